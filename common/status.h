@@ -1,0 +1,116 @@
+// Errors as values.
+//
+// A Status says whether something worked and, if not, what kind of failure it
+// was (what the caller can do next) and a message for a person: what happened,
+// where, and what to do. A Result<T> is a T or such a failure. Both are cheap
+// when all is well. The function that first knows of a failure writes the
+// message; those above pass it on. Safe to copy between threads.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+
+namespace cuspan {
+
+// What a caller can do about a failure.
+enum class StatusCode {
+  kOk = 0,
+  kInvalid,      // The caller's input is wrong: correct it.
+  kNotFound,     // What was named does not exist.
+  kUnsupported,  // Understood, and not implemented here.
+  kExhausted,    // Out of memory, slots or handles: free some, or try later.
+  kUnavailable,  // The other side is gone or was never there: reconnect or give up.
+  kRefused,      // Not allowed: wrong user, secret or version.
+  kInternal,     // A defect, or the operating system failed in a way not foreseen.
+};
+
+class [[nodiscard]] Status {
+ public:
+  Status() = default;
+  Status(StatusCode code, std::string message)
+      : failure_(std::make_shared<const Failure>(Failure{code, std::move(message)})) {}
+
+  static Status Ok() { return {}; }
+  template <typename... Args>
+  static Status Invalid(fmt::format_string<Args...> format, Args&&... args) {
+    return {StatusCode::kInvalid, fmt::format(format, std::forward<Args>(args)...)};
+  }
+  template <typename... Args>
+  static Status NotFound(fmt::format_string<Args...> format, Args&&... args) {
+    return {StatusCode::kNotFound, fmt::format(format, std::forward<Args>(args)...)};
+  }
+  template <typename... Args>
+  static Status Unsupported(fmt::format_string<Args...> format, Args&&... args) {
+    return {StatusCode::kUnsupported, fmt::format(format, std::forward<Args>(args)...)};
+  }
+  template <typename... Args>
+  static Status Exhausted(fmt::format_string<Args...> format, Args&&... args) {
+    return {StatusCode::kExhausted, fmt::format(format, std::forward<Args>(args)...)};
+  }
+  template <typename... Args>
+  static Status Unavailable(fmt::format_string<Args...> format, Args&&... args) {
+    return {StatusCode::kUnavailable, fmt::format(format, std::forward<Args>(args)...)};
+  }
+  template <typename... Args>
+  static Status Refused(fmt::format_string<Args...> format, Args&&... args) {
+    return {StatusCode::kRefused, fmt::format(format, std::forward<Args>(args)...)};
+  }
+  template <typename... Args>
+  static Status Internal(fmt::format_string<Args...> format, Args&&... args) {
+    return {StatusCode::kInternal, fmt::format(format, std::forward<Args>(args)...)};
+  }
+
+  bool ok() const { return failure_ == nullptr; }
+  StatusCode code() const { return ok() ? StatusCode::kOk : failure_->code; }
+  // The message for a person; empty when ok.
+  const std::string& message() const {
+    static const std::string* const kNone = new std::string;
+    return ok() ? *kNone : failure_->message;
+  }
+
+ private:
+  struct Failure {
+    StatusCode code;
+    std::string message;
+  };
+  std::shared_ptr<const Failure> failure_;
+};
+
+// A value or the Status that says why there is none.
+template <typename T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : content_(std::in_place_index<0>, std::move(value)) {}  // NOLINT: implicit by design
+  Result(Status failure) : content_(std::in_place_index<1>, std::move(failure)) {}  // NOLINT: the same
+
+  bool ok() const { return content_.index() == 0; }
+  Status status() const { return ok() ? Status::Ok() : std::get<1>(content_); }
+
+  // Only to be called when ok().
+  T& value() & { return std::get<0>(content_); }
+  const T& value() const& { return std::get<0>(content_); }
+  T&& value() && { return std::get<0>(std::move(content_)); }
+  T* operator->() { return &value(); }
+  const T* operator->() const { return &value(); }
+  T& operator*() & { return value(); }
+  const T& operator*() const& { return value(); }
+  T&& operator*() && { return std::move(*this).value(); }
+
+ private:
+  std::variant<T, Status> content_;
+};
+
+// Leaves the enclosing function, which returns a Status or a Result, when
+// `expression` (a Status) is a failure.
+#define CUSPAN_RETURN_IF_ERROR(expression)                     \
+  do {                                                         \
+    if (::cuspan::Status status_ = (expression); !status_.ok()) \
+      return status_;                                          \
+  } while (false)
+
+}  // namespace cuspan

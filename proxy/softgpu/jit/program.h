@@ -1,0 +1,68 @@
+// One PTX module: indexed when loaded, its kernels compiled at first launch.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/status.h"
+#include "proxy/softgpu/rt/abi.h"
+
+namespace cuspan::softgpu {
+
+struct KernelParameter {
+  std::uint32_t offset;  // In ThreadContext::params.
+  std::uint32_t bytes;
+};
+
+// What the driver's function attributes and the launch need to know.
+struct KernelInfo {
+  std::string name;
+  std::vector<KernelParameter> parameters;
+  std::uint32_t parameter_bytes = 0;      // End of the last parameter.
+  std::uint32_t static_shared_bytes = 0;  // Of the kernel and all it may call.
+  std::uint32_t local_bytes = 0;          // Declared .local memory of the kernel itself.
+  std::uint32_t max_threads = 1024;       // From .maxntid / .reqntid, else 1024.
+  std::uint32_t required_ntid[3] = {0, 0, 0};  // .reqntid, or zeros.
+  bool needs_fibers = false;              // Contains something that may suspend a thread.
+};
+
+// A .global or .const variable of the module.
+struct ModuleVariable {
+  struct Relocation {  // At `offset` of the initial bytes stands the address of `symbol` + `addend`.
+    std::uint64_t offset;
+    std::string symbol;
+    std::int64_t addend;
+  };
+  std::string name;
+  std::uint64_t bytes = 0;
+  std::uint32_t alignment = 1;
+  bool constant = false;
+  std::vector<std::uint8_t> initial;  // Shorter than `bytes`: the rest is zero.
+  std::vector<Relocation> relocations;
+};
+
+// Thread-safe after Load. The owner must keep it alive while any of its kernels runs.
+class Program {
+ public:
+  // Indexes `ptx` (the whole text of one module, without a trailing NUL).
+  // Fails with kInvalid, naming the line, for text that is not PTX, and with
+  // kUnsupported, naming instruction, kernel and line, for what can not be run.
+  static Result<std::unique_ptr<Program>> Load(std::string ptx);
+  virtual ~Program() = default;
+
+  virtual std::uint32_t ptx_version() const = 0;  // Major × 10 + minor, as in the .version directive.
+  virtual std::uint32_t target() const = 0;       // 75 for `.target sm_75`.
+  virtual const std::vector<ModuleVariable>& variables() const = 0;
+  virtual std::vector<std::string> kernel_names() const = 0;
+  // Parses the kernel if that has not happened yet. kNotFound when there is none of that name.
+  virtual Result<const KernelInfo*> Kernel(std::string_view name) = 0;
+  // Where variable `name` lies. To be called for every variable before the first Compile.
+  virtual void Bind(std::string_view name, void* address) = 0;
+  // Compiles the kernel once; later calls return the same entry.
+  virtual Result<KernelEntry> Compile(std::string_view name) = 0;
+};
+
+}  // namespace cuspan::softgpu

@@ -1,0 +1,104 @@
+// The contract between compiled kernels (emit/, jit/) and the code that runs
+// them (rt/). Compiled code sees exactly what is declared here: the context of
+// the thread that it executes and the runtime functions it may call.
+//
+// Execution model of this stage: one call of a KernelEntry executes one CUDA
+// thread from its first instruction to its exit. A kernel with needs_fibers
+// runs each thread on a fiber of its own, so that the runtime functions below
+// may suspend it; all threads of a block run on one worker. A kernel without
+// it is called in a plain loop over the block's threads and calls none of the
+// functions that may suspend.
+//
+// Addresses: global, constant and generic addresses are host addresses. A
+// .shared address is an offset from ThreadContext::shared (static variables
+// first, then dynamic shared memory); a .local address is a host address in
+// the thread's own stack frame.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace cuspan::softgpu {
+
+// What a compiled kernel knows of the thread it executes. The offsets of these
+// fields are part of the contract: the emitter reads them by offsetof.
+struct ThreadContext {
+  std::uint32_t tid[3];
+  std::uint32_t ntid[3];
+  std::uint32_t ctaid[3];
+  std::uint32_t nctaid[3];
+  std::uint32_t lane;          // 0 … 31
+  std::uint32_t warp;          // Within the block.
+  std::uint8_t* shared;        // The block's shared memory.
+  std::uint32_t shared_bytes;  // Static and dynamic together.
+  std::uint32_t dynamic_shared_bytes;
+  const std::uint8_t* params;  // The kernel's parameters, at their PTX offsets.
+  std::uint64_t grid_id;
+  std::uint32_t envreg[4];     // %envreg0 … 3.
+  void* fiber;                 // The runtime's own; compiled code passes the context on and never reads this.
+};
+
+using KernelEntry = void (*)(ThreadContext*);
+
+enum class ShuffleMode : std::uint32_t { kUp, kDown, kButterfly, kIndex };
+enum class VoteMode : std::uint32_t { kAll, kAny, kUniform, kBallot };
+enum class BarrierReduction : std::uint32_t { kPopulation, kAnd, kOr };
+enum class MatchMode : std::uint32_t { kAny, kAll };
+
+extern "C" {
+
+// --- May suspend the calling thread; only called by kernels with needs_fibers.
+
+// bar.sync / barrier.sync `barrier`[, `threads`]; threads 0 means the whole block.
+void cuspan_rt_barrier(ThreadContext*, std::uint32_t barrier, std::uint32_t threads);
+// bar.arrive: counts the caller's warp in and goes on.
+void cuspan_rt_barrier_arrive(ThreadContext*, std::uint32_t barrier, std::uint32_t threads);
+// bar.red: a barrier that combines `predicate` (0 or 1) over the threads.
+std::uint32_t cuspan_rt_barrier_reduce(ThreadContext*, std::uint32_t barrier, std::uint32_t threads,
+                                       BarrierReduction, std::uint32_t predicate);
+// bar.warp.sync.
+void cuspan_rt_warp_sync(ThreadContext*, std::uint32_t member_mask);
+// shfl.sync on 32 bits; `c` is PTX's packed clamp and segment mask.
+// Writes 1 to *in_range when the source lane was in range, else 0 (then the caller's own value returns).
+std::uint32_t cuspan_rt_shuffle(ThreadContext*, ShuffleMode, std::uint32_t value, std::uint32_t b,
+                                std::uint32_t c, std::uint32_t member_mask, std::uint32_t* in_range);
+// vote.sync: 0 or 1, or the ballot.
+std::uint32_t cuspan_rt_vote(ThreadContext*, VoteMode, std::uint32_t predicate, std::uint32_t member_mask);
+// match.sync; values of 32 bits come zero-extended. *all_equal is written for MatchMode::kAll.
+std::uint32_t cuspan_rt_match(ThreadContext*, MatchMode, std::uint64_t value, std::uint32_t member_mask,
+                              std::uint32_t* all_equal);
+// redux.sync: `operation` is 0 add, 1 min signed, 2 max signed, 3 min unsigned, 4 max unsigned, 5 and, 6 or, 7 xor.
+std::uint32_t cuspan_rt_reduce(ThreadContext*, std::uint32_t operation, std::uint32_t value,
+                               std::uint32_t member_mask);
+// A spin loop's back edge, nanosleep: lets other threads of the block, then other blocks, run.
+void cuspan_rt_yield(ThreadContext*);
+// exit from inside a called function. Does not return.
+void cuspan_rt_exit(ThreadContext*);
+
+// --- Never suspend; any kernel may call them.
+
+// The lanes of the caller's warp that have not exited. (activemask)
+std::uint32_t cuspan_rt_active_mask(ThreadContext*);
+// A kernel that ends here with a sticky error of the driver (trap: 719, illegal instruction: 715, …).
+// `what` names the reason for the log; may be null. Does not return.
+void cuspan_rt_fault(ThreadContext*, std::uint32_t driver_error, const char* what);
+// The device-side functions that nvcc's code calls by name.
+std::uint32_t cuspan_rt_vprintf(ThreadContext*, const char* format, const void* arguments);
+void cuspan_rt_assert_fail(ThreadContext*, const char* message, const char* file, std::uint32_t line,
+                           const char* function, std::uint64_t char_size);
+void* cuspan_rt_malloc(ThreadContext*, std::uint64_t bytes);
+void cuspan_rt_free(ThreadContext*, void* memory);
+// %clock64 and %globaltimer: nanoseconds of the device's clock.
+std::uint64_t cuspan_rt_clock(ThreadContext*);
+
+}  // extern "C"
+
+// Name and address of every function above, for the JIT's symbol table. Defined in rt/symbols.cc.
+struct RuntimeSymbol {
+  const char* name;
+  void* address;
+};
+extern const RuntimeSymbol kRuntimeSymbols[];
+extern const std::size_t kRuntimeSymbolCount;
+
+}  // namespace cuspan::softgpu
