@@ -1,0 +1,13 @@
+// Our own threads inside the user's program.
+#pragma once
+
+#include <functional>
+#include <thread>
+
+namespace cuspan {
+
+// Starts a thread that takes none of the program's signals (its handlers run
+// on its own threads) and is called `name` (at most 15 characters) in /proc.
+std::thread StartBackgroundThread(const char* name, std::function<void()> body);
+
+}  // namespace cuspan

@@ -1,0 +1,13 @@
+#include "interpose/client/handles.h"
+
+#include <atomic>
+
+namespace cuspan {
+
+std::uint64_t NextHandle() {
+  // Above the addresses of user space (2^47), in steps that keep the low bits free.
+  static std::atomic<std::uint64_t> next{0x6375'0000'0000'0010};
+  return next.fetch_add(0x10, std::memory_order_relaxed);
+}
+
+}  // namespace cuspan

@@ -1,0 +1,219 @@
+#include "interpose/client/link.h"
+
+#include <unistd.h>
+
+#include "common/log.h"
+#include "interpose/client/handles.h"
+
+namespace cuspan {
+
+Link::Link(int device, std::uint64_t number, AddressWindow window, std::unique_ptr<Channel> channel)
+    : device_(device),
+      number_(number),
+      channel_(std::move(channel)),
+      transfers_(channel_.get()),
+      memory_(this, window),
+      modules_(this) {}
+
+Link::~Link() { channel_->Close(false); }
+
+CUresult Link::TakePostedFailure() {
+  if (!has_posted_failures_.load(std::memory_order_acquire)) return CUDA_SUCCESS;
+  std::lock_guard lock(failures_mutex_);
+  const auto failure = posted_failures_.find(ThisThread().number);
+  if (failure == posted_failures_.end()) return CUDA_SUCCESS;
+  const CUresult result = failure->second;
+  posted_failures_.erase(failure);
+  if (posted_failures_.empty()) has_posted_failures_.store(false, std::memory_order_release);
+  return result;
+}
+
+CUresult Link::Lost() {
+  if (const CUresult sticky = fault(); sticky != CUDA_SUCCESS) return sticky;
+  return CUDA_ERROR_DEVICE_UNAVAILABLE;
+}
+
+std::uint32_t Link::Register(PendingCall* pending) {
+  channel_->statistics().calls.fetch_add(1, std::memory_order_relaxed);
+  std::lock_guard lock(calls_mutex_);
+  const std::uint32_t request = next_request_++;
+  calls_[request] = pending;
+  return request;
+}
+
+void Link::Forget(std::uint32_t request) {
+  std::lock_guard lock(calls_mutex_);
+  calls_.erase(request);
+}
+
+CUresult Link::Wait(std::uint32_t request, PendingCall* pending) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto over = [&] { return pending->done.load(std::memory_order_acquire) || fault() != CUDA_SUCCESS; };
+  while (!over() && std::chrono::steady_clock::now() - start < stages_.spin) {
+  }
+  std::unique_lock lock(calls_mutex_);
+  pending->arrived.wait(lock, over);
+  calls_.erase(request);
+  const auto waited = std::chrono::steady_clock::now() - start;
+  channel_->statistics().wait_nanoseconds.fetch_add(
+      static_cast<std::uint64_t>(std::chrono::nanoseconds(waited).count()), std::memory_order_relaxed);
+  return pending->done.load(std::memory_order_acquire) ? CUDA_SUCCESS : fault();
+}
+
+CUresult Link::MalformedReply(const char* op) {
+  LogError("device {}: malformed reply to {}; the device is given up", device_, op);
+  Fail(CUDA_ERROR_DEVICE_UNAVAILABLE);
+  return CUDA_ERROR_DEVICE_UNAVAILABLE;
+}
+
+bool Link::Receive(const OnEvent& on_event) {
+  bool any = false;
+  // Bounded, so that one busy device does not keep the others waiting.
+  for (int i = 0; i < 256; ++i) {
+    Result<std::optional<Frame>> frame = channel_->Peek();
+    if (!frame.ok()) {
+      LogError("device {}: {}; the device is given up", device_, frame.status().message());
+      Fail(CUDA_ERROR_DEVICE_UNAVAILABLE);
+      return true;
+    }
+    if (!frame->has_value()) break;
+    any = true;
+    HandleFrame(**frame, on_event);
+    channel_->Pop();
+  }
+  PostDeferred();
+  if (!any && channel_->closed() && fault() == CUDA_SUCCESS) {
+    LogError("device {} is lost: its proxy ended; cudaDeviceReset makes a new one", device_);
+    Fail(CUDA_ERROR_DEVICE_UNAVAILABLE);
+    return true;
+  }
+  return any;
+}
+
+void Link::HandleFrame(const Frame& frame, const OnEvent& on_event) {
+  if (frame.header.is_reply()) {
+    HandleReply(frame);
+    return;
+  }
+  bool understood = false;
+  switch (frame.op()) {
+    case Op::kTransferWanted:
+      if (TransferWanted wanted; (understood = DecodeFrom(frame.payload, wanted))) transfers_.OnWanted(wanted.transfer);
+      break;
+    case Op::kChunk:
+      if (Chunk chunk; DecodeFrom(frame.payload, chunk)) understood = transfers_.OnChunk(chunk);
+      ShowEvents(on_event);
+      break;
+    case Op::kTransferFailed:
+      if (TransferFailed failed; (understood = DecodeFrom(frame.payload, failed)))
+        transfers_.OnFailed(failed.transfer, static_cast<CUresult>(failed.result));
+      break;
+    case Op::kEventReached:
+      if (EventReached reached; (understood = DecodeFrom(frame.payload, reached))) {
+        unshown_events_.push_back(reached);
+        ShowEvents(on_event);
+      }
+      break;
+    case Op::kPostedFailure:
+      if (PostedFailure failure; (understood = DecodeFrom(frame.payload, failure))) {
+        LogInfo("device {}: {} failed with CUDA error {}", device_, OpName(static_cast<Op>(failure.op)), failure.result);
+        std::lock_guard lock(failures_mutex_);
+        posted_failures_.emplace(failure.thread, static_cast<CUresult>(failure.result));
+        has_posted_failures_.store(true, std::memory_order_release);
+      }
+      break;
+    case Op::kDeviceFault:
+      if (DeviceFault device_fault; (understood = DecodeFrom(frame.payload, device_fault)))
+        Fail(static_cast<CUresult>(device_fault.result));
+      break;
+    case Op::kDeviceOutput:
+      if (DeviceOutput output; (understood = DecodeFrom(frame.payload, output))) {
+        // What a kernel printed goes where the program's own output goes.
+        for (Bytes left = output.data; !left.empty();) {
+          const ssize_t written = ::write(STDOUT_FILENO, left.data(), left.size());
+          if (written <= 0) break;
+          left = left.subspan(static_cast<std::size_t>(written));
+        }
+      }
+      break;
+    default:
+      break;
+  }
+  if (!understood) {
+    LogError("device {}: the proxy sent op {} ({}) of {} bytes, which makes no sense; the device is given up", device_,
+             frame.header.op, OpName(frame.op()), frame.payload.size());
+    Fail(CUDA_ERROR_DEVICE_UNAVAILABLE);
+  }
+}
+
+void Link::HandleReply(const Frame& frame) {
+  std::lock_guard lock(calls_mutex_);
+  const auto call = calls_.find(frame.header.request);
+  if (call == calls_.end()) return;  // Given up in the meantime.
+  // The caller can not leave, and take its PendingCall with it, before it has the mutex.
+  call->second->payload.assign(frame.payload.begin(), frame.payload.end());
+  call->second->done.store(true, std::memory_order_release);
+  call->second->arrived.notify_one();
+}
+
+void Link::ShowEvents(const OnEvent& on_event) {
+  while (!unshown_events_.empty() && transfers_.Stored(unshown_events_.front().chunks)) {
+    const EventReached reached = unshown_events_.front();
+    unshown_events_.pop_front();
+    on_event(reached);
+  }
+}
+
+bool Link::HasWork() const {
+  return channel_->HasFrame() || (channel_->closed() && fault() == CUDA_SUCCESS) ||
+         (has_deferred_.load(std::memory_order_acquire) && channel_->HasRoom(sizeof(FrameHeader) + sizeof(Signal)));
+}
+
+CUresult Link::OwnStream(std::uint64_t* stream) {
+  std::lock_guard lock(own_stream_mutex_);
+  if (own_stream_ == 0) {
+    StreamCreate create;
+    create.stream = NextHandle();
+    create.flags = CU_STREAM_NON_BLOCKING;
+    if (const CUresult result = Post(create); result != CUDA_SUCCESS) return result;
+    own_stream_ = create.stream;
+  }
+  *stream = own_stream_;
+  return CUDA_SUCCESS;
+}
+
+void Link::PostFromReceiver(const Signal& signal) {
+  std::lock_guard lock(deferred_mutex_);
+  deferred_.push_back(signal);
+  has_deferred_.store(true, std::memory_order_release);
+}
+
+void Link::PostDeferred() {
+  std::lock_guard lock(deferred_mutex_);
+  while (!deferred_.empty()) {
+    const std::vector<std::byte> frame = MakeFrame(deferred_.front());
+    FrameHeader header;
+    std::memcpy(&header, frame.data(), sizeof header);
+    if (!channel_->TryPost(header, Bytes(frame).subspan(sizeof header))) {
+      channel_->WantRoom();
+      if (!channel_->closed()) return;
+      deferred_.clear();
+      break;
+    }
+    deferred_.pop_front();
+  }
+  has_deferred_.store(false, std::memory_order_release);
+}
+
+void Link::Fail(CUresult result) {
+  int none = CUDA_SUCCESS;
+  {
+    std::lock_guard lock(calls_mutex_);
+    if (!fault_.compare_exchange_strong(none, result)) return;
+    for (auto& [request, pending] : calls_) pending->arrived.notify_one();
+  }
+  transfers_.FailAll(result);
+  channel_->own_bell().Ring();
+}
+
+}  // namespace cuspan

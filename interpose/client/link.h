@@ -1,0 +1,139 @@
+// The connection to one proxy: its channel, the calls and transfers under way,
+// the device's memory, modules and faults. A device that is reset gets a new one.
+//
+// Any thread may use a link; its frames are received by the session's one
+// receiver thread. Functions return the driver's results; a lost device makes
+// every call return its sticky error.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include "interpose/client/event.h"
+#include "interpose/client/memory.h"
+#include "interpose/client/modules.h"
+#include "interpose/client/thread_state.h"
+#include "interpose/client/transfers.h"
+#include "protocol/channel/channel.h"
+
+namespace cuspan {
+
+class Link : public std::enable_shared_from_this<Link> {
+ public:
+  Link(int device, std::uint64_t number, AddressWindow window, std::unique_ptr<Channel> channel);
+  ~Link();
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+
+  int device() const { return device_; }
+  // Counts links of this process from 1, so that handles of a lost one are told apart.
+  std::uint64_t number() const { return number_; }
+
+  // Posts an op that nobody waits for.
+  template <typename T>
+  CUresult Post(const T& op) {
+    static_assert(T::kClass == OpClass::kPosted || T::kClass == OpClass::kChunk);
+    if (const CUresult sticky = fault(); sticky != CUDA_SUCCESS) return sticky;
+    channel_->statistics().posted.fetch_add(1, std::memory_order_relaxed);
+    if (channel_->Post(op, ThisThread().number) == 0) return Lost();
+    return CUDA_SUCCESS;
+  }
+  // Posts a call and waits for its reply; returns the reply's result, or why there is none.
+  template <typename T>
+  CUresult Call(const T& op, typename T::Reply* reply) {
+    static_assert(T::kClass == OpClass::kCall);
+    if (const CUresult sticky = fault(); sticky != CUDA_SUCCESS) return sticky;
+    PendingCall pending;
+    const std::uint32_t request = Register(&pending);
+    if (channel_->Post(op, request) == 0) {
+      Forget(request);
+      return Lost();
+    }
+    if (const CUresult result = Wait(request, &pending); result != CUDA_SUCCESS) return result;
+    if (!DecodeFrom(pending.payload, *reply)) return MalformedReply(OpName(T::kOp));
+    return static_cast<CUresult>(reply->result);
+  }
+  // A call whose result holds only when the chunks pushed before it are stored.
+  template <typename T>
+  CUresult CallAndStore(const T& op) {
+    typename T::Reply reply;
+    const CUresult result = Call(op, &reply);
+    if (result == CUDA_SUCCESS) transfers_.WaitStored(reply.chunks);
+    return fault() != CUDA_SUCCESS ? fault() : result;
+  }
+
+  // The sticky error of a device that is lost to this process; CUDA_SUCCESS while it lives.
+  CUresult fault() const { return static_cast<CUresult>(fault_.load(std::memory_order_acquire)); }
+  // The failure of an op that this thread posted earlier, once.
+  CUresult TakePostedFailure();
+
+  DeviceMemory& memory() { return memory_; }
+  Modules& modules() { return modules_; }
+  Transfers& transfers() { return transfers_; }
+  Channel& channel() { return *channel_; }
+  // A stream of our own, bound to no other: for what one device does in the order of another's stream.
+  CUresult OwnStream(std::uint64_t* stream);
+
+  // --- For the session's receiver thread.
+
+  // Handles what has arrived; true when there was something. `on_event` is told of completions.
+  using OnEvent = std::function<void(const EventReached&)>;
+  bool Receive(const OnEvent& on_event);
+  bool HasWork() const;
+  // Posts without ever waiting: at once, or later from Receive.
+  void PostFromReceiver(const Signal& signal);
+  // Ends everything that waits; later calls return `result`.
+  void Fail(CUresult result);
+
+ private:
+  struct PendingCall {
+    std::atomic<bool> done{false};
+    std::condition_variable arrived;
+    std::vector<std::byte> payload;
+  };
+  std::uint32_t Register(PendingCall* pending);
+  void Forget(std::uint32_t request);
+  CUresult Wait(std::uint32_t request, PendingCall* pending);
+  CUresult MalformedReply(const char* op);
+  CUresult Lost();
+  void HandleFrame(const Frame& frame, const OnEvent& on_event);
+  void HandleReply(const Frame& frame);
+  void ShowEvents(const OnEvent& on_event);
+  void PostDeferred();
+
+  const int device_;
+  const std::uint64_t number_;
+  std::unique_ptr<Channel> channel_;
+  std::atomic<int> fault_{CUDA_SUCCESS};
+  const WaitStages stages_ = WaitStages::ForThisMachine();
+
+  std::mutex calls_mutex_;
+  std::unordered_map<std::uint32_t, PendingCall*> calls_;
+  std::uint32_t next_request_ = 1;
+
+  std::mutex failures_mutex_;
+  std::unordered_map<std::uint32_t, CUresult> posted_failures_;  // By thread number.
+  std::atomic<bool> has_posted_failures_{false};
+
+  // Receiver thread only: completions that wait for chunks, posts that wait for room.
+  std::deque<EventReached> unshown_events_;
+  std::mutex deferred_mutex_;
+  std::deque<Signal> deferred_;
+  std::atomic<bool> has_deferred_{false};
+
+  std::mutex own_stream_mutex_;
+  std::uint64_t own_stream_ = 0;
+
+  Transfers transfers_;
+  DeviceMemory memory_;
+  Modules modules_;
+};
+
+}  // namespace cuspan

@@ -1,0 +1,102 @@
+#include "interpose/client/modules.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "common/log.h"
+#include "interpose/client/handles.h"
+#include "interpose/client/link.h"
+
+namespace cuspan {
+CUresult Modules::Load(const FatbinRecord& fatbin) {
+  LoadedModule* module = nullptr;
+  {
+    std::lock_guard lock(mutex_);
+    auto& entry = modules_[&fatbin];
+    if (entry == nullptr) entry = std::make_unique<LoadedModule>();
+    module = entry.get();
+  }
+  // Other kernels and other modules go on meanwhile.
+  std::lock_guard loading(module->loading);
+  if (module->loaded) return module->result;
+  if (fatbin.image.empty()) return CUDA_ERROR_INVALID_IMAGE;
+  for (std::size_t offset = 0; offset < fatbin.image.size(); offset += kMaxInlineBytes) {
+    ModuleImage piece;
+    piece.module = fatbin.module;
+    piece.total = fatbin.image.size();
+    piece.offset = offset;
+    piece.data = fatbin.image.subspan(offset, std::min(kMaxInlineBytes, fatbin.image.size() - offset));
+    if (const CUresult result = link_->Post(piece); result != CUDA_SUCCESS) return result;
+  }
+  ModuleLoad load;
+  load.module = fatbin.module;
+  ModuleLoad::Reply reply;
+  module->result = link_->Call(load, &reply);
+  module->loaded = true;
+  if (module->result != CUDA_SUCCESS)
+    LogError("device {} can not load a fat binary of {} bytes: CUDA error {}", link_->device(), fatbin.image.size(),
+             static_cast<int>(module->result));
+  return module->result;
+}
+
+CUresult Modules::Kernel(const FunctionRecord& function, LoadedKernel** kernel) {
+  {
+    std::shared_lock lock(mutex_);
+    if (const auto known = kernels_.find(&function); known != kernels_.end()) {
+      *kernel = known->second.get();
+      return CUDA_SUCCESS;
+    }
+  }
+  if (const CUresult result = Load(*function.fatbin); result != CUDA_SUCCESS) return result;
+  KernelFind find;
+  find.module = function.fatbin->module;
+  find.kernel = NextHandle();
+  find.name = function.name;
+  KernelFind::Reply reply;
+  if (const CUresult result = link_->Call(find, &reply); result != CUDA_SUCCESS) return result;
+  auto loaded = std::make_unique<LoadedKernel>();
+  loaded->handle = find.kernel;
+  loaded->argument_bytes = std::accumulate(reply.parameter_bytes.begin(), reply.parameter_bytes.end(), 0U);
+  loaded->parameter_bytes = std::move(reply.parameter_bytes);
+  loaded->attributes = std::vector<std::atomic<int>>(reply.attributes.size());
+  std::copy(reply.attributes.begin(), reply.attributes.end(), loaded->attributes.begin());
+  std::lock_guard lock(mutex_);
+  // Of two threads that asked at once the first to come back wins; both handles work.
+  *kernel = kernels_.emplace(&function, std::move(loaded)).first->second.get();
+  return CUDA_SUCCESS;
+}
+
+CUresult Modules::Variable(const VariableRecord& variable, LoadedVariable* loaded) {
+  {
+    std::shared_lock lock(mutex_);
+    if (const auto known = variables_.find(&variable); known != variables_.end()) {
+      *loaded = known->second;
+      return CUDA_SUCCESS;
+    }
+  }
+  if (const CUresult result = Load(*variable.fatbin); result != CUDA_SUCCESS) return result;
+  VariableFind find;
+  find.module = variable.fatbin->module;
+  find.name = variable.name;
+  VariableFind::Reply reply;
+  if (const CUresult result = link_->Call(find, &reply); result != CUDA_SUCCESS) return result;
+  std::lock_guard lock(mutex_);
+  const auto [entry, added] = variables_.emplace(&variable, LoadedVariable{reply.address, reply.bytes});
+  if (added) link_->memory().AddVariable(reply.address, reply.bytes);
+  *loaded = entry->second;
+  return CUDA_SUCCESS;
+}
+
+void Modules::Unload(const FatbinRecord& fatbin) {
+  {
+    std::lock_guard lock(mutex_);
+    if (modules_.erase(&fatbin) == 0) return;
+    std::erase_if(kernels_, [&](const auto& entry) { return entry.first->fatbin == &fatbin; });
+    std::erase_if(variables_, [&](const auto& entry) { return entry.first->fatbin == &fatbin; });
+  }
+  ModuleUnload unload;
+  unload.module = fatbin.module;
+  static_cast<void>(link_->Post(unload));  // A lost device has no module any more.
+}
+
+}  // namespace cuspan

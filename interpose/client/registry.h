@@ -1,0 +1,64 @@
+// What the program's static constructors told us: its fat binaries, kernels
+// and device variables. Only recorded here; a device sees a fat binary at the
+// first use of something in it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <shared_mutex>
+#include <span>
+#include <string>
+#include <unordered_map>
+
+namespace cuspan {
+
+struct FatbinRecord {
+  std::uint64_t module;               // The handle that proxies know it by.
+  std::span<const std::byte> image;   // The container in the program's memory; empty when it was malformed.
+  bool registered = true;             // Cleared when the library that holds it goes.
+};
+
+// A kernel. Its address doubles as the program's cudaKernel_t.
+struct FunctionRecord {
+  const FatbinRecord* fatbin;
+  std::string name;                   // As the device code calls it.
+  const void* host;                   // The stub's address.
+};
+
+struct VariableRecord {
+  const FatbinRecord* fatbin;
+  std::string name;
+  const void* host;                   // The host's shadow of it.
+  std::size_t bytes;
+  bool constant;
+};
+
+// Any thread; records live for ever.
+class Registry {
+ public:
+  // The one of this process, usable before any constructor has run.
+  static Registry& Get();
+
+  // `wrapper` is what nvcc's code passes to __cudaRegisterFatBinary.
+  FatbinRecord* AddFatbin(const void* wrapper);
+  void RemoveFatbin(FatbinRecord* fatbin);
+  FunctionRecord* AddFunction(const FatbinRecord* fatbin, const void* host, const char* name);
+  VariableRecord* AddVariable(const FatbinRecord* fatbin, const void* host, const char* name, std::size_t bytes,
+                              bool constant);
+
+  // By host stub or by what AddFunction returned; null when unknown.
+  const FunctionRecord* FindFunction(const void* key) const;
+  const VariableRecord* FindVariable(const void* host) const;
+
+ private:
+  mutable std::shared_mutex mutex_;
+  std::deque<FatbinRecord> fatbins_;
+  std::deque<FunctionRecord> functions_;
+  std::deque<VariableRecord> variables_;
+  std::unordered_map<const void*, const FunctionRecord*> functions_by_key_;
+  std::unordered_map<const void*, const VariableRecord*> variables_by_host_;
+};
+
+}  // namespace cuspan

@@ -1,0 +1,264 @@
+#include "interpose/client/session.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+#include "common/log.h"
+#include "interpose/client/background_thread.h"
+#include "interpose/client/handles.h"
+#include "interpose/client/thread_state.h"
+
+namespace cuspan {
+namespace {
+
+// The one session of the process. Never destroyed: the program may call us while it exits.
+std::atomic<Session*> the_session{nullptr};
+std::atomic<int> start_failure{CUDA_SUCCESS};
+std::mutex start_mutex;
+
+// After a fork the child has the parent's memory but neither its threads nor
+// its devices: CUDA defines that it can not use them.
+void BeforeFork() { start_mutex.lock(); }
+void AfterForkInParent() { start_mutex.unlock(); }
+void AfterForkInChild() {
+  if (the_session.exchange(nullptr) != nullptr) start_failure.store(CUDA_ERROR_NOT_INITIALIZED);
+  start_mutex.unlock();
+}
+
+std::optional<Key128> ParseSecret(const char* text) {
+  Key128 secret{};
+  if (text == nullptr || std::strlen(text) != 2 * secret.size()) return std::nullopt;
+  for (std::size_t i = 0; i < secret.size(); ++i) {
+    const char* digits = text + 2 * i;
+    if (std::from_chars(digits, digits + 2, secret[i], 16).ptr != digits + 2) return std::nullopt;
+  }
+  return secret;
+}
+
+struct Greeted {
+  ControlSocket socket;
+  Bell bell;
+  std::vector<DeviceDescription> devices;
+};
+
+Result<Greeted> Greet() {
+  const char* address = std::getenv("CUSPAN_SOCKET");
+  const std::optional<Key128> secret = ParseSecret(std::getenv("CUSPAN_SECRET"));
+  if (address == nullptr || !secret)
+    return Status::Unavailable("CUSPAN_SOCKET and CUSPAN_SECRET are not set: start the program with `cuspan run -- PROGRAM`");
+  Result<ControlSocket> socket = ControlSocket::Connect(address);
+  if (!socket.ok()) return socket.status();
+  Result<Bell> bell = Bell::Create();
+  if (!bell.ok()) return bell.status();
+  ClientHello hello;
+  hello.secret = *secret;
+  hello.table_hash = kOpTableHash;
+  hello.pid = static_cast<std::uint32_t>(::getpid());
+  hello.program = program_invocation_short_name;
+  const int fds[] = {bell->fd()};
+  CUSPAN_RETURN_IF_ERROR(socket->Send(hello, fds));
+  bell->CloseFd();
+  Result<Welcome> welcome = socket->Expect<Welcome>(std::chrono::seconds(30));
+  if (!welcome.ok()) return welcome.status();
+  return Greeted{std::move(*socket), std::move(*bell), std::move(welcome->devices)};
+}
+
+}  // namespace
+
+Session* Session::IfStarted() { return the_session.load(std::memory_order_acquire); }
+
+Session* Session::Get(CUresult* result) {
+  if (Session* session = IfStarted()) return session;
+  return Start(result);
+}
+
+Session* Session::Start(CUresult* result) {
+  std::lock_guard lock(start_mutex);
+  if (Session* session = IfStarted()) return session;
+  *result = static_cast<CUresult>(start_failure.load());
+  if (*result != CUDA_SUCCESS) return nullptr;
+  Result<Greeted> greeted = Greet();
+  if (!greeted.ok()) {
+    LogError("no devices: {}", greeted.status().message());
+    *result = CUDA_ERROR_NO_DEVICE;
+    start_failure.store(*result);
+    return nullptr;
+  }
+  static const int fork_handlers = ::pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild);
+  static_cast<void>(fork_handlers);
+  auto* session = new Session(std::move(greeted->socket), std::move(greeted->bell), std::move(greeted->devices));
+  the_session.store(session, std::memory_order_release);
+  return session;
+}
+
+Session::Session(ControlSocket socket, Bell bell, std::vector<DeviceDescription> devices)
+    : socket_(std::move(socket)), bell_(std::move(bell)) {
+  for (DeviceDescription& description : devices) {
+    devices_.push_back(std::make_unique<DeviceSlot>());
+    devices_.back()->description = std::move(description);
+  }
+}
+
+std::shared_ptr<Link> Session::OpenedLink(int device) {
+  std::shared_lock lock(links_mutex_);
+  return devices_[static_cast<std::size_t>(device)]->link;
+}
+
+std::vector<std::shared_ptr<Link>> Session::Links() const {
+  std::vector<std::shared_ptr<Link>> links;
+  std::shared_lock lock(links_mutex_);
+  for (const auto& slot : devices_)
+    if (slot->link != nullptr) links.push_back(slot->link);
+  return links;
+}
+
+CUresult Session::OpenLink(int device, std::shared_ptr<Link>* link) {
+  if (device < 0 || device >= device_count()) return CUDA_ERROR_INVALID_DEVICE;
+  *link = OpenedLink(device);
+  if (*link == nullptr) {
+    std::lock_guard opening(devices_[static_cast<std::size_t>(device)]->opening);
+    *link = OpenedLink(device);
+    if (*link == nullptr)
+      if (const CUresult result = OpenDeviceAtAgent(device, link); result != CUDA_SUCCESS) return result;
+  }
+  return (*link)->fault();
+}
+
+CUresult Session::OpenDeviceAtAgent(int device, std::shared_ptr<Link>* link) {
+  OpenDevice request;
+  request.device = static_cast<std::uint32_t>(device);
+  UniqueFd channel_fd;
+  UniqueFd bell_fd;
+  Result<DeviceOpened> opened = Status::Internal("not asked");
+  {
+    // One question at a time on this socket. Other devices' work goes on.
+    std::lock_guard lock(socket_mutex_);
+    if (Status sent = socket_.Send(request); !sent.ok()) {
+      opened = sent;
+    } else {
+      // A driver may take its time to start.
+      opened = socket_.Expect<DeviceOpened>(std::chrono::seconds(120));
+    }
+    if (opened.ok() && opened->result == CUDA_SUCCESS) {
+      channel_fd = socket_.TakeFd();
+      bell_fd = socket_.TakeFd();
+    }
+  }
+  if (!opened.ok() || opened->result != CUDA_SUCCESS) {
+    LogError("device {} can not be opened: {}", device, opened.ok() ? opened->message : opened.status().message());
+    return opened.ok() ? static_cast<CUresult>(opened->result) : CUDA_ERROR_DEVICE_UNAVAILABLE;
+  }
+  Result<Bell> peer = Bell::Open(std::move(bell_fd));
+  Result<std::unique_ptr<Channel>> channel =
+      peer.ok() ? Channel::Attach(std::move(channel_fd), ChannelSide::kClient, &bell_, std::move(*peer)) : peer.status();
+  if (!channel.ok()) {
+    LogError("device {} can not be opened: {}", device, channel.status().message());
+    return CUDA_ERROR_DEVICE_UNAVAILABLE;
+  }
+  auto made = std::make_shared<Link>(device, next_link_.fetch_add(1), opened->window, std::move(*channel));
+  {
+    std::lock_guard lock(links_mutex_);
+    devices_[static_cast<std::size_t>(device)]->link = made;
+    links_version_.fetch_add(1);
+  }
+  std::call_once(receiver_started_, [this] { receiver_ = StartBackgroundThread("cuspan-receive", [this] { ReceiveLoop(); }); });
+  bell_.Ring();
+  *link = std::move(made);
+  return CUDA_SUCCESS;
+}
+
+CUresult Session::CurrentLink(std::shared_ptr<Link>* link) { return OpenLink(ThisThread().current_device, link); }
+
+CUresult Session::Reset(int device) {
+  if (device < 0 || device >= device_count()) return CUDA_ERROR_INVALID_DEVICE;
+  DeviceSlot& slot = *devices_[static_cast<std::size_t>(device)];
+  std::lock_guard opening(slot.opening);
+  const std::shared_ptr<Link> link = OpenedLink(device);
+  if (link == nullptr) return CUDA_SUCCESS;
+  // A healthy device finishes what it has, as cudaDeviceReset does.
+  if (link->fault() == CUDA_SUCCESS) static_cast<void>(link->CallAndStore(DeviceSynchronize{}));
+  link->Fail(CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  {
+    std::lock_guard lock(links_mutex_);
+    slot.link = nullptr;
+    links_version_.fetch_add(1);
+  }
+  {
+    std::lock_guard lock(streams_mutex_);
+    std::erase_if(streams_, [&](const auto& entry) { return entry.second->link == link->number(); });
+  }
+  FailEvents(*link);
+  {
+    std::lock_guard lock(events_mutex_);
+    std::erase_if(events_, [&](const auto& entry) { return entry.second->link == link; });
+  }
+  link->channel().Close(false);
+  CloseDevice request;
+  request.device = static_cast<std::uint32_t>(device);
+  std::lock_guard lock(socket_mutex_);
+  Status closed = socket_.Send(request);
+  if (closed.ok()) closed = socket_.Expect<DeviceClosed>(std::chrono::seconds(30)).status();
+  if (closed.ok()) return CUDA_SUCCESS;
+  LogError("device {} can not be reset: {}", device, closed.message());
+  return CUDA_ERROR_DEVICE_UNAVAILABLE;
+}
+
+CUresult Session::Synchronize(int device) {
+  const std::shared_ptr<Link> link = OpenedLink(device);
+  if (link == nullptr) return CUDA_SUCCESS;
+  const CUresult result = link->CallAndStore(DeviceSynchronize{});
+  return result != CUDA_SUCCESS ? result : link->TakePostedFailure();
+}
+
+bool Session::AgentGone() const {
+  pollfd watched{socket_.fd(), POLLRDHUP, 0};
+  return ::poll(&watched, 1, 0) > 0;
+}
+
+void Session::ReceiveLoop() {
+  const WaitStages stages = WaitStages::ForThisMachine();
+  const Link::OnEvent on_event = [this](const EventReached& reached) { OnEventReached(reached); };
+  std::vector<std::shared_ptr<Link>> links;
+  std::vector<std::shared_ptr<Link>> failed;
+  std::uint64_t version = 0;
+  for (;;) {
+    if (const std::uint64_t now = links_version_.load(); now != version) {
+      version = now;
+      links = Links();
+      failed.clear();
+    }
+    // The time-out is for the agent's death alone: whatever else happens rings.
+    const bool woken = bell_.Wait(
+        [&] {
+          if (links_version_.load(std::memory_order_relaxed) != version) return true;
+          for (const auto& link : links)
+            if (link->HasWork()) return true;
+          return false;
+        },
+        std::chrono::milliseconds(250), stages);
+    for (const auto& link : links) {
+      while (link->Receive(on_event) && link->fault() == CUDA_SUCCESS && links_version_.load() == version) {
+      }
+      if (link->fault() != CUDA_SUCCESS && std::find(failed.begin(), failed.end(), link) == failed.end()) {
+        failed.push_back(link);
+        FailEvents(*link);
+      }
+    }
+    if (!woken && AgentGone()) {
+      LogError("the agent of this node is gone; all devices are lost");
+      for (const auto& link : Links()) {
+        link->Fail(CUDA_ERROR_DEVICE_UNAVAILABLE);
+        FailEvents(*link);
+      }
+      return;
+    }
+  }
+}
+
+}  // namespace cuspan

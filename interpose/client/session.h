@@ -1,0 +1,169 @@
+// This process's use of the run's devices: the connection to the agent, the
+// device list, streams, events and memory over all of them.
+//
+// The session starts at the program's first real use of CUDA and ends with the
+// process. Results are the driver's; the runtime face turns them into
+// cudaError_t. All functions may be called by any thread.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "interpose/client/host_memory.h"
+#include "interpose/client/link.h"
+#include "protocol/channel/socket.h"
+
+namespace cuspan {
+
+// A stream that the program made. `id` is its handle, in the program and at the proxy.
+struct Stream {
+  std::uint64_t id;
+  int device;
+  std::uint64_t link;  // Link::number() of the proxy that has it.
+  unsigned flags;
+  int priority;
+};
+
+// Where an op goes: a proxy, and the stream there (0: legacy default stream).
+struct StreamTarget {
+  std::shared_ptr<Link> link;
+  std::uint64_t stream = 0;
+};
+
+// How a function takes stream 0: as the legacy default stream, or (its _ptds
+// and _ptsz twin) as the calling thread's own.
+enum class DefaultStream { kLegacy, kPerThread };
+
+class Session {
+ public:
+  // The session of this process, started if it was not; null when it can not
+  // be had, and then *result says why (and one line was logged).
+  static Session* Get(CUresult* result);
+  // The session if it was started and this process did not inherit it by fork.
+  static Session* IfStarted();
+
+  int device_count() const { return static_cast<int>(devices_.size()); }
+  const DeviceDescription& description(int device) const { return devices_[device]->description; }
+
+  // The proxy of a device, opened if it was not. Fails with the sticky error of a lost one.
+  CUresult OpenLink(int device, std::shared_ptr<Link>* link);
+  // The same if it is open already; null if not.
+  std::shared_ptr<Link> OpenedLink(int device);
+  // Of the calling thread's current device.
+  CUresult CurrentLink(std::shared_ptr<Link>* link);
+  // cudaDeviceReset: ends the device's proxy; its streams, events and memory are gone.
+  CUresult Reset(int device);
+  // cudaDeviceSynchronize for one device; fine when it was never opened.
+  CUresult Synchronize(int device);
+
+  // --- Streams
+  CUresult CreateStream(unsigned flags, int priority, std::uint64_t* stream);
+  CUresult DestroyStream(std::uint64_t stream);
+  // Resolves a cudaStream_t / CUstream value. CUDA_ERROR_INVALID_HANDLE when it is none.
+  CUresult ResolveStream(void* stream, DefaultStream meaning, StreamTarget* target);
+  // What the program made; null for the default streams and unknown handles.
+  std::shared_ptr<const Stream> FindStream(std::uint64_t stream) const;
+  // A thread that ends gives back its own default stream of `device`.
+  void DestroyThreadStream(int device, std::uint64_t link_number, std::uint64_t stream);
+  CUresult SynchronizeStream(const StreamTarget& target);
+  // CUDA_ERROR_NOT_READY while work is pending.
+  CUresult QueryStream(const StreamTarget& target);
+
+  // --- Events
+  CUresult CreateEvent(unsigned flags, std::uint64_t* event);
+  CUresult DestroyEvent(std::uint64_t event);
+  CUresult RecordEvent(std::uint64_t event, const StreamTarget& target);
+  CUresult QueryEvent(std::uint64_t event);
+  CUresult SynchronizeEvent(std::uint64_t event);
+  CUresult ElapsedTime(std::uint64_t start, std::uint64_t end, float* milliseconds);
+  // The stream goes on when the event's latest record (as of now) is reached,
+  // also when it belongs to another device.
+  CUresult WaitEvent(const StreamTarget& target, std::uint64_t event);
+
+  // --- Memory
+  // On the current device. `bytes` > 0.
+  CUresult Allocate(std::uint64_t bytes, std::uint64_t* address);
+  // Waits for the device, as cudaFree does. CUDA_ERROR_INVALID_VALUE when nothing starts there.
+  CUresult Free(std::uint64_t address);
+  HostMemory& host_memory() { return host_memory_; }
+
+  // What a pointer points into.
+  struct PointerKind {
+    enum { kUnknownHost, kPinnedHost, kDevice } kind;
+    int device = -1;               // kDevice
+    std::uint64_t range_base = 0;  // kDevice: the allocation or variable
+    std::uint64_t range_bytes = 0;
+  };
+  PointerKind Classify(const void* pointer);
+
+  // --- Copies (copy.cc). Extents are checked against what is allocated.
+  struct CopyRequest {
+    void* destination;
+    const void* source;
+    std::uint64_t bytes;
+    int destination_device = -1;  // Both ≥ 0 for a peer copy; -1: what the pointers say.
+    int source_device = -1;
+    enum class Sides { kDefault, kHostToHost, kHostToDevice, kDeviceToHost, kDeviceToDevice } sides;
+    bool asynchronous;
+  };
+  CUresult Copy(const CopyRequest& request, const StreamTarget& target);
+  CUresult Set(std::uint64_t address, std::uint32_t value, std::uint64_t bytes, bool asynchronous,
+               const StreamTarget& target);
+
+ private:
+  struct DeviceSlot {
+    DeviceDescription description;
+    std::mutex opening;          // One thread opens or closes; others wait.
+    std::shared_ptr<Link> link;  // Guarded by links_mutex_.
+  };
+
+  Session(ControlSocket socket, Bell bell, std::vector<DeviceDescription> devices);
+  static Session* Start(CUresult* result);
+  CUresult OpenDeviceAtAgent(int device, std::shared_ptr<Link>* link);
+  void ReceiveLoop();
+  bool AgentGone() const;
+  std::vector<std::shared_ptr<Link>> Links() const;
+  CUresult ThreadStream(const std::shared_ptr<Link>& link, std::uint64_t* stream);
+  CUresult CreateEventOn(const std::shared_ptr<Link>& link, unsigned flags, std::uint64_t* event);
+  // Null for unknown and destroyed events.
+  std::shared_ptr<Event> FindEvent(std::uint64_t event) const;
+  void OnEventReached(const EventReached& reached);
+  // Ends all waits for events of a lost device.
+  void FailEvents(const Link& link);
+
+  CUresult CopyHostToDevice(const CopyRequest& request, const StreamTarget& there);
+  CUresult CopyDeviceToHost(const CopyRequest& request, const StreamTarget& there);
+  CUresult CopyPeer(const CopyRequest& request, const StreamTarget& target, const std::shared_ptr<Link>& to,
+                    const std::shared_ptr<Link>& from);
+  // Makes `waiting` wait for what is in `first` now, on whatever devices they are.
+  CUresult Order(const StreamTarget& first, const StreamTarget& waiting);
+  // Runs `op` in the order of `target` on `link`, which may be another device's.
+  template <typename Use>
+  CUresult OnDevice(const StreamTarget& target, const std::shared_ptr<Link>& link, Use&& op);
+  // The link of the device that a pointer points into; null for host memory.
+  std::shared_ptr<Link> LinkOf(const void* pointer);
+
+  std::mutex socket_mutex_;
+  ControlSocket socket_;
+  Bell bell_;
+  std::vector<std::unique_ptr<DeviceSlot>> devices_;
+  mutable std::shared_mutex links_mutex_;
+  std::atomic<std::uint64_t> links_version_{1};
+  std::atomic<std::uint64_t> next_link_{1};
+  mutable std::shared_mutex streams_mutex_;
+  std::unordered_map<std::uint64_t, std::shared_ptr<const Stream>> streams_;
+  mutable std::shared_mutex events_mutex_;
+  std::unordered_map<std::uint64_t, std::shared_ptr<Event>> events_;
+  HostMemory host_memory_;
+  std::once_flag receiver_started_;
+  std::thread receiver_;  // Runs until the process ends.
+};
+
+}  // namespace cuspan

@@ -1,0 +1,42 @@
+// What CUDA keeps per host thread: the current device, the last error, the
+// configuration of a launch under way, and the thread's own default streams.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace cuspan {
+
+// One <<<…>>> between its push and its pop.
+struct CallConfiguration {
+  unsigned grid[3];
+  unsigned block[3];
+  std::size_t dynamic_shared;
+  void* stream;
+};
+
+struct ThreadState {
+  int current_device = 0;
+  // Of the runtime's cudaError_t. Cleared by cudaGetLastError.
+  int last_error = 0;
+  // Names this thread to the proxies, so that a posted op's failure finds its way back.
+  std::uint32_t number;
+  std::vector<CallConfiguration> configurations;
+  // By device; 0 where the thread has none. Destroyed with the thread.
+  struct OwnStream {
+    std::uint64_t stream = 0;
+    std::uint64_t link = 0;  // The link's number: a device that was reset has another.
+  };
+  std::vector<OwnStream> own_streams;
+
+  ThreadState();
+  ~ThreadState();
+};
+
+// The calling thread's state; made at its first use.
+ThreadState& ThisThread();
+
+}  // namespace cuspan

@@ -1,0 +1,100 @@
+// Bulk bytes between the program's memory and one proxy, in chunks through the
+// channel's staging slots.
+//
+// To the device: the copy op is posted in its stream; when it is next there the
+// proxy asks for it (TransferWanted) and the chunks go, from the calling thread
+// or, for copies that the caller does not wait for, from a thread of the link.
+// From the device: the proxy pushes chunks, the receiver thread stores them.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "protocol/channel/channel.h"
+
+namespace cuspan {
+
+// Bytes on their way from the device. Complete when all lie in `destination`.
+struct Incoming {
+  std::byte* destination;
+  std::uint64_t bytes;
+  std::vector<std::byte> owned;  // The destination itself, when nobody else holds it.
+  // Guarded by the mutex of the Transfers that it belongs to; `complete` is set last.
+  std::uint64_t stored = 0;
+  CUresult result = CUDA_SUCCESS;
+  std::atomic<bool> complete{false};
+  // Called once, without locks, by the thread that completed it.
+  std::function<void()> on_complete;
+};
+
+class Transfers {
+ public:
+  explicit Transfers(Channel* channel) : channel_(channel) {}
+  ~Transfers();
+
+  // --- To the device
+
+  // Announces a transfer whose bytes the caller will send; its number goes into CopyToDevice.
+  std::uint64_t BeginOutgoing();
+  // Waits until the proxy wants it, then sends all; the source is free again afterwards.
+  CUresult Send(std::uint64_t transfer, const std::byte* source, std::uint64_t bytes);
+  // The same by the link's own thread. The source stays in use until the stream has passed
+  // the copy. With `after`, the bytes are those of that transfer, once it is complete.
+  void SendLater(std::uint64_t transfer, const std::byte* source, std::uint64_t bytes,
+                 std::shared_ptr<Incoming> after = nullptr);
+  // A number whose CopyToDevice could not be posted.
+  void Forget(std::uint64_t transfer);
+  // `incoming`, of whichever link, is complete: a transfer that was to follow it may go.
+  void Retry();
+
+  // --- From the device
+
+  std::uint64_t BeginIncoming(std::shared_ptr<Incoming> incoming);
+  CUresult WaitComplete(const Incoming& incoming);
+  // Waits until as many chunks are stored.
+  void WaitStored(std::uint64_t chunks);
+  bool Stored(std::uint64_t chunks) const { return stored_chunks_.load(std::memory_order_acquire) >= chunks; }
+
+  // --- Receiver thread
+
+  void OnWanted(std::uint64_t transfer);
+  // False when the chunk is none of ours or out of bounds.
+  bool OnChunk(const Chunk& chunk);
+  void OnFailed(std::uint64_t transfer, CUresult result);
+  void FailAll(CUresult result);
+
+ private:
+  struct Outgoing {
+    const std::byte* source = nullptr;
+    std::uint64_t bytes = 0;
+    bool wanted = false;
+    bool by_sender = false;
+    bool sending = false;
+    std::shared_ptr<Incoming> after;
+  };
+  CUresult SendChunks(std::uint64_t transfer, const std::byte* source, std::uint64_t bytes);
+  void SenderLoop();
+  bool ReadyToSend(const Outgoing& outgoing) const;
+
+  Channel* const channel_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::uint64_t next_ = 1;
+  CUresult failed_ = CUDA_SUCCESS;
+  bool stopping_ = false;
+  std::unordered_map<std::uint64_t, Outgoing> outgoing_;
+  std::unordered_map<std::uint64_t, std::shared_ptr<Incoming>> incoming_;
+  std::atomic<std::uint64_t> stored_chunks_{0};
+  std::thread sender_;
+};
+
+}  // namespace cuspan

@@ -1,0 +1,13 @@
+// What the functions do that we export and have not implemented.
+#pragma once
+
+extern "C" {
+
+// Logs once per name that the function is not supported yet, keeps the error for
+// cudaGetLastError where the runtime face is linked in, and returns it:
+// cudaErrorNotSupported. Any thread.
+int cuspan_not_supported(const char* name);
+
+// Given by the runtime face: keeps a cudaError_t as the calling thread's last error.
+__attribute__((weak, visibility("hidden"))) void cuspan_set_last_error(int error);
+}

@@ -1,0 +1,201 @@
+#include "interpose/load/patch.h"
+
+#include "interpose/load/syscalls.h"
+
+namespace cuspan::load {
+namespace {
+
+constexpr std::uint64_t kPage = 4096;  // x86-64 has no smaller or other base page.
+constexpr std::uint8_t kEndbr64[4] = {0xf3, 0x0f, 0x1e, 0xfa};
+
+// The length of the padding instruction (a no-operation, an int3 or a zero byte)
+// at the start of `bytes`; 0 when it is something else.
+std::size_t NopLength(Bytes bytes) {
+  std::size_t at = 0;
+  while (at < bytes.size && (bytes.data[at] == 0x66 || bytes.data[at] == 0x2e)) ++at;
+  if (at == bytes.size) return 0;
+  const std::uint8_t opcode = bytes.data[at];
+  if (opcode == 0x90) return at + 1;
+  if (at == 0 && (opcode == 0xcc || opcode == 0x00)) return 1;
+  if (opcode != 0x0f || bytes.size - at < 3 || bytes.data[at + 1] != 0x1f) return 0;
+  switch (bytes.data[at + 2]) {  // The forms that compilers and assemblers emit.
+    case 0x00: return at + 3;
+    case 0x40: return at + 4;
+    case 0x44: return at + 5;
+    case 0x80: return at + 7;
+    case 0x84: return at + 8;
+    default: return 0;
+  }
+}
+
+void WriteJump(std::uint8_t* to, std::uint64_t destination) {
+  constexpr std::uint8_t kJump[6] = {0xff, 0x25, 0, 0, 0, 0};  // jmp *0(%rip)
+  __builtin_memcpy(to, kJump, sizeof(kJump));
+  __builtin_memcpy(to + sizeof(kJump), &destination, sizeof(destination));
+}
+
+std::uint8_t* InMemory(std::uint64_t bias, std::uint64_t address) {
+  return reinterpret_cast<std::uint8_t*>(bias + address);
+}
+
+// Whether pages of this process can be read. Entries come by ascending address,
+// so one page remembered saves most questions to the kernel.
+class PageProbe {
+ public:
+  bool Readable(std::uint64_t from, std::uint64_t length) {
+    const std::uint64_t last = (from + length - 1) & ~(kPage - 1);
+    for (std::uint64_t page = from & ~(kPage - 1); page <= last; page += kPage) {
+      if (page == known_) continue;
+      if (!SysReadable(page)) return false;
+      known_ = page;
+    }
+    return true;
+  }
+
+ private:
+  std::uint64_t known_ = 1;  // No page begins here.
+};
+
+PatchVerdict CheckEntry(const ElfImage& image, std::uint64_t bias, PageProbe* probe,
+                        Entry* entry) {
+  Elf64_Phdr segment;
+  if (!image.FindSegment(entry->address, 1, &segment) || (segment.p_flags & PF_X) == 0 ||
+      (segment.p_flags & PF_R) == 0) {
+    return PatchVerdict::kNoCode;
+  }
+  if (entry->limit < entry->address) return PatchVerdict::kTooShort;
+  std::uint64_t room = segment.p_vaddr + segment.p_filesz - entry->address;
+  if (entry->limit - entry->address < room) room = entry->limit - entry->address;
+  const Bytes code =
+      image.file().Part(segment.p_offset + (entry->address - segment.p_vaddr), room);
+  const Placement placement = PlaceJump(code, entry->size);
+  if (!placement.fits) return PatchVerdict::kTooShort;
+
+  const std::size_t used = placement.at + kJumpSize;
+  const std::uint8_t* const memory = InMemory(bias, entry->address);
+  if (!probe->Readable(bias + entry->address, used)) return PatchVerdict::kChanged;
+  for (std::size_t i = 0; i < used; ++i) {
+    if (memory[i] != code.data[i]) return PatchVerdict::kChanged;
+  }
+  entry->jump_at = entry->address + placement.at;
+  return PatchVerdict::kDone;
+}
+
+int ProtectionOf(const Elf64_Phdr& segment) {
+  return ((segment.p_flags & PF_R) != 0 ? PROT_READ : 0) |
+         ((segment.p_flags & PF_W) != 0 ? PROT_WRITE : 0) |
+         ((segment.p_flags & PF_X) != 0 ? PROT_EXEC : 0);
+}
+
+// The pages of one segment that jumps are written to.
+struct PageRange {
+  std::uint64_t begin = 0;  // Virtual addresses in the file.
+  std::uint64_t end = 0;    // Equal to begin: none.
+  std::uint64_t size() const { return end - begin; }
+};
+
+bool Inside(const Elf64_Phdr& segment, std::uint64_t address) {
+  return segment.p_type == PT_LOAD && address >= segment.p_vaddr &&
+         address - segment.p_vaddr < segment.p_filesz;
+}
+
+PageRange PagesOf(const Elf64_Phdr& segment, const Entry* entries, std::size_t count) {
+  PageRange range;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!Inside(segment, entries[i].address)) continue;
+    const std::uint64_t first = entries[i].jump_at & ~(kPage - 1);
+    const std::uint64_t end = ((entries[i].jump_at + kJumpSize - 1) & ~(kPage - 1)) + kPage;
+    if (range.size() == 0 || first < range.begin) range.begin = first;
+    if (end > range.end) range.end = end;
+  }
+  return range;
+}
+
+// Maps the file's own pages again over changed ones; 0 or a negative errno.
+long MapAgain(std::uint64_t bias, int fd, const Elf64_Phdr& segment, const PageRange& range) {
+  // A segment's address and offset are the same modulo the page size.
+  const std::uint64_t offset = segment.p_offset + range.begin - segment.p_vaddr;
+  const long mapped = SysMap(InMemory(bias, range.begin), range.size(), ProtectionOf(segment),
+                             MAP_PRIVATE | MAP_FIXED, fd, offset);
+  return Failed(mapped) ? mapped : 0;
+}
+
+// Writes the jumps that lie in one segment; 0 or a negative errno. `changed`
+// says whether its pages must be mapped again after a failure.
+long PatchSegment(std::uint64_t bias, const Elf64_Phdr& segment, const PageRange& range,
+                  const Entry* entries, std::size_t count, bool* changed) {
+  *changed = false;
+  const int protection = ProtectionOf(segment);
+  const bool writable = (protection & PROT_WRITE) != 0;  // As its maker wants it, then.
+  if (!writable) {
+    const long result = SysProtect(bias + range.begin, range.size(), PROT_READ | PROT_WRITE);
+    if (result != 0) {
+      SysProtect(bias + range.begin, range.size(), protection);  // Part of it may have been done.
+      return result;
+    }
+  }
+  *changed = true;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!Inside(segment, entries[i].address)) continue;
+    WriteJump(InMemory(bias, entries[i].jump_at), entries[i].destination);
+  }
+  return writable ? 0 : SysProtect(bias + range.begin, range.size(), protection);
+}
+
+}  // namespace
+
+bool IsPadding(Bytes bytes, std::size_t length) {
+  std::size_t at = 0;
+  while (at < length) {
+    const std::size_t nop = NopLength(bytes.Part(at, bytes.size - at));
+    if (nop == 0 || nop > bytes.size - at) return false;
+    at += nop;
+  }
+  return true;
+}
+
+Placement PlaceJump(Bytes code, std::uint64_t size) {
+  std::size_t at = sizeof(kEndbr64);
+  for (std::size_t i = 0; i < sizeof(kEndbr64); ++i) {
+    if (i >= code.size || code.data[i] != kEndbr64[i]) at = 0;
+  }
+  // Nothing checks for the mark in user space today, so a slot too short for both
+  // loses it.
+  if (code.size < at + kJumpSize) at = 0;
+  const std::size_t end = at + kJumpSize;
+  if (code.size < end) return {false, 0};
+  // Beyond the function's own bytes only padding may be overwritten.
+  if (size != 0 && size < end && !IsPadding(code.Part(size, code.size - size), end - size)) {
+    return {false, 0};
+  }
+  return {true, at};
+}
+
+PatchReport PatchEntries(const ElfImage& image, std::uint64_t bias, int fd, Entry* entries,
+                         std::size_t count) {
+  PageProbe probe;
+  for (std::size_t i = 0; i < count; ++i) {
+    const PatchVerdict verdict = CheckEntry(image, bias, &probe, &entries[i]);
+    if (verdict != PatchVerdict::kDone) return {verdict, i, 0};
+  }
+  for (std::size_t s = 0; s < image.segment_count(); ++s) {
+    const PageRange range = PagesOf(image.Segment(s), entries, count);
+    if (range.size() == 0) continue;
+    bool changed = false;
+    const long result = PatchSegment(bias, image.Segment(s), range, entries, count, &changed);
+    if (result == 0) continue;
+    // Refused: what was done in this segment and those before it is undone.
+    PatchReport report{PatchVerdict::kRefused, 0, static_cast<int>(-result)};
+    for (std::size_t undone = 0; undone < s + (changed ? 1 : 0); ++undone) {
+      const PageRange pages = PagesOf(image.Segment(undone), entries, count);
+      if (pages.size() == 0) continue;
+      if (MapAgain(bias, fd, image.Segment(undone), pages) != 0) {
+        report.verdict = PatchVerdict::kBroken;
+      }
+    }
+    return report;
+  }
+  return {};
+}
+
+}  // namespace cuspan::load

@@ -1,0 +1,141 @@
+#include "interpose/load/static_cudart.h"
+
+namespace cuspan::load {
+namespace {
+
+// Every CUDA runtime defines it, and every program with kernels needs it.
+constexpr const char* kMarker = "__cudaRegisterFatBinary";
+
+bool MayBeCudart(const char* name) {
+  return StartsWith(name, "cuda") || StartsWith(name, "__cuda");
+}
+
+bool IsDefinedFunction(const Elf64_Sym& symbol) {
+  return ELF64_ST_TYPE(symbol.st_info) == STT_FUNC && symbol.st_shndx != SHN_UNDEF &&
+         symbol.st_shndx < SHN_LORESERVE;
+}
+
+// Shell's sort: no recursion, no memory, no library.
+void SortByAddress(TargetList* list) {
+  Target* const targets = list->targets;
+  for (std::size_t gap = list->count / 2; gap > 0; gap /= 2) {
+    for (std::size_t i = gap; i < list->count; ++i) {
+      const Target moved = targets[i];
+      std::size_t j = i;
+      for (; j >= gap && targets[j - gap].address > moved.address; j -= gap) {
+        targets[j] = targets[j - gap];
+      }
+      targets[j] = moved;
+    }
+  }
+}
+
+// The last target that begins before `address`, or null.
+Target* LastBefore(TargetList* list, std::uint64_t address) {
+  std::size_t low = 0;
+  std::size_t high = list->count;
+  while (low < high) {
+    const std::size_t middle = low + (high - low) / 2;
+    if (list->targets[middle].address < address) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low == 0 ? nullptr : &list->targets[low - 1];
+}
+
+// Collects the defined functions of `symbols` that `exports` names.
+// False when there are more than the list holds.
+bool CollectTargets(const ElfImage& image, const SymbolTable& symbols, const ExportTable& exports,
+                    TargetList* out) {
+  out->count = 0;
+  for (std::size_t i = 0; i < symbols.count(); ++i) {
+    const Elf64_Sym symbol = symbols.Get(i);
+    if (!IsDefinedFunction(symbol)) continue;
+    const char* const name = symbols.Name(symbol);
+    if (!MayBeCudart(name)) continue;
+    const std::size_t index = exports.Find(name);
+    if (index == ExportTable::kNone) continue;
+    if (out->count == TargetList::kCapacity) return false;
+    Elf64_Shdr section;
+    std::uint64_t limit = symbol.st_value;  // A section that is not there leaves no room.
+    if (image.Section(symbol.st_shndx, &section) && symbol.st_value >= section.sh_addr &&
+        symbol.st_value - section.sh_addr <= section.sh_size) {
+      limit = section.sh_addr + section.sh_size;
+    }
+    out->targets[out->count++] = {symbol.st_value, symbol.st_size, limit, index};
+  }
+  SortByAddress(out);
+  return true;
+}
+
+// Brings each target's limit down to the next symbol of any kind.
+void LimitByNeighbours(const SymbolTable& symbols, TargetList* list) {
+  for (std::size_t i = 0; i < symbols.count(); ++i) {
+    const Elf64_Sym symbol = symbols.Get(i);
+    const unsigned type = ELF64_ST_TYPE(symbol.st_info);
+    if (symbol.st_shndx == SHN_UNDEF || symbol.st_shndx >= SHN_LORESERVE) continue;
+    if (type == STT_TLS || type == STT_SECTION || type == STT_FILE) continue;
+    Target* target = LastBefore(list, symbol.st_value);
+    if (target != nullptr && symbol.st_value < target->limit) target->limit = symbol.st_value;
+  }
+}
+
+// Drops repetitions (one function named twice alike); false when two different
+// functions of ours would have to answer at one address.
+bool Unify(TargetList* list, std::size_t* conflict) {
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < list->count; ++i) {
+    if (kept > 0 && list->targets[kept - 1].address == list->targets[i].address) {
+      if (list->targets[kept - 1].export_index != list->targets[i].export_index) {
+        *conflict = list->targets[i].export_index;
+        return false;
+      }
+      continue;
+    }
+    list->targets[kept++] = list->targets[i];
+  }
+  list->count = kept;
+  return true;
+}
+
+// True when the program registers device code and imports no CUDA runtime for it.
+bool LooksStripped(const ElfImage& image) {
+  if (!image.HasSection(".nvFatBinSegment")) return false;
+  return !Contains(image.Symbols(SHT_DYNSYM).names, kMarker);
+}
+
+}  // namespace
+
+Search FindStaticCudart(const ElfImage& image, const ExportTable& exports, bool is_program,
+                        TargetList* out) {
+  const SymbolTable symbols = image.Symbols(SHT_SYMTAB);
+  const std::size_t marker = exports.Find(kMarker);
+  out->count = 0;
+  // Most files end here: few have a .symtab at all, and fewer this name in it.
+  if (!Contains(symbols.names, kMarker)) {
+    return {LooksStripped(image) ? Finding::kStripped : Finding::kNone};
+  }
+  if (!is_program && image.Symbols(SHT_DYNSYM).Defines(kMarker)) return {Finding::kNone};
+  if (!CollectTargets(image, symbols, exports, out)) {
+    return {Finding::kUnusable, "is there too many times", kMarker};
+  }
+  bool has_marker = false;
+  for (std::size_t i = 0; i < out->count; ++i) {
+    has_marker = has_marker || out->targets[i].export_index == marker;
+  }
+  if (!has_marker) {  // Only used here: a program linked with -cudart shared.
+    out->count = 0;
+    return {LooksStripped(image) ? Finding::kStripped : Finding::kNone};
+  }
+  std::size_t conflict = 0;
+  if (!Unify(out, &conflict)) {
+    return {Finding::kUnusable, "shares its code with another function",
+            exports.entries[conflict].name};
+  }
+  LimitByNeighbours(symbols, out);
+  return {Finding::kFound};
+}
+
+}  // namespace cuspan::load

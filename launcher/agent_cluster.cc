@@ -1,0 +1,237 @@
+#include "launcher/agent_cluster.h"
+
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <poll.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+
+#include "common/log.h"
+#include "common/settings.h"
+#include "launcher/mpirun_command.h"
+
+namespace cuspan {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Long enough for a home agent that has just connected to say what it found:
+// drivers with many GPUs take seconds to start.
+constexpr milliseconds kInventoryLimit{120'000};
+// How long agents may take to end in good order, and then after SIGTERM.
+constexpr milliseconds kEndLimit{5'000};
+constexpr milliseconds kTerminateLimit{2'000};
+constexpr std::size_t kKeptBytes = 64 * 1024;
+
+std::string DescribeExit(int wait_status) {
+  if (WIFSIGNALED(wait_status))
+    return fmt::format("was killed by signal {} ({})", WTERMSIG(wait_status), ::strsignal(WTERMSIG(wait_status)));
+  return fmt::format("ended with status {}", WEXITSTATUS(wait_status));
+}
+
+std::string LastLine(std::string_view text) {
+  while (!text.empty() && text.back() == '\n') text.remove_suffix(1);
+  const std::size_t start = text.rfind('\n');
+  return std::string(start == std::string_view::npos ? text : text.substr(start + 1));
+}
+
+}  // namespace
+
+std::string OwnHostName() {
+  char name[HOST_NAME_MAX + 1] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
+}
+
+AgentCluster::AgentCluster(Plan plan, RunKey key, ControlListener listener)
+    : plan_(std::move(plan)), key_(key), listener_(std::move(listener)) {}
+
+AgentCluster::~AgentCluster() { Stop(); }
+
+Result<std::unique_ptr<AgentCluster>> AgentCluster::Start(const ClusterOptions& options, const InstallPaths& paths,
+                                                          const RunKey& key, const InheritedSignals& signals) {
+  Result<ControlListener> listener = ControlListener::Listen(key.LauncherAddress());
+  if (!listener.ok()) return listener.status();
+  std::unique_ptr<AgentCluster> cluster(
+      new AgentCluster(MakePlan(options.hosts, options.same_node, OwnHostName()), key, std::move(*listener)));
+
+  Environment environment = Environment::OfThisProcess();
+  StripOuterRun(environment);
+  environment.Set(RunKey::kVariable, key.Text());
+  environment.Set(settings::kDevice.name, options.device);
+  environment.Set(settings::kSameNode.name, options.same_node == SameNode::kNever ? "never" : "auto");
+
+  AgentCommand agent{paths.agent, {}};
+  if (options.devices) agent.home_options = {"--gpus", std::to_string(*options.devices)};
+
+  std::vector<std::string> command;
+  if (cluster->plan_.mpi()) {
+    if (InsideMpiJob(environment)) StripMpi(environment);
+    AddMpirunSettings(environment, options.mpirun_arguments, ::geteuid() == 0);
+    command = MpirunCommand(cluster->plan_, agent, options.mpirun_arguments, SettingNames(environment));
+    command.front() = options.mpirun;
+    if (const Status found = FindCommand(options.mpirun, environment.Get("PATH").value_or("")); !found.ok())
+      return Status::NotFound("{}; install Open MPI, or name its mpirun by the variable MPIRUN", found.message());
+  } else {
+    command = {paths.agent, "--alone"};
+    const std::vector<std::string> planned = AgentPlanOptions(cluster->plan_, 0);
+    command.insert(command.end(), planned.begin(), planned.end());
+    command.insert(command.end(), agent.home_options.begin(), agent.home_options.end());
+  }
+  CUSPAN_RETURN_IF_ERROR(cluster->Spawn(command, environment, signals));
+  return cluster;
+}
+
+Status AgentCluster::Spawn(const std::vector<std::string>& command, const Environment& environment,
+                           const InheritedSignals& signals) {
+  int output[2];
+  if (::pipe2(output, O_CLOEXEC) != 0) return Status::Exhausted("pipe: {}", std::strerror(errno));
+  output_.Reset(output[0]);
+  UniqueFd output_write(output[1]);
+  UniqueFd nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!nothing.valid()) return Status::Internal("/dev/null: {}", std::strerror(errno));
+  ::fcntl(output_.get(), F_SETFL, O_NONBLOCK);
+
+  std::vector<char*> arguments;
+  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  const std::vector<char*> variables = environment.Pointers();
+  const pid_t launcher = ::getpid();
+
+  pid_ = ::fork();
+  if (pid_ < 0) return Status::Exhausted("fork: {}", std::strerror(errno));
+  if (pid_ == 0) {
+    // A session of its own: the terminal's signals and its hang-up are the app's.
+    ::setsid();
+    // However the launcher ends, the agents end too; mpirun ends its job on SIGTERM.
+    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (::getppid() != launcher) ::_exit(kExitOwnFailure);
+    ::dup2(nothing.get(), STDIN_FILENO);
+    ::dup2(output_write.get(), STDOUT_FILENO);
+    ::dup2(output_write.get(), STDERR_FILENO);
+    // What the launcher inherited belongs to the app: an open pipe here would keep its readers waiting.
+    ::close_range(3, UINT_MAX, CLOSE_RANGE_CLOEXEC);
+    signals.Restore();
+    ::execvpe(arguments[0], arguments.data(), variables.data());
+    const std::string_view parts[] = {"cuspan: starting ", arguments[0], " failed\n"};
+    for (const std::string_view part : parts)
+      if (::write(STDERR_FILENO, part.data(), part.size()) < 0) break;
+    ::_exit(kExitNotFound);
+  }
+  process_.Reset(::pidfd_open(pid_, 0));
+  if (!process_.valid()) return Status::Internal("pidfd_open: {}", std::strerror(errno));
+  return Status::Ok();
+}
+
+Result<RunReady> AgentCluster::WaitReady() {
+  for (;;) {
+    pollfd waited[3] = {{home_ ? home_->fd() : listener_.fd(), POLLIN, 0},
+                        {output_.get(), POLLIN, 0},
+                        {process_.get(), POLLIN, 0}};
+    if (::poll(waited, 3, home_ ? static_cast<int>(kInventoryLimit.count()) : -1) == 0)
+      return Status::Unavailable("the home agent found no devices within {} s", kInventoryLimit.count() / 1000);
+    if (waited[1].revents != 0) ReadOutput();
+    if (waited[0].revents != 0) {
+      if (!home_) {
+        Result<std::optional<ControlSocket>> accepted = listener_.TryAccept();
+        if (!accepted.ok()) return accepted.status();
+        if (!accepted->has_value()) continue;
+        home_ = std::move(**accepted);
+        CUSPAN_RETURN_IF_ERROR(home_->Send(LauncherHello{key_.secret, kOpTableHash}));
+        continue;
+      }
+      Result<RunReady> ready = home_->Expect<RunReady>(kInventoryLimit);
+      if (ready.ok() || ready.status().code() == StatusCode::kRefused) return ready;
+      // The connection ended first: its process tells why.
+      WaitGone(kTerminateLimit);
+      return Status::Unavailable("{}", ExplainEnd());
+    }
+    if (waited[2].revents != 0) return Status::Unavailable("{}", ExplainEnd());
+  }
+}
+
+void AgentCluster::ReadOutput() {
+  char chunk[4096];
+  for (;;) {
+    const ssize_t got = ::read(output_.get(), chunk, sizeof chunk);
+    if (got < 0 && errno == EINTR) continue;
+    if (got == 0) {
+      output_.Reset();  // poll ignores it from now on.
+      return;
+    }
+    if (got < 0) return;
+    for (const char c : std::string_view(chunk, static_cast<std::size_t>(got))) {
+      partial_line_ += c;
+      if (c != '\n') continue;
+      PassOn(partial_line_);
+      partial_line_.clear();
+    }
+  }
+}
+
+void AgentCluster::PassOn(const std::string& line) {
+  // Without mpirun all that comes is our own, or of a library below a proxy.
+  const bool ours = !plan_.mpi() || line.starts_with("cuspan") || LogEnabled(LogLevel::kInfo);
+  if (ours) {
+    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+    return;
+  }
+  kept_ += line;
+  if (kept_.size() > kKeptBytes) kept_.erase(0, kept_.size() - kKeptBytes);
+}
+
+std::string AgentCluster::ExplainEnd() {
+  WaitGone(milliseconds(0));
+  if (output_.valid()) ReadOutput();
+  if (plan_.mpi()) return ExplainMpirun(kept_ + partial_line_, plan_);
+  const std::string last = LastLine(partial_line_);
+  return fmt::format("the agent on this host {}{}{}", DescribeExit(wait_status_), last.empty() ? "" : ": ", last);
+}
+
+bool AgentCluster::WaitGone(milliseconds limit) {
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  while (!gone_) {
+    if (::waitpid(pid_, &wait_status_, WNOHANG) == pid_) {
+      gone_ = true;
+      break;
+    }
+    const auto left = std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now());
+    if (left.count() <= 0) return false;
+    // A full pipe must not keep the agents from ending.
+    pollfd waited[2] = {{process_.get(), POLLIN, 0}, {output_.get(), POLLIN, 0}};
+    ::poll(waited, 2, static_cast<int>(left.count()));
+    if (waited[1].revents != 0) ReadOutput();
+  }
+  return true;
+}
+
+Result<RunStatistics> AgentCluster::End() {
+  if (!home_) return Status::Unavailable("the agents had not started");
+  CUSPAN_RETURN_IF_ERROR(home_->Send(RunEnd{}));
+  Result<RunStatistics> statistics = home_->Expect<RunStatistics>(kEndLimit);
+  WaitGone(kEndLimit);
+  return statistics;
+}
+
+void AgentCluster::Stop() {
+  if (pid_ <= 0) return;
+  // The home agent takes the end of this connection as the end of the run.
+  home_.reset();
+  if (!gone_ && !WaitGone(milliseconds(0))) {
+    ::kill(pid_, SIGTERM);
+    if (!WaitGone(kTerminateLimit)) {
+      ::kill(-pid_, SIGKILL);
+      ::kill(pid_, SIGKILL);
+      WaitGone(kTerminateLimit);
+    }
+  }
+  if (output_.valid()) ReadOutput();
+}
+
+}  // namespace cuspan

@@ -1,0 +1,81 @@
+// The agents of a run, as their launcher sees them: started directly or by
+// mpirun, connected by one socket to the home agent, ended with the run.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/status.h"
+#include "common/unique_fd.h"
+#include "launcher/app_process.h"
+#include "launcher/install_paths.h"
+#include "launcher/plan.h"
+#include "launcher/run_key.h"
+#include "protocol/channel/socket.h"
+
+namespace cuspan {
+
+// What the user asked for, of `cuspan run` and `cuspan devices` alike.
+struct ClusterOptions {
+  std::vector<HostRequest> hosts;          // Empty: this node.
+  std::optional<std::uint32_t> devices;    // That the run needs; none given: all there are.
+  std::string device = "auto";             // Driver: auto, cuda or soft.
+  SameNode same_node = SameNode::kAuto;
+  std::string mpirun = "mpirun";
+  std::vector<std::string> mpirun_arguments;
+};
+
+// One thread. Destroying it ends the agents.
+class AgentCluster {
+ public:
+  static Result<std::unique_ptr<AgentCluster>> Start(const ClusterOptions& options, const InstallPaths& paths,
+                                                     const RunKey& key, const InheritedSignals& signals);
+  ~AgentCluster();
+  AgentCluster(const AgentCluster&) = delete;
+  AgentCluster& operator=(const AgentCluster&) = delete;
+
+  // Waits until the home agent has found the run's devices.
+  Result<RunReady> WaitReady();
+
+  // To poll while the app runs: what the agents write, and the end of their process.
+  int output_fd() const { return output_.get(); }
+  int process_fd() const { return process_.get(); }
+  // Passes on what the agents' own code has written for the user and keeps the rest for an explanation.
+  void ReadOutput();
+  // After process_fd() became readable: why the agents ended, in one sentence.
+  std::string ExplainEnd();
+
+  // Ends the run; the home agent's report of what each session did. kUnavailable when it gives none.
+  Result<RunStatistics> End();
+
+ private:
+  AgentCluster(Plan plan, RunKey key, ControlListener listener);
+  Status Spawn(const std::vector<std::string>& command, const Environment& environment,
+               const InheritedSignals& signals);
+  void PassOn(const std::string& line);
+  // True when the agents' process is gone within `limit`.
+  bool WaitGone(std::chrono::milliseconds limit);
+  void Stop();
+
+  const Plan plan_;
+  const RunKey key_;
+  ControlListener listener_;
+  std::optional<ControlSocket> home_;
+  pid_t pid_ = -1;
+  UniqueFd process_;
+  int wait_status_ = 0;
+  bool gone_ = false;
+  UniqueFd output_;
+  std::string partial_line_;
+  std::string kept_;
+};
+
+// This node's name.
+std::string OwnHostName();
+
+}  // namespace cuspan

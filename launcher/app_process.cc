@@ -1,0 +1,147 @@
+#include "launcher/app_process.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+namespace cuspan {
+namespace {
+
+Status CheckExecutable(const std::string& path) {
+  struct stat information{};
+  if (::stat(path.c_str(), &information) != 0) {
+    if (errno == ENOENT || errno == ENOTDIR) return Status::NotFound("{}: {}", path, std::strerror(errno));
+    return Status::Refused("{}: {}", path, std::strerror(errno));
+  }
+  if (S_ISDIR(information.st_mode)) return Status::Refused("{} is a folder", path);
+  if (::access(path.c_str(), X_OK) != 0) return Status::Refused("{}: {}", path, std::strerror(errno));
+  return Status::Ok();
+}
+
+Status StartFailure(const std::string& name, int error) {
+  if (error == ENOENT || error == ENOTDIR) return Status::NotFound("{}: {}", name, std::strerror(error));
+  return Status::Refused("{}: {}", name, std::strerror(error));
+}
+
+}  // namespace
+
+InheritedSignals InheritedSignals::Take() {
+  InheritedSignals inherited;
+  ::sigprocmask(SIG_SETMASK, nullptr, &inherited.mask_);
+  for (int number = 1; number < kCount; ++number) {
+    struct sigaction action{};
+    inherited.ignored_[static_cast<std::size_t>(number)] =
+        ::sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+  }
+  return inherited;
+}
+
+void InheritedSignals::Restore() const {
+  for (int number = 1; number < kCount; ++number) {
+    struct sigaction action{};
+    action.sa_handler = ignored_[static_cast<std::size_t>(number)] ? SIG_IGN : SIG_DFL;
+    ::sigaction(number, &action, nullptr);
+  }
+  ::sigprocmask(SIG_SETMASK, &mask_, nullptr);
+}
+
+Status FindCommand(const std::string& command, std::string_view search_path) {
+  if (command.empty()) return Status::NotFound("'': no command");
+  if (command.find('/') != std::string::npos) return CheckExecutable(command);
+  Status best = Status::NotFound("{}: command not found", command);
+  for (std::size_t start = 0; start <= search_path.size();) {
+    const std::size_t end = std::min(search_path.find(':', start), search_path.size());
+    const std::string folder(search_path.substr(start, end - start));
+    start = end + 1;
+    const Status status = CheckExecutable((folder.empty() ? "." : folder) + "/" + command);
+    if (status.ok()) return status;
+    if (status.code() == StatusCode::kRefused && best.code() == StatusCode::kNotFound) best = status;
+  }
+  return best;
+}
+
+int ExitStatusOf(const Status& failure) {
+  switch (failure.code()) {
+    case StatusCode::kNotFound:
+      return kExitNotFound;
+    case StatusCode::kRefused:
+      return kExitNotExecutable;
+    default:
+      return kExitOwnFailure;
+  }
+}
+
+Result<AppProcess> AppProcess::Prepare(const std::vector<std::string>& command, const Environment& environment,
+                                       const InheritedSignals& signals) {
+  int go[2];
+  int outcome[2];
+  if (::pipe2(go, O_CLOEXEC) != 0) return Status::Exhausted("pipe: {}", std::strerror(errno));
+  UniqueFd go_read(go[0]);
+  UniqueFd go_write(go[1]);
+  if (::pipe2(outcome, O_CLOEXEC) != 0) return Status::Exhausted("pipe: {}", std::strerror(errno));
+  UniqueFd outcome_read(outcome[0]);
+  UniqueFd outcome_write(outcome[1]);
+
+  std::vector<char*> arguments;
+  for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
+  arguments.push_back(nullptr);
+  const std::vector<char*> variables = environment.Pointers();
+
+  const pid_t pid = ::fork();
+  if (pid < 0) return Status::Exhausted("fork: {}", std::strerror(errno));
+  if (pid == 0) {
+    // This end would keep the pipe open, and the wait below would never end.
+    ::close(go_write.get());
+    char byte = 0;
+    ssize_t got = 0;
+    do {
+      got = ::read(go_read.get(), &byte, 1);
+    } while (got < 0 && errno == EINTR);
+    if (got != 1) ::_exit(kExitOwnFailure);
+    signals.Restore();
+    ::execvpe(arguments[0], arguments.data(), variables.data());
+    const int error = errno;
+    [[maybe_unused]] const ssize_t written = ::write(outcome_write.get(), &error, sizeof error);
+    ::_exit(error == ENOENT ? kExitNotFound : kExitNotExecutable);
+  }
+  return AppProcess(pid, command.front(), std::move(go_write), std::move(outcome_read));
+}
+
+Status AppProcess::Start() {
+  const char byte = 1;
+  if (::write(go_.get(), &byte, 1) != 1) return Status::Internal("starting {}: {}", name_, std::strerror(errno));
+  go_.Reset();
+  int error = 0;
+  ssize_t got = 0;
+  do {
+    got = ::read(outcome_.get(), &error, sizeof error);
+  } while (got < 0 && errno == EINTR);
+  outcome_.Reset();
+  if (got == sizeof error) return StartFailure(name_, error);
+  return Status::Ok();
+}
+
+void EndLike(int wait_status) {
+  if (WIFSIGNALED(wait_status)) {
+    const int number = WTERMSIG(wait_status);
+    const rlimit none{0, 0};
+    ::setrlimit(RLIMIT_CORE, &none);
+    ::signal(number, SIG_DFL);
+    sigset_t only;
+    sigemptyset(&only);
+    sigaddset(&only, number);
+    ::sigprocmask(SIG_UNBLOCK, &only, nullptr);
+    ::kill(::getpid(), number);
+    ::_exit(128 + number);
+  }
+  std::exit(WEXITSTATUS(wait_status));
+}
+
+}  // namespace cuspan

@@ -1,0 +1,136 @@
+#include "launcher/environment.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace cuspan {
+namespace {
+
+constexpr std::string_view kClientFile = "libcuspan.so";
+constexpr std::string_view kRuntimeFolder = "/lib/cuspan/runtime";
+
+bool HasName(const std::string& entry, std::string_view name) {
+  return entry.size() > name.size() && entry.starts_with(name) && entry[name.size()] == '=';
+}
+
+// The entries of `list`, split at any of `separators`, for which `keep` holds,
+// joined again by `joiner`.
+template <typename Keep>
+std::string Filter(std::string_view list, std::string_view separators, char joiner, Keep keep) {
+  std::string kept;
+  bool first = true;
+  for (std::size_t start = 0; start <= list.size();) {
+    const std::size_t end = std::min(list.find_first_of(separators, start), list.size());
+    const std::string_view entry = list.substr(start, end - start);
+    if (keep(entry)) {
+      if (!first) kept += joiner;
+      kept += entry;
+      first = false;
+    }
+    start = end + 1;
+  }
+  return kept;
+}
+
+// Replaces a list variable by what `keep` leaves of it; unsets it when nothing is left.
+template <typename Keep>
+void FilterVariable(Environment& environment, const char* name, std::string_view separators, char joiner,
+                    Keep keep) {
+  const std::optional<std::string_view> value = environment.Get(name);
+  if (!value) return;
+  const std::string before(*value);
+  const std::string after = Filter(before, separators, joiner, keep);
+  if (after.size() == before.size()) return;
+  if (after.empty())
+    environment.Unset(name);
+  else
+    environment.Set(name, after);
+}
+
+void Prepend(Environment& environment, const char* name, const std::string& entry) {
+  const std::string_view before = environment.Get(name).value_or("");
+  environment.Set(name, before.empty() ? entry : fmt::format("{}:{}", entry, before));
+}
+
+}  // namespace
+
+Environment Environment::OfThisProcess() {
+  std::vector<std::string> entries;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) entries.emplace_back(*entry);
+  return Environment(std::move(entries));
+}
+
+std::optional<std::string_view> Environment::Get(std::string_view name) const {
+  for (const std::string& entry : entries_)
+    if (HasName(entry, name)) return std::string_view(entry).substr(name.size() + 1);
+  return std::nullopt;
+}
+
+void Environment::Set(std::string_view name, std::string_view value) {
+  std::string wanted = fmt::format("{}={}", name, value);
+  for (std::string& entry : entries_) {
+    if (HasName(entry, name)) {
+      entry = std::move(wanted);
+      return;
+    }
+  }
+  entries_.push_back(std::move(wanted));
+}
+
+void Environment::Unset(std::string_view name) {
+  std::erase_if(entries_, [name](const std::string& entry) { return HasName(entry, name); });
+}
+
+void Environment::UnsetPrefix(std::string_view prefix) {
+  std::erase_if(entries_, [prefix](const std::string& entry) { return entry.starts_with(prefix); });
+}
+
+std::vector<char*> Environment::Pointers() const {
+  std::vector<char*> pointers;
+  for (const std::string& entry : entries_) pointers.push_back(const_cast<char*>(entry.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+void StripOuterRun(Environment& environment) {
+  FilterVariable(environment, "LD_PRELOAD", ": ", ':', [](std::string_view entry) {
+    return !entry.ends_with(fmt::format("/{}", kClientFile));
+  });
+  FilterVariable(environment, "LD_LIBRARY_PATH", ":;", ':',
+                 [](std::string_view entry) { return !entry.ends_with(kRuntimeFolder); });
+  environment.Unset("CUSPAN_SOCKET");
+  environment.Unset("CUSPAN_SECRET");
+  environment.Unset(RunKey::kVariable);
+}
+
+void StripMpi(Environment& environment) {
+  // As seen in the environment of a rank of Open MPI 4.1.4.
+  for (const char* prefix : {"OMPI_", "PMIX_", "PRTE_", "ORTE_"}) environment.UnsetPrefix(prefix);
+  for (const char* name : {"HFI_NO_BACKTRACE", "IPATH_NO_BACKTRACE"}) environment.Unset(name);
+}
+
+bool InsideMpiJob(const Environment& environment) {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"})
+    if (environment.Get(name)) return true;
+  return false;
+}
+
+void AddClient(Environment& environment, const InstallPaths& paths, const RunKey& key) {
+  Prepend(environment, "LD_PRELOAD", paths.client);
+  Prepend(environment, "LD_LIBRARY_PATH", paths.runtime);
+  environment.Set("CUSPAN_SOCKET", key.Address());
+  environment.Set("CUSPAN_SECRET", ToHex(key.secret));
+}
+
+std::vector<std::string> SettingNames(const Environment& environment) {
+  std::vector<std::string> names;
+  for (const std::string& entry : environment.entries()) {
+    const std::string name = entry.substr(0, entry.find('='));
+    if (name.starts_with("CUSPAN_") && name != "CUSPAN_SOCKET" && name != "CUSPAN_SECRET")
+      names.push_back(name);
+  }
+  return names;
+}
+
+}  // namespace cuspan

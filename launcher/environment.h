@@ -1,0 +1,50 @@
+// The environments of the processes that cuspan starts.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/install_paths.h"
+#include "launcher/run_key.h"
+
+namespace cuspan {
+
+// A list of NAME=value strings.
+class Environment {
+ public:
+  Environment() = default;
+  explicit Environment(std::vector<std::string> entries) : entries_(std::move(entries)) {}
+  static Environment OfThisProcess();
+
+  std::optional<std::string_view> Get(std::string_view name) const;
+  void Set(std::string_view name, std::string_view value);
+  void Unset(std::string_view name);
+  // Removes every variable whose name starts with `prefix`.
+  void UnsetPrefix(std::string_view prefix);
+
+  const std::vector<std::string>& entries() const { return entries_; }
+  // For execve; valid as long as this object is not changed.
+  std::vector<char*> Pointers() const;
+
+ private:
+  std::vector<std::string> entries_;
+};
+
+// Removes what an outer `cuspan run` put there for its app.
+void StripOuterRun(Environment& environment);
+
+// Removes what Open MPI's mpirun adds for its ranks.
+void StripMpi(Environment& environment);
+// True inside a rank of an MPI job, as Open MPI, PMIx or PMI mark it.
+bool InsideMpiJob(const Environment& environment);
+
+// What the client library needs in the app's environment, and nothing else:
+// LD_PRELOAD, LD_LIBRARY_PATH, CUSPAN_SOCKET, CUSPAN_SECRET.
+void AddClient(Environment& environment, const InstallPaths& paths, const RunKey& key);
+
+// The names of the CUSPAN_* settings that are set, for agents on other hosts; without secrets.
+std::vector<std::string> SettingNames(const Environment& environment);
+
+}  // namespace cuspan

@@ -1,0 +1,34 @@
+#include "launcher/install_paths.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+
+namespace cuspan {
+
+Result<InstallPaths> InstallPaths::Find() {
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return Status::Internal("reading /proc/self/exe: {}", error.message());
+  const std::filesystem::path bin = self.parent_path();
+  const std::filesystem::path library = bin.parent_path() / "lib" / "cuspan";
+  InstallPaths paths;
+  paths.agent = bin / "cuspan-agent";
+  paths.proxy = library / "cuspan-proxy";
+  paths.client = library / "libcuspan.so";
+  paths.runtime = library / "runtime";
+  return paths;
+}
+
+Status CheckClient(const InstallPaths& paths) {
+  if (::access(paths.client.c_str(), R_OK) != 0)
+    return Status::NotFound("{} is missing: build or install cuspan again", paths.client);
+  // The loader splits LD_PRELOAD at both, and there is no way to quote them.
+  if (paths.client.find_first_of(" :") != std::string::npos)
+    return Status::Invalid(
+        "the dynamic loader can not preload '{}': install cuspan in a folder without blanks and colons",
+        paths.client);
+  return Status::Ok();
+}
+
+}  // namespace cuspan

@@ -1,0 +1,23 @@
+// Where the parts of this installation are, relative to the running executable:
+// PREFIX/bin/cuspan, PREFIX/lib/cuspan/cuspan-proxy, …
+#pragma once
+
+#include <string>
+
+#include "common/status.h"
+
+namespace cuspan {
+
+struct InstallPaths {
+  std::string agent;    // bin/cuspan-agent
+  std::string proxy;    // lib/cuspan/cuspan-proxy
+  std::string client;   // lib/cuspan/libcuspan.so, to be preloaded
+  std::string runtime;  // lib/cuspan/runtime, where the app finds libcudart and libcuda
+
+  static Result<InstallPaths> Find();
+};
+
+// kNotFound, naming what is missing, unless a program can be loaded with the client.
+Status CheckClient(const InstallPaths& paths);
+
+}  // namespace cuspan

@@ -1,0 +1,40 @@
+// The mpirun that starts a run's agents: its command line, its environment, and
+// what its output means when it fails. Pure; as Open MPI 4.1 behaves.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/environment.h"
+#include "launcher/plan.h"
+
+namespace cuspan {
+
+struct AgentCommand {
+  std::string path;                      // Of cuspan-agent, the same on every host.
+  std::vector<std::string> home_options;  // Of the home agent alone.
+};
+
+// The options of one agent that the plan decides, as cuspan-agent reads them.
+std::vector<std::string> AgentPlanOptions(const Plan& plan, std::size_t agent);
+
+// The whole command line. `extra` are the user's additional arguments for
+// mpirun; `settings` the variables passed to the agents on other hosts, by
+// name, since others may read a command line.
+std::vector<std::string> MpirunCommand(const Plan& plan, const AgentCommand& agent,
+                                       const std::vector<std::string>& extra,
+                                       const std::vector<std::string>& settings);
+
+// Completes the environment of mpirun: the network layers (unless the user
+// chose), permission to run as root, and an ssh that asks nothing and gives up soon.
+void AddMpirunSettings(Environment& environment, const std::vector<std::string>& extra, bool root);
+
+// Words separated by blanks; "…" and '…' keep blanks.
+std::vector<std::string> SplitWords(std::string_view text);
+
+// One sentence from the output of an mpirun that failed: which host, and why.
+std::string ExplainMpirun(std::string_view output, const Plan& plan);
+
+}  // namespace cuspan

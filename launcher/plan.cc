@@ -1,0 +1,166 @@
+#include "launcher/plan.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace cuspan {
+namespace {
+
+constexpr std::string_view kBlanks = " \t\r";
+
+std::string_view Trim(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(kBlanks);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
+}
+
+std::optional<std::uint32_t> ParseCount(std::string_view text) {
+  std::uint32_t count = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (error != std::errc{} || end != text.data() + text.size() || count == 0 || count == kAllDevices)
+    return std::nullopt;
+  return count;
+}
+
+// Host names, and addresses of IPv4: nothing that a shell or mpirun would read otherwise.
+bool IsHostName(std::string_view text) {
+  return !text.empty() && text.front() != '-' && std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '-' ||
+           c == '_';
+  });
+}
+
+// "host" or "host:N".
+std::optional<HostRequest> ParseHost(std::string_view text) {
+  HostRequest request;
+  const std::size_t colon = text.find(':');
+  if (colon != std::string_view::npos) {
+    const std::optional<std::uint32_t> count = ParseCount(text.substr(colon + 1));
+    if (!count) return std::nullopt;
+    request.devices = *count;
+  }
+  request.host = text.substr(0, colon);
+  if (!IsHostName(request.host)) return std::nullopt;
+  return request;
+}
+
+std::vector<std::string_view> Words(std::string_view line) {
+  std::vector<std::string_view> words;
+  while (!(line = Trim(line)).empty()) {
+    const std::size_t end = std::min(line.find_first_of(kBlanks), line.size());
+    words.push_back(line.substr(0, end));
+    line.remove_prefix(end);
+  }
+  return words;
+}
+
+std::optional<HostRequest> ParseHostLine(std::string_view line) {
+  const std::vector<std::string_view> words = Words(line);
+  std::optional<HostRequest> request = ParseHost(words.front());
+  if (!request) return std::nullopt;
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    std::string_view word = words[i];
+    // Open MPI's hostfiles may have it; it bounds processes, of which each host has one.
+    if (word.starts_with("max_slots=") || word.starts_with("max-slots=")) continue;
+    if (word.starts_with("slots="))
+      word.remove_prefix(6);
+    else if (words.size() != 2)
+      return std::nullopt;
+    const std::optional<std::uint32_t> count = ParseCount(word);
+    if (!count || request->devices != kAllDevices) return std::nullopt;
+    request->devices = *count;
+  }
+  return request;
+}
+
+std::uint32_t AddDevices(std::uint32_t a, std::uint32_t b) {
+  if (a == kAllDevices || b == kAllDevices || a > kAllDevices - b) return kAllDevices;
+  return a + b;
+}
+
+}  // namespace
+
+Result<std::vector<HostRequest>> ParseHosts(std::string_view list) {
+  std::vector<HostRequest> hosts;
+  for (std::size_t start = 0; start <= list.size();) {
+    const std::size_t end = std::min(list.find(',', start), list.size());
+    const std::string_view item = Trim(list.substr(start, end - start));
+    const std::optional<HostRequest> host = ParseHost(item);
+    if (!host)
+      return Status::Invalid("--hosts: '{}' is not a host; write HOST or HOST:GPUS, separated by commas", item);
+    hosts.push_back(*host);
+    start = end + 1;
+  }
+  return hosts;
+}
+
+Result<std::vector<HostRequest>> ParseHostfile(std::string_view text, std::string_view file) {
+  std::vector<HostRequest> hosts;
+  int number = 0;
+  for (std::size_t start = 0; start <= text.size();) {
+    const std::size_t end = std::min(text.find('\n', start), text.size());
+    std::string_view line = text.substr(start, end - start);
+    start = end + 1;
+    ++number;
+    line = Trim(line.substr(0, line.find('#')));
+    if (line.empty()) continue;
+    const std::optional<HostRequest> host = ParseHostLine(line);
+    if (!host)
+      return Status::Invalid("{}:{}: '{}' names no host; write HOST, HOST N, HOST:N or HOST slots=N", file, number,
+                             line);
+    hosts.push_back(*host);
+  }
+  if (hosts.empty()) return Status::Invalid("{} names no host", file);
+  return hosts;
+}
+
+Result<SameNode> ParseSameNode(std::string_view text) {
+  if (text == "auto") return SameNode::kAuto;
+  if (text == "never") return SameNode::kNever;
+  return Status::Invalid("same-node is 'auto' or 'never', not '{}'", text);
+}
+
+bool IsThisHost(std::string_view host, std::string_view own_name) {
+  if (host == "localhost" || host.starts_with("127.") || host == own_name) return true;
+  // A full name and the short one mean the same node; two different full names do not.
+  const auto short_name = [](std::string_view name) { return name.substr(0, name.find('.')); };
+  const bool one_is_short = host.find('.') == std::string_view::npos || own_name.find('.') == std::string_view::npos;
+  return one_is_short && short_name(host) == short_name(own_name);
+}
+
+Plan MakePlan(const std::vector<HostRequest>& hosts, SameNode same_node, std::string_view own_name) {
+  Plan plan;
+  plan.agents.push_back({"localhost", 0});
+  if (hosts.empty()) {
+    if (same_node == SameNode::kAuto)
+      plan.agents.front().devices = kAllDevices;
+    else
+      plan.agents.push_back({"localhost", kAllDevices});
+    return plan;
+  }
+  bool home_serves = false;
+  for (const HostRequest& request : hosts) {
+    const bool local = IsThisHost(request.host, own_name);
+    const std::string host = local ? "localhost" : request.host;
+    if (same_node == SameNode::kNever) {
+      plan.agents.push_back({host, request.devices});
+      continue;
+    }
+    if (local) {
+      AgentPlan& home = plan.agents.front();
+      if (!home_serves) plan.home_place = static_cast<std::uint32_t>(plan.agents.size() - 1);
+      home.devices = home_serves ? AddDevices(home.devices, request.devices) : request.devices;
+      home_serves = true;
+      continue;
+    }
+    const auto known = std::find_if(plan.agents.begin() + 1, plan.agents.end(),
+                                    [&host](const AgentPlan& agent) { return agent.host == host; });
+    if (known == plan.agents.end())
+      plan.agents.push_back({host, request.devices});
+    else
+      known->devices = AddDevices(known->devices, request.devices);
+  }
+  return plan;
+}
+
+}  // namespace cuspan

@@ -1,0 +1,56 @@
+// Which agents a run has: pure, from what the user asked for.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/status.h"
+
+namespace cuspan {
+
+// How many of a host's devices may be used.
+inline constexpr std::uint32_t kAllDevices = ~std::uint32_t{0};
+
+struct HostRequest {
+  std::string host;
+  std::uint32_t devices = kAllDevices;
+  bool operator==(const HostRequest&) const = default;
+};
+
+// "a,b:2,…": a host, or a host and how many of its devices to use at most.
+Result<std::vector<HostRequest>> ParseHosts(std::string_view list);
+// The same, one host a line: "host", "host N", "host:N" or "host slots=N"; # starts
+// a comment. Failures name `file` and the line.
+Result<std::vector<HostRequest>> ParseHostfile(std::string_view text, std::string_view file);
+
+// Whether a program and a device of one node share memory.
+enum class SameNode { kAuto, kNever };
+Result<SameNode> ParseSameNode(std::string_view text);
+
+// True for the names under which the node calls itself.
+bool IsThisHost(std::string_view host, std::string_view own_name);
+
+struct AgentPlan {
+  std::string host;
+  std::uint32_t devices = kAllDevices;  // At most so many of it; 0: it serves none.
+  bool operator==(const AgentPlan&) const = default;
+};
+
+struct Plan {
+  // The first is the home agent, on this node.
+  std::vector<AgentPlan> agents;
+  // How many of the other agents' hosts come before the home agent's devices
+  // in the app's numbering, which follows the order of the hosts.
+  std::uint32_t home_place = 0;
+  // Whether agents talk over MPI at all.
+  bool mpi() const { return agents.size() > 1; }
+  bool operator==(const Plan&) const = default;
+};
+
+// No hosts: this node alone.
+Plan MakePlan(const std::vector<HostRequest>& hosts, SameNode same_node, std::string_view own_name);
+
+}  // namespace cuspan

@@ -1,0 +1,76 @@
+// Doorbells in shared memory: how a process sleeps until another has something for it.
+//
+// One bell a process, in a memfd of its own; whoever publishes something for
+// that process rings it. Ringing costs a fence and a load unless somebody
+// sleeps. Waiting goes by stages: spin, yield, sleep on a futex.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+#include "common/shared_memory.h"
+
+namespace cuspan {
+
+// How long a waiter burns its core before it sleeps. Chosen by the cores that
+// this process may use: spinning helps only where the other side has a core too.
+struct WaitStages {
+  std::chrono::nanoseconds spin;
+  std::chrono::nanoseconds yield;  // Counted from the start of the wait, so > spin.
+  static WaitStages ForThisMachine();
+};
+
+class Bell {
+ public:
+  static Result<Bell> Create();
+  // Takes a bell that another process made; fails for a memfd that is too short.
+  static Result<Bell> Open(UniqueFd fd);
+
+  // To pass to those who shall ring it.
+  int fd() const { return fd_.get(); }
+  // Closes the descriptor when nobody will be passed it any more; the bell works on.
+  void CloseFd() { fd_.Reset(); }
+
+  // Wakes all who wait. To be called after what they wait for was published.
+  void Ring();
+
+  // Returns true as soon as `ready()` does, false after `limit`. `ready` is
+  // called often and must be cheap; several threads may wait at once.
+  template <typename Ready>
+  bool Wait(Ready&& ready, std::chrono::nanoseconds limit, const WaitStages& stages) {
+    const auto start = std::chrono::steady_clock::now();
+    for (;;) {
+      for (int i = 0; i < 16; ++i) {
+        if (ready()) return true;
+        Pause();
+      }
+      const auto waited = std::chrono::steady_clock::now() - start;
+      if (waited >= limit) return ready();
+      if (waited < stages.spin) continue;
+      if (waited < stages.yield) {
+        Yield();
+        continue;
+      }
+      PrepareSleep();
+      if (ready()) return true;
+      Sleep(limit - waited);
+    }
+  }
+
+ private:
+  struct Word {
+    alignas(64) std::atomic<std::uint32_t> sleeping;
+  };
+  Bell(UniqueFd fd, Mapping mapping) : fd_(std::move(fd)), mapping_(std::move(mapping)) {}
+  Word* word() const { return reinterpret_cast<Word*>(mapping_.data()); }
+  static void Pause();
+  static void Yield();
+  void PrepareSleep();
+  void Sleep(std::chrono::nanoseconds limit);
+
+  UniqueFd fd_;
+  Mapping mapping_;
+};
+
+}  // namespace cuspan

@@ -1,0 +1,217 @@
+#include "protocol/channel/channel.h"
+
+#include <bit>
+
+#include "common/settings.h"
+
+namespace cuspan {
+namespace {
+
+constexpr std::uint64_t kChannelMagic = 0x6c6e6e6863757363;  // "cuschnnl"
+constexpr std::size_t kPage = 4096;
+
+// A staging area's free slots, one bit each.
+struct StagingControl {
+  alignas(64) std::atomic<std::uint64_t> free;
+  alignas(64) std::atomic<std::uint32_t> wanted;  // The sender waits for a slot.
+};
+
+enum class ChannelState : std::uint32_t { kOpen = 0, kClosed = 1, kLost = 2 };
+
+}  // namespace
+
+// The first pages of the memfd. Indexes are directions: 0 client to proxy, 1 back.
+struct Channel::Header {
+  std::uint64_t magic;
+  ChannelLayout layout;
+  alignas(64) std::atomic<ChannelState> state;
+  RingControl rings[2];
+  StagingControl staging[2];
+  alignas(64) ChannelStatistics statistics;
+};
+
+namespace {
+
+template <typename T>
+constexpr std::size_t PagesFor() {
+  return (sizeof(T) + kPage - 1) / kPage * kPage;
+}
+
+Status CheckLayout(const ChannelLayout& layout) {
+  if (!std::has_single_bit(layout.ring_slots) || layout.ring_slots * kSlotBytes < 2 * kMaxFrameBytes ||
+      layout.ring_slots > (1U << 24))
+    return Status::Invalid("a channel of {} ring slots", layout.ring_slots);
+  if (layout.staging_slots == 0 || layout.staging_slots > 64)
+    return Status::Invalid("a channel of {} staging slots; 1 to 64 are possible", layout.staging_slots);
+  if (layout.staging_bytes == 0 || layout.staging_bytes % kPage != 0 || layout.staging_bytes > (1U << 30))
+    return Status::Invalid("staging slots of {} bytes; a multiple of {} is needed", layout.staging_bytes, kPage);
+  return Status::Ok();
+}
+
+}  // namespace
+
+Result<ChannelLayout> ChannelLayout::FromSettings() {
+  ChannelLayout layout;
+  Result<std::uint64_t> slots = SettingNumber(settings::kStagingBuffers, 2, 64);
+  if (!slots.ok()) return slots.status();
+  Result<std::uint64_t> bytes = SettingBytes(settings::kStagingBytes, kPage, 64 << 20);
+  if (!bytes.ok()) return bytes.status();
+  layout.staging_slots = static_cast<std::uint32_t>(*slots);
+  layout.staging_bytes = (*bytes + kPage - 1) / kPage * kPage;
+  return layout;
+}
+
+Result<UniqueFd> Channel::Create(const ChannelLayout& layout) {
+  CUSPAN_RETURN_IF_ERROR(CheckLayout(layout));
+  const std::size_t ring_bytes = layout.ring_slots * kSlotBytes;
+  const std::size_t staging_bytes = layout.staging_slots * layout.staging_bytes;
+  Result<UniqueFd> fd = CreateSharedMemory("cuspan-channel", PagesFor<Header>() + 2 * ring_bytes + 2 * staging_bytes);
+  if (!fd.ok()) return fd;
+  Result<Mapping> mapping = Mapping::Map(fd->get(), 0, PagesFor<Header>());
+  if (!mapping.ok()) return mapping.status();
+  auto* header = new (mapping->data()) Header{};
+  header->magic = kChannelMagic;
+  header->layout = layout;
+  for (StagingControl& staging : header->staging)
+    staging.free = ~std::uint64_t{0} >> (64 - layout.staging_slots);
+  return fd;
+}
+
+Result<std::unique_ptr<Channel>> Channel::Attach(UniqueFd fd, ChannelSide side, Bell* own, Bell peer) {
+  Result<Mapping> header = Mapping::Map(fd.get(), 0, PagesFor<Header>());
+  if (!header.ok()) return header.status();
+  const auto* shared = reinterpret_cast<const Header*>(header->data());
+  const ChannelLayout layout = shared->layout;
+  if (shared->magic != kChannelMagic) return Status::Invalid("shared memory that is no channel");
+  CUSPAN_RETURN_IF_ERROR(CheckLayout(layout));
+  const std::size_t ring_bytes = layout.ring_slots * kSlotBytes;
+  Mapping rings[2];
+  for (std::size_t direction = 0; direction < 2; ++direction) {
+    Result<Mapping> ring = Mapping::MapTwice(fd.get(), PagesFor<Header>() + direction * ring_bytes, ring_bytes);
+    if (!ring.ok()) return ring.status();
+    rings[direction] = std::move(*ring);
+  }
+  Result<Mapping> staging = Mapping::Map(fd.get(), PagesFor<Header>() + 2 * ring_bytes,
+                                         2 * layout.staging_slots * layout.staging_bytes);
+  if (!staging.ok()) return staging.status();
+  peer.CloseFd();
+  return std::unique_ptr<Channel>(
+      new Channel(layout, side, own, std::move(peer), std::move(*header), rings, std::move(*staging)));
+}
+
+Channel::Channel(ChannelLayout layout, ChannelSide side, Bell* own, Bell peer, Mapping header, Mapping rings[2],
+                 Mapping staging)
+    : layout_(layout),
+      side_(side),
+      own_(own),
+      peer_(std::move(peer)),
+      header_(std::move(header)),
+      rings_{std::move(rings[0]), std::move(rings[1])},
+      staging_(std::move(staging)),
+      outgoing_(&this->header()->rings[side == ChannelSide::kClient ? 0 : 1],
+                rings_[side == ChannelSide::kClient ? 0 : 1].data(), layout.ring_slots),
+      incoming_(&this->header()->rings[side == ChannelSide::kClient ? 1 : 0],
+                rings_[side == ChannelSide::kClient ? 1 : 0].data(), layout.ring_slots) {}
+
+Channel::Header* Channel::header() const { return reinterpret_cast<Header*>(header_.data()); }
+
+std::optional<RingProducer::Reservation> Channel::Reserve(std::size_t frame_bytes) {
+  if (frame_bytes > kMaxFrameBytes || closed()) return std::nullopt;
+  std::optional<RingProducer::Reservation> room = outgoing_.TryReserve(frame_bytes);
+  while (!room) {
+    own_->Wait(
+        [&] {
+          outgoing_.WantSpace();
+          return closed() || outgoing_.HasRoom(frame_bytes);
+        },
+        std::chrono::milliseconds(100), stages_);
+    if (closed()) return std::nullopt;
+    room = outgoing_.TryReserve(frame_bytes);
+  }
+  return room;
+}
+
+bool Channel::TryPost(const FrameHeader& header, Bytes payload) {
+  if (closed()) return false;
+  std::optional<RingProducer::Reservation> room = outgoing_.TryReserve(sizeof header + payload.size());
+  if (!room) return false;
+  std::memcpy(room->frame, &header, sizeof header);
+  if (!payload.empty()) std::memcpy(room->frame + sizeof header, payload.data(), payload.size());
+  outgoing_.Publish(*room);
+  peer_.Ring();
+  return true;
+}
+
+std::optional<std::uint32_t> Channel::TryTakeSlot() {
+  StagingControl& staging = header()->staging[side_ == ChannelSide::kClient ? 0 : 1];
+  std::uint64_t free = staging.free.load(std::memory_order_acquire);
+  for (;;) {
+    if (free == 0) {
+      staging.wanted.store(1);
+      free = staging.free.load();
+      if (free == 0) return std::nullopt;
+    }
+    const int slot = std::countr_zero(free);
+    if (static_cast<std::uint32_t>(slot) >= layout_.staging_slots) return std::nullopt;
+    if (staging.free.compare_exchange_weak(free, free & ~(std::uint64_t{1} << slot), std::memory_order_acquire))
+      return static_cast<std::uint32_t>(slot);
+  }
+}
+
+std::optional<std::uint32_t> Channel::TakeSlot() {
+  std::optional<std::uint32_t> slot = TryTakeSlot();
+  while (!slot && !closed()) {
+    own_->Wait([&] { return closed() || (slot = TryTakeSlot()).has_value(); }, std::chrono::milliseconds(100), stages_);
+  }
+  return slot;
+}
+
+std::byte* Channel::OutgoingSlot(std::uint32_t slot) const {
+  const std::size_t direction = side_ == ChannelSide::kClient ? 0 : 1;
+  return staging_.data() + (direction * layout_.staging_slots + slot) * layout_.staging_bytes;
+}
+
+void Channel::ReturnSlot(std::uint32_t slot) {
+  header()->staging[side_ == ChannelSide::kClient ? 0 : 1].free.fetch_or(std::uint64_t{1} << slot);
+}
+
+std::byte* Channel::IncomingSlot(std::uint32_t slot) const {
+  if (slot >= layout_.staging_slots) return nullptr;
+  const std::size_t direction = side_ == ChannelSide::kClient ? 1 : 0;
+  return staging_.data() + (direction * layout_.staging_slots + slot) * layout_.staging_bytes;
+}
+
+void Channel::ReleaseSlot(std::uint32_t slot) {
+  StagingControl& staging = header()->staging[side_ == ChannelSide::kClient ? 1 : 0];
+  staging.free.fetch_or(std::uint64_t{1} << slot);
+  if (staging.wanted.load() != 0 && staging.wanted.exchange(0) != 0) peer_.Ring();
+}
+
+void Channel::Pop() {
+  incoming_.Pop();
+  // A full ring's producers should not wait for the last of its frames.
+  if (incoming_.UnpublishedReleaseSlots() >= layout_.ring_slots / 8) Flush();
+}
+
+void Channel::Flush() {
+  if (incoming_.UnpublishedReleaseSlots() != 0 && incoming_.PublishReleased()) peer_.Ring();
+}
+
+void Channel::Close(bool lost) {
+  ChannelState open = ChannelState::kOpen;
+  header()->state.compare_exchange_strong(open, lost ? ChannelState::kLost : ChannelState::kClosed);
+  own_->Ring();
+  peer_.Ring();
+}
+
+bool Channel::closed() const { return header()->state.load(std::memory_order_acquire) != ChannelState::kOpen; }
+bool Channel::lost() const { return header()->state.load(std::memory_order_acquire) == ChannelState::kLost; }
+
+ChannelStatistics& Channel::statistics() const { return header()->statistics; }
+
+std::span<std::byte> Channel::StagingArea(int direction) const {
+  const std::size_t bytes = layout_.staging_slots * layout_.staging_bytes;
+  return {staging_.data() + static_cast<std::size_t>(direction) * bytes, bytes};
+}
+
+}  // namespace cuspan

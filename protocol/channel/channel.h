@@ -1,0 +1,150 @@
+// The two-way channel between a client and a proxy, or between either of them
+// and the agent beside it: frames in two rings, bulk bytes in two staging areas.
+//
+// One memfd holds it all; each side maps it. Every direction has
+//   - a ring of frames (ring.h), which any thread of the sending side may post to and
+//     one thread of the receiving side reads;
+//   - a staging area of up to 64 slots. The sender takes a free slot, fills it
+//     and posts a Chunk that names it; the receiver gives it back when it has
+//     done with the bytes, in any order.
+// A channel ends for both sides by Close, which either side, or the agent that
+// made it, may call.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <mutex>
+
+#include "protocol/channel/bell.h"
+#include "protocol/channel/ring.h"
+
+namespace cuspan {
+
+// Sizes, fixed when the channel is made and checked when it is attached.
+struct ChannelLayout {
+  std::uint32_t ring_slots = 16384;  // A power of two; 1 MiB.
+  std::uint32_t staging_slots = 16;  // 1 … 64.
+  std::uint64_t staging_bytes = 1 << 20;  // Of one slot; a multiple of the page size.
+
+  // From the settings CUSPAN_STAGING_BUFFERS and CUSPAN_STAGING_BYTES.
+  static Result<ChannelLayout> FromSettings();
+};
+
+// Which end of the channel this process holds.
+enum class ChannelSide { kClient = 0, kProxy = 1 };
+
+// Counters that the client keeps in the channel, so that the agent can report
+// them however the program ends.
+struct ChannelStatistics {
+  std::atomic<std::uint64_t> posted;
+  std::atomic<std::uint64_t> calls;
+  std::atomic<std::uint64_t> bytes_to_device;
+  std::atomic<std::uint64_t> bytes_from_device;
+  std::atomic<std::uint64_t> wait_nanoseconds;
+};
+
+class Channel {
+ public:
+  // The shared memory of a new channel.
+  static Result<UniqueFd> Create(const ChannelLayout& layout);
+  // Maps a channel. `own` is the bell that wakes this side, and must outlive
+  // the channel; `peer` wakes the other. kInvalid when `fd` is no channel.
+  static Result<std::unique_ptr<Channel>> Attach(UniqueFd fd, ChannelSide side, Bell* own, Bell peer);
+
+  // --- Sending; any thread.
+
+  // Posts a message and returns its sequence; waits while the ring is full.
+  // 0 when the channel is closed. `request` as in FrameHeader.
+  template <typename T>
+  std::uint64_t Post(const T& message, std::uint32_t request = 0) {
+    return PostEncoded(static_cast<std::uint16_t>(T::kOp), 0, request, message);
+  }
+  // The answer to `call`, under its request number.
+  template <typename T>
+  std::uint64_t Reply(std::uint32_t request, const typename T::Reply& reply) {
+    return PostEncoded(static_cast<std::uint16_t>(T::kOp), kFrameReply, request, reply);
+  }
+  // Passes a frame on as it is (sequence and all); false when the ring is full now or the channel closed.
+  bool TryPost(const FrameHeader& header, Bytes payload);
+  // Whether a frame of so many bytes would fit now.
+  bool HasRoom(std::size_t frame_bytes) const { return outgoing_.HasRoom(frame_bytes); }
+  // Asks the receiver to ring this side's bell when room was made.
+  void WantRoom() { outgoing_.WantSpace(); }
+
+  // A free slot of the outgoing staging area, or nothing; then the bell rings when one comes free.
+  std::optional<std::uint32_t> TryTakeSlot();
+  // Waits for a free slot; nothing when the channel is closed.
+  std::optional<std::uint32_t> TakeSlot();
+  std::byte* OutgoingSlot(std::uint32_t slot) const;
+  // Gives back a slot of the outgoing area that was taken and not posted.
+  void ReturnSlot(std::uint32_t slot);
+
+  // --- Receiving; one thread.
+
+  // The next frame, valid until Pop; nothing when there is none now.
+  Result<std::optional<Frame>> Peek() {
+    if (!incoming_.HasFrame()) Flush();
+    return incoming_.Peek();
+  }
+  void Pop();
+  // True when Peek would find something: cheap, for Bell::Wait.
+  bool HasFrame() const { return incoming_.HasFrame(); }
+  // Shows the sender what was popped. Peek does it when the ring is empty.
+  void Flush();
+
+  // --- Slots of the incoming staging area; any thread.
+
+  // The bytes of an incoming slot, or null when there is no slot of that number.
+  std::byte* IncomingSlot(std::uint32_t slot) const;
+  void ReleaseSlot(std::uint32_t slot);
+
+  // --- Both.
+
+  // Ends the channel for both sides; `lost` says that the other side did not do so willingly.
+  void Close(bool lost);
+  bool closed() const;
+  bool lost() const;
+  Bell& own_bell() { return *own_; }
+  const ChannelLayout& layout() const { return layout_; }
+  ChannelStatistics& statistics() const;
+  // The staging areas, for a proxy that pins them: [0] client to proxy, [1] back.
+  std::span<std::byte> StagingArea(int direction) const;
+
+ private:
+  struct Header;
+  Channel(ChannelLayout layout, ChannelSide side, Bell* own, Bell peer, Mapping header, Mapping rings[2],
+          Mapping staging);
+  Header* header() const;
+
+  template <typename T>
+  std::uint64_t PostEncoded(std::uint16_t op, std::uint8_t flags, std::uint32_t request, const T& message) {
+    FrameHeader frame;
+    frame.op = op;
+    frame.flags = flags;
+    frame.request = request;
+    frame.payload_bytes = static_cast<std::uint32_t>(EncodedSize(message));
+    std::optional<RingProducer::Reservation> room = Reserve(sizeof frame + frame.payload_bytes);
+    if (!room) return 0;
+    frame.sequence = room->sequence;
+    std::memcpy(room->frame, &frame, sizeof frame);
+    EncodeInto({room->frame + sizeof frame, frame.payload_bytes}, message);
+    outgoing_.Publish(*room);
+    peer_.Ring();
+    return frame.sequence;
+  }
+  // Waits for room; nothing when closed or when no frame may be so large.
+  std::optional<RingProducer::Reservation> Reserve(std::size_t frame_bytes);
+
+  const ChannelLayout layout_;
+  const ChannelSide side_;
+  Bell* const own_;
+  Bell peer_;
+  Mapping header_;
+  Mapping rings_[2];
+  Mapping staging_;
+  RingProducer outgoing_;
+  RingConsumer incoming_;
+  const WaitStages stages_ = WaitStages::ForThisMachine();
+};
+
+}  // namespace cuspan

@@ -1,0 +1,66 @@
+#include "protocol/channel/ring.h"
+
+namespace cuspan {
+namespace {
+
+constexpr std::size_t kPublishBytes = sizeof(std::uint64_t);
+
+std::atomic<std::uint64_t>& PublishWord(std::byte* slot) {
+  return *reinterpret_cast<std::atomic<std::uint64_t>*>(slot);
+}
+
+std::uint64_t SlotsFor(std::size_t frame_bytes) {
+  return (kPublishBytes + frame_bytes + kSlotBytes - 1) / kSlotBytes;
+}
+
+}  // namespace
+
+std::optional<RingProducer::Reservation> RingProducer::TryReserve(std::size_t frame_bytes) {
+  const std::uint64_t slots = SlotsFor(frame_bytes);
+  std::uint64_t first = control_->ticket.load(std::memory_order_relaxed);
+  do {
+    if (first + slots - control_->released.load(std::memory_order_acquire) > slot_count_) return std::nullopt;
+  } while (!control_->ticket.compare_exchange_weak(first, first + slots, std::memory_order_relaxed));
+  return Reservation{slots_ + (first % slot_count_) * kSlotBytes + kPublishBytes, first + 1, first};
+}
+
+void RingProducer::Publish(const Reservation& reservation) {
+  PublishWord(slots_ + (reservation.slot % slot_count_) * kSlotBytes)
+      .store(reservation.slot + 1, std::memory_order_release);
+}
+
+bool RingProducer::HasRoom(std::size_t frame_bytes) const {
+  return control_->ticket.load(std::memory_order_relaxed) + SlotsFor(frame_bytes) -
+             control_->released.load(std::memory_order_acquire) <=
+         slot_count_;
+}
+
+bool RingConsumer::HasFrame() const {
+  return PublishWord(slots_ + (head_ % slot_count_) * kSlotBytes).load(std::memory_order_acquire) == head_ + 1;
+}
+
+Result<std::optional<Frame>> RingConsumer::Peek() {
+  if (!HasFrame()) return std::optional<Frame>();
+  const std::byte* start = slots_ + (head_ % slot_count_) * kSlotBytes + kPublishBytes;
+  const std::size_t room = slot_count_ * kSlotBytes - kPublishBytes;
+  Result<Frame> frame = ParseFrame({start, room}, kMaxFrameBytes);
+  if (!frame.ok()) return frame.status();
+  current_slots_ = SlotsFor(sizeof(FrameHeader) + frame->header.payload_bytes);
+  return std::optional<Frame>(*frame);
+}
+
+void RingConsumer::Pop() {
+  for (std::uint64_t i = 0; i < current_slots_; ++i)
+    PublishWord(slots_ + ((head_ + i) % slot_count_) * kSlotBytes).store(0, std::memory_order_relaxed);
+  head_ += current_slots_;
+  current_slots_ = 0;
+}
+
+bool RingConsumer::PublishReleased() {
+  published_ = head_;
+  control_->released.store(head_, std::memory_order_release);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  return control_->space_wanted.load(std::memory_order_relaxed) != 0 && control_->space_wanted.exchange(0) != 0;
+}
+
+}  // namespace cuspan

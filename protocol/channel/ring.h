@@ -1,0 +1,81 @@
+// A ring of frames in shared memory: many producers, one consumer.
+//
+// Slots of 64 bytes; a frame takes as many as it needs, contiguous because the
+// slots are mapped twice. The first word of a frame's first slot publishes it:
+// it holds the slot's number + 1 when the frame is complete. The consumer
+// zeroes the first word of each slot that it gives back, so that old contents
+// never look published. A producer takes slots only when they are free, so
+// there is never a hole: after a failed TryReserve nothing has happened.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+
+#include "common/shared_memory.h"
+#include "protocol/wire/frame.h"
+
+namespace cuspan {
+
+inline constexpr std::size_t kSlotBytes = 64;
+
+// The shared words of one ring; each group has a cache line of its own.
+struct RingControl {
+  alignas(64) std::atomic<std::uint64_t> ticket;    // Slots ever taken by producers.
+  alignas(64) std::atomic<std::uint64_t> released;  // Slots ever given back by the consumer.
+  alignas(64) std::atomic<std::uint32_t> space_wanted;  // A producer waits for room.
+};
+
+// Threads: any number may produce.
+class RingProducer {
+ public:
+  RingProducer(RingControl* control, std::byte* slots, std::uint64_t slot_count)
+      : control_(control), slots_(slots), slot_count_(slot_count) {}
+
+  // Room for one frame, to be filled in and published.
+  struct Reservation {
+    std::byte* frame;        // Where its header starts.
+    std::uint64_t sequence;  // Grows with every frame; never 0.
+    std::uint64_t slot;
+  };
+  // Takes room for a frame of `frame_bytes`; nothing when there is none now.
+  std::optional<Reservation> TryReserve(std::size_t frame_bytes);
+  void Publish(const Reservation& reservation);
+
+  bool HasRoom(std::size_t frame_bytes) const;
+  // Asks the consumer to ring when it gives slots back.
+  void WantSpace() { control_->space_wanted.store(1); }
+
+ private:
+  RingControl* control_;
+  std::byte* slots_;
+  std::uint64_t slot_count_;
+};
+
+// Threads: one at a time.
+class RingConsumer {
+ public:
+  RingConsumer(RingControl* control, std::byte* slots, std::uint64_t slot_count)
+      : control_(control), slots_(slots), slot_count_(slot_count) {}
+
+  // The next frame, in place, until Pop; nothing when there is none yet.
+  // kInvalid for a frame that no honest producer writes.
+  Result<std::optional<Frame>> Peek();
+  void Pop();
+  bool HasFrame() const;
+  // Shows the producers what was given back; true when one of them waits for it.
+  // Pop does so by itself only now and then.
+  bool PublishReleased();
+  // Slots popped and not yet shown to the producers.
+  std::uint64_t UnpublishedReleaseSlots() const { return head_ - published_; }
+
+ private:
+  RingControl* control_;
+  std::byte* slots_;
+  std::uint64_t slot_count_;
+  std::uint64_t head_ = 0;
+  std::uint64_t published_ = 0;
+  std::uint64_t current_slots_ = 0;
+};
+
+}  // namespace cuspan

@@ -1,0 +1,181 @@
+#include "protocol/channel/socket.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace cuspan {
+namespace {
+
+constexpr std::size_t kMaxFds = 8;
+constexpr int kHighFd = 500;
+
+Result<std::pair<sockaddr_un, socklen_t>> AbstractAddress(const std::string& name) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (name.empty() || name.size() + 1 > sizeof address.sun_path)
+    return Status::Invalid("'{}' is no socket address of cuspan", name);
+  std::memcpy(address.sun_path + 1, name.data(), name.size());
+  return std::pair(address, static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size()));
+}
+
+Status CheckPeer(int fd) {
+  ucred peer{};
+  socklen_t bytes = sizeof peer;
+  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0)
+    return Status::Internal("asking who is at the other end of a socket: {}", std::strerror(errno));
+  if (peer.uid != ::geteuid())
+    return Status::Refused("process {} of user {} is not of this run's user {}", peer.pid, peer.uid, ::geteuid());
+  return Status::Ok();
+}
+
+}  // namespace
+
+Result<ControlSocket> ControlSocket::Connect(const std::string& address) {
+  auto target = AbstractAddress(address);
+  if (!target.ok()) return target.status();
+  UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!fd.valid()) return Status::Internal("socket: {}", std::strerror(errno));
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&target->first), target->second) != 0)
+    return Status::Unavailable("no cuspan agent answers at '{}': {}", address, std::strerror(errno));
+  CUSPAN_RETURN_IF_ERROR(CheckPeer(fd.get()));
+  // Out of the way of the program around us, which may count on the lowest free number.
+  UniqueFd high(::fcntl(fd.get(), F_DUPFD_CLOEXEC, kHighFd));
+  return ControlSocket(high.valid() ? std::move(high) : std::move(fd));
+}
+
+Result<std::pair<ControlSocket, ControlSocket>> ControlSocket::Pair() {
+  int fds[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0)
+    return Status::Internal("socketpair: {}", std::strerror(errno));
+  return std::pair(ControlSocket(UniqueFd(fds[0])), ControlSocket(UniqueFd(fds[1])));
+}
+
+Status ControlSocket::SendFrame(const std::vector<std::byte>& frame, std::span<const int> fds) {
+  if (frame.size() > kMaxControlBytes || fds.size() > kMaxFds)
+    return Status::Invalid("a control message of {} bytes and {} descriptors is too large", frame.size(), fds.size());
+  std::size_t sent = 0;
+  while (sent < frame.size()) {
+    iovec part{const_cast<std::byte*>(frame.data()) + sent, frame.size() - sent};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxFds)];
+    if (sent == 0 && !fds.empty()) {
+      message.msg_control = control;
+      message.msg_controllen = CMSG_SPACE(sizeof(int) * fds.size());
+      cmsghdr* rights = CMSG_FIRSTHDR(&message);
+      rights->cmsg_level = SOL_SOCKET;
+      rights->cmsg_type = SCM_RIGHTS;
+      rights->cmsg_len = CMSG_LEN(sizeof(int) * fds.size());
+      std::memcpy(CMSG_DATA(rights), fds.data(), sizeof(int) * fds.size());
+    }
+    const ssize_t part_sent = ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL);
+    if (part_sent < 0) {
+      if (errno == EINTR) continue;
+      return Status::Unavailable("sending a control message: {}", std::strerror(errno));
+    }
+    sent += static_cast<std::size_t>(part_sent);
+  }
+  return Status::Ok();
+}
+
+Status ControlSocket::ReadMore() {
+  std::byte chunk[16 * 1024];
+  iovec part{chunk, sizeof chunk};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxFds)];
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  ssize_t received = 0;
+  do {
+    received = ::recvmsg(fd_.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  } while (received < 0 && errno == EINTR);
+  if (received < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return Status::Ok();
+  if (received < 0) return Status::Unavailable("receiving a control message: {}", std::strerror(errno));
+  if (received == 0) return Status::Unavailable("the other side closed the connection");
+  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
+    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+    const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < count; ++i) {
+      int fd = -1;
+      std::memcpy(&fd, CMSG_DATA(header) + i * sizeof fd, sizeof fd);
+      fds_.emplace_back(fd);
+    }
+  }
+  buffer_.insert(buffer_.end(), chunk, chunk + received);
+  return Status::Ok();
+}
+
+Result<std::optional<ControlSocket::Message>> ControlSocket::TryReceive() {
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    if (buffer_.size() >= sizeof(FrameHeader)) {
+      FrameHeader header;
+      std::memcpy(&header, buffer_.data(), sizeof header);
+      // The header alone is checked first: a false length must not make us wait for ever.
+      const std::size_t whole = sizeof header + header.payload_bytes;
+      if (header.magic != kFrameMagic || whole > kMaxControlBytes || buffer_.size() >= whole) {
+        Result<Frame> checked = ParseFrame(buffer_, kMaxControlBytes);
+        if (!checked.ok()) return checked.status();
+        Message message;
+        message.bytes.assign(buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(whole));
+        buffer_.erase(buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(whole));
+        message.frame = {checked->header, Bytes(message.bytes).subspan(sizeof header)};
+        return std::optional<Message>(std::move(message));
+      }
+    }
+    if (attempt == 0) CUSPAN_RETURN_IF_ERROR(ReadMore());
+  }
+  return std::optional<Message>();
+}
+
+Result<ControlSocket::Message> ControlSocket::Receive(std::chrono::milliseconds limit, const char* what) {
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  for (;;) {
+    Result<std::optional<Message>> message = TryReceive();
+    if (!message.ok()) return message.status();
+    if (message->has_value()) return std::move(**message);
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    if (left.count() <= 0)
+      return Status::Unavailable("no {} came within {} ms", what, limit.count());
+    pollfd waited{fd_.get(), POLLIN, 0};
+    ::poll(&waited, 1, static_cast<int>(left.count()));
+  }
+}
+
+UniqueFd ControlSocket::TakeFd() {
+  if (fds_.empty()) return {};
+  UniqueFd fd = std::move(fds_.front());
+  fds_.pop_front();
+  return fd;
+}
+
+Result<ControlListener> ControlListener::Listen(const std::string& address) {
+  auto target = AbstractAddress(address);
+  if (!target.ok()) return target.status();
+  UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd.valid()) return Status::Internal("socket: {}", std::strerror(errno));
+  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&target->first), target->second) != 0 ||
+      ::listen(fd.get(), 128) != 0)
+    return Status::Invalid("listening at '{}': {}", address, std::strerror(errno));
+  return ControlListener(std::move(fd));
+}
+
+Result<std::optional<ControlSocket>> ControlListener::TryAccept() {
+  UniqueFd fd(::accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  if (!fd.valid()) {
+    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR || errno == ECONNABORTED)
+      return std::optional<ControlSocket>();
+    return Status::Internal("accept: {}", std::strerror(errno));
+  }
+  CUSPAN_RETURN_IF_ERROR(CheckPeer(fd.get()));
+  return std::optional<ControlSocket>(ControlSocket(std::move(fd)));
+}
+
+}  // namespace cuspan

@@ -1,0 +1,83 @@
+// Control messages over Unix sockets: frames, and the file descriptors that go with them.
+//
+// Addresses are abstract ("cuspan-…", no file is left behind) and only reachable
+// in the same network namespace; both sides check that the peer is the same user.
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/status.h"
+#include "common/unique_fd.h"
+#include "protocol/wire/frame.h"
+
+namespace cuspan {
+
+// A connected socket. One thread at a time.
+class ControlSocket {
+ public:
+  explicit ControlSocket(UniqueFd fd) : fd_(std::move(fd)) {}
+
+  static Result<ControlSocket> Connect(const std::string& address);
+  // Two connected ends, for a child process.
+  static Result<std::pair<ControlSocket, ControlSocket>> Pair();
+
+  // Sends one message with copies of `fds`. kUnavailable when the peer is gone.
+  template <typename T>
+  Status Send(const T& message, std::span<const int> fds = {}) {
+    return SendFrame(MakeFrame(message), fds);
+  }
+  Status SendFrame(const std::vector<std::byte>& frame, std::span<const int> fds);
+
+  // A received frame; `frame.payload` points into `bytes`.
+  struct Message {
+    std::vector<std::byte> bytes;
+    Frame frame;
+  };
+  // The next whole message, or nothing when it is not there yet. Never waits.
+  // kUnavailable at the end of the stream.
+  Result<std::optional<Message>> TryReceive();
+  // Waits for it, at most `limit` (kUnavailable then, naming `what` was waited for).
+  Result<Message> Receive(std::chrono::milliseconds limit, const char* what);
+  // Waits for a message of type T; a Refused from the peer becomes a failure with its reason.
+  template <typename T>
+  Result<T> Expect(std::chrono::milliseconds limit) {
+    Result<Message> message = Receive(limit, OpName(T::kOp));
+    if (!message.ok()) return message.status();
+    if (message->frame.op() == Op::kRefused) {
+      Result<Refused> refused = ParseMessage<Refused>(message->frame);
+      if (!refused.ok()) return refused.status();
+      return Status::Refused("{}", refused->reason);
+    }
+    return ParseMessage<T>(message->frame);
+  }
+  // The oldest descriptor that came with a message and was not taken yet; invalid when there is none.
+  UniqueFd TakeFd();
+
+  int fd() const { return fd_.get(); }
+
+ private:
+  Status ReadMore();
+  UniqueFd fd_;
+  std::vector<std::byte> buffer_;
+  std::deque<UniqueFd> fds_;
+};
+
+// A listening socket.
+class ControlListener {
+ public:
+  // kInvalid when the address is taken.
+  static Result<ControlListener> Listen(const std::string& address);
+  // The next connection, from the same user only; nothing when none waits.
+  Result<std::optional<ControlSocket>> TryAccept();
+  int fd() const { return fd_.get(); }
+
+ private:
+  explicit ControlListener(UniqueFd fd) : fd_(std::move(fd)) {}
+  UniqueFd fd_;
+};
+
+}  // namespace cuspan

@@ -1,0 +1,22 @@
+#include "protocol/wire/frame.h"
+
+namespace cuspan {
+
+Result<Frame> ParseFrame(Bytes bytes, std::size_t max_bytes) {
+  Frame frame;
+  if (bytes.size() < sizeof frame.header)
+    return Status::Invalid("a frame of {} bytes is shorter than its header", bytes.size());
+  std::memcpy(&frame.header, bytes.data(), sizeof frame.header);
+  const FrameHeader& header = frame.header;
+  if (header.magic != kFrameMagic) return Status::Invalid("frame magic is 0x{:04x}, not 0x{:04x}", header.magic, kFrameMagic);
+  if (header.version != kFrameVersion)
+    return Status::Refused("the other side speaks frame version {}, this one {}: install one version of cuspan everywhere",
+                           header.version, kFrameVersion);
+  if ((header.flags & ~kFrameReply) != 0 || header.zero != 0) return Status::Invalid("unknown frame flags 0x{:02x}", header.flags);
+  if (header.payload_bytes > max_bytes - sizeof header || header.payload_bytes > bytes.size() - sizeof header)
+    return Status::Invalid("frame of op {} ({}) claims {} bytes of payload", header.op, OpName(frame.op()), header.payload_bytes);
+  frame.payload = bytes.subspan(sizeof header, header.payload_bytes);
+  return frame;
+}
+
+}  // namespace cuspan

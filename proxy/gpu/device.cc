@@ -1,0 +1,66 @@
+#include "proxy/gpu/device.h"
+
+#include "common/log.h"
+
+namespace cuspan {
+namespace {
+
+// How many bases are tried: where even the eighth is taken, something else is wrong.
+constexpr std::uint64_t kWindowAttempts = 8;
+
+Result<AddressWindow> ReserveWindow(const Driver& driver, const AddressWindow& wanted) {
+  if (wanted.bytes == 0) return Status::Invalid("the address window has no bytes");
+  std::string reason = "every address that was asked for is taken";
+  for (std::uint64_t attempt = 0; attempt < kWindowAttempts; ++attempt) {
+    const std::uint64_t base = wanted.base + attempt * wanted.stride;
+    CUdeviceptr got = 0;
+    const CUresult result = driver.cuMemAddressReserve(&got, wanted.bytes, 0, base, 0);
+    if (result != CUDA_SUCCESS) {
+      reason = driver.Describe(result);
+    } else if (got == base) {
+      return AddressWindow{base, wanted.bytes, wanted.stride};
+    } else {
+      driver.cuMemAddressFree(got, wanted.bytes);
+    }
+    if (wanted.stride == 0) break;
+  }
+  return Status::Unavailable("reserving {} GiB of device addresses from 0x{:x}: {}", wanted.bytes >> 30, wanted.base,
+                             reason);
+}
+
+}  // namespace
+
+Result<Device> Device::Open(const Driver& driver, std::uint32_t ordinal, const AddressWindow& wanted) {
+  CUdevice device = 0;
+  CUcontext context = nullptr;
+  if (const CUresult result = driver.cuDeviceGet(&device, static_cast<int>(ordinal)); result != CUDA_SUCCESS)
+    return Status::Unavailable("there is no GPU {} here: {}", ordinal, driver.Describe(result));
+  // Only threads that may wait long call what waits in the driver: they need not burn a core.
+  driver.cuDevicePrimaryCtxSetFlags(device, CU_CTX_SCHED_BLOCKING_SYNC);
+  if (const CUresult result = driver.cuDevicePrimaryCtxRetain(&context, device); result != CUDA_SUCCESS)
+    return Status::Unavailable("GPU {} gives no context: {}", ordinal, driver.Describe(result));
+  Device opened(&driver, device, context, {});
+  CUSPAN_RETURN_IF_ERROR(opened.MakeCurrent());
+  Result<AddressWindow> window = ReserveWindow(driver, wanted);
+  if (!window.ok()) {
+    driver.cuDevicePrimaryCtxRelease(device);
+    return window.status();
+  }
+  opened.window_ = *window;
+  return opened;
+}
+
+Status Device::MakeCurrent() const {
+  const CUresult result = driver_->cuCtxSetCurrent(context_);
+  if (result == CUDA_SUCCESS) return Status::Ok();
+  return Status::Unavailable("making the GPU's context current: {}", driver_->Describe(result));
+}
+
+void Device::Pin(std::span<std::byte> area) const {
+  const CUresult result = driver_->cuMemHostRegister(area.data(), area.size(), CU_MEMHOSTREGISTER_PORTABLE);
+  if (result != CUDA_SUCCESS)
+    LogWarn("pinning {} MiB of staging memory: {}; copies will be slower (is `ulimit -l` too small?)",
+            area.size() >> 20, driver_->Describe(result));
+}
+
+}  // namespace cuspan

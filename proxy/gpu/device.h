@@ -1,0 +1,46 @@
+// One device of the loaded driver with its primary context and its window of
+// the session's address plan.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "protocol/api/types.h"
+#include "proxy/gpu/driver.h"
+
+namespace cuspan {
+
+// Threads: the members are constant once opened; any thread may read them.
+// Every thread that calls the driver calls MakeCurrent first, once.
+class Device {
+ public:
+  // Retains the primary context of device `ordinal`, makes it current to the
+  // calling thread and reserves the window: at wanted.base or, where that is
+  // taken, at base + stride, base + 2 × stride, …. kUnavailable names what the driver said.
+  static Result<Device> Open(const Driver& driver, std::uint32_t ordinal, const AddressWindow& wanted);
+
+  // Makes the context current to the calling thread.
+  Status MakeCurrent() const;
+
+  // Pins host memory for the device. Copies work without, only slower, so a failure is a warning.
+  void Pin(std::span<std::byte> area) const;
+
+  // Whether [address, address + bytes) lies in the window.
+  bool InWindow(std::uint64_t address, std::uint64_t bytes) const {
+    return address >= window_.base && bytes <= window_.bytes && address - window_.base <= window_.bytes - bytes;
+  }
+
+  const AddressWindow& window() const { return window_; }
+  CUdevice handle() const { return device_; }
+
+ private:
+  Device(const Driver* driver, CUdevice device, CUcontext context, AddressWindow window)
+      : driver_(driver), device_(device), context_(context), window_(window) {}
+
+  const Driver* driver_;
+  CUdevice device_;
+  CUcontext context_;
+  AddressWindow window_;
+};
+
+}  // namespace cuspan

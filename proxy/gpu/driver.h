@@ -1,0 +1,46 @@
+// The CUDA driver library as a table of functions: the vendor's, the software
+// GPU, or, in tests, functions of the test. Nothing in the proxy calls the
+// driver but through this table.
+#pragma once
+
+#include <cuda.h>
+
+#include <filesystem>
+#include <string>
+
+#include "common/status.h"
+
+namespace cuspan {
+
+// Member names go through the macros of cuda.h, as calls do: `driver.cuMemGetInfo(…)`
+// reaches the versioned function that the header declares.
+struct Driver {
+#define CUSPAN_DRIVER_FUNCTION(name) decltype(&::name) name = nullptr;
+#include "proxy/gpu/driver_functions.def"
+#undef CUSPAN_DRIVER_FUNCTION
+
+  // "CUDA_ERROR_… (700, what it means)".
+  std::string Describe(CUresult result) const;
+};
+
+// The oldest driver with cuFuncGetParamInfo, as cuDriverGetVersion counts.
+inline constexpr int kOldestDriver = 12040;
+
+struct LoadedDriver {
+  Driver functions;
+  std::string path;       // Of the library that answers.
+  bool software = false;  // The software GPU.
+  int version = 0;        // As cuDriverGetVersion says.
+};
+
+// Loads a driver and initialises it (cuInit). `name` is "cuda" (the vendor's
+// libcuda.so.1, where the dynamic linker finds it), "soft" (soft/libcuda.so.1
+// beside this executable) or the path of a library. The library stays loaded
+// until the process ends. kNotFound when there is none, kUnsupported when it is
+// too old or lacks functions, kUnavailable when it finds no usable GPU.
+Result<LoadedDriver> LoadDriver(const std::string& name);
+
+// Where LoadDriver looks for "soft".
+std::filesystem::path SoftwareDriverPath();
+
+}  // namespace cuspan

@@ -1,0 +1,41 @@
+#include "proxy/gpu/events.h"
+
+namespace cuspan {
+
+PooledEvent::~PooledEvent() {
+  if (event_ != nullptr) pool_->Return(event_);
+}
+
+EventPool::~EventPool() {
+  for (CUevent event : free_) driver_.cuEventDestroy(event);
+}
+
+CUresult EventPool::Record(CUstream stream, PooledEvent& event) {
+  PooledEvent taken;
+  CUresult result = Take(taken);
+  if (result == CUDA_SUCCESS) result = driver_.cuEventRecord(taken.get(), stream);
+  if (result == CUDA_SUCCESS) event = std::move(taken);
+  return result;
+}
+
+CUresult EventPool::Take(PooledEvent& event) {
+  {
+    std::scoped_lock lock(mutex_);
+    if (!free_.empty()) {
+      event = PooledEvent(this, free_.back());
+      free_.pop_back();
+      return CUDA_SUCCESS;
+    }
+  }
+  CUevent made = nullptr;
+  const CUresult result = driver_.cuEventCreate(&made, flags_);
+  if (result == CUDA_SUCCESS) event = PooledEvent(this, made);
+  return result;
+}
+
+void EventPool::Return(CUevent event) {
+  std::scoped_lock lock(mutex_);
+  free_.push_back(event);
+}
+
+}  // namespace cuspan

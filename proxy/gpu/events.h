@@ -1,0 +1,57 @@
+// Driver events, used over and over: making one costs microseconds, recording one little.
+#pragma once
+
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "proxy/gpu/driver.h"
+
+namespace cuspan {
+
+class EventPool;
+
+// A driver event that goes back to its pool at the end. Empty by default.
+class PooledEvent {
+ public:
+  PooledEvent() = default;
+  PooledEvent(PooledEvent&& other) noexcept
+      : pool_(std::exchange(other.pool_, nullptr)), event_(std::exchange(other.event_, nullptr)) {}
+  PooledEvent& operator=(PooledEvent&& other) noexcept {
+    std::swap(pool_, other.pool_);
+    std::swap(event_, other.event_);
+    return *this;
+  }
+  ~PooledEvent();
+  CUevent get() const { return event_; }
+
+ private:
+  friend class EventPool;
+  PooledEvent(EventPool* pool, CUevent event) : pool_(pool), event_(event) {}
+  EventPool* pool_ = nullptr;
+  CUevent event_ = nullptr;
+};
+
+// Events of one kind. Threads: any. Outlives its events.
+class EventPool {
+ public:
+  // `flags` as cuEventCreate takes them.
+  EventPool(const Driver& driver, unsigned flags) : driver_(driver), flags_(flags) {}
+  ~EventPool();
+  EventPool(const EventPool&) = delete;
+
+  // Gives an event and records it in `stream`. Leaves `event` empty when the driver refuses.
+  CUresult Record(CUstream stream, PooledEvent& event);
+
+ private:
+  friend class PooledEvent;
+  CUresult Take(PooledEvent& event);
+  void Return(CUevent event);
+
+  const Driver& driver_;
+  const unsigned flags_;
+  std::mutex mutex_;
+  std::vector<CUevent> free_;
+};
+
+}  // namespace cuspan

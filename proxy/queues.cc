@@ -1,0 +1,185 @@
+#include "proxy/queues.h"
+
+#include <algorithm>
+#include <cassert>
+#include <limits>
+
+namespace cuspan {
+
+StreamQueues::StreamQueues() {
+  streams_.push_back(StreamQueue(StreamQueue::Kind::kLegacy));
+  legacy_ = &streams_.back();
+  legacy_->self = streams_.begin();
+}
+
+StreamQueue& StreamQueues::AddStream(bool blocking) {
+  streams_.push_back(StreamQueue(blocking ? StreamQueue::Kind::kBlocking : StreamQueue::Kind::kNonBlocking));
+  streams_.back().self = std::prev(streams_.end());
+  return streams_.back();
+}
+
+void StreamQueues::Retire(StreamQueue& stream) {
+  if (stream.ops.empty() && !stream.ready) {
+    streams_.erase(stream.self);
+    return;
+  }
+  stream.retired = true;
+  retired_.push_back(&stream);
+}
+
+bool StreamQueues::MayStart(const StreamQueue& stream, std::uint64_t index, const Gate* gate) const {
+  if (gate != nullptr && !gate->open()) return false;
+  switch (stream.kind) {
+    case StreamQueue::Kind::kNonBlocking:
+      return true;
+    case StreamQueue::Kind::kBlocking:
+      return legacy_->ops.empty() || legacy_->ops.front().index > index;
+    case StreamQueue::Kind::kLegacy:
+      if (busy_blocking_ == 0) return true;
+      return std::none_of(busy_.begin(), busy_.end(), [&](const StreamQueue* other) {
+        return other->kind == StreamQueue::Kind::kBlocking && other->ops.front().index < index;
+      });
+  }
+  return false;
+}
+
+void StreamQueues::Enqueue(StreamQueue& stream, std::unique_ptr<StreamOp> op, std::shared_ptr<Gate> gate,
+                           bool begun) {
+  const std::size_t bytes = sizeof(StreamQueue::Entry) + (begun ? 0 : op->Keep());
+  if (stream.ops.empty()) {
+    stream.busy_position = busy_.size();
+    busy_.push_back(&stream);
+    if (stream.kind == StreamQueue::Kind::kBlocking) ++busy_blocking_;
+  }
+  stream.ops.push_back({std::move(op), std::move(gate), next_index_++, bytes, begun});
+  ++waiting_ops_;
+  waiting_bytes_ += bytes;
+  // The only op of its stream: if it waits at a gate, the gate must know of it.
+  if (stream.ops.size() == 1 && !begun) {
+    MarkReady(stream);
+    Pump();
+  }
+}
+
+void StreamQueues::PopHead(StreamQueue& stream) {
+  --waiting_ops_;
+  waiting_bytes_ -= stream.ops.front().bytes;
+  stream.ops.pop_front();
+  if (stream.ops.empty()) {
+    busy_.back()->busy_position = stream.busy_position;
+    std::swap(busy_[stream.busy_position], busy_.back());
+    busy_.pop_back();
+    if (stream.kind == StreamQueue::Kind::kBlocking) --busy_blocking_;
+  }
+  if (stream.kind == StreamQueue::Kind::kBlocking && !legacy_->ops.empty()) MarkReady(*legacy_);
+  if (stream.kind == StreamQueue::Kind::kLegacy) {
+    for (StreamQueue* other : busy_)
+      if (other->kind == StreamQueue::Kind::kBlocking) MarkReady(*other);
+  }
+}
+
+void StreamQueues::MarkReady(StreamQueue& stream) {
+  if (stream.ready) return;
+  stream.ready = true;
+  ready_.push_back(&stream);
+}
+
+void StreamQueues::Advance(StreamQueue& stream) {
+  while (!stream.ops.empty()) {
+    StreamQueue::Entry& head = stream.ops.front();
+    if (head.begun) return;
+    if (head.gate != nullptr && !head.gate->open()) {
+      if (!stream.at_gate) head.gate->waiting_.push_back(&stream);
+      stream.at_gate = true;
+      return;
+    }
+    if (!MayStart(stream, head.index, nullptr)) return;
+    head.begun = true;
+    if (head.op->Submit() == Turn::kHeld) return;
+    PopHead(stream);
+  }
+}
+
+void StreamQueues::Pump() {
+  // Ops that open gates while they are submitted come back here: a list instead
+  // of a recursion, whose depth would be the length of the chain.
+  if (pumping_) return;
+  pumping_ = true;
+  while (!ready_.empty()) {
+    StreamQueue& stream = *ready_.back();
+    ready_.pop_back();
+    stream.ready = false;
+    Advance(stream);
+  }
+  pumping_ = false;
+  std::erase_if(retired_, [this](StreamQueue* stream) {
+    if (!stream->ops.empty()) return false;
+    streams_.erase(stream->self);
+    return true;
+  });
+  PassBarriers();
+}
+
+void StreamQueues::Release(StreamQueue& stream) {
+  if (lost_) return;
+  assert(!stream.ops.empty() && stream.ops.front().begun);
+  PopHead(stream);
+  MarkReady(stream);
+  Pump();
+}
+
+void StreamQueues::Open(Gate& gate) {
+  gate.open_ = true;
+  if (lost_) return;
+  for (StreamQueue* stream : gate.waiting_) {
+    stream->at_gate = false;
+    MarkReady(*stream);
+  }
+  gate.waiting_.clear();
+  Pump();
+}
+
+void StreamQueues::WhenSubmitted(std::function<void()> then) {
+  if (busy_.empty()) return then();
+  barriers_.push_back({next_index_, std::move(then)});
+}
+
+void StreamQueues::PassBarriers() {
+  while (!barriers_.empty()) {
+    std::uint64_t oldest = std::numeric_limits<std::uint64_t>::max();
+    for (const StreamQueue* stream : busy_) oldest = std::min(oldest, stream->ops.front().index);
+    if (oldest < barriers_.front().index) return;
+    const std::function<void()> then = std::move(barriers_.front().then);
+    barriers_.pop_front();
+    then();
+  }
+}
+
+void StreamQueues::DropAll() {
+  if (lost_) return;
+  lost_ = true;
+  ready_.clear();
+  retired_.clear();
+  busy_.clear();
+  busy_blocking_ = 0;
+  waiting_ops_ = 0;
+  waiting_bytes_ = 0;
+  std::vector<StreamQueue::Entry> dropped;
+  for (auto stream = streams_.begin(); stream != streams_.end();) {
+    for (StreamQueue::Entry& entry : stream->ops) dropped.push_back(std::move(entry));
+    stream->ops.clear();
+    stream->ready = false;
+    stream = stream->retired ? streams_.erase(stream) : std::next(stream);
+  }
+  std::sort(dropped.begin(), dropped.end(), [](const auto& a, const auto& b) { return a.index < b.index; });
+  for (StreamQueue::Entry& entry : dropped) entry.op->Drop();
+  PassBarriers();
+}
+
+bool StreamQueues::EmptyAround(const StreamQueue& stream) const {
+  if (!stream.ops.empty()) return false;
+  if (stream.kind == StreamQueue::Kind::kLegacy) return busy_blocking_ == 0;
+  return stream.kind == StreamQueue::Kind::kNonBlocking || legacy_->ops.empty();
+}
+
+}  // namespace cuspan

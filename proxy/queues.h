@@ -1,0 +1,156 @@
+// The order of a device's streams, kept in software. Knows no GPU.
+//
+// An op is handed to the driver (StreamOp::Submit) when everything that must
+// come before it has been handed over; on the device the driver keeps the order
+// from there on. What must come before an op:
+//   - earlier ops of the same stream;
+//   - for an op of the legacy default stream, earlier ops of all blocking
+//     streams, and for an op of a blocking stream, earlier ops of the legacy stream;
+//   - what its Gate stands for: the record of an event, a signal.
+// An op that is handed over piece by piece (a copy from the host, whose chunks
+// come one after another) holds its stream until Release; other streams go on.
+//
+// When nothing is in the way an op is submitted at once, from where it lies,
+// without an allocation. Otherwise it is moved into its stream's queue.
+//
+// Threads: one at a time (the receiving thread).
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <list>
+#include <memory>
+#include <vector>
+
+namespace cuspan {
+
+// What became of an op when its turn came.
+enum class Turn {
+  kSubmitted,  // Handed over, or failed and reported: the stream goes on.
+  kHeld,       // Begun; the stream waits for StreamQueues::Release.
+};
+
+class StreamOp {
+ public:
+  virtual ~StreamOp() = default;
+  // Hands the op to the driver. May call StreamQueues::Open, nothing else of it.
+  virtual Turn Submit() = 0;
+  // Called before the op is queued: copies what points into the frame it came
+  // in. Returns the bytes that it keeps beyond its own size.
+  virtual std::size_t Keep() { return 0; }
+  // Called instead of Submit, or of the rest of a held op, when the device is lost.
+  virtual void Drop() {}
+};
+
+class StreamQueue;
+
+// Something that ops wait for and that happens once.
+class Gate {
+ public:
+  bool open() const { return open_; }
+
+ private:
+  friend class StreamQueues;
+  bool open_ = false;
+  std::vector<StreamQueue*> waiting_;
+};
+
+// One stream's place in StreamQueues; belongs to it.
+class StreamQueue {
+ private:
+  friend class StreamQueues;
+  struct Entry {
+    std::unique_ptr<StreamOp> op;
+    std::shared_ptr<Gate> gate;
+    std::uint64_t index;  // Counts all ops of the device.
+    std::size_t bytes;
+    bool begun;
+  };
+  enum class Kind { kLegacy, kBlocking, kNonBlocking };
+  explicit StreamQueue(Kind kind) : kind(kind) {}
+
+  const Kind kind;
+  std::deque<Entry> ops;
+  std::size_t busy_position = 0;  // Its index in StreamQueues::busy_ while `ops` is not empty.
+  bool ready = false;             // Is in StreamQueues::ready_.
+  bool at_gate = false;           // Is in its gate's list.
+  bool retired = false;
+  std::list<StreamQueue>::iterator self;
+};
+
+class StreamQueues {
+ public:
+  StreamQueues();
+  StreamQueues(const StreamQueues&) = delete;
+
+  // The legacy default stream.
+  StreamQueue& legacy() { return *legacy_; }
+  // A new stream; `blocking` ones keep order with the legacy stream.
+  StreamQueue& AddStream(bool blocking);
+  // The stream takes no more ops and vanishes when its queue is empty.
+  void Retire(StreamQueue& stream);
+
+  // The next op of `stream`: submitted now or later, once `gate` (if any) is open.
+  template <std::derived_from<StreamOp> T>
+  void Add(StreamQueue& stream, T op, std::shared_ptr<Gate> gate = nullptr) {
+    if (lost_) return op.Drop();
+    bool begun = false;
+    if (MayStart(stream, next_index_, gate.get()) && stream.ops.empty()) {
+      begun = op.Submit() == Turn::kHeld;
+      if (!begun) {
+        ++next_index_;
+        return;
+      }
+    }
+    Enqueue(stream, std::make_unique<T>(std::move(op)), std::move(gate), begun);
+  }
+
+  // The rest of the op that holds `stream` was submitted.
+  void Release(StreamQueue& stream);
+  // What the gate stands for has happened. May be called inside Submit.
+  void Open(Gate& gate);
+
+  // Calls `then` once all ops that were added before have been submitted or dropped.
+  void WhenSubmitted(std::function<void()> then);
+
+  // The device is lost: drops all ops, and those that are added from now on.
+  void DropAll();
+
+  // Whether nothing of `stream` waits here.
+  static bool Empty(const StreamQueue& stream) { return stream.ops.empty(); }
+  // The same for a stream and all that it keeps order with.
+  bool EmptyAround(const StreamQueue& stream) const;
+  // All that waits: ops, and the memory that they take.
+  std::size_t waiting_ops() const { return waiting_ops_; }
+  std::size_t waiting_bytes() const { return waiting_bytes_; }
+
+ private:
+  struct Barrier {
+    std::uint64_t index;
+    std::function<void()> then;
+  };
+  bool MayStart(const StreamQueue& stream, std::uint64_t index, const Gate* gate) const;
+  void Enqueue(StreamQueue& stream, std::unique_ptr<StreamOp> op, std::shared_ptr<Gate> gate, bool begun);
+  void PopHead(StreamQueue& stream);
+  void MarkReady(StreamQueue& stream);
+  void Pump();
+  void Advance(StreamQueue& stream);
+  void PassBarriers();
+
+  std::list<StreamQueue> streams_;
+  StreamQueue* legacy_;
+  std::vector<StreamQueue*> busy_;   // Those with ops.
+  std::size_t busy_blocking_ = 0;    // How many of them are blocking ones.
+  std::vector<StreamQueue*> ready_;  // Those whose head may be able to go now.
+  std::vector<StreamQueue*> retired_;
+  std::deque<Barrier> barriers_;
+  std::uint64_t next_index_ = 1;
+  std::size_t waiting_ops_ = 0;
+  std::size_t waiting_bytes_ = 0;
+  bool pumping_ = false;
+  bool lost_ = false;
+};
+
+}  // namespace cuspan

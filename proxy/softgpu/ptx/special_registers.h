@@ -1,0 +1,67 @@
+// The predefined, read-only registers. (PTX ISA, "Special Registers")
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "proxy/softgpu/ptx/types.h"
+
+namespace cuspan::softgpu::ptx {
+
+enum class SpecialRegister : std::uint8_t {
+  kNone,
+  kTidX,
+  kTidY,
+  kTidZ,
+  kNtidX,
+  kNtidY,
+  kNtidZ,
+  kCtaidX,
+  kCtaidY,
+  kCtaidZ,
+  kNctaidX,
+  kNctaidY,
+  kNctaidZ,
+  kLaneid,
+  kWarpid,
+  kNwarpid,
+  kSmid,
+  kNsmid,
+  kGridid,
+  kClusteridX,
+  kClusteridY,
+  kClusteridZ,
+  kNclusteridX,
+  kNclusteridY,
+  kNclusteridZ,
+  kClusterCtaid,   // Zero: every cluster is one block.
+  kClusterNctaid,  // One.
+  kClusterCtarank,
+  kClusterNctarank,
+  kIsExplicitCluster,
+  kLanemaskEq,
+  kLanemaskLe,
+  kLanemaskLt,
+  kLanemaskGe,
+  kLanemaskGt,
+  kClock,
+  kClockHi,
+  kClock64,
+  kGlobaltimer,
+  kGlobaltimerLo,
+  kGlobaltimerHi,
+  kDynamicSmemSize,
+  kTotalSmemSize,
+  kEnvreg0,
+  kEnvreg1,
+  kEnvreg2,
+  kEnvreg3,
+  kZero,  // Those that always read as zero here: performance counters, w components.
+};
+
+// The register that `name` (with its '%') and `component` ("x", or empty) denote, or kNone.
+SpecialRegister SpecialRegisterNamed(std::string_view name, std::string_view component);
+// Its width: 32 or 64.
+unsigned BitsOf(SpecialRegister which);
+
+}  // namespace cuspan::softgpu::ptx

@@ -1,0 +1,54 @@
+// One kernel launch, as the blocks that execute it see it.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "proxy/softgpu/rt/abi.h"
+
+namespace cuspan::softgpu {
+
+class DeviceHeap;
+
+inline constexpr std::uint32_t kWarpLanes = 32;
+inline constexpr std::uint32_t kMostBlockThreads = 1024;
+
+// Takes the errors that end a context: the first one stays. Any thread calls.
+class ErrorSink {
+ public:
+  virtual ~ErrorSink() = default;
+  // `message` says what happened and where, for the log.
+  virtual void Raise(CUresult error, const std::string& message) = 0;
+  // CUDA_SUCCESS until an error was raised.
+  virtual CUresult error() const = 0;
+};
+
+struct Dimensions {
+  std::uint32_t x = 1, y = 1, z = 1;
+  std::uint64_t count() const { return std::uint64_t{x} * y * z; }
+};
+
+// Written by whoever launches, read by workers.
+struct Launch {
+  std::string kernel;
+  KernelEntry entry = nullptr;
+  bool needs_fibers = false;
+  Dimensions grid, block;
+  std::uint32_t static_shared_bytes = 0;
+  std::uint32_t dynamic_shared_bytes = 0;
+  std::vector<std::uint64_t> params;  // The bytes of the parameters, 8-aligned.
+  std::uint64_t grid_id = 0;
+  std::uint32_t envreg[4] = {0, 0, 0, 0};
+  std::size_t stack_bytes = 0;        // Of each thread.
+  bool cooperative = false;           // All blocks must be resident together.
+  ErrorSink* errors = nullptr;        // Outlives the launch.
+  DeviceHeap* heap = nullptr;         // The same; may be null: device malloc then fails.
+  std::shared_ptr<const void> code;   // Keeps the kernel's code and variables alive.
+};
+
+}  // namespace cuspan::softgpu

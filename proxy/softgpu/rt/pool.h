@@ -1,0 +1,133 @@
+// The worker threads that execute blocks and copies: one pool for all software
+// GPUs of the process.
+//
+// A task is a number of units (blocks of a grid, pieces of a copy). Workers
+// take units of the tasks in turn, higher priority first. A unit may stay
+// resident on its worker (a block that spins on something another block must
+// do); the worker then takes more units and resumes the resident ones in turn.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "proxy/softgpu/rt/fault.h"
+#include "proxy/softgpu/rt/stack.h"
+
+namespace cuspan::softgpu {
+
+class Block;
+class Worker;
+
+// A unit that was begun and is not finished.
+class Resident {
+ public:
+  virtual ~Resident() = default;
+  // Goes on; true when it finished (or failed).
+  virtual bool Resume(Worker& worker) = 0;
+  // After it finished: the worker may use the object again.
+  virtual void Release(Worker& worker) = 0;
+};
+
+class Task {
+ public:
+  // `all_resident`: every unit may be begun however many are resident already.
+  Task(std::uint64_t units, std::uint64_t units_at_a_time, int priority, bool all_resident)
+      : units_(units),
+        units_at_a_time_(units_at_a_time),
+        priority_(priority),
+        all_resident_(all_resident) {}
+  virtual ~Task() = default;
+  Task(const Task&) = delete;
+  Task& operator=(const Task&) = delete;
+
+  // True when the units need not be executed any more.
+  virtual bool Cancelled() const = 0;
+  // Begins unit `unit` (below units()); null when it finished, else what is left of it.
+  virtual Resident* Start(Worker& worker, std::uint64_t unit) = 0;
+
+  std::uint64_t units() const { return units_; }
+
+ private:
+  friend class WorkerPool;
+  const std::uint64_t units_;
+  const std::uint64_t units_at_a_time_;
+  const int priority_;  // As in CUDA: lower numbers go first.
+  const bool all_resident_;
+  std::uint64_t next_ = 0;  // Guarded by the pool's mutex.
+  std::atomic<std::uint64_t> finished_{0};
+  std::function<void()> on_finished_;
+};
+
+// What one worker thread owns. Only its thread calls.
+class Worker {
+ public:
+  Worker();
+  ~Worker();
+
+  FaultGuard& guard() { return guard_; }
+  StackPool& stacks() { return stacks_; }
+
+  // Calls `function(argument)` on a stack of its own; false when it faulted
+  // (guard().fault() says how) or when there was no memory for the stack.
+  bool RunGuarded(void (*function)(void*), void* argument);
+
+  // Blocks are large, so finished ones are kept for the next.
+  std::unique_ptr<Block> TakeBlock();
+  void GiveBlock(std::unique_ptr<Block> block);
+
+ private:
+  FaultGuard guard_;
+  StackPool stacks_;
+  std::vector<std::unique_ptr<Block>> unused_blocks_;
+};
+
+class WorkerPool {
+ public:
+  // Starts `threads` (at least 1) workers.
+  explicit WorkerPool(unsigned threads);
+  // Waits for what the workers have begun; tasks must be finished.
+  ~WorkerPool();
+  WorkerPool(const WorkerPool&) = delete;
+  WorkerPool& operator=(const WorkerPool&) = delete;
+
+  // Executes `task`, then calls `on_finished` on some worker. `task` must live
+  // until that call. A task of 0 units is not allowed.
+  void Add(Task& task, std::function<void()> on_finished);
+
+  unsigned threads() const { return static_cast<unsigned>(threads_.size()); }
+
+ private:
+  struct Share {  // Units [begin, end) of a task.
+    Task* task = nullptr;
+    std::uint64_t begin = 0, end = 0;
+  };
+  struct Parked {
+    Task* task;
+    Resident* resident;
+  };
+
+  void Main();
+  // The next units to execute. Waits for some when `wait`; an empty share (null
+  // task) otherwise or at shutdown. `full`: only tasks with all_resident.
+  Share Take(bool wait, bool full);
+  void Execute(Worker& worker, const Share& share, std::deque<Parked>& parked);
+  // Resumes each once; true when any of them finished.
+  bool ResumeAll(Worker& worker, std::deque<Parked>& parked);
+  void Finish(Task& task, std::uint64_t units);
+
+  std::mutex mutex_;
+  std::condition_variable work_;
+  std::deque<Task*> open_;  // Tasks with units left to begin, by priority.
+  std::atomic<std::uint64_t> offered_{0};  // open_.size(), readable without the mutex.
+  bool stopping_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace cuspan::softgpu

@@ -1,0 +1,61 @@
+// What the address and thread sanitizers must be told about fibers; nothing at
+// all in ordinary builds.
+#pragma once
+
+#include <cstddef>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#endif
+#if defined(__SANITIZE_THREAD__)
+#include <sanitizer/tsan_interface.h>
+#endif
+
+namespace cuspan::softgpu::sanitizer {
+
+// Forgets what frames left behind on a stack that was abandoned.
+inline void Unpoison([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t bytes) {
+#if defined(__SANITIZE_ADDRESS__)
+  __asan_unpoison_memory_region(memory, bytes);
+#endif
+}
+
+// The thread sanitizer's idea of the running thread, and of a new fiber.
+inline void* CurrentFiber() {
+#if defined(__SANITIZE_THREAD__)
+  return __tsan_get_current_fiber();
+#else
+  return nullptr;
+#endif
+}
+inline void* CreateFiber() {
+#if defined(__SANITIZE_THREAD__)
+  return __tsan_create_fiber(0);
+#else
+  return nullptr;
+#endif
+}
+inline void DestroyFiber([[maybe_unused]] void* fiber) {
+#if defined(__SANITIZE_THREAD__)
+  if (fiber != nullptr) __tsan_destroy_fiber(fiber);
+#endif
+}
+
+// Around a switch: BeforeSwitch on the old stack, AfterSwitch first thing on the new one.
+inline void BeforeSwitch([[maybe_unused]] void** saved, [[maybe_unused]] const void* low,
+                         [[maybe_unused]] std::size_t bytes, [[maybe_unused]] void* fiber) {
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_start_switch_fiber(saved, low, bytes);
+#endif
+#if defined(__SANITIZE_THREAD__)
+  __tsan_switch_to_fiber(fiber, 0);
+#endif
+}
+inline void AfterSwitch([[maybe_unused]] void* saved) {
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_finish_switch_fiber(saved, nullptr, nullptr);
+#endif
+}
+
+}  // namespace cuspan::softgpu::sanitizer

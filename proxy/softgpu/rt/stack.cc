@@ -1,0 +1,110 @@
+#include "proxy/softgpu/rt/stack.h"
+
+#include <sys/mman.h>
+
+#include <atomic>
+#include <bit>
+#include <cstdio>
+
+#include "common/log.h"
+#include "proxy/softgpu/rt/sanitizer.h"
+
+namespace cuspan::softgpu {
+namespace {
+
+constexpr std::size_t kPage = 4096;
+constexpr std::size_t kSmallestStride = 32 * 1024;
+// Stacks of one arena lie next to each other; so many are mapped at a time.
+constexpr std::size_t kArenaBytes = std::size_t{2} << 20;
+constexpr std::size_t kStagger = 192;
+
+// An inaccessible page splits a mapping, and the kernel limits a process's
+// mappings; guards may use half of them. Beyond, stacks come without guard.
+class GuardBudget {
+ public:
+  static GuardBudget& Get() {
+    static auto* const budget = new GuardBudget;
+    return *budget;
+  }
+  bool Take(std::size_t guards) {
+    if (left_.fetch_sub(static_cast<long>(2 * guards)) >= static_cast<long>(2 * guards)) {
+      return true;
+    }
+    Give(guards);
+    return false;
+  }
+  void Give(std::size_t guards) { left_.fetch_add(static_cast<long>(2 * guards)); }
+
+ private:
+  GuardBudget() {
+    long most = 65530;  // The kernel's default of vm.max_map_count.
+    if (std::FILE* file = std::fopen("/proc/sys/vm/max_map_count", "re"); file != nullptr) {
+      if (std::fscanf(file, "%ld", &most) != 1) most = 65530;
+      std::fclose(file);
+    }
+    left_ = most / 2;
+  }
+  std::atomic<long> left_;
+};
+
+}  // namespace
+
+bool Stack::InGuard(const void* address) const {
+  const auto* byte = static_cast<const std::uint8_t*>(address);
+  return guarded && byte >= low - kPage && byte < low;
+}
+
+StackPool::~StackPool() {
+  for (SizeClass& size_class : classes_) {
+    for (Arena& arena : size_class.arenas) {
+      for (const auto& stack : arena.stacks) sanitizer::DestroyFiber(stack->sanitizer);
+      munmap(arena.base, arena.bytes);
+      GuardBudget::Get().Give(arena.guards);
+    }
+  }
+}
+
+Stack* StackPool::Take(std::size_t bytes) {
+  const std::size_t stride = std::bit_ceil(std::max(bytes + kPage, kSmallestStride));
+  const int index = std::countr_zero(stride / kSmallestStride);
+  if (index >= kClasses) return nullptr;
+  SizeClass& size_class = classes_[index];
+  if (size_class.unused.empty() && !Grow(size_class, stride)) return nullptr;
+  Stack* stack = size_class.unused.back();
+  size_class.unused.pop_back();
+  return stack;
+}
+
+void StackPool::Give(Stack* stack) {
+  sanitizer::Unpoison(stack->low, stack->bytes);
+  const std::size_t stride = stack->bytes + kPage;
+  classes_[std::countr_zero(stride / kSmallestStride)].unused.push_back(stack);
+}
+
+bool StackPool::Grow(SizeClass& size_class, std::size_t stride) {
+  const std::size_t count = std::max<std::size_t>(kArenaBytes / stride, 1);
+  Arena arena{nullptr, count * stride, 0, {}};
+  void* base = mmap(nullptr, arena.bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+  if (base == MAP_FAILED) return false;
+  arena.base = static_cast<std::uint8_t*>(base);
+  if (GuardBudget::Get().Take(count)) {
+    arena.guards = count;
+  } else {
+    LogDebug("software GPU: stacks without guard pages: vm.max_map_count allows no more mappings");
+  }
+  size_class.unused.reserve(size_class.unused.size() + count);
+  for (std::size_t i = 0; i < count; ++i) {
+    std::uint8_t* const bottom = arena.base + i * stride;
+    const bool guarded = arena.guards != 0 && mprotect(bottom, kPage, PROT_NONE) == 0;
+    const std::size_t stagger = (kStagger * i) % kPage;
+    arena.stacks.push_back(std::make_unique<Stack>(
+        Stack{bottom + kPage, bottom + stride - stagger, stride - kPage, guarded, nullptr}));
+  }
+  // The first is taken first, so that neighbours in a block are neighbours in memory.
+  for (std::size_t i = count; i-- > 0;) size_class.unused.push_back(arena.stacks[i].get());
+  size_class.arenas.push_back(std::move(arena));
+  return true;
+}
+
+}  // namespace cuspan::softgpu

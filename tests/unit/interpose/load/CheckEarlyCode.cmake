@@ -1,0 +1,16 @@
+# The code that runs before the C library is set up may use no other symbols
+# than its own and what the dynamic loader provides.
+string(REPLACE ":" ";" OBJECTS "${OBJECTS}")
+execute_process(COMMAND ${NM} --demangle ${OBJECTS} OUTPUT_VARIABLE symbols COMMAND_ERROR_IS_FATAL ANY)
+string(REGEX MATCHALL " U [^\n]+" undefined "${symbols}")
+list(LENGTH undefined count)
+if(count EQUAL 0)
+  message(FATAL_ERROR "no undefined symbols at all: the list of objects is wrong: ${OBJECTS}")
+endif()
+foreach(line IN LISTS undefined)
+  string(SUBSTRING "${line}" 3 -1 symbol)
+  if(NOT symbol MATCHES
+     "^(cuspan::load::.*|cuspan_runtime_exports(_count)?|_DYNAMIC|_GLOBAL_OFFSET_TABLE_|_r_debug|getauxval)$")
+    message(SEND_ERROR "code that runs before the C library is set up uses ${symbol}")
+  endif()
+endforeach()

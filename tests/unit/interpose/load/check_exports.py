@@ -1,0 +1,33 @@
+"""Checks that two lists of names are what the vendor's libraries export, and
+that our libraries export all of them."""
+
+import glob
+import subprocess
+import sys
+
+
+def exported(nm, library):
+    lines = subprocess.run([nm, "-D", "--defined-only", library], check=True, capture_output=True,
+                           text=True).stdout.splitlines()
+    return {words[2].split("@")[0] for words in map(str.split, lines) if words[1] in "TW"}
+
+
+def listed(path):
+    with open(path, encoding="ascii") as lines:
+        return {line.split()[0] for line in lines if line.split("#")[0].split()}
+
+
+def main():
+    nm, runtime_list, runtime, driver_list, driver, toolkit = sys.argv[1:]
+    lost = []
+    for names, ours, theirs in ((runtime_list, runtime, "lib*/libcudart.so.[0-9]*"),
+                                (driver_list, driver, "lib*/stubs/libcuda.so")):
+        wanted = listed(names)
+        lost += [f"{ours} does not export {name}" for name in sorted(wanted - exported(nm, ours))]
+        for path in glob.glob(f"{toolkit}/{theirs}") + glob.glob(f"{toolkit}/targets/*/{theirs}"):
+            lost += [f"{names} lacks {name} of {path}"
+                     for name in sorted(exported(nm, path) - wanted)]
+    sys.exit("\n".join(lost))
+
+
+main()

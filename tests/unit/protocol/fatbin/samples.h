@@ -1,0 +1,20 @@
+// The fat binaries that nvcc made for these tests.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+namespace cuspan::fatbin {
+
+inline std::vector<std::uint8_t> ReadSample(const std::string& name) {
+  std::ifstream file(std::string(CUSPAN_TEST_FATBINS) + "/" + name + ".fatbin", std::ios::binary);
+  EXPECT_TRUE(file.good()) << name;
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+}  // namespace cuspan::fatbin
