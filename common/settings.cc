@@ -10,7 +10,7 @@ namespace {
 
 constexpr Setting kAll[] = {
     settings::kLog,          settings::kDevice,     settings::kSameNode,       settings::kStagingBuffers,
-    settings::kStagingBytes, settings::kSendsInFlight, settings::kSoftGpus,    settings::kSoftMemory,
+    settings::kStagingBytes, settings::kSendsInFlight, settings::kMpirunArguments, settings::kSoftGpus,    settings::kSoftMemory,
     settings::kSoftName,     settings::kSoftCapability, settings::kSoftThreads,
 };
 

@@ -24,6 +24,7 @@ inline constexpr Setting kSameNode{"CUSPAN_SAME_NODE", "auto",
 inline constexpr Setting kStagingBuffers{"CUSPAN_STAGING_BUFFERS", "16", "staging buffers of a device, each way (2 … 64)"};
 inline constexpr Setting kStagingBytes{"CUSPAN_STAGING_BYTES", "1M", "size of one staging buffer (4K … 64M)"};
 inline constexpr Setting kSendsInFlight{"CUSPAN_SENDS_IN_FLIGHT", "4", "staging buffers that an agent sends at a time (1 … 64)"};
+inline constexpr Setting kMpirunArguments{"CUSPAN_MPIRUN_ARGS", "", "more arguments for the mpirun that starts the agents"};
 inline constexpr Setting kSoftGpus{"CUSPAN_SOFT_GPUS", "1", "software GPUs of a node (1 … 64)"};
 inline constexpr Setting kSoftMemory{"CUSPAN_SOFT_MEMORY", "4G", "memory of a software GPU"};
 inline constexpr Setting kSoftName{"CUSPAN_SOFT_NAME", "cuspan software GPU", "its name"};

@@ -21,7 +21,8 @@ class Mapping {
   Mapping& operator=(Mapping&& other) noexcept;
   ~Mapping();
 
-  // Maps [offset, offset + bytes) of `fd` for reading and writing. Fails when `fd` is shorter.
+  // Maps [offset, offset + bytes) of `fd` for reading and writing. kInvalid when `fd` is
+  // shorter or is not sealed against becoming so.
   static Result<Mapping> Map(int fd, std::size_t offset, std::size_t bytes);
   // The same range twice, one behind the other, so that an object that runs
   // over the end continues at the start. `bytes` is a multiple of the page size.

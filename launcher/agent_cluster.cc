@@ -25,8 +25,9 @@ using std::chrono::milliseconds;
 // Long enough for a home agent that has just connected to say what it found:
 // drivers with many GPUs take seconds to start.
 constexpr milliseconds kInventoryLimit{120'000};
-// How long agents may take to end in good order, and then after SIGTERM.
+// How long agents may take to end in good order, when the launcher hangs up, and after SIGTERM.
 constexpr milliseconds kEndLimit{5'000};
+constexpr milliseconds kHangUpLimit{1'000};
 constexpr milliseconds kTerminateLimit{2'000};
 constexpr std::size_t kKeptBytes = 64 * 1024;
 
@@ -223,7 +224,7 @@ void AgentCluster::Stop() {
   if (pid_ <= 0) return;
   // The home agent takes the end of this connection as the end of the run.
   home_.reset();
-  if (!gone_ && !WaitGone(milliseconds(0))) {
+  if (!gone_ && !WaitGone(kHangUpLimit)) {
     ::kill(pid_, SIGTERM);
     if (!WaitGone(kTerminateLimit)) {
       ::kill(-pid_, SIGKILL);

@@ -73,12 +73,12 @@ std::optional<HostRequest> ParseHostLine(std::string_view line) {
   return request;
 }
 
+}  // namespace
+
 std::uint32_t AddDevices(std::uint32_t a, std::uint32_t b) {
   if (a == kAllDevices || b == kAllDevices || a > kAllDevices - b) return kAllDevices;
   return a + b;
 }
-
-}  // namespace
 
 Result<std::vector<HostRequest>> ParseHosts(std::string_view list) {
   std::vector<HostRequest> hosts;

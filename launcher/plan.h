@@ -14,6 +14,9 @@ namespace cuspan {
 // How many of a host's devices may be used.
 inline constexpr std::uint32_t kAllDevices = ~std::uint32_t{0};
 
+// The sum of two such limits.
+std::uint32_t AddDevices(std::uint32_t a, std::uint32_t b);
+
 struct HostRequest {
   std::string host;
   std::uint32_t devices = kAllDevices;

@@ -4,7 +4,7 @@
 #include <cassert>
 #include <limits>
 
-namespace cuspan {
+namespace cuspan::proxy {
 
 StreamQueues::StreamQueues() {
   streams_.push_back(StreamQueue(StreamQueue::Kind::kLegacy));
@@ -182,4 +182,4 @@ bool StreamQueues::EmptyAround(const StreamQueue& stream) const {
   return stream.kind == StreamQueue::Kind::kNonBlocking || legacy_->ops.empty();
 }
 
-}  // namespace cuspan
+}  // namespace cuspan::proxy

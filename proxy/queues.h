@@ -24,7 +24,7 @@
 #include <memory>
 #include <vector>
 
-namespace cuspan {
+namespace cuspan::proxy {
 
 // What became of an op when its turn came.
 enum class Turn {
@@ -153,4 +153,4 @@ class StreamQueues {
   bool lost_ = false;
 };
 
-}  // namespace cuspan
+}  // namespace cuspan::proxy

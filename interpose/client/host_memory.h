@@ -24,9 +24,14 @@ struct HostRange {
 // Any thread.
 class HostMemory {
  public:
+  // `bytes` > 0. CUDA_ERROR_OUT_OF_MEMORY when there is no room.
   CUresult Allocate(std::size_t bytes, unsigned flags, int device, void** memory);
-  CUresult Free(void* memory);  // Exactly what Allocate returned.
+  // Exactly what Allocate returned; otherwise CUDA_ERROR_INVALID_VALUE.
+  CUresult Free(void* memory);
+  // CUDA_ERROR_INVALID_VALUE for memory that is not there or that Allocate made;
+  // CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED when part of it is registered.
   CUresult Register(void* memory, std::size_t bytes, unsigned flags, int device);
+  // CUDA_ERROR_INVALID_VALUE inside a range, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED outside all.
   CUresult Unregister(void* memory);
   // The range that holds all of [address, address + bytes).
   std::optional<HostRange> Find(const void* address, std::size_t bytes) const;
@@ -34,7 +39,8 @@ class HostMemory {
  private:
   mutable std::shared_mutex mutex_;
   std::map<const std::byte*, HostRange> ranges_;  // By base.
-  bool Overlaps(const std::byte* base, std::size_t bytes) const;
+  // Under the mutex: a range that shares a byte with [base, base + bytes), or null.
+  const HostRange* FindOverlap(const std::byte* base, std::size_t bytes) const;
 };
 
 }  // namespace cuspan

@@ -18,6 +18,7 @@ struct FatbinRecord {
   std::uint64_t module;               // The handle that proxies know it by.
   std::span<const std::byte> image;   // The container in the program's memory; empty when it was malformed.
   bool registered = true;             // Cleared when the library that holds it goes.
+  std::string unsupported;            // Why nothing in it can be used yet; empty when all can.
 };
 
 // A kernel. Its address doubles as the program's cudaKernel_t.
@@ -44,6 +45,8 @@ class Registry {
   // `wrapper` is what nvcc's code passes to __cudaRegisterFatBinary.
   FatbinRecord* AddFatbin(const void* wrapper);
   void RemoveFatbin(FatbinRecord* fatbin);
+  // Something in it needs what we can not do; the first reason stays.
+  void SetUnsupported(FatbinRecord* fatbin, std::string why);
   FunctionRecord* AddFunction(const FatbinRecord* fatbin, const void* host, const char* name);
   VariableRecord* AddVariable(const FatbinRecord* fatbin, const void* host, const char* name, std::size_t bytes,
                               bool constant);

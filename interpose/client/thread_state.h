@@ -20,11 +20,15 @@ struct CallConfiguration {
 
 struct ThreadState {
   int current_device = 0;
+  // The program chose it, so that a list of preferred devices no longer matters.
+  bool device_chosen = false;
   // Of the runtime's cudaError_t. Cleared by cudaGetLastError.
   int last_error = 0;
   // Names this thread to the proxies, so that a posted op's failure finds its way back.
   std::uint32_t number;
   std::vector<CallConfiguration> configurations;
+  // Of the runtime's cudaStreamCaptureMode; 0 is its default.
+  int capture_mode = 0;
   // By device; 0 where the thread has none. Destroyed with the thread.
   struct OwnStream {
     std::uint64_t stream = 0;

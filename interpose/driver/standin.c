@@ -52,8 +52,10 @@ __attribute__((visibility("hidden"))) int cuspan_standin_refuse(const char* name
   if (!FirstTime(name)) return kNotSupported;
   const char* const reason = atomic_flag_test_and_set(&explained) ? NULL : LoadWarning();
   if (reason != NULL) WriteLine("cuspan: %s\n", reason);
-  WriteLine("cuspan: this program calls the CUDA driver API (%s), which cuspan does not support "
-            "yet; the call returns CUDA_ERROR_NOT_SUPPORTED\n", name);
+  WriteLine(
+      "cuspan: this program calls the CUDA driver API (%s), which cuspan does not support "
+      "yet; the call returns CUDA_ERROR_NOT_SUPPORTED\n",
+      name);
   return kNotSupported;
 }
 

@@ -66,8 +66,7 @@ void EnterMap(const link_map* map, bool is_program) {
 const r_debug* NextSpace(const r_debug* space) {
 #if __GLIBC_PREREQ(2, 35)
   if (space->r_version >= 2) {
-    const r_debug_extended* next =
-        reinterpret_cast<const r_debug_extended*>(space)->r_next;
+    const r_debug_extended* next = reinterpret_cast<const r_debug_extended*>(space)->r_next;
     return next == nullptr ? nullptr : &next->base;
   }
 #endif
@@ -99,7 +98,8 @@ void OnLoaderState() { EnterNewObjects(); }
 void WatchLoader() {
   for (const link_map* map = _r_debug.r_map; map != nullptr; map = map->l_next) {
     if (map->l_addr != _r_debug.r_ldbase) continue;
-    HookLoader(Describe(map, map->l_name, map->l_name), _r_debug.r_brk, &OnLoaderState, &lesser_warning);
+    HookLoader(Describe(map, map->l_name, map->l_name), _r_debug.r_brk, &OnLoaderState,
+               &lesser_warning);
     return;
   }
 }

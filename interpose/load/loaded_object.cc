@@ -8,8 +8,9 @@
 namespace cuspan::load {
 namespace {
 
+// What follows from a reason, and what to do about it.
 constexpr const char* kRemedy =
-    "; link it with nvcc -cudart shared (its kernels run on no remote GPU as it is)";
+    ", so the CUDA runtime linked into it can not be replaced: link it with nvcc -cudart shared";
 
 // A file mapped for reading.
 class MappedFile {
@@ -40,8 +41,8 @@ class MappedFile {
 };
 
 // Working space, too large for a stack that may be a small thread's.
-TargetList target_list;
-Entry entry_list[TargetList::kCapacity];
+constinit TargetList target_list = {};
+constinit Entry entry_list[TargetList::kCapacity] = {};
 
 bool IsLoadedAs(const ElfImage& image, const LoadedObject& object) {
   std::uint64_t dynamic = 0;
@@ -49,10 +50,10 @@ bool IsLoadedAs(const ElfImage& image, const LoadedObject& object) {
 }
 
 // Why functions of `what` could not be redirected; `function` is the one concerned.
-void Explain(const char* what, const char* function, const PatchReport& report,
-             Warning* warning) {
+void Explain(const char* what, const char* function, const PatchReport& report, Warning* warning) {
   switch (report.verdict) {
-    case PatchVerdict::kDone: return;
+    case PatchVerdict::kDone:
+      return;
     case PatchVerdict::kNoCode:
       warning->Add(function).Add(" in ").Add(what).Add(" does not lie in executable code");
       return;
@@ -61,8 +62,9 @@ void Explain(const char* what, const char* function, const PatchReport& report,
       return;
     case PatchVerdict::kChanged:
       warning->Add(function).Add(" in ").Add(what);
-      warning->Add(" is not in memory as in the file (was the file replaced, or has a debugger a"
-                   " breakpoint there?)");
+      warning->Add(
+          " is not in memory as in the file (was the file replaced, or did a debugger set"
+          " a breakpoint before the program was started?)");
       return;
     case PatchVerdict::kRefused:
     case PatchVerdict::kBroken:
@@ -94,12 +96,15 @@ Entered EnterObject(const LoadedObject& object, const ExportTable& exports, Warn
 
   const Search search = FindStaticCudart(image, exports, object.is_program, &target_list);
   switch (search.finding) {
-    case Finding::kNone: return Entered::kNothingToDo;
-    case Finding::kFound: break;
+    case Finding::kNone:
+      return Entered::kNothingToDo;
+    case Finding::kFound:
+      break;
     case Finding::kStripped:
       warning->Add(object.name)
-          .Add(" has the CUDA runtime linked in and no symbols to find it by; link it with"
-               " nvcc -cudart shared, or do not strip it")
+          .Add(
+              " has the CUDA runtime linked in and no symbols to find it by: link it with"
+              " nvcc -cudart shared, or do not strip it")
           .Publish();
       return Entered::kNotEntered;
     case Finding::kUnusable:
@@ -128,8 +133,8 @@ bool HookLoader(const LoadedObject& loader, std::uint64_t breakpoint, void (*fun
   const MappedFile file(loader.path);
   ElfImage image;
   PatchReport report{PatchVerdict::kChanged, 0, 0};
-  if (file.bytes().data != nullptr &&
-      image.Parse(file.bytes()) == ElfImage::Verdict::kUsable && IsLoadedAs(image, loader)) {
+  if (file.bytes().data != nullptr && image.Parse(file.bytes()) == ElfImage::Verdict::kUsable &&
+      IsLoadedAs(image, loader)) {
     Entry entry{breakpoint - loader.bias, 0, 0, reinterpret_cast<std::uint64_t>(function)};
     // The function must be a bare return, so that nothing is lost by replacing it.
     // Functions begin at multiples of 16: so far reaches the padding behind it.
@@ -138,8 +143,8 @@ bool HookLoader(const LoadedObject& loader, std::uint64_t breakpoint, void (*fun
     Elf64_Phdr segment;
     report.verdict = PatchVerdict::kTooShort;
     if (image.FindSegment(entry.address, 16, &segment)) {
-      const Bytes code = image.file().Part(
-          segment.p_offset + (entry.address - segment.p_vaddr), kMarkedReturnSize);
+      const Bytes code = image.file().Part(segment.p_offset + (entry.address - segment.p_vaddr),
+                                           kMarkedReturnSize);
       if (code.data[0] == 0xc3) entry.size = 1;
       if (Contains(code, kMarkedReturn)) entry.size = kMarkedReturnSize;
       entry.limit = (entry.address | 15) + 1;

@@ -20,11 +20,11 @@ struct LoadedObject {
 };
 
 enum class Entered {
-  kNothingToDo,   // No CUDA runtime in it, or one that is answered by symbol lookup.
-  kDone,          // Its functions now lead to ours.
-  kNotReadable,   // The file is not there, or no ELF file.
-  kOtherFile,     // The file at that path is not what was loaded.
-  kNotEntered,    // `warning` says why.
+  kNothingToDo,  // No CUDA runtime in it, or one that is answered by symbol lookup.
+  kDone,         // Its functions now lead to ours.
+  kNotReadable,  // The file is not there, or no ELF file.
+  kOtherFile,    // The file at that path is not what was loaded.
+  kNotEntered,   // `warning` says why.
 };
 
 // Enters one object, wholly or not at all. Ends the process, with a line on

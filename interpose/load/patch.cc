@@ -19,12 +19,18 @@ std::size_t NopLength(Bytes bytes) {
   if (at == 0 && (opcode == 0xcc || opcode == 0x00)) return 1;
   if (opcode != 0x0f || bytes.size - at < 3 || bytes.data[at + 1] != 0x1f) return 0;
   switch (bytes.data[at + 2]) {  // The forms that compilers and assemblers emit.
-    case 0x00: return at + 3;
-    case 0x40: return at + 4;
-    case 0x44: return at + 5;
-    case 0x80: return at + 7;
-    case 0x84: return at + 8;
-    default: return 0;
+    case 0x00:
+      return at + 3;
+    case 0x40:
+      return at + 4;
+    case 0x44:
+      return at + 5;
+    case 0x80:
+      return at + 7;
+    case 0x84:
+      return at + 8;
+    default:
+      return 0;
   }
 }
 
@@ -56,8 +62,7 @@ class PageProbe {
   std::uint64_t known_ = 1;  // No page begins here.
 };
 
-PatchVerdict CheckEntry(const ElfImage& image, std::uint64_t bias, PageProbe* probe,
-                        Entry* entry) {
+PatchVerdict CheckEntry(const ElfImage& image, std::uint64_t bias, PageProbe* probe, Entry* entry) {
   Elf64_Phdr segment;
   if (!image.FindSegment(entry->address, 1, &segment) || (segment.p_flags & PF_X) == 0 ||
       (segment.p_flags & PF_R) == 0) {
@@ -66,8 +71,7 @@ PatchVerdict CheckEntry(const ElfImage& image, std::uint64_t bias, PageProbe* pr
   if (entry->limit < entry->address) return PatchVerdict::kTooShort;
   std::uint64_t room = segment.p_vaddr + segment.p_filesz - entry->address;
   if (entry->limit - entry->address < room) room = entry->limit - entry->address;
-  const Bytes code =
-      image.file().Part(segment.p_offset + (entry->address - segment.p_vaddr), room);
+  const Bytes code = image.file().Part(segment.p_offset + (entry->address - segment.p_vaddr), room);
   const Placement placement = PlaceJump(code, entry->size);
   if (!placement.fits) return PatchVerdict::kTooShort;
 

@@ -27,9 +27,9 @@ struct Entry {
 };
 
 // Where in a function the jump goes: `at` bytes behind the first one (an endbr64
-// is kept where there is room). It does not fit when `code`, which begins with the function and ends
-// where the next one begins, has no room, or more than padding stands behind
-// the function's own `size` bytes (0: not known) where the jump would go.
+// is kept where there is room). It does not fit when `code`, which begins with the function and
+// ends where the next one begins, has no room, or more than padding stands behind the function's
+// own `size` bytes (0: not known) where the jump would go.
 struct Placement {
   bool fits;
   std::size_t at;

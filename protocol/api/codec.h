@@ -40,7 +40,11 @@ class Decoder {
   explicit Decoder(Bytes in) : in_(in) {}
   void Raw(void* data, std::size_t bytes) {
     const Bytes view = View(bytes);
-    if (view.size() == bytes && bytes != 0) std::memcpy(data, view.data(), bytes);
+    if (bytes == 0) return;
+    if (ok_)
+      std::memcpy(data, view.data(), bytes);
+    else
+      std::memset(data, 0, bytes);
   }
   Bytes View(std::size_t bytes) {
     if (!ok_ || bytes > in_.size() - used_) {

@@ -26,6 +26,8 @@ def cpp_type(name, line_number):
         return SCALARS[name]
     match = re.fullmatch(r"list<(\w+)>", name)
     if match:
+        if match.group(1) == "bool":
+            fail(line_number, "list<bool> has no elements to decode into; take list<u8>")
         return f"std::vector<{cpp_type(match.group(1), line_number)}>"
     if re.fullmatch(r"[A-Z]\w+", name):
         return name
@@ -50,7 +52,7 @@ def parse(text):
         code = line.split("#", 1)[0].split()
         if not code:
             continue
-        if len(code) < 3 or not code[0].isdigit():
+        if len(code) < 3 or not re.fullmatch("[0-9]+", code[0]):
             fail(line_number, "a row is NUMBER NAME CLASS field:type …")
         number, name, kind = int(code[0]), code[1], code[2]
         if not 0 < number < 65536:

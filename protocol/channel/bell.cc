@@ -41,22 +41,31 @@ void Bell::Ring() {
   // may let the load pass the store, and a wake-up is lost.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (word()->sleeping.load(std::memory_order_relaxed) == 0) return;
-  if (word()->sleeping.exchange(0) != 0)
-    ::syscall(SYS_futex, &word()->sleeping, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+  if (word()->sleeping.exchange(0) == 0) return;
+  word()->rung.fetch_add(1);
+  ::syscall(SYS_futex, &word()->rung, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
 void Bell::Pause() { _mm_pause(); }
 
 void Bell::Yield() { ::sched_yield(); }
 
-void Bell::PrepareSleep() { word()->sleeping.exchange(1); }
+// Threads sleep on a count, not on `sleeping` itself: between one thread's last
+// look and its sleep the bell may ring and another thread set `sleeping` again,
+// and the first would sleep through what it was rung for. The count is read
+// first, so that a ring that clears `sleeping` from here on changes it.
+std::uint32_t Bell::PrepareSleep() {
+  const std::uint32_t rung = word()->rung.load();
+  word()->sleeping.exchange(1);
+  return rung;
+}
 
-void Bell::Sleep(std::chrono::nanoseconds limit) {
+void Bell::Sleep(std::uint32_t rung, std::chrono::nanoseconds limit) {
   timespec time{};
   time.tv_sec = static_cast<time_t>(limit.count() / 1'000'000'000);
   time.tv_nsec = static_cast<long>(limit.count() % 1'000'000'000);
   // Not FUTEX_PRIVATE: the bell is rung from other processes.
-  ::syscall(SYS_futex, &word()->sleeping, FUTEX_WAIT, 1, &time, nullptr, 0);
+  ::syscall(SYS_futex, &word()->rung, FUTEX_WAIT, rung, &time, nullptr, 0);
 }
 
 }  // namespace cuspan

@@ -52,22 +52,25 @@ class Bell {
         Yield();
         continue;
       }
-      PrepareSleep();
+      const std::uint32_t rung = PrepareSleep();
       if (ready()) return true;
-      Sleep(limit - waited);
+      Sleep(rung, limit - waited);
     }
   }
 
  private:
   struct Word {
-    alignas(64) std::atomic<std::uint32_t> sleeping;
+    alignas(64) std::atomic<std::uint32_t> sleeping;  // Somebody may sleep: 1.
+    std::atomic<std::uint32_t> rung;                  // Counts the times that sleepers were woken.
   };
   Bell(UniqueFd fd, Mapping mapping) : fd_(std::move(fd)), mapping_(std::move(mapping)) {}
   Word* word() const { return reinterpret_cast<Word*>(mapping_.data()); }
   static void Pause();
   static void Yield();
-  void PrepareSleep();
-  void Sleep(std::chrono::nanoseconds limit);
+  // Says that this thread is about to sleep; what it returns goes to Sleep.
+  std::uint32_t PrepareSleep();
+  // Sleeps unless the bell rang since PrepareSleep.
+  void Sleep(std::uint32_t rung, std::chrono::nanoseconds limit);
 
   UniqueFd fd_;
   Mapping mapping_;

@@ -132,7 +132,7 @@ std::optional<RingProducer::Reservation> Channel::Reserve(std::size_t frame_byte
 }
 
 bool Channel::TryPost(const FrameHeader& header, Bytes payload) {
-  if (closed()) return false;
+  if (closed() || sizeof header + payload.size() > kMaxFrameBytes) return false;
   std::optional<RingProducer::Reservation> room = outgoing_.TryReserve(sizeof header + payload.size());
   if (!room) return false;
   std::memcpy(room->frame, &header, sizeof header);
@@ -172,7 +172,10 @@ std::byte* Channel::OutgoingSlot(std::uint32_t slot) const {
 }
 
 void Channel::ReturnSlot(std::uint32_t slot) {
-  header()->staging[side_ == ChannelSide::kClient ? 0 : 1].free.fetch_or(std::uint64_t{1} << slot);
+  StagingControl& staging = header()->staging[side_ == ChannelSide::kClient ? 0 : 1];
+  staging.free.fetch_or(std::uint64_t{1} << slot);
+  // Another thread of this side may wait for it.
+  if (staging.wanted.load() != 0 && staging.wanted.exchange(0) != 0) own_->Ring();
 }
 
 std::byte* Channel::IncomingSlot(std::uint32_t slot) const {
@@ -182,6 +185,7 @@ std::byte* Channel::IncomingSlot(std::uint32_t slot) const {
 }
 
 void Channel::ReleaseSlot(std::uint32_t slot) {
+  if (slot >= layout_.staging_slots) return;
   StagingControl& staging = header()->staging[side_ == ChannelSide::kClient ? 1 : 0];
   staging.free.fetch_or(std::uint64_t{1} << slot);
   if (staging.wanted.load() != 0 && staging.wanted.exchange(0) != 0) peer_.Ring();

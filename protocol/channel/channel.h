@@ -64,7 +64,8 @@ class Channel {
   std::uint64_t Reply(std::uint32_t request, const typename T::Reply& reply) {
     return PostEncoded(static_cast<std::uint16_t>(T::kOp), kFrameReply, request, reply);
   }
-  // Passes a frame on as it is (sequence and all); false when the ring is full now or the channel closed.
+  // Passes a frame on as it is (sequence and all); false when the ring is full now, the channel
+  // closed, or the frame larger than kMaxFrameBytes.
   bool TryPost(const FrameHeader& header, Bytes payload);
   // Whether a frame of so many bytes would fit now.
   bool HasRoom(std::size_t frame_bytes) const { return outgoing_.HasRoom(frame_bytes); }
@@ -96,6 +97,7 @@ class Channel {
 
   // The bytes of an incoming slot, or null when there is no slot of that number.
   std::byte* IncomingSlot(std::uint32_t slot) const;
+  // Gives a slot back to the sender; a number that is none is ignored.
   void ReleaseSlot(std::uint32_t slot);
 
   // --- Both.

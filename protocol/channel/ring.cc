@@ -15,11 +15,18 @@ std::uint64_t SlotsFor(std::size_t frame_bytes) {
 
 }  // namespace
 
+// Whether slots up to `end` may be taken. Signed: `released`, read after the
+// ticket, may have passed it when other producers and the consumer are quick;
+// that is room, not its lack.
+bool RingProducer::Fits(std::uint64_t end, std::uint64_t released) const {
+  return static_cast<std::int64_t>(end - released) <= static_cast<std::int64_t>(slot_count_);
+}
+
 std::optional<RingProducer::Reservation> RingProducer::TryReserve(std::size_t frame_bytes) {
   const std::uint64_t slots = SlotsFor(frame_bytes);
   std::uint64_t first = control_->ticket.load(std::memory_order_relaxed);
   do {
-    if (first + slots - control_->released.load(std::memory_order_acquire) > slot_count_) return std::nullopt;
+    if (!Fits(first + slots, control_->released.load(std::memory_order_acquire))) return std::nullopt;
   } while (!control_->ticket.compare_exchange_weak(first, first + slots, std::memory_order_relaxed));
   return Reservation{slots_ + (first % slot_count_) * kSlotBytes + kPublishBytes, first + 1, first};
 }
@@ -30,9 +37,8 @@ void RingProducer::Publish(const Reservation& reservation) {
 }
 
 bool RingProducer::HasRoom(std::size_t frame_bytes) const {
-  return control_->ticket.load(std::memory_order_relaxed) + SlotsFor(frame_bytes) -
-             control_->released.load(std::memory_order_acquire) <=
-         slot_count_;
+  const std::uint64_t end = control_->ticket.load(std::memory_order_relaxed) + SlotsFor(frame_bytes);
+  return Fits(end, control_->released.load(std::memory_order_acquire));
 }
 
 bool RingConsumer::HasFrame() const {

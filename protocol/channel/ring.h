@@ -47,6 +47,7 @@ class RingProducer {
   void WantSpace() { control_->space_wanted.store(1); }
 
  private:
+  bool Fits(std::uint64_t end, std::uint64_t released) const;
   RingControl* control_;
   std::byte* slots_;
   std::uint64_t slot_count_;

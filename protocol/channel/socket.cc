@@ -12,6 +12,8 @@ namespace cuspan {
 namespace {
 
 constexpr std::size_t kMaxFds = 8;
+// Received and not taken: an honest peer's are taken with their message.
+constexpr std::size_t kMaxWaitingFds = 64;
 constexpr int kHighFd = 500;
 
 Result<std::pair<sockaddr_un, socklen_t>> AbstractAddress(const std::string& name) {
@@ -109,6 +111,7 @@ Status ControlSocket::ReadMore() {
       fds_.emplace_back(fd);
     }
   }
+  if (fds_.size() > kMaxWaitingFds) return Status::Invalid("{} descriptors came that nobody expects", fds_.size());
   buffer_.insert(buffer_.end(), chunk, chunk + received);
   return Status::Ok();
 }
@@ -119,8 +122,9 @@ Result<std::optional<ControlSocket::Message>> ControlSocket::TryReceive() {
       FrameHeader header;
       std::memcpy(&header, buffer_.data(), sizeof header);
       // The header alone is checked first: a false length must not make us wait for ever.
+      CUSPAN_RETURN_IF_ERROR(CheckFrameHeader(header, kMaxControlBytes));
       const std::size_t whole = sizeof header + header.payload_bytes;
-      if (header.magic != kFrameMagic || whole > kMaxControlBytes || buffer_.size() >= whole) {
+      if (buffer_.size() >= whole) {
         Result<Frame> checked = ParseFrame(buffer_, kMaxControlBytes);
         if (!checked.ok()) return checked.status();
         Message message;

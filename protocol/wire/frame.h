@@ -52,7 +52,11 @@ struct Frame {
   Op op() const { return static_cast<Op>(header.op); }
 };
 
-// Checks magic, version, flags and length of the frame at the start of `bytes`
+// Checks magic, version, flags and length of a header that was copied from
+// untrusted bytes, of whose payload some may not be there yet.
+Status CheckFrameHeader(const FrameHeader& header, std::size_t max_bytes);
+
+// Checks the header, and that all of it is there, of the frame at the start of `bytes`
 // (which may be longer). The header is copied before it is checked.
 Result<Frame> ParseFrame(Bytes bytes, std::size_t max_bytes);
 

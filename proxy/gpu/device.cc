@@ -2,7 +2,7 @@
 
 #include "common/log.h"
 
-namespace cuspan {
+namespace cuspan::proxy {
 namespace {
 
 // How many bases are tried: where even the eighth is taken, something else is wrong.
@@ -63,4 +63,4 @@ void Device::Pin(std::span<std::byte> area) const {
             area.size() >> 20, driver_->Describe(result));
 }
 
-}  // namespace cuspan
+}  // namespace cuspan::proxy

@@ -8,7 +8,7 @@
 #include "protocol/api/types.h"
 #include "proxy/gpu/driver.h"
 
-namespace cuspan {
+namespace cuspan::proxy {
 
 // Threads: the members are constant once opened; any thread may read them.
 // Every thread that calls the driver calls MakeCurrent first, once.
@@ -43,4 +43,4 @@ class Device {
   AddressWindow window_;
 };
 
-}  // namespace cuspan
+}  // namespace cuspan::proxy

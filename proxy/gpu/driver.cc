@@ -5,7 +5,7 @@
 #include <system_error>
 #include <vector>
 
-namespace cuspan {
+namespace cuspan::proxy {
 namespace {
 
 // cuda.h renames most functions to a version of theirs; this gives the name after renaming.
@@ -97,4 +97,4 @@ Result<LoadedDriver> LoadDriver(const std::string& name) {
   return loaded;
 }
 
-}  // namespace cuspan
+}  // namespace cuspan::proxy

@@ -10,7 +10,7 @@
 
 #include "common/status.h"
 
-namespace cuspan {
+namespace cuspan::proxy {
 
 // Member names go through the macros of cuda.h, as calls do: `driver.cuMemGetInfo(…)`
 // reaches the versioned function that the header declares.
@@ -43,4 +43,4 @@ Result<LoadedDriver> LoadDriver(const std::string& name);
 // Where LoadDriver looks for "soft".
 std::filesystem::path SoftwareDriverPath();
 
-}  // namespace cuspan
+}  // namespace cuspan::proxy

@@ -1,6 +1,6 @@
 #include "proxy/gpu/events.h"
 
-namespace cuspan {
+namespace cuspan::proxy {
 
 PooledEvent::~PooledEvent() {
   if (event_ != nullptr) pool_->Return(event_);
@@ -38,4 +38,4 @@ void EventPool::Return(CUevent event) {
   free_.push_back(event);
 }
 
-}  // namespace cuspan
+}  // namespace cuspan::proxy

@@ -7,7 +7,7 @@
 
 #include "proxy/gpu/driver.h"
 
-namespace cuspan {
+namespace cuspan::proxy {
 
 class EventPool;
 
@@ -40,12 +40,14 @@ class EventPool {
   ~EventPool();
   EventPool(const EventPool&) = delete;
 
-  // Gives an event and records it in `stream`. Leaves `event` empty when the driver refuses.
+  // Gives an event; leaves `event` empty when the driver refuses. Taken before
+  // the work that it is to mark: recording one fails only with the context.
+  CUresult Take(PooledEvent& event);
+  // Take, and record it in `stream`.
   CUresult Record(CUstream stream, PooledEvent& event);
 
  private:
   friend class PooledEvent;
-  CUresult Take(PooledEvent& event);
   void Return(CUevent event);
 
   const Driver& driver_;
@@ -54,4 +56,4 @@ class EventPool {
   std::vector<CUevent> free_;
 };
 
-}  // namespace cuspan
+}  // namespace cuspan::proxy

@@ -8,28 +8,28 @@
 #include <cstdlib>
 
 // Ends the program with a message when a CUDA call fails.
-#define CHECK(call)                                                                             \
-  do {                                                                                          \
-    const cudaError_t check_error = (call);                                                     \
-    if (check_error != cudaSuccess) {                                                           \
-      std::fprintf(stderr, "%s:%d: %s: %s (%s)\n", __FILE__, __LINE__, #call,                   \
-                   cudaGetErrorName(check_error), cudaGetErrorString(check_error));             \
-      std::exit(EXIT_FAILURE);                                                                  \
-    }                                                                                           \
+#define CHECK(call)                                                                 \
+  do {                                                                              \
+    const cudaError_t check_error = (call);                                         \
+    if (check_error != cudaSuccess) {                                               \
+      std::fprintf(stderr, "%s:%d: %s: %s (%s)\n", __FILE__, __LINE__, #call,       \
+                   cudaGetErrorName(check_error), cudaGetErrorString(check_error)); \
+      std::exit(EXIT_FAILURE);                                                      \
+    }                                                                               \
   } while (false)
 
 // Ends the program when the launch just made was refused.
 #define CHECK_LAUNCH() CHECK(cudaGetLastError())
 
 // Notes a wrong result in the int `failures` and goes on; the arguments are those of printf.
-#define EXPECT(condition, ...)                                                                  \
-  do {                                                                                          \
-    if (!(condition)) {                                                                         \
-      ++failures;                                                                               \
-      std::fprintf(stderr, "%s:%d: expected %s: ", __FILE__, __LINE__, #condition);             \
-      std::fprintf(stderr, __VA_ARGS__);                                                        \
-      std::fputc('\n', stderr);                                                                 \
-    }                                                                                           \
+#define EXPECT(condition, ...)                                                      \
+  do {                                                                              \
+    if (!(condition)) {                                                             \
+      ++failures;                                                                   \
+      std::fprintf(stderr, "%s:%d: expected %s: ", __FILE__, __LINE__, #condition); \
+      std::fprintf(stderr, __VA_ARGS__);                                            \
+      std::fputc('\n', stderr);                                                     \
+    }                                                                               \
   } while (false)
 
 // Argument number `index` as a number from `low` to `high`, or `fallback` when it was not given.

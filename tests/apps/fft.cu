@@ -70,23 +70,22 @@ __global__ void GlobalStage(float2* data, int log_points, int half, float sign) 
 }
 
 // out = the transforms of in, both on the current device. The inverse is scaled by 1 / points.
-void Transform(const float2* in, float2* out, int log_points, unsigned batch,
-               Direction direction) {
+void Transform(const float2* in, float2* out, int log_points, unsigned batch, Direction direction) {
   const int points = 1 << log_points;
   const float sign = direction == Direction::kForward ? -1.0f : 1.0f;
   const float scale = direction == Direction::kForward ? 1.0f : 1.0f / static_cast<float>(points);
   BitReverse<<<dim3((points + kThreads - 1) / kThreads, batch), kThreads>>>(in, out, log_points,
-                                                                          scale);
+                                                                            scale);
   CHECK_LAUNCH();
   const int log_block = std::min(log_points, kLogBlockPoints);
   const unsigned shared_bytes = (1u << log_block) * sizeof(float2);
   SharedStages<<<dim3(points >> log_block, batch), kThreads, shared_bytes>>>(out, log_points,
-                                                                           log_block, sign);
+                                                                             log_block, sign);
   CHECK_LAUNCH();
   for (int half = 1 << log_block; half < points; half *= 2) {
     const unsigned butterflies = points / 2;
-    GlobalStage<<<dim3((butterflies + kThreads - 1) / kThreads, batch), kThreads>>>(
-        out, log_points, half, sign);
+    GlobalStage<<<dim3((butterflies + kThreads - 1) / kThreads, batch), kThreads>>>(out, log_points,
+                                                                                    half, sign);
     CHECK_LAUNCH();
   }
 }
@@ -122,8 +121,8 @@ int Compare(const float2* signal, const float2* spectrum, const float2* back, in
   }
   for (int i = 0; i < points && failures < 5; ++i) {
     const double error = std::hypot(back[i].x - signal[i].x, back[i].y - signal[i].y);
-    EXPECT(error <= 1e-6 * (log_points + 1), "transform %u, point %d came back as (%g, %g)",
-           number, i, back[i].x, back[i].y);
+    EXPECT(error <= 1e-6 * (log_points + 1), "transform %u, point %d came back as (%g, %g)", number,
+           i, back[i].x, back[i].y);
   }
   return failures;
 }

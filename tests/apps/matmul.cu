@@ -110,8 +110,9 @@ int Compare(const std::vector<float>& a, const std::vector<float>& b, const std:
     for (int column = 0; column < n && failures < 5; ++column) {
       const float got = c[static_cast<size_t>(row) * n + column];
       // |a|, |b| <= 1, so each of n roundings is at most n times half an ulp of 1.
-      EXPECT(std::fabs(got - expected[column]) <= 1e-6 * n, "%d x %d tiles, c[%d][%d] is %g, not %g",
-             tile, tile, row, column, got, expected[column]);
+      EXPECT(std::fabs(got - expected[column]) <= 1e-6 * n,
+             "%d x %d tiles, c[%d][%d] is %g, not %g", tile, tile, row, column, got,
+             expected[column]);
     }
   }
   return failures;

@@ -100,8 +100,7 @@ __device__ void AtomicMinDouble(double* target, double value) {
   unsigned long long seen = *bits;
   while (value < __longlong_as_double(static_cast<long long>(seen))) {
     const unsigned long long expected = seen;
-    seen = atomicCAS(bits, expected,
-                     static_cast<unsigned long long>(__double_as_longlong(value)));
+    seen = atomicCAS(bits, expected, static_cast<unsigned long long>(__double_as_longlong(value)));
     if (seen == expected) break;
   }
 }
@@ -182,7 +181,8 @@ __global__ void Histogram(const unsigned* in, size_t count, unsigned* bins) {
     atomicAdd(&block_bins[in[i] % kBins], 1u);
   }
   __syncthreads();
-  for (int bin = threadIdx.x; bin < kBins; bin += blockDim.x) atomicAdd(&bins[bin], block_bins[bin]);
+  for (int bin = threadIdx.x; bin < kBins; bin += blockDim.x)
+    atomicAdd(&bins[bin], block_bins[bin]);
 }
 
 // Inclusive sums within each block, by __shfl_up_sync.

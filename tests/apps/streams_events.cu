@@ -10,7 +10,7 @@
 namespace {
 
 constexpr unsigned kBlock = 128;
-constexpr int kCount = 20000;
+constexpr int kCount = 10000;
 constexpr size_t kBytes = kCount * sizeof(unsigned);
 
 // values = other * 3 + add, with some work to make it last.
@@ -166,9 +166,9 @@ int LegacyDefaultStream() {
   int failures = 0;
   for (unsigned round = 0; round < 5; ++round) {
     CHECK(cudaMemsetAsync(a, 0, kBytes, first));
-    LaunchStep(a, a, round + 1, 200, first);   // a = round + 1, slowly
-    LaunchStep(b, a, 2, 50, nullptr);          // b = 3a + 2, in the default stream
-    LaunchStep(c, b, 3, 0, second);            // c = 3b + 3, in another blocking stream
+    LaunchStep(a, a, round + 1, 200, first);    // a = round + 1, slowly
+    LaunchStep(b, a, 2, 50, nullptr);           // b = 3a + 2, in the default stream
+    LaunchStep(c, b, 3, 0, second);             // c = 3b + 3, in another blocking stream
     LaunchStep(a, c, 4, 50, cudaStreamLegacy);  // a = 3c + 4, by the default stream's other name
     const unsigned expected_c = 3 * (3 * (round + 1) + 2) + 3;
     failures += ExpectAll(c, expected_c, "after the default stream");

@@ -63,12 +63,12 @@ int Work(int number, int device, int rounds, const Shared& shared) {
     CHECK(cudaMalloc(&values, kCount * sizeof(unsigned)));
     const unsigned seed = number * 1000u + round;
     for (int i = 0; i < kCount; ++i) pinned[i] = i + seed;
-    CHECK(cudaMemcpyAsync(values, pinned, kCount * sizeof(unsigned), cudaMemcpyHostToDevice,
-                          stream));
+    CHECK(
+        cudaMemcpyAsync(values, pinned, kCount * sizeof(unsigned), cudaMemcpyHostToDevice, stream));
     Mix<<<(kCount + kBlock - 1) / kBlock, kBlock, 0, stream>>>(values, kCount, seed, shared.total);
     CHECK_LAUNCH();
-    CHECK(cudaMemcpyAsync(pinned, values, kCount * sizeof(unsigned), cudaMemcpyDeviceToHost,
-                          stream));
+    CHECK(
+        cudaMemcpyAsync(pinned, values, kCount * sizeof(unsigned), cudaMemcpyDeviceToHost, stream));
     CHECK(cudaStreamSynchronize(stream));
     for (int i = 0; i < kCount && failures < 5; ++i) {
       const unsigned expected = (i + seed) * 1664525u + seed;
@@ -166,7 +166,7 @@ int EventChain(int threads) {
       while (turn != number) std::this_thread::yield();
       if (number > 0) CHECK(cudaStreamWaitEvent(streams[number], events[number - 1], 0));
       Mix<<<(kCount + kBlock - 1) / kBlock, kBlock, 0, streams[number]>>>(values, kCount,
-                                                                         number + 1, total);
+                                                                          number + 1, total);
       CHECK_LAUNCH();
       CHECK(cudaEventRecord(events[number], streams[number]));
       ++turn;

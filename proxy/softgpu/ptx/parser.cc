@@ -10,6 +10,7 @@ namespace {
 
 constexpr int kMaxNesting = 4;
 constexpr std::size_t kMaxScopes = 1 << 20;
+constexpr int kMaxScopeDepth = 64;
 
 // What a name of a scope denotes: an index into Body::registers or Body::variables.
 struct Named {
@@ -80,6 +81,7 @@ class BodyParser {
       if (scope_ == 0) return lexer_.Error("a '}' has no '{'");
       lexer_.Take();
       scope_ = scopes_[scope_].parent;
+      --scope_depth_;
       return Status::Ok();
     }
     if (lexer_.Peek().kind == Token::Kind::kDirective) return Directive();
@@ -93,6 +95,7 @@ class BodyParser {
 
   Status OpenScope() {
     if (scopes_.size() >= kMaxScopes) return lexer_.Error("there are too many scopes in a function");
+    if (++scope_depth_ > kMaxScopeDepth) return lexer_.Error("scopes are nested too deeply");
     scopes_.emplace_back();
     scopes_.back().parent = scope_;
     scope_ = static_cast<std::uint32_t>(scopes_.size() - 1);
@@ -410,6 +413,7 @@ class BodyParser {
   Body body_;
   std::vector<Scope> scopes_;
   std::uint32_t scope_ = 0;
+  int scope_depth_ = 0;
   std::vector<LabelUse> uses_;
 };
 

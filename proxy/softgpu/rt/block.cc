@@ -62,17 +62,18 @@ Block::~Block() {
 bool Block::Start(Worker& worker, const Launch& launch, std::uint64_t index) {
   worker_ = &worker;
   launch_ = &launch;
-  if (!Prepare(index)) {
-    Fail(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "the host has no memory for the block");
-    return true;
-  }
+  if (!Prepare(index)) Fail(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "the host has no memory for it");
   return Resume(worker);
 }
 
 bool Block::Resume(Worker&) {
-  const bool ended = Run();
-  if (ended) GiveStacks();
-  return ended;
+  // Another block's failure ends this one too.
+  if (!failed_ && launch_->errors->error() == CUDA_SUCCESS && !Run()) return false;
+  if (failed_ && error_ != CUDA_SUCCESS) {
+    launch_->errors->Raise(error_, fmt::format("kernel {}: {}", launch_->kernel, message_));
+  }
+  GiveStacks();
+  return true;
 }
 
 void Block::Release(Worker& worker) { worker.GiveBlock(std::unique_ptr<Block>(this)); }
@@ -84,6 +85,7 @@ bool Block::Prepare(std::uint64_t index) {
   started_ = 0;
   barriers_used_ = 0;
   failed_ = false;
+  error_ = CUDA_SUCCESS;
   current_ = nullptr;
   ready_ = yielded_ = {};
   outside_ = nullptr;
@@ -144,7 +146,6 @@ void Block::FillContext(Fiber& fiber, std::uint32_t thread) {
 
 // Executes until the block ended (true) or yields.
 bool Block::Run() {
-  if (launch_->errors->error() != CUDA_SUCCESS) return true;  // Another block failed.
   for (;;) {
     Fiber* next = current_;
     if (outside_ == nullptr) {
@@ -185,7 +186,8 @@ void Block::HandleFault() {
     return;
   }
   if (current_->stack->InGuard(fault.address)) {
-    Fail(CUDA_ERROR_HARDWARE_STACK_ERROR,
+    // What a GPU says when a thread leaves its stack (observed on an H200).
+    Fail(CUDA_ERROR_ILLEGAL_ADDRESS,
          fmt::format("{}: its stack of {} bytes overflowed", Where(current_),
                      current_->stack->bytes));
     return;
@@ -196,9 +198,11 @@ void Block::HandleFault() {
                           fmt::ptr(fault.address)));
 }
 
-void Block::Fail(CUresult error, const std::string& what) {
+// Noted here, on whatever stack, and raised by Resume on the worker's own.
+void Block::Fail(CUresult error, std::string what) {
   failed_ = true;
-  launch_->errors->Raise(error, fmt::format("kernel {}: {}", launch_->kernel, what));
+  error_ = error;
+  message_ = std::move(what);
 }
 
 std::string Block::Where(const Fiber* fiber) const {
@@ -321,9 +325,10 @@ void Block::ThreadEnded(Fiber* self) {
 
 void Block::Suspend(Fiber* self) {
   Fiber* next = PickReady();
-  if (next == nullptr) next = StartNext();
   if (next == self) return;
   if (next == nullptr) {
+    // Run starts another, or ends the block. Not here: that allocates, and this
+    // stack may be about to overflow.
     guard().Leave(self->execution);
     return;
   }
@@ -439,8 +444,9 @@ void Block::Yield(Fiber* self) {
   Suspend(self);
 }
 
-void Block::Abandon(Fiber* self, CUresult error, const std::string& what) {
+void Block::Abandon(Fiber* self, CUresult error, std::string what) {
   Fail(error, fmt::format("{}: {}", Where(self), what));
+  std::string().swap(what);  // Nothing unwinds this stack.
   guard().LeaveForGood();
 }
 

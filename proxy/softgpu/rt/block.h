@@ -52,13 +52,15 @@ class Block : public Resident {
   void Yield(Fiber* self);
   [[noreturn]] void Exit(Fiber* self);
   // Ends the block and poisons the context.
-  [[noreturn]] void Abandon(Fiber* self, CUresult error, const std::string& what);
+  [[noreturn]] void Abandon(Fiber* self, CUresult error, std::string what);
   // Calls `function(argument)` on a larger stack, where faults are the kernel's still.
   void CallOutside(Fiber* self, void (*function)(void*), void* argument);
 
   const Launch& launch() const { return *launch_; }
   bool suspends() const { return launch_->needs_fibers; }
   FaultGuard& guard() { return worker_->guard(); }
+  // Text in the making; kept by the block, so that nothing leaks when its maker faults.
+  std::string& scratch() { return scratch_; }
 
  private:
   struct FiberList {
@@ -75,13 +77,13 @@ class Block : public Resident {
   void FillContext(Fiber& fiber, std::uint32_t thread);
   bool Run();
   void HandleFault();
-  void Fail(CUresult error, const std::string& what);
+  void Fail(CUresult error, std::string what);
   std::string Where(const Fiber* fiber) const;
   std::string Waiting() const;
   void GiveStacks();
 
-  // The next thread to run: one that was woken, or the next not yet started
-  // (on `stack` if given); null when there is none.
+  // The next thread to run: one that was woken, or, on the worker's own stack
+  // only, the next not yet started; null when there is none.
   Fiber* PickReady();
   Fiber* StartNext();
   // Lets another run; returns when `self` is woken and picked.
@@ -106,11 +108,14 @@ class Block : public Resident {
   std::uint32_t warps_alive_ = 0;  // Warps with such threads.
   std::uint32_t barriers_used_ = 0;  // One bit each: only these need a look when a thread ends.
   bool failed_ = false;
+  CUresult error_ = CUDA_SUCCESS;  // Of a failure that is this block's own.
+  std::string message_;
   Fiber* current_ = nullptr;       // The thread that runs, or ran last.
   FiberList ready_, yielded_;
 
   void (*outside_)(void*) = nullptr;  // What CallOutside asks for.
   void* outside_argument_ = nullptr;
+  std::string scratch_;
 
   std::array<Barrier, kBarriers> barriers_;
   std::array<Warp, kMostBlockThreads / kWarpLanes> warps_;

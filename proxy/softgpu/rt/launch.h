@@ -46,8 +46,8 @@ struct Launch {
   std::uint32_t envreg[4] = {0, 0, 0, 0};
   std::size_t stack_bytes = 0;        // Of each thread.
   bool cooperative = false;           // All blocks must be resident together.
-  ErrorSink* errors = nullptr;        // Outlives the launch.
-  DeviceHeap* heap = nullptr;         // The same; may be null: device malloc then fails.
+  std::shared_ptr<ErrorSink> errors;
+  DeviceHeap* heap = nullptr;         // Lives as long as errors; null: device malloc fails.
   std::shared_ptr<const void> code;   // Keeps the kernel's code and variables alive.
 };
 

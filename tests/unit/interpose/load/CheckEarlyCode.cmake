@@ -2,6 +2,9 @@
 # than its own and what the dynamic loader provides.
 string(REPLACE ":" ";" OBJECTS "${OBJECTS}")
 execute_process(COMMAND ${NM} --demangle ${OBJECTS} OUTPUT_VARIABLE symbols COMMAND_ERROR_IS_FATAL ANY)
+if(symbols MATCHES "_GLOBAL__sub_I_[^\n]+")
+  message(SEND_ERROR "a static constructor, which would run after what needs it: ${CMAKE_MATCH_0}")
+endif()
 string(REGEX MATCHALL " U [^\n]+" undefined "${symbols}")
 list(LENGTH undefined count)
 if(count EQUAL 0)

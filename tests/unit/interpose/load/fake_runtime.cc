@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 
 #include "interpose/load/load.h"
 
@@ -13,7 +14,8 @@
 
 namespace {
 
-constexpr int kKernels = 64;
+constexpr int kKernels = 256;
+std::mutex mutex;  // Of the list of kernels.
 struct Kernel {
   const void* stub;
   const char* name;
@@ -24,7 +26,8 @@ struct Configuration {
   dim3 grid, block;
   size_t shared;
   void* stream;
-} configuration;
+};
+thread_local Configuration configuration;
 
 template <typename... Args>
 void Say(const char* format, Args... args) {
@@ -34,6 +37,7 @@ void Say(const char* format, Args... args) {
 }
 
 const char* NameOf(const void* stub) {
+  const std::lock_guard lock(mutex);
   for (int i = 0; i < kernel_count; ++i) {
     if (kernels[i].stub == stub) return kernels[i].name;
   }
@@ -51,6 +55,7 @@ EXPORTED void __cudaRegisterFatBinaryEnd(void**) {}
 EXPORTED void __cudaUnregisterFatBinary(void**) { Say("fake: unregister\n"); }
 EXPORTED void __cudaRegisterFunction(void**, const char* stub, char*, const char* name, int, uint3*,
                                      uint3*, dim3*, dim3*, int*) {
+  const std::lock_guard lock(mutex);
   if (kernel_count < kKernels) kernels[kernel_count++] = {stub, name};
   Say("fake: kernel %s\n", name);
 }

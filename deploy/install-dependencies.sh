@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Installs the Debian or Ubuntu packages that cuspan is built, run and tested with. Does nothing when
+# all are there. Runs as root, or uses sudo.
+#
+#   deploy/install-dependencies.sh
+set -euo pipefail
+folder=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+
+packages=(
+  # Building.
+  g++ cmake ninja-build pkg-config python3
+  # Libraries.
+  libopenmpi-dev libprotobuf-dev protobuf-compiler libcli11-dev libfmt-dev libspdlog-dev
+  libxxhash-dev nlohmann-json3-dev libzstd-dev liblz4-dev llvm-16-dev
+  # Running: mpirun, the transports under it, and the way it starts processes on other nodes.
+  openmpi-bin libucx0 openssh-client
+  # Tests: GoogleTest; terminals (script is in bsdutils); network namespaces; ps.
+  libgtest-dev libgmock-dev tmux bsdutils iproute2 procps
+)
+# Without a CUDA Toolkit, deploy/toolkit.sh makes one with pip.
+if ! "$folder/toolkit.sh" --find >/dev/null 2>&1 && ! python3 -m pip --version >/dev/null 2>&1; then
+  packages+=(python3-pip)
+fi
+
+if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
+  echo "install-dependencies: no apt-get here (it is for Debian and Ubuntu);" \
+    "install these packages by your system's own means: ${packages[*]}" >&2
+  exit 1
+fi
+
+missing=()
+for package in "${packages[@]}"; do
+  # shellcheck disable=SC2016  # ${db:Status-Status} is dpkg-query's, not the shell's.
+  state=$(dpkg-query --show --showformat='${db:Status-Status}' "$package" 2>/dev/null || true)
+  if [[ $state != installed ]]; then missing+=("$package"); fi
+done
+if ((${#missing[@]} == 0)); then
+  echo "all ${#packages[@]} packages are installed"
+  exit 0
+fi
+
+as_root=()
+if ((EUID != 0)); then
+  if ! command -v sudo >/dev/null; then
+    echo "install-dependencies: run it as root, or install sudo; missing packages: ${missing[*]}" >&2
+    exit 1
+  fi
+  as_root=(sudo)
+fi
+echo "installing ${#missing[@]} packages: ${missing[*]}"
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq update
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+  apt-get -qq --yes --no-install-recommends install "${missing[@]}"

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# First contact: installs what is missing, builds cuspan, and runs two unmodified CUDA programs, a
+# matrix multiplication and a Fourier transform, on two remote devices. Needs no GPU: the devices are
+# software GPUs, and "remote" is this machine by way of MPI. May be run again at any time.
+#
+#   deploy/quickstart.sh
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+build=build/release
+step_total=6
+step_logs=$PWD/$build/quickstart-logs
+# shellcheck source=deploy/steps.sh
+source deploy/steps.sh
+
+begin "install packages"
+quietly deploy/install-dependencies.sh
+
+begin "find the CUDA Toolkit"
+toolkit=$(deploy/toolkit.sh 2> >(tee "$step_log" >&2)) || failed
+echo "      $toolkit"
+
+begin "configure"
+quietly cmake --preset release -DCUSPAN_NVCC="$toolkit/bin/nvcc"
+
+begin "build"
+# All but the tests, and the two programs.
+building cmake --build "$build" --parallel "$(build_jobs)" --target \
+  common/all protocol/all interpose/all proxy/all launcher/all test_app_matmul test_app_fft
+
+# Two GPUs, each on a host of its own; both hosts are this one, and shared memory between program
+# and GPU is not used, so that all goes the way it would go between machines.
+cluster=(--device soft --hosts "localhost:1,localhost:1" --same-node never)
+
+begin "list the devices"
+visibly "$build/bin/cuspan" devices "${cluster[@]}"
+
+begin "run CUDA programs on two remote devices"
+run_programs() {
+  local program
+  for program in "matmul 512" "fft 14 32"; do
+    echo "\$ cuspan run --gpus 2 ${cluster[*]} --stats -- $program"
+    # shellcheck disable=SC2086  # The program's arguments are words.
+    "$build/bin/cuspan" run --gpus 2 "${cluster[@]}" --stats -- \
+      "$build/tests/apps/static/"$program || return
+  done
+}
+visibly run_programs
+echo PASS

@@ -1,0 +1,55 @@
+# Sourced by deploy/quickstart.sh and tests/run.sh: steps with a line each, a log each, and one line
+# when one of them fails. The sourcing script sets step_total and step_logs (a folder for the logs).
+# shellcheck shell=bash
+
+: "${step_total:?}" "${step_logs:?}"
+step_number=0
+
+# begin TEXT: announces the next step.
+begin() {
+  step_number=$((step_number + 1))
+  step_text=$1
+  step_log=$step_logs/$(printf '%02d' "$step_number")-${1//[^a-zA-Z0-9]/-}.log
+  step_start=$SECONDS
+  mkdir -p "$step_logs"
+  printf '[%d/%d] %s\n' "$step_number" "$step_total" "$step_text"
+}
+
+# failed: ends the script, naming the step and its log.
+failed() {
+  printf '%s: step "%s" failed; its output is in %s\n' "${0##*/}" "$step_text" "$step_log" >&2
+  exit 1
+}
+
+# quietly COMMAND…: runs it with its output in the log.
+quietly() {
+  "$@" >"$step_log" 2>&1 || failed
+  printf '      done, %d s\n' "$((SECONDS - step_start))"
+}
+
+# visibly COMMAND…: runs it with its output on the terminal and in the log.
+visibly() {
+  "$@" 2>&1 | tee "$step_log" || failed
+}
+
+# building COMMAND…: runs Ninja, whose lines begin with [done/total], and shows each tenth part.
+building() {
+  "$@" 2>&1 | tee "$step_log" | awk '
+    match($0, /^\[[0-9]+\/[0-9]+\]/) {
+      split(substr($0, 2, RLENGTH - 2), part, "/")
+      tenth = int(10 * part[1] / part[2])
+      if (tenth > shown) { printf "      %d of %d\n", part[1], part[2]; fflush(); shown = tenth }
+    }' || failed
+  printf '      done, %d s\n' "$((SECONDS - step_start))"
+}
+
+# build_jobs: how many compilers fit this machine: one a processor, and 1.5 GB for each, which the
+# files that include LLVM and protobuf need.
+build_jobs() {
+  local processors memory_kb by_memory
+  processors=$(nproc)
+  memory_kb=$(awk '/^MemAvailable:/ { print $2 }' /proc/meminfo)
+  by_memory=$((memory_kb / 1500000))
+  if ((by_memory < 1)); then by_memory=1; fi
+  echo $((processors < by_memory ? processors : by_memory))
+}

@@ -1,0 +1,23 @@
+// What a program is told of a device, from the description that came with the session.
+// Pure functions.
+#pragma once
+
+#include <cuda.h>
+
+#include "interpose/runtime/api.h"
+#include "protocol/api/types.h"
+
+namespace cuspan {
+
+// As the device's driver says; 0 when it says nothing.
+int AttributeOf(const DeviceDescription& device, int attribute);
+
+// The same as a program sees it: what a device can do with the memory, the
+// processes and the files of its own host is not offered to a program on
+// another, nor is what this library does not support yet.
+int VisibleAttribute(const DeviceDescription& device, int attribute);
+
+// cudaDeviceProp of CUDA 13.
+cudaDeviceProp MakeProperties(const DeviceDescription& device);
+
+}  // namespace cuspan

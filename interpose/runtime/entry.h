@@ -1,0 +1,99 @@
+// The way in and out of every function of the libcudart face: Answer() refuses
+// calls after shutdown and keeps failures for cudaGetLastError; between
+// them WithSession, OnCurrentDevice and OnStream give a body what it works on.
+//
+//   CUSPAN_EXPORT cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+//     return Answer([&]() -> Error {
+//       return OnCurrentDevice([&](Session&, Link& link) -> Error { … });
+//     });
+//   }
+#pragma once
+
+#include <cuda.h>
+
+#include <string_view>
+#include <utility>
+
+#include "interpose/client/session.h"
+#include "interpose/runtime/api.h"
+
+namespace cuspan {
+
+// A result of the runtime, made from one of its own or one of the driver's.
+class [[nodiscard]] Error {
+ public:
+  Error(cudaError_t error) : value_(error) {}            // NOLINT: implicit by design
+  Error(CUresult result) : value_(FromDriver(result)) {}  // NOLINT: the same
+  bool failed() const { return value_ != cudaSuccess; }
+  cudaError_t value() const { return value_; }
+
+ private:
+  // The two enumerations agree in their numbers; what only the driver has is cudaErrorUnknown.
+  static cudaError_t FromDriver(CUresult result);
+  cudaError_t value_;
+};
+
+// Leaves the enclosing function, which returns an Error, when `expression` failed.
+#define CUSPAN_RETURN_IF_FAILED(expression)                              \
+  do {                                                                   \
+    if (const ::cuspan::Error error_ = (expression); error_.failed()) return error_; \
+  } while (false)
+
+// True when this library's part of the process has ended.
+bool Unloading();
+
+// Keeps a failure as the calling thread's last error, as CUDA does: a success
+// does not clear it, and cudaErrorNotReady is none.
+cudaError_t KeepError(Error error);
+
+// cudaErrorNotSupported, said once per `what` ("cudaLaunchKernelExC with attribute 4").
+Error NotSupported(std::string_view what);
+
+// Runs the body of an entry point.
+template <typename Body>
+cudaError_t Answer(Body&& body) {
+  if (Unloading()) return cudaErrorCudartUnloading;
+  return KeepError(body());
+}
+
+// body(Session&) → Error.
+template <typename Body>
+Error WithSession(Body&& body) {
+  CUresult result = CUDA_SUCCESS;
+  Session* const session = Session::Get(&result);
+  if (session == nullptr) return result;
+  return body(*session);
+}
+
+// body(Session&, Link&) → Error, with the proxy of the thread's current device.
+template <typename Body>
+Error OnCurrentDevice(Body&& body) {
+  return WithSession([&](Session& session) -> Error {
+    std::shared_ptr<Link> link;
+    CUSPAN_RETURN_IF_FAILED(session.CurrentLink(&link));
+    return body(session, *link);
+  });
+}
+
+// body(Session&, const StreamTarget&) → Error. When the body worked, the
+// failure of an op that this thread posted earlier is returned instead.
+template <typename Body>
+Error OnStream(cudaStream_t stream, DefaultStream meaning, Body&& body) {
+  return WithSession([&](Session& session) -> Error {
+    StreamTarget target;
+    CUSPAN_RETURN_IF_FAILED(session.ResolveStream(stream, meaning, &target));
+    CUSPAN_RETURN_IF_FAILED(body(session, target));
+    return target.link->TakePostedFailure();
+  });
+}
+
+// Handles as the program holds them and as the client numbers them.
+inline std::uint64_t NumberOf(const void* handle) {
+  return reinterpret_cast<std::uintptr_t>(handle);
+}
+template <typename Handle>
+Handle HandleOf(std::uint64_t number) {
+  return reinterpret_cast<Handle>(static_cast<std::uintptr_t>(number));
+}
+
+}  // namespace cuspan

@@ -1,0 +1,168 @@
+#include "interpose/runtime/function.h"
+
+#include "interpose/runtime/device_properties.h"
+
+namespace cuspan {
+namespace {
+
+Error CheckSupported(const FatbinRecord& fatbin) {
+  if (fatbin.unsupported.empty()) [[likely]] {
+    return cudaSuccess;
+  }
+  return NotSupported(fatbin.unsupported);
+}
+
+Error GetKernel(cudaKernel_t* kernel, const void* function) {
+  if (kernel == nullptr) return cudaErrorInvalidValue;
+  const FunctionRecord* const record = Registry::Get().FindFunction(function);
+  if (record == nullptr) return cudaErrorInvalidDeviceFunction;
+  // Programs only hand it back to us.
+  *kernel = reinterpret_cast<cudaKernel_t>(const_cast<FunctionRecord*>(record));
+  return cudaSuccess;
+}
+
+void Describe(const LoadedKernel& kernel, cudaFuncAttributes* out) {
+  const auto value = [&](CUfunction_attribute which) { return kernel.attribute(which); };
+  const auto bytes = [&](CUfunction_attribute which) {
+    return static_cast<std::size_t>(value(which));
+  };
+  *out = {};
+  out->sharedSizeBytes = bytes(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES);
+  out->constSizeBytes = bytes(CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES);
+  out->localSizeBytes = bytes(CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES);
+  out->maxThreadsPerBlock = value(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+  out->numRegs = value(CU_FUNC_ATTRIBUTE_NUM_REGS);
+  out->ptxVersion = value(CU_FUNC_ATTRIBUTE_PTX_VERSION);
+  out->binaryVersion = value(CU_FUNC_ATTRIBUTE_BINARY_VERSION);
+  out->cacheModeCA = value(CU_FUNC_ATTRIBUTE_CACHE_MODE_CA);
+  out->maxDynamicSharedSizeBytes = value(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
+  out->preferredShmemCarveout = value(CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT);
+  out->clusterDimMustBeSet = value(CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET);
+  out->requiredClusterWidth = value(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH);
+  out->requiredClusterHeight = value(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT);
+  out->requiredClusterDepth = value(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH);
+  out->clusterSchedulingPolicyPreference =
+      value(CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE);
+  out->nonPortableClusterSizeAllowed = value(CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED);
+}
+
+Error SetAttribute(Session& session, Link& link, LoadedKernel& kernel, cudaFuncAttribute attribute,
+                   int value) {
+  if (attribute == cudaFuncAttributeMaxDynamicSharedMemorySize) {
+    const auto& device = session.description(link.device());
+    const int most = AttributeOf(device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+    if (value < 0 ||
+        (most > 0 && value > most - kernel.attribute(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES))) {
+      return cudaErrorInvalidValue;
+    }
+  } else if (value < cudaSharedmemCarveoutDefault || value > cudaSharedmemCarveoutMaxShared) {
+    return cudaErrorInvalidValue;
+  }
+  KernelSetAttribute op;
+  op.kernel = kernel.handle;
+  op.attribute = attribute;
+  op.value = value;
+  KernelSetAttribute::Reply reply;
+  CUSPAN_RETURN_IF_FAILED(link.Call(op, &reply));
+  if (static_cast<std::size_t>(attribute) < kernel.attributes.size()) {
+    kernel.attributes[attribute].store(value);
+  }
+  return cudaSuccess;
+}
+
+}  // namespace
+
+Error FindFunction(const void* function, const FunctionRecord** record) {
+  *record = Registry::Get().FindFunction(function);
+  if (*record == nullptr) return cudaErrorInvalidDeviceFunction;
+  return CheckSupported(*(*record)->fatbin);
+}
+
+Error FindKernel(Link& link, const void* function, LoadedKernel** kernel) {
+  const FunctionRecord* record = nullptr;
+  CUSPAN_RETURN_IF_FAILED(FindFunction(function, &record));
+  const CUresult result = link.modules().Kernel(*record, kernel);
+  // Registered, and yet not in any image of its fat binary.
+  return result == CUDA_ERROR_NOT_FOUND ? Error(cudaErrorInvalidDeviceFunction) : Error(result);
+}
+
+Error FindVariable(Link& link, const void* symbol, LoadedVariable* variable) {
+  const VariableRecord* const record = Registry::Get().FindVariable(symbol);
+  if (record == nullptr) return cudaErrorInvalidSymbol;
+  CUSPAN_RETURN_IF_FAILED(CheckSupported(*record->fatbin));
+  const CUresult result = link.modules().Variable(*record, variable);
+  return result == CUDA_ERROR_NOT_FOUND ? Error(cudaErrorInvalidSymbol) : Error(result);
+}
+
+}  // namespace cuspan
+
+using namespace cuspan;  // NOLINT: the entry points below are the C API.
+
+// Declared in crt/device_functions.h, which only nvcc can include.
+CUSPAN_EXPORT cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* function) {
+  return Answer([&] { return GetKernel(kernel, function); });
+}
+
+CUSPAN_EXPORT cudaError_t cudaGetKernel(cudaKernel_t* kernel, const void* function) {
+  return Answer([&] { return GetKernel(kernel, function); });
+}
+
+CUSPAN_EXPORT cudaError_t cudaFuncGetName(const char** name, const void* function) {
+  return Answer([&]() -> Error {
+    if (name == nullptr) return cudaErrorInvalidValue;
+    const FunctionRecord* const record = Registry::Get().FindFunction(function);
+    if (record == nullptr) return cudaErrorInvalidDeviceFunction;
+    *name = record->name.c_str();
+    return cudaSuccess;
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes,
+                                                const void* function) {
+  return Answer([&]() -> Error {
+    if (attributes == nullptr) return cudaErrorInvalidValue;
+    if (function == nullptr) return cudaErrorInvalidDeviceFunction;
+    return OnCurrentDevice([&](Session&, Link& link) -> Error {
+      LoadedKernel* kernel = nullptr;
+      CUSPAN_RETURN_IF_FAILED(FindKernel(link, function, &kernel));
+      Describe(*kernel, attributes);
+      return cudaSuccess;
+    });
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribute,
+                                               int value) {
+  return Answer([&]() -> Error {
+    if (function == nullptr) return cudaErrorInvalidDeviceFunction;
+    if (attribute < cudaFuncAttributeMaxDynamicSharedMemorySize ||
+        attribute >= cudaFuncAttributeMax) {
+      return cudaErrorInvalidValue;
+    }
+    if (attribute > cudaFuncAttributePreferredSharedMemoryCarveout) {
+      return NotSupported("cudaFuncSetAttribute with an attribute of clusters");
+    }
+    return OnCurrentDevice([&](Session& session, Link& link) -> Error {
+      LoadedKernel* kernel = nullptr;
+      CUSPAN_RETURN_IF_FAILED(FindKernel(link, function, &kernel));
+      return SetAttribute(session, link, *kernel, attribute, value);
+    });
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaFuncSetCacheConfig(const void* function, cudaFuncCache config) {
+  return Answer([&]() -> Error {
+    if (function == nullptr) return cudaErrorInvalidDeviceFunction;
+    if (config < cudaFuncCachePreferNone || config > cudaFuncCachePreferEqual) {
+      return cudaErrorInvalidValue;
+    }
+    return OnCurrentDevice([&](Session&, Link& link) -> Error {
+      LoadedKernel* kernel = nullptr;
+      CUSPAN_RETURN_IF_FAILED(FindKernel(link, function, &kernel));
+      KernelSetCacheConfig op;
+      op.kernel = kernel->handle;
+      op.config = config;
+      return link.Post(op);
+    });
+  });
+}

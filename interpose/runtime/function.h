@@ -1,0 +1,21 @@
+// A program's kernels and variables by what it names them with.
+#pragma once
+
+#include "interpose/client/registry.h"
+#include "interpose/runtime/entry.h"
+
+namespace cuspan {
+
+// `function` is a host stub or a cudaKernel_t. cudaErrorInvalidDeviceFunction
+// when the program registered no such kernel, cudaErrorNotSupported when its
+// fat binary needs what we can not do.
+Error FindFunction(const void* function, const FunctionRecord** record);
+
+// The same, loaded on the device of `link`.
+Error FindKernel(Link& link, const void* function, LoadedKernel** kernel);
+
+// `symbol` is the host's shadow of a __device__ or __constant__ variable.
+// cudaErrorInvalidSymbol when there is none, cudaErrorNotSupported as above.
+Error FindVariable(Link& link, const void* symbol, LoadedVariable* variable);
+
+}  // namespace cuspan

@@ -1,0 +1,44 @@
+#include "interpose/runtime/launch_limits.h"
+
+#include "interpose/runtime/device_properties.h"
+
+namespace cuspan {
+namespace {
+
+bool Within(unsigned value, int most) {
+  return value != 0 && (most == 0 || value <= static_cast<unsigned>(most));
+}
+
+}  // namespace
+
+Error CheckLaunch(const DeviceDescription& device, const LoadedKernel& kernel,
+                  const LaunchShape& shape) {
+  const auto most = [&](CUdevice_attribute which) { return AttributeOf(device, which); };
+  if (!Within(shape.grid.x, most(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X)) ||
+      !Within(shape.grid.y, most(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y)) ||
+      !Within(shape.grid.z, most(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z)) ||
+      !Within(shape.block.x, most(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X)) ||
+      !Within(shape.block.y, most(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y)) ||
+      !Within(shape.block.z, most(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z))) {
+    return cudaErrorInvalidConfiguration;
+  }
+  const std::uint64_t threads = std::uint64_t{shape.block.x} * shape.block.y * shape.block.z;
+  const int device_threads = most(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+  if (device_threads > 0 && threads > static_cast<std::uint64_t>(device_threads)) {
+    return cudaErrorInvalidConfiguration;
+  }
+  const int kernel_threads = kernel.attribute(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+  if (kernel_threads > 0 && threads > static_cast<std::uint64_t>(kernel_threads)) {
+    const auto registers =
+        static_cast<std::uint64_t>(kernel.attribute(CU_FUNC_ATTRIBUTE_NUM_REGS));
+    const auto device_registers =
+        static_cast<std::uint64_t>(most(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK));
+    return registers * threads > device_registers ? cudaErrorLaunchOutOfResources
+                                                  : cudaErrorInvalidValue;
+  }
+  const int shared = kernel.attribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
+  if (shape.dynamic_shared > static_cast<std::size_t>(shared)) return cudaErrorInvalidValue;
+  return cudaSuccess;
+}
+
+}  // namespace cuspan

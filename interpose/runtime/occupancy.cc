@@ -1,0 +1,74 @@
+// How many blocks of a kernel fit a multiprocessor. The device's driver computes it.
+#include "interpose/runtime/function.h"
+#include "interpose/runtime/occupancy.h"
+
+namespace cuspan {
+
+Error ActiveBlocks(Link& link, const LoadedKernel& kernel, int block_threads,
+                   std::size_t dynamic_shared, unsigned flags, int* blocks) {
+  KernelOccupancy op;
+  op.kernel = kernel.handle;
+  op.block_threads = block_threads;
+  op.dynamic_shared = dynamic_shared;
+  op.flags = flags;
+  KernelOccupancy::Reply reply;
+  CUSPAN_RETURN_IF_FAILED(link.Call(op, &reply));
+  *blocks = reply.blocks;
+  return cudaSuccess;
+}
+
+namespace {
+
+Error MaxActiveBlocks(int* blocks, const void* function, int block_threads,
+                      std::size_t dynamic_shared, unsigned flags) {
+  if (function == nullptr) return cudaErrorInvalidDeviceFunction;
+  if (blocks == nullptr || block_threads <= 0 || flags > cudaOccupancyDisableCachingOverride) {
+    return cudaErrorInvalidValue;
+  }
+  return OnCurrentDevice([&](Session&, Link& link) -> Error {
+    LoadedKernel* kernel = nullptr;
+    CUSPAN_RETURN_IF_FAILED(FindKernel(link, function, &kernel));
+    return ActiveBlocks(link, *kernel, block_threads, dynamic_shared, flags, blocks);
+  });
+}
+
+}  // namespace
+}  // namespace cuspan
+
+using namespace cuspan;  // NOLINT: the entry points below are the C API.
+
+CUSPAN_EXPORT cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+    int* blocks, const void* function, int block_threads, std::size_t dynamic_shared) {
+  return Answer([&] {
+    return MaxActiveBlocks(blocks, function, block_threads, dynamic_shared, cudaOccupancyDefault);
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+    int* blocks, const void* function, int block_threads, std::size_t dynamic_shared,
+    unsigned flags) {
+  return Answer(
+      [&] { return MaxActiveBlocks(blocks, function, block_threads, dynamic_shared, flags); });
+}
+
+CUSPAN_EXPORT cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(std::size_t* bytes,
+                                                                    const void* function,
+                                                                    int blocks,
+                                                                    int block_threads) {
+  return Answer([&]() -> Error {
+    if (function == nullptr) return cudaErrorInvalidDeviceFunction;
+    if (bytes == nullptr || blocks <= 0 || block_threads <= 0) return cudaErrorInvalidValue;
+    return OnCurrentDevice([&](Session&, Link& link) -> Error {
+      LoadedKernel* kernel = nullptr;
+      CUSPAN_RETURN_IF_FAILED(FindKernel(link, function, &kernel));
+      KernelAvailableShared op;
+      op.kernel = kernel->handle;
+      op.blocks = blocks;
+      op.block_threads = block_threads;
+      KernelAvailableShared::Reply reply;
+      CUSPAN_RETURN_IF_FAILED(link.Call(op, &reply));
+      *bytes = reply.bytes;
+      return cudaSuccess;
+    });
+  });
+}

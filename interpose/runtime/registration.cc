@@ -1,0 +1,72 @@
+// What the static constructors of a program call. Everything is only recorded;
+// a device hears of it at the first use.
+#include <fmt/format.h>
+
+#include "common/log.h"
+#include "interpose/client/registry.h"
+#include "interpose/runtime/entry.h"
+
+namespace {
+
+using cuspan::FatbinRecord;
+using cuspan::Registry;
+
+FatbinRecord* RecordOf(void** handle) { return reinterpret_cast<FatbinRecord*>(handle); }
+
+}  // namespace
+
+// Declared in crt/host_runtime.h, which only nvcc can include.
+
+CUSPAN_EXPORT void** __cudaRegisterFatBinary(void* wrapper) {
+  return reinterpret_cast<void**>(Registry::Get().AddFatbin(wrapper));
+}
+
+CUSPAN_EXPORT void __cudaRegisterFatBinaryEnd(void**) {}
+
+CUSPAN_EXPORT void __cudaUnregisterFatBinary(void** handle) {
+  if (handle == nullptr) return;
+  FatbinRecord* const fatbin = RecordOf(handle);
+  Registry::Get().RemoveFatbin(fatbin);
+  if (cuspan::Unloading()) return;
+  cuspan::Session* const session = cuspan::Session::IfStarted();
+  if (session == nullptr) return;
+  for (int device = 0; device < session->device_count(); ++device) {
+    if (const auto link = session->OpenedLink(device)) link->modules().Unload(*fatbin);
+  }
+}
+
+CUSPAN_EXPORT void __cudaRegisterFunction(void** handle, const char* host, char* /*device*/,
+                                          const char* name, int /*thread_limit*/, uint3* /*tid*/,
+                                          uint3* /*bid*/, dim3* /*block*/, dim3* /*grid*/,
+                                          int* /*warp_size*/) {
+  Registry::Get().AddFunction(RecordOf(handle), host, name);
+}
+
+CUSPAN_EXPORT void __cudaRegisterVar(void** handle, char* host, char* /*device*/, const char* name,
+                                     int /*external*/, std::size_t bytes, int constant,
+                                     int /*global*/) {
+  Registry::Get().AddVariable(RecordOf(handle), host, name, bytes, constant != 0);
+}
+
+CUSPAN_EXPORT void __cudaRegisterManagedVar(void** handle, void** /*host_pointer*/,
+                                            char* /*device*/, const char* name, int /*external*/,
+                                            std::size_t /*bytes*/, int /*constant*/,
+                                            int /*global*/) {
+  Registry::Get().SetUnsupported(RecordOf(handle),
+                                 fmt::format("the __managed__ variable '{}'", name));
+}
+
+// For compilers that let device code use variables of the host; in no public header.
+CUSPAN_EXPORT void __cudaRegisterHostVar(void** handle) {
+  Registry::Get().SetUnsupported(RecordOf(handle), "a host variable used by device code");
+}
+
+// Called before the host touches a managed variable for the first time; it has
+// no way to say that there is none. What nvcc's code does next is to follow a
+// null pointer.
+CUSPAN_EXPORT char __cudaInitModule(void** handle) {
+  const FatbinRecord* const fatbin = RecordOf(handle);
+  if (fatbin == nullptr || fatbin->unsupported.empty()) return 1;
+  cuspan::KeepError(cuspan::NotSupported(fatbin->unsupported));
+  return 0;
+}

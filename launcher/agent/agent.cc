@@ -1,0 +1,136 @@
+// cuspan-agent: one process on each node of a run. It serves the node's GPUs
+// to the run, and on the app's node the app's processes.
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+
+#include "common/log.h"
+#include "launcher/agent/agent_options.h"
+#include "launcher/agent/away_agent.h"
+#include "launcher/agent/home_agent.h"
+#include "launcher/agent/mpi/mpi_transport.h"
+#include "launcher/agent_cluster.h"
+
+namespace cuspan {
+namespace {
+
+int Fail(const Status& status) {
+  LogError("{}", status.message());
+  return kExitOwnFailure;
+}
+
+// What the launcher of this run has put there; none in the plain mpirun form.
+Result<std::optional<RunKey>> KeyFromEnvironment() {
+  const char* text = std::getenv(RunKey::kVariable);
+  if (text == nullptr) return std::optional<RunKey>();
+  Result<RunKey> key = RunKey::Parse(text);
+  if (!key.ok()) return key.status();
+  return std::optional<RunKey>(*key);
+}
+
+// This process's rank as mpirun's environment tells it, before MPI is started.
+bool IsFirstRank(const Environment& environment) {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"})
+    if (const auto rank = environment.Get(name)) return *rank == "0";
+  return true;
+}
+
+struct Setup {
+  AgentOptions options;
+  InstallPaths paths;
+  Environment environment;        // As this process has it.
+  Environment proxy_environment;  // Without MPI's and the app's parts.
+  std::optional<RunKey> key;
+};
+
+int RunHome(const Setup& setup, std::optional<AppProcess> app, const RunKey& key, Transport* transport) {
+  Result<std::unique_ptr<HomeAgent>> home =
+      HomeAgent::Create(setup.options, setup.paths, setup.proxy_environment, key, transport);
+  if (!home.ok()) return Fail(home.status());
+  if (!app) {
+    if (const Status joined = (*home)->JoinLauncher(); !joined.ok()) return Fail(joined);
+  }
+  Status status = (*home)->FindDevices();
+  int exit_status = status.ok() ? 0 : kExitOwnFailure;
+  if (status.ok() && app) {
+    status = app->Start();
+    if (!status.ok()) exit_status = ExitStatusOf(status);
+  }
+  int app_status = 0;
+  if (status.ok())
+    app_status = (*home)->Serve(app ? &*app : nullptr);
+  else if (app)
+    LogError("{}", status.message());  // A launcher would say it.
+  (*home)->Shutdown();
+  home->reset();
+  if (app && status.ok()) EndLike(app_status);
+  return exit_status;
+}
+
+int RunAway(const Setup& setup, Transport& transport) {
+  Result<std::unique_ptr<AwayAgent>> away =
+      AwayAgent::Create(setup.options, setup.paths, setup.proxy_environment, transport);
+  if (!away.ok()) return Fail(away.status());
+  if (!(*away)->Meet(setup.key ? &*setup.key : nullptr)) {
+    transport.Shutdown();
+    return kExitOwnFailure;
+  }
+  (*away)->Serve();
+  return 0;
+}
+
+int RunAgent(int argc, char** argv) {
+  const InheritedSignals signals = InheritedSignals::Take();
+  Result<AgentCommandLine> line = ParseAgentCommandLine(argc, argv);
+  if (!line.ok()) return Fail(line.status());
+  if (!line->options) {
+    std::fputs(line->text.c_str(), stdout);
+    return 0;
+  }
+  SetLogName(fmt::format("cuspan agent[{}]", OwnHostName()));
+  Result<InstallPaths> paths = InstallPaths::Find();
+  if (!paths.ok()) return Fail(paths.status());
+  Result<std::optional<RunKey>> told = KeyFromEnvironment();
+  if (!told.ok()) return Fail(told.status());
+
+  Setup setup{*line->options, *paths, Environment::OfThisProcess(), {}, *told};
+  const bool mpi = !setup.options.alone && InsideMpiJob(setup.environment);
+  const bool home = !mpi || IsFirstRank(setup.environment);
+  setup.proxy_environment = setup.environment;
+  StripOuterRun(setup.proxy_environment);
+  StripMpi(setup.proxy_environment);
+
+  if (!home && !setup.options.command.empty())
+    return Fail(Status::Invalid("only the first rank starts a program; give the others no --"));
+  RunKey key;
+  std::optional<AppProcess> app;
+  if (home) {
+    if (setup.options.command.empty() && !setup.key)
+      return Fail(Status::Invalid("the first rank needs a program: cuspan-agent -- PROGRAM; or use cuspan run"));
+    Result<RunKey> random = RunKey::Random();
+    if (!random.ok()) return Fail(random.status());
+    key = setup.key && setup.options.command.empty() ? *setup.key : *random;
+  }
+  if (!setup.options.command.empty()) {
+    if (const Status client = CheckClient(*paths); !client.ok()) return Fail(client);
+    Environment environment = setup.proxy_environment;
+    if (const Status found = FindCommand(setup.options.command.front(), environment.Get("PATH").value_or("")); !found.ok()) {
+      LogError("{}", found.message());
+      return ExitStatusOf(found);
+    }
+    AddClient(environment, *paths, key);
+    // Forked before MPI is there, of which a child must inherit nothing.
+    Result<AppProcess> prepared = AppProcess::Prepare(setup.options.command, environment, signals);
+    if (!prepared.ok()) return Fail(prepared.status());
+    app.emplace(std::move(*prepared));
+  }
+  if (!mpi) return RunHome(setup, std::move(app), key, nullptr);
+  Result<std::unique_ptr<Transport>> transport = StartMpiTransport(&argc, &argv);
+  if (!transport.ok()) return Fail(transport.status());
+  return home ? RunHome(setup, std::move(app), key, transport->get()) : RunAway(setup, **transport);
+}
+
+}  // namespace
+}  // namespace cuspan
+
+int main(int argc, char** argv) { return cuspan::RunAgent(argc, argv); }

@@ -1,0 +1,71 @@
+#include "launcher/agent/agent_options.h"
+
+#include <CLI/CLI.hpp>
+
+#include "common/settings.h"
+
+namespace cuspan {
+
+Result<AgentCommandLine> ParseAgentCommandLine(int argc, const char* const* argv) {
+  std::vector<std::string> own;
+  AgentOptions options;
+  bool separated = false;
+  for (int i = 1; i < argc; ++i) {
+    if (!separated && std::string_view(argv[i]) == "--")
+      separated = true;
+    else
+      (separated ? options.command : own).emplace_back(argv[i]);
+  }
+  if (separated && options.command.empty()) return Status::Invalid("there is no program behind --");
+
+  CLI::App app(
+      "Serves the GPUs of its node to a run; one a node, started by cuspan run, or by hand:\n"
+      "  mpirun -np 1 --host A cuspan-agent [OPTIONS] -- PROGRAM [ARGUMENTS] : -np 2 --host B,C cuspan-agent",
+      "cuspan-agent");
+  app.set_version_flag("--version", "cuspan " CUSPAN_VERSION);
+  std::string serve;
+  std::string same_node = SettingText(settings::kSameNode);
+  std::uint32_t gpus = 0;
+  options.device = SettingText(settings::kDevice);
+  app.add_flag("--alone", options.alone, "no other agents, and no MPI");
+  app.add_option("--serve", serve, "how many GPUs of this node to serve at most, or all");
+  app.add_option("--place", options.place, "how many of the other agents' hosts are numbered before this one");
+  CLI::Option* gpus_option = app.add_option("--gpus", gpus, "how many GPUs the program sees (default: all)");
+  app.add_option("--device", options.device, "cuda, soft (the software GPU), or auto: cuda where it works");
+  app.add_option("--same-node", same_node, "auto: program and GPU on one node share memory; never: always over MPI");
+  AgentCommandLine line;
+  try {
+    std::vector<std::string> reversed(own.rbegin(), own.rend());  // As CLI11 takes them.
+    app.parse(std::move(reversed));
+  } catch (const CLI::CallForHelp&) {
+    line.text = app.help();
+    return line;
+  } catch (const CLI::CallForVersion&) {
+    line.text = "cuspan " CUSPAN_VERSION "\n";
+    return line;
+  } catch (const CLI::ParseError& error) {
+    return Status::Invalid("{}; see cuspan-agent --help", error.what());
+  }
+  if (serve == "all") {
+    options.serve = kAllDevices;
+  } else if (!serve.empty()) {
+    char* end = nullptr;
+    const unsigned long count = std::strtoul(serve.c_str(), &end, 10);
+    if (*end != '\0' || serve.front() < '0' || serve.front() > '9' || count >= kAllDevices)
+      return Status::Invalid("--serve {}: a number of GPUs, or all, is needed", serve);
+    options.serve = static_cast<std::uint32_t>(count);
+  }
+  if (gpus_option->count() != 0) {
+    if (gpus == 0) return Status::Invalid("--gpus 0: a run has at least one GPU");
+    options.gpus = gpus;
+  }
+  if (options.device != "auto" && options.device != "cuda" && options.device != "soft")
+    return Status::Invalid("--device is auto, cuda or soft, not '{}'", options.device);
+  Result<SameNode> parsed = ParseSameNode(same_node);
+  if (!parsed.ok()) return Status::Invalid("--{}", parsed.status().message());
+  options.same_node = *parsed;
+  line.options = std::move(options);
+  return line;
+}
+
+}  // namespace cuspan

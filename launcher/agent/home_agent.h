@@ -1,0 +1,67 @@
+// The home agent: the one on the app's node. It knows the run's devices, serves
+// the app's processes, and ends the run.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/agent/agent_options.h"
+#include "launcher/agent/relay.h"
+#include "launcher/agent/session.h"
+#include "launcher/app_process.h"
+#include "launcher/install_paths.h"
+
+namespace cuspan {
+
+class HomeAgent {
+ public:
+  // `transport` reaches the other agents; none in a run of one agent.
+  static Result<std::unique_ptr<HomeAgent>> Create(const AgentOptions& options, const InstallPaths& paths,
+                                                   const Environment& proxy_environment, const RunKey& key,
+                                                   Transport* transport);
+  ~HomeAgent();
+
+  // Connects to the launcher that started this agent. Without it the app is our own.
+  Status JoinLauncher();
+  // Meets the other agents and finds the devices; tells the launcher, also of a failure.
+  Status FindDevices();
+  // Serves until the launcher, or `app` if there is one, ends the run. Returns
+  // the status of `app` as waitpid gives it, else 0.
+  int Serve(const AppProcess* app);
+  // Ends the other agents in good order. To be called once, whatever went before.
+  void Shutdown();
+
+ private:
+  HomeAgent(const AgentOptions& options, const InstallPaths& paths, const Environment& proxy_environment,
+            const RunKey& key, Transport* transport, Poller poller, Bell bell, ControlListener listener);
+  Status Prepare();
+  Result<std::vector<AgentInventory>> GatherInventories();
+  Status ChooseAndPlan(std::vector<AgentInventory> inventories);
+  void AcceptClients();
+  void ReadLauncher();
+  void TakeControl(std::uint32_t rank, const Frame& frame);
+  Session* FindSession(std::uint32_t id);
+  void BreakRoute(RouteKey route, const std::string& reason);
+  void EndSessions();
+
+  const AgentOptions options_;
+  const RunKey key_;
+  const std::string host_;
+  Transport* const transport_;
+  Poller poller_;
+  Bell bell_;
+  ControlListener listener_;
+  ProxyHouse proxies_;
+  std::optional<Relay> relay_;
+  SessionContext context_;
+  std::optional<ControlSocket> launcher_;
+  std::vector<std::string> notes_;
+  std::vector<std::shared_ptr<Session>> sessions_;
+  bool run_ended_ = false;
+  bool agents_met_ = false;
+  std::uint32_t agents_left_ = 0;  // Others that have not confirmed the end.
+};
+
+}  // namespace cuspan

@@ -1,0 +1,196 @@
+#include "launcher/agent/mpi/mpi_transport.h"
+
+#include <mpi.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+
+namespace cuspan {
+namespace {
+
+constexpr int kWholeTag = 1;
+constexpr int kBatchTag = 2;
+constexpr std::size_t kPostedReceives = 16;
+constexpr std::size_t kSendsToOneAgent = 16;
+// How long a process that waits for another's first message sleeps between looks.
+constexpr useconds_t kNapMicroseconds = 200;
+
+class MpiTransport final : public Transport {
+ public:
+  MpiTransport() {
+    int rank = 0;
+    int size = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    rank_ = static_cast<std::uint32_t>(rank);
+    // Bulk has tags of its own, all of them.
+    MPI_Comm_dup(MPI_COMM_WORLD, &frames_);
+    MPI_Comm_dup(MPI_COMM_WORLD, &bulk_);
+    sends_.resize(static_cast<std::size_t>(size));
+  }
+
+  std::uint32_t rank() const override { return rank_; }
+  std::uint32_t size() const override { return static_cast<std::uint32_t>(sends_.size()); }
+
+  void SendWhole(std::uint32_t rank, std::span<const std::byte> message) override {
+    MPI_Request request;
+    MPI_Isend(message.data(), static_cast<int>(message.size()), MPI_BYTE, static_cast<int>(rank), kWholeTag, frames_,
+              &request);
+    for (int done = 0; done == 0;) {
+      MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+      if (done == 0) ::usleep(kNapMicroseconds);
+    }
+  }
+
+  std::vector<std::byte> ReceiveWhole(std::uint32_t rank) override {
+    MPI_Message message;
+    MPI_Status status;
+    for (int found = 0; found == 0;) {
+      MPI_Improbe(static_cast<int>(rank), kWholeTag, frames_, &found, &message, &status);
+      if (found == 0) ::usleep(kNapMicroseconds);
+    }
+    int bytes = 0;
+    MPI_Get_count(&status, MPI_BYTE, &bytes);
+    std::vector<std::byte> content(static_cast<std::size_t>(bytes));
+    MPI_Mrecv(content.data(), bytes, MPI_BYTE, &message, MPI_STATUS_IGNORE);
+    return content;
+  }
+
+  bool TrySend(std::uint32_t rank, std::span<const std::byte> message) override {
+    std::deque<Send>& sends = sends_[rank];
+    // The oldest is done first, but for rare cases which cost nothing but a wait.
+    while (!sends.empty()) {
+      int done = 0;
+      MPI_Test(&sends.front().request, &done, MPI_STATUS_IGNORE);
+      if (done == 0) break;
+      free_buffers_.push_back(std::move(sends.front().buffer));
+      sends.pop_front();
+    }
+    if (sends.size() >= kSendsToOneAgent) return false;
+    Send& send = sends.emplace_back();
+    if (!free_buffers_.empty()) {
+      send.buffer = std::move(free_buffers_.back());
+      free_buffers_.pop_back();
+    }
+    send.buffer.assign(message.begin(), message.end());
+    MPI_Isend(send.buffer.data(), static_cast<int>(send.buffer.size()), MPI_BYTE, static_cast<int>(rank), kBatchTag,
+              frames_, &send.request);
+    return true;
+  }
+
+  std::optional<Message> TryReceive() override {
+    if (receives_.empty()) PostReceives();
+    // What was handed out last is used up.
+    if (handed_out_) PostReceive(next_receive_++ % kPostedReceives);
+    handed_out_ = false;
+    // Messages match receives in the order in which these were posted, so looking at the oldest keeps the order.
+    Receive& receive = receives_[next_receive_ % kPostedReceives];
+    int done = 0;
+    MPI_Status status;
+    MPI_Test(&receive.request, &done, &status);
+    if (done == 0) return std::nullopt;
+    int bytes = 0;
+    MPI_Get_count(&status, MPI_BYTE, &bytes);
+    handed_out_ = true;
+    return Message{static_cast<std::uint32_t>(status.MPI_SOURCE), {receive.buffer.data(), static_cast<std::size_t>(bytes)}};
+  }
+
+  void StartBulkSend(std::uint32_t rank, std::uint32_t tag, std::span<const std::byte> bytes,
+                     std::uint64_t id) override {
+    MPI_Request request;
+    MPI_Isend(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, static_cast<int>(rank), static_cast<int>(tag),
+              bulk_, &request);
+    bulk_requests_.push_back(request);
+    bulk_ids_.push_back(id);
+  }
+
+  void StartBulkReceive(std::uint32_t rank, std::uint32_t tag, std::span<std::byte> bytes, std::uint64_t id) override {
+    MPI_Request request;
+    MPI_Irecv(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, static_cast<int>(rank), static_cast<int>(tag),
+              bulk_, &request);
+    bulk_requests_.push_back(request);
+    bulk_ids_.push_back(id);
+  }
+
+  void FinishedBulk(std::vector<std::uint64_t>& ids) override {
+    if (bulk_requests_.empty()) return;
+    finished_.resize(bulk_requests_.size());
+    int count = 0;
+    MPI_Testsome(static_cast<int>(bulk_requests_.size()), bulk_requests_.data(), &count, finished_.data(),
+                 MPI_STATUSES_IGNORE);
+    if (count == MPI_UNDEFINED) count = 0;
+    for (int i = 0; i < count; ++i) ids.push_back(bulk_ids_[static_cast<std::size_t>(finished_[static_cast<std::size_t>(i)])]);
+    // Finished requests have become null; what is left keeps its order.
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < bulk_requests_.size() && count != 0; ++i) {
+      if (bulk_requests_[i] == MPI_REQUEST_NULL) continue;
+      bulk_requests_[kept] = bulk_requests_[i];
+      bulk_ids_[kept++] = bulk_ids_[i];
+    }
+    if (count == 0) return;
+    bulk_requests_.resize(kept);
+    bulk_ids_.resize(kept);
+  }
+
+  void Shutdown() override {
+    for (std::deque<Send>& sends : sends_)
+      for (Send& send : sends) MPI_Wait(&send.request, MPI_STATUS_IGNORE);
+    for (Receive& receive : receives_) {
+      if (receive.request == MPI_REQUEST_NULL) continue;
+      MPI_Cancel(&receive.request);
+      MPI_Wait(&receive.request, MPI_STATUS_IGNORE);
+    }
+    MPI_Comm_free(&frames_);
+    MPI_Comm_free(&bulk_);
+    MPI_Finalize();
+  }
+
+ private:
+  struct Send {
+    std::vector<std::byte> buffer;
+    MPI_Request request = MPI_REQUEST_NULL;
+  };
+  struct Receive {
+    std::vector<std::byte> buffer;
+    MPI_Request request = MPI_REQUEST_NULL;
+  };
+
+  void PostReceives() {
+    receives_.resize(kPostedReceives);
+    for (std::size_t i = 0; i < kPostedReceives; ++i) {
+      receives_[i].buffer.resize(kMaxMessageBytes);
+      PostReceive(i);
+    }
+  }
+
+  void PostReceive(std::size_t i) {
+    Receive& receive = receives_[i];
+    MPI_Irecv(receive.buffer.data(), static_cast<int>(receive.buffer.size()), MPI_BYTE, MPI_ANY_SOURCE, kBatchTag,
+              frames_, &receive.request);
+  }
+
+  std::uint32_t rank_ = 0;
+  MPI_Comm frames_ = MPI_COMM_NULL;
+  MPI_Comm bulk_ = MPI_COMM_NULL;
+  std::vector<std::deque<Send>> sends_;  // By rank, oldest first.
+  std::vector<std::vector<std::byte>> free_buffers_;
+  std::vector<Receive> receives_;
+  std::size_t next_receive_ = 0;
+  bool handed_out_ = false;
+  std::vector<MPI_Request> bulk_requests_;
+  std::vector<std::uint64_t> bulk_ids_;
+  std::vector<int> finished_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Transport>> StartMpiTransport(int* argc, char*** argv) {
+  int provided = 0;
+  if (MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS)
+    return Status::Unavailable("MPI_Init failed; start the agents with mpirun");
+  return std::unique_ptr<Transport>(std::make_unique<MpiTransport>());
+}
+
+}  // namespace cuspan

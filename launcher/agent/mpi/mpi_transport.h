@@ -1,0 +1,15 @@
+// The transport over MPI (Open MPI 4.1; any MPI-3). The only place that knows MPI.
+#pragma once
+
+#include <memory>
+
+#include "common/status.h"
+#include "launcher/agent/transport.h"
+
+namespace cuspan {
+
+// Joins the MPI job that this process was started in; waits for its other ranks.
+// To be called once, from the thread that uses the transport. Errors of MPI end the job.
+Result<std::unique_ptr<Transport>> StartMpiTransport(int* argc, char*** argv);
+
+}  // namespace cuspan

@@ -1,0 +1,52 @@
+// One thread's events: descriptors that become readable, and timers.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+
+#include "common/status.h"
+#include "common/unique_fd.h"
+
+namespace cuspan {
+
+// One thread. Handlers run inside Wait, may call every function but Wait, and may
+// forget descriptors, their own included.
+class Poller {
+ public:
+  using Handler = std::function<void()>;
+  using TimerId = std::uint64_t;
+
+  static Result<Poller> Create();
+
+  // Calls `handler` whenever `fd` is readable or hung up, until Forget.
+  Status Watch(int fd, Handler handler);
+  // To be called before the descriptor is closed.
+  void Forget(int fd);
+  // Calls `handler` once, after `delay`.
+  TimerId After(std::chrono::milliseconds delay, Handler handler);
+  // Does nothing when the timer has fired.
+  void Cancel(TimerId timer);
+
+  // Handles what is ready; waits at most `limit` for it (for ever when negative).
+  void Wait(std::chrono::milliseconds limit);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Timer {
+    Clock::time_point due;
+    Handler handler;
+  };
+  explicit Poller(UniqueFd epoll) : epoll_(std::move(epoll)) {}
+  int TimeoutFor(std::chrono::milliseconds limit) const;
+  void FireTimers();
+
+  UniqueFd epoll_;
+  std::map<int, std::shared_ptr<Handler>> handlers_;
+  std::map<TimerId, Timer> timers_;
+  TimerId last_timer_ = 0;
+};
+
+}  // namespace cuspan

@@ -1,0 +1,214 @@
+#include "launcher/agent/proxy_process.h"
+
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <poll.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <csignal>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "common/log.h"
+
+namespace cuspan {
+namespace {
+
+using std::chrono::milliseconds;
+
+// A driver with many GPUs takes seconds to start, and a busy machine longer.
+constexpr milliseconds kReadyLimit{60'000};
+// For a proxy to give its device back by itself.
+constexpr milliseconds kEndLimit{1'000};
+// The descriptor under which a proxy finds its socket.
+constexpr int kProxySocket = 3;
+
+std::string DescribeExit(int wait_status) {
+  if (WIFSIGNALED(wait_status))
+    return fmt::format("its proxy was killed by signal {} ({})", WTERMSIG(wait_status),
+                       ::strsignal(WTERMSIG(wait_status)));
+  return fmt::format("its proxy ended with status {}", WEXITSTATUS(wait_status));
+}
+
+}  // namespace
+
+ProxyHouse::ProxyHouse(Poller& poller, std::string executable, Environment environment, const Key128& secret)
+    : poller_(poller), executable_(std::move(executable)), environment_(std::move(environment)), secret_(secret) {}
+
+ProxyHouse::~ProxyHouse() { KillAll(milliseconds(2'000)); }
+
+Result<ProxyHouse::Child> ProxyHouse::Spawn() {
+  if (::access(executable_.c_str(), X_OK) != 0)
+    return Status::NotFound("{}: {}: build or install cuspan again", executable_, std::strerror(errno));
+  Result<std::pair<ControlSocket, ControlSocket>> sockets = ControlSocket::Pair();
+  if (!sockets.ok()) return sockets.status();
+  UniqueFd nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!nothing.valid()) return Status::Internal("/dev/null: {}", std::strerror(errno));
+  const int proxy_end = sockets->second.fd();
+  const std::string socket_text = std::to_string(kProxySocket);
+  const char* const arguments[] = {executable_.c_str(), "--socket", socket_text.c_str(), nullptr};
+  const std::vector<char*> variables = environment_.Pointers();
+  const pid_t agent = ::getpid();
+
+  const pid_t pid = ::fork();
+  if (pid < 0) return Status::Exhausted("fork: {}", std::strerror(errno));
+  if (pid == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != agent) ::_exit(1);
+    // Signals of the terminal or of mpirun are the agent's to handle.
+    ::setpgid(0, 0);
+    ::dup2(nothing.get(), STDIN_FILENO);
+    if (proxy_end == kProxySocket)
+      ::fcntl(proxy_end, F_SETFD, 0);
+    else
+      ::dup2(proxy_end, kProxySocket);
+    ::close_range(kProxySocket + 1, UINT_MAX, CLOSE_RANGE_CLOEXEC);
+    for (int number = 1; number <= SIGRTMAX; ++number) ::signal(number, SIG_DFL);
+    sigset_t none;
+    sigemptyset(&none);
+    ::sigprocmask(SIG_SETMASK, &none, nullptr);
+    ::execve(executable_.c_str(), const_cast<char* const*>(arguments), variables.data());
+    ::_exit(127);
+  }
+  UniqueFd process(::pidfd_open(pid, 0));
+  if (!process.valid()) {
+    const Status failure = Status::Exhausted("pidfd_open: {}", std::strerror(errno));
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, nullptr, 0);
+    return failure;
+  }
+  return Child{pid, std::move(process), std::move(sockets->first)};
+}
+
+Result<InventoryAnswer> ProxyHouse::Inventory(const std::string& driver) {
+  Result<Child> child = Spawn();
+  if (!child.ok()) return child.status();
+  const Status sent = child->socket.Send(InventoryRequest{driver});
+  Result<InventoryAnswer> answer =
+      sent.ok() ? child->socket.Expect<InventoryAnswer>(kReadyLimit) : Result<InventoryAnswer>(sent);
+  child->socket = ControlSocket(UniqueFd());
+  pollfd waited{child->process.get(), POLLIN, 0};
+  if (::poll(&waited, 1, static_cast<int>(kEndLimit.count())) == 0) ::kill(child->pid, SIGKILL);
+  int wait_status = 0;
+  ::waitpid(child->pid, &wait_status, 0);
+  if (answer.ok()) return answer;
+  if (WIFSIGNALED(wait_status) || WEXITSTATUS(wait_status) != 0)
+    return Status::Unavailable("asking for the devices of driver '{}': {}", driver, DescribeExit(wait_status));
+  return answer.status();
+}
+
+Result<std::shared_ptr<ProxyProcess>> ProxyHouse::Start(const ProxyRequest& request, Handlers handlers) {
+  Result<Bell> bell = Bell::Create();
+  if (!bell.ok()) return bell.status();
+  Result<Child> child = Spawn();
+  if (!child.ok()) return child.status();
+  ProxyStart start;
+  start.secret = secret_;
+  start.table_hash = kOpTableHash;
+  start.driver = request.driver;
+  start.ordinal = request.ordinal;
+  start.name = request.name;
+  start.window = request.window;
+  const int fds[] = {request.channel, bell->fd(), request.peer_bell};
+  // A proxy that dies here is noticed by its process.
+  if (const Status sent = child->socket.Send(start, fds); !sent.ok()) LogInfo("{}", sent.message());
+  std::shared_ptr<ProxyProcess> proxy(
+      new ProxyProcess(*this, std::move(*child), std::move(*bell), std::move(handlers)));
+  living_.insert(proxy);
+  CUSPAN_RETURN_IF_ERROR(proxy->WatchProcess());
+  return proxy;
+}
+
+void ProxyHouse::KillAll(milliseconds limit) {
+  for (const std::shared_ptr<ProxyProcess>& proxy : living_) {
+    proxy->handlers_ = {};
+    proxy->Kill();
+  }
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  while (!living_.empty() && std::chrono::steady_clock::now() < deadline) {
+    const std::shared_ptr<ProxyProcess> proxy = *living_.begin();
+    const auto left = std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now());
+    pollfd waited{proxy->process_.get(), POLLIN, 0};
+    if (::poll(&waited, 1, static_cast<int>(left.count())) > 0) proxy->Reap();
+  }
+}
+
+ProxyProcess::ProxyProcess(ProxyHouse& house, ProxyHouse::Child child, Bell bell, ProxyHouse::Handlers handlers)
+    : house_(house),
+      pid_(child.pid),
+      process_(std::move(child.process)),
+      socket_(std::move(child.socket)),
+      bell_(std::move(bell)),
+      handlers_(std::move(handlers)) {}
+
+Status ProxyProcess::WatchProcess() {
+  CUSPAN_RETURN_IF_ERROR(house_.poller_.Watch(process_.get(), [this] { Reap(); }));
+  CUSPAN_RETURN_IF_ERROR(house_.poller_.Watch(socket_.fd(), [this] { ReadSocket(); }));
+  timer_ = house_.poller_.After(kReadyLimit, [this] {
+    last_words_ = fmt::format("its proxy was not ready within {} s", kReadyLimit.count() / 1000);
+    Kill();
+  });
+  return Status::Ok();
+}
+
+void ProxyProcess::ReadSocket() {
+  const std::shared_ptr<ProxyProcess> alive = shared_from_this();
+  while (!hung_up_) {
+    Result<std::optional<ControlSocket::Message>> message = socket_.TryReceive();
+    if (message.ok() && !message->has_value()) return;
+    // Its end of the socket closes when it ends, which the process descriptor tells better.
+    if (!message.ok() && message.status().code() == StatusCode::kUnavailable) return HangUp();
+    Result<ProxyReady> ready = message.ok() ? ParseMessage<ProxyReady>((*message)->frame) : message.status();
+    if (!ready.ok() || ready_) {
+      last_words_ = ready.ok() ? "its proxy was ready twice" : ready.status().message();
+      return Kill();
+    }
+    ready_ = true;
+    house_.poller_.Cancel(timer_);
+    // Its caller may end this proxy, and with it the handlers.
+    if (const auto handler = std::exchange(handlers_.ready, {})) handler(*ready);
+  }
+}
+
+void ProxyProcess::HangUp() {
+  if (hung_up_) return;
+  hung_up_ = true;
+  house_.poller_.Forget(socket_.fd());
+  socket_ = ControlSocket(UniqueFd());
+  // A proxy lives as long as its socket: one that goes on without is ended.
+  house_.poller_.Cancel(timer_);
+  timer_ = house_.poller_.After(kEndLimit, [this] { Kill(); });
+}
+
+void ProxyProcess::Kill() { ::kill(pid_, SIGKILL); }
+
+void ProxyProcess::End(std::function<void()> ended) {
+  handlers_ = {};
+  ended_ = std::move(ended);
+  HangUp();
+}
+
+void ProxyProcess::Reap() {
+  const std::shared_ptr<ProxyProcess> alive = shared_from_this();
+  int wait_status = 0;
+  if (::waitpid(pid_, &wait_status, WNOHANG) != pid_) return;
+  // What it said last may still be unread.
+  ReadSocket();
+  house_.poller_.Cancel(timer_);
+  house_.poller_.Forget(process_.get());
+  if (!hung_up_) house_.poller_.Forget(socket_.fd());
+  hung_up_ = true;
+  house_.poller_.Cancel(timer_);
+  house_.living_.erase(alive);
+  const std::string reason = last_words_.empty() ? DescribeExit(wait_status) : last_words_;
+  if (handlers_.gone) std::exchange(handlers_, {}).gone(reason);
+  if (ended_) std::exchange(ended_, {})();
+}
+
+}  // namespace cuspan

@@ -1,0 +1,102 @@
+// The proxies that an agent starts: one process per session and device, and
+// for a moment one that lists a driver's devices.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "launcher/agent/poller.h"
+#include "launcher/environment.h"
+#include "protocol/channel/bell.h"
+#include "protocol/channel/socket.h"
+
+namespace cuspan {
+
+// CUDA_ERROR_DEVICE_UNAVAILABLE of cuda.h: what an agent answers for a device whose proxy it can not have.
+inline constexpr std::int32_t kDeviceUnavailable = 46;
+
+// How a proxy is started; the descriptors are copied.
+struct ProxyRequest {
+  std::string driver;
+  std::uint32_t ordinal = 0;
+  std::string name;
+  AddressWindow window;
+  int channel = -1;
+  int peer_bell = -1;  // Rung by the proxy for the other end of the channel.
+};
+
+class ProxyProcess;
+
+// Starts proxies, and knows all that live. One thread.
+class ProxyHouse {
+ public:
+  // `environment` is what proxies get.
+  ProxyHouse(Poller& poller, std::string executable, Environment environment, const Key128& secret);
+  ~ProxyHouse();
+
+  // Called at most once each: when the proxy answered; when it is gone, ready or not.
+  struct Handlers {
+    std::function<void(const ProxyReady&)> ready;
+    std::function<void(const std::string& reason)> gone;
+  };
+  Result<std::shared_ptr<ProxyProcess>> Start(const ProxyRequest& request, Handlers handlers);
+
+  // The devices of a driver, asked of a proxy that ends thereafter. Waits for it.
+  Result<InventoryAnswer> Inventory(const std::string& driver);
+
+  // Kills all that live and waits until they are gone, at most `limit`.
+  void KillAll(std::chrono::milliseconds limit);
+
+ private:
+  friend class ProxyProcess;
+  struct Child {
+    pid_t pid;
+    UniqueFd process;
+    ControlSocket socket;
+  };
+  Result<Child> Spawn();
+
+  Poller& poller_;
+  const std::string executable_;
+  const Environment environment_;
+  const Key128 secret_;
+  std::set<std::shared_ptr<ProxyProcess>> living_;
+};
+
+// A proxy that serves a device. Kept alive by its house until the process is gone.
+class ProxyProcess : public std::enable_shared_from_this<ProxyProcess> {
+ public:
+  // Wakes the proxy; to be copied for those who shall.
+  const Bell& bell() const { return bell_; }
+  // Ends the process: at first by closing its socket, soon by force. No handler is called any more,
+  // except `ended`, when the process is gone.
+  void End(std::function<void()> ended);
+
+ private:
+  friend class ProxyHouse;
+  ProxyProcess(ProxyHouse& house, ProxyHouse::Child child, Bell bell, ProxyHouse::Handlers handlers);
+  Status WatchProcess();
+  void ReadSocket();
+  void Reap();
+  void Kill();
+  void HangUp();
+
+  ProxyHouse& house_;
+  const pid_t pid_;
+  UniqueFd process_;
+  ControlSocket socket_;
+  bool hung_up_ = false;
+  Bell bell_;
+  ProxyHouse::Handlers handlers_;
+  std::function<void()> ended_;
+  std::string last_words_;  // Why its socket was given up, if we did.
+  bool ready_ = false;
+  Poller::TimerId timer_ = 0;
+};
+
+}  // namespace cuspan

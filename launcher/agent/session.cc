@@ -1,0 +1,289 @@
+#include "launcher/agent/session.h"
+
+#include <sys/socket.h>
+
+#include "common/log.h"
+#include "launcher/agent/descriptors.h"
+#include "launcher/agent/inventory.h"
+
+namespace cuspan {
+
+std::shared_ptr<Session> Session::Start(SessionContext& context, ControlSocket socket) {
+  // A client that reads nothing must not hold up the agent for longer.
+  const timeval limit{1, 0};
+  ::setsockopt(socket.fd(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+  std::shared_ptr<Session> session(new Session(context, std::move(socket)));
+  Session* const raw = session.get();
+  // End forgets the descriptor before the session goes.
+  if (const Status watched = context.poller.Watch(session->socket_.fd(), [raw] { raw->ReadSocket(); }); !watched.ok())
+    session->End(watched.message());
+  return session;
+}
+
+void Session::ReadSocket() {
+  while (!ended_) {
+    Result<std::optional<ControlSocket::Message>> message = socket_.TryReceive();
+    if (!message.ok()) {
+      const bool left = message.status().code() == StatusCode::kUnavailable;
+      return End(left ? "" : message.status().message());
+    }
+    if (!message->has_value()) return;
+    if (const Status taken = TakeMessage((*message)->frame); !taken.ok()) {
+      if (id_ == 0) Answer(Refused{taken.message()});
+      return End(taken.message());
+    }
+  }
+}
+
+Status Session::TakeMessage(const Frame& frame) {
+  if (id_ == 0) return Introduce(frame);
+  switch (frame.op()) {
+    case Op::kOpenDevice: {
+      Result<OpenDevice> open = ParseMessage<OpenDevice>(frame);
+      return open.ok() ? Open(open->device) : open.status();
+    }
+    case Op::kCloseDevice: {
+      Result<CloseDevice> close = ParseMessage<CloseDevice>(frame);
+      return close.ok() ? Close(close->device) : close.status();
+    }
+    default:
+      return Status::Invalid("op {} ({}) is nothing that a client sends to its agent", frame.header.op,
+                             OpName(frame.op()));
+  }
+}
+
+Status Session::Introduce(const Frame& frame) {
+  Result<ClientHello> hello = ParseMessage<ClientHello>(frame);
+  if (!hello.ok()) return hello.status();
+  if (!SameSecret(hello->secret, context_.secret))
+    return Status::Refused("process {} ({}) does not know this run's secret", hello->pid, hello->program);
+  if (hello->table_hash != kOpTableHash)
+    return Status::Refused(
+        "the client in process {} ({}) and the agent on host {} are of different versions of cuspan: "
+        "install one version everywhere",
+        hello->pid, hello->program, context_.host);
+  Result<Bell> bell = OpenForeignBell(socket_.TakeFd());
+  if (!bell.ok()) return bell.status();
+  bell_.emplace(std::move(*bell));
+  id_ = ++context_.last_session;
+  program_ = fmt::format("{} (process {})", hello->program, hello->pid);
+  LogInfo("session {}: {}", id_, program_);
+  Answer(Welcome{id_, context_.devices});
+  return Status::Ok();
+}
+
+std::string Session::Describe(std::uint32_t number) const {
+  const DeviceDescription& device = context_.devices[number];
+  return fmt::format("device {} ({} {} on host {})", number, device.name, device.ordinal, device.host);
+}
+
+// --- Opening.
+
+Status Session::Open(std::uint32_t number) {
+  if (number >= context_.devices.size())
+    return Status::Invalid("device {} is asked for in a run with {}", number, context_.devices.size());
+  if (devices_.contains(number)) return Status::Invalid("device {} is asked for twice", number);
+  const DeviceDescription& description = context_.devices[number];
+  Device& device = devices_[number];
+  device.relayed = context_.relay != nullptr && description.agent != 0;
+  const Status opened = device.relayed ? OpenAway(number, device) : OpenHere(number, device);
+  if (!opened.ok()) AnswerFailed(number, kDeviceUnavailable, opened.message());
+  return Status::Ok();
+}
+
+Status Session::OpenHere(std::uint32_t number, Device& device) {
+  const DeviceDescription& description = context_.devices[number];
+  Result<UniqueFd> fd = Channel::Create(context_.layout);
+  if (!fd.ok()) return fd.status();
+  device.channel_fd = std::move(*fd);
+
+  ProxyRequest request;
+  request.driver = DriverOf(description);
+  request.ordinal = description.ordinal;
+  request.name = fmt::format("{}:{}", description.host, description.ordinal);
+  request.window = context_.windows[number];
+  request.channel = device.channel_fd.get();
+  request.peer_bell = bell_->fd();
+  const std::weak_ptr<Session> weak = weak_from_this();
+  ProxyHouse::Handlers handlers;
+  handlers.ready = [weak, number](const ProxyReady& ready) {
+    if (const auto session = weak.lock()) session->TakeReady(number, ready);
+  };
+  handlers.gone = [weak, number](const std::string& reason) {
+    if (const auto session = weak.lock()) session->TakeGone(number, reason);
+  };
+  Result<std::shared_ptr<ProxyProcess>> proxy = context_.proxies.Start(request, std::move(handlers));
+  if (!proxy.ok()) return proxy.status();
+  device.proxy = *proxy;
+
+  // The agent looks on: it reads the client's counters and closes the channel when either side is gone.
+  Result<UniqueFd> own_fd = Duplicate(device.channel_fd.get());
+  if (!own_fd.ok()) return own_fd.status();
+  Result<Bell> proxy_bell = Duplicate(device.proxy->bell());
+  if (!proxy_bell.ok()) return proxy_bell.status();
+  Result<std::unique_ptr<Channel>> channel =
+      Channel::Attach(std::move(*own_fd), ChannelSide::kClient, &*bell_, std::move(*proxy_bell));
+  if (!channel.ok()) return channel.status();
+  device.channel = std::move(*channel);
+  return Status::Ok();
+}
+
+Status Session::OpenAway(std::uint32_t number, Device& device) {
+  const DeviceDescription& description = context_.devices[number];
+  Result<UniqueFd> fd = Channel::Create(context_.layout);
+  if (!fd.ok()) return fd.status();
+  device.channel_fd = std::move(*fd);
+  Result<UniqueFd> own_fd = Duplicate(device.channel_fd.get());
+  if (!own_fd.ok()) return own_fd.status();
+  Result<Bell> client_bell = Duplicate(*bell_);
+  if (!client_bell.ok()) return client_bell.status();
+  Result<std::unique_ptr<Channel>> channel =
+      Channel::Attach(std::move(*own_fd), ChannelSide::kProxy, context_.bell, std::move(*client_bell));
+  if (!channel.ok()) return channel.status();
+  device.channel = std::move(*channel);
+  context_.relay->SendControl(description.agent,
+                              RemoteOpen{id_, number, description.ordinal, context_.windows[number]});
+  return Status::Ok();
+}
+
+void Session::TakeReady(std::uint32_t number, const ProxyReady& ready) {
+  const auto found = devices_.find(number);
+  if (ended_ || found == devices_.end() || found->second.state != State::kOpening) return;
+  if (ready.result != 0) return AnswerFailed(number, ready.result, ready.message);
+  AnswerOpened(number, ready.window, found->second.proxy->bell().fd());
+}
+
+void Session::TakeRemoteOpened(const RemoteOpened& opened) {
+  const auto found = devices_.find(opened.device);
+  if (ended_ || found == devices_.end() || found->second.state != State::kOpening || !found->second.relayed) return;
+  if (opened.result != 0) return AnswerFailed(opened.device, opened.result, opened.message);
+  context_.relay->Open({id_, opened.device}, context_.devices[opened.device].agent, found->second.channel);
+  AnswerOpened(opened.device, opened.window, context_.bell->fd());
+}
+
+void Session::AnswerOpened(std::uint32_t number, const AddressWindow& window, int bell) {
+  Device& device = devices_[number];
+  device.state = State::kOpen;
+  const UniqueFd channel = std::move(device.channel_fd);
+  const int fds[] = {channel.get(), bell};
+  Answer(DeviceOpened{number, 0, "", device.relayed, window}, fds);
+}
+
+void Session::AnswerFailed(std::uint32_t number, std::int32_t result, const std::string& why) {
+  const auto found = devices_.find(number);
+  const bool relayed = found->second.relayed;
+  if (found->second.proxy) found->second.proxy->End({});
+  const std::string message = fmt::format("{}: {}", Describe(number), why);
+  devices_.erase(found);
+  Answer(DeviceOpened{number, result, message, relayed, {}});
+}
+
+// --- The end of a device.
+
+void Session::TakeGone(std::uint32_t number, const std::string& reason) {
+  const auto found = devices_.find(number);
+  if (ended_ || found == devices_.end()) return;
+  if (found->second.state == State::kOpening) return AnswerFailed(number, kDeviceUnavailable, reason);
+  Lose(number, reason);
+}
+
+void Session::TakeRemoteLost(const RemoteLost& lost) {
+  const auto found = devices_.find(lost.device);
+  if (ended_ || found == devices_.end() || !found->second.relayed) return;
+  context_.relay->Close({id_, lost.device});
+  switch (found->second.state) {
+    case State::kOpening:
+      return AnswerFailed(lost.device, kDeviceUnavailable, lost.reason);
+    case State::kClosing:
+      return AnswerClosed(lost.device);
+    case State::kOpen:
+      return Lose(lost.device, lost.reason);
+    case State::kLost:
+      return;
+  }
+}
+
+void Session::Lose(std::uint32_t number, const std::string& reason) {
+  Device& device = devices_[number];
+  if (device.state != State::kOpen) return;
+  device.state = State::kLost;
+  device.channel->Close(true);
+  LogError("{} of {} is lost: {}", Describe(number), program_, reason);
+}
+
+Status Session::Close(std::uint32_t number) {
+  const auto found = devices_.find(number);
+  if (found == devices_.end()) return Status::Invalid("device {} is closed and was not open", number);
+  Device& device = found->second;
+  if (device.state == State::kClosing) return Status::Invalid("device {} is closed twice", number);
+  if (device.state == State::kOpening) return Status::Invalid("device {} is closed while it is being opened", number);
+  device.channel->Close(false);
+  const bool was_lost = device.state == State::kLost;
+  device.state = State::kClosing;
+  if (was_lost) {
+    AnswerClosed(number);
+  } else if (device.relayed) {
+    context_.relay->Close({id_, number});
+    context_.relay->SendControl(context_.devices[number].agent, RemoteClose{id_, number});
+  } else {
+    device.proxy->End([weak = weak_from_this(), number] {
+      if (const auto session = weak.lock(); session && !session->ended_) session->AnswerClosed(number);
+    });
+  }
+  return Status::Ok();
+}
+
+void Session::AnswerClosed(std::uint32_t number) {
+  const auto found = devices_.find(number);
+  Report(number, found->second);
+  devices_.erase(found);
+  Answer(DeviceClosed{number});
+}
+
+void Session::Report(std::uint32_t number, const Device& device) {
+  if (!device.channel) return;
+  const DeviceDescription& description = context_.devices[number];
+  const ChannelStatistics& statistics = device.channel->statistics();
+  DeviceReport report;
+  report.session = id_;
+  report.device = number;
+  report.host = description.host;
+  report.name = description.name;
+  report.relayed = device.relayed;
+  report.posted = statistics.posted;
+  report.calls = statistics.calls;
+  report.bytes_to_device = statistics.bytes_to_device;
+  report.bytes_from_device = statistics.bytes_from_device;
+  report.wait_nanoseconds = statistics.wait_nanoseconds;
+  context_.reports.push_back(std::move(report));
+}
+
+void Session::End(const std::string& reason) {
+  if (ended_) return;
+  ended_ = true;
+  if (!reason.empty())
+    LogError("the session of {} is ended: {}", program_.empty() ? "a process" : program_, reason);
+  else if (id_ != 0)
+    LogInfo("session {} has ended", id_);
+  context_.poller.Forget(socket_.fd());
+  socket_ = ControlSocket(UniqueFd());
+  for (auto& [number, device] : devices_) {
+    Report(number, device);
+    if (device.channel) device.channel->Close(!reason.empty());
+    if (device.proxy) device.proxy->End({});
+    if (device.relayed) {
+      context_.relay->Close({id_, number});
+      context_.relay->SendControl(context_.devices[number].agent, RemoteClose{id_, number});
+    }
+  }
+  devices_.clear();
+}
+
+template <typename T>
+void Session::Answer(const T& message, std::span<const int> fds) {
+  if (ended_) return;
+  // A client that can not be told anything has gone, which its socket will say.
+  if (const Status sent = socket_.Send(message, fds); !sent.ok()) LogInfo("session {}: {}", id_, sent.message());
+}
+
+}  // namespace cuspan

@@ -1,0 +1,80 @@
+#include "launcher/agent/startup.h"
+
+namespace cuspan {
+namespace {
+
+Result<Frame> ParseWhole(const std::vector<std::byte>& bytes) { return ParseFrame(bytes, kMaxControlBytes); }
+
+// The message T, or the Refused that came in its place, as a failure.
+template <typename T>
+Result<T> ParseExpected(const std::vector<std::byte>& bytes) {
+  Result<Frame> frame = ParseWhole(bytes);
+  if (!frame.ok()) return frame.status();
+  if (frame->op() == Op::kRefused) {
+    Result<Refused> refused = ParseMessage<Refused>(*frame);
+    if (!refused.ok()) return refused.status();
+    return Status::Refused("{}", refused->reason);
+  }
+  return ParseMessage<T>(*frame);
+}
+
+Status CheckHello(const AgentHello& hello, const Key128& secret, const std::string& own_host) {
+  if (hello.table_hash != kOpTableHash)
+    return Status::Refused("hosts {} and {} run different versions of cuspan: install one version everywhere", own_host,
+                           hello.host);
+  if (!SameSecret(hello.secret, secret))
+    return Status::Refused("the agents on hosts {} and {} are not of one run", own_host, hello.host);
+  return Status::Ok();
+}
+
+}  // namespace
+
+Result<std::vector<AgentInventory>> MeetAgents(Transport& transport, const AgentHello& own) {
+  for (std::uint32_t rank = 1; rank < transport.size(); ++rank) transport.SendWhole(rank, MakeFrame(own));
+  std::vector<AgentInventory> inventories;
+  Status failure;
+  for (std::uint32_t rank = 1; rank < transport.size(); ++rank) {
+    Result<AgentHello> hello = ParseExpected<AgentHello>(transport.ReceiveWhole(rank));
+    if (!hello.ok()) {
+      failure = Status(hello.status().code(), hello.status().message());
+      continue;  // One that refuses sends no inventory.
+    }
+    const Status checked = CheckHello(*hello, own.secret, own.host);
+    Result<AgentInventory> inventory = ParseExpected<AgentInventory>(transport.ReceiveWhole(rank));
+    if (!checked.ok()) {
+      failure = checked;
+    } else if (!inventory.ok()) {
+      failure = Status::Unavailable("the agent on host {}: {}", hello->host, inventory.status().message());
+    } else {
+      inventory->rank = rank;
+      for (DeviceDescription& device : inventory->devices) {
+        device.host = hello->host;
+        device.agent = rank;
+      }
+      inventories.push_back(std::move(*inventory));
+    }
+  }
+  if (!failure.ok()) return failure;
+  return inventories;
+}
+
+Result<AgentHello> AwaitInvitation(Transport& transport, const RunKey* key, const std::string& own_host) {
+  Result<AgentHello> home = ParseExpected<AgentHello>(transport.ReceiveWhole(0));
+  Status checked = home.status();
+  if (home.ok()) checked = CheckHello(*home, key != nullptr ? key->secret : home->secret, own_host);
+  if (!checked.ok()) {
+    transport.SendWhole(0, MakeFrame(Refused{checked.message()}));
+    return checked;
+  }
+  AgentHello own = *home;
+  own.rank = transport.rank();
+  own.host = own_host;
+  transport.SendWhole(0, MakeFrame(own));
+  return home;
+}
+
+void SendInventory(Transport& transport, const AgentInventory& inventory) {
+  transport.SendWhole(0, MakeFrame(inventory));
+}
+
+}  // namespace cuspan

@@ -1,0 +1,23 @@
+// How the agents of a run meet: each checks the other's secret and version, and
+// tells the home agent which devices it has.
+#pragma once
+
+#include <vector>
+
+#include "launcher/agent/transport.h"
+#include "launcher/run_key.h"
+#include "protocol/wire/frame.h"
+
+namespace cuspan {
+
+// The home agent's part: invites all others and collects what they have, by
+// rank from 1. Waits for them. A failure is one sentence that names both hosts.
+Result<std::vector<AgentInventory>> MeetAgents(Transport& transport, const AgentHello& own);
+
+// Another agent's part, first half: the home agent's invitation. `key` is the
+// run's as this agent was told, if it was. After a failure the home agent knows it too.
+Result<AgentHello> AwaitInvitation(Transport& transport, const RunKey* key, const std::string& own_host);
+// Second half.
+void SendInventory(Transport& transport, const AgentInventory& inventory);
+
+}  // namespace cuspan

@@ -1,0 +1,52 @@
+// How agents of one run reach each other: messages, and bulk bytes straight
+// between their buffers. MPI is one implementation (mpi/); tests have another.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace cuspan {
+
+// One thread. Messages from one agent to another arrive in the order in which they were sent.
+class Transport {
+ public:
+  // The largest message of TrySend: below what MPI over TCP sends without asking first (64 KiB with its header).
+  static constexpr std::size_t kMaxMessageBytes = 60 * 1024;
+
+  struct Message {
+    std::uint32_t rank = 0;  // Of its sender.
+    std::span<const std::byte> bytes;
+  };
+
+  virtual ~Transport() = default;
+  virtual std::uint32_t rank() const = 0;
+  virtual std::uint32_t size() const = 0;
+
+  // --- Before the relay starts: few messages, of any size; both wait.
+  virtual void SendWhole(std::uint32_t rank, std::span<const std::byte> message) = 0;
+  virtual std::vector<std::byte> ReceiveWhole(std::uint32_t rank) = 0;
+
+  // --- Thereafter; nothing waits.
+
+  // Copies and sends a message; false when too many are under way to that agent: try again later.
+  virtual bool TrySend(std::uint32_t rank, std::span<const std::byte> message) = 0;
+  // The next message, valid until the next call; nothing when there is none now.
+  virtual std::optional<Message> TryReceive() = 0;
+
+  // Bulk: the bytes stay where they are until FinishedBulk names `id`, the
+  // caller's own. A send and its receive have the same tag and length.
+  virtual void StartBulkSend(std::uint32_t rank, std::uint32_t tag, std::span<const std::byte> bytes,
+                             std::uint64_t id) = 0;
+  virtual void StartBulkReceive(std::uint32_t rank, std::uint32_t tag, std::span<std::byte> bytes,
+                                std::uint64_t id) = 0;
+  // Appends the ids of what was finished since the last call.
+  virtual void FinishedBulk(std::vector<std::uint64_t>& ids) = 0;
+
+  // Ends the connection in good order, when no bulk is under way any more. All agents call it.
+  virtual void Shutdown() = 0;
+};
+
+}  // namespace cuspan

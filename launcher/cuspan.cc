@@ -1,0 +1,20 @@
+// The cuspan command.
+#include <cstdio>
+
+#include "common/log.h"
+#include "launcher/devices.h"
+#include "launcher/options.h"
+#include "launcher/run.h"
+
+int main(int argc, char** argv) {
+  const cuspan::InheritedSignals signals = cuspan::InheritedSignals::Take();
+  cuspan::Result<cuspan::CommandLine> line = cuspan::ParseCommandLine(argc, argv);
+  if (!line.ok()) {
+    cuspan::LogError("{}", line.status().message());
+    return cuspan::kExitOwnFailure;
+  }
+  if (line->run) return cuspan::Run(*line->run, signals);
+  if (line->devices) return cuspan::Devices(*line->devices, signals);
+  std::fputs(line->text.c_str(), stdout);
+  return 0;
+}

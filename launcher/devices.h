@@ -1,0 +1,11 @@
+// `cuspan devices`: what a run would find.
+#pragma once
+
+#include "launcher/options.h"
+
+namespace cuspan {
+
+// Prints the devices on standard output; the exit status.
+int Devices(const DevicesOptions& options, const InheritedSignals& signals);
+
+}  // namespace cuspan

@@ -1,0 +1,155 @@
+#include "launcher/options.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "common/settings.h"
+#include "launcher/mpirun_command.h"
+
+namespace cuspan {
+namespace {
+
+// The options as they are written, before their values are checked.
+struct Texts {
+  std::string gpus;
+  std::string hosts;
+  std::string hostfile;
+  std::string device = SettingText(settings::kDevice);
+  std::string same_node = SettingText(settings::kSameNode);
+  std::string mpirun_arguments;
+};
+
+void AddClusterOptions(CLI::App& command, Texts& texts) {
+  CLI::Option* hosts =
+      command.add_option("--hosts", texts.hosts, "hosts whose GPUs to use: HOST[:GPUS],… (default: this node)");
+  CLI::Option* hostfile =
+      command.add_option("--hostfile", texts.hostfile, "the same from a file, a host a line: HOST, HOST slots=GPUS");
+  hosts->excludes(hostfile);
+  command.add_option("--device", texts.device, "cuda, soft (the software GPU), or auto: cuda where it works");
+  command.add_option("--same-node", texts.same_node,
+                     "auto: program and GPU on one node share memory; never: always through agents and MPI");
+  command.add_option("--mpirun-args", texts.mpirun_arguments, "more arguments for the mpirun that starts the agents");
+}
+
+Result<std::string> ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream content;
+  if (!file || !(content << file.rdbuf()))
+    return Status::Invalid("--hostfile: {} can not be read, or is empty", path);
+  return content.str();
+}
+
+Result<ClusterOptions> CheckClusterOptions(const Texts& texts) {
+  ClusterOptions options;
+  if (!texts.hosts.empty()) {
+    Result<std::vector<HostRequest>> hosts = ParseHosts(texts.hosts);
+    if (!hosts.ok()) return hosts.status();
+    options.hosts = std::move(*hosts);
+  }
+  if (!texts.hostfile.empty()) {
+    Result<std::string> text = ReadFile(texts.hostfile);
+    if (!text.ok()) return text.status();
+    Result<std::vector<HostRequest>> hosts = ParseHostfile(*text, texts.hostfile);
+    if (!hosts.ok()) return hosts.status();
+    options.hosts = std::move(*hosts);
+  }
+  if (!texts.gpus.empty()) {
+    char* end = nullptr;
+    const unsigned long gpus = std::strtoul(texts.gpus.c_str(), &end, 10);
+    if (*end != '\0' || texts.gpus.front() < '0' || texts.gpus.front() > '9' || gpus == 0 || gpus > 4096)
+      return Status::Invalid("--gpus {}: a run has 1 to 4096 GPUs", texts.gpus);
+    options.devices = static_cast<std::uint32_t>(gpus);
+  }
+  if (texts.device != "auto" && texts.device != "cuda" && texts.device != "soft")
+    return Status::Invalid("--device is auto, cuda or soft, not '{}'", texts.device);
+  options.device = texts.device;
+  Result<SameNode> same_node = ParseSameNode(texts.same_node);
+  if (!same_node.ok()) return Status::Invalid("--{}", same_node.status().message());
+  options.same_node = *same_node;
+  if (const char* mpirun = std::getenv("MPIRUN"); mpirun != nullptr && *mpirun != '\0') options.mpirun = mpirun;
+  const char* more = SettingText(settings::kMpirunArguments);
+  options.mpirun_arguments = SplitWords(texts.mpirun_arguments.empty() ? more : texts.mpirun_arguments);
+  return options;
+}
+
+std::string SettingsHelp() {
+  std::string text = "Variables (options of the same meaning win):\n";
+  for (const Setting& setting : AllSettings())
+    text += fmt::format("  {:24} {} [{}]\n", setting.name, setting.help, setting.default_value);
+  text += fmt::format("  {:24} {} [{}]\n", "MPIRUN", "Open MPI's mpirun", "mpirun");
+  return text;
+}
+
+}  // namespace
+
+Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
+  // What follows the first "--" is the app's and is not looked at.
+  std::vector<std::string> own;
+  std::vector<std::string> command;
+  bool separated = false;
+  for (int i = 1; i < argc; ++i) {
+    if (!separated && std::string_view(argv[i]) == "--")
+      separated = true;
+    else
+      (separated ? command : own).emplace_back(argv[i]);
+  }
+
+  CLI::App app("Runs unmodified CUDA programs on the GPUs of a whole cluster.", "cuspan");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", "cuspan " CUSPAN_VERSION);
+  app.footer(SettingsHelp());
+  Texts texts;
+  RunOptions run;
+  DevicesOptions devices;
+
+  CLI::App* run_command = app.add_subcommand("run", "runs a program: cuspan run [OPTIONS] -- PROGRAM [ARGUMENTS]");
+  run_command->add_option("--gpus", texts.gpus, "how many GPUs the program sees (default: all)");
+  AddClusterOptions(*run_command, texts);
+  run_command->add_flag("--stats", run.statistics, "afterwards, says on stderr what each GPU did");
+  run_command->prefix_command();
+  CLI::App* devices_command = app.add_subcommand("devices", "lists the GPUs that a run would have");
+  AddClusterOptions(*devices_command, texts);
+  devices_command->add_flag("--json", devices.json, "as JSON");
+
+  CommandLine line;
+  try {
+    std::vector<std::string> reversed(own.rbegin(), own.rend());  // As CLI11 takes them.
+    app.parse(std::move(reversed));
+  } catch (const CLI::CallForHelp&) {
+    line.text = app.help();
+    return line;
+  } catch (const CLI::CallForVersion&) {
+    line.text = "cuspan " CUSPAN_VERSION "\n";
+    return line;
+  } catch (const CLI::ParseError& error) {
+    return Status::Invalid("{}; see cuspan --help", error.what());
+  }
+
+  Result<ClusterOptions> cluster = CheckClusterOptions(texts);
+  if (!cluster.ok()) return cluster.status();
+  if (devices_command->parsed()) {
+    if (!command.empty()) return Status::Invalid("devices takes no program; see cuspan devices --help");
+    devices.cluster = std::move(*cluster);
+    line.devices = std::move(devices);
+    return line;
+  }
+  const std::vector<std::string> rest = run_command->remaining();
+  if (!rest.empty()) {
+    if (rest.front().starts_with("-"))
+      return Status::Invalid("run has no option {}; see cuspan run --help", rest.front());
+    // Without a separator the first word that is no option starts the program's command line.
+    std::vector<std::string> whole = rest;
+    if (separated) whole.emplace_back("--");
+    whole.insert(whole.end(), command.begin(), command.end());
+    command = std::move(whole);
+  }
+  if (command.empty()) return Status::Invalid("no program to run; write cuspan run [OPTIONS] -- PROGRAM [ARGUMENTS]");
+  run.cluster = std::move(*cluster);
+  run.command = std::move(command);
+  line.run = std::move(run);
+  return line;
+}
+
+}  // namespace cuspan

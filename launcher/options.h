@@ -1,0 +1,33 @@
+// The command line of cuspan, read with CLI11.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/agent_cluster.h"
+
+namespace cuspan {
+
+struct RunOptions {
+  ClusterOptions cluster;
+  bool statistics = false;
+  std::vector<std::string> command;
+};
+
+struct DevicesOptions {
+  ClusterOptions cluster;
+  bool json = false;
+};
+
+// What the command line asks for: exactly one of run, devices and text is there.
+struct CommandLine {
+  std::optional<RunOptions> run;
+  std::optional<DevicesOptions> devices;
+  std::string text;  // To print: of --help and --version.
+};
+
+// Failures are one sentence for the user.
+Result<CommandLine> ParseCommandLine(int argc, const char* const* argv);
+
+}  // namespace cuspan

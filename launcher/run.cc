@@ -1,0 +1,156 @@
+#include "launcher/run.h"
+
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include "common/log.h"
+#include "launcher/tables.h"
+
+namespace cuspan {
+namespace {
+
+// Sent to us, meant for the app.
+constexpr int kForwarded[] = {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+
+// The signals that concern the launcher while the app runs, as a descriptor.
+// SIGINT and SIGQUIT come from the terminal to the app as well, which decides what they mean.
+Result<UniqueFd> TakeSignals() {
+  // A launcher whose parent ignores SIGCHLD would never learn how the app ended.
+  ::signal(SIGCHLD, SIG_DFL);
+  ::signal(SIGINT, SIG_IGN);
+  ::signal(SIGQUIT, SIG_IGN);
+  sigset_t taken;
+  sigemptyset(&taken);
+  sigaddset(&taken, SIGCHLD);
+  for (const int number : kForwarded) sigaddset(&taken, number);
+  if (::sigprocmask(SIG_BLOCK, &taken, nullptr) != 0) return Status::Internal("sigprocmask: {}", std::strerror(errno));
+  UniqueFd fd(::signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!fd.valid()) return Status::Internal("signalfd: {}", std::strerror(errno));
+  return fd;
+}
+
+// Whether a process is stopped at this moment: the third field of its stat.
+bool IsStopped(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  std::string text;
+  std::getline(file, text);
+  const std::size_t name_end = text.rfind(')');
+  return name_end != std::string::npos && name_end + 2 < text.size() && text[name_end + 2] == 'T';
+}
+
+// Watches the app until it ends; its status as waitpid gives it.
+class AppWatch {
+ public:
+  AppWatch(pid_t app, int signals, AgentCluster& agents) : app_(app), signals_(signals), agents_(agents) {}
+
+  int WaitEnd() {
+    while (!ended_) {
+      pollfd waited[3] = {
+          {signals_, POLLIN, 0}, {agents_.output_fd(), POLLIN, 0}, {agents_lost_ ? -1 : agents_.process_fd(), POLLIN, 0}};
+      // A stop is believed only if it lasts: the terminal stops and continues the app and us at once.
+      const int limit = app_stopped_ ? 20 : -1;
+      const int ready = ::poll(waited, 3, limit);
+      if (waited[0].revents != 0) TakeSignal();
+      if (waited[1].revents != 0) agents_.ReadOutput();
+      if (waited[2].revents != 0 && !ended_) {
+        agents_lost_ = true;
+        LogError("{}; its devices are lost", agents_.ExplainEnd());
+      }
+      if (ready == 0 && app_stopped_) StopWithApp();
+    }
+    return wait_status_;
+  }
+
+ private:
+  void TakeSignal() {
+    signalfd_siginfo information{};
+    while (::read(signals_, &information, sizeof information) == sizeof information) {
+      const int number = static_cast<int>(information.ssi_signo);
+      if (number == SIGCHLD) continue;
+      // What the kernel sends (a terminal that hangs up) goes to the app as well.
+      if (information.ssi_code != SI_KERNEL && static_cast<pid_t>(information.ssi_pid) != app_) ::kill(app_, number);
+    }
+    int status = 0;
+    while (!ended_ && ::waitpid(app_, &status, WNOHANG | WUNTRACED | WCONTINUED) == app_) {
+      if (WIFSTOPPED(status)) {
+        app_stopped_ = true;
+      } else if (WIFCONTINUED(status)) {
+        app_stopped_ = false;
+      } else {
+        wait_status_ = status;
+        ended_ = true;
+      }
+    }
+  }
+
+  void StopWithApp() {
+    app_stopped_ = false;
+    if (!IsStopped(app_)) return;
+    ::kill(::getpid(), SIGSTOP);
+    ::kill(app_, SIGCONT);  // Whoever continues us means the app.
+  }
+
+  const pid_t app_;
+  const int signals_;
+  AgentCluster& agents_;
+  bool agents_lost_ = false;
+  bool app_stopped_ = false;
+  bool ended_ = false;
+  int wait_status_ = 0;
+};
+
+int Fail(const Status& status, int exit_status) {
+  LogError("{}", status.message());
+  return exit_status;
+}
+
+}  // namespace
+
+int Run(const RunOptions& options, const InheritedSignals& signals) {
+  Result<InstallPaths> paths = InstallPaths::Find();
+  if (!paths.ok()) return Fail(paths.status(), kExitOwnFailure);
+  if (const Status status = CheckClient(*paths); !status.ok()) return Fail(status, kExitOwnFailure);
+
+  Environment environment = Environment::OfThisProcess();
+  const std::string search_path(environment.Get("PATH").value_or("/usr/local/bin:/usr/bin:/bin"));
+  if (const Status found = FindCommand(options.command.front(), search_path); !found.ok())
+    return Fail(found, ExitStatusOf(found));
+
+  Result<RunKey> key = RunKey::Random();
+  if (!key.ok()) return Fail(key.status(), kExitOwnFailure);
+  Result<std::unique_ptr<AgentCluster>> agents = AgentCluster::Start(options.cluster, *paths, *key, signals);
+  if (!agents.ok()) return Fail(agents.status(), kExitOwnFailure);
+  Result<RunReady> ready = (*agents)->WaitReady();
+  if (!ready.ok()) return Fail(ready.status(), kExitOwnFailure);
+  for (const std::string& note : ready->notes) LogWarn("{}", note);
+
+  StripOuterRun(environment);
+  AddClient(environment, *paths, *key);
+  Result<AppProcess> app = AppProcess::Prepare(options.command, environment, signals);
+  if (!app.ok()) return Fail(app.status(), kExitOwnFailure);
+  Result<UniqueFd> signal_fd = TakeSignals();
+  if (!signal_fd.ok()) return Fail(signal_fd.status(), kExitOwnFailure);
+  if (const Status started = app->Start(); !started.ok()) return Fail(started, ExitStatusOf(started));
+
+  const int wait_status = AppWatch(app->pid(), signal_fd->get(), **agents).WaitEnd();
+
+  Result<RunStatistics> statistics = (*agents)->End();
+  if (options.statistics) {
+    if (statistics.ok()) {
+      const std::string table = StatisticsTable(statistics->reports);
+      [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, table.data(), table.size());
+    } else {
+      LogWarn("no statistics: {}", statistics.status().message());
+    }
+  }
+  agents->reset();
+  EndLike(wait_status);
+}
+
+}  // namespace cuspan

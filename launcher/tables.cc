@@ -1,0 +1,112 @@
+#include "launcher/tables.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "launcher/run_key.h"
+
+namespace cuspan {
+namespace {
+
+// Numbers of CUdevice_attribute, from cuda.h.
+constexpr std::size_t kMultiprocessorCount = 16;
+constexpr std::size_t kCapabilityMajor = 75;
+constexpr std::size_t kCapabilityMinor = 76;
+
+std::int32_t Attribute(const DeviceDescription& device, std::size_t number) {
+  return number < device.attributes.size() ? device.attributes[number] : 0;
+}
+
+std::string Capability(const DeviceDescription& device) {
+  return fmt::format("{}.{}", Attribute(device, kCapabilityMajor), Attribute(device, kCapabilityMinor));
+}
+
+// 12040 is 12.4 (cuDriverGetVersion).
+std::string DriverVersion(std::uint32_t version) {
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+std::string Bytes(std::uint64_t bytes) {
+  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  while (value >= 1024 && unit + 1 < std::size(kUnits)) {
+    value /= 1024;
+    ++unit;
+  }
+  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, kUnits[unit]);
+}
+
+// Columns as wide as their widest cell, two blanks apart.
+std::string Format(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<std::size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  for (const auto& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i) line += fmt::format("{:{}}  ", row[i], widths[i]);
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text;
+}
+
+std::string Kind(const DeviceDescription& device) {
+  if (device.software) return "software";
+  return device.virtual_memory ? "GPU" : "GPU, no address mapping";
+}
+
+}  // namespace
+
+std::string DeviceTable(const std::vector<DeviceDescription>& devices) {
+  std::vector<std::vector<std::string>> rows = {
+      {"device", "host", "gpu", "name", "memory", "capability", "driver", "kind"}};
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    const DeviceDescription& device = devices[i];
+    rows.push_back({std::to_string(i), device.host, std::to_string(device.ordinal), device.name,
+                    Bytes(device.memory_bytes), Capability(device), DriverVersion(device.driver_version),
+                    Kind(device)});
+  }
+  return Format(rows);
+}
+
+std::string DeviceJson(const std::vector<DeviceDescription>& devices) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    const DeviceDescription& device = devices[i];
+    list.push_back({{"device", i},
+                    {"host", device.host},
+                    {"agent", device.agent},
+                    {"ordinal", device.ordinal},
+                    {"name", device.name},
+                    {"uuid", ToHex(device.uuid)},
+                    {"pci_bus_id", device.pci_bus_id},
+                    {"memory_bytes", device.memory_bytes},
+                    {"compute_capability", Capability(device)},
+                    {"multiprocessors", Attribute(device, kMultiprocessorCount)},
+                    {"driver_version", DriverVersion(device.driver_version)},
+                    {"software", device.software},
+                    {"virtual_memory", device.virtual_memory}});
+  }
+  // Names come from drivers: what is no UTF-8 in them must not end the program.
+  return list.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+std::string StatisticsTable(const std::vector<DeviceReport>& reports) {
+  std::vector<std::vector<std::string>> rows = {{"session", "device", "host", "name", "path", "posted", "calls",
+                                                 "to device", "from device", "waited"}};
+  for (const DeviceReport& report : reports) {
+    rows.push_back({std::to_string(report.session), std::to_string(report.device), report.host, report.name,
+                    report.relayed ? "agents" : "same-node", std::to_string(report.posted),
+                    std::to_string(report.calls), Bytes(report.bytes_to_device), Bytes(report.bytes_from_device),
+                    fmt::format("{:.3f} s", static_cast<double>(report.wait_nanoseconds) * 1e-9)});
+  }
+  return Format(rows);
+}
+
+}  // namespace cuspan

@@ -1,0 +1,169 @@
+#include "proxy/completion.h"
+
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "common/log.h"
+
+namespace cuspan::proxy {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::steady_clock;
+
+constexpr microseconds kFirstNap{5};
+constexpr microseconds kLongestNap{50};
+
+}  // namespace
+
+void TransferState::Fail(Channel& channel, CUresult result) {
+  if (!failed.exchange(true)) channel.Post(TransferFailed{id, result});
+}
+
+Completer::Completer(const Device& device, const Driver& driver, Channel& channel, Faults& faults)
+    : driver_(driver), channel_(channel), faults_(faults), thread_([this, &device] { Loop(device); }) {}
+
+Completer::~Completer() {
+  {
+    std::scoped_lock lock(mutex_);
+    ending_ = true;
+  }
+  arrived_.notify_one();
+  thread_.join();
+}
+
+void Completer::Add(const std::shared_ptr<Lane>& lane, PooledEvent event, std::uint64_t mark,
+                    Completion completion) {
+  const CUevent query = event.get();
+  Put({lane, {query, std::move(event), mark, std::move(completion)}});
+}
+
+void Completer::AddRecord(const std::shared_ptr<Lane>& lane, std::uint64_t mark,
+                          std::shared_ptr<EventRecordState> record) {
+  const CUevent query = record->driver_event.get();
+  Put({lane, {query, PooledEvent(), mark, ReachRecord{std::move(record)}}});
+}
+
+void Completer::Put(Arrival arrival) {
+  bool wake = false;
+  {
+    std::scoped_lock lock(mutex_);
+    arrivals_.push_back(std::move(arrival));
+    have_arrivals_.store(true, std::memory_order_release);
+    wake = sleeping_;
+  }
+  if (wake) arrived_.notify_one();
+}
+
+bool Completer::TakeArrivals() {
+  if (!have_arrivals_.load(std::memory_order_acquire)) return false;
+  {
+    std::scoped_lock lock(mutex_);
+    taken_.swap(arrivals_);
+    have_arrivals_.store(false, std::memory_order_relaxed);
+  }
+  for (Arrival& arrival : taken_) {
+    if (arrival.lane->entries_.empty()) active_.push_back(arrival.lane);
+    if (std::holds_alternative<SendChunk>(arrival.entry.completion)) ++pending_chunks_;
+    arrival.lane->entries_.push_back(std::move(arrival.entry));
+  }
+  taken_.clear();
+  return true;
+}
+
+CUresult Completer::Query(const Lane::Entry& entry) {
+  if (const CUresult lost = faults_.lost(); lost != CUDA_SUCCESS) return lost;
+  if (entry.query == nullptr) return CUDA_SUCCESS;
+  const CUresult result = driver_.cuEventQuery(entry.query);
+  if (result != CUDA_ERROR_NOT_READY) faults_.Check(result);
+  return result;
+}
+
+void Completer::Push(const SendChunk& chunk, CUresult result) {
+  --pending_chunks_;
+  if (result != CUDA_SUCCESS || chunk.transfer->failed) {
+    chunk.transfer->Fail(channel_, result);
+    channel_.ReturnSlot(chunk.slot);
+    return;
+  }
+  channel_.Post(Chunk{chunk.transfer->id, chunk.offset, chunk.bytes, chunk.slot});
+  pushed_.fetch_add(1, std::memory_order_release);
+}
+
+void Completer::Sweep(std::vector<Report>& reports) {
+  for (const std::shared_ptr<Lane>& lane : active_) {
+    while (!lane->entries_.empty()) {
+      Lane::Entry& entry = lane->entries_.front();
+      const CUresult result = Query(entry);
+      if (result == CUDA_ERROR_NOT_READY) break;
+      if (const auto* slot = std::get_if<GiveSlotBack>(&entry.completion)) channel_.ReleaseSlot(slot->slot);
+      if (const auto* chunk = std::get_if<SendChunk>(&entry.completion)) Push(*chunk, result);
+      reports.push_back({lane, entry.mark, result, std::move(entry.completion)});
+      lane->entries_.pop_front();
+    }
+  }
+  std::erase_if(active_, [](const std::shared_ptr<Lane>& lane) { return lane->entries_.empty(); });
+}
+
+void Completer::Tell(std::vector<Report>& reports) {
+  for (Report& report : reports) {
+    report.lane->completed_.store(report.mark, std::memory_order_release);
+    if (const auto* reached = std::get_if<ReachRecord>(&report.completion)) {
+      EventRecordState& record = *reached->record;
+      channel_.Post(EventReached{record.event, record.record, report.result, pushed()});
+      record.complete.store(true, std::memory_order_release);
+    } else if (const auto* answer = std::get_if<Answer>(&report.completion)) {
+      (*answer)(report.result, pushed());
+    }
+  }
+  reports.clear();
+}
+
+void Completer::Loop(const Device& device) {
+  if (const Status status = device.MakeCurrent(); !status.ok()) LogError("{}", status.message());
+  // Naps of microseconds need a timer that is as exact; the default adds 50 µs.
+  ::prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
+  std::vector<Report> found;
+  std::vector<Report> later;
+  auto active = steady_clock::now();
+  microseconds nap = kFirstNap;
+  while (!ending_.load(std::memory_order_acquire)) {
+    bool progress = TakeArrivals();
+    Sweep(found);
+    progress = progress || !found.empty();
+    // A chunk of another stream may have been completed after this sweep looked
+    // at its stream and before what was found: it is found by another sweep.
+    while (!found.empty() && pending_chunks_ != 0) {
+      Sweep(later);
+      Tell(found);
+      found.swap(later);
+    }
+    Tell(found);
+
+    const auto now = steady_clock::now();
+    if (progress) {
+      active = now;
+      nap = kFirstNap;
+      continue;
+    }
+    const auto idle = now - active;
+    if (idle < stages_.spin) continue;
+    if (idle < stages_.yield) {
+      std::this_thread::yield();
+      continue;
+    }
+    if (!active_.empty()) {
+      std::this_thread::sleep_for(nap);
+      nap = std::min(2 * nap, kLongestNap);
+      continue;
+    }
+    std::unique_lock lock(mutex_);
+    sleeping_ = true;
+    arrived_.wait(lock, [this] { return ending_ || !arrivals_.empty(); });
+    sleeping_ = false;
+  }
+}
+
+}  // namespace cuspan::proxy

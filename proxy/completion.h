@@ -1,0 +1,145 @@
+// What happens when the device has reached a point of a stream: staging slots
+// go back, chunks and completed event records go to the client, waiting calls are
+// answered.
+//
+// A completion that the client is told of carries the number of chunks pushed
+// before it. All chunks that were complete on the device at that moment, of
+// whatever stream, are pushed first: so when the client has stored that many,
+// everything that happened before the completion lies in the app's memory.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "protocol/channel/channel.h"
+#include "proxy/faults.h"
+#include "proxy/gpu/device.h"
+#include "proxy/gpu/events.h"
+#include "proxy/queues.h"
+
+namespace cuspan::proxy {
+
+// A transfer as far as its failure concerns several threads.
+struct TransferState {
+  explicit TransferState(std::uint64_t id) : id(id) {}
+  // Tells the client, the first time, that the transfer ends here.
+  void Fail(Channel& channel, CUresult result);
+
+  const std::uint64_t id;
+  std::atomic<bool> failed = false;
+};
+
+// One record of an event. The driver's event is its own, so that a record stays
+// what it was when the event is recorded again.
+struct EventRecordState {
+  EventRecordState(std::uint64_t event, std::uint64_t record) : event(event), record(record) {}
+  const std::uint64_t event;
+  const std::uint64_t record;
+  Gate submitted;                      // Of the receiving thread.
+  PooledEvent driver_event;            // Set before the gate opens; empty when recording failed.
+  std::atomic<bool> complete = false;  // The client has been told.
+};
+
+// --- What to do.
+
+// An incoming slot's bytes have been copied to the device.
+struct GiveSlotBack {
+  std::uint32_t slot;
+};
+// An outgoing slot holds a piece of a transfer.
+struct SendChunk {
+  std::shared_ptr<TransferState> transfer;
+  std::uint64_t offset;
+  std::uint32_t bytes;
+  std::uint32_t slot;
+};
+struct ReachRecord {
+  std::shared_ptr<EventRecordState> record;
+};
+// Anything else; called on the completer's thread, must not block.
+using Answer = std::function<void(CUresult result, std::uint64_t chunks)>;
+using Completion = std::variant<GiveSlotBack, SendChunk, ReachRecord, Answer>;
+
+class Completer {
+ public:
+  // The completions of one stream, in its order.
+  class Lane {
+   public:
+    // How many of the stream's ops are known to be complete; see Add.
+    std::uint64_t completed() const { return completed_.load(std::memory_order_acquire); }
+
+   private:
+    friend class Completer;
+    struct Entry {
+      CUevent query;  // Null: reached as soon as it is the oldest of its lane.
+      PooledEvent owned;
+      std::uint64_t mark;
+      Completion completion;
+    };
+    std::deque<Entry> entries_;  // Of the completer's thread.
+    std::atomic<std::uint64_t> completed_ = 0;
+  };
+
+  Completer(const Device& device, const Driver& driver, Channel& channel, Faults& faults);
+  // Forgets what is pending.
+  ~Completer();
+
+  // Does `completion` when the device has reached `event`, after the earlier
+  // ones of the lane, and then says through the lane that `mark` ops are
+  // complete. Threads: one at a time for each lane.
+  void Add(const std::shared_ptr<Lane>& lane, PooledEvent event, std::uint64_t mark, Completion completion);
+  // The same for a record, whose event stays its own.
+  void AddRecord(const std::shared_ptr<Lane>& lane, std::uint64_t mark, std::shared_ptr<EventRecordState> record);
+
+  // Chunks pushed so far.
+  std::uint64_t pushed() const { return pushed_.load(std::memory_order_acquire); }
+
+ private:
+  struct Arrival {
+    std::shared_ptr<Lane> lane;
+    Lane::Entry entry;
+  };
+  struct Report {
+    std::shared_ptr<Lane> lane;
+    std::uint64_t mark;
+    CUresult result;
+    Completion completion;
+  };
+  void Put(Arrival arrival);
+  void Loop(const Device& device);
+  bool TakeArrivals();
+  // Finds what is complete: pushes chunks and gives slots back, and leaves the rest in `reports`.
+  void Sweep(std::vector<Report>& reports);
+  void Tell(std::vector<Report>& reports);
+  void Push(const SendChunk& chunk, CUresult result);
+  CUresult Query(const Lane::Entry& entry);
+
+  const Driver& driver_;
+  Channel& channel_;
+  Faults& faults_;
+  const WaitStages stages_ = WaitStages::ForThisMachine();
+
+  std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::vector<Arrival> arrivals_;  // Guarded by mutex_.
+  bool sleeping_ = false;          // Guarded by mutex_.
+  std::atomic<bool> have_arrivals_ = false;
+  std::atomic<bool> ending_ = false;
+
+  // Of the completer's thread.
+  std::vector<Arrival> taken_;
+  std::vector<std::shared_ptr<Lane>> active_;  // Lanes with entries.
+  std::size_t pending_chunks_ = 0;
+  std::atomic<std::uint64_t> pushed_ = 0;
+  std::thread thread_;
+};
+
+}  // namespace cuspan::proxy

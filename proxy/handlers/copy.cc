@@ -1,0 +1,146 @@
+#include <limits>
+
+#include "proxy/handlers/handlers.h"
+#include "proxy/handlers/posted_op.h"
+
+namespace cuspan::proxy {
+namespace {
+
+struct InlineCopy final : PostedOp {
+  using PostedOp::PostedOp;
+  Turn Submit() override {
+    if (!session->MayTouch(destination, data.size())) return Finish(CUDA_ERROR_INVALID_VALUE);
+    if (data.empty()) return Turn::kSubmitted;
+    // From ordinary memory: the driver takes a copy of the bytes before it returns.
+    return Finish(session->driver.cuMemcpyHtoDAsync(destination, data.data(), data.size(), stream->driver));
+  }
+  std::size_t Keep() override {
+    kept.assign(data.begin(), data.end());
+    data = kept;
+    return kept.size();
+  }
+
+  std::uint64_t destination = 0;
+  Bytes data;
+  std::vector<std::byte> kept;
+};
+
+struct DeviceCopy final : PostedOp {
+  using PostedOp::PostedOp;
+  Turn Submit() override {
+    if (!session->MayTouch(copy.destination, copy.bytes) || !session->MayTouch(copy.source, copy.bytes))
+      return Finish(CUDA_ERROR_INVALID_VALUE);
+    if (copy.bytes == 0) return Turn::kSubmitted;
+    return Finish(
+        session->driver.cuMemcpyDtoDAsync(copy.destination, copy.source, copy.bytes, stream->driver));
+  }
+
+  CopyOnDevice copy;
+};
+
+struct Set final : PostedOp {
+  using PostedOp::PostedOp;
+  Turn Submit() override {
+    if (!session->MayTouch(set.destination, set.elements * set.element_bytes)) return Finish(CUDA_ERROR_INVALID_VALUE);
+    if (set.elements == 0) return Turn::kSubmitted;
+    const Driver& driver = session->driver;
+    switch (set.element_bytes) {
+      case 1:
+        return Finish(driver.cuMemsetD8Async(set.destination, static_cast<unsigned char>(set.value), set.elements,
+                                             stream->driver));
+      case 2:
+        return Finish(driver.cuMemsetD16Async(set.destination, static_cast<unsigned short>(set.value),
+                                              set.elements, stream->driver));
+      default:
+        return Finish(driver.cuMemsetD32Async(set.destination, set.value, set.elements, stream->driver));
+    }
+  }
+
+  Memset set;
+};
+
+struct TransferBase : StreamOp {
+  TransferBase(Session& session, std::shared_ptr<Transfer> transfer)
+      : session(&session), transfer(std::move(transfer)) {}
+  bool Refused() {
+    CUresult result = transfer->stream->broken;
+    if (!session->MayTouch(transfer->address, transfer->bytes)) result = CUDA_ERROR_INVALID_VALUE;
+    if (result == CUDA_SUCCESS) return false;
+    session->transfers.Fail(*transfer, result);
+    return true;
+  }
+  void Drop() override { session->transfers.Fail(*transfer, session->faults.lost()); }
+
+  Session* session;
+  std::shared_ptr<Transfer> transfer;
+};
+
+struct ToDevice final : TransferBase {
+  using TransferBase::TransferBase;
+  Turn Submit() override {
+    return Refused() ? Turn::kSubmitted : session->transfers.BeginToDevice(*transfer);
+  }
+};
+
+struct FromDevice final : TransferBase {
+  using TransferBase::TransferBase;
+  Turn Submit() override {
+    return Refused() ? Turn::kSubmitted : session->transfers.BeginFromDevice(transfer);
+  }
+};
+
+}  // namespace
+
+Status Handle(Session& session, const Origin& origin, const CopyToDeviceInline& op) {
+  Result<std::shared_ptr<Stream>> stream = session.FindStream(op.stream);
+  if (!stream.ok()) return stream.status();
+  InlineCopy copy(session, origin, std::move(*stream));
+  copy.destination = op.destination;
+  copy.data = op.data;
+  return Queue(session, std::move(copy));
+}
+
+Status Handle(Session& session, const Origin& origin, const CopyToDevice& op) {
+  Result<std::shared_ptr<Stream>> stream = session.FindStream(op.stream);
+  if (!stream.ok()) return stream.status();
+  auto transfer = std::make_shared<Transfer>(op.transfer, origin, *stream, op.destination, op.bytes);
+  CUSPAN_RETURN_IF_ERROR(session.transfers.Announce(transfer));
+  session.queues.Add(*(*stream)->queue, ToDevice(session, std::move(transfer)));
+  return Status::Ok();
+}
+
+Status Handle(Session& session, const Origin& origin, const CopyFromDevice& op) {
+  Result<std::shared_ptr<Stream>> stream = session.FindStream(op.stream);
+  if (!stream.ok()) return stream.status();
+  auto transfer = std::make_shared<Transfer>(op.transfer, origin, *stream, op.source, op.bytes);
+  session.queues.Add(*(*stream)->queue, FromDevice(session, std::move(transfer)));
+  return Status::Ok();
+}
+
+Status Handle(Session& session, const Origin& origin, const CopyOnDevice& op) {
+  Result<std::shared_ptr<Stream>> stream = session.FindStream(op.stream);
+  if (!stream.ok()) return stream.status();
+  DeviceCopy copy(session, origin, std::move(*stream));
+  copy.copy = op;
+  return Queue(session, std::move(copy));
+}
+
+Status Handle(Session& session, const Origin& origin, const Memset& op) {
+  Result<std::shared_ptr<Stream>> stream = session.FindStream(op.stream);
+  if (!stream.ok()) return stream.status();
+  if (op.element_bytes != 1 && op.element_bytes != 2 && op.element_bytes != 4)
+    return Status::Invalid("setting elements of {} bytes", op.element_bytes);
+  if (op.elements > std::numeric_limits<std::uint64_t>::max() / op.element_bytes)
+    return Status::Invalid("setting {} elements of {} bytes", op.elements, op.element_bytes);
+  Set set(session, origin, std::move(*stream));
+  set.set = op;
+  return Queue(session, std::move(set));
+}
+
+Status Handle(Session& session, const Origin&, const TransferAbandon& op) {
+  return session.transfers.Abandon(op.transfer);
+}
+
+Status Handle(Session& session, const Origin&, const Chunk& op) { return session.transfers.TakeChunk(op); }
+
+}  // namespace cuspan::proxy

@@ -1,0 +1,169 @@
+#include "proxy/handlers/handlers.h"
+#include "proxy/handlers/posted_op.h"
+
+namespace cuspan::proxy {
+namespace {
+
+using RecordState = std::shared_ptr<EventRecordState>;
+
+std::shared_ptr<Gate> GateOf(const RecordState& record) { return {record, &record->submitted}; }
+
+struct RecordOp final : PostedOp {
+  using PostedOp::PostedOp;
+  Turn Submit() override {
+    EventPool& events = timing ? session->timing_events : session->plain_events;
+    const CUresult result = events.Record(stream->driver, record->driver_event);
+    Finish(result);
+    if (result != CUDA_SUCCESS) {
+      Fail(result);
+      return Turn::kSubmitted;
+    }
+    session->completer.AddRecord(stream->lane, stream->submitted, record);
+    session->queues.Open(record->submitted);
+    return Turn::kSubmitted;
+  }
+  void Drop() override {
+    const CUresult lost = session->faults.lost();
+    Fail(lost != CUDA_SUCCESS ? lost : stream->broken);
+  }
+  // Nobody shall wait for a record that will not be: it is reached, with the reason.
+  void Fail(CUresult result) {
+    record->complete.store(true, std::memory_order_release);
+    session->channel.Post(EventReached{record->event, record->record, result, session->completer.pushed()});
+    session->queues.Open(record->submitted);
+  }
+
+  RecordState record;
+  bool timing = true;
+};
+
+struct WaitOp final : PostedOp {
+  using PostedOp::PostedOp;
+  Turn Submit() override {
+    // No event where recording failed or never came: nothing to wait for.
+    const CUevent event = record->driver_event.get();
+    if (event == nullptr || record->complete.load(std::memory_order_acquire)) return Turn::kSubmitted;
+    return Finish(session->driver.cuStreamWaitEvent(stream->driver, event, CU_EVENT_WAIT_DEFAULT));
+  }
+
+  RecordState record;
+};
+
+// Its gate is all there is to it.
+struct SignalWaitOp final : PostedOp {
+  using PostedOp::PostedOp;
+  Turn Submit() override { return Turn::kSubmitted; }
+};
+
+Result<std::shared_ptr<Event>> FindEvent(Session& session, std::uint64_t handle) {
+  std::shared_ptr<Event> event = session.events.Find(handle);
+  if (event == nullptr) return Status::Invalid("event 0x{:x} does not exist", handle);
+  return event;
+}
+
+// Forgets records that are of no use any more: complete, and not the last.
+void Prune(Event& event) {
+  while (!event.live.empty()) {
+    const auto oldest = event.live.begin();
+    if (oldest->first >= event.records || !oldest->second->complete.load(std::memory_order_acquire)) return;
+    event.live.erase(oldest);
+  }
+}
+
+// The record that EventElapsed compares, or the driver's result when there is none.
+CUresult TimedRecord(const Event& event, RecordState& record) {
+  if ((event.flags & CU_EVENT_DISABLE_TIMING) != 0 || event.records == 0) return CUDA_ERROR_INVALID_HANDLE;
+  record = event.live.at(event.records);
+  if (!record->submitted.open()) return CUDA_ERROR_NOT_READY;
+  return record->driver_event.get() == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
+}
+
+}  // namespace
+
+Status Handle(Session& session, const Origin&, const EventCreate& op) {
+  // The driver's events are made record by record.
+  auto event = std::make_shared<Event>();
+  event->flags = op.flags;
+  if (!session.events.Add(op.event, std::move(event)))
+    return Status::Invalid("event 0x{:x} is no new handle", op.event);
+  return Status::Ok();
+}
+
+Status Handle(Session& session, const Origin&, const EventDestroy& op) {
+  const std::shared_ptr<Event> event = session.events.Remove(op.event);
+  if (event == nullptr) return Status::Invalid("event 0x{:x} does not exist", op.event);
+  // Records that have not arrived never will.
+  for (auto awaited = event->live.upper_bound(event->records); awaited != event->live.end(); ++awaited)
+    session.queues.Open(awaited->second->submitted);
+  return Status::Ok();
+}
+
+Status Handle(Session& session, const Origin& origin, const EventRecord& op) {
+  Result<std::shared_ptr<Stream>> stream = session.FindStream(op.stream);
+  if (!stream.ok()) return stream.status();
+  Result<std::shared_ptr<Event>> event = FindEvent(session, op.event);
+  if (!event.ok()) return event.status();
+  if (op.record != (*event)->records + 1)
+    return Status::Invalid("record {} of event 0x{:x} comes after record {}", op.record, op.event,
+                           (*event)->records);
+  (*event)->records = op.record;
+  Prune(**event);
+  RecordState& record = (*event)->live[op.record];
+  if (record == nullptr) record = std::make_shared<EventRecordState>(op.event, op.record);
+  RecordOp recording(session, origin, std::move(*stream));
+  recording.record = record;
+  recording.timing = ((*event)->flags & CU_EVENT_DISABLE_TIMING) == 0;
+  return Queue(session, std::move(recording));
+}
+
+Status Handle(Session& session, const Origin& origin, const StreamWaitEvent& op) {
+  Result<std::shared_ptr<Stream>> stream = session.FindStream(op.stream);
+  if (!stream.ok()) return stream.status();
+  Result<std::shared_ptr<Event>> event = FindEvent(session, op.event);
+  if (!event.ok()) return event.status();
+  if (op.record == 0) return Status::Ok();  // Never recorded: nothing to wait for.
+  Prune(**event);
+  auto found = (*event)->live.find(op.record);
+  if (found == (*event)->live.end()) {
+    if (op.record <= (*event)->records) return Status::Ok();  // Complete.
+    auto awaited = std::make_shared<EventRecordState>(op.event, op.record);
+    found = (*event)->live.emplace(op.record, std::move(awaited)).first;
+  }
+  WaitOp wait(session, origin, std::move(*stream));
+  wait.record = found->second;
+  return Queue(session, std::move(wait), GateOf(found->second));
+}
+
+Status Handle(Session& session, const Origin& origin, const StreamWaitSignal& op) {
+  Result<std::shared_ptr<Stream>> stream = session.FindStream(op.stream);
+  if (!stream.ok()) return stream.status();
+  std::shared_ptr<Gate> gate = session.signals.Await(op.signal);
+  if (gate == nullptr) return Status::Ok();
+  return Queue(session, SignalWaitOp(session, origin, std::move(*stream)), std::move(gate));
+}
+
+Status Handle(Session& session, const Origin&, const Signal& op) {
+  if (const std::shared_ptr<Gate> gate = session.signals.Arrive(op.signal)) session.queues.Open(*gate);
+  return Status::Ok();
+}
+
+Status Handle(Session& session, const Origin& origin, const EventElapsed& op) {
+  Result<std::shared_ptr<Event>> start = FindEvent(session, op.start);
+  if (!start.ok()) return start.status();
+  Result<std::shared_ptr<Event>> end = FindEvent(session, op.end);
+  if (!end.ok()) return end.status();
+  RecordState first;
+  RecordState second;
+  float milliseconds = 0;
+  CUresult result = TimedRecord(**start, first);
+  if (result == CUDA_SUCCESS) result = TimedRecord(**end, second);
+  if (result == CUDA_SUCCESS) {
+    result = session.driver.cuEventElapsedTime(&milliseconds, first->driver_event.get(),
+                                               second->driver_event.get());
+    if (result != CUDA_ERROR_NOT_READY) session.faults.Check(result);
+  }
+  session.channel.Reply<EventElapsed>(origin.request, {result, milliseconds});
+  return Status::Ok();
+}
+
+}  // namespace cuspan::proxy

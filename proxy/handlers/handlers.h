@@ -1,0 +1,56 @@
+// One function an op: what the proxy does with it. A family of ops has a file,
+// as the faces of the client have.
+//
+// Called on the receiving thread, in the order of the frames. A function checks
+// what the client claims: kInvalid for what no honest client sends, which ends
+// the session. What the driver refuses is reported to the client instead.
+// Views into the frame are valid until the function returns. Nothing here waits.
+#pragma once
+
+#include "proxy/session.h"
+
+namespace cuspan::proxy {
+
+// memory.cc
+Status Handle(Session& session, const Origin& origin, const MemoryMap& op);
+Status Handle(Session& session, const Origin& origin, const MemoryUnmap& op);
+Status Handle(Session& session, const Origin& origin, const MemoryInfo& op);
+// copy.cc
+Status Handle(Session& session, const Origin& origin, const CopyToDeviceInline& op);
+Status Handle(Session& session, const Origin& origin, const CopyToDevice& op);
+Status Handle(Session& session, const Origin& origin, const CopyFromDevice& op);
+Status Handle(Session& session, const Origin& origin, const CopyOnDevice& op);
+Status Handle(Session& session, const Origin& origin, const Memset& op);
+Status Handle(Session& session, const Origin& origin, const TransferAbandon& op);
+Status Handle(Session& session, const Origin& origin, const Chunk& op);
+// module.cc
+Status Handle(Session& session, const Origin& origin, const ModuleImage& op);
+Status Handle(Session& session, const Origin& origin, const ModuleLoad& op);
+Status Handle(Session& session, const Origin& origin, const ModuleUnload& op);
+Status Handle(Session& session, const Origin& origin, const KernelFind& op);
+Status Handle(Session& session, const Origin& origin, const VariableFind& op);
+// launch.cc
+Status Handle(Session& session, const Origin& origin, const KernelSetAttribute& op);
+Status Handle(Session& session, const Origin& origin, const KernelOccupancy& op);
+Status Handle(Session& session, const Origin& origin, const KernelAvailableShared& op);
+Status Handle(Session& session, const Origin& origin, const KernelSetCacheConfig& op);
+Status Handle(Session& session, const Origin& origin, const Launch& op);
+// stream.cc
+Status Handle(Session& session, const Origin& origin, const StreamCreate& op);
+Status Handle(Session& session, const Origin& origin, const StreamDestroy& op);
+Status Handle(Session& session, const Origin& origin, const StreamSynchronize& op);
+Status Handle(Session& session, const Origin& origin, const StreamQuery& op);
+Status Handle(Session& session, const Origin& origin, const DeviceSynchronize& op);
+// event.cc
+Status Handle(Session& session, const Origin& origin, const EventCreate& op);
+Status Handle(Session& session, const Origin& origin, const EventDestroy& op);
+Status Handle(Session& session, const Origin& origin, const EventRecord& op);
+Status Handle(Session& session, const Origin& origin, const StreamWaitEvent& op);
+Status Handle(Session& session, const Origin& origin, const StreamWaitSignal& op);
+Status Handle(Session& session, const Origin& origin, const Signal& op);
+Status Handle(Session& session, const Origin& origin, const EventElapsed& op);
+// device.cc
+Status Handle(Session& session, const Origin& origin, const LimitGet& op);
+Status Handle(Session& session, const Origin& origin, const LimitSet& op);
+
+}  // namespace cuspan::proxy

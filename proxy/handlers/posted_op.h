@@ -1,0 +1,38 @@
+// What the posted ops of a stream have in common.
+#pragma once
+
+#include <utility>
+
+#include "proxy/session.h"
+
+namespace cuspan::proxy {
+
+struct PostedOp : StreamOp {
+  PostedOp(Session& session, const Origin& origin, std::shared_ptr<Stream> stream)
+      : session(&session), origin(origin), stream(std::move(stream)) {}
+
+  // Notes what the driver said.
+  Turn Finish(CUresult result) {
+    session->Submitted(*stream, origin, result);
+    return Turn::kSubmitted;
+  }
+
+  Session* session;
+  Origin origin;
+  std::shared_ptr<Stream> stream;
+};
+
+// Puts an op into its stream's order.
+template <std::derived_from<PostedOp> T>
+Status Queue(Session& session, T op, std::shared_ptr<Gate> gate = nullptr) {
+  if (op.stream->broken != CUDA_SUCCESS) {
+    session.faults.Posted(op.origin, op.stream->broken);
+    op.Drop();
+    return Status::Ok();
+  }
+  StreamQueue& queue = *op.stream->queue;
+  session.queues.Add(queue, std::move(op), std::move(gate));
+  return Status::Ok();
+}
+
+}  // namespace cuspan::proxy

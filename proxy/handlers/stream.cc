@@ -1,0 +1,104 @@
+#include "proxy/handlers/handlers.h"
+#include "proxy/handlers/posted_op.h"
+
+namespace cuspan::proxy {
+namespace {
+
+struct DestroyOp final : PostedOp {
+  using PostedOp::PostedOp;
+  Turn Submit() override {
+    // What was handed over goes on in the driver, and may be waited for by DeviceSynchronize.
+    if (!stream->Idle()) {
+      session->ForgetOldLanes();
+      session->old_lanes.emplace_back(stream->lane, stream->submitted);
+      session->WhenStreamDone(*stream, [](CUresult, std::uint64_t) {});
+    }
+    session->worker.Run([session = session, stream = stream] {
+      session->faults.Check(session->driver.cuStreamDestroy(stream->driver));
+    });
+    return Turn::kSubmitted;
+  }
+};
+
+struct SynchronizeOp final : PostedOp {
+  using PostedOp::PostedOp;
+  Turn Submit() override {
+    session->WhenStreamDone(*stream, [session = session, request = origin.request](CUresult result, std::uint64_t chunks) {
+      session->channel.Reply<StreamSynchronize>(request, {result, chunks});
+    });
+    return Turn::kSubmitted;
+  }
+  void Drop() override {
+    session->channel.Reply<StreamSynchronize>(origin.request, {session->faults.lost(), session->completer.pushed()});
+  }
+};
+
+}  // namespace
+
+Status Handle(Session& session, const Origin& origin, const StreamCreate& op) {
+  if (op.stream <= reinterpret_cast<std::uint64_t>(CU_STREAM_PER_THREAD) || session.streams.Find(op.stream))
+    return Status::Invalid("stream 0x{:x} is no new handle", op.stream);
+  auto stream = std::make_shared<Stream>();
+  stream->broken = session.driver.cuStreamCreateWithPriority(&stream->driver, op.flags, op.priority);
+  if (stream->broken != CUDA_SUCCESS) session.faults.Posted(origin, stream->broken);
+  stream->queue = &session.queues.AddStream((op.flags & CU_STREAM_NON_BLOCKING) == 0);
+  session.streams.Add(op.stream, std::move(stream));
+  return Status::Ok();
+}
+
+Status Handle(Session& session, const Origin& origin, const StreamDestroy& op) {
+  std::shared_ptr<Stream> stream = session.streams.Remove(op.stream);
+  if (stream == nullptr) return Status::Invalid("stream 0x{:x} does not exist", op.stream);
+  StreamQueue& queue = *stream->queue;
+  if (stream->broken == CUDA_SUCCESS) session.queues.Add(queue, DestroyOp(session, origin, std::move(stream)));
+  session.queues.Retire(queue);
+  return Status::Ok();
+}
+
+Status Handle(Session& session, const Origin& origin, const StreamSynchronize& op) {
+  Result<std::shared_ptr<Stream>> stream = session.FindStream(op.stream);
+  if (!stream.ok()) return stream.status();
+  StreamQueue& queue = *(*stream)->queue;
+  const bool legacy = *stream == session.legacy;
+  SynchronizeOp synchronize(session, origin, std::move(*stream));
+  // Waiting for a stream is no work of it, so nothing but its own queue is in the way.
+  // (The legacy stream's own are the blocking streams', too.)
+  if (!legacy && StreamQueues::Empty(queue))
+    synchronize.Submit();
+  else
+    session.queues.Add(queue, std::move(synchronize));
+  return Status::Ok();
+}
+
+Status Handle(Session& session, const Origin& origin, const StreamQuery& op) {
+  Result<std::shared_ptr<Stream>> found = session.FindStream(op.stream);
+  if (!found.ok()) return found.status();
+  Stream& stream = **found;
+  const bool legacy = *found == session.legacy;
+  CUresult result = stream.broken;
+  if (result == CUDA_SUCCESS) {
+    const bool handed_over =
+        legacy ? session.queues.EmptyAround(*stream.queue) : StreamQueues::Empty(*stream.queue);
+    result = handed_over ? session.driver.cuStreamQuery(stream.driver) : CUDA_ERROR_NOT_READY;
+  }
+  if (result != CUDA_SUCCESS) {
+    if (result != CUDA_ERROR_NOT_READY) session.faults.Check(result);
+    session.channel.Reply<StreamQuery>(origin.request, {result, session.completer.pushed()});
+    return Status::Ok();
+  }
+  // All is complete; its last chunks may still have to be pushed.
+  session.completer.Add(stream.lane, PooledEvent(), stream.submitted,
+                        [&session, request = origin.request](CUresult result, std::uint64_t chunks) {
+                          session.channel.Reply<StreamQuery>(request, {result, chunks});
+                        });
+  return Status::Ok();
+}
+
+Status Handle(Session& session, const Origin& origin, const DeviceSynchronize&) {
+  session.WhenDeviceDone([&session, request = origin.request](CUresult result, std::uint64_t chunks) {
+    session.channel.Reply<DeviceSynchronize>(request, {result, chunks});
+  });
+  return Status::Ok();
+}
+
+}  // namespace cuspan::proxy

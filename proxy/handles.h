@@ -1,0 +1,93 @@
+// What the client's handles stand for in this proxy.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "proxy/completion.h"
+
+namespace cuspan::proxy {
+
+// Objects by the handle that the client minted. Threads: any; an object lives as
+// long as somebody holds it, also after it was removed.
+template <typename T>
+class HandleTable {
+ public:
+  // False when the handle is taken or 0.
+  bool Add(std::uint64_t handle, std::shared_ptr<T> object) {
+    std::scoped_lock lock(mutex_);
+    return handle != 0 && objects_.emplace(handle, std::move(object)).second;
+  }
+  // Null when there is none.
+  std::shared_ptr<T> Find(std::uint64_t handle) const {
+    std::scoped_lock lock(mutex_);
+    const auto found = objects_.find(handle);
+    return found == objects_.end() ? nullptr : found->second;
+  }
+  std::shared_ptr<T> Remove(std::uint64_t handle) {
+    std::scoped_lock lock(mutex_);
+    const auto found = objects_.find(handle);
+    if (found == objects_.end()) return nullptr;
+    std::shared_ptr<T> object = std::move(found->second);
+    objects_.erase(found);
+    return object;
+  }
+  template <typename Predicate>
+  void RemoveIf(Predicate&& predicate) {
+    std::scoped_lock lock(mutex_);
+    std::erase_if(objects_, [&](const auto& entry) { return predicate(*entry.second); });
+  }
+  // Calls use(object) for all. `use` does not touch the table.
+  template <typename Use>
+  void ForEach(Use&& use) const {
+    std::scoped_lock lock(mutex_);
+    for (const auto& [handle, object] : objects_) use(*object);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::unordered_map<std::uint64_t, std::shared_ptr<T>> objects_;
+};
+
+// A stream. Of the receiving thread.
+struct Stream {
+  CUstream driver = nullptr;
+  CUresult broken = CUDA_SUCCESS;  // Why the driver made none.
+  StreamQueue* queue = nullptr;    // Valid until the stream is retired.
+  std::shared_ptr<Completer::Lane> lane = std::make_shared<Completer::Lane>();
+  std::uint64_t submitted = 0;  // Ops that the driver took.
+
+  bool Idle() const { return lane->completed() == submitted; }
+};
+
+// An event: what is known of its records. Of the receiving thread.
+struct Event {
+  std::uint32_t flags = 0;
+  std::uint64_t records = 0;  // The number of the last one that arrived.
+  // By number: the last one, those that are not complete, and those that are
+  // waited for and have not arrived (of two threads of the app the waiting one
+  // may post first).
+  std::map<std::uint64_t, std::shared_ptr<EventRecordState>> live;
+};
+
+// A module. The pieces are collected by the receiving thread; then it belongs to the worker.
+struct Module {
+  std::vector<std::byte> image;
+  std::uint64_t total = 0;
+  bool load_asked = false;
+  CUmodule driver = nullptr;
+  CUresult result = CUDA_ERROR_NOT_INITIALIZED;  // Of loading it.
+};
+
+// A kernel: constant once its handle is in the table.
+struct Kernel {
+  CUfunction driver = nullptr;
+  std::uint64_t module = 0;  // The handle.
+  std::vector<std::uint32_t> parameter_bytes;
+  std::uint64_t argument_bytes = 0;  // Their sum.
+};
+
+}  // namespace cuspan::proxy

@@ -1,0 +1,137 @@
+// cuspan-proxy: executes one session's calls to one GPU.
+//
+// Started by the agent of its node with one end of a socket pair. The first
+// message says what is wanted: an inventory of the node's devices, or a device
+// for a client whose channel comes with the message. The process ends with the
+// channel, with the socket, or with its parent, whichever is first.
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <thread>
+
+#include "common/log.h"
+#include "protocol/channel/channel.h"
+#include "protocol/channel/socket.h"
+#include "proxy/inventory.h"
+#include "proxy/server.h"
+
+namespace cuspan::proxy {
+namespace {
+
+constexpr std::chrono::milliseconds kStartLimit{10'000};
+
+// All that a started proxy works with. Lives as long as the process.
+struct Place {
+  Bell bell;
+  std::unique_ptr<Channel> channel;
+  LoadedDriver driver;
+  std::unique_ptr<Device> device;
+};
+
+Status CheckStart(const ProxyStart& start) {
+  if (start.table_hash != kOpTableHash)
+    return Status::Refused("the agent and the proxy of this node are of different versions of cuspan: install one");
+  if (std::all_of(start.secret.begin(), start.secret.end(), [](std::uint8_t byte) { return byte == 0; }))
+    return Status::Refused("the agent gave no secret of the run");
+  return Status::Ok();
+}
+
+// Takes the channel and both bells, which came with the message in this order.
+Status TakeChannel(ControlSocket& socket, Place& place) {
+  UniqueFd channel_fd = socket.TakeFd();
+  UniqueFd own_fd = socket.TakeFd();
+  UniqueFd peer_fd = socket.TakeFd();
+  if (!peer_fd.valid()) return Status::Invalid("the agent sent no channel");
+  Result<Bell> own = Bell::Open(std::move(own_fd));
+  if (!own.ok()) return own.status();
+  Result<Bell> peer = Bell::Open(std::move(peer_fd));
+  if (!peer.ok()) return peer.status();
+  place.bell = std::move(*own);
+  Result<std::unique_ptr<Channel>> channel =
+      Channel::Attach(std::move(channel_fd), ChannelSide::kProxy, &place.bell, std::move(*peer));
+  if (!channel.ok()) return channel.status();
+  place.channel = std::move(*channel);
+  return Status::Ok();
+}
+
+Status OpenDriver(const ProxyStart& start, Place& place) {
+  Result<LoadedDriver> driver = LoadDriver(start.driver);
+  if (!driver.ok()) return driver.status();
+  place.driver = std::move(*driver);
+  Result<Device> device = Device::Open(place.driver.functions, start.ordinal, start.window);
+  if (!device.ok()) return device.status();
+  place.device = std::make_unique<Device>(std::move(*device));
+  for (const int direction : {0, 1}) place.device->Pin(place.channel->StagingArea(direction));
+  return Status::Ok();
+}
+
+// The agent's end of the socket closes when the session is over, or with the agent.
+void EndWithSocket(ControlSocket& socket, Channel& channel) {
+  for (;;) {
+    pollfd waited{socket.fd(), POLLIN, 0};
+    if (::poll(&waited, 1, -1) < 0) continue;
+    const Result<std::optional<ControlSocket::Message>> message = socket.TryReceive();
+    if (message.ok() && message->has_value())
+      LogWarn("the agent sent {} to a proxy that runs", OpName((*message)->frame.op()));
+    if (!message.ok()) break;
+  }
+  channel.Close(true);
+}
+
+int ServeDevice(ControlSocket& socket, const ProxyStart& start) {
+  SetLogName(fmt::format("cuspan proxy[{}]", start.name));
+  auto* place = new Place;  // Threads use it until the process ends.
+  Status ready = CheckStart(start);
+  if (ready.ok()) ready = TakeChannel(socket, *place);
+  if (ready.ok()) ready = OpenDriver(start, *place);
+  ProxyReady answer;
+  answer.result = ready.ok() ? CUDA_SUCCESS : CUDA_ERROR_DEVICE_UNAVAILABLE;
+  answer.message = ready.message();
+  if (ready.ok()) answer.window = place->device->window();
+  if (!socket.Send(answer).ok() || !ready.ok()) return 1;
+
+  std::thread([&socket, place] { EndWithSocket(socket, *place->channel); }).detach();
+  const Status served = Serve(place->driver.functions, *place->device, *place->channel);
+  if (served.ok()) return 0;
+  LogError("the session is ended: {}", served.message());
+  return 1;
+}
+
+int Run(int socket_fd) {
+  // The agent's end dies with the agent, so a parent that is gone already is noticed by the first read.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  auto* socket = new ControlSocket{UniqueFd(socket_fd)};
+  Result<ControlSocket::Message> message = socket->Receive(kStartLimit, "start message from the agent");
+  if (!message.ok()) {
+    LogError("{}", message.status().message());
+    return 1;
+  }
+  if (message->frame.op() == Op::kInventoryRequest) {
+    Result<InventoryRequest> request = ParseMessage<InventoryRequest>(message->frame);
+    if (request.ok()) return socket->Send(TakeInventory(request->driver)).ok() ? 0 : 1;
+    LogError("{}", request.status().message());
+    return 1;
+  }
+  Result<ProxyStart> start = ParseMessage<ProxyStart>(message->frame);
+  if (start.ok()) return ServeDevice(*socket, *start);
+  LogError("{}", start.status().message());
+  return 1;
+}
+
+}  // namespace
+}  // namespace cuspan::proxy
+
+int main(int argc, char** argv) {
+  CLI::App app("executes one session's CUDA calls on one GPU; started by cuspan-agent");
+  int socket = -1;
+  app.add_option("--socket", socket, "the inherited socket to the agent")->required()->check(CLI::Range(3, 1 << 20));
+  CLI11_PARSE(app, argc, argv);
+  cuspan::SetLogName("cuspan proxy");
+  // Without destructors: the session's threads may be inside the driver, which
+  // gives everything back when the process ends.
+  ::_exit(cuspan::proxy::Run(socket));
+}

@@ -1,0 +1,88 @@
+#include "proxy/server.h"
+
+#include <concepts>
+
+#include "common/log.h"
+#include "proxy/handlers/handlers.h"
+
+namespace cuspan::proxy {
+namespace {
+
+// Ops behind a copy whose bytes are late, or an event of another device, wait
+// here; CUDA's own queues hold about a thousand, so nobody waits for this many.
+constexpr std::size_t kMostWaitingBytes = std::size_t{4} << 30;
+
+template <typename T>
+concept Handled = requires(Session& session, const Origin& origin, const T& op) {
+  { Handle(session, origin, op) } -> std::same_as<Status>;
+};
+
+template <typename T>
+Status HandleAs(Session& session, const Frame& frame) {
+  T op;
+  if (!DecodeFrom(frame.payload, op))
+    return Status::Invalid("malformed {} of {} bytes", OpName(T::kOp), frame.payload.size());
+  if constexpr (T::kClass == OpClass::kCall) {
+    if (const CUresult lost = session.faults.lost(); lost != CUDA_SUCCESS) {
+      session.channel.Reply<T>(frame.header.request, FailedReply<T>(lost));
+      return Status::Ok();
+    }
+  }
+  return Handle(session, Origin{frame.header.sequence, frame.header.request, T::kOp}, op);
+}
+
+Status Dispatch(Session& session, const Frame& frame) {
+  Status status;
+  bool handled = false;
+  WithOp(frame.op(), [&]<typename T>() {
+    if constexpr (Handled<T>) {
+      handled = !frame.header.is_reply();
+      if (handled) status = HandleAs<T>(session, frame);
+    }
+  });
+  if (!handled)
+    return Status::Invalid("op {} ({}{}) is none that a client sends to a proxy", frame.header.op,
+                           OpName(frame.op()), frame.header.is_reply() ? ", a reply" : "");
+  return status;
+}
+
+Status Loop(Session& session) {
+  Channel& channel = session.channel;
+  const WaitStages stages = WaitStages::ForThisMachine();
+  bool dropped = false;
+  while (!channel.closed()) {
+    if (!dropped && session.faults.lost() != CUDA_SUCCESS) {
+      session.DropAll();
+      dropped = true;
+    }
+    Result<std::optional<Frame>> frame = channel.Peek();
+    if (!frame.ok()) return frame.status();
+    if (frame->has_value()) {
+      CUSPAN_RETURN_IF_ERROR(Dispatch(session, **frame));
+      channel.Pop();
+      if (session.queues.waiting_bytes() > kMostWaitingBytes)
+        return Status::Exhausted("{} ops wait in the streams' queues, more than a proxy holds",
+                                 session.queues.waiting_ops());
+    }
+    if (session.transfers.SlotCameFree()) session.transfers.UseFreeSlots();
+    if (frame->has_value()) continue;
+    channel.own_bell().Wait(
+        [&] {
+          return channel.HasFrame() || channel.closed() || session.transfers.SlotCameFree() ||
+                 (!dropped && session.faults.lost() != CUDA_SUCCESS);
+        },
+        std::chrono::seconds(10), stages);
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+Status Serve(const Driver& driver, const Device& device, Channel& channel) {
+  Session session(driver, device, channel);
+  const Status ended = Loop(session);
+  if (!ended.ok()) channel.Close(true);
+  return ended;
+}
+
+}  // namespace cuspan::proxy

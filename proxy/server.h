@@ -1,0 +1,15 @@
+// The receiving loop of a proxy.
+#pragma once
+
+#include "proxy/session.h"
+
+namespace cuspan::proxy {
+
+// Serves the channel's client until the channel is closed: Ok. A frame that no
+// honest client sends ends the session: kInvalid (or kRefused for another
+// version) says what was wrong, the channel is closed as lost, and nothing of
+// that frame was done. kExhausted when more waits in the streams' queues than a
+// proxy will hold. `device`'s context is current to the calling thread.
+Status Serve(const Driver& driver, const Device& device, Channel& channel);
+
+}  // namespace cuspan::proxy

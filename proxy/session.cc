@@ -1,0 +1,95 @@
+#include "proxy/session.h"
+
+namespace cuspan::proxy {
+
+void VariableRanges::Add(std::uint64_t module, std::uint64_t address, std::uint64_t bytes) {
+  std::scoped_lock lock(mutex_);
+  ranges_[address] = {bytes, module};
+}
+
+void VariableRanges::RemoveModule(std::uint64_t module) {
+  std::scoped_lock lock(mutex_);
+  std::erase_if(ranges_, [module](const auto& range) { return range.second.module == module; });
+}
+
+bool VariableRanges::Contains(std::uint64_t address, std::uint64_t bytes) const {
+  std::scoped_lock lock(mutex_);
+  auto after = ranges_.upper_bound(address);
+  if (after == ranges_.begin()) return false;
+  const auto& [start, range] = *std::prev(after);
+  return bytes <= range.bytes && address - start <= range.bytes - bytes;
+}
+
+Session::Session(const Driver& driver, const Device& device, Channel& channel)
+    : driver(driver),
+      device(device),
+      channel(channel),
+      faults(driver, channel),
+      plain_events(driver, CU_EVENT_DISABLE_TIMING),
+      timing_events(driver, CU_EVENT_DEFAULT),
+      legacy(std::make_shared<Stream>()),
+      worker(device),
+      completer(device, driver, channel, faults),
+      transfers(driver, channel, faults, queues, plain_events, completer) {
+  legacy->queue = &queues.legacy();
+}
+
+Result<std::shared_ptr<Stream>> Session::FindStream(std::uint64_t handle) {
+  if (handle == 0 || handle == reinterpret_cast<std::uint64_t>(CU_STREAM_LEGACY)) return legacy;
+  std::shared_ptr<Stream> stream = streams.Find(handle);
+  if (stream == nullptr) return Status::Invalid("stream 0x{:x} does not exist", handle);
+  return stream;
+}
+
+void Session::WhenStreamDone(Stream& stream, Answer answer) {
+  CUresult result = faults.lost();
+  if (result == CUDA_SUCCESS) result = stream.broken;
+  PooledEvent event;
+  if (result == CUDA_SUCCESS) result = faults.Check(plain_events.Record(stream.driver, event));
+  if (result != CUDA_SUCCESS) return answer(result, completer.pushed());
+  completer.Add(stream.lane, std::move(event), stream.submitted, std::move(answer));
+}
+
+void Session::WhenDeviceDone(Answer answer) {
+  // Answers once, when the last of several streams is done, with the first failure.
+  struct Join {
+    explicit Join(Answer answer) : answer(std::move(answer)) {}
+    void Done(CUresult result, std::uint64_t chunks) {
+      int none = CUDA_SUCCESS;
+      if (result != CUDA_SUCCESS) worst.compare_exchange_strong(none, result);
+      if (missing.fetch_sub(1) == 1) answer(static_cast<CUresult>(worst.load()), chunks);
+    }
+    std::atomic<int> missing = 1;
+    std::atomic<int> worst = CUDA_SUCCESS;
+    const Answer answer;
+  };
+  auto join = std::make_shared<Join>(std::move(answer));
+  queues.WhenSubmitted([this, join] {
+    const Answer part = [join](CUresult result, std::uint64_t chunks) { join->Done(result, chunks); };
+    const auto wait_for = [&](Stream& stream) {
+      if (stream.Idle() || stream.broken != CUDA_SUCCESS) return;
+      ++join->missing;
+      WhenStreamDone(stream, part);
+    };
+    // The legacy stream last: its event waits for the blocking streams as well.
+    streams.ForEach(wait_for);
+    wait_for(*legacy);
+    ForgetOldLanes();
+    for (const auto& [lane, mark] : old_lanes) {
+      ++join->missing;
+      completer.Add(lane, PooledEvent(), mark, part);
+    }
+    join->Done(faults.lost(), completer.pushed());
+  });
+}
+
+void Session::ForgetOldLanes() {
+  std::erase_if(old_lanes, [](const auto& old) { return old.first->completed() >= old.second; });
+}
+
+void Session::DropAll() {
+  queues.DropAll();
+  transfers.Forget();
+}
+
+}  // namespace cuspan::proxy

@@ -1,0 +1,103 @@
+// One client's use of one device: everything that the handlers work on.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "proxy/completion.h"
+#include "proxy/faults.h"
+#include "proxy/gpu/device.h"
+#include "proxy/gpu/events.h"
+#include "proxy/handles.h"
+#include "proxy/queues.h"
+#include "proxy/signals.h"
+#include "proxy/transfers.h"
+#include "proxy/worker.h"
+
+namespace cuspan::proxy {
+
+// Device addresses outside the window that the client may copy to and from:
+// the variables of modules. Threads: any.
+class VariableRanges {
+ public:
+  void Add(std::uint64_t module, std::uint64_t address, std::uint64_t bytes);
+  void RemoveModule(std::uint64_t module);
+  bool Contains(std::uint64_t address, std::uint64_t bytes) const;
+
+ private:
+  struct Range {
+    std::uint64_t bytes;
+    std::uint64_t module;
+  };
+  mutable std::mutex mutex_;
+  std::map<std::uint64_t, Range> ranges_;
+};
+
+struct Session {
+  // All three outlive the session. The device's context is current to the
+  // calling thread, which becomes the receiving thread.
+  Session(const Driver& driver, const Device& device, Channel& channel);
+
+  const Driver& driver;
+  const Device& device;
+  Channel& channel;
+
+  Faults faults;
+  EventPool plain_events;   // Without times: cheaper; for our own marks and for events that want none.
+  EventPool timing_events;  // For cudaEventElapsedTime.
+  HandleTable<Stream> streams;  // The receiving thread's, as are the events and signals.
+  HandleTable<Event> events;
+  Signals signals;
+  HandleTable<Module> modules;
+  HandleTable<Kernel> kernels;  // Filled by the worker, read by the receiving thread.
+  VariableRanges variables;
+  // Of the worker: the bytes and the memory behind each mapped address.
+  std::map<std::uint64_t, std::pair<std::uint64_t, CUmemGenericAllocationHandle>> mappings;
+  // Lanes of destroyed streams that may have work on the device, each with the
+  // number of ops after which it has none.
+  std::vector<std::pair<std::shared_ptr<Completer::Lane>, std::uint64_t>> old_lanes;
+  std::shared_ptr<Stream> legacy;
+  std::vector<void*> argument_pointers;  // Of the launch that is being submitted.
+  StreamQueues queues;
+  // The worker uses what is above, and the completer the worker: the last to be made ends first.
+  Worker worker;
+  Completer completer;
+  Transfers transfers;
+
+  // The stream of a handle in an op; 0 and 1 are the legacy stream. kInvalid when there is none.
+  Result<std::shared_ptr<Stream>> FindStream(std::uint64_t handle);
+  // Whether the client may copy to or from this memory.
+  bool MayTouch(std::uint64_t address, std::uint64_t bytes) const {
+    return device.InWindow(address, bytes) || variables.Contains(address, bytes);
+  }
+  // Notes what the driver said to an op that was handed to it.
+  void Submitted(Stream& stream, const Origin& origin, CUresult result) {
+    if (result == CUDA_SUCCESS) [[likely]]
+      ++stream.submitted;
+    else
+      faults.Posted(origin, result);
+  }
+
+  // Calls `answer` (on the completer's thread, or at once) when all that was
+  // handed to the driver in `stream` so far is complete.
+  void WhenStreamDone(Stream& stream, Answer answer);
+  // The same for everything that arrived on any stream before now, what waits
+  // in the queues included.
+  void WhenDeviceDone(Answer answer);
+  // Prunes old_lanes.
+  void ForgetOldLanes();
+
+  // Drops what waits, once the device is lost.
+  void DropAll();
+};
+
+// A reply that says only that the call failed.
+template <typename T>
+typename T::Reply FailedReply(CUresult result) {
+  typename T::Reply reply;
+  reply.result = result;
+  return reply;
+}
+
+}  // namespace cuspan::proxy

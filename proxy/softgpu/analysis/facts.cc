@@ -1,0 +1,181 @@
+#include "proxy/softgpu/analysis/facts.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "proxy/softgpu/analysis/cfg.h"
+
+namespace cuspan::softgpu::analysis {
+namespace {
+
+using ptx::Instruction;
+using ptx::kNoIndex;
+using ptx::Operand;
+
+template <std::size_t N>
+bool IsOneOf(std::string_view word, const std::string_view (&words)[N]) {
+  return std::find(std::begin(words), std::end(words), word) != std::end(words);
+}
+
+// Instructions whose first operand is not a destination.
+bool HasDestination(const Instruction& instruction) {
+  static constexpr std::string_view kNone[] = {"st",     "red",      "bra",       "brx", "ret",  "exit",
+                                               "membar", "fence",    "prefetch",  "cp",  "trap", "barrier",
+                                               "call",   "prefetchu", "nanosleep", "discard"};
+  return !IsOneOf(instruction.opcode, kNone);
+}
+
+bool IsCollective(const Instruction& instruction) {
+  static constexpr std::string_view kCollectives[] = {"bar",   "barrier",    "shfl",      "vote", "match",
+                                                      "redux", "activemask", "nanosleep", "elect"};
+  return IsOneOf(instruction.opcode, kCollectives);
+}
+
+// A load whose value other threads may be expected to change.
+bool ReadsSharedState(const Instruction& instruction) {
+  if (instruction.opcode == "atom") return true;
+  if (instruction.opcode != "ld") return false;
+  static constexpr std::string_view kMarks[] = {"volatile", "relaxed", "acquire", "mmio", "cv", "cg"};
+  return std::any_of(instruction.modifiers.begin(), instruction.modifiers.end(),
+                     [](std::string_view modifier) { return IsOneOf(modifier, kMarks); });
+}
+
+template <typename Visit>
+void VisitRegisters(const Operand& operand, Visit visit) {
+  if (operand.kind == Operand::Kind::kRegister) visit(operand.index);
+  for (const auto& element : operand.elements) VisitRegisters(element, visit);
+}
+
+void CollectSymbols(const Operand& operand, std::vector<std::string_view>* symbols) {
+  if (operand.kind == Operand::Kind::kSymbol) symbols->push_back(operand.name);
+  for (const auto& element : operand.elements) CollectSymbols(element, symbols);
+}
+
+// Index of the operand that names the callee: 1 behind a list of results, else 0.
+std::size_t CalleePosition(const Instruction& instruction) {
+  const bool results = !instruction.operands.empty() && instruction.operands[0].kind == Operand::Kind::kVector;
+  return results ? 1 : 0;
+}
+
+// Registers of one cycle that hold, or were computed from, what other threads write.
+class Taint {
+ public:
+  Taint(const ptx::Body& body, const FlowGraph& graph, std::uint32_t cycle,
+        const std::function<bool(std::string_view)>& callee_reads)
+      : body_(body), callee_reads_(callee_reads), tainted_(body.registers.size(), false) {
+    for (const auto& block : graph.blocks) {
+      if (block.cycle != cycle) continue;
+      for (std::uint32_t i = block.begin; i < block.end; ++i) {
+        instructions_.push_back(i);
+        if (HasDestination(body.instructions[i]) && !body.instructions[i].operands.empty())
+          VisitRegisters(body.instructions[i].operands[0], [&](std::uint32_t r) { written_.insert(r); });
+      }
+    }
+  }
+
+  // Does a branch of the cycle depend on such a register?
+  bool DecidesBranch() {
+    while (Propagate()) {
+    }
+    return std::any_of(instructions_.begin(), instructions_.end(), [&](std::uint32_t i) {
+      const Instruction& instruction = body_.instructions[i];
+      if (!IsBranch(instruction) && !LeavesFunction(instruction)) return false;
+      bool depends = instruction.guard != kNoIndex && tainted_[instruction.guard];
+      for (const auto& operand : instruction.operands)
+        VisitRegisters(operand, [&](std::uint32_t r) { depends = depends || tainted_[r]; });
+      return depends;
+    });
+  }
+
+ private:
+  bool IsSource(const Instruction& instruction) const {
+    if (!ReadsSharedState(instruction)) return false;
+    if (instruction.opcode == "atom" && instruction.Has("cas") && instruction.operands.size() > 2) {
+      // Retrying with the value just read: another thread's progress made it fail.
+      const Operand& compare = instruction.operands[2];
+      if (compare.kind == Operand::Kind::kRegister && written_.count(compare.index) != 0) return false;
+    }
+    return true;
+  }
+
+  bool Propagate() {
+    bool changed = false;
+    for (std::uint32_t i : instructions_) {
+      const Instruction& instruction = body_.instructions[i];
+      bool depends = IsSource(instruction) || (instruction.guard != kNoIndex && tainted_[instruction.guard]);
+      if (instruction.opcode == "call") {
+        const std::size_t position = CalleePosition(instruction);
+        const bool named = position < instruction.operands.size() &&
+                           instruction.operands[position].kind == Operand::Kind::kSymbol;
+        if (!memory_ && (!named || callee_reads_(instruction.operands[position].name)))
+          memory_ = changed = true;
+      }
+      const bool destination = HasDestination(instruction);
+      for (std::size_t k = destination ? 1 : 0; k < instruction.operands.size(); ++k)
+        VisitRegisters(instruction.operands[k], [&](std::uint32_t r) { depends = depends || tainted_[r]; });
+      if (instruction.opcode == "ld" && memory_) depends = true;
+      if (instruction.opcode == "st" && depends && !memory_) memory_ = changed = true;
+      if (!depends || !destination || instruction.operands.empty()) continue;
+      VisitRegisters(instruction.operands[0], [&](std::uint32_t r) {
+        if (!tainted_[r]) tainted_[r] = changed = true;
+      });
+    }
+    return changed;
+  }
+
+  const ptx::Body& body_;
+  const std::function<bool(std::string_view)>& callee_reads_;
+  std::vector<bool> tainted_;
+  std::vector<std::uint32_t> instructions_;
+  std::unordered_set<std::uint32_t> written_;
+  bool memory_ = false;  // Some memory that the cycle reads may hold such a value.
+};
+
+}  // namespace
+
+BodyFacts CollectFacts(const ptx::Body& body) {
+  BodyFacts facts;
+  for (const auto& instruction : body.instructions) {
+    facts.has_collective = facts.has_collective || IsCollective(instruction);
+    facts.exits = facts.exits || instruction.opcode == "exit";
+    facts.reads_shared_state = facts.reads_shared_state || ReadsSharedState(instruction);
+    std::size_t first = 0;
+    if (instruction.opcode == "call") {
+      const std::size_t position = CalleePosition(instruction);
+      if (position < instruction.operands.size()) {
+        const Operand& callee = instruction.operands[position];
+        if (callee.kind == Operand::Kind::kSymbol) {
+          facts.callees.push_back(callee.name);
+        } else {
+          facts.calls_indirectly = true;
+        }
+        first = position + 1;
+      }
+    }
+    for (std::size_t i = first; i < instruction.operands.size(); ++i)
+      CollectSymbols(instruction.operands[i], &facts.symbols);
+  }
+  return facts;
+}
+
+std::vector<std::uint32_t> FindSpinBranches(const ptx::Body& body,
+                                            const std::function<bool(std::string_view)>& callee_reads) {
+  std::vector<std::uint32_t> branches;
+  const FlowGraph graph = BuildFlowGraph(body);
+  std::vector<bool> spins(graph.cycle_count, false);
+  for (std::uint32_t cycle = 0; cycle < graph.cycle_count; ++cycle)
+    spins[cycle] = Taint(body, graph, cycle, callee_reads).DecidesBranch();
+  for (const auto& block : graph.blocks) {
+    if (block.cycle == kNoIndex || !spins[block.cycle]) continue;
+    const std::uint32_t last = block.end - 1;
+    if (!IsBranch(body.instructions[last])) continue;
+    const bool backward =
+        std::any_of(block.successors.begin(), block.successors.end(), [&](std::uint32_t successor) {
+          return graph.blocks[successor].cycle == block.cycle && graph.blocks[successor].begin <= last;
+        });
+    if (backward) branches.push_back(last);
+  }
+  return branches;
+}
+
+}  // namespace cuspan::softgpu::analysis

@@ -1,0 +1,33 @@
+// What a function body contains that matters beyond itself: whom it calls, what
+// may suspend its thread, and which loops wait for other threads.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "proxy/softgpu/ptx/module.h"
+
+namespace cuspan::softgpu::analysis {
+
+struct BodyFacts {
+  std::vector<std::string_view> callees;  // Named in call instructions; may repeat.
+  std::vector<std::string_view> symbols;  // Named otherwise: variables, and functions whose address is taken.
+  bool calls_indirectly = false;
+  bool has_collective = false;  // Something that may suspend: barriers, warp collectives, nanosleep.
+  bool exits = false;           // Contains `exit`.
+  bool reads_shared_state = false;  // Atomics, volatile, relaxed or acquire loads: what spin loops are made of.
+};
+
+BodyFacts CollectFacts(const ptx::Body& body);
+
+// The backward branches (indices of instructions, ascending) of loops whose
+// course depends on what other threads write: there a thread must let others
+// run. A compare-and-swap loop that retries with the value it has just read
+// makes progress alone and is not among them. `callee_reads` says whether a
+// called function, or one that it calls, has reads_shared_state.
+std::vector<std::uint32_t> FindSpinBranches(const ptx::Body& body,
+                                            const std::function<bool(std::string_view)>& callee_reads);
+
+}  // namespace cuspan::softgpu::analysis

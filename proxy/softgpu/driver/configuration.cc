@@ -1,0 +1,68 @@
+#include "proxy/softgpu/driver/configuration.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <string_view>
+#include <thread>
+
+#include "common/settings.h"
+#include "proxy/softgpu/rt/physical.h"
+
+namespace cuspan::softgpu {
+namespace {
+
+// Capabilities that CUDA 13 compiles for begin here; PTX for older ones runs as well.
+constexpr int kLowestCapability = 75;
+constexpr int kHighestCapability = 121;
+
+Status ReadCapability(Configuration* configuration) {
+  const std::string_view text = SettingText(settings::kSoftCapability);
+  const char* const end = text.data() + text.size();
+  int major = 0, minor = 0;
+  const auto [dot, error] = std::from_chars(text.data(), end, major);
+  if (error == std::errc() && end - dot == 2 && *dot == '.' && dot[1] >= '0' && dot[1] <= '9') {
+    minor = dot[1] - '0';
+    const int capability = major > 99 ? 0 : major * 10 + minor;
+    if (capability >= kLowestCapability && capability <= kHighestCapability) {
+      configuration->capability_major = major;
+      configuration->capability_minor = minor;
+      return Status::Ok();
+    }
+  }
+  return Status::Invalid("{}='{}' is no compute capability from 7.5 to 12.1, such as 9.0",
+                         settings::kSoftCapability.name, text);
+}
+
+Result<unsigned> ReadThreads() {
+  if (std::strcmp(SettingText(settings::kSoftThreads), settings::kSoftThreads.default_value) == 0) {
+    return std::max(std::thread::hardware_concurrency(), 1u);
+  }
+  Result<std::uint64_t> threads = SettingNumber(settings::kSoftThreads, 1, 1024);
+  if (!threads.ok()) return threads.status();
+  return static_cast<unsigned>(*threads);
+}
+
+}  // namespace
+
+Result<Configuration> ReadConfiguration() {
+  Configuration configuration;
+  Result<std::uint64_t> devices = SettingNumber(settings::kSoftGpus, 1, 64);
+  if (!devices.ok()) return devices.status();
+  configuration.devices = static_cast<int>(*devices);
+  Result<std::uint64_t> memory =
+      SettingBytes(settings::kSoftMemory, 8 * kMemoryGranularity, std::uint64_t{1} << 44);
+  if (!memory.ok()) return memory.status();
+  configuration.memory_bytes = *memory;
+  configuration.name = SettingText(settings::kSoftName);
+  if (configuration.name.empty()) {
+    return Status::Invalid("{} is empty: give the software GPU a name", settings::kSoftName.name);
+  }
+  CUSPAN_RETURN_IF_ERROR(ReadCapability(&configuration));
+  Result<unsigned> threads = ReadThreads();
+  if (!threads.ok()) return threads.status();
+  configuration.threads = *threads;
+  return configuration;
+}
+
+}  // namespace cuspan::softgpu

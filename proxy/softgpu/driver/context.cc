@@ -1,0 +1,174 @@
+// Contexts: cuCtx*, cuDevicePrimaryCtx*.
+#include "proxy/softgpu/driver/context.h"
+
+#include <vector>
+
+#include "common/log.h"
+#include "proxy/softgpu/driver/errors.h"
+#include "proxy/softgpu/driver/state.h"
+
+namespace cuspan::softgpu {
+namespace {
+
+thread_local int t_current_device = -1;
+
+// As a GPU with 512 KiB of local memory for each thread has it.
+constexpr std::size_t kMostStackBytes = 512 * 1024 - 1024;
+// The driver's heap does not get smaller than this.
+constexpr std::size_t kSmallestHeap = std::size_t{4} << 20;
+// What a real device answers for limits that mean nothing here.
+constexpr std::size_t kPendingLaunches = 2048;
+constexpr std::size_t kFetchGranularity = 64;
+
+// Lower numbers go first, as with the driver.
+constexpr int kLeastPriority = 0;
+constexpr int kGreatestPriority = -5;
+
+constexpr unsigned kContextFlags = CU_CTX_SCHED_MASK | CU_CTX_MAP_HOST |
+                                   CU_CTX_LMEM_RESIZE_TO_MAX | CU_CTX_COREDUMP_ENABLE |
+                                   CU_CTX_USER_COREDUMP_ENABLE | CU_CTX_SYNC_MEMOPS;
+
+}  // namespace
+
+int CurrentDevice() { return t_current_device; }
+void SetCurrentDevice(int device) { t_current_device = device; }
+
+void Context::Raise(CUresult error, const std::string& message) {
+  CUresult none = CUDA_SUCCESS;
+  if (!error_.compare_exchange_strong(none, error, std::memory_order_acq_rel)) return;
+  const char* name = nullptr;
+  cuGetErrorName(error, &name);
+  LogError("software GPU {}: {} ({})", device_, message, name == nullptr ? "?" : name);
+}
+
+CUresult Context::Synchronize() {
+  // What is added meanwhile by other threads need not be waited for.
+  for (const OperationPtr& operation : streams_.Pending()) operation->Wait();
+  return error();
+}
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice ordinal) {
+  CUSPAN_SOFT_ENTER(driver);
+  if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  Device* device = driver->FindDevice(ordinal);
+  if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  std::lock_guard lock(device->mutex);
+  if (device->failure != CUDA_SUCCESS) return device->failure;
+  if (device->context == nullptr) {
+    device->context = std::make_shared<Context>(ordinal, device->memory, driver->queue);
+  }
+  ++device->retained;
+  device->was_retained = true;
+  *context = AsHandle<CUcontext>(device->context_handle);
+  return CUDA_SUCCESS;
+}
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuDevicePrimaryCtxRelease(CUdevice ordinal) {
+  CUSPAN_SOFT_ENTER(driver);
+  Device* device = driver->FindDevice(ordinal);
+  if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  std::shared_ptr<Context> last;
+  {
+    std::lock_guard lock(device->mutex);
+    if (device->retained == 0) return CUDA_ERROR_INVALID_CONTEXT;
+    if (--device->retained != 0) return CUDA_SUCCESS;
+    last = std::move(device->context);
+    device->context = nullptr;
+  }
+  driver->Destroy(last);
+  std::lock_guard lock(device->mutex);
+  if (device->failure == CUDA_SUCCESS) device->failure = last->error();
+  return CUDA_SUCCESS;
+}
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuDevicePrimaryCtxSetFlags(CUdevice ordinal, unsigned flags) {
+  CUSPAN_SOFT_ENTER(driver);
+  Device* device = driver->FindDevice(ordinal);
+  if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  if ((flags & ~kContextFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
+  // How a thread waits: all waiting here sleeps.
+  std::lock_guard lock(device->mutex);
+  device->flags = flags;
+  return CUDA_SUCCESS;
+}
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuCtxSetCurrent(CUcontext context) {
+  CUSPAN_SOFT_ENTER(driver);
+  if (context == nullptr) {
+    SetCurrentDevice(-1);
+    return CUDA_SUCCESS;
+  }
+  for (const auto& device : driver->devices) {
+    if (device->context_handle != Number(context)) continue;
+    std::lock_guard lock(device->mutex);
+    if (!device->was_retained) return CUDA_ERROR_INVALID_CONTEXT;
+    SetCurrentDevice(device->ordinal);
+    return CUDA_SUCCESS;
+  }
+  return CUDA_ERROR_INVALID_CONTEXT;
+}
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuCtxGetCurrent(CUcontext* context) {
+  CUSPAN_SOFT_ENTER(driver);
+  if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const Device* device = driver->FindDevice(CurrentDevice());
+  *context = device == nullptr ? nullptr : AsHandle<CUcontext>(device->context_handle);
+  return CUDA_SUCCESS;
+}
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuCtxSynchronize() {
+  CUSPAN_SOFT_ENTER(driver);
+  std::shared_ptr<Context> context;
+  CUSPAN_SOFT_RETURN_IF_ERROR(driver->CurrentContext(&context));
+  return context->Synchronize();
+}
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuCtxGetLimit(std::size_t* value, CUlimit limit) {
+  CUSPAN_SOFT_ENTER(driver);
+  if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  std::shared_ptr<Context> context;
+  CUSPAN_SOFT_RETURN_IF_ERROR(driver->UsableContext(&context));
+  switch (limit) {
+    case CU_LIMIT_STACK_SIZE: *value = context->stack_limit(); return CUDA_SUCCESS;
+    case CU_LIMIT_PRINTF_FIFO_SIZE: *value = context->printf_limit(); return CUDA_SUCCESS;
+    case CU_LIMIT_MALLOC_HEAP_SIZE: *value = context->heap().limit(); return CUDA_SUCCESS;
+    case CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT: *value = kPendingLaunches; return CUDA_SUCCESS;
+    case CU_LIMIT_MAX_L2_FETCH_GRANULARITY: *value = kFetchGranularity; return CUDA_SUCCESS;
+    case CU_LIMIT_PERSISTING_L2_CACHE_SIZE: *value = 0; return CUDA_SUCCESS;
+    case CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH: return CUDA_ERROR_UNSUPPORTED_LIMIT;
+    default: return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuCtxSetLimit(CUlimit limit, std::size_t value) {
+  CUSPAN_SOFT_ENTER(driver);
+  std::shared_ptr<Context> context;
+  CUSPAN_SOFT_RETURN_IF_ERROR(driver->UsableContext(&context));
+  switch (limit) {
+    case CU_LIMIT_STACK_SIZE:
+      if (value > kMostStackBytes) return CUDA_ERROR_INVALID_VALUE;
+      context->SetStackLimit(value);
+      return CUDA_SUCCESS;
+    case CU_LIMIT_PRINTF_FIFO_SIZE: context->SetPrintfLimit(value); return CUDA_SUCCESS;
+    case CU_LIMIT_MALLOC_HEAP_SIZE:
+      context->heap().SetLimit(std::max(value, kSmallestHeap));
+      return CUDA_SUCCESS;
+    // Hints to hardware that is not there.
+    case CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT:
+    case CU_LIMIT_MAX_L2_FETCH_GRANULARITY:
+    case CU_LIMIT_PERSISTING_L2_CACHE_SIZE: return CUDA_SUCCESS;
+    case CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH: return CUDA_ERROR_UNSUPPORTED_LIMIT;
+    default: return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuCtxGetStreamPriorityRange(int* least, int* greatest) {
+  CUSPAN_SOFT_ENTER(driver);
+  std::shared_ptr<Context> context;
+  CUSPAN_SOFT_RETURN_IF_ERROR(driver->UsableContext(&context));
+  if (least != nullptr) *least = kLeastPriority;
+  if (greatest != nullptr) *greatest = kGreatestPriority;
+  return CUDA_SUCCESS;
+}
+
+}  // namespace cuspan::softgpu

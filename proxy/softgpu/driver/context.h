@@ -1,0 +1,56 @@
+// A context: what a process has on one device, and the error that ended it, if any.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "proxy/softgpu/rt/heap.h"
+#include "proxy/softgpu/rt/launch.h"
+#include "proxy/softgpu/rt/physical.h"
+#include "proxy/softgpu/rt/stream.h"
+
+namespace cuspan::softgpu {
+
+// Any thread calls.
+class Context : public ErrorSink {
+ public:
+  Context(int device, std::shared_ptr<PhysicalMemory> memory, OperationQueue& queue)
+      : device_(device), memory_(std::move(memory)), streams_(queue) {}
+
+  int device() const { return device_; }
+  PhysicalMemory& memory() { return *memory_; }
+  StreamSet& streams() { return streams_; }
+  DeviceHeap& heap() { return heap_; }
+
+  // An error of a kernel or a copy: logged, and from now on the answer to every call.
+  void Raise(CUresult error, const std::string& message) override;
+  CUresult error() const override { return error_.load(std::memory_order_acquire); }
+
+  // Waits until all work is done; the context's error, if any.
+  CUresult Synchronize();
+
+  std::size_t stack_limit() const { return stack_limit_.load(); }
+  void SetStackLimit(std::size_t bytes) { stack_limit_ = bytes; }
+  std::size_t printf_limit() const { return printf_limit_.load(); }
+  void SetPrintfLimit(std::size_t bytes) { printf_limit_ = bytes; }
+
+ private:
+  const int device_;
+  const std::shared_ptr<PhysicalMemory> memory_;
+  std::atomic<CUresult> error_{CUDA_SUCCESS};
+  DeviceHeap heap_;
+  StreamSet streams_;
+  std::atomic<std::size_t> stack_limit_{1024};  // CUDA's default.
+  // Only remembered: what kernels print is written at once.
+  std::atomic<std::size_t> printf_limit_{std::size_t{1} << 20};
+};
+
+// The device whose context is current in the calling thread; -1 for none.
+int CurrentDevice();
+void SetCurrentDevice(int device);
+
+}  // namespace cuspan::softgpu

@@ -1,0 +1,220 @@
+// Devices and the driver itself: cuInit, cuDevice*, cuGetError*.
+#include <cuda.h>
+#include <unistd.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <string>
+
+#include "common/log.h"
+#include "proxy/softgpu/driver/errors.h"
+#include "proxy/softgpu/driver/limits.h"
+#include "proxy/softgpu/driver/state.h"
+
+namespace cuspan::softgpu {
+namespace {
+
+struct ErrorText {
+  CUresult error;
+  const char* name;
+  const char* description;
+};
+
+constexpr ErrorText kErrors[] = {
+#define CUSPAN_SOFT_ERROR(name, description) {name, #name, description},
+#include "proxy/softgpu/driver/errors.def"
+#undef CUSPAN_SOFT_ERROR
+};
+
+CUresult FindErrorText(CUresult error, const char* ErrorText::*text, const char** result) {
+  if (result == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *result = nullptr;
+  for (const ErrorText& known : kErrors) {
+    if (known.error != error) continue;
+    *result = known.*text;
+    return CUDA_SUCCESS;
+  }
+  return CUDA_ERROR_INVALID_VALUE;
+}
+
+// Copies a text into a caller's buffer, cut to its size.
+CUresult CopyText(const std::string& text, char* buffer, int bytes) {
+  if (buffer == nullptr || bytes <= 0) return CUDA_ERROR_INVALID_VALUE;
+  const std::size_t length = std::min(text.size(), static_cast<std::size_t>(bytes) - 1);
+  std::memcpy(buffer, text.data(), length);
+  buffer[length] = '\0';
+  return CUDA_SUCCESS;
+}
+
+// Where real devices have PCI addresses, these have ones in a domain of their own.
+constexpr int kPciDomain = 0xc0;
+int PciBus(int ordinal) { return ordinal + 1; }
+
+// One identity for each (host, device), the same in all processes of the host.
+CUuuid Uuid(int ordinal) {
+  char host[256] = {};
+  gethostname(host, sizeof(host) - 1);
+  std::string identity;
+  std::getline(std::ifstream("/etc/machine-id"), identity);
+  identity += '\0';
+  identity += host;
+  const XXH128_hash_t hash =
+      XXH3_128bits_withSeed(identity.data(), identity.size(), static_cast<XXH64_hash_t>(ordinal));
+  CUuuid uuid;
+  static_assert(sizeof(hash) == sizeof(uuid.bytes));
+  std::memcpy(uuid.bytes, &hash, sizeof(hash));
+  // Marks of a name-based identifier (RFC 9562, version 8).
+  uuid.bytes[6] = static_cast<char>((uuid.bytes[6] & 0x0f) | 0x80);
+  uuid.bytes[8] = static_cast<char>((uuid.bytes[8] & 0x3f) | 0x80);
+  return uuid;
+}
+
+// The attributes that are not 0: what is not listed is not there.
+int Attribute(const Driver& driver, CUdevice_attribute attribute, int ordinal) {
+  switch (attribute) {
+    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK: return limits::kMostThreads;
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X: return limits::kMostBlock[0];
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y: return limits::kMostBlock[1];
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z: return limits::kMostBlock[2];
+    case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X: return limits::kMostGrid[0];
+    case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y: return limits::kMostGrid[1];
+    case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z: return limits::kMostGrid[2];
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK: return limits::kSharedPerBlock;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: return limits::kSharedPerBlockOptIn;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR:
+      return limits::kSharedPerProcessor;
+    case CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK: return limits::kSharedReserved;
+    case CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY: return limits::kConstantBytes;
+    case CU_DEVICE_ATTRIBUTE_WARP_SIZE: return kWarpLanes;
+    case CU_DEVICE_ATTRIBUTE_MAX_PITCH: return 2147483647;
+    case CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK:
+    case CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR: return limits::kRegisters;
+    case CU_DEVICE_ATTRIBUTE_CLOCK_RATE: return 1000000;  // clock64 counts nanoseconds.
+    case CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE: return 1600000;  // A plausible host: 2 × 64 bits
+    case CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH: return 128;  // of DDR4-3200.
+    case CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT:
+    case CU_DEVICE_ATTRIBUTE_SURFACE_ALIGNMENT: return 512;
+    case CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT: return 32;
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+      return limits::Processors(driver.configuration.threads);
+    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR: return limits::kThreadsPerProcessor;
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR: return limits::kBlocksPerProcessor;
+    case CU_DEVICE_ATTRIBUTE_GPU_OVERLAP:
+    case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
+    case CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS:
+    case CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING:
+    case CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED:
+    case CU_DEVICE_ATTRIBUTE_GLOBAL_L1_CACHE_SUPPORTED:
+    case CU_DEVICE_ATTRIBUTE_LOCAL_L1_CACHE_SUPPORTED:
+    case CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED:
+    case CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM:
+    case CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH:
+    case CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED:
+    case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED: return 1;
+    case CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT: return 2;
+    case CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO: return 2;
+    case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE: return 2 << 20;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_MODE: return CU_COMPUTEMODE_DEFAULT;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: return driver.configuration.capability_major;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: return driver.configuration.capability_minor;
+    case CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID: return kPciDomain;
+    case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID: return PciBus(ordinal);
+    case CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD_GROUP_ID: return ordinal;
+    case CU_DEVICE_ATTRIBUTE_MEM_SYNC_DOMAIN_COUNT: return 1;
+    case CU_DEVICE_ATTRIBUTE_NUMA_ID:
+    case CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID: return -1;
+    default: return 0;
+  }
+}
+
+}  // namespace
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuInit(unsigned flags) {
+  if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  const Status status = Driver::Initialize();
+  if (status.ok()) return CUDA_SUCCESS;
+  LogError("{}", status.message());
+  switch (status.code()) {
+    case StatusCode::kInvalid: return CUDA_ERROR_INVALID_VALUE;
+    case StatusCode::kExhausted: return CUDA_ERROR_OUT_OF_MEMORY;
+    default: return CUDA_ERROR_NOT_INITIALIZED;
+  }
+}
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuDriverGetVersion(int* version) {
+  if (version == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *version = CUDA_VERSION;
+  return CUDA_SUCCESS;
+}
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuGetErrorName(CUresult error, const char** name) {
+  return FindErrorText(error, &ErrorText::name, name);
+}
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuGetErrorString(CUresult error, const char** description) {
+  return FindErrorText(error, &ErrorText::description, description);
+}
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuDeviceGetCount(int* count) {
+  CUSPAN_SOFT_ENTER(driver);
+  if (count == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *count = static_cast<int>(driver->devices.size());
+  return CUDA_SUCCESS;
+}
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuDeviceGet(CUdevice* device, int ordinal) {
+  CUSPAN_SOFT_ENTER(driver);
+  if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (driver->FindDevice(ordinal) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  *device = ordinal;
+  return CUDA_SUCCESS;
+}
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuDeviceGetName(char* name, int bytes, CUdevice device) {
+  CUSPAN_SOFT_ENTER(driver);
+  if (driver->FindDevice(device) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  return CopyText(driver->configuration.name, name, bytes);
+}
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
+  CUSPAN_SOFT_ENTER(driver);
+  if (uuid == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (driver->FindDevice(device) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  *uuid = Uuid(device);
+  return CUDA_SUCCESS;
+}
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuDeviceGetPCIBusId(char* text, int bytes, CUdevice device) {
+  CUSPAN_SOFT_ENTER(driver);
+  if (driver->FindDevice(device) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  char address[32];
+  std::snprintf(address, sizeof(address), "%04x:%02x:00.0", kPciDomain, PciBus(device));
+  return CopyText(address, text, bytes);
+}
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuDeviceTotalMem(std::size_t* bytes, CUdevice device) {
+  CUSPAN_SOFT_ENTER(driver);
+  if (bytes == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const Device* found = driver->FindDevice(device);
+  if (found == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  *bytes = found->memory->total();
+  return CUDA_SUCCESS;
+}
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuDeviceGetAttribute(int* value, CUdevice_attribute attribute,
+                                                      CUdevice device) {
+  CUSPAN_SOFT_ENTER(driver);
+  if (value == nullptr || attribute <= 0 || attribute >= CU_DEVICE_ATTRIBUTE_MAX) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (driver->FindDevice(device) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  *value = Attribute(*driver, attribute, device);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace cuspan::softgpu

@@ -1,0 +1,82 @@
+// Handles given to callers: numbers, never pointers, looked up in a table each
+// time, so that a wrong or stale one is an error and not a crash. Numbers are
+// not used twice.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace cuspan::softgpu {
+
+enum class HandleKind : std::uint8_t { kContext = 1, kStream, kEvent, kModule, kFunction, kMemory };
+
+// Of no address that can be dereferenced, and none of the small values that
+// CUDA gives a meaning (CU_STREAM_LEGACY and its like).
+constexpr std::uint64_t MakeHandle(HandleKind kind, std::uint64_t number) {
+  return std::uint64_t{0x5000} + static_cast<std::uint64_t>(kind) << 48 | number << 4;
+}
+
+// Any thread calls.
+template <typename T>
+class HandleTable {
+ public:
+  explicit HandleTable(HandleKind kind) : kind_(kind) {}
+
+  std::uint64_t Add(std::shared_ptr<T> object) {
+    std::unique_lock lock(mutex_);
+    const std::uint64_t handle = MakeHandle(kind_, next_++);
+    objects_.emplace(handle, std::move(object));
+    return handle;
+  }
+
+  // Null when there is no such handle.
+  std::shared_ptr<T> Find(std::uint64_t handle) const {
+    std::shared_lock lock(mutex_);
+    const auto found = objects_.find(handle);
+    return found == objects_.end() ? nullptr : found->second;
+  }
+
+  std::shared_ptr<T> Remove(std::uint64_t handle) {
+    std::unique_lock lock(mutex_);
+    const auto found = objects_.find(handle);
+    if (found == objects_.end()) return nullptr;
+    std::shared_ptr<T> object = std::move(found->second);
+    objects_.erase(found);
+    return object;
+  }
+
+  template <typename Predicate>
+  void RemoveIf(Predicate predicate) {
+    std::vector<std::shared_ptr<T>> removed;  // Destroyed after the lock.
+    std::unique_lock lock(mutex_);
+    std::erase_if(objects_, [&](auto& entry) {
+      if (!predicate(*entry.second)) return false;
+      removed.push_back(std::move(entry.second));
+      return true;
+    });
+    lock.unlock();
+  }
+
+ private:
+  const HandleKind kind_;
+  mutable std::shared_mutex mutex_;
+  std::uint64_t next_ = 1;
+  std::unordered_map<std::uint64_t, std::shared_ptr<T>> objects_;
+};
+
+// Between the numbers and the driver's opaque pointer types.
+template <typename Handle>
+std::uint64_t Number(Handle handle) {
+  return reinterpret_cast<std::uint64_t>(handle);
+}
+template <typename Handle>
+Handle AsHandle(std::uint64_t number) {
+  return reinterpret_cast<Handle>(number);
+}
+
+}  // namespace cuspan::softgpu

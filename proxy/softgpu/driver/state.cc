@@ -1,0 +1,138 @@
+#include "proxy/softgpu/driver/state.h"
+
+#include <pthread.h>
+
+#include <iterator>
+#include <utility>
+
+#include "proxy/softgpu/driver/errors.h"
+#include "proxy/softgpu/rt/fault.h"
+
+namespace cuspan::softgpu {
+namespace {
+
+std::atomic<Driver*> g_driver{nullptr};
+
+// The workers do not exist in a child process, so there is no driver either.
+void ForgetInChild() { g_driver.store(nullptr); }
+
+}  // namespace
+
+CUresult HostRegistry::Register(std::uint64_t address, std::uint64_t bytes) {
+  std::lock_guard lock(mutex_);
+  const auto next = ranges_.lower_bound(address);
+  const bool meets_next = next != ranges_.end() && next->first - address < bytes;
+  const bool meets_previous = next != ranges_.begin() && [&] {
+    const auto previous = std::prev(next);
+    return address - previous->first < previous->second;
+  }();
+  if (meets_next || meets_previous) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+  ranges_.emplace(address, bytes);
+  return CUDA_SUCCESS;
+}
+
+CUresult HostRegistry::Unregister(std::uint64_t address) {
+  std::lock_guard lock(mutex_);
+  auto range = ranges_.upper_bound(address);
+  if (range == ranges_.begin()) return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+  --range;
+  if (address - range->first >= range->second) return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+  if (range->first != address) return CUDA_ERROR_INVALID_VALUE;
+  ranges_.erase(range);
+  return CUDA_SUCCESS;
+}
+
+bool HostRegistry::Contains(std::uint64_t address, std::uint64_t bytes) const {
+  std::lock_guard lock(mutex_);
+  auto range = ranges_.upper_bound(address);
+  if (range == ranges_.begin()) return false;
+  --range;
+  const std::uint64_t offset = address - range->first;
+  return offset < range->second && bytes <= range->second - offset;
+}
+
+Driver* Driver::Get() { return g_driver.load(std::memory_order_acquire); }
+
+Status Driver::Initialize() {
+  static std::mutex mutex;
+  static bool initialized = false;
+  std::lock_guard lock(mutex);
+  if (initialized) {
+    if (Get() != nullptr) return Status::Ok();
+    return Status::Unavailable("the software GPU can not be used in a child made by fork");
+  }
+  Result<Configuration> configuration = ReadConfiguration();
+  if (!configuration.ok()) return configuration.status();
+  auto driver = std::unique_ptr<Driver>(new Driver(*configuration));
+  for (int ordinal = 0; ordinal < configuration->devices; ++ordinal) {
+    auto device = std::make_unique<Device>();
+    device->ordinal = ordinal;
+    device->context_handle =
+        MakeHandle(HandleKind::kContext, static_cast<std::uint64_t>(ordinal) + 1);
+    auto memory = PhysicalMemory::Create(ordinal, configuration->memory_bytes);
+    if (!memory.ok()) return memory.status();
+    device->memory = *memory;
+    driver->devices.push_back(std::move(device));
+  }
+  InstallFaultHandlers();
+  pthread_atfork(nullptr, nullptr, &ForgetInChild);
+  initialized = true;
+  g_driver.store(driver.release(), std::memory_order_release);
+  return Status::Ok();
+}
+
+Driver::Driver(const Configuration& wanted)
+    : configuration(wanted), pool(wanted.threads), queue(pool) {}
+
+Device* Driver::FindDevice(CUdevice device) {
+  if (device < 0 || static_cast<std::size_t>(device) >= devices.size()) return nullptr;
+  return devices[static_cast<std::size_t>(device)].get();
+}
+
+CUresult Driver::CurrentContext(std::shared_ptr<Context>* context) {
+  Device* device = FindDevice(CurrentDevice());
+  if (device == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  std::lock_guard lock(device->mutex);
+  if (device->context == nullptr) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  *context = device->context;
+  return CUDA_SUCCESS;
+}
+
+CUresult Driver::UsableContext(std::shared_ptr<Context>* context) {
+  CUSPAN_SOFT_RETURN_IF_ERROR(CurrentContext(context));
+  return (*context)->error();
+}
+
+CUresult Driver::FindStream(CUstream handle, StreamEntry* entry) {
+  const std::uint64_t number = Number(handle);
+  if (number == 0 || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD) {
+    CUSPAN_SOFT_RETURN_IF_ERROR(UsableContext(&entry->context));
+    StreamSet& streams_of_context = entry->context->streams();
+    entry->stream = handle == CU_STREAM_PER_THREAD ? streams_of_context.PerThread()
+                                                   : streams_of_context.legacy();
+    return CUDA_SUCCESS;
+  }
+  const std::shared_ptr<StreamEntry> found = streams.Find(number);
+  if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  *entry = *found;
+  return entry->context->error();
+}
+
+CUresult Driver::FindEvent(CUevent handle, std::shared_ptr<EventEntry>* entry) {
+  *entry = events.Find(Number(handle));
+  if (*entry == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  return (*entry)->context->error();
+}
+
+void Driver::Destroy(const std::shared_ptr<Context>& context) {
+  const auto of_context = [&](const auto& entry) { return entry.context == context; };
+  context->Synchronize();
+  streams.RemoveIf(of_context);
+  events.RemoveIf(of_context);
+  functions.RemoveIf([&](const Function& function) {
+    return function.module()->context() == context;
+  });
+  modules.RemoveIf([&](const Module& module) { return module.context() == context; });
+}
+
+}  // namespace cuspan::softgpu

@@ -1,0 +1,275 @@
+// cvt and cvt.pack. (PTX ISA, "Data Movement and Conversion Instructions: cvt")
+#include <llvm/IR/Intrinsics.h>
+
+#include "proxy/softgpu/emit/families.h"
+#include "proxy/softgpu/emit/operations.h"
+
+namespace cuspan::softgpu::emit {
+namespace {
+
+using llvm::Value;
+using ptx::Type;
+
+bool IsInteger(Type type) { return (TypeSetOf(type) & (kIntegers | kBytes)) != 0; }
+
+// Rounding to an integral number: .rni, .rzi, .rmi, .rpi.
+llvm::Intrinsic::ID TakeIntegralRounding(FunctionEmitter& e) {
+  if (e.Take("rni")) return llvm::Intrinsic::roundeven;
+  if (e.Take("rzi")) return llvm::Intrinsic::trunc;
+  if (e.Take("rmi")) return llvm::Intrinsic::floor;
+  if (e.Take("rpi")) return llvm::Intrinsic::ceil;
+  return llvm::Intrinsic::not_intrinsic;
+}
+
+Value* MaxOf(FunctionEmitter& e, unsigned bits, unsigned width, bool is_signed) {
+  const auto max = is_signed ? llvm::APInt::getSignedMaxValue(bits).sext(width) : llvm::APInt::getMaxValue(bits).zext(width);
+  return llvm::ConstantInt::get(e.Int(width), max);
+}
+Value* MinOf(FunctionEmitter& e, unsigned bits, unsigned width, bool is_signed) {
+  const auto min = is_signed ? llvm::APInt::getSignedMinValue(bits).sext(width) : llvm::APInt(width, 0);
+  return llvm::ConstantInt::get(e.Int(width), min);
+}
+
+void IntegerToInteger(FunctionEmitter& e, Type to, Type from) {
+  constexpr unsigned kWide = 128;  // Room for every 64-bit value with a sign.
+  const bool saturate = e.Take("sat");
+  auto* const value = e.Read(1, from);
+  const unsigned bits = ptx::BitsOf(to);
+  const bool from_signed = ptx::IsSigned(from);
+  if (!saturate) {
+    auto* const target = e.TypeOf(to);
+    e.Write(from_signed ? e.b.CreateSExtOrTrunc(value, target) : e.b.CreateZExtOrTrunc(value, target), to);
+    return;
+  }
+  Value* wide = from_signed ? e.b.CreateSExt(value, e.Int(kWide)) : e.b.CreateZExt(value, e.Int(kWide));
+  wide = IntegerMinMax(e, wide, MaxOf(e, bits, kWide, ptx::IsSigned(to)), false, true);
+  wide = IntegerMinMax(e, wide, MinOf(e, bits, kWide, ptx::IsSigned(to)), true, true);
+  e.Write(e.b.CreateTrunc(wide, e.TypeOf(to)), to);
+}
+
+void IntegerToFloat(FunctionEmitter& e, Type to, Type from) {
+  const Rounding rounding = e.TakeRounding(Rounding::kNearest);
+  const bool saturate = e.Take("sat");
+  e.Take("ftz");  // Integers have no subnormal images.
+  auto* const value = e.Read(1, from);
+  const bool is_signed = ptx::IsSigned(from);
+  const auto convert = [&](llvm::Type* type) {
+    return is_signed ? e.b.CreateSIToFP(value, type) : e.b.CreateUIToFP(value, type);
+  };
+  Value* result = nullptr;
+  const bool exact_in_double = ptx::BitsOf(from) <= 32;
+  if (to == Type::kF64 && (exact_in_double || rounding == Rounding::kNearest)) {
+    result = convert(e.Double());
+  } else if (to == Type::kF32 && rounding == Rounding::kNearest) {
+    result = convert(e.Float());
+  } else if (exact_in_double) {
+    if (to == Type::kBf16 && (rounding == Rounding::kDown || rounding == Rounding::kUp))
+      e.Refuse("this rounding is not implemented");
+    result = NarrowFloat(e, convert(e.Double()), Type::kF64, to, rounding);
+  } else if (to == Type::kF16 && rounding == Rounding::kNearest) {
+    result = convert(e.Half());  // What f32 rounds is too large for f16 anyway.
+  } else if (to == Type::kF32 || to == Type::kF64) {
+    static constexpr std::string_view kRoundings[] = {"rn", "rz", "rm", "rp"};
+    result = e.CallRuntime(fmt::format("cuspan_math_cvt_{}_{}_{}", kRoundings[static_cast<int>(rounding)],
+                                       to == Type::kF32 ? "f32" : "f64", is_signed ? "s64" : "u64"),
+                           e.TypeOf(to), {value}, true);
+  } else {
+    e.Refuse("this conversion is not implemented");
+    return;
+  }
+  if (saturate) result = Narrow(e, Saturate(e, Widen(e, result, to)), to);
+  e.Write(result, to);
+}
+
+void FloatToInteger(FunctionEmitter& e, Type to, Type from) {
+  const auto integral = TakeIntegralRounding(e);
+  if (integral == llvm::Intrinsic::not_intrinsic) e.Reject("a rounding to an integer is expected");
+  e.Take("sat");  // Implied.
+  const bool flush = e.Take("ftz");
+  Value* value = e.Read(1, from);
+  if (e.failed()) return;
+  value = Widen(e, value, from);
+  if (from == Type::kF16) value = e.b.CreateFPExt(value, e.Float());
+  if (flush) value = FlushSubnormal(e, value);
+  auto* const is_nan = e.b.CreateFCmpUNO(value, value);
+  value = e.b.CreateUnaryIntrinsic(integral, value);
+  const bool is_signed = ptx::IsSigned(to);
+  const unsigned bits = ptx::BitsOf(to);
+  // Narrow integers by way of 32 bits, then clamped.
+  const unsigned computed = bits < 32 ? 32 : bits;
+  const bool computed_signed = is_signed || bits < 32;
+  Value* result = e.b.CreateIntrinsic(
+      computed_signed ? llvm::Intrinsic::fptosi_sat : llvm::Intrinsic::fptoui_sat,
+      {e.Int(computed), value->getType()}, {value});
+  if (bits < 32) {
+    result = IntegerMinMax(e, result, MaxOf(e, bits, 32, is_signed), false, true);
+    result = IntegerMinMax(e, result, MinOf(e, bits, 32, is_signed), true, true);
+    result = e.b.CreateTrunc(result, e.Int(bits));
+  }
+  // A NaN gives zero, but the top bit alone where either type has 64 bits.
+  const bool top_bit = from == Type::kF64 || bits == 64;
+  auto* const nan_result = e.ConstInt(bits, top_bit ? std::uint64_t{1} << (bits - 1) : 0);
+  e.Write(e.b.CreateSelect(is_nan, nan_result, result), to);
+}
+
+// A value of f16, bf16, f32 or f64 widened to f32, or to f64 when `target` is that.
+Value* WidenTo(FunctionEmitter& e, Value* value, Type from, Type target) {
+  value = Widen(e, value, from);
+  if (from == Type::kF16) value = e.b.CreateFPExt(value, e.Float());
+  if (target == Type::kF64 && from != Type::kF64) value = e.b.CreateFPExt(value, e.Double());
+  return value;
+}
+
+// f32 with 10 digits behind the point, the rest zero: .rna rounds ties away, .rn to even.
+Value* RoundToTf32(FunctionEmitter& e, Value* value) {
+  const bool away = e.Take("rna");
+  const bool nearest_even = !away && e.Take("rn");
+  const bool towards_zero = !away && !nearest_even && e.Take("rz");
+  if (!away && !nearest_even && !towards_zero) e.Reject("a rounding is expected");
+  auto* const bits = e.b.CreateBitCast(value, e.Int(32));
+  Value* rounded = bits;
+  if (away) rounded = e.b.CreateAdd(bits, e.ConstInt(32, 0x1000));
+  if (nearest_even) {
+    auto* const low = e.b.CreateAnd(e.b.CreateLShr(bits, e.ConstInt(32, 13)), e.ConstInt(32, 1));
+    rounded = e.b.CreateAdd(bits, e.b.CreateAdd(e.ConstInt(32, 0xfff), low));
+  }
+  rounded = e.b.CreateAnd(rounded, e.ConstInt(32, 0xffffe000));
+  return e.b.CreateSelect(e.b.CreateFCmpUNO(value, value), e.ConstInt(32, 0x7fffffff), rounded);
+}
+
+struct FloatConversion {
+  Rounding rounding;
+  bool flush;
+  bool saturate;
+  bool relu;
+  bool finite;
+};
+
+FloatConversion TakeFloatConversion(FunctionEmitter& e) {
+  FloatConversion c{};
+  c.rounding = e.TakeRounding(Rounding::kNearest);
+  c.flush = e.Take("ftz");
+  c.saturate = e.Take("sat");
+  c.relu = e.Take("relu");
+  c.finite = e.Take("satfinite");
+  return c;
+}
+
+// One float to another format, by all that the instruction asks for.
+Value* ConvertFloat(FunctionEmitter& e, const FloatConversion& c, Value* value, Type from, Type to) {
+  if (c.flush && from == Type::kF32) value = FlushSubnormal(e, value);
+  const Type through = from == Type::kF64 || to == Type::kF64 ? Type::kF64 : Type::kF32;
+  value = WidenTo(e, value, from, through);
+  if (c.saturate) value = Saturate(e, value);
+  auto* const zero = llvm::ConstantFP::getZero(value->getType());
+  if (c.relu) value = FloatMinMax(e, value, zero, true, true);
+  if (c.finite) {
+    auto* const largest = llvm::ConstantFP::get(value->getType(), to == Type::kF16 ? 65504.0 : 0x1.fep127);
+    value = FloatMinMax(e, FloatMinMax(e, value, largest, false, true), FloatNeg(e, largest), true, true);
+  }
+  if (to == through) {
+  } else {
+    if (to == Type::kBf16 && (c.rounding == Rounding::kDown || c.rounding == Rounding::kUp))
+      e.Refuse("this rounding is not implemented");
+    value = NarrowFloat(e, value, through, to, c.rounding);
+  }
+  if (c.flush && to == Type::kF32) value = FlushSubnormal(e, value);
+  return value;
+}
+
+void FloatToFloat(FunctionEmitter& e, Type to, Type from) {
+  if (to == Type::kTf32) {
+    auto* const value = e.Read(1, Type::kF32);
+    e.Take("satfinite");
+    if (e.instruction().Has("satfinite")) e.Refuse("saturation is not implemented");
+    if (!e.failed()) e.Write(RoundToTf32(e, value), Type::kB32);
+    return;
+  }
+  const auto integral = TakeIntegralRounding(e);
+  const FloatConversion c = TakeFloatConversion(e);
+  Value* value = e.Read(1, from);
+  if (e.failed()) return;
+  if (integral == llvm::Intrinsic::not_intrinsic) {
+    e.Write(ConvertFloat(e, c, value, from, to), to);
+    return;
+  }
+  if (to != from) {
+    e.Reject("rounding to an integer does not change the type");
+    return;
+  }
+  value = WidenTo(e, value, from, from);
+  if (c.flush) value = FlushSubnormal(e, value);
+  value = e.b.CreateUnaryIntrinsic(integral, value);
+  if (c.saturate) value = Saturate(e, value);
+  if (from == Type::kF16) value = e.b.CreateFPTrunc(value, e.Half());
+  e.Write(Narrow(e, value, to), to);
+}
+
+// cvt.rn.f16x2.f32 d, a, b: a in the upper half, b in the lower.
+void PackFloats(FunctionEmitter& e, Type to) {
+  if (e.type(1) != Type::kF32 || e.operand_count() != 3) {
+    e.Refuse("this conversion is not implemented");
+    return;
+  }
+  const FloatConversion c = TakeFloatConversion(e);
+  const Type element = to == Type::kF16x2 ? Type::kF16 : Type::kBf16;
+  const auto half = [&](std::size_t i) -> Value* {
+    auto* const value = ConvertFloat(e, c, e.Read(i, Type::kF32), Type::kF32, element);
+    return e.b.CreateZExt(e.b.CreateBitCast(value, e.Int(16)), e.Int(32));
+  };
+  auto* const high = half(1);
+  e.Write(e.b.CreateOr(e.b.CreateShl(high, e.ConstInt(32, 16)), half(2)), Type::kB32);
+}
+
+// cvt.pack.sat.{u16,s16,u8,s8}.s32{.b32} d, a, b{, c}
+void PackIntegers(FunctionEmitter& e) {
+  if (!e.Take("sat")) e.Reject("cvt.pack needs .sat");
+  const Type to = e.type(0);
+  const unsigned bits = ptx::BitsOf(to);
+  if (e.type(1) != Type::kS32 || (bits != 8 && bits != 16)) e.Refuse("this packing is not implemented");
+  if (e.failed()) return;
+  const auto part = [&](std::size_t i) {
+    Value* value = e.Read(i, Type::kS32);
+    value = IntegerMinMax(e, value, MaxOf(e, bits, 32, ptx::IsSigned(to)), false, true);
+    value = IntegerMinMax(e, value, MinOf(e, bits, 32, ptx::IsSigned(to)), true, true);
+    return e.b.CreateAnd(value, e.ConstInt(32, (1U << bits) - 1));
+  };
+  Value* result = e.b.CreateOr(e.b.CreateShl(part(1), e.ConstInt(32, bits)), part(2));
+  if (e.operand_count() == 4)
+    result = e.b.CreateOr(result, e.b.CreateShl(e.Read(3, Type::kB32), e.ConstInt(32, 2 * bits)));
+  e.Write(result, Type::kB32);
+}
+
+void EmitCvt(FunctionEmitter& e) {
+  if (e.Take("pack")) {
+    PackIntegers(e);
+    return;
+  }
+  const Type to = e.type(0);
+  const Type from = e.type(1);
+  if (ptx::IsPacked(to)) {
+    PackFloats(e, to);
+  } else if (e.operand_count() != 2) {
+    e.Reject("two operands are expected");
+  } else if (IsInteger(to) && IsInteger(from)) {
+    IntegerToInteger(e, to, from);
+  } else if (IsInteger(to) && ptx::IsFloat(from) && from != Type::kTf32) {
+    FloatToInteger(e, to, from);
+  } else if (ptx::IsFloat(to) && to != Type::kTf32 && IsInteger(from)) {
+    IntegerToFloat(e, to, from);
+  } else if (ptx::IsFloat(to) && ptx::IsFloat(from) && from != Type::kTf32 && (to != Type::kTf32 || from == Type::kF32)) {
+    FloatToFloat(e, to, from);
+  } else {
+    e.Refuse("this conversion is not implemented");
+  }
+}
+
+constexpr Opcode kOpcodes[] = {
+    {"cvt", 2, 4, kAnyType & ~(kNoType | kPredicates | kWide), EmitCvt},
+};
+
+}  // namespace
+
+std::span<const Opcode> ConvertOpcodes() { return kOpcodes; }
+
+}  // namespace cuspan::softgpu::emit

@@ -1,0 +1,189 @@
+// The runtime functions of abi.h: each finds its thread and asks the block.
+#include <cuda.h>
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+#include <iterator>
+#include <mutex>
+#include <string>
+
+#include "proxy/softgpu/rt/abi.h"
+#include "proxy/softgpu/rt/block.h"
+#include "proxy/softgpu/rt/heap.h"
+#include "proxy/softgpu/rt/printf.h"
+
+namespace cuspan::softgpu {
+namespace {
+
+Fiber* Self(ThreadContext* context) { return static_cast<Fiber*>(context->fiber); }
+
+LaneResult Meet(ThreadContext* context, Collective collective, std::uint64_t mode,
+                std::uint32_t mask, std::uint64_t value, std::uint32_t b = 0, std::uint32_t c = 0) {
+  Fiber* self = Self(context);
+  const CollectiveCall call{CollectiveCall::Key(collective, mode), mask, value, b, c};
+  if (mask == 0 && collective != Collective::kActiveMask) {
+    self->block->Abandon(self, CUDA_ERROR_LAUNCH_FAILED,
+                         "a warp-wide operation has an empty member mask");
+  }
+  return self->block->Meet(self, call);
+}
+
+// Whole texts, so that lines of several workers do not mix.
+void WriteOut(std::FILE* file, const std::string& text) {
+  static auto* const mutex = new std::mutex;
+  std::lock_guard lock(*mutex);
+  std::fwrite(text.data(), 1, text.size(), file);
+  std::fflush(file);
+}
+
+// Calls `function()` on the worker's larger stack. A fault in it abandons the
+// stacks without unwinding, so it must own nothing; text goes into block.scratch().
+template <typename Function>
+void CallOutside(Fiber* self, Function function) {
+  self->block->CallOutside(
+      self, [](void* argument) { (*static_cast<Function*>(argument))(); }, &function);
+}
+
+const char* OrUnknown(const char* text) { return text == nullptr ? "?" : text; }
+
+}  // namespace
+
+extern "C" {
+
+void cuspan_rt_barrier(ThreadContext* context, std::uint32_t barrier, std::uint32_t threads) {
+  Self(context)->block->SyncBarrier(Self(context), barrier, threads, false);
+}
+
+void cuspan_rt_barrier_arrive(ThreadContext* context, std::uint32_t barrier,
+                              std::uint32_t threads) {
+  Self(context)->block->ArriveBarrier(Self(context), barrier, threads);
+}
+
+std::uint32_t cuspan_rt_barrier_reduce(ThreadContext* context, std::uint32_t barrier,
+                                       std::uint32_t threads, BarrierReduction reduction,
+                                       std::uint32_t predicate) {
+  Fiber* self = Self(context);
+  self->block->SyncBarrier(self, barrier, threads, predicate != 0);
+  return self->barrier_result[static_cast<int>(reduction)];
+}
+
+void cuspan_rt_warp_sync(ThreadContext* context, std::uint32_t member_mask) {
+  Meet(context, Collective::kSync, 0, member_mask, 0);
+}
+
+std::uint32_t cuspan_rt_shuffle(ThreadContext* context, ShuffleMode mode, std::uint32_t value,
+                                std::uint32_t b, std::uint32_t c, std::uint32_t member_mask,
+                                std::uint32_t* in_range) {
+  const LaneResult result = Meet(context, Collective::kShuffle, static_cast<std::uint64_t>(mode),
+                                 member_mask, value, b, c);
+  *in_range = result.flag;
+  return result.value;
+}
+
+std::uint32_t cuspan_rt_vote(ThreadContext* context, VoteMode mode, std::uint32_t predicate,
+                             std::uint32_t member_mask) {
+  return Meet(context, Collective::kVote, static_cast<std::uint64_t>(mode), member_mask, predicate)
+      .value;
+}
+
+std::uint32_t cuspan_rt_match(ThreadContext* context, MatchMode mode, std::uint64_t value,
+                              std::uint32_t member_mask, std::uint32_t* all_equal) {
+  const LaneResult result =
+      Meet(context, Collective::kMatch, static_cast<std::uint64_t>(mode), member_mask, value);
+  if (mode == MatchMode::kAll) *all_equal = result.flag;
+  return result.value;
+}
+
+std::uint32_t cuspan_rt_reduce(ThreadContext* context, std::uint32_t operation,
+                               std::uint32_t value, std::uint32_t member_mask) {
+  return Meet(context, Collective::kReduce, operation, member_mask, value).value;
+}
+
+void cuspan_rt_yield(ThreadContext* context) { Self(context)->block->Yield(Self(context)); }
+
+void cuspan_rt_exit(ThreadContext* context) { Self(context)->block->Exit(Self(context)); }
+
+// The lanes that are at the same place together: those that come to it before
+// all others of the warp wait, ended or yielded. In a kernel whose threads run
+// one after another each is alone, which CUDA allows at any time.
+std::uint32_t cuspan_rt_active_mask(ThreadContext* context) {
+  Fiber* self = Self(context);
+  if (!self->block->suspends()) return 1u << context->lane;
+  const auto place = reinterpret_cast<std::uintptr_t>(__builtin_return_address(0));
+  return Meet(context, Collective::kActiveMask, place, 0, 0).value;
+}
+
+void cuspan_rt_fault(ThreadContext* context, std::uint32_t driver_error, const char* what) {
+  Fiber* self = Self(context);
+  self->block->Abandon(self, static_cast<CUresult>(driver_error),
+                       what == nullptr ? "it ended itself with an error" : what);
+}
+
+std::uint32_t cuspan_rt_vprintf(ThreadContext* context, const char* format,
+                                const void* arguments) {
+  Fiber* self = Self(context);
+  int count = 0;
+  CallOutside(self, [&, self] {
+    std::string& text = self->block->scratch();
+    text.clear();
+    count = FormatDevicePrintf(format, arguments, &text);
+    FaultGuard::Exempt exempt(self->block->guard());
+    WriteOut(stdout, text);
+  });
+  return static_cast<std::uint32_t>(count);
+}
+
+// The text is CUDA's own, since programs and people look for it.
+void cuspan_rt_assert_fail(ThreadContext* context, const char* message, const char* file,
+                           std::uint32_t line, const char* function, std::uint64_t) {
+  Fiber* self = Self(context);
+  CallOutside(self, [=] {
+    std::string& text = self->block->scratch();
+    text.clear();
+    fmt::format_to(std::back_inserter(text),
+                   "{}:{}: {}: block: [{},{},{}], thread: [{},{},{}] Assertion `{}` failed.\n",
+                   OrUnknown(file), line, OrUnknown(function), context->ctaid[0],
+                   context->ctaid[1], context->ctaid[2], context->tid[0], context->tid[1],
+                   context->tid[2], OrUnknown(message));
+    FaultGuard::Exempt exempt(self->block->guard());
+    WriteOut(stderr, text);
+  });
+  self->block->Abandon(self, CUDA_ERROR_ASSERT, "an assertion failed");
+}
+
+void* cuspan_rt_malloc(ThreadContext* context, std::uint64_t bytes) {
+  Fiber* self = Self(context);
+  void* memory = nullptr;
+  CallOutside(self, [&memory, bytes, self] {
+    FaultGuard::Exempt exempt(self->block->guard());
+    DeviceHeap* heap = self->block->launch().heap;
+    if (heap != nullptr) memory = heap->Allocate(bytes);
+  });
+  return memory;
+}
+
+void cuspan_rt_free(ThreadContext* context, void* memory) {
+  if (memory == nullptr) return;
+  Fiber* self = Self(context);
+  bool freed = false;
+  CallOutside(self, [&freed, memory, self] {
+    FaultGuard::Exempt exempt(self->block->guard());
+    DeviceHeap* heap = self->block->launch().heap;
+    freed = heap != nullptr && heap->Free(memory);
+  });
+  if (!freed) {
+    self->block->Abandon(self, CUDA_ERROR_ILLEGAL_ADDRESS,
+                         fmt::format("free({}) of what malloc did not return", memory));
+  }
+}
+
+std::uint64_t cuspan_rt_clock(ThreadContext*) {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(
+          std::chrono::steady_clock::now().time_since_epoch())
+          .count());
+}
+
+}  // extern "C"
+}  // namespace cuspan::softgpu

@@ -1,0 +1,55 @@
+#include "proxy/softgpu/rt/queue.h"
+
+#include <chrono>
+#include <utility>
+
+namespace cuspan::softgpu {
+
+void OperationQueue::Submit(const OperationPtr& operation, std::span<const OperationPtr> after) {
+  {
+    std::lock_guard lock(mutex_);
+    for (const OperationPtr& earlier : after) {
+      if (earlier == nullptr || earlier->done()) continue;
+      earlier->followers_.push_back(operation);
+      ++operation->waits_for_;
+    }
+    if (operation->waits_for_ != 0) return;
+  }
+  if (!BeginTask(operation)) Finish(operation);
+}
+
+bool OperationQueue::BeginTask(const OperationPtr& operation) {
+  Task* task = operation->task_.get();
+  if (task == nullptr || task->units() == 0 || task->Cancelled()) return false;
+  pool_.Add(*task, [this, operation] { Finish(operation); });
+  return true;
+}
+
+// A loop and no recursion: thousands of operations may end one after another.
+void OperationQueue::Finish(OperationPtr operation) {
+  std::vector<OperationPtr> ended = {std::move(operation)};
+  while (!ended.empty()) {
+    const OperationPtr last = std::move(ended.back());
+    ended.pop_back();
+    last->task_.reset();
+    last->done_nanoseconds_ = static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(
+            std::chrono::steady_clock::now().time_since_epoch())
+            .count());
+    std::vector<OperationPtr> ready;
+    {
+      std::lock_guard lock(mutex_);
+      last->done_.store(1, std::memory_order_release);
+      for (OperationPtr& follower : last->followers_) {
+        if (--follower->waits_for_ == 0) ready.push_back(std::move(follower));
+      }
+      last->followers_.clear();
+    }
+    last->done_.notify_all();
+    for (OperationPtr& next : ready) {
+      if (!BeginTask(next)) ended.push_back(std::move(next));
+    }
+  }
+}
+
+}  // namespace cuspan::softgpu

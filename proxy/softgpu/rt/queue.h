@@ -1,0 +1,66 @@
+// What a device has been asked to do, and in which order: operations that wait
+// for other operations.
+//
+// An operation is begun when those it comes after are done. It may carry a task
+// for the worker pool; without one (an event's record, a wait) it is done as
+// soon as it may begin. Nothing is polled: the end of one begins the next.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "proxy/softgpu/rt/pool.h"
+
+namespace cuspan::softgpu {
+
+class Operation {
+ public:
+  // `task` may be null. An operation belongs to one OperationQueue.
+  explicit Operation(std::unique_ptr<Task> task = nullptr) : task_(std::move(task)) {}
+  Operation(const Operation&) = delete;
+  Operation& operator=(const Operation&) = delete;
+
+  bool done() const { return done_.load(std::memory_order_acquire) != 0; }
+  // Sleeps until done.
+  void Wait() const { done_.wait(0, std::memory_order_acquire); }
+  // When it was done, on the steady clock; only after done().
+  std::uint64_t done_nanoseconds() const { return done_nanoseconds_; }
+
+ private:
+  friend class OperationQueue;
+  std::unique_ptr<Task> task_;
+  std::atomic<std::uint32_t> done_{0};
+  std::uint64_t done_nanoseconds_ = 0;
+  // Guarded by the queue's mutex.
+  std::uint32_t waits_for_ = 0;
+  std::vector<std::shared_ptr<Operation>> followers_;
+};
+
+using OperationPtr = std::shared_ptr<Operation>;
+
+// Any thread calls.
+class OperationQueue {
+ public:
+  explicit OperationQueue(WorkerPool& pool) : pool_(pool) {}
+
+  // `operation` is executed after all of `after` (null entries do not count).
+  // Whoever needs a consistent set of `after` holds a lock of his own meanwhile.
+  void Submit(const OperationPtr& operation, std::span<const OperationPtr> after);
+
+  WorkerPool& pool() { return pool_; }
+
+ private:
+  // Hands the operation's task to the pool; false when there is nothing to execute.
+  bool BeginTask(const OperationPtr& operation);
+  void Finish(OperationPtr operation);
+
+  WorkerPool& pool_;
+  std::mutex mutex_;
+};
+
+}  // namespace cuspan::softgpu

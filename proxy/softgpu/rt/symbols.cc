@@ -1,0 +1,24 @@
+// The table by which the JIT finds the runtime functions.
+#include "proxy/softgpu/rt/abi.h"
+
+namespace cuspan::softgpu {
+
+#define CUSPAN_RT_SYMBOL(name) \
+  RuntimeSymbol { #name, reinterpret_cast<void*>(&name) }
+
+const RuntimeSymbol kRuntimeSymbols[] = {
+    CUSPAN_RT_SYMBOL(cuspan_rt_barrier),        CUSPAN_RT_SYMBOL(cuspan_rt_barrier_arrive),
+    CUSPAN_RT_SYMBOL(cuspan_rt_barrier_reduce), CUSPAN_RT_SYMBOL(cuspan_rt_warp_sync),
+    CUSPAN_RT_SYMBOL(cuspan_rt_shuffle),        CUSPAN_RT_SYMBOL(cuspan_rt_vote),
+    CUSPAN_RT_SYMBOL(cuspan_rt_match),          CUSPAN_RT_SYMBOL(cuspan_rt_reduce),
+    CUSPAN_RT_SYMBOL(cuspan_rt_yield),          CUSPAN_RT_SYMBOL(cuspan_rt_exit),
+    CUSPAN_RT_SYMBOL(cuspan_rt_active_mask),    CUSPAN_RT_SYMBOL(cuspan_rt_fault),
+    CUSPAN_RT_SYMBOL(cuspan_rt_vprintf),        CUSPAN_RT_SYMBOL(cuspan_rt_assert_fail),
+    CUSPAN_RT_SYMBOL(cuspan_rt_malloc),         CUSPAN_RT_SYMBOL(cuspan_rt_free),
+    CUSPAN_RT_SYMBOL(cuspan_rt_clock),
+};
+const std::size_t kRuntimeSymbolCount = sizeof(kRuntimeSymbols) / sizeof(kRuntimeSymbols[0]);
+
+#undef CUSPAN_RT_SYMBOL
+
+}  // namespace cuspan::softgpu

@@ -1,0 +1,146 @@
+#include "proxy/transfers.h"
+
+#include <algorithm>
+
+namespace cuspan::proxy {
+
+Status Transfers::Announce(const std::shared_ptr<Transfer>& transfer) {
+  if (!to_device_.emplace(transfer->state->id, transfer).second)
+    return Status::Invalid("transfer {} is already under way", transfer->state->id);
+  return Status::Ok();
+}
+
+Turn Transfers::BeginToDevice(Transfer& transfer) {
+  if (transfer.bytes == 0 || transfer.abandoned) {
+    to_device_.erase(transfer.state->id);
+    return Turn::kSubmitted;
+  }
+  transfer.wanted = true;
+  channel_.Post(TransferWanted{transfer.state->id});
+  return Turn::kHeld;
+}
+
+Status Transfers::TakeChunk(const Chunk& chunk) {
+  const std::byte* bytes = channel_.IncomingSlot(chunk.slot);
+  if (bytes == nullptr) return Status::Invalid("a chunk names staging slot {}, which is none", chunk.slot);
+  if (chunk.bytes == 0 || chunk.bytes > channel_.layout().staging_bytes)
+    return Status::Invalid("a chunk of {} bytes in a staging slot of {}", chunk.bytes, channel_.layout().staging_bytes);
+  const auto found = to_device_.find(chunk.transfer);
+  if (found == to_device_.end()) return Status::Invalid("a chunk of transfer {}, which is none", chunk.transfer);
+  const std::shared_ptr<Transfer> transfer = found->second;
+  if (!transfer->wanted) return Status::Invalid("a chunk of transfer {} before it was wanted", chunk.transfer);
+  if (chunk.offset > transfer->bytes || chunk.bytes > transfer->bytes - chunk.offset ||
+      chunk.bytes > transfer->bytes - transfer->submitted)
+    return Status::Invalid("a chunk of bytes {} + {} of transfer {}, which has {} ({} came before)", chunk.offset,
+                           chunk.bytes, chunk.transfer, transfer->bytes, transfer->submitted);
+  if (transfer->state->failed || faults_.lost() != CUDA_SUCCESS) {
+    channel_.ReleaseSlot(chunk.slot);
+    return Status::Ok();
+  }
+  Stream& stream = *transfer->stream;
+  PooledEvent event;
+  CUresult result = events_.Take(event);
+  if (result == CUDA_SUCCESS)
+    result = driver_.cuMemcpyHtoDAsync(transfer->address + chunk.offset, bytes, chunk.bytes, stream.driver);
+  if (result == CUDA_SUCCESS) {
+    ++stream.submitted;
+    result = driver_.cuEventRecord(event.get(), stream.driver);
+  }
+  if (result != CUDA_SUCCESS) {
+    channel_.ReleaseSlot(chunk.slot);
+    Fail(*transfer, result);
+    queues_.Release(*stream.queue);
+    return Status::Ok();
+  }
+  completer_.Add(stream.lane, std::move(event), stream.submitted, GiveSlotBack{chunk.slot});
+  transfer->submitted += chunk.bytes;
+  if (transfer->submitted == transfer->bytes) {
+    to_device_.erase(found);
+    queues_.Release(*stream.queue);
+  }
+  return Status::Ok();
+}
+
+Status Transfers::Abandon(std::uint64_t id) {
+  const auto found = to_device_.find(id);
+  if (found == to_device_.end()) return Status::Invalid("transfer {} is abandoned and is none", id);
+  const std::shared_ptr<Transfer> transfer = found->second;
+  if (transfer->state->failed || transfer->abandoned) return Status::Ok();
+  transfer->abandoned = true;
+  if (!transfer->wanted) return Status::Ok();
+  to_device_.erase(found);
+  queues_.Release(*transfer->stream->queue);
+  return Status::Ok();
+}
+
+Turn Transfers::BeginFromDevice(const std::shared_ptr<Transfer>& transfer) {
+  while (transfer->submitted < transfer->bytes) {
+    // Those that waited before come first.
+    const std::optional<std::uint32_t> slot = slotless_.empty() ? TakeSlot() : std::nullopt;
+    if (!slot) {
+      slotless_.push_back(transfer);
+      return Turn::kHeld;
+    }
+    if (!SubmitFromDevice(*transfer, *slot)) break;
+  }
+  return Turn::kSubmitted;
+}
+
+bool Transfers::SlotCameFree() {
+  if (slotless_.empty()) return false;
+  if (!spare_slot_) spare_slot_ = channel_.TryTakeSlot();
+  return spare_slot_.has_value();
+}
+
+void Transfers::UseFreeSlots() {
+  while (!slotless_.empty()) {
+    const std::optional<std::uint32_t> slot = TakeSlot();
+    if (!slot) return;
+    // One piece each in turn, so that a long copy does not keep short ones waiting.
+    const std::shared_ptr<Transfer> transfer = std::move(slotless_.front());
+    slotless_.pop_front();
+    if (SubmitFromDevice(*transfer, *slot) && transfer->submitted < transfer->bytes)
+      slotless_.push_back(transfer);
+    else
+      queues_.Release(*transfer->stream->queue);
+  }
+}
+
+std::optional<std::uint32_t> Transfers::TakeSlot() {
+  if (spare_slot_) return std::exchange(spare_slot_, std::nullopt);
+  return channel_.TryTakeSlot();
+}
+
+bool Transfers::SubmitFromDevice(Transfer& transfer, std::uint32_t slot) {
+  Stream& stream = *transfer.stream;
+  const auto bytes = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(channel_.layout().staging_bytes, transfer.bytes - transfer.submitted));
+  PooledEvent event;
+  CUresult result = events_.Take(event);
+  if (result == CUDA_SUCCESS)
+    result = driver_.cuMemcpyDtoHAsync(channel_.OutgoingSlot(slot), transfer.address + transfer.submitted, bytes,
+                                       stream.driver);
+  if (result == CUDA_SUCCESS) {
+    ++stream.submitted;
+    result = driver_.cuEventRecord(event.get(), stream.driver);
+  }
+  if (result != CUDA_SUCCESS) {
+    channel_.ReturnSlot(slot);
+    Fail(transfer, result);
+    return false;
+  }
+  completer_.Add(stream.lane, std::move(event), stream.submitted,
+                 SendChunk{transfer.state, transfer.submitted, bytes, slot});
+  transfer.submitted += bytes;
+  return true;
+}
+
+void Transfers::Forget() { slotless_.clear(); }
+
+void Transfers::Fail(Transfer& transfer, CUresult result) {
+  faults_.Posted(transfer.origin, result);
+  transfer.state->Fail(channel_, result);
+  if (!transfer.wanted) to_device_.erase(transfer.state->id);
+}
+
+}  // namespace cuspan::proxy

@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# On a machine with NVIDIA GPUs: builds, then runs every test program natively and
+# through cuspan (static and shared runtime, shared memory and agents over MPI) and
+# compares; shows that the program itself never opens the driver.
+#
+#   tests/gpu.sh [BUILD_FOLDER]      default build/gpu
+set -euo pipefail
+cd "$(dirname "$0")/.."
+build=${1:-build/gpu}
+jobs=$(nproc)
+
+echo "== build in $build"
+cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCUSPAN_TESTS=ON \
+  -DCUSPAN_SOFTGPU="${CUSPAN_SOFTGPU:-OFF}" > "$build.configure.log" || { tail -n 30 "$build.configure.log"; exit 1; }
+ninja -C "$build" -j "$jobs" cuspan cuspan-agent cuspan-proxy cuspan_client cuspan_standin_driver test_apps \
+  > "$build.build.log" || { grep -E 'error|FAILED' -A 5 "$build.build.log" | head -n 60; exit 1; }
+
+cuspan=$build/bin/cuspan
+gpus=$(nvidia-smi -L | wc -l)
+echo "== devices"
+"$cuspan" devices --device cuda
+
+failures=0
+report() {  # NAME STATUS OUTPUT
+  if [ "$2" -eq 0 ]; then
+    echo "PASS  $1: $(tail -n 1 <<< "$3")"
+  else
+    failures=$((failures + 1))
+    echo "FAIL  $1 (exit status $2)"
+    tail -n 15 <<< "$3" | sed 's/^/      /'
+  fi
+}
+attempt() {  # NAME COMMAND…: runs it, at most two minutes
+  local name=$1 output status=0
+  shift
+  output=$(timeout 120 "$@" 2>&1 < /dev/null) || status=$?
+  report "$name" "$status" "$output"
+}
+
+for program in "$build"/tests/apps/static/*; do
+  app=$(basename "$program")
+  attempt "native        $app" "$program"
+  for kind in static shared; do
+    binary=$build/tests/apps/$kind/$app
+    attempt "same node     $app ($kind)" "$cuspan" run --gpus "$gpus" --device cuda -- "$binary"
+    attempt "over agents   $app ($kind)" "$cuspan" run --gpus "$gpus" --hosts "localhost:$gpus" --same-node never \
+      --device cuda -- "$binary"
+  done
+done
+
+echo "== plain mpirun"
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 CUSPAN_DEVICE=cuda
+attempt "mpirun        matmul" mpirun --oversubscribe --bind-to none \
+  -np 1 "$build/bin/cuspan-agent" -- "$build/tests/apps/static/matmul"
+
+echo "== what the program has open, with no GPU visible to it"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkfifo "$work/in"
+CUDA_VISIBLE_DEVICES='' "$cuspan" run --gpus 1 --device cuda -- env CUDA_VISIBLE_DEVICES= "$build/tests/apps/static/filter" \
+  < "$work/in" > "$work/out" 2> "$work/err" &
+exec 9> "$work/in"
+echo "some text for the device" >&9
+for _ in $(seq 600); do
+  grep -q "SOME TEXT" "$work/out" && break
+  sleep 0.1
+done
+grep "SOME TEXT" "$work/out"
+pid=$(pgrep -n -f 'apps/static/filter$')
+echo "process $pid: $(tr '\0' '\n' < "/proc/$pid/environ" | grep -a CUDA_VISIBLE_DEVICES)"
+ls -l "/proc/$pid/fd" | awk 'NR > 1 {print "  fd", $9, $10, $11}'
+if grep -E 'nvidia|libcuda\.so' "/proc/$pid/maps" || ls -l "/proc/$pid/fd" | grep nvidia; then
+  echo "FAIL  the program has the driver open"
+  failures=$((failures + 1))
+else
+  echo "PASS  no file of the driver is open or mapped in the program"
+fi
+exec 9>&-
+wait
+
+echo "== $failures failures"
+exit $((failures > 0))

@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds cuspan and runs its tests. CI runs exactly this.
+#
+#   tests/run.sh             all tests; unit and fuzz tests with the address sanitizer too
+#   tests/run.sh --no-asan   all tests, nothing with a sanitizer: the shortest useful run
+#   tests/run.sh --all       all tests three times: plain, address and thread sanitizer
+#
+# CTEST_PARALLEL_LEVEL says how many tests run at once; the default is one a processor, at most 4.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+# The presets with a sanitizer, and what CTest is told there. The plain build comes after them, so
+# that the last lines of the output are the summary of the longest run.
+sanitized_presets=(asan)
+sanitized_selection=(--label-regex '^(unit|fuzz)$')
+case ${1:-} in
+  "") ;;
+  --no-asan) sanitized_presets=() ;;
+  --all)
+    sanitized_presets=(asan tsan)
+    sanitized_selection=()
+    ;;
+  *)
+    echo "usage: $0 [--no-asan|--all]" >&2
+    exit 2
+    ;;
+esac
+
+step_total=$((2 + 3 * (1 + ${#sanitized_presets[@]})))
+step_logs=$PWD/build/test-logs
+# shellcheck source=deploy/steps.sh
+source deploy/steps.sh
+processors=$(nproc)
+export CTEST_PARALLEL_LEVEL=${CTEST_PARALLEL_LEVEL:-$((processors < 4 ? processors : 4))}
+
+begin "install packages"
+quietly deploy/install-dependencies.sh
+
+begin "find the CUDA Toolkit"
+toolkit=$(deploy/toolkit.sh 2> >(tee "$step_log" >&2)) || failed
+echo "      $toolkit"
+
+# build_preset PRESET: configures and builds all of it.
+build_preset() {
+  begin "configure preset $1"
+  quietly cmake --preset "$1" -DCUSPAN_NVCC="$toolkit/bin/nvcc"
+  begin "build preset $1"
+  building cmake --build --preset "$1" --parallel "$(build_jobs)"
+}
+
+# Failed tests of one preset do not keep the others from running.
+failed_presets=()
+
+# test_preset PRESET [CTEST_ARGUMENT…]: runs its tests; CTest shows progress and summary.
+test_preset() {
+  begin "test preset $1"
+  ctest --preset "$1" --no-tests=error "${@:2}" 2>&1 | tee "$step_log" ||
+    failed_presets+=("$1 ($step_log)")
+}
+
+for preset in "${sanitized_presets[@]}"; do
+  build_preset "$preset"
+  test_preset "$preset" "${sanitized_selection[@]}"
+done
+build_preset dev
+test_preset dev
+
+if ((${#failed_presets[@]} > 0)); then
+  echo "run.sh: tests failed, preset and log: ${failed_presets[*]}" >&2
+  exit 1
+fi

@@ -1,0 +1,18 @@
+// A table of some functions of the CUDA runtime, for tests of the parts that take one.
+#pragma once
+
+#include <iterator>
+
+#include "interpose/load/exports.h"
+
+namespace cuspan::load {
+
+inline constexpr Export kSmallExports[] = {
+    {"__cudaLaunchKernel", nullptr},     {"__cudaRegisterFatBinary", nullptr},
+    {"__cudaRegisterFunction", nullptr}, {"cudaFree", nullptr},
+    {"cudaLaunchKernel", nullptr},       {"cudaMalloc", nullptr},
+    {"cudaStreamCreate", nullptr},
+};
+inline constexpr ExportTable kSmallTable = {kSmallExports, std::size(kSmallExports)};
+
+}  // namespace cuspan::load

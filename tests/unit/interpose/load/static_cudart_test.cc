@@ -1,0 +1,76 @@
+#include "interpose/load/static_cudart.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+#include "interpose/load/patch.h"
+#include "tests/unit/interpose/load/small_exports.h"
+#include "tests/unit/interpose/load/test_files.h"
+
+namespace cuspan::load {
+namespace {
+
+TargetList targets;
+
+Search Find(const std::string& path, bool is_program = true) {
+  const std::vector<std::uint8_t> file = ReadFile(path);
+  ElfImage image;
+  EXPECT_EQ(image.Parse(View(file)), ElfImage::Verdict::kUsable) << path;
+  Search search = FindStaticCudart(image, kSmallTable, is_program, &targets);
+  return search;
+}
+
+class StaticCudart : public testing::TestWithParam<const char*> {};
+
+TEST_P(StaticCudart, IsFound) {
+  ASSERT_EQ(Find(std::string(PROGRAMS "/") + GetParam()).finding, Finding::kFound);
+  std::set<std::string> names;
+  std::uint64_t last = 0;
+  for (std::size_t i = 0; i < targets.count; ++i) {
+    const Target& target = targets.targets[i];
+    names.insert(kSmallExports[target.export_index].name);
+    EXPECT_GT(target.address, last);
+    EXPECT_GE(target.limit, target.address + kJumpSize) << kSmallExports[target.export_index].name;
+    last = target.address;
+  }
+  EXPECT_EQ(names.size(), std::size(kSmallExports));
+  EXPECT_EQ(targets.count, std::size(kSmallExports));
+}
+
+INSTANTIATE_TEST_SUITE_P(Programs, StaticCudart,
+                         testing::Values("vadd_static", "vadd_fixed", "vadd_relro",
+                                         "vadd_exporting", "vadd_rdc", "vadd_strip_g",
+                                         "libvadd_static.so"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           for (char& c : name) c = c == '.' ? '_' : c;
+                           return name;
+                         });
+
+TEST(StaticCudartSearch, LeavesSharedOnesAlone) {
+  EXPECT_EQ(Find(PROGRAMS "/vadd_shared").finding, Finding::kNone);
+  EXPECT_EQ(Find(PROGRAMS "/libvadd_shared.so", false).finding, Finding::kNone);
+}
+
+TEST(StaticCudartSearch, LeavesProgramsWithoutCudaAlone) {
+  EXPECT_EQ(Find("/proc/self/exe").finding, Finding::kNone);
+  EXPECT_EQ(Find("/bin/true").finding, Finding::kNone);
+}
+
+TEST(StaticCudartSearch, LeavesLibrariesThatExportARuntimeAlone) {
+  EXPECT_EQ(Find(FAKE, false).finding, Finding::kNone);
+}
+
+TEST(StaticCudartSearch, KnowsStrippedOnes) {
+  EXPECT_EQ(Find(PROGRAMS "/vadd_stripped").finding, Finding::kStripped);
+  EXPECT_EQ(Find(PROGRAMS "/libvadd_stripped.so", false).finding, Finding::kStripped);
+}
+
+TEST(StaticCudartSearch, RefusesTwoFunctionsInOneBody) {
+  EXPECT_EQ(Find(SHARED_BODY).finding, Finding::kUnusable);
+}
+
+}  // namespace
+}  // namespace cuspan::load

@@ -1,0 +1,184 @@
+#include "protocol/api/codec.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/protocol/api/messages.h"
+
+namespace cuspan {
+namespace {
+
+using testing_messages::Described;
+using testing_messages::Encoded;
+using testing_messages::ForEachMessage;
+using testing_messages::RandomFiller;
+
+constexpr int kRandomValues = 20;
+
+// Bytes from numbers, for wire forms written by hand.
+std::vector<std::byte> Wire(std::initializer_list<int> numbers) {
+  std::vector<std::byte> bytes;
+  for (const int number : numbers) bytes.push_back(static_cast<std::byte>(number));
+  return bytes;
+}
+
+TEST(Codec, EveryMessageComesBackAsItWas) {
+  RandomFiller fill(1);
+  ForEachMessage([&]<typename T>(const std::string& name) {
+    for (int round = 0; round <= kRandomValues; ++round) {
+      T original;
+      if (round != 0) fill(original);  // Round 0: the default value.
+      const std::vector<std::byte> bytes = Encoded(original);
+      T decoded;
+      fill(decoded);  // What was there before must not shine through.
+      ASSERT_TRUE(DecodeFrom(bytes, decoded)) << name;
+      EXPECT_EQ(Described(decoded), Described(original)) << name;
+    }
+  });
+}
+
+TEST(Codec, EveryMessageRefusesToBeCutShort) {
+  RandomFiller fill(2);
+  ForEachMessage([&]<typename T>(const std::string& name) {
+    for (int round = 0; round <= kRandomValues; ++round) {
+      T original;
+      if (round != 0) fill(original);
+      const std::vector<std::byte> bytes = Encoded(original);
+      for (std::size_t length = 0; length < bytes.size(); ++length) {
+        // In memory of its own, so that a sanitizer sees a read past its end.
+        const std::vector<std::byte> cut(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(length));
+        T decoded;
+        ASSERT_FALSE(DecodeFrom(cut, decoded)) << name << " of " << length << " bytes";
+      }
+    }
+  });
+}
+
+TEST(Codec, EveryMessageRefusesBytesThatAreLeftOver) {
+  RandomFiller fill(3);
+  ForEachMessage([&]<typename T>(const std::string& name) {
+    for (int round = 0; round <= kRandomValues; ++round) {
+      T original;
+      if (round != 0) fill(original);
+      std::vector<std::byte> bytes = Encoded(original);
+      bytes.push_back(std::byte{0});
+      T decoded;
+      EXPECT_FALSE(DecodeFrom(bytes, decoded)) << name;
+    }
+  });
+}
+
+TEST(Codec, EncodingNeverWritesBeyondItsBuffer) {
+  RandomFiller fill(4);
+  ForEachMessage([&]<typename T>(const std::string& name) {
+    T value;
+    fill(value);
+    const std::size_t size = EncodedSize(value);
+    for (std::size_t room = 0; room < size; ++room) {
+      std::vector<std::byte> buffer(room + 8, std::byte{0xee});
+      ASSERT_FALSE(EncodeInto(std::span(buffer).first(room), value)) << name;
+      for (std::size_t i = room; i < buffer.size(); ++i) ASSERT_EQ(buffer[i], std::byte{0xee}) << name;
+    }
+  });
+}
+
+// --- The wire form of each kind of field: little-endian, packed, lengths before contents.
+
+TEST(Codec, ScalarsAreLittleEndianAndPacked) {
+  EXPECT_EQ(Encoded(std::uint8_t{0x12}), Wire({0x12}));
+  EXPECT_EQ(Encoded(std::uint16_t{0x1234}), Wire({0x34, 0x12}));
+  EXPECT_EQ(Encoded(std::uint32_t{0x12345678}), Wire({0x78, 0x56, 0x34, 0x12}));
+  EXPECT_EQ(Encoded(std::uint64_t{0x123456789abcdef0}), Wire({0xf0, 0xde, 0xbc, 0x9a, 0x78, 0x56, 0x34, 0x12}));
+  EXPECT_EQ(Encoded(std::int32_t{-2}), Wire({0xfe, 0xff, 0xff, 0xff}));
+  EXPECT_EQ(Encoded(1.0F), Wire({0x00, 0x00, 0x80, 0x3f}));  // IEEE 754
+  EXPECT_EQ(Encoded(true), Wire({1}));
+  EXPECT_EQ(Encoded(false), Wire({0}));
+  EXPECT_EQ(Encoded(Dim3{1, 2, 3}), Wire({1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0}));
+}
+
+TEST(Codec, StringsBytesAndListsHaveTheirCountFirst) {
+  EXPECT_EQ(Encoded(std::string("ab")), Wire({2, 0, 0, 0, 'a', 'b'}));
+  EXPECT_EQ(Encoded(std::string()), Wire({0, 0, 0, 0}));
+  const std::vector<std::byte> contents = Wire({9, 8, 7});
+  EXPECT_EQ(Encoded(Bytes(contents)), Wire({3, 0, 0, 0, 9, 8, 7}));
+  EXPECT_EQ(Encoded(std::vector<std::uint32_t>{5, 6}), Wire({2, 0, 0, 0, 5, 0, 0, 0, 6, 0, 0, 0}));
+  const Key128 key{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+  EXPECT_EQ(Encoded(key), Wire({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}));
+}
+
+TEST(Codec, BooleansAreZeroOrOne) {
+  for (int number = 0; number < 256; ++number) {
+    bool value = false;
+    EXPECT_EQ(DecodeFrom(Wire({number}), value), number < 2) << number;
+    if (number < 2) {
+      EXPECT_EQ(value, number == 1);
+    }
+  }
+}
+
+TEST(Codec, BytesPointIntoTheFrame) {
+  const std::vector<std::byte> frame = Wire({2, 0, 0, 0, 7, 8});
+  Bytes view;
+  ASSERT_TRUE(DecodeFrom(frame, view));
+  EXPECT_EQ(view.data(), frame.data() + 4);
+  EXPECT_EQ(view.size(), 2U);
+}
+
+// A count that promises more than there is must fail, and before memory is taken for it.
+TEST(Codec, CountsThatLieAreRefused) {
+  const auto refused = []<typename T>(T, std::vector<std::byte> bytes) {
+    T value;
+    return !DecodeFrom(bytes, value);
+  };
+  for (const int high : {0x7f, 0xff}) {
+    const std::vector<std::byte> huge = Wire({0xff, 0xff, 0xff, high, 1, 2, 3, 4, 5, 6, 7, 8});
+    EXPECT_TRUE(refused(std::string(), huge));
+    EXPECT_TRUE(refused(Bytes(), huge));
+    EXPECT_TRUE(refused(std::vector<std::uint32_t>(), huge));
+    EXPECT_TRUE(refused(std::vector<std::string>(), huge));
+    EXPECT_TRUE(refused(std::vector<DeviceDescription>(), huge));
+  }
+  // One more, and one fewer, than there are.
+  EXPECT_TRUE(refused(std::string(), Wire({3, 0, 0, 0, 'a', 'b'})));
+  EXPECT_TRUE(refused(std::string(), Wire({1, 0, 0, 0, 'a', 'b'})));
+  EXPECT_TRUE(refused(std::vector<std::uint32_t>(), Wire({2, 0, 0, 0, 1, 0, 0, 0})));
+  EXPECT_TRUE(refused(std::vector<std::uint32_t>(), Wire({0, 0, 0, 0, 1, 0, 0, 0})));
+  // As many elements as bytes, which passes a check of the count alone.
+  EXPECT_TRUE(refused(std::vector<std::uint64_t>(), Wire({8, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8})));
+  // The lie is inside an element.
+  EXPECT_TRUE(refused(std::vector<std::string>(), Wire({2, 0, 0, 0, 1, 0, 0, 0, 'a', 0xff, 0xff, 0xff, 0xff})));
+}
+
+TEST(Decoder, GivesZerosAfterAReadPastTheEnd) {
+  const std::vector<std::byte> bytes = Wire({1, 2, 3});
+  Decoder decoder(bytes);
+  std::uint32_t number = 77;
+  Codec<std::uint32_t>::Decode(decoder, number);
+  EXPECT_FALSE(decoder.ok());
+  EXPECT_EQ(number, 0U);
+  // And it stays so, though one byte would still fit.
+  std::uint8_t byte = 77;
+  Codec<std::uint8_t>::Decode(decoder, byte);
+  EXPECT_EQ(byte, 0U);
+  std::string text = "before";
+  Codec<std::string>::Decode(decoder, text);
+  EXPECT_EQ(text, "");
+  Dim3 dim{4, 5, 6};
+  Codec<Dim3>::Decode(decoder, dim);
+  EXPECT_EQ(dim.x + dim.y + dim.z, 0U);
+  EXPECT_FALSE(decoder.Done());
+}
+
+TEST(Decoder, IsDoneWhenAllWasRead) {
+  const std::vector<std::byte> bytes = Wire({1, 2});
+  Decoder decoder(bytes);
+  EXPECT_FALSE(decoder.Done());
+  EXPECT_EQ(decoder.left(), 2U);
+  EXPECT_EQ(decoder.View(2).size(), 2U);
+  EXPECT_TRUE(decoder.Done());
+  EXPECT_EQ(decoder.left(), 0U);
+  decoder.Fail();
+  EXPECT_FALSE(decoder.Done());
+}
+
+}  // namespace
+}  // namespace cuspan

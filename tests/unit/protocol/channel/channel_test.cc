@@ -1,0 +1,290 @@
+#include "protocol/channel/channel.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <set>
+
+#include "common/settings.h"
+#include "tests/unit/protocol/channel/ends.h"
+
+namespace cuspan {
+namespace {
+
+DeviceOutput Output(const std::vector<std::byte>& data) {
+  DeviceOutput message;
+  message.data = data;
+  return message;
+}
+
+// Payload bytes of the largest DeviceOutput: behind the header comes the count.
+constexpr std::size_t kLargestOutput = kMaxFrameBytes - sizeof(FrameHeader) - sizeof(std::uint32_t);
+
+TEST(Channel, CarriesMessagesBothWays) {
+  ChannelEnds ends;
+  ModuleLoad call;
+  call.module = 77;
+  const std::uint64_t sequence = ends.client->Post(call, 5);
+  EXPECT_GT(sequence, 0U);
+  {
+    const Result<std::optional<Frame>> frame = ends.proxy->Peek();
+    ASSERT_TRUE(frame.ok() && frame->has_value());
+    EXPECT_EQ((*frame)->header.sequence, sequence);
+    EXPECT_EQ((*frame)->header.request, 5U);
+    EXPECT_FALSE((*frame)->header.is_reply());
+    const Result<ModuleLoad> message = ParseMessage<ModuleLoad>(**frame);
+    ASSERT_TRUE(message.ok());
+    EXPECT_EQ(message->module, 77U);
+    ends.proxy->Pop();
+  }
+  ModuleLoad::Reply reply;
+  reply.result = -3;
+  EXPECT_GT(ends.proxy->Reply<ModuleLoad>(5, reply), 0U);
+  const Result<std::optional<Frame>> frame = ends.client->Peek();
+  ASSERT_TRUE(frame.ok() && frame->has_value());
+  EXPECT_TRUE((*frame)->header.is_reply());
+  EXPECT_EQ((*frame)->op(), Op::kModuleLoad);
+  EXPECT_EQ((*frame)->header.request, 5U);
+  ModuleLoad::Reply received;
+  ASSERT_TRUE(DecodeFrom((*frame)->payload, received));
+  EXPECT_EQ(received.result, -3);
+  ends.client->Pop();
+}
+
+TEST(Channel, IsEmptyAtFirst) {
+  ChannelEnds ends;
+  for (Channel* end : {ends.client.get(), ends.proxy.get()}) {
+    EXPECT_FALSE(end->HasFrame());
+    EXPECT_FALSE(end->Peek()->has_value());
+    EXPECT_FALSE(end->closed());
+    EXPECT_FALSE(end->lost());
+    EXPECT_EQ(end->statistics().posted, 0U);
+  }
+}
+
+TEST(Channel, SequencesGrow) {
+  ChannelEnds ends;
+  std::uint64_t last = 0;
+  for (int i = 0; i < 100; ++i) {
+    const std::uint64_t sequence = ends.client->Post(DeviceFault{});
+    EXPECT_GT(sequence, last);
+    last = sequence;
+  }
+}
+
+TEST(Channel, CarriesTheLargestFrameAndNoLarger) {
+  ChannelEnds ends;
+  std::vector<std::byte> data(kLargestOutput, std::byte{3});
+  EXPECT_GT(ends.client->Post(Output(data)), 0U);
+  const Result<std::optional<Frame>> frame = ends.proxy->Peek();
+  ASSERT_TRUE(frame.ok() && frame->has_value());
+  EXPECT_EQ(ParseMessage<DeviceOutput>(**frame)->data.size(), kLargestOutput);
+  ends.proxy->Pop();
+  data.push_back(std::byte{3});
+  EXPECT_EQ(ends.client->Post(Output(data)), 0U);
+  EXPECT_FALSE(ends.proxy->HasFrame());
+}
+
+// --- Frames that are passed on
+
+TEST(Channel, TryPostPassesAFrameOnAsItIs) {
+  ChannelEnds ends;
+  const std::vector<std::byte> payload(200, std::byte{9});
+  FrameHeader header;
+  header.op = static_cast<std::uint16_t>(Op::kLaunch);
+  header.request = 11;
+  header.sequence = 12345678;
+  header.payload_bytes = static_cast<std::uint32_t>(payload.size());
+  ASSERT_TRUE(ends.client->TryPost(header, payload));
+  const Result<std::optional<Frame>> frame = ends.proxy->Peek();
+  ASSERT_TRUE(frame.ok() && frame->has_value());
+  EXPECT_EQ(std::memcmp(&(*frame)->header, &header, sizeof header), 0);
+  EXPECT_TRUE(std::equal(payload.begin(), payload.end(), (*frame)->payload.begin(), (*frame)->payload.end()));
+}
+
+TEST(Channel, TryPostAnswersInsteadOfWaiting) {
+  ChannelEnds ends;
+  const FrameHeader header;
+  while (ends.client->TryPost(header, {})) {
+  }
+  EXPECT_FALSE(ends.client->HasRoom(sizeof header));
+  // All that was taken is there.
+  std::size_t taken = 0;
+  while (ends.proxy->Peek()->has_value()) {
+    ends.proxy->Pop();
+    ++taken;
+  }
+  EXPECT_EQ(taken, kSmallLayout.ring_slots);
+  EXPECT_TRUE(ends.client->HasRoom(sizeof header));
+  EXPECT_TRUE(ends.client->TryPost(header, {}));
+  ends.client->Close(false);
+  EXPECT_FALSE(ends.client->TryPost(header, {}));
+}
+
+TEST(Channel, TryPostRefusesAFrameThatIsTooLarge) {
+  ChannelEnds ends;
+  FrameHeader header;
+  for (const std::size_t bytes : {kMaxFrameBytes - sizeof header + 1, std::size_t{kMaxControlBytes}}) {
+    const std::vector<std::byte> payload(bytes);
+    header.payload_bytes = static_cast<std::uint32_t>(bytes);
+    EXPECT_FALSE(ends.client->TryPost(header, payload));
+  }
+  EXPECT_FALSE(ends.proxy->HasFrame());
+}
+
+// --- Staging slots
+
+TEST(Channel, SlotsAreEachHandedOutOnce) {
+  for (const std::uint32_t slots : {1U, 4U, 63U, 64U}) {
+    ChannelEnds ends({2048, slots, 4096});
+    std::set<std::uint32_t> taken;
+    for (std::uint32_t i = 0; i < slots; ++i) {
+      const std::optional<std::uint32_t> slot = ends.client->TryTakeSlot();
+      ASSERT_TRUE(slot);
+      EXPECT_LT(*slot, slots);
+      EXPECT_TRUE(taken.insert(*slot).second) << "slot " << *slot << " twice";
+    }
+    EXPECT_FALSE(ends.client->TryTakeSlot());
+    // The other direction has its own.
+    EXPECT_TRUE(ends.proxy->TryTakeSlot());
+  }
+}
+
+TEST(Channel, SlotsComeBackInAnyOrder) {
+  ChannelEnds ends;
+  std::vector<std::uint32_t> taken;
+  while (const std::optional<std::uint32_t> slot = ends.client->TryTakeSlot()) taken.push_back(*slot);
+  ends.proxy->ReleaseSlot(taken[2]);
+  EXPECT_EQ(ends.client->TryTakeSlot(), taken[2]);
+  EXPECT_FALSE(ends.client->TryTakeSlot());
+  ends.proxy->ReleaseSlot(taken[3]);
+  ends.proxy->ReleaseSlot(taken[0]);
+  EXPECT_TRUE(ends.client->TakeSlot());
+  EXPECT_TRUE(ends.client->TakeSlot());
+  EXPECT_FALSE(ends.client->TryTakeSlot());
+  ends.client->ReturnSlot(taken[1]);
+  EXPECT_EQ(ends.client->TakeSlot(), taken[1]);
+}
+
+TEST(Channel, SlotsShowTheSameBytesOnBothSides) {
+  ChannelEnds ends;
+  for (const auto& [sender, receiver] :
+       {std::pair(ends.client.get(), ends.proxy.get()), std::pair(ends.proxy.get(), ends.client.get())}) {
+    for (std::uint32_t i = 0; i < kSmallLayout.staging_slots; ++i) {
+      const std::optional<std::uint32_t> slot = sender->TryTakeSlot();
+      ASSERT_TRUE(slot);
+      std::memset(sender->OutgoingSlot(*slot), static_cast<int>(10 + *slot), kSmallLayout.staging_bytes);
+    }
+    for (std::uint32_t slot = 0; slot < kSmallLayout.staging_slots; ++slot) {
+      const std::byte* bytes = receiver->IncomingSlot(slot);
+      ASSERT_NE(bytes, nullptr);
+      for (std::size_t i = 0; i < kSmallLayout.staging_bytes; ++i) ASSERT_EQ(bytes[i], static_cast<std::byte>(10 + slot));
+    }
+  }
+}
+
+TEST(Channel, StagingAreasHoldTheSlots) {
+  ChannelEnds ends;
+  const std::size_t bytes = kSmallLayout.staging_slots * kSmallLayout.staging_bytes;
+  for (const Channel* end : {ends.client.get(), ends.proxy.get()}) {
+    EXPECT_EQ(end->StagingArea(0).size(), bytes);
+    EXPECT_EQ(end->StagingArea(1).size(), bytes);
+    const bool is_client = end == ends.client.get();
+    EXPECT_EQ(end->StagingArea(is_client ? 0 : 1).data(), end->OutgoingSlot(0));
+    EXPECT_EQ(end->StagingArea(is_client ? 1 : 0).data(), end->IncomingSlot(0));
+  }
+}
+
+TEST(Channel, SlotNumbersThatAreNoneAreRefused) {
+  ChannelEnds ends;
+  for (const std::uint32_t slot : {4U, 5U, 63U, 64U, 65U, ~0U}) {
+    EXPECT_EQ(ends.proxy->IncomingSlot(slot), nullptr) << slot;
+    ends.proxy->ReleaseSlot(slot);
+  }
+  std::uint32_t taken = 0;
+  while (ends.client->TryTakeSlot()) ++taken;
+  EXPECT_EQ(taken, kSmallLayout.staging_slots);
+}
+
+// --- The end
+
+TEST(Channel, ClosesForBothSides) {
+  for (const bool by_client : {true, false}) {
+    for (const bool lost : {true, false}) {
+      ChannelEnds ends;
+      (by_client ? ends.client : ends.proxy)->Close(lost);
+      for (Channel* end : {ends.client.get(), ends.proxy.get()}) {
+        EXPECT_TRUE(end->closed());
+        EXPECT_EQ(end->lost(), lost);
+        EXPECT_EQ(end->Post(DeviceFault{}), 0U);
+      }
+    }
+  }
+}
+
+TEST(Channel, TheFirstCloseSaysWhy) {
+  ChannelEnds ends;
+  ends.client->Close(false);
+  ends.proxy->Close(true);
+  EXPECT_FALSE(ends.client->lost());
+}
+
+// A proxy's last word must arrive though it closes behind it.
+TEST(Channel, FramesPostedBeforeTheEndCanBeRead) {
+  ChannelEnds ends;
+  DeviceFault fault;
+  fault.result = 700;
+  EXPECT_GT(ends.proxy->Post(fault), 0U);
+  ends.proxy->Close(true);
+  const std::optional<Frame> frame = NextFrame(*ends.client);
+  ASSERT_TRUE(frame);
+  EXPECT_EQ(ParseMessage<DeviceFault>(*frame)->result, 700);
+  ends.client->Pop();
+  EXPECT_FALSE(NextFrame(*ends.client));
+}
+
+TEST(Channel, StatisticsAreSeenByWhoeverHoldsTheMemory) {
+  ChannelEnds ends;
+  ends.client->statistics().posted += 3;
+  ends.client->statistics().bytes_to_device += 1 << 20;
+  ends.client.reset();
+  EXPECT_EQ(ends.proxy->statistics().posted, 3U);
+  EXPECT_EQ(ends.proxy->statistics().bytes_to_device, 1U << 20);
+}
+
+// --- Layouts
+
+TEST(ChannelLayout, ComesFromTheSettings) {
+  ::unsetenv(settings::kStagingBuffers.name);
+  ::unsetenv(settings::kStagingBytes.name);
+  Result<ChannelLayout> layout = ChannelLayout::FromSettings();
+  ASSERT_TRUE(layout.ok());
+  EXPECT_EQ(layout->staging_slots, 16U);
+  EXPECT_EQ(layout->staging_bytes, 1U << 20);
+  ::setenv(settings::kStagingBuffers.name, "3", 1);
+  ::setenv(settings::kStagingBytes.name, "64K", 1);
+  layout = ChannelLayout::FromSettings();
+  ASSERT_TRUE(layout.ok());
+  EXPECT_EQ(layout->staging_slots, 3U);
+  EXPECT_EQ(layout->staging_bytes, 64U << 10);
+  EXPECT_TRUE(Channel::Create(*layout).ok());
+  // No whole number of pages: rounded up, since slots are made of pages.
+  ::setenv(settings::kStagingBytes.name, "5000", 1);
+  layout = ChannelLayout::FromSettings();
+  ASSERT_TRUE(layout.ok());
+  EXPECT_EQ(layout->staging_bytes, 8192U);
+  for (const char* wrong : {"1", "65", "many"}) {
+    ::setenv(settings::kStagingBuffers.name, wrong, 1);
+    EXPECT_EQ(ChannelLayout::FromSettings().status().code(), StatusCode::kInvalid) << wrong;
+  }
+  ::setenv(settings::kStagingBuffers.name, "3", 1);
+  for (const char* wrong : {"1K", "65M", "all"}) {
+    ::setenv(settings::kStagingBytes.name, wrong, 1);
+    EXPECT_EQ(ChannelLayout::FromSettings().status().code(), StatusCode::kInvalid) << wrong;
+  }
+  ::unsetenv(settings::kStagingBuffers.name);
+  ::unsetenv(settings::kStagingBytes.name);
+}
+
+}  // namespace
+}  // namespace cuspan
