@@ -1,5 +1,7 @@
 # Sourced by deploy/quickstart.sh and tests/run.sh: steps with a line each, a log each, and one line
-# when one of them fails. The sourcing script sets step_total and step_logs (a folder for the logs).
+# when one of them fails. The sourcing script sets step_total and step_logs (a folder for the logs);
+# with step_shown_lines it also shows so many last lines of a failed step's log, for where the log
+# can not be read afterwards.
 # shellcheck shell=bash
 
 : "${step_total:?}" "${step_logs:?}"
@@ -17,6 +19,7 @@ begin() {
 
 # failed: ends the script, naming the step and its log.
 failed() {
+  if ((${step_shown_lines:-0} > 0)); then tail -n "$step_shown_lines" "$step_log" >&2; fi
   printf '%s: step "%s" failed; its output is in %s\n' "${0##*/}" "$step_text" "$step_log" >&2
   exit 1
 }

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <poll.h>
-#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,6 +15,7 @@
 #include "common/log.h"
 #include "common/settings.h"
 #include "launcher/mpirun_command.h"
+#include "launcher/process_fd.h"
 
 namespace cuspan {
 namespace {
@@ -125,7 +125,7 @@ Status AgentCluster::Spawn(const std::vector<std::string>& command, const Enviro
       if (::write(STDERR_FILENO, part.data(), part.size()) < 0) break;
     ::_exit(kExitNotFound);
   }
-  process_.Reset(::pidfd_open(pid_, 0));
+  process_ = OpenProcess(pid_);
   if (!process_.valid()) return Status::Internal("pidfd_open: {}", std::strerror(errno));
   return Status::Ok();
 }

@@ -28,7 +28,7 @@ std::string DriverVersion(std::uint32_t version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
-std::string Bytes(std::uint64_t bytes) {
+std::string ByteText(std::uint64_t bytes) {
   constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
   double value = static_cast<double>(bytes);
   std::size_t unit = 0;
@@ -69,7 +69,7 @@ std::string DeviceTable(const std::vector<DeviceDescription>& devices) {
   for (std::size_t i = 0; i < devices.size(); ++i) {
     const DeviceDescription& device = devices[i];
     rows.push_back({std::to_string(i), device.host, std::to_string(device.ordinal), device.name,
-                    Bytes(device.memory_bytes), Capability(device), DriverVersion(device.driver_version),
+                    ByteText(device.memory_bytes), Capability(device), DriverVersion(device.driver_version),
                     Kind(device)});
   }
   return Format(rows);
@@ -103,7 +103,7 @@ std::string StatisticsTable(const std::vector<DeviceReport>& reports) {
   for (const DeviceReport& report : reports) {
     rows.push_back({std::to_string(report.session), std::to_string(report.device), report.host, report.name,
                     report.relayed ? "agents" : "same-node", std::to_string(report.posted),
-                    std::to_string(report.calls), Bytes(report.bytes_to_device), Bytes(report.bytes_from_device),
+                    std::to_string(report.calls), ByteText(report.bytes_to_device), ByteText(report.bytes_from_device),
                     fmt::format("{:.3f} s", static_cast<double>(report.wait_nanoseconds) * 1e-9)});
   }
   return Format(rows);

@@ -26,7 +26,7 @@ constexpr std::chrono::milliseconds kStartLimit{10'000};
 
 // All that a started proxy works with. Lives as long as the process.
 struct Place {
-  Bell bell;
+  std::unique_ptr<Bell> bell;
   std::unique_ptr<Channel> channel;
   LoadedDriver driver;
   std::unique_ptr<Device> device;
@@ -50,9 +50,9 @@ Status TakeChannel(ControlSocket& socket, Place& place) {
   if (!own.ok()) return own.status();
   Result<Bell> peer = Bell::Open(std::move(peer_fd));
   if (!peer.ok()) return peer.status();
-  place.bell = std::move(*own);
+  place.bell = std::make_unique<Bell>(std::move(*own));
   Result<std::unique_ptr<Channel>> channel =
-      Channel::Attach(std::move(channel_fd), ChannelSide::kProxy, &place.bell, std::move(*peer));
+      Channel::Attach(std::move(channel_fd), ChannelSide::kProxy, place.bell.get(), std::move(*peer));
   if (!channel.ok()) return channel.status();
   place.channel = std::move(*channel);
   return Status::Ok();

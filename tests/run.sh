@@ -28,6 +28,7 @@ esac
 
 step_total=$((2 + 3 * (1 + ${#sanitized_presets[@]})))
 step_logs=$PWD/build/test-logs
+step_shown_lines=40
 # shellcheck source=deploy/steps.sh
 source deploy/steps.sh
 processors=$(nproc)

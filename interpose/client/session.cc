@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
@@ -13,6 +14,7 @@
 #include "interpose/client/background_thread.h"
 #include "interpose/client/handles.h"
 #include "interpose/client/thread_state.h"
+#include "interpose/load/load.h"
 
 namespace cuspan {
 namespace {
@@ -92,6 +94,7 @@ Session* Session::Start(CUresult* result) {
   }
   static const int fork_handlers = ::pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild);
   static_cast<void>(fork_handlers);
+  if (const char* warning = LoadWarning()) LogWarn("{}", warning);
   auto* session = new Session(std::move(greeted->socket), std::move(greeted->bell), std::move(greeted->devices));
   the_session.store(session, std::memory_order_release);
   return session;

@@ -91,6 +91,12 @@ int VisibleAttribute(const DeviceDescription& device, int attribute) {
   }
 }
 
+PriorityRange PrioritiesOf(const DeviceDescription& device) {
+  const bool supported =
+      AttributeOf(device, CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED) != 0;
+  return supported ? PriorityRange{0, -5} : PriorityRange{0, 0};
+}
+
 cudaDeviceProp MakeProperties(const DeviceDescription& device) {
   const auto get = [&](CUdevice_attribute which) { return VisibleAttribute(device, which); };
   const auto bytes = [&](CUdevice_attribute which) { return static_cast<std::size_t>(get(which)); };

@@ -17,6 +17,15 @@ int AttributeOf(const DeviceDescription& device, int attribute);
 // another, nor is what this library does not support yet.
 int VisibleAttribute(const DeviceDescription& device, int attribute);
 
+// What streams of the device may have; both 0 when it knows no priorities. The
+// driver's own range is not part of a description: this is the range of devices
+// since compute capability 7.0, and drivers clamp what lies outside of theirs.
+struct PriorityRange {
+  int least;
+  int greatest;  // The smaller number.
+};
+PriorityRange PrioritiesOf(const DeviceDescription& device);
+
 // cudaDeviceProp of CUDA 13.
 cudaDeviceProp MakeProperties(const DeviceDescription& device);
 

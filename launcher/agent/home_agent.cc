@@ -1,6 +1,5 @@
 #include "launcher/agent/home_agent.h"
 
-#include <sys/pidfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 #include "launcher/agent/run_devices.h"
 #include "launcher/agent/startup.h"
 #include "launcher/agent_cluster.h"
+#include "launcher/process_fd.h"
 
 namespace cuspan {
 namespace {
@@ -36,7 +36,7 @@ HomeAgent::HomeAgent(const AgentOptions& options, const InstallPaths& paths, con
       bell_(std::move(bell)),
       listener_(std::move(listener)),
       proxies_(poller_, paths.proxy, proxy_environment, key.secret),
-      context_{poller_, proxies_} {}
+      context_(poller_, proxies_) {}
 
 HomeAgent::~HomeAgent() { EndSessions(); }
 
@@ -149,7 +149,7 @@ int HomeAgent::Serve(const AppProcess* app) {
   int app_status = 0;
   UniqueFd app_process;
   if (app != nullptr) {
-    app_process.Reset(::pidfd_open(app->pid(), 0));
+    app_process = OpenProcess(app->pid());
     const Status watched = poller_.Watch(app_process.get(), [&] {
       if (::waitpid(app->pid(), &app_status, WNOHANG) != app->pid()) return;
       poller_.Forget(app_process.get());

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <poll.h>
-#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "common/log.h"
+#include "launcher/process_fd.h"
 
 namespace cuspan {
 namespace {
@@ -76,7 +76,7 @@ Result<ProxyHouse::Child> ProxyHouse::Spawn() {
     ::execve(executable_.c_str(), const_cast<char* const*>(arguments), variables.data());
     ::_exit(127);
   }
-  UniqueFd process(::pidfd_open(pid, 0));
+  UniqueFd process = OpenProcess(pid);
   if (!process.valid()) {
     const Status failure = Status::Exhausted("pidfd_open: {}", std::strerror(errno));
     ::kill(pid, SIGKILL);

@@ -1,6 +1,7 @@
 #include "launcher/agent/relay.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/log.h"
 
@@ -118,7 +119,9 @@ bool Relay::ReceiveMessages() {
     for (;;) {
       const Result<std::optional<BatchReader::Item>> item = reader.Next();
       if (!item.ok()) {
-        LogError("a message of agent {} is dropped: {}", message->rank, item.status().message());
+        // Once is enough: it is not of our version, or out of order.
+        if (!std::exchange(peers_[message->rank].garbled, true))
+          LogError("a message of agent {} is dropped: {}", message->rank, item.status().message());
         break;
       }
       if (!item->has_value()) break;

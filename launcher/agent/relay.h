@@ -101,6 +101,7 @@ class Relay {
     BatchWriter batch;
     std::uint32_t bulk_sends = 0;
     std::uint32_t next_tag = 0;
+    bool garbled = false;  // A message that no agent writes came from it.
   };
 
   bool ReceiveMessages();

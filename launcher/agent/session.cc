@@ -25,6 +25,7 @@ void Session::ReadSocket() {
     Result<std::optional<ControlSocket::Message>> message = socket_.TryReceive();
     if (!message.ok()) {
       const bool left = message.status().code() == StatusCode::kUnavailable;
+      if (!left && id_ == 0) Answer(Refused{message.status().message()});
       return End(left ? "" : message.status().message());
     }
     if (!message->has_value()) return;

@@ -16,6 +16,7 @@ namespace cuspan {
 
 // What all sessions of a run share.
 struct SessionContext {
+  SessionContext(Poller& poller, ProxyHouse& proxies) : poller(poller), proxies(proxies) {}
   Poller& poller;
   ProxyHouse& proxies;
   Relay* relay = nullptr;  // None in a run of one agent.

@@ -7,3 +7,23 @@ add_library(cuspan_softgpu_runtime STATIC
   rt/queue.cc rt/stream.cc rt/physical.cc rt/address_space.cc rt/transfer.cc
   rt/heap.cc rt/printf.cc rt/intrinsics.cc rt/symbols.cc)
 target_link_libraries(cuspan_softgpu_runtime PUBLIC cuspan::common cuspan::cuda_headers)
+
+pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+add_library(cuspan_softgpu SHARED
+  driver/configuration.cc driver/context.cc driver/device.cc driver/event.cc driver/image.cc
+  driver/launch.cc driver/memory.cc driver/module.cc driver/module_api.cc driver/occupancy.cc
+  driver/state.cc driver/stream.cc)
+set_target_properties(cuspan_softgpu PROPERTIES
+  OUTPUT_NAME cuda SOVERSION 1
+  LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/cuspan/soft
+  LINK_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/driver/exports.map)
+# xxHash is used header-only, so only its include folder matters.
+target_include_directories(cuspan_softgpu PRIVATE ${XXHASH_INCLUDE_DIRS})
+target_link_libraries(cuspan_softgpu PRIVATE
+  cuspan_softgpu_compiler cuspan_softgpu_runtime cuspan::fatbin_payload)
+# Its workers and fault handlers stay until the process ends, so it is never unloaded.
+target_link_options(cuspan_softgpu PRIVATE
+  -Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/driver/exports.map
+  -Wl,--exclude-libs,ALL -Wl,-z,nodelete -Wl,-z,defs)
+install(TARGETS cuspan_softgpu LIBRARY DESTINATION lib/cuspan/soft
+        NAMELINK_SKIP)

@@ -1,10 +1,11 @@
 // Contexts: cuCtx*, cuDevicePrimaryCtx*.
 #include "proxy/softgpu/driver/context.h"
 
-#include <vector>
+#include <algorithm>
 
 #include "common/log.h"
 #include "proxy/softgpu/driver/errors.h"
+#include "proxy/softgpu/driver/limits.h"
 #include "proxy/softgpu/driver/state.h"
 
 namespace cuspan::softgpu {
@@ -19,10 +20,6 @@ constexpr std::size_t kSmallestHeap = std::size_t{4} << 20;
 // What a real device answers for limits that mean nothing here.
 constexpr std::size_t kPendingLaunches = 2048;
 constexpr std::size_t kFetchGranularity = 64;
-
-// Lower numbers go first, as with the driver.
-constexpr int kLeastPriority = 0;
-constexpr int kGreatestPriority = -5;
 
 constexpr unsigned kContextFlags = CU_CTX_SCHED_MASK | CU_CTX_MAP_HOST |
                                    CU_CTX_LMEM_RESIZE_TO_MAX | CU_CTX_COREDUMP_ENABLE |
@@ -135,6 +132,7 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuCtxGetLimit(std::size_t* value, CUlimit limit
     case CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT: *value = kPendingLaunches; return CUDA_SUCCESS;
     case CU_LIMIT_MAX_L2_FETCH_GRANULARITY: *value = kFetchGranularity; return CUDA_SUCCESS;
     case CU_LIMIT_PERSISTING_L2_CACHE_SIZE: *value = 0; return CUDA_SUCCESS;
+    case CU_LIMIT_SHMEM_SIZE: *value = limits::kSharedPerBlockOptIn; return CUDA_SUCCESS;
     case CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH: return CUDA_ERROR_UNSUPPORTED_LIMIT;
     default: return CUDA_ERROR_INVALID_VALUE;
   }
@@ -166,8 +164,8 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuCtxGetStreamPriorityRange(int* least, int* gr
   CUSPAN_SOFT_ENTER(driver);
   std::shared_ptr<Context> context;
   CUSPAN_SOFT_RETURN_IF_ERROR(driver->UsableContext(&context));
-  if (least != nullptr) *least = kLeastPriority;
-  if (greatest != nullptr) *greatest = kGreatestPriority;
+  if (least != nullptr) *least = limits::kLeastPriority;
+  if (greatest != nullptr) *greatest = limits::kGreatestPriority;
   return CUDA_SUCCESS;
 }
 

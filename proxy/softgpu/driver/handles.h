@@ -18,7 +18,7 @@ enum class HandleKind : std::uint8_t { kContext = 1, kStream, kEvent, kModule, k
 // Of no address that can be dereferenced, and none of the small values that
 // CUDA gives a meaning (CU_STREAM_LEGACY and its like).
 constexpr std::uint64_t MakeHandle(HandleKind kind, std::uint64_t number) {
-  return std::uint64_t{0x5000} + static_cast<std::uint64_t>(kind) << 48 | number << 4;
+  return (std::uint64_t{0x5000} | static_cast<std::uint64_t>(kind)) << 48 | number << 4;
 }
 
 // Any thread calls.

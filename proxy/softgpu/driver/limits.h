@@ -22,6 +22,10 @@ inline constexpr int kRegisters = 65536;              // Of a block and of a pro
 inline constexpr int kRegistersPerThread = 32;        // What every kernel claims to use.
 inline constexpr std::size_t kConstantBytes = 64 * 1024;
 
+// Of streams; lower numbers go first, as with the driver.
+inline constexpr int kLeastPriority = 0;
+inline constexpr int kGreatestPriority = -5;
+
 // Multiprocessors of a device whose work is done by `threads` workers.
 constexpr int Processors(unsigned threads) { return static_cast<int>(std::clamp(threads, 4u, 8u)); }
 

@@ -103,6 +103,14 @@ CUresult Driver::UsableContext(std::shared_ptr<Context>* context) {
   return (*context)->error();
 }
 
+CUresult Driver::InvalidHandle() {
+  std::shared_ptr<Context> context;
+  if (CurrentContext(&context) == CUDA_SUCCESS && context->error() != CUDA_SUCCESS) {
+    return context->error();
+  }
+  return CUDA_ERROR_INVALID_HANDLE;
+}
+
 CUresult Driver::FindStream(CUstream handle, StreamEntry* entry) {
   const std::uint64_t number = Number(handle);
   if (number == 0 || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD) {
@@ -113,15 +121,21 @@ CUresult Driver::FindStream(CUstream handle, StreamEntry* entry) {
     return CUDA_SUCCESS;
   }
   const std::shared_ptr<StreamEntry> found = streams.Find(number);
-  if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (found == nullptr) return InvalidHandle();
   *entry = *found;
   return entry->context->error();
 }
 
 CUresult Driver::FindEvent(CUevent handle, std::shared_ptr<EventEntry>* entry) {
   *entry = events.Find(Number(handle));
-  if (*entry == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (*entry == nullptr) return InvalidHandle();
   return (*entry)->context->error();
+}
+
+CUresult Driver::FindFunction(CUfunction handle, std::shared_ptr<Function>* function) {
+  *function = functions.Find(Number(handle));
+  if (*function == nullptr) return InvalidHandle();
+  return (*function)->module()->context()->error();
 }
 
 void Driver::Destroy(const std::shared_ptr<Context>& context) {

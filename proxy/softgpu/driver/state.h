@@ -91,9 +91,12 @@ class Driver {
   CUresult CurrentContext(std::shared_ptr<Context>* context);
   // The same, and an error that the context has counts as one of the call.
   CUresult UsableContext(std::shared_ptr<Context>* context);
+  // What a call with an unknown handle returns: an error of the current context comes first.
+  CUresult InvalidHandle();
   // The stream of a handle (the default streams included) and its context.
   CUresult FindStream(CUstream handle, StreamEntry* entry);
   CUresult FindEvent(CUevent handle, std::shared_ptr<EventEntry>* entry);
+  CUresult FindFunction(CUfunction handle, std::shared_ptr<Function>* function);
   // Ends a context: waits for its work and forgets all its handles.
   void Destroy(const std::shared_ptr<Context>& context);
 

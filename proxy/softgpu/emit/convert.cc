@@ -167,8 +167,7 @@ Value* ConvertFloat(FunctionEmitter& e, const FloatConversion& c, Value* value, 
     auto* const largest = llvm::ConstantFP::get(value->getType(), to == Type::kF16 ? 65504.0 : 0x1.fep127);
     value = FloatMinMax(e, FloatMinMax(e, value, largest, false, true), FloatNeg(e, largest), true, true);
   }
-  if (to == through) {
-  } else {
+  if (to != through) {
     if (to == Type::kBf16 && (c.rounding == Rounding::kDown || c.rounding == Rounding::kUp))
       e.Refuse("this rounding is not implemented");
     value = NarrowFloat(e, value, through, to, c.rounding);
@@ -180,8 +179,6 @@ Value* ConvertFloat(FunctionEmitter& e, const FloatConversion& c, Value* value, 
 void FloatToFloat(FunctionEmitter& e, Type to, Type from) {
   if (to == Type::kTf32) {
     auto* const value = e.Read(1, Type::kF32);
-    e.Take("satfinite");
-    if (e.instruction().Has("satfinite")) e.Refuse("saturation is not implemented");
     if (!e.failed()) e.Write(RoundToTf32(e, value), Type::kB32);
     return;
   }

@@ -232,7 +232,10 @@ llvm::Value* FunctionEmitter::CallRuntime(std::string_view name, llvm::Type* res
                                           llvm::ArrayRef<llvm::Value*> arguments, bool pure) {
   std::vector<llvm::Type*> types;
   for (auto* argument : arguments) types.push_back(argument->getType());
-  return b.CreateCall(module_.External(name, result, types, pure), arguments);
+  auto* const call = b.CreateCall(module_.External(name, result, types, pure), arguments);
+  // Where a call stands may matter to the runtime: it groups the lanes of activemask by it.
+  if (!pure) call->addFnAttr(llvm::Attribute::NoMerge);
+  return call;
 }
 
 void FunctionEmitter::Fault(std::uint32_t driver_error, std::string_view what) {

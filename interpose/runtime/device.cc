@@ -1,0 +1,254 @@
+// The devices of the session: choosing, describing, synchronising, resetting.
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "interpose/client/thread_state.h"
+#include "interpose/runtime/device_properties.h"
+#include "interpose/runtime/entry.h"
+#include "interpose/runtime/pci_bus_id.h"
+
+namespace cuspan {
+namespace {
+
+bool HasDevice(const Session& session, int device) {
+  return device >= 0 && device < session.device_count();
+}
+
+Error DeviceCount(int* count) {
+  if (count == nullptr) return cudaErrorInvalidValue;
+  *count = 0;
+  return WithSession([&](Session& session) -> Error {
+    *count = session.device_count();
+    return *count > 0 ? cudaSuccess : cudaErrorNoDevice;
+  });
+}
+
+// How many of the criteria in `wanted` (those that are not 0) a device meets.
+int Matches(const cudaDeviceProp& device, const cudaDeviceProp& wanted) {
+  const auto meets = [](auto has, auto wants) { return wants != 0 && has >= wants ? 1 : 0; };
+  const bool newer = device.major != wanted.major ? device.major > wanted.major
+                                                  : device.minor >= wanted.minor;
+  return (wanted.major != 0 && newer ? 1 : 0) +
+         meets(device.totalGlobalMem, wanted.totalGlobalMem) +
+         meets(device.sharedMemPerBlock, wanted.sharedMemPerBlock) +
+         meets(device.regsPerBlock, wanted.regsPerBlock) +
+         meets(device.maxThreadsPerBlock, wanted.maxThreadsPerBlock) +
+         meets(device.totalConstMem, wanted.totalConstMem) +
+         meets(device.multiProcessorCount, wanted.multiProcessorCount) +
+         meets(device.concurrentKernels, wanted.concurrentKernels) +
+         meets(device.cooperativeLaunch, wanted.cooperativeLaunch);
+}
+
+Error ChooseDevice(Session& session, const cudaDeviceProp& wanted, int* device) {
+  int best = -1;
+  for (int candidate = 0; candidate < session.device_count(); ++candidate) {
+    const int matches = Matches(MakeProperties(session.description(candidate)), wanted);
+    if (matches <= best) continue;
+    best = matches;
+    *device = candidate;
+  }
+  return best >= 0 ? cudaSuccess : cudaErrorNoDevice;
+}
+
+Error SetValidDevices(Session& session, const int* devices, int count) {
+  if (count < 0 || count > session.device_count() || (count > 0 && devices == nullptr)) {
+    return cudaErrorInvalidValue;
+  }
+  std::vector<int> seen;
+  for (int i = 0; i < count; ++i) {
+    if (!HasDevice(session, devices[i])) return cudaErrorInvalidDevice;
+    if (std::find(seen.begin(), seen.end(), devices[i]) != seen.end()) return cudaErrorInvalidValue;
+    seen.push_back(devices[i]);
+  }
+  ThreadState& thread = ThisThread();
+  if (!thread.device_chosen) thread.current_device = count > 0 ? devices[0] : 0;
+  return cudaSuccess;
+}
+
+Error GetPciBusId(Session& session, int device, char* text, int length) {
+  if (!HasDevice(session, device)) return cudaErrorInvalidDevice;
+  const std::string& id = session.description(device).pci_bus_id;
+  if (static_cast<std::size_t>(length) <= id.size()) return cudaErrorInvalidValue;
+  std::memcpy(text, id.c_str(), id.size() + 1);
+  return cudaSuccess;
+}
+
+// Devices of different hosts may have the same address: the first one counts.
+Error FindByPciBusId(Session& session, const char* text, int* device) {
+  const std::optional<PciBusId> wanted = ParsePciBusId(text);
+  if (!wanted) return cudaErrorInvalidValue;
+  for (int candidate = 0; candidate < session.device_count(); ++candidate) {
+    if (ParsePciBusId(session.description(candidate).pci_bus_id) == wanted) {
+      *device = candidate;
+      return cudaSuccess;
+    }
+  }
+  return cudaErrorInvalidDevice;
+}
+
+}  // namespace
+}  // namespace cuspan
+
+using namespace cuspan;  // NOLINT: the entry points below are the C API.
+
+// --- Choosing
+
+CUSPAN_EXPORT cudaError_t cudaGetDeviceCount(int* count) {
+  return Answer([&] { return DeviceCount(count); });
+}
+
+CUSPAN_EXPORT cudaError_t cudaSetDevice(int device) {
+  return Answer([&] {
+    return WithSession([&](Session& session) -> Error {
+      if (!HasDevice(session, device)) return cudaErrorInvalidDevice;
+      ThisThread().current_device = device;
+      ThisThread().device_chosen = true;
+      return cudaSuccess;
+    });
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaGetDevice(int* device) {
+  return Answer([&]() -> Error {
+    if (device == nullptr) return cudaErrorInvalidValue;
+    return WithSession([&](Session&) -> Error {
+      *device = ThisThread().current_device;
+      return cudaSuccess;
+    });
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaSetValidDevices(int* devices, int count) {
+  return Answer([&] {
+    return WithSession([&](Session& session) { return SetValidDevices(session, devices, count); });
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaChooseDevice(int* device, const cudaDeviceProp* wanted) {
+  return Answer([&]() -> Error {
+    if (device == nullptr || wanted == nullptr) return cudaErrorInvalidValue;
+    return WithSession([&](Session& session) { return ChooseDevice(session, *wanted, device); });
+  });
+}
+
+// --- Describing
+
+CUSPAN_EXPORT cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  return Answer([&]() -> Error {
+    if (properties == nullptr) return cudaErrorInvalidValue;
+    return WithSession([&](Session& session) -> Error {
+      if (!HasDevice(session, device)) return cudaErrorInvalidDevice;
+      *properties = MakeProperties(session.description(device));
+      return cudaSuccess;
+    });
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
+  return Answer([&]() -> Error {
+    // The runtime's numbers are the driver's.
+    if (value == nullptr || attribute < cudaDevAttrMaxThreadsPerBlock ||
+        static_cast<int>(attribute) >= CU_DEVICE_ATTRIBUTE_MAX) {
+      return cudaErrorInvalidValue;
+    }
+    return WithSession([&](Session& session) -> Error {
+      if (!HasDevice(session, device)) return cudaErrorInvalidDevice;
+      *value = VisibleAttribute(session.description(device), attribute);
+      return cudaSuccess;
+    });
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaDeviceGetPCIBusId(char* text, int length, int device) {
+  return Answer([&]() -> Error {
+    if (text == nullptr || length <= 0) return cudaErrorInvalidValue;
+    return WithSession(
+        [&](Session& session) { return GetPciBusId(session, device, text, length); });
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaDeviceGetByPCIBusId(int* device, const char* text) {
+  return Answer([&]() -> Error {
+    if (device == nullptr || text == nullptr) return cudaErrorInvalidValue;
+    return WithSession([&](Session& session) { return FindByPciBusId(session, text, device); });
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  return Answer([&] {
+    return OnCurrentDevice([&](Session& session, Link& link) -> Error {
+      const PriorityRange range = PrioritiesOf(session.description(link.device()));
+      if (least != nullptr) *least = range.least;
+      if (greatest != nullptr) *greatest = range.greatest;
+      return cudaSuccess;
+    });
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+  return Answer([&] {
+    return OnCurrentDevice([&](Session&, Link& link) -> Error {
+      MemoryInfo::Reply reply;
+      CUSPAN_RETURN_IF_FAILED(link.Call(MemoryInfo{}, &reply));
+      // What is mapped for this program and not in use is free for it.
+      if (free != nullptr) *free = reply.free + link.memory().idle_bytes();
+      if (total != nullptr) *total = reply.total;
+      return cudaSuccess;
+    });
+  });
+}
+
+// --- Versions
+
+CUSPAN_EXPORT cudaError_t cudaDriverGetVersion(int* version) {
+  return Answer([&]() -> Error {
+    if (version == nullptr) return cudaErrorInvalidValue;
+    *version = 0;  // As documented for a host without a driver.
+    CUresult ignored = CUDA_SUCCESS;
+    const Session* const session = Session::Get(&ignored);
+    if (session == nullptr || session->device_count() == 0) return cudaSuccess;
+    // What every device can do.
+    auto oldest = session->description(0).driver_version;
+    for (int device = 1; device < session->device_count(); ++device) {
+      oldest = std::min(oldest, session->description(device).driver_version);
+    }
+    *version = static_cast<int>(oldest);
+    return cudaSuccess;
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaRuntimeGetVersion(int* version) {
+  return Answer([&]() -> Error {
+    if (version == nullptr) return cudaErrorInvalidValue;
+    *version = CUDART_VERSION;
+    return cudaSuccess;
+  });
+}
+
+// --- The whole device
+
+CUSPAN_EXPORT cudaError_t cudaDeviceSynchronize() {
+  return Answer([&] {
+    // Opens the device, as CUDA makes its context here.
+    return OnCurrentDevice(
+        [](Session& session, Link& link) -> Error { return session.Synchronize(link.device()); });
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaDeviceReset() {
+  return Answer([&] {
+    return WithSession(
+        [](Session& session) -> Error { return session.Reset(ThisThread().current_device); });
+  });
+}
+
+// --- Nothing to profile in this process
+
+CUSPAN_EXPORT cudaError_t cudaProfilerStart() {
+  return Answer([]() -> Error { return cudaSuccess; });
+}
+
+CUSPAN_EXPORT cudaError_t cudaProfilerStop() {
+  return Answer([]() -> Error { return cudaSuccess; });
+}

@@ -1,0 +1,85 @@
+// Events.
+#include "interpose/runtime/entry.h"
+
+namespace cuspan {
+namespace {
+
+Error CreateEvent(cudaEvent_t* event, unsigned flags) {
+  constexpr unsigned kKnown =
+      cudaEventBlockingSync | cudaEventDisableTiming | cudaEventInterprocess;
+  if (event == nullptr || (flags & ~kKnown) != 0) return cudaErrorInvalidValue;
+  if ((flags & cudaEventInterprocess) != 0) {
+    if ((flags & cudaEventDisableTiming) == 0) return cudaErrorInvalidValue;
+    return NotSupported("cudaEventCreateWithFlags with cudaEventInterprocess");
+  }
+  return WithSession([&](Session& session) -> Error {
+    std::uint64_t made = 0;
+    // The runtime's flags are the driver's.
+    CUSPAN_RETURN_IF_FAILED(session.CreateEvent(flags, &made));
+    *event = HandleOf<cudaEvent_t>(made);
+    return cudaSuccess;
+  });
+}
+
+Error RecordEvent(cudaEvent_t event, cudaStream_t stream, unsigned flags, DefaultStream meaning) {
+  return OnStream(stream, meaning, [&](Session& session, const StreamTarget& target) -> Error {
+    if (event == nullptr) return cudaErrorInvalidResourceHandle;
+    // For streams that are being captured.
+    if (flags == cudaEventRecordExternal) return cudaErrorIllegalState;
+    if (flags != cudaEventRecordDefault) return cudaErrorInvalidValue;
+    return session.RecordEvent(NumberOf(event), target);
+  });
+}
+
+}  // namespace
+}  // namespace cuspan
+
+using namespace cuspan;  // NOLINT: the entry points below are the C API.
+
+CUSPAN_EXPORT cudaError_t cudaEventCreate(cudaEvent_t* event) {
+  return Answer([&] { return CreateEvent(event, cudaEventDefault); });
+}
+
+CUSPAN_EXPORT cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
+  return Answer([&] { return CreateEvent(event, flags); });
+}
+
+CUSPAN_EXPORT cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  return Answer([&] {
+    return WithSession(
+        [&](Session& session) -> Error { return session.DestroyEvent(NumberOf(event)); });
+  });
+}
+
+CUSPAN_EXPORT_TWINS(cudaEventRecord, _ptsz, (cudaEvent_t event, cudaStream_t stream),
+                    Answer([&] {
+                      return RecordEvent(event, stream, cudaEventRecordDefault, meaning);
+                    }))
+
+CUSPAN_EXPORT_TWINS(cudaEventRecordWithFlags, _ptsz,
+                    (cudaEvent_t event, cudaStream_t stream, unsigned flags),
+                    Answer([&] { return RecordEvent(event, stream, flags, meaning); }))
+
+CUSPAN_EXPORT cudaError_t cudaEventQuery(cudaEvent_t event) {
+  return Answer([&] {
+    return WithSession(
+        [&](Session& session) -> Error { return session.QueryEvent(NumberOf(event)); });
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  return Answer([&] {
+    return WithSession(
+        [&](Session& session) -> Error { return session.SynchronizeEvent(NumberOf(event)); });
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start,
+                                               cudaEvent_t end) {
+  return Answer([&]() -> Error {
+    if (milliseconds == nullptr) return cudaErrorInvalidValue;
+    return WithSession([&](Session& session) -> Error {
+      return session.ElapsedTime(NumberOf(start), NumberOf(end), milliseconds);
+    });
+  });
+}

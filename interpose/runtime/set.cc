@@ -1,0 +1,99 @@
+// Filling device memory with a byte.
+#include "interpose/runtime/entry.h"
+
+namespace cuspan {
+namespace {
+
+struct FillArea {
+  void* start;
+  std::size_t pitch;  // From one row to the next, in bytes.
+  std::size_t width;  // Of a row, in bytes.
+  std::size_t rows;
+};
+
+// True when the last byte of the area lies in the allocation of its first.
+bool IsInside(Session& session, const FillArea& area) {
+  const Session::PointerKind kind = session.Classify(area.start);
+  if (kind.kind != Session::PointerKind::kDevice) return false;
+  const std::uint64_t room = kind.range_bytes - (NumberOf(area.start) - kind.range_base);
+  if (area.width > room) return false;
+  return area.rows == 1 || (area.rows - 1) <= (room - area.width) / area.pitch;
+}
+
+Error Fill(const FillArea& area, int value, bool asynchronous, cudaStream_t stream,
+           DefaultStream meaning) {
+  return OnStream(stream, meaning, [&](Session& session, const StreamTarget& target) -> Error {
+    if (area.width == 0 || area.rows == 0) return cudaSuccess;
+    if (area.rows > 1 && area.pitch < area.width) return cudaErrorInvalidValue;
+    // Before the first row is written.
+    if (!IsInside(session, area)) return cudaErrorInvalidValue;
+    const std::uint64_t start = NumberOf(area.start);
+    const auto byte = static_cast<std::uint32_t>(value) & 0xff;
+    if (area.rows == 1 || area.pitch == area.width) {
+      return session.Set(start, byte, area.width * area.rows, asynchronous, target);
+    }
+    for (std::size_t row = 0; row < area.rows; ++row) {
+      CUSPAN_RETURN_IF_FAILED(
+          session.Set(start + row * area.pitch, byte, area.width, asynchronous, target));
+    }
+    return cudaSuccess;
+  });
+}
+
+// The planes of a 3-D area follow each other after `ysize` rows, so that one is
+// an area of rows when planes are full and a sequence of areas otherwise.
+Error Fill3D(const cudaPitchedPtr& memory, int value, const cudaExtent& extent, bool asynchronous,
+             cudaStream_t stream, DefaultStream meaning) {
+  if (extent.height == memory.ysize || extent.depth <= 1) {
+    return Fill({memory.ptr, memory.pitch, extent.width, extent.height * extent.depth}, value,
+                asynchronous, stream, meaning);
+  }
+  if (extent.height > memory.ysize) return cudaErrorInvalidValue;
+  for (std::size_t plane = 0; plane < extent.depth; ++plane) {
+    auto* const start = static_cast<std::byte*>(memory.ptr) + plane * memory.pitch * memory.ysize;
+    CUSPAN_RETURN_IF_FAILED(Fill({start, memory.pitch, extent.width, extent.height}, value,
+                                 asynchronous, stream, meaning));
+  }
+  return cudaSuccess;
+}
+
+}  // namespace
+}  // namespace cuspan
+
+using namespace cuspan;  // NOLINT: the entry points below are the C API.
+
+CUSPAN_EXPORT_TWINS(cudaMemset, _ptds, (void* memory, int value, std::size_t bytes),
+                    Answer([&] {
+                      return Fill({memory, bytes, bytes, 1}, value, false, nullptr, meaning);
+                    }))
+
+CUSPAN_EXPORT_TWINS(cudaMemsetAsync, _ptsz,
+                    (void* memory, int value, std::size_t bytes, cudaStream_t stream),
+                    Answer([&] {
+                      return Fill({memory, bytes, bytes, 1}, value, true, stream, meaning);
+                    }))
+
+CUSPAN_EXPORT_TWINS(cudaMemset2D, _ptds,
+                    (void* memory, std::size_t pitch, int value, std::size_t width,
+                     std::size_t height),
+                    Answer([&] {
+                      return Fill({memory, pitch, width, height}, value, false, nullptr, meaning);
+                    }))
+
+CUSPAN_EXPORT_TWINS(cudaMemset2DAsync, _ptsz,
+                    (void* memory, std::size_t pitch, int value, std::size_t width,
+                     std::size_t height, cudaStream_t stream),
+                    Answer([&] {
+                      return Fill({memory, pitch, width, height}, value, true, stream, meaning);
+                    }))
+
+CUSPAN_EXPORT_TWINS(cudaMemset3D, _ptds, (cudaPitchedPtr memory, int value, cudaExtent extent),
+                    Answer([&] {
+                      return Fill3D(memory, value, extent, false, nullptr, meaning);
+                    }))
+
+CUSPAN_EXPORT_TWINS(cudaMemset3DAsync, _ptsz,
+                    (cudaPitchedPtr memory, int value, cudaExtent extent, cudaStream_t stream),
+                    Answer([&] {
+                      return Fill3D(memory, value, extent, true, stream, meaning);
+                    }))

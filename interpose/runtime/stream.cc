@@ -1,0 +1,149 @@
+// Streams. None is ever capturing: capture is not supported yet.
+#include <algorithm>
+
+#include "interpose/client/thread_state.h"
+#include "interpose/runtime/device_properties.h"
+#include "interpose/runtime/entry.h"
+
+namespace cuspan {
+namespace {
+
+Error CreateStream(cudaStream_t* stream, unsigned flags, int priority) {
+  if (stream == nullptr || (flags & ~unsigned{cudaStreamNonBlocking}) != 0) {
+    return cudaErrorInvalidValue;
+  }
+  return WithSession([&](Session& session) -> Error {
+    const PriorityRange range = PrioritiesOf(session.description(ThisThread().current_device));
+    std::uint64_t made = 0;
+    CUSPAN_RETURN_IF_FAILED(
+        session.CreateStream(flags, std::clamp(priority, range.greatest, range.least), &made));
+    *stream = HandleOf<cudaStream_t>(made);
+    return cudaSuccess;
+  });
+}
+
+// use(target, what the program made; null for a default stream). Checks the handle.
+template <typename Use>
+Error AboutStream(cudaStream_t stream, DefaultStream meaning, Use&& use) {
+  return WithSession([&](Session& session) -> Error {
+    StreamTarget target;
+    CUSPAN_RETURN_IF_FAILED(session.ResolveStream(stream, meaning, &target));
+    use(target, session.FindStream(NumberOf(stream)));
+    return cudaSuccess;
+  });
+}
+
+// Numbers are unique among all streams of the process: handles are, and the
+// legacy default stream of a device goes by the number of its proxy.
+std::uint64_t IdOf(const StreamTarget& target) {
+  return target.stream != 0 ? target.stream : target.link->number();
+}
+
+}  // namespace
+}  // namespace cuspan
+
+using namespace cuspan;  // NOLINT: the entry points below are the C API.
+
+CUSPAN_EXPORT cudaError_t cudaStreamCreate(cudaStream_t* stream) {
+  return Answer([&] { return CreateStream(stream, cudaStreamDefault, 0); });
+}
+
+CUSPAN_EXPORT cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
+  return Answer([&] { return CreateStream(stream, flags, 0); });
+}
+
+CUSPAN_EXPORT cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags,
+                                                       int priority) {
+  return Answer([&] { return CreateStream(stream, flags, priority); });
+}
+
+CUSPAN_EXPORT cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  return Answer([&] {
+    return WithSession(
+        [&](Session& session) -> Error { return session.DestroyStream(NumberOf(stream)); });
+  });
+}
+
+CUSPAN_EXPORT_TWINS(cudaStreamSynchronize, _ptsz, (cudaStream_t stream),
+                    Answer([&] {
+                      return OnStream(stream, meaning,
+                                      [](Session& session, const StreamTarget& target) {
+                                        return session.SynchronizeStream(target);
+                                      });
+                    }))
+
+CUSPAN_EXPORT_TWINS(cudaStreamQuery, _ptsz, (cudaStream_t stream),
+                    Answer([&] {
+                      return OnStream(stream, meaning,
+                                      [](Session& session, const StreamTarget& target) {
+                                        return session.QueryStream(target);
+                                      });
+                    }))
+
+CUSPAN_EXPORT_TWINS(cudaStreamWaitEvent, _ptsz,
+                    (cudaStream_t stream, cudaEvent_t event, unsigned flags),
+                    Answer([&] {
+                      return OnStream(
+                          stream, meaning,
+                          [&](Session& session, const StreamTarget& target) -> Error {
+                            if (event == nullptr) return cudaErrorInvalidResourceHandle;
+                            // For streams that are being captured.
+                            if (flags == cudaEventWaitExternal) return cudaErrorIllegalState;
+                            if (flags != cudaEventWaitDefault) return cudaErrorInvalidValue;
+                            return session.WaitEvent(target, NumberOf(event));
+                          });
+                    }))
+
+CUSPAN_EXPORT_TWINS(cudaStreamGetFlags, _ptsz, (cudaStream_t stream, unsigned* flags),
+                    Answer([&]() -> Error {
+                      if (flags == nullptr) return cudaErrorInvalidValue;
+                      return AboutStream(stream, meaning, [&](const auto&, const auto& made) {
+                        *flags = made != nullptr ? made->flags : unsigned{cudaStreamDefault};
+                      });
+                    }))
+
+CUSPAN_EXPORT_TWINS(cudaStreamGetPriority, _ptsz, (cudaStream_t stream, int* priority),
+                    Answer([&]() -> Error {
+                      if (priority == nullptr) return cudaErrorInvalidValue;
+                      return AboutStream(stream, meaning, [&](const auto&, const auto& made) {
+                        *priority = made != nullptr ? made->priority : 0;
+                      });
+                    }))
+
+CUSPAN_EXPORT_TWINS(cudaStreamGetDevice, _ptsz, (cudaStream_t stream, int* device),
+                    Answer([&]() -> Error {
+                      if (device == nullptr) return cudaErrorInvalidValue;
+                      return AboutStream(stream, meaning, [&](const auto& target, const auto&) {
+                        *device = target.link->device();
+                      });
+                    }))
+
+CUSPAN_EXPORT_TWINS(cudaStreamGetId, _ptsz, (cudaStream_t stream, unsigned long long* id),
+                    Answer([&]() -> Error {
+                      if (id == nullptr) return cudaErrorInvalidValue;
+                      return AboutStream(stream, meaning, [&](const auto& target, const auto&) {
+                        *id = IdOf(target);
+                      });
+                    }))
+
+CUSPAN_EXPORT_TWINS(cudaStreamIsCapturing, _ptsz,
+                    (cudaStream_t stream, cudaStreamCaptureStatus* status),
+                    Answer([&]() -> Error {
+                      if (status == nullptr) return cudaErrorInvalidValue;
+                      return AboutStream(stream, meaning, [&](const auto&, const auto&) {
+                        *status = cudaStreamCaptureStatusNone;
+                      });
+                    }))
+
+// The other results are defined for capturing streams only.
+CUSPAN_EXPORT_TWINS(cudaStreamGetCaptureInfo, _ptsz,
+                    (cudaStream_t stream, cudaStreamCaptureStatus* status,
+                     unsigned long long* /*id*/, cudaGraph_t* /*graph*/,
+                     const cudaGraphNode_t** /*dependencies*/, const cudaGraphEdgeData** /*edges*/,
+                     std::size_t* /*count*/),
+                    Answer([&]() -> Error {
+                      if (status == nullptr) return cudaErrorInvalidValue;
+                      return AboutStream(stream, meaning, [&](const auto&, const auto&) {
+                        *status = cudaStreamCaptureStatusNone;
+                      });
+                    }))

@@ -1,0 +1,257 @@
+// cuLaunch* and cuFunc*.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "proxy/softgpu/driver/errors.h"
+#include "proxy/softgpu/driver/limits.h"
+#include "proxy/softgpu/driver/occupancy.h"
+#include "proxy/softgpu/driver/state.h"
+#include "proxy/softgpu/rt/grid.h"
+
+namespace cuspan::softgpu {
+namespace {
+
+// A thread's stack holds the frames of compiled code, which are larger than on
+// a GPU, and its .local variables.
+constexpr std::size_t kStackBase = 12 * 1024;
+constexpr std::size_t kStackScale = 4;  // Host bytes for each byte of CU_LIMIT_STACK_SIZE.
+// Kernels that never suspend have one stack for all threads of a block.
+constexpr std::size_t kLoopStackBytes = 252 * 1024;
+
+// What a launch keeps alive until its last block ended: code and variables and,
+// for cooperative launches, the words through which blocks meet. The layout is
+// read by cooperative_groups (grid_workspace in details/driver_abi.h).
+struct Kept {
+  std::shared_ptr<Module> module;
+  struct alignas(64) {
+    std::uint32_t bytes = sizeof(std::uint32_t) * 2;
+    std::uint32_t barrier = 0;
+  } workspace;
+};
+
+struct LaunchCall {
+  CUfunction function;
+  Dimensions grid, block;
+  unsigned dynamic_shared;
+  CUstream stream;
+  void** params;
+  void** extra;
+  bool cooperative;
+};
+
+bool WithinLimits(const Dimensions& size, const std::uint32_t (&most)[3]) {
+  return size.x != 0 && size.y != 0 && size.z != 0 && size.x <= most[0] && size.y <= most[1] &&
+         size.z <= most[2];
+}
+
+CUresult CheckShape(const Function& function, const LaunchCall& call) {
+  const KernelInfo& info = function.info();
+  if (!WithinLimits(call.grid, limits::kMostGrid) ||
+      !WithinLimits(call.block, limits::kMostBlock) ||
+      call.block.count() > std::min(info.max_threads, limits::kMostThreads)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const std::uint32_t(&required)[3] = info.required_ntid;
+  if (required[0] != 0 && (call.block.x != required[0] || call.block.y != required[1] ||
+                           call.block.z != required[2])) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (call.dynamic_shared > function.dynamic_shared_limit()) return CUDA_ERROR_INVALID_VALUE;
+  return CUDA_SUCCESS;
+}
+
+// Copies the arguments to their places, from one pointer each or from a packed buffer.
+CUresult CopyParams(const KernelInfo& info, const LaunchCall& call,
+                    std::vector<std::uint64_t>* params) {
+  params->assign((info.parameter_bytes + 7) / 8, 0);
+  auto* bytes = reinterpret_cast<std::uint8_t*>(params->data());
+  const void* buffer = nullptr;
+  const std::size_t* buffer_bytes = nullptr;
+  for (void** option = call.extra; option != nullptr && *option != CU_LAUNCH_PARAM_END;
+       option += 2) {
+    if (*option == CU_LAUNCH_PARAM_BUFFER_POINTER) {
+      buffer = option[1];
+    } else if (*option == CU_LAUNCH_PARAM_BUFFER_SIZE) {
+      buffer_bytes = static_cast<const std::size_t*>(option[1]);
+    } else {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+  }
+  if (buffer != nullptr) {
+    if (call.params != nullptr || buffer_bytes == nullptr ||
+        *buffer_bytes < info.parameter_bytes) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+    std::memcpy(bytes, buffer, info.parameter_bytes);
+    return CUDA_SUCCESS;
+  }
+  if (call.params == nullptr) {
+    return info.parameters.empty() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  }
+  for (std::size_t i = 0; i < info.parameters.size(); ++i) {
+    if (call.params[i] == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    std::memcpy(bytes + info.parameters[i].offset, call.params[i], info.parameters[i].bytes);
+  }
+  return CUDA_SUCCESS;
+}
+
+std::size_t StackBytes(const KernelInfo& info, const Context& context) {
+  const std::size_t bytes =
+      kStackBase + info.local_bytes + kStackScale * context.stack_limit();
+  return std::min(info.needs_fibers ? bytes : std::max(bytes, kLoopStackBytes),
+                  kLargestStack - kStackBase);
+}
+
+CUresult DoLaunch(const LaunchCall& call) {
+  CUSPAN_SOFT_ENTER(driver);
+  std::shared_ptr<Function> function;
+  CUSPAN_SOFT_RETURN_IF_ERROR(driver->FindFunction(call.function, &function));
+  StreamEntry at;
+  CUSPAN_SOFT_RETURN_IF_ERROR(driver->FindStream(call.stream, &at));
+  if (function->module()->context() != at.context) return CUDA_ERROR_INVALID_HANDLE;
+  CUSPAN_SOFT_RETURN_IF_ERROR(CheckShape(*function, call));
+  const KernelInfo& info = function->info();
+  if (call.cooperative) {
+    const int each = BlocksPerProcessor(info, static_cast<std::uint32_t>(call.block.count()),
+                                        call.dynamic_shared);
+    const int processors = limits::Processors(driver->configuration.threads);
+    if (call.grid.count() > static_cast<std::uint64_t>(each) * processors) {
+      return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
+    }
+  }
+  Launch launch;
+  CUSPAN_SOFT_RETURN_IF_ERROR(CopyParams(info, call, &launch.params));
+  CUSPAN_SOFT_RETURN_IF_ERROR(function->Entry(&launch.entry));
+  launch.kernel = info.name;
+  launch.needs_fibers = info.needs_fibers;
+  launch.grid = call.grid;
+  launch.block = call.block;
+  launch.static_shared_bytes = info.static_shared_bytes;
+  launch.dynamic_shared_bytes = call.dynamic_shared;
+  launch.grid_id = driver->next_grid.fetch_add(1);
+  launch.stack_bytes = StackBytes(info, *at.context);
+  launch.cooperative = call.cooperative;
+  launch.errors = at.context;
+  launch.heap = &at.context->heap();
+  auto kept = std::make_shared<Kept>();
+  kept->module = function->module();
+  if (call.cooperative) {
+    const auto workspace = reinterpret_cast<std::uint64_t>(&kept->workspace);
+    launch.envreg[1] = static_cast<std::uint32_t>(workspace >> 32);
+    launch.envreg[2] = static_cast<std::uint32_t>(workspace);
+  }
+  launch.code = std::move(kept);
+  at.context->streams().Enqueue(
+      *at.stream, std::make_unique<GridTask>(std::move(launch), at.stream->priority(),
+                                             driver->pool.threads()));
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuLaunchKernel(CUfunction function, unsigned grid_x,
+                                                unsigned grid_y, unsigned grid_z, unsigned block_x,
+                                                unsigned block_y, unsigned block_z,
+                                                unsigned dynamic_shared, CUstream stream,
+                                                void** params, void** extra) {
+  return DoLaunch(LaunchCall{function,
+                             {grid_x, grid_y, grid_z},
+                             {block_x, block_y, block_z},
+                             dynamic_shared,
+                             stream,
+                             params,
+                             extra,
+                             false});
+}
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuLaunchCooperativeKernel(
+    CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+    unsigned block_y, unsigned block_z, unsigned dynamic_shared, CUstream stream, void** params) {
+  return DoLaunch(LaunchCall{function,
+                             {grid_x, grid_y, grid_z},
+                             {block_x, block_y, block_z},
+                             dynamic_shared,
+                             stream,
+                             params,
+                             nullptr,
+                             true});
+}
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuFuncGetParamInfo(CUfunction handle, std::size_t index,
+                                                    std::size_t* offset, std::size_t* bytes) {
+  CUSPAN_SOFT_ENTER(driver);
+  std::shared_ptr<Function> function;
+  CUSPAN_SOFT_RETURN_IF_ERROR(driver->FindFunction(handle, &function));
+  if (offset == nullptr || index >= function->info().parameters.size()) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  *offset = function->info().parameters[index].offset;
+  if (bytes != nullptr) *bytes = function->info().parameters[index].bytes;
+  return CUDA_SUCCESS;
+}
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuFuncGetAttribute(int* value, CUfunction_attribute attribute,
+                                                    CUfunction handle) {
+  CUSPAN_SOFT_ENTER(driver);
+  std::shared_ptr<Function> function;
+  CUSPAN_SOFT_RETURN_IF_ERROR(driver->FindFunction(handle, &function));
+  if (value == nullptr || attribute < 0 || attribute >= CU_FUNC_ATTRIBUTE_MAX) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const KernelInfo& info = function->info();
+  switch (attribute) {
+    case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+      *value = static_cast<int>(info.max_threads);
+      return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
+      *value = static_cast<int>(info.static_shared_bytes);
+      return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
+      *value = static_cast<int>(info.local_bytes);
+      return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_NUM_REGS: *value = limits::kRegistersPerThread; return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_PTX_VERSION:  // Both are architectures, whatever the names say.
+    case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
+      *value = static_cast<int>(function->module()->program().target());
+      return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+      *value = static_cast<int>(function->dynamic_shared_limit());
+      return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+      *value = function->carveout();
+      return CUDA_SUCCESS;
+    default: *value = 0; return CUDA_SUCCESS;  // Constants are the module's; no clusters.
+  }
+}
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuFuncSetAttribute(CUfunction handle,
+                                                    CUfunction_attribute attribute, int value) {
+  CUSPAN_SOFT_ENTER(driver);
+  std::shared_ptr<Function> function;
+  CUSPAN_SOFT_RETURN_IF_ERROR(driver->FindFunction(handle, &function));
+  switch (attribute) {
+    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+      if (value < 0 || static_cast<std::size_t>(value) + function->info().static_shared_bytes >
+                           limits::kSharedPerBlockOptIn) {
+        return CUDA_ERROR_INVALID_VALUE;
+      }
+      function->SetDynamicSharedLimit(static_cast<std::size_t>(value));
+      return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+      if (value < -1 || value > 100) return CUDA_ERROR_INVALID_VALUE;
+      function->SetCarveout(value);
+      return CUDA_SUCCESS;
+    default: return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuFuncSetCacheConfig(CUfunction handle, CUfunc_cache config) {
+  CUSPAN_SOFT_ENTER(driver);
+  std::shared_ptr<Function> function;
+  CUSPAN_SOFT_RETURN_IF_ERROR(driver->FindFunction(handle, &function));
+  const bool known = config >= CU_FUNC_CACHE_PREFER_NONE && config <= CU_FUNC_CACHE_PREFER_EQUAL;
+  return known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+}  // namespace cuspan::softgpu

@@ -1,0 +1,280 @@
+// cuMem*: virtual memory management, registered host memory, copies and fills.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "common/log.h"
+#include "proxy/softgpu/driver/errors.h"
+#include "proxy/softgpu/driver/state.h"
+#include "proxy/softgpu/rt/transfer.h"
+
+namespace cuspan::softgpu {
+namespace {
+
+// Host memory that is not registered is copied before the call returns when it
+// is so small; larger, the call waits for the copy (CUDA Driver API, "API
+// synchronization behavior").
+constexpr std::size_t kMostSnapshotBytes = 64 * 1024;
+
+constexpr unsigned kRegisterFlags =
+    CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_READ_ONLY;
+
+CUresult CheckProperties(const Driver& driver, const CUmemAllocationProp* properties) {
+  if (properties == nullptr || properties->type != CU_MEM_ALLOCATION_TYPE_PINNED ||
+      properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (properties->location.id < 0 ||
+      static_cast<std::size_t>(properties->location.id) >= driver.devices.size()) {
+    return CUDA_ERROR_INVALID_DEVICE;
+  }
+  // Handles for other processes.
+  if (properties->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE) return CUDA_ERROR_NOT_SUPPORTED;
+  return CUDA_SUCCESS;
+}
+
+// Whether the process has something mapped in all of the range.
+bool IsMapped(std::uint64_t address, std::uint64_t bytes) {
+  const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  const std::uint64_t begin = address / page * page;
+  if (address > UINT64_MAX - bytes - page) return false;
+  const std::uint64_t end = (address + bytes + page - 1) / page * page;
+  // A chunk at a time: mincore wants a byte for each page.
+  std::vector<unsigned char> pages(1024);
+  for (std::uint64_t at = begin; at < end;) {
+    const std::uint64_t length = std::min<std::uint64_t>(end - at, pages.size() * page);
+    if (mincore(reinterpret_cast<void*>(at), length, pages.data()) != 0) return false;
+    at += length;
+  }
+  return true;
+}
+
+// Whether copies may read or write the host range at any later time.
+bool IsPinned(const Driver& driver, const void* host, std::size_t bytes) {
+  const auto address = reinterpret_cast<std::uint64_t>(host);
+  return driver.host_memory.Contains(address, bytes) || driver.addresses.IsDevice(address);
+}
+
+CUresult Fill(CUdeviceptr address, std::uint32_t value, std::uint32_t width, std::size_t count,
+              CUstream stream) {
+  CUSPAN_SOFT_ENTER(driver);
+  StreamEntry entry;
+  CUSPAN_SOFT_RETURN_IF_ERROR(driver->FindStream(stream, &entry));
+  if (count == 0) return CUDA_SUCCESS;
+  if (address % width != 0 || count > SIZE_MAX / width ||
+      !driver->addresses.Accessible(address, count * width, entry.context->device(), true)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  entry.context->streams().Enqueue(
+      *entry.stream,
+      std::make_unique<FillTask>(reinterpret_cast<void*>(address), value, width, count,
+                                 entry.stream->priority(), entry.context));
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuMemGetInfo(std::size_t* free, std::size_t* total) {
+  CUSPAN_SOFT_ENTER(driver);
+  std::shared_ptr<Context> context;
+  CUSPAN_SOFT_RETURN_IF_ERROR(driver->UsableContext(&context));
+  if (free == nullptr || total == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *free = context->memory().free();
+  *total = context->memory().total();
+  return CUDA_SUCCESS;
+}
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuMemAddressReserve(CUdeviceptr* address, std::size_t bytes,
+                                                     std::size_t alignment, CUdeviceptr hint,
+                                                     unsigned long long flags) {
+  CUSPAN_SOFT_ENTER(driver);
+  if (address == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  std::uint64_t reserved = 0;
+  CUSPAN_SOFT_RETURN_IF_ERROR(driver->addresses.Reserve(bytes, alignment, hint, &reserved));
+  *address = reserved;
+  return CUDA_SUCCESS;
+}
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuMemAddressFree(CUdeviceptr address, std::size_t bytes) {
+  CUSPAN_SOFT_ENTER(driver);
+  return driver->addresses.Free(address, bytes);
+}
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuMemGetAllocationGranularity(
+    std::size_t* granularity, const CUmemAllocationProp* properties,
+    CUmemAllocationGranularity_flags option) {
+  CUSPAN_SOFT_ENTER(driver);
+  if (granularity == nullptr || (option != CU_MEM_ALLOC_GRANULARITY_MINIMUM &&
+                                 option != CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  CUSPAN_SOFT_RETURN_IF_ERROR(CheckProperties(*driver, properties));
+  *granularity = kMemoryGranularity;
+  return CUDA_SUCCESS;
+}
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle* handle,
+                                             std::size_t bytes,
+                                             const CUmemAllocationProp* properties,
+                                             unsigned long long flags) {
+  CUSPAN_SOFT_ENTER(driver);
+  if (handle == nullptr || bytes == 0 || bytes % kMemoryGranularity != 0 || flags != 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  CUSPAN_SOFT_RETURN_IF_ERROR(CheckProperties(*driver, properties));
+  auto memory = driver->FindDevice(properties->location.id)->memory->Allocate(bytes);
+  if (!memory.ok()) {
+    LogInfo("{}", memory.status().message());
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  *handle = driver->memory.Add(std::move(*memory));
+  return CUDA_SUCCESS;
+}
+
+// Mappings keep the memory until they are gone.
+CUSPAN_SOFT_API CUresult CUDAAPI cuMemRelease(CUmemGenericAllocationHandle handle) {
+  CUSPAN_SOFT_ENTER(driver);
+  return driver->memory.Remove(handle) == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuMemMap(CUdeviceptr address, std::size_t bytes,
+                                          std::size_t offset, CUmemGenericAllocationHandle handle,
+                                          unsigned long long flags) {
+  CUSPAN_SOFT_ENTER(driver);
+  if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  std::shared_ptr<PhysicalAllocation> memory = driver->memory.Find(handle);
+  if (memory == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (offset != 0) return CUDA_ERROR_NOT_SUPPORTED;
+  return driver->addresses.Map(address, bytes, std::move(memory));
+}
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuMemUnmap(CUdeviceptr address, std::size_t bytes) {
+  CUSPAN_SOFT_ENTER(driver);
+  return driver->addresses.Unmap(address, bytes);
+}
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuMemSetAccess(CUdeviceptr address, std::size_t bytes,
+                                                const CUmemAccessDesc* access, std::size_t count) {
+  CUSPAN_SOFT_ENTER(driver);
+  if (access == nullptr || count == 0) return CUDA_ERROR_INVALID_VALUE;
+  for (std::size_t i = 0; i < count; ++i) {
+    const bool known_flags = access[i].flags == CU_MEM_ACCESS_FLAGS_PROT_NONE ||
+                             access[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READ ||
+                             access[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    if (access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE || !known_flags ||
+        driver->FindDevice(access[i].location.id) == nullptr) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    CUSPAN_SOFT_RETURN_IF_ERROR(driver->addresses.SetAccess(
+        address, bytes, access[i].location.id, access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE,
+        access[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
+  }
+  return CUDA_SUCCESS;
+}
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuMemHostRegister(void* memory, std::size_t bytes,
+                                                   unsigned flags) {
+  CUSPAN_SOFT_ENTER(driver);
+  std::shared_ptr<Context> context;
+  CUSPAN_SOFT_RETURN_IF_ERROR(driver->UsableContext(&context));
+  const auto address = reinterpret_cast<std::uint64_t>(memory);
+  if (memory == nullptr || bytes == 0 || (flags & ~kRegisterFlags) != 0 ||
+      !IsMapped(address, bytes)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  return driver->host_memory.Register(address, bytes);
+}
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuMemHostUnregister(void* memory) {
+  CUSPAN_SOFT_ENTER(driver);
+  std::shared_ptr<Context> context;
+  CUSPAN_SOFT_RETURN_IF_ERROR(driver->UsableContext(&context));
+  if (memory == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  return driver->host_memory.Unregister(reinterpret_cast<std::uint64_t>(memory));
+}
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuMemcpyHtoDAsync(CUdeviceptr target, const void* source,
+                                                   std::size_t bytes, CUstream stream) {
+  CUSPAN_SOFT_ENTER(driver);
+  StreamEntry entry;
+  CUSPAN_SOFT_RETURN_IF_ERROR(driver->FindStream(stream, &entry));
+  if (bytes == 0) return CUDA_SUCCESS;
+  if (source == nullptr ||
+      !driver->addresses.Accessible(target, bytes, entry.context->device(), true)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const bool pinned = IsPinned(*driver, source, bytes);
+  std::unique_ptr<Task> task;
+  if (!pinned && bytes <= kMostSnapshotBytes) {
+    const auto* from = static_cast<const std::uint8_t*>(source);
+    task = std::make_unique<CopyTask>(reinterpret_cast<void*>(target),
+                                      std::vector<std::uint8_t>(from, from + bytes),
+                                      entry.stream->priority(), entry.context);
+  } else {
+    task = std::make_unique<CopyTask>(reinterpret_cast<void*>(target), source, bytes,
+                                      entry.stream->priority(), entry.context);
+  }
+  const OperationPtr copy = entry.context->streams().Enqueue(*entry.stream, std::move(task));
+  if (pinned || bytes <= kMostSnapshotBytes) return CUDA_SUCCESS;
+  copy->Wait();
+  return entry.context->error();
+}
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuMemcpyDtoHAsync(void* target, CUdeviceptr source,
+                                                   std::size_t bytes, CUstream stream) {
+  CUSPAN_SOFT_ENTER(driver);
+  StreamEntry entry;
+  CUSPAN_SOFT_RETURN_IF_ERROR(driver->FindStream(stream, &entry));
+  if (bytes == 0) return CUDA_SUCCESS;
+  if (target == nullptr ||
+      !driver->addresses.Accessible(source, bytes, entry.context->device(), false)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const OperationPtr copy = entry.context->streams().Enqueue(
+      *entry.stream,
+      std::make_unique<CopyTask>(target, reinterpret_cast<const void*>(source), bytes,
+                                 entry.stream->priority(), entry.context));
+  if (IsPinned(*driver, target, bytes)) return CUDA_SUCCESS;
+  copy->Wait();
+  return entry.context->error();
+}
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuMemcpyDtoDAsync(CUdeviceptr target, CUdeviceptr source,
+                                                   std::size_t bytes, CUstream stream) {
+  CUSPAN_SOFT_ENTER(driver);
+  StreamEntry entry;
+  CUSPAN_SOFT_RETURN_IF_ERROR(driver->FindStream(stream, &entry));
+  if (bytes == 0) return CUDA_SUCCESS;
+  const int device = entry.context->device();
+  if (!driver->addresses.Accessible(target, bytes, device, true) ||
+      !driver->addresses.Accessible(source, bytes, device, false)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  entry.context->streams().Enqueue(
+      *entry.stream, std::make_unique<CopyTask>(reinterpret_cast<void*>(target),
+                                                reinterpret_cast<const void*>(source), bytes,
+                                                entry.stream->priority(), entry.context));
+  return CUDA_SUCCESS;
+}
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuMemsetD8Async(CUdeviceptr address, unsigned char value,
+                                                 std::size_t count, CUstream stream) {
+  return Fill(address, value, 1, count, stream);
+}
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuMemsetD16Async(CUdeviceptr address, unsigned short value,
+                                                  std::size_t count, CUstream stream) {
+  return Fill(address, value, 2, count, stream);
+}
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuMemsetD32Async(CUdeviceptr address, unsigned value,
+                                                  std::size_t count, CUstream stream) {
+  return Fill(address, value, 4, count, stream);
+}
+
+}  // namespace cuspan::softgpu

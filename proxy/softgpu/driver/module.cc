@@ -1,0 +1,164 @@
+#include "proxy/softgpu/driver/module.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "common/log.h"
+#include "proxy/softgpu/driver/context.h"
+#include "proxy/softgpu/driver/limits.h"
+
+namespace cuspan::softgpu {
+namespace {
+
+constexpr std::uint64_t kPage = 4096;
+// What the driver aligns variables to at least.
+constexpr std::uint64_t kVariableAlignment = 256;
+// The newest PTX that the compiler is written for: CUDA 13.0's.
+constexpr std::uint32_t kNewestPtx = 90;
+
+std::uint64_t RoundUp(std::uint64_t value, std::uint64_t to) { return (value + to - 1) / to * to; }
+
+// The driver's answer to PTX that can not be loaded or compiled.
+CUresult PtxError(const Status& status) {
+  return status.code() == StatusCode::kExhausted ? CUDA_ERROR_OUT_OF_MEMORY
+                                                 : CUDA_ERROR_INVALID_PTX;
+}
+
+}  // namespace
+
+Function::Function(std::shared_ptr<Module> module, const KernelInfo& info)
+    : module_(std::move(module)),
+      info_(info),
+      dynamic_shared_limit_(limits::kSharedPerBlock -
+                            std::min<std::size_t>(info.static_shared_bytes,
+                                                  limits::kSharedPerBlock)) {}
+
+CUresult Function::Entry(KernelEntry* entry) {
+  *entry = entry_.load(std::memory_order_acquire);
+  if (*entry != nullptr) return CUDA_SUCCESS;
+  Result<KernelEntry> compiled = module_->program().Compile(info_.name);
+  if (!compiled.ok()) {
+    LogError("software GPU: kernel {}: {}", info_.name, compiled.status().message());
+    return PtxError(compiled.status());
+  }
+  *entry = *compiled;
+  entry_.store(*entry, std::memory_order_release);
+  return CUDA_SUCCESS;
+}
+
+VariableMemory::~VariableMemory() {
+  if (base_ == nullptr) return;
+  addresses_.RemoveFixed(reinterpret_cast<std::uint64_t>(base_));
+  munmap(base_ - kPage, bytes_ + 2 * kPage);
+  device_->Discharge(bytes_);
+}
+
+bool VariableMemory::Allocate(std::uint64_t bytes) {
+  bytes = RoundUp(bytes, kPage);
+  if (bytes == 0) return true;
+  if (!device_->Charge(bytes)) return false;
+  void* mapping = mmap(nullptr, bytes + 2 * kPage, PROT_NONE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapping == MAP_FAILED) {
+    device_->Discharge(bytes);
+    return false;
+  }
+  base_ = static_cast<std::uint8_t*>(mapping) + kPage;
+  bytes_ = bytes;
+  if (mprotect(base_, bytes, PROT_READ | PROT_WRITE) != 0) return false;
+  addresses_.AddFixed(reinterpret_cast<std::uint64_t>(base_), bytes, device_->device());
+  return true;
+}
+
+CUresult Module::Load(std::string ptx, int capability, const std::shared_ptr<Context>& context,
+                      AddressSpace& addresses, std::shared_ptr<PhysicalMemory> memory,
+                      std::shared_ptr<Module>* module) {
+  Result<std::unique_ptr<Program>> program = Program::Load(std::move(ptx));
+  if (!program.ok()) {
+    LogError("software GPU: {}", program.status().message());
+    return PtxError(program.status());
+  }
+  if ((*program)->ptx_version() > kNewestPtx) {
+    LogError("software GPU: PTX {}.{} is newer than {}.{}, the newest known",
+             (*program)->ptx_version() / 10, (*program)->ptx_version() % 10, kNewestPtx / 10,
+             kNewestPtx % 10);
+    return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
+  }
+  if ((*program)->target() > static_cast<std::uint32_t>(capability)) {
+    LogError("software GPU: PTX for sm_{} needs more than compute capability {}.{}; "
+             "CUSPAN_SOFT_CAPABILITY sets it",
+             (*program)->target(), capability / 10, capability % 10);
+    return CUDA_ERROR_INVALID_PTX;
+  }
+  auto loaded = std::make_shared<Module>(context, std::move(*program), addresses,
+                                         std::move(memory));
+  if (const CUresult result = loaded->PlaceVariables(); result != CUDA_SUCCESS) return result;
+  *module = std::move(loaded);
+  return CUDA_SUCCESS;
+}
+
+Module::Module(std::shared_ptr<Context> context, std::unique_ptr<Program> program,
+               AddressSpace& addresses, std::shared_ptr<PhysicalMemory> memory)
+    : context_(std::move(context)),
+      variable_memory_(addresses, std::move(memory)),
+      program_(std::move(program)) {}
+
+CUresult Module::PlaceVariables() {
+  std::uint64_t end = 0;
+  std::map<std::string, std::uint64_t> offsets;
+  for (const ModuleVariable& variable : program_->variables()) {
+    end = RoundUp(end, std::max<std::uint64_t>(variable.alignment, kVariableAlignment));
+    offsets[variable.name] = end;
+    end += variable.bytes;
+  }
+  if (!variable_memory_.Allocate(end)) {
+    LogError("software GPU {}: no memory for {} bytes of module variables", context_->device(),
+             end);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  for (const ModuleVariable& variable : program_->variables()) {
+    std::uint8_t* address = variable_memory_.base() + offsets[variable.name];
+    variables_[variable.name] = Variable{address, variable.bytes};
+    program_->Bind(variable.name, address);
+    if (!variable.initial.empty()) {
+      std::memcpy(address, variable.initial.data(),
+                  std::min<std::uint64_t>(variable.initial.size(), variable.bytes));
+    }
+  }
+  // Only now do all variables have an address.
+  for (const ModuleVariable& variable : program_->variables()) {
+    if (const Status status = Relocate(variable); !status.ok()) {
+      LogError("software GPU: {}", status.message());
+      return CUDA_ERROR_INVALID_PTX;
+    }
+  }
+  return CUDA_SUCCESS;
+}
+
+Status Module::Relocate(const ModuleVariable& variable) {
+  for (const ModuleVariable::Relocation& relocation : variable.relocations) {
+    const Variable* target = FindVariable(relocation.symbol);
+    if (target == nullptr) {
+      return Status::Unsupported(
+          "variable {} holds the address of {}, which is no variable of its module",
+          variable.name, relocation.symbol);
+    }
+    const std::uint64_t value = reinterpret_cast<std::uint64_t>(target->address) +
+                                static_cast<std::uint64_t>(relocation.addend);
+    if (relocation.offset > variable.bytes || variable.bytes - relocation.offset < sizeof(value)) {
+      return Status::Invalid("variable {} has no room for the address of {} at {}", variable.name,
+                             relocation.symbol, relocation.offset);
+    }
+    std::memcpy(variables_[variable.name].address + relocation.offset, &value, sizeof(value));
+  }
+  return Status::Ok();
+}
+
+const Module::Variable* Module::FindVariable(const std::string& name) const {
+  const auto found = variables_.find(name);
+  return found == variables_.end() ? nullptr : &found->second;
+}
+
+}  // namespace cuspan::softgpu

@@ -1,0 +1,113 @@
+// Modules and functions: PTX that was loaded into a context, the memory of its
+// variables, and its kernels.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "proxy/softgpu/jit/program.h"
+#include "proxy/softgpu/rt/address_space.h"
+#include "proxy/softgpu/rt/physical.h"
+
+namespace cuspan::softgpu {
+
+class Context;
+class Module;
+
+// A kernel as a caller sees it. Any thread calls.
+class Function {
+ public:
+  Function(std::shared_ptr<Module> module, const KernelInfo& info);
+
+  const std::shared_ptr<Module>& module() const { return module_; }
+  const KernelInfo& info() const { return info_; }
+  // Compiles at the first call. CUDA_ERROR_INVALID_PTX, logged, when that fails.
+  CUresult Entry(KernelEntry* entry);
+
+  // Most dynamic shared memory that a launch may ask for.
+  std::size_t dynamic_shared_limit() const { return dynamic_shared_limit_.load(); }
+  void SetDynamicSharedLimit(std::size_t bytes) { dynamic_shared_limit_ = bytes; }
+  int carveout() const { return carveout_.load(); }
+  void SetCarveout(int percent) { carveout_ = percent; }
+
+ private:
+  const std::shared_ptr<Module> module_;
+  const KernelInfo& info_;
+  std::atomic<std::size_t> dynamic_shared_limit_;
+  std::atomic<int> carveout_{-1};  // A hint: the default.
+  std::atomic<KernelEntry> entry_{nullptr};
+};
+
+// Memory for a module's variables: zeroed, page-aligned, with an inaccessible
+// page at each end; counts as the device's.
+class VariableMemory {
+ public:
+  VariableMemory(AddressSpace& addresses, std::shared_ptr<PhysicalMemory> device)
+      : addresses_(addresses), device_(std::move(device)) {}
+  ~VariableMemory();
+  VariableMemory(const VariableMemory&) = delete;
+  VariableMemory& operator=(const VariableMemory&) = delete;
+
+  // Called once. False when the device or the host has not so much.
+  bool Allocate(std::uint64_t bytes);
+  std::uint8_t* base() const { return base_; }
+
+ private:
+  AddressSpace& addresses_;
+  const std::shared_ptr<PhysicalMemory> device_;
+  std::uint8_t* base_ = nullptr;
+  std::uint64_t bytes_ = 0;
+};
+
+// Any thread calls.
+class Module : public std::enable_shared_from_this<Module> {
+ public:
+  struct Variable {
+    std::uint8_t* address;
+    std::uint64_t bytes;
+  };
+
+  // Loads `ptx` for `context`; `capability` is the device's (90 for 9.0). Logs
+  // why it fails and returns the driver's code.
+  static CUresult Load(std::string ptx, int capability, const std::shared_ptr<Context>& context,
+                       AddressSpace& addresses, std::shared_ptr<PhysicalMemory> memory,
+                       std::shared_ptr<Module>* module);
+
+  Module(std::shared_ptr<Context> context, std::unique_ptr<Program> program,
+         AddressSpace& addresses, std::shared_ptr<PhysicalMemory> memory);
+
+  const std::shared_ptr<Context>& context() const { return context_; }
+  Program& program() { return *program_; }
+  // Null when there is none of that name.
+  const Variable* FindVariable(const std::string& name) const;
+
+  // The handle of a kernel, the same for each call; `make` makes it at the first.
+  template <typename Make>
+  std::uint64_t FunctionHandle(const std::string& name, Make make) {
+    std::lock_guard lock(mutex_);
+    std::uint64_t& handle = functions_[name];
+    if (handle == 0) handle = make();
+    return handle;
+  }
+
+ private:
+  CUresult PlaceVariables();
+  Status Relocate(const ModuleVariable& variable);
+
+  const std::shared_ptr<Context> context_;
+  VariableMemory variable_memory_;
+  // After the memory, so that no code outlives what it refers to.
+  const std::unique_ptr<Program> program_;
+  std::map<std::string, Variable> variables_;
+  std::mutex mutex_;
+  std::map<std::string, std::uint64_t> functions_;
+};
+
+}  // namespace cuspan::softgpu

@@ -1,0 +1,143 @@
+// Atomic operations and fences. (PTX ISA, "Parallel Synchronization and
+// Communication Instructions": atom, red, membar, fence)
+#include "proxy/softgpu/emit/families.h"
+#include "proxy/softgpu/emit/memory_order.h"
+#include "proxy/softgpu/emit/operations.h"
+
+namespace cuspan::softgpu::emit {
+namespace {
+
+using llvm::AtomicRMWInst;
+using llvm::Value;
+using ptx::Space;
+using ptx::Type;
+
+// On x86 every locked instruction orders all others; this only keeps LLVM from moving memory accesses across.
+constexpr auto kOrdering = llvm::AtomicOrdering::AcquireRelease;
+
+// The operation that a modifier names, for the type; BAD_BINOP when there is no such instruction.
+AtomicRMWInst::BinOp TakeOperation(FunctionEmitter& e, Type type) {
+  const bool is_float = ptx::IsFloat(type);
+  if (e.Take("add")) return is_float ? AtomicRMWInst::FAdd : AtomicRMWInst::Add;
+  if (e.Take("exch")) return AtomicRMWInst::Xchg;
+  if (is_float) return AtomicRMWInst::BAD_BINOP;
+  const bool is_signed = ptx::IsSigned(type);
+  if (e.Take("min")) return is_signed ? AtomicRMWInst::Min : AtomicRMWInst::UMin;
+  if (e.Take("max")) return is_signed ? AtomicRMWInst::Max : AtomicRMWInst::UMax;
+  if (e.Take("and")) return AtomicRMWInst::And;
+  if (e.Take("or")) return AtomicRMWInst::Or;
+  if (e.Take("xor")) return AtomicRMWInst::Xor;
+  if (e.Take("inc")) return AtomicRMWInst::UIncWrap;
+  if (e.Take("dec")) return AtomicRMWInst::UDecWrap;
+  return AtomicRMWInst::BAD_BINOP;
+}
+
+// Replaces the `bits` at `address` by what `change` makes of them, in a compare-and-swap loop; gives the old ones.
+template <typename Change>
+Value* UpdateInLoop(FunctionEmitter& e, Value* address, unsigned bits, Change change) {
+  const llvm::Align alignment(bits / 8);
+  auto* const first = e.b.CreateAlignedLoad(e.Int(bits), address, alignment);
+  first->setAtomic(llvm::AtomicOrdering::Monotonic);
+  auto* const before = e.b.GetInsertBlock();
+  auto* const function = before->getParent();
+  auto* const loop = llvm::BasicBlock::Create(e.context(), "", function);
+  auto* const done = llvm::BasicBlock::Create(e.context(), "", function);
+  e.b.CreateBr(loop);
+  e.b.SetInsertPoint(loop);
+  auto* const expected = e.b.CreatePHI(e.Int(bits), 2);
+  expected->addIncoming(first, before);
+  auto* const exchange = e.b.CreateAtomicCmpXchg(address, expected, change(expected), alignment, kOrdering,
+                                                 llvm::AtomicOrdering::Monotonic);
+  auto* const found = e.b.CreateExtractValue(exchange, 0);
+  expected->addIncoming(found, e.b.GetInsertBlock());
+  e.b.CreateCondBr(e.b.CreateExtractValue(exchange, 1), done, loop);
+  e.b.SetInsertPoint(done);
+  return found;
+}
+
+// Additions of f16, bf16 and pairs of them.
+Value* AddHalves(FunctionEmitter& e, Value* address, Value* addend, Type type) {
+  const auto add = [&](llvm::ArrayRef<Value*> inputs, Type element) {
+    auto* const sum = FloatArithmetic(e, FloatOperation::kAdd, Widen(e, inputs[0], element),
+                                      Widen(e, inputs[1], element), Rounding::kNearest);
+    return Narrow(e, sum, element);
+  };
+  const unsigned bits = ptx::BitsOf(type);
+  return UpdateInLoop(e, address, bits, [&](Value* old) -> Value* {
+    if (ptx::IsPacked(type)) return ForHalves(e, type, {old, addend}, add);
+    return e.b.CreateBitCast(add({e.b.CreateBitCast(old, e.TypeOf(type)), addend}, type), e.Int(bits));
+  });
+}
+
+// The old value at operand `first`, replaced by the operation with the operands behind it.
+Value* EmitUpdate(FunctionEmitter& e, std::size_t first) {
+  const Type type = e.type();
+  const unsigned bits = ptx::BitsOf(type);
+  const Space space = e.TakeSpace();
+  TakeMemoryOrder(e);
+  TakeCacheHints(e);
+  e.Take("noftz");
+  auto* const address = e.Address(e.operand(first), space, ptx::BytesOf(type));
+  Value* value = e.Read(first + 1, type);
+  const bool is_swap = e.Take("cas");
+  if (e.operand_count() != first + (is_swap ? 3 : 2)) e.Reject("the number of operands is wrong");
+  if (e.failed()) return e.ConstInt(bits, 0);
+  const llvm::Align alignment(ptx::BytesOf(type));
+  if (is_swap) {
+    auto* const exchange = e.b.CreateAtomicCmpXchg(address, value, e.Read(first + 2, type), alignment, kOrdering,
+                                                   llvm::AtomicOrdering::Acquire);
+    return e.b.CreateExtractValue(exchange, 0);
+  }
+  if ((TypeSetOf(type) & (kHalves | kPacked)) != 0) {
+    if (!e.Take("add")) e.Refuse("only .add is implemented for this type");
+    return e.failed() ? e.ConstInt(bits, 0) : AddHalves(e, address, value, type);
+  }
+  const auto operation = TakeOperation(e, type);
+  if (operation == AtomicRMWInst::BAD_BINOP) {
+    e.Refuse("this operation is not implemented");
+    return e.ConstInt(bits, 0);
+  }
+  return e.b.CreateAtomicRMW(operation, address, value, alignment, kOrdering);
+}
+
+void EmitAtom(FunctionEmitter& e) {
+  auto* const old = EmitUpdate(e, 1);
+  if (e.failed()) return;
+  const Type type = (TypeSetOf(e.type()) & (kHalves | kPacked)) != 0 ? ptx::BitsType(ptx::BitsOf(e.type())) : e.type();
+  e.Write(old, type);
+}
+
+void EmitRed(FunctionEmitter& e) {
+  e.Take("async");
+  if (e.instruction().Has("async")) {
+    e.Refuse("red.async is not implemented");
+    return;
+  }
+  EmitUpdate(e, 0);
+}
+
+// membar.{cta,gl,sys} and fence{.sem}.scope; fence.proxy.* orders views of memory that are one here.
+void EmitFence(FunctionEmitter& e) {
+  for (auto modifier : e.instruction().modifiers) e.Take(modifier);
+  if (e.instruction().Has("mbarrier_init") || e.instruction().Has("tensormap::generic")) {
+    e.Refuse("this fence is not implemented");
+    return;
+  }
+  const bool block_only = e.instruction().Has("cta") && !e.instruction().Has("sc");
+  e.b.CreateFence(block_only ? llvm::AtomicOrdering::AcquireRelease
+                             : llvm::AtomicOrdering::SequentiallyConsistent);
+}
+
+constexpr std::uint16_t kUpdatable = kIntegers | kFloats | kHalves | kPacked;
+constexpr Opcode kOpcodes[] = {
+    {"atom", 3, 4, kUpdatable, EmitAtom},
+    {"red", 2, 2, kUpdatable, EmitRed},
+    {"membar", 0, 0, kNoType, EmitFence},
+    {"fence", 0, 0, kNoType, EmitFence},
+};
+
+}  // namespace
+
+std::span<const Opcode> AtomicOpcodes() { return kOpcodes; }
+
+}  // namespace cuspan::softgpu::emit

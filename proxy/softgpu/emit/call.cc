@@ -1,0 +1,206 @@
+// Calls: of functions of the module, of the device runtime, and through
+// pointers. (PTX ISA, "call"; the layout of arguments is in "Function
+// Declarations and Definitions")
+//
+// A function gets the context and the address of each result and parameter.
+#include <algorithm>
+
+#include "proxy/softgpu/emit/families.h"
+
+namespace cuspan::softgpu::emit {
+namespace {
+
+using llvm::Value;
+using ptx::Operand;
+using ptx::Signature;
+using ptx::Space;
+using ptx::Type;
+
+constexpr std::uint32_t kInvalidProgramCounter = 718;  // CUDA_ERROR_INVALID_PC (cuda.h)
+
+// The parts of "call{.uni} (results), callee, (arguments), prototype".
+struct Call {
+  llvm::ArrayRef<Operand> results;
+  const Operand* callee = nullptr;
+  llvm::ArrayRef<Operand> arguments;
+  const Operand* prototype = nullptr;
+};
+
+Call Split(FunctionEmitter& e) {
+  Call call;
+  std::size_t i = 0;
+  if (e.operand(i).kind == Operand::Kind::kVector) call.results = e.operand(i++).elements;
+  call.callee = &e.operand(i++);
+  if (e.operand(i).kind == Operand::Kind::kVector) call.arguments = e.operand(i++).elements;
+  if (i < e.operand_count()) call.prototype = &e.operand(i++);
+  if (i < e.operand_count()) e.Reject("there are too many operands");
+  return call;
+}
+
+std::uint64_t BytesOf(const ptx::Variable& variable) {
+  return variable.space == Space::kRegister ? std::max(1U, ptx::BytesOf(variable.type)) : variable.bytes;
+}
+
+// The address where `formal` is passed as `actual`: a .param variable itself, or a copy of a register or constant.
+Value* Passed(FunctionEmitter& e, const Operand& actual, const ptx::Variable& formal, bool is_result) {
+  if (actual.kind == Operand::Kind::kVariable) {
+    Operand address;
+    address.kind = Operand::Kind::kAddress;
+    address.elements.push_back(actual);
+    return e.Address(address, Space::kParam, BytesOf(formal));
+  }
+  auto* const copy = e.FrameBytes(std::max<std::uint64_t>(BytesOf(formal), 16), 16);
+  if (!is_result) {
+    auto* const value = e.Read(actual, formal.type);
+    if (!e.failed()) e.b.CreateAlignedStore(value, copy, llvm::Align(1));
+  }
+  return copy;
+}
+
+// Arguments of the LLVM call; empty when the call does not fit the signature.
+std::vector<Value*> PassAll(FunctionEmitter& e, const Call& call, const Signature& signature) {
+  if (call.results.size() != signature.results.size() || call.arguments.size() != signature.parameters.size()) {
+    e.Reject(fmt::format("the call has {} results and {} arguments, the function {} and {}", call.results.size(),
+                         call.arguments.size(), signature.results.size(), signature.parameters.size()));
+    return {};
+  }
+  std::vector<Value*> passed = {e.ContextPointer()};
+  for (std::size_t i = 0; i < call.results.size(); ++i)
+    passed.push_back(Passed(e, call.results[i], signature.results[i], true));
+  for (std::size_t i = 0; i < call.arguments.size(); ++i)
+    passed.push_back(Passed(e, call.arguments[i], signature.parameters[i], false));
+  return passed;
+}
+
+// Results that the caller wants in registers.
+void FetchResults(FunctionEmitter& e, const Call& call, const Signature& signature,
+                  const std::vector<Value*>& passed) {
+  for (std::size_t i = 0; i < call.results.size() && !e.failed(); ++i) {
+    if (call.results[i].kind != Operand::Kind::kRegister) continue;
+    const Type type = signature.results[i].type;
+    e.Write(call.results[i], e.b.CreateAlignedLoad(e.TypeOf(type), passed[i + 1], llvm::Align(1)), type);
+  }
+}
+
+bool SameLayout(const std::vector<ptx::Variable>& one, const std::vector<ptx::Variable>& other) {
+  return std::equal(one.begin(), one.end(), other.begin(), other.end(),
+                    [](const auto& x, const auto& y) { return BytesOf(x) == BytesOf(y); });
+}
+
+// The device runtime's functions take values, in the order of their parameters.
+void CallDeviceRuntime(FunctionEmitter& e, std::string_view name, const Call& call, const Signature& signature) {
+  const auto passed = PassAll(e, call, signature);
+  if (e.failed()) return;
+  const auto argument = [&](std::size_t i, llvm::Type* type) -> Value* {
+    if (i >= signature.parameters.size() ||
+        BytesOf(signature.parameters[i]) * 8 != (type->isPointerTy() ? 64 : type->getScalarSizeInBits())) {
+      e.Reject(fmt::format("'{}' is declared with other parameters than it has", name));
+      return llvm::Constant::getNullValue(type);
+    }
+    return e.b.CreateAlignedLoad(type, passed[1 + signature.results.size() + i], llvm::Align(1));
+  };
+  auto* const pointer = e.Pointer();
+  auto* const word = e.Int(32);
+  auto* const context = e.ContextPointer();
+  Value* result = nullptr;
+  if (name == "vprintf") {
+    result = e.CallRuntime("cuspan_rt_vprintf", word, {context, argument(0, pointer), argument(1, pointer)});
+  } else if (name == "__assertfail") {
+    e.CallRuntime("cuspan_rt_assert_fail", e.b.getVoidTy(),
+                  {context, argument(0, pointer), argument(1, pointer), argument(2, word), argument(3, pointer),
+                   argument(4, e.Int(64))});
+  } else if (name == "malloc") {
+    result = e.CallRuntime("cuspan_rt_malloc", pointer, {context, argument(0, e.Int(64))});
+  } else {
+    e.CallRuntime("cuspan_rt_free", e.b.getVoidTy(), {context, argument(0, pointer)});
+  }
+  if (e.failed() || result == nullptr || signature.results.empty()) return;
+  const std::uint64_t bytes = result->getType()->isPointerTy() ? 8 : 4;
+  if (BytesOf(signature.results[0]) != bytes) {
+    e.Reject(fmt::format("'{}' is declared with another result than it has", name));
+    return;
+  }
+  e.b.CreateAlignedStore(result, passed[1], llvm::Align(1));
+  FetchResults(e, call, signature, passed);
+}
+
+void CallDirect(FunctionEmitter& e, const Call& call) {
+  const auto& ptx = e.module().ptx();
+  const auto found = ptx.function_index.find(call.callee->name);
+  if (found == ptx.function_index.end()) {
+    e.Reject(fmt::format("'{}' is not declared", call.callee->name));
+    return;
+  }
+  const auto& target = ptx.functions[found->second];
+  if (!target.defined) {
+    CallDeviceRuntime(e, target.name, call, target.signature);
+    return;
+  }
+  auto* const callee = e.module().FunctionOf(found->second);
+  const auto passed = PassAll(e, call, target.signature);
+  if (e.failed() || callee == nullptr) return;
+  e.b.CreateCall(callee, passed);
+  FetchResults(e, call, target.signature, passed);
+}
+
+// A pointer is the address that stands for one of the functions whose address
+// is taken; one that is none of them, or has another signature, ends the thread.
+void CallIndirect(FunctionEmitter& e, const Call& call) {
+  if (call.prototype == nullptr) {
+    e.Refuse("a call through a pointer without a prototype is not implemented");
+    return;
+  }
+  const Signature* signature = nullptr;
+  for (const auto& prototype : e.body().prototypes)
+    if (prototype.name == call.prototype->name) signature = &prototype.signature;
+  if (signature == nullptr) {
+    e.Refuse(fmt::format("there is no .callprototype '{}'", call.prototype->name));
+    return;
+  }
+  auto* const pointer = e.Read(*call.callee, Type::kU64);
+  const auto passed = PassAll(e, call, *signature);
+  if (e.failed()) return;
+  auto* const function = e.b.GetInsertBlock()->getParent();
+  auto* const done = llvm::BasicBlock::Create(e.context(), "", function);
+  const auto& plan = e.module().plan();
+  for (auto index : plan.indirect_targets) {
+    const std::uint32_t target_index = plan.functions[index].index;
+    const auto& target = e.module().ptx().functions[target_index];
+    if (!SameLayout(target.signature.results, signature->results) ||
+        !SameLayout(target.signature.parameters, signature->parameters))
+      continue;
+    auto* const matches = llvm::BasicBlock::Create(e.context(), "", function);
+    auto* const next = llvm::BasicBlock::Create(e.context(), "", function);
+    auto* const address = e.b.CreatePtrToInt(e.module().FunctionAddress(target.name), e.Int(64));
+    e.b.CreateCondBr(e.b.CreateICmpEQ(pointer, address), matches, next);
+    e.b.SetInsertPoint(matches);
+    e.b.CreateCall(e.module().FunctionOf(target_index), passed);
+    e.b.CreateBr(done);
+    e.b.SetInsertPoint(next);
+  }
+  e.Fault(kInvalidProgramCounter, "a call through a pointer that is not a function of this signature");
+  e.b.CreateUnreachable();
+  e.b.SetInsertPoint(done);
+  FetchResults(e, call, *signature, passed);
+}
+
+void EmitCall(FunctionEmitter& e) {
+  e.Take("uni");
+  const Call call = Split(e);
+  if (e.failed()) return;
+  if (call.callee->kind == Operand::Kind::kSymbol) {
+    CallDirect(e, call);
+  } else if (call.callee->kind == Operand::Kind::kRegister) {
+    CallIndirect(e, call);
+  } else {
+    e.Reject("a function is expected");
+  }
+}
+
+constexpr Opcode kOpcodes[] = {{"call", 1, 4, kNoType, EmitCall}};
+
+}  // namespace
+
+std::span<const Opcode> CallOpcodes() { return kOpcodes; }
+
+}  // namespace cuspan::softgpu::emit

@@ -1,0 +1,214 @@
+// Instructions in which threads of a block or warp act together: the runtime
+// does the work, on fibers. (PTX ISA, "bar", "shfl.sync", "vote.sync",
+// "match.sync", "redux.sync", "activemask", "nanosleep", "elect.sync")
+#include <llvm/IR/Intrinsics.h>
+
+#include "proxy/softgpu/emit/families.h"
+#include "proxy/softgpu/emit/operations.h"
+#include "proxy/softgpu/rt/abi.h"
+
+namespace cuspan::softgpu::emit {
+namespace {
+
+using llvm::Value;
+using ptx::Operand;
+using ptx::Type;
+
+Value* Constant(FunctionEmitter& e, auto enumerator) {
+  return e.ConstInt(32, static_cast<std::uint32_t>(enumerator));
+}
+
+// Operand `i` as 32 bits; 0 when it is missing.
+Value* ReadOptional(FunctionEmitter& e, std::size_t i) {
+  return i < e.operand_count() ? e.Read(i, Type::kU32) : e.ConstInt(32, 0);
+}
+
+Value* ReadPredicate(FunctionEmitter& e, std::size_t i) { return e.b.CreateZExt(e.Read(i, Type::kPred), e.Int(32)); }
+
+void WritePredicate(FunctionEmitter& e, const Operand& operand, Value* word) {
+  e.Write(operand, e.b.CreateIsNotNull(word), Type::kPred);
+}
+
+// bar.red.popc.u32 d, a{, b}, {!}c and bar.red.{and,or}.pred p, a{, b}, {!}c
+void EmitBarrierReduction(FunctionEmitter& e) {
+  const bool count = e.Take("popc");
+  const bool all = e.Take("and");
+  if (!count && !all && !e.Take("or")) e.Reject("none of .popc, .and and .or is given");
+  if (e.operand_count() < 3) e.Reject("three or four operands are expected");
+  if (e.failed()) return;
+  const auto operation = count ? BarrierReduction::kPopulation : all ? BarrierReduction::kAnd : BarrierReduction::kOr;
+  auto* const threads = e.operand_count() == 4 ? e.Read(2, Type::kU32) : e.ConstInt(32, 0);
+  auto* const result = e.CallRuntime("cuspan_rt_barrier_reduce", e.Int(32),
+                                     {e.ContextPointer(), e.Read(1, Type::kU32), threads, Constant(e, operation),
+                                      ReadPredicate(e, e.operand_count() - 1)});
+  if (count) {
+    e.Write(result, Type::kU32);
+  } else {
+    WritePredicate(e, e.operand(0), result);
+  }
+}
+
+void EmitBar(FunctionEmitter& e) {
+  e.Take("aligned");
+  e.Take("cta");
+  if (e.Take("warp")) {
+    if (!e.Take("sync")) e.Reject("bar.warp needs .sync");
+    e.CallRuntime("cuspan_rt_warp_sync", e.b.getVoidTy(), {e.ContextPointer(), e.Read(0, Type::kB32)});
+    return;
+  }
+  if (e.Take("red")) {
+    EmitBarrierReduction(e);
+    return;
+  }
+  const bool arrive = e.Take("arrive");
+  if (!arrive && !e.Take("sync")) {
+    e.Refuse("only .sync, .arrive, .red and .warp.sync are implemented");
+    return;
+  }
+  if (arrive && e.operand_count() != 2) e.Reject("barrier and number of threads are expected");
+  e.CallRuntime(arrive ? "cuspan_rt_barrier_arrive" : "cuspan_rt_barrier", e.b.getVoidTy(),
+                {e.ContextPointer(), ReadOptional(e, 0), ReadOptional(e, 1)});
+}
+
+// Membership as the instruction gives it in operand `i`; instructions without .sync mean the lanes that are there.
+Value* ReadMembers(FunctionEmitter& e, std::size_t i) {
+  if (e.Take("sync")) {
+    if (i >= e.operand_count()) e.Reject("the member mask is missing");
+    return e.failed() ? e.ConstInt(32, 0) : e.Read(i, Type::kB32);
+  }
+  return e.CallRuntime("cuspan_rt_active_mask", e.Int(32), {e.ContextPointer()});
+}
+
+// shfl{.sync}.mode.b32 d{|p}, a, b, c{, members}
+void EmitShfl(FunctionEmitter& e) {
+  ShuffleMode mode = ShuffleMode::kIndex;
+  if (e.Take("up")) {
+    mode = ShuffleMode::kUp;
+  } else if (e.Take("down")) {
+    mode = ShuffleMode::kDown;
+  } else if (e.Take("bfly")) {
+    mode = ShuffleMode::kButterfly;
+  } else if (!e.Take("idx")) {
+    e.Reject("none of .up, .down, .bfly and .idx is given");
+  }
+  auto* const members = ReadMembers(e, 4);
+  auto* const in_range = e.Frame(e.Int(32), 4);
+  auto* const result = e.CallRuntime("cuspan_rt_shuffle", e.Int(32),
+                                     {e.ContextPointer(), Constant(e, mode), e.Read(1, Type::kB32),
+                                      e.Read(2, Type::kB32), e.Read(3, Type::kB32), members, in_range});
+  const Operand& destination = e.operand(0);
+  if (destination.kind != Operand::Kind::kPair) {
+    e.Write(result, Type::kB32);
+    return;
+  }
+  e.Write(destination.elements[0], result, Type::kB32);
+  WritePredicate(e, destination.elements[1], e.b.CreateLoad(e.Int(32), in_range));
+}
+
+// vote{.sync}.{all,any,uni}.pred p, {!}a{, members}; vote{.sync}.ballot.b32 d, {!}a{, members}
+void EmitVote(FunctionEmitter& e) {
+  VoteMode mode = VoteMode::kBallot;
+  if (e.Take("all")) {
+    mode = VoteMode::kAll;
+  } else if (e.Take("any")) {
+    mode = VoteMode::kAny;
+  } else if (e.Take("uni")) {
+    mode = VoteMode::kUniform;
+  } else if (!e.Take("ballot")) {
+    e.Reject("none of .all, .any, .uni and .ballot is given");
+  }
+  auto* const members = ReadMembers(e, 2);
+  auto* const result = e.CallRuntime("cuspan_rt_vote", e.Int(32),
+                                     {e.ContextPointer(), Constant(e, mode), ReadPredicate(e, 1), members});
+  if (mode == VoteMode::kBallot) {
+    e.Write(result, Type::kB32);
+  } else {
+    WritePredicate(e, e.operand(0), result);
+  }
+}
+
+// match.any.sync.type d, a, members; match.all.sync.type d{|p}, a, members
+void EmitMatch(FunctionEmitter& e) {
+  const bool any = e.Take("any");
+  if (!any && !e.Take("all")) e.Reject("neither .any nor .all is given");
+  if (!e.Take("sync")) e.Reject(".sync is missing");
+  auto* const all_equal = e.Frame(e.Int(32), 4);
+  auto* const value = e.b.CreateZExt(e.Read(1, e.type()), e.Int(64));
+  auto* const result = e.CallRuntime("cuspan_rt_match", e.Int(32),
+                                     {e.ContextPointer(), Constant(e, any ? MatchMode::kAny : MatchMode::kAll), value,
+                                      e.Read(2, Type::kB32), all_equal});
+  const Operand& destination = e.operand(0);
+  if (destination.kind != Operand::Kind::kPair) {
+    e.Write(result, Type::kB32);
+    return;
+  }
+  if (any) e.Reject("match.any has one destination");
+  e.Write(destination.elements[0], result, Type::kB32);
+  WritePredicate(e, destination.elements[1], e.b.CreateLoad(e.Int(32), all_equal));
+}
+
+// redux.sync.op.type d, a, members. The numbers are those of cuspan_rt_reduce.
+void EmitRedux(FunctionEmitter& e) {
+  if (!e.Take("sync")) e.Reject(".sync is missing");
+  const bool is_signed = ptx::IsSigned(e.type());
+  std::uint32_t operation = 0;
+  if (e.Take("min")) {
+    operation = is_signed ? 1 : 3;
+  } else if (e.Take("max")) {
+    operation = is_signed ? 2 : 4;
+  } else if (e.Take("and")) {
+    operation = 5;
+  } else if (e.Take("or")) {
+    operation = 6;
+  } else if (e.Take("xor")) {
+    operation = 7;
+  } else if (!e.Take("add")) {
+    e.Reject("it names no operation");
+  }
+  auto* const result = e.CallRuntime("cuspan_rt_reduce", e.Int(32),
+                                     {e.ContextPointer(), e.ConstInt(32, operation), e.Read(1, Type::kB32),
+                                      e.Read(2, Type::kB32)});
+  e.Write(result, Type::kB32);
+}
+
+void EmitActivemask(FunctionEmitter& e) {
+  e.Write(e.CallRuntime("cuspan_rt_active_mask", e.Int(32), {e.ContextPointer()}), Type::kB32);
+}
+
+// elect.sync d|p, members: the lowest member is the one elected.
+void EmitElect(FunctionEmitter& e) {
+  if (!e.Take("sync")) e.Reject(".sync is missing");
+  if (e.operand(0).kind != Operand::Kind::kPair) {
+    e.Reject("two destinations d|p are expected");
+    return;
+  }
+  auto* const members = e.Read(1, Type::kB32);
+  e.CallRuntime("cuspan_rt_warp_sync", e.b.getVoidTy(), {e.ContextPointer(), members});
+  auto* const leader = e.b.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, members, e.b.getFalse());
+  auto* const lane = e.ContextField(offsetof(ThreadContext, lane), e.Int(32));
+  e.Write(e.operand(0).elements[0], leader, Type::kB32);
+  e.Write(e.operand(0).elements[1], e.b.CreateICmpEQ(lane, leader), Type::kPred);
+}
+
+void EmitNanosleep(FunctionEmitter& e) {
+  e.Read(0, Type::kU32);
+  e.CallRuntime("cuspan_rt_yield", e.b.getVoidTy(), {e.ContextPointer()});
+}
+
+constexpr Opcode kOpcodes[] = {
+    {"bar", 0, 4, kNoType | kPredicates | kIntegers, EmitBar},
+    {"barrier", 0, 4, kNoType | kPredicates | kIntegers, EmitBar},
+    {"shfl", 4, 5, kWords, EmitShfl},
+    {"vote", 2, 3, kPredicates | kWords, EmitVote},
+    {"match", 3, 3, kIntegers, EmitMatch},
+    {"redux", 3, 3, kWords, EmitRedux},
+    {"activemask", 1, 1, kWords, EmitActivemask},
+    {"elect", 2, 2, kNoType, EmitElect},
+    {"nanosleep", 1, 1, kWords, EmitNanosleep},
+};
+
+}  // namespace
+
+std::span<const Opcode> CollectiveOpcodes() { return kOpcodes; }
+
+}  // namespace cuspan::softgpu::emit

@@ -1,0 +1,316 @@
+// Data movement: mov, ld, st, address conversion, copies. (PTX ISA, "Data
+// Movement and Conversion Instructions")
+#include <cstddef>
+
+#include "proxy/softgpu/emit/families.h"
+#include "proxy/softgpu/emit/memory_order.h"
+#include "proxy/softgpu/emit/operations.h"
+#include "proxy/softgpu/rt/abi.h"
+
+namespace cuspan::softgpu::emit {
+
+using llvm::Value;
+using ptx::Operand;
+using ptx::Space;
+using ptx::Type;
+
+MemoryOrder TakeMemoryOrder(FunctionEmitter& e) {
+  MemoryOrder order;
+  // PTX's .volatile is .relaxed.sys that may not be combined or removed.
+  if (e.Take("volatile") || e.Take("mmio")) order = {llvm::AtomicOrdering::Monotonic, true};
+  if (e.Take("relaxed")) order.ordering = llvm::AtomicOrdering::Monotonic;
+  if (e.Take("acquire")) order.ordering = llvm::AtomicOrdering::Acquire;
+  if (e.Take("release")) order.ordering = llvm::AtomicOrdering::Release;
+  if (e.Take("acq_rel")) order.ordering = llvm::AtomicOrdering::AcquireRelease;
+  if (e.Take("sc")) order.ordering = llvm::AtomicOrdering::SequentiallyConsistent;
+  e.Take("weak");
+  // Every scope is the whole machine here.
+  for (std::string_view scope : {"cta", "cluster", "gpu", "sys"}) e.Take(scope);
+  return order;
+}
+
+void TakeCacheHints(FunctionEmitter& e) {
+  for (std::string_view hint : {"ca", "cg", "cs", "lu", "wb", "wt", "nc", "unified"}) e.Take(hint);
+  for (auto modifier : e.instruction().modifiers) {
+    const auto level = modifier.substr(0, 4);
+    const bool is_policy = modifier == "L2::cache_hint";
+    if ((level == "L1::" || level == "L2::") && !is_policy) e.Take(modifier);
+  }
+}
+
+namespace {
+
+unsigned TakeVectorLength(FunctionEmitter& e) {
+  if (e.Take("v2")) return 2;
+  if (e.Take("v4")) return 4;
+  if (e.Take("v8")) return 8;
+  return 1;
+}
+
+// Operand `i` as the elements of a vector of `length`, or the operand itself.
+llvm::ArrayRef<Operand> Elements(FunctionEmitter& e, std::size_t i, unsigned length) {
+  const Operand& operand = e.operand(i);
+  if (length == 1 && operand.kind != Operand::Kind::kVector) return operand;
+  if (operand.kind != Operand::Kind::kVector || operand.elements.size() != length)
+    e.Reject(fmt::format("{} registers in braces are expected", length));
+  return operand.elements;
+}
+
+struct Access {
+  Type type;
+  unsigned length;  // Elements.
+  Space space;
+  MemoryOrder order;
+  Value* address;
+};
+
+Access TakeAccess(FunctionEmitter& e, std::size_t address_operand) {
+  Access access{};
+  access.type = e.type();
+  access.length = TakeVectorLength(e);
+  access.space = e.TakeSpace();
+  access.order = TakeMemoryOrder(e);
+  if (e.Take("cv")) access.order = {llvm::AtomicOrdering::Monotonic, true};
+  TakeCacheHints(e);
+  if (access.order.is_atomic() && ptx::BitsOf(access.type) > 64) e.Refuse("an atomic access of 128 bits is not implemented");
+  access.address =
+      e.Address(e.operand(address_operand), access.space, std::uint64_t{ptx::BytesOf(access.type)} * access.length);
+  return access;
+}
+
+Value* ElementAddress(FunctionEmitter& e, const Access& access, unsigned index) {
+  return index == 0 ? access.address
+                    : e.b.CreateConstGEP1_64(e.b.getInt8Ty(), access.address, index * ptx::BytesOf(access.type));
+}
+
+// A kernel's parameters stay as they are while it runs.
+bool IsKernelParameter(FunctionEmitter& e, const Operand& address) {
+  if (!e.function().entry || address.elements.empty()) return false;
+  const Operand& base = address.elements[0];
+  return base.kind == Operand::Kind::kVariable && base.index < e.body().formal_registers.size();
+}
+
+void EmitLd(FunctionEmitter& e) {
+  const Access access = TakeAccess(e, 1);
+  const auto destinations = Elements(e, 0, access.length);
+  if (e.failed()) return;
+  // All elements are read before any is written: a destination may be the address.
+  llvm::SmallVector<Value*, 8> values;
+  for (unsigned i = 0; i < access.length; ++i) {
+    auto* const address = ElementAddress(e, access, i);
+    if (access.order.is_atomic()) {
+      auto* const load = e.b.CreateAlignedLoad(e.Int(ptx::BitsOf(access.type)), address,
+                                               llvm::Align(ptx::BytesOf(access.type)), access.order.is_volatile);
+      load->setAtomic(access.order.ForLoad());
+      values.push_back(e.b.CreateBitCast(load, e.TypeOf(access.type)));
+      continue;
+    }
+    // Alignment 1 costs nothing on x86 and keeps a misaligned pointer from becoming undefined behaviour.
+    auto* const load = e.b.CreateAlignedLoad(e.TypeOf(access.type), address, llvm::Align(1));
+    if (IsKernelParameter(e, e.operand(1)))
+      load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(e.context(), {}));
+    // Local memory that was never written holds just any value, but one value.
+    const bool maybe_frame =
+        access.space == Space::kLocal || access.space == Space::kGeneric || access.space == Space::kParam;
+    values.push_back(maybe_frame ? e.b.CreateFreeze(load) : load);
+  }
+  for (unsigned i = 0; i < access.length; ++i) e.Write(destinations[i], values[i], access.type);
+}
+
+void EmitSt(FunctionEmitter& e) {
+  const Access access = TakeAccess(e, 0);
+  const auto sources = Elements(e, 1, access.length);
+  if (e.failed()) return;
+  for (unsigned i = 0; i < access.length; ++i) {
+    auto* const value = e.Read(sources[i], access.type);
+    if (e.failed()) return;
+    auto* const address = ElementAddress(e, access, i);
+    if (access.order.is_atomic()) {
+      auto* const store = e.b.CreateAlignedStore(e.b.CreateBitCast(value, e.Int(ptx::BitsOf(access.type))), address,
+                                                 llvm::Align(ptx::BytesOf(access.type)), access.order.is_volatile);
+      store->setAtomic(access.order.ForStore());
+    } else {
+      e.b.CreateAlignedStore(value, address, llvm::Align(1));
+    }
+  }
+}
+
+// mov.b64 {a, b}, c: the parts of c, lowest first.
+void Unpack(FunctionEmitter& e) {
+  const auto& parts = e.operand(0).elements;
+  const unsigned bits = ptx::BitsOf(e.type());
+  const unsigned part_bits = parts.empty() ? 0 : bits / static_cast<unsigned>(parts.size());
+  const Type part = ptx::BitsType(part_bits);
+  if (part == Type::kNone || part_bits * parts.size() != bits) {
+    e.Reject("the parts do not add up to the type");
+    return;
+  }
+  Value* const value = e.b.CreateBitCast(e.Read(1, e.type()), e.Int(bits));
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    e.Write(parts[i], e.b.CreateTrunc(e.b.CreateLShr(value, e.ConstInt(bits, i * part_bits)), e.Int(part_bits)), part);
+}
+
+// mov.b64 c, {a, b}
+void Pack(FunctionEmitter& e) {
+  const auto& parts = e.operand(1).elements;
+  const unsigned bits = ptx::BitsOf(e.type());
+  const unsigned part_bits = parts.empty() ? 0 : bits / static_cast<unsigned>(parts.size());
+  const Type part = ptx::BitsType(part_bits);
+  if (part == Type::kNone || part_bits * parts.size() != bits) {
+    e.Reject("the parts do not add up to the type");
+    return;
+  }
+  Value* value = e.ConstInt(bits, 0);
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    value = e.b.CreateOr(value, e.b.CreateShl(e.b.CreateZExt(e.Read(parts[i], part), e.Int(bits)),
+                                              e.ConstInt(bits, i * part_bits)));
+  e.Write(value, ptx::BitsType(bits));
+}
+
+void EmitMov(FunctionEmitter& e) {
+  if (e.operand(0).kind == Operand::Kind::kVector) {
+    Unpack(e);
+  } else if (e.operand(1).kind == Operand::Kind::kVector) {
+    Pack(e);
+  } else {
+    e.Write(e.Read(1, e.type()), e.type());
+  }
+}
+
+// cvta.space.u64 (to generic) and cvta.to.space.u64 (from generic). Only shared addresses differ.
+void EmitCvta(FunctionEmitter& e) {
+  const bool to_space = e.Take("to");
+  const Space space = e.TakeSpace();
+  if (space == Space::kGeneric) e.Reject("it names no state space");
+  if (ptx::BitsOf(e.type()) != 64) e.Reject("addresses have 64 bits");
+  if (e.failed()) return;
+  Value* address = e.Read(1, Type::kU64);
+  if (space == Space::kShared) {
+    auto* const base = e.b.CreatePtrToInt(e.SharedBase(), e.Int(64));
+    address = to_space ? e.b.CreateSub(address, base) : e.b.CreateAdd(address, base);
+  }
+  e.Write(address, Type::kU64);
+}
+
+Value* IsShared(FunctionEmitter& e, Value* address) {
+  auto* const base = e.b.CreatePtrToInt(e.SharedBase(), e.Int(64));
+  auto* const bytes = e.b.CreateZExt(e.ContextField(offsetof(ThreadContext, shared_bytes), e.Int(32)), e.Int(64));
+  return e.b.CreateICmpULT(e.b.CreateSub(address, base), bytes);
+}
+
+// Local memory is what lies above the stack's end, as far as frames of this kernel may reach.
+Value* IsLocal(FunctionEmitter& e, Value* address) {
+  constexpr std::uint64_t kFrames = 64 << 10;  // Registers and call parameters of the frames in between.
+  auto* const here = e.b.CreatePtrToInt(e.Frame(e.Int(64), 8), e.Int(64));
+  auto* const lowest = e.b.CreateSub(here, e.ConstInt(64, e.module().plan().local_bytes + kFrames));
+  return e.b.CreateICmpULT(e.b.CreateSub(address, lowest),
+                           e.ConstInt(64, 2 * (e.module().plan().local_bytes + kFrames)));
+}
+
+Value* IsConstant(FunctionEmitter& e, Value* address) {
+  Value* result = e.b.getFalse();
+  for (const auto& variable : e.module().ptx().variables) {
+    if (variable.space != Space::kConst) continue;
+    auto* const base = e.b.CreatePtrToInt(e.module().VariableAddress(variable.name), e.Int(64));
+    result = e.b.CreateOr(result, e.b.CreateICmpULT(e.b.CreateSub(address, base), e.ConstInt(64, variable.bytes)));
+  }
+  return result;
+}
+
+Value* IsParameter(FunctionEmitter& e, Value* address) {
+  std::uint64_t bytes = 0;
+  for (const auto& parameter : e.module().kernel().signature.parameters) bytes += parameter.bytes + parameter.alignment;
+  auto* const base = e.b.CreatePtrToInt(e.ContextField(offsetof(ThreadContext, params), e.Pointer()), e.Int(64));
+  return e.b.CreateICmpULT(e.b.CreateSub(address, base), e.ConstInt(64, bytes));
+}
+
+void EmitIsspacep(FunctionEmitter& e) {
+  const Space space = e.TakeSpace();
+  auto* const address = e.Read(1, Type::kU64);
+  Value* result = e.b.getFalse();
+  switch (space) {
+    case Space::kShared:
+      result = IsShared(e, address);
+      break;
+    case Space::kLocal:
+      result = IsLocal(e, address);
+      break;
+    case Space::kConst:
+      result = IsConstant(e, address);
+      break;
+    case Space::kParam:
+      result = IsParameter(e, address);
+      break;
+    case Space::kGlobal:  // Constants and parameters lie within the global window, too.
+      result = e.b.CreateNot(e.b.CreateOr(IsShared(e, address), IsLocal(e, address)));
+      break;
+    default:
+      e.Reject("it names no state space");
+  }
+  e.Write(result, Type::kPred);
+}
+
+// Hints that need nothing done: whatever modifiers they carry.
+void EmitHint(FunctionEmitter& e) {
+  for (auto modifier : e.instruction().modifiers) e.Take(modifier);
+}
+
+// A cache policy is never looked into here.
+void EmitCreatepolicy(FunctionEmitter& e) {
+  EmitHint(e);
+  e.Write(e.ConstInt(64, 0), Type::kB64);
+}
+
+// cp.async copies at once; the group instructions then have nothing to wait for.
+void EmitCp(FunctionEmitter& e) {
+  if (!e.Take("async") || e.instruction().Has("bulk") || e.instruction().Has("mbarrier")) {
+    e.Refuse("only cp.async of up to 16 bytes is implemented");
+    return;
+  }
+  if (e.Take("commit_group") || e.Take("wait_group") || e.Take("wait_all")) return;
+  e.Take("shared");
+  e.Take("shared::cta");
+  e.Take("global");
+  TakeCacheHints(e);
+  const Operand& size = e.operand(2);
+  if (size.kind != Operand::Kind::kInteger || (size.bits != 4 && size.bits != 8 && size.bits != 16)) {
+    e.Reject("the size is not 4, 8 or 16");
+    return;
+  }
+  auto* const to = e.Address(e.operand(0), Space::kShared, size.bits);
+  auto* const from = e.Address(e.operand(1), Space::kGlobal, size.bits);
+  Value* source_bytes = e.ConstInt(32, size.bits);
+  if (e.IsPredicate(e.operand(3))) {
+    source_bytes = e.b.CreateSelect(e.Read(3, Type::kPred), e.ConstInt(32, 0), source_bytes);  // ignore-src
+  } else if (e.operand_count() > 3) {
+    source_bytes = e.Read(3, Type::kU32);
+  }
+  if (e.failed()) return;
+  // What the source is too short for is zero; nothing behind the source is read.
+  source_bytes = IntegerMinMax(e, source_bytes, e.ConstInt(32, size.bits), false, false);
+  if (!llvm::isa<llvm::ConstantInt>(source_bytes))
+    e.b.CreateMemSet(to, e.ConstInt(8, 0), size.bits, llvm::MaybeAlign(1));
+  e.b.CreateMemCpy(to, llvm::MaybeAlign(1), from, llvm::MaybeAlign(1), source_bytes);
+}
+
+constexpr std::uint16_t kStorable = kBytes | kIntegers | kWide | kFloats | kHalves | kPacked;
+constexpr Opcode kOpcodes[] = {
+    {"ld", 2, 2, kStorable, EmitLd},
+    {"ldu", 2, 2, kStorable, EmitLd},
+    {"st", 2, 2, kStorable, EmitSt},
+    {"mov", 2, 2, kPredicates | kIntegers | kWide | kFloats | kHalves | kPacked, EmitMov},
+    {"cvta", 2, 2, kIntegers, EmitCvta},
+    {"isspacep", 2, 2, kNoType, EmitIsspacep},
+    {"prefetch", 1, 2, kNoType, EmitHint},
+    {"prefetchu", 1, 1, kNoType, EmitHint},
+    {"discard", 2, 2, kNoType, EmitHint},
+    {"applypriority", 2, 2, kNoType, EmitHint},
+    {"createpolicy", 1, 4, kIntegers, EmitCreatepolicy},
+    {"cp", 0, 4, kNoType, EmitCp},
+};
+
+}  // namespace
+
+std::span<const Opcode> MemoryOpcodes() { return kOpcodes; }
+
+}  // namespace cuspan::softgpu::emit

@@ -1,0 +1,90 @@
+#include "proxy/softgpu/jit/pipeline.h"
+
+#include <llvm/Analysis/CGSCCPassManager.h>
+#include <llvm/ExecutionEngine/Orc/CompileUtils.h>
+#include <llvm/Passes/PassBuilder.h>
+#include <llvm/Support/ErrorHandling.h>
+
+#include <csetjmp>
+#include <mutex>
+#include <string>
+
+namespace cuspan::softgpu::jit {
+namespace {
+
+// Where a fatal error of LLVM on this thread goes on: LLVM would end the process.
+struct Rescue {
+  std::jmp_buf place;
+  char reason[256];
+};
+thread_local Rescue* current_rescue = nullptr;
+
+void OnFatalError(void*, const char* reason, bool) {
+  Rescue* const rescue = current_rescue;
+  if (rescue == nullptr) return;  // Not ours: LLVM goes on to end the process.
+  current_rescue = nullptr;
+  std::size_t length = 0;
+  while (reason != nullptr && reason[length] != 0 && length + 1 < sizeof rescue->reason) {
+    rescue->reason[length] = reason[length];
+    ++length;
+  }
+  rescue->reason[length] = 0;
+  std::longjmp(rescue->place, 1);
+}
+
+void Optimise(llvm::Module& module, llvm::TargetMachine& machine) {
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager components;
+  llvm::ModuleAnalysisManager modules;
+  llvm::PassBuilder builder(&machine);
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(components);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, components, modules);
+  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2).run(module, modules);
+}
+
+// Runs apart from CompileModule so that nothing with a destructor lives in the
+// frame that a rescue returns to.
+void CompileInto(llvm::Module* module, llvm::TargetMachine* machine,
+                 std::unique_ptr<llvm::MemoryBuffer>* object, std::string* problem) {
+  Optimise(*module, *machine);
+  auto result = llvm::orc::SimpleCompiler(*machine)(*module);
+  if (result) {
+    *object = std::move(*result);
+  } else {
+    *problem = llvm::toString(result.takeError());
+  }
+}
+
+bool CompileWithRescue(llvm::Module* module, llvm::TargetMachine* machine,
+                       std::unique_ptr<llvm::MemoryBuffer>* object, std::string* problem, Rescue* rescue) {
+  if (setjmp(rescue->place) != 0) return false;
+  current_rescue = rescue;
+  CompileInto(module, machine, object, problem);
+  current_rescue = nullptr;
+  return true;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<llvm::MemoryBuffer>> CompileModule(std::unique_ptr<llvm::Module> module,
+                                                          llvm::TargetMachine& machine, std::string_view what) {
+  static std::once_flag installed;
+  std::call_once(installed, [] { llvm::install_fatal_error_handler(OnFatalError); });
+  module->setDataLayout(machine.createDataLayout());
+  module->setTargetTriple(machine.getTargetTriple().str());
+  std::unique_ptr<llvm::MemoryBuffer> object;
+  std::string problem;
+  Rescue rescue{};
+  if (!CompileWithRescue(module.get(), &machine, &object, &problem, &rescue)) {
+    (void)module.release();  // In the middle of a pass: not safe to destroy.
+    return Status::Internal("{}: LLVM could not compile it: {}", what, rescue.reason);
+  }
+  if (object == nullptr) return Status::Internal("{}: LLVM could not compile it: {}", what, problem);
+  return object;
+}
+
+}  // namespace cuspan::softgpu::jit

@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""Each header compiles alone, with the flags of a source beside it.
+
+Usage: headers_test.py ROOT_OF_THE_REPOSITORY COMPILE_COMMANDS
+"""
+import concurrent.futures
+import json
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from sources import LAYERS, sources
+
+ROOT = pathlib.Path(sys.argv.pop(1)).resolve()
+COMMANDS = pathlib.Path(sys.argv.pop(1))
+
+
+def flags_of_folders():
+    """For each folder with C++ sources: the folder to compile in, and the compiler with its flags."""
+    flags = {}
+    for entry in json.loads(COMMANDS.read_text(encoding="utf-8")):
+        source = pathlib.Path(entry["file"]).resolve()
+        if source.suffix != ".cc" or ROOT not in source.parents:
+            continue
+        words = shlex.split(entry["command"])
+        kept, skip = [], False
+        for word in words:
+            if skip or word in ("-c", entry["file"]):
+                skip = False
+                continue
+            if word in ("-o", "-MF", "-MT", "-MQ"):
+                skip = True
+                continue
+            if word in ("-MD", "-MMD"):
+                continue
+            kept.append(word)
+        flags.setdefault(source.parent, (entry["directory"], kept))
+    return flags
+
+
+def flags_for(header, flags):
+    """Those of the header's folder, or else of the nearest one within the same layer."""
+    for folder in header.parents:
+        if folder in flags:
+            return flags[folder]
+        below = sorted(known for known in flags if folder in known.parents)
+        if below and folder != ROOT:
+            return flags[below[0]]
+    raise KeyError(f"no source near {header} is compiled")
+
+
+def problem_of(header, flags):
+    """What the compiler says about a source that includes nothing but the header, twice."""
+    directory, command = flags_for(header, flags)
+    name = header.relative_to(ROOT).as_posix()
+    # A file, not standard input: there "#pragma once in main file" and others would be warned of.
+    with tempfile.NamedTemporaryFile("w", suffix=".cc") as source:
+        source.write(f'#include "{name}"\n#include "{name}"\n')
+        source.flush()
+        result = subprocess.run([*command, "-fsyntax-only", "-O0", source.name], cwd=directory,
+                                capture_output=True, text=True, check=False)
+    return f"{name}:\n{result.stderr}" if result.returncode != 0 else None
+
+
+class Headers(unittest.TestCase):
+    maxDiff = None
+
+    def test_each_compiles_alone(self):
+        flags = flags_of_folders()
+        headers = [path for path in sources(ROOT, LAYERS) if path.suffix == ".h"]
+        self.assertGreater(len(headers), 10, "the headers were not found")
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            problems = [problem for problem in pool.map(lambda h: problem_of(h, flags), headers) if problem]
+        self.assertEqual("\n".join(problems), "")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""The one-way rule: common <- protocol <- {interpose, proxy, launcher}, and what lives in one folder only.
+
+Usage: includes_test.py ROOT_OF_THE_REPOSITORY
+"""
+import pathlib
+import sys
+import tempfile
+import unittest
+
+from sources import LAYERS, includes, sources
+
+ROOT = pathlib.Path(sys.argv.pop(1))
+
+# Whose headers a layer may include.
+MAY_INCLUDE = {
+    "common": {"common"},
+    "protocol": {"common", "protocol"},
+    "interpose": {"common", "protocol", "interpose"},
+    "proxy": {"common", "protocol", "proxy"},
+    "launcher": {"common", "protocol", "launcher"},
+}
+
+# Headers from outside, by the start of their names, and the only folders that may know them.
+LIVES_IN = {
+    "mpi.h": ("launcher/agent/mpi", "bench", "tests"),
+    "llvm/": ("proxy/softgpu",),
+    "llvm-c/": ("proxy/softgpu",),
+}
+
+
+def problems_of(root, path):
+    """What is wrong with the includes of one file: a sentence each."""
+    name = path.relative_to(root).as_posix()
+    layer = name.split("/", 1)[0]
+    for line, included, quoted in includes(path):
+        target = included.split("/", 1)[0]
+        if target in LAYERS and target not in MAY_INCLUDE.get(layer, LAYERS):
+            yield f"{name}:{line}: {layer} must not include {included}"
+        if quoted and layer in LAYERS and "/" not in included and not included.endswith(".gen.h"):
+            yield f'{name}:{line}: "{included}" is not written from the root of the repository'
+        if ".." in included.split("/"):
+            yield f"{name}:{line}: {included} goes up; write it from the root of the repository"
+        for header, folders in LIVES_IN.items():
+            matches = included.startswith(header) if header.endswith("/") else included == header
+            if matches and not name.startswith(tuple(folder + "/" for folder in folders)):
+                yield f"{name}:{line}: {included} is only for {', '.join(folders)}"
+        if target in LAYERS and quoted and not included.endswith(".gen.h") and not (root / included).is_file():
+            yield f"{name}:{line}: {included} does not exist"
+
+
+def all_problems(root):
+    return [problem for path in sources(root, LAYERS + ("tests", "bench")) for problem in problems_of(root, path)]
+
+
+class Includes(unittest.TestCase):
+    def test_the_repository(self):
+        self.assertGreater(sum(1 for _ in sources(ROOT, LAYERS)), 20, "the sources were not found")
+        self.assertEqual(all_problems(ROOT), [])
+
+    def test_headers_are_guarded_once(self):
+        unguarded = [str(path.relative_to(ROOT)) for path in sources(ROOT, LAYERS + ("tests", "bench"))
+                     if path.suffix == ".h" and "#pragma once" not in path.read_text(encoding="utf-8")]
+        self.assertEqual(unguarded, [])
+
+
+class TheTestItself(unittest.TestCase):
+    """It must see what it is there to see."""
+
+    def found(self, name, text, others=()):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            for file_name, content in ((name, text), *((other, "") for other in others)):
+                path = root / file_name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(content, encoding="utf-8")
+            return all_problems(root)
+
+    def test_wrong_directions(self):
+        for layer, target in (("common", "protocol"), ("protocol", "proxy"), ("interpose", "proxy"),
+                              ("interpose", "launcher"), ("proxy", "interpose"), ("launcher", "proxy")):
+            problems = self.found(f"{layer}/a.cc", f'int x;\n#include "{target}/b.h"\n', [f"{target}/b.h"])
+            self.assertEqual(problems, [f"{layer}/a.cc:2: {layer} must not include {target}/b.h"])
+
+    def test_right_directions(self):
+        for layer, targets in MAY_INCLUDE.items():
+            for target in targets:
+                self.assertEqual(self.found(f"{layer}/a.cc", f'#include "{target}/b.h"\n', [f"{target}/b.h"]), [])
+
+    def test_headers_with_a_home(self):
+        self.assertEqual(len(self.found("launcher/run.cc", "#include <mpi.h>\n")), 1)
+        self.assertEqual(self.found("launcher/agent/mpi/a.cc", "#include <mpi.h>\n"), [])
+        self.assertEqual(self.found("bench/a.cc", "#include <mpi.h>\n"), [])
+        self.assertEqual(len(self.found("proxy/gpu/a.cc", "# include  <llvm/IR/Module.h>\n")), 1)
+        self.assertEqual(self.found("proxy/softgpu/jit/a.cc", "#include <llvm/IR/Module.h>\n"), [])
+
+    def test_relative_and_missing_ones(self):
+        self.assertEqual(len(self.found("proxy/a.cc", '#include "b.h"\n', ["proxy/b.h"])), 1)
+        self.assertGreaterEqual(len(self.found("proxy/a.cc", '#include "../proxy/b.h"\n', ["proxy/b.h"])), 1)
+        self.assertEqual(len(self.found("proxy/a.cc", '#include "proxy/gone.h"\n')), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,134 @@
+"""The commands by themselves: what they say and how they end when something is not as it should be."""
+import json
+import os
+
+from harness import KINDS, NOT_EXECUTABLE, NOT_FOUND, OWN_FAILURE, SystemTest, app, build
+
+
+class Errors(SystemTest):
+    """One clear line, and the right exit status."""
+
+    def fails(self, command, status, *words, environment=None):
+        result = self.run_command(command, environment, status=status)
+        self.assertEqual(result.stdout, "")
+        lines = result.stderr.splitlines()
+        self.assertEqual(len(lines), 1, f"not one line:\n{result.stderr}")
+        self.assertRegex(lines[0], r"^cuspan[^:]*: ")
+        for word in words:
+            self.assertIn(word, lines[0])
+        self.assert_nothing_left()
+        return lines[0]
+
+    def test_true(self):
+        result = self.run_command(self.cuspan("run", "--", "/bin/true"))
+        self.assertEqual((result.stdout, result.stderr), ("", ""))
+        self.assert_nothing_left()
+
+    def test_missing_program(self):
+        self.fails(self.cuspan("run", "--", "./missing"), NOT_FOUND, "./missing")
+        self.fails(self.cuspan("run", "--", "no-such-command"), NOT_FOUND, "no-such-command")
+
+    def test_what_can_not_be_executed(self):
+        (self.folder / "text").write_text("no program\n", encoding="utf-8")
+        self.fails(self.cuspan("run", "--", "./text"), NOT_EXECUTABLE, "./text")
+        self.fails(self.cuspan("run", "--", str(self.folder)), NOT_EXECUTABLE, str(self.folder))
+
+    def test_no_program(self):
+        self.fails(self.cuspan("run"), OWN_FAILURE, "no program")
+        self.fails(self.cuspan("run", "--"), OWN_FAILURE, "no program")
+
+    def test_no_gpus(self):
+        self.fails(self.cuspan("run", "--gpus", "0", "--", "/bin/true"), OWN_FAILURE, "--gpus 0")
+
+    def test_too_many_gpus(self):
+        line = self.fails(self.cuspan("run", "--gpus", "99", "--", "/bin/true"), OWN_FAILURE, "99")
+        self.assertRegex(line, r"\b1\b.*found")
+
+    def test_no_number_of_gpus(self):
+        for text in ("two", "-1", "1.5", "", "99999999999999999999"):
+            with self.subTest(text=text):
+                self.fails(self.cuspan("run", f"--gpus={text}", "--", "/bin/true"), OWN_FAILURE)
+
+    def test_unknown_options(self):
+        self.fails(self.cuspan("run", "--no-such-option", "--", "/bin/true"), OWN_FAILURE, "--no-such-option")
+        self.fails(self.cuspan("no-such-command"), OWN_FAILURE)
+        self.fails(self.cuspan(), OWN_FAILURE)
+        self.fails(self.cuspan("run", "--device", "abacus", "--", "/bin/true"), OWN_FAILURE, "abacus")
+        self.fails(self.cuspan("run", "--same-node", "maybe", "--", "/bin/true"), OWN_FAILURE, "maybe")
+
+    def test_hostfile_with_a_bad_line(self):
+        hostfile = self.folder / "hosts"
+        hostfile.write_text("# good ones first\nlocalhost\n\nlocalhost slots=many\n", encoding="utf-8")
+        self.fails(self.cuspan("run", "--hostfile", str(hostfile), "--", "/bin/true"), OWN_FAILURE, f"{hostfile}:4")
+
+    def test_hostfile_that_is_none(self):
+        self.fails(self.cuspan("run", "--hostfile", "./missing", "--", "/bin/true"), OWN_FAILURE, "./missing")
+        (self.folder / "empty").write_text("# nobody\n", encoding="utf-8")
+        self.fails(self.cuspan("run", "--hostfile", "empty", "--", "/bin/true"), OWN_FAILURE, "empty")
+
+    def test_host_that_can_not_be_reached(self):
+        self.fails(self.cuspan("run", "--hosts", "no-such-host.invalid", "--", "/bin/true"), OWN_FAILURE,
+                   "no-such-host.invalid")
+
+    def test_no_mpirun(self):
+        self.fails(self.cuspan("run", "--same-node", "never", "--", "/bin/true"), OWN_FAILURE, "/no/mpirun",
+                   environment=self.environment(MPIRUN="/no/mpirun"))
+
+    def test_settings_that_are_wrong(self):
+        for name, value in (("CUSPAN_STAGING_BUFFERS", "1"), ("CUSPAN_STAGING_BYTES", "3"),
+                            ("CUSPAN_SENDS_IN_FLIGHT", "0"), ("CUSPAN_DEVICE", "abacus"),
+                            ("CUSPAN_SAME_NODE", "maybe")):
+            with self.subTest(name=name):
+                self.fails(self.cuspan("run", "--", "/bin/true"), OWN_FAILURE, value,
+                           environment=self.environment(**{name: value}))
+
+    def test_no_cuda_device(self):
+        if os.path.exists("/dev/nvidiactl"):
+            self.skipTest("this machine has an NVIDIA GPU")
+        self.fails(self.cuspan("run", "--device", "cuda", "--", "/bin/true"), OWN_FAILURE, "libcuda.so.1")
+
+    def test_agent_by_hand(self):
+        agent = str(build() / "bin/cuspan-agent")
+        self.fails([agent], OWN_FAILURE, "program")
+        self.fails([agent, "--"], OWN_FAILURE, "program")
+        self.fails([agent, "--", "./missing"], NOT_FOUND, "./missing")
+        self.fails([agent, "--gpus", "99", "--", "/bin/true"], OWN_FAILURE, "99")
+
+
+class Devices(SystemTest):
+    """cuspan devices, and what programs see."""
+
+    def test_table(self):
+        lines = self.run_command(self.cuspan("devices"), self.environment(3)).stdout.splitlines()
+        self.assertEqual([line.split()[0] for line in lines], ["device", "0", "1", "2"])
+        self.assertTrue(all("software" in line for line in lines[1:]))
+
+    def test_json(self):
+        devices = json.loads(self.run_command(self.cuspan("devices", "--json"), self.environment(2)).stdout)
+        self.assertEqual([device["device"] for device in devices], [0, 1])
+        for device in devices:
+            self.assertTrue(device["software"])
+            self.assertEqual(device["memory_bytes"], 512 << 20)
+
+    def test_over_mpi(self):
+        devices = json.loads(self.run_command(self.cuspan("devices", "--json", "--same-node", "never"),
+                                              self.environment(2)).stdout)
+        self.assertEqual(len(devices), 2)
+        self.assertNotEqual(devices[0]["agent"], 0)
+
+    def test_programs_see_as_many_as_asked_for(self):
+        for kind in KINDS:
+            for wanted in (1, 3):
+                result = self.run_command(self.cuspan("run", "--gpus", str(wanted), "--", app("device_query", kind)),
+                                          self.environment(4))
+                self.assertRegex(result.stdout, rf"device_query: {wanted} device")
+
+    def test_help_and_version(self):
+        self.assertIn("CUSPAN_STAGING_BYTES", self.run_command(self.cuspan("--help")).stdout)
+        self.assertRegex(self.run_command(self.cuspan("--version")).stdout, r"^cuspan \d+\.\d+")
+
+    def test_auto_says_that_it_takes_the_software_gpu(self):
+        if os.path.exists("/dev/nvidiactl"):
+            self.skipTest("this machine has an NVIDIA GPU")
+        result = self.run_command(self.cuspan("run", "--device", "auto", "--", "/bin/true"))
+        self.assertIn("software GPU", result.stderr)

@@ -1,0 +1,149 @@
+"""Whatever dies, nothing stays behind and what can go on goes on."""
+import os
+import signal
+
+from harness import OWN_FAILURE, SystemTest, own_lines, program, wait_until
+
+PATHS = ("auto", "never")
+LOST = "cudaErrorDevicesUnavailable"
+
+
+class Faults(SystemTest):
+    def hold(self, path, devices=1):
+        """A program that does as it is told, under cuspan run."""
+        return self.start(self.cuspan("run", "--gpus", str(devices), "--same-node", path, "--",
+                                      program("holds", "shared")), self.environment(devices))
+
+    def tell(self, process, line):
+        process.stdin.write(line + "\n")
+        process.stdin.flush()
+
+    def ask(self, process, line):
+        self.tell(process, line)
+        return process.stdout.readline().strip()
+
+    def one(self, name):
+        return wait_until(lambda: self.processes(name), f"a process {name} is there")[0][0]
+
+    def test_after_a_run(self):
+        for path in PATHS:
+            with self.subTest(path=path):
+                process = self.hold(path)
+                self.assertEqual(self.ask(process, "use 0"), "right")
+                self.assertTrue(self.processes("cuspan-proxy"))
+                self.assertEqual(self.ends(process)[0], 0)
+                self.assert_nothing_left()
+
+    def test_program_killed(self):
+        for path in PATHS:
+            with self.subTest(path=path):
+                process = self.hold(path)
+                self.assertEqual(self.ask(process, "spin 0"), "cudaSuccess")
+                os.kill(self.one("holds"), signal.SIGKILL)
+                self.assertEqual(self.ends(process)[0], -signal.SIGKILL)
+                self.assert_nothing_left()
+
+    def test_one_program_of_a_script_killed(self):
+        """The run goes on; the dead program's proxies end and its device is free."""
+        for path in PATHS:
+            with self.subTest(path=path):
+                script = f"{program('holds', 'static')}; {program('holds', 'static')}"
+                process = self.start(self.cuspan("run", "--same-node", path, "--", "sh", "-c", script))
+                self.assertEqual(self.ask(process, "spin 0"), "cudaSuccess")
+                proxy = self.one("cuspan-proxy")
+                os.kill(self.one("holds"), signal.SIGKILL)
+                wait_until(lambda proxy=proxy: (proxy, "cuspan-proxy") not in self.processes(), "the first program's proxy ends")
+                self.assertEqual(self.ask(process, "use 0"), "right")
+                self.assertEqual(self.ends(process)[0], 0)
+                self.assert_nothing_left()
+
+    def test_cuspan_killed(self):
+        for path in PATHS:
+            with self.subTest(path=path):
+                process = self.hold(path)
+                self.assertEqual(self.ask(process, "loop 0"), "looping")
+                process.kill()
+                # The program lives on without devices, and ends by its own choice.
+                self.assertEqual(process.stdout.readline().strip(), LOST)
+                self.assert_nothing_left()
+
+    def test_cuspan_terminated_while_it_starts(self):
+        for path in PATHS:
+            with self.subTest(path=path):
+                process = self.start(self.cuspan("run", "--same-node", path, "--", "sleep", "600"))
+                wait_until(lambda: self.processes("cuspan-agent"), "an agent is there")
+                process.terminate()
+                self.assertNotEqual(self.ends(process)[0], 0)
+                self.assert_nothing_left()
+
+    def test_proxy_killed(self):
+        """Its device is lost, at each call from now on; the other works on."""
+        for path in PATHS:
+            with self.subTest(path=path):
+                process = self.hold(path, devices=2)
+                self.assertEqual(self.ask(process, "use 0"), "right")
+                first = self.one("cuspan-proxy")
+                self.assertEqual(self.ask(process, "use 1"), "right")
+                os.kill(first, signal.SIGKILL)
+                wait_until(lambda first=first: (first, "cuspan-proxy") not in self.processes(), "the proxy is gone")
+                # Until the agent has noticed, calls may still be taken without an answer.
+                wait_until(lambda process=process: self.ask(process, "sync 0") == LOST, "the device is lost")
+                for _ in range(3):
+                    self.assertEqual(self.ask(process, "use 0"), LOST)
+                    self.assertEqual(self.ask(process, "sync 0"), LOST)
+                    self.assertEqual(self.ask(process, "use 1"), "right")
+                status, _, errors = self.ends(process)
+                self.assertEqual(status, 0)
+                self.assertTrue(any("device 0" in line for line in own_lines(errors)), errors)
+                self.assert_nothing_left()
+
+    def test_proxy_killed_while_a_call_waits(self):
+        for path in PATHS:
+            with self.subTest(path=path):
+                process = self.hold(path)
+                self.assertEqual(self.ask(process, "spin 0"), "cudaSuccess")
+                self.assertEqual(self.ask(process, "query 0"), "cudaErrorNotReady")
+                self.tell(process, "sync 0")
+                os.kill(self.one("cuspan-proxy"), signal.SIGKILL)
+                self.assertEqual(process.stdout.readline().strip(), LOST)
+                self.assertEqual(self.ends(process)[0], 0)
+                self.assert_nothing_left()
+
+    def test_agent_killed(self):
+        """All devices are lost; the program hears of it, and cuspan says so."""
+        for path in PATHS:
+            with self.subTest(path=path):
+                process = self.hold(path)
+                self.assertEqual(self.ask(process, "use 0"), "right")
+                os.kill(self.processes("cuspan-agent")[0][0], signal.SIGKILL)
+                wait_until(lambda process=process: self.ask(process, "use 0") == LOST, "the device is lost")
+                status, _, errors = self.ends(process)
+                self.assertEqual(status, 0)
+                self.assertTrue(any("agent" in line for line in own_lines(errors)), errors)
+                self.assert_nothing_left()
+
+    def test_agent_killed_while_a_call_waits(self):
+        for path in PATHS:
+            with self.subTest(path=path):
+                process = self.hold(path)
+                self.assertEqual(self.ask(process, "spin 0"), "cudaSuccess")
+                self.tell(process, "sync 0")
+                os.kill(self.processes("cuspan-agent")[0][0], signal.SIGKILL)
+                self.assertEqual(process.stdout.readline().strip(), LOST)
+                self.assertEqual(self.ends(process)[0], 0)
+                self.assert_nothing_left()
+
+    def test_an_outsider_is_refused(self):
+        """Who does not know the secret gets no device, and disturbs nobody."""
+        result = self.run_command(self.cuspan("run", "--", "sh", "-c",
+                                              f"CUSPAN_SECRET=00000000000000000000000000000000 {program('ends', 'shared')}"
+                                              f" exit 0; echo $?; {program('ends', 'shared')} exit 0"))
+        self.assertEqual(result.stdout.splitlines(), ["3", "used"])
+        self.assertIn("secret", result.stderr)
+
+    def test_without_a_run(self):
+        """A program with our library and no agent gets an error, not a hang."""
+        result = self.run_command(self.cuspan("run", "--", "sh", "-c",
+                                              f"CUSPAN_SOCKET=cuspan-nobody {program('ends', 'shared')} exit 0"), status=3)
+        self.assertIn("cuspan-nobody", result.stderr)
+        self.assertNotEqual(result.returncode, OWN_FAILURE)

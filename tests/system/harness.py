@@ -1,0 +1,198 @@
+"""What the system tests stand on: running the commands, and seeing what is left of them.
+
+Every run gets a mark in its environment, which all of its processes inherit, and a folder of
+its own for temporary files; so each test sees its own leftovers and nobody else's.
+"""
+import contextlib
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+import uuid
+
+# For what should happen at once; only a broken program comes near it.
+DEADLINE_S = 60
+
+# Exit statuses of the commands' own failures, as env, timeout and shells have them.
+OWN_FAILURE, NOT_EXECUTABLE, NOT_FOUND = 125, 126, 127
+
+KINDS = ("shared", "static")
+MARK = "SYSTEM_TEST_MARK"
+
+_DROPPED = re.compile(r"^(CUSPAN_|OMPI_|PMIX_|PRTE_|LD_PRELOAD$|LD_LIBRARY_PATH$|MPIRUN$)")
+
+
+def build():
+    """The build tree under test."""
+    return pathlib.Path(os.environ["CUSPAN_BUILD"])
+
+
+def app(name, kind):
+    """A program of tests/apps."""
+    return str(build() / "tests/apps" / kind / name)
+
+
+def program(name, kind):
+    """A program of tests/system/programs."""
+    return str(build() / "tests/system/programs" / kind / name)
+
+
+def wait_until(condition, what):
+    """Returns what `condition` returns once that is true; after the deadline fails with `what`, a text or
+    a function that makes one."""
+    end = time.monotonic() + DEADLINE_S
+    while True:
+        result = condition()
+        if result:
+            return result
+        if time.monotonic() > end:
+            raise AssertionError(f"after {DEADLINE_S} s still not: {what() if callable(what) else what}")
+        time.sleep(0.01)
+
+
+def state_of(pid):
+    """The state letter of a process (R, S, T, Z …), or None when it is gone."""
+    try:
+        stat = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    return stat.rpartition(")")[2].split()[0]
+
+
+def own_lines(text):
+    """The lines that cuspan wrote itself."""
+    return [line for line in text.splitlines() if line.startswith("cuspan")]
+
+
+class Statistics:
+    """The table of `cuspan run --stats`: a dict a line."""
+
+    def __init__(self, text):
+        lines = text.splitlines()
+        head = next((i for i, line in enumerate(lines) if line.split()[:2] == ["session", "device"]), None)
+        if head is None:
+            raise AssertionError(f"no statistics in:\n{text}")
+        names = re.split(r"  +", lines[head].strip())
+        self.rows = [dict(zip(names, re.split(r"  +", line.strip())))
+                     for line in lines[head + 1:] if re.match(r"^\d+ ", line)]
+
+    def devices(self):
+        return {int(row["device"]) for row in self.rows}
+
+    def paths(self):
+        return {row["path"] for row in self.rows}
+
+
+class SystemTest(unittest.TestCase):
+    """A test with an environment, a folder and processes of its own."""
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="st-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.temporary = self.folder / "tmp"
+        self.temporary.mkdir()
+        self.mark = uuid.uuid4().hex
+        self.addCleanup(self.kill_leftovers)
+
+    # --- What is run
+
+    def environment(self, devices=1, **more):
+        """That of a user who has `devices` software GPUs on each node."""
+        variables = {name: value for name, value in os.environ.items() if not _DROPPED.match(name)}
+        variables.update({MARK: self.mark, "TMPDIR": str(self.temporary), "CUSPAN_DEVICE": "soft",
+                          "CUSPAN_SOFT_GPUS": str(devices), "CUSPAN_SOFT_MEMORY": "512M"})
+        # For mpirun as a user's shell would have it, where tests run as root.
+        variables.update({"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
+        variables.update(more)
+        return variables
+
+    @staticmethod
+    def cuspan(*arguments):
+        return [str(build() / "bin/cuspan"), *arguments]
+
+    @staticmethod
+    def mpirun(devices, path, command):
+        """The plain MPI form: on the agent path one more agent for each device."""
+        agent = str(build() / "bin/cuspan-agent")
+        start = ["mpirun", "--oversubscribe", "--bind-to", "none", "-np", "1", "--host", "localhost", agent]
+        if path == "same-node":
+            return [*start, "--", *command]
+        return [*start, "--same-node", "never", "--", *command,
+                ":", "-np", str(devices), "--host", f"localhost:{devices}", agent, "--same-node", "never"]
+
+    def run_command(self, command, environment=None, status=0, **options):
+        """Runs to the end and checks the exit status; the finished process with its output."""
+        options.setdefault("stdin", None if "input" in options else subprocess.DEVNULL)
+        if options["stdin"] is None:
+            del options["stdin"]
+        result = subprocess.run(command, env=environment or self.environment(), capture_output=True, text=True,
+                                cwd=self.folder, check=False, **options)
+        self.assertEqual(result.returncode, status, f"{' '.join(map(str, command))}\nstdout:\n{result.stdout}\n"
+                                                    f"stderr:\n{result.stderr}")
+        return result
+
+    def start(self, command, environment=None, **options):
+        """Starts a command with pipes; it ends with the test at the latest."""
+        options = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True,
+                   "cwd": self.folder, **options}
+        process = subprocess.Popen(command, env=environment or self.environment(), **options)
+        self.addCleanup(self.finish, process)
+        return process
+
+    @staticmethod
+    def finish(process):
+        """Whatever became of it: closes its pipes and reaps it."""
+        if process.poll() is None:
+            process.kill()
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        process.wait()
+
+    def ends(self, process):
+        """Waits for the end of a started process; its (status, rest of stdout, rest of stderr)."""
+        try:
+            out, err = process.communicate(timeout=DEADLINE_S)
+        except subprocess.TimeoutExpired:
+            self.fail(f"{process.args} still runs after {DEADLINE_S} s")
+        return process.returncode, out, err
+
+    # --- What is left
+
+    def processes(self, name=None):
+        """The living processes of this test in the order of their start, those of one program if named."""
+        needle = f"{MARK}={self.mark}".encode()
+        found = []
+        for entry in pathlib.Path("/proc").iterdir():
+            if not entry.name.isdigit() or int(entry.name) == os.getpid():
+                continue
+            try:
+                if needle not in (entry / "environ").read_bytes().split(b"\0"):
+                    continue
+                executable = os.readlink(entry / "exe")
+                stat = (entry / "stat").read_text(encoding="utf-8", errors="replace")
+            except OSError:
+                continue  # It has ended meanwhile, or is not ours.
+            if state_of(entry.name) in (None, "Z", "X"):
+                continue
+            if name is None or os.path.basename(executable) == name:
+                start = int(stat.rpartition(")")[2].split()[19])
+                found.append((start, int(entry.name), os.path.basename(executable)))
+        return [(pid, executable) for _, pid, executable in sorted(found)]
+
+    def assert_nothing_left(self):
+        """No process, no file, no shared memory by name."""
+        wait_until(lambda: not self.processes(), lambda: f"all processes are gone: {self.processes()}")
+        wait_until(lambda: not any(self.temporary.rglob("*")),
+                   lambda: f"no temporary file is left: {list(self.temporary.rglob('*'))}")
+
+    def kill_leftovers(self):
+        for pid, _ in self.processes():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)

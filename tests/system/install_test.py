@@ -1,0 +1,89 @@
+"""Installing: into any prefix, movable, independent of the build tree, and removed again."""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+from harness import Statistics, SystemTest, app, build
+
+VENDOR_NAMES = re.compile(r"^lib(cuda|cudart|nv[a-z]*)(\.|-|$)")
+
+
+def is_elf(path):
+    with path.open("rb") as file:
+        return file.read(4) == b"\x7fELF"
+
+
+class Install(SystemTest):
+    def setUp(self):
+        super().setUp()
+        self.prefix = self.folder / "prefix"
+        self.manifest = build() / "install_manifest.txt"
+        # What an earlier installation of this build tree wrote there stays as it was.
+        before = self.manifest.read_bytes() if self.manifest.exists() else None
+        self.addCleanup(lambda: self.manifest.write_bytes(before) if before is not None
+                        else self.manifest.unlink(missing_ok=True))
+        self.run_command(["cmake", "--install", str(build()), "--prefix", str(self.prefix)])
+
+    def hidden(self, command):
+        """The command where the build tree's commands and libraries can not be reached."""
+        script = (f'mount -t tmpfs none "{build()}/bin" && mount -t tmpfs none "{build()}/lib" && exec "$@"')
+        return ["unshare", "--mount", "sh", "-c", script, "sh", *command]
+
+    def check_runs(self, prefix, wrap=lambda command: command):
+        for kind in ("shared", "static"):
+            for path in ("auto", "never"):
+                result = self.run_command(wrap([str(prefix / "bin/cuspan"), "run", "--gpus", "2", "--same-node", path,
+                                                "--stats", "--", app("vector_add", kind)]), self.environment(2))
+                self.assertIn("PASS", result.stdout)
+                self.assertEqual(Statistics(result.stderr).devices(), {0, 1})
+
+    def test_runs_without_the_build_tree(self):
+        probe = subprocess.run(self.hidden(["true"]), capture_output=True, check=False)
+        if probe.returncode != 0:
+            self.skipTest("this user can not hide folders from a program")
+        self.check_runs(self.prefix, self.hidden)
+
+    def test_runs_from_where_it_was_moved(self):
+        moved = self.folder / "elsewhere"
+        self.prefix.rename(moved)
+        self.check_runs(moved)
+
+    def test_names_no_folder_of_the_build(self):
+        """No file asks the dynamic loader to look into the build tree, or in a place that anyone could fill."""
+        for path in self.prefix.rglob("*"):
+            if path.is_symlink() or not path.is_file() or not is_elf(path):
+                continue
+            dynamic = subprocess.run(["readelf", "-d", str(path)], capture_output=True, text=True, check=True).stdout
+            for match in re.finditer(r"(?:RUNPATH|RPATH).*\[(.*)\]", dynamic):
+                for folder in match.group(1).split(":"):
+                    self.assertTrue(folder.startswith("$ORIGIN"), f"{path} looks in {folder}")
+            self.assertNotIn(str(build()), dynamic)
+
+    def test_links_stay_inside(self):
+        for path in self.prefix.rglob("*"):
+            if path.is_symlink():
+                target = os.readlink(path)
+                self.assertFalse(os.path.isabs(target), f"{path} -> {target}")
+                self.assertTrue(path.resolve().is_relative_to(self.prefix.resolve()))
+                self.assertTrue(path.exists(), f"{path} -> {target} leads nowhere")
+
+    def test_what_is_there_and_where(self):
+        for name in ("bin/cuspan", "bin/cuspan-agent", "lib/cuspan/cuspan-proxy", "lib/cuspan/libcuspan.so",
+                     "lib/cuspan/runtime/libcudart.so.11.0", "lib/cuspan/runtime/libcudart.so.12",
+                     "lib/cuspan/runtime/libcudart.so.13", "lib/cuspan/runtime/libcuda.so.1",
+                     "lib/cuspan/soft/libcuda.so.1"):
+            self.assertTrue((self.prefix / name).is_file(), name)
+        # Where ldconfig looks there must be nothing that a program could take for the vendor's.
+        for folder in (self.prefix / "bin", self.prefix / "lib"):
+            self.assertEqual([path.name for path in folder.iterdir() if VENDOR_NAMES.match(path.name)], [])
+
+    def test_uninstall_removes_all(self):
+        (self.prefix / "bin/somebody-elses").write_text("", encoding="utf-8")
+        self.run_command(["cmake", "--build", str(build()), "--target", "uninstall"])
+        left = [path.relative_to(self.prefix) for path in self.prefix.rglob("*") if not path.is_dir()]
+        self.assertEqual(left, [pathlib.Path("bin/somebody-elses")])
+        self.assertEqual([path for path in self.prefix.rglob("*") if "cuspan" in path.name], [],
+                         "folders of ours are left")
+        shutil.rmtree(self.prefix)

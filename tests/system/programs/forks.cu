@@ -1,0 +1,69 @@
+// Forks children that use devices, before and after it does so itself, and waits for all its
+// children until there are none: it must see those that it made and no others.
+//
+//   forks [CHILDREN]
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "use_cuda.h"
+
+namespace {
+
+// The exit status of a child before its parent used CUDA: it has devices of its own.
+int Early(int number) { return DeviceWorks(number) ? 10 + number : 1; }
+
+// And after: a forked child of a process that has used CUDA can not use it (CUDA C++ Programming Guide).
+int Late(int) {
+  int count = 0;
+  int result = 0;
+  cudaGetDeviceCount(&count);
+  return AddSevenOnDevice(1, &result) == cudaErrorInitializationError ? 99 : 1;
+}
+
+// Forks, and counts the exit statuses of all children that there are.
+std::map<int, int> ForkAndWait(int children, int (*work)(int)) {
+  for (int i = 0; i < children; ++i) {
+    const pid_t child = fork();
+    if (child == 0) _exit(work(i));
+    if (child < 0) std::perror("fork");
+  }
+  std::map<int, int> statuses;
+  int status = 0;
+  while (wait(&status) > 0) ++statuses[WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status)];
+  if (errno != ECHILD) std::perror("wait");
+  return statuses;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int children = argc > 1 ? std::atoi(argv[1]) : 4;
+  int failures = 0;
+  std::map<int, int> expected;
+  for (int i = 0; i < children; ++i) expected[10 + i] = 1;
+  if (ForkAndWait(children, Early) != expected) {
+    std::fprintf(stderr, "forks: the early children did not all do their work, or were not alone\n");
+    ++failures;
+  }
+  if (!DeviceWorks()) {
+    std::fprintf(stderr, "forks: the parent's device does not work\n");
+    ++failures;
+  }
+  expected = {{99, children}};
+  if (ForkAndWait(children, Late) != expected) {
+    std::fprintf(stderr, "forks: the late children did not all get cudaErrorInitializationError\n");
+    ++failures;
+  }
+  if (!DeviceWorks()) {
+    std::fprintf(stderr, "forks: the parent's device does not work after its children\n");
+    ++failures;
+  }
+  std::printf("forks: %s\n", failures == 0 ? "PASS" : "FAIL");
+  return failures == 0 ? 0 : 1;
+}

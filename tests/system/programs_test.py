@@ -1,0 +1,67 @@
+"""Each program of tests/apps: both kinds of binary, both ways to run it, both paths, 1, 2 and 4 devices."""
+import pathlib
+
+from harness import KINDS, Statistics, SystemTest, app, own_lines
+
+APPS = sorted(path.stem for path in (pathlib.Path(__file__).resolve().parents[1] / "apps").glob("*.cu"))
+# Smaller than a program's own choice where that takes long on a software GPU.
+ARGUMENTS = {"memory": ["16"], "reduction": ["50007"]}
+INPUT = {"filter": "one line\nand another\n"}
+# Those that use every device there is.
+ALL_DEVICES = {"fft", "matmul", "multi_device", "vector_add"}
+NO_DEVICE = {"never_cuda"}
+# Those that make a device fault, of which cuspan says on standard error what it was.
+FAULTS = {"errors"}
+PATHS = ("same-node", "agents")
+DEVICES = (1, 2, 4)
+
+
+class Programs(SystemTest):
+    """The methods are made below, one for each combination but the number of devices."""
+
+    def check_output(self, name, result):
+        if name not in FAULTS:
+            self.assertEqual(own_lines(result.stderr), [], "cuspan has something to say")
+        if name == "filter":
+            self.assertEqual(result.stdout, INPUT[name].upper())
+        else:
+            self.assertIn("PASS", result.stdout)
+
+    def through_cuspan_run(self, name, kind, path):
+        for devices in DEVICES:
+            with self.subTest(devices=devices):
+                command = self.cuspan("run", "--gpus", str(devices), "--same-node",
+                                      "auto" if path == "same-node" else "never", "--stats", "--",
+                                      app(name, kind), *ARGUMENTS.get(name, []))
+                result = self.run_command(command, self.environment(devices), input=INPUT.get(name, ""))
+                statistics = Statistics(result.stderr)
+                self.check_output(name, result)
+                if name in NO_DEVICE:
+                    self.assertEqual(statistics.rows, [])
+                    continue
+                self.assertEqual(statistics.paths(), {path})
+                self.assertLessEqual(statistics.devices(), set(range(devices)))
+                if name in ALL_DEVICES:
+                    self.assertEqual(statistics.devices(), set(range(devices)))
+
+    def through_mpirun(self, name, kind, path):
+        for devices in DEVICES:
+            with self.subTest(devices=devices):
+                command = self.mpirun(devices, path, [app(name, kind), *ARGUMENTS.get(name, [])])
+                # On the agent path each agent brings one device.
+                environment = self.environment(devices if path == "same-node" else 1)
+                result = self.run_command(command, environment, input=INPUT.get(name, ""))
+                self.check_output(name, result)
+
+
+def _add_cases():
+    for name in APPS:
+        for kind in KINDS:
+            for path in PATHS:
+                for how in ("cuspan_run", "mpirun"):
+                    def case(self, name=name, kind=kind, path=path, how=how):
+                        getattr(self, f"through_{how}")(name, kind, path)
+                    setattr(Programs, f"test_{name}_{kind}_{how}_{path.replace('-', '_')}", case)
+
+
+_add_cases()

@@ -1,0 +1,103 @@
+// The table of errors against NVIDIA's own header, and the rules of the last error.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <regex>
+#include <sstream>
+#include <string>
+#include <thread>
+
+#include "interpose/runtime/entry.h"
+#include "interpose/runtime/error_table.h"
+
+namespace cuspan {
+namespace {
+
+// The enumerators of `enum cudaError` as the header's text lists them.
+std::map<int, std::string> ErrorsOfHeader() {
+  std::ifstream file(DRIVER_TYPES_HEADER);
+  std::stringstream text;
+  text << file.rdbuf();
+  const std::string all = text.str();
+  const std::size_t begin = all.find("enum __device_builtin__ cudaError\n");
+  EXPECT_NE(begin, std::string::npos);
+  const std::string block = all.substr(begin, all.find("};", begin) - begin);
+  const std::regex row(R"(\n\s*(cuda\w+)\s*=\s*(\d+))");
+  std::map<int, std::string> errors;
+  for (std::sregex_iterator match(block.begin(), block.end(), row), end; match != end; ++match) {
+    errors[std::stoi((*match)[2])] = (*match)[1];
+  }
+  return errors;
+}
+
+TEST(ErrorTable, NamesEveryErrorOfTheHeaderAndNoOther) {
+  const std::map<int, std::string> errors = ErrorsOfHeader();
+  ASSERT_GT(errors.size(), 100U);
+  for (int number = -1; number <= 11000; ++number) {
+    const auto expected = errors.find(number);
+    const std::string name = cudaGetErrorName(static_cast<cudaError_t>(number));
+    if (expected != errors.end()) {
+      EXPECT_EQ(name, expected->second);
+      EXPECT_STRNE(cudaGetErrorString(static_cast<cudaError_t>(number)), "");
+    } else {
+      EXPECT_EQ(name, "unrecognized error code") << number;
+    }
+  }
+}
+
+TEST(ErrorTable, SaysWhatUsersKnow) {
+  EXPECT_STREQ(cudaGetErrorString(cudaSuccess), "no error");
+  EXPECT_STREQ(cudaGetErrorString(cudaErrorInvalidValue), "invalid argument");
+  EXPECT_STREQ(cudaGetErrorString(cudaErrorMemoryAllocation), "out of memory");
+  EXPECT_STREQ(cudaGetErrorString(cudaErrorInvalidDevice), "invalid device ordinal");
+  EXPECT_STREQ(cudaGetErrorString(cudaErrorInvalidConfiguration), "invalid configuration argument");
+  EXPECT_STREQ(cudaGetErrorString(cudaErrorIllegalAddress),
+               "an illegal memory access was encountered");
+  EXPECT_STREQ(cudaGetErrorString(cudaErrorNoDevice), "no CUDA-capable device is detected");
+}
+
+TEST(Error, KeepsTheDriversNumber) {
+  EXPECT_EQ(Error(CUDA_SUCCESS).value(), cudaSuccess);
+  EXPECT_EQ(Error(CUDA_ERROR_INVALID_VALUE).value(), cudaErrorInvalidValue);
+  EXPECT_EQ(Error(CUDA_ERROR_OUT_OF_MEMORY).value(), cudaErrorMemoryAllocation);
+  EXPECT_EQ(Error(CUDA_ERROR_NOT_INITIALIZED).value(), cudaErrorInitializationError);
+  EXPECT_EQ(Error(CUDA_ERROR_NO_DEVICE).value(), cudaErrorNoDevice);
+  EXPECT_EQ(Error(CUDA_ERROR_INVALID_HANDLE).value(), cudaErrorInvalidResourceHandle);
+  EXPECT_EQ(Error(CUDA_ERROR_NOT_READY).value(), cudaErrorNotReady);
+  EXPECT_EQ(Error(CUDA_ERROR_ILLEGAL_ADDRESS).value(), cudaErrorIllegalAddress);
+  EXPECT_EQ(Error(CUDA_ERROR_DEVICE_UNAVAILABLE).value(), cudaErrorDevicesUnavailable);
+}
+
+TEST(Error, OfTheDriverOnlyIsUnknown) {
+  EXPECT_EQ(Error(CUDA_ERROR_CONTEXT_ALREADY_CURRENT).value(), cudaErrorUnknown);
+}
+
+TEST(LastError, StaysUntilTaken) {
+  EXPECT_EQ(KeepError(cudaErrorInvalidValue), cudaErrorInvalidValue);
+  EXPECT_EQ(KeepError(cudaSuccess), cudaSuccess);
+  EXPECT_EQ(cudaPeekAtLastError(), cudaErrorInvalidValue);
+  EXPECT_EQ(cudaPeekAtLastError(), cudaErrorInvalidValue);
+  EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidValue);
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+}
+
+TEST(LastError, IsTheLatest) {
+  KeepError(cudaErrorInvalidValue);
+  KeepError(cudaErrorMemoryAllocation);
+  EXPECT_EQ(cudaGetLastError(), cudaErrorMemoryAllocation);
+}
+
+TEST(LastError, DoesNotKnowNotReady) {
+  EXPECT_EQ(KeepError(cudaErrorNotReady), cudaErrorNotReady);
+  EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess);
+}
+
+TEST(LastError, BelongsToItsThread) {
+  KeepError(cudaErrorInvalidValue);
+  std::thread([] { EXPECT_EQ(cudaGetLastError(), cudaSuccess); }).join();
+  EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidValue);
+}
+
+}  // namespace
+}  // namespace cuspan

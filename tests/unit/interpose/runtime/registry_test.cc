@@ -1,0 +1,119 @@
+// What static constructors register, with containers made here.
+#include "interpose/client/registry.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "protocol/fatbin/fatbin.h"
+
+namespace cuspan {
+namespace {
+
+// A container with no image, and the wrapper that nvcc's code would pass.
+struct Program {
+  struct Wrapper {
+    std::uint32_t magic = fatbin::kWrapperMagic;
+    std::uint32_t version = 1;
+    const void* container;
+    const void* others = nullptr;
+  } wrapper;
+  alignas(8) std::byte container[16 + 8] = {};
+
+  Program() {
+    const std::uint32_t magic = fatbin::kContainerMagic;
+    const std::uint16_t version = 1;
+    const std::uint16_t header = 16;
+    const std::uint64_t payload = 8;
+    std::memcpy(container, &magic, 4);
+    std::memcpy(container + 4, &version, 2);
+    std::memcpy(container + 6, &header, 2);
+    std::memcpy(container + 8, &payload, 8);
+    wrapper.container = container;
+  }
+};
+
+TEST(Registry, KeepsTheWholeContainer) {
+  Registry registry;
+  const Program program;
+  const FatbinRecord* const fatbin = registry.AddFatbin(&program.wrapper);
+  ASSERT_NE(fatbin, nullptr);
+  EXPECT_EQ(fatbin->image.data(), program.container);
+  EXPECT_EQ(fatbin->image.size(), sizeof program.container);
+  EXPECT_TRUE(fatbin->registered);
+}
+
+TEST(Registry, GivesEachFatBinaryItsOwnNumber) {
+  Registry registry;
+  const Program program;
+  EXPECT_NE(registry.AddFatbin(&program.wrapper)->module,
+            registry.AddFatbin(&program.wrapper)->module);
+}
+
+TEST(Registry, RemembersADamagedFatBinaryAsEmpty) {
+  Registry registry;
+  Program program;
+  program.container[0] = std::byte{0};
+  EXPECT_TRUE(registry.AddFatbin(&program.wrapper)->image.empty());
+  program.wrapper.magic = 0;
+  EXPECT_TRUE(registry.AddFatbin(&program.wrapper)->image.empty());
+}
+
+TEST(Registry, FindsKernelsByStubAndByHandle) {
+  Registry registry;
+  const Program program;
+  const FatbinRecord* const fatbin = registry.AddFatbin(&program.wrapper);
+  const int stub = 0;
+  const FunctionRecord* const function = registry.AddFunction(fatbin, &stub, "kernel");
+  EXPECT_EQ(registry.FindFunction(&stub), function);
+  EXPECT_EQ(registry.FindFunction(function), function);
+  EXPECT_EQ(function->name, "kernel");
+  EXPECT_EQ(registry.FindFunction(&program), nullptr);
+  EXPECT_EQ(registry.FindFunction(nullptr), nullptr);
+}
+
+TEST(Registry, FindsVariables) {
+  Registry registry;
+  const Program program;
+  const FatbinRecord* const fatbin = registry.AddFatbin(&program.wrapper);
+  const int shadow[10] = {};
+  const VariableRecord* const variable =
+      registry.AddVariable(fatbin, shadow, "table", sizeof shadow, true);
+  EXPECT_EQ(registry.FindVariable(shadow), variable);
+  EXPECT_EQ(variable->bytes, sizeof shadow);
+  EXPECT_TRUE(variable->constant);
+  EXPECT_EQ(registry.FindVariable(shadow + 1), nullptr);
+}
+
+// Another library may be loaded where the first one was.
+TEST(Registry, ForgetsTheAddressesOfAnUnloadedLibrary) {
+  Registry registry;
+  const Program program;
+  FatbinRecord* const gone = registry.AddFatbin(&program.wrapper);
+  const int stub = 0;
+  const int shadow = 0;
+  const FunctionRecord* const old_function = registry.AddFunction(gone, &stub, "old");
+  registry.AddVariable(gone, &shadow, "old", 4, false);
+  registry.RemoveFatbin(gone);
+  EXPECT_FALSE(gone->registered);
+  EXPECT_EQ(registry.FindFunction(&stub), nullptr);
+  EXPECT_EQ(registry.FindFunction(old_function), nullptr);
+  EXPECT_EQ(registry.FindVariable(&shadow), nullptr);
+
+  const FatbinRecord* const next = registry.AddFatbin(&program.wrapper);
+  const FunctionRecord* const function = registry.AddFunction(next, &stub, "new");
+  EXPECT_EQ(registry.FindFunction(&stub), function);
+}
+
+TEST(Registry, KeepsTheFirstReasonOfWhatIsUnsupported) {
+  Registry registry;
+  const Program program;
+  FatbinRecord* const fatbin = registry.AddFatbin(&program.wrapper);
+  EXPECT_TRUE(fatbin->unsupported.empty());
+  registry.SetUnsupported(fatbin, "first");
+  registry.SetUnsupported(fatbin, "second");
+  EXPECT_EQ(fatbin->unsupported, "first");
+}
+
+}  // namespace
+}  // namespace cuspan

@@ -1,0 +1,413 @@
+// `cuspan` and `cuspan-agent` from outside, in an installation whose proxy and
+// client library are stand-ins (fake_proxy.cc, fake_client.cc).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/unit/launcher/command.h"
+
+namespace cuspan {
+namespace {
+
+using test::Command;
+using test::CountLines;
+using test::Outcome;
+using test::RunCommand;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::StartsWith;
+
+const std::string kTree = LAUNCHER_TREE;
+const std::string kCuspan = kTree + "/bin/cuspan";
+const std::string kAgent = kTree + "/bin/cuspan-agent";
+const std::string kClient = kTree + "/bin/fake_client";
+
+using Words = std::vector<std::string>;
+using Variables = std::map<std::string, std::string>;
+
+Words Join(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+Outcome RunApp(const Words& options, const Words& app, const Variables& variables = {}, const std::string& input = "") {
+  return RunCommand(Join(Join(Join({kCuspan, "run", "--device", "soft"}, options), {"--"}), app), variables, input);
+}
+
+// The ways in which a program and its devices are joined.
+struct Path {
+  const char* name;
+  Words options;
+  Variables variables;
+  int devices;
+  const char* path;
+};
+
+class EveryPath : public testing::TestWithParam<Path> {
+ protected:
+  Outcome RunApp(const Words& app, Variables more = {}) {
+    more.insert(GetParam().variables.begin(), GetParam().variables.end());
+    return cuspan::RunApp(GetParam().options, app, more);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(
+    Launcher, EveryPath,
+    testing::Values(
+        Path{"OneNode", {}, {{"FAKE_SOFT", "2"}}, 2, "same-node"},
+        Path{"TwoAgents", {"--same-node", "never"}, {{"FAKE_SOFT", "2"}}, 2, "agents"},
+        Path{"ThreeAgents", {"--hosts", "localhost:1,localhost:1", "--same-node", "never"}, {}, 2, "agents"},
+        Path{"FourAgentsTcp",
+             {"--hosts", "localhost,localhost,localhost", "--same-node", "never"},
+             {{"OMPI_MCA_pml", "ob1"}, {"OMPI_MCA_btl", "tcp,self"}},
+             3,
+             "agents"},
+        Path{"SmallStaging",
+             {"--hosts", "localhost:1,localhost:1", "--same-node", "never"},
+             {{"CUSPAN_STAGING_BUFFERS", "2"}, {"CUSPAN_STAGING_BYTES", "8K"}, {"CUSPAN_SENDS_IN_FLIGHT", "1"}},
+             2,
+             "agents"}),
+    [](const auto& info) { return info.param.name; });
+
+TEST_P(EveryPath, CallsPostedOpsAndCopiesWork) {
+  const Outcome outcome = RunApp({kClient, "work", "3000000"});
+  EXPECT_EQ(outcome.exit_status, 0);
+  EXPECT_THAT(outcome.err, IsEmpty());
+  EXPECT_EQ(CountLines(outcome.out), static_cast<std::size_t>(GetParam().devices));
+  EXPECT_THAT(outcome.out, HasSubstr(GetParam().path));
+}
+
+TEST_P(EveryPath, AProxyThatDiesIsOneLostDevice) {
+  const Outcome outcome = RunApp({kClient, "crash"});
+  EXPECT_EQ(outcome.exit_status, 0) << outcome.err;
+  EXPECT_EQ(CountLines(outcome.err), 1U);
+  EXPECT_THAT(outcome.err, HasSubstr("is lost: its proxy was killed by signal 9"));
+}
+
+TEST_P(EveryPath, ADeviceCanBeClosedAndOpenedAnew) {
+  const Outcome outcome = RunApp({kClient, "reset"});
+  EXPECT_EQ(outcome.exit_status, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, IsEmpty());
+}
+
+TEST_P(EveryPath, ADeviceWhoseRepliesNobodyReadsHoldsUpNoOther) {
+  const Outcome outcome = RunApp({kClient, "stall"});
+  EXPECT_EQ(outcome.exit_status, 0) << outcome.err;
+}
+
+TEST_P(EveryPath, AProxyThatRefusesSaysWhy) {
+  const Outcome outcome = RunApp({kClient, "fail"}, {{"FAKE_RESULT", "999"}});
+  EXPECT_EQ(outcome.exit_status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, StartsWith("999: device 0 (Fake Soft 0 on host "));
+  EXPECT_THAT(outcome.out, HasSubstr("as FAKE_RESULT says"));
+}
+
+TEST_P(EveryPath, StatisticsNameThePath) {
+  Words options = Join(GetParam().options, {"--stats"});
+  const Outcome outcome = cuspan::RunApp(options, {kClient, "work", "100000"}, GetParam().variables);
+  EXPECT_EQ(outcome.exit_status, 0);
+  EXPECT_EQ(CountLines(outcome.err), 1U + static_cast<std::size_t>(GetParam().devices)) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr(std::string(GetParam().path) + "  "));
+  EXPECT_THAT(outcome.err, HasSubstr("20000"));
+}
+
+TEST_P(EveryPath, NothingStaysBehindWhenTheLauncherIsKilled) {
+  Command command(Join(Join({kCuspan, "run", "--device", "soft"}, GetParam().options), {"--", kClient, "linger"}),
+                  GetParam().variables);
+  ASSERT_TRUE(command.WaitFor("ready"));
+  ::kill(command.pid(), SIGKILL);
+  EXPECT_EQ(command.Wait().signal, SIGKILL);
+  command.WaitAllGone();
+}
+
+TEST_P(EveryPath, TwoProcessesUseTheSameDevices) {
+  const Outcome outcome = RunApp({"sh", "-c", kClient + " work 100000 & " + kClient + " work 100000 && wait $!"});
+  EXPECT_EQ(outcome.exit_status, 0) << outcome.err;
+  EXPECT_EQ(CountLines(outcome.out), 2 * static_cast<std::size_t>(GetParam().devices));
+}
+
+// --- Exit statuses, each with exactly one line.
+
+struct Failing {
+  const char* name;
+  Words options;
+  Words app;
+  int exit_status;
+  const char* line;
+};
+
+class Failure : public testing::TestWithParam<Failing> {};
+
+INSTANTIATE_TEST_SUITE_P(
+    Launcher, Failure,
+    testing::Values(
+        Failing{"Missing", {}, {"./missing"}, 127, "cuspan: ./missing: No such file or directory"},
+        Failing{"NotFound", {}, {"no-such-command"}, 127, "cuspan: no-such-command: command not found"},
+        Failing{"NotExecutable", {}, {"/etc/passwd"}, 126, "cuspan: /etc/passwd: Permission denied"},
+        Failing{"Folder", {}, {"/etc"}, 126, "cuspan: /etc is a folder"},
+        Failing{"NoGpus", {"--gpus", "0"}, {"/bin/true"}, 125, "cuspan: --gpus 0: a run has 1 to 4096 GPUs"},
+        Failing{"ManyGpus", {"--gpus", "99"}, {"/bin/true"}, 125, "cuspan: 99 GPUs are wanted and 1 found"},
+        Failing{"BadGpus", {"--gpus", "-1"}, {"/bin/true"}, 125, "cuspan: --gpus -1"},
+        Failing{"BadHost", {"--hosts", "a,,b"}, {"/bin/true"}, 125, "cuspan: --hosts: '' is not a host"},
+        Failing{"NoHostfile", {"--hostfile", "/no/such"}, {"/bin/true"}, 125, "cuspan: --hostfile: /no/such can not be read"},
+        Failing{"Unreachable",
+                {"--hosts", "localhost,no-such-host.invalid"},
+                {"/bin/true"},
+                125,
+                "cuspan: host no-such-host.invalid can not be reached: "},
+        Failing{"NoSuchOption", {"--gpsu", "3"}, {"/bin/true"}, 125, "cuspan: run has no option --gpsu"},
+        Failing{"NoProgram", {}, {}, 125, "cuspan: no program to run"}),
+    [](const auto& info) { return info.param.name; });
+
+TEST_P(Failure, IsOneClearLineAndAStatus) {
+  const Outcome outcome = RunApp(GetParam().options, GetParam().app);
+  EXPECT_EQ(outcome.exit_status, GetParam().exit_status);
+  EXPECT_THAT(outcome.err, StartsWith(GetParam().line));
+  EXPECT_EQ(CountLines(outcome.err), 1U) << outcome.err;
+  EXPECT_THAT(outcome.out, IsEmpty());
+}
+
+TEST(CuspanRun, ABadLineOfAHostfileIsNamed) {
+  const std::string file = testing::TempDir() + "/bad.hosts";
+  std::ofstream(file) << "localhost\nlocalhost slots=many\n";
+  const Outcome outcome = RunApp({"--hostfile", file}, {"/bin/true"});
+  EXPECT_EQ(outcome.exit_status, 125);
+  EXPECT_THAT(outcome.err, HasSubstr(file + ":2: 'localhost slots=many'"));
+  EXPECT_EQ(CountLines(outcome.err), 1U);
+}
+
+TEST(CuspanRun, WithoutADriverItSaysWhatToDo) {
+  const Outcome outcome = RunCommand({kCuspan, "run", "--device", "cuda", "--", "/bin/true"});
+  EXPECT_EQ(outcome.exit_status, 125);
+  EXPECT_THAT(outcome.err, HasSubstr("has no usable GPU: libcuda.so.1 not found; add --device soft"));
+  EXPECT_EQ(CountLines(outcome.err), 1U);
+}
+
+TEST(CuspanRun, FallsBackToTheSoftwareGpuAndSaysSo) {
+  const Outcome outcome = RunCommand({kCuspan, "run", "--", kClient, "count", "1"});
+  EXPECT_EQ(outcome.exit_status, 0);
+  EXPECT_THAT(outcome.err, HasSubstr("using the software GPU"));
+  EXPECT_EQ(CountLines(outcome.err), 1U);
+}
+
+TEST(CuspanRun, TakesTheDriverWhereItWorks) {
+  const Outcome outcome = RunCommand({kCuspan, "run", "--gpus", "2", "--", kClient, "count", "2"}, {{"FAKE_GPUS", "3"}});
+  EXPECT_EQ(outcome.exit_status, 0);
+  EXPECT_THAT(outcome.err, IsEmpty());
+}
+
+// --- The app is undisturbed.
+
+TEST(CuspanRun, EndsAsTheProgramEnds) {
+  EXPECT_EQ(RunApp({}, {"/bin/true"}).exit_status, 0);
+  EXPECT_EQ(RunApp({}, {"/bin/false"}).exit_status, 1);
+  EXPECT_EQ(RunApp({}, {"sh", "-c", "exit 77"}).exit_status, 77);
+  EXPECT_EQ(RunApp({}, {"sh", "-c", "kill -SEGV $$"}).signal, SIGSEGV);
+  EXPECT_EQ(RunApp({}, {"sh", "-c", "kill -TERM $$"}).signal, SIGTERM);
+}
+
+TEST(CuspanRun, TheProgramHasItsInputAndOutput) {
+  std::string lines;
+  for (int i = 0; i < 100'000; ++i) lines += std::to_string(i) + "\n";
+  const Outcome outcome = RunApp({"--same-node", "never"}, {"cat"}, {}, lines);
+  EXPECT_EQ(outcome.exit_status, 0);
+  EXPECT_EQ(outcome.out, lines);
+  EXPECT_THAT(outcome.err, IsEmpty());
+}
+
+TEST(CuspanRun, TheProgramHasNoFurtherDescriptorsOrChildren) {
+  const Words program = {"sh", "-c", "read children < /proc/$$/task/$$/children; echo \"$children\"; ls /proc/$$/fd"};
+  EXPECT_EQ(RunApp({}, program).out, RunCommand(program).out);
+}
+
+TEST(CuspanRun, TheProgramHasTheSignalsOfItsParent) {
+  const Words program = {"grep", "-E", "Sig(Blk|Ign|Cgt)", "/proc/self/status"};
+  EXPECT_EQ(RunApp({}, program).out, RunCommand(program).out);
+  // And so it is under nohup, which ignores a signal for its program.
+  EXPECT_EQ(RunCommand(Join({"nohup", kCuspan, "run", "--device", "soft", "--"}, program)).out,
+            RunCommand(Join({"nohup"}, program)).out);
+}
+
+TEST(CuspanRun, TheProgramIsInTheProcessGroupOfItsParent) {
+  // Fields 5 to 7 of stat: process group, session, terminal.
+  const Outcome outcome = RunCommand(
+      {"sh", "-c", "cut -d' ' -f5-7 /proc/$$/stat; " + kCuspan + " run --device soft -- cut -d' ' -f5-7 /proc/self/stat"});
+  const std::size_t half = outcome.out.size() / 2;
+  EXPECT_EQ(outcome.out.substr(0, half), outcome.out.substr(half));
+}
+
+TEST(CuspanRun, TheEnvironmentHasTheFourVariablesMore) {
+  const Outcome outcome = RunApp({"--same-node", "never"},
+                              {"sh", "-c", "env | grep -E '^(LD_|CUSPAN_|OMPI_|PMIX_|PRTE_)' | cut -d= -f1 | sort"},
+                              {{"LD_LIBRARY_PATH", "/x"}});
+  EXPECT_EQ(outcome.out, "CUSPAN_SECRET\nCUSPAN_SOCKET\nCUSPAN_TEST_MARKER\nLD_LIBRARY_PATH\nLD_PRELOAD\n");
+}
+
+TEST(CuspanRun, RunsInsideARun) {
+  const std::string inner = kCuspan + " run --device soft --same-node never -- " + kClient;
+  const Outcome outcome = RunApp({"--same-node", "never"},
+                              {"sh", "-c", inner + " count 3 && " + kClient + " count 3 && " + inner + " work 1000"},
+                              {{"FAKE_SOFT", "3"}});
+  EXPECT_EQ(outcome.exit_status, 0) << outcome.err;
+}
+
+TEST(CuspanRun, AProgramMayBeAnMpiJob) {
+  const Outcome outcome = RunApp({"--same-node", "never"},
+                              {"mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2", kClient, "work", "100000"});
+  EXPECT_EQ(outcome.exit_status, 0) << outcome.err;
+  EXPECT_EQ(CountLines(outcome.out), 2U);
+}
+
+TEST(CuspanRun, AnMpiJobMayConsistOfRuns) {
+  const Outcome outcome = RunCommand({"mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2", kCuspan, "run",
+                                      "--device", "soft", "--same-node", "never", "--", kClient, "work", "100000"});
+  EXPECT_EQ(outcome.exit_status, 0) << outcome.err;
+  EXPECT_EQ(CountLines(outcome.out), 2U);
+}
+
+TEST(CuspanRun, PassesSignalsOn) {
+  Command command({kCuspan, "run", "--device", "soft", "--", "bash", "-c",
+                   "trap 'exit 9' TERM; echo ready; while :; do read -t 0.05 <> <(:); done"});
+  ASSERT_TRUE(command.WaitFor("ready"));
+  ::kill(command.pid(), SIGTERM);
+  EXPECT_EQ(command.Wait().exit_status, 9);
+  command.WaitAllGone();
+}
+
+TEST(CuspanRun, LeavesTheTerminalsSignalsToTheProgram) {
+  Command command({kCuspan, "run", "--device", "soft", "--", "bash", "-c", "echo ready; read line; exit 4"});
+  ASSERT_TRUE(command.WaitFor("ready"));
+  ::kill(command.pid(), SIGINT);
+  ::kill(command.pid(), SIGQUIT);
+  EXPECT_EQ(command.Wait().exit_status, 4);
+}
+
+TEST(CuspanRun, StopsAndContinuesWithTheProgram) {
+  Command command({kCuspan, "run", "--device", "soft", "--", "sh", "-c", "kill -STOP $$; exit 5"});
+  ASSERT_TRUE(command.WaitStopped());
+  ::kill(command.pid(), SIGCONT);
+  EXPECT_EQ(command.Wait().exit_status, 5);
+}
+
+TEST(CuspanRun, AnAgentThatDiesIsOneLineAndTheProgramGoesOn) {
+  Command command({kCuspan, "run", "--device", "soft", "--same-node", "never", "--", "sh", "-c", kClient + " linger; exit 6"});
+  ASSERT_TRUE(command.WaitFor("ready"));
+  // The agent that serves the device; the home agent has --serve 0.
+  ::kill(command.FindDescendant({kAgent, "--serve", "all"}), SIGKILL);
+  const Outcome outcome = command.Wait();
+  EXPECT_EQ(outcome.exit_status, 6);
+  EXPECT_EQ(CountLines(outcome.err), 1U) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("exited on signal 9 (Killed); its devices are lost"));
+  command.WaitAllGone();
+}
+
+TEST(CuspanRun, NoSecretIsOnACommandLine) {
+  const Outcome outcome = RunApp({"--same-node", "never"},
+                              {"sh", "-c", "cat /proc/[0-9]*/cmdline | tr '\\0' '\\n' | grep -c -e \"$CUSPAN_SECRET\""});
+  EXPECT_EQ(outcome.out, "0\n");
+}
+
+// --- Clients that the agent must not trust.
+
+class WrongHello : public testing::TestWithParam<std::pair<const char*, const char*>> {};
+
+INSTANTIATE_TEST_SUITE_P(Launcher, WrongHello,
+                         testing::Values(std::pair("secret", "does not know this run's secret"),
+                                         std::pair("hash", "of different versions of cuspan"),
+                                         std::pair("bell", "a bell that is no sealed shared memory"),
+                                         std::pair("op", "expected ClientHello and got op 13"),
+                                         std::pair("garbage", "frame magic is 0x5a5a")),
+                         [](const auto& info) { return info.param.first; });
+
+TEST_P(WrongHello, IsRefusedWithTheReason) {
+  const Outcome outcome = RunApp({}, {kClient, "hello", GetParam().first});
+  EXPECT_EQ(outcome.exit_status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr(GetParam().second));
+  EXPECT_THAT(outcome.err, HasSubstr(GetParam().second));
+  EXPECT_EQ(CountLines(outcome.err), 1U);
+}
+
+// --- cuspan devices and the plain mpirun form.
+
+TEST(CuspanDevices, ListsWhatARunWouldHave) {
+  const Outcome outcome = RunCommand({kCuspan, "devices", "--hosts", "localhost:2,localhost:1", "--same-node", "never"},
+                                     {{"FAKE_GPUS", "3"}});
+  EXPECT_EQ(outcome.exit_status, 0);
+  // Both agents see the same GPUs: each counts once.
+  EXPECT_EQ(CountLines(outcome.out), 4U) << outcome.out;
+  EXPECT_THAT(outcome.out, HasSubstr("Fake GPU"));
+  EXPECT_THAT(outcome.err, IsEmpty());
+}
+
+TEST(CuspanDevices, PrintsJson) {
+  const Outcome outcome = RunCommand({kCuspan, "devices", "--json"}, {{"FAKE_GPUS", "1"}});
+  EXPECT_EQ(outcome.exit_status, 0);
+  EXPECT_THAT(outcome.out, StartsWith("[\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("\"name\": \"Fake GPU\""));
+  EXPECT_THAT(outcome.out, HasSubstr("\"compute_capability\": \"9.0\""));
+}
+
+TEST(CuspanCommand, HelpAndVersion) {
+  const Outcome help = RunCommand({kCuspan, "--help"});
+  EXPECT_EQ(help.exit_status, 0);
+  for (const char* part : {"run", "devices", "CUSPAN_DEVICE", "CUSPAN_STAGING_BYTES", "MPIRUN"})
+    EXPECT_THAT(help.out, HasSubstr(part));
+  EXPECT_EQ(RunCommand({kCuspan, "run", "--help"}).exit_status, 0);
+  EXPECT_THAT(RunCommand({kCuspan, "--version"}).out, StartsWith("cuspan "));
+  EXPECT_EQ(RunCommand({kCuspan}).exit_status, 125);
+}
+
+const Words kMpirun = {"mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "pml", "ob1",
+                       "--mca", "btl", "tcp,vader,self"};
+
+Outcome PlainForm(const Words& first, const Words& app, const Words& others, const Variables& variables = {},
+                  const std::string& input = "") {
+  Words words = Join(kMpirun, {"-np", "1", "--host", "localhost", kAgent, "--device", "soft"});
+  words = Join(Join(Join(words, first), {"--"}), app);
+  return RunCommand(Join(Join(words, {":"}), others), variables, input);
+}
+
+TEST(PlainMpirun, UsesTheOtherRanks) {
+  const Outcome outcome = PlainForm({"--same-node", "never"}, {kClient, "work", "1000000"},
+                                    {"-np", "2", "--host", "localhost:2", kAgent, "--device", "soft"});
+  EXPECT_EQ(outcome.exit_status, 0) << outcome.err;
+  EXPECT_EQ(CountLines(outcome.out), 2U);
+  EXPECT_THAT(outcome.out, Not(HasSubstr("same-node")));
+}
+
+TEST(PlainMpirun, ARankOnTheSameNodeIsNotUsedTwice) {
+  const Outcome outcome =
+      PlainForm({}, {kClient, "work", "1000"}, {"-np", "1", "--host", "localhost", kAgent, "--device", "soft"});
+  EXPECT_EQ(outcome.exit_status, 0) << outcome.err;
+  EXPECT_EQ(CountLines(outcome.out), 1U);
+  EXPECT_THAT(outcome.out, EndsWith("same-node\n"));
+}
+
+TEST(PlainMpirun, PassesInputStatusAndACleanEnvironment) {
+  const Outcome outcome =
+      PlainForm({}, {"sh", "-c", "cat; env | grep -E '^(OMPI_|PMIX_|PRTE_|HFI_|IPATH_)'; exit 7"},
+                {"-np", "1", "--host", "localhost", kAgent, "--device", "soft"}, {}, "one\ntwo\n");
+  EXPECT_EQ(outcome.exit_status, 7);
+  EXPECT_EQ(outcome.out, "one\ntwo\n");
+}
+
+TEST(PlainMpirun, AMissingProgramIsSaid) {
+  const Outcome outcome =
+      PlainForm({}, {"./missing"}, {"-np", "1", "--host", "localhost", kAgent, "--device", "soft"});
+  EXPECT_EQ(outcome.exit_status, 127);
+  EXPECT_THAT(outcome.err, HasSubstr("./missing: No such file or directory"));
+}
+
+TEST(CuspanAgent, AloneWithAProgramNeedsNoMpirun) {
+  const Outcome outcome = RunCommand({kAgent, "--device", "soft", "--", kClient, "work", "1000"});
+  EXPECT_EQ(outcome.exit_status, 0) << outcome.err;
+}
+
+}  // namespace
+}  // namespace cuspan

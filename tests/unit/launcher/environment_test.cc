@@ -1,0 +1,94 @@
+#include "launcher/environment.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace cuspan {
+namespace {
+
+using testing::UnorderedElementsAre;
+
+const InstallPaths kPaths{"/p/bin/cuspan-agent", "/p/lib/cuspan/cuspan-proxy", "/p/lib/cuspan/libcuspan.so",
+                          "/p/lib/cuspan/runtime"};
+
+RunKey Key() {
+  RunKey key;
+  key.id = {0, 1, 2, 3, 4, 5, 6, 0xff};
+  key.secret[15] = 0xab;
+  return key;
+}
+
+TEST(RunKey, ReadsWhatItWrites) {
+  const auto key = RunKey::Random();
+  ASSERT_TRUE(key.ok());
+  const auto read = RunKey::Parse(key->Text());
+  ASSERT_TRUE(read.ok());
+  EXPECT_EQ(read->id, key->id);
+  EXPECT_TRUE(SameSecret(read->secret, key->secret));
+  EXPECT_EQ(Key().Address(), "cuspan-00010203040506ff");
+  for (const char* bad : {"", ":", "00:00", "0001020304050607:", "zz01020304050607:00000000000000000000000000000000"})
+    EXPECT_FALSE(RunKey::Parse(bad).ok()) << bad;
+}
+
+TEST(RunKey, SecretsDifferInAnyByte) {
+  for (std::size_t i = 0; i < 16; ++i) {
+    Key128 other = Key().secret;
+    other[i] ^= 0x80;
+    EXPECT_FALSE(SameSecret(other, Key().secret));
+  }
+}
+
+TEST(AddClient, AddsTheFourVariablesAndNothingElse) {
+  Environment environment({"PATH=/bin"});
+  AddClient(environment, kPaths, Key());
+  EXPECT_THAT(environment.entries(),
+              UnorderedElementsAre("PATH=/bin", "LD_PRELOAD=/p/lib/cuspan/libcuspan.so",
+                                   "LD_LIBRARY_PATH=/p/lib/cuspan/runtime", "CUSPAN_SOCKET=cuspan-00010203040506ff",
+                                   "CUSPAN_SECRET=000000000000000000000000000000ab"));
+}
+
+TEST(AddClient, GoesAheadOfWhatWasThere) {
+  Environment environment({"LD_PRELOAD=/x/liba.so /x/libb.so", "LD_LIBRARY_PATH=/y:/z"});
+  AddClient(environment, kPaths, Key());
+  EXPECT_EQ(environment.Get("LD_PRELOAD"), "/p/lib/cuspan/libcuspan.so:/x/liba.so /x/libb.so");
+  EXPECT_EQ(environment.Get("LD_LIBRARY_PATH"), "/p/lib/cuspan/runtime:/y:/z");
+}
+
+TEST(StripOuterRun, RestoresTheEnvironmentBeforeARun) {
+  const std::vector<std::string> before = {"HOME=/h", "LD_PRELOAD=/x/liba.so:/x/libb.so", "LD_LIBRARY_PATH=/y:/z",
+                                           "CUSPAN_LOG=info"};
+  Environment environment(before);
+  AddClient(environment, kPaths, Key());
+  environment.Set(RunKey::kVariable, Key().Text());
+  StripOuterRun(environment);
+  EXPECT_EQ(environment.entries(), before);
+
+  Environment empty;
+  AddClient(empty, kPaths, Key());
+  StripOuterRun(empty);
+  EXPECT_TRUE(empty.entries().empty());
+}
+
+TEST(StripOuterRun, LeavesOtherListsAsTheyAre) {
+  const std::vector<std::string> before = {"LD_PRELOAD=/x/a.so  /x/b.so", "LD_LIBRARY_PATH=:/y:"};
+  Environment environment(before);
+  StripOuterRun(environment);
+  EXPECT_EQ(environment.entries(), before);
+}
+
+TEST(StripMpi, RemovesWhatMpirunAdds) {
+  Environment environment({"OMPI_COMM_WORLD_RANK=0", "PMIX_RANK=0", "OMPI_MCA_btl=tcp", "HFI_NO_BACKTRACE=1",
+                           "IPATH_NO_BACKTRACE=1", "PRTE_X=1", "COMPILER=mpicc"});
+  EXPECT_TRUE(InsideMpiJob(environment));
+  StripMpi(environment);
+  EXPECT_FALSE(InsideMpiJob(environment));
+  EXPECT_THAT(environment.entries(), UnorderedElementsAre("COMPILER=mpicc"));
+}
+
+TEST(SettingNames, AreWhatAgentsNeed) {
+  Environment environment({"CUSPAN_LOG=info", "CUSPAN_SECRET=x", "CUSPAN_SOCKET=y", "PATH=/bin", "CUSPAN_DEVICE=soft"});
+  EXPECT_THAT(SettingNames(environment), UnorderedElementsAre("CUSPAN_LOG", "CUSPAN_DEVICE"));
+}
+
+}  // namespace
+}  // namespace cuspan

@@ -1,0 +1,298 @@
+// Stands in for a program that uses CUDA in the launcher's tests: it speaks the
+// protocol as the client library does. Ends with 0 when all went as it should, else
+// says on stderr what did not and ends with 1.
+//
+// fake_client work BYTES   uses every device: calls, posted ops in order, copies both ways
+// fake_client crash        kills the proxy of device 0; the other devices go on
+// fake_client reset        closes each device and opens it anew
+// fake_client stall        leaves device 0's replies unread while device 1 works
+// fake_client hello WHAT   introduces itself wrongly: secret, hash, bell, op, garbage
+// fake_client fail         opens a device whose proxy refuses it
+// fake_client count N      expects N devices
+// fake_client linger       opens all devices and stays until the agent has gone
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "protocol/channel/channel.h"
+#include "protocol/channel/socket.h"
+
+namespace cuspan {
+namespace {
+
+constexpr std::chrono::milliseconds kLimit{60'000};
+
+[[noreturn]] void Fail(const std::string& what) {
+  std::fprintf(stderr, "fake_client: %s\n", what.c_str());
+  std::exit(1);
+}
+
+template <typename T>
+T Must(Result<T> result, const char* what) {
+  if (!result.ok()) Fail(std::string(what) + ": " + result.status().message());
+  return std::move(*result);
+}
+
+void Check(bool holds, const char* what) {
+  if (!holds) Fail(what);
+}
+
+Key128 Secret() {
+  const std::string text = std::getenv("CUSPAN_SECRET");
+  Key128 secret{};
+  for (std::size_t i = 0; i < secret.size(); ++i)
+    secret[i] = static_cast<std::uint8_t>(std::stoi(text.substr(2 * i, 2), nullptr, 16));
+  return secret;
+}
+
+struct Device {
+  std::uint32_t number = 0;
+  DeviceOpened opened;
+  std::unique_ptr<Channel> channel;
+};
+
+class Client {
+ public:
+  Client()
+      : bell_(Must(Bell::Create(), "bell")),
+        socket_(Must(ControlSocket::Connect(std::getenv("CUSPAN_SOCKET")), "connecting")) {}
+
+  Welcome Introduce() {
+    const int fds[] = {bell_.fd()};
+    Check(socket_.Send(ClientHello{Secret(), kOpTableHash, static_cast<std::uint32_t>(::getpid()), "fake"}, fds).ok(),
+          "sending the hello");
+    return Must(socket_.Expect<Welcome>(kLimit), "welcome");
+  }
+
+  Device Open(std::uint32_t number) {
+    Check(socket_.Send(OpenDevice{number}).ok(), "asking for a device");
+    Device device;
+    device.number = number;
+    device.opened = Must(socket_.Expect<DeviceOpened>(kLimit), "a device");
+    Check(device.opened.device == number, "another device was opened");
+    if (device.opened.result != 0) return device;
+    UniqueFd channel = socket_.TakeFd();
+    Bell peer = Must(Bell::Open(socket_.TakeFd()), "the peer's bell");
+    device.channel = Must(Channel::Attach(std::move(channel), ChannelSide::kClient, &bell_, std::move(peer)), "channel");
+    return device;
+  }
+
+  void Close(const Device& device) {
+    Check(socket_.Send(CloseDevice{device.number}).ok(), "closing a device");
+    Check(Must(socket_.Expect<DeviceClosed>(kLimit), "the end of a device").device == device.number, "another was closed");
+  }
+
+  // The next frame of the channel; none when it is closed.
+  std::optional<Frame> Next(Device& device) {
+    const bool came = bell_.Wait([&] { return device.channel->HasFrame() || device.channel->closed(); }, kLimit,
+                                 WaitStages::ForThisMachine());
+    Check(came, "nothing came");
+    return Must(device.channel->Peek(), "a frame");
+  }
+
+  template <typename T>
+  typename T::Reply Call(Device& device, const T& message) {
+    device.channel->Post(message, ++request_);
+    device.channel->statistics().calls += 1;
+    const std::optional<Frame> frame = Next(device);
+    if (!frame) Fail("the channel closed before a reply");
+    Check(frame->header.is_reply() && frame->op() == T::kOp && frame->header.request == request_, "not the reply");
+    typename T::Reply reply;
+    Check(DecodeFrom(frame->payload, reply), "a malformed reply");
+    device.channel->Pop();
+    return reply;
+  }
+
+  // The number, host and path of a device, by a call that its proxy answers.
+  void CheckCall(Device& device) {
+    const MemoryInfo::Reply info = Call(device, MemoryInfo{});
+    Check(info.total == device.opened.window.base && info.free == device.opened.window.bytes, "another window");
+  }
+
+  void Copies(Device& device, std::uint64_t bytes) {
+    const std::uint64_t piece = device.channel->layout().staging_bytes;
+    std::vector<unsigned char> data(bytes);
+    for (std::uint64_t i = 0; i < bytes; ++i) data[i] = static_cast<unsigned char>(i * 31 + (i >> 12) + device.number);
+    device.channel->Post(CopyToDevice{0, device.opened.window.base, bytes, 1});
+    const std::optional<Frame> wanted = Next(device);
+    Check(wanted && wanted->op() == Op::kTransferWanted, "no TransferWanted");
+    device.channel->Pop();
+    for (std::uint64_t offset = 0; offset < bytes; offset += piece) {
+      const std::uint32_t length = static_cast<std::uint32_t>(std::min(piece, bytes - offset));
+      const std::optional<std::uint32_t> slot = device.channel->TakeSlot();
+      Check(slot.has_value(), "no slot");
+      std::memcpy(device.channel->OutgoingSlot(*slot), data.data() + offset, length);
+      device.channel->Post(Chunk{1, offset, length, *slot});
+    }
+    std::uint64_t stored = 0;
+    std::vector<unsigned char> back(bytes);
+    device.channel->Post(CopyFromDevice{0, device.opened.window.base, bytes, 2});
+    while (stored < bytes) {
+      const std::optional<Frame> frame = Next(device);
+      Check(frame && frame->op() == Op::kChunk, "no Chunk");
+      const Chunk chunk = Must(ParseMessage<Chunk>(*frame), "chunk");
+      Check(chunk.transfer == 2 && chunk.offset == stored && chunk.bytes <= bytes - stored, "a chunk out of order");
+      std::memcpy(back.data() + chunk.offset, device.channel->IncomingSlot(chunk.slot), chunk.bytes);
+      device.channel->ReleaseSlot(chunk.slot);
+      device.channel->Pop();
+      stored += chunk.bytes;
+    }
+    device.channel->statistics().bytes_to_device += bytes;
+    device.channel->statistics().bytes_from_device += bytes;
+    Check(back == data, "other bytes came back");
+  }
+
+  void Work(Device& device, std::uint64_t bytes) {
+    CheckCall(device);
+    const std::uint64_t before = Call(device, LimitGet{0}).value;
+    constexpr std::uint64_t kPosted = 20'000;
+    for (std::uint64_t i = 0; i < kPosted; ++i) device.channel->Post(Memset{0, 0, 1, 1, i});
+    device.channel->statistics().posted += kPosted;
+    Check(Call(device, LimitGet{0}).value == before + kPosted, "posted ops were lost, or a call overtook them");
+    if (bytes != 0) Copies(device, bytes);
+  }
+
+  ControlSocket& socket() { return socket_; }
+  Bell& bell() { return bell_; }
+
+ private:
+  Bell bell_;
+  ControlSocket socket_;
+  std::uint32_t request_ = 0;
+};
+
+std::vector<Device> OpenAll(Client& client) {
+  std::vector<Device> devices;
+  const Welcome welcome = client.Introduce();
+  for (std::uint32_t i = 0; i < welcome.devices.size(); ++i) {
+    devices.push_back(client.Open(i));
+    if (devices.back().opened.result != 0) Fail(devices.back().opened.message);
+    std::printf("device %u on %s: %s\n", i, welcome.devices[i].host.c_str(),
+                devices.back().opened.relayed ? "agents" : "same-node");
+  }
+  return devices;
+}
+
+void Crash(Client& client) {
+  std::vector<Device> devices = OpenAll(client);
+  devices[0].channel->Post(Memset{0, 0, 0xdead, 1, 1});
+  Check(!client.Next(devices[0]), "a frame came");
+  Check(devices[0].channel->lost(), "the device is not lost");
+  for (std::size_t i = 1; i < devices.size(); ++i) client.CheckCall(devices[i]);
+  client.Close(devices[0]);
+  Device again = client.Open(0);
+  client.CheckCall(again);
+}
+
+void Reset(Client& client) {
+  for (Device& device : OpenAll(client)) {
+    client.Work(device, 0);
+    client.Close(device);
+    Check(device.channel->closed() && !device.channel->lost(), "the channel is not closed");
+    Device again = client.Open(device.number);
+    Check(client.Call(again, LimitGet{0}).value == 0, "it is the old proxy");
+    client.Work(again, 3 << 20);
+  }
+}
+
+void Stall(Client& client) {
+  std::vector<Device> devices = OpenAll(client);
+  Check(devices.size() >= 2, "two devices are needed");
+  // Far more replies than the rings and the agents hold: most wait in the proxy.
+  constexpr std::uint32_t kCalls = 200'000;
+  std::uint32_t asked = 0;
+  FrameHeader header;
+  header.op = static_cast<std::uint16_t>(Op::kMemoryInfo);
+  for (int refused = 0; asked < kCalls && refused < 2'000;) {
+    header.request = asked + 1;
+    if (devices[0].channel->TryPost(header, {})) {
+      ++asked;
+      refused = 0;
+    } else {
+      ++refused;
+      ::usleep(100);
+    }
+  }
+  client.Work(devices[1], 8 << 20);
+  // And all of them are there when they are read at last.
+  for (std::uint32_t i = 0; i < asked; ++i) {
+    const std::optional<Frame> frame = client.Next(devices[0]);
+    Check(frame && frame->header.request == i + 1, "a reply is missing");
+    devices[0].channel->Pop();
+  }
+  client.Work(devices[0], 8 << 20);
+}
+
+void WrongHello(const std::string& what) {
+  Client client;
+  ClientHello hello{Secret(), kOpTableHash, 1, "fake"};
+  const int fds[] = {client.bell().fd()};
+  std::vector<std::byte> frame = MakeFrame(hello);
+  if (what == "secret") {
+    hello.secret[0] ^= 1;
+    frame = MakeFrame(hello);
+  } else if (what == "hash") {
+    hello.table_hash ^= 1;
+    frame = MakeFrame(hello);
+  } else if (what == "op") {
+    frame = MakeFrame(RunEnd{});
+  } else if (what == "garbage") {
+    frame.assign(4096, std::byte{0x5a});
+  }
+  Check(client.socket().SendFrame(frame, std::span(fds, what == "bell" ? 0 : 1)).ok(), "sending");
+  const Result<Welcome> welcome = client.socket().Expect<Welcome>(kLimit);
+  Check(!welcome.ok(), "a wrong hello was welcome");
+  std::printf("%s\n", welcome.status().message().c_str());
+  // The agent goes on.
+  Client good;
+  good.Introduce();
+}
+
+int Run(int argc, char** argv) {
+  const std::string mode = argc > 1 ? argv[1] : "";
+  const std::string argument = argc > 2 ? argv[2] : "";
+  if (mode == "hello") {
+    WrongHello(argument);
+    return 0;
+  }
+  Client client;
+  if (mode == "work") {
+    for (Device& device : OpenAll(client)) client.Work(device, std::stoull(argument));
+  } else if (mode == "crash") {
+    Crash(client);
+  } else if (mode == "reset") {
+    Reset(client);
+  } else if (mode == "stall") {
+    Stall(client);
+  } else if (mode == "fail") {
+    client.Introduce();
+    const Device device = client.Open(0);
+    std::printf("%d: %s\n", device.opened.result, device.opened.message.c_str());
+  } else if (mode == "count") {
+    Check(client.Introduce().devices.size() == std::stoul(argument), "another number of devices");
+  } else if (mode == "linger") {
+    OpenAll(client);
+    std::puts("ready");
+    std::fflush(stdout);
+    while (client.socket().TryReceive().ok()) {
+      pollfd waited{client.socket().fd(), POLLIN, 0};
+      ::poll(&waited, 1, -1);
+    }
+  } else {
+    Fail("no mode");
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace cuspan
+
+int main(int argc, char** argv) { return cuspan::Run(argc, argv); }

@@ -1,0 +1,81 @@
+#include "launcher/mpirun_command.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace cuspan {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+Plan TwoHosts() { return {{{"localhost", 0}, {"n1", 2}, {"n12", kAllDevices}}, 0}; }
+
+TEST(MpirunCommand, StartsOneAgentAHost) {
+  const Plan plan{{{"localhost", 1}, {"b", kAllDevices}}, 1};
+  EXPECT_THAT(MpirunCommand(plan, {"/p/cuspan-agent", {"--gpus", "3"}}, {"--mca", "x", "y"}, {"CUSPAN_LOG"}),
+              ElementsAre("mpirun", "--oversubscribe", "--bind-to", "none", "--mca", "x", "y",  //
+                          "-np", "1", "--host", "localhost", "-x", "CUSPAN_LOG", "/p/cuspan-agent", "--serve", "1",
+                          "--place", "1", "--gpus", "3", ":",  //
+                          "-np", "1", "--host", "b", "-x", "CUSPAN_LOG", "/p/cuspan-agent", "--serve", "all"));
+}
+
+TEST(AddMpirunSettings, NamesTheNetworkUnlessTheUserDid) {
+  Environment plain;
+  AddMpirunSettings(plain, {}, false);
+  EXPECT_EQ(plain.Get("OMPI_MCA_pml"), "ob1");
+  EXPECT_EQ(plain.Get("OMPI_MCA_btl"), "tcp,vader,self");
+  EXPECT_FALSE(plain.Get("OMPI_ALLOW_RUN_AS_ROOT"));
+  EXPECT_TRUE(plain.Get("OMPI_MCA_plm_rsh_args"));
+
+  Environment chosen({"OMPI_MCA_pml=ucx", "OMPI_MCA_plm_rsh_agent=/x/agent"});
+  AddMpirunSettings(chosen, {}, true);
+  EXPECT_EQ(chosen.Get("OMPI_MCA_pml"), "ucx");
+  EXPECT_FALSE(chosen.Get("OMPI_MCA_btl"));
+  EXPECT_EQ(chosen.Get("OMPI_ALLOW_RUN_AS_ROOT"), "1");
+  EXPECT_EQ(chosen.Get("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"), "1");
+  EXPECT_FALSE(chosen.Get("OMPI_MCA_plm_rsh_args"));
+}
+
+TEST(SplitWords, KeepsQuotedBlanks) {
+  EXPECT_THAT(SplitWords("  --mca a 'b c' --x=\"d e\" ''"), ElementsAre("--mca", "a", "b c", "--x=d e", ""));
+  EXPECT_TRUE(SplitWords(" ").empty());
+}
+
+// The outputs are those of Open MPI 4.1.4.
+TEST(ExplainMpirun, NamesTheHostThatSshCouldNotReach) {
+  const std::string output =
+      "ssh: connect to host n12 port 22: Connection refused\n"
+      "--------------------------------------------------------------------------\n"
+      "ORTE was unable to reliably start one or more daemons.\n"
+      "This usually is caused by:\n";
+  EXPECT_EQ(ExplainMpirun(output, TwoHosts()),
+            "host n12 can not be reached: ssh: connect to host n12 port 22: Connection refused");
+}
+
+TEST(ExplainMpirun, NamesTheHostWhoseAgentDied) {
+  const std::string output =
+      "--------------------------------------------------------------------------\n"
+      "mpirun noticed that process rank 1 with PID 0 on node n1 exited on signal 9 (Killed).\n"
+      "--------------------------------------------------------------------------\n";
+  EXPECT_EQ(ExplainMpirun(output, TwoHosts()), "the agent on host n1 exited on signal 9 (Killed)");
+}
+
+TEST(ExplainMpirun, NamesTheHostWithoutCuspan) {
+  const std::string output =
+      "mpirun was unable to launch the specified application as it could not access\n"
+      "or execute an executable:\n\n"
+      "Executable: /p/cuspan-agent\n"
+      "Node: n1\n";
+  EXPECT_THAT(ExplainMpirun(output, TwoHosts()), HasSubstr("host n1 has no /p/cuspan-agent"));
+}
+
+TEST(ExplainMpirun, OtherwisePassesOnItsFirstWords) {
+  EXPECT_EQ(ExplainMpirun("----\nno such option --x\nmore\n", TwoHosts()), "mpirun: no such option --x");
+  EXPECT_EQ(ExplainMpirun("", TwoHosts()), "mpirun ended without a word");
+}
+
+}  // namespace
+}  // namespace cuspan

@@ -1,0 +1,97 @@
+#include "launcher/plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace cuspan {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TEST(ParseHosts, TakesHostsWithAndWithoutCounts) {
+  const auto hosts = ParseHosts("a,b:2, 10.0.0.7:1");
+  ASSERT_TRUE(hosts.ok());
+  EXPECT_THAT(*hosts, ElementsAre(HostRequest{"a", kAllDevices}, HostRequest{"b", 2}, HostRequest{"10.0.0.7", 1}));
+}
+
+TEST(ParseHosts, RefusesWhatIsNoHost) {
+  for (const char* bad : {"", ",", "a,,b", "a:", "a:0", "a:x", "a:-1", "a:99999999999", "-x", "a b", "a;b", ":2"}) {
+    const auto hosts = ParseHosts(bad);
+    ASSERT_FALSE(hosts.ok()) << bad;
+    EXPECT_EQ(hosts.status().code(), StatusCode::kInvalid);
+  }
+}
+
+TEST(ParseHostfile, TakesAllForms) {
+  const auto hosts = ParseHostfile(
+      "# the cluster\n"
+      "a\n"
+      "\n"
+      "b 2   # two of four\n"
+      "c:3\r\n"
+      "  d slots=4 max_slots=8\n"
+      "e",
+      "hosts");
+  ASSERT_TRUE(hosts.ok()) << hosts.status().message();
+  EXPECT_THAT(*hosts, ElementsAre(HostRequest{"a", kAllDevices}, HostRequest{"b", 2}, HostRequest{"c", 3},
+                                  HostRequest{"d", 4}, HostRequest{"e", kAllDevices}));
+}
+
+TEST(ParseHostfile, NamesFileAndLine) {
+  for (const char* bad : {"a slots=x", "a 1 2", "a b", "a:2 slots=3", "a gpus=2", "@x", "a slots="}) {
+    const auto hosts = ParseHostfile(std::string("ok\n") + bad + "\nok", "my.hosts");
+    ASSERT_FALSE(hosts.ok()) << bad;
+    EXPECT_THAT(hosts.status().message(), HasSubstr("my.hosts:2:"));
+  }
+  const auto none = ParseHostfile("# nothing\n\n", "my.hosts");
+  ASSERT_FALSE(none.ok());
+  EXPECT_THAT(none.status().message(), HasSubstr("my.hosts names no host"));
+}
+
+TEST(IsThisHost, KnowsTheNamesOfTheNode) {
+  EXPECT_TRUE(IsThisHost("localhost", "n1"));
+  EXPECT_TRUE(IsThisHost("127.0.0.1", "n1"));
+  EXPECT_TRUE(IsThisHost("n1", "n1"));
+  EXPECT_TRUE(IsThisHost("n1.cluster.org", "n1"));
+  EXPECT_TRUE(IsThisHost("n1", "n1.cluster.org"));
+  EXPECT_FALSE(IsThisHost("n1.other.org", "n1.cluster.org"));
+  EXPECT_FALSE(IsThisHost("n10", "n1"));
+}
+
+TEST(MakePlan, WithoutHostsThisNodeServesAll) {
+  const Plan plan = MakePlan({}, SameNode::kAuto, "n1");
+  EXPECT_FALSE(plan.mpi());
+  EXPECT_THAT(plan.agents, ElementsAre(AgentPlan{"localhost", kAllDevices}));
+}
+
+TEST(MakePlan, WithoutHostsAndSharingAnotherAgentServes) {
+  const Plan plan = MakePlan({}, SameNode::kNever, "n1");
+  EXPECT_TRUE(plan.mpi());
+  EXPECT_THAT(plan.agents, ElementsAre(AgentPlan{"localhost", 0}, AgentPlan{"localhost", kAllDevices}));
+}
+
+TEST(MakePlan, TheHomeAgentServesItsNodeInItsPlace) {
+  const Plan plan = MakePlan({{"b", 2}, {"n1", 1}, {"c", kAllDevices}}, SameNode::kAuto, "n1");
+  EXPECT_THAT(plan.agents, ElementsAre(AgentPlan{"localhost", 1}, AgentPlan{"b", 2}, AgentPlan{"c", kAllDevices}));
+  EXPECT_EQ(plan.home_place, 1U);
+}
+
+TEST(MakePlan, AHostNamedTwiceHasOneAgent) {
+  const Plan plan = MakePlan({{"b", 1}, {"localhost", 1}, {"b", 2}, {"n1", 3}}, SameNode::kAuto, "n1");
+  EXPECT_THAT(plan.agents, ElementsAre(AgentPlan{"localhost", 4}, AgentPlan{"b", 3}));
+}
+
+TEST(MakePlan, OnlyOtherHostsLeaveTheHomeAgentWithoutDevices) {
+  const Plan plan = MakePlan({{"b", kAllDevices}}, SameNode::kAuto, "n1");
+  EXPECT_THAT(plan.agents, ElementsAre(AgentPlan{"localhost", 0}, AgentPlan{"b", kAllDevices}));
+}
+
+TEST(MakePlan, NeverSharingGivesEachMentionAnAgent) {
+  const Plan plan = MakePlan({{"localhost", 1}, {"localhost", 1}}, SameNode::kNever, "n1");
+  EXPECT_THAT(plan.agents,
+              ElementsAre(AgentPlan{"localhost", 0}, AgentPlan{"localhost", 1}, AgentPlan{"localhost", 1}));
+}
+
+}  // namespace
+}  // namespace cuspan

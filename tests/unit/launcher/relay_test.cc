@@ -1,0 +1,411 @@
+#include "launcher/agent/relay.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <map>
+#include <tuple>
+
+namespace cuspan {
+namespace {
+
+using testing::HasSubstr;
+
+// Two or more agents in one process; a test can hold back messages and bulk.
+class Network {
+ public:
+  bool hold_messages = false;
+  bool hold_bulk = false;
+
+  std::unique_ptr<Transport> Join(std::uint32_t rank, std::uint32_t size);
+  void Inject(std::uint32_t from, std::uint32_t to, std::vector<std::byte> message) {
+    queues_[{from, to}].push_back(std::move(message));
+  }
+
+ private:
+  friend class Endpoint;
+  struct Bulk {
+    std::uint64_t id;
+    const std::byte* data;
+    std::byte* target;
+    std::size_t bytes;
+  };
+  using Address = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;  // From, to, tag.
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::deque<std::vector<std::byte>>> queues_;
+  std::map<Address, std::deque<Bulk>> sends_;
+  std::map<Address, std::deque<Bulk>> receives_;
+  std::map<std::uint32_t, std::vector<std::uint64_t>> finished_;
+};
+
+class Endpoint final : public Transport {
+ public:
+  Endpoint(Network& network, std::uint32_t rank, std::uint32_t size) : network_(network), rank_(rank), size_(size) {}
+  std::uint32_t rank() const override { return rank_; }
+  std::uint32_t size() const override { return size_; }
+  void SendWhole(std::uint32_t, std::span<const std::byte>) override {}
+  std::vector<std::byte> ReceiveWhole(std::uint32_t) override { return {}; }
+  bool TrySend(std::uint32_t rank, std::span<const std::byte> message) override {
+    if (network_.hold_messages) return false;
+    EXPECT_LE(message.size(), kMaxMessageBytes);
+    network_.queues_[{rank_, rank}].emplace_back(message.begin(), message.end());
+    return true;
+  }
+  std::optional<Message> TryReceive() override {
+    for (std::uint32_t from = 0; from < size_; ++from) {
+      auto& queue = network_.queues_[{from, rank_}];
+      if (queue.empty()) continue;
+      current_ = std::move(queue.front());
+      queue.pop_front();
+      return Message{from, current_};
+    }
+    return std::nullopt;
+  }
+  void StartBulkSend(std::uint32_t rank, std::uint32_t tag, std::span<const std::byte> bytes, std::uint64_t id) override {
+    network_.sends_[{rank_, rank, tag}].push_back({id, bytes.data(), nullptr, bytes.size()});
+  }
+  void StartBulkReceive(std::uint32_t rank, std::uint32_t tag, std::span<std::byte> bytes, std::uint64_t id) override {
+    network_.receives_[{rank, rank_, tag}].push_back({id, nullptr, bytes.data(), bytes.size()});
+  }
+  void FinishedBulk(std::vector<std::uint64_t>& ids) override {
+    if (!network_.hold_bulk) Match();
+    for (const std::uint64_t id : std::exchange(network_.finished_[rank_], {})) ids.push_back(id);
+  }
+  void Shutdown() override {}
+
+ private:
+  void Match() {
+    for (auto& [address, receives] : network_.receives_) {
+      auto& sends = network_.sends_[address];
+      while (!receives.empty() && !sends.empty()) {
+        ASSERT_EQ(receives.front().bytes, sends.front().bytes);
+        std::memcpy(receives.front().target, sends.front().data, sends.front().bytes);
+        network_.finished_[std::get<0>(address)].push_back(sends.front().id);
+        network_.finished_[std::get<1>(address)].push_back(receives.front().id);
+        receives.pop_front();
+        sends.pop_front();
+      }
+    }
+  }
+  Network& network_;
+  const std::uint32_t rank_;
+  const std::uint32_t size_;
+  std::vector<std::byte> current_;
+};
+
+std::unique_ptr<Transport> Network::Join(std::uint32_t rank, std::uint32_t size) {
+  return std::make_unique<Endpoint>(*this, rank, size);
+}
+
+constexpr std::uint64_t kStagingBytes = 8192;
+
+// One agent: its relay, and what it told its handlers.
+struct Agent {
+  Agent(Network& network, std::uint32_t rank)
+      : transport(network.Join(rank, 2)),
+        bell(*Bell::Create()),
+        relay(*transport, 2,
+              {[this](std::uint32_t, const Frame& frame) { controls.push_back(frame.op()); },
+               [this](RouteKey route, const std::string& reason) { broken.emplace_back(route, reason); }}) {}
+  std::unique_ptr<Transport> transport;
+  Bell bell;
+  std::vector<Op> controls;
+  std::vector<std::pair<RouteKey, std::string>> broken;
+  Relay relay;
+};
+
+// A route with the process at each of its ends.
+struct Line {
+  Line(RouteKey key, Agent& home, Agent& away, ChannelLayout layout)
+      : key(key), client_bell(*Bell::Create()), proxy_bell(*Bell::Create()) {
+    client = Make(layout, ChannelSide::kClient, client_bell, home, at_home);
+    proxy = Make(layout, ChannelSide::kProxy, proxy_bell, away, at_away);
+    away.relay.Open(key, 0, at_away);
+    home.relay.Open(key, 1, at_home);
+  }
+
+  // This end of a new channel; the agent's end goes to `other`.
+  static std::unique_ptr<Channel> Make(const ChannelLayout& layout, ChannelSide side, Bell& bell, Agent& agent,
+                                       std::shared_ptr<Channel>& other) {
+    UniqueFd fd = *Channel::Create(layout);
+    const ChannelSide far = side == ChannelSide::kClient ? ChannelSide::kProxy : ChannelSide::kClient;
+    other = std::move(*Channel::Attach(UniqueFd(::dup(fd.get())), far, &agent.bell, *Bell::Open(UniqueFd(::dup(bell.fd())))));
+    return std::move(*Channel::Attach(std::move(fd), side, &bell, *Bell::Open(UniqueFd(::dup(agent.bell.fd())))));
+  }
+
+  RouteKey key;
+  Bell client_bell;
+  Bell proxy_bell;
+  std::shared_ptr<Channel> at_home;
+  std::shared_ptr<Channel> at_away;
+  std::unique_ptr<Channel> client;
+  std::unique_ptr<Channel> proxy;
+};
+
+class RelayTest : public testing::Test {
+ protected:
+  // Until nothing moves any more.
+  void Settle() {
+    while (home_.relay.Progress() | away_.relay.Progress()) {
+    }
+  }
+  std::unique_ptr<Line> NewLine(std::uint32_t session, std::uint32_t device, ChannelLayout layout = Small()) {
+    auto line = std::make_unique<Line>(RouteKey{session, device}, home_, away_, layout);
+    Settle();
+    return line;
+  }
+  static ChannelLayout Small() { return {4096, 4, kStagingBytes}; }
+  static std::optional<FrameHeader> Take(Channel& channel) {
+    const Result<std::optional<Frame>> frame = channel.Peek();
+    EXPECT_TRUE(frame.ok());
+    if (!frame.ok() || !frame->has_value()) return std::nullopt;
+    const FrameHeader header = (*frame)->header;
+    channel.Pop();
+    return header;
+  }
+  static void PostChunk(Channel& channel, std::uint64_t offset, std::uint32_t bytes, std::uint8_t pattern) {
+    const std::optional<std::uint32_t> slot = channel.TryTakeSlot();
+    ASSERT_TRUE(slot);
+    std::memset(channel.OutgoingSlot(*slot), pattern, bytes);
+    channel.Post(Chunk{7, offset, bytes, *slot});
+  }
+
+  Network network_;
+  Agent home_{network_, 0};
+  Agent away_{network_, 1};
+};
+
+TEST_F(RelayTest, FramesKeepOrderHeaderAndPayload) {
+  auto line = NewLine(1, 0);
+  std::vector<std::uint64_t> sequences;
+  for (std::uint32_t i = 0; i < 1000; ++i) sequences.push_back(line->client->Post(Memset{2, i, 3, 4, 5}, i));
+  Settle();
+  for (std::uint32_t i = 0; i < 1000; ++i) {
+    const Result<std::optional<Frame>> frame = line->proxy->Peek();
+    ASSERT_TRUE(frame.ok() && frame->has_value());
+    EXPECT_EQ((*frame)->header.request, i);
+    EXPECT_EQ((*frame)->header.sequence, sequences[i]);
+    EXPECT_EQ(ParseMessage<Memset>(**frame)->destination, i);
+    line->proxy->Pop();
+  }
+  line->proxy->Reply<MemoryInfo>(42, {0, 1, 2});
+  line->proxy->Post(EventReached{1, 2, 0, 3});
+  Settle();
+  const std::optional<FrameHeader> reply = Take(*line->client);
+  ASSERT_TRUE(reply);
+  EXPECT_TRUE(reply->is_reply());
+  EXPECT_EQ(reply->request, 42U);
+  EXPECT_EQ(Take(*line->client)->op, static_cast<std::uint16_t>(Op::kEventReached));
+  EXPECT_FALSE(Take(*line->client));
+}
+
+TEST_F(RelayTest, KnowsOfRepliesThatAreOwed) {
+  auto line = NewLine(1, 0);
+  EXPECT_FALSE(home_.relay.awaiting_replies());
+  line->client->Post(MemoryInfo{}, 1);
+  Settle();
+  EXPECT_TRUE(home_.relay.awaiting_replies());
+  EXPECT_TRUE(away_.relay.awaiting_replies());
+  line->proxy->Reply<MemoryInfo>(1, {});
+  Settle();
+  EXPECT_FALSE(home_.relay.awaiting_replies());
+  EXPECT_FALSE(away_.relay.awaiting_replies());
+}
+
+TEST_F(RelayTest, ChunksArriveInTheOtherChannelsSlotsAndFreeTheirOwn) {
+  auto line = NewLine(1, 0);
+  std::uint64_t received = 0;
+  for (std::uint32_t i = 0; i < 50; ++i) {
+    PostChunk(*line->client, i, kStagingBytes - i, static_cast<std::uint8_t>(i));
+    Settle();
+    const Result<std::optional<Frame>> frame = line->proxy->Peek();
+    ASSERT_TRUE(frame.ok() && frame->has_value());
+    const Result<Chunk> chunk = ParseMessage<Chunk>(**frame);
+    ASSERT_TRUE(chunk.ok());
+    EXPECT_EQ(chunk->transfer, 7U);
+    EXPECT_EQ(chunk->offset, i);
+    EXPECT_EQ(chunk->bytes, kStagingBytes - i);
+    const std::byte* bytes = line->proxy->IncomingSlot(chunk->slot);
+    EXPECT_TRUE(std::all_of(bytes, bytes + chunk->bytes, [i](std::byte b) { return b == static_cast<std::byte>(i); }));
+    line->proxy->Pop();
+    line->proxy->ReleaseSlot(chunk->slot);
+    received += chunk->bytes;
+  }
+  EXPECT_GT(received, 0U);
+}
+
+TEST_F(RelayTest, FramesOvertakeChunksButChunksNoFrames) {
+  auto line = NewLine(1, 0);
+  network_.hold_bulk = true;
+  line->client->Post(Memset{}, 1);
+  PostChunk(*line->client, 0, 100, 1);
+  line->client->Post(Memset{}, 2);
+  Settle();
+  EXPECT_EQ(Take(*line->proxy)->request, 1U);
+  EXPECT_EQ(Take(*line->proxy)->request, 2U);
+  EXPECT_FALSE(Take(*line->proxy));
+  network_.hold_bulk = false;
+  Settle();
+  EXPECT_EQ(Take(*line->proxy)->op, static_cast<std::uint16_t>(Op::kChunk));
+}
+
+TEST_F(RelayTest, AChannelThatNobodyReadsHoldsUpNothingElse) {
+  auto stuck = NewLine(1, 0);
+  auto other = NewLine(1, 1);
+  FrameHeader header;
+  header.op = static_cast<std::uint16_t>(Op::kCopyToDeviceInline);
+  const std::vector<std::byte> payload(30'000);
+  header.payload_bytes = static_cast<std::uint32_t>(payload.size());
+  std::size_t posted = 0;
+  while (stuck->client->TryPost(header, payload)) {
+    ++posted;
+    Settle();
+  }
+  // Two rings and one window of 512 KiB are all that is kept of it.
+  EXPECT_LE(posted * payload.size(), 2 * 4096 * kSlotBytes + 512 * 1024);
+  for (std::uint32_t i = 0; i < 5000; ++i) {
+    other->client->Post(Memset{}, i);
+    Settle();
+    ASSERT_EQ(Take(*other->proxy)->request, i);
+  }
+  // As it is read at last, everything comes.
+  std::size_t read = 0;
+  while (Take(*stuck->proxy)) {
+    ++read;
+    stuck->proxy->Flush();
+    Settle();
+  }
+  EXPECT_EQ(read, posted);
+}
+
+TEST_F(RelayTest, ChunksThatNobodyTakesHoldUpNoOthers) {
+  auto stuck = NewLine(1, 0);
+  auto other = NewLine(1, 1);
+  std::size_t posted = 0;
+  while (const std::optional<std::uint32_t> slot = stuck->client->TryTakeSlot()) {
+    stuck->client->Post(Chunk{1, posted++, 10, *slot});
+    Settle();
+  }
+  EXPECT_EQ(posted, 8U);  // Four slots at each end.
+  for (int i = 0; i < 20; ++i) {
+    PostChunk(*other->client, 0, 100, 1);
+    other->client->Post(Memset{}, 5);
+    stuck->client->Post(Memset{}, 6);
+    Settle();
+    // The frame may come before the chunk.
+    std::optional<std::uint32_t> slot;
+    int memsets = 0;
+    for (int k = 0; k < 2; ++k) {
+      const Result<std::optional<Frame>> frame = other->proxy->Peek();
+      ASSERT_TRUE(frame.ok() && frame->has_value());
+      if ((*frame)->op() == Op::kChunk)
+        slot = ParseMessage<Chunk>(**frame)->slot;
+      else
+        ++memsets;
+      other->proxy->Pop();
+    }
+    ASSERT_TRUE(slot);
+    EXPECT_EQ(memsets, 1);
+    other->proxy->ReleaseSlot(*slot);
+  }
+}
+
+TEST_F(RelayTest, AWrongChunkBreaksItsRouteAlone) {
+  const std::vector<Chunk> wrong = {{1, 0, 10, 4}, {1, 0, 10, 64}, {1, 0, kStagingBytes + 1, 0}};
+  auto good = NewLine(9, 9);
+  std::uint32_t session = 1;
+  for (const Chunk& chunk : wrong) {
+    auto line = NewLine(session, 0);
+    line->client->Post(chunk);
+    Settle();
+    ASSERT_EQ(home_.broken.size(), session);
+    EXPECT_EQ(home_.broken.back().first, line->key);
+    EXPECT_THAT(home_.broken.back().second, HasSubstr("staging slot"));
+    ++session;
+  }
+  auto twice = NewLine(session, 0);
+  network_.hold_bulk = true;
+  twice->client->Post(Chunk{1, 0, 10, 0});
+  twice->client->Post(Chunk{1, 0, 10, 0});
+  Settle();
+  EXPECT_EQ(home_.broken.size(), session);
+  network_.hold_bulk = false;
+  good->client->Post(Memset{}, 3);
+  Settle();
+  EXPECT_EQ(Take(*good->proxy)->request, 3U);
+}
+
+TEST_F(RelayTest, ARouteMayCloseWhileItsBulkIsUnderWay) {
+  auto line = NewLine(1, 0);
+  network_.hold_bulk = true;
+  for (int i = 0; i < 4; ++i) PostChunk(*line->client, 0, 100, 1);
+  PostChunk(*NewLine(1, 1)->client, 0, 100, 1);
+  Settle();
+  home_.relay.Close(line->key);
+  away_.relay.Close(line->key);
+  line.reset();
+  // The same device is opened anew and gets nothing of what was under way.
+  auto again = NewLine(1, 0);
+  network_.hold_bulk = false;
+  Settle();
+  EXPECT_FALSE(Take(*again->proxy));
+  EXPECT_TRUE(home_.relay.quiet());
+  EXPECT_TRUE(away_.relay.quiet());
+  PostChunk(*again->client, 5, 100, 2);
+  Settle();
+  EXPECT_EQ(Take(*again->proxy)->op, static_cast<std::uint16_t>(Op::kChunk));
+}
+
+TEST_F(RelayTest, AChunkForARouteThatIsGoneIsTakenAndDropped) {
+  auto line = NewLine(1, 0);
+  away_.relay.Close(line->key);
+  PostChunk(*line->client, 0, 100, 1);
+  line->client->Post(Memset{}, 1);
+  Settle();
+  EXPECT_TRUE(home_.relay.quiet());
+  EXPECT_TRUE(away_.relay.quiet());
+}
+
+TEST_F(RelayTest, WaitsForATransportThatIsBusy) {
+  auto line = NewLine(1, 0);
+  network_.hold_messages = true;
+  std::size_t posted = 0;
+  FrameHeader header;
+  header.op = static_cast<std::uint16_t>(Op::kDeviceSynchronize);
+  for (; posted < 100'000 && line->client->TryPost(header, {}); ++posted) Settle();
+  home_.relay.SendControl(1, AgentShutdown{});
+  Settle();
+  network_.hold_messages = false;
+  std::size_t read = 0;
+  do {
+    Settle();
+    while (Take(*line->proxy)) ++read;
+    line->proxy->Flush();
+  } while (home_.relay.Progress() | away_.relay.Progress() | line->proxy->HasFrame());
+  EXPECT_EQ(read, posted);
+  EXPECT_THAT(away_.controls, testing::ElementsAre(Op::kAgentShutdown));
+}
+
+TEST_F(RelayTest, SurvivesAnyBytesFromAnotherAgent) {
+  auto line = NewLine(1, 0);
+  std::vector<std::byte> message;
+  unsigned state = 12345;
+  for (int round = 0; round < 2000; ++round) {
+    message.resize(round % 200);
+    for (std::byte& byte : message) byte = static_cast<std::byte>((state = state * 1664525 + 1013904223) >> 24);
+    if (message.size() > sizeof(RouteKey) + 4) {
+      // Mostly a true header, so that what is behind it is reached.
+      const RouteKey key{static_cast<std::uint32_t>(round % 3), 0};
+      std::memcpy(message.data(), &key, sizeof key);
+      const std::uint32_t start = kFrameMagic | kFrameVersion << 16;
+      std::memcpy(message.data() + sizeof key, &start, sizeof start);
+    }
+    network_.Inject(0, 1, message);
+    away_.relay.Progress();
+    while (Take(*line->proxy)) {
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cuspan

@@ -1,0 +1,361 @@
+// The order of streams, as the CUDA Programming Guide defines it for streams,
+// events and the legacy default stream, checked without any GPU: an op is a
+// number that is written down when it is handed over.
+#include "proxy/queues.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "proxy/signals.h"
+
+namespace cuspan::proxy {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+struct Log {
+  std::vector<int> submitted;
+  std::vector<int> dropped;
+  int kept = 0;
+};
+
+struct PlainOp final : StreamOp {
+  PlainOp(Log& log, int number) : log(&log), number(number) {}
+  Turn Submit() override {
+    log->submitted.push_back(number);
+    return Turn::kSubmitted;
+  }
+  std::size_t Keep() override {
+    ++log->kept;
+    return 0;
+  }
+  void Drop() override { log->dropped.push_back(number); }
+
+  Log* log;
+  int number;
+};
+
+// Begins and is then held, as a copy from the host is until its last chunk has come.
+struct HeldOp final : StreamOp {
+  HeldOp(Log& log, int number) : log(&log), number(number) {}
+  Turn Submit() override {
+    log->submitted.push_back(number);
+    return Turn::kHeld;
+  }
+  void Drop() override { log->dropped.push_back(number); }
+
+  Log* log;
+  int number;
+};
+
+// Opens a gate, as the record of an event does.
+struct OpeningOp final : StreamOp {
+  OpeningOp(StreamQueues& queues, Log& log, int number, std::shared_ptr<Gate> gate)
+      : queues(&queues), log(&log), number(number), gate(std::move(gate)) {}
+  Turn Submit() override {
+    log->submitted.push_back(number);
+    queues->Open(*gate);
+    return Turn::kSubmitted;
+  }
+
+  StreamQueues* queues;
+  Log* log;
+  int number;
+  std::shared_ptr<Gate> gate;
+};
+
+class Queues : public ::testing::Test {
+ protected:
+  void Add(StreamQueue& stream, int number, std::shared_ptr<Gate> gate = nullptr) {
+    queues.Add(stream, PlainOp(log, number), std::move(gate));
+  }
+  void AddHeld(StreamQueue& stream, int number) { queues.Add(stream, HeldOp(log, number)); }
+  void AddOpening(StreamQueue& stream, int number, std::shared_ptr<Gate> gate) {
+    queues.Add(stream, OpeningOp(queues, log, number, std::move(gate)));
+  }
+
+  StreamQueues queues;
+  Log log;
+};
+
+TEST_F(Queues, AnOpWithNothingInItsWayIsSubmittedAtOnceAndNotKept) {
+  StreamQueue& stream = queues.AddStream(true);
+  for (int i = 0; i < 100; ++i) Add(i % 2 == 0 ? stream : queues.legacy(), i);
+  EXPECT_EQ(log.submitted.size(), 100U);
+  EXPECT_EQ(log.kept, 0);
+  EXPECT_EQ(queues.waiting_ops(), 0U);
+  EXPECT_EQ(queues.waiting_bytes(), 0U);
+}
+
+TEST_F(Queues, FiveThousandLaunchesBehindAHeldCopyWaitAndOtherStreamsGoOn) {
+  StreamQueue& held = queues.AddStream(false);
+  StreamQueue& other = queues.AddStream(false);
+  AddHeld(held, 0);
+  for (int i = 1; i <= 5000; ++i) Add(held, i);
+  EXPECT_THAT(log.submitted, ElementsAre(0));
+  EXPECT_EQ(queues.waiting_ops(), 5001U);
+  for (int i = 0; i < 100; ++i) Add(other, 10'000 + i);
+  EXPECT_EQ(log.submitted.size(), 101U);
+  log.submitted.clear();
+  queues.Release(held);
+  ASSERT_EQ(log.submitted.size(), 5000U);
+  for (int i = 1; i <= 5000; ++i) EXPECT_EQ(log.submitted[static_cast<std::size_t>(i - 1)], i);
+  EXPECT_EQ(queues.waiting_ops(), 0U);
+  EXPECT_EQ(queues.waiting_bytes(), 0U);
+}
+
+TEST_F(Queues, FiveThousandLaunchesBehindAHeldCopyOfTheLegacyStream) {
+  StreamQueue& blocking = queues.AddStream(true);
+  StreamQueue& free = queues.AddStream(false);
+  AddHeld(queues.legacy(), 0);
+  for (int i = 1; i <= 5000; ++i) Add(queues.legacy(), i);
+  Add(blocking, 6000);  // Waits for all of the legacy stream's.
+  Add(free, 7000);      // Knows nothing of the legacy stream.
+  EXPECT_THAT(log.submitted, ElementsAre(0, 7000));
+  log.submitted.clear();
+  queues.Release(queues.legacy());
+  ASSERT_EQ(log.submitted.size(), 5001U);
+  for (int i = 1; i <= 5000; ++i) EXPECT_EQ(log.submitted[static_cast<std::size_t>(i - 1)], i);
+  EXPECT_EQ(log.submitted.back(), 6000);
+}
+
+TEST_F(Queues, ALegacyOpWaitsForEarlierOpsOfAllBlockingStreams) {
+  StreamQueue& first = queues.AddStream(true);
+  StreamQueue& second = queues.AddStream(true);
+  StreamQueue& free = queues.AddStream(false);
+  AddHeld(first, 1);
+  AddHeld(second, 2);
+  AddHeld(free, 3);
+  Add(queues.legacy(), 4);
+  Add(first, 5);   // Behind the legacy op.
+  Add(second, 6);  // The same.
+  EXPECT_THAT(log.submitted, ElementsAre(1, 2, 3));
+  queues.Release(first);
+  EXPECT_THAT(log.submitted, ElementsAre(1, 2, 3));
+  queues.Release(second);
+  ASSERT_EQ(log.submitted.size(), 6U);
+  EXPECT_EQ(log.submitted[3], 4);  // First the legacy op; 5 and 6 in any order.
+  queues.Release(free);
+  EXPECT_EQ(queues.waiting_ops(), 0U);
+}
+
+TEST_F(Queues, AHeldLegacyCopyHoldsLaterBlockingOpsOnly) {
+  StreamQueue& blocking = queues.AddStream(true);
+  AddHeld(blocking, 1);
+  AddHeld(queues.legacy(), 2);
+  Add(blocking, 3);
+  EXPECT_THAT(log.submitted, ElementsAre(1));
+  queues.Release(blocking);
+  EXPECT_THAT(log.submitted, ElementsAre(1, 2));
+  queues.Release(queues.legacy());
+  EXPECT_THAT(log.submitted, ElementsAre(1, 2, 3));
+}
+
+TEST_F(Queues, AWaitGoesWhenTheRecordWasSubmitted) {
+  StreamQueue& recording = queues.AddStream(false);
+  StreamQueue& waiting = queues.AddStream(false);
+  auto record = std::make_shared<Gate>();
+  AddHeld(recording, 1);
+  AddOpening(recording, 2, record);
+  Add(waiting, 3);
+  Add(waiting, 4, record);
+  Add(waiting, 5);
+  EXPECT_THAT(log.submitted, ElementsAre(1, 3));
+  queues.Release(recording);
+  EXPECT_THAT(log.submitted, ElementsAre(1, 3, 2, 4, 5));
+  Add(waiting, 6, record);  // Open for good.
+  EXPECT_EQ(log.submitted.back(), 6);
+}
+
+TEST_F(Queues, SeveralStreamsWaitForOneRecord) {
+  auto record = std::make_shared<Gate>();
+  std::array<StreamQueue*, 4> streams{};
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    streams[i] = &queues.AddStream(i % 2 == 0);
+    Add(*streams[i], static_cast<int>(i), record);
+  }
+  EXPECT_THAT(log.submitted, IsEmpty());
+  AddOpening(queues.AddStream(false), 9, record);
+  EXPECT_EQ(log.submitted.size(), 5U);
+}
+
+TEST_F(Queues, AChainOfRecordsAndWaitsNeedsNoDeepStack) {
+  constexpr int kLinks = 200'000;
+  StreamQueue& first = queues.AddStream(false);
+  StreamQueue& second = queues.AddStream(false);
+  auto start = std::make_shared<Gate>();
+  std::shared_ptr<Gate> before = start;
+  for (int i = 0; i < kLinks; ++i) {
+    StreamQueue& stream = i % 2 == 0 ? first : second;
+    auto after = std::make_shared<Gate>();
+    Add(stream, 2 * i, before);
+    AddOpening(stream, 2 * i + 1, after);
+    before = after;
+  }
+  EXPECT_THAT(log.submitted, IsEmpty());
+  queues.Open(*start);
+  ASSERT_EQ(log.submitted.size(), std::size_t{2 * kLinks});
+  EXPECT_TRUE(std::is_sorted(log.submitted.begin(), log.submitted.end()));
+}
+
+TEST_F(Queues, ASignalHoldsItsStreamWhicheverComesFirst) {
+  Signals signals;
+  StreamQueue& stream = queues.AddStream(true);
+  const std::shared_ptr<Gate> late = signals.Await(7);
+  ASSERT_NE(late, nullptr);
+  Add(stream, 1, late);
+  EXPECT_THAT(log.submitted, IsEmpty());
+  const std::shared_ptr<Gate> arrived = signals.Arrive(7);
+  ASSERT_EQ(arrived, late);
+  queues.Open(*arrived);
+  EXPECT_THAT(log.submitted, ElementsAre(1));
+  EXPECT_EQ(signals.Arrive(8), nullptr);
+  EXPECT_EQ(signals.Await(8), nullptr);
+  EXPECT_NE(signals.Await(8), nullptr) << "a signal is for one wait";
+}
+
+TEST_F(Queues, ASignalOnABlockingStreamHoldsLaterLegacyOps) {
+  StreamQueue& stream = queues.AddStream(true);
+  auto signal = std::make_shared<Gate>();
+  Add(stream, 1, signal);
+  Add(queues.legacy(), 2);
+  EXPECT_THAT(log.submitted, IsEmpty());
+  queues.Open(*signal);
+  EXPECT_THAT(log.submitted, ElementsAre(1, 2));
+}
+
+TEST_F(Queues, WhenSubmittedIgnoresLaterOps) {
+  StreamQueue& early = queues.AddStream(false);
+  StreamQueue& late = queues.AddStream(false);
+  int called = 0;
+  queues.WhenSubmitted([&] { ++called; });
+  EXPECT_EQ(called, 1) << "nothing waits";
+  AddHeld(early, 1);
+  queues.WhenSubmitted([&] { ++called; });
+  AddHeld(late, 2);
+  EXPECT_EQ(called, 1);
+  queues.Release(early);
+  EXPECT_EQ(called, 2);
+  queues.WhenSubmitted([&] { ++called; });
+  Add(late, 3);
+  queues.Release(late);
+  EXPECT_EQ(called, 3);
+}
+
+TEST_F(Queues, ARetiredStreamFinishesItsOps) {
+  StreamQueue& stream = queues.AddStream(true);
+  AddHeld(stream, 1);
+  Add(stream, 2);
+  queues.Retire(stream);
+  Add(queues.legacy(), 3);
+  EXPECT_THAT(log.submitted, ElementsAre(1));
+  queues.Release(stream);
+  EXPECT_THAT(log.submitted, ElementsAre(1, 2, 3));
+  queues.Retire(queues.AddStream(true));
+  Add(queues.legacy(), 4);
+  EXPECT_EQ(log.submitted.back(), 4);
+}
+
+TEST_F(Queues, ALostDeviceDropsEverythingInOrder) {
+  StreamQueue& stream = queues.AddStream(true);
+  StreamQueue& retired = queues.AddStream(true);
+  auto gate = std::make_shared<Gate>();
+  int called = 0;
+  AddHeld(stream, 1);
+  Add(queues.legacy(), 2);
+  Add(retired, 3, gate);
+  queues.Retire(retired);
+  queues.WhenSubmitted([&] { ++called; });
+  queues.DropAll();
+  EXPECT_THAT(log.submitted, ElementsAre(1));
+  EXPECT_THAT(log.dropped, ElementsAre(1, 2, 3));
+  EXPECT_EQ(called, 1);
+  Add(stream, 4);
+  EXPECT_EQ(log.dropped.back(), 4);
+  queues.Open(*gate);
+  queues.Release(stream);
+  queues.WhenSubmitted([&] { ++called; });
+  EXPECT_EQ(called, 2);
+  EXPECT_EQ(queues.waiting_ops(), 0U);
+}
+
+TEST_F(Queues, EmptyAroundKnowsWhatTheLegacyStreamWaitsFor) {
+  StreamQueue& blocking = queues.AddStream(true);
+  StreamQueue& other = queues.AddStream(true);
+  StreamQueue& free = queues.AddStream(false);
+  AddHeld(free, 1);
+  EXPECT_TRUE(queues.EmptyAround(queues.legacy()));
+  AddHeld(blocking, 2);
+  EXPECT_FALSE(queues.EmptyAround(queues.legacy()));
+  EXPECT_FALSE(queues.EmptyAround(blocking));
+  EXPECT_TRUE(queues.EmptyAround(other));
+  queues.Release(blocking);
+  AddHeld(queues.legacy(), 3);
+  EXPECT_FALSE(queues.EmptyAround(other));
+  EXPECT_TRUE(StreamQueues::Empty(other));
+}
+
+// Any order of ops on any streams: what is handed over respects every edge.
+TEST_F(Queues, RandomOpsKeepEveryEdge) {
+  std::uint32_t state = 12345;
+  const auto random = [&](std::uint32_t below) {
+    state = state * 1664525U + 1013904223U;
+    return (state >> 8) % below;
+  };
+  struct Stream {
+    StreamQueue* queue;
+    bool blocking;
+  };
+  std::vector<Stream> streams = {{&queues.legacy(), false}};
+  for (int i = 0; i < 6; ++i) streams.push_back({&queues.AddStream(i % 3 != 0), i % 3 != 0});
+  std::vector<std::size_t> stream_of;
+  std::vector<bool> is_held;
+  std::vector<std::size_t> holding;  // Streams whose head is begun.
+  const auto release_one = [&] {
+    holding.clear();
+    std::vector<int> last_begun(streams.size(), -1);
+    for (const int number : log.submitted)
+      last_begun[stream_of[static_cast<std::size_t>(number)]] = number;
+    for (std::size_t s = 0; s < streams.size(); ++s)
+      if (last_begun[s] >= 0 && is_held[static_cast<std::size_t>(last_begun[s])]) holding.push_back(s);
+    if (holding.empty()) return false;
+    const std::size_t chosen = holding[random(static_cast<std::uint32_t>(holding.size()))];
+    is_held[static_cast<std::size_t>(last_begun[chosen])] = false;
+    queues.Release(*streams[chosen].queue);
+    return true;
+  };
+  constexpr int kOps = 3000;
+  for (int i = 0; i < kOps; ++i) {
+    const std::size_t s = random(static_cast<std::uint32_t>(streams.size()));
+    const bool held = random(8) == 0;
+    stream_of.push_back(s);
+    is_held.push_back(held);
+    if (held)
+      AddHeld(*streams[s].queue, i);
+    else
+      Add(*streams[s].queue, i);
+    if (random(4) == 0) release_one();
+  }
+  while (release_one()) {
+  }
+  ASSERT_EQ(log.submitted.size(), std::size_t{kOps});
+  const auto ordered = [&](std::size_t a, std::size_t b) {
+    return a == b || (a == 0 && streams[b].blocking) || (b == 0 && streams[a].blocking);
+  };
+  // The newest op handed over so far, per stream: none with an edge to it may be newer.
+  std::vector<int> newest(streams.size(), -1);
+  for (const int number : log.submitted) {
+    const std::size_t s = stream_of[static_cast<std::size_t>(number)];
+    for (std::size_t other = 0; other < streams.size(); ++other) {
+      if (!ordered(s, other)) continue;
+      ASSERT_LT(newest[other], number);
+    }
+    newest[s] = std::max(newest[s], number);
+  }
+}
+
+}  // namespace
+}  // namespace cuspan::proxy

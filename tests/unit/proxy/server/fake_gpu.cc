@@ -1,0 +1,427 @@
+#include "tests/unit/proxy/server/fake_gpu.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+namespace cuspan::proxy {
+
+struct FakeGpu::Event {
+  bool pending = false;
+  double time = 0;
+};
+
+struct FakeGpu::Stream {
+  int number = 0;
+  bool held = false;
+  std::deque<Task> tasks;
+};
+
+struct FakeGpu::Function {
+  std::string name;
+  std::vector<std::size_t> parameters;
+};
+
+namespace {
+
+FakeGpu* fake = nullptr;
+constexpr std::chrono::seconds kPatience{20};
+
+}  // namespace
+
+// Every driver function, under the name that the table has for it.
+struct FakeCalls {
+  static FakeGpu::Stream& StreamOf(CUstream stream) {
+    const auto value = reinterpret_cast<std::uintptr_t>(stream);
+    return value <= 1 ? *fake->streams_[0] : *reinterpret_cast<FakeGpu::Stream*>(stream);
+  }
+
+  static CUresult Name(CUresult, const char** text) {
+    *text = "a result of the fake GPU";
+    return CUDA_SUCCESS;
+  }
+  static CUresult Count(int* count) {
+    *count = 1;
+    return CUDA_SUCCESS;
+  }
+  static CUresult Get(CUdevice* device, int ordinal) {
+    *device = 0;
+    return ordinal == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+  }
+  static CUresult Retain(CUcontext* context, CUdevice) {
+    *context = reinterpret_cast<CUcontext>(fake);
+    return CUDA_SUCCESS;
+  }
+  static CUresult OfDevice(CUdevice) { return CUDA_SUCCESS; }
+  static CUresult SetFlags(CUdevice, unsigned) { return CUDA_SUCCESS; }
+  static CUresult SetCurrent(CUcontext) { return CUDA_SUCCESS; }
+  static CUresult GetLimit(std::size_t* value, CUlimit limit) {
+    *value = 1024;
+    return limit == CU_LIMIT_STACK_SIZE ? CUDA_SUCCESS : CUDA_ERROR_UNSUPPORTED_LIMIT;
+  }
+  static CUresult SetLimit(CUlimit limit, std::size_t) {
+    return limit == CU_LIMIT_STACK_SIZE ? CUDA_SUCCESS : CUDA_ERROR_UNSUPPORTED_LIMIT;
+  }
+
+  // --- Memory
+  static CUresult GetInfo(std::size_t* free, std::size_t* total) {
+    *free = 1 << 20;
+    *total = 2 << 20;
+    return fake->Refusal("cuMemGetInfo");
+  }
+  static CUresult Reserve(CUdeviceptr* got, std::size_t bytes, std::size_t, CUdeviceptr wanted, unsigned long long) {
+    void* place = ::mmap(reinterpret_cast<void*>(wanted), bytes, PROT_NONE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (place == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+    *got = reinterpret_cast<CUdeviceptr>(place);
+    std::scoped_lock lock(fake->mutex_);
+    fake->reserved_[*got] = bytes;
+    return CUDA_SUCCESS;
+  }
+  static CUresult FreeAddress(CUdeviceptr address, std::size_t bytes) {
+    ::munmap(reinterpret_cast<void*>(address), bytes);
+    std::scoped_lock lock(fake->mutex_);
+    fake->reserved_.erase(address);
+    return CUDA_SUCCESS;
+  }
+  static CUresult CreateMemory(CUmemGenericAllocationHandle* memory, std::size_t bytes,
+                               const CUmemAllocationProp*, unsigned long long) {
+    *memory = bytes;
+    return bytes > (64 << 20) ? CUDA_ERROR_OUT_OF_MEMORY : fake->Refusal("cuMemCreate");
+  }
+  static CUresult ReleaseMemory(CUmemGenericAllocationHandle) { return CUDA_SUCCESS; }
+  static CUresult MapMemory(CUdeviceptr address, std::size_t bytes, std::size_t, CUmemGenericAllocationHandle,
+                            unsigned long long) {
+    if (address % 4096 != 0 || bytes % 4096 != 0) return CUDA_ERROR_INVALID_VALUE;
+    std::scoped_lock lock(fake->mutex_);
+    ::mprotect(reinterpret_cast<void*>(address), bytes, PROT_READ | PROT_WRITE);
+    fake->mapped_[address] = bytes;
+    return CUDA_SUCCESS;
+  }
+  static CUresult UnmapMemory(CUdeviceptr address, std::size_t bytes) {
+    std::scoped_lock lock(fake->mutex_);
+    fake->mapped_.erase(address);
+    ::mprotect(reinterpret_cast<void*>(address), bytes, PROT_NONE);
+    fake->log_.push_back("unmap");
+    return CUDA_SUCCESS;
+  }
+  static CUresult SetAccess(CUdeviceptr, std::size_t, const CUmemAccessDesc*, std::size_t) { return CUDA_SUCCESS; }
+  static CUresult RegisterHost(void*, std::size_t, unsigned) { return CUDA_SUCCESS; }
+
+  // --- Copies
+  static CUresult ToDevice(CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream) {
+    std::scoped_lock lock(fake->mutex_);
+    if (!fake->Mapped(to, bytes)) return CUDA_ERROR_INVALID_VALUE;
+    // A slot of the channel is read when the copy runs; a frame's bytes are taken at once, as the driver does.
+    if (bytes < 4096) {
+      const auto* data = static_cast<const std::byte*>(from);
+      return fake->Enqueue(stream, "to-device", [to, kept = std::vector(data, data + bytes)] {
+        std::memcpy(reinterpret_cast<void*>(to), kept.data(), kept.size());
+      });
+    }
+    return fake->Enqueue(stream, "to-device", [=] { std::memcpy(reinterpret_cast<void*>(to), from, bytes); });
+  }
+  static CUresult FromDevice(void* to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
+    std::scoped_lock lock(fake->mutex_);
+    if (!fake->Mapped(from, bytes)) return CUDA_ERROR_INVALID_VALUE;
+    return fake->Enqueue(stream, "from-device",
+                         [=] { std::memcpy(to, reinterpret_cast<const void*>(from), bytes); });
+  }
+  static CUresult OnDevice(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
+    std::scoped_lock lock(fake->mutex_);
+    if (!fake->Mapped(from, bytes) || !fake->Mapped(to, bytes)) return CUDA_ERROR_INVALID_VALUE;
+    return fake->Enqueue(stream, "on-device", [=] {
+      std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+    });
+  }
+  template <typename T>
+  static CUresult Set(CUdeviceptr to, T value, std::size_t count, CUstream stream) {
+    std::scoped_lock lock(fake->mutex_);
+    if (!fake->Mapped(to, count * sizeof value) || to % sizeof value != 0) return CUDA_ERROR_INVALID_VALUE;
+    return fake->Enqueue(stream, "set", [=] { std::fill_n(reinterpret_cast<T*>(to), count, value); });
+  }
+
+  // --- Modules and kernels
+  static CUresult LoadModule(CUmodule* module, const void*) {
+    std::unique_lock lock(fake->mutex_);
+    fake->changed_.wait_for(lock, kPatience, [] { return !fake->modules_held_; });
+    *module = reinterpret_cast<CUmodule>(fake);
+    return fake->Refusal("cuModuleLoadData");
+  }
+  static CUresult UnloadModule(CUmodule) {
+    std::scoped_lock lock(fake->mutex_);
+    fake->log_.push_back("unload");
+    return CUDA_SUCCESS;
+  }
+  static CUresult GetFunction(CUfunction* function, CUmodule, const char* name) {
+    std::scoped_lock lock(fake->mutex_);
+    for (const auto& known : fake->functions_) {
+      if (known->name != name) continue;
+      *function = reinterpret_cast<CUfunction>(known.get());
+      return CUDA_SUCCESS;
+    }
+    return CUDA_ERROR_NOT_FOUND;
+  }
+  static CUresult GetGlobal(CUdeviceptr* address, std::size_t* bytes, CUmodule, const char* name) {
+    if (std::string(name) != "variable") return CUDA_ERROR_NOT_FOUND;
+    *address = reinterpret_cast<CUdeviceptr>(fake->variable_.data());
+    *bytes = fake->variable_.size();
+    return CUDA_SUCCESS;
+  }
+  static CUresult ParamInfo(CUfunction function, std::size_t index, std::size_t* offset, std::size_t* bytes) {
+    const auto& parameters = reinterpret_cast<FakeGpu::Function*>(function)->parameters;
+    if (index >= parameters.size()) return CUDA_ERROR_INVALID_VALUE;
+    *offset = 0;
+    *bytes = parameters[index];
+    return CUDA_SUCCESS;
+  }
+  static CUresult FunctionAttribute(int* value, CUfunction_attribute attribute, CUfunction) {
+    *value = attribute == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK ? 1024 : 7;
+    return CUDA_SUCCESS;
+  }
+  static CUresult SetFunctionAttribute(CUfunction, CUfunction_attribute, int value) {
+    return value < 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+  }
+  static CUresult SetCacheConfig(CUfunction, CUfunc_cache) { return fake->Refusal("cuFuncSetCacheConfig"); }
+  static CUresult LaunchIt(CUfunction function, unsigned grid, unsigned, unsigned, unsigned block, unsigned, unsigned,
+                           unsigned, CUstream stream, void** arguments, void**) {
+    std::scoped_lock lock(fake->mutex_);
+    const FakeGpu::Function& kernel = *reinterpret_cast<FakeGpu::Function*>(function);
+    if (grid == 0 || block == 0 || kernel.name == "refused") return CUDA_ERROR_INVALID_VALUE;
+    if (kernel.name == "nothing") return fake->Enqueue(stream, "nothing", [] {});
+    if (kernel.name == "faults") return fake->Enqueue(stream, "faults", [] { fake->lost_ = CUDA_ERROR_ILLEGAL_ADDRESS; });
+    std::uint64_t address = 0;
+    std::uint32_t count = 0;
+    std::uint32_t value = 0;
+    std::memcpy(&address, arguments[0], sizeof address);
+    std::memcpy(&count, arguments[1], sizeof count);
+    std::memcpy(&value, arguments[2], sizeof value);
+    return fake->Enqueue(stream, "add", [=] {
+      if (!fake->Mapped(address, count * sizeof value) || address % sizeof value != 0) {
+        fake->lost_ = CUDA_ERROR_ILLEGAL_ADDRESS;
+        return;
+      }
+      for (std::uint32_t i = 0; i < count; ++i) reinterpret_cast<std::uint32_t*>(address)[i] += value;
+    });
+  }
+  static CUresult LaunchTogether(CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                                 unsigned bz, unsigned shared, CUstream stream, void** arguments) {
+    return LaunchIt(function, gx, gy, gz, bx, by, bz, shared, stream, arguments, nullptr);
+  }
+  static CUresult Occupancy(int* blocks, CUfunction, int, std::size_t, unsigned) {
+    *blocks = 3;
+    return CUDA_SUCCESS;
+  }
+  static CUresult AvailableShared(std::size_t* bytes, CUfunction, int, int) {
+    *bytes = 4096;
+    return CUDA_SUCCESS;
+  }
+
+  // --- Streams and events
+  static CUresult CreateStream(CUstream* stream, unsigned flags, int) {
+    std::scoped_lock lock(fake->mutex_);
+    if (const CUresult refusal = fake->Refusal("cuStreamCreateWithPriority"); refusal != CUDA_SUCCESS) return refusal;
+    if (flags > 1) return CUDA_ERROR_INVALID_VALUE;
+    auto made = std::make_unique<FakeGpu::Stream>();
+    made->number = static_cast<int>(fake->streams_.size());
+    *stream = reinterpret_cast<CUstream>(made.get());
+    fake->streams_.push_back(std::move(made));
+    return CUDA_SUCCESS;
+  }
+  static CUresult DestroyStream(CUstream stream) {
+    std::scoped_lock lock(fake->mutex_);
+    fake->log_.push_back("destroy " + std::to_string(StreamOf(stream).number));
+    return CUDA_SUCCESS;
+  }
+  static CUresult QueryStream(CUstream stream) {
+    std::scoped_lock lock(fake->mutex_);
+    if (fake->lost_ != CUDA_SUCCESS) return fake->lost_;
+    return StreamOf(stream).tasks.empty() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+  }
+  static CUresult WaitEvent(CUstream stream, CUevent event, unsigned) {
+    std::scoped_lock lock(fake->mutex_);
+    auto* awaited = reinterpret_cast<FakeGpu::Event*>(event);
+    return fake->Enqueue(stream, "wait", [] {}, [awaited] { return !awaited->pending; });
+  }
+  static CUresult CreateEvent(CUevent* event, unsigned) {
+    std::scoped_lock lock(fake->mutex_);
+    auto* made = new FakeGpu::Event;
+    fake->events_.insert(made);
+    *event = reinterpret_cast<CUevent>(made);
+    return fake->lost_;
+  }
+  static CUresult DestroyEvent(CUevent event) {
+    std::scoped_lock lock(fake->mutex_);
+    fake->events_.erase(reinterpret_cast<FakeGpu::Event*>(event));
+    delete reinterpret_cast<FakeGpu::Event*>(event);
+    return CUDA_SUCCESS;
+  }
+  static CUresult RecordEvent(CUevent event, CUstream stream) {
+    std::scoped_lock lock(fake->mutex_);
+    if (fake->lost_ != CUDA_SUCCESS) return fake->lost_;
+    auto* recorded = reinterpret_cast<FakeGpu::Event*>(event);
+    recorded->pending = true;
+    return fake->Enqueue(stream, "record", [recorded] {
+      recorded->pending = false;
+      recorded->time += 1;
+    });
+  }
+  static CUresult QueryEvent(CUevent event) {
+    std::scoped_lock lock(fake->mutex_);
+    if (fake->lost_ != CUDA_SUCCESS) return fake->lost_;
+    return reinterpret_cast<FakeGpu::Event*>(event)->pending ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+  }
+  static CUresult Elapsed(float* milliseconds, CUevent start, CUevent end) {
+    std::scoped_lock lock(fake->mutex_);
+    if (reinterpret_cast<FakeGpu::Event*>(start)->pending || reinterpret_cast<FakeGpu::Event*>(end)->pending)
+      return CUDA_ERROR_NOT_READY;
+    *milliseconds = 2.5F;
+    return CUDA_SUCCESS;
+  }
+};
+
+FakeGpu::FakeGpu() {
+  fake = this;
+  streams_.push_back(std::make_unique<Stream>());
+  const auto add = [this](std::string name, std::vector<std::size_t> parameters) {
+    functions_.push_back(std::make_unique<Function>(Function{std::move(name), std::move(parameters)}));
+  };
+  add("add", {8, 4, 4});
+  for (const char* name : {"nothing", "refused", "faults"}) add(name, {});
+  Driver& d = driver_;
+  d.cuGetErrorName = d.cuGetErrorString = FakeCalls::Name;
+  d.cuDeviceGetCount = FakeCalls::Count;
+  d.cuDeviceGet = FakeCalls::Get;
+  d.cuDevicePrimaryCtxRetain = FakeCalls::Retain;
+  d.cuDevicePrimaryCtxRelease = FakeCalls::OfDevice;
+  d.cuDevicePrimaryCtxSetFlags = FakeCalls::SetFlags;
+  d.cuCtxSetCurrent = FakeCalls::SetCurrent;
+  d.cuCtxGetLimit = FakeCalls::GetLimit;
+  d.cuCtxSetLimit = FakeCalls::SetLimit;
+  d.cuMemGetInfo = FakeCalls::GetInfo;
+  d.cuMemAddressReserve = FakeCalls::Reserve;
+  d.cuMemAddressFree = FakeCalls::FreeAddress;
+  d.cuMemCreate = FakeCalls::CreateMemory;
+  d.cuMemRelease = FakeCalls::ReleaseMemory;
+  d.cuMemMap = FakeCalls::MapMemory;
+  d.cuMemUnmap = FakeCalls::UnmapMemory;
+  d.cuMemSetAccess = FakeCalls::SetAccess;
+  d.cuMemHostRegister = FakeCalls::RegisterHost;
+  d.cuMemcpyHtoDAsync = FakeCalls::ToDevice;
+  d.cuMemcpyDtoHAsync = FakeCalls::FromDevice;
+  d.cuMemcpyDtoDAsync = FakeCalls::OnDevice;
+  d.cuMemsetD8Async = FakeCalls::Set<unsigned char>;
+  d.cuMemsetD16Async = FakeCalls::Set<unsigned short>;
+  d.cuMemsetD32Async = FakeCalls::Set<unsigned>;
+  d.cuModuleLoadData = FakeCalls::LoadModule;
+  d.cuModuleUnload = FakeCalls::UnloadModule;
+  d.cuModuleGetFunction = FakeCalls::GetFunction;
+  d.cuModuleGetGlobal = FakeCalls::GetGlobal;
+  d.cuFuncGetParamInfo = FakeCalls::ParamInfo;
+  d.cuFuncGetAttribute = FakeCalls::FunctionAttribute;
+  d.cuFuncSetAttribute = FakeCalls::SetFunctionAttribute;
+  d.cuFuncSetCacheConfig = FakeCalls::SetCacheConfig;
+  d.cuLaunchKernel = FakeCalls::LaunchIt;
+  d.cuLaunchCooperativeKernel = FakeCalls::LaunchTogether;
+  d.cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags = FakeCalls::Occupancy;
+  d.cuOccupancyAvailableDynamicSMemPerBlock = FakeCalls::AvailableShared;
+  d.cuStreamCreateWithPriority = FakeCalls::CreateStream;
+  d.cuStreamDestroy = FakeCalls::DestroyStream;
+  d.cuStreamQuery = FakeCalls::QueryStream;
+  d.cuStreamWaitEvent = FakeCalls::WaitEvent;
+  d.cuEventCreate = FakeCalls::CreateEvent;
+  d.cuEventDestroy = FakeCalls::DestroyEvent;
+  d.cuEventRecord = FakeCalls::RecordEvent;
+  d.cuEventQuery = FakeCalls::QueryEvent;
+  d.cuEventElapsedTime = FakeCalls::Elapsed;
+}
+
+FakeGpu::~FakeGpu() {
+  for (const auto& [address, bytes] : reserved_) ::munmap(reinterpret_cast<void*>(address), bytes);
+  for (Event* event : events_) delete event;
+  fake = nullptr;
+}
+
+void FakeGpu::Hold(int stream) {
+  std::scoped_lock lock(mutex_);
+  streams_.at(static_cast<std::size_t>(stream))->held = true;
+}
+
+void FakeGpu::Let(int stream) {
+  std::scoped_lock lock(mutex_);
+  streams_.at(static_cast<std::size_t>(stream))->held = false;
+  RunAll();
+}
+
+void FakeGpu::Refuse(const std::string& function, CUresult result) {
+  std::scoped_lock lock(mutex_);
+  refusals_[function] = result;
+}
+
+void FakeGpu::HoldModules() {
+  std::scoped_lock lock(mutex_);
+  modules_held_ = true;
+}
+
+void FakeGpu::LetModulesLoad() {
+  std::scoped_lock lock(mutex_);
+  modules_held_ = false;
+  changed_.notify_all();
+}
+
+std::vector<std::string> FakeGpu::Log() const {
+  std::scoped_lock lock(mutex_);
+  return log_;
+}
+
+bool FakeGpu::WaitForLog(const std::string& entry, std::size_t count) const {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, kPatience, [&] {
+    return static_cast<std::size_t>(std::count(log_.begin(), log_.end(), entry)) >= count;
+  });
+}
+
+CUresult FakeGpu::Enqueue(CUstream stream, std::string entry, std::function<void()> run,
+                          std::function<bool()> ready) {
+  if (lost_ != CUDA_SUCCESS) return lost_;
+  Stream& target = FakeCalls::StreamOf(stream);
+  if (const auto refusal = refusals_.find(entry); refusal != refusals_.end() && refusal->second != CUDA_SUCCESS)
+    return refusal->second;
+  log_.push_back(entry + " " + std::to_string(target.number));
+  target.tasks.push_back({std::move(ready), std::move(run)});
+  RunAll();
+  changed_.notify_all();
+  return CUDA_SUCCESS;
+}
+
+void FakeGpu::RunAll() {
+  for (bool progress = true; progress;) {
+    progress = false;
+    for (const auto& stream : streams_) {
+      while (!stream->held && !stream->tasks.empty() && (!stream->tasks.front().ready || stream->tasks.front().ready())) {
+        const Task task = std::move(stream->tasks.front());
+        stream->tasks.pop_front();
+        task.run();
+        progress = true;
+      }
+    }
+  }
+}
+
+bool FakeGpu::Mapped(CUdeviceptr address, std::size_t bytes) const {
+  const auto inside = [&](CUdeviceptr start, std::size_t size) {
+    return address >= start && bytes <= size && address - start <= size - bytes;
+  };
+  for (const auto& [start, size] : mapped_)
+    if (inside(start, size)) return true;
+  return inside(reinterpret_cast<CUdeviceptr>(variable_.data()), variable_.size());
+}
+
+CUresult FakeGpu::Refusal(const char* function) const {
+  const auto found = refusals_.find(function);
+  return found == refusals_.end() ? CUDA_SUCCESS : found->second;
+}
+
+}  // namespace cuspan::proxy

@@ -1,0 +1,78 @@
+// A driver of functions written for tests: one device whose streams run when
+// the test lets them. Memory is real, so that copied bytes can be compared.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "proxy/gpu/driver.h"
+
+namespace cuspan::proxy {
+
+// One at a time: the driver's functions find it through a global.
+//
+// Streams are numbered as they were created, from 1; 0 is the legacy stream.
+// Kernels of every module: "add" (u64 address, u32 count, u32 value) adds to u32
+// elements; "nothing" () does nothing; "refused" () is refused with
+// CUDA_ERROR_INVALID_VALUE; "faults" () loses the context when it runs. Variable:
+// "variable", 64 bytes.
+class FakeGpu {
+ public:
+  FakeGpu();
+  ~FakeGpu();
+
+  const Driver& driver() const { return driver_; }
+
+  // From now on work of this stream stays pending, until Let.
+  void Hold(int stream);
+  void Let(int stream);
+  // The driver function of this name answers `result` from now on (CUDA_SUCCESS: does its work again).
+  void Refuse(const std::string& function, CUresult result);
+  // cuModuleLoadData waits until LetModulesLoad.
+  void HoldModules();
+  void LetModulesLoad();
+
+  // What was handed over, in order: "add 1", "to-device 0", "record 2", "wait 2", ….
+  std::vector<std::string> Log() const;
+  // Waits until `count` entries equal to `entry` are there; false when that takes too long.
+  bool WaitForLog(const std::string& entry, std::size_t count = 1) const;
+
+  struct Stream;
+  struct Event;
+  struct Function;
+
+ private:
+  friend struct FakeCalls;
+  struct Task {
+    std::function<bool()> ready;
+    std::function<void()> run;
+  };
+  CUresult Enqueue(CUstream stream, std::string entry, std::function<void()> run,
+                   std::function<bool()> ready = nullptr);
+  void RunAll();
+  bool Mapped(CUdeviceptr address, std::size_t bytes) const;
+  CUresult Refusal(const char* function) const;
+
+  Driver driver_;
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  std::vector<std::unique_ptr<Stream>> streams_;
+  std::set<Event*> events_;
+  std::vector<std::unique_ptr<Function>> functions_;
+  std::map<std::string, CUresult> refusals_;
+  std::map<CUdeviceptr, std::size_t> reserved_;
+  std::map<CUdeviceptr, std::size_t> mapped_;
+  std::vector<std::string> log_;
+  std::vector<std::byte> variable_ = std::vector<std::byte>(64);
+  CUresult lost_ = CUDA_SUCCESS;
+  bool modules_held_ = false;
+};
+
+}  // namespace cuspan::proxy

@@ -1,0 +1,251 @@
+#include "tests/unit/proxy/server/loopback.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace cuspan::proxy {
+namespace {
+
+// For what happens at once unless something is broken.
+constexpr std::chrono::seconds kPatience{30};
+
+template <typename T>
+T Must(Result<T> result) {
+  EXPECT_TRUE(result.ok()) << result.status().message();
+  if (!result.ok()) std::abort();
+  return std::move(*result);
+}
+
+}  // namespace
+
+TestClient::TestClient(Channel& channel) : channel_(channel), thread_([this] { Receive(); }) {}
+
+TestClient::~TestClient() {
+  {
+    std::scoped_lock lock(mutex_);
+    ending_ = true;
+  }
+  channel_.own_bell().Ring();
+  thread_.join();
+}
+
+bool TestClient::Await(const std::function<bool(const Told&)>& done) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, kPatience, [&] { return done(told_); });
+}
+
+Told TestClient::Now() {
+  std::scoped_lock lock(mutex_);
+  return told_;
+}
+
+bool TestClient::AwaitWanted(std::uint64_t transfer) {
+  return Await([&](const Told& told) { return std::count(told.wanted.begin(), told.wanted.end(), transfer) != 0; });
+}
+
+void TestClient::SendChunks(std::uint64_t transfer, const std::vector<std::byte>& bytes) {
+  const std::size_t most = channel_.layout().staging_bytes;
+  for (std::size_t offset = 0; offset < bytes.size(); offset += most) {
+    const std::optional<std::uint32_t> slot = channel_.TakeSlot();
+    if (!slot) return;
+    const auto part = static_cast<std::uint32_t>(std::min(most, bytes.size() - offset));
+    std::memcpy(channel_.OutgoingSlot(*slot), bytes.data() + offset, part);
+    Post(Chunk{transfer, offset, part, *slot});
+  }
+}
+
+void TestClient::ReceiveTo(std::uint64_t transfer, std::byte* place) {
+  std::scoped_lock lock(mutex_);
+  places_[transfer] = place;
+}
+
+void TestClient::HoldChunks(bool hold) {
+  {
+    std::scoped_lock lock(mutex_);
+    hold_chunks_ = hold;
+  }
+  changed_.notify_all();
+}
+
+void TestClient::Receive() {
+  for (;;) {
+    Result<std::optional<Frame>> frame = channel_.Peek();
+    if (!frame.ok()) {
+      std::scoped_lock lock(mutex_);
+      told_.wrong = frame.status().message();
+      return;
+    }
+    if (frame->has_value()) {
+      Take(**frame);
+      channel_.Pop();
+      continue;
+    }
+    const auto ending = [this] {
+      std::scoped_lock lock(mutex_);
+      return ending_;
+    };
+    if (ending()) return;
+    channel_.own_bell().Wait([&] { return channel_.HasFrame() || ending(); }, std::chrono::milliseconds(100),
+                             WaitStages::ForThisMachine());
+  }
+}
+
+void TestClient::Take(const Frame& frame) {
+  std::unique_lock lock(mutex_);
+  const auto keep = [&]<typename T>(std::vector<T>& list) {
+    const Result<T> message = ParseMessage<T>(frame);
+    if (message.ok())
+      list.push_back(*message);
+    else
+      told_.wrong = message.status().message();
+  };
+  if (frame.header.is_reply()) {
+    const bool added =
+        told_.replies.emplace(frame.header.request, std::vector(frame.payload.begin(), frame.payload.end())).second;
+    if (!added) told_.wrong = "a second reply";
+  } else {
+    switch (frame.op()) {
+      case Op::kTransferWanted: {
+        std::vector<TransferWanted> wanted;
+        keep(wanted);
+        for (const TransferWanted& one : wanted) told_.wanted.push_back(one.transfer);
+        break;
+      }
+      case Op::kPostedFailure: keep(told_.failures); break;
+      case Op::kTransferFailed: keep(told_.failed_transfers); break;
+      case Op::kEventReached: keep(told_.reached); break;
+      case Op::kDeviceFault: {
+        std::vector<DeviceFault> faults;
+        keep(faults);
+        for (const DeviceFault& fault : faults) told_.faults.push_back(fault.result);
+        break;
+      }
+      case Op::kChunk: {
+        changed_.notify_all();
+        changed_.wait(lock, [&] { return !hold_chunks_ || ending_; });
+        keep(told_.chunks);
+        if (told_.chunks.empty()) break;
+        const Chunk& chunk = told_.chunks.back();
+        const std::byte* slot = channel_.IncomingSlot(chunk.slot);
+        const auto place = places_.find(chunk.transfer);
+        if (slot == nullptr || place == places_.end())
+          told_.wrong = "a chunk that nobody asked for";
+        else
+          std::memcpy(place->second + chunk.offset, slot, chunk.bytes);
+        channel_.ReleaseSlot(chunk.slot);
+        break;
+      }
+      default: told_.wrong = OpName(frame.op());
+    }
+  }
+  changed_.notify_all();
+}
+
+ChannelLayout Loopback::SmallLayout() {
+  ChannelLayout layout;
+  layout.ring_slots = 4096;
+  layout.staging_slots = 4;
+  layout.staging_bytes = 4096;
+  return layout;
+}
+
+Loopback::Loopback(const Driver& driver, ChannelLayout layout) {
+  client_bell_.emplace(Must(Bell::Create()));
+  proxy_bell_.emplace(Must(Bell::Create()));
+  const auto other = [](const Bell& bell) { return Must(Bell::Open(UniqueFd(::dup(bell.fd())))); };
+  UniqueFd memory = Must(Channel::Create(layout));
+  client_channel_ = Must(Channel::Attach(UniqueFd(::dup(memory.get())), ChannelSide::kClient, &*client_bell_,
+                                         other(*proxy_bell_)));
+  proxy_channel_ =
+      Must(Channel::Attach(std::move(memory), ChannelSide::kProxy, &*proxy_bell_, other(*client_bell_)));
+  client_ = std::make_unique<TestClient>(*client_channel_);
+  thread_ = std::thread([this, &driver] {
+    Status status;
+    {
+      Result<Device> device = Device::Open(driver, 0, {kWindow, kWindowBytes, kWindowBytes});
+      if (device.ok() && device->window().base == kWindow)
+        status = Serve(driver, *device, *proxy_channel_);
+      else
+        status = device.ok() ? Status::Internal("another window") : device.status();
+    }
+    std::scoped_lock lock(mutex_);
+    end_ = status;
+    changed_.notify_all();
+  });
+}
+
+Loopback::~Loopback() {
+  static_cast<void>(End());
+  client_.reset();
+}
+
+Status Loopback::End() {
+  client_channel_->Close(false);
+  return AwaitEnd();
+}
+
+Status Loopback::AwaitEnd() {
+  {
+    std::unique_lock lock(mutex_);
+    if (!changed_.wait_for(lock, kPatience, [this] { return end_.has_value(); })) {
+      ADD_FAILURE() << "the session does not end";
+      std::abort();
+    }
+  }
+  if (thread_.joinable()) thread_.join();
+  return *end_;
+}
+
+bool Loopback::ended() {
+  std::scoped_lock lock(mutex_);
+  return end_.has_value();
+}
+
+std::uint64_t Loopback::Map(std::uint64_t bytes) {
+  const std::uint64_t address = next_address_;
+  next_address_ += bytes;
+  EXPECT_EQ(client_->Call(MemoryMap{address, bytes}).result, CUDA_SUCCESS);
+  return address;
+}
+
+std::uint64_t Loopback::LoadModule(const std::vector<std::byte>& image) {
+  const std::uint64_t module = NewHandle();
+  for (std::size_t offset = 0; offset < image.size(); offset += kMaxInlineBytes)
+    client_->Post(ModuleImage{module, image.size(), offset,
+                              Bytes(image).subspan(offset, std::min(kMaxInlineBytes, image.size() - offset))});
+  EXPECT_EQ(client_->Call(ModuleLoad{module}).result, CUDA_SUCCESS);
+  return module;
+}
+
+std::uint64_t Loopback::FindKernel(std::uint64_t module, const std::string& name) {
+  const std::uint64_t kernel = NewHandle();
+  EXPECT_EQ(client_->Call(KernelFind{module, kernel, name}).result, CUDA_SUCCESS) << name;
+  return kernel;
+}
+
+std::uint64_t Loopback::NewStream(std::uint32_t flags) {
+  const std::uint64_t stream = NewHandle();
+  client_->Post(StreamCreate{stream, flags, 0});
+  return stream;
+}
+
+std::vector<std::byte> AnyImage() {
+  const std::string_view text = ".version 8.0\n.target sm_80\n.address_size 64\n";
+  std::vector<std::byte> image(text.size() + 1);
+  std::memcpy(image.data(), text.data(), text.size());
+  return image;
+}
+
+std::vector<std::byte> Pattern(std::size_t bytes, std::uint32_t seed) {
+  std::vector<std::byte> pattern(bytes);
+  std::uint32_t state = seed * 2654435761U + 1;
+  for (std::byte& byte : pattern) {
+    state = state * 1664525U + 1013904223U;
+    byte = static_cast<std::byte>(state >> 24);
+  }
+  return pattern;
+}
+
+}  // namespace cuspan::proxy

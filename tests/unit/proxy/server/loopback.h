@@ -1,0 +1,137 @@
+// A client's end of a channel and a proxy's session in one process.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "protocol/channel/channel.h"
+#include "proxy/server.h"
+
+namespace cuspan::proxy {
+
+inline constexpr std::uint64_t kWindow = 0x1800'0000'0000;
+inline constexpr std::uint64_t kWindowBytes = std::uint64_t{1} << 30;
+
+// What a client has been told so far.
+struct Told {
+  std::map<std::uint32_t, std::vector<std::byte>> replies;  // By request.
+  std::vector<std::uint64_t> wanted;                        // Transfers.
+  std::vector<PostedFailure> failures;
+  std::vector<TransferFailed> failed_transfers;
+  std::vector<EventReached> reached;
+  std::vector<int> faults;
+  std::vector<Chunk> chunks;
+  std::string wrong;  // A frame that no proxy should send.
+};
+
+// A client that keeps all that it is told. Its receiving thread copies chunks
+// to where ReceiveTo said and gives their slots back.
+class TestClient {
+ public:
+  explicit TestClient(Channel& channel);
+  ~TestClient();
+
+  template <typename T>
+  std::uint64_t Post(const T& op, std::uint32_t thread = 0) {
+    return channel_.Post(op, thread);
+  }
+  // Posts a call; the request is for AwaitReply.
+  template <typename T>
+  std::uint32_t Ask(const T& op) {
+    const std::uint32_t request = ++last_request_;
+    channel_.Post(op, request);
+    return request;
+  }
+  // The reply, or a default one with result -1 when none comes in time.
+  template <typename T>
+  typename T::Reply AwaitReply(std::uint32_t request) {
+    typename T::Reply reply;
+    reply.result = -1;
+    Await([&](const Told& told) {
+      const auto found = told.replies.find(request);
+      return found != told.replies.end() && DecodeFrom(Bytes(found->second), reply);
+    });
+    return reply;
+  }
+  template <typename T>
+  typename T::Reply Call(const T& op) {
+    return AwaitReply<T>(Ask(op));
+  }
+  // Waits until `done` holds; false when it does not come to that in time.
+  bool Await(const std::function<bool(const Told&)>& done);
+  Told Now();
+
+  // Sends bytes as chunks, once the transfer is wanted; each through a free slot.
+  void SendChunks(std::uint64_t transfer, const std::vector<std::byte>& bytes);
+  bool AwaitWanted(std::uint64_t transfer);
+  // Where the chunks of a transfer go.
+  void ReceiveTo(std::uint64_t transfer, std::byte* place);
+  // Chunks are not taken, and their slots not given back, while this is so.
+  void HoldChunks(bool hold);
+
+  Channel& channel() { return channel_; }
+
+ private:
+  void Receive();
+  void Take(const Frame& frame);
+
+  Channel& channel_;
+  std::uint32_t last_request_ = 0;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Told told_;
+  std::map<std::uint64_t, std::byte*> places_;
+  bool hold_chunks_ = false;
+  bool ending_ = false;
+  std::thread thread_;
+};
+
+// Both ends. The session runs from the start until End.
+class Loopback {
+ public:
+  explicit Loopback(const Driver& driver, ChannelLayout layout = SmallLayout());
+  ~Loopback();
+
+  // Little staging, so that small copies take many chunks and run out of slots.
+  static ChannelLayout SmallLayout();
+
+  TestClient& client() { return *client_; }
+  // Closes the channel as an honest client does (unless the session has ended) and says how the session ended.
+  Status End();
+  // Waits for the session to end by itself.
+  Status AwaitEnd();
+  bool ended();
+
+  // Maps memory and returns its address.
+  std::uint64_t Map(std::uint64_t bytes = 1 << 20);
+  // Loads a module whose image is `image` and returns its handle.
+  std::uint64_t LoadModule(const std::vector<std::byte>& image);
+  std::uint64_t FindKernel(std::uint64_t module, const std::string& name);
+  std::uint64_t NewStream(std::uint32_t flags = 0);
+  std::uint64_t NewHandle() { return ++last_handle_; }
+
+ private:
+  std::optional<Bell> client_bell_;
+  std::optional<Bell> proxy_bell_;
+  std::unique_ptr<Channel> client_channel_;
+  std::unique_ptr<Channel> proxy_channel_;
+  std::unique_ptr<TestClient> client_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<Status> end_;
+  std::thread thread_;
+  std::uint64_t last_handle_ = 100;
+  std::uint64_t next_address_ = kWindow;
+};
+
+// Text that the module checks take for PTX.
+std::vector<std::byte> AnyImage();
+std::vector<std::byte> Pattern(std::size_t bytes, std::uint32_t seed);
+
+}  // namespace cuspan::proxy

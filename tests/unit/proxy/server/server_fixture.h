@@ -1,0 +1,76 @@
+// A session over the fake GPU with a mapped block, the kernel "add" and helpers to post it.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "tests/unit/proxy/server/fake_gpu.h"
+#include "tests/unit/proxy/server/loopback.h"
+
+namespace cuspan::proxy {
+
+class ServerTest : public ::testing::Test {
+ protected:
+  void TearDown() override {
+    if (expect_end_ok_) {
+      const Status end = loopback.End();
+      EXPECT_TRUE(end.ok()) << end.message();
+    }
+    EXPECT_EQ(client.Now().wrong, "");
+  }
+
+  // What `add` is launched with: `count` elements from `address` grow by `value`.
+  void PostAdd(std::uint64_t stream, std::uint64_t address, std::uint32_t count, std::uint32_t value) {
+    std::vector<std::byte> arguments(16);
+    std::memcpy(arguments.data(), &address, 8);
+    std::memcpy(arguments.data() + 8, &count, 4);
+    std::memcpy(arguments.data() + 12, &value, 4);
+    PostLaunch(stream, add(), arguments);
+  }
+  void PostLaunch(std::uint64_t stream, std::uint64_t kernel, const std::vector<std::byte>& arguments = {},
+                  std::uint32_t thread = 0) {
+    client.Post(Launch{kernel, stream, {1, 1, 1}, {1, 1, 1}, 0, false, arguments}, thread);
+  }
+  std::uint64_t module() {
+    if (module_ == 0) module_ = loopback.LoadModule(AnyImage());
+    return module_;
+  }
+  std::uint64_t add() {
+    if (add_ == 0) add_ = loopback.FindKernel(module(), "add");
+    return add_;
+  }
+  // Reads device memory through a copy of its own stream.
+  std::vector<std::byte> Read(std::uint64_t stream, std::uint64_t address, std::uint64_t bytes) {
+    std::vector<std::byte> copy(bytes);
+    const std::uint64_t transfer = loopback.NewHandle();
+    client.ReceiveTo(transfer, copy.data());
+    client.Post(CopyFromDevice{stream, address, bytes, transfer});
+    const StreamSynchronize::Reply reply = client.Call(StreamSynchronize{stream});
+    EXPECT_EQ(reply.result, CUDA_SUCCESS);
+    EXPECT_TRUE(client.Await([&](const Told& told) { return told.chunks.size() >= reply.chunks; }));
+    return copy;
+  }
+  std::uint32_t ReadWord(std::uint64_t stream, std::uint64_t address) {
+    std::uint32_t word = 0;
+    std::memcpy(&word, Read(stream, address, sizeof word).data(), sizeof word);
+    return word;
+  }
+  bool AwaitReached(std::uint64_t event, std::uint64_t record) {
+    return client.Await([=](const Told& told) {
+      for (const EventReached& reached : told.reached)
+        if (reached.event == event && reached.record == record) return true;
+      return false;
+    });
+  }
+
+  FakeGpu gpu;
+  Loopback loopback{gpu.driver()};
+  TestClient& client = loopback.client();
+  bool expect_end_ok_ = true;
+  std::uint64_t module_ = 0;
+  std::uint64_t add_ = 0;
+};
+
+}  // namespace cuspan::proxy

@@ -1,0 +1,84 @@
+// What the tests of the PTX compiler run kernels on: a program with its
+// variables in plain memory, launched on the software GPU's own runtime.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "proxy/softgpu/jit/program.h"
+
+namespace cuspan::softgpu {
+
+struct Extent {
+  std::uint32_t x = 1, y = 1, z = 1;
+};
+
+class Device {
+ public:
+  // Loads the module; fails the test when that does not work.
+  explicit Device(std::string ptx);
+
+  Program& program() { return *program_; }
+  // The module's variable, or null.
+  void* Variable(std::string_view name);
+
+  // Runs a kernel to its end. Returns the CUDA error (a CUresult) and keeps its message.
+  // Arguments are copied bytewise into the kernel's parameters, in order.
+  template <typename... Arguments>
+  int Launch(std::string_view kernel, Extent grid, Extent block, std::uint32_t dynamic_shared,
+             const Arguments&... arguments) {
+    std::vector<std::vector<std::uint8_t>> bytes;
+    (bytes.push_back(Bytes(arguments)), ...);
+    return LaunchBytes(kernel, grid, block, dynamic_shared, bytes);
+  }
+  const std::string& message() const { return message_; }
+
+ private:
+  template <typename T>
+  static std::vector<std::uint8_t> Bytes(const T& value) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    std::vector<std::uint8_t> bytes(sizeof value);
+    std::memcpy(bytes.data(), &value, sizeof value);
+    return bytes;
+  }
+  int LaunchBytes(std::string_view kernel, Extent grid, Extent block, std::uint32_t dynamic_shared,
+                  const std::vector<std::vector<std::uint8_t>>& arguments);
+
+  std::unique_ptr<Program> program_;
+  std::map<std::string, std::unique_ptr<std::uint64_t[]>, std::less<>> variables_;
+  std::string message_;
+};
+
+// A module with the usual first lines around `rest`.
+std::string Module(std::string_view rest);
+
+// One thread's registers: inputs %r1 … %r5 (b32), %d1 … (b64), %f1 … (f32), %g1 … (f64) and
+// %h1 … (b16) all show the same five words; results are %r0, %d0, %f0, %g0, %h0, %p0, %p1 and %r9.
+struct Words {
+  std::uint64_t in[5];
+};
+struct Results {
+  std::uint64_t r, d, f, g, h, p, q, r9;
+};
+// Runs `body`, PTX instructions, once for each of `inputs`.
+std::vector<Results> Evaluate(std::string_view body, const std::vector<Words>& inputs);
+inline Results Evaluate(std::string_view body, const Words& input) {
+  return Evaluate(body, std::vector<Words>{input})[0];
+}
+// The status of compiling a kernel with this body.
+Status CompileStatus(std::string_view body);
+
+std::uint64_t Bits(float value);
+std::uint64_t Bits(double value);
+float AsFloat(std::uint64_t bits);
+double AsDouble(std::uint64_t bits);
+
+}  // namespace cuspan::softgpu

@@ -1,0 +1,160 @@
+// The software GPU as a program sees it: through the driver's functions only.
+// With LD_LIBRARY_PATH naming another libcuda.so.1 these tests run on that.
+#pragma once
+
+#include <cuda.h>
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+namespace cuspan::softgpu {
+
+#define EXPECT_CUDA(expression) EXPECT_EQ((expression), CUDA_SUCCESS)
+#define ASSERT_CUDA(expression) ASSERT_EQ((expression), CUDA_SUCCESS)
+
+inline constexpr std::size_t kMiB = std::size_t{1} << 20;
+
+// Two devices of 512 MiB, unless the caller of the test wants others.
+inline void ConfigureTestDevices() {
+  setenv("CUSPAN_SOFT_GPUS", "2", 0);
+  setenv("CUSPAN_SOFT_MEMORY", "512M", 0);
+}
+
+inline std::vector<char> ReadTestFile(const std::string& name) {
+  std::ifstream file(std::string(CUSPAN_TEST_FOLDER) + "/" + name, std::ios::binary);
+  EXPECT_TRUE(file.good()) << name;
+  std::vector<char> bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  bytes.push_back('\0');
+  return bytes;
+}
+
+// Memory on one device, as the proxy makes it.
+class DeviceMemory {
+ public:
+  explicit DeviceMemory(std::size_t bytes, int device = 0) {
+    bytes_ = (bytes + 2 * kMiB - 1) / (2 * kMiB) * (2 * kMiB);
+    CUmemAllocationProp properties = {};
+    properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, device};
+    EXPECT_CUDA(cuMemCreate(&handle_, bytes_, &properties, 0));
+    EXPECT_CUDA(cuMemAddressReserve(&address_, bytes_, 0, 0, 0));
+    EXPECT_CUDA(cuMemMap(address_, bytes_, 0, handle_, 0));
+    CUmemAccessDesc access = {};
+    access.location = properties.location;
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    EXPECT_CUDA(cuMemSetAccess(address_, bytes_, &access, 1));
+  }
+  ~DeviceMemory() {
+    EXPECT_CUDA(cuMemUnmap(address_, bytes_));
+    EXPECT_CUDA(cuMemRelease(handle_));
+    EXPECT_CUDA(cuMemAddressFree(address_, bytes_));
+  }
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+
+  CUdeviceptr address() const { return address_; }
+  std::size_t bytes() const { return bytes_; }
+
+  template <typename T>
+  void Write(const std::vector<T>& values) const {
+    EXPECT_CUDA(cuMemcpyHtoDAsync(address_, values.data(), values.size() * sizeof(T), nullptr));
+    EXPECT_CUDA(cuStreamSynchronize(nullptr));
+  }
+  template <typename T>
+  std::vector<T> Read(std::size_t count) const {
+    std::vector<T> values(count);
+    EXPECT_CUDA(cuMemcpyDtoHAsync(values.data(), address_, count * sizeof(T), nullptr));
+    EXPECT_CUDA(cuStreamSynchronize(nullptr));
+    return values;
+  }
+
+ private:
+  std::size_t bytes_ = 0;
+  CUmemGenericAllocationHandle handle_ = 0;
+  CUdeviceptr address_ = 0;
+};
+
+// Device 0's primary context, current in the test's thread, and the test kernels.
+class DriverTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    ConfigureTestDevices();
+    ASSERT_CUDA(cuInit(0));
+    ASSERT_CUDA(cuDevicePrimaryCtxRetain(&context_, 0));
+    ASSERT_CUDA(cuCtxSetCurrent(context_));
+    const std::vector<char> image = ReadTestFile("kernels.fatbin");
+    ASSERT_CUDA(cuModuleLoadData(&module_, image.data()));
+  }
+  void TearDown() override {
+    if (context_ == nullptr) return;
+    cuCtxSetCurrent(context_);
+    EXPECT_CUDA(cuModuleUnload(module_));
+    EXPECT_CUDA(cuDevicePrimaryCtxRelease(0));
+    cuCtxSetCurrent(nullptr);
+  }
+
+  CUfunction Kernel(const char* name) {
+    CUfunction function = nullptr;
+    EXPECT_CUDA(cuModuleGetFunction(&function, module_, name)) << name;
+    return function;
+  }
+
+  template <typename... Args>
+  static CUresult Launch(CUfunction function, unsigned grid, unsigned block, unsigned shared,
+                         CUstream stream, Args... args) {
+    void* pointers[] = {&args..., nullptr};
+    return cuLaunchKernel(function, grid, 1, 1, block, 1, 1, shared, stream, pointers, nullptr);
+  }
+
+  CUcontext context_ = nullptr;
+  CUmodule module_ = nullptr;
+};
+
+// A stream that goes with its scope.
+class TestStream {
+ public:
+  explicit TestStream(unsigned flags = CU_STREAM_NON_BLOCKING) {
+    EXPECT_CUDA(cuStreamCreateWithPriority(&stream_, flags, 0));
+  }
+  ~TestStream() { EXPECT_CUDA(cuStreamDestroy(stream_)); }
+  TestStream(const TestStream&) = delete;
+  TestStream& operator=(const TestStream&) = delete;
+  operator CUstream() const { return stream_; }
+
+ private:
+  CUstream stream_ = nullptr;
+};
+
+// A kernel that keeps a stream busy until told to end, so that order is tested
+// without clocks. The flag is registered host memory.
+class Gate {
+ public:
+  Gate(CUfunction wait_for, CUstream stream) {
+    flag_ = static_cast<volatile int*>(std::aligned_alloc(4096, 4096));
+    *flag_ = 0;
+    EXPECT_CUDA(cuMemHostRegister(const_cast<int*>(flag_), 4096, CU_MEMHOSTREGISTER_DEVICEMAP));
+    void* flag = const_cast<int*>(flag_);
+    void* args[] = {&flag};
+    EXPECT_CUDA(cuLaunchKernel(wait_for, 1, 1, 1, 1, 1, 1, 0, stream, args, nullptr));
+  }
+  ~Gate() {
+    Open();
+    EXPECT_CUDA(cuCtxSynchronize());
+    EXPECT_CUDA(cuMemHostUnregister(const_cast<int*>(flag_)));
+    std::free(const_cast<int*>(flag_));
+  }
+  Gate(const Gate&) = delete;
+  Gate& operator=(const Gate&) = delete;
+  void Open() { *flag_ = 1; }
+
+ private:
+  volatile int* flag_;
+};
+
+}  // namespace cuspan::softgpu
