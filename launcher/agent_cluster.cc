@@ -33,7 +33,8 @@ constexpr std::size_t kKeptBytes = 64 * 1024;
 
 std::string DescribeExit(int wait_status) {
   if (WIFSIGNALED(wait_status))
-    return fmt::format("was killed by signal {} ({})", WTERMSIG(wait_status), ::strsignal(WTERMSIG(wait_status)));
+    return fmt::format("was killed by signal {} ({})", WTERMSIG(wait_status),
+                       ::strsignal(WTERMSIG(wait_status)));
   return fmt::format("ended with status {}", WEXITSTATUS(wait_status));
 }
 
@@ -55,18 +56,21 @@ AgentCluster::AgentCluster(Plan plan, RunKey key, ControlListener listener)
 
 AgentCluster::~AgentCluster() { Stop(); }
 
-Result<std::unique_ptr<AgentCluster>> AgentCluster::Start(const ClusterOptions& options, const InstallPaths& paths,
-                                                          const RunKey& key, const InheritedSignals& signals) {
+Result<std::unique_ptr<AgentCluster>> AgentCluster::Start(const ClusterOptions& options,
+                                                          const InstallPaths& paths,
+                                                          const RunKey& key,
+                                                          const InheritedSignals& signals) {
   Result<ControlListener> listener = ControlListener::Listen(key.LauncherAddress());
   if (!listener.ok()) return listener.status();
-  std::unique_ptr<AgentCluster> cluster(
-      new AgentCluster(MakePlan(options.hosts, options.same_node, OwnHostName()), key, std::move(*listener)));
+  std::unique_ptr<AgentCluster> cluster(new AgentCluster(
+      MakePlan(options.hosts, options.same_node, OwnHostName()), key, std::move(*listener)));
 
   Environment environment = Environment::OfThisProcess();
   StripOuterRun(environment);
   environment.Set(RunKey::kVariable, key.Text());
   environment.Set(settings::kDevice.name, options.device);
-  environment.Set(settings::kSameNode.name, options.same_node == SameNode::kNever ? "never" : "auto");
+  environment.Set(settings::kSameNode.name,
+                  options.same_node == SameNode::kNever ? "never" : "auto");
 
   AgentCommand agent{paths.agent, {}};
   if (options.devices) agent.home_options = {"--gpus", std::to_string(*options.devices)};
@@ -75,10 +79,13 @@ Result<std::unique_ptr<AgentCluster>> AgentCluster::Start(const ClusterOptions& 
   if (cluster->plan_.mpi()) {
     if (InsideMpiJob(environment)) StripMpi(environment);
     AddMpirunSettings(environment, options.mpirun_arguments, ::geteuid() == 0);
-    command = MpirunCommand(cluster->plan_, agent, options.mpirun_arguments, SettingNames(environment));
+    command =
+        MpirunCommand(cluster->plan_, agent, options.mpirun_arguments, SettingNames(environment));
     command.front() = options.mpirun;
-    if (const Status found = FindCommand(options.mpirun, environment.Get("PATH").value_or("")); !found.ok())
-      return Status::NotFound("{}; install Open MPI, or name its mpirun by the variable MPIRUN", found.message());
+    if (const Status found = FindCommand(options.mpirun, environment.Get("PATH").value_or(""));
+        !found.ok())
+      return Status::NotFound("{}; install Open MPI, or name its mpirun by the variable MPIRUN",
+                              found.message());
   } else {
     command = {paths.agent, "--alone"};
     const std::vector<std::string> planned = AgentPlanOptions(cluster->plan_, 0);
@@ -116,7 +123,8 @@ Status AgentCluster::Spawn(const std::vector<std::string>& command, const Enviro
     ::dup2(nothing.get(), STDIN_FILENO);
     ::dup2(output_write.get(), STDOUT_FILENO);
     ::dup2(output_write.get(), STDERR_FILENO);
-    // What the launcher inherited belongs to the app: an open pipe here would keep its readers waiting.
+    // What the launcher inherited belongs to the app: an open pipe here would keep its readers
+    // waiting.
     ::close_range(3, UINT_MAX, CLOSE_RANGE_CLOEXEC);
     signals.Restore();
     ::execvpe(arguments[0], arguments.data(), variables.data());
@@ -136,7 +144,8 @@ Result<RunReady> AgentCluster::WaitReady() {
                         {output_.get(), POLLIN, 0},
                         {process_.get(), POLLIN, 0}};
     if (::poll(waited, 3, home_ ? static_cast<int>(kInventoryLimit.count()) : -1) == 0)
-      return Status::Unavailable("the home agent found no devices within {} s", kInventoryLimit.count() / 1000);
+      return Status::Unavailable("the home agent found no devices within {} s",
+                                 kInventoryLimit.count() / 1000);
     if (waited[1].revents != 0) ReadOutput();
     if (waited[0].revents != 0) {
       if (!home_) {
@@ -188,11 +197,13 @@ void AgentCluster::PassOn(const std::string& line) {
 }
 
 std::string AgentCluster::ExplainEnd() {
-  WaitGone(milliseconds(0));
+  // What they wrote is complete, and their status known, when they are gone.
+  WaitGone(kTerminateLimit);
   if (output_.valid()) ReadOutput();
   if (plan_.mpi()) return ExplainMpirun(kept_ + partial_line_, plan_);
   const std::string last = LastLine(partial_line_);
-  return fmt::format("the agent on this host {}{}{}", DescribeExit(wait_status_), last.empty() ? "" : ": ", last);
+  return fmt::format("the agent on this host {}{}{}", DescribeExit(wait_status_),
+                     last.empty() ? "" : ": ", last);
 }
 
 bool AgentCluster::WaitGone(milliseconds limit) {

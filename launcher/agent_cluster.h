@@ -22,9 +22,9 @@ namespace cuspan {
 
 // What the user asked for, of `cuspan run` and `cuspan devices` alike.
 struct ClusterOptions {
-  std::vector<HostRequest> hosts;          // Empty: this node.
-  std::optional<std::uint32_t> devices;    // That the run needs; none given: all there are.
-  std::string device = "auto";             // Driver: auto, cuda or soft.
+  std::vector<HostRequest> hosts;        // Empty: this node.
+  std::optional<std::uint32_t> devices;  // That the run needs; none given: all there are.
+  std::string device = "auto";           // Driver: auto, cuda or soft.
   SameNode same_node = SameNode::kAuto;
   std::string mpirun = "mpirun";
   std::vector<std::string> mpirun_arguments;
@@ -33,8 +33,9 @@ struct ClusterOptions {
 // One thread. Destroying it ends the agents.
 class AgentCluster {
  public:
-  static Result<std::unique_ptr<AgentCluster>> Start(const ClusterOptions& options, const InstallPaths& paths,
-                                                     const RunKey& key, const InheritedSignals& signals);
+  static Result<std::unique_ptr<AgentCluster>> Start(const ClusterOptions& options,
+                                                     const InstallPaths& paths, const RunKey& key,
+                                                     const InheritedSignals& signals);
   ~AgentCluster();
   AgentCluster(const AgentCluster&) = delete;
   AgentCluster& operator=(const AgentCluster&) = delete;
@@ -45,12 +46,14 @@ class AgentCluster {
   // To poll while the app runs: what the agents write, and the end of their process.
   int output_fd() const { return output_.get(); }
   int process_fd() const { return process_.get(); }
-  // Passes on what the agents' own code has written for the user and keeps the rest for an explanation.
+  // Passes on what the agents' own code has written for the user and keeps the rest for an
+  // explanation.
   void ReadOutput();
   // After process_fd() became readable: why the agents ended, in one sentence.
   std::string ExplainEnd();
 
-  // Ends the run; the home agent's report of what each session did. kUnavailable when it gives none.
+  // Ends the run; the home agent's report of what each session did. kUnavailable when it gives
+  // none.
   Result<RunStatistics> End();
 
  private:

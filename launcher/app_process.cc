@@ -15,18 +15,21 @@ namespace cuspan {
 namespace {
 
 Status CheckExecutable(const std::string& path) {
-  struct stat information{};
+  struct stat information {};
   if (::stat(path.c_str(), &information) != 0) {
-    if (errno == ENOENT || errno == ENOTDIR) return Status::NotFound("{}: {}", path, std::strerror(errno));
+    if (errno == ENOENT || errno == ENOTDIR)
+      return Status::NotFound("{}: {}", path, std::strerror(errno));
     return Status::Refused("{}: {}", path, std::strerror(errno));
   }
   if (S_ISDIR(information.st_mode)) return Status::Refused("{} is a folder", path);
-  if (::access(path.c_str(), X_OK) != 0) return Status::Refused("{}: {}", path, std::strerror(errno));
+  if (::access(path.c_str(), X_OK) != 0)
+    return Status::Refused("{}: {}", path, std::strerror(errno));
   return Status::Ok();
 }
 
 Status StartFailure(const std::string& name, int error) {
-  if (error == ENOENT || error == ENOTDIR) return Status::NotFound("{}: {}", name, std::strerror(error));
+  if (error == ENOENT || error == ENOTDIR)
+    return Status::NotFound("{}: {}", name, std::strerror(error));
   return Status::Refused("{}: {}", name, std::strerror(error));
 }
 
@@ -36,7 +39,7 @@ InheritedSignals InheritedSignals::Take() {
   InheritedSignals inherited;
   ::sigprocmask(SIG_SETMASK, nullptr, &inherited.mask_);
   for (int number = 1; number < kCount; ++number) {
-    struct sigaction action{};
+    struct sigaction action {};
     inherited.ignored_[static_cast<std::size_t>(number)] =
         ::sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
   }
@@ -45,7 +48,7 @@ InheritedSignals InheritedSignals::Take() {
 
 void InheritedSignals::Restore() const {
   for (int number = 1; number < kCount; ++number) {
-    struct sigaction action{};
+    struct sigaction action {};
     action.sa_handler = ignored_[static_cast<std::size_t>(number)] ? SIG_IGN : SIG_DFL;
     ::sigaction(number, &action, nullptr);
   }
@@ -62,7 +65,8 @@ Status FindCommand(const std::string& command, std::string_view search_path) {
     start = end + 1;
     const Status status = CheckExecutable((folder.empty() ? "." : folder) + "/" + command);
     if (status.ok()) return status;
-    if (status.code() == StatusCode::kRefused && best.code() == StatusCode::kNotFound) best = status;
+    if (status.code() == StatusCode::kRefused && best.code() == StatusCode::kNotFound)
+      best = status;
   }
   return best;
 }
@@ -78,7 +82,8 @@ int ExitStatusOf(const Status& failure) {
   }
 }
 
-Result<AppProcess> AppProcess::Prepare(const std::vector<std::string>& command, const Environment& environment,
+Result<AppProcess> AppProcess::Prepare(const std::vector<std::string>& command,
+                                       const Environment& environment,
                                        const InheritedSignals& signals) {
   int go[2];
   int outcome[2];
@@ -90,7 +95,8 @@ Result<AppProcess> AppProcess::Prepare(const std::vector<std::string>& command, 
   UniqueFd outcome_write(outcome[1]);
 
   std::vector<char*> arguments;
-  for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
+  for (const std::string& argument : command)
+    arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
   const std::vector<char*> variables = environment.Pointers();
 
@@ -116,7 +122,8 @@ Result<AppProcess> AppProcess::Prepare(const std::vector<std::string>& command, 
 
 Status AppProcess::Start() {
   const char byte = 1;
-  if (::write(go_.get(), &byte, 1) != 1) return Status::Internal("starting {}: {}", name_, std::strerror(errno));
+  if (::write(go_.get(), &byte, 1) != 1)
+    return Status::Internal("starting {}: {}", name_, std::strerror(errno));
   go_.Reset();
   int error = 0;
   ssize_t got = 0;

@@ -45,7 +45,8 @@ int ExitStatusOf(const Status& failure);
 class AppProcess {
  public:
   // Forks. The child waits for Start; when that never comes, it ends silently.
-  static Result<AppProcess> Prepare(const std::vector<std::string>& command, const Environment& environment,
+  static Result<AppProcess> Prepare(const std::vector<std::string>& command,
+                                    const Environment& environment,
                                     const InheritedSignals& signals);
   // Lets the child become the program; a failure says why it could not.
   Status Start();

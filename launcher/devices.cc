@@ -13,12 +13,14 @@ Result<RunReady> FindDevices(const DevicesOptions& options, const InheritedSigna
   if (!paths.ok()) return paths.status();
   Result<RunKey> key = RunKey::Random();
   if (!key.ok()) return key.status();
-  Result<std::unique_ptr<AgentCluster>> agents = AgentCluster::Start(options.cluster, *paths, *key, signals);
+  Result<std::unique_ptr<AgentCluster>> agents =
+      AgentCluster::Start(options.cluster, *paths, *key, signals);
   if (!agents.ok()) return agents.status();
   Result<RunReady> ready = (*agents)->WaitReady();
   if (!ready.ok()) return ready;
   // Nothing has used a device, so there is nothing to learn from the statistics.
-  if (Result<RunStatistics> ended = (*agents)->End(); !ended.ok()) LogInfo("{}", ended.status().message());
+  if (Result<RunStatistics> ended = (*agents)->End(); !ended.ok())
+    LogInfo("{}", ended.status().message());
   return ready;
 }
 

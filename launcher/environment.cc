@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace cuspan {
 namespace {
@@ -35,8 +36,8 @@ std::string Filter(std::string_view list, std::string_view separators, char join
 
 // Replaces a list variable by what `keep` leaves of it; unsets it when nothing is left.
 template <typename Keep>
-void FilterVariable(Environment& environment, const char* name, std::string_view separators, char joiner,
-                    Keep keep) {
+void FilterVariable(Environment& environment, const char* name, std::string_view separators,
+                    char joiner, Keep keep) {
   const std::optional<std::string_view> value = environment.Get(name);
   if (!value) return;
   const std::string before(*value);
@@ -57,7 +58,8 @@ void Prepend(Environment& environment, const char* name, const std::string& entr
 
 Environment Environment::OfThisProcess() {
   std::vector<std::string> entries;
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) entries.emplace_back(*entry);
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry)
+    entries.emplace_back(*entry);
   return Environment(std::move(entries));
 }
 
@@ -106,7 +108,13 @@ void StripOuterRun(Environment& environment) {
 
 void StripMpi(Environment& environment) {
   // As seen in the environment of a rank of Open MPI 4.1.4.
+  // The user's own, which an mpirun that the app starts needs as well.
+  constexpr const char* kKept[] = {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"};
+  std::vector<std::pair<const char*, std::string>> kept;
+  for (const char* name : kKept)
+    if (const auto value = environment.Get(name)) kept.emplace_back(name, *value);
   for (const char* prefix : {"OMPI_", "PMIX_", "PRTE_", "ORTE_"}) environment.UnsetPrefix(prefix);
+  for (const auto& [name, value] : kept) environment.Set(name, value);
   for (const char* name : {"HFI_NO_BACKTRACE", "IPATH_NO_BACKTRACE"}) environment.Unset(name);
 }
 

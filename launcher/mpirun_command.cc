@@ -22,7 +22,8 @@ std::vector<std::string_view> Lines(std::string_view text) {
 std::string NamedHost(std::string_view line, const Plan& plan) {
   std::string best;
   for (const AgentPlan& agent : plan.agents)
-    if (agent.host.size() > best.size() && line.find(agent.host) != std::string_view::npos) best = agent.host;
+    if (agent.host.size() > best.size() && line.find(agent.host) != std::string_view::npos)
+      best = agent.host;
   return best;
 }
 
@@ -43,19 +44,22 @@ std::string ExplainDeath(std::string_view line) {
 std::string ExplainLostDaemon(std::string_view line) {
   const std::size_t node = line.find(" on node ");
   if (node == std::string_view::npos) return {};
-  return fmt::format("host {} was lost: its Open MPI daemon ended or can not be reached", line.substr(node + 9));
+  return fmt::format("host {} was lost: its Open MPI daemon ended or can not be reached",
+                     line.substr(node + 9));
 }
 
 bool NamesNetworkLayer(const std::vector<std::string>& extra, std::string_view name) {
-  return std::any_of(extra.begin(), extra.end(),
-                     [name](const std::string& word) { return word.find(name) != std::string::npos; });
+  return std::any_of(extra.begin(), extra.end(), [name](const std::string& word) {
+    return word.find(name) != std::string::npos;
+  });
 }
 
 }  // namespace
 
 std::vector<std::string> AgentPlanOptions(const Plan& plan, std::size_t agent) {
   const std::uint32_t devices = plan.agents[agent].devices;
-  std::vector<std::string> options = {"--serve", devices == kAllDevices ? "all" : std::to_string(devices)};
+  std::vector<std::string> options = {"--serve",
+                                      devices == kAllDevices ? "all" : std::to_string(devices)};
   if (agent == 0 && plan.home_place != 0) {
     options.push_back("--place");
     options.push_back(std::to_string(plan.home_place));
@@ -127,12 +131,23 @@ std::vector<std::string> SplitWords(std::string_view text) {
 
 std::string ExplainMpirun(std::string_view output, const Plan& plan) {
   const std::vector<std::string_view> lines = Lines(output);
-  const auto find = [&lines](auto matches) { return std::find_if(lines.begin(), lines.end(), matches); };
+  const auto find = [&lines](auto matches) {
+    return std::find_if(lines.begin(), lines.end(), matches);
+  };
   const auto has = [](std::string_view line, std::string_view part) {
     return line.find(part) != std::string_view::npos;
   };
 
-  // What ssh, or another program that reaches a host, says of itself comes before mpirun's own text.
+  if (const auto line = find([&](std::string_view l) { return has(l, "exited on signal"); });
+      line != lines.end()) {
+    if (std::string why = ExplainDeath(*line); !why.empty()) return why;
+  }
+  if (const auto line = find([&](std::string_view l) { return l.starts_with("Remote daemon:"); });
+      line != lines.end()) {
+    if (std::string why = ExplainLostDaemon(*line); !why.empty()) return why;
+  }
+  // What ssh, or another program that reaches a host, says of itself comes before mpirun's own
+  // text.
   const bool unreachable = find([&](std::string_view line) {
                              return has(line, "unable to reliably start one or more daemons") ||
                                     has(line, "ORTE does not know how to route") ||
@@ -141,25 +156,21 @@ std::string ExplainMpirun(std::string_view output, const Plan& plan) {
   if (unreachable) {
     const auto reason = find([&](std::string_view line) { return !line.starts_with("---"); });
     const bool own_words = reason != lines.end() && !has(*reason, "ORTE was unable");
-    const std::string_view why = own_words ? *reason : "Open MPI's daemon could not be started on it";
+    const std::string_view why =
+        own_words ? *reason : "Open MPI's daemon on it could not be started, or has ended";
     std::string host = NamedHost(own_words ? *reason : "", plan);
     if (host.empty() && plan.agents.size() == 2) host = plan.agents[1].host;
     if (host.empty()) return fmt::format("a host can not be reached: {}", why);
     return fmt::format("host {} can not be reached: {}", host, why);
   }
-  if (const auto line = find([&](std::string_view l) { return has(l, "exited on signal"); }); line != lines.end()) {
-    if (std::string why = ExplainDeath(*line); !why.empty()) return why;
-  }
-  if (const auto line = find([&](std::string_view l) { return l.starts_with("Remote daemon:"); });
+  if (const auto line = find([&](std::string_view l) { return l.starts_with("Executable:"); });
       line != lines.end()) {
-    if (std::string why = ExplainLostDaemon(*line); !why.empty()) return why;
-  }
-  if (const auto line = find([&](std::string_view l) { return l.starts_with("Executable:"); }); line != lines.end()) {
     const auto node = find([&](std::string_view l) { return l.starts_with("Node:"); });
     return fmt::format("host {} has no {}: install cuspan in the same folder everywhere",
                        node == lines.end() ? "?" : node->substr(6), line->substr(12));
   }
-  const auto first = find([&](std::string_view line) { return !line.starts_with("---") && !line.starts_with("[["); });
+  const auto first = find(
+      [&](std::string_view line) { return !line.starts_with("---") && !line.starts_with("[["); });
   if (first == lines.end()) return "mpirun ended without a word";
   return fmt::format("mpirun: {}", *first);
 }

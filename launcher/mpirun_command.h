@@ -13,7 +13,7 @@
 namespace cuspan {
 
 struct AgentCommand {
-  std::string path;                      // Of cuspan-agent, the same on every host.
+  std::string path;                       // Of cuspan-agent, the same on every host.
   std::vector<std::string> home_options;  // Of the home agent alone.
 };
 

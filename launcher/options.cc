@@ -7,6 +7,7 @@
 
 #include "common/settings.h"
 #include "launcher/mpirun_command.h"
+#include "protocol/channel/channel.h"
 
 namespace cuspan {
 namespace {
@@ -22,15 +23,18 @@ struct Texts {
 };
 
 void AddClusterOptions(CLI::App& command, Texts& texts) {
-  CLI::Option* hosts =
-      command.add_option("--hosts", texts.hosts, "hosts whose GPUs to use: HOST[:GPUS],… (default: this node)");
-  CLI::Option* hostfile =
-      command.add_option("--hostfile", texts.hostfile, "the same from a file, a host a line: HOST, HOST slots=GPUS");
+  CLI::Option* hosts = command.add_option(
+      "--hosts", texts.hosts, "hosts whose GPUs to use: HOST[:GPUS],… (default: this node)");
+  CLI::Option* hostfile = command.add_option(
+      "--hostfile", texts.hostfile, "the same from a file, a host a line: HOST, HOST slots=GPUS");
   hosts->excludes(hostfile);
-  command.add_option("--device", texts.device, "cuda, soft (the software GPU), or auto: cuda where it works");
-  command.add_option("--same-node", texts.same_node,
-                     "auto: program and GPU on one node share memory; never: always through agents and MPI");
-  command.add_option("--mpirun-args", texts.mpirun_arguments, "more arguments for the mpirun that starts the agents");
+  command.add_option("--device", texts.device,
+                     "cuda, soft (the software GPU), or auto: cuda where it works");
+  command.add_option(
+      "--same-node", texts.same_node,
+      "auto: program and GPU on one node share memory; never: always through agents and MPI");
+  command.add_option("--mpirun-args", texts.mpirun_arguments,
+                     "more arguments for the mpirun that starts the agents");
 }
 
 Result<std::string> ReadFile(const std::string& path) {
@@ -58,7 +62,8 @@ Result<ClusterOptions> CheckClusterOptions(const Texts& texts) {
   if (!texts.gpus.empty()) {
     char* end = nullptr;
     const unsigned long gpus = std::strtoul(texts.gpus.c_str(), &end, 10);
-    if (*end != '\0' || texts.gpus.front() < '0' || texts.gpus.front() > '9' || gpus == 0 || gpus > 4096)
+    if (*end != '\0' || texts.gpus.front() < '0' || texts.gpus.front() > '9' || gpus == 0 ||
+        gpus > 4096)
       return Status::Invalid("--gpus {}: a run has 1 to 4096 GPUs", texts.gpus);
     options.devices = static_cast<std::uint32_t>(gpus);
   }
@@ -68,9 +73,17 @@ Result<ClusterOptions> CheckClusterOptions(const Texts& texts) {
   Result<SameNode> same_node = ParseSameNode(texts.same_node);
   if (!same_node.ok()) return Status::Invalid("--{}", same_node.status().message());
   options.same_node = *same_node;
-  if (const char* mpirun = std::getenv("MPIRUN"); mpirun != nullptr && *mpirun != '\0') options.mpirun = mpirun;
+  // Read by each agent: here a mistake in them is told once.
+  if (const Result<ChannelLayout> layout = ChannelLayout::FromSettings(); !layout.ok())
+    return layout.status();
+  if (const Result<std::uint64_t> sends = SettingNumber(settings::kSendsInFlight, 1, 64);
+      !sends.ok())
+    return sends.status();
+  if (const char* mpirun = std::getenv("MPIRUN"); mpirun != nullptr && *mpirun != '\0')
+    options.mpirun = mpirun;
   const char* more = SettingText(settings::kMpirunArguments);
-  options.mpirun_arguments = SplitWords(texts.mpirun_arguments.empty() ? more : texts.mpirun_arguments);
+  options.mpirun_arguments =
+      SplitWords(texts.mpirun_arguments.empty() ? more : texts.mpirun_arguments);
   return options;
 }
 
@@ -104,7 +117,8 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
   RunOptions run;
   DevicesOptions devices;
 
-  CLI::App* run_command = app.add_subcommand("run", "runs a program: cuspan run [OPTIONS] -- PROGRAM [ARGUMENTS]");
+  CLI::App* run_command =
+      app.add_subcommand("run", "runs a program: cuspan run [OPTIONS] -- PROGRAM [ARGUMENTS]");
   run_command->add_option("--gpus", texts.gpus, "how many GPUs the program sees (default: all)");
   AddClusterOptions(*run_command, texts);
   run_command->add_flag("--stats", run.statistics, "afterwards, says on stderr what each GPU did");
@@ -130,7 +144,8 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
   Result<ClusterOptions> cluster = CheckClusterOptions(texts);
   if (!cluster.ok()) return cluster.status();
   if (devices_command->parsed()) {
-    if (!command.empty()) return Status::Invalid("devices takes no program; see cuspan devices --help");
+    if (!command.empty())
+      return Status::Invalid("devices takes no program; see cuspan devices --help");
     devices.cluster = std::move(*cluster);
     line.devices = std::move(devices);
     return line;
@@ -145,7 +160,8 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
     whole.insert(whole.end(), command.begin(), command.end());
     command = std::move(whole);
   }
-  if (command.empty()) return Status::Invalid("no program to run; write cuspan run [OPTIONS] -- PROGRAM [ARGUMENTS]");
+  if (command.empty())
+    return Status::Invalid("no program to run; write cuspan run [OPTIONS] -- PROGRAM [ARGUMENTS]");
   run.cluster = std::move(*cluster);
   run.command = std::move(command);
   line.run = std::move(run);

@@ -17,7 +17,8 @@ std::string_view Trim(std::string_view text) {
 std::optional<std::uint32_t> ParseCount(std::string_view text) {
   std::uint32_t count = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
-  if (error != std::errc{} || end != text.data() + text.size() || count == 0 || count == kAllDevices)
+  if (error != std::errc{} || end != text.data() + text.size() || count == 0 ||
+      count == kAllDevices)
     return std::nullopt;
   return count;
 }
@@ -25,8 +26,8 @@ std::optional<std::uint32_t> ParseCount(std::string_view text) {
 // Host names, and addresses of IPv4: nothing that a shell or mpirun would read otherwise.
 bool IsHostName(std::string_view text) {
   return !text.empty() && text.front() != '-' && std::all_of(text.begin(), text.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '-' ||
-           c == '_';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '-' || c == '_';
   });
 }
 
@@ -87,7 +88,8 @@ Result<std::vector<HostRequest>> ParseHosts(std::string_view list) {
     const std::string_view item = Trim(list.substr(start, end - start));
     const std::optional<HostRequest> host = ParseHost(item);
     if (!host)
-      return Status::Invalid("--hosts: '{}' is not a host; write HOST or HOST:GPUS, separated by commas", item);
+      return Status::Invalid(
+          "--hosts: '{}' is not a host; write HOST or HOST:GPUS, separated by commas", item);
     hosts.push_back(*host);
     start = end + 1;
   }
@@ -106,8 +108,9 @@ Result<std::vector<HostRequest>> ParseHostfile(std::string_view text, std::strin
     if (line.empty()) continue;
     const std::optional<HostRequest> host = ParseHostLine(line);
     if (!host)
-      return Status::Invalid("{}:{}: '{}' names no host; write HOST, HOST N, HOST:N or HOST slots=N", file, number,
-                             line);
+      return Status::Invalid(
+          "{}:{}: '{}' names no host; write HOST, HOST N, HOST:N or HOST slots=N", file, number,
+          line);
     hosts.push_back(*host);
   }
   if (hosts.empty()) return Status::Invalid("{} names no host", file);
@@ -124,11 +127,13 @@ bool IsThisHost(std::string_view host, std::string_view own_name) {
   if (host == "localhost" || host.starts_with("127.") || host == own_name) return true;
   // A full name and the short one mean the same node; two different full names do not.
   const auto short_name = [](std::string_view name) { return name.substr(0, name.find('.')); };
-  const bool one_is_short = host.find('.') == std::string_view::npos || own_name.find('.') == std::string_view::npos;
+  const bool one_is_short =
+      host.find('.') == std::string_view::npos || own_name.find('.') == std::string_view::npos;
   return one_is_short && short_name(host) == short_name(own_name);
 }
 
-Plan MakePlan(const std::vector<HostRequest>& hosts, SameNode same_node, std::string_view own_name) {
+Plan MakePlan(const std::vector<HostRequest>& hosts, SameNode same_node,
+              std::string_view own_name) {
   Plan plan;
   plan.agents.push_back({"localhost", 0});
   if (hosts.empty()) {

@@ -11,6 +11,8 @@ namespace cuspan {
 
 // Closed on exec; invalid, with errno set, when it can not be had. By number:
 // glibc 2.36 declares the function without C linkage.
-inline UniqueFd OpenProcess(pid_t pid) { return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))); }
+inline UniqueFd OpenProcess(pid_t pid) {
+  return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+}
 
 }  // namespace cuspan

@@ -29,7 +29,8 @@ Result<UniqueFd> TakeSignals() {
   sigemptyset(&taken);
   sigaddset(&taken, SIGCHLD);
   for (const int number : kForwarded) sigaddset(&taken, number);
-  if (::sigprocmask(SIG_BLOCK, &taken, nullptr) != 0) return Status::Internal("sigprocmask: {}", std::strerror(errno));
+  if (::sigprocmask(SIG_BLOCK, &taken, nullptr) != 0)
+    return Status::Internal("sigprocmask: {}", std::strerror(errno));
   UniqueFd fd(::signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!fd.valid()) return Status::Internal("signalfd: {}", std::strerror(errno));
   return fd;
@@ -47,25 +48,30 @@ bool IsStopped(pid_t pid) {
 // Watches the app until it ends; its status as waitpid gives it.
 class AppWatch {
  public:
-  AppWatch(pid_t app, int signals, AgentCluster& agents) : app_(app), signals_(signals), agents_(agents) {}
+  AppWatch(pid_t app, int signals, AgentCluster& agents)
+      : app_(app), signals_(signals), agents_(agents) {}
 
   int WaitEnd() {
     while (!ended_) {
-      pollfd waited[3] = {
-          {signals_, POLLIN, 0}, {agents_.output_fd(), POLLIN, 0}, {agents_lost_ ? -1 : agents_.process_fd(), POLLIN, 0}};
-      // A stop is believed only if it lasts: the terminal stops and continues the app and us at once.
+      pollfd waited[3] = {{signals_, POLLIN, 0},
+                          {agents_.output_fd(), POLLIN, 0},
+                          {agents_lost_ ? -1 : agents_.process_fd(), POLLIN, 0}};
+      // A stop is believed only if it lasts: the terminal stops and continues the app and us at
+      // once.
       const int limit = app_stopped_ ? 20 : -1;
       const int ready = ::poll(waited, 3, limit);
       if (waited[0].revents != 0) TakeSignal();
       if (waited[1].revents != 0) agents_.ReadOutput();
       if (waited[2].revents != 0 && !ended_) {
         agents_lost_ = true;
-        LogError("{}; its devices are lost", agents_.ExplainEnd());
+        LogError("{}; its devices were lost", agents_.ExplainEnd());
       }
       if (ready == 0 && app_stopped_) StopWithApp();
     }
     return wait_status_;
   }
+  // The agents ended before the app, and the user was told.
+  bool agents_lost() const { return agents_lost_; }
 
  private:
   void TakeSignal() {
@@ -73,8 +79,10 @@ class AppWatch {
     while (::read(signals_, &information, sizeof information) == sizeof information) {
       const int number = static_cast<int>(information.ssi_signo);
       if (number == SIGCHLD) continue;
-      // What the kernel sends (a terminal that hangs up) goes to the app as well.
-      if (information.ssi_code != SI_KERNEL && static_cast<pid_t>(information.ssi_pid) != app_) ::kill(app_, number);
+      // Of a terminal that hangs up the kernel tells only the leader of its session; where that
+      // is a shell, the shell tells us and the app.
+      const bool app_has_it = information.ssi_code == SI_KERNEL && ::getsid(0) != ::getpid();
+      if (!app_has_it && static_cast<pid_t>(information.ssi_pid) != app_) ::kill(app_, number);
     }
     int status = 0;
     while (!ended_ && ::waitpid(app_, &status, WNOHANG | WUNTRACED | WCONTINUED) == app_) {
@@ -124,7 +132,8 @@ int Run(const RunOptions& options, const InheritedSignals& signals) {
 
   Result<RunKey> key = RunKey::Random();
   if (!key.ok()) return Fail(key.status(), kExitOwnFailure);
-  Result<std::unique_ptr<AgentCluster>> agents = AgentCluster::Start(options.cluster, *paths, *key, signals);
+  Result<std::unique_ptr<AgentCluster>> agents =
+      AgentCluster::Start(options.cluster, *paths, *key, signals);
   if (!agents.ok()) return Fail(agents.status(), kExitOwnFailure);
   Result<RunReady> ready = (*agents)->WaitReady();
   if (!ready.ok()) return Fail(ready.status(), kExitOwnFailure);
@@ -136,18 +145,19 @@ int Run(const RunOptions& options, const InheritedSignals& signals) {
   if (!app.ok()) return Fail(app.status(), kExitOwnFailure);
   Result<UniqueFd> signal_fd = TakeSignals();
   if (!signal_fd.ok()) return Fail(signal_fd.status(), kExitOwnFailure);
-  if (const Status started = app->Start(); !started.ok()) return Fail(started, ExitStatusOf(started));
+  if (const Status started = app->Start(); !started.ok())
+    return Fail(started, ExitStatusOf(started));
 
-  const int wait_status = AppWatch(app->pid(), signal_fd->get(), **agents).WaitEnd();
+  AppWatch watch(app->pid(), signal_fd->get(), **agents);
+  const int wait_status = watch.WaitEnd();
 
   Result<RunStatistics> statistics = (*agents)->End();
-  if (options.statistics) {
-    if (statistics.ok()) {
-      const std::string table = StatisticsTable(statistics->reports);
-      [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, table.data(), table.size());
-    } else {
-      LogWarn("no statistics: {}", statistics.status().message());
-    }
+  if (!statistics.ok() && !watch.agents_lost()) {
+    // They ended first, and the app because of it.
+    LogError("{}; its devices were lost", (*agents)->ExplainEnd());
+  } else if (options.statistics && statistics.ok()) {
+    const std::string table = StatisticsTable(statistics->reports);
+    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, table.data(), table.size());
   }
   agents->reset();
   EndLike(wait_status);

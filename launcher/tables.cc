@@ -20,7 +20,8 @@ std::int32_t Attribute(const DeviceDescription& device, std::size_t number) {
 }
 
 std::string Capability(const DeviceDescription& device) {
-  return fmt::format("{}.{}", Attribute(device, kCapabilityMajor), Attribute(device, kCapabilityMinor));
+  return fmt::format("{}.{}", Attribute(device, kCapabilityMajor),
+                     Attribute(device, kCapabilityMinor));
 }
 
 // 12040 is 12.4 (cuDriverGetVersion).
@@ -69,8 +70,8 @@ std::string DeviceTable(const std::vector<DeviceDescription>& devices) {
   for (std::size_t i = 0; i < devices.size(); ++i) {
     const DeviceDescription& device = devices[i];
     rows.push_back({std::to_string(i), device.host, std::to_string(device.ordinal), device.name,
-                    ByteText(device.memory_bytes), Capability(device), DriverVersion(device.driver_version),
-                    Kind(device)});
+                    ByteText(device.memory_bytes), Capability(device),
+                    DriverVersion(device.driver_version), Kind(device)});
   }
   return Format(rows);
 }
@@ -98,12 +99,14 @@ std::string DeviceJson(const std::vector<DeviceDescription>& devices) {
 }
 
 std::string StatisticsTable(const std::vector<DeviceReport>& reports) {
-  std::vector<std::vector<std::string>> rows = {{"session", "device", "host", "name", "path", "posted", "calls",
-                                                 "to device", "from device", "waited"}};
+  std::vector<std::vector<std::string>> rows = {{"session", "device", "host", "name", "path",
+                                                 "posted", "calls", "to device", "from device",
+                                                 "waited"}};
   for (const DeviceReport& report : reports) {
-    rows.push_back({std::to_string(report.session), std::to_string(report.device), report.host, report.name,
-                    report.relayed ? "agents" : "same-node", std::to_string(report.posted),
-                    std::to_string(report.calls), ByteText(report.bytes_to_device), ByteText(report.bytes_from_device),
+    rows.push_back({std::to_string(report.session), std::to_string(report.device), report.host,
+                    report.name, report.relayed ? "agents" : "same-node",
+                    std::to_string(report.posted), std::to_string(report.calls),
+                    ByteText(report.bytes_to_device), ByteText(report.bytes_from_device),
                     fmt::format("{:.3f} s", static_cast<double>(report.wait_nanoseconds) * 1e-9)});
   }
   return Format(rows);

@@ -57,7 +57,7 @@ echo "== what the program has open, with no GPU visible to it"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkfifo "$work/in"
-CUDA_VISIBLE_DEVICES='' "$cuspan" run --gpus 1 --device cuda -- env CUDA_VISIBLE_DEVICES= "$build/tests/apps/static/filter" \
+"$cuspan" run --gpus 1 --device cuda -- env CUDA_VISIBLE_DEVICES= "$build/tests/apps/static/filter" \
   < "$work/in" > "$work/out" 2> "$work/err" &
 exec 9> "$work/in"
 echo "some text for the device" >&9
@@ -65,7 +65,7 @@ for _ in $(seq 600); do
   grep -q "SOME TEXT" "$work/out" && break
   sleep 0.1
 done
-grep "SOME TEXT" "$work/out"
+grep "SOME TEXT" "$work/out" || { cat "$work/err"; failures=$((failures + 1)); }
 pid=$(pgrep -n -f 'apps/static/filter$')
 echo "process $pid: $(tr '\0' '\n' < "/proc/$pid/environ" | grep -a CUDA_VISIBLE_DEVICES)"
 ls -l "/proc/$pid/fd" | awk 'NR > 1 {print "  fd", $9, $10, $11}'

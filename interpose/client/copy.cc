@@ -37,15 +37,15 @@ CUresult Session::Free(std::uint64_t address) {
 }
 
 std::shared_ptr<Link> Session::LinkOf(const void* pointer) {
-  const auto links = Links();
-  for (const auto& link : links)
-    if (link->memory().InWindow(Address(pointer))) return link;
+  std::shared_lock lock(links_mutex_);
+  for (const auto& slot : devices_)
+    if (slot->link != nullptr && slot->link->memory().InWindow(Address(pointer))) return slot->link;
   // Variables lie where each driver put them: two devices may use one address,
   // and then the current device is meant.
   std::shared_ptr<Link> found;
-  for (const auto& link : links)
-    if (link->memory().Find(Address(pointer)))
-      if (found == nullptr || link->device() == ThisThread().current_device) found = link;
+  for (const auto& slot : devices_)
+    if (slot->link != nullptr && slot->link->memory().Find(Address(pointer)))
+      if (found == nullptr || slot->link->device() == ThisThread().current_device) found = slot->link;
   return found;
 }
 
@@ -90,7 +90,13 @@ CUresult Session::Copy(const CopyRequest& request, const StreamTarget& target) {
   using Sides = CopyRequest::Sides;
   const Sides actual = to != nullptr ? (from != nullptr ? Sides::kDeviceToDevice : Sides::kHostToDevice)
                                      : (from != nullptr ? Sides::kDeviceToHost : Sides::kHostToHost);
-  if (request.sides != Sides::kDefault && request.sides != actual) return CUDA_ERROR_INVALID_VALUE;
+  // The driver goes by the pointers; it refuses only pageable memory where the
+  // kind says device (measured on an H200 with every pair of kind and pointers).
+  const bool to_device = request.sides == Sides::kHostToDevice || request.sides == Sides::kDeviceToDevice;
+  const bool from_device = request.sides == Sides::kDeviceToHost || request.sides == Sides::kDeviceToDevice;
+  if ((to_device && to == nullptr && !host_memory_.Find(request.destination, request.bytes)) ||
+      (from_device && from == nullptr && !host_memory_.Find(request.source, request.bytes)))
+    return CUDA_ERROR_INVALID_VALUE;
   if ((request.destination_device >= 0 && (to == nullptr || to->device() != request.destination_device)) ||
       (request.source_device >= 0 && (from == nullptr || from->device() != request.source_device)))
     return CUDA_ERROR_INVALID_VALUE;

@@ -178,10 +178,14 @@ CUresult Session::ElapsedTime(std::uint64_t start, std::uint64_t end, float* mil
   const std::shared_ptr<Event> first = FindEvent(start);
   const std::shared_ptr<Event> second = FindEvent(end);
   if (first == nullptr || second == nullptr || first->link != second->link) return CUDA_ERROR_INVALID_HANDLE;
+  // What is wrong with either comes before what is not ready yet, as in the driver.
   for (const auto& event : {first, second}) {
     std::lock_guard lock(event->mutex);
     if ((event->flags & CU_EVENT_DISABLE_TIMING) != 0 || event->recorded == 0) return CUDA_ERROR_INVALID_HANDLE;
     if (event->result != CUDA_SUCCESS) return event->result;
+  }
+  for (const auto& event : {first, second}) {
+    std::lock_guard lock(event->mutex);
     if (event->reached < event->recorded) return CUDA_ERROR_NOT_READY;
   }
   EventElapsed op;

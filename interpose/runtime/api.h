@@ -14,12 +14,12 @@
 
 // Defines FUNCTION and FUNCTION##SUFFIX, which differ in what stream 0 is:
 // `call` is evaluated with the DefaultStream in `meaning`.
-#define CUSPAN_EXPORT_TWINS(function, suffix, parameters, call)                  \
-  CUSPAN_EXPORT cudaError_t function parameters {                                \
-    [[maybe_unused]] constexpr auto meaning = ::cuspan::DefaultStream::kLegacy;  \
-    return call;                                                                 \
-  }                                                                              \
-  CUSPAN_EXPORT cudaError_t function##suffix parameters {                        \
+#define CUSPAN_EXPORT_TWINS(function, suffix, parameters, call)                    \
+  CUSPAN_EXPORT cudaError_t function parameters {                                  \
+    [[maybe_unused]] constexpr auto meaning = ::cuspan::DefaultStream::kLegacy;    \
+    return call;                                                                   \
+  }                                                                                \
+  CUSPAN_EXPORT cudaError_t function##suffix parameters {                          \
     [[maybe_unused]] constexpr auto meaning = ::cuspan::DefaultStream::kPerThread; \
-    return call;                                                                 \
+    return call;                                                                   \
   }

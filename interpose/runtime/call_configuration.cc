@@ -6,7 +6,8 @@
 
 // Declared in crt/device_functions.h and crt/host_runtime.h, which only nvcc can include.
 CUSPAN_EXPORT unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block,
-                                                   std::size_t dynamic_shared, CUstream_st* stream) {
+                                                   std::size_t dynamic_shared,
+                                                   CUstream_st* stream) {
   cuspan::ThisThread().configurations.push_back(
       {{grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, dynamic_shared, stream});
   return 0;

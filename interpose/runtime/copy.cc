@@ -25,8 +25,8 @@ Error SidesOf(cudaMemcpyKind kind, Session::CopyRequest::Sides* sides) {
   return cudaErrorInvalidMemcpyDirection;
 }
 
-Error CopyBytes(Session& session, const StreamTarget& target, void* destination,
-                const void* source, std::size_t bytes, cudaMemcpyKind kind, bool asynchronous) {
+Error CopyBytes(Session& session, const StreamTarget& target, void* destination, const void* source,
+                std::size_t bytes, cudaMemcpyKind kind, bool asynchronous) {
   Session::CopyRequest request{};
   CUSPAN_RETURN_IF_FAILED(SidesOf(kind, &request.sides));
   if (destination == nullptr || source == nullptr) return cudaErrorInvalidValue;
@@ -100,11 +100,10 @@ CUSPAN_EXPORT_TWINS(cudaMemcpyAsync, _ptsz,
 
 // These two have no twins.
 CUSPAN_EXPORT cudaError_t cudaMemcpyPeer(void* destination, int destination_device,
-                                         const void* source, int source_device,
-                                         std::size_t bytes) {
+                                         const void* source, int source_device, std::size_t bytes) {
   return Answer([&] {
-    return CopyPeer({destination, destination_device, source, source_device, bytes}, false,
-                    nullptr, DefaultStream::kLegacy);
+    return CopyPeer({destination, destination_device, source, source_device, bytes}, false, nullptr,
+                    DefaultStream::kLegacy);
   });
 }
 

@@ -33,7 +33,8 @@ std::size_t Span(std::size_t pitch, std::size_t width, std::size_t rows) {
 bool IsInside(Session& session, const void* pointer, std::size_t span) {
   const Session::PointerKind kind = session.Classify(pointer);
   if (kind.kind != Session::PointerKind::kDevice) return true;
-  return span <= kind.range_bytes - (NumberOf(pointer) - kind.range_base);
+  return kind.range_bytes != 0 &&
+         span <= kind.range_bytes - (NumberOf(pointer) - kind.range_base);
 }
 
 // From a device to memory that the call fills before it returns: all that lies
@@ -42,8 +43,8 @@ bool IsInside(Session& session, const void* pointer, std::size_t span) {
 Error GatherFromDevice(Session& session, const StreamTarget& target, const RowsCopy& copy,
                        std::size_t span) {
   std::vector<std::byte> bytes(span);
-  CUSPAN_RETURN_IF_FAILED(CopyBytes(session, target, bytes.data(), copy.source, span,
-                                    cudaMemcpyDeviceToHost, false));
+  CUSPAN_RETURN_IF_FAILED(
+      CopyBytes(session, target, bytes.data(), copy.source, span, cudaMemcpyDeviceToHost, false));
   for (std::size_t row = 0; row < copy.rows; ++row) {
     std::memcpy(static_cast<std::byte*>(copy.destination) + row * copy.destination_pitch,
                 bytes.data() + row * copy.source_pitch, copy.width);
@@ -82,11 +83,10 @@ Error CopyRows(Session& session, const StreamTarget& target, const RowsCopy& cop
     return GatherFromDevice(session, target, copy, source_span);
   }
   for (std::size_t row = 0; row < copy.rows; ++row) {
-    CUSPAN_RETURN_IF_FAILED(
-        CopyBytes(session, target,
-                  static_cast<std::byte*>(copy.destination) + row * copy.destination_pitch,
-                  static_cast<const std::byte*>(copy.source) + row * copy.source_pitch, copy.width,
-                  copy.kind, copy.asynchronous));
+    CUSPAN_RETURN_IF_FAILED(CopyBytes(
+        session, target, static_cast<std::byte*>(copy.destination) + row * copy.destination_pitch,
+        static_cast<const std::byte*>(copy.source) + row * copy.source_pitch, copy.width, copy.kind,
+        copy.asynchronous));
   }
   return cudaSuccess;
 }

@@ -10,7 +10,7 @@ Error SidesOf(cudaMemcpyKind kind, Session::CopyRequest::Sides* sides);
 
 // A copy of one run of bytes between what the pointers say, for a call on
 // `target`. cudaErrorInvalidValue for null pointers and extents that are not there.
-Error CopyBytes(Session& session, const StreamTarget& target, void* destination,
-                const void* source, std::size_t bytes, cudaMemcpyKind kind, bool asynchronous);
+Error CopyBytes(Session& session, const StreamTarget& target, void* destination, const void* source,
+                std::size_t bytes, cudaMemcpyKind kind, bool asynchronous);
 
 }  // namespace cuspan

@@ -30,18 +30,16 @@ struct SymbolCopy {
 // that is allowed beside device to device and default.
 template <typename Use>
 Error WithSymbol(const SymbolCopy& copy, cudaMemcpyKind other, DefaultStream meaning, Use&& use) {
-  return OnStream(copy.stream, meaning,
-                  [&](Session& session, const StreamTarget& target) -> Error {
-                    if (copy.bytes == 0) return cudaSuccess;
-                    if (copy.kind != other && copy.kind != cudaMemcpyDeviceToDevice &&
-                        copy.kind != cudaMemcpyDefault) {
-                      return cudaErrorInvalidMemcpyDirection;
-                    }
-                    std::byte* place = nullptr;
-                    CUSPAN_RETURN_IF_FAILED(
-                        PlaceInVariable(session, copy.symbol, copy.offset, copy.bytes, &place));
-                    return use(session, target, place);
-                  });
+  return OnStream(copy.stream, meaning, [&](Session& session, const StreamTarget& target) -> Error {
+    if (copy.bytes == 0) return cudaSuccess;
+    if (copy.kind != other && copy.kind != cudaMemcpyDeviceToDevice &&
+        copy.kind != cudaMemcpyDefault) {
+      return cudaErrorInvalidMemcpyDirection;
+    }
+    std::byte* place = nullptr;
+    CUSPAN_RETURN_IF_FAILED(PlaceInVariable(session, copy.symbol, copy.offset, copy.bytes, &place));
+    return use(session, target, place);
+  });
 }
 
 Error CopyToSymbol(const SymbolCopy& copy, const void* source, DefaultStream meaning) {
@@ -65,34 +63,34 @@ Error CopyFromSymbol(const SymbolCopy& copy, void* destination, DefaultStream me
 
 using namespace cuspan;  // NOLINT: the entry points below are the C API.
 
-CUSPAN_EXPORT_TWINS(cudaMemcpyToSymbol, _ptds,
-                    (const void* symbol, const void* source, std::size_t bytes, std::size_t offset,
-                     cudaMemcpyKind kind),
-                    Answer([&] {
-                      return CopyToSymbol({symbol, offset, bytes, kind, false, nullptr}, source,
-                                          meaning);
-                    }))
+CUSPAN_EXPORT_TWINS(
+    cudaMemcpyToSymbol, _ptds,
+    (const void* symbol, const void* source, std::size_t bytes, std::size_t offset,
+     cudaMemcpyKind kind),
+    Answer([&] {
+      return CopyToSymbol({symbol, offset, bytes, kind, false, nullptr}, source, meaning);
+    }))
 
-CUSPAN_EXPORT_TWINS(cudaMemcpyToSymbolAsync, _ptsz,
-                    (const void* symbol, const void* source, std::size_t bytes, std::size_t offset,
-                     cudaMemcpyKind kind, cudaStream_t stream),
-                    Answer([&] {
-                      return CopyToSymbol({symbol, offset, bytes, kind, true, stream}, source,
-                                          meaning);
-                    }))
+CUSPAN_EXPORT_TWINS(
+    cudaMemcpyToSymbolAsync, _ptsz,
+    (const void* symbol, const void* source, std::size_t bytes, std::size_t offset,
+     cudaMemcpyKind kind, cudaStream_t stream),
+    Answer([&] {
+      return CopyToSymbol({symbol, offset, bytes, kind, true, stream}, source, meaning);
+    }))
 
-CUSPAN_EXPORT_TWINS(cudaMemcpyFromSymbol, _ptds,
-                    (void* destination, const void* symbol, std::size_t bytes, std::size_t offset,
-                     cudaMemcpyKind kind),
-                    Answer([&] {
-                      return CopyFromSymbol({symbol, offset, bytes, kind, false, nullptr},
-                                            destination, meaning);
-                    }))
+CUSPAN_EXPORT_TWINS(
+    cudaMemcpyFromSymbol, _ptds,
+    (void* destination, const void* symbol, std::size_t bytes, std::size_t offset,
+     cudaMemcpyKind kind),
+    Answer([&] {
+      return CopyFromSymbol({symbol, offset, bytes, kind, false, nullptr}, destination, meaning);
+    }))
 
-CUSPAN_EXPORT_TWINS(cudaMemcpyFromSymbolAsync, _ptsz,
-                    (void* destination, const void* symbol, std::size_t bytes, std::size_t offset,
-                     cudaMemcpyKind kind, cudaStream_t stream),
-                    Answer([&] {
-                      return CopyFromSymbol({symbol, offset, bytes, kind, true, stream},
-                                            destination, meaning);
-                    }))
+CUSPAN_EXPORT_TWINS(
+    cudaMemcpyFromSymbolAsync, _ptsz,
+    (void* destination, const void* symbol, std::size_t bytes, std::size_t offset,
+     cudaMemcpyKind kind, cudaStream_t stream),
+    Answer([&] {
+      return CopyFromSymbol({symbol, offset, bytes, kind, true, stream}, destination, meaning);
+    }))

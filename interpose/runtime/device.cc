@@ -27,8 +27,8 @@ Error DeviceCount(int* count) {
 // How many of the criteria in `wanted` (those that are not 0) a device meets.
 int Matches(const cudaDeviceProp& device, const cudaDeviceProp& wanted) {
   const auto meets = [](auto has, auto wants) { return wants != 0 && has >= wants ? 1 : 0; };
-  const bool newer = device.major != wanted.major ? device.major > wanted.major
-                                                  : device.minor >= wanted.minor;
+  const bool newer =
+      device.major != wanted.major ? device.major > wanted.major : device.minor >= wanted.minor;
   return (wanted.major != 0 && newer ? 1 : 0) +
          meets(device.totalGlobalMem, wanted.totalGlobalMem) +
          meets(device.sharedMemPerBlock, wanted.sharedMemPerBlock) +

@@ -92,8 +92,7 @@ int VisibleAttribute(const DeviceDescription& device, int attribute) {
 }
 
 PriorityRange PrioritiesOf(const DeviceDescription& device) {
-  const bool supported =
-      AttributeOf(device, CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED) != 0;
+  const bool supported = AttributeOf(device, CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED) != 0;
   return supported ? PriorityRange{0, -5} : PriorityRange{0, 0};
 }
 

@@ -39,22 +39,31 @@ DeviceProperties12 MakeProperties12(const DeviceDescription& device) {
   p.maxTexture1DMipmap = now.maxTexture1DMipmap;
   p.maxTexture1DLinear = get(CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LINEAR_WIDTH);
   std::copy(std::begin(now.maxTexture2D), std::end(now.maxTexture2D), p.maxTexture2D);
-  std::copy(std::begin(now.maxTexture2DMipmap), std::end(now.maxTexture2DMipmap), p.maxTexture2DMipmap);
-  std::copy(std::begin(now.maxTexture2DLinear), std::end(now.maxTexture2DLinear), p.maxTexture2DLinear);
-  std::copy(std::begin(now.maxTexture2DGather), std::end(now.maxTexture2DGather), p.maxTexture2DGather);
+  std::copy(std::begin(now.maxTexture2DMipmap), std::end(now.maxTexture2DMipmap),
+            p.maxTexture2DMipmap);
+  std::copy(std::begin(now.maxTexture2DLinear), std::end(now.maxTexture2DLinear),
+            p.maxTexture2DLinear);
+  std::copy(std::begin(now.maxTexture2DGather), std::end(now.maxTexture2DGather),
+            p.maxTexture2DGather);
   std::copy(std::begin(now.maxTexture3D), std::end(now.maxTexture3D), p.maxTexture3D);
   std::copy(std::begin(now.maxTexture3DAlt), std::end(now.maxTexture3DAlt), p.maxTexture3DAlt);
   p.maxTextureCubemap = now.maxTextureCubemap;
-  std::copy(std::begin(now.maxTexture1DLayered), std::end(now.maxTexture1DLayered), p.maxTexture1DLayered);
-  std::copy(std::begin(now.maxTexture2DLayered), std::end(now.maxTexture2DLayered), p.maxTexture2DLayered);
-  std::copy(std::begin(now.maxTextureCubemapLayered), std::end(now.maxTextureCubemapLayered), p.maxTextureCubemapLayered);
+  std::copy(std::begin(now.maxTexture1DLayered), std::end(now.maxTexture1DLayered),
+            p.maxTexture1DLayered);
+  std::copy(std::begin(now.maxTexture2DLayered), std::end(now.maxTexture2DLayered),
+            p.maxTexture2DLayered);
+  std::copy(std::begin(now.maxTextureCubemapLayered), std::end(now.maxTextureCubemapLayered),
+            p.maxTextureCubemapLayered);
   p.maxSurface1D = now.maxSurface1D;
   std::copy(std::begin(now.maxSurface2D), std::end(now.maxSurface2D), p.maxSurface2D);
   std::copy(std::begin(now.maxSurface3D), std::end(now.maxSurface3D), p.maxSurface3D);
-  std::copy(std::begin(now.maxSurface1DLayered), std::end(now.maxSurface1DLayered), p.maxSurface1DLayered);
-  std::copy(std::begin(now.maxSurface2DLayered), std::end(now.maxSurface2DLayered), p.maxSurface2DLayered);
+  std::copy(std::begin(now.maxSurface1DLayered), std::end(now.maxSurface1DLayered),
+            p.maxSurface1DLayered);
+  std::copy(std::begin(now.maxSurface2DLayered), std::end(now.maxSurface2DLayered),
+            p.maxSurface2DLayered);
   p.maxSurfaceCubemap = now.maxSurfaceCubemap;
-  std::copy(std::begin(now.maxSurfaceCubemapLayered), std::end(now.maxSurfaceCubemapLayered), p.maxSurfaceCubemapLayered);
+  std::copy(std::begin(now.maxSurfaceCubemapLayered), std::end(now.maxSurfaceCubemapLayered),
+            p.maxSurfaceCubemapLayered);
   p.surfaceAlignment = now.surfaceAlignment;
   p.concurrentKernels = now.concurrentKernels;
   p.ECCEnabled = now.ECCEnabled;
@@ -78,7 +87,8 @@ DeviceProperties12 MakeProperties12(const DeviceDescription& device) {
   p.isMultiGpuBoard = now.isMultiGpuBoard;
   p.multiGpuBoardGroupID = now.multiGpuBoardGroupID;
   p.hostNativeAtomicSupported = now.hostNativeAtomicSupported;
-  p.singleToDoublePrecisionPerfRatio = get(CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO);
+  p.singleToDoublePrecisionPerfRatio =
+      get(CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO);
   p.pageableMemoryAccess = now.pageableMemoryAccess;
   p.concurrentManagedAccess = now.concurrentManagedAccess;
   p.computePreemptionSupported = now.computePreemptionSupported;

@@ -21,8 +21,8 @@ Value* Slot(std::array<Value, kMostDevices>& values, int device) {
 }
 
 bool AreDeviceFlags(unsigned flags) {
-  constexpr unsigned kKnown = cudaDeviceScheduleMask | cudaDeviceMapHost |
-                              cudaDeviceLmemResizeToMax | cudaDeviceSyncMemops;
+  constexpr unsigned kKnown =
+      cudaDeviceScheduleMask | cudaDeviceMapHost | cudaDeviceLmemResizeToMax | cudaDeviceSyncMemops;
   const unsigned schedule = flags & cudaDeviceScheduleMask;
   return (flags & ~kKnown) == 0 &&
          (schedule == cudaDeviceScheduleAuto || schedule == cudaDeviceScheduleSpin ||
@@ -43,8 +43,7 @@ using namespace cuspan;  // NOLINT: the entry points below are the C API.
 
 CUSPAN_EXPORT cudaError_t cudaSetDeviceFlags(unsigned flags) {
   return Answer([&] {
-    return WithSession(
-        [&](Session&) { return KeepFlags(ThisThread().current_device, flags); });
+    return WithSession([&](Session&) { return KeepFlags(ThisThread().current_device, flags); });
   });
 }
 
@@ -60,8 +59,7 @@ CUSPAN_EXPORT cudaError_t cudaGetDeviceFlags(unsigned* flags) {
   });
 }
 
-CUSPAN_EXPORT cudaError_t cudaInitDevice(int device, unsigned device_flags_wanted,
-                                         unsigned flags) {
+CUSPAN_EXPORT cudaError_t cudaInitDevice(int device, unsigned device_flags_wanted, unsigned flags) {
   return Answer([&] {
     return WithSession([&](Session& session) -> Error {
       std::shared_ptr<Link> link;
@@ -105,8 +103,8 @@ CUSPAN_EXPORT cudaError_t cudaDeviceGetCacheConfig(cudaFuncCache* config) {
     if (config == nullptr) return cudaErrorInvalidValue;
     return OnCurrentDevice([&](Session&, Link& link) -> Error {
       const auto* const slot = Slot(cache_configs, link.device());
-      *config = slot != nullptr ? static_cast<cudaFuncCache>(slot->load())
-                                : cudaFuncCachePreferNone;
+      *config =
+          slot != nullptr ? static_cast<cudaFuncCache>(slot->load()) : cudaFuncCachePreferNone;
       return cudaSuccess;
     });
   });

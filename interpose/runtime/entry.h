@@ -22,7 +22,7 @@ namespace cuspan {
 // A result of the runtime, made from one of its own or one of the driver's.
 class [[nodiscard]] Error {
  public:
-  Error(cudaError_t error) : value_(error) {}            // NOLINT: implicit by design
+  Error(cudaError_t error) : value_(error) {}             // NOLINT: implicit by design
   Error(CUresult result) : value_(FromDriver(result)) {}  // NOLINT: the same
   bool failed() const { return value_ != cudaSuccess; }
   cudaError_t value() const { return value_; }
@@ -34,8 +34,8 @@ class [[nodiscard]] Error {
 };
 
 // Leaves the enclosing function, which returns an Error, when `expression` failed.
-#define CUSPAN_RETURN_IF_FAILED(expression)                              \
-  do {                                                                   \
+#define CUSPAN_RETURN_IF_FAILED(expression)                                          \
+  do {                                                                               \
     if (const ::cuspan::Error error_ = (expression); error_.failed()) return error_; \
   } while (false)
 

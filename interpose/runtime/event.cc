@@ -51,8 +51,7 @@ CUSPAN_EXPORT cudaError_t cudaEventDestroy(cudaEvent_t event) {
   });
 }
 
-CUSPAN_EXPORT_TWINS(cudaEventRecord, _ptsz, (cudaEvent_t event, cudaStream_t stream),
-                    Answer([&] {
+CUSPAN_EXPORT_TWINS(cudaEventRecord, _ptsz, (cudaEvent_t event, cudaStream_t stream), Answer([&] {
                       return RecordEvent(event, stream, cudaEventRecordDefault, meaning);
                     }))
 

@@ -30,8 +30,8 @@ Error CheckCooperative(const DeviceDescription& device, Link& link, const Loaded
   }
   int resident = 0;
   const auto threads = static_cast<int>(shape.block.x * shape.block.y * shape.block.z);
-  CUSPAN_RETURN_IF_FAILED(ActiveBlocks(link, kernel, threads, shape.dynamic_shared,
-                                       cudaOccupancyDefault, &resident));
+  CUSPAN_RETURN_IF_FAILED(
+      ActiveBlocks(link, kernel, threads, shape.dynamic_shared, cudaOccupancyDefault, &resident));
   const std::uint64_t room = static_cast<std::uint64_t>(resident) *
                              AttributeOf(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
   // The product of the limits of a grid can pass 64 bits: compared by division.
@@ -124,21 +124,21 @@ Error LaunchWithConfig(const cudaLaunchConfig_t* config, const void* function, v
 using namespace cuspan;  // NOLINT: the entry points below are the C API.
 
 // Declared in crt/device_functions.h, which only nvcc can include.
-CUSPAN_EXPORT_TWINS(__cudaLaunchKernel, _ptsz,
-                    (cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments,
-                     std::size_t dynamic_shared, cudaStream_t stream),
-                    Answer([&] {
-                      return LaunchKernel(
-                          {kernel, {grid, block, dynamic_shared}, arguments, stream}, meaning);
-                    }))
+CUSPAN_EXPORT_TWINS(
+    __cudaLaunchKernel, _ptsz,
+    (cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments, std::size_t dynamic_shared,
+     cudaStream_t stream),
+    Answer([&] {
+      return LaunchKernel({kernel, {grid, block, dynamic_shared}, arguments, stream}, meaning);
+    }))
 
-CUSPAN_EXPORT_TWINS(cudaLaunchKernel, _ptsz,
-                    (const void* function, dim3 grid, dim3 block, void** arguments,
-                     std::size_t dynamic_shared, cudaStream_t stream),
-                    Answer([&] {
-                      return LaunchKernel(
-                          {function, {grid, block, dynamic_shared}, arguments, stream}, meaning);
-                    }))
+CUSPAN_EXPORT_TWINS(
+    cudaLaunchKernel, _ptsz,
+    (const void* function, dim3 grid, dim3 block, void** arguments, std::size_t dynamic_shared,
+     cudaStream_t stream),
+    Answer([&] {
+      return LaunchKernel({function, {grid, block, dynamic_shared}, arguments, stream}, meaning);
+    }))
 
 CUSPAN_EXPORT_TWINS(cudaLaunchCooperativeKernel, _ptsz,
                     (const void* function, dim3 grid, dim3 block, void** arguments,

@@ -29,8 +29,7 @@ Error CheckLaunch(const DeviceDescription& device, const LoadedKernel& kernel,
   }
   const int kernel_threads = kernel.attribute(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
   if (kernel_threads > 0 && threads > static_cast<std::uint64_t>(kernel_threads)) {
-    const auto registers =
-        static_cast<std::uint64_t>(kernel.attribute(CU_FUNC_ATTRIBUTE_NUM_REGS));
+    const auto registers = static_cast<std::uint64_t>(kernel.attribute(CU_FUNC_ATTRIBUTE_NUM_REGS));
     const auto device_registers =
         static_cast<std::uint64_t>(most(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK));
     return registers * threads > device_registers ? cudaErrorLaunchOutOfResources

@@ -51,8 +51,8 @@ Error AllocatePitched3D(Session& session, const cudaExtent& extent, cudaPitchedP
   constexpr std::size_t kMost = std::numeric_limits<std::size_t>::max();
   if (extent.depth != 0 && extent.height > kMost / extent.depth) return cudaErrorMemoryAllocation;
   cudaPitchedPtr made{nullptr, 0, extent.width, extent.height};
-  CUSPAN_RETURN_IF_FAILED(AllocatePitched(session, extent.width, extent.height * extent.depth,
-                                          &made.pitch, &made.ptr));
+  CUSPAN_RETURN_IF_FAILED(
+      AllocatePitched(session, extent.width, extent.height * extent.depth, &made.pitch, &made.ptr));
   *out = made;
   return cudaSuccess;
 }
@@ -112,9 +112,8 @@ CUSPAN_EXPORT cudaError_t cudaMallocPitch(void** memory, std::size_t* pitch, std
                                           std::size_t height) {
   return Answer([&]() -> Error {
     if (memory == nullptr || pitch == nullptr) return cudaErrorInvalidValue;
-    return WithSession([&](Session& session) {
-      return AllocatePitched(session, width, height, pitch, memory);
-    });
+    return WithSession(
+        [&](Session& session) { return AllocatePitched(session, width, height, pitch, memory); });
   });
 }
 
@@ -128,8 +127,7 @@ CUSPAN_EXPORT cudaError_t cudaMalloc3D(cudaPitchedPtr* memory, cudaExtent extent
 
 // In stream order: memory is only given out when nothing uses it any more, so
 // that it may be used at once.
-CUSPAN_EXPORT_TWINS(cudaMallocAsync, _ptsz,
-                    (void** memory, std::size_t bytes, cudaStream_t stream),
+CUSPAN_EXPORT_TWINS(cudaMallocAsync, _ptsz, (void** memory, std::size_t bytes, cudaStream_t stream),
                     Answer([&]() -> Error {
                       if (memory == nullptr) return cudaErrorInvalidValue;
                       return OnStream(stream, meaning,
@@ -146,8 +144,7 @@ CUSPAN_EXPORT_TWINS(cudaMallocAsync, _ptsz,
 
 // Freeing waits for all work of the memory's device, which the stream's order
 // allows, and for that of `stream`, which may belong to another.
-CUSPAN_EXPORT_TWINS(cudaFreeAsync, _ptsz, (void* memory, cudaStream_t stream),
-                    Answer([&] {
+CUSPAN_EXPORT_TWINS(cudaFreeAsync, _ptsz, (void* memory, cudaStream_t stream), Answer([&] {
                       return OnStream(stream, meaning,
                                       [&](Session& session, const StreamTarget& target) -> Error {
                                         if (memory == nullptr) return cudaSuccess;
@@ -179,7 +176,6 @@ CUSPAN_EXPORT cudaError_t cudaGetSymbolAddress(void** address, const void* symbo
 CUSPAN_EXPORT cudaError_t cudaGetSymbolSize(std::size_t* bytes, const void* symbol) {
   return Answer([&]() -> Error {
     if (bytes == nullptr) return cudaErrorInvalidValue;
-    return WithVariable(symbol,
-                        [&](const LoadedVariable& variable) { *bytes = variable.bytes; });
+    return WithVariable(symbol, [&](const LoadedVariable& variable) { *bytes = variable.bytes; });
   });
 }

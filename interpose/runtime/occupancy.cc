@@ -1,6 +1,6 @@
 // How many blocks of a kernel fit a multiprocessor. The device's driver computes it.
-#include "interpose/runtime/function.h"
 #include "interpose/runtime/occupancy.h"
+#include "interpose/runtime/function.h"
 
 namespace cuspan {
 
@@ -53,8 +53,7 @@ CUSPAN_EXPORT cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags
 
 CUSPAN_EXPORT cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(std::size_t* bytes,
                                                                     const void* function,
-                                                                    int blocks,
-                                                                    int block_threads) {
+                                                                    int blocks, int block_threads) {
   return Answer([&]() -> Error {
     if (function == nullptr) return cudaErrorInvalidDeviceFunction;
     if (bytes == nullptr || blocks <= 0 || block_threads <= 0) return cudaErrorInvalidValue;

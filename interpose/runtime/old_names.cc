@@ -43,18 +43,18 @@ CUSPAN_EXPORT cudaError_t cudaGetDeviceProperties_v2(DeviceProperties12* propert
 
 // Of the results only the status is defined for a stream that is not capturing.
 CUSPAN_EXPORT_TWINS(cudaStreamGetCaptureInfo_v2, _ptsz,
-                    (cudaStream_t stream, cudaStreamCaptureStatus* status,
-                     unsigned long long* id, cudaGraph_t* graph,
-                     const cudaGraphNode_t** dependencies, std::size_t* count),
-                    (meaning == DefaultStream::kLegacy ? cudaStreamGetCaptureInfo
-                                                       : cudaStreamGetCaptureInfo_ptsz)(
-                        stream, status, id, graph, dependencies, nullptr, count))
+                    (cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id,
+                     cudaGraph_t* graph, const cudaGraphNode_t** dependencies, std::size_t* count),
+                    (meaning == DefaultStream::kLegacy
+                         ? cudaStreamGetCaptureInfo
+                         : cudaStreamGetCaptureInfo_ptsz)(stream, status, id, graph, dependencies,
+                                                          nullptr, count))
 
 CUSPAN_EXPORT_TWINS(cudaStreamGetCaptureInfo_v3, _ptsz,
-                    (cudaStream_t stream, cudaStreamCaptureStatus* status,
-                     unsigned long long* id, cudaGraph_t* graph,
-                     const cudaGraphNode_t** dependencies, const cudaGraphEdgeData** edges,
-                     std::size_t* count),
-                    (meaning == DefaultStream::kLegacy ? cudaStreamGetCaptureInfo
-                                                       : cudaStreamGetCaptureInfo_ptsz)(
-                        stream, status, id, graph, dependencies, edges, count))
+                    (cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id,
+                     cudaGraph_t* graph, const cudaGraphNode_t** dependencies,
+                     const cudaGraphEdgeData** edges, std::size_t* count),
+                    (meaning == DefaultStream::kLegacy
+                         ? cudaStreamGetCaptureInfo
+                         : cudaStreamGetCaptureInfo_ptsz)(stream, status, id, graph, dependencies,
+                                                          edges, count))

@@ -14,7 +14,7 @@ struct FillArea {
 // True when the last byte of the area lies in the allocation of its first.
 bool IsInside(Session& session, const FillArea& area) {
   const Session::PointerKind kind = session.Classify(area.start);
-  if (kind.kind != Session::PointerKind::kDevice) return false;
+  if (kind.kind != Session::PointerKind::kDevice || kind.range_bytes == 0) return false;
   const std::uint64_t room = kind.range_bytes - (NumberOf(area.start) - kind.range_base);
   if (area.width > room) return false;
   return area.rows == 1 || (area.rows - 1) <= (room - area.width) / area.pitch;
@@ -62,14 +62,12 @@ Error Fill3D(const cudaPitchedPtr& memory, int value, const cudaExtent& extent, 
 
 using namespace cuspan;  // NOLINT: the entry points below are the C API.
 
-CUSPAN_EXPORT_TWINS(cudaMemset, _ptds, (void* memory, int value, std::size_t bytes),
-                    Answer([&] {
+CUSPAN_EXPORT_TWINS(cudaMemset, _ptds, (void* memory, int value, std::size_t bytes), Answer([&] {
                       return Fill({memory, bytes, bytes, 1}, value, false, nullptr, meaning);
                     }))
 
 CUSPAN_EXPORT_TWINS(cudaMemsetAsync, _ptsz,
-                    (void* memory, int value, std::size_t bytes, cudaStream_t stream),
-                    Answer([&] {
+                    (void* memory, int value, std::size_t bytes, cudaStream_t stream), Answer([&] {
                       return Fill({memory, bytes, bytes, 1}, value, true, stream, meaning);
                     }))
 
@@ -88,12 +86,8 @@ CUSPAN_EXPORT_TWINS(cudaMemset2DAsync, _ptsz,
                     }))
 
 CUSPAN_EXPORT_TWINS(cudaMemset3D, _ptds, (cudaPitchedPtr memory, int value, cudaExtent extent),
-                    Answer([&] {
-                      return Fill3D(memory, value, extent, false, nullptr, meaning);
-                    }))
+                    Answer([&] { return Fill3D(memory, value, extent, false, nullptr, meaning); }))
 
 CUSPAN_EXPORT_TWINS(cudaMemset3DAsync, _ptsz,
                     (cudaPitchedPtr memory, int value, cudaExtent extent, cudaStream_t stream),
-                    Answer([&] {
-                      return Fill3D(memory, value, extent, true, stream, meaning);
-                    }))
+                    Answer([&] { return Fill3D(memory, value, extent, true, stream, meaning); }))

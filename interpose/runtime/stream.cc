@@ -64,16 +64,14 @@ CUSPAN_EXPORT cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   });
 }
 
-CUSPAN_EXPORT_TWINS(cudaStreamSynchronize, _ptsz, (cudaStream_t stream),
-                    Answer([&] {
+CUSPAN_EXPORT_TWINS(cudaStreamSynchronize, _ptsz, (cudaStream_t stream), Answer([&] {
                       return OnStream(stream, meaning,
                                       [](Session& session, const StreamTarget& target) {
                                         return session.SynchronizeStream(target);
                                       });
                     }))
 
-CUSPAN_EXPORT_TWINS(cudaStreamQuery, _ptsz, (cudaStream_t stream),
-                    Answer([&] {
+CUSPAN_EXPORT_TWINS(cudaStreamQuery, _ptsz, (cudaStream_t stream), Answer([&] {
                       return OnStream(stream, meaning,
                                       [](Session& session, const StreamTarget& target) {
                                         return session.QueryStream(target);
@@ -81,17 +79,17 @@ CUSPAN_EXPORT_TWINS(cudaStreamQuery, _ptsz, (cudaStream_t stream),
                     }))
 
 CUSPAN_EXPORT_TWINS(cudaStreamWaitEvent, _ptsz,
-                    (cudaStream_t stream, cudaEvent_t event, unsigned flags),
-                    Answer([&] {
-                      return OnStream(
-                          stream, meaning,
-                          [&](Session& session, const StreamTarget& target) -> Error {
-                            if (event == nullptr) return cudaErrorInvalidResourceHandle;
-                            // For streams that are being captured.
-                            if (flags == cudaEventWaitExternal) return cudaErrorIllegalState;
-                            if (flags != cudaEventWaitDefault) return cudaErrorInvalidValue;
-                            return session.WaitEvent(target, NumberOf(event));
-                          });
+                    (cudaStream_t stream, cudaEvent_t event, unsigned flags), Answer([&] {
+                      return OnStream(stream, meaning,
+                                      [&](Session& session, const StreamTarget& target) -> Error {
+                                        if (event == nullptr) return cudaErrorInvalidResourceHandle;
+                                        // For streams that are being captured.
+                                        if (flags == cudaEventWaitExternal)
+                                          return cudaErrorIllegalState;
+                                        if (flags != cudaEventWaitDefault)
+                                          return cudaErrorInvalidValue;
+                                        return session.WaitEvent(target, NumberOf(event));
+                                      });
                     }))
 
 CUSPAN_EXPORT_TWINS(cudaStreamGetFlags, _ptsz, (cudaStream_t stream, unsigned* flags),
@@ -127,8 +125,7 @@ CUSPAN_EXPORT_TWINS(cudaStreamGetId, _ptsz, (cudaStream_t stream, unsigned long 
                     }))
 
 CUSPAN_EXPORT_TWINS(cudaStreamIsCapturing, _ptsz,
-                    (cudaStream_t stream, cudaStreamCaptureStatus* status),
-                    Answer([&]() -> Error {
+                    (cudaStream_t stream, cudaStreamCaptureStatus* status), Answer([&]() -> Error {
                       if (status == nullptr) return cudaErrorInvalidValue;
                       return AboutStream(stream, meaning, [&](const auto&, const auto&) {
                         *status = cudaStreamCaptureStatusNone;

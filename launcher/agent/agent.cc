@@ -43,7 +43,8 @@ struct Setup {
   std::optional<RunKey> key;
 };
 
-int RunHome(const Setup& setup, std::optional<AppProcess> app, const RunKey& key, Transport* transport) {
+int RunHome(const Setup& setup, std::optional<AppProcess> app, const RunKey& key,
+            Transport* transport) {
   Result<std::unique_ptr<HomeAgent>> home =
       HomeAgent::Create(setup.options, setup.paths, setup.proxy_environment, key, transport);
   if (!home.ok()) return Fail(home.status());
@@ -106,7 +107,8 @@ int RunAgent(int argc, char** argv) {
   std::optional<AppProcess> app;
   if (home) {
     if (setup.options.command.empty() && !setup.key)
-      return Fail(Status::Invalid("the first rank needs a program: cuspan-agent -- PROGRAM; or use cuspan run"));
+      return Fail(Status::Invalid(
+          "the first rank needs a program: cuspan-agent -- PROGRAM; or use cuspan run"));
     Result<RunKey> random = RunKey::Random();
     if (!random.ok()) return Fail(random.status());
     key = setup.key && setup.options.command.empty() ? *setup.key : *random;
@@ -114,7 +116,9 @@ int RunAgent(int argc, char** argv) {
   if (!setup.options.command.empty()) {
     if (const Status client = CheckClient(*paths); !client.ok()) return Fail(client);
     Environment environment = setup.proxy_environment;
-    if (const Status found = FindCommand(setup.options.command.front(), environment.Get("PATH").value_or("")); !found.ok()) {
+    if (const Status found =
+            FindCommand(setup.options.command.front(), environment.Get("PATH").value_or(""));
+        !found.ok()) {
       LogError("{}", found.message());
       return ExitStatusOf(found);
     }

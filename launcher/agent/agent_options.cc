@@ -20,7 +20,8 @@ Result<AgentCommandLine> ParseAgentCommandLine(int argc, const char* const* argv
 
   CLI::App app(
       "Serves the GPUs of its node to a run; one a node, started by cuspan run, or by hand:\n"
-      "  mpirun -np 1 --host A cuspan-agent [OPTIONS] -- PROGRAM [ARGUMENTS] : -np 2 --host B,C cuspan-agent",
+      "  mpirun -np 1 --host A cuspan-agent [OPTIONS] -- PROGRAM [ARGUMENTS] : -np 2 --host B,C "
+      "cuspan-agent",
       "cuspan-agent");
   app.set_version_flag("--version", "cuspan " CUSPAN_VERSION);
   std::string serve;
@@ -29,10 +30,14 @@ Result<AgentCommandLine> ParseAgentCommandLine(int argc, const char* const* argv
   options.device = SettingText(settings::kDevice);
   app.add_flag("--alone", options.alone, "no other agents, and no MPI");
   app.add_option("--serve", serve, "how many GPUs of this node to serve at most, or all");
-  app.add_option("--place", options.place, "how many of the other agents' hosts are numbered before this one");
-  CLI::Option* gpus_option = app.add_option("--gpus", gpus, "how many GPUs the program sees (default: all)");
-  app.add_option("--device", options.device, "cuda, soft (the software GPU), or auto: cuda where it works");
-  app.add_option("--same-node", same_node, "auto: program and GPU on one node share memory; never: always over MPI");
+  app.add_option("--place", options.place,
+                 "how many of the other agents' hosts are numbered before this one");
+  CLI::Option* gpus_option =
+      app.add_option("--gpus", gpus, "how many GPUs the program sees (default: all)");
+  app.add_option("--device", options.device,
+                 "cuda, soft (the software GPU), or auto: cuda where it works");
+  app.add_option("--same-node", same_node,
+                 "auto: program and GPU on one node share memory; never: always over MPI");
   AgentCommandLine line;
   try {
     std::vector<std::string> reversed(own.rbegin(), own.rend());  // As CLI11 takes them.

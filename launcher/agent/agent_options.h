@@ -10,13 +10,13 @@
 namespace cuspan {
 
 struct AgentOptions {
-  bool alone = false;                    // The run has no other agent and no MPI.
-  std::optional<std::uint32_t> serve;    // How many devices of this node at most.
-  std::uint32_t place = 0;               // Of the home agent's devices among the other agents'.
-  std::optional<std::uint32_t> gpus;     // That the run needs.
-  std::string device;                    // auto, cuda or soft.
+  bool alone = false;                  // The run has no other agent and no MPI.
+  std::optional<std::uint32_t> serve;  // How many devices of this node at most.
+  std::uint32_t place = 0;             // Of the home agent's devices among the other agents'.
+  std::optional<std::uint32_t> gpus;   // That the run needs.
+  std::string device;                  // auto, cuda or soft.
   SameNode same_node = SameNode::kAuto;
-  std::vector<std::string> command;      // An app of its own: of the plain mpirun form.
+  std::vector<std::string> command;  // An app of its own: of the plain mpirun form.
 };
 
 struct AgentCommandLine {

@@ -21,9 +21,9 @@ constexpr unsigned kShutdownSeconds = 5;
 
 }  // namespace
 
-AwayAgent::AwayAgent(const AgentOptions& options, const InstallPaths& paths, const Environment& proxy_environment,
-                     Transport& transport, ChannelLayout layout, std::uint32_t sends_in_flight, Poller poller,
-                     Bell bell)
+AwayAgent::AwayAgent(const AgentOptions& options, const InstallPaths& paths,
+                     const Environment& proxy_environment, Transport& transport,
+                     ChannelLayout layout, std::uint32_t sends_in_flight, Poller poller, Bell bell)
     : options_(options),
       paths_(paths),
       proxy_environment_(proxy_environment),
@@ -38,8 +38,10 @@ AwayAgent::AwayAgent(const AgentOptions& options, const InstallPaths& paths, con
                 EndProxy(route, fmt::format("its proxy broke the protocol: {}", reason));
               }}) {}
 
-Result<std::unique_ptr<AwayAgent>> AwayAgent::Create(const AgentOptions& options, const InstallPaths& paths,
-                                                     const Environment& proxy_environment, Transport& transport) {
+Result<std::unique_ptr<AwayAgent>> AwayAgent::Create(const AgentOptions& options,
+                                                     const InstallPaths& paths,
+                                                     const Environment& proxy_environment,
+                                                     Transport& transport) {
   Result<ChannelLayout> layout = ChannelLayout::FromSettings();
   if (!layout.ok()) return layout.status();
   Result<std::uint64_t> sends = SettingNumber(settings::kSendsInFlight, 1, 64);
@@ -48,9 +50,9 @@ Result<std::unique_ptr<AwayAgent>> AwayAgent::Create(const AgentOptions& options
   if (!poller.ok()) return poller.status();
   Result<Bell> bell = Bell::Create();
   if (!bell.ok()) return bell.status();
-  std::unique_ptr<AwayAgent> away(new AwayAgent(options, paths, proxy_environment, transport, *layout,
-                                                static_cast<std::uint32_t>(*sends), std::move(*poller),
-                                                std::move(*bell)));
+  std::unique_ptr<AwayAgent> away(new AwayAgent(options, paths, proxy_environment, transport,
+                                                *layout, static_cast<std::uint32_t>(*sends),
+                                                std::move(*poller), std::move(*bell)));
   return away;
 }
 
@@ -64,7 +66,8 @@ bool AwayAgent::Meet(const RunKey* key) {
   answer.limit = options_.serve.value_or(kAllDevices);
   // Of one node if the names are the same and the home agent's socket, which only its own
   // network namespace has, is there.
-  answer.same_node = home->same_node && home->host == host_ && ControlSocket::Connect(home->address).ok();
+  answer.same_node =
+      home->same_node && home->host == host_ && ControlSocket::Connect(home->address).ok();
   if (!answer.same_node) {
     Inventory inventory = TakeInventory(*proxies_, options_.device, host_, answer.rank);
     inventory_ = inventory.devices;
@@ -106,8 +109,8 @@ void AwayAgent::TakeControl(std::uint32_t rank, const Frame& frame) {
   } else if (rank == 0 && frame.op() == Op::kAgentShutdown) {
     run_ended_ = true;
   } else {
-    LogError("agent {} sent op {} ({}), which is not for agent {}", rank, frame.header.op, OpName(frame.op()),
-             transport_.rank());
+    LogError("agent {} sent op {} ({}), which is not for agent {}", rank, frame.header.op,
+             OpName(frame.op()), transport_.rank());
   }
 }
 
@@ -116,17 +119,20 @@ void AwayAgent::Open(const RemoteOpen& open) {
   if (devices_.contains(key)) return LogError("the home agent opens device {} twice", open.device);
   Result<Device> device = StartDevice(open);
   if (!device.ok()) {
-    relay_.SendControl(0, RemoteOpened{open.session, open.device, kDeviceUnavailable, device.status().message(), {}});
+    relay_.SendControl(
+        0,
+        RemoteOpened{open.session, open.device, kDeviceUnavailable, device.status().message(), {}});
     return;
   }
   devices_[key] = std::move(*device);
 }
 
 Result<AwayAgent::Device> AwayAgent::StartDevice(const RemoteOpen& open) {
-  const auto description = std::find_if(inventory_.begin(), inventory_.end(), [&open](const DeviceDescription& known) {
-    return known.ordinal == open.ordinal;
-  });
-  if (description == inventory_.end()) return Status::NotFound("host {} has no GPU {}", host_, open.ordinal);
+  const auto description = std::find_if(
+      inventory_.begin(), inventory_.end(),
+      [&open](const DeviceDescription& known) { return known.ordinal == open.ordinal; });
+  if (description == inventory_.end())
+    return Status::NotFound("host {} has no GPU {}", host_, open.ordinal);
   Result<UniqueFd> fd = Channel::Create(layout_);
   if (!fd.ok()) return fd.status();
   ProxyRequest request;
@@ -160,7 +166,8 @@ void AwayAgent::TakeReady(RouteKey key, const ProxyReady& ready) {
   const auto found = devices_.find(key);
   if (found == devices_.end() || found->second.state != State::kOpening) return;
   // The home agent must know the route before anything comes over it.
-  relay_.SendControl(0, RemoteOpened{key.session, key.device, ready.result, ready.message, ready.window});
+  relay_.SendControl(
+      0, RemoteOpened{key.session, key.device, ready.result, ready.message, ready.window});
   if (ready.result == 0) {
     found->second.state = State::kOpen;
     relay_.Open(key, 0, found->second.channel);

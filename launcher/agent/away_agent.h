@@ -16,10 +16,13 @@ namespace cuspan {
 
 class AwayAgent {
  public:
-  static Result<std::unique_ptr<AwayAgent>> Create(const AgentOptions& options, const InstallPaths& paths,
-                                                   const Environment& proxy_environment, Transport& transport);
+  static Result<std::unique_ptr<AwayAgent>> Create(const AgentOptions& options,
+                                                   const InstallPaths& paths,
+                                                   const Environment& proxy_environment,
+                                                   Transport& transport);
 
-  // Meets the home agent; `key` is the run's, if this agent was told. False when the run is not to be.
+  // Meets the home agent; `key` is the run's, if this agent was told. False when the run is not to
+  // be.
   bool Meet(const RunKey* key);
   // Serves until the home agent ends the run, and ends in good order.
   void Serve();
@@ -32,8 +35,9 @@ class AwayAgent {
     std::shared_ptr<ProxyProcess> proxy;
   };
 
-  AwayAgent(const AgentOptions& options, const InstallPaths& paths, const Environment& proxy_environment,
-            Transport& transport, ChannelLayout layout, std::uint32_t sends_in_flight, Poller poller, Bell bell);
+  AwayAgent(const AgentOptions& options, const InstallPaths& paths,
+            const Environment& proxy_environment, Transport& transport, ChannelLayout layout,
+            std::uint32_t sends_in_flight, Poller poller, Bell bell);
   void TakeControl(std::uint32_t rank, const Frame& frame);
   void Open(const RemoteOpen& open);
   Result<Device> StartDevice(const RemoteOpen& open);

@@ -35,7 +35,9 @@ class BatchWriter {
     bytes_.resize(start + needed);
     std::memcpy(bytes_.data() + start, &route, sizeof route);
     std::memcpy(bytes_.data() + start + sizeof route, &header, sizeof header);
-    if (!payload.empty()) std::memcpy(bytes_.data() + start + sizeof route + sizeof header, payload.data(), payload.size());
+    if (!payload.empty())
+      std::memcpy(bytes_.data() + start + sizeof route + sizeof header, payload.data(),
+                  payload.size());
     return true;
   }
 
@@ -46,7 +48,8 @@ class BatchWriter {
  private:
   std::vector<std::byte> bytes_;
 };
-static_assert(sizeof(RouteKey) + kMaxFrameBytes <= Transport::kMaxMessageBytes, "every frame fits a batch");
+static_assert(sizeof(RouteKey) + kMaxFrameBytes <= Transport::kMaxMessageBytes,
+              "every frame fits a batch");
 
 // Reads a batch from another agent; every length is checked.
 class BatchReader {
@@ -61,12 +64,14 @@ class BatchReader {
   Result<std::optional<Item>> Next() {
     if (left_.empty()) return std::optional<Item>();
     Item item;
-    if (left_.size() < sizeof item.route) return Status::Invalid("a batch between agents ends within a route");
+    if (left_.size() < sizeof item.route)
+      return Status::Invalid("a batch between agents ends within a route");
     std::memcpy(&item.route, left_.data(), sizeof item.route);
     Result<Frame> frame = ParseFrame(left_.subspan(sizeof item.route), kMaxFrameBytes);
     if (!frame.ok()) return frame.status();
     item.frame = *frame;
-    const std::size_t used = (sizeof item.route + sizeof(FrameHeader) + frame->payload.size() + 7) / 8 * 8;
+    const std::size_t used =
+        (sizeof item.route + sizeof(FrameHeader) + frame->payload.size() + 7) / 8 * 8;
     left_ = left_.subspan(std::min(used, left_.size()));
     return std::optional<Item>(item);
   }

@@ -21,7 +21,8 @@ Result<Bell> Duplicate(const Bell& bell) {
 
 Result<Bell> OpenForeignBell(UniqueFd fd) {
   const int seals = fd.valid() ? ::fcntl(fd.get(), F_GET_SEALS) : -1;
-  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) return Status::Invalid("a bell that is no sealed shared memory");
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
+    return Status::Invalid("a bell that is no sealed shared memory");
   return Bell::Open(std::move(fd));
 }
 

@@ -26,8 +26,9 @@ constexpr unsigned kShutdownSeconds = 5;
 
 }  // namespace
 
-HomeAgent::HomeAgent(const AgentOptions& options, const InstallPaths& paths, const Environment& proxy_environment,
-                     const RunKey& key, Transport* transport, Poller poller, Bell bell, ControlListener listener)
+HomeAgent::HomeAgent(const AgentOptions& options, const InstallPaths& paths,
+                     const Environment& proxy_environment, const RunKey& key, Transport* transport,
+                     Poller poller, Bell bell, ControlListener listener)
     : options_(options),
       key_(key),
       host_(OwnHostName()),
@@ -40,17 +41,19 @@ HomeAgent::HomeAgent(const AgentOptions& options, const InstallPaths& paths, con
 
 HomeAgent::~HomeAgent() { EndSessions(); }
 
-Result<std::unique_ptr<HomeAgent>> HomeAgent::Create(const AgentOptions& options, const InstallPaths& paths,
-                                                     const Environment& proxy_environment, const RunKey& key,
-                                                     Transport* transport) {
+Result<std::unique_ptr<HomeAgent>> HomeAgent::Create(const AgentOptions& options,
+                                                     const InstallPaths& paths,
+                                                     const Environment& proxy_environment,
+                                                     const RunKey& key, Transport* transport) {
   Result<Poller> poller = Poller::Create();
   if (!poller.ok()) return poller.status();
   Result<Bell> bell = Bell::Create();
   if (!bell.ok()) return bell.status();
   Result<ControlListener> listener = ControlListener::Listen(key.Address());
   if (!listener.ok()) return listener.status();
-  std::unique_ptr<HomeAgent> home(new HomeAgent(options, paths, proxy_environment, key, transport, std::move(*poller),
-                                                std::move(*bell), std::move(*listener)));
+  std::unique_ptr<HomeAgent> home(new HomeAgent(options, paths, proxy_environment, key, transport,
+                                                std::move(*poller), std::move(*bell),
+                                                std::move(*listener)));
   return home;
 }
 
@@ -59,9 +62,11 @@ Status HomeAgent::JoinLauncher() {
   if (!launcher.ok()) return launcher.status();
   Result<LauncherHello> hello = launcher->Expect<LauncherHello>(kHandshakeLimit);
   if (!hello.ok()) return hello.status();
-  if (!SameSecret(hello->secret, key_.secret)) return Status::Refused("the launcher does not know this run's secret");
+  if (!SameSecret(hello->secret, key_.secret))
+    return Status::Refused("the launcher does not know this run's secret");
   if (hello->table_hash != kOpTableHash)
-    return Status::Refused("cuspan and cuspan-agent on host {} are of different versions: install one version", host_);
+    return Status::Refused(
+        "cuspan and cuspan-agent on host {} are of different versions: install one version", host_);
   launcher_ = std::move(*launcher);
   return Status::Ok();
 }
@@ -93,7 +98,9 @@ Status HomeAgent::Prepare() {
   if (transport_ != nullptr) {
     Relay::Handlers handlers;
     handlers.control = [this](std::uint32_t rank, const Frame& frame) { TakeControl(rank, frame); };
-    handlers.broken = [this](RouteKey route, const std::string& reason) { BreakRoute(route, reason); };
+    handlers.broken = [this](RouteKey route, const std::string& reason) {
+      BreakRoute(route, reason);
+    };
     relay_.emplace(*transport_, static_cast<std::uint32_t>(*sends), std::move(handlers));
     context_.relay = &*relay_;
   }
@@ -122,7 +129,7 @@ Result<std::vector<AgentInventory>> HomeAgent::GatherInventories() {
   for (std::size_t i = inventories.size(); i-- > 0;) {
     if (!inventories[i].same_node) continue;
     serve = AddDevices(serve, inventories[i].limit);
-    if (!options_.serve.has_value()) place = i;
+    if (options_.serve.value_or(0) == 0) place = i;
   }
   if (serve == 0) return inventories;
   Inventory own = TakeInventory(proxies_, options_.device, host_, 0);
@@ -162,13 +169,15 @@ int HomeAgent::Serve(const AppProcess* app) {
     }
   }
   Status watched = poller_.Watch(listener_.fd(), [this] { AcceptClients(); });
-  if (watched.ok() && launcher_) watched = poller_.Watch(launcher_->fd(), [this] { ReadLauncher(); });
+  if (watched.ok() && launcher_)
+    watched = poller_.Watch(launcher_->fd(), [this] { ReadLauncher(); });
   if (!watched.ok()) {
     LogError("{}", watched.message());
     return app_status;
   }
   RunAgentLoop(poller_, relay_ ? &*relay_ : nullptr, &bell_, [this] {
-    std::erase_if(sessions_, [](const std::shared_ptr<Session>& session) { return session->ended(); });
+    std::erase_if(sessions_,
+                  [](const std::shared_ptr<Session>& session) { return session->ended(); });
     return !run_ended_;
   });
   return app_status;
@@ -219,7 +228,8 @@ void HomeAgent::TakeControl(std::uint32_t rank, const Frame& frame) {
   } else if (frame.op() == Op::kAgentShutdown) {
     if (agents_left_ > 0) --agents_left_;
   } else {
-    LogError("agent {} sent op {} ({}), which is not for the home agent", rank, frame.header.op, OpName(frame.op()));
+    LogError("agent {} sent op {} ({}), which is not for the home agent", rank, frame.header.op,
+             OpName(frame.op()));
   }
 }
 
@@ -247,9 +257,11 @@ void HomeAgent::Shutdown() {
   }
   if (relay_) {
     agents_left_ = transport_->size() - 1;
-    for (std::uint32_t rank = 1; rank < transport_->size(); ++rank) relay_->SendControl(rank, AgentShutdown{});
+    for (std::uint32_t rank = 1; rank < transport_->size(); ++rank)
+      relay_->SendControl(rank, AgentShutdown{});
     // What is under way arrives before the confirmation, and is taken.
-    RunAgentLoop(poller_, &*relay_, &bell_, [this] { return agents_left_ != 0 || !relay_->quiet(); });
+    RunAgentLoop(poller_, &*relay_, &bell_,
+                 [this] { return agents_left_ != 0 || !relay_->quiet(); });
   }
   transport_->Shutdown();
   ::alarm(0);

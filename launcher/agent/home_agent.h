@@ -18,9 +18,10 @@ namespace cuspan {
 class HomeAgent {
  public:
   // `transport` reaches the other agents; none in a run of one agent.
-  static Result<std::unique_ptr<HomeAgent>> Create(const AgentOptions& options, const InstallPaths& paths,
-                                                   const Environment& proxy_environment, const RunKey& key,
-                                                   Transport* transport);
+  static Result<std::unique_ptr<HomeAgent>> Create(const AgentOptions& options,
+                                                   const InstallPaths& paths,
+                                                   const Environment& proxy_environment,
+                                                   const RunKey& key, Transport* transport);
   ~HomeAgent();
 
   // Connects to the launcher that started this agent. Without it the app is our own.
@@ -34,8 +35,9 @@ class HomeAgent {
   void Shutdown();
 
  private:
-  HomeAgent(const AgentOptions& options, const InstallPaths& paths, const Environment& proxy_environment,
-            const RunKey& key, Transport* transport, Poller poller, Bell bell, ControlListener listener);
+  HomeAgent(const AgentOptions& options, const InstallPaths& paths,
+            const Environment& proxy_environment, const RunKey& key, Transport* transport,
+            Poller poller, Bell bell, ControlListener listener);
   Status Prepare();
   Result<std::vector<AgentInventory>> GatherInventories();
   Status ChooseAndPlan(std::vector<AgentInventory> inventories);

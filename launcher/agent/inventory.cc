@@ -12,11 +12,13 @@ Inventory Ask(ProxyHouse& proxies, const char* driver) {
 
 }  // namespace
 
-Inventory TakeInventory(ProxyHouse& proxies, const std::string& setting, const std::string& host, std::uint32_t rank) {
+Inventory TakeInventory(ProxyHouse& proxies, const std::string& setting, const std::string& host,
+                        std::uint32_t rank) {
   Inventory found;
   if (setting == "soft") {
     found = Ask(proxies, "soft");
-    if (found.devices.empty()) found.problem = fmt::format("host {} has no software GPU: {}", host, found.problem);
+    if (found.devices.empty())
+      found.problem = fmt::format("host {} has no software GPU: {}", host, found.problem);
   } else {
     found = Ask(proxies, "cuda");
     if (found.devices.empty()) {
@@ -25,8 +27,9 @@ Inventory TakeInventory(ProxyHouse& proxies, const std::string& setting, const s
         found.problem = why + "; add --device soft to use the software GPU";
       } else {
         Inventory soft = Ask(proxies, "soft");
-        found.problem = soft.devices.empty() ? fmt::format("{}; nor a software GPU: {}", why, soft.problem)
-                                             : why + "; using the software GPU";
+        found.problem = soft.devices.empty()
+                            ? fmt::format("{}; nor a software GPU: {}", why, soft.problem)
+                            : why + "; using the software GPU";
         found.devices = std::move(soft.devices);
       }
     }

@@ -16,9 +16,12 @@ struct Inventory {
 };
 
 // Asks the driver that `setting` (cuda, soft or auto) names. Waits for the answer.
-Inventory TakeInventory(ProxyHouse& proxies, const std::string& setting, const std::string& host, std::uint32_t rank);
+Inventory TakeInventory(ProxyHouse& proxies, const std::string& setting, const std::string& host,
+                        std::uint32_t rank);
 
 // The driver that serves a device, as proxies understand it.
-inline const char* DriverOf(const DeviceDescription& device) { return device.software ? "soft" : "cuda"; }
+inline const char* DriverOf(const DeviceDescription& device) {
+  return device.software ? "soft" : "cuda";
+}
 
 }  // namespace cuspan

@@ -38,14 +38,19 @@ std::string DescribeExit(int wait_status) {
 
 }  // namespace
 
-ProxyHouse::ProxyHouse(Poller& poller, std::string executable, Environment environment, const Key128& secret)
-    : poller_(poller), executable_(std::move(executable)), environment_(std::move(environment)), secret_(secret) {}
+ProxyHouse::ProxyHouse(Poller& poller, std::string executable, Environment environment,
+                       const Key128& secret)
+    : poller_(poller),
+      executable_(std::move(executable)),
+      environment_(std::move(environment)),
+      secret_(secret) {}
 
 ProxyHouse::~ProxyHouse() { KillAll(milliseconds(2'000)); }
 
 Result<ProxyHouse::Child> ProxyHouse::Spawn() {
   if (::access(executable_.c_str(), X_OK) != 0)
-    return Status::NotFound("{}: {}: build or install cuspan again", executable_, std::strerror(errno));
+    return Status::NotFound("{}: {}: build or install cuspan again", executable_,
+                            std::strerror(errno));
   Result<std::pair<ControlSocket, ControlSocket>> sockets = ControlSocket::Pair();
   if (!sockets.ok()) return sockets.status();
   UniqueFd nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
@@ -90,8 +95,8 @@ Result<InventoryAnswer> ProxyHouse::Inventory(const std::string& driver) {
   Result<Child> child = Spawn();
   if (!child.ok()) return child.status();
   const Status sent = child->socket.Send(InventoryRequest{driver});
-  Result<InventoryAnswer> answer =
-      sent.ok() ? child->socket.Expect<InventoryAnswer>(kReadyLimit) : Result<InventoryAnswer>(sent);
+  Result<InventoryAnswer> answer = sent.ok() ? child->socket.Expect<InventoryAnswer>(kReadyLimit)
+                                             : Result<InventoryAnswer>(sent);
   child->socket = ControlSocket(UniqueFd());
   pollfd waited{child->process.get(), POLLIN, 0};
   if (::poll(&waited, 1, static_cast<int>(kEndLimit.count())) == 0) ::kill(child->pid, SIGKILL);
@@ -99,11 +104,13 @@ Result<InventoryAnswer> ProxyHouse::Inventory(const std::string& driver) {
   ::waitpid(child->pid, &wait_status, 0);
   if (answer.ok()) return answer;
   if (WIFSIGNALED(wait_status) || WEXITSTATUS(wait_status) != 0)
-    return Status::Unavailable("asking for the devices of driver '{}': {}", driver, DescribeExit(wait_status));
+    return Status::Unavailable("asking for the devices of driver '{}': {}", driver,
+                               DescribeExit(wait_status));
   return answer.status();
 }
 
-Result<std::shared_ptr<ProxyProcess>> ProxyHouse::Start(const ProxyRequest& request, Handlers handlers) {
+Result<std::shared_ptr<ProxyProcess>> ProxyHouse::Start(const ProxyRequest& request,
+                                                        Handlers handlers) {
   Result<Bell> bell = Bell::Create();
   if (!bell.ok()) return bell.status();
   Result<Child> child = Spawn();
@@ -139,7 +146,8 @@ void ProxyHouse::KillAll(milliseconds limit) {
   }
 }
 
-ProxyProcess::ProxyProcess(ProxyHouse& house, ProxyHouse::Child child, Bell bell, ProxyHouse::Handlers handlers)
+ProxyProcess::ProxyProcess(ProxyHouse& house, ProxyHouse::Child child, Bell bell,
+                           ProxyHouse::Handlers handlers)
     : house_(house),
       pid_(child.pid),
       process_(std::move(child.process)),
@@ -164,7 +172,8 @@ void ProxyProcess::ReadSocket() {
     if (message.ok() && !message->has_value()) return;
     // Its end of the socket closes when it ends, which the process descriptor tells better.
     if (!message.ok() && message.status().code() == StatusCode::kUnavailable) return HangUp();
-    Result<ProxyReady> ready = message.ok() ? ParseMessage<ProxyReady>((*message)->frame) : message.status();
+    Result<ProxyReady> ready =
+        message.ok() ? ParseMessage<ProxyReady>((*message)->frame) : message.status();
     if (!ready.ok() || ready_) {
       last_words_ = ready.ok() ? "its proxy was ready twice" : ready.status().message();
       return Kill();

@@ -17,7 +17,8 @@
 
 namespace cuspan {
 
-// CUDA_ERROR_DEVICE_UNAVAILABLE of cuda.h: what an agent answers for a device whose proxy it can not have.
+// CUDA_ERROR_DEVICE_UNAVAILABLE of cuda.h: what an agent answers for a device whose proxy it can
+// not have.
 inline constexpr std::int32_t kDeviceUnavailable = 46;
 
 // How a proxy is started; the descriptors are copied.
@@ -79,7 +80,8 @@ class ProxyProcess : public std::enable_shared_from_this<ProxyProcess> {
 
  private:
   friend class ProxyHouse;
-  ProxyProcess(ProxyHouse& house, ProxyHouse::Child child, Bell bell, ProxyHouse::Handlers handlers);
+  ProxyProcess(ProxyHouse& house, ProxyHouse::Child child, Bell bell,
+               ProxyHouse::Handlers handlers);
   Status WatchProcess();
   void ReadSocket();
   void Reap();

@@ -29,7 +29,10 @@ bool IsCall(Op op) {
 }  // namespace
 
 Relay::Relay(Transport& transport, std::uint32_t sends_in_flight, Handlers handlers)
-    : transport_(transport), sends_in_flight_(sends_in_flight), handlers_(std::move(handlers)), peers_(transport.size()) {}
+    : transport_(transport),
+      sends_in_flight_(sends_in_flight),
+      handlers_(std::move(handlers)),
+      peers_(transport.size()) {}
 
 Relay::Route* Relay::Find(RouteKey key) {
   const auto found = routes_.find(key);
@@ -58,13 +61,14 @@ void Relay::Flush(RouteKey key) {
 }
 
 bool Relay::awaiting_replies() const {
-  return std::any_of(routes_.begin(), routes_.end(), [](const auto& entry) { return entry.second.open_calls > 0; });
+  return std::any_of(routes_.begin(), routes_.end(),
+                     [](const auto& entry) { return entry.second.open_calls > 0; });
 }
 
 bool Relay::quiet() const {
-  return bulks_.empty() &&
-         std::all_of(peers_.begin(), peers_.end(),
-                     [](const Peer& peer) { return peer.control.empty() && peer.batch.empty(); });
+  return bulks_.empty() && std::all_of(peers_.begin(), peers_.end(), [](const Peer& peer) {
+           return peer.control.empty() && peer.batch.empty();
+         });
 }
 
 bool Relay::HasWork() {
@@ -148,10 +152,12 @@ void Relay::TakeFrame(Route& route, const Frame& frame) {
   if (route.backlog.empty() && PostToChannel(route, frame.header, frame.payload)) return;
   std::vector<std::byte> kept(FrameBytes(frame.header));
   std::memcpy(kept.data(), &frame.header, sizeof frame.header);
-  if (!frame.payload.empty()) std::memcpy(kept.data() + sizeof frame.header, frame.payload.data(), frame.payload.size());
+  if (!frame.payload.empty())
+    std::memcpy(kept.data() + sizeof frame.header, frame.payload.data(), frame.payload.size());
   route.backlog_bytes += kept.size();
   route.backlog.push_back(std::move(kept));
-  if (route.backlog_bytes > kFrameWindow) route.failure = "the other agent sent more than it had room for";
+  if (route.backlog_bytes > kFrameWindow)
+    route.failure = "the other agent sent more than it had room for";
 }
 
 void Relay::CountCall(Route& route, const Frame& frame) {
@@ -187,10 +193,13 @@ void Relay::TakeRemoteChunk(std::uint32_t rank, const Frame& frame) {
   bulk.rank = rank;
   const std::uint64_t id = ++last_bulk_;
   const bool usable = route != nullptr && route->rank == rank && route->failure.empty();
-  if (usable && route->reserved_slots.empty()) route->failure = "the other agent sent a chunk that it had no room for";
+  if (usable && route->reserved_slots.empty())
+    route->failure = "the other agent sent a chunk that it had no room for";
   if (usable && header->bytes > route->channel->layout().staging_bytes)
-    route->failure = fmt::format("a chunk of {} bytes is larger than this node's staging buffers: "
-                                 "give all agents the same CUSPAN_STAGING_BYTES", header->bytes);
+    route->failure = fmt::format(
+        "a chunk of {} bytes is larger than this node's staging buffers: "
+        "give all agents the same CUSPAN_STAGING_BYTES",
+        header->bytes);
   if (!usable || !route->failure.empty()) {
     // The sender waits until its bytes are taken.
     bulk.discarded.resize(header->bytes);
@@ -278,9 +287,11 @@ bool Relay::ReserveSlots(Route& route) {
 }
 
 void Relay::Grant(Route& route) {
-  const std::uint32_t portion = std::max<std::uint32_t>(route.channel->layout().staging_slots / 4, 1);
+  const std::uint32_t portion =
+      std::max<std::uint32_t>(route.channel->layout().staging_slots / 4, 1);
   if (route.consumed < kGrantBytes && route.ungranted_slots < portion) return;
-  SendControl(route.rank, RemoteCredit{route.key.session, route.key.device, route.consumed, route.ungranted_slots});
+  SendControl(route.rank, RemoteCredit{route.key.session, route.key.device, route.consumed,
+                                       route.ungranted_slots});
   route.consumed = 0;
   route.ungranted_slots = 0;
 }
@@ -293,7 +304,8 @@ bool Relay::Append(std::uint32_t rank, RouteKey route, const FrameHeader& header
 }
 
 template <typename T>
-bool Relay::AppendMessage(std::uint32_t rank, const T& message, std::uint32_t request, std::uint64_t sequence) {
+bool Relay::AppendMessage(std::uint32_t rank, const T& message, std::uint32_t request,
+                          std::uint64_t sequence) {
   std::byte payload[128];
   FrameHeader header;
   header.op = static_cast<std::uint16_t>(T::kOp);
@@ -329,10 +341,12 @@ bool Relay::SendBatch(std::uint32_t rank) {
 bool Relay::StartChunks(Route& route) {
   bool moved = false;
   Peer& peer = peers_[route.rank];
-  while (!route.waiting_chunks.empty() && route.chunk_credit > 0 && peer.bulk_sends < sends_in_flight_) {
+  while (!route.waiting_chunks.empty() && route.chunk_credit > 0 &&
+         peer.bulk_sends < sends_in_flight_) {
     const auto& [header, chunk] = route.waiting_chunks.front();
     const std::uint32_t tag = peer.next_tag;
-    const RemoteChunk announced{route.key.session, route.key.device, chunk.transfer, chunk.offset, chunk.bytes, tag};
+    const RemoteChunk announced{route.key.session, route.key.device, chunk.transfer,
+                                chunk.offset,      chunk.bytes,      tag};
     if (!AppendMessage(route.rank, announced, header.request, header.sequence)) return moved;
     peer.next_tag = (tag + 1) % kTags;
     --route.chunk_credit;
@@ -344,7 +358,8 @@ bool Relay::StartChunks(Route& route) {
     bulk.channel = route.channel;
     bulk.rank = route.rank;
     bulk.slot = chunk.slot;
-    transport_.StartBulkSend(route.rank, tag, {route.channel->IncomingSlot(chunk.slot), chunk.bytes}, id);
+    transport_.StartBulkSend(route.rank, tag,
+                             {route.channel->IncomingSlot(chunk.slot), chunk.bytes}, id);
     route.waiting_chunks.pop_front();
     moved = true;
   }
@@ -374,10 +389,12 @@ bool Relay::CollectFrame(Route& route, const Frame& frame) {
       route.failure = chunk.status().message();
       return false;
     }
-    if (route.channel->IncomingSlot(chunk->slot) == nullptr || chunk->bytes > route.channel->layout().staging_bytes ||
+    if (route.channel->IncomingSlot(chunk->slot) == nullptr ||
+        chunk->bytes > route.channel->layout().staging_bytes ||
         (route.busy_slots >> chunk->slot & 1) != 0) {
-      route.failure = fmt::format("a chunk of {} bytes in staging slot {}, which is not there or not free", chunk->bytes,
-                                  chunk->slot);
+      route.failure =
+          fmt::format("a chunk of {} bytes in staging slot {}, which is not there or not free",
+                      chunk->bytes, chunk->slot);
       return false;
     }
     route.busy_slots |= std::uint64_t{1} << chunk->slot;
@@ -387,7 +404,8 @@ bool Relay::CollectFrame(Route& route, const Frame& frame) {
   }
   const std::size_t bytes = FrameBytes(frame.header);
   route.needed_credit = bytes;
-  if (route.frame_credit < bytes || !Append(route.rank, route.key, frame.header, frame.payload)) return false;
+  if (route.frame_credit < bytes || !Append(route.rank, route.key, frame.header, frame.payload))
+    return false;
   route.needed_credit = 0;
   route.frame_credit -= bytes;
   CountCall(route, frame);

@@ -30,7 +30,8 @@ class Relay {
   struct Handlers {
     // A control frame of another agent that is not the relay's own.
     std::function<void(std::uint32_t rank, const Frame& frame)> control;
-    // The process at the other end of a route's channel, or the other agent, broke the protocol. The route is closed.
+    // The process at the other end of a route's channel, or the other agent, broke the protocol.
+    // The route is closed.
     std::function<void(RouteKey route, const std::string& reason)> broken;
   };
   // `sends_in_flight` bounds the bulk sends to one agent at a time.
@@ -74,16 +75,18 @@ class Relay {
     std::uint64_t frame_credit = 0;  // Bytes that may still be sent.
     std::uint32_t chunk_credit = 0;  // Slots that are reserved for us there.
     std::deque<std::pair<FrameHeader, Chunk>> waiting_chunks;  // For credit, or for a send to end.
-    std::uint64_t busy_slots = 0;  // Incoming slots whose chunks are waiting or being sent: a bit each.
+    std::uint64_t busy_slots =
+        0;  // Incoming slots whose chunks are waiting or being sent: a bit each.
     std::uint64_t needed_credit = 0;  // Of the frame that waits for it.
     std::int64_t open_calls = 0;      // Requests that passed, either way, less replies.
     // From the other agent to the channel.
     std::deque<std::vector<std::byte>> backlog;  // Frames for which the ring had no room.
     std::uint64_t backlog_bytes = 0;
-    std::uint64_t consumed = 0;                  // Bytes that were posted and not yet granted again.
-    std::vector<std::uint32_t> reserved_slots;   // Outgoing slots kept for the other end's chunks.
-    std::uint32_t slots_outside = 0;             // Outgoing slots that are not reserved: posted, or being filled.
-    std::uint32_t ungranted_slots = 0;           // Reserved slots of which the other end does not know.
+    std::uint64_t consumed = 0;                 // Bytes that were posted and not yet granted again.
+    std::vector<std::uint32_t> reserved_slots;  // Outgoing slots kept for the other end's chunks.
+    std::uint32_t slots_outside =
+        0;  // Outgoing slots that are not reserved: posted, or being filled.
+    std::uint32_t ungranted_slots = 0;  // Reserved slots of which the other end does not know.
     std::deque<std::shared_ptr<IncomingChunk>> incoming;
     std::string failure;  // Why it shall be closed.
   };
@@ -120,7 +123,8 @@ class Relay {
   bool StartChunks(Route& route);
   bool Append(std::uint32_t rank, RouteKey route, const FrameHeader& header, Bytes payload);
   template <typename T>
-  bool AppendMessage(std::uint32_t rank, const T& message, std::uint32_t request, std::uint64_t sequence);
+  bool AppendMessage(std::uint32_t rank, const T& message, std::uint32_t request,
+                     std::uint64_t sequence);
   bool SendBatch(std::uint32_t rank);
   void CloseBroken();
   Route* Find(RouteKey key);

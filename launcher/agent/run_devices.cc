@@ -36,10 +36,12 @@ Result<RunDevices> ChooseDevices(const FoundDevices& found, std::optional<std::u
     if (agent.devices.empty() && problem.empty()) problem = agent.problem;
   }
   if (run.devices.empty())
-    return Status::Unavailable("{}", problem.empty() ? "no host of this run serves a GPU" : problem);
+    return Status::Unavailable("{}",
+                               problem.empty() ? "no host of this run serves a GPU" : problem);
   if (wanted && *wanted > run.devices.size())
-    return Status::Unavailable("{} GPUs are wanted and {} found (on {}){}{}; use fewer, or name more hosts", *wanted,
-                               run.devices.size(), hosts, problem.empty() ? "" : "; ", problem);
+    return Status::Unavailable(
+        "{} GPUs are wanted and {} found (on {}){}{}; use fewer, or name more hosts", *wanted,
+        run.devices.size(), hosts, problem.empty() ? "" : "; ", problem);
   if (wanted) run.devices.resize(*wanted);
   return run;
 }
@@ -48,12 +50,14 @@ Result<std::vector<AddressWindow>> PlanWindows(const std::vector<DeviceDescripti
   std::uint64_t bytes = kSmallestWindow;
   for (const DeviceDescription& device : devices) {
     if (device.memory_bytes > kEndAddress - kFirstAddress)
-      return Status::Invalid("{} on host {} claims {} bytes of memory", device.name, device.host, device.memory_bytes);
+      return Status::Invalid("{} on host {} claims {} bytes of memory", device.name, device.host,
+                             device.memory_bytes);
     bytes = std::max(bytes, std::bit_ceil(4 * device.memory_bytes));
   }
   if (devices.size() > (kEndAddress - kFirstAddress) / bytes)
-    return Status::Exhausted("{} GPUs with {} GiB of addresses each are too many for one program: use at most {}",
-                             devices.size(), bytes >> 30, (kEndAddress - kFirstAddress) / bytes);
+    return Status::Exhausted(
+        "{} GPUs with {} GiB of addresses each are too many for one program: use at most {}",
+        devices.size(), bytes >> 30, (kEndAddress - kFirstAddress) / bytes);
   std::vector<AddressWindow> windows;
   for (std::size_t i = 0; i < devices.size(); ++i)
     windows.push_back({kFirstAddress + i * bytes, bytes, bytes * devices.size()});

@@ -15,7 +15,9 @@ std::shared_ptr<Session> Session::Start(SessionContext& context, ControlSocket s
   std::shared_ptr<Session> session(new Session(context, std::move(socket)));
   Session* const raw = session.get();
   // End forgets the descriptor before the session goes.
-  if (const Status watched = context.poller.Watch(session->socket_.fd(), [raw] { raw->ReadSocket(); }); !watched.ok())
+  if (const Status watched =
+          context.poller.Watch(session->socket_.fd(), [raw] { raw->ReadSocket(); });
+      !watched.ok())
     session->End(watched.message());
   return session;
 }
@@ -48,8 +50,8 @@ Status Session::TakeMessage(const Frame& frame) {
       return close.ok() ? Close(close->device) : close.status();
     }
     default:
-      return Status::Invalid("op {} ({}) is nothing that a client sends to its agent", frame.header.op,
-                             OpName(frame.op()));
+      return Status::Invalid("op {} ({}) is nothing that a client sends to its agent",
+                             frame.header.op, OpName(frame.op()));
   }
 }
 
@@ -57,10 +59,12 @@ Status Session::Introduce(const Frame& frame) {
   Result<ClientHello> hello = ParseMessage<ClientHello>(frame);
   if (!hello.ok()) return hello.status();
   if (!SameSecret(hello->secret, context_.secret))
-    return Status::Refused("process {} ({}) does not know this run's secret", hello->pid, hello->program);
+    return Status::Refused("process {} ({}) does not know this run's secret", hello->pid,
+                           hello->program);
   if (hello->table_hash != kOpTableHash)
     return Status::Refused(
-        "the client in process {} ({}) and the agent on host {} are of different versions of cuspan: "
+        "the client in process {} ({}) and the agent on host {} are of different versions of "
+        "cuspan: "
         "install one version everywhere",
         hello->pid, hello->program, context_.host);
   Result<Bell> bell = OpenForeignBell(socket_.TakeFd());
@@ -75,14 +79,16 @@ Status Session::Introduce(const Frame& frame) {
 
 std::string Session::Describe(std::uint32_t number) const {
   const DeviceDescription& device = context_.devices[number];
-  return fmt::format("device {} ({} {} on host {})", number, device.name, device.ordinal, device.host);
+  return fmt::format("device {} ({} {} on host {})", number, device.name, device.ordinal,
+                     device.host);
 }
 
 // --- Opening.
 
 Status Session::Open(std::uint32_t number) {
   if (number >= context_.devices.size())
-    return Status::Invalid("device {} is asked for in a run with {}", number, context_.devices.size());
+    return Status::Invalid("device {} is asked for in a run with {}", number,
+                           context_.devices.size());
   if (devices_.contains(number)) return Status::Invalid("device {} is asked for twice", number);
   const DeviceDescription& description = context_.devices[number];
   Device& device = devices_[number];
@@ -113,11 +119,13 @@ Status Session::OpenHere(std::uint32_t number, Device& device) {
   handlers.gone = [weak, number](const std::string& reason) {
     if (const auto session = weak.lock()) session->TakeGone(number, reason);
   };
-  Result<std::shared_ptr<ProxyProcess>> proxy = context_.proxies.Start(request, std::move(handlers));
+  Result<std::shared_ptr<ProxyProcess>> proxy =
+      context_.proxies.Start(request, std::move(handlers));
   if (!proxy.ok()) return proxy.status();
   device.proxy = *proxy;
 
-  // The agent looks on: it reads the client's counters and closes the channel when either side is gone.
+  // The agent looks on: it reads the client's counters and closes the channel when either side is
+  // gone.
   Result<UniqueFd> own_fd = Duplicate(device.channel_fd.get());
   if (!own_fd.ok()) return own_fd.status();
   Result<Bell> proxy_bell = Duplicate(device.proxy->bell());
@@ -138,12 +146,12 @@ Status Session::OpenAway(std::uint32_t number, Device& device) {
   if (!own_fd.ok()) return own_fd.status();
   Result<Bell> client_bell = Duplicate(*bell_);
   if (!client_bell.ok()) return client_bell.status();
-  Result<std::unique_ptr<Channel>> channel =
-      Channel::Attach(std::move(*own_fd), ChannelSide::kProxy, context_.bell, std::move(*client_bell));
+  Result<std::unique_ptr<Channel>> channel = Channel::Attach(
+      std::move(*own_fd), ChannelSide::kProxy, context_.bell, std::move(*client_bell));
   if (!channel.ok()) return channel.status();
   device.channel = std::move(*channel);
-  context_.relay->SendControl(description.agent,
-                              RemoteOpen{id_, number, description.ordinal, context_.windows[number]});
+  context_.relay->SendControl(
+      description.agent, RemoteOpen{id_, number, description.ordinal, context_.windows[number]});
   return Status::Ok();
 }
 
@@ -156,9 +164,12 @@ void Session::TakeReady(std::uint32_t number, const ProxyReady& ready) {
 
 void Session::TakeRemoteOpened(const RemoteOpened& opened) {
   const auto found = devices_.find(opened.device);
-  if (ended_ || found == devices_.end() || found->second.state != State::kOpening || !found->second.relayed) return;
+  if (ended_ || found == devices_.end() || found->second.state != State::kOpening ||
+      !found->second.relayed)
+    return;
   if (opened.result != 0) return AnswerFailed(opened.device, opened.result, opened.message);
-  context_.relay->Open({id_, opened.device}, context_.devices[opened.device].agent, found->second.channel);
+  context_.relay->Open({id_, opened.device}, context_.devices[opened.device].agent,
+                       found->second.channel);
   AnswerOpened(opened.device, opened.window, context_.bell->fd());
 }
 
@@ -184,7 +195,8 @@ void Session::AnswerFailed(std::uint32_t number, std::int32_t result, const std:
 void Session::TakeGone(std::uint32_t number, const std::string& reason) {
   const auto found = devices_.find(number);
   if (ended_ || found == devices_.end()) return;
-  if (found->second.state == State::kOpening) return AnswerFailed(number, kDeviceUnavailable, reason);
+  if (found->second.state == State::kOpening)
+    return AnswerFailed(number, kDeviceUnavailable, reason);
   Lose(number, reason);
 }
 
@@ -214,10 +226,12 @@ void Session::Lose(std::uint32_t number, const std::string& reason) {
 
 Status Session::Close(std::uint32_t number) {
   const auto found = devices_.find(number);
-  if (found == devices_.end()) return Status::Invalid("device {} is closed and was not open", number);
+  if (found == devices_.end())
+    return Status::Invalid("device {} is closed and was not open", number);
   Device& device = found->second;
   if (device.state == State::kClosing) return Status::Invalid("device {} is closed twice", number);
-  if (device.state == State::kOpening) return Status::Invalid("device {} is closed while it is being opened", number);
+  if (device.state == State::kOpening)
+    return Status::Invalid("device {} is closed while it is being opened", number);
   device.channel->Close(false);
   const bool was_lost = device.state == State::kLost;
   device.state = State::kClosing;
@@ -228,7 +242,8 @@ Status Session::Close(std::uint32_t number) {
     context_.relay->SendControl(context_.devices[number].agent, RemoteClose{id_, number});
   } else {
     device.proxy->End([weak = weak_from_this(), number] {
-      if (const auto session = weak.lock(); session && !session->ended_) session->AnswerClosed(number);
+      if (const auto session = weak.lock(); session && !session->ended_)
+        session->AnswerClosed(number);
     });
   }
   return Status::Ok();
@@ -284,7 +299,8 @@ template <typename T>
 void Session::Answer(const T& message, std::span<const int> fds) {
   if (ended_) return;
   // A client that can not be told anything has gone, which its socket will say.
-  if (const Status sent = socket_.Send(message, fds); !sent.ok()) LogInfo("session {}: {}", id_, sent.message());
+  if (const Status sent = socket_.Send(message, fds); !sent.ok())
+    LogInfo("session {}: {}", id_, sent.message());
 }
 
 }  // namespace cuspan

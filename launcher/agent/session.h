@@ -25,8 +25,8 @@ struct SessionContext {
   std::string host;  // This node.
   ChannelLayout layout;
   std::vector<DeviceDescription> devices;
-  std::vector<AddressWindow> windows;     // By device.
-  std::vector<DeviceReport> reports;      // Of what has ended.
+  std::vector<AddressWindow> windows;  // By device.
+  std::vector<DeviceReport> reports;   // Of what has ended.
   std::uint32_t last_session = 0;
 };
 
@@ -56,7 +56,8 @@ class Session : public std::enable_shared_from_this<Session> {
     std::shared_ptr<ProxyProcess> proxy;
   };
 
-  Session(SessionContext& context, ControlSocket socket) : context_(context), socket_(std::move(socket)) {}
+  Session(SessionContext& context, ControlSocket socket)
+      : context_(context), socket_(std::move(socket)) {}
   void ReadSocket();
   Status TakeMessage(const Frame& frame);
   Status Introduce(const Frame& frame);

@@ -3,7 +3,9 @@
 namespace cuspan {
 namespace {
 
-Result<Frame> ParseWhole(const std::vector<std::byte>& bytes) { return ParseFrame(bytes, kMaxControlBytes); }
+Result<Frame> ParseWhole(const std::vector<std::byte>& bytes) {
+  return ParseFrame(bytes, kMaxControlBytes);
+}
 
 // The message T, or the Refused that came in its place, as a failure.
 template <typename T>
@@ -20,17 +22,20 @@ Result<T> ParseExpected(const std::vector<std::byte>& bytes) {
 
 Status CheckHello(const AgentHello& hello, const Key128& secret, const std::string& own_host) {
   if (hello.table_hash != kOpTableHash)
-    return Status::Refused("hosts {} and {} run different versions of cuspan: install one version everywhere", own_host,
-                           hello.host);
+    return Status::Refused(
+        "hosts {} and {} run different versions of cuspan: install one version everywhere",
+        own_host, hello.host);
   if (!SameSecret(hello.secret, secret))
-    return Status::Refused("the agents on hosts {} and {} are not of one run", own_host, hello.host);
+    return Status::Refused("the agents on hosts {} and {} are not of one run", own_host,
+                           hello.host);
   return Status::Ok();
 }
 
 }  // namespace
 
 Result<std::vector<AgentInventory>> MeetAgents(Transport& transport, const AgentHello& own) {
-  for (std::uint32_t rank = 1; rank < transport.size(); ++rank) transport.SendWhole(rank, MakeFrame(own));
+  for (std::uint32_t rank = 1; rank < transport.size(); ++rank)
+    transport.SendWhole(rank, MakeFrame(own));
   std::vector<AgentInventory> inventories;
   Status failure;
   for (std::uint32_t rank = 1; rank < transport.size(); ++rank) {
@@ -44,7 +49,8 @@ Result<std::vector<AgentInventory>> MeetAgents(Transport& transport, const Agent
     if (!checked.ok()) {
       failure = checked;
     } else if (!inventory.ok()) {
-      failure = Status::Unavailable("the agent on host {}: {}", hello->host, inventory.status().message());
+      failure = Status::Unavailable("the agent on host {}: {}", hello->host,
+                                    inventory.status().message());
     } else {
       inventory->rank = rank;
       for (DeviceDescription& device : inventory->devices) {
@@ -58,7 +64,8 @@ Result<std::vector<AgentInventory>> MeetAgents(Transport& transport, const Agent
   return inventories;
 }
 
-Result<AgentHello> AwaitInvitation(Transport& transport, const RunKey* key, const std::string& own_host) {
+Result<AgentHello> AwaitInvitation(Transport& transport, const RunKey* key,
+                                   const std::string& own_host) {
   Result<AgentHello> home = ParseExpected<AgentHello>(transport.ReceiveWhole(0));
   Status checked = home.status();
   if (home.ok()) checked = CheckHello(*home, key != nullptr ? key->secret : home->secret, own_host);

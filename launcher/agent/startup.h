@@ -16,7 +16,8 @@ Result<std::vector<AgentInventory>> MeetAgents(Transport& transport, const Agent
 
 // Another agent's part, first half: the home agent's invitation. `key` is the
 // run's as this agent was told, if it was. After a failure the home agent knows it too.
-Result<AgentHello> AwaitInvitation(Transport& transport, const RunKey* key, const std::string& own_host);
+Result<AgentHello> AwaitInvitation(Transport& transport, const RunKey* key,
+                                   const std::string& own_host);
 // Second half.
 void SendInventory(Transport& transport, const AgentInventory& inventory);
 

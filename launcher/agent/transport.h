@@ -13,7 +13,8 @@ namespace cuspan {
 // One thread. Messages from one agent to another arrive in the order in which they were sent.
 class Transport {
  public:
-  // The largest message of TrySend: below what MPI over TCP sends without asking first (64 KiB with its header).
+  // The largest message of TrySend: below what MPI over TCP sends without asking first (64 KiB with
+  // its header).
   static constexpr std::size_t kMaxMessageBytes = 60 * 1024;
 
   struct Message {
@@ -38,8 +39,8 @@ class Transport {
 
   // Bulk: the bytes stay where they are until FinishedBulk names `id`, the
   // caller's own. A send and its receive have the same tag and length.
-  virtual void StartBulkSend(std::uint32_t rank, std::uint32_t tag, std::span<const std::byte> bytes,
-                             std::uint64_t id) = 0;
+  virtual void StartBulkSend(std::uint32_t rank, std::uint32_t tag,
+                             std::span<const std::byte> bytes, std::uint64_t id) = 0;
   virtual void StartBulkReceive(std::uint32_t rank, std::uint32_t tag, std::span<std::byte> bytes,
                                 std::uint64_t id) = 0;
   // Appends the ids of what was finished since the last call.

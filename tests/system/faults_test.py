@@ -10,7 +10,8 @@ LOST = "cudaErrorDevicesUnavailable"
 
 class Faults(SystemTest):
     def hold(self, path, devices=1):
-        """A program that does as it is told, under cuspan run."""
+        """A program that does as it is told, under cuspan run, and alone in this test."""
+        self.kill_leftovers()
         return self.start(self.cuspan("run", "--gpus", str(devices), "--same-node", path, "--",
                                       program("holds", "shared")), self.environment(devices))
 

@@ -36,8 +36,8 @@ class MpiTransport final : public Transport {
 
   void SendWhole(std::uint32_t rank, std::span<const std::byte> message) override {
     MPI_Request request;
-    MPI_Isend(message.data(), static_cast<int>(message.size()), MPI_BYTE, static_cast<int>(rank), kWholeTag, frames_,
-              &request);
+    MPI_Isend(message.data(), static_cast<int>(message.size()), MPI_BYTE, static_cast<int>(rank),
+              kWholeTag, frames_, &request);
     for (int done = 0; done == 0;) {
       MPI_Test(&request, &done, MPI_STATUS_IGNORE);
       if (done == 0) ::usleep(kNapMicroseconds);
@@ -75,8 +75,8 @@ class MpiTransport final : public Transport {
       free_buffers_.pop_back();
     }
     send.buffer.assign(message.begin(), message.end());
-    MPI_Isend(send.buffer.data(), static_cast<int>(send.buffer.size()), MPI_BYTE, static_cast<int>(rank), kBatchTag,
-              frames_, &send.request);
+    MPI_Isend(send.buffer.data(), static_cast<int>(send.buffer.size()), MPI_BYTE,
+              static_cast<int>(rank), kBatchTag, frames_, &send.request);
     return true;
   }
 
@@ -85,7 +85,8 @@ class MpiTransport final : public Transport {
     // What was handed out last is used up.
     if (handed_out_) PostReceive(next_receive_++ % kPostedReceives);
     handed_out_ = false;
-    // Messages match receives in the order in which these were posted, so looking at the oldest keeps the order.
+    // Messages match receives in the order in which these were posted, so looking at the oldest
+    // keeps the order.
     Receive& receive = receives_[next_receive_ % kPostedReceives];
     int done = 0;
     MPI_Status status;
@@ -94,22 +95,24 @@ class MpiTransport final : public Transport {
     int bytes = 0;
     MPI_Get_count(&status, MPI_BYTE, &bytes);
     handed_out_ = true;
-    return Message{static_cast<std::uint32_t>(status.MPI_SOURCE), {receive.buffer.data(), static_cast<std::size_t>(bytes)}};
+    return Message{static_cast<std::uint32_t>(status.MPI_SOURCE),
+                   {receive.buffer.data(), static_cast<std::size_t>(bytes)}};
   }
 
   void StartBulkSend(std::uint32_t rank, std::uint32_t tag, std::span<const std::byte> bytes,
                      std::uint64_t id) override {
     MPI_Request request;
-    MPI_Isend(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, static_cast<int>(rank), static_cast<int>(tag),
-              bulk_, &request);
+    MPI_Isend(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, static_cast<int>(rank),
+              static_cast<int>(tag), bulk_, &request);
     bulk_requests_.push_back(request);
     bulk_ids_.push_back(id);
   }
 
-  void StartBulkReceive(std::uint32_t rank, std::uint32_t tag, std::span<std::byte> bytes, std::uint64_t id) override {
+  void StartBulkReceive(std::uint32_t rank, std::uint32_t tag, std::span<std::byte> bytes,
+                        std::uint64_t id) override {
     MPI_Request request;
-    MPI_Irecv(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, static_cast<int>(rank), static_cast<int>(tag),
-              bulk_, &request);
+    MPI_Irecv(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, static_cast<int>(rank),
+              static_cast<int>(tag), bulk_, &request);
     bulk_requests_.push_back(request);
     bulk_ids_.push_back(id);
   }
@@ -118,10 +121,11 @@ class MpiTransport final : public Transport {
     if (bulk_requests_.empty()) return;
     finished_.resize(bulk_requests_.size());
     int count = 0;
-    MPI_Testsome(static_cast<int>(bulk_requests_.size()), bulk_requests_.data(), &count, finished_.data(),
-                 MPI_STATUSES_IGNORE);
+    MPI_Testsome(static_cast<int>(bulk_requests_.size()), bulk_requests_.data(), &count,
+                 finished_.data(), MPI_STATUSES_IGNORE);
     if (count == MPI_UNDEFINED) count = 0;
-    for (int i = 0; i < count; ++i) ids.push_back(bulk_ids_[static_cast<std::size_t>(finished_[static_cast<std::size_t>(i)])]);
+    for (int i = 0; i < count; ++i)
+      ids.push_back(bulk_ids_[static_cast<std::size_t>(finished_[static_cast<std::size_t>(i)])]);
     // Finished requests have become null; what is left keeps its order.
     std::size_t kept = 0;
     for (std::size_t i = 0; i < bulk_requests_.size() && count != 0; ++i) {
@@ -167,8 +171,8 @@ class MpiTransport final : public Transport {
 
   void PostReceive(std::size_t i) {
     Receive& receive = receives_[i];
-    MPI_Irecv(receive.buffer.data(), static_cast<int>(receive.buffer.size()), MPI_BYTE, MPI_ANY_SOURCE, kBatchTag,
-              frames_, &receive.request);
+    MPI_Irecv(receive.buffer.data(), static_cast<int>(receive.buffer.size()), MPI_BYTE,
+              MPI_ANY_SOURCE, kBatchTag, frames_, &receive.request);
   }
 
   std::uint32_t rank_ = 0;

@@ -51,6 +51,13 @@ void CollectSymbols(const Operand& operand, std::vector<std::string_view>* symbo
   for (const auto& element : operand.elements) CollectSymbols(element, symbols);
 }
 
+bool IsReservedShared(const Operand& operand) {
+  using ptx::SpecialRegister;
+  return operand.kind == Operand::Kind::kSpecial && (operand.special == SpecialRegister::kReservedSmemBegin ||
+                                                     operand.special == SpecialRegister::kReservedSmemEnd ||
+                                                     operand.special == SpecialRegister::kReservedSmemCap);
+}
+
 // Index of the operand that names the callee: 1 behind a list of results, else 0.
 std::size_t CalleePosition(const Instruction& instruction) {
   const bool results = !instruction.operands.empty() && instruction.operands[0].kind == Operand::Kind::kVector;
@@ -65,17 +72,22 @@ class Taint {
       : body_(body), callee_reads_(callee_reads), tainted_(body.registers.size(), false) {
     for (const auto& block : graph.blocks) {
       if (block.cycle != cycle) continue;
-      for (std::uint32_t i = block.begin; i < block.end; ++i) {
-        instructions_.push_back(i);
-        if (HasDestination(body.instructions[i]) && !body.instructions[i].operands.empty())
-          VisitRegisters(body.instructions[i].operands[0], [&](std::uint32_t r) { written_.insert(r); });
-      }
+      for (std::uint32_t i = block.begin; i < block.end; ++i) instructions_.push_back(i);
     }
   }
 
   // Does a branch of the cycle depend on such a register?
   bool DecidesBranch() {
     while (Propagate()) {
+    }
+    // Compare-and-swap that retries with what was just read there: only another thread's progress makes it fail.
+    for (std::uint32_t i : instructions_)
+      if (RetriesWithValueRead(body_.instructions[i])) harmless_.insert(i);
+    if (!harmless_.empty()) {
+      tainted_.assign(tainted_.size(), false);
+      memory_ = false;
+      while (Propagate()) {
+      }
     }
     return std::any_of(instructions_.begin(), instructions_.end(), [&](std::uint32_t i) {
       const Instruction& instruction = body_.instructions[i];
@@ -88,21 +100,18 @@ class Taint {
   }
 
  private:
-  bool IsSource(const Instruction& instruction) const {
-    if (!ReadsSharedState(instruction)) return false;
-    if (instruction.opcode == "atom" && instruction.Has("cas") && instruction.operands.size() > 2) {
-      // Retrying with the value just read: another thread's progress made it fail.
-      const Operand& compare = instruction.operands[2];
-      if (compare.kind == Operand::Kind::kRegister && written_.count(compare.index) != 0) return false;
-    }
-    return true;
+  bool RetriesWithValueRead(const Instruction& instruction) const {
+    if (instruction.opcode != "atom" || !instruction.Has("cas") || instruction.operands.size() < 3) return false;
+    const Operand& compare = instruction.operands[2];
+    return compare.kind == Operand::Kind::kRegister && tainted_[compare.index];
   }
 
   bool Propagate() {
     bool changed = false;
     for (std::uint32_t i : instructions_) {
       const Instruction& instruction = body_.instructions[i];
-      bool depends = IsSource(instruction) || (instruction.guard != kNoIndex && tainted_[instruction.guard]);
+      bool depends = (ReadsSharedState(instruction) && harmless_.count(i) == 0) ||
+                     (instruction.guard != kNoIndex && tainted_[instruction.guard]);
       if (instruction.opcode == "call") {
         const std::size_t position = CalleePosition(instruction);
         const bool named = position < instruction.operands.size() &&
@@ -127,7 +136,7 @@ class Taint {
   const std::function<bool(std::string_view)>& callee_reads_;
   std::vector<bool> tainted_;
   std::vector<std::uint32_t> instructions_;
-  std::unordered_set<std::uint32_t> written_;
+  std::unordered_set<std::uint32_t> harmless_;  // Instructions.
   bool memory_ = false;  // Some memory that the cycle reads may hold such a value.
 };
 
@@ -139,6 +148,8 @@ BodyFacts CollectFacts(const ptx::Body& body) {
     facts.has_collective = facts.has_collective || IsCollective(instruction);
     facts.exits = facts.exits || instruction.opcode == "exit";
     facts.reads_shared_state = facts.reads_shared_state || ReadsSharedState(instruction);
+    for (const auto& operand : instruction.operands)
+      facts.uses_reserved_shared = facts.uses_reserved_shared || IsReservedShared(operand);
     std::size_t first = 0;
     if (instruction.opcode == "call") {
       const std::size_t position = CalleePosition(instruction);

@@ -17,6 +17,7 @@ struct BodyFacts {
   bool calls_indirectly = false;
   bool has_collective = false;  // Something that may suspend: barriers, warp collectives, nanosleep.
   bool exits = false;           // Contains `exit`.
+  bool uses_reserved_shared = false;  // The shared memory that a toolkit's own code finds by special registers.
   bool reads_shared_state = false;  // Atomics, volatile, relaxed or acquire loads: what spin loops are made of.
 };
 

@@ -125,7 +125,12 @@ class Planner {
         const auto found = module_.variable_index.find(symbol);
         if (found == module_.variable_index.end() || !seen.insert(found->second).second) continue;
         const auto& variable = module_.variables[found->second];
-        if (variable.space != Space::kShared) continue;
+        if (variable.space != Space::kShared) {
+          if (variable.external)
+            return Status::Unsupported("kernel '{}' uses '{}' (PTX line {}), which is defined in another module",
+                                       kernel_name_, variable.name, variable.line);
+          continue;
+        }
         if (variable.external || variable.bytes == 0) {
           dynamic_alignment = std::max({dynamic_alignment, variable.alignment, kSharedAlignment});
           dynamic_.push_back(found->second);
@@ -137,6 +142,12 @@ class Planner {
         const auto& variable = function.body->variables[i];
         if (variable.space == Space::kShared) CUSPAN_RETURN_IF_ERROR(Place({function.index, i}, variable, &end));
       }
+    }
+    for (const auto& function : plan_.functions) {
+      if (!function.facts.uses_reserved_shared || plan_.reserved_shared_offset != kNoIndex) continue;
+      end = ptx::AlignUp(end, kSharedAlignment);
+      plan_.reserved_shared_offset = static_cast<std::uint32_t>(end);
+      end += kReservedSharedBytes;
     }
     if (dynamic_alignment != 0) end = ptx::AlignUp(end, dynamic_alignment);
     for (auto index : dynamic_) plan_.shared_offsets[{kNoIndex, index}] = static_cast<std::uint32_t>(end);

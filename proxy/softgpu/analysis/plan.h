@@ -22,6 +22,9 @@ struct PlannedFunction {
   std::vector<std::uint32_t> spin_branches;
 };
 
+// What CUDA sets aside for itself in each block. (PTX ISA, "%reserved_smem_offset_begin")
+inline constexpr std::uint32_t kReservedSharedBytes = 1024;
+
 struct KernelPlan {
   std::vector<PlannedFunction> functions;  // The kernel first.
   // Functions whose address may be called, by index in `functions`.
@@ -30,6 +33,8 @@ struct KernelPlan {
   // the module's own; index in Body::variables or Module::variables).
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> shared_offsets;
   std::uint32_t static_shared_bytes = 0;
+  // Offset of kReservedSharedBytes for the toolkit's own code, or kNoIndex.
+  std::uint32_t reserved_shared_offset = ptx::kNoIndex;
   std::uint64_t local_bytes = 0;  // Of all functions together.
   bool needs_fibers = false;
 };

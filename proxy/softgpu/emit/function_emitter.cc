@@ -1,11 +1,12 @@
 #include "proxy/softgpu/emit/function_emitter.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <unordered_map>
 
 #include "proxy/softgpu/analysis/cfg.h"
 #include "proxy/softgpu/emit/families.h"
-#include "proxy/softgpu/ptx/declarations.h"
+#include "proxy/softgpu/rt/abi.h"
 
 namespace cuspan::softgpu::emit {
 namespace {
@@ -93,8 +94,26 @@ Status FunctionEmitter::Emit() {
   }
   b.CreateRetVoid();
   b.SetInsertPoint(entry_);
+  if (function().entry && module_.plan().reserved_shared_offset != kNoIndex) ClearReservedShared();
   b.CreateBr(BlockAt(0));
   return status_;
+}
+
+// The toolkit's code expects its shared memory to start as zeros. The first
+// thread of a block runs before all others.
+void FunctionEmitter::ClearReservedShared() {
+  llvm::Value* index = ConstInt(32, 0);
+  for (unsigned i = 0; i < 3; ++i)
+    index = b.CreateOr(index, ContextField(offsetof(ThreadContext, tid) + i * sizeof(std::uint32_t), Int(32)));
+  auto* const clear = llvm::BasicBlock::Create(context(), "", function_, return_);
+  auto* const after = llvm::BasicBlock::Create(context(), "", function_, return_);
+  auto* const reserved =
+      b.CreateConstGEP1_64(b.getInt8Ty(), SharedBase(), module_.plan().reserved_shared_offset);
+  b.CreateCondBr(b.CreateIsNull(index), clear, after);
+  b.SetInsertPoint(clear);
+  b.CreateMemSet(reserved, ConstInt(8, 0), analysis::kReservedSharedBytes, llvm::MaybeAlign(1));
+  b.CreateBr(after);
+  b.SetInsertPoint(after);
 }
 
 void FunctionEmitter::CreateFrame() {

@@ -119,6 +119,7 @@ class FunctionEmitter {
  private:
   void CreateFrame();
   void CreateBlocks();
+  void ClearReservedShared();
   void EmitInstructions();
   void EmitOne(std::uint32_t index);
   void Dispatch();

@@ -256,6 +256,12 @@ llvm::Value* FunctionEmitter::ReadSpecial(SpecialRegister which) {
       return ContextField(offsetof(ThreadContext, dynamic_shared_bytes), Int(32));
     case R::kTotalSmemSize:
       return ContextField(offsetof(ThreadContext, shared_bytes), Int(32));
+    case R::kReservedSmemBegin:
+      return ConstInt(32, module_.plan().reserved_shared_offset);
+    case R::kReservedSmemEnd:
+      return ConstInt(32, module_.plan().reserved_shared_offset + analysis::kReservedSharedBytes);
+    case R::kReservedSmemCap:
+      return ConstInt(32, analysis::kReservedSharedBytes);
     case R::kEnvreg0:
     case R::kEnvreg1:
     case R::kEnvreg2:

@@ -18,7 +18,8 @@ namespace {
 // The exit status of a child before its parent used CUDA: it has devices of its own.
 int Early(int number) { return DeviceWorks(number) ? 10 + number : 1; }
 
-// And after: a forked child of a process that has used CUDA can not use it (CUDA C++ Programming Guide).
+// And after: a forked child of a process that has used CUDA can not use it (CUDA C++ Programming
+// Guide).
 int Late(int) {
   int count = 0;
   int result = 0;
@@ -35,7 +36,8 @@ std::map<int, int> ForkAndWait(int children, int (*work)(int)) {
   }
   std::map<int, int> statuses;
   int status = 0;
-  while (wait(&status) > 0) ++statuses[WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status)];
+  while (wait(&status) > 0)
+    ++statuses[WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status)];
   if (errno != ECHILD) std::perror("wait");
   return statuses;
 }
@@ -48,7 +50,8 @@ int main(int argc, char** argv) {
   std::map<int, int> expected;
   for (int i = 0; i < children; ++i) expected[10 + i] = 1;
   if (ForkAndWait(children, Early) != expected) {
-    std::fprintf(stderr, "forks: the early children did not all do their work, or were not alone\n");
+    std::fprintf(stderr,
+                 "forks: the early children did not all do their work, or were not alone\n");
     ++failures;
   }
   if (!DeviceWorks()) {

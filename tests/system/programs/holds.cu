@@ -51,6 +51,9 @@ int main() {
       std::printf("%s\n", cudaGetErrorName(error));
       continue;
     }
+    // The last error is the thread's, not the device's: what another device left there is done
+    // with.
+    cudaGetLastError();
     if (std::strcmp(command, "use") == 0) {
       std::printf("%s\n", Use());
     } else if (std::strcmp(command, "sync") == 0) {

@@ -43,10 +43,12 @@ void WriteSignals() {
 
 int main(int argc, char** argv) {
   if (argc > 1 && std::strcmp(argv[1], "cuda") == 0 && !DeviceWorks()) return 1;
-  for (char** variable = environ; *variable != nullptr; ++variable) std::printf("variable %s\n", *variable);
+  for (char** variable = environ; *variable != nullptr; ++variable)
+    std::printf("variable %s\n", *variable);
   WriteDescriptors();
   WriteSignals();
-  std::printf("children %s\n", waitpid(-1, nullptr, WNOHANG) < 0 && errno == ECHILD ? "none" : "some");
+  std::printf("children %s\n",
+              waitpid(-1, nullptr, WNOHANG) < 0 && errno == ECHILD ? "none" : "some");
   std::printf("group %d\n", getpgrp() == getpgid(getppid()) ? 1 : 0);
   std::printf("session %d\n", getsid(0) == getsid(getppid()) ? 1 : 0);
   return 0;

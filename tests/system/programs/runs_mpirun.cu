@@ -12,8 +12,8 @@
 int main(int argc, char** argv) {
   if (argc > 1) {
     const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
-    std::printf("rank %s of %s: %s\n", rank == nullptr ? "?" : rank, std::getenv("OMPI_COMM_WORLD_SIZE"),
-                DeviceWorks() ? "PASS" : "FAIL");
+    std::printf("rank %s of %s: %s\n", rank == nullptr ? "?" : rank,
+                std::getenv("OMPI_COMM_WORLD_SIZE"), DeviceWorks() ? "PASS" : "FAIL");
     return 0;
   }
   if (std::getenv("OMPI_COMM_WORLD_RANK") != nullptr) {

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include <poll.h>
 #include <unistd.h>
 
 #include "use_cuda.h"
@@ -21,9 +22,14 @@ volatile std::sig_atomic_t interrupts = 0;
 
 int main(int argc, char** argv) {
   if (argc > 1 && std::strcmp(argv[1], "catch") == 0) {
-    struct sigaction action{};
+    struct sigaction action {};
     action.sa_handler = [](int) { interrupts = interrupts + 1; };
-    sigaction(SIGINT, &action, nullptr);  // Without SA_RESTART: it ends the read below.
+    sigaction(SIGINT, &action, nullptr);
+    // Taken only while ppoll waits, so that none comes unseen between a look and a wait.
+    sigset_t interrupt;
+    sigemptyset(&interrupt);
+    sigaddset(&interrupt, SIGINT);
+    sigprocmask(SIG_BLOCK, &interrupt, nullptr);
   }
   std::printf("terminals: %d %d %d\n", isatty(0), isatty(1), isatty(2));
   std::printf("foreground: %d\n", tcgetpgrp(0) == getpgrp() ? 1 : 0);
@@ -32,12 +38,16 @@ int main(int argc, char** argv) {
   std::fflush(stdout);
   char line[256];
   for (;;) {
-    const ssize_t length = read(0, line, sizeof line - 1);
-    if (length < 0 && errno == EINTR) {
-      std::printf("interrupted %d, device: %s\n", static_cast<int>(interrupts), DeviceWorks() ? "PASS" : "FAIL");
+    sigset_t none;
+    sigemptyset(&none);
+    pollfd input{0, POLLIN, 0};
+    if (ppoll(&input, 1, nullptr, &none) < 0 && errno == EINTR) {
+      std::printf("interrupted %d, device: %s\n", static_cast<int>(interrupts),
+                  DeviceWorks() ? "PASS" : "FAIL");
       std::fflush(stdout);
       continue;
     }
+    const ssize_t length = read(0, line, sizeof line - 1);
     if (length <= 0) break;
     line[length] = '\0';
     int result = 0;

@@ -15,7 +15,8 @@ inline cudaError_t AddSevenOnDevice(int value, int* result) {
     AddSeven<<<1, 1>>>(device_value);
     error = cudaGetLastError();
   }
-  if (error == cudaSuccess) error = cudaMemcpy(result, device_value, sizeof(int), cudaMemcpyDeviceToHost);
+  if (error == cudaSuccess)
+    error = cudaMemcpy(result, device_value, sizeof(int), cudaMemcpyDeviceToHost);
   const cudaError_t freed = cudaFree(device_value);
   return error != cudaSuccess ? error : freed;
 }

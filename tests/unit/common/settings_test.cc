@@ -32,11 +32,13 @@ TEST(AllSettings, AreNamedAlikeAndOnce) {
 
 TEST(AllSettings, HoldEachDeclaredOne) {
   for (const Setting& declared :
-       {settings::kLog, settings::kDevice, settings::kSameNode, settings::kStagingBuffers, settings::kStagingBytes,
-        settings::kSendsInFlight, settings::kSoftGpus, settings::kSoftMemory, settings::kSoftName,
-        settings::kSoftCapability, settings::kSoftThreads}) {
+       {settings::kLog, settings::kDevice, settings::kSameNode, settings::kStagingBuffers,
+        settings::kStagingBytes, settings::kSendsInFlight, settings::kSoftGpus,
+        settings::kSoftMemory, settings::kSoftName, settings::kSoftCapability,
+        settings::kSoftThreads}) {
     bool found = false;
-    for (const Setting& setting : AllSettings()) found |= std::string(setting.name) == declared.name;
+    for (const Setting& setting : AllSettings())
+      found |= std::string(setting.name) == declared.name;
     EXPECT_TRUE(found) << declared.name;
   }
 }
@@ -69,22 +71,23 @@ TEST_F(Settings, NumbersAreReadWithinTheirRange) {
 }
 
 TEST_F(Settings, NumbersThatAreNoneAreRefused) {
-  for (const char* text : {"0", "65", "-1", "+1", " 1", "1 ", "1x", "x", "1.5", "0x10", "1K", "18446744073709551616",
-                           "99999999999999999999999999"}) {
+  for (const char* text : {"0", "65", "-1", "+1", " 1", "1 ", "1x", "x", "1.5", "0x10", "1K",
+                           "18446744073709551616", "99999999999999999999999999"}) {
     Set(text);
     const Result<std::uint64_t> number = SettingNumber(kNumber, 1, 64);
     ASSERT_FALSE(number.ok()) << text;
     EXPECT_EQ(number.status().code(), StatusCode::kInvalid);
     // Names the variable, its value and the range.
-    EXPECT_THAT(number.status().message(), testing::AllOf(testing::HasSubstr(kNumber.name), testing::HasSubstr(text),
-                                                          testing::HasSubstr("1"), testing::HasSubstr("64")));
+    EXPECT_THAT(number.status().message(),
+                testing::AllOf(testing::HasSubstr(kNumber.name), testing::HasSubstr(text),
+                               testing::HasSubstr("1"), testing::HasSubstr("64")));
   }
 }
 
 TEST_F(Settings, BytesTakeASuffix) {
   const std::pair<const char*, std::uint64_t> cases[] = {
-      {"0", 0},          {"4096", 4096},         {"4K", 4096},
-      {"4k", 4096},      {"1M", 1 << 20},        {"3m", 3 << 20},
+      {"0", 0},           {"4096", 4096},     {"4K", 4096},
+      {"4k", 4096},       {"1M", 1 << 20},    {"3m", 3 << 20},
       {"2G", 2ULL << 30}, {"2g", 2ULL << 30}, {"17179869183G", 17179869183ULL << 30},
   };
   for (const auto& [text, bytes] : cases) {
@@ -95,7 +98,8 @@ TEST_F(Settings, BytesTakeASuffix) {
 }
 
 TEST_F(Settings, BytesThatAreNoneAreRefused) {
-  for (const char* text : {"K", "-4K", "4KB", "4 K", "4T", "4K4", "17179869184G", "18446744073709551615K", "1.5M"}) {
+  for (const char* text :
+       {"K", "-4K", "4KB", "4 K", "4T", "4K4", "17179869184G", "18446744073709551615K", "1.5M"}) {
     Set(text);
     EXPECT_EQ(SettingBytes(kNumber, 0, kAny).status().code(), StatusCode::kInvalid) << text;
   }

@@ -29,7 +29,7 @@ bool IsMapped(const std::byte* address) {
 TEST(CreateSharedMemory, HasExactlyTheSizeAskedFor) {
   for (const std::size_t bytes : {std::size_t{1}, kPage, kPage + 1, 5 * kPage}) {
     const UniqueFd fd = Memory(bytes);
-    struct stat information{};
+    struct stat information {};
     ASSERT_EQ(::fstat(fd.get(), &information), 0);
     EXPECT_EQ(static_cast<std::size_t>(information.st_size), bytes);
   }

@@ -36,15 +36,16 @@ std::vector<pid_t> ProcessesWith(const std::string& marker) {
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
     const std::string name = entry.path().filename();
     if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    if (Content(entry.path() / "environ").find(marker + '\0') != std::string::npos) found.push_back(std::stoi(name));
+    if (Content(entry.path() / "environ").find(marker + '\0') != std::string::npos)
+      found.push_back(std::stoi(name));
   }
   return found;
 }
 
 }  // namespace
 
-Command::Command(const std::vector<std::string>& words, const std::map<std::string, std::string>& variables,
-                 const std::string& input)
+Command::Command(const std::vector<std::string>& words,
+                 const std::map<std::string, std::string>& variables, const std::string& input)
     : marker_(NewMarker()) {
   Environment environment = Environment::OfThisProcess();
   for (const auto& [name, value] : variables) environment.Set(name, value);

@@ -20,7 +20,8 @@ struct Outcome {
 // which all processes that stem from it can be found.
 class Command {
  public:
-  explicit Command(const std::vector<std::string>& words, const std::map<std::string, std::string>& variables = {},
+  explicit Command(const std::vector<std::string>& words,
+                   const std::map<std::string, std::string>& variables = {},
                    const std::string& input = "");
   ~Command();
   Command(const Command&) = delete;
@@ -45,7 +46,8 @@ class Command {
   Outcome outcome_;
 };
 
-inline Outcome RunCommand(const std::vector<std::string>& words, const std::map<std::string, std::string>& variables = {},
+inline Outcome RunCommand(const std::vector<std::string>& words,
+                          const std::map<std::string, std::string>& variables = {},
                           const std::string& input = "") {
   Command command(words, variables, input);
   Outcome outcome = command.Wait();

@@ -36,8 +36,10 @@ Words Join(Words words, const Words& more) {
   return words;
 }
 
-Outcome RunApp(const Words& options, const Words& app, const Variables& variables = {}, const std::string& input = "") {
-  return RunCommand(Join(Join(Join({kCuspan, "run", "--device", "soft"}, options), {"--"}), app), variables, input);
+Outcome RunApp(const Words& options, const Words& app, const Variables& variables = {},
+               const std::string& input = "") {
+  return RunCommand(Join(Join(Join({kCuspan, "run", "--device", "soft"}, options), {"--"}), app),
+                    variables, input);
 }
 
 // The ways in which a program and its devices are joined.
@@ -59,20 +61,25 @@ class EveryPath : public testing::TestWithParam<Path> {
 
 INSTANTIATE_TEST_SUITE_P(
     Launcher, EveryPath,
-    testing::Values(
-        Path{"OneNode", {}, {{"FAKE_SOFT", "2"}}, 2, "same-node"},
-        Path{"TwoAgents", {"--same-node", "never"}, {{"FAKE_SOFT", "2"}}, 2, "agents"},
-        Path{"ThreeAgents", {"--hosts", "localhost:1,localhost:1", "--same-node", "never"}, {}, 2, "agents"},
-        Path{"FourAgentsTcp",
-             {"--hosts", "localhost,localhost,localhost", "--same-node", "never"},
-             {{"OMPI_MCA_pml", "ob1"}, {"OMPI_MCA_btl", "tcp,self"}},
-             3,
-             "agents"},
-        Path{"SmallStaging",
-             {"--hosts", "localhost:1,localhost:1", "--same-node", "never"},
-             {{"CUSPAN_STAGING_BUFFERS", "2"}, {"CUSPAN_STAGING_BYTES", "8K"}, {"CUSPAN_SENDS_IN_FLIGHT", "1"}},
-             2,
-             "agents"}),
+    testing::Values(Path{"OneNode", {}, {{"FAKE_SOFT", "2"}}, 2, "same-node"},
+                    Path{"TwoAgents", {"--same-node", "never"}, {{"FAKE_SOFT", "2"}}, 2, "agents"},
+                    Path{"ThreeAgents",
+                         {"--hosts", "localhost:1,localhost:1", "--same-node", "never"},
+                         {},
+                         2,
+                         "agents"},
+                    Path{"FourAgentsTcp",
+                         {"--hosts", "localhost,localhost,localhost", "--same-node", "never"},
+                         {{"OMPI_MCA_pml", "ob1"}, {"OMPI_MCA_btl", "tcp,self"}},
+                         3,
+                         "agents"},
+                    Path{"SmallStaging",
+                         {"--hosts", "localhost:1,localhost:1", "--same-node", "never"},
+                         {{"CUSPAN_STAGING_BUFFERS", "2"},
+                          {"CUSPAN_STAGING_BYTES", "8K"},
+                          {"CUSPAN_SENDS_IN_FLIGHT", "1"}},
+                         2,
+                         "agents"}),
     [](const auto& info) { return info.param.name; });
 
 TEST_P(EveryPath, CallsPostedOpsAndCopiesWork) {
@@ -110,15 +117,18 @@ TEST_P(EveryPath, AProxyThatRefusesSaysWhy) {
 
 TEST_P(EveryPath, StatisticsNameThePath) {
   Words options = Join(GetParam().options, {"--stats"});
-  const Outcome outcome = cuspan::RunApp(options, {kClient, "work", "100000"}, GetParam().variables);
+  const Outcome outcome =
+      cuspan::RunApp(options, {kClient, "work", "100000"}, GetParam().variables);
   EXPECT_EQ(outcome.exit_status, 0);
-  EXPECT_EQ(CountLines(outcome.err), 1U + static_cast<std::size_t>(GetParam().devices)) << outcome.err;
+  EXPECT_EQ(CountLines(outcome.err), 1U + static_cast<std::size_t>(GetParam().devices))
+      << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr(std::string(GetParam().path) + "  "));
   EXPECT_THAT(outcome.err, HasSubstr("20000"));
 }
 
 TEST_P(EveryPath, NothingStaysBehindWhenTheLauncherIsKilled) {
-  Command command(Join(Join({kCuspan, "run", "--device", "soft"}, GetParam().options), {"--", kClient, "linger"}),
+  Command command(Join(Join({kCuspan, "run", "--device", "soft"}, GetParam().options),
+                       {"--", kClient, "linger"}),
                   GetParam().variables);
   ASSERT_TRUE(command.WaitFor("ready"));
   ::kill(command.pid(), SIGKILL);
@@ -127,7 +137,8 @@ TEST_P(EveryPath, NothingStaysBehindWhenTheLauncherIsKilled) {
 }
 
 TEST_P(EveryPath, TwoProcessesUseTheSameDevices) {
-  const Outcome outcome = RunApp({"sh", "-c", kClient + " work 100000 & " + kClient + " work 100000 && wait $!"});
+  const Outcome outcome =
+      RunApp({"sh", "-c", kClient + " work 100000 & " + kClient + " work 100000 && wait $!"});
   EXPECT_EQ(outcome.exit_status, 0) << outcome.err;
   EXPECT_EQ(CountLines(outcome.out), 2 * static_cast<std::size_t>(GetParam().devices));
 }
@@ -148,20 +159,42 @@ INSTANTIATE_TEST_SUITE_P(
     Launcher, Failure,
     testing::Values(
         Failing{"Missing", {}, {"./missing"}, 127, "cuspan: ./missing: No such file or directory"},
-        Failing{"NotFound", {}, {"no-such-command"}, 127, "cuspan: no-such-command: command not found"},
-        Failing{"NotExecutable", {}, {"/etc/passwd"}, 126, "cuspan: /etc/passwd: Permission denied"},
+        Failing{
+            "NotFound", {}, {"no-such-command"}, 127, "cuspan: no-such-command: command not found"},
+        Failing{
+            "NotExecutable", {}, {"/etc/passwd"}, 126, "cuspan: /etc/passwd: Permission denied"},
         Failing{"Folder", {}, {"/etc"}, 126, "cuspan: /etc is a folder"},
-        Failing{"NoGpus", {"--gpus", "0"}, {"/bin/true"}, 125, "cuspan: --gpus 0: a run has 1 to 4096 GPUs"},
-        Failing{"ManyGpus", {"--gpus", "99"}, {"/bin/true"}, 125, "cuspan: 99 GPUs are wanted and 1 found"},
+        Failing{"NoGpus",
+                {"--gpus", "0"},
+                {"/bin/true"},
+                125,
+                "cuspan: --gpus 0: a run has 1 to 4096 GPUs"},
+        Failing{"ManyGpus",
+                {"--gpus", "99"},
+                {"/bin/true"},
+                125,
+                "cuspan: 99 GPUs are wanted and 1 found"},
         Failing{"BadGpus", {"--gpus", "-1"}, {"/bin/true"}, 125, "cuspan: --gpus -1"},
-        Failing{"BadHost", {"--hosts", "a,,b"}, {"/bin/true"}, 125, "cuspan: --hosts: '' is not a host"},
-        Failing{"NoHostfile", {"--hostfile", "/no/such"}, {"/bin/true"}, 125, "cuspan: --hostfile: /no/such can not be read"},
+        Failing{"BadHost",
+                {"--hosts", "a,,b"},
+                {"/bin/true"},
+                125,
+                "cuspan: --hosts: '' is not a host"},
+        Failing{"NoHostfile",
+                {"--hostfile", "/no/such"},
+                {"/bin/true"},
+                125,
+                "cuspan: --hostfile: /no/such can not be read"},
         Failing{"Unreachable",
                 {"--hosts", "localhost,no-such-host.invalid"},
                 {"/bin/true"},
                 125,
                 "cuspan: host no-such-host.invalid can not be reached: "},
-        Failing{"NoSuchOption", {"--gpsu", "3"}, {"/bin/true"}, 125, "cuspan: run has no option --gpsu"},
+        Failing{"NoSuchOption",
+                {"--gpsu", "3"},
+                {"/bin/true"},
+                125,
+                "cuspan: run has no option --gpsu"},
         Failing{"NoProgram", {}, {}, 125, "cuspan: no program to run"}),
     [](const auto& info) { return info.param.name; });
 
@@ -185,7 +218,8 @@ TEST(CuspanRun, ABadLineOfAHostfileIsNamed) {
 TEST(CuspanRun, WithoutADriverItSaysWhatToDo) {
   const Outcome outcome = RunCommand({kCuspan, "run", "--device", "cuda", "--", "/bin/true"});
   EXPECT_EQ(outcome.exit_status, 125);
-  EXPECT_THAT(outcome.err, HasSubstr("has no usable GPU: libcuda.so.1 not found; add --device soft"));
+  EXPECT_THAT(outcome.err,
+              HasSubstr("has no usable GPU: libcuda.so.1 not found; add --device soft"));
   EXPECT_EQ(CountLines(outcome.err), 1U);
 }
 
@@ -197,7 +231,8 @@ TEST(CuspanRun, FallsBackToTheSoftwareGpuAndSaysSo) {
 }
 
 TEST(CuspanRun, TakesTheDriverWhereItWorks) {
-  const Outcome outcome = RunCommand({kCuspan, "run", "--gpus", "2", "--", kClient, "count", "2"}, {{"FAKE_GPUS", "3"}});
+  const Outcome outcome = RunCommand({kCuspan, "run", "--gpus", "2", "--", kClient, "count", "2"},
+                                     {{"FAKE_GPUS", "3"}});
   EXPECT_EQ(outcome.exit_status, 0);
   EXPECT_THAT(outcome.err, IsEmpty());
 }
@@ -222,7 +257,8 @@ TEST(CuspanRun, TheProgramHasItsInputAndOutput) {
 }
 
 TEST(CuspanRun, TheProgramHasNoFurtherDescriptorsOrChildren) {
-  const Words program = {"sh", "-c", "read children < /proc/$$/task/$$/children; echo \"$children\"; ls /proc/$$/fd"};
+  const Words program = {
+      "sh", "-c", "read children < /proc/$$/task/$$/children; echo \"$children\"; ls /proc/$$/fd"};
   EXPECT_EQ(RunApp({}, program).out, RunCommand(program).out);
 }
 
@@ -236,37 +272,43 @@ TEST(CuspanRun, TheProgramHasTheSignalsOfItsParent) {
 
 TEST(CuspanRun, TheProgramIsInTheProcessGroupOfItsParent) {
   // Fields 5 to 7 of stat: process group, session, terminal.
-  const Outcome outcome = RunCommand(
-      {"sh", "-c", "cut -d' ' -f5-7 /proc/$$/stat; " + kCuspan + " run --device soft -- cut -d' ' -f5-7 /proc/self/stat"});
+  const Outcome outcome = RunCommand({"sh", "-c",
+                                      "cut -d' ' -f5-7 /proc/$$/stat; " + kCuspan +
+                                          " run --device soft -- cut -d' ' -f5-7 /proc/self/stat"});
   const std::size_t half = outcome.out.size() / 2;
   EXPECT_EQ(outcome.out.substr(0, half), outcome.out.substr(half));
 }
 
 TEST(CuspanRun, TheEnvironmentHasTheFourVariablesMore) {
-  const Outcome outcome = RunApp({"--same-node", "never"},
-                              {"sh", "-c", "env | grep -E '^(LD_|CUSPAN_|OMPI_|PMIX_|PRTE_)' | cut -d= -f1 | sort"},
-                              {{"LD_LIBRARY_PATH", "/x"}});
-  EXPECT_EQ(outcome.out, "CUSPAN_SECRET\nCUSPAN_SOCKET\nCUSPAN_TEST_MARKER\nLD_LIBRARY_PATH\nLD_PRELOAD\n");
+  const Outcome outcome =
+      RunApp({"--same-node", "never"},
+             {"sh", "-c", "env | grep -E '^(LD_|CUSPAN_|OMPI_|PMIX_|PRTE_)' | cut -d= -f1 | sort"},
+             {{"LD_LIBRARY_PATH", "/x"}});
+  EXPECT_EQ(outcome.out,
+            "CUSPAN_SECRET\nCUSPAN_SOCKET\nCUSPAN_TEST_MARKER\nLD_LIBRARY_PATH\nLD_PRELOAD\n");
 }
 
 TEST(CuspanRun, RunsInsideARun) {
   const std::string inner = kCuspan + " run --device soft --same-node never -- " + kClient;
-  const Outcome outcome = RunApp({"--same-node", "never"},
-                              {"sh", "-c", inner + " count 3 && " + kClient + " count 3 && " + inner + " work 1000"},
-                              {{"FAKE_SOFT", "3"}});
+  const Outcome outcome =
+      RunApp({"--same-node", "never"},
+             {"sh", "-c", inner + " count 3 && " + kClient + " count 3 && " + inner + " work 1000"},
+             {{"FAKE_SOFT", "3"}});
   EXPECT_EQ(outcome.exit_status, 0) << outcome.err;
 }
 
 TEST(CuspanRun, AProgramMayBeAnMpiJob) {
-  const Outcome outcome = RunApp({"--same-node", "never"},
-                              {"mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2", kClient, "work", "100000"});
+  const Outcome outcome = RunApp(
+      {"--same-node", "never"},
+      {"mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2", kClient, "work", "100000"});
   EXPECT_EQ(outcome.exit_status, 0) << outcome.err;
   EXPECT_EQ(CountLines(outcome.out), 2U);
 }
 
 TEST(CuspanRun, AnMpiJobMayConsistOfRuns) {
-  const Outcome outcome = RunCommand({"mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2", kCuspan, "run",
-                                      "--device", "soft", "--same-node", "never", "--", kClient, "work", "100000"});
+  const Outcome outcome =
+      RunCommand({"mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2", kCuspan, "run",
+                  "--device", "soft", "--same-node", "never", "--", kClient, "work", "100000"});
   EXPECT_EQ(outcome.exit_status, 0) << outcome.err;
   EXPECT_EQ(CountLines(outcome.out), 2U);
 }
@@ -281,7 +323,8 @@ TEST(CuspanRun, PassesSignalsOn) {
 }
 
 TEST(CuspanRun, LeavesTheTerminalsSignalsToTheProgram) {
-  Command command({kCuspan, "run", "--device", "soft", "--", "bash", "-c", "echo ready; read line; exit 4"});
+  Command command(
+      {kCuspan, "run", "--device", "soft", "--", "bash", "-c", "echo ready; read line; exit 4"});
   ASSERT_TRUE(command.WaitFor("ready"));
   ::kill(command.pid(), SIGINT);
   ::kill(command.pid(), SIGQUIT);
@@ -296,20 +339,22 @@ TEST(CuspanRun, StopsAndContinuesWithTheProgram) {
 }
 
 TEST(CuspanRun, AnAgentThatDiesIsOneLineAndTheProgramGoesOn) {
-  Command command({kCuspan, "run", "--device", "soft", "--same-node", "never", "--", "sh", "-c", kClient + " linger; exit 6"});
+  Command command({kCuspan, "run", "--device", "soft", "--same-node", "never", "--", "sh", "-c",
+                   kClient + " linger; exit 6"});
   ASSERT_TRUE(command.WaitFor("ready"));
   // The agent that serves the device; the home agent has --serve 0.
   ::kill(command.FindDescendant({kAgent, "--serve", "all"}), SIGKILL);
   const Outcome outcome = command.Wait();
   EXPECT_EQ(outcome.exit_status, 6);
   EXPECT_EQ(CountLines(outcome.err), 1U) << outcome.err;
-  EXPECT_THAT(outcome.err, HasSubstr("exited on signal 9 (Killed); its devices are lost"));
+  EXPECT_THAT(outcome.err, HasSubstr("exited on signal 9 (Killed); its devices were lost"));
   command.WaitAllGone();
 }
 
 TEST(CuspanRun, NoSecretIsOnACommandLine) {
-  const Outcome outcome = RunApp({"--same-node", "never"},
-                              {"sh", "-c", "cat /proc/[0-9]*/cmdline | tr '\\0' '\\n' | grep -c -e \"$CUSPAN_SECRET\""});
+  const Outcome outcome = RunApp(
+      {"--same-node", "never"},
+      {"sh", "-c", "cat /proc/[0-9]*/cmdline | tr '\\0' '\\n' | grep -c -e \"$CUSPAN_SECRET\""});
   EXPECT_EQ(outcome.out, "0\n");
 }
 
@@ -320,7 +365,8 @@ class WrongHello : public testing::TestWithParam<std::pair<const char*, const ch
 INSTANTIATE_TEST_SUITE_P(Launcher, WrongHello,
                          testing::Values(std::pair("secret", "does not know this run's secret"),
                                          std::pair("hash", "of different versions of cuspan"),
-                                         std::pair("bell", "a bell that is no sealed shared memory"),
+                                         std::pair("bell",
+                                                   "a bell that is no sealed shared memory"),
                                          std::pair("op", "expected ClientHello and got op 13"),
                                          std::pair("garbage", "frame magic is 0x5a5a")),
                          [](const auto& info) { return info.param.first; });
@@ -336,8 +382,9 @@ TEST_P(WrongHello, IsRefusedWithTheReason) {
 // --- cuspan devices and the plain mpirun form.
 
 TEST(CuspanDevices, ListsWhatARunWouldHave) {
-  const Outcome outcome = RunCommand({kCuspan, "devices", "--hosts", "localhost:2,localhost:1", "--same-node", "never"},
-                                     {{"FAKE_GPUS", "3"}});
+  const Outcome outcome =
+      RunCommand({kCuspan, "devices", "--hosts", "localhost:2,localhost:1", "--same-node", "never"},
+                 {{"FAKE_GPUS", "3"}});
   EXPECT_EQ(outcome.exit_status, 0);
   // Both agents see the same GPUs: each counts once.
   EXPECT_EQ(CountLines(outcome.out), 4U) << outcome.out;
@@ -363,19 +410,29 @@ TEST(CuspanCommand, HelpAndVersion) {
   EXPECT_EQ(RunCommand({kCuspan}).exit_status, 125);
 }
 
-const Words kMpirun = {"mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "pml", "ob1",
-                       "--mca", "btl", "tcp,vader,self"};
+const Words kMpirun = {"mpirun",
+                       "--allow-run-as-root",
+                       "--oversubscribe",
+                       "--bind-to",
+                       "none",
+                       "--mca",
+                       "pml",
+                       "ob1",
+                       "--mca",
+                       "btl",
+                       "tcp,vader,self"};
 
-Outcome PlainForm(const Words& first, const Words& app, const Words& others, const Variables& variables = {},
-                  const std::string& input = "") {
+Outcome PlainForm(const Words& first, const Words& app, const Words& others,
+                  const Variables& variables = {}, const std::string& input = "") {
   Words words = Join(kMpirun, {"-np", "1", "--host", "localhost", kAgent, "--device", "soft"});
   words = Join(Join(Join(words, first), {"--"}), app);
   return RunCommand(Join(Join(words, {":"}), others), variables, input);
 }
 
 TEST(PlainMpirun, UsesTheOtherRanks) {
-  const Outcome outcome = PlainForm({"--same-node", "never"}, {kClient, "work", "1000000"},
-                                    {"-np", "2", "--host", "localhost:2", kAgent, "--device", "soft"});
+  const Outcome outcome =
+      PlainForm({"--same-node", "never"}, {kClient, "work", "1000000"},
+                {"-np", "2", "--host", "localhost:2", kAgent, "--device", "soft"});
   EXPECT_EQ(outcome.exit_status, 0) << outcome.err;
   EXPECT_EQ(CountLines(outcome.out), 2U);
   EXPECT_THAT(outcome.out, Not(HasSubstr("same-node")));
@@ -383,7 +440,8 @@ TEST(PlainMpirun, UsesTheOtherRanks) {
 
 TEST(PlainMpirun, ARankOnTheSameNodeIsNotUsedTwice) {
   const Outcome outcome =
-      PlainForm({}, {kClient, "work", "1000"}, {"-np", "1", "--host", "localhost", kAgent, "--device", "soft"});
+      PlainForm({}, {kClient, "work", "1000"},
+                {"-np", "1", "--host", "localhost", kAgent, "--device", "soft"});
   EXPECT_EQ(outcome.exit_status, 0) << outcome.err;
   EXPECT_EQ(CountLines(outcome.out), 1U);
   EXPECT_THAT(outcome.out, EndsWith("same-node\n"));

@@ -8,8 +8,8 @@ namespace {
 
 using testing::UnorderedElementsAre;
 
-const InstallPaths kPaths{"/p/bin/cuspan-agent", "/p/lib/cuspan/cuspan-proxy", "/p/lib/cuspan/libcuspan.so",
-                          "/p/lib/cuspan/runtime"};
+const InstallPaths kPaths{"/p/bin/cuspan-agent", "/p/lib/cuspan/cuspan-proxy",
+                          "/p/lib/cuspan/libcuspan.so", "/p/lib/cuspan/runtime"};
 
 RunKey Key() {
   RunKey key;
@@ -26,7 +26,8 @@ TEST(RunKey, ReadsWhatItWrites) {
   EXPECT_EQ(read->id, key->id);
   EXPECT_TRUE(SameSecret(read->secret, key->secret));
   EXPECT_EQ(Key().Address(), "cuspan-00010203040506ff");
-  for (const char* bad : {"", ":", "00:00", "0001020304050607:", "zz01020304050607:00000000000000000000000000000000"})
+  for (const char* bad :
+       {"", ":", "00:00", "0001020304050607:", "zz01020304050607:00000000000000000000000000000000"})
     EXPECT_FALSE(RunKey::Parse(bad).ok()) << bad;
 }
 
@@ -43,7 +44,8 @@ TEST(AddClient, AddsTheFourVariablesAndNothingElse) {
   AddClient(environment, kPaths, Key());
   EXPECT_THAT(environment.entries(),
               UnorderedElementsAre("PATH=/bin", "LD_PRELOAD=/p/lib/cuspan/libcuspan.so",
-                                   "LD_LIBRARY_PATH=/p/lib/cuspan/runtime", "CUSPAN_SOCKET=cuspan-00010203040506ff",
+                                   "LD_LIBRARY_PATH=/p/lib/cuspan/runtime",
+                                   "CUSPAN_SOCKET=cuspan-00010203040506ff",
                                    "CUSPAN_SECRET=000000000000000000000000000000ab"));
 }
 
@@ -55,8 +57,8 @@ TEST(AddClient, GoesAheadOfWhatWasThere) {
 }
 
 TEST(StripOuterRun, RestoresTheEnvironmentBeforeARun) {
-  const std::vector<std::string> before = {"HOME=/h", "LD_PRELOAD=/x/liba.so:/x/libb.so", "LD_LIBRARY_PATH=/y:/z",
-                                           "CUSPAN_LOG=info"};
+  const std::vector<std::string> before = {"HOME=/h", "LD_PRELOAD=/x/liba.so:/x/libb.so",
+                                           "LD_LIBRARY_PATH=/y:/z", "CUSPAN_LOG=info"};
   Environment environment(before);
   AddClient(environment, kPaths, Key());
   environment.Set(RunKey::kVariable, Key().Text());
@@ -77,8 +79,9 @@ TEST(StripOuterRun, LeavesOtherListsAsTheyAre) {
 }
 
 TEST(StripMpi, RemovesWhatMpirunAdds) {
-  Environment environment({"OMPI_COMM_WORLD_RANK=0", "PMIX_RANK=0", "OMPI_MCA_btl=tcp", "HFI_NO_BACKTRACE=1",
-                           "IPATH_NO_BACKTRACE=1", "PRTE_X=1", "COMPILER=mpicc"});
+  Environment environment({"OMPI_COMM_WORLD_RANK=0", "PMIX_RANK=0", "OMPI_MCA_btl=tcp",
+                           "HFI_NO_BACKTRACE=1", "IPATH_NO_BACKTRACE=1", "PRTE_X=1",
+                           "COMPILER=mpicc"});
   EXPECT_TRUE(InsideMpiJob(environment));
   StripMpi(environment);
   EXPECT_FALSE(InsideMpiJob(environment));
@@ -86,7 +89,8 @@ TEST(StripMpi, RemovesWhatMpirunAdds) {
 }
 
 TEST(SettingNames, AreWhatAgentsNeed) {
-  Environment environment({"CUSPAN_LOG=info", "CUSPAN_SECRET=x", "CUSPAN_SOCKET=y", "PATH=/bin", "CUSPAN_DEVICE=soft"});
+  Environment environment(
+      {"CUSPAN_LOG=info", "CUSPAN_SECRET=x", "CUSPAN_SOCKET=y", "PATH=/bin", "CUSPAN_DEVICE=soft"});
   EXPECT_THAT(SettingNames(environment), UnorderedElementsAre("CUSPAN_LOG", "CUSPAN_DEVICE"));
 }
 

@@ -67,7 +67,11 @@ class Client {
 
   Welcome Introduce() {
     const int fds[] = {bell_.fd()};
-    Check(socket_.Send(ClientHello{Secret(), kOpTableHash, static_cast<std::uint32_t>(::getpid()), "fake"}, fds).ok(),
+    Check(socket_
+              .Send(ClientHello{Secret(), kOpTableHash, static_cast<std::uint32_t>(::getpid()),
+                                "fake"},
+                    fds)
+              .ok(),
           "sending the hello");
     return Must(socket_.Expect<Welcome>(kLimit), "welcome");
   }
@@ -81,19 +85,23 @@ class Client {
     if (device.opened.result != 0) return device;
     UniqueFd channel = socket_.TakeFd();
     Bell peer = Must(Bell::Open(socket_.TakeFd()), "the peer's bell");
-    device.channel = Must(Channel::Attach(std::move(channel), ChannelSide::kClient, &bell_, std::move(peer)), "channel");
+    device.channel =
+        Must(Channel::Attach(std::move(channel), ChannelSide::kClient, &bell_, std::move(peer)),
+             "channel");
     return device;
   }
 
   void Close(const Device& device) {
     Check(socket_.Send(CloseDevice{device.number}).ok(), "closing a device");
-    Check(Must(socket_.Expect<DeviceClosed>(kLimit), "the end of a device").device == device.number, "another was closed");
+    Check(Must(socket_.Expect<DeviceClosed>(kLimit), "the end of a device").device == device.number,
+          "another was closed");
   }
 
   // The next frame of the channel; none when it is closed.
   std::optional<Frame> Next(Device& device) {
-    const bool came = bell_.Wait([&] { return device.channel->HasFrame() || device.channel->closed(); }, kLimit,
-                                 WaitStages::ForThisMachine());
+    const bool came =
+        bell_.Wait([&] { return device.channel->HasFrame() || device.channel->closed(); }, kLimit,
+                   WaitStages::ForThisMachine());
     Check(came, "nothing came");
     return Must(device.channel->Peek(), "a frame");
   }
@@ -104,7 +112,8 @@ class Client {
     device.channel->statistics().calls += 1;
     const std::optional<Frame> frame = Next(device);
     if (!frame) Fail("the channel closed before a reply");
-    Check(frame->header.is_reply() && frame->op() == T::kOp && frame->header.request == request_, "not the reply");
+    Check(frame->header.is_reply() && frame->op() == T::kOp && frame->header.request == request_,
+          "not the reply");
     typename T::Reply reply;
     Check(DecodeFrom(frame->payload, reply), "a malformed reply");
     device.channel->Pop();
@@ -114,13 +123,15 @@ class Client {
   // The number, host and path of a device, by a call that its proxy answers.
   void CheckCall(Device& device) {
     const MemoryInfo::Reply info = Call(device, MemoryInfo{});
-    Check(info.total == device.opened.window.base && info.free == device.opened.window.bytes, "another window");
+    Check(info.total == device.opened.window.base && info.free == device.opened.window.bytes,
+          "another window");
   }
 
   void Copies(Device& device, std::uint64_t bytes) {
     const std::uint64_t piece = device.channel->layout().staging_bytes;
     std::vector<unsigned char> data(bytes);
-    for (std::uint64_t i = 0; i < bytes; ++i) data[i] = static_cast<unsigned char>(i * 31 + (i >> 12) + device.number);
+    for (std::uint64_t i = 0; i < bytes; ++i)
+      data[i] = static_cast<unsigned char>(i * 31 + (i >> 12) + device.number);
     device.channel->Post(CopyToDevice{0, device.opened.window.base, bytes, 1});
     const std::optional<Frame> wanted = Next(device);
     Check(wanted && wanted->op() == Op::kTransferWanted, "no TransferWanted");
@@ -139,8 +150,10 @@ class Client {
       const std::optional<Frame> frame = Next(device);
       Check(frame && frame->op() == Op::kChunk, "no Chunk");
       const Chunk chunk = Must(ParseMessage<Chunk>(*frame), "chunk");
-      Check(chunk.transfer == 2 && chunk.offset == stored && chunk.bytes <= bytes - stored, "a chunk out of order");
-      std::memcpy(back.data() + chunk.offset, device.channel->IncomingSlot(chunk.slot), chunk.bytes);
+      Check(chunk.transfer == 2 && chunk.offset == stored && chunk.bytes <= bytes - stored,
+            "a chunk out of order");
+      std::memcpy(back.data() + chunk.offset, device.channel->IncomingSlot(chunk.slot),
+                  chunk.bytes);
       device.channel->ReleaseSlot(chunk.slot);
       device.channel->Pop();
       stored += chunk.bytes;
@@ -156,7 +169,8 @@ class Client {
     constexpr std::uint64_t kPosted = 20'000;
     for (std::uint64_t i = 0; i < kPosted; ++i) device.channel->Post(Memset{0, 0, 1, 1, i});
     device.channel->statistics().posted += kPosted;
-    Check(Call(device, LimitGet{0}).value == before + kPosted, "posted ops were lost, or a call overtook them");
+    Check(Call(device, LimitGet{0}).value == before + kPosted,
+          "posted ops were lost, or a call overtook them");
     if (bytes != 0) Copies(device, bytes);
   }
 

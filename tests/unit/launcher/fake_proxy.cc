@@ -33,7 +33,8 @@ InventoryAnswer Inventory(const std::string& driver) {
   InventoryAnswer answer;
   const bool soft = driver == "soft";
   const int count = soft ? CountOf("FAKE_SOFT", 1) : CountOf("FAKE_GPUS", 0);
-  if (count == 0) answer.problem = soft ? "libcuda.so.1 of cuspan not found" : "libcuda.so.1 not found";
+  if (count == 0)
+    answer.problem = soft ? "libcuda.so.1 of cuspan not found" : "libcuda.so.1 not found";
   for (int i = 0; i < count; ++i) {
     DeviceDescription device;
     device.ordinal = static_cast<std::uint32_t>(i);
@@ -56,8 +57,11 @@ class Server {
 
   void Serve() {
     while (!channel_.closed()) {
-      channel_.own_bell().Wait([this] { return channel_.HasFrame() || channel_.closed() || (!to_send_.empty() && missing_ == 0); },
-                               std::chrono::seconds(1), stages_);
+      channel_.own_bell().Wait(
+          [this] {
+            return channel_.HasFrame() || channel_.closed() || (!to_send_.empty() && missing_ == 0);
+          },
+          std::chrono::seconds(1), stages_);
       for (;;) {
         Result<std::optional<Frame>> frame = channel_.Peek();
         if (!frame.ok()) std::abort();
@@ -97,12 +101,15 @@ class Server {
         const Result<CopyFromDevice> copy = ParseMessage<CopyFromDevice>(frame);
         const std::uint64_t piece = channel_.layout().staging_bytes;
         for (std::uint64_t offset = 0; offset < copy->bytes; offset += piece)
-          to_send_.push_back({copy->transfer, offset, static_cast<std::uint32_t>(std::min(piece, copy->bytes - offset)), 0});
+          to_send_.push_back({copy->transfer, offset,
+                              static_cast<std::uint32_t>(std::min(piece, copy->bytes - offset)),
+                              0});
         break;
       }
       case Op::kChunk: {
         const Result<Chunk> chunk = ParseMessage<Chunk>(frame);
-        std::memcpy(memory_.data() + chunk->offset, channel_.IncomingSlot(chunk->slot), chunk->bytes);
+        std::memcpy(memory_.data() + chunk->offset, channel_.IncomingSlot(chunk->slot),
+                    chunk->bytes);
         channel_.ReleaseSlot(chunk->slot);
         missing_ -= chunk->bytes;
         break;

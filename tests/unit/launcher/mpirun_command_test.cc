@@ -15,11 +15,13 @@ Plan TwoHosts() { return {{{"localhost", 0}, {"n1", 2}, {"n12", kAllDevices}}, 0
 
 TEST(MpirunCommand, StartsOneAgentAHost) {
   const Plan plan{{{"localhost", 1}, {"b", kAllDevices}}, 1};
-  EXPECT_THAT(MpirunCommand(plan, {"/p/cuspan-agent", {"--gpus", "3"}}, {"--mca", "x", "y"}, {"CUSPAN_LOG"}),
+  EXPECT_THAT(MpirunCommand(plan, {"/p/cuspan-agent", {"--gpus", "3"}}, {"--mca", "x", "y"},
+                            {"CUSPAN_LOG"}),
               ElementsAre("mpirun", "--oversubscribe", "--bind-to", "none", "--mca", "x", "y",  //
-                          "-np", "1", "--host", "localhost", "-x", "CUSPAN_LOG", "/p/cuspan-agent", "--serve", "1",
-                          "--place", "1", "--gpus", "3", ":",  //
-                          "-np", "1", "--host", "b", "-x", "CUSPAN_LOG", "/p/cuspan-agent", "--serve", "all"));
+                          "-np", "1", "--host", "localhost", "-x", "CUSPAN_LOG", "/p/cuspan-agent",
+                          "--serve", "1", "--place", "1", "--gpus", "3", ":",  //
+                          "-np", "1", "--host", "b", "-x", "CUSPAN_LOG", "/p/cuspan-agent",
+                          "--serve", "all"));
 }
 
 TEST(AddMpirunSettings, NamesTheNetworkUnlessTheUserDid) {
@@ -40,7 +42,8 @@ TEST(AddMpirunSettings, NamesTheNetworkUnlessTheUserDid) {
 }
 
 TEST(SplitWords, KeepsQuotedBlanks) {
-  EXPECT_THAT(SplitWords("  --mca a 'b c' --x=\"d e\" ''"), ElementsAre("--mca", "a", "b c", "--x=d e", ""));
+  EXPECT_THAT(SplitWords("  --mca a 'b c' --x=\"d e\" ''"),
+              ElementsAre("--mca", "a", "b c", "--x=d e", ""));
   EXPECT_TRUE(SplitWords(" ").empty());
 }
 
@@ -63,6 +66,15 @@ TEST(ExplainMpirun, NamesTheHostWhoseAgentDied) {
   EXPECT_EQ(ExplainMpirun(output, TwoHosts()), "the agent on host n1 exited on signal 9 (Killed)");
 }
 
+TEST(ExplainMpirun, NamesTheHostThatWasLost) {
+  const std::string output =
+      "ORTE was unable to reliably start one or more daemons.\n"
+      "ORTE has lost communication with a remote daemon.\n\n"
+      "  HNP daemon   : [[30265,0],0] on node vm\n"
+      "  Remote daemon: [[30265,0],2] on node n12\n";
+  EXPECT_THAT(ExplainMpirun(output, TwoHosts()), HasSubstr("host n12 was lost"));
+}
+
 TEST(ExplainMpirun, NamesTheHostWithoutCuspan) {
   const std::string output =
       "mpirun was unable to launch the specified application as it could not access\n"
@@ -73,7 +85,8 @@ TEST(ExplainMpirun, NamesTheHostWithoutCuspan) {
 }
 
 TEST(ExplainMpirun, OtherwisePassesOnItsFirstWords) {
-  EXPECT_EQ(ExplainMpirun("----\nno such option --x\nmore\n", TwoHosts()), "mpirun: no such option --x");
+  EXPECT_EQ(ExplainMpirun("----\nno such option --x\nmore\n", TwoHosts()),
+            "mpirun: no such option --x");
   EXPECT_EQ(ExplainMpirun("", TwoHosts()), "mpirun ended without a word");
 }
 

@@ -12,11 +12,13 @@ using testing::HasSubstr;
 TEST(ParseHosts, TakesHostsWithAndWithoutCounts) {
   const auto hosts = ParseHosts("a,b:2, 10.0.0.7:1");
   ASSERT_TRUE(hosts.ok());
-  EXPECT_THAT(*hosts, ElementsAre(HostRequest{"a", kAllDevices}, HostRequest{"b", 2}, HostRequest{"10.0.0.7", 1}));
+  EXPECT_THAT(*hosts, ElementsAre(HostRequest{"a", kAllDevices}, HostRequest{"b", 2},
+                                  HostRequest{"10.0.0.7", 1}));
 }
 
 TEST(ParseHosts, RefusesWhatIsNoHost) {
-  for (const char* bad : {"", ",", "a,,b", "a:", "a:0", "a:x", "a:-1", "a:99999999999", "-x", "a b", "a;b", ":2"}) {
+  for (const char* bad :
+       {"", ",", "a,,b", "a:", "a:0", "a:x", "a:-1", "a:99999999999", "-x", "a b", "a;b", ":2"}) {
     const auto hosts = ParseHosts(bad);
     ASSERT_FALSE(hosts.ok()) << bad;
     EXPECT_EQ(hosts.status().code(), StatusCode::kInvalid);
@@ -34,12 +36,14 @@ TEST(ParseHostfile, TakesAllForms) {
       "e",
       "hosts");
   ASSERT_TRUE(hosts.ok()) << hosts.status().message();
-  EXPECT_THAT(*hosts, ElementsAre(HostRequest{"a", kAllDevices}, HostRequest{"b", 2}, HostRequest{"c", 3},
-                                  HostRequest{"d", 4}, HostRequest{"e", kAllDevices}));
+  EXPECT_THAT(*hosts,
+              ElementsAre(HostRequest{"a", kAllDevices}, HostRequest{"b", 2}, HostRequest{"c", 3},
+                          HostRequest{"d", 4}, HostRequest{"e", kAllDevices}));
 }
 
 TEST(ParseHostfile, NamesFileAndLine) {
-  for (const char* bad : {"a slots=x", "a 1 2", "a b", "a:2 slots=3", "a gpus=2", "@x", "a slots="}) {
+  for (const char* bad :
+       {"a slots=x", "a 1 2", "a b", "a:2 slots=3", "a gpus=2", "@x", "a slots="}) {
     const auto hosts = ParseHostfile(std::string("ok\n") + bad + "\nok", "my.hosts");
     ASSERT_FALSE(hosts.ok()) << bad;
     EXPECT_THAT(hosts.status().message(), HasSubstr("my.hosts:2:"));
@@ -68,17 +72,20 @@ TEST(MakePlan, WithoutHostsThisNodeServesAll) {
 TEST(MakePlan, WithoutHostsAndSharingAnotherAgentServes) {
   const Plan plan = MakePlan({}, SameNode::kNever, "n1");
   EXPECT_TRUE(plan.mpi());
-  EXPECT_THAT(plan.agents, ElementsAre(AgentPlan{"localhost", 0}, AgentPlan{"localhost", kAllDevices}));
+  EXPECT_THAT(plan.agents,
+              ElementsAre(AgentPlan{"localhost", 0}, AgentPlan{"localhost", kAllDevices}));
 }
 
 TEST(MakePlan, TheHomeAgentServesItsNodeInItsPlace) {
   const Plan plan = MakePlan({{"b", 2}, {"n1", 1}, {"c", kAllDevices}}, SameNode::kAuto, "n1");
-  EXPECT_THAT(plan.agents, ElementsAre(AgentPlan{"localhost", 1}, AgentPlan{"b", 2}, AgentPlan{"c", kAllDevices}));
+  EXPECT_THAT(plan.agents, ElementsAre(AgentPlan{"localhost", 1}, AgentPlan{"b", 2},
+                                       AgentPlan{"c", kAllDevices}));
   EXPECT_EQ(plan.home_place, 1U);
 }
 
 TEST(MakePlan, AHostNamedTwiceHasOneAgent) {
-  const Plan plan = MakePlan({{"b", 1}, {"localhost", 1}, {"b", 2}, {"n1", 3}}, SameNode::kAuto, "n1");
+  const Plan plan =
+      MakePlan({{"b", 1}, {"localhost", 1}, {"b", 2}, {"n1", 3}}, SameNode::kAuto, "n1");
   EXPECT_THAT(plan.agents, ElementsAre(AgentPlan{"localhost", 4}, AgentPlan{"b", 3}));
 }
 
@@ -89,8 +96,8 @@ TEST(MakePlan, OnlyOtherHostsLeaveTheHomeAgentWithoutDevices) {
 
 TEST(MakePlan, NeverSharingGivesEachMentionAnAgent) {
   const Plan plan = MakePlan({{"localhost", 1}, {"localhost", 1}}, SameNode::kNever, "n1");
-  EXPECT_THAT(plan.agents,
-              ElementsAre(AgentPlan{"localhost", 0}, AgentPlan{"localhost", 1}, AgentPlan{"localhost", 1}));
+  EXPECT_THAT(plan.agents, ElementsAre(AgentPlan{"localhost", 0}, AgentPlan{"localhost", 1},
+                                       AgentPlan{"localhost", 1}));
 }
 
 }  // namespace

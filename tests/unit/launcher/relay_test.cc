@@ -40,7 +40,8 @@ class Network {
 
 class Endpoint final : public Transport {
  public:
-  Endpoint(Network& network, std::uint32_t rank, std::uint32_t size) : network_(network), rank_(rank), size_(size) {}
+  Endpoint(Network& network, std::uint32_t rank, std::uint32_t size)
+      : network_(network), rank_(rank), size_(size) {}
   std::uint32_t rank() const override { return rank_; }
   std::uint32_t size() const override { return size_; }
   void SendWhole(std::uint32_t, std::span<const std::byte>) override {}
@@ -61,10 +62,12 @@ class Endpoint final : public Transport {
     }
     return std::nullopt;
   }
-  void StartBulkSend(std::uint32_t rank, std::uint32_t tag, std::span<const std::byte> bytes, std::uint64_t id) override {
+  void StartBulkSend(std::uint32_t rank, std::uint32_t tag, std::span<const std::byte> bytes,
+                     std::uint64_t id) override {
     network_.sends_[{rank_, rank, tag}].push_back({id, bytes.data(), nullptr, bytes.size()});
   }
-  void StartBulkReceive(std::uint32_t rank, std::uint32_t tag, std::span<std::byte> bytes, std::uint64_t id) override {
+  void StartBulkReceive(std::uint32_t rank, std::uint32_t tag, std::span<std::byte> bytes,
+                        std::uint64_t id) override {
     network_.receives_[{rank, rank_, tag}].push_back({id, nullptr, bytes.data(), bytes.size()});
   }
   void FinishedBulk(std::vector<std::uint64_t>& ids) override {
@@ -106,7 +109,9 @@ struct Agent {
         bell(*Bell::Create()),
         relay(*transport, 2,
               {[this](std::uint32_t, const Frame& frame) { controls.push_back(frame.op()); },
-               [this](RouteKey route, const std::string& reason) { broken.emplace_back(route, reason); }}) {}
+               [this](RouteKey route, const std::string& reason) {
+                 broken.emplace_back(route, reason);
+               }}) {}
   std::unique_ptr<Transport> transport;
   Bell bell;
   std::vector<Op> controls;
@@ -125,12 +130,15 @@ struct Line {
   }
 
   // This end of a new channel; the agent's end goes to `other`.
-  static std::unique_ptr<Channel> Make(const ChannelLayout& layout, ChannelSide side, Bell& bell, Agent& agent,
-                                       std::shared_ptr<Channel>& other) {
+  static std::unique_ptr<Channel> Make(const ChannelLayout& layout, ChannelSide side, Bell& bell,
+                                       Agent& agent, std::shared_ptr<Channel>& other) {
     UniqueFd fd = *Channel::Create(layout);
-    const ChannelSide far = side == ChannelSide::kClient ? ChannelSide::kProxy : ChannelSide::kClient;
-    other = std::move(*Channel::Attach(UniqueFd(::dup(fd.get())), far, &agent.bell, *Bell::Open(UniqueFd(::dup(bell.fd())))));
-    return std::move(*Channel::Attach(std::move(fd), side, &bell, *Bell::Open(UniqueFd(::dup(agent.bell.fd())))));
+    const ChannelSide far =
+        side == ChannelSide::kClient ? ChannelSide::kProxy : ChannelSide::kClient;
+    other = std::move(*Channel::Attach(UniqueFd(::dup(fd.get())), far, &agent.bell,
+                                       *Bell::Open(UniqueFd(::dup(bell.fd())))));
+    return std::move(*Channel::Attach(std::move(fd), side, &bell,
+                                      *Bell::Open(UniqueFd(::dup(agent.bell.fd())))));
   }
 
   RouteKey key;
@@ -149,7 +157,8 @@ class RelayTest : public testing::Test {
     while (home_.relay.Progress() | away_.relay.Progress()) {
     }
   }
-  std::unique_ptr<Line> NewLine(std::uint32_t session, std::uint32_t device, ChannelLayout layout = Small()) {
+  std::unique_ptr<Line> NewLine(std::uint32_t session, std::uint32_t device,
+                                ChannelLayout layout = Small()) {
     auto line = std::make_unique<Line>(RouteKey{session, device}, home_, away_, layout);
     Settle();
     return line;
@@ -163,7 +172,8 @@ class RelayTest : public testing::Test {
     channel.Pop();
     return header;
   }
-  static void PostChunk(Channel& channel, std::uint64_t offset, std::uint32_t bytes, std::uint8_t pattern) {
+  static void PostChunk(Channel& channel, std::uint64_t offset, std::uint32_t bytes,
+                        std::uint8_t pattern) {
     const std::optional<std::uint32_t> slot = channel.TryTakeSlot();
     ASSERT_TRUE(slot);
     std::memset(channel.OutgoingSlot(*slot), pattern, bytes);
@@ -178,7 +188,8 @@ class RelayTest : public testing::Test {
 TEST_F(RelayTest, FramesKeepOrderHeaderAndPayload) {
   auto line = NewLine(1, 0);
   std::vector<std::uint64_t> sequences;
-  for (std::uint32_t i = 0; i < 1000; ++i) sequences.push_back(line->client->Post(Memset{2, i, 3, 4, 5}, i));
+  for (std::uint32_t i = 0; i < 1000; ++i)
+    sequences.push_back(line->client->Post(Memset{2, i, 3, 4, 5}, i));
   Settle();
   for (std::uint32_t i = 0; i < 1000; ++i) {
     const Result<std::optional<Frame>> frame = line->proxy->Peek();
@@ -226,7 +237,8 @@ TEST_F(RelayTest, ChunksArriveInTheOtherChannelsSlotsAndFreeTheirOwn) {
     EXPECT_EQ(chunk->offset, i);
     EXPECT_EQ(chunk->bytes, kStagingBytes - i);
     const std::byte* bytes = line->proxy->IncomingSlot(chunk->slot);
-    EXPECT_TRUE(std::all_of(bytes, bytes + chunk->bytes, [i](std::byte b) { return b == static_cast<std::byte>(i); }));
+    EXPECT_TRUE(std::all_of(bytes, bytes + chunk->bytes,
+                            [i](std::byte b) { return b == static_cast<std::byte>(i); }));
     line->proxy->Pop();
     line->proxy->ReleaseSlot(chunk->slot);
     received += chunk->bytes;
@@ -392,7 +404,8 @@ TEST_F(RelayTest, SurvivesAnyBytesFromAnotherAgent) {
   unsigned state = 12345;
   for (int round = 0; round < 2000; ++round) {
     message.resize(round % 200);
-    for (std::byte& byte : message) byte = static_cast<std::byte>((state = state * 1664525 + 1013904223) >> 24);
+    for (std::byte& byte : message)
+      byte = static_cast<std::byte>((state = state * 1664525 + 1013904223) >> 24);
     if (message.size() > sizeof(RouteKey) + 4) {
       // Mostly a true header, so that what is behind it is reached.
       const RouteKey key{static_cast<std::uint32_t>(round % 3), 0};

@@ -19,7 +19,8 @@ DeviceDescription Gpu(const std::string& host, std::uint32_t ordinal, std::uint8
   return device;
 }
 
-AgentInventory Agent(std::vector<DeviceDescription> devices, std::uint32_t limit = ~0U, std::string problem = "") {
+AgentInventory Agent(std::vector<DeviceDescription> devices, std::uint32_t limit = ~0U,
+                     std::string problem = "") {
   AgentInventory inventory;
   inventory.devices = std::move(devices);
   inventory.limit = limit;
@@ -29,12 +30,14 @@ AgentInventory Agent(std::vector<DeviceDescription> devices, std::uint32_t limit
 
 std::vector<std::string> Names(const RunDevices& run) {
   std::vector<std::string> names;
-  for (const DeviceDescription& device : run.devices) names.push_back(fmt::format("{}:{}", device.host, device.ordinal));
+  for (const DeviceDescription& device : run.devices)
+    names.push_back(fmt::format("{}:{}", device.host, device.ordinal));
   return names;
 }
 
 TEST(ChooseDevices, FollowsAgentsAndTheirLimits) {
-  const auto run = ChooseDevices({{Agent({Gpu("a", 0, 1), Gpu("a", 1, 2)}, 1), Agent({Gpu("b", 0, 1)})}}, {});
+  const auto run =
+      ChooseDevices({{Agent({Gpu("a", 0, 1), Gpu("a", 1, 2)}, 1), Agent({Gpu("b", 0, 1)})}}, {});
   ASSERT_TRUE(run.ok());
   EXPECT_THAT(Names(*run), ElementsAre("a:0", "b:0"));
 }
@@ -64,7 +67,8 @@ TEST(ChooseDevices, SaysWhatIsMissing) {
   const auto few = ChooseDevices({{Agent({Gpu("a", 0, 1)}), Agent({Gpu("b", 0, 1)})}}, 3);
   ASSERT_FALSE(few.ok());
   EXPECT_THAT(few.status().message(), HasSubstr("3 GPUs are wanted and 2 found (on a, b)"));
-  const auto none = ChooseDevices({{Agent({}, ~0U, "host a has no usable GPU: libcuda.so.1 not found")}}, {});
+  const auto none =
+      ChooseDevices({{Agent({}, ~0U, "host a has no usable GPU: libcuda.so.1 not found")}}, {});
   ASSERT_FALSE(none.ok());
   EXPECT_EQ(none.status().message(), "host a has no usable GPU: libcuda.so.1 not found");
   EXPECT_FALSE(ChooseDevices({}, {}).ok());

@@ -44,7 +44,8 @@ TEST(BlockAllocator, HasNothingWithoutASegment) {
 // cudaMalloc: "suitably aligned for any kind of variable"; textures ask for 512 bytes.
 TEST(BlockAllocator, BlocksAreAligned) {
   BlockAllocator allocator = WithSegment(100);
-  for (const std::uint64_t bytes : {std::uint64_t{1}, kUnit - 1, kUnit, kUnit + 1, std::uint64_t{3}}) {
+  for (const std::uint64_t bytes :
+       {std::uint64_t{1}, kUnit - 1, kUnit, kUnit + 1, std::uint64_t{3}}) {
     const auto block = allocator.Allocate(bytes);
     ASSERT_TRUE(block);
     EXPECT_EQ(*block % kUnit, 0U);
@@ -82,7 +83,8 @@ TEST(BlockAllocator, FreeTakesTheStartOfABlockAndNothingElse) {
 TEST(BlockAllocator, TakesTheBestFittingHole) {
   BlockAllocator allocator = WithSegment(100);
   std::vector<std::uint64_t> blocks;
-  for (const std::uint64_t units : {8, 1, 3, 1, 5, 1}) blocks.push_back(*allocator.Allocate(units * kUnit));
+  for (const std::uint64_t units : {8, 1, 3, 1, 5, 1})
+    blocks.push_back(*allocator.Allocate(units * kUnit));
   for (const std::size_t hole : {0, 2, 4}) EXPECT_TRUE(allocator.Free(blocks[hole]));
   EXPECT_EQ(allocator.Allocate(3 * kUnit), blocks[2]);
   EXPECT_EQ(allocator.Allocate(4 * kUnit), blocks[4]);
@@ -150,7 +152,8 @@ TEST(BlockAllocator, PlacesSegmentsInTheLowestGap) {
 
 TEST(BlockAllocator, RefusesSizesThatWrapAround) {
   BlockAllocator allocator = WithSegment(10);
-  for (const std::uint64_t bytes : {~std::uint64_t{0}, ~std::uint64_t{0} - kUnit + 2, kWindow + 1, 11 * kUnit})
+  for (const std::uint64_t bytes :
+       {~std::uint64_t{0}, ~std::uint64_t{0} - kUnit + 2, kWindow + 1, 11 * kUnit})
     EXPECT_FALSE(allocator.Allocate(bytes)) << bytes;
   EXPECT_EQ(allocator.free_bytes(), 10 * kUnit);
 }
@@ -199,7 +202,8 @@ class Model {
 
   static std::size_t Index(std::uint64_t address) { return (address - kBase) / kUnit; }
   void Fill(Range range, State state) {
-    std::fill_n(unit_.begin() + static_cast<std::ptrdiff_t>(Index(range.base)), RoundUp(range.bytes) / kUnit, state);
+    std::fill_n(unit_.begin() + static_cast<std::ptrdiff_t>(Index(range.base)),
+                RoundUp(range.bytes) / kUnit, state);
   }
   bool All(Range range, State state) const {
     if (range.base < kBase || range.base + RoundUp(range.bytes) > kBase + kWindow) return false;
@@ -217,11 +221,24 @@ class RandomUse {
 
   void Step() {
     switch (random_() % 10) {
-      case 0: AddSegment(); break;
-      case 1: RemoveSegment(); break;
-      case 2: case 3: case 4: case 5: Allocate(); break;
-      case 6: FreeNonsense(); break;
-      default: Free(); break;
+      case 0:
+        AddSegment();
+        break;
+      case 1:
+        RemoveSegment();
+        break;
+      case 2:
+      case 3:
+      case 4:
+      case 5:
+        Allocate();
+        break;
+      case 6:
+        FreeNonsense();
+        break;
+      default:
+        Free();
+        break;
     }
     ASSERT_EQ(allocator_.free_bytes(), model_.FreeBytes());
     ASSERT_EQ(allocator_.used_blocks(), blocks_.size());
@@ -247,9 +264,11 @@ class RandomUse {
     std::vector<Range> expected;
     for (const Range& segment : segments_)
       if (model_.AllFree(segment)) expected.push_back(segment);
-    std::sort(expected.begin(), expected.end(), [](const Range& a, const Range& b) { return a.base < b.base; });
+    std::sort(expected.begin(), expected.end(),
+              [](const Range& a, const Range& b) { return a.base < b.base; });
     std::vector<Range> empty = allocator_.EmptySegments();
-    std::sort(empty.begin(), empty.end(), [](const Range& a, const Range& b) { return a.base < b.base; });
+    std::sort(empty.begin(), empty.end(),
+              [](const Range& a, const Range& b) { return a.base < b.base; });
     ASSERT_EQ(empty, expected);
     if (empty.empty()) return;
     const Range gone = empty[random_() % empty.size()];
@@ -293,7 +312,8 @@ class RandomUse {
 
   void FreeNonsense() {
     const std::uint64_t address = kBase + random_() % kWindow;
-    if (std::any_of(blocks_.begin(), blocks_.end(), [address](const Range& block) { return block.base == address; }))
+    if (std::any_of(blocks_.begin(), blocks_.end(),
+                    [address](const Range& block) { return block.base == address; }))
       return;
     ASSERT_FALSE(allocator_.Free(address));
   }
@@ -309,7 +329,8 @@ class RandomUse {
     ASSERT_EQ(allocator_.Find(address), expected);
     std::optional<Range> expected_segment;
     for (const Range& segment : segments_)
-      if (address >= segment.base && address - segment.base < segment.bytes) expected_segment = segment;
+      if (address >= segment.base && address - segment.base < segment.bytes)
+        expected_segment = segment;
     ASSERT_EQ(allocator_.Segment(address), expected_segment);
   }
 

@@ -14,8 +14,8 @@ TEST(PciBusId, ReadsItsThreeForms) {
 }
 
 TEST(PciBusId, RefusesOtherText) {
-  for (const char* text : {"", "zz", "0000:00", "00", "1:2:3:4", "1:2:3.4.5", "1.2:3", "0000:00:06.",
-                           "0000:00:06.0 ", "-1:2:3", "fffffffff:1:2"}) {
+  for (const char* text : {"", "zz", "0000:00", "00", "1:2:3:4", "1:2:3.4.5", "1.2:3",
+                           "0000:00:06.", "0000:00:06.0 ", "-1:2:3", "fffffffff:1:2"}) {
     EXPECT_FALSE(ParsePciBusId(text).has_value()) << text;
   }
 }

@@ -45,7 +45,8 @@ TEST(Codec, EveryMessageRefusesToBeCutShort) {
       const std::vector<std::byte> bytes = Encoded(original);
       for (std::size_t length = 0; length < bytes.size(); ++length) {
         // In memory of its own, so that a sanitizer sees a read past its end.
-        const std::vector<std::byte> cut(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(length));
+        const std::vector<std::byte> cut(bytes.begin(),
+                                         bytes.begin() + static_cast<std::ptrdiff_t>(length));
         T decoded;
         ASSERT_FALSE(DecodeFrom(cut, decoded)) << name << " of " << length << " bytes";
       }
@@ -76,7 +77,8 @@ TEST(Codec, EncodingNeverWritesBeyondItsBuffer) {
     for (std::size_t room = 0; room < size; ++room) {
       std::vector<std::byte> buffer(room + 8, std::byte{0xee});
       ASSERT_FALSE(EncodeInto(std::span(buffer).first(room), value)) << name;
-      for (std::size_t i = room; i < buffer.size(); ++i) ASSERT_EQ(buffer[i], std::byte{0xee}) << name;
+      for (std::size_t i = room; i < buffer.size(); ++i)
+        ASSERT_EQ(buffer[i], std::byte{0xee}) << name;
     }
   });
 }
@@ -87,7 +89,8 @@ TEST(Codec, ScalarsAreLittleEndianAndPacked) {
   EXPECT_EQ(Encoded(std::uint8_t{0x12}), Wire({0x12}));
   EXPECT_EQ(Encoded(std::uint16_t{0x1234}), Wire({0x34, 0x12}));
   EXPECT_EQ(Encoded(std::uint32_t{0x12345678}), Wire({0x78, 0x56, 0x34, 0x12}));
-  EXPECT_EQ(Encoded(std::uint64_t{0x123456789abcdef0}), Wire({0xf0, 0xde, 0xbc, 0x9a, 0x78, 0x56, 0x34, 0x12}));
+  EXPECT_EQ(Encoded(std::uint64_t{0x123456789abcdef0}),
+            Wire({0xf0, 0xde, 0xbc, 0x9a, 0x78, 0x56, 0x34, 0x12}));
   EXPECT_EQ(Encoded(std::int32_t{-2}), Wire({0xfe, 0xff, 0xff, 0xff}));
   EXPECT_EQ(Encoded(1.0F), Wire({0x00, 0x00, 0x80, 0x3f}));  // IEEE 754
   EXPECT_EQ(Encoded(true), Wire({1}));
@@ -145,7 +148,8 @@ TEST(Codec, CountsThatLieAreRefused) {
   // As many elements as bytes, which passes a check of the count alone.
   EXPECT_TRUE(refused(std::vector<std::uint64_t>(), Wire({8, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8})));
   // The lie is inside an element.
-  EXPECT_TRUE(refused(std::vector<std::string>(), Wire({2, 0, 0, 0, 1, 0, 0, 0, 'a', 0xff, 0xff, 0xff, 0xff})));
+  EXPECT_TRUE(refused(std::vector<std::string>(),
+                      Wire({2, 0, 0, 0, 1, 0, 0, 0, 'a', 0xff, 0xff, 0xff, 0xff})));
 }
 
 TEST(Decoder, GivesZerosAfterAReadPastTheEnd) {

@@ -45,7 +45,8 @@ TEST(DecoderFuzz, RandomBytes) {
       std::vector<std::byte> bytes(random() % 200);
       // Small numbers are likelier to be taken for counts.
       const bool small = random() % 2 == 0;
-      for (std::byte& b : bytes) b = static_cast<std::byte>(small && random() % 4 != 0 ? random() % 3 : random());
+      for (std::byte& b : bytes)
+        b = static_cast<std::byte>(small && random() % 4 != 0 ? random() % 3 : random());
       DecodeAnything<T>(bytes, name);
     }
   });

@@ -30,7 +30,9 @@ TEST(Ops, EachNumberHasOneNameAndOneStruct) {
   EXPECT_GT(ops, 0);
 }
 
-TEST(Ops, ZeroIsNone) { EXPECT_FALSE(WithOp(static_cast<Op>(0), []<typename T>() {})); }
+TEST(Ops, ZeroIsNone) {
+  EXPECT_FALSE(WithOp(static_cast<Op>(0), []<typename T>() {}));
+}
 
 // Numbers are stable for ever. This pins one or two of each group; a new row needs no change here.
 TEST(Ops, NumbersStayWhatTheyWere) {

@@ -60,7 +60,8 @@ TEST(Bell, WorksWithoutItsDescriptor) {
   Bell other = OtherEnd(bell);
   other.CloseFd();
   std::atomic<bool> ready = false;
-  std::thread waiter([&] { EXPECT_TRUE(bell.Wait([&] { return ready.load(); }, kForEver, kSleepAtOnce)); });
+  std::thread waiter(
+      [&] { EXPECT_TRUE(bell.Wait([&] { return ready.load(); }, kForEver, kSleepAtOnce)); });
   ready = true;
   other.Ring();
   waiter.join();
@@ -73,8 +74,8 @@ TEST(Bell, LosesNoWakeUpBetweenTwoThreads) {
   std::atomic<std::uint64_t> turn = 0;
   const auto play = [&](std::uint64_t side) {
     while (turn.load() < kTurns) {
-      EXPECT_TRUE(bells[side].Wait([&] { return turn.load() % 2 == side || turn.load() >= kTurns; }, kForEver,
-                                   kSleepAtOnce));
+      EXPECT_TRUE(bells[side].Wait([&] { return turn.load() % 2 == side || turn.load() >= kTurns; },
+                                   kForEver, kSleepAtOnce));
       if (turn.load() >= kTurns) break;
       turn.fetch_add(1);
       bells[1 - side].Ring();
@@ -99,8 +100,8 @@ TEST(Bell, LosesNoWakeUpAmongSeveralSleepers) {
   for (std::size_t i = 0; i < kSleepers; ++i) {
     sleepers.emplace_back([&, i] {
       for (std::uint64_t round = 1; round <= kRounds; ++round) {
-        EXPECT_TRUE(bell.Wait([&] { return given[i].load(std::memory_order_acquire) >= round; }, kForEver,
-                              kSleepAtOnce));
+        EXPECT_TRUE(bell.Wait([&] { return given[i].load(std::memory_order_acquire) >= round; },
+                              kForEver, kSleepAtOnce));
         taken.fetch_add(1);
         answer.Ring();
       }
@@ -111,7 +112,8 @@ TEST(Bell, LosesNoWakeUpAmongSeveralSleepers) {
       gift.store(round, std::memory_order_release);
       bell.Ring();
     }
-    EXPECT_TRUE(answer.Wait([&] { return taken.load() == kSleepers * round; }, kForEver, kSleepAtOnce));
+    EXPECT_TRUE(
+        answer.Wait([&] { return taken.load() == kSleepers * round; }, kForEver, kSleepAtOnce));
   }
   for (std::thread& sleeper : sleepers) sleeper.join();
 }
@@ -124,7 +126,8 @@ TEST(Bell, WakesAnotherProcess) {
   auto& turn = *reinterpret_cast<std::atomic<std::uint32_t>*>(mapping.data());
   const auto play = [&](std::uint32_t side) {
     for (std::uint32_t mine = side; mine < kTurns; mine += 2) {
-      if (!bells[side].Wait([&] { return turn.load() == mine; }, kForEver, kSleepAtOnce)) return false;
+      if (!bells[side].Wait([&] { return turn.load() == mine; }, kForEver, kSleepAtOnce))
+        return false;
       turn.store(mine + 1);
       bells[1 - side].Ring();
     }
@@ -145,7 +148,8 @@ TEST(Bell, OpenRefusesWhatIsNoBell) {
   EXPECT_FALSE(Bell::Open(*CreateSharedMemory("cuspan-test", 4)).ok()) << "too short";
   UniqueFd unsealed(::memfd_create("cuspan-test", MFD_CLOEXEC));
   ASSERT_EQ(::ftruncate(unsealed.get(), 4096), 0);
-  EXPECT_FALSE(Bell::Open(std::move(unsealed)).ok()) << "its owner could shorten it and we would crash";
+  EXPECT_FALSE(Bell::Open(std::move(unsealed)).ok())
+      << "its owner could shorten it and we would crash";
 }
 
 // A peer may write anything there: at worst somebody wakes for nothing.
@@ -156,12 +160,14 @@ TEST(Bell, SurvivesGarbageInItsMemory) {
   std::thread vandal([&] {
     while (!done.load()) {
       for (std::size_t i = 0; i < 16; ++i) {
-        reinterpret_cast<std::atomic<std::uint8_t>*>(mapping.data() + i)->fetch_add(0x35, std::memory_order_relaxed);
+        reinterpret_cast<std::atomic<std::uint8_t>*>(mapping.data() + i)
+            ->fetch_add(0x35, std::memory_order_relaxed);
       }
       std::this_thread::yield();
     }
   });
-  for (int i = 0; i < 100; ++i) EXPECT_FALSE(bell.Wait([] { return false; }, microseconds(300), kSleepAtOnce));
+  for (int i = 0; i < 100; ++i)
+    EXPECT_FALSE(bell.Wait([] { return false; }, microseconds(300), kSleepAtOnce));
   for (int i = 0; i < 100; ++i) bell.Ring();
   done = true;
   vandal.join();

@@ -38,7 +38,8 @@ UniqueFd MemoryWith(const Prefix& prefix, std::size_t bytes) {
 
 Status Attach(UniqueFd fd) {
   Bell own = NewBell();
-  Result<std::unique_ptr<Channel>> channel = Channel::Attach(std::move(fd), ChannelSide::kProxy, &own, NewBell());
+  Result<std::unique_ptr<Channel>> channel =
+      Channel::Attach(std::move(fd), ChannelSide::kProxy, &own, NewBell());
   return channel.status();
 }
 
@@ -56,16 +57,18 @@ TEST(ChannelAttach, RefusesWhatIsNoMemory) {
 
 TEST(ChannelAttach, RefusesMemoryOfZeros) {
   const UniqueFd memory = GoodMemory();
-  EXPECT_EQ(Attach(*CreateSharedMemory("cuspan-test", SizeOf(memory.get()))).code(), StatusCode::kInvalid);
+  EXPECT_EQ(Attach(*CreateSharedMemory("cuspan-test", SizeOf(memory.get()))).code(),
+            StatusCode::kInvalid);
 }
 
 TEST(ChannelAttach, RefusesMemoryThatIsCutShort) {
   const UniqueFd memory = GoodMemory();
   const Prefix prefix = PrefixOf(memory.get());
   const std::size_t whole = SizeOf(memory.get());
-  for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, sizeof prefix, std::size_t{4096}, whole / 2,
-                                  whole - 4096, whole - 1}) {
-    EXPECT_EQ(Attach(MemoryWith(prefix, bytes)).code(), StatusCode::kInvalid) << bytes << " of " << whole;
+  for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, sizeof prefix, std::size_t{4096},
+                                  whole / 2, whole - 4096, whole - 1}) {
+    EXPECT_EQ(Attach(MemoryWith(prefix, bytes)).code(), StatusCode::kInvalid)
+        << bytes << " of " << whole;
   }
 }
 
@@ -74,7 +77,8 @@ TEST(ChannelAttach, RefusesMemoryThatItsMakerCouldCutShort) {
   const Prefix prefix = PrefixOf(memory.get());
   UniqueFd unsealed(::memfd_create("cuspan-test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   ASSERT_EQ(::ftruncate(unsealed.get(), static_cast<off_t>(SizeOf(memory.get()))), 0);
-  ASSERT_EQ(::pwrite(unsealed.get(), &prefix, sizeof prefix, 0), static_cast<ssize_t>(sizeof prefix));
+  ASSERT_EQ(::pwrite(unsealed.get(), &prefix, sizeof prefix, 0),
+            static_cast<ssize_t>(sizeof prefix));
   EXPECT_EQ(Attach(std::move(unsealed)).code(), StatusCode::kInvalid);
 }
 
@@ -88,21 +92,21 @@ TEST(ChannelAttach, RefusesAnotherMagic) {
 }
 
 const ChannelLayout kImpossible[] = {
-    {0, 4, 4096},                 // no ring
-    {1, 4, 4096},                 // a ring in which no frame fits
-    {1024, 4, 4096},              // nor two of the largest
-    {2047, 4, 4096},              // no power of two
-    {3072, 4, 4096},              //
-    {1U << 31, 4, 4096},          // 128 GiB
-    {2048, 0, 4096},              // no slot
-    {2048, 65, 4096},             // more than a word has bits
-    {2048, ~0U, 4096},            //
-    {2048, 4, 0},                 // empty slots
-    {2048, 4, 4095},              // no whole page
-    {2048, 4, 4097},              //
-    {2048, 64, 1ULL << 58},       // 64 × this is 2^64: a sum that wraps around
-    {2048, 64, ~0ULL - 4095},     //
-    {2048, 2, 1ULL << 63},        //
+    {0, 4, 4096},              // no ring
+    {1, 4, 4096},              // a ring in which no frame fits
+    {1024, 4, 4096},           // nor two of the largest
+    {2047, 4, 4096},           // no power of two
+    {3072, 4, 4096},           //
+    {1U << 31, 4, 4096},       // 128 GiB
+    {2048, 0, 4096},           // no slot
+    {2048, 65, 4096},          // more than a word has bits
+    {2048, ~0U, 4096},         //
+    {2048, 4, 0},              // empty slots
+    {2048, 4, 4095},           // no whole page
+    {2048, 4, 4097},           //
+    {2048, 64, 1ULL << 58},    // 64 × this is 2^64: a sum that wraps around
+    {2048, 64, ~0ULL - 4095},  //
+    {2048, 2, 1ULL << 63},     //
 };
 
 TEST(ChannelAttach, RefusesImpossibleLayouts) {
@@ -131,8 +135,10 @@ TEST(ChannelAttach, SurvivesRandomLayouts) {
   for (int round = 0; round < 2000; ++round) {
     Prefix prefix;
     prefix.magic = magic;
-    prefix.layout.ring_slots = random() % 2 == 0 ? 1U << random() % 32 : static_cast<std::uint32_t>(random());
-    prefix.layout.staging_slots = static_cast<std::uint32_t>(random() % 2 == 0 ? random() % 70 : random());
+    prefix.layout.ring_slots =
+        random() % 2 == 0 ? 1U << random() % 32 : static_cast<std::uint32_t>(random());
+    prefix.layout.staging_slots =
+        static_cast<std::uint32_t>(random() % 2 == 0 ? random() % 70 : random());
     prefix.layout.staging_bytes = random() % 2 == 0 ? std::uint64_t{1} << random() % 64 : random();
     const Status status = Attach(MemoryWith(prefix, SizeOf(memory.get())));
     if (!status.ok()) continue;

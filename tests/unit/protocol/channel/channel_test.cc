@@ -99,7 +99,8 @@ TEST(Channel, TryPostPassesAFrameOnAsItIs) {
   const Result<std::optional<Frame>> frame = ends.proxy->Peek();
   ASSERT_TRUE(frame.ok() && frame->has_value());
   EXPECT_EQ(std::memcmp(&(*frame)->header, &header, sizeof header), 0);
-  EXPECT_TRUE(std::equal(payload.begin(), payload.end(), (*frame)->payload.begin(), (*frame)->payload.end()));
+  EXPECT_TRUE(std::equal(payload.begin(), payload.end(), (*frame)->payload.begin(),
+                         (*frame)->payload.end()));
 }
 
 TEST(Channel, TryPostAnswersInsteadOfWaiting) {
@@ -124,7 +125,8 @@ TEST(Channel, TryPostAnswersInsteadOfWaiting) {
 TEST(Channel, TryPostRefusesAFrameThatIsTooLarge) {
   ChannelEnds ends;
   FrameHeader header;
-  for (const std::size_t bytes : {kMaxFrameBytes - sizeof header + 1, std::size_t{kMaxControlBytes}}) {
+  for (const std::size_t bytes :
+       {kMaxFrameBytes - sizeof header + 1, std::size_t{kMaxControlBytes}}) {
     const std::vector<std::byte> payload(bytes);
     header.payload_bytes = static_cast<std::uint32_t>(bytes);
     EXPECT_FALSE(ends.client->TryPost(header, payload));
@@ -153,7 +155,8 @@ TEST(Channel, SlotsAreEachHandedOutOnce) {
 TEST(Channel, SlotsComeBackInAnyOrder) {
   ChannelEnds ends;
   std::vector<std::uint32_t> taken;
-  while (const std::optional<std::uint32_t> slot = ends.client->TryTakeSlot()) taken.push_back(*slot);
+  while (const std::optional<std::uint32_t> slot = ends.client->TryTakeSlot())
+    taken.push_back(*slot);
   ends.proxy->ReleaseSlot(taken[2]);
   EXPECT_EQ(ends.client->TryTakeSlot(), taken[2]);
   EXPECT_FALSE(ends.client->TryTakeSlot());
@@ -168,17 +171,19 @@ TEST(Channel, SlotsComeBackInAnyOrder) {
 
 TEST(Channel, SlotsShowTheSameBytesOnBothSides) {
   ChannelEnds ends;
-  for (const auto& [sender, receiver] :
-       {std::pair(ends.client.get(), ends.proxy.get()), std::pair(ends.proxy.get(), ends.client.get())}) {
+  for (const auto& [sender, receiver] : {std::pair(ends.client.get(), ends.proxy.get()),
+                                         std::pair(ends.proxy.get(), ends.client.get())}) {
     for (std::uint32_t i = 0; i < kSmallLayout.staging_slots; ++i) {
       const std::optional<std::uint32_t> slot = sender->TryTakeSlot();
       ASSERT_TRUE(slot);
-      std::memset(sender->OutgoingSlot(*slot), static_cast<int>(10 + *slot), kSmallLayout.staging_bytes);
+      std::memset(sender->OutgoingSlot(*slot), static_cast<int>(10 + *slot),
+                  kSmallLayout.staging_bytes);
     }
     for (std::uint32_t slot = 0; slot < kSmallLayout.staging_slots; ++slot) {
       const std::byte* bytes = receiver->IncomingSlot(slot);
       ASSERT_NE(bytes, nullptr);
-      for (std::size_t i = 0; i < kSmallLayout.staging_bytes; ++i) ASSERT_EQ(bytes[i], static_cast<std::byte>(10 + slot));
+      for (std::size_t i = 0; i < kSmallLayout.staging_bytes; ++i)
+        ASSERT_EQ(bytes[i], static_cast<std::byte>(10 + slot));
     }
   }
 }

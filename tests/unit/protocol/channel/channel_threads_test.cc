@@ -80,7 +80,8 @@ TEST(ChannelThreads, ManyPostersLoseNothingAndKeepTheirOrder) {
     ASSERT_TRUE(message.ok());
     ASSERT_EQ(message->data.size(), i % 500 == 0 ? 40000 : i % 600);
     std::size_t wrong = 0;
-    for (const std::byte b : message->data) wrong += b != static_cast<std::byte>(thread + i) ? 1 : 0;
+    for (const std::byte b : message->data)
+      wrong += b != static_cast<std::byte>(thread + i) ? 1 : 0;
     EXPECT_EQ(wrong, 0U);
     ends.proxy->Pop();
   }
@@ -117,7 +118,8 @@ TEST(ChannelThreads, CloseWakesEveryWaiter) {
       while (NextFrame(*ends.proxy)) {
         if (ends.proxy->closed()) break;
         // Keeps the ring full: what it reads stays there.
-        ends.proxy->own_bell().Wait([&] { return ends.proxy->closed(); }, kForEver, WaitStages::ForThisMachine());
+        ends.proxy->own_bell().Wait([&] { return ends.proxy->closed(); }, kForEver,
+                                    WaitStages::ForThisMachine());
       }
     });
     while (waiting != 7) std::this_thread::yield();
@@ -248,7 +250,8 @@ TEST(ChannelThreads, TwoProcessesTalk) {
 // The peer dies with a frame half written; its parent closes the channel for it.
 TEST(ChannelThreads, AWaiterLeavesWhenAThirdPartyClosesTheChannel) {
   ChannelEnds ends;
-  const std::unique_ptr<Channel> agent = ends.Attach(ChannelSide::kProxy, &ends.proxy_bell, ends.client_bell);
+  const std::unique_ptr<Channel> agent =
+      ends.Attach(ChannelSide::kProxy, &ends.proxy_bell, ends.client_bell);
   std::thread waiter([&] { EXPECT_FALSE(NextFrame(*ends.client)); });
   agent->Close(true);
   waiter.join();

@@ -42,7 +42,8 @@ struct ChannelEnds {
   }
 
   std::unique_ptr<Channel> Attach(ChannelSide side, Bell* own, const Bell& peer) const {
-    Result<std::unique_ptr<Channel>> channel = Channel::Attach(Duplicate(memory.get()), side, own, OtherEnd(peer));
+    Result<std::unique_ptr<Channel>> channel =
+        Channel::Attach(Duplicate(memory.get()), side, own, OtherEnd(peer));
     EXPECT_TRUE(channel.ok()) << channel.status().message();
     return *std::move(channel);
   }

@@ -43,7 +43,8 @@ void Scribble(RingMemory& memory, std::mt19937_64& random, int honesty) {
     FrameHeader header;
     header.op = static_cast<std::uint16_t>(random() % 200);
     header.flags = static_cast<std::uint8_t>(random() % 2);
-    header.payload_bytes = static_cast<std::uint32_t>(random() % 5 == 0 ? random() % (2 * kMaxFrameBytes) : random() % 200);
+    header.payload_bytes = static_cast<std::uint32_t>(
+        random() % 5 == 0 ? random() % (2 * kMaxFrameBytes) : random() % 200);
     std::memcpy(at, &published, sizeof published);
     std::memcpy(at + sizeof published, &header, sizeof header);
   }
@@ -74,7 +75,9 @@ TEST(RingFuzz, MemoryThatChangesWhileItIsRead) {
     std::mt19937_64 random(41);
     auto* words = reinterpret_cast<std::atomic<std::uint32_t>*>(memory.mapping.data());
     const std::size_t count = kRingSlots * kSlotBytes / sizeof(std::uint32_t);
-    while (!done.load()) words[random() % count].store(static_cast<std::uint32_t>(random()), std::memory_order_relaxed);
+    while (!done.load())
+      words[random() % count].store(static_cast<std::uint32_t>(random()),
+                                    std::memory_order_relaxed);
   });
   std::mt19937_64 random(42);
   for (int round = 0; round < 60; ++round) {
@@ -92,9 +95,11 @@ TEST(RingFuzz, ProducerWithARandomReleaseCount) {
   RingMemory memory;
   RingProducer producer = memory.Producer();
   for (int round = 0; round < 5000; ++round) {
-    memory.control->released = random() % 3 == 0 ? random() : memory.control->ticket + random() % 5000 - 2500;
+    memory.control->released =
+        random() % 3 == 0 ? random() : memory.control->ticket + random() % 5000 - 2500;
     if (random() % 10 == 0) memory.control->ticket = random();
-    const std::size_t bytes = sizeof(FrameHeader) + random() % (kMaxFrameBytes - sizeof(FrameHeader));
+    const std::size_t bytes =
+        sizeof(FrameHeader) + random() % (kMaxFrameBytes - sizeof(FrameHeader));
     const std::optional<RingProducer::Reservation> room = producer.TryReserve(bytes);
     if (!room) continue;
     EXPECT_GE(room->frame, memory.mapping.data());

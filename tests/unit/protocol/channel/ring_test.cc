@@ -12,7 +12,9 @@ namespace {
 constexpr std::size_t kHeader = sizeof(FrameHeader);
 
 // A byte that depends on its place and on its frame.
-std::byte Pattern(std::uint64_t frame, std::size_t place) { return static_cast<std::byte>(frame * 31 + place * 7); }
+std::byte Pattern(std::uint64_t frame, std::size_t place) {
+  return static_cast<std::byte>(frame * 31 + place * 7);
+}
 
 // Posts frame number `number` of `bytes`; false when there is no room.
 bool Post(RingProducer& producer, std::uint32_t number, std::size_t bytes) {
@@ -39,7 +41,8 @@ void ExpectNext(RingConsumer& consumer, std::uint32_t number, std::size_t bytes)
   const Bytes payload = (*frame)->payload;
   ASSERT_EQ(payload.size(), bytes - kHeader);
   std::size_t wrong = 0;
-  for (std::size_t i = 0; i < payload.size(); ++i) wrong += payload[i] != Pattern(number, i + kHeader) ? 1 : 0;
+  for (std::size_t i = 0; i < payload.size(); ++i)
+    wrong += payload[i] != Pattern(number, i + kHeader) ? 1 : 0;
   EXPECT_EQ(wrong, 0U) << "of frame " << number;
   consumer.Pop();
 }
@@ -99,7 +102,8 @@ TEST(Ring, PeekShowsTheSameFrameUntilPop) {
   EXPECT_EQ((**consumer.Peek()).header.request, 2U);
 }
 
-// Each size meets the end of the ring somewhere: a frame that runs over it is contiguous all the same.
+// Each size meets the end of the ring somewhere: a frame that runs over it is contiguous all the
+// same.
 TEST(Ring, CarriesFramesOfAllSizesOverItsEnd) {
   RingMemory memory;
   RingProducer producer = memory.Producer();
@@ -148,7 +152,8 @@ TEST(Ring, RoomComesBackWhenTheConsumerShowsIt) {
   std::uint32_t posted = 0;
   while (Post(producer, posted + 1, 1000)) ++posted;
   ExpectNext(consumer, 1, 1000);
-  EXPECT_EQ(consumer.UnpublishedReleaseSlots(), 16U) << "8 bytes and a frame of 1000 in slots of 64";
+  EXPECT_EQ(consumer.UnpublishedReleaseSlots(), 16U)
+      << "8 bytes and a frame of 1000 in slots of 64";
   EXPECT_FALSE(producer.HasRoom(1000)) << "not shown yet";
   EXPECT_FALSE(consumer.PublishReleased()) << "nobody asked";
   EXPECT_EQ(consumer.UnpublishedReleaseSlots(), 0U);
@@ -239,7 +244,8 @@ TEST(Ring, ManyProducersLoseNothingAndKeepTheirOrder) {
     threads.emplace_back([&memory, thread] {
       RingProducer producer = memory.Producer();
       for (std::uint32_t i = 0; i < kFrames; ++i) {
-        const std::size_t bytes = i % 1000 == 999 ? kMaxFrameBytes : kHeader + (i * 37 + thread) % 700;
+        const std::size_t bytes =
+            i % 1000 == 999 ? kMaxFrameBytes : kHeader + (i * 37 + thread) % 700;
         while (!Post(producer, thread << 16 | i, bytes)) std::this_thread::yield();
       }
     });
@@ -262,7 +268,8 @@ TEST(Ring, ManyProducersLoseNothingAndKeepTheirOrder) {
     const std::uint32_t i = next[thread]++;
     EXPECT_GT(sequence, last_sequence);
     last_sequence = sequence;
-    ExpectNext(consumer, thread << 16 | i, i % 1000 == 999 ? kMaxFrameBytes : kHeader + (i * 37 + thread) % 700);
+    ExpectNext(consumer, thread << 16 | i,
+               i % 1000 == 999 ? kMaxFrameBytes : kHeader + (i * 37 + thread) % 700);
     ++taken;
   }
   for (std::thread& thread : threads) thread.join();

@@ -24,7 +24,8 @@ TEST(SocketFuzz, RandomBytesAndDamagedFrames) {
     }
     const std::uint64_t tail = random() % 60;
     for (std::uint64_t i = 0; i < tail; ++i) bytes.push_back(static_cast<std::byte>(random()));
-    ASSERT_EQ(::send(pair->first.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
+    ASSERT_EQ(::send(pair->first.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(bytes.size()));
     { const ControlSocket gone = std::move(pair->first); }
     for (;;) {
       const Result<std::optional<ControlSocket::Message>> message = pair->second.TryReceive();

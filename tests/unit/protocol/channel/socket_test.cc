@@ -44,7 +44,8 @@ Result<ControlSocket> Accept(ControlListener& listener) {
 
 // Sends bytes of our choice, in parts that the receiver sees one by one at worst.
 void SendRaw(const ControlSocket& socket, Bytes bytes) {
-  ASSERT_EQ(::send(socket.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
+  ASSERT_EQ(::send(socket.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(bytes.size()));
 }
 
 RemoteLost Sample(const std::string& reason) {
@@ -185,12 +186,14 @@ TEST(ControlSocket, ExpectRefusesAnotherMessage) {
   ASSERT_TRUE(a.Send(Sample("x")).ok());
   const Result<Welcome> welcome = b.Expect<Welcome>(minutes(1));
   EXPECT_EQ(welcome.status().code(), StatusCode::kInvalid);
-  EXPECT_THAT(welcome.status().message(), testing::AllOf(HasSubstr("Welcome"), HasSubstr("RemoteLost")));
+  EXPECT_THAT(welcome.status().message(),
+              testing::AllOf(HasSubstr("Welcome"), HasSubstr("RemoteLost")));
 }
 
 // A header alone tells: waiting for the rest of what a false length promises could take for ever.
 TEST(ControlSocket, RefusesEachWrongHeaderAtOnce) {
-  const std::pair<std::size_t, int> wrong[] = {{0, 0xff}, {1, 0xff}, {2, 9}, {3, 0x80}, {6, 1}, {7, 1}, {10, 0x11}, {11, 1}};
+  const std::pair<std::size_t, int> wrong[] = {{0, 0xff}, {1, 0xff}, {2, 9},     {3, 0x80},
+                                               {6, 1},    {7, 1},    {10, 0x11}, {11, 1}};
   for (const auto& [offset, value] : wrong) {
     auto [a, b] = NewPair();
     std::vector<std::byte> header(sizeof(FrameHeader));
@@ -221,7 +224,7 @@ TEST(ControlSocket, CarriesDescriptors) {
   for (std::size_t i = 1; i <= 8; ++i) {
     const UniqueFd fd = b.TakeFd();
     ASSERT_TRUE(fd.valid());
-    struct stat information{};
+    struct stat information {};
     ASSERT_EQ(::fstat(fd.get(), &information), 0);
     EXPECT_EQ(information.st_size, static_cast<off_t>(i)) << "in their order";
     EXPECT_NE(::fcntl(fd.get(), F_GETFD) & FD_CLOEXEC, 0);
@@ -238,7 +241,7 @@ TEST(ControlSocket, DescriptorsComeWithLargeMessagesToo) {
   EXPECT_TRUE(b.Expect<RemoteLost>(minutes(1)).ok());
   sender.join();
   const UniqueFd fd = b.TakeFd();
-  struct stat information{};
+  struct stat information {};
   ASSERT_EQ(::fstat(fd.get(), &information), 0);
   EXPECT_EQ(information.st_size, 77);
   EXPECT_FALSE(b.TakeFd().valid()) << "once, not with each part";
@@ -331,7 +334,8 @@ TEST(ControlSocket, ConnectingToNobodySaysWho) {
 }
 
 TEST(ControlSocket, RefusesAddressesThatAreNone) {
-  for (const std::string& address : {std::string(), std::string(108, 'a'), std::string(5000, 'a')}) {
+  for (const std::string& address :
+       {std::string(), std::string(108, 'a'), std::string(5000, 'a')}) {
     EXPECT_EQ(ControlSocket::Connect(address).status().code(), StatusCode::kInvalid);
     EXPECT_EQ(ControlListener::Listen(address).status().code(), StatusCode::kInvalid);
   }

@@ -40,12 +40,14 @@ TEST(FrameFuzz, RandomHeadersThatStartRight) {
     if (random() % 4 == 0) header.flags = static_cast<std::uint8_t>(random() % 4);
     header.op = static_cast<std::uint16_t>(random() % 200);
     if (random() % 8 == 0) header.zero = static_cast<std::uint16_t>(random());
-    header.payload_bytes = static_cast<std::uint32_t>(random() % 3 == 0 ? random() : random() % 160);
+    header.payload_bytes =
+        static_cast<std::uint32_t>(random() % 3 == 0 ? random() : random() % 160);
     header.request = static_cast<std::uint32_t>(random());
     header.sequence = random();
     std::vector<std::byte> bytes(sizeof header + random() % 128);
     std::memcpy(bytes.data(), &header, sizeof header);
-    for (std::size_t i = sizeof header; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(random() % 5);
+    for (std::size_t i = sizeof header; i < bytes.size(); ++i)
+      bytes[i] = static_cast<std::byte>(random() % 5);
     ParseAnything(bytes, random() % 4 == 0 ? sizeof header + random() % 64 : kMaxFrameBytes);
   }
 }

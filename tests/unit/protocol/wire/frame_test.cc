@@ -23,7 +23,9 @@ std::vector<std::byte> SampleWith(std::size_t offset, int value) {
   return frame;
 }
 
-Status Parse(Bytes bytes, std::size_t max_bytes = kMaxFrameBytes) { return ParseFrame(bytes, max_bytes).status(); }
+Status Parse(Bytes bytes, std::size_t max_bytes = kMaxFrameBytes) {
+  return ParseFrame(bytes, max_bytes).status();
+}
 
 TEST(Frame, ParsesWhatWasMade) {
   const std::vector<std::byte> bytes = Sample();
@@ -62,21 +64,21 @@ TEST(Frame, IsWrittenAsTheFormatSays) {
   launch.cooperative = true;
   launch.arguments = arguments;
   constexpr int kGolden[] = {
-      0x75, 0x63,                                      // magic "cu"
-      1,                                               // version
-      0,                                               // flags
-      140, 0,                                          // op
-      0, 0,                                            // zero
-      51, 0, 0, 0,                                     // payload bytes
-      0x0d, 0x0c, 0x0b, 0x0a,                          // request
-      0x18, 0x17, 0x16, 0x15, 0x14, 0x13, 0x12, 0x11,  // sequence
-      0x08, 0x07, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01,  // kernel
-      2, 0, 0, 0, 0, 0, 0, 0,                          // stream
-      3, 0, 0, 0, 4, 0, 0, 0, 5, 0, 0, 0,              // grid
-      32, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0,             // block
-      0, 4, 0, 0,                                      // dynamic_shared
-      1,                                               // cooperative
-      2, 0, 0, 0, 0xaa, 0xbb,                          // arguments
+      0x75, 0x63,                                                  // magic "cu"
+      1,                                                           // version
+      0,                                                           // flags
+      140,  0,                                                     // op
+      0,    0,                                                     // zero
+      51,   0,    0,    0,                                         // payload bytes
+      0x0d, 0x0c, 0x0b, 0x0a,                                      // request
+      0x18, 0x17, 0x16, 0x15, 0x14, 0x13, 0x12, 0x11,              // sequence
+      0x08, 0x07, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01,              // kernel
+      2,    0,    0,    0,    0,    0,    0,    0,                 // stream
+      3,    0,    0,    0,    4,    0,    0,    0,    5, 0, 0, 0,  // grid
+      32,   0,    0,    0,    1,    0,    0,    0,    1, 0, 0, 0,  // block
+      0,    4,    0,    0,                                         // dynamic_shared
+      1,                                                           // cooperative
+      2,    0,    0,    0,    0xaa, 0xbb,                          // arguments
   };
   std::vector<std::byte> golden;
   for (const int number : kGolden) golden.push_back(static_cast<std::byte>(number));
@@ -117,7 +119,8 @@ TEST(Frame, RefusesUnknownFlags) {
 
 TEST(Frame, RefusesAnythingInTheFieldThatIsZero) {
   for (const std::size_t offset : {6, 7})
-    for (const int value : {1, 128, 255}) EXPECT_EQ(Parse(SampleWith(offset, value)).code(), StatusCode::kInvalid);
+    for (const int value : {1, 128, 255})
+      EXPECT_EQ(Parse(SampleWith(offset, value)).code(), StatusCode::kInvalid);
 }
 
 TEST(Frame, RefusesALengthBeyondItsBytes) {
@@ -141,7 +144,8 @@ TEST(Frame, RefusesHalfAHeader) {
   const std::vector<std::byte> frame = Sample();
   for (std::size_t length = 0; length < frame.size(); ++length) {
     // In memory of its own, so that a sanitizer sees a read past its end.
-    const std::vector<std::byte> cut(frame.begin(), frame.begin() + static_cast<std::ptrdiff_t>(length));
+    const std::vector<std::byte> cut(frame.begin(),
+                                     frame.begin() + static_cast<std::ptrdiff_t>(length));
     EXPECT_EQ(Parse(cut).code(), StatusCode::kInvalid) << length;
   }
 }

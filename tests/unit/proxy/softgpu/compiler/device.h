@@ -70,7 +70,7 @@ struct Results {
 };
 // Runs `body`, PTX instructions, once for each of `inputs`.
 std::vector<Results> Evaluate(std::string_view body, const std::vector<Words>& inputs);
-inline Results Evaluate(std::string_view body, const Words& input) {
+inline Results EvaluateOne(std::string_view body, const Words& input) {
   return Evaluate(body, std::vector<Words>{input})[0];
 }
 // The status of compiling a kernel with this body.

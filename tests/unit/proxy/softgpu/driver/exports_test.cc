@@ -1,0 +1,36 @@
+// The library's dynamic symbols are the proxy's list of driver functions, no
+// more and no less.
+#include <cuda.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace {
+
+// The macros of cuda.h turn a row into the versioned symbol.
+#define CUSPAN_TEXT(name) #name
+#define CUSPAN_DRIVER_FUNCTION(name) CUSPAN_TEXT(name),
+const std::vector<std::string> kListed = {
+#include "proxy/gpu/driver_functions.def"
+};
+
+TEST(ExportsTest, TheListAndNothingElse) {
+  std::FILE* output = popen("nm -D --defined-only --extern-only " CUSPAN_TEST_LIBRARY, "r");
+  ASSERT_NE(output, nullptr);
+  std::vector<std::string> exported;
+  char line[512];
+  while (std::fgets(line, sizeof(line), output) != nullptr) {
+    std::istringstream words(line);
+    std::string address, kind, name;
+    words >> address >> kind >> name;
+    exported.push_back(name);
+  }
+  EXPECT_EQ(pclose(output), 0);
+  EXPECT_THAT(exported, testing::UnorderedElementsAreArray(kListed));
+}
+
+}  // namespace

@@ -1,0 +1,224 @@
+// What needs a process of its own: settings, failures that stay, forks. Each
+// test runs its body in a fresh copy of this program.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "tests/unit/proxy/softgpu/driver/driver_harness.h"
+
+namespace cuspan::softgpu {
+namespace {
+
+// Ends a body: its failed expectations are the exit status.
+[[noreturn]] void Finish() { std::exit(testing::Test::HasFailure() ? 1 : 0); }
+
+class ProcessTest : public testing::Test {
+ protected:
+  ProcessTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+};
+
+void InitWith(const char* name, const char* value) {
+  setenv(name, value, 1);
+  EXPECT_EQ(cuInit(0), CUDA_ERROR_INVALID_VALUE);
+  int count = 0;
+  EXPECT_EQ(cuDeviceGetCount(&count), CUDA_ERROR_NOT_INITIALIZED);
+  Finish();
+}
+
+// cuInit says no, and one line says why.
+TEST_F(ProcessTest, WrongSettingsAreNamed) {
+  EXPECT_EXIT(InitWith("CUSPAN_SOFT_GPUS", "0"), testing::ExitedWithCode(0), "CUSPAN_SOFT_GPUS");
+  EXPECT_EXIT(InitWith("CUSPAN_SOFT_GPUS", "many"), testing::ExitedWithCode(0),
+              "CUSPAN_SOFT_GPUS");
+  EXPECT_EXIT(InitWith("CUSPAN_SOFT_MEMORY", "12Q"), testing::ExitedWithCode(0),
+              "CUSPAN_SOFT_MEMORY");
+  EXPECT_EXIT(InitWith("CUSPAN_SOFT_MEMORY", "1"), testing::ExitedWithCode(0),
+              "CUSPAN_SOFT_MEMORY");
+  for (const char* wrong : {"9", "9.", "9.0a", "x", "2.0", "99.9"}) {
+    EXPECT_EXIT(InitWith("CUSPAN_SOFT_CAPABILITY", wrong), testing::ExitedWithCode(0),
+                "CUSPAN_SOFT_CAPABILITY");
+  }
+  EXPECT_EXIT(InitWith("CUSPAN_SOFT_THREADS", "0"), testing::ExitedWithCode(0),
+              "CUSPAN_SOFT_THREADS");
+}
+
+void ShowSettings() {
+  setenv("CUSPAN_SOFT_GPUS", "3", 1);
+  setenv("CUSPAN_SOFT_MEMORY", "96M", 1);
+  setenv("CUSPAN_SOFT_NAME", "a device", 1);
+  setenv("CUSPAN_SOFT_CAPABILITY", "8.6", 1);
+  setenv("CUSPAN_SOFT_THREADS", "1", 1);
+  EXPECT_EQ(cuInit(1), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_CUDA(cuInit(0));
+  EXPECT_CUDA(cuInit(0));
+  int value = 0;
+  EXPECT_CUDA(cuDeviceGetCount(&value));
+  EXPECT_EQ(value, 3);
+  std::size_t bytes = 0;
+  EXPECT_CUDA(cuDeviceTotalMem(&bytes, 2));
+  EXPECT_EQ(bytes, 96 * kMiB);
+  char name[64];
+  EXPECT_CUDA(cuDeviceGetName(name, sizeof(name), 1));
+  EXPECT_STREQ(name, "a device");
+  EXPECT_CUDA(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0));
+  EXPECT_EQ(value, 8);
+  EXPECT_CUDA(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0));
+  EXPECT_EQ(value, 6);
+  Finish();
+}
+
+TEST_F(ProcessTest, SettingsShape) { EXPECT_EXIT(ShowSettings(), testing::ExitedWithCode(0), ""); }
+
+void CallEarly() {
+  int count = 0;
+  EXPECT_EQ(cuDeviceGetCount(&count), CUDA_ERROR_NOT_INITIALIZED);
+  CUstream stream = nullptr;
+  EXPECT_EQ(cuStreamCreateWithPriority(&stream, 0, 0), CUDA_ERROR_NOT_INITIALIZED);
+  EXPECT_EQ(cuLaunchKernel(nullptr, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr),
+            CUDA_ERROR_NOT_INITIALIZED);
+  int version = 0;
+  EXPECT_CUDA(cuDriverGetVersion(&version));
+  EXPECT_GE(version, 13000);
+  Finish();
+}
+
+TEST_F(ProcessTest, NothingWorksBeforeInit) {
+  EXPECT_EXIT(CallEarly(), testing::ExitedWithCode(0), "");
+}
+
+void UseInChild() {
+  ConfigureTestDevices();
+  EXPECT_CUDA(cuInit(0));
+  const pid_t child = fork();
+  if (child == 0) {
+    int count = 0;
+    const bool refused = cuDeviceGetCount(&count) == CUDA_ERROR_NOT_INITIALIZED &&
+                         cuInit(0) == CUDA_ERROR_NOT_INITIALIZED;
+    _exit(refused ? 0 : 1);
+  }
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  Finish();
+}
+
+TEST_F(ProcessTest, AForkedChildHasNoDriver) {
+  EXPECT_EXIT(UseInChild(), testing::ExitedWithCode(0), "");
+}
+
+// A kernel that fails: from then on its context answers everything with the
+// error, as observed on an H200; the process and other devices go on.
+void RunToFailure(const char* kernel, CUresult error) {
+  ConfigureTestDevices();
+  CUcontext context = nullptr;
+  EXPECT_CUDA(cuInit(0));
+  EXPECT_CUDA(cuDevicePrimaryCtxRetain(&context, 0));
+  EXPECT_CUDA(cuCtxSetCurrent(context));
+  const std::vector<char> image = ReadTestFile("kernels.fatbin");
+  CUmodule module = nullptr;
+  CUfunction bad = nullptr, store = nullptr;
+  CUstream stream = nullptr;
+  CUevent event = nullptr;
+  EXPECT_CUDA(cuModuleLoadData(&module, image.data()));
+  EXPECT_CUDA(cuModuleGetFunction(&bad, module, kernel));
+  EXPECT_CUDA(cuModuleGetFunction(&store, module, "Store"));
+  EXPECT_CUDA(cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0));
+  EXPECT_CUDA(cuEventCreate(&event, 0));
+  EXPECT_CUDA(cuLaunchKernel(bad, 2, 1, 1, 64, 1, 1, 0, stream, nullptr, nullptr));
+  cuEventRecord(event, stream);
+  EXPECT_EQ(cuStreamSynchronize(stream), error);
+
+  int value = 0;
+  std::size_t free = 0, total = 0;
+  CUstream another = nullptr;
+  EXPECT_EQ(cuCtxSynchronize(), error);
+  EXPECT_EQ(cuStreamQuery(stream), error);
+  EXPECT_EQ(cuEventQuery(event), error);
+  EXPECT_EQ(cuLaunchKernel(store, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr), error);
+  EXPECT_EQ(cuLaunchKernel(nullptr, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr), error);
+  EXPECT_EQ(cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_NUM_REGS, store), error);
+  EXPECT_EQ(cuStreamCreateWithPriority(&another, 0, 0), error);
+  EXPECT_EQ(cuMemGetInfo(&free, &total), error);
+  EXPECT_EQ(cuModuleLoadData(&module, image.data()), error);
+  EXPECT_EQ(cuStreamDestroy(stream), error);
+  EXPECT_EQ(cuEventDestroy(event), error);
+  // What belongs to no context works.
+  CUcontext current = nullptr;
+  EXPECT_CUDA(cuCtxGetCurrent(&current));
+  EXPECT_CUDA(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_WARP_SIZE, 0));
+  // The other device works.
+  CUcontext other = nullptr;
+  EXPECT_CUDA(cuDevicePrimaryCtxRetain(&other, 1));
+  EXPECT_CUDA(cuCtxSetCurrent(other));
+  EXPECT_CUDA(cuModuleLoadData(&module, image.data()));
+  EXPECT_CUDA(cuModuleGetFunction(&store, module, "Store"));
+  DeviceMemory memory(4, 1);
+  CUdeviceptr to = memory.address();
+  int stored = 12;
+  void* args[] = {&to, &stored};
+  EXPECT_CUDA(cuLaunchKernel(store, 1, 1, 1, 1, 1, 1, 0, nullptr, args, nullptr));
+  EXPECT_EQ(memory.Read<int>(1)[0], 12);
+  // The failed device stays failed in this process.
+  EXPECT_CUDA(cuDevicePrimaryCtxRelease(0));
+  EXPECT_EQ(cuDevicePrimaryCtxRetain(&context, 0), error);
+  std::fflush(stderr);
+}
+
+void RunToFailureAndFinish(const char* kernel, CUresult error) {
+  RunToFailure(kernel, error);
+  Finish();
+}
+
+TEST_F(ProcessTest, ABadStorePoisonsItsContextOnly) {
+  EXPECT_EXIT(RunToFailureAndFinish("BadStore", CUDA_ERROR_ILLEGAL_ADDRESS),
+              testing::ExitedWithCode(0), "BadStore.*0x10.*CUDA_ERROR_ILLEGAL_ADDRESS");
+}
+
+TEST_F(ProcessTest, ATrapPoisonsItsContextOnly) {
+  EXPECT_EXIT(RunToFailureAndFinish("Trap", CUDA_ERROR_LAUNCH_FAILED), testing::ExitedWithCode(0),
+              "Trap.*CUDA_ERROR_LAUNCH_FAILED");
+}
+
+void ReadUnmapped() {
+  ConfigureTestDevices();
+  CUcontext context = nullptr;
+  EXPECT_CUDA(cuInit(0));
+  EXPECT_CUDA(cuDevicePrimaryCtxRetain(&context, 0));
+  EXPECT_CUDA(cuCtxSetCurrent(context));
+  const std::vector<char> image = ReadTestFile("kernels.fatbin");
+  CUmodule module = nullptr;
+  CUfunction increment = nullptr;
+  EXPECT_CUDA(cuModuleLoadData(&module, image.data()));
+  EXPECT_CUDA(cuModuleGetFunction(&increment, module, "Increment"));
+  CUdeviceptr address = 0;
+  {
+    DeviceMemory memory(4);
+    address = memory.address();
+  }
+  void* args[] = {&address};
+  EXPECT_CUDA(cuLaunchKernel(increment, 1, 1, 1, 1, 1, 1, 0, nullptr, args, nullptr));
+  EXPECT_EQ(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+  Finish();
+}
+
+TEST_F(ProcessTest, FreedMemoryIsNotThereForKernels) {
+  EXPECT_EXIT(ReadUnmapped(), testing::ExitedWithCode(0), "CUDA_ERROR_ILLEGAL_ADDRESS");
+}
+
+// Faults of the host program are none of ours.
+void CrashOnHost() {
+  ConfigureTestDevices();
+  EXPECT_CUDA(cuInit(0));
+  *reinterpret_cast<volatile int*>(0x20) = 1;
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // Which handle it themselves.
+TEST_F(ProcessTest, FaultsElsewhereKillAsEver) {
+  EXPECT_EXIT(CrashOnHost(), testing::KilledBySignal(SIGSEGV), "");
+}
+#endif
+
+}  // namespace
+}  // namespace cuspan::softgpu
