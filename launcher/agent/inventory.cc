@@ -6,7 +6,8 @@ namespace {
 Inventory Ask(ProxyHouse& proxies, const char* driver) {
   Result<InventoryAnswer> answer = proxies.Inventory(driver);
   if (!answer.ok()) return {{}, answer.status().message()};
-  if (answer->devices.empty() && answer->problem.empty()) answer->problem = "the driver finds none";
+  if (answer->devices.empty() && answer->problem.empty())
+    answer->problem = "the driver finds no GPU";
   return {std::move(answer->devices), std::move(answer->problem)};
 }
 
@@ -14,25 +15,14 @@ Inventory Ask(ProxyHouse& proxies, const char* driver) {
 
 Inventory TakeInventory(ProxyHouse& proxies, const std::string& setting, const std::string& host,
                         std::uint32_t rank) {
-  Inventory found;
-  if (setting == "soft") {
-    found = Ask(proxies, "soft");
-    if (found.devices.empty())
-      found.problem = fmt::format("host {} has no software GPU: {}", host, found.problem);
-  } else {
-    found = Ask(proxies, "cuda");
-    if (found.devices.empty()) {
-      const std::string why = fmt::format("host {} has no usable GPU: {}", host, found.problem);
-      if (setting == "cuda") {
-        found.problem = why + "; add --device soft to use the software GPU";
-      } else {
-        Inventory soft = Ask(proxies, "soft");
-        found.problem = soft.devices.empty()
-                            ? fmt::format("{}; nor a software GPU: {}", why, soft.problem)
-                            : why + "; using the software GPU";
-        found.devices = std::move(soft.devices);
-      }
-    }
+  Inventory found = Ask(proxies, setting == "soft" ? "soft" : "cuda");
+  if (found.devices.empty()) found.problem = fmt::format("host {}: {}", host, found.problem);
+  if (found.devices.empty() && setting == "auto") {
+    Inventory soft = Ask(proxies, "soft");
+    found.problem = soft.devices.empty()
+                        ? fmt::format("{}; nor a software GPU: {}", found.problem, soft.problem)
+                        : fmt::format("using the software GPU on {}", found.problem);
+    found.devices = std::move(soft.devices);
   }
   for (DeviceDescription& device : found.devices) {
     device.host = host;

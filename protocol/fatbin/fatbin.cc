@@ -123,9 +123,9 @@ Result<Entry> ReadEntry(std::span<const std::uint8_t> container, std::uint64_t a
   entry.version = header.major * 10u + header.minor;
   entry.flags = header.flags;
   entry.compression = CompressionOf(header);
-  entry.payload = rest.subspan(
-      header.header_bytes,
-      header.compressed_bytes != 0 ? header.compressed_bytes : header.payload_bytes);
+  entry.payload =
+      rest.subspan(header.header_bytes,
+                   header.compressed_bytes != 0 ? header.compressed_bytes : header.payload_bytes);
   entry.uncompressed_bytes =
       entry.compression == Compression::kNone ? entry.payload.size() : header.uncompressed_bytes;
   entry.name = HeaderString(rest.first(header.header_bytes), header.name_at, header.name_bytes);

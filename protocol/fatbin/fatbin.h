@@ -53,9 +53,9 @@ inline constexpr std::uint64_t kFlag64Bit = 0x1;
 inline constexpr std::uint64_t kFlagDebug = 0x2;
 inline constexpr std::uint64_t kFlagLz4 = 0x2000;
 inline constexpr std::uint64_t kFlagZstd = 0x8000;
-inline constexpr std::uint64_t kFlagEncoded = 0x10000;        // Encoded in a way unknown to us.
-inline constexpr std::uint64_t kFlagExactOnly = 0x100000;     // For this architecture only (sm_90a).
-inline constexpr std::uint64_t kFlagFamilyOnly = 0x200000;    // For this family only (sm_100f).
+inline constexpr std::uint64_t kFlagEncoded = 0x10000;      // Encoded in a way unknown to us.
+inline constexpr std::uint64_t kFlagExactOnly = 0x100000;   // For this architecture only (sm_90a).
+inline constexpr std::uint64_t kFlagFamilyOnly = 0x200000;  // For this family only (sm_100f).
 
 struct Container {
   std::uint64_t bytes;  // Header and all entries.

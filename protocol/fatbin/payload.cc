@@ -39,10 +39,9 @@ Status Inflate(const Entry& entry, std::uint8_t* image) {
     return Status::Invalid("damaged fat binary: an LZ4 image of {} bytes is too large for LZ4",
                            entry.uncompressed_bytes);
   }
-  const int made = LZ4_decompress_safe(reinterpret_cast<const char*>(entry.payload.data()),
-                                       reinterpret_cast<char*>(image),
-                                       static_cast<int>(entry.payload.size()),
-                                       static_cast<int>(entry.uncompressed_bytes));
+  const int made = LZ4_decompress_safe(
+      reinterpret_cast<const char*>(entry.payload.data()), reinterpret_cast<char*>(image),
+      static_cast<int>(entry.payload.size()), static_cast<int>(entry.uncompressed_bytes));
   if (made < 0 || static_cast<std::uint64_t>(made) != entry.uncompressed_bytes) {
     return Status::Invalid("damaged fat binary: LZ4 made {} bytes where {} were announced", made,
                            entry.uncompressed_bytes);

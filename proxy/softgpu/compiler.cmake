@@ -22,12 +22,14 @@ add_library(cuspan_softgpu_compiler STATIC
   emit/float.cc
   emit/function_emitter.cc
   emit/int.cc
+  emit/mbarrier.cc
   emit/mem.cc
   emit/module_emitter.cc
   emit/values.cc
   emit/video.cc
   jit/engine.cc
   jit/math.cc
+  jit/mbarrier.cc
   jit/pipeline.cc
   jit/program.cc)
 target_include_directories(cuspan_softgpu_compiler SYSTEM PRIVATE ${LLVM_INCLUDE_DIRS})

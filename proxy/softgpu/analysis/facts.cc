@@ -22,6 +22,8 @@ bool HasDestination(const Instruction& instruction) {
   static constexpr std::string_view kNone[] = {"st",     "red",      "bra",       "brx", "ret",  "exit",
                                                "membar", "fence",    "prefetch",  "cp",  "trap", "barrier",
                                                "call",   "prefetchu", "nanosleep", "discard"};
+  if (instruction.opcode == "mbarrier")
+    return !instruction.Has("init") && !instruction.Has("inval") && instruction.operands.size() > 1;
   return !IsOneOf(instruction.opcode, kNone);
 }
 
@@ -34,6 +36,7 @@ bool IsCollective(const Instruction& instruction) {
 // A load whose value other threads may be expected to change.
 bool ReadsSharedState(const Instruction& instruction) {
   if (instruction.opcode == "atom") return true;
+  if (instruction.opcode == "mbarrier") return instruction.Has("test_wait") || instruction.Has("try_wait");
   if (instruction.opcode != "ld") return false;
   static constexpr std::string_view kMarks[] = {"volatile", "relaxed", "acquire", "mmio", "cv", "cg"};
   return std::any_of(instruction.modifiers.begin(), instruction.modifiers.end(),

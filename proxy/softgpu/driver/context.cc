@@ -21,9 +21,9 @@ constexpr std::size_t kSmallestHeap = std::size_t{4} << 20;
 constexpr std::size_t kPendingLaunches = 2048;
 constexpr std::size_t kFetchGranularity = 64;
 
-constexpr unsigned kContextFlags = CU_CTX_SCHED_MASK | CU_CTX_MAP_HOST |
-                                   CU_CTX_LMEM_RESIZE_TO_MAX | CU_CTX_COREDUMP_ENABLE |
-                                   CU_CTX_USER_COREDUMP_ENABLE | CU_CTX_SYNC_MEMOPS;
+constexpr unsigned kContextFlags = CU_CTX_SCHED_MASK | CU_CTX_MAP_HOST | CU_CTX_LMEM_RESIZE_TO_MAX |
+                                   CU_CTX_COREDUMP_ENABLE | CU_CTX_USER_COREDUMP_ENABLE |
+                                   CU_CTX_SYNC_MEMOPS;
 
 }  // namespace
 
@@ -126,15 +126,31 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuCtxGetLimit(std::size_t* value, CUlimit limit
   std::shared_ptr<Context> context;
   CUSPAN_SOFT_RETURN_IF_ERROR(driver->UsableContext(&context));
   switch (limit) {
-    case CU_LIMIT_STACK_SIZE: *value = context->stack_limit(); return CUDA_SUCCESS;
-    case CU_LIMIT_PRINTF_FIFO_SIZE: *value = context->printf_limit(); return CUDA_SUCCESS;
-    case CU_LIMIT_MALLOC_HEAP_SIZE: *value = context->heap().limit(); return CUDA_SUCCESS;
-    case CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT: *value = kPendingLaunches; return CUDA_SUCCESS;
-    case CU_LIMIT_MAX_L2_FETCH_GRANULARITY: *value = kFetchGranularity; return CUDA_SUCCESS;
-    case CU_LIMIT_PERSISTING_L2_CACHE_SIZE: *value = 0; return CUDA_SUCCESS;
-    case CU_LIMIT_SHMEM_SIZE: *value = limits::kSharedPerBlockOptIn; return CUDA_SUCCESS;
-    case CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH: return CUDA_ERROR_UNSUPPORTED_LIMIT;
-    default: return CUDA_ERROR_INVALID_VALUE;
+    case CU_LIMIT_STACK_SIZE:
+      *value = context->stack_limit();
+      return CUDA_SUCCESS;
+    case CU_LIMIT_PRINTF_FIFO_SIZE:
+      *value = context->printf_limit();
+      return CUDA_SUCCESS;
+    case CU_LIMIT_MALLOC_HEAP_SIZE:
+      *value = context->heap().limit();
+      return CUDA_SUCCESS;
+    case CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT:
+      *value = kPendingLaunches;
+      return CUDA_SUCCESS;
+    case CU_LIMIT_MAX_L2_FETCH_GRANULARITY:
+      *value = kFetchGranularity;
+      return CUDA_SUCCESS;
+    case CU_LIMIT_PERSISTING_L2_CACHE_SIZE:
+      *value = 0;
+      return CUDA_SUCCESS;
+    case CU_LIMIT_SHMEM_SIZE:
+      *value = limits::kSharedPerBlockOptIn;
+      return CUDA_SUCCESS;
+    case CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH:
+      return CUDA_ERROR_UNSUPPORTED_LIMIT;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
   }
 }
 
@@ -147,16 +163,21 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuCtxSetLimit(CUlimit limit, std::size_t value)
       if (value > kMostStackBytes) return CUDA_ERROR_INVALID_VALUE;
       context->SetStackLimit(value);
       return CUDA_SUCCESS;
-    case CU_LIMIT_PRINTF_FIFO_SIZE: context->SetPrintfLimit(value); return CUDA_SUCCESS;
+    case CU_LIMIT_PRINTF_FIFO_SIZE:
+      context->SetPrintfLimit(value);
+      return CUDA_SUCCESS;
     case CU_LIMIT_MALLOC_HEAP_SIZE:
       context->heap().SetLimit(std::max(value, kSmallestHeap));
       return CUDA_SUCCESS;
     // Hints to hardware that is not there.
     case CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT:
     case CU_LIMIT_MAX_L2_FETCH_GRANULARITY:
-    case CU_LIMIT_PERSISTING_L2_CACHE_SIZE: return CUDA_SUCCESS;
-    case CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH: return CUDA_ERROR_UNSUPPORTED_LIMIT;
-    default: return CUDA_ERROR_INVALID_VALUE;
+    case CU_LIMIT_PERSISTING_L2_CACHE_SIZE:
+      return CUDA_SUCCESS;
+    case CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH:
+      return CUDA_ERROR_UNSUPPORTED_LIMIT;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
   }
 }
 

@@ -77,33 +77,54 @@ CUuuid Uuid(int ordinal) {
 // The attributes that are not 0: what is not listed is not there.
 int Attribute(const Driver& driver, CUdevice_attribute attribute, int ordinal) {
   switch (attribute) {
-    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK: return limits::kMostThreads;
-    case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X: return limits::kMostBlock[0];
-    case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y: return limits::kMostBlock[1];
-    case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z: return limits::kMostBlock[2];
-    case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X: return limits::kMostGrid[0];
-    case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y: return limits::kMostGrid[1];
-    case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z: return limits::kMostGrid[2];
-    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK: return limits::kSharedPerBlock;
-    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: return limits::kSharedPerBlockOptIn;
+    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+      return limits::kMostThreads;
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X:
+      return limits::kMostBlock[0];
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y:
+      return limits::kMostBlock[1];
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z:
+      return limits::kMostBlock[2];
+    case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X:
+      return limits::kMostGrid[0];
+    case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y:
+      return limits::kMostGrid[1];
+    case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z:
+      return limits::kMostGrid[2];
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK:
+      return limits::kSharedPerBlock;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
+      return limits::kSharedPerBlockOptIn;
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR:
       return limits::kSharedPerProcessor;
-    case CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK: return limits::kSharedReserved;
-    case CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY: return limits::kConstantBytes;
-    case CU_DEVICE_ATTRIBUTE_WARP_SIZE: return kWarpLanes;
-    case CU_DEVICE_ATTRIBUTE_MAX_PITCH: return 2147483647;
+    case CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK:
+      return limits::kSharedReserved;
+    case CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY:
+      return limits::kConstantBytes;
+    case CU_DEVICE_ATTRIBUTE_WARP_SIZE:
+      return kWarpLanes;
+    case CU_DEVICE_ATTRIBUTE_MAX_PITCH:
+      return 2147483647;
     case CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK:
-    case CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR: return limits::kRegisters;
-    case CU_DEVICE_ATTRIBUTE_CLOCK_RATE: return 1000000;  // clock64 counts nanoseconds.
-    case CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE: return 1600000;  // A plausible host: 2 × 64 bits
-    case CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH: return 128;  // of DDR4-3200.
+    case CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR:
+      return limits::kRegisters;
+    case CU_DEVICE_ATTRIBUTE_CLOCK_RATE:
+      return 1000000;  // clock64 counts nanoseconds.
+    case CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE:
+      return 1600000;  // A plausible host: 2 × 64 bits
+    case CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH:
+      return 128;  // of DDR4-3200.
     case CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT:
-    case CU_DEVICE_ATTRIBUTE_SURFACE_ALIGNMENT: return 512;
-    case CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT: return 32;
+    case CU_DEVICE_ATTRIBUTE_SURFACE_ALIGNMENT:
+      return 512;
+    case CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT:
+      return 32;
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
       return limits::Processors(driver.configuration.threads);
-    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR: return limits::kThreadsPerProcessor;
-    case CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR: return limits::kBlocksPerProcessor;
+    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR:
+      return limits::kThreadsPerProcessor;
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR:
+      return limits::kBlocksPerProcessor;
     case CU_DEVICE_ATTRIBUTE_GPU_OVERLAP:
     case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
     case CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS:
@@ -115,20 +136,33 @@ int Attribute(const Driver& driver, CUdevice_attribute attribute, int ordinal) {
     case CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM:
     case CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH:
     case CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED:
-    case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED: return 1;
-    case CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT: return 2;
-    case CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO: return 2;
-    case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE: return 2 << 20;
-    case CU_DEVICE_ATTRIBUTE_COMPUTE_MODE: return CU_COMPUTEMODE_DEFAULT;
-    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: return driver.configuration.capability_major;
-    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: return driver.configuration.capability_minor;
-    case CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID: return kPciDomain;
-    case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID: return PciBus(ordinal);
-    case CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD_GROUP_ID: return ordinal;
-    case CU_DEVICE_ATTRIBUTE_MEM_SYNC_DOMAIN_COUNT: return 1;
+    case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
+      return 1;
+    case CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT:
+      return 2;
+    case CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO:
+      return 2;
+    case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE:
+      return 2 << 20;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_MODE:
+      return CU_COMPUTEMODE_DEFAULT;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+      return driver.configuration.capability_major;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
+      return driver.configuration.capability_minor;
+    case CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID:
+      return kPciDomain;
+    case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
+      return PciBus(ordinal);
+    case CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD_GROUP_ID:
+      return ordinal;
+    case CU_DEVICE_ATTRIBUTE_MEM_SYNC_DOMAIN_COUNT:
+      return 1;
     case CU_DEVICE_ATTRIBUTE_NUMA_ID:
-    case CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID: return -1;
-    default: return 0;
+    case CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID:
+      return -1;
+    default:
+      return 0;
   }
 }
 
@@ -140,9 +174,12 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuInit(unsigned flags) {
   if (status.ok()) return CUDA_SUCCESS;
   LogError("{}", status.message());
   switch (status.code()) {
-    case StatusCode::kInvalid: return CUDA_ERROR_INVALID_VALUE;
-    case StatusCode::kExhausted: return CUDA_ERROR_OUT_OF_MEMORY;
-    default: return CUDA_ERROR_NOT_INITIALIZED;
+    case StatusCode::kInvalid:
+      return CUDA_ERROR_INVALID_VALUE;
+    case StatusCode::kExhausted:
+      return CUDA_ERROR_OUT_OF_MEMORY;
+    default:
+      return CUDA_ERROR_NOT_INITIALIZED;
   }
 }
 

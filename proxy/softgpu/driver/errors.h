@@ -7,7 +7,7 @@
 #define CUSPAN_SOFT_API extern "C" __attribute__((visibility("default")))
 
 // Leaves the enclosing function when `expression` (a CUresult) is an error.
-#define CUSPAN_SOFT_RETURN_IF_ERROR(expression)                             \
-  do {                                                                      \
+#define CUSPAN_SOFT_RETURN_IF_ERROR(expression)                                         \
+  do {                                                                                  \
     if (const CUresult result_ = (expression); result_ != CUDA_SUCCESS) return result_; \
   } while (false)

@@ -64,8 +64,7 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuEventSynchronize(CUevent handle) {
   return entry->context->error();
 }
 
-CUSPAN_SOFT_API CUresult CUDAAPI cuEventElapsedTime(float* milliseconds, CUevent from,
-                                                    CUevent to) {
+CUSPAN_SOFT_API CUresult CUDAAPI cuEventElapsedTime(float* milliseconds, CUevent from, CUevent to) {
   CUSPAN_SOFT_ENTER(driver);
   if (milliseconds == nullptr) return CUDA_ERROR_INVALID_VALUE;
   std::shared_ptr<EventEntry> start, end;

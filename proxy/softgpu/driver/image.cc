@@ -55,9 +55,10 @@ CUresult FromContainer(const void* image, std::uint32_t capability, std::string*
     if (best == nullptr || entry.architecture > best->architecture) best = &entry;
   }
   if (best == nullptr) {
-    LogError("software GPU: the fat binary holds {}; the software GPU runs PTX for sm_{} or older "
-             "(nvcc option -gencode arch=compute_XX,code=compute_XX)",
-             Kinds(*container), capability);
+    LogError(
+        "software GPU: the fat binary holds {}; the software GPU runs PTX for sm_{} or older "
+        "(nvcc option -gencode arch=compute_XX,code=compute_XX)",
+        Kinds(*container), capability);
     return CUDA_ERROR_NO_BINARY_FOR_GPU;
   }
   Result<std::string> text = fatbin::DecodePtx(*best);

@@ -53,8 +53,8 @@ CUresult CheckShape(const Function& function, const LaunchCall& call) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   const std::uint32_t(&required)[3] = info.required_ntid;
-  if (required[0] != 0 && (call.block.x != required[0] || call.block.y != required[1] ||
-                           call.block.z != required[2])) {
+  if (required[0] != 0 &&
+      (call.block.x != required[0] || call.block.y != required[1] || call.block.z != required[2])) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   if (call.dynamic_shared > function.dynamic_shared_limit()) return CUDA_ERROR_INVALID_VALUE;
@@ -79,8 +79,7 @@ CUresult CopyParams(const KernelInfo& info, const LaunchCall& call,
     }
   }
   if (buffer != nullptr) {
-    if (call.params != nullptr || buffer_bytes == nullptr ||
-        *buffer_bytes < info.parameter_bytes) {
+    if (call.params != nullptr || buffer_bytes == nullptr || *buffer_bytes < info.parameter_bytes) {
       return CUDA_ERROR_INVALID_VALUE;
     }
     std::memcpy(bytes, buffer, info.parameter_bytes);
@@ -97,8 +96,7 @@ CUresult CopyParams(const KernelInfo& info, const LaunchCall& call,
 }
 
 std::size_t StackBytes(const KernelInfo& info, const Context& context) {
-  const std::size_t bytes =
-      kStackBase + info.local_bytes + kStackScale * context.stack_limit();
+  const std::size_t bytes = kStackBase + info.local_bytes + kStackScale * context.stack_limit();
   return std::min(info.needs_fibers ? bytes : std::max(bytes, kLoopStackBytes),
                   kLargestStack - kStackBase);
 }
@@ -143,8 +141,8 @@ CUresult DoLaunch(const LaunchCall& call) {
   }
   launch.code = std::move(kept);
   at.context->streams().Enqueue(
-      *at.stream, std::make_unique<GridTask>(std::move(launch), at.stream->priority(),
-                                             driver->pool.threads()));
+      *at.stream,
+      std::make_unique<GridTask>(std::move(launch), at.stream->priority(), driver->pool.threads()));
   return CUDA_SUCCESS;
 }
 
@@ -210,7 +208,9 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuFuncGetAttribute(int* value, CUfunction_attri
     case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
       *value = static_cast<int>(info.local_bytes);
       return CUDA_SUCCESS;
-    case CU_FUNC_ATTRIBUTE_NUM_REGS: *value = limits::kRegistersPerThread; return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_NUM_REGS:
+      *value = limits::kRegistersPerThread;
+      return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_PTX_VERSION:  // Both are architectures, whatever the names say.
     case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
       *value = static_cast<int>(function->module()->program().target());
@@ -221,7 +221,9 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuFuncGetAttribute(int* value, CUfunction_attri
     case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
       *value = function->carveout();
       return CUDA_SUCCESS;
-    default: *value = 0; return CUDA_SUCCESS;  // Constants are the module's; no clusters.
+    default:
+      *value = 0;
+      return CUDA_SUCCESS;  // Constants are the module's; no clusters.
   }
 }
 
@@ -242,7 +244,8 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuFuncSetAttribute(CUfunction handle,
       if (value < -1 || value > 100) return CUDA_ERROR_INVALID_VALUE;
       function->SetCarveout(value);
       return CUDA_SUCCESS;
-    default: return CUDA_ERROR_INVALID_VALUE;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
   }
 }
 

@@ -69,9 +69,8 @@ CUresult Fill(CUdeviceptr address, std::uint32_t value, std::uint32_t width, std
     return CUDA_ERROR_INVALID_VALUE;
   }
   entry.context->streams().Enqueue(
-      *entry.stream,
-      std::make_unique<FillTask>(reinterpret_cast<void*>(address), value, width, count,
-                                 entry.stream->priority(), entry.context));
+      *entry.stream, std::make_unique<FillTask>(reinterpret_cast<void*>(address), value, width,
+                                                count, entry.stream->priority(), entry.context));
   return CUDA_SUCCESS;
 }
 
@@ -103,9 +102,9 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuMemAddressFree(CUdeviceptr address, std::size
   return driver->addresses.Free(address, bytes);
 }
 
-CUSPAN_SOFT_API CUresult CUDAAPI cuMemGetAllocationGranularity(
-    std::size_t* granularity, const CUmemAllocationProp* properties,
-    CUmemAllocationGranularity_flags option) {
+CUSPAN_SOFT_API CUresult CUDAAPI
+cuMemGetAllocationGranularity(std::size_t* granularity, const CUmemAllocationProp* properties,
+                              CUmemAllocationGranularity_flags option) {
   CUSPAN_SOFT_ENTER(driver);
   if (granularity == nullptr || (option != CU_MEM_ALLOC_GRANULARITY_MINIMUM &&
                                  option != CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)) {
@@ -236,9 +235,8 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuMemcpyDtoHAsync(void* target, CUdeviceptr sou
     return CUDA_ERROR_INVALID_VALUE;
   }
   const OperationPtr copy = entry.context->streams().Enqueue(
-      *entry.stream,
-      std::make_unique<CopyTask>(target, reinterpret_cast<const void*>(source), bytes,
-                                 entry.stream->priority(), entry.context));
+      *entry.stream, std::make_unique<CopyTask>(target, reinterpret_cast<const void*>(source),
+                                                bytes, entry.stream->priority(), entry.context));
   if (IsPinned(*driver, target, bytes)) return CUDA_SUCCESS;
   copy->Wait();
   return entry.context->error();

@@ -31,9 +31,9 @@ CUresult PtxError(const Status& status) {
 Function::Function(std::shared_ptr<Module> module, const KernelInfo& info)
     : module_(std::move(module)),
       info_(info),
-      dynamic_shared_limit_(limits::kSharedPerBlock -
-                            std::min<std::size_t>(info.static_shared_bytes,
-                                                  limits::kSharedPerBlock)) {}
+      dynamic_shared_limit_(
+          limits::kSharedPerBlock -
+          std::min<std::size_t>(info.static_shared_bytes, limits::kSharedPerBlock)) {}
 
 CUresult Function::Entry(KernelEntry* entry) {
   *entry = entry_.load(std::memory_order_acquire);
@@ -87,13 +87,14 @@ CUresult Module::Load(std::string ptx, int capability, const std::shared_ptr<Con
     return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
   }
   if ((*program)->target() > static_cast<std::uint32_t>(capability)) {
-    LogError("software GPU: PTX for sm_{} needs more than compute capability {}.{}; "
-             "CUSPAN_SOFT_CAPABILITY sets it",
-             (*program)->target(), capability / 10, capability % 10);
+    LogError(
+        "software GPU: PTX for sm_{} needs more than compute capability {}.{}; "
+        "CUSPAN_SOFT_CAPABILITY sets it",
+        (*program)->target(), capability / 10, capability % 10);
     return CUDA_ERROR_INVALID_PTX;
   }
-  auto loaded = std::make_shared<Module>(context, std::move(*program), addresses,
-                                         std::move(memory));
+  auto loaded =
+      std::make_shared<Module>(context, std::move(*program), addresses, std::move(memory));
   if (const CUresult result = loaded->PlaceVariables(); result != CUDA_SUCCESS) return result;
   *module = std::move(loaded);
   return CUDA_SUCCESS;
@@ -142,8 +143,8 @@ Status Module::Relocate(const ModuleVariable& variable) {
     const Variable* target = FindVariable(relocation.symbol);
     if (target == nullptr) {
       return Status::Unsupported(
-          "variable {} holds the address of {}, which is no variable of its module",
-          variable.name, relocation.symbol);
+          "variable {} holds the address of {}, which is no variable of its module", variable.name,
+          relocation.symbol);
     }
     const std::uint64_t value = reinterpret_cast<std::uint64_t>(target->address) +
                                 static_cast<std::uint64_t>(relocation.addend);

@@ -14,14 +14,13 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuModuleLoadData(CUmodule* module, const void* 
   if (module == nullptr || image == nullptr) return CUDA_ERROR_INVALID_VALUE;
   std::shared_ptr<Context> context;
   CUSPAN_SOFT_RETURN_IF_ERROR(driver->UsableContext(&context));
-  const int capability = driver->configuration.capability_major * 10 +
-                         driver->configuration.capability_minor;
+  const int capability =
+      driver->configuration.capability_major * 10 + driver->configuration.capability_minor;
   std::string ptx;
   CUSPAN_SOFT_RETURN_IF_ERROR(SelectPtx(image, capability, &ptx));
   std::shared_ptr<Module> loaded;
-  CUSPAN_SOFT_RETURN_IF_ERROR(
-      Module::Load(std::move(ptx), capability, context, driver->addresses,
-                   driver->FindDevice(context->device())->memory, &loaded));
+  CUSPAN_SOFT_RETURN_IF_ERROR(Module::Load(std::move(ptx), capability, context, driver->addresses,
+                                           driver->FindDevice(context->device())->memory, &loaded));
   *module = AsHandle<CUmodule>(driver->modules.Add(std::move(loaded)));
   return CUDA_SUCCESS;
 }
@@ -35,8 +34,7 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuModuleUnload(CUmodule handle) {
   module = driver->modules.Remove(Number(handle));
   if (module == nullptr) return driver->InvalidHandle();
   // Launches that still run keep the code and the variables.
-  driver->functions.RemoveIf(
-      [&](const Function& function) { return function.module() == module; });
+  driver->functions.RemoveIf([&](const Function& function) { return function.module() == module; });
   return CUDA_SUCCESS;
 }
 
@@ -53,9 +51,8 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuModuleGetFunction(CUfunction* function, CUmod
     LogError("software GPU: kernel {}: {}", name, info.status().message());
     return CUDA_ERROR_INVALID_PTX;
   }
-  *function = AsHandle<CUfunction>(module->FunctionHandle(name, [&] {
-    return driver->functions.Add(std::make_shared<Function>(module, **info));
-  }));
+  *function = AsHandle<CUfunction>(module->FunctionHandle(
+      name, [&] { return driver->functions.Add(std::make_shared<Function>(module, **info)); }));
   return CUDA_SUCCESS;
 }
 

@@ -29,15 +29,14 @@ int BlocksPerProcessor(const KernelInfo& kernel, std::uint32_t threads,
                               kSharedGranularity * kSharedGranularity;
   const std::uint32_t by_registers =
       limits::kRegisters / (limits::kRegistersPerThread * WholeWarps(threads));
-  return static_cast<int>(std::min<std::size_t>(
-      {limits::kThreadsPerProcessor / WholeWarps(threads), limits::kBlocksPerProcessor,
-       by_registers, limits::kSharedPerProcessor / charged}));
+  return static_cast<int>(std::min<std::size_t>({limits::kThreadsPerProcessor / WholeWarps(threads),
+                                                 limits::kBlocksPerProcessor, by_registers,
+                                                 limits::kSharedPerProcessor / charged}));
 }
 
 std::optional<std::size_t> SharedForBlocks(const Function& function, int blocks,
                                            std::uint32_t threads) {
-  if (blocks <= 0 || threads == 0 ||
-      BlocksPerProcessor(function.info(), threads, 0) < blocks) {
+  if (blocks <= 0 || threads == 0 || BlocksPerProcessor(function.info(), threads, 0) < blocks) {
     return std::nullopt;
   }
   const std::size_t each = limits::kSharedPerProcessor / static_cast<std::size_t>(blocks) /
@@ -64,8 +63,7 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuOccupancyMaxActiveBlocksPerMultiprocessorWith
 
 CUSPAN_SOFT_API CUresult CUDAAPI cuOccupancyAvailableDynamicSMemPerBlock(std::size_t* bytes,
                                                                          CUfunction handle,
-                                                                         int blocks,
-                                                                         int threads) {
+                                                                         int blocks, int threads) {
   CUSPAN_SOFT_ENTER(driver);
   std::shared_ptr<Function> function;
   CUSPAN_SOFT_RETURN_IF_ERROR(driver->FindFunction(handle, &function));

@@ -143,9 +143,8 @@ void Driver::Destroy(const std::shared_ptr<Context>& context) {
   context->Synchronize();
   streams.RemoveIf(of_context);
   events.RemoveIf(of_context);
-  functions.RemoveIf([&](const Function& function) {
-    return function.module()->context() == context;
-  });
+  functions.RemoveIf(
+      [&](const Function& function) { return function.module()->context() == context; });
   modules.RemoveIf([&](const Module& module) { return module.context() == context; });
 }
 

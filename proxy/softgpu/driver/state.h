@@ -31,7 +31,7 @@ struct Device {
   std::shared_ptr<PhysicalMemory> memory;
   std::uint64_t context_handle = 0;  // The same each time the context is made.
 
-  std::mutex mutex;  // Guards what follows.
+  std::mutex mutex;                  // Guards what follows.
   std::shared_ptr<Context> context;  // Null while nobody retains it.
   int retained = 0;
   bool was_retained = false;
@@ -105,8 +105,8 @@ class Driver {
 };
 
 // Begins an exported function: `driver` is the driver, or the function returns.
-#define CUSPAN_SOFT_ENTER(driver)              \
-  Driver* const driver = Driver::Get();        \
+#define CUSPAN_SOFT_ENTER(driver)       \
+  Driver* const driver = Driver::Get(); \
   if (driver == nullptr) return CUDA_ERROR_NOT_INITIALIZED
 
 }  // namespace cuspan::softgpu

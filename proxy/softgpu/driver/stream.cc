@@ -18,9 +18,9 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuStreamCreateWithPriority(CUstream* stream, un
   std::shared_ptr<Context> context;
   CUSPAN_SOFT_RETURN_IF_ERROR(driver->UsableContext(&context));
   auto entry = std::make_shared<StreamEntry>();
-  entry->stream = context->streams().Create(flags != CU_STREAM_NON_BLOCKING,
-                                            std::clamp(priority, limits::kGreatestPriority,
-                                                       limits::kLeastPriority));
+  entry->stream = context->streams().Create(
+      flags != CU_STREAM_NON_BLOCKING,
+      std::clamp(priority, limits::kGreatestPriority, limits::kLeastPriority));
   entry->context = std::move(context);
   *stream = AsHandle<CUstream>(driver->streams.Add(std::move(entry)));
   return CUDA_SUCCESS;
@@ -56,8 +56,7 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuStreamQuery(CUstream handle) {
   return idle ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
-CUSPAN_SOFT_API CUresult CUDAAPI cuStreamWaitEvent(CUstream handle, CUevent event,
-                                                   unsigned flags) {
+CUSPAN_SOFT_API CUresult CUDAAPI cuStreamWaitEvent(CUstream handle, CUevent event, unsigned flags) {
   CUSPAN_SOFT_ENTER(driver);
   if (flags != CU_EVENT_WAIT_DEFAULT && flags != CU_EVENT_WAIT_EXTERNAL) {
     return CUDA_ERROR_INVALID_VALUE;

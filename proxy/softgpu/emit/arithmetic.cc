@@ -65,9 +65,26 @@ void WriteIntegerSum(FunctionEmitter& e, bool subtract) {
   e.Write(subtract ? e.b.CreateSub(x, y) : e.b.CreateAdd(x, y), e.type());
 }
 
-// add.u16x2 and its like are spelt as modifiers that are no types here; they are refused as such.
+// Applies `operation` to both halves of .u16x2 or .s16x2 operands 1 and 2.
+template <typename Operation>
+void EmitPackedIntegers(FunctionEmitter& e, Operation operation) {
+  auto* const x = e.Read(1, e.type());
+  auto* const y = e.Read(2, e.type());
+  Value* result = e.ConstInt(32, 0);
+  for (unsigned half = 0; half < 2; ++half) {
+    const auto part = [&](Value* v) {
+      return e.b.CreateTrunc(e.b.CreateLShr(v, e.ConstInt(32, 16 * half)), e.Int(16));
+    };
+    auto* const bits = e.b.CreateZExt(operation(part(x), part(y)), e.Int(32));
+    result = e.b.CreateOr(result, e.b.CreateShl(bits, e.ConstInt(32, 16 * half)));
+  }
+  e.Write(result, e.type());
+}
+
 void EmitAdd(FunctionEmitter& e) {
-  if (IsFloating(e.type())) {
+  if (ptx::IsPackedInteger(e.type())) {
+    EmitPackedIntegers(e, [&](Value* x, Value* y) { return e.b.CreateAdd(x, y); });
+  } else if (IsFloating(e.type())) {
     EmitFloatArithmetic(e, FloatOperation::kAdd);
   } else if (e.instruction().Has("cc")) {
     WriteAddWithCarryOut(e);
@@ -220,6 +237,14 @@ void EmitNeg(FunctionEmitter& e) {
 }
 
 void EmitMinMax(FunctionEmitter& e, bool is_max) {
+  if (ptx::IsPackedInteger(e.type())) {
+    const bool relu = e.Take("relu");
+    EmitPackedIntegers(e, [&](Value* x, Value* y) {
+      auto* const chosen = IntegerMinMax(e, x, y, is_max, e.type() == Type::kS16x2);
+      return relu ? IntegerMinMax(e, chosen, e.ConstInt(16, 0), true, true) : chosen;
+    });
+    return;
+  }
   if (!IsFloating(e.type())) {
     const bool relu = e.Take("relu");
     auto* value = IntegerMinMax(e, e.Read(1, e.type()), e.Read(2, e.type()), is_max, ptx::IsSigned(e.type()));
@@ -248,7 +273,7 @@ void EmitMax(FunctionEmitter& e) { EmitMinMax(e, true); }
 
 constexpr std::uint16_t kNumbers = kIntegers | kHalves | kFloats | kPacked;
 constexpr Opcode kOpcodes[] = {
-    {"add", 3, 3, kNumbers, EmitAdd},
+    {"add", 3, 3, kNumbers | kPackedIntegers, EmitAdd},
     {"sub", 3, 3, kNumbers, EmitSub},
     {"mul", 3, 3, kNumbers, EmitMul},
     {"mad", 4, 4, kIntegers | kFloats, EmitMad},
@@ -257,8 +282,8 @@ constexpr Opcode kOpcodes[] = {
     {"rem", 3, 3, kIntegers, EmitRem},
     {"abs", 2, 2, kNumbers, EmitAbs},
     {"neg", 2, 2, kNumbers, EmitNeg},
-    {"min", 3, 3, kNumbers, EmitMin},
-    {"max", 3, 3, kNumbers, EmitMax},
+    {"min", 3, 3, kNumbers | kPackedIntegers, EmitMin},
+    {"max", 3, 3, kNumbers | kPackedIntegers, EmitMax},
 };
 
 }  // namespace

@@ -202,6 +202,48 @@ void FloatToFloat(FunctionEmitter& e, Type to, Type from) {
   e.Write(Narrow(e, value, to), to);
 }
 
+std::string_view ByteFormat(Type packed) { return packed == Type::kE4m3x2 ? "e4m3" : "e5m2"; }
+
+// cvt.rn.satfinite.e4m3x2.f32 d, a, b: a in the upper byte, b in the lower; or from the halves of .f16x2.
+void PackBytes(FunctionEmitter& e, Type to) {
+  const FloatConversion c = TakeFloatConversion(e);
+  const Type from = e.type(1);
+  const std::size_t inputs = from == Type::kF32 ? 2 : 1;
+  if (!c.finite || (from != Type::kF32 && from != Type::kF16x2) || e.operand_count() != inputs + 1) {
+    e.Refuse("this conversion is not implemented");
+    return;
+  }
+  Value* const packed = e.Read(1, from);
+  const auto input = [&](unsigned half) -> Value* {
+    if (from == Type::kF32) return half == 1 ? packed : e.Read(2, from);
+    auto* const bits = e.b.CreateTrunc(e.b.CreateLShr(packed, e.ConstInt(32, 16 * half)), e.Int(16));
+    return e.b.CreateFPExt(e.b.CreateBitCast(bits, e.Half()), e.Float());
+  };
+  const auto byte = [&](unsigned half) {
+    Value* value = input(half);
+    if (c.relu) value = FloatMinMax(e, value, llvm::ConstantFP::getZero(e.Float()), true, true);
+    return e.CallRuntime(fmt::format("cuspan_math_encode_{}", ByteFormat(to)), e.Int(32), {value}, true);
+  };
+  auto* const high = byte(1);
+  auto* const both = e.b.CreateOr(e.b.CreateShl(high, e.ConstInt(32, 8)), byte(0));
+  e.Write(e.b.CreateTrunc(both, e.Int(16)), Type::kB16);
+}
+
+// cvt.rn.f16x2.e4m3x2 d, a: exact.
+void UnpackBytes(FunctionEmitter& e, Type from) {
+  const FloatConversion c = TakeFloatConversion(e);
+  auto* const packed = e.b.CreateZExt(e.Read(1, from), e.Int(32));
+  const auto half = [&](unsigned index) -> Value* {
+    auto* const byte = e.b.CreateAnd(e.b.CreateLShr(packed, e.ConstInt(32, 8 * index)), e.ConstInt(32, 0xff));
+    Value* value =
+        e.CallRuntime(fmt::format("cuspan_math_decode_{}", ByteFormat(from)), e.Float(), {byte}, true);
+    if (c.relu) value = FloatMinMax(e, value, llvm::ConstantFP::getZero(e.Float()), true, true);
+    return e.b.CreateZExt(e.b.CreateBitCast(e.b.CreateFPTrunc(value, e.Half()), e.Int(16)), e.Int(32));
+  };
+  auto* const high = half(1);
+  e.Write(e.b.CreateOr(e.b.CreateShl(high, e.ConstInt(32, 16)), half(0)), Type::kB32);
+}
+
 // cvt.rn.f16x2.f32 d, a, b: a in the upper half, b in the lower.
 void PackFloats(FunctionEmitter& e, Type to) {
   if (e.type(1) != Type::kF32 || e.operand_count() != 3) {
@@ -244,7 +286,11 @@ void EmitCvt(FunctionEmitter& e) {
   }
   const Type to = e.type(0);
   const Type from = e.type(1);
-  if (ptx::IsPacked(to)) {
+  if (ptx::IsPackedByte(to)) {
+    PackBytes(e, to);
+  } else if (ptx::IsPackedByte(from) && to == Type::kF16x2 && e.operand_count() == 2) {
+    UnpackBytes(e, from);
+  } else if (ptx::IsPacked(to)) {
     PackFloats(e, to);
   } else if (e.operand_count() != 2) {
     e.Reject("two operands are expected");
@@ -262,7 +308,7 @@ void EmitCvt(FunctionEmitter& e) {
 }
 
 constexpr Opcode kOpcodes[] = {
-    {"cvt", 2, 4, kAnyType & ~(kNoType | kPredicates | kWide), EmitCvt},
+    {"cvt", 2, 4, kAnyType & ~(kNoType | kPredicates | kWide | kPackedIntegers), EmitCvt},
 };
 
 }  // namespace

@@ -22,6 +22,8 @@ enum TypeSet : std::uint16_t {
   kPacked = 256,  // .f16x2 .bf16x2
   kTf32Type = 512,
   kWords = 1024,  // .b, .u and .s of 32 bits
+  kPackedIntegers = 2048,  // .u16x2 .s16x2
+  kPackedBytes = 4096,     // .e4m3x2 .e5m2x2
   kFloats = kSingle | kDouble,
   kAnyType = 0xffff,
 };
@@ -44,6 +46,7 @@ std::span<const Opcode> CompareOpcodes();      // compare.cc
 std::span<const Opcode> ConvertOpcodes();      // convert.cc
 std::span<const Opcode> MemoryOpcodes();       // mem.cc
 std::span<const Opcode> AtomicOpcodes();       // atomic.cc
+std::span<const Opcode> MbarrierOpcodes();     // mbarrier.cc: barriers in memory, and bulk copies
 std::span<const Opcode> CollectiveOpcodes();   // collective.cc
 std::span<const Opcode> ControlOpcodes();      // control.cc
 std::span<const Opcode> CallOpcodes();         // call.cc

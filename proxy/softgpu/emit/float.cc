@@ -40,7 +40,7 @@ std::string_view RoundingName(Rounding rounding) {
   return kNames[static_cast<int>(rounding)];
 }
 
-// An operation in a rounding that the IR can not express, by a function of jit/math.h.
+// An operation in a rounding that the IR can not express, by a function of jit/helpers.h.
 Value* CallRounded(FunctionEmitter& e, std::string_view operation, llvm::ArrayRef<Value*> inputs, Rounding rounding) {
   auto* const type = inputs[0]->getType();
   return e.CallRuntime(

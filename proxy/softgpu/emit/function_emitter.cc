@@ -23,7 +23,7 @@ const Opcode* FindOpcode(std::string_view name) {
   static const auto* const kTable = [] {
     auto* const table = new std::unordered_map<std::string_view, const Opcode*>;
     for (auto family : {ArithmeticOpcodes(), IntegerOpcodes(), VideoOpcodes(), FloatOpcodes(), CompareOpcodes(),
-                        ConvertOpcodes(), MemoryOpcodes(), AtomicOpcodes(), CollectiveOpcodes(), ControlOpcodes(),
+                        ConvertOpcodes(), MemoryOpcodes(), AtomicOpcodes(), MbarrierOpcodes(), CollectiveOpcodes(), ControlOpcodes(),
                         CallOpcodes()})
       for (const auto& opcode : family) table->emplace(opcode.name, &opcode);
     return table;
@@ -62,6 +62,12 @@ std::uint16_t TypeSetOf(ptx::Type type) {
     case Type::kF16x2:
     case Type::kBf16x2:
       return kPacked;
+    case Type::kU16x2:
+    case Type::kS16x2:
+      return kPackedIntegers;
+    case Type::kE4m3x2:
+    case Type::kE5m2x2:
+      return kPackedBytes;
     case Type::kTf32:
       return kTf32Type;
     case Type::kF32:

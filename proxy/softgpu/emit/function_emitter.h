@@ -98,7 +98,7 @@ class FunctionEmitter {
 
   // --- Calls and control flow.
 
-  // A call of a function of rt/abi.h or jit/math.h; the arguments give its type.
+  // A call of a function of rt/abi.h or jit/helpers.h; the arguments give its type.
   llvm::Value* CallRuntime(std::string_view name, llvm::Type* result, llvm::ArrayRef<llvm::Value*> arguments,
                            bool pure = false);
   // Ends the thread with a driver error; the block is left unterminated and dead.

@@ -4,7 +4,6 @@
 
 #include "proxy/softgpu/emit/families.h"
 #include "proxy/softgpu/emit/memory_order.h"
-#include "proxy/softgpu/emit/operations.h"
 #include "proxy/softgpu/rt/abi.h"
 
 namespace cuspan::softgpu::emit {
@@ -261,38 +260,6 @@ void EmitCreatepolicy(FunctionEmitter& e) {
   e.Write(e.ConstInt(64, 0), Type::kB64);
 }
 
-// cp.async copies at once; the group instructions then have nothing to wait for.
-void EmitCp(FunctionEmitter& e) {
-  if (!e.Take("async") || e.instruction().Has("bulk") || e.instruction().Has("mbarrier")) {
-    e.Refuse("only cp.async of up to 16 bytes is implemented");
-    return;
-  }
-  if (e.Take("commit_group") || e.Take("wait_group") || e.Take("wait_all")) return;
-  e.Take("shared");
-  e.Take("shared::cta");
-  e.Take("global");
-  TakeCacheHints(e);
-  const Operand& size = e.operand(2);
-  if (size.kind != Operand::Kind::kInteger || (size.bits != 4 && size.bits != 8 && size.bits != 16)) {
-    e.Reject("the size is not 4, 8 or 16");
-    return;
-  }
-  auto* const to = e.Address(e.operand(0), Space::kShared, size.bits);
-  auto* const from = e.Address(e.operand(1), Space::kGlobal, size.bits);
-  Value* source_bytes = e.ConstInt(32, size.bits);
-  if (e.IsPredicate(e.operand(3))) {
-    source_bytes = e.b.CreateSelect(e.Read(3, Type::kPred), e.ConstInt(32, 0), source_bytes);  // ignore-src
-  } else if (e.operand_count() > 3) {
-    source_bytes = e.Read(3, Type::kU32);
-  }
-  if (e.failed()) return;
-  // What the source is too short for is zero; nothing behind the source is read.
-  source_bytes = IntegerMinMax(e, source_bytes, e.ConstInt(32, size.bits), false, false);
-  if (!llvm::isa<llvm::ConstantInt>(source_bytes))
-    e.b.CreateMemSet(to, e.ConstInt(8, 0), size.bits, llvm::MaybeAlign(1));
-  e.b.CreateMemCpy(to, llvm::MaybeAlign(1), from, llvm::MaybeAlign(1), source_bytes);
-}
-
 constexpr std::uint16_t kStorable = kBytes | kIntegers | kWide | kFloats | kHalves | kPacked;
 constexpr Opcode kOpcodes[] = {
     {"ld", 2, 2, kStorable, EmitLd},
@@ -306,7 +273,6 @@ constexpr Opcode kOpcodes[] = {
     {"discard", 2, 2, kNoType, EmitHint},
     {"applypriority", 2, 2, kNoType, EmitHint},
     {"createpolicy", 1, 4, kIntegers, EmitCreatepolicy},
-    {"cp", 0, 4, kNoType, EmitCp},
 };
 
 }  // namespace

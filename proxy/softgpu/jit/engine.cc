@@ -9,7 +9,7 @@
 #include <mutex>
 
 #include "common/log.h"
-#include "proxy/softgpu/jit/math.h"
+#include "proxy/softgpu/jit/helpers.h"
 #include "proxy/softgpu/jit/pipeline.h"
 
 namespace cuspan::softgpu::jit {
@@ -70,7 +70,8 @@ Result<std::unique_ptr<Engine>> Engine::Create() {
   auto engine = std::unique_ptr<Engine>(new Engine(std::move(state)));
   for (std::size_t i = 0; i < kRuntimeSymbolCount; ++i)
     CUSPAN_RETURN_IF_ERROR(engine->Define(kRuntimeSymbols[i].name, kRuntimeSymbols[i].address));
-  for (const auto& symbol : MathSymbols()) CUSPAN_RETURN_IF_ERROR(engine->Define(symbol.name, symbol.address));
+  for (const auto helpers : {MathHelpers(), MbarrierHelpers()})
+    for (const auto& helper : helpers) CUSPAN_RETURN_IF_ERROR(engine->Define(helper.name, helper.address));
   return engine;
 }
 

@@ -1,8 +1,8 @@
-#include "proxy/softgpu/jit/math.h"
+#include "proxy/softgpu/jit/helpers.h"
 
 #include <xmmintrin.h>
 
-#include <bit>
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -88,6 +88,45 @@ std::uint32_t FindNthSet(std::uint32_t mask, std::uint32_t base, std::int32_t of
   return kNone;
 }
 
+// Floating-point formats of 8 bits. (OCP 8-bit Floating Point Specification; PTX ISA, ".e4m3", ".e5m2")
+struct ByteFormat {
+  int mantissa_bits;
+  int bias;
+  float largest;  // Finite.
+  std::uint32_t nan;
+};
+constexpr ByteFormat kE4m3{3, 7, 448, 0x7f};
+constexpr ByteFormat kE5m2{2, 15, 57344, 0x7f};
+
+// Rounds to nearest even and saturates to the largest finite number.
+template <const ByteFormat& format>
+std::uint32_t EncodeByte(float value) {
+  if (std::isnan(value)) return format.nan;
+  const std::uint32_t sign = std::signbit(value) ? 0x80 : 0;
+  const float magnitude = std::min(std::fabs(value), format.largest);
+  const int lowest = 1 - format.bias;  // Exponent of the smallest normal number.
+  int exponent = 0;
+  std::frexp(magnitude, &exponent);  // magnitude < 2^exponent
+  const int power = std::max(exponent - 1, lowest);
+  // In units of the last place; a carry into the next power of two comes out right by itself.
+  const auto units = static_cast<std::uint32_t>(std::nearbyint(std::ldexp(magnitude, format.mantissa_bits - power)));
+  return sign | (units + (static_cast<std::uint32_t>(power - lowest) << format.mantissa_bits));
+}
+
+template <const ByteFormat& format>
+float DecodeByte(std::uint32_t bits) {
+  const std::uint32_t magnitude = bits & 0x7f;
+  const float sign = (bits & 0x80) != 0 ? -1.0F : 1.0F;
+  const auto exponent = static_cast<int>(magnitude >> format.mantissa_bits);
+  const auto mantissa = static_cast<int>(magnitude & ((1U << format.mantissa_bits) - 1));
+  const bool has_infinity = format.mantissa_bits == 2;
+  if (has_infinity && exponent == 31) return mantissa != 0 ? std::nanf("") : sign * HUGE_VALF;
+  if (!has_infinity && magnitude == format.nan) return std::nanf("");
+  const int hidden = exponent == 0 ? 0 : 1 << format.mantissa_bits;
+  return sign * std::ldexp(static_cast<float>(mantissa + hidden),
+                           std::max(exponent, 1) - format.bias - format.mantissa_bits);
+}
+
 template <typename Function>
 constexpr void* AddressOf(Function* function) {
   return reinterpret_cast<void*>(function);
@@ -100,7 +139,7 @@ constexpr void* AddressOf(Function* function) {
 #define CUSPAN_MATH_TYPES(name, function) \
   CUSPAN_MATH_MODES(name, function, float, "f32"), CUSPAN_MATH_MODES(name, function, double, "f64")
 
-const MathSymbol kSymbols[] = {
+const HelperSymbol kSymbols[] = {
     CUSPAN_MATH_TYPES("add", Add),
     CUSPAN_MATH_TYPES("mul", Mul),
     CUSPAN_MATH_TYPES("div", Div),
@@ -115,6 +154,10 @@ const MathSymbol kSymbols[] = {
     {"cuspan_math_ex2_f32", AddressOf(&Exp2)},
     {"cuspan_math_lg2_f32", AddressOf(&Log2)},
     {"cuspan_math_tanh_f32", AddressOf(&Tanh)},
+    {"cuspan_math_encode_e4m3", AddressOf(&EncodeByte<kE4m3>)},
+    {"cuspan_math_encode_e5m2", AddressOf(&EncodeByte<kE5m2>)},
+    {"cuspan_math_decode_e4m3", AddressOf(&DecodeByte<kE4m3>)},
+    {"cuspan_math_decode_e5m2", AddressOf(&DecodeByte<kE5m2>)},
     {"cuspan_math_find_nth_set", AddressOf(&FindNthSet)},
     // What LLVM calls by itself for operations that a machine has no instruction for.
     {"memcpy", AddressOf(&std::memcpy)},
@@ -137,6 +180,6 @@ const MathSymbol kSymbols[] = {
 
 }  // namespace
 
-std::span<const MathSymbol> MathSymbols() { return kSymbols; }
+std::span<const HelperSymbol> MathHelpers() { return kSymbols; }
 
 }  // namespace cuspan::softgpu

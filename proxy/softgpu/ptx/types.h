@@ -26,6 +26,10 @@ enum class Type : std::uint8_t {
   kF16x2,
   kBf16,
   kBf16x2,
+  kU16x2,
+  kS16x2,
+  kE4m3x2,
+  kE5m2x2,
   kTf32,
   kF32,
   kF64,
@@ -47,6 +51,10 @@ bool IsSigned(Type type);
 bool IsFloat(Type type);
 // .f16x2 and .bf16x2: two of them.
 bool IsPacked(Type type);
+// .u16x2 and .s16x2
+bool IsPackedInteger(Type type);
+// .e4m3x2 and .e5m2x2: two numbers of 8 bits.
+bool IsPackedByte(Type type);
 // The .b type of `bits` (8, 16, 32, 64 or 128), else kNone.
 Type BitsType(unsigned bits);
 

@@ -145,8 +145,8 @@ CUresult AddressSpace::Unmap(std::uint64_t address, std::uint64_t bytes) {
   return CUDA_SUCCESS;
 }
 
-CUresult AddressSpace::SetAccess(std::uint64_t address, std::uint64_t bytes, int device,
-                                 bool read, bool write) {
+CUresult AddressSpace::SetAccess(std::uint64_t address, std::uint64_t bytes, int device, bool read,
+                                 bool write) {
   std::unique_lock lock(mutex_);
   Mappings::iterator first, last;
   if (!Whole(address, bytes, &first, &last)) return CUDA_ERROR_INVALID_VALUE;

@@ -42,8 +42,7 @@ class AddressSpace {
   // space and cut no mapping in two.
   CUresult Unmap(std::uint64_t address, std::uint64_t bytes);
   // What `device` may do there, for all mappings of the range, which must be whole.
-  CUresult SetAccess(std::uint64_t address, std::uint64_t bytes, int device, bool read,
-                     bool write);
+  CUresult SetAccess(std::uint64_t address, std::uint64_t bytes, int device, bool read, bool write);
 
   // Adds or removes memory that is not mapped by Map but is device memory.
   void AddFixed(std::uint64_t address, std::uint64_t bytes, int device);

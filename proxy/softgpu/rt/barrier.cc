@@ -28,9 +28,12 @@ bool Barrier::Complete(std::uint32_t warps_alive) const {
 
 std::uint32_t Barrier::Result(BarrierReduction reduction) const {
   switch (reduction) {
-    case BarrierReduction::kPopulation: return population_;
-    case BarrierReduction::kAnd: return population_ == arrivals_ ? 1 : 0;
-    case BarrierReduction::kOr: return population_ != 0 ? 1 : 0;
+    case BarrierReduction::kPopulation:
+      return population_;
+    case BarrierReduction::kAnd:
+      return population_ == arrivals_ ? 1 : 0;
+    case BarrierReduction::kOr:
+      return population_ != 0 ? 1 : 0;
   }
   return 0;
 }

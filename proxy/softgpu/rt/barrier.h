@@ -45,8 +45,8 @@ class Barrier {
  private:
   bool in_use_ = false;
   std::uint32_t threads_ = 0;
-  std::uint32_t warps_ = 0;                 // Warps that have arrived.
-  std::array<std::uint32_t, 32> lanes_{};   // By warp: lanes that have arrived.
+  std::uint32_t warps_ = 0;                // Warps that have arrived.
+  std::array<std::uint32_t, 32> lanes_{};  // By warp: lanes that have arrived.
   std::uint32_t population_ = 0, arrivals_ = 0;
   Fiber* first_ = nullptr;
   Fiber* last_ = nullptr;

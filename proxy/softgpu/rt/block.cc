@@ -26,10 +26,14 @@ constexpr std::size_t RoundUp(std::size_t value, std::size_t to) {
 
 const char* SignalName(int signal) {
   switch (signal) {
-    case SIGSEGV: return "access to an address that is not mapped";
-    case SIGBUS: return "access to memory that the host can not provide";
-    case SIGFPE: return "arithmetic trap";
-    default: return "illegal instruction";
+    case SIGSEGV:
+      return "access to an address that is not mapped";
+    case SIGBUS:
+      return "access to memory that the host can not provide";
+    case SIGFPE:
+      return "arithmetic trap";
+    default:
+      return "illegal instruction";
   }
 }
 
@@ -103,7 +107,8 @@ bool Block::Prepare(std::uint64_t index) {
 // The block's shared memory ends where an inaccessible page begins, so that a
 // kernel that runs past it faults.
 bool Block::PrepareShared() {
-  const std::size_t bytes = std::size_t{launch_->static_shared_bytes} + launch_->dynamic_shared_bytes;
+  const std::size_t bytes =
+      std::size_t{launch_->static_shared_bytes} + launch_->dynamic_shared_bytes;
   const std::size_t needed = RoundUp(std::max<std::size_t>(bytes, 1), kSharedAlignment);
   if (needed > shared_capacity_) {
     if (shared_mapping_ != nullptr) munmap(shared_mapping_, shared_capacity_ + kPage);
@@ -187,13 +192,12 @@ void Block::HandleFault() {
   }
   if (current_->stack->InGuard(fault.address)) {
     // What a GPU says when a thread leaves its stack (observed on an H200).
-    Fail(CUDA_ERROR_ILLEGAL_ADDRESS,
-         fmt::format("{}: its stack of {} bytes overflowed", Where(current_),
-                     current_->stack->bytes));
+    Fail(CUDA_ERROR_ILLEGAL_ADDRESS, fmt::format("{}: its stack of {} bytes overflowed",
+                                                 Where(current_), current_->stack->bytes));
     return;
   }
-  const CUresult error = fault.signal == SIGILL ? CUDA_ERROR_ILLEGAL_INSTRUCTION
-                                                : CUDA_ERROR_ILLEGAL_ADDRESS;
+  const CUresult error =
+      fault.signal == SIGILL ? CUDA_ERROR_ILLEGAL_INSTRUCTION : CUDA_ERROR_ILLEGAL_ADDRESS;
   Fail(error, fmt::format("{}: {} ({})", Where(current_), SignalName(fault.signal),
                           fmt::ptr(fault.address)));
 }
@@ -379,9 +383,10 @@ LaneResult Block::Meet(Fiber* self, const CollectiveCall& call) {
 
 void Block::CheckBarrierNumber(Fiber* self, std::uint32_t barrier, std::uint32_t threads) {
   if (barrier < kBarriers && threads % kWarpLanes == 0) return;
-  Abandon(self, CUDA_ERROR_ILLEGAL_INSTRUCTION,
-          fmt::format("barrier {} for {} threads: there are {} barriers, and they count whole warps",
-                      barrier, threads, kBarriers));
+  Abandon(
+      self, CUDA_ERROR_ILLEGAL_INSTRUCTION,
+      fmt::format("barrier {} for {} threads: there are {} barriers, and they count whole warps",
+                  barrier, threads, kBarriers));
 }
 
 void Block::WakeWaiters(Barrier& barrier, Fiber* self) {

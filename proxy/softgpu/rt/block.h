@@ -29,7 +29,7 @@ struct Fiber {
   Block* block = nullptr;
   Stack* stack = nullptr;  // Null before the thread starts and after it ended.
   Execution execution;
-  Fiber* next = nullptr;   // In the list that it waits in.
+  Fiber* next = nullptr;                        // In the list that it waits in.
   std::uint32_t barrier_result[3] = {0, 0, 0};  // By BarrierReduction.
 };
 
@@ -103,14 +103,14 @@ class Block : public Resident {
   const Launch* launch_ = nullptr;
   std::uint64_t index_ = 0;
   std::uint32_t threads_ = 0;
-  std::uint32_t started_ = 0;      // Threads that have been given a stack; all in loop mode.
-  std::uint32_t alive_ = 0;        // Threads that have not ended.
-  std::uint32_t warps_alive_ = 0;  // Warps with such threads.
+  std::uint32_t started_ = 0;        // Threads that have been given a stack; all in loop mode.
+  std::uint32_t alive_ = 0;          // Threads that have not ended.
+  std::uint32_t warps_alive_ = 0;    // Warps with such threads.
   std::uint32_t barriers_used_ = 0;  // One bit each: only these need a look when a thread ends.
   bool failed_ = false;
   CUresult error_ = CUDA_SUCCESS;  // Of a failure that is this block's own.
   std::string message_;
-  Fiber* current_ = nullptr;       // The thread that runs, or ran last.
+  Fiber* current_ = nullptr;  // The thread that runs, or ran last.
   FiberList ready_, yielded_;
 
   void (*outside_)(void*) = nullptr;  // What CallOutside asks for.
@@ -120,7 +120,7 @@ class Block : public Resident {
   std::array<Barrier, kBarriers> barriers_;
   std::array<Warp, kMostBlockThreads / kWarpLanes> warps_;
   std::vector<Fiber> fibers_;
-  std::vector<Stack*> stacks_;        // All that fibers of this block hold.
+  std::vector<Stack*> stacks_;  // All that fibers of this block hold.
 
   std::uint8_t* shared_mapping_ = nullptr;  // Ends with an inaccessible page.
   std::size_t shared_capacity_ = 0;

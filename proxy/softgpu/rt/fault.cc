@@ -41,7 +41,7 @@ void Chain(int signal, siginfo_t* info, void* context) {
 }  // namespace
 
 struct FaultHandler {
-  static void Handle(int signal, siginfo_t* info, void* context) {
+  CUSPAN_RT_SWITCHES static void Handle(int signal, siginfo_t* info, void* context) {
     FaultGuard* guard = t_guard;
     // Signals that were sent (si_code <= 0) are nobody's fault.
     if (guard == nullptr || !guard->armed_ || info->si_code <= 0) {
@@ -50,8 +50,7 @@ struct FaultHandler {
     }
     guard->armed_ = false;
     auto* registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
-    guard->fault_ =
-        Fault{signal, info->si_addr, reinterpret_cast<void*>(registers[REG_RIP])};
+    guard->fault_ = Fault{signal, info->si_addr, reinterpret_cast<void*>(registers[REG_RIP])};
     sanitizer::BeforeSwitch(nullptr, guard->thread_.low, guard->thread_.bytes,
                             guard->thread_.sanitizer_fiber);
     registers[REG_RSP] = reinterpret_cast<greg_t>(guard->thread_.stack_pointer);
@@ -72,8 +71,8 @@ void InstallFaultHandlers() {
 }
 
 FaultGuard::FaultGuard() : thread_(Execution::OfThisThread()) {
-  void* memory = mmap(nullptr, kSignalStackBytes, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* memory =
+      mmap(nullptr, kSignalStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory != MAP_FAILED) {
     signal_stack_ = memory;
     stack_t stack = {};
@@ -94,7 +93,7 @@ FaultGuard::~FaultGuard() {
   }
 }
 
-bool FaultGuard::Enter(const Execution& to) {
+CUSPAN_RT_SWITCHES bool FaultGuard::Enter(const Execution& to) {
   fault_ = Fault{};
   // The compiler must not move these stores across the switch: a signal may
   // come at any instruction of the fiber.
@@ -106,7 +105,7 @@ bool FaultGuard::Enter(const Execution& to) {
   return fault_.signal == 0;
 }
 
-void FaultGuard::Leave(Execution& from) { Switch(from, thread_); }
+CUSPAN_RT_SWITCHES void FaultGuard::Leave(Execution& from) { Switch(from, thread_); }
 
 void FaultGuard::LeaveForGood() { SwitchAway(thread_); }
 

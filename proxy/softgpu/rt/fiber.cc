@@ -53,15 +53,15 @@ Execution Execution::OnStack(Stack& stack, void (*entry)(void*), void* argument)
   return execution;
 }
 
-void FiberStarted() { sanitizer::AfterSwitch(nullptr); }
+CUSPAN_RT_SWITCHES void FiberStarted() { sanitizer::AfterSwitch(nullptr); }
 
-void Switch(Execution& from, const Execution& to) {
+CUSPAN_RT_SWITCHES void Switch(Execution& from, const Execution& to) {
   sanitizer::BeforeSwitch(&from.sanitizer_frames, to.low, to.bytes, to.sanitizer_fiber);
   cuspan_rt_switch(&from.stack_pointer, to.stack_pointer);
   sanitizer::AfterSwitch(from.sanitizer_frames);
 }
 
-void SwitchAway(const Execution& to) {
+CUSPAN_RT_SWITCHES void SwitchAway(const Execution& to) {
   sanitizer::BeforeSwitch(nullptr, to.low, to.bytes, to.sanitizer_fiber);
   void* unused = nullptr;
   cuspan_rt_switch(&unused, to.stack_pointer);

@@ -95,8 +95,8 @@ std::uint32_t cuspan_rt_match(ThreadContext* context, MatchMode mode, std::uint6
   return result.value;
 }
 
-std::uint32_t cuspan_rt_reduce(ThreadContext* context, std::uint32_t operation,
-                               std::uint32_t value, std::uint32_t member_mask) {
+std::uint32_t cuspan_rt_reduce(ThreadContext* context, std::uint32_t operation, std::uint32_t value,
+                               std::uint32_t member_mask) {
   return Meet(context, Collective::kReduce, operation, member_mask, value).value;
 }
 
@@ -120,8 +120,7 @@ void cuspan_rt_fault(ThreadContext* context, std::uint32_t driver_error, const c
                        what == nullptr ? "it ended itself with an error" : what);
 }
 
-std::uint32_t cuspan_rt_vprintf(ThreadContext* context, const char* format,
-                                const void* arguments) {
+std::uint32_t cuspan_rt_vprintf(ThreadContext* context, const char* format, const void* arguments) {
   Fiber* self = Self(context);
   int count = 0;
   CallOutside(self, [&, self] {
@@ -143,9 +142,9 @@ void cuspan_rt_assert_fail(ThreadContext* context, const char* message, const ch
     text.clear();
     fmt::format_to(std::back_inserter(text),
                    "{}:{}: {}: block: [{},{},{}], thread: [{},{},{}] Assertion `{}` failed.\n",
-                   OrUnknown(file), line, OrUnknown(function), context->ctaid[0],
-                   context->ctaid[1], context->ctaid[2], context->tid[0], context->tid[1],
-                   context->tid[2], OrUnknown(message));
+                   OrUnknown(file), line, OrUnknown(function), context->ctaid[0], context->ctaid[1],
+                   context->ctaid[2], context->tid[0], context->tid[1], context->tid[2],
+                   OrUnknown(message));
     FaultGuard::Exempt exempt(self->block->guard());
     WriteOut(stderr, text);
   });
@@ -179,10 +178,9 @@ void cuspan_rt_free(ThreadContext* context, void* memory) {
 }
 
 std::uint64_t cuspan_rt_clock(ThreadContext*) {
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(
-          std::chrono::steady_clock::now().time_since_epoch())
-          .count());
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                        std::chrono::steady_clock::now().time_since_epoch())
+                                        .count());
 }
 
 }  // extern "C"

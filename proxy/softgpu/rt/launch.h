@@ -44,11 +44,11 @@ struct Launch {
   std::vector<std::uint64_t> params;  // The bytes of the parameters, 8-aligned.
   std::uint64_t grid_id = 0;
   std::uint32_t envreg[4] = {0, 0, 0, 0};
-  std::size_t stack_bytes = 0;        // Of each thread.
-  bool cooperative = false;           // All blocks must be resident together.
+  std::size_t stack_bytes = 0;  // Of each thread.
+  bool cooperative = false;     // All blocks must be resident together.
   std::shared_ptr<ErrorSink> errors;
-  DeviceHeap* heap = nullptr;         // Lives as long as errors; null: device malloc fails.
-  std::shared_ptr<const void> code;   // Keeps the kernel's code and variables alive.
+  DeviceHeap* heap = nullptr;        // Lives as long as errors; null: device malloc fails.
+  std::shared_ptr<const void> code;  // Keeps the kernel's code and variables alive.
 };
 
 }  // namespace cuspan::softgpu

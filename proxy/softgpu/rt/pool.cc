@@ -107,9 +107,8 @@ void WorkerPool::Add(Task& task, std::function<void()> on_finished) {
 WorkerPool::Share WorkerPool::Take(bool wait, bool full) {
   std::unique_lock lock(mutex_);
   for (;;) {
-    const auto found = std::find_if(open_.begin(), open_.end(), [&](const Task* task) {
-      return !full || task->all_resident_;
-    });
+    const auto found = std::find_if(open_.begin(), open_.end(),
+                                    [&](const Task* task) { return !full || task->all_resident_; });
     if (found != open_.end()) {
       Task* task = *found;
       const std::uint64_t end = std::min(task->next_ + task->units_at_a_time_, task->units_);
@@ -161,8 +160,9 @@ bool WorkerPool::ResumeAll(Worker& worker, std::deque<Parked>& parked) {
 }
 
 void WorkerPool::Finish(Task& task, std::uint64_t units) {
-  if (task.finished_.fetch_add(units, std::memory_order_acq_rel) + units != task.units_) return;
-  // The task may be gone as soon as this runs.
+  // Once these units count, another worker may finish the task, which ends its life.
+  const std::uint64_t all = task.units_;
+  if (task.finished_.fetch_add(units, std::memory_order_acq_rel) + units != all) return;
   const std::function<void()> on_finished = std::move(task.on_finished_);
   on_finished();
 }

@@ -124,7 +124,7 @@ class WorkerPool {
 
   std::mutex mutex_;
   std::condition_variable work_;
-  std::deque<Task*> open_;  // Tasks with units left to begin, by priority.
+  std::deque<Task*> open_;                 // Tasks with units left to begin, by priority.
   std::atomic<std::uint64_t> offered_{0};  // open_.size(), readable without the mutex.
   bool stopping_ = false;
   std::vector<std::thread> threads_;

@@ -99,13 +99,25 @@ void PrintConversion(const Conversion& conversion, ArgumentReader& arguments, st
     case '%':
       *out += '%';
       return;
-    case 'd': case 'i': case 'u': case 'x': case 'X': case 'o':
+    case 'd':
+    case 'i':
+    case 'u':
+    case 'x':
+    case 'X':
+    case 'o':
       PrintInteger(conversion, arguments, out);
       return;
     case 'c':
       Print(conversion.text + 'c', arguments.Next<std::int32_t>(), out);
       return;
-    case 'f': case 'F': case 'e': case 'E': case 'g': case 'G': case 'a': case 'A':
+    case 'f':
+    case 'F':
+    case 'e':
+    case 'E':
+    case 'g':
+    case 'G':
+    case 'a':
+    case 'A':
       Print(conversion.text + conversion.type, arguments.Next<double>(), out);
       return;
     case 'p':

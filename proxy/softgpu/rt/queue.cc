@@ -32,10 +32,10 @@ void OperationQueue::Finish(OperationPtr operation) {
     const OperationPtr last = std::move(ended.back());
     ended.pop_back();
     last->task_.reset();
-    last->done_nanoseconds_ = static_cast<std::uint64_t>(
-        std::chrono::duration_cast<std::chrono::nanoseconds>(
-            std::chrono::steady_clock::now().time_since_epoch())
-            .count());
+    last->done_nanoseconds_ =
+        static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                       std::chrono::steady_clock::now().time_since_epoch())
+                                       .count());
     std::vector<OperationPtr> ready;
     {
       std::lock_guard lock(mutex_);

@@ -12,6 +12,14 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
+// For functions in which the running fiber changes: the thread sanitizer must not
+// note their begin with one fiber and their end with another.
+#if defined(__SANITIZE_THREAD__)
+#define CUSPAN_RT_SWITCHES __attribute__((no_sanitize("thread")))
+#else
+#define CUSPAN_RT_SWITCHES
+#endif
+
 namespace cuspan::softgpu::sanitizer {
 
 // Forgets what frames left behind on a stack that was abandoned.
@@ -43,7 +51,7 @@ inline void DestroyFiber([[maybe_unused]] void* fiber) {
 }
 
 // Around a switch: BeforeSwitch on the old stack, AfterSwitch first thing on the new one.
-inline void BeforeSwitch([[maybe_unused]] void** saved, [[maybe_unused]] const void* low,
+CUSPAN_RT_SWITCHES inline void BeforeSwitch([[maybe_unused]] void** saved, [[maybe_unused]] const void* low,
                          [[maybe_unused]] std::size_t bytes, [[maybe_unused]] void* fiber) {
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_start_switch_fiber(saved, low, bytes);
@@ -52,7 +60,7 @@ inline void BeforeSwitch([[maybe_unused]] void** saved, [[maybe_unused]] const v
   __tsan_switch_to_fiber(fiber, 0);
 #endif
 }
-inline void AfterSwitch([[maybe_unused]] void* saved) {
+CUSPAN_RT_SWITCHES inline void AfterSwitch([[maybe_unused]] void* saved) {
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_finish_switch_fiber(saved, nullptr, nullptr);
 #endif

@@ -76,7 +76,10 @@ Stack* StackPool::Take(std::size_t bytes) {
 }
 
 void StackPool::Give(Stack* stack) {
+  // What ran there was mostly abandoned, not unwound.
   sanitizer::Unpoison(stack->low, stack->bytes);
+  sanitizer::DestroyFiber(stack->sanitizer);
+  stack->sanitizer = nullptr;
   const std::size_t stride = stack->bytes + kPage;
   classes_[std::countr_zero(stride / kSmallestStride)].unused.push_back(stack);
 }

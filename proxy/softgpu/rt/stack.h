@@ -14,11 +14,11 @@
 namespace cuspan::softgpu {
 
 struct Stack {
-  std::uint8_t* low;   // Lowest usable byte.
-  std::uint8_t* top;   // Where the first frame goes; 16-aligned, staggered.
-  std::size_t bytes;   // From `low` to the end, the stagger included.
-  bool guarded;        // Whether the page below `low` is inaccessible.
-  void* sanitizer;     // The thread sanitizer's fiber of this stack, if any.
+  std::uint8_t* low;  // Lowest usable byte.
+  std::uint8_t* top;  // Where the first frame goes; 16-aligned, staggered.
+  std::size_t bytes;  // From `low` to the end, the stagger included.
+  bool guarded;       // Whether the page below `low` is inaccessible.
+  void* sanitizer;    // The thread sanitizer's fiber of this stack, if any.
 
   // Whether `address` lies in the guard page, so that touching it meant an overflow.
   bool InGuard(const void* address) const;

@@ -50,12 +50,12 @@ void FillMain(void* argument) {
 void RaiseFault(const Fault& fault, const char* what, ErrorSink& errors) {
   if (fault.signal == 0) {
     errors.Raise(CUDA_ERROR_OUT_OF_MEMORY,
-                  fmt::format("{}: the host has no memory for a stack", what));
+                 fmt::format("{}: the host has no memory for a stack", what));
     return;
   }
   errors.Raise(CUDA_ERROR_ILLEGAL_ADDRESS,
-                fmt::format("{}: access to an address that is not mapped ({})", what,
-                            fmt::ptr(fault.address)));
+               fmt::format("{}: access to an address that is not mapped ({})", what,
+                           fmt::ptr(fault.address)));
 }
 
 std::uint8_t* Offset(void* base, std::size_t bytes) {
@@ -72,7 +72,8 @@ CopyTask::CopyTask(void* target, const void* source, std::size_t bytes, int prio
       bytes_(bytes),
       errors_(std::move(errors)) {}
 
-CopyTask::CopyTask(void* target, std::vector<std::uint8_t> bytes, int priority, std::shared_ptr<ErrorSink> errors)
+CopyTask::CopyTask(void* target, std::vector<std::uint8_t> bytes, int priority,
+                   std::shared_ptr<ErrorSink> errors)
     : Task(Pieces(bytes.size()), 1, priority, false),
       target_(target),
       own_(std::move(bytes)),

@@ -15,9 +15,11 @@ namespace cuspan::softgpu {
 // fault (memory that was unmapped meanwhile) becomes an error of `errors`.
 class CopyTask : public Task {
  public:
-  CopyTask(void* target, const void* source, std::size_t bytes, int priority, std::shared_ptr<ErrorSink> errors);
+  CopyTask(void* target, const void* source, std::size_t bytes, int priority,
+           std::shared_ptr<ErrorSink> errors);
   // Copies from bytes of its own.
-  CopyTask(void* target, std::vector<std::uint8_t> bytes, int priority, std::shared_ptr<ErrorSink> errors);
+  CopyTask(void* target, std::vector<std::uint8_t> bytes, int priority,
+           std::shared_ptr<ErrorSink> errors);
 
   bool Cancelled() const override { return errors_->error() != CUDA_SUCCESS; }
   Resident* Start(Worker& worker, std::uint64_t unit) override;

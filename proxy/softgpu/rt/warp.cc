@@ -50,14 +50,22 @@ Source ShuffleSource(ShuffleMode mode, std::uint32_t lane, std::uint32_t b, std:
 std::uint32_t Combine(std::uint32_t operation, std::uint32_t left, std::uint32_t right) {
   const auto a = static_cast<std::int32_t>(left), b = static_cast<std::int32_t>(right);
   switch (operation) {
-    case 0: return left + right;
-    case 1: return static_cast<std::uint32_t>(std::min(a, b));
-    case 2: return static_cast<std::uint32_t>(std::max(a, b));
-    case 3: return std::min(left, right);
-    case 4: return std::max(left, right);
-    case 5: return left & right;
-    case 6: return left | right;
-    default: return left ^ right;
+    case 0:
+      return left + right;
+    case 1:
+      return static_cast<std::uint32_t>(std::min(a, b));
+    case 2:
+      return static_cast<std::uint32_t>(std::max(a, b));
+    case 3:
+      return std::min(left, right);
+    case 4:
+      return std::max(left, right);
+    case 5:
+      return left & right;
+    case 6:
+      return left | right;
+    default:
+      return left ^ right;
   }
 }
 
@@ -131,10 +139,17 @@ void Warp::Compute(const Meeting& meeting) {
       ForEachLane(lanes, [&](std::uint32_t lane) { ballot |= (values_[lane] != 0) << lane; });
       std::uint32_t result = ballot;
       switch (static_cast<VoteMode>(mode)) {
-        case VoteMode::kAll: result = ballot == lanes; break;
-        case VoteMode::kAny: result = ballot != 0; break;
-        case VoteMode::kUniform: result = ballot == lanes || ballot == 0; break;
-        case VoteMode::kBallot: break;
+        case VoteMode::kAll:
+          result = ballot == lanes;
+          break;
+        case VoteMode::kAny:
+          result = ballot != 0;
+          break;
+        case VoteMode::kUniform:
+          result = ballot == lanes || ballot == 0;
+          break;
+        case VoteMode::kBallot:
+          break;
       }
       ForEachLane(lanes, [&](std::uint32_t lane) { results_[lane] = {result, 0}; });
       return;

@@ -34,7 +34,8 @@ InventoryAnswer Inventory(const std::string& driver) {
   const bool soft = driver == "soft";
   const int count = soft ? CountOf("FAKE_SOFT", 1) : CountOf("FAKE_GPUS", 0);
   if (count == 0)
-    answer.problem = soft ? "libcuda.so.1 of cuspan not found" : "libcuda.so.1 not found";
+    answer.problem = soft ? "the software GPU's library not found"
+                          : "no usable GPU: libcuda.so.1 not found; use --device soft";
   for (int i = 0; i < count; ++i) {
     DeviceDescription device;
     device.ordinal = static_cast<std::uint32_t>(i);

@@ -55,9 +55,9 @@ TEST(FatbinTest, KnowsArchitectureFlags) {
       seen.emplace_back(entry.architecture, entry.flags & (kFlagExactOnly | kFlagFamilyOnly));
     }
   }
-  EXPECT_THAT(seen, testing::UnorderedElementsAre(testing::Pair(80, 0),
-                                                  testing::Pair(90, kFlagExactOnly),
-                                                  testing::Pair(100, kFlagFamilyOnly)));
+  EXPECT_THAT(seen,
+              testing::UnorderedElementsAre(testing::Pair(80, 0), testing::Pair(90, kFlagExactOnly),
+                                            testing::Pair(100, kFlagFamilyOnly)));
 }
 
 TEST(FatbinTest, ReadsNameAndOptionsOfDebugBuild) {

@@ -17,8 +17,8 @@ struct Seen {
 
 void RecordThread(ThreadContext* c) {
   auto& seen = Argument<Seen>(c);
-  const std::uint32_t block = (c->ctaid[2] * c->nctaid[1] + c->ctaid[1]) * c->nctaid[0] +
-                              c->ctaid[0];
+  const std::uint32_t block =
+      (c->ctaid[2] * c->nctaid[1] + c->ctaid[1]) * c->nctaid[0] + c->ctaid[0];
   const std::uint32_t i = block * c->ntid[0] * c->ntid[1] * c->ntid[2] + Thread(c);
   seen.tid_x[i] = c->tid[0];
   seen.tid_y[i] = c->tid[1];
@@ -34,7 +34,8 @@ TEST(BlockTest, EveryThreadOfAGridRunsOnceAndKnowsItsPlace) {
     const Dimensions grid{3, 2, 2}, block{5, 3, 4};
     const std::size_t threads = grid.count() * block.count();
     Seen seen;
-    for (auto* list : {&seen.tid_x, &seen.tid_y, &seen.tid_z, &seen.lane, &seen.warp, &seen.block}) {
+    for (auto* list :
+         {&seen.tid_x, &seen.tid_y, &seen.tid_z, &seen.lane, &seen.warp, &seen.block}) {
       list->assign(threads, ~0u);
     }
     Launch launch = MakeLaunch(&RecordThread, grid, block, &seen);
@@ -148,8 +149,8 @@ TEST(BlockTest, PartialWarpCountsWhole) {
 void ReduceAtBarrier(ThreadContext* c) {
   auto& wrong = Argument<std::atomic<int>>(c);
   const std::uint32_t me = Thread(c), n = c->ntid[0];
-  wrong += cuspan_rt_barrier_reduce(c, 0, 0, BarrierReduction::kPopulation, me % 4 == 0) !=
-           (n + 3) / 4;
+  wrong +=
+      cuspan_rt_barrier_reduce(c, 0, 0, BarrierReduction::kPopulation, me % 4 == 0) != (n + 3) / 4;
   wrong += cuspan_rt_barrier_reduce(c, 0, 0, BarrierReduction::kAnd, 1) != 1;
   wrong += cuspan_rt_barrier_reduce(c, 0, 0, BarrierReduction::kAnd, me != 7) != 0;
   wrong += cuspan_rt_barrier_reduce(c, 0, 0, BarrierReduction::kOr, me == 7) != 1;

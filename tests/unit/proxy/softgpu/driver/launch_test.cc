@@ -43,8 +43,8 @@ TEST_F(LaunchTest, MultipliesMatricesThroughSharedMemory) {
   CUdeviceptr pa = da.address(), pb = db.address(), pc = dc.address();
   int count = n;
   void* args[] = {&pa, &pb, &pc, &count};
-  ASSERT_CUDA(cuLaunchKernel(Kernel("MatMul"), n / 16, n / 16, 1, 16, 16, 1, 0, nullptr, args,
-                             nullptr));
+  ASSERT_CUDA(
+      cuLaunchKernel(Kernel("MatMul"), n / 16, n / 16, 1, 16, 16, 1, 0, nullptr, args, nullptr));
   const auto c = dc.Read<float>(n * n);
   for (int row = 0; row < n; ++row) {
     for (int column = 0; column < n; ++column) {
@@ -224,8 +224,7 @@ TEST_F(LaunchTest, AttributesDescribeTheKernel) {
   EXPECT_EQ(attribute(Kernel("Bounded"), CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK), 128);
   EXPECT_EQ(attribute(Kernel("Store"), CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES), 0);
   EXPECT_EQ(attribute(Kernel("MatMul"), CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES), 2 * 16 * 16 * 4);
-  EXPECT_EQ(attribute(Kernel("Store"), CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES),
-            48 * 1024);
+  EXPECT_EQ(attribute(Kernel("Store"), CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES), 48 * 1024);
   EXPECT_GT(attribute(Kernel("Store"), CU_FUNC_ATTRIBUTE_NUM_REGS), 0);
 }
 
@@ -233,13 +232,13 @@ TEST_F(LaunchTest, OccupancyFollowsThreadsAndSharedMemory) {
   const CUfunction store = Kernel("Store");
   int blocks = -1;
   const auto occupancy = [&](int threads, std::size_t shared) {
-    EXPECT_CUDA(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(&blocks, store, threads,
-                                                                     shared, 0));
+    EXPECT_CUDA(
+        cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(&blocks, store, threads, shared, 0));
     return blocks;
   };
   int threads_each = 0, shared_each = 0;
-  ASSERT_CUDA(cuDeviceGetAttribute(&threads_each,
-                                   CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, 0));
+  ASSERT_CUDA(
+      cuDeviceGetAttribute(&threads_each, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, 0));
   ASSERT_CUDA(cuDeviceGetAttribute(&shared_each,
                                    CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, 0));
   EXPECT_EQ(occupancy(1024, 0), threads_each / 1024);

@@ -87,8 +87,8 @@ TEST_F(MemoryTest, AllocationsCountAgainstTheDevice) {
   const CUmemAllocationProp nowhere = Properties(999);
   EXPECT_EQ(cuMemCreate(&handle, kGranule, &nowhere, 0), CUDA_ERROR_INVALID_DEVICE);
   std::size_t granularity = 0;
-  EXPECT_CUDA(cuMemGetAllocationGranularity(&granularity, &properties,
-                                            CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+  EXPECT_CUDA(
+      cuMemGetAllocationGranularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
   EXPECT_EQ(granularity, kGranule);
 }
 
@@ -144,7 +144,7 @@ TEST_F(MemoryTest, MappingFollowsTheDriversRules) {
 
   EXPECT_EQ(cuMemAddressFree(base, 16 * kGranule), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(cuMemUnmap(base, 2 * kGranule), CUDA_ERROR_INVALID_VALUE);
-  EXPECT_CUDA(cuMemRelease(handle));  // The mapping keeps the memory.
+  EXPECT_CUDA(cuMemRelease(handle));            // The mapping keeps the memory.
   EXPECT_CUDA(cuMemUnmap(base, 8 * kGranule));  // Gaps do not matter.
   EXPECT_CUDA(cuMemAddressFree(base, 16 * kGranule));
 }

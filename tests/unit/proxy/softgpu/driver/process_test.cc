@@ -30,8 +30,7 @@ void InitWith(const char* name, const char* value) {
 // cuInit says no, and one line says why.
 TEST_F(ProcessTest, WrongSettingsAreNamed) {
   EXPECT_EXIT(InitWith("CUSPAN_SOFT_GPUS", "0"), testing::ExitedWithCode(0), "CUSPAN_SOFT_GPUS");
-  EXPECT_EXIT(InitWith("CUSPAN_SOFT_GPUS", "many"), testing::ExitedWithCode(0),
-              "CUSPAN_SOFT_GPUS");
+  EXPECT_EXIT(InitWith("CUSPAN_SOFT_GPUS", "many"), testing::ExitedWithCode(0), "CUSPAN_SOFT_GPUS");
   EXPECT_EXIT(InitWith("CUSPAN_SOFT_MEMORY", "12Q"), testing::ExitedWithCode(0),
               "CUSPAN_SOFT_MEMORY");
   EXPECT_EXIT(InitWith("CUSPAN_SOFT_MEMORY", "1"), testing::ExitedWithCode(0),

@@ -105,7 +105,8 @@ void PrintBadString(ThreadContext* c) {
 
 TEST(ServicesTest, ABadStringIsAFaultOfTheKernel) {
   int unused = 0;
-  EXPECT_EQ(RunLaunch(&PrintBadString, {1, 1, 1}, {1, 1, 1}, &unused).error, CUDA_ERROR_ILLEGAL_ADDRESS);
+  EXPECT_EQ(RunLaunch(&PrintBadString, {1, 1, 1}, {1, 1, 1}, &unused).error,
+            CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
 void AssertKernel(ThreadContext* c) {
@@ -117,8 +118,9 @@ TEST(ServicesTest, AssertPrintsItsPlaceAndEndsTheLaunch) {
   testing::internal::CaptureStderr();
   int unused = 0;
   const Outcome outcome = RunLaunch(&AssertKernel, {1, 1, 1}, {4, 1, 1}, &unused);
-  EXPECT_EQ(testing::internal::GetCapturedStderr(),
-            "file.cu:10: void f(int): block: [0,0,0], thread: [2,0,0] Assertion `x == 1` failed.\n");
+  EXPECT_EQ(
+      testing::internal::GetCapturedStderr(),
+      "file.cu:10: void f(int): block: [0,0,0], thread: [2,0,0] Assertion `x == 1` failed.\n");
   EXPECT_EQ(outcome.error, CUDA_ERROR_ASSERT);
 }
 

@@ -24,8 +24,8 @@ void ShuffleKernel(ThreadContext* c) {
   auto& test = Argument<ShuffleCase>(c);
   if ((test.mask >> c->lane & 1) == 0) return;
   std::uint32_t in_range = 77;
-  test.value[c->lane] = cuspan_rt_shuffle(c, test.mode, ValueOf(c->lane), test.b, test.c, test.mask,
-                                          &in_range);
+  test.value[c->lane] =
+      cuspan_rt_shuffle(c, test.mode, ValueOf(c->lane), test.b, test.c, test.mask, &in_range);
   test.in_range[c->lane] = in_range;
   test.participated |= 1u << c->lane;
 }
@@ -40,8 +40,8 @@ std::uint32_t Clamp(ShuffleMode mode, std::uint32_t width) {
 TEST(WarpTest, ShufflesWithinSegments) {
   for (const std::uint32_t width : {2u, 4u, 8u, 16u, 32u}) {
     for (std::uint32_t delta = 0; delta < width; ++delta) {
-      for (const auto mode : {ShuffleMode::kUp, ShuffleMode::kDown, ShuffleMode::kButterfly,
-                              ShuffleMode::kIndex}) {
+      for (const auto mode :
+           {ShuffleMode::kUp, ShuffleMode::kDown, ShuffleMode::kButterfly, ShuffleMode::kIndex}) {
         ShuffleCase test{mode, delta, Clamp(mode, width), kAllLanes};
         ASSERT_EQ(RunLaunch(&ShuffleKernel, {1, 1, 1}, {32, 1, 1}, &test).error, CUDA_SUCCESS);
         ASSERT_EQ(test.participated, kAllLanes);
@@ -50,10 +50,20 @@ TEST(WarpTest, ShufflesWithinSegments) {
           std::uint32_t source = lane;
           bool in_range = true;
           switch (mode) {
-            case ShuffleMode::kUp: in_range = within >= delta; source = lane - delta; break;
-            case ShuffleMode::kDown: in_range = within + delta < width; source = lane + delta; break;
-            case ShuffleMode::kButterfly: source = lane ^ delta; break;
-            case ShuffleMode::kIndex: source = segment + delta; break;
+            case ShuffleMode::kUp:
+              in_range = within >= delta;
+              source = lane - delta;
+              break;
+            case ShuffleMode::kDown:
+              in_range = within + delta < width;
+              source = lane + delta;
+              break;
+            case ShuffleMode::kButterfly:
+              source = lane ^ delta;
+              break;
+            case ShuffleMode::kIndex:
+              source = segment + delta;
+              break;
           }
           if (!in_range) source = lane;
           ASSERT_EQ(test.value[lane], ValueOf(source))

@@ -1,0 +1,209 @@
+// cuspan-proxy as an agent starts it: a process with one end of a socket pair.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <spawn.h>
+#include <sys/wait.h>
+
+#include "protocol/channel/channel.h"
+#include "protocol/channel/socket.h"
+
+namespace cuspan {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr std::chrono::milliseconds kPatience{60'000};
+
+template <typename T>
+T Must(Result<T> result) {
+  EXPECT_TRUE(result.ok()) << result.status().message();
+  if (!result.ok()) std::abort();
+  return std::move(*result);
+}
+
+class ProcessTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto pair = Must(ControlSocket::Pair());
+    socket.emplace(std::move(pair.first));
+    const int inherited = ::dup(pair.second.fd());  // Without close-on-exec.
+    const std::string number = std::to_string(inherited);
+    std::string program = CUSPAN_TEST_PROXY;
+    std::string option = "--socket";
+    std::string value = number;
+    char* arguments[] = {program.data(), option.data(), value.data(), nullptr};
+    ASSERT_EQ(::posix_spawn(&pid, program.c_str(), nullptr, nullptr, arguments, environ), 0);
+    ::close(inherited);
+  }
+  void TearDown() override {
+    if (pid > 0) {
+      ::kill(pid, SIGKILL);
+      ::waitpid(pid, nullptr, 0);
+    }
+  }
+  // Waits for the process to end; its exit status, or -1 when a signal ended it.
+  int Exit() {
+    int status = 0;
+    ::waitpid(pid, &status, 0);
+    pid = 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+  static ProxyStart Start(const std::string& driver) {
+    ProxyStart start;
+    start.secret[3] = 1;
+    start.table_hash = kOpTableHash;
+    start.driver = driver;
+    start.name = "test:0";
+    start.window = {0x1800'0000'0000, std::uint64_t{1} << 32, std::uint64_t{1} << 36};
+    return start;
+  }
+  // Sends the start with a channel and both bells, of which this process keeps its side.
+  ProxyReady SendStart(const ProxyStart& start) {
+    UniqueFd memory = Must(Channel::Create({}));
+    Bell proxys = Must(Bell::Create());
+    bell = std::make_unique<Bell>(Must(Bell::Create()));
+    const int fds[] = {memory.get(), proxys.fd(), bell->fd()};
+    EXPECT_TRUE(socket->Send(start, fds).ok());
+    channel = Must(Channel::Attach(std::move(memory), ChannelSide::kClient, bell.get(), std::move(proxys)));
+    Result<ProxyReady> ready = socket->Expect<ProxyReady>(kPatience);
+    EXPECT_TRUE(ready.ok()) << ready.status().message();
+    return ready.ok() ? *ready : ProxyReady{};
+  }
+
+  pid_t pid = 0;
+  std::optional<ControlSocket> socket;
+  std::unique_ptr<Bell> bell;
+  std::unique_ptr<Channel> channel;
+};
+
+TEST_F(ProcessTest, InventoryOfADriverThatIsNotThere) {
+  ASSERT_TRUE(socket->Send(InventoryRequest{"/nowhere/libcuda.so.1"}).ok());
+  const InventoryAnswer answer = Must(socket->Expect<InventoryAnswer>(kPatience));
+  EXPECT_THAT(answer.problem, HasSubstr("/nowhere/libcuda.so.1"));
+  EXPECT_TRUE(answer.devices.empty());
+  EXPECT_EQ(Exit(), 0);
+}
+
+TEST_F(ProcessTest, InventoryOfTheVendorsDriverSaysWhatToDo) {
+  ASSERT_TRUE(socket->Send(InventoryRequest{"cuda"}).ok());
+  const InventoryAnswer answer = Must(socket->Expect<InventoryAnswer>(kPatience));
+  if (answer.devices.empty()) {
+    EXPECT_THAT(answer.problem, HasSubstr("--device soft"));
+  } else {
+    EXPECT_FALSE(answer.devices[0].software);
+  }
+  EXPECT_EQ(Exit(), 0);
+}
+
+TEST_F(ProcessTest, ALibraryThatIsNoDriverIsNamed) {
+  ASSERT_TRUE(socket->Send(InventoryRequest{"libm.so.6"}).ok());
+  EXPECT_THAT(Must(socket->Expect<InventoryAnswer>(kPatience)).problem, HasSubstr("no CUDA driver"));
+}
+
+TEST_F(ProcessTest, AnotherVersionIsRefused) {
+  ProxyStart start = Start("soft");
+  start.table_hash ^= 1;
+  const ProxyReady ready = SendStart(start);
+  EXPECT_NE(ready.result, 0);
+  EXPECT_THAT(ready.message, HasSubstr("different versions"));
+  EXPECT_EQ(Exit(), 1);
+}
+
+TEST_F(ProcessTest, AStartWithoutASecretIsRefused) {
+  ProxyStart start = Start("soft");
+  start.secret = {};
+  EXPECT_THAT(SendStart(start).message, HasSubstr("secret"));
+  EXPECT_EQ(Exit(), 1);
+}
+
+TEST_F(ProcessTest, AStartWithoutDescriptorsIsRefused) {
+  ASSERT_TRUE(socket->Send(Start("soft")).ok());
+  EXPECT_THAT(Must(socket->Expect<ProxyReady>(kPatience)).message, HasSubstr("no channel"));
+  EXPECT_EQ(Exit(), 1);
+}
+
+TEST_F(ProcessTest, SomethingElseThanAChannelIsRefused) {
+  Bell other = Must(Bell::Create());
+  const int fds[] = {other.fd(), other.fd(), other.fd()};
+  ASSERT_TRUE(socket->Send(Start("soft"), fds).ok());
+  const ProxyReady ready = Must(socket->Expect<ProxyReady>(kPatience));
+  EXPECT_NE(ready.result, 0);
+  EXPECT_NE(ready.message, "");
+  EXPECT_EQ(Exit(), 1);
+}
+
+TEST_F(ProcessTest, ADriverThatIsNotThereIsNamedInTheAnswer) {
+  const ProxyReady ready = SendStart(Start("/nowhere/libcuda.so.1"));
+  EXPECT_NE(ready.result, 0);
+  EXPECT_THAT(ready.message, HasSubstr("/nowhere/libcuda.so.1"));
+  EXPECT_EQ(Exit(), 1);
+}
+
+TEST_F(ProcessTest, AnotherMessageThanAStartEndsIt) {
+  ASSERT_TRUE(socket->Send(AgentShutdown{}).ok());
+  EXPECT_EQ(Exit(), 1);
+}
+
+TEST_F(ProcessTest, ASocketThatEndsBeforeTheStartEndsIt) {
+  socket.reset();
+  EXPECT_EQ(Exit(), 1);
+}
+
+#ifdef CUSPAN_TEST_SOFT
+
+class SoftwareProcessTest : public ProcessTest {};
+
+TEST_F(SoftwareProcessTest, InventoryNamesTheSoftwareGpu) {
+  ASSERT_TRUE(socket->Send(InventoryRequest{"soft"}).ok());
+  const InventoryAnswer answer = Must(socket->Expect<InventoryAnswer>(kPatience));
+  ASSERT_FALSE(answer.devices.empty()) << answer.problem;
+  EXPECT_TRUE(answer.devices[0].software);
+  EXPECT_TRUE(answer.devices[0].virtual_memory);
+  EXPECT_EQ(Exit(), 0);
+}
+
+TEST_F(SoftwareProcessTest, ADeviceThatIsNotThereIsNamed) {
+  ProxyStart start = Start("soft");
+  start.ordinal = 77;
+  EXPECT_THAT(SendStart(start).message, HasSubstr("no GPU 77"));
+  EXPECT_EQ(Exit(), 1);
+}
+
+TEST_F(SoftwareProcessTest, ItEndsWithItsChannel) {
+  const ProxyReady ready = SendStart(Start("soft"));
+  ASSERT_EQ(ready.result, 0) << ready.message;
+  EXPECT_EQ(ready.window.base, 0x1800'0000'0000U);
+  channel->Close(false);
+  EXPECT_EQ(Exit(), 0);
+}
+
+TEST_F(SoftwareProcessTest, ItEndsWithItsSocket) {
+  ASSERT_EQ(SendStart(Start("soft")).result, 0);
+  socket.reset();
+  EXPECT_EQ(Exit(), 0);
+  EXPECT_TRUE(channel->lost());
+}
+
+TEST_F(SoftwareProcessTest, AMalformedFrameEndsIt) {
+  ASSERT_EQ(SendStart(Start("soft")).result, 0);
+  channel->Post(Signal{1});
+  FrameHeader header;
+  header.op = 60'000;
+  ASSERT_TRUE(channel->TryPost(header, {}));
+  EXPECT_EQ(Exit(), 1);
+  EXPECT_TRUE(channel->lost());
+}
+
+TEST_F(SoftwareProcessTest, AWindowThatIsTakenIsReplacedByTheNext) {
+  ProxyStart start = Start("soft");
+  start.window.base = 0x40'0000;  // Where the program itself may lie: never to be had.
+  start.window.stride = 0x1800'0000'0000 - 0x40'0000;
+  const ProxyReady ready = SendStart(start);
+  ASSERT_EQ(ready.result, 0) << ready.message;
+  EXPECT_EQ(ready.window.base, 0x1800'0000'0000U);
+}
+
+#endif
+
+}  // namespace
+}  // namespace cuspan
