@@ -12,10 +12,14 @@ namespace {
 
 spdlog::level::level_enum ToSpdlog(LogLevel level) {
   switch (level) {
-    case LogLevel::kError: return spdlog::level::err;
-    case LogLevel::kWarn: return spdlog::level::warn;
-    case LogLevel::kInfo: return spdlog::level::info;
-    case LogLevel::kDebug: return spdlog::level::debug;
+    case LogLevel::kError:
+      return spdlog::level::err;
+    case LogLevel::kWarn:
+      return spdlog::level::warn;
+    case LogLevel::kInfo:
+      return spdlog::level::info;
+    case LogLevel::kDebug:
+      return spdlog::level::debug;
   }
   return spdlog::level::err;
 }
@@ -44,7 +48,8 @@ void LogLine(LogLevel level, std::string_view message) {
 }
 
 void SetLogName(std::string_view name) {
-  auto* renamed = new spdlog::logger(std::string(name), Logger()->sinks().begin(), Logger()->sinks().end());
+  auto* renamed =
+      new spdlog::logger(std::string(name), Logger()->sinks().begin(), Logger()->sinks().end());
   renamed->set_pattern("%n: %v");
   renamed->flush_on(spdlog::level::trace);
   renamed->set_level(Logger()->level());

@@ -4,10 +4,10 @@
 // is ever destroyed, so calls during process exit are safe.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <string_view>
 #include <utility>
+
+#include "common/format.h"
 
 namespace cuspan {
 
@@ -22,19 +22,22 @@ void SetLogName(std::string_view name);
 
 template <typename... Args>
 void LogError(fmt::format_string<Args...> format, Args&&... args) {
-  LogLine(LogLevel::kError, fmt::format(format, std::forward<Args>(args)...));
+  LogLine(LogLevel::kError, Format(format, std::forward<Args>(args)...));
 }
 template <typename... Args>
 void LogWarn(fmt::format_string<Args...> format, Args&&... args) {
-  if (LogEnabled(LogLevel::kWarn)) LogLine(LogLevel::kWarn, fmt::format(format, std::forward<Args>(args)...));
+  if (LogEnabled(LogLevel::kWarn))
+    LogLine(LogLevel::kWarn, Format(format, std::forward<Args>(args)...));
 }
 template <typename... Args>
 void LogInfo(fmt::format_string<Args...> format, Args&&... args) {
-  if (LogEnabled(LogLevel::kInfo)) LogLine(LogLevel::kInfo, fmt::format(format, std::forward<Args>(args)...));
+  if (LogEnabled(LogLevel::kInfo))
+    LogLine(LogLevel::kInfo, Format(format, std::forward<Args>(args)...));
 }
 template <typename... Args>
 void LogDebug(fmt::format_string<Args...> format, Args&&... args) {
-  if (LogEnabled(LogLevel::kDebug)) LogLine(LogLevel::kDebug, fmt::format(format, std::forward<Args>(args)...));
+  if (LogEnabled(LogLevel::kDebug))
+    LogLine(LogLevel::kDebug, Format(format, std::forward<Args>(args)...));
 }
 
 }  // namespace cuspan

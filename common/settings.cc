@@ -9,12 +9,22 @@ namespace cuspan {
 namespace {
 
 constexpr Setting kAll[] = {
-    settings::kLog,          settings::kDevice,     settings::kSameNode,       settings::kStagingBuffers,
-    settings::kStagingBytes, settings::kSendsInFlight, settings::kMpirunArguments, settings::kSoftGpus,    settings::kSoftMemory,
-    settings::kSoftName,     settings::kSoftCapability, settings::kSoftThreads,
+    settings::kLog,
+    settings::kDevice,
+    settings::kSameNode,
+    settings::kStagingBuffers,
+    settings::kStagingBytes,
+    settings::kSendsInFlight,
+    settings::kMpirunArguments,
+    settings::kSoftGpus,
+    settings::kSoftMemory,
+    settings::kSoftName,
+    settings::kSoftCapability,
+    settings::kSoftThreads,
 };
 
-Result<std::uint64_t> Parse(const Setting& setting, std::uint64_t lowest, std::uint64_t highest, bool with_suffix) {
+Result<std::uint64_t> Parse(const Setting& setting, std::uint64_t lowest, std::uint64_t highest,
+                            bool with_suffix) {
   const std::string_view text = SettingText(setting);
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -27,8 +37,10 @@ Result<std::uint64_t> Parse(const Setting& setting, std::uint64_t lowest, std::u
     if (shift != 0) suffix = {};
   }
   const bool fits = value <= (~std::uint64_t{0} >> shift);
-  if (error != std::errc{} || !suffix.empty() || !fits || (value << shift) < lowest || (value << shift) > highest)
-    return Status::Invalid("{}={} is not a number from {} to {}", setting.name, text, lowest, highest);
+  if (error != std::errc{} || !suffix.empty() || !fits || (value << shift) < lowest ||
+      (value << shift) > highest)
+    return Status::Invalid("{}={} is not a number from {} to {}", setting.name, text, lowest,
+                           highest);
   return value << shift;
 }
 
@@ -41,11 +53,13 @@ const char* SettingText(const Setting& setting) {
   return text == nullptr || *text == '\0' ? setting.default_value : text;
 }
 
-Result<std::uint64_t> SettingNumber(const Setting& setting, std::uint64_t lowest, std::uint64_t highest) {
+Result<std::uint64_t> SettingNumber(const Setting& setting, std::uint64_t lowest,
+                                    std::uint64_t highest) {
   return Parse(setting, lowest, highest, false);
 }
 
-Result<std::uint64_t> SettingBytes(const Setting& setting, std::uint64_t lowest, std::uint64_t highest) {
+Result<std::uint64_t> SettingBytes(const Setting& setting, std::uint64_t lowest,
+                                   std::uint64_t highest) {
   return Parse(setting, lowest, highest, true);
 }
 

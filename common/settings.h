@@ -18,18 +18,25 @@ struct Setting {
 
 namespace settings {
 inline constexpr Setting kLog{"CUSPAN_LOG", "warn", "lines on stderr: error, warn, info or debug"};
-inline constexpr Setting kDevice{"CUSPAN_DEVICE", "auto", "driver of the proxies: cuda, soft, or auto (cuda where it works)"};
-inline constexpr Setting kSameNode{"CUSPAN_SAME_NODE", "auto",
-                                   "auto: a program and a GPU on one node share memory; never: agents and MPI always"};
-inline constexpr Setting kStagingBuffers{"CUSPAN_STAGING_BUFFERS", "16", "staging buffers of a device, each way (2 … 64)"};
-inline constexpr Setting kStagingBytes{"CUSPAN_STAGING_BYTES", "1M", "size of one staging buffer (4K … 64M)"};
-inline constexpr Setting kSendsInFlight{"CUSPAN_SENDS_IN_FLIGHT", "4", "staging buffers that an agent sends at a time (1 … 64)"};
-inline constexpr Setting kMpirunArguments{"CUSPAN_MPIRUN_ARGS", "", "more arguments for the mpirun that starts the agents"};
+inline constexpr Setting kDevice{
+    "CUSPAN_DEVICE", "auto", "driver of the proxies: cuda, soft, or auto (cuda where it works)"};
+inline constexpr Setting kSameNode{
+    "CUSPAN_SAME_NODE", "auto",
+    "auto: a program and a GPU on one node share memory; never: agents and MPI always"};
+inline constexpr Setting kStagingBuffers{"CUSPAN_STAGING_BUFFERS", "16",
+                                         "staging buffers of a device, each way (2 … 64)"};
+inline constexpr Setting kStagingBytes{"CUSPAN_STAGING_BYTES", "1M",
+                                       "size of one staging buffer (4K … 64M)"};
+inline constexpr Setting kSendsInFlight{"CUSPAN_SENDS_IN_FLIGHT", "4",
+                                        "staging buffers that an agent sends at a time (1 … 64)"};
+inline constexpr Setting kMpirunArguments{"CUSPAN_MPIRUN_ARGS", "",
+                                          "more arguments for the mpirun that starts the agents"};
 inline constexpr Setting kSoftGpus{"CUSPAN_SOFT_GPUS", "1", "software GPUs of a node (1 … 64)"};
 inline constexpr Setting kSoftMemory{"CUSPAN_SOFT_MEMORY", "4G", "memory of a software GPU"};
 inline constexpr Setting kSoftName{"CUSPAN_SOFT_NAME", "cuspan software GPU", "its name"};
 inline constexpr Setting kSoftCapability{"CUSPAN_SOFT_CAPABILITY", "9.0", "its compute capability"};
-inline constexpr Setting kSoftThreads{"CUSPAN_SOFT_THREADS", "cores", "worker threads of a software GPU"};
+inline constexpr Setting kSoftThreads{"CUSPAN_SOFT_THREADS", "cores",
+                                      "worker threads of a software GPU"};
 }  // namespace settings
 
 // All of the above, in the order of --help.
@@ -38,8 +45,10 @@ std::span<const Setting> AllSettings();
 // The variable's value, or its default.
 const char* SettingText(const Setting& setting);
 // A count within [lowest, highest]; kInvalid names the variable, its value and the range.
-Result<std::uint64_t> SettingNumber(const Setting& setting, std::uint64_t lowest, std::uint64_t highest);
+Result<std::uint64_t> SettingNumber(const Setting& setting, std::uint64_t lowest,
+                                    std::uint64_t highest);
 // Bytes, with an optional suffix K, M or G (powers of 1024).
-Result<std::uint64_t> SettingBytes(const Setting& setting, std::uint64_t lowest, std::uint64_t highest);
+Result<std::uint64_t> SettingBytes(const Setting& setting, std::uint64_t lowest,
+                                   std::uint64_t highest);
 
 }  // namespace cuspan

@@ -14,11 +14,14 @@ namespace {
 // That [offset, offset + bytes) is there and stays there. A peer made the
 // descriptor and may have told us the numbers.
 Status CheckRange(int fd, std::size_t offset, std::size_t bytes) {
-  struct stat information{};
-  if (::fstat(fd, &information) != 0) return Status::Internal("shared memory: {}", std::strerror(errno));
-  const std::size_t length = information.st_size < 0 ? 0 : static_cast<std::size_t>(information.st_size);
+  struct stat information {};
+  if (::fstat(fd, &information) != 0)
+    return Status::Internal("shared memory: {}", std::strerror(errno));
+  const std::size_t length =
+      information.st_size < 0 ? 0 : static_cast<std::size_t>(information.st_size);
   if (offset > length || bytes > length - offset)
-    return Status::Invalid("shared memory has {} bytes; {} from {} on are needed", length, bytes, offset);
+    return Status::Invalid("shared memory has {} bytes; {} from {} on are needed", length, bytes,
+                           offset);
   const int seals = ::fcntl(fd, F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
     return Status::Invalid("shared memory that is not sealed: it could be shortened under us");
@@ -52,15 +55,19 @@ Mapping::~Mapping() {
 
 Result<Mapping> Mapping::Map(int fd, std::size_t offset, std::size_t bytes) {
   CUSPAN_RETURN_IF_ERROR(CheckRange(fd, offset, bytes));
-  void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, static_cast<off_t>(offset));
-  if (data == MAP_FAILED) return Status::Exhausted("mapping {} bytes: {}", bytes, std::strerror(errno));
+  void* data =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, static_cast<off_t>(offset));
+  if (data == MAP_FAILED)
+    return Status::Exhausted("mapping {} bytes: {}", bytes, std::strerror(errno));
   return Mapping(static_cast<std::byte*>(data), bytes);
 }
 
 Result<Mapping> Mapping::MapTwice(int fd, std::size_t offset, std::size_t bytes) {
   CUSPAN_RETURN_IF_ERROR(CheckRange(fd, offset, bytes));
-  void* space = ::mmap(nullptr, 2 * bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (space == MAP_FAILED) return Status::Exhausted("reserving {} bytes: {}", 2 * bytes, std::strerror(errno));
+  void* space =
+      ::mmap(nullptr, 2 * bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (space == MAP_FAILED)
+    return Status::Exhausted("reserving {} bytes: {}", 2 * bytes, std::strerror(errno));
   Mapping both(static_cast<std::byte*>(space), 2 * bytes);
   for (std::size_t half = 0; half < 2; ++half) {
     if (::mmap(both.data_ + half * bytes, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,

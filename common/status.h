@@ -7,13 +7,13 @@
 // message; those above pass it on. Safe to copy between threads.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <variant>
+
+#include "common/format.h"
 
 namespace cuspan {
 
@@ -38,31 +38,31 @@ class [[nodiscard]] Status {
   static Status Ok() { return {}; }
   template <typename... Args>
   static Status Invalid(fmt::format_string<Args...> format, Args&&... args) {
-    return {StatusCode::kInvalid, fmt::format(format, std::forward<Args>(args)...)};
+    return {StatusCode::kInvalid, Format(format, std::forward<Args>(args)...)};
   }
   template <typename... Args>
   static Status NotFound(fmt::format_string<Args...> format, Args&&... args) {
-    return {StatusCode::kNotFound, fmt::format(format, std::forward<Args>(args)...)};
+    return {StatusCode::kNotFound, Format(format, std::forward<Args>(args)...)};
   }
   template <typename... Args>
   static Status Unsupported(fmt::format_string<Args...> format, Args&&... args) {
-    return {StatusCode::kUnsupported, fmt::format(format, std::forward<Args>(args)...)};
+    return {StatusCode::kUnsupported, Format(format, std::forward<Args>(args)...)};
   }
   template <typename... Args>
   static Status Exhausted(fmt::format_string<Args...> format, Args&&... args) {
-    return {StatusCode::kExhausted, fmt::format(format, std::forward<Args>(args)...)};
+    return {StatusCode::kExhausted, Format(format, std::forward<Args>(args)...)};
   }
   template <typename... Args>
   static Status Unavailable(fmt::format_string<Args...> format, Args&&... args) {
-    return {StatusCode::kUnavailable, fmt::format(format, std::forward<Args>(args)...)};
+    return {StatusCode::kUnavailable, Format(format, std::forward<Args>(args)...)};
   }
   template <typename... Args>
   static Status Refused(fmt::format_string<Args...> format, Args&&... args) {
-    return {StatusCode::kRefused, fmt::format(format, std::forward<Args>(args)...)};
+    return {StatusCode::kRefused, Format(format, std::forward<Args>(args)...)};
   }
   template <typename... Args>
   static Status Internal(fmt::format_string<Args...> format, Args&&... args) {
-    return {StatusCode::kInternal, fmt::format(format, std::forward<Args>(args)...)};
+    return {StatusCode::kInternal, Format(format, std::forward<Args>(args)...)};
   }
 
   bool ok() const { return failure_ == nullptr; }
@@ -85,8 +85,10 @@ class [[nodiscard]] Status {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : content_(std::in_place_index<0>, std::move(value)) {}  // NOLINT: implicit by design
-  Result(Status failure) : content_(std::in_place_index<1>, std::move(failure)) {}  // NOLINT: the same
+  Result(T value)
+      : content_(std::in_place_index<0>, std::move(value)) {}  // NOLINT: implicit by design
+  Result(Status failure)
+      : content_(std::in_place_index<1>, std::move(failure)) {}  // NOLINT: the same
 
   bool ok() const { return content_.index() == 0; }
   Status status() const { return ok() ? Status::Ok() : std::get<1>(content_); }
@@ -107,10 +109,9 @@ class [[nodiscard]] Result {
 
 // Leaves the enclosing function, which returns a Status or a Result, when
 // `expression` (a Status) is a failure.
-#define CUSPAN_RETURN_IF_ERROR(expression)                     \
-  do {                                                         \
-    if (::cuspan::Status status_ = (expression); !status_.ok()) \
-      return status_;                                          \
+#define CUSPAN_RETURN_IF_ERROR(expression)                                      \
+  do {                                                                          \
+    if (::cuspan::Status status_ = (expression); !status_.ok()) return status_; \
   } while (false)
 
 }  // namespace cuspan

@@ -33,9 +33,9 @@ constexpr std::size_t kKeptBytes = 64 * 1024;
 
 std::string DescribeExit(int wait_status) {
   if (WIFSIGNALED(wait_status))
-    return fmt::format("was killed by signal {} ({})", WTERMSIG(wait_status),
+    return Format("was killed by signal {} ({})", WTERMSIG(wait_status),
                        ::strsignal(WTERMSIG(wait_status)));
-  return fmt::format("ended with status {}", WEXITSTATUS(wait_status));
+  return Format("ended with status {}", WEXITSTATUS(wait_status));
 }
 
 std::string LastLine(std::string_view text) {
@@ -202,7 +202,7 @@ std::string AgentCluster::ExplainEnd() {
   if (output_.valid()) ReadOutput();
   if (plan_.mpi()) return ExplainMpirun(kept_ + partial_line_, plan_);
   const std::string last = LastLine(partial_line_);
-  return fmt::format("the agent on this host {}{}{}", DescribeExit(wait_status_),
+  return Format("the agent on this host {}{}{}", DescribeExit(wait_status_),
                      last.empty() ? "" : ": ", last);
 }
 

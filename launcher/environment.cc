@@ -51,7 +51,7 @@ void FilterVariable(Environment& environment, const char* name, std::string_view
 
 void Prepend(Environment& environment, const char* name, const std::string& entry) {
   const std::string_view before = environment.Get(name).value_or("");
-  environment.Set(name, before.empty() ? entry : fmt::format("{}:{}", entry, before));
+  environment.Set(name, before.empty() ? entry : Format("{}:{}", entry, before));
 }
 
 }  // namespace
@@ -70,7 +70,7 @@ std::optional<std::string_view> Environment::Get(std::string_view name) const {
 }
 
 void Environment::Set(std::string_view name, std::string_view value) {
-  std::string wanted = fmt::format("{}={}", name, value);
+  std::string wanted = Format("{}={}", name, value);
   for (std::string& entry : entries_) {
     if (HasName(entry, name)) {
       entry = std::move(wanted);
@@ -97,7 +97,7 @@ std::vector<char*> Environment::Pointers() const {
 
 void StripOuterRun(Environment& environment) {
   FilterVariable(environment, "LD_PRELOAD", ": ", ':', [](std::string_view entry) {
-    return !entry.ends_with(fmt::format("/{}", kClientFile));
+    return !entry.ends_with(Format("/{}", kClientFile));
   });
   FilterVariable(environment, "LD_LIBRARY_PATH", ":;", ':',
                  [](std::string_view entry) { return !entry.ends_with(kRuntimeFolder); });

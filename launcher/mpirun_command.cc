@@ -37,14 +37,14 @@ std::string ExplainDeath(std::string_view line) {
   const std::string_view host = rest.substr(0, blank);
   rest.remove_prefix(blank + 1);
   if (!rest.empty() && rest.back() == '.') rest.remove_suffix(1);
-  return fmt::format("the agent on host {} {}", host, rest);
+  return Format("the agent on host {} {}", host, rest);
 }
 
 // "  Remote daemon: [[1,0],1] on node HOST"
 std::string ExplainLostDaemon(std::string_view line) {
   const std::size_t node = line.find(" on node ");
   if (node == std::string_view::npos) return {};
-  return fmt::format("host {} was lost: its Open MPI daemon ended or can not be reached",
+  return Format("host {} was lost: its Open MPI daemon ended or can not be reached",
                      line.substr(node + 9));
 }
 
@@ -160,19 +160,19 @@ std::string ExplainMpirun(std::string_view output, const Plan& plan) {
         own_words ? *reason : "Open MPI's daemon on it could not be started, or has ended";
     std::string host = NamedHost(own_words ? *reason : "", plan);
     if (host.empty() && plan.agents.size() == 2) host = plan.agents[1].host;
-    if (host.empty()) return fmt::format("a host can not be reached: {}", why);
-    return fmt::format("host {} can not be reached: {}", host, why);
+    if (host.empty()) return Format("a host can not be reached: {}", why);
+    return Format("host {} can not be reached: {}", host, why);
   }
   if (const auto line = find([&](std::string_view l) { return l.starts_with("Executable:"); });
       line != lines.end()) {
     const auto node = find([&](std::string_view l) { return l.starts_with("Node:"); });
-    return fmt::format("host {} has no {}: install cuspan in the same folder everywhere",
+    return Format("host {} has no {}: install cuspan in the same folder everywhere",
                        node == lines.end() ? "?" : node->substr(6), line->substr(12));
   }
   const auto first = find(
       [&](std::string_view line) { return !line.starts_with("---") && !line.starts_with("[["); });
   if (first == lines.end()) return "mpirun ended without a word";
-  return fmt::format("mpirun: {}", *first);
+  return Format("mpirun: {}", *first);
 }
 
 }  // namespace cuspan

@@ -90,8 +90,8 @@ Result<ClusterOptions> CheckClusterOptions(const Texts& texts) {
 std::string SettingsHelp() {
   std::string text = "Variables (options of the same meaning win):\n";
   for (const Setting& setting : AllSettings())
-    text += fmt::format("  {:24} {} [{}]\n", setting.name, setting.help, setting.default_value);
-  text += fmt::format("  {:24} {} [{}]\n", "MPIRUN", "Open MPI's mpirun", "mpirun");
+    text += Format("  {:24} {} [{}]\n", setting.name, setting.help, setting.default_value);
+  text += Format("  {:24} {} [{}]\n", "MPIRUN", "Open MPI's mpirun", "mpirun");
   return text;
 }
 

@@ -38,7 +38,7 @@ Result<UniqueFd> TakeSignals() {
 
 // Whether a process is stopped at this moment: the third field of its stat.
 bool IsStopped(pid_t pid) {
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  std::ifstream file(Format("/proc/{}/stat", pid));
   std::string text;
   std::getline(file, text);
   const std::size_t name_end = text.rfind(')');

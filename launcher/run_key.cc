@@ -30,7 +30,7 @@ Status FillRandom(std::span<std::uint8_t> bytes) {
 
 std::string ToHex(std::span<const std::uint8_t> bytes) {
   std::string text;
-  for (const std::uint8_t byte : bytes) text += fmt::format("{:02x}", byte);
+  for (const std::uint8_t byte : bytes) text += Format("{:02x}", byte);
   return text;
 }
 

@@ -1,6 +1,6 @@
 #include "launcher/tables.h"
 
-#include <fmt/format.h>
+#include "common/format.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -20,13 +20,13 @@ std::int32_t Attribute(const DeviceDescription& device, std::size_t number) {
 }
 
 std::string Capability(const DeviceDescription& device) {
-  return fmt::format("{}.{}", Attribute(device, kCapabilityMajor),
+  return Format("{}.{}", Attribute(device, kCapabilityMajor),
                      Attribute(device, kCapabilityMinor));
 }
 
 // 12040 is 12.4 (cuDriverGetVersion).
 std::string DriverVersion(std::uint32_t version) {
-  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+  return Format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
 std::string ByteText(std::uint64_t bytes) {
@@ -37,11 +37,11 @@ std::string ByteText(std::uint64_t bytes) {
     value /= 1024;
     ++unit;
   }
-  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, kUnits[unit]);
+  return unit == 0 ? Format("{} B", bytes) : Format("{:.1f} {}", value, kUnits[unit]);
 }
 
 // Columns as wide as their widest cell, two blanks apart.
-std::string Format(const std::vector<std::vector<std::string>>& rows) {
+std::string Align(const std::vector<std::vector<std::string>>& rows) {
   std::vector<std::size_t> widths;
   for (const auto& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));
@@ -50,7 +50,7 @@ std::string Format(const std::vector<std::vector<std::string>>& rows) {
   std::string text;
   for (const auto& row : rows) {
     std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i) line += fmt::format("{:{}}  ", row[i], widths[i]);
+    for (std::size_t i = 0; i < row.size(); ++i) line += Format("{:{}}  ", row[i], widths[i]);
     line.erase(line.find_last_not_of(' ') + 1);
     text += line + "\n";
   }
@@ -73,7 +73,7 @@ std::string DeviceTable(const std::vector<DeviceDescription>& devices) {
                     ByteText(device.memory_bytes), Capability(device),
                     DriverVersion(device.driver_version), Kind(device)});
   }
-  return Format(rows);
+  return Align(rows);
 }
 
 std::string DeviceJson(const std::vector<DeviceDescription>& devices) {
@@ -107,9 +107,9 @@ std::string StatisticsTable(const std::vector<DeviceReport>& reports) {
                     report.name, report.relayed ? "agents" : "same-node",
                     std::to_string(report.posted), std::to_string(report.calls),
                     ByteText(report.bytes_to_device), ByteText(report.bytes_from_device),
-                    fmt::format("{:.3f} s", static_cast<double>(report.wait_nanoseconds) * 1e-9)});
+                    Format("{:.3f} s", static_cast<double>(report.wait_nanoseconds) * 1e-9)});
   }
-  return Format(rows);
+  return Align(rows);
 }
 
 }  // namespace cuspan

@@ -68,7 +68,7 @@ InventoryAnswer TakeInventory(const std::string& name) {
   if (!devices.ok())
     answer.problem = devices.status().message();
   else if (devices->empty())
-    answer.problem = fmt::format("{} finds no GPU", driver->path);
+    answer.problem = Format("{} finds no GPU", driver->path);
   else
     answer.devices = std::move(*devices);
   return answer;

@@ -83,7 +83,7 @@ void EndWithSocket(ControlSocket& socket, Channel& channel) {
 }
 
 int ServeDevice(ControlSocket& socket, const ProxyStart& start) {
-  SetLogName(fmt::format("cuspan proxy[{}]", start.name));
+  SetLogName(Format("cuspan proxy[{}]", start.name));
   auto* place = new Place;  // Threads use it until the process ends.
   Status ready = CheckStart(start);
   if (ready.ok()) ready = TakeChannel(socket, *place);

@@ -27,6 +27,7 @@ Session::Session(const Driver& driver, const Device& device, Channel& channel)
       faults(driver, channel),
       plain_events(driver, CU_EVENT_DISABLE_TIMING),
       timing_events(driver, CU_EVENT_DEFAULT),
+      mappings(driver, device),
       legacy(std::make_shared<Stream>()),
       worker(device),
       completer(device, driver, channel, faults),

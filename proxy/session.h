@@ -9,6 +9,7 @@
 #include "proxy/faults.h"
 #include "proxy/gpu/device.h"
 #include "proxy/gpu/events.h"
+#include "proxy/gpu/mappings.h"
 #include "proxy/handles.h"
 #include "proxy/queues.h"
 #include "proxy/signals.h"
@@ -52,8 +53,7 @@ struct Session {
   HandleTable<Module> modules;
   HandleTable<Kernel> kernels;  // Filled by the worker, read by the receiving thread.
   VariableRanges variables;
-  // Of the worker: the bytes and the memory behind each mapped address.
-  std::map<std::uint64_t, std::pair<std::uint64_t, CUmemGenericAllocationHandle>> mappings;
+  Mappings mappings;  // Of the worker.
   // Lanes of destroyed streams that may have work on the device, each with the
   // number of ops after which it has none.
   std::vector<std::pair<std::shared_ptr<Completer::Lane>, std::uint64_t>> old_lanes;

@@ -1,5 +1,5 @@
 // Kernel launches: nvcc's own entry points of both generations, and the public ones.
-#include <fmt/format.h>
+#include "common/format.h"
 
 #include <cstring>
 
@@ -100,7 +100,7 @@ Error ApplyAttribute(const cudaLaunchAttribute& attribute, LaunchCall* call) {
       break;
   }
   return NotSupported(
-      fmt::format("cudaLaunchKernelExC with attribute {}", static_cast<int>(attribute.id)));
+      Format("cudaLaunchKernelExC with attribute {}", static_cast<int>(attribute.id)));
 }
 
 Error LaunchWithConfig(const cudaLaunchConfig_t* config, const void* function, void** arguments,

@@ -1,6 +1,5 @@
 // What the static constructors of a program call. Everything is only recorded;
 // a device hears of it at the first use.
-#include <fmt/format.h>
 
 #include "common/log.h"
 #include "interpose/client/registry.h"
@@ -53,7 +52,7 @@ CUSPAN_EXPORT void __cudaRegisterManagedVar(void** handle, void** /*host_pointer
                                             std::size_t /*bytes*/, int /*constant*/,
                                             int /*global*/) {
   Registry::Get().SetUnsupported(RecordOf(handle),
-                                 fmt::format("the __managed__ variable '{}'", name));
+                                 cuspan::Format("the __managed__ variable '{}'", name));
 }
 
 // For compilers that let device code use variables of the host; in no public header.

@@ -88,7 +88,7 @@ int RunAgent(int argc, char** argv) {
     std::fputs(line->text.c_str(), stdout);
     return 0;
   }
-  SetLogName(fmt::format("cuspan agent[{}]", OwnHostName()));
+  SetLogName(Format("cuspan agent[{}]", OwnHostName()));
   Result<InstallPaths> paths = InstallPaths::Find();
   if (!paths.ok()) return Fail(paths.status());
   Result<std::optional<RunKey>> told = KeyFromEnvironment();

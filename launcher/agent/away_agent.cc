@@ -35,7 +35,7 @@ AwayAgent::AwayAgent(const AgentOptions& options, const InstallPaths& paths,
       relay_(transport, sends_in_flight,
              {[this](std::uint32_t rank, const Frame& frame) { TakeControl(rank, frame); },
               [this](RouteKey route, const std::string& reason) {
-                EndProxy(route, fmt::format("its proxy broke the protocol: {}", reason));
+                EndProxy(route, Format("its proxy broke the protocol: {}", reason));
               }}) {}
 
 Result<std::unique_ptr<AwayAgent>> AwayAgent::Create(const AgentOptions& options,
@@ -138,7 +138,7 @@ Result<AwayAgent::Device> AwayAgent::StartDevice(const RemoteOpen& open) {
   ProxyRequest request;
   request.driver = DriverOf(*description);
   request.ordinal = open.ordinal;
-  request.name = fmt::format("{}:{}", host_, open.ordinal);
+  request.name = Format("{}:{}", host_, open.ordinal);
   request.window = open.window;
   request.channel = fd->get();
   request.peer_bell = bell_.fd();

@@ -235,7 +235,7 @@ void HomeAgent::TakeControl(std::uint32_t rank, const Frame& frame) {
 
 void HomeAgent::BreakRoute(RouteKey route, const std::string& reason) {
   if (Session* session = FindSession(route.session))
-    session->End(fmt::format("on the channel of device {}: {}", route.device, reason));
+    session->End(Format("on the channel of device {}: {}", route.device, reason));
 }
 
 void HomeAgent::EndSessions() {

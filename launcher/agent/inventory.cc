@@ -16,12 +16,12 @@ Inventory Ask(ProxyHouse& proxies, const char* driver) {
 Inventory TakeInventory(ProxyHouse& proxies, const std::string& setting, const std::string& host,
                         std::uint32_t rank) {
   Inventory found = Ask(proxies, setting == "soft" ? "soft" : "cuda");
-  if (found.devices.empty()) found.problem = fmt::format("host {}: {}", host, found.problem);
+  if (found.devices.empty()) found.problem = Format("host {}: {}", host, found.problem);
   if (found.devices.empty() && setting == "auto") {
     Inventory soft = Ask(proxies, "soft");
     found.problem = soft.devices.empty()
-                        ? fmt::format("{}; nor a software GPU: {}", found.problem, soft.problem)
-                        : fmt::format("using the software GPU on {}", found.problem);
+                        ? Format("{}; nor a software GPU: {}", found.problem, soft.problem)
+                        : Format("using the software GPU on {}", found.problem);
     found.devices = std::move(soft.devices);
   }
   for (DeviceDescription& device : found.devices) {

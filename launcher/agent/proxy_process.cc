@@ -31,9 +31,9 @@ constexpr int kProxySocket = 3;
 
 std::string DescribeExit(int wait_status) {
   if (WIFSIGNALED(wait_status))
-    return fmt::format("its proxy was killed by signal {} ({})", WTERMSIG(wait_status),
+    return Format("its proxy was killed by signal {} ({})", WTERMSIG(wait_status),
                        ::strsignal(WTERMSIG(wait_status)));
-  return fmt::format("its proxy ended with status {}", WEXITSTATUS(wait_status));
+  return Format("its proxy ended with status {}", WEXITSTATUS(wait_status));
 }
 
 }  // namespace
@@ -159,7 +159,7 @@ Status ProxyProcess::WatchProcess() {
   CUSPAN_RETURN_IF_ERROR(house_.poller_.Watch(process_.get(), [this] { Reap(); }));
   CUSPAN_RETURN_IF_ERROR(house_.poller_.Watch(socket_.fd(), [this] { ReadSocket(); }));
   timer_ = house_.poller_.After(kReadyLimit, [this] {
-    last_words_ = fmt::format("its proxy was not ready within {} s", kReadyLimit.count() / 1000);
+    last_words_ = Format("its proxy was not ready within {} s", kReadyLimit.count() / 1000);
     Kill();
   });
   return Status::Ok();

@@ -196,7 +196,7 @@ void Relay::TakeRemoteChunk(std::uint32_t rank, const Frame& frame) {
   if (usable && route->reserved_slots.empty())
     route->failure = "the other agent sent a chunk that it had no room for";
   if (usable && header->bytes > route->channel->layout().staging_bytes)
-    route->failure = fmt::format(
+    route->failure = Format(
         "a chunk of {} bytes is larger than this node's staging buffers: "
         "give all agents the same CUSPAN_STAGING_BYTES",
         header->bytes);
@@ -393,7 +393,7 @@ bool Relay::CollectFrame(Route& route, const Frame& frame) {
         chunk->bytes > route.channel->layout().staging_bytes ||
         (route.busy_slots >> chunk->slot & 1) != 0) {
       route.failure =
-          fmt::format("a chunk of {} bytes in staging slot {}, which is not there or not free",
+          Format("a chunk of {} bytes in staging slot {}, which is not there or not free",
                       chunk->bytes, chunk->slot);
       return false;
     }

@@ -71,7 +71,7 @@ Status Session::Introduce(const Frame& frame) {
   if (!bell.ok()) return bell.status();
   bell_.emplace(std::move(*bell));
   id_ = ++context_.last_session;
-  program_ = fmt::format("{} (process {})", hello->program, hello->pid);
+  program_ = Format("{} (process {})", hello->program, hello->pid);
   LogInfo("session {}: {}", id_, program_);
   Answer(Welcome{id_, context_.devices});
   return Status::Ok();
@@ -79,7 +79,7 @@ Status Session::Introduce(const Frame& frame) {
 
 std::string Session::Describe(std::uint32_t number) const {
   const DeviceDescription& device = context_.devices[number];
-  return fmt::format("device {} ({} {} on host {})", number, device.name, device.ordinal,
+  return Format("device {} ({} {} on host {})", number, device.name, device.ordinal,
                      device.host);
 }
 
@@ -107,7 +107,7 @@ Status Session::OpenHere(std::uint32_t number, Device& device) {
   ProxyRequest request;
   request.driver = DriverOf(description);
   request.ordinal = description.ordinal;
-  request.name = fmt::format("{}:{}", description.host, description.ordinal);
+  request.name = Format("{}:{}", description.host, description.ordinal);
   request.window = context_.windows[number];
   request.channel = device.channel_fd.get();
   request.peer_bell = bell_->fd();
@@ -185,7 +185,7 @@ void Session::AnswerFailed(std::uint32_t number, std::int32_t result, const std:
   const auto found = devices_.find(number);
   const bool relayed = found->second.relayed;
   if (found->second.proxy) found->second.proxy->End({});
-  const std::string message = fmt::format("{}: {}", Describe(number), why);
+  const std::string message = Format("{}: {}", Describe(number), why);
   devices_.erase(found);
   Answer(DeviceOpened{number, result, message, relayed, {}});
 }

@@ -42,12 +42,15 @@ Result<Device> Device::Open(const Driver& driver, std::uint32_t ordinal, const A
   Device opened(&driver, device, context, {});
   CUSPAN_RETURN_IF_ERROR(opened.MakeCurrent());
   Result<AddressWindow> window = ReserveWindow(driver, wanted);
-  if (!window.ok()) {
-    driver.cuDevicePrimaryCtxRelease(device);
-    return window.status();
-  }
+  if (!window.ok()) return window.status();
   opened.window_ = *window;
   return opened;
+}
+
+Device::~Device() {
+  if (driver_ == nullptr) return;
+  if (window_.bytes != 0) driver_->cuMemAddressFree(window_.base, window_.bytes);
+  driver_->cuDevicePrimaryCtxRelease(device_);
 }
 
 Status Device::MakeCurrent() const {

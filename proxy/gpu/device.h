@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <span>
+#include <utility>
 
 #include "protocol/api/types.h"
 #include "proxy/gpu/driver.h"
@@ -14,6 +15,14 @@ namespace cuspan::proxy {
 // Every thread that calls the driver calls MakeCurrent first, once.
 class Device {
  public:
+  Device(Device&& other) noexcept
+      : driver_(std::exchange(other.driver_, nullptr)),
+        device_(other.device_),
+        context_(other.context_),
+        window_(other.window_) {}
+  // Gives the window, in which nothing is mapped any more, and the context back.
+  ~Device();
+
   // Retains the primary context of device `ordinal`, makes it current to the
   // calling thread and reserves the window: at wanted.base or, where that is
   // taken, at base + stride, base + 2 × stride, …. kUnavailable names what the driver said.

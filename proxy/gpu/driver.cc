@@ -57,7 +57,7 @@ std::string Driver::Describe(CUresult result) const {
   const char* text = nullptr;
   if (cuGetErrorName != nullptr) cuGetErrorName(result, &name);
   if (cuGetErrorString != nullptr) cuGetErrorString(result, &text);
-  return fmt::format("{} ({}, {})", name == nullptr ? "CUresult" : name, static_cast<int>(result),
+  return Format("{} ({}, {})", name == nullptr ? "CUresult" : name, static_cast<int>(result),
                      text == nullptr ? "unknown" : text);
 }
 

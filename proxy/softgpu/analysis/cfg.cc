@@ -14,7 +14,8 @@ void VisitTargets(const ptx::Body& body, const ptx::Instruction& instruction, Vi
   for (const auto& operand : instruction.operands) {
     if (operand.kind == Operand::Kind::kLabel) visit(body.labels[operand.index].position);
     if (operand.kind == Operand::Kind::kTable)
-      for (auto label : body.branch_tables[operand.index].labels) visit(body.labels[label].position);
+      for (auto label : body.branch_tables[operand.index].labels)
+        visit(body.labels[label].position);
   }
 }
 
@@ -66,8 +67,8 @@ class CycleFinder {
 
   void CloseComponent(std::uint32_t root) {
     const auto& successors = graph_.blocks[root].successors;
-    const bool cyclic =
-        stack_.back() != root || std::find(successors.begin(), successors.end(), root) != successors.end();
+    const bool cyclic = stack_.back() != root ||
+                        std::find(successors.begin(), successors.end(), root) != successors.end();
     const std::uint32_t cycle = cyclic ? graph_.cycle_count++ : kNoIndex;
     for (;;) {
       const std::uint32_t block = stack_.back();
@@ -88,8 +89,8 @@ class CycleFinder {
 }  // namespace
 
 bool LeavesFunction(const ptx::Instruction& instruction) {
-  return instruction.opcode == "ret" || instruction.opcode == "exit" || instruction.opcode == "trap" ||
-         instruction.opcode == "brkpt";
+  return instruction.opcode == "ret" || instruction.opcode == "exit" ||
+         instruction.opcode == "trap" || instruction.opcode == "brkpt";
 }
 
 bool IsBranch(const ptx::Instruction& instruction) {

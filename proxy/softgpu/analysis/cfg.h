@@ -16,12 +16,13 @@ struct Block {
   std::uint32_t begin;  // Instructions [begin, end).
   std::uint32_t end;
   std::vector<std::uint32_t> successors;  // Blocks; one for leaving is not listed.
-  std::uint32_t cycle = ptx::kNoIndex;    // The strongly connected component it is in, when that has a cycle.
+  std::uint32_t cycle =
+      ptx::kNoIndex;  // The strongly connected component it is in, when that has a cycle.
 };
 
 struct FlowGraph {
-  std::vector<Block> blocks;             // In the order of the text.
-  std::vector<std::uint32_t> block_of;   // For each instruction.
+  std::vector<Block> blocks;            // In the order of the text.
+  std::vector<std::uint32_t> block_of;  // For each instruction.
   std::uint32_t cycle_count = 0;
 };
 

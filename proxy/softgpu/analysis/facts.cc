@@ -19,26 +19,28 @@ bool IsOneOf(std::string_view word, const std::string_view (&words)[N]) {
 
 // Instructions whose first operand is not a destination.
 bool HasDestination(const Instruction& instruction) {
-  static constexpr std::string_view kNone[] = {"st",     "red",      "bra",       "brx", "ret",  "exit",
-                                               "membar", "fence",    "prefetch",  "cp",  "trap", "barrier",
-                                               "call",   "prefetchu", "nanosleep", "discard"};
+  static constexpr std::string_view kNone[] = {
+      "st",       "red", "bra",  "brx",     "ret",  "exit",      "membar",    "fence",
+      "prefetch", "cp",  "trap", "barrier", "call", "prefetchu", "nanosleep", "discard"};
   if (instruction.opcode == "mbarrier")
     return !instruction.Has("init") && !instruction.Has("inval") && instruction.operands.size() > 1;
   return !IsOneOf(instruction.opcode, kNone);
 }
 
 bool IsCollective(const Instruction& instruction) {
-  static constexpr std::string_view kCollectives[] = {"bar",   "barrier",    "shfl",      "vote", "match",
-                                                      "redux", "activemask", "nanosleep", "elect"};
+  static constexpr std::string_view kCollectives[] = {
+      "bar", "barrier", "shfl", "vote", "match", "redux", "activemask", "nanosleep", "elect"};
   return IsOneOf(instruction.opcode, kCollectives);
 }
 
 // A load whose value other threads may be expected to change.
 bool ReadsSharedState(const Instruction& instruction) {
   if (instruction.opcode == "atom") return true;
-  if (instruction.opcode == "mbarrier") return instruction.Has("test_wait") || instruction.Has("try_wait");
+  if (instruction.opcode == "mbarrier")
+    return instruction.Has("test_wait") || instruction.Has("try_wait");
   if (instruction.opcode != "ld") return false;
-  static constexpr std::string_view kMarks[] = {"volatile", "relaxed", "acquire", "mmio", "cv", "cg"};
+  static constexpr std::string_view kMarks[] = {"volatile", "relaxed", "acquire",
+                                                "mmio",     "cv",      "cg"};
   return std::any_of(instruction.modifiers.begin(), instruction.modifiers.end(),
                      [](std::string_view modifier) { return IsOneOf(modifier, kMarks); });
 }
@@ -56,14 +58,16 @@ void CollectSymbols(const Operand& operand, std::vector<std::string_view>* symbo
 
 bool IsReservedShared(const Operand& operand) {
   using ptx::SpecialRegister;
-  return operand.kind == Operand::Kind::kSpecial && (operand.special == SpecialRegister::kReservedSmemBegin ||
-                                                     operand.special == SpecialRegister::kReservedSmemEnd ||
-                                                     operand.special == SpecialRegister::kReservedSmemCap);
+  return operand.kind == Operand::Kind::kSpecial &&
+         (operand.special == SpecialRegister::kReservedSmemBegin ||
+          operand.special == SpecialRegister::kReservedSmemEnd ||
+          operand.special == SpecialRegister::kReservedSmemCap);
 }
 
 // Index of the operand that names the callee: 1 behind a list of results, else 0.
 std::size_t CalleePosition(const Instruction& instruction) {
-  const bool results = !instruction.operands.empty() && instruction.operands[0].kind == Operand::Kind::kVector;
+  const bool results =
+      !instruction.operands.empty() && instruction.operands[0].kind == Operand::Kind::kVector;
   return results ? 1 : 0;
 }
 
@@ -83,7 +87,8 @@ class Taint {
   bool DecidesBranch() {
     while (Propagate()) {
     }
-    // Compare-and-swap that retries with what was just read there: only another thread's progress makes it fail.
+    // Compare-and-swap that retries with what was just read there: only another thread's progress
+    // makes it fail.
     for (std::uint32_t i : instructions_)
       if (RetriesWithValueRead(body_.instructions[i])) harmless_.insert(i);
     if (!harmless_.empty()) {
@@ -104,7 +109,8 @@ class Taint {
 
  private:
   bool RetriesWithValueRead(const Instruction& instruction) const {
-    if (instruction.opcode != "atom" || !instruction.Has("cas") || instruction.operands.size() < 3) return false;
+    if (instruction.opcode != "atom" || !instruction.Has("cas") || instruction.operands.size() < 3)
+      return false;
     const Operand& compare = instruction.operands[2];
     return compare.kind == Operand::Kind::kRegister && tainted_[compare.index];
   }
@@ -124,7 +130,8 @@ class Taint {
       }
       const bool destination = HasDestination(instruction);
       for (std::size_t k = destination ? 1 : 0; k < instruction.operands.size(); ++k)
-        VisitRegisters(instruction.operands[k], [&](std::uint32_t r) { depends = depends || tainted_[r]; });
+        VisitRegisters(instruction.operands[k],
+                       [&](std::uint32_t r) { depends = depends || tainted_[r]; });
       if (instruction.opcode == "ld" && memory_) depends = true;
       if (instruction.opcode == "st" && depends && !memory_) memory_ = changed = true;
       if (!depends || !destination || instruction.operands.empty()) continue;
@@ -172,8 +179,8 @@ BodyFacts CollectFacts(const ptx::Body& body) {
   return facts;
 }
 
-std::vector<std::uint32_t> FindSpinBranches(const ptx::Body& body,
-                                            const std::function<bool(std::string_view)>& callee_reads) {
+std::vector<std::uint32_t> FindSpinBranches(
+    const ptx::Body& body, const std::function<bool(std::string_view)>& callee_reads) {
   std::vector<std::uint32_t> branches;
   const FlowGraph graph = BuildFlowGraph(body);
   std::vector<bool> spins(graph.cycle_count, false);
@@ -185,7 +192,8 @@ std::vector<std::uint32_t> FindSpinBranches(const ptx::Body& body,
     if (!IsBranch(body.instructions[last])) continue;
     const bool backward =
         std::any_of(block.successors.begin(), block.successors.end(), [&](std::uint32_t successor) {
-          return graph.blocks[successor].cycle == block.cycle && graph.blocks[successor].begin <= last;
+          return graph.blocks[successor].cycle == block.cycle &&
+                 graph.blocks[successor].begin <= last;
         });
     if (backward) branches.push_back(last);
   }

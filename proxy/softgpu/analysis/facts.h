@@ -13,12 +13,16 @@ namespace cuspan::softgpu::analysis {
 
 struct BodyFacts {
   std::vector<std::string_view> callees;  // Named in call instructions; may repeat.
-  std::vector<std::string_view> symbols;  // Named otherwise: variables, and functions whose address is taken.
+  std::vector<std::string_view>
+      symbols;  // Named otherwise: variables, and functions whose address is taken.
   bool calls_indirectly = false;
-  bool has_collective = false;  // Something that may suspend: barriers, warp collectives, nanosleep.
-  bool exits = false;           // Contains `exit`.
-  bool uses_reserved_shared = false;  // The shared memory that a toolkit's own code finds by special registers.
-  bool reads_shared_state = false;  // Atomics, volatile, relaxed or acquire loads: what spin loops are made of.
+  bool has_collective =
+      false;           // Something that may suspend: barriers, warp collectives, nanosleep.
+  bool exits = false;  // Contains `exit`.
+  bool uses_reserved_shared =
+      false;  // The shared memory that a toolkit's own code finds by special registers.
+  bool reads_shared_state =
+      false;  // Atomics, volatile, relaxed or acquire loads: what spin loops are made of.
 };
 
 BodyFacts CollectFacts(const ptx::Body& body);
@@ -28,7 +32,7 @@ BodyFacts CollectFacts(const ptx::Body& body);
 // run. A compare-and-swap loop that retries with the value it has just read
 // makes progress alone and is not among them. `callee_reads` says whether a
 // called function, or one that it calls, has reads_shared_state.
-std::vector<std::uint32_t> FindSpinBranches(const ptx::Body& body,
-                                            const std::function<bool(std::string_view)>& callee_reads);
+std::vector<std::uint32_t> FindSpinBranches(
+    const ptx::Body& body, const std::function<bool(std::string_view)>& callee_reads);
 
 }  // namespace cuspan::softgpu::analysis

@@ -12,7 +12,8 @@ namespace {
 using ptx::kNoIndex;
 using ptx::Space;
 
-// The most that any architecture gives a block. (CUDA C++ Programming Guide, "Technical Specifications")
+// The most that any architecture gives a block. (CUDA C++ Programming Guide, "Technical
+// Specifications")
 constexpr std::uint64_t kMaxSharedBytes = 227 << 10;
 // Dynamic shared memory begins at a multiple of this at least.
 constexpr std::uint32_t kSharedAlignment = 16;
@@ -55,15 +56,18 @@ class Planner {
     for (auto name : facts.callees) {
       const auto found = module_.function_index.find(name);
       if (found == module_.function_index.end())
-        return Status::Invalid("kernel '{}' calls '{}', which the module does not declare", kernel_name_, name);
+        return Status::Invalid("kernel '{}' calls '{}', which the module does not declare",
+                               kernel_name_, name);
       const auto& callee = module_.functions[found->second];
       if (callee.entry)
-        return Status::Invalid("kernel '{}' calls the kernel '{}' like a function", kernel_name_, name);
+        return Status::Invalid("kernel '{}' calls the kernel '{}' like a function", kernel_name_,
+                               name);
       if (callee.defined) {
         CUSPAN_RETURN_IF_ERROR(Add(found->second));
       } else if (!IsRuntimeFunction(name)) {
-        return Status::Unsupported("kernel '{}' calls '{}' (declared on PTX line {}), which is not implemented",
-                                   kernel_name_, name, callee.line);
+        return Status::Unsupported(
+            "kernel '{}' calls '{}' (declared on PTX line {}), which is not implemented",
+            kernel_name_, name, callee.line);
       }
     }
     if (facts.calls_indirectly) CUSPAN_RETURN_IF_ERROR(AddIndirectTargets());
@@ -127,8 +131,9 @@ class Planner {
         const auto& variable = module_.variables[found->second];
         if (variable.space != Space::kShared) {
           if (variable.external)
-            return Status::Unsupported("kernel '{}' uses '{}' (PTX line {}), which is defined in another module",
-                                       kernel_name_, variable.name, variable.line);
+            return Status::Unsupported(
+                "kernel '{}' uses '{}' (PTX line {}), which is defined in another module",
+                kernel_name_, variable.name, variable.line);
           continue;
         }
         if (variable.external || variable.bytes == 0) {
@@ -140,26 +145,31 @@ class Planner {
       }
       for (std::uint32_t i = 0; i < function.body->variables.size(); ++i) {
         const auto& variable = function.body->variables[i];
-        if (variable.space == Space::kShared) CUSPAN_RETURN_IF_ERROR(Place({function.index, i}, variable, &end));
+        if (variable.space == Space::kShared)
+          CUSPAN_RETURN_IF_ERROR(Place({function.index, i}, variable, &end));
       }
     }
     for (const auto& function : plan_.functions) {
-      if (!function.facts.uses_reserved_shared || plan_.reserved_shared_offset != kNoIndex) continue;
+      if (!function.facts.uses_reserved_shared || plan_.reserved_shared_offset != kNoIndex)
+        continue;
       end = ptx::AlignUp(end, kSharedAlignment);
       plan_.reserved_shared_offset = static_cast<std::uint32_t>(end);
       end += kReservedSharedBytes;
     }
     if (dynamic_alignment != 0) end = ptx::AlignUp(end, dynamic_alignment);
-    for (auto index : dynamic_) plan_.shared_offsets[{kNoIndex, index}] = static_cast<std::uint32_t>(end);
+    for (auto index : dynamic_)
+      plan_.shared_offsets[{kNoIndex, index}] = static_cast<std::uint32_t>(end);
     plan_.static_shared_bytes = static_cast<std::uint32_t>(end);
     return Status::Ok();
   }
 
-  Status Place(std::pair<std::uint32_t, std::uint32_t> key, const ptx::Variable& variable, std::uint64_t* end) {
+  Status Place(std::pair<std::uint32_t, std::uint32_t> key, const ptx::Variable& variable,
+               std::uint64_t* end) {
     *end = ptx::AlignUp(*end, variable.alignment);
     if (variable.bytes > kMaxSharedBytes || *end + variable.bytes > kMaxSharedBytes)
-      return Status::Invalid("kernel '{}' needs more than {} bytes of static shared memory ('{}', PTX line {})",
-                             kernel_name_, kMaxSharedBytes, variable.name, variable.line);
+      return Status::Invalid(
+          "kernel '{}' needs more than {} bytes of static shared memory ('{}', PTX line {})",
+          kernel_name_, kMaxSharedBytes, variable.name, variable.line);
     plan_.shared_offsets[key] = static_cast<std::uint32_t>(*end);
     *end += variable.bytes;
     return Status::Ok();
@@ -169,7 +179,8 @@ class Planner {
   const BodySource& bodies_;
   KernelPlan plan_;
   std::string_view kernel_name_;
-  std::unordered_map<std::uint32_t, std::uint32_t> position_;  // By Module index: index in the plan.
+  std::unordered_map<std::uint32_t, std::uint32_t>
+      position_;  // By Module index: index in the plan.
   std::unordered_set<std::string_view> readers_;
   std::vector<std::uint32_t> dynamic_;
   bool indirect_done_ = false;
@@ -181,7 +192,8 @@ bool IsRuntimeFunction(std::string_view name) {
   return name == "vprintf" || name == "__assertfail" || name == "malloc" || name == "free";
 }
 
-Result<KernelPlan> PlanKernel(const ptx::Module& module, std::uint32_t kernel, const BodySource& bodies) {
+Result<KernelPlan> PlanKernel(const ptx::Module& module, std::uint32_t kernel,
+                              const BodySource& bodies) {
   return Planner(module, bodies).Plan(kernel);
 }
 

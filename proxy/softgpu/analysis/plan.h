@@ -47,6 +47,7 @@ using BodySource = std::function<Result<const ptx::Body*>(std::uint32_t)>;
 
 // Plans the kernel with index `kernel`. kInvalid or kUnsupported, naming kernel
 // and line, when its code can not be completed.
-Result<KernelPlan> PlanKernel(const ptx::Module& module, std::uint32_t kernel, const BodySource& bodies);
+Result<KernelPlan> PlanKernel(const ptx::Module& module, std::uint32_t kernel,
+                              const BodySource& bodies);
 
 }  // namespace cuspan::softgpu::analysis

@@ -29,7 +29,7 @@ std::string Kinds(const fatbin::Container& container) {
     const char* kind = entry.kind == fatbin::Kind::kPtx   ? "PTX"
                        : entry.kind == fatbin::Kind::kElf ? "machine code"
                                                           : "other code";
-    kinds.insert(fmt::format("{} for sm_{}", kind, entry.architecture));
+    kinds.insert(Format("{} for sm_{}", kind, entry.architecture));
   }
   if (kinds.empty()) return "nothing";
   std::string text;

@@ -19,9 +19,11 @@ Space FunctionEmitter::TakeSpace() {
     std::string_view name;
     Space space;
   } kSpaces[] = {
-      {"global", Space::kGlobal},        {"shared", Space::kShared},        {"shared::cta", Space::kShared},
-      {"shared::cluster", Space::kShared}, {"local", Space::kLocal},        {"const", Space::kConst},
-      {"param", Space::kParam},          {"param::entry", Space::kParam},   {"param::func", Space::kParam},
+      {"global", Space::kGlobal},      {"shared", Space::kShared},
+      {"shared::cta", Space::kShared}, {"shared::cluster", Space::kShared},
+      {"local", Space::kLocal},        {"const", Space::kConst},
+      {"param", Space::kParam},        {"param::entry", Space::kParam},
+      {"param::func", Space::kParam},
   };
   for (const auto& space : kSpaces)
     if (Take(space.name)) return space.space;
@@ -79,7 +81,7 @@ Space FunctionEmitter::SpaceOf(const Operand& operand) {
   if (operand.kind == Operand::Kind::kVariable) return body().variables[operand.index].space;
   if (const auto* const variable = module_.ptx().FindVariable(operand.name)) return variable->space;
   const auto* const target = module_.ptx().FindFunction(operand.name);
-  if (target == nullptr) Reject(fmt::format("'{}' is not declared", operand.name));
+  if (target == nullptr) Reject(Format("'{}' is not declared", operand.name));
   return Space::kGeneric;
 }
 
@@ -89,7 +91,7 @@ std::uint64_t FunctionEmitter::SharedOffset(const Operand& operand) {
     key = {kNoIndex, module_.ptx().variable_index.find(operand.name)->second};
   const auto found = module_.plan().shared_offsets.find(key);
   if (found == module_.plan().shared_offsets.end()) {
-    Reject(fmt::format("shared variable '{}' has no place", operand.name));
+    Reject(Format("shared variable '{}' has no place", operand.name));
     return 0;
   }
   return found->second;
@@ -101,7 +103,7 @@ llvm::Value* FunctionEmitter::VariableValue(const Operand& operand, unsigned bit
   if (space == Space::kShared)
     return ConstInt(bits, SharedOffset(operand) + static_cast<std::uint64_t>(operand.offset));
   if (bits != 64) {
-    Reject(fmt::format("the address of '{}' does not fit {} bits", operand.name, bits));
+    Reject(Format("the address of '{}' does not fit {} bits", operand.name, bits));
     return ConstInt(bits, 0);
   }
   llvm::Value* base = nullptr;
@@ -112,7 +114,8 @@ llvm::Value* FunctionEmitter::VariableValue(const Operand& operand, unsigned bit
   } else {
     base = module_.FunctionAddress(operand.name);
   }
-  return b.CreateAdd(b.CreatePtrToInt(base, Int(64)), ConstInt(64, static_cast<std::uint64_t>(operand.offset)));
+  return b.CreateAdd(b.CreatePtrToInt(base, Int(64)),
+                     ConstInt(64, static_cast<std::uint64_t>(operand.offset)));
 }
 
 llvm::Value* FunctionEmitter::Address(const Operand& operand, Space space, std::uint64_t bytes) {
@@ -139,19 +142,20 @@ llvm::Value* FunctionEmitter::Address(const Operand& operand, Space space, std::
     }
     const auto& variable = body().variables[base.index];
     if (variable.space == Space::kRegister) {
-      Reject(fmt::format("'{}' is a register, not memory", base.name));
+      Reject(Format("'{}' is a register, not memory", base.name));
       return nowhere;
     }
     if (offset > variable.bytes || bytes > variable.bytes - offset) {
-      Reject(fmt::format("{} bytes at offset {} of '{}' lie outside its {} bytes", bytes, operand.offset, base.name,
-                         variable.bytes));
+      Reject(Format("{} bytes at offset {} of '{}' lie outside its {} bytes", bytes, operand.offset,
+                    base.name, variable.bytes));
       return nowhere;
     }
     return b.CreateConstGEP1_64(byte, FrameAddress(base.index), offset);
   }
   if (base.kind == Operand::Kind::kInteger) {
     auto* const value = ConstInt(64, base.bits + offset);
-    return space == Space::kShared ? b.CreateGEP(byte, SharedBase(), value) : b.CreateIntToPtr(value, Pointer());
+    return space == Space::kShared ? b.CreateGEP(byte, SharedBase(), value)
+                                   : b.CreateIntToPtr(value, Pointer());
   }
   if (base.kind != Operand::Kind::kRegister) {
     Reject("the base of an address is neither a register nor a variable");
@@ -163,10 +167,12 @@ llvm::Value* FunctionEmitter::Address(const Operand& operand, Space space, std::
     return b.CreateGEP(byte, SharedBase(), b.CreateZExt(sum, Int(64)));
   }
   if (OperandBits(base) != 64) {
-    Reject(fmt::format("register '{}' has {} bits; this address needs 64", base.name, OperandBits(base)));
+    Reject(
+        Format("register '{}' has {} bits; this address needs 64", base.name, OperandBits(base)));
     return nowhere;
   }
-  return b.CreateConstGEP1_64(byte, b.CreateIntToPtr(Read(base, ptx::Type::kU64), Pointer()), offset);
+  return b.CreateConstGEP1_64(byte, b.CreateIntToPtr(Read(base, ptx::Type::kU64), Pointer()),
+                              offset);
 }
 
 }  // namespace cuspan::softgpu::emit

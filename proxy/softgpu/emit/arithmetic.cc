@@ -46,10 +46,13 @@ void EmitFloat(FunctionEmitter& e, unsigned inputs, Operation operation) {
 // bf16 is computed in f32 and rounded: exact enough, f32 having more than twice its digits.
 void EmitFloatArithmetic(FunctionEmitter& e, FloatOperation operation) {
   const Rounding rounding = e.TakeRounding(Rounding::kNearest);
-  if (rounding != Rounding::kNearest && BitsOf(e.type()) < 32) e.Refuse("this rounding is not implemented");
+  if (rounding != Rounding::kNearest && BitsOf(e.type()) < 32)
+    e.Refuse("this rounding is not implemented");
   EmitFloat(e, 2, [&](llvm::SmallVector<Value*, 3>& v, Type element) {
-    return Narrow(e, FloatArithmetic(e, operation, Widen(e, v[0], element), Widen(e, v[1], element), rounding),
-                  element);
+    return Narrow(
+        e,
+        FloatArithmetic(e, operation, Widen(e, v[0], element), Widen(e, v[1], element), rounding),
+        element);
   });
 }
 
@@ -58,7 +61,8 @@ void WriteIntegerSum(FunctionEmitter& e, bool subtract) {
   auto* const x = e.Read(1, e.type());
   auto* const y = e.Read(2, e.type());
   if (e.Take("sat")) {
-    e.Write(e.b.CreateBinaryIntrinsic(subtract ? llvm::Intrinsic::ssub_sat : llvm::Intrinsic::sadd_sat, x, y),
+    e.Write(e.b.CreateBinaryIntrinsic(
+                subtract ? llvm::Intrinsic::ssub_sat : llvm::Intrinsic::sadd_sat, x, y),
             e.type());
     return;
   }
@@ -155,7 +159,8 @@ void EmitMul(FunctionEmitter& e) {
 
 void EmitFma(FunctionEmitter& e) {
   const Rounding rounding = e.TakeRounding(Rounding::kNearest);
-  if (rounding != Rounding::kNearest && BitsOf(e.type()) < 32) e.Refuse("this rounding is not implemented");
+  if (rounding != Rounding::kNearest && BitsOf(e.type()) < 32)
+    e.Refuse("this rounding is not implemented");
   EmitFloat(e, 3, [&](llvm::SmallVector<Value*, 3>& v, Type element) {
     return FusedMultiplyAdd(e, v[0], v[1], v[2], element, rounding);
   });
@@ -199,11 +204,13 @@ void EmitIntegerDivision(FunctionEmitter& e, bool remainder) {
   // Divided by one instead, the smallest integer gives just what wrapping around asks for.
   auto* const divisor = e.b.CreateSelect(unsafe, one, y);
   if (remainder) {
-    auto* const rest = ptx::IsSigned(type) ? e.b.CreateSRem(x, divisor) : e.b.CreateURem(x, divisor);
+    auto* const rest =
+        ptx::IsSigned(type) ? e.b.CreateSRem(x, divisor) : e.b.CreateURem(x, divisor);
     e.Write(e.b.CreateSelect(by_zero, x, rest), type);
     return;
   }
-  auto* const quotient = ptx::IsSigned(type) ? e.b.CreateSDiv(x, divisor) : e.b.CreateUDiv(x, divisor);
+  auto* const quotient =
+      ptx::IsSigned(type) ? e.b.CreateSDiv(x, divisor) : e.b.CreateUDiv(x, divisor);
   e.Write(e.b.CreateSelect(by_zero, e.ConstInt(bits, ~std::uint64_t{0}), quotient), type);
 }
 
@@ -225,7 +232,8 @@ void EmitAbs(FunctionEmitter& e) {
     EmitFloat(e, 1, [&](llvm::SmallVector<Value*, 3>& v, Type) { return FloatAbs(e, v[0]); });
     return;
   }
-  e.Write(e.b.CreateBinaryIntrinsic(llvm::Intrinsic::abs, e.Read(1, e.type()), e.b.getFalse()), e.type());
+  e.Write(e.b.CreateBinaryIntrinsic(llvm::Intrinsic::abs, e.Read(1, e.type()), e.b.getFalse()),
+          e.type());
 }
 
 void EmitNeg(FunctionEmitter& e) {
@@ -247,7 +255,8 @@ void EmitMinMax(FunctionEmitter& e, bool is_max) {
   }
   if (!IsFloating(e.type())) {
     const bool relu = e.Take("relu");
-    auto* value = IntegerMinMax(e, e.Read(1, e.type()), e.Read(2, e.type()), is_max, ptx::IsSigned(e.type()));
+    auto* value =
+        IntegerMinMax(e, e.Read(1, e.type()), e.Read(2, e.type()), is_max, ptx::IsSigned(e.type()));
     if (relu) value = IntegerMinMax(e, value, e.ConstInt(ptx::BitsOf(e.type()), 0), true, true);
     e.Write(value, e.type());
     return;
@@ -261,7 +270,8 @@ void EmitMinMax(FunctionEmitter& e, bool is_max) {
     if (!xor_sign) return Narrow(e, FloatMinMax(e, x, y, is_max, nan_wins), element);
     auto* const magnitude = FloatMinMax(e, FloatAbs(e, x), FloatAbs(e, y), is_max, nan_wins);
     const unsigned bits = x->getType()->getScalarSizeInBits();
-    auto* const signs = e.b.CreateXor(e.b.CreateBitCast(x, e.Int(bits)), e.b.CreateBitCast(y, e.Int(bits)));
+    auto* const signs =
+        e.b.CreateXor(e.b.CreateBitCast(x, e.Int(bits)), e.b.CreateBitCast(y, e.Int(bits)));
     auto* const sign = e.b.CreateAnd(signs, e.ConstInt(bits, std::uint64_t{1} << (bits - 1)));
     auto* const result = e.b.CreateOr(e.b.CreateBitCast(magnitude, e.Int(bits)), sign);
     return Narrow(e, e.b.CreateBitCast(result, x->getType()), element);

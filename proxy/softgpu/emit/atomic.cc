@@ -12,7 +12,8 @@ using llvm::Value;
 using ptx::Space;
 using ptx::Type;
 
-// On x86 every locked instruction orders all others; this only keeps LLVM from moving memory accesses across.
+// On x86 every locked instruction orders all others; this only keeps LLVM from moving memory
+// accesses across.
 constexpr auto kOrdering = llvm::AtomicOrdering::AcquireRelease;
 
 // The operation that a modifier names, for the type; BAD_BINOP when there is no such instruction.
@@ -32,7 +33,8 @@ AtomicRMWInst::BinOp TakeOperation(FunctionEmitter& e, Type type) {
   return AtomicRMWInst::BAD_BINOP;
 }
 
-// Replaces the `bits` at `address` by what `change` makes of them, in a compare-and-swap loop; gives the old ones.
+// Replaces the `bits` at `address` by what `change` makes of them, in a compare-and-swap loop;
+// gives the old ones.
 template <typename Change>
 Value* UpdateInLoop(FunctionEmitter& e, Value* address, unsigned bits, Change change) {
   const llvm::Align alignment(bits / 8);
@@ -46,8 +48,8 @@ Value* UpdateInLoop(FunctionEmitter& e, Value* address, unsigned bits, Change ch
   e.b.SetInsertPoint(loop);
   auto* const expected = e.b.CreatePHI(e.Int(bits), 2);
   expected->addIncoming(first, before);
-  auto* const exchange = e.b.CreateAtomicCmpXchg(address, expected, change(expected), alignment, kOrdering,
-                                                 llvm::AtomicOrdering::Monotonic);
+  auto* const exchange = e.b.CreateAtomicCmpXchg(address, expected, change(expected), alignment,
+                                                 kOrdering, llvm::AtomicOrdering::Monotonic);
   auto* const found = e.b.CreateExtractValue(exchange, 0);
   expected->addIncoming(found, e.b.GetInsertBlock());
   e.b.CreateCondBr(e.b.CreateExtractValue(exchange, 1), done, loop);
@@ -65,7 +67,8 @@ Value* AddHalves(FunctionEmitter& e, Value* address, Value* addend, Type type) {
   const unsigned bits = ptx::BitsOf(type);
   return UpdateInLoop(e, address, bits, [&](Value* old) -> Value* {
     if (ptx::IsPacked(type)) return ForHalves(e, type, {old, addend}, add);
-    return e.b.CreateBitCast(add({e.b.CreateBitCast(old, e.TypeOf(type)), addend}, type), e.Int(bits));
+    return e.b.CreateBitCast(add({e.b.CreateBitCast(old, e.TypeOf(type)), addend}, type),
+                             e.Int(bits));
   });
 }
 
@@ -84,8 +87,9 @@ Value* EmitUpdate(FunctionEmitter& e, std::size_t first) {
   if (e.failed()) return e.ConstInt(bits, 0);
   const llvm::Align alignment(ptx::BytesOf(type));
   if (is_swap) {
-    auto* const exchange = e.b.CreateAtomicCmpXchg(address, value, e.Read(first + 2, type), alignment, kOrdering,
-                                                   llvm::AtomicOrdering::Acquire);
+    auto* const exchange =
+        e.b.CreateAtomicCmpXchg(address, value, e.Read(first + 2, type), alignment, kOrdering,
+                                llvm::AtomicOrdering::Acquire);
     return e.b.CreateExtractValue(exchange, 0);
   }
   if ((TypeSetOf(type) & (kHalves | kPacked)) != 0) {
@@ -103,7 +107,9 @@ Value* EmitUpdate(FunctionEmitter& e, std::size_t first) {
 void EmitAtom(FunctionEmitter& e) {
   auto* const old = EmitUpdate(e, 1);
   if (e.failed()) return;
-  const Type type = (TypeSetOf(e.type()) & (kHalves | kPacked)) != 0 ? ptx::BitsType(ptx::BitsOf(e.type())) : e.type();
+  const Type type = (TypeSetOf(e.type()) & (kHalves | kPacked)) != 0
+                        ? ptx::BitsType(ptx::BitsOf(e.type()))
+                        : e.type();
   e.Write(old, type);
 }
 
@@ -116,7 +122,8 @@ void EmitRed(FunctionEmitter& e) {
   EmitUpdate(e, 0);
 }
 
-// membar.{cta,gl,sys} and fence{.sem}.scope; fence.proxy.* orders views of memory that are one here.
+// membar.{cta,gl,sys} and fence{.sem}.scope; fence.proxy.* orders views of memory that are one
+// here.
 void EmitFence(FunctionEmitter& e) {
   for (auto modifier : e.instruction().modifiers) e.Take(modifier);
   if (e.instruction().Has("mbarrier_init") || e.instruction().Has("tensormap::generic")) {

@@ -38,11 +38,14 @@ Call Split(FunctionEmitter& e) {
 }
 
 std::uint64_t BytesOf(const ptx::Variable& variable) {
-  return variable.space == Space::kRegister ? std::max(1U, ptx::BytesOf(variable.type)) : variable.bytes;
+  return variable.space == Space::kRegister ? std::max(1U, ptx::BytesOf(variable.type))
+                                            : variable.bytes;
 }
 
-// The address where `formal` is passed as `actual`: a .param variable itself, or a copy of a register or constant.
-Value* Passed(FunctionEmitter& e, const Operand& actual, const ptx::Variable& formal, bool is_result) {
+// The address where `formal` is passed as `actual`: a .param variable itself, or a copy of a
+// register or constant.
+Value* Passed(FunctionEmitter& e, const Operand& actual, const ptx::Variable& formal,
+              bool is_result) {
   if (actual.kind == Operand::Kind::kVariable) {
     Operand address;
     address.kind = Operand::Kind::kAddress;
@@ -59,9 +62,11 @@ Value* Passed(FunctionEmitter& e, const Operand& actual, const ptx::Variable& fo
 
 // Arguments of the LLVM call; empty when the call does not fit the signature.
 std::vector<Value*> PassAll(FunctionEmitter& e, const Call& call, const Signature& signature) {
-  if (call.results.size() != signature.results.size() || call.arguments.size() != signature.parameters.size()) {
-    e.Reject(fmt::format("the call has {} results and {} arguments, the function {} and {}", call.results.size(),
-                         call.arguments.size(), signature.results.size(), signature.parameters.size()));
+  if (call.results.size() != signature.results.size() ||
+      call.arguments.size() != signature.parameters.size()) {
+    e.Reject(Format("the call has {} results and {} arguments, the function {} and {}",
+                    call.results.size(), call.arguments.size(), signature.results.size(),
+                    signature.parameters.size()));
     return {};
   }
   std::vector<Value*> passed = {e.ContextPointer()};
@@ -78,7 +83,8 @@ void FetchResults(FunctionEmitter& e, const Call& call, const Signature& signatu
   for (std::size_t i = 0; i < call.results.size() && !e.failed(); ++i) {
     if (call.results[i].kind != Operand::Kind::kRegister) continue;
     const Type type = signature.results[i].type;
-    e.Write(call.results[i], e.b.CreateAlignedLoad(e.TypeOf(type), passed[i + 1], llvm::Align(1)), type);
+    e.Write(call.results[i], e.b.CreateAlignedLoad(e.TypeOf(type), passed[i + 1], llvm::Align(1)),
+            type);
   }
 }
 
@@ -88,13 +94,15 @@ bool SameLayout(const std::vector<ptx::Variable>& one, const std::vector<ptx::Va
 }
 
 // The device runtime's functions take values, in the order of their parameters.
-void CallDeviceRuntime(FunctionEmitter& e, std::string_view name, const Call& call, const Signature& signature) {
+void CallDeviceRuntime(FunctionEmitter& e, std::string_view name, const Call& call,
+                       const Signature& signature) {
   const auto passed = PassAll(e, call, signature);
   if (e.failed()) return;
   const auto argument = [&](std::size_t i, llvm::Type* type) -> Value* {
     if (i >= signature.parameters.size() ||
-        BytesOf(signature.parameters[i]) * 8 != (type->isPointerTy() ? 64 : type->getScalarSizeInBits())) {
-      e.Reject(fmt::format("'{}' is declared with other parameters than it has", name));
+        BytesOf(signature.parameters[i]) * 8 !=
+            (type->isPointerTy() ? 64 : type->getScalarSizeInBits())) {
+      e.Reject(Format("'{}' is declared with other parameters than it has", name));
       return llvm::Constant::getNullValue(type);
     }
     return e.b.CreateAlignedLoad(type, passed[1 + signature.results.size() + i], llvm::Align(1));
@@ -104,11 +112,12 @@ void CallDeviceRuntime(FunctionEmitter& e, std::string_view name, const Call& ca
   auto* const context = e.ContextPointer();
   Value* result = nullptr;
   if (name == "vprintf") {
-    result = e.CallRuntime("cuspan_rt_vprintf", word, {context, argument(0, pointer), argument(1, pointer)});
+    result = e.CallRuntime("cuspan_rt_vprintf", word,
+                           {context, argument(0, pointer), argument(1, pointer)});
   } else if (name == "__assertfail") {
     e.CallRuntime("cuspan_rt_assert_fail", e.b.getVoidTy(),
-                  {context, argument(0, pointer), argument(1, pointer), argument(2, word), argument(3, pointer),
-                   argument(4, e.Int(64))});
+                  {context, argument(0, pointer), argument(1, pointer), argument(2, word),
+                   argument(3, pointer), argument(4, e.Int(64))});
   } else if (name == "malloc") {
     result = e.CallRuntime("cuspan_rt_malloc", pointer, {context, argument(0, e.Int(64))});
   } else {
@@ -117,7 +126,7 @@ void CallDeviceRuntime(FunctionEmitter& e, std::string_view name, const Call& ca
   if (e.failed() || result == nullptr || signature.results.empty()) return;
   const std::uint64_t bytes = result->getType()->isPointerTy() ? 8 : 4;
   if (BytesOf(signature.results[0]) != bytes) {
-    e.Reject(fmt::format("'{}' is declared with another result than it has", name));
+    e.Reject(Format("'{}' is declared with another result than it has", name));
     return;
   }
   e.b.CreateAlignedStore(result, passed[1], llvm::Align(1));
@@ -128,7 +137,7 @@ void CallDirect(FunctionEmitter& e, const Call& call) {
   const auto& ptx = e.module().ptx();
   const auto found = ptx.function_index.find(call.callee->name);
   if (found == ptx.function_index.end()) {
-    e.Reject(fmt::format("'{}' is not declared", call.callee->name));
+    e.Reject(Format("'{}' is not declared", call.callee->name));
     return;
   }
   const auto& target = ptx.functions[found->second];
@@ -154,7 +163,7 @@ void CallIndirect(FunctionEmitter& e, const Call& call) {
   for (const auto& prototype : e.body().prototypes)
     if (prototype.name == call.prototype->name) signature = &prototype.signature;
   if (signature == nullptr) {
-    e.Refuse(fmt::format("there is no .callprototype '{}'", call.prototype->name));
+    e.Refuse(Format("there is no .callprototype '{}'", call.prototype->name));
     return;
   }
   auto* const pointer = e.Read(*call.callee, Type::kU64);
@@ -178,7 +187,8 @@ void CallIndirect(FunctionEmitter& e, const Call& call) {
     e.b.CreateBr(done);
     e.b.SetInsertPoint(next);
   }
-  e.Fault(kInvalidProgramCounter, "a call through a pointer that is not a function of this signature");
+  e.Fault(kInvalidProgramCounter,
+          "a call through a pointer that is not a function of this signature");
   e.b.CreateUnreachable();
   e.b.SetInsertPoint(done);
   FetchResults(e, call, *signature, passed);

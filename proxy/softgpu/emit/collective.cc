@@ -23,7 +23,9 @@ Value* ReadOptional(FunctionEmitter& e, std::size_t i) {
   return i < e.operand_count() ? e.Read(i, Type::kU32) : e.ConstInt(32, 0);
 }
 
-Value* ReadPredicate(FunctionEmitter& e, std::size_t i) { return e.b.CreateZExt(e.Read(i, Type::kPred), e.Int(32)); }
+Value* ReadPredicate(FunctionEmitter& e, std::size_t i) {
+  return e.b.CreateZExt(e.Read(i, Type::kPred), e.Int(32));
+}
 
 void WritePredicate(FunctionEmitter& e, const Operand& operand, Value* word) {
   e.Write(operand, e.b.CreateIsNotNull(word), Type::kPred);
@@ -36,11 +38,14 @@ void EmitBarrierReduction(FunctionEmitter& e) {
   if (!count && !all && !e.Take("or")) e.Reject("none of .popc, .and and .or is given");
   if (e.operand_count() < 3) e.Reject("three or four operands are expected");
   if (e.failed()) return;
-  const auto operation = count ? BarrierReduction::kPopulation : all ? BarrierReduction::kAnd : BarrierReduction::kOr;
+  const auto operation = count ? BarrierReduction::kPopulation
+                         : all ? BarrierReduction::kAnd
+                               : BarrierReduction::kOr;
   auto* const threads = e.operand_count() == 4 ? e.Read(2, Type::kU32) : e.ConstInt(32, 0);
-  auto* const result = e.CallRuntime("cuspan_rt_barrier_reduce", e.Int(32),
-                                     {e.ContextPointer(), e.Read(1, Type::kU32), threads, Constant(e, operation),
-                                      ReadPredicate(e, e.operand_count() - 1)});
+  auto* const result =
+      e.CallRuntime("cuspan_rt_barrier_reduce", e.Int(32),
+                    {e.ContextPointer(), e.Read(1, Type::kU32), threads, Constant(e, operation),
+                     ReadPredicate(e, e.operand_count() - 1)});
   if (count) {
     e.Write(result, Type::kU32);
   } else {
@@ -53,7 +58,8 @@ void EmitBar(FunctionEmitter& e) {
   e.Take("cta");
   if (e.Take("warp")) {
     if (!e.Take("sync")) e.Reject("bar.warp needs .sync");
-    e.CallRuntime("cuspan_rt_warp_sync", e.b.getVoidTy(), {e.ContextPointer(), e.Read(0, Type::kB32)});
+    e.CallRuntime("cuspan_rt_warp_sync", e.b.getVoidTy(),
+                  {e.ContextPointer(), e.Read(0, Type::kB32)});
     return;
   }
   if (e.Take("red")) {
@@ -70,7 +76,8 @@ void EmitBar(FunctionEmitter& e) {
                 {e.ContextPointer(), ReadOptional(e, 0), ReadOptional(e, 1)});
 }
 
-// Membership as the instruction gives it in operand `i`; instructions without .sync mean the lanes that are there.
+// Membership as the instruction gives it in operand `i`; instructions without .sync mean the lanes
+// that are there.
 Value* ReadMembers(FunctionEmitter& e, std::size_t i) {
   if (e.Take("sync")) {
     if (i >= e.operand_count()) e.Reject("the member mask is missing");
@@ -93,9 +100,10 @@ void EmitShfl(FunctionEmitter& e) {
   }
   auto* const members = ReadMembers(e, 4);
   auto* const in_range = e.Frame(e.Int(32), 4);
-  auto* const result = e.CallRuntime("cuspan_rt_shuffle", e.Int(32),
-                                     {e.ContextPointer(), Constant(e, mode), e.Read(1, Type::kB32),
-                                      e.Read(2, Type::kB32), e.Read(3, Type::kB32), members, in_range});
+  auto* const result =
+      e.CallRuntime("cuspan_rt_shuffle", e.Int(32),
+                    {e.ContextPointer(), Constant(e, mode), e.Read(1, Type::kB32),
+                     e.Read(2, Type::kB32), e.Read(3, Type::kB32), members, in_range});
   const Operand& destination = e.operand(0);
   if (destination.kind != Operand::Kind::kPair) {
     e.Write(result, Type::kB32);
@@ -118,8 +126,9 @@ void EmitVote(FunctionEmitter& e) {
     e.Reject("none of .all, .any, .uni and .ballot is given");
   }
   auto* const members = ReadMembers(e, 2);
-  auto* const result = e.CallRuntime("cuspan_rt_vote", e.Int(32),
-                                     {e.ContextPointer(), Constant(e, mode), ReadPredicate(e, 1), members});
+  auto* const result =
+      e.CallRuntime("cuspan_rt_vote", e.Int(32),
+                    {e.ContextPointer(), Constant(e, mode), ReadPredicate(e, 1), members});
   if (mode == VoteMode::kBallot) {
     e.Write(result, Type::kB32);
   } else {
@@ -134,9 +143,10 @@ void EmitMatch(FunctionEmitter& e) {
   if (!e.Take("sync")) e.Reject(".sync is missing");
   auto* const all_equal = e.Frame(e.Int(32), 4);
   auto* const value = e.b.CreateZExt(e.Read(1, e.type()), e.Int(64));
-  auto* const result = e.CallRuntime("cuspan_rt_match", e.Int(32),
-                                     {e.ContextPointer(), Constant(e, any ? MatchMode::kAny : MatchMode::kAll), value,
-                                      e.Read(2, Type::kB32), all_equal});
+  auto* const result =
+      e.CallRuntime("cuspan_rt_match", e.Int(32),
+                    {e.ContextPointer(), Constant(e, any ? MatchMode::kAny : MatchMode::kAll),
+                     value, e.Read(2, Type::kB32), all_equal});
   const Operand& destination = e.operand(0);
   if (destination.kind != Operand::Kind::kPair) {
     e.Write(result, Type::kB32);
@@ -166,8 +176,8 @@ void EmitRedux(FunctionEmitter& e) {
     e.Reject("it names no operation");
   }
   auto* const result = e.CallRuntime("cuspan_rt_reduce", e.Int(32),
-                                     {e.ContextPointer(), e.ConstInt(32, operation), e.Read(1, Type::kB32),
-                                      e.Read(2, Type::kB32)});
+                                     {e.ContextPointer(), e.ConstInt(32, operation),
+                                      e.Read(1, Type::kB32), e.Read(2, Type::kB32)});
   e.Write(result, Type::kB32);
 }
 

@@ -13,12 +13,15 @@ Comparison TakeComparison(FunctionEmitter& e) {
     std::string_view name;
     Comparison comparison;
   } kNames[] = {
-      {"eq", {Kind::kEq, false, false}},  {"ne", {Kind::kNe, false, false}},  {"lt", {Kind::kLt, false, false}},
-      {"le", {Kind::kLe, false, false}},  {"gt", {Kind::kGt, false, false}},  {"ge", {Kind::kGe, false, false}},
-      {"lo", {Kind::kLt, false, true}},   {"ls", {Kind::kLe, false, true}},   {"hi", {Kind::kGt, false, true}},
-      {"hs", {Kind::kGe, false, true}},   {"equ", {Kind::kEq, true, false}},  {"neu", {Kind::kNe, true, false}},
-      {"ltu", {Kind::kLt, true, false}},  {"leu", {Kind::kLe, true, false}},  {"gtu", {Kind::kGt, true, false}},
-      {"geu", {Kind::kGe, true, false}},  {"num", {Kind::kNum, false, false}}, {"nan", {Kind::kNan, false, false}},
+      {"eq", {Kind::kEq, false, false}},   {"ne", {Kind::kNe, false, false}},
+      {"lt", {Kind::kLt, false, false}},   {"le", {Kind::kLe, false, false}},
+      {"gt", {Kind::kGt, false, false}},   {"ge", {Kind::kGe, false, false}},
+      {"lo", {Kind::kLt, false, true}},    {"ls", {Kind::kLe, false, true}},
+      {"hi", {Kind::kGt, false, true}},    {"hs", {Kind::kGe, false, true}},
+      {"equ", {Kind::kEq, true, false}},   {"neu", {Kind::kNe, true, false}},
+      {"ltu", {Kind::kLt, true, false}},   {"leu", {Kind::kLe, true, false}},
+      {"gtu", {Kind::kGt, true, false}},   {"geu", {Kind::kGe, true, false}},
+      {"num", {Kind::kNum, false, false}}, {"nan", {Kind::kNan, false, false}},
   };
   for (const auto& known : kNames)
     if (e.Take(known.name)) return known.comparison;
@@ -104,7 +107,8 @@ class BooleanOperation {
   explicit BooleanOperation(FunctionEmitter& e)
       : e_(e), is_and_(e.Take("and")), is_or_(e.Take("or")), is_xor_(e.Take("xor")) {
     const bool wanted = is_and_ || is_or_ || is_xor_;
-    if (wanted != (e.operand_count() == 4)) e.Reject("a boolean operation needs a fourth operand, and only it");
+    if (wanted != (e.operand_count() == 4))
+      e.Reject("a boolean operation needs a fourth operand, and only it");
     if (wanted && !e.failed()) other_ = e.Read(3, Type::kPred);
   }
   Value* Apply(Value* value) const {
@@ -122,7 +126,8 @@ class BooleanOperation {
 };
 
 // Both halves of packed operands compared: their predicates.
-std::pair<Value*, Value*> CompareHalves(FunctionEmitter& e, const Comparison& comparison, Type packed) {
+std::pair<Value*, Value*> CompareHalves(FunctionEmitter& e, const Comparison& comparison,
+                                        Type packed) {
   const Type element = packed == Type::kF16x2 ? Type::kF16 : Type::kBf16;
   const bool flush = e.Take("ftz");
   auto* const x = e.Read(1, packed);
@@ -186,7 +191,9 @@ void EmitSet(FunctionEmitter& e) {
   if (e.failed()) return;
   if (ptx::IsPacked(from)) {
     const auto [low, high] = CompareHalves(e, comparison, from);
-    const Type element = to == Type::kF16x2 ? Type::kF16 : to == Type::kBf16x2 ? Type::kBf16 : Type::kU16;
+    const Type element = to == Type::kF16x2    ? Type::kF16
+                         : to == Type::kBf16x2 ? Type::kBf16
+                                               : Type::kU16;
     if (ptx::BitsOf(to) != 32) {
       e.Reject("the result must have 32 bits");
       return;
@@ -201,7 +208,8 @@ void EmitSet(FunctionEmitter& e) {
   }
   auto* const condition = combine.Apply(CompareOperands(e, comparison, from));
   if (e.failed()) return;
-  e.Write(e.b.CreateSelect(condition, TrueValue(e, to), llvm::Constant::getNullValue(e.TypeOf(to))), to);
+  e.Write(e.b.CreateSelect(condition, TrueValue(e, to), llvm::Constant::getNullValue(e.TypeOf(to))),
+          to);
 }
 
 void EmitSelp(FunctionEmitter& e) {
@@ -215,12 +223,14 @@ void EmitSlct(FunctionEmitter& e) {
   auto* const x = e.Read(1, e.type(0));
   auto* const y = e.Read(2, e.type(0));
   const Type selector = e.type(1);
-  if (selector != Type::kS32 && selector != Type::kF32) e.Reject("the selector is neither .s32 nor .f32");
+  if (selector != Type::kS32 && selector != Type::kF32)
+    e.Reject("the selector is neither .s32 nor .f32");
   Value* c = e.Read(3, selector);
   if (e.failed()) return;
   if (e.Take("ftz") && selector == Type::kF32) c = FlushSubnormal(e, c);
   auto* const zero = llvm::Constant::getNullValue(c->getType());
-  auto* const condition = selector == Type::kF32 ? e.b.CreateFCmpOGE(c, zero) : e.b.CreateICmpSGE(c, zero);
+  auto* const condition =
+      selector == Type::kF32 ? e.b.CreateFCmpOGE(c, zero) : e.b.CreateICmpSGE(c, zero);
   e.Write(e.b.CreateSelect(condition, x, y), e.type(0));
 }
 

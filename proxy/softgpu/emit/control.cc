@@ -19,7 +19,8 @@ void EmitBra(FunctionEmitter& e) {
   e.b.CreateBr(e.BlockAt(e.body().labels[e.operand(0).index].position));
 }
 
-// brx.idx{.uni} a, table: an index outside the table is undefined in PTX; here it is an error of the thread.
+// brx.idx{.uni} a, table: an index outside the table is undefined in PTX; here it is an error of
+// the thread.
 void EmitBrx(FunctionEmitter& e) {
   if (!e.Take("idx")) e.Reject(".idx is missing");
   e.Take("uni");
@@ -31,10 +32,12 @@ void EmitBrx(FunctionEmitter& e) {
   if (e.failed()) return;
   e.YieldInSpinLoop();
   const auto& labels = e.body().branch_tables[e.operand(1).index].labels;
-  auto* const outside = llvm::BasicBlock::Create(e.context(), "", e.b.GetInsertBlock()->getParent());
+  auto* const outside =
+      llvm::BasicBlock::Create(e.context(), "", e.b.GetInsertBlock()->getParent());
   auto* const dispatch = e.b.CreateSwitch(index, outside, static_cast<unsigned>(labels.size()));
   for (std::size_t i = 0; i < labels.size(); ++i)
-    dispatch->addCase(e.b.getInt32(static_cast<std::uint32_t>(i)), e.BlockAt(e.body().labels[labels[i]].position));
+    dispatch->addCase(e.b.getInt32(static_cast<std::uint32_t>(i)),
+                      e.BlockAt(e.body().labels[labels[i]].position));
   e.b.SetInsertPoint(outside);
   e.Fault(kLaunchFailed, "the index of a branch table is out of range");
   e.b.CreateUnreachable();
@@ -65,14 +68,10 @@ void EmitNothing(FunctionEmitter& e) {
 }
 
 constexpr Opcode kOpcodes[] = {
-    {"bra", 1, 1, kNoType, EmitBra},
-    {"brx", 2, 2, kNoType, EmitBrx},
-    {"ret", 0, 0, kNoType, EmitRet},
-    {"exit", 0, 0, kNoType, EmitExit},
-    {"trap", 0, 0, kNoType, EmitTrap},
-    {"brkpt", 0, 0, kNoType, EmitTrap},
-    {"pmevent", 1, 1, kNoType, EmitNothing},
-    {"griddepcontrol", 0, 0, kNoType, EmitNothing},
+    {"bra", 1, 1, kNoType, EmitBra},           {"brx", 2, 2, kNoType, EmitBrx},
+    {"ret", 0, 0, kNoType, EmitRet},           {"exit", 0, 0, kNoType, EmitExit},
+    {"trap", 0, 0, kNoType, EmitTrap},         {"brkpt", 0, 0, kNoType, EmitTrap},
+    {"pmevent", 1, 1, kNoType, EmitNothing},   {"griddepcontrol", 0, 0, kNoType, EmitNothing},
     {"setmaxnreg", 1, 1, kWords, EmitNothing},
 };
 

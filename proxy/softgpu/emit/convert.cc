@@ -22,11 +22,13 @@ llvm::Intrinsic::ID TakeIntegralRounding(FunctionEmitter& e) {
 }
 
 Value* MaxOf(FunctionEmitter& e, unsigned bits, unsigned width, bool is_signed) {
-  const auto max = is_signed ? llvm::APInt::getSignedMaxValue(bits).sext(width) : llvm::APInt::getMaxValue(bits).zext(width);
+  const auto max = is_signed ? llvm::APInt::getSignedMaxValue(bits).sext(width)
+                             : llvm::APInt::getMaxValue(bits).zext(width);
   return llvm::ConstantInt::get(e.Int(width), max);
 }
 Value* MinOf(FunctionEmitter& e, unsigned bits, unsigned width, bool is_signed) {
-  const auto min = is_signed ? llvm::APInt::getSignedMinValue(bits).sext(width) : llvm::APInt(width, 0);
+  const auto min =
+      is_signed ? llvm::APInt::getSignedMinValue(bits).sext(width) : llvm::APInt(width, 0);
   return llvm::ConstantInt::get(e.Int(width), min);
 }
 
@@ -38,10 +40,13 @@ void IntegerToInteger(FunctionEmitter& e, Type to, Type from) {
   const bool from_signed = ptx::IsSigned(from);
   if (!saturate) {
     auto* const target = e.TypeOf(to);
-    e.Write(from_signed ? e.b.CreateSExtOrTrunc(value, target) : e.b.CreateZExtOrTrunc(value, target), to);
+    e.Write(
+        from_signed ? e.b.CreateSExtOrTrunc(value, target) : e.b.CreateZExtOrTrunc(value, target),
+        to);
     return;
   }
-  Value* wide = from_signed ? e.b.CreateSExt(value, e.Int(kWide)) : e.b.CreateZExt(value, e.Int(kWide));
+  Value* wide =
+      from_signed ? e.b.CreateSExt(value, e.Int(kWide)) : e.b.CreateZExt(value, e.Int(kWide));
   wide = IntegerMinMax(e, wide, MaxOf(e, bits, kWide, ptx::IsSigned(to)), false, true);
   wide = IntegerMinMax(e, wide, MinOf(e, bits, kWide, ptx::IsSigned(to)), true, true);
   e.Write(e.b.CreateTrunc(wide, e.TypeOf(to)), to);
@@ -70,9 +75,10 @@ void IntegerToFloat(FunctionEmitter& e, Type to, Type from) {
     result = convert(e.Half());  // What f32 rounds is too large for f16 anyway.
   } else if (to == Type::kF32 || to == Type::kF64) {
     static constexpr std::string_view kRoundings[] = {"rn", "rz", "rm", "rp"};
-    result = e.CallRuntime(fmt::format("cuspan_math_cvt_{}_{}_{}", kRoundings[static_cast<int>(rounding)],
-                                       to == Type::kF32 ? "f32" : "f64", is_signed ? "s64" : "u64"),
-                           e.TypeOf(to), {value}, true);
+    result =
+        e.CallRuntime(Format("cuspan_math_cvt_{}_{}_{}", kRoundings[static_cast<int>(rounding)],
+                             to == Type::kF32 ? "f32" : "f64", is_signed ? "s64" : "u64"),
+                      e.TypeOf(to), {value}, true);
   } else {
     e.Refuse("this conversion is not implemented");
     return;
@@ -156,7 +162,8 @@ FloatConversion TakeFloatConversion(FunctionEmitter& e) {
 }
 
 // One float to another format, by all that the instruction asks for.
-Value* ConvertFloat(FunctionEmitter& e, const FloatConversion& c, Value* value, Type from, Type to) {
+Value* ConvertFloat(FunctionEmitter& e, const FloatConversion& c, Value* value, Type from,
+                    Type to) {
   if (c.flush && from == Type::kF32) value = FlushSubnormal(e, value);
   const Type through = from == Type::kF64 || to == Type::kF64 ? Type::kF64 : Type::kF32;
   value = WidenTo(e, value, from, through);
@@ -164,8 +171,10 @@ Value* ConvertFloat(FunctionEmitter& e, const FloatConversion& c, Value* value, 
   auto* const zero = llvm::ConstantFP::getZero(value->getType());
   if (c.relu) value = FloatMinMax(e, value, zero, true, true);
   if (c.finite) {
-    auto* const largest = llvm::ConstantFP::get(value->getType(), to == Type::kF16 ? 65504.0 : 0x1.fep127);
-    value = FloatMinMax(e, FloatMinMax(e, value, largest, false, true), FloatNeg(e, largest), true, true);
+    auto* const largest =
+        llvm::ConstantFP::get(value->getType(), to == Type::kF16 ? 65504.0 : 0x1.fep127);
+    value = FloatMinMax(e, FloatMinMax(e, value, largest, false, true), FloatNeg(e, largest), true,
+                        true);
   }
   if (to != through) {
     if (to == Type::kBf16 && (c.rounding == Rounding::kDown || c.rounding == Rounding::kUp))
@@ -204,25 +213,28 @@ void FloatToFloat(FunctionEmitter& e, Type to, Type from) {
 
 std::string_view ByteFormat(Type packed) { return packed == Type::kE4m3x2 ? "e4m3" : "e5m2"; }
 
-// cvt.rn.satfinite.e4m3x2.f32 d, a, b: a in the upper byte, b in the lower; or from the halves of .f16x2.
+// cvt.rn.satfinite.e4m3x2.f32 d, a, b: a in the upper byte, b in the lower; or from the halves of
+// .f16x2.
 void PackBytes(FunctionEmitter& e, Type to) {
   const FloatConversion c = TakeFloatConversion(e);
   const Type from = e.type(1);
   const std::size_t inputs = from == Type::kF32 ? 2 : 1;
-  if (!c.finite || (from != Type::kF32 && from != Type::kF16x2) || e.operand_count() != inputs + 1) {
+  if (!c.finite || (from != Type::kF32 && from != Type::kF16x2) ||
+      e.operand_count() != inputs + 1) {
     e.Refuse("this conversion is not implemented");
     return;
   }
   Value* const packed = e.Read(1, from);
   const auto input = [&](unsigned half) -> Value* {
     if (from == Type::kF32) return half == 1 ? packed : e.Read(2, from);
-    auto* const bits = e.b.CreateTrunc(e.b.CreateLShr(packed, e.ConstInt(32, 16 * half)), e.Int(16));
+    auto* const bits =
+        e.b.CreateTrunc(e.b.CreateLShr(packed, e.ConstInt(32, 16 * half)), e.Int(16));
     return e.b.CreateFPExt(e.b.CreateBitCast(bits, e.Half()), e.Float());
   };
   const auto byte = [&](unsigned half) {
     Value* value = input(half);
     if (c.relu) value = FloatMinMax(e, value, llvm::ConstantFP::getZero(e.Float()), true, true);
-    return e.CallRuntime(fmt::format("cuspan_math_encode_{}", ByteFormat(to)), e.Int(32), {value}, true);
+    return e.CallRuntime(Format("cuspan_math_encode_{}", ByteFormat(to)), e.Int(32), {value}, true);
   };
   auto* const high = byte(1);
   auto* const both = e.b.CreateOr(e.b.CreateShl(high, e.ConstInt(32, 8)), byte(0));
@@ -234,11 +246,13 @@ void UnpackBytes(FunctionEmitter& e, Type from) {
   const FloatConversion c = TakeFloatConversion(e);
   auto* const packed = e.b.CreateZExt(e.Read(1, from), e.Int(32));
   const auto half = [&](unsigned index) -> Value* {
-    auto* const byte = e.b.CreateAnd(e.b.CreateLShr(packed, e.ConstInt(32, 8 * index)), e.ConstInt(32, 0xff));
+    auto* const byte =
+        e.b.CreateAnd(e.b.CreateLShr(packed, e.ConstInt(32, 8 * index)), e.ConstInt(32, 0xff));
     Value* value =
-        e.CallRuntime(fmt::format("cuspan_math_decode_{}", ByteFormat(from)), e.Float(), {byte}, true);
+        e.CallRuntime(Format("cuspan_math_decode_{}", ByteFormat(from)), e.Float(), {byte}, true);
     if (c.relu) value = FloatMinMax(e, value, llvm::ConstantFP::getZero(e.Float()), true, true);
-    return e.b.CreateZExt(e.b.CreateBitCast(e.b.CreateFPTrunc(value, e.Half()), e.Int(16)), e.Int(32));
+    return e.b.CreateZExt(e.b.CreateBitCast(e.b.CreateFPTrunc(value, e.Half()), e.Int(16)),
+                          e.Int(32));
   };
   auto* const high = half(1);
   e.Write(e.b.CreateOr(e.b.CreateShl(high, e.ConstInt(32, 16)), half(0)), Type::kB32);
@@ -265,7 +279,8 @@ void PackIntegers(FunctionEmitter& e) {
   if (!e.Take("sat")) e.Reject("cvt.pack needs .sat");
   const Type to = e.type(0);
   const unsigned bits = ptx::BitsOf(to);
-  if (e.type(1) != Type::kS32 || (bits != 8 && bits != 16)) e.Refuse("this packing is not implemented");
+  if (e.type(1) != Type::kS32 || (bits != 8 && bits != 16))
+    e.Refuse("this packing is not implemented");
   if (e.failed()) return;
   const auto part = [&](std::size_t i) {
     Value* value = e.Read(i, Type::kS32);
@@ -300,7 +315,8 @@ void EmitCvt(FunctionEmitter& e) {
     FloatToInteger(e, to, from);
   } else if (ptx::IsFloat(to) && to != Type::kTf32 && IsInteger(from)) {
     IntegerToFloat(e, to, from);
-  } else if (ptx::IsFloat(to) && ptx::IsFloat(from) && from != Type::kTf32 && (to != Type::kTf32 || from == Type::kF32)) {
+  } else if (ptx::IsFloat(to) && ptx::IsFloat(from) && from != Type::kTf32 &&
+             (to != Type::kTf32 || from == Type::kF32)) {
     FloatToFloat(e, to, from);
   } else {
     e.Refuse("this conversion is not implemented");

@@ -21,7 +21,7 @@ enum TypeSet : std::uint16_t {
   kDouble = 128,  // .f64
   kPacked = 256,  // .f16x2 .bf16x2
   kTf32Type = 512,
-  kWords = 1024,  // .b, .u and .s of 32 bits
+  kWords = 1024,           // .b, .u and .s of 32 bits
   kPackedIntegers = 2048,  // .u16x2 .s16x2
   kPackedBytes = 4096,     // .e4m3x2 .e5m2x2
   kFloats = kSingle | kDouble,
@@ -38,18 +38,18 @@ struct Opcode {
   void (*emit)(FunctionEmitter&);
 };
 
-std::span<const Opcode> ArithmeticOpcodes();   // arithmetic.cc: add, mul, min … for all types
-std::span<const Opcode> IntegerOpcodes();      // int.cc
-std::span<const Opcode> VideoOpcodes();        // video.cc: packed bytes and dot products
-std::span<const Opcode> FloatOpcodes();        // float.cc
-std::span<const Opcode> CompareOpcodes();      // compare.cc
-std::span<const Opcode> ConvertOpcodes();      // convert.cc
-std::span<const Opcode> MemoryOpcodes();       // mem.cc
-std::span<const Opcode> AtomicOpcodes();       // atomic.cc
-std::span<const Opcode> MbarrierOpcodes();     // mbarrier.cc: barriers in memory, and bulk copies
-std::span<const Opcode> CollectiveOpcodes();   // collective.cc
-std::span<const Opcode> ControlOpcodes();      // control.cc
-std::span<const Opcode> CallOpcodes();         // call.cc
+std::span<const Opcode> ArithmeticOpcodes();  // arithmetic.cc: add, mul, min … for all types
+std::span<const Opcode> IntegerOpcodes();     // int.cc
+std::span<const Opcode> VideoOpcodes();       // video.cc: packed bytes and dot products
+std::span<const Opcode> FloatOpcodes();       // float.cc
+std::span<const Opcode> CompareOpcodes();     // compare.cc
+std::span<const Opcode> ConvertOpcodes();     // convert.cc
+std::span<const Opcode> MemoryOpcodes();      // mem.cc
+std::span<const Opcode> AtomicOpcodes();      // atomic.cc
+std::span<const Opcode> MbarrierOpcodes();    // mbarrier.cc: barriers in memory, and bulk copies
+std::span<const Opcode> CollectiveOpcodes();  // collective.cc
+std::span<const Opcode> ControlOpcodes();     // control.cc
+std::span<const Opcode> CallOpcodes();        // call.cc
 
 // The entry for `name`, or null.
 const Opcode* FindOpcode(std::string_view name);

@@ -17,12 +17,15 @@ using ptx::Type;
 
 namespace {
 
-llvm::Constant* FloatConstant(llvm::Type* type, double value) { return llvm::ConstantFP::get(type, value); }
+llvm::Constant* FloatConstant(llvm::Type* type, double value) {
+  return llvm::ConstantFP::get(type, value);
+}
 
 // Smallest normal number of an LLVM floating-point type.
 double SmallestNormal(llvm::Type* type) {
   if (type->getScalarType()->isHalfTy()) return 0x1p-14;
-  return type->getScalarType()->isFloatTy() ? std::numeric_limits<float>::min() : std::numeric_limits<double>::min();
+  return type->getScalarType()->isFloatTy() ? std::numeric_limits<float>::min()
+                                            : std::numeric_limits<double>::min();
 }
 
 Value* AsBits(FunctionEmitter& e, Value* value) {
@@ -41,11 +44,12 @@ std::string_view RoundingName(Rounding rounding) {
 }
 
 // An operation in a rounding that the IR can not express, by a function of jit/helpers.h.
-Value* CallRounded(FunctionEmitter& e, std::string_view operation, llvm::ArrayRef<Value*> inputs, Rounding rounding) {
+Value* CallRounded(FunctionEmitter& e, std::string_view operation, llvm::ArrayRef<Value*> inputs,
+                   Rounding rounding) {
   auto* const type = inputs[0]->getType();
-  return e.CallRuntime(
-      fmt::format("cuspan_math_{}_{}_{}", operation, RoundingName(rounding), type->isFloatTy() ? "f32" : "f64"), type,
-      inputs, true);
+  return e.CallRuntime(Format("cuspan_math_{}_{}_{}", operation, RoundingName(rounding),
+                              type->isFloatTy() ? "f32" : "f64"),
+                       type, inputs, true);
 }
 
 // Rounds the exact sum of two doubles to odd: rounding the result to a type
@@ -62,8 +66,10 @@ Value* AddToOdd(FunctionEmitter& e, Value* x, Value* y) {
   auto* const inexact = e.b.CreateFCmpONE(error, zero);  // False for a NaN: infinities stay.
   auto* const even = e.b.CreateICmpEQ(e.b.CreateAnd(bits, e.ConstInt(64, 1)), e.ConstInt(64, 0));
   // One step towards the error: away from zero if both have one sign.
-  auto* const outwards = e.b.CreateICmpEQ(e.b.CreateFCmpOLT(error, zero), e.b.CreateFCmpOLT(sum, zero));
-  auto* const step = e.b.CreateSelect(outwards, e.ConstInt(64, 1), e.ConstInt(64, ~std::uint64_t{0}));
+  auto* const outwards =
+      e.b.CreateICmpEQ(e.b.CreateFCmpOLT(error, zero), e.b.CreateFCmpOLT(sum, zero));
+  auto* const step =
+      e.b.CreateSelect(outwards, e.ConstInt(64, 1), e.ConstInt(64, ~std::uint64_t{0}));
   auto* const odd = e.b.CreateBitCast(e.b.CreateAdd(bits, step), e.Double());
   return e.b.CreateSelect(e.b.CreateAnd(inexact, even), odd, sum);
 }
@@ -104,8 +110,10 @@ Value* Narrow(FunctionEmitter& e, Value* value, Type type) {
 
 Value* FlushSubnormal(FunctionEmitter& e, Value* value) {
   auto* const type = value->getType();
-  auto* const small = e.b.CreateFCmpOLT(FloatAbs(e, value), FloatConstant(type, SmallestNormal(type)));
-  auto* const zero = e.b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, FloatConstant(type, 0), value);
+  auto* const small =
+      e.b.CreateFCmpOLT(FloatAbs(e, value), FloatConstant(type, SmallestNormal(type)));
+  auto* const zero =
+      e.b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, FloatConstant(type, 0), value);
   return e.b.CreateSelect(small, zero, value);
 }
 
@@ -132,7 +140,8 @@ Value* FloatMinMax(FunctionEmitter& e, Value* x, Value* y, bool is_max, bool nan
   auto* const x_wins = is_max ? e.b.CreateFCmpOGT(x, y) : e.b.CreateFCmpOLT(x, y);
   Value* result = e.b.CreateSelect(x_wins, x, y);
   // Equal numbers differ only as zeros do: of these the signs decide.
-  auto* const both = is_max ? e.b.CreateAnd(AsBits(e, x), AsBits(e, y)) : e.b.CreateOr(AsBits(e, x), AsBits(e, y));
+  auto* const both =
+      is_max ? e.b.CreateAnd(AsBits(e, x), AsBits(e, y)) : e.b.CreateOr(AsBits(e, x), AsBits(e, y));
   result = e.b.CreateSelect(e.b.CreateFCmpOEQ(x, y), e.b.CreateBitCast(both, type), result);
   auto* const x_nan = e.b.CreateFCmpUNO(x, x);
   auto* const y_nan = e.b.CreateFCmpUNO(y, y);
@@ -143,9 +152,11 @@ Value* FloatMinMax(FunctionEmitter& e, Value* x, Value* y, bool is_max, bool nan
   return e.b.CreateSelect(e.b.CreateAnd(x_nan, y_nan), nan, result);
 }
 
-Value* FloatArithmetic(FunctionEmitter& e, FloatOperation operation, Value* x, Value* y, Rounding rounding) {
+Value* FloatArithmetic(FunctionEmitter& e, FloatOperation operation, Value* x, Value* y,
+                       Rounding rounding) {
   if (rounding != Rounding::kNearest) {
-    if (operation == FloatOperation::kSub) return FloatArithmetic(e, FloatOperation::kAdd, x, e.b.CreateFNeg(y), rounding);
+    if (operation == FloatOperation::kSub)
+      return FloatArithmetic(e, FloatOperation::kAdd, x, e.b.CreateFNeg(y), rounding);
     const std::string_view name = operation == FloatOperation::kAdd   ? "add"
                                   : operation == FloatOperation::kMul ? "mul"
                                                                       : "div";
@@ -164,7 +175,8 @@ Value* FloatArithmetic(FunctionEmitter& e, FloatOperation operation, Value* x, V
   return x;
 }
 
-Value* FusedMultiplyAdd(FunctionEmitter& e, Value* x, Value* y, Value* z, Type type, Rounding rounding) {
+Value* FusedMultiplyAdd(FunctionEmitter& e, Value* x, Value* y, Value* z, Type type,
+                        Rounding rounding) {
   if (type == Type::kF16 && e.module().host().avx512fp16)
     return e.b.CreateIntrinsic(llvm::Intrinsic::fma, {x->getType()}, {x, y, z});
   if (type == Type::kF16 || type == Type::kBf16) {
@@ -174,11 +186,16 @@ Value* FusedMultiplyAdd(FunctionEmitter& e, Value* x, Value* y, Value* z, Type t
     if (type == Type::kBf16) return RoundToBf16(e, NarrowToOdd(e, sum));
     return e.b.CreateFPTrunc(NarrowToOdd(e, sum), e.Half());
   }
-  if (rounding == Rounding::kNearest) return e.b.CreateIntrinsic(llvm::Intrinsic::fma, {x->getType()}, {x, y, z});
+  if (rounding == Rounding::kNearest)
+    return e.b.CreateIntrinsic(llvm::Intrinsic::fma, {x->getType()}, {x, y, z});
   if (e.module().host().avx512f && !x->getType()->isVectorTy()) {
-    // Rounding embedded in the instruction: _MM_FROUND_TO_NEG_INF 1, …_POS_INF 2, …_ZERO 3, …_NO_EXC 8.
-    const unsigned control = 8 | (rounding == Rounding::kDown ? 1U : rounding == Rounding::kUp ? 2U : 3U);
-    const auto id = type == Type::kF32 ? llvm::Intrinsic::x86_avx512_vfmadd_f32 : llvm::Intrinsic::x86_avx512_vfmadd_f64;
+    // Rounding embedded in the instruction: _MM_FROUND_TO_NEG_INF 1, …_POS_INF 2, …_ZERO 3,
+    // …_NO_EXC 8.
+    const unsigned control = 8 | (rounding == Rounding::kDown ? 1U
+                                  : rounding == Rounding::kUp ? 2U
+                                                              : 3U);
+    const auto id = type == Type::kF32 ? llvm::Intrinsic::x86_avx512_vfmadd_f32
+                                       : llvm::Intrinsic::x86_avx512_vfmadd_f64;
     return e.b.CreateIntrinsic(id, {}, {x, y, z, e.ConstInt(32, control)});
   }
   return CallRounded(e, "fma", {x, y, z}, rounding);
@@ -189,12 +206,14 @@ Value* NarrowFloat(FunctionEmitter& e, Value* value, Type from, Type to, Roundin
     if (from == Type::kF64) value = NarrowToOdd(e, value);
     if (rounding == Rounding::kNearest) return RoundToBf16(e, value);
     // Cutting digits off rounds towards zero; a NaN must not become an infinity.
-    auto* const cut = e.b.CreateTrunc(e.b.CreateLShr(AsBits(e, value), e.ConstInt(32, 16)), e.Int(16));
+    auto* const cut =
+        e.b.CreateTrunc(e.b.CreateLShr(AsBits(e, value), e.ConstInt(32, 16)), e.Int(16));
     return e.b.CreateSelect(e.b.CreateFCmpUNO(value, value), e.ConstInt(16, 0x7fff), cut);
   }
   auto* const target = e.TypeOf(to);
   // Without f16 instructions f64 to f16 takes two steps, of which the first must not round a tie.
-  if (from == Type::kF64 && to == Type::kF16 && rounding == Rounding::kNearest && !e.module().host().avx512fp16)
+  if (from == Type::kF64 && to == Type::kF16 && rounding == Rounding::kNearest &&
+      !e.module().host().avx512fp16)
     return e.b.CreateFPTrunc(NarrowToOdd(e, value), target);
   Value* wide = value;
   if (from == Type::kF64 && to == Type::kF16) wide = NarrowToOdd(e, value);
@@ -251,7 +270,7 @@ void EmitUnary(FunctionEmitter& e, Operation operation) {
 void EmitApproximation(FunctionEmitter& e, std::string_view function) {
   if (!e.Take("approx")) e.Refuse("only the .approx form exists");
   EmitUnary(e, [&](Value* value) {
-    return e.CallRuntime(fmt::format("cuspan_math_{}_f32", function), value->getType(), {value}, true);
+    return e.CallRuntime(Format("cuspan_math_{}_f32", function), value->getType(), {value}, true);
   });
 }
 
@@ -265,7 +284,8 @@ void EmitRcp(FunctionEmitter& e) {
   e.Take("approx");
   const Rounding rounding = e.TakeRounding(Rounding::kNearest);
   EmitUnary(e, [&](Value* value) {
-    return FloatArithmetic(e, FloatOperation::kDiv, FloatConstant(value->getType(), 1), value, rounding);
+    return FloatArithmetic(e, FloatOperation::kDiv, FloatConstant(value->getType(), 1), value,
+                           rounding);
   });
 }
 
@@ -313,7 +333,8 @@ void EmitTestp(FunctionEmitter& e) {
     result = e.b.CreateFCmpUNO(value, value);
   } else if (e.Take("normal")) {
     // PTX counts zeros as normal.
-    result = e.b.CreateAnd(e.b.CreateFCmpOGE(magnitude, normal), e.b.CreateFCmpOLT(magnitude, infinity));
+    result =
+        e.b.CreateAnd(e.b.CreateFCmpOGE(magnitude, normal), e.b.CreateFCmpOLT(magnitude, infinity));
     result = e.b.CreateOr(result, e.b.CreateFCmpOEQ(magnitude, FloatConstant(type, 0)));
   } else if (e.Take("subnormal")) {
     result = e.b.CreateAnd(e.b.CreateFCmpOLT(magnitude, normal),

@@ -22,9 +22,9 @@ constexpr std::uint32_t kSpinsPerYield = 16;
 const Opcode* FindOpcode(std::string_view name) {
   static const auto* const kTable = [] {
     auto* const table = new std::unordered_map<std::string_view, const Opcode*>;
-    for (auto family : {ArithmeticOpcodes(), IntegerOpcodes(), VideoOpcodes(), FloatOpcodes(), CompareOpcodes(),
-                        ConvertOpcodes(), MemoryOpcodes(), AtomicOpcodes(), MbarrierOpcodes(), CollectiveOpcodes(), ControlOpcodes(),
-                        CallOpcodes()})
+    for (auto family : {ArithmeticOpcodes(), IntegerOpcodes(), VideoOpcodes(), FloatOpcodes(),
+                        CompareOpcodes(), ConvertOpcodes(), MemoryOpcodes(), AtomicOpcodes(),
+                        MbarrierOpcodes(), CollectiveOpcodes(), ControlOpcodes(), CallOpcodes()})
       for (const auto& opcode : family) table->emplace(opcode.name, &opcode);
     return table;
   }();
@@ -110,7 +110,8 @@ Status FunctionEmitter::Emit() {
 void FunctionEmitter::ClearReservedShared() {
   llvm::Value* index = ConstInt(32, 0);
   for (unsigned i = 0; i < 3; ++i)
-    index = b.CreateOr(index, ContextField(offsetof(ThreadContext, tid) + i * sizeof(std::uint32_t), Int(32)));
+    index = b.CreateOr(
+        index, ContextField(offsetof(ThreadContext, tid) + i * sizeof(std::uint32_t), Int(32)));
   auto* const clear = llvm::BasicBlock::Create(context(), "", function_, return_);
   auto* const after = llvm::BasicBlock::Create(context(), "", function_, return_);
   auto* const reserved =
@@ -183,8 +184,8 @@ void FunctionEmitter::EmitOne(std::uint32_t index) {
   if (instruction_->guard_negated) guard = b.CreateNot(guard);
   auto* const run = llvm::BasicBlock::Create(context(), "", function_, return_);
   const bool starts_block = index + 1 >= blocks_.size() || blocks_[index + 1] != nullptr;
-  auto* const after =
-      starts_block ? BlockAt(index + 1) : llvm::BasicBlock::Create(context(), "", function_, return_);
+  auto* const after = starts_block ? BlockAt(index + 1)
+                                   : llvm::BasicBlock::Create(context(), "", function_, return_);
   b.CreateCondBr(guard, run, after);
   b.SetInsertPoint(run);
   Dispatch();
@@ -199,8 +200,8 @@ void FunctionEmitter::Dispatch() {
     return;
   }
   if (operand_count() < opcode->min_operands || operand_count() > opcode->max_operands) {
-    Reject(fmt::format("it has {} operands; {} to {} are expected", operand_count(), opcode->min_operands,
-                       opcode->max_operands));
+    Reject(Format("it has {} operands; {} to {} are expected", operand_count(),
+                  opcode->min_operands, opcode->max_operands));
     return;
   }
   if ((opcode->types & TypeSetOf(type())) == 0) {
@@ -212,7 +213,7 @@ void FunctionEmitter::Dispatch() {
   for (std::size_t i = 0; i < modifiers.size() && !failed(); ++i) {
     const bool taken = i < 64 && (taken_ >> i & 1) != 0;
     if (!taken && ptx::TypeNamed(modifiers[i]) == ptx::Type::kNone)
-      Refuse(fmt::format("the modifier '.{}' is not implemented here", modifiers[i]));
+      Refuse(Format("the modifier '.{}' is not implemented here", modifiers[i]));
   }
 }
 
@@ -240,13 +241,14 @@ Rounding FunctionEmitter::TakeRounding(Rounding otherwise) {
 }
 
 std::string FunctionEmitter::Where() const {
-  std::string where = fmt::format("kernel '{}', PTX line {}", module_.kernel().name, instruction_->line);
-  if (&function() != &module_.kernel()) where += fmt::format(" in function '{}'", function().name);
+  std::string where = Format("kernel '{}', PTX line {}", module_.kernel().name, instruction_->line);
+  if (&function() != &module_.kernel()) where += Format(" in function '{}'", function().name);
   return where;
 }
 
 void FunctionEmitter::Refuse(std::string_view reason) {
-  if (!failed()) status_ = Status::Unsupported("{}: '{}': {}", Where(), instruction_->Name(), reason);
+  if (!failed())
+    status_ = Status::Unsupported("{}: '{}': {}", Where(), instruction_->Name(), reason);
 }
 
 void FunctionEmitter::Reject(std::string_view problem) {
@@ -264,8 +266,9 @@ llvm::Value* FunctionEmitter::CallRuntime(std::string_view name, llvm::Type* res
 }
 
 void FunctionEmitter::Fault(std::uint32_t driver_error, std::string_view what) {
-  auto* const text = module_.Text(fmt::format("{}: {}", Where(), what));
-  CallRuntime("cuspan_rt_fault", b.getVoidTy(), {ContextPointer(), ConstInt(32, driver_error), text});
+  auto* const text = module_.Text(Format("{}: {}", Where(), what));
+  CallRuntime("cuspan_rt_fault", b.getVoidTy(),
+              {ContextPointer(), ConstInt(32, driver_error), text});
 }
 
 void FunctionEmitter::YieldInSpinLoop() {
@@ -280,7 +283,8 @@ void FunctionEmitter::YieldInSpinLoop() {
   b.CreateStore(spins, spins_);
   auto* const yield = llvm::BasicBlock::Create(context(), "", function_, return_);
   auto* const after = llvm::BasicBlock::Create(context(), "", function_, return_);
-  b.CreateCondBr(b.CreateICmpEQ(b.CreateURem(spins, ConstInt(32, kSpinsPerYield)), ConstInt(32, 0)), yield, after);
+  b.CreateCondBr(b.CreateICmpEQ(b.CreateURem(spins, ConstInt(32, kSpinsPerYield)), ConstInt(32, 0)),
+                 yield, after);
   b.SetInsertPoint(yield);
   CallRuntime("cuspan_rt_yield", b.getVoidTy(), {ContextPointer()});
   b.CreateBr(after);

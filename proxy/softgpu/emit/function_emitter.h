@@ -26,7 +26,8 @@ enum class Rounding : std::uint8_t { kNearest, kZero, kDown, kUp };
 
 class FunctionEmitter {
  public:
-  FunctionEmitter(ModuleEmitter& module, const analysis::PlannedFunction& planned, llvm::Function* function);
+  FunctionEmitter(ModuleEmitter& module, const analysis::PlannedFunction& planned,
+                  llvm::Function* function);
 
   // Emits the whole function. Called once.
   Status Emit();
@@ -38,7 +39,9 @@ class FunctionEmitter {
   // Operand `i`; one of kind kNone when there is none.
   const ptx::Operand& operand(std::size_t i) const;
   // Its type `i`, or kNone.
-  ptx::Type type(std::size_t i = 0) const { return i < 4 ? instruction_->types[i] : ptx::Type::kNone; }
+  ptx::Type type(std::size_t i = 0) const {
+    return i < 4 ? instruction_->types[i] : ptx::Type::kNone;
+  }
   // Does it have this modifier? Modifiers never asked for are refused at the end.
   bool Take(std::string_view modifier);
   // The rounding modifier (.rn .rz .rm .rp), or `otherwise`.
@@ -79,7 +82,8 @@ class FunctionEmitter {
 
   // --- Memory. Addresses are LLVM pointers.
 
-  // Where the kAddress operand points, when it is an address of `space` and `bytes` are accessed there.
+  // Where the kAddress operand points, when it is an address of `space` and `bytes` are accessed
+  // there.
   llvm::Value* Address(const ptx::Operand& operand, ptx::Space space, std::uint64_t bytes);
   // Address of a variable in its own state space, as an integer: what `mov` gives.
   llvm::Value* VariableValue(const ptx::Operand& operand, unsigned bits);
@@ -99,8 +103,8 @@ class FunctionEmitter {
   // --- Calls and control flow.
 
   // A call of a function of rt/abi.h or jit/helpers.h; the arguments give its type.
-  llvm::Value* CallRuntime(std::string_view name, llvm::Type* result, llvm::ArrayRef<llvm::Value*> arguments,
-                           bool pure = false);
+  llvm::Value* CallRuntime(std::string_view name, llvm::Type* result,
+                           llvm::ArrayRef<llvm::Value*> arguments, bool pure = false);
   // Ends the thread with a driver error; the block is left unterminated and dead.
   void Fault(std::uint32_t driver_error, std::string_view what);
   // The block that starts at the instruction with this index (one past the last is the return).
@@ -127,7 +131,8 @@ class FunctionEmitter {
   llvm::Value* ReadRegister(const ptx::Operand& operand, ptx::Type type);
   llvm::Value* ReadImmediate(const ptx::Operand& operand, ptx::Type type);
   llvm::Value* ReadSpecial(ptx::SpecialRegister which);
-  // A variable or symbol of the module: its space, or kGeneric for a function; rejects unknown names.
+  // A variable or symbol of the module: its space, or kGeneric for a function; rejects unknown
+  // names.
   ptx::Space SpaceOf(const ptx::Operand& operand);
   // The offset of a shared variable from the block's shared memory.
   std::uint64_t SharedOffset(const ptx::Operand& operand);
@@ -144,8 +149,8 @@ class FunctionEmitter {
   llvm::BasicBlock* entry_ = nullptr;
   llvm::BasicBlock* return_ = nullptr;
   std::vector<llvm::AllocaInst*> registers_;
-  std::vector<llvm::Value*> variables_;          // Address of each .local and .param variable, when made.
-  std::vector<llvm::BasicBlock*> blocks_;        // For each instruction that starts one, else null.
+  std::vector<llvm::Value*> variables_;    // Address of each .local and .param variable, when made.
+  std::vector<llvm::BasicBlock*> blocks_;  // For each instruction that starts one, else null.
   llvm::AllocaInst* carry_ = nullptr;
   llvm::AllocaInst* spins_ = nullptr;
   llvm::Value* shared_base_ = nullptr;

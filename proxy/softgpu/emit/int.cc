@@ -13,7 +13,8 @@ using ptx::Type;
 Value* ShiftLeft(FunctionEmitter& e, Value* value, Value* amount32) {
   const unsigned bits = value->getType()->getScalarSizeInBits();
   auto* const inside = e.b.CreateICmpULT(amount32, e.ConstInt(32, bits));
-  auto* const amount = e.b.CreateZExtOrTrunc(e.b.CreateAnd(amount32, e.ConstInt(32, bits - 1)), value->getType());
+  auto* const amount =
+      e.b.CreateZExtOrTrunc(e.b.CreateAnd(amount32, e.ConstInt(32, bits - 1)), value->getType());
   return e.b.CreateSelect(inside, e.b.CreateShl(value, amount), e.ConstInt(bits, 0));
 }
 
@@ -24,14 +25,17 @@ Value* ShiftRight(FunctionEmitter& e, Value* value, Value* amount32, bool is_sig
     auto* const clamped = e.b.CreateSelect(inside, amount32, e.ConstInt(32, bits - 1));
     return e.b.CreateAShr(value, e.b.CreateZExtOrTrunc(clamped, value->getType()));
   }
-  auto* const amount = e.b.CreateZExtOrTrunc(e.b.CreateAnd(amount32, e.ConstInt(32, bits - 1)), value->getType());
+  auto* const amount =
+      e.b.CreateZExtOrTrunc(e.b.CreateAnd(amount32, e.ConstInt(32, bits - 1)), value->getType());
   return e.b.CreateSelect(inside, e.b.CreateLShr(value, amount), e.ConstInt(bits, 0));
 }
 
 WideProduct MultiplyWide(FunctionEmitter& e, Value* x, Value* y, bool is_signed) {
   const unsigned bits = x->getType()->getScalarSizeInBits();
   auto* const wide = e.Int(2 * bits);
-  const auto extend = [&](Value* v) { return is_signed ? e.b.CreateSExt(v, wide) : e.b.CreateZExt(v, wide); };
+  const auto extend = [&](Value* v) {
+    return is_signed ? e.b.CreateSExt(v, wide) : e.b.CreateZExt(v, wide);
+  };
   auto* const product = e.b.CreateMul(extend(x), extend(y));
   return {e.b.CreateTrunc(product, e.Int(bits)),
           e.b.CreateTrunc(e.b.CreateLShr(product, e.ConstInt(2 * bits, bits)), e.Int(bits))};
@@ -49,7 +53,9 @@ namespace {
 void EmitAnd(FunctionEmitter& e) {
   e.Write(e.b.CreateAnd(e.Read(1, e.type()), e.Read(2, e.type())), e.type());
 }
-void EmitOr(FunctionEmitter& e) { e.Write(e.b.CreateOr(e.Read(1, e.type()), e.Read(2, e.type())), e.type()); }
+void EmitOr(FunctionEmitter& e) {
+  e.Write(e.b.CreateOr(e.Read(1, e.type()), e.Read(2, e.type())), e.type());
+}
 void EmitXor(FunctionEmitter& e) {
   e.Write(e.b.CreateXor(e.Read(1, e.type()), e.Read(2, e.type())), e.type());
 }
@@ -64,7 +70,8 @@ void EmitShl(FunctionEmitter& e) {
   e.Write(ShiftLeft(e, e.Read(1, e.type()), e.Read(2, Type::kU32)), e.type());
 }
 void EmitShr(FunctionEmitter& e) {
-  e.Write(ShiftRight(e, e.Read(1, e.type()), e.Read(2, Type::kU32), ptx::IsSigned(e.type())), e.type());
+  e.Write(ShiftRight(e, e.Read(1, e.type()), e.Read(2, Type::kU32), ptx::IsSigned(e.type())),
+          e.type());
 }
 
 // shf.{l,r}.{clamp,wrap}.b32 d, a, b, c: the funnel b:a shifted by c.
@@ -133,12 +140,14 @@ void EmitBfe(FunctionEmitter& e) {
   auto* const value = e.Read(1, type);
   auto* const position = ReadByte(e, 2);
   auto* const length = ReadByte(e, 3);
-  auto* const field = e.b.CreateAnd(ShiftRight(e, value, position, false), LowMask(e, bits, length));
+  auto* const field =
+      e.b.CreateAnd(ShiftRight(e, value, position, false), LowMask(e, bits, length));
   if (!ptx::IsSigned(type)) {
     e.Write(field, type);
     return;
   }
-  // The sign is bit min(position + length - 1, width - 1) of the source; it fills what the field leaves.
+  // The sign is bit min(position + length - 1, width - 1) of the source; it fills what the field
+  // leaves.
   auto* const last = e.b.CreateSub(e.b.CreateAdd(position, length), e.ConstInt(32, 1));
   auto* const sign_at = IntegerMinMax(e, last, e.ConstInt(32, bits - 1), false, false);
   auto* const sign = e.b.CreateTrunc(ShiftRight(e, value, sign_at, false), e.Int(1));
@@ -218,7 +227,8 @@ void EmitLop3(FunctionEmitter& e) {
   auto* const nonzero = e.b.CreateIsNotNull(result);
   auto* const q = e.Read(5, Type::kPred);
   e.Write(e.operand(0).elements[0], result, Type::kB32);
-  e.Write(e.operand(0).elements[1], with_or ? e.b.CreateOr(nonzero, q) : e.b.CreateAnd(nonzero, q), Type::kPred);
+  e.Write(e.operand(0).elements[1], with_or ? e.b.CreateOr(nonzero, q) : e.b.CreateAnd(nonzero, q),
+          Type::kPred);
 }
 
 // prmt.b32{.mode} d, a, b, c
@@ -252,26 +262,30 @@ void EmitPrmt(FunctionEmitter& e) {
     } else if (edge_right) {
       selector = IntegerMinMax(e, mode_control, position, false, false);
     } else {
-      selector = e.b.CreateOr(e.b.CreateShl(e.b.CreateAnd(control, e.ConstInt(32, 1)), e.ConstInt(32, 1)),
-                              e.ConstInt(32, i & 1));
+      selector =
+          e.b.CreateOr(e.b.CreateShl(e.b.CreateAnd(control, e.ConstInt(32, 1)), e.ConstInt(32, 1)),
+                       e.ConstInt(32, i & 1));
     }
     auto* const shift = e.b.CreateZExt(e.b.CreateShl(selector, e.ConstInt(32, 3)), e.Int(64));
     Value* byte = e.b.CreateTrunc(e.b.CreateLShr(bytes, shift), e.Int(8));
     if (!has_mode) {
       // The selector's top bit replaces the byte by copies of its sign.
-      auto* const copy = e.b.CreateTrunc(e.b.CreateLShr(control, e.ConstInt(32, 4 * i + 3)), e.Int(1));
+      auto* const copy =
+          e.b.CreateTrunc(e.b.CreateLShr(control, e.ConstInt(32, 4 * i + 3)), e.Int(1));
       byte = e.b.CreateSelect(copy, e.b.CreateAShr(byte, e.ConstInt(8, 7)), byte);
     }
-    result = e.b.CreateOr(result, e.b.CreateShl(e.b.CreateZExt(byte, e.Int(32)), e.ConstInt(32, 8 * i)));
+    result =
+        e.b.CreateOr(result, e.b.CreateShl(e.b.CreateZExt(byte, e.Int(32)), e.ConstInt(32, 8 * i)));
   }
   e.Write(result, Type::kB32);
 }
 
 // fns.b32 d, mask, base, offset: the offset-th set bit from base on, or back from it.
 void EmitFns(FunctionEmitter& e) {
-  e.Write(e.CallRuntime("cuspan_math_find_nth_set", e.Int(32),
-                        {e.Read(1, Type::kB32), e.Read(2, Type::kU32), e.Read(3, Type::kS32)}, true),
-          Type::kB32);
+  e.Write(
+      e.CallRuntime("cuspan_math_find_nth_set", e.Int(32),
+                    {e.Read(1, Type::kB32), e.Read(2, Type::kU32), e.Read(3, Type::kS32)}, true),
+      Type::kB32);
 }
 
 // --- Carry chains: the sum or difference is computed with two more bits.
@@ -281,7 +295,8 @@ void WriteSum(FunctionEmitter& e, Value* x, Value* y, bool uses_carry) {
   auto* const wide = e.Int(bits + 1);
   Value* sum = e.b.CreateAdd(e.b.CreateZExt(x, wide), e.b.CreateZExt(y, wide));
   if (uses_carry) sum = e.b.CreateAdd(sum, e.b.CreateZExt(e.Carry(), wide));
-  if (e.Take("cc")) e.SetCarry(e.b.CreateTrunc(e.b.CreateLShr(sum, e.ConstInt(bits + 1, bits)), e.Int(1)));
+  if (e.Take("cc"))
+    e.SetCarry(e.b.CreateTrunc(e.b.CreateLShr(sum, e.ConstInt(bits + 1, bits)), e.Int(1)));
   e.Write(e.b.CreateTrunc(sum, e.Int(bits)), e.type());
 }
 
@@ -302,7 +317,8 @@ void EmitSubc(FunctionEmitter& e) { WriteDifference(e, true); }
 
 // mad.{lo,hi}.cc and madc.{lo,hi}{.cc}
 void WriteMadCarry(FunctionEmitter& e, bool uses_carry) {
-  const auto product = MultiplyWide(e, e.Read(1, e.type()), e.Read(2, e.type()), ptx::IsSigned(e.type()));
+  const auto product =
+      MultiplyWide(e, e.Read(1, e.type()), e.Read(2, e.type()), ptx::IsSigned(e.type()));
   const bool high = e.Take("hi");
   if (!high && !e.Take("lo")) e.Reject("neither .lo nor .hi is given");
   WriteSum(e, high ? product.high : product.low, e.Read(3, e.type()), uses_carry);
@@ -315,8 +331,10 @@ void EmitMadc(FunctionEmitter& e) { WriteMadCarry(e, true); }
 Value* Product24(FunctionEmitter& e) {
   const bool is_signed = ptx::IsSigned(e.type());
   const auto factor = [&](std::size_t i) -> Value* {
-    auto* const raised = e.b.CreateShl(e.b.CreateZExt(e.Read(i, e.type()), e.Int(64)), e.ConstInt(64, 40));
-    return is_signed ? e.b.CreateAShr(raised, e.ConstInt(64, 40)) : e.b.CreateLShr(raised, e.ConstInt(64, 40));
+    auto* const raised =
+        e.b.CreateShl(e.b.CreateZExt(e.Read(i, e.type()), e.Int(64)), e.ConstInt(64, 40));
+    return is_signed ? e.b.CreateAShr(raised, e.ConstInt(64, 40))
+                     : e.b.CreateLShr(raised, e.ConstInt(64, 40));
   };
   auto* const product = e.b.CreateMul(factor(1), factor(2));  // 48 bits
   const bool high = e.Take("hi");
@@ -335,24 +353,44 @@ void EmitSad(FunctionEmitter& e) {
   const bool is_signed = ptx::IsSigned(e.type());
   auto* const x = e.Read(1, e.type());
   auto* const y = e.Read(2, e.type());
-  auto* const difference =
-      e.b.CreateSub(IntegerMinMax(e, x, y, true, is_signed), IntegerMinMax(e, x, y, false, is_signed));
+  auto* const difference = e.b.CreateSub(IntegerMinMax(e, x, y, true, is_signed),
+                                         IntegerMinMax(e, x, y, false, is_signed));
   e.Write(e.b.CreateAdd(difference, e.Read(3, e.type())), e.type());
 }
 
 constexpr Opcode kOpcodes[] = {
-    {"and", 3, 3, kIntegers | kPredicates, EmitAnd},     {"or", 3, 3, kIntegers | kPredicates, EmitOr},       {"xor", 3, 3, kIntegers | kPredicates, EmitXor},     {"not", 2, 2, kIntegers | kPredicates, EmitNot},
-    {"cnot", 2, 2, kIntegers, EmitCnot},   {"shl", 3, 3, kIntegers, EmitShl},     {"shr", 3, 3, kIntegers, EmitShr},     {"shf", 4, 4, kWords, EmitShf},
-    {"popc", 2, 2, kIntegers, EmitPopc},   {"clz", 2, 2, kIntegers, EmitClz},     {"bfind", 2, 2, kIntegers, EmitBfind}, {"brev", 2, 2, kIntegers, EmitBrev},
-    {"bfe", 4, 4, kIntegers, EmitBfe},     {"bfi", 5, 5, kIntegers, EmitBfi},     {"bmsk", 3, 3, kWords, EmitBmsk},   {"szext", 3, 3, kWords, EmitSzext},
-    {"lop3", 5, 6, kWords, EmitLop3},   {"prmt", 4, 4, kWords, EmitPrmt},   {"fns", 4, 4, kWords, EmitFns},     {"addc", 3, 3, kIntegers, EmitAddc},
-    {"subc", 3, 3, kIntegers, EmitSubc},   {"madc", 4, 4, kIntegers, EmitMadc},   {"mul24", 3, 3, kWords, EmitMul24}, {"mad24", 4, 4, kWords, EmitMad24},
+    {"and", 3, 3, kIntegers | kPredicates, EmitAnd},
+    {"or", 3, 3, kIntegers | kPredicates, EmitOr},
+    {"xor", 3, 3, kIntegers | kPredicates, EmitXor},
+    {"not", 2, 2, kIntegers | kPredicates, EmitNot},
+    {"cnot", 2, 2, kIntegers, EmitCnot},
+    {"shl", 3, 3, kIntegers, EmitShl},
+    {"shr", 3, 3, kIntegers, EmitShr},
+    {"shf", 4, 4, kWords, EmitShf},
+    {"popc", 2, 2, kIntegers, EmitPopc},
+    {"clz", 2, 2, kIntegers, EmitClz},
+    {"bfind", 2, 2, kIntegers, EmitBfind},
+    {"brev", 2, 2, kIntegers, EmitBrev},
+    {"bfe", 4, 4, kIntegers, EmitBfe},
+    {"bfi", 5, 5, kIntegers, EmitBfi},
+    {"bmsk", 3, 3, kWords, EmitBmsk},
+    {"szext", 3, 3, kWords, EmitSzext},
+    {"lop3", 5, 6, kWords, EmitLop3},
+    {"prmt", 4, 4, kWords, EmitPrmt},
+    {"fns", 4, 4, kWords, EmitFns},
+    {"addc", 3, 3, kIntegers, EmitAddc},
+    {"subc", 3, 3, kIntegers, EmitSubc},
+    {"madc", 4, 4, kIntegers, EmitMadc},
+    {"mul24", 3, 3, kWords, EmitMul24},
+    {"mad24", 4, 4, kWords, EmitMad24},
     {"sad", 4, 4, kIntegers, EmitSad},
 };
 
 }  // namespace
 
-void WriteAddWithCarryOut(FunctionEmitter& e) { WriteSum(e, e.Read(1, e.type()), e.Read(2, e.type()), false); }
+void WriteAddWithCarryOut(FunctionEmitter& e) {
+  WriteSum(e, e.Read(1, e.type()), e.Read(2, e.type()), false);
+}
 void WriteSubWithCarryOut(FunctionEmitter& e) { WriteDifference(e, false); }
 void WriteMadWithCarryOut(FunctionEmitter& e) { WriteMadCarry(e, false); }
 

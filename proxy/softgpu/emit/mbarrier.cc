@@ -16,7 +16,9 @@ using ptx::Type;
 constexpr std::uint64_t kBarrierBytes = 8;
 
 // The barrier object at operand `i`, wherever its address says.
-Value* BarrierAt(FunctionEmitter& e, std::size_t i, Space space) { return e.Address(e.operand(i), space, kBarrierBytes); }
+Value* BarrierAt(FunctionEmitter& e, std::size_t i, Space space) {
+  return e.Address(e.operand(i), space, kBarrierBytes);
+}
 
 void EmitArrive(FunctionEmitter& e, Space space) {
   const bool drop = e.Take("arrive_drop");
@@ -35,8 +37,8 @@ void EmitArrive(FunctionEmitter& e, Space space) {
   } else if (expects) {
     e.Reject("the number of bytes is missing");
   }
-  auto* const state = e.CallRuntime(drop ? "cuspan_mbarrier_arrive_drop" : "cuspan_mbarrier_arrive", e.Int(64),
-                                    {barrier, count});
+  auto* const state = e.CallRuntime(drop ? "cuspan_mbarrier_arrive_drop" : "cuspan_mbarrier_arrive",
+                                    e.Int(64), {barrier, count});
   e.Write(state, Type::kB64);
 }
 
@@ -44,7 +46,8 @@ void EmitWait(FunctionEmitter& e, Space space) {
   auto* const barrier = BarrierAt(e, 1, space);
   Value* result = nullptr;
   if (e.Take("parity")) {
-    result = e.CallRuntime("cuspan_mbarrier_test_parity", e.Int(32), {barrier, e.Read(2, Type::kU32)});
+    result =
+        e.CallRuntime("cuspan_mbarrier_test_parity", e.Int(32), {barrier, e.Read(2, Type::kU32)});
   } else {
     result = e.CallRuntime("cuspan_mbarrier_test", e.Int(32), {barrier, e.Read(2, Type::kB64)});
   }
@@ -56,7 +59,8 @@ void EmitMbarrier(FunctionEmitter& e) {
   TakeMemoryOrder(e);
   const auto& i = e.instruction();
   if (e.Take("init")) {
-    e.CallRuntime("cuspan_mbarrier_init", e.b.getVoidTy(), {BarrierAt(e, 0, space), e.Read(1, Type::kU32)});
+    e.CallRuntime("cuspan_mbarrier_init", e.b.getVoidTy(),
+                  {BarrierAt(e, 0, space), e.Read(1, Type::kU32)});
   } else if (e.Take("inval")) {
     BarrierAt(e, 0, space);
   } else if (i.Has("arrive") || i.Has("arrive_drop")) {
@@ -64,11 +68,14 @@ void EmitMbarrier(FunctionEmitter& e) {
   } else if (e.Take("test_wait") || e.Take("try_wait")) {
     EmitWait(e, space);
   } else if (e.Take("expect_tx")) {
-    e.CallRuntime("cuspan_mbarrier_expect", e.b.getVoidTy(), {BarrierAt(e, 0, space), e.Read(1, Type::kU32)});
+    e.CallRuntime("cuspan_mbarrier_expect", e.b.getVoidTy(),
+                  {BarrierAt(e, 0, space), e.Read(1, Type::kU32)});
   } else if (e.Take("complete_tx")) {
-    e.CallRuntime("cuspan_mbarrier_complete", e.b.getVoidTy(), {BarrierAt(e, 0, space), e.Read(1, Type::kU32)});
+    e.CallRuntime("cuspan_mbarrier_complete", e.b.getVoidTy(),
+                  {BarrierAt(e, 0, space), e.Read(1, Type::kU32)});
   } else if (e.Take("pending_count")) {
-    e.Write(e.CallRuntime("cuspan_mbarrier_pending_count", e.Int(32), {e.Read(1, Type::kB64)}), Type::kU32);
+    e.Write(e.CallRuntime("cuspan_mbarrier_pending_count", e.Int(32), {e.Read(1, Type::kB64)}),
+            Type::kU32);
   } else {
     e.Refuse("this operation is not implemented");
   }
@@ -82,13 +89,13 @@ void EmitBulkCopy(FunctionEmitter& e) {
   }
   const auto& modifiers = e.instruction().modifiers;
   const auto space_of = [](std::string_view name) {
-    return name == "global" ? Space::kGlobal
+    return name == "global"                                     ? Space::kGlobal
            : name == "shared::cta" || name == "shared::cluster" ? Space::kShared
-                                                                 : Space::kGeneric;
+                                                                : Space::kGeneric;
   };
   // async, bulk, then where to and where from.
-  if (modifiers.size() < 5 || space_of(modifiers[2]) == Space::kGeneric || space_of(modifiers[3]) == Space::kGeneric ||
-      e.operand_count() < 3) {
+  if (modifiers.size() < 5 || space_of(modifiers[2]) == Space::kGeneric ||
+      space_of(modifiers[3]) == Space::kGeneric || e.operand_count() < 3) {
     e.Refuse("only copies between .global and .shared are implemented");
     return;
   }
@@ -100,9 +107,11 @@ void EmitBulkCopy(FunctionEmitter& e) {
   if (e.failed()) return;
   e.b.CreateMemCpy(to, llvm::MaybeAlign(1), from, llvm::MaybeAlign(1), bytes);
   if (e.Take("bulk_group")) return;
-  if (!e.Take("mbarrier::complete_tx::bytes")) e.Refuse("this way of completion is not implemented");
+  if (!e.Take("mbarrier::complete_tx::bytes"))
+    e.Refuse("this way of completion is not implemented");
   if (e.failed()) return;
-  e.CallRuntime("cuspan_mbarrier_complete", e.b.getVoidTy(), {BarrierAt(e, 3, Space::kShared), bytes});
+  e.CallRuntime("cuspan_mbarrier_complete", e.b.getVoidTy(),
+                {BarrierAt(e, 3, Space::kShared), bytes});
 }
 
 // cp.async.{ca,cg}.shared.global [to], [from], size{, source bytes or ignore-source predicate}
@@ -110,7 +119,8 @@ void EmitCopy(FunctionEmitter& e) {
   for (std::string_view space : {"shared", "shared::cta", "global"}) e.Take(space);
   TakeCacheHints(e);
   const Operand& size = e.operand(2);
-  if (size.kind != Operand::Kind::kInteger || (size.bits != 4 && size.bits != 8 && size.bits != 16)) {
+  if (size.kind != Operand::Kind::kInteger ||
+      (size.bits != 4 && size.bits != 8 && size.bits != 16)) {
     e.Reject("the size is not 4, 8 or 16");
     return;
   }

@@ -51,7 +51,7 @@ llvm::ArrayRef<Operand> Elements(FunctionEmitter& e, std::size_t i, unsigned len
   const Operand& operand = e.operand(i);
   if (length == 1 && operand.kind != Operand::Kind::kVector) return operand;
   if (operand.kind != Operand::Kind::kVector || operand.elements.size() != length)
-    e.Reject(fmt::format("{} registers in braces are expected", length));
+    e.Reject(Format("{} registers in braces are expected", length));
   return operand.elements;
 }
 
@@ -71,15 +71,17 @@ Access TakeAccess(FunctionEmitter& e, std::size_t address_operand) {
   access.order = TakeMemoryOrder(e);
   if (e.Take("cv")) access.order = {llvm::AtomicOrdering::Monotonic, true};
   TakeCacheHints(e);
-  if (access.order.is_atomic() && ptx::BitsOf(access.type) > 64) e.Refuse("an atomic access of 128 bits is not implemented");
-  access.address =
-      e.Address(e.operand(address_operand), access.space, std::uint64_t{ptx::BytesOf(access.type)} * access.length);
+  if (access.order.is_atomic() && ptx::BitsOf(access.type) > 64)
+    e.Refuse("an atomic access of 128 bits is not implemented");
+  access.address = e.Address(e.operand(address_operand), access.space,
+                             std::uint64_t{ptx::BytesOf(access.type)} * access.length);
   return access;
 }
 
 Value* ElementAddress(FunctionEmitter& e, const Access& access, unsigned index) {
   return index == 0 ? access.address
-                    : e.b.CreateConstGEP1_64(e.b.getInt8Ty(), access.address, index * ptx::BytesOf(access.type));
+                    : e.b.CreateConstGEP1_64(e.b.getInt8Ty(), access.address,
+                                             index * ptx::BytesOf(access.type));
 }
 
 // A kernel's parameters stay as they are while it runs.
@@ -98,19 +100,21 @@ void EmitLd(FunctionEmitter& e) {
   for (unsigned i = 0; i < access.length; ++i) {
     auto* const address = ElementAddress(e, access, i);
     if (access.order.is_atomic()) {
-      auto* const load = e.b.CreateAlignedLoad(e.Int(ptx::BitsOf(access.type)), address,
-                                               llvm::Align(ptx::BytesOf(access.type)), access.order.is_volatile);
+      auto* const load =
+          e.b.CreateAlignedLoad(e.Int(ptx::BitsOf(access.type)), address,
+                                llvm::Align(ptx::BytesOf(access.type)), access.order.is_volatile);
       load->setAtomic(access.order.ForLoad());
       values.push_back(e.b.CreateBitCast(load, e.TypeOf(access.type)));
       continue;
     }
-    // Alignment 1 costs nothing on x86 and keeps a misaligned pointer from becoming undefined behaviour.
+    // Alignment 1 costs nothing on x86 and keeps a misaligned pointer from becoming undefined
+    // behaviour.
     auto* const load = e.b.CreateAlignedLoad(e.TypeOf(access.type), address, llvm::Align(1));
     if (IsKernelParameter(e, e.operand(1)))
       load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(e.context(), {}));
     // Local memory that was never written holds just any value, but one value.
-    const bool maybe_frame =
-        access.space == Space::kLocal || access.space == Space::kGeneric || access.space == Space::kParam;
+    const bool maybe_frame = access.space == Space::kLocal || access.space == Space::kGeneric ||
+                             access.space == Space::kParam;
     values.push_back(maybe_frame ? e.b.CreateFreeze(load) : load);
   }
   for (unsigned i = 0; i < access.length; ++i) e.Write(destinations[i], values[i], access.type);
@@ -125,8 +129,9 @@ void EmitSt(FunctionEmitter& e) {
     if (e.failed()) return;
     auto* const address = ElementAddress(e, access, i);
     if (access.order.is_atomic()) {
-      auto* const store = e.b.CreateAlignedStore(e.b.CreateBitCast(value, e.Int(ptx::BitsOf(access.type))), address,
-                                                 llvm::Align(ptx::BytesOf(access.type)), access.order.is_volatile);
+      auto* const store =
+          e.b.CreateAlignedStore(e.b.CreateBitCast(value, e.Int(ptx::BitsOf(access.type))), address,
+                                 llvm::Align(ptx::BytesOf(access.type)), access.order.is_volatile);
       store->setAtomic(access.order.ForStore());
     } else {
       e.b.CreateAlignedStore(value, address, llvm::Align(1));
@@ -146,7 +151,10 @@ void Unpack(FunctionEmitter& e) {
   }
   Value* const value = e.b.CreateBitCast(e.Read(1, e.type()), e.Int(bits));
   for (std::size_t i = 0; i < parts.size(); ++i)
-    e.Write(parts[i], e.b.CreateTrunc(e.b.CreateLShr(value, e.ConstInt(bits, i * part_bits)), e.Int(part_bits)), part);
+    e.Write(
+        parts[i],
+        e.b.CreateTrunc(e.b.CreateLShr(value, e.ConstInt(bits, i * part_bits)), e.Int(part_bits)),
+        part);
 }
 
 // mov.b64 c, {a, b}
@@ -193,13 +201,15 @@ void EmitCvta(FunctionEmitter& e) {
 
 Value* IsShared(FunctionEmitter& e, Value* address) {
   auto* const base = e.b.CreatePtrToInt(e.SharedBase(), e.Int(64));
-  auto* const bytes = e.b.CreateZExt(e.ContextField(offsetof(ThreadContext, shared_bytes), e.Int(32)), e.Int(64));
+  auto* const bytes =
+      e.b.CreateZExt(e.ContextField(offsetof(ThreadContext, shared_bytes), e.Int(32)), e.Int(64));
   return e.b.CreateICmpULT(e.b.CreateSub(address, base), bytes);
 }
 
 // Local memory is what lies above the stack's end, as far as frames of this kernel may reach.
 Value* IsLocal(FunctionEmitter& e, Value* address) {
-  constexpr std::uint64_t kFrames = 64 << 10;  // Registers and call parameters of the frames in between.
+  constexpr std::uint64_t kFrames =
+      64 << 10;  // Registers and call parameters of the frames in between.
   auto* const here = e.b.CreatePtrToInt(e.Frame(e.Int(64), 8), e.Int(64));
   auto* const lowest = e.b.CreateSub(here, e.ConstInt(64, e.module().plan().local_bytes + kFrames));
   return e.b.CreateICmpULT(e.b.CreateSub(address, lowest),
@@ -211,15 +221,18 @@ Value* IsConstant(FunctionEmitter& e, Value* address) {
   for (const auto& variable : e.module().ptx().variables) {
     if (variable.space != Space::kConst) continue;
     auto* const base = e.b.CreatePtrToInt(e.module().VariableAddress(variable.name), e.Int(64));
-    result = e.b.CreateOr(result, e.b.CreateICmpULT(e.b.CreateSub(address, base), e.ConstInt(64, variable.bytes)));
+    result = e.b.CreateOr(
+        result, e.b.CreateICmpULT(e.b.CreateSub(address, base), e.ConstInt(64, variable.bytes)));
   }
   return result;
 }
 
 Value* IsParameter(FunctionEmitter& e, Value* address) {
   std::uint64_t bytes = 0;
-  for (const auto& parameter : e.module().kernel().signature.parameters) bytes += parameter.bytes + parameter.alignment;
-  auto* const base = e.b.CreatePtrToInt(e.ContextField(offsetof(ThreadContext, params), e.Pointer()), e.Int(64));
+  for (const auto& parameter : e.module().kernel().signature.parameters)
+    bytes += parameter.bytes + parameter.alignment;
+  auto* const base =
+      e.b.CreatePtrToInt(e.ContextField(offsetof(ThreadContext, params), e.Pointer()), e.Int(64));
   return e.b.CreateICmpULT(e.b.CreateSub(address, base), e.ConstInt(64, bytes));
 }
 

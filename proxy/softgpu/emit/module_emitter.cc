@@ -8,9 +8,9 @@
 
 namespace cuspan::softgpu::emit {
 
-std::string VariableSymbol(std::string_view name) { return fmt::format("ptx.variable.{}", name); }
-std::string FunctionSymbol(std::string_view name) { return fmt::format("ptx.address.{}", name); }
-std::string EntrySymbol(std::string_view name) { return fmt::format("ptx.entry.{}", name); }
+std::string VariableSymbol(std::string_view name) { return Format("ptx.variable.{}", name); }
+std::string FunctionSymbol(std::string_view name) { return Format("ptx.address.{}", name); }
+std::string EntrySymbol(std::string_view name) { return Format("ptx.entry.{}", name); }
 
 ModuleEmitter::ModuleEmitter(llvm::LLVMContext& context, const ptx::Module& module,
                              const analysis::KernelPlan& plan, const Host& host)
@@ -20,14 +20,16 @@ void ModuleEmitter::Declare() {
   auto* const pointer = llvm::PointerType::getUnqual(context_);
   for (std::size_t i = 0; i < plan_.functions.size(); ++i) {
     const auto& function = module_.functions[plan_.functions[i].index];
-    // The context, then the address of each result and parameter; a kernel finds its own in the context.
+    // The context, then the address of each result and parameter; a kernel finds its own in the
+    // context.
     std::vector<llvm::Type*> arguments = {pointer};
     if (!function.entry)
-      arguments.resize(1 + function.signature.results.size() + function.signature.parameters.size(), pointer);
+      arguments.resize(1 + function.signature.results.size() + function.signature.parameters.size(),
+                       pointer);
     auto* const declared = llvm::Function::Create(
         llvm::FunctionType::get(llvm::Type::getVoidTy(context_), arguments, false),
         i == 0 ? llvm::Function::ExternalLinkage : llvm::Function::InternalLinkage,
-        i == 0 ? EntrySymbol(function.name) : fmt::format("ptx.function.{}", function.name), out_.get());
+        i == 0 ? EntrySymbol(function.name) : Format("ptx.function.{}", function.name), out_.get());
     declared->setDoesNotThrow();
     // Frames with much .local memory must not step over the guard page below a stack.
     declared->addFnAttr("probe-stack", "inline-asm");
@@ -43,7 +45,8 @@ Result<std::unique_ptr<llvm::Module>> ModuleEmitter::Emit() {
   std::string problem;
   llvm::raw_string_ostream stream(problem);
   if (llvm::verifyModule(*out_, &stream))
-    return Status::Internal("kernel '{}': the code made for it is not valid: {}", kernel().name, stream.str());
+    return Status::Internal("kernel '{}': the code made for it is not valid: {}", kernel().name,
+                            stream.str());
   return std::move(out_);
 }
 

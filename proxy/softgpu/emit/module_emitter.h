@@ -32,8 +32,8 @@ std::string EntrySymbol(std::string_view name);
 class ModuleEmitter {
  public:
   // All arguments must outlive the emitter.
-  ModuleEmitter(llvm::LLVMContext& context, const ptx::Module& module, const analysis::KernelPlan& plan,
-                const Host& host);
+  ModuleEmitter(llvm::LLVMContext& context, const ptx::Module& module,
+                const analysis::KernelPlan& plan, const Host& host);
 
   // Emits everything and verifies it. Fails naming kernel, line and instruction.
   // Called once.
@@ -45,7 +45,8 @@ class ModuleEmitter {
   const Host& host() const { return host_; }
   const ptx::Function& kernel() const { return module_.functions[plan_.functions[0].index]; }
 
-  // The LLVM function for a function of the plan, by its index in the PTX module; null when not planned.
+  // The LLVM function for a function of the plan, by its index in the PTX module; null when not
+  // planned.
   llvm::Function* FunctionOf(std::uint32_t index) const;
   // Address of a .global or .const variable, or what stands for a function's address.
   llvm::Constant* VariableAddress(std::string_view name);

@@ -10,7 +10,8 @@ namespace cuspan::softgpu::emit {
 
 // Logical or arithmetic shifts by any amount: beyond the width gives 0, or the sign.
 llvm::Value* ShiftLeft(FunctionEmitter& e, llvm::Value* value, llvm::Value* amount32);
-llvm::Value* ShiftRight(FunctionEmitter& e, llvm::Value* value, llvm::Value* amount32, bool is_signed);
+llvm::Value* ShiftRight(FunctionEmitter& e, llvm::Value* value, llvm::Value* amount32,
+                        bool is_signed);
 // Both halves of a product of two values of the same width.
 struct WideProduct {
   llvm::Value* low;
@@ -18,7 +19,8 @@ struct WideProduct {
 };
 WideProduct MultiplyWide(FunctionEmitter& e, llvm::Value* x, llvm::Value* y, bool is_signed);
 // Smaller or larger of two integers.
-llvm::Value* IntegerMinMax(FunctionEmitter& e, llvm::Value* x, llvm::Value* y, bool is_max, bool is_signed);
+llvm::Value* IntegerMinMax(FunctionEmitter& e, llvm::Value* x, llvm::Value* y, bool is_max,
+                           bool is_signed);
 
 // add.cc, sub.cc and mad.{lo,hi}.cc: the current instruction, whole.
 void WriteAddWithCarryOut(FunctionEmitter& e);
@@ -36,34 +38,37 @@ llvm::Value* FlushSubnormal(FunctionEmitter& e, llvm::Value* value);
 llvm::Value* Saturate(FunctionEmitter& e, llvm::Value* value);
 // IEEE arithmetic in the given rounding.
 enum class FloatOperation { kAdd, kSub, kMul, kDiv };
-llvm::Value* FloatArithmetic(FunctionEmitter& e, FloatOperation operation, llvm::Value* x, llvm::Value* y,
-                             Rounding rounding);
-llvm::Value* FusedMultiplyAdd(FunctionEmitter& e, llvm::Value* x, llvm::Value* y, llvm::Value* z, ptx::Type type,
-                              Rounding rounding);
+llvm::Value* FloatArithmetic(FunctionEmitter& e, FloatOperation operation, llvm::Value* x,
+                             llvm::Value* y, Rounding rounding);
+llvm::Value* FusedMultiplyAdd(FunctionEmitter& e, llvm::Value* x, llvm::Value* y, llvm::Value* z,
+                              ptx::Type type, Rounding rounding);
 // PTX's min and max: -0 < +0; a NaN loses, unless `nan_wins`.
-llvm::Value* FloatMinMax(FunctionEmitter& e, llvm::Value* x, llvm::Value* y, bool is_max, bool nan_wins);
+llvm::Value* FloatMinMax(FunctionEmitter& e, llvm::Value* x, llvm::Value* y, bool is_max,
+                         bool nan_wins);
 // The value with the bits `mask` cleared or toggled, for abs and neg.
 llvm::Value* FloatAbs(FunctionEmitter& e, llvm::Value* value);
 llvm::Value* FloatNeg(FunctionEmitter& e, llvm::Value* value);
 
 // f64 or f32 to a narrower float type, in the given rounding.
-llvm::Value* NarrowFloat(FunctionEmitter& e, llvm::Value* value, ptx::Type from, ptx::Type to, Rounding rounding);
+llvm::Value* NarrowFloat(FunctionEmitter& e, llvm::Value* value, ptx::Type from, ptx::Type to,
+                         Rounding rounding);
 
 // --- Comparison (compare.cc)
 
 // The comparison named by a modifier of the instruction ("lt", "equ", "hs" …), taken from it.
 struct Comparison {
   enum class Kind { kNone, kEq, kNe, kLt, kLe, kGt, kGe, kNum, kNan } kind = Kind::kNone;
-  bool unordered = false;      // equ, neu …: true for a NaN.
+  bool unordered = false;       // equ, neu …: true for a NaN.
   bool force_unsigned = false;  // lo, ls, hi, hs
 };
 Comparison TakeComparison(FunctionEmitter& e);
-llvm::Value* Compare(FunctionEmitter& e, const Comparison& comparison, llvm::Value* x, llvm::Value* y,
-                     ptx::Type type);
+llvm::Value* Compare(FunctionEmitter& e, const Comparison& comparison, llvm::Value* x,
+                     llvm::Value* y, ptx::Type type);
 
 // --- Packed pairs
 
-// Applies `operation` to both halves of f16x2 or bf16x2 values, given as i32, whose element type it is told.
+// Applies `operation` to both halves of f16x2 or bf16x2 values, given as i32, whose element type it
+// is told.
 template <typename Operation>
 llvm::Value* ForHalves(FunctionEmitter& e, ptx::Type packed, llvm::ArrayRef<llvm::Value*> inputs,
                        Operation operation) {
@@ -72,11 +77,13 @@ llvm::Value* ForHalves(FunctionEmitter& e, ptx::Type packed, llvm::ArrayRef<llvm
   for (unsigned half = 0; half < 2; ++half) {
     llvm::SmallVector<llvm::Value*, 3> parts;
     for (auto* input : inputs) {
-      auto* const bits = e.b.CreateTrunc(e.b.CreateLShr(input, e.ConstInt(32, 16 * half)), e.Int(16));
+      auto* const bits =
+          e.b.CreateTrunc(e.b.CreateLShr(input, e.ConstInt(32, 16 * half)), e.Int(16));
       parts.push_back(e.b.CreateBitCast(bits, e.TypeOf(element)));
     }
     auto* const bits = e.b.CreateBitCast(operation(parts, element), e.Int(16));
-    result = e.b.CreateOr(result, e.b.CreateShl(e.b.CreateZExt(bits, e.Int(32)), e.ConstInt(32, 16 * half)));
+    result = e.b.CreateOr(
+        result, e.b.CreateShl(e.b.CreateZExt(bits, e.Int(32)), e.ConstInt(32, 16 * half)));
   }
   return result;
 }

@@ -86,19 +86,21 @@ llvm::Value* FunctionEmitter::Coerce(llvm::Value* value, unsigned bits, bool is_
 }
 
 unsigned FunctionEmitter::OperandBits(const Operand& operand) const {
-  if (operand.kind == Operand::Kind::kRegister) return ptx::BitsOf(body().registers[operand.index].type);
+  if (operand.kind == Operand::Kind::kRegister)
+    return ptx::BitsOf(body().registers[operand.index].type);
   if (operand.kind == Operand::Kind::kSpecial) return ptx::BitsOf(operand.special);
   return 0;
 }
 
 bool FunctionEmitter::IsPredicate(const Operand& operand) const {
-  return operand.kind == Operand::Kind::kRegister && body().registers[operand.index].type == Type::kPred;
+  return operand.kind == Operand::Kind::kRegister &&
+         body().registers[operand.index].type == Type::kPred;
 }
 
 llvm::Value* FunctionEmitter::Read(const Operand& operand, Type type) {
   llvm::Value* value = nullptr;
   if (!operand.selector.empty()) {
-    Refuse(fmt::format("the selector '.{}' is not implemented", operand.selector));
+    Refuse(Format("the selector '.{}' is not implemented", operand.selector));
     return llvm::Constant::getNullValue(TypeOf(type));
   }
   switch (operand.kind) {
@@ -135,8 +137,8 @@ llvm::Value* FunctionEmitter::ReadRegister(const Operand& operand, Type type) {
   const Type declared = body().registers[operand.index].type;
   const unsigned bits = ptx::BitsOf(declared);
   if ((declared == Type::kPred) != (type == Type::kPred) || bits < ptx::BitsOf(type)) {
-    Reject(fmt::format("register '{}' of type .{} can not be read as .{}", operand.name, ptx::TypeName(declared),
-                       ptx::TypeName(type)));
+    Reject(Format("register '{}' of type .{} can not be read as .{}", operand.name,
+                  ptx::TypeName(declared), ptx::TypeName(type)));
     return llvm::Constant::getNullValue(TypeOf(type));
   }
   if (!value->getType()->isIntegerTy()) value = b.CreateBitCast(value, Int(bits));
@@ -160,7 +162,7 @@ llvm::Value* FunctionEmitter::ReadImmediate(const Operand& operand, Type type) {
     const auto single = std::bit_cast<float>(static_cast<std::uint32_t>(pattern));
     if (type == Type::kF64) pattern = std::bit_cast<std::uint64_t>(static_cast<double>(single));
   } else if (bits != 32 && bits != 64) {
-    Reject(fmt::format("a floating-point constant can not be a .{}", ptx::TypeName(type)));
+    Reject(Format("a floating-point constant can not be a .{}", ptx::TypeName(type)));
     return llvm::Constant::getNullValue(TypeOf(type));
   }
   return ConstInt(bits, pattern);
@@ -183,7 +185,9 @@ llvm::Value* FunctionEmitter::ReadSpecial(SpecialRegister which) {
     return b.CreateShl(ConstInt(32, 1), ContextField(offsetof(ThreadContext, lane), Int(32)));
   };
   const auto clock = [&] { return CallRuntime("cuspan_rt_clock", Int(64), {ContextPointer()}); };
-  const auto high = [&](llvm::Value* value) { return b.CreateTrunc(b.CreateLShr(value, ConstInt(64, 32)), Int(32)); };
+  const auto high = [&](llvm::Value* value) {
+    return b.CreateTrunc(b.CreateLShr(value, ConstInt(64, 32)), Int(32));
+  };
   switch (which) {
     case R::kTidX:
     case R::kTidY:
@@ -282,8 +286,8 @@ void FunctionEmitter::Write(const Operand& operand, llvm::Value* value, Type typ
   const unsigned bits = ptx::BitsOf(declared);
   const unsigned value_bits = ptx::BitsOf(type);
   if ((declared == Type::kPred) != (type == Type::kPred) || bits < value_bits) {
-    Reject(fmt::format("a value of type .{} can not be written to register '{}' of type .{}", ptx::TypeName(type),
-                       operand.name, ptx::TypeName(declared)));
+    Reject(Format("a value of type .{} can not be written to register '{}' of type .{}",
+                  ptx::TypeName(type), operand.name, ptx::TypeName(declared)));
     return;
   }
   llvm::Type* const stored = slot->getAllocatedType();

@@ -35,8 +35,9 @@ void EmitDp2a(FunctionEmitter& e) {
   auto* const y = e.Read(2, e.type(1));
   Value* sum = e.Read(3, Type::kB32);
   for (unsigned i = 0; i < 2; ++i)
-    sum = e.b.CreateAdd(sum, e.b.CreateMul(Element(e, x, 16, i, ptx::IsSigned(e.type(0))),
-                                           Element(e, y, 8, i + (high ? 2 : 0), ptx::IsSigned(e.type(1)))));
+    sum = e.b.CreateAdd(
+        sum, e.b.CreateMul(Element(e, x, 16, i, ptx::IsSigned(e.type(0))),
+                           Element(e, y, 8, i + (high ? 2 : 0), ptx::IsSigned(e.type(1)))));
   e.Write(sum, Type::kB32);
 }
 
@@ -51,7 +52,8 @@ Value* ApplyLanewise(FunctionEmitter& e, Lanewise operation, Value* x, Value* y)
     case Lanewise::kAverage:  // Rounded away from zero.
     {
       auto* const sum = e.b.CreateAdd(x, y);
-      auto* const one = e.b.CreateSelect(e.b.CreateICmpSLT(sum, e.ConstInt(32, 0)), e.ConstInt(32, 0), e.ConstInt(32, 1));
+      auto* const one = e.b.CreateSelect(e.b.CreateICmpSLT(sum, e.ConstInt(32, 0)),
+                                         e.ConstInt(32, 0), e.ConstInt(32, 1));
       return e.b.CreateAShr(e.b.CreateAdd(sum, one), e.ConstInt(32, 1));
     }
     case Lanewise::kDifference:
@@ -73,7 +75,8 @@ void EmitLanewise(FunctionEmitter& e, unsigned lanes, Lanewise operation) {
   auto* const x = e.Read(1, e.type(1));
   auto* const y = e.Read(2, e.type(2));
   Value* const c = e.Read(3, Type::kB32);
-  if (ptx::BitsOf(e.type(1)) != 32 || ptx::BitsOf(e.type(2)) != 32) e.Reject("three types of 32 bits are expected");
+  if (ptx::BitsOf(e.type(1)) != 32 || ptx::BitsOf(e.type(2)) != 32)
+    e.Reject("three types of 32 bits are expected");
   if (e.failed()) return;
   const unsigned bits = 32 / lanes;
   const bool is_signed = ptx::IsSigned(e.type(0));
@@ -84,7 +87,8 @@ void EmitLanewise(FunctionEmitter& e, unsigned lanes, Lanewise operation) {
     Value* value = ApplyLanewise(e, operation, Element(e, x, bits, i, ptx::IsSigned(e.type(1))),
                                  Element(e, y, bits, i, ptx::IsSigned(e.type(2))));
     if (saturate) {
-      value = IntegerMinMax(e, value, e.ConstInt(32, static_cast<std::uint64_t>(high)), false, true);
+      value =
+          IntegerMinMax(e, value, e.ConstInt(32, static_cast<std::uint64_t>(high)), false, true);
       value = IntegerMinMax(e, value, e.ConstInt(32, static_cast<std::uint64_t>(low)), true, true);
     }
     if (accumulate) {

@@ -88,7 +88,8 @@ std::uint32_t FindNthSet(std::uint32_t mask, std::uint32_t base, std::int32_t of
   return kNone;
 }
 
-// Floating-point formats of 8 bits. (OCP 8-bit Floating Point Specification; PTX ISA, ".e4m3", ".e5m2")
+// Floating-point formats of 8 bits. (OCP 8-bit Floating Point Specification; PTX ISA, ".e4m3",
+// ".e5m2")
 struct ByteFormat {
   int mantissa_bits;
   int bias;
@@ -104,12 +105,14 @@ std::uint32_t EncodeByte(float value) {
   if (std::isnan(value)) return format.nan;
   const std::uint32_t sign = std::signbit(value) ? 0x80 : 0;
   const float magnitude = std::min(std::fabs(value), format.largest);
+  if (magnitude == 0) return sign;
   const int lowest = 1 - format.bias;  // Exponent of the smallest normal number.
   int exponent = 0;
   std::frexp(magnitude, &exponent);  // magnitude < 2^exponent
   const int power = std::max(exponent - 1, lowest);
   // In units of the last place; a carry into the next power of two comes out right by itself.
-  const auto units = static_cast<std::uint32_t>(std::nearbyint(std::ldexp(magnitude, format.mantissa_bits - power)));
+  const auto units = static_cast<std::uint32_t>(
+      std::nearbyint(std::ldexp(magnitude, format.mantissa_bits - power)));
   return sign | (units + (static_cast<std::uint32_t>(power - lowest) << format.mantissa_bits));
 }
 
@@ -134,8 +137,9 @@ constexpr void* AddressOf(Function* function) {
 
 #define CUSPAN_MATH_MODES(name, function, type, suffix)                               \
   {"cuspan_math_" name "_rz_" suffix, AddressOf(&function<type, Mode::kZero>)},       \
-      {"cuspan_math_" name "_rm_" suffix, AddressOf(&function<type, Mode::kDown>)},   \
-      {"cuspan_math_" name "_rp_" suffix, AddressOf(&function<type, Mode::kUp>)}
+      {"cuspan_math_" name "_rm_" suffix, AddressOf(&function<type, Mode::kDown>)}, { \
+    "cuspan_math_" name "_rp_" suffix, AddressOf(&function<type, Mode::kUp>)          \
+  }
 #define CUSPAN_MATH_TYPES(name, function) \
   CUSPAN_MATH_MODES(name, function, float, "f32"), CUSPAN_MATH_MODES(name, function, double, "f64")
 

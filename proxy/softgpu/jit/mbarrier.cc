@@ -48,7 +48,8 @@ class Barrier {
     return static_cast<std::int32_t>(raw << 10) >> 10;  // Sign of 22 bits.
   }
   void Set(bool phase, std::uint32_t expected, std::uint32_t pending, std::int32_t bytes) {
-    bits_ = std::uint64_t{phase} << 63 | std::uint64_t{static_cast<std::uint32_t>(bytes) & kBytesMask} << kBytesShift |
+    bits_ = std::uint64_t{phase} << 63 |
+            std::uint64_t{static_cast<std::uint32_t>(bytes) & kBytesMask} << kBytesShift |
             std::uint64_t{pending} << kPendingShift | expected;
   }
   // Nothing missing any more: the next phase begins.
@@ -78,8 +79,12 @@ std::uint64_t ArriveDrop(void* memory, std::uint32_t count) {
   return before;
 }
 void AddPending(void* memory) { Barrier(memory).AddPending(); }
-void Expect(void* memory, std::uint32_t bytes) { Barrier(memory).Expect(static_cast<std::int32_t>(bytes)); }
-void Complete(void* memory, std::uint32_t bytes) { Barrier(memory).Expect(-static_cast<std::int32_t>(bytes)); }
+void Expect(void* memory, std::uint32_t bytes) {
+  Barrier(memory).Expect(static_cast<std::int32_t>(bytes));
+}
+void Complete(void* memory, std::uint32_t bytes) {
+  Barrier(memory).Expect(-static_cast<std::int32_t>(bytes));
+}
 
 // Is the phase of `state`, or that of the given parity, over?
 std::uint32_t Test(void* memory, std::uint64_t state) {

@@ -60,7 +60,8 @@ void CompileInto(llvm::Module* module, llvm::TargetMachine* machine,
 }
 
 bool CompileWithRescue(llvm::Module* module, llvm::TargetMachine* machine,
-                       std::unique_ptr<llvm::MemoryBuffer>* object, std::string* problem, Rescue* rescue) {
+                       std::unique_ptr<llvm::MemoryBuffer>* object, std::string* problem,
+                       Rescue* rescue) {
   if (setjmp(rescue->place) != 0) return false;
   current_rescue = rescue;
   CompileInto(module, machine, object, problem);
@@ -71,7 +72,8 @@ bool CompileWithRescue(llvm::Module* module, llvm::TargetMachine* machine,
 }  // namespace
 
 Result<std::unique_ptr<llvm::MemoryBuffer>> CompileModule(std::unique_ptr<llvm::Module> module,
-                                                          llvm::TargetMachine& machine, std::string_view what) {
+                                                          llvm::TargetMachine& machine,
+                                                          std::string_view what) {
   static std::once_flag installed;
   std::call_once(installed, [] { llvm::install_fatal_error_handler(OnFatalError); });
   module->setDataLayout(machine.createDataLayout());
@@ -83,7 +85,8 @@ Result<std::unique_ptr<llvm::MemoryBuffer>> CompileModule(std::unique_ptr<llvm::
     (void)module.release();  // In the middle of a pass: not safe to destroy.
     return Status::Internal("{}: LLVM could not compile it: {}", what, rescue.reason);
   }
-  if (object == nullptr) return Status::Internal("{}: LLVM could not compile it: {}", what, problem);
+  if (object == nullptr)
+    return Status::Internal("{}: LLVM could not compile it: {}", what, problem);
   return object;
 }
 

@@ -15,6 +15,7 @@ namespace cuspan::softgpu::jit {
 // and makes an object file of it. A fatal error inside LLVM becomes kInternal;
 // what LLVM held then is leaked. `what` names the module in messages.
 Result<std::unique_ptr<llvm::MemoryBuffer>> CompileModule(std::unique_ptr<llvm::Module> module,
-                                                          llvm::TargetMachine& machine, std::string_view what);
+                                                          llvm::TargetMachine& machine,
+                                                          std::string_view what);
 
 }  // namespace cuspan::softgpu::jit

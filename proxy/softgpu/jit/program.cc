@@ -101,13 +101,16 @@ class LoadedProgram final : public Program {
       }
       const auto* const target = module_.FindVariable(relocation.symbol);
       if (target == nullptr)
-        return Status::Invalid("PTX line {}: the initial value of '{}' names '{}', which is not declared",
-                               variable.line, variable.name, relocation.symbol);
+        return Status::Invalid(
+            "PTX line {}: the initial value of '{}' names '{}', which is not declared",
+            variable.line, variable.name, relocation.symbol);
       if (target->space == Space::kShared || target->external)
         return Status::Unsupported(
-            "PTX line {}: the initial value of '{}' is the address of '{}', which is not in this module's memory",
+            "PTX line {}: the initial value of '{}' is the address of '{}', which is not in this "
+            "module's memory",
             variable.line, variable.name, relocation.symbol);
-      out.relocations.push_back({relocation.offset, std::string(relocation.symbol), relocation.addend});
+      out.relocations.push_back(
+          {relocation.offset, std::string(relocation.symbol), relocation.addend});
     }
     variables_.push_back(std::move(out));
     return Status::Ok();
@@ -130,7 +133,8 @@ class LoadedProgram final : public Program {
       return Status::NotFound("the module has no kernel '{}'", name);
     auto& state = kernels_[found->second];
     if (state != nullptr) return state.get();
-    auto plan = analysis::PlanKernel(module_, found->second, [this](std::uint32_t i) { return BodyOf(i); });
+    auto plan =
+        analysis::PlanKernel(module_, found->second, [this](std::uint32_t i) { return BodyOf(i); });
     if (!plan.ok()) return plan.status();
     state = std::make_unique<KernelState>();
     state->plan = std::move(*plan);
@@ -145,16 +149,19 @@ class LoadedProgram final : public Program {
     for (const auto& parameter : function.signature.parameters) {
       const std::uint64_t offset = ptx::AlignUp(end, parameter.alignment);
       end = offset + parameter.bytes;
-      info.parameters.push_back({static_cast<std::uint32_t>(offset), static_cast<std::uint32_t>(parameter.bytes)});
+      info.parameters.push_back(
+          {static_cast<std::uint32_t>(offset), static_cast<std::uint32_t>(parameter.bytes)});
     }
     info.parameter_bytes = static_cast<std::uint32_t>(end);
     info.static_shared_bytes = plan.static_shared_bytes;
-    info.local_bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(plan.local_bytes, 0xffffffff));
+    info.local_bytes =
+        static_cast<std::uint32_t>(std::min<std::uint64_t>(plan.local_bytes, 0xffffffff));
     const bool required = function.required_ntid[0] != 0;
     const auto* const extent = required ? function.required_ntid : function.max_ntid;
     if (extent[0] != 0) {
       const std::uint64_t threads = std::uint64_t{extent[0]} * extent[1] * extent[2];
-      info.max_threads = static_cast<std::uint32_t>(std::min<std::uint64_t>(threads, info.max_threads));
+      info.max_threads =
+          static_cast<std::uint32_t>(std::min<std::uint64_t>(threads, info.max_threads));
     }
     for (int i = 0; i < 3; ++i) info.required_ntid[i] = function.required_ntid[i];
     info.needs_fibers = plan.needs_fibers;
@@ -168,9 +175,10 @@ class LoadedProgram final : public Program {
       for (const auto& variable : variables_) {
         const auto address = addresses_.find(variable.name);
         if (address == addresses_.end())
-          return Status::Internal("variable '{}' was not bound before kernel '{}' was compiled", variable.name,
-                                  state.info.name);
-        CUSPAN_RETURN_IF_ERROR((*engine)->Define(emit::VariableSymbol(variable.name), address->second));
+          return Status::Internal("variable '{}' was not bound before kernel '{}' was compiled",
+                                  variable.name, state.info.name);
+        CUSPAN_RETURN_IF_ERROR(
+            (*engine)->Define(emit::VariableSymbol(variable.name), address->second));
       }
       for (std::size_t i = 0; i < module_.functions.size(); ++i) {
         const auto symbol = emit::FunctionSymbol(module_.functions[i].name);

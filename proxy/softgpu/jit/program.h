@@ -21,17 +21,18 @@ struct KernelParameter {
 struct KernelInfo {
   std::string name;
   std::vector<KernelParameter> parameters;
-  std::uint32_t parameter_bytes = 0;      // End of the last parameter.
-  std::uint32_t static_shared_bytes = 0;  // Of the kernel and all it may call.
-  std::uint32_t local_bytes = 0;          // Declared .local memory of the kernel itself.
-  std::uint32_t max_threads = 1024;       // From .maxntid / .reqntid, else 1024.
+  std::uint32_t parameter_bytes = 0;           // End of the last parameter.
+  std::uint32_t static_shared_bytes = 0;       // Of the kernel and all it may call.
+  std::uint32_t local_bytes = 0;               // Declared .local memory of the kernel itself.
+  std::uint32_t max_threads = 1024;            // From .maxntid / .reqntid, else 1024.
   std::uint32_t required_ntid[3] = {0, 0, 0};  // .reqntid, or zeros.
-  bool needs_fibers = false;              // Contains something that may suspend a thread.
+  bool needs_fibers = false;                   // Contains something that may suspend a thread.
 };
 
 // A .global or .const variable of the module.
 struct ModuleVariable {
-  struct Relocation {  // At `offset` of the initial bytes stands the address of `symbol` + `addend`.
+  struct Relocation {  // At `offset` of the initial bytes stands the address of `symbol` +
+                       // `addend`.
     std::uint64_t offset;
     std::string symbol;
     std::int64_t addend;
@@ -53,8 +54,9 @@ class Program {
   static Result<std::unique_ptr<Program>> Load(std::string ptx);
   virtual ~Program() = default;
 
-  virtual std::uint32_t ptx_version() const = 0;  // Major × 10 + minor, as in the .version directive.
-  virtual std::uint32_t target() const = 0;       // 75 for `.target sm_75`.
+  virtual std::uint32_t ptx_version()
+      const = 0;                             // Major × 10 + minor, as in the .version directive.
+  virtual std::uint32_t target() const = 0;  // 75 for `.target sm_75`.
   virtual const std::vector<ModuleVariable>& variables() const = 0;
   virtual std::vector<std::string> kernel_names() const = 0;
   // Parses the kernel if that has not happened yet. kNotFound when there is none of that name.

@@ -21,7 +21,7 @@ Result<std::uint32_t> ParseAlignment(Lexer& lexer) {
   auto value = lexer.ExpectInteger("an alignment after '.align'", 1 << 16);
   if (!value.ok()) return value.status();
   if (!std::has_single_bit(*value))
-    return lexer.Error(fmt::format("alignment {} is not a power of two", *value));
+    return lexer.Error(Format("alignment {} is not a power of two", *value));
   return static_cast<std::uint32_t>(*value);
 }
 
@@ -59,7 +59,7 @@ Result<Prefix> ParsePrefix(Lexer& lexer) {
     }
   }
   if (prefix.type == Type::kNone)
-    return lexer.Error(fmt::format("expected a type in a declaration, found {}", lexer.Describe()));
+    return lexer.Error(Format("expected a type in a declaration, found {}", lexer.Describe()));
   return prefix;
 }
 
@@ -67,7 +67,10 @@ Result<Prefix> ParsePrefix(Lexer& lexer) {
 class InitialiserParser {
  public:
   InitialiserParser(Lexer& lexer, Variable* variable, const std::vector<std::uint64_t>& dimensions)
-      : lexer_(lexer), variable_(variable), dimensions_(dimensions), element_(BytesOf(variable->type)) {}
+      : lexer_(lexer),
+        variable_(variable),
+        dimensions_(dimensions),
+        element_(BytesOf(variable->type)) {}
 
   Status Parse() {
     if (!lexer_.IsPunctuation('{')) return Value();
@@ -86,7 +89,8 @@ class InitialiserParser {
         if (depth + 1 >= dimensions_.size() && depth + 1 >= kMaxDimensions)
           return lexer_.Error("an initialiser is nested too deeply");
         if (depth + 1 >= dimensions_.size())
-          return lexer_.Error("an initialiser has more nested braces than the variable has dimensions");
+          return lexer_.Error(
+              "an initialiser has more nested braces than the variable has dimensions");
         CUSPAN_RETURN_IF_ERROR(List(depth + 1, first + i * stride));
         next_ = first + (i + 1) * stride;
       } else {
@@ -100,10 +104,11 @@ class InitialiserParser {
   Status Value() {
     const std::uint64_t offset = next_ * element_;
     if (variable_->bytes != 0 && offset + element_ > variable_->bytes)
-      return lexer_.Error(fmt::format("the initialiser of '{}' has too many values", variable_->name));
+      return lexer_.Error(Format("the initialiser of '{}' has too many values", variable_->name));
     if (offset + element_ > kMaxInitialBytes)
-      return Status::Unsupported("PTX line {}: initial values of more than {} bytes are not implemented",
-                                 lexer_.LineOf(lexer_.Peek().offset), kMaxInitialBytes);
+      return Status::Unsupported(
+          "PTX line {}: initial values of more than {} bytes are not implemented",
+          lexer_.LineOf(lexer_.Peek().offset), kMaxInitialBytes);
     ++next_;
     bool negative = false;
     while (lexer_.IsPunctuation('-') || lexer_.IsPunctuation('+')) {
@@ -134,8 +139,8 @@ class InitialiserParser {
       case Token::Kind::kIdentifier:
         return Symbol(token, offset);
       default:
-        return lexer_.Error(fmt::format("the initialiser of '{}' is not a number or an address",
-                                        variable_->name));
+        return lexer_.Error(
+            Format("the initialiser of '{}' is not a number or an address", variable_->name));
     }
     Put(offset, bits);
     return Status::Ok();
@@ -156,8 +161,9 @@ class InitialiserParser {
     const std::int64_t inside = addend_;
     CUSPAN_RETURN_IF_ERROR(ParseAddend());
     if (element_ != 8)
-      return Status::Unsupported("PTX line {}: the address of '{}' in an element of {} bytes is not implemented",
-                                 lexer_.LineOf(first.offset), name, element_);
+      return Status::Unsupported(
+          "PTX line {}: the address of '{}' in an element of {} bytes is not implemented",
+          lexer_.LineOf(first.offset), name, element_);
     Put(offset, 0);
     variable_->relocations.push_back({offset, name, inside + addend_});
     return Status::Ok();
@@ -204,15 +210,17 @@ Status ParseDeclarator(Lexer& lexer, const Prefix& prefix, Space space, bool ext
   variable.name = *name;
   const std::uint64_t element = std::uint64_t{BytesOf(prefix.type)} * prefix.vector;
   if (element == 0)
-    return lexer.Error(fmt::format("'{}' can not be a variable of type .{}", *name, TypeName(prefix.type)));
-  variable.alignment = prefix.alignment != 0 ? prefix.alignment : static_cast<std::uint32_t>(element);
+    return lexer.Error(
+        Format("'{}' can not be a variable of type .{}", *name, TypeName(prefix.type)));
+  variable.alignment =
+      prefix.alignment != 0 ? prefix.alignment : static_cast<std::uint32_t>(element);
   variable.bytes = element;
   std::vector<std::uint64_t> dimensions;
   bool open = false;
   while (lexer.Accept('[')) {
     if (lexer.Accept(']')) {
       if (!dimensions.empty())
-        return lexer.Error(fmt::format("only the first dimension of '{}' may be left open", *name));
+        return lexer.Error(Format("only the first dimension of '{}' may be left open", *name));
       open = true;
       dimensions.push_back(0);
       continue;
@@ -221,7 +229,7 @@ Status ParseDeclarator(Lexer& lexer, const Prefix& prefix, Space space, bool ext
     if (!count.ok()) return count.status();
     if (dimensions.size() >= kMaxDimensions) return lexer.Error("an array has too many dimensions");
     if (*count != 0 && variable.bytes > kMaxVariableBytes / *count)
-      return lexer.Error(fmt::format("'{}' is larger than any memory", *name));
+      return lexer.Error(Format("'{}' is larger than any memory", *name));
     variable.bytes *= *count;
     dimensions.push_back(*count);
     CUSPAN_RETURN_IF_ERROR(lexer.Expect(']', "the length of an array"));
@@ -231,7 +239,7 @@ Status ParseDeclarator(Lexer& lexer, const Prefix& prefix, Space space, bool ext
   if (open) variable.bytes = 0;
   if (lexer.IsPunctuation('=')) {
     if (space != Space::kGlobal && space != Space::kConst)
-      return lexer.Error(fmt::format("'{}' can not have an initial value in its state space", *name));
+      return lexer.Error(Format("'{}' can not have an initial value in its state space", *name));
     lexer.Take();
     CUSPAN_RETURN_IF_ERROR(InitialiserParser(lexer, &variable, dimensions).Parse());
     if (open && row != 0) variable.bytes = AlignUp(variable.initial.size(), row);
@@ -259,15 +267,15 @@ Status ParseParameterList(Lexer& lexer, std::vector<Variable>* out) {
     if (lexer.AcceptDirective("reg")) {
       space = Space::kRegister;
     } else if (!lexer.AcceptDirective("param")) {
-      return lexer.Error(fmt::format("expected '.param' or '.reg' in a parameter list, found {}",
-                                     lexer.Describe()));
+      return lexer.Error(
+          Format("expected '.param' or '.reg' in a parameter list, found {}", lexer.Describe()));
     }
     auto prefix = ParsePrefix(lexer);
     if (!prefix.ok()) return prefix.status();
     CUSPAN_RETURN_IF_ERROR(ParseDeclarator(lexer, *prefix, space, false, out));
     if (out->back().bytes > kMaxParameterBytes)
-      return lexer.Error(fmt::format("parameter '{}' is larger than {} bytes", out->back().name,
-                                     kMaxParameterBytes));
+      return lexer.Error(
+          Format("parameter '{}' is larger than {} bytes", out->back().name, kMaxParameterBytes));
   } while (lexer.Accept(','));
   return lexer.Expect(')', "a parameter list");
 }
@@ -282,7 +290,7 @@ Status ParseRegisters(Lexer& lexer, std::vector<RegisterRange>* out) {
                                  lexer.LineOf(token.offset), token.text);
   }
   if (type == Type::kNone)
-    return lexer.Error(fmt::format("expected a type after '.reg', found {}", lexer.Describe()));
+    return lexer.Error(Format("expected a type after '.reg', found {}", lexer.Describe()));
   do {
     auto name = lexer.ExpectIdentifier("the name of a register");
     if (!name.ok()) return name.status();

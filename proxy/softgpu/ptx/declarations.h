@@ -12,7 +12,8 @@ namespace cuspan::softgpu::ptx {
 
 // Largest variable that is accepted, in bytes: 1 TiB, above any device's memory.
 inline constexpr std::uint64_t kMaxVariableBytes = std::uint64_t{1} << 40;
-// What one thread may have as .local memory. (CUDA C++ Programming Guide, "Technical Specifications")
+// What one thread may have as .local memory. (CUDA C++ Programming Guide, "Technical
+// Specifications")
 inline constexpr std::uint64_t kMaxLocalBytes = 512 << 10;
 // All parameters of a kernel together, since PTX 8.1. (PTX ISA, "Kernel Function Parameters")
 inline constexpr std::uint64_t kMaxParameterBytes = 32764;

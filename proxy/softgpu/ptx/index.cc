@@ -14,7 +14,8 @@ class Indexer {
 
   Result<Module> Index() {
     while (!lexer_.AtEnd()) CUSPAN_RETURN_IF_ERROR(TopLevel());
-    if (module_.version == 0) return lexer_.Error("there is no .version directive: this is not PTX");
+    if (module_.version == 0)
+      return lexer_.Error("there is no .version directive: this is not PTX");
     if (module_.target == 0) return lexer_.Error("there is no .target directive");
     return std::move(module_);
   }
@@ -23,7 +24,7 @@ class Indexer {
   Status TopLevel() {
     if (lexer_.Accept(';')) return Status::Ok();
     if (lexer_.Peek().kind != Token::Kind::kDirective)
-      return lexer_.Error(fmt::format("expected a directive, found {}", lexer_.Describe()));
+      return lexer_.Error(Format("expected a directive, found {}", lexer_.Describe()));
     const Token token = lexer_.Take();
     const auto word = token.text;
     if (word == "version") return Version();
@@ -40,7 +41,8 @@ class Indexer {
     if (word == "section") return Section(token);
     if (word == "pragma" || word == "alias") {
       if (word == "alias")
-        return Status::Unsupported("PTX line {}: .alias is not implemented", lexer_.LineOf(token.offset));
+        return Status::Unsupported("PTX line {}: .alias is not implemented",
+                                   lexer_.LineOf(token.offset));
       while (!lexer_.IsPunctuation(';') && !lexer_.AtEnd()) lexer_.Take();
       return lexer_.Expect(';', "'.pragma'");
     }
@@ -49,7 +51,8 @@ class Indexer {
     while (kind == "extern" || kind == "visible" || kind == "weak" || kind == "common") {
       external = external || kind == "extern";
       if (lexer_.Peek().kind != Token::Kind::kDirective)
-        return lexer_.Error(fmt::format("expected a declaration after '.{}', found {}", kind, lexer_.Describe()));
+        return lexer_.Error(
+            Format("expected a declaration after '.{}', found {}", kind, lexer_.Describe()));
       kind = lexer_.Take().text;
     }
     if (kind == "entry") return FunctionDeclaration(true);
@@ -67,7 +70,8 @@ class Indexer {
     std::uint32_t major = 0;
     std::uint32_t minor = 0;
     auto result = std::from_chars(number.data(), end, major);
-    if (result.ec != std::errc() || result.ptr == end || *result.ptr != '.' || major == 0 || major > 99)
+    if (result.ec != std::errc() || result.ptr == end || *result.ptr != '.' || major == 0 ||
+        major > 99)
       return lexer_.Error("the .version directive has no number such as 9.0");
     result = std::from_chars(result.ptr + 1, end, minor);
     if (result.ec != std::errc() || result.ptr != end || minor > 9)
@@ -82,9 +86,10 @@ class Indexer {
       if (!word.ok()) return word.status();
       if (word->substr(0, 3) != "sm_") continue;
       const auto digits = word->substr(3);
-      const auto result = std::from_chars(digits.data(), digits.data() + digits.size(), module_.target);
+      const auto result =
+          std::from_chars(digits.data(), digits.data() + digits.size(), module_.target);
       if (result.ec != std::errc() || module_.target == 0)
-        return lexer_.Error(fmt::format("'{}' is not a target", *word));
+        return lexer_.Error(Format("'{}' is not a target", *word));
     } while (lexer_.Accept(','));
     return Status::Ok();
   }
@@ -93,18 +98,21 @@ class Indexer {
     auto bits = lexer_.ExpectInteger("32 or 64 after '.address_size'", 64);
     if (!bits.ok()) return bits.status();
     if (*bits != 64)
-      return Status::Unsupported("PTX line {}: .address_size {} is not implemented; compile for 64 bits",
-                                 lexer_.LineOf(lexer_.Peek().offset), *bits);
+      return Status::Unsupported(
+          "PTX line {}: .address_size {} is not implemented; compile for 64 bits",
+          lexer_.LineOf(lexer_.Peek().offset), *bits);
     return Status::Ok();
   }
 
   Status Section(const Token& start) {
-    if (lexer_.Peek().kind == Token::Kind::kDirective || lexer_.Peek().kind == Token::Kind::kIdentifier)
+    if (lexer_.Peek().kind == Token::Kind::kDirective ||
+        lexer_.Peek().kind == Token::Kind::kIdentifier)
       lexer_.Take();
     if (!lexer_.IsPunctuation('{'))
-      return lexer_.Error(fmt::format("expected '{{' after '.section', found {}", lexer_.Describe()));
+      return lexer_.Error(Format("expected '{{' after '.section', found {}", lexer_.Describe()));
     if (!lexer_.SkipBraces())
-      return Status::Invalid("PTX line {}: '.section' has no closing brace", lexer_.LineOf(start.offset));
+      return Status::Invalid("PTX line {}: '.section' has no closing brace",
+                             lexer_.LineOf(start.offset));
     return Status::Ok();
   }
 
@@ -126,8 +134,8 @@ class Indexer {
       }
       Variable& known = module_.variables[found->second];
       if (!known.external && !variable.external)
-        return Status::Invalid("PTX line {}: '{}' is declared twice, first on line {}", variable.line,
-                               variable.name, known.line);
+        return Status::Invalid("PTX line {}: '{}' is declared twice, first on line {}",
+                               variable.line, variable.name, known.line);
       if (known.external) known = std::move(variable);
     }
     return Status::Ok();
@@ -136,7 +144,8 @@ class Indexer {
   Status FunctionDeclaration(bool entry) {
     Function function;
     function.entry = entry;
-    while (lexer_.IsDirective("noreturn") || lexer_.IsDirective("attribute") || lexer_.IsDirective("unified"))
+    while (lexer_.IsDirective("noreturn") || lexer_.IsDirective("attribute") ||
+           lexer_.IsDirective("unified"))
       CUSPAN_RETURN_IF_ERROR(Attribute(&function));
     if (!entry) CUSPAN_RETURN_IF_ERROR(ParseParameterList(lexer_, &function.signature.results));
     function.line = lexer_.LineOf(lexer_.Peek().offset);
@@ -144,12 +153,14 @@ class Indexer {
     if (!name.ok()) return name.status();
     function.name = *name;
     CUSPAN_RETURN_IF_ERROR(ParseParameterList(lexer_, &function.signature.parameters));
-    while (lexer_.Peek().kind == Token::Kind::kDirective) CUSPAN_RETURN_IF_ERROR(Attribute(&function));
+    while (lexer_.Peek().kind == Token::Kind::kDirective)
+      CUSPAN_RETURN_IF_ERROR(Attribute(&function));
     if (lexer_.IsPunctuation('{')) {
       function.defined = true;
       function.body_begin = lexer_.Peek().offset + 1;
       if (!lexer_.SkipBraces())
-        return Status::Invalid("PTX line {}: function '{}' has no closing brace", function.line, function.name);
+        return Status::Invalid("PTX line {}: function '{}' has no closing brace", function.line,
+                               function.name);
       function.body_end = lexer_.BehindBraces() - 1;
     } else {
       CUSPAN_RETURN_IF_ERROR(lexer_.Expect(';', "a function declaration"));
@@ -170,14 +181,14 @@ class Indexer {
       for (int i = 0; i < 3; ++i) {
         auto value = lexer_.ExpectInteger("the extent of a block", 65535);
         if (!value.ok()) return value.status();
-        if (*value == 0) return lexer_.Error(fmt::format("'.{}' has an extent of 0", token.text));
+        if (*value == 0) return lexer_.Error(Format("'.{}' has an extent of 0", token.text));
         extent[i] = static_cast<std::uint32_t>(*value);
         if (!lexer_.Accept(',')) break;
       }
       return Status::Ok();
     }
-    if (token.text == "explicitcluster" || token.text == "reqnctapercluster" || token.text == "maxclusterrank" ||
-        token.text == "blocksareclusters")
+    if (token.text == "explicitcluster" || token.text == "reqnctapercluster" ||
+        token.text == "maxclusterrank" || token.text == "blocksareclusters")
       return Status::Unsupported("PTX line {}: clusters of blocks ('.{}') are not implemented",
                                  lexer_.LineOf(token.offset), token.text);
     if (token.text == "attribute") {
@@ -185,8 +196,9 @@ class Indexer {
       while (!lexer_.IsPunctuation(')') && !lexer_.AtEnd()) lexer_.Take();
       return lexer_.Expect(')', "'.attribute('");
     }
-    static constexpr std::string_view kIgnored[] = {"maxnreg",  "minnctapersm", "maxnctapersm", "noreturn",
-                                                    "unified",  "abi_preserve", "abi_preserve_control"};
+    static constexpr std::string_view kIgnored[] = {
+        "maxnreg", "minnctapersm", "maxnctapersm",        "noreturn",
+        "unified", "abi_preserve", "abi_preserve_control"};
     for (auto ignored : kIgnored) {
       if (token.text != ignored) continue;
       while (lexer_.Peek().kind == Token::Kind::kInteger) {
@@ -204,13 +216,14 @@ class Indexer {
       std::uint64_t offset = 0;
       for (const auto& parameter : function.signature.parameters) {
         if (parameter.space == Space::kRegister)
-          return Status::Invalid("PTX line {}: parameter '{}' of kernel '{}' is a register", function.line,
-                                 parameter.name, function.name);
+          return Status::Invalid("PTX line {}: parameter '{}' of kernel '{}' is a register",
+                                 function.line, parameter.name, function.name);
         offset = AlignUp(offset, parameter.alignment) + parameter.bytes;
       }
       if (offset > kMaxParameterBytes)
-        return Status::Invalid("PTX line {}: the parameters of kernel '{}' are larger than {} bytes",
-                               function.line, function.name, kMaxParameterBytes);
+        return Status::Invalid(
+            "PTX line {}: the parameters of kernel '{}' are larger than {} bytes", function.line,
+            function.name, kMaxParameterBytes);
     }
     const auto [found, added] = module_.function_index.try_emplace(
         function.name, static_cast<std::uint32_t>(module_.functions.size()));
@@ -220,10 +233,11 @@ class Indexer {
     }
     Function& known = module_.functions[found->second];
     if (known.defined && function.defined)
-      return Status::Invalid("PTX line {}: function '{}' is defined twice, first on line {}", function.line,
-                             function.name, known.line);
+      return Status::Invalid("PTX line {}: function '{}' is defined twice, first on line {}",
+                             function.line, function.name, known.line);
     if (known.entry != function.entry)
-      return Status::Invalid("PTX line {}: '{}' is both a kernel and a function", function.line, function.name);
+      return Status::Invalid("PTX line {}: '{}' is both a kernel and a function", function.line,
+                             function.name);
     if (function.defined) known = std::move(function);
     return Status::Ok();
   }

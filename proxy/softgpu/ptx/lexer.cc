@@ -14,7 +14,8 @@ enum CharClass : std::uint8_t { kSpace = 1, kDigit = 2, kHex = 4, kName = 8 };
 
 constexpr std::array<std::uint8_t, 256> MakeClasses() {
   std::array<std::uint8_t, 256> classes{};
-  for (char c : {' ', '\t', '\n', '\r', '\f', '\v'}) classes[static_cast<unsigned char>(c)] = kSpace;
+  for (char c : {' ', '\t', '\n', '\r', '\f', '\v'})
+    classes[static_cast<unsigned char>(c)] = kSpace;
   for (unsigned c = '0'; c <= '9'; ++c) classes[c] = kDigit | kHex | kName;
   for (unsigned c = 'a'; c <= 'z'; ++c) classes[c] = kName;
   for (unsigned c = 'A'; c <= 'Z'; ++c) classes[c] = kName;
@@ -25,7 +26,9 @@ constexpr std::array<std::uint8_t, 256> MakeClasses() {
 }
 constexpr auto kClasses = MakeClasses();
 
-bool Is(char c, std::uint8_t wanted) { return (kClasses[static_cast<unsigned char>(c)] & wanted) != 0; }
+bool Is(char c, std::uint8_t wanted) {
+  return (kClasses[static_cast<unsigned char>(c)] & wanted) != 0;
+}
 
 // The value of `digits` in `base`; false when it does not fit 64 bits or is no number.
 bool ParseInteger(std::string_view digits, int base, std::uint64_t* value) {
@@ -60,19 +63,19 @@ bool Lexer::AcceptDirective(std::string_view name) {
 
 Status Lexer::Expect(char c, std::string_view after) {
   if (Accept(c)) return Status::Ok();
-  return Error(fmt::format("expected '{}' after {}, found {}", c, after, Describe()));
+  return Error(Format("expected '{}' after {}, found {}", c, after, Describe()));
 }
 
 Result<std::string_view> Lexer::ExpectIdentifier(std::string_view what) {
   if (token_.kind == Token::Kind::kIdentifier) return Take().text;
-  return Error(fmt::format("expected {}, found {}", what, Describe()));
+  return Error(Format("expected {}, found {}", what, Describe()));
 }
 
 Result<std::uint64_t> Lexer::ExpectInteger(std::string_view what, std::uint64_t limit) {
   if (token_.kind != Token::Kind::kInteger)
-    return Error(fmt::format("expected {}, found {}", what, Describe()));
+    return Error(Format("expected {}, found {}", what, Describe()));
   if (token_.bits > limit)
-    return Error(fmt::format("{} is {}; at most {} is allowed", what, token_.bits, limit));
+    return Error(Format("{} is {}; at most {} is allowed", what, token_.bits, limit));
   return Take().bits;
 }
 
@@ -101,11 +104,11 @@ std::string Lexer::Describe() const {
     case Token::Kind::kEnd:
       return "the end of the text";
     case Token::Kind::kDirective:
-      return fmt::format("'.{}'", shown);
+      return Format("'.{}'", shown);
     case Token::Kind::kString:
-      return fmt::format("the string \"{}\"", shown);
+      return Format("the string \"{}\"", shown);
     default:
-      return fmt::format("'{}'", shown);
+      return Format("'{}'", shown);
   }
 }
 
@@ -179,14 +182,16 @@ void Lexer::ReadNumber() {
   } else {
     std::size_t length = 0;
     bool decimal_float = false;
-    const bool prefixed = rest.size() > 1 && rest[0] == '0' && Is(rest[1], kName) && !Is(rest[1], kDigit) &&
-                          (rest[1] | 0x20) != 'e' && (rest[1] | 0x20) != 'u';
+    const bool prefixed = rest.size() > 1 && rest[0] == '0' && Is(rest[1], kName) &&
+                          !Is(rest[1], kDigit) && (rest[1] | 0x20) != 'e' &&
+                          (rest[1] | 0x20) != 'u';
     while (length < rest.size()) {
       const char c = rest[length];
       if (!prefixed && (c == '.' || (c | 0x20) == 'e')) {
         // A dot that starts a modifier does not follow a number in PTX.
         decimal_float = true;
-        if (c != '.' && length + 1 < rest.size() && (rest[length + 1] == '-' || rest[length + 1] == '+'))
+        if (c != '.' && length + 1 < rest.size() &&
+            (rest[length + 1] == '-' || rest[length + 1] == '+'))
           ++length;
       } else if (!Is(c, kName)) {
         break;
@@ -233,8 +238,8 @@ void Lexer::Read() {
     while (position_ < end_) {
       if (Is(text_[position_], kName)) {
         ++position_;
-      } else if (dot && text_[position_] == ':' && position_ + 2 < end_ && text_[position_ + 1] == ':' &&
-                 Is(text_[position_ + 2], kName)) {
+      } else if (dot && text_[position_] == ':' && position_ + 2 < end_ &&
+                 text_[position_ + 1] == ':' && Is(text_[position_ + 2], kName)) {
         position_ += 2;  // .L2::128B, .shared::cta
       } else {
         break;
@@ -246,7 +251,8 @@ void Lexer::Read() {
   }
   if (c == '"') {
     ++position_;
-    while (position_ < end_ && text_[position_] != '"') position_ += text_[position_] == '\\' ? 2 : 1;
+    while (position_ < end_ && text_[position_] != '"')
+      position_ += text_[position_] == '\\' ? 2 : 1;
     if (position_ >= end_) {
       position_ = end_;
       token_.kind = Token::Kind::kBad;
@@ -260,8 +266,9 @@ void Lexer::Read() {
   }
   ++position_;
   token_.text = text_.substr(begin, 1);
-  token_.kind = std::strchr("{}[]()<>,;:=@!|+-*/~&^?", c) != nullptr && c != 0 ? Token::Kind::kPunctuation
-                                                                               : Token::Kind::kBad;
+  token_.kind = std::strchr("{}[]()<>,;:=@!|+-*/~&^?", c) != nullptr && c != 0
+                    ? Token::Kind::kPunctuation
+                    : Token::Kind::kBad;
   token_.punctuation = c;
 }
 

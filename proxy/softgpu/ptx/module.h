@@ -134,8 +134,8 @@ struct Function {
 };
 
 struct Module {
-  std::uint32_t version = 0;  // Major × 10 + minor.
-  std::uint32_t target = 0;   // 75 for sm_75.
+  std::uint32_t version = 0;        // Major × 10 + minor.
+  std::uint32_t target = 0;         // 75 for sm_75.
   std::vector<Variable> variables;  // .global, .const and module-level .shared.
   std::vector<Function> functions;
   std::unordered_map<std::string_view, std::uint32_t> variable_index;

@@ -42,10 +42,12 @@ class BodyParser {
 
   Result<Body> Parse() {
     scopes_.emplace_back();
-    for (const auto& formal : function_.signature.results) CUSPAN_RETURN_IF_ERROR(DeclareFormal(formal));
-    for (const auto& formal : function_.signature.parameters) CUSPAN_RETURN_IF_ERROR(DeclareFormal(formal));
+    for (const auto& formal : function_.signature.results)
+      CUSPAN_RETURN_IF_ERROR(DeclareFormal(formal));
+    for (const auto& formal : function_.signature.parameters)
+      CUSPAN_RETURN_IF_ERROR(DeclareFormal(formal));
     while (!lexer_.AtEnd()) CUSPAN_RETURN_IF_ERROR(Statement());
-    if (scope_ != 0) return lexer_.Error(fmt::format("a '{{' in '{}' is not closed", function_.name));
+    if (scope_ != 0) return lexer_.Error(Format("a '{{' in '{}' is not closed", function_.name));
     CUSPAN_RETURN_IF_ERROR(ResolveLabels());
     return std::move(body_);
   }
@@ -70,7 +72,7 @@ class BodyParser {
   Status Declare(std::string_view name, Named named) {
     if (name == "_") return Status::Ok();
     if (!scopes_[scope_].names.try_emplace(name, named).second)
-      return lexer_.Error(fmt::format("'{}' is declared twice in one scope", name));
+      return lexer_.Error(Format("'{}' is declared twice in one scope", name));
     return Status::Ok();
   }
 
@@ -87,14 +89,15 @@ class BodyParser {
     if (lexer_.Peek().kind == Token::Kind::kDirective) return Directive();
     if (lexer_.IsPunctuation('@')) return InstructionStatement({});
     if (lexer_.Peek().kind != Token::Kind::kIdentifier)
-      return lexer_.Error(fmt::format("expected an instruction, found {}", lexer_.Describe()));
+      return lexer_.Error(Format("expected an instruction, found {}", lexer_.Describe()));
     const Token word = lexer_.Take();
     if (lexer_.Accept(':')) return LabelStatement(word);
     return InstructionStatement(word);
   }
 
   Status OpenScope() {
-    if (scopes_.size() >= kMaxScopes) return lexer_.Error("there are too many scopes in a function");
+    if (scopes_.size() >= kMaxScopes)
+      return lexer_.Error("there are too many scopes in a function");
     if (++scope_depth_ > kMaxScopeDepth) return lexer_.Error("scopes are nested too deeply");
     scopes_.emplace_back();
     scopes_.back().parent = scope_;
@@ -139,8 +142,8 @@ class BodyParser {
     for (std::size_t i = before; i < body_.variables.size(); ++i) {
       const Variable& variable = body_.variables[i];
       if (space != Space::kShared && variable.bytes > kMaxLocalBytes)
-        return Status::Invalid("PTX line {}: '{}' has {} bytes; a thread can have {}", variable.line,
-                               variable.name, variable.bytes, kMaxLocalBytes);
+        return Status::Invalid("PTX line {}: '{}' has {} bytes; a thread can have {}",
+                               variable.line, variable.name, variable.bytes, kMaxLocalBytes);
       CUSPAN_RETURN_IF_ERROR(Declare(variable.name, {false, static_cast<std::uint32_t>(i)}));
     }
     return Status::Ok();
@@ -165,7 +168,8 @@ class BodyParser {
     }
     const auto index = static_cast<std::uint32_t>(body_.labels.size());
     if (!scopes_[scope_].labels.try_emplace(word.text, index).second)
-      return Status::Invalid("PTX line {}: label '{}' is defined twice", lexer_.LineOf(word.offset), word.text);
+      return Status::Invalid("PTX line {}: label '{}' is defined twice", lexer_.LineOf(word.offset),
+                             word.text);
     body_.labels.push_back({word.text, static_cast<std::uint32_t>(body_.instructions.size())});
     return Status::Ok();
   }
@@ -174,9 +178,11 @@ class BodyParser {
     Prototype prototype;
     prototype.name = word.text;
     CUSPAN_RETURN_IF_ERROR(ParseParameterList(lexer_, &prototype.signature.results));
-    if (auto name = lexer_.ExpectIdentifier("'_' in '.callprototype'"); !name.ok()) return name.status();
+    if (auto name = lexer_.ExpectIdentifier("'_' in '.callprototype'"); !name.ok())
+      return name.status();
     CUSPAN_RETURN_IF_ERROR(ParseParameterList(lexer_, &prototype.signature.parameters));
-    while (lexer_.Peek().kind == Token::Kind::kDirective || lexer_.Peek().kind == Token::Kind::kInteger)
+    while (lexer_.Peek().kind == Token::Kind::kDirective ||
+           lexer_.Peek().kind == Token::Kind::kInteger)
       lexer_.Take();  // .noreturn, .abi_preserve N
     CUSPAN_RETURN_IF_ERROR(lexer_.Expect(';', "'.callprototype'"));
     body_.prototypes.push_back(std::move(prototype));
@@ -193,8 +199,9 @@ class BodyParser {
       auto name = lexer_.ExpectIdentifier("a predicate after '@'");
       if (!name.ok()) return name.status();
       const Named* const guard = Find(*name);
-      if (guard == nullptr || !guard->is_register || body_.registers[guard->index].type != Type::kPred)
-        return lexer_.Error(fmt::format("'{}' after '@' is not a predicate register", *name));
+      if (guard == nullptr || !guard->is_register ||
+          body_.registers[guard->index].type != Type::kPred)
+        return lexer_.Error(Format("'{}' after '@' is not a predicate register", *name));
       instruction.guard = guard->index;
       auto word = lexer_.ExpectIdentifier("an instruction after the guard");
       if (!word.ok()) return word.status();
@@ -205,7 +212,8 @@ class BodyParser {
       const auto modifier = lexer_.Take().text;
       instruction.modifiers.push_back(modifier);
       const Type type = TypeNamed(modifier);
-      if (type != Type::kNone && type_count < std::size(instruction.types)) instruction.types[type_count++] = type;
+      if (type != Type::kNone && type_count < std::size(instruction.types))
+        instruction.types[type_count++] = type;
     }
     if (!lexer_.IsPunctuation(';')) {
       do {
@@ -215,7 +223,8 @@ class BodyParser {
       } while (lexer_.Accept(','));
     }
     if (!lexer_.IsPunctuation(';'))
-      return lexer_.Error(fmt::format("expected ';' after '{}', found {}", instruction.Name(), lexer_.Describe()));
+      return lexer_.Error(
+          Format("expected ';' after '{}', found {}", instruction.Name(), lexer_.Describe()));
     lexer_.Take();
     NoteLabels(instruction);
     body_.instructions.push_back(std::move(instruction));
@@ -223,7 +232,9 @@ class BodyParser {
   }
 
   void NoteLabels(const Instruction& instruction) {
-    const std::size_t position = instruction.opcode == "bra" ? 0 : instruction.opcode == "brx" ? 1 : kNoIndex;
+    const std::size_t position = instruction.opcode == "bra"   ? 0
+                                 : instruction.opcode == "brx" ? 1
+                                                               : kNoIndex;
     if (position >= instruction.operands.size()) return;
     const Operand& operand = instruction.operands[position];
     if (operand.kind != Operand::Kind::kSymbol) return;
@@ -263,7 +274,8 @@ class BodyParser {
     }
     if (lexer_.Accept('~')) {
       CUSPAN_RETURN_IF_ERROR(ParseOperand(depth + 1, operand));
-      if (operand->kind != Operand::Kind::kInteger) return lexer_.Error("'~' needs an integer constant");
+      if (operand->kind != Operand::Kind::kInteger)
+        return lexer_.Error("'~' needs an integer constant");
       operand->bits = ~operand->bits;
       return Status::Ok();
     }
@@ -287,7 +299,7 @@ class BodyParser {
       operand->kind = Operand::Kind::kFloat64;
       if (negative) operand->bits ^= std::uint64_t{1} << 63;
     } else {
-      return lexer_.Error(fmt::format("expected an operand, found {}", lexer_.Describe()));
+      return lexer_.Error(Format("expected an operand, found {}", lexer_.Describe()));
     }
     lexer_.Take();
     return Status::Ok();
@@ -312,10 +324,11 @@ class BodyParser {
       operand->kind = Operand::Kind::kSpecial;
       operand->special = SpecialRegisterNamed(token.text, selector);
       if (operand->special == SpecialRegister::kNone)
-        return Status::Unsupported("PTX line {}: '{}{}{}' in function '{}' is neither declared nor a special "
-                                   "register that is implemented",
-                                   lexer_.LineOf(token.offset), token.text, selector.empty() ? "" : ".",
-                                   selector, function_.name);
+        return Status::Unsupported(
+            "PTX line {}: '{}{}{}' in function '{}' is neither declared nor a special "
+            "register that is implemented",
+            lexer_.LineOf(token.offset), token.text, selector.empty() ? "" : ".", selector,
+            function_.name);
       operand->selector = {};
     } else {
       operand->kind = Operand::Kind::kSymbol;
@@ -341,19 +354,23 @@ class BodyParser {
         if (lexer_.Take().punctuation == '-') negative = !negative;
       auto value = lexer_.ExpectInteger("an offset", ~std::uint64_t{0});
       if (!value.ok()) return value.status();
-      const std::uint64_t sum = static_cast<std::uint64_t>(operand->offset) + (negative ? 0 - *value : *value);
+      const std::uint64_t sum =
+          static_cast<std::uint64_t>(operand->offset) + (negative ? 0 - *value : *value);
       operand->offset = static_cast<std::int64_t>(sum);
     }
     return Status::Ok();
   }
 
-  // The name in the innermost scope that has it, or null. Registers of a range come to be when first named.
+  // The name in the innermost scope that has it, or null. Registers of a range come to be when
+  // first named.
   const Named* Find(std::string_view name) {
     for (std::uint32_t scope = scope_; scope != kNoIndex; scope = scopes_[scope].parent) {
       const auto found = scopes_[scope].names.find(name);
       if (found != scopes_[scope].names.end()) return &found->second;
       if (const RegisterRange* const range = FindRange(scopes_[scope], name); range != nullptr) {
-        return &scopes_[scope].names.emplace(name, Named{true, AddRegister(name, range->type)}).first->second;
+        return &scopes_[scope]
+                    .names.emplace(name, Named{true, AddRegister(name, range->type)})
+                    .first->second;
       }
     }
     return nullptr;
@@ -361,12 +378,14 @@ class BodyParser {
 
   static const RegisterRange* FindRange(const Scope& scope, std::string_view name) {
     for (const auto& range : scope.ranges) {
-      if (name.size() <= range.name.size() || name.substr(0, range.name.size()) != range.name) continue;
+      if (name.size() <= range.name.size() || name.substr(0, range.name.size()) != range.name)
+        continue;
       const auto digits = name.substr(range.name.size());
       if (digits.size() > 1 && digits[0] == '0') continue;
       std::uint32_t number = 0;
       const auto result = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-      if (result.ec == std::errc() && result.ptr == digits.data() + digits.size() && number < range.count)
+      if (result.ec == std::errc() && result.ptr == digits.data() + digits.size() &&
+          number < range.count)
         return &range;
     }
     return nullptr;
@@ -380,7 +399,8 @@ class BodyParser {
       if (use.instruction != kNoIndex && body_.instructions[use.instruction].opcode == "brx") {
         const auto found = tables.find(use.name);
         if (found == tables.end())
-          return Status::Invalid("PTX line {}: there is no .branchtargets '{}'", use.line, use.name);
+          return Status::Invalid("PTX line {}: there is no .branchtargets '{}'", use.line,
+                                 use.name);
         Operand& operand = body_.instructions[use.instruction].operands[use.operand];
         operand.kind = Operand::Kind::kTable;
         operand.index = found->second;

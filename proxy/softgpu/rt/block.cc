@@ -74,7 +74,7 @@ bool Block::Resume(Worker&) {
   // Another block's failure ends this one too.
   if (!failed_ && launch_->errors->error() == CUDA_SUCCESS && !Run()) return false;
   if (failed_ && error_ != CUDA_SUCCESS) {
-    launch_->errors->Raise(error_, fmt::format("kernel {}: {}", launch_->kernel, message_));
+    launch_->errors->Raise(error_, Format("kernel {}: {}", launch_->kernel, message_));
   }
   GiveStacks();
   return true;
@@ -192,14 +192,14 @@ void Block::HandleFault() {
   }
   if (current_->stack->InGuard(fault.address)) {
     // What a GPU says when a thread leaves its stack (observed on an H200).
-    Fail(CUDA_ERROR_ILLEGAL_ADDRESS, fmt::format("{}: its stack of {} bytes overflowed",
+    Fail(CUDA_ERROR_ILLEGAL_ADDRESS, Format("{}: its stack of {} bytes overflowed",
                                                  Where(current_), current_->stack->bytes));
     return;
   }
   const CUresult error =
       fault.signal == SIGILL ? CUDA_ERROR_ILLEGAL_INSTRUCTION : CUDA_ERROR_ILLEGAL_ADDRESS;
-  Fail(error, fmt::format("{}: {} ({})", Where(current_), SignalName(fault.signal),
-                          fmt::ptr(fault.address)));
+  Fail(error, Format("{}: {} ({})", Where(current_), SignalName(fault.signal),
+                          static_cast<const void*>(fault.address)));
 }
 
 // Noted here, on whatever stack, and raised by Resume on the worker's own.
@@ -211,16 +211,16 @@ void Block::Fail(CUresult error, std::string what) {
 
 std::string Block::Where(const Fiber* fiber) const {
   const ThreadContext& at = fiber->context;
-  return fmt::format("block ({},{},{}), thread ({},{},{})", at.ctaid[0], at.ctaid[1], at.ctaid[2],
+  return Format("block ({},{},{}), thread ({},{},{})", at.ctaid[0], at.ctaid[1], at.ctaid[2],
                      at.tid[0], at.tid[1], at.tid[2]);
 }
 
 // What the threads that are left wait for, when nobody will wake them.
 std::string Block::Waiting() const {
-  std::string text = fmt::format("block {}: {} threads wait for what never comes:", index_, alive_);
+  std::string text = Format("block {}: {} threads wait for what never comes:", index_, alive_);
   for (std::uint32_t i = 0; i < kBarriers; ++i) {
     if (!barriers_[i].InUse()) continue;
-    text += fmt::format(" barrier {} has {} of {} warps", i,
+    text += Format(" barrier {} has {} of {} warps", i,
                         std::popcount(barriers_[i].arrived_warps()),
                         barriers_[i].expected_threads() == 0
                             ? static_cast<std::uint32_t>(std::popcount(warps_alive_))
@@ -228,7 +228,7 @@ std::string Block::Waiting() const {
   }
   for (std::uint32_t warp = 0; warp * kWarpLanes < threads_; ++warp) {
     if (!warps_[warp].HasMeetings()) continue;
-    text += fmt::format(" warp {} lacks lanes that a warp-wide operation names", warp);
+    text += Format(" warp {} lacks lanes that a warp-wide operation names", warp);
     break;
   }
   return text;
@@ -366,7 +366,7 @@ LaneResult Block::Meet(Fiber* self, const CollectiveCall& call) {
   Warp& warp = WarpOf(self);
   if (call.mask != 0 && (call.mask >> at.lane & 1) == 0) {
     Abandon(self, CUDA_ERROR_LAUNCH_FAILED,
-            fmt::format("a warp-wide operation with member mask {:#010x} is executed by lane {}, "
+            Format("a warp-wide operation with member mask {:#010x} is executed by lane {}, "
                         "which the mask leaves out",
                         call.mask, at.lane));
   }
@@ -385,7 +385,7 @@ void Block::CheckBarrierNumber(Fiber* self, std::uint32_t barrier, std::uint32_t
   if (barrier < kBarriers && threads % kWarpLanes == 0) return;
   Abandon(
       self, CUDA_ERROR_ILLEGAL_INSTRUCTION,
-      fmt::format("barrier {} for {} threads: there are {} barriers, and they count whole warps",
+      Format("barrier {} for {} threads: there are {} barriers, and they count whole warps",
                   barrier, threads, kBarriers));
 }
 
@@ -450,7 +450,7 @@ void Block::Yield(Fiber* self) {
 }
 
 void Block::Abandon(Fiber* self, CUresult error, std::string what) {
-  Fail(error, fmt::format("{}: {}", Where(self), what));
+  Fail(error, Format("{}: {}", Where(self), what));
   std::string().swap(what);  // Nothing unwinds this stack.
   guard().LeaveForGood();
 }

@@ -1,6 +1,6 @@
 // The runtime functions of abi.h: each finds its thread and asks the block.
 #include <cuda.h>
-#include <fmt/format.h>
+#include "common/format.h"
 
 #include <chrono>
 #include <cstdio>
@@ -140,11 +140,10 @@ void cuspan_rt_assert_fail(ThreadContext* context, const char* message, const ch
   CallOutside(self, [=] {
     std::string& text = self->block->scratch();
     text.clear();
-    fmt::format_to(std::back_inserter(text),
-                   "{}:{}: {}: block: [{},{},{}], thread: [{},{},{}] Assertion `{}` failed.\n",
-                   OrUnknown(file), line, OrUnknown(function), context->ctaid[0], context->ctaid[1],
-                   context->ctaid[2], context->tid[0], context->tid[1], context->tid[2],
-                   OrUnknown(message));
+    AppendFormat(text, "{}:{}: {}: block: [{},{},{}], thread: [{},{},{}] Assertion `{}` failed.\n",
+                 OrUnknown(file), line, OrUnknown(function), context->ctaid[0], context->ctaid[1],
+                 context->ctaid[2], context->tid[0], context->tid[1], context->tid[2],
+                 OrUnknown(message));
     FaultGuard::Exempt exempt(self->block->guard());
     WriteOut(stderr, text);
   });
@@ -173,7 +172,7 @@ void cuspan_rt_free(ThreadContext* context, void* memory) {
   });
   if (!freed) {
     self->block->Abandon(self, CUDA_ERROR_ILLEGAL_ADDRESS,
-                         fmt::format("free({}) of what malloc did not return", memory));
+                         Format("free({}) of what malloc did not return", memory));
   }
 }
 

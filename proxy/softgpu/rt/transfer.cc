@@ -1,6 +1,6 @@
 #include "proxy/softgpu/rt/transfer.h"
 
-#include <fmt/format.h>
+#include "common/format.h"
 
 #include <algorithm>
 #include <cstring>
@@ -50,12 +50,12 @@ void FillMain(void* argument) {
 void RaiseFault(const Fault& fault, const char* what, ErrorSink& errors) {
   if (fault.signal == 0) {
     errors.Raise(CUDA_ERROR_OUT_OF_MEMORY,
-                 fmt::format("{}: the host has no memory for a stack", what));
+                 Format("{}: the host has no memory for a stack", what));
     return;
   }
   errors.Raise(CUDA_ERROR_ILLEGAL_ADDRESS,
-               fmt::format("{}: access to an address that is not mapped ({})", what,
-                           fmt::ptr(fault.address)));
+               Format("{}: access to an address that is not mapped ({})", what,
+                           static_cast<const void*>(fault.address)));
 }
 
 std::uint8_t* Offset(void* base, std::size_t bytes) {

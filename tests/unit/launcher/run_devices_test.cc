@@ -31,7 +31,7 @@ AgentInventory Agent(std::vector<DeviceDescription> devices, std::uint32_t limit
 std::vector<std::string> Names(const RunDevices& run) {
   std::vector<std::string> names;
   for (const DeviceDescription& device : run.devices)
-    names.push_back(fmt::format("{}:{}", device.host, device.ordinal));
+    names.push_back(Format("{}:{}", device.host, device.ordinal));
   return names;
 }
 

@@ -23,7 +23,7 @@ using testing::HasSubstr;
 
 std::string NewAddress() {
   static int number = 0;
-  return fmt::format("cuspan-test-{}-{}", ::getpid(), ++number);
+  return Format("cuspan-test-{}-{}", ::getpid(), ++number);
 }
 
 std::pair<ControlSocket, ControlSocket> NewPair() {

@@ -32,8 +32,13 @@ TestClient::~TestClient() {
 }
 
 bool TestClient::Await(const std::function<bool(const Told&)>& done) {
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
   std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, kPatience, [&] { return done(told_); });
+  for (;;) {
+    const bool last = channel_.closed() || std::chrono::steady_clock::now() > deadline;
+    if (changed_.wait_for(lock, std::chrono::milliseconds(300), [&] { return done(told_); })) return true;
+    if (last) return false;  // Nothing more comes through a closed channel.
+  }
 }
 
 Told TestClient::Now() {

@@ -23,19 +23,24 @@ std::vector<std::uint32_t> RunWarp(const std::string& body) {
 
 TEST(Collective, Shuffles) {
   const auto check = [](const char* instruction, auto expected) {
-    const auto out = RunWarp(std::string("mul.lo.u32 %r2, %r1, 10; ") + instruction + " @!%p1 add.u32 %r0, %r0, 1000;");
+    const auto out = RunWarp(std::string("mul.lo.u32 %r2, %r1, 10; ") + instruction +
+                             " @!%p1 add.u32 %r0, %r0, 1000;");
     for (int lane = 0; lane < 32; ++lane) {
       const int from = expected(lane);
-      EXPECT_EQ(out[lane], from < 0 ? lane * 10 + 1000U : static_cast<unsigned>(from) * 10) << instruction << lane;
+      EXPECT_EQ(out[lane], from < 0 ? lane * 10 + 1000U : static_cast<unsigned>(from) * 10)
+          << instruction << lane;
     }
   };
-  check("shfl.sync.up.b32 %r0|%p1, %r2, 3, 0, -1;", [](int lane) { return lane < 3 ? -1 : lane - 3; });
-  check("shfl.sync.down.b32 %r0|%p1, %r2, 3, 31, -1;", [](int lane) { return lane > 28 ? -1 : lane + 3; });
+  check("shfl.sync.up.b32 %r0|%p1, %r2, 3, 0, -1;",
+        [](int lane) { return lane < 3 ? -1 : lane - 3; });
+  check("shfl.sync.down.b32 %r0|%p1, %r2, 3, 31, -1;",
+        [](int lane) { return lane > 28 ? -1 : lane + 3; });
   check("shfl.sync.bfly.b32 %r0|%p1, %r2, 5, 31, -1;", [](int lane) { return lane ^ 5; });
   check("shfl.sync.idx.b32 %r0|%p1, %r2, 7, 31, -1;", [](int) { return 7; });
   // Segments of eight lanes: mask 24 in bits 8 … 12.
   check("shfl.sync.idx.b32 %r0|%p1, %r2, 2, 0x181f, -1;", [](int lane) { return (lane & 24) + 2; });
-  check("shfl.sync.down.b32 %r0|%p1, %r2, 2, 0x181f, -1;", [](int lane) { return (lane & 7) > 5 ? -1 : lane + 2; });
+  check("shfl.sync.down.b32 %r0|%p1, %r2, 2, 0x181f, -1;",
+        [](int lane) { return (lane & 7) > 5 ? -1 : lane + 2; });
 }
 
 TEST(Collective, VotesMatchesAndReductions) {
@@ -47,15 +52,20 @@ TEST(Collective, VotesMatchesAndReductions) {
   EXPECT_THAT(RunWarp(odd + "vote.sync.all.pred %p2, %p1, -1;" + store), testing::Each(0U));
   EXPECT_THAT(RunWarp(odd + "vote.sync.uni.pred %p2, %p1, -1;" + store), testing::Each(0U));
   const auto any = RunWarp(odd + "match.any.sync.b32 %r0, %r2, -1;");
-  for (int lane = 0; lane < 32; ++lane) EXPECT_EQ(any[lane], lane % 2 != 0 ? 0xaaaaaaaaU : 0x55555555U);
-  EXPECT_THAT(RunWarp("mov.b64 %d3, 5; match.all.sync.b64 %r0|%p2, %d3, -1; @!%p2 mov.u32 %r0, 0;"), testing::Each(0xffffffffU));
+  for (int lane = 0; lane < 32; ++lane)
+    EXPECT_EQ(any[lane], lane % 2 != 0 ? 0xaaaaaaaaU : 0x55555555U);
+  EXPECT_THAT(RunWarp("mov.b64 %d3, 5; match.all.sync.b64 %r0|%p2, %d3, -1; @!%p2 mov.u32 %r0, 0;"),
+              testing::Each(0xffffffffU));
   EXPECT_THAT(RunWarp("redux.sync.add.u32 %r0, %r1, -1;"), testing::Each(496U));
-  EXPECT_THAT(RunWarp("sub.s32 %r2, %r1, 16; redux.sync.min.s32 %r0, %r2, -1;"), testing::Each(static_cast<std::uint32_t>(-16)));
-  EXPECT_THAT(RunWarp("sub.s32 %r2, %r1, 16; redux.sync.max.u32 %r0, %r2, -1;"), testing::Each(0xffffffffU));
+  EXPECT_THAT(RunWarp("sub.s32 %r2, %r1, 16; redux.sync.min.s32 %r0, %r2, -1;"),
+              testing::Each(static_cast<std::uint32_t>(-16)));
+  EXPECT_THAT(RunWarp("sub.s32 %r2, %r1, 16; redux.sync.max.u32 %r0, %r2, -1;"),
+              testing::Each(0xffffffffU));
   EXPECT_THAT(RunWarp("redux.sync.or.b32 %r0, %r1, -1;"), testing::Each(31U));
   EXPECT_THAT(RunWarp("activemask.b32 %r0;"), testing::Each(0xffffffffU));
   const auto elected = RunWarp(
-      "mov.u32 %r0, 9; setp.lt.u32 %p1, %r1, 4; @%p1 bra S; elect.sync %r2|%p2, 0xfffffff0; selp.b32 %r0, 1, 0, %p2; S:");
+      "mov.u32 %r0, 9; setp.lt.u32 %p1, %r1, 4; @%p1 bra S; elect.sync %r2|%p2, 0xfffffff0; "
+      "selp.b32 %r0, 1, 0, %p2; S:");
   EXPECT_EQ(elected[3], 9U);
   EXPECT_EQ(elected[4], 1U);
   EXPECT_EQ(elected[5], 0U);
@@ -64,11 +74,18 @@ TEST(Collective, VotesMatchesAndReductions) {
 TEST(Collective, Barriers) {
   const std::string odd = "and.b32 %r2, %r1, 1; setp.ne.u32 %p1, %r2, 0; ";
   EXPECT_THAT(RunWarp(odd + "bar.red.popc.u32 %r0, 0, %p1;"), testing::Each(16U));
-  EXPECT_THAT(RunWarp(odd + "bar.red.and.pred %p2, 1, %p1; selp.b32 %r0, 1, 0, %p2;"), testing::Each(0U));
-  EXPECT_THAT(RunWarp(odd + "barrier.sync 2, 32; bar.red.or.pred %p2, 1, 32, !%p1; selp.b32 %r0, 1, 0, %p2;"), testing::Each(1U));
-  const std::string exchange = "shl.b32 %r3, %r1, 2; mov.u32 %r4, cell; add.u32 %r3, %r3, %r4; st.shared.u32 [%r3], %r1;";
-  for (const char* barrier : {"bar.sync 0;", "barrier.sync.aligned 0;", "barrier.cta.sync 0;", "bar.warp.sync -1;", "bar.cta.sync 3;"}) {
-    const auto out = RunWarp(exchange + barrier + " xor.b32 %r3, %r3, 124; ld.shared.u32 %r0, [%r3];");
+  EXPECT_THAT(RunWarp(odd + "bar.red.and.pred %p2, 1, %p1; selp.b32 %r0, 1, 0, %p2;"),
+              testing::Each(0U));
+  EXPECT_THAT(
+      RunWarp(odd +
+              "barrier.sync 2, 32; bar.red.or.pred %p2, 1, 32, !%p1; selp.b32 %r0, 1, 0, %p2;"),
+      testing::Each(1U));
+  const std::string exchange =
+      "shl.b32 %r3, %r1, 2; mov.u32 %r4, cell; add.u32 %r3, %r3, %r4; st.shared.u32 [%r3], %r1;";
+  for (const char* barrier : {"bar.sync 0;", "barrier.sync.aligned 0;", "barrier.cta.sync 0;",
+                              "bar.warp.sync -1;", "bar.cta.sync 3;"}) {
+    const auto out =
+        RunWarp(exchange + barrier + " xor.b32 %r3, %r3, 124; ld.shared.u32 %r0, [%r3];");
     for (unsigned lane = 0; lane < 32; ++lane) EXPECT_EQ(out[lane], 31 - lane) << barrier;
   }
 }
@@ -79,7 +96,8 @@ bool NeedsFibers(const std::string& body) {
     .func leave() { exit; }
     .func sync() { bar.sync 0; ret; }
     .func outer() { call sync; ret; }
-    .visible .entry k(.param .u64 a) { .reg .pred %p<4>; .reg .b32 %r<10>; .reg .b64 %d<4>; ld.param.u64 %d1, [a]; )" + body + " ret; }"));
+    .visible .entry k(.param .u64 a) { .reg .pred %p<4>; .reg .b32 %r<10>; .reg .b64 %d<4>; ld.param.u64 %d1, [a]; )" +
+                                      body + " ret; }"));
   EXPECT_TRUE(program.ok()) << program.status().message();
   const auto info = (*program)->Kernel("k");
   EXPECT_TRUE(info.ok()) << info.status().message();
@@ -94,19 +112,34 @@ TEST(Fibers, AreNeededExactlyWhereAThreadMayHaveToWait) {
   EXPECT_TRUE(NeedsFibers("call outer;"));
   EXPECT_TRUE(NeedsFibers("nanosleep.u32 100;"));
   // Waiting for a flag.
-  EXPECT_TRUE(NeedsFibers("L: ld.volatile.global.u32 %r1, [%d1]; setp.eq.u32 %p1, %r1, 0; @%p1 bra L;"));
-  EXPECT_TRUE(NeedsFibers("L: ld.acquire.gpu.global.u32 %r1, [%d1]; and.b32 %r2, %r1, 4; setp.eq.u32 %p1, %r2, 0; @!%p1 bra E; bra L; E:"));
-  EXPECT_TRUE(NeedsFibers("L: { .param .b64 p; .param .b32 q; st.param.b64 [p], %d1; call (q), poll, (p); ld.param.b32 %r1, [q]; } setp.eq.u32 %p1, %r1, 0; @%p1 bra L;"));
+  EXPECT_TRUE(
+      NeedsFibers("L: ld.volatile.global.u32 %r1, [%d1]; setp.eq.u32 %p1, %r1, 0; @%p1 bra L;"));
+  EXPECT_TRUE(
+      NeedsFibers("L: ld.acquire.gpu.global.u32 %r1, [%d1]; and.b32 %r2, %r1, 4; setp.eq.u32 %p1, "
+                  "%r2, 0; @!%p1 bra E; bra L; E:"));
+  EXPECT_TRUE(
+      NeedsFibers("L: { .param .b64 p; .param .b32 q; st.param.b64 [p], %d1; call (q), poll, (p); "
+                  "ld.param.b32 %r1, [q]; } setp.eq.u32 %p1, %r1, 0; @%p1 bra L;"));
   // Taking a lock.
-  EXPECT_TRUE(NeedsFibers("L: atom.global.cas.b32 %r1, [%d1], 0, 1; setp.ne.u32 %p1, %r1, 0; @%p1 bra L;"));
-  EXPECT_TRUE(NeedsFibers("L: atom.global.exch.b32 %r1, [%d1], 1; setp.ne.u32 %p1, %r1, 0; @%p1 bra L;"));
+  EXPECT_TRUE(
+      NeedsFibers("L: atom.global.cas.b32 %r1, [%d1], 0, 1; setp.ne.u32 %p1, %r1, 0; @%p1 bra L;"));
+  EXPECT_TRUE(
+      NeedsFibers("L: atom.global.exch.b32 %r1, [%d1], 1; setp.ne.u32 %p1, %r1, 0; @%p1 bra L;"));
   // Counting in a loop of fixed length waits for nobody.
-  EXPECT_FALSE(NeedsFibers("mov.u32 %r2, 0; L: atom.global.add.u32 %r1, [%d1], 1; add.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r2, 9; @%p1 bra L;"));
-  EXPECT_FALSE(NeedsFibers("mov.u32 %r2, 0; L: ld.volatile.global.u32 %r1, [%d1]; add.u32 %r3, %r3, %r1; add.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r2, 9; @%p1 bra L;"));
+  EXPECT_FALSE(
+      NeedsFibers("mov.u32 %r2, 0; L: atom.global.add.u32 %r1, [%d1], 1; add.u32 %r2, %r2, 1; "
+                  "setp.lt.u32 %p1, %r2, 9; @%p1 bra L;"));
+  EXPECT_FALSE(
+      NeedsFibers("mov.u32 %r2, 0; L: ld.volatile.global.u32 %r1, [%d1]; add.u32 %r3, %r3, %r1; "
+                  "add.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r2, 9; @%p1 bra L;"));
   // Nor does a compare-and-swap that fails only when another thread succeeded.
-  EXPECT_FALSE(NeedsFibers("ld.global.u32 %r2, [%d1]; L: mov.u32 %r3, %r2; add.u32 %r4, %r3, 1; atom.global.cas.b32 %r2, [%d1], %r3, %r4; setp.ne.u32 %p1, %r2, %r3; @%p1 bra L;"));
+  EXPECT_FALSE(NeedsFibers(
+      "ld.global.u32 %r2, [%d1]; L: mov.u32 %r3, %r2; add.u32 %r4, %r3, 1; atom.global.cas.b32 "
+      "%r2, [%d1], %r3, %r4; setp.ne.u32 %p1, %r2, %r3; @%p1 bra L;"));
   // Not in a loop.
-  EXPECT_FALSE(NeedsFibers("atom.global.cas.b32 %r1, [%d1], 0, 1; setp.ne.u32 %p1, %r1, 0; @%p1 bra E; st.global.u32 [%d1], 0; E:"));
+  EXPECT_FALSE(
+      NeedsFibers("atom.global.cas.b32 %r1, [%d1], 0, 1; setp.ne.u32 %p1, %r1, 0; @%p1 bra E; "
+                  "st.global.u32 [%d1], 0; E:"));
 }
 
 }  // namespace

@@ -60,8 +60,9 @@ std::string EvaluateModule(std::string_view body) {
   std::string text(kHead);
   for (int i = 1; i <= 5; ++i) {
     const int at = (i - 1) * 8;
-    text += fmt::format(
-        "ld.global.b64 %d{0}, [%a1+{1}]; ld.global.b32 %r{0}, [%a1+{1}]; ld.global.f32 %f{0}, [%a1+{1}];"
+    text += Format(
+        "ld.global.b64 %d{0}, [%a1+{1}]; ld.global.b32 %r{0}, [%a1+{1}]; ld.global.f32 %f{0}, "
+        "[%a1+{1}];"
         "ld.global.f64 %g{0}, [%a1+{1}]; ld.global.b16 %h{0}, [%a1+{1}];\n",
         i, at);
   }
@@ -115,7 +116,8 @@ void* Device::Variable(std::string_view name) {
   return std::bit_cast<void*>((address + 63) / 64 * 64);
 }
 
-int Device::LaunchBytes(std::string_view kernel, Extent grid, Extent block, std::uint32_t dynamic_shared,
+int Device::LaunchBytes(std::string_view kernel, Extent grid, Extent block,
+                        std::uint32_t dynamic_shared,
                         const std::vector<std::vector<std::uint8_t>>& arguments) {
   message_.clear();
   if (program_ == nullptr) return CUDA_ERROR_INVALID_PTX;
@@ -144,8 +146,9 @@ int Device::LaunchBytes(std::string_view kernel, Extent grid, Extent block, std:
   launch.params.resize((described.parameter_bytes + 7) / 8 + 1);
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     EXPECT_EQ(arguments[i].size(), described.parameters[i].bytes);
-    std::memcpy(reinterpret_cast<std::uint8_t*>(launch.params.data()) + described.parameters[i].offset,
-                arguments[i].data(), arguments[i].size());
+    std::memcpy(
+        reinterpret_cast<std::uint8_t*>(launch.params.data()) + described.parameters[i].offset,
+        arguments[i].data(), arguments[i].size());
   }
   launch.stack_bytes = 64 * 1024 + described.local_bytes;
   launch.errors = errors;
@@ -159,14 +162,15 @@ int Device::LaunchBytes(std::string_view kernel, Extent grid, Extent block, std:
 }
 
 std::string Module(std::string_view rest) {
-  return fmt::format(".version 9.0\n.target sm_80\n.address_size 64\n{}", rest);
+  return Format(".version 9.0\n.target sm_80\n.address_size 64\n{}", rest);
 }
 
 std::vector<Results> Evaluate(std::string_view body, const std::vector<Words>& inputs) {
   std::vector<Results> results(inputs.size());
   Device device(EvaluateModule(body));
   const auto count = static_cast<std::uint32_t>(inputs.size());
-  const int error = device.Launch("evaluate", {(count + 63) / 64}, {64}, 0, inputs.data(), results.data(), count);
+  const int error =
+      device.Launch("evaluate", {(count + 63) / 64}, {64}, 0, inputs.data(), results.data(), count);
   EXPECT_EQ(error, 0) << body << "\n" << device.message();
   return results;
 }

@@ -14,8 +14,9 @@ namespace {
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kTiny = std::numeric_limits<float>::denorm_min();
-constexpr float kCorners[] = {0.0F, -0.0F, 1.0F,  -1.0F, 1.5F,      3.0F,     -3.0F,    1e-40F, -1e-40F, kTiny,
-                              kInf, -kInf, kNan,  1e38F, -3.4e38F,  0.1F,     1.17549435e-38F, 2.5F, 16777217.0F};
+constexpr float kCorners[] = {
+    0.0F, -0.0F, 1.0F, -1.0F, 1.5F,     3.0F, -3.0F,           1e-40F, -1e-40F,    kTiny,
+    kInf, -kInf, kNan, 1e38F, -3.4e38F, 0.1F, 1.17549435e-38F, 2.5F,   16777217.0F};
 
 struct Floats {
   float a, b, c;
@@ -29,7 +30,8 @@ std::vector<Floats> FloatInputs() {
   for (int i = 0; i < 500; ++i)
     inputs.push_back({AsFloat(random()), AsFloat(random()), AsFloat(random())});
   std::uniform_real_distribution<float> uniform(-10, 10);
-  for (int i = 0; i < 500; ++i) inputs.push_back({uniform(random), uniform(random), uniform(random)});
+  for (int i = 0; i < 500; ++i)
+    inputs.push_back({uniform(random), uniform(random), uniform(random)});
   return inputs;
 }
 
@@ -47,24 +49,33 @@ void CheckF32(std::string_view body, Expected expected) {
     const auto& in = inputs[i];
     const float want = expected(in.a, in.b, in.c);
     ASSERT_TRUE(Same(AsFloat(results[i].f), want))
-        << body << " a=" << in.a << " b=" << in.b << " c=" << in.c << ": " << AsFloat(results[i].f) << ", not " << want;
+        << body << " a=" << in.a << " b=" << in.b << " c=" << in.c << ": " << AsFloat(results[i].f)
+        << ", not " << want;
   }
 }
 template <typename Expected>
 void CheckF64(std::string_view body, Expected expected) {
   const auto inputs = FloatInputs();
   std::vector<Words> words;
-  for (const auto& in : inputs) words.push_back({{Bits(double{in.a}), Bits(double{in.b} / 3), Bits(double{in.c} * 7), 0, 0}});
+  for (const auto& in : inputs)
+    words.push_back({{Bits(double{in.a}), Bits(double{in.b} / 3), Bits(double{in.c} * 7), 0, 0}});
   const auto results = Evaluate(body, words);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const double a = AsDouble(words[i].in[0]), b = AsDouble(words[i].in[1]), c = AsDouble(words[i].in[2]);
+    const double a = AsDouble(words[i].in[0]), b = AsDouble(words[i].in[1]),
+                 c = AsDouble(words[i].in[2]);
     const double want = expected(a, b, c);
     ASSERT_TRUE(Same(AsDouble(results[i].g), want)) << body << ' ' << a << ' ' << b << ' ' << c;
   }
 }
 
-#define F32(body, expression) CheckF32(body, []([[maybe_unused]] float a, [[maybe_unused]] float b, [[maybe_unused]] float c) -> float { return expression; })
-#define F64(body, expression) CheckF64(body, []([[maybe_unused]] double a, [[maybe_unused]] double b, [[maybe_unused]] double c) -> double { return expression; })
+#define F32(body, expression)                                     \
+  CheckF32(body,                                                  \
+           []([[maybe_unused]] float a, [[maybe_unused]] float b, \
+              [[maybe_unused]] float c) -> float { return expression; })
+#define F64(body, expression)                                       \
+  CheckF64(body,                                                    \
+           []([[maybe_unused]] double a, [[maybe_unused]] double b, \
+              [[maybe_unused]] double c) -> double { return expression; })
 
 float Flush(float x) { return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0F, x) : x; }
 float Clamp(float x) { return x > 0 ? (x < 1 ? x : 1.0F) : 0.0F; }
@@ -105,7 +116,8 @@ TEST(Float, Arithmetic) {
 // No contraction: a product and a sum stay two roundings.
 TEST(Float, ProductsAndSumsAreNotFused) {
   const float x = 1.0F + 0x1p-12F;
-  const auto result = EvaluateOne("mul.f32 %f6, %f1, %f1; sub.f32 %f0, %f6, %f2;", {{Bits(x), Bits(1.0F + 0x1p-11F), 0, 0, 0}});
+  const auto result = EvaluateOne("mul.f32 %f6, %f1, %f1; sub.f32 %f0, %f6, %f2;",
+                                  {{Bits(x), Bits(1.0F + 0x1p-11F), 0, 0, 0}});
   EXPECT_EQ(AsFloat(result.f), 0);
 }
 
@@ -129,24 +141,39 @@ void CheckRoundings(const char* type, const char* prefix, auto check) {
   } modes[] = {{"rz", FE_TOWARDZERO}, {"rm", FE_DOWNWARD}, {"rp", FE_UPWARD}};
   for (const auto& [name, mode] : modes) {
     const auto body = [&](const char* op, int inputs) {
-      std::string text = fmt::format("{}.{}.{} {}0", op, name, type, prefix);
-      for (int i = 1; i <= inputs; ++i) text += fmt::format(", {}{}", prefix, i);
+      std::string text = Format("{}.{}.{} {}0", op, name, type, prefix);
+      for (int i = 1; i <= inputs; ++i) text += Format(", {}{}", prefix, i);
       return text + ";";
     };
-    check(body("add", 2), [mode = mode](T a, T b, T c) { return In(mode, a, b, c, [](T x, T y, T) { return x + y; }); });
-    check(body("sub", 2), [mode = mode](T a, T b, T c) { return In(mode, a, b, c, [](T x, T y, T) { return x - y; }); });
-    check(body("mul", 2), [mode = mode](T a, T b, T c) { return In(mode, a, b, c, [](T x, T y, T) { return x * y; }); });
-    check(body("div", 2), [mode = mode](T a, T b, T c) { return In(mode, a, b, c, [](T x, T y, T) { return x / y; }); });
-    check(body("fma", 3),
-          [mode = mode](T a, T b, T c) { return In(mode, a, b, c, [](T x, T y, T z) { return std::fma(x, y, z); }); });
-    check(body("sqrt", 1), [mode = mode](T a, T b, T c) { return In(mode, a, b, c, [](T x, T, T) { return std::sqrt(x); }); });
-    check(body("rcp", 1), [mode = mode](T a, T b, T c) { return In(mode, a, b, c, [](T x, T, T) { return T{1} / x; }); });
+    check(body("add", 2), [mode = mode](T a, T b, T c) {
+      return In(mode, a, b, c, [](T x, T y, T) { return x + y; });
+    });
+    check(body("sub", 2), [mode = mode](T a, T b, T c) {
+      return In(mode, a, b, c, [](T x, T y, T) { return x - y; });
+    });
+    check(body("mul", 2), [mode = mode](T a, T b, T c) {
+      return In(mode, a, b, c, [](T x, T y, T) { return x * y; });
+    });
+    check(body("div", 2), [mode = mode](T a, T b, T c) {
+      return In(mode, a, b, c, [](T x, T y, T) { return x / y; });
+    });
+    check(body("fma", 3), [mode = mode](T a, T b, T c) {
+      return In(mode, a, b, c, [](T x, T y, T z) { return std::fma(x, y, z); });
+    });
+    check(body("sqrt", 1), [mode = mode](T a, T b, T c) {
+      return In(mode, a, b, c, [](T x, T, T) { return std::sqrt(x); });
+    });
+    check(body("rcp", 1), [mode = mode](T a, T b, T c) {
+      return In(mode, a, b, c, [](T x, T, T) { return T{1} / x; });
+    });
   }
 }
 
 TEST(Float, DirectedRoundings) {
-  CheckRoundings<float>("f32", "%f", [](const std::string& body, auto expected) { CheckF32(body, expected); });
-  CheckRoundings<double>("f64", "%g", [](const std::string& body, auto expected) { CheckF64(body, expected); });
+  CheckRoundings<float>("f32", "%f",
+                        [](const std::string& body, auto expected) { CheckF32(body, expected); });
+  CheckRoundings<double>("f64", "%g",
+                         [](const std::string& body, auto expected) { CheckF64(body, expected); });
 }
 
 float Smaller(float a, float b) {
@@ -163,9 +190,12 @@ TEST(Float, MinMaxPreferNumbersAndOrderZeros) {
   F32("min.xorsign.abs.f32 %f0, %f1, %f2;",
       std::isnan(Smaller(std::abs(a), std::abs(b)))
           ? kNan
-          : std::copysign(Smaller(std::abs(a), std::abs(b)), std::signbit(a) != std::signbit(b) ? -1.0F : 1.0F));
-  F64("max.f64 %g0, %g1, %g2;",
-      std::isnan(a) ? b : std::isnan(b) ? a : a > b || (a == b && !std::signbit(a)) ? a : b);
+          : std::copysign(Smaller(std::abs(a), std::abs(b)),
+                          std::signbit(a) != std::signbit(b) ? -1.0F : 1.0F));
+  F64("max.f64 %g0, %g1, %g2;", std::isnan(a)                           ? b
+                                : std::isnan(b)                         ? a
+                                : a > b || (a == b && !std::signbit(a)) ? a
+                                                                        : b);
 }
 
 TEST(Float, CopysignTakesTheSignOfTheFirst) {
@@ -198,7 +228,9 @@ TEST(Float, Approximations) {
   CheckNear("cvt.f64.f32 %g6, %f1; rcp.approx.ftz.f64 %g6, %g6; cvt.rn.f32.f64 %f0, %g6;", 1e-6,
             [](double x) { return 1 / x; });
   // Special values that programs rely on.
-  F32("ex2.approx.f32 %f0, %f1;", std::isnan(a) ? kNan : std::isinf(a) ? (a > 0 ? kInf : 0.0F) : std::exp2(a));
+  F32("ex2.approx.f32 %f0, %f1;", std::isnan(a)   ? kNan
+                                  : std::isinf(a) ? (a > 0 ? kInf : 0.0F)
+                                                  : std::exp2(a));
 }
 
 TEST(Float, Testp) {
@@ -206,7 +238,7 @@ TEST(Float, Testp) {
     const auto inputs = FloatInputs();
     std::vector<Words> words;
     for (const auto& in : inputs) words.push_back({{Bits(in.a), 0, 0, 0, 0}});
-    const auto results = Evaluate(fmt::format("testp.{}.f32 %p0, %f1;", kind), words);
+    const auto results = Evaluate(Format("testp.{}.f32 %p0, %f1;", kind), words);
     for (std::size_t i = 0; i < inputs.size(); ++i)
       ASSERT_EQ(results[i].p != 0, expected(inputs[i].a)) << kind << ' ' << inputs[i].a;
   };
@@ -220,7 +252,8 @@ TEST(Float, Testp) {
 
 // --- f16 and bf16, against exact arithmetic in double and one rounding.
 
-// Rounds to a format of `digits` binary digits whose normal numbers start at 2^lowest. Ties to even.
+// Rounds to a format of `digits` binary digits whose normal numbers start at 2^lowest. Ties to
+// even.
 double RoundTo(double x, int digits, int lowest, double overflow) {
   if (x == 0 || !std::isfinite(x)) return x;
   int exponent = 0;
@@ -237,7 +270,8 @@ double HalfValue(std::uint64_t bits) {
   const double fraction = static_cast<double>(bits & 1023);
   const double sign = (bits & 0x8000) != 0 ? -1 : 1;
   if (exponent == 31) return fraction != 0 ? double{kNan} : sign * kInf;
-  return sign * (exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(fraction + 1024, exponent - 25));
+  return sign *
+         (exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(fraction + 1024, exponent - 25));
 }
 double Bf16Value(std::uint64_t bits) { return AsFloat(bits << 16); }
 
@@ -245,12 +279,14 @@ template <typename Value, typename Expected>
 void CheckHalves(std::string_view body, Value value, Expected expected) {
   std::vector<Words> words;
   std::mt19937_64 random(9);
-  for (int i = 0; i < 20000; ++i) words.push_back({{random() & 0xffff, random() & 0xffff, random() & 0xffff, 0, 0}});
+  for (int i = 0; i < 20000; ++i)
+    words.push_back({{random() & 0xffff, random() & 0xffff, random() & 0xffff, 0, 0}});
   const auto results = Evaluate(body, words);
   for (std::size_t i = 0; i < words.size(); ++i) {
     const double a = value(words[i].in[0]), b = value(words[i].in[1]), c = value(words[i].in[2]);
     const double want = expected(a, b, c), got = value(results[i].h);
-    ASSERT_TRUE(Same(got, want)) << body << ' ' << a << ' ' << b << ' ' << c << ": " << got << ", not " << want;
+    ASSERT_TRUE(Same(got, want)) << body << ' ' << a << ' ' << b << ' ' << c << ": " << got
+                                 << ", not " << want;
   }
 }
 
@@ -269,9 +305,12 @@ double ExactSum(double a, double b, double c) {
 }
 
 TEST(Float, Halves) {
-  CheckHalves("add.f16 %h0, %h1, %h2;", HalfValue, [](double a, double b, double) { return ToHalf(a + b); });
-  CheckHalves("sub.f16 %h0, %h1, %h2;", HalfValue, [](double a, double b, double) { return ToHalf(a - b); });
-  CheckHalves("mul.f16 %h0, %h1, %h2;", HalfValue, [](double a, double b, double) { return ToHalf(a * b); });
+  CheckHalves("add.f16 %h0, %h1, %h2;", HalfValue,
+              [](double a, double b, double) { return ToHalf(a + b); });
+  CheckHalves("sub.f16 %h0, %h1, %h2;", HalfValue,
+              [](double a, double b, double) { return ToHalf(a - b); });
+  CheckHalves("mul.f16 %h0, %h1, %h2;", HalfValue,
+              [](double a, double b, double) { return ToHalf(a * b); });
   CheckHalves("fma.rn.f16 %h0, %h1, %h2, %h3;", HalfValue,
               [](double a, double b, double c) { return ToHalf(ExactSum(a, b, c)); });
   CheckHalves("neg.f16 %h0, %h1;", HalfValue, [](double a, double, double) { return -a; });
@@ -282,8 +321,10 @@ TEST(Float, Halves) {
 }
 
 TEST(Float, Bfloats) {
-  CheckHalves("add.bf16 %h0, %h1, %h2;", Bf16Value, [](double a, double b, double) { return ToBf16(ExactSum(a, 1, b)); });
-  CheckHalves("mul.bf16 %h0, %h1, %h2;", Bf16Value, [](double a, double b, double) { return ToBf16(a * b); });
+  CheckHalves("add.bf16 %h0, %h1, %h2;", Bf16Value,
+              [](double a, double b, double) { return ToBf16(ExactSum(a, 1, b)); });
+  CheckHalves("mul.bf16 %h0, %h1, %h2;", Bf16Value,
+              [](double a, double b, double) { return ToBf16(a * b); });
   CheckHalves("fma.rn.bf16 %h0, %h1, %h2, %h3;", Bf16Value,
               [](double a, double b, double c) { return ToBf16(ExactSum(a, b, c)); });
   CheckHalves("neg.bf16 %h0, %h1;", Bf16Value, [](double a, double, double) { return -a; });

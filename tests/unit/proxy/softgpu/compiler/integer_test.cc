@@ -18,32 +18,52 @@ __extension__ typedef unsigned __int128 U128;
 
 // Corner cases in all pairs, and random words.
 std::vector<Words> Inputs() {
-  static const U64 kCorners[] = {0,          1,          2,          31,         32,          33,        63,
-                                 64,         0x7fffffff, 0x80000000, 0xffffffff, 0xfffffffe,  0x12345678, ~U64{0},
-                                 U64{1} << 63, ~U64{0} >> 1, 0x123456789abcdef0};
+  static const U64 kCorners[] = {0,
+                                 1,
+                                 2,
+                                 31,
+                                 32,
+                                 33,
+                                 63,
+                                 64,
+                                 0x7fffffff,
+                                 0x80000000,
+                                 0xffffffff,
+                                 0xfffffffe,
+                                 0x12345678,
+                                 ~U64{0},
+                                 U64{1} << 63,
+                                 ~U64{0} >> 1,
+                                 0x123456789abcdef0};
   std::vector<Words> inputs;
   std::mt19937_64 random(1);
   for (U64 a : kCorners)
     for (U64 b : kCorners) inputs.push_back({{a, b, random(), random() % 40, random() % 40}});
-  for (int i = 0; i < 300; ++i) inputs.push_back({{random(), random(), random(), random() % 300, random() % 300}});
+  for (int i = 0; i < 300; ++i)
+    inputs.push_back({{random(), random(), random(), random() % 300, random() % 300}});
   return inputs;
 }
 
 // Compares field `result` of each evaluation with what `expected` computes from the words.
 template <typename Expected>
-void Check(std::string_view body, U64 Results::* result, Expected expected) {
+void Check(std::string_view body, U64 Results::*result, Expected expected) {
   const auto inputs = Inputs();
   const auto results = Evaluate(body, inputs);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const auto& in = inputs[i].in;
     ASSERT_EQ(results[i].*result, static_cast<U64>(expected(in[0], in[1], in[2], in[3], in[4])))
-        << body << std::hex << " a=" << in[0] << " b=" << in[1] << " c=" << in[2] << " d=" << in[3] << " e=" << in[4];
+        << body << std::hex << " a=" << in[0] << " b=" << in[1] << " c=" << in[2] << " d=" << in[3]
+        << " e=" << in[4];
   }
 }
 
-#define OPERANDS [[maybe_unused]] U64 a, [[maybe_unused]] U64 b, [[maybe_unused]] U64 c, [[maybe_unused]] U64 d, [[maybe_unused]] U64 e
-#define CHECK32(body, expression) Check(body, &Results::r, [](OPERANDS) { return static_cast<U32>(expression); })
-#define CHECK64(body, expression) Check(body, &Results::d, [](OPERANDS) { return static_cast<U64>(expression); })
+#define OPERANDS                                                                                  \
+  [[maybe_unused]] U64 a, [[maybe_unused]] U64 b, [[maybe_unused]] U64 c, [[maybe_unused]] U64 d, \
+      [[maybe_unused]] U64 e
+#define CHECK32(body, expression) \
+  Check(body, &Results::r, [](OPERANDS) { return static_cast<U32>(expression); })
+#define CHECK64(body, expression) \
+  Check(body, &Results::d, [](OPERANDS) { return static_cast<U64>(expression); })
 #define CHECK16(body, expression) \
   Check(body, &Results::h, [](OPERANDS) { return static_cast<std::uint16_t>(expression); })
 
@@ -67,7 +87,8 @@ TEST(Integer, AddSubMul) {
   CHECK64("mul.wide.u32 %d0, %r1, %r2;", U64{Low(a)} * Low(b));
   CHECK64("mul.wide.s32 %d0, %r1, %r2;", S64{Signed(a)} * Signed(b));
   CHECK32("mul.wide.u16 %r0, %h1, %h2;", (Low(a) & 0xffff) * (Low(b) & 0xffff));
-  CHECK32("mul.wide.s16 %r0, %h1, %h2;", static_cast<std::int16_t>(a) * static_cast<std::int16_t>(b));
+  CHECK32("mul.wide.s16 %r0, %h1, %h2;",
+          static_cast<std::int16_t>(a) * static_cast<std::int16_t>(b));
   CHECK32("add.sat.s32 %r0, %r1, %r2;",
           std::min<S64>(std::max<S64>(S64{Signed(a)} + Signed(b), INT32_MIN), INT32_MAX));
   CHECK32("sub.sat.s32 %r0, %r1, %r2;",
@@ -83,12 +104,13 @@ TEST(Integer, Mad) {
   CHECK32("mad24.lo.u32 %r0, %r1, %r2, %r3;", (a & 0xffffff) * (b & 0xffffff) + c);
   CHECK32("mul24.hi.u32 %r0, %r1, %r2;", (a & 0xffffff) * (b & 0xffffff) >> 16);
   CHECK32("mul24.lo.s32 %r0, %r1, %r2;", S64{Signed(a << 8) >> 8} * (Signed(b << 8) >> 8));
-  CHECK32("sad.u32 %r0, %r1, %r2, %r3;", (Low(a) > Low(b) ? Low(a) - Low(b) : Low(b) - Low(a)) + Low(c));
+  CHECK32("sad.u32 %r0, %r1, %r2, %r3;",
+          (Low(a) > Low(b) ? Low(a) - Low(b) : Low(b) - Low(a)) + Low(c));
   CHECK32("sad.s32 %r0, %r1, %r2, %r3;", std::abs(S64{Signed(a)} - Signed(b)) + Low(c));
 }
 
 TEST(Integer, DivisionNeverTraps) {
-  const auto guarded = [](const char* body, U64 Results::* result, auto quotient) {
+  const auto guarded = [](const char* body, U64 Results::*result, auto quotient) {
     Check(body, result, [&](OPERANDS) { return quotient(a, b); });
   };
   guarded("div.u32 %r0, %r1, %r2;", &Results::r,
@@ -104,9 +126,11 @@ TEST(Integer, DivisionNeverTraps) {
   guarded("div.s64 %d0, %d1, %d2;", &Results::d, [](U64 a, U64 b) -> U64 {
     return b == 0 ? ~U64{0} : static_cast<U64>(S128{Signed64(a)} / Signed64(b));
   });
-  guarded("rem.s64 %d0, %d1, %d2;", &Results::d,
-          [](U64 a, U64 b) -> U64 { return b == 0 ? a : static_cast<U64>(S128{Signed64(a)} % Signed64(b)); });
-  guarded("div.u64 %d0, %d1, %d2;", &Results::d, [](U64 a, U64 b) -> U64 { return b == 0 ? ~U64{0} : a / b; });
+  guarded("rem.s64 %d0, %d1, %d2;", &Results::d, [](U64 a, U64 b) -> U64 {
+    return b == 0 ? a : static_cast<U64>(S128{Signed64(a)} % Signed64(b));
+  });
+  guarded("div.u64 %d0, %d1, %d2;", &Results::d,
+          [](U64 a, U64 b) -> U64 { return b == 0 ? ~U64{0} : a / b; });
   guarded("div.u16 %h0, %h1, %h2;", &Results::h, [](U64 a, U64 b) -> U64 {
     return (b & 0xffff) == 0 ? 0xffff : (a & 0xffff) / (b & 0xffff);
   });
@@ -153,8 +177,9 @@ TEST(Integer, BitCounting) {
   CHECK32("clz.b64 %r0, %d1;", std::countl_zero(a));
   CHECK32("bfind.u32 %r0, %r1;", Low(a) == 0 ? -1 : 31 - std::countl_zero(Low(a)));
   CHECK32("bfind.shiftamt.u32 %r0, %r1;", Low(a) == 0 ? -1 : std::countl_zero(Low(a)));
-  CHECK32("bfind.s32 %r0, %r1;",
-          Signed(a) == 0 || Signed(a) == -1 ? -1 : 31 - std::countl_zero(Signed(a) < 0 ? ~Low(a) : Low(a)));
+  CHECK32("bfind.s32 %r0, %r1;", Signed(a) == 0 || Signed(a) == -1
+                                     ? -1
+                                     : 31 - std::countl_zero(Signed(a) < 0 ? ~Low(a) : Low(a)));
   const auto reversed = [](U64 value, int bits) {
     U64 result = 0;
     for (int i = 0; i < bits; ++i) result |= (value >> i & 1) << (bits - 1 - i);
@@ -167,11 +192,13 @@ TEST(Integer, BitCounting) {
 // The pseudo-code of the PTX ISA for bfe and bfi.
 U64 ExtractField(U64 value, unsigned position, unsigned length, int msb, bool is_signed) {
   const auto bit = [&](unsigned i) { return value >> i & 1; };
-  const U64 fill =
-      !is_signed || length == 0 ? 0 : bit(std::min(position + length - 1, static_cast<unsigned>(msb)));
+  const U64 fill = !is_signed || length == 0
+                       ? 0
+                       : bit(std::min(position + length - 1, static_cast<unsigned>(msb)));
   U64 result = 0;
   for (int i = 0; i <= msb; ++i) {
-    const bool inside = static_cast<unsigned>(i) < length && position + i <= static_cast<unsigned>(msb);
+    const bool inside =
+        static_cast<unsigned>(i) < length && position + i <= static_cast<unsigned>(msb);
     result |= (inside ? bit(position + i) : fill) << i;
   }
   return result;
@@ -196,14 +223,16 @@ TEST(Integer, BitFields) {
     return position >= 32 ? 0 : Low(ones << position);
   };
   Check("bmsk.clamp.b32 %r0, %r4, %r5;", &Results::r, [&](OPERANDS) { return mask(d, e); });
-  Check("bmsk.wrap.b32 %r0, %r4, %r5;", &Results::r, [&](OPERANDS) { return mask(d & 31, e & 31); });
+  Check("bmsk.wrap.b32 %r0, %r4, %r5;", &Results::r,
+        [&](OPERANDS) { return mask(d & 31, e & 31); });
   CHECK32("szext.clamp.u32 %r0, %r1, %r4;", d >= 32 ? a : a & ((U64{1} << d) - 1));
-  CHECK32("szext.wrap.s32 %r0, %r1, %r4;", (d & 31) == 0 ? 0 : Signed(a << (32 - (d & 31))) >> (32 - (d & 31)));
+  CHECK32("szext.wrap.s32 %r0, %r1, %r4;",
+          (d & 31) == 0 ? 0 : Signed(a << (32 - (d & 31))) >> (32 - (d & 31)));
 }
 
 TEST(Integer, Lop3GivesEveryTable) {
   for (unsigned table : {0x00U, 0x01U, 0x80U, 0x96U, 0xe8U, 0xcaU, 0x78U, 0xfeU, 0xffU}) {
-    Check(fmt::format("lop3.b32 %r0, %r1, %r2, %r3, {};", table), &Results::r, [&](OPERANDS) {
+    Check(Format("lop3.b32 %r0, %r1, %r2, %r3, {};", table), &Results::r, [&](OPERANDS) {
       U32 result = 0;
       for (int i = 0; i < 32; ++i) {
         const unsigned index = (a >> i & 1) << 2 | (b >> i & 1) << 1 | (c >> i & 1);
@@ -230,7 +259,7 @@ U32 Permute(U64 a, U64 b, U64 c) {
 TEST(Integer, Prmt) {
   CHECK32("prmt.b32 %r0, %r1, %r2, %r3;", Permute(a, b, c));
   const auto table = [](const char* mode, std::initializer_list<U64> selectors) {
-    Check(fmt::format("prmt.b32.{} %r0, %r1, %r2, %r3;", mode), &Results::r,
+    Check(Format("prmt.b32.{} %r0, %r1, %r2, %r3;", mode), &Results::r,
           [&](OPERANDS) { return Permute(a, b, selectors.begin()[c & 3]); });
   };
   table("f4e", {0x3210, 0x4321, 0x5432, 0x6543});
@@ -247,17 +276,20 @@ TEST(Integer, CarryChainsAddAndSubtractLongNumbers) {
   Check("sub.cc.u32 %r6, %r1, %r3; subc.u32 %r7, %r2, %r4; mov.b64 %d0, {%r6, %r7};", &Results::d,
         [](OPERANDS) { return (b << 32 | Low(a)) - (d << 32 | Low(c)); });
   // The carry out of a middle step.
-  Check("add.cc.u32 %r6, %r1, %r2; addc.cc.u32 %r7, %r3, %r4; addc.u32 %r0, 0, 0;", &Results::r, [](OPERANDS) {
-    const U64 low = (c << 32 | Low(a)), other = (d << 32 | Low(b));
-    return low + other < low ? 1 : 0;
-  });
+  Check("add.cc.u32 %r6, %r1, %r2; addc.cc.u32 %r7, %r3, %r4; addc.u32 %r0, 0, 0;", &Results::r,
+        [](OPERANDS) {
+          const U64 low = (c << 32 | Low(a)), other = (d << 32 | Low(b));
+          return low + other < low ? 1 : 0;
+        });
   Check("sub.cc.u64 %d6, %d1, %d2; subc.u64 %d0, %d3, 0;", &Results::d,
         [](OPERANDS) { return c - (a < b ? 1 : 0); });
   // 64 x 32 bits, as nvcc builds long products.
-  Check("mul.lo.u32 %r6, %r1, %r3; mul.hi.u32 %r7, %r1, %r3; mad.lo.cc.u32 %r7, %r2, %r3, %r7;"
-        "madc.hi.u32 %r0, %r2, %r3, 0; mov.b64 %d0, {%r6, %r7};",
-        &Results::d, [](OPERANDS) { return static_cast<U64>(U128{b << 32 | Low(a)} * Low(c)); });
-  Check("mul.hi.u32 %r7, %r1, %r3; mad.lo.cc.u32 %r7, %r2, %r3, %r7; madc.hi.u32 %r0, %r2, %r3, 0;", &Results::r,
+  Check(
+      "mul.lo.u32 %r6, %r1, %r3; mul.hi.u32 %r7, %r1, %r3; mad.lo.cc.u32 %r7, %r2, %r3, %r7;"
+      "madc.hi.u32 %r0, %r2, %r3, 0; mov.b64 %d0, {%r6, %r7};",
+      &Results::d, [](OPERANDS) { return static_cast<U64>(U128{b << 32 | Low(a)} * Low(c)); });
+  Check("mul.hi.u32 %r7, %r1, %r3; mad.lo.cc.u32 %r7, %r2, %r3, %r7; madc.hi.u32 %r0, %r2, %r3, 0;",
+        &Results::r,
         [](OPERANDS) { return static_cast<U64>(U128{b << 32 | Low(a)} * Low(c) >> 64); });
 }
 
@@ -278,9 +310,24 @@ TEST(Integer, PackedBytes) {
     return Low(c) + static_cast<U32>(static_cast<std::int16_t>(a) * byte(b, 0)) +
            static_cast<U32>(static_cast<std::int16_t>(a >> 16) * byte(b, 1));
   });
+  const auto halves = [](U64 x, U64 y, auto operation) {
+    return static_cast<U32>(
+        static_cast<std::uint16_t>(operation(x & 0xffff, y & 0xffff)) |
+        static_cast<U32>(static_cast<std::uint16_t>(operation(x >> 16 & 0xffff, y >> 16 & 0xffff)))
+            << 16);
+  };
+  const auto extended = [](U64 x) { return S32{static_cast<std::int16_t>(x)}; };
+  Check("add.u16x2 %r0, %r1, %r2;", &Results::r,
+        [&](OPERANDS) { return halves(a, b, [](U64 x, U64 y) { return x + y; }); });
+  Check("max.s16x2 %r0, %r1, %r2;", &Results::r, [&](OPERANDS) {
+    return halves(a, b, [&](U64 x, U64 y) { return std::max(extended(x), extended(y)); });
+  });
+  Check("min.u16x2 %r0, %r1, %r2;", &Results::r,
+        [&](OPERANDS) { return halves(a, b, [](U64 x, U64 y) { return std::min(x, y); }); });
   Check("vabsdiff4.u32.u32.u32 %r0, %r1, %r2, %r3;", &Results::r, [&](OPERANDS) {
     U32 result = 0;
-    for (int i = 0; i < 4; ++i) result |= static_cast<U32>(std::abs(byte(a, i) - byte(b, i))) << (8 * i);
+    for (int i = 0; i < 4; ++i)
+      result |= static_cast<U32>(std::abs(byte(a, i) - byte(b, i))) << (8 * i);
     return result;
   });
   Check("vabsdiff4.u32.u32.u32.add %r0, %r1, %r2, %r3;", &Results::r, [&](OPERANDS) {

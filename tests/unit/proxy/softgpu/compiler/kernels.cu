@@ -1,10 +1,16 @@
 // Kernels as programs have them; nvcc makes the PTX that nvcc_test.cc runs.
 #include <cooperative_groups.h>
+#include <cooperative_groups/memcpy_async.h>
+#include <cooperative_groups/reduce.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 #include <cassert>
 #include <cstdio>
+#include <cuda/barrier>
+
+// A barrier object in shared memory is initialised by the kernel.
+#pragma nv_diag_suppress static_var_with_dynamic_init
 
 namespace cg = cooperative_groups;
 
@@ -276,4 +282,32 @@ extern "C" __global__ void Switch(const int* in, int* out) {
     default: r = -1;
   }
   out[threadIdx.x] = r;
+}
+
+// Barrier objects, asynchronous copies and the groups of cooperative_groups.
+extern "C" __global__ void BarrierObject(const int* in, int* out) {
+  __shared__ cuda::barrier<cuda::thread_scope_block> barrier;
+  __shared__ int data[64];
+  if (threadIdx.x == 0) init(&barrier, blockDim.x);
+  __syncthreads();
+  const auto block = cg::this_thread_block();
+  for (int round = 0; round < 3; ++round) {
+    cuda::memcpy_async(block, data, in + 64 * round, sizeof data, barrier);
+    barrier.arrive_and_wait();
+    out[64 * round + threadIdx.x] = data[63 - threadIdx.x];
+    barrier.arrive_and_wait();
+  }
+}
+extern "C" __global__ void Groups(const int* in, int* out) {
+  __shared__ int data[64];
+  const auto block = cg::this_thread_block();
+  cg::memcpy_async(block, data, in, sizeof data);
+  cg::wait(block);
+  const auto warp = cg::tiled_partition<32>(block);
+  int result = cg::reduce(warp, data[threadIdx.x], cg::plus<int>());
+  if (threadIdx.x % 3 == 0) {
+    const auto group = cg::coalesced_threads();
+    result += 1000 * group.size() + 100000 * group.shfl(static_cast<int>(threadIdx.x), 0);
+  }
+  out[threadIdx.x] = result;
 }

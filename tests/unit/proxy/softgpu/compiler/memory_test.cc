@@ -18,32 +18,61 @@ const Words kPattern{{0x8182838485868788, 0x1112131415161718, 3, 4, 5}};
 TEST(Memory, MovPacksAndUnpacks) {
   EXPECT_EQ(EvaluateOne("mov.b64 %d0, {%r1, %r2};", kPattern).d, 0x1516171885868788U);
   EXPECT_EQ(EvaluateOne("mov.b64 {%r0, %r9}, %d1;", kPattern).r9, 0x81828384U);
-  EXPECT_EQ(EvaluateOne("mov.b64 {%h0, %h6, %h7, %h8}, %d1; mov.b64 %d0, {%h8, %h7, %h6, %h0};", kPattern).d, 0x8788858683848182U);
+  EXPECT_EQ(
+      EvaluateOne("mov.b64 {%h0, %h6, %h7, %h8}, %d1; mov.b64 %d0, {%h8, %h7, %h6, %h0};", kPattern)
+          .d,
+      0x8788858683848182U);
   EXPECT_EQ(EvaluateOne("mov.b64 {_, %r0}, %d1;", kPattern).r, 0x81828384U);
   EXPECT_EQ(EvaluateOne("mov.b32 %r6, {%h1, %h2}; mov.b32 {%h0, _}, %r6;", kPattern).h, 0x8788U);
   EXPECT_EQ(EvaluateOne("mov.b32 %r0, %f1; mov.b64 %d0, %g1;", kPattern).d, kPattern.in[0]);
-  EXPECT_EQ(EvaluateOne("{.reg .b128 q; mov.b128 q, {%d1, %d2}; mov.b128 {%d6, %d0}, q;}", kPattern).d, kPattern.in[1]);
-  EXPECT_EQ(EvaluateOne("mov.f32 %f0, 0f3F800000; mov.f64 %g0, 0d3FF0000000000000; mov.u32 %r0, WARP_SZ;", kPattern).r, 32U);
-  EXPECT_EQ(EvaluateOne("mov.f32 %f0, 1.5; mov.b32 %r0, 0b101; mov.b32 %r9, 017;", kPattern).f, Bits(1.5F));
+  EXPECT_EQ(
+      EvaluateOne("{.reg .b128 q; mov.b128 q, {%d1, %d2}; mov.b128 {%d6, %d0}, q;}", kPattern).d,
+      kPattern.in[1]);
+  EXPECT_EQ(
+      EvaluateOne("mov.f32 %f0, 0f3F800000; mov.f64 %g0, 0d3FF0000000000000; mov.u32 %r0, WARP_SZ;",
+                  kPattern)
+          .r,
+      32U);
+  EXPECT_EQ(EvaluateOne("mov.f32 %f0, 1.5; mov.b32 %r0, 0b101; mov.b32 %r9, 017;", kPattern).f,
+            Bits(1.5F));
 }
 
 TEST(Memory, LoadsExtendAndStoresTruncate) {
   const auto in_local = [](const char* access) {
-    return fmt::format("{{.local .align 16 .b8 buffer[32]; mov.u64 %d9, buffer; st.local.v2.b64 [%d9], {{%d1, %d2}}; {} }}", access);
+    return Format(
+        "{{.local .align 16 .b8 buffer[32]; mov.u64 %d9, buffer; st.local.v2.b64 [%d9], {{%d1, "
+        "%d2}}; {} }}",
+        access);
   };
   EXPECT_EQ(EvaluateOne(in_local("ld.local.u8 %r0, [%d9+1];"), kPattern).r, 0x87U);
   EXPECT_EQ(EvaluateOne(in_local("ld.local.s8 %r0, [buffer+1];"), kPattern).r, 0xffffff87U);
   EXPECT_EQ(EvaluateOne(in_local("ld.local.s8 %h0, [%d9];"), kPattern).h, 0xff88U);
   EXPECT_EQ(EvaluateOne(in_local("ld.local.s16 %d0, [%d9+2];"), kPattern).d, 0xffffffffffff8586U);
   EXPECT_EQ(EvaluateOne(in_local("ld.local.u32 %d0, [%d9+4];"), kPattern).d, 0x81828384U);
-  EXPECT_EQ(EvaluateOne(in_local("st.local.u8 [%d9+15], %r3; ld.local.b64 %d0, [%d9+8];"), kPattern).d, 0x0312131415161718U);
-  EXPECT_EQ(EvaluateOne(in_local("ld.local.v4.u8 {%h0, %h6, %h7, %h8}, [%d9+4]; cvt.u32.u16 %r0, %h8;"), kPattern).r, 0x81U);
+  EXPECT_EQ(
+      EvaluateOne(in_local("st.local.u8 [%d9+15], %r3; ld.local.b64 %d0, [%d9+8];"), kPattern).d,
+      0x0312131415161718U);
+  EXPECT_EQ(
+      EvaluateOne(in_local("ld.local.v4.u8 {%h0, %h6, %h7, %h8}, [%d9+4]; cvt.u32.u16 %r0, %h8;"),
+                  kPattern)
+          .r,
+      0x81U);
   EXPECT_EQ(EvaluateOne(in_local("ld.local.v2.f32 {%f0, _}, [%d9];"), kPattern).f, 0x85868788U);
   // Generic addresses reach local memory, too.
-  EXPECT_EQ(EvaluateOne(in_local("cvta.local.u64 %d8, %d9; ld.b64 %d0, [%d8+8];"), kPattern).d, kPattern.in[1]);
-  EXPECT_EQ(EvaluateOne(in_local("cvta.local.u64 %d8, %d9; cvta.to.local.u64 %d7, %d8; ld.local.b64 %d0, [%d7];"), kPattern).d, kPattern.in[0]);
+  EXPECT_EQ(EvaluateOne(in_local("cvta.local.u64 %d8, %d9; ld.b64 %d0, [%d8+8];"), kPattern).d,
+            kPattern.in[1]);
+  EXPECT_EQ(
+      EvaluateOne(
+          in_local("cvta.local.u64 %d8, %d9; cvta.to.local.u64 %d7, %d8; ld.local.b64 %d0, [%d7];"),
+          kPattern)
+          .d,
+      kPattern.in[0]);
   // A destination that is also the address.
-  EXPECT_EQ(EvaluateOne(in_local("mov.u64 %d0, %d9; ld.local.v2.b64 {%d0, %d8}, [%d0]; mov.b64 %d0, %d8;"), kPattern).d, kPattern.in[1]);
+  EXPECT_EQ(EvaluateOne(
+                in_local("mov.u64 %d0, %d9; ld.local.v2.b64 {%d0, %d8}, [%d0]; mov.b64 %d0, %d8;"),
+                kPattern)
+                .d,
+            kPattern.in[1]);
 }
 
 TEST(Memory, StateSpacesAndIsspacep) {
@@ -200,7 +229,8 @@ TEST(Memory, SpecialRegisters) {
   EXPECT_RUNS(good, good.Launch("k", {1}, {8, 8}, 0, &out[0][0]));
   for (std::uint32_t i = 0; i < 64; ++i) {
     const std::uint32_t lane = i % 32, bit = 1U << lane;
-    EXPECT_THAT(out[i], testing::ElementsAre(lane, i / 32, bit, bit - 1, bit | (bit - 1), ~(bit | (bit - 1)), ~(bit - 1), 1, 1));
+    EXPECT_THAT(out[i], testing::ElementsAre(lane, i / 32, bit, bit - 1, bit | (bit - 1),
+                                             ~(bit | (bit - 1)), ~(bit - 1), 1, 1));
   }
 }
 
@@ -231,9 +261,12 @@ TEST(Memory, AtomicsReturnTheOldValueAndStoreTheNew) {
       {"atom.SPACE.dec.u32 %r0, [A], %r2;", 0, 7, 0, 7},
       {"atom.SPACE.dec.u32 %r0, [A], %r2;", 9, 7, 0, 7},
       {"atom.acq_rel.gpu.SPACE.add.u32 %r0, [A], %r2;", 5, 7, 0, 12},
-      {"atom.SPACE.add.f32 %f0, [A], %f2; mov.b32 %r0, %f0;", 0x3f800000, 0x40000000, 0, 0x40400000},
-      {"atom.SPACE.add.u64 %d0, [A], %d2; cvt.u32.u64 %r0, %d0;", 5, U64{1} << 40, 0, (U64{1} << 40) + 5},
-      {"atom.SPACE.add.f64 %g0, [A], %g2; mov.b64 %d0, %g0; cvt.u32.u64 %r0, %d0;", 0, 0x3ff0000000000000, 0, 0x3ff0000000000000},
+      {"atom.SPACE.add.f32 %f0, [A], %f2; mov.b32 %r0, %f0;", 0x3f800000, 0x40000000, 0,
+       0x40400000},
+      {"atom.SPACE.add.u64 %d0, [A], %d2; cvt.u32.u64 %r0, %d0;", 5, U64{1} << 40, 0,
+       (U64{1} << 40) + 5},
+      {"atom.SPACE.add.f64 %g0, [A], %g2; mov.b64 %d0, %g0; cvt.u32.u64 %r0, %d0;", 0,
+       0x3ff0000000000000, 0, 0x3ff0000000000000},
       {"atom.SPACE.max.s64 %d0, [A], %d2; cvt.u32.u64 %r0, %d0;", 5, ~U64{0}, 0, 5},
       {"atom.SPACE.exch.b64 %d0, [A], %d2; cvt.u32.u64 %r0, %d0;", 5, ~U64{0}, 0, ~U64{0}},
       {"atom.SPACE.cas.b64 %d0, [A], %d2, %d3; cvt.u32.u64 %r0, %d0;", 5, 5, ~U64{0}, ~U64{0}},
@@ -244,15 +277,20 @@ TEST(Memory, AtomicsReturnTheOldValueAndStoreTheNew) {
       {"red.relaxed.gpu.SPACE.or.b32 [A], %r2; mov.u32 %r0, %r1;", 12, 10, 0, 14},
   };
   const auto replaced = [](std::string text, const std::string& from, const std::string& to) {
-    for (std::size_t at; (at = text.find(from)) != std::string::npos;) text.replace(at, from.size(), to);
+    for (std::size_t at; (at = text.find(from)) != std::string::npos;)
+      text.replace(at, from.size(), to);
     return text;
   };
   for (const auto& test : cases) {
     const Words words{{test.before, test.operand, test.second, 0, 0}};
     for (std::string space : {"global", "shared", "generic"}) {
       // Memory: the input words themselves, or a shared variable.
-      std::string body = space == "shared" ? "{.shared .align 8 .b64 cell; mov.u32 %r8, cell; st.shared.b64 [%r8], %d1;" : "{mov.u64 %d8, %a1;";
-      body += replaced(replaced(test.instruction, "SPACE.", space == "generic" ? "" : space + "."), "[A]", space == "shared" ? "[%r8]" : "[%d8]");
+      std::string body =
+          space == "shared"
+              ? "{.shared .align 8 .b64 cell; mov.u32 %r8, cell; st.shared.b64 [%r8], %d1;"
+              : "{mov.u64 %d8, %a1;";
+      body += replaced(replaced(test.instruction, "SPACE.", space == "generic" ? "" : space + "."),
+                       "[A]", space == "shared" ? "[%r8]" : "[%d8]");
       body += space == "shared" ? "ld.shared.b64 %d0, [%r8]; }" : "ld.global.b64 %d0, [%d8]; }";
       const auto result = EvaluateOne(body, words);
       EXPECT_EQ(result.r, test.before & 0xffffffff) << body;
@@ -262,17 +300,31 @@ TEST(Memory, AtomicsReturnTheOldValueAndStoreTheNew) {
 }
 
 TEST(Memory, OrderedAccessesAndFences) {
-  EXPECT_EQ(EvaluateOne("membar.cta; membar.gl; membar.sys; fence.acq_rel.gpu; fence.sc.cta; fence.proxy.async;"
-                        "st.volatile.global.u32 [%a1], 9; ld.volatile.global.u32 %r0, [%a1];", kPattern).r, 9U);
-  EXPECT_EQ(EvaluateOne("st.release.gpu.global.u32 [%a1], 9; ld.acquire.gpu.global.u32 %r0, [%a1];", kPattern).r, 9U);
-  EXPECT_EQ(EvaluateOne("st.relaxed.sys.f32 [%a1], %f3; ld.relaxed.gpu.f32 %f0, [%a1];", kPattern).f, 3U);
-  EXPECT_EQ(EvaluateOne("ld.global.nc.L1::no_allocate.L2::128B.v2.u32 {%r0, %r9}, [%a1]; prefetch.global.L2 [%a1];", kPattern).r, 0x85868788U);
+  EXPECT_EQ(
+      EvaluateOne(
+          "membar.cta; membar.gl; membar.sys; fence.acq_rel.gpu; fence.sc.cta; fence.proxy.async;"
+          "st.volatile.global.u32 [%a1], 9; ld.volatile.global.u32 %r0, [%a1];",
+          kPattern)
+          .r,
+      9U);
+  EXPECT_EQ(EvaluateOne("st.release.gpu.global.u32 [%a1], 9; ld.acquire.gpu.global.u32 %r0, [%a1];",
+                        kPattern)
+                .r,
+            9U);
+  EXPECT_EQ(
+      EvaluateOne("st.relaxed.sys.f32 [%a1], %f3; ld.relaxed.gpu.f32 %f0, [%a1];", kPattern).f, 3U);
+  EXPECT_EQ(EvaluateOne("ld.global.nc.L1::no_allocate.L2::128B.v2.u32 {%r0, %r9}, [%a1]; "
+                        "prefetch.global.L2 [%a1];",
+                        kPattern)
+                .r,
+            0x85868788U);
 }
 
 TEST(Memory, AsynchronousCopies) {
   const char* const kBody =
       "{.shared .align 16 .b8 s[16]; mov.u32 %r8, s; st.shared.v2.b64 [%r8], {%d3, %d3};"
-      "cp.async.ca.shared.global [%r8], [%a1], 8, %r4; cp.async.commit_group; cp.async.wait_group 0; cp.async.wait_all;"
+      "cp.async.ca.shared.global [%r8], [%a1], 8, %r4; cp.async.commit_group; cp.async.wait_group "
+      "0; cp.async.wait_all;"
       "ld.shared.v2.b64 {%d0, %d9}, [%r8];}";
   // Four of eight bytes come from memory; the rest is zero.
   EXPECT_EQ(EvaluateOne(kBody, kPattern).d, 0x85868788U);
@@ -283,13 +335,21 @@ TEST(Memory, AsynchronousCopies) {
 TEST(Memory, BranchesTablesAndScopes) {
   const char* const kTable =
       "{ T: .branchtargets L0, L1, L2; brx.idx %r3, T;"
-      "L0: mov.u32 %r0, 10; bra.uni E; L1: mov.u32 %r0, 11; bra E; L2: mov.u32 %r0, 12; bra E; E: }";
+      "L0: mov.u32 %r0, 10; bra.uni E; L1: mov.u32 %r0, 11; bra E; L2: mov.u32 %r0, 12; bra E; E: "
+      "}";
   for (U64 i = 0; i < 3; ++i) EXPECT_EQ(EvaluateOne(kTable, {{0, 0, i, 0, 0}}).r, 10 + i);
   // The same names in two scopes; an inner register hides an outer one.
   EXPECT_EQ(EvaluateOne("{.reg .b32 t; mov.u32 t, 1; bra X; mov.u32 t, 5; X: mov.u32 %r0, t;}"
-                        "{.reg .b32 t; mov.u32 t, 2; bra X; mov.u32 t, 7; X: add.u32 %r0, %r0, t;}", kPattern).r, 3U);
+                        "{.reg .b32 t; mov.u32 t, 2; bra X; mov.u32 t, 7; X: add.u32 %r0, %r0, t;}",
+                        kPattern)
+                .r,
+            3U);
   // Guards on anything.
-  EXPECT_EQ(EvaluateOne("setp.eq.u32 %p2, %r3, 3; @%p2 mov.u32 %r0, 1; @!%p2 mov.u32 %r0, 2; @!%p2 bra Y; @%p2 add.u32 %r0, %r0, 4; Y:", kPattern).r, 5U);
+  EXPECT_EQ(EvaluateOne("setp.eq.u32 %p2, %r3, 3; @%p2 mov.u32 %r0, 1; @!%p2 mov.u32 %r0, 2; @!%p2 "
+                        "bra Y; @%p2 add.u32 %r0, %r0, 4; Y:",
+                        kPattern)
+                .r,
+            5U);
   // A register that was never written is zero rather than anything.
   EXPECT_EQ(EvaluateOne("mov.b64 %d0, %d9;", kPattern).d, 0U);
 }

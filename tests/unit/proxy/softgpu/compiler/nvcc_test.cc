@@ -19,7 +19,7 @@ namespace {
 class Nvcc : public testing::TestWithParam<const char*> {
  protected:
   static std::string Text(const std::string& target) {
-    std::ifstream file(fmt::format("{}/kernels_{}.ptx", CUSPAN_TEST_PTX_FOLDER, target));
+    std::ifstream file(Format("{}/kernels_{}.ptx", CUSPAN_TEST_PTX_FOLDER, target));
     EXPECT_TRUE(file.good());
     std::stringstream text;
     text << file.rdbuf();
@@ -39,13 +39,16 @@ TEST_P(Nvcc, EveryKernelCompiles) {
 }
 
 TEST_P(Nvcc, OnlyKernelsThatMaySuspendNeedFibers) {
-  const auto needs = [&](const char* kernel) { return (*device_.program().Kernel(kernel))->needs_fibers; };
-  for (const char* kernel :
-       {"VectorAdd", "UseVariables", "StructArguments", "Recursion", "Pointers", "Doubles", "Print", "Switch"})
+  const auto needs = [&](const char* kernel) {
+    return (*device_.program().Kernel(kernel))->needs_fibers;
+  };
+  for (const char* kernel : {"VectorAdd", "UseVariables", "StructArguments", "Recursion",
+                             "Pointers", "Doubles", "Print", "Switch"})
     EXPECT_FALSE(needs(kernel)) << kernel;
   for (const char* kernel : {"MultiplyFloat", "Fft", "Reduce", "WarpFunctions", "Flag"})
     EXPECT_TRUE(needs(kernel)) << kernel;
-  if (std::string_view(GetParam()) == "debug") return;  // Atomics are calls there; what they do is not traced.
+  if (std::string_view(GetParam()) == "debug")
+    return;  // Atomics are calls there; what they do is not traced.
   EXPECT_FALSE(needs("AtomicFunctions"));
   EXPECT_TRUE(needs("Lock"));
 }
@@ -61,7 +64,8 @@ TEST_P(Nvcc, VectorAdd) {
 
 // nvcc contracts products and sums to fused ones, unless it does not optimise.
 template <typename T>
-void CheckProduct(const std::vector<T>& a, const std::vector<T>& b, const std::vector<T>& c, int n, bool fused) {
+void CheckProduct(const std::vector<T>& a, const std::vector<T>& b, const std::vector<T>& c, int n,
+                  bool fused) {
   for (int i = 0; i < n; ++i) {
     for (int j = 0; j < n; ++j) {
       T sum = 0;
@@ -82,10 +86,12 @@ TEST_P(Nvcc, MatrixProducts) {
   std::vector<double> a(kN * kN), b(kN * kN), c(kN * kN);
   for (auto* m : {&a, &b})
     for (auto& x : *m) x = uniform(random);
-  EXPECT_RUNS(device_.Launch("MultiplyDouble", {kN / 8, kN / 8}, {8, 8}, 0, a.data(), b.data(), c.data(), kN));
+  EXPECT_RUNS(device_.Launch("MultiplyDouble", {kN / 8, kN / 8}, {8, 8}, 0, a.data(), b.data(),
+                             c.data(), kN));
   CheckProduct(a, b, c, kN, fused);
   std::vector<float> af(a.begin(), a.end()), bf(b.begin(), b.end()), cf(kN * kN);
-  EXPECT_RUNS(device_.Launch("MultiplyFloat", {kN / 16, kN / 16}, {16, 16}, 0, af.data(), bf.data(), cf.data(), kN));
+  EXPECT_RUNS(device_.Launch("MultiplyFloat", {kN / 16, kN / 16}, {16, 16}, 0, af.data(), bf.data(),
+                             cf.data(), kN));
   CheckProduct(af, bf, cf, kN, fused);
 }
 
@@ -95,12 +101,14 @@ TEST_P(Nvcc, Fft) {
   std::uniform_real_distribution<float> uniform(-1, 1);
   std::vector<std::complex<float>> in(kPoints * kSignals), out(kPoints * kSignals);
   for (auto& x : in) x = {uniform(random), uniform(random)};
-  EXPECT_RUNS(device_.Launch("Fft", {kSignals}, {kPoints / 2}, kPoints * 8, in.data(), out.data(), kLog));
+  EXPECT_RUNS(
+      device_.Launch("Fft", {kSignals}, {kPoints / 2}, kPoints * 8, in.data(), out.data(), kLog));
   for (int s = 0; s < kSignals; ++s) {
     for (int k = 0; k < kPoints; ++k) {
       std::complex<double> sum = 0;
       for (int i = 0; i < kPoints; ++i)
-        sum += std::complex<double>(in[s * kPoints + i]) * std::polar(1.0, -2 * M_PI * ((i * k) % kPoints) / kPoints);
+        sum += std::complex<double>(in[s * kPoints + i]) *
+               std::polar(1.0, -2 * M_PI * ((i * k) % kPoints) / kPoints);
       EXPECT_NEAR(std::abs(sum - std::complex<double>(out[s * kPoints + k])), 0, 1e-4);
     }
   }
@@ -163,12 +171,14 @@ TEST_P(Nvcc, PrintsAndAsserts) {
   EXPECT_RUNS(device_.Launch("Assert", {1}, {4}, 0, 4));
   testing::internal::CaptureStderr();
   EXPECT_EQ(device_.Launch("Assert", {1}, {4}, 0, 3), CUDA_ERROR_ASSERT);
-  EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::HasSubstr("static_cast<int>(threadIdx.x) < limit"));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              testing::HasSubstr("static_cast<int>(threadIdx.x) < limit"));
 }
 
 TEST_P(Nvcc, DoubleFunctions) {
   std::vector<double> in = {0.1, 1, 2.5, 10, 77.7, 1234.5, 1e5, 3e-4}, out(8 * in.size());
-  EXPECT_RUNS(device_.Launch("Doubles", {1}, {static_cast<std::uint32_t>(in.size())}, 0, in.data(), out.data()));
+  EXPECT_RUNS(device_.Launch("Doubles", {1}, {static_cast<std::uint32_t>(in.size())}, 0, in.data(),
+                             out.data()));
   for (std::size_t i = 0; i < in.size(); ++i) {
     const double x = in[i];
     const double* const r = &out[8 * i];
@@ -187,7 +197,8 @@ TEST_P(Nvcc, DoubleFunctions) {
 
 TEST_P(Nvcc, FloatFunctions) {
   std::vector<float> in = {0.1F, 1, 2.5F, 10, 77.7F, 300.5F, 2e5F, 3e-4F}, out(10 * in.size());
-  EXPECT_RUNS(device_.Launch("Floats", {1}, {static_cast<std::uint32_t>(in.size())}, 0, in.data(), out.data()));
+  EXPECT_RUNS(device_.Launch("Floats", {1}, {static_cast<std::uint32_t>(in.size())}, 0, in.data(),
+                             out.data()));
   for (std::size_t i = 0; i < in.size(); ++i) {
     const double x = in[i];
     const float* const r = &out[10 * i];
@@ -289,6 +300,21 @@ TEST_P(Nvcc, Switch) {
   int in[9] = {0, 1, 2, 3, 4, 5, 6, 7, 0}, out[8];
   EXPECT_RUNS(device_.Launch("Switch", {1}, {8}, 0, &in[0], &out[0]));
   EXPECT_THAT(out, testing::ElementsAre(5, 3, -7, 2, 11, 32, 66, -1));
+}
+
+TEST_P(Nvcc, BarrierObjectsAndGroups) {
+  std::vector<int> in(192), out(192, -1);
+  std::iota(in.begin(), in.end(), 7);
+  EXPECT_RUNS(device_.Launch("BarrierObject", {1}, {64}, 0, in.data(), out.data()));
+  for (int i = 0; i < 192; ++i) EXPECT_EQ(out[i], in[(i | 63) - i % 64]) << i;
+  EXPECT_RUNS(device_.Launch("Groups", {1}, {64}, 0, in.data(), out.data()));
+  for (int i = 0; i < 64; ++i) {
+    const int first = i / 32 * 32;
+    int want = std::accumulate(&in[first], &in[first] + 32, 0);
+    // Multiples of three: eleven from 0 to 30, eleven from 33 to 63.
+    if (i % 3 == 0) want += 11000 + (i < 32 ? 0 : 3300000);
+    EXPECT_EQ(out[i], want) << i;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, Nvcc, testing::Values("sm_75", "sm_80", "sm_90", "debug"),

@@ -22,8 +22,11 @@ std::vector<ptx::Token> Tokens(std::string_view text) {
 }
 
 TEST(Lexer, ReadsEveryKindOfToken) {
-  const auto tokens = Tokens("ld.global.L2::128B.f32 %f1, [$x+-4]; // c\n/* d */ \"s\\\"t\" 0x1fU 017 0b11 0f3F800000 0d3FF0000000000000 2.5 1e3");
-  const char* const texts[] = {"ld", "global", "L2::128B", "f32", "%f1", ",", "[", "$x", "+", "-", "4", "]", ";"};
+  const auto tokens = Tokens(
+      "ld.global.L2::128B.f32 %f1, [$x+-4]; // c\n/* d */ \"s\\\"t\" 0x1fU 017 0b11 0f3F800000 "
+      "0d3FF0000000000000 2.5 1e3");
+  const char* const texts[] = {"ld", "global", "L2::128B", "f32", "%f1", ",", "[",
+                               "$x", "+",      "-",        "4",   "]",   ";"};
   for (std::size_t i = 0; i < std::size(texts); ++i) EXPECT_EQ(tokens[i].text, texts[i]);
   EXPECT_EQ(tokens[1].kind, ptx::Token::Kind::kDirective);
   EXPECT_EQ(tokens[13].kind, ptx::Token::Kind::kString);
@@ -38,7 +41,8 @@ TEST(Lexer, ReadsEveryKindOfToken) {
 }
 
 TEST(Lexer, MarksWhatItCanNotRead) {
-  for (const char* bad : {"99999999999999999999999", "0f12", "0x", "\"open", "`", "\\", "1.2.3", "0f3F80000G", "\x80"})
+  for (const char* bad : {"99999999999999999999999", "0f12", "0x", "\"open", "`", "\\", "1.2.3",
+                          "0f3F80000G", "\x80"})
     EXPECT_EQ(Tokens(bad).at(0).kind, ptx::Token::Kind::kBad) << bad;
   EXPECT_TRUE(Tokens("/* never closed").empty());
   EXPECT_TRUE(Tokens("// no newline").empty());
@@ -47,12 +51,17 @@ TEST(Lexer, MarksWhatItCanNotRead) {
 Status LoadStatus(std::string text) { return Program::Load(std::move(text)).status(); }
 
 TEST(Module, RefusesWhatIsNotPtx) {
-  for (const char* text : {"", "hello", "\x7f" "ELF", ".target sm_80", ".version", ".version x", ".version 9", ".version 9.0",
-                           ".version 9.0 .target", ".version 9.0 .target foo", ".version 9.0 .target sm_x"}) {
+  for (const char* text :
+       {"", "hello",
+        "\x7f"
+        "ELF",
+        ".target sm_80", ".version", ".version x", ".version 9", ".version 9.0",
+        ".version 9.0 .target", ".version 9.0 .target foo", ".version 9.0 .target sm_x"}) {
     EXPECT_EQ(LoadStatus(text).code(), StatusCode::kInvalid) << text;
     EXPECT_THAT(LoadStatus(text).message(), HasSubstr("PTX line")) << text;
   }
-  EXPECT_EQ(LoadStatus(".version 9.0 .target sm_80 .address_size 32").code(), StatusCode::kUnsupported);
+  EXPECT_EQ(LoadStatus(".version 9.0 .target sm_80 .address_size 32").code(),
+            StatusCode::kUnsupported);
 }
 
 TEST(Module, NamesTheLineOfBadDeclarations) {
@@ -65,7 +74,8 @@ TEST(Module, NamesTheLineOfBadDeclarations) {
       {".global u32 x;", StatusCode::kInvalid, "type"},
       {".global .align 3 .u32 x;", StatusCode::kInvalid, "power of two"},
       {".global .u32 x[99999999999999];", StatusCode::kInvalid, "length"},
-      {".global .u64 x[1000000000000][1000000000];", StatusCode::kInvalid, "larger than any memory"},
+      {".global .u64 x[1000000000000][1000000000];", StatusCode::kInvalid,
+       "larger than any memory"},
       {".global .u8 x[2][999999999999] = {{1},{2}};", StatusCode::kInvalid, "larger"},
       {".global .u8 x[2][99999999999] = {{1},{2}};", StatusCode::kUnsupported, "initial values"},
       {".global .u32 x[2] = {1, 2, 3};", StatusCode::kInvalid, "too many values"},
@@ -87,12 +97,16 @@ TEST(Module, NamesTheLineOfBadDeclarations) {
   for (const auto& test : cases) {
     const Status status = LoadStatus(Module(std::string("\n\n") + test.text));
     EXPECT_EQ(status.code(), test.code) << test.text << ": " << status.message();
-    EXPECT_THAT(status.message(), AllOf(HasSubstr("PTX line 6"), HasSubstr(test.part))) << test.text;
+    EXPECT_THAT(status.message(), AllOf(HasSubstr("PTX line 6"), HasSubstr(test.part)))
+        << test.text;
   }
 }
 
 Status KernelStatus(const std::string& body) {
-  auto program = Program::Load(Module(".visible .entry k(.param .u32 p) {\n.reg .pred %p<4>; .reg .b16 %h<4>; .reg .b32 %r<4>; .reg .b64 %d<4>; .reg .f32 %f<4>;\n" + body + "\n}"));
+  auto program =
+      Program::Load(Module(".visible .entry k(.param .u32 p) {\n.reg .pred %p<4>; .reg .b16 %h<4>; "
+                           ".reg .b32 %r<4>; .reg .b64 %d<4>; .reg .f32 %f<4>;\n" +
+                           body + "\n}"));
   if (!program.ok()) return program.status();
   return (*program)->Compile("k").status();
 }
@@ -122,7 +136,8 @@ TEST(Body, NamesTheLineOfBadStatements) {
       {"@%r1 ret;", StatusCode::kInvalid, "predicate"},
       {"{", StatusCode::kInvalid, "closing brace"},
       {"{ { ret; }", StatusCode::kInvalid, "closing brace"},
-      {".reg .b32 %r<4000000000>; .reg .b32 x<4>; .reg .b32 y; .reg .b32 y;", StatusCode::kInvalid, "twice"},
+      {".reg .b32 %r<4000000000>; .reg .b32 x<4>; .reg .b32 y; .reg .b32 y;", StatusCode::kInvalid,
+       "twice"},
       {".local .b8 big[600000];", StatusCode::kInvalid, "600000"},
       {".shared .b8 big[600000]; mov.u32 %r1, big;", StatusCode::kInvalid, "shared memory"},
       {"ld.global.u32 %r1, %r2;", StatusCode::kInvalid, "brackets"},
@@ -136,8 +151,10 @@ TEST(Body, NamesTheLineOfBadStatements) {
       {"call nobody;", StatusCode::kInvalid, "nobody"},
       {"call k, (%r1);", StatusCode::kInvalid, "kernel"},
       {"lop3.b32 %r1, %r2, %r3, %r1, %r2;", StatusCode::kInvalid, "table"},
-      {"tex.2d.v4.f32.f32 {%f0, %f1, %f2, %f3}, [%d1, {%f1, %f2}];", StatusCode::kUnsupported, "tex.2d"},
-      {"wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32 {%f1}, {%r1}, {%r2}, {%f2};", StatusCode::kUnsupported, "wmma"},
+      {"tex.2d.v4.f32.f32 {%f0, %f1, %f2, %f3}, [%d1, {%f1, %f2}];", StatusCode::kUnsupported,
+       "tex.2d"},
+      {"wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32 {%f1}, {%r1}, {%r2}, {%f2};",
+       StatusCode::kUnsupported, "wmma"},
       {"setp.s32 %p1, %r1, %r2;", StatusCode::kInvalid, "comparison"},
       {"setp.eq.and.s32 %p1, %r1, %r2;", StatusCode::kInvalid, "fourth"},
       {"mul.s32 %r1, %r2, %r3;", StatusCode::kInvalid, ".lo"},
@@ -148,19 +165,23 @@ TEST(Body, NamesTheLineOfBadStatements) {
     const Status status = KernelStatus(test.text);
     EXPECT_EQ(status.code(), test.code) << test.text << ": " << status.message();
     EXPECT_THAT(status.message(), HasSubstr(test.part)) << test.text;
-    if (std::string_view(test.part) != "closing brace" && std::string_view(test.part) != "shared memory") {
-      EXPECT_THAT(status.message(), testing::ContainsRegex("line 6|'nobody'|the kernel 'k'")) << test.text;
+    if (std::string_view(test.part) != "closing brace" &&
+        std::string_view(test.part) != "shared memory") {
+      EXPECT_THAT(status.message(), testing::ContainsRegex("line 6|'nobody'|the kernel 'k'"))
+          << test.text;
     }
   }
 }
 
 TEST(Body, UnsupportedInstructionsAreNamedWithKernelAndLine) {
-  EXPECT_EQ(KernelStatus("\n\nwgmma.fence.sync.aligned;").message(),
-            "kernel 'k', PTX line 8: 'wgmma.fence.sync.aligned': this instruction is not implemented");
+  EXPECT_EQ(
+      KernelStatus("\n\nwgmma.fence.sync.aligned;").message(),
+      "kernel 'k', PTX line 8: 'wgmma.fence.sync.aligned': this instruction is not implemented");
 }
 
 TEST(Body, AGoodKernelIsFoundAmongBadOnes) {
-  auto program = Program::Load(Module(".entry bad() { nonsense; } .entry good() { ret; } .entry worse() { add.s32 x; }"));
+  auto program = Program::Load(
+      Module(".entry bad() { nonsense; } .entry good() { ret; } .entry worse() { add.s32 x; }"));
   ASSERT_TRUE(program.ok()) << program.status().message();
   EXPECT_TRUE((*program)->Compile("good").ok());
   EXPECT_FALSE((*program)->Compile("bad").ok());
@@ -191,7 +212,8 @@ void ParseEverything(std::string text) {
 TEST(Damage, TruncatedModules) {
   const std::string text = NvccText();
   ASSERT_GT(text.size(), 10000U);
-  for (std::size_t size = 0; size < text.size(); size += 1 + size / 50) ParseEverything(text.substr(0, size));
+  for (std::size_t size = 0; size < text.size(); size += 1 + size / 50)
+    ParseEverything(text.substr(0, size));
 }
 
 TEST(Damage, ChangedBytes) {
@@ -200,36 +222,77 @@ TEST(Damage, ChangedBytes) {
   constexpr char kLikely[] = "{}[]();,.%@!\"/*0123456789abcdefxX \n\0\xff<>|:-+";
   for (int round = 0; round < 60; ++round) {
     std::string damaged = text;
-    for (int i = 0; i < 20; ++i) damaged[random() % damaged.size()] = kLikely[random() % (sizeof kLikely - 1)];
+    for (int i = 0; i < 20; ++i)
+      damaged[random() % damaged.size()] = kLikely[random() % (sizeof kLikely - 1)];
     ParseEverything(std::move(damaged));
   }
 }
 
 // Instructions put together at random from real parts, all the way through the compiler.
 TEST(Damage, RandomInstructionsCompileOrAreRefused) {
-  const char* const opcodes[] = {"add", "sub", "mul", "mad", "fma", "div", "rem", "abs", "neg", "min", "max", "and", "or", "xor", "not",
-                                 "shl", "shr", "shf", "popc", "clz", "bfind", "brev", "bfe", "bfi", "bmsk", "lop3", "prmt", "addc",
-                                 "subc", "madc", "mul24", "sad", "dp4a", "vabsdiff4", "sin", "ex2", "rcp", "sqrt", "copysign", "testp",
-                                 "setp", "set", "selp", "slct", "cvt", "ld", "st", "mov", "cvta", "isspacep", "atom", "red", "membar",
-                                 "bar", "shfl", "vote", "match", "redux", "activemask", "nanosleep", "bra", "ret", "call", "cp", "szext"};
-  const char* const modifiers[] = {"s32", "u32", "b32", "f32", "s64", "u64", "b64", "f64", "b16", "u16", "f16", "bf16", "f16x2", "bf16x2",
-                                   "pred", "u8", "s8", "b8", "b128", "lo", "hi", "wide", "cc", "rn", "rz", "rm", "ftz", "sat", "approx",
-                                   "eq", "lt", "gtu", "nan", "and", "or", "global", "shared", "local", "param", "to", "add", "cas",
-                                   "exch", "inc", "min", "v2", "v4", "sync", "idx", "any", "ballot", "l", "r", "wrap", "clamp", "volatile",
-                                   "relaxed", "acquire", "gpu", "rni", "rzi", "relu", "NaN", "xorsign", "abs", "tf32"};
-  const char* const operands[] = {"%r1", "%r2", "%d1", "%d2", "%f1", "%h1", "%h2", "%p1", "%p2|%p1", "%r1|%p1", "_", "0", "1", "-1", "255",
-                                  "0f3F800000", "0d3FF0000000000000", "[%d1]", "[%r1+4]", "[p]", "[%d1+-8]", "{%r1, %r2}",
-                                  "{%h1, %h2}", "{%d1, %d2}", "%tid.x", "%clock64", "!%p1", "k", "p", "(%r1)", "31", "0x7fffffffffffffff"};
+  const char* const opcodes[] = {
+      "add",  "sub",  "mul",      "mad",   "fma",        "div",       "rem",       "abs",    "neg",
+      "min",  "max",  "and",      "or",    "xor",        "not",       "shl",       "shr",    "shf",
+      "popc", "clz",  "bfind",    "brev",  "bfe",        "bfi",       "bmsk",      "lop3",   "prmt",
+      "addc", "subc", "madc",     "mul24", "sad",        "dp4a",      "vabsdiff4", "sin",    "ex2",
+      "rcp",  "sqrt", "copysign", "testp", "setp",       "set",       "selp",      "slct",   "cvt",
+      "ld",   "st",   "mov",      "cvta",  "isspacep",   "atom",      "red",       "membar", "bar",
+      "shfl", "vote", "match",    "redux", "activemask", "nanosleep", "bra",       "ret",    "call",
+      "cp",   "szext"};
+  const char* const modifiers[] = {
+      "s32",     "u32",      "b32",     "f32",     "s64",    "u64",    "b64",  "f64",  "b16",
+      "u16",     "f16",      "bf16",    "f16x2",   "bf16x2", "pred",   "u8",   "s8",   "b8",
+      "b128",    "lo",       "hi",      "wide",    "cc",     "rn",     "rz",   "rm",   "ftz",
+      "sat",     "approx",   "eq",      "lt",      "gtu",    "nan",    "and",  "or",   "global",
+      "shared",  "local",    "param",   "to",      "add",    "cas",    "exch", "inc",  "min",
+      "v2",      "v4",       "sync",    "idx",     "any",    "ballot", "l",    "r",    "wrap",
+      "clamp",   "volatile", "relaxed", "acquire", "gpu",    "rni",    "rzi",  "relu", "NaN",
+      "xorsign", "abs",      "tf32"};
+  const char* const operands[] = {"%r1",
+                                  "%r2",
+                                  "%d1",
+                                  "%d2",
+                                  "%f1",
+                                  "%h1",
+                                  "%h2",
+                                  "%p1",
+                                  "%p2|%p1",
+                                  "%r1|%p1",
+                                  "_",
+                                  "0",
+                                  "1",
+                                  "-1",
+                                  "255",
+                                  "0f3F800000",
+                                  "0d3FF0000000000000",
+                                  "[%d1]",
+                                  "[%r1+4]",
+                                  "[p]",
+                                  "[%d1+-8]",
+                                  "{%r1, %r2}",
+                                  "{%h1, %h2}",
+                                  "{%d1, %d2}",
+                                  "%tid.x",
+                                  "%clock64",
+                                  "!%p1",
+                                  "k",
+                                  "p",
+                                  "(%r1)",
+                                  "31",
+                                  "0x7fffffffffffffff"};
   std::mt19937 random(23);
   int compiled = 0;
   for (int round = 0; round < 3000; ++round) {
     std::string text = opcodes[random() % std::size(opcodes)];
-    for (unsigned i = random() % 5; i > 0; --i) text += std::string(".") + modifiers[random() % std::size(modifiers)];
+    for (unsigned i = random() % 5; i > 0; --i)
+      text += std::string(".") + modifiers[random() % std::size(modifiers)];
     const unsigned count = random() % 6;
-    for (unsigned i = 0; i < count; ++i) text += std::string(i == 0 ? " " : ", ") + operands[random() % std::size(operands)];
+    for (unsigned i = 0; i < count; ++i)
+      text += std::string(i == 0 ? " " : ", ") + operands[random() % std::size(operands)];
     const Status status = KernelStatus(text + ";");
     compiled += status.ok() ? 1 : 0;
-    EXPECT_TRUE(status.ok() || status.code() == StatusCode::kInvalid || status.code() == StatusCode::kUnsupported)
+    EXPECT_TRUE(status.ok() || status.code() == StatusCode::kInvalid ||
+                status.code() == StatusCode::kUnsupported)
         << text << ": " << status.message();
   }
   EXPECT_GT(compiled, 0);

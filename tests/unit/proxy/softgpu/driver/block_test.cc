@@ -235,7 +235,7 @@ TEST(BlockTest, CooperativeBlocksAreResidentTogether) {
 }
 
 void StoreOutside(ThreadContext* c) {
-  if (Thread(c) == 5) *reinterpret_cast<volatile int*>(0x10) = 1;
+  if (Thread(c) == 5) static_cast<void>(*reinterpret_cast<volatile int*>(0x10));
   cuspan_rt_barrier(c, 0, 0);
 }
 
@@ -250,7 +250,7 @@ TEST(BlockTest, AnUnmappedAddressEndsTheLaunchNotTheProcess) {
 }
 
 void StoreOutsideInLoop(ThreadContext* c) {
-  if (Thread(c) == 5) *reinterpret_cast<volatile int*>(0x10) = 1;
+  if (Thread(c) == 5) static_cast<void>(*reinterpret_cast<volatile int*>(0x10));
 }
 
 TEST(BlockTest, FaultsInKernelsWithoutFibersAreCaught) {
