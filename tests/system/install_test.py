@@ -58,7 +58,11 @@ class Install(SystemTest):
             dynamic = subprocess.run(["readelf", "-d", str(path)], capture_output=True, text=True, check=True).stdout
             for match in re.finditer(r"(?:RUNPATH|RPATH).*\[(.*)\]", dynamic):
                 for folder in match.group(1).split(":"):
-                    self.assertTrue(folder.startswith("$ORIGIN"), f"{path} looks in {folder}")
+                    if folder.startswith("$ORIGIN"):
+                        continue
+                    # The system's MPI may lie where the loader does not search by itself.
+                    owner = os.stat(folder)
+                    self.assertEqual((owner.st_uid, owner.st_mode & 0o022), (0, 0), f"{path} looks in {folder}")
             self.assertNotIn(str(build()), dynamic)
 
     def test_links_stay_inside(self):

@@ -353,7 +353,10 @@ TEST(CuspanRun, AnAgentThatDiesIsOneLineAndTheProgramGoesOn) {
 TEST(CuspanRun, NoSecretIsOnACommandLine) {
   const Outcome outcome = RunApp(
       {"--same-node", "never"},
-      {"sh", "-c", "cat /proc/[0-9]*/cmdline | tr '\\0' '\\n' | grep -c -e \"$CUSPAN_SECRET\""});
+      // The pattern comes by a descriptor: on grep's own command line it would be found there.
+      {"sh", "-c",
+       "cat /proc/[0-9]*/cmdline | tr '\\0' '\\n' | grep -c -f /dev/fd/3 3<<EOF\n"
+       "$CUSPAN_SECRET\nEOF\n"});
   EXPECT_EQ(outcome.out, "0\n");
 }
 

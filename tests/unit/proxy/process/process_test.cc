@@ -196,8 +196,8 @@ TEST_F(SoftwareProcessTest, AMalformedFrameEndsIt) {
 
 TEST_F(SoftwareProcessTest, AWindowThatIsTakenIsReplacedByTheNext) {
   ProxyStart start = Start("soft");
-  start.window.base = 0x40'0000;  // Where the program itself may lie: never to be had.
-  start.window.stride = 0x1800'0000'0000 - 0x40'0000;
+  start.window.base = 0x1000'0000'0000'0000;  // No address of any process: never to be had.
+  start.window.stride = 0x1800'0000'0000 - start.window.base;  // Modulo 2^64.
   const ProxyReady ready = SendStart(start);
   ASSERT_EQ(ready.result, 0) << ready.message;
   EXPECT_EQ(ready.window.base, 0x1800'0000'0000U);
