@@ -10,6 +10,7 @@
 #include "launcher/agent/home_agent.h"
 #include "launcher/agent/mpi/mpi_transport.h"
 #include "launcher/agent_cluster.h"
+#include "launcher/tables.h"
 
 namespace cuspan {
 namespace {
@@ -63,6 +64,8 @@ int RunHome(const Setup& setup, std::optional<AppProcess> app, const RunKey& key
   else if (app)
     LogError("{}", status.message());  // A launcher would say it.
   (*home)->Shutdown();
+  if (app && status.ok() && setup.options.statistics)
+    std::fputs(StatisticsTable((*home)->reports()).c_str(), stderr);
   home->reset();
   if (app && status.ok()) EndLike(app_status);
   return exit_status;

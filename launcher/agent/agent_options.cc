@@ -38,6 +38,8 @@ Result<AgentCommandLine> ParseAgentCommandLine(int argc, const char* const* argv
                  "cuda, soft (the software GPU), or auto: cuda where it works");
   app.add_option("--same-node", same_node,
                  "auto: program and GPU on one node share memory; never: always over MPI");
+  app.add_flag("--stats", options.statistics,
+               "with a program: at its end, what each device did for it");
   AgentCommandLine line;
   try {
     std::vector<std::string> reversed(own.rbegin(), own.rend());  // As CLI11 takes them.

@@ -33,6 +33,8 @@ class HomeAgent {
   int Serve(const AppProcess* app);
   // Ends the other agents in good order. To be called once, whatever went before.
   void Shutdown();
+  // What the run's sessions did; complete after Shutdown.
+  const std::vector<DeviceReport>& reports() const { return context_.reports; }
 
  private:
   HomeAgent(const AgentOptions& options, const InstallPaths& paths,

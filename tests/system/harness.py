@@ -121,8 +121,8 @@ class SystemTest(unittest.TestCase):
         agent = str(build() / "bin/cuspan-agent")
         start = ["mpirun", "--oversubscribe", "--bind-to", "none", "-np", "1", "--host", "localhost", agent]
         if path == "same-node":
-            return [*start, "--", *command]
-        return [*start, "--same-node", "never", "--", *command,
+            return [*start, "--stats", "--", *command]
+        return [*start, "--same-node", "never", "--stats", "--", *command,
                 ":", "-np", str(devices), "--host", f"localhost:{devices}", agent, "--same-node", "never"]
 
     def run_command(self, command, environment=None, status=0, **options):

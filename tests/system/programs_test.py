@@ -27,6 +27,16 @@ class Programs(SystemTest):
         else:
             self.assertIn("PASS", result.stdout)
 
+    def check_statistics(self, name, path, devices, result):
+        statistics = Statistics(result.stderr)
+        if name in NO_DEVICE:
+            self.assertEqual(statistics.rows, [])
+            return
+        self.assertEqual(statistics.paths(), {path})
+        self.assertLessEqual(statistics.devices(), set(range(devices)))
+        if name in ALL_DEVICES:
+            self.assertEqual(statistics.devices(), set(range(devices)))
+
     def through_cuspan_run(self, name, kind, path):
         for devices in DEVICES:
             with self.subTest(devices=devices):
@@ -34,15 +44,8 @@ class Programs(SystemTest):
                                       "auto" if path == "same-node" else "never", "--stats", "--",
                                       app(name, kind), *ARGUMENTS.get(name, []))
                 result = self.run_command(command, self.environment(devices), input=INPUT.get(name, ""))
-                statistics = Statistics(result.stderr)
+                self.check_statistics(name, path, devices, result)
                 self.check_output(name, result)
-                if name in NO_DEVICE:
-                    self.assertEqual(statistics.rows, [])
-                    continue
-                self.assertEqual(statistics.paths(), {path})
-                self.assertLessEqual(statistics.devices(), set(range(devices)))
-                if name in ALL_DEVICES:
-                    self.assertEqual(statistics.devices(), set(range(devices)))
 
     def through_mpirun(self, name, kind, path):
         for devices in DEVICES:
@@ -51,6 +54,7 @@ class Programs(SystemTest):
                 # On the agent path each agent brings one device.
                 environment = self.environment(devices if path == "same-node" else 1)
                 result = self.run_command(command, environment, input=INPUT.get(name, ""))
+                self.check_statistics(name, path, devices, result)
                 self.check_output(name, result)
 
 
