@@ -15,6 +15,14 @@ using std::chrono::steady_clock;
 
 constexpr microseconds kFirstNap{5};
 constexpr microseconds kLongestNap{50};
+// Between two looks at the device: the driver lets one thread at a time into a
+// context, and the one that submits work shall not wait for the one that looks.
+constexpr std::chrono::nanoseconds kBetweenLooks{1500};
+
+void PauseBetweenLooks() {
+  const auto end = steady_clock::now() + kBetweenLooks;
+  while (steady_clock::now() < end) __builtin_ia32_pause();
+}
 
 }  // namespace
 
@@ -50,27 +58,33 @@ void Completer::Put(Arrival arrival) {
   bool wake = false;
   {
     std::scoped_lock lock(mutex_);
+    const bool urgent = !std::holds_alternative<ProgressMark>(arrival.entry.completion);
     arrivals_.push_back(std::move(arrival));
     have_arrivals_.store(true, std::memory_order_release);
-    wake = sleeping_;
+    wake = sleeping_ && (urgent || !napping_);
+    urgent_arrival_ = urgent_arrival_ || urgent;
   }
   if (wake) arrived_.notify_one();
 }
 
-bool Completer::TakeArrivals() {
-  if (!have_arrivals_.load(std::memory_order_acquire)) return false;
+void Completer::TakeArrivals() {
+  if (!have_arrivals_.load(std::memory_order_acquire)) return;
   {
     std::scoped_lock lock(mutex_);
     taken_.swap(arrivals_);
+    urgent_arrival_ = false;
     have_arrivals_.store(false, std::memory_order_relaxed);
   }
   for (Arrival& arrival : taken_) {
     if (arrival.lane->entries_.empty()) active_.push_back(arrival.lane);
     if (std::holds_alternative<SendChunk>(arrival.entry.completion)) ++pending_chunks_;
+    if (!std::holds_alternative<ProgressMark>(arrival.entry.completion)) {
+      ++urgent_;
+      ++urgent_changes_;
+    }
     arrival.lane->entries_.push_back(std::move(arrival.entry));
   }
   taken_.clear();
-  return true;
 }
 
 CUresult Completer::Query(const Lane::Entry& entry) {
@@ -100,6 +114,10 @@ void Completer::Sweep(std::vector<Report>& reports) {
       if (result == CUDA_ERROR_NOT_READY) break;
       if (const auto* slot = std::get_if<GiveSlotBack>(&entry.completion)) channel_.ReleaseSlot(slot->slot);
       if (const auto* chunk = std::get_if<SendChunk>(&entry.completion)) Push(*chunk, result);
+      if (!std::holds_alternative<ProgressMark>(entry.completion)) {
+        --urgent_;
+        ++urgent_changes_;
+      }
       reports.push_back({lane, entry.mark, result, std::move(entry.completion)});
       lane->entries_.pop_front();
     }
@@ -114,6 +132,8 @@ void Completer::Tell(std::vector<Report>& reports) {
       EventRecordState& record = *reached->record;
       channel_.Post(EventReached{record.event, record.record, report.result, pushed()});
       record.complete.store(true, std::memory_order_release);
+    } else if (std::holds_alternative<ProgressMark>(report.completion)) {
+      channel_.own_bell().Ring();
     } else if (const auto* answer = std::get_if<Answer>(&report.completion)) {
       (*answer)(report.result, pushed());
     }
@@ -130,9 +150,9 @@ void Completer::Loop(const Device& device) {
   auto active = steady_clock::now();
   microseconds nap = kFirstNap;
   while (!ending_.load(std::memory_order_acquire)) {
-    bool progress = TakeArrivals();
+    const std::uint64_t before = urgent_changes_;
+    TakeArrivals();
     Sweep(found);
-    progress = progress || !found.empty();
     // A chunk of another stream may have been completed after this sweep looked
     // at its stream and before what was found: it is found by another sweep.
     while (!found.empty() && pending_chunks_ != 0) {
@@ -143,27 +163,34 @@ void Completer::Loop(const Device& device) {
     Tell(found);
 
     const auto now = steady_clock::now();
-    if (progress) {
+    if (urgent_changes_ != before) {
       active = now;
       nap = kFirstNap;
-      continue;
     }
+    // Also when nothing is pending there may soon be something again, and waking
+    // up takes longer than looking.
     const auto idle = now - active;
-    if (idle < stages_.spin) continue;
-    if (idle < stages_.yield) {
+    if (idle < stages_.spin) {
+      PauseBetweenLooks();
+    } else if (idle < stages_.yield) {
       std::this_thread::yield();
-      continue;
-    }
-    if (!active_.empty()) {
-      std::this_thread::sleep_for(nap);
+    } else if (active_.empty()) {
+      Sleep(std::chrono::hours(1));
+    } else if (urgent_ == 0) {
+      Sleep(kLongestNap);
+    } else {
+      Sleep(nap);
       nap = std::min(2 * nap, kLongestNap);
-      continue;
     }
-    std::unique_lock lock(mutex_);
-    sleeping_ = true;
-    arrived_.wait(lock, [this] { return ending_ || !arrivals_.empty(); });
-    sleeping_ = false;
   }
+}
+
+void Completer::Sleep(microseconds limit) {
+  std::unique_lock lock(mutex_);
+  sleeping_ = true;
+  napping_ = !active_.empty();
+  arrived_.wait_for(lock, limit, [this] { return ending_ || (napping_ ? urgent_arrival_ : !arrivals_.empty()); });
+  sleeping_ = false;
 }
 
 }  // namespace cuspan::proxy

@@ -64,9 +64,12 @@ struct SendChunk {
 struct ReachRecord {
   std::shared_ptr<EventRecordState> record;
 };
+// Nothing but the lane's progress, of which the receiving thread hears. Nobody
+// waits for it at this moment, so the device is asked less often.
+struct ProgressMark {};
 // Anything else; called on the completer's thread, must not block.
 using Answer = std::function<void(CUresult result, std::uint64_t chunks)>;
-using Completion = std::variant<GiveSlotBack, SendChunk, ReachRecord, Answer>;
+using Completion = std::variant<GiveSlotBack, SendChunk, ReachRecord, ProgressMark, Answer>;
 
 class Completer {
  public:
@@ -115,7 +118,9 @@ class Completer {
   };
   void Put(Arrival arrival);
   void Loop(const Device& device);
-  bool TakeArrivals();
+  // Sleeps until something urgent arrives (or anything, when nothing is pending), at most for `limit`.
+  void Sleep(std::chrono::microseconds limit);
+  void TakeArrivals();
   // Finds what is complete: pushes chunks and gives slots back, and leaves the rest in `reports`.
   void Sweep(std::vector<Report>& reports);
   void Tell(std::vector<Report>& reports);
@@ -129,8 +134,11 @@ class Completer {
 
   std::mutex mutex_;
   std::condition_variable arrived_;
-  std::vector<Arrival> arrivals_;  // Guarded by mutex_.
-  bool sleeping_ = false;          // Guarded by mutex_.
+  // Guarded by mutex_.
+  std::vector<Arrival> arrivals_;
+  bool urgent_arrival_ = false;
+  bool sleeping_ = false;
+  bool napping_ = false;  // Only something urgent ends the sleep.
   std::atomic<bool> have_arrivals_ = false;
   std::atomic<bool> ending_ = false;
 
@@ -138,6 +146,9 @@ class Completer {
   std::vector<Arrival> taken_;
   std::vector<std::shared_ptr<Lane>> active_;  // Lanes with entries.
   std::size_t pending_chunks_ = 0;
+  // Entries that are no progress marks: how many are pending, came and went.
+  std::size_t urgent_ = 0;
+  std::uint64_t urgent_changes_ = 0;
   std::atomic<std::uint64_t> pushed_ = 0;
   std::thread thread_;
 };

@@ -58,7 +58,9 @@ struct Stream {
   CUresult broken = CUDA_SUCCESS;  // Why the driver made none.
   StreamQueue* queue = nullptr;    // Valid until the stream is retired.
   std::shared_ptr<Completer::Lane> lane = std::make_shared<Completer::Lane>();
-  std::uint64_t submitted = 0;  // Ops that the driver took.
+  // What the driver took, in units of Session::Submitted, and how much of it when last marked.
+  std::uint64_t submitted = 0;
+  std::uint64_t marked = 0;
 
   bool Idle() const { return lane->completed() == submitted; }
 };

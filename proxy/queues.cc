@@ -28,7 +28,7 @@ void StreamQueues::Retire(StreamQueue& stream) {
 }
 
 bool StreamQueues::MayStart(const StreamQueue& stream, std::uint64_t index, const Gate* gate) const {
-  if (gate != nullptr && !gate->open()) return false;
+  if (stream.paused || (gate != nullptr && !gate->open())) return false;
   switch (stream.kind) {
     case StreamQueue::Kind::kNonBlocking:
       return true;
@@ -124,6 +124,13 @@ void StreamQueues::Release(StreamQueue& stream) {
   if (lost_) return;
   assert(!stream.ops.empty() && stream.ops.front().begun);
   PopHead(stream);
+  MarkReady(stream);
+  Pump();
+}
+
+void StreamQueues::Resume(StreamQueue& stream) {
+  stream.paused = false;
+  if (lost_) return;
   MarkReady(stream);
   Pump();
 }

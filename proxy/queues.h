@@ -7,6 +7,7 @@
 //   - for an op of the legacy default stream, earlier ops of all blocking
 //     streams, and for an op of a blocking stream, earlier ops of the legacy stream;
 //   - what its Gate stands for: the record of an event, a signal.
+// Besides, a stream takes nothing while it is paused.
 // An op that is handed over piece by piece (a copy from the host, whose chunks
 // come one after another) holds its stream until Release; other streams go on.
 //
@@ -35,7 +36,7 @@ enum class Turn {
 class StreamOp {
  public:
   virtual ~StreamOp() = default;
-  // Hands the op to the driver. May call StreamQueues::Open, nothing else of it.
+  // Hands the op to the driver. May call Open and Pause of the queues, nothing else.
   virtual Turn Submit() = 0;
   // Called before the op is queued: copies what points into the frame it came
   // in. Returns the bytes that it keeps beyond its own size.
@@ -77,6 +78,7 @@ class StreamQueue {
   bool ready = false;             // Is in StreamQueues::ready_.
   bool at_gate = false;           // Is in its gate's list.
   bool retired = false;
+  bool paused = false;
   std::list<StreamQueue>::iterator self;
 };
 
@@ -111,6 +113,11 @@ class StreamQueues {
   void Release(StreamQueue& stream);
   // What the gate stands for has happened. May be called inside Submit.
   void Open(Gate& gate);
+
+  // Nothing more is handed over in `stream` until Resume. Ops of other streams
+  // that must come after its waiting ones wait, too.
+  void Pause(StreamQueue& stream) { stream.paused = true; }
+  void Resume(StreamQueue& stream);
 
   // Calls `then` once all ops that were added before have been submitted or dropped.
   void WhenSubmitted(std::function<void()> then);

@@ -65,11 +65,12 @@ Status Loop(Session& session) {
                                  session.queues.waiting_ops());
     }
     if (session.transfers.SlotCameFree()) session.transfers.UseFreeSlots();
+    if (session.SomeMayResume()) session.ResumeStreams();
     if (frame->has_value()) continue;
     channel.own_bell().Wait(
         [&] {
           return channel.HasFrame() || channel.closed() || session.transfers.SlotCameFree() ||
-                 (!dropped && session.faults.lost() != CUDA_SUCCESS);
+                 session.SomeMayResume() || (!dropped && session.faults.lost() != CUDA_SUCCESS);
         },
         std::chrono::seconds(10), stages);
   }

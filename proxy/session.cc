@@ -1,5 +1,7 @@
 #include "proxy/session.h"
 
+#include <algorithm>
+
 namespace cuspan::proxy {
 
 void VariableRanges::Add(std::uint64_t module, std::uint64_t address, std::uint64_t bytes) {
@@ -40,6 +42,32 @@ Result<std::shared_ptr<Stream>> Session::FindStream(std::uint64_t handle) {
   std::shared_ptr<Stream> stream = streams.Find(handle);
   if (stream == nullptr) return Status::Invalid("stream 0x{:x} does not exist", handle);
   return stream;
+}
+
+void Session::Mark(const std::shared_ptr<Stream>& stream) {
+  PooledEvent event;
+  if (faults.Check(plain_events.Record(stream->driver, event)) != CUDA_SUCCESS) return;
+  stream->marked = stream->submitted;
+  completer.Add(stream->lane, std::move(event), stream->submitted, ProgressMark{});
+  if (stream->submitted - stream->lane->completed() < kMostPending) return;
+  queues.Pause(*stream->queue);
+  paused_.push_back(stream);
+}
+
+bool Session::SomeMayResume() const {
+  return std::any_of(paused_.begin(), paused_.end(), [](const auto& stream) {
+    return stream->submitted - stream->lane->completed() <= kMostPending / 2;
+  });
+}
+
+void Session::ResumeStreams() {
+  std::vector<std::shared_ptr<Stream>> resumed;
+  std::erase_if(paused_, [&](const auto& stream) {
+    if (stream->submitted - stream->lane->completed() > kMostPending / 2) return false;
+    resumed.push_back(stream);
+    return true;
+  });
+  for (const auto& stream : resumed) queues.Resume(*stream->queue);
 }
 
 void Session::WhenStreamDone(Stream& stream, Answer answer) {
@@ -91,6 +119,7 @@ void Session::ForgetOldLanes() {
 void Session::DropAll() {
   queues.DropAll();
   transfers.Forget();
+  paused_.clear();
 }
 
 }  // namespace cuspan::proxy

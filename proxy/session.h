@@ -71,13 +71,19 @@ struct Session {
   bool MayTouch(std::uint64_t address, std::uint64_t bytes) const {
     return device.InWindow(address, bytes) || variables.Contains(address, bytes);
   }
-  // Notes what the driver said to an op that was handed to it.
-  void Submitted(Stream& stream, const Origin& origin, CUresult result) {
-    if (result == CUDA_SUCCESS) [[likely]]
-      ++stream.submitted;
-    else
-      faults.Posted(origin, result);
+  // Notes what the driver said to an op that was handed to it. `units` is how
+  // much of the driver's room for pending work the op takes; see kMostPending.
+  void Submitted(const std::shared_ptr<Stream>& stream, const Origin& origin, CUresult result,
+                 std::uint64_t units = 1) {
+    if (result != CUDA_SUCCESS) [[unlikely]]
+      return faults.Posted(origin, result);
+    stream->submitted += units;
+    if (stream->submitted - stream->marked >= kMarkEvery) [[unlikely]]
+      Mark(stream);
   }
+  // Whether a stream that was paused because too much of it is pending may go on. Cheap; for Bell::Wait.
+  bool SomeMayResume() const;
+  void ResumeStreams();
 
   // Calls `answer` (on the completer's thread, or at once) when all that was
   // handed to the driver in `stream` so far is complete.
@@ -90,7 +96,21 @@ struct Session {
 
   // Drops what waits, once the device is lost.
   void DropAll();
+
+ private:
+  // The vendor's driver makes the calling thread wait when about 1,020 ops of a
+  // stream are pending, or when its room for the bytes of small copies (some
+  // MiB; both measured) is used up, and with it every other stream that the thread
+  // serves. So a stream is paused long before, and resumed when half of it is done.
+  static constexpr std::uint64_t kMostPending = 256;
+  static constexpr std::uint64_t kMarkEvery = 64;
+  void Mark(const std::shared_ptr<Stream>& stream);
+
+  std::vector<std::shared_ptr<Stream>> paused_;
 };
+
+// What the bytes of a small copy weigh beside the op itself, for Session::Submitted.
+inline constexpr std::uint64_t kInlineBytesPerUnit = 1024;
 
 // A reply that says only that the call failed.
 template <typename T>

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds cuspan and runs its tests. CI runs exactly this.
 #
-#   tests/run.sh             all tests; unit and fuzz tests with the address sanitizer too
-#   tests/run.sh --no-asan   all tests, nothing with a sanitizer: the shortest useful run
-#   tests/run.sh --all       all tests three times: plain, address and thread sanitizer
+#   tests/run.sh          all tests
+#   tests/run.sh --asan   unit and fuzz tests with the address sanitizer too
+#   tests/run.sh --all    all tests three times: plain, address and thread sanitizer
 #
 # CTEST_PARALLEL_LEVEL says how many tests run at once; the default is one a processor, at most 4.
 set -euo pipefail
@@ -11,17 +11,17 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # The presets with a sanitizer, and what CTest is told there. The plain build comes after them, so
 # that the last lines of the output are the summary of the longest run.
-sanitized_presets=(asan)
-sanitized_selection=(--label-regex '^(unit|fuzz)$')
+sanitized_presets=()
+sanitized_selection=()
 case ${1:-} in
   "") ;;
-  --no-asan) sanitized_presets=() ;;
-  --all)
-    sanitized_presets=(asan tsan)
-    sanitized_selection=()
+  --asan)
+    sanitized_presets=(asan)
+    sanitized_selection=(--label-regex '^(unit|fuzz)$')
     ;;
+  --all) sanitized_presets=(asan tsan) ;;
   *)
-    echo "usage: $0 [--no-asan|--all]" >&2
+    echo "usage: $0 [--asan|--all]" >&2
     exit 2
     ;;
 esac

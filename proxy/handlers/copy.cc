@@ -12,7 +12,8 @@ struct InlineCopy final : PostedOp {
     if (!session->MayTouch(destination, data.size())) return Finish(CUDA_ERROR_INVALID_VALUE);
     if (data.empty()) return Turn::kSubmitted;
     // From ordinary memory: the driver takes a copy of the bytes before it returns.
-    return Finish(session->driver.cuMemcpyHtoDAsync(destination, data.data(), data.size(), stream->driver));
+    return Finish(session->driver.cuMemcpyHtoDAsync(destination, data.data(), data.size(), stream->driver),
+                  1 + data.size() / kInlineBytesPerUnit);
   }
   std::size_t Keep() override {
     kept.assign(data.begin(), data.end());

@@ -12,8 +12,8 @@ struct PostedOp : StreamOp {
       : session(&session), origin(origin), stream(std::move(stream)) {}
 
   // Notes what the driver said.
-  Turn Finish(CUresult result) {
-    session->Submitted(*stream, origin, result);
+  Turn Finish(CUresult result, std::uint64_t units = 1) {
+    session->Submitted(stream, origin, result, units);
     return Turn::kSubmitted;
   }
 

@@ -245,6 +245,43 @@ TEST_F(Queues, WhenSubmittedIgnoresLaterOps) {
   EXPECT_EQ(called, 3);
 }
 
+// As one whose driver has enough to do with what it was given.
+TEST_F(Queues, APausedStreamTakesNothingAndHoldsWhatMustComeLater) {
+  StreamQueue& paused = queues.AddStream(true);
+  StreamQueue& other = queues.AddStream(true);
+  queues.Pause(paused);
+  Add(queues.legacy(), 1);  // Nothing waits in the paused stream yet.
+  Add(paused, 2);
+  Add(other, 3);
+  Add(queues.legacy(), 4);  // After 2.
+  Add(other, 5);            // After 4.
+  EXPECT_THAT(log.submitted, ElementsAre(1, 3));
+  queues.Resume(paused);
+  EXPECT_THAT(log.submitted, ElementsAre(1, 3, 2, 4, 5));
+  Add(paused, 6);
+  EXPECT_EQ(log.submitted.back(), 6);
+}
+
+TEST_F(Queues, AStreamMayBePausedByItsOwnOp) {
+  struct PausingOp final : StreamOp {
+    PausingOp(StreamQueues& queues, StreamQueue& stream) : queues(&queues), stream(&stream) {}
+    Turn Submit() override {
+      queues->Pause(*stream);
+      return Turn::kSubmitted;
+    }
+    StreamQueues* queues;
+    StreamQueue* stream;
+  };
+  StreamQueue& stream = queues.AddStream(false);
+  AddHeld(stream, 1);
+  queues.Add(stream, PausingOp(queues, stream));
+  Add(stream, 2);
+  queues.Release(stream);
+  EXPECT_THAT(log.submitted, ElementsAre(1));
+  queues.Resume(stream);
+  EXPECT_THAT(log.submitted, ElementsAre(1, 2));
+}
+
 TEST_F(Queues, ARetiredStreamFinishesItsOps) {
   StreamQueue& stream = queues.AddStream(true);
   AddHeld(stream, 1);

@@ -259,6 +259,34 @@ TEST_F(OrderTest, DeviceSynchronizeWaitsForDestroyedStreams) {
   EXPECT_EQ(client.AwaitReply<DeviceSynchronize>(device).result, CUDA_SUCCESS);
 }
 
+// The vendor's driver blocks its caller when some 1,000 ops of a stream are
+// pending or many bytes of small copies are: other streams must not notice.
+TEST_F(OrderTest, ABusyStreamIsGivenNoMoreThanTheDriverTakesWithoutBlocking) {
+  const std::uint64_t block = loopback.Map();
+  const std::uint64_t busy = loopback.NewStream(CU_STREAM_NON_BLOCKING);
+  const std::uint64_t copying = loopback.NewStream(CU_STREAM_NON_BLOCKING);
+  const std::uint64_t other = loopback.NewStream(CU_STREAM_NON_BLOCKING);
+  client.Call(DeviceSynchronize{});
+  gpu.Hold(1);
+  gpu.Hold(2);
+  for (int i = 0; i < 3000; ++i) PostAdd(busy, block, 1, 1);
+  const std::vector<std::byte> bytes = Pattern(16 << 10, 4);
+  for (int i = 0; i < 100; ++i) client.Post(CopyToDeviceInline{copying, block + 8192, bytes});
+  PostAdd(other, block + 4096, 1, 1);
+  EXPECT_EQ(ReadWord(other, block + 4096), 1U);
+  const std::size_t launched = Count(gpu.Log(), "add 1");
+  EXPECT_GE(launched, 200U);
+  EXPECT_LE(launched, 900U);
+  EXPECT_LE(Count(gpu.Log(), "to-device 2"), 60U);
+  const std::uint32_t all = client.Ask(DeviceSynchronize{});
+  client.Post(StreamDestroy{copying});
+  gpu.Let(1);
+  gpu.Let(2);
+  EXPECT_EQ(client.AwaitReply<DeviceSynchronize>(all).result, CUDA_SUCCESS);
+  EXPECT_EQ(ReadWord(busy, block), 3000U);
+  EXPECT_EQ(Read(other, block + 8192, bytes.size()), bytes);
+}
+
 TEST_F(OrderTest, ALongModuleLoadStopsNeitherLaunchesNorCompletions) {
   const std::uint64_t block = loopback.Map();
   const std::uint64_t stream = loopback.NewStream();
