@@ -47,7 +47,7 @@ building() {
 }
 
 # build_jobs: how many compilers fit this machine: one a processor, and 1.5 GB for each, which the
-# files that include LLVM and protobuf need.
+# files that include LLVM need.
 build_jobs() {
   local processors memory_kb by_memory
   processors=$(nproc)
