@@ -78,7 +78,7 @@ Result<std::unique_ptr<AgentCluster>> AgentCluster::Start(const ClusterOptions& 
   std::vector<std::string> command;
   if (cluster->plan_.mpi()) {
     if (InsideMpiJob(environment)) StripMpi(environment);
-    AddMpirunSettings(environment, options.mpirun_arguments, ::geteuid() == 0);
+    AddMpirunSettings(environment, cluster->plan_, options.mpirun_arguments, ::geteuid() == 0);
     command =
         MpirunCommand(cluster->plan_, agent, options.mpirun_arguments, SettingNames(environment));
     command.front() = options.mpirun;

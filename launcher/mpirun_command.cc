@@ -84,7 +84,8 @@ std::vector<std::string> MpirunCommand(const Plan& plan, const AgentCommand& age
   return command;
 }
 
-void AddMpirunSettings(Environment& environment, const std::vector<std::string>& extra, bool root) {
+void AddMpirunSettings(Environment& environment, const Plan& plan,
+                       const std::vector<std::string>& extra, bool root) {
   const auto set_unless_chosen = [&](const char* name, const char* value) {
     if (!environment.Get(name)) environment.Set(name, value);
   };
@@ -97,6 +98,10 @@ void AddMpirunSettings(Environment& environment, const std::vector<std::string>&
     environment.Set("OMPI_ALLOW_RUN_AS_ROOT", "1");
     environment.Set("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
   }
+  // mpirun asks for an ssh even where it starts nothing elsewhere, and a container may have none.
+  const bool local = std::all_of(plan.agents.begin(), plan.agents.end(),
+                                 [](const AgentPlan& agent) { return agent.host == kThisHost; });
+  if (local && !NamesNetworkLayer(extra, "plm")) set_unless_chosen("OMPI_MCA_plm", "isolated");
   // The agents have no terminal, so a question of ssh could not be answered.
   if (!NamesNetworkLayer(extra, "plm_rsh_") && !environment.Get("OMPI_MCA_plm_rsh_agent"))
     set_unless_chosen("OMPI_MCA_plm_rsh_args", "-oBatchMode=yes -oConnectTimeout=10");

@@ -28,8 +28,10 @@ std::vector<std::string> MpirunCommand(const Plan& plan, const AgentCommand& age
                                        const std::vector<std::string>& settings);
 
 // Completes the environment of mpirun: the network layers (unless the user
-// chose), permission to run as root, and an ssh that asks nothing and gives up soon.
-void AddMpirunSettings(Environment& environment, const std::vector<std::string>& extra, bool root);
+// chose), permission to run as root, and an ssh that asks nothing and gives up
+// soon, or, when all agents are on this node, none at all.
+void AddMpirunSettings(Environment& environment, const Plan& plan,
+                       const std::vector<std::string>& extra, bool root);
 
 // Words separated by blanks; "…" and '…' keep blanks.
 std::vector<std::string> SplitWords(std::string_view text);

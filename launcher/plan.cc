@@ -135,18 +135,18 @@ bool IsThisHost(std::string_view host, std::string_view own_name) {
 Plan MakePlan(const std::vector<HostRequest>& hosts, SameNode same_node,
               std::string_view own_name) {
   Plan plan;
-  plan.agents.push_back({"localhost", 0});
+  plan.agents.push_back({std::string(kThisHost), 0});
   if (hosts.empty()) {
     if (same_node == SameNode::kAuto)
       plan.agents.front().devices = kAllDevices;
     else
-      plan.agents.push_back({"localhost", kAllDevices});
+      plan.agents.push_back({std::string(kThisHost), kAllDevices});
     return plan;
   }
   bool home_serves = false;
   for (const HostRequest& request : hosts) {
     const bool local = IsThisHost(request.host, own_name);
-    const std::string host = local ? "localhost" : request.host;
+    const std::string host = local ? std::string(kThisHost) : request.host;
     if (same_node == SameNode::kNever) {
       plan.agents.push_back({host, request.devices});
       continue;

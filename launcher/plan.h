@@ -36,6 +36,9 @@ Result<SameNode> ParseSameNode(std::string_view text);
 // True for the names under which the node calls itself.
 bool IsThisHost(std::string_view host, std::string_view own_name);
 
+// What a plan calls this node.
+inline constexpr std::string_view kThisHost = "localhost";
+
 struct AgentPlan {
   std::string host;
   std::uint32_t devices = kAllDevices;  // At most so many of it; 0: it serves none.

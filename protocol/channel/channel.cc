@@ -1,6 +1,10 @@
 #include "protocol/channel/channel.h"
 
+#include <sys/stat.h>
+
 #include <bit>
+#include <cerrno>
+#include <cstring>
 
 #include "common/settings.h"
 
@@ -94,13 +98,15 @@ Result<std::unique_ptr<Channel>> Channel::Attach(UniqueFd fd, ChannelSide side, 
   Result<Mapping> staging = Mapping::Map(fd.get(), PagesFor<Header>() + 2 * ring_bytes,
                                          2 * layout.staging_slots * layout.staging_bytes);
   if (!staging.ok()) return staging.status();
+  struct stat information = {};
+  if (::fstat(fd.get(), &information) != 0) return Status::Invalid("fstat of a channel: {}", std::strerror(errno));
   peer.CloseFd();
-  return std::unique_ptr<Channel>(
-      new Channel(layout, side, own, std::move(peer), std::move(*header), rings, std::move(*staging)));
+  return std::unique_ptr<Channel>(new Channel(layout, side, own, std::move(peer), std::move(*header), rings,
+                                              std::move(*staging), SharedSync(information.st_ino)));
 }
 
 Channel::Channel(ChannelLayout layout, ChannelSide side, Bell* own, Bell peer, Mapping header, Mapping rings[2],
-                 Mapping staging)
+                 Mapping staging, SharedSync sync)
     : layout_(layout),
       side_(side),
       own_(own),
@@ -108,6 +114,7 @@ Channel::Channel(ChannelLayout layout, ChannelSide side, Bell* own, Bell peer, M
       header_(std::move(header)),
       rings_{std::move(rings[0]), std::move(rings[1])},
       staging_(std::move(staging)),
+      sync_(sync),
       outgoing_(&this->header()->rings[side == ChannelSide::kClient ? 0 : 1],
                 rings_[side == ChannelSide::kClient ? 0 : 1].data(), layout.ring_slots),
       incoming_(&this->header()->rings[side == ChannelSide::kClient ? 1 : 0],
@@ -128,6 +135,7 @@ std::optional<RingProducer::Reservation> Channel::Reserve(std::size_t frame_byte
     if (closed()) return std::nullopt;
     room = outgoing_.TryReserve(frame_bytes);
   }
+  sync_.Acquire();
   return room;
 }
 
@@ -135,8 +143,10 @@ bool Channel::TryPost(const FrameHeader& header, Bytes payload) {
   if (closed() || sizeof header + payload.size() > kMaxFrameBytes) return false;
   std::optional<RingProducer::Reservation> room = outgoing_.TryReserve(sizeof header + payload.size());
   if (!room) return false;
+  sync_.Acquire();
   std::memcpy(room->frame, &header, sizeof header);
   if (!payload.empty()) std::memcpy(room->frame + sizeof header, payload.data(), payload.size());
+  sync_.Release();
   outgoing_.Publish(*room);
   peer_.Ring();
   return true;
@@ -153,8 +163,10 @@ std::optional<std::uint32_t> Channel::TryTakeSlot() {
     }
     const int slot = std::countr_zero(free);
     if (static_cast<std::uint32_t>(slot) >= layout_.staging_slots) return std::nullopt;
-    if (staging.free.compare_exchange_weak(free, free & ~(std::uint64_t{1} << slot), std::memory_order_acquire))
+    if (staging.free.compare_exchange_weak(free, free & ~(std::uint64_t{1} << slot), std::memory_order_acquire)) {
+      sync_.Acquire();
       return static_cast<std::uint32_t>(slot);
+    }
   }
 }
 
@@ -187,6 +199,7 @@ std::byte* Channel::IncomingSlot(std::uint32_t slot) const {
 void Channel::ReleaseSlot(std::uint32_t slot) {
   if (slot >= layout_.staging_slots) return;
   StagingControl& staging = header()->staging[side_ == ChannelSide::kClient ? 1 : 0];
+  sync_.Release();
   staging.free.fetch_or(std::uint64_t{1} << slot);
   if (staging.wanted.load() != 0 && staging.wanted.exchange(0) != 0) peer_.Ring();
 }
@@ -198,6 +211,7 @@ void Channel::Pop() {
 }
 
 void Channel::Flush() {
+  sync_.Release();
   if (incoming_.UnpublishedReleaseSlots() != 0 && incoming_.PublishReleased()) peer_.Ring();
 }
 

@@ -15,6 +15,7 @@
 #include <memory>
 #include <mutex>
 
+#include "common/shared_sync.h"
 #include "protocol/channel/bell.h"
 #include "protocol/channel/ring.h"
 
@@ -85,7 +86,9 @@ class Channel {
   // The next frame, valid until Pop; nothing when there is none now.
   Result<std::optional<Frame>> Peek() {
     if (!incoming_.HasFrame()) Flush();
-    return incoming_.Peek();
+    auto frame = incoming_.Peek();
+    sync_.Acquire();
+    return frame;
   }
   void Pop();
   // True when Peek would find something: cheap, for Bell::Wait.
@@ -115,7 +118,7 @@ class Channel {
  private:
   struct Header;
   Channel(ChannelLayout layout, ChannelSide side, Bell* own, Bell peer, Mapping header, Mapping rings[2],
-          Mapping staging);
+          Mapping staging, SharedSync sync);
   Header* header() const;
 
   template <typename T>
@@ -130,6 +133,7 @@ class Channel {
     frame.sequence = room->sequence;
     std::memcpy(room->frame, &frame, sizeof frame);
     EncodeInto({room->frame + sizeof frame, frame.payload_bytes}, message);
+    sync_.Release();
     outgoing_.Publish(*room);
     peer_.Ring();
     return frame.sequence;
@@ -144,6 +148,7 @@ class Channel {
   Mapping header_;
   Mapping rings_[2];
   Mapping staging_;
+  const SharedSync sync_;
   RingProducer outgoing_;
   RingConsumer incoming_;
   const WaitStages stages_ = WaitStages::ForThisMachine();

@@ -13,9 +13,12 @@
 #endif
 
 // For functions in which the running fiber changes: the thread sanitizer must not
-// note their begin with one fiber and their end with another.
+// note their begin with one fiber and their end with another, and the address
+// sanitizer must not keep their variables in a frame that the switch gives up.
 #if defined(__SANITIZE_THREAD__)
 #define CUSPAN_RT_SWITCHES __attribute__((no_sanitize("thread")))
+#elif defined(__SANITIZE_ADDRESS__)
+#define CUSPAN_RT_SWITCHES __attribute__((no_sanitize("address")))
 #else
 #define CUSPAN_RT_SWITCHES
 #endif

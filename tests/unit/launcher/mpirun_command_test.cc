@@ -25,20 +25,33 @@ TEST(MpirunCommand, StartsOneAgentAHost) {
 }
 
 TEST(AddMpirunSettings, NamesTheNetworkUnlessTheUserDid) {
+  const Plan plan{{{"localhost", 1}, {"b", kAllDevices}}, 1};
   Environment plain;
-  AddMpirunSettings(plain, {}, false);
+  AddMpirunSettings(plain, plan, {}, false);
   EXPECT_EQ(plain.Get("OMPI_MCA_pml"), "ob1");
   EXPECT_EQ(plain.Get("OMPI_MCA_btl"), "tcp,vader,self");
   EXPECT_FALSE(plain.Get("OMPI_ALLOW_RUN_AS_ROOT"));
   EXPECT_TRUE(plain.Get("OMPI_MCA_plm_rsh_args"));
+  EXPECT_FALSE(plain.Get("OMPI_MCA_plm"));
 
   Environment chosen({"OMPI_MCA_pml=ucx", "OMPI_MCA_plm_rsh_agent=/x/agent"});
-  AddMpirunSettings(chosen, {}, true);
+  AddMpirunSettings(chosen, plan, {}, true);
   EXPECT_EQ(chosen.Get("OMPI_MCA_pml"), "ucx");
   EXPECT_FALSE(chosen.Get("OMPI_MCA_btl"));
   EXPECT_EQ(chosen.Get("OMPI_ALLOW_RUN_AS_ROOT"), "1");
   EXPECT_EQ(chosen.Get("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"), "1");
   EXPECT_FALSE(chosen.Get("OMPI_MCA_plm_rsh_args"));
+}
+
+TEST(AddMpirunSettings, NoSshWhereAllAgentsAreOnThisNode) {
+  const Plan plan{{{"localhost", 1}, {"localhost", 2}}, 0};
+  Environment plain;
+  AddMpirunSettings(plain, plan, {}, false);
+  EXPECT_EQ(plain.Get("OMPI_MCA_plm"), "isolated");
+
+  Environment chosen;
+  AddMpirunSettings(chosen, plan, {"--mca", "plm", "slurm"}, false);
+  EXPECT_FALSE(chosen.Get("OMPI_MCA_plm"));
 }
 
 TEST(SplitWords, KeepsQuotedBlanks) {
