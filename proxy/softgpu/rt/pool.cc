@@ -89,6 +89,8 @@ WorkerPool::~WorkerPool() {
 
 void WorkerPool::Add(Task& task, std::function<void()> on_finished) {
   task.on_finished_ = std::move(on_finished);
+  // Once it is open, workers may finish the task, which ends its life.
+  const bool many_shares = task.units_ > task.units_at_a_time_;
   {
     std::lock_guard lock(mutex_);
     const auto later = std::find_if(open_.begin(), open_.end(), [&](const Task* other) {
@@ -97,7 +99,7 @@ void WorkerPool::Add(Task& task, std::function<void()> on_finished) {
     open_.insert(later, &task);
     offered_.store(open_.size(), std::memory_order_relaxed);
   }
-  if (task.units_ > task.units_at_a_time_) {
+  if (many_shares) {
     work_.notify_all();
   } else {
     work_.notify_one();

@@ -115,7 +115,8 @@ struct FakeCalls {
     std::scoped_lock lock(fake->mutex_);
     if (!fake->Mapped(to, bytes)) return CUDA_ERROR_INVALID_VALUE;
     // A slot of the channel is read when the copy runs; a frame's bytes are taken at once, as the driver does.
-    if (bytes < 4096) {
+    const bool slot = reinterpret_cast<std::uintptr_t>(from) % 4096 == 0;
+    if (!slot) {
       const auto* data = static_cast<const std::byte*>(from);
       return fake->Enqueue(stream, "to-device", [to, kept = std::vector(data, data + bytes)] {
         std::memcpy(reinterpret_cast<void*>(to), kept.data(), kept.size());
