@@ -1,27 +1,29 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds cuspan and runs its tests. CI runs exactly this.
 #
-#   tests/run.sh          all tests
-#   tests/run.sh --asan   unit and fuzz tests with the address sanitizer too
-#   tests/run.sh --all    all tests three times: plain, address and thread sanitizer
+#   tests/run.sh          all tests, and before them the fuzz tests with the address sanitizer
+#   tests/run.sh --all    before them all tests of the parts, with the address and then with the
+#                         thread sanitizer
 #
 # CTEST_PARALLEL_LEVEL says how many tests run at once; the default is one a processor, at most 4.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# The presets with a sanitizer, and what CTest is told there. The plain build comes after them, so
-# that the last lines of the output are the summary of the longest run.
-sanitized_presets=()
-sanitized_selection=()
+# The presets with a sanitizer, what is built of them, and what CTest is told there. The plain build
+# comes after them, so that the last lines of the output are the summary of the longest run.
 case ${1:-} in
-  "") ;;
-  --asan)
+  "")
     sanitized_presets=(asan)
-    sanitized_selection=(--label-regex '^(unit|fuzz)$')
+    sanitized_targets=(--target fuzz_tests)
+    sanitized_selection=(--label-regex '^fuzz$')
     ;;
-  --all) sanitized_presets=(asan tsan) ;;
+  --all)
+    sanitized_presets=(asan tsan)
+    sanitized_targets=()
+    sanitized_selection=(--label-regex '^(unit|fuzz|loopback|ptx)$')
+    ;;
   *)
-    echo "usage: $0 [--asan|--all]" >&2
+    echo "usage: $0 [--all]" >&2
     exit 2
     ;;
 esac
@@ -41,12 +43,12 @@ begin "find the CUDA Toolkit"
 toolkit=$(deploy/toolkit.sh 2> >(tee "$step_log" >&2)) || failed
 echo "      $toolkit"
 
-# build_preset PRESET: configures and builds all of it.
+# build_preset PRESET [CMAKE_ARGUMENT…]: configures and builds it.
 build_preset() {
   begin "configure preset $1"
   quietly cmake --preset "$1" -DCUSPAN_NVCC="$toolkit/bin/nvcc"
   begin "build preset $1"
-  building cmake --build --preset "$1" --parallel "$(build_jobs)"
+  building cmake --build --preset "$1" --parallel "$(build_jobs)" "${@:2}"
 }
 
 # Failed tests of one preset do not keep the others from running.
@@ -60,7 +62,7 @@ test_preset() {
 }
 
 for preset in "${sanitized_presets[@]}"; do
-  build_preset "$preset"
+  build_preset "$preset" "${sanitized_targets[@]}"
   test_preset "$preset" "${sanitized_selection[@]}"
 done
 build_preset dev

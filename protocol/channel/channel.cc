@@ -116,9 +116,9 @@ Channel::Channel(ChannelLayout layout, ChannelSide side, Bell* own, Bell peer, M
       staging_(std::move(staging)),
       sync_(sync),
       outgoing_(&this->header()->rings[side == ChannelSide::kClient ? 0 : 1],
-                rings_[side == ChannelSide::kClient ? 0 : 1].data(), layout.ring_slots),
+                rings_[side == ChannelSide::kClient ? 0 : 1].data(), layout.ring_slots, sync),
       incoming_(&this->header()->rings[side == ChannelSide::kClient ? 1 : 0],
-                rings_[side == ChannelSide::kClient ? 1 : 0].data(), layout.ring_slots) {}
+                rings_[side == ChannelSide::kClient ? 1 : 0].data(), layout.ring_slots, sync) {}
 
 Channel::Header* Channel::header() const { return reinterpret_cast<Header*>(header_.data()); }
 
@@ -135,7 +135,6 @@ std::optional<RingProducer::Reservation> Channel::Reserve(std::size_t frame_byte
     if (closed()) return std::nullopt;
     room = outgoing_.TryReserve(frame_bytes);
   }
-  sync_.Acquire();
   return room;
 }
 
@@ -143,10 +142,8 @@ bool Channel::TryPost(const FrameHeader& header, Bytes payload) {
   if (closed() || sizeof header + payload.size() > kMaxFrameBytes) return false;
   std::optional<RingProducer::Reservation> room = outgoing_.TryReserve(sizeof header + payload.size());
   if (!room) return false;
-  sync_.Acquire();
   std::memcpy(room->frame, &header, sizeof header);
   if (!payload.empty()) std::memcpy(room->frame + sizeof header, payload.data(), payload.size());
-  sync_.Release();
   outgoing_.Publish(*room);
   peer_.Ring();
   return true;
@@ -211,7 +208,6 @@ void Channel::Pop() {
 }
 
 void Channel::Flush() {
-  sync_.Release();
   if (incoming_.UnpublishedReleaseSlots() != 0 && incoming_.PublishReleased()) peer_.Ring();
 }
 

@@ -38,10 +38,12 @@ std::optional<RingProducer::Reservation> RingProducer::TryReserve(std::size_t fr
   do {
     if (!Fits(first + slots, control_->released.load(std::memory_order_acquire))) return std::nullopt;
   } while (!control_->ticket.compare_exchange_weak(first, first + slots, std::memory_order_relaxed));
+  sync_.Acquire();
   return Reservation{slots_ + (first % slot_count_) * kSlotBytes + kPublishBytes, first + 1, first};
 }
 
 void RingProducer::Publish(const Reservation& reservation) {
+  sync_.Release();
   StoreWord(slots_ + (reservation.slot % slot_count_) * kSlotBytes, reservation.slot + 1);
 }
 
@@ -56,6 +58,7 @@ bool RingConsumer::HasFrame() const {
 
 Result<std::optional<Frame>> RingConsumer::Peek() {
   if (!HasFrame()) return std::optional<Frame>();
+  sync_.Acquire();
   const std::byte* start = slots_ + (head_ % slot_count_) * kSlotBytes + kPublishBytes;
   const std::size_t room = slot_count_ * kSlotBytes - kPublishBytes;
   Result<Frame> frame = ParseFrame({start, room}, kMaxFrameBytes);
@@ -73,6 +76,7 @@ void RingConsumer::Pop() {
 
 bool RingConsumer::PublishReleased() {
   published_ = head_;
+  sync_.Release();
   control_->released.store(head_, std::memory_order_release);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   return control_->space_wanted.load(std::memory_order_relaxed) != 0 && control_->space_wanted.exchange(0) != 0;

@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "common/shared_memory.h"
+#include "common/shared_sync.h"
 #include "protocol/wire/frame.h"
 
 namespace cuspan {
@@ -29,8 +30,8 @@ struct RingControl {
 // Threads: any number may produce.
 class RingProducer {
  public:
-  RingProducer(RingControl* control, std::byte* slots, std::uint64_t slot_count)
-      : control_(control), slots_(slots), slot_count_(slot_count) {}
+  RingProducer(RingControl* control, std::byte* slots, std::uint64_t slot_count, SharedSync sync)
+      : control_(control), slots_(slots), slot_count_(slot_count), sync_(sync) {}
 
   // Room for one frame, to be filled in and published.
   struct Reservation {
@@ -51,13 +52,14 @@ class RingProducer {
   RingControl* control_;
   std::byte* slots_;
   std::uint64_t slot_count_;
+  SharedSync sync_;
 };
 
 // Threads: one at a time.
 class RingConsumer {
  public:
-  RingConsumer(RingControl* control, std::byte* slots, std::uint64_t slot_count)
-      : control_(control), slots_(slots), slot_count_(slot_count) {}
+  RingConsumer(RingControl* control, std::byte* slots, std::uint64_t slot_count, SharedSync sync)
+      : control_(control), slots_(slots), slot_count_(slot_count), sync_(sync) {}
 
   // The next frame, in place, until Pop; nothing when there is none yet.
   // kInvalid for a frame that no honest producer writes.
@@ -74,6 +76,7 @@ class RingConsumer {
   RingControl* control_;
   std::byte* slots_;
   std::uint64_t slot_count_;
+  SharedSync sync_;
   std::uint64_t head_ = 0;
   std::uint64_t published_ = 0;
   std::uint64_t current_slots_ = 0;
