@@ -27,7 +27,8 @@ fail() {
 # Succeeds when the folder $1 holds a toolkit that is complete and new enough.
 usable() {
   local root=$1 version
-  [[ -x $root/bin/nvcc && -e $root/include/cuda_runtime.h ]] || return 1
+  [[ -x $root/bin/nvcc && -e $root/include/cuda_runtime.h &&
+    -e $root/include/cuda_profiler_api.h ]] || return 1
   version=$("$root/bin/nvcc" --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\),.*/\1/p')
   if [[ -z $version ]]; then
     say "passing over $root: its nvcc does not run"
@@ -69,9 +70,10 @@ PROGRAM
 }
 
 # Makes the toolkit $from_wheels: nvcc and ptxas, its front end's headers, cicc and libdevice, the
-# runtime and its headers, the C++ library that nvcc has on its include path.
+# runtime and its headers, the C++ library that nvcc has on its include path, and the profiler's header.
 make_from_wheels() {
-  local wheels=(nvidia-cuda-nvcc nvidia-cuda-crt nvidia-nvvm nvidia-cuda-runtime nvidia-cuda-cccl)
+  local wheels=(nvidia-cuda-nvcc nvidia-cuda-crt nvidia-nvvm nvidia-cuda-runtime nvidia-cuda-cccl
+                nvidia-cuda-profiler-api)
   local target work root
   case $(uname -m) in
     x86_64) target=x86_64-linux ;;
