@@ -103,7 +103,9 @@ make_from_wheels() {
   ln -sfn ../../lib "$root/targets/$target/lib"
   try_out "$root" "$work" >&2 ||
     fail "the toolkit made from NVIDIA's wheels does not compile a small program (is g++ installed?)"
-  # One step makes it visible; another process may have been quicker.
+  # One step makes it visible; another process may have been quicker. One that an older version of
+  # this script made, and that lacks something, gives way.
+  usable "$from_wheels" 2>/dev/null || rm -rf "$from_wheels"
   mv --no-target-directory "$root" "$from_wheels" 2>/dev/null || usable "$from_wheels" ||
     fail "can not write $from_wheels"
 }
