@@ -21,6 +21,12 @@ constexpr Setting kAll[] = {
     settings::kSoftName,
     settings::kSoftCapability,
     settings::kSoftThreads,
+    settings::kSoftModel,
+    settings::kSoftWatchdog,
+    settings::kSoftCheck,
+    settings::kSoftCopyRate,
+    settings::kSoftCache,
+    settings::kSoftCacheBytes,
 };
 
 Result<std::uint64_t> Parse(const Setting& setting, std::uint64_t lowest, std::uint64_t highest,

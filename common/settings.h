@@ -37,6 +37,23 @@ inline constexpr Setting kSoftName{"CUSPAN_SOFT_NAME", "cuspan software GPU", "i
 inline constexpr Setting kSoftCapability{"CUSPAN_SOFT_CAPABILITY", "9.0", "its compute capability"};
 inline constexpr Setting kSoftThreads{"CUSPAN_SOFT_THREADS", "cores",
                                       "worker threads of a software GPU"};
+inline constexpr Setting kSoftModel{
+    "CUSPAN_SOFT_MODEL", "auto",
+    "how its kernels run: vector (warps as vectors), thread (a fiber a thread), or auto"};
+inline constexpr Setting kSoftCache{
+    "CUSPAN_SOFT_CACHE", "~/.cache/cuspan/kernels",
+    "folder of kernels it has compiled (below XDG_CACHE_HOME where that is set), or off"};
+inline constexpr Setting kSoftWatchdog{
+    "CUSPAN_SOFT_WATCHDOG", "off",
+    "seconds that a kernel may run before it is ended with an error (1 … 1000000), or off"};
+inline constexpr Setting kSoftCheck{
+    "CUSPAN_SOFT_CHECK", "off",
+    "memory: every access of a kernel is checked, a bad one named (slow); or off"};
+inline constexpr Setting kSoftCopyRate{
+    "CUSPAN_SOFT_COPY_RATE", "off",
+    "GB/s that its copies to and from the host reach at most (0.001 … 10000), or off"};
+inline constexpr Setting kSoftCacheBytes{"CUSPAN_SOFT_CACHE_BYTES", "256M",
+                                         "most that this folder holds (1M … 1T)"};
 }  // namespace settings
 
 // All of the above, in the order of --help.

@@ -1,5 +1,7 @@
 # The PTX compiler of the software GPU: text in, callable kernels out.
 find_package(LLVM 16 REQUIRED CONFIG)
+# Header-only, so only its include folder matters.
+pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 
 add_library(cuspan_softgpu_compiler STATIC
   ptx/declarations.cc
@@ -11,10 +13,14 @@ add_library(cuspan_softgpu_compiler STATIC
   analysis/cfg.cc
   analysis/facts.cc
   analysis/plan.cc
+  analysis/schedule.cc
+  analysis/shape.cc
+  analysis/warp_plan.cc
   emit/address.cc
   emit/arithmetic.cc
   emit/atomic.cc
   emit/call.cc
+  emit/check.cc
   emit/collective.cc
   emit/compare.cc
   emit/control.cc
@@ -22,15 +28,24 @@ add_library(cuspan_softgpu_compiler STATIC
   emit/float.cc
   emit/function_emitter.cc
   emit/int.cc
+  emit/matrix.cc
   emit/mbarrier.cc
   emit/mem.cc
   emit/module_emitter.cc
+  emit/texture.cc
   emit/values.cc
   emit/video.cc
+  emit/warp_collective.cc
+  emit/warp_control.cc
+  emit/warp_memory.cc
+  emit/warp_values.cc
   jit/engine.cc
+  jit/kernel_cache.cc
+  jit/kernel_file.cc
+  jit/kernel_key.cc
   jit/math.cc
   jit/mbarrier.cc
   jit/pipeline.cc
   jit/program.cc)
-target_include_directories(cuspan_softgpu_compiler SYSTEM PRIVATE ${LLVM_INCLUDE_DIRS})
+target_include_directories(cuspan_softgpu_compiler SYSTEM PRIVATE ${LLVM_INCLUDE_DIRS} ${XXHASH_INCLUDE_DIRS})
 target_link_libraries(cuspan_softgpu_compiler PUBLIC cuspan::common PRIVATE LLVM)

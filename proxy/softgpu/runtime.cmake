@@ -2,17 +2,17 @@
 # library under the vendor's name, which nothing but our proxy loads.
 enable_language(ASM)
 add_library(cuspan_softgpu_runtime STATIC
-  rt/switch.S rt/stack.cc rt/fiber.cc rt/fault.cc
+  rt/switch.S rt/stack.cc rt/fiber.cc rt/code_ranges.cc rt/fault.cc
   rt/barrier.cc rt/warp.cc rt/block.cc rt/grid.cc rt/pool.cc
   rt/queue.cc rt/stream.cc rt/physical.cc rt/address_space.cc rt/transfer.cc
-  rt/heap.cc rt/printf.cc rt/intrinsics.cc rt/symbols.cc)
+  rt/check.cc rt/heap.cc rt/printf.cc rt/intrinsics.cc rt/symbols.cc
+  rt/matrix.cc rt/texture.cc rt/sampler.cc rt/surface.cc)
 target_link_libraries(cuspan_softgpu_runtime PUBLIC cuspan::common cuspan::cuda_headers)
 
-pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 add_library(cuspan_softgpu SHARED
-  driver/configuration.cc driver/context.cc driver/device.cc driver/event.cc driver/image.cc
-  driver/launch.cc driver/memory.cc driver/module.cc driver/module_api.cc driver/occupancy.cc
-  driver/state.cc driver/stream.cc)
+  driver/array.cc driver/configuration.cc driver/context.cc driver/device.cc driver/event.cc driver/image.cc
+  driver/launch.cc driver/memory.cc driver/memset_rows.cc driver/module.cc driver/module_api.cc driver/occupancy.cc
+  driver/pitched_copy.cc driver/state.cc driver/stream.cc driver/texture.cc)
 set_target_properties(cuspan_softgpu PROPERTIES
   OUTPUT_NAME cuda SOVERSION 1
   LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/cuspan/soft

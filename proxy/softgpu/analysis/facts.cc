@@ -20,8 +20,9 @@ bool IsOneOf(std::string_view word, const std::string_view (&words)[N]) {
 // Instructions whose first operand is not a destination.
 bool HasDestination(const Instruction& instruction) {
   static constexpr std::string_view kNone[] = {
-      "st",       "red", "bra",  "brx",     "ret",  "exit",      "membar",    "fence",
-      "prefetch", "cp",  "trap", "barrier", "call", "prefetchu", "nanosleep", "discard"};
+      "st",        "red",      "bra",  "brx",   "ret",     "exit", "membar",
+      "fence",     "prefetch", "cp",   "trap",  "barrier", "call", "prefetchu",
+      "nanosleep", "discard",  "sust", "sured", "stmatrix"};
   if (instruction.opcode == "mbarrier")
     return !instruction.Has("init") && !instruction.Has("inval") && instruction.operands.size() > 1;
   return !IsOneOf(instruction.opcode, kNone);
@@ -29,7 +30,8 @@ bool HasDestination(const Instruction& instruction) {
 
 bool IsCollective(const Instruction& instruction) {
   static constexpr std::string_view kCollectives[] = {
-      "bar", "barrier", "shfl", "vote", "match", "redux", "activemask", "nanosleep", "elect"};
+      "bar",       "barrier", "shfl", "vote", "match",    "redux",    "activemask",
+      "nanosleep", "elect",   "mma",  "wmma", "ldmatrix", "stmatrix", "movmatrix"};
   return IsOneOf(instruction.opcode, kCollectives);
 }
 
@@ -151,6 +153,31 @@ class Taint {
 };
 
 }  // namespace
+
+std::vector<std::uint32_t> WrittenRegisters(const Instruction& instruction) {
+  std::vector<std::uint32_t> registers;
+  if (instruction.operands.empty()) return registers;
+  const Operand& first = instruction.operands[0];
+  const bool is_result =
+      instruction.opcode == "call" ? CalleePosition(instruction) == 1 : HasDestination(instruction);
+  if (is_result && first.kind != Operand::Kind::kAddress)
+    VisitRegisters(first, [&](std::uint32_t r) { registers.push_back(r); });
+  return registers;
+}
+
+std::vector<std::uint32_t> ReadRegisters(const Instruction& instruction) {
+  std::vector<std::uint32_t> registers;
+  const bool skip_first = !WrittenRegisters(instruction).empty();
+  for (std::size_t i = skip_first ? 1 : 0; i < instruction.operands.size(); ++i)
+    VisitRegisters(instruction.operands[i], [&](std::uint32_t r) { registers.push_back(r); });
+  return registers;
+}
+
+bool IsBlockBarrier(const Instruction& instruction) {
+  if (instruction.opcode == "nanosleep") return true;
+  return (instruction.opcode == "bar" || instruction.opcode == "barrier") &&
+         !instruction.Has("warp");
+}
 
 BodyFacts CollectFacts(const ptx::Body& body) {
   BodyFacts facts;

@@ -27,6 +27,12 @@ struct BodyFacts {
 
 BodyFacts CollectFacts(const ptx::Body& body);
 
+// The registers that `instruction` writes, and those that it reads, its guard aside; may repeat.
+std::vector<std::uint32_t> WrittenRegisters(const ptx::Instruction& instruction);
+std::vector<std::uint32_t> ReadRegisters(const ptx::Instruction& instruction);
+// Barriers of the block, and nanosleep.
+bool IsBlockBarrier(const ptx::Instruction& instruction);
+
 // The backward branches (indices of instructions, ascending) of loops whose
 // course depends on what other threads write: there a thread must let others
 // run. A compare-and-swap loop that retries with the value it has just read

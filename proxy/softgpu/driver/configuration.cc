@@ -43,6 +43,38 @@ Result<unsigned> ReadThreads() {
   return static_cast<unsigned>(*threads);
 }
 
+bool IsOff(const Setting& setting) { return std::string_view(SettingText(setting)) == "off"; }
+
+Status ReadKernelLimit(Configuration* configuration) {
+  configuration->kernel_limit = {};
+  if (IsOff(settings::kSoftWatchdog)) return Status::Ok();
+  Result<std::uint64_t> seconds = SettingNumber(settings::kSoftWatchdog, 1, 1'000'000);
+  if (!seconds.ok()) return seconds.status();
+  configuration->kernel_limit = std::chrono::seconds(*seconds);
+  return Status::Ok();
+}
+
+Status ReadCheck(Configuration* configuration) {
+  const std::string_view text = SettingText(settings::kSoftCheck);
+  configuration->check_memory = text == "memory";
+  if (configuration->check_memory || IsOff(settings::kSoftCheck)) return Status::Ok();
+  return Status::Invalid("{}='{}' is neither memory nor off", settings::kSoftCheck.name, text);
+}
+
+// Gigabytes a second, as a decimal number.
+Status ReadCopyRate(Configuration* configuration) {
+  configuration->copy_rate = 0;
+  if (IsOff(settings::kSoftCopyRate)) return Status::Ok();
+  const std::string_view text = SettingText(settings::kSoftCopyRate);
+  double rate = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rate);
+  if (error != std::errc() || end != text.data() + text.size() || !(rate >= 0.001 && rate <= 1e4))
+    return Status::Invalid("{}='{}' is no rate in GB/s from 0.001 to 10000, nor off",
+                           settings::kSoftCopyRate.name, text);
+  configuration->copy_rate = rate * 1e9;
+  return Status::Ok();
+}
+
 }  // namespace
 
 Result<Configuration> ReadConfiguration() {
@@ -62,6 +94,9 @@ Result<Configuration> ReadConfiguration() {
   Result<unsigned> threads = ReadThreads();
   if (!threads.ok()) return threads.status();
   configuration.threads = *threads;
+  CUSPAN_RETURN_IF_ERROR(ReadKernelLimit(&configuration));
+  CUSPAN_RETURN_IF_ERROR(ReadCheck(&configuration));
+  CUSPAN_RETURN_IF_ERROR(ReadCopyRate(&configuration));
   return configuration;
 }
 

@@ -2,6 +2,7 @@
 // settings (common/settings.h).
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 
@@ -15,6 +16,9 @@ struct Configuration {
   std::string name;
   int capability_major, capability_minor;
   unsigned threads;
+  std::chrono::seconds kernel_limit;  // How long a kernel may run; 0: for ever.
+  bool check_memory;                  // Every access of a kernel is checked.
+  double copy_rate;                   // Of copies to and from the host, in bytes a second; 0: any.
 };
 
 // kInvalid names the setting that is wrong.

@@ -2,6 +2,8 @@
 #include "proxy/softgpu/driver/context.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "common/log.h"
 #include "proxy/softgpu/driver/errors.h"
@@ -21,6 +23,10 @@ constexpr std::size_t kSmallestHeap = std::size_t{4} << 20;
 constexpr std::size_t kPendingLaunches = 2048;
 constexpr std::size_t kFetchGranularity = 64;
 
+// How long a context that is destroyed waits for a block to end, and how often it looks.
+constexpr std::chrono::seconds kPatience{10};
+constexpr std::chrono::microseconds kLongestPause{1000};
+
 constexpr unsigned kContextFlags = CU_CTX_SCHED_MASK | CU_CTX_MAP_HOST | CU_CTX_LMEM_RESIZE_TO_MAX |
                                    CU_CTX_COREDUMP_ENABLE | CU_CTX_USER_COREDUMP_ENABLE |
                                    CU_CTX_SYNC_MEMOPS;
@@ -36,12 +42,33 @@ void Context::Raise(CUresult error, const std::string& message) {
   const char* name = nullptr;
   cuGetErrorName(error, &name);
   LogError("software GPU {}: {} ({})", device_, message, name == nullptr ? "?" : name);
+  queue_.pool().StopCancelled();
 }
 
 CUresult Context::Synchronize() {
   // What is added meanwhile by other threads need not be waited for.
   for (const OperationPtr& operation : streams_.Pending()) operation->Wait();
   return error();
+}
+
+// Work that was given before still counts: programs read what a kernel printed after they have
+// reset the device. But a kernel that never ends must not keep the context for ever.
+void Context::End() {
+  std::uint64_t finished = queue_.finished_units();
+  auto last_progress = std::chrono::steady_clock::now();
+  auto pause = std::chrono::microseconds(10);
+  while (!streams_.Pending().empty()) {
+    std::this_thread::sleep_for(pause);
+    pause = std::min(pause * 2, kLongestPause);
+    const auto now = std::chrono::steady_clock::now();
+    if (const std::uint64_t count = queue_.finished_units(); count != finished) {
+      finished = count;
+      last_progress = now;
+    } else if (now - last_progress > kPatience && error() == CUDA_SUCCESS) {
+      Raise(CUDA_ERROR_CONTEXT_IS_DESTROYED,
+            "its context is destroyed while a kernel does not end: the kernel is ended");
+    }
+  }
 }
 
 CUSPAN_SOFT_API CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice ordinal) {
@@ -74,7 +101,10 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuDevicePrimaryCtxRelease(CUdevice ordinal) {
   }
   driver->Destroy(last);
   std::lock_guard lock(device->mutex);
-  if (device->failure == CUDA_SUCCESS) device->failure = last->error();
+  const CUresult error = last->error();
+  if (device->failure == CUDA_SUCCESS && error != CUDA_ERROR_CONTEXT_IS_DESTROYED) {
+    device->failure = error;
+  }
   return CUDA_SUCCESS;
 }
 

@@ -19,7 +19,7 @@ namespace cuspan::softgpu {
 class Context : public ErrorSink {
  public:
   Context(int device, std::shared_ptr<PhysicalMemory> memory, OperationQueue& queue)
-      : device_(device), memory_(std::move(memory)), streams_(queue) {}
+      : device_(device), memory_(std::move(memory)), queue_(queue), streams_(queue) {}
 
   int device() const { return device_; }
   PhysicalMemory& memory() { return *memory_; }
@@ -32,6 +32,9 @@ class Context : public ErrorSink {
 
   // Waits until all work is done; the context's error, if any.
   CUresult Synchronize();
+  // Waits until all work is done or, when nothing gets on any more, ends it. After this the
+  // context only remembers its error.
+  void End();
 
   std::size_t stack_limit() const { return stack_limit_.load(); }
   void SetStackLimit(std::size_t bytes) { stack_limit_ = bytes; }
@@ -42,6 +45,7 @@ class Context : public ErrorSink {
   const int device_;
   const std::shared_ptr<PhysicalMemory> memory_;
   std::atomic<CUresult> error_{CUDA_SUCCESS};
+  OperationQueue& queue_;
   DeviceHeap heap_;
   StreamSet streams_;
   std::atomic<std::size_t> stack_limit_{1024};  // CUDA's default.

@@ -13,7 +13,16 @@
 
 namespace cuspan::softgpu {
 
-enum class HandleKind : std::uint8_t { kContext = 1, kStream, kEvent, kModule, kFunction, kMemory };
+enum class HandleKind : std::uint8_t {
+  kContext = 1,
+  kStream,
+  kEvent,
+  kModule,
+  kFunction,
+  kMemory,
+  kArray,
+  kMipmap
+};
 
 // Of no address that can be dereferenced, and none of the small values that
 // CUDA gives a meaning (CU_STREAM_LEGACY and its like).

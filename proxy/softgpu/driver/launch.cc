@@ -95,9 +95,13 @@ CUresult CopyParams(const KernelInfo& info, const LaunchCall& call,
   return CUDA_SUCCESS;
 }
 
-std::size_t StackBytes(const KernelInfo& info, const Context& context) {
-  const std::size_t bytes = kStackBase + info.local_bytes + kStackScale * context.stack_limit();
-  return std::min(info.needs_fibers ? bytes : std::max(bytes, kLoopStackBytes),
+std::size_t StackBytes(const KernelInfo& info, const CompiledKernel& compiled,
+                       const Context& context) {
+  // A warp's frames hold 32 lanes' registers and variables.
+  const std::size_t lanes = compiled.warps ? kWarpLanes : 1;
+  const std::size_t bytes =
+      kStackBase + lanes * (info.local_bytes + kStackScale * context.stack_limit());
+  return std::min(compiled.needs_fibers ? bytes : std::max(bytes, kLoopStackBytes),
                   kLargestStack - kStackBase);
 }
 
@@ -120,17 +124,23 @@ CUresult DoLaunch(const LaunchCall& call) {
   }
   Launch launch;
   CUSPAN_SOFT_RETURN_IF_ERROR(CopyParams(info, call, &launch.params));
-  CUSPAN_SOFT_RETURN_IF_ERROR(function->Entry(&launch.entry));
+  CompiledKernel compiled;
+  CUSPAN_SOFT_RETURN_IF_ERROR(
+      function->Compile({call.block.x, call.block.y, call.block.z}, &compiled));
   launch.kernel = info.name;
-  launch.needs_fibers = info.needs_fibers;
+  launch.entry = compiled.entry;
+  launch.needs_fibers = compiled.needs_fibers;
+  launch.warps = compiled.warps;
   launch.grid = call.grid;
   launch.block = call.block;
   launch.static_shared_bytes = info.static_shared_bytes;
   launch.dynamic_shared_bytes = call.dynamic_shared;
   launch.grid_id = driver->next_grid.fetch_add(1);
-  launch.stack_bytes = StackBytes(info, *at.context);
+  launch.stack_bytes = StackBytes(info, compiled, *at.context);
   launch.cooperative = call.cooperative;
   launch.errors = at.context;
+  if (driver->configuration.check_memory) launch.addresses = &driver->addresses;
+  launch.device = at.context->device();
   launch.heap = &at.context->heap();
   auto kept = std::make_shared<Kept>();
   kept->module = function->module();

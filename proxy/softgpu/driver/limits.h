@@ -22,6 +22,9 @@ inline constexpr int kRegisters = 65536;              // Of a block and of a pro
 inline constexpr int kRegistersPerThread = 32;        // What every kernel claims to use.
 inline constexpr std::size_t kConstantBytes = 64 * 1024;
 
+inline constexpr int kTextureAlignment = 512;
+inline constexpr int kTexturePitchAlignment = 32;
+
 // Of streams; lower numbers go first, as with the driver.
 inline constexpr int kLeastPriority = 0;
 inline constexpr int kGreatestPriority = -5;

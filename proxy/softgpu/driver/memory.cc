@@ -1,4 +1,5 @@
 // cuMem*: virtual memory management, registered host memory, copies and fills.
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -31,9 +32,10 @@ CUresult CheckProperties(const Driver& driver, const CUmemAllocationProp* proper
       static_cast<std::size_t>(properties->location.id) >= driver.devices.size()) {
     return CUDA_ERROR_INVALID_DEVICE;
   }
-  // Handles for other processes.
-  if (properties->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE) return CUDA_ERROR_NOT_SUPPORTED;
-  return CUDA_SUCCESS;
+  const bool known_handles =
+      properties->requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE ||
+      properties->requestedHandleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  return known_handles ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 }
 
 // Whether the process has something mapped in all of the range.
@@ -124,10 +126,48 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle* handl
     return CUDA_ERROR_INVALID_VALUE;
   }
   CUSPAN_SOFT_RETURN_IF_ERROR(CheckProperties(*driver, properties));
-  auto memory = driver->FindDevice(properties->location.id)->memory->Allocate(bytes);
+  PhysicalMemory& device = *driver->FindDevice(properties->location.id)->memory;
+  const bool shareable = properties->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE;
+  auto memory = shareable ? device.AllocateShareable(bytes) : device.Allocate(bytes);
   if (!memory.ok()) {
     LogInfo("{}", memory.status().message());
     return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  *handle = driver->memory.Add(std::move(*memory));
+  return CUDA_SUCCESS;
+}
+
+// The descriptor is the caller's, and keeps the memory until it is closed.
+CUSPAN_SOFT_API CUresult CUDAAPI cuMemExportToShareableHandle(void* exported,
+                                                              CUmemGenericAllocationHandle handle,
+                                                              CUmemAllocationHandleType type,
+                                                              unsigned long long flags) {
+  CUSPAN_SOFT_ENTER(driver);
+  if (exported == nullptr || flags != 0 || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const std::shared_ptr<PhysicalAllocation> memory = driver->memory.Find(handle);
+  if (memory == nullptr || !memory->shareable()) return CUDA_ERROR_INVALID_VALUE;
+  const int copy = fcntl(memory->fd(), F_DUPFD_CLOEXEC, 0);
+  if (copy < 0) return CUDA_ERROR_OPERATING_SYSTEM;
+  *static_cast<int*>(exported) = copy;
+  return CUDA_SUCCESS;
+}
+
+// The descriptor stays the caller's.
+CUSPAN_SOFT_API CUresult CUDAAPI cuMemImportFromShareableHandle(
+    CUmemGenericAllocationHandle* handle, void* exported, CUmemAllocationHandleType type) {
+  CUSPAN_SOFT_ENTER(driver);
+  if (handle == nullptr || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  std::shared_ptr<Context> context;
+  CUSPAN_SOFT_RETURN_IF_ERROR(driver->UsableContext(&context));
+  auto memory = driver->FindDevice(context->device())
+                    ->memory->Import(static_cast<int>(reinterpret_cast<std::intptr_t>(exported)));
+  if (!memory.ok()) {
+    LogInfo("{}", memory.status().message());
+    return CUDA_ERROR_INVALID_VALUE;
   }
   *handle = driver->memory.Add(std::move(*memory));
   return CUDA_SUCCESS;
@@ -186,7 +226,9 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuMemHostRegister(void* memory, std::size_t byt
       !IsMapped(address, bytes)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  return driver->host_memory.Register(address, bytes);
+  CUSPAN_SOFT_RETURN_IF_ERROR(driver->host_memory.Register(address, bytes));
+  driver->addresses.AddHost(address, bytes);
+  return CUDA_SUCCESS;
 }
 
 CUSPAN_SOFT_API CUresult CUDAAPI cuMemHostUnregister(void* memory) {
@@ -194,7 +236,24 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuMemHostUnregister(void* memory) {
   std::shared_ptr<Context> context;
   CUSPAN_SOFT_RETURN_IF_ERROR(driver->UsableContext(&context));
   if (memory == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  return driver->host_memory.Unregister(reinterpret_cast<std::uint64_t>(memory));
+  const auto address = reinterpret_cast<std::uint64_t>(memory);
+  CUSPAN_SOFT_RETURN_IF_ERROR(driver->host_memory.Unregister(address));
+  driver->addresses.RemoveFixed(address);
+  return CUDA_SUCCESS;
+}
+
+// Devices use the host's own addresses.
+CUSPAN_SOFT_API CUresult CUDAAPI cuMemHostGetDevicePointer(CUdeviceptr* device, void* memory,
+                                                           unsigned flags) {
+  CUSPAN_SOFT_ENTER(driver);
+  std::shared_ptr<Context> context;
+  CUSPAN_SOFT_RETURN_IF_ERROR(driver->UsableContext(&context));
+  const auto address = reinterpret_cast<std::uint64_t>(memory);
+  if (device == nullptr || flags != 0 || !driver->host_memory.Contains(address, 1)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  *device = address;
+  return CUDA_SUCCESS;
 }
 
 CUSPAN_SOFT_API CUresult CUDAAPI cuMemcpyHtoDAsync(CUdeviceptr target, const void* source,
@@ -208,15 +267,16 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuMemcpyHtoDAsync(CUdeviceptr target, const voi
     return CUDA_ERROR_INVALID_VALUE;
   }
   const bool pinned = IsPinned(*driver, source, bytes);
+  CopyPace* const pace = &driver->FindDevice(entry.context->device())->to_device;
   std::unique_ptr<Task> task;
   if (!pinned && bytes <= kMostSnapshotBytes) {
     const auto* from = static_cast<const std::uint8_t*>(source);
     task = std::make_unique<CopyTask>(reinterpret_cast<void*>(target),
                                       std::vector<std::uint8_t>(from, from + bytes),
-                                      entry.stream->priority(), entry.context);
+                                      entry.stream->priority(), entry.context, pace);
   } else {
     task = std::make_unique<CopyTask>(reinterpret_cast<void*>(target), source, bytes,
-                                      entry.stream->priority(), entry.context);
+                                      entry.stream->priority(), entry.context, pace);
   }
   const OperationPtr copy = entry.context->streams().Enqueue(*entry.stream, std::move(task));
   if (pinned || bytes <= kMostSnapshotBytes) return CUDA_SUCCESS;
@@ -235,8 +295,10 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuMemcpyDtoHAsync(void* target, CUdeviceptr sou
     return CUDA_ERROR_INVALID_VALUE;
   }
   const OperationPtr copy = entry.context->streams().Enqueue(
-      *entry.stream, std::make_unique<CopyTask>(target, reinterpret_cast<const void*>(source),
-                                                bytes, entry.stream->priority(), entry.context));
+      *entry.stream,
+      std::make_unique<CopyTask>(target, reinterpret_cast<const void*>(source), bytes,
+                                 entry.stream->priority(), entry.context,
+                                 &driver->FindDevice(entry.context->device())->from_device));
   if (IsPinned(*driver, target, bytes)) return CUDA_SUCCESS;
   copy->Wait();
   return entry.context->error();

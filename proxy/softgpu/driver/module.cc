@@ -35,16 +35,25 @@ Function::Function(std::shared_ptr<Module> module, const KernelInfo& info)
           limits::kSharedPerBlock -
           std::min<std::size_t>(info.static_shared_bytes, limits::kSharedPerBlock)) {}
 
-CUresult Function::Entry(KernelEntry* entry) {
-  *entry = entry_.load(std::memory_order_acquire);
-  if (*entry != nullptr) return CUDA_SUCCESS;
-  Result<KernelEntry> compiled = module_->program().Compile(info_.name);
-  if (!compiled.ok()) {
-    LogError("software GPU: kernel {}: {}", info_.name, compiled.status().message());
-    return PtxError(compiled.status());
+CUresult Function::Compile(const BlockShape& shape, CompiledKernel* compiled) {
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [known, code] : compiled_) {
+      if (known != shape) continue;
+      *compiled = code;
+      return CUDA_SUCCESS;
+    }
   }
-  *entry = *compiled;
-  entry_.store(*entry, std::memory_order_release);
+  Result<CompiledKernel> made = module_->program().Compile(info_.name, shape);
+  if (!made.ok()) {
+    LogError("software GPU: kernel {}: {}", info_.name, made.status().message());
+    return PtxError(made.status());
+  }
+  *compiled = *made;
+  std::lock_guard lock(mutex_);
+  // Programs launch few shapes; one that does not is served by the program itself.
+  constexpr std::size_t kMostKnown = 16;
+  if (compiled_.size() < kMostKnown) compiled_.emplace_back(shape, *made);
   return CUDA_SUCCESS;
 }
 

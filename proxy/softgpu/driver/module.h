@@ -11,6 +11,7 @@
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "proxy/softgpu/jit/program.h"
 #include "proxy/softgpu/rt/address_space.h"
@@ -28,8 +29,9 @@ class Function {
 
   const std::shared_ptr<Module>& module() const { return module_; }
   const KernelInfo& info() const { return info_; }
-  // Compiles at the first call. CUDA_ERROR_INVALID_PTX, logged, when that fails.
-  CUresult Entry(KernelEntry* entry);
+  // The code for blocks of `shape`; compiles when there is none yet. CUDA_ERROR_INVALID_PTX,
+  // logged, when that fails.
+  CUresult Compile(const BlockShape& shape, CompiledKernel* compiled);
 
   // Most dynamic shared memory that a launch may ask for.
   std::size_t dynamic_shared_limit() const { return dynamic_shared_limit_.load(); }
@@ -42,7 +44,9 @@ class Function {
   const KernelInfo& info_;
   std::atomic<std::size_t> dynamic_shared_limit_;
   std::atomic<int> carveout_{-1};  // A hint: the default.
-  std::atomic<KernelEntry> entry_{nullptr};
+  // Those that were launched: the program's own lock may be held for a compilation.
+  std::mutex mutex_;
+  std::vector<std::pair<BlockShape, CompiledKernel>> compiled_;
 };
 
 // Memory for a module's variables: zeroed, page-aligned, with an inaccessible

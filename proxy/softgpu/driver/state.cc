@@ -2,9 +2,11 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
+#include "proxy/softgpu/driver/array.h"
 #include "proxy/softgpu/driver/errors.h"
 #include "proxy/softgpu/rt/fault.h"
 
@@ -12,6 +14,9 @@ namespace cuspan::softgpu {
 namespace {
 
 std::atomic<Driver*> g_driver{nullptr};
+
+// More do not make a copy faster.
+constexpr unsigned kMostCopyThreads = 4;
 
 // The workers do not exist in a child process, so there is no driver either.
 void ForgetInChild() { g_driver.store(nullptr); }
@@ -65,7 +70,7 @@ Status Driver::Initialize() {
   if (!configuration.ok()) return configuration.status();
   auto driver = std::unique_ptr<Driver>(new Driver(*configuration));
   for (int ordinal = 0; ordinal < configuration->devices; ++ordinal) {
-    auto device = std::make_unique<Device>();
+    auto device = std::make_unique<Device>(configuration->copy_rate);
     device->ordinal = ordinal;
     device->context_handle =
         MakeHandle(HandleKind::kContext, static_cast<std::uint64_t>(ordinal) + 1);
@@ -82,7 +87,10 @@ Status Driver::Initialize() {
 }
 
 Driver::Driver(const Configuration& wanted)
-    : configuration(wanted), pool(wanted.threads), queue(pool) {}
+    : configuration(wanted),
+      pool(wanted.threads, wanted.kernel_limit),
+      copies(std::min(wanted.threads, kMostCopyThreads)),
+      queue(pool, copies) {}
 
 Device* Driver::FindDevice(CUdevice device) {
   if (device < 0 || static_cast<std::size_t>(device) >= devices.size()) return nullptr;
@@ -140,11 +148,14 @@ CUresult Driver::FindFunction(CUfunction handle, std::shared_ptr<Function>* func
 
 void Driver::Destroy(const std::shared_ptr<Context>& context) {
   const auto of_context = [&](const auto& entry) { return entry.context == context; };
-  context->Synchronize();
+  context->End();
   streams.RemoveIf(of_context);
   events.RemoveIf(of_context);
   functions.RemoveIf(
       [&](const Function& function) { return function.module()->context() == context; });
+  DestroyImageObjects(context);
+  arrays.RemoveIf([&](const ArrayEntry& entry) { return entry.array->context() == context; });
+  mipmaps.RemoveIf([&](const MipmapEntry& entry) { return entry.array->context() == context; });
   modules.RemoveIf([&](const Module& module) { return module.context() == context; });
 }
 

@@ -22,14 +22,18 @@
 #include "proxy/softgpu/rt/physical.h"
 #include "proxy/softgpu/rt/pool.h"
 #include "proxy/softgpu/rt/queue.h"
+#include "proxy/softgpu/rt/transfer.h"
 
 namespace cuspan::softgpu {
 
 // A device and its primary context.
 struct Device {
+  explicit Device(double copy_rate) : to_device(copy_rate), from_device(copy_rate) {}
+
   int ordinal = 0;
   std::shared_ptr<PhysicalMemory> memory;
   std::uint64_t context_handle = 0;  // The same each time the context is made.
+  CopyPace to_device, from_device;   // Of its copies to and from the host.
 
   std::mutex mutex;                  // Guards what follows.
   std::shared_ptr<Context> context;  // Null while nobody retains it.
@@ -39,6 +43,12 @@ struct Device {
   // Of the last context that failed: the process gets no other, as with the driver.
   CUresult failure = CUDA_SUCCESS;
 };
+
+struct ArrayEntry;  // driver/array.h
+struct MipmapEntry;
+
+// Forgets the texture and surface objects of a context that has no work left. (driver/texture.cc)
+void DestroyImageObjects(const std::shared_ptr<Context>& context);
 
 // Host memory that was registered. Any thread calls.
 class HostRegistry {
@@ -74,6 +84,7 @@ class Driver {
   AddressSpace addresses;
   HostRegistry host_memory;
   WorkerPool pool;
+  WorkerPool copies;
   OperationQueue queue;
   std::vector<std::unique_ptr<Device>> devices;
 
@@ -82,6 +93,8 @@ class Driver {
   HandleTable<Module> modules{HandleKind::kModule};
   HandleTable<Function> functions{HandleKind::kFunction};
   HandleTable<PhysicalAllocation> memory{HandleKind::kMemory};
+  HandleTable<ArrayEntry> arrays{HandleKind::kArray};
+  HandleTable<MipmapEntry> mipmaps{HandleKind::kMipmap};
   std::atomic<std::uint64_t> next_grid{1};
 
   // Null when there is no such device.

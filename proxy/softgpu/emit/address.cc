@@ -71,7 +71,9 @@ llvm::Value* FunctionEmitter::FrameAddress(std::uint32_t index) {
     variables_[index] = b.CreateConstGEP1_64(b.getInt8Ty(), parameters, ParameterOffset(index));
   } else {
     // Vector accesses of up to 16 bytes are legal at any multiple of their size.
-    variables_[index] = FrameBytes(variable.bytes, std::max(variable.alignment, 16U));
+    const std::uint64_t bytes =
+        warp_ == nullptr ? variable.bytes : 32 * analysis::LaneBytes(variable);
+    variables_[index] = FrameBytes(bytes, std::max(variable.alignment, 16U));
   }
   b.restoreIP(point);
   return variables_[index];
@@ -102,6 +104,9 @@ llvm::Value* FunctionEmitter::VariableValue(const Operand& operand, unsigned bit
   if (failed()) return ConstInt(bits, 0);
   if (space == Space::kShared)
     return ConstInt(bits, SharedOffset(operand) + static_cast<std::uint64_t>(operand.offset));
+  if (warp_ != nullptr && operand.kind == Operand::Kind::kVariable &&
+      IsOwnVariable(operand.index) && bits == 64)
+    return OwnVariableValue(operand);
   if (bits != 64) {
     Reject(Format("the address of '{}' does not fit {} bits", operand.name, bits));
     return ConstInt(bits, 0);
@@ -114,11 +119,12 @@ llvm::Value* FunctionEmitter::VariableValue(const Operand& operand, unsigned bit
   } else {
     base = module_.FunctionAddress(operand.name);
   }
-  return b.CreateAdd(b.CreatePtrToInt(base, Int(64)),
+  return b.CreateAdd(Same(b.CreatePtrToInt(base, b.getInt64Ty())),
                      ConstInt(64, static_cast<std::uint64_t>(operand.offset)));
 }
 
-llvm::Value* FunctionEmitter::Address(const Operand& operand, Space space, std::uint64_t bytes) {
+llvm::Value* FunctionEmitter::UncheckedAddress(const Operand& operand, Space space,
+                                               std::uint64_t bytes) {
   auto* const nowhere = llvm::ConstantPointerNull::get(Pointer());
   if (operand.kind != Operand::Kind::kAddress) {
     Reject("an address in brackets is expected");
@@ -150,7 +156,13 @@ llvm::Value* FunctionEmitter::Address(const Operand& operand, Space space, std::
                     base.name, variable.bytes));
       return nowhere;
     }
-    return b.CreateConstGEP1_64(byte, FrameAddress(base.index), offset);
+    auto* address = FrameAddress(base.index);
+    if (warp_ != nullptr && IsOwnVariable(base.index)) {
+      auto* const lanes = b.CreateZExt(lane_, b.getInt64Ty());
+      address =
+          b.CreateGEP(byte, address, b.CreateMul(lanes, b.getInt64(analysis::LaneBytes(variable))));
+    }
+    return b.CreateConstGEP1_64(byte, address, offset);
   }
   if (base.kind == Operand::Kind::kInteger) {
     auto* const value = ConstInt(64, base.bits + offset);
@@ -164,7 +176,8 @@ llvm::Value* FunctionEmitter::Address(const Operand& operand, Space space, std::
   if (space == Space::kShared) {
     // Shared addresses are 32 bits wide, whatever register they are in, and the sum wraps around.
     auto* const sum = b.CreateAdd(Read(base, ptx::Type::kU32), ConstInt(32, offset & 0xffffffff));
-    return b.CreateGEP(byte, SharedBase(), b.CreateZExt(sum, Int(64)));
+    return b.CreateGEP(byte, SharedBase(),
+                       signed_offsets_ ? b.CreateSExt(sum, Int(64)) : b.CreateZExt(sum, Int(64)));
   }
   if (OperandBits(base) != 64) {
     Reject(

@@ -3,6 +3,8 @@
 // Floating-Point Arithmetic Instructions")
 #include <llvm/IR/Intrinsics.h>
 
+#include <functional>
+
 #include "proxy/softgpu/emit/families.h"
 #include "proxy/softgpu/emit/operations.h"
 
@@ -14,10 +16,14 @@ using ptx::Type;
 
 bool IsFloating(Type type) { return ptx::IsFloat(type) || ptx::IsPacked(type); }
 
+using TinyTest = std::function<Value*(llvm::ArrayRef<Value*>)>;
+
 // Applies a floating-point operation to operands 1 … `inputs` of the
 // instruction: once, or for each half of a packed type, with .ftz and .sat.
+// `tiny` says where .ftz flushes the result, when that is not where it is subnormal.
 template <typename Operation>
-void EmitFloat(FunctionEmitter& e, unsigned inputs, Operation operation) {
+void EmitFloat(FunctionEmitter& e, unsigned inputs, Operation operation,
+               const TinyTest& tiny = {}) {
   const Type type = e.type();
   const bool flush = e.Take("ftz");
   const bool saturate = e.Take("sat");
@@ -25,9 +31,10 @@ void EmitFloat(FunctionEmitter& e, unsigned inputs, Operation operation) {
   const auto apply = [&](llvm::SmallVector<Value*, 3> values, Type element) {
     if (flush)
       for (auto*& value : values)
-        if (value->getType()->isFloatingPointTy()) value = FlushSubnormal(e, value);
+        if (value->getType()->isFPOrFPVectorTy()) value = FlushSubnormal(e, value);
     Value* result = operation(values, element);
-    if (flush && result->getType()->isFloatingPointTy()) result = FlushSubnormal(e, result);
+    if (flush && result->getType()->isFPOrFPVectorTy())
+      result = FlushSubnormal(e, tiny ? FlushWhere(e, tiny(values), result) : result);
     if (saturate || relu) {
       Value* wide = Widen(e, result, element);
       if (saturate) wide = Saturate(e, wide);
@@ -48,12 +55,20 @@ void EmitFloatArithmetic(FunctionEmitter& e, FloatOperation operation) {
   const Rounding rounding = e.TakeRounding(Rounding::kNearest);
   if (rounding != Rounding::kNearest && BitsOf(e.type()) < 32)
     e.Refuse("this rounding is not implemented");
-  EmitFloat(e, 2, [&](llvm::SmallVector<Value*, 3>& v, Type element) {
-    return Narrow(
-        e,
-        FloatArithmetic(e, operation, Widen(e, v[0], element), Widen(e, v[1], element), rounding),
-        element);
-  });
+  TinyTest tiny;  // Sums that are subnormal are exact.
+  if (operation == FloatOperation::kMul)
+    tiny = [&](llvm::ArrayRef<Value*> v) { return IsTinyProduct(e, v[0], v[1]); };
+  if (operation == FloatOperation::kDiv)
+    tiny = [&](llvm::ArrayRef<Value*> v) { return IsTinyQuotient(e, v[0], v[1]); };
+  EmitFloat(
+      e, 2,
+      [&](llvm::SmallVector<Value*, 3>& v, Type element) {
+        return Narrow(e,
+                      FloatArithmetic(e, operation, Widen(e, v[0], element),
+                                      Widen(e, v[1], element), rounding),
+                      element);
+      },
+      tiny);
 }
 
 // add.sat.s32 and sub.sat.s32
@@ -161,9 +176,12 @@ void EmitFma(FunctionEmitter& e) {
   const Rounding rounding = e.TakeRounding(Rounding::kNearest);
   if (rounding != Rounding::kNearest && BitsOf(e.type()) < 32)
     e.Refuse("this rounding is not implemented");
-  EmitFloat(e, 3, [&](llvm::SmallVector<Value*, 3>& v, Type element) {
-    return FusedMultiplyAdd(e, v[0], v[1], v[2], element, rounding);
-  });
+  EmitFloat(
+      e, 3,
+      [&](llvm::SmallVector<Value*, 3>& v, Type element) {
+        return FusedMultiplyAdd(e, v[0], v[1], v[2], element, rounding);
+      },
+      [&](llvm::ArrayRef<Value*> v) { return IsTinySum(e, v[0], v[1], v[2]); });
 }
 
 void EmitMad(FunctionEmitter& e) {

@@ -126,7 +126,7 @@ void EmitRed(FunctionEmitter& e) {
 // here.
 void EmitFence(FunctionEmitter& e) {
   for (auto modifier : e.instruction().modifiers) e.Take(modifier);
-  if (e.instruction().Has("mbarrier_init") || e.instruction().Has("tensormap::generic")) {
+  if (e.instruction().Has("tensormap::generic")) {
     e.Refuse("this fence is not implemented");
     return;
   }

@@ -93,6 +93,67 @@ bool SameLayout(const std::vector<ptx::Variable>& one, const std::vector<ptx::Va
                     [](const auto& x, const auto& y) { return BytesOf(x) == BytesOf(y); });
 }
 
+// --- Calls by a warp: results and parameters are arrays with a place for each lane.
+
+// The arrays where `formal` is passed as `actual`: the variable itself, or one with copies of a
+// register or constant.
+Value* PassedByWarp(FunctionEmitter& e, const Operand& actual, const ptx::Variable& formal,
+                    bool is_result) {
+  ptx::Variable layout = formal;
+  layout.bytes = BytesOf(formal);
+  const std::uint64_t lane_bytes = analysis::LaneBytes(layout);
+  if (actual.kind == Operand::Kind::kVariable) {
+    const auto& variable = e.body().variables[actual.index];
+    if (analysis::LaneBytes(variable) != lane_bytes) {
+      e.Refuse(Format("'{}' has another size than the parameter", variable.name));
+      return llvm::ConstantPointerNull::get(e.Pointer());
+    }
+    return e.FrameAddress(actual.index);
+  }
+  auto* const copies = e.FrameBytes(32 * lane_bytes, 64);
+  if (is_result) return copies;
+  e.ForEachLane([&] {
+    auto* const value = e.Read(actual, formal.type);
+    auto* const at =
+        e.b.CreateMul(e.b.CreateZExt(e.lane(), e.b.getInt64Ty()), e.b.getInt64(lane_bytes));
+    e.b.CreateAlignedStore(value, e.b.CreateGEP(e.b.getInt8Ty(), copies, at), llvm::Align(1));
+  });
+  return copies;
+}
+
+std::vector<Value*> PassAllByWarp(FunctionEmitter& e, const Call& call,
+                                  const Signature& signature) {
+  if (call.results.size() != signature.results.size() ||
+      call.arguments.size() != signature.parameters.size()) {
+    e.Reject(Format("the call has {} results and {} arguments, the function {} and {}",
+                    call.results.size(), call.arguments.size(), signature.results.size(),
+                    signature.parameters.size()));
+    return {};
+  }
+  std::vector<Value*> passed = {e.ContextPointer(), e.mask()};
+  for (std::size_t i = 0; i < call.results.size(); ++i)
+    passed.push_back(PassedByWarp(e, call.results[i], signature.results[i], true));
+  for (std::size_t i = 0; i < call.arguments.size(); ++i)
+    passed.push_back(PassedByWarp(e, call.arguments[i], signature.parameters[i], false));
+  return passed;
+}
+
+void FetchResultsByWarp(FunctionEmitter& e, const Call& call, const Signature& signature,
+                        const std::vector<Value*>& passed) {
+  for (std::size_t i = 0; i < call.results.size() && !e.failed(); ++i) {
+    if (call.results[i].kind != Operand::Kind::kRegister) continue;
+    ptx::Variable layout = signature.results[i];
+    layout.bytes = BytesOf(signature.results[i]);
+    e.ForEachLane([&] {
+      auto* const at = e.b.CreateMul(e.b.CreateZExt(e.lane(), e.b.getInt64Ty()),
+                                     e.b.getInt64(analysis::LaneBytes(layout)));
+      auto* const from = e.b.CreateGEP(e.b.getInt8Ty(), passed[i + 2], at);
+      e.Write(call.results[i], e.b.CreateAlignedLoad(e.TypeOf(layout.type), from, llvm::Align(1)),
+              layout.type);
+    });
+  }
+}
+
 // The device runtime's functions take values, in the order of their parameters.
 void CallDeviceRuntime(FunctionEmitter& e, std::string_view name, const Call& call,
                        const Signature& signature) {
@@ -142,14 +203,67 @@ void CallDirect(FunctionEmitter& e, const Call& call) {
   }
   const auto& target = ptx.functions[found->second];
   if (!target.defined) {
-    CallDeviceRuntime(e, target.name, call, target.signature);
+    if (e.warp() == nullptr) {
+      CallDeviceRuntime(e, target.name, call, target.signature);
+      return;
+    }
+    e.ForEachLane([&] {
+      e.SelectLane();
+      CallDeviceRuntime(e, target.name, call, target.signature);
+    });
     return;
   }
   auto* const callee = e.module().FunctionOf(found->second);
+  if (e.warp() != nullptr) {
+    const auto passed = PassAllByWarp(e, call, target.signature);
+    if (e.failed() || callee == nullptr) return;
+    e.b.CreateCall(callee, passed);
+    FetchResultsByWarp(e, call, target.signature, passed);
+    return;
+  }
   const auto passed = PassAll(e, call, target.signature);
   if (e.failed() || callee == nullptr) return;
   e.b.CreateCall(callee, passed);
   FetchResults(e, call, target.signature, passed);
+}
+
+// Each function that any lane calls is called once, by the lanes that call it.
+void CallIndirectByWarp(FunctionEmitter& e, const Call& call, const Signature& signature) {
+  auto& b = e.b;
+  auto* const pointers = e.WithWidth(32, [&] { return e.Read(*call.callee, Type::kU64); });
+  auto passed = PassAllByWarp(e, call, signature);
+  if (e.failed()) return;
+  auto* const function = b.GetInsertBlock()->getParent();
+  const auto& plan = e.module().plan();
+  Value* rest = e.mask();
+  for (auto index : plan.indirect_targets) {
+    const std::uint32_t target_index = plan.functions[index].index;
+    const auto& target = e.module().ptx().functions[target_index];
+    if (!SameLayout(target.signature.results, signature.results) ||
+        !SameLayout(target.signature.parameters, signature.parameters))
+      continue;
+    auto* const address = b.CreatePtrToInt(e.module().FunctionAddress(target.name), b.getInt64Ty());
+    auto* const same = b.CreateICmpEQ(pointers, b.CreateVectorSplat(32, address));
+    auto* const lanes = b.CreateAnd(e.Ballot(same), e.mask());
+    auto* const calls = llvm::BasicBlock::Create(e.context(), "", function);
+    auto* const next = llvm::BasicBlock::Create(e.context(), "", function);
+    b.CreateCondBr(b.CreateIsNotNull(lanes), calls, next);
+    b.SetInsertPoint(calls);
+    passed[1] = lanes;
+    b.CreateCall(e.module().FunctionOf(target_index), passed);
+    b.CreateBr(next);
+    b.SetInsertPoint(next);
+    rest = b.CreateAnd(rest, b.CreateNot(lanes));
+  }
+  auto* const wrong = llvm::BasicBlock::Create(e.context(), "", function);
+  auto* const done = llvm::BasicBlock::Create(e.context(), "", function);
+  b.CreateCondBr(b.CreateIsNotNull(rest), wrong, done);
+  b.SetInsertPoint(wrong);
+  e.Fault(kInvalidProgramCounter,
+          "a call through a pointer that is not a function of this signature");
+  b.CreateUnreachable();
+  b.SetInsertPoint(done);
+  FetchResultsByWarp(e, call, signature, passed);
 }
 
 // A pointer is the address that stands for one of the functions whose address
@@ -164,6 +278,10 @@ void CallIndirect(FunctionEmitter& e, const Call& call) {
     if (prototype.name == call.prototype->name) signature = &prototype.signature;
   if (signature == nullptr) {
     e.Refuse(Format("there is no .callprototype '{}'", call.prototype->name));
+    return;
+  }
+  if (e.warp() != nullptr) {
+    CallIndirectByWarp(e, call, *signature);
     return;
   }
   auto* const pointer = e.Read(*call.callee, Type::kU64);

@@ -1,10 +1,11 @@
-// Instructions in which threads of a block or warp act together: the runtime
-// does the work, on fibers. (PTX ISA, "bar", "shfl.sync", "vote.sync",
-// "match.sync", "redux.sync", "activemask", "nanosleep", "elect.sync")
+// Instructions in which threads of a block or warp act together: for threads on
+// fibers the runtime does the work, for a warp it is vector code. (PTX ISA, "bar", "shfl.sync",
+// "vote.sync", "match.sync", "redux.sync", "activemask", "nanosleep", "elect.sync")
 #include <llvm/IR/Intrinsics.h>
 
 #include "proxy/softgpu/emit/families.h"
 #include "proxy/softgpu/emit/operations.h"
+#include "proxy/softgpu/emit/warp_collective.h"
 #include "proxy/softgpu/rt/abi.h"
 
 namespace cuspan::softgpu::emit {
@@ -42,6 +43,20 @@ void EmitBarrierReduction(FunctionEmitter& e) {
                          : all ? BarrierReduction::kAnd
                                : BarrierReduction::kOr;
   auto* const threads = e.operand_count() == 4 ? e.Read(2, Type::kU32) : e.ConstInt(32, 0);
+  if (e.warp() != nullptr) {
+    auto* const predicates =
+        e.WithWidth(32, [&] { return e.Read(e.operand_count() - 1, Type::kPred); });
+    auto* const votes = e.b.CreateAnd(e.Ballot(predicates), e.mask());
+    auto* const result = e.CallRuntime("cuspan_rt_warp_barrier_reduce", e.Int(32),
+                                       {e.ContextPointer(), e.Read(1, Type::kU32), threads,
+                                        Constant(e, operation), e.mask(), votes});
+    if (count) {
+      e.Write(result, Type::kU32);
+    } else {
+      WritePredicate(e, e.operand(0), result);
+    }
+    return;
+  }
   auto* const result =
       e.CallRuntime("cuspan_rt_barrier_reduce", e.Int(32),
                     {e.ContextPointer(), e.Read(1, Type::kU32), threads, Constant(e, operation),
@@ -58,6 +73,10 @@ void EmitBar(FunctionEmitter& e) {
   e.Take("cta");
   if (e.Take("warp")) {
     if (!e.Take("sync")) e.Reject("bar.warp needs .sync");
+    if (e.warp() != nullptr) {
+      EmitWarpSync(e);
+      return;
+    }
     e.CallRuntime("cuspan_rt_warp_sync", e.b.getVoidTy(),
                   {e.ContextPointer(), e.Read(0, Type::kB32)});
     return;
@@ -66,23 +85,39 @@ void EmitBar(FunctionEmitter& e) {
     EmitBarrierReduction(e);
     return;
   }
+  // A cluster is one block: what has arrived is counted in by its wait.
+  const bool cluster = e.Take("cluster");
+  if (cluster) {
+    for (std::string_view order : {"release", "relaxed", "acquire"}) e.Take(order);
+    if (e.Take("arrive")) return;
+  }
   const bool arrive = e.Take("arrive");
-  if (!arrive && !e.Take("sync")) {
+  if (!arrive && !e.Take("sync") && !(cluster && e.Take("wait"))) {
     e.Refuse("only .sync, .arrive, .red and .warp.sync are implemented");
     return;
   }
   if (arrive && e.operand_count() != 2) e.Reject("barrier and number of threads are expected");
+  if (e.warp() != nullptr) {
+    e.CallRuntime(arrive ? "cuspan_rt_warp_barrier_arrive" : "cuspan_rt_warp_barrier",
+                  e.b.getVoidTy(),
+                  {e.ContextPointer(), ReadOptional(e, 0), ReadOptional(e, 1), e.mask()});
+    return;
+  }
   e.CallRuntime(arrive ? "cuspan_rt_barrier_arrive" : "cuspan_rt_barrier", e.b.getVoidTy(),
                 {e.ContextPointer(), ReadOptional(e, 0), ReadOptional(e, 1)});
+}
+
+// .sync, which needs the member mask in operand `i`.
+bool TakeSync(FunctionEmitter& e, std::size_t i) {
+  if (!e.Take("sync")) return false;
+  if (i >= e.operand_count()) e.Reject("the member mask is missing");
+  return true;
 }
 
 // Membership as the instruction gives it in operand `i`; instructions without .sync mean the lanes
 // that are there.
 Value* ReadMembers(FunctionEmitter& e, std::size_t i) {
-  if (e.Take("sync")) {
-    if (i >= e.operand_count()) e.Reject("the member mask is missing");
-    return e.failed() ? e.ConstInt(32, 0) : e.Read(i, Type::kB32);
-  }
+  if (TakeSync(e, i)) return e.failed() ? e.ConstInt(32, 0) : e.Read(i, Type::kB32);
   return e.CallRuntime("cuspan_rt_active_mask", e.Int(32), {e.ContextPointer()});
 }
 
@@ -97,6 +132,10 @@ void EmitShfl(FunctionEmitter& e) {
     mode = ShuffleMode::kButterfly;
   } else if (!e.Take("idx")) {
     e.Reject("none of .up, .down, .bfly and .idx is given");
+  }
+  if (e.warp() != nullptr) {
+    EmitWarpShuffle(e, mode, TakeSync(e, 4));
+    return;
   }
   auto* const members = ReadMembers(e, 4);
   auto* const in_range = e.Frame(e.Int(32), 4);
@@ -125,6 +164,10 @@ void EmitVote(FunctionEmitter& e) {
   } else if (!e.Take("ballot")) {
     e.Reject("none of .all, .any, .uni and .ballot is given");
   }
+  if (e.warp() != nullptr) {
+    EmitWarpVote(e, mode, TakeSync(e, 2));
+    return;
+  }
   auto* const members = ReadMembers(e, 2);
   auto* const result =
       e.CallRuntime("cuspan_rt_vote", e.Int(32),
@@ -141,6 +184,10 @@ void EmitMatch(FunctionEmitter& e) {
   const bool any = e.Take("any");
   if (!any && !e.Take("all")) e.Reject("neither .any nor .all is given");
   if (!e.Take("sync")) e.Reject(".sync is missing");
+  if (e.warp() != nullptr) {
+    EmitWarpMatch(e, any ? MatchMode::kAny : MatchMode::kAll);
+    return;
+  }
   auto* const all_equal = e.Frame(e.Int(32), 4);
   auto* const value = e.b.CreateZExt(e.Read(1, e.type()), e.Int(64));
   auto* const result =
@@ -175,6 +222,10 @@ void EmitRedux(FunctionEmitter& e) {
   } else if (!e.Take("add")) {
     e.Reject("it names no operation");
   }
+  if (e.warp() != nullptr) {
+    EmitWarpReduction(e, operation);
+    return;
+  }
   auto* const result = e.CallRuntime("cuspan_rt_reduce", e.Int(32),
                                      {e.ContextPointer(), e.ConstInt(32, operation),
                                       e.Read(1, Type::kB32), e.Read(2, Type::kB32)});
@@ -182,6 +233,10 @@ void EmitRedux(FunctionEmitter& e) {
 }
 
 void EmitActivemask(FunctionEmitter& e) {
+  if (e.warp() != nullptr) {
+    e.Write(e.mask(), Type::kB32);
+    return;
+  }
   e.Write(e.CallRuntime("cuspan_rt_active_mask", e.Int(32), {e.ContextPointer()}), Type::kB32);
 }
 
@@ -190,6 +245,10 @@ void EmitElect(FunctionEmitter& e) {
   if (!e.Take("sync")) e.Reject(".sync is missing");
   if (e.operand(0).kind != Operand::Kind::kPair) {
     e.Reject("two destinations d|p are expected");
+    return;
+  }
+  if (e.warp() != nullptr) {
+    EmitWarpElect(e);
     return;
   }
   auto* const members = e.Read(1, Type::kB32);

@@ -94,7 +94,7 @@ Value* CompareOperands(FunctionEmitter& e, const Comparison& comparison, Type ty
   Value* x = e.Read(1, type);
   Value* y = e.Read(2, type);
   if (e.failed()) return e.b.getFalse();
-  if (e.Take("ftz") && x->getType()->isFloatingPointTy()) {
+  if (e.Take("ftz") && x->getType()->isFPOrFPVectorTy()) {
     x = FlushSubnormal(e, x);
     y = FlushSubnormal(e, y);
   }

@@ -52,6 +52,22 @@ void IntegerToInteger(FunctionEmitter& e, Type to, Type from) {
   e.Write(e.b.CreateTrunc(wide, e.TypeOf(to)), to);
 }
 
+// A 64-bit integer as a double that narrower formats round like the integer: of a
+// large one the lowest digits, far below what they keep, only say that something
+// was there.
+Value* ToDoubleKeepingInexactness(FunctionEmitter& e, Value* value, bool is_signed) {
+  constexpr std::uint64_t kLow = 0xfff;
+  auto* const low = e.b.CreateAnd(value, e.ConstInt(64, kLow));
+  auto* const sticky =
+      e.b.CreateSelect(e.b.CreateIsNull(low), e.ConstInt(64, 0), e.ConstInt(64, (kLow + 1) / 2));
+  auto* const shortened = e.b.CreateOr(e.b.CreateAnd(value, e.ConstInt(64, ~kLow)), sticky);
+  auto* const magnitude =
+      is_signed ? e.b.CreateBinaryIntrinsic(llvm::Intrinsic::abs, value, e.b.getFalse()) : value;
+  auto* const large = e.b.CreateICmpUGT(magnitude, e.ConstInt(64, std::uint64_t{1} << 32));
+  auto* const kept = e.b.CreateSelect(large, shortened, value);
+  return is_signed ? e.b.CreateSIToFP(kept, e.Double()) : e.b.CreateUIToFP(kept, e.Double());
+}
+
 void IntegerToFloat(FunctionEmitter& e, Type to, Type from) {
   const Rounding rounding = e.TakeRounding(Rounding::kNearest);
   const bool saturate = e.Take("sat");
@@ -71,8 +87,6 @@ void IntegerToFloat(FunctionEmitter& e, Type to, Type from) {
     if (to == Type::kBf16 && (rounding == Rounding::kDown || rounding == Rounding::kUp))
       e.Refuse("this rounding is not implemented");
     result = NarrowFloat(e, convert(e.Double()), Type::kF64, to, rounding);
-  } else if (to == Type::kF16 && rounding == Rounding::kNearest) {
-    result = convert(e.Half());  // What f32 rounds is too large for f16 anyway.
   } else if (to == Type::kF32 || to == Type::kF64) {
     static constexpr std::string_view kRoundings[] = {"rn", "rz", "rm", "rp"};
     result =
@@ -80,8 +94,8 @@ void IntegerToFloat(FunctionEmitter& e, Type to, Type from) {
                              to == Type::kF32 ? "f32" : "f64", is_signed ? "s64" : "u64"),
                       e.TypeOf(to), {value}, true);
   } else {
-    e.Refuse("this conversion is not implemented");
-    return;
+    result =
+        NarrowFloat(e, ToDoubleKeepingInexactness(e, value, is_signed), Type::kF64, to, rounding);
   }
   if (saturate) result = Narrow(e, Saturate(e, Widen(e, result, to)), to);
   e.Write(result, to);

@@ -48,6 +48,8 @@ std::span<const Opcode> MemoryOpcodes();      // mem.cc
 std::span<const Opcode> AtomicOpcodes();      // atomic.cc
 std::span<const Opcode> MbarrierOpcodes();    // mbarrier.cc: barriers in memory, and bulk copies
 std::span<const Opcode> CollectiveOpcodes();  // collective.cc
+std::span<const Opcode> MatrixOpcodes();      // matrix.cc
+std::span<const Opcode> TextureOpcodes();     // texture.cc: textures and surfaces
 std::span<const Opcode> ControlOpcodes();     // control.cc
 std::span<const Opcode> CallOpcodes();        // call.cc
 

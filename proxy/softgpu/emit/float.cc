@@ -48,7 +48,7 @@ Value* CallRounded(FunctionEmitter& e, std::string_view operation, llvm::ArrayRe
                    Rounding rounding) {
   auto* const type = inputs[0]->getType();
   return e.CallRuntime(Format("cuspan_math_{}_{}_{}", operation, RoundingName(rounding),
-                              type->isFloatTy() ? "f32" : "f64"),
+                              type->getScalarType()->isFloatTy() ? "f32" : "f64"),
                        type, inputs, true);
 }
 
@@ -115,6 +115,50 @@ Value* FlushSubnormal(FunctionEmitter& e, Value* value) {
   auto* const zero =
       e.b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, FloatConstant(type, 0), value);
   return e.b.CreateSelect(small, zero, value);
+}
+
+Value* FlushWhere(FunctionEmitter& e, Value* tiny, Value* value) {
+  auto* const zero = e.b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign,
+                                               FloatConstant(value->getType(), 0), value);
+  return e.b.CreateSelect(tiny, zero, value);
+}
+
+namespace {
+
+constexpr double kScale = 0x1p64;
+
+// f16 as f32, which holds it far from subnormal numbers; f32 multiplied by kScale.
+Value* Scaled(FunctionEmitter& e, Value* value) {
+  if (value->getType()->getScalarType()->isHalfTy()) return e.b.CreateFPExt(value, e.Float());
+  return e.b.CreateFMul(value, FloatConstant(value->getType(), kScale));
+}
+Value* Unscaled(FunctionEmitter& e, Value* value) {
+  const bool half = value->getType()->getScalarType()->isHalfTy();
+  return half ? e.b.CreateFPExt(value, e.Float()) : value;
+}
+// Is the scaled result of values like `like` below the smallest normal number?
+Value* IsTiny(FunctionEmitter& e, Value* result, Value* like) {
+  const bool half = like->getType()->getScalarType()->isHalfTy();
+  const double limit = half ? 0x1p-14 : SmallestNormal(like->getType()) * kScale;
+  return e.b.CreateFCmpOLT(FloatAbs(e, result), FloatConstant(result->getType(), limit));
+}
+
+}  // namespace
+
+Value* IsTinyProduct(FunctionEmitter& e, Value* x, Value* y) {
+  return IsTiny(e, e.b.CreateFMul(Unscaled(e, x), Scaled(e, y)), x);
+}
+
+Value* IsTinyQuotient(FunctionEmitter& e, Value* x, Value* y) {
+  return IsTiny(e, e.b.CreateFDiv(Scaled(e, x), Unscaled(e, y)), x);
+}
+
+Value* IsTinySum(FunctionEmitter& e, Value* x, Value* y, Value* z) {
+  auto* const factor = Scaled(e, y);
+  return IsTiny(e,
+                e.b.CreateIntrinsic(llvm::Intrinsic::fma, {factor->getType()},
+                                    {Unscaled(e, x), factor, Scaled(e, z)}),
+                x);
 }
 
 Value* Saturate(FunctionEmitter& e, Value* value) {
@@ -280,12 +324,27 @@ void EmitEx2(FunctionEmitter& e) { EmitApproximation(e, "ex2"); }
 void EmitLg2(FunctionEmitter& e) { EmitApproximation(e, "lg2"); }
 void EmitTanh(FunctionEmitter& e) { EmitApproximation(e, "tanh"); }
 
+// Of the approximations of f64 only the upper halves of argument and result count.
+Value* UpperHalf(FunctionEmitter& e, Value* value) {
+  auto* const upper = e.b.CreateAnd(AsBits(e, value), e.ConstInt(64, ~std::uint64_t{0} << 32));
+  return e.b.CreateBitCast(upper, value->getType());
+}
+
+// Applies an operation so to f64, and plainly to other types; `approximate` is false for the forms
+// that are exact.
+template <typename Operation>
+Value* ByUpperHalves(FunctionEmitter& e, bool approximate, Value* value, Operation operation) {
+  if (!approximate || e.type() != Type::kF64) return operation(value);
+  return UpperHalf(e, operation(UpperHalf(e, value)));
+}
+
 void EmitRcp(FunctionEmitter& e) {
-  e.Take("approx");
+  const bool approximate = e.Take("approx");
   const Rounding rounding = e.TakeRounding(Rounding::kNearest);
   EmitUnary(e, [&](Value* value) {
-    return FloatArithmetic(e, FloatOperation::kDiv, FloatConstant(value->getType(), 1), value,
-                           rounding);
+    return ByUpperHalves(e, approximate, value, [&](Value* v) {
+      return FloatArithmetic(e, FloatOperation::kDiv, FloatConstant(v->getType(), 1), v, rounding);
+    });
   });
 }
 
@@ -301,8 +360,10 @@ void EmitSqrt(FunctionEmitter& e) {
 void EmitRsqrt(FunctionEmitter& e) {
   if (!e.Take("approx")) e.Refuse("only the .approx form exists");
   EmitUnary(e, [&](Value* value) {
-    return e.b.CreateFDiv(FloatConstant(value->getType(), 1),
-                          e.b.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, value));
+    return ByUpperHalves(e, true, value, [&](Value* v) {
+      return e.b.CreateFDiv(FloatConstant(v->getType(), 1),
+                            e.b.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, v));
+    });
   });
 }
 

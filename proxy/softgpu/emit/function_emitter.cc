@@ -22,9 +22,10 @@ constexpr std::uint32_t kSpinsPerYield = 16;
 const Opcode* FindOpcode(std::string_view name) {
   static const auto* const kTable = [] {
     auto* const table = new std::unordered_map<std::string_view, const Opcode*>;
-    for (auto family : {ArithmeticOpcodes(), IntegerOpcodes(), VideoOpcodes(), FloatOpcodes(),
-                        CompareOpcodes(), ConvertOpcodes(), MemoryOpcodes(), AtomicOpcodes(),
-                        MbarrierOpcodes(), CollectiveOpcodes(), ControlOpcodes(), CallOpcodes()})
+    for (auto family :
+         {ArithmeticOpcodes(), IntegerOpcodes(), VideoOpcodes(), FloatOpcodes(), CompareOpcodes(),
+          ConvertOpcodes(), MemoryOpcodes(), AtomicOpcodes(), MbarrierOpcodes(),
+          CollectiveOpcodes(), MatrixOpcodes(), TextureOpcodes(), ControlOpcodes(), CallOpcodes()})
       for (const auto& opcode : family) table->emplace(opcode.name, &opcode);
     return table;
   }();
@@ -79,14 +80,18 @@ std::uint16_t TypeSetOf(ptx::Type type) {
 }
 
 FunctionEmitter::FunctionEmitter(ModuleEmitter& module, const analysis::PlannedFunction& planned,
-                                 llvm::Function* function)
-    : b(module.context()), module_(module), planned_(planned), function_(function) {}
+                                 const analysis::WarpFunction* warp, llvm::Function* function)
+    : b(module.context()), module_(module), planned_(planned), function_(function), warp_(warp) {}
 
 Status FunctionEmitter::Emit() {
   entry_ = llvm::BasicBlock::Create(context(), "entry", function_);
   return_ = llvm::BasicBlock::Create(context(), "return", function_);
   b.SetInsertPoint(return_);
   CreateFrame();
+  if (warp_ != nullptr) {
+    EmitWarp();
+    return status_;
+  }
   CreateBlocks();
   EmitInstructions();
   // Results in registers are handed over where all ways out meet.
@@ -96,7 +101,7 @@ Status FunctionEmitter::Emit() {
     const std::uint32_t reg = body().formal_registers[i];
     if (reg == kNoIndex) continue;
     auto* const value = b.CreateLoad(registers_[reg]->getAllocatedType(), registers_[reg]);
-    b.CreateAlignedStore(value, function_->getArg(static_cast<unsigned>(1 + i)), llvm::Align(1));
+    b.CreateAlignedStore(value, FormalArgument(i), llvm::Align(1));
   }
   b.CreateRetVoid();
   b.SetInsertPoint(entry_);
@@ -106,10 +111,11 @@ Status FunctionEmitter::Emit() {
 }
 
 // The toolkit's code expects its shared memory to start as zeros. The first
-// thread of a block runs before all others.
+// thread, or warp, of a block runs before all others.
 void FunctionEmitter::ClearReservedShared() {
-  llvm::Value* index = ConstInt(32, 0);
-  for (unsigned i = 0; i < 3; ++i)
+  llvm::Value* index =
+      warp_ == nullptr ? ConstInt(32, 0) : ContextField(offsetof(ThreadContext, warp), Int(32));
+  for (unsigned i = 0; i < 3 && warp_ == nullptr; ++i)
     index = b.CreateOr(
         index, ContextField(offsetof(ThreadContext, tid) + i * sizeof(std::uint32_t), Int(32)));
   auto* const clear = llvm::BasicBlock::Create(context(), "", function_, return_);
@@ -128,7 +134,9 @@ void FunctionEmitter::CreateFrame() {
   b.SetInsertPoint(entry_);
   // A register that is read before it is written is zero: LLVM's undefined
   // values would make the branches that depend on it undefined as well.
-  for (auto* type : types) {
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    const unsigned count = warp_ == nullptr ? 1 : CountOf(warp_->registers[i].spread);
+    auto* const type = count == 1 ? types[i] : llvm::FixedVectorType::get(types[i], count);
     auto* const slot = b.CreateAlloca(type);
     b.CreateStore(llvm::Constant::getNullValue(type), slot);
     registers_.push_back(slot);
@@ -137,10 +145,10 @@ void FunctionEmitter::CreateFrame() {
   if (function().entry) return;
   const auto& formals = body().formal_registers;
   for (std::size_t i = 0; i < formals.size(); ++i) {
-    llvm::Value* const argument = function_->getArg(static_cast<unsigned>(1 + i));
+    llvm::Value* const argument = FormalArgument(i);
     variables_[i] = argument;
     const bool result = i < function().signature.results.size();
-    if (formals[i] == kNoIndex || result) continue;
+    if (formals[i] == kNoIndex || result || warp_ != nullptr) continue;
     auto* const slot = registers_[formals[i]];
     b.CreateStore(b.CreateAlignedLoad(slot->getAllocatedType(), argument, llvm::Align(1)), slot);
   }
@@ -258,7 +266,10 @@ void FunctionEmitter::Reject(std::string_view problem) {
 llvm::Value* FunctionEmitter::CallRuntime(std::string_view name, llvm::Type* result,
                                           llvm::ArrayRef<llvm::Value*> arguments, bool pure) {
   std::vector<llvm::Type*> types;
-  for (auto* argument : arguments) types.push_back(argument->getType());
+  for (auto* argument : arguments) {
+    if (argument->getType()->isVectorTy()) return CallForLanes(name, result, arguments, pure);
+    types.push_back(argument->getType());
+  }
   auto* const call = b.CreateCall(module_.External(name, result, types, pure), arguments);
   // Where a call stands may matter to the runtime: it groups the lanes of activemask by it.
   if (!pure) call->addFnAttr(llvm::Attribute::NoMerge);
@@ -267,6 +278,7 @@ llvm::Value* FunctionEmitter::CallRuntime(std::string_view name, llvm::Type* res
 
 void FunctionEmitter::Fault(std::uint32_t driver_error, std::string_view what) {
   auto* const text = module_.Text(Format("{}: {}", Where(), what));
+  if (warp_ != nullptr) SelectLane();
   CallRuntime("cuspan_rt_fault", b.getVoidTy(),
               {ContextPointer(), ConstInt(32, driver_error), text});
 }
@@ -289,6 +301,10 @@ void FunctionEmitter::YieldInSpinLoop() {
   CallRuntime("cuspan_rt_yield", b.getVoidTy(), {ContextPointer()});
   b.CreateBr(after);
   b.SetInsertPoint(after);
+}
+
+llvm::Argument* FunctionEmitter::FormalArgument(std::size_t i) const {
+  return function_->getArg(static_cast<unsigned>(i + (warp_ == nullptr ? 1 : 2)));
 }
 
 void FunctionEmitter::Return() { b.CreateBr(return_); }

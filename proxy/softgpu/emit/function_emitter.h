@@ -12,12 +12,18 @@
 #include <llvm/IR/IRBuilder.h>
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "common/status.h"
+#include "proxy/softgpu/analysis/cfg.h"
 #include "proxy/softgpu/analysis/plan.h"
+#include "proxy/softgpu/analysis/warp_plan.h"
 #include "proxy/softgpu/emit/module_emitter.h"
 
 namespace cuspan::softgpu::emit {
@@ -26,8 +32,9 @@ enum class Rounding : std::uint8_t { kNearest, kZero, kDown, kUp };
 
 class FunctionEmitter {
  public:
+  // With `warp` the function is for a warp, otherwise for one thread.
   FunctionEmitter(ModuleEmitter& module, const analysis::PlannedFunction& planned,
-                  llvm::Function* function);
+                  const analysis::WarpFunction* warp, llvm::Function* function);
 
   // Emits the whole function. Called once.
   Status Emit();
@@ -56,9 +63,9 @@ class FunctionEmitter {
   // --- Types and constants.
 
   llvm::Type* Int(unsigned bits);
-  llvm::Type* Float() { return llvm::Type::getFloatTy(context()); }
-  llvm::Type* Double() { return llvm::Type::getDoubleTy(context()); }
-  llvm::Type* Half() { return llvm::Type::getHalfTy(context()); }
+  llvm::Type* Float() { return Wide(llvm::Type::getFloatTy(context())); }
+  llvm::Type* Double() { return Wide(llvm::Type::getDoubleTy(context())); }
+  llvm::Type* Half() { return Wide(llvm::Type::getHalfTy(context())); }
   llvm::PointerType* Pointer() { return llvm::PointerType::getUnqual(context()); }
   // The LLVM type that a value of `type` has: iN, half, float or double; i1 for a
   // predicate, and integers for the bits of bf16, f16x2 and bf16x2.
@@ -83,8 +90,10 @@ class FunctionEmitter {
   // --- Memory. Addresses are LLVM pointers.
 
   // Where the kAddress operand points, when it is an address of `space` and `bytes` are accessed
-  // there.
+  // there; in checking mode after a check that they may be.
   llvm::Value* Address(const ptx::Operand& operand, ptx::Space space, std::uint64_t bytes);
+  // The same without the check.
+  llvm::Value* UncheckedAddress(const ptx::Operand& operand, ptx::Space space, std::uint64_t bytes);
   // Address of a variable in its own state space, as an integer: what `mov` gives.
   llvm::Value* VariableValue(const ptx::Operand& operand, unsigned bits);
   // The state space named by a modifier; kGeneric without one.
@@ -118,6 +127,71 @@ class FunctionEmitter {
   // Leaves the function.
   void Return();
 
+  // --- Code for a warp (warp_*.cc). While an instruction is emitted, its values
+  // have width() elements: one for each lane, for each row of lanes or for the
+  // warp (see analysis/shape.h).
+
+  // Null in code for one thread.
+  const analysis::WarpFunction* warp() const { return warp_; }
+  const analysis::WarpLayout& layout() const { return module_.warps()->layout; }
+  unsigned width() const { return width_; }
+  bool in_lane_loop() const { return lane_ != nullptr; }
+  // The lanes that execute the instruction, as bits of an i32 (never 0) and as an <32 x i1>.
+  llvm::Value* mask() { return mask_; }
+  llvm::Value* MaskVector() { return LaneBits(mask_); }
+  // An i32 as <32 x i1> and back.
+  llvm::Value* LaneBits(llvm::Value* word);
+  llvm::Value* Ballot(llvm::Value* lanes);
+  // Do all lanes that have not ended execute the instruction together, whatever happens?
+  bool together() const { return together_ && guard_ == nullptr; }
+  // All lanes that have not ended.
+  llvm::Value* Alive();
+  const analysis::InstructionPlan& instruction_plan() const {
+    return warp_->instructions[position_];
+  }
+  // A scalar for all elements of the present width.
+  llvm::Value* Same(llvm::Value* scalar);
+  // Repeats the elements of `value`, one for the warp or for each row, to `width` of them.
+  llvm::Value* Repeat(llvm::Value* value, unsigned width);
+  // 0, 1, 2 … or, for rows, each lane's place in its row; 32 constants of `bits` bits.
+  llvm::Constant* LaneNumbers(unsigned bits);
+  llvm::Constant* PlacesInRows(unsigned bits);
+  analysis::Shape ShapeOf(const ptx::Operand& operand, unsigned bits) const;
+  // The anchors of a register whose shape has an extension.
+  llvm::Value* Anchor(const ptx::Operand& operand);
+
+  // Emits with values of `width` elements; with `lane`, scalars of that lane.
+  template <typename Emit>
+  auto WithWidth(unsigned width, Emit emit, llvm::Value* lane = nullptr) {
+    const auto saved = std::pair(width_, lane_);
+    width_ = width;
+    lane_ = lane;
+    struct Restore {
+      FunctionEmitter& e;
+      std::pair<unsigned, llvm::Value*> saved;
+      ~Restore() { std::tie(e.width_, e.lane_) = saved; }
+    } restore{*this, saved};
+    return emit();
+  }
+  // Repeats what `body` emits for each lane of `mask()`, as scalars. Registers
+  // that it writes get their values behind the loop. `body` is called once.
+  void ForEachLane(const std::function<void()>& body);
+  // Memory for one value of each lane, of an LLVM type; valid until the next instruction.
+  llvm::AllocaInst* Scratch(llvm::Type* type);
+  // The address of the element of `scratch` for the lane of the loop.
+  llvm::Value* ScratchOf(llvm::AllocaInst* scratch, llvm::Value* lane);
+  llvm::Value* lane() { return lane_; }
+  // The shape of what the next Write has, when it is not the plan's.
+  void SetResult(const analysis::Shape& shape) { result_ = shape; }
+  // Shared addresses may be negative: what inactive lanes have counts as well.
+  void SetSignedOffsets(bool on) { signed_offsets_ = on; }
+  // Tells the runtime which lane calls it: that of the loop, or the first of mask().
+  void SelectLane();
+  // Runs `emit` with the lanes of `mask` only, a branch around it for when there are none.
+  void Within(llvm::Value* mask, const std::function<void()>& emit);
+  // Pointer to a .local or .param variable of the body, that of lane 0.
+  llvm::Value* FrameAddress(std::uint32_t variable);
+
   llvm::IRBuilder<> b;  // Every file of the families writes through it.
 
  private:
@@ -140,8 +214,36 @@ class FunctionEmitter {
   std::vector<llvm::Type*> ChooseRegisterTypes();
   // Offset in ThreadContext::params of a kernel's formal parameter.
   std::uint64_t ParameterOffset(std::uint32_t variable) const;
-  // Pointer to a .local or .param variable of the body.
-  llvm::Value* FrameAddress(std::uint32_t variable);
+  // The register's value as it is stored, for the present width.
+  llvm::Value* LoadRegister(std::uint32_t index);
+  void StoreRegister(std::uint32_t index, llvm::Value* value);
+  // `base` values of a shape (and their anchors) for the present width or lane.
+  llvm::Value* FromShape(llvm::Value* base, const analysis::Shape& shape, llvm::Value* anchor);
+  llvm::Type* Wide(llvm::Type* scalar);
+  unsigned CountOf(analysis::Spread spread) const;
+  // Is `index` a variable of which every lane has its own?
+  bool IsOwnVariable(std::uint32_t index) const;
+  llvm::Value* OwnVariableValue(const ptx::Operand& operand);
+  llvm::Argument* FormalArgument(std::size_t i) const;
+
+  void EmitWarp();
+  void EmitNode(std::uint32_t node);
+  void EmitWarpInstruction(std::uint32_t index);
+  void EmitByWay();
+  void EmitEnd(std::uint32_t node, const ptx::Instruction* last);
+  struct Way {
+    std::uint32_t target;  // A node, or kNoIndex to end.
+    llvm::Value* mask;
+  };
+  void Go(std::uint32_t node, llvm::ArrayRef<Way> ways);
+  llvm::BasicBlock* NewBlock() {
+    return llvm::BasicBlock::Create(context(), "", function_, return_);
+  }
+  llvm::Value* CallForLanes(std::string_view name, llvm::Type* result,
+                            llvm::ArrayRef<llvm::Value*> arguments, bool pure);
+  llvm::Value* ReadWarpSpecial(ptx::SpecialRegister which);
+  llvm::Value* RowIndices();
+  void StoreWarpResults();
 
   ModuleEmitter& module_;
   const analysis::PlannedFunction& planned_;
@@ -158,6 +260,30 @@ class FunctionEmitter {
   std::uint32_t position_ = 0;
   std::uint64_t taken_ = 0;  // Modifiers asked for, one bit each.
   Status status_;
+
+  // Of code for a warp.
+  const analysis::WarpFunction* warp_ = nullptr;
+  unsigned width_ = 1;
+  llvm::Value* lane_ = nullptr;
+  llvm::Value* mask_ = nullptr;
+  llvm::Value* guard_ = nullptr;  // <32 x i1>: lanes that writes change, when not all.
+  const analysis::Bits* kept_ = nullptr;
+  analysis::Shape result_;
+  llvm::Value* result_anchor_ = nullptr;
+  bool signed_offsets_ = false;
+  analysis::FlowGraph flow_;
+  bool together_ = false;
+  std::vector<llvm::AllocaInst*> anchors_;  // By register; null without extension.
+  std::vector<llvm::AllocaInst*> node_masks_;
+  std::vector<llvm::BasicBlock*> node_blocks_, node_checks_;
+  llvm::AllocaInst* alive_ = nullptr;
+  llvm::AllocaInst* return_mask_ = nullptr;
+  // The lane loop being emitted.
+  llvm::BasicBlock* before_loop_ = nullptr;
+  std::map<std::uint32_t, llvm::AllocaInst*> loop_reads_, loop_writes_;
+  std::map<llvm::Type*, std::vector<llvm::AllocaInst*>> scratch_;
+  std::map<llvm::Type*, std::size_t> scratch_used_;
+  std::map<unsigned, llvm::Value*> special_;
 };
 
 }  // namespace cuspan::softgpu::emit

@@ -344,8 +344,12 @@ Value* Product24(FunctionEmitter& e) {
 
 void EmitMul24(FunctionEmitter& e) { e.Write(Product24(e), e.type()); }
 void EmitMad24(FunctionEmitter& e) {
-  if (e.Take("sat")) e.Refuse("saturation is not implemented");
-  e.Write(e.b.CreateAdd(Product24(e), e.Read(3, e.type())), e.type());
+  const bool saturate = e.Take("sat");  // mad24.hi.sat.s32
+  auto* const product = Product24(e);
+  auto* const addend = e.Read(3, e.type());
+  e.Write(saturate ? e.b.CreateBinaryIntrinsic(llvm::Intrinsic::sadd_sat, product, addend)
+                   : e.b.CreateAdd(product, addend),
+          e.type());
 }
 
 // sad d, a, b, c: c + |a - b|

@@ -87,6 +87,10 @@ void EmitBulkCopy(FunctionEmitter& e) {
     e.Take("read");
     return;
   }
+  if (e.Take("prefetch")) {  // A hint.
+    for (std::string_view word : {"L2", "global"}) e.Take(word);
+    return;
+  }
   const auto& modifiers = e.instruction().modifiers;
   const auto space_of = [](std::string_view name) {
     return name == "global"                                     ? Space::kGlobal
@@ -157,7 +161,22 @@ void EmitCp(FunctionEmitter& e) {
   }
 }
 
+// mapa{.shared::cluster} d, a, rank: the address of a in the cluster's block `rank`, and
+// getctarank{.shared::cluster} d, a: a cluster is one block.
+void EmitMapa(FunctionEmitter& e) {
+  e.Take("shared::cluster");
+  e.Read(2, Type::kU32);
+  e.Write(e.Read(1, e.type()), e.type());
+}
+
+void EmitGetctarank(FunctionEmitter& e) {
+  e.Take("shared::cluster");
+  e.Write(e.ConstInt(32, 0), Type::kU32);
+}
+
 constexpr Opcode kOpcodes[] = {
+    {"mapa", 3, 3, kIntegers, EmitMapa},
+    {"getctarank", 2, 2, kIntegers, EmitGetctarank},
     {"mbarrier", 1, 4, kIntegers, EmitMbarrier},
     {"cp", 0, 5, kNoType | kIntegers, EmitCp},
 };

@@ -2,6 +2,7 @@
 // Movement and Conversion Instructions")
 #include <cstddef>
 
+#include "proxy/softgpu/emit/access.h"
 #include "proxy/softgpu/emit/families.h"
 #include "proxy/softgpu/emit/memory_order.h"
 #include "proxy/softgpu/rt/abi.h"
@@ -46,7 +47,8 @@ unsigned TakeVectorLength(FunctionEmitter& e) {
   return 1;
 }
 
-// Operand `i` as the elements of a vector of `length`, or the operand itself.
+}  // namespace
+
 llvm::ArrayRef<Operand> Elements(FunctionEmitter& e, std::size_t i, unsigned length) {
   const Operand& operand = e.operand(i);
   if (length == 1 && operand.kind != Operand::Kind::kVector) return operand;
@@ -55,15 +57,7 @@ llvm::ArrayRef<Operand> Elements(FunctionEmitter& e, std::size_t i, unsigned len
   return operand.elements;
 }
 
-struct Access {
-  Type type;
-  unsigned length;  // Elements.
-  Space space;
-  MemoryOrder order;
-  Value* address;
-};
-
-Access TakeAccess(FunctionEmitter& e, std::size_t address_operand) {
+Access TakeAccess(FunctionEmitter& e) {
   Access access{};
   access.type = e.type();
   access.length = TakeVectorLength(e);
@@ -73,16 +67,16 @@ Access TakeAccess(FunctionEmitter& e, std::size_t address_operand) {
   TakeCacheHints(e);
   if (access.order.is_atomic() && ptx::BitsOf(access.type) > 64)
     e.Refuse("an atomic access of 128 bits is not implemented");
-  access.address = e.Address(e.operand(address_operand), access.space,
-                             std::uint64_t{ptx::BytesOf(access.type)} * access.length);
   return access;
 }
 
-Value* ElementAddress(FunctionEmitter& e, const Access& access, unsigned index) {
-  return index == 0 ? access.address
-                    : e.b.CreateConstGEP1_64(e.b.getInt8Ty(), access.address,
-                                             index * ptx::BytesOf(access.type));
+Value* ElementAddress(FunctionEmitter& e, const Access& access, Value* address, unsigned index) {
+  return index == 0
+             ? address
+             : e.b.CreateConstGEP1_64(e.b.getInt8Ty(), address, index * ptx::BytesOf(access.type));
 }
+
+namespace {
 
 // A kernel's parameters stay as they are while it runs.
 bool IsKernelParameter(FunctionEmitter& e, const Operand& address) {
@@ -91,14 +85,12 @@ bool IsKernelParameter(FunctionEmitter& e, const Operand& address) {
   return base.kind == Operand::Kind::kVariable && base.index < e.body().formal_registers.size();
 }
 
-void EmitLd(FunctionEmitter& e) {
-  const Access access = TakeAccess(e, 1);
-  const auto destinations = Elements(e, 0, access.length);
-  if (e.failed()) return;
-  // All elements are read before any is written: a destination may be the address.
+}  // namespace
+
+llvm::SmallVector<Value*, 8> LoadElements(FunctionEmitter& e, const Access& access, Value* from) {
   llvm::SmallVector<Value*, 8> values;
   for (unsigned i = 0; i < access.length; ++i) {
-    auto* const address = ElementAddress(e, access, i);
+    auto* const address = ElementAddress(e, access, from, i);
     if (access.order.is_atomic()) {
       auto* const load =
           e.b.CreateAlignedLoad(e.Int(ptx::BitsOf(access.type)), address,
@@ -113,30 +105,56 @@ void EmitLd(FunctionEmitter& e) {
     if (IsKernelParameter(e, e.operand(1)))
       load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(e.context(), {}));
     // Local memory that was never written holds just any value, but one value.
-    const bool maybe_frame = access.space == Space::kLocal || access.space == Space::kGeneric ||
-                             access.space == Space::kParam;
-    values.push_back(maybe_frame ? e.b.CreateFreeze(load) : load);
+    values.push_back(access.may_be_frame() ? e.b.CreateFreeze(load) : load);
   }
+  return values;
+}
+
+void StoreElements(FunctionEmitter& e, const Access& access, Value* to,
+                   llvm::ArrayRef<Value*> values) {
+  for (unsigned i = 0; i < access.length; ++i) {
+    auto* const address = ElementAddress(e, access, to, i);
+    if (access.order.is_atomic()) {
+      auto* const store = e.b.CreateAlignedStore(
+          e.b.CreateBitCast(values[i], e.Int(ptx::BitsOf(access.type))), address,
+          llvm::Align(ptx::BytesOf(access.type)), access.order.is_volatile);
+      store->setAtomic(access.order.ForStore());
+    } else {
+      e.b.CreateAlignedStore(values[i], address, llvm::Align(1));
+    }
+  }
+}
+
+namespace {
+
+void EmitLd(FunctionEmitter& e) {
+  const Access access = TakeAccess(e);
+  const auto destinations = Elements(e, 0, access.length);
+  if (e.failed()) return;
+  if (e.warp() != nullptr && !e.in_lane_loop()) {
+    EmitWarpLoad(e, access, destinations);
+    return;
+  }
+  auto* const address = e.Address(e.operand(1), access.space, access.bytes());
+  if (e.failed()) return;
+  // All elements are read before any is written: a destination may be the address.
+  const auto values = LoadElements(e, access, address);
   for (unsigned i = 0; i < access.length; ++i) e.Write(destinations[i], values[i], access.type);
 }
 
 void EmitSt(FunctionEmitter& e) {
-  const Access access = TakeAccess(e, 0);
+  const Access access = TakeAccess(e);
   const auto sources = Elements(e, 1, access.length);
   if (e.failed()) return;
-  for (unsigned i = 0; i < access.length; ++i) {
-    auto* const value = e.Read(sources[i], access.type);
-    if (e.failed()) return;
-    auto* const address = ElementAddress(e, access, i);
-    if (access.order.is_atomic()) {
-      auto* const store =
-          e.b.CreateAlignedStore(e.b.CreateBitCast(value, e.Int(ptx::BitsOf(access.type))), address,
-                                 llvm::Align(ptx::BytesOf(access.type)), access.order.is_volatile);
-      store->setAtomic(access.order.ForStore());
-    } else {
-      e.b.CreateAlignedStore(value, address, llvm::Align(1));
-    }
+  if (e.warp() != nullptr && !e.in_lane_loop()) {
+    EmitWarpStore(e, access, sources);
+    return;
   }
+  auto* const address = e.Address(e.operand(0), access.space, access.bytes());
+  if (e.failed()) return;
+  llvm::SmallVector<Value*, 8> values;
+  for (const auto& source : sources) values.push_back(e.Read(source, access.type));
+  if (!e.failed()) StoreElements(e, access, address, values);
 }
 
 // mov.b64 {a, b}, c: the parts of c, lowest first.
@@ -193,7 +211,7 @@ void EmitCvta(FunctionEmitter& e) {
   if (e.failed()) return;
   Value* address = e.Read(1, Type::kU64);
   if (space == Space::kShared) {
-    auto* const base = e.b.CreatePtrToInt(e.SharedBase(), e.Int(64));
+    auto* const base = e.Same(e.b.CreatePtrToInt(e.SharedBase(), e.b.getInt64Ty()));
     address = to_space ? e.b.CreateSub(address, base) : e.b.CreateAdd(address, base);
   }
   e.Write(address, Type::kU64);
@@ -211,9 +229,10 @@ Value* IsLocal(FunctionEmitter& e, Value* address) {
   constexpr std::uint64_t kFrames =
       64 << 10;  // Registers and call parameters of the frames in between.
   auto* const here = e.b.CreatePtrToInt(e.Frame(e.Int(64), 8), e.Int(64));
-  auto* const lowest = e.b.CreateSub(here, e.ConstInt(64, e.module().plan().local_bytes + kFrames));
-  return e.b.CreateICmpULT(e.b.CreateSub(address, lowest),
-                           e.ConstInt(64, 2 * (e.module().plan().local_bytes + kFrames)));
+  const std::uint64_t lanes = e.warp() == nullptr ? 1 : 32;
+  const std::uint64_t reach = lanes * e.module().plan().local_bytes + kFrames;
+  auto* const lowest = e.b.CreateSub(here, e.ConstInt(64, reach));
+  return e.b.CreateICmpULT(e.b.CreateSub(address, lowest), e.ConstInt(64, 2 * reach));
 }
 
 Value* IsConstant(FunctionEmitter& e, Value* address) {

@@ -8,13 +8,32 @@
 
 namespace cuspan::softgpu::emit {
 
-std::string VariableSymbol(std::string_view name) { return Format("ptx.variable.{}", name); }
-std::string FunctionSymbol(std::string_view name) { return Format("ptx.address.{}", name); }
+namespace {
+
+constexpr std::string_view kVariablePrefix = "ptx.variable.";
+constexpr std::string_view kFunctionPrefix = "ptx.address.";
+
+std::optional<std::string_view> NameBehind(std::string_view prefix, std::string_view symbol) {
+  if (!symbol.starts_with(prefix)) return std::nullopt;
+  return symbol.substr(prefix.size());
+}
+
+}  // namespace
+
+std::string VariableSymbol(std::string_view name) { return Format("{}{}", kVariablePrefix, name); }
+std::string FunctionSymbol(std::string_view name) { return Format("{}{}", kFunctionPrefix, name); }
+std::optional<std::string_view> NameOfVariableSymbol(std::string_view symbol) {
+  return NameBehind(kVariablePrefix, symbol);
+}
+std::optional<std::string_view> NameOfFunctionSymbol(std::string_view symbol) {
+  return NameBehind(kFunctionPrefix, symbol);
+}
 std::string EntrySymbol(std::string_view name) { return Format("ptx.entry.{}", name); }
 
 ModuleEmitter::ModuleEmitter(llvm::LLVMContext& context, const ptx::Module& module,
-                             const analysis::KernelPlan& plan, const Host& host)
-    : context_(context), module_(module), plan_(plan), host_(host) {}
+                             const analysis::KernelPlan& plan, const analysis::WarpPlan* warps,
+                             const Host& host)
+    : context_(context), module_(module), plan_(plan), warps_(warps), host_(host) {}
 
 void ModuleEmitter::Declare() {
   auto* const pointer = llvm::PointerType::getUnqual(context_);
@@ -23,9 +42,13 @@ void ModuleEmitter::Declare() {
     // The context, then the address of each result and parameter; a kernel finds its own in the
     // context.
     std::vector<llvm::Type*> arguments = {pointer};
-    if (!function.entry)
-      arguments.resize(1 + function.signature.results.size() + function.signature.parameters.size(),
+    if (!function.entry) {
+      // Code for a warp gets the lanes that call behind the context.
+      if (warps_ != nullptr) arguments.push_back(llvm::Type::getInt32Ty(context_));
+      arguments.resize(arguments.size() + function.signature.results.size() +
+                           function.signature.parameters.size(),
                        pointer);
+    }
     auto* const declared = llvm::Function::Create(
         llvm::FunctionType::get(llvm::Type::getVoidTy(context_), arguments, false),
         i == 0 ? llvm::Function::ExternalLinkage : llvm::Function::InternalLinkage,
@@ -33,6 +56,7 @@ void ModuleEmitter::Declare() {
     declared->setDoesNotThrow();
     // Frames with much .local memory must not step over the guard page below a stack.
     declared->addFnAttr("probe-stack", "inline-asm");
+    if (warps_ != nullptr) declared->addFnAttr("prefer-vector-width", "512");
     functions_[plan_.functions[i].index] = declared;
   }
 }
@@ -40,8 +64,12 @@ void ModuleEmitter::Declare() {
 Result<std::unique_ptr<llvm::Module>> ModuleEmitter::Emit() {
   out_ = std::make_unique<llvm::Module>(std::string(kernel().name), context_);
   Declare();
-  for (const auto& function : plan_.functions)
-    CUSPAN_RETURN_IF_ERROR(FunctionEmitter(*this, function, functions_[function.index]).Emit());
+  for (std::size_t i = 0; i < plan_.functions.size(); ++i) {
+    const auto& function = plan_.functions[i];
+    const auto* const warp = warps_ == nullptr ? nullptr : &warps_->functions[i];
+    CUSPAN_RETURN_IF_ERROR(
+        FunctionEmitter(*this, function, warp, functions_[function.index]).Emit());
+  }
   std::string problem;
   llvm::raw_string_ostream stream(problem);
   if (llvm::verifyModule(*out_, &stream))

@@ -6,12 +6,14 @@
 #include <llvm/IR/Module.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 
 #include "common/status.h"
 #include "proxy/softgpu/analysis/plan.h"
+#include "proxy/softgpu/analysis/warp_plan.h"
 #include "proxy/softgpu/ptx/module.h"
 
 namespace cuspan::softgpu::emit {
@@ -20,20 +22,26 @@ namespace cuspan::softgpu::emit {
 struct Host {
   bool avx512f = false;
   bool avx512fp16 = false;
+  bool check_memory = false;  // Not of the machine: every access is checked before it is made.
 };
 
 // Symbols of the LLVM module that its user defines: a variable's address, and a
 // function's (an address that stands for it; nothing is read from there).
 std::string VariableSymbol(std::string_view name);
 std::string FunctionSymbol(std::string_view name);
+// The names in such symbols; nullopt for other symbols.
+std::optional<std::string_view> NameOfVariableSymbol(std::string_view symbol);
+std::optional<std::string_view> NameOfFunctionSymbol(std::string_view symbol);
 // The kernel's entry point, a KernelEntry.
 std::string EntrySymbol(std::string_view name);
 
 class ModuleEmitter {
  public:
-  // All arguments must outlive the emitter.
+  // All arguments must outlive the emitter. With `warps` the code is for a warp
+  // at a time, otherwise for one thread.
   ModuleEmitter(llvm::LLVMContext& context, const ptx::Module& module,
-                const analysis::KernelPlan& plan, const Host& host);
+                const analysis::KernelPlan& plan, const analysis::WarpPlan* warps,
+                const Host& host);
 
   // Emits everything and verifies it. Fails naming kernel, line and instruction.
   // Called once.
@@ -42,6 +50,7 @@ class ModuleEmitter {
   llvm::LLVMContext& context() { return context_; }
   const ptx::Module& ptx() const { return module_; }
   const analysis::KernelPlan& plan() const { return plan_; }
+  const analysis::WarpPlan* warps() const { return warps_; }
   const Host& host() const { return host_; }
   const ptx::Function& kernel() const { return module_.functions[plan_.functions[0].index]; }
 
@@ -63,6 +72,7 @@ class ModuleEmitter {
   llvm::LLVMContext& context_;
   const ptx::Module& module_;
   const analysis::KernelPlan& plan_;
+  const analysis::WarpPlan* const warps_;
   const Host host_;
   std::unique_ptr<llvm::Module> out_;
   std::unordered_map<std::uint32_t, llvm::Function*> functions_;

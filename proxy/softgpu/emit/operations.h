@@ -34,6 +34,15 @@ llvm::Value* Widen(FunctionEmitter& e, llvm::Value* value, ptx::Type type);
 llvm::Value* Narrow(FunctionEmitter& e, llvm::Value* value, ptx::Type type);
 // Subnormal numbers become zeros of their sign.
 llvm::Value* FlushSubnormal(FunctionEmitter& e, llvm::Value* value);
+// The value, or a zero of its sign where `tiny`.
+llvm::Value* FlushWhere(FunctionEmitter& e, llvm::Value* tiny, llvm::Value* value);
+// Whether a result is subnormal before it is rounded, which is what .ftz flushes: one that
+// rounding lifts to the smallest normal number counts as subnormal too. These
+// compute it anew, f16 in f32 and f32 scaled, so that nothing is subnormal: x · y, x / y,
+// x · y + z.
+llvm::Value* IsTinyProduct(FunctionEmitter& e, llvm::Value* x, llvm::Value* y);
+llvm::Value* IsTinyQuotient(FunctionEmitter& e, llvm::Value* x, llvm::Value* y);
+llvm::Value* IsTinySum(FunctionEmitter& e, llvm::Value* x, llvm::Value* y, llvm::Value* z);
 // Into [0, 1]; NaN becomes 0.
 llvm::Value* Saturate(FunctionEmitter& e, llvm::Value* value);
 // IEEE arithmetic in the given rounding.

@@ -27,7 +27,13 @@ void VisitRegisters(const Operand& operand, Visit visit) {
 
 }  // namespace
 
-llvm::Type* FunctionEmitter::Int(unsigned bits) { return llvm::Type::getIntNTy(context(), bits); }
+llvm::Type* FunctionEmitter::Wide(llvm::Type* scalar) {
+  return width_ == 1 ? scalar : llvm::FixedVectorType::get(scalar, width_);
+}
+
+llvm::Type* FunctionEmitter::Int(unsigned bits) {
+  return Wide(llvm::Type::getIntNTy(context(), bits));
+}
 
 llvm::Type* FunctionEmitter::TypeOf(Type type) {
   switch (type) {
@@ -113,7 +119,9 @@ llvm::Value* FunctionEmitter::Read(const Operand& operand, Type type) {
       value = ReadImmediate(operand, type);
       break;
     case Operand::Kind::kSpecial:
-      value = Coerce(ReadSpecial(operand.special), ptx::BitsOf(type), false);
+      value =
+          Coerce(warp_ == nullptr ? ReadSpecial(operand.special) : ReadWarpSpecial(operand.special),
+                 ptx::BitsOf(type), false);
       break;
     case Operand::Kind::kVariable:
     case Operand::Kind::kSymbol:
@@ -131,8 +139,7 @@ llvm::Value* FunctionEmitter::Read(const Operand& operand, Type type) {
 }
 
 llvm::Value* FunctionEmitter::ReadRegister(const Operand& operand, Type type) {
-  auto* const slot = registers_[operand.index];
-  llvm::Value* value = b.CreateLoad(slot->getAllocatedType(), slot);
+  llvm::Value* value = LoadRegister(operand.index);
   if (value->getType() == TypeOf(type)) return value;
   const Type declared = body().registers[operand.index].type;
   const unsigned bits = ptx::BitsOf(declared);
@@ -141,7 +148,7 @@ llvm::Value* FunctionEmitter::ReadRegister(const Operand& operand, Type type) {
                   ptx::TypeName(declared), ptx::TypeName(type)));
     return llvm::Constant::getNullValue(TypeOf(type));
   }
-  if (!value->getType()->isIntegerTy()) value = b.CreateBitCast(value, Int(bits));
+  if (!value->getType()->isIntOrIntVectorTy()) value = b.CreateBitCast(value, Int(bits));
   return b.CreateTrunc(value, Int(ptx::BitsOf(type)));
 }
 
@@ -281,7 +288,6 @@ void FunctionEmitter::Write(const Operand& operand, llvm::Value* value, Type typ
     Reject("the destination is not a register");
     return;
   }
-  auto* const slot = registers_[operand.index];
   const Type declared = body().registers[operand.index].type;
   const unsigned bits = ptx::BitsOf(declared);
   const unsigned value_bits = ptx::BitsOf(type);
@@ -290,27 +296,28 @@ void FunctionEmitter::Write(const Operand& operand, llvm::Value* value, Type typ
                   ptx::TypeName(type), operand.name, ptx::TypeName(declared)));
     return;
   }
-  llvm::Type* const stored = slot->getAllocatedType();
+  if (width_ > 1 && !value->getType()->isVectorTy()) value = Same(value);
+  llvm::Type* const stored = Wide(registers_[operand.index]->getAllocatedType()->getScalarType());
   if (value->getType() != stored) {
-    if (!value->getType()->isIntegerTy()) value = b.CreateBitCast(value, Int(value_bits));
+    if (!value->getType()->isIntOrIntVectorTy()) value = b.CreateBitCast(value, Int(value_bits));
     value = Coerce(value, bits, ptx::IsSigned(type));
     if (value->getType() != stored) value = b.CreateBitCast(value, stored);
   }
-  b.CreateStore(value, slot);
+  StoreRegister(operand.index, value);
 }
 
 llvm::Value* FunctionEmitter::Carry() {
   if (carry_ == nullptr) {
-    carry_ = Frame(Int(1), 1);
+    carry_ = WithWidth(warp_ == nullptr ? 1 : 32, [&] { return Frame(Int(1), 4); });
     llvm::IRBuilder<> at_entry(entry_, std::next(carry_->getIterator()));
-    at_entry.CreateStore(ConstInt(1, 0), carry_);
+    at_entry.CreateStore(llvm::Constant::getNullValue(carry_->getAllocatedType()), carry_);
   }
-  return b.CreateLoad(Int(1), carry_);
+  return b.CreateLoad(carry_->getAllocatedType(), carry_);
 }
 
 void FunctionEmitter::SetCarry(llvm::Value* carry) {
-  Carry();
-  b.CreateStore(carry, carry_);
+  auto* const before = Carry();
+  b.CreateStore(guard_ == nullptr ? carry : b.CreateSelect(guard_, carry, before), carry_);
 }
 
 }  // namespace cuspan::softgpu::emit

@@ -1,16 +1,21 @@
 #include "proxy/softgpu/jit/engine.h"
 
-#include <llvm/ExecutionEngine/JITLink/JITLinkMemoryManager.h>
+#include <llvm/ExecutionEngine/JITSymbol.h>
+#include <llvm/ExecutionEngine/Orc/Core.h>
+#include <llvm/ExecutionEngine/Orc/ExecutorProcessControl.h>
 #include <llvm/ExecutionEngine/Orc/JITTargetMachineBuilder.h>
-#include <llvm/ExecutionEngine/Orc/LLJIT.h>
+#include <llvm/ExecutionEngine/Orc/ObjectFileInterface.h>
 #include <llvm/ExecutionEngine/Orc/ObjectLinkingLayer.h>
 #include <llvm/Support/TargetSelect.h>
 
 #include <mutex>
+#include <unordered_map>
+#include <vector>
 
 #include "common/log.h"
 #include "proxy/softgpu/jit/helpers.h"
 #include "proxy/softgpu/jit/pipeline.h"
+#include "proxy/softgpu/rt/code_ranges.h"
 
 namespace cuspan::softgpu::jit {
 namespace {
@@ -20,29 +25,13 @@ Status Failure(llvm::Error error, std::string_view what) {
   return Status::Internal("software GPU: {}: {}", what, llvm::toString(std::move(error)));
 }
 
-void InitialiseOnce() {
+// A code generator is not for two threads at once, so each compilation has its own.
+Result<std::unique_ptr<llvm::TargetMachine>> MakeTargetMachine(emit::Host* host) {
   static std::once_flag once;
   std::call_once(once, [] {
     llvm::InitializeNativeTarget();
     llvm::InitializeNativeTargetAsmPrinter();
   });
-}
-
-}  // namespace
-
-struct Engine::State {
-  emit::Host host;
-  std::unique_ptr<llvm::TargetMachine> machine;
-  std::unique_ptr<llvm::orc::LLJIT> jit;
-};
-
-Engine::Engine(std::unique_ptr<State> state) : state_(std::move(state)) {}
-Engine::~Engine() = default;
-
-const emit::Host& Engine::host() const { return state_->host; }
-
-Result<std::unique_ptr<Engine>> Engine::Create() {
-  InitialiseOnce();
   auto builder = llvm::orc::JITTargetMachineBuilder::detectHost();
   if (!builder)
     return Failure(builder.takeError(), "this machine's processor is not known to LLVM");
@@ -50,63 +39,146 @@ Result<std::unique_ptr<Engine>> Engine::Create() {
   // Variables and the runtime lie farther away than 2 GiB: position-independent code reaches them
   // by a table.
   builder->setRelocationModel(llvm::Reloc::PIC_);
-  auto state = std::make_unique<State>();
   const std::string features = builder->getFeatures().getString();
-  state->host.avx512f = features.find("+avx512f") != std::string::npos;
-  state->host.avx512fp16 = features.find("+avx512fp16") != std::string::npos;
+  host->avx512f = features.find("+avx512f") != std::string::npos;
+  host->avx512fp16 = features.find("+avx512fp16") != std::string::npos;
   auto machine = builder->createTargetMachine();
   if (!machine) return Failure(machine.takeError(), "no code generator for this machine");
-  state->machine = std::move(*machine);
-  auto jit =
-      llvm::orc::LLJITBuilder()
-          .setJITTargetMachineBuilder(*builder)
-          .setObjectLinkingLayerCreator(
-              [](llvm::orc::ExecutionSession& session,
-                 const llvm::Triple&) -> llvm::Expected<std::unique_ptr<llvm::orc::ObjectLayer>> {
-                return std::make_unique<llvm::orc::ObjectLinkingLayer>(session);
-              })
-          .create();
-  if (!jit) return Failure(jit.takeError(), "the just-in-time linker does not start");
-  state->jit = std::move(*jit);
-  state->jit->getExecutionSession().setErrorReporter([](llvm::Error error) {
-    LogDebug("software GPU: linker: {}", llvm::toString(std::move(error)));
-  });
-  auto engine = std::unique_ptr<Engine>(new Engine(std::move(state)));
-  for (std::size_t i = 0; i < kRuntimeSymbolCount; ++i)
-    CUSPAN_RETURN_IF_ERROR(engine->Define(kRuntimeSymbols[i].name, kRuntimeSymbols[i].address));
-  for (const auto helpers : {MathHelpers(), MbarrierHelpers()})
-    for (const auto& helper : helpers)
-      CUSPAN_RETURN_IF_ERROR(engine->Define(helper.name, helper.address));
-  return engine;
+  return std::move(*machine);
 }
 
-Status Engine::Define(std::string_view symbol, void* address) {
-  auto& jit = *state_->jit;
-  const llvm::JITEvaluatedSymbol value(llvm::pointerToJITTargetAddress(address),
-                                       llvm::JITSymbolFlags::Exported);
-  const auto name = jit.mangleAndIntern(llvm::StringRef(symbol.data(), symbol.size()));
-  if (auto error = jit.getMainJITDylib().define(llvm::orc::absoluteSymbols({{name, value}})))
-    return Failure(std::move(error), Format("symbol '{}' can not be defined", symbol));
-  return Status::Ok();
+// The symbols that are the same for all programs.
+const std::unordered_map<std::string_view, void*>& RuntimeAddresses() {
+  static const auto* const addresses = [] {
+    auto* all = new std::unordered_map<std::string_view, void*>;
+    for (std::size_t i = 0; i < kRuntimeSymbolCount; ++i)
+      all->emplace(kRuntimeSymbols[i].name, kRuntimeSymbols[i].address);
+    for (const auto helpers : {MathHelpers(), MbarrierHelpers()})
+      for (const auto& helper : helpers) all->emplace(helper.name, helper.address);
+    return all;
+  }();
+  return *addresses;
 }
 
-Result<KernelEntry> Engine::Add(const ptx::Module& module, const analysis::KernelPlan& plan) {
-  const auto name = module.functions[plan.functions[0].index].name;
-  const std::string what = Format("kernel '{}'", name);
+// Answers the linker's questions for what an object lacks.
+class Addresses final : public llvm::orc::DefinitionGenerator {
+ public:
+  explicit Addresses(const Linker::Resolver& resolver) : resolver_(resolver) {}
+
+  llvm::Error tryToGenerate(llvm::orc::LookupState&, llvm::orc::LookupKind,
+                            llvm::orc::JITDylib& library, llvm::orc::JITDylibLookupFlags,
+                            const llvm::orc::SymbolLookupSet& wanted) override {
+    llvm::orc::SymbolMap found;
+    for (const auto& [symbol, flags] : wanted) {
+      const std::string_view name((*symbol).data(), (*symbol).size());
+      const auto known = RuntimeAddresses().find(name);
+      void* const address = known != RuntimeAddresses().end() ? known->second : resolver_(name);
+      if (address != nullptr)
+        found[symbol] = llvm::JITEvaluatedSymbol(llvm::pointerToJITTargetAddress(address),
+                                                 llvm::JITSymbolFlags::Exported);
+    }
+    return found.empty() ? llvm::Error::success()
+                         : library.define(llvm::orc::absoluteSymbols(std::move(found)));
+  }
+
+ private:
+  const Linker::Resolver& resolver_;
+};
+
+// Notes where the linker puts code.
+class CodeNotes final : public llvm::orc::ObjectLinkingLayer::Plugin {
+ public:
+  explicit CodeNotes(std::vector<CodeRange>* ranges) : ranges_(ranges) {}
+
+  void modifyPassConfig(llvm::orc::MaterializationResponsibility&, llvm::jitlink::LinkGraph&,
+                        llvm::jitlink::PassConfiguration& passes) override {
+    passes.PostAllocationPasses.push_back([this](llvm::jitlink::LinkGraph& graph) {
+      for (auto& section : graph.sections()) {
+        const llvm::jitlink::SectionRange range(section);
+        using llvm::BitmaskEnumDetail::operator&;
+        const bool is_code =
+            (section.getMemProt() & llvm::orc::MemProt::Exec) != llvm::orc::MemProt::None;
+        if (is_code && !range.empty())
+          ranges_->emplace_back(range.getStart().getValue(), range.getEnd().getValue());
+      }
+      return llvm::Error::success();
+    });
+  }
+  llvm::Error notifyFailed(llvm::orc::MaterializationResponsibility&) override {
+    return llvm::Error::success();
+  }
+  llvm::Error notifyRemovingResources(llvm::orc::JITDylib&, llvm::orc::ResourceKey) override {
+    return llvm::Error::success();
+  }
+  void notifyTransferringResources(llvm::orc::JITDylib&, llvm::orc::ResourceKey,
+                                   llvm::orc::ResourceKey) override {}
+
+ private:
+  std::vector<CodeRange>* const ranges_;
+};
+
+}  // namespace
+
+Result<std::string> CompileKernel(const ptx::Module& module, const analysis::KernelPlan& plan,
+                                  const analysis::WarpPlan* warps, bool check_memory) {
+  const std::string what = Format("kernel '{}'", module.functions[plan.functions[0].index].name);
+  emit::Host host;
+  host.check_memory = check_memory;
+  auto machine = MakeTargetMachine(&host);
+  if (!machine.ok()) return machine.status();
   // Leaked with the module if LLVM fails in the middle.
   auto context = std::make_unique<llvm::LLVMContext>();
-  auto emitted = emit::ModuleEmitter(*context, module, plan, state_->host).Emit();
+  auto emitted = emit::ModuleEmitter(*context, module, plan, warps, host).Emit();
   if (!emitted.ok()) return emitted.status();
-  auto object = CompileModule(std::move(*emitted), *state_->machine, what);
+  auto object = CompileModule(std::move(*emitted), **machine, what);
   if (!object.ok()) {
     (void)context.release();
     return object.status();
   }
-  if (auto error = state_->jit->addObjectFile(std::move(*object)))
-    return Failure(std::move(error), what);
-  auto address = state_->jit->lookup(emit::EntrySymbol(name));
-  if (!address) return Failure(address.takeError(), what);
-  return address->toPtr<KernelEntry>();
+  return std::string((*object)->getBufferStart(), (*object)->getBufferSize());
+}
+
+struct Linker::State {
+  explicit State(Resolver wanted, std::unique_ptr<llvm::orc::ExecutorProcessControl> process)
+      : resolver(std::move(wanted)), session(std::move(process)), layer(session) {
+    layer.addPlugin(std::make_unique<CodeNotes>(&code));
+  }
+  ~State() {
+    if (auto error = session.endSession())
+      LogDebug("software GPU: linker: {}", llvm::toString(std::move(error)));
+  }
+
+  const Resolver resolver;
+  llvm::orc::ExecutionSession session;
+  llvm::orc::ObjectLinkingLayer layer;
+  std::uint64_t libraries = 0;  // One for each object.
+  std::vector<CodeRange> code;
+};
+
+Linker::Linker(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Linker::~Linker() = default;
+
+Result<std::unique_ptr<Linker>> Linker::Create(Resolver resolver) {
+  auto process = llvm::orc::SelfExecutorProcessControl::Create();
+  if (!process) return Failure(process.takeError(), "the linker does not start");
+  auto state = std::make_unique<State>(std::move(resolver), std::move(*process));
+  state->session.setErrorReporter([](llvm::Error error) {
+    LogDebug("software GPU: linker: {}", llvm::toString(std::move(error)));
+  });
+  return std::unique_ptr<Linker>(new Linker(std::move(state)));
+}
+
+Result<void*> Linker::Link(std::string_view object, const std::string& symbol) {
+  auto& session = state_->session;
+  auto& library = session.createBareJITDylib(Format("object{}", state_->libraries++));
+  library.addGenerator(std::make_unique<Addresses>(state_->resolver));
+  auto buffer = llvm::MemoryBuffer::getMemBufferCopy(llvm::StringRef(object.data(), object.size()),
+                                                     library.getName());
+  if (auto error = state_->layer.add(library, std::move(buffer)))
+    return Failure(std::move(error), symbol);
+  auto address = session.lookup({&library}, session.intern(symbol));
+  if (!address) return Failure(address.takeError(), symbol);
+  return llvm::jitTargetAddressToPointer<void*>(address->getAddress());
 }
 
 }  // namespace cuspan::softgpu::jit

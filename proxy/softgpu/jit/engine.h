@@ -1,8 +1,9 @@
-// Machine code in this process: compiles LLVM modules and links them against
-// the runtime, the mathematical functions and a program's variables.
+// Machine code in this process: compiles kernels to object files, and links these
+// against the runtime, the mathematical functions and a program's variables.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -13,25 +14,30 @@
 
 namespace cuspan::softgpu::jit {
 
-// One program's code; freed with the engine. One thread at a time.
-class Engine {
- public:
-  // kInternal when LLVM can not make code for this machine.
-  static Result<std::unique_ptr<Engine>> Create();
-  ~Engine();
-  Engine(const Engine&) = delete;
-  Engine& operator=(const Engine&) = delete;
+// Emits and compiles the kernel of `plan` for this machine, with `warps` for a warp at a
+// time, with `check_memory` with a check before each access; the object file's bytes. Any
+// thread calls.
+Result<std::string> CompileKernel(const ptx::Module& module, const analysis::KernelPlan& plan,
+                                  const analysis::WarpPlan* warps, bool check_memory);
 
-  // What this machine's instructions decide for the emitter.
-  const emit::Host& host() const;
-  // Gives the symbol an address for code that is added later. Names may be defined once.
-  Status Define(std::string_view symbol, void* address);
-  // Emits, compiles and links the kernel of `plan`.
-  Result<KernelEntry> Add(const ptx::Module& module, const analysis::KernelPlan& plan);
+// One program's code; freed with the linker. One thread at a time.
+class Linker {
+ public:
+  // Gives the address of a symbol of the program, or null. The runtime's own are known.
+  using Resolver = std::function<void*(std::string_view)>;
+
+  static Result<std::unique_ptr<Linker>> Create(Resolver resolver);
+  ~Linker();
+  Linker(const Linker&) = delete;
+  Linker& operator=(const Linker&) = delete;
+
+  // Makes the code of an object file executable; the address of its `symbol`. Objects do
+  // not see each other's symbols.
+  Result<void*> Link(std::string_view object, const std::string& symbol);
 
  private:
   struct State;
-  explicit Engine(std::unique_ptr<State> state);
+  explicit Linker(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
 

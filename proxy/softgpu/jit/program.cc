@@ -3,11 +3,19 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <map>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 
+#include "common/log.h"
+#include "common/settings.h"
 #include "proxy/softgpu/analysis/plan.h"
+#include "proxy/softgpu/analysis/warp_plan.h"
 #include "proxy/softgpu/jit/engine.h"
+#include "proxy/softgpu/jit/kernel_cache.h"
+#include "proxy/softgpu/jit/kernel_file.h"
+#include "proxy/softgpu/jit/kernel_key.h"
 #include "proxy/softgpu/ptx/declarations.h"
 #include "proxy/softgpu/ptx/index.h"
 #include "proxy/softgpu/ptx/module.h"
@@ -20,7 +28,8 @@ using ptx::Space;
 
 class LoadedProgram final : public Program {
  public:
-  explicit LoadedProgram(std::string text) : text_(std::move(text)) {}
+  LoadedProgram(std::string text, const ProgramOptions& options)
+      : text_(std::move(text)), options_(options), cache_(options.cache) {}
 
   // The first step after construction; nothing else may be called when it fails.
   Status Initialise() {
@@ -59,30 +68,42 @@ class LoadedProgram final : public Program {
     addresses_[std::string(name)] = address;
   }
 
-  Result<KernelEntry> Compile(std::string_view name) override {
+  Result<CompiledKernel> Compile(std::string_view name, const BlockShape& shape) override {
     const std::lock_guard lock(mutex_);
     auto found = StateOf(name);
     if (!found.ok()) return found.status();
     KernelState& state = **found;
-    if (state.entry == nullptr && state.failure.ok()) {
-      auto entry = CompileNow(state);
-      if (entry.ok()) {
-        state.entry = *entry;
-      } else {
-        state.failure = entry.status();
-      }
-    }
-    if (!state.failure.ok()) return state.failure;
-    return state.entry;
+    const auto [place, added] =
+        state.compiled.try_emplace(VariantFor(shape), Status::Internal("not compiled"));
+    if (added) place->second = CompileNow(state, place->first, WarpLayoutFor(shape));
+    return place->second;
   }
 
  private:
   struct KernelState {
+    std::uint32_t function = 0;  // In Module::functions.
+    CacheKey key;                // Where there is a cache.
     KernelInfo info;
-    analysis::KernelPlan plan;
-    KernelEntry entry = nullptr;
-    Status failure;  // Of compiling it.
+    std::optional<analysis::KernelPlan> plan;                // Not when the cache had the kernel.
+    std::map<std::string, Result<CompiledKernel>> compiled;  // By variant.
   };
+
+  // Blocks of shapes that have the same variant share their code. Names all that the code made
+  // by CompileNow depends on besides the module.
+  std::string VariantFor(const BlockShape& shape) const {
+    if (options_.check_memory) return "thread, checked";
+    const auto layout = WarpLayoutFor(shape);
+    if (!layout) return "thread";
+    return Format("warp {} {} {}", layout->row, layout->full, layout->aligned_x);
+  }
+  // How warps lie in such blocks; nullopt when each thread is to run on its own.
+  std::optional<analysis::WarpLayout> WarpLayoutFor(const BlockShape& shape) const {
+    // Checks name the thread, so code with checks is for one thread.
+    if (options_.check_memory) return std::nullopt;
+    if (options_.model == ExecutionModel::kThread) return std::nullopt;
+    if (shape.x != 0) return analysis::LayoutOf(shape.x, shape.y, shape.z);
+    return analysis::WarpLayout{1, false, false};
+  }
 
   Status AddVariable(const ptx::Variable& variable) {
     ModuleVariable out;
@@ -133,13 +154,41 @@ class LoadedProgram final : public Program {
       return Status::NotFound("the module has no kernel '{}'", name);
     auto& state = kernels_[found->second];
     if (state != nullptr) return state.get();
-    auto plan =
-        analysis::PlanKernel(module_, found->second, [this](std::uint32_t i) { return BodyOf(i); });
-    if (!plan.ok()) return plan.status();
-    state = std::make_unique<KernelState>();
-    state->plan = std::move(*plan);
-    state->info = Describe(module_.functions[found->second], state->plan);
+    auto made = std::make_unique<KernelState>();
+    made->function = found->second;
+    if (!FindInfo(*made)) {
+      CUSPAN_RETURN_IF_ERROR(Plan(*made));
+      made->info = Describe(module_.functions[found->second], *made->plan);
+    }
+    state = std::move(made);
     return state.get();
+  }
+
+  // Takes the kernel's information from the cache, if it is there.
+  bool FindInfo(KernelState& state) {
+    if (cache_ == nullptr) return false;
+    state.key = jit::KeyOfKernel(text_, module_, state.function);
+    const auto bytes = cache_->Load(InfoKey(state));
+    if (!bytes) return false;
+    auto info = jit::ReadInfo(*bytes, module_.functions[state.function].name);
+    if (info) state.info = std::move(*info);
+    return info.has_value();
+  }
+  static CacheKey InfoKey(const KernelState& state) {
+    return jit::KeyOfVariant(state.key, "information");
+  }
+  static CacheKey CodeKey(const KernelState& state, const std::string& variant) {
+    return jit::KeyOfVariant(state.key, "code " + variant);
+  }
+
+  // Parses the kernel and all that it may reach.
+  Status Plan(KernelState& state) {
+    if (state.plan) return Status::Ok();
+    auto plan = analysis::PlanKernel(module_, state.function,
+                                     [this](std::uint32_t i) { return BodyOf(i); });
+    if (!plan.ok()) return plan.status();
+    state.plan = std::move(*plan);
+    return Status::Ok();
   }
 
   static KernelInfo Describe(const ptx::Function& function, const analysis::KernelPlan& plan) {
@@ -168,28 +217,74 @@ class LoadedProgram final : public Program {
     return info;
   }
 
-  Result<KernelEntry> CompileNow(const KernelState& state) {
-    if (engine_ == nullptr) {
-      auto engine = jit::Engine::Create();
-      if (!engine.ok()) return engine.status();
-      for (const auto& variable : variables_) {
-        const auto address = addresses_.find(variable.name);
-        if (address == addresses_.end())
-          return Status::Internal("variable '{}' was not bound before kernel '{}' was compiled",
-                                  variable.name, state.info.name);
-        CUSPAN_RETURN_IF_ERROR(
-            (*engine)->Define(emit::VariableSymbol(variable.name), address->second));
+  Result<CompiledKernel> CompileNow(KernelState& state, const std::string& variant,
+                                    const std::optional<analysis::WarpLayout>& layout) {
+    if (cache_ != nullptr) {
+      if (const auto bytes = cache_->Load(CodeKey(state, variant))) {
+        if (const auto code = jit::ReadCode(*bytes)) {
+          auto linked = Link(state, *code);
+          if (linked.ok()) return linked;
+        }
       }
-      for (std::size_t i = 0; i < module_.functions.size(); ++i) {
-        const auto symbol = emit::FunctionSymbol(module_.functions[i].name);
-        CUSPAN_RETURN_IF_ERROR((*engine)->Define(symbol, &function_marks_[i]));
-      }
-      engine_ = std::move(*engine);
     }
-    return engine_->Add(module_, state.plan);
+    CUSPAN_RETURN_IF_ERROR(Plan(state));
+    std::optional<analysis::WarpPlan> warps;
+    if (layout) {
+      std::string why;
+      warps = analysis::PlanWarps(module_, *state.plan, *layout, &why);
+      if (!warps)
+        LogInfo("software GPU: kernel {} runs thread by thread: {}", state.info.name, why);
+    }
+    auto object =
+        jit::CompileKernel(module_, *state.plan, warps ? &*warps : nullptr, options_.check_memory);
+    if (!object.ok() && warps) {
+      LogInfo("software GPU: kernel {} runs thread by thread: {}", state.info.name,
+              object.status().message());
+      warps.reset();
+      object = jit::CompileKernel(module_, *state.plan, nullptr, options_.check_memory);
+    }
+    if (!object.ok()) return object.status();
+    jit::KernelCode code;
+    code.properties.needs_fibers = warps ? warps->needs_fibers : state.plan->needs_fibers;
+    code.properties.warps = warps.has_value();
+    code.object = std::move(*object);
+    auto linked = Link(state, code);
+    if (linked.ok() && cache_ != nullptr) {
+      cache_->Store(CodeKey(state, variant), jit::WriteCode(code));
+      cache_->Store(InfoKey(state), jit::WriteInfo(state.info));
+    }
+    return linked;
+  }
+
+  Result<CompiledKernel> Link(const KernelState& state, const jit::KernelCode& code) {
+    if (linker_ == nullptr) {
+      auto linker = jit::Linker::Create([this](std::string_view name) { return AddressOf(name); });
+      if (!linker.ok()) return linker.status();
+      linker_ = std::move(*linker);
+    }
+    auto entry = linker_->Link(code.object, emit::EntrySymbol(state.info.name));
+    if (!entry.ok()) return entry.status();
+    CompiledKernel compiled = code.properties;
+    compiled.entry = reinterpret_cast<KernelEntry>(*entry);
+    return compiled;
+  }
+
+  // Of a symbol that compiled code names; null when there is none.
+  void* AddressOf(std::string_view symbol) {
+    if (const auto name = emit::NameOfVariableSymbol(symbol)) {
+      const auto found = addresses_.find(*name);
+      return found == addresses_.end() ? nullptr : found->second;
+    }
+    if (const auto name = emit::NameOfFunctionSymbol(symbol)) {
+      const auto found = module_.function_index.find(*name);
+      return found == module_.function_index.end() ? nullptr : &function_marks_[found->second];
+    }
+    return nullptr;
   }
 
   const std::string text_;
+  const ProgramOptions options_;
+  KernelCache* const cache_;
   ptx::Module module_;
   std::vector<ModuleVariable> variables_;
   std::vector<char> function_marks_;  // The address of element i stands for function i.
@@ -197,16 +292,33 @@ class LoadedProgram final : public Program {
   std::mutex mutex_;  // Guards what follows.
   std::vector<std::unique_ptr<ptx::Body>> bodies_;
   std::unordered_map<std::uint32_t, std::unique_ptr<KernelState>> kernels_;
-  std::unordered_map<std::string, void*> addresses_;
-  std::unique_ptr<jit::Engine> engine_;
+  std::map<std::string, void*, std::less<>> addresses_;
+  std::unique_ptr<jit::Linker> linker_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<Program>> Program::Load(std::string ptx) {
-  auto program = std::make_unique<LoadedProgram>(std::move(ptx));
+ProgramOptions ProgramOptions::OfSettings() {
+  ProgramOptions options;
+  options.cache = KernelCache::OfProcess();
+  options.check_memory = SettingText(settings::kSoftCheck) == std::string_view("memory");
+  const std::string_view model = SettingText(settings::kSoftModel);
+  if (model == "vector") options.model = ExecutionModel::kVector;
+  if (model == "thread") options.model = ExecutionModel::kThread;
+  return options;
+}
+
+Result<std::unique_ptr<Program>> Program::Load(std::string ptx, const ProgramOptions& options) {
+  ProgramOptions own = options;
+  // Code that can not be told from another build's must not be kept.
+  if (!jit::BuildIsKnown()) own.cache = nullptr;
+  auto program = std::make_unique<LoadedProgram>(std::move(ptx), own);
   CUSPAN_RETURN_IF_ERROR(program->Initialise());
   return std::unique_ptr<Program>(std::move(program));
+}
+
+Result<std::unique_ptr<Program>> Program::Load(std::string ptx) {
+  return Load(std::move(ptx), ProgramOptions::OfSettings());
 }
 
 }  // namespace cuspan::softgpu

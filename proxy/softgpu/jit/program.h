@@ -29,6 +29,19 @@ struct KernelInfo {
   bool needs_fibers = false;                   // Contains something that may suspend a thread.
 };
 
+// The blocks that a kernel is compiled for; zeros: any.
+struct BlockShape {
+  std::uint32_t x = 0, y = 0, z = 0;
+  friend bool operator==(const BlockShape&, const BlockShape&) = default;
+};
+
+// A kernel's code for some blocks, and how to run it.
+struct CompiledKernel {
+  KernelEntry entry = nullptr;
+  bool needs_fibers = false;
+  bool warps = false;  // One call executes a warp, not a thread.
+};
+
 // A .global or .const variable of the module.
 struct ModuleVariable {
   struct Relocation {  // At `offset` of the initial bytes stands the address of `symbol` +
@@ -45,12 +58,30 @@ struct ModuleVariable {
   std::vector<Relocation> relocations;
 };
 
+class KernelCache;
+
+// Whether one call of a kernel's code executes a warp or a thread. kAuto: a warp where that
+// is right for the kernel and worth it; kVector: where that is right.
+enum class ExecutionModel : std::uint8_t { kAuto, kVector, kThread };
+
+struct ProgramOptions {
+  // Where compiled kernels are kept; must outlive the program. Null: nowhere.
+  KernelCache* cache = nullptr;
+  // Each access of a kernel is checked by cuspan_rt_check.
+  bool check_memory = false;
+  ExecutionModel model = ExecutionModel::kAuto;
+
+  static ProgramOptions OfSettings();
+};
+
 // Thread-safe after Load. The owner must keep it alive while any of its kernels runs.
 class Program {
  public:
   // Indexes `ptx` (the whole text of one module, without a trailing NUL).
   // Fails with kInvalid, naming the line, for text that is not PTX, and with
   // kUnsupported, naming instruction, kernel and line, for what can not be run.
+  static Result<std::unique_ptr<Program>> Load(std::string ptx, const ProgramOptions& options);
+  // The same, with the options of the settings.
   static Result<std::unique_ptr<Program>> Load(std::string ptx);
   virtual ~Program() = default;
 
@@ -59,12 +90,14 @@ class Program {
   virtual std::uint32_t target() const = 0;  // 75 for `.target sm_75`.
   virtual const std::vector<ModuleVariable>& variables() const = 0;
   virtual std::vector<std::string> kernel_names() const = 0;
-  // Parses the kernel if that has not happened yet. kNotFound when there is none of that name.
+  // Parses the kernel if that has not happened yet and the cache does not have it. kNotFound
+  // when there is none of that name.
   virtual Result<const KernelInfo*> Kernel(std::string_view name) = 0;
   // Where variable `name` lies. To be called for every variable before the first Compile.
   virtual void Bind(std::string_view name, void* address) = 0;
-  // Compiles the kernel once; later calls return the same entry.
-  virtual Result<KernelEntry> Compile(std::string_view name) = 0;
+  // Compiles the kernel for blocks of `shape`, once for all shapes that may share code; later
+  // calls return the same.
+  virtual Result<CompiledKernel> Compile(std::string_view name, const BlockShape& shape = {}) = 0;
 };
 
 }  // namespace cuspan::softgpu

@@ -144,6 +144,7 @@ class Indexer {
   Status FunctionDeclaration(bool entry) {
     Function function;
     function.entry = entry;
+    function.text_begin = lexer_.Peek().offset;
     while (lexer_.IsDirective("noreturn") || lexer_.IsDirective("attribute") ||
            lexer_.IsDirective("unified"))
       CUSPAN_RETURN_IF_ERROR(Attribute(&function));
@@ -162,7 +163,9 @@ class Indexer {
         return Status::Invalid("PTX line {}: function '{}' has no closing brace", function.line,
                                function.name);
       function.body_end = lexer_.BehindBraces() - 1;
+      function.text_end = function.body_end;
     } else {
+      function.text_end = lexer_.Peek().offset;
       CUSPAN_RETURN_IF_ERROR(lexer_.Expect(';', "a function declaration"));
     }
     return Add(std::move(function));

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <string>
 
+#include "proxy/softgpu/ptx/scan.h"
+
 namespace cuspan::softgpu::ptx {
 namespace {
 
@@ -86,8 +88,7 @@ std::uint32_t Lexer::LineOf(std::size_t offset) {
     line_ = 1;
   }
   line_ += static_cast<std::uint32_t>(
-      std::count(text_.begin() + static_cast<std::ptrdiff_t>(line_offset_),
-                 text_.begin() + static_cast<std::ptrdiff_t>(offset), '\n'));
+      CountLineBreaks(text_.substr(line_offset_, offset - line_offset_)));
   line_offset_ = offset;
   return line_;
 }
@@ -126,7 +127,7 @@ bool Lexer::SkipBraces() {
   std::size_t depth = 1;
   const char* text = text_.data();
   std::size_t i = position_;
-  while (i < end_) {
+  while ((i = FindBraceOrQuote(text_, i, end_)) < end_) {
     const char c = text[i++];
     if (c == '{') {
       ++depth;

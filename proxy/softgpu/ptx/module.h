@@ -129,6 +129,8 @@ struct Function {
   std::uint32_t line = 0;
   std::size_t body_begin = 0;  // Offsets in the text: behind '{' and at '}'.
   std::size_t body_end = 0;
+  std::size_t text_begin = 0;  // The same of all of it: behind .entry or .func, and the end.
+  std::size_t text_end = 0;
   std::uint32_t max_ntid[3] = {0, 0, 0};       // .maxntid, or zeros.
   std::uint32_t required_ntid[3] = {0, 0, 0};  // .reqntid, or zeros.
 };

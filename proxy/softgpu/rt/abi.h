@@ -2,17 +2,17 @@
 // them (rt/). Compiled code sees exactly what is declared here: the context of
 // the thread that it executes and the runtime functions it may call.
 //
-// Execution model of this stage: one call of a KernelEntry executes one CUDA
-// thread from its first instruction to its exit. A kernel with needs_fibers
-// runs each thread on a fiber of its own, so that the runtime functions below
-// may suspend it; all threads of a block run on one worker. A kernel without
-// it is called in a plain loop over the block's threads and calls none of the
+// Execution models: one call of a KernelEntry executes one CUDA thread, or a warp
+// of 32 lanes, from its first instruction to its exit. A kernel with needs_fibers
+// runs each thread or warp on a fiber of its own, so that the runtime functions
+// below may suspend it; all of a block run on one worker. A kernel without it is
+// called in a plain loop over the block's threads or warps and calls none of the
 // functions that may suspend.
 //
 // Addresses: global, constant and generic addresses are host addresses. A
 // .shared address is an offset from ThreadContext::shared (static variables
 // first, then dynamic shared memory); a .local address is a host address in
-// the thread's own stack frame.
+// the thread's own part of its stack frame, or its warp's.
 #pragma once
 
 #include <cstddef>
@@ -20,22 +20,25 @@
 
 namespace cuspan::softgpu {
 
-// What a compiled kernel knows of the thread it executes. The offsets of these
+// What a compiled kernel knows of the thread or warp it executes. The offsets of these
 // fields are part of the contract: the emitter reads them by offsetof.
 struct ThreadContext {
   std::uint32_t tid[3];
   std::uint32_t ntid[3];
   std::uint32_t ctaid[3];
   std::uint32_t nctaid[3];
-  std::uint32_t lane;          // 0 … 31
+  std::uint32_t lane;          // 0 … 31; with `tid`, of a warp the lane that called the runtime.
   std::uint32_t warp;          // Within the block.
   std::uint8_t* shared;        // The block's shared memory.
   std::uint32_t shared_bytes;  // Static and dynamic together.
   std::uint32_t dynamic_shared_bytes;
   const std::uint8_t* params;  // The kernel's parameters, at their PTX offsets.
   std::uint64_t grid_id;
-  std::uint32_t envreg[4];     // %envreg0 … 3.
-  void* fiber;                 // The runtime's own; compiled code passes the context on and never reads this.
+  std::uint32_t envreg[4];  // %envreg0 … 3.
+  void* fiber;  // The runtime's own; compiled code passes the context on and never reads this.
+  // Of a warp.
+  std::uint32_t first_tid[3];  // Of lane 0.
+  std::uint32_t lanes;         // Those that there are, one bit each.
 };
 
 using KernelEntry = void (*)(ThreadContext*);
@@ -44,6 +47,9 @@ enum class ShuffleMode : std::uint32_t { kUp, kDown, kButterfly, kIndex };
 enum class VoteMode : std::uint32_t { kAll, kAny, kUniform, kBallot };
 enum class BarrierReduction : std::uint32_t { kPopulation, kAnd, kOr };
 enum class MatchMode : std::uint32_t { kAny, kAll };
+
+// Of an access that cuspan_rt_check looks at, as bits.
+inline constexpr std::uint32_t kCheckWrite = 1, kCheckShared = 2;
 
 extern "C" {
 
@@ -59,33 +65,70 @@ std::uint32_t cuspan_rt_barrier_reduce(ThreadContext*, std::uint32_t barrier, st
 // bar.warp.sync.
 void cuspan_rt_warp_sync(ThreadContext*, std::uint32_t member_mask);
 // shfl.sync on 32 bits; `c` is PTX's packed clamp and segment mask.
-// Writes 1 to *in_range when the source lane was in range, else 0 (then the caller's own value returns).
+// Writes 1 to *in_range when the source lane was in range, else 0 (then the caller's own value
+// returns).
 std::uint32_t cuspan_rt_shuffle(ThreadContext*, ShuffleMode, std::uint32_t value, std::uint32_t b,
-                                std::uint32_t c, std::uint32_t member_mask, std::uint32_t* in_range);
+                                std::uint32_t c, std::uint32_t member_mask,
+                                std::uint32_t* in_range);
 // vote.sync: 0 or 1, or the ballot.
-std::uint32_t cuspan_rt_vote(ThreadContext*, VoteMode, std::uint32_t predicate, std::uint32_t member_mask);
+std::uint32_t cuspan_rt_vote(ThreadContext*, VoteMode, std::uint32_t predicate,
+                             std::uint32_t member_mask);
 // match.sync; values of 32 bits come zero-extended. *all_equal is written for MatchMode::kAll.
-std::uint32_t cuspan_rt_match(ThreadContext*, MatchMode, std::uint64_t value, std::uint32_t member_mask,
-                              std::uint32_t* all_equal);
-// redux.sync: `operation` is 0 add, 1 min signed, 2 max signed, 3 min unsigned, 4 max unsigned, 5 and, 6 or, 7 xor.
+std::uint32_t cuspan_rt_match(ThreadContext*, MatchMode, std::uint64_t value,
+                              std::uint32_t member_mask, std::uint32_t* all_equal);
+// redux.sync: `operation` is 0 add, 1 min signed, 2 max signed, 3 min unsigned, 4 max unsigned, 5
+// and, 6 or, 7 xor.
 std::uint32_t cuspan_rt_reduce(ThreadContext*, std::uint32_t operation, std::uint32_t value,
                                std::uint32_t member_mask);
+// A matrix operation of the whole warp (rt/matrix.h, packed) on the registers of the caller's
+// lane, the inputs one behind the other; the results take their place.
+void cuspan_rt_matrix(ThreadContext*, std::uint64_t operation, std::uint32_t* registers);
 // A spin loop's back edge, nanosleep: lets other threads of the block, then other blocks, run.
 void cuspan_rt_yield(ThreadContext*);
 // exit from inside a called function. Does not return.
 void cuspan_rt_exit(ThreadContext*);
 
+// The same for a warp: `lanes` arrive together. `votes` are the lanes whose predicate is true.
+void cuspan_rt_warp_barrier(ThreadContext*, std::uint32_t barrier, std::uint32_t threads,
+                            std::uint32_t lanes);
+void cuspan_rt_warp_barrier_arrive(ThreadContext*, std::uint32_t barrier, std::uint32_t threads,
+                                   std::uint32_t lanes);
+std::uint32_t cuspan_rt_warp_barrier_reduce(ThreadContext*, std::uint32_t barrier,
+                                            std::uint32_t threads, BarrierReduction,
+                                            std::uint32_t lanes, std::uint32_t votes);
+
 // --- Never suspend; any kernel may call them.
 
+// What a warp's code calls before a function that speaks for one thread: sets lane and tid.
+void cuspan_rt_select_lane(ThreadContext*, std::uint32_t lane);
+// match.sync and redux.sync for the lanes of `active`, each with the member mask of its own;
+// arrays of 32.
+void cuspan_rt_warp_match(MatchMode, std::uint32_t active, const std::uint64_t* values,
+                          const std::uint32_t* members, std::uint32_t* results,
+                          std::uint32_t* all_equal);
+void cuspan_rt_warp_reduce(std::uint32_t operation, std::uint32_t active,
+                           const std::uint32_t* values, const std::uint32_t* members,
+                           std::uint32_t* results);
+
+// The same with the registers of all 32 lanes: word i of a lane is registers[32 * i + lane].
+void cuspan_rt_matrix_warp(std::uint64_t operation, std::uint32_t* registers);
+// A texture or surface instruction (rt/image_operation.h, packed) for the lanes of `mask`; word i
+// of a lane is words[lanes * i + lane].
+void cuspan_rt_image(ThreadContext*, std::uint64_t operation, std::uint32_t mask,
+                     std::uint32_t* words, std::uint32_t lanes);
 // The lanes of the caller's warp that have not exited. (activemask)
 std::uint32_t cuspan_rt_active_mask(ThreadContext*);
-// A kernel that ends here with a sticky error of the driver (trap: 719, illegal instruction: 715, …).
-// `what` names the reason for the log; may be null. Does not return.
+// A kernel that ends here with a sticky error of the driver (trap: 719, illegal instruction: 715,
+// …). `what` names the reason for the log; may be null. Does not return.
 void cuspan_rt_fault(ThreadContext*, std::uint32_t driver_error, const char* what);
+// In checking mode, before an access of `bytes` bytes at `address`, a multiple of `alignment`:
+// returns when the thread may make it, else faults. `where` names kernel, line and instruction.
+void cuspan_rt_check(ThreadContext*, const void* address, std::uint64_t bytes,
+                     std::uint32_t alignment, std::uint32_t kind, const char* where);
 // The device-side functions that nvcc's code calls by name.
 std::uint32_t cuspan_rt_vprintf(ThreadContext*, const char* format, const void* arguments);
-void cuspan_rt_assert_fail(ThreadContext*, const char* message, const char* file, std::uint32_t line,
-                           const char* function, std::uint64_t char_size);
+void cuspan_rt_assert_fail(ThreadContext*, const char* message, const char* file,
+                           std::uint32_t line, const char* function, std::uint64_t char_size);
 void* cuspan_rt_malloc(ThreadContext*, std::uint64_t bytes);
 void cuspan_rt_free(ThreadContext*, void* memory);
 // %clock64 and %globaltimer: nanoseconds of the device's clock.

@@ -6,6 +6,8 @@
 #include <iterator>
 #include <utility>
 
+#include "common/format.h"
+
 namespace cuspan::softgpu {
 namespace {
 
@@ -168,6 +170,12 @@ void AddressSpace::AddFixed(std::uint64_t address, std::uint64_t bytes, int devi
   mappings_.emplace(address, Mapping{bytes, nullptr, Bit(device), Bit(device)});
 }
 
+void AddressSpace::AddHost(std::uint64_t address, std::uint64_t bytes) {
+  constexpr std::uint64_t kAll = ~std::uint64_t{0};
+  std::unique_lock lock(mutex_);
+  mappings_.emplace(address, Mapping{bytes, nullptr, kAll, kAll});
+}
+
 void AddressSpace::RemoveFixed(std::uint64_t address) {
   std::unique_lock lock(mutex_);
   mappings_.erase(address);
@@ -191,6 +199,18 @@ bool AddressSpace::Accessible(std::uint64_t address, std::uint64_t bytes, int de
     left -= here;
     at += here;
   }
+}
+
+std::string AddressSpace::Describe(std::uint64_t address) const {
+  std::shared_lock lock(mutex_);
+  auto mapping = mappings_.upper_bound(address);
+  if (mapping == mappings_.begin()) return "no memory is there";
+  --mapping;
+  const auto& [begin, own] = *mapping;
+  if (address - begin < own.bytes)
+    return Format("at byte {} of the {} at {:#x}", address - begin, own.bytes, begin);
+  return Format("{} bytes behind the end of the {} at {:#x}", address - begin - own.bytes,
+                own.bytes, begin);
 }
 
 bool AddressSpace::IsDevice(std::uint64_t address) const {

@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
+#include <string>
 #include <vector>
 
 #include "proxy/softgpu/rt/physical.h"
@@ -47,10 +48,14 @@ class AddressSpace {
   // Adds or removes memory that is not mapped by Map but is device memory.
   void AddFixed(std::uint64_t address, std::uint64_t bytes, int device);
   void RemoveFixed(std::uint64_t address);
+  // Memory of the host that all devices may read and write; ends with RemoveFixed.
+  void AddHost(std::uint64_t address, std::uint64_t bytes);
 
   // Whether all of [address, address + bytes) is device memory that `device` may
   // read (and write, if `write`).
   bool Accessible(std::uint64_t address, std::uint64_t bytes, int device, bool write) const;
+  // For messages: where `address` lies relative to the nearest allocation before it.
+  std::string Describe(std::uint64_t address) const;
   // Whether `address` lies in device memory or in space reserved for it.
   bool IsDevice(std::uint64_t address) const;
 

@@ -16,6 +16,16 @@ void Barrier::Arrive(std::uint32_t warp, std::uint32_t lane, std::uint32_t alive
   if ((alive & ~lanes_[warp]) == 0) warps_ |= 1u << warp;
 }
 
+void Barrier::ArriveWarp(std::uint32_t warp, std::uint32_t lanes, std::uint32_t threads,
+                         std::uint32_t votes) {
+  if (!in_use_) threads_ = threads;
+  in_use_ = true;
+  arrivals_ += static_cast<std::uint32_t>(std::popcount(lanes));
+  population_ += static_cast<std::uint32_t>(std::popcount(votes));
+  lanes_[warp] |= 1;
+  warps_ |= 1u << warp;
+}
+
 void Barrier::ThreadExited(std::uint32_t warp, std::uint32_t alive) {
   if (lanes_[warp] != 0 && (alive & ~lanes_[warp]) == 0) warps_ |= 1u << warp;
 }

@@ -27,6 +27,9 @@ class Barrier {
   // that have not exited.
   void Arrive(std::uint32_t warp, std::uint32_t lane, std::uint32_t alive, std::uint32_t threads,
               bool predicate);
+  // Lanes of `warp`, all that have not exited, arrive; `votes` of them with a true predicate.
+  void ArriveWarp(std::uint32_t warp, std::uint32_t lanes, std::uint32_t threads,
+                  std::uint32_t votes);
   // A thread of `warp` exited; `alive` are the lanes left.
   void ThreadExited(std::uint32_t warp, std::uint32_t alive);
 

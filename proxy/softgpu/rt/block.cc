@@ -85,7 +85,6 @@ void Block::Release(Worker& worker) { worker.GiveBlock(std::unique_ptr<Block>(th
 bool Block::Prepare(std::uint64_t index) {
   index_ = index;
   threads_ = static_cast<std::uint32_t>(launch_->block.count());
-  alive_ = threads_;
   started_ = 0;
   barriers_used_ = 0;
   failed_ = false;
@@ -95,11 +94,13 @@ bool Block::Prepare(std::uint64_t index) {
   outside_ = nullptr;
   for (Barrier& barrier : barriers_) barrier.Reset();
   const std::uint32_t warps = (threads_ + kWarpLanes - 1) / kWarpLanes;
+  units_ = launch_->warps ? warps : threads_;
+  alive_ = units_;
   warps_alive_ = LanesBelow(warps);
   for (std::uint32_t warp = 0; warp < warps; ++warp) {
     warps_[warp].Begin(LanesBelow(threads_ - warp * kWarpLanes));
   }
-  const std::uint32_t fibers = launch_->needs_fibers ? threads_ : 1;
+  const std::uint32_t fibers = launch_->needs_fibers ? units_ : 1;
   if (fibers_.size() < fibers) fibers_.resize(fibers);
   return PrepareShared();
 }
@@ -126,7 +127,8 @@ bool Block::PrepareShared() {
   return true;
 }
 
-void Block::FillContext(Fiber& fiber, std::uint32_t thread) {
+void Block::FillContext(Fiber& fiber, std::uint32_t unit) {
+  const std::uint32_t thread = launch_->warps ? unit * kWarpLanes : unit;
   const Dimensions& block = launch_->block;
   const Dimensions& grid = launch_->grid;
   const auto x = static_cast<std::uint32_t>(index_ % grid.x);
@@ -146,7 +148,26 @@ void Block::FillContext(Fiber& fiber, std::uint32_t thread) {
       reinterpret_cast<const std::uint8_t*>(launch_->params.data()),
       launch_->grid_id,
       {launch_->envreg[0], launch_->envreg[1], launch_->envreg[2], launch_->envreg[3]},
-      &fiber};
+      &fiber,
+      {},
+      0};
+  if (launch_->warps) FillWarp(&fiber.context, unit);
+}
+
+void Block::FillWarp(ThreadContext* context, std::uint32_t warp) const {
+  context->warp = warp;
+  SelectLane(context, 0);
+  std::copy_n(context->tid, 3, context->first_tid);
+  context->lanes = LanesBelow(threads_ - warp * kWarpLanes);
+}
+
+void Block::SelectLane(ThreadContext* context, std::uint32_t lane) const {
+  const Dimensions& block = launch_->block;
+  const std::uint32_t thread = context->warp * kWarpLanes + lane;
+  context->lane = lane;
+  context->tid[0] = thread % block.x;
+  context->tid[1] = thread / block.x % block.y;
+  context->tid[2] = thread / block.x / block.y;
 }
 
 // Executes until the block ended (true) or yields.
@@ -193,13 +214,13 @@ void Block::HandleFault() {
   if (current_->stack->InGuard(fault.address)) {
     // What a GPU says when a thread leaves its stack (observed on an H200).
     Fail(CUDA_ERROR_ILLEGAL_ADDRESS, Format("{}: its stack of {} bytes overflowed",
-                                                 Where(current_), current_->stack->bytes));
+                                            Whereabouts(current_), current_->stack->bytes));
     return;
   }
   const CUresult error =
       fault.signal == SIGILL ? CUDA_ERROR_ILLEGAL_INSTRUCTION : CUDA_ERROR_ILLEGAL_ADDRESS;
-  Fail(error, Format("{}: {} ({})", Where(current_), SignalName(fault.signal),
-                          static_cast<const void*>(fault.address)));
+  Fail(error, Format("{}: {} ({})", Whereabouts(current_), SignalName(fault.signal),
+                     static_cast<const void*>(fault.address)));
 }
 
 // Noted here, on whatever stack, and raised by Resume on the worker's own.
@@ -212,19 +233,29 @@ void Block::Fail(CUresult error, std::string what) {
 std::string Block::Where(const Fiber* fiber) const {
   const ThreadContext& at = fiber->context;
   return Format("block ({},{},{}), thread ({},{},{})", at.ctaid[0], at.ctaid[1], at.ctaid[2],
-                     at.tid[0], at.tid[1], at.tid[2]);
+                at.tid[0], at.tid[1], at.tid[2]);
+}
+
+std::string Block::Whereabouts(const Fiber* fiber) const {
+  const ThreadContext& at = fiber->context;
+  if (!launch_->warps || std::has_single_bit(at.lanes)) return Where(fiber);
+  ThreadContext last = at;
+  SelectLane(&last, static_cast<std::uint32_t>(std::popcount(at.lanes)) - 1);
+  return Format("block ({},{},{}), one of the threads ({},{},{}) to ({},{},{})", at.ctaid[0],
+                at.ctaid[1], at.ctaid[2], at.first_tid[0], at.first_tid[1], at.first_tid[2],
+                last.tid[0], last.tid[1], last.tid[2]);
 }
 
 // What the threads that are left wait for, when nobody will wake them.
 std::string Block::Waiting() const {
-  std::string text = Format("block {}: {} threads wait for what never comes:", index_, alive_);
+  std::string text = Format("block {}: {} {} wait for what never comes:", index_, alive_,
+                            launch_->warps ? "warps" : "threads");
   for (std::uint32_t i = 0; i < kBarriers; ++i) {
     if (!barriers_[i].InUse()) continue;
-    text += Format(" barrier {} has {} of {} warps", i,
-                        std::popcount(barriers_[i].arrived_warps()),
-                        barriers_[i].expected_threads() == 0
-                            ? static_cast<std::uint32_t>(std::popcount(warps_alive_))
-                            : barriers_[i].expected_threads() / kWarpLanes);
+    text += Format(" barrier {} has {} of {} warps", i, std::popcount(barriers_[i].arrived_warps()),
+                   barriers_[i].expected_threads() == 0
+                       ? static_cast<std::uint32_t>(std::popcount(warps_alive_))
+                       : barriers_[i].expected_threads() / kWarpLanes);
   }
   for (std::uint32_t warp = 0; warp * kWarpLanes < threads_; ++warp) {
     if (!warps_[warp].HasMeetings()) continue;
@@ -243,7 +274,7 @@ void Block::GiveStacks() {
 Fiber* Block::PickReady() { return ready_.PopFront(); }
 
 Fiber* Block::StartNext() {
-  if (started_ == threads_) return nullptr;
+  if (started_ == units_) return nullptr;
   Stack* stack = worker_->stacks().Take(launch_->stack_bytes);
   if (stack == nullptr) {
     Fail(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "the host has no memory for a thread's stack");
@@ -255,7 +286,7 @@ Fiber* Block::StartNext() {
   fiber.stack = stack;
   fiber.execution =
       Execution::OnStack(*stack, launch_->needs_fibers ? &FiberMain : &LoopMain, &fiber);
-  started_ = launch_->needs_fibers ? started_ + 1 : threads_;
+  started_ = launch_->needs_fibers ? started_ + 1 : units_;
   return &fiber;
 }
 
@@ -265,7 +296,11 @@ void Block::LoopMain(void* argument) {
   Block& block = *fiber.block;
   ThreadContext& context = fiber.context;
   const KernelEntry entry = block.launch_->entry;
-  for (std::uint32_t thread = 0; thread < block.threads_; ++thread) {
+  for (std::uint32_t warp = 0; block.launch_->warps && warp < block.units_; ++warp) {
+    block.FillWarp(&context, warp);
+    entry(&context);
+  }
+  for (std::uint32_t thread = 0; !block.launch_->warps && thread < block.threads_; ++thread) {
     context.lane = thread % kWarpLanes;
     context.warp = thread / kWarpLanes;
     entry(&context);
@@ -287,7 +322,7 @@ void Block::FiberMain(void* argument) {
     block.launch_->entry(&fiber->context);
     block.ThreadEnded(fiber);
     // This stack serves the next thread, unless one that has a stack can go on.
-    if (!block.ready_.empty() || block.started_ == block.threads_) break;
+    if (!block.ready_.empty() || block.started_ == block.units_) break;
     Fiber& next = block.fibers_[block.started_];
     block.FillContext(next, block.started_++);
     next.stack = std::exchange(fiber->stack, nullptr);
@@ -313,7 +348,11 @@ void Block::ThreadEnded(Fiber* self) {
   const std::uint32_t warp = self->context.warp;
   Warp& own = WarpOf(self);
   --alive_;
-  own.Exit(self->context.lane);
+  if (launch_->warps) {
+    own.Begin(0);
+  } else {
+    own.Exit(self->context.lane);
+  }
   if (own.alive() == 0) warps_alive_ &= ~(1u << warp);
   for (std::uint32_t used = barriers_used_; used != 0; used &= used - 1) {
     const int number = std::countr_zero(used);
@@ -367,8 +406,8 @@ LaneResult Block::Meet(Fiber* self, const CollectiveCall& call) {
   if (call.mask != 0 && (call.mask >> at.lane & 1) == 0) {
     Abandon(self, CUDA_ERROR_LAUNCH_FAILED,
             Format("a warp-wide operation with member mask {:#010x} is executed by lane {}, "
-                        "which the mask leaves out",
-                        call.mask, at.lane));
+                   "which the mask leaves out",
+                   call.mask, at.lane));
   }
   const std::uint32_t lanes = warp.Arrive(at.lane, call);
   if (lanes != 0) {
@@ -383,10 +422,9 @@ LaneResult Block::Meet(Fiber* self, const CollectiveCall& call) {
 
 void Block::CheckBarrierNumber(Fiber* self, std::uint32_t barrier, std::uint32_t threads) {
   if (barrier < kBarriers && threads % kWarpLanes == 0) return;
-  Abandon(
-      self, CUDA_ERROR_ILLEGAL_INSTRUCTION,
-      Format("barrier {} for {} threads: there are {} barriers, and they count whole warps",
-                  barrier, threads, kBarriers));
+  Abandon(self, CUDA_ERROR_ILLEGAL_INSTRUCTION,
+          Format("barrier {} for {} threads: there are {} barriers, and they count whole warps",
+                 barrier, threads, kBarriers));
 }
 
 void Block::WakeWaiters(Barrier& barrier, Fiber* self) {
@@ -433,6 +471,37 @@ void Block::SyncBarrier(Fiber* self, std::uint32_t number, std::uint32_t threads
   barrier.AddWaiter(self);
   warp.Wait(at.lane);
   if (warp.running() == 0) CheckMeetings(at.warp, nullptr);
+  Suspend(self);
+}
+
+void Block::ArriveWarpBarrier(Fiber* self, std::uint32_t number, std::uint32_t threads,
+                              std::uint32_t lanes) {
+  CheckBarrierNumber(self, number, threads);
+  Barrier& barrier = barriers_[number];
+  const std::uint32_t warp = self->context.warp;
+  while (barrier.HasArrived(warp, 0)) Yield(self);
+  barriers_used_ |= 1u << number;
+  barrier.ArriveWarp(warp, lanes, threads, 0);
+  if (barrier.Complete(warps_alive_)) {
+    barriers_used_ &= ~(1u << number);
+    WakeWaiters(barrier, nullptr);
+  }
+}
+
+void Block::SyncWarpBarrier(Fiber* self, std::uint32_t number, std::uint32_t threads,
+                            std::uint32_t lanes, std::uint32_t votes) {
+  CheckBarrierNumber(self, number, threads);
+  Barrier& barrier = barriers_[number];
+  const std::uint32_t warp = self->context.warp;
+  while (barrier.HasArrived(warp, 0)) Yield(self);
+  barriers_used_ |= 1u << number;
+  barrier.ArriveWarp(warp, lanes, threads, votes);
+  if (barrier.Complete(warps_alive_)) {
+    barriers_used_ &= ~(1u << number);
+    WakeWaiters(barrier, self);
+    return;
+  }
+  barrier.AddWaiter(self);
   Suspend(self);
 }
 

@@ -1,5 +1,8 @@
 // Executes one block of a launch on one worker thread.
 //
+// What follows is said of threads and holds for warps where one call executes a
+// warp: these are then started, suspended and counted in their place.
+//
 // A kernel that never suspends runs as a loop over the block's threads, on one
 // stack. Otherwise each thread gets a fiber, started when nothing else can go
 // on; a thread that ends without ever waiting leaves its stack to the next.
@@ -23,7 +26,7 @@
 
 namespace cuspan::softgpu {
 
-// One CUDA thread.
+// One CUDA thread, or warp.
 struct Fiber {
   ThreadContext context;
   Block* block = nullptr;
@@ -48,6 +51,13 @@ class Block : public Resident {
 
   void SyncBarrier(Fiber* self, std::uint32_t barrier, std::uint32_t threads, bool predicate);
   void ArriveBarrier(Fiber* self, std::uint32_t barrier, std::uint32_t threads);
+  // Of a warp: `lanes` come to the barrier, `votes` of them with a true predicate.
+  void SyncWarpBarrier(Fiber* self, std::uint32_t barrier, std::uint32_t threads,
+                       std::uint32_t lanes, std::uint32_t votes);
+  void ArriveWarpBarrier(Fiber* self, std::uint32_t barrier, std::uint32_t threads,
+                         std::uint32_t lanes);
+  // Lets the context speak for one lane of its warp.
+  void SelectLane(ThreadContext* context, std::uint32_t lane) const;
   LaneResult Meet(Fiber* self, const CollectiveCall& call);
   void Yield(Fiber* self);
   [[noreturn]] void Exit(Fiber* self);
@@ -74,11 +84,14 @@ class Block : public Resident {
 
   bool Prepare(std::uint64_t index);
   bool PrepareShared();
-  void FillContext(Fiber& fiber, std::uint32_t thread);
+  void FillContext(Fiber& fiber, std::uint32_t unit);
+  void FillWarp(ThreadContext* context, std::uint32_t warp) const;
   bool Run();
   void HandleFault();
   void Fail(CUresult error, std::string what);
   std::string Where(const Fiber* fiber) const;
+  // The same when it is not known which lane of a warp it was.
+  std::string Whereabouts(const Fiber* fiber) const;
   std::string Waiting() const;
   void GiveStacks();
 
@@ -103,8 +116,9 @@ class Block : public Resident {
   const Launch* launch_ = nullptr;
   std::uint64_t index_ = 0;
   std::uint32_t threads_ = 0;
-  std::uint32_t started_ = 0;        // Threads that have been given a stack; all in loop mode.
-  std::uint32_t alive_ = 0;          // Threads that have not ended.
+  std::uint32_t units_ = 0;          // Calls of the kernel's entry: threads, or warps.
+  std::uint32_t started_ = 0;        // Units that have been given a stack; all in loop mode.
+  std::uint32_t alive_ = 0;          // Units that have not ended.
   std::uint32_t warps_alive_ = 0;    // Warps with such threads.
   std::uint32_t barriers_used_ = 0;  // One bit each: only these need a look when a thread ends.
   bool failed_ = false;

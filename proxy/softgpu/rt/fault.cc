@@ -5,8 +5,10 @@
 #include <ucontext.h>
 
 #include <atomic>
+#include <cstdint>
 #include <mutex>
 
+#include "proxy/softgpu/rt/code_ranges.h"
 #include "proxy/softgpu/rt/sanitizer.h"
 
 extern "C" void cuspan_rt_resume();
@@ -41,15 +43,22 @@ void Chain(int signal, siginfo_t* info, void* context) {
 }  // namespace
 
 struct FaultHandler {
+  static bool MayStop(const FaultGuard* guard, std::uint64_t instruction) {
+    return guard != nullptr && guard->armed_ && guard->stop_wanted_ != nullptr &&
+           CodeRange::Contains(instruction) && guard->stop_wanted_(guard->stop_argument_);
+  }
+
   CUSPAN_RT_SWITCHES static void Handle(int signal, siginfo_t* info, void* context) {
     FaultGuard* guard = t_guard;
-    // Signals that were sent (si_code <= 0) are nobody's fault.
-    if (guard == nullptr || !guard->armed_ || info->si_code <= 0) {
+    auto* registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
+    if (signal == kStopSignal) {
+      if (!MayStop(guard, static_cast<std::uint64_t>(registers[REG_RIP]))) return;
+    } else if (guard == nullptr || !guard->armed_ || info->si_code <= 0) {
+      // Signals that were sent (si_code <= 0) are nobody's fault.
       Chain(signal, info, context);
       return;
     }
     guard->armed_ = false;
-    auto* registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
     guard->fault_ = Fault{signal, info->si_addr, reinterpret_cast<void*>(registers[REG_RIP])};
     sanitizer::BeforeSwitch(nullptr, guard->thread_.low, guard->thread_.bytes,
                             guard->thread_.sanitizer_fiber);
@@ -67,6 +76,8 @@ void InstallFaultHandlers() {
     action.sa_flags = SA_SIGINFO | SA_ONSTACK;
     sigemptyset(&action.sa_mask);
     for (const int signal : kSignals) sigaction(signal, &action, &g_previous[signal]);
+    action.sa_flags |= SA_RESTART;
+    sigaction(kStopSignal, &action, nullptr);
   });
 }
 

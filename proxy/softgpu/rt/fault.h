@@ -3,12 +3,20 @@
 // entered the fiber, which is then abandoned.
 #pragma once
 
+#include <signal.h>
+
+#include <atomic>
+
 #include "proxy/softgpu/rt/fiber.h"
 
 namespace cuspan::softgpu {
 
+// Sent to a thread whose guarded code may have to be stopped. A real-time signal,
+// which nothing else in the proxy uses.
+inline const int kStopSignal = SIGRTMAX - 5;
+
 struct Fault {
-  int signal = 0;  // SIGSEGV, SIGBUS, SIGFPE or SIGILL; 0: none.
+  int signal = 0;  // SIGSEGV, SIGBUS, SIGFPE, SIGILL or kStopSignal; 0: none.
   void* address = nullptr;
   void* instruction = nullptr;
 };
@@ -36,6 +44,16 @@ class FaultGuard {
 
   const Fault& fault() const { return fault_; }
 
+  // What decides whether compiled code that gets kStopSignal is stopped, as if it had
+  // faulted; null: nothing is. Called in the signal handler.
+  void SetStopCondition(bool (*wanted)(const void*), const void* argument) {
+    stop_wanted_ = nullptr;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    stop_argument_ = argument;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    stop_wanted_ = wanted;
+  }
+
   // While one lives, a fault is a defect of ours and not the kernel's: our own
   // code is running on the fiber, perhaps with a lock.
   class Exempt {
@@ -52,6 +70,8 @@ class FaultGuard {
  private:
   friend struct FaultHandler;
   volatile bool armed_ = false;
+  bool (*volatile stop_wanted_)(const void*) = nullptr;
+  const void* volatile stop_argument_ = nullptr;
   Execution thread_;
   Fault fault_;
   void* signal_stack_ = nullptr;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/format.h"
 #include "proxy/softgpu/rt/block.h"
 
 namespace cuspan::softgpu {
@@ -26,6 +27,13 @@ GridTask::GridTask(Launch launch, int priority, unsigned workers)
       launch_(std::move(launch)) {}
 
 bool GridTask::Cancelled() const { return launch_.errors->error() != CUDA_SUCCESS; }
+
+void GridTask::Overdue(std::chrono::seconds limit) {
+  launch_.errors->Raise(CUDA_ERROR_LAUNCH_TIMEOUT,
+                        Format("kernel {}: it has run for more than {} s and was ended; "
+                               "CUSPAN_SOFT_WATCHDOG sets how long kernels may run",
+                               launch_.kernel, limit.count()));
+}
 
 Resident* GridTask::Start(Worker& worker, std::uint64_t unit) {
   std::unique_ptr<Block> block = worker.TakeBlock();

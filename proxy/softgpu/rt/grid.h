@@ -15,6 +15,7 @@ class GridTask : public Task {
 
   bool Cancelled() const override;
   Resident* Start(Worker& worker, std::uint64_t unit) override;
+  void Overdue(std::chrono::seconds limit) override;
 
  private:
   const Launch launch_;

@@ -29,6 +29,16 @@ bool DeviceHeap::Free(void* memory) {
   return true;
 }
 
+bool DeviceHeap::Contains(const void* memory, std::size_t bytes) const {
+  std::lock_guard lock(mutex_);
+  auto block = blocks_.upper_bound(const_cast<void*>(memory));
+  if (block == blocks_.begin()) return false;
+  --block;
+  const auto offset = static_cast<std::size_t>(static_cast<const char*>(memory) -
+                                               static_cast<const char*>(block->first));
+  return offset <= block->second && bytes <= block->second - offset;
+}
+
 std::size_t DeviceHeap::limit() const {
   std::lock_guard lock(mutex_);
   return limit_;

@@ -3,8 +3,8 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <mutex>
-#include <unordered_map>
 
 namespace cuspan::softgpu {
 
@@ -24,6 +24,9 @@ class DeviceHeap {
   // False when `memory` is not a live block of this heap. Null is allowed.
   bool Free(void* memory);
 
+  // Whether all of the range lies in one live block.
+  bool Contains(const void* memory, std::size_t bytes) const;
+
   std::size_t limit() const;
   void SetLimit(std::size_t bytes);
 
@@ -31,7 +34,7 @@ class DeviceHeap {
   mutable std::mutex mutex_;
   std::size_t limit_ = kDefaultLimit;
   std::size_t used_ = 0;
-  std::unordered_map<void*, std::size_t> blocks_;
+  std::map<void*, std::size_t, std::less<>> blocks_;
 };
 
 }  // namespace cuspan::softgpu

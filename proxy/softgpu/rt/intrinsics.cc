@@ -2,6 +2,7 @@
 #include <cuda.h>
 #include "common/format.h"
 
+#include <bit>
 #include <chrono>
 #include <cstdio>
 #include <iterator>
@@ -11,10 +12,14 @@
 #include "proxy/softgpu/rt/abi.h"
 #include "proxy/softgpu/rt/block.h"
 #include "proxy/softgpu/rt/heap.h"
+#include "proxy/softgpu/rt/image.h"
+#include "proxy/softgpu/rt/matrix.h"
 #include "proxy/softgpu/rt/printf.h"
 
 namespace cuspan::softgpu {
 namespace {
+
+constexpr std::uint32_t kAllLanes = 0xffffffff;
 
 Fiber* Self(ThreadContext* context) { return static_cast<Fiber*>(context->fiber); }
 
@@ -68,6 +73,55 @@ std::uint32_t cuspan_rt_barrier_reduce(ThreadContext* context, std::uint32_t bar
   return self->barrier_result[static_cast<int>(reduction)];
 }
 
+void cuspan_rt_warp_barrier(ThreadContext* context, std::uint32_t barrier, std::uint32_t threads,
+                            std::uint32_t lanes) {
+  Self(context)->block->SyncWarpBarrier(Self(context), barrier, threads, lanes, 0);
+}
+
+void cuspan_rt_warp_barrier_arrive(ThreadContext* context, std::uint32_t barrier,
+                                   std::uint32_t threads, std::uint32_t lanes) {
+  Self(context)->block->ArriveWarpBarrier(Self(context), barrier, threads, lanes);
+}
+
+std::uint32_t cuspan_rt_warp_barrier_reduce(ThreadContext* context, std::uint32_t barrier,
+                                            std::uint32_t threads, BarrierReduction reduction,
+                                            std::uint32_t lanes, std::uint32_t votes) {
+  Fiber* self = Self(context);
+  self->block->SyncWarpBarrier(self, barrier, threads, lanes, votes);
+  return self->barrier_result[static_cast<int>(reduction)];
+}
+
+void cuspan_rt_select_lane(ThreadContext* context, std::uint32_t lane) {
+  Self(context)->block->SelectLane(context, lane);
+}
+
+void cuspan_rt_warp_match(MatchMode mode, std::uint32_t active, const std::uint64_t* values,
+                          const std::uint32_t* members, std::uint32_t* results,
+                          std::uint32_t* all_equal) {
+  for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
+    const std::uint32_t lanes = active & members[lane];
+    std::uint32_t equal = 0;
+    for (std::uint32_t other = 0; other < kWarpLanes; ++other)
+      equal |= std::uint32_t{values[other] == values[lane]} << other;
+    equal &= lanes;
+    all_equal[lane] = equal == lanes ? 1 : 0;
+    results[lane] = mode == MatchMode::kAny || equal == lanes ? equal : 0;
+  }
+}
+
+void cuspan_rt_warp_reduce(std::uint32_t operation, std::uint32_t active,
+                           const std::uint32_t* values, const std::uint32_t* members,
+                           std::uint32_t* results) {
+  for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
+    std::uint32_t lanes = active & members[lane];
+    if (lanes == 0) continue;
+    std::uint32_t result = values[std::countr_zero(lanes)];
+    for (lanes &= lanes - 1; lanes != 0; lanes &= lanes - 1)
+      result = CombineWords(operation, result, values[std::countr_zero(lanes)]);
+    results[lane] = result;
+  }
+}
+
 void cuspan_rt_warp_sync(ThreadContext* context, std::uint32_t member_mask) {
   Meet(context, Collective::kSync, 0, member_mask, 0);
 }
@@ -98,6 +152,22 @@ std::uint32_t cuspan_rt_match(ThreadContext* context, MatchMode mode, std::uint6
 std::uint32_t cuspan_rt_reduce(ThreadContext* context, std::uint32_t operation, std::uint32_t value,
                                std::uint32_t member_mask) {
   return Meet(context, Collective::kReduce, operation, member_mask, value).value;
+}
+
+void cuspan_rt_matrix(ThreadContext* context, std::uint64_t operation, std::uint32_t* registers) {
+  Meet(context, Collective::kMatrix, operation, kAllLanes,
+       reinterpret_cast<std::uintptr_t>(registers));
+}
+
+void cuspan_rt_matrix_warp(std::uint64_t operation, std::uint32_t* registers) {
+  ComputeMatrix(operation, registers);
+}
+
+void cuspan_rt_image(ThreadContext* context, std::uint64_t operation, std::uint32_t mask,
+                     std::uint32_t* words, std::uint32_t lanes) {
+  const ImageFault fault = ExecuteImage(operation, mask, words, lanes);
+  if (fault.error != CUDA_SUCCESS)
+    Self(context)->block->Abandon(Self(context), fault.error, fault.what);
 }
 
 void cuspan_rt_yield(ThreadContext* context) { Self(context)->block->Yield(Self(context)); }

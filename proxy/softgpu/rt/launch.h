@@ -13,6 +13,7 @@
 
 namespace cuspan::softgpu {
 
+class AddressSpace;
 class DeviceHeap;
 
 inline constexpr std::uint32_t kWarpLanes = 32;
@@ -38,6 +39,7 @@ struct Launch {
   std::string kernel;
   KernelEntry entry = nullptr;
   bool needs_fibers = false;
+  bool warps = false;  // `entry` executes a warp, not a thread.
   Dimensions grid, block;
   std::uint32_t static_shared_bytes = 0;
   std::uint32_t dynamic_shared_bytes = 0;
@@ -47,6 +49,9 @@ struct Launch {
   std::size_t stack_bytes = 0;  // Of each thread.
   bool cooperative = false;     // All blocks must be resident together.
   std::shared_ptr<ErrorSink> errors;
+  // In checking mode: what kernels of `device` may access is asked there; else null.
+  const AddressSpace* addresses = nullptr;
+  int device = 0;
   DeviceHeap* heap = nullptr;        // Lives as long as errors; null: device malloc fails.
   std::shared_ptr<const void> code;  // Keeps the kernel's code and variables alive.
 };

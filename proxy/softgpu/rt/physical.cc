@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,10 +15,22 @@
 #include "common/log.h"
 
 namespace cuspan::softgpu {
+namespace {
 
-PhysicalAllocation::~PhysicalAllocation() { memory_->Release(extents_); }
+constexpr const char* kSharedName = "cuspan-softgpu-shared";
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+}  // namespace
+
+PhysicalAllocation::~PhysicalAllocation() {
+  if (!own_file_.valid()) {
+    memory_->Release(extents_);
+  } else if (charged_) {
+    memory_->Discharge(bytes_);
+  }
+}
 int PhysicalAllocation::device() const { return memory_->device(); }
-int PhysicalAllocation::fd() const { return memory_->fd(); }
+int PhysicalAllocation::fd() const { return own_file_.valid() ? own_file_.get() : memory_->fd(); }
 
 Result<std::shared_ptr<PhysicalMemory>> PhysicalMemory::Create(int device, std::uint64_t bytes) {
   bytes = bytes / kMemoryGranularity * kMemoryGranularity;
@@ -59,6 +72,34 @@ Result<std::shared_ptr<PhysicalAllocation>> PhysicalMemory::Allocate(std::uint64
     }
   }
   return std::make_shared<PhysicalAllocation>(shared_from_this(), bytes, std::move(extents));
+}
+
+Result<std::shared_ptr<PhysicalAllocation>> PhysicalMemory::AllocateShareable(std::uint64_t bytes) {
+  if (!Charge(bytes))
+    return Status::Exhausted("software GPU {}: {} bytes wanted where {} of {} are free", device_,
+                             bytes, free(), total_);
+  UniqueFd file(memfd_create(kSharedName, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  // Sealed, so that nobody who has it can take pages away from others.
+  if (!file.valid() || ftruncate(file.get(), static_cast<off_t>(bytes)) != 0 ||
+      fcntl(file.get(), F_ADD_SEALS, kSeals) != 0) {
+    const int reason = errno;
+    Discharge(bytes);
+    return Status::Exhausted("software GPU {}: the host gives no file in memory of {} bytes: {}",
+                             device_, bytes, std::strerror(reason));
+  }
+  return std::make_shared<PhysicalAllocation>(shared_from_this(), bytes, std::move(file), true);
+}
+
+Result<std::shared_ptr<PhysicalAllocation>> PhysicalMemory::Import(int fd) {
+  UniqueFd file(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  struct stat status {};
+  if (!file.valid() || fstat(file.get(), &status) != 0)
+    return Status::Invalid("software GPU {}: descriptor {} is not open", device_, fd);
+  const auto bytes = static_cast<std::uint64_t>(status.st_size);
+  if (fcntl(file.get(), F_GET_SEALS) != kSeals || bytes == 0 || bytes % kMemoryGranularity != 0)
+    return Status::Invalid("software GPU {}: descriptor {} is no memory of a software GPU", device_,
+                           fd);
+  return std::make_shared<PhysicalAllocation>(shared_from_this(), bytes, std::move(file), false);
 }
 
 void PhysicalMemory::Release(const std::vector<PhysicalAllocation::Extent>& extents) {

@@ -29,6 +29,15 @@ class PhysicalAllocation {
   PhysicalAllocation(std::shared_ptr<PhysicalMemory> memory, std::uint64_t bytes,
                      std::vector<Extent> extents)
       : memory_(std::move(memory)), bytes_(bytes), extents_(std::move(extents)) {}
+  // With a file of its own, which other processes may have as well. `charged`: counts as this
+  // device's memory.
+  PhysicalAllocation(std::shared_ptr<PhysicalMemory> memory, std::uint64_t bytes, UniqueFd own_file,
+                     bool charged)
+      : memory_(std::move(memory)),
+        bytes_(bytes),
+        extents_{{0, bytes}},
+        own_file_(std::move(own_file)),
+        charged_(charged) {}
   ~PhysicalAllocation();
   PhysicalAllocation(const PhysicalAllocation&) = delete;
   PhysicalAllocation& operator=(const PhysicalAllocation&) = delete;
@@ -37,11 +46,14 @@ class PhysicalAllocation {
   const std::vector<Extent>& extents() const { return extents_; }
   int device() const;
   int fd() const;
+  bool shareable() const { return own_file_.valid(); }
 
  private:
   const std::shared_ptr<PhysicalMemory> memory_;
   const std::uint64_t bytes_;
   const std::vector<Extent> extents_;
+  const UniqueFd own_file_;
+  const bool charged_ = false;
 };
 
 // Any thread calls.
@@ -53,6 +65,11 @@ class PhysicalMemory : public std::enable_shared_from_this<PhysicalMemory> {
 
   // `bytes` must be a multiple of the granularity. kExhausted when so much is not free.
   Result<std::shared_ptr<PhysicalAllocation>> Allocate(std::uint64_t bytes);
+  // The same, in a file of its own, which can be given to other processes.
+  Result<std::shared_ptr<PhysicalAllocation>> AllocateShareable(std::uint64_t bytes);
+  // What AllocateShareable made, in this process or another, by a descriptor of its file; counts
+  // as its maker's memory. kInvalid when `fd` is something else.
+  Result<std::shared_ptr<PhysicalAllocation>> Import(int fd);
   // Memory that does not come from the file (module variables) but counts;
   // false when so much is not free.
   bool Charge(std::uint64_t bytes);

@@ -20,11 +20,17 @@ constexpr std::size_t kGuardedStackBytes = 250 * 1024;
 constexpr unsigned kRoundsBeforeSleep = 200;
 constexpr std::chrono::microseconds kSleep{50};
 
+// How often the clock is looked at where kernels have a limit, and how often a kernel that is
+// to be stopped is sent a signal.
+constexpr std::chrono::milliseconds kWatchPeriod{200};
+constexpr std::chrono::milliseconds kInterruptPeriod{1};
+
 // Signals meant for the program that loaded us are not for our threads; faults are.
 void BlockSignals() {
   sigset_t signals;
   sigfillset(&signals);
-  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP}) sigdelset(&signals, fault);
+  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, kStopSignal})
+    sigdelset(&signals, fault);
   pthread_sigmask(SIG_SETMASK, &signals, nullptr);
 }
 
@@ -66,15 +72,43 @@ void Worker::GiveBlock(std::unique_ptr<Block> block) {
   if (unused_blocks_.size() < kMostUnusedBlocks) unused_blocks_.push_back(std::move(block));
 }
 
-WorkerPool::WorkerPool(unsigned threads) {
+// A worker at work for a task, until this is destroyed.
+class WorkerPool::AtPost {
+ public:
+  AtPost(Post& post, Worker& worker, const Task& task) : post_(post), worker_(worker) {
+    {
+      std::lock_guard lock(post.mutex);
+      post.task = &task;
+    }
+    worker.guard().SetStopCondition(
+        [](const void* wanted) { return static_cast<const Task*>(wanted)->Cancelled(); }, &task);
+  }
+  ~AtPost() {
+    worker_.guard().SetStopCondition(nullptr, nullptr);
+    std::lock_guard lock(post_.mutex);
+    post_.task = nullptr;
+  }
+  AtPost(const AtPost&) = delete;
+  AtPost& operator=(const AtPost&) = delete;
+
+ private:
+  Post& post_;
+  Worker& worker_;
+};
+
+WorkerPool::WorkerPool(unsigned threads, std::chrono::seconds limit) : limit_(limit) {
   // New threads inherit the mask, so no signal finds them unprepared.
   sigset_t before;
   pthread_sigmask(SIG_SETMASK, nullptr, &before);
   BlockSignals();
   for (unsigned i = 0; i < std::max(threads, 1u); ++i) {
-    threads_.emplace_back([this] { Main(); });
-    pthread_setname_np(threads_.back().native_handle(), "cuspan-softgpu");
+    Post& post = posts_.emplace_back();
+    std::lock_guard lock(post.mutex);
+    threads_.emplace_back([this, &post] { Main(post); });
+    post.thread = threads_.back().native_handle();
+    pthread_setname_np(post.thread, "cuspan-softgpu");
   }
+  if (limit_.count() != 0) watcher_ = std::thread([this] { Watch(); });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
@@ -84,7 +118,70 @@ WorkerPool::~WorkerPool() {
     stopping_ = true;
   }
   work_.notify_all();
+  {
+    std::lock_guard lock(watch_mutex_);
+    watch_ends_ = true;
+  }
+  watch_.notify_all();
+  if (watcher_.joinable()) watcher_.join();
   for (std::thread& thread : threads_) thread.join();
+}
+
+void WorkerPool::StopCancelled() {
+  std::lock_guard lock(watch_mutex_);
+  if (watch_ends_) return;
+  stop_wanted_ = true;
+  if (watcher_.joinable()) {
+    watch_.notify_all();
+    return;
+  }
+  sigset_t before;
+  pthread_sigmask(SIG_SETMASK, nullptr, &before);
+  BlockSignals();
+  watcher_ = std::thread([this] { Watch(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void WorkerPool::Watch() {
+  pthread_setname_np(pthread_self(), "cuspan-watch");
+  std::unique_lock lock(watch_mutex_);
+  while (!watch_ends_) {
+    const auto wanted = [this] { return stop_wanted_ || watch_ends_; };
+    if (limit_.count() != 0) {
+      watch_.wait_for(lock, std::min<std::chrono::milliseconds>(kWatchPeriod, limit_ / 4), wanted);
+    } else {
+      watch_.wait(lock, wanted);
+    }
+    stop_wanted_ = false;
+    lock.unlock();
+    TellOverdue();
+    // A signal that finds a worker in our own code does nothing, so it is sent again.
+    const bool again = InterruptCancelled();
+    if (again) std::this_thread::sleep_for(kInterruptPeriod);
+    lock.lock();
+    stop_wanted_ = stop_wanted_ || again;
+  }
+}
+
+bool WorkerPool::InterruptCancelled() {
+  bool any = false;
+  for (Post& post : posts_) {
+    std::lock_guard lock(post.mutex);
+    if (post.task == nullptr || !post.task->Cancelled()) continue;
+    pthread_kill(post.thread, kStopSignal);
+    any = true;
+  }
+  return any;
+}
+
+void WorkerPool::TellOverdue() {
+  if (limit_.count() == 0) return;
+  const auto now = std::chrono::steady_clock::now();
+  std::lock_guard lock(mutex_);
+  for (Task* task : running_) {
+    const bool begun = task->next_ != 0;
+    if (begun && now - task->begun_ > limit_ && !task->Cancelled()) task->Overdue(limit_);
+  }
 }
 
 void WorkerPool::Add(Task& task, std::function<void()> on_finished) {
@@ -93,6 +190,7 @@ void WorkerPool::Add(Task& task, std::function<void()> on_finished) {
   const bool many_shares = task.units_ > task.units_at_a_time_;
   {
     std::lock_guard lock(mutex_);
+    running_.push_back(&task);
     const auto later = std::find_if(open_.begin(), open_.end(), [&](const Task* other) {
       return other->priority_ > task.priority_;
     });
@@ -115,6 +213,7 @@ WorkerPool::Share WorkerPool::Take(bool wait, bool full) {
       Task* task = *found;
       const std::uint64_t end = std::min(task->next_ + task->units_at_a_time_, task->units_);
       const Share share{task, task->next_, end};
+      if (task->next_ == 0) task->begun_ = std::chrono::steady_clock::now();
       task->next_ = end;
       open_.erase(found);
       if (end < task->units_) {
@@ -132,25 +231,33 @@ WorkerPool::Share WorkerPool::Take(bool wait, bool full) {
   }
 }
 
-void WorkerPool::Execute(Worker& worker, const Share& share, std::deque<Parked>& parked) {
+void WorkerPool::Execute(Worker& worker, Post& post, const Share& share,
+                         std::deque<Parked>& parked) {
   std::uint64_t finished = 0;
-  for (std::uint64_t unit = share.begin; unit < share.end; ++unit) {
-    Resident* rest = share.task->Cancelled() ? nullptr : share.task->Start(worker, unit);
-    if (rest == nullptr) {
-      ++finished;
-    } else {
-      parked.push_back(Parked{share.task, rest});
+  {
+    AtPost at_post(post, worker, *share.task);
+    for (std::uint64_t unit = share.begin; unit < share.end; ++unit) {
+      Resident* rest = share.task->Cancelled() ? nullptr : share.task->Start(worker, unit);
+      if (rest == nullptr) {
+        ++finished;
+      } else {
+        parked.push_back(Parked{share.task, rest});
+      }
     }
   }
   if (finished != 0) Finish(*share.task, finished);
 }
 
-bool WorkerPool::ResumeAll(Worker& worker, std::deque<Parked>& parked) {
+bool WorkerPool::ResumeAll(Worker& worker, Post& post, std::deque<Parked>& parked) {
   bool any_finished = false;
   for (std::size_t left = parked.size(); left > 0; --left) {
     const Parked next = parked.front();
     parked.pop_front();
-    if (next.resident->Resume(worker)) {
+    const bool ended = [&] {
+      AtPost at_post(post, worker, *next.task);
+      return next.resident->Resume(worker);
+    }();
+    if (ended) {
       next.resident->Release(worker);
       Finish(*next.task, 1);
       any_finished = true;
@@ -163,13 +270,18 @@ bool WorkerPool::ResumeAll(Worker& worker, std::deque<Parked>& parked) {
 
 void WorkerPool::Finish(Task& task, std::uint64_t units) {
   // Once these units count, another worker may finish the task, which ends its life.
+  finished_units_.fetch_add(units, std::memory_order_relaxed);
   const std::uint64_t all = task.units_;
   if (task.finished_.fetch_add(units, std::memory_order_acq_rel) + units != all) return;
+  {
+    std::lock_guard lock(mutex_);
+    std::erase(running_, &task);
+  }
   const std::function<void()> on_finished = std::move(task.on_finished_);
   on_finished();
 }
 
-void WorkerPool::Main() {
+void WorkerPool::Main(Post& post) {
   Worker worker;
   std::deque<Parked> parked;
   unsigned idle_rounds = 0;
@@ -178,14 +290,14 @@ void WorkerPool::Main() {
     if (parked.empty() || offered_.load(std::memory_order_relaxed) != 0) {
       const Share share = Take(/*wait=*/parked.empty(), full);
       if (share.task != nullptr) {
-        Execute(worker, share, parked);
+        Execute(worker, post, share, parked);
         idle_rounds = 0;
       } else if (parked.empty()) {
         return;
       }
     }
     if (parked.empty()) continue;
-    if (ResumeAll(worker, parked)) {
+    if (ResumeAll(worker, post, parked)) {
       idle_rounds = 0;
     } else if (++idle_rounds > kRoundsBeforeSleep) {
       std::this_thread::sleep_for(kSleep);

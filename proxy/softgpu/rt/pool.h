@@ -7,7 +7,10 @@
 // do); the worker then takes more units and resumes the resident ones in turn.
 #pragma once
 
+#include <pthread.h>
+
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -51,6 +54,11 @@ class Task {
   virtual bool Cancelled() const = 0;
   // Begins unit `unit` (below units()); null when it finished, else what is left of it.
   virtual Resident* Start(Worker& worker, std::uint64_t unit) = 0;
+  // Copies have an engine of their own, so that kernels do not hold them up.
+  enum class Engine : std::uint8_t { kCompute, kCopy };
+  virtual Engine engine() const { return Engine::kCompute; }
+  // It has run for longer than the pool's limit: called until it is cancelled.
+  virtual void Overdue(std::chrono::seconds) {}
 
   std::uint64_t units() const { return units_; }
 
@@ -60,7 +68,9 @@ class Task {
   const std::uint64_t units_at_a_time_;
   const int priority_;  // As in CUDA: lower numbers go first.
   const bool all_resident_;
-  std::uint64_t next_ = 0;  // Guarded by the pool's mutex.
+  // Guarded by the pool's mutex.
+  std::uint64_t next_ = 0;
+  std::chrono::steady_clock::time_point begun_{};  // When its first unit was taken.
   std::atomic<std::uint64_t> finished_{0};
   std::function<void()> on_finished_;
 };
@@ -90,8 +100,9 @@ class Worker {
 
 class WorkerPool {
  public:
-  // Starts `threads` (at least 1) workers.
-  explicit WorkerPool(unsigned threads);
+  // Starts `threads` (at least 1) workers. Tasks that run for longer than `limit` are told so;
+  // 0: never.
+  explicit WorkerPool(unsigned threads, std::chrono::seconds limit = {});
   // Waits for what the workers have begun; tasks must be finished.
   ~WorkerPool();
   WorkerPool(const WorkerPool&) = delete;
@@ -101,9 +112,24 @@ class WorkerPool {
   // until that call. A task of 0 units is not allowed.
   void Add(Task& task, std::function<void()> on_finished);
 
+  // Some task may have been cancelled: compiled code that works for such a task is stopped,
+  // wherever it is. Returns at once.
+  void StopCancelled();
+
+  // Counts units that have finished: while it stays, nothing gets on.
+  std::uint64_t finished_units() const { return finished_units_.load(std::memory_order_relaxed); }
+
   unsigned threads() const { return static_cast<unsigned>(threads_.size()); }
 
  private:
+  // What a worker works for at this moment.
+  struct Post {
+    std::mutex mutex;
+    const Task* task = nullptr;
+    pthread_t thread{};
+  };
+  class AtPost;
+
   struct Share {  // Units [begin, end) of a task.
     Task* task = nullptr;
     std::uint64_t begin = 0, end = 0;
@@ -113,20 +139,36 @@ class WorkerPool {
     Resident* resident;
   };
 
-  void Main();
+  void Main(Post& post);
+  // The thread that stops what was cancelled, and tells tasks that they are overdue.
+  void Watch();
+  // True when something that was cancelled runs still.
+  bool InterruptCancelled();
+  void TellOverdue();
   // The next units to execute. Waits for some when `wait`; an empty share (null
   // task) otherwise or at shutdown. `full`: only tasks with all_resident.
   Share Take(bool wait, bool full);
-  void Execute(Worker& worker, const Share& share, std::deque<Parked>& parked);
+  void Execute(Worker& worker, Post& post, const Share& share, std::deque<Parked>& parked);
   // Resumes each once; true when any of them finished.
-  bool ResumeAll(Worker& worker, std::deque<Parked>& parked);
+  bool ResumeAll(Worker& worker, Post& post, std::deque<Parked>& parked);
   void Finish(Task& task, std::uint64_t units);
 
   std::mutex mutex_;
   std::condition_variable work_;
   std::deque<Task*> open_;                 // Tasks with units left to begin, by priority.
   std::atomic<std::uint64_t> offered_{0};  // open_.size(), readable without the mutex.
+  std::vector<Task*> running_;             // Those not finished.
   bool stopping_ = false;
+  std::atomic<std::uint64_t> finished_units_{0};
+
+  const std::chrono::seconds limit_;
+  std::mutex watch_mutex_;  // Never held together with another.
+  std::condition_variable watch_;
+  bool stop_wanted_ = false;
+  bool watch_ends_ = false;
+  std::thread watcher_;  // Started when it is first needed.
+
+  std::deque<Post> posts_;
   std::vector<std::thread> threads_;
 };
 

@@ -21,7 +21,8 @@ void OperationQueue::Submit(const OperationPtr& operation, std::span<const Opera
 bool OperationQueue::BeginTask(const OperationPtr& operation) {
   Task* task = operation->task_.get();
   if (task == nullptr || task->units() == 0 || task->Cancelled()) return false;
-  pool_.Add(*task, [this, operation] { Finish(operation); });
+  WorkerPool& pool = task->engine() == Task::Engine::kCopy ? copies_ : pool_;
+  pool.Add(*task, [this, operation] { Finish(operation); });
   return true;
 }
 

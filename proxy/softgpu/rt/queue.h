@@ -46,13 +46,17 @@ using OperationPtr = std::shared_ptr<Operation>;
 // Any thread calls.
 class OperationQueue {
  public:
-  explicit OperationQueue(WorkerPool& pool) : pool_(pool) {}
+  // Copies run on `copies`, everything else on `pool`.
+  OperationQueue(WorkerPool& pool, WorkerPool& copies) : pool_(pool), copies_(copies) {}
+  explicit OperationQueue(WorkerPool& pool) : OperationQueue(pool, pool) {}
 
   // `operation` is executed after all of `after` (null entries do not count).
   // Whoever needs a consistent set of `after` holds a lock of his own meanwhile.
   void Submit(const OperationPtr& operation, std::span<const OperationPtr> after);
 
   WorkerPool& pool() { return pool_; }
+  // As WorkerPool::finished_units, of all that executes.
+  std::uint64_t finished_units() const { return pool_.finished_units() + copies_.finished_units(); }
 
  private:
   // Hands the operation's task to the pool; false when there is nothing to execute.
@@ -60,6 +64,7 @@ class OperationQueue {
   void Finish(OperationPtr operation);
 
   WorkerPool& pool_;
+  WorkerPool& copies_;
   std::mutex mutex_;
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 namespace cuspan::softgpu {
@@ -47,15 +48,33 @@ void FillMain(void* argument) {
   }
 }
 
+struct BoxPiece {
+  const BoxSide* target;
+  const BoxSide* source;
+  std::size_t width, height;
+  std::size_t first, last;  // Rows, counted through all slices.
+};
+
+std::size_t RowsInPiece(std::size_t width) { return std::max<std::size_t>(1, kPieceBytes / width); }
+
+void BoxMain(void* argument) {
+  const auto* piece = static_cast<const BoxPiece*>(argument);
+  const auto row = [&](const BoxSide& side, std::size_t index) {
+    return side.base + index / piece->height * side.slice_bytes +
+           index % piece->height * side.row_bytes;
+  };
+  for (std::size_t i = piece->first; i < piece->last; ++i)
+    std::memcpy(row(*piece->target, i), row(*piece->source, i), piece->width);
+}
+
 void RaiseFault(const Fault& fault, const char* what, ErrorSink& errors) {
   if (fault.signal == 0) {
-    errors.Raise(CUDA_ERROR_OUT_OF_MEMORY,
-                 Format("{}: the host has no memory for a stack", what));
+    errors.Raise(CUDA_ERROR_OUT_OF_MEMORY, Format("{}: the host has no memory for a stack", what));
     return;
   }
   errors.Raise(CUDA_ERROR_ILLEGAL_ADDRESS,
                Format("{}: access to an address that is not mapped ({})", what,
-                           static_cast<const void*>(fault.address)));
+                      static_cast<const void*>(fault.address)));
 }
 
 std::uint8_t* Offset(void* base, std::size_t bytes) {
@@ -64,30 +83,45 @@ std::uint8_t* Offset(void* base, std::size_t bytes) {
 
 }  // namespace
 
+std::chrono::steady_clock::time_point CopyPace::Reserve(std::size_t bytes) {
+  const auto now = std::chrono::steady_clock::now();
+  if (rate_ == 0) return now;
+  const std::chrono::duration<double> needed(static_cast<double>(bytes) / rate_);
+  std::lock_guard lock(mutex_);
+  free_from_ = std::max(free_from_, now) +
+               std::chrono::duration_cast<std::chrono::steady_clock::duration>(needed);
+  return free_from_;
+}
+
 CopyTask::CopyTask(void* target, const void* source, std::size_t bytes, int priority,
-                   std::shared_ptr<ErrorSink> errors)
+                   std::shared_ptr<ErrorSink> errors, CopyPace* pace)
     : Task(Pieces(bytes), 1, priority, false),
       target_(target),
       source_(source),
       bytes_(bytes),
-      errors_(std::move(errors)) {}
+      errors_(std::move(errors)),
+      pace_(pace) {}
 
 CopyTask::CopyTask(void* target, std::vector<std::uint8_t> bytes, int priority,
-                   std::shared_ptr<ErrorSink> errors)
+                   std::shared_ptr<ErrorSink> errors, CopyPace* pace)
     : Task(Pieces(bytes.size()), 1, priority, false),
       target_(target),
       own_(std::move(bytes)),
       source_(own_.data()),
       bytes_(own_.size()),
-      errors_(std::move(errors)) {}
+      errors_(std::move(errors)),
+      pace_(pace) {}
 
 Resident* CopyTask::Start(Worker& worker, std::uint64_t unit) {
   const std::size_t begin = unit * kPieceBytes;
   CopyPiece piece{Offset(target_, begin), static_cast<const std::uint8_t*>(source_) + begin,
                   std::min(kPieceBytes, bytes_ - begin)};
+  const auto done =
+      pace_ == nullptr ? std::chrono::steady_clock::time_point() : pace_->Reserve(piece.bytes);
   if (!worker.RunGuarded(&CopyMain, &piece)) {
     RaiseFault(worker.guard().fault(), "copy", *errors_);
   }
+  if (pace_ != nullptr) std::this_thread::sleep_until(done);
   return nullptr;
 }
 
@@ -105,6 +139,26 @@ Resident* FillTask::Start(Worker& worker, std::uint64_t unit) {
   FillPiece piece{Offset(target_, begin), value_, width_,
                   std::min(kPieceBytes, count_ * width_ - begin) / width_};
   if (!worker.RunGuarded(&FillMain, &piece)) RaiseFault(worker.guard().fault(), "fill", *errors_);
+  return nullptr;
+}
+
+BoxCopyTask::BoxCopyTask(const BoxSide& target, const BoxSide& source, std::size_t width,
+                         std::size_t height, std::size_t depth, int priority,
+                         std::shared_ptr<ErrorSink> errors, std::shared_ptr<const void> keep)
+    : Task((height * depth + RowsInPiece(width) - 1) / RowsInPiece(width), 1, priority, false),
+      target_(target),
+      source_(source),
+      width_(width),
+      height_(height),
+      rows_(height * depth),
+      errors_(std::move(errors)),
+      keep_(std::move(keep)) {}
+
+Resident* BoxCopyTask::Start(Worker& worker, std::uint64_t unit) {
+  const std::size_t rows = RowsInPiece(width_);
+  BoxPiece piece{&target_, &source_,    width_,
+                 height_,  unit * rows, std::min((unit + 1) * rows, rows_)};
+  if (!worker.RunGuarded(&BoxMain, &piece)) RaiseFault(worker.guard().fault(), "copy", *errors_);
   return nullptr;
 }
 

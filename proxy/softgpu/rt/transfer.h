@@ -1,9 +1,11 @@
 // Copies and fills as tasks of the worker pool.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "proxy/softgpu/rt/launch.h"
@@ -11,16 +13,32 @@
 
 namespace cuspan::softgpu {
 
+// Keeps copies one way to a rate: together they take as long as their bytes need. Any thread calls.
+class CopyPace {
+ public:
+  // Bytes a second; 0: as fast as it goes.
+  explicit CopyPace(double bytes_a_second) : rate_(bytes_a_second) {}
+  // Called with each piece, before it is copied: when it may be done.
+  std::chrono::steady_clock::time_point Reserve(std::size_t bytes);
+
+ private:
+  const double rate_;
+  std::mutex mutex_;
+  std::chrono::steady_clock::time_point free_from_{};
+};
+
 // Copies `bytes` from `source` to `target`, in pieces on several workers. A
 // fault (memory that was unmapped meanwhile) becomes an error of `errors`.
 class CopyTask : public Task {
  public:
+  // `pace`, which must outlive the task, may be null.
   CopyTask(void* target, const void* source, std::size_t bytes, int priority,
-           std::shared_ptr<ErrorSink> errors);
+           std::shared_ptr<ErrorSink> errors, CopyPace* pace = nullptr);
   // Copies from bytes of its own.
   CopyTask(void* target, std::vector<std::uint8_t> bytes, int priority,
-           std::shared_ptr<ErrorSink> errors);
+           std::shared_ptr<ErrorSink> errors, CopyPace* pace = nullptr);
 
+  Engine engine() const override { return Engine::kCopy; }
   bool Cancelled() const override { return errors_->error() != CUDA_SUCCESS; }
   Resident* Start(Worker& worker, std::uint64_t unit) override;
 
@@ -30,6 +48,36 @@ class CopyTask : public Task {
   const void* const source_;
   const std::size_t bytes_;
   const std::shared_ptr<ErrorSink> errors_;
+  CopyPace* const pace_;
+};
+
+// A box of bytes in memory: where it begins, and from row to row and slice to slice.
+struct BoxSide {
+  std::uint8_t* base = nullptr;
+  std::size_t row_bytes = 0;
+  std::size_t slice_bytes = 0;
+};
+
+// Copies `depth` slices of `height` rows of `width` bytes, each at least 1; in
+// pieces of whole rows on several workers. `keep` lives until the copy is done.
+class BoxCopyTask : public Task {
+ public:
+  BoxCopyTask(const BoxSide& target, const BoxSide& source, std::size_t width, std::size_t height,
+              std::size_t depth, int priority, std::shared_ptr<ErrorSink> errors,
+              std::shared_ptr<const void> keep);
+
+  Engine engine() const override { return Engine::kCopy; }
+  bool Cancelled() const override { return errors_->error() != CUDA_SUCCESS; }
+  Resident* Start(Worker& worker, std::uint64_t unit) override;
+
+ private:
+  const BoxSide target_;
+  const BoxSide source_;
+  const std::size_t width_;
+  const std::size_t height_;
+  const std::size_t rows_;  // Of all slices.
+  const std::shared_ptr<ErrorSink> errors_;
+  const std::shared_ptr<const void> keep_;
 };
 
 // Writes `count` elements of `width` (1, 2 or 4) bytes, each with the low bits of `value`.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "proxy/softgpu/rt/matrix.h"
+
 namespace cuspan::softgpu {
 namespace {
 
@@ -47,7 +49,9 @@ Source ShuffleSource(ShuffleMode mode, std::uint32_t lane, std::uint32_t b, std:
   return {static_cast<std::uint32_t>(in_range ? from : own), in_range};
 }
 
-std::uint32_t Combine(std::uint32_t operation, std::uint32_t left, std::uint32_t right) {
+}  // namespace
+
+std::uint32_t CombineWords(std::uint32_t operation, std::uint32_t left, std::uint32_t right) {
   const auto a = static_cast<std::int32_t>(left), b = static_cast<std::int32_t>(right);
   switch (operation) {
     case 0:
@@ -68,8 +72,6 @@ std::uint32_t Combine(std::uint32_t operation, std::uint32_t left, std::uint32_t
       return left ^ right;
   }
 }
-
-}  // namespace
 
 void Warp::Begin(std::uint32_t existing) {
   alive_ = running_ = existing;
@@ -165,11 +167,27 @@ void Warp::Compute(const Meeting& meeting) {
         results_[lane] = {any_mode || all ? equal : 0, all ? 1u : 0u};
       });
       return;
+    case Collective::kMatrix: {
+      // Each lane's value is the address of its registers.
+      const std::uint64_t operation = meeting.key >> 8;
+      const unsigned count = MatrixOperation::Unpack(operation).words();
+      std::array<std::uint32_t, kMostMatrixWords* 32> words = {};
+      ForEachLane(lanes, [&](std::uint32_t lane) {
+        const auto* const own = reinterpret_cast<const std::uint32_t*>(values_[lane]);
+        for (unsigned i = 0; i < count; ++i) words[32 * i + lane] = own[i];
+      });
+      ComputeMatrix(operation, words.data());
+      ForEachLane(lanes, [&](std::uint32_t lane) {
+        auto* const own = reinterpret_cast<std::uint32_t*>(values_[lane]);
+        for (unsigned i = 0; i < count; ++i) own[i] = words[32 * i + lane];
+      });
+      return;
+    }
     case Collective::kReduce: {
       const auto first = static_cast<std::uint32_t>(std::countr_zero(lanes));
       auto result = static_cast<std::uint32_t>(values_[first]);
       ForEachLane(lanes & (lanes - 1), [&](std::uint32_t lane) {
-        result = Combine(mode, result, static_cast<std::uint32_t>(values_[lane]));
+        result = CombineWords(mode, result, static_cast<std::uint32_t>(values_[lane]));
       });
       ForEachLane(lanes, [&](std::uint32_t lane) { results_[lane] = {result, 0}; });
       return;

@@ -10,7 +10,15 @@
 
 namespace cuspan::softgpu {
 
-enum class Collective : std::uint8_t { kSync, kShuffle, kVote, kMatch, kReduce, kActiveMask };
+enum class Collective : std::uint8_t {
+  kSync,
+  kShuffle,
+  kVote,
+  kMatch,
+  kReduce,
+  kMatrix,
+  kActiveMask
+};
 
 // What a lane brings to a collective. Lanes meet when `key` and `mask` agree.
 struct CollectiveCall {
@@ -28,6 +36,9 @@ struct LaneResult {
   std::uint32_t value = 0;
   std::uint32_t flag = 0;  // A shuffle's in-range, a match's all-equal.
 };
+
+// One step of a reduction, by the operations of cuspan_rt_reduce.
+std::uint32_t CombineWords(std::uint32_t operation, std::uint32_t left, std::uint32_t right);
 
 class Warp {
  public:

@@ -85,8 +85,8 @@ DONE:
 
 }  // namespace
 
-Device::Device(std::string ptx) {
-  auto program = Program::Load(std::move(ptx));
+Device::Device(std::string ptx, const ProgramOptions& options) {
+  auto program = Program::Load(std::move(ptx), options);
   EXPECT_TRUE(program.ok()) << program.status().message();
   if (!program.ok()) return;
   program_ = std::move(*program);
@@ -126,9 +126,9 @@ int Device::LaunchBytes(std::string_view kernel, Extent grid, Extent block,
     message_ = info.status().message();
     return CUDA_ERROR_INVALID_PTX;
   }
-  const auto entry = program_->Compile(kernel);
-  if (!entry.ok()) {
-    message_ = entry.status().message();
+  const auto compiled = program_->Compile(kernel, {block.x, block.y, block.z});
+  if (!compiled.ok()) {
+    message_ = compiled.status().message();
     return CUDA_ERROR_INVALID_PTX;
   }
   const KernelInfo& described = **info;
@@ -137,8 +137,9 @@ int Device::LaunchBytes(std::string_view kernel, Extent grid, Extent block,
   DeviceHeap heap;
   softgpu::Launch launch;
   launch.kernel = std::string(kernel);
-  launch.entry = *entry;
-  launch.needs_fibers = described.needs_fibers;
+  launch.entry = compiled->entry;
+  launch.needs_fibers = compiled->needs_fibers;
+  launch.warps = compiled->warps;
   launch.grid = {grid.x, grid.y, grid.z};
   launch.block = {block.x, block.y, block.z};
   launch.static_shared_bytes = described.static_shared_bytes;
@@ -150,7 +151,7 @@ int Device::LaunchBytes(std::string_view kernel, Extent grid, Extent block,
         reinterpret_cast<std::uint8_t*>(launch.params.data()) + described.parameters[i].offset,
         arguments[i].data(), arguments[i].size());
   }
-  launch.stack_bytes = 64 * 1024 + described.local_bytes;
+  launch.stack_bytes = 64 * 1024 + (compiled->warps ? 32 : 1) * std::size_t{described.local_bytes};
   launch.errors = errors;
   launch.heap = &heap;
   GridTask task(std::move(launch), 0, Pool().threads());

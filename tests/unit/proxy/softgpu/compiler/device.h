@@ -24,7 +24,7 @@ struct Extent {
 class Device {
  public:
   // Loads the module; fails the test when that does not work.
-  explicit Device(std::string ptx);
+  explicit Device(std::string ptx, const ProgramOptions& options = ProgramOptions::OfSettings());
 
   Program& program() { return *program_; }
   // The module's variable, or null.

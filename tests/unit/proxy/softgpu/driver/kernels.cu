@@ -87,4 +87,44 @@ __global__ void Print(int value) { printf("block %d says %d and %.2f\n", blockId
 __global__ void BadStore() { *(volatile int*)16 = 1; }
 __global__ void Trap() { __trap(); }
 
+// --- For fault_test.cc. The loops are PTX: C++ lets a compiler assume that loops end.
+
+__device__ void RunForever() { asm volatile("{\n\tforever:\n\tbra.uni forever;\n\t}"); }
+
+__global__ void Forever() { RunForever(); }
+
+__global__ void TrapOrForever() {
+  if (blockIdx.x == 0) __trap();
+  RunForever();
+}
+
+__global__ void MeetForever() {
+  asm volatile("{\n\tforever:\n\tbar.sync 0;\n\tbra.uni forever;\n\t}");
+}
+
+__global__ void PrintForever(volatile int* never) {
+  while (*never == 0) printf("still here\n");
+}
+
+__global__ void StoreAt(char* base, long long offset) {
+  if (blockIdx.x == 1 && threadIdx.x == 3) *reinterpret_cast<int*>(base + offset) = 1;
+}
+
+__global__ void SharedAt(int* to, int index) {
+  __shared__ int values[32];
+  values[threadIdx.x] = threadIdx.x;
+  __syncthreads();
+  if (threadIdx.x == 0) *to = *(volatile int*)&values[index];
+}
+
+__global__ void LegalAccesses(int* sum) {
+  int local[8];
+  for (int i = 0; i < 8; ++i) local[(i + threadIdx.x) % 8] = i;
+  int* heap = static_cast<int*>(malloc(64));
+  heap[15] = local[(2 + threadIdx.x) % 8];
+  printf("%s", heap[15] == 2 ? "" : "wrong");
+  atomicAdd(sum, heap[15] + static_cast<int>(weights[3]));
+  free(heap);
+}
+
 }  // extern "C"

@@ -41,6 +41,14 @@ TEST_F(ProcessTest, WrongSettingsAreNamed) {
   }
   EXPECT_EXIT(InitWith("CUSPAN_SOFT_THREADS", "0"), testing::ExitedWithCode(0),
               "CUSPAN_SOFT_THREADS");
+  EXPECT_EXIT(InitWith("CUSPAN_SOFT_WATCHDOG", "0"), testing::ExitedWithCode(0),
+              "CUSPAN_SOFT_WATCHDOG");
+  EXPECT_EXIT(InitWith("CUSPAN_SOFT_CHECK", "yes"), testing::ExitedWithCode(0),
+              "CUSPAN_SOFT_CHECK");
+  for (const char* wrong : {"0", "-1", "fast", "1GB", "nan"}) {
+    EXPECT_EXIT(InitWith("CUSPAN_SOFT_COPY_RATE", wrong), testing::ExitedWithCode(0),
+                "CUSPAN_SOFT_COPY_RATE");
+  }
 }
 
 void ShowSettings() {
@@ -69,6 +77,35 @@ void ShowSettings() {
 }
 
 TEST_F(ProcessTest, SettingsShape) { EXPECT_EXIT(ShowSettings(), testing::ExitedWithCode(0), ""); }
+
+// 20 MB at 0.2 GB/s take a tenth of a second each way, and copies both ways do not share it.
+void CopySlowly() {
+  setenv("CUSPAN_SOFT_COPY_RATE", "0.2", 1);
+  ConfigureTestDevices();
+  EXPECT_CUDA(cuInit(0));
+  CUcontext context = nullptr;
+  EXPECT_CUDA(cuDevicePrimaryCtxRetain(&context, 0));
+  EXPECT_CUDA(cuCtxSetCurrent(context));
+  constexpr std::size_t kBytes = 20'000'000;
+  DeviceMemory memory(kBytes);
+  std::vector<char> host(kBytes);
+  CUevent events[3];
+  for (CUevent& event : events) EXPECT_CUDA(cuEventCreate(&event, CU_EVENT_DEFAULT));
+  EXPECT_CUDA(cuEventRecord(events[0], nullptr));
+  EXPECT_CUDA(cuMemcpyHtoDAsync(memory.address(), host.data(), kBytes, nullptr));
+  EXPECT_CUDA(cuEventRecord(events[1], nullptr));
+  EXPECT_CUDA(cuMemcpyDtoHAsync(host.data(), memory.address(), kBytes, nullptr));
+  EXPECT_CUDA(cuEventRecord(events[2], nullptr));
+  EXPECT_CUDA(cuEventSynchronize(events[2]));
+  for (int i = 0; i < 2; ++i) {
+    float milliseconds = 0;
+    EXPECT_CUDA(cuEventElapsedTime(&milliseconds, events[i], events[i + 1]));
+    EXPECT_GE(milliseconds, 99.0f);
+  }
+  Finish();
+}
+
+TEST_F(ProcessTest, TheCopyRateHolds) { EXPECT_EXIT(CopySlowly(), testing::ExitedWithCode(0), ""); }
 
 void CallEarly() {
   int count = 0;

@@ -1,0 +1,424 @@
+#include "proxy/softgpu/analysis/warp_plan.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "common/format.h"
+#include "proxy/softgpu/analysis/facts.h"
+
+namespace cuspan::softgpu::analysis {
+namespace {
+
+using ptx::Instruction;
+using ptx::kNoIndex;
+using ptx::Operand;
+
+// Kernels beyond this would take too long to analyse.
+constexpr std::size_t kMostInstructions = 60000;
+// All copies of the .local variables lie on one stack.
+constexpr std::uint64_t kMostLocalBytes = 128 << 10;
+
+// Does it work on a whole warp's registers in a way that only the runtime of single threads knows?
+bool IsMatrix(const Instruction& instruction) {
+  for (std::string_view name : {"mma", "wmma", "wgmma", "ldmatrix", "stmatrix", "movmatrix"})
+    if (instruction.opcode == name) return true;
+  return false;
+}
+
+bool IsWarpCollective(const Instruction& instruction) {
+  for (std::string_view name : {"shfl", "vote", "match", "redux", "elect"})
+    if (instruction.opcode == name) return true;
+  return (instruction.opcode == "bar" || instruction.opcode == "barrier") &&
+         instruction.Has("warp");
+}
+
+// The operand with the member mask.
+std::size_t MembersAt(const Instruction& instruction) {
+  if (instruction.opcode == "shfl") return 4;
+  if (instruction.opcode == "bar" || instruction.opcode == "barrier") return 0;
+  return instruction.opcode == "elect" ? 1 : 2;
+}
+
+class FunctionPlanner {
+ public:
+  FunctionPlanner(const ptx::Module& module, const PlannedFunction& planned,
+                  const WarpLayout& layout)
+      : function_(module.functions[planned.index]),
+        body_(*planned.body),
+        layout_(layout),
+        graph_(BuildFlowGraph(body_)) {}
+
+  bool Plan(std::string* why) {
+    auto schedule = BuildSchedule(body_, graph_, function_.entry);
+    if (!schedule) {
+      *why = "its control flow is not reducible, or too large";
+      return false;
+    }
+    out_.schedule = std::move(*schedule);
+    node_count_ = out_.schedule.nodes.size();
+    FindLive();
+    forced_ = Bits(body_.registers.size());
+    for (auto reg : body_.formal_registers)
+      if (reg != kNoIndex) forced_.Add(reg);
+    do {
+      FindShapes();
+      if (!FindWaiting(why)) return false;
+    } while (ForceLanes());
+    return true;
+  }
+
+  const WarpFunction& function() const { return out_; }
+  WarpFunction Take() { return std::move(out_); }
+  const FlowGraph& graph() const { return graph_; }
+
+  // Pairs of places from which different lanes of a warp may come to collectives of one mask.
+  bool CollectivesMayMeet(std::string* why) const {
+    std::vector<std::uint32_t> nodes;
+    for (std::uint32_t n = 0; n < node_count_; ++n) {
+      if (out_.Together(n)) continue;
+      ForInstructions(n, [&](std::uint32_t i) {
+        const auto& instruction = body_.instructions[i];
+        const bool meets = IsWarpCollective(instruction) && !MaskIsOwn(instruction);
+        if (meets && (nodes.empty() || nodes.back() != n)) nodes.push_back(n);
+      });
+    }
+    for (auto x : nodes)
+      for (auto y : nodes)
+        if (y > x && apart_[x].Has(y)) {
+          *why = Format("collectives on lines {} and {} may be one for lanes that parted",
+                        FirstLine(x), FirstLine(y));
+          return true;
+        }
+    return false;
+  }
+
+  template <typename Visit>
+  void ForInstructions(std::uint32_t node, Visit visit) const {
+    const std::uint32_t block = out_.schedule.nodes[node].block;
+    if (block == kNoIndex) return;
+    for (std::uint32_t i = graph_.blocks[block].begin; i < graph_.blocks[block].end; ++i) visit(i);
+  }
+
+  bool GuardIsUniform(const Instruction& instruction) const {
+    return instruction.guard == kNoIndex || out_.registers[instruction.guard].uniform();
+  }
+
+ private:
+  std::uint32_t FirstLine(std::uint32_t node) const {
+    return body_.instructions[graph_.blocks[out_.schedule.nodes[node].block].begin].line;
+  }
+
+  // Is the member mask made from what activemask or a vote said, so that it names lanes that are
+  // together?
+  bool MaskIsOwn(const Instruction& instruction) const {
+    const std::size_t at = MembersAt(instruction);
+    if (at >= instruction.operands.size()) return true;  // Without .sync.
+    const Operand& members = instruction.operands[at];
+    return members.kind == Operand::Kind::kRegister && own_masks_.Has(members.index);
+  }
+
+  void FindOwnMasks() {
+    own_masks_ = Bits(body_.registers.size());
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (const auto& i : body_.instructions) {
+        const bool source = i.opcode == "activemask" || i.opcode == "match" ||
+                            (i.opcode == "vote" && i.Has("ballot"));
+        const auto read = ReadRegisters(i);
+        const bool derived = i.opcode != "ld" && std::any_of(read.begin(), read.end(), [&](auto r) {
+                               return own_masks_.Has(r);
+                             });
+        if (!source && !derived) continue;
+        for (auto r : WrittenRegisters(i)) {
+          changed = changed || !own_masks_.Has(r);
+          own_masks_.Add(r);
+        }
+      }
+    }
+  }
+
+  void FindLive() {
+    const std::size_t count = body_.registers.size();
+    std::vector<Bits> used(node_count_, Bits(count)), killed(node_count_, Bits(count));
+    live_.assign(node_count_, Bits(count));
+    for (std::uint32_t n = 0; n < node_count_; ++n) {
+      ForInstructions(n, [&](std::uint32_t i) {
+        const auto& instruction = body_.instructions[i];
+        const auto use = [&](std::uint32_t r) {
+          if (!killed[n].Has(r)) used[n].Add(r);
+        };
+        if (instruction.guard != kNoIndex) use(instruction.guard);
+        for (auto r : ReadRegisters(instruction)) use(r);
+        if (instruction.guard != kNoIndex) return;
+        for (auto r : WrittenRegisters(instruction)) killed[n].Add(r);
+      });
+    }
+    if (out_.schedule.return_node != kNoIndex) {
+      const auto results = function_.signature.results.size();
+      for (std::size_t i = 0; i < results; ++i)
+        if (body_.formal_registers[i] != kNoIndex)
+          used[out_.schedule.return_node].Add(body_.formal_registers[i]);
+    }
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (std::size_t n = node_count_; n-- > 0;) {
+        Bits live(count);
+        for (auto next : out_.schedule.nodes[n].successors) live.AddAll(live_[next]);
+        live.RemoveAll(killed[n]);
+        live.AddAll(used[n]);
+        changed = live_[n].AddAll(live) || changed;
+      }
+    }
+  }
+
+  void FindShapes() {
+    auto& registers = out_.registers;
+    registers.assign(body_.registers.size(), Shape{});
+    forced_.ForEach([&](std::uint32_t r) {
+      if (r < registers.size()) registers[r] = kLanesShape;
+    });
+    out_.instructions.resize(body_.instructions.size());
+    for (;;) {
+      for (bool changed = true; changed;) {
+        changed = false;
+        for (std::uint32_t n = 0; n < node_count_; ++n)
+          ForInstructions(n, [&](std::uint32_t i) { changed = Replan(i) || changed; });
+      }
+      // Registers that nothing writes hold zero.
+      bool found = false;
+      for (auto& shape : registers) {
+        if (shape.known()) continue;
+        shape = kUniformShape;
+        found = true;
+      }
+      if (!found) return;
+    }
+  }
+
+  bool Replan(std::uint32_t i) {
+    const auto& instruction = body_.instructions[i];
+    auto& plan = out_.instructions[i];
+    plan = PlanInstruction(function_, body_, instruction, out_.registers, layout_);
+    Shape result = plan.result;
+    if (!GuardIsKnown(instruction)) return false;
+    if (!GuardIsUniform(instruction)) result = kLanesShape;
+    bool changed = false;
+    for (auto r : WrittenRegisters(instruction)) {
+      const Shape joined = Join(out_.registers[r], result);
+      changed = changed || !(joined == out_.registers[r]);
+      out_.registers[r] = joined;
+    }
+    return changed;
+  }
+  bool GuardIsKnown(const Instruction& instruction) const {
+    return instruction.guard == kNoIndex || out_.registers[instruction.guard].known();
+  }
+
+  bool FindWaiting(std::string* why) {
+    FindOwnMasks();
+    const Schedule& schedule = out_.schedule;
+    out_.waiting.assign(node_count_, Bits(node_count_));
+    apart_.assign(node_count_, Bits(node_count_));
+    for (std::uint32_t n = 0; n < node_count_; ++n) {
+      const Node& node = schedule.nodes[n];
+      if (node.block == kNoIndex) continue;
+      const auto& last = body_.instructions[graph_.blocks[node.block].end - 1];
+      if (last.opcode == "brx" &&
+          !(last.operands.size() == 2 && IsUniform(last.operands[0]) && GuardIsUniform(last))) {
+        *why = Format("lanes may take different ways at line {} (brx)", last.line);
+        return false;
+      }
+      if (GuardIsUniform(last)) continue;
+      // With one way for all that go on there is nobody to wait for.
+      if (node.successors.size() < 2) continue;
+      const std::uint32_t join = schedule.join[n];
+      std::vector<Bits> reached;
+      for (auto next : node.successors) reached.push_back(ReachedFrom(schedule, next, join));
+      for (std::size_t i = 0; i < reached.size(); ++i) {
+        for (std::size_t j = 0; j < reached.size(); ++j) {
+          if (i == j) continue;
+          Bits others = reached[j];
+          if (join != kNoIndex) others.Add(join);
+          reached[i].ForEach([&](std::uint32_t x) { out_.waiting[x].AddAll(others, x + 1); });
+          FindApart(node.successors[i], node.successors[j], join);
+        }
+      }
+    }
+    out_.kept.assign(node_count_, Bits(body_.registers.size()));
+    for (std::uint32_t n = 0; n < node_count_; ++n)
+      out_.waiting[n].ForEach([&](std::uint32_t y) { out_.kept[n].AddAll(live_[y]); });
+    return true;
+  }
+
+  // Nodes that only lanes of one side of a branch come to, before they meet again or go round.
+  void FindApart(std::uint32_t one, std::uint32_t other, std::uint32_t join) {
+    Bits mine = Ahead(one, join), theirs = Ahead(other, join);
+    Bits only_mine = mine;
+    only_mine.RemoveAll(theirs);
+    theirs.RemoveAll(mine);
+    only_mine.ForEach([&](std::uint32_t x) { apart_[x].AddAll(theirs); });
+  }
+  Bits Ahead(std::uint32_t first, std::uint32_t end) const {
+    Bits reached(node_count_);
+    if (first != end) reached.Add(first);
+    for (std::uint32_t n = first; n < node_count_; ++n) {
+      if (!reached.Has(n)) continue;
+      for (auto next : out_.schedule.nodes[n].successors)
+        if (next > n && next != end) reached.Add(next);
+    }
+    return reached;
+  }
+
+  bool IsUniform(const Operand& operand) const {
+    return operand.kind != Operand::Kind::kRegister || out_.registers[operand.index].uniform();
+  }
+
+  // Registers of which waiting lanes need another value than the running ones write must have one
+  // for each lane. True when there are more of them than before.
+  bool ForceLanes() {
+    bool changed = false;
+    for (std::uint32_t n = 0; n < node_count_; ++n) {
+      ForInstructions(n, [&](std::uint32_t i) {
+        for (auto r : WrittenRegisters(body_.instructions[i])) {
+          if (!out_.kept[n].Has(r) || out_.registers[r].spread == Spread::kLanes) continue;
+          forced_.Add(r);
+          changed = true;
+        }
+      });
+    }
+    return changed;
+  }
+
+  const ptx::Function& function_;
+  const ptx::Body& body_;
+  const WarpLayout& layout_;
+  const FlowGraph graph_;
+  std::size_t node_count_ = 0;
+  std::vector<Bits> live_;   // At the begin of each node.
+  std::vector<Bits> apart_;  // For each node: those that other lanes may be at instead.
+  Bits forced_, own_masks_;
+  WarpFunction out_;
+};
+
+class KernelPlanner {
+ public:
+  KernelPlanner(const ptx::Module& module, const KernelPlan& plan, const WarpLayout& layout,
+                std::string* why)
+      : module_(module), plan_(plan), layout_(layout), why_(*why) {}
+
+  std::optional<WarpPlan> Plan() {
+    std::size_t instructions = 0;
+    for (const auto& function : plan_.functions) instructions += function.body->instructions.size();
+    if (instructions > kMostInstructions) return Refuse("it is too large");
+    if (plan_.local_bytes > kMostLocalBytes) return Refuse("it has much local memory");
+    FindCollectiveCallees();
+    WarpPlan out;
+    out.layout = layout_;
+    for (std::size_t i = 0; i < plan_.functions.size(); ++i) {
+      if (i != 0 && plan_.functions[i].facts.exits) return Refuse("a function that it calls exits");
+      FunctionPlanner planner(module_, plan_.functions[i], layout_);
+      if (!planner.Plan(&why_) || !Check(planner, i, &out)) return std::nullopt;
+      out.functions.push_back(planner.Take());
+    }
+    return out;
+  }
+
+ private:
+  std::nullopt_t Refuse(std::string_view why) {
+    why_ = why;
+    return std::nullopt;
+  }
+
+  // Functions that contain, or call, something that lanes or warps do together.
+  void FindCollectiveCallees() {
+    collective_.assign(plan_.functions.size(), false);
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (std::size_t i = 0; i < plan_.functions.size(); ++i) {
+        if (collective_[i]) continue;
+        const auto& facts = plan_.functions[i].facts;
+        bool found = facts.has_collective;
+        for (auto name : facts.callees) found = found || IsCollectiveFunction(name);
+        if (facts.calls_indirectly)
+          for (auto target : plan_.indirect_targets) found = found || collective_[target];
+        collective_[i] = found;
+        changed = changed || found;
+      }
+    }
+  }
+  bool IsCollectiveFunction(std::string_view name) const {
+    for (std::size_t i = 0; i < plan_.functions.size(); ++i)
+      if (module_.functions[plan_.functions[i].index].name == name) return collective_[i];
+    return false;
+  }
+  bool CallsCollective(const Instruction& call) const {
+    const bool results = !call.operands.empty() && call.operands[0].kind == Operand::Kind::kVector;
+    if (call.operands.size() <= (results ? 1 : 0)) return false;  // Refused by who emits it.
+    const Operand& callee = call.operands[results ? 1 : 0];
+    if (callee.kind == Operand::Kind::kSymbol) return IsCollectiveFunction(callee.name);
+    return std::any_of(plan_.indirect_targets.begin(), plan_.indirect_targets.end(),
+                       [&](auto target) { return collective_[target]; });
+  }
+
+  bool Check(const FunctionPlanner& planner, std::size_t index, WarpPlan* out) {
+    const auto& planned = plan_.functions[index];
+    const auto& body = *planned.body;
+    const auto& function = planner.function();
+    bool ok = true;
+    for (std::uint32_t n = 0; n < function.schedule.nodes.size() && ok; ++n) {
+      planner.ForInstructions(n, [&](std::uint32_t i) {
+        const auto& instruction = body.instructions[i];
+        const bool together = function.Together(n) && planner.GuardIsUniform(instruction);
+        if (!ok) return;
+        if (IsWarpCollective(instruction) && !planner.GuardIsUniform(instruction)) {
+          ok = false;
+          why_ = Format("line {}: lanes may do it apart", instruction.line);
+          return;
+        }
+        if (IsMatrix(instruction)) {
+          ok = false;
+          why_ = Format("line {}: {}", instruction.line, instruction.Name());
+          return;
+        }
+        const bool spins =
+            std::binary_search(planned.spin_branches.begin(), planned.spin_branches.end(), i);
+        const bool barrier = IsBlockBarrier(instruction) ||
+                             (instruction.opcode == "call" && CallsCollective(instruction));
+        if (spins || barrier) out->needs_fibers = true;
+        if ((spins || barrier) && !together) {
+          ok = false;
+          why_ =
+              Format("line {}: not all lanes of a warp may come here together", instruction.line);
+        }
+        if (!IsBlockBarrier(instruction) || instruction.opcode == "nanosleep") return;
+        // Number and count must be the same for all lanes; the last operand of .red is a predicate.
+        const std::size_t first = instruction.Has("red") ? 1 : 0;
+        const std::size_t last = instruction.Has("red") ? 1 : 0;
+        for (std::size_t k = first; k + last < instruction.operands.size(); ++k) {
+          const Operand& operand = instruction.operands[k];
+          if (operand.kind == Operand::Kind::kRegister &&
+              !function.registers[operand.index].uniform()) {
+            ok = false;
+            why_ = Format("line {}: the barrier may differ from lane to lane", instruction.line);
+          }
+        }
+      });
+    }
+    return ok && !planner.CollectivesMayMeet(&why_);
+  }
+
+  const ptx::Module& module_;
+  const KernelPlan& plan_;
+  const WarpLayout layout_;
+  std::string& why_;
+  std::vector<bool> collective_;
+};
+
+}  // namespace
+
+std::optional<WarpPlan> PlanWarps(const ptx::Module& module, const KernelPlan& plan,
+                                  const WarpLayout& layout, std::string* why) {
+  return KernelPlanner(module, plan, layout, why).Plan();
+}
+
+}  // namespace cuspan::softgpu::analysis

@@ -1,0 +1,40 @@
+// Whether and how a kernel runs a warp at a time: the order of its blocks, the
+// shape of each register, and what lanes that wait elsewhere must not lose.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "proxy/softgpu/analysis/bits.h"
+#include "proxy/softgpu/analysis/plan.h"
+#include "proxy/softgpu/analysis/schedule.h"
+#include "proxy/softgpu/analysis/shape.h"
+
+namespace cuspan::softgpu::analysis {
+
+struct WarpFunction {
+  Schedule schedule;
+  std::vector<Shape> registers;
+  std::vector<InstructionPlan> instructions;
+  // For each node: the nodes where other lanes may wait while it runs, and the
+  // registers that these lanes will read, so that writes must spare them.
+  std::vector<Bits> waiting;
+  std::vector<Bits> kept;
+
+  // Do all lanes that have not ended run the node together?
+  bool Together(std::uint32_t node) const { return waiting[node].empty(); }
+};
+
+struct WarpPlan {
+  WarpLayout layout;
+  std::vector<WarpFunction> functions;  // As in KernelPlan::functions.
+  bool needs_fibers = false;            // Warps wait for each other.
+};
+
+// Nullopt when lanes may have to meet from different places, or otherwise do
+// what only threads of their own can do; `why` says what and where.
+std::optional<WarpPlan> PlanWarps(const ptx::Module& module, const KernelPlan& plan,
+                                  const WarpLayout& layout, std::string* why);
+
+}  // namespace cuspan::softgpu::analysis

@@ -1,0 +1,342 @@
+#include "proxy/softgpu/emit/warp_collective.h"
+
+#include <llvm/IR/Intrinsics.h>
+#include <llvm/IR/IntrinsicsX86.h>
+
+#include <array>
+
+namespace cuspan::softgpu::emit {
+namespace {
+
+using llvm::Value;
+using ptx::Operand;
+using ptx::Type;
+
+constexpr std::uint32_t kLaunchFailed = 719;  // CUDA_ERROR_LAUNCH_FAILED (cuda.h)
+
+// The member mask: one for all lanes, or one for each.
+struct Members {
+  Value* word = nullptr;   // i32, when it is one.
+  Value* words = nullptr;  // <32 x i32> otherwise.
+  // The lanes of `word` that take part, or all active ones.
+  Value* lanes = nullptr;
+};
+
+// Lanes that a mask names must be here, unless they ended; and who is here must be named.
+void CheckMembers(FunctionEmitter& e, const Members& members) {
+  auto& b = e.b;
+  Value* wrong = nullptr;
+  if (members.word != nullptr) {
+    const auto* const constant = llvm::dyn_cast<llvm::ConstantInt>(members.word);
+    if (e.together() && constant != nullptr && constant->isMinusOne()) return;
+    auto* const missing = b.CreateAnd(b.CreateAnd(members.word, e.Alive()), b.CreateNot(e.mask()));
+    auto* const unnamed = b.CreateAnd(e.mask(), b.CreateNot(members.word));
+    wrong = b.CreateIsNotNull(e.together() ? unnamed : b.CreateOr(missing, unnamed));
+  } else {
+    auto* const absent = b.CreateAnd(e.Alive(), b.CreateNot(e.mask()));
+    auto* const missing =
+        b.CreateIsNotNull(b.CreateAnd(members.words, b.CreateVectorSplat(32, absent)));
+    auto* const one = b.CreateVectorSplat(32, b.getInt32(1));
+    auto* const own = b.CreateAnd(b.CreateLShr(members.words, e.LaneNumbers(32)), one);
+    auto* const bad = b.CreateOr(missing, b.CreateIsNull(own));
+    wrong = b.CreateIsNotNull(b.CreateAnd(e.Ballot(bad), e.mask()));
+  }
+  auto* const function = b.GetInsertBlock()->getParent();
+  auto* const fault = llvm::BasicBlock::Create(e.context(), "", function);
+  auto* const on = llvm::BasicBlock::Create(e.context(), "", function);
+  b.CreateCondBr(wrong, fault, on);
+  b.SetInsertPoint(fault);
+  e.Fault(kLaunchFailed,
+          "a warp-wide operation whose member mask does not name the lanes that execute it: it "
+          "names others that are elsewhere, or leaves some out");
+  b.CreateUnreachable();
+  b.SetInsertPoint(on);
+}
+
+// `sync`: operand `i` names the members; otherwise those who are here take part.
+Members ReadMembers(FunctionEmitter& e, std::size_t i, bool sync) {
+  Members members;
+  if (!sync) {
+    members.word = members.lanes = e.mask();
+    return members;
+  }
+  const Operand& operand = e.operand(i);
+  if (e.ShapeOf(operand, 32).uniform()) {
+    members.word = e.WithWidth(1, [&] { return e.Read(operand, Type::kB32); });
+    members.lanes = e.b.CreateAnd(members.word, e.mask());
+  } else {
+    members.words = e.WithWidth(32, [&] { return e.Read(operand, Type::kB32); });
+    members.lanes = e.mask();
+  }
+  if (!e.failed()) CheckMembers(e, members);
+  return members;
+}
+
+// The lane that each lane reads from and whether it is in range, as a function of any integers:
+// used with constants and with vectors. (PTX ISA, "shfl.sync")
+struct Source {
+  int lane;
+  bool in_range;
+};
+Source SourceOf(ShuffleMode mode, int lane, std::uint32_t b, std::uint32_t c) {
+  const int offset = static_cast<int>(b & 31);
+  const int segment = static_cast<int>(c >> 8 & 31);
+  const int limit = (lane & segment) | (static_cast<int>(c & 31) & ~segment);
+  int from = lane;
+  bool in_range = false;
+  switch (mode) {
+    case ShuffleMode::kUp:
+      from = lane - offset;
+      in_range = from >= limit;
+      break;
+    case ShuffleMode::kDown:
+      from = lane + offset;
+      in_range = from <= limit;
+      break;
+    case ShuffleMode::kButterfly:
+      from = lane ^ offset;
+      in_range = from <= limit;
+      break;
+    case ShuffleMode::kIndex:
+      from = (lane & segment) | (offset & ~segment);
+      in_range = from <= limit;
+      break;
+  }
+  return {in_range ? from : lane, in_range};
+}
+
+struct Sources {
+  Value* lanes;     // <32 x i32>
+  Value* in_range;  // <32 x i1>
+};
+Sources ComputeSources(FunctionEmitter& e, ShuffleMode mode, Value* offsets, Value* control) {
+  auto& b = e.b;
+  const auto constant = [&](std::uint32_t value) {
+    return b.CreateVectorSplat(32, b.getInt32(value));
+  };
+  Value* const own = e.LaneNumbers(32);
+  auto* const offset = b.CreateAnd(offsets, constant(31));
+  auto* const segment = b.CreateAnd(b.CreateLShr(control, constant(8)), constant(31));
+  auto* const outside = b.CreateNot(segment);
+  auto* const limit = b.CreateOr(b.CreateAnd(own, segment),
+                                 b.CreateAnd(b.CreateAnd(control, constant(31)), outside));
+  Value* from = nullptr;
+  Value* in_range = nullptr;
+  switch (mode) {
+    case ShuffleMode::kUp:
+      from = b.CreateSub(own, offset);
+      in_range = b.CreateICmpSGE(from, limit);
+      break;
+    case ShuffleMode::kDown:
+      from = b.CreateAdd(own, offset);
+      break;
+    case ShuffleMode::kButterfly:
+      from = b.CreateXor(own, offset);
+      break;
+    case ShuffleMode::kIndex:
+      from = b.CreateOr(b.CreateAnd(own, segment), b.CreateAnd(offset, outside));
+      break;
+  }
+  if (in_range == nullptr) in_range = b.CreateICmpSLE(from, limit);
+  return {b.CreateSelect(in_range, from, own), in_range};
+}
+
+// values[lanes[i]] for each i; lanes are 0 … 31.
+Value* Permute(FunctionEmitter& e, Value* values, Value* lanes) {
+  auto& b = e.b;
+  if (!e.module().host().avx512f) {
+    auto* const copy = e.Scratch(b.getInt32Ty());
+    b.CreateStore(values, copy);
+    auto* const places = b.CreateGEP(b.getInt32Ty(), copy, lanes);
+    return b.CreateMaskedGather(values->getType(), places, llvm::Align(4));
+  }
+  const auto half = [&](Value* vector, int first) {
+    llvm::SmallVector<int, 16> from;
+    for (int i = 0; i < 16; ++i) from.push_back(first + i);
+    return b.CreateShuffleVector(vector, from);
+  };
+  auto* const low = half(values, 0);
+  auto* const high = half(values, 16);
+  const auto look_up = [&](Value* index) {
+    return b.CreateIntrinsic(llvm::Intrinsic::x86_avx512_vpermi2var_d_512, {}, {low, index, high});
+  };
+  llvm::SmallVector<int, 32> all;
+  for (int i = 0; i < 32; ++i) all.push_back(i);
+  return b.CreateShuffleVector(look_up(half(lanes, 0)), look_up(half(lanes, 16)), all);
+}
+
+// Writes vectors of all lanes to a destination d or d|p.
+void WriteLanes(FunctionEmitter& e, Value* value, Value* flags) {
+  e.SetResult(analysis::kLanesShape);
+  e.WithWidth(32, [&] {
+    const Operand& destination = e.operand(0);
+    if (destination.kind != Operand::Kind::kPair) {
+      e.Write(value, Type::kB32);
+      return;
+    }
+    e.Write(destination.elements[0], value, Type::kB32);
+    e.Write(destination.elements[1], flags, Type::kPred);
+  });
+}
+
+Value* Splat(FunctionEmitter& e, Value* word) { return e.b.CreateVectorSplat(32, word); }
+
+}  // namespace
+
+void EmitWarpShuffle(FunctionEmitter& e, ShuffleMode mode, bool sync) {
+  auto& b = e.b;
+  const Members members = ReadMembers(e, 4, sync);
+  auto* const values = e.WithWidth(32, [&] { return e.Read(1, Type::kB32); });
+  if (e.failed()) return;
+  Value* result = nullptr;
+  Value* in_range = nullptr;
+  Value* here = nullptr;  // Does the lane that is read from take part?
+  if (e.operand(2).kind == Operand::Kind::kInteger &&
+      e.operand(3).kind == Operand::Kind::kInteger) {
+    llvm::SmallVector<int, 32> from;
+    llvm::SmallVector<llvm::Constant*, 32> ranges;
+    for (int lane = 0; lane < 32; ++lane) {
+      const Source source = SourceOf(mode, lane, static_cast<std::uint32_t>(e.operand(2).bits),
+                                     static_cast<std::uint32_t>(e.operand(3).bits));
+      from.push_back(source.lane);
+      ranges.push_back(b.getInt1(source.in_range));
+    }
+    result = b.CreateShuffleVector(values, from);
+    in_range = llvm::ConstantVector::get(ranges);
+    if (members.word != nullptr) here = b.CreateShuffleVector(e.LaneBits(members.lanes), from);
+    if (here == nullptr) {
+      llvm::SmallVector<llvm::Constant*, 32> numbers;
+      for (int lane : from) numbers.push_back(b.getInt32(static_cast<std::uint32_t>(lane)));
+      auto* const taking = b.CreateAnd(members.words, Splat(e, e.mask()));
+      here = b.CreateTrunc(b.CreateLShr(taking, llvm::ConstantVector::get(numbers)),
+                           llvm::FixedVectorType::get(b.getInt1Ty(), 32));
+    }
+  } else {
+    auto* const offsets = e.WithWidth(32, [&] { return e.Read(2, Type::kB32); });
+    auto* const control = e.WithWidth(32, [&] { return e.Read(3, Type::kB32); });
+    if (e.failed()) return;
+    const Sources sources = ComputeSources(e, mode, offsets, control);
+    result = Permute(e, values, sources.lanes);
+    in_range = sources.in_range;
+    auto* const taking = members.word != nullptr ? Splat(e, members.lanes)
+                                                 : b.CreateAnd(members.words, Splat(e, e.mask()));
+    here = b.CreateTrunc(b.CreateLShr(taking, sources.lanes),
+                         llvm::FixedVectorType::get(b.getInt1Ty(), 32));
+    if (members.word != nullptr)
+      here = b.CreateOr(here, Splat(e, b.CreateICmpEQ(members.lanes, b.getInt32(0xffffffff))));
+  }
+  // Reading a lane that does not take part is undefined; the lane's own value is as good.
+  WriteLanes(e, b.CreateSelect(here, result, values), in_range);
+}
+
+void EmitWarpVote(FunctionEmitter& e, VoteMode mode, bool sync) {
+  auto& b = e.b;
+  const Members members = ReadMembers(e, 2, sync);
+  auto* const predicates = e.WithWidth(32, [&] { return e.Read(1, Type::kPred); });
+  if (e.failed()) return;
+  auto* const votes = b.CreateAnd(e.Ballot(predicates), e.mask());
+  const auto decide = [&](Value* ballot, Value* lanes) -> Value* {
+    auto* const none = b.CreateIsNull(ballot);
+    switch (mode) {
+      case VoteMode::kAll:
+        return b.CreateICmpEQ(ballot, lanes);
+      case VoteMode::kAny:
+        return b.CreateNot(none);
+      case VoteMode::kUniform:
+        return b.CreateOr(none, b.CreateICmpEQ(ballot, lanes));
+      case VoteMode::kBallot:
+        break;
+    }
+    return ballot;
+  };
+  const Type type = mode == VoteMode::kBallot ? Type::kB32 : Type::kPred;
+  if (members.word != nullptr) {
+    e.SetResult(analysis::kUniformShape);
+    e.WithWidth(1,
+                [&] { e.Write(decide(b.CreateAnd(votes, members.lanes), members.lanes), type); });
+    return;
+  }
+  auto* const lanes = b.CreateAnd(members.words, Splat(e, e.mask()));
+  e.SetResult(analysis::kLanesShape);
+  e.WithWidth(32, [&] { e.Write(decide(b.CreateAnd(lanes, Splat(e, votes)), lanes), type); });
+}
+
+void EmitWarpMatch(FunctionEmitter& e, MatchMode mode) {
+  auto& b = e.b;
+  const Members members = ReadMembers(e, 2, true);
+  auto* const values = e.WithWidth(32, [&] {
+    auto* const bits = e.Read(1, ptx::BitsType(ptx::BitsOf(e.type())));
+    return b.CreateZExt(bits, e.Int(64));
+  });
+  if (e.failed()) return;
+  auto* const inputs = e.Scratch(b.getInt64Ty());
+  auto* const masks = e.Scratch(b.getInt32Ty());
+  auto* const results = e.Scratch(b.getInt32Ty());
+  auto* const equal = e.Scratch(b.getInt32Ty());
+  b.CreateStore(values, inputs);
+  b.CreateStore(members.word != nullptr ? Splat(e, members.word) : members.words, masks);
+  e.CallRuntime(
+      "cuspan_rt_warp_match", b.getVoidTy(),
+      {b.getInt32(static_cast<std::uint32_t>(mode)), e.mask(), inputs, masks, results, equal});
+  auto* const type = results->getAllocatedType();
+  if (mode == MatchMode::kAny && e.operand(0).kind == Operand::Kind::kPair)
+    e.Reject("match.any has one destination");
+  WriteLanes(e, b.CreateLoad(type, results), b.CreateIsNotNull(b.CreateLoad(type, equal)));
+}
+
+void EmitWarpReduction(FunctionEmitter& e, std::uint32_t operation) {
+  auto& b = e.b;
+  const Members members = ReadMembers(e, 2, true);
+  auto* const values = e.WithWidth(32, [&] { return e.Read(1, Type::kB32); });
+  if (e.failed()) return;
+  if (members.word == nullptr) {
+    auto* const inputs = e.Scratch(b.getInt32Ty());
+    auto* const masks = e.Scratch(b.getInt32Ty());
+    auto* const results = e.Scratch(b.getInt32Ty());
+    b.CreateStore(values, inputs);
+    b.CreateStore(members.words, masks);
+    e.CallRuntime("cuspan_rt_warp_reduce", b.getVoidTy(),
+                  {b.getInt32(operation), e.mask(), inputs, masks, results});
+    WriteLanes(e, b.CreateLoad(results->getAllocatedType(), results), nullptr);
+    return;
+  }
+  // What changes nothing, by the operations of cuspan_rt_reduce.
+  static constexpr std::array<std::uint32_t, 8> kNeutral = {0, 0x7fffffff, 0x80000000, 0xffffffff,
+                                                            0, 0xffffffff, 0,          0};
+  auto* const taking =
+      b.CreateSelect(e.LaneBits(members.lanes), values, Splat(e, b.getInt32(kNeutral[operation])));
+  const auto reduced = [&]() -> Value* {
+    switch (operation) {
+      case 0:
+        return b.CreateAddReduce(taking);
+      case 1:
+      case 3:
+        return b.CreateIntMinReduce(taking, operation == 1);
+      case 2:
+      case 4:
+        return b.CreateIntMaxReduce(taking, operation == 2);
+      case 5:
+        return b.CreateAndReduce(taking);
+      case 6:
+        return b.CreateOrReduce(taking);
+      default:
+        return b.CreateXorReduce(taking);
+    }
+  };
+  e.SetResult(analysis::kUniformShape);
+  auto* const result = reduced();
+  e.WithWidth(1, [&] { e.Write(result, Type::kB32); });
+}
+
+void EmitWarpElect(FunctionEmitter& e) {
+  auto& b = e.b;
+  const Members members = ReadMembers(e, 1, true);
+  if (e.failed()) return;
+  auto* const words = members.word != nullptr ? Splat(e, members.word) : members.words;
+  auto* const leaders = b.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, words, b.getFalse());
+  WriteLanes(e, leaders, b.CreateICmpEQ(leaders, e.LaneNumbers(32)));
+}
+
+void EmitWarpSync(FunctionEmitter& e) { ReadMembers(e, 0, true); }
+
+}  // namespace cuspan::softgpu::emit

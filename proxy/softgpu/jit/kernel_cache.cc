@@ -1,0 +1,256 @@
+#include "proxy/softgpu/jit/kernel_cache.h"
+
+#define XXH_INLINE_ALL
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <vector>
+
+#include "common/log.h"
+#include "common/settings.h"
+
+namespace cuspan::softgpu {
+namespace {
+
+// A file is this header and the content. Read by this machine only, so in its byte order.
+struct Header {
+  char magic[8];
+  CacheKey key;
+  std::uint64_t bytes;
+  XXH128_hash_t checksum;  // Of the content, and seeded with `bytes`.
+};
+constexpr char kMagic[8] = {'c', 'u', 's', 'p', 'a', 'n', 'K', '1'};
+constexpr std::string_view kSuffix = ".kernel";
+constexpr std::string_view kTemporaryPrefix = "new-";
+
+// No kernel's code is larger; a file that says so is not ours.
+constexpr std::uint64_t kMostContentBytes = std::uint64_t{1} << 30;
+// A file that was used is marked so, but not more often than this.
+constexpr std::time_t kMarkSeconds = 3600;
+// What a process that died left behind.
+constexpr std::time_t kTemporarySeconds = 3600;
+
+XXH128_hash_t Checksum(std::string_view content) {
+  return XXH3_128bits_withSeed(content.data(), content.size(), content.size());
+}
+
+std::string FileName(const CacheKey& key) {
+  return Format("{:016x}{:016x}{}", key.high, key.low, kSuffix);
+}
+
+bool ReadAll(int file, void* data, std::size_t bytes) {
+  auto* at = static_cast<char*>(data);
+  while (bytes != 0) {
+    const ssize_t got = ::read(file, at, bytes);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    at += got;
+    bytes -= static_cast<std::size_t>(got);
+  }
+  return true;
+}
+
+bool WriteAll(int file, const void* data, std::size_t bytes) {
+  const auto* at = static_cast<const char*>(data);
+  while (bytes != 0) {
+    const ssize_t put = ::write(file, at, bytes);
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) return false;
+    at += put;
+    bytes -= static_cast<std::size_t>(put);
+  }
+  return true;
+}
+
+// Only this user could have written it.
+bool IsPrivate(const struct stat& status) {
+  return status.st_uid == ::geteuid() && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+// Where the settings put the folder; empty for none.
+std::string FolderOfSettings() {
+  const std::string_view text = SettingText(settings::kSoftCache);
+  if (text == "off") return {};
+  if (text != settings::kSoftCache.default_value) return std::string(text);
+  if (const char* base = std::getenv("XDG_CACHE_HOME"); base != nullptr && *base == '/')
+    return std::string(base) + "/cuspan/kernels";
+  if (const char* home = std::getenv("HOME"); home != nullptr && *home == '/')
+    return std::string(home) + "/.cache/cuspan/kernels";
+  return {};
+}
+
+KernelCache* OpenBySettings() {
+  const std::string folder = FolderOfSettings();
+  if (folder.empty()) return nullptr;
+  const Result<std::uint64_t> bytes =
+      SettingBytes(settings::kSoftCacheBytes, std::uint64_t{1} << 20, std::uint64_t{1} << 40);
+  Result<std::unique_ptr<KernelCache>> cache =
+      bytes.ok() ? KernelCache::Open(folder, *bytes) : bytes.status();
+  if (cache.ok()) return cache->release();
+  // A home that can not be written is ordinary; a folder that was asked for is not.
+  const bool asked_for = std::getenv(settings::kSoftCache.name) != nullptr || !bytes.ok();
+  const std::string message =
+      Format("software GPU: compiled kernels are not kept: {}", cache.status().message());
+  if (asked_for) {
+    LogWarn("{}", message);
+  } else {
+    LogInfo("{}", message);
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+KernelCache* KernelCache::OfProcess() {
+  static KernelCache* const cache = OpenBySettings();  // Never destroyed: threads may use it still.
+  return cache;
+}
+
+Result<std::unique_ptr<KernelCache>> KernelCache::Open(const std::string& folder,
+                                                       std::uint64_t most_bytes) {
+  if (!folder.starts_with('/'))
+    return Status::Invalid("'{}' is not an absolute path; {} names a folder, or is off", folder,
+                           settings::kSoftCache.name);
+  // Each part that is missing is made for this user alone.
+  for (std::size_t end = folder.find('/', 1);; end = folder.find('/', end + 1)) {
+    const std::string part = folder.substr(0, end);
+    if (::mkdir(part.c_str(), 0700) != 0 && errno != EEXIST && end == std::string::npos)
+      return Status::Unavailable("the folder {} can not be made: {}", folder, std::strerror(errno));
+    if (end == std::string::npos) break;
+  }
+  UniqueFd file(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  struct stat status {};
+  if (!file.valid() || ::fstat(file.get(), &status) != 0)
+    return Status::Unavailable("the folder {} can not be opened: {}", folder, std::strerror(errno));
+  if (!IsPrivate(status))
+    return Status::Refused("others may write to the folder {}; give it to this user alone", folder);
+  return std::unique_ptr<KernelCache>(new KernelCache(std::move(file), most_bytes));
+}
+
+std::optional<std::string> KernelCache::Load(const CacheKey& key) {
+  const std::string name = FileName(key);
+  const UniqueFd file(
+      ::openat(folder_.get(), name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  struct stat status {};
+  if (!file.valid() || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
+      !IsPrivate(status)) {
+    return std::nullopt;
+  }
+  Header header{};
+  const auto bytes = static_cast<std::uint64_t>(status.st_size);
+  if (!ReadAll(file.get(), &header, sizeof header) ||
+      std::memcmp(header.magic, kMagic, sizeof kMagic) != 0 || header.key != key ||
+      header.bytes > kMostContentBytes || bytes != sizeof header + header.bytes) {
+    return std::nullopt;
+  }
+  std::string content(header.bytes, '\0');
+  if (!ReadAll(file.get(), content.data(), content.size())) return std::nullopt;
+  const XXH128_hash_t checksum = Checksum(content);
+  if (!XXH128_isEqual(checksum, header.checksum)) return std::nullopt;
+  if (std::time(nullptr) - status.st_mtim.tv_sec > kMarkSeconds) ::futimens(file.get(), nullptr);
+  hits_.fetch_add(1, std::memory_order_relaxed);
+  return content;
+}
+
+void KernelCache::Store(const CacheKey& key, std::string_view content) {
+  const std::string name = FileName(key);
+  if (const Status status = Write(name, key, content); !status.ok()) {
+    LogDebug("software GPU: {}", status.message());
+    return;
+  }
+  std::lock_guard lock(trim_mutex_);
+  if (content.size() < until_trim_) {
+    until_trim_ -= content.size();
+    return;
+  }
+  Trim();
+  until_trim_ = most_bytes_ / 16;
+}
+
+// Under a name of its own first, so that nobody ever sees a part of it.
+Status KernelCache::Write(const std::string& name, const CacheKey& key, std::string_view content) {
+  Header header{};
+  std::memcpy(header.magic, kMagic, sizeof kMagic);
+  header.key = key;
+  header.bytes = content.size();
+  header.checksum = Checksum(content);
+  const std::string temporary =
+      Format("{}{}-{}", kTemporaryPrefix, ::getpid(), next_temporary_.fetch_add(1));
+  const auto create = [&] {
+    return UniqueFd(::openat(folder_.get(), temporary.c_str(),
+                             O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  };
+  UniqueFd file = create();
+  if (!file.valid() && errno == EEXIST) {
+    // Of a process that had this number before and died.
+    ::unlinkat(folder_.get(), temporary.c_str(), 0);
+    file = create();
+  }
+  if (!file.valid())
+    return Status::Unavailable("compiled kernel {} can not be stored: {}", name,
+                               std::strerror(errno));
+  const bool written = WriteAll(file.get(), &header, sizeof header) &&
+                       WriteAll(file.get(), content.data(), content.size());
+  if (!written || ::renameat(folder_.get(), temporary.c_str(), folder_.get(), name.c_str()) != 0) {
+    const int reason = errno;
+    ::unlinkat(folder_.get(), temporary.c_str(), 0);
+    return Status::Unavailable("compiled kernel {} can not be stored: {}", name,
+                               std::strerror(reason));
+  }
+  return Status::Ok();
+}
+
+// Other processes may do the same: what is gone already does not matter.
+void KernelCache::Trim() {
+  const int copy = ::openat(folder_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR* const folder = copy < 0 ? nullptr : ::fdopendir(copy);
+  if (folder == nullptr) {
+    if (copy >= 0) ::close(copy);
+    return;
+  }
+  struct File {
+    std::time_t used;
+    std::uint64_t bytes;
+    std::string name;
+  };
+  std::vector<File> files;
+  std::uint64_t total = 0;
+  const std::time_t now = std::time(nullptr);
+  while (const dirent* entry = ::readdir(folder)) {
+    const std::string_view name = entry->d_name;
+    const bool temporary = name.starts_with(kTemporaryPrefix);
+    if (!temporary && !name.ends_with(kSuffix)) continue;
+    struct stat status {};
+    if (::fstatat(folder_.get(), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    if (temporary) {
+      if (now - status.st_mtim.tv_sec > kTemporarySeconds)
+        ::unlinkat(folder_.get(), entry->d_name, 0);
+      continue;
+    }
+    const auto bytes = static_cast<std::uint64_t>(status.st_size);
+    files.push_back({status.st_mtim.tv_sec, bytes, std::string(name)});
+    total += bytes;
+  }
+  ::closedir(folder);
+  if (total <= most_bytes_) return;
+  std::sort(files.begin(), files.end(),
+            [](const File& a, const File& b) { return a.used < b.used; });
+  // A little more than needed, so that the next one need not look again.
+  const std::uint64_t wanted = most_bytes_ - most_bytes_ / 8;
+  for (const File& file : files) {
+    if (total <= wanted) break;
+    ::unlinkat(folder_.get(), file.name.c_str(), 0);
+    total -= file.bytes;
+  }
+}
+
+}  // namespace cuspan::softgpu

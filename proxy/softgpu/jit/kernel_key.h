@@ -1,0 +1,25 @@
+// What the code of a kernel depends on, as a key: found by looking at the text,
+// without parsing it.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "proxy/softgpu/jit/kernel_cache.h"
+#include "proxy/softgpu/ptx/module.h"
+
+namespace cuspan::softgpu::jit {
+
+// The key of kernel `kernel` (index in module.functions) of the module with this
+// `text`: of its text and line, of all functions that it may reach, of the variables
+// that these name, of the PTX version and of what compiles (our own build, LLVM and
+// this machine's processor).
+CacheKey KeyOfKernel(std::string_view text, const ptx::Module& module, std::uint32_t kernel);
+
+// Another key for each `variant` of what has `key`.
+CacheKey KeyOfVariant(const CacheKey& key, std::string_view variant);
+
+// Whether this build can be told from others; if not, nothing must be kept.
+bool BuildIsKnown();
+
+}  // namespace cuspan::softgpu::jit

@@ -1,0 +1,66 @@
+// The checking mode's look at each access of a kernel (CUSPAN_SOFT_CHECK=memory).
+#include <cuda.h>
+
+#include "common/format.h"
+#include "proxy/softgpu/rt/abi.h"
+#include "proxy/softgpu/rt/address_space.h"
+#include "proxy/softgpu/rt/block.h"
+#include "proxy/softgpu/rt/heap.h"
+#include "proxy/softgpu/rt/stack.h"
+
+namespace cuspan::softgpu {
+namespace {
+
+bool Within(std::uint64_t address, std::uint64_t bytes, const void* begin, std::uint64_t size) {
+  const std::uint64_t offset = address - reinterpret_cast<std::uint64_t>(begin);
+  return offset <= size && bytes <= size - offset;
+}
+
+// Whether the thread may access what is no part of an allocation: its block's shared
+// memory, its stack, where .local memory is, its parameters, what cooperative groups meet by.
+bool IsOwn(const ThreadContext& at, const Fiber& self, std::uint64_t address, std::uint64_t bytes) {
+  const Launch& launch = self.block->launch();
+  const auto* const low = static_cast<const std::uint8_t*>(self.execution.low);
+  const std::uint64_t workspace =
+      std::uint64_t{launch.envreg[1]} << 32 | std::uint64_t{launch.envreg[2]};
+  constexpr std::uint64_t kWorkspaceBytes = 64;
+  return Within(address, bytes, at.shared, at.shared_bytes) ||
+         Within(address, bytes, low, self.execution.bytes) ||
+         Within(address, bytes, at.params, launch.params.size() * sizeof(launch.params[0])) ||
+         (workspace != 0 &&
+          Within(address, bytes, reinterpret_cast<const void*>(workspace), kWorkspaceBytes));
+}
+
+}  // namespace
+
+extern "C" void cuspan_rt_check(ThreadContext* context, const void* pointer, std::uint64_t bytes,
+                                std::uint32_t alignment, std::uint32_t kind, const char* where) {
+  auto* const self = static_cast<Fiber*>(context->fiber);
+  const auto address = reinterpret_cast<std::uint64_t>(pointer);
+  const bool shared = (kind & kCheckShared) != 0;
+  // Shared addresses are offsets: they are named as the program knows them.
+  const std::uint64_t named =
+      shared ? address - reinterpret_cast<std::uint64_t>(context->shared) : address;
+  if (alignment > 1 && named % alignment != 0) {
+    self->block->Abandon(self, CUDA_ERROR_MISALIGNED_ADDRESS,
+                         Format("{}: the {}address {:#x} is no multiple of {}", where,
+                                shared ? "shared " : "", named, alignment));
+  }
+  if (shared) {
+    if (Within(address, bytes, context->shared, context->shared_bytes)) return;
+    self->block->Abandon(self, CUDA_ERROR_ILLEGAL_ADDRESS,
+                         Format("{}: {} bytes at shared address {:#x}: the block has {} bytes",
+                                where, bytes, named, context->shared_bytes));
+  }
+  const Launch& launch = self->block->launch();
+  if (launch.addresses == nullptr || IsOwn(*context, *self, address, bytes)) return;
+  if (launch.addresses->Accessible(address, bytes, launch.device, (kind & kCheckWrite) != 0))
+    return;
+  if (launch.heap != nullptr && launch.heap->Contains(pointer, bytes)) return;
+  self->block->Abandon(self, CUDA_ERROR_ILLEGAL_ADDRESS,
+                       Format("{}: {} bytes {} {:#x}: {}", where, bytes,
+                              (kind & kCheckWrite) != 0 ? "written at" : "read at", address,
+                              launch.addresses->Describe(address)));
+}
+
+}  // namespace cuspan::softgpu

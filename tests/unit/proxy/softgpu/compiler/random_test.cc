@@ -1,0 +1,49 @@
+// Random kernels give the same bits thread by thread and warp by warp.
+// CUSPAN_RANDOM_KERNELS sets how many, CUSPAN_RANDOM_FIRST the first seed, and
+// CUSPAN_RANDOM_JSON a file for kernels and results, one JSON object on a line.
+#include <cuda.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "tests/unit/proxy/softgpu/compiler/device.h"
+#include "tests/unit/proxy/softgpu/compiler/random_kernel.h"
+
+namespace cuspan::softgpu {
+namespace {
+
+std::uint64_t Number(const char* variable, std::uint64_t otherwise) {
+  const char* const text = std::getenv(variable);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+std::vector<std::uint32_t> RunModel(const RandomKernel& kernel, ExecutionModel model) {
+  ProgramOptions options;
+  options.model = model;
+  Device device(kernel.ptx, options);
+  std::vector<std::uint32_t> output(kernel.output_words, 0);
+  const int error =
+      device.Launch("k", {kernel.grid}, {kernel.block[0], kernel.block[1], kernel.block[2]}, 0,
+                    kernel.input.data(), output.data());
+  EXPECT_EQ(error, CUDA_SUCCESS) << device.message();
+  return output;
+}
+
+TEST(RandomKernels, GiveTheSameInBothModels) {
+  const std::uint64_t first = Number("CUSPAN_RANDOM_FIRST", 1);
+  const std::uint64_t count = Number("CUSPAN_RANDOM_KERNELS", 150);
+  std::ofstream json;
+  if (const char* const path = std::getenv("CUSPAN_RANDOM_JSON"); path != nullptr) json.open(path);
+  for (std::uint64_t seed = first; seed < first + count; ++seed) {
+    const RandomKernel kernel = MakeRandomKernel(seed);
+    const auto threads = RunModel(kernel, ExecutionModel::kThread);
+    const auto warps = RunModel(kernel, ExecutionModel::kVector);
+    ASSERT_FALSE(HasFailure()) << "seed " << seed << "\n" << kernel.ptx;
+    ASSERT_EQ(threads, warps) << "seed " << seed << "\n" << kernel.ptx;
+    if (json.is_open()) json << RandomKernelJson(seed, kernel, threads) << "\n";
+  }
+}
+
+}  // namespace
+}  // namespace cuspan::softgpu
