@@ -9,11 +9,7 @@
 #include <utility>
 
 namespace cuspan {
-namespace {
-
-// That [offset, offset + bytes) is there and stays there. A peer made the
-// descriptor and may have told us the numbers.
-Status CheckRange(int fd, std::size_t offset, std::size_t bytes) {
+Status CheckSharedMemory(int fd, std::size_t offset, std::size_t bytes) {
   struct stat information {};
   if (::fstat(fd, &information) != 0)
     return Status::Internal("shared memory: {}", std::strerror(errno));
@@ -27,8 +23,6 @@ Status CheckRange(int fd, std::size_t offset, std::size_t bytes) {
     return Status::Invalid("shared memory that is not sealed: it could be shortened under us");
   return Status::Ok();
 }
-
-}  // namespace
 
 Result<UniqueFd> CreateSharedMemory(const char* name, std::size_t bytes) {
   UniqueFd fd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
@@ -54,7 +48,7 @@ Mapping::~Mapping() {
 }
 
 Result<Mapping> Mapping::Map(int fd, std::size_t offset, std::size_t bytes) {
-  CUSPAN_RETURN_IF_ERROR(CheckRange(fd, offset, bytes));
+  CUSPAN_RETURN_IF_ERROR(CheckSharedMemory(fd, offset, bytes));
   void* data =
       ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, static_cast<off_t>(offset));
   if (data == MAP_FAILED)
@@ -63,7 +57,7 @@ Result<Mapping> Mapping::Map(int fd, std::size_t offset, std::size_t bytes) {
 }
 
 Result<Mapping> Mapping::MapTwice(int fd, std::size_t offset, std::size_t bytes) {
-  CUSPAN_RETURN_IF_ERROR(CheckRange(fd, offset, bytes));
+  CUSPAN_RETURN_IF_ERROR(CheckSharedMemory(fd, offset, bytes));
   void* space =
       ::mmap(nullptr, 2 * bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (space == MAP_FAILED)

@@ -13,6 +13,10 @@ namespace cuspan {
 // make our accesses fault. Closed on exec.
 Result<UniqueFd> CreateSharedMemory(const char* name, std::size_t bytes);
 
+// That [offset, offset + bytes) of a descriptor that a peer made is there and stays there:
+// kInvalid when it is shorter or is not sealed against becoming so.
+Status CheckSharedMemory(int fd, std::size_t offset, std::size_t bytes);
+
 // A mapping with one owner; unmapped at the end.
 class Mapping {
  public:

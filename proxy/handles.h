@@ -92,4 +92,19 @@ struct Kernel {
   std::uint64_t argument_bytes = 0;  // Their sum.
 };
 
+// An array, a mipmapped array, or one level of such.
+struct Array {
+  CUarray driver = nullptr;  // An array or a level.
+  CUmipmappedArray mipmap = nullptr;
+  std::shared_ptr<Array> whole;  // Of a level: what it belongs to.
+};
+
+// Known by the driver's own handles, which kernels use.
+struct Texture {
+  CUtexObject driver;
+};
+struct Surface {
+  CUsurfObject driver;
+};
+
 }  // namespace cuspan::proxy

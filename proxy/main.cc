@@ -30,29 +30,37 @@ struct Place {
   std::unique_ptr<Channel> channel;
   LoadedDriver driver;
   std::unique_ptr<Device> device;
+  UniqueFd shared_file;
 };
 
 Status CheckStart(const ProxyStart& start) {
   if (start.table_hash != kOpTableHash)
-    return Status::Refused("the agent and the proxy of this node are of different versions of cuspan: install one");
-  if (std::all_of(start.secret.begin(), start.secret.end(), [](std::uint8_t byte) { return byte == 0; }))
+    return Status::Refused(
+        "the agent and the proxy of this node are of different versions of cuspan: install one");
+  if (std::all_of(start.secret.begin(), start.secret.end(),
+                  [](std::uint8_t byte) { return byte == 0; }))
     return Status::Refused("the agent gave no secret of the run");
   return Status::Ok();
 }
 
-// Takes the channel and both bells, which came with the message in this order.
-Status TakeChannel(ControlSocket& socket, Place& place) {
+// Takes what came with the message, in this order: the channel, both bells, the shared region's
+// file.
+Status TakeDescriptors(ControlSocket& socket, const ProxyStart& start, Place& place) {
   UniqueFd channel_fd = socket.TakeFd();
   UniqueFd own_fd = socket.TakeFd();
   UniqueFd peer_fd = socket.TakeFd();
   if (!peer_fd.valid()) return Status::Invalid("the agent sent no channel");
+  if (start.shared_file) {
+    place.shared_file = socket.TakeFd();
+    if (!place.shared_file.valid()) return Status::Invalid("the agent sent no shared region");
+  }
   Result<Bell> own = Bell::Open(std::move(own_fd));
   if (!own.ok()) return own.status();
   Result<Bell> peer = Bell::Open(std::move(peer_fd));
   if (!peer.ok()) return peer.status();
   place.bell = std::make_unique<Bell>(std::move(*own));
-  Result<std::unique_ptr<Channel>> channel =
-      Channel::Attach(std::move(channel_fd), ChannelSide::kProxy, place.bell.get(), std::move(*peer));
+  Result<std::unique_ptr<Channel>> channel = Channel::Attach(
+      std::move(channel_fd), ChannelSide::kProxy, place.bell.get(), std::move(*peer));
   if (!channel.ok()) return channel.status();
   place.channel = std::move(*channel);
   return Status::Ok();
@@ -65,6 +73,11 @@ Status OpenDriver(const ProxyStart& start, Place& place) {
   Result<Device> device = Device::Open(place.driver.functions, start.ordinal, start.window);
   if (!device.ok()) return device.status();
   place.device = std::make_unique<Device>(std::move(*device));
+  if (start.shared.bytes != 0) {
+    // Without it managed and mapped memory are refused; everything else works.
+    const Status shared = place.device->ReserveShared(start.shared, std::move(place.shared_file));
+    if (!shared.ok()) LogWarn("no managed and mapped memory: {}", shared.message());
+  }
   for (const int direction : {0, 1}) place.device->Pin(place.channel->StagingArea(direction));
   return Status::Ok();
 }
@@ -86,12 +99,15 @@ int ServeDevice(ControlSocket& socket, const ProxyStart& start) {
   SetLogName(Format("cuspan proxy[{}]", start.name));
   auto* place = new Place;  // Threads use it until the process ends.
   Status ready = CheckStart(start);
-  if (ready.ok()) ready = TakeChannel(socket, *place);
+  if (ready.ok()) ready = TakeDescriptors(socket, start, *place);
   if (ready.ok()) ready = OpenDriver(start, *place);
   ProxyReady answer;
   answer.result = ready.ok() ? CUDA_SUCCESS : CUDA_ERROR_DEVICE_UNAVAILABLE;
   answer.message = ready.message();
-  if (ready.ok()) answer.window = place->device->window();
+  if (ready.ok()) {
+    answer.window = place->device->window();
+    answer.shared = place->device->shared().bytes != 0;
+  }
   if (!socket.Send(answer).ok() || !ready.ok()) return 1;
 
   std::thread([&socket, place] { EndWithSocket(socket, *place->channel); }).detach();
@@ -102,10 +118,12 @@ int ServeDevice(ControlSocket& socket, const ProxyStart& start) {
 }
 
 int Run(int socket_fd) {
-  // The agent's end dies with the agent, so a parent that is gone already is noticed by the first read.
+  // The agent's end dies with the agent, so a parent that is gone already is noticed by the first
+  // read.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   auto* socket = new ControlSocket{UniqueFd(socket_fd)};
-  Result<ControlSocket::Message> message = socket->Receive(kStartLimit, "start message from the agent");
+  Result<ControlSocket::Message> message =
+      socket->Receive(kStartLimit, "start message from the agent");
   if (!message.ok()) {
     LogError("{}", message.status().message());
     return 1;
@@ -128,7 +146,9 @@ int Run(int socket_fd) {
 int main(int argc, char** argv) {
   CLI::App app("executes one session's CUDA calls on one GPU; started by cuspan-agent");
   int socket = -1;
-  app.add_option("--socket", socket, "the inherited socket to the agent")->required()->check(CLI::Range(3, 1 << 20));
+  app.add_option("--socket", socket, "the inherited socket to the agent")
+      ->required()
+      ->check(CLI::Range(3, 1 << 20));
   CLI11_PARSE(app, argc, argv);
   cuspan::SetLogName("cuspan proxy");
   // Without destructors: the session's threads may be inside the driver, which

@@ -45,13 +45,17 @@ struct Session {
   Channel& channel;
 
   Faults faults;
-  EventPool plain_events;   // Without times: cheaper; for our own marks and for events that want none.
-  EventPool timing_events;  // For cudaEventElapsedTime.
+  EventPool
+      plain_events;  // Without times: cheaper; for our own marks and for events that want none.
+  EventPool timing_events;      // For cudaEventElapsedTime.
   HandleTable<Stream> streams;  // The receiving thread's, as are the events and signals.
   HandleTable<Event> events;
   Signals signals;
   HandleTable<Module> modules;
   HandleTable<Kernel> kernels;  // Filled by the worker, read by the receiving thread.
+  HandleTable<Array> arrays;    // The same, as the textures and surfaces.
+  HandleTable<Texture> textures;
+  HandleTable<Surface> surfaces;
   VariableRanges variables;
   Mappings mappings;  // Of the worker.
   // Lanes of destroyed streams that may have work on the device, each with the
@@ -69,7 +73,8 @@ struct Session {
   Result<std::shared_ptr<Stream>> FindStream(std::uint64_t handle);
   // Whether the client may copy to or from this memory.
   bool MayTouch(std::uint64_t address, std::uint64_t bytes) const {
-    return device.InWindow(address, bytes) || variables.Contains(address, bytes);
+    return device.InWindow(address, bytes) || device.InShared(address, bytes) ||
+           variables.Contains(address, bytes);
   }
   // Notes what the driver said to an op that was handed to it. `units` is how
   // much of the driver's room for pending work the op takes; see kMostPending.
@@ -81,7 +86,8 @@ struct Session {
     if (stream->submitted - stream->marked >= kMarkEvery) [[unlikely]]
       Mark(stream);
   }
-  // Whether a stream that was paused because too much of it is pending may go on. Cheap; for Bell::Wait.
+  // Whether a stream that was paused because too much of it is pending may go on. Cheap; for
+  // Bell::Wait.
   bool SomeMayResume() const;
   void ResumeStreams();
 

@@ -22,17 +22,22 @@ Turn Transfers::BeginToDevice(Transfer& transfer) {
 
 Status Transfers::TakeChunk(const Chunk& chunk) {
   const std::byte* bytes = channel_.IncomingSlot(chunk.slot);
-  if (bytes == nullptr) return Status::Invalid("a chunk names staging slot {}, which is none", chunk.slot);
+  if (bytes == nullptr)
+    return Status::Invalid("a chunk names staging slot {}, which is none", chunk.slot);
   if (chunk.bytes == 0 || chunk.bytes > channel_.layout().staging_bytes)
-    return Status::Invalid("a chunk of {} bytes in a staging slot of {}", chunk.bytes, channel_.layout().staging_bytes);
+    return Status::Invalid("a chunk of {} bytes in a staging slot of {}", chunk.bytes,
+                           channel_.layout().staging_bytes);
   const auto found = to_device_.find(chunk.transfer);
-  if (found == to_device_.end()) return Status::Invalid("a chunk of transfer {}, which is none", chunk.transfer);
+  if (found == to_device_.end())
+    return Status::Invalid("a chunk of transfer {}, which is none", chunk.transfer);
   const std::shared_ptr<Transfer> transfer = found->second;
-  if (!transfer->wanted) return Status::Invalid("a chunk of transfer {} before it was wanted", chunk.transfer);
+  if (!transfer->wanted)
+    return Status::Invalid("a chunk of transfer {} before it was wanted", chunk.transfer);
   if (chunk.offset > transfer->bytes || chunk.bytes > transfer->bytes - chunk.offset ||
       chunk.bytes > transfer->bytes - transfer->submitted)
-    return Status::Invalid("a chunk of bytes {} + {} of transfer {}, which has {} ({} came before)", chunk.offset,
-                           chunk.bytes, chunk.transfer, transfer->bytes, transfer->submitted);
+    return Status::Invalid("a chunk of bytes {} + {} of transfer {}, which has {} ({} came before)",
+                           chunk.offset, chunk.bytes, chunk.transfer, transfer->bytes,
+                           transfer->submitted);
   if (transfer->state->failed || faults_.lost() != CUDA_SUCCESS) {
     channel_.ReleaseSlot(chunk.slot);
     return Status::Ok();
@@ -41,7 +46,10 @@ Status Transfers::TakeChunk(const Chunk& chunk) {
   PooledEvent event;
   CUresult result = events_.Take(event);
   if (result == CUDA_SUCCESS)
-    result = driver_.cuMemcpyHtoDAsync(transfer->address + chunk.offset, bytes, chunk.bytes, stream.driver);
+    result = transfer->box ? CopyToBox(driver_, *transfer->box, chunk.offset, bytes, chunk.bytes,
+                                       stream.driver)
+                           : driver_.cuMemcpyHtoDAsync(transfer->address + chunk.offset, bytes,
+                                                       chunk.bytes, stream.driver);
   if (result == CUDA_SUCCESS) {
     ++stream.submitted;
     result = driver_.cuEventRecord(event.get(), stream.driver);
@@ -113,13 +121,16 @@ std::optional<std::uint32_t> Transfers::TakeSlot() {
 
 bool Transfers::SubmitFromDevice(Transfer& transfer, std::uint32_t slot) {
   Stream& stream = *transfer.stream;
-  const auto bytes = static_cast<std::uint32_t>(
-      std::min<std::uint64_t>(channel_.layout().staging_bytes, transfer.bytes - transfer.submitted));
+  const auto bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(
+      channel_.layout().staging_bytes, transfer.bytes - transfer.submitted));
   PooledEvent event;
   CUresult result = events_.Take(event);
   if (result == CUDA_SUCCESS)
-    result = driver_.cuMemcpyDtoHAsync(channel_.OutgoingSlot(slot), transfer.address + transfer.submitted, bytes,
-                                       stream.driver);
+    result = transfer.box ? CopyFromBox(driver_, *transfer.box, transfer.submitted,
+                                        channel_.OutgoingSlot(slot), bytes, stream.driver)
+                          : driver_.cuMemcpyDtoHAsync(channel_.OutgoingSlot(slot),
+                                                      transfer.address + transfer.submitted, bytes,
+                                                      stream.driver);
   if (result == CUDA_SUCCESS) {
     ++stream.submitted;
     result = driver_.cuEventRecord(event.get(), stream.driver);

@@ -15,6 +15,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "proxy/gpu/boxes.h"
 #include "proxy/handles.h"
 
 namespace cuspan::proxy {
@@ -33,6 +34,9 @@ struct Transfer {
   const std::shared_ptr<Stream> stream;
   const std::uint64_t address;  // On the device.
   const std::uint64_t bytes;
+  // The box that the bytes are, row after row; none: one run at `address`.
+  std::optional<DeviceBox> box;
+  std::shared_ptr<Array> array;  // That the box lies in, kept as long as the transfer.
   std::uint64_t submitted = 0;
   // To the device:
   bool wanted = false;     // The client has been asked for the bytes.
@@ -41,8 +45,8 @@ struct Transfer {
 
 class Transfers {
  public:
-  Transfers(const Driver& driver, Channel& channel, Faults& faults, StreamQueues& queues, EventPool& events,
-            Completer& completer)
+  Transfers(const Driver& driver, Channel& channel, Faults& faults, StreamQueues& queues,
+            EventPool& events, Completer& completer)
       : driver_(driver),
         channel_(channel),
         faults_(faults),
@@ -82,7 +86,8 @@ class Transfers {
   StreamQueues& queues_;
   EventPool& events_;
   Completer& completer_;
-  // To the device: from Announce to the last chunk. A failed one stays, since chunks of it may be under way.
+  // To the device: from Announce to the last chunk. A failed one stays, since chunks of it may be
+  // under way.
   std::unordered_map<std::uint64_t, std::shared_ptr<Transfer>> to_device_;
   // From the device: those that wait for a slot, each holding its stream.
   std::deque<std::shared_ptr<Transfer>> slotless_;

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "interpose/client/session.h"
+#include "interpose/client/pools.h"
+#include "interpose/client/session_copies.h"
 
 namespace cuspan {
 namespace {
@@ -24,13 +25,48 @@ CUresult Session::Allocate(std::uint64_t bytes, std::uint64_t* address) {
   return link->memory().Allocate(bytes, address);
 }
 
+CUresult Session::AllocateManaged(std::uint64_t bytes, std::uint64_t* address) {
+  std::shared_ptr<Link> link;
+  if (const CUresult result = CurrentLink(&link); result != CUDA_SUCCESS) return result;
+  if (link->sharing() == Sharing::kNone) return CUDA_ERROR_NOT_SUPPORTED;
+  if (const CUresult result = shared_.Allocate(SharedRegion::Kind::kManaged, bytes, address);
+      result != CUDA_SUCCESS)
+    return result;
+  std::lock_guard lock(managed_mutex_);
+  managed_[*address] = link->device();
+  return CUDA_SUCCESS;
+}
+
+CUresult Session::FreeManaged(std::uint64_t address) {
+  {
+    std::lock_guard lock(managed_mutex_);
+    if (managed_.erase(address) == 0) return CUDA_ERROR_INVALID_VALUE;
+  }
+  CUresult earlier = CUDA_SUCCESS;
+  for (const auto& link : Links()) {
+    // A lost device uses nothing any more, and says so to whom it concerns.
+    if (link->fault() != CUDA_SUCCESS) continue;
+    if (const CUresult result = link->CallAndStore(DeviceSynchronize{}); result != CUDA_SUCCESS)
+      return result;
+    if (earlier == CUDA_SUCCESS) earlier = link->TakePostedFailure();
+  }
+  if (const auto block = shared_.Find(address)) advice_.Forget(address, block->bytes);
+  const CUresult result = shared_.Free(address);
+  return result != CUDA_SUCCESS ? result : earlier;
+}
+
 CUresult Session::Free(std::uint64_t address) {
+  if (shared_.IsManaged(address)) return FreeManaged(address);
   const std::shared_ptr<Link> link = LinkOf(reinterpret_cast<void*>(address));
   if (link == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const auto block = link->memory().Find(address);
   if (!block || block->base != address) return CUDA_ERROR_INVALID_VALUE;
+  bool kept = false;
+  if (const CUresult result = Pools::Get().Forget(address, &kept); result != CUDA_SUCCESS || kept)
+    return result;
   // Nothing on the device may still use the block when it is given out again.
-  if (const CUresult result = link->CallAndStore(DeviceSynchronize{}); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = link->CallAndStore(DeviceSynchronize{}); result != CUDA_SUCCESS)
+    return result;
   const CUresult earlier = link->TakePostedFailure();
   const CUresult result = link->memory().Free(address);
   return result != CUDA_SUCCESS ? result : earlier;
@@ -40,16 +76,36 @@ std::shared_ptr<Link> Session::LinkOf(const void* pointer) {
   std::shared_lock lock(links_mutex_);
   for (const auto& slot : devices_)
     if (slot->link != nullptr && slot->link->memory().InWindow(Address(pointer))) return slot->link;
+  // What all devices can use is the current one's, as long as the program has not said otherwise.
+  if (shared_.Contains(Address(pointer))) {
+    const auto& current = devices_[static_cast<std::size_t>(ThisThread().current_device)]->link;
+    return current != nullptr && shared_.Reaches(*current, Address(pointer)) ? current : nullptr;
+  }
   // Variables lie where each driver put them: two devices may use one address,
   // and then the current device is meant.
   std::shared_ptr<Link> found;
   for (const auto& slot : devices_)
     if (slot->link != nullptr && slot->link->memory().Find(Address(pointer)))
-      if (found == nullptr || slot->link->device() == ThisThread().current_device) found = slot->link;
+      if (found == nullptr || slot->link->device() == ThisThread().current_device)
+        found = slot->link;
   return found;
 }
 
+Session::PointerKind Session::ClassifyShared(const void* pointer) {
+  const auto range = shared_.Find(Address(pointer));
+  if (!range) return {PointerKind::kUnknownHost};
+  if (!shared_.IsManaged(Address(pointer))) {
+    const auto host = host_memory_.Find(pointer, 1);
+    return {PointerKind::kPinnedHost, host ? host->device : 0, range->base, range->bytes};
+  }
+  std::lock_guard lock(managed_mutex_);
+  const auto known = managed_.find(range->base);
+  return {PointerKind::kManaged, known != managed_.end() ? known->second : 0, range->base,
+          range->bytes};
+}
+
 Session::PointerKind Session::Classify(const void* pointer) {
+  if (shared_.Contains(Address(pointer))) return ClassifyShared(pointer);
   if (const std::shared_ptr<Link> link = LinkOf(pointer)) {
     PointerKind kind{PointerKind::kDevice, link->device()};
     if (const auto range = link->memory().Find(Address(pointer))) {
@@ -58,13 +114,15 @@ Session::PointerKind Session::Classify(const void* pointer) {
     }
     return kind;
   }
-  if (const auto host = host_memory_.Find(pointer, 1)) return {PointerKind::kPinnedHost, host->device};
+  if (const auto host = host_memory_.Find(pointer, 1))
+    return {PointerKind::kPinnedHost, host->device};
   return {PointerKind::kUnknownHost};
 }
 
 CUresult Session::Order(const StreamTarget& first, const StreamTarget& waiting) {
   std::uint64_t event = 0;
-  if (const CUresult result = CreateEventOn(first.link, CU_EVENT_DISABLE_TIMING, &event); result != CUDA_SUCCESS)
+  if (const CUresult result = CreateEventOn(first.link, CU_EVENT_DISABLE_TIMING, &event);
+      result != CUDA_SUCCESS)
     return result;
   CUresult result = RecordEvent(event, first);
   if (result == CUDA_SUCCESS) result = WaitEvent(waiting, event);
@@ -72,32 +130,25 @@ CUresult Session::Order(const StreamTarget& first, const StreamTarget& waiting) 
   return result != CUDA_SUCCESS ? result : destroyed;
 }
 
-template <typename Use>
-CUresult Session::OnDevice(const StreamTarget& target, const std::shared_ptr<Link>& link, Use&& op) {
-  if (link == target.link) return op(target);
-  StreamTarget there{link, 0};
-  CUresult result = link->OwnStream(&there.stream);
-  if (result == CUDA_SUCCESS) result = Order(target, there);
-  if (result == CUDA_SUCCESS) result = op(there);
-  if (result == CUDA_SUCCESS) result = Order(there, target);
-  return result;
-}
-
 CUresult Session::Copy(const CopyRequest& request, const StreamTarget& target) {
   if (request.bytes == 0) return CUDA_SUCCESS;
   std::shared_ptr<Link> to = LinkOf(request.destination);
   std::shared_ptr<Link> from = LinkOf(request.source);
   using Sides = CopyRequest::Sides;
-  const Sides actual = to != nullptr ? (from != nullptr ? Sides::kDeviceToDevice : Sides::kHostToDevice)
-                                     : (from != nullptr ? Sides::kDeviceToHost : Sides::kHostToHost);
+  const Sides actual = to != nullptr
+                           ? (from != nullptr ? Sides::kDeviceToDevice : Sides::kHostToDevice)
+                           : (from != nullptr ? Sides::kDeviceToHost : Sides::kHostToHost);
   // The driver goes by the pointers; it refuses only pageable memory where the
   // kind says device (measured on an H200 with every pair of kind and pointers).
-  const bool to_device = request.sides == Sides::kHostToDevice || request.sides == Sides::kDeviceToDevice;
-  const bool from_device = request.sides == Sides::kDeviceToHost || request.sides == Sides::kDeviceToDevice;
+  const bool to_device =
+      request.sides == Sides::kHostToDevice || request.sides == Sides::kDeviceToDevice;
+  const bool from_device =
+      request.sides == Sides::kDeviceToHost || request.sides == Sides::kDeviceToDevice;
   if ((to_device && to == nullptr && !host_memory_.Find(request.destination, request.bytes)) ||
       (from_device && from == nullptr && !host_memory_.Find(request.source, request.bytes)))
     return CUDA_ERROR_INVALID_VALUE;
-  if ((request.destination_device >= 0 && (to == nullptr || to->device() != request.destination_device)) ||
+  if ((request.destination_device >= 0 &&
+       (to == nullptr || to->device() != request.destination_device)) ||
       (request.source_device >= 0 && (from == nullptr || from->device() != request.source_device)))
     return CUDA_ERROR_INVALID_VALUE;
   if ((to != nullptr && !Covers(to->memory(), Address(request.destination), request.bytes)) ||
@@ -105,11 +156,21 @@ CUresult Session::Copy(const CopyRequest& request, const StreamTarget& target) {
     return CUDA_ERROR_INVALID_VALUE;
   switch (actual) {
     case Sides::kHostToDevice:
-      return OnDevice(target, to, [&](const StreamTarget& there) { return CopyHostToDevice(request, there); });
+      return OnDevice(target, to,
+                      [&](const StreamTarget& there) { return CopyHostToDevice(request, there); });
     case Sides::kDeviceToHost:
-      return OnDevice(target, from, [&](const StreamTarget& there) { return CopyDeviceToHost(request, there); });
+      return OnDevice(target, from,
+                      [&](const StreamTarget& there) { return CopyDeviceToHost(request, there); });
     case Sides::kDeviceToDevice:
-      if (to != from) return CopyPeer(request, target, to, from);
+      if (to != from) {
+        CopyToDevice write;
+        write.destination = Address(request.destination);
+        write.bytes = request.bytes;
+        CopyFromDevice read;
+        read.source = Address(request.source);
+        read.bytes = request.bytes;
+        return CopyPeer({to, from, request.bytes, request.asynchronous}, target, write, read);
+      }
       return OnDevice(target, to, [&](const StreamTarget& there) {
         CopyOnDevice op;
         op.stream = there.stream;
@@ -134,112 +195,54 @@ CUresult Session::CopyHostToDevice(const CopyRequest& request, const StreamTarge
     op.stream = there.stream;
     op.destination = Address(request.destination);
     op.data = {source, request.bytes};
-    there.link->channel().statistics().bytes_to_device.fetch_add(request.bytes, std::memory_order_relaxed);
+    there.link->channel().statistics().bytes_to_device.fetch_add(request.bytes,
+                                                                 std::memory_order_relaxed);
     return there.link->Post(op);
   }
-  Transfers& transfers = there.link->transfers();
   CopyToDevice op;
-  op.stream = there.stream;
   op.destination = Address(request.destination);
   op.bytes = request.bytes;
-  op.transfer = transfers.BeginOutgoing();
-  if (const CUresult result = there.link->Post(op); result != CUDA_SUCCESS) {
-    transfers.Forget(op.transfer);
-    return result;
-  }
-  if (request.asynchronous && host_memory_.Find(source, request.bytes)) {
-    transfers.SendLater(op.transfer, source, request.bytes);
-    return CUDA_SUCCESS;
-  }
-  const CUresult result = transfers.Send(op.transfer, source, request.bytes);
-  return result != CUDA_SUCCESS ? result : there.link->TakePostedFailure();
+  const bool later = request.asynchronous && host_memory_.Find(source, request.bytes);
+  return SendBytes(there, op, source, request.bytes, {}, later);
 }
 
 CUresult Session::CopyDeviceToHost(const CopyRequest& request, const StreamTarget& there) {
-  Transfers& transfers = there.link->transfers();
-  auto incoming = std::make_shared<Incoming>();
-  incoming->destination = static_cast<std::byte*>(request.destination);
-  incoming->bytes = request.bytes;
   CopyFromDevice op;
-  op.stream = there.stream;
   op.source = Address(request.source);
   op.bytes = request.bytes;
-  op.transfer = transfers.BeginIncoming(incoming);
-  if (const CUresult result = there.link->Post(op); result != CUDA_SUCCESS) {
-    transfers.Forget(op.transfer);
-    return result;
-  }
   // CUDA returns from a copy to pageable memory when the bytes are there.
-  if (request.asynchronous && host_memory_.Find(request.destination, request.bytes)) return CUDA_SUCCESS;
-  const CUresult result = transfers.WaitComplete(*incoming);
-  return result != CUDA_SUCCESS ? result : there.link->TakePostedFailure();
+  const bool later = request.asynchronous && host_memory_.Find(request.destination, request.bytes);
+  return ReceiveBytes(there, op, static_cast<std::byte*>(request.destination), request.bytes, {},
+                      later);
 }
 
-CUresult Session::CopyPeer(const CopyRequest& request, const StreamTarget& target, const std::shared_ptr<Link>& to,
-                           const std::shared_ptr<Link>& from) {
-  if (!request.asynchronous) {
-    // The synchronous form starts after all earlier work of both devices.
-    for (const auto& link : {to, from})
-      if (const CUresult result = link->CallAndStore(DeviceSynchronize{}); result != CUDA_SUCCESS) return result;
-  }
-  StreamTarget reading{from, 0};
-  StreamTarget writing{to, 0};
-  CUresult result = from->OwnStream(&reading.stream);
-  if (result == CUDA_SUCCESS) result = to->OwnStream(&writing.stream);
-  if (result != CUDA_SUCCESS) return result;
-  if (target.link == from) {
-    reading = target;
-  } else if ((result = Order(target, reading)) != CUDA_SUCCESS) {
-    return result;
-  }
-  if (target.link == to) writing = target;
-
-  auto bytes = std::make_shared<Incoming>();
-  bytes->owned.resize(request.bytes);
-  bytes->destination = bytes->owned.data();
-  bytes->bytes = request.bytes;
-  // Not a strong reference: the transfer is the link's own, and must not keep it alive.
-  bytes->on_complete = [waiting = std::weak_ptr<Link>(to)] {
-    if (const auto link = waiting.lock()) link->transfers().Retry();
-  };
-  CopyFromDevice read;
-  read.stream = reading.stream;
-  read.source = Address(request.source);
-  read.bytes = request.bytes;
-  read.transfer = from->transfers().BeginIncoming(bytes);
-  if ((result = from->Post(read)) != CUDA_SUCCESS) {
-    from->transfers().Forget(read.transfer);
-    return result;
-  }
-  CopyToDevice write;
-  write.stream = writing.stream;
-  write.destination = Address(request.destination);
-  write.bytes = request.bytes;
-  write.transfer = to->transfers().BeginOutgoing();
-  to->transfers().SendLater(write.transfer, nullptr, request.bytes, bytes);
-  if ((result = to->Post(write)) != CUDA_SUCCESS) {
-    to->transfers().Forget(write.transfer);
-    return result;
-  }
-  if (target.link != to && (result = Order(writing, target)) != CUDA_SUCCESS) return result;
-  return request.asynchronous ? CUDA_SUCCESS : SynchronizeStream(writing);
+CUresult Session::Set(std::uint64_t address, std::uint32_t value, std::uint64_t bytes,
+                      bool asynchronous, const StreamTarget& target) {
+  // Memory of a device: CUDA itself does not wait for the set, in either form.
+  const CUresult result = SetElements(address, value & 0xff, 1, bytes, target);
+  return result != CUDA_SUCCESS || asynchronous ? result : target.link->TakePostedFailure();
 }
 
-CUresult Session::Set(std::uint64_t address, std::uint32_t value, std::uint64_t bytes, bool asynchronous,
-                      const StreamTarget& target) {
-  if (bytes == 0) return CUDA_SUCCESS;
+CUresult Session::SetElements(std::uint64_t address, std::uint32_t value,
+                              std::uint32_t element_bytes, std::uint64_t elements,
+                              const StreamTarget& target) {
+  if (elements == 0) return CUDA_SUCCESS;
+  if (element_bytes != 1 && element_bytes != 2 && element_bytes != 4)
+    return CUDA_ERROR_INVALID_VALUE;
+  std::uint64_t bytes = 0;
+  if (address % element_bytes != 0 ||
+      __builtin_mul_overflow(elements, std::uint64_t{element_bytes}, &bytes))
+    return CUDA_ERROR_INVALID_VALUE;
   const std::shared_ptr<Link> link = LinkOf(reinterpret_cast<void*>(address));
   if (link == nullptr || !Covers(link->memory(), address, bytes)) return CUDA_ERROR_INVALID_VALUE;
   return OnDevice(target, link, [&](const StreamTarget& there) {
     Memset op;
     op.stream = there.stream;
     op.destination = address;
-    op.value = value & 0xff;
-    op.element_bytes = 1;
-    op.elements = bytes;
-    const CUresult result = there.link->Post(op);
-    // Memory of a device: CUDA itself does not wait for the set, in either form.
-    return result != CUDA_SUCCESS || asynchronous ? result : there.link->TakePostedFailure();
+    op.value = value;
+    op.element_bytes = static_cast<std::uint8_t>(element_bytes);
+    op.elements = elements;
+    return there.link->Post(op);
   });
 }
 

@@ -6,6 +6,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -28,7 +29,7 @@ struct Event {
   std::uint64_t recorded = 0;  // Number of the last record posted.
   std::uint64_t reached = 0;   // Number of the last one known complete.
   CUresult result = CUDA_SUCCESS;
-  bool destroyed = false;      // By the program; it is kept until all its records are reached.
+  bool destroyed = false;  // By the program; it is kept until all its records are reached.
   // Streams of other devices that are held until `record` is reached.
   struct Held {
     std::uint64_t record;
@@ -36,6 +37,9 @@ struct Event {
     std::uint64_t signal;
   };
   std::vector<Held> held;
+  // Called once, without locks, by the receiver thread, when the first record is
+  // reached or the device is lost.
+  std::function<void(CUresult)> then;
 };
 
 }  // namespace cuspan

@@ -9,6 +9,8 @@
 #include <limits>
 #include <vector>
 
+#include "interpose/client/shared_region.h"
+
 namespace cuspan {
 namespace {
 
@@ -35,9 +37,18 @@ bool IsMapped(const std::byte* base, std::size_t bytes) {
 
 CUresult HostMemory::Allocate(std::size_t bytes, unsigned flags, int device, void** memory) {
   if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-  void* const base =
-      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (base == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+  void* base = nullptr;
+  if (shared_ != nullptr && shared_->available()) {
+    std::uint64_t address = 0;
+    if (const CUresult result = shared_->Allocate(SharedRegion::Kind::kHost, bytes, &address);
+        result != CUDA_SUCCESS) {
+      return result;
+    }
+    base = reinterpret_cast<void*>(address);
+  } else {
+    base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (base == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+  }
   std::lock_guard lock(mutex_);
   const auto* const key = static_cast<const std::byte*>(base);
   ranges_[key] = {static_cast<std::byte*>(base), bytes, flags, true, device};
@@ -53,6 +64,9 @@ CUresult HostMemory::Free(void* memory) {
     if (known == ranges_.end() || !known->second.allocated) return CUDA_ERROR_INVALID_VALUE;
     range = known->second;
     ranges_.erase(known);
+  }
+  if (shared_ != nullptr && shared_->available()) {
+    return shared_->Free(reinterpret_cast<std::uint64_t>(range.base));
   }
   ::munmap(range.base, range.bytes);
   return CUDA_SUCCESS;

@@ -13,17 +13,21 @@
 
 namespace cuspan {
 
+class SharedRegion;
+
 struct HostRange {
   std::byte* base;
   std::size_t bytes;
-  unsigned flags;    // As given to cudaHostAlloc or cudaHostRegister.
-  bool allocated;    // By us; otherwise registered.
-  int device;        // Current when it was made.
+  unsigned flags;  // As given to cudaHostAlloc or cudaHostRegister.
+  bool allocated;  // By us; otherwise registered.
+  int device;      // Current when it was made.
 };
 
 // Any thread.
 class HostMemory {
  public:
+  // Memory of `shared` where it has any, so that kernels can use it, too; else only the program's.
+  explicit HostMemory(SharedRegion* shared = nullptr) : shared_(shared) {}
   // `bytes` > 0. CUDA_ERROR_OUT_OF_MEMORY when there is no room.
   CUresult Allocate(std::size_t bytes, unsigned flags, int device, void** memory);
   // Exactly what Allocate returned; otherwise CUDA_ERROR_INVALID_VALUE.
@@ -37,6 +41,7 @@ class HostMemory {
   std::optional<HostRange> Find(const void* address, std::size_t bytes) const;
 
  private:
+  SharedRegion* const shared_;
   mutable std::shared_mutex mutex_;
   std::map<const std::byte*, HostRange> ranges_;  // By base.
   // Under the mutex: a range that shares a byte with [base, base + bytes), or null.

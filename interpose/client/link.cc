@@ -17,6 +17,11 @@ Link::Link(int device, std::uint64_t number, AddressWindow window, std::unique_p
 
 Link::~Link() { channel_->Close(false); }
 
+CUresult Link::PlaceManaged(const FatbinRecord& fatbin) {
+  if (sharing_ != Sharing::kNone) return variables_->Loaded(*this, fatbin);
+  return Registry::Get().ManagedOf(fatbin).empty() ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+}
+
 CUresult Link::TakePostedFailure() {
   if (!has_posted_failures_.load(std::memory_order_acquire)) return CUDA_SUCCESS;
   std::lock_guard lock(failures_mutex_);
@@ -48,7 +53,9 @@ void Link::Forget(std::uint32_t request) {
 
 CUresult Link::Wait(std::uint32_t request, PendingCall* pending) {
   const auto start = std::chrono::steady_clock::now();
-  const auto over = [&] { return pending->done.load(std::memory_order_acquire) || fault() != CUDA_SUCCESS; };
+  const auto over = [&] {
+    return pending->done.load(std::memory_order_acquire) || fault() != CUDA_SUCCESS;
+  };
   while (!over() && std::chrono::steady_clock::now() - start < stages_.spin) {
   }
   std::unique_lock lock(calls_mutex_);
@@ -56,7 +63,8 @@ CUresult Link::Wait(std::uint32_t request, PendingCall* pending) {
   calls_.erase(request);
   const auto waited = std::chrono::steady_clock::now() - start;
   channel_->statistics().wait_nanoseconds.fetch_add(
-      static_cast<std::uint64_t>(std::chrono::nanoseconds(waited).count()), std::memory_order_relaxed);
+      static_cast<std::uint64_t>(std::chrono::nanoseconds(waited).count()),
+      std::memory_order_relaxed);
   return pending->done.load(std::memory_order_acquire) ? CUDA_SUCCESS : fault();
 }
 
@@ -98,7 +106,8 @@ void Link::HandleFrame(const Frame& frame, const OnEvent& on_event) {
   bool understood = false;
   switch (frame.op()) {
     case Op::kTransferWanted:
-      if (TransferWanted wanted; (understood = DecodeFrom(frame.payload, wanted))) transfers_.OnWanted(wanted.transfer);
+      if (TransferWanted wanted; (understood = DecodeFrom(frame.payload, wanted)))
+        transfers_.OnWanted(wanted.transfer);
       break;
     case Op::kChunk:
       if (Chunk chunk; DecodeFrom(frame.payload, chunk)) understood = transfers_.OnChunk(chunk);
@@ -116,7 +125,8 @@ void Link::HandleFrame(const Frame& frame, const OnEvent& on_event) {
       break;
     case Op::kPostedFailure:
       if (PostedFailure failure; (understood = DecodeFrom(frame.payload, failure))) {
-        LogInfo("device {}: {} failed with CUDA error {}", device_, OpName(static_cast<Op>(failure.op)), failure.result);
+        LogInfo("device {}: {} failed with CUDA error {}", device_,
+                OpName(static_cast<Op>(failure.op)), failure.result);
         std::lock_guard lock(failures_mutex_);
         posted_failures_.emplace(failure.thread, static_cast<CUresult>(failure.result));
         has_posted_failures_.store(true, std::memory_order_release);
@@ -140,8 +150,10 @@ void Link::HandleFrame(const Frame& frame, const OnEvent& on_event) {
       break;
   }
   if (!understood) {
-    LogError("device {}: the proxy sent op {} ({}) of {} bytes, which makes no sense; the device is given up", device_,
-             frame.header.op, OpName(frame.op()), frame.payload.size());
+    LogError(
+        "device {}: the proxy sent op {} ({}) of {} bytes, which makes no sense; the device is "
+        "given up",
+        device_, frame.header.op, OpName(frame.op()), frame.payload.size());
     Fail(CUDA_ERROR_DEVICE_UNAVAILABLE);
   }
 }
@@ -166,7 +178,8 @@ void Link::ShowEvents(const OnEvent& on_event) {
 
 bool Link::HasWork() const {
   return channel_->HasFrame() || (channel_->closed() && fault() == CUDA_SUCCESS) ||
-         (has_deferred_.load(std::memory_order_acquire) && channel_->HasRoom(sizeof(FrameHeader) + sizeof(Signal)));
+         (has_deferred_.load(std::memory_order_acquire) &&
+          channel_->HasRoom(sizeof(FrameHeader) + sizeof(Signal)));
 }
 
 CUresult Link::OwnStream(std::uint64_t* stream) {

@@ -17,8 +17,10 @@
 #include <unordered_map>
 
 #include "interpose/client/event.h"
+#include "interpose/client/managed_variables.h"
 #include "interpose/client/memory.h"
 #include "interpose/client/modules.h"
+#include "interpose/client/shared_region.h"
 #include "interpose/client/thread_state.h"
 #include "interpose/client/transfers.h"
 #include "protocol/channel/channel.h"
@@ -36,9 +38,46 @@ class Link : public std::enable_shared_from_this<Link> {
   // Counts links of this process from 1, so that handles of a lost one are told apart.
   std::uint64_t number() const { return number_; }
 
-  // Posts an op that nobody waits for.
+  // How this device has the shared region. Set once, before the link is used.
+  Sharing sharing() const { return sharing_; }
+  void SetSharing(SharedRegion* region, ManagedVariables* variables, Sharing sharing) {
+    variables_ = variables;
+    region_ = region;
+    sharing_ = sharing;
+    memory_.SetShared(region);
+  }
+  // The managed variable at the address, for those who name it as a symbol.
+  std::optional<BlockAllocator::Range> ManagedVariable(std::uint64_t address) const {
+    return variables_ != nullptr ? variables_->At(address) : std::nullopt;
+  }
+  // A module was loaded: gives its managed variables their places.
+  CUresult PlaceManaged(const FatbinRecord& fatbin);
+  // The device has all of the region that exists. Guarded by the region.
+  bool attached = false;
+
+  // Posts an op that nobody waits for. What it may do with the shared region is seen to.
   template <typename T>
   CUresult Post(const T& op) {
+    if constexpr (T::kOp == Op::kLaunch) {
+      if (region_ != nullptr && sharing_ != Sharing::kNone) {
+        if (const CUresult result = region_->ExposePointers(op.arguments); result != CUDA_SUCCESS)
+          return result;
+        if (const CUresult result = variables_->BeforeLaunch(*this); result != CUDA_SUCCESS)
+          return result;
+        variables_->AfterLaunch(*this);
+      }
+    }
+    if (region_ == nullptr || !region_->mirrors().active() || !MayTouchRegion(op)) [[likely]]
+      return PostUnseen(op);
+    if (const CUresult result = region_->mirrors().BeforeWork(*this); result != CUDA_SUCCESS)
+      return result;
+    const CUresult result = PostUnseen(op);
+    if (T::kOp != Op::kCopyFromDevice) region_->mirrors().AfterWork(*this);
+    return result;
+  }
+  // The same without that, for the region's own work.
+  template <typename T>
+  CUresult PostUnseen(const T& op) {
     static_assert(T::kClass == OpClass::kPosted || T::kClass == OpClass::kChunk);
     if (const CUresult sticky = fault(); sticky != CUDA_SUCCESS) return sticky;
     channel_->statistics().posted.fetch_add(1, std::memory_order_relaxed);
@@ -63,10 +102,35 @@ class Link : public std::enable_shared_from_this<Link> {
   // A call whose result holds only when the chunks pushed before it are stored.
   template <typename T>
   CUresult CallAndStore(const T& op) {
+    const CUresult result = CallUnseen(op);
+    if (result != CUDA_SUCCESS) return result;
+    return Synchronized(T::kOp == Op::kDeviceSynchronize);
+  }
+  // The program is about to hear that work of the device is complete: all of it, or some.
+  CUresult Synchronized(bool all) {
+    if (region_ == nullptr) return CUDA_SUCCESS;
+    region_->mirrors().Synchronized(*this, all);
+    return variables_->Synchronized(*this, all);
+  }
+  // What the program wrote into the shared region goes to the device now; waits for no other
+  // device.
+  CUresult SendNews() {
+    if (region_ == nullptr) return CUDA_SUCCESS;
+    const CUresult result = region_->mirrors().SendNews(*this);
+    return result != CUDA_SUCCESS ? result : variables_->SendNews(*this);
+  }
+  // CallAndStore without its meaning for the shared region, for the region's own work.
+  template <typename T>
+  CUresult CallUnseen(const T& op) {
     typename T::Reply reply;
     const CUresult result = Call(op, &reply);
     if (result == CUDA_SUCCESS) transfers_.WaitStored(reply.chunks);
     return fault() != CUDA_SUCCESS ? fault() : result;
+  }
+  CUresult SynchronizeUnseen(std::uint64_t stream) {
+    StreamSynchronize op;
+    op.stream = stream;
+    return CallUnseen(op);
   }
 
   // The sticky error of a device that is lost to this process; CUDA_SUCCESS while it lives.
@@ -78,7 +142,8 @@ class Link : public std::enable_shared_from_this<Link> {
   Modules& modules() { return modules_; }
   Transfers& transfers() { return transfers_; }
   Channel& channel() { return *channel_; }
-  // A stream of our own, bound to no other: for what one device does in the order of another's stream.
+  // A stream of our own, bound to no other: for what one device does in the order of another's
+  // stream.
   CUresult OwnStream(std::uint64_t* stream);
 
   // --- For the session's receiver thread.
@@ -98,6 +163,23 @@ class Link : public std::enable_shared_from_this<Link> {
     std::condition_variable arrived;
     std::vector<std::byte> payload;
   };
+  // Whether `op`, or the kernel that it starts, may use memory of the shared region: that is so for
+  // every kernel, and else when one of its numbers is an address there.
+  template <typename T>
+  bool MayTouchRegion(const T& op) const {
+    if constexpr (std::is_same_v<T, std::uint64_t>) {
+      return region_->Contains(op);
+    } else if constexpr (std::is_class_v<T> &&
+                         requires { T::VisitFields(op, [](const auto&) {}); }) {
+      bool touches = false;
+      if constexpr (requires { T::kOp; }) touches = T::kOp == Op::kLaunch;
+      if (!touches)
+        T::VisitFields(op, [&](const auto& field) { touches = touches || MayTouchRegion(field); });
+      return touches;
+    } else {
+      return false;
+    }
+  }
   std::uint32_t Register(PendingCall* pending);
   void Forget(std::uint32_t request);
   CUresult Wait(std::uint32_t request, PendingCall* pending);
@@ -130,6 +212,11 @@ class Link : public std::enable_shared_from_this<Link> {
 
   std::mutex own_stream_mutex_;
   std::uint64_t own_stream_ = 0;
+
+  // Both live as long as the process.
+  SharedRegion* region_ = nullptr;
+  ManagedVariables* variables_ = nullptr;
+  Sharing sharing_ = Sharing::kNone;
 
   Transfers transfers_;
   DeviceMemory memory_;

@@ -14,7 +14,9 @@ constexpr std::uint64_t kPieceBytes = 64 << 20;
 // Blocks from here on have a piece of their own, which goes back to the driver when freed.
 constexpr std::uint64_t kLargeBytes = 32 << 20;
 
-std::uint64_t RoundUp(std::uint64_t bytes) { return (bytes + kGranularity - 1) / kGranularity * kGranularity; }
+std::uint64_t RoundUp(std::uint64_t bytes) {
+  return (bytes + kGranularity - 1) / kGranularity * kGranularity;
+}
 
 }  // namespace
 
@@ -98,7 +100,8 @@ CUresult DeviceMemory::Free(std::uint64_t address) {
     if (!blocks_.Free(address)) return CUDA_ERROR_INVALID_VALUE;
     const auto segment = *blocks_.Segment(address);
     const auto empty = blocks_.EmptySegments();
-    const bool is_empty = std::any_of(empty.begin(), empty.end(), [&](const auto& e) { return e.base == segment.base; });
+    const bool is_empty = std::any_of(empty.begin(), empty.end(),
+                                      [&](const auto& e) { return e.base == segment.base; });
     // One shared piece stays, for the next small blocks.
     if (is_empty && (segment.bytes != kPieceBytes || empty.size() > 1)) {
       blocks_.RemoveSegment(segment.base);
@@ -110,6 +113,8 @@ CUresult DeviceMemory::Free(std::uint64_t address) {
 }
 
 std::optional<BlockAllocator::Range> DeviceMemory::Find(std::uint64_t address) const {
+  if (region_ != nullptr && region_->Contains(address))
+    return region_->Reaches(*link_, address) ? region_->Find(address) : std::nullopt;
   std::shared_lock lock(mutex_);
   if (InWindow(address)) return blocks_.Find(address);
   for (const auto& variable : variables_)

@@ -15,6 +15,7 @@
 namespace cuspan {
 
 class Link;
+class SharedRegion;
 
 class DeviceMemory {
  public:
@@ -28,6 +29,8 @@ class DeviceMemory {
   bool InWindow(std::uint64_t address) const { return address - window_.base < window_.bytes; }
   // The block or the module variable that holds `address`.
   std::optional<BlockAllocator::Range> Find(std::uint64_t address) const;
+  // Find also finds what of this region the device may use.
+  void SetShared(const SharedRegion* region) { region_ = region; }
   // A variable of a loaded module, which the driver placed where it likes.
   void AddVariable(std::uint64_t address, std::uint64_t bytes);
   // What is mapped and not in use.
@@ -40,6 +43,7 @@ class DeviceMemory {
 
   Link* const link_;
   const AddressWindow window_;
+  const SharedRegion* region_ = nullptr;
   std::mutex growing_;  // Held while the proxy maps or unmaps; the blocks stay usable.
   mutable std::shared_mutex mutex_;
   BlockAllocator blocks_;

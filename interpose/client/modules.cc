@@ -25,17 +25,19 @@ CUresult Modules::Load(const FatbinRecord& fatbin) {
     piece.module = fatbin.module;
     piece.total = fatbin.image.size();
     piece.offset = offset;
-    piece.data = fatbin.image.subspan(offset, std::min(kMaxInlineBytes, fatbin.image.size() - offset));
+    piece.data =
+        fatbin.image.subspan(offset, std::min(kMaxInlineBytes, fatbin.image.size() - offset));
     if (const CUresult result = link_->Post(piece); result != CUDA_SUCCESS) return result;
   }
   ModuleLoad load;
   load.module = fatbin.module;
   ModuleLoad::Reply reply;
   module->result = link_->Call(load, &reply);
+  if (module->result == CUDA_SUCCESS) module->result = link_->PlaceManaged(fatbin);
   module->loaded = true;
   if (module->result != CUDA_SUCCESS)
-    LogError("device {} can not load a fat binary of {} bytes: CUDA error {}", link_->device(), fatbin.image.size(),
-             static_cast<int>(module->result));
+    LogError("device {} can not load a fat binary of {} bytes: CUDA error {}", link_->device(),
+             fatbin.image.size(), static_cast<int>(module->result));
   return module->result;
 }
 
@@ -56,7 +58,8 @@ CUresult Modules::Kernel(const FunctionRecord& function, LoadedKernel** kernel) 
   if (const CUresult result = link_->Call(find, &reply); result != CUDA_SUCCESS) return result;
   auto loaded = std::make_unique<LoadedKernel>();
   loaded->handle = find.kernel;
-  loaded->argument_bytes = std::accumulate(reply.parameter_bytes.begin(), reply.parameter_bytes.end(), 0U);
+  loaded->argument_bytes =
+      std::accumulate(reply.parameter_bytes.begin(), reply.parameter_bytes.end(), 0U);
   loaded->parameter_bytes = std::move(reply.parameter_bytes);
   loaded->attributes = std::vector<std::atomic<int>>(reply.attributes.size());
   std::copy(reply.attributes.begin(), reply.attributes.end(), loaded->attributes.begin());
@@ -81,7 +84,8 @@ CUresult Modules::Variable(const VariableRecord& variable, LoadedVariable* loade
   VariableFind::Reply reply;
   if (const CUresult result = link_->Call(find, &reply); result != CUDA_SUCCESS) return result;
   std::lock_guard lock(mutex_);
-  const auto [entry, added] = variables_.emplace(&variable, LoadedVariable{reply.address, reply.bytes});
+  const auto [entry, added] =
+      variables_.emplace(&variable, LoadedVariable{reply.address, reply.bytes});
   if (added) link_->memory().AddVariable(reply.address, reply.bytes);
   *loaded = entry->second;
   return CUDA_SUCCESS;

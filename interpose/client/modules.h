@@ -41,6 +41,8 @@ class Modules {
   // Loads what is needed. CUDA_ERROR_NOT_FOUND when the fat binary has no such kernel.
   CUresult Kernel(const FunctionRecord& function, LoadedKernel** kernel);
   CUresult Variable(const VariableRecord& variable, LoadedVariable* loaded);
+  // Only that, for what the host uses of it.
+  CUresult Load(const FatbinRecord& fatbin);
   // The library that holds `fatbin` is being unloaded.
   void Unload(const FatbinRecord& fatbin);
 
@@ -50,7 +52,6 @@ class Modules {
     bool loaded = false;
     CUresult result = CUDA_SUCCESS;
   };
-  CUresult Load(const FatbinRecord& fatbin);
 
   Link* const link_;
   mutable std::shared_mutex mutex_;

@@ -70,6 +70,19 @@ VariableRecord* Registry::AddVariable(const FatbinRecord* fatbin, const void* ho
   return &record;
 }
 
+void Registry::AddManaged(const FatbinRecord* fatbin, void** host, const char* name) {
+  std::lock_guard lock(mutex_);
+  managed_.emplace_back(ManagedRecord{fatbin, name, host});
+}
+
+std::vector<const ManagedRecord*> Registry::ManagedOf(const FatbinRecord& fatbin) const {
+  std::shared_lock lock(mutex_);
+  std::vector<const ManagedRecord*> found;
+  for (const ManagedRecord& record : managed_)
+    if (record.fatbin == &fatbin) found.push_back(&record);
+  return found;
+}
+
 const FunctionRecord* Registry::FindFunction(const void* key) const {
   std::shared_lock lock(mutex_);
   const auto known = functions_by_key_.find(key);

@@ -11,29 +11,38 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 namespace cuspan {
 
 struct FatbinRecord {
-  std::uint64_t module;               // The handle that proxies know it by.
-  std::span<const std::byte> image;   // The container in the program's memory; empty when it was malformed.
-  bool registered = true;             // Cleared when the library that holds it goes.
-  std::string unsupported;            // Why nothing in it can be used yet; empty when all can.
+  std::uint64_t module;  // The handle that proxies know it by.
+  std::span<const std::byte>
+      image;                // The container in the program's memory; empty when it was malformed.
+  bool registered = true;   // Cleared when the library that holds it goes.
+  std::string unsupported;  // Why nothing in it can be used yet; empty when all can.
 };
 
 // A kernel. Its address doubles as the program's cudaKernel_t.
 struct FunctionRecord {
   const FatbinRecord* fatbin;
-  std::string name;                   // As the device code calls it.
-  const void* host;                   // The stub's address.
+  std::string name;  // As the device code calls it.
+  const void* host;  // The stub's address.
 };
 
 struct VariableRecord {
   const FatbinRecord* fatbin;
   std::string name;
-  const void* host;                   // The host's shadow of it.
+  const void* host;  // The host's shadow of it.
   std::size_t bytes;
   bool constant;
+};
+
+// A __managed__ variable.
+struct ManagedRecord {
+  const FatbinRecord* fatbin;
+  std::string name;
+  void** host;  // Where the program's code looks for its address.
 };
 
 // Any thread; records live for ever.
@@ -48,8 +57,11 @@ class Registry {
   // Something in it needs what we can not do; the first reason stays.
   void SetUnsupported(FatbinRecord* fatbin, std::string why);
   FunctionRecord* AddFunction(const FatbinRecord* fatbin, const void* host, const char* name);
-  VariableRecord* AddVariable(const FatbinRecord* fatbin, const void* host, const char* name, std::size_t bytes,
-                              bool constant);
+  VariableRecord* AddVariable(const FatbinRecord* fatbin, const void* host, const char* name,
+                              std::size_t bytes, bool constant);
+
+  void AddManaged(const FatbinRecord* fatbin, void** host, const char* name);
+  std::vector<const ManagedRecord*> ManagedOf(const FatbinRecord& fatbin) const;
 
   // By host stub or by what AddFunction returned; null when unknown.
   const FunctionRecord* FindFunction(const void* key) const;
@@ -60,6 +72,7 @@ class Registry {
   std::deque<FatbinRecord> fatbins_;
   std::deque<FunctionRecord> functions_;
   std::deque<VariableRecord> variables_;
+  std::deque<ManagedRecord> managed_;
   std::unordered_map<const void*, const FunctionRecord*> functions_by_key_;
   std::unordered_map<const void*, const VariableRecord*> variables_by_host_;
 };

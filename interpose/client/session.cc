@@ -13,6 +13,7 @@
 #include "common/log.h"
 #include "interpose/client/background_thread.h"
 #include "interpose/client/handles.h"
+#include "interpose/client/pools.h"
 #include "interpose/client/thread_state.h"
 #include "interpose/load/load.h"
 
@@ -53,7 +54,9 @@ Result<Greeted> Greet() {
   const char* address = std::getenv("CUSPAN_SOCKET");
   const std::optional<Key128> secret = ParseSecret(std::getenv("CUSPAN_SECRET"));
   if (address == nullptr || !secret)
-    return Status::Unavailable("CUSPAN_SOCKET and CUSPAN_SECRET are not set: start the program with `cuspan run -- PROGRAM`");
+    return Status::Unavailable(
+        "CUSPAN_SOCKET and CUSPAN_SECRET are not set: start the program with `cuspan run -- "
+        "PROGRAM`");
   Result<ControlSocket> socket = ControlSocket::Connect(address);
   if (!socket.ok()) return socket.status();
   Result<Bell> bell = Bell::Create();
@@ -92,10 +95,12 @@ Session* Session::Start(CUresult* result) {
     start_failure.store(*result);
     return nullptr;
   }
-  static const int fork_handlers = ::pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild);
+  static const int fork_handlers =
+      ::pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild);
   static_cast<void>(fork_handlers);
   if (const char* warning = LoadWarning()) LogWarn("{}", warning);
-  auto* session = new Session(std::move(greeted->socket), std::move(greeted->bell), std::move(greeted->devices));
+  auto* session = new Session(std::move(greeted->socket), std::move(greeted->bell),
+                              std::move(greeted->devices));
   the_session.store(session, std::memory_order_release);
   return session;
 }
@@ -117,7 +122,8 @@ std::vector<std::shared_ptr<Link>> Session::Links() const {
   std::vector<std::shared_ptr<Link>> links;
   std::shared_lock lock(links_mutex_);
   for (const auto& slot : devices_)
-    if (slot->link != nullptr) links.push_back(slot->link);
+    for (const auto& link : {slot->link, slot->starting})
+      if (link != nullptr) links.push_back(link);
   return links;
 }
 
@@ -128,7 +134,8 @@ CUresult Session::OpenLink(int device, std::shared_ptr<Link>* link) {
     std::lock_guard opening(devices_[static_cast<std::size_t>(device)]->opening);
     *link = OpenedLink(device);
     if (*link == nullptr)
-      if (const CUresult result = OpenDeviceAtAgent(device, link); result != CUDA_SUCCESS) return result;
+      if (const CUresult result = OpenDeviceAtAgent(device, link); result != CUDA_SUCCESS)
+        return result;
   }
   return (*link)->fault();
 }
@@ -136,13 +143,16 @@ CUresult Session::OpenLink(int device, std::shared_ptr<Link>* link) {
 CUresult Session::OpenDeviceAtAgent(int device, std::shared_ptr<Link>* link) {
   OpenDevice request;
   request.device = static_cast<std::uint32_t>(device);
+  request.shared = shared_.window();
   UniqueFd channel_fd;
   UniqueFd bell_fd;
   Result<DeviceOpened> opened = Status::Internal("not asked");
   {
     // One question at a time on this socket. Other devices' work goes on.
     std::lock_guard lock(socket_mutex_);
-    if (Status sent = socket_.Send(request); !sent.ok()) {
+    const int files[] = {shared_.file()};
+    if (Status sent = socket_.Send(request, std::span(files, shared_.available() ? 1 : 0));
+        !sent.ok()) {
       opened = sent;
     } else {
       // A driver may take its time to start.
@@ -154,29 +164,54 @@ CUresult Session::OpenDeviceAtAgent(int device, std::shared_ptr<Link>* link) {
     }
   }
   if (!opened.ok() || opened->result != CUDA_SUCCESS) {
-    LogError("device {} can not be opened: {}", device, opened.ok() ? opened->message : opened.status().message());
+    LogError("device {} can not be opened: {}", device,
+             opened.ok() ? opened->message : opened.status().message());
     return opened.ok() ? static_cast<CUresult>(opened->result) : CUDA_ERROR_DEVICE_UNAVAILABLE;
   }
   Result<Bell> peer = Bell::Open(std::move(bell_fd));
   Result<std::unique_ptr<Channel>> channel =
-      peer.ok() ? Channel::Attach(std::move(channel_fd), ChannelSide::kClient, &bell_, std::move(*peer)) : peer.status();
+      peer.ok()
+          ? Channel::Attach(std::move(channel_fd), ChannelSide::kClient, &bell_, std::move(*peer))
+          : peer.status();
   if (!channel.ok()) {
     LogError("device {} can not be opened: {}", device, channel.status().message());
     return CUDA_ERROR_DEVICE_UNAVAILABLE;
   }
-  auto made = std::make_shared<Link>(device, next_link_.fetch_add(1), opened->window, std::move(*channel));
+  auto made =
+      std::make_shared<Link>(device, next_link_.fetch_add(1), opened->window, std::move(*channel));
+  if (opened->shared)
+    made->SetSharing(&shared_, &managed_variables_,
+                     opened->relayed ? Sharing::kMirrored : Sharing::kMemory);
+  DeviceSlot& slot = *devices_[static_cast<std::size_t>(device)];
   {
     std::lock_guard lock(links_mutex_);
-    devices_[static_cast<std::size_t>(device)]->link = made;
+    slot.starting = made;
     links_version_.fetch_add(1);
   }
-  std::call_once(receiver_started_, [this] { receiver_ = StartBackgroundThread("cuspan-receive", [this] { ReceiveLoop(); }); });
+  std::call_once(receiver_started_, [this] {
+    receiver_ = StartBackgroundThread("cuspan-receive", [this] { ReceiveLoop(); });
+  });
+  bell_.Ring();
+  const CUresult attached = shared_.Attach(*made);
+  if (attached != CUDA_SUCCESS) {
+    LogError("device {} can not have the program's managed and mapped memory: CUDA error {}",
+             device, static_cast<int>(attached));
+    made->Fail(attached);
+  }
+  {
+    std::lock_guard lock(links_mutex_);
+    slot.link = made;
+    slot.starting = nullptr;
+    links_version_.fetch_add(1);
+  }
   bell_.Ring();
   *link = std::move(made);
   return CUDA_SUCCESS;
 }
 
-CUresult Session::CurrentLink(std::shared_ptr<Link>* link) { return OpenLink(ThisThread().current_device, link); }
+CUresult Session::CurrentLink(std::shared_ptr<Link>* link) {
+  return OpenLink(ThisThread().current_device, link);
+}
 
 CUresult Session::Reset(int device) {
   if (device < 0 || device >= device_count()) return CUDA_ERROR_INVALID_DEVICE;
@@ -187,6 +222,8 @@ CUresult Session::Reset(int device) {
   // A healthy device finishes what it has, as cudaDeviceReset does.
   if (link->fault() == CUDA_SUCCESS) static_cast<void>(link->CallAndStore(DeviceSynchronize{}));
   link->Fail(CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  shared_.mirrors().Forget(*link);
+  managed_variables_.Forget(*link);
   {
     std::lock_guard lock(links_mutex_);
     slot.link = nullptr;
@@ -194,8 +231,11 @@ CUresult Session::Reset(int device) {
   }
   {
     std::lock_guard lock(streams_mutex_);
-    std::erase_if(streams_, [&](const auto& entry) { return entry.second->link == link->number(); });
+    std::erase_if(streams_,
+                  [&](const auto& entry) { return entry.second->link == link->number(); });
   }
+  arrays_.Forget(*link);
+  Pools::Get().ForgetLink(*link);
   FailEvents(*link);
   {
     std::lock_guard lock(events_mutex_);
@@ -246,9 +286,11 @@ void Session::ReceiveLoop() {
         },
         std::chrono::milliseconds(250), stages);
     for (const auto& link : links) {
-      while (link->Receive(on_event) && link->fault() == CUDA_SUCCESS && links_version_.load() == version) {
+      while (link->Receive(on_event) && link->fault() == CUDA_SUCCESS &&
+             links_version_.load() == version) {
       }
-      if (link->fault() != CUDA_SUCCESS && std::find(failed.begin(), failed.end(), link) == failed.end()) {
+      if (link->fault() != CUDA_SUCCESS &&
+          std::find(failed.begin(), failed.end(), link) == failed.end()) {
         failed.push_back(link);
         FailEvents(*link);
       }

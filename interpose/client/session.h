@@ -16,8 +16,11 @@
 #include <unordered_map>
 #include <vector>
 
+#include "interpose/client/arrays.h"
+#include "interpose/client/host_calls.h"
 #include "interpose/client/host_memory.h"
 #include "interpose/client/link.h"
+#include "interpose/client/memory_advice.h"
 #include "protocol/channel/socket.h"
 
 namespace cuspan {
@@ -73,6 +76,12 @@ class Session {
   // A thread that ends gives back its own default stream of `device`.
   void DestroyThreadStream(int device, std::uint64_t link_number, std::uint64_t stream);
   CUresult SynchronizeStream(const StreamTarget& target);
+  // `call` runs on a thread of ours when the stream has come so far, and the stream goes on
+  // after it (host_calls.cc). When the device is lost before, it is called with the sticky error.
+  using HostCall = std::function<void(CUresult)>;
+  CUresult CallHost(const StreamTarget& target, HostCall call);
+  // The same, but the stream does not wait for it.
+  CUresult WhenReached(const StreamTarget& target, HostCall call);
   // CUDA_ERROR_NOT_READY while work is pending.
   CUresult QueryStream(const StreamTarget& target);
 
@@ -93,12 +102,18 @@ class Session {
   // Waits for the device, as cudaFree does. CUDA_ERROR_INVALID_VALUE when nothing starts there.
   CUresult Free(std::uint64_t address);
   HostMemory& host_memory() { return host_memory_; }
+  SharedRegion& shared() { return shared_; }
+  ManagedVariables& managed_variables() { return managed_variables_; }
+  // cudaMallocManaged, for the current device. `bytes` > 0.
+  CUresult AllocateManaged(std::uint64_t bytes, std::uint64_t* address);
+  MemoryAdvice& advice() { return advice_; }
+  Arrays& arrays() { return arrays_; }
 
   // What a pointer points into.
   struct PointerKind {
-    enum { kUnknownHost, kPinnedHost, kDevice } kind;
-    int device = -1;               // kDevice
-    std::uint64_t range_base = 0;  // kDevice: the allocation or variable
+    enum { kUnknownHost, kPinnedHost, kDevice, kManaged } kind;
+    int device = -1;               // All but kUnknownHost.
+    std::uint64_t range_base = 0;  // The allocation or variable, where devices can use it.
     std::uint64_t range_bytes = 0;
   };
   PointerKind Classify(const void* pointer);
@@ -114,14 +129,49 @@ class Session {
     bool asynchronous;
   };
   CUresult Copy(const CopyRequest& request, const StreamTarget& target);
+  // --- Copies of boxes (copy_box.cc).
+  // One side: a box in an array, or in memory, whose first row starts at `pointer`.
+  struct BoxSide {
+    std::shared_ptr<const Array> array;  // Null: memory.
+    const void* pointer = nullptr;
+    std::uint64_t pitch = 0;            // Of memory: bytes from one row to the next,
+    std::uint64_t plane_rows = 0;       // and rows from one plane to the next.
+    std::uint64_t x = 0, y = 0, z = 0;  // In an array: bytes, rows, planes.
+  };
+  struct BoxCopy {
+    BoxSide destination;
+    BoxSide source;
+    BoxExtent extent;
+    CopyRequest::Sides sides;
+    bool asynchronous;
+    int destination_device = -1;  // As in CopyRequest.
+    int source_device = -1;
+  };
+  CUresult CopyBox(const BoxCopy& copy, const StreamTarget& target);
+  // Sets rows of device memory to a byte.
+  struct RowsSet {
+    std::uint64_t address;
+    std::uint64_t pitch;
+    std::uint64_t width;
+    std::uint64_t rows;
+    std::uint32_t value;
+  };
+  CUresult SetRows(const RowsSet& set, const StreamTarget& target);
+  // Sets elements of 1, 2 or 4 bytes. CUDA_ERROR_INVALID_VALUE for memory that is not there.
+  CUresult SetElements(std::uint64_t address, std::uint32_t value, std::uint32_t element_bytes,
+                       std::uint64_t elements, const StreamTarget& target);
+  // Makes `waiting` wait for what is in `first` now, on whatever devices they are.
+  CUresult Order(const StreamTarget& first, const StreamTarget& waiting);
   CUresult Set(std::uint64_t address, std::uint32_t value, std::uint64_t bytes, bool asynchronous,
                const StreamTarget& target);
 
  private:
   struct DeviceSlot {
     DeviceDescription description;
-    std::mutex opening;          // One thread opens or closes; others wait.
-    std::shared_ptr<Link> link;  // Guarded by links_mutex_.
+    std::mutex opening;  // One thread opens or closes; others wait.
+    // Both guarded by links_mutex_.
+    std::shared_ptr<Link> link;
+    std::shared_ptr<Link> starting;  // Used by nobody but the one who opens it.
   };
 
   Session(ControlSocket socket, Bell bell, std::vector<DeviceDescription> devices);
@@ -138,12 +188,28 @@ class Session {
   // Ends all waits for events of a lost device.
   void FailEvents(const Link& link);
 
+  CUresult FreeManaged(std::uint64_t address);
+  PointerKind ClassifyShared(const void* pointer);
   CUresult CopyHostToDevice(const CopyRequest& request, const StreamTarget& there);
   CUresult CopyDeviceToHost(const CopyRequest& request, const StreamTarget& there);
-  CUresult CopyPeer(const CopyRequest& request, const StreamTarget& target, const std::shared_ptr<Link>& to,
-                    const std::shared_ptr<Link>& from);
-  // Makes `waiting` wait for what is in `first` now, on whatever devices they are.
-  CUresult Order(const StreamTarget& first, const StreamTarget& waiting);
+  // Posts `op`, a copy to a device, in the order of `there`, and sends it the bytes at `source`:
+  // before it returns, or later.
+  template <typename Op>
+  CUresult SendBytes(const StreamTarget& there, Op& op, const std::byte* source,
+                     std::uint64_t bytes, const HostRows& rows, bool later);
+  // The same from a device; returns when the bytes are there, or at once.
+  template <typename Op>
+  CUresult ReceiveBytes(const StreamTarget& there, Op& op, std::byte* destination,
+                        std::uint64_t bytes, const HostRows& rows, bool later);
+  struct PeerCopy {
+    std::shared_ptr<Link> to;
+    std::shared_ptr<Link> from;
+    std::uint64_t bytes;
+    bool asynchronous;
+  };
+  // Between two devices, in the order of `target`, which may be a third one's.
+  template <typename Write, typename Read>
+  CUresult CopyPeer(const PeerCopy& copy, const StreamTarget& target, Write& write, Read& read);
   // Runs `op` in the order of `target` on `link`, which may be another device's.
   template <typename Use>
   CUresult OnDevice(const StreamTarget& target, const std::shared_ptr<Link>& link, Use&& op);
@@ -161,7 +227,14 @@ class Session {
   std::unordered_map<std::uint64_t, std::shared_ptr<const Stream>> streams_;
   mutable std::shared_mutex events_mutex_;
   std::unordered_map<std::uint64_t, std::shared_ptr<Event>> events_;
-  HostMemory host_memory_;
+  SharedRegion shared_{[this] { return Links(); }};
+  ManagedVariables managed_variables_{&shared_};
+  MemoryAdvice advice_;
+  std::mutex managed_mutex_;
+  std::unordered_map<std::uint64_t, int> managed_;  // Managed blocks, each with its device.
+  HostMemory host_memory_{&shared_};
+  HostCalls host_calls_;
+  Arrays arrays_;
   std::once_flag receiver_started_;
   std::thread receiver_;  // Runs until the process ends.
 };

@@ -1,5 +1,6 @@
 // Streams and events of the session.
 #include <algorithm>
+#include <utility>
 
 #include "interpose/client/handles.h"
 #include "interpose/client/session.h"
@@ -14,7 +15,8 @@ CUresult Session::CreateStream(unsigned flags, int priority, std::uint64_t* stre
   create.flags = flags;
   create.priority = priority;
   if (const CUresult result = link->Post(create); result != CUDA_SUCCESS) return result;
-  auto made = std::make_shared<const Stream>(Stream{create.stream, link->device(), link->number(), flags, priority});
+  auto made = std::make_shared<const Stream>(
+      Stream{create.stream, link->device(), link->number(), flags, priority});
   std::lock_guard lock(streams_mutex_);
   streams_.emplace(create.stream, std::move(made));
   *stream = create.stream;
@@ -77,7 +79,8 @@ CUresult Session::ResolveStream(void* stream, DefaultStream meaning, StreamTarge
   const std::shared_ptr<const Stream> known = FindStream(value);
   if (known == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   target->link = OpenedLink(known->device);
-  if (target->link == nullptr || target->link->number() != known->link) return CUDA_ERROR_INVALID_HANDLE;
+  if (target->link == nullptr || target->link->number() != known->link)
+    return CUDA_ERROR_INVALID_HANDLE;
   target->stream = value;
   return target->link->fault();
 }
@@ -96,7 +99,8 @@ CUresult Session::QueryStream(const StreamTarget& target) {
   return result != CUDA_SUCCESS ? result : target.link->TakePostedFailure();
 }
 
-CUresult Session::CreateEventOn(const std::shared_ptr<Link>& link, unsigned flags, std::uint64_t* event) {
+CUresult Session::CreateEventOn(const std::shared_ptr<Link>& link, unsigned flags,
+                                std::uint64_t* event) {
   EventCreate create;
   create.event = NextHandle();
   create.flags = flags;
@@ -160,9 +164,12 @@ CUresult Session::RecordEvent(std::uint64_t event, const StreamTarget& target) {
 CUresult Session::QueryEvent(std::uint64_t event) {
   const std::shared_ptr<Event> known = FindEvent(event);
   if (known == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  std::lock_guard lock(known->mutex);
-  if (known->result != CUDA_SUCCESS) return known->result;
-  return known->reached >= known->recorded ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+  {
+    std::lock_guard lock(known->mutex);
+    if (known->result != CUDA_SUCCESS) return known->result;
+    if (known->reached < known->recorded) return CUDA_ERROR_NOT_READY;
+  }
+  return known->link->Synchronized(false);
 }
 
 CUresult Session::SynchronizeEvent(std::uint64_t event) {
@@ -170,18 +177,23 @@ CUresult Session::SynchronizeEvent(std::uint64_t event) {
   if (known == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   std::unique_lock lock(known->mutex);
   const std::uint64_t wanted = known->recorded;
-  known->changed.wait(lock, [&] { return known->reached >= wanted || known->result != CUDA_SUCCESS; });
-  return known->result;
+  known->changed.wait(lock,
+                      [&] { return known->reached >= wanted || known->result != CUDA_SUCCESS; });
+  const CUresult result = known->result;
+  lock.unlock();
+  return result != CUDA_SUCCESS ? result : known->link->Synchronized(false);
 }
 
 CUresult Session::ElapsedTime(std::uint64_t start, std::uint64_t end, float* milliseconds) {
   const std::shared_ptr<Event> first = FindEvent(start);
   const std::shared_ptr<Event> second = FindEvent(end);
-  if (first == nullptr || second == nullptr || first->link != second->link) return CUDA_ERROR_INVALID_HANDLE;
+  if (first == nullptr || second == nullptr || first->link != second->link)
+    return CUDA_ERROR_INVALID_HANDLE;
   // What is wrong with either comes before what is not ready yet, as in the driver.
   for (const auto& event : {first, second}) {
     std::lock_guard lock(event->mutex);
-    if ((event->flags & CU_EVENT_DISABLE_TIMING) != 0 || event->recorded == 0) return CUDA_ERROR_INVALID_HANDLE;
+    if ((event->flags & CU_EVENT_DISABLE_TIMING) != 0 || event->recorded == 0)
+      return CUDA_ERROR_INVALID_HANDLE;
     if (event->result != CUDA_SUCCESS) return event->result;
   }
   for (const auto& event : {first, second}) {
@@ -232,18 +244,22 @@ void Session::OnEventReached(const EventReached& reached) {
     event = entry->second;
   }
   std::vector<Event::Held> released;
+  std::function<void(CUresult)> then;
   bool over = false;
   {
     std::lock_guard lock(event->mutex);
     event->reached = std::max(event->reached, reached.record);
     if (reached.result != CUDA_SUCCESS) event->result = static_cast<CUresult>(reached.result);
-    const auto still = std::partition(event->held.begin(), event->held.end(),
-                                      [&](const Event::Held& held) { return held.record > event->reached; });
+    const auto still =
+        std::partition(event->held.begin(), event->held.end(),
+                       [&](const Event::Held& held) { return held.record > event->reached; });
     released.assign(still, event->held.end());
     event->held.erase(still, event->held.end());
     over = event->destroyed && event->reached >= event->recorded;
+    then = std::exchange(event->then, nullptr);
   }
   event->changed.notify_all();
+  if (then) then(static_cast<CUresult>(reached.result));
   for (const Event::Held& held : released) {
     Signal signal;
     signal.signal = held.signal;
@@ -265,12 +281,15 @@ void Session::FailEvents(const Link& link) {
   }
   for (const auto& event : lost) {
     std::vector<Event::Held> released;
+    std::function<void(CUresult)> then;
     {
       std::lock_guard lock(event->mutex);
       event->result = link.fault();
       released.swap(event->held);
+      then = std::exchange(event->then, nullptr);
     }
     event->changed.notify_all();
+    if (then) then(link.fault());
     // Streams of other devices must not be held for ever by a device that is gone;
     // whoever asks about the event itself is told.
     for (const Event::Held& held : released) {

@@ -27,6 +27,8 @@ struct ThreadState {
   // Names this thread to the proxies, so that a posted op's failure finds its way back.
   std::uint32_t number;
   std::vector<CallConfiguration> configurations;
+  // It runs a function that the program put into a stream.
+  bool in_host_call = false;
   // Of the runtime's cudaStreamCaptureMode; 0 is its default.
   int capture_mode = 0;
   // By device; 0 where the thread has none. Destroyed with the thread.

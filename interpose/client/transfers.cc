@@ -29,7 +29,8 @@ void Transfers::Forget(std::uint64_t transfer) {
   incoming_.erase(transfer);
 }
 
-CUresult Transfers::Send(std::uint64_t transfer, const std::byte* source, std::uint64_t bytes) {
+CUresult Transfers::Send(std::uint64_t transfer, const std::byte* source, std::uint64_t bytes,
+                         const HostRows& rows) {
   {
     std::unique_lock lock(mutex_);
     // A transfer that is no longer known was refused by the proxy.
@@ -40,16 +41,17 @@ CUresult Transfers::Send(std::uint64_t transfer, const std::byte* source, std::u
     outgoing_.erase(transfer);
     if (failed_ != CUDA_SUCCESS) return failed_;
   }
-  return SendChunks(transfer, source, bytes);
+  return SendChunks(transfer, source, bytes, rows);
 }
 
-CUresult Transfers::SendChunks(std::uint64_t transfer, const std::byte* source, std::uint64_t bytes) {
+CUresult Transfers::SendChunks(std::uint64_t transfer, const std::byte* source, std::uint64_t bytes,
+                               const HostRows& rows) {
   const std::uint64_t chunk_bytes = channel_->layout().staging_bytes;
   for (std::uint64_t offset = 0; offset < bytes; offset += chunk_bytes) {
     const std::optional<std::uint32_t> slot = channel_->TakeSlot();
     if (!slot) return CUDA_ERROR_DEVICE_UNAVAILABLE;
     const auto part = static_cast<std::uint32_t>(std::min(chunk_bytes, bytes - offset));
-    std::memcpy(channel_->OutgoingSlot(*slot), source + offset, part);
+    PackRows(rows, source, offset, part, channel_->OutgoingSlot(*slot));
     Chunk chunk;
     chunk.transfer = transfer;
     chunk.offset = offset;
@@ -62,16 +64,18 @@ CUresult Transfers::SendChunks(std::uint64_t transfer, const std::byte* source, 
 }
 
 void Transfers::SendLater(std::uint64_t transfer, const std::byte* source, std::uint64_t bytes,
-                          std::shared_ptr<Incoming> after) {
+                          const HostRows& rows, std::shared_ptr<Incoming> after) {
   {
     std::lock_guard lock(mutex_);
     const auto known = outgoing_.find(transfer);
     if (known == outgoing_.end()) return;  // Refused in the meantime.
     known->second.source = source;
     known->second.bytes = bytes;
+    known->second.rows = rows;
     known->second.by_sender = true;
     known->second.after = std::move(after);
-    if (!sender_.joinable()) sender_ = StartBackgroundThread("cuspan-send", [this] { SenderLoop(); });
+    if (!sender_.joinable())
+      sender_ = StartBackgroundThread("cuspan-send", [this] { SenderLoop(); });
   }
   changed_.notify_all();
 }
@@ -86,7 +90,8 @@ void Transfers::SenderLoop() {
   for (;;) {
     auto ready = outgoing_.end();
     changed_.wait(lock, [&] {
-      ready = std::find_if(outgoing_.begin(), outgoing_.end(), [&](const auto& entry) { return ReadyToSend(entry.second); });
+      ready = std::find_if(outgoing_.begin(), outgoing_.end(),
+                           [&](const auto& entry) { return ReadyToSend(entry.second); });
       return stopping_ || ready != outgoing_.end();
     });
     if (stopping_) return;
@@ -102,7 +107,8 @@ void Transfers::SenderLoop() {
     } else {
       // A failure here is the loss of the channel, which the receiver notices and tells.
       static_cast<void>(SendChunks(
-          transfer, outgoing.after != nullptr ? outgoing.after->destination : outgoing.source, outgoing.bytes));
+          transfer, outgoing.after != nullptr ? outgoing.after->destination : outgoing.source,
+          outgoing.bytes, outgoing.rows));
     }
     lock.lock();
   }
@@ -152,10 +158,10 @@ bool Transfers::OnChunk(const Chunk& chunk) {
     incoming = known->second;
   }
   const std::byte* slot = channel_->IncomingSlot(chunk.slot);
-  if (slot == nullptr || chunk.bytes > channel_->layout().staging_bytes || chunk.offset > incoming->bytes ||
-      chunk.bytes > incoming->bytes - chunk.offset)
+  if (slot == nullptr || chunk.bytes > channel_->layout().staging_bytes ||
+      chunk.offset > incoming->bytes || chunk.bytes > incoming->bytes - chunk.offset)
     return false;
-  std::memcpy(incoming->destination + chunk.offset, slot, chunk.bytes);
+  UnpackRows(incoming->rows, incoming->destination, chunk.offset, chunk.bytes, slot);
   channel_->ReleaseSlot(chunk.slot);
   channel_->statistics().bytes_from_device.fetch_add(chunk.bytes, std::memory_order_relaxed);
   bool complete = false;

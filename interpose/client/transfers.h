@@ -19,6 +19,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "interpose/client/host_rows.h"
 #include "protocol/channel/channel.h"
 
 namespace cuspan {
@@ -27,6 +28,7 @@ namespace cuspan {
 struct Incoming {
   std::byte* destination;
   std::uint64_t bytes;
+  HostRows rows;                 // How they lie there.
   std::vector<std::byte> owned;  // The destination itself, when nobody else holds it.
   // Guarded by the mutex of the Transfers that it belongs to; `complete` is set last.
   std::uint64_t stored = 0;
@@ -45,12 +47,14 @@ class Transfers {
 
   // Announces a transfer whose bytes the caller will send; its number goes into CopyToDevice.
   std::uint64_t BeginOutgoing();
-  // Waits until the proxy wants it, then sends all; the source is free again afterwards.
-  CUresult Send(std::uint64_t transfer, const std::byte* source, std::uint64_t bytes);
+  // Waits until the proxy wants it, then sends all; the source, which lies as `rows` say, is
+  // free again afterwards.
+  CUresult Send(std::uint64_t transfer, const std::byte* source, std::uint64_t bytes,
+                const HostRows& rows = {});
   // The same by the link's own thread. The source stays in use until the stream has passed
   // the copy. With `after`, the bytes are those of that transfer, once it is complete.
   void SendLater(std::uint64_t transfer, const std::byte* source, std::uint64_t bytes,
-                 std::shared_ptr<Incoming> after = nullptr);
+                 const HostRows& rows = {}, std::shared_ptr<Incoming> after = nullptr);
   // A number whose CopyToDevice could not be posted.
   void Forget(std::uint64_t transfer);
   // `incoming`, of whichever link, is complete: a transfer that was to follow it may go.
@@ -62,7 +66,9 @@ class Transfers {
   CUresult WaitComplete(const Incoming& incoming);
   // Waits until as many chunks are stored.
   void WaitStored(std::uint64_t chunks);
-  bool Stored(std::uint64_t chunks) const { return stored_chunks_.load(std::memory_order_acquire) >= chunks; }
+  bool Stored(std::uint64_t chunks) const {
+    return stored_chunks_.load(std::memory_order_acquire) >= chunks;
+  }
 
   // --- Receiver thread
 
@@ -76,12 +82,14 @@ class Transfers {
   struct Outgoing {
     const std::byte* source = nullptr;
     std::uint64_t bytes = 0;
+    HostRows rows;
     bool wanted = false;
     bool by_sender = false;
     bool sending = false;
     std::shared_ptr<Incoming> after;
   };
-  CUresult SendChunks(std::uint64_t transfer, const std::byte* source, std::uint64_t bytes);
+  CUresult SendChunks(std::uint64_t transfer, const std::byte* source, std::uint64_t bytes,
+                      const HostRows& rows);
   void SenderLoop();
   bool ReadyToSend(const Outgoing& outgoing) const;
 

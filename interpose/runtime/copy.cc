@@ -1,5 +1,6 @@
 // Copies of one run of bytes.
-#include "interpose/runtime/copy_kind.h"
+#include "interpose/runtime/capture.h"
+#include "interpose/runtime/copy_box.h"
 
 namespace cuspan {
 
@@ -35,17 +36,40 @@ Error CopyBytes(Session& session, const StreamTarget& target, void* destination,
   request.bytes = bytes;
   request.destination_device = -1;
   request.source_device = -1;
-  request.asynchronous = asynchronous;
-  return session.Copy(request, target);
+  // A managed variable's memory by name and by address are two: equal when the device is at rest.
+  const bool variable = session.managed_variables().Contains(NumberOf(destination)) ||
+                        session.managed_variables().Contains(NumberOf(source));
+  if (variable) CUSPAN_RETURN_IF_FAILED(session.SynchronizeStream(target));
+  request.asynchronous = asynchronous && !variable;
+  CUSPAN_RETURN_IF_FAILED(session.Copy(request, target));
+  // The program may look at shared memory itself when the call returns.
+  if (request.asynchronous) return cudaSuccess;
+  if (session.shared().Contains(NumberOf(destination))) return session.SynchronizeStream(target);
+  return target.link->Synchronized(false);
+}
+
+cudaMemcpy3DParms ParametersOfRun(void* destination, const void* source, std::size_t bytes,
+                                  cudaMemcpyKind kind) {
+  cudaMemcpy3DParms out{};
+  out.srcPtr = {const_cast<void*>(source), bytes, bytes, 1};
+  out.dstPtr = {destination, bytes, bytes, 1};
+  out.extent = {bytes, 1, 1};
+  out.kind = kind;
+  return out;
 }
 
 namespace {
 
 Error Copy(void* destination, const void* source, std::size_t bytes, cudaMemcpyKind kind,
            bool asynchronous, cudaStream_t stream, DefaultStream meaning) {
-  return OnStream(stream, meaning, [&](Session& session, const StreamTarget& target) -> Error {
+  const auto copy = [&](Session& session, const StreamTarget& target) -> Error {
     if (bytes == 0) return cudaSuccess;
     return CopyBytes(session, target, destination, source, bytes, kind, asynchronous);
+  };
+  if (!asynchronous) return OnStream(stream, meaning, copy);
+  return InStream(stream, meaning, copy, [&](Session&, const StreamTarget&, Work* work) -> Error {
+    *work = CopyWork{ParametersOfRun(destination, source, bytes, kind)};
+    return cudaSuccess;
   });
 }
 

@@ -1,11 +1,10 @@
 // Copies to and from __device__ and __constant__ variables.
-#include "interpose/runtime/copy_kind.h"
+#include "interpose/runtime/capture.h"
+#include "interpose/runtime/copy_box.h"
 #include "interpose/runtime/function.h"
 
 namespace cuspan {
-namespace {
 
-// The place in the variable on the current device, when [offset, offset + bytes) lies inside.
 Error PlaceInVariable(Session& session, const void* symbol, std::size_t offset, std::size_t bytes,
                       std::byte** place) {
   std::shared_ptr<Link> link;
@@ -17,6 +16,8 @@ Error PlaceInVariable(Session& session, const void* symbol, std::size_t offset, 
   return cudaSuccess;
 }
 
+namespace {
+
 struct SymbolCopy {
   const void* symbol;
   std::size_t offset;
@@ -26,36 +27,47 @@ struct SymbolCopy {
   cudaStream_t stream;
 };
 
-// copy(session, target, place in the variable) → Error. `other` is the direction
-// that is allowed beside device to device and default.
-template <typename Use>
-Error WithSymbol(const SymbolCopy& copy, cudaMemcpyKind other, DefaultStream meaning, Use&& use) {
-  return OnStream(copy.stream, meaning, [&](Session& session, const StreamTarget& target) -> Error {
+enum class Way { kToSymbol, kFromSymbol };
+
+Error CopySymbol(const SymbolCopy& copy, Way way, void* memory, DefaultStream meaning) {
+  const cudaMemcpyKind other =
+      way == Way::kToSymbol ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost;
+  const auto check = [&]() -> Error {
+    return copy.kind == other || copy.kind == cudaMemcpyDeviceToDevice ||
+                   copy.kind == cudaMemcpyDefault
+               ? cudaSuccess
+               : cudaErrorInvalidMemcpyDirection;
+  };
+  const auto copy_now = [&](Session& session, const StreamTarget& target) -> Error {
     if (copy.bytes == 0) return cudaSuccess;
-    if (copy.kind != other && copy.kind != cudaMemcpyDeviceToDevice &&
-        copy.kind != cudaMemcpyDefault) {
-      return cudaErrorInvalidMemcpyDirection;
-    }
+    CUSPAN_RETURN_IF_FAILED(check());
     std::byte* place = nullptr;
     CUSPAN_RETURN_IF_FAILED(PlaceInVariable(session, copy.symbol, copy.offset, copy.bytes, &place));
-    return use(session, target, place);
-  });
+    return way == Way::kToSymbol
+               ? CopyBytes(session, target, place, memory, copy.bytes, copy.kind, copy.asynchronous)
+               : CopyBytes(session, target, memory, place, copy.bytes, copy.kind,
+                           copy.asynchronous);
+  };
+  if (!copy.asynchronous) return OnStream(copy.stream, meaning, copy_now);
+  return InStream(copy.stream, meaning, copy_now,
+                  [&](Session& session, const StreamTarget&, Work* work) -> Error {
+                    CUSPAN_RETURN_IF_FAILED(check());
+                    std::byte* place = nullptr;
+                    CUSPAN_RETURN_IF_FAILED(
+                        PlaceInVariable(session, copy.symbol, copy.offset, copy.bytes, &place));
+                    *work = CopyWork{way == Way::kToSymbol
+                                         ? ParametersOfRun(place, memory, copy.bytes, copy.kind)
+                                         : ParametersOfRun(memory, place, copy.bytes, copy.kind)};
+                    return cudaSuccess;
+                  });
 }
 
 Error CopyToSymbol(const SymbolCopy& copy, const void* source, DefaultStream meaning) {
-  return WithSymbol(copy, cudaMemcpyHostToDevice, meaning,
-                    [&](Session& session, const StreamTarget& target, std::byte* place) {
-                      return CopyBytes(session, target, place, source, copy.bytes, copy.kind,
-                                       copy.asynchronous);
-                    });
+  return CopySymbol(copy, Way::kToSymbol, const_cast<void*>(source), meaning);
 }
 
 Error CopyFromSymbol(const SymbolCopy& copy, void* destination, DefaultStream meaning) {
-  return WithSymbol(copy, cudaMemcpyDeviceToHost, meaning,
-                    [&](Session& session, const StreamTarget& target, const std::byte* place) {
-                      return CopyBytes(session, target, destination, place, copy.bytes, copy.kind,
-                                       copy.asynchronous);
-                    });
+  return CopySymbol(copy, Way::kFromSymbol, destination, meaning);
 }
 
 }  // namespace

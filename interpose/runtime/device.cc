@@ -231,8 +231,10 @@ CUSPAN_EXPORT cudaError_t cudaRuntimeGetVersion(int* version) {
 CUSPAN_EXPORT cudaError_t cudaDeviceSynchronize() {
   return Answer([&] {
     // Opens the device, as CUDA makes its context here.
-    return OnCurrentDevice(
-        [](Session& session, Link& link) -> Error { return session.Synchronize(link.device()); });
+    return OnCurrentDevice([](Session& session, Link& link) -> Error {
+      if (AnyCapture()) CUSPAN_RETURN_IF_FAILED(RefuseCaptureOnDevice(session, link.device()));
+      return session.Synchronize(link.device());
+    });
   });
 }
 

@@ -9,10 +9,9 @@ namespace {
 // Abilities that are withheld: 0 in every description that a program sees.
 constexpr bool IsWithheld(int attribute) {
   switch (attribute) {
-    // Kernels that reach into the host's memory, and the host into the device's.
-    case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
+    // Kernels that reach into the host's memory other than cudaHostAlloc's, and the host into the
+    // device's, at the same time.
     case CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM:
-    case CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY:
     case CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS:
     case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS:
     case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES:
@@ -50,7 +49,6 @@ constexpr bool IsWithheld(int attribute) {
     case CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS:
     case CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR:
     case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
-    case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES:
     case CU_DEVICE_ATTRIBUTE_GENERIC_COMPRESSION_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_SPARSE_CUDA_ARRAY_SUPPORTED:
@@ -79,6 +77,8 @@ int VisibleAttribute(const DeviceDescription& device, int attribute) {
     // One address space over all devices and the host's pinned memory.
     case CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING:
     case CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED:
+    // Pools are this library's own.
+    case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED:
       return 1;
     // Nodes of another host's memory mean nothing here.
     case CU_DEVICE_ATTRIBUTE_NUMA_CONFIG:

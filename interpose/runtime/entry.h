@@ -11,10 +11,12 @@
 
 #include <cuda.h>
 
+#include <atomic>
 #include <string_view>
 #include <utility>
 
 #include "interpose/client/session.h"
+#include "interpose/client/thread_state.h"
 #include "interpose/runtime/api.h"
 
 namespace cuspan {
@@ -49,6 +51,13 @@ cudaError_t KeepError(Error error);
 // cudaErrorNotSupported, said once per `what` ("cudaLaunchKernelExC with attribute 4").
 Error NotSupported(std::string_view what);
 
+// --- Stream capture (capture.cc). What a call that no graph can hold does to a capture: ends it,
+// with the error returned; cudaSuccess where none is concerned.
+extern constinit std::atomic<int> captures_active;
+inline bool AnyCapture() { return captures_active.load(std::memory_order_acquire) != 0; }
+Error RefuseCapture(Session& session, const StreamTarget& target);
+Error RefuseCaptureOnDevice(Session& session, int device);
+
 // Runs the body of an entry point.
 template <typename Body>
 cudaError_t Answer(Body&& body) {
@@ -59,6 +68,8 @@ cudaError_t Answer(Body&& body) {
 // body(Session&) → Error.
 template <typename Body>
 Error WithSession(Body&& body) {
+  // What runs in a stream's order must not wait for one.
+  if (ThisThread().in_host_call) return cudaErrorNotPermitted;
   CUresult result = CUDA_SUCCESS;
   Session* const session = Session::Get(&result);
   if (session == nullptr) return result;
@@ -76,12 +87,16 @@ Error OnCurrentDevice(Body&& body) {
 }
 
 // body(Session&, const StreamTarget&) → Error. When the body worked, the
-// failure of an op that this thread posted earlier is returned instead.
+// failure of an op that this thread posted earlier is returned instead. For
+// calls that can not be captured; see capture.h for the others.
 template <typename Body>
 Error OnStream(cudaStream_t stream, DefaultStream meaning, Body&& body) {
   return WithSession([&](Session& session) -> Error {
     StreamTarget target;
     CUSPAN_RETURN_IF_FAILED(session.ResolveStream(stream, meaning, &target));
+    if (AnyCapture()) [[unlikely]] {
+      CUSPAN_RETURN_IF_FAILED(RefuseCapture(session, target));
+    }
     CUSPAN_RETURN_IF_FAILED(body(session, target));
     return target.link->TakePostedFailure();
   });

@@ -1,5 +1,5 @@
 // Events.
-#include "interpose/runtime/entry.h"
+#include "interpose/runtime/capture.h"
 
 namespace cuspan {
 namespace {
@@ -22,12 +22,30 @@ Error CreateEvent(cudaEvent_t* event, unsigned flags) {
 }
 
 Error RecordEvent(cudaEvent_t event, cudaStream_t stream, unsigned flags, DefaultStream meaning) {
-  return OnStream(stream, meaning, [&](Session& session, const StreamTarget& target) -> Error {
+  return WithSession([&](Session& session) -> Error {
+    StreamTarget target;
+    CUSPAN_RETURN_IF_FAILED(session.ResolveStream(stream, meaning, &target));
     if (event == nullptr) return cudaErrorInvalidResourceHandle;
-    // For streams that are being captured.
+    if (flags > cudaEventRecordExternal) return cudaErrorInvalidValue;
+    bool captured = false;
+    if (AnyCapture()) {
+      if (flags == cudaEventRecordExternal) {
+        // A node of its own, which records the event at each launch.
+        CUSPAN_RETURN_IF_FAILED(CaptureWork(
+            session, target,
+            [&](Work* work) -> Error {
+              *work = RecordWork{event};
+              return cudaSuccess;
+            },
+            &captured));
+      } else {
+        CUSPAN_RETURN_IF_FAILED(CaptureRecord(session, target, event, &captured));
+      }
+    }
+    if (captured) return cudaSuccess;
     if (flags == cudaEventRecordExternal) return cudaErrorIllegalState;
-    if (flags != cudaEventRecordDefault) return cudaErrorInvalidValue;
-    return session.RecordEvent(NumberOf(event), target);
+    CUSPAN_RETURN_IF_FAILED(session.RecordEvent(NumberOf(event), target));
+    return target.link->TakePostedFailure();
   });
 }
 
@@ -61,15 +79,19 @@ CUSPAN_EXPORT_TWINS(cudaEventRecordWithFlags, _ptsz,
 
 CUSPAN_EXPORT cudaError_t cudaEventQuery(cudaEvent_t event) {
   return Answer([&] {
-    return WithSession(
-        [&](Session& session) -> Error { return session.QueryEvent(NumberOf(event)); });
+    return WithSession([&](Session& session) -> Error {
+      CUSPAN_RETURN_IF_FAILED(RefuseCapturedEvent(event));
+      return session.QueryEvent(NumberOf(event));
+    });
   });
 }
 
 CUSPAN_EXPORT cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   return Answer([&] {
-    return WithSession(
-        [&](Session& session) -> Error { return session.SynchronizeEvent(NumberOf(event)); });
+    return WithSession([&](Session& session) -> Error {
+      CUSPAN_RETURN_IF_FAILED(RefuseCapturedEvent(event));
+      return session.SynchronizeEvent(NumberOf(event));
+    });
   });
 }
 

@@ -88,7 +88,13 @@ Error FindKernel(Link& link, const void* function, LoadedKernel** kernel) {
 
 Error FindVariable(Link& link, const void* symbol, LoadedVariable* variable) {
   const VariableRecord* const record = Registry::Get().FindVariable(symbol);
-  if (record == nullptr) return cudaErrorInvalidSymbol;
+  if (record == nullptr) {
+    // Of a managed variable the program has no shadow: its name is the variable itself.
+    const auto managed = link.ManagedVariable(NumberOf(symbol));
+    if (!managed || managed->base != NumberOf(symbol)) return cudaErrorInvalidSymbol;
+    *variable = {managed->base, managed->bytes};
+    return cudaSuccess;
+  }
   CUSPAN_RETURN_IF_FAILED(CheckSupported(*record->fatbin));
   const CUresult result = link.modules().Variable(*record, variable);
   return result == CUDA_ERROR_NOT_FOUND ? Error(cudaErrorInvalidSymbol) : Error(result);

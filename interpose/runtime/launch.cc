@@ -3,9 +3,10 @@
 
 #include <cstring>
 
+#include "interpose/runtime/capture.h"
 #include "interpose/runtime/device_properties.h"
 #include "interpose/runtime/function.h"
-#include "interpose/runtime/launch_limits.h"
+#include "interpose/runtime/launch.h"
 #include "interpose/runtime/occupancy.h"
 
 namespace cuspan {
@@ -13,14 +14,6 @@ namespace {
 
 // CUDA's limit for the arguments of one launch, in bytes.
 constexpr std::size_t kMaxArgumentBytes = 32764;
-
-struct LaunchCall {
-  const void* function;
-  LaunchShape shape;
-  void** arguments;
-  cudaStream_t stream;
-  bool cooperative = false;
-};
 
 // All blocks of a cooperative launch must be resident at once.
 Error CheckCooperative(const DeviceDescription& device, Link& link, const LoadedKernel& kernel,
@@ -62,20 +55,26 @@ Error PostLaunch(const LaunchCall& call, const LoadedKernel& kernel, const Strea
   return target.link->Post(op);
 }
 
+// The launch as a node of a graph: with its arguments as they are now.
+Error DescribeLaunch(const LaunchCall& call, const StreamTarget& target, Work* work) {
+  LoadedKernel* kernel = nullptr;
+  CUSPAN_RETURN_IF_FAILED(FindKernel(*target.link, call.function, &kernel));
+  return DescribeKernel(*kernel, call, work);
+}
+
 Error LaunchKernel(const LaunchCall& call, DefaultStream meaning) {
   if (call.function == nullptr) return cudaErrorInvalidDeviceFunction;
-  return OnStream(call.stream, meaning, [&](Session& session, const StreamTarget& target) -> Error {
-    Link& link = *target.link;
-    if (link.device() != ThisThread().current_device) return cudaErrorInvalidResourceHandle;
-    LoadedKernel* kernel = nullptr;
-    CUSPAN_RETURN_IF_FAILED(FindKernel(link, call.function, &kernel));
-    const DeviceDescription& device = session.description(link.device());
-    CUSPAN_RETURN_IF_FAILED(CheckLaunch(device, *kernel, call.shape));
-    if (call.cooperative) {
-      CUSPAN_RETURN_IF_FAILED(CheckCooperative(device, link, *kernel, call.shape));
-    }
-    return PostLaunch(call, *kernel, target);
-  });
+  return InStream(
+      call.stream, meaning,
+      [&](Session& session, const StreamTarget& target) -> Error {
+        if (target.link->device() != ThisThread().current_device) {
+          return cudaErrorInvalidResourceHandle;
+        }
+        return LaunchOn(session, target, call);
+      },
+      [&](Session&, const StreamTarget& target, Work* work) {
+        return DescribeLaunch(call, target, work);
+      });
 }
 
 // Takes what is understood of one attribute into `call`.
@@ -119,6 +118,33 @@ Error LaunchWithConfig(const cudaLaunchConfig_t* config, const void* function, v
 }
 
 }  // namespace
+
+Error LaunchOn(Session& session, const StreamTarget& target, const LaunchCall& call) {
+  Link& link = *target.link;
+  LoadedKernel* kernel = nullptr;
+  CUSPAN_RETURN_IF_FAILED(FindKernel(link, call.function, &kernel));
+  const DeviceDescription& device = session.description(link.device());
+  CUSPAN_RETURN_IF_FAILED(CheckLaunch(device, *kernel, call.shape));
+  if (call.cooperative) {
+    CUSPAN_RETURN_IF_FAILED(CheckCooperative(device, link, *kernel, call.shape));
+  }
+  return PostLaunch(call, *kernel, target);
+}
+
+Error DescribeKernel(const LoadedKernel& kernel, const LaunchCall& call, Work* work) {
+  if (call.arguments == nullptr && !kernel.parameter_bytes.empty()) return cudaErrorInvalidValue;
+  KernelWork out{call.function,    call.shape.grid,
+                 call.shape.block, static_cast<unsigned>(call.shape.dynamic_shared),
+                 call.cooperative, {}};
+  for (std::size_t i = 0; i < kernel.parameter_bytes.size(); ++i) {
+    if (call.arguments[i] == nullptr) return cudaErrorInvalidValue;
+    const auto* const bytes = static_cast<const std::byte*>(call.arguments[i]);
+    out.arguments.emplace_back(bytes, bytes + kernel.parameter_bytes[i]);
+  }
+  *work = std::move(out);
+  return cudaSuccess;
+}
+
 }  // namespace cuspan
 
 using namespace cuspan;  // NOLINT: the entry points below are the C API.

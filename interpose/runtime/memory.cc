@@ -69,10 +69,16 @@ void DescribePointer(Session& session, const void* pointer, cudaPointerAttribute
       out->device = kind.device;
       out->devicePointer = const_cast<void*>(pointer);
       return;
+    case Session::PointerKind::kManaged:
+      out->type = cudaMemoryTypeManaged;
+      out->device = kind.device;
+      out->devicePointer = const_cast<void*>(pointer);
+      break;
     case Session::PointerKind::kPinnedHost:
-      // Kernels can not reach it: there is no device pointer.
       out->type = cudaMemoryTypeHost;
       out->device = kind.device;
+      // Registered memory has none: kernels can not reach it.
+      if (kind.range_bytes != 0) out->devicePointer = const_cast<void*>(pointer);
       break;
     case Session::PointerKind::kUnknownHost:
       break;
@@ -124,34 +130,6 @@ CUSPAN_EXPORT cudaError_t cudaMalloc3D(cudaPitchedPtr* memory, cudaExtent extent
         [&](Session& session) { return AllocatePitched3D(session, extent, memory); });
   });
 }
-
-// In stream order: memory is only given out when nothing uses it any more, so
-// that it may be used at once.
-CUSPAN_EXPORT_TWINS(cudaMallocAsync, _ptsz, (void** memory, std::size_t bytes, cudaStream_t stream),
-                    Answer([&]() -> Error {
-                      if (memory == nullptr) return cudaErrorInvalidValue;
-                      return OnStream(stream, meaning,
-                                      [&](Session&, const StreamTarget& target) -> Error {
-                                        *memory = nullptr;
-                                        if (bytes == 0) return cudaSuccess;
-                                        std::uint64_t address = 0;
-                                        CUSPAN_RETURN_IF_FAILED(
-                                            target.link->memory().Allocate(bytes, &address));
-                                        *memory = HandleOf<void*>(address);
-                                        return cudaSuccess;
-                                      });
-                    }))
-
-// Freeing waits for all work of the memory's device, which the stream's order
-// allows, and for that of `stream`, which may belong to another.
-CUSPAN_EXPORT_TWINS(cudaFreeAsync, _ptsz, (void* memory, cudaStream_t stream), Answer([&] {
-                      return OnStream(stream, meaning,
-                                      [&](Session& session, const StreamTarget& target) -> Error {
-                                        if (memory == nullptr) return cudaSuccess;
-                                        CUSPAN_RETURN_IF_FAILED(session.SynchronizeStream(target));
-                                        return session.Free(NumberOf(memory));
-                                      });
-                    }))
 
 CUSPAN_EXPORT cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes,
                                                    const void* pointer) {

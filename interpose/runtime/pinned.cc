@@ -15,7 +15,10 @@ Error AllocateHost(void** memory, std::size_t bytes, unsigned flags) {
   *memory = nullptr;
   return OnCurrentDevice([&](Session& session, Link& link) -> Error {
     if (bytes == 0) return cudaSuccess;
-    return session.host_memory().Allocate(bytes, flags, link.device(), memory);
+    CUSPAN_RETURN_IF_FAILED(session.host_memory().Allocate(bytes, flags, link.device(), memory));
+    // Kernels may find it by pointers that we do not see.
+    if ((flags & cudaHostAllocMapped) == 0) return cudaSuccess;
+    return session.shared().Expose(NumberOf(*memory));
   });
 }
 
@@ -80,6 +83,23 @@ CUSPAN_EXPORT cudaError_t cudaHostUnregister(void* memory) {
         CUSPAN_RETURN_IF_FAILED(WaitForDevices(session));
       }
       return session.host_memory().Unregister(memory);
+    });
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaHostGetDevicePointer(void** device, void* memory, unsigned flags) {
+  return Answer([&]() -> Error {
+    if (device == nullptr || memory == nullptr || flags != 0) return cudaErrorInvalidValue;
+    return OnCurrentDevice([&](Session& session, Link& link) -> Error {
+      const auto range = session.host_memory().Find(memory, 1);
+      if (!range) return cudaErrorInvalidValue;
+      if (!session.shared().Contains(NumberOf(memory)) || link.sharing() == Sharing::kNone) {
+        return NotSupported(range->allocated ? "mapped memory where its addresses are taken"
+                                             : "registered memory in kernels");
+      }
+      CUSPAN_RETURN_IF_FAILED(session.shared().Expose(NumberOf(memory)));
+      *device = memory;
+      return cudaSuccess;
     });
   });
 }

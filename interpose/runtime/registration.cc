@@ -29,6 +29,7 @@ CUSPAN_EXPORT void __cudaUnregisterFatBinary(void** handle) {
   if (cuspan::Unloading()) return;
   cuspan::Session* const session = cuspan::Session::IfStarted();
   if (session == nullptr) return;
+  session->managed_variables().Unload(*fatbin);
   for (int device = 0; device < session->device_count(); ++device) {
     if (const auto link = session->OpenedLink(device)) link->modules().Unload(*fatbin);
   }
@@ -47,12 +48,11 @@ CUSPAN_EXPORT void __cudaRegisterVar(void** handle, char* host, char* /*device*/
   Registry::Get().AddVariable(RecordOf(handle), host, name, bytes, constant != 0);
 }
 
-CUSPAN_EXPORT void __cudaRegisterManagedVar(void** handle, void** /*host_pointer*/,
-                                            char* /*device*/, const char* name, int /*external*/,
+CUSPAN_EXPORT void __cudaRegisterManagedVar(void** handle, void** host, char* /*device*/,
+                                            const char* name, int /*external*/,
                                             std::size_t /*bytes*/, int /*constant*/,
                                             int /*global*/) {
-  Registry::Get().SetUnsupported(RecordOf(handle),
-                                 cuspan::Format("the __managed__ variable '{}'", name));
+  Registry::Get().AddManaged(RecordOf(handle), host, name);
 }
 
 // For compilers that let device code use variables of the host; in no public header.
@@ -65,7 +65,13 @@ CUSPAN_EXPORT void __cudaRegisterHostVar(void** handle) {
 // null pointer.
 CUSPAN_EXPORT char __cudaInitModule(void** handle) {
   const FatbinRecord* const fatbin = RecordOf(handle);
-  if (fatbin == nullptr || fatbin->unsupported.empty()) return 1;
-  cuspan::KeepError(cuspan::NotSupported(fatbin->unsupported));
-  return 0;
+  if (fatbin == nullptr) return 1;
+  const cudaError_t result = cuspan::Answer([&]() -> cuspan::Error {
+    if (!fatbin->unsupported.empty()) return cuspan::NotSupported(fatbin->unsupported);
+    // The variables' addresses and first contents come with the module.
+    return cuspan::OnCurrentDevice([&](cuspan::Session&, cuspan::Link& link) -> cuspan::Error {
+      return link.modules().Load(*fatbin);
+    });
+  });
+  return result == cudaSuccess ? 1 : 0;
 }

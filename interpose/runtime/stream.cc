@@ -1,9 +1,9 @@
-// Streams. None is ever capturing: capture is not supported yet.
+// Streams.
 #include <algorithm>
 
 #include "interpose/client/thread_state.h"
+#include "interpose/runtime/capture.h"
 #include "interpose/runtime/device_properties.h"
-#include "interpose/runtime/entry.h"
 
 namespace cuspan {
 namespace {
@@ -37,6 +37,34 @@ Error AboutStream(cudaStream_t stream, DefaultStream meaning, Use&& use) {
 // legacy default stream of a device goes by the number of its proxy.
 std::uint64_t IdOf(const StreamTarget& target) {
   return target.stream != 0 ? target.stream : target.link->number();
+}
+
+Error WaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags, DefaultStream meaning) {
+  return WithSession([&](Session& session) -> Error {
+    StreamTarget target;
+    CUSPAN_RETURN_IF_FAILED(session.ResolveStream(stream, meaning, &target));
+    if (event == nullptr) return cudaErrorInvalidResourceHandle;
+    if (flags > cudaEventWaitExternal) return cudaErrorInvalidValue;
+    bool captured = false;
+    if (AnyCapture()) {
+      if (flags == cudaEventWaitExternal) {
+        // A node of its own, which waits at each launch.
+        CUSPAN_RETURN_IF_FAILED(CaptureWork(
+            session, target,
+            [&](Work* work) -> Error {
+              *work = WaitWork{event};
+              return cudaSuccess;
+            },
+            &captured));
+      } else {
+        CUSPAN_RETURN_IF_FAILED(CaptureWait(session, target, event, &captured));
+      }
+    }
+    if (captured) return cudaSuccess;
+    if (flags == cudaEventWaitExternal) return cudaErrorIllegalState;
+    CUSPAN_RETURN_IF_FAILED(session.WaitEvent(target, NumberOf(event)));
+    return target.link->TakePostedFailure();
+  });
 }
 
 }  // namespace
@@ -79,18 +107,8 @@ CUSPAN_EXPORT_TWINS(cudaStreamQuery, _ptsz, (cudaStream_t stream), Answer([&] {
                     }))
 
 CUSPAN_EXPORT_TWINS(cudaStreamWaitEvent, _ptsz,
-                    (cudaStream_t stream, cudaEvent_t event, unsigned flags), Answer([&] {
-                      return OnStream(stream, meaning,
-                                      [&](Session& session, const StreamTarget& target) -> Error {
-                                        if (event == nullptr) return cudaErrorInvalidResourceHandle;
-                                        // For streams that are being captured.
-                                        if (flags == cudaEventWaitExternal)
-                                          return cudaErrorIllegalState;
-                                        if (flags != cudaEventWaitDefault)
-                                          return cudaErrorInvalidValue;
-                                        return session.WaitEvent(target, NumberOf(event));
-                                      });
-                    }))
+                    (cudaStream_t stream, cudaEvent_t event, unsigned flags),
+                    Answer([&] { return WaitEvent(stream, event, flags, meaning); }))
 
 CUSPAN_EXPORT_TWINS(cudaStreamGetFlags, _ptsz, (cudaStream_t stream, unsigned* flags),
                     Answer([&]() -> Error {
@@ -127,20 +145,29 @@ CUSPAN_EXPORT_TWINS(cudaStreamGetId, _ptsz, (cudaStream_t stream, unsigned long 
 CUSPAN_EXPORT_TWINS(cudaStreamIsCapturing, _ptsz,
                     (cudaStream_t stream, cudaStreamCaptureStatus* status), Answer([&]() -> Error {
                       if (status == nullptr) return cudaErrorInvalidValue;
-                      return AboutStream(stream, meaning, [&](const auto&, const auto&) {
-                        *status = cudaStreamCaptureStatusNone;
+                      return AboutStream(stream, meaning, [&](const auto& target, const auto&) {
+                        *status = CaptureOf(target).status;
                       });
                     }))
 
-// The other results are defined for capturing streams only.
+// But for the status, the results are defined for capturing streams only.
 CUSPAN_EXPORT_TWINS(cudaStreamGetCaptureInfo, _ptsz,
-                    (cudaStream_t stream, cudaStreamCaptureStatus* status,
-                     unsigned long long* /*id*/, cudaGraph_t* /*graph*/,
-                     const cudaGraphNode_t** /*dependencies*/, const cudaGraphEdgeData** /*edges*/,
-                     std::size_t* /*count*/),
+                    (cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id,
+                     cudaGraph_t* graph, const cudaGraphNode_t** dependencies,
+                     const cudaGraphEdgeData** edges, std::size_t* count),
                     Answer([&]() -> Error {
                       if (status == nullptr) return cudaErrorInvalidValue;
-                      return AboutStream(stream, meaning, [&](const auto&, const auto&) {
-                        *status = cudaStreamCaptureStatusNone;
+                      return AboutStream(stream, meaning, [&](const auto& target, const auto&) {
+                        const CaptureState state = CaptureOf(target);
+                        *status = state.status;
+                        if (state.status != cudaStreamCaptureStatusActive) return;
+                        // The list is the thread's until it asks again.
+                        thread_local std::vector<cudaGraphNode_t> list;
+                        list = state.dependencies;
+                        if (id != nullptr) *id = state.id;
+                        if (graph != nullptr) *graph = state.graph;
+                        if (dependencies != nullptr) *dependencies = list.data();
+                        if (edges != nullptr) *edges = nullptr;
+                        if (count != nullptr) *count = list.size();
                       });
                     }))

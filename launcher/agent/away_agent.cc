@@ -121,7 +121,8 @@ void AwayAgent::Open(const RemoteOpen& open) {
   if (!device.ok()) {
     relay_.SendControl(
         0,
-        RemoteOpened{open.session, open.device, kDeviceUnavailable, device.status().message(), {}});
+        RemoteOpened{
+            open.session, open.device, kDeviceUnavailable, device.status().message(), {}, false});
     return;
   }
   devices_[key] = std::move(*device);
@@ -140,6 +141,7 @@ Result<AwayAgent::Device> AwayAgent::StartDevice(const RemoteOpen& open) {
   request.ordinal = open.ordinal;
   request.name = Format("{}:{}", host_, open.ordinal);
   request.window = open.window;
+  request.shared = open.shared;
   request.channel = fd->get();
   request.peer_bell = bell_.fd();
   const RouteKey key{open.session, open.device};
@@ -166,8 +168,8 @@ void AwayAgent::TakeReady(RouteKey key, const ProxyReady& ready) {
   const auto found = devices_.find(key);
   if (found == devices_.end() || found->second.state != State::kOpening) return;
   // The home agent must know the route before anything comes over it.
-  relay_.SendControl(
-      0, RemoteOpened{key.session, key.device, ready.result, ready.message, ready.window});
+  relay_.SendControl(0, RemoteOpened{key.session, key.device, ready.result, ready.message,
+                                     ready.window, ready.shared});
   if (ready.result == 0) {
     found->second.state = State::kOpen;
     relay_.Open(key, 0, found->second.channel);

@@ -32,7 +32,7 @@ constexpr int kProxySocket = 3;
 std::string DescribeExit(int wait_status) {
   if (WIFSIGNALED(wait_status))
     return Format("its proxy was killed by signal {} ({})", WTERMSIG(wait_status),
-                       ::strsignal(WTERMSIG(wait_status)));
+                  ::strsignal(WTERMSIG(wait_status)));
   return Format("its proxy ended with status {}", WEXITSTATUS(wait_status));
 }
 
@@ -122,7 +122,10 @@ Result<std::shared_ptr<ProxyProcess>> ProxyHouse::Start(const ProxyRequest& requ
   start.ordinal = request.ordinal;
   start.name = request.name;
   start.window = request.window;
-  const int fds[] = {request.channel, bell->fd(), request.peer_bell};
+  start.shared = request.shared;
+  start.shared_file = request.shared_file >= 0;
+  std::vector<int> fds = {request.channel, bell->fd(), request.peer_bell};
+  if (start.shared_file) fds.push_back(request.shared_file);
   // A proxy that dies here is noticed by its process.
   if (const Status sent = child->socket.Send(start, fds); !sent.ok()) LogInfo("{}", sent.message());
   std::shared_ptr<ProxyProcess> proxy(

@@ -28,7 +28,9 @@ struct ProxyRequest {
   std::string name;
   AddressWindow window;
   int channel = -1;
-  int peer_bell = -1;  // Rung by the proxy for the other end of the channel.
+  int peer_bell = -1;    // Rung by the proxy for the other end of the channel.
+  AddressWindow shared;  // The client's shared region; none when it has no bytes.
+  int shared_file = -1;  // Its memory, for a proxy on the client's node.
 };
 
 class ProxyProcess;

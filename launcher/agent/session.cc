@@ -43,7 +43,7 @@ Status Session::TakeMessage(const Frame& frame) {
   switch (frame.op()) {
     case Op::kOpenDevice: {
       Result<OpenDevice> open = ParseMessage<OpenDevice>(frame);
-      return open.ok() ? Open(open->device) : open.status();
+      return open.ok() ? Open(*open) : open.status();
     }
     case Op::kCloseDevice: {
       Result<CloseDevice> close = ParseMessage<CloseDevice>(frame);
@@ -79,13 +79,18 @@ Status Session::Introduce(const Frame& frame) {
 
 std::string Session::Describe(std::uint32_t number) const {
   const DeviceDescription& device = context_.devices[number];
-  return Format("device {} ({} {} on host {})", number, device.name, device.ordinal,
-                     device.host);
+  return Format("device {} ({} {} on host {})", number, device.name, device.ordinal, device.host);
 }
 
 // --- Opening.
 
-Status Session::Open(std::uint32_t number) {
+Status Session::Open(const OpenDevice& open) {
+  const std::uint32_t number = open.device;
+  UniqueFd shared_file;
+  if (open.shared.bytes != 0) {
+    shared_file = socket_.TakeFd();
+    if (!shared_file.valid()) return Status::Invalid("a shared region came without its file");
+  }
   if (number >= context_.devices.size())
     return Status::Invalid("device {} is asked for in a run with {}", number,
                            context_.devices.size());
@@ -93,12 +98,14 @@ Status Session::Open(std::uint32_t number) {
   const DeviceDescription& description = context_.devices[number];
   Device& device = devices_[number];
   device.relayed = context_.relay != nullptr && description.agent != 0;
-  const Status opened = device.relayed ? OpenAway(number, device) : OpenHere(number, device);
+  const Status opened =
+      device.relayed ? OpenAway(open, device) : OpenHere(open, std::move(shared_file), device);
   if (!opened.ok()) AnswerFailed(number, kDeviceUnavailable, opened.message());
   return Status::Ok();
 }
 
-Status Session::OpenHere(std::uint32_t number, Device& device) {
+Status Session::OpenHere(const OpenDevice& open, UniqueFd shared_file, Device& device) {
+  const std::uint32_t number = open.device;
   const DeviceDescription& description = context_.devices[number];
   Result<UniqueFd> fd = Channel::Create(context_.layout);
   if (!fd.ok()) return fd.status();
@@ -111,6 +118,8 @@ Status Session::OpenHere(std::uint32_t number, Device& device) {
   request.window = context_.windows[number];
   request.channel = device.channel_fd.get();
   request.peer_bell = bell_->fd();
+  request.shared = open.shared;
+  request.shared_file = shared_file.get();
   const std::weak_ptr<Session> weak = weak_from_this();
   ProxyHouse::Handlers handlers;
   handlers.ready = [weak, number](const ProxyReady& ready) {
@@ -137,7 +146,8 @@ Status Session::OpenHere(std::uint32_t number, Device& device) {
   return Status::Ok();
 }
 
-Status Session::OpenAway(std::uint32_t number, Device& device) {
+Status Session::OpenAway(const OpenDevice& open, Device& device) {
+  const std::uint32_t number = open.device;
   const DeviceDescription& description = context_.devices[number];
   Result<UniqueFd> fd = Channel::Create(context_.layout);
   if (!fd.ok()) return fd.status();
@@ -150,8 +160,8 @@ Status Session::OpenAway(std::uint32_t number, Device& device) {
       std::move(*own_fd), ChannelSide::kProxy, context_.bell, std::move(*client_bell));
   if (!channel.ok()) return channel.status();
   device.channel = std::move(*channel);
-  context_.relay->SendControl(
-      description.agent, RemoteOpen{id_, number, description.ordinal, context_.windows[number]});
+  context_.relay->SendControl(description.agent, RemoteOpen{id_, number, description.ordinal,
+                                                            context_.windows[number], open.shared});
   return Status::Ok();
 }
 
@@ -159,7 +169,7 @@ void Session::TakeReady(std::uint32_t number, const ProxyReady& ready) {
   const auto found = devices_.find(number);
   if (ended_ || found == devices_.end() || found->second.state != State::kOpening) return;
   if (ready.result != 0) return AnswerFailed(number, ready.result, ready.message);
-  AnswerOpened(number, ready.window, found->second.proxy->bell().fd());
+  AnswerOpened(number, ready.window, ready.shared, found->second.proxy->bell().fd());
 }
 
 void Session::TakeRemoteOpened(const RemoteOpened& opened) {
@@ -170,15 +180,16 @@ void Session::TakeRemoteOpened(const RemoteOpened& opened) {
   if (opened.result != 0) return AnswerFailed(opened.device, opened.result, opened.message);
   context_.relay->Open({id_, opened.device}, context_.devices[opened.device].agent,
                        found->second.channel);
-  AnswerOpened(opened.device, opened.window, context_.bell->fd());
+  AnswerOpened(opened.device, opened.window, opened.shared, context_.bell->fd());
 }
 
-void Session::AnswerOpened(std::uint32_t number, const AddressWindow& window, int bell) {
+void Session::AnswerOpened(std::uint32_t number, const AddressWindow& window, bool shared,
+                           int bell) {
   Device& device = devices_[number];
   device.state = State::kOpen;
   const UniqueFd channel = std::move(device.channel_fd);
   const int fds[] = {channel.get(), bell};
-  Answer(DeviceOpened{number, 0, "", device.relayed, window}, fds);
+  Answer(DeviceOpened{number, 0, "", device.relayed, window, shared}, fds);
 }
 
 void Session::AnswerFailed(std::uint32_t number, std::int32_t result, const std::string& why) {
@@ -187,7 +198,7 @@ void Session::AnswerFailed(std::uint32_t number, std::int32_t result, const std:
   if (found->second.proxy) found->second.proxy->End({});
   const std::string message = Format("{}: {}", Describe(number), why);
   devices_.erase(found);
-  Answer(DeviceOpened{number, result, message, relayed, {}});
+  Answer(DeviceOpened{number, result, message, relayed, {}, false});
 }
 
 // --- The end of a device.

@@ -61,13 +61,13 @@ class Session : public std::enable_shared_from_this<Session> {
   void ReadSocket();
   Status TakeMessage(const Frame& frame);
   Status Introduce(const Frame& frame);
-  Status Open(std::uint32_t number);
-  Status OpenHere(std::uint32_t number, Device& device);
-  Status OpenAway(std::uint32_t number, Device& device);
+  Status Open(const OpenDevice& open);
+  Status OpenHere(const OpenDevice& open, UniqueFd shared_file, Device& device);
+  Status OpenAway(const OpenDevice& open, Device& device);
   Status Close(std::uint32_t number);
   void TakeReady(std::uint32_t number, const ProxyReady& ready);
   void TakeGone(std::uint32_t number, const std::string& reason);
-  void AnswerOpened(std::uint32_t number, const AddressWindow& window, int bell);
+  void AnswerOpened(std::uint32_t number, const AddressWindow& window, bool shared, int bell);
   void AnswerFailed(std::uint32_t number, std::int32_t result, const std::string& why);
   void AnswerClosed(std::uint32_t number);
   void Lose(std::uint32_t number, const std::string& reason);

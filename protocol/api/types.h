@@ -44,6 +44,120 @@ struct AddressWindow {
   }
 };
 
+// Where a box of bytes lies on a device: in an array, or in memory as rows.
+struct BoxPlace {
+  std::uint64_t array = 0;            // Its handle; 0 for memory.
+  std::uint64_t address = 0;          // Of memory: where its first row starts.
+  std::uint64_t pitch = 0;            // Of memory: bytes from one row to the next,
+  std::uint64_t plane_rows = 0;       // and rows from one plane to the next.
+  std::uint64_t x = 0, y = 0, z = 0;  // Where the box starts: bytes, rows, planes.
+  template <typename Self, typename Visitor>
+  static void VisitFields(Self& self, Visitor&& visit) {
+    visit(self.array);
+    visit(self.address);
+    visit(self.pitch);
+    visit(self.plane_rows);
+    visit(self.x);
+    visit(self.y);
+    visit(self.z);
+  }
+};
+
+struct BoxExtent {
+  std::uint64_t width = 0;  // Bytes of a row.
+  std::uint64_t rows = 0;
+  std::uint64_t planes = 0;
+  template <typename Self, typename Visitor>
+  static void VisitFields(Self& self, Visitor&& visit) {
+    visit(self.width);
+    visit(self.rows);
+    visit(self.planes);
+  }
+};
+
+// What an array is made of: the fields of CUDA_ARRAY3D_DESCRIPTOR.
+struct ArrayShape {
+  std::uint64_t width = 0, height = 0, depth = 0;  // In elements; 0 where it has no such dimension.
+  std::uint32_t format = 0;                        // CUarray_format
+  std::uint32_t channels = 0;
+  std::uint32_t flags = 0;
+  template <typename Self, typename Visitor>
+  static void VisitFields(Self& self, Visitor&& visit) {
+    visit(self.width);
+    visit(self.height);
+    visit(self.depth);
+    visit(self.format);
+    visit(self.channels);
+    visit(self.flags);
+  }
+};
+
+// What a texture object reads: the fields of CUDA_RESOURCE_DESC that its kind has.
+struct TextureResource {
+  std::uint32_t kind = 0;     // CUresourcetype
+  std::uint64_t array = 0;    // An array, or a mipmapped one.
+  std::uint64_t address = 0;  // Memory: linear, or rows a pitch apart.
+  std::uint32_t format = 0;
+  std::uint32_t channels = 0;
+  std::uint64_t width = 0;  // Elements of a row; bytes where memory is linear.
+  std::uint64_t height = 0;
+  std::uint64_t pitch = 0;
+  template <typename Self, typename Visitor>
+  static void VisitFields(Self& self, Visitor&& visit) {
+    visit(self.kind);
+    visit(self.array);
+    visit(self.address);
+    visit(self.format);
+    visit(self.channels);
+    visit(self.width);
+    visit(self.height);
+    visit(self.pitch);
+  }
+};
+
+// How a texture object reads it: the fields of CUDA_TEXTURE_DESC.
+struct TextureSampling {
+  std::array<std::uint32_t, 3> address_modes{};
+  std::uint32_t filter = 0;
+  std::uint32_t flags = 0;
+  std::uint32_t max_anisotropy = 0;
+  std::uint32_t mipmap_filter = 0;
+  float mipmap_bias = 0;
+  float mipmap_least = 0;
+  float mipmap_most = 0;
+  std::array<float, 4> border{};
+  template <typename Self, typename Visitor>
+  static void VisitFields(Self& self, Visitor&& visit) {
+    visit(self.address_modes);
+    visit(self.filter);
+    visit(self.flags);
+    visit(self.max_anisotropy);
+    visit(self.mipmap_filter);
+    visit(self.mipmap_bias);
+    visit(self.mipmap_least);
+    visit(self.mipmap_most);
+    visit(self.border);
+  }
+};
+
+// Which part of an array a texture object shows: the fields of CUDA_RESOURCE_VIEW_DESC.
+struct TextureView {
+  std::uint32_t format = 0;
+  std::uint64_t width = 0, height = 0, depth = 0;
+  std::uint32_t first_level = 0, last_level = 0, first_layer = 0, last_layer = 0;
+  template <typename Self, typename Visitor>
+  static void VisitFields(Self& self, Visitor&& visit) {
+    visit(self.format);
+    visit(self.width);
+    visit(self.height);
+    visit(self.depth);
+    visit(self.first_level);
+    visit(self.last_level);
+    visit(self.first_layer);
+    visit(self.last_layer);
+  }
+};
+
 // A snapshot of a device: all that is asked about it without a context.
 struct DeviceDescription {
   std::string host;
@@ -56,7 +170,8 @@ struct DeviceDescription {
   std::uint32_t driver_version = 0;  // As cuDriverGetVersion says.
   bool software = false;
   bool virtual_memory = false;  // The driver can map memory where we ask.
-  std::vector<std::int32_t> attributes;  // Indexed by CUdevice_attribute; 0 where the driver knows none.
+  std::vector<std::int32_t>
+      attributes;  // Indexed by CUdevice_attribute; 0 where the driver knows none.
   template <typename Self, typename Visitor>
   static void VisitFields(Self& self, Visitor&& visit) {
     visit(self.host);

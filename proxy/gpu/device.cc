@@ -1,6 +1,9 @@
 #include "proxy/gpu/device.h"
 
+#include <sys/mman.h>
+
 #include "common/log.h"
+#include "common/shared_memory.h"
 
 namespace cuspan::proxy {
 namespace {
@@ -24,20 +27,23 @@ Result<AddressWindow> ReserveWindow(const Driver& driver, const AddressWindow& w
     }
     if (wanted.stride == 0) break;
   }
-  return Status::Unavailable("reserving {} GiB of device addresses from 0x{:x}: {}", wanted.bytes >> 30, wanted.base,
-                             reason);
+  return Status::Unavailable("reserving {} GiB of device addresses from 0x{:x}: {}",
+                             wanted.bytes >> 30, wanted.base, reason);
 }
 
 }  // namespace
 
-Result<Device> Device::Open(const Driver& driver, std::uint32_t ordinal, const AddressWindow& wanted) {
+Result<Device> Device::Open(const Driver& driver, std::uint32_t ordinal,
+                            const AddressWindow& wanted) {
   CUdevice device = 0;
   CUcontext context = nullptr;
-  if (const CUresult result = driver.cuDeviceGet(&device, static_cast<int>(ordinal)); result != CUDA_SUCCESS)
+  if (const CUresult result = driver.cuDeviceGet(&device, static_cast<int>(ordinal));
+      result != CUDA_SUCCESS)
     return Status::Unavailable("there is no GPU {} here: {}", ordinal, driver.Describe(result));
   // Only threads that may wait long call what waits in the driver: they need not burn a core.
   driver.cuDevicePrimaryCtxSetFlags(device, CU_CTX_SCHED_BLOCKING_SYNC);
-  if (const CUresult result = driver.cuDevicePrimaryCtxRetain(&context, device); result != CUDA_SUCCESS)
+  if (const CUresult result = driver.cuDevicePrimaryCtxRetain(&context, device);
+      result != CUDA_SUCCESS)
     return Status::Unavailable("GPU {} gives no context: {}", ordinal, driver.Describe(result));
   Device opened(&driver, device, context, {});
   CUSPAN_RETURN_IF_ERROR(opened.MakeCurrent());
@@ -49,8 +55,36 @@ Result<Device> Device::Open(const Driver& driver, std::uint32_t ordinal, const A
 
 Device::~Device() {
   if (driver_ == nullptr) return;
+  if (shared_file_.valid())
+    ::munmap(reinterpret_cast<void*>(shared_.base), shared_.bytes);
+  else if (shared_.bytes != 0)
+    driver_->cuMemAddressFree(shared_.base, shared_.bytes);
   if (window_.bytes != 0) driver_->cuMemAddressFree(window_.base, window_.bytes);
   driver_->cuDevicePrimaryCtxRelease(device_);
+}
+
+Status Device::ReserveShared(const AddressWindow& region, UniqueFd file) {
+  if (file.valid()) {
+    CUSPAN_RETURN_IF_ERROR(CheckSharedMemory(file.get(), 0, region.bytes));
+    void* const wanted = reinterpret_cast<void*>(region.base);
+    void* const got =
+        ::mmap(wanted, region.bytes, PROT_NONE,
+               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    if (got != wanted) {
+      if (got != MAP_FAILED) ::munmap(got, region.bytes);
+      return Status::Unavailable("the addresses of the shared region, from 0x{:x}, are taken",
+                                 region.base);
+    }
+    shared_ = region;
+    shared_file_ = std::move(file);
+    return Status::Ok();
+  }
+  AddressWindow wanted = region;
+  wanted.stride = 0;  // Elsewhere it would be of no use.
+  Result<AddressWindow> reserved = ReserveWindow(*driver_, wanted);
+  if (!reserved.ok()) return reserved.status();
+  shared_ = *reserved;
+  return Status::Ok();
 }
 
 Status Device::MakeCurrent() const {
@@ -60,10 +94,12 @@ Status Device::MakeCurrent() const {
 }
 
 void Device::Pin(std::span<std::byte> area) const {
-  const CUresult result = driver_->cuMemHostRegister(area.data(), area.size(), CU_MEMHOSTREGISTER_PORTABLE);
+  const CUresult result =
+      driver_->cuMemHostRegister(area.data(), area.size(), CU_MEMHOSTREGISTER_PORTABLE);
   if (result != CUDA_SUCCESS)
-    LogWarn("pinning {} MiB of staging memory: {}; copies will be slower (is `ulimit -l` too small?)",
-            area.size() >> 20, driver_->Describe(result));
+    LogWarn(
+        "pinning {} MiB of staging memory: {}; copies will be slower (is `ulimit -l` too small?)",
+        area.size() >> 20, driver_->Describe(result));
 }
 
 }  // namespace cuspan::proxy

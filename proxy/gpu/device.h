@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "common/unique_fd.h"
 #include "protocol/api/types.h"
 #include "proxy/gpu/driver.h"
 
@@ -19,14 +20,17 @@ class Device {
       : driver_(std::exchange(other.driver_, nullptr)),
         device_(other.device_),
         context_(other.context_),
-        window_(other.window_) {}
+        window_(other.window_),
+        shared_(other.shared_),
+        shared_file_(std::move(other.shared_file_)) {}
   // Gives the window, in which nothing is mapped any more, and the context back.
   ~Device();
 
   // Retains the primary context of device `ordinal`, makes it current to the
   // calling thread and reserves the window: at wanted.base or, where that is
   // taken, at base + stride, base + 2 × stride, …. kUnavailable names what the driver said.
-  static Result<Device> Open(const Driver& driver, std::uint32_t ordinal, const AddressWindow& wanted);
+  static Result<Device> Open(const Driver& driver, std::uint32_t ordinal,
+                             const AddressWindow& wanted);
 
   // Makes the context current to the calling thread.
   Status MakeCurrent() const;
@@ -34,9 +38,25 @@ class Device {
   // Pins host memory for the device. Copies work without, only slower, so a failure is a warning.
   void Pin(std::span<std::byte> area) const;
 
+  // Reserves the client's shared region, whose addresses mean the same in the client and in all of
+  // its proxies. With `file` (valid on the client's node) it is memory of the client itself,
+  // otherwise device memory that the client keeps equal to its own. To be called once, before
+  // the device is used; kUnavailable when the addresses are taken.
+  Status ReserveShared(const AddressWindow& region, UniqueFd file);
+
+  // Whether [address, address + bytes) lies in the shared region.
+  bool InShared(std::uint64_t address, std::uint64_t bytes) const {
+    return address >= shared_.base && bytes <= shared_.bytes &&
+           address - shared_.base <= shared_.bytes - bytes;
+  }
+  const AddressWindow& shared() const { return shared_; }
+  // The region's memory, or -1.
+  int shared_file() const { return shared_file_.get(); }
+
   // Whether [address, address + bytes) lies in the window.
   bool InWindow(std::uint64_t address, std::uint64_t bytes) const {
-    return address >= window_.base && bytes <= window_.bytes && address - window_.base <= window_.bytes - bytes;
+    return address >= window_.base && bytes <= window_.bytes &&
+           address - window_.base <= window_.bytes - bytes;
   }
 
   const AddressWindow& window() const { return window_; }
@@ -50,6 +70,8 @@ class Device {
   CUdevice device_;
   CUcontext context_;
   AddressWindow window_;
+  AddressWindow shared_;
+  UniqueFd shared_file_;
 };
 
 }  // namespace cuspan::proxy

@@ -1,11 +1,17 @@
 #include "proxy/gpu/mappings.h"
 
+#include <sys/mman.h>
+
 #include <iterator>
 
 namespace cuspan::proxy {
 
 Mappings::~Mappings() {
   for (const auto& [address, memory] : mapped_) {
+    if (IsFile(address, memory.first)) {
+      UnmapFile(address, memory.first);
+      continue;
+    }
     driver_.cuMemUnmap(address, memory.first);
     driver_.cuMemRelease(memory.second);
   }
@@ -13,6 +19,11 @@ Mappings::~Mappings() {
 
 CUresult Mappings::Map(std::uint64_t address, std::uint64_t bytes) {
   if (Meets(address, bytes)) return CUDA_ERROR_ALREADY_MAPPED;
+  if (IsFile(address, bytes)) {
+    const CUresult result = MapFile(address, bytes);
+    if (result == CUDA_SUCCESS) mapped_[address] = {bytes, 0};
+    return result;
+  }
   CUmemAllocationProp properties{};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device_.handle()}};
@@ -20,7 +31,8 @@ CUresult Mappings::Map(std::uint64_t address, std::uint64_t bytes) {
   access.location = properties.location;
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   CUmemGenericAllocationHandle memory = 0;
-  if (const CUresult result = driver_.cuMemCreate(&memory, bytes, &properties, 0); result != CUDA_SUCCESS)
+  if (const CUresult result = driver_.cuMemCreate(&memory, bytes, &properties, 0);
+      result != CUDA_SUCCESS)
     return result;
   CUresult result = driver_.cuMemMap(address, bytes, 0, memory, 0);
   if (result == CUDA_SUCCESS) {
@@ -38,9 +50,40 @@ CUresult Mappings::Map(std::uint64_t address, std::uint64_t bytes) {
 CUresult Mappings::Unmap(std::uint64_t address, std::uint64_t bytes) {
   const auto found = mapped_.find(address);
   if (found == mapped_.end() || found->second.first != bytes) return CUDA_ERROR_INVALID_VALUE;
-  if (const CUresult result = driver_.cuMemUnmap(address, bytes); result != CUDA_SUCCESS) return result;
+  if (IsFile(address, bytes)) {
+    mapped_.erase(found);
+    return UnmapFile(address, bytes);
+  }
+  if (const CUresult result = driver_.cuMemUnmap(address, bytes); result != CUDA_SUCCESS)
+    return result;
   const CUresult result = driver_.cuMemRelease(found->second.second);
   mapped_.erase(found);
+  return result;
+}
+
+CUresult Mappings::MapFile(std::uint64_t address, std::uint64_t bytes) {
+  void* const at = reinterpret_cast<void*>(address);
+  if (::mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, device_.shared_file(),
+             static_cast<off_t>(address - device_.shared().base)) == MAP_FAILED)
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  CUresult result = driver_.cuMemHostRegister(
+      at, bytes, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+  if (result == CUDA_SUCCESS) {
+    // One address for all is what the region is for.
+    CUdeviceptr mapped = 0;
+    result = driver_.cuMemHostGetDevicePointer(&mapped, at, 0);
+    if (result == CUDA_SUCCESS && mapped != address) result = CUDA_ERROR_NOT_SUPPORTED;
+    if (result != CUDA_SUCCESS) driver_.cuMemHostUnregister(at);
+  }
+  if (result != CUDA_SUCCESS)
+    ::mmap(at, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  return result;
+}
+
+CUresult Mappings::UnmapFile(std::uint64_t address, std::uint64_t bytes) {
+  void* const at = reinterpret_cast<void*>(address);
+  const CUresult result = driver_.cuMemHostUnregister(at);
+  ::mmap(at, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   return result;
 }
 

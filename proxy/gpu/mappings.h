@@ -1,4 +1,4 @@
-// Device memory behind parts of the window.
+// Memory behind parts of the window and of the shared region.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,19 @@ class Mappings {
   ~Mappings();
 
   // Backs [address, address + bytes) with new memory that the device may read
-  // and write. CUDA_ERROR_ALREADY_MAPPED when it meets an earlier mapping; otherwise as the driver says.
+  // and write; in a shared region that has a file, with the file's. CUDA_ERROR_ALREADY_MAPPED when
+  // it meets an earlier mapping; otherwise as the driver says.
   CUresult Map(std::uint64_t address, std::uint64_t bytes);
   // Undoes exactly one Map; CUDA_ERROR_INVALID_VALUE when there was none such.
   CUresult Unmap(std::uint64_t address, std::uint64_t bytes);
 
  private:
+  // A part of the shared region's file: mapped and pinned for the device, at the same address.
+  CUresult MapFile(std::uint64_t address, std::uint64_t bytes);
+  CUresult UnmapFile(std::uint64_t address, std::uint64_t bytes);
+  bool IsFile(std::uint64_t address, std::uint64_t bytes) const {
+    return device_.shared_file() >= 0 && device_.InShared(address, bytes);
+  }
   bool Meets(std::uint64_t address, std::uint64_t bytes) const;
 
   const Driver& driver_;

@@ -15,6 +15,19 @@ namespace cuspan::proxy {
 Status Handle(Session& session, const Origin& origin, const MemoryMap& op);
 Status Handle(Session& session, const Origin& origin, const MemoryUnmap& op);
 Status Handle(Session& session, const Origin& origin, const MemoryInfo& op);
+// array.cc
+Status Handle(Session& session, const Origin& origin, const ArrayCreate& op);
+Status Handle(Session& session, const Origin& origin, const ArrayOfLevel& op);
+Status Handle(Session& session, const Origin& origin, const ArrayDestroy& op);
+Status Handle(Session& session, const Origin& origin, const TextureCreate& op);
+Status Handle(Session& session, const Origin& origin, const TextureDestroy& op);
+Status Handle(Session& session, const Origin& origin, const SurfaceCreate& op);
+Status Handle(Session& session, const Origin& origin, const SurfaceDestroy& op);
+// box_copy.cc
+Status Handle(Session& session, const Origin& origin, const CopyBoxToDevice& op);
+Status Handle(Session& session, const Origin& origin, const CopyBoxFromDevice& op);
+Status Handle(Session& session, const Origin& origin, const CopyBoxOnDevice& op);
+Status Handle(Session& session, const Origin& origin, const MemsetRows& op);
 // copy.cc
 Status Handle(Session& session, const Origin& origin, const CopyToDeviceInline& op);
 Status Handle(Session& session, const Origin& origin, const CopyToDevice& op);

@@ -2,10 +2,12 @@
 
 namespace cuspan::proxy {
 Status Handle(Session& session, const Origin& origin, const MemoryMap& op) {
-  if (op.bytes == 0 || !session.device.InWindow(op.address, op.bytes))
+  if (op.bytes == 0 || (!session.device.InWindow(op.address, op.bytes) &&
+                        !session.device.InShared(op.address, op.bytes)))
     return Status::Invalid("mapping 0x{:x} + {} bytes: outside the window", op.address, op.bytes);
   session.worker.Run([&session, origin, op] {
-    session.channel.Reply<MemoryMap>(origin.request, {session.faults.Check(session.mappings.Map(op.address, op.bytes))});
+    session.channel.Reply<MemoryMap>(
+        origin.request, {session.faults.Check(session.mappings.Map(op.address, op.bytes))});
   });
   return Status::Ok();
 }
@@ -14,7 +16,8 @@ Status Handle(Session& session, const Origin& origin, const MemoryUnmap& op) {
   session.WhenDeviceDone([&session, origin, op](CUresult result, std::uint64_t) {
     session.worker.Run([&session, origin, op, result] {
       const CUresult unmapped = session.faults.Check(session.mappings.Unmap(op.address, op.bytes));
-      session.channel.Reply<MemoryUnmap>(origin.request, {result == CUDA_SUCCESS ? unmapped : result});
+      session.channel.Reply<MemoryUnmap>(origin.request,
+                                         {result == CUDA_SUCCESS ? unmapped : result});
     });
   });
   return Status::Ok();

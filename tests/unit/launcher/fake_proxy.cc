@@ -162,8 +162,9 @@ int Run(int fd) {
       Channel::Attach(std::move(channel_fd), ChannelSide::kProxy, &*own, std::move(*peer));
   if (!channel.ok()) return 1;
   if (const char* result = std::getenv("FAKE_RESULT"))
-    return socket.Send(ProxyReady{std::atoi(result), "as FAKE_RESULT says", {}}).ok() ? 0 : 1;
-  if (!socket.Send(ProxyReady{0, "", start->window}).ok()) return 1;
+    return socket.Send(ProxyReady{std::atoi(result), "as FAKE_RESULT says", {}, false}).ok() ? 0
+                                                                                             : 1;
+  if (!socket.Send(ProxyReady{0, "", start->window, false}).ok()) return 1;
   Server(**channel, start->window).Serve();
   return 0;
 }

@@ -85,18 +85,16 @@ TEST(DeviceProperties, AreTheAttributes) {
 TEST(DeviceProperties, PromiseNothingThatIsNotKept) {
   const DeviceDescription device = Numbered();
   const cudaDeviceProp p = MakeProperties(device);
-  EXPECT_EQ(p.canMapHostMemory, 0);
-  EXPECT_EQ(p.managedMemory, 0);
   EXPECT_EQ(p.concurrentManagedAccess, 0);
   EXPECT_EQ(p.pageableMemoryAccess, 0);
   EXPECT_EQ(p.hostNativeAtomicSupported, 0);
-  EXPECT_EQ(p.memoryPoolsSupported, 0);
   EXPECT_EQ(p.gpuDirectRDMASupported, 0);
   EXPECT_EQ(p.clusterLaunch, 0);
   EXPECT_EQ(p.integrated, 0);
   EXPECT_EQ(p.hostNumaId, -1);
   EXPECT_EQ(p.unifiedAddressing, 1);
-  EXPECT_EQ(VisibleAttribute(device, cudaDevAttrCanMapHostMemory), 0);
+  EXPECT_EQ(p.memoryPoolsSupported, 1);
+  EXPECT_EQ(VisibleAttribute(device, cudaDevAttrConcurrentManagedAccess), 0);
   EXPECT_EQ(VisibleAttribute(device, cudaDevAttrUnifiedAddressing), 1);
 }
 

@@ -19,6 +19,11 @@ struct IsVector : std::false_type {};
 template <typename T>
 struct IsVector<std::vector<T>> : std::true_type {};
 
+template <typename T>
+struct IsArray : std::false_type {};
+template <typename T, std::size_t N>
+struct IsArray<std::array<T, N>> : std::true_type {};
+
 // Fills fields with random values. Keeps the bytes that `Bytes` fields point at.
 class RandomFiller {
  public:
@@ -39,8 +44,8 @@ class RandomFiller {
       std::vector<std::byte>& kept = bytes_.emplace_back(Below(300));
       for (std::byte& b : kept) b = static_cast<std::byte>(random_());
       value = kept;
-    } else if constexpr (std::is_same_v<T, Key128>) {
-      for (std::uint8_t& b : value) b = static_cast<std::uint8_t>(random_());
+    } else if constexpr (IsArray<T>::value) {
+      for (auto& element : value) (*this)(element);
     } else if constexpr (IsVector<T>::value) {
       value.resize(Below(6));
       for (auto& element : value) (*this)(element);
@@ -65,7 +70,7 @@ void Describe(const T& value, std::string& text) {
     text += "'" + value + "';";
   } else if constexpr (std::is_same_v<T, Bytes>) {
     text += "<" + std::string(reinterpret_cast<const char*>(value.data()), value.size()) + ">;";
-  } else if constexpr (std::is_same_v<T, Key128> || IsVector<T>::value) {
+  } else if constexpr (IsArray<T>::value || IsVector<T>::value) {
     text += "[";
     for (const auto& element : value) Describe(element, text);
     text += "];";

@@ -71,7 +71,8 @@ struct FakeCalls {
     *total = 2 << 20;
     return fake->Refusal("cuMemGetInfo");
   }
-  static CUresult Reserve(CUdeviceptr* got, std::size_t bytes, std::size_t, CUdeviceptr wanted, unsigned long long) {
+  static CUresult Reserve(CUdeviceptr* got, std::size_t bytes, std::size_t, CUdeviceptr wanted,
+                          unsigned long long) {
     void* place = ::mmap(reinterpret_cast<void*>(wanted), bytes, PROT_NONE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (place == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -92,8 +93,8 @@ struct FakeCalls {
     return bytes > (64 << 20) ? CUDA_ERROR_OUT_OF_MEMORY : fake->Refusal("cuMemCreate");
   }
   static CUresult ReleaseMemory(CUmemGenericAllocationHandle) { return CUDA_SUCCESS; }
-  static CUresult MapMemory(CUdeviceptr address, std::size_t bytes, std::size_t, CUmemGenericAllocationHandle,
-                            unsigned long long) {
+  static CUresult MapMemory(CUdeviceptr address, std::size_t bytes, std::size_t,
+                            CUmemGenericAllocationHandle, unsigned long long) {
     if (address % 4096 != 0 || bytes % 4096 != 0) return CUDA_ERROR_INVALID_VALUE;
     std::scoped_lock lock(fake->mutex_);
     ::mprotect(reinterpret_cast<void*>(address), bytes, PROT_READ | PROT_WRITE);
@@ -107,14 +108,17 @@ struct FakeCalls {
     fake->log_.push_back("unmap");
     return CUDA_SUCCESS;
   }
-  static CUresult SetAccess(CUdeviceptr, std::size_t, const CUmemAccessDesc*, std::size_t) { return CUDA_SUCCESS; }
+  static CUresult SetAccess(CUdeviceptr, std::size_t, const CUmemAccessDesc*, std::size_t) {
+    return CUDA_SUCCESS;
+  }
   static CUresult RegisterHost(void*, std::size_t, unsigned) { return CUDA_SUCCESS; }
 
   // --- Copies
   static CUresult ToDevice(CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream) {
     std::scoped_lock lock(fake->mutex_);
     if (!fake->Mapped(to, bytes)) return CUDA_ERROR_INVALID_VALUE;
-    // A slot of the channel is read when the copy runs; a frame's bytes are taken at once, as the driver does.
+    // A slot of the channel is read when the copy runs; a frame's bytes are taken at once, as the
+    // driver does.
     const bool slot = reinterpret_cast<std::uintptr_t>(from) % 4096 == 0;
     if (!slot) {
       const auto* data = static_cast<const std::byte*>(from);
@@ -122,7 +126,8 @@ struct FakeCalls {
         std::memcpy(reinterpret_cast<void*>(to), kept.data(), kept.size());
       });
     }
-    return fake->Enqueue(stream, "to-device", [=] { std::memcpy(reinterpret_cast<void*>(to), from, bytes); });
+    return fake->Enqueue(stream, "to-device",
+                         [=] { std::memcpy(reinterpret_cast<void*>(to), from, bytes); });
   }
   static CUresult FromDevice(void* to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
     std::scoped_lock lock(fake->mutex_);
@@ -140,9 +145,74 @@ struct FakeCalls {
   template <typename T>
   static CUresult Set(CUdeviceptr to, T value, std::size_t count, CUstream stream) {
     std::scoped_lock lock(fake->mutex_);
-    if (!fake->Mapped(to, count * sizeof value) || to % sizeof value != 0) return CUDA_ERROR_INVALID_VALUE;
-    return fake->Enqueue(stream, "set", [=] { std::fill_n(reinterpret_cast<T*>(to), count, value); });
+    if (!fake->Mapped(to, count * sizeof value) || to % sizeof value != 0)
+      return CUDA_ERROR_INVALID_VALUE;
+    return fake->Enqueue(stream, "set",
+                         [=] { std::fill_n(reinterpret_cast<T*>(to), count, value); });
   }
+
+  static CUresult SetRows(CUdeviceptr to, std::size_t pitch, unsigned char value, std::size_t width,
+                          std::size_t rows, CUstream stream) {
+    std::scoped_lock lock(fake->mutex_);
+    if (width > pitch || !fake->Mapped(to, pitch * (rows - 1) + width))
+      return CUDA_ERROR_INVALID_VALUE;
+    return fake->Enqueue(stream, "set-rows", [=] {
+      for (std::size_t row = 0; row < rows; ++row)
+        std::fill_n(reinterpret_cast<unsigned char*>(to + row * pitch), width, value);
+    });
+  }
+
+  // --- Boxes and arrays. Arrays hold nothing: copies to and from them do nothing.
+  static CUresult CopyBox(const CUDA_MEMCPY3D* copy, CUstream stream) {
+    std::scoped_lock lock(fake->mutex_);
+    if (copy->srcMemoryType == CU_MEMORYTYPE_ARRAY || copy->dstMemoryType == CU_MEMORYTYPE_ARRAY)
+      return fake->Enqueue(stream, "box-array", [] {});
+    const std::uint64_t from = copy->srcMemoryType == CU_MEMORYTYPE_HOST
+                                   ? reinterpret_cast<std::uint64_t>(copy->srcHost)
+                                   : copy->srcDevice;
+    const std::uint64_t to = copy->dstMemoryType == CU_MEMORYTYPE_HOST
+                                 ? reinterpret_cast<std::uint64_t>(copy->dstHost)
+                                 : copy->dstDevice;
+    return fake->Enqueue(stream, "box", [c = *copy, from, to] {
+      for (std::size_t z = 0; z < c.Depth; ++z) {
+        for (std::size_t y = 0; y < c.Height; ++y) {
+          const std::uint64_t source =
+              ((c.srcZ + z) * c.srcHeight + c.srcY + y) * c.srcPitch + c.srcXInBytes;
+          const std::uint64_t target =
+              ((c.dstZ + z) * c.dstHeight + c.dstY + y) * c.dstPitch + c.dstXInBytes;
+          std::memmove(reinterpret_cast<void*>(to + target),
+                       reinterpret_cast<const void*>(from + source), c.WidthInBytes);
+        }
+      }
+    });
+  }
+  static CUresult CreateArray(CUarray* array, const CUDA_ARRAY3D_DESCRIPTOR*) {
+    *array = reinterpret_cast<CUarray>(fake);
+    return fake->Refusal("cuArray3DCreate");
+  }
+  static CUresult DestroyArray(CUarray) { return CUDA_SUCCESS; }
+  static CUresult CreateMipmap(CUmipmappedArray* array, const CUDA_ARRAY3D_DESCRIPTOR*, unsigned) {
+    *array = reinterpret_cast<CUmipmappedArray>(fake);
+    return fake->Refusal("cuMipmappedArrayCreate");
+  }
+  static CUresult Level(CUarray* array, CUmipmappedArray, unsigned level) {
+    *array = reinterpret_cast<CUarray>(fake);
+    return level < 4 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  }
+  static CUresult DestroyMipmap(CUmipmappedArray) { return CUDA_SUCCESS; }
+  static CUresult CreateTexture(CUtexObject* object, const CUDA_RESOURCE_DESC*,
+                                const CUDA_TEXTURE_DESC*, const CUDA_RESOURCE_VIEW_DESC*) {
+    std::scoped_lock lock(fake->mutex_);
+    *object = ++fake->objects_;
+    return fake->Refusal("cuTexObjectCreate");
+  }
+  static CUresult DestroyTexture(CUtexObject) { return CUDA_SUCCESS; }
+  static CUresult CreateSurface(CUsurfObject* object, const CUDA_RESOURCE_DESC*) {
+    std::scoped_lock lock(fake->mutex_);
+    *object = ++fake->objects_;
+    return fake->Refusal("cuSurfObjectCreate");
+  }
+  static CUresult DestroySurface(CUsurfObject) { return CUDA_SUCCESS; }
 
   // --- Modules and kernels
   static CUresult LoadModule(CUmodule* module, const void*) {
@@ -171,7 +241,8 @@ struct FakeCalls {
     *bytes = fake->variable_.size();
     return CUDA_SUCCESS;
   }
-  static CUresult ParamInfo(CUfunction function, std::size_t index, std::size_t* offset, std::size_t* bytes) {
+  static CUresult ParamInfo(CUfunction function, std::size_t index, std::size_t* offset,
+                            std::size_t* bytes) {
     const auto& parameters = reinterpret_cast<FakeGpu::Function*>(function)->parameters;
     if (index >= parameters.size()) return CUDA_ERROR_INVALID_VALUE;
     *offset = 0;
@@ -185,14 +256,18 @@ struct FakeCalls {
   static CUresult SetFunctionAttribute(CUfunction, CUfunction_attribute, int value) {
     return value < 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
   }
-  static CUresult SetCacheConfig(CUfunction, CUfunc_cache) { return fake->Refusal("cuFuncSetCacheConfig"); }
-  static CUresult LaunchIt(CUfunction function, unsigned grid, unsigned, unsigned, unsigned block, unsigned, unsigned,
-                           unsigned, CUstream stream, void** arguments, void**) {
+  static CUresult SetCacheConfig(CUfunction, CUfunc_cache) {
+    return fake->Refusal("cuFuncSetCacheConfig");
+  }
+  static CUresult LaunchIt(CUfunction function, unsigned grid, unsigned, unsigned, unsigned block,
+                           unsigned, unsigned, unsigned, CUstream stream, void** arguments,
+                           void**) {
     std::scoped_lock lock(fake->mutex_);
     const FakeGpu::Function& kernel = *reinterpret_cast<FakeGpu::Function*>(function);
     if (grid == 0 || block == 0 || kernel.name == "refused") return CUDA_ERROR_INVALID_VALUE;
     if (kernel.name == "nothing") return fake->Enqueue(stream, "nothing", [] {});
-    if (kernel.name == "faults") return fake->Enqueue(stream, "faults", [] { fake->lost_ = CUDA_ERROR_ILLEGAL_ADDRESS; });
+    if (kernel.name == "faults")
+      return fake->Enqueue(stream, "faults", [] { fake->lost_ = CUDA_ERROR_ILLEGAL_ADDRESS; });
     std::uint64_t address = 0;
     std::uint32_t count = 0;
     std::uint32_t value = 0;
@@ -204,11 +279,13 @@ struct FakeCalls {
         fake->lost_ = CUDA_ERROR_ILLEGAL_ADDRESS;
         return;
       }
-      for (std::uint32_t i = 0; i < count; ++i) reinterpret_cast<std::uint32_t*>(address)[i] += value;
+      for (std::uint32_t i = 0; i < count; ++i)
+        reinterpret_cast<std::uint32_t*>(address)[i] += value;
     });
   }
-  static CUresult LaunchTogether(CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
-                                 unsigned bz, unsigned shared, CUstream stream, void** arguments) {
+  static CUresult LaunchTogether(CUfunction function, unsigned gx, unsigned gy, unsigned gz,
+                                 unsigned bx, unsigned by, unsigned bz, unsigned shared,
+                                 CUstream stream, void** arguments) {
     return LaunchIt(function, gx, gy, gz, bx, by, bz, shared, stream, arguments, nullptr);
   }
   static CUresult Occupancy(int* blocks, CUfunction, int, std::size_t, unsigned) {
@@ -223,7 +300,9 @@ struct FakeCalls {
   // --- Streams and events
   static CUresult CreateStream(CUstream* stream, unsigned flags, int) {
     std::scoped_lock lock(fake->mutex_);
-    if (const CUresult refusal = fake->Refusal("cuStreamCreateWithPriority"); refusal != CUDA_SUCCESS) return refusal;
+    if (const CUresult refusal = fake->Refusal("cuStreamCreateWithPriority");
+        refusal != CUDA_SUCCESS)
+      return refusal;
     if (flags > 1) return CUDA_ERROR_INVALID_VALUE;
     auto made = std::make_unique<FakeGpu::Stream>();
     made->number = static_cast<int>(fake->streams_.size());
@@ -244,7 +323,8 @@ struct FakeCalls {
   static CUresult WaitEvent(CUstream stream, CUevent event, unsigned) {
     std::scoped_lock lock(fake->mutex_);
     auto* awaited = reinterpret_cast<FakeGpu::Event*>(event);
-    return fake->Enqueue(stream, "wait", [] {}, [awaited] { return !awaited->pending; });
+    return fake->Enqueue(
+        stream, "wait", [] {}, [awaited] { return !awaited->pending; });
   }
   static CUresult CreateEvent(CUevent* event, unsigned) {
     std::scoped_lock lock(fake->mutex_);
@@ -276,7 +356,8 @@ struct FakeCalls {
   }
   static CUresult Elapsed(float* milliseconds, CUevent start, CUevent end) {
     std::scoped_lock lock(fake->mutex_);
-    if (reinterpret_cast<FakeGpu::Event*>(start)->pending || reinterpret_cast<FakeGpu::Event*>(end)->pending)
+    if (reinterpret_cast<FakeGpu::Event*>(start)->pending ||
+        reinterpret_cast<FakeGpu::Event*>(end)->pending)
       return CUDA_ERROR_NOT_READY;
     *milliseconds = 2.5F;
     return CUDA_SUCCESS;
@@ -287,7 +368,8 @@ FakeGpu::FakeGpu() {
   fake = this;
   streams_.push_back(std::make_unique<Stream>());
   const auto add = [this](std::string name, std::vector<std::size_t> parameters) {
-    functions_.push_back(std::make_unique<Function>(Function{std::move(name), std::move(parameters)}));
+    functions_.push_back(
+        std::make_unique<Function>(Function{std::move(name), std::move(parameters)}));
   };
   add("add", {8, 4, 4});
   for (const char* name : {"nothing", "refused", "faults"}) add(name, {});
@@ -316,6 +398,17 @@ FakeGpu::FakeGpu() {
   d.cuMemsetD8Async = FakeCalls::Set<unsigned char>;
   d.cuMemsetD16Async = FakeCalls::Set<unsigned short>;
   d.cuMemsetD32Async = FakeCalls::Set<unsigned>;
+  d.cuMemsetD2D8Async = FakeCalls::SetRows;
+  d.cuMemcpy3DAsync = FakeCalls::CopyBox;
+  d.cuArray3DCreate = FakeCalls::CreateArray;
+  d.cuArrayDestroy = FakeCalls::DestroyArray;
+  d.cuMipmappedArrayCreate = FakeCalls::CreateMipmap;
+  d.cuMipmappedArrayGetLevel = FakeCalls::Level;
+  d.cuMipmappedArrayDestroy = FakeCalls::DestroyMipmap;
+  d.cuTexObjectCreate = FakeCalls::CreateTexture;
+  d.cuTexObjectDestroy = FakeCalls::DestroyTexture;
+  d.cuSurfObjectCreate = FakeCalls::CreateSurface;
+  d.cuSurfObjectDestroy = FakeCalls::DestroySurface;
   d.cuModuleLoadData = FakeCalls::LoadModule;
   d.cuModuleUnload = FakeCalls::UnloadModule;
   d.cuModuleGetFunction = FakeCalls::GetFunction;
@@ -388,7 +481,8 @@ CUresult FakeGpu::Enqueue(CUstream stream, std::string entry, std::function<void
                           std::function<bool()> ready) {
   if (lost_ != CUDA_SUCCESS) return lost_;
   Stream& target = FakeCalls::StreamOf(stream);
-  if (const auto refusal = refusals_.find(entry); refusal != refusals_.end() && refusal->second != CUDA_SUCCESS)
+  if (const auto refusal = refusals_.find(entry);
+      refusal != refusals_.end() && refusal->second != CUDA_SUCCESS)
     return refusal->second;
   log_.push_back(entry + " " + std::to_string(target.number));
   target.tasks.push_back({std::move(ready), std::move(run)});
@@ -401,7 +495,8 @@ void FakeGpu::RunAll() {
   for (bool progress = true; progress;) {
     progress = false;
     for (const auto& stream : streams_) {
-      while (!stream->held && !stream->tasks.empty() && (!stream->tasks.front().ready || stream->tasks.front().ready())) {
+      while (!stream->held && !stream->tasks.empty() &&
+             (!stream->tasks.front().ready || stream->tasks.front().ready())) {
         const Task task = std::move(stream->tasks.front());
         stream->tasks.pop_front();
         task.run();

@@ -33,7 +33,8 @@ class FakeGpu {
   // From now on work of this stream stays pending, until Let.
   void Hold(int stream);
   void Let(int stream);
-  // The driver function of this name answers `result` from now on (CUDA_SUCCESS: does its work again).
+  // The driver function of this name answers `result` from now on (CUDA_SUCCESS: does its work
+  // again).
   void Refuse(const std::string& function, CUresult result);
   // cuModuleLoadData waits until LetModulesLoad.
   void HoldModules();
@@ -71,6 +72,7 @@ class FakeGpu {
   std::map<CUdeviceptr, std::size_t> mapped_;
   std::vector<std::string> log_;
   std::vector<std::byte> variable_ = std::vector<std::byte>(64);
+  unsigned long long objects_ = 0;  // Textures and surfaces made so far.
   CUresult lost_ = CUDA_SUCCESS;
   bool modules_held_ = false;
 };

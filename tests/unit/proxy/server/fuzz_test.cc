@@ -13,14 +13,26 @@ std::uint64_t Below(Random& random, std::uint64_t limit) { return random() % lim
 // Numbers that are near something: handles in use, addresses in the window, limits.
 std::uint64_t Number(Random& random) {
   switch (Below(random, 12)) {
-    case 0: return Below(random, 4);
-    case 1: case 7: case 8: case 9: case 10: return 100 + Below(random, 9);
-    case 2: return kWindow + Below(random, 1 << 20);
-    case 3: return kWindow + kWindowBytes - Below(random, 8192);
-    case 4: return std::uint64_t{1} << Below(random, 64);
-    case 5: return ~Below(random, 16);
-    case 6: return 4096 * Below(random, 16);
-    default: return Below(random, 100);
+    case 0:
+      return Below(random, 4);
+    case 1:
+    case 7:
+    case 8:
+    case 9:
+    case 10:
+      return 100 + Below(random, 9);
+    case 2:
+      return kWindow + Below(random, 1 << 20);
+    case 3:
+      return kWindow + kWindowBytes - Below(random, 8192);
+    case 4:
+      return std::uint64_t{1} << Below(random, 64);
+    case 5:
+      return ~Below(random, 16);
+    case 6:
+      return 4096 * Below(random, 16);
+    default:
+      return Below(random, 100);
   }
 }
 
@@ -36,7 +48,8 @@ struct Filler {
     } else if constexpr (std::is_arithmetic_v<T>) {
       field = static_cast<T>(Number(random));
     } else if constexpr (std::is_same_v<T, std::string>) {
-      static constexpr const char* kNames[] = {"add", "nothing", "refused", "variable", "", "no such"};
+      static constexpr const char* kNames[] = {"add",      "nothing", "refused",
+                                               "variable", "",        "no such"};
       field = kNames[Below(random, std::size(kNames))];
     } else if constexpr (std::is_same_v<T, Bytes>) {
       static constexpr std::size_t kSizes[] = {0, 4, 16, 44, 1000};
@@ -49,15 +62,52 @@ struct Filler {
 };
 
 constexpr Op kClientOps[] = {
-    Op::kMemoryMap,       Op::kMemoryUnmap,       Op::kMemoryInfo,         Op::kCopyToDeviceInline,
-    Op::kCopyToDevice,    Op::kCopyFromDevice,    Op::kCopyOnDevice,       Op::kMemset,
-    Op::kChunk,           Op::kTransferAbandon,   Op::kModuleImage,        Op::kModuleLoad,
-    Op::kModuleUnload,    Op::kKernelFind,        Op::kVariableFind,       Op::kKernelSetAttribute,
-    Op::kKernelOccupancy, Op::kStreamCreate,      Op::kStreamDestroy,      Op::kStreamSynchronize,
-    Op::kStreamQuery,     Op::kDeviceSynchronize, Op::kEventCreate,        Op::kEventDestroy,
-    Op::kEventRecord,     Op::kStreamWaitEvent,   Op::kStreamWaitSignal,   Op::kSignal,
-    Op::kEventElapsed,    Op::kLaunch,            Op::kLimitGet,           Op::kLimitSet,
-    Op::kTransferWanted,  Op::kKernelSetCacheConfig, Op::kKernelAvailableShared,
+    Op::kMemoryMap,
+    Op::kMemoryUnmap,
+    Op::kMemoryInfo,
+    Op::kCopyToDeviceInline,
+    Op::kCopyToDevice,
+    Op::kCopyFromDevice,
+    Op::kCopyOnDevice,
+    Op::kMemset,
+    Op::kChunk,
+    Op::kTransferAbandon,
+    Op::kModuleImage,
+    Op::kModuleLoad,
+    Op::kModuleUnload,
+    Op::kKernelFind,
+    Op::kVariableFind,
+    Op::kKernelSetAttribute,
+    Op::kKernelOccupancy,
+    Op::kStreamCreate,
+    Op::kStreamDestroy,
+    Op::kStreamSynchronize,
+    Op::kStreamQuery,
+    Op::kDeviceSynchronize,
+    Op::kEventCreate,
+    Op::kEventDestroy,
+    Op::kEventRecord,
+    Op::kStreamWaitEvent,
+    Op::kStreamWaitSignal,
+    Op::kSignal,
+    Op::kEventElapsed,
+    Op::kLaunch,
+    Op::kLimitGet,
+    Op::kLimitSet,
+    Op::kTransferWanted,
+    Op::kKernelSetCacheConfig,
+    Op::kKernelAvailableShared,
+    Op::kCopyBoxToDevice,
+    Op::kCopyBoxFromDevice,
+    Op::kCopyBoxOnDevice,
+    Op::kMemsetRows,
+    Op::kArrayCreate,
+    Op::kArrayOfLevel,
+    Op::kArrayDestroy,
+    Op::kTextureCreate,
+    Op::kTextureDestroy,
+    Op::kSurfaceCreate,
+    Op::kSurfaceDestroy,
 };
 
 // A frame of `op` with random fields, or with a flipped byte.
@@ -66,7 +116,8 @@ void PostRandom(TestClient& client, Random& random, Op op, bool flip) {
     T message;
     std::vector<std::byte> data;
     T::VisitFields(message, Filler{random, data});
-    std::vector<std::byte> frame = MakeFrame(message, static_cast<std::uint32_t>(random()), random());
+    std::vector<std::byte> frame =
+        MakeFrame(message, static_cast<std::uint32_t>(random()), random());
     if (frame.size() > kMaxFrameBytes) return;
     if (flip) frame[Below(random, frame.size())] ^= static_cast<std::byte>(1U << Below(random, 8));
     FrameHeader header;
@@ -94,7 +145,8 @@ TEST_P(FuzzTest, RandomFramesEndASessionOrDoNot) {
   client.Post(EventCreate{loopback.NewHandle(), CU_EVENT_DISABLE_TIMING});
   const bool flip = GetParam() % 3 == 0;
   for (int i = 0; i < 400 && !loopback.ended(); ++i)
-    PostRandom(client, random, kClientOps[Below(random, std::size(kClientOps))], flip && i % 10 == 9);
+    PostRandom(client, random, kClientOps[Below(random, std::size(kClientOps))],
+               flip && i % 10 == 9);
   const Status end = loopback.End();
   if (!end.ok()) {
     EXPECT_FALSE(end.message().empty());
@@ -126,8 +178,12 @@ TEST_P(FuzzTest, HonestOpsInAnyOrderAllComplete) {
     const std::uint64_t stream = streams[Below(random, streams.size())];
     const std::uint64_t bytes = 1 + Below(random, 5 * 4096);
     switch (Below(random, 8)) {
-      case 0: client.Post(EventRecord{event, stream, ++records}); break;
-      case 1: client.Post(StreamWaitEvent{stream, event, Below(random, records + 1)}); break;
+      case 0:
+        client.Post(EventRecord{event, stream, ++records});
+        break;
+      case 1:
+        client.Post(StreamWaitEvent{stream, event, Below(random, records + 1)});
+        break;
       case 2:
         client.Post(StreamWaitSignal{stream, static_cast<std::uint64_t>(i)});
         signals.push_back(static_cast<std::uint64_t>(i));
@@ -141,8 +197,12 @@ TEST_P(FuzzTest, HonestOpsInAnyOrderAllComplete) {
         client.Post(CopyToDevice{stream, block, bytes, ++transfer});
         sends.emplace_back(transfer, bytes);
         break;
-      case 5: client.Post(Memset{stream, block, 1, 1, bytes}); break;
-      default: client.Post(Launch{nothing, stream, {1, 1, 1}, {1, 1, 1}, 0, false, {}}); break;
+      case 5:
+        client.Post(Memset{stream, block, 1, 1, bytes});
+        break;
+      default:
+        client.Post(Launch{nothing, stream, {1, 1, 1}, {1, 1, 1}, 0, false, {}});
+        break;
     }
   }
   const std::uint32_t all = client.Ask(DeviceSynchronize{});

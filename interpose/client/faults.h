@@ -1,0 +1,42 @@
+// The program's accesses to mirrored memory that is not as it should be: a block that must be
+// fetched first, or whose first write must be known.
+//
+// How: such blocks are protected; the access raises SIGSEGV; our handler passes it to a
+// thread of ours, which does what is needed, and the instruction is repeated. The handler itself
+// uses nothing but system calls, so it may run in any thread and on a small stack.
+//   - userfaultfd would need no signal, but without privilege (vm.unprivileged_userfaultfd = 0, the
+//     usual setting) it does not see the kernel's own accesses either, which are the harder part.
+//   - The kernel's accesses (read() into such memory) raise no signal: the call fails with EFAULT.
+//     So the C library's usual calls are preceded by ours, which make the buffer ready:
+//     system_calls.cc. Calls made in another way (io_uring, raw system calls) are not helped.
+//   - The program's own handler of SIGSEGV is called for every fault that is not ours; what it asks
+//     sigaction for is remembered and not installed over ours (system_calls.cc).
+//   - A thread must not block SIGSEGV while it touches such memory; our sigmask functions leave it
+//   open.
+#pragma once
+
+#include <signal.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "protocol/api/types.h"
+
+namespace cuspan {
+
+class Mirrors;
+
+// Handles faults in the window from now on, for as long as the process lives. Only the first call
+// counts.
+void StartFaults(Mirrors& mirrors, const AddressWindow& window);
+// Whether that has happened, in this process and not in its parent.
+bool FaultsHandled();
+
+// The system call that follows reads or writes [address, address + bytes): makes it ready. Cheap
+// for all other memory. True when it was of ours.
+bool AdmitSystemCall(std::uint64_t address, std::size_t bytes, bool write);
+
+// sigaction for SIGSEGV while faults are handled: what the program's own action is.
+int ExchangeSegvAction(const struct sigaction* action, struct sigaction* old);
+
+}  // namespace cuspan

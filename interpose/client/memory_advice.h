@@ -1,0 +1,48 @@
+// What the program said about where it will use its managed memory. Nothing follows from it but
+// that the program can ask for it again.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <set>
+
+namespace cuspan {
+
+// Any thread.
+class MemoryAdvice {
+ public:
+  struct Place {
+    int type = CU_MEM_LOCATION_TYPE_INVALID;  // A CUmemLocationType.
+    int id = 0;
+    bool operator==(const Place&) const = default;
+  };
+  struct Entry {
+    bool read_mostly = false;
+    Place preferred;
+    Place prefetched;
+    std::set<int> accessed_by;  // Devices; CU_DEVICE_CPU for the host.
+    bool operator==(const Entry&) const = default;
+  };
+
+  void Advise(std::uint64_t address, std::uint64_t bytes, CUmem_advise advice, const Place& place);
+  void Prefetched(std::uint64_t address, std::uint64_t bytes, const Place& place);
+  // What holds for all of the range; where parts differ, what nobody has said anything about has.
+  Entry Common(std::uint64_t address, std::uint64_t bytes) const;
+  // The memory is freed.
+  void Forget(std::uint64_t address, std::uint64_t bytes);
+
+ private:
+  // Makes `address` the start of an entry.
+  void Split(std::uint64_t address);
+  template <typename Use>
+  void ForRange(std::uint64_t address, std::uint64_t bytes, Use&& use);
+
+  mutable std::mutex mutex_;
+  // By start; each holds up to the next.
+  std::map<std::uint64_t, Entry> entries_{{0, {}}};
+};
+
+}  // namespace cuspan

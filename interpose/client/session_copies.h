@@ -1,0 +1,108 @@
+// What copies of runs (copy.cc) and of boxes (copy_box.cc) share: the way that
+// bytes take, whatever op moves them at the proxy.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "interpose/client/session.h"
+
+namespace cuspan {
+
+template <typename Use>
+CUresult Session::OnDevice(const StreamTarget& target, const std::shared_ptr<Link>& link,
+                           Use&& op) {
+  if (link == target.link) return op(target);
+  StreamTarget there{link, 0};
+  CUresult result = link->OwnStream(&there.stream);
+  if (result == CUDA_SUCCESS) result = Order(target, there);
+  if (result == CUDA_SUCCESS) result = op(there);
+  if (result == CUDA_SUCCESS) result = Order(there, target);
+  return result;
+}
+
+template <typename Op>
+CUresult Session::SendBytes(const StreamTarget& there, Op& op, const std::byte* source,
+                            std::uint64_t bytes, const HostRows& rows, bool later) {
+  Transfers& transfers = there.link->transfers();
+  op.stream = there.stream;
+  op.transfer = transfers.BeginOutgoing();
+  if (const CUresult result = there.link->Post(op); result != CUDA_SUCCESS) {
+    transfers.Forget(op.transfer);
+    return result;
+  }
+  if (later) {
+    transfers.SendLater(op.transfer, source, bytes, rows);
+    return CUDA_SUCCESS;
+  }
+  const CUresult result = transfers.Send(op.transfer, source, bytes, rows);
+  return result != CUDA_SUCCESS ? result : there.link->TakePostedFailure();
+}
+
+template <typename Op>
+CUresult Session::ReceiveBytes(const StreamTarget& there, Op& op, std::byte* destination,
+                               std::uint64_t bytes, const HostRows& rows, bool later) {
+  Transfers& transfers = there.link->transfers();
+  auto incoming = std::make_shared<Incoming>();
+  incoming->destination = destination;
+  incoming->bytes = bytes;
+  incoming->rows = rows;
+  op.stream = there.stream;
+  op.transfer = transfers.BeginIncoming(incoming);
+  if (const CUresult result = there.link->Post(op); result != CUDA_SUCCESS) {
+    transfers.Forget(op.transfer);
+    return result;
+  }
+  if (later) return CUDA_SUCCESS;
+  const CUresult result = transfers.WaitComplete(*incoming);
+  return result != CUDA_SUCCESS ? result : there.link->TakePostedFailure();
+}
+
+template <typename Write, typename Read>
+CUresult Session::CopyPeer(const PeerCopy& copy, const StreamTarget& target, Write& write,
+                           Read& read) {
+  const auto& [to, from, bytes, asynchronous] = copy;
+  if (!asynchronous) {
+    // The synchronous form starts after all earlier work of both devices.
+    for (const auto& link : {to, from})
+      if (const CUresult result = link->CallAndStore(DeviceSynchronize{}); result != CUDA_SUCCESS)
+        return result;
+  }
+  StreamTarget reading{from, 0};
+  StreamTarget writing{to, 0};
+  CUresult result = from->OwnStream(&reading.stream);
+  if (result == CUDA_SUCCESS) result = to->OwnStream(&writing.stream);
+  if (result != CUDA_SUCCESS) return result;
+  if (target.link == from) {
+    reading = target;
+  } else if ((result = Order(target, reading)) != CUDA_SUCCESS) {
+    return result;
+  }
+  if (target.link == to) writing = target;
+
+  auto held = std::make_shared<Incoming>();
+  held->owned.resize(bytes);
+  held->destination = held->owned.data();
+  held->bytes = bytes;
+  // Not a strong reference: the transfer is the link's own, and must not keep it alive.
+  held->on_complete = [waiting = std::weak_ptr<Link>(to)] {
+    if (const auto link = waiting.lock()) link->transfers().Retry();
+  };
+  read.stream = reading.stream;
+  read.transfer = from->transfers().BeginIncoming(held);
+  if ((result = from->Post(read)) != CUDA_SUCCESS) {
+    from->transfers().Forget(read.transfer);
+    return result;
+  }
+  write.stream = writing.stream;
+  write.transfer = to->transfers().BeginOutgoing();
+  to->transfers().SendLater(write.transfer, nullptr, bytes, {}, held);
+  if ((result = to->Post(write)) != CUDA_SUCCESS) {
+    to->transfers().Forget(write.transfer);
+    return result;
+  }
+  if (target.link != to && (result = Order(writing, target)) != CUDA_SUCCESS) return result;
+  return asynchronous ? CUDA_SUCCESS : SynchronizeStream(writing);
+}
+
+}  // namespace cuspan

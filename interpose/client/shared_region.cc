@@ -1,0 +1,253 @@
+#include "interpose/client/shared_region.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "common/log.h"
+#include "common/shared_memory.h"
+#include "interpose/client/link.h"
+
+namespace cuspan {
+namespace {
+
+// Above AddressSanitizer's shadow and below the windows of the devices.
+constexpr std::uint64_t kBase = 0x1100'0000'0000;
+constexpr std::uint64_t kBytes = std::uint64_t{1} << 40;
+// What the driver maps at least.
+constexpr std::uint64_t kGranularity = 2 << 20;
+// Small blocks are cut from segments of this size.
+constexpr std::uint64_t kPieceBytes = 4 << 20;
+// Blocks from here on have a segment of their own.
+constexpr std::uint64_t kLargeBytes = 1 << 20;
+
+std::uint64_t RoundUp(std::uint64_t bytes) {
+  return (bytes + kGranularity - 1) / kGranularity * kGranularity;
+}
+void* Pointer(std::uint64_t address) { return reinterpret_cast<void*>(address); }
+
+AddressWindow ReserveAddresses() {
+  void* const got =
+      ::mmap(Pointer(kBase), kBytes, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  if (got == Pointer(kBase)) return {kBase, kBytes, 0};
+  if (got != MAP_FAILED) ::munmap(got, kBytes);
+  return {};
+}
+
+}  // namespace
+
+SharedRegion::SharedRegion(Links links)
+    : links_(std::move(links)),
+      window_(ReserveAddresses()),
+      host_(window_.base, window_.bytes / 2),
+      managed_(window_.base + window_.bytes / 2, window_.bytes / 2),
+      mirrors_(links_) {
+  if (window_.bytes == 0) return;
+  Result<UniqueFd> file = CreateSharedMemory("cuspan-shared", window_.bytes);
+  if (file.ok()) {
+    // Out of the way of programs that count on small numbers.
+    const int high = ::fcntl(file->get(), F_DUPFD_CLOEXEC, 500);
+    file_ = high >= 0 ? UniqueFd(high) : std::move(*file);
+    mirrors_.SetMemory(window_, file_.get());
+    return;
+  }
+  LogInfo("no managed and mapped memory: {}", file.status().message());
+  ::munmap(Pointer(window_.base), window_.bytes);
+  window_ = {};
+}
+
+CUresult SharedRegion::BackHere(const BlockAllocator::Range& range) {
+  void* const mapped =
+      ::mmap(Pointer(range.base), range.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+             file_.get(), static_cast<off_t>(range.base - window_.base));
+  return mapped == MAP_FAILED ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+
+void SharedRegion::DropHere(const BlockAllocator::Range& range) {
+  ::mmap(Pointer(range.base), range.bytes, PROT_NONE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  ::fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+              static_cast<off_t>(range.base - window_.base), static_cast<off_t>(range.bytes));
+}
+
+CUresult SharedRegion::MapOn(Link& link, const Segment& segment) {
+  if (link.sharing() == Sharing::kNone || !link.attached || link.fault() != CUDA_SUCCESS)
+    return CUDA_SUCCESS;
+  if (link.sharing() == Sharing::kMirrored && !segment.mirrored) return CUDA_SUCCESS;
+  MemoryMap op;
+  op.address = segment.range.base;
+  op.bytes = segment.range.bytes;
+  MemoryMap::Reply reply;
+  const CUresult result = link.Call(op, &reply);
+  if (result == CUDA_SUCCESS && link.sharing() == Sharing::kMirrored)
+    return mirrors_.Begin(link, segment.range);
+  return result;
+}
+
+void SharedRegion::UnmapOn(Link& link, const Segment& segment) {
+  if (link.sharing() == Sharing::kNone || !link.attached) return;
+  if (link.sharing() == Sharing::kMirrored && !segment.mirrored) return;
+  MemoryUnmap op;
+  op.address = segment.range.base;
+  op.bytes = segment.range.bytes;
+  MemoryUnmap::Reply reply;
+  // A failure means that the device is lost, which the next call tells.
+  static_cast<void>(link.Call(op, &reply));
+}
+
+CUresult SharedRegion::Grow(Kind kind, std::uint64_t bytes) {
+  std::lock_guard growing(growing_);
+  Segment segment{{0, bytes < kLargeBytes ? kPieceBytes : RoundUp(bytes)}, kind == Kind::kManaged};
+  {
+    std::lock_guard lock(mutex_);
+    // Somebody else may have grown while this thread waited for its turn.
+    if (const auto base = Blocks(kind).Allocate(bytes)) {
+      Blocks(kind).Free(*base);
+      return CUDA_SUCCESS;
+    }
+    const auto base = Blocks(kind).PlaceSegment(segment.range.bytes);
+    if (!base) return CUDA_ERROR_OUT_OF_MEMORY;
+    segment.range.base = *base;
+  }
+  CUresult result = BackHere(segment.range);
+  std::vector<std::shared_ptr<Link>> mapped;
+  if (result == CUDA_SUCCESS) {
+    for (const auto& link : links_()) {
+      if ((result = MapOn(*link, segment)) != CUDA_SUCCESS) break;
+      mapped.push_back(link);
+    }
+  }
+  if (result != CUDA_SUCCESS) {
+    for (const auto& link : mapped) UnmapOn(*link, segment);
+    mirrors_.End(segment.range);
+    DropHere(segment.range);
+    return result;
+  }
+  std::lock_guard lock(mutex_);
+  segments_.push_back(segment);
+  if (!segment.mirrored) has_unmirrored_ = true;
+  Blocks(kind).AddSegment(segment.range);
+  return CUDA_SUCCESS;
+}
+
+CUresult SharedRegion::Allocate(Kind kind, std::uint64_t bytes, std::uint64_t* address) {
+  if (!available()) return CUDA_ERROR_NOT_SUPPORTED;
+  if (bytes == 0 || bytes > window_.bytes / 2) return CUDA_ERROR_OUT_OF_MEMORY;
+  for (;;) {
+    {
+      std::lock_guard lock(mutex_);
+      if (const auto base = Blocks(kind).Allocate(bytes)) {
+        *address = *base;
+        return CUDA_SUCCESS;
+      }
+    }
+    // Another thread may take what was mapped here: then this goes round again.
+    if (const CUresult result = Grow(kind, bytes); result != CUDA_SUCCESS) return result;
+  }
+}
+
+CUresult SharedRegion::Free(std::uint64_t address) {
+  if (!Contains(address)) return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard growing(growing_);
+  std::optional<Segment> empty;
+  {
+    std::lock_guard lock(mutex_);
+    BlockAllocator& blocks = Blocks(KindOf(address));
+    if (!blocks.Free(address)) return CUDA_ERROR_INVALID_VALUE;
+    const BlockAllocator::Range range = *blocks.Segment(address);
+    const auto idle = blocks.EmptySegments();
+    const bool is_empty =
+        std::any_of(idle.begin(), idle.end(), [&](const auto& e) { return e.base == range.base; });
+    // One shared piece stays, for the next small blocks.
+    if (!is_empty || (range.bytes == kPieceBytes && idle.size() == 1)) return CUDA_SUCCESS;
+    blocks.RemoveSegment(range.base);
+    const auto segment =
+        std::find_if(segments_.begin(), segments_.end(),
+                     [&](const Segment& known) { return known.range.base == range.base; });
+    empty = *segment;
+    segments_.erase(segment);
+  }
+  for (const auto& link : links_()) UnmapOn(*link, *empty);
+  mirrors_.End(empty->range);
+  DropHere(empty->range);
+  return CUDA_SUCCESS;
+}
+
+std::optional<BlockAllocator::Range> SharedRegion::Find(std::uint64_t address) const {
+  if (!Contains(address)) return std::nullopt;
+  std::shared_lock lock(mutex_);
+  return IsManaged(address) ? managed_.Find(address) : host_.Find(address);
+}
+
+SharedRegion::Segment* SharedRegion::FindSegment(std::uint64_t address) {
+  for (Segment& segment : segments_)
+    if (address - segment.range.base < segment.range.bytes) return &segment;
+  return nullptr;
+}
+
+bool SharedRegion::Reaches(const Link& link, std::uint64_t address) const {
+  if (!Contains(address)) return false;
+  if (link.sharing() != Sharing::kMirrored || IsManaged(address))
+    return link.sharing() != Sharing::kNone;
+  std::shared_lock lock(mutex_);
+  const Segment* const segment = const_cast<SharedRegion*>(this)->FindSegment(address);
+  return segment != nullptr && segment->mirrored;
+}
+
+CUresult SharedRegion::Expose(std::uint64_t address) {
+  if (!Contains(address) || !has_unmirrored_) return CUDA_SUCCESS;
+  std::lock_guard growing(growing_);
+  Segment segment{};
+  {
+    std::shared_lock lock(mutex_);
+    const Segment* const found = FindSegment(address);
+    if (found == nullptr || found->mirrored) return CUDA_SUCCESS;
+    segment = *found;
+    segment.mirrored = true;
+  }
+  const auto links = links_();
+  for (const auto& link : links) {
+    if (link->sharing() != Sharing::kMirrored || link->fault() != CUDA_SUCCESS) continue;
+    // Copies out of and into it are under way in threads of ours, which must not meet pages that
+    // are away.
+    CUresult result = link->CallAndStore(DeviceSynchronize{});
+    if (result == CUDA_SUCCESS) result = MapOn(*link, segment);
+    if (result != CUDA_SUCCESS) return result;
+  }
+  std::lock_guard lock(mutex_);
+  FindSegment(address)->mirrored = true;
+  has_unmirrored_ =
+      std::any_of(segments_.begin(), segments_.end(), [](const Segment& s) { return !s.mirrored; });
+  return CUDA_SUCCESS;
+}
+
+CUresult SharedRegion::ExposePointers(std::span<const std::byte> arguments) {
+  if (!has_unmirrored_) return CUDA_SUCCESS;
+  // Arguments lie one behind the other, without gaps: a pointer may start at any byte.
+  for (std::size_t at = 0; at + sizeof(std::uint64_t) <= arguments.size(); ++at) {
+    std::uint64_t value = 0;
+    std::memcpy(&value, arguments.data() + at, sizeof value);
+    if (!Contains(value) || IsManaged(value)) continue;
+    if (const CUresult result = Expose(value); result != CUDA_SUCCESS) return result;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult SharedRegion::Attach(Link& link) {
+  if (!available() || link.sharing() == Sharing::kNone) return CUDA_SUCCESS;
+  std::lock_guard growing(growing_);
+  link.attached = true;
+  std::vector<Segment> segments;
+  {
+    std::shared_lock lock(mutex_);
+    segments = segments_;
+  }
+  for (const Segment& segment : segments)
+    if (const CUresult result = MapOn(link, segment); result != CUDA_SUCCESS) return result;
+  return CUDA_SUCCESS;
+}
+
+}  // namespace cuspan

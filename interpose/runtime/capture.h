@@ -1,0 +1,55 @@
+// Stream capture: what is put into a capturing stream becomes nodes of a graph.
+//
+// A capture begins in one stream. Another stream joins it by waiting for an
+// event that was recorded in it. Each stream has the nodes that its next one
+// will depend on.
+#pragma once
+
+#include "interpose/runtime/graph.h"
+
+namespace cuspan {
+
+// --- For calls that put something into a stream.
+
+// make_work(Work*) → Error describes what the call would do. When the stream is capturing,
+// it becomes a node and *captured is true; when it is not, nothing happens.
+using MakeWork = std::function<Error(Work*)>;
+Error CaptureWork(Session& session, const StreamTarget& target, const MakeWork& make_work,
+                  bool* captured);
+// A record of an event, or a wait for one: these only move dependencies.
+Error CaptureRecord(Session& session, const StreamTarget& target, cudaEvent_t event,
+                    bool* captured);
+Error CaptureWait(Session& session, const StreamTarget& target, cudaEvent_t event, bool* captured);
+// cudaErrorCapturedEvent when the event's latest record was captured: nobody can wait for it.
+Error RefuseCapturedEvent(cudaEvent_t event);
+
+// body(Session&, const StreamTarget&) → Error, or in a capturing stream
+// make_work(Session&, const StreamTarget&, Work*) → Error. As OnStream otherwise.
+template <typename Body, typename Describe>
+Error InStream(cudaStream_t stream, DefaultStream meaning, Body&& body, Describe&& make_work) {
+  return WithSession([&](Session& session) -> Error {
+    StreamTarget target;
+    CUSPAN_RETURN_IF_FAILED(session.ResolveStream(stream, meaning, &target));
+    if (AnyCapture()) [[unlikely]] {
+      bool captured = false;
+      CUSPAN_RETURN_IF_FAILED(CaptureWork(
+          session, target, [&](Work* work) { return make_work(session, target, work); },
+          &captured));
+      if (captured) return cudaSuccess;
+    }
+    CUSPAN_RETURN_IF_FAILED(body(session, target));
+    return target.link->TakePostedFailure();
+  });
+}
+
+// --- What a stream says of itself.
+
+struct CaptureState {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  unsigned long long id = 0;
+  cudaGraph_t graph = nullptr;
+  std::vector<cudaGraphNode_t> dependencies;
+};
+CaptureState CaptureOf(const StreamTarget& target);
+
+}  // namespace cuspan

@@ -1,0 +1,135 @@
+#include "interpose/runtime/graph.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "interpose/client/handles.h"
+
+namespace cuspan {
+
+cudaGraphNodeType TypeOf(const Work& work) {
+  constexpr cudaGraphNodeType kTypes[] = {cudaGraphNodeTypeKernel,    cudaGraphNodeTypeMemcpy,
+                                          cudaGraphNodeTypeMemset,    cudaGraphNodeTypeHost,
+                                          cudaGraphNodeTypeGraph,     cudaGraphNodeTypeEmpty,
+                                          cudaGraphNodeTypeWaitEvent, cudaGraphNodeTypeEventRecord,
+                                          cudaGraphNodeTypeMemAlloc,  cudaGraphNodeTypeMemFree};
+  static_assert(std::size(kTypes) == std::variant_size_v<Work>);
+  return kTypes[work.index()];
+}
+
+GraphNode* Graph::Add(Work work, std::vector<GraphNode*> dependencies, int device) {
+  auto node = std::make_unique<GraphNode>();
+  node->handle = NextHandle();
+  node->device = device;
+  node->work = std::move(work);
+  node->dependencies = std::move(dependencies);
+  return nodes.emplace_back(std::move(node)).get();
+}
+
+Graphs& Graphs::Get() {
+  static auto* const graphs = new Graphs;  // Never destroyed, as the session.
+  return *graphs;
+}
+
+std::shared_ptr<Graph> Graphs::Create() {
+  auto graph = std::make_shared<Graph>();
+  graph->handle = NextHandle();
+  graphs_.emplace(graph->handle, graph);
+  return graph;
+}
+
+std::shared_ptr<Graph> Graphs::Clone(const Graph& graph) {
+  std::shared_ptr<Graph> clone = Create();
+  std::unordered_map<const GraphNode*, GraphNode*> copies;
+  for (const auto& node : graph.nodes) {
+    Work work = node->work;
+    if (auto* const child = std::get_if<ChildWork>(&work)) {
+      child->graph = Clone(*child->graph);
+      child->graph->child = true;
+    }
+    GraphNode* const copy = clone->Add(std::move(work), {}, node->device);
+    copy->origin = node->handle;
+    copies[node.get()] = copy;
+    Name(clone, copy);
+  }
+  for (const auto& node : graph.nodes) {
+    for (const GraphNode* dependency : node->dependencies) {
+      copies[node.get()]->dependencies.push_back(copies.at(dependency));
+    }
+  }
+  return clone;
+}
+
+std::shared_ptr<Graph> Graphs::Find(cudaGraph_t graph) {
+  const auto known = graphs_.find(NumberOf(graph));
+  return known == graphs_.end() ? nullptr : known->second;
+}
+
+Graphs::Place Graphs::Find(cudaGraphNode_t node) {
+  const auto known = nodes_.find(NumberOf(node));
+  return known == nodes_.end() ? Place{} : known->second;
+}
+
+void Graphs::Destroy(std::uint64_t graph) {
+  const auto known = graphs_.find(graph);
+  if (known == graphs_.end()) return;
+  const std::shared_ptr<Graph> gone = std::move(known->second);
+  graphs_.erase(known);
+  for (const auto& node : gone->nodes) {
+    nodes_.erase(node->handle);
+    if (const auto* const child = std::get_if<ChildWork>(&node->work))
+      Destroy(child->graph->handle);
+  }
+}
+
+void Graphs::DestroyNode(const Place& place) {
+  for (const auto& other : place.graph->nodes) std::erase(other->dependencies, place.node);
+  if (const auto* const child = std::get_if<ChildWork>(&place.node->work))
+    Destroy(child->graph->handle);
+  nodes_.erase(place.node->handle);
+  std::erase_if(place.graph->nodes, [&](const auto& node) { return node.get() == place.node; });
+}
+
+void Graphs::Add(std::shared_ptr<GraphExec> exec) {
+  exec->handle = NextHandle();
+  execs_.emplace(exec->handle, std::move(exec));
+}
+
+std::shared_ptr<GraphExec> Graphs::Find(cudaGraphExec_t exec) {
+  const auto known = execs_.find(NumberOf(exec));
+  return known == execs_.end() ? nullptr : known->second;
+}
+
+bool Graphs::Destroy(cudaGraphExec_t exec) {
+  const auto known = execs_.find(NumberOf(exec));
+  if (known == execs_.end()) return false;
+  Destroy(known->second->graph->handle);
+  execs_.erase(known);
+  return true;
+}
+
+void Graphs::Name(const std::shared_ptr<Graph>& graph, GraphNode* node) {
+  nodes_.insert_or_assign(node->handle, Place{graph, node});
+}
+
+std::optional<std::vector<GraphNode*>> InOrder(const Graph& graph) {
+  std::unordered_map<const GraphNode*, std::size_t> missing;
+  std::unordered_map<const GraphNode*, std::vector<GraphNode*>> dependents;
+  std::vector<GraphNode*> order;
+  order.reserve(graph.nodes.size());
+  for (const auto& node : graph.nodes) {
+    missing[node.get()] = node->dependencies.size();
+    if (node->dependencies.empty()) order.push_back(node.get());
+    for (const GraphNode* dependency : node->dependencies)
+      dependents[dependency].push_back(node.get());
+  }
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    for (GraphNode* dependent : dependents[order[i]]) {
+      if (--missing[dependent] == 0) order.push_back(dependent);
+    }
+  }
+  if (order.size() != graph.nodes.size()) return std::nullopt;
+  return order;
+}
+
+}  // namespace cuspan

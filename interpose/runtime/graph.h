@@ -1,0 +1,149 @@
+// Graphs as the program builds them: nodes, what they do, and their edges. They
+// live in the client; a launch hands the nodes' operations to the streams in an
+// order that the edges allow (graph_run.cc).
+//
+// Handles are numbers (NextHandle) that stand for the objects. One mutex guards
+// all graphs: CUDA lets a program use a graph from one thread at a time only.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "interpose/runtime/entry.h"
+
+namespace cuspan {
+
+struct Graph;
+
+// --- What a node does.
+
+struct KernelWork {
+  const void* function = nullptr;
+  dim3 grid, block;
+  unsigned dynamic_shared = 0;
+  bool cooperative = false;
+  std::vector<std::vector<std::byte>> arguments;
+};
+// Any copy: one of a run is a box of one row.
+struct CopyWork {
+  cudaMemcpy3DParms parameters{};
+};
+struct SetWork {
+  cudaMemsetParams parameters{};
+};
+struct HostWork {
+  cudaHostNodeParams parameters{};
+};
+struct ChildWork {
+  std::shared_ptr<Graph> graph;
+};
+struct EmptyWork {};
+struct WaitWork {
+  cudaEvent_t event = nullptr;
+};
+struct RecordWork {
+  cudaEvent_t event = nullptr;
+};
+// The memory is there from when the node is made until the graph and what was
+// made of it are gone; so its address is the same at each launch.
+struct GraphMemory {
+  int device = 0;
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t link_number = 0;
+  // Fails when the device has no room (graph_memory.cc).
+  Error Allocate(Session& session, int on, std::uint64_t size);
+  ~GraphMemory();
+};
+struct AllocateWork {
+  cudaMemAllocNodeParams parameters{};
+  std::shared_ptr<GraphMemory> memory;
+};
+struct FreeWork {
+  void* memory = nullptr;
+};
+using Work = std::variant<KernelWork, CopyWork, SetWork, HostWork, ChildWork, EmptyWork, WaitWork,
+                          RecordWork, AllocateWork,
+                          FreeWork>;  // In the order of cudaGraphNodeType, without semaphores.
+
+cudaGraphNodeType TypeOf(const Work& work);
+
+// --- Structure.
+
+struct GraphNode {
+  std::uint64_t handle = 0;
+  std::uint64_t origin = 0;  // The node of the graph that this one's graph was cloned from.
+  int device = 0;            // Current when the node was made.
+  Work work;
+  bool enabled = true;                   // Of graphs to be launched.
+  std::vector<GraphNode*> dependencies;  // Of the same graph.
+};
+
+struct Graph {
+  std::uint64_t handle = 0;
+  std::vector<std::unique_ptr<GraphNode>> nodes;  // In the order in which they were made.
+  bool child = false;  // Belongs to a node, and can not be destroyed by itself.
+
+  GraphNode* Add(Work work, std::vector<GraphNode*> dependencies, int device);
+};
+
+// What a program instantiated: a clone of its graph.
+struct GraphExec {
+  std::uint64_t handle = 0;
+  std::shared_ptr<Graph> graph;
+  std::vector<GraphNode*> order;  // Each node behind those that it depends on.
+  unsigned long long flags = 0;
+  std::mutex launching;
+  StreamTarget last;  // Where it was launched the last time; launches of one do not overlap.
+};
+
+// All of the process. The functions are called with the mutex held.
+class Graphs {
+ public:
+  static Graphs& Get();
+  std::mutex mutex;
+
+  std::shared_ptr<Graph> Create();
+  std::shared_ptr<Graph> Clone(const Graph& graph);
+  std::shared_ptr<Graph> Find(cudaGraph_t graph);
+  // The node and its graph; null pointers for what is none.
+  struct Place {
+    std::shared_ptr<Graph> graph;
+    GraphNode* node = nullptr;
+  };
+  Place Find(cudaGraphNode_t node);
+  void Destroy(std::uint64_t graph);
+  void DestroyNode(const Place& place);
+
+  void Add(std::shared_ptr<GraphExec> exec);
+  std::shared_ptr<GraphExec> Find(cudaGraphExec_t exec);
+  bool Destroy(cudaGraphExec_t exec);
+
+  // The new node's handle is found by Find from then on.
+  void Name(const std::shared_ptr<Graph>& graph, GraphNode* node);
+
+ private:
+  std::map<std::uint64_t, std::shared_ptr<Graph>> graphs_;
+  std::map<std::uint64_t, Place> nodes_;
+  std::map<std::uint64_t, std::shared_ptr<GraphExec>> execs_;
+};
+
+// Nodes, each behind those that it depends on; nothing when they form a cycle.
+std::optional<std::vector<GraphNode*>> InOrder(const Graph& graph);
+
+inline cudaGraphNode_t HandleOf(const GraphNode& node) {
+  return HandleOf<cudaGraphNode_t>(node.handle);
+}
+inline cudaGraph_t HandleOf(const Graph& graph) { return HandleOf<cudaGraph_t>(graph.handle); }
+
+// Hands the work of a node to the stream, or, where it concerns another device, to that one in
+// the stream's order (graph_run.cc).
+Error RunNode(Session& session, const StreamTarget& target, const GraphNode& node);
+Error RunGraph(Session& session, const StreamTarget& target, const std::vector<GraphNode*>& order);
+
+}  // namespace cuspan

@@ -1,0 +1,305 @@
+// What a program makes of its graphs to launch them: instantiation, launches, updates.
+#include <algorithm>
+
+#include "interpose/runtime/capture.h"
+#include "interpose/runtime/copy_box.h"
+#include "interpose/runtime/graph_use.h"
+
+namespace cuspan {
+namespace {
+
+constexpr unsigned long long kKnownFlags = cudaGraphInstantiateFlagAutoFreeOnLaunch |
+                                           cudaGraphInstantiateFlagUpload |
+                                           cudaGraphInstantiateFlagUseNodePriority;
+
+Error Instantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long flags) {
+  if (exec == nullptr) return cudaErrorInvalidValue;
+  *exec = nullptr;
+  if ((flags & cudaGraphInstantiateFlagDeviceLaunch) != 0)
+    return NotSupported("graphs that kernels launch");
+  if ((flags & ~kKnownFlags) != 0) return cudaErrorInvalidValue;
+  return WithGraph(graph, [&](const std::shared_ptr<Graph>& found) -> Error {
+    auto made = std::make_shared<GraphExec>();
+    made->graph = Graphs::Get().Clone(*found);
+    made->graph->child = true;  // The program can not reach it but through the exec.
+    made->flags = flags;
+    auto order = InOrder(*made->graph);
+    if (!order) {
+      Graphs::Get().Destroy(made->graph->handle);
+      return cudaErrorInvalidValue;
+    }
+    made->order = std::move(*order);
+    Graphs::Get().Add(made);
+    *exec = HandleOf<cudaGraphExec_t>(made->handle);
+    return cudaSuccess;
+  });
+}
+
+// use(GraphExec&) → Error, with the graphs in peace.
+template <typename Use>
+Error WithExec(cudaGraphExec_t exec, Use&& use) {
+  std::lock_guard lock(Graphs::Get().mutex);
+  const std::shared_ptr<GraphExec> found = Graphs::Get().Find(exec);
+  if (found == nullptr) return cudaErrorInvalidValue;
+  return use(*found);
+}
+
+// The node of an exec that stands for one of the graph that it was made of.
+GraphNode* FindNode(const GraphExec& exec, cudaGraphNode_t node) {
+  const auto& nodes = exec.graph->nodes;
+  const auto found = std::find_if(nodes.begin(), nodes.end(),
+                                  [&](const auto& copy) { return copy->origin == NumberOf(node); });
+  return found == nodes.end() ? nullptr : found->get();
+}
+
+template <typename Use>
+Error WithExecNode(cudaGraphExec_t exec, cudaGraphNode_t node, Use&& use) {
+  return WithExec(exec, [&](GraphExec& found) -> Error {
+    GraphNode* const copy = FindNode(found, node);
+    if (copy == nullptr) return cudaErrorInvalidValue;
+    return use(*copy);
+  });
+}
+
+template <typename Parameters>
+Error SetInExec(cudaGraphExec_t exec, cudaGraphNode_t node, Parameters* parameters) {
+  Work work;
+  CUSPAN_RETURN_IF_FAILED(DescribeWork(parameters, &work));
+  return WithExecNode(exec, node,
+                      [&](GraphNode& copy) { return ReplaceWork(copy, std::move(work)); });
+}
+
+Error LaunchGraph(cudaGraphExec_t handle, cudaStream_t stream, DefaultStream meaning) {
+  std::shared_ptr<GraphExec> exec;
+  {
+    std::lock_guard lock(Graphs::Get().mutex);
+    exec = Graphs::Get().Find(handle);
+  }
+  if (exec == nullptr) return cudaErrorInvalidValue;
+  return InStream(
+      stream, meaning,
+      [&](Session& session, const StreamTarget& target) -> Error {
+        std::lock_guard launching(exec->launching);
+        // Two launches of one exec do not run at a time. (A stream that is gone has nothing left to
+        // wait for.)
+        const bool elsewhere = exec->last.link != nullptr && (exec->last.link != target.link ||
+                                                              exec->last.stream != target.stream);
+        if (elsewhere && exec->last.link->fault() == CUDA_SUCCESS &&
+            (exec->last.stream == 0 || session.FindStream(exec->last.stream) != nullptr)) {
+          CUSPAN_RETURN_IF_FAILED(session.Order(exec->last, target));
+        }
+        exec->last = target;
+        return RunGraph(session, target, exec->order);
+      },
+      // Called with the graphs in peace.
+      [&](Session&, const StreamTarget&, Work* work) -> Error {
+        std::shared_ptr<Graph> clone = Graphs::Get().Clone(*exec->graph);
+        clone->child = true;
+        *work = ChildWork{std::move(clone)};
+        return cudaSuccess;
+      });
+}
+
+void Report(cudaGraphExecUpdateResultInfo* info, cudaGraphExecUpdateResult result,
+            const GraphNode* node) {
+  if (info == nullptr) return;
+  *info = {};
+  info->result = result;
+  if (node != nullptr) info->errorNode = HandleOf(*node);
+}
+
+// Takes the work of `graph`, whose nodes and edges must be like those that the exec was made of.
+Error Update(GraphExec& exec, const Graph& graph, cudaGraphExecUpdateResultInfo* info) {
+  const auto& mine = exec.graph->nodes;
+  const auto position = [](const Graph& of, const GraphNode* node) {
+    return std::find_if(of.nodes.begin(), of.nodes.end(),
+                        [&](const auto& n) { return n.get() == node; }) -
+           of.nodes.begin();
+  };
+  const auto refuse = [&](cudaGraphExecUpdateResult result, const GraphNode* node) -> Error {
+    Report(info, result, node);
+    return cudaErrorGraphExecUpdateFailure;
+  };
+  if (mine.size() != graph.nodes.size())
+    return refuse(cudaGraphExecUpdateErrorTopologyChanged, nullptr);
+  for (std::size_t i = 0; i < mine.size(); ++i) {
+    const GraphNode& theirs = *graph.nodes[i];
+    if (mine[i]->work.index() != theirs.work.index())
+      return refuse(cudaGraphExecUpdateErrorNodeTypeChanged, &theirs);
+    if (mine[i]->dependencies.size() != theirs.dependencies.size())
+      return refuse(cudaGraphExecUpdateErrorTopologyChanged, &theirs);
+    for (std::size_t j = 0; j < theirs.dependencies.size(); ++j) {
+      if (position(*exec.graph, mine[i]->dependencies[j]) !=
+          position(graph, theirs.dependencies[j]))
+        return refuse(cudaGraphExecUpdateErrorTopologyChanged, &theirs);
+    }
+    // Memory has its place for good.
+    if (std::holds_alternative<AllocateWork>(theirs.work))
+      return refuse(cudaGraphExecUpdateErrorNotSupported, &theirs);
+  }
+  for (std::size_t i = 0; i < mine.size(); ++i) {
+    Work work = graph.nodes[i]->work;
+    if (auto* const child = std::get_if<ChildWork>(&work)) {
+      Graphs::Get().Destroy(std::get<ChildWork>(mine[i]->work).graph->handle);
+      child->graph = Graphs::Get().Clone(*child->graph);
+      child->graph->child = true;
+    }
+    mine[i]->work = std::move(work);
+    mine[i]->device = graph.nodes[i]->device;
+  }
+  Report(info, cudaGraphExecUpdateSuccess, nullptr);
+  return cudaSuccess;
+}
+
+}  // namespace
+}  // namespace cuspan
+
+using namespace cuspan;  // NOLINT: the entry points below are the C API.
+
+CUSPAN_EXPORT cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph,
+                                               unsigned long long flags) {
+  return Answer([&] { return Instantiate(exec, graph, flags); });
+}
+
+CUSPAN_EXPORT cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* exec, cudaGraph_t graph,
+                                                        unsigned long long flags) {
+  return Answer([&] { return Instantiate(exec, graph, flags); });
+}
+
+CUSPAN_EXPORT_TWINS(cudaGraphInstantiateWithParams, _ptsz,
+                    (cudaGraphExec_t * exec, cudaGraph_t graph,
+                     cudaGraphInstantiateParams* parameters),
+                    Answer([&]() -> Error {
+                      static_cast<void>(meaning);
+                      if (parameters == nullptr) return cudaErrorInvalidValue;
+                      parameters->errNode_out = nullptr;
+                      const Error result = Instantiate(exec, graph, parameters->flags);
+                      parameters->result_out = result.failed()
+                                                   ? cudaGraphInstantiateInvalidStructure
+                                                   : cudaGraphInstantiateSuccess;
+                      return result;
+                    }))
+
+CUSPAN_EXPORT cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
+  return Answer([&]() -> Error {
+    std::lock_guard lock(Graphs::Get().mutex);
+    return Graphs::Get().Destroy(exec) ? cudaSuccess : cudaErrorInvalidValue;
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaGraphExecGetFlags(cudaGraphExec_t exec, unsigned long long* flags) {
+  return Answer([&]() -> Error {
+    if (flags == nullptr) return cudaErrorInvalidValue;
+    return WithExec(exec, [&](const GraphExec& found) -> Error {
+      *flags = found.flags;
+      return cudaSuccess;
+    });
+  });
+}
+
+CUSPAN_EXPORT_TWINS(cudaGraphLaunch, _ptsz, (cudaGraphExec_t exec, cudaStream_t stream),
+                    Answer([&] { return LaunchGraph(exec, stream, meaning); }))
+
+// A launch needs nothing to be sent before it.
+CUSPAN_EXPORT_TWINS(cudaGraphUpload, _ptsz, (cudaGraphExec_t exec, cudaStream_t stream),
+                    Answer([&]() -> Error {
+                      CUSPAN_RETURN_IF_FAILED(
+                          WithExec(exec, [](const GraphExec&) -> Error { return cudaSuccess; }));
+                      return OnStream(stream, meaning, [](Session&, const StreamTarget&) -> Error {
+                        return cudaSuccess;
+                      });
+                    }))
+
+CUSPAN_EXPORT cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph,
+                                              cudaGraphExecUpdateResultInfo* info) {
+  return Answer([&] {
+    return WithExec(exec, [&](GraphExec& found) -> Error {
+      const std::shared_ptr<Graph> from = Graphs::Get().Find(graph);
+      if (from == nullptr) return cudaErrorInvalidValue;
+      return Update(found, *from, info);
+    });
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaGraphExecNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                                     cudaGraphNodeParams* parameters) {
+  return Answer([&] { return SetInExec(exec, node, parameters); });
+}
+
+CUSPAN_EXPORT cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t exec,
+                                                           cudaGraphNode_t node,
+                                                           const cudaKernelNodeParams* parameters) {
+  return Answer([&] { return SetInExec(exec, node, parameters); });
+}
+
+CUSPAN_EXPORT cudaError_t cudaGraphExecMemcpyNodeSetParams(cudaGraphExec_t exec,
+                                                           cudaGraphNode_t node,
+                                                           const cudaMemcpy3DParms* parameters) {
+  return Answer([&] { return SetInExec(exec, node, parameters); });
+}
+
+CUSPAN_EXPORT cudaError_t cudaGraphExecMemcpyNodeSetParams1D(cudaGraphExec_t exec,
+                                                             cudaGraphNode_t node,
+                                                             void* destination, const void* source,
+                                                             std::size_t bytes,
+                                                             cudaMemcpyKind kind) {
+  return Answer([&] {
+    const cudaMemcpy3DParms parameters = ParametersOfRun(destination, source, bytes, kind);
+    return SetInExec(exec, node, &parameters);
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaGraphExecMemsetNodeSetParams(cudaGraphExec_t exec,
+                                                           cudaGraphNode_t node,
+                                                           const cudaMemsetParams* parameters) {
+  return Answer([&] { return SetInExec(exec, node, parameters); });
+}
+
+CUSPAN_EXPORT cudaError_t cudaGraphExecHostNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                                         const cudaHostNodeParams* parameters) {
+  return Answer([&] { return SetInExec(exec, node, parameters); });
+}
+
+CUSPAN_EXPORT cudaError_t cudaGraphExecEventRecordNodeSetEvent(cudaGraphExec_t exec,
+                                                               cudaGraphNode_t node,
+                                                               cudaEvent_t event) {
+  return Answer([&] {
+    return WithExecNode(exec, node,
+                        [&](GraphNode& copy) { return ReplaceWork(copy, RecordWork{event}); });
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaGraphExecEventWaitNodeSetEvent(cudaGraphExec_t exec,
+                                                             cudaGraphNode_t node,
+                                                             cudaEvent_t event) {
+  return Answer([&] {
+    return WithExecNode(exec, node,
+                        [&](GraphNode& copy) { return ReplaceWork(copy, WaitWork{event}); });
+  });
+}
+
+// Only what does something on a device can be left out.
+CUSPAN_EXPORT cudaError_t cudaGraphNodeSetEnabled(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                                  unsigned enabled) {
+  return Answer([&] {
+    return WithExecNode(exec, node, [&](GraphNode& copy) -> Error {
+      const cudaGraphNodeType type = TypeOf(copy.work);
+      if (type != cudaGraphNodeTypeKernel && type != cudaGraphNodeTypeMemcpy &&
+          type != cudaGraphNodeTypeMemset)
+        return cudaErrorInvalidValue;
+      copy.enabled = enabled != 0;
+      return cudaSuccess;
+    });
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaGraphNodeGetEnabled(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                                  unsigned* enabled) {
+  return Answer([&]() -> Error {
+    if (enabled == nullptr) return cudaErrorInvalidValue;
+    return WithExecNode(exec, node, [&](GraphNode& copy) -> Error {
+      *enabled = copy.enabled ? 1 : 0;
+      return cudaSuccess;
+    });
+  });
+}

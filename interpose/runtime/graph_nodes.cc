@@ -1,0 +1,438 @@
+// Nodes of graphs: adding them, and the parameters of each kind.
+#include <algorithm>
+
+#include "interpose/client/pools.h"
+#include "interpose/client/thread_state.h"
+#include "interpose/runtime/copy_box.h"
+#include "interpose/runtime/function.h"
+#include "interpose/runtime/graph_use.h"
+#include "interpose/runtime/launch.h"
+
+namespace cuspan {
+namespace {
+
+// Adds a node that depends on others of the graph.
+Error AddNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* dependencies,
+              std::size_t count, Work work) {
+  if (node == nullptr || (dependencies == nullptr && count != 0)) return cudaErrorInvalidValue;
+  return WithGraph(graph, [&](const std::shared_ptr<Graph>& found) -> Error {
+    std::vector<GraphNode*> before;
+    for (std::size_t i = 0; i < count; ++i) {
+      const Graphs::Place place = Graphs::Get().Find(dependencies[i]);
+      if (place.node == nullptr || place.graph != found ||
+          std::find(before.begin(), before.end(), place.node) != before.end()) {
+        return cudaErrorInvalidValue;
+      }
+      before.push_back(place.node);
+    }
+    GraphNode* const made =
+        found->Add(std::move(work), std::move(before), ThisThread().current_device);
+    Graphs::Get().Name(found, made);
+    *node = HandleOf(*made);
+    return cudaSuccess;
+  });
+}
+
+// The same with the work that `parameters` describe.
+template <typename Parameters>
+Error AddDescribed(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* dependencies,
+                   std::size_t count, Parameters* parameters) {
+  Work work;
+  CUSPAN_RETURN_IF_FAILED(DescribeWork(parameters, &work));
+  return AddNode(node, graph, dependencies, count, std::move(work));
+}
+
+template <typename Parameters>
+Error SetDescribed(cudaGraphNode_t node, Parameters* parameters) {
+  Work work;
+  CUSPAN_RETURN_IF_FAILED(DescribeWork(parameters, &work));
+  return WithNode(
+      node, [&](const Graphs::Place& place) { return ReplaceWork(*place.node, std::move(work)); });
+}
+
+// use(const Kind&) → Error for a node of that kind.
+template <typename Kind, typename Use>
+Error AboutWork(cudaGraphNode_t node, const void* out, Use&& use) {
+  if (out == nullptr) return cudaErrorInvalidValue;
+  return WithNode(node, [&](const Graphs::Place& place) -> Error {
+    auto* const work = std::get_if<Kind>(&place.node->work);
+    if (work == nullptr) return cudaErrorInvalidValue;
+    use(*work);
+    return cudaSuccess;
+  });
+}
+
+Error DescribeChild(cudaGraph_t graph, Work* work) {
+  return WithGraph(graph, [&](const std::shared_ptr<Graph>& found) -> Error {
+    std::shared_ptr<Graph> clone = Graphs::Get().Clone(*found);
+    clone->child = true;
+    *work = ChildWork{std::move(clone)};
+    return cudaSuccess;
+  });
+}
+
+Error DescribeAllocation(cudaMemAllocNodeParams* parameters, Work* work) {
+  if (parameters == nullptr || parameters->bytesize == 0) return cudaErrorInvalidValue;
+  if (parameters->poolProps.allocType != cudaMemAllocationTypePinned ||
+      parameters->poolProps.location.type != cudaMemLocationTypeDevice) {
+    return cudaErrorInvalidValue;
+  }
+  return WithSession([&](Session& session) -> Error {
+    const int device = parameters->poolProps.location.id;
+    if (device < 0 || device >= session.device_count()) return cudaErrorInvalidDevice;
+    auto memory = std::make_shared<GraphMemory>();
+    CUSPAN_RETURN_IF_FAILED(memory->Allocate(session, device, parameters->bytesize));
+    parameters->dptr = HandleOf<void*>(memory->address);
+    *work = AllocateWork{*parameters, std::move(memory)};
+    return cudaSuccess;
+  });
+}
+
+template <typename Kind>
+Error DescribeEvent(cudaEvent_t event, Work* work) {
+  if (event == nullptr) return cudaErrorInvalidValue;
+  *work = Kind{event};
+  return cudaSuccess;
+}
+
+}  // namespace
+
+Error DescribeWork(const cudaKernelNodeParams* parameters, Work* work) {
+  if (parameters == nullptr || parameters->func == nullptr) return cudaErrorInvalidValue;
+  if (parameters->extra != nullptr)
+    return NotSupported("a kernel node with its arguments in 'extra'");
+  return OnCurrentDevice([&](Session& session, Link& link) -> Error {
+    LoadedKernel* kernel = nullptr;
+    CUSPAN_RETURN_IF_FAILED(FindKernel(link, parameters->func, &kernel));
+    const LaunchCall call{parameters->func,
+                          {parameters->gridDim, parameters->blockDim, parameters->sharedMemBytes},
+                          parameters->kernelParams,
+                          nullptr};
+    CUSPAN_RETURN_IF_FAILED(CheckLaunch(session.description(link.device()), *kernel, call.shape));
+    return DescribeKernel(*kernel, call, work);
+  });
+}
+
+Error DescribeWork(const cudaMemcpy3DParms* parameters, Work* work) {
+  if (parameters == nullptr) return cudaErrorInvalidValue;
+  return WithSession([&](Session& session) -> Error {
+    CUSPAN_RETURN_IF_FAILED(CheckBox(session, *parameters));
+    *work = CopyWork{*parameters};
+    return cudaSuccess;
+  });
+}
+
+Error DescribeWork(const cudaMemsetParams* parameters, Work* work) {
+  if (parameters == nullptr || parameters->dst == nullptr) return cudaErrorInvalidValue;
+  const unsigned bytes = parameters->elementSize;
+  if (bytes != 1 && bytes != 2 && bytes != 4) return cudaErrorInvalidValue;
+  if (parameters->height > 1 && parameters->pitch / bytes < parameters->width)
+    return cudaErrorInvalidValue;
+  *work = SetWork{*parameters};
+  return cudaSuccess;
+}
+
+Error DescribeWork(const cudaHostNodeParams* parameters, Work* work) {
+  if (parameters == nullptr || parameters->fn == nullptr) return cudaErrorInvalidValue;
+  *work = HostWork{*parameters};
+  return cudaSuccess;
+}
+
+Error DescribeWork(cudaGraphNodeParams* parameters, Work* work) {
+  if (parameters == nullptr) return cudaErrorInvalidValue;
+  switch (parameters->type) {
+    case cudaGraphNodeTypeKernel: {
+      const auto& p = parameters->kernel;
+      const cudaKernelNodeParams same{p.func,           p.gridDim,      p.blockDim,
+                                      p.sharedMemBytes, p.kernelParams, p.extra};
+      return DescribeWork(&same, work);
+    }
+    case cudaGraphNodeTypeMemcpy:
+      return DescribeWork(&parameters->memcpy.copyParams, work);
+    case cudaGraphNodeTypeMemset: {
+      const auto& p = parameters->memset;
+      const cudaMemsetParams same{p.dst, p.pitch, p.value, p.elementSize, p.width, p.height};
+      return DescribeWork(&same, work);
+    }
+    case cudaGraphNodeTypeHost: {
+      const cudaHostNodeParams same{parameters->host.fn, parameters->host.userData};
+      return DescribeWork(&same, work);
+    }
+    case cudaGraphNodeTypeGraph:
+      return DescribeChild(parameters->graph.graph, work);
+    case cudaGraphNodeTypeEmpty:
+      *work = EmptyWork{};
+      return cudaSuccess;
+    case cudaGraphNodeTypeWaitEvent:
+      return DescribeEvent<WaitWork>(parameters->eventWait.event, work);
+    case cudaGraphNodeTypeEventRecord:
+      return DescribeEvent<RecordWork>(parameters->eventRecord.event, work);
+    case cudaGraphNodeTypeMemAlloc: {
+      auto& p = parameters->alloc;
+      cudaMemAllocNodeParams same{p.poolProps, p.accessDescs, p.accessDescCount, p.bytesize,
+                                  nullptr};
+      CUSPAN_RETURN_IF_FAILED(DescribeAllocation(&same, work));
+      p.dptr = same.dptr;
+      return cudaSuccess;
+    }
+    case cudaGraphNodeTypeMemFree:
+      *work = FreeWork{parameters->free.dptr};
+      return cudaSuccess;
+    default:
+      return NotSupported("a graph node with a condition or an external semaphore");
+  }
+}
+
+Error ReplaceWork(GraphNode& node, Work work) {
+  if (node.work.index() != work.index()) return cudaErrorInvalidValue;
+  node.work = std::move(work);
+  return cudaSuccess;
+}
+
+}  // namespace cuspan
+
+using namespace cuspan;  // NOLINT: the entry points below are the C API.
+
+CUSPAN_EXPORT cudaError_t cudaGraphAddNode(cudaGraphNode_t* node, cudaGraph_t graph,
+                                           const cudaGraphNode_t* dependencies,
+                                           const cudaGraphEdgeData* /*edges*/, std::size_t count,
+                                           cudaGraphNodeParams* parameters) {
+  return Answer([&] { return AddDescribed(node, graph, dependencies, count, parameters); });
+}
+
+CUSPAN_EXPORT cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t* node, cudaGraph_t graph,
+                                                 const cudaGraphNode_t* dependencies,
+                                                 std::size_t count,
+                                                 const cudaKernelNodeParams* parameters) {
+  return Answer([&] { return AddDescribed(node, graph, dependencies, count, parameters); });
+}
+
+CUSPAN_EXPORT cudaError_t cudaGraphAddMemcpyNode(cudaGraphNode_t* node, cudaGraph_t graph,
+                                                 const cudaGraphNode_t* dependencies,
+                                                 std::size_t count,
+                                                 const cudaMemcpy3DParms* parameters) {
+  return Answer([&] { return AddDescribed(node, graph, dependencies, count, parameters); });
+}
+
+CUSPAN_EXPORT cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t* node, cudaGraph_t graph,
+                                                   const cudaGraphNode_t* dependencies,
+                                                   std::size_t count, void* destination,
+                                                   const void* source, std::size_t bytes,
+                                                   cudaMemcpyKind kind) {
+  return Answer([&] {
+    const cudaMemcpy3DParms parameters = ParametersOfRun(destination, source, bytes, kind);
+    return AddDescribed(node, graph, dependencies, count, &parameters);
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaGraphAddMemcpyNodeToSymbol(cudaGraphNode_t* node, cudaGraph_t graph,
+                                                         const cudaGraphNode_t* dependencies,
+                                                         std::size_t count, const void* symbol,
+                                                         const void* source, std::size_t bytes,
+                                                         std::size_t offset, cudaMemcpyKind kind) {
+  return Answer([&] {
+    return WithSession([&](Session& session) -> Error {
+      std::byte* place = nullptr;
+      CUSPAN_RETURN_IF_FAILED(PlaceInVariable(session, symbol, offset, bytes, &place));
+      const cudaMemcpy3DParms parameters = ParametersOfRun(place, source, bytes, kind);
+      return AddDescribed(node, graph, dependencies, count, &parameters);
+    });
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaGraphAddMemcpyNodeFromSymbol(cudaGraphNode_t* node, cudaGraph_t graph,
+                                                           const cudaGraphNode_t* dependencies,
+                                                           std::size_t count, void* destination,
+                                                           const void* symbol, std::size_t bytes,
+                                                           std::size_t offset,
+                                                           cudaMemcpyKind kind) {
+  return Answer([&] {
+    return WithSession([&](Session& session) -> Error {
+      std::byte* place = nullptr;
+      CUSPAN_RETURN_IF_FAILED(PlaceInVariable(session, symbol, offset, bytes, &place));
+      const cudaMemcpy3DParms parameters = ParametersOfRun(destination, place, bytes, kind);
+      return AddDescribed(node, graph, dependencies, count, &parameters);
+    });
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t* node, cudaGraph_t graph,
+                                                 const cudaGraphNode_t* dependencies,
+                                                 std::size_t count,
+                                                 const cudaMemsetParams* parameters) {
+  return Answer([&] { return AddDescribed(node, graph, dependencies, count, parameters); });
+}
+
+CUSPAN_EXPORT cudaError_t cudaGraphAddHostNode(cudaGraphNode_t* node, cudaGraph_t graph,
+                                               const cudaGraphNode_t* dependencies,
+                                               std::size_t count,
+                                               const cudaHostNodeParams* parameters) {
+  return Answer([&] { return AddDescribed(node, graph, dependencies, count, parameters); });
+}
+
+CUSPAN_EXPORT cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t* node, cudaGraph_t graph,
+                                                const cudaGraphNode_t* dependencies,
+                                                std::size_t count) {
+  return Answer([&] { return AddNode(node, graph, dependencies, count, EmptyWork{}); });
+}
+
+CUSPAN_EXPORT cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t* node, cudaGraph_t graph,
+                                                     const cudaGraphNode_t* dependencies,
+                                                     std::size_t count, cudaGraph_t child) {
+  return Answer([&]() -> Error {
+    Work work;
+    CUSPAN_RETURN_IF_FAILED(DescribeChild(child, &work));
+    return AddNode(node, graph, dependencies, count, std::move(work));
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaGraphAddEventRecordNode(cudaGraphNode_t* node, cudaGraph_t graph,
+                                                      const cudaGraphNode_t* dependencies,
+                                                      std::size_t count, cudaEvent_t event) {
+  return Answer([&]() -> Error {
+    if (event == nullptr) return cudaErrorInvalidValue;
+    return AddNode(node, graph, dependencies, count, RecordWork{event});
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaGraphAddEventWaitNode(cudaGraphNode_t* node, cudaGraph_t graph,
+                                                    const cudaGraphNode_t* dependencies,
+                                                    std::size_t count, cudaEvent_t event) {
+  return Answer([&]() -> Error {
+    if (event == nullptr) return cudaErrorInvalidValue;
+    return AddNode(node, graph, dependencies, count, WaitWork{event});
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaGraphAddMemAllocNode(cudaGraphNode_t* node, cudaGraph_t graph,
+                                                   const cudaGraphNode_t* dependencies,
+                                                   std::size_t count,
+                                                   cudaMemAllocNodeParams* parameters) {
+  return Answer([&]() -> Error {
+    Work work;
+    CUSPAN_RETURN_IF_FAILED(DescribeAllocation(parameters, &work));
+    return AddNode(node, graph, dependencies, count, std::move(work));
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaGraphAddMemFreeNode(cudaGraphNode_t* node, cudaGraph_t graph,
+                                                  const cudaGraphNode_t* dependencies,
+                                                  std::size_t count, void* memory) {
+  return Answer([&]() -> Error {
+    if (memory == nullptr) return cudaErrorInvalidValue;
+    return AddNode(node, graph, dependencies, count, FreeWork{memory});
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaGraphKernelNodeGetParams(cudaGraphNode_t node,
+                                                       cudaKernelNodeParams* parameters) {
+  return Answer([&] {
+    return AboutWork<KernelWork>(node, parameters, [&](const KernelWork& work) {
+      // The pointers are good until the node or this thread's next such call.
+      thread_local std::vector<void*> pointers;
+      pointers.clear();
+      for (const auto& argument : work.arguments)
+        pointers.push_back(const_cast<std::byte*>(argument.data()));
+      *parameters = {const_cast<void*>(work.function),
+                     work.grid,
+                     work.block,
+                     work.dynamic_shared,
+                     pointers.data(),
+                     nullptr};
+    });
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaGraphMemcpyNodeGetParams(cudaGraphNode_t node,
+                                                       cudaMemcpy3DParms* parameters) {
+  return Answer([&] {
+    return AboutWork<CopyWork>(node, parameters,
+                               [&](const CopyWork& work) { *parameters = work.parameters; });
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaGraphMemsetNodeGetParams(cudaGraphNode_t node,
+                                                       cudaMemsetParams* parameters) {
+  return Answer([&] {
+    return AboutWork<SetWork>(node, parameters,
+                              [&](const SetWork& work) { *parameters = work.parameters; });
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaGraphHostNodeGetParams(cudaGraphNode_t node,
+                                                     cudaHostNodeParams* parameters) {
+  return Answer([&] {
+    return AboutWork<HostWork>(node, parameters,
+                               [&](const HostWork& work) { *parameters = work.parameters; });
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaGraphChildGraphNodeGetGraph(cudaGraphNode_t node,
+                                                          cudaGraph_t* graph) {
+  return Answer([&] {
+    return AboutWork<ChildWork>(node, graph,
+                                [&](const ChildWork& work) { *graph = HandleOf(*work.graph); });
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaGraphMemAllocNodeGetParams(cudaGraphNode_t node,
+                                                         cudaMemAllocNodeParams* parameters) {
+  return Answer([&] {
+    return AboutWork<AllocateWork>(
+        node, parameters, [&](const AllocateWork& work) { *parameters = work.parameters; });
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaGraphMemFreeNodeGetParams(cudaGraphNode_t node, void* memory) {
+  return Answer([&] {
+    return AboutWork<FreeWork>(
+        node, memory, [&](const FreeWork& work) { *static_cast<void**>(memory) = work.memory; });
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaGraphEventRecordNodeGetEvent(cudaGraphNode_t node,
+                                                           cudaEvent_t* event) {
+  return Answer([&] {
+    return AboutWork<RecordWork>(node, event, [&](const RecordWork& work) { *event = work.event; });
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaGraphEventWaitNodeGetEvent(cudaGraphNode_t node, cudaEvent_t* event) {
+  return Answer([&] {
+    return AboutWork<WaitWork>(node, event, [&](const WaitWork& work) { *event = work.event; });
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaGraphNodeSetParams(cudaGraphNode_t node,
+                                                 cudaGraphNodeParams* parameters) {
+  return Answer([&] { return SetDescribed(node, parameters); });
+}
+
+CUSPAN_EXPORT cudaError_t cudaGraphKernelNodeSetParams(cudaGraphNode_t node,
+                                                       const cudaKernelNodeParams* parameters) {
+  return Answer([&] { return SetDescribed(node, parameters); });
+}
+
+CUSPAN_EXPORT cudaError_t cudaGraphMemcpyNodeSetParams(cudaGraphNode_t node,
+                                                       const cudaMemcpy3DParms* parameters) {
+  return Answer([&] { return SetDescribed(node, parameters); });
+}
+
+CUSPAN_EXPORT cudaError_t cudaGraphMemcpyNodeSetParams1D(cudaGraphNode_t node, void* destination,
+                                                         const void* source, std::size_t bytes,
+                                                         cudaMemcpyKind kind) {
+  return Answer([&] {
+    const cudaMemcpy3DParms parameters = ParametersOfRun(destination, source, bytes, kind);
+    return SetDescribed(node, &parameters);
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaGraphMemsetNodeSetParams(cudaGraphNode_t node,
+                                                       const cudaMemsetParams* parameters) {
+  return Answer([&] { return SetDescribed(node, parameters); });
+}
+
+CUSPAN_EXPORT cudaError_t cudaGraphHostNodeSetParams(cudaGraphNode_t node,
+                                                     const cudaHostNodeParams* parameters) {
+  return Answer([&] { return SetDescribed(node, parameters); });
+}

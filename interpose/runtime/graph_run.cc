@@ -1,0 +1,73 @@
+// Launches: the nodes' work, handed to a stream in an order that the edges allow.
+#include "interpose/runtime/copy_box.h"
+#include "interpose/runtime/graph.h"
+#include "interpose/runtime/host_call.h"
+#include "interpose/runtime/launch.h"
+#include "interpose/runtime/set.h"
+
+namespace cuspan {
+namespace {
+
+struct Runner {
+  Session& session;
+  const StreamTarget& target;
+
+  Error operator()(const KernelWork& work) const {
+    std::vector<void*> arguments;
+    for (const auto& argument : work.arguments)
+      arguments.push_back(const_cast<std::byte*>(argument.data()));
+    return LaunchOn(session, target,
+                    {work.function,
+                     {work.grid, work.block, work.dynamic_shared},
+                     arguments.data(),
+                     nullptr,
+                     work.cooperative});
+  }
+  // Host memory is read now, when it is pageable, and otherwise when its turn has come: at each
+  // launch.
+  Error operator()(const CopyWork& work) const { return CopyBox(session, target, work.parameters); }
+  Error operator()(const SetWork& work) const {
+    return SetElements(session, target, work.parameters);
+  }
+  Error operator()(const HostWork& work) const {
+    return CallInOrder(session, target, work.parameters);
+  }
+  Error operator()(const ChildWork& work) const {
+    const auto order = InOrder(*work.graph);
+    return order ? RunGraph(session, target, *order) : Error(cudaErrorInvalidValue);
+  }
+  Error operator()(const WaitWork& work) const {
+    return session.WaitEvent(target, NumberOf(work.event));
+  }
+  Error operator()(const RecordWork& work) const {
+    return session.RecordEvent(NumberOf(work.event), target);
+  }
+  // Nothing to do: the memory of a graph stays where it is.
+  Error operator()(const EmptyWork&) const { return cudaSuccess; }
+  Error operator()(const AllocateWork&) const { return cudaSuccess; }
+  Error operator()(const FreeWork&) const { return cudaSuccess; }
+};
+
+}  // namespace
+
+Error RunNode(Session& session, const StreamTarget& target, const GraphNode& node) {
+  // Only kernels run where they were put; the rest goes by its pointers, arrays and events.
+  if (!std::holds_alternative<KernelWork>(node.work) || node.device == target.link->device()) {
+    return std::visit(Runner{session, target}, node.work);
+  }
+  StreamTarget there;
+  CUSPAN_RETURN_IF_FAILED(session.OpenLink(node.device, &there.link));
+  CUSPAN_RETURN_IF_FAILED(there.link->OwnStream(&there.stream));
+  CUSPAN_RETURN_IF_FAILED(session.Order(target, there));
+  CUSPAN_RETURN_IF_FAILED(std::visit(Runner{session, there}, node.work));
+  return session.Order(there, target);
+}
+
+Error RunGraph(Session& session, const StreamTarget& target, const std::vector<GraphNode*>& order) {
+  for (const GraphNode* node : order) {
+    if (node->enabled) CUSPAN_RETURN_IF_FAILED(RunNode(session, target, *node));
+  }
+  return cudaSuccess;
+}
+
+}  // namespace cuspan

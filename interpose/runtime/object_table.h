@@ -1,0 +1,49 @@
+// Objects that devices number by themselves (textures, surfaces), with what they
+// were made of. Two devices may use one number: then the current device's is meant.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "interpose/client/session.h"
+
+namespace cuspan {
+
+// Any thread.
+template <typename Value>
+class ObjectTable {
+ public:
+  void Add(const Link& link, std::uint64_t object, Value value) {
+    std::lock_guard lock(mutex_);
+    objects_.insert_or_assign({object, link.number()}, std::move(value));
+  }
+
+  struct Found {
+    std::shared_ptr<Link> link;
+    Value value;
+  };
+  // Nothing when no device that is open has made it; with `remove`, it is forgotten.
+  std::optional<Found> Find(Session& session, std::uint64_t object, bool remove = false) {
+    std::lock_guard lock(mutex_);
+    const int current = ThisThread().current_device;
+    std::shared_ptr<Link> owner;
+    for (int device = 0; device < session.device_count(); ++device) {
+      const std::shared_ptr<Link> link = session.OpenedLink(device);
+      if (link == nullptr || !objects_.contains({object, link->number()})) continue;
+      if (owner == nullptr || device == current) owner = link;
+    }
+    if (owner == nullptr) return std::nullopt;
+    const auto entry = objects_.find({object, owner->number()});
+    Found found{owner, entry->second};
+    if (remove) objects_.erase(entry);
+    return found;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, Value> objects_;  // By object and link number.
+};
+
+}  // namespace cuspan

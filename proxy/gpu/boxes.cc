@@ -1,0 +1,80 @@
+#include "proxy/gpu/boxes.h"
+
+namespace cuspan::proxy {
+namespace {
+
+// The side of a copy that is on the device, starting `piece` into the box.
+void SetDestination(const DeviceBox& box, const BoxPiece& piece, CUDA_MEMCPY3D& copy) {
+  copy.dstMemoryType = box.array != nullptr ? CU_MEMORYTYPE_ARRAY : CU_MEMORYTYPE_DEVICE;
+  copy.dstArray = box.array;
+  copy.dstDevice = box.place.address;
+  copy.dstPitch = box.place.pitch;
+  copy.dstHeight = box.place.plane_rows;
+  copy.dstXInBytes = box.place.x + piece.x;
+  copy.dstY = box.place.y + piece.y;
+  copy.dstZ = box.place.z + piece.z;
+}
+
+void SetSource(const DeviceBox& box, const BoxPiece& piece, CUDA_MEMCPY3D& copy) {
+  copy.srcMemoryType = box.array != nullptr ? CU_MEMORYTYPE_ARRAY : CU_MEMORYTYPE_DEVICE;
+  copy.srcArray = box.array;
+  copy.srcDevice = box.place.address;
+  copy.srcPitch = box.place.pitch;
+  copy.srcHeight = box.place.plane_rows;
+  copy.srcXInBytes = box.place.x + piece.x;
+  copy.srcY = box.place.y + piece.y;
+  copy.srcZ = box.place.z + piece.z;
+}
+
+void SetExtent(const BoxExtent& extent, CUDA_MEMCPY3D& copy) {
+  copy.WidthInBytes = extent.width;
+  copy.Height = extent.rows;
+  copy.Depth = extent.planes;
+}
+
+}  // namespace
+
+CUresult CopyToBox(const Driver& driver, const DeviceBox& to, std::uint64_t offset,
+                   const std::byte* packed, std::uint64_t bytes, CUstream stream) {
+  CUresult result = CUDA_SUCCESS;
+  ForEachPiece(to.extent, offset, bytes, [&](const BoxPiece& piece) {
+    if (result != CUDA_SUCCESS) return;
+    CUDA_MEMCPY3D copy{};
+    SetDestination(to, piece, copy);
+    copy.srcMemoryType = CU_MEMORYTYPE_HOST;
+    copy.srcHost = packed + (piece.packed - offset);
+    copy.srcPitch = piece.extent.width;
+    copy.srcHeight = piece.extent.rows;
+    SetExtent(piece.extent, copy);
+    result = driver.cuMemcpy3DAsync(&copy, stream);
+  });
+  return result;
+}
+
+CUresult CopyFromBox(const Driver& driver, const DeviceBox& from, std::uint64_t offset,
+                     std::byte* packed, std::uint64_t bytes, CUstream stream) {
+  CUresult result = CUDA_SUCCESS;
+  ForEachPiece(from.extent, offset, bytes, [&](const BoxPiece& piece) {
+    if (result != CUDA_SUCCESS) return;
+    CUDA_MEMCPY3D copy{};
+    SetSource(from, piece, copy);
+    copy.dstMemoryType = CU_MEMORYTYPE_HOST;
+    copy.dstHost = packed + (piece.packed - offset);
+    copy.dstPitch = piece.extent.width;
+    copy.dstHeight = piece.extent.rows;
+    SetExtent(piece.extent, copy);
+    result = driver.cuMemcpy3DAsync(&copy, stream);
+  });
+  return result;
+}
+
+CUresult CopyBetweenBoxes(const Driver& driver, const DeviceBox& to, const DeviceBox& from,
+                          CUstream stream) {
+  CUDA_MEMCPY3D copy{};
+  SetDestination(to, {}, copy);
+  SetSource(from, {}, copy);
+  SetExtent(to.extent, copy);
+  return driver.cuMemcpy3DAsync(&copy, stream);
+}
+
+}  // namespace cuspan::proxy

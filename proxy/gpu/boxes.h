@@ -1,0 +1,27 @@
+// Copies of boxes (rows in planes) between arrays and memory of the device, and
+// staging buffers in which their bytes lie packed.
+#pragma once
+
+#include "protocol/api/box.h"
+#include "proxy/gpu/driver.h"
+
+namespace cuspan::proxy {
+
+// A place on the device, and a box there.
+struct DeviceBox {
+  CUarray array = nullptr;  // Null: memory.
+  BoxPlace place;
+  BoxExtent extent;
+};
+
+// The bytes [offset, offset + bytes) of the packed box, which is at least so
+// large, from or to `packed`. Of several copies of the driver the first failure is returned.
+CUresult CopyToBox(const Driver& driver, const DeviceBox& to, std::uint64_t offset,
+                   const std::byte* packed, std::uint64_t bytes, CUstream stream);
+CUresult CopyFromBox(const Driver& driver, const DeviceBox& from, std::uint64_t offset,
+                     std::byte* packed, std::uint64_t bytes, CUstream stream);
+// Between two boxes of one extent, that of `to`.
+CUresult CopyBetweenBoxes(const Driver& driver, const DeviceBox& to, const DeviceBox& from,
+                          CUstream stream);
+
+}  // namespace cuspan::proxy

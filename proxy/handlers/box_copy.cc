@@ -1,0 +1,150 @@
+// Copies of boxes and sets of rows.
+#include <optional>
+
+#include "proxy/handlers/handlers.h"
+#include "proxy/handlers/posted_op.h"
+
+namespace cuspan::proxy {
+namespace {
+
+// Whether the client may touch all of a box in memory; what lies in arrays the driver checks.
+bool MayTouch(const Session& session, const DeviceBox& box) {
+  if (box.array != nullptr) return true;
+  if (box.extent.width == 0 || box.extent.rows == 0 || box.extent.planes == 0) return false;
+  if (box.place.x != 0 || box.place.y != 0 || box.place.z != 0)
+    return false;  // The address says it all.
+  const std::optional<std::uint64_t> span =
+      SpannedBytes(box.extent, box.place.pitch, box.place.plane_rows);
+  return span && session.MayTouch(box.place.address, *span);
+}
+
+struct Place {
+  std::shared_ptr<Array> array;  // Kept as long as the op that names it.
+  DeviceBox box;
+};
+
+Result<Place> FindPlace(Session& session, const BoxPlace& place, const BoxExtent& extent) {
+  Place found;
+  found.box.place = place;
+  found.box.extent = extent;
+  if (place.array == 0) return found;
+  found.array = session.arrays.Find(place.array);
+  if (found.array == nullptr || found.array->driver == nullptr)
+    return Status::Invalid("array 0x{:x} does not exist", place.array);
+  found.box.array = found.array->driver;
+  return found;
+}
+
+struct BoxTransferOp : StreamOp {
+  BoxTransferOp(Session& session, std::shared_ptr<Transfer> transfer)
+      : session(&session), transfer(std::move(transfer)) {}
+  bool Refused() {
+    CUresult result = transfer->stream->broken;
+    if (!MayTouch(*session, *transfer->box)) result = CUDA_ERROR_INVALID_VALUE;
+    if (result == CUDA_SUCCESS) return false;
+    session->transfers.Fail(*transfer, result);
+    return true;
+  }
+  void Drop() override { session->transfers.Fail(*transfer, session->faults.lost()); }
+
+  Session* session;
+  std::shared_ptr<Transfer> transfer;
+};
+
+struct ToBox final : BoxTransferOp {
+  using BoxTransferOp::BoxTransferOp;
+  Turn Submit() override {
+    return Refused() ? Turn::kSubmitted : session->transfers.BeginToDevice(*transfer);
+  }
+};
+
+struct FromBox final : BoxTransferOp {
+  using BoxTransferOp::BoxTransferOp;
+  Turn Submit() override {
+    return Refused() ? Turn::kSubmitted : session->transfers.BeginFromDevice(transfer);
+  }
+};
+
+struct BetweenBoxes final : PostedOp {
+  using PostedOp::PostedOp;
+  Turn Submit() override {
+    if (!MayTouch(*session, to.box) || !MayTouch(*session, from.box))
+      return Finish(CUDA_ERROR_INVALID_VALUE);
+    return Finish(CopyBetweenBoxes(session->driver, to.box, from.box, stream->driver));
+  }
+
+  Place to;
+  Place from;
+};
+
+struct SetRows final : PostedOp {
+  using PostedOp::PostedOp;
+  Turn Submit() override {
+    const DeviceBox box{
+        nullptr, {0, set.destination, set.pitch, set.rows}, {set.width, set.rows, 1}};
+    if (!MayTouch(*session, box)) return Finish(CUDA_ERROR_INVALID_VALUE);
+    return Finish(session->driver.cuMemsetD2D8Async(set.destination, set.pitch,
+                                                    static_cast<unsigned char>(set.value),
+                                                    set.width, set.rows, stream->driver));
+  }
+
+  MemsetRows set;
+};
+
+// The transfer of a box, when the op makes sense.
+template <typename Op>
+Result<std::shared_ptr<Transfer>> MakeTransfer(Session& session, const Origin& origin, const Op& op,
+                                               const BoxPlace& place) {
+  Result<std::shared_ptr<Stream>> stream = session.FindStream(op.stream);
+  if (!stream.ok()) return stream.status();
+  Result<Place> found = FindPlace(session, place, op.extent);
+  if (!found.ok()) return found.status();
+  const std::optional<std::uint64_t> bytes = PackedBytes(op.extent);
+  if (!bytes || *bytes == 0)
+    return Status::Invalid("a copy of {} × {} × {} bytes", op.extent.width, op.extent.rows,
+                           op.extent.planes);
+  auto transfer = std::make_shared<Transfer>(op.transfer, origin, *stream, place.address, *bytes);
+  transfer->array = std::move(found->array);
+  transfer->box = found->box;
+  return transfer;
+}
+
+}  // namespace
+
+Status Handle(Session& session, const Origin& origin, const CopyBoxToDevice& op) {
+  Result<std::shared_ptr<Transfer>> transfer = MakeTransfer(session, origin, op, op.to);
+  if (!transfer.ok()) return transfer.status();
+  CUSPAN_RETURN_IF_ERROR(session.transfers.Announce(*transfer));
+  session.queues.Add(*(*transfer)->stream->queue, ToBox(session, *transfer));
+  return Status::Ok();
+}
+
+Status Handle(Session& session, const Origin& origin, const CopyBoxFromDevice& op) {
+  Result<std::shared_ptr<Transfer>> transfer = MakeTransfer(session, origin, op, op.from);
+  if (!transfer.ok()) return transfer.status();
+  session.queues.Add(*(*transfer)->stream->queue, FromBox(session, *transfer));
+  return Status::Ok();
+}
+
+Status Handle(Session& session, const Origin& origin, const CopyBoxOnDevice& op) {
+  Result<std::shared_ptr<Stream>> stream = session.FindStream(op.stream);
+  if (!stream.ok()) return stream.status();
+  Result<Place> to = FindPlace(session, op.to, op.extent);
+  if (!to.ok()) return to.status();
+  Result<Place> from = FindPlace(session, op.from, op.extent);
+  if (!from.ok()) return from.status();
+  BetweenBoxes copy(session, origin, std::move(*stream));
+  copy.to = std::move(*to);
+  copy.from = std::move(*from);
+  return Queue(session, std::move(copy));
+}
+
+Status Handle(Session& session, const Origin& origin, const MemsetRows& op) {
+  Result<std::shared_ptr<Stream>> stream = session.FindStream(op.stream);
+  if (!stream.ok()) return stream.status();
+  SetRows set(session, origin, std::move(*stream));
+  set.set = op;
+  return Queue(session, std::move(set));
+}
+
+}  // namespace cuspan::proxy

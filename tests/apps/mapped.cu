@@ -1,0 +1,159 @@
+// Page-locked host memory that kernels use in place: mapped, portable, from cudaMallocHost, on all devices.
+//
+//   mapped [ELEMENTS]
+#include <cstdio>
+#include <vector>
+
+#include "check.h"
+
+namespace {
+
+constexpr unsigned kThreads = 128;
+
+__global__ void Scale(float* values, int count, float by) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < count) values[i] *= by;
+}
+
+__global__ void Add(float* to, const float* from, int count) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < count) to[i] += from[i];
+}
+
+unsigned Blocks(int count) { return (count + kThreads - 1) / kThreads; }
+
+int CheckKernels(int devices, int count, unsigned flags) {
+  int failures = 0;
+  const size_t bytes = count * sizeof(float);
+  float* a = nullptr;
+  float* b = nullptr;
+  CHECK(cudaSetDevice(0));
+  CHECK(cudaHostAlloc(&a, bytes, flags));
+  CHECK(cudaMallocHost(&b, bytes));
+  for (int i = 0; i < count; ++i) {
+    a[i] = static_cast<float>(i % 1000);
+    b[i] = static_cast<float>(i % 7);
+  }
+  std::vector<float> expected(a, a + count);
+  for (int device = 0; device < devices; ++device) {
+    CHECK(cudaSetDevice(device));
+    float* on_device = nullptr;
+    CHECK(cudaHostGetDevicePointer(&on_device, a, 0));
+    Scale<<<Blocks(count), kThreads>>>(on_device, count, 2);
+    CHECK_LAUNCH();
+    // Under unified addressing all such memory is mapped, at its own address.
+    Add<<<Blocks(count), kThreads>>>(on_device, b, count);
+    CHECK_LAUNCH();
+    CHECK(cudaDeviceSynchronize());
+    int wrong = 0;
+    for (int i = 0; i < count; ++i) {
+      expected[i] = expected[i] * 2 + b[i];
+      wrong += a[i] != expected[i];
+    }
+    EXPECT(wrong == 0, "%d values are wrong after device %d", wrong, device);
+    // The host's part of the next round.
+    for (int i = 0; i < count; i += 3) expected[i] = a[i] = 1;
+  }
+  CHECK(cudaFreeHost(a));
+  CHECK(cudaFreeHost(b));
+  return failures;
+}
+
+// The host writes one half of a buffer while a kernel may be working on the other.
+int CheckHalves(int count) {
+  int failures = 0;
+  float* shared = nullptr;
+  CHECK(cudaHostAlloc(&shared, 2 * count * sizeof(float), cudaHostAllocMapped));
+  for (int i = 0; i < 2 * count; ++i) shared[i] = 1;
+  for (int round = 0; round < 4; ++round) {
+    Scale<<<Blocks(count), kThreads>>>(shared, count, 2);
+    CHECK_LAUNCH();
+    for (int i = count; i < 2 * count; ++i) shared[i] += 1;
+    CHECK(cudaDeviceSynchronize());
+  }
+  int wrong = 0;
+  for (int i = 0; i < count; ++i) wrong += shared[i] != 16;
+  for (int i = count; i < 2 * count; ++i) wrong += shared[i] != 5;
+  EXPECT(wrong == 0, "%d values of the two halves are wrong: %g, %g", wrong, shared[0],
+         shared[count]);
+  CHECK(cudaFreeHost(shared));
+  return failures;
+}
+
+// Copies between such memory and a device, with events and streams.
+int CheckCopies(int count) {
+  int failures = 0;
+  const size_t bytes = count * sizeof(float);
+  float* host = nullptr;
+  float* device = nullptr;
+  cudaStream_t stream;
+  cudaEvent_t done;
+  CHECK(cudaHostAlloc(&host, bytes, cudaHostAllocMapped | cudaHostAllocPortable));
+  CHECK(cudaMalloc(&device, bytes));
+  CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  CHECK(cudaEventCreate(&done));
+  for (int i = 0; i < count; ++i) host[i] = static_cast<float>(i % 100);
+  CHECK(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream));
+  Scale<<<Blocks(count), kThreads, 0, stream>>>(device, count, 3);
+  CHECK_LAUNCH();
+  CHECK(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream));
+  Scale<<<Blocks(count), kThreads, 0, stream>>>(host, count, 2);
+  CHECK_LAUNCH();
+  CHECK(cudaEventRecord(done, stream));
+  CHECK(cudaEventSynchronize(done));
+  int wrong = 0;
+  for (int i = 0; i < count; ++i) wrong += host[i] != static_cast<float>(i % 100) * 6;
+  EXPECT(wrong == 0, "%d values are wrong", wrong);
+  CHECK(cudaMemset(host, 0, bytes));
+  EXPECT(host[0] == 0 && host[count - 1] == 0, "cudaMemset of host memory");
+  CHECK(cudaEventDestroy(done));
+  CHECK(cudaStreamDestroy(stream));
+  CHECK(cudaFree(device));
+  CHECK(cudaFreeHost(host));
+  return failures;
+}
+
+int CheckAttributes() {
+  int failures = 0;
+  CHECK(cudaSetDevice(0));
+  int value = 0;
+  CHECK(cudaDeviceGetAttribute(&value, cudaDevAttrCanMapHostMemory, 0));
+  EXPECT(value == 1, "mapping is reported as %d", value);
+  char* memory = nullptr;
+  CHECK(cudaHostAlloc(&memory, 5000, cudaHostAllocMapped));
+  unsigned flags = 0;
+  CHECK(cudaHostGetFlags(&flags, memory));
+  EXPECT((flags & cudaHostAllocMapped) != 0, "the flags are %u", flags);
+  cudaPointerAttributes attributes{};
+  CHECK(cudaPointerGetAttributes(&attributes, memory + 7));
+  EXPECT(attributes.type == cudaMemoryTypeHost, "the type is %d", attributes.type);
+  EXPECT(attributes.devicePointer == memory + 7 && attributes.hostPointer == memory + 7,
+         "pointers %p and %p of %p", attributes.devicePointer, attributes.hostPointer,
+         static_cast<void*>(memory + 7));
+  void* device = nullptr;
+  cudaError_t result = cudaHostGetDevicePointer(&device, memory, 1);
+  EXPECT(result == cudaErrorInvalidValue, "flags of 1 give %s", cudaGetErrorName(result));
+  int local = 0;
+  result = cudaHostGetDevicePointer(&device, &local, 0);
+  EXPECT(result == cudaErrorInvalidValue, "pageable memory gives %s", cudaGetErrorName(result));
+  cudaGetLastError();
+  CHECK(cudaFreeHost(memory));
+  return failures;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int count = static_cast<int>(NumberArgument(argc, argv, 1, 100000, 100, 1 << 26));
+  const int devices = DeviceCount();
+  int failures = CheckKernels(devices, count, cudaHostAllocMapped);
+  failures += CheckKernels(devices, count, cudaHostAllocMapped | cudaHostAllocPortable);
+  failures += CheckKernels(devices, count, cudaHostAllocDefault);
+  CHECK(cudaSetDevice(0));
+  failures += CheckHalves(count);
+  failures += CheckCopies(count);
+  failures += CheckAttributes();
+  std::printf("mapped: %d elements on %d %s: %s\n", count, devices, Devices(devices),
+              Verdict(failures));
+  return ExitStatus(failures);
+}
