@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include "common/log.h"
+#include "launcher/bench.h"
 #include "launcher/devices.h"
 #include "launcher/options.h"
 #include "launcher/run.h"
@@ -15,6 +16,7 @@ int main(int argc, char** argv) {
   }
   if (line->run) return cuspan::Run(*line->run, signals);
   if (line->devices) return cuspan::Devices(*line->devices, signals);
+  if (line->bench) return cuspan::Bench(*line->bench, signals);
   std::fputs(line->text.c_str(), stdout);
   return 0;
 }

@@ -126,6 +126,9 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
   CLI::App* devices_command = app.add_subcommand("devices", "lists the GPUs that a run would have");
   AddClusterOptions(*devices_command, texts);
   devices_command->add_flag("--json", devices.json, "as JSON");
+  CLI::App* bench_command = app.add_subcommand(
+      "bench", "measures: cuspan bench NAME [OPTIONS]; without a name, lists the benchmarks");
+  bench_command->prefix_command();
 
   CommandLine line;
   try {
@@ -139,6 +142,18 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
     return line;
   } catch (const CLI::ParseError& error) {
     return Status::Invalid("{}; see cuspan --help", error.what());
+  }
+
+  if (bench_command->parsed()) {
+    // The benchmark reads its options itself.
+    std::vector<std::string> rest = bench_command->remaining();
+    BenchOptions bench;
+    if (!rest.empty()) bench.name = rest.front();
+    if (rest.size() > 1) bench.arguments.assign(rest.begin() + 1, rest.end());
+    if (separated) bench.arguments.emplace_back("--");
+    bench.arguments.insert(bench.arguments.end(), command.begin(), command.end());
+    line.bench = std::move(bench);
+    return line;
   }
 
   Result<ClusterOptions> cluster = CheckClusterOptions(texts);

@@ -20,10 +20,17 @@ struct DevicesOptions {
   bool json = false;
 };
 
-// What the command line asks for: exactly one of run, devices and text is there.
+// `cuspan bench NAME ARGUMENTS`
+struct BenchOptions {
+  std::string name;
+  std::vector<std::string> arguments;
+};
+
+// What the command line asks for: exactly one of run, devices, bench and text is there.
 struct CommandLine {
   std::optional<RunOptions> run;
   std::optional<DevicesOptions> devices;
+  std::optional<BenchOptions> bench;
   std::string text;  // To print: of --help and --version.
 };
 

@@ -1,0 +1,220 @@
+// cuspan bench calls: what CUDA calls cost through cuspan, against the same
+// program on a GPU of this machine where there is one, and against raw MPI.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+
+#include "bench/common/child.h"
+#include "common/format.h"
+#include "common/log.h"
+
+namespace cuspan::bench {
+namespace {
+
+struct Options {
+  std::string device = "auto";
+  std::string hosts = "localhost,localhost";
+  int rounds = 200;
+  std::vector<std::string> threads;  // "T" or "TxD": T threads on D devices.
+  std::string json_path;
+};
+
+struct Measured {
+  double issue = 0;
+  double round_trip = 0;
+  double per_second = 0;
+};
+
+// What one run of the program said, by call, threads and devices.
+struct Key {
+  std::string call;
+  int threads = 1;
+  int devices = 1;
+  auto operator<=>(const Key&) const = default;
+};
+using Measurements = std::map<Key, Measured>;
+
+struct Placement {
+  const char* name;                // As in the results.
+  std::vector<std::string> words;  // Before the program.
+};
+
+Status Read(const std::string& text, Measurements& measurements, std::vector<Key>& order) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    Key key;
+    Measured measured;
+    if (!(words >> key.call >> key.threads >> key.devices >> measured.issue >>
+          measured.round_trip >> measured.per_second))
+      return Status::Internal("the measuring program printed '{}'", line);
+    if (measurements.emplace(key, measured).second) order.push_back(key);
+  }
+  return Status::Ok();
+}
+
+// Everything that is measured in one place.
+Result<Measurements> Measure(const std::vector<std::string>& before, const std::string& program,
+                             const Options& options, std::vector<Key>& order, bool quiet) {
+  Measurements measurements;
+  const auto run = [&](std::vector<std::string> more) -> Status {
+    std::vector<std::string> words = before;
+    words.insert(words.end(), {program, "--rounds", std::to_string(options.rounds)});
+    words.insert(words.end(), more.begin(), more.end());
+    const Result<std::string> text = Capture(words, quiet);
+    if (!text.ok()) return text.status();
+    return Read(*text, measurements, order);
+  };
+  CUSPAN_RETURN_IF_ERROR(run({}));
+  for (const std::string& entry : options.threads) {
+    const std::size_t cross = entry.find('x');
+    const std::string devices = cross == std::string::npos ? "1" : entry.substr(cross + 1);
+    CUSPAN_RETURN_IF_ERROR(run({"--threads", entry.substr(0, cross), "--devices", devices}));
+  }
+  return measurements;
+}
+
+std::optional<double> MpiOneWay(const std::string& folder) {
+  const Result<std::string> text =
+      Capture({"mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca",
+               "plm", "isolated", "--mca", "pml", "ob1", "--mca", "btl", "tcp,vader,self", "-np",
+               "2", folder + "/raw-mpi", "ping", "64"},
+              true);
+  std::string word;
+  std::size_t bytes = 0;
+  double one_way = 0;
+  if (text.ok() && std::istringstream(*text) >> word >> bytes >> one_way) return one_way;
+  LogWarn("raw MPI can not be measured here: {}", text.ok() ? *text : text.status().message());
+  return std::nullopt;
+}
+
+std::string Number(const std::optional<double>& value) {
+  if (!value || *value == 0) return "";
+  return Format("{:.{}f}", *value, *value < 10 ? 3 : *value < 1000 ? 1 : 0);
+}
+
+Status Run(const Options& options) {
+  const Result<std::string> folder = OwnFolder();
+  if (!folder.ok()) return folder.status();
+  std::ofstream json_file;
+  if (!options.json_path.empty()) {
+    json_file.open(options.json_path);
+    if (!json_file) return Status::Invalid("--json {}: can not be written", options.json_path);
+  }
+  const std::string program = *folder + "/bench-calls-program";
+  const std::string cuspan = *folder + "/../../bin/cuspan";
+  const std::vector<Placement> placements = {
+      {"same-node", {cuspan, "run", "--device", options.device, "--"}},
+      {"agents",
+       {cuspan, "run", "--device", options.device, "--hosts", options.hosts, "--same-node", "never",
+        "--"}}};
+  const std::optional<double> mpi = MpiOneWay(*folder);
+  std::vector<Key> order;
+  // The same program with no library of ours: fails where there is no GPU.
+  std::optional<Measurements> local;
+  if (options.device != "soft") {
+    Result<Measurements> measured = Measure({}, program, options, order, true);
+    if (measured.ok()) local = std::move(*measured);
+  }
+  std::vector<Measurements> results;
+  for (const Placement& placement : placements) {
+    Result<Measurements> measured = Measure(placement.words, program, options, order, false);
+    if (!measured.ok())
+      return Status::Internal("{}: {}", placement.name, measured.status().message());
+    results.push_back(std::move(*measured));
+  }
+  std::vector<Key> keys;
+  for (const Key& key : order)
+    if (std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(key);
+
+  std::string text = Format("microseconds, medians; {}; raw MPI, 64 bytes, one way: {}\n",
+                            local ? "local: this machine's GPU" : "no local GPU", Number(mpi));
+  text += Format("{:<30} {:>20} {:>20} {:>20}\n", "", "local", "same node", "over agents");
+  text += Format("{:<30} {:>9} {:>10} {:>9} {:>10} {:>9} {:>10}\n", "call", "issue", "round trip",
+                 "issue", "round trip", "issue", "round trip");
+  nlohmann::json rows = nlohmann::json::array();
+  for (const Key& key : keys) {
+    const auto find = [&](const Measurements& from) -> std::optional<Measured> {
+      const auto found = from.find(key);
+      return found == from.end() ? std::nullopt : std::optional<Measured>(found->second);
+    };
+    const std::optional<Measured> there = local ? find(*local) : std::nullopt;
+    std::string name = key.call;
+    if (key.call == "launch_threads") name += Format(" {} on {}", key.threads, key.devices);
+    text += Format("{:<30} {:>9} {:>10}", name, there ? Number(there->issue) : "",
+                   there ? Number(there->round_trip) : "");
+    for (std::size_t i = 0; i < placements.size(); ++i) {
+      const std::optional<Measured> measured = find(results[i]);
+      text += Format(" {:>9} {:>10}", measured ? Number(measured->issue) : "",
+                     measured ? Number(measured->round_trip) : "");
+      if (!measured) continue;
+      nlohmann::json row = {{"call", key.call},
+                            {"placement", placements[i].name},
+                            {"threads", key.threads},
+                            {"devices", key.devices},
+                            {"issue_us", measured->issue},
+                            {"round_trip_us", measured->round_trip},
+                            {"per_second", measured->per_second},
+                            {"local_issue_us", nullptr},
+                            {"local_round_trip_us", nullptr},
+                            {"local_per_second", nullptr},
+                            {"mpi_one_way_us", nullptr}};
+      if (there) {
+        row["local_issue_us"] = there->issue;
+        row["local_round_trip_us"] = there->round_trip;
+        row["local_per_second"] = there->per_second;
+      }
+      if (mpi) row["mpi_one_way_us"] = *mpi;
+      rows.push_back(std::move(row));
+    }
+    text += '\n';
+  }
+  text += "calls per second:\n";
+  for (const Key& key : keys) {
+    if (!key.call.starts_with("launch")) continue;
+    text += Format("{:<20} {:>2} threads, {} devices", key.call, key.threads, key.devices);
+    const auto rate = [&](const Measurements& from, const char* name) {
+      const auto found = from.find(key);
+      if (found != from.end()) text += Format("  {} {:.0f}", name, found->second.per_second);
+    };
+    if (local) rate(*local, "local");
+    for (std::size_t i = 0; i < placements.size(); ++i) rate(results[i], placements[i].name);
+    text += '\n';
+  }
+  std::fputs(text.c_str(), stdout);
+  if (json_file.is_open()) {
+    json_file << nlohmann::json{{"benchmark", "calls"}, {"results", std::move(rows)}}.dump(2)
+              << '\n';
+    json_file.close();
+    if (!json_file) return Status::Internal("--json {}: writing failed", options.json_path);
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+}  // namespace cuspan::bench
+
+int main(int argc, char** argv) {
+  cuspan::bench::Options options;
+  CLI::App app("Times CUDA calls: locally where there is a GPU, on one node, and over agents.",
+               "cuspan bench calls");
+  app.add_option("--device", options.device, "cuda, soft, or auto: cuda where it works")
+      ->check(CLI::IsMember({"auto", "cuda", "soft"}));
+  app.add_option("--hosts", options.hosts, "of the runs over agents (default: localhost twice)");
+  app.add_option("--rounds", options.rounds, "of 100 calls each (default: 200)")
+      ->check(CLI::Range(1, 100000));
+  app.add_option("--threads", options.threads,
+                 "also launches from several threads: T or TxD, T threads on D devices, …")
+      ->delimiter(',');
+  app.add_option("--json", options.json_path, "writes the results to this file, too");
+  CLI11_PARSE(app, argc, argv);
+  if (const cuspan::Status status = cuspan::bench::Run(options); !status.ok()) {
+    cuspan::LogError("{}", status.message());
+    return 125;
+  }
+  return 0;
+}

@@ -1,0 +1,231 @@
+// What calls of the CUDA runtime cost the program that makes them. An ordinary
+// CUDA program, which `cuspan bench calls` runs in several places; it prints one
+// line for each class of call:
+//   CALL THREADS DEVICES ISSUE_US ROUND_TRIP_US PER_SECOND
+// issue: of one call among many that nobody waits for; round trip: of one call
+// and the wait for it, or of the call itself where it waits; both are medians.
+//
+//   program [--rounds N] [--threads T --devices D]
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+void Check(cudaError_t error, const char* what) {
+  if (error == cudaSuccess) return;
+  std::fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(error));
+  std::exit(2);
+}
+#define CHECK(call) Check(call, #call)
+
+double Microseconds(Clock::duration time) {
+  return std::chrono::duration<double, std::micro>(time).count();
+}
+
+double Median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+__global__ void Empty() {}
+
+int rounds = 200;
+// Calls between two waits, as a program would make them.
+constexpr int kCallsInARound = 100;
+
+struct Measured {
+  double issue = 0;
+  double round_trip = 0;
+  double per_second = 0;
+};
+
+// `call` is measured; `wait` ends what it began.
+Measured Measure(const std::function<void()>& call, const std::function<void()>& wait,
+                 int calls_at_once = 1) {
+  Measured measured;
+  for (int i = 0; i < kCallsInARound; ++i) call();
+  wait();
+  std::vector<double> samples;
+  for (int round = 0; round < rounds; ++round) {
+    const auto start = Clock::now();
+    for (int i = 0; i < kCallsInARound; ++i) call();
+    samples.push_back(Microseconds(Clock::now() - start) / kCallsInARound / calls_at_once);
+    wait();
+  }
+  measured.issue = Median(samples);
+  samples.clear();
+  for (int round = 0; round < 5 * rounds; ++round) {
+    const auto start = Clock::now();
+    call();
+    wait();
+    samples.push_back(Microseconds(Clock::now() - start) / calls_at_once);
+  }
+  measured.round_trip = Median(samples);
+  const int many = 50 * rounds;
+  const auto start = Clock::now();
+  for (int i = 0; i < many; ++i) call();
+  wait();
+  measured.per_second = 1e6 * many * calls_at_once / Microseconds(Clock::now() - start);
+  return measured;
+}
+
+void Print(const char* call, int threads, int devices, const Measured& measured) {
+  std::printf("%s %d %d %.4f %.4f %.0f\n", call, threads, devices, measured.issue,
+              measured.round_trip, measured.per_second);
+  std::fflush(stdout);
+}
+
+void MeasureClasses() {
+  const auto nothing = [] {};
+  const auto device = [] { CHECK(cudaDeviceSynchronize()); };
+  cudaStream_t stream;
+  cudaEvent_t event;
+  char* memory = nullptr;
+  char* pinned = nullptr;
+  std::vector<char> pageable(4096);
+  CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  CHECK(cudaMalloc(&memory, 1 << 20));
+  CHECK(cudaMallocHost(&pinned, 4096));
+  CHECK(cudaEventRecord(event, stream));
+  CHECK(cudaDeviceSynchronize());
+
+  const auto measure = [&](const char* name, const std::function<void()>& call,
+                           const std::function<void()>& wait, int calls_at_once = 1) {
+    Print(name, 1, 1, Measure(call, wait, calls_at_once));
+  };
+  measure("launch", [] { Empty<<<1, 1>>>(); }, device);
+  measure("launch_stream", [&] { Empty<<<1, 1, 0, stream>>>(); },
+          [&] { CHECK(cudaStreamSynchronize(stream)); });
+  measure("copy_to_8", [&] { CHECK(cudaMemcpy(memory, pageable.data(), 8, cudaMemcpyHostToDevice)); },
+          nothing);
+  measure("copy_from_8",
+          [&] { CHECK(cudaMemcpy(pageable.data(), memory, 8, cudaMemcpyDeviceToHost)); }, nothing);
+  measure("copy_to_4096",
+          [&] { CHECK(cudaMemcpy(memory, pageable.data(), 4096, cudaMemcpyHostToDevice)); }, device);
+  measure("copy_from_4096",
+          [&] { CHECK(cudaMemcpy(pageable.data(), memory, 4096, cudaMemcpyDeviceToHost)); },
+          nothing);
+  measure("copy_async_to_4096", [&] {
+    CHECK(cudaMemcpyAsync(memory, pinned, 4096, cudaMemcpyHostToDevice, stream));
+  }, [&] { CHECK(cudaStreamSynchronize(stream)); });
+  measure("memset_async", [&] { CHECK(cudaMemsetAsync(memory, 0, 4096, stream)); },
+          [&] { CHECK(cudaStreamSynchronize(stream)); });
+  measure("malloc_free", [] {
+    void* block = nullptr;
+    CHECK(cudaMalloc(&block, 65536));
+    CHECK(cudaFree(block));
+  }, nothing);
+  measure("malloc_async_free_async", [&] {
+    void* block = nullptr;
+    CHECK(cudaMallocAsync(&block, 65536, stream));
+    CHECK(cudaFreeAsync(block, stream));
+  }, [&] { CHECK(cudaStreamSynchronize(stream)); });
+  measure("event_record", [&] { CHECK(cudaEventRecord(event, stream)); },
+          [&] { CHECK(cudaEventSynchronize(event)); });
+  measure("stream_wait_event", [&] { CHECK(cudaStreamWaitEvent(stream, event, 0)); },
+          [&] { CHECK(cudaStreamSynchronize(stream)); });
+  measure("event_query", [&] { cudaEventQuery(event); }, nothing);
+  measure("stream_query", [&] { cudaStreamQuery(stream); }, nothing);
+  measure("event_create_destroy", [] {
+    cudaEvent_t made;
+    CHECK(cudaEventCreate(&made));
+    CHECK(cudaEventDestroy(made));
+  }, nothing);
+  measure("stream_create_destroy", [] {
+    cudaStream_t made;
+    CHECK(cudaStreamCreate(&made));
+    CHECK(cudaStreamDestroy(made));
+  }, nothing);
+  // What takes nanoseconds is measured many times between two looks at the clock.
+  constexpr int kAtOnce = 100;
+  const auto local = [&](const char* name, const std::function<void()>& call) {
+    measure(name, [&] {
+      for (int i = 0; i < kAtOnce; ++i) call();
+    }, nothing, kAtOnce);
+  };
+  int value = 0;
+  local("get_last_error", [] { CHECK(cudaGetLastError()); });
+  local("get_device", [&] { CHECK(cudaGetDevice(&value)); });
+  local("device_get_attribute",
+        [&] { CHECK(cudaDeviceGetAttribute(&value, cudaDevAttrWarpSize, 0)); });
+  cudaPointerAttributes attributes;
+  local("pointer_get_attributes", [&] { CHECK(cudaPointerGetAttributes(&attributes, memory)); });
+  cudaFuncAttributes function;
+  local("func_get_attributes", [&] { CHECK(cudaFuncGetAttributes(&function, Empty)); });
+  local("occupancy", [&] {
+    CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&value, Empty, 128, 0));
+  });
+}
+
+// Launches of several threads, each on a stream of its own.
+void MeasureThreads(int threads, int devices) {
+  const int launches = 100 * rounds;
+  std::vector<std::thread> workers;
+  std::vector<double> issue(static_cast<std::size_t>(threads));
+  const auto work = [&](int index, int count) {
+    CHECK(cudaSetDevice(index % devices));
+    cudaStream_t stream;
+    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    const auto start = Clock::now();
+    for (int i = 0; i < count; ++i) Empty<<<1, 1, 0, stream>>>();
+    issue[static_cast<std::size_t>(index)] = Microseconds(Clock::now() - start) / count;
+    CHECK(cudaStreamSynchronize(stream));
+    CHECK(cudaStreamDestroy(stream));
+  };
+  const auto all = [&](int count) {
+    for (int i = 0; i < threads; ++i) workers.emplace_back(work, i, count);
+    for (std::thread& worker : workers) worker.join();
+    workers.clear();
+  };
+  all(100);
+  const auto start = Clock::now();
+  all(launches);
+  Measured measured;
+  measured.per_second = 1e6 * launches * threads / Microseconds(Clock::now() - start);
+  measured.issue = Median(issue);
+  Print("launch_threads", threads, devices, measured);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  int threads = 0;
+  int devices = 1;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const std::string name = argv[i];
+    const int value = std::atoi(argv[i + 1]);
+    if (value <= 0) {
+      std::fprintf(stderr, "%s %s: a positive number is needed\n", argv[i], argv[i + 1]);
+      return 2;
+    }
+    if (name == "--rounds") rounds = value;
+    if (name == "--threads") threads = value;
+    if (name == "--devices") devices = value;
+  }
+  int count = 0;
+  CHECK(cudaGetDeviceCount(&count));
+  const auto start = Clock::now();
+  CHECK(cudaFree(nullptr));
+  Measured first;
+  first.round_trip = Microseconds(Clock::now() - start);
+  if (threads > 0) {
+    MeasureThreads(threads, std::min(devices, count));
+    return 0;
+  }
+  Print("first_call", 1, 1, first);
+  MeasureClasses();
+  return 0;
+}

@@ -1,0 +1,295 @@
+// Tasks that are compared with plain C++.
+#include "bench/soft/compute_tasks.h"
+
+#include <cmath>
+#include <complex>
+#include <numbers>
+
+#include "bench/soft/host_threads.h"
+#include "bench/soft/reference.h"
+
+namespace cuspan::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// An array in device memory, which is memory of this process.
+template <typename T>
+class Array {
+ public:
+  Status Allocate(Gpu& gpu, std::size_t count) {
+    Result<CUdeviceptr> address = gpu.Allocate(count * sizeof(T));
+    if (!address.ok()) return address.status();
+    data_ = reinterpret_cast<T*>(*address);
+    return Status::Ok();
+  }
+  T* data() const { return data_; }
+  T& operator[](std::size_t i) const { return data_[i]; }
+  // As a kernel's parameter.
+  void* parameter() { return &data_; }
+
+ private:
+  T* data_ = nullptr;
+};
+
+// Shared by all: runs each side under the clock, checks once.
+class ComputeTask : public Task {
+ public:
+  ComputeTask(Gpu& gpu, unsigned threads, const char* kernel)
+      : gpu_(gpu), threads_(threads), kernel_(kernel) {}
+
+  Status Prepare() final {
+    Result<CUfunction> function = gpu_.Function(kernel_);
+    if (!function.ok()) return function.status();
+    function_ = *function;
+    CUSPAN_RETURN_IF_ERROR(Fill());
+    CUSPAN_RETURN_IF_ERROR(Launch());
+    Compute();
+    if (!Equal()) return Status::Internal("kernel {}: its results are wrong", kernel_);
+    return Status::Ok();
+  }
+
+  Result<double> OnGpu() final {
+    const Clock::time_point start = Clock::now();
+    CUSPAN_RETURN_IF_ERROR(Launch());
+    return SecondsSince(start);
+  }
+
+  Result<double> OnHost() final {
+    const Clock::time_point start = Clock::now();
+    Compute();
+    return SecondsSince(start);
+  }
+
+ protected:
+  // Allocates and fills the inputs.
+  virtual Status Fill() = 0;
+  virtual Status Launch() = 0;
+  virtual void Compute() = 0;
+  // Whether both sides found the same.
+  virtual bool Equal() = 0;
+
+  Gpu& gpu_;
+  const unsigned threads_;
+  CUfunction function_ = nullptr;
+
+ private:
+  const char* const kernel_;
+};
+
+class MultiplyTask final : public ComputeTask {
+ public:
+  MultiplyTask(Gpu& gpu, unsigned threads, unsigned tile)
+      : ComputeTask(gpu, threads, tile == 32 ? "multiply_32" : "multiply_16"), tile_(tile) {}
+
+ private:
+  static constexpr unsigned kRows = 1024;
+
+  Status Fill() override {
+    for (Array<float>* array : {&a_, &b_, &on_gpu_, &on_host_})
+      CUSPAN_RETURN_IF_ERROR(array->Allocate(gpu_, kRows * kRows));
+    for (std::size_t i = 0; i < kRows * kRows; ++i) {
+      a_[i] = static_cast<float>(i * 7919 % 2001) * 1e-3f - 1.0f;
+      b_[i] = static_cast<float>(i * 6421 % 1999) * 1e-3f - 1.0f;
+    }
+    return Status::Ok();
+  }
+  Status Launch() override {
+    int rows = kRows;
+    return gpu_.Run(function_, {kRows / tile_, kRows / tile_}, {tile_, tile_},
+                    {a_.parameter(), b_.parameter(), on_gpu_.parameter(), &rows});
+  }
+  void Compute() override {
+    InParallel(threads_, kRows / 32, [&](unsigned, std::size_t begin, std::size_t end) {
+      MultiplyTiles(a_.data(), b_.data(), on_host_.data(), kRows, begin, end);
+    });
+  }
+  bool Equal() override {
+    // Elements are at most 1, so 1024 roundings are at most 1024 times half an ulp of 1024.
+    for (std::size_t i = 0; i < kRows * kRows; ++i)
+      if (!(std::fabs(on_gpu_[i] - on_host_[i]) <= 0.03f)) return false;
+    return true;
+  }
+
+  const unsigned tile_;
+  Array<float> a_, b_, on_gpu_, on_host_;
+};
+
+class AddTask final : public ComputeTask {
+ public:
+  AddTask(Gpu& gpu, unsigned threads) : ComputeTask(gpu, threads, "add_vectors") {}
+
+ private:
+  static constexpr std::size_t kCount = std::size_t{16} << 20;
+
+  Status Fill() override {
+    for (Array<float>* array : {&a_, &b_, &on_gpu_, &on_host_})
+      CUSPAN_RETURN_IF_ERROR(array->Allocate(gpu_, kCount));
+    for (std::size_t i = 0; i < kCount; ++i) {
+      a_[i] = static_cast<float>(i % 1000);
+      b_[i] = static_cast<float>(i % 777) * 0.5f;
+    }
+    return Status::Ok();
+  }
+  Status Launch() override {
+    int count = kCount;
+    return gpu_.Run(function_, {kCount / 256}, {256},
+                    {a_.parameter(), b_.parameter(), on_gpu_.parameter(), &count});
+  }
+  void Compute() override {
+    InParallel(threads_, kCount, [&](unsigned, std::size_t begin, std::size_t end) {
+      Add(a_.data(), b_.data(), on_host_.data(), begin, end);
+    });
+  }
+  bool Equal() override {
+    for (std::size_t i = 0; i < kCount; ++i)
+      if (on_gpu_[i] != on_host_[i]) return false;
+    return true;
+  }
+
+  Array<float> a_, b_, on_gpu_, on_host_;
+};
+
+class SumTask final : public ComputeTask {
+ public:
+  SumTask(Gpu& gpu, unsigned threads, bool striding)
+      : ComputeTask(gpu, threads, striding ? "sum_striding" : "sum_each"),
+        blocks_(striding ? 256 : kCount / kBlock) {}
+
+ private:
+  static constexpr unsigned kCount = 16u << 20;
+  static constexpr unsigned kBlock = 1024;
+
+  Status Fill() override {
+    CUSPAN_RETURN_IF_ERROR(values_.Allocate(gpu_, kCount));
+    CUSPAN_RETURN_IF_ERROR(sums_.Allocate(gpu_, blocks_));
+    // Small integers around 0: their sums are exact in any order.
+    for (std::size_t i = 0; i < kCount; ++i) values_[i] = static_cast<float>(i * 31 % 15) - 7.0f;
+    return Status::Ok();
+  }
+  Status Launch() override {
+    int count = kCount;
+    CUSPAN_RETURN_IF_ERROR(
+        gpu_.Run(function_, {blocks_}, {kBlock}, {values_.parameter(), sums_.parameter(), &count}));
+    on_gpu_ = 0;
+    for (unsigned i = 0; i < blocks_; ++i) on_gpu_ += sums_[i];
+    return Status::Ok();
+  }
+  void Compute() override {
+    std::vector<float> parts(threads_);
+    InParallel(threads_, kCount, [&](unsigned thread, std::size_t begin, std::size_t end) {
+      parts[thread] = Sum(values_.data(), begin, end);
+    });
+    on_host_ = 0;
+    for (const float part : parts) on_host_ += part;
+  }
+  bool Equal() override { return on_gpu_ == on_host_; }
+
+  const unsigned blocks_;
+  Array<float> values_, sums_;
+  double on_gpu_ = 0, on_host_ = 0;
+};
+
+class TransformTask final : public ComputeTask {
+ public:
+  TransformTask(Gpu& gpu, unsigned threads) : ComputeTask(gpu, threads, "transform_1024") {}
+
+ private:
+  static constexpr unsigned kPoints = 1024;
+  static constexpr unsigned kTransforms = 4096;
+  static constexpr std::size_t kCount = std::size_t{kPoints} * kTransforms;
+
+  Status Fill() override {
+    for (Array<Complex>* array : {&input_, &on_gpu_, &on_host_})
+      CUSPAN_RETURN_IF_ERROR(array->Allocate(gpu_, kCount));
+    CUSPAN_RETURN_IF_ERROR(turns_.Allocate(gpu_, kPoints / 2));
+    for (std::size_t i = 0; i < kCount; ++i)
+      input_[i] = {static_cast<float>(i * 37 % 101) * 0.02f - 1.0f,
+                   static_cast<float>(i * 53 % 103) * 0.02f - 1.0f};
+    for (std::size_t i = 0; i < kPoints / 2; ++i) {
+      const std::complex<double> turn =
+          std::polar(1.0, -2 * std::numbers::pi * static_cast<double>(i) / kPoints);
+      turns_[i] = {static_cast<float>(turn.real()), static_cast<float>(turn.imag())};
+    }
+    return Status::Ok();
+  }
+  Status Launch() override {
+    return gpu_.Run(function_, {kTransforms}, {kPoints / 2},
+                    {input_.parameter(), turns_.parameter(), on_gpu_.parameter()});
+  }
+  void Compute() override {
+    InParallel(threads_, kTransforms, [&](unsigned, std::size_t begin, std::size_t end) {
+      Transform1024(input_.data(), turns_.data(), on_host_.data(), begin, end);
+    });
+  }
+  bool Equal() override {
+    // Ten stages, values up to 2 * 1024: each rounds by at most half an ulp of 2048.
+    for (std::size_t i = 0; i < kCount; ++i) {
+      if (!(std::fabs(on_gpu_[i].x - on_host_[i].x) <= 5e-3f &&
+            std::fabs(on_gpu_[i].y - on_host_[i].y) <= 5e-3f))
+        return false;
+    }
+    return true;
+  }
+
+  Array<Complex> input_, turns_, on_gpu_, on_host_;
+};
+
+class CountStepsTask final : public ComputeTask {
+ public:
+  CountStepsTask(Gpu& gpu, unsigned threads) : ComputeTask(gpu, threads, "count_steps") {}
+
+ private:
+  static constexpr unsigned kCount = 1u << 20;
+
+  Status Fill() override {
+    CUSPAN_RETURN_IF_ERROR(starts_.Allocate(gpu_, kCount));
+    for (Array<std::uint32_t>* array : {&on_gpu_, &on_host_})
+      CUSPAN_RETURN_IF_ERROR(array->Allocate(gpu_, kCount));
+    // Below 113383 no path passes 2^32.
+    for (std::uint32_t i = 0; i < kCount; ++i) starts_[i] = i % 100000 + 1;
+    return Status::Ok();
+  }
+  Status Launch() override {
+    int count = kCount;
+    return gpu_.Run(function_, {kCount / 256}, {256},
+                    {starts_.parameter(), on_gpu_.parameter(), &count});
+  }
+  void Compute() override {
+    InParallel(threads_, kCount, [&](unsigned, std::size_t begin, std::size_t end) {
+      CountSteps(starts_.data(), on_host_.data(), begin, end);
+    });
+  }
+  bool Equal() override {
+    for (std::size_t i = 0; i < kCount; ++i)
+      if (on_gpu_[i] != on_host_[i]) return false;
+    return true;
+  }
+
+  Array<std::uint32_t> starts_, on_gpu_, on_host_;
+};
+
+}  // namespace
+
+std::unique_ptr<Task> MakeComputeTask(TaskId id, Gpu& gpu, unsigned threads) {
+  switch (id) {
+    case TaskId::kMultiply32:
+      return std::make_unique<MultiplyTask>(gpu, threads, 32);
+    case TaskId::kMultiply16:
+      return std::make_unique<MultiplyTask>(gpu, threads, 16);
+    case TaskId::kAdd:
+      return std::make_unique<AddTask>(gpu, threads);
+    case TaskId::kSumStriding:
+      return std::make_unique<SumTask>(gpu, threads, true);
+    case TaskId::kSumEach:
+      return std::make_unique<SumTask>(gpu, threads, false);
+    case TaskId::kTransform:
+      return std::make_unique<TransformTask>(gpu, threads);
+    case TaskId::kCountSteps:
+      return std::make_unique<CountStepsTask>(gpu, threads);
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace cuspan::bench

@@ -1,0 +1,13 @@
+// The tasks that are compared with plain C++.
+#pragma once
+
+#include <memory>
+
+#include "bench/soft/tasks.h"
+
+namespace cuspan::bench {
+
+// Null when `id` is no such task.
+std::unique_ptr<Task> MakeComputeTask(TaskId id, Gpu& gpu, unsigned threads);
+
+}  // namespace cuspan::bench

@@ -1,0 +1,30 @@
+// The same algorithms as kernels.cu in plain C++: what the software GPU's times are
+// compared with. Compiled with -O2 and nothing else, whatever the build type.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace cuspan::bench {
+
+struct Complex {
+  float x, y;
+};
+
+// All work on the part [begin, end) of the units named, so that threads share the work.
+
+// c = a * b for n by n matrices, n a multiple of 32; units: rows of tiles of 32 by 32.
+void MultiplyTiles(const float* a, const float* b, float* c, std::size_t n, std::size_t begin,
+                   std::size_t end);
+// c = a + b; units: elements.
+void Add(const float* a, const float* b, float* c, std::size_t begin, std::size_t end);
+// Units: elements.
+float Sum(const float* values, std::size_t begin, std::size_t end);
+// Units: transforms of 1024 points; turns[k] = exp(-2 pi i k / 1024).
+void Transform1024(const Complex* input, const Complex* turns, Complex* output, std::size_t begin,
+                   std::size_t end);
+// Steps of Collatz's rule to 1; units: elements.
+void CountSteps(const std::uint32_t* starts, std::uint32_t* steps, std::size_t begin,
+                std::size_t end);
+
+}  // namespace cuspan::bench

@@ -1,0 +1,186 @@
+// Tasks about the software GPU alone: costs of barriers, launches, modules and blocks.
+#include "bench/soft/tasks.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
+
+#include "bench/soft/compute_tasks.h"
+#include "bench/soft/host_threads.h"
+
+namespace cuspan::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* kFirstLaunchKernel = "of_ordinary_size";
+
+// Seconds for each barrier of a block of 1024 threads.
+class BarrierTask final : public Task {
+ public:
+  explicit BarrierTask(Gpu& gpu) : gpu_(gpu) {}
+  Status Prepare() override {
+    Result<CUfunction> function = gpu_.Function("meet_often");
+    if (!function.ok()) return function.status();
+    function_ = *function;
+    return OnGpu().status();
+  }
+  Result<double> OnGpu() override {
+    int times = 2000;
+    const Clock::time_point start = Clock::now();
+    CUSPAN_RETURN_IF_ERROR(gpu_.Run(function_, {1}, {1024}, {&times}));
+    return SecondsSince(start) / times;
+  }
+
+ private:
+  Gpu& gpu_;
+  CUfunction function_ = nullptr;
+};
+
+// Seconds from asking for a kernel to the end of its first launch; once in a process.
+class FirstLaunchTask final : public Task {
+ public:
+  explicit FirstLaunchTask(Gpu& gpu) : gpu_(gpu) {}
+  Status Prepare() override {
+    for (CUdeviceptr* address : {&input_, &output_, &counts_}) {
+      Result<CUdeviceptr> memory = gpu_.Allocate(kCount * sizeof(float));
+      if (!memory.ok()) return memory.status();
+      *address = *memory;
+    }
+    return Status::Ok();
+  }
+  Result<double> OnGpu() override {
+    int count = kCount;
+    const Clock::time_point start = Clock::now();
+    Result<CUfunction> function = gpu_.Function(kFirstLaunchKernel);
+    if (!function.ok()) return function.status();
+    CUSPAN_RETURN_IF_ERROR(
+        gpu_.Run(*function, {1}, {kCount}, {&input_, &output_, &counts_, &count}));
+    return SecondsSince(start);
+  }
+
+ private:
+  static constexpr unsigned kCount = 256;
+  Gpu& gpu_;
+  CUdeviceptr input_ = 0, output_ = 0, counts_ = 0;
+};
+
+// A module of `bytes` or little more: all kernels over and over, under new names.
+std::string LargeModule(std::size_t bytes) {
+  const std::string_view text = KernelsPtx();
+  const std::size_t first = text.find(".visible .entry");
+  std::string module(text.substr(0, first));
+  const std::string_view kernels = text.substr(first);
+  constexpr std::string_view kEntry = ".entry ";
+  for (int copy = 0; module.size() < bytes; ++copy) {
+    // Each name stands in its own kernel only, as a whole or before "_param_".
+    for (std::size_t at = 0; at < kernels.size();) {
+      const std::size_t next = kernels.find(".visible .entry", at + 1);
+      std::string kernel(kernels.substr(at, next - at));
+      const std::size_t begin = kernel.find(kEntry) + kEntry.size();
+      const std::string name = kernel.substr(begin, kernel.find('(', begin) - begin);
+      const std::string suffix = "_" + std::to_string(copy);
+      for (std::size_t place = kernel.find(name); place != std::string::npos;
+           place = kernel.find(name, place + name.size())) {
+        kernel.insert(place + name.size(), suffix);
+        place += suffix.size();
+      }
+      module += kernel;
+      at = next == std::string_view::npos ? kernels.size() : next;
+    }
+  }
+  return module;
+}
+
+// Seconds to load 20 MB of PTX.
+class LoadModuleTask final : public Task {
+ public:
+  explicit LoadModuleTask(Gpu& gpu) : gpu_(gpu), ptx_(LargeModule(20'000'000)) {}
+  Result<double> OnGpu() override {
+    const Clock::time_point start = Clock::now();
+    CUSPAN_RETURN_IF_ERROR(gpu_.LoadAndUnload(ptx_));
+    return SecondsSince(start);
+  }
+
+ private:
+  Gpu& gpu_;
+  const std::string ptx_;
+};
+
+Result<double> ResidentBytes() {
+  std::FILE* file = std::fopen("/proc/self/statm", "re");
+  if (file == nullptr) return Status::Internal("/proc/self/statm can not be read");
+  unsigned long pages = 0;
+  const int read = std::fscanf(file, "%*u %lu", &pages);
+  std::fclose(file);
+  if (read != 1) return Status::Internal("/proc/self/statm can not be read");
+  return static_cast<double>(pages) * static_cast<double>(sysconf(_SC_PAGESIZE));
+}
+
+// Bytes for each resident block of 1024 threads; once in a process.
+class ResidentMemoryTask final : public Task {
+ public:
+  explicit ResidentMemoryTask(Gpu& gpu) : gpu_(gpu) {}
+  Status Prepare() override {
+    Result<CUfunction> function = gpu_.Function("be_resident");
+    if (!function.ok()) return function.status();
+    function_ = *function;
+    Result<CUdeviceptr> memory = gpu_.Allocate(sizeof(unsigned));
+    if (!memory.ok()) return memory.status();
+    arrived_ = reinterpret_cast<unsigned*>(*memory);
+    return Run(1);  // The code, and the first block's memory, are there now.
+  }
+  Result<double> OnGpu() override {
+    constexpr unsigned kBlocks = 7;
+    Result<double> before = ResidentBytes();
+    if (!before.ok()) return before;
+    CUSPAN_RETURN_IF_ERROR(Run(kBlocks));
+    Result<double> after = ResidentBytes();
+    if (!after.ok()) return after;
+    return (*after - *before) / (kBlocks - 1);
+  }
+
+ private:
+  Status Run(unsigned blocks) {
+    *arrived_ = 0;
+    return gpu_.Run(function_, {blocks}, {1024}, {&arrived_, &blocks}, /*cooperative=*/true);
+  }
+  Gpu& gpu_;
+  CUfunction function_ = nullptr;
+  unsigned* arrived_ = nullptr;
+};
+
+}  // namespace
+
+int FirstLaunchInstructions() {
+  std::string_view text = KernelsPtx();
+  text = text.substr(text.find(std::string(".entry ") + kFirstLaunchKernel));
+  text = text.substr(0, text.find("\n}"));
+  int instructions = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    const std::string_view line = text.substr(at, end - at);
+    const std::size_t word = line.find_first_not_of(" \t");
+    if (line.ends_with(';') && word != std::string_view::npos && line[word] != '.') ++instructions;
+    at = end + 1;
+  }
+  return instructions;
+}
+
+std::unique_ptr<Task> MakeTask(TaskId id, Gpu& gpu, unsigned threads) {
+  switch (id) {
+    case TaskId::kBarrier:
+      return std::make_unique<BarrierTask>(gpu);
+    case TaskId::kFirstLaunch:
+      return std::make_unique<FirstLaunchTask>(gpu);
+    case TaskId::kLoadModule:
+      return std::make_unique<LoadModuleTask>(gpu);
+    case TaskId::kResidentMemory:
+      return std::make_unique<ResidentMemoryTask>(gpu);
+    default:
+      return MakeComputeTask(id, gpu, threads);
+  }
+}
+
+}  // namespace cuspan::bench
