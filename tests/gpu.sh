@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # On a machine with NVIDIA GPUs: builds, then runs every test program natively and
 # through cuspan (static and shared runtime, shared memory and agents over MPI) and
-# compares; shows that the program itself never opens the driver.
+# compares; shows that the program itself never opens the driver; runs every form of PTX
+# instructions, with CUSPAN_SOFTGPU=ON on the software GPU too, and random kernels on both.
 #
 #   tests/gpu.sh [BUILD_FOLDER]      default build/gpu
 set -euo pipefail
@@ -13,6 +14,7 @@ echo "== build in $build"
 cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCUSPAN_TESTS=ON \
   -DCUSPAN_SOFTGPU="${CUSPAN_SOFTGPU:-OFF}" > "$build.configure.log" || { tail -n 30 "$build.configure.log"; exit 1; }
 ninja -C "$build" -j "$jobs" cuspan cuspan-agent cuspan-proxy cuspan_client cuspan_standin_driver test_apps \
+  ptx_forms $([ "${CUSPAN_SOFTGPU:-OFF}" = OFF ] || echo cuspan_softgpu softgpu_random_test) \
   > "$build.build.log" || { grep -E 'error|FAILED' -A 5 "$build.build.log" | head -n 60; exit 1; }
 
 cuspan=$build/bin/cuspan
@@ -30,10 +32,11 @@ report() {  # NAME STATUS OUTPUT
     tail -n 15 <<< "$3" | sed 's/^/      /'
   fi
 }
-attempt() {  # NAME COMMAND…: runs it, at most two minutes
+limit=120
+attempt() {  # NAME COMMAND…: runs it, at most $limit seconds
   local name=$1 output status=0
   shift
-  output=$(timeout 120 "$@" 2>&1 < /dev/null) || status=$?
+  output=$(timeout "$limit" "$@" 2>&1 < /dev/null) || status=$?
   report "$name" "$status" "$output"
 }
 
@@ -77,6 +80,20 @@ else
 fi
 exec 9>&-
 wait
+
+echo "== PTX instructions"
+limit=600
+forms=$build/tests/unit/proxy/softgpu/instructions/ptx_forms
+attempt "forms on the GPU" "$forms" --json "$work/cuda.json"
+if [ "${CUSPAN_SOFTGPU:-OFF}" != OFF ]; then
+  soft=$build/lib/cuspan/soft/libcuda.so.1
+  attempt "forms on the software GPU" "$forms" --driver "$soft" --json "$work/soft.json"
+  attempt "forms on both" python3 tests/unit/proxy/softgpu/instructions/compare_results.py \
+    "$work/cuda.json" "$work/soft.json"
+  attempt "random kernels on the software GPU" env CUSPAN_RANDOM_JSON="$work/kernels.json" \
+    "$build/tests/unit/proxy/softgpu/compiler/softgpu_random_test"
+  attempt "random kernels on the GPU" "$forms" --kernels "$work/kernels.json"
+fi
 
 echo "== $failures failures"
 exit $((failures > 0))

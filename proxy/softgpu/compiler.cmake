@@ -7,14 +7,17 @@ add_library(cuspan_softgpu_compiler STATIC
   ptx/declarations.cc
   ptx/index.cc
   ptx/lexer.cc
+  ptx/link.cc
   ptx/parser.cc
   ptx/special_registers.cc
   ptx/types.cc
   analysis/cfg.cc
+  analysis/device_runtime.cc
   analysis/facts.cc
   analysis/plan.cc
   analysis/schedule.cc
   analysis/shape.cc
+  analysis/split.cc
   analysis/warp_plan.cc
   emit/address.cc
   emit/arithmetic.cc

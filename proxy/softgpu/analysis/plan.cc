@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "proxy/softgpu/analysis/device_runtime.h"
 #include "proxy/softgpu/ptx/declarations.h"
 
 namespace cuspan::softgpu::analysis {
@@ -64,7 +65,7 @@ class Planner {
                                name);
       if (callee.defined) {
         CUSPAN_RETURN_IF_ERROR(Add(found->second));
-      } else if (!IsRuntimeFunction(name)) {
+      } else if (FindRuntimeFunction(name) == nullptr) {
         return Status::Unsupported(
             "kernel '{}' calls '{}' (declared on PTX line {}), which is not implemented",
             kernel_name_, name, callee.line);
@@ -187,10 +188,6 @@ class Planner {
 };
 
 }  // namespace
-
-bool IsRuntimeFunction(std::string_view name) {
-  return name == "vprintf" || name == "__assertfail" || name == "malloc" || name == "free";
-}
 
 Result<KernelPlan> PlanKernel(const ptx::Module& module, std::uint32_t kernel,
                               const BodySource& bodies) {

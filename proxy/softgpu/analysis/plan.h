@@ -39,9 +39,6 @@ struct KernelPlan {
   bool needs_fibers = false;
 };
 
-// The names by which nvcc's code calls the device runtime, as far as they are implemented.
-bool IsRuntimeFunction(std::string_view name);
-
 // Body of a function by index; parses it when that has not happened yet.
 using BodySource = std::function<Result<const ptx::Body*>(std::uint32_t)>;
 

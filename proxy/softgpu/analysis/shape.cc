@@ -1,6 +1,7 @@
 #include "proxy/softgpu/analysis/shape.h"
 
 #include <algorithm>
+#include <bit>
 #include <string_view>
 #include <unordered_set>
 
@@ -61,6 +62,39 @@ std::int64_t Sum(std::int64_t x, std::int64_t y) {
 
 Spread Wider(Spread x, Spread y) { return std::max(x, y); }
 
+constexpr unsigned kMostZeros = 31;
+
+unsigned ZerosOf(std::uint64_t value) {
+  return std::min(static_cast<unsigned>(std::countr_zero(value)), kMostZeros);
+}
+
+// What a row adds to its base, where that has zero bits in all places that it needs: base and
+// addends have no bit in common, so that each bit of the sum is one of either.
+struct Addends {
+  std::uint64_t bits = 0;  // All bits that any of them has.
+  std::int64_t stride = 0;
+  unsigned row = 0;
+
+  unsigned width() const { return static_cast<unsigned>(std::bit_width(bits)); }
+  // Whether `of(addend)` grows by the same from lane to lane, and by how much.
+  template <typename Of>
+  bool Linear(Of of, std::int64_t* step) const {
+    *step = of(static_cast<std::uint64_t>(row > 1 ? stride : 0));
+    for (unsigned i = 0; i < row; ++i)
+      if (of(static_cast<std::uint64_t>(stride) * i) != *step * static_cast<std::int64_t>(i))
+        return false;
+    return true;
+  }
+};
+bool Separate(const Shape& shape, const WarpLayout& layout, Addends* addends) {
+  if (shape.spread == Spread::kLanes || shape.extension != Extension::kNone) return false;
+  if (shape.stride < 0 || shape.stride >= std::int64_t{1} << kMostZeros) return false;
+  *addends = {0, shape.stride, layout.row};
+  for (unsigned i = 0; i < layout.row; ++i)
+    addends->bits |= static_cast<std::uint64_t>(shape.stride) * i;
+  return addends->width() <= shape.zeros;
+}
+
 // Operand shapes and constants of the instruction being planned.
 class Planner {
  public:
@@ -109,7 +143,6 @@ class Planner {
     if (!flat) return Lanes(Way::kElements);
     plan.width = widest;
     plan.result.spread = widest;
-    plan.result.aligned = false;
     return plan;
   }
 
@@ -196,11 +229,13 @@ class Planner {
   }
 
   static Shape Scaled(Shape shape, std::int64_t factor, unsigned bits) {
-    const bool keeps = shape.aligned && shape.stride == 0;
     shape.stride = Wrapped(Product(shape.stride, factor), bits);
     shape.scale = Product(shape.scale, factor);
-    shape.aligned = keeps || (factor % 32 == 0 && shape.uniform());
+    shape.zeros = Zeros(shape.zeros + ZerosOf(static_cast<std::uint64_t>(factor)));
     return Normal(shape);
+  }
+  static std::uint8_t Zeros(unsigned zeros) {
+    return static_cast<std::uint8_t>(std::min(zeros, kMostZeros));
   }
   static Shape Normal(Shape shape) {
     if (shape.extension != Extension::kNone && (shape.scale == 0 || shape.narrow == 0)) {
@@ -221,15 +256,20 @@ class Planner {
       sum->narrow = y.narrow;
       sum->scale = y.scale;
     }
-    sum->aligned = x.aligned && y.aligned && bits == 32 && (sum->stride == 0 || sum->stride == 1) &&
-                   sum->spread == Spread::kWarp;
+    sum->zeros = std::min(x.zeros, y.zeros);
     return true;
   }
   // 32 bits become 64.
-  static Shape Extended(const Shape& shape, bool is_signed) {
+  Shape Extended(const Shape& shape, bool is_signed) const {
     Shape wide;
     wide.spread = shape.spread;
+    wide.zeros = shape.zeros;
     if (shape.flat()) return wide;
+    // Nothing is carried, so that nothing wraps around and the sign is the base's.
+    if (Addends addends; Separate(shape, layout_, &addends)) {
+      wide.stride = shape.stride;
+      return wide;
+    }
     wide.extension = is_signed ? Extension::kSign : Extension::kZero;
     wide.narrow = shape.stride;
     wide.scale = 1;
@@ -260,8 +300,7 @@ class Planner {
     if (!x.flat() || !y.flat()) return false;
     *product = {};
     product->spread = Wider(x.spread, y.spread);
-    product->aligned =
-        !wide && bits == 32 && product->spread == Spread::kWarp && (x.aligned || y.aligned);
+    product->zeros = Zeros(x.zeros + y.zeros);
     return true;
   }
 
@@ -281,7 +320,7 @@ class Planner {
       *result = Of(1, bits);
       *anchor = 1;
       if (result->extension != Extension::kNone && bits == 32) return false;
-      if (op == "cvta") result->aligned = false;
+      if (op == "cvta") result->zeros = 0;
       return true;
     }
     if ((op == "add" || op == "sub") && count == 3) {
@@ -310,8 +349,7 @@ class Planner {
       return true;
     }
     if (op == "cvt" && count == 2) return Converted(result, anchor);
-    if (bits != 32 || count != 3) return false;
-    return OfAligned(op, result);
+    return count == 3 && OfSeparate(op, bits, result);
   }
 
   bool Converted(Shape* result, std::int8_t* anchor) const {
@@ -332,38 +370,54 @@ class Planner {
     }
     *result = {};
     result->spread = source.spread;
+    result->zeros = source.zeros;
     result->stride = Wrapped(source.step(), 32);
     return true;
   }
 
-  // %tid.x and what is made of it: the warp's number, the lane's, and comparisons between warps.
-  bool OfAligned(std::string_view op, Shape* result) const {
-    const Operand* const constant = Constant(2);
-    if (constant == nullptr) return false;
-    const Shape shape = Of(1, 32);
-    const auto value = static_cast<std::uint32_t>(constant->bits);
-    if (layout_.row != 32 || !shape.aligned || shape.stride != 1) return false;
-    if (op == "shr") {
-      if (value < 5 || value > 31) return false;
-      *result = kUniformShape;
-      return true;
-    }
+  // Operations on the bits of %tid.x and what is made of it, and comparisons that have one result
+  // in all lanes of a row.
+  bool OfSeparate(std::string_view op, unsigned bits, Shape* result) const {
+    Addends addends;
+    std::size_t at = 1;
+    const bool commutes = op == "and" || op == "or" || op == "xor";
+    if (commutes && Of(1, bits).flat()) at = 2;
+    const Shape x = Of(at, bits);
+    if (!Separate(x, layout_, &addends)) return false;
+    const Shape y = Of(3 - at, bits);
+    const Operand* const constant = Constant(3 - at);
+    if (constant == nullptr && !y.flat()) return false;
+    *result = {};
+    result->spread = Wider(x.spread, y.spread);
+    const std::uint64_t value = constant == nullptr ? 0 : constant->bits;
     if (op == "and") {
-      const std::uint32_t low = value & 31;
-      if (low != 0 && low != 31) return false;
-      *result = kUniformShape;
-      result->aligned = true;
-      result->stride = low == 0 ? 0 : 1;
+      if (constant == nullptr && y.zeros < addends.width()) return false;
+      result->zeros = std::max(x.zeros, y.zeros);
+      return addends.Linear(
+          [&](std::uint64_t addend) { return static_cast<std::int64_t>(addend & value); },
+          &result->stride);
+    }
+    if (op == "or" || op == "xor") {
+      if (constant == nullptr ? y.zeros < addends.width() : (value & addends.bits) != 0)
+        return false;
+      result->zeros = std::min(x.zeros, y.zeros);
+      result->stride = x.stride;
       return true;
     }
-    if (op == "setp" && i_.operands[0].kind == Operand::Kind::kRegister) {
-      const bool below = i_.Has("lt") || i_.Has("ge") || i_.Has("lo") || i_.Has("hs");
-      const bool above = i_.Has("gt") || i_.Has("le") || i_.Has("hi") || i_.Has("ls");
-      if (!(below && value % 32 == 0) && !(above && value % 32 == 31)) return false;
-      *result = kUniformShape;
-      return true;
+    if (op == "shr") {
+      if (constant == nullptr || value >= bits) return false;
+      result->zeros = Zeros(x.zeros > value ? x.zeros - static_cast<unsigned>(value) : 0);
+      return addends.Linear(
+          [&](std::uint64_t addend) { return static_cast<std::int64_t>(addend >> value); },
+          &result->stride);
     }
-    return false;
+    if (op != "setp" || at != 1 || i_.operands[0].kind != Operand::Kind::kRegister) return false;
+    // All lanes of a row lie between two multiples of the same power of two, and the other side
+    // is such a multiple, or the last before one.
+    const bool below = i_.Has("lt") || i_.Has("ge") || i_.Has("lo") || i_.Has("hs");
+    const bool above = i_.Has("gt") || i_.Has("le") || i_.Has("hi") || i_.Has("ls");
+    if (below) return y.zeros >= addends.width();
+    return above && constant != nullptr && ZerosOf(value + 1) >= addends.width();
   }
 
   const ptx::Function& function_;
@@ -380,7 +434,7 @@ Shape Join(const Shape& x, const Shape& y) {
   if (!y.known()) return x;
   Shape joined = x;
   joined.spread = Wider(x.spread, y.spread);
-  joined.aligned = x.aligned && y.aligned;
+  joined.zeros = std::min(x.zeros, y.zeros);
   if (x.extension == y.extension && x.stride == y.stride && x.narrow == y.narrow &&
       x.scale == y.scale)
     return joined;
@@ -422,6 +476,7 @@ InstructionPlan PlanInstruction(const ptx::Function& function, const ptx::Body& 
 Shape ShapeOf(SpecialRegister which, const WarpLayout& layout) {
   using R = SpecialRegister;
   Shape shape = kUniformShape;
+  const auto zeros = [](unsigned lanes) { return static_cast<std::uint8_t>(ZerosOf(lanes)); };
   const Spread rows = layout.row == 32  ? Spread::kWarp
                       : layout.row == 1 ? Spread::kLanes
                                         : Spread::kRows;
@@ -429,7 +484,8 @@ Shape ShapeOf(SpecialRegister which, const WarpLayout& layout) {
     case R::kTidX:
       if (layout.row == 1) return kLanesShape;
       shape.stride = 1;
-      shape.aligned = layout.row == 32;
+      // Narrow rows begin at 0.
+      shape.zeros = layout.row == 32 ? zeros(32) : kMostZeros;
       return shape;
     case R::kTidY:
     case R::kTidZ:
@@ -439,10 +495,11 @@ Shape ShapeOf(SpecialRegister which, const WarpLayout& layout) {
       if (layout.row == 1) return kLanesShape;
       shape.spread = rows;
       shape.stride = 1;
-      shape.aligned = layout.row == 32;
+      shape.zeros = layout.row == 32 ? kMostZeros : zeros(layout.row);
       return shape;
     case R::kNtidX:
-      shape.aligned = layout.aligned_x;
+      if (layout.aligned_x) shape.zeros = zeros(32);
+      if (layout.row == 8 || layout.row == 16) shape.zeros = zeros(layout.row);
       return shape;
     case R::kLanemaskEq:
     case R::kLanemaskLt:
@@ -466,12 +523,13 @@ Shape ShapeOf(const ptx::Function& function, const ptx::Body& body, const Operan
       // The lower half.
       Shape low;
       low.spread = shape.spread;
+      low.zeros = shape.zeros;
       low.stride = Wrapped(shape.step(), 32);
       return low;
     }
     case Operand::Kind::kInteger: {
       Shape shape = kUniformShape;
-      shape.aligned = operand.bits % 32 == 0;
+      shape.zeros = static_cast<std::uint8_t>(ZerosOf(operand.bits));
       return shape;
     }
     case Operand::Kind::kSpecial:

@@ -22,8 +22,8 @@ enum class Spread : std::uint8_t { kNone, kWarp, kRows, kLanes };
 struct Shape {
   enum class Extension : std::uint8_t { kNone, kZero, kSign };
   Spread spread = Spread::kNone;
-  // The base is a multiple of 32 (only known for one base and stride 0 or 1).
-  bool aligned = false;
+  // Each base is a multiple of 2^zeros; at most 31, what a base of 0 has.
+  std::uint8_t zeros = 0;
   Extension extension = Extension::kNone;
   std::int64_t stride = 0;
   std::int64_t narrow = 0;

@@ -1,7 +1,7 @@
 #include "proxy/softgpu/analysis/warp_plan.h"
 
 #include <algorithm>
-#include <unordered_map>
+#include <unordered_set>
 
 #include "common/format.h"
 #include "proxy/softgpu/analysis/facts.h"
@@ -37,6 +37,23 @@ std::size_t MembersAt(const Instruction& instruction) {
   if (instruction.opcode == "shfl") return 4;
   if (instruction.opcode == "bar" || instruction.opcode == "barrier") return 0;
   return instruction.opcode == "elect" ? 1 : 2;
+}
+
+// A barrier for all threads of the block.
+bool IsPlainBarrier(const Instruction& instruction) {
+  return (instruction.opcode == "bar" || instruction.opcode == "barrier") &&
+         !instruction.Has("warp") && instruction.Has("sync") && instruction.operands.size() == 1 &&
+         instruction.guard == kNoIndex;
+}
+
+// May it do what others see? Of what is not known, yes.
+bool Acts(const Instruction& instruction) {
+  static const auto* const kInert = new std::unordered_set<std::string_view>{
+      "ld",   "ldu", "mov",  "cvt",   "cvta",   "add",  "sub", "mul",  "mad",  "fma",
+      "and",  "or",  "xor",  "not",   "shl",    "shr",  "neg", "abs",  "min",  "max",
+      "setp", "set", "selp", "bra",   "ret",    "exit", "bfe", "bfi",  "lop3", "prmt",
+      "popc", "clz", "shf",  "fence", "membar", "div",  "rem", "shfl", "vote", "activemask"};
+  return kInert->count(instruction.opcode) == 0;
 }
 
 class FunctionPlanner {
@@ -97,6 +114,37 @@ class FunctionPlanner {
     const std::uint32_t block = out_.schedule.nodes[node].block;
     if (block == kNoIndex) return;
     for (std::uint32_t i = graph_.blocks[block].begin; i < graph_.blocks[block].end; ++i) visit(i);
+  }
+
+  // Whether lanes that wait while others run `node` could do anything that those, or other
+  // threads, may see before all lanes come to a barrier of the block. If they could not, it
+  // does not matter that they wait while the others spin.
+  bool WaitersMayAct(std::uint32_t node) const {
+    Bits seen(node_count_);
+    std::vector<std::uint32_t> work;
+    const auto visit = [&](std::uint32_t n) {
+      if (seen.Has(n)) return;
+      seen.Add(n);
+      work.push_back(n);
+    };
+    out_.waiting[node].ForEach([&](std::uint32_t n) {
+      if (n < node_count_) visit(n);
+    });
+    while (!work.empty()) {
+      const std::uint32_t n = work.back();
+      work.pop_back();
+      if (n == out_.schedule.return_node) return true;
+      bool acts = false, stops = false;
+      ForInstructions(n, [&](std::uint32_t i) {
+        const auto& instruction = body_.instructions[i];
+        stops = stops || IsPlainBarrier(instruction);
+        acts = acts || (!stops && Acts(instruction));
+      });
+      if (acts) return true;
+      if (stops) continue;
+      for (auto next : out_.schedule.nodes[n].successors) visit(next);
+    }
+    return false;
   }
 
   bool GuardIsUniform(const Instruction& instruction) const {
@@ -385,7 +433,7 @@ class KernelPlanner {
         const bool barrier = IsBlockBarrier(instruction) ||
                              (instruction.opcode == "call" && CallsCollective(instruction));
         if (spins || barrier) out->needs_fibers = true;
-        if ((spins || barrier) && !together) {
+        if (!together && (barrier || (spins && planner.WaitersMayAct(n)))) {
           ok = false;
           why_ =
               Format("line {}: not all lanes of a warp may come here together", instruction.line);

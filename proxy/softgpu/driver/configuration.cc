@@ -61,6 +61,18 @@ Status ReadCheck(Configuration* configuration) {
   return Status::Invalid("{}='{}' is neither memory nor off", settings::kSoftCheck.name, text);
 }
 
+// How kernels are compiled is read where they are; what can not be meant is told here.
+Status CheckCompilation() {
+  const std::string_view model = SettingText(settings::kSoftModel);
+  if (model != "auto" && model != "vector" && model != "thread")
+    return Status::Invalid("{}='{}' is none of auto, vector and thread", settings::kSoftModel.name,
+                           model);
+  const std::string_view instructions = SettingText(settings::kSoftInstructions);
+  if (instructions == "host" || instructions == "avx2") return Status::Ok();
+  return Status::Invalid("{}='{}' is neither host nor avx2", settings::kSoftInstructions.name,
+                         instructions);
+}
+
 // Gigabytes a second, as a decimal number.
 Status ReadCopyRate(Configuration* configuration) {
   configuration->copy_rate = 0;
@@ -96,6 +108,7 @@ Result<Configuration> ReadConfiguration() {
   configuration.threads = *threads;
   CUSPAN_RETURN_IF_ERROR(ReadKernelLimit(&configuration));
   CUSPAN_RETURN_IF_ERROR(ReadCheck(&configuration));
+  CUSPAN_RETURN_IF_ERROR(CheckCompilation());
   CUSPAN_RETURN_IF_ERROR(ReadCopyRate(&configuration));
   return configuration;
 }

@@ -295,6 +295,16 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuDeviceTotalMem(std::size_t* bytes, CUdevice d
   return CUDA_SUCCESS;
 }
 
+// All are in one host's memory.
+CUSPAN_SOFT_API CUresult CUDAAPI cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice peer) {
+  CUSPAN_SOFT_ENTER(driver);
+  if (can == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (driver->FindDevice(device) == nullptr || driver->FindDevice(peer) == nullptr)
+    return CUDA_ERROR_INVALID_DEVICE;
+  *can = device == peer ? 0 : 1;
+  return CUDA_SUCCESS;
+}
+
 CUSPAN_SOFT_API CUresult CUDAAPI cuDeviceGetAttribute(int* value, CUdevice_attribute attribute,
                                                       CUdevice device) {
   CUSPAN_SOFT_ENTER(driver);

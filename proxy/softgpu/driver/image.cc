@@ -1,13 +1,17 @@
 #include "proxy/softgpu/driver/image.h"
 
+#include <algorithm>
 #include <cctype>
 #include <cstring>
 #include <set>
 #include <span>
+#include <vector>
 
 #include "common/log.h"
 #include "protocol/fatbin/fatbin.h"
 #include "protocol/fatbin/payload.h"
+#include "proxy/softgpu/driver/errors.h"
+#include "proxy/softgpu/ptx/link.h"
 
 namespace cuspan::softgpu {
 namespace {
@@ -26,6 +30,7 @@ bool Runs(const fatbin::Entry& entry, std::uint32_t capability) {
 std::string Kinds(const fatbin::Container& container) {
   std::set<std::string> kinds;
   for (const fatbin::Entry& entry : container.entries) {
+    if (entry.kind == fatbin::Kind::kObject) continue;
     const char* kind = entry.kind == fatbin::Kind::kPtx   ? "PTX"
                        : entry.kind == fatbin::Kind::kElf ? "machine code"
                                                           : "other code";
@@ -37,31 +42,18 @@ std::string Kinds(const fatbin::Container& container) {
   return text;
 }
 
-CUresult FromContainer(const void* image, std::uint32_t capability, std::string* ptx) {
-  const Result<std::uint64_t> bytes = fatbin::ContainerBytes(image);
-  if (!bytes.ok()) {
-    LogError("software GPU: {}", bytes.status().message());
+CUresult Read(std::span<const std::uint8_t> bytes, fatbin::Container* container) {
+  Result<fatbin::Container> read = fatbin::ReadContainer(bytes);
+  if (!read.ok()) {
+    LogError("software GPU: {}", read.status().message());
     return CUDA_ERROR_INVALID_IMAGE;
   }
-  const Result<fatbin::Container> container =
-      fatbin::ReadContainer({static_cast<const std::uint8_t*>(image), *bytes});
-  if (!container.ok()) {
-    LogError("software GPU: {}", container.status().message());
-    return CUDA_ERROR_INVALID_IMAGE;
-  }
-  const fatbin::Entry* best = nullptr;
-  for (const fatbin::Entry& entry : container->entries) {
-    if (entry.kind != fatbin::Kind::kPtx || !Runs(entry, capability)) continue;
-    if (best == nullptr || entry.architecture > best->architecture) best = &entry;
-  }
-  if (best == nullptr) {
-    LogError(
-        "software GPU: the fat binary holds {}; the software GPU runs PTX for sm_{} or older "
-        "(nvcc option -gencode arch=compute_XX,code=compute_XX)",
-        Kinds(*container), capability);
-    return CUDA_ERROR_NO_BINARY_FOR_GPU;
-  }
-  Result<std::string> text = fatbin::DecodePtx(*best);
+  *container = std::move(*read);
+  return CUDA_SUCCESS;
+}
+
+CUresult Decode(const fatbin::Entry& entry, std::string* ptx) {
+  Result<std::string> text = fatbin::DecodePtx(entry);
   if (!text.ok()) {
     LogError("software GPU: {}", text.status().message());
     return text.status().code() == StatusCode::kUnsupported ? CUDA_ERROR_NO_BINARY_FOR_GPU
@@ -69,6 +61,81 @@ CUresult FromContainer(const void* image, std::uint32_t capability, std::string*
   }
   *ptx = std::move(*text);
   return CUDA_SUCCESS;
+}
+
+// The newest PTX that a device of `capability` runs; null when there is none.
+const fatbin::Entry* Newest(const fatbin::Container& container, std::uint32_t capability) {
+  const fatbin::Entry* best = nullptr;
+  for (const fatbin::Entry& entry : container.entries) {
+    if (entry.kind != fatbin::Kind::kPtx || !Runs(entry, capability)) continue;
+    if (best == nullptr || entry.architecture > best->architecture) best = &entry;
+  }
+  return best;
+}
+
+CUresult NoPtx(const fatbin::Container& container, std::uint32_t capability) {
+  LogError(
+      "software GPU: the fat binary holds {}; the software GPU runs PTX for sm_{} or older "
+      "(nvcc option -gencode arch=compute_XX,code=compute_XX)",
+      Kinds(container), capability);
+  return CUDA_ERROR_NO_BINARY_FOR_GPU;
+}
+
+// Whether an object is the toolkit's device runtime (libcudadevrt.a), in whose place the software
+// GPU has its own.
+bool IsDeviceRuntime(const std::string& ptx) {
+  static constexpr std::string_view kName = " __cudaCDP2LaunchDeviceV2";
+  for (std::size_t at = ptx.find(kName); at != std::string::npos; at = ptx.find(kName, at + 1)) {
+    const std::size_t line = ptx.rfind('\n', at) + 1;
+    if (ptx.compare(line, 8, ".visible") == 0) return true;
+  }
+  return false;
+}
+
+// Appends the PTX of one object of a link to `texts`, if it is to be linked.
+CUresult FromObject(const fatbin::Entry& object, std::uint32_t capability,
+                    std::vector<std::string>* texts) {
+  fatbin::Container container;
+  CUSPAN_SOFT_RETURN_IF_ERROR(Read(object.payload, &container));
+  const fatbin::Entry* const best = Newest(container, capability);
+  const fatbin::Entry* const any = best != nullptr ? best : Newest(container, UINT32_MAX);
+  std::string text;
+  if (any != nullptr) CUSPAN_SOFT_RETURN_IF_ERROR(Decode(*any, &text));
+  if (IsDeviceRuntime(text)) return CUDA_SUCCESS;
+  if (best == nullptr) return NoPtx(container, capability);
+  texts->push_back(std::move(text));
+  return CUDA_SUCCESS;
+}
+
+CUresult LinkObjects(const fatbin::Container& container, std::uint32_t capability,
+                     std::string* ptx) {
+  std::vector<std::string> texts;
+  for (const fatbin::Entry& entry : container.entries)
+    if (entry.kind == fatbin::Kind::kObject)
+      CUSPAN_SOFT_RETURN_IF_ERROR(FromObject(entry, capability, &texts));
+  if (texts.empty()) return NoPtx(container, capability);
+  Result<std::string> linked = ptx::LinkModules(texts);
+  if (!linked.ok()) {
+    LogError("software GPU: {}", linked.status().message());
+    return CUDA_ERROR_INVALID_PTX;
+  }
+  *ptx = std::move(*linked);
+  return CUDA_SUCCESS;
+}
+
+CUresult FromContainer(const void* image, std::uint32_t capability, std::string* ptx) {
+  const Result<std::uint64_t> bytes = fatbin::ContainerBytes(image);
+  if (!bytes.ok()) {
+    LogError("software GPU: {}", bytes.status().message());
+    return CUDA_ERROR_INVALID_IMAGE;
+  }
+  fatbin::Container container;
+  CUSPAN_SOFT_RETURN_IF_ERROR(Read({static_cast<const std::uint8_t*>(image), *bytes}, &container));
+  if (const fatbin::Entry* best = Newest(container, capability)) return Decode(*best, ptx);
+  const bool has_objects =
+      std::any_of(container.entries.begin(), container.entries.end(),
+                  [](const fatbin::Entry& entry) { return entry.kind == fatbin::Kind::kObject; });
+  return has_objects ? LinkObjects(container, capability, ptx) : NoPtx(container, capability);
 }
 
 // PTX text starts with comments, blanks and directives; the driver tells other

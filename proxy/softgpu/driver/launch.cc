@@ -1,4 +1,6 @@
 // cuLaunch* and cuFunc*.
+#include "proxy/softgpu/driver/launch.h"
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -32,8 +34,7 @@ struct Kept {
 
 struct LaunchCall {
   CUfunction function;
-  Dimensions grid, block;
-  unsigned dynamic_shared;
+  LaunchShape shape;
   CUstream stream;
   void** params;
   void** extra;
@@ -45,19 +46,16 @@ bool WithinLimits(const Dimensions& size, const std::uint32_t (&most)[3]) {
          size.z <= most[2];
 }
 
-CUresult CheckShape(const Function& function, const LaunchCall& call) {
+// What this kernel asks of its blocks.
+CUresult CheckKernel(const Function& function, const LaunchShape& shape) {
   const KernelInfo& info = function.info();
-  if (!WithinLimits(call.grid, limits::kMostGrid) ||
-      !WithinLimits(call.block, limits::kMostBlock) ||
-      call.block.count() > std::min(info.max_threads, limits::kMostThreads)) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  if (shape.block.count() > info.max_threads) return CUDA_ERROR_INVALID_VALUE;
   const std::uint32_t(&required)[3] = info.required_ntid;
-  if (required[0] != 0 &&
-      (call.block.x != required[0] || call.block.y != required[1] || call.block.z != required[2])) {
+  if (required[0] != 0 && (shape.block.x != required[0] || shape.block.y != required[1] ||
+                           shape.block.z != required[2])) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  if (call.dynamic_shared > function.dynamic_shared_limit()) return CUDA_ERROR_INVALID_VALUE;
+  if (shape.dynamic_shared > function.dynamic_shared_limit()) return CUDA_ERROR_INVALID_VALUE;
   return CUDA_SUCCESS;
 }
 
@@ -112,36 +110,25 @@ CUresult DoLaunch(const LaunchCall& call) {
   StreamEntry at;
   CUSPAN_SOFT_RETURN_IF_ERROR(driver->FindStream(call.stream, &at));
   if (function->module()->context() != at.context) return CUDA_ERROR_INVALID_HANDLE;
-  CUSPAN_SOFT_RETURN_IF_ERROR(CheckShape(*function, call));
+  Launch launch;
+  CUSPAN_SOFT_RETURN_IF_ERROR(CheckShape(call.shape));
+  CUSPAN_SOFT_RETURN_IF_ERROR(CheckKernel(*function, call.shape));
   const KernelInfo& info = function->info();
   if (call.cooperative) {
-    const int each = BlocksPerProcessor(info, static_cast<std::uint32_t>(call.block.count()),
-                                        call.dynamic_shared);
+    const int each = BlocksPerProcessor(info, static_cast<std::uint32_t>(call.shape.block.count()),
+                                        call.shape.dynamic_shared);
     const int processors = limits::Processors(driver->configuration.threads);
-    if (call.grid.count() > static_cast<std::uint64_t>(each) * processors) {
+    if (call.shape.grid.count() > static_cast<std::uint64_t>(each) * processors) {
       return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
     }
   }
-  Launch launch;
   CUSPAN_SOFT_RETURN_IF_ERROR(CopyParams(info, call, &launch.params));
-  CompiledKernel compiled;
-  CUSPAN_SOFT_RETURN_IF_ERROR(
-      function->Compile({call.block.x, call.block.y, call.block.z}, &compiled));
-  launch.kernel = info.name;
-  launch.entry = compiled.entry;
-  launch.needs_fibers = compiled.needs_fibers;
-  launch.warps = compiled.warps;
-  launch.grid = call.grid;
-  launch.block = call.block;
-  launch.static_shared_bytes = info.static_shared_bytes;
-  launch.dynamic_shared_bytes = call.dynamic_shared;
-  launch.grid_id = driver->next_grid.fetch_add(1);
-  launch.stack_bytes = StackBytes(info, compiled, *at.context);
+  CUSPAN_SOFT_RETURN_IF_ERROR(PrepareLaunch(*driver, at.context, *function, call.shape, &launch));
   launch.cooperative = call.cooperative;
-  launch.errors = at.context;
-  if (driver->configuration.check_memory) launch.addresses = &driver->addresses;
-  launch.device = at.context->device();
-  launch.heap = &at.context->heap();
+  if (function->module()->program().launches_kernels()) {
+    launch.children =
+        MakeChildLaunches(*driver, at.context, function->module(), at.stream->priority());
+  }
   auto kept = std::make_shared<Kept>();
   kept->module = function->module();
   if (call.cooperative) {
@@ -158,32 +145,62 @@ CUresult DoLaunch(const LaunchCall& call) {
 
 }  // namespace
 
+CUresult CheckShape(const LaunchShape& shape) {
+  const bool possible = WithinLimits(shape.grid, limits::kMostGrid) &&
+                        WithinLimits(shape.block, limits::kMostBlock) &&
+                        shape.block.count() <= limits::kMostThreads;
+  return possible ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult PrepareLaunch(Driver& driver, const std::shared_ptr<Context>& context, Function& function,
+                       const LaunchShape& shape, Launch* launch) {
+  CUSPAN_SOFT_RETURN_IF_ERROR(CheckShape(shape));
+  CUSPAN_SOFT_RETURN_IF_ERROR(CheckKernel(function, shape));
+  CompiledKernel compiled;
+  CUSPAN_SOFT_RETURN_IF_ERROR(
+      function.Compile({shape.block.x, shape.block.y, shape.block.z}, &compiled));
+  const KernelInfo& info = function.info();
+  launch->kernel = info.name;
+  launch->entry = compiled.entry;
+  launch->needs_fibers = compiled.needs_fibers;
+  launch->warps = compiled.warps;
+  launch->grid = shape.grid;
+  launch->block = shape.block;
+  launch->static_shared_bytes = info.static_shared_bytes;
+  launch->dynamic_shared_bytes = shape.dynamic_shared;
+  launch->grid_id = driver.next_grid.fetch_add(1);
+  launch->stack_bytes = StackBytes(info, compiled, *context);
+  launch->errors = context;
+  if (driver.configuration.check_memory) launch->addresses = &driver.addresses;
+  launch->device = context->device();
+  launch->heap = &context->heap();
+  return CUDA_SUCCESS;
+}
+
 CUSPAN_SOFT_API CUresult CUDAAPI cuLaunchKernel(CUfunction function, unsigned grid_x,
                                                 unsigned grid_y, unsigned grid_z, unsigned block_x,
                                                 unsigned block_y, unsigned block_z,
                                                 unsigned dynamic_shared, CUstream stream,
                                                 void** params, void** extra) {
-  return DoLaunch(LaunchCall{function,
-                             {grid_x, grid_y, grid_z},
-                             {block_x, block_y, block_z},
-                             dynamic_shared,
-                             stream,
-                             params,
-                             extra,
-                             false});
+  return DoLaunch(
+      LaunchCall{function,
+                 {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, dynamic_shared},
+                 stream,
+                 params,
+                 extra,
+                 false});
 }
 
 CUSPAN_SOFT_API CUresult CUDAAPI cuLaunchCooperativeKernel(
     CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
     unsigned block_y, unsigned block_z, unsigned dynamic_shared, CUstream stream, void** params) {
-  return DoLaunch(LaunchCall{function,
-                             {grid_x, grid_y, grid_z},
-                             {block_x, block_y, block_z},
-                             dynamic_shared,
-                             stream,
-                             params,
-                             nullptr,
-                             true});
+  return DoLaunch(
+      LaunchCall{function,
+                 {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, dynamic_shared},
+                 stream,
+                 params,
+                 nullptr,
+                 true});
 }
 
 CUSPAN_SOFT_API CUresult CUDAAPI cuFuncGetParamInfo(CUfunction handle, std::size_t index,

@@ -16,7 +16,7 @@ using ptx::Type;
 
 bool IsFloating(Type type) { return ptx::IsFloat(type) || ptx::IsPacked(type); }
 
-using TinyTest = std::function<Value*(llvm::ArrayRef<Value*>)>;
+using TinyTest = std::function<Value*(llvm::ArrayRef<Value*>, Type)>;
 
 // Applies a floating-point operation to operands 1 … `inputs` of the
 // instruction: once, or for each half of a packed type, with .ftz and .sat.
@@ -34,7 +34,7 @@ void EmitFloat(FunctionEmitter& e, unsigned inputs, Operation operation,
         if (value->getType()->isFPOrFPVectorTy()) value = FlushSubnormal(e, value);
     Value* result = operation(values, element);
     if (flush && result->getType()->isFPOrFPVectorTy())
-      result = FlushSubnormal(e, tiny ? FlushWhere(e, tiny(values), result) : result);
+      result = FlushSubnormal(e, tiny ? FlushWhere(e, tiny(values, element), result) : result);
     if (saturate || relu) {
       Value* wide = Widen(e, result, element);
       if (saturate) wide = Saturate(e, wide);
@@ -57,9 +57,9 @@ void EmitFloatArithmetic(FunctionEmitter& e, FloatOperation operation) {
     e.Refuse("this rounding is not implemented");
   TinyTest tiny;  // Sums that are subnormal are exact.
   if (operation == FloatOperation::kMul)
-    tiny = [&](llvm::ArrayRef<Value*> v) { return IsTinyProduct(e, v[0], v[1]); };
+    tiny = [&](llvm::ArrayRef<Value*> v, Type) { return IsTinyProduct(e, v[0], v[1], rounding); };
   if (operation == FloatOperation::kDiv)
-    tiny = [&](llvm::ArrayRef<Value*> v) { return IsTinyQuotient(e, v[0], v[1]); };
+    tiny = [&](llvm::ArrayRef<Value*> v, Type) { return IsTinyQuotient(e, v[0], v[1], rounding); };
   EmitFloat(
       e, 2,
       [&](llvm::SmallVector<Value*, 3>& v, Type element) {
@@ -181,7 +181,9 @@ void EmitFma(FunctionEmitter& e) {
       [&](llvm::SmallVector<Value*, 3>& v, Type element) {
         return FusedMultiplyAdd(e, v[0], v[1], v[2], element, rounding);
       },
-      [&](llvm::ArrayRef<Value*> v) { return IsTinySum(e, v[0], v[1], v[2]); });
+      [&](llvm::ArrayRef<Value*> v, Type element) {
+        return IsTinySum(e, v[0], v[1], v[2], element, rounding);
+      });
 }
 
 void EmitMad(FunctionEmitter& e) {

@@ -5,6 +5,7 @@
 // A function gets the context and the address of each result and parameter.
 #include <algorithm>
 
+#include "proxy/softgpu/analysis/device_runtime.h"
 #include "proxy/softgpu/emit/families.h"
 
 namespace cuspan::softgpu::emit {
@@ -157,39 +158,38 @@ void FetchResultsByWarp(FunctionEmitter& e, const Call& call, const Signature& s
 // The device runtime's functions take values, in the order of their parameters.
 void CallDeviceRuntime(FunctionEmitter& e, std::string_view name, const Call& call,
                        const Signature& signature) {
-  const auto passed = PassAll(e, call, signature);
-  if (e.failed()) return;
-  const auto argument = [&](std::size_t i, llvm::Type* type) -> Value* {
-    if (i >= signature.parameters.size() ||
-        BytesOf(signature.parameters[i]) * 8 !=
-            (type->isPointerTy() ? 64 : type->getScalarSizeInBits())) {
-      e.Reject(Format("'{}' is declared with other parameters than it has", name));
-      return llvm::Constant::getNullValue(type);
-    }
-    return e.b.CreateAlignedLoad(type, passed[1 + signature.results.size() + i], llvm::Align(1));
-  };
-  auto* const pointer = e.Pointer();
-  auto* const word = e.Int(32);
-  auto* const context = e.ContextPointer();
-  Value* result = nullptr;
-  if (name == "vprintf") {
-    result = e.CallRuntime("cuspan_rt_vprintf", word,
-                           {context, argument(0, pointer), argument(1, pointer)});
-  } else if (name == "__assertfail") {
-    e.CallRuntime("cuspan_rt_assert_fail", e.b.getVoidTy(),
-                  {context, argument(0, pointer), argument(1, pointer), argument(2, word),
-                   argument(3, pointer), argument(4, e.Int(64))});
-  } else if (name == "malloc") {
-    result = e.CallRuntime("cuspan_rt_malloc", pointer, {context, argument(0, e.Int(64))});
-  } else {
-    e.CallRuntime("cuspan_rt_free", e.b.getVoidTy(), {context, argument(0, pointer)});
-  }
-  if (e.failed() || result == nullptr || signature.results.empty()) return;
-  const std::uint64_t bytes = result->getType()->isPointerTy() ? 8 : 4;
-  if (BytesOf(signature.results[0]) != bytes) {
-    e.Reject(Format("'{}' is declared with another result than it has", name));
+  const auto* const function = analysis::FindRuntimeFunction(name);
+  if (function == nullptr) {
+    e.Refuse(Format("'{}' is not implemented", name));
     return;
   }
+  const auto passed = PassAll(e, call, signature);
+  if (e.failed()) return;
+  const auto type_of = [&](char kind) -> llvm::Type* {
+    if (kind == 'v') return e.b.getVoidTy();
+    return kind == 'p' || kind == 'd' ? e.Pointer() : e.Int(kind == 'l' ? 64 : 32);
+  };
+  const auto bytes_of = [](char kind) -> std::uint64_t {
+    return kind == 'd' ? 12 : kind == 'w' ? 4 : 8;
+  };
+  // A declaration may leave the result out.
+  const bool has_result = function->result != 'v' && !signature.results.empty();
+  bool fits = signature.parameters.size() == function->parameters.size() &&
+              (!has_result || BytesOf(signature.results[0]) == bytes_of(function->result));
+  for (std::size_t i = 0; fits && i < function->parameters.size(); ++i)
+    fits = BytesOf(signature.parameters[i]) == bytes_of(function->parameters[i]);
+  if (!fits) {
+    e.Reject(Format("'{}' is declared with other parameters or results than it has", name));
+    return;
+  }
+  std::vector<Value*> values = {e.ContextPointer()};
+  for (std::size_t i = 0; i < function->parameters.size(); ++i) {
+    Value* const at = passed[1 + signature.results.size() + i];
+    const char kind = function->parameters[i];
+    values.push_back(kind == 'd' ? at : e.b.CreateAlignedLoad(type_of(kind), at, llvm::Align(1)));
+  }
+  Value* const result = e.CallRuntime(function->symbol, type_of(function->result), values);
+  if (e.failed() || !has_result) return;
   e.b.CreateAlignedStore(result, passed[1], llvm::Align(1));
   FetchResults(e, call, signature, passed);
 }
@@ -275,9 +275,14 @@ void CallIndirect(FunctionEmitter& e, const Call& call) {
   }
   const Signature* signature = nullptr;
   for (const auto& prototype : e.body().prototypes)
-    if (prototype.name == call.prototype->name) signature = &prototype.signature;
+    if (prototype.name == call.prototype->name) {
+      const ptx::Function* const target = e.module().ptx().FindFunction(prototype.target);
+      signature = prototype.target.empty() ? &prototype.signature
+                  : target != nullptr      ? &target->signature
+                                           : nullptr;
+    }
   if (signature == nullptr) {
-    e.Refuse(Format("there is no .callprototype '{}'", call.prototype->name));
+    e.Refuse(Format("there is no .callprototype or .calltargets '{}'", call.prototype->name));
     return;
   }
   if (e.warp() != nullptr) {

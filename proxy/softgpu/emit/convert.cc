@@ -193,7 +193,10 @@ Value* ConvertFloat(FunctionEmitter& e, const FloatConversion& c, Value* value, 
   if (to != through) {
     if (to == Type::kBf16 && (c.rounding == Rounding::kDown || c.rounding == Rounding::kUp))
       e.Refuse("this rounding is not implemented");
-    value = NarrowFloat(e, value, through, to, c.rounding);
+    auto* const wide = value;
+    value = NarrowFloat(e, wide, through, to, c.rounding);
+    if (c.flush && through == Type::kF64 && to == Type::kF32)
+      value = FlushWhere(e, IsTinyInF32(e, wide, c.rounding), value);
   }
   if (c.flush && to == Type::kF32) value = FlushSubnormal(e, value);
   return value;

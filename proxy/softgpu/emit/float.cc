@@ -125,40 +125,33 @@ Value* FlushWhere(FunctionEmitter& e, Value* tiny, Value* value) {
 
 namespace {
 
-constexpr double kScale = 0x1p64;
-
-// f16 as f32, which holds it far from subnormal numbers; f32 multiplied by kScale.
-Value* Scaled(FunctionEmitter& e, Value* value) {
-  if (value->getType()->getScalarType()->isHalfTy()) return e.b.CreateFPExt(value, e.Float());
-  return e.b.CreateFMul(value, FloatConstant(value->getType(), kScale));
+// Twice the value of f16, f32 or f64.
+Value* Doubled(FunctionEmitter& e, Value* value) {
+  return e.b.CreateFMul(value, FloatConstant(value->getType(), 2));
 }
-Value* Unscaled(FunctionEmitter& e, Value* value) {
-  const bool half = value->getType()->getScalarType()->isHalfTy();
-  return half ? e.b.CreateFPExt(value, e.Float()) : value;
-}
-// Is the scaled result of values like `like` below the smallest normal number?
-Value* IsTiny(FunctionEmitter& e, Value* result, Value* like) {
-  const bool half = like->getType()->getScalarType()->isHalfTy();
-  const double limit = half ? 0x1p-14 : SmallestNormal(like->getType()) * kScale;
-  return e.b.CreateFCmpOLT(FloatAbs(e, result), FloatConstant(result->getType(), limit));
+// Is twice a result below twice the smallest normal number?
+Value* IsTinyByHalf(FunctionEmitter& e, Value* doubled) {
+  return e.b.CreateFCmpOLT(
+      FloatAbs(e, doubled),
+      FloatConstant(doubled->getType(), 2 * SmallestNormal(doubled->getType())));
 }
 
 }  // namespace
 
-Value* IsTinyProduct(FunctionEmitter& e, Value* x, Value* y) {
-  return IsTiny(e, e.b.CreateFMul(Unscaled(e, x), Scaled(e, y)), x);
+Value* IsTinyProduct(FunctionEmitter& e, Value* x, Value* y, Rounding rounding) {
+  return IsTinyByHalf(e, FloatArithmetic(e, FloatOperation::kMul, x, Doubled(e, y), rounding));
 }
 
-Value* IsTinyQuotient(FunctionEmitter& e, Value* x, Value* y) {
-  return IsTiny(e, e.b.CreateFDiv(Scaled(e, x), Unscaled(e, y)), x);
+Value* IsTinyQuotient(FunctionEmitter& e, Value* x, Value* y, Rounding rounding) {
+  return IsTinyByHalf(e, FloatArithmetic(e, FloatOperation::kDiv, Doubled(e, x), y, rounding));
 }
 
-Value* IsTinySum(FunctionEmitter& e, Value* x, Value* y, Value* z) {
-  auto* const factor = Scaled(e, y);
-  return IsTiny(e,
-                e.b.CreateIntrinsic(llvm::Intrinsic::fma, {factor->getType()},
-                                    {Unscaled(e, x), factor, Scaled(e, z)}),
-                x);
+Value* IsTinySum(FunctionEmitter& e, Value* x, Value* y, Value* z, Type type, Rounding rounding) {
+  return IsTinyByHalf(e, FusedMultiplyAdd(e, x, Doubled(e, y), Doubled(e, z), type, rounding));
+}
+
+Value* IsTinyInF32(FunctionEmitter& e, Value* value, Rounding rounding) {
+  return IsTinyByHalf(e, NarrowFloat(e, Doubled(e, value), Type::kF64, Type::kF32, rounding));
 }
 
 Value* Saturate(FunctionEmitter& e, Value* value) {
@@ -340,10 +333,15 @@ Value* ByUpperHalves(FunctionEmitter& e, bool approximate, Value* value, Operati
 
 void EmitRcp(FunctionEmitter& e) {
   const bool approximate = e.Take("approx");
+  const bool flush = e.instruction().Has("ftz");
   const Rounding rounding = e.TakeRounding(Rounding::kNearest);
   EmitUnary(e, [&](Value* value) {
     return ByUpperHalves(e, approximate, value, [&](Value* v) {
-      return FloatArithmetic(e, FloatOperation::kDiv, FloatConstant(v->getType(), 1), v, rounding);
+      auto* const one = FloatConstant(v->getType(), 1);
+      auto* const result = FloatArithmetic(e, FloatOperation::kDiv, one, v, rounding);
+      // Only rounding up can lift a result to the smallest normal number.
+      const bool up = rounding == Rounding::kUp || rounding == Rounding::kDown;
+      return flush && up ? FlushWhere(e, IsTinyQuotient(e, one, v, rounding), result) : result;
     });
   });
 }

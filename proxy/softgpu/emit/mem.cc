@@ -272,8 +272,9 @@ void EmitIsspacep(FunctionEmitter& e) {
     case Space::kParam:
       result = IsParameter(e, address);
       break;
-    case Space::kGlobal:  // Constants and parameters lie within the global window, too.
-      result = e.b.CreateNot(e.b.CreateOr(IsShared(e, address), IsLocal(e, address)));
+    case Space::kGlobal:  // What lies in no other window; parameters lie within this one.
+      result = e.b.CreateNot(e.b.CreateOr(e.b.CreateOr(IsShared(e, address), IsLocal(e, address)),
+                                          IsConstant(e, address)));
       break;
     default:
       e.Reject("it names no state space");

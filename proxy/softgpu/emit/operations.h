@@ -36,13 +36,16 @@ llvm::Value* Narrow(FunctionEmitter& e, llvm::Value* value, ptx::Type type);
 llvm::Value* FlushSubnormal(FunctionEmitter& e, llvm::Value* value);
 // The value, or a zero of its sign where `tiny`.
 llvm::Value* FlushWhere(FunctionEmitter& e, llvm::Value* tiny, llvm::Value* value);
-// Whether a result is subnormal before it is rounded, which is what .ftz flushes: one that
-// rounding lifts to the smallest normal number counts as subnormal too. These
-// compute it anew, f16 in f32 and f32 scaled, so that nothing is subnormal: x · y, x / y,
-// x · y + z.
-llvm::Value* IsTinyProduct(FunctionEmitter& e, llvm::Value* x, llvm::Value* y);
-llvm::Value* IsTinyQuotient(FunctionEmitter& e, llvm::Value* x, llvm::Value* y);
-llvm::Value* IsTinySum(FunctionEmitter& e, llvm::Value* x, llvm::Value* y, llvm::Value* z);
+// Whether a result is what .ftz flushes: below the smallest normal number when it is rounded as
+// if exponents had no end (so does hardware). The plain result may have been lifted to that
+// number. These compute twice the result, which is normal where it matters: in the range just
+// below; where doubling overflows, the plain result is exact. x · y, x / y, x · y + z.
+llvm::Value* IsTinyProduct(FunctionEmitter& e, llvm::Value* x, llvm::Value* y, Rounding rounding);
+llvm::Value* IsTinyQuotient(FunctionEmitter& e, llvm::Value* x, llvm::Value* y, Rounding rounding);
+llvm::Value* IsTinySum(FunctionEmitter& e, llvm::Value* x, llvm::Value* y, llvm::Value* z,
+                       ptx::Type type, Rounding rounding);
+// The same of an f64 that becomes f32.
+llvm::Value* IsTinyInF32(FunctionEmitter& e, llvm::Value* value, Rounding rounding);
 // Into [0, 1]; NaN becomes 0.
 llvm::Value* Saturate(FunctionEmitter& e, llvm::Value* value);
 // IEEE arithmetic in the given rounding.

@@ -244,14 +244,73 @@ class WarpAccess {
           for (unsigned k = 0; k < length; ++k) from.push_back(static_cast<int>(k * row + i));
         all = b_.CreateShuffleVector(parts[0], from);
       }
-      b_.CreateMaskedStore(all, RowAddress(pieces() == 1 ? 0 : r), llvm::Align(1), RowMask(r));
+      StoreRow(all, RowAddress(pieces() == 1 ? 0 : r), RowMask(r));
     }
   }
+  // Whole rows as ordinary stores: of lines that are written whole by such stores, and by no
+  // others, the processor does not read what was there.
+  void StoreRow(Value* row, Value* to, Value* mask) {
+    if (access_.space == Space::kShared || access_.space == Space::kLocal ||
+        e_.layout().row != 32) {
+      b_.CreateMaskedStore(row, to, llvm::Align(1), mask);
+      return;
+    }
+    auto* const whole = NewBlock();
+    auto* const part = NewBlock();
+    auto* const done = NewBlock();
+    b_.CreateCondBr(b_.CreateICmpEQ(e_.mask(), b_.getInt32(0xffffffff)), whole, part);
+    b_.SetInsertPoint(whole);
+    b_.CreateAlignedStore(row, to, llvm::Align(1));
+    b_.CreateBr(done);
+    b_.SetInsertPoint(part);
+    b_.CreateMaskedStore(row, to, llvm::Align(1), mask);
+    b_.CreateBr(done);
+    b_.SetInsertPoint(done);
+  }
 
-  // A vector of pointers can be had for elements of 4 and 8 bytes.
-  bool gathers() const {
-    const unsigned bytes = ptx::BytesOf(access_.type);
-    return access_.length == 1 && (bytes == 4 || bytes == 8) && !access_.order.is_atomic();
+  // Lanes' accesses can be had together as words of 4 or 8 bytes.
+  bool gathers() const { return access_.bytes() % 4 == 0 && !access_.order.is_atomic(); }
+  unsigned word_bytes() const { return access_.bytes() % 8 == 0 ? 8 : 4; }
+  llvm::FixedVectorType* Integers(unsigned bytes) {
+    return llvm::FixedVectorType::get(b_.getIntNTy(8 * bytes), 32);
+  }
+  Value* WordAddresses(Value* addresses, unsigned word) {
+    return word == 0 ? addresses
+                     : b_.CreateGEP(b_.getInt8Ty(), addresses,
+                                    b_.getInt64(std::uint64_t{word} * word_bytes()));
+  }
+  // Elements of each lane from its words, by halves, and back.
+  Values FromWords(Values words) {
+    for (unsigned bytes = word_bytes(); bytes > ptx::BytesOf(access_.type); bytes /= 2) {
+      Values halves;
+      for (auto* word : words) {
+        auto* const parts =
+            b_.CreateBitCast(word, llvm::FixedVectorType::get(b_.getIntNTy(4 * bytes), 64));
+        for (const int which : {0, 1}) {
+          llvm::SmallVector<int, 32> from;
+          for (int i = 0; i < 32; ++i) from.push_back(2 * i + which);
+          halves.push_back(b_.CreateShuffleVector(parts, from));
+        }
+      }
+      words = halves;
+    }
+    for (auto*& word : words) word = b_.CreateBitCast(word, Vector(32));
+    return words;
+  }
+  Values ToWords(const Values& values) {
+    Values words;
+    const unsigned element = ptx::BytesOf(access_.type);
+    for (auto* value : values) words.push_back(b_.CreateBitCast(value, Integers(element)));
+    for (unsigned bytes = element; bytes < word_bytes(); bytes *= 2) {
+      llvm::SmallVector<int, 64> from;
+      for (int i = 0; i < 32; ++i) from.append({i, 32 + i});
+      Values wider;
+      for (std::size_t i = 0; i < words.size(); i += 2)
+        wider.push_back(b_.CreateBitCast(b_.CreateShuffleVector(words[i], words[i + 1], from),
+                                         Integers(2 * bytes)));
+      words = wider;
+    }
+    return words;
   }
   Value* LaneAddresses() {
     return e_.WithWidth(32, [&]() -> Value* {
@@ -286,14 +345,22 @@ class WarpAccess {
   Values LoadEach() {
     if (!CheckAddress()) return Nothing();
     if (!gathers()) return Frozen(LoadInLoop());
-    auto* const type = Vector(32);
-    return Frozen({b_.CreateMaskedGather(type, LaneAddresses(), llvm::Align(1), e_.MaskVector(),
-                                         llvm::Constant::getNullValue(type))});
+    auto* const type = Integers(word_bytes());
+    auto* const addresses = LaneAddresses();
+    Values words;
+    for (unsigned i = 0; i * word_bytes() < access_.bytes(); ++i)
+      words.push_back(b_.CreateMaskedGather(type, WordAddresses(addresses, i), llvm::Align(1),
+                                            e_.MaskVector(), llvm::Constant::getNullValue(type)));
+    return Frozen(FromWords(words));
   }
   void StoreEach(const Values& values) {
     if (!CheckAddress()) return;
     if (gathers()) {
-      b_.CreateMaskedScatter(values[0], LaneAddresses(), llvm::Align(1), e_.MaskVector());
+      auto* const addresses = LaneAddresses();
+      const Values words = ToWords(values);
+      for (unsigned i = 0; i < words.size(); ++i)
+        b_.CreateMaskedScatter(words[i], WordAddresses(addresses, i), llvm::Align(1),
+                               e_.MaskVector());
     } else {
       StoreInLoop(values);
     }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "common/log.h"
+#include "common/settings.h"
 #include "proxy/softgpu/jit/helpers.h"
 #include "proxy/softgpu/jit/pipeline.h"
 #include "proxy/softgpu/rt/code_ranges.h"
@@ -39,6 +40,10 @@ Result<std::unique_ptr<llvm::TargetMachine>> MakeTargetMachine(emit::Host* host)
   // Variables and the runtime lie farther away than 2 GiB: position-independent code reaches them
   // by a table.
   builder->setRelocationModel(llvm::Reloc::PIC_);
+  if (SettingText(settings::kSoftInstructions) == std::string_view("avx2")) {
+    builder->setCPU("haswell");  // The first processor with AVX2, FMA and F16C.
+    builder->getFeatures() = llvm::SubtargetFeatures();
+  }
   const std::string features = builder->getFeatures().getString();
   host->avx512f = features.find("+avx512f") != std::string::npos;
   host->avx512fp16 = features.find("+avx512fp16") != std::string::npos;

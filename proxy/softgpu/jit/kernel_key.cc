@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "common/format.h"
+#include "common/settings.h"
 
 namespace cuspan::softgpu::jit {
 namespace {
@@ -84,6 +85,7 @@ const std::string& Compiler() {
     LLVMGetVersion(&version[0], &version[1], &version[2]);
     std::string all = Format("{}\n{}.{}.{}\n{}\n", BuildId(), version[0], version[1], version[2],
                              std::string_view(llvm::sys::getHostCPUName()));
+    all += std::string("for ") + SettingText(settings::kSoftInstructions) + "\n";
     llvm::StringMap<bool> features;
     llvm::sys::getHostCPUFeatures(features);
     std::set<std::string> present;

@@ -10,7 +10,9 @@
 
 #include "common/log.h"
 #include "common/settings.h"
+#include "proxy/softgpu/analysis/device_runtime.h"
 #include "proxy/softgpu/analysis/plan.h"
+#include "proxy/softgpu/analysis/split.h"
 #include "proxy/softgpu/analysis/warp_plan.h"
 #include "proxy/softgpu/jit/engine.h"
 #include "proxy/softgpu/jit/kernel_cache.h"
@@ -54,6 +56,24 @@ class LoadedProgram final : public Program {
     for (const auto& function : module_.functions)
       if (function.entry && function.defined) names.emplace_back(function.name);
     return names;
+  }
+
+  bool launches_kernels() const override {
+    return module_.FindFunction(analysis::kDeviceLaunch) != nullptr;
+  }
+
+  std::optional<std::pair<std::string, std::uint32_t>> KernelAt(
+      const void* address) const override {
+    const auto index =
+        static_cast<std::size_t>(std::bit_cast<std::uint64_t>(address) -
+                                 std::bit_cast<std::uint64_t>(function_marks_.data()));
+    if (index >= module_.functions.size()) return std::nullopt;
+    const ptx::Function& function = module_.functions[index];
+    if (!function.entry || !function.defined) return std::nullopt;
+    std::uint64_t end = 0;
+    for (const auto& parameter : function.signature.parameters)
+      end = ptx::AlignUp(end, parameter.alignment) + parameter.bytes;
+    return std::pair(std::string(function.name), static_cast<std::uint32_t>(end));
   }
 
   Result<const KernelInfo*> Kernel(std::string_view name) override {
@@ -143,6 +163,7 @@ class LoadedProgram final : public Program {
       auto parsed = ptx::ParseBody(text_, module_.functions[index]);
       if (!parsed.ok()) return parsed.status();
       body = std::make_unique<ptx::Body>(std::move(*parsed));
+      analysis::SplitRegisters(body.get());
     }
     return body.get();
   }

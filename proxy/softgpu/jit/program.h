@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/status.h"
@@ -90,6 +92,12 @@ class Program {
   virtual std::uint32_t target() const = 0;  // 75 for `.target sm_75`.
   virtual const std::vector<ModuleVariable>& variables() const = 0;
   virtual std::vector<std::string> kernel_names() const = 0;
+  // Whether the module declares what launches kernels from kernels.
+  virtual bool launches_kernels() const = 0;
+  // The kernel whose address, as kernels see it, is `address`, and the bytes of its parameters;
+  // nullopt when it is no kernel's. Any thread, at once: nothing is parsed.
+  virtual std::optional<std::pair<std::string, std::uint32_t>> KernelAt(
+      const void* address) const = 0;
   // Parses the kernel if that has not happened yet and the cache does not have it. kNotFound
   // when there is none of that name.
   virtual Result<const KernelInfo*> Kernel(std::string_view name) = 0;

@@ -103,9 +103,12 @@ struct Signature {
   std::vector<Variable> results;
 };
 
+// What an indirect call may call: functions of a signature (.callprototype), or of that which a
+// named function has, the first of a list (.calltargets).
 struct Prototype {
   std::string_view name;
   Signature signature;
+  std::string_view target;  // Of .calltargets, else empty.
 };
 
 // Registers and variables of all scopes are in one list each; operands already

@@ -163,7 +163,10 @@ class BodyParser {
     }
     if (lexer_.AcceptDirective("callprototype")) return PrototypeStatement(word);
     if (lexer_.AcceptDirective("calltargets")) {
+      auto target = lexer_.ExpectIdentifier("a function in '.calltargets'");
+      if (!target.ok()) return target.status();
       while (!lexer_.IsPunctuation(';') && !lexer_.AtEnd()) lexer_.Take();
+      body_.prototypes.push_back({word.text, {}, *target});
       return lexer_.Expect(';', "'.calltargets'");
     }
     const auto index = static_cast<std::uint32_t>(body_.labels.size());

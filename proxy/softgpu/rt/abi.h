@@ -131,6 +131,26 @@ void cuspan_rt_assert_fail(ThreadContext*, const char* message, const char* file
                            std::uint32_t line, const char* function, std::uint64_t char_size);
 void* cuspan_rt_malloc(ThreadContext*, std::uint64_t bytes);
 void cuspan_rt_free(ThreadContext*, void* memory);
+// The device runtime that launches kernels; errors are numbers of cudaError_t. What a thread
+// launches begins when its grid is through, one after another, so that streams and events need
+// nothing but to exist.
+void* cuspan_rt_launch_buffer(ThreadContext*, const void* kernel, const std::uint32_t* grid,
+                              const std::uint32_t* block, std::uint32_t shared_bytes);
+std::uint32_t cuspan_rt_launch(ThreadContext*, void* arguments, std::uint64_t stream);
+std::uint32_t cuspan_rt_make_handle(ThreadContext*, void** handle, std::uint32_t flags);
+std::uint32_t cuspan_rt_drop_handle(ThreadContext*, void* handle);
+std::uint32_t cuspan_rt_record(ThreadContext*, void* event, void* stream);
+std::uint32_t cuspan_rt_wait_event(ThreadContext*, void* stream, void* event, std::uint32_t flags);
+std::uint32_t cuspan_rt_copy(ThreadContext*, void* to, const void* from, std::uint64_t bytes,
+                             std::uint32_t kind, void* stream);
+std::uint32_t cuspan_rt_set(ThreadContext*, void* to, std::uint32_t value, std::uint64_t bytes,
+                            void* stream);
+std::uint32_t cuspan_rt_take_error(ThreadContext*);
+std::uint32_t cuspan_rt_peek_error(ThreadContext*);
+const char* cuspan_rt_error_name(ThreadContext*, std::uint32_t error);
+const char* cuspan_rt_error_string(ThreadContext*, std::uint32_t error);
+std::uint32_t cuspan_rt_cuda_malloc(ThreadContext*, void** memory, std::uint64_t bytes);
+std::uint32_t cuspan_rt_cuda_free(ThreadContext*, void* memory);
 // %clock64 and %globaltimer: nanoseconds of the device's clock.
 std::uint64_t cuspan_rt_clock(ThreadContext*);
 

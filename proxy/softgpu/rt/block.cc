@@ -1,6 +1,5 @@
 #include "proxy/softgpu/rt/block.h"
 
-#include <signal.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -8,11 +7,17 @@
 #include <utility>
 
 #include "common/status.h"
+#include "proxy/softgpu/rt/sanitizer.h"
 
 namespace cuspan::softgpu {
+
+constinit thread_local Block* t_running_block = nullptr;
+
 namespace {
 
 constexpr std::size_t kPage = 4096;
+// So many threads before its turn the memory of a thread is asked for, and its stack later.
+constexpr std::uint32_t kAhead = 5, kStackAhead = 2;
 // The strictest alignment that a shared variable may ask for.
 constexpr std::size_t kSharedAlignment = 1024;
 
@@ -24,85 +29,95 @@ constexpr std::size_t RoundUp(std::size_t value, std::size_t to) {
   return (value + to - 1) / to * to;
 }
 
-const char* SignalName(int signal) {
-  switch (signal) {
-    case SIGSEGV:
-      return "access to an address that is not mapped";
-    case SIGBUS:
-      return "access to memory that the host can not provide";
-    case SIGFPE:
-      return "arithmetic trap";
-    default:
-      return "illegal instruction";
-  }
-}
-
 }  // namespace
-
-void Block::FiberList::PushBack(Fiber* fiber) {
-  fiber->next = nullptr;
-  (last == nullptr ? first : last->next) = fiber;
-  last = fiber;
-}
-
-void Block::FiberList::PushFront(Fiber* fiber) {
-  fiber->next = first;
-  first = fiber;
-  if (last == nullptr) last = fiber;
-}
-
-Fiber* Block::FiberList::PopFront() {
-  Fiber* fiber = first;
-  if (fiber == nullptr) return nullptr;
-  first = fiber->next;
-  if (first == nullptr) last = nullptr;
-  return fiber;
-}
 
 Block::~Block() {
   if (shared_mapping_ != nullptr) munmap(shared_mapping_, shared_capacity_ + kPage);
 }
 
 bool Block::Start(Worker& worker, const Launch& launch, std::uint64_t index) {
-  worker_ = &worker;
-  launch_ = &launch;
-  if (!Prepare(index)) Fail(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "the host has no memory for it");
+  end_ = index + 1;
+  return Begin(worker, launch, index);
+}
+
+bool Block::Begin(Worker& worker, const Launch& launch, std::uint64_t index) {
+  if (!Prepare(worker, launch, index))
+    Fail(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "the host has no memory for it");
   return Resume(worker);
+}
+
+void Block::Execute(Worker& worker, const Launch& launch, std::uint64_t index, std::uint64_t end) {
+  end_ = end;
+  Begin(worker, launch, index);
 }
 
 bool Block::Resume(Worker&) {
   // Another block's failure ends this one too.
   if (!failed_ && launch_->errors->error() == CUDA_SUCCESS && !Run()) return false;
+  Finish();
+  return true;
+}
+
+void Block::Finish() {
   if (failed_ && error_ != CUDA_SUCCESS) {
     launch_->errors->Raise(error_, Format("kernel {}: {}", launch_->kernel, message_));
   }
-  GiveStacks();
-  return true;
+  // Stacks stay for the launch's next block; what was abandoned on them is overwritten.
+  if (sanitizer::kWatchesStacks || failed_) GiveStacks();
 }
 
 void Block::Release(Worker& worker) { worker.GiveBlock(std::unique_ptr<Block>(this)); }
 
-bool Block::Prepare(std::uint64_t index) {
-  index_ = index;
-  threads_ = static_cast<std::uint32_t>(launch_->block.count());
+bool Block::Prepare(Worker& worker, const Launch& launch, std::uint64_t index) {
+  worker_ = &worker;
+  launch_ = &launch;
   started_ = 0;
-  barriers_used_ = 0;
   failed_ = false;
   error_ = CUDA_SUCCESS;
-  current_ = nullptr;
-  ready_ = yielded_ = {};
+  SetCurrent(nullptr, 0);
   outside_ = nullptr;
-  for (Barrier& barrier : barriers_) barrier.Reset();
-  const std::uint32_t warps = (threads_ + kWarpLanes - 1) / kWarpLanes;
-  units_ = launch_->warps ? warps : threads_;
+  ready_.Clear();
+  yielded_.Clear();
+  for (; barriers_used_ != 0; barriers_used_ &= barriers_used_ - 1) {
+    const auto number = static_cast<unsigned>(std::countr_zero(barriers_used_));
+    barriers_[number].Reset();
+    everyone_[number] = 0;
+  }
+  if (serial_ != launch.serial && !PrepareLaunch()) return false;
+  SetIndex(index);
   alive_ = units_;
+  const std::uint32_t warps = (threads_ + kWarpLanes - 1) / kWarpLanes;
   warps_alive_ = LanesBelow(warps);
-  for (std::uint32_t warp = 0; warp < warps; ++warp) {
+  for (std::uint32_t warp = 0; !launch_->warps && warp < warps; ++warp) {
     warps_[warp].Begin(LanesBelow(threads_ - warp * kWarpLanes));
   }
+  return true;
+}
+
+bool Block::PrepareLaunch() {
+  GiveStacks();
+  serial_ = 0;
+  threads_ = static_cast<std::uint32_t>(launch_->block.count());
+  units_ = launch_->warps ? (threads_ + kWarpLanes - 1) / kWarpLanes : threads_;
+  for (std::uint32_t warp = 0; launch_->warps && warp < units_; ++warp) {
+    const std::uint32_t thread = warp * kWarpLanes;
+    const Dimensions& block = launch_->block;
+    first_tids_[warp] = {thread % block.x, thread / block.x % block.y, thread / block.x / block.y};
+  }
   const std::uint32_t fibers = launch_->needs_fibers ? units_ : 1;
-  if (fibers_.size() < fibers) fibers_.resize(fibers);
-  return PrepareShared();
+  // Some more, so that those ahead can be named without a look.
+  if (fibers_.size() < fibers + kAhead) fibers_.resize(fibers + kAhead);
+  if (!PrepareShared()) return false;
+  serial_ = launch_->serial;
+  return true;
+}
+
+void Block::SetIndex(std::uint64_t index) {
+  const Dimensions& grid = launch_->grid;
+  index_ = index;
+  ctaid_[0] = static_cast<std::uint32_t>(index % grid.x);
+  ctaid_[1] = static_cast<std::uint32_t>(index / grid.x % grid.y);
+  ctaid_[2] = static_cast<std::uint32_t>(index / grid.x / grid.y);
 }
 
 // The block's shared memory ends where an inaccessible page begins, so that a
@@ -131,14 +146,14 @@ void Block::FillContext(Fiber& fiber, std::uint32_t unit) {
   const std::uint32_t thread = launch_->warps ? unit * kWarpLanes : unit;
   const Dimensions& block = launch_->block;
   const Dimensions& grid = launch_->grid;
-  const auto x = static_cast<std::uint32_t>(index_ % grid.x);
-  const auto y = static_cast<std::uint32_t>(index_ / grid.x % grid.y);
-  const auto z = static_cast<std::uint32_t>(index_ / grid.x / grid.y);
+  const std::uint32_t tid[3] = {thread % block.x, thread / block.x % block.y,
+                                thread / block.x / block.y};
   fiber.block = this;
+  fiber.unit = unit;
   fiber.context = ThreadContext{
-      {thread % block.x, thread / block.x % block.y, thread / block.x / block.y},
+      {tid[0], tid[1], tid[2]},
       {block.x, block.y, block.z},
-      {x, y, z},
+      {ctaid_[0], ctaid_[1], ctaid_[2]},
       {grid.x, grid.y, grid.z},
       thread % kWarpLanes,
       thread / kWarpLanes,
@@ -149,16 +164,16 @@ void Block::FillContext(Fiber& fiber, std::uint32_t unit) {
       launch_->grid_id,
       {launch_->envreg[0], launch_->envreg[1], launch_->envreg[2], launch_->envreg[3]},
       &fiber,
-      {},
-      0};
-  if (launch_->warps) FillWarp(&fiber.context, unit);
+      {tid[0], tid[1], tid[2]},
+      launch_->warps ? LanesBelow(threads_ - thread) : 1};
 }
 
-void Block::FillWarp(ThreadContext* context, std::uint32_t warp) const {
-  context->warp = warp;
-  SelectLane(context, 0);
-  std::copy_n(context->tid, 3, context->first_tid);
-  context->lanes = LanesBelow(threads_ - warp * kWarpLanes);
+void Block::RenewContext(Fiber& fiber) {
+  ThreadContext& context = fiber.context;
+  std::copy_n(ctaid_, 3, context.ctaid);
+  // What SelectLane changed.
+  if (launch_->warps) context.lane = 0;
+  std::copy_n(context.first_tid, 3, context.tid);
 }
 
 void Block::SelectLane(ThreadContext* context, std::uint32_t lane) const {
@@ -185,14 +200,15 @@ bool Block::Run() {
         Fail(CUDA_ERROR_LAUNCH_FAILED, Waiting());
         return true;
       }
-      for (Fiber* fiber = yielded_.first; fiber != nullptr; fiber = fiber->next) {
-        WarpOf(fiber).Go(fiber->context.lane);
-      }
-      std::swap(ready_, yielded_);
+      if (!launch_->warps)
+        yielded_.ForEachWord([this](auto warp, auto lanes) { warps_[warp].GoAll(lanes); });
+      ready_.AddAll(yielded_);
+      yielded_.Clear();
       return false;
     }
     outside_ = nullptr;
-    current_ = next;
+    SetCurrent(next, next->unit);
+    t_running_block = this;
     if (!guard().Enter(next->execution)) {
       HandleFault();
       return true;
@@ -205,116 +221,102 @@ bool Block::Run() {
   }
 }
 
-void Block::HandleFault() {
-  const Fault& fault = guard().fault();
-  if (fault.signal == 0) {
-    Fail(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "the host has no memory for a stack");
-    return;
-  }
-  if (current_->stack->InGuard(fault.address)) {
-    // What a GPU says when a thread leaves its stack (observed on an H200).
-    Fail(CUDA_ERROR_ILLEGAL_ADDRESS, Format("{}: its stack of {} bytes overflowed",
-                                            Whereabouts(current_), current_->stack->bytes));
-    return;
-  }
-  const CUresult error =
-      fault.signal == SIGILL ? CUDA_ERROR_ILLEGAL_INSTRUCTION : CUDA_ERROR_ILLEGAL_ADDRESS;
-  Fail(error, Format("{}: {} ({})", Whereabouts(current_), SignalName(fault.signal),
-                     static_cast<const void*>(fault.address)));
-}
-
-// Noted here, on whatever stack, and raised by Resume on the worker's own.
-void Block::Fail(CUresult error, std::string what) {
-  failed_ = true;
-  error_ = error;
-  message_ = std::move(what);
-}
-
-std::string Block::Where(const Fiber* fiber) const {
-  const ThreadContext& at = fiber->context;
-  return Format("block ({},{},{}), thread ({},{},{})", at.ctaid[0], at.ctaid[1], at.ctaid[2],
-                at.tid[0], at.tid[1], at.tid[2]);
-}
-
-std::string Block::Whereabouts(const Fiber* fiber) const {
-  const ThreadContext& at = fiber->context;
-  if (!launch_->warps || std::has_single_bit(at.lanes)) return Where(fiber);
-  ThreadContext last = at;
-  SelectLane(&last, static_cast<std::uint32_t>(std::popcount(at.lanes)) - 1);
-  return Format("block ({},{},{}), one of the threads ({},{},{}) to ({},{},{})", at.ctaid[0],
-                at.ctaid[1], at.ctaid[2], at.first_tid[0], at.first_tid[1], at.first_tid[2],
-                last.tid[0], last.tid[1], last.tid[2]);
-}
-
-// What the threads that are left wait for, when nobody will wake them.
-std::string Block::Waiting() const {
-  std::string text = Format("block {}: {} {} wait for what never comes:", index_, alive_,
-                            launch_->warps ? "warps" : "threads");
-  for (std::uint32_t i = 0; i < kBarriers; ++i) {
-    if (!barriers_[i].InUse()) continue;
-    text += Format(" barrier {} has {} of {} warps", i, std::popcount(barriers_[i].arrived_warps()),
-                   barriers_[i].expected_threads() == 0
-                       ? static_cast<std::uint32_t>(std::popcount(warps_alive_))
-                       : barriers_[i].expected_threads() / kWarpLanes);
-  }
-  for (std::uint32_t warp = 0; warp * kWarpLanes < threads_; ++warp) {
-    if (!warps_[warp].HasMeetings()) continue;
-    text += Format(" warp {} lacks lanes that a warp-wide operation names", warp);
-    break;
-  }
-  return text;
-}
-
 void Block::GiveStacks() {
-  for (Stack* stack : stacks_) worker_->stacks().Give(stack);
-  stacks_.clear();
-  for (std::uint32_t i = 0; i < started_ && i < fibers_.size(); ++i) fibers_[i].stack = nullptr;
+  for (std::uint32_t i = 0; i < prepared_; ++i) {
+    if (fibers_[i].stack != nullptr) worker_->stacks().Give(fibers_[i].stack);
+    fibers_[i].stack = nullptr;
+  }
+  prepared_ = 0;
 }
 
-Fiber* Block::PickReady() { return ready_.PopFront(); }
+Fiber* Block::PickReady() { return ready_.empty() ? nullptr : &fibers_[PickReadyUnit()]; }
+
+// Of the same warp first: what it touches is still in the cache. There is one.
+inline std::uint32_t Block::PickReadyUnit() {
+  const std::uint32_t unit = ready_.Take(current_unit_ / kWarpLanes);
+  if (launch_->warps) return unit;
+  const Fiber* const next = &fibers_[unit];
+  // Threads that probably follow: each has a stack in another page, which takes time to come.
+  const auto* const frame =
+      static_cast<const std::uint8_t*>(next[kStackAhead].execution.stack_pointer);
+  __builtin_prefetch(frame);
+  __builtin_prefetch(frame + 64);
+  __builtin_prefetch(&next[kAhead].execution);
+  return unit;
+}
+
+// The context of the next unit to start.
+Fiber& Block::NextUnit() {
+  Fiber& fiber = fibers_[started_];
+  if (started_ == prepared_) {
+    FillContext(fiber, started_);
+    ++prepared_;
+  } else {
+    RenewContext(fiber);
+  }
+  ++started_;
+  return fiber;
+}
 
 Fiber* Block::StartNext() {
   if (started_ == units_) return nullptr;
-  Stack* stack = worker_->stacks().Take(launch_->stack_bytes);
-  if (stack == nullptr) {
+  Fiber& fiber = NextUnit();
+  if (fiber.stack == nullptr) fiber.stack = worker_->stacks().Take(launch_->stack_bytes);
+  if (fiber.stack == nullptr) {
     Fail(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "the host has no memory for a thread's stack");
     return nullptr;
   }
-  stacks_.push_back(stack);
-  Fiber& fiber = fibers_[launch_->needs_fibers ? started_ : 0];
-  FillContext(fiber, started_);
-  fiber.stack = stack;
   fiber.execution =
-      Execution::OnStack(*stack, launch_->needs_fibers ? &FiberMain : &LoopMain, &fiber);
-  started_ = launch_->needs_fibers ? started_ + 1 : units_;
+      Execution::OnStack(*fiber.stack, launch_->needs_fibers ? &FiberMain : &LoopMain, &fiber);
+  if (!launch_->needs_fibers) started_ = units_;
   return &fiber;
 }
 
-void Block::LoopMain(void* argument) {
+void* Block::LoopMain(void* argument) {
   FiberStarted();
   auto& fiber = *static_cast<Fiber*>(argument);
-  Block& block = *fiber.block;
-  ThreadContext& context = fiber.context;
-  const KernelEntry entry = block.launch_->entry;
-  for (std::uint32_t warp = 0; block.launch_->warps && warp < block.units_; ++warp) {
-    block.FillWarp(&context, warp);
-    entry(&context);
-  }
-  for (std::uint32_t thread = 0; !block.launch_->warps && thread < block.threads_; ++thread) {
-    context.lane = thread % kWarpLanes;
-    context.warp = thread / kWarpLanes;
-    entry(&context);
-    if (++context.tid[0] < context.ntid[0]) continue;
-    context.tid[0] = 0;
-    if (++context.tid[1] < context.ntid[1]) continue;
-    context.tid[1] = 0;
-    ++context.tid[2];
-  }
-  block.alive_ = 0;
-  block.guard().LeaveForGood();
+  fiber.block->RunLoop(fiber);
 }
 
-void Block::FiberMain(void* argument) {
+// All threads or warps of the blocks up to end_.
+void Block::RunLoop(Fiber& fiber) {
+  ThreadContext& context = fiber.context;
+  const KernelEntry entry = launch_->entry;
+  const Dimensions& block = launch_->block;
+  const bool warps = launch_->warps;
+  const std::uint32_t units = units_;
+  for (;;) {
+    for (std::uint32_t warp = 0; warps && warp < units; ++warp) {
+      context.lane = 0;
+      context.warp = warp;
+      context.lanes = LanesBelow(threads_ - warp * kWarpLanes);
+      std::copy_n(first_tids_[warp].data(), 3, context.tid);
+      std::copy_n(first_tids_[warp].data(), 3, context.first_tid);
+      entry(&context);
+    }
+    for (std::uint32_t thread = 0; !warps && thread < units; ++thread) {
+      context.lane = thread % kWarpLanes;
+      context.warp = thread / kWarpLanes;
+      entry(&context);
+      if (++context.tid[0] < block.x) continue;
+      context.tid[0] = 0;
+      if (++context.tid[1] < block.y) continue;
+      context.tid[1] = 0;
+      ++context.tid[2];
+    }
+    context.tid[2] = 0;
+    if (++index_ >= end_ || launch_->errors->error() != CUDA_SUCCESS) break;
+    if (++context.ctaid[0] < context.nctaid[0]) continue;
+    context.ctaid[0] = 0;
+    if (++context.ctaid[1] < context.nctaid[1]) continue;
+    context.ctaid[1] = 0;
+    ++context.ctaid[2];
+  }
+  alive_ = 0;
+  guard().LeaveForGood();
+}
+
+CUSPAN_RT_SWITCHES void* Block::FiberMain(void* argument) {
   FiberStarted();
   auto* fiber = static_cast<Fiber*>(argument);
   Block& block = *fiber->block;
@@ -323,21 +325,24 @@ void Block::FiberMain(void* argument) {
     block.ThreadEnded(fiber);
     // This stack serves the next thread, unless one that has a stack can go on.
     if (!block.ready_.empty() || block.started_ == block.units_) break;
-    Fiber& next = block.fibers_[block.started_];
-    block.FillContext(next, block.started_++);
-    next.stack = std::exchange(fiber->stack, nullptr);
+    Fiber& next = block.NextUnit();
+    std::swap(next.stack, fiber->stack);
     next.execution = fiber->execution;
     fiber = &next;
-    block.current_ = fiber;
+    block.SetCurrent(fiber, fiber->unit);
   }
-  block.Exit(nullptr);
+  if (sanitizer::kWatchesStacks) block.Exit(nullptr);
+  Fiber* const next = block.PickReady();
+  if (next == nullptr) return block.guard().home();
+  block.SetCurrent(next, next->unit);
+  return next->execution.stack_pointer;
 }
 
 // Goes on with another thread, for good; `self` ends now unless it is null.
 void Block::Exit(Fiber* self) {
   if (self != nullptr) ThreadEnded(self);
   if (Fiber* next = PickReady(); next != nullptr) {
-    current_ = next;
+    SetCurrent(next, next->unit);
     SwitchAway(next->execution);
   }
   // Threads not yet started get fresh stacks: frames of this one may be anywhere on its own.
@@ -345,50 +350,48 @@ void Block::Exit(Fiber* self) {
 }
 
 void Block::ThreadEnded(Fiber* self) {
-  const std::uint32_t warp = self->context.warp;
-  Warp& own = WarpOf(self);
+  const std::uint32_t warp = launch_->warps ? self->unit : self->warp();
   --alive_;
   if (launch_->warps) {
-    own.Begin(0);
+    warps_alive_ &= ~(1u << warp);
   } else {
-    own.Exit(self->context.lane);
+    warps_[warp].Exit(self->lane());
+    if (warps_[warp].alive() == 0) warps_alive_ &= ~(1u << warp);
   }
-  if (own.alive() == 0) warps_alive_ &= ~(1u << warp);
   for (std::uint32_t used = barriers_used_; used != 0; used &= used - 1) {
-    const int number = std::countr_zero(used);
+    const auto number = static_cast<std::uint32_t>(std::countr_zero(used));
     Barrier& barrier = barriers_[number];
-    barrier.ThreadExited(warp, own.alive());
-    if (barrier.Complete(warps_alive_)) {
-      barriers_used_ &= ~(1u << number);
-      WakeWaiters(barrier, nullptr);
-    }
+    Generalise(number);
+    if (!launch_->warps) barrier.ThreadExited(warp, warps_[warp].alive());
+    if (barrier.Complete(warps_alive_)) Complete(barrier, number, nullptr);
   }
-  CheckMeetings(warp, nullptr);
+  if (!launch_->warps) CheckMeetings(warp, nullptr);
 }
 
 void Block::Suspend(Fiber* self) {
-  Fiber* next = PickReady();
-  if (next == self) return;
-  if (next == nullptr) {
-    // Run starts another, or ends the block. Not here: that allocates, and this
-    // stack may be about to overflow.
-    guard().Leave(self->execution);
+  if (!ready_.empty()) {
+    const std::uint32_t unit = PickReadyUnit();
+    Fiber* const next = &fibers_[unit];
+    if (next == self) return;
+    SetCurrent(next, unit);
+    Switch(self->execution, next->execution);
     return;
   }
-  current_ = next;
-  Switch(self->execution, next->execution);
+  if (started_ < prepared_ && fibers_[started_].stack != nullptr) {
+    Fiber& next = NextUnit();
+    SetCurrent(&next, next.unit);
+    SwitchToNew(self->execution, next.execution, *next.stack, &FiberMain, &next);
+    return;
+  }
+  // Run starts another, or ends the block. Not here: that allocates, and this
+  // stack may be about to overflow.
+  guard().Leave(self->execution);
 }
 
-// Woken lanes go first: what a warp touches is still in the cache.
 void Block::Wake(std::uint32_t warp, std::uint32_t lanes, const Fiber* except) {
-  Warp& own = warps_[warp];
-  while (lanes != 0) {
-    const std::uint32_t lane = 31 - static_cast<std::uint32_t>(std::countl_zero(lanes));
-    lanes &= ~(1u << lane);
-    own.Go(lane);
-    Fiber* fiber = &fibers_[warp * kWarpLanes + lane];
-    if (fiber != except) ready_.PushFront(fiber);
-  }
+  warps_[warp].GoAll(lanes);
+  if (except != nullptr && except->warp() == warp) lanes &= ~(1u << except->lane());
+  if (lanes != 0) ready_.AddWord(warp, lanes);
 }
 
 void Block::CheckMeetings(std::uint32_t warp, const Fiber* self) {
@@ -420,88 +423,134 @@ LaneResult Block::Meet(Fiber* self, const CollectiveCall& call) {
   return warp.result(at.lane);
 }
 
-void Block::CheckBarrierNumber(Fiber* self, std::uint32_t barrier, std::uint32_t threads) {
-  if (barrier < kBarriers && threads % kWarpLanes == 0) return;
+void Block::RefuseBarrier(Fiber* self, std::uint32_t barrier, std::uint32_t threads) {
   Abandon(self, CUDA_ERROR_ILLEGAL_INSTRUCTION,
           Format("barrier {} for {} threads: there are {} barriers, and they count whole warps",
                  barrier, threads, kBarriers));
 }
 
-void Block::WakeWaiters(Barrier& barrier, Fiber* self) {
-  const std::uint32_t results[3] = {barrier.Result(BarrierReduction::kPopulation),
-                                    barrier.Result(BarrierReduction::kAnd),
-                                    barrier.Result(BarrierReduction::kOr)};
-  for (Fiber* fiber = barrier.Reset(); fiber != nullptr;) {
-    Fiber* const next = fiber->next;
-    WarpOf(fiber).Go(fiber->context.lane);
-    std::copy_n(results, 3, fiber->barrier_result);
-    if (fiber != self) ready_.PushBack(fiber);
-    fiber = next;
+// Everybody is there: those who wait can go on, and `self`, if any, goes on at once.
+void Block::Complete(Barrier& barrier, std::uint32_t number, Fiber* self) {
+  barriers_used_ &= ~(1u << number);
+  if (barrier.reduces()) {
+    const std::uint32_t results[3] = {barrier.Result(BarrierReduction::kPopulation),
+                                      barrier.Result(BarrierReduction::kAnd),
+                                      barrier.Result(BarrierReduction::kOr)};
+    if (self != nullptr) std::copy_n(results, 3, self->barrier_result);
+    barrier.waiters().ForEach(
+        [&](std::uint32_t unit) { std::copy_n(results, 3, fibers_[unit].barrier_result); });
   }
-  if (self != nullptr) std::copy_n(results, 3, self->barrier_result);
+  if (!launch_->warps)
+    barrier.waiters().ForEachWord([this](auto warp, auto lanes) { warps_[warp].GoAll(lanes); });
+  ready_.AddAll(barrier.waiters());
+  barrier.Reset();
+}
+
+void Block::Generalise(std::uint32_t number) {
+  for (std::uint32_t warps = everyone_[number]; warps != 0; warps &= warps - 1) {
+    const auto warp = static_cast<std::uint32_t>(std::countr_zero(warps));
+    barriers_[number].ArriveWarp(warp, 0, {});
+    barriers_[number].AddWaiter(warp);
+  }
+  everyone_[number] = 0;
 }
 
 void Block::ArriveBarrier(Fiber* self, std::uint32_t number, std::uint32_t threads) {
   CheckBarrierNumber(self, number, threads);
   Barrier& barrier = barriers_[number];
-  const ThreadContext& at = self->context;
   // The barrier has not completed since this thread came to it.
-  while (barrier.HasArrived(at.warp, at.lane)) Yield(self);
+  while (barrier.HasArrived(self->unit)) Yield(self);
   barriers_used_ |= 1u << number;
-  barrier.Arrive(at.warp, at.lane, WarpOf(self).alive(), threads, false);
-  if (barrier.Complete(warps_alive_)) {
-    barriers_used_ &= ~(1u << number);
-    WakeWaiters(barrier, nullptr);
-  }
+  barrier.Arrive(self->unit, WarpOf(self).alive(), threads, {});
+  if (barrier.Complete(warps_alive_)) Complete(barrier, number, nullptr);
 }
 
-void Block::SyncBarrier(Fiber* self, std::uint32_t number, std::uint32_t threads, bool predicate) {
+void Block::SyncBarrier(Fiber* self, std::uint32_t number, std::uint32_t threads, bool reduces,
+                        bool predicate) {
   CheckBarrierNumber(self, number, threads);
   Barrier& barrier = barriers_[number];
-  const ThreadContext& at = self->context;
-  while (barrier.HasArrived(at.warp, at.lane)) Yield(self);
+  while (barrier.HasArrived(self->unit)) Yield(self);
   Warp& warp = WarpOf(self);
   barriers_used_ |= 1u << number;
-  barrier.Arrive(at.warp, at.lane, warp.alive(), threads, predicate);
+  barrier.Arrive(self->unit, warp.alive(), threads, {reduces, 1, predicate ? 1u : 0u});
   if (barrier.Complete(warps_alive_)) {
-    barriers_used_ &= ~(1u << number);
-    WakeWaiters(barrier, self);
+    Complete(barrier, number, self);
     return;
   }
-  barrier.AddWaiter(self);
-  warp.Wait(at.lane);
-  if (warp.running() == 0) CheckMeetings(at.warp, nullptr);
+  barrier.AddWaiter(self->unit);
+  warp.Wait(self->lane());
+  if (warp.running() == 0) CheckMeetings(self->warp(), nullptr);
   Suspend(self);
 }
 
-void Block::ArriveWarpBarrier(Fiber* self, std::uint32_t number, std::uint32_t threads,
-                              std::uint32_t lanes) {
-  CheckBarrierNumber(self, number, threads);
-  Barrier& barrier = barriers_[number];
-  const std::uint32_t warp = self->context.warp;
-  while (barrier.HasArrived(warp, 0)) Yield(self);
-  barriers_used_ |= 1u << number;
-  barrier.ArriveWarp(warp, lanes, threads, 0);
-  if (barrier.Complete(warps_alive_)) {
-    barriers_used_ &= ~(1u << number);
-    WakeWaiters(barrier, nullptr);
+void Block::SyncAll(std::uint32_t number) {
+  Fiber* const self = current_;
+  const std::uint32_t unit = current_unit_;
+  if (number >= kBarriers || barriers_[number].HasArrived(unit)) {
+    SyncBarrier(self, number, 0, false, false);
+    return;
   }
+  Barrier& barrier = barriers_[number];
+  const std::uint32_t lane = unit % kWarpLanes;
+  Warp& warp = warps_[unit / kWarpLanes];
+  barriers_used_ |= 1u << number;
+  barrier.Arrive(unit, warp.alive(), 0, {});
+  if (barrier.Complete(warps_alive_)) {
+    Complete(barrier, number, self);
+    return;
+  }
+  barrier.AddWaiter(unit);
+  warp.Wait(lane);
+  if (warp.running() == 0) CheckMeetings(unit / kWarpLanes, nullptr);
+  Suspend(self);
 }
 
-void Block::SyncWarpBarrier(Fiber* self, std::uint32_t number, std::uint32_t threads,
+void Block::SyncAllWarps(std::uint32_t number) {
+  Fiber* const self = current_;
+  if (number >= kBarriers || barriers_[number].InUse()) {
+    SyncWarpBarrier(self, number, 0, false, 0, 0);
+    return;
+  }
+  const std::uint32_t own = 1u << current_unit_;
+  const std::uint32_t here = everyone_[number] | own;
+  if ((warps_alive_ & ~here) != 0) {
+    everyone_[number] = here;
+    barriers_used_ |= 1u << number;
+    Suspend(self);
+    return;
+  }
+  everyone_[number] = 0;
+  barriers_used_ &= ~(1u << number);
+  if (here != own) ready_.AddWord(0, here & ~own);
+}
+
+void Block::ArriveWarpBarrier(Fiber* self, std::uint32_t number, std::uint32_t threads) {
+  CheckBarrierNumber(self, number, threads);
+  Barrier& barrier = barriers_[number];
+  Generalise(number);
+  while (barrier.HasArrived(self->unit)) Yield(self);
+  barriers_used_ |= 1u << number;
+  barrier.ArriveWarp(self->unit, threads, {});
+  if (barrier.Complete(warps_alive_)) Complete(barrier, number, nullptr);
+}
+
+void Block::SyncWarpBarrier(Fiber* self, std::uint32_t number, std::uint32_t threads, bool reduces,
                             std::uint32_t lanes, std::uint32_t votes) {
   CheckBarrierNumber(self, number, threads);
   Barrier& barrier = barriers_[number];
-  const std::uint32_t warp = self->context.warp;
-  while (barrier.HasArrived(warp, 0)) Yield(self);
+  Generalise(number);
+  while (barrier.HasArrived(self->unit)) Yield(self);
   barriers_used_ |= 1u << number;
-  barrier.ArriveWarp(warp, lanes, threads, votes);
+  Barrier::Votes counts;
+  if (reduces)
+    counts = {true, static_cast<std::uint32_t>(std::popcount(lanes)),
+              static_cast<std::uint32_t>(std::popcount(votes))};
+  barrier.ArriveWarp(self->unit, threads, counts);
   if (barrier.Complete(warps_alive_)) {
-    barriers_used_ &= ~(1u << number);
-    WakeWaiters(barrier, self);
+    Complete(barrier, number, self);
     return;
   }
-  barrier.AddWaiter(self);
+  barrier.AddWaiter(self->unit);
   Suspend(self);
 }
 
@@ -511,10 +560,12 @@ void Block::Yield(Fiber* self) {
     failed_ = true;
     guard().LeaveForGood();
   }
-  Warp& warp = WarpOf(self);
-  warp.Wait(self->context.lane);
-  yielded_.PushBack(self);
-  if (warp.running() == 0) CheckMeetings(self->context.warp, nullptr);
+  yielded_.Add(self->unit);
+  if (!launch_->warps) {
+    Warp& warp = WarpOf(self);
+    warp.Wait(self->lane());
+    if (warp.running() == 0) CheckMeetings(self->warp(), nullptr);
+  }
   Suspend(self);
 }
 

@@ -5,6 +5,7 @@
 #include "proxy/softgpu/rt/abi.h"
 #include "proxy/softgpu/rt/address_space.h"
 #include "proxy/softgpu/rt/block.h"
+#include "proxy/softgpu/rt/child_launches.h"
 #include "proxy/softgpu/rt/heap.h"
 #include "proxy/softgpu/rt/stack.h"
 
@@ -57,6 +58,8 @@ extern "C" void cuspan_rt_check(ThreadContext* context, const void* pointer, std
   if (launch.addresses->Accessible(address, bytes, launch.device, (kind & kCheckWrite) != 0))
     return;
   if (launch.heap != nullptr && launch.heap->Contains(pointer, bytes)) return;
+  if (launch.children != nullptr && launch.children->Contains(pointer, bytes)) return;
+  if ((kind & kCheckWrite) == 0 && IsDeviceRuntimeText(pointer, bytes)) return;
   self->block->Abandon(self, CUDA_ERROR_ILLEGAL_ADDRESS,
                        Format("{}: {} bytes {} {:#x}: {}", where, bytes,
                               (kind & kCheckWrite) != 0 ? "written at" : "read at", address,

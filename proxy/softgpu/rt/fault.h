@@ -41,6 +41,8 @@ class FaultGuard {
   // From a fiber: back to the thread. The second form leaves the fiber for good.
   void Leave(Execution& from);
   [[noreturn]] void LeaveForGood();
+  // The stack pointer by which Enter goes on.
+  void* home() const { return thread_.stack_pointer; }
 
   const Fault& fault() const { return fault_; }
 

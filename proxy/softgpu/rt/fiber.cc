@@ -7,10 +7,7 @@
 
 #include "proxy/softgpu/rt/sanitizer.h"
 
-extern "C" {
-void cuspan_rt_switch(void** saved, void* resumed);
-void cuspan_rt_start();
-}
+extern "C" void cuspan_rt_start();
 
 namespace cuspan::softgpu {
 namespace {
@@ -18,7 +15,7 @@ namespace {
 // What cuspan_rt_resume pops, lowest address first.
 struct InitialFrame {
   std::uint64_t r15, r14, r13;
-  void (*r12)(void*);
+  void* (*r12)(void*);
   void* rbx;
   std::uint64_t rbp;
   void (*return_address)();
@@ -39,7 +36,7 @@ Execution Execution::OfThisThread() {
   return execution;
 }
 
-Execution Execution::OnStack(Stack& stack, void (*entry)(void*), void* argument) {
+Execution Execution::OnStack(Stack& stack, void* (*entry)(void*), void* argument) {
   if (stack.sanitizer == nullptr) stack.sanitizer = sanitizer::CreateFiber();
   // After the return into cuspan_rt_start the stack pointer is stack.top, which
   // is 16-aligned as a call instruction needs it.
@@ -54,12 +51,6 @@ Execution Execution::OnStack(Stack& stack, void (*entry)(void*), void* argument)
 }
 
 CUSPAN_RT_SWITCHES void FiberStarted() { sanitizer::AfterSwitch(nullptr); }
-
-CUSPAN_RT_SWITCHES void Switch(Execution& from, const Execution& to) {
-  sanitizer::BeforeSwitch(&from.sanitizer_frames, to.low, to.bytes, to.sanitizer_fiber);
-  cuspan_rt_switch(&from.stack_pointer, to.stack_pointer);
-  sanitizer::AfterSwitch(from.sanitizer_frames);
-}
 
 CUSPAN_RT_SWITCHES void SwitchAway(const Execution& to) {
   sanitizer::BeforeSwitch(nullptr, to.low, to.bytes, to.sanitizer_fiber);

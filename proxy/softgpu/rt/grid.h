@@ -15,9 +15,13 @@ class GridTask : public Task {
 
   bool Cancelled() const override;
   Resident* Start(Worker& worker, std::uint64_t unit) override;
+  bool Execute(Worker& worker, std::uint64_t begin, std::uint64_t end) override;
   void Overdue(std::chrono::seconds limit) override;
+  std::unique_ptr<Task> Next() override;
 
  private:
+  static Launch Numbered(Launch launch);
+
   const Launch launch_;
 };
 

@@ -21,7 +21,8 @@ namespace {
 
 constexpr std::uint32_t kAllLanes = 0xffffffff;
 
-Fiber* Self(ThreadContext* context) { return static_cast<Fiber*>(context->fiber); }
+// Its first member is its context.
+Fiber* Self(ThreadContext* context) { return reinterpret_cast<Fiber*>(context); }
 
 LaneResult Meet(ThreadContext* context, Collective collective, std::uint64_t mode,
                 std::uint32_t mask, std::uint64_t value, std::uint32_t b = 0, std::uint32_t c = 0) {
@@ -57,7 +58,11 @@ const char* OrUnknown(const char* text) { return text == nullptr ? "?" : text; }
 extern "C" {
 
 void cuspan_rt_barrier(ThreadContext* context, std::uint32_t barrier, std::uint32_t threads) {
-  Self(context)->block->SyncBarrier(Self(context), barrier, threads, false);
+  if (threads == 0) {
+    t_running_block->SyncAll(barrier);
+  } else {
+    Self(context)->block->SyncBarrier(Self(context), barrier, threads, false, false);
+  }
 }
 
 void cuspan_rt_barrier_arrive(ThreadContext* context, std::uint32_t barrier,
@@ -69,25 +74,29 @@ std::uint32_t cuspan_rt_barrier_reduce(ThreadContext* context, std::uint32_t bar
                                        std::uint32_t threads, BarrierReduction reduction,
                                        std::uint32_t predicate) {
   Fiber* self = Self(context);
-  self->block->SyncBarrier(self, barrier, threads, predicate != 0);
+  self->block->SyncBarrier(self, barrier, threads, true, predicate != 0);
   return self->barrier_result[static_cast<int>(reduction)];
 }
 
 void cuspan_rt_warp_barrier(ThreadContext* context, std::uint32_t barrier, std::uint32_t threads,
                             std::uint32_t lanes) {
-  Self(context)->block->SyncWarpBarrier(Self(context), barrier, threads, lanes, 0);
+  if (threads == 0) {
+    t_running_block->SyncAllWarps(barrier);
+  } else {
+    Self(context)->block->SyncWarpBarrier(Self(context), barrier, threads, false, lanes, 0);
+  }
 }
 
 void cuspan_rt_warp_barrier_arrive(ThreadContext* context, std::uint32_t barrier,
-                                   std::uint32_t threads, std::uint32_t lanes) {
-  Self(context)->block->ArriveWarpBarrier(Self(context), barrier, threads, lanes);
+                                   std::uint32_t threads, std::uint32_t) {
+  Self(context)->block->ArriveWarpBarrier(Self(context), barrier, threads);
 }
 
 std::uint32_t cuspan_rt_warp_barrier_reduce(ThreadContext* context, std::uint32_t barrier,
                                             std::uint32_t threads, BarrierReduction reduction,
                                             std::uint32_t lanes, std::uint32_t votes) {
   Fiber* self = Self(context);
-  self->block->SyncWarpBarrier(self, barrier, threads, lanes, votes);
+  self->block->SyncWarpBarrier(self, barrier, threads, true, lanes, votes);
   return self->barrier_result[static_cast<int>(reduction)];
 }
 

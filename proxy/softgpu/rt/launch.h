@@ -14,6 +14,7 @@
 namespace cuspan::softgpu {
 
 class AddressSpace;
+class ChildLaunches;
 class DeviceHeap;
 
 inline constexpr std::uint32_t kWarpLanes = 32;
@@ -37,6 +38,7 @@ struct Dimensions {
 // Written by whoever launches, read by workers.
 struct Launch {
   std::string kernel;
+  std::uint64_t serial = 0;  // Given by GridTask; no two launches have the same.
   KernelEntry entry = nullptr;
   bool needs_fibers = false;
   bool warps = false;  // `entry` executes a warp, not a thread.
@@ -52,8 +54,9 @@ struct Launch {
   // In checking mode: what kernels of `device` may access is asked there; else null.
   const AddressSpace* addresses = nullptr;
   int device = 0;
-  DeviceHeap* heap = nullptr;        // Lives as long as errors; null: device malloc fails.
-  std::shared_ptr<const void> code;  // Keeps the kernel's code and variables alive.
+  DeviceHeap* heap = nullptr;               // Lives as long as errors; null: device malloc fails.
+  std::shared_ptr<ChildLaunches> children;  // Null for kernels that launch nothing.
+  std::shared_ptr<const void> code;         // Keeps the kernel's code and variables alive.
 };
 
 }  // namespace cuspan::softgpu

@@ -40,7 +40,7 @@ struct GuardedCall {
   FaultGuard* guard;
 };
 
-void GuardedMain(void* argument) {
+void* GuardedMain(void* argument) {
   FiberStarted();
   const GuardedCall call = *static_cast<GuardedCall*>(argument);
   call.function(call.argument);
@@ -236,7 +236,13 @@ void WorkerPool::Execute(Worker& worker, Post& post, const Share& share,
   std::uint64_t finished = 0;
   {
     AtPost at_post(post, worker, *share.task);
-    for (std::uint64_t unit = share.begin; unit < share.end; ++unit) {
+    std::uint64_t unit = share.begin;
+    if (share.end - unit > 1 && !share.task->Cancelled() &&
+        share.task->Execute(worker, unit, share.end)) {
+      finished = share.end - unit;
+      unit = share.end;
+    }
+    for (; unit < share.end; ++unit) {
       Resident* rest = share.task->Cancelled() ? nullptr : share.task->Start(worker, unit);
       if (rest == nullptr) {
         ++finished;

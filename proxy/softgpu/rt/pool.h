@@ -54,11 +54,16 @@ class Task {
   virtual bool Cancelled() const = 0;
   // Begins unit `unit` (below units()); null when it finished, else what is left of it.
   virtual Resident* Start(Worker& worker, std::uint64_t unit) = 0;
+  // Executes the units from `begin` to `end` to their ends, if that is cheaper than one by one;
+  // false when it is not.
+  virtual bool Execute(Worker&, std::uint64_t /*begin*/, std::uint64_t /*end*/) { return false; }
   // Copies have an engine of their own, so that kernels do not hold them up.
   enum class Engine : std::uint8_t { kCompute, kCopy };
   virtual Engine engine() const { return Engine::kCompute; }
   // It has run for longer than the pool's limit: called until it is cancelled.
   virtual void Overdue(std::chrono::seconds) {}
+  // After all units finished: what must be executed, too, before what the task stands for is done.
+  virtual std::unique_ptr<Task> Next() { return nullptr; }
 
   std::uint64_t units() const { return units_; }
 

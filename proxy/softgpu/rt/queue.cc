@@ -22,8 +22,17 @@ bool OperationQueue::BeginTask(const OperationPtr& operation) {
   Task* task = operation->task_.get();
   if (task == nullptr || task->units() == 0 || task->Cancelled()) return false;
   WorkerPool& pool = task->engine() == Task::Engine::kCopy ? copies_ : pool_;
-  pool.Add(*task, [this, operation] { Finish(operation); });
+  pool.Add(*task, [this, operation] { GoOn(operation); });
   return true;
+}
+
+void OperationQueue::GoOn(const OperationPtr& operation) {
+  std::unique_ptr<Task> next = operation->task_->Next();
+  if (next != nullptr) {
+    operation->task_ = std::move(next);
+    if (BeginTask(operation)) return;
+  }
+  Finish(operation);
 }
 
 // A loop and no recursion: thousands of operations may end one after another.

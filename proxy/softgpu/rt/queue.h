@@ -61,6 +61,8 @@ class OperationQueue {
  private:
   // Hands the operation's task to the pool; false when there is nothing to execute.
   bool BeginTask(const OperationPtr& operation);
+  // Its task has finished: begins what the task asks for next, or finishes the operation.
+  void GoOn(const OperationPtr& operation);
   void Finish(OperationPtr operation);
 
   WorkerPool& pool_;

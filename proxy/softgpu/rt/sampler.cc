@@ -270,6 +270,14 @@ std::array<std::int32_t, 3> OffsetOf(const ImageOperation& operation, const Imag
   return offset;
 }
 
+// What an H200 does with a line whose second coordinate, which it lacks, has a border: the line
+// is the only row of a plane, the place lies on that row's edge, and half of what the filter
+// takes comes from beyond it.
+void MixWithBorder(const ImageObject& texture, Texel& texel) {
+  const Texel border = BorderTexel(texture);
+  for (unsigned c = 0; c < 4; ++c) texel[c] = AsBits((AsFloat(texel[c]) + AsFloat(border[c])) / 2);
+}
+
 Texel SampleLevel(const ImageObject& texture, std::size_t index, const ImageOperation& operation,
                   const ImageWords& words) {
   const Image& image = texture.levels[index];
@@ -277,7 +285,13 @@ Texel SampleLevel(const ImageObject& texture, std::size_t index, const ImageOper
   const Level level(texture, image, location);
   const bool filtered = texture.linear_filter && operation.float_coordinates;
   const Footprint f = FootprintOf(location, OffsetOf(operation, words), filtered);
-  if (filtered) return Filter(level, location, f);
+  if (filtered) {
+    Texel texel = Filter(level, location, f);
+    if (location.dimensions == 1 && !location.by_slice &&
+        texture.addressing[1] == Addressing::kBorder)
+      MixWithBorder(texture, texel);
+    return texel;
+  }
   return level.At(f.first[0], f.first[1], f.first[2]);
 }
 

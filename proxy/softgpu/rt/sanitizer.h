@@ -25,6 +25,13 @@
 
 namespace cuspan::softgpu::sanitizer {
 
+// Whether it matters to a sanitizer what was left on a stack.
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+inline constexpr bool kWatchesStacks = true;
+#else
+inline constexpr bool kWatchesStacks = false;
+#endif
+
 // Forgets what frames left behind on a stack that was abandoned.
 inline void Unpoison([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t bytes) {
 #if defined(__SANITIZE_ADDRESS__)
@@ -54,8 +61,10 @@ inline void DestroyFiber([[maybe_unused]] void* fiber) {
 }
 
 // Around a switch: BeforeSwitch on the old stack, AfterSwitch first thing on the new one.
-CUSPAN_RT_SWITCHES inline void BeforeSwitch([[maybe_unused]] void** saved, [[maybe_unused]] const void* low,
-                         [[maybe_unused]] std::size_t bytes, [[maybe_unused]] void* fiber) {
+CUSPAN_RT_SWITCHES inline void BeforeSwitch([[maybe_unused]] void** saved,
+                                            [[maybe_unused]] const void* low,
+                                            [[maybe_unused]] std::size_t bytes,
+                                            [[maybe_unused]] void* fiber) {
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_start_switch_fiber(saved, low, bytes);
 #endif

@@ -13,7 +13,7 @@ namespace cuspan::softgpu {
 namespace {
 
 constexpr std::size_t kPage = 4096;
-constexpr std::size_t kSmallestStride = 32 * 1024;
+constexpr std::size_t kSmallestStack = 16 * 1024;
 // Stacks of one arena lie next to each other; so many are mapped at a time.
 constexpr std::size_t kArenaBytes = std::size_t{2} << 20;
 constexpr std::size_t kStagger = 192;
@@ -65,11 +65,11 @@ StackPool::~StackPool() {
 }
 
 Stack* StackPool::Take(std::size_t bytes) {
-  const std::size_t stride = std::bit_ceil(std::max(bytes + kPage, kSmallestStride));
-  const int index = std::countr_zero(stride / kSmallestStride);
+  bytes = std::bit_ceil(std::max(bytes, kSmallestStack));
+  const int index = std::countr_zero(bytes / kSmallestStack);
   if (index >= kClasses) return nullptr;
   SizeClass& size_class = classes_[index];
-  if (size_class.unused.empty() && !Grow(size_class, stride)) return nullptr;
+  if (size_class.unused.empty() && !Grow(size_class, bytes)) return nullptr;
   Stack* stack = size_class.unused.back();
   size_class.unused.pop_back();
   return stack;
@@ -80,11 +80,11 @@ void StackPool::Give(Stack* stack) {
   sanitizer::Unpoison(stack->low, stack->bytes);
   sanitizer::DestroyFiber(stack->sanitizer);
   stack->sanitizer = nullptr;
-  const std::size_t stride = stack->bytes + kPage;
-  classes_[std::countr_zero(stride / kSmallestStride)].unused.push_back(stack);
+  classes_[std::countr_zero(stack->bytes / kSmallestStack)].unused.push_back(stack);
 }
 
-bool StackPool::Grow(SizeClass& size_class, std::size_t stride) {
+bool StackPool::Grow(SizeClass& size_class, std::size_t bytes) {
+  const std::size_t stride = bytes + kPage;
   const std::size_t count = std::max<std::size_t>(kArenaBytes / stride, 1);
   Arena arena{nullptr, count * stride, 0, {}};
   void* base = mmap(nullptr, arena.bytes, PROT_READ | PROT_WRITE,
@@ -102,7 +102,7 @@ bool StackPool::Grow(SizeClass& size_class, std::size_t stride) {
     const bool guarded = arena.guards != 0 && mprotect(bottom, kPage, PROT_NONE) == 0;
     const std::size_t stagger = (kStagger * i) % kPage;
     arena.stacks.push_back(std::make_unique<Stack>(
-        Stack{bottom + kPage, bottom + stride - stagger, stride - kPage, guarded, nullptr}));
+        Stack{bottom + kPage, bottom + stride - stagger, bytes, guarded, nullptr}));
   }
   // The first is taken first, so that neighbours in a block are neighbours in memory.
   for (std::size_t i = count; i-- > 0;) size_class.unused.push_back(arena.stacks[i].get());

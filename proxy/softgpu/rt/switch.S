@@ -8,7 +8,8 @@
 
 // void cuspan_rt_switch(void** saved, void* resumed)
 // Saves the caller's registers on its stack and its stack pointer in *saved,
-// then goes on where `resumed` was saved.
+// then goes on where `resumed` was saved. The processor expects a return to lead
+// behind the last call: where it leads elsewhere a jump is predicted better.
         .globl cuspan_rt_switch
         .hidden cuspan_rt_switch
         .type cuspan_rt_switch, @function
@@ -22,7 +23,18 @@ cuspan_rt_switch:
         pushq %r14
         pushq %r15
         movq %rsp, (%rdi)
+        movq 48(%rsp), %rcx
         movq %rsi, %rsp
+        cmpq 48(%rsp), %rcx
+        je cuspan_rt_resume
+        popq %r15
+        popq %r14
+        popq %r13
+        popq %r12
+        popq %rbx
+        popq %rbp
+        popq %rcx
+        jmp *%rcx
         .cfi_endproc
         .size cuspan_rt_switch, . - cuspan_rt_switch
 
@@ -41,8 +53,35 @@ cuspan_rt_resume:
         ret
         .size cuspan_rt_resume, . - cuspan_rt_resume
 
-// First code on a new stack: calls r12 with rbx, which never returns. The end
-// of the line for unwinders and debuggers.
+// void cuspan_rt_begin(void** saved, void* top, void* (*entry)(void*), void* argument)
+// Saves as cuspan_rt_switch does and calls entry(argument) on the stack that
+// begins at `top`; goes on where what it returns was saved. Calls and returns
+// are paired as in any program, which is what the processor predicts returns by.
+        .globl cuspan_rt_begin
+        .hidden cuspan_rt_begin
+        .type cuspan_rt_begin, @function
+        .balign 16
+cuspan_rt_begin:
+        .cfi_startproc
+        .cfi_undefined rip
+        pushq %rbp
+        pushq %rbx
+        pushq %r12
+        pushq %r13
+        pushq %r14
+        pushq %r15
+        movq %rsp, (%rdi)
+        movq %rsi, %rsp
+        xorl %ebp, %ebp
+        movq %rcx, %rdi
+        call *%rdx
+        movq %rax, %rsp
+        jmp cuspan_rt_resume
+        .cfi_endproc
+        .size cuspan_rt_begin, . - cuspan_rt_begin
+
+// First code on a new stack: calls r12 with rbx and goes on where what it
+// returns was saved. The end of the line for unwinders and debuggers.
         .globl cuspan_rt_start
         .hidden cuspan_rt_start
         .type cuspan_rt_start, @function
@@ -53,7 +92,8 @@ cuspan_rt_start:
         xorl %ebp, %ebp
         movq %rbx, %rdi
         call *%r12
-        ud2
+        movq %rax, %rsp
+        jmp cuspan_rt_resume
         .cfi_endproc
         .size cuspan_rt_start, . - cuspan_rt_start
 

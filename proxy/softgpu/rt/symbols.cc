@@ -34,6 +34,20 @@ const RuntimeSymbol kRuntimeSymbols[] = {
     CUSPAN_RT_SYMBOL(cuspan_rt_matrix_warp),
     CUSPAN_RT_SYMBOL(cuspan_rt_image),
     CUSPAN_RT_SYMBOL(cuspan_rt_check),
+    CUSPAN_RT_SYMBOL(cuspan_rt_launch_buffer),
+    CUSPAN_RT_SYMBOL(cuspan_rt_launch),
+    CUSPAN_RT_SYMBOL(cuspan_rt_make_handle),
+    CUSPAN_RT_SYMBOL(cuspan_rt_drop_handle),
+    CUSPAN_RT_SYMBOL(cuspan_rt_record),
+    CUSPAN_RT_SYMBOL(cuspan_rt_wait_event),
+    CUSPAN_RT_SYMBOL(cuspan_rt_copy),
+    CUSPAN_RT_SYMBOL(cuspan_rt_set),
+    CUSPAN_RT_SYMBOL(cuspan_rt_take_error),
+    CUSPAN_RT_SYMBOL(cuspan_rt_peek_error),
+    CUSPAN_RT_SYMBOL(cuspan_rt_error_name),
+    CUSPAN_RT_SYMBOL(cuspan_rt_error_string),
+    CUSPAN_RT_SYMBOL(cuspan_rt_cuda_malloc),
+    CUSPAN_RT_SYMBOL(cuspan_rt_cuda_free),
 };
 const std::size_t kRuntimeSymbolCount = sizeof(kRuntimeSymbols) / sizeof(kRuntimeSymbols[0]);
 

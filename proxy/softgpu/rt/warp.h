@@ -49,7 +49,7 @@ class Warp {
   // Lanes that are neither exited nor waiting for anything.
   std::uint32_t running() const { return running_; }
   void Wait(std::uint32_t lane) { running_ &= ~(1u << lane); }
-  void Go(std::uint32_t lane) { running_ |= 1u << lane; }
+  void GoAll(std::uint32_t lanes) { running_ |= lanes; }
   void Exit(std::uint32_t lane);
 
   // `lane` comes to a collective. Returns the lanes for which it is now

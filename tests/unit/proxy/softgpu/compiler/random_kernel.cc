@@ -114,7 +114,7 @@ class Generator {
     Add(".reg .b32 %r<16>; .reg .b32 %t<12>; .reg .f32 %f<6>; .reg .pred %p<8>; .reg .b64 %d<12>;");
     Add(".reg .b32 %me; .reg .b32 %gid; .reg .b64 %in; .reg .b64 %out; .reg .b32 %m<4>; .reg .b32 "
         "%u<5>; .reg .b32 %v<5>;");
-    Add(Format(".shared .align 4 .b32 board[{}];", threads_));
+    Add(Format(".reg .b16 %h<2>; .shared .align 4 .b32 board[{}];", threads_));
     Add(".local .align 8 .b32 own[8];");
     Add("ld.param.u64 %in, [input]; cvta.to.global.u64 %in, %in;");
     Add("ld.param.u64 %out, [output]; cvta.to.global.u64 %out, %out;");
@@ -148,8 +148,15 @@ class Generator {
 
   int Word() { return random_.Below(kWords); }
   std::string Source() {
-    return random_.OneIn(4) ? Format("{}", random_.Below(random_.OneIn(3) ? 100000 : 40))
-                            : Format("%r{}", Word());
+    if (!random_.OneIn(4)) return Format("%r{}", Word());
+    if (random_.OneIn(3)) return Format("{}", Mask());
+    return Format("{}", random_.Below(random_.OneIn(3) ? 100000 : 40));
+  }
+  // Some neighbouring bits, or all others.
+  std::int32_t Mask() {
+    const auto bits =
+        static_cast<std::int32_t>(((1u << random_.Below(11)) - 1) << random_.Below(12));
+    return random_.OneIn(3) ? ~bits : bits;
   }
   int Predicate() { return random_.Below(4); }
   std::string Label() { return Format("L{}", labels_++); }
@@ -208,7 +215,7 @@ class Generator {
                                                 "or.b32",     "xor.b32", "min.s32",    "max.u32",
                                                 "mul.hi.u32", "shl.b32", "shr.u32",    "shr.s32",
                                                 "div.u32",    "rem.u32", "add.s32"};
-    switch (random_.Below(7)) {
+    switch (random_.Below(8)) {
       default: {
         const std::string_view op = random_.Of(kTwo);
         std::string second = Source();
@@ -229,6 +236,16 @@ class Generator {
       case 5:
         Add(Format("{}selp.b32 %r{}, %r{}, {}, %p{};", guard, to, Word(), Source(), Predicate()));
         return;
+      case 7: {  // 64 bits, as addresses have.
+        static constexpr std::string_view kWide[] = {"and.b64", "or.b64", "xor.b64", "add.s64"};
+        Add(Format("cvt.{}64.{}32 %d5, %r{};", random_.OneIn(2) ? 'u' : 's',
+                   random_.OneIn(2) ? 'u' : 's', Word()));
+        if (random_.OneIn(2)) Add(Format("shl.b64 %d5, %d5, {};", random_.Below(40)));
+        Add(Format("{} %d5, %d5, {};", random_.Of(kWide), Mask()));
+        Add(Format("shr.{}64 %d5, %d5, {};", random_.OneIn(2) ? 'u' : 's', random_.Below(40)));
+        Add(Format("{}cvt.u32.u64 %r{}, %d5;", guard, to));
+        return;
+      }
       case 6:
         if (random_.OneIn(2)) {
           Add(Format("{}popc.b32 %r{}, %r{};", guard, to, Word()));
@@ -254,7 +271,34 @@ class Generator {
   }
 
   void Memory() {
-    switch (random_.Below(5)) {
+    switch (random_.Below(7)) {
+      case 5: {  // Several words anywhere.
+        const bool four = random_.OneIn(2);
+        Add(Format("and.b32 %t6, %r{}, {}; mul.wide.u32 %d3, %t6, 4; add.u64 %d3, %in, %d3;",
+                   Word(), kInputWords - (four ? 4 : 2)));
+        if (four) {
+          Add(
+              Format("ld.global.v4.u32 {{%t6, %t7, %t8, %t9}}, [%d3]; xor.b32 %t6, %t6, %t7; "
+                     "sub.u32 %t8, %t8, %t9; add.u32 %r{}, %t6, %t8;",
+                     Word()));
+        } else {
+          Add(Format("ld.global.v2.u32 {{%t6, %t7}}, [%d3]; sub.u32 %r{}, %t6, %t7;", Word()));
+        }
+        return;
+      }
+      case 6: {  // The same for stores, to the thread's own slots.
+        const bool four = random_.OneIn(2);
+        Add(Format("and.b32 %t6, %r{}, {}; mul.wide.u32 %d3, %t6, 4; add.u64 %d3, %out, %d3;",
+                   Word(), four ? 4 : 6));
+        if (four) {
+          Add(Format("st.global.v4.u32 [%d3], {{%r{}, %r{}, %r{}, %r{}}};", Word(), Word(), Word(),
+                     Word()));
+        } else {
+          Add(Format("st.global.v2.u32 [%d3], {{%r{}, %r{}}};", Word(), Word()));
+        }
+        Add(Format("ld.global.v2.u16 {{%h0, %h1}}, [%d3+4]; mov.b32 %r{}, {{%h1, %h0}};", Word()));
+        return;
+      }
       case 0:  // Anywhere.
         Add(
             Format("and.b32 %t6, %r{}, {}; mul.wide.u32 %d3, %t6, 4; add.u64 %d3, %in, %d3; "

@@ -42,6 +42,15 @@ struct Session {
   CUmodule module = nullptr;
 };
 
+// The thread sanitizer holds a signal back until the code it is meant for calls something, which
+// a loop in a kernel never does.
+#if defined(__SANITIZE_THREAD__)
+#define CUSPAN_SKIP_UNLESS_SIGNALS_REACH_KERNELS() \
+  GTEST_SKIP() << "the thread sanitizer holds signals back"
+#else
+#define CUSPAN_SKIP_UNLESS_SIGNALS_REACH_KERNELS() static_cast<void>(0)
+#endif
+
 [[noreturn]] void Finish() { std::exit(testing::Test::HasFailure() ? 1 : 0); }
 
 // --- Kernels that never end.
@@ -57,6 +66,7 @@ void WatchdogEnds(const char* kernel) {
 }
 
 TEST_F(FaultTest, TheWatchdogEndsALoopWithoutMemory) {
+  CUSPAN_SKIP_UNLESS_SIGNALS_REACH_KERNELS();
   EXPECT_EXIT(WatchdogEnds("Forever"), testing::ExitedWithCode(0),
               "kernel Forever: .*more than 1 s.*CUSPAN_SOFT_WATCHDOG.*LAUNCH_TIMEOUT");
 }
@@ -66,6 +76,7 @@ TEST_F(FaultTest, TheWatchdogEndsALoopThatWaits) {
 }
 
 TEST_F(FaultTest, TheWatchdogEndsALoopOfBarriers) {
+  CUSPAN_SKIP_UNLESS_SIGNALS_REACH_KERNELS();
   EXPECT_EXIT(WatchdogEnds("MeetForever"), testing::ExitedWithCode(0), "LAUNCH_TIMEOUT");
 }
 
@@ -98,6 +109,7 @@ void OneBlockFails() {
 }
 
 TEST_F(FaultTest, AnErrorEndsTheWholeLaunch) {
+  CUSPAN_SKIP_UNLESS_SIGNALS_REACH_KERNELS();
   EXPECT_EXIT(OneBlockFails(), testing::ExitedWithCode(0), "TrapOrForever");
 }
 
@@ -108,6 +120,8 @@ void ExitWhileRunning() {
 }
 
 TEST_F(FaultTest, TheProcessEndsWhileAKernelRunsForEver) {
+  // What the running kernel uses is not a leak; the copy of this program reads the variable anew.
+  setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
   EXPECT_EXIT(ExitWhileRunning(), testing::ExitedWithCode(0), "");
 }
 
@@ -124,6 +138,7 @@ void ReleaseWhileRunning() {
 }
 
 TEST_F(FaultTest, AContextEndsWhileAKernelRunsForEver) {
+  CUSPAN_SKIP_UNLESS_SIGNALS_REACH_KERNELS();
   EXPECT_EXIT(ReleaseWhileRunning(), testing::ExitedWithCode(0),
               "its context is destroyed while a kernel does not end");
 }

@@ -75,6 +75,7 @@ struct Program {
   std::string group;
   std::string name;
   std::string body;
+  std::string declarations, trailer;  // What the module has before and after the kernel.
   unsigned threads = 32;
   unsigned words_out = 1;  // 32-bit words that each thread writes.
   std::vector<std::uint32_t> input;
@@ -85,6 +86,8 @@ struct Program {
   // Makes the texture or surface object; 0 for none.
   std::function<std::uint64_t(class Gpu&)> image;
   unsigned target = 80;
+  // Drivers may refuse it, though the ISA has it.
+  bool may_be_refused = false;
 };
 
 // All cases; each file of forms_*.cc and programs_*.cc adds its own.
@@ -101,6 +104,9 @@ void AddWarpPrograms();
 void AddMemoryPrograms();
 void AddMatrixPrograms();
 void AddTexturePrograms();
+void AddSurfacePrograms();
+void AddSpacePrograms();
+void AddCodePrograms();
 
 // --- From C++ types to kinds and bits.
 

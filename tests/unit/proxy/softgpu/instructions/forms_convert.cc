@@ -167,8 +167,14 @@ void AddFloats(FormList& list) {
   AddWidening<double, Half>(list, "f64.f16");
   AddWidening<float, Bf16>(list, "f32.bf16");
   AddWidening<double, Bf16>(list, "f64.bf16");
-  list.Add("cvt.rn.ftz.f32.f64 d, a;",
-           [](double a) { return Flush(ToFloat(static_cast<Wide>(a))); });
+  for (const auto& mode : kModes) {
+    const Mode m = mode.mode;
+    list.Add(std::string("cvt.") + mode.name + ".ftz.f32.f64 d, a;", [m](double a) {
+      const Wide exact = Exact(a);
+      const auto rounded = Nearest<float>(exact, m);
+      return IsFlushed(kFloatFormat, exact, m) ? std::copysign(0.0F, rounded) : rounded;
+    });
+  }
   list.Add("cvt.rn.sat.f32.f64 d, a;",
            [](double a) { return ToFloat(static_cast<Wide>(Saturated(a))); });
   list.Add("cvt.sat.f32.f32 d, a;", [](float a) { return Saturated(a); });

@@ -1,4 +1,5 @@
 // f32 and f64 arithmetic whose results the PTX ISA fixes to the bit.
+#include <algorithm>
 #include <cfenv>
 #include <cmath>
 
@@ -10,7 +11,11 @@ namespace {
 constexpr struct {
   const char* name;
   int fenv;
-} kModes[] = {{"rn", FE_TONEAREST}, {"rz", FE_TOWARDZERO}, {"rm", FE_DOWNWARD}, {"rp", FE_UPWARD}};
+  Mode mode;
+} kModes[] = {{"rn", FE_TONEAREST, Mode::kNearest},
+              {"rz", FE_TOWARDZERO, Mode::kZero},
+              {"rm", FE_DOWNWARD, Mode::kDown},
+              {"rp", FE_UPWARD, Mode::kUp}};
 
 // Evaluates in a rounding mode. Volatile variables keep the compiler from moving
 // or folding the operation.
@@ -26,12 +31,11 @@ T Rounded(int mode, Operation operation, T a, T b = 0, T c = 0) {
 float FlushIf(bool flush, float x) { return flush ? Flush(x) : x; }
 double FlushIf(bool, double x) { return x; }
 
-// What .ftz does to a result: it flushes by the exact value, before it is rounded.
+// What .ftz does to a result.
 template <typename T>
-T FlushResult(bool flush, T rounded, Wide exact) {
+T FlushResult(bool flush, T rounded, Wide exact, Mode mode) {
   if constexpr (sizeof(T) == 4) {
-    const Wide magnitude = exact < 0 ? -exact : exact;
-    if (flush && magnitude < 0x1p-126) return std::copysign(0.0F, rounded);
+    if (flush && IsFlushed(kFloatFormat, exact, mode)) return std::copysign(0.0F, rounded);
   }
   return rounded;
 }
@@ -48,12 +52,13 @@ void AddRoundings(FormList& list, const std::string& name, const std::string& ty
         if ((flush && !is_float) || (saturate && (!is_float || !has_saturation))) continue;
         const std::string text = name + (mode < 0 ? "" : std::string(".") + kModes[mode].name) +
                                  (flush ? ".ftz" : "") + (saturate ? ".sat" : "") + "." + type;
-        const int fenv = mode < 0 ? FE_TONEAREST : kModes[mode].fenv;
+        const auto rounding = kModes[std::max(mode, 0)];
         const auto compute = [=](T a, T b, T c) {
           a = FlushIf(flush, a);
           b = FlushIf(flush, b);
           c = FlushIf(flush, c);
-          const T value = FlushResult(flush, Rounded<T>(fenv, operation, a, b, c), exact(a, b, c));
+          const T value = FlushResult(flush, Rounded<T>(rounding.fenv, operation, a, b, c),
+                                      exact(a, b, c), rounding.mode);
           return saturate ? Saturated(value) : value;
         };
         if (inputs == 1) list.Add(text + " d, a;", [=](T a) { return compute(a, 0, 0); });

@@ -38,8 +38,7 @@ H FlushIf(bool flush, H x) {
 template <typename H>
 H Finish(Wide exact, bool flush, bool saturate, bool relu) {
   H result = Make<H>(exact);
-  // By the exact value, before it is rounded.
-  if (flush && (exact < 0 ? -exact : exact) < 0x1p-14) result.bits &= 0x8000;
+  if (flush && IsFlushed(kHalfFormat, exact, Mode::kNearest)) result.bits &= 0x8000;
   if (saturate) {
     if (IsNan(result)) return {0};
     const double value = ToDouble(result);

@@ -1,9 +1,10 @@
 // Runs every form of PTX instructions on a device and compares with plain C++.
 //
-//   ptx_forms [--driver LIBRARY] [--only TEXT] [--json FILE] [--ptx FOLDER]
+//   ptx_forms [--driver LIBRARY] [--only TEXT] [--json FILE] [--ptx FOLDER] [--kernels FILE]
 //
 // LIBRARY is "libcuda.so.1" by default. --json writes what the device computed, to be
 // compared with another device's (compare_results.py). --ptx writes the PTX and ends.
+// --kernels runs the kernels of a file instead of the forms (kernels.h).
 #include <bit>
 #include <cmath>
 #include <cstdio>
@@ -15,6 +16,7 @@
 
 #include "tests/unit/proxy/softgpu/instructions/forms.h"
 #include "tests/unit/proxy/softgpu/instructions/gpu.h"
+#include "tests/unit/proxy/softgpu/instructions/kernels.h"
 #include "tests/unit/proxy/softgpu/instructions/numbers.h"
 #include "tests/unit/proxy/softgpu/instructions/values.h"
 
@@ -79,7 +81,7 @@ std::string KernelOf(const Form& form, const std::string& name) {
 }
 
 std::string KernelOf(const Program& program, const std::string& name) {
-  std::string text = ".visible .entry " + name +
+  std::string text = program.declarations + ".visible .entry " + name +
                      "(.param .u64 pin, .param .u64 pout, .param .u64 pimage)\n{\n"
                      "  .reg .b32 %me, %lan, %r<64>;\n  .reg .b64 %in, %out, %image, %rd<32>;\n"
                      "  .reg .b16 %h<32>;\n  .reg .f32 %f<32>;\n  .reg .f64 %fd<16>;\n"
@@ -91,7 +93,7 @@ std::string KernelOf(const Program& program, const std::string& name) {
       "  ld.param.u64 %out, [pout];\n  ld.param.u64 %image, [pimage];\n  mul.wide.u32 %rd31, "
       "%me, " +
       std::to_string(4 * program.words_out) + ";\n  add.s64 %out, %out, %rd31;\n";
-  return text + program.body + "\n  ret;\n}\n";
+  return text + program.body + "\n  ret;\n}\n" + program.trailer;
 }
 
 std::string Header(unsigned target) {
@@ -100,7 +102,7 @@ std::string Header(unsigned target) {
 }
 
 struct Options {
-  std::string driver = "libcuda.so.1", only, json, ptx;
+  std::string driver = "libcuda.so.1", only, json, ptx, kernels;
 };
 
 class Runner {
@@ -110,6 +112,7 @@ class Runner {
   int Run() {
     if (!options_.ptx.empty()) return WritePtx();
     gpu_ = std::make_unique<Gpu>(options_.driver);
+    if (!options_.kernels.empty()) return RunKernels(*gpu_, options_.kernels) == 0 ? 0 : 1;
     in_ = gpu_->Allocate(kMostCases * kSlots * 8);
     out_ = gpu_->Allocate(kMostCases * kOutSlots * 8);
     for (const Form& form : Forms())
@@ -145,12 +148,17 @@ class Runner {
   }
 
   // Null, and counted as failed, when the driver refuses it.
-  CUfunction Load(const std::string& text, const std::string& what, CUmodule* module) {
+  CUfunction Load(const std::string& text, const std::string& what, CUmodule* module,
+                  bool may_be_refused = false) {
     ++forms_;
     CUresult result = gpu_->cuModuleLoadData(module, text.c_str());
     CUfunction function = nullptr;
     if (result == CUDA_SUCCESS) result = gpu_->cuModuleGetFunction(&function, *module, "form");
     if (result == CUDA_SUCCESS) return function;
+    if (may_be_refused) {
+      ++skipped_;
+      return nullptr;
+    }
     Fail(what, "refused: " + gpu_->Describe(result));
     return nullptr;
   }
@@ -220,7 +228,8 @@ class Runner {
       return;
     }
     CUmodule module = nullptr;
-    CUfunction function = Load(Header(program.target) + KernelOf(program, "form"), what, &module);
+    CUfunction function = Load(Header(program.target) + KernelOf(program, "form"), what, &module,
+                               program.may_be_refused);
     if (function == nullptr) return;
     std::uint64_t image = program.image ? program.image(*gpu_) : 0;
     const std::size_t words = std::size_t{program.threads} * program.words_out;
@@ -300,11 +309,12 @@ int main(int argc, char** argv) {
   Options options;
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string name = argv[i];
-    std::string* const value = name == "--driver" ? &options.driver
-                               : name == "--only" ? &options.only
-                               : name == "--json" ? &options.json
-                               : name == "--ptx"  ? &options.ptx
-                                                  : nullptr;
+    std::string* const value = name == "--driver"    ? &options.driver
+                               : name == "--only"    ? &options.only
+                               : name == "--json"    ? &options.json
+                               : name == "--ptx"     ? &options.ptx
+                               : name == "--kernels" ? &options.kernels
+                                                     : nullptr;
     if (value == nullptr) {
       std::fprintf(stderr, "unknown option %s\n", argv[i]);
       return 2;
@@ -322,5 +332,8 @@ int main(int argc, char** argv) {
   AddMemoryPrograms();
   AddMatrixPrograms();
   AddTexturePrograms();
+  AddSurfacePrograms();
+  AddSpacePrograms();
+  AddCodePrograms();
   return Runner(options).Run();
 }

@@ -86,6 +86,15 @@ inline Wide RoundTo(const Format& format, Wide x, Mode mode) {
   return negative ? -result : result;
 }
 
+// Whether .ftz flushes a result: whether it is below the smallest normal number when it is
+// rounded as if exponents had no end. So does hardware (seen on an H200); the ISA leaves open
+// whether the value counts before or after it is rounded.
+inline bool IsFlushed(const Format& format, Wide exact, Mode mode) {
+  constexpr int kNoEnd = -16000;
+  const Wide rounded = RoundTo({format.digits, kNoEnd, format.highest}, exact, mode);
+  return (rounded < 0 ? -rounded : rounded) < Power(format.lowest);
+}
+
 // --- Halves
 
 inline double ToDouble(Half h) {

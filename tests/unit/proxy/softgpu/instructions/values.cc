@@ -187,6 +187,63 @@ std::uint64_t RandomOf(Kind kind, std::uint64_t& state) {
   }
 }
 
+// Inputs that meet just below the smallest normal number 2^-126 (of f16: 2^-14), where .ftz
+// depends on how the result is rounded.
+void AddNearSmallestNormal(const Form& form, const std::function<void(const std::uint64_t*)>& add) {
+  if (form.text.find(".ftz") == std::string::npos || !form.tolerance.exact()) return;
+  const auto of_float = [](float x) -> std::uint64_t { return std::bit_cast<std::uint32_t>(x); };
+  const auto of_half = [](double x) -> std::uint64_t { return ToHalf(static_cast<Wide>(x)).bits; };
+  const auto both_signs = [&](std::vector<std::uint64_t> values, std::uint64_t sign) {
+    values.resize(4);
+    add(values.data());
+    values[0] ^= sign;
+    values[2] ^= form.inputs.size() == 3 ? sign : 0;
+    add(values.data());
+  };
+  const std::size_t inputs = form.inputs.size();
+  const Kind kind = form.inputs[0];
+  constexpr std::uint64_t kFloatSign = 0x80000000, kHalfSign = 0x8000, kPairSign = 0x80008000;
+  if (kind == Kind::kDouble) {
+    for (int i = 0; i <= 16; ++i)
+      both_signs({std::bit_cast<std::uint64_t>((1 - i * 0x1p-27) * 0x1p-126)},
+                 std::uint64_t{1} << 63);
+  }
+  if (kind == Kind::kFloat && inputs == 1) {
+    for (std::uint64_t i = 0; i < 4; ++i) both_signs({0x7e800000 + i}, kFloatSign);
+  }
+  if (kind == Kind::kFloat && inputs == 2) {
+    for (int i = 0; i < 4; ++i) {
+      for (int j = 0; j < 4; ++j) {
+        const auto below_two = static_cast<float>(2 - i * 0x1p-23);
+        const auto above_one = static_cast<float>(1 + j * 0x1p-23);
+        both_signs({of_float(below_two / 2), of_float(above_one * 0x1p-126F)}, kFloatSign);
+        both_signs({of_float(below_two * 0x1p-126F), of_float(above_one * 2)}, kFloatSign);
+        both_signs({of_float(above_one * 0x1p-126F), of_float(below_two / 2)}, kFloatSign);
+      }
+    }
+  }
+  for (int i = 1; i <= 16; ++i) {
+    for (int power = 0; power < 3; ++power) {
+      if (kind == Kind::kFloat && inputs == 3)
+        both_signs({of_float(0x1p-75F), of_float(std::ldexp(static_cast<float>(-i), power - 79)),
+                    of_float(0x1p-126F)},
+                   kFloatSign);
+      const std::vector<std::uint64_t> halves = {
+          of_half(0x1p-10), of_half(std::ldexp(-i, power - 18)), of_half(0x1p-14)};
+      if (kind == Kind::kHalf && inputs == 3) both_signs(halves, kHalfSign);
+      if (kind == Kind::kHalf2 && inputs == 3)
+        both_signs({halves[0] * 0x10001, halves[1] * 0x10001, halves[2] * 0x10001}, kPairSign);
+    }
+    for (int j = 0; j < 4; ++j) {
+      const std::vector<std::uint64_t> halves = {of_half(1 - i * 0x1p-11),
+                                                 of_half((1 + j * 0x1p-10) * 0x1p-14)};
+      if (kind == Kind::kHalf && inputs == 2) both_signs(halves, kHalfSign);
+      if (kind == Kind::kHalf2 && inputs == 2)
+        both_signs({halves[0] * 0x10001, halves[1] * 0x10001}, kPairSign);
+    }
+  }
+}
+
 struct Layout {
   int digits, exponent_bits;
 };
@@ -261,6 +318,7 @@ std::vector<std::uint64_t> CasesOf(const Form& form, unsigned slots, std::size_t
     edges.push_back(EdgesOf(kind));
     if (edges.back().size() > kEdges[inputs]) edges.back().resize(kEdges[inputs]);
   }
+  AddNearSmallestNormal(form, add);
   std::uint64_t values[8] = {};
   std::size_t combinations = 1;
   for (const Values& e : edges) combinations *= e.size();

@@ -1,0 +1,227 @@
+// Dynamic parallelism: grids that kernels launch. They run one after another when the grid that
+// launched them is through, each followed by its own children, which is one of the orders that CUDA
+// allows: what a thread launches in one stream is in order, a grid is done when its children are,
+// and nothing may wait for a child but its parent's end.
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "common/log.h"
+#include "proxy/softgpu/driver/errors.h"
+#include "proxy/softgpu/driver/launch.h"
+#include "proxy/softgpu/driver/limits.h"
+#include "proxy/softgpu/rt/child_launches.h"
+#include "proxy/softgpu/rt/grid.h"
+
+namespace cuspan::softgpu {
+namespace {
+
+// cudaError_t's numbers, which kernels get.
+constexpr std::uint32_t kInvalidValue = 1, kMemoryAllocation = 2, kInvalidConfiguration = 9,
+                        kMaxDepthExceeded = 65, kInvalidDeviceFunction = 98;
+// Levels of grids below the one that the host launched. (CUDA C++ Programming Guide, "Technical
+// Specifications": maximum nesting depth of dynamic parallelism)
+constexpr int kMostLevels = 24;
+// cudaStreamTailLaunch (cuda_device_runtime_api.h): after the grid and all else that it launched.
+constexpr std::uint64_t kTailLaunch = 3;
+// Launches of one grid that wait: arguments beyond this are refused. Far more than a GPU keeps.
+constexpr std::size_t kMostArgumentBytes = std::size_t{1} << 30;
+
+struct Child {
+  std::string kernel;
+  LaunchShape shape;
+  std::uint32_t parameter_bytes = 0;
+  std::vector<std::uint64_t> parameters;
+  std::optional<MemoryWork> work;  // In place of a kernel.
+  int level = 0;
+};
+
+// What all grids that stem from one launch by the host share. Only one of them runs at a time.
+struct Family {
+  Driver& driver;
+  std::shared_ptr<Context> context;
+  std::shared_ptr<Module> module;
+  int priority;
+  std::map<std::string, std::unique_ptr<Function>> functions;
+  std::vector<Child> pending;  // The next one last.
+};
+
+// A copy or memset that a kernel asked for. Its addresses may be anything.
+class MemoryTask final : public Task {
+ public:
+  MemoryTask(const MemoryWork& work, const Family& family, std::shared_ptr<ChildLaunches> rest)
+      : Task(1, 1, family.priority, false),
+        work_(work),
+        context_(family.context),
+        rest_(std::move(rest)) {}
+
+  bool Cancelled() const override { return context_->error() != CUDA_SUCCESS; }
+  std::unique_ptr<Task> Next() override { return Cancelled() ? nullptr : rest_->Next(); }
+  Resident* Start(Worker& worker, std::uint64_t) override {
+    const auto move = [](void* argument) {
+      const auto& work = *static_cast<const MemoryWork*>(argument);
+      if (work.from != nullptr)
+        std::memmove(work.to, work.from, work.bytes);
+      else
+        std::memset(work.to, work.value, work.bytes);
+    };
+    if (!worker.RunGuarded(move, &work_)) {
+      context_->Raise(CUDA_ERROR_ILLEGAL_ADDRESS,
+                      Format("a {} of {} bytes at {} by a kernel",
+                             work_.from != nullptr ? "copy" : "memset", work_.bytes, work_.to));
+    }
+    return nullptr;
+  }
+
+ private:
+  MemoryWork work_;
+  const std::shared_ptr<Context> context_;
+  const std::shared_ptr<ChildLaunches> rest_;
+};
+
+class Children final : public ChildLaunches {
+ public:
+  // Of a grid on `level`; the one that the host launched is on level 0.
+  Children(std::shared_ptr<Family> family, int level) : family_(std::move(family)), level_(level) {
+    arguments_.SetLimit(kMostArgumentBytes);
+  }
+
+  void* Prepare(const void* kernel, const std::uint32_t* grid, const std::uint32_t* block,
+                std::uint32_t shared_bytes) override {
+    const auto found = family_->module->program().KernelAt(kernel);
+    if (!found) return Fail(kInvalidDeviceFunction);
+    Child child{found->first,
+                {{grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]}, shared_bytes},
+                found->second,
+                {},
+                {}};
+    if (CheckShape(child.shape) != CUDA_SUCCESS || shared_bytes > limits::kSharedPerBlockOptIn) {
+      return Fail(kInvalidConfiguration);
+    }
+    // One that takes no arguments gets memory, too.
+    void* const memory = arguments_.Allocate(std::max<std::size_t>(child.parameter_bytes, 16));
+    if (memory == nullptr) return Fail(kMemoryAllocation);
+    std::lock_guard lock(mutex_);
+    prepared_.emplace(memory, std::move(child));
+    return memory;
+  }
+
+  std::uint32_t Launch(const void* arguments, std::uint64_t stream) override {
+    std::lock_guard lock(mutex_);
+    auto known = prepared_.extract(arguments);
+    if (known.empty()) return error_ = kInvalidValue;
+    Child& child = known.mapped();
+    // What is launched at a grid's tail takes its place.
+    child.level = stream == kTailLaunch ? level_ : level_ + 1;
+    if (child.level > kMostLevels) {
+      arguments_.Free(const_cast<void*>(arguments));
+      return error_ = kMaxDepthExceeded;
+    }
+    child.parameters.assign((child.parameter_bytes + 7) / 8, 0);
+    if (child.parameter_bytes != 0) {
+      std::memcpy(child.parameters.data(), arguments, child.parameter_bytes);
+    }
+    arguments_.Free(const_cast<void*>(arguments));
+    (stream == kTailLaunch ? last_ : launched_).push_back(std::move(child));
+    return kDeviceSuccess;
+  }
+
+  void AddMemoryWork(const MemoryWork& work) override {
+    if (work.bytes == 0) return;
+    Child child;
+    child.work = work;
+    std::lock_guard lock(mutex_);
+    launched_.push_back(std::move(child));
+  }
+
+  bool Contains(const void* memory, std::size_t bytes) const override {
+    return arguments_.Contains(memory, bytes);
+  }
+
+  std::uint32_t Error(bool take) override {
+    return take ? error_.exchange(kDeviceSuccess) : error_.load();
+  }
+
+  std::unique_ptr<Task> Next() override {
+    for (std::vector<Child>* list : {&last_, &launched_}) {
+      std::move(list->rbegin(), list->rend(), std::back_inserter(family_->pending));
+      list->clear();
+    }
+    if (family_->pending.empty()) return nullptr;
+    Child child = std::move(family_->pending.back());
+    family_->pending.pop_back();
+    return Begin(std::move(child));
+  }
+
+ private:
+  void* Fail(std::uint32_t error) {
+    error_ = error;
+    return nullptr;
+  }
+
+  // What a GPU finds wrong with a launch only now ends the context, too.
+  std::unique_ptr<Task> Begin(Child child) {
+    if (child.work) {
+      return std::make_unique<MemoryTask>(*child.work, *family_,
+                                          std::make_shared<Children>(family_, child.level));
+    }
+    softgpu::Launch launch;
+    CUresult result = CUDA_SUCCESS;
+    Function* const function = Find(child.kernel, &result);
+    if (function != nullptr) {
+      result = PrepareLaunch(family_->driver, family_->context, *function, child.shape, &launch);
+    }
+    if (result != CUDA_SUCCESS) {
+      family_->context->Raise(
+          CUDA_ERROR_LAUNCH_FAILED,
+          Format("kernel {}, launched by a kernel with blocks of {} x {} x {} "
+                 "threads and {} bytes of shared memory: CUDA error {}",
+                 child.kernel, child.shape.block.x, child.shape.block.y, child.shape.block.z,
+                 child.shape.dynamic_shared, static_cast<int>(result)));
+      return nullptr;
+    }
+    launch.params = std::move(child.parameters);
+    launch.code = family_->module;
+    launch.children = std::make_shared<Children>(family_, child.level);
+    return std::make_unique<GridTask>(std::move(launch), family_->priority,
+                                      family_->driver.pool.threads());
+  }
+
+  Function* Find(const std::string& name, CUresult* result) {
+    std::unique_ptr<Function>& function = family_->functions[name];
+    if (function == nullptr) {
+      const Result<const KernelInfo*> info = family_->module->program().Kernel(name);
+      if (!info.ok()) {
+        LogError("software GPU: kernel {}: {}", name, info.status().message());
+        *result = CUDA_ERROR_INVALID_PTX;
+        return nullptr;
+      }
+      function = std::make_unique<Function>(family_->module, **info);
+    }
+    return function.get();
+  }
+
+  const std::shared_ptr<Family> family_;
+  const int level_;
+  DeviceHeap arguments_;
+  std::atomic<std::uint32_t> error_{kDeviceSuccess};
+  std::mutex mutex_;  // Guards what follows until the grid is through.
+  std::map<const void*, Child> prepared_;
+  std::vector<Child> launched_, last_;
+};
+
+}  // namespace
+
+std::shared_ptr<ChildLaunches> MakeChildLaunches(Driver& driver, std::shared_ptr<Context> context,
+                                                 std::shared_ptr<Module> module, int priority) {
+  auto family = std::make_shared<Family>(
+      Family{driver, std::move(context), std::move(module), priority, {}, {}});
+  return std::make_shared<Children>(std::move(family), 0);
+}
+
+}  // namespace cuspan::softgpu
