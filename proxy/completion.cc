@@ -18,6 +18,13 @@ constexpr microseconds kLongestNap{50};
 // Between two looks at the device: the driver lets one thread at a time into a
 // context, and the one that submits work shall not wait for the one that looks.
 constexpr std::chrono::nanoseconds kBetweenLooks{1500};
+// The same when only the progress of streams is of interest.
+constexpr microseconds kBetweenMarks{20};
+constexpr microseconds kNoLimit = std::chrono::hours(1);
+// While the receiving thread looks, the completer's watches it in such naps, and for so long after
+// the last thing that was pending.
+constexpr microseconds kWatchNap{200};
+constexpr std::chrono::milliseconds kWatch{20};
 
 void PauseBetweenLooks() {
   const auto end = steady_clock::now() + kBetweenLooks;
@@ -31,7 +38,10 @@ void TransferState::Fail(Channel& channel, CUresult result) {
 }
 
 Completer::Completer(const Device& device, const Driver& driver, Channel& channel, Faults& faults)
-    : driver_(driver), channel_(channel), faults_(faults), thread_([this, &device] { Loop(device); }) {}
+    : driver_(driver),
+      channel_(channel),
+      faults_(faults),
+      thread_([this, &device] { Loop(device); }) {}
 
 Completer::~Completer() {
   {
@@ -55,13 +65,17 @@ void Completer::AddRecord(const std::shared_ptr<Lane>& lane, std::uint64_t mark,
 }
 
 void Completer::Put(Arrival arrival) {
+  if (std::holds_alternative<SendChunk>(arrival.entry.completion))
+    unpushed_.fetch_add(1, std::memory_order_relaxed);
   bool wake = false;
   {
     std::scoped_lock lock(mutex_);
     const bool urgent = !std::holds_alternative<ProgressMark>(arrival.entry.completion);
     arrivals_.push_back(std::move(arrival));
     have_arrivals_.store(true, std::memory_order_release);
-    wake = sleeping_ && (urgent || !napping_);
+    entries_.fetch_add(1, std::memory_order_relaxed);
+    if (urgent) urgent_entries_.fetch_add(1, std::memory_order_relaxed);
+    wake = sleeping_ && (!napping_ || (urgent && !helper_awake_.load(std::memory_order_relaxed)));
     urgent_arrival_ = urgent_arrival_ || urgent;
   }
   if (wake) arrived_.notify_one();
@@ -100,10 +114,11 @@ void Completer::Push(const SendChunk& chunk, CUresult result) {
   if (result != CUDA_SUCCESS || chunk.transfer->failed) {
     chunk.transfer->Fail(channel_, result);
     channel_.ReturnSlot(chunk.slot);
-    return;
+  } else {
+    channel_.Post(Chunk{chunk.transfer->id, chunk.offset, chunk.bytes, chunk.slot});
+    pushed_.fetch_add(1, std::memory_order_release);
   }
-  channel_.Post(Chunk{chunk.transfer->id, chunk.offset, chunk.bytes, chunk.slot});
-  pushed_.fetch_add(1, std::memory_order_release);
+  unpushed_.fetch_sub(1, std::memory_order_release);
 }
 
 void Completer::Sweep(std::vector<Report>& reports) {
@@ -112,12 +127,15 @@ void Completer::Sweep(std::vector<Report>& reports) {
       Lane::Entry& entry = lane->entries_.front();
       const CUresult result = Query(entry);
       if (result == CUDA_ERROR_NOT_READY) break;
-      if (const auto* slot = std::get_if<GiveSlotBack>(&entry.completion)) channel_.ReleaseSlot(slot->slot);
+      if (const auto* slot = std::get_if<GiveSlotBack>(&entry.completion))
+        channel_.ReleaseSlot(slot->slot);
       if (const auto* chunk = std::get_if<SendChunk>(&entry.completion)) Push(*chunk, result);
       if (!std::holds_alternative<ProgressMark>(entry.completion)) {
         --urgent_;
         ++urgent_changes_;
+        urgent_entries_.fetch_sub(1, std::memory_order_relaxed);
       }
+      entries_.fetch_sub(1, std::memory_order_relaxed);
       reports.push_back({lane, entry.mark, result, std::move(entry.completion)});
       lane->entries_.pop_front();
     }
@@ -141,42 +159,73 @@ void Completer::Tell(std::vector<Report>& reports) {
   reports.clear();
 }
 
+Completer::Look Completer::Round() {
+  std::scoped_lock lock(looking_);
+  rounds_.fetch_add(1, std::memory_order_relaxed);
+  const std::uint64_t before = urgent_changes_;
+  TakeArrivals();
+  Sweep(found_);
+  // A chunk of another stream may have been completed after this sweep looked
+  // at its stream and before what was found: it is found by another sweep.
+  while (!found_.empty() && pending_chunks_ != 0) {
+    Sweep(later_);
+    Tell(found_);
+    found_.swap(later_);
+  }
+  Tell(found_);
+  return {urgent_changes_ != before, !active_.empty(), urgent_ != 0};
+}
+
+void Completer::Help(std::chrono::nanoseconds interval) {
+  if (entries_.load(std::memory_order_relaxed) == 0) return;
+  if (urgent_entries_.load(std::memory_order_relaxed) == 0) interval = kBetweenMarks;
+  if (steady_clock::now() - last_help_ < interval) return;
+  Round();
+  last_help_ = steady_clock::now();
+}
+
+void Completer::HelperSleeps() {
+  helper_awake_.store(false, std::memory_order_relaxed);
+  if (entries_.load(std::memory_order_relaxed) == 0) return;
+  {
+    std::scoped_lock lock(mutex_);
+    take_over_ = true;
+  }
+  arrived_.notify_one();
+}
+
 void Completer::Loop(const Device& device) {
   if (const Status status = device.MakeCurrent(); !status.ok()) LogError("{}", status.message());
   // Naps of microseconds need a timer that is as exact; the default adds 50 µs.
   ::prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
-  std::vector<Report> found;
-  std::vector<Report> later;
   auto active = steady_clock::now();
   microseconds nap = kFirstNap;
+  std::uint64_t seen = 0;
+  Look look = {};
   while (!ending_.load(std::memory_order_acquire)) {
-    const std::uint64_t before = urgent_changes_;
-    TakeArrivals();
-    Sweep(found);
-    // A chunk of another stream may have been completed after this sweep looked
-    // at its stream and before what was found: it is found by another sweep.
-    while (!found.empty() && pending_chunks_ != 0) {
-      Sweep(later);
-      Tell(found);
-      found.swap(later);
-    }
-    Tell(found);
+    const bool helped = helper_awake_.load(std::memory_order_relaxed) &&
+                        rounds_.load(std::memory_order_relaxed) != seen;
+    if (!helped) look = Round();
+    seen = rounds_.load(std::memory_order_relaxed);
 
     const auto now = steady_clock::now();
-    if (urgent_changes_ != before) {
+    if (look.changed || helped) {
       active = now;
       nap = kFirstNap;
     }
     // Also when nothing is pending there may soon be something again, and waking
     // up takes longer than looking.
     const auto idle = now - active;
-    if (idle < stages_.spin) {
+    if (helper_awake_.load(std::memory_order_relaxed)) {
+      Sleep(helped || look.pending || idle < kWatch ? kWatchNap : kNoLimit);
+    } else if (idle < stages_.spin) {
       PauseBetweenLooks();
-    } else if (idle < stages_.yield) {
+    } else if (idle < (look.urgent ? stages_.await : stages_.yield)) {
+      PauseBetweenLooks();
       std::this_thread::yield();
-    } else if (active_.empty()) {
-      Sleep(std::chrono::hours(1));
-    } else if (urgent_ == 0) {
+    } else if (!look.pending) {
+      Sleep(kNoLimit);
+    } else if (!look.urgent) {
       Sleep(kLongestNap);
     } else {
       Sleep(nap);
@@ -188,9 +237,14 @@ void Completer::Loop(const Device& device) {
 void Completer::Sleep(microseconds limit) {
   std::unique_lock lock(mutex_);
   sleeping_ = true;
-  napping_ = !active_.empty();
-  arrived_.wait_for(lock, limit, [this] { return ending_ || (napping_ ? urgent_arrival_ : !arrivals_.empty()); });
+  napping_ = limit != kNoLimit;
+  arrived_.wait_for(lock, limit, [this] {
+    if (ending_ || take_over_) return true;
+    if (!napping_) return !arrivals_.empty();
+    return urgent_arrival_ && !helper_awake_.load(std::memory_order_relaxed);
+  });
   sleeping_ = false;
+  take_over_ = false;
 }
 
 }  // namespace cuspan::proxy

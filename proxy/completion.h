@@ -9,6 +9,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -67,7 +68,7 @@ struct ReachRecord {
 // Nothing but the lane's progress, of which the receiving thread hears. Nobody
 // waits for it at this moment, so the device is asked less often.
 struct ProgressMark {};
-// Anything else; called on the completer's thread, must not block.
+// Anything else; called on the completer's or the receiving thread, must not block.
 using Answer = std::function<void(CUresult result, std::uint64_t chunks)>;
 using Completion = std::variant<GiveSlotBack, SendChunk, ReachRecord, ProgressMark, Answer>;
 
@@ -98,12 +99,28 @@ class Completer {
   // Does `completion` when the device has reached `event`, after the earlier
   // ones of the lane, and then says through the lane that `mark` ops are
   // complete. Threads: one at a time for each lane.
-  void Add(const std::shared_ptr<Lane>& lane, PooledEvent event, std::uint64_t mark, Completion completion);
+  void Add(const std::shared_ptr<Lane>& lane, PooledEvent event, std::uint64_t mark,
+           Completion completion);
   // The same for a record, whose event stays its own.
-  void AddRecord(const std::shared_ptr<Lane>& lane, std::uint64_t mark, std::shared_ptr<EventRecordState> record);
+  void AddRecord(const std::shared_ptr<Lane>& lane, std::uint64_t mark,
+                 std::shared_ptr<EventRecordState> record);
+
+  // --- The receiving thread is awake anyway: while it is, it looks at the device
+  // itself, between two frames, which spares a change of threads and keeps two
+  // threads from meeting in the driver. The completer's thread then only watches
+  // that it does: it may hang in a call of the driver.
+
+  // Does what is due, unless the last look was less than `interval` ago. Cheap when nothing is
+  // pending.
+  void Help(std::chrono::nanoseconds interval);
+  // The receiving thread goes to sleep, or is back: the completer's thread looks meanwhile.
+  void HelperSleeps();
+  void HelperIsBack() { helper_awake_.store(true, std::memory_order_relaxed); }
 
   // Chunks pushed so far.
   std::uint64_t pushed() const { return pushed_.load(std::memory_order_acquire); }
+  // Chunks were handed to the device that are not pushed yet.
+  bool chunks_pending() const { return unpushed_.load(std::memory_order_acquire) != 0; }
 
  private:
   struct Arrival {
@@ -118,7 +135,14 @@ class Completer {
   };
   void Put(Arrival arrival);
   void Loop(const Device& device);
-  // Sleeps until something urgent arrives (or anything, when nothing is pending), at most for `limit`.
+  struct Look {
+    bool changed;  // Something urgent came or went.
+    bool pending;  // What is left: anything,
+    bool urgent;   // and something urgent.
+  };
+  Look Round();
+  // Sleeps until something urgent arrives (or anything, when nothing is pending), at most for
+  // `limit`.
   void Sleep(std::chrono::microseconds limit);
   void TakeArrivals();
   // Finds what is complete: pushes chunks and gives slots back, and leaves the rest in `reports`.
@@ -138,11 +162,22 @@ class Completer {
   std::vector<Arrival> arrivals_;
   bool urgent_arrival_ = false;
   bool sleeping_ = false;
-  bool napping_ = false;  // Only something urgent ends the sleep.
+  bool napping_ = false;    // Only something urgent ends the sleep, and that only without helper.
+  bool take_over_ = false;  // The helper sleeps, and something is pending.
   std::atomic<bool> have_arrivals_ = false;
   std::atomic<bool> ending_ = false;
 
-  // Of the completer's thread.
+  std::atomic<bool> helper_awake_ = false;
+  std::atomic<std::uint64_t> rounds_ = 0;
+  // All entries that arrived and did not yet go, and the urgent ones among them.
+  std::atomic<std::size_t> entries_ = 0;
+  std::atomic<std::size_t> urgent_entries_ = 0;
+  std::chrono::steady_clock::time_point last_help_;  // Of the helper.
+
+  // Of the thread that looks, under looking_.
+  std::mutex looking_;
+  std::vector<Report> found_;
+  std::vector<Report> later_;
   std::vector<Arrival> taken_;
   std::vector<std::shared_ptr<Lane>> active_;  // Lanes with entries.
   std::size_t pending_chunks_ = 0;
@@ -150,6 +185,7 @@ class Completer {
   std::size_t urgent_ = 0;
   std::uint64_t urgent_changes_ = 0;
   std::atomic<std::uint64_t> pushed_ = 0;
+  std::atomic<std::uint64_t> unpushed_ = 0;
   std::thread thread_;
 };
 

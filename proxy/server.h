@@ -10,6 +10,7 @@ namespace cuspan::proxy {
 // version) says what was wrong, the channel is closed as lost, and nothing of
 // that frame was done. kExhausted when more waits in the streams' queues than a
 // proxy will hold. `device`'s context is current to the calling thread.
-Status Serve(const Driver& driver, const Device& device, Channel& channel);
+Status Serve(const Driver& driver, const Device& device, Channel& channel,
+             std::optional<ExchangeSocket> exchange = std::nullopt);
 
 }  // namespace cuspan::proxy

@@ -6,7 +6,8 @@ namespace cuspan {
 namespace {
 
 std::uint64_t RoundUp(std::uint64_t bytes) {
-  return (bytes + BlockAllocator::kAlignment - 1) / BlockAllocator::kAlignment * BlockAllocator::kAlignment;
+  return (bytes + BlockAllocator::kAlignment - 1) / BlockAllocator::kAlignment *
+         BlockAllocator::kAlignment;
 }
 
 }  // namespace
@@ -34,6 +35,12 @@ void BlockAllocator::RemoveSegment(std::uint64_t base) {
   segments_.erase(segment);
 }
 
+std::vector<BlockAllocator::Range> BlockAllocator::Segments() const {
+  std::vector<Range> all;
+  for (const auto& [base, bytes] : segments_) all.push_back({base, bytes});
+  return all;
+}
+
 std::vector<BlockAllocator::Range> BlockAllocator::EmptySegments() const {
   std::vector<Range> empty;
   for (const auto& [base, bytes] : segments_) {
@@ -56,17 +63,22 @@ std::optional<std::uint64_t> BlockAllocator::Allocate(std::uint64_t bytes) {
   return base;
 }
 
-bool BlockAllocator::Free(std::uint64_t base) {
+std::optional<BlockAllocator::Range> BlockAllocator::Retire(std::uint64_t base) {
   const auto block = used_.find(base);
-  if (block == used_.end()) return false;
-  std::uint64_t hole = base;
-  std::uint64_t bytes = block->second.bytes;
+  if (block == used_.end()) return std::nullopt;
+  const Range range{base, block->second.bytes};
   used_.erase(block);
+  return range;
+}
+
+bool BlockAllocator::Recycle(Range range) {
+  auto [hole, bytes] = range;
   free_bytes_ += bytes;
   // Joined with its free neighbours, but never across the border of a segment,
   // which may go back to the driver by itself.
   const Range segment = *Segment(hole);
-  if (const auto next = free_.find(hole + bytes); next != free_.end() && next->first < segment.base + segment.bytes) {
+  if (const auto next = free_.find(hole + bytes);
+      next != free_.end() && next->first < segment.base + segment.bytes) {
     const auto [next_base, next_bytes] = *next;
     RemoveFree(next_base, next_bytes);
     bytes += next_bytes;
@@ -80,7 +92,13 @@ bool BlockAllocator::Free(std::uint64_t base) {
     }
   }
   AddFree(hole, bytes);
-  return true;
+  return bytes == segment.bytes;
+}
+
+bool BlockAllocator::Free(std::uint64_t base) {
+  const auto range = Retire(base);
+  if (range) Recycle(*range);
+  return range.has_value();
 }
 
 std::optional<BlockAllocator::Range> BlockAllocator::Find(std::uint64_t address) const {

@@ -18,7 +18,8 @@ class BlockAllocator {
   static constexpr std::uint64_t kAlignment = 512;
 
   // `base` … `base + bytes` may be used for segments; both multiples of kAlignment.
-  BlockAllocator(std::uint64_t base, std::uint64_t bytes) : window_base_(base), window_bytes_(bytes) {}
+  BlockAllocator(std::uint64_t base, std::uint64_t bytes)
+      : window_base_(base), window_bytes_(bytes) {}
 
   struct Range {
     std::uint64_t base;
@@ -31,12 +32,18 @@ class BlockAllocator {
   void AddSegment(Range segment);
   // Takes a segment out; all of it must be free.
   void RemoveSegment(std::uint64_t base);
+  std::vector<Range> Segments() const;
   // Segments of which nothing is in use.
   std::vector<Range> EmptySegments() const;
 
   // The best fitting free block of at least `bytes` (> 0); nothing when there is none.
   std::optional<std::uint64_t> Allocate(std::uint64_t bytes);
-  // Gives back the block that starts at `base`; false when none does.
+  // Takes back the block that starts at `base`, which is neither in use nor free then: its whole
+  // range, for Recycle. Nothing when no block starts there.
+  std::optional<Range> Retire(std::uint64_t base);
+  // A retired range is free again; true when nothing of its segment is in use any more.
+  bool Recycle(Range range);
+  // Both at once; false when no block starts at `base`.
   bool Free(std::uint64_t base);
   // The allocated block that holds `address`, with the size that was asked for.
   std::optional<Range> Find(std::uint64_t address) const;
@@ -52,11 +59,11 @@ class BlockAllocator {
 
   std::uint64_t window_base_;
   std::uint64_t window_bytes_;
-  std::map<std::uint64_t, std::uint64_t> segments_;  // base → bytes
-  std::map<std::uint64_t, std::uint64_t> free_;      // base → bytes
+  std::map<std::uint64_t, std::uint64_t> segments_;                 // base → bytes
+  std::map<std::uint64_t, std::uint64_t> free_;                     // base → bytes
   std::set<std::pair<std::uint64_t, std::uint64_t>> free_by_size_;  // (bytes, base)
   struct Used {
-    std::uint64_t bytes;      // As taken, rounded.
+    std::uint64_t bytes;  // As taken, rounded.
     std::uint64_t requested;
   };
   std::map<std::uint64_t, Used> used_;  // base →

@@ -39,7 +39,6 @@ CUresult Link::Lost() {
 }
 
 std::uint32_t Link::Register(PendingCall* pending) {
-  channel_->statistics().calls.fetch_add(1, std::memory_order_relaxed);
   std::lock_guard lock(calls_mutex_);
   const std::uint32_t request = next_request_++;
   calls_[request] = pending;
@@ -56,8 +55,7 @@ CUresult Link::Wait(std::uint32_t request, PendingCall* pending) {
   const auto over = [&] {
     return pending->done.load(std::memory_order_acquire) || fault() != CUDA_SUCCESS;
   };
-  while (!over() && std::chrono::steady_clock::now() - start < stages_.spin) {
-  }
+  Watch(over);
   std::unique_lock lock(calls_mutex_);
   pending->arrived.wait(lock, over);
   calls_.erase(request);
@@ -74,7 +72,9 @@ CUresult Link::MalformedReply(const char* op) {
   return CUDA_ERROR_DEVICE_UNAVAILABLE;
 }
 
-bool Link::Receive(const OnEvent& on_event) {
+bool Link::Receive() {
+  const std::unique_lock receiving(receiving_, std::try_to_lock);
+  if (!receiving || !HasWorkNow()) return false;
   bool any = false;
   // Bounded, so that one busy device does not keep the others waiting.
   for (int i = 0; i < 256; ++i) {
@@ -86,9 +86,11 @@ bool Link::Receive(const OnEvent& on_event) {
     }
     if (!frame->has_value()) break;
     any = true;
-    HandleFrame(**frame, on_event);
+    HandleFrame(**frame);
     channel_->Pop();
+    ShowEvents();
   }
+  ShowEvents();  // Those for which chunks were stored meanwhile.
   PostDeferred();
   if (!any && channel_->closed() && fault() == CUDA_SUCCESS) {
     LogError("device {} is lost: its proxy ended; cudaDeviceReset makes a new one", device_);
@@ -98,7 +100,7 @@ bool Link::Receive(const OnEvent& on_event) {
   return any;
 }
 
-void Link::HandleFrame(const Frame& frame, const OnEvent& on_event) {
+void Link::HandleFrame(const Frame& frame) {
   if (frame.header.is_reply()) {
     HandleReply(frame);
     return;
@@ -107,21 +109,22 @@ void Link::HandleFrame(const Frame& frame, const OnEvent& on_event) {
   switch (frame.op()) {
     case Op::kTransferWanted:
       if (TransferWanted wanted; (understood = DecodeFrom(frame.payload, wanted)))
-        transfers_.OnWanted(wanted.transfer);
+        transfers_.OnWanted(wanted.transfer, wanted.chunks);
       break;
     case Op::kChunk:
       if (Chunk chunk; DecodeFrom(frame.payload, chunk)) understood = transfers_.OnChunk(chunk);
-      ShowEvents(on_event);
       break;
     case Op::kTransferFailed:
       if (TransferFailed failed; (understood = DecodeFrom(frame.payload, failed)))
         transfers_.OnFailed(failed.transfer, static_cast<CUresult>(failed.result));
       break;
     case Op::kEventReached:
-      if (EventReached reached; (understood = DecodeFrom(frame.payload, reached))) {
+      if (EventReached reached; (understood = DecodeFrom(frame.payload, reached)))
         unshown_events_.push_back(reached);
-        ShowEvents(on_event);
-      }
+      break;
+    case Op::kFenceReached:
+      if (FenceReached reached; (understood = DecodeFrom(frame.payload, reached)))
+        memory_.Completed(reached.sequence);
       break;
     case Op::kPostedFailure:
       if (PostedFailure failure; (understood = DecodeFrom(frame.payload, failure))) {
@@ -168,16 +171,23 @@ void Link::HandleReply(const Frame& frame) {
   call->second->arrived.notify_one();
 }
 
-void Link::ShowEvents(const OnEvent& on_event) {
+void Link::ShowEvents() {
   while (!unshown_events_.empty() && transfers_.Stored(unshown_events_.front().chunks)) {
     const EventReached reached = unshown_events_.front();
     unshown_events_.pop_front();
-    on_event(reached);
+    on_event_(reached);
   }
 }
 
-bool Link::HasWork() const {
+bool Link::HasWork() {
+  if (watching_.load(std::memory_order_seq_cst) != 0) return false;
+  const std::unique_lock receiving(receiving_, std::try_to_lock);
+  return receiving && HasWorkNow();
+}
+
+bool Link::HasWorkNow() const {
   return channel_->HasFrame() || (channel_->closed() && fault() == CUDA_SUCCESS) ||
+         (!unshown_events_.empty() && transfers_.Stored(unshown_events_.front().chunks)) ||
          (has_deferred_.load(std::memory_order_acquire) &&
           channel_->HasRoom(sizeof(FrameHeader) + sizeof(Signal)));
 }
@@ -202,6 +212,7 @@ void Link::PostFromReceiver(const Signal& signal) {
 }
 
 void Link::PostDeferred() {
+  if (!has_deferred_.load(std::memory_order_acquire)) return;
   std::lock_guard lock(deferred_mutex_);
   while (!deferred_.empty()) {
     const std::vector<std::byte> frame = MakeFrame(deferred_.front());

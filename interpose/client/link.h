@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <thread>
 #include <unordered_map>
 
 #include "interpose/client/event.h"
@@ -26,6 +27,20 @@
 #include "protocol/channel/channel.h"
 
 namespace cuspan {
+
+class Peers;
+
+// Where a device's proxy is.
+struct LinkPlace {
+  std::uint32_t agent = 0;    // The rank of its node's.
+  std::uint32_t ordinal = 0;  // As the node's driver counts.
+  bool relayed = false;
+  std::string exchange;  // Where it answers other proxies of the node; empty: nowhere.
+  bool SameNode(const LinkPlace& other) const {
+    return agent == other.agent && relayed == other.relayed && !exchange.empty() &&
+           !other.exchange.empty();
+  }
+};
 
 class Link : public std::enable_shared_from_this<Link> {
  public:
@@ -46,6 +61,13 @@ class Link : public std::enable_shared_from_this<Link> {
     sharing_ = sharing;
     memory_.SetShared(region);
   }
+  // Set once, before the link is used.
+  void SetPlace(LinkPlace place, Peers* peers) {
+    place_ = std::move(place);
+    peers_ = peers;
+  }
+  const LinkPlace& place() const { return place_; }
+  Peers* peers() { return peers_; }
   // The managed variable at the address, for those who name it as a symbol.
   std::optional<BlockAllocator::Range> ManagedVariable(std::uint64_t address) const {
     return variables_ != nullptr ? variables_->At(address) : std::nullopt;
@@ -80,21 +102,28 @@ class Link : public std::enable_shared_from_this<Link> {
   CUresult PostUnseen(const T& op) {
     static_assert(T::kClass == OpClass::kPosted || T::kClass == OpClass::kChunk);
     if (const CUresult sticky = fault(); sticky != CUDA_SUCCESS) return sticky;
-    channel_->statistics().posted.fetch_add(1, std::memory_order_relaxed);
-    if (channel_->Post(op, ThisThread().number) == 0) return Lost();
+    channel_->statistics().Count(T::kOp);
+    const std::uint64_t sequence = channel_->Post(op, ThisThread().number);
+    if (sequence == 0) return Lost();
+    if constexpr (T::kOp == Op::kCopyFromDevice || T::kOp == Op::kCopyBoxFromDevice)
+      last_host_write_.store(sequence, std::memory_order_relaxed);
     return CUDA_SUCCESS;
   }
   // Posts a call and waits for its reply; returns the reply's result, or why there is none.
+  // `*sequence`, if given, is the call's place among all that was posted.
   template <typename T>
-  CUresult Call(const T& op, typename T::Reply* reply) {
+  CUresult Call(const T& op, typename T::Reply* reply, std::uint64_t* sequence = nullptr) {
     static_assert(T::kClass == OpClass::kCall);
     if (const CUresult sticky = fault(); sticky != CUDA_SUCCESS) return sticky;
     PendingCall pending;
+    channel_->statistics().Count(T::kOp);
     const std::uint32_t request = Register(&pending);
-    if (channel_->Post(op, request) == 0) {
+    const std::uint64_t posted = channel_->Post(op, request);
+    if (posted == 0) {
       Forget(request);
       return Lost();
     }
+    if (sequence != nullptr) *sequence = posted;
     if (const CUresult result = Wait(request, &pending); result != CUDA_SUCCESS) return result;
     if (!DecodeFrom(pending.payload, *reply)) return MalformedReply(OpName(T::kOp));
     return static_cast<CUresult>(reply->result);
@@ -123,14 +152,28 @@ class Link : public std::enable_shared_from_this<Link> {
   template <typename T>
   CUresult CallUnseen(const T& op) {
     typename T::Reply reply;
-    const CUresult result = Call(op, &reply);
+    std::uint64_t sequence = 0;
+    const CUresult result = Call(op, &reply, &sequence);
     if (result == CUDA_SUCCESS) transfers_.WaitStored(reply.chunks);
+    bool all = T::kOp == Op::kDeviceSynchronize;
+    if constexpr (requires { reply.device_done; }) all = reply.device_done;
+    if (result == CUDA_SUCCESS && all) memory_.Completed(sequence);
     return fault() != CUDA_SUCCESS ? fault() : result;
   }
   CUresult SynchronizeUnseen(std::uint64_t stream) {
     StreamSynchronize op;
     op.stream = stream;
     return CallUnseen(op);
+  }
+
+  // What is posted up to now; and whether the device is known to have completed all of that.
+  std::uint64_t LastPosted() const { return channel_->LastSequence(); }
+  bool AllCompleted() const { return memory_.completed() >= LastPosted(); }
+  // Whether something is under way that writes memory which the program reads.
+  bool MayWriteHost() const {
+    if (AllCompleted()) return false;
+    return last_host_write_.load(std::memory_order_relaxed) > memory_.completed() ||
+           (region_ != nullptr && region_->in_use());
   }
 
   // The sticky error of a device that is lost to this process; CUDA_SUCCESS while it lives.
@@ -146,12 +189,33 @@ class Link : public std::enable_shared_from_this<Link> {
   // stream.
   CUresult OwnStream(std::uint64_t* stream);
 
-  // --- For the session's receiver thread.
+  // --- Receiving: the session's receiver thread, and threads that wait for a reply and would
+  // otherwise only watch how the receiver takes it for them.
 
-  // Handles what has arrived; true when there was something. `on_event` is told of completions.
+  // Receives until `over()` or for so long that sleeping costs little; the caller then waits
+  // otherwise. For what an answer of the device will end.
+  template <typename Over>
+  void Watch(Over&& over) {
+    const auto start = std::chrono::steady_clock::now();
+    watching_.fetch_add(1, std::memory_order_relaxed);
+    while (!over()) {
+      if (Receive()) continue;
+      const auto waited = std::chrono::steady_clock::now() - start;
+      if (waited >= stages_.await) break;
+      if (waited >= stages_.spin) std::this_thread::yield();
+    }
+    watching_.fetch_sub(1, std::memory_order_seq_cst);
+    // What came meanwhile and is not this thread's to wait for.
+    if (HasWork()) channel_->own_bell().Ring();
+  }
+
+  // Is told of completions. Set once, before the link is used.
   using OnEvent = std::function<void(const EventReached&)>;
-  bool Receive(const OnEvent& on_event);
-  bool HasWork() const;
+  void SetOnEvent(OnEvent on_event) { on_event_ = std::move(on_event); }
+  // Handles what has arrived; true when there was something. Nothing while another thread does.
+  bool Receive();
+  // For the receiver thread: whether there is something that no waiting thread takes.
+  bool HasWork();
   // Posts without ever waiting: at once, or later from Receive.
   void PostFromReceiver(const Signal& signal);
   // Ends everything that waits; later calls return `result`.
@@ -185,9 +249,10 @@ class Link : public std::enable_shared_from_this<Link> {
   CUresult Wait(std::uint32_t request, PendingCall* pending);
   CUresult MalformedReply(const char* op);
   CUresult Lost();
-  void HandleFrame(const Frame& frame, const OnEvent& on_event);
+  bool HasWorkNow() const;  // With receiving_.
+  void HandleFrame(const Frame& frame);
   void HandleReply(const Frame& frame);
-  void ShowEvents(const OnEvent& on_event);
+  void ShowEvents();
   void PostDeferred();
 
   const int device_;
@@ -204,11 +269,17 @@ class Link : public std::enable_shared_from_this<Link> {
   std::unordered_map<std::uint32_t, CUresult> posted_failures_;  // By thread number.
   std::atomic<bool> has_posted_failures_{false};
 
-  // Receiver thread only: completions that wait for chunks, posts that wait for room.
+  OnEvent on_event_;
+  std::mutex receiving_;          // Of the thread that receives.
+  std::atomic<int> watching_{0};  // Threads that wait for a reply and receive meanwhile.
+  // Completions that wait for chunks, and posts that wait for room: of the thread that receives.
   std::deque<EventReached> unshown_events_;
   std::mutex deferred_mutex_;
   std::deque<Signal> deferred_;
   std::atomic<bool> has_deferred_{false};
+
+  // Nearly: with several threads it may be that of one of the last.
+  std::atomic<std::uint64_t> last_host_write_{0};
 
   std::mutex own_stream_mutex_;
   std::uint64_t own_stream_ = 0;
@@ -217,6 +288,8 @@ class Link : public std::enable_shared_from_this<Link> {
   SharedRegion* region_ = nullptr;
   ManagedVariables* variables_ = nullptr;
   Sharing sharing_ = Sharing::kNone;
+  LinkPlace place_;
+  Peers* peers_ = nullptr;
 
   Transfers transfers_;
   DeviceMemory memory_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "interpose/client/link.h"
+#include "interpose/client/peers.h"
 
 namespace cuspan {
 namespace {
@@ -13,6 +14,10 @@ constexpr std::uint64_t kGranularity = 2 << 20;
 constexpr std::uint64_t kPieceBytes = 64 << 20;
 // Blocks from here on have a piece of their own, which goes back to the driver when freed.
 constexpr std::uint64_t kLargeBytes = 32 << 20;
+
+// Of freed blocks, until the proxy is asked how far the device has come.
+constexpr std::uint64_t kFenceBytes = 8 << 20;
+constexpr std::size_t kFenceBlocks = 256;
 
 std::uint64_t RoundUp(std::uint64_t bytes) {
   return (bytes + kGranularity - 1) / kGranularity * kGranularity;
@@ -25,17 +30,37 @@ DeviceMemory::DeviceMemory(Link* link, AddressWindow window)
 
 CUresult DeviceMemory::Allocate(std::uint64_t bytes, std::uint64_t* address) {
   if (bytes > window_.bytes) return CUDA_ERROR_OUT_OF_MEMORY;
-  for (;;) {
+  if (trim_wanted_.load(std::memory_order_relaxed)) Trim(false);
+  for (bool waited = false;;) {
+    bool enough_retired = false;
     {
       std::lock_guard lock(mutex_);
       if (const auto base = blocks_.Allocate(bytes)) {
         *address = *base;
         return CUDA_SUCCESS;
       }
+      enough_retired = retired_bytes_ >= bytes;
+    }
+    // The program frees as much as it takes: it waits for its own blocks, as cudaFree itself
+    // would have waited, rather than take ever more from the device.
+    if (enough_retired && !waited) {
+      waited = WaitForRetired();
+      if (const CUresult lost = link_->fault(); lost != CUDA_SUCCESS) return lost;
+      continue;
     }
     // Another thread may take what was mapped here: then this goes round again.
     if (const CUresult result = Grow(bytes); result != CUDA_SUCCESS) return result;
   }
+}
+
+bool DeviceMemory::WaitForRetired() {
+  {
+    std::shared_lock lock(mutex_);
+    if (retired_.empty()) return true;
+  }
+  // What is wrong with the device is told by the next call.
+  static_cast<void>(link_->CallUnseen(DeviceSynchronize{}));
+  return true;
 }
 
 CUresult DeviceMemory::Grow(std::uint64_t bytes) {
@@ -52,15 +77,10 @@ CUresult DeviceMemory::Grow(std::uint64_t bytes) {
   if (exact < kLargeBytes && Map(kPieceBytes) == CUDA_SUCCESS) return CUDA_SUCCESS;
   CUresult result = Map(exact);
   if (result != CUDA_ERROR_OUT_OF_MEMORY) return result;
-  // Before saying so: what lies idle here goes back, and the device is asked once more.
-  std::vector<BlockAllocator::Range> idle;
-  {
-    std::lock_guard lock(mutex_);
-    idle = blocks_.EmptySegments();
-    for (const auto& segment : idle) blocks_.RemoveSegment(segment.base);
-  }
-  if (idle.empty()) return result;
-  Unmap(idle);
+  // Before saying so: what was freed comes back, what lies idle goes to the driver, and the
+  // device is asked once more.
+  WaitForRetired();
+  TrimLocked(true);
   return Map(exact);
 }
 
@@ -74,42 +94,105 @@ CUresult DeviceMemory::Map(std::uint64_t bytes) {
     op.address = *base;
   }
   MemoryMap::Reply reply;
-  const CUresult result = link_->Call(op, &reply);
+  CUresult result = link_->Call(op, &reply);
   if (result != CUDA_SUCCESS) return result;
+  if (link_->peers() != nullptr &&
+      (result = link_->peers()->AfterMap(*link_, {op.address, bytes})) != CUDA_SUCCESS) {
+    Unmap({op.address, bytes});
+    return result;
+  }
   std::lock_guard lock(mutex_);
   blocks_.AddSegment({op.address, bytes});
   return CUDA_SUCCESS;
 }
 
-void DeviceMemory::Unmap(const std::vector<BlockAllocator::Range>& segments) {
-  for (const auto& segment : segments) {
-    MemoryUnmap op;
-    op.address = segment.base;
-    op.bytes = segment.bytes;
-    MemoryUnmap::Reply reply;
-    // A failure means that the device is lost, which the next call tells.
-    static_cast<void>(link_->Call(op, &reply));
-  }
+void DeviceMemory::Trim(bool all) {
+  std::lock_guard growing(growing_);
+  TrimLocked(all);
 }
 
-CUresult DeviceMemory::Free(std::uint64_t address) {
+void DeviceMemory::TrimLocked(bool all) {
   std::vector<BlockAllocator::Range> idle;
-  std::lock_guard growing(growing_);
   {
     std::lock_guard lock(mutex_);
-    if (!blocks_.Free(address)) return CUDA_ERROR_INVALID_VALUE;
-    const auto segment = *blocks_.Segment(address);
-    const auto empty = blocks_.EmptySegments();
-    const bool is_empty = std::any_of(empty.begin(), empty.end(),
-                                      [&](const auto& e) { return e.base == segment.base; });
+    trim_wanted_.store(false, std::memory_order_relaxed);
+    idle = blocks_.EmptySegments();
     // One shared piece stays, for the next small blocks.
-    if (is_empty && (segment.bytes != kPieceBytes || empty.size() > 1)) {
-      blocks_.RemoveSegment(segment.base);
-      idle.push_back(segment);
+    const auto kept = std::find_if(idle.begin(), idle.end(),
+                                   [](const auto& s) { return s.bytes == kPieceBytes; });
+    if (!all && kept != idle.end()) idle.erase(kept);
+    for (const auto& segment : idle) blocks_.RemoveSegment(segment.base);
+  }
+  for (const auto& segment : idle) Unmap(segment);
+}
+
+void DeviceMemory::Unmap(const BlockAllocator::Range& segment) {
+  if (link_->peers() != nullptr) link_->peers()->BeforeUnmap(*link_, segment);
+  MemoryUnmap op;
+  op.address = segment.base;
+  op.bytes = segment.bytes;
+  MemoryUnmap::Reply reply;
+  // A failure means that the device is lost, which the next call tells.
+  static_cast<void>(link_->Call(op, &reply));
+}
+
+CUresult DeviceMemory::Free(std::uint64_t address, std::function<void()> returned) {
+  bool ask = false;
+  {
+    std::lock_guard lock(mutex_);
+    const auto range = blocks_.Retire(address);
+    if (!range) return CUDA_ERROR_INVALID_VALUE;
+    // Read here, so that fences grow along the queue.
+    const std::uint64_t fence = link_->LastPosted();
+    if (fence > completed_.load(std::memory_order_relaxed)) {
+      retired_.push_back({*range, fence, std::move(returned)});
+      retired_bytes_ += range->bytes;
+      unfenced_bytes_ += range->bytes;
+      ask = unfenced_bytes_ >= kFenceBytes || ++unfenced_blocks_ >= kFenceBlocks;
+      if (ask) unfenced_bytes_ = unfenced_blocks_ = 0;
+      returned = nullptr;
+    } else {
+      Recycle(*range);
     }
   }
-  Unmap(idle);
-  return CUDA_SUCCESS;
+  if (returned) returned();
+  if (trim_wanted_.load(std::memory_order_relaxed)) Trim(false);
+  return ask ? link_->PostUnseen(Fence{}) : CUDA_SUCCESS;
+}
+
+void DeviceMemory::Recycle(BlockAllocator::Range range) {
+  if (!blocks_.Recycle(range)) return;
+  const bool spare =
+      blocks_.Segment(range.base)->bytes != kPieceBytes || blocks_.EmptySegments().size() > 1;
+  if (spare) trim_wanted_.store(true, std::memory_order_relaxed);
+}
+
+void DeviceMemory::Completed(std::uint64_t sequence) {
+  std::vector<std::function<void()>> returned;
+  {
+    std::lock_guard lock(mutex_);
+    if (sequence <= completed_.load(std::memory_order_relaxed)) return;
+    completed_.store(sequence, std::memory_order_release);
+    while (!retired_.empty() && retired_.front().fence <= sequence) {
+      Retired& block = retired_.front();
+      retired_bytes_ -= block.range.bytes;
+      Recycle(block.range);
+      if (block.returned) returned.push_back(std::move(block.returned));
+      retired_.pop_front();
+    }
+    if (retired_.empty()) unfenced_bytes_ = unfenced_blocks_ = 0;
+  }
+  for (const auto& call : returned) call();
+}
+
+std::vector<BlockAllocator::Range> DeviceMemory::Pieces() const {
+  std::shared_lock lock(mutex_);
+  return blocks_.Segments();
+}
+
+std::optional<BlockAllocator::Range> DeviceMemory::Piece(std::uint64_t address) const {
+  std::shared_lock lock(mutex_);
+  return InWindow(address) ? blocks_.Segment(address) : std::nullopt;
 }
 
 std::optional<BlockAllocator::Range> DeviceMemory::Find(std::uint64_t address) const {
@@ -129,7 +212,7 @@ void DeviceMemory::AddVariable(std::uint64_t address, std::uint64_t bytes) {
 
 std::uint64_t DeviceMemory::idle_bytes() const {
   std::shared_lock lock(mutex_);
-  return blocks_.free_bytes();
+  return blocks_.free_bytes() + retired_bytes_;
 }
 
 }  // namespace cuspan

@@ -85,27 +85,27 @@ CUresult Pools::Allocate(Session& session, const std::shared_ptr<MemoryPool>& po
   return CUDA_SUCCESS;
 }
 
-CUresult Pools::Free(Session& session, std::uint64_t address, const StreamTarget& target) {
+CUresult Pools::Free(Session& session, std::uint64_t address) {
   std::shared_ptr<Link> link;
+  std::shared_ptr<MemoryPool> pool;
+  std::uint64_t bytes = 0;
+  std::uint64_t resets = 0;
   {
     std::lock_guard lock(mutex_);
     if (kept_.contains(address)) return CUDA_SUCCESS;
     const auto block = blocks_.find(address);
-    if (block == blocks_.end() || block->second.freed) return CUDA_ERROR_INVALID_VALUE;
-    link = session.OpenedLink(block->second.pool->device);
+    if (block == blocks_.end()) return CUDA_ERROR_INVALID_VALUE;
+    pool = block->second.pool;
+    link = session.OpenedLink(pool->device);
     if (link == nullptr || link->number() != block->second.link) return CUDA_ERROR_INVALID_VALUE;
-    block->second.freed = true;
-    block->second.pool->used -= block->second.bytes;
+    bytes = block->second.bytes;
+    resets = pool->resets;
+    pool->used -= bytes;
+    blocks_.erase(block);
   }
-  return session.WhenReached(target, [this, address, link](CUresult result) {
-    {
-      std::lock_guard lock(mutex_);
-      const auto block = blocks_.find(address);
-      if (block == blocks_.end() || block->second.link != link->number())
-        return;  // The device was reset.
-      Release(block);
-    }
-    if (result == CUDA_SUCCESS) static_cast<void>(link->memory().Free(address));
+  return link->memory().Free(address, [this, pool, bytes, resets] {
+    std::lock_guard lock(mutex_);
+    if (pool->resets == resets) pool->reserved -= bytes;
   });
 }
 
@@ -123,7 +123,6 @@ CUresult Pools::Forget(std::uint64_t address, bool* kept) {
   if (*kept) return CUDA_SUCCESS;
   const auto block = blocks_.find(address);
   if (block == blocks_.end()) return CUDA_SUCCESS;
-  if (block->second.freed) return CUDA_ERROR_INVALID_VALUE;
   block->second.pool->used -= block->second.bytes;
   Release(block);
   return CUDA_SUCCESS;
@@ -136,14 +135,18 @@ void Pools::Release(std::map<std::uint64_t, Block>::iterator block) {
 
 void Pools::ForgetLink(const Link& link) {
   std::lock_guard lock(mutex_);
-  for (auto block = blocks_.begin(); block != blocks_.end();) {
-    const auto next = std::next(block);
-    if (block->second.link == link.number()) {
-      if (!block->second.freed) block->second.pool->used -= block->second.bytes;
-      Release(block);
-    }
-    block = next;
-  }
+  const auto forget = [&](MemoryPool& pool) {
+    if (pool.device != link.device()) return;
+    // Also what was freed and is not back: it will not come.
+    pool.used = pool.reserved = 0;
+    ++pool.resets;
+  };
+  std::erase_if(blocks_, [&](const auto& entry) {
+    if (entry.second.link != link.number()) return false;
+    forget(*entry.second.pool);
+    return true;
+  });
+  for (const auto& [handle, pool] : pools_) forget(*pool);
 }
 
 }  // namespace cuspan

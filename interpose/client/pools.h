@@ -1,7 +1,7 @@
 // Memory pools: memory that is allocated and freed in a stream's order.
 //
 // A block is given out when nothing uses it any more, so it may be used at
-// once, in any stream. A freed one comes back when its stream has come so far.
+// once, in any stream. A freed one comes back as any other (client/memory.h).
 #pragma once
 
 #include <cuda.h>
@@ -28,6 +28,7 @@ struct MemoryPool {
   bool reuse[3] = {true, true, true};  // By number of its cudaMemPoolReuse… attribute, from 1.
   std::uint64_t used = 0, used_high = 0;
   std::uint64_t reserved = 0, reserved_high = 0;  // Used, or freed and not yet back.
+  std::uint64_t resets = 0;                       // Of its device.
   bool destroyed = false;                         // By the program; its blocks live on.
 };
 
@@ -55,11 +56,11 @@ class Pools {
   // `bytes` > 0. CUDA_ERROR_OUT_OF_MEMORY when pool or device have no room.
   CUresult Allocate(Session& session, const std::shared_ptr<MemoryPool>& pool, std::uint64_t bytes,
                     std::uint64_t* address);
-  // The block comes back when `target` has come so far. CUDA_ERROR_INVALID_VALUE when no
-  // block of a pool starts there, or when it has been freed already.
-  CUresult Free(Session& session, std::uint64_t address, const StreamTarget& target);
-  // For memory that the caller frees at once (cudaFree), whether a pool's or not:
-  // CUDA_ERROR_INVALID_VALUE when it has been freed already, in some stream's order.
+  // The block comes back when its device has done all that was posted before.
+  // CUDA_ERROR_INVALID_VALUE when no block of a pool starts there, or when it has been freed
+  // already.
+  CUresult Free(Session& session, std::uint64_t address);
+  // For memory that the caller frees at once (cudaFree), whether a pool's or not.
   // *kept: it belongs to a graph, and the caller leaves it where it is.
   CUresult Forget(std::uint64_t address, bool* kept);
   // Memory of a graph, at whose address each launch finds it again: what the program frees stays.
@@ -72,7 +73,6 @@ class Pools {
     std::shared_ptr<MemoryPool> pool;
     std::uint64_t bytes;
     std::uint64_t link;  // Link::number()
-    bool freed = false;
   };
   // Under the mutex.
   std::shared_ptr<MemoryPool>& DefaultSlot(int device);

@@ -20,8 +20,8 @@ WaitStages WaitStages::ForThisMachine() {
   using std::chrono::microseconds;
   // Client, agent and proxy each want a core while they spin, and the GPU's
   // driver or the software GPU needs some too.
-  if (cores >= 6) return {microseconds(50), microseconds(200)};
-  return {microseconds(1), microseconds(20)};
+  if (cores >= 6) return {microseconds(50), microseconds(200), microseconds(20'000)};
+  return {microseconds(1), microseconds(20), microseconds(20)};
 }
 
 Result<Bell> Bell::Create() {

@@ -18,6 +18,9 @@ namespace cuspan {
 struct WaitStages {
   std::chrono::nanoseconds spin;
   std::chrono::nanoseconds yield;  // Counted from the start of the wait, so > spin.
+  // How long one that waits for an answer goes on yielding: the time in which a copy of a GiB
+  // ends. Each sleeper between it and the device adds up to 0.1 ms to the end of what took 1.
+  std::chrono::nanoseconds await{0};
   static WaitStages ForThisMachine();
 };
 

@@ -42,13 +42,16 @@ constexpr std::size_t PagesFor() {
 }
 
 Status CheckLayout(const ChannelLayout& layout) {
-  if (!std::has_single_bit(layout.ring_slots) || layout.ring_slots * kSlotBytes < 2 * kMaxFrameBytes ||
-      layout.ring_slots > (1U << 24))
+  if (!std::has_single_bit(layout.ring_slots) ||
+      layout.ring_slots * kSlotBytes < 2 * kMaxFrameBytes || layout.ring_slots > (1U << 24))
     return Status::Invalid("a channel of {} ring slots", layout.ring_slots);
   if (layout.staging_slots == 0 || layout.staging_slots > 64)
-    return Status::Invalid("a channel of {} staging slots; 1 to 64 are possible", layout.staging_slots);
-  if (layout.staging_bytes == 0 || layout.staging_bytes % kPage != 0 || layout.staging_bytes > (1U << 30))
-    return Status::Invalid("staging slots of {} bytes; a multiple of {} is needed", layout.staging_bytes, kPage);
+    return Status::Invalid("a channel of {} staging slots; 1 to 64 are possible",
+                           layout.staging_slots);
+  if (layout.staging_bytes == 0 || layout.staging_bytes % kPage != 0 ||
+      layout.staging_bytes > (1U << 30))
+    return Status::Invalid("staging slots of {} bytes; a multiple of {} is needed",
+                           layout.staging_bytes, kPage);
   return Status::Ok();
 }
 
@@ -60,7 +63,9 @@ Result<ChannelLayout> ChannelLayout::FromSettings() {
   if (!slots.ok()) return slots.status();
   Result<std::uint64_t> bytes = SettingBytes(settings::kStagingBytes, kPage, 64 << 20);
   if (!bytes.ok()) return bytes.status();
-  layout.staging_slots = static_cast<std::uint32_t>(*slots);
+  Result<bool> pipelined = SettingSwitch(settings::kPipeline);
+  if (!pipelined.ok()) return pipelined.status();
+  layout.staging_slots = *pipelined ? static_cast<std::uint32_t>(*slots) : 1;
   layout.staging_bytes = (*bytes + kPage - 1) / kPage * kPage;
   return layout;
 }
@@ -69,7 +74,8 @@ Result<UniqueFd> Channel::Create(const ChannelLayout& layout) {
   CUSPAN_RETURN_IF_ERROR(CheckLayout(layout));
   const std::size_t ring_bytes = layout.ring_slots * kSlotBytes;
   const std::size_t staging_bytes = layout.staging_slots * layout.staging_bytes;
-  Result<UniqueFd> fd = CreateSharedMemory("cuspan-channel", PagesFor<Header>() + 2 * ring_bytes + 2 * staging_bytes);
+  Result<UniqueFd> fd =
+      CreateSharedMemory("cuspan-channel", PagesFor<Header>() + 2 * ring_bytes + 2 * staging_bytes);
   if (!fd.ok()) return fd;
   Result<Mapping> mapping = Mapping::Map(fd->get(), 0, PagesFor<Header>());
   if (!mapping.ok()) return mapping.status();
@@ -81,7 +87,8 @@ Result<UniqueFd> Channel::Create(const ChannelLayout& layout) {
   return fd;
 }
 
-Result<std::unique_ptr<Channel>> Channel::Attach(UniqueFd fd, ChannelSide side, Bell* own, Bell peer) {
+Result<std::unique_ptr<Channel>> Channel::Attach(UniqueFd fd, ChannelSide side, Bell* own,
+                                                 Bell peer) {
   Result<Mapping> header = Mapping::Map(fd.get(), 0, PagesFor<Header>());
   if (!header.ok()) return header.status();
   const auto* shared = reinterpret_cast<const Header*>(header->data());
@@ -91,7 +98,8 @@ Result<std::unique_ptr<Channel>> Channel::Attach(UniqueFd fd, ChannelSide side, 
   const std::size_t ring_bytes = layout.ring_slots * kSlotBytes;
   Mapping rings[2];
   for (std::size_t direction = 0; direction < 2; ++direction) {
-    Result<Mapping> ring = Mapping::MapTwice(fd.get(), PagesFor<Header>() + direction * ring_bytes, ring_bytes);
+    Result<Mapping> ring =
+        Mapping::MapTwice(fd.get(), PagesFor<Header>() + direction * ring_bytes, ring_bytes);
     if (!ring.ok()) return ring.status();
     rings[direction] = std::move(*ring);
   }
@@ -99,14 +107,16 @@ Result<std::unique_ptr<Channel>> Channel::Attach(UniqueFd fd, ChannelSide side, 
                                          2 * layout.staging_slots * layout.staging_bytes);
   if (!staging.ok()) return staging.status();
   struct stat information = {};
-  if (::fstat(fd.get(), &information) != 0) return Status::Invalid("fstat of a channel: {}", std::strerror(errno));
+  if (::fstat(fd.get(), &information) != 0)
+    return Status::Invalid("fstat of a channel: {}", std::strerror(errno));
   peer.CloseFd();
-  return std::unique_ptr<Channel>(new Channel(layout, side, own, std::move(peer), std::move(*header), rings,
-                                              std::move(*staging), SharedSync(information.st_ino)));
+  return std::unique_ptr<Channel>(new Channel(layout, side, own, std::move(peer),
+                                              std::move(*header), rings, std::move(*staging),
+                                              SharedSync(information.st_ino)));
 }
 
-Channel::Channel(ChannelLayout layout, ChannelSide side, Bell* own, Bell peer, Mapping header, Mapping rings[2],
-                 Mapping staging, SharedSync sync)
+Channel::Channel(ChannelLayout layout, ChannelSide side, Bell* own, Bell peer, Mapping header,
+                 Mapping rings[2], Mapping staging, SharedSync sync)
     : layout_(layout),
       side_(side),
       own_(own),
@@ -140,7 +150,8 @@ std::optional<RingProducer::Reservation> Channel::Reserve(std::size_t frame_byte
 
 bool Channel::TryPost(const FrameHeader& header, Bytes payload) {
   if (closed() || sizeof header + payload.size() > kMaxFrameBytes) return false;
-  std::optional<RingProducer::Reservation> room = outgoing_.TryReserve(sizeof header + payload.size());
+  std::optional<RingProducer::Reservation> room =
+      outgoing_.TryReserve(sizeof header + payload.size());
   if (!room) return false;
   std::memcpy(room->frame, &header, sizeof header);
   if (!payload.empty()) std::memcpy(room->frame + sizeof header, payload.data(), payload.size());
@@ -160,7 +171,8 @@ std::optional<std::uint32_t> Channel::TryTakeSlot() {
     }
     const int slot = std::countr_zero(free);
     if (static_cast<std::uint32_t>(slot) >= layout_.staging_slots) return std::nullopt;
-    if (staging.free.compare_exchange_weak(free, free & ~(std::uint64_t{1} << slot), std::memory_order_acquire)) {
+    if (staging.free.compare_exchange_weak(free, free & ~(std::uint64_t{1} << slot),
+                                           std::memory_order_acquire)) {
       sync_.Acquire();
       return static_cast<std::uint32_t>(slot);
     }
@@ -170,7 +182,8 @@ std::optional<std::uint32_t> Channel::TryTakeSlot() {
 std::optional<std::uint32_t> Channel::TakeSlot() {
   std::optional<std::uint32_t> slot = TryTakeSlot();
   while (!slot && !closed()) {
-    own_->Wait([&] { return closed() || (slot = TryTakeSlot()).has_value(); }, std::chrono::milliseconds(100), stages_);
+    own_->Wait([&] { return closed() || (slot = TryTakeSlot()).has_value(); },
+               std::chrono::milliseconds(100), stages_);
   }
   return slot;
 }
@@ -218,8 +231,12 @@ void Channel::Close(bool lost) {
   peer_.Ring();
 }
 
-bool Channel::closed() const { return header()->state.load(std::memory_order_acquire) != ChannelState::kOpen; }
-bool Channel::lost() const { return header()->state.load(std::memory_order_acquire) == ChannelState::kLost; }
+bool Channel::closed() const {
+  return header()->state.load(std::memory_order_acquire) != ChannelState::kOpen;
+}
+bool Channel::lost() const {
+  return header()->state.load(std::memory_order_acquire) == ChannelState::kLost;
+}
 
 ChannelStatistics& Channel::statistics() const { return header()->statistics; }
 

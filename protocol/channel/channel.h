@@ -24,10 +24,12 @@ namespace cuspan {
 // Sizes, fixed when the channel is made and checked when it is attached.
 struct ChannelLayout {
   std::uint32_t ring_slots = 16384;  // A power of two; 1 MiB.
-  std::uint32_t staging_slots = 16;  // 1 … 64.
+  // 1 … 64. With one, a copy is not pipelined: the slot comes free when its bytes have gone all
+  // the way.
+  std::uint32_t staging_slots = 16;
   std::uint64_t staging_bytes = 1 << 20;  // Of one slot; a multiple of the page size.
 
-  // From the settings CUSPAN_STAGING_BUFFERS and CUSPAN_STAGING_BYTES.
+  // From the settings CUSPAN_STAGING_BUFFERS, CUSPAN_STAGING_BYTES and CUSPAN_PIPELINE.
   static Result<ChannelLayout> FromSettings();
 };
 
@@ -37,8 +39,10 @@ enum class ChannelSide { kClient = 0, kProxy = 1 };
 // Counters that the client keeps in the channel, so that the agent can report
 // them however the program ends.
 struct ChannelStatistics {
-  std::atomic<std::uint64_t> posted;
-  std::atomic<std::uint64_t> calls;
+  static constexpr std::size_t kOps = 256;
+  // Ops posted and calls waited for, by their number in the op table.
+  std::atomic<std::uint64_t> ops[kOps];
+  void Count(Op op) { ops[static_cast<std::size_t>(op)].fetch_add(1, std::memory_order_relaxed); }
   std::atomic<std::uint64_t> bytes_to_device;
   std::atomic<std::uint64_t> bytes_from_device;
   std::atomic<std::uint64_t> wait_nanoseconds;
@@ -50,7 +54,8 @@ class Channel {
   static Result<UniqueFd> Create(const ChannelLayout& layout);
   // Maps a channel. `own` is the bell that wakes this side, and must outlive
   // the channel; `peer` wakes the other. kInvalid when `fd` is no channel.
-  static Result<std::unique_ptr<Channel>> Attach(UniqueFd fd, ChannelSide side, Bell* own, Bell peer);
+  static Result<std::unique_ptr<Channel>> Attach(UniqueFd fd, ChannelSide side, Bell* own,
+                                                 Bell peer);
 
   // --- Sending; any thread.
 
@@ -68,6 +73,8 @@ class Channel {
   // Passes a frame on as it is (sequence and all); false when the ring is full now, the channel
   // closed, or the frame larger than kMaxFrameBytes.
   bool TryPost(const FrameHeader& header, Bytes payload);
+  // Not less than the sequence of any frame posted before, and less than those of later ones.
+  std::uint64_t LastSequence() const { return outgoing_.LastTaken(); }
   // Whether a frame of so many bytes would fit now.
   bool HasRoom(std::size_t frame_bytes) const { return outgoing_.HasRoom(frame_bytes); }
   // Asks the receiver to ring this side's bell when room was made.
@@ -115,12 +122,13 @@ class Channel {
 
  private:
   struct Header;
-  Channel(ChannelLayout layout, ChannelSide side, Bell* own, Bell peer, Mapping header, Mapping rings[2],
-          Mapping staging, SharedSync sync);
+  Channel(ChannelLayout layout, ChannelSide side, Bell* own, Bell peer, Mapping header,
+          Mapping rings[2], Mapping staging, SharedSync sync);
   Header* header() const;
 
   template <typename T>
-  std::uint64_t PostEncoded(std::uint16_t op, std::uint8_t flags, std::uint32_t request, const T& message) {
+  std::uint64_t PostEncoded(std::uint16_t op, std::uint8_t flags, std::uint32_t request,
+                            const T& message) {
     FrameHeader frame;
     frame.op = op;
     frame.flags = flags;

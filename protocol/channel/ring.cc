@@ -25,20 +25,44 @@ std::uint64_t SlotsFor(std::size_t frame_bytes) {
 
 }  // namespace
 
-// Whether slots up to `end` may be taken. Signed: `released`, read after the
-// ticket, may have passed it when other producers and the consumer are quick;
-// that is room, not its lack.
-bool RingProducer::Fits(std::uint64_t end, std::uint64_t released) const {
-  return static_cast<std::int64_t>(end - released) <= static_cast<std::int64_t>(slot_count_);
+// Whether slots up to `end` may be taken. Signed: what is released, read after
+// the ticket, may have passed it when other producers and the consumer are
+// quick; that is room, not its lack.
+bool RingProducer::Fits(std::uint64_t end) const {
+  const auto fits = [&](std::uint64_t released) {
+    return static_cast<std::int64_t>(end - released) <= static_cast<std::int64_t>(slot_count_);
+  };
+  if (fits(released_seen_.load(std::memory_order_acquire))) return true;
+  const std::uint64_t released = control_->released.load(std::memory_order_acquire);
+  released_seen_.store(released, std::memory_order_release);
+  return fits(released);
+}
+
+// The consumer wrote the slots last, one lap ago. Their lines are fetched for
+// writing before the frame for which they are needed is made, so that no store
+// has to wait for them; far enough ahead to leave alone the slot on which an
+// idle consumer waits.
+void RingProducer::PrefetchAhead(std::uint64_t end) const {
+#if defined(__x86_64__)
+  constexpr std::uint64_t kAhead = 8;
+  for (std::uint64_t slot = end + kAhead; slot < end + kAhead + 2; ++slot) {
+    // Not __builtin_prefetch, which means the read form on the baseline processor.
+    asm volatile("prefetchw %0" : : "m"(slots_[(slot % slot_count_) * kSlotBytes]));
+  }
+#else
+  static_cast<void>(end);
+#endif
 }
 
 std::optional<RingProducer::Reservation> RingProducer::TryReserve(std::size_t frame_bytes) {
   const std::uint64_t slots = SlotsFor(frame_bytes);
   std::uint64_t first = control_->ticket.load(std::memory_order_relaxed);
   do {
-    if (!Fits(first + slots, control_->released.load(std::memory_order_acquire))) return std::nullopt;
-  } while (!control_->ticket.compare_exchange_weak(first, first + slots, std::memory_order_relaxed));
+    if (!Fits(first + slots)) return std::nullopt;
+  } while (
+      !control_->ticket.compare_exchange_weak(first, first + slots, std::memory_order_relaxed));
   sync_.Acquire();
+  PrefetchAhead(first + slots);
   return Reservation{slots_ + (first % slot_count_) * kSlotBytes + kPublishBytes, first + 1, first};
 }
 
@@ -48,8 +72,7 @@ void RingProducer::Publish(const Reservation& reservation) {
 }
 
 bool RingProducer::HasRoom(std::size_t frame_bytes) const {
-  const std::uint64_t end = control_->ticket.load(std::memory_order_relaxed) + SlotsFor(frame_bytes);
-  return Fits(end, control_->released.load(std::memory_order_acquire));
+  return Fits(control_->ticket.load(std::memory_order_relaxed) + SlotsFor(frame_bytes));
 }
 
 bool RingConsumer::HasFrame() const {
@@ -79,7 +102,8 @@ bool RingConsumer::PublishReleased() {
   sync_.Release();
   control_->released.store(head_, std::memory_order_release);
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  return control_->space_wanted.load(std::memory_order_relaxed) != 0 && control_->space_wanted.exchange(0) != 0;
+  return control_->space_wanted.load(std::memory_order_relaxed) != 0 &&
+         control_->space_wanted.exchange(0) != 0;
 }
 
 }  // namespace cuspan

@@ -22,8 +22,8 @@ inline constexpr std::size_t kSlotBytes = 64;
 
 // The shared words of one ring; each group has a cache line of its own.
 struct RingControl {
-  alignas(64) std::atomic<std::uint64_t> ticket;    // Slots ever taken by producers.
-  alignas(64) std::atomic<std::uint64_t> released;  // Slots ever given back by the consumer.
+  alignas(64) std::atomic<std::uint64_t> ticket;        // Slots ever taken by producers.
+  alignas(64) std::atomic<std::uint64_t> released;      // Slots ever given back by the consumer.
   alignas(64) std::atomic<std::uint32_t> space_wanted;  // A producer waits for room.
 };
 
@@ -44,15 +44,22 @@ class RingProducer {
   void Publish(const Reservation& reservation);
 
   bool HasRoom(std::size_t frame_bytes) const;
+  // Not less than the sequence of any frame for which room was taken, and less than that of any
+  // frame to come.
+  std::uint64_t LastTaken() const { return control_->ticket.load(std::memory_order_acquire); }
   // Asks the consumer to ring when it gives slots back.
   void WantSpace() { control_->space_wanted.store(1); }
 
  private:
-  bool Fits(std::uint64_t end, std::uint64_t released) const;
+  bool Fits(std::uint64_t end) const;
+  void PrefetchAhead(std::uint64_t end) const;
   RingControl* control_;
   std::byte* slots_;
   std::uint64_t slot_count_;
   SharedSync sync_;
+  // RingControl::released as some thread last read it: the consumer writes that
+  // line with every frame while it keeps up, so it is read only when this is not enough.
+  mutable std::atomic<std::uint64_t> released_seen_ = 0;
 };
 
 // Threads: one at a time.
