@@ -9,8 +9,10 @@
 #include <sstream>
 
 #include "bench/common/child.h"
+#include "bench/common/raw_mpi.h"
 #include "common/format.h"
 #include "common/log.h"
+#include "launcher/plan.h"
 
 namespace cuspan::bench {
 namespace {
@@ -79,16 +81,9 @@ Result<Measurements> Measure(const std::vector<std::string>& before, const std::
 }
 
 std::optional<double> MpiOneWay(const std::string& folder) {
-  const Result<std::string> text =
-      Capture({"mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca",
-               "plm", "isolated", "--mca", "pml", "ob1", "--mca", "btl", "tcp,vader,self", "-np",
-               "2", folder + "/raw-mpi", "ping", "64"},
-              true);
-  std::string word;
-  std::size_t bytes = 0;
-  double one_way = 0;
-  if (text.ok() && std::istringstream(*text) >> word >> bytes >> one_way) return one_way;
-  LogWarn("raw MPI can not be measured here: {}", text.ok() ? *text : text.status().message());
+  const Result<double> one_way = RawMpi(folder, std::string(kThisHost), {"ping", "64"});
+  if (one_way.ok()) return *one_way;
+  LogWarn("raw MPI can not be measured here: {}", one_way.status().message());
   return std::nullopt;
 }
 

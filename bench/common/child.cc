@@ -14,7 +14,8 @@
 
 namespace cuspan::bench {
 
-Result<std::string> Capture(const std::vector<std::string>& words, bool quiet) {
+Result<std::string> Capture(const std::vector<std::string>& words, bool quiet,
+                            const Environment* environment) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return Status::Exhausted("pipe: {}", std::strerror(errno));
   UniqueFd reading(ends[0]);
@@ -26,9 +27,11 @@ Result<std::string> Capture(const std::vector<std::string>& words, bool quiet) {
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
+  std::vector<char*> variables;
+  if (environment != nullptr) variables = environment->Pointers();
   pid_t pid = 0;
-  const int error =
-      ::posix_spawnp(&pid, arguments[0], &actions, nullptr, arguments.data(), environ);
+  const int error = ::posix_spawnp(&pid, arguments[0], &actions, nullptr, arguments.data(),
+                                   environment != nullptr ? variables.data() : environ);
   posix_spawn_file_actions_destroy(&actions);
   if (error != 0) return Status::NotFound("{}: {}", words[0], std::strerror(error));
   writing.Reset();

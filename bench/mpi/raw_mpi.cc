@@ -2,9 +2,10 @@
 // blocking call. Prints one line a measurement:
 //   ping BYTES ONE_WAY_US
 //   window BYTES WINDOW GBPS
+//   duplex BYTES WINDOW GBPS    both ways at once, the sum
 //
 //   mpirun -np 2 raw_mpi ping BYTES [ROUNDS]
-//   mpirun -np 2 raw_mpi window BYTES WINDOW TOTAL_BYTES
+//   mpirun -np 2 raw_mpi window|duplex BYTES WINDOW TOTAL_BYTES
 #include <mpi.h>
 
 #include <algorithm>
@@ -50,31 +51,50 @@ void Ping(int rank, std::size_t bytes, int rounds) {
   if (rank == 0) std::printf("ping %zu %.4f\n", bytes, samples[samples.size() / 2]);
 }
 
-// Rank 0 sends `total` bytes in messages of `bytes`, `window` of them under way.
-void Window(int rank, std::size_t bytes, std::size_t window, std::size_t total) {
+// Rank 0 sends `total` bytes in messages of `bytes`, `window` of them under way; with `duplex`
+// rank 1 does so, too.
+void Window(int rank, std::size_t bytes, std::size_t window, std::size_t total, bool duplex) {
   const std::size_t messages = std::max<std::size_t>(total / bytes, window);
-  std::vector<char> memory(bytes * window, 1);
-  std::vector<MPI_Request> requests(window, MPI_REQUEST_NULL);
+  std::vector<char> outgoing(bytes * window, 1);
+  std::vector<char> incoming(bytes * window, 1);
+  std::vector<MPI_Request> sends(window, MPI_REQUEST_NULL);
+  std::vector<MPI_Request> receives(window, MPI_REQUEST_NULL);
+  const bool sending = rank == 0 || duplex;
+  const bool receiving = rank == 1 || duplex;
   MPI_Barrier(MPI_COMM_WORLD);
   const auto start = Clock::now();
-  for (std::size_t i = 0; i < messages + window; ++i) {
-    const std::size_t slot = i % window;
-    if (requests[slot] != MPI_REQUEST_NULL) Await(&requests[slot]);
-    if (i >= messages) continue;
-    char* const buffer = memory.data() + slot * bytes;
-    if (rank == 0)
-      MPI_Isend(buffer, static_cast<int>(bytes), MPI_BYTE, 1, kTag, MPI_COMM_WORLD,
-                &requests[slot]);
-    else
-      MPI_Irecv(buffer, static_cast<int>(bytes), MPI_BYTE, 0, kTag, MPI_COMM_WORLD,
-                &requests[slot]);
+  std::size_t sent = 0;
+  std::size_t received = 0;
+  const std::size_t to_send = sending ? messages + window : 0;
+  const std::size_t to_receive = receiving ? messages + window : 0;
+  const auto advance = [&](std::size_t& at, std::size_t end, std::vector<MPI_Request>& requests,
+                           bool send) {
+    if (at == end) return;
+    MPI_Request& request = requests[at % window];
+    int done = 1;
+    if (request != MPI_REQUEST_NULL) MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    if (done == 0) return;
+    if (at < messages) {
+      char* const buffer = (send ? outgoing : incoming).data() + at % window * bytes;
+      if (send)
+        MPI_Isend(buffer, static_cast<int>(bytes), MPI_BYTE, 1 - rank, kTag, MPI_COMM_WORLD,
+                  &request);
+      else
+        MPI_Irecv(buffer, static_cast<int>(bytes), MPI_BYTE, 1 - rank, kTag, MPI_COMM_WORLD,
+                  &request);
+    }
+    ++at;
+  };
+  while (sent != to_send || received != to_receive) {
+    advance(received, to_receive, receives, false);
+    advance(sent, to_send, sends, true);
   }
   // The sender's clock stops when the receiver has all.
   MPI_Barrier(MPI_COMM_WORLD);
   const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
   if (rank == 0)
-    std::printf("window %zu %zu %.4f\n", bytes, window,
-                static_cast<double>(messages * bytes) / seconds / 1e9);
+    std::printf("%s %zu %zu %.4f\n", duplex ? "duplex" : "window", bytes, window,
+                static_cast<double>(messages * bytes) * (duplex ? 2 : 1) / seconds / 1e9);
 }
 
 }  // namespace
@@ -90,14 +110,14 @@ int main(int argc, char** argv) {
   };
   const std::string what = argc > 1 ? argv[1] : "";
   int status = 0;
-  if (size != 2 || (what != "ping" && what != "window")) {
-    if (rank == 0) std::fprintf(stderr, "raw_mpi: two ranks, and ping or window\n");
+  if (size != 2 || (what != "ping" && what != "window" && what != "duplex")) {
+    if (rank == 0) std::fprintf(stderr, "raw_mpi: two ranks, and ping, window or duplex\n");
     status = 2;
   } else if (what == "ping") {
     Ping(rank, number(2, 64), static_cast<int>(number(3, 5000)));
   } else {
     Window(rank, std::max(number(2, 1 << 20), 1ULL), std::max(number(3, 4), 1ULL),
-           number(4, 1ULL << 29));
+           number(4, 1ULL << 29), what == "duplex");
   }
   MPI_Finalize();
   return status;

@@ -1,0 +1,172 @@
+// cuspan bench apps: two applications from start to end, locally where there is a GPU, over
+// agents with and without the pipeline, and on one node.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+
+#include "bench/common/child.h"
+#include "bench/common/raw_mpi.h"
+#include "common/format.h"
+#include "common/log.h"
+#include "common/settings.h"
+
+namespace cuspan::bench {
+namespace {
+
+struct Options {
+  std::string device = "auto";
+  std::string hosts = "localhost";
+  std::string transport = "auto";
+  std::vector<int> matmul = {1024, 2048, 4096};
+  std::vector<int> fft = {8, 64, 512, 1024, 4096, 8192};
+  int rounds = 3;
+  std::string csv_path;
+  std::string json_path;
+};
+
+using Work = std::pair<std::string, int>;  // The application and its size.
+
+struct Place {
+  const char* name;
+  std::vector<std::string> words;  // Before the program.
+  bool pipelined = true;
+  bool optional = false;  // Where it can not be had, the results lack it.
+  std::map<Work, std::vector<double>> seconds;
+};
+
+double Median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+Status Measure(const std::vector<std::string>& program, Place& place) {
+  std::vector<std::string> words = place.words;
+  words.insert(words.end(), program.begin(), program.end());
+  Environment environment = Environment::OfThisProcess();
+  environment.Set(settings::kPipeline.name, place.pipelined ? "on" : "off");
+  const Result<std::string> text = Capture(words, place.optional, &environment);
+  if (!text.ok()) return text.status();
+  std::istringstream lines(*text);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream fields(line);
+    Work work;
+    if (!(fields >> work.first >> work.second))
+      return Status::Internal("the measuring program printed '{}'", line);
+    for (double seconds = 0; fields >> seconds;) place.seconds[work].push_back(seconds);
+  }
+  return Status::Ok();
+}
+
+std::optional<double> SecondsOf(const Place& place, const Work& work) {
+  const auto found = place.seconds.find(work);
+  if (found == place.seconds.end() || found->second.empty()) return std::nullopt;
+  return Median(found->second);
+}
+
+Status Write(const std::string& path, const std::string& text) {
+  if (path.empty()) return Status::Ok();
+  std::ofstream file(path);
+  file << text;
+  file.close();
+  return file ? Status::Ok() : Status::Invalid("{} can not be written", path);
+}
+
+Status Run(const Options& options) {
+  const Result<std::string> folder = OwnFolder();
+  if (!folder.ok()) return folder.status();
+  CUSPAN_RETURN_IF_ERROR(ChooseTransport(options.transport));
+  // A measurement that can not be kept is not begun.
+  for (const std::string& path : {options.csv_path, options.json_path})
+    CUSPAN_RETURN_IF_ERROR(Write(path, ""));
+  std::vector<Work> works;
+  for (const int n : options.matmul) works.emplace_back("matmul", n);
+  for (const int n : options.fft) works.emplace_back("fft", n);
+  std::vector<std::string> program = {*folder + "/bench-apps-program"};
+  for (const auto& [name, n] : works) program.push_back(Format("{}:{}", name, n));
+
+  const std::string cuspan = *folder + "/../../bin/cuspan";
+  const std::vector<std::string> away = {cuspan,         "run",     "--device",
+                                         options.device, "--hosts", options.hosts,
+                                         "--same-node",  "never",   "--"};
+  std::vector<Place> places(4);
+  places[0] = {"local", {}, true, true, {}};
+  places[1] = {"pipelined", away, true, false, {}};
+  places[2] = {"not pipelined", away, false, false, {}};
+  places[3] = {"same node", {cuspan, "run", "--device", options.device, "--"}, true, false, {}};
+  bool local = options.device != "soft";
+  for (int round = 0; round < options.rounds; ++round) {
+    for (Place& place : places) {
+      if (place.optional && !local) continue;
+      const Status measured = Measure(program, place);
+      if (!measured.ok() && !place.optional)
+        return Status::Internal("{}: {}", place.name, measured.message());
+      if (!measured.ok()) local = false;
+    }
+  }
+
+  std::string table = Format("seconds from start to end, medians\n{:<8}{:>8}", "", "size");
+  std::string csv = "application,size,place,seconds,ratio_local\n";
+  nlohmann::json rows = nlohmann::json::array();
+  for (const Place& place : places) table += Format("{:>16}", place.name);
+  table += '\n';
+  for (const Work& work : works) {
+    table += Format("{:<8}{:>8}", work.first, work.second);
+    const std::optional<double> reference = SecondsOf(places[0], work);
+    for (const Place& place : places) {
+      const std::optional<double> seconds = SecondsOf(place, work);
+      table += seconds ? Format("{:>16.6f}", *seconds) : Format("{:>16}", "");
+      if (!seconds) continue;
+      const bool compared = reference && *reference > 0;
+      csv += Format("{},{},{},{:.9f},{}\n", work.first, work.second, place.name, *seconds,
+                    compared ? Format("{:.3f}", *seconds / *reference) : "");
+      nlohmann::json row = {{"application", work.first},
+                            {"size", work.second},
+                            {"place", place.name},
+                            {"seconds", *seconds},
+                            {"ratio_local", nullptr}};
+      if (compared) row["ratio_local"] = *seconds / *reference;
+      rows.push_back(std::move(row));
+    }
+    table += '\n';
+  }
+  std::fputs(table.c_str(), stdout);
+  CUSPAN_RETURN_IF_ERROR(Write(options.csv_path, csv));
+  return Write(options.json_path,
+               nlohmann::json{{"benchmark", "apps"}, {"results", std::move(rows)}}.dump(2) + '\n');
+}
+
+}  // namespace
+}  // namespace cuspan::bench
+
+int main(int argc, char** argv) {
+  cuspan::bench::Options options;
+  CLI::App app("Times a matrix multiplication and Fourier transforms from start to end.",
+               "cuspan bench apps");
+  app.add_option("--device", options.device, "cuda, soft, or auto: cuda where it works")
+      ->check(CLI::IsMember({"auto", "cuda", "soft"}));
+  app.add_option("--hosts", options.hosts, "where the GPUs are, for the path over agents");
+  app.add_option("--transport", options.transport, "of MPI: tcp, shm, ucx, or auto")
+      ->check(CLI::IsMember({"auto", "tcp", "shm", "ucx"}));
+  app.add_option("--matmul", options.matmul, "sizes of matrices (default: 1024,2048,4096)")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 32768));
+  app.add_option("--fft", options.fft, "numbers of transforms (default: 8,64,512,1024,4096,8192)")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_option("--rounds", options.rounds,
+                 "of all measurements, one after the other (default: 3)")
+      ->check(CLI::Range(1, 1000));
+  app.add_option("--csv", options.csv_path, "writes the results to this file, too");
+  app.add_option("--json", options.json_path, "writes the results to this file, too");
+  CLI11_PARSE(app, argc, argv);
+  if (const cuspan::Status status = cuspan::bench::Run(options); !status.ok()) {
+    cuspan::LogError("{}", status.message());
+    return 125;
+  }
+  return 0;
+}

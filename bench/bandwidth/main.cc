@@ -1,0 +1,130 @@
+// cuspan bench bandwidth: how fast copies are through cuspan, on one node and
+// over agents, against raw MPI between the same hosts and against the same
+// program on a GPU of this machine where there is one.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <fstream>
+
+#include "bench/bandwidth/plot.h"
+#include "bench/bandwidth/report.h"
+#include "bench/bandwidth/sweep.h"
+#include "common/log.h"
+
+namespace cuspan::bench {
+namespace {
+
+struct Files {
+  std::string csv;
+  std::string json;
+  std::string svg;
+};
+
+Status Write(const std::string& path, const std::string& text) {
+  if (path.empty()) return Status::Ok();
+  std::ofstream file(path);
+  file << text;
+  file.close();
+  return file ? Status::Ok() : Status::Invalid("{} can not be written", path);
+}
+
+Status Run(const SweepOptions& options, const Files& files) {
+  // A measurement that can not be kept is not begun.
+  for (const std::string& path : {files.csv, files.json, files.svg})
+    CUSPAN_RETURN_IF_ERROR(Write(path, ""));
+  const Result<SweepResult> result = Sweep(options);
+  if (!result.ok()) return result.status();
+  std::fputs(Table(*result).c_str(), stdout);
+  CUSPAN_RETURN_IF_ERROR(Write(files.csv, Csv(*result)));
+  CUSPAN_RETURN_IF_ERROR(Write(files.json, Json(*result)));
+  if (files.svg.empty()) return Status::Ok();
+  // The figure of the path over agents, where that was measured.
+  const std::string plot = Plot(*result, options.directions.front(), options.memories.front(),
+                                options.placements.back());
+  if (plot.empty()) return Status::Invalid("--svg: a plot needs two sizes of transfer");
+  return Write(files.svg, plot);
+}
+
+constexpr std::uint64_t kK = 1024;
+constexpr std::uint64_t kM = 1024 * 1024;
+
+}  // namespace
+}  // namespace cuspan::bench
+
+int main(int argc, char** argv) {
+  using cuspan::bench::kK;
+  using cuspan::bench::kM;
+  cuspan::bench::SweepOptions options;
+  cuspan::bench::Files files;
+  bool full = false;
+  std::string pipeline = "on";
+  std::vector<std::uint64_t> transfers;
+  std::vector<std::uint64_t> buffers;
+  CLI::App app("Times copies: locally where there is a GPU, on one node, and over agents.",
+               "cuspan bench bandwidth");
+  const auto size = CLI::AsSizeValue(false);
+  bool quick = false;
+  app.add_flag("--quick", quick, "few sizes, within two minutes (the default)");
+  app.add_flag("--full", full, "transfers of 4K … 1G, staging buffers of 64K … 8M")
+      ->excludes("--quick");
+  app.add_option("--device", options.device, "cuda, soft, or auto: cuda where it works")
+      ->check(CLI::IsMember({"auto", "cuda", "soft"}));
+  app.add_option("--hosts", options.hosts, "where the GPUs are, for the path over agents");
+  app.add_option("--transport", options.transport, "of MPI: tcp, shm, ucx, or auto")
+      ->check(CLI::IsMember({"auto", "tcp", "shm", "ucx"}));
+  app.add_option("--placements", options.placements, "same-node, agents (default: both)")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"same-node", "agents"}));
+  app.add_option("--directions", options.directions,
+                 "to-device, from-device, both, device-to-device (default: the first three)")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"to-device", "from-device", "both", "device-to-device"}));
+  app.add_option("--memory", options.memories, "pinned, pageable (default: both)")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"pinned", "pageable"}));
+  app.add_option("--transfers", transfers, "sizes of copies: 4K,64M, …")
+      ->delimiter(',')
+      ->transform(size);
+  app.add_option("--buffers", buffers, "sizes of staging buffers: 256K,1M, …")
+      ->delimiter(',')
+      ->transform(size);
+  app.add_option("--count", options.buffer_count, "staging buffers each way (default: 16)")
+      ->check(CLI::Range(2, 64));
+  app.add_option("--sends", options.sends, "of them on their way between agents (default: 4)")
+      ->check(CLI::Range(1, 64));
+  app.add_option("--proxies", options.proxies, "devices that copy at once: 1,2, … (default: 1)")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 64));
+  app.add_option("--pipeline", pipeline,
+                 "on; off: one chunk at a time, a leg after the other; both")
+      ->check(CLI::IsMember({"on", "off", "both"}));
+  app.add_option("--rounds", options.rounds,
+                 "of all measurements, one after the other (default: 3)")
+      ->check(CLI::Range(1, 1000));
+  app.add_option("--seconds", options.seconds, "for one measurement of a round (default: 0.5)")
+      ->check(CLI::Range(0.001, 1000.0));
+  app.add_option("--csv", files.csv, "writes the results to this file, too");
+  app.add_option("--json", files.json, "writes the results to this file, too");
+  app.add_option("--svg", files.svg, "plots the first direction and memory over agents");
+  CLI11_PARSE(app, argc, argv);
+  if (transfers.empty()) {
+    if (full)
+      for (std::uint64_t bytes = 4 * kK; bytes <= 1024 * kM; bytes *= 4) transfers.push_back(bytes);
+    else
+      transfers = {4 * kK, 64 * kK, kM, 16 * kM, 64 * kM};
+  }
+  if (buffers.empty()) {
+    if (full)
+      for (std::uint64_t bytes = 64 * kK; bytes <= 8 * kM; bytes *= 2) buffers.push_back(bytes);
+    else
+      buffers = {256 * kK, kM, 4 * kM};
+  }
+  options.transfers = std::move(transfers);
+  options.buffers = std::move(buffers);
+  if (pipeline == "both") options.pipelined = {true, false};
+  if (pipeline == "off") options.pipelined = {false};
+  if (const cuspan::Status status = cuspan::bench::Run(options, files); !status.ok()) {
+    cuspan::LogError("{}", status.message());
+    return 125;
+  }
+  return 0;
+}

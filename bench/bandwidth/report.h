@@ -1,0 +1,18 @@
+// The results of a sweep as text: a table, CSV and JSON.
+#pragma once
+
+#include <string>
+
+#include "bench/bandwidth/sweep.h"
+
+namespace cuspan::bench {
+
+// "64K", "1M", …, or the number itself.
+std::string SizeText(std::uint64_t bytes);
+
+std::string Table(const SweepResult& result);
+std::string Csv(const SweepResult& result);
+// An object with an array `results` of objects; figures that are not known are null.
+std::string Json(const SweepResult& result);
+
+}  // namespace cuspan::bench

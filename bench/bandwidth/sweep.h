@@ -1,0 +1,58 @@
+// Runs the measuring program in every place and with every setting that was
+// asked for, raw MPI and the local GPU in between, and keeps what they said.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/status.h"
+
+namespace cuspan::bench {
+
+struct SweepOptions {
+  std::string device = "auto";
+  std::string hosts = "localhost";
+  std::string transport = "auto";
+  std::vector<std::string> placements = {"same-node", "agents"};
+  std::vector<std::string> directions = {"to-device", "from-device", "both"};
+  std::vector<std::string> memories = {"pinned", "pageable"};
+  std::vector<std::uint64_t> transfers;
+  std::vector<std::uint64_t> buffers;
+  std::uint64_t buffer_count = 16;
+  std::uint64_t sends = 4;
+  std::vector<int> proxies = {1};
+  std::vector<bool> pipelined = {true};
+  int rounds = 3;
+  double seconds = 0.5;  // For one measurement of one round, at most; two repetitions at least.
+};
+
+// One line of the results.
+struct Row {
+  std::string direction;
+  std::string memory;
+  std::string placement;
+  std::uint64_t transfer_bytes = 0;
+  std::uint64_t buffer_bytes = 0;
+  std::uint64_t buffers = 0;
+  int proxies = 1;
+  bool pipelined = true;
+  // GB/s, medians of all repetitions of all rounds.
+  double gbps = 0;
+  std::optional<double> mpi_gbps;
+  std::optional<double> local_gbps;
+};
+
+struct SweepResult {
+  std::vector<Row> rows;
+  std::optional<double> mpi_one_way_us;  // 64 bytes.
+  bool local = false;                    // There is a GPU in this machine.
+};
+
+// The first failure of a run through cuspan ends it; where raw MPI or a local GPU can not be
+// had, the results lack them.
+Result<SweepResult> Sweep(const SweepOptions& options);
+
+}  // namespace cuspan::bench

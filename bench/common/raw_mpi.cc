@@ -1,0 +1,53 @@
+#include "bench/common/raw_mpi.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <sstream>
+
+#include "bench/common/child.h"
+#include "common/settings.h"
+#include "launcher/mpirun_command.h"
+
+namespace cuspan::bench {
+Status ChooseTransport(const std::string& name) {
+  const auto set = [](const char* variable, const char* value) { ::setenv(variable, value, 1); };
+  if (name == "auto") return Status::Ok();
+  if (name == "ucx") {
+    set("OMPI_MCA_opal_common_ucx_tls", "any");
+    set("OMPI_MCA_opal_common_ucx_devices", "any");
+    set("OMPI_MCA_pml", "ucx");
+    return Status::Ok();
+  }
+  if (name != "tcp" && name != "shm") return Status::Invalid("'{}' is no transport of MPI", name);
+  set("OMPI_MCA_pml", "ob1");
+  set("OMPI_MCA_btl", name == "tcp" ? "tcp,self" : "vader,self");
+  return Status::Ok();
+}
+
+Result<double> RawMpi(const std::string& folder, const std::string& host,
+                      const std::vector<std::string>& words) {
+  Plan plan;
+  plan.agents = {{std::string(kThisHost)}, {host}};
+  const std::vector<std::string> extra = SplitWords(SettingText(settings::kMpirunArguments));
+  Environment environment = Environment::OfThisProcess();
+  AddMpirunSettings(environment, plan, extra, ::geteuid() == 0);
+  std::vector<std::string> command = {"mpirun", "--oversubscribe", "--bind-to", "none"};
+  command.insert(command.end(), extra.begin(), extra.end());
+  for (const AgentPlan& agent : plan.agents) {
+    if (&agent != &plan.agents.front()) command.push_back(":");
+    command.insert(command.end(), {"-np", "1", "--host", agent.host, folder + "/raw-mpi"});
+    command.insert(command.end(), words.begin(), words.end());
+  }
+  const Result<std::string> text = Capture(command, true, &environment);
+  if (!text.ok()) return text.status();
+  std::istringstream stream(*text);
+  std::string last;
+  for (std::string word; stream >> word;) last = word;
+  char* end = nullptr;
+  const double number = std::strtod(last.c_str(), &end);
+  if (last.empty() || *end != '\0') return Status::Internal("raw-mpi printed '{}'", *text);
+  return number;
+}
+
+}  // namespace cuspan::bench
