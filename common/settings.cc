@@ -15,6 +15,8 @@ constexpr Setting kAll[] = {
     settings::kStagingBuffers,
     settings::kStagingBytes,
     settings::kSendsInFlight,
+    settings::kPipeline,
+    settings::kStrict,
     settings::kMpirunArguments,
     settings::kSoftGpus,
     settings::kSoftMemory,
@@ -22,6 +24,7 @@ constexpr Setting kAll[] = {
     settings::kSoftCapability,
     settings::kSoftThreads,
     settings::kSoftModel,
+    settings::kSoftInstructions,
     settings::kSoftWatchdog,
     settings::kSoftCheck,
     settings::kSoftCopyRate,
@@ -67,6 +70,12 @@ Result<std::uint64_t> SettingNumber(const Setting& setting, std::uint64_t lowest
 Result<std::uint64_t> SettingBytes(const Setting& setting, std::uint64_t lowest,
                                    std::uint64_t highest) {
   return Parse(setting, lowest, highest, true);
+}
+
+Result<bool> SettingSwitch(const Setting& setting) {
+  const std::string_view text = SettingText(setting);
+  if (text == "on" || text == "off") return text == "on";
+  return Status::Invalid("{}={} is neither on nor off", setting.name, text);
 }
 
 }  // namespace cuspan

@@ -29,6 +29,12 @@ inline constexpr Setting kStagingBytes{"CUSPAN_STAGING_BYTES", "1M",
                                        "size of one staging buffer (4K … 64M)"};
 inline constexpr Setting kSendsInFlight{"CUSPAN_SENDS_IN_FLIGHT", "4",
                                         "staging buffers that an agent sends at a time (1 … 64)"};
+inline constexpr Setting kPipeline{
+    "CUSPAN_PIPELINE", "on",
+    "on: the legs of a copy work at the same time; off: one after the other, for comparison"};
+inline constexpr Setting kStrict{
+    "CUSPAN_STRICT", "off",
+    "on: a program ends at the first use of something that is not supported"};
 inline constexpr Setting kMpirunArguments{"CUSPAN_MPIRUN_ARGS", "",
                                           "more arguments for the mpirun that starts the agents"};
 inline constexpr Setting kSoftGpus{"CUSPAN_SOFT_GPUS", "1", "software GPUs of a node (1 … 64)"};
@@ -40,6 +46,9 @@ inline constexpr Setting kSoftThreads{"CUSPAN_SOFT_THREADS", "cores",
 inline constexpr Setting kSoftModel{
     "CUSPAN_SOFT_MODEL", "auto",
     "how its kernels run: vector (warps as vectors), thread (a fiber a thread), or auto"};
+inline constexpr Setting kSoftInstructions{
+    "CUSPAN_SOFT_INSTRUCTIONS", "host",
+    "what its kernels are compiled to: host (all that the processor has), or avx2"};
 inline constexpr Setting kSoftCache{
     "CUSPAN_SOFT_CACHE", "~/.cache/cuspan/kernels",
     "folder of kernels it has compiled (below XDG_CACHE_HOME where that is set), or off"};
@@ -67,5 +76,8 @@ Result<std::uint64_t> SettingNumber(const Setting& setting, std::uint64_t lowest
 // Bytes, with an optional suffix K, M or G (powers of 1024).
 Result<std::uint64_t> SettingBytes(const Setting& setting, std::uint64_t lowest,
                                    std::uint64_t highest);
+
+// "on" or "off".
+Result<bool> SettingSwitch(const Setting& setting);
 
 }  // namespace cuspan

@@ -109,7 +109,8 @@ void StripOuterRun(Environment& environment) {
 void StripMpi(Environment& environment) {
   // As seen in the environment of a rank of Open MPI 4.1.4.
   // The user's own, which an mpirun that the app starts needs as well.
-  constexpr const char* kKept[] = {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"};
+  constexpr const char* kKept[] = {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM",
+                                   "PMIX_MCA_gds"};
   std::vector<std::pair<const char*, std::string>> kept;
   for (const char* name : kKept)
     if (const auto value = environment.Get(name)) kept.emplace_back(name, *value);

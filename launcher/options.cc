@@ -122,10 +122,18 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
   run_command->add_option("--gpus", texts.gpus, "how many GPUs the program sees (default: all)");
   AddClusterOptions(*run_command, texts);
   run_command->add_flag("--stats", run.statistics, "afterwards, says on stderr what each GPU did");
+  run_command->add_flag(
+      "--strict", run.strict,
+      "ends the program at the first use of something that is not supported (exit status 69)");
   run_command->prefix_command();
   CLI::App* devices_command = app.add_subcommand("devices", "lists the GPUs that a run would have");
   AddClusterOptions(*devices_command, texts);
   devices_command->add_flag("--json", devices.json, "as JSON");
+  SupportOptions support;
+  CLI::App* support_command = app.add_subcommand(
+      "support", "lists which functions of the CUDA runtime are supported: cuspan support [NAMES]");
+  support_command->add_option("names", support.names, "only these functions");
+  support_command->add_flag("--json", support.json, "as JSON");
   CLI::App* bench_command = app.add_subcommand(
       "bench", "measures: cuspan bench NAME [OPTIONS]; without a name, lists the benchmarks");
   bench_command->prefix_command();
@@ -153,6 +161,12 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
     if (separated) bench.arguments.emplace_back("--");
     bench.arguments.insert(bench.arguments.end(), command.begin(), command.end());
     line.bench = std::move(bench);
+    return line;
+  }
+
+  if (support_command->parsed()) {
+    if (separated) return Status::Invalid("support runs no program; see cuspan support --help");
+    line.support = std::move(support);
     return line;
   }
 

@@ -6,12 +6,14 @@
 #include <vector>
 
 #include "launcher/agent_cluster.h"
+#include "launcher/support.h"
 
 namespace cuspan {
 
 struct RunOptions {
   ClusterOptions cluster;
   bool statistics = false;
+  bool strict = false;
   std::vector<std::string> command;
 };
 
@@ -26,11 +28,12 @@ struct BenchOptions {
   std::vector<std::string> arguments;
 };
 
-// What the command line asks for: exactly one of run, devices, bench and text is there.
+// What the command line asks for: exactly one of run, devices, bench, support and text is there.
 struct CommandLine {
   std::optional<RunOptions> run;
   std::optional<DevicesOptions> devices;
   std::optional<BenchOptions> bench;
+  std::optional<SupportOptions> support;
   std::string text;  // To print: of --help and --version.
 };
 

@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "common/log.h"
+#include "common/settings.h"
 #include "launcher/tables.h"
 
 namespace cuspan {
@@ -141,6 +142,7 @@ int Run(const RunOptions& options, const InheritedSignals& signals) {
 
   StripOuterRun(environment);
   AddClient(environment, *paths, *key);
+  if (options.strict) environment.Set(settings::kStrict.name, "on");
   Result<AppProcess> app = AppProcess::Prepare(options.command, environment, signals);
   if (!app.ok()) return Fail(app.status(), kExitOwnFailure);
   Result<UniqueFd> signal_fd = TakeSignals();

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "launcher/run_key.h"
+#include "ops.gen.h"
 
 namespace cuspan {
 namespace {
@@ -20,8 +21,7 @@ std::int32_t Attribute(const DeviceDescription& device, std::size_t number) {
 }
 
 std::string Capability(const DeviceDescription& device) {
-  return Format("{}.{}", Attribute(device, kCapabilityMajor),
-                     Attribute(device, kCapabilityMinor));
+  return Format("{}.{}", Attribute(device, kCapabilityMajor), Attribute(device, kCapabilityMinor));
 }
 
 // 12040 is 12.4 (cuDriverGetVersion).
@@ -98,18 +98,51 @@ std::string DeviceJson(const std::vector<DeviceDescription>& devices) {
   return list.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
+namespace {
+
+// How often each op of a class occurs in a report, most frequent first: "Launch 200, Memset 3".
+struct OpsOfClass {
+  std::uint64_t total = 0;
+  std::string text;
+};
+OpsOfClass CountOps(const DeviceReport& report, OpClass wanted) {
+  std::vector<OpCount> counts;
+  for (const OpCount& count : report.ops) {
+    WithOp(static_cast<Op>(count.op), [&]<typename T>() {
+      if (T::kClass == wanted) counts.push_back(count);
+    });
+  }
+  std::stable_sort(counts.begin(), counts.end(),
+                   [](const OpCount& a, const OpCount& b) { return a.count > b.count; });
+  OpsOfClass ops;
+  for (const OpCount& count : counts) {
+    ops.total += count.count;
+    AppendFormat(ops.text, "{}{} {}", ops.text.empty() ? "" : ", ",
+                 OpName(static_cast<Op>(count.op)), count.count);
+  }
+  return ops;
+}
+
+}  // namespace
+
 std::string StatisticsTable(const std::vector<DeviceReport>& reports) {
   std::vector<std::vector<std::string>> rows = {{"session", "device", "host", "name", "path",
                                                  "posted", "calls", "to device", "from device",
                                                  "waited"}};
+  std::string ops;
   for (const DeviceReport& report : reports) {
+    const OpsOfClass posted = CountOps(report, OpClass::kPosted);
+    const OpsOfClass calls = CountOps(report, OpClass::kCall);
+    const std::string place = Format("session {} device {}", report.session, report.device);
+    if (posted.total != 0) AppendFormat(ops, "{}, posted: {}\n", place, posted.text);
+    if (calls.total != 0) AppendFormat(ops, "{}, waited for: {}\n", place, calls.text);
     rows.push_back({std::to_string(report.session), std::to_string(report.device), report.host,
                     report.name, report.relayed ? "agents" : "same-node",
-                    std::to_string(report.posted), std::to_string(report.calls),
+                    std::to_string(posted.total), std::to_string(calls.total),
                     ByteText(report.bytes_to_device), ByteText(report.bytes_from_device),
                     Format("{:.3f} s", static_cast<double>(report.wait_nanoseconds) * 1e-9)});
   }
-  return Align(rows);
+  return Align(rows) + ops;
 }
 
 }  // namespace cuspan

@@ -108,10 +108,21 @@ int ServeDevice(ControlSocket& socket, const ProxyStart& start) {
     answer.window = place->device->window();
     answer.shared = place->device->shared().bytes != 0;
   }
+  std::optional<ExchangeSocket> exchange;
+  if (ready.ok()) {
+    Result<ExchangeSocket> opened = ExchangeSocket::Open(start.secret);
+    if (opened.ok())
+      exchange.emplace(std::move(*opened));
+    else
+      LogWarn("other GPUs of this node have no access to this one's memory: {}",
+              opened.status().message());
+    if (exchange) answer.exchange = exchange->address;
+  }
   if (!socket.Send(answer).ok() || !ready.ok()) return 1;
 
   std::thread([&socket, place] { EndWithSocket(socket, *place->channel); }).detach();
-  const Status served = Serve(place->driver.functions, *place->device, *place->channel);
+  const Status served =
+      Serve(place->driver.functions, *place->device, *place->channel, std::move(exchange));
   if (served.ok()) return 0;
   LogError("the session is ended: {}", served.message());
   return 1;

@@ -22,7 +22,8 @@ bool VariableRanges::Contains(std::uint64_t address, std::uint64_t bytes) const 
   return bytes <= range.bytes && address - start <= range.bytes - bytes;
 }
 
-Session::Session(const Driver& driver, const Device& device, Channel& channel)
+Session::Session(const Driver& driver, const Device& device, Channel& channel,
+                 std::optional<ExchangeSocket> exchange_socket)
     : driver(driver),
       device(device),
       channel(channel),
@@ -30,11 +31,14 @@ Session::Session(const Driver& driver, const Device& device, Channel& channel)
       plain_events(driver, CU_EVENT_DISABLE_TIMING),
       timing_events(driver, CU_EVENT_DEFAULT),
       mappings(driver, device),
+      peers(driver, device,
+            exchange_socket ? std::optional(exchange_socket->secret) : std::nullopt),
       legacy(std::make_shared<Stream>()),
       worker(device),
       completer(device, driver, channel, faults),
       transfers(driver, channel, faults, queues, plain_events, completer) {
   legacy->queue = &queues.legacy();
+  if (exchange_socket) exchange.emplace(std::move(*exchange_socket), device, mappings);
 }
 
 Result<std::shared_ptr<Stream>> Session::FindStream(std::uint64_t handle) {
@@ -79,6 +83,14 @@ void Session::WhenStreamDone(Stream& stream, Answer answer) {
   completer.Add(stream.lane, std::move(event), stream.submitted, std::move(answer));
 }
 
+bool Session::OthersIdle(const Stream& stream) {
+  if (queues.waiting_ops() != 0) return false;
+  ForgetOldLanes();
+  bool idle = old_lanes.empty() && (&stream == legacy.get() || legacy->Idle());
+  streams.ForEach([&](const Stream& other) { idle = idle && (&other == &stream || other.Idle()); });
+  return idle;
+}
+
 void Session::WhenDeviceDone(Answer answer) {
   // Answers once, when the last of several streams is done, with the first failure.
   struct Join {
@@ -94,7 +106,9 @@ void Session::WhenDeviceDone(Answer answer) {
   };
   auto join = std::make_shared<Join>(std::move(answer));
   queues.WhenSubmitted([this, join] {
-    const Answer part = [join](CUresult result, std::uint64_t chunks) { join->Done(result, chunks); };
+    const Answer part = [join](CUresult result, std::uint64_t chunks) {
+      join->Done(result, chunks);
+    };
     const auto wait_for = [&](Stream& stream) {
       if (stream.Idle() || stream.broken != CUDA_SUCCESS) return;
       ++join->missing;

@@ -3,14 +3,17 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "proxy/completion.h"
+#include "proxy/exchange.h"
 #include "proxy/faults.h"
 #include "proxy/gpu/device.h"
 #include "proxy/gpu/events.h"
 #include "proxy/gpu/mappings.h"
 #include "proxy/handles.h"
+#include "proxy/peers.h"
 #include "proxy/queues.h"
 #include "proxy/signals.h"
 #include "proxy/transfers.h"
@@ -37,8 +40,10 @@ class VariableRanges {
 
 struct Session {
   // All three outlive the session. The device's context is current to the
-  // calling thread, which becomes the receiving thread.
-  Session(const Driver& driver, const Device& device, Channel& channel);
+  // calling thread, which becomes the receiving thread. Without `exchange` no other proxy of the
+  // node can have this device's memory, nor this one others'.
+  Session(const Driver& driver, const Device& device, Channel& channel,
+          std::optional<ExchangeSocket> exchange = std::nullopt);
 
   const Driver& driver;
   const Device& device;
@@ -57,7 +62,9 @@ struct Session {
   HandleTable<Texture> textures;
   HandleTable<Surface> surfaces;
   VariableRanges variables;
-  Mappings mappings;  // Of the worker.
+  Mappings mappings;  // Of the worker, as the peers.
+  Peers peers;
+  std::optional<Exchange> exchange;
   // Lanes of destroyed streams that may have work on the device, each with the
   // number of ops after which it has none.
   std::vector<std::pair<std::shared_ptr<Completer::Lane>, std::uint64_t>> old_lanes;
@@ -74,7 +81,7 @@ struct Session {
   // Whether the client may copy to or from this memory.
   bool MayTouch(std::uint64_t address, std::uint64_t bytes) const {
     return device.InWindow(address, bytes) || device.InShared(address, bytes) ||
-           variables.Contains(address, bytes);
+           variables.Contains(address, bytes) || peers.Contains(address, bytes);
   }
   // Notes what the driver said to an op that was handed to it. `units` is how
   // much of the driver's room for pending work the op takes; see kMostPending.
@@ -97,6 +104,8 @@ struct Session {
   // The same for everything that arrived on any stream before now, what waits
   // in the queues included.
   void WhenDeviceDone(Answer answer);
+  // Whether no stream but this one has anything to do, in the queues or on the device.
+  bool OthersIdle(const Stream& stream);
   // Prunes old_lanes.
   void ForgetOldLanes();
 

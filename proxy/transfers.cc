@@ -15,8 +15,25 @@ Turn Transfers::BeginToDevice(Transfer& transfer) {
     to_device_.erase(transfer.state->id);
     return Turn::kSubmitted;
   }
+  // What is on its way to the client may be what this copy is to read there: then the client
+  // must have it first.
+  PooledEvent event;
+  if (completer_.chunks_pending()) {
+    if (const CUresult result = faults_.Check(events_.Record(transfer.stream->driver, event));
+        result != CUDA_SUCCESS) {
+      Fail(transfer, result);
+      return Turn::kSubmitted;
+    }
+  }
   transfer.wanted = true;
-  channel_.Post(TransferWanted{transfer.state->id});
+  const Answer ask = [this, id = transfer.state->id](CUresult result, std::uint64_t chunks) {
+    // A lost device is told by itself.
+    if (result == CUDA_SUCCESS) channel_.Post(TransferWanted{id, chunks});
+  };
+  if (event.get() == nullptr)
+    ask(CUDA_SUCCESS, completer_.pushed());
+  else
+    completer_.Add(transfer.stream->lane, std::move(event), transfer.stream->submitted, ask);
   return Turn::kHeld;
 }
 

@@ -64,8 +64,15 @@ CUresult Session::Free(std::uint64_t address) {
   bool kept = false;
   if (const CUresult result = Pools::Get().Forget(address, &kept); result != CUDA_SUCCESS || kept)
     return result;
-  // Nothing on the device may still use the block when it is given out again.
-  if (const CUresult result = link->CallAndStore(DeviceSynchronize{}); result != CUDA_SUCCESS)
+  if (const CUresult lost = link->fault(); lost != CUDA_SUCCESS) return lost;
+  // cudaFree waits for the device, and programs rely on it for what they read then: memory that
+  // kernels and copies write for them. Where there is none, nobody sees the difference.
+  if (link->MayWriteHost()) {
+    if (const CUresult result = link->CallAndStore(DeviceSynchronize{}); result != CUDA_SUCCESS)
+      return result;
+  }
+  // Other devices of its node may copy from and to it.
+  if (const CUresult result = peers_.WaitForUsers(*link, address); result != CUDA_SUCCESS)
     return result;
   const CUresult earlier = link->TakePostedFailure();
   const CUresult result = link->memory().Free(address);
@@ -89,6 +96,32 @@ std::shared_ptr<Link> Session::LinkOf(const void* pointer) {
       if (found == nullptr || slot->link->device() == ThisThread().current_device)
         found = slot->link;
   return found;
+}
+
+Session::Sides Session::SidesOf(const void* destination, const void* source) {
+  Sides sides{LinkOf(destination), LinkOf(source)};
+  const auto reaches = [this](const std::shared_ptr<Link>& link, const void* pointer) {
+    return link != nullptr && shared_.Reaches(*link, Address(pointer));
+  };
+  if (sides.to == sides.from) return sides;
+  if (reaches(sides.from, destination))
+    sides.to = sides.from;
+  else if (reaches(sides.to, source))
+    sides.from = sides.to;
+  return sides;
+}
+
+std::shared_ptr<Link> Session::CopierOf(const Sides& sides, const void* destination,
+                                        const void* source, const StreamTarget& target) {
+  if (sides.to == sides.from) return sides.to;
+  const auto reaches = [&](const std::shared_ptr<Link>& user) {
+    return user == sides.to ? peers_.Reach(*user, *sides.from, Address(source))
+                            : peers_.Reach(*user, *sides.to, Address(destination));
+  };
+  const auto& first = target.link == sides.from ? sides.from : sides.to;
+  const auto& second = first == sides.to ? sides.from : sides.to;
+  if (reaches(first)) return first;
+  return reaches(second) ? second : nullptr;
 }
 
 Session::PointerKind Session::ClassifyShared(const void* pointer) {
@@ -132,8 +165,16 @@ CUresult Session::Order(const StreamTarget& first, const StreamTarget& waiting) 
 
 CUresult Session::Copy(const CopyRequest& request, const StreamTarget& target) {
   if (request.bytes == 0) return CUDA_SUCCESS;
-  std::shared_ptr<Link> to = LinkOf(request.destination);
-  std::shared_ptr<Link> from = LinkOf(request.source);
+  bool waited = false;
+  const CUresult result = PostCopy(request, target, &waited);
+  if (result != CUDA_SUCCESS || waited ||
+      !MustWaitFor(request.destination, request.source, request.asynchronous))
+    return result;
+  return SynchronizeStream(target);
+}
+
+CUresult Session::PostCopy(const CopyRequest& request, const StreamTarget& target, bool* waited) {
+  const auto& [to, from] = SidesOf(request.destination, request.source);
   using Sides = CopyRequest::Sides;
   const Sides actual = to != nullptr
                            ? (from != nullptr ? Sides::kDeviceToDevice : Sides::kHostToDevice)
@@ -159,10 +200,18 @@ CUresult Session::Copy(const CopyRequest& request, const StreamTarget& target) {
       return OnDevice(target, to,
                       [&](const StreamTarget& there) { return CopyHostToDevice(request, there); });
     case Sides::kDeviceToHost:
+      *waited = !request.asynchronous;
       return OnDevice(target, from,
                       [&](const StreamTarget& there) { return CopyDeviceToHost(request, there); });
     case Sides::kDeviceToDevice:
-      if (to != from) {
+      if (const std::shared_ptr<Link> copier =
+              CopierOf({to, from}, request.destination, request.source, target)) {
+        CopyOnDevice op;
+        op.destination = Address(request.destination);
+        op.source = Address(request.source);
+        op.bytes = request.bytes;
+        return CopyByItself(copier, {to, from}, request.asynchronous, target, op);
+      } else {
         CopyToDevice write;
         write.destination = Address(request.destination);
         write.bytes = request.bytes;
@@ -171,18 +220,11 @@ CUresult Session::Copy(const CopyRequest& request, const StreamTarget& target) {
         read.bytes = request.bytes;
         return CopyPeer({to, from, request.bytes, request.asynchronous}, target, write, read);
       }
-      return OnDevice(target, to, [&](const StreamTarget& there) {
-        CopyOnDevice op;
-        op.stream = there.stream;
-        op.destination = Address(request.destination);
-        op.source = Address(request.source);
-        op.bytes = request.bytes;
-        return there.link->Post(op);
-      });
     default:
       break;
   }
   // Between two places of the host: when the stream has come so far.
+  *waited = true;
   if (const CUresult result = SynchronizeStream(target); result != CUDA_SUCCESS) return result;
   std::memmove(request.destination, request.source, request.bytes);
   return CUDA_SUCCESS;
@@ -190,7 +232,9 @@ CUresult Session::Copy(const CopyRequest& request, const StreamTarget& target) {
 
 CUresult Session::CopyHostToDevice(const CopyRequest& request, const StreamTarget& there) {
   const auto* source = static_cast<const std::byte*>(request.source);
-  if (request.bytes <= kMaxInlineBytes) {
+  const bool pinned = host_memory_.Find(source, request.bytes).has_value();
+  // Page-locked memory is read when the stream has come so far, not now.
+  if (request.bytes <= kMaxInlineBytes && !(pinned && HostWritesPending())) {
     CopyToDeviceInline op;
     op.stream = there.stream;
     op.destination = Address(request.destination);
@@ -202,8 +246,7 @@ CUresult Session::CopyHostToDevice(const CopyRequest& request, const StreamTarge
   CopyToDevice op;
   op.destination = Address(request.destination);
   op.bytes = request.bytes;
-  const bool later = request.asynchronous && host_memory_.Find(source, request.bytes);
-  return SendBytes(there, op, source, request.bytes, {}, later);
+  return SendBytes(there, op, source, request.bytes, {}, request.asynchronous && pinned);
 }
 
 CUresult Session::CopyDeviceToHost(const CopyRequest& request, const StreamTarget& there) {

@@ -59,16 +59,19 @@ CUresult Session::CopyBox(const BoxCopy& copy, const StreamTarget& target) {
     bool pinned = false;
     bool valid = false;
   };
-  const auto find = [&](const BoxSide& side, int device) {
+  auto [to_link, from_link] = SidesOf(copy.destination.pointer, copy.source.pointer);
+  if (copy.destination.array != nullptr) to_link = copy.destination.array->link;
+  if (copy.source.array != nullptr) from_link = copy.source.array->link;
+  const auto find = [&](const BoxSide& side, const std::shared_ptr<Link>& link, int device) {
     Found found;
     if (side.array != nullptr) {
-      found.link = side.array->link;
+      found.link = link;
       found.valid = InsideArray(side, extent);
     } else if (side.pointer != nullptr) {
       const auto span = SpannedBytes(extent, side.pitch, side.plane_rows);
       if (!span) return found;
       found.span = *span;
-      found.link = LinkOf(side.pointer);
+      found.link = link;
       if (found.link == nullptr) {
         found.pinned = host_memory_.Find(side.pointer, *span).has_value();
         found.valid = true;
@@ -81,14 +84,13 @@ CUresult Session::CopyBox(const BoxCopy& copy, const StreamTarget& target) {
       found.valid = false;
     return found;
   };
-  const Found to = find(copy.destination, copy.destination_device);
-  const Found from = find(copy.source, copy.source_device);
+  const Found to = find(copy.destination, to_link, copy.destination_device);
+  const Found from = find(copy.source, from_link, copy.source_device);
   if (!to.valid || !from.valid) return CUDA_ERROR_INVALID_VALUE;
-  using Sides = CopyRequest::Sides;
+  using Kind = CopyRequest::Sides;
   // As for one run: pageable memory where the kind says device is refused.
-  const bool to_device = copy.sides == Sides::kHostToDevice || copy.sides == Sides::kDeviceToDevice;
-  const bool from_device =
-      copy.sides == Sides::kDeviceToHost || copy.sides == Sides::kDeviceToDevice;
+  const bool to_device = copy.sides == Kind::kHostToDevice || copy.sides == Kind::kDeviceToDevice;
+  const bool from_device = copy.sides == Kind::kDeviceToHost || copy.sides == Kind::kDeviceToDevice;
   if ((to_device && to.link == nullptr && !to.pinned) ||
       (from_device && from.link == nullptr && !from.pinned))
     return CUDA_ERROR_INVALID_VALUE;
@@ -108,11 +110,15 @@ CUresult Session::CopyBox(const BoxCopy& copy, const StreamTarget& target) {
   read.from = PlaceOf(copy.source);
   read.extent = extent;
   if (from.link == nullptr) {
-    return OnDevice(target, to.link, [&](const StreamTarget& there) {
+    const CUresult result = OnDevice(target, to.link, [&](const StreamTarget& there) {
       const bool later = copy.asynchronous && from.pinned;
       return SendBytes(there, write, MemoryOf(copy.source), *bytes, RowsOf(copy.source, extent),
                        later);
     });
+    if (result != CUDA_SUCCESS ||
+        !MustWaitFor(copy.destination.pointer, copy.source.pointer, copy.asynchronous))
+      return result;
+    return SynchronizeStream(target);
   }
   if (to.link == nullptr) {
     return OnDevice(target, from.link, [&](const StreamTarget& there) {
@@ -121,16 +127,23 @@ CUresult Session::CopyBox(const BoxCopy& copy, const StreamTarget& target) {
                           RowsOf(copy.destination, extent), later);
     });
   }
-  if (to.link != from.link)
+  const bool in_memory = copy.destination.array == nullptr && copy.source.array == nullptr;
+  const Sides sides{to.link, from.link};
+  const std::shared_ptr<Link> copier =
+      in_memory || to.link == from.link
+          ? CopierOf(sides, copy.destination.pointer, copy.source.pointer, target)
+          : nullptr;
+  if (copier == nullptr)
     return CopyPeer({to.link, from.link, *bytes, copy.asynchronous}, target, write, read);
-  return OnDevice(target, to.link, [&](const StreamTarget& there) {
-    CopyBoxOnDevice op;
-    op.stream = there.stream;
-    op.to = write.to;
-    op.from = read.from;
-    op.extent = extent;
-    return there.link->Post(op);
-  });
+  CopyBoxOnDevice op;
+  op.to = write.to;
+  op.from = read.from;
+  op.extent = extent;
+  const CUresult result = CopyByItself(copier, sides, copy.asynchronous, target, op);
+  if (result != CUDA_SUCCESS ||
+      !MustWaitFor(copy.destination.pointer, copy.source.pointer, copy.asynchronous))
+    return result;
+  return SynchronizeStream(target);
 }
 
 CUresult Session::SetRows(const RowsSet& set, const StreamTarget& target) {

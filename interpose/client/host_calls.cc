@@ -54,8 +54,9 @@ CUresult Session::CallHost(const StreamTarget& target, HostCall call) {
   StreamWaitSignal wait;
   wait.stream = target.stream;
   wait.signal = NextHandle();
+  pending_host_calls_.fetch_add(1, std::memory_order_relaxed);
   const CUresult result =
-      WhenReached(target, [call = std::move(call), stream = std::weak_ptr<Link>(target.link),
+      WhenReached(target, [this, call = std::move(call), stream = std::weak_ptr<Link>(target.link),
                            signal = wait.signal](CUresult reached) {
         // The function finds in shared memory what the stream did so far, and the stream what the
         // function did.
@@ -63,6 +64,7 @@ CUresult Session::CallHost(const StreamTarget& target, HostCall call) {
         if (link != nullptr && reached == CUDA_SUCCESS)
           static_cast<void>(link->Synchronized(false));
         call(reached);
+        pending_host_calls_.fetch_sub(1, std::memory_order_release);
         if (link == nullptr) return;
         static_cast<void>(link->SendNews());
         Signal over;

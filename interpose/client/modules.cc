@@ -4,10 +4,24 @@
 #include <numeric>
 
 #include "common/log.h"
+#include "common/strict.h"
 #include "interpose/client/handles.h"
 #include "interpose/client/link.h"
+#include "interpose/client/session.h"
+#include "protocol/fatbin/fatbin.h"
 
 namespace cuspan {
+namespace {
+
+// What the device's driver answers to code that it does not support; it has said which.
+void EndIfRefused(CUresult result) {
+  if (result == CUDA_ERROR_INVALID_PTX || result == CUDA_ERROR_NO_BINARY_FOR_GPU ||
+      result == CUDA_ERROR_UNSUPPORTED_PTX_VERSION)
+    EndIfStrict();
+}
+
+}  // namespace
+
 CUresult Modules::Load(const FatbinRecord& fatbin) {
   LoadedModule* module = nullptr;
   {
@@ -20,13 +34,21 @@ CUresult Modules::Load(const FatbinRecord& fatbin) {
   std::lock_guard loading(module->loading);
   if (module->loaded) return module->result;
   if (fatbin.image.empty()) return CUDA_ERROR_INVALID_IMAGE;
-  for (std::size_t offset = 0; offset < fatbin.image.size(); offset += kMaxInlineBytes) {
+  std::span<const std::byte> image = fatbin.image;
+  std::vector<std::byte> with_objects;
+  // The software GPU links PTX itself; a GPU has no use for it.
+  const Session* const session = Session::IfStarted();
+  if (!fatbin.objects.empty() && session != nullptr &&
+      session->description(link_->device()).software) {
+    with_objects = fatbin::WithObjects(fatbin.image, fatbin.objects);
+    image = with_objects;
+  }
+  for (std::size_t offset = 0; offset < image.size(); offset += kMaxInlineBytes) {
     ModuleImage piece;
     piece.module = fatbin.module;
-    piece.total = fatbin.image.size();
+    piece.total = image.size();
     piece.offset = offset;
-    piece.data =
-        fatbin.image.subspan(offset, std::min(kMaxInlineBytes, fatbin.image.size() - offset));
+    piece.data = image.subspan(offset, std::min(kMaxInlineBytes, image.size() - offset));
     if (const CUresult result = link_->Post(piece); result != CUDA_SUCCESS) return result;
   }
   ModuleLoad load;
@@ -35,9 +57,11 @@ CUresult Modules::Load(const FatbinRecord& fatbin) {
   module->result = link_->Call(load, &reply);
   if (module->result == CUDA_SUCCESS) module->result = link_->PlaceManaged(fatbin);
   module->loaded = true;
-  if (module->result != CUDA_SUCCESS)
+  if (module->result != CUDA_SUCCESS) {
     LogError("device {} can not load a fat binary of {} bytes: CUDA error {}", link_->device(),
              fatbin.image.size(), static_cast<int>(module->result));
+    EndIfRefused(module->result);
+  }
   return module->result;
 }
 
@@ -55,7 +79,10 @@ CUresult Modules::Kernel(const FunctionRecord& function, LoadedKernel** kernel) 
   find.kernel = NextHandle();
   find.name = function.name;
   KernelFind::Reply reply;
-  if (const CUresult result = link_->Call(find, &reply); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = link_->Call(find, &reply); result != CUDA_SUCCESS) {
+    EndIfRefused(result);
+    return result;
+  }
   auto loaded = std::make_unique<LoadedKernel>();
   loaded->handle = find.kernel;
   loaded->argument_bytes =

@@ -5,8 +5,10 @@
 #include <cuda.h>
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
 #include <unordered_map>
 #include <vector>
@@ -18,12 +20,45 @@ namespace cuspan {
 class Link;
 
 // A kernel on one device. Lives as long as the link.
+// How many blocks of a kernel fit a multiprocessor, as the driver said. Any thread.
+class Occupancies {
+ public:
+  struct Key {
+    int block_threads;
+    std::uint64_t dynamic_shared;
+    unsigned flags;
+    auto operator<=>(const Key&) const = default;
+  };
+  std::optional<int> Find(const Key& key) {
+    std::lock_guard lock(mutex_);
+    const auto known = blocks_.find(key);
+    return known == blocks_.end() ? std::nullopt : std::optional(known->second);
+  }
+  void Add(const Key& key, int blocks) {
+    std::lock_guard lock(mutex_);
+    if (blocks_.size() == kMost) blocks_.clear();
+    blocks_[key] = blocks;
+  }
+  // An attribute of the kernel has changed.
+  void Clear() {
+    std::lock_guard lock(mutex_);
+    blocks_.clear();
+  }
+
+ private:
+  // Programs that ask for each size of their dynamic shared memory must not fill the process.
+  static constexpr std::size_t kMost = 1024;
+  std::mutex mutex_;
+  std::map<Key, int> blocks_;
+};
+
 struct LoadedKernel {
   std::uint64_t handle;
   std::vector<std::uint32_t> parameter_bytes;
   std::uint32_t argument_bytes;  // Their sum.
   // By CUfunction_attribute; the ones that can be set change with KernelSetAttribute.
   std::vector<std::atomic<int>> attributes;
+  std::unique_ptr<Occupancies> occupancies = std::make_unique<Occupancies>();
   int attribute(CUfunction_attribute which) const {
     return static_cast<std::size_t>(which) < attributes.size() ? attributes[which].load() : 0;
   }

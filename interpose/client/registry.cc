@@ -7,13 +7,27 @@
 namespace cuspan {
 namespace {
 
-// The container behind nvcc's wrapper, or nothing when there is none that we understand.
-Result<std::span<const std::byte>> FindImage(const void* wrapper) {
+Result<std::span<const std::byte>> Container(const void* at) {
+  Result<std::uint64_t> bytes = fatbin::ContainerBytes(at);
+  if (!bytes.ok()) return bytes.status();
+  return std::span(static_cast<const std::byte*>(at), *bytes);
+}
+
+// Finds the containers behind nvcc's wrapper, if there are some that we understand.
+Status FindImages(const void* wrapper, FatbinRecord* record) {
   Result<fatbin::Wrapper> read = fatbin::ReadWrapper(wrapper);
   if (!read.ok()) return read.status();
-  Result<std::uint64_t> bytes = fatbin::ContainerBytes(read->container);
-  if (!bytes.ok()) return bytes.status();
-  return std::span(static_cast<const std::byte*>(read->container), *bytes);
+  Result<std::span<const std::byte>> image = Container(read->container);
+  if (!image.ok()) return image.status();
+  std::vector<std::span<const std::byte>> objects;
+  for (const void* at : read->objects) {
+    Result<std::span<const std::byte>> object = Container(at);
+    if (!object.ok()) return object.status();
+    objects.push_back(*object);
+  }
+  record->image = *image;
+  record->objects = std::move(objects);
+  return Status::Ok();
 }
 
 }  // namespace
@@ -25,16 +39,14 @@ Registry& Registry::Get() {
 }
 
 FatbinRecord* Registry::AddFatbin(const void* wrapper) {
-  Result<std::span<const std::byte>> image = FindImage(wrapper);
-  if (!image.ok()) {
+  FatbinRecord found{};
+  if (const Status status = FindImages(wrapper, &found); !status.ok()) {
     LogError("device code of the program can not be read: {}; its kernels can not be launched",
-             image.status().message());
+             status.message());
   }
+  found.module = NextHandle();
   std::lock_guard lock(mutex_);
-  FatbinRecord& record = fatbins_.emplace_back();
-  record.module = NextHandle();
-  if (image.ok()) record.image = *image;
-  return &record;
+  return &fatbins_.emplace_back(std::move(found));
 }
 
 void Registry::RemoveFatbin(FatbinRecord* fatbin) {

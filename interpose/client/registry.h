@@ -18,7 +18,9 @@ namespace cuspan {
 struct FatbinRecord {
   std::uint64_t module;  // The handle that proxies know it by.
   std::span<const std::byte>
-      image;                // The container in the program's memory; empty when it was malformed.
+      image;  // The container in the program's memory; empty when it was malformed.
+  // Of relocatable code: the containers of the objects that were linked to `image`.
+  std::vector<std::span<const std::byte>> objects;
   bool registered = true;   // Cleared when the library that holds it goes.
   std::string unsupported;  // Why nothing in it can be used yet; empty when all can.
 };

@@ -179,6 +179,10 @@ CUresult Session::OpenDeviceAtAgent(int device, std::shared_ptr<Link>* link) {
   }
   auto made =
       std::make_shared<Link>(device, next_link_.fetch_add(1), opened->window, std::move(*channel));
+  const DeviceDescription& description = devices_[static_cast<std::size_t>(device)]->description;
+  made->SetOnEvent([this](const EventReached& reached) { OnEventReached(reached); });
+  made->SetPlace({description.agent, description.ordinal, opened->relayed, opened->exchange},
+                 &peers_);
   if (opened->shared)
     made->SetSharing(&shared_, &managed_variables_,
                      opened->relayed ? Sharing::kMirrored : Sharing::kMemory);
@@ -234,6 +238,7 @@ CUresult Session::Reset(int device) {
     std::erase_if(streams_,
                   [&](const auto& entry) { return entry.second->link == link->number(); });
   }
+  peers_.Forget(*link);
   arrays_.Forget(*link);
   Pools::Get().ForgetLink(*link);
   FailEvents(*link);
@@ -266,10 +271,13 @@ bool Session::AgentGone() const {
 
 void Session::ReceiveLoop() {
   const WaitStages stages = WaitStages::ForThisMachine();
-  const Link::OnEvent on_event = [this](const EventReached& reached) { OnEventReached(reached); };
   std::vector<std::shared_ptr<Link>> links;
   std::vector<std::shared_ptr<Link>> failed;
   std::uint64_t version = 0;
+  const auto lately_failed = [&](const std::shared_ptr<Link>& link) {
+    return link->fault() != CUDA_SUCCESS &&
+           std::find(failed.begin(), failed.end(), link) == failed.end();
+  };
   for (;;) {
     if (const std::uint64_t now = links_version_.load(); now != version) {
       version = now;
@@ -281,16 +289,14 @@ void Session::ReceiveLoop() {
         [&] {
           if (links_version_.load(std::memory_order_relaxed) != version) return true;
           for (const auto& link : links)
-            if (link->HasWork()) return true;
+            if (link->HasWork() || lately_failed(link)) return true;
           return false;
         },
         std::chrono::milliseconds(250), stages);
     for (const auto& link : links) {
-      while (link->Receive(on_event) && link->fault() == CUDA_SUCCESS &&
-             links_version_.load() == version) {
+      while (link->Receive() && link->fault() == CUDA_SUCCESS && links_version_.load() == version) {
       }
-      if (link->fault() != CUDA_SUCCESS &&
-          std::find(failed.begin(), failed.end(), link) == failed.end()) {
+      if (lately_failed(link)) {
         failed.push_back(link);
         FailEvents(*link);
       }

@@ -21,6 +21,7 @@
 #include "interpose/client/host_memory.h"
 #include "interpose/client/link.h"
 #include "interpose/client/memory_advice.h"
+#include "interpose/client/peers.h"
 #include "protocol/channel/socket.h"
 
 namespace cuspan {
@@ -108,6 +109,7 @@ class Session {
   CUresult AllocateManaged(std::uint64_t bytes, std::uint64_t* address);
   MemoryAdvice& advice() { return advice_; }
   Arrays& arrays() { return arrays_; }
+  Peers& peers() { return peers_; }
 
   // What a pointer points into.
   struct PointerKind {
@@ -190,6 +192,7 @@ class Session {
 
   CUresult FreeManaged(std::uint64_t address);
   PointerKind ClassifyShared(const void* pointer);
+  CUresult PostCopy(const CopyRequest& request, const StreamTarget& target, bool* waited);
   CUresult CopyHostToDevice(const CopyRequest& request, const StreamTarget& there);
   CUresult CopyDeviceToHost(const CopyRequest& request, const StreamTarget& there);
   // Posts `op`, a copy to a device, in the order of `there`, and sends it the bytes at `source`:
@@ -201,12 +204,28 @@ class Session {
   template <typename Op>
   CUresult ReceiveBytes(const StreamTarget& there, Op& op, std::byte* destination,
                         std::uint64_t bytes, const HostRows& rows, bool later);
+  // The links of both sides of a copy, as LinkOf. Memory of the shared region counts as the other
+  // side's device's where that reaches it: it needs no help to copy.
+  struct Sides {
+    std::shared_ptr<Link> to;
+    std::shared_ptr<Link> from;
+  };
+  Sides SidesOf(const void* destination, const void* source);
   struct PeerCopy {
     std::shared_ptr<Link> to;
     std::shared_ptr<Link> from;
     std::uint64_t bytes;
     bool asynchronous;
   };
+  // The device that copies between two by itself, in the order of `target`: that one's, if it is
+  // one of them. Null when neither has the other's memory.
+  std::shared_ptr<Link> CopierOf(const Sides& sides, const void* destination, const void* source,
+                                 const StreamTarget& target);
+  // Posts `op`, a copy that `copier` does by itself, between the devices of `sides`. The
+  // synchronous form starts after all earlier work of both, and waits.
+  template <typename Op>
+  CUresult CopyByItself(const std::shared_ptr<Link>& copier, const Sides& sides, bool asynchronous,
+                        const StreamTarget& target, Op& op);
   // Between two devices, in the order of `target`, which may be a third one's.
   template <typename Write, typename Read>
   CUresult CopyPeer(const PeerCopy& copy, const StreamTarget& target, Write& write, Read& read);
@@ -215,6 +234,17 @@ class Session {
   CUresult OnDevice(const StreamTarget& target, const std::shared_ptr<Link>& link, Use&& op);
   // The link of the device that a pointer points into; null for host memory.
   std::shared_ptr<Link> LinkOf(const void* pointer);
+  // The device may not have come to the copy yet, and the program may look at the memory of one of
+  // its sides when the call returns.
+  bool MustWaitFor(const void* destination, const void* source, bool asynchronous) const {
+    return !asynchronous && (shared_.Contains(reinterpret_cast<std::uintptr_t>(destination)) ||
+                             shared_.Contains(reinterpret_cast<std::uintptr_t>(source)));
+  }
+  // Something that was begun earlier may still write to page-locked memory before a copy that is
+  // posted now reads it.
+  bool HostWritesPending() const {
+    return Transfers::receiving() || pending_host_calls_.load(std::memory_order_acquire) != 0;
+  }
 
   std::mutex socket_mutex_;
   ControlSocket socket_;
@@ -230,10 +260,12 @@ class Session {
   SharedRegion shared_{[this] { return Links(); }};
   ManagedVariables managed_variables_{&shared_};
   MemoryAdvice advice_;
+  Peers peers_{[this] { return Links(); }};
   std::mutex managed_mutex_;
   std::unordered_map<std::uint64_t, int> managed_;  // Managed blocks, each with its device.
   HostMemory host_memory_{&shared_};
   HostCalls host_calls_;
+  std::atomic<int> pending_host_calls_{0};  // CallHost's that have not run.
   Arrays arrays_;
   std::once_flag receiver_started_;
   std::thread receiver_;  // Runs until the process ends.

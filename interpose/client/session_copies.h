@@ -22,6 +22,22 @@ CUresult Session::OnDevice(const StreamTarget& target, const std::shared_ptr<Lin
 }
 
 template <typename Op>
+CUresult Session::CopyByItself(const std::shared_ptr<Link>& copier, const Sides& sides,
+                               bool asynchronous, const StreamTarget& target, Op& op) {
+  if (!asynchronous && sides.to != sides.from) {
+    for (const auto& link : {sides.to, sides.from})
+      if (const CUresult result = link->CallAndStore(DeviceSynchronize{}); result != CUDA_SUCCESS)
+        return result;
+  }
+  const CUresult result = OnDevice(target, copier, [&](const StreamTarget& there) {
+    op.stream = there.stream;
+    return there.link->Post(op);
+  });
+  if (result != CUDA_SUCCESS || asynchronous || sides.to == sides.from) return result;
+  return SynchronizeStream(target);
+}
+
+template <typename Op>
 CUresult Session::SendBytes(const StreamTarget& there, Op& op, const std::byte* source,
                             std::uint64_t bytes, const HostRows& rows, bool later) {
   Transfers& transfers = there.link->transfers();
@@ -35,6 +51,7 @@ CUresult Session::SendBytes(const StreamTarget& there, Op& op, const std::byte* 
     transfers.SendLater(op.transfer, source, bytes, rows);
     return CUDA_SUCCESS;
   }
+  there.link->Watch([&] { return transfers.MaySend(op.transfer); });
   const CUresult result = transfers.Send(op.transfer, source, bytes, rows);
   return result != CUDA_SUCCESS ? result : there.link->TakePostedFailure();
 }
@@ -54,6 +71,7 @@ CUresult Session::ReceiveBytes(const StreamTarget& there, Op& op, std::byte* des
     return result;
   }
   if (later) return CUDA_SUCCESS;
+  there.link->Watch([&] { return incoming->complete.load(std::memory_order_acquire); });
   const CUresult result = transfers.WaitComplete(*incoming);
   return result != CUDA_SUCCESS ? result : there.link->TakePostedFailure();
 }

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 
 #include "common/log.h"
 #include "common/shared_memory.h"
+#include "interpose/client/background_thread.h"
 #include "interpose/client/link.h"
 
 namespace cuspan {
@@ -35,6 +37,27 @@ AddressWindow ReserveAddresses() {
   if (got == Pointer(kBase)) return {kBase, kBytes, 0};
   if (got != MAP_FAILED) ::munmap(got, kBytes);
   return {};
+}
+
+// Gives the range its pages now, with several threads: pinning it does so with one, and takes ten
+// times as long (0.76 s a GiB, measured).
+void Populate(const BlockAllocator::Range& range) {
+  constexpr std::uint64_t kLeastShared = 16 << 20;
+  constexpr unsigned kMostThreads = 8;
+  const std::uint64_t pieces = std::clamp<std::uint64_t>(
+      range.bytes / kLeastShared, 1,
+      std::min(std::max(std::thread::hardware_concurrency(), 1U), kMostThreads));
+  const std::uint64_t piece = RoundUp(range.bytes / pieces);
+  const auto populate = [&](std::uint64_t begin) {
+    // Where the kernel can not (before Linux 5.14), pinning does it.
+    static_cast<void>(::madvise(Pointer(range.base + begin), std::min(piece, range.bytes - begin),
+                                MADV_POPULATE_WRITE));
+  };
+  std::vector<std::thread> threads;
+  for (std::uint64_t begin = piece; begin < range.bytes; begin += piece)
+    threads.push_back(StartBackgroundThread("cuspan-populate", [&, begin] { populate(begin); }));
+  populate(0);
+  for (std::thread& thread : threads) thread.join();
 }
 
 }  // namespace
@@ -115,7 +138,10 @@ CUresult SharedRegion::Grow(Kind kind, std::uint64_t bytes) {
   CUresult result = BackHere(segment.range);
   std::vector<std::shared_ptr<Link>> mapped;
   if (result == CUDA_SUCCESS) {
-    for (const auto& link : links_()) {
+    const auto links = links_();
+    const auto pins = [](const auto& link) { return link->sharing() == Sharing::kMemory; };
+    if (std::any_of(links.begin(), links.end(), pins)) Populate(segment.range);
+    for (const auto& link : links) {
       if ((result = MapOn(*link, segment)) != CUDA_SUCCESS) break;
       mapped.push_back(link);
     }
@@ -129,6 +155,7 @@ CUresult SharedRegion::Grow(Kind kind, std::uint64_t bytes) {
   std::lock_guard lock(mutex_);
   segments_.push_back(segment);
   if (!segment.mirrored) has_unmirrored_ = true;
+  in_use_.store(true, std::memory_order_relaxed);
   Blocks(kind).AddSegment(segment.range);
   return CUDA_SUCCESS;
 }

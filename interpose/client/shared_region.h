@@ -72,6 +72,9 @@ class SharedRegion {
   // Gives a device that is being opened what exists; others must not use it before.
   CUresult Attach(Link& link);
 
+  // Whether the program has ever had memory here.
+  bool in_use() const { return in_use_.load(std::memory_order_relaxed); }
+
   Mirrors& mirrors() { return mirrors_; }
 
  private:
@@ -99,6 +102,7 @@ class SharedRegion {
   BlockAllocator managed_;
   std::vector<Segment> segments_;
   std::atomic<bool> has_unmirrored_{false};
+  std::atomic<bool> in_use_{false};
   Mirrors mirrors_;
 };
 

@@ -1,18 +1,27 @@
 #include "interpose/client/transfers.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "interpose/client/background_thread.h"
+#include "interpose/client/copy_threads.h"
+#include "interpose/client/outgoing_chunks.h"
 
 namespace cuspan {
+namespace {
+
+// Smaller chunks are stored sooner than another thread wakes up.
+constexpr std::uint32_t kLeastForOthers = 64 * 1024;
+
+}  // namespace
 
 Transfers::~Transfers() {
   {
-    std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     stopping_ = true;
+    changed_.notify_all();
+    // What is being stored uses this and the channel.
+    changed_.wait(lock, [this] { return storing_ == 0; });
   }
-  changed_.notify_all();
   if (sender_.joinable()) sender_.join();
 }
 
@@ -26,7 +35,13 @@ std::uint64_t Transfers::BeginOutgoing() {
 void Transfers::Forget(std::uint64_t transfer) {
   std::lock_guard lock(mutex_);
   outgoing_.erase(transfer);
-  incoming_.erase(transfer);
+  receiving_.fetch_sub(static_cast<int>(incoming_.erase(transfer)));
+}
+
+bool Transfers::MaySend(std::uint64_t transfer) {
+  std::lock_guard lock(mutex_);
+  const auto known = outgoing_.find(transfer);
+  return failed_ != CUDA_SUCCESS || known == outgoing_.end() || Wanted(known->second);
 }
 
 CUresult Transfers::Send(std::uint64_t transfer, const std::byte* source, std::uint64_t bytes,
@@ -36,31 +51,12 @@ CUresult Transfers::Send(std::uint64_t transfer, const std::byte* source, std::u
     // A transfer that is no longer known was refused by the proxy.
     changed_.wait(lock, [&] {
       const auto known = outgoing_.find(transfer);
-      return failed_ != CUDA_SUCCESS || known == outgoing_.end() || known->second.wanted;
+      return failed_ != CUDA_SUCCESS || known == outgoing_.end() || Wanted(known->second);
     });
     outgoing_.erase(transfer);
     if (failed_ != CUDA_SUCCESS) return failed_;
   }
-  return SendChunks(transfer, source, bytes, rows);
-}
-
-CUresult Transfers::SendChunks(std::uint64_t transfer, const std::byte* source, std::uint64_t bytes,
-                               const HostRows& rows) {
-  const std::uint64_t chunk_bytes = channel_->layout().staging_bytes;
-  for (std::uint64_t offset = 0; offset < bytes; offset += chunk_bytes) {
-    const std::optional<std::uint32_t> slot = channel_->TakeSlot();
-    if (!slot) return CUDA_ERROR_DEVICE_UNAVAILABLE;
-    const auto part = static_cast<std::uint32_t>(std::min(chunk_bytes, bytes - offset));
-    PackRows(rows, source, offset, part, channel_->OutgoingSlot(*slot));
-    Chunk chunk;
-    chunk.transfer = transfer;
-    chunk.offset = offset;
-    chunk.bytes = part;
-    chunk.slot = *slot;
-    if (channel_->Post(chunk) == 0) return CUDA_ERROR_DEVICE_UNAVAILABLE;
-  }
-  channel_->statistics().bytes_to_device.fetch_add(bytes, std::memory_order_relaxed);
-  return CUDA_SUCCESS;
+  return SendChunks(*channel_, {transfer, source, bytes, rows}, 0, bytes);
 }
 
 void Transfers::SendLater(std::uint64_t transfer, const std::byte* source, std::uint64_t bytes,
@@ -81,36 +77,57 @@ void Transfers::SendLater(std::uint64_t transfer, const std::byte* source, std::
 }
 
 bool Transfers::ReadyToSend(const Outgoing& outgoing) const {
-  return outgoing.by_sender && outgoing.wanted &&
+  return outgoing.by_sender && Wanted(outgoing) &&
          (outgoing.after == nullptr || outgoing.after->complete.load(std::memory_order_acquire));
 }
 
-void Transfers::SenderLoop() {
-  std::unique_lock lock(mutex_);
-  for (;;) {
-    auto ready = outgoing_.end();
-    changed_.wait(lock, [&] {
-      ready = std::find_if(outgoing_.begin(), outgoing_.end(),
-                           [&](const auto& entry) { return ReadyToSend(entry.second); });
-      return stopping_ || ready != outgoing_.end();
-    });
-    if (stopping_) return;
-    const std::uint64_t transfer = ready->first;
-    const Outgoing outgoing = std::move(ready->second);
-    outgoing_.erase(ready);
-    lock.unlock();
-    if (outgoing.after != nullptr && outgoing.after->result != CUDA_SUCCESS) {
+bool Transfers::SendPart(std::uint64_t transfer, Outgoing& outgoing) {
+  if (outgoing.after != nullptr) {
+    if (outgoing.after->result != CUDA_SUCCESS) {
       TransferAbandon abandon;
       abandon.transfer = transfer;
       abandon.result = outgoing.after->result;
       channel_->Post(abandon);
-    } else {
-      // A failure here is the loss of the channel, which the receiver notices and tells.
-      static_cast<void>(SendChunks(
-          transfer, outgoing.after != nullptr ? outgoing.after->destination : outgoing.source,
-          outgoing.bytes, outgoing.rows));
+      return true;
     }
+    outgoing.source = outgoing.after->destination;
+  }
+  const ChannelLayout& layout = channel_->layout();
+  const std::uint64_t end =
+      std::min(outgoing.bytes,
+               outgoing.sent + layout.staging_bytes * std::max(layout.staging_slots / 2, 1U));
+  // A failure here is the loss of the channel, which the receiver notices and tells.
+  static_cast<void>(SendChunks(
+      *channel_, {transfer, outgoing.source, outgoing.bytes, outgoing.rows}, outgoing.sent, end));
+  outgoing.sent = end;
+  return end == outgoing.bytes;
+}
+
+void Transfers::SenderLoop() {
+  std::unique_lock lock(mutex_);
+  std::uint64_t last = 0;  // The one that had its turn.
+  for (;;) {
+    auto ready = outgoing_.end();
+    changed_.wait(lock, [&] {
+      const auto is_ready = [&](const auto& entry) { return ReadyToSend(entry.second); };
+      const auto next = outgoing_.upper_bound(last);
+      ready = std::find_if(next, outgoing_.end(), is_ready);
+      if (ready == outgoing_.end()) ready = std::find_if(outgoing_.begin(), next, is_ready);
+      return stopping_ || (ready != outgoing_.end() && is_ready(*ready));
+    });
+    if (stopping_) return;
+    last = ready->first;
+    Outgoing outgoing = ready->second;
+    lock.unlock();
+    const bool all = SendPart(last, outgoing);
     lock.lock();
+    // The proxy may have refused the rest meanwhile.
+    const auto known = outgoing_.find(last);
+    if (known == outgoing_.end()) continue;
+    if (all)
+      outgoing_.erase(known);
+    else
+      known->second.sent = outgoing.sent;
   }
 }
 
@@ -124,13 +141,15 @@ std::uint64_t Transfers::BeginIncoming(std::shared_ptr<Incoming> incoming) {
   std::lock_guard lock(mutex_);
   const std::uint64_t transfer = next_++;
   incoming_.emplace(transfer, std::move(incoming));
+  receiving_.fetch_add(1);
   return transfer;
 }
 
 CUresult Transfers::WaitComplete(const Incoming& incoming) {
+  // It becomes so when the device is lost, too, and not while its memory is written to.
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return failed_ != CUDA_SUCCESS || incoming.complete; });
-  return incoming.complete ? incoming.result : failed_;
+  changed_.wait(lock, [&] { return incoming.complete.load(std::memory_order_relaxed); });
+  return incoming.result;
 }
 
 void Transfers::WaitStored(std::uint64_t chunks) {
@@ -139,12 +158,12 @@ void Transfers::WaitStored(std::uint64_t chunks) {
   changed_.wait(lock, [&] { return failed_ != CUDA_SUCCESS || Stored(chunks); });
 }
 
-void Transfers::OnWanted(std::uint64_t transfer) {
+void Transfers::OnWanted(std::uint64_t transfer, std::uint64_t chunks) {
   {
     std::lock_guard lock(mutex_);
     const auto known = outgoing_.find(transfer);
     if (known == outgoing_.end()) return;
-    known->second.wanted = true;
+    known->second.wanted = chunks;
   }
   changed_.notify_all();
 }
@@ -156,61 +175,100 @@ bool Transfers::OnChunk(const Chunk& chunk) {
     const auto known = incoming_.find(chunk.transfer);
     if (known == incoming_.end()) return false;
     incoming = known->second;
+    // So many slots there are, and no chunk without one.
+    if (arrived_chunks_ - stored_chunks_.load(std::memory_order_relaxed) >= 64) return false;
+    if (channel_->IncomingSlot(chunk.slot) == nullptr ||
+        chunk.bytes > channel_->layout().staging_bytes || chunk.offset > incoming->bytes ||
+        chunk.bytes > incoming->bytes - chunk.offset)
+      return false;
+    ++incoming->storing;
+    ++storing_;
   }
-  const std::byte* slot = channel_->IncomingSlot(chunk.slot);
-  if (slot == nullptr || chunk.bytes > channel_->layout().staging_bytes ||
-      chunk.offset > incoming->bytes || chunk.bytes > incoming->bytes - chunk.offset)
-    return false;
-  UnpackRows(incoming->rows, incoming->destination, chunk.offset, chunk.bytes, slot);
-  channel_->ReleaseSlot(chunk.slot);
-  channel_->statistics().bytes_from_device.fetch_add(chunk.bytes, std::memory_order_relaxed);
-  bool complete = false;
-  {
-    std::lock_guard lock(mutex_);
-    incoming->stored += chunk.bytes;
-    stored_chunks_.fetch_add(1, std::memory_order_release);
-    if (incoming->stored == incoming->bytes) {
-      incoming->complete.store(true, std::memory_order_release);
-      incoming_.erase(chunk.transfer);
-      complete = true;
-    }
-  }
-  changed_.notify_all();
-  if (complete && incoming->on_complete) incoming->on_complete();
+  const std::uint64_t arrival = arrived_chunks_++;
+  CopyThreads& threads = CopyThreads::Get();
+  if (threads.count() == 1 || chunk.bytes < kLeastForOthers)
+    Store(incoming, chunk, arrival);
+  else
+    threads.Run([this, incoming, chunk, arrival] { Store(incoming, chunk, arrival); });
   return true;
 }
 
+void Transfers::Store(const std::shared_ptr<Incoming>& incoming, const Chunk& chunk,
+                      std::uint64_t arrival) {
+  UnpackRows(incoming->rows, incoming->destination, chunk.offset, chunk.bytes,
+             channel_->IncomingSlot(chunk.slot));
+  channel_->statistics().bytes_from_device.fetch_add(chunk.bytes, std::memory_order_relaxed);
+  Ended ended;
+  {
+    std::lock_guard lock(mutex_);
+    std::uint64_t stored = stored_chunks_.load(std::memory_order_relaxed);
+    stored_later_ |= std::uint64_t{1} << (arrival - stored);
+    while ((stored_later_ & 1) != 0) {
+      stored_later_ >>= 1;
+      ++stored;
+    }
+    stored_chunks_.store(stored, std::memory_order_release);
+    --incoming->storing;
+    --storing_;
+    incoming->stored += chunk.bytes;
+    if (incoming->stored == incoming->bytes) {
+      receiving_.fetch_sub(static_cast<int>(incoming_.erase(chunk.transfer)));
+      incoming->ended = true;
+    }
+    Complete(incoming, ended);
+    // With the mutex: nobody destroys this meanwhile.
+    channel_->ReleaseSlot(chunk.slot);
+    channel_->own_bell().Ring();
+    changed_.notify_all();
+  }
+  TellEnded(ended);
+}
+
+void Transfers::EndIncoming(const std::shared_ptr<Incoming>& incoming, CUresult result,
+                            Ended& ended) {
+  incoming->result = result;
+  incoming->ended = true;
+  Complete(incoming, ended);
+}
+
+void Transfers::Complete(const std::shared_ptr<Incoming>& incoming, Ended& ended) {
+  if (!incoming->ended || incoming->storing != 0) return;
+  incoming->complete.store(true, std::memory_order_release);
+  ended.push_back(incoming);
+}
+
+void Transfers::TellEnded(const Ended& ended) {
+  for (const std::shared_ptr<Incoming>& incoming : ended)
+    if (incoming->on_complete) incoming->on_complete();
+}
+
 void Transfers::OnFailed(std::uint64_t transfer, CUresult result) {
-  std::shared_ptr<Incoming> incoming;
+  Ended ended;
   {
     std::lock_guard lock(mutex_);
     outgoing_.erase(transfer);
     if (const auto known = incoming_.find(transfer); known != incoming_.end()) {
-      incoming = known->second;
-      incoming->result = result;
-      incoming->complete.store(true, std::memory_order_release);
+      EndIncoming(known->second, result, ended);
       incoming_.erase(known);
+      receiving_.fetch_sub(1);
     }
+    changed_.notify_all();
   }
-  changed_.notify_all();
-  if (incoming != nullptr && incoming->on_complete) incoming->on_complete();
+  TellEnded(ended);
 }
 
 void Transfers::FailAll(CUresult result) {
-  std::unordered_map<std::uint64_t, std::shared_ptr<Incoming>> ended;
+  Ended ended;
   {
     std::lock_guard lock(mutex_);
     failed_ = result;
     outgoing_.clear();
-    ended.swap(incoming_);
-    for (auto& [number, incoming] : ended) {
-      incoming->result = result;
-      incoming->complete.store(true, std::memory_order_release);
-    }
+    for (const auto& [number, incoming] : incoming_) EndIncoming(incoming, result, ended);
+    receiving_.fetch_sub(static_cast<int>(incoming_.size()));
+    incoming_.clear();
+    changed_.notify_all();
   }
-  changed_.notify_all();
-  for (auto& [number, incoming] : ended)
-    if (incoming->on_complete) incoming->on_complete();
+  TellEnded(ended);
 }
 
 }  // namespace cuspan

@@ -3,8 +3,10 @@
 //
 // To the device: the copy op is posted in its stream; when it is next there the
 // proxy asks for it (TransferWanted) and the chunks go, from the calling thread
-// or, for copies that the caller does not wait for, from a thread of the link.
-// From the device: the proxy pushes chunks, the receiver thread stores them.
+// or, for copies that the caller does not wait for, from a thread of the link, which gives all
+// that are wanted their turns.
+// From the device: the proxy pushes chunks; the receiver thread, or those that copy for it, store
+// them.
 #pragma once
 
 #include <cuda.h>
@@ -13,8 +15,10 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <unordered_map>
 #include <vector>
@@ -32,6 +36,8 @@ struct Incoming {
   std::vector<std::byte> owned;  // The destination itself, when nobody else holds it.
   // Guarded by the mutex of the Transfers that it belongs to; `complete` is set last.
   std::uint64_t stored = 0;
+  int storing = 0;     // Chunks that are being copied there now.
+  bool ended = false;  // No more will come; complete when none is being copied.
   CUresult result = CUDA_SUCCESS;
   std::atomic<bool> complete{false};
   // Called once, without locks, by the thread that completed it.
@@ -64,15 +70,21 @@ class Transfers {
 
   std::uint64_t BeginIncoming(std::shared_ptr<Incoming> incoming);
   CUresult WaitComplete(const Incoming& incoming);
+  // The bytes of a transfer to the device may be sent, or it is over.
+  bool MaySend(std::uint64_t transfer);
   // Waits until as many chunks are stored.
   void WaitStored(std::uint64_t chunks);
   bool Stored(std::uint64_t chunks) const {
     return stored_chunks_.load(std::memory_order_acquire) >= chunks;
   }
 
+  // Bytes are on their way from any device to this process.
+  static bool receiving() { return receiving_.load(std::memory_order_acquire) != 0; }
+
   // --- Receiver thread
 
-  void OnWanted(std::uint64_t transfer);
+  // The bytes may be read when as many chunks are stored.
+  void OnWanted(std::uint64_t transfer, std::uint64_t chunks);
   // False when the chunk is none of ours or out of bounds.
   bool OnChunk(const Chunk& chunk);
   void OnFailed(std::uint64_t transfer, CUresult result);
@@ -83,15 +95,28 @@ class Transfers {
     const std::byte* source = nullptr;
     std::uint64_t bytes = 0;
     HostRows rows;
-    bool wanted = false;
+    std::optional<std::uint64_t> wanted;  // When so many chunks are stored.
     bool by_sender = false;
-    bool sending = false;
+    std::uint64_t sent = 0;
     std::shared_ptr<Incoming> after;
   };
-  CUresult SendChunks(std::uint64_t transfer, const std::byte* source, std::uint64_t bytes,
-                      const HostRows& rows);
+  using Ended = std::vector<std::shared_ptr<Incoming>>;
+
   void SenderLoop();
+  bool Wanted(const Outgoing& outgoing) const {
+    return outgoing.wanted && Stored(*outgoing.wanted);
+  }
   bool ReadyToSend(const Outgoing& outgoing) const;
+  // Sends what comes next of it; true when that was all. Without the mutex.
+  bool SendPart(std::uint64_t transfer, Outgoing& outgoing);
+  void Store(const std::shared_ptr<Incoming>& incoming, const Chunk& chunk, std::uint64_t arrival);
+  // With the mutex: no more chunks of it will come.
+  static void EndIncoming(const std::shared_ptr<Incoming>& incoming, CUresult result, Ended& ended);
+  // With the mutex: completes it if it may be; then it is in `ended`.
+  static void Complete(const std::shared_ptr<Incoming>& incoming, Ended& ended);
+  static void TellEnded(const Ended& ended);
+
+  static inline std::atomic<int> receiving_{0};  // Transfers in all incoming_.
 
   Channel* const channel_;
   std::mutex mutex_;
@@ -99,9 +124,13 @@ class Transfers {
   std::uint64_t next_ = 1;
   CUresult failed_ = CUDA_SUCCESS;
   bool stopping_ = false;
-  std::unordered_map<std::uint64_t, Outgoing> outgoing_;
+  std::map<std::uint64_t, Outgoing> outgoing_;  // In the order in which they were begun.
   std::unordered_map<std::uint64_t, std::shared_ptr<Incoming>> incoming_;
+  int storing_ = 0;                   // Chunks of all transfers that are being copied now.
+  std::uint64_t arrived_chunks_ = 0;  // Receiver thread.
+  // The first so many to arrive are stored; of those after them, a bit each.
   std::atomic<std::uint64_t> stored_chunks_{0};
+  std::uint64_t stored_later_ = 0;
   std::thread sender_;
 };
 

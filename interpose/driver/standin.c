@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -47,6 +48,16 @@ static const char* LoadWarning(void) {
   return warning == NULL ? NULL : warning();
 }
 
+/* As common/strict.h has it, for what can not be linked in here. */
+static void EndIfStrict(void) {
+  enum { kStrictExitStatus = 69 };
+  const char* const strict = getenv("CUSPAN_STRICT");
+  if (strict == NULL || strcmp(strict, "on") != 0) return;
+  WriteLine("cuspan: %s is on: the program ends here\n", "CUSPAN_STRICT");
+  fflush(NULL);
+  _exit(kStrictExitStatus);
+}
+
 __attribute__((visibility("hidden"))) int cuspan_standin_refuse(const char* name) {
   static atomic_flag explained = ATOMIC_FLAG_INIT;
   if (!FirstTime(name)) return kNotSupported;
@@ -56,6 +67,7 @@ __attribute__((visibility("hidden"))) int cuspan_standin_refuse(const char* name
       "cuspan: this program calls the CUDA driver API (%s), which cuspan does not support "
       "yet; the call returns CUDA_ERROR_NOT_SUPPORTED\n",
       name);
+  EndIfStrict();
   return kNotSupported;
 }
 

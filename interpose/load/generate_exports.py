@@ -15,7 +15,8 @@ def read_names(path):
     names = {}
     with open(path, encoding="ascii") as lines:
         for number, line in enumerate(lines, 1):
-            words = line.split("#")[0].split()
+            # Behind a colon stands what is not supported, which is no matter here.
+            words = line.split("#")[0].split(" :")[0].split()
             if not words:
                 continue
             name, kind = words[0], words[1] if len(words) > 1 else "error"

@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "common/log.h"
+#include "common/strict.h"
 #include "interpose/load/exports.h"
 
 namespace cuspan::load {
@@ -26,6 +27,7 @@ int cuspan_not_supported(const char* name) {
   if (cuspan::load::FirstTime(name)) {
     cuspan::LogError("{} is not supported yet; the call returns cudaErrorNotSupported", name);
   }
+  cuspan::EndIfStrict();
   if (cuspan_set_last_error != nullptr) {
     cuspan_set_last_error(cuspan::load::kCudaErrorNotSupported);
   }

@@ -43,9 +43,7 @@ Error CopyBytes(Session& session, const StreamTarget& target, void* destination,
   request.asynchronous = asynchronous && !variable;
   CUSPAN_RETURN_IF_FAILED(session.Copy(request, target));
   // The program may look at shared memory itself when the call returns.
-  if (request.asynchronous) return cudaSuccess;
-  if (session.shared().Contains(NumberOf(destination))) return session.SynchronizeStream(target);
-  return target.link->Synchronized(false);
+  return request.asynchronous ? CUDA_SUCCESS : target.link->Synchronized(false);
 }
 
 cudaMemcpy3DParms ParametersOfRun(void* destination, const void* source, std::size_t bytes,

@@ -5,6 +5,7 @@
 
 #include "interpose/client/thread_state.h"
 #include "interpose/runtime/entry.h"
+#include "interpose/runtime/function.h"
 
 namespace cuspan {
 namespace {
@@ -27,6 +28,10 @@ bool AreDeviceFlags(unsigned flags) {
   return (flags & ~kKnown) == 0 &&
          (schedule == cudaDeviceScheduleAuto || schedule == cudaDeviceScheduleSpin ||
           schedule == cudaDeviceScheduleYield || schedule == cudaDeviceScheduleBlockingSync);
+}
+
+bool IsBankSize(cudaSharedMemConfig config) {
+  return config >= cudaSharedMemBankSizeDefault && config <= cudaSharedMemBankSizeEightByte;
 }
 
 Error KeepFlags(int device, unsigned flags) {
@@ -120,6 +125,41 @@ CUSPAN_EXPORT cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache config) {
       return cudaSuccess;
     });
   });
+}
+
+// Banks of shared memory have had one width since compute capability 5.0, whatever is asked for.
+CUSPAN_EXPORT cudaError_t cudaDeviceGetSharedMemConfig(cudaSharedMemConfig* config) {
+  return Answer([&]() -> Error {
+    if (config == nullptr) return cudaErrorInvalidValue;
+    return OnCurrentDevice([&](Session&, Link&) -> Error {
+      *config = cudaSharedMemBankSizeFourByte;
+      return cudaSuccess;
+    });
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaDeviceSetSharedMemConfig(cudaSharedMemConfig config) {
+  return Answer([&]() -> Error {
+    if (!IsBankSize(config)) return cudaErrorInvalidValue;
+    return OnCurrentDevice([](Session&, Link&) -> Error { return cudaSuccess; });
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaFuncSetSharedMemConfig(const void* function,
+                                                     cudaSharedMemConfig config) {
+  return Answer([&]() -> Error {
+    if (!IsBankSize(config)) return cudaErrorInvalidValue;
+    return OnCurrentDevice([&](Session&, Link& link) -> Error {
+      LoadedKernel* kernel = nullptr;
+      return FindKernel(link, function, &kernel);
+    });
+  });
+}
+
+// Where lines of the cache are to stay is a hint that we do not pass on: none stays.
+CUSPAN_EXPORT cudaError_t cudaCtxResetPersistingL2Cache() {
+  return Answer(
+      [] { return OnCurrentDevice([](Session&, Link&) -> Error { return cudaSuccess; }); });
 }
 
 CUSPAN_EXPORT cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {

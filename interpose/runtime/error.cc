@@ -5,6 +5,7 @@
 #include <string>
 
 #include "common/log.h"
+#include "common/strict.h"
 #include "interpose/client/thread_state.h"
 #include "interpose/runtime/entry.h"
 #include "interpose/runtime/error_table.h"
@@ -50,6 +51,7 @@ Error NotSupported(std::string_view what) {
     named->emplace(what);
   }
   LogError("{} is not supported yet; the call returns cudaErrorNotSupported", what);
+  EndIfStrict();
   return cudaErrorNotSupported;
 }
 

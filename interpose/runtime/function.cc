@@ -64,6 +64,7 @@ Error SetAttribute(Session& session, Link& link, LoadedKernel& kernel, cudaFuncA
   op.value = value;
   KernelSetAttribute::Reply reply;
   CUSPAN_RETURN_IF_FAILED(link.Call(op, &reply));
+  kernel.occupancies->Clear();
   if (static_cast<std::size_t>(attribute) < kernel.attributes.size()) {
     kernel.attributes[attribute].store(value);
   }
@@ -168,6 +169,7 @@ CUSPAN_EXPORT cudaError_t cudaFuncSetCacheConfig(const void* function, cudaFuncC
       KernelSetCacheConfig op;
       op.kernel = kernel->handle;
       op.config = config;
+      kernel->occupancies->Clear();
       return link.Post(op);
     });
   });

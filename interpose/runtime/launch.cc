@@ -92,8 +92,18 @@ Error ApplyAttribute(const cudaLaunchAttribute& attribute, LaunchCall* call) {
         return cudaSuccess;
       }
       break;
+    // Leave to begin early, which need not be taken.
     case cudaLaunchAttributeProgrammaticStreamSerialization:
-      if (value.programmaticStreamSerializationAllowed == 0) return cudaSuccess;
+    // Hints: what a kernel computes does not depend on them.
+    case cudaLaunchAttributeAccessPolicyWindow:
+    case cudaLaunchAttributeClusterSchedulingPolicyPreference:
+    case cudaLaunchAttributePriority:
+    case cudaLaunchAttributeMemSyncDomainMap:
+    case cudaLaunchAttributeMemSyncDomain:
+    case cudaLaunchAttributePreferredSharedMemoryCarveout:
+      return cudaSuccess;
+    case cudaLaunchAttributeDeviceUpdatableKernelNode:
+      if (value.deviceUpdatableKernelNode.deviceUpdatable == 0) return cudaSuccess;
       break;
     default:
       break;

@@ -6,6 +6,11 @@ namespace cuspan {
 
 Error ActiveBlocks(Link& link, const LoadedKernel& kernel, int block_threads,
                    std::size_t dynamic_shared, unsigned flags, int* blocks) {
+  const Occupancies::Key key{block_threads, dynamic_shared, flags};
+  if (const auto known = kernel.occupancies->Find(key)) {
+    *blocks = *known;
+    return link.fault();
+  }
   KernelOccupancy op;
   op.kernel = kernel.handle;
   op.block_threads = block_threads;
@@ -14,6 +19,7 @@ Error ActiveBlocks(Link& link, const LoadedKernel& kernel, int block_threads,
   KernelOccupancy::Reply reply;
   CUSPAN_RETURN_IF_FAILED(link.Call(op, &reply));
   *blocks = reply.blocks;
+  kernel.occupancies->Add(key, reply.blocks);
   return cudaSuccess;
 }
 

@@ -5,7 +5,8 @@
 
 namespace cuspan {
 
-// Asks the device: one round trip. `flags` as in cudaOccupancyMaxActiveBlocks…WithFlags.
+// Asks the device, once for each question: a round trip. `flags` as in
+// cudaOccupancyMaxActiveBlocks…WithFlags.
 Error ActiveBlocks(Link& link, const LoadedKernel& kernel, int block_threads,
                    std::size_t dynamic_shared, unsigned flags, int* blocks);
 

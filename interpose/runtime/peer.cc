@@ -1,4 +1,4 @@
-// Access of one device's kernels to another's memory: not offered yet. Copies
+// Access of one device's kernels to another's memory, where one node has both. Copies
 // between devices work without it (copy.cc).
 #include "interpose/client/thread_state.h"
 #include "interpose/runtime/entry.h"
@@ -8,6 +8,21 @@ namespace {
 
 bool HasDevice(const Session& session, int device) {
   return device >= 0 && device < session.device_count();
+}
+
+// Whether `device` can have the memory of `peer`.
+Error CanAccess(Session& session, int device, int peer, bool* can) {
+  *can = false;
+  // Without opening devices of which it is known.
+  const DeviceDescription& one = session.description(device);
+  const DeviceDescription& other = session.description(peer);
+  if (device == peer || one.agent != other.agent || one.host != other.host) return cudaSuccess;
+  std::shared_ptr<Link> user;
+  std::shared_ptr<Link> owner;
+  CUSPAN_RETURN_IF_FAILED(session.OpenLink(device, &user));
+  CUSPAN_RETURN_IF_FAILED(session.OpenLink(peer, &owner));
+  *can = session.peers().CanAccess(*user, *owner);
+  return cudaSuccess;
 }
 
 }  // namespace
@@ -20,7 +35,9 @@ CUSPAN_EXPORT cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer
     if (can == nullptr) return cudaErrorInvalidValue;
     return WithSession([&](Session& session) -> Error {
       if (!HasDevice(session, device) || !HasDevice(session, peer)) return cudaErrorInvalidDevice;
-      *can = 0;
+      bool answer = false;
+      CUSPAN_RETURN_IF_FAILED(CanAccess(session, device, peer, &answer));
+      *can = answer ? 1 : 0;
       return cudaSuccess;
     });
   });
@@ -31,7 +48,12 @@ CUSPAN_EXPORT cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
     return WithSession([&](Session& session) -> Error {
       if (!HasDevice(session, peer)) return cudaErrorInvalidDevice;
       if (flags != cudaPeerAccessDefault) return cudaErrorInvalidValue;
-      return cudaErrorPeerAccessUnsupported;
+      const int device = ThisThread().current_device;
+      if (device == peer) return cudaErrorInvalidDevice;
+      bool can = false;
+      CUSPAN_RETURN_IF_FAILED(CanAccess(session, device, peer, &can));
+      if (!can) return cudaErrorPeerAccessUnsupported;
+      return session.peers().Enable(*session.OpenedLink(device), *session.OpenedLink(peer));
     });
   });
 }
@@ -40,7 +62,10 @@ CUSPAN_EXPORT cudaError_t cudaDeviceDisablePeerAccess(int peer) {
   return Answer([&] {
     return WithSession([&](Session& session) -> Error {
       if (!HasDevice(session, peer)) return cudaErrorInvalidDevice;
-      return cudaErrorPeerAccessNotEnabled;
+      const auto user = session.OpenedLink(ThisThread().current_device);
+      const auto owner = session.OpenedLink(peer);
+      if (user == nullptr || owner == nullptr) return cudaErrorPeerAccessNotEnabled;
+      return session.peers().Disable(*user, *owner);
     });
   });
 }
@@ -58,7 +83,10 @@ CUSPAN_EXPORT cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAtt
           attribute > cudaDevP2PAttrOnlyPartialNativeAtomicSupported) {
         return cudaErrorInvalidValue;
       }
-      *value = 0;
+      bool can = false;
+      CUSPAN_RETURN_IF_FAILED(CanAccess(session, source, destination, &can));
+      const bool told = attribute == cudaDevP2PAttrAccessSupported;
+      *value = can && told ? 1 : 0;
       return cudaSuccess;
     });
   });

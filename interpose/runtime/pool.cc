@@ -74,8 +74,8 @@ Error FreeInOrder(void* memory, cudaStream_t stream, DefaultStream meaning) {
   if (memory == nullptr) return cudaErrorInvalidValue;
   return InStream(
       stream, meaning,
-      [&](Session& session, const StreamTarget& target) -> Error {
-        return Pools::Get().Free(session, NumberOf(memory), target);
+      [&](Session& session, const StreamTarget&) -> Error {
+        return Pools::Get().Free(session, NumberOf(memory));
       },
       [&](Session&, const StreamTarget&, Work* work) -> Error {
         *work = FreeWork{memory};

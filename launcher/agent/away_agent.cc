@@ -119,10 +119,13 @@ void AwayAgent::Open(const RemoteOpen& open) {
   if (devices_.contains(key)) return LogError("the home agent opens device {} twice", open.device);
   Result<Device> device = StartDevice(open);
   if (!device.ok()) {
-    relay_.SendControl(
-        0,
-        RemoteOpened{
-            open.session, open.device, kDeviceUnavailable, device.status().message(), {}, false});
+    relay_.SendControl(0, RemoteOpened{open.session,
+                                       open.device,
+                                       kDeviceUnavailable,
+                                       device.status().message(),
+                                       {},
+                                       false,
+                                       ""});
     return;
   }
   devices_[key] = std::move(*device);
@@ -169,7 +172,7 @@ void AwayAgent::TakeReady(RouteKey key, const ProxyReady& ready) {
   if (found == devices_.end() || found->second.state != State::kOpening) return;
   // The home agent must know the route before anything comes over it.
   relay_.SendControl(0, RemoteOpened{key.session, key.device, ready.result, ready.message,
-                                     ready.window, ready.shared});
+                                     ready.window, ready.shared, ready.exchange});
   if (ready.result == 0) {
     found->second.state = State::kOpen;
     relay_.Open(key, 0, found->second.channel);

@@ -18,6 +18,11 @@ constexpr int kMessagesPerPass = 32;
 // MPI promises tags up to 32,767 only; far more than can be under way to one agent.
 constexpr std::uint32_t kTags = 32'000;
 
+// A bulk send that takes longer is on a slow link. Two keep that busy (measured at 1 and 10
+// Gbit/s); with four a frame waits 34 ms at 1 Gbit/s, with two 17.
+constexpr std::chrono::milliseconds kSlowSend{4};
+constexpr std::uint32_t kSlowSendsInFlight = 2;
+
 std::size_t FrameBytes(const FrameHeader& header) { return sizeof header + header.payload_bytes; }
 
 bool IsCall(Op op) {
@@ -181,6 +186,10 @@ void Relay::TakeCredit(std::uint32_t rank, const Frame& frame) {
   if (route == nullptr || route->rank != rank) return;
   route->frame_credit += credit->bytes;
   route->chunk_credit += credit->chunks;
+  if (route->held_slot && route->chunk_credit != 0) {
+    route->channel->ReleaseSlot(*route->held_slot);
+    route->held_slot.reset();
+  }
 }
 
 void Relay::TakeRemoteChunk(std::uint32_t rank, const Frame& frame) {
@@ -228,17 +237,28 @@ bool Relay::FinishBulk() {
     if (found == bulks_.end()) continue;
     Bulk& bulk = found->second;
     if (bulk.sending) {
-      --peers_[bulk.rank].bulk_sends;
-      bulk.channel->ReleaseSlot(bulk.slot);
+      Peer& peer = peers_[bulk.rank];
+      --peer.bulk_sends;
+      peer.slow = std::chrono::steady_clock::now() - bulk.started > kSlowSend;
       // The route may have been closed, and one with the same key opened, meanwhile.
       if (Route* route = Find(bulk.route); route != nullptr && route->channel == bulk.channel)
-        route->busy_slots &= ~(std::uint64_t{1} << bulk.slot);
+        FinishSend(*route, bulk.slot);
+      else
+        bulk.channel->ReleaseSlot(bulk.slot);
     } else if (bulk.incoming) {
       bulk.incoming->complete = true;
     }
     bulks_.erase(found);
   }
   return !finished_.empty();
+}
+
+void Relay::FinishSend(Route& route, std::uint32_t slot) {
+  route.busy_slots &= ~(std::uint64_t{1} << slot);
+  if (route.channel->layout().staging_slots == 1 && route.chunk_credit == 0)
+    route.held_slot = slot;
+  else
+    route.channel->ReleaseSlot(slot);
 }
 
 // Posts what waits for its channel: first frames, then the chunks that are complete.
@@ -341,8 +361,9 @@ bool Relay::SendBatch(std::uint32_t rank) {
 bool Relay::StartChunks(Route& route) {
   bool moved = false;
   Peer& peer = peers_[route.rank];
-  while (!route.waiting_chunks.empty() && route.chunk_credit > 0 &&
-         peer.bulk_sends < sends_in_flight_) {
+  const std::uint32_t most =
+      peer.slow ? std::min(kSlowSendsInFlight, sends_in_flight_) : sends_in_flight_;
+  while (!route.waiting_chunks.empty() && route.chunk_credit > 0 && peer.bulk_sends < most) {
     const auto& [header, chunk] = route.waiting_chunks.front();
     const std::uint32_t tag = peer.next_tag;
     const RemoteChunk announced{route.key.session, route.key.device, chunk.transfer,
@@ -354,6 +375,7 @@ bool Relay::StartChunks(Route& route) {
     const std::uint64_t id = ++last_bulk_;
     Bulk& bulk = bulks_[id];
     bulk.sending = true;
+    bulk.started = std::chrono::steady_clock::now();
     bulk.route = route.key;
     bulk.channel = route.channel;
     bulk.rank = route.rank;
@@ -394,7 +416,7 @@ bool Relay::CollectFrame(Route& route, const Frame& frame) {
         (route.busy_slots >> chunk->slot & 1) != 0) {
       route.failure =
           Format("a chunk of {} bytes in staging slot {}, which is not there or not free",
-                      chunk->bytes, chunk->slot);
+                 chunk->bytes, chunk->slot);
       return false;
     }
     route.busy_slots |= std::uint64_t{1} << chunk->slot;

@@ -12,10 +12,12 @@
 // reads holds up nothing but itself, and memory is bounded.
 #pragma once
 
+#include <chrono>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "launcher/agent/batch.h"
@@ -34,7 +36,8 @@ class Relay {
     // The route is closed.
     std::function<void(RouteKey route, const std::string& reason)> broken;
   };
-  // `sends_in_flight` bounds the bulk sends to one agent at a time.
+  // `sends_in_flight` bounds the bulk sends to one agent at a time. To one that takes them slowly
+  // there are two at most: frames wait behind what is under way.
   Relay(Transport& transport, std::uint32_t sends_in_flight, Handlers handlers);
 
   // Control messages go ahead of frames that are not yet on their way.
@@ -77,6 +80,9 @@ class Relay {
     std::deque<std::pair<FrameHeader, Chunk>> waiting_chunks;  // For credit, or for a send to end.
     std::uint64_t busy_slots =
         0;  // Incoming slots whose chunks are waiting or being sent: a bit each.
+    // An incoming slot that was sent and is given back when the other end's is free again, where
+    // there is but one (see ChannelLayout).
+    std::optional<std::uint32_t> held_slot;
     std::uint64_t needed_credit = 0;  // Of the frame that waits for it.
     std::int64_t open_calls = 0;      // Requests that passed, either way, less replies.
     // From the other agent to the channel.
@@ -92,6 +98,7 @@ class Relay {
   };
   struct Bulk {
     bool sending = false;
+    std::chrono::steady_clock::time_point started;  // Of a send.
     RouteKey route;
     std::shared_ptr<Channel> channel;  // Keeps the memory.
     std::uint32_t rank = 0;
@@ -103,6 +110,7 @@ class Relay {
     std::deque<std::vector<std::byte>> control;
     BatchWriter batch;
     std::uint32_t bulk_sends = 0;
+    bool slow = false;  // The last of them took long.
     std::uint32_t next_tag = 0;
     bool garbled = false;  // A message that no agent writes came from it.
   };
@@ -114,6 +122,7 @@ class Relay {
   void TakeCredit(std::uint32_t rank, const Frame& frame);
   void TakeRemoteChunk(std::uint32_t rank, const Frame& frame);
   bool FinishBulk();
+  static void FinishSend(Route& route, std::uint32_t slot);
   bool Deliver(Route& route);
   bool PostToChannel(Route& route, const FrameHeader& header, Bytes payload);
   bool ReserveSlots(Route& route);

@@ -169,7 +169,7 @@ void Session::TakeReady(std::uint32_t number, const ProxyReady& ready) {
   const auto found = devices_.find(number);
   if (ended_ || found == devices_.end() || found->second.state != State::kOpening) return;
   if (ready.result != 0) return AnswerFailed(number, ready.result, ready.message);
-  AnswerOpened(number, ready.window, ready.shared, found->second.proxy->bell().fd());
+  AnswerOpened(number, ready, found->second.proxy->bell().fd());
 }
 
 void Session::TakeRemoteOpened(const RemoteOpened& opened) {
@@ -180,16 +180,17 @@ void Session::TakeRemoteOpened(const RemoteOpened& opened) {
   if (opened.result != 0) return AnswerFailed(opened.device, opened.result, opened.message);
   context_.relay->Open({id_, opened.device}, context_.devices[opened.device].agent,
                        found->second.channel);
-  AnswerOpened(opened.device, opened.window, opened.shared, context_.bell->fd());
+  AnswerOpened(opened.device, opened, context_.bell->fd());
 }
 
-void Session::AnswerOpened(std::uint32_t number, const AddressWindow& window, bool shared,
-                           int bell) {
+template <typename Opened>
+void Session::AnswerOpened(std::uint32_t number, const Opened& opened, int bell) {
   Device& device = devices_[number];
   device.state = State::kOpen;
   const UniqueFd channel = std::move(device.channel_fd);
   const int fds[] = {channel.get(), bell};
-  Answer(DeviceOpened{number, 0, "", device.relayed, window, shared}, fds);
+  Answer(DeviceOpened{number, 0, "", device.relayed, opened.window, opened.shared, opened.exchange},
+         fds);
 }
 
 void Session::AnswerFailed(std::uint32_t number, std::int32_t result, const std::string& why) {
@@ -198,7 +199,7 @@ void Session::AnswerFailed(std::uint32_t number, std::int32_t result, const std:
   if (found->second.proxy) found->second.proxy->End({});
   const std::string message = Format("{}: {}", Describe(number), why);
   devices_.erase(found);
-  Answer(DeviceOpened{number, result, message, relayed, {}, false});
+  Answer(DeviceOpened{number, result, message, relayed, {}, false, ""});
 }
 
 // --- The end of a device.
@@ -277,8 +278,10 @@ void Session::Report(std::uint32_t number, const Device& device) {
   report.host = description.host;
   report.name = description.name;
   report.relayed = device.relayed;
-  report.posted = statistics.posted;
-  report.calls = statistics.calls;
+  for (std::size_t op = 0; op < ChannelStatistics::kOps; ++op) {
+    if (const std::uint64_t count = statistics.ops[op]; count != 0)
+      report.ops.push_back({static_cast<std::uint16_t>(op), count});
+  }
   report.bytes_to_device = statistics.bytes_to_device;
   report.bytes_from_device = statistics.bytes_from_device;
   report.wait_nanoseconds = statistics.wait_nanoseconds;

@@ -67,7 +67,9 @@ class Session : public std::enable_shared_from_this<Session> {
   Status Close(std::uint32_t number);
   void TakeReady(std::uint32_t number, const ProxyReady& ready);
   void TakeGone(std::uint32_t number, const std::string& reason);
-  void AnswerOpened(std::uint32_t number, const AddressWindow& window, bool shared, int bell);
+  // `opened` is a ProxyReady or a RemoteOpened.
+  template <typename Opened>
+  void AnswerOpened(std::uint32_t number, const Opened& opened, int bell);
   void AnswerFailed(std::uint32_t number, std::int32_t result, const std::string& why);
   void AnswerClosed(std::uint32_t number);
   void Lose(std::uint32_t number, const std::string& reason);

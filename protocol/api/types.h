@@ -189,14 +189,24 @@ struct DeviceDescription {
 };
 
 // What one session did with one device: `cuspan run --stats`.
+// How often an op was posted, or a call made.
+struct OpCount {
+  std::uint16_t op = 0;
+  std::uint64_t count = 0;
+  template <typename Self, typename Visitor>
+  static void VisitFields(Self& self, Visitor&& visit) {
+    visit(self.op);
+    visit(self.count);
+  }
+};
+
 struct DeviceReport {
   std::uint32_t session = 0;
   std::uint32_t device = 0;
   std::string host;
   std::string name;
   bool relayed = false;  // Through agents; otherwise client and proxy share memory.
-  std::uint64_t posted = 0;
-  std::uint64_t calls = 0;
+  std::vector<OpCount> ops;
   std::uint64_t bytes_to_device = 0;
   std::uint64_t bytes_from_device = 0;
   std::uint64_t wait_nanoseconds = 0;
@@ -207,8 +217,7 @@ struct DeviceReport {
     visit(self.host);
     visit(self.name);
     visit(self.relayed);
-    visit(self.posted);
-    visit(self.calls);
+    visit(self.ops);
     visit(self.bytes_to_device);
     visit(self.bytes_from_device);
     visit(self.wait_nanoseconds);

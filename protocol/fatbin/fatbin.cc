@@ -171,6 +171,28 @@ Result<std::uint64_t> ContainerBytes(const void* container) {
   return header.header_bytes + header.payload_bytes;
 }
 
+std::vector<std::byte> WithObjects(std::span<const std::byte> linked,
+                                   std::span<const std::span<const std::byte>> objects) {
+  std::vector<std::byte> out(linked.begin(), linked.end());
+  const auto append = [&out](const void* bytes, std::size_t count) {
+    const auto* const from = static_cast<const std::byte*>(bytes);
+    out.insert(out.end(), from, from + count);
+  };
+  for (const std::span<const std::byte> object : objects) {
+    EntryHeader header{};
+    header.kind = static_cast<std::uint16_t>(Kind::kObject);
+    header.unknown_2 = 0x0101;  // As in all entries.
+    header.header_bytes = sizeof header;
+    header.payload_bytes = object.size();
+    append(&header, sizeof header);
+    append(object.data(), object.size());
+  }
+  auto header = Load<ContainerHeader>(out.data());
+  header.payload_bytes = out.size() - header.header_bytes;
+  std::memcpy(out.data(), &header, sizeof header);
+  return out;
+}
+
 Result<Container> ReadContainer(std::span<const std::uint8_t> bytes) {
   if (bytes.size() < sizeof(ContainerHeader)) {
     return Status::Invalid("not a fat binary: {} bytes are too few for its header", bytes.size());

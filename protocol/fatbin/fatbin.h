@@ -32,7 +32,8 @@ namespace cuspan::fatbin {
 inline constexpr std::uint32_t kWrapperMagic = 0x466243b1;
 inline constexpr std::uint32_t kContainerMagic = 0xba55ed50;
 
-enum class Kind : std::uint16_t { kPtx = 1, kElf = 2, kLtoIr = 8 };  // Others may occur; skip them.
+// Others may occur; skip them. kObject is our own: see WithObjects.
+enum class Kind : std::uint16_t { kPtx = 1, kElf = 2, kLtoIr = 8, kObject = 0x6f62 };
 
 enum class Compression { kNone, kLz4, kZstd, kUnknown };
 
@@ -81,6 +82,12 @@ Result<Wrapper> ReadWrapper(const void* wrapper);
 // Size in bytes of the container at `container`, header included; 16 bytes are
 // read. Fails with kInvalid when no container starts there.
 Result<std::uint64_t> ContainerBytes(const void* container);
+
+// A container with the entries of `linked` and, for each of `objects` (whole containers), an entry
+// of kind kObject that holds it: a linked image has machine code only, the PTX that may have to be
+// linked again is in the objects. All were read by ContainerBytes.
+std::vector<std::byte> WithObjects(std::span<const std::byte> linked,
+                                   std::span<const std::span<const std::byte>> objects);
 
 // Lists the entries of a container, which may be any bytes: every offset and
 // length is checked against `bytes`. More bytes may follow the container. Fails

@@ -21,19 +21,15 @@ CUresult Mappings::Map(std::uint64_t address, std::uint64_t bytes) {
   if (Meets(address, bytes)) return CUDA_ERROR_ALREADY_MAPPED;
   if (IsFile(address, bytes)) {
     const CUresult result = MapFile(address, bytes);
+    std::lock_guard lock(mutex_);
     if (result == CUDA_SUCCESS) mapped_[address] = {bytes, 0};
     return result;
   }
-  CUmemAllocationProp properties{};
-  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device_.handle()}};
   CUmemAccessDesc access{};
-  access.location = properties.location;
+  access.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device_.handle()}};
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   CUmemGenericAllocationHandle memory = 0;
-  if (const CUresult result = driver_.cuMemCreate(&memory, bytes, &properties, 0);
-      result != CUDA_SUCCESS)
-    return result;
+  if (const CUresult result = Create(bytes, &memory); result != CUDA_SUCCESS) return result;
   CUresult result = driver_.cuMemMap(address, bytes, 0, memory, 0);
   if (result == CUDA_SUCCESS) {
     result = driver_.cuMemSetAccess(address, bytes, &access, 1);
@@ -43,22 +39,59 @@ CUresult Mappings::Map(std::uint64_t address, std::uint64_t bytes) {
     driver_.cuMemRelease(memory);
     return result;
   }
+  std::lock_guard lock(mutex_);
   mapped_[address] = {bytes, memory};
   return CUDA_SUCCESS;
+}
+
+CUresult Mappings::Create(std::uint64_t bytes, CUmemGenericAllocationHandle* memory) {
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device_.handle()}};
+  int shareable = 0;
+  if (driver_.cuDeviceGetAttribute(&shareable,
+                                   CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
+                                   device_.handle()) == CUDA_SUCCESS &&
+      shareable != 0)
+    properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  return driver_.cuMemCreate(memory, bytes, &properties, 0);
+}
+
+CUresult Mappings::Export(std::uint64_t address, std::uint64_t bytes, UniqueFd* file) {
+  CUmemGenericAllocationHandle trial = 0;
+  if (address == 0 && bytes == 0) {
+    if (const CUresult result = Create(kTrialBytes, &trial); result != CUDA_SUCCESS) return result;
+  }
+  CUresult result = CUDA_ERROR_INVALID_VALUE;
+  {
+    // Held meanwhile, so that the memory stays.
+    std::lock_guard lock(mutex_);
+    const auto found = mapped_.find(address);
+    CUmemGenericAllocationHandle memory = trial;
+    if (trial == 0 && found != mapped_.end() && found->second.first == bytes)
+      memory = found->second.second;
+    int exported = -1;
+    if (memory != 0)
+      result = driver_.cuMemExportToShareableHandle(&exported, memory,
+                                                    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+    if (result == CUDA_SUCCESS) *file = UniqueFd(exported);
+  }
+  if (trial != 0) driver_.cuMemRelease(trial);
+  return result;
 }
 
 CUresult Mappings::Unmap(std::uint64_t address, std::uint64_t bytes) {
   const auto found = mapped_.find(address);
   if (found == mapped_.end() || found->second.first != bytes) return CUDA_ERROR_INVALID_VALUE;
-  if (IsFile(address, bytes)) {
+  const CUmemGenericAllocationHandle memory = found->second.second;
+  if (!IsFile(address, bytes))
+    if (const CUresult result = driver_.cuMemUnmap(address, bytes); result != CUDA_SUCCESS)
+      return result;
+  {
+    std::lock_guard lock(mutex_);
     mapped_.erase(found);
-    return UnmapFile(address, bytes);
   }
-  if (const CUresult result = driver_.cuMemUnmap(address, bytes); result != CUDA_SUCCESS)
-    return result;
-  const CUresult result = driver_.cuMemRelease(found->second.second);
-  mapped_.erase(found);
-  return result;
+  return IsFile(address, bytes) ? UnmapFile(address, bytes) : driver_.cuMemRelease(memory);
 }
 
 CUresult Mappings::MapFile(std::uint64_t address, std::uint64_t bytes) {

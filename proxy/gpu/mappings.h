@@ -3,15 +3,19 @@
 
 #include <cstdint>
 #include <map>
+#include <mutex>
 #include <utility>
 
 #include "proxy/gpu/device.h"
 
 namespace cuspan::proxy {
 
-// Threads: one at a time. What is still mapped at the end is given back.
+// Threads: one at a time; Export: any. What is still mapped at the end is given back.
 class Mappings {
  public:
+  // Of what Export makes to try.
+  static constexpr std::uint64_t kTrialBytes = 2 << 20;
+
   Mappings(const Driver& driver, const Device& device) : driver_(driver), device_(device) {}
   Mappings(const Mappings&) = delete;
   ~Mappings();
@@ -22,8 +26,13 @@ class Mappings {
   CUresult Map(std::uint64_t address, std::uint64_t bytes);
   // Undoes exactly one Map; CUDA_ERROR_INVALID_VALUE when there was none such.
   CUresult Unmap(std::uint64_t address, std::uint64_t bytes);
+  // The file behind exactly one Map of device memory, by which another process of this node can
+  // have it, too; of 0 bytes at 0: of new memory of kTrialBytes, to see whether it can.
+  CUresult Export(std::uint64_t address, std::uint64_t bytes, UniqueFd* file);
 
  private:
+  CUresult Create(std::uint64_t bytes, CUmemGenericAllocationHandle* memory);
+
   // A part of the shared region's file: mapped and pinned for the device, at the same address.
   CUresult MapFile(std::uint64_t address, std::uint64_t bytes);
   CUresult UnmapFile(std::uint64_t address, std::uint64_t bytes);
@@ -34,6 +43,7 @@ class Mappings {
 
   const Driver& driver_;
   const Device& device_;
+  std::mutex mutex_;  // Guards what follows.
   // By address: bytes and memory.
   std::map<std::uint64_t, std::pair<std::uint64_t, CUmemGenericAllocationHandle>> mapped_;
 };

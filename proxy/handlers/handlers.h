@@ -15,6 +15,11 @@ namespace cuspan::proxy {
 Status Handle(Session& session, const Origin& origin, const MemoryMap& op);
 Status Handle(Session& session, const Origin& origin, const MemoryUnmap& op);
 Status Handle(Session& session, const Origin& origin, const MemoryInfo& op);
+Status Handle(Session& session, const Origin& origin, const Fence& op);
+Status Handle(Session& session, const Origin& origin, const PeerOpen& op);
+Status Handle(Session& session, const Origin& origin, const PeerMap& op);
+Status Handle(Session& session, const Origin& origin, const PeerUnmap& op);
+Status Handle(Session& session, const Origin& origin, const PeerClose& op);
 // array.cc
 Status Handle(Session& session, const Origin& origin, const ArrayCreate& op);
 Status Handle(Session& session, const Origin& origin, const ArrayOfLevel& op);

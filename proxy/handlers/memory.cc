@@ -23,6 +23,48 @@ Status Handle(Session& session, const Origin& origin, const MemoryUnmap& op) {
   return Status::Ok();
 }
 
+Status Handle(Session& session, const Origin& origin, const PeerOpen& op) {
+  session.worker.Run([&session, origin, op] {
+    session.channel.Reply<PeerOpen>(origin.request,
+                                    {session.peers.Open(op.exchange, op.ordinal, op.window)});
+  });
+  return Status::Ok();
+}
+
+Status Handle(Session& session, const Origin& origin, const PeerMap& op) {
+  session.worker.Run([&session, origin, op] {
+    session.channel.Reply<PeerMap>(origin.request,
+                                   {session.peers.Map(op.base, op.address, op.bytes)});
+  });
+  return Status::Ok();
+}
+
+Status Handle(Session& session, const Origin& origin, const PeerUnmap& op) {
+  session.WhenDeviceDone([&session, origin, op](CUresult, std::uint64_t) {
+    session.worker.Run([&session, origin, op] {
+      session.channel.Reply<PeerUnmap>(origin.request,
+                                       {session.peers.Unmap(op.base, op.address, op.bytes)});
+    });
+  });
+  return Status::Ok();
+}
+
+Status Handle(Session& session, const Origin& origin, const PeerClose& op) {
+  session.WhenDeviceDone([&session, origin, op](CUresult, std::uint64_t) {
+    session.worker.Run([&session, origin, op] {
+      session.channel.Reply<PeerClose>(origin.request, {session.peers.Close(op.base)});
+    });
+  });
+  return Status::Ok();
+}
+
+Status Handle(Session& session, const Origin& origin, const Fence&) {
+  session.WhenDeviceDone([&session, origin](CUresult result, std::uint64_t) {
+    if (result == CUDA_SUCCESS) session.channel.Post(FenceReached{origin.sequence});
+  });
+  return Status::Ok();
+}
+
 Status Handle(Session& session, const Origin& origin, const MemoryInfo&) {
   session.worker.Run([&session, origin] {
     std::size_t free = 0;

@@ -23,23 +23,28 @@ struct DestroyOp final : PostedOp {
 struct SynchronizeOp final : PostedOp {
   using PostedOp::PostedOp;
   Turn Submit() override {
-    session->WhenStreamDone(*stream, [session = session, request = origin.request](CUresult result, std::uint64_t chunks) {
-      session->channel.Reply<StreamSynchronize>(request, {result, chunks});
-    });
+    session->WhenStreamDone(
+        *stream, [session = session, request = origin.request,
+                  others = session->OthersIdle(*stream)](CUresult result, std::uint64_t chunks) {
+          session->channel.Reply<StreamSynchronize>(request, {result, chunks, others});
+        });
     return Turn::kSubmitted;
   }
   void Drop() override {
-    session->channel.Reply<StreamSynchronize>(origin.request, {session->faults.lost(), session->completer.pushed()});
+    session->channel.Reply<StreamSynchronize>(
+        origin.request, {session->faults.lost(), session->completer.pushed()});
   }
 };
 
 }  // namespace
 
 Status Handle(Session& session, const Origin& origin, const StreamCreate& op) {
-  if (op.stream <= reinterpret_cast<std::uint64_t>(CU_STREAM_PER_THREAD) || session.streams.Find(op.stream))
+  if (op.stream <= reinterpret_cast<std::uint64_t>(CU_STREAM_PER_THREAD) ||
+      session.streams.Find(op.stream))
     return Status::Invalid("stream 0x{:x} is no new handle", op.stream);
   auto stream = std::make_shared<Stream>();
-  stream->broken = session.driver.cuStreamCreateWithPriority(&stream->driver, op.flags, op.priority);
+  stream->broken =
+      session.driver.cuStreamCreateWithPriority(&stream->driver, op.flags, op.priority);
   if (stream->broken != CUDA_SUCCESS) session.faults.Posted(origin, stream->broken);
   stream->queue = &session.queues.AddStream((op.flags & CU_STREAM_NON_BLOCKING) == 0);
   session.streams.Add(op.stream, std::move(stream));
@@ -50,7 +55,8 @@ Status Handle(Session& session, const Origin& origin, const StreamDestroy& op) {
   std::shared_ptr<Stream> stream = session.streams.Remove(op.stream);
   if (stream == nullptr) return Status::Invalid("stream 0x{:x} does not exist", op.stream);
   StreamQueue& queue = *stream->queue;
-  if (stream->broken == CUDA_SUCCESS) session.queues.Add(queue, DestroyOp(session, origin, std::move(stream)));
+  if (stream->broken == CUDA_SUCCESS)
+    session.queues.Add(queue, DestroyOp(session, origin, std::move(stream)));
   session.queues.Retire(queue);
   return Status::Ok();
 }
@@ -87,17 +93,19 @@ Status Handle(Session& session, const Origin& origin, const StreamQuery& op) {
     return Status::Ok();
   }
   // All is complete; its last chunks may still have to be pushed.
-  session.completer.Add(stream.lane, PooledEvent(), stream.submitted,
-                        [&session, request = origin.request](CUresult result, std::uint64_t chunks) {
-                          session.channel.Reply<StreamQuery>(request, {result, chunks});
-                        });
+  session.completer.Add(
+      stream.lane, PooledEvent(), stream.submitted,
+      [&session, request = origin.request](CUresult result, std::uint64_t chunks) {
+        session.channel.Reply<StreamQuery>(request, {result, chunks});
+      });
   return Status::Ok();
 }
 
 Status Handle(Session& session, const Origin& origin, const DeviceSynchronize&) {
-  session.WhenDeviceDone([&session, request = origin.request](CUresult result, std::uint64_t chunks) {
-    session.channel.Reply<DeviceSynchronize>(request, {result, chunks});
-  });
+  session.WhenDeviceDone(
+      [&session, request = origin.request](CUresult result, std::uint64_t chunks) {
+        session.channel.Reply<DeviceSynchronize>(request, {result, chunks});
+      });
   return Status::Ok();
 }
 

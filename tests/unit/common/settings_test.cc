@@ -112,5 +112,16 @@ TEST_F(Settings, TheRangeOfBytesHoldsBehindTheSuffix) {
   EXPECT_FALSE(SettingBytes(kNumber, (1 << 20) + 1, 1 << 30).ok());
 }
 
+TEST_F(Settings, ASwitchIsOnOrOff) {
+  Set("on");
+  EXPECT_TRUE(SettingSwitch(kNumber).value());
+  Set("off");
+  EXPECT_FALSE(SettingSwitch(kNumber).value());
+  for (const char* text : {"ON", "1", "yes", "on "}) {
+    Set(text);
+    EXPECT_EQ(SettingSwitch(kNumber).status().code(), StatusCode::kInvalid) << text;
+  }
+}
+
 }  // namespace
 }  // namespace cuspan

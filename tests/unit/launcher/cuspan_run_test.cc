@@ -122,8 +122,11 @@ TEST_P(EveryPath, StatisticsNameThePath) {
   const Outcome outcome =
       cuspan::RunApp(options, {kClient, "work", "100000"}, GetParam().variables);
   EXPECT_EQ(outcome.exit_status, 0);
-  EXPECT_EQ(CountLines(outcome.err), 1U + static_cast<std::size_t>(GetParam().devices))
+  // A head, and for each device its row, what it was posted and what was waited for.
+  EXPECT_EQ(CountLines(outcome.err), 1U + 3U * static_cast<std::size_t>(GetParam().devices))
       << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("device 0, posted: Memset 20000"));
+  EXPECT_THAT(outcome.err, HasSubstr("device 0, waited for: LimitGet 2, MemoryInfo 1"));
   EXPECT_THAT(outcome.err, HasSubstr(std::string(GetParam().path) + "  "));
   EXPECT_THAT(outcome.err, HasSubstr("20000"));
 }

@@ -81,11 +81,12 @@ TEST(StripOuterRun, LeavesOtherListsAsTheyAre) {
 TEST(StripMpi, RemovesWhatMpirunAdds) {
   Environment environment({"OMPI_COMM_WORLD_RANK=0", "PMIX_RANK=0", "OMPI_MCA_btl=tcp",
                            "HFI_NO_BACKTRACE=1", "IPATH_NO_BACKTRACE=1", "PRTE_X=1",
-                           "COMPILER=mpicc"});
+                           "COMPILER=mpicc", "PMIX_MCA_gds=hash", "OMPI_ALLOW_RUN_AS_ROOT=1"});
   EXPECT_TRUE(InsideMpiJob(environment));
   StripMpi(environment);
   EXPECT_FALSE(InsideMpiJob(environment));
-  EXPECT_THAT(environment.entries(), UnorderedElementsAre("COMPILER=mpicc"));
+  EXPECT_THAT(environment.entries(), UnorderedElementsAre("COMPILER=mpicc", "PMIX_MCA_gds=hash",
+                                                          "OMPI_ALLOW_RUN_AS_ROOT=1"));
 }
 
 TEST(SettingNames, AreWhatAgentsNeed) {

@@ -109,7 +109,7 @@ class Client {
   template <typename T>
   typename T::Reply Call(Device& device, const T& message) {
     device.channel->Post(message, ++request_);
-    device.channel->statistics().calls += 1;
+    device.channel->statistics().Count(T::kOp);
     const std::optional<Frame> frame = Next(device);
     if (!frame) Fail("the channel closed before a reply");
     Check(frame->header.is_reply() && frame->op() == T::kOp && frame->header.request == request_,
@@ -168,7 +168,7 @@ class Client {
     const std::uint64_t before = Call(device, LimitGet{0}).value;
     constexpr std::uint64_t kPosted = 20'000;
     for (std::uint64_t i = 0; i < kPosted; ++i) device.channel->Post(Memset{0, 0, 1, 1, i});
-    device.channel->statistics().posted += kPosted;
+    for (std::uint64_t i = 0; i < kPosted; ++i) device.channel->statistics().Count(Op::kMemset);
     Check(Call(device, LimitGet{0}).value == before + kPosted,
           "posted ops were lost, or a call overtook them");
     if (bytes != 0) Copies(device, bytes);

@@ -246,6 +246,22 @@ TEST_F(RelayTest, ChunksArriveInTheOtherChannelsSlotsAndFreeTheirOwn) {
   EXPECT_GT(received, 0U);
 }
 
+TEST_F(RelayTest, WithOneSlotItComesFreeWhenItsBytesHaveGoneAllTheWay) {
+  auto line = NewLine(1, 0, {4096, 1, kStagingBytes});
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    PostChunk(*line->client, i, 100, 1);
+    Settle();
+    const Result<std::optional<Frame>> frame = line->proxy->Peek();
+    ASSERT_TRUE(frame.ok() && frame->has_value());
+    const std::uint32_t slot = ParseMessage<Chunk>(**frame)->slot;
+    line->proxy->Pop();
+    EXPECT_FALSE(line->client->TryTakeSlot()) << "the bytes were sent, but nobody has read them";
+    line->proxy->ReleaseSlot(slot);
+    Settle();
+  }
+  EXPECT_TRUE(line->client->TryTakeSlot());
+}
+
 TEST_F(RelayTest, FramesOvertakeChunksButChunksNoFrames) {
   auto line = NewLine(1, 0);
   network_.hold_bulk = true;

@@ -58,7 +58,7 @@ TEST(Channel, IsEmptyAtFirst) {
     EXPECT_FALSE(end->Peek()->has_value());
     EXPECT_FALSE(end->closed());
     EXPECT_FALSE(end->lost());
-    EXPECT_EQ(end->statistics().posted, 0U);
+    EXPECT_EQ(end->statistics().ops[static_cast<int>(Op::kLaunch)], 0U);
   }
 }
 
@@ -250,10 +250,10 @@ TEST(Channel, FramesPostedBeforeTheEndCanBeRead) {
 
 TEST(Channel, StatisticsAreSeenByWhoeverHoldsTheMemory) {
   ChannelEnds ends;
-  ends.client->statistics().posted += 3;
+  for (int i = 0; i < 3; ++i) ends.client->statistics().Count(Op::kLaunch);
   ends.client->statistics().bytes_to_device += 1 << 20;
   ends.client.reset();
-  EXPECT_EQ(ends.proxy->statistics().posted, 3U);
+  EXPECT_EQ(ends.proxy->statistics().ops[static_cast<int>(Op::kLaunch)], 3U);
   EXPECT_EQ(ends.proxy->statistics().bytes_to_device, 1U << 20);
 }
 

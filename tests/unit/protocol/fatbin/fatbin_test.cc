@@ -45,6 +45,24 @@ TEST(FatbinTest, ListsImagesOfEachCompressMode) {
   }
 }
 
+TEST(FatbinTest, CarriesTheObjectsOfALink) {
+  const auto linked = ReadSample("default"), one = ReadSample("none"), other = ReadSample("size");
+  const std::span<const std::byte> objects[] = {std::as_bytes(std::span(one)),
+                                                std::as_bytes(std::span(other))};
+  const std::vector<std::byte> made = WithObjects(std::as_bytes(std::span(linked)), objects);
+  const std::span whole(reinterpret_cast<const std::uint8_t*>(made.data()), made.size());
+  ASSERT_TRUE(ContainerBytes(made.data()).ok());
+  EXPECT_EQ(*ContainerBytes(made.data()), made.size());
+  auto container = ReadContainer(whole);
+  ASSERT_TRUE(container.ok()) << container.status().message();
+  ASSERT_EQ(container->entries.size(), ReadContainer(linked)->entries.size() + 2);
+  const Entry& last = container->entries.back();
+  EXPECT_EQ(last.kind, Kind::kObject);
+  EXPECT_THAT(last.payload, testing::ElementsAreArray(other));
+  EXPECT_THAT(container->entries[container->entries.size() - 2].payload,
+              testing::ElementsAreArray(one));
+}
+
 TEST(FatbinTest, KnowsArchitectureFlags) {
   const auto bytes = ReadSample("many");
   auto container = ReadContainer(bytes);

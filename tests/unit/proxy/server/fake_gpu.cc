@@ -386,6 +386,10 @@ FakeGpu::FakeGpu() {
   d.cuMemGetInfo = FakeCalls::GetInfo;
   d.cuMemAddressReserve = FakeCalls::Reserve;
   d.cuMemAddressFree = FakeCalls::FreeAddress;
+  d.cuDeviceGetAttribute = [](int* value, CUdevice_attribute, CUdevice) {
+    *value = 0;
+    return CUDA_SUCCESS;
+  };
   d.cuMemCreate = FakeCalls::CreateMemory;
   d.cuMemRelease = FakeCalls::ReleaseMemory;
   d.cuMemMap = FakeCalls::MapMemory;

@@ -1,0 +1,38 @@
+// Threads that copy between the program's memory and staging slots: one core
+// copies more slowly than a GPU does.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace cuspan {
+
+// Those of the process. They start with the first task and never end. Any thread.
+class CopyThreads {
+ public:
+  static CopyThreads& Get();
+
+  // How many copy at the same time. 1: the machine has too few cores for more, and nothing may
+  // be given to Run.
+  unsigned count() const { return count_; }
+  // Does not wait for the task.
+  void Run(std::function<void()> task);
+
+ private:
+  CopyThreads();
+  void Loop();
+
+  const unsigned count_;
+  std::atomic<std::size_t> waiting_{0};
+  std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::deque<std::function<void()>> tasks_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace cuspan

@@ -1,0 +1,90 @@
+#include "interpose/client/outgoing_chunks.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+
+#include "interpose/client/copy_threads.h"
+
+namespace cuspan {
+namespace {
+
+// Below it waking others takes longer than copying.
+constexpr std::uint64_t kLeastShared = 2 << 20;
+
+// What several threads send together.
+struct Shared {
+  Shared(Channel& channel, const OutgoingBytes& bytes, std::uint64_t begin, std::uint64_t end)
+      : channel(channel), bytes(bytes), next(begin), end(end) {}
+
+  // Takes pieces until there are none.
+  void Work() {
+    const std::uint64_t piece = channel.layout().staging_bytes;
+    while (!failed.load(std::memory_order_relaxed)) {
+      const std::uint64_t offset = next.fetch_add(piece, std::memory_order_relaxed);
+      if (offset >= end) return;
+      const std::optional<std::uint32_t> slot = channel.TakeSlot();
+      if (!slot) {
+        failed.store(true, std::memory_order_relaxed);
+        return;
+      }
+      Chunk chunk;
+      chunk.transfer = bytes.transfer;
+      chunk.offset = offset;
+      chunk.bytes = static_cast<std::uint32_t>(std::min(piece, end - offset));
+      chunk.slot = *slot;
+      PackRows(bytes.rows, bytes.source, offset, chunk.bytes, channel.OutgoingSlot(*slot));
+      if (channel.Post(chunk) == 0) failed.store(true, std::memory_order_relaxed);
+    }
+  }
+  // The same by a thread that may come when all is over.
+  void Help() {
+    {
+      std::lock_guard lock(mutex);
+      if (over) return;
+      ++helpers;
+    }
+    Work();
+    std::lock_guard lock(mutex);
+    if (--helpers == 0) done.notify_all();
+  }
+  // Those who help are done, and nobody else will: the channel and the bytes may go.
+  void End() {
+    std::unique_lock lock(mutex);
+    over = true;
+    done.wait(lock, [this] { return helpers == 0; });
+  }
+
+  Channel& channel;
+  const OutgoingBytes bytes;
+  std::atomic<std::uint64_t> next;
+  const std::uint64_t end;
+  std::atomic<bool> failed{false};
+  std::mutex mutex;
+  std::condition_variable done;
+  int helpers = 0;
+  bool over = false;
+};
+
+}  // namespace
+
+CUresult SendChunks(Channel& channel, const OutgoingBytes& bytes, std::uint64_t begin,
+                    std::uint64_t end) {
+  const auto shared = std::make_shared<Shared>(channel, bytes, begin, end);
+  CopyThreads& threads = CopyThreads::Get();
+  if (end - begin >= kLeastShared) {
+    // Two slots at least for each: one is filled while the other is on its way.
+    const unsigned most = std::max(channel.layout().staging_slots / 2, 1U);
+    for (unsigned i = 1; i < std::min(threads.count(), most); ++i)
+      threads.Run([shared] { shared->Help(); });
+  }
+  shared->Work();
+  shared->End();
+  if (shared->failed) return CUDA_ERROR_DEVICE_UNAVAILABLE;
+  channel.statistics().bytes_to_device.fetch_add(end - begin, std::memory_order_relaxed);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace cuspan

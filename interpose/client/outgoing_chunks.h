@@ -1,0 +1,28 @@
+// Fills staging slots with the bytes of a copy to a device, with several
+// threads where the machine has cores for them.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+#include "interpose/client/host_rows.h"
+#include "protocol/channel/channel.h"
+
+namespace cuspan {
+
+// The bytes of one transfer, as they lie in the program's memory.
+struct OutgoingBytes {
+  std::uint64_t transfer = 0;
+  const std::byte* source = nullptr;
+  std::uint64_t bytes = 0;
+  HostRows rows;
+};
+
+// Sends [begin, end) of them as chunks and waits until all were posted. The proxy must want
+// them. `begin` is a multiple of a slot's size, and so is `end` unless it is the last byte's.
+// CUDA_ERROR_DEVICE_UNAVAILABLE when the channel is closed. Any thread.
+CUresult SendChunks(Channel& channel, const OutgoingBytes& bytes, std::uint64_t begin,
+                    std::uint64_t end);
+
+}  // namespace cuspan

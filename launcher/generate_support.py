@@ -1,0 +1,98 @@
+"""Makes the table of CUDA runtime functions that `cuspan support` prints, and README's part of it.
+
+The source is the list of entry points, interpose/load/runtime_exports.txt, which says behind a colon what is
+not supported. Functions that no program calls by name (__cuda…) and twins for per-thread default streams are
+left out.
+"""
+
+import argparse
+import pathlib
+import re
+import sys
+
+BEGIN, END = "<!-- functions: begin -->", "<!-- functions: end -->"
+
+
+def read_table(path):
+    """(name, status, what is missing) by name; status is "yes", "partly" or "no"."""
+    table = {}
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        words, colon, note = line.split("#")[0].partition(":") if " :" in line else (line.split("#")[0], "", "")
+        words, note = words.split(), note.strip()
+        if not words:
+            continue
+        name = words[0]
+        if not colon:
+            status, missing = "yes", ""
+        elif note == "not":
+            status, missing = "no", ""
+        elif note.startswith("partly "):
+            status, missing = "partly", note[len("partly "):].strip()
+        else:
+            sys.exit(f"{path}:{number}: behind the colon stands 'not' or 'partly …', not '{note}'")
+        table[name] = (status, missing)
+    for name in list(table):
+        plain = re.sub(r"_pt[sd][sz]$", "", name)
+        if name.startswith("__") or (plain != name and plain in table):
+            if plain in table and table[plain][0] != table[name][0] and not name.startswith("__"):
+                sys.exit(f"{path}: {name} and {plain} differ in what is supported")
+            del table[name]
+    return sorted((name, *entry) for name, entry in table.items())
+
+
+def family(name):
+    """The start that related functions share: cudaGraphicsMapResources -> cudaGraphics."""
+    return re.match(r"cuda(?:[A-Z]+(?=[A-Z][a-z])|[A-Z][a-z]*)?", name).group()
+
+
+def readme_part(table):
+    count = {status: sum(1 for entry in table if entry[1] == status) for status in ("yes", "partly", "no")}
+    lines = [BEGIN, "",
+             f"Of {len(table)} functions of libcudart 11 to 13, {count['yes']} are supported, "
+             f"{count['partly']} partly, and {count['no']} are not (`cuspan support` lists all).", "",
+             "| partly supported | what is missing |", "| --- | --- |"]
+    lines += [f"| `{name}` | {missing} |" for name, status, missing in table if status == "partly"]
+    families = {}
+    for name, status, _ in table:
+        if status == "no":
+            families.setdefault(family(name), []).append(name)
+    lines += ["", "Not supported: " + ", ".join(
+        f"`{names[0]}`" if len(names) == 1 else f"`{start}…` ({len(names)}: " +
+        ", ".join(f"`{name[len(start):]}`" for name in names) + ")"
+        for start, names in sorted(families.items())) + ".", "", END]
+    return "\n".join(lines)
+
+
+def with_readme_part(text, table):
+    begin, end = text.find(BEGIN), text.find(END)
+    if begin < 0 or end < begin:
+        sys.exit(f"README has no lines '{BEGIN}' and '{END}'")
+    return text[:begin] + readme_part(table) + text[end + len(END):]
+
+
+def source_text(table):
+    lines = ['#include "launcher/support.h"', "", "namespace cuspan {", "",
+             "const SupportEntry kSupportTable[] = {"]
+    for name, status, missing in table:
+        quoted = missing.replace("\\", "\\\\").replace('"', '\\"')
+        lines.append(f'    {{"{name}", Support::k{status.capitalize()}, "{quoted}"}},')
+    lines += ["};", f"const std::size_t kSupportTableSize = {len(table)};", "", "}  // namespace cuspan", ""]
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("list", type=pathlib.Path, help="the list of entry points")
+    parser.add_argument("--source", type=pathlib.Path, help="the C++ file to write")
+    parser.add_argument("--readme", type=pathlib.Path, help="the README to renew")
+    options = parser.parse_args()
+    table = read_table(options.list)
+    if options.source:
+        options.source.write_text(source_text(table), encoding="utf-8")
+    if options.readme:
+        text = options.readme.read_text(encoding="utf-8")
+        options.readme.write_text(with_readme_part(text, table), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,32 @@
+// `cuspan support`: which functions of the CUDA runtime are supported.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "common/status.h"
+
+namespace cuspan {
+
+enum class Support : unsigned char { kYes, kPartly, kNo };
+
+struct SupportEntry {
+  const char* name;
+  Support support;
+  const char* missing;  // Of a function that is supported partly.
+};
+
+// By name; made by generate_support.py.
+extern const SupportEntry kSupportTable[];
+extern const std::size_t kSupportTableSize;
+
+struct SupportOptions {
+  std::vector<std::string> names;  // Only these; empty: all.
+  bool json = false;
+};
+
+// Prints the table. The exit status: 1 when a name is no function of the CUDA runtime.
+int ShowSupport(const SupportOptions& options);
+
+}  // namespace cuspan

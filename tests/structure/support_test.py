@@ -1,0 +1,44 @@
+#!/usr/bin/env python3
+"""What the list of entry points says is supported is what the library does, and what README says.
+
+Usage: support_test.py ROOT_OF_THE_REPOSITORY LIBCUSPAN NM
+"""
+import pathlib
+import subprocess
+import sys
+import unittest
+
+ROOT, LIBRARY, NM = pathlib.Path(sys.argv.pop(1)), sys.argv.pop(1), sys.argv.pop(1)
+sys.path.insert(0, str(ROOT / "launcher"))
+import generate_support  # noqa: E402: found by the line above.
+
+LIST = ROOT / "interpose/load/runtime_exports.txt"
+
+
+def listed():
+    """Whether each entry point is said to be refused."""
+    for line in LIST.read_text(encoding="utf-8").splitlines():
+        text = line.split("#")[0]
+        if text.split():
+            yield text.split()[0], text.partition(" :")[2].strip() == "not"
+
+
+class SupportTest(unittest.TestCase):
+    def test_the_library_refuses_what_the_list_says_and_nothing_else(self):
+        output = subprocess.run([NM, "-D", "--defined-only", LIBRARY], check=True, capture_output=True, text=True).stdout
+        # A definition that only refuses is weak; a real one has taken its place.
+        weak = {words[2]: words[1] == "W" for words in map(str.split, output.splitlines()) if len(words) == 3}
+        for name, refused in listed():
+            with self.subTest(name=name):
+                self.assertIn(name, weak, "the library does not export it")
+                self.assertEqual(weak[name], refused, "refused by the library" if weak[name] else "not refused")
+
+    def test_readme_shows_the_list(self):
+        readme = (ROOT / "README.md").read_text(encoding="utf-8")
+        table = generate_support.read_table(LIST)
+        self.assertEqual(readme, generate_support.with_readme_part(readme, table),
+                         "renew it: launcher/generate_support.py interpose/load/runtime_exports.txt --readme README.md")
+
+
+if __name__ == "__main__":
+    unittest.main()
