@@ -88,7 +88,7 @@ class Completer {
       std::uint64_t mark;
       Completion completion;
     };
-    std::deque<Entry> entries_;  // Of the completer's thread.
+    std::deque<Entry> entries_;  // Of the thread that looks.
     std::atomic<std::uint64_t> completed_ = 0;
   };
 

@@ -98,7 +98,7 @@ struct Session {
   bool SomeMayResume() const;
   void ResumeStreams();
 
-  // Calls `answer` (on the completer's thread, or at once) when all that was
+  // Calls `answer` (on the completer's or this thread, or at once) when all that was
   // handed to the driver in `stream` so far is complete.
   void WhenStreamDone(Stream& stream, Answer answer);
   // The same for everything that arrived on any stream before now, what waits

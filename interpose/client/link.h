@@ -101,6 +101,7 @@ class Link : public std::enable_shared_from_this<Link> {
   template <typename T>
   CUresult PostUnseen(const T& op) {
     static_assert(T::kClass == OpClass::kPosted || T::kClass == OpClass::kChunk);
+    static_assert(static_cast<std::size_t>(T::kOp) < ChannelStatistics::kOps);
     if (const CUresult sticky = fault(); sticky != CUDA_SUCCESS) return sticky;
     channel_->statistics().Count(T::kOp);
     const std::uint64_t sequence = channel_->Post(op, ThisThread().number);
@@ -114,6 +115,7 @@ class Link : public std::enable_shared_from_this<Link> {
   template <typename T>
   CUresult Call(const T& op, typename T::Reply* reply, std::uint64_t* sequence = nullptr) {
     static_assert(T::kClass == OpClass::kCall);
+    static_assert(static_cast<std::size_t>(T::kOp) < ChannelStatistics::kOps);
     if (const CUresult sticky = fault(); sticky != CUDA_SUCCESS) return sticky;
     PendingCall pending;
     channel_->statistics().Count(T::kOp);

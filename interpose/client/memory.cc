@@ -44,7 +44,8 @@ CUresult DeviceMemory::Allocate(std::uint64_t bytes, std::uint64_t* address) {
     // The program frees as much as it takes: it waits for its own blocks, as cudaFree itself
     // would have waited, rather than take ever more from the device.
     if (enough_retired && !waited) {
-      waited = WaitForRetired();
+      WaitForRetired();
+      waited = true;
       if (const CUresult lost = link_->fault(); lost != CUDA_SUCCESS) return lost;
       continue;
     }
@@ -53,14 +54,13 @@ CUresult DeviceMemory::Allocate(std::uint64_t bytes, std::uint64_t* address) {
   }
 }
 
-bool DeviceMemory::WaitForRetired() {
+void DeviceMemory::WaitForRetired() {
   {
     std::shared_lock lock(mutex_);
-    if (retired_.empty()) return true;
+    if (retired_.empty()) return;
   }
   // What is wrong with the device is told by the next call.
   static_cast<void>(link_->CallUnseen(DeviceSynchronize{}));
-  return true;
 }
 
 CUresult DeviceMemory::Grow(std::uint64_t bytes) {

@@ -68,8 +68,8 @@ class DeviceMemory {
   void Trim(bool all);
   void TrimLocked(bool all);                  // Under growing_.
   void Recycle(BlockAllocator::Range range);  // Under mutex_.
-  // Waits until all freed blocks are back; false when there are none.
-  bool WaitForRetired();
+  // Waits until the device has done what freed blocks wait for.
+  void WaitForRetired();
 
   Link* const link_;
   const AddressWindow window_;

@@ -100,7 +100,9 @@ class Session {
   // --- Memory
   // On the current device. `bytes` > 0.
   CUresult Allocate(std::uint64_t bytes, std::uint64_t* address);
-  // Waits for the device, as cudaFree does. CUDA_ERROR_INVALID_VALUE when nothing starts there.
+  // Waits for the device, as cudaFree does, where the program could see the difference: when work
+  // under way may write memory that the host reads. CUDA_ERROR_INVALID_VALUE when nothing starts
+  // there.
   CUresult Free(std::uint64_t address);
   HostMemory& host_memory() { return host_memory_; }
   SharedRegion& shared() { return shared_; }

@@ -42,6 +42,7 @@ struct ChannelStatistics {
   static constexpr std::size_t kOps = 256;
   // Ops posted and calls waited for, by their number in the op table.
   std::atomic<std::uint64_t> ops[kOps];
+  // `op` is below kOps, as all are that cross a channel.
   void Count(Op op) { ops[static_cast<std::size_t>(op)].fetch_add(1, std::memory_order_relaxed); }
   std::atomic<std::uint64_t> bytes_to_device;
   std::atomic<std::uint64_t> bytes_from_device;
