@@ -34,7 +34,12 @@ llvm::Value* FunctionEmitter::SharedBase() {
   if (shared_base_ == nullptr) {
     const auto point = b.saveIP();
     b.SetInsertPoint(entry_);
-    shared_base_ = ContextField(offsetof(ThreadContext, shared), Pointer());
+    auto* const base =
+        llvm::cast<llvm::LoadInst>(ContextField(offsetof(ThreadContext, shared), Pointer()));
+    base->setMetadata(
+        llvm::LLVMContext::MD_align,
+        llvm::MDNode::get(context(), llvm::ConstantAsMetadata::get(b.getInt64(kSharedAlignment))));
+    shared_base_ = base;
     b.restoreIP(point);
   }
   return shared_base_;

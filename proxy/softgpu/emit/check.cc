@@ -1,30 +1,93 @@
-// The checking mode: each access asks the runtime first.
+// What is looked at before an access: its alignment, always, and in the checking mode, where each
+// access asks the runtime, everything else.
+#include <llvm/IR/Intrinsics.h>
+#include <llvm/IR/MDBuilder.h>
+
 #include "proxy/softgpu/emit/function_emitter.h"
 #include "proxy/softgpu/rt/abi.h"
 
 namespace cuspan::softgpu::emit {
 namespace {
 
+using ptx::Operand;
+using ptx::Space;
+
 bool Writes(const ptx::Instruction& instruction) {
   const std::string_view opcode = instruction.opcode;
   return opcode == "st" || opcode == "atom" || opcode == "red" || instruction.Has("store");
 }
 
-// PTX's rule for a scalar or vector access: a multiple of its size; bytes that are no power of
-// two belong to accesses with rules of their own.
+constexpr std::uint32_t kMisalignedAddress = 716;  // CUDA_ERROR_MISALIGNED_ADDRESS
+
+// What any lane adds to a base with this shape is a multiple of `alignment`.
+bool StepsAreMultiples(const analysis::Shape& shape, std::int64_t alignment) {
+  return shape.stride % alignment == 0 && (shape.scale * shape.narrow) % alignment == 0;
+}
+
+}  // namespace
+
 std::uint32_t AlignmentOf(std::uint64_t bytes) {
   return bytes != 0 && bytes <= 32 && (bytes & (bytes - 1)) == 0 ? static_cast<std::uint32_t>(bytes)
                                                                  : 1;
 }
 
-}  // namespace
+bool FunctionEmitter::IsAligned(const Operand& operand, Space space, std::uint32_t alignment) {
+  // A function's parameters are where we put them.
+  if (alignment == 1 || space == Space::kParam || operand.elements.size() != 1) return true;
+  if (operand.offset % static_cast<std::int64_t>(alignment) != 0) return false;
+  const Operand& base = operand.elements[0];
+  if (base.kind == Operand::Kind::kVariable) {
+    const auto& variable = body().variables[base.index];
+    return std::max(variable.alignment, variable.space == Space::kLocal ? 16U : 1U) >= alignment;
+  }
+  if (base.kind == Operand::Kind::kSymbol) {
+    const auto* const variable = module_.ptx().FindVariable(base.name);
+    return variable != nullptr && variable->alignment >= alignment;
+  }
+  if (warp_ == nullptr || base.kind != Operand::Kind::kRegister) return false;
+  const auto shape = ShapeOf(base, space == Space::kShared ? 32 : 64);
+  return std::uint64_t{1} << shape.zeros >= alignment && StepsAreMultiples(shape, alignment);
+}
+
+llvm::Value* FunctionEmitter::IsMisaligned(llvm::Value* address, std::uint32_t alignment) {
+  if (address->getType()->isPtrOrPtrVectorTy()) {
+    auto* const integer =
+        address->getType()->isVectorTy()
+            ? llvm::VectorType::get(b.getInt64Ty(),
+                                    llvm::cast<llvm::VectorType>(address->getType()))
+            : static_cast<llvm::Type*>(b.getInt64Ty());
+    address = b.CreatePtrToInt(address, integer);
+  }
+  auto* const type = address->getType();
+  return b.CreateICmpNE(b.CreateAnd(address, llvm::ConstantInt::get(type, alignment - 1)),
+                        llvm::ConstantInt::get(type, 0));
+}
+
+void FunctionEmitter::FaultIfMisaligned(llvm::Value* misaligned, std::uint32_t alignment) {
+  if (const auto* const known = llvm::dyn_cast<llvm::ConstantInt>(misaligned))
+    if (known->isZero()) return;
+  auto* const fault = NewBlock();
+  auto* const after = NewBlock();
+  b.CreateCondBr(misaligned, fault, after,
+                 llvm::MDBuilder(context()).createBranchWeights(1, 1 << 20));
+  b.SetInsertPoint(fault);
+  Fault(kMisalignedAddress,
+        Format("'{}': the address is no multiple of {}", instruction().Name(), alignment));
+  b.CreateUnreachable();
+  b.SetInsertPoint(after);
+}
 
 llvm::Value* FunctionEmitter::Address(const ptx::Operand& operand, ptx::Space space,
                                       std::uint64_t bytes) {
   auto* const address = UncheckedAddress(operand, space, bytes);
-  if (!module_.host().check_memory || failed() || bytes == 0 || space == ptx::Space::kParam)
+  if (failed() || bytes == 0 || space == ptx::Space::kParam || operand.elements.empty())
     return address;
-  if (operand.elements.empty()) return address;
+  const std::uint32_t alignment = AlignmentOf(bytes);
+  if (!module_.host().check_memory) {
+    if (!IsAligned(operand, space, alignment))
+      FaultIfMisaligned(IsMisaligned(address, alignment), alignment);
+    return address;
+  }
   const ptx::Operand& base = operand.elements[0];
   // What lies in the thread's own frame, or is a kernel's parameter, was checked just now.
   if (base.kind == ptx::Operand::Kind::kVariable &&
@@ -36,7 +99,7 @@ llvm::Value* FunctionEmitter::Address(const ptx::Operand& operand, ptx::Space sp
   std::uint32_t kind = Writes(instruction()) ? kCheckWrite : 0;
   if (home == ptx::Space::kShared) kind |= kCheckShared;
   CallRuntime("cuspan_rt_check", b.getVoidTy(),
-              {ContextPointer(), address, b.getInt64(bytes), b.getInt32(AlignmentOf(bytes)),
+              {ContextPointer(), address, b.getInt64(bytes), b.getInt32(alignment),
                b.getInt32(kind), module_.Text(Format("{}: '{}'", Where(), instruction().Name()))});
   return address;
 }

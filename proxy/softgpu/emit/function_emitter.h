@@ -30,6 +30,11 @@ namespace cuspan::softgpu::emit {
 
 enum class Rounding : std::uint8_t { kNearest, kZero, kDown, kUp };
 
+// What the address of a scalar or vector access of so many bytes must be a multiple of: its size
+// (PTX ISA, "Addresses as operands"). Bytes that are no power of two belong to accesses with rules
+// of their own: 1.
+std::uint32_t AlignmentOf(std::uint64_t bytes);
+
 class FunctionEmitter {
  public:
   // With `warp` the function is for a warp, otherwise for one thread.
@@ -90,10 +95,17 @@ class FunctionEmitter {
   // --- Memory. Addresses are LLVM pointers.
 
   // Where the kAddress operand points, when it is an address of `space` and `bytes` are accessed
-  // there; in checking mode after a check that they may be.
+  // there; after a check that it is a multiple of what such an access needs, in checking mode that
+  // all of the access is allowed.
   llvm::Value* Address(const ptx::Operand& operand, ptx::Space space, std::uint64_t bytes);
   // The same without the check.
   llvm::Value* UncheckedAddress(const ptx::Operand& operand, ptx::Space space, std::uint64_t bytes);
+  // Is it known, whatever the lane, that the operand's address is a multiple of `alignment`?
+  bool IsAligned(const ptx::Operand& operand, ptx::Space space, std::uint32_t alignment);
+  // Whether an address, a pointer or an integer, or each of a vector, is no multiple of it; i1.
+  llvm::Value* IsMisaligned(llvm::Value* address, std::uint32_t alignment);
+  // Ends the kernel with CUDA_ERROR_MISALIGNED_ADDRESS where the i1 is true.
+  void FaultIfMisaligned(llvm::Value* misaligned, std::uint32_t alignment);
   // Address of a variable in its own state space, as an integer: what `mov` gives.
   llvm::Value* VariableValue(const ptx::Operand& operand, unsigned bits);
   // The state space named by a modifier; kGeneric without one.

@@ -40,14 +40,12 @@ class WarpAccess {
   // Each row's one address: the value of each row.
   Values LoadRows() {
     const unsigned rows = e_.layout().rows();
-    const unsigned row = e_.layout().row;
+    CheckRows(rows);
     // A row without active lanes reads where another row does.
     llvm::SmallVector<Value*, 4> pointers, active;
     for (unsigned r = 0; r < rows; ++r) {
       pointers.push_back(RowAddress(r));
-      active.push_back(b_.CreateIsNotNull(b_.CreateAnd(
-          e_.mask(),
-          b_.getInt32(static_cast<std::uint32_t>(((std::uint64_t{1} << row) - 1) << (r * row))))));
+      active.push_back(RowIsActive(r));
     }
     Value* any = pointers[0];
     for (unsigned r = 1; r < rows; ++r) any = b_.CreateSelect(active[r], pointers[r], any);
@@ -131,10 +129,37 @@ class WarpAccess {
   Value* RowAddress(unsigned r) {
     e_.SetSignedOffsets(true);
     auto* const address = e_.WithWidth(
-        1, [&] { return e_.Address(address_, access_.space, access_.bytes()); },
+        1, [&] { return e_.UncheckedAddress(address_, access_.space, access_.bytes()); },
         b_.getInt32(r * e_.layout().row));
     e_.SetSignedOffsets(false);
     return address;
+  }
+
+  // Whether any lane of row `r` is active.
+  Value* RowIsActive(unsigned r) {
+    const unsigned row = e_.layout().row;
+    return b_.CreateIsNotNull(b_.CreateAnd(
+        e_.mask(),
+        b_.getInt32(static_cast<std::uint32_t>(((std::uint64_t{1} << row) - 1) << (r * row)))));
+  }
+  std::uint32_t alignment() const { return AlignmentOf(access_.bytes()); }
+  bool aligned() { return e_.IsAligned(address_, access_.space, alignment()); }
+  // Where all lanes of a row have the same address, or those that follow from the first one's in
+  // steps of what is accessed.
+  void CheckRows(unsigned rows) {
+    if (aligned()) return;
+    Value* any = b_.getFalse();
+    for (unsigned r = 0; r < rows; ++r) {
+      Value* const wrong = e_.IsMisaligned(RowAddress(r), alignment());
+      any = b_.CreateOr(any, rows == 1 ? wrong : b_.CreateAnd(wrong, RowIsActive(r)));
+    }
+    e_.FaultIfMisaligned(any, alignment());
+  }
+  void CheckLanes(Value* addresses) {
+    if (aligned()) return;
+    e_.FaultIfMisaligned(
+        b_.CreateOrReduce(b_.CreateAnd(e_.IsMisaligned(addresses, alignment()), e_.MaskVector())),
+        alignment());
   }
 
   // Whether no lane's index wraps around; null when none can.
@@ -169,6 +194,7 @@ class WarpAccess {
 
   Values LoadContiguous() {
     const unsigned row = e_.layout().row, length = access_.length;
+    CheckRows(pieces());
     Values parts;
     for (unsigned r = 0; r < pieces(); ++r) {
       Value* mask = RowMask(r);
@@ -218,6 +244,7 @@ class WarpAccess {
 
   void StoreContiguous(const Values& values) {
     const unsigned row = e_.layout().row, length = access_.length;
+    CheckRows(pieces());
     for (unsigned r = 0; r < e_.layout().rows(); ++r) {
       // The row's lanes of each element, then the elements of each lane together.
       Values parts;
@@ -347,6 +374,7 @@ class WarpAccess {
     if (!gathers()) return Frozen(LoadInLoop());
     auto* const type = Integers(word_bytes());
     auto* const addresses = LaneAddresses();
+    CheckLanes(addresses);
     Values words;
     for (unsigned i = 0; i * word_bytes() < access_.bytes(); ++i)
       words.push_back(b_.CreateMaskedGather(type, WordAddresses(addresses, i), llvm::Align(1),
@@ -357,6 +385,7 @@ class WarpAccess {
     if (!CheckAddress()) return;
     if (gathers()) {
       auto* const addresses = LaneAddresses();
+      CheckLanes(addresses);
       const Values words = ToWords(values);
       for (unsigned i = 0; i < words.size(); ++i)
         b_.CreateMaskedScatter(words[i], WordAddresses(addresses, i), llvm::Align(1),

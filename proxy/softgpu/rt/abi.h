@@ -20,6 +20,10 @@
 
 namespace cuspan::softgpu {
 
+// What the beginning of a block's shared memory is a multiple of: the strictest alignment that a
+// shared variable may ask for.
+inline constexpr std::uint64_t kSharedAlignment = 1024;
+
 // What a compiled kernel knows of the thread or warp it executes. The offsets of these
 // fields are part of the contract: the emitter reads them by offsetof.
 struct ThreadContext {

@@ -18,8 +18,6 @@ namespace {
 constexpr std::size_t kPage = 4096;
 // So many threads before its turn the memory of a thread is asked for, and its stack later.
 constexpr std::uint32_t kAhead = 5, kStackAhead = 2;
-// The strictest alignment that a shared variable may ask for.
-constexpr std::size_t kSharedAlignment = 1024;
 
 constexpr std::uint32_t LanesBelow(std::uint32_t count) {
   return count >= 32 ? ~0u : (1u << count) - 1;
