@@ -218,6 +218,15 @@ void AddCarry(FormList& list, const std::string& t, const std::string& bits) {
     return pair(static_cast<U>(sum),
                 static_cast<U>(static_cast<U>(product(a, b)) + static_cast<U>(c) + (sum >> kBits)));
   });
+  // In the middle of a chain it takes a carry and leaves one.
+  list.Add("{ .reg .b" + bits + " z; add.cc." + t + " z, a, b; madc.hi.cc." + t +
+               " d, a, b, c; addc." + t + " q, 0, 0; }",
+           [=](T a, T b, T c) {
+             const W carry = (static_cast<W>(static_cast<U>(a)) + static_cast<U>(b)) >> kBits;
+             const W sum =
+                 static_cast<W>(static_cast<U>(product(a, b) >> kBits)) + static_cast<U>(c) + carry;
+             return pair(static_cast<U>(sum), static_cast<U>(sum >> kBits));
+           });
 }
 
 std::uint32_t Permuted(std::uint32_t a, std::uint32_t b, const std::uint32_t (&selectors)[4]) {

@@ -87,6 +87,20 @@ void AddSurfacePrograms() {
               "suld.b.2d.v2.b32.trap {%r4, %r5}, [%image, {%r0, %r1}]; st.global.v2.u32 [%out], "
               "{%r4, %r5};",
           2, [=](U t, U i) { return t + 100 + 100 * i; });
+  // By texels, which have the surface's own format.
+  program("sust.p.2d.b32.trap", {8, 4}, CU_AD_FORMAT_UNSIGNED_INT32, 1,
+          place +
+              "add.u32 %r2, %me, 100; shl.b32 %r3, %r0, 2; "
+              "sust.p.2d.b32.trap [%image, {%r0, %r1}], %r2;"
+              "suld.b.2d.b32.trap %r4, [%image, {%r3, %r1}]; st.global.u32 [%out], %r4;",
+          1, [=](U t, U) { return t + 100; });
+  program("sust.p.2d.v2.b32.trap", {8, 4}, CU_AD_FORMAT_UNSIGNED_INT32, 2,
+          place +
+              "add.u32 %r2, %me, 100; add.u32 %r3, %me, 200; shl.b32 %r4, %r0, 3; "
+              "sust.p.2d.v2.b32.trap [%image, {%r0, %r1}], {%r2, %r3};"
+              "suld.b.2d.v2.b32.trap {%r5, %r6}, [%image, {%r4, %r1}]; st.global.v2.u32 [%out], "
+              "{%r5, %r6};",
+          2, [=](U t, U i) { return t + 100 + 100 * i; });
   program("sust.b.1d.b16.zero", {16}, CU_AD_FORMAT_UNSIGNED_INT16, 1,
           "shl.b32 %r0, %me, 1; cvt.u16.u32 %h0, %me; sust.b.1d.b16.zero [%image, {%r0}], %h0; "
           "suld.b.1d.b16.zero %h1, [%image, {%r0}];"
