@@ -23,15 +23,24 @@ inline constexpr Setting kDevice{
 inline constexpr Setting kSameNode{
     "CUSPAN_SAME_NODE", "auto",
     "auto: a program and a GPU on one node share memory; never: agents and MPI always"};
-inline constexpr Setting kStagingBuffers{"CUSPAN_STAGING_BUFFERS", "16",
-                                         "staging buffers of a device, each way (2 … 64)"};
+inline constexpr Setting kStagingBuffers{
+    "CUSPAN_STAGING_BUFFERS", "16",
+    "staging buffers of a device, each way (2 … 64); with three lanes or more 8 for each"};
 inline constexpr Setting kStagingBytes{"CUSPAN_STAGING_BYTES", "1M",
                                        "size of one staging buffer (4K … 64M)"};
-inline constexpr Setting kSendsInFlight{"CUSPAN_SENDS_IN_FLIGHT", "4",
-                                        "staging buffers that an agent sends at a time (1 … 64)"};
+inline constexpr Setting kSendsInFlight{"CUSPAN_SENDS_IN_FLIGHT", "8",
+                                        "staging buffers that a node sends another at a time, on "
+                                        "each lane (1 … 64); with three lanes or more 4"};
+inline constexpr Setting kLanes{"CUSPAN_LANES", "1",
+                                "processes of a node that move bulk between agents: 1 (the agent "
+                                "itself) … 16, or auto (as many as this node has cores for)"};
 inline constexpr Setting kPipeline{
     "CUSPAN_PIPELINE", "on",
     "on: the legs of a copy work at the same time; off: one after the other, for comparison"};
+inline constexpr Setting kPeerMemory{
+    "CUSPAN_PEER_MEMORY", "auto",
+    "auto: GPUs of one node use each other's memory where their driver lets them; never: copies "
+    "between them go through staging buffers"};
 inline constexpr Setting kStrict{
     "CUSPAN_STRICT", "off",
     "on: a program ends at the first use of something that is not supported"};

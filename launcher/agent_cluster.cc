@@ -27,6 +27,8 @@ using std::chrono::milliseconds;
 constexpr milliseconds kInventoryLimit{120'000};
 // How long agents may take to end in good order, when the launcher hangs up, and after SIGTERM.
 constexpr milliseconds kEndLimit{5'000};
+// The same where they gather and write a trace.
+constexpr milliseconds kTraceLimit{70'000};
 constexpr milliseconds kHangUpLimit{1'000};
 constexpr milliseconds kTerminateLimit{2'000};
 constexpr std::size_t kKeptBytes = 64 * 1024;
@@ -34,7 +36,7 @@ constexpr std::size_t kKeptBytes = 64 * 1024;
 std::string DescribeExit(int wait_status) {
   if (WIFSIGNALED(wait_status))
     return Format("was killed by signal {} ({})", WTERMSIG(wait_status),
-                       ::strsignal(WTERMSIG(wait_status)));
+                  ::strsignal(WTERMSIG(wait_status)));
   return Format("ended with status {}", WEXITSTATUS(wait_status));
 }
 
@@ -51,8 +53,8 @@ std::string OwnHostName() {
   return ::gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
 }
 
-AgentCluster::AgentCluster(Plan plan, RunKey key, ControlListener listener)
-    : plan_(std::move(plan)), key_(key), listener_(std::move(listener)) {}
+AgentCluster::AgentCluster(Plan plan, RunKey key, bool traced, ControlListener listener)
+    : plan_(std::move(plan)), key_(key), traced_(traced), listener_(std::move(listener)) {}
 
 AgentCluster::~AgentCluster() { Stop(); }
 
@@ -62,8 +64,9 @@ Result<std::unique_ptr<AgentCluster>> AgentCluster::Start(const ClusterOptions& 
                                                           const InheritedSignals& signals) {
   Result<ControlListener> listener = ControlListener::Listen(key.LauncherAddress());
   if (!listener.ok()) return listener.status();
-  std::unique_ptr<AgentCluster> cluster(new AgentCluster(
-      MakePlan(options.hosts, options.same_node, OwnHostName()), key, std::move(*listener)));
+  std::unique_ptr<AgentCluster> cluster(
+      new AgentCluster(MakePlan(options.hosts, options.same_node, OwnHostName()), key,
+                       !options.trace.empty(), std::move(*listener)));
 
   Environment environment = Environment::OfThisProcess();
   StripOuterRun(environment);
@@ -72,8 +75,21 @@ Result<std::unique_ptr<AgentCluster>> AgentCluster::Start(const ClusterOptions& 
   environment.Set(settings::kSameNode.name,
                   options.same_node == SameNode::kNever ? "never" : "auto");
 
+  cluster->plan_.lanes = options.lanes;
+  environment.Set(settings::kLanes.name, std::to_string(options.lanes));
+  const auto set_unless_chosen = [&environment](const Setting& setting, std::uint32_t value) {
+    if (!environment.Get(setting.name)) environment.Set(setting.name, std::to_string(value));
+  };
+  if (options.lanes > 1) {
+    set_unless_chosen(settings::kStagingBuffers, StagingBuffersFor(options.lanes));
+    set_unless_chosen(settings::kSendsInFlight, SendsInFlightFor(options.lanes));
+  }
+
   AgentCommand agent{paths.agent, {}};
   if (options.devices) agent.home_options = {"--gpus", std::to_string(*options.devices)};
+
+  if (!options.trace.empty())
+    agent.home_options.insert(agent.home_options.end(), {"--trace", options.trace});
 
   std::vector<std::string> command;
   if (cluster->plan_.mpi()) {
@@ -203,7 +219,7 @@ std::string AgentCluster::ExplainEnd() {
   if (plan_.mpi()) return ExplainMpirun(kept_ + partial_line_, plan_);
   const std::string last = LastLine(partial_line_);
   return Format("the agent on this host {}{}{}", DescribeExit(wait_status_),
-                     last.empty() ? "" : ": ", last);
+                last.empty() ? "" : ": ", last);
 }
 
 bool AgentCluster::WaitGone(milliseconds limit) {
@@ -227,7 +243,7 @@ Result<RunStatistics> AgentCluster::End() {
   if (!home_) return Status::Unavailable("the agents had not started");
   CUSPAN_RETURN_IF_ERROR(home_->Send(RunEnd{}));
   Result<RunStatistics> statistics = home_->Expect<RunStatistics>(kEndLimit);
-  WaitGone(kEndLimit);
+  WaitGone(traced_ ? kTraceLimit : kEndLimit);
   return statistics;
 }
 

@@ -26,8 +26,10 @@ struct ClusterOptions {
   std::optional<std::uint32_t> devices;  // That the run needs; none given: all there are.
   std::string device = "auto";           // Driver: auto, cuda or soft.
   SameNode same_node = SameNode::kAuto;
+  std::uint32_t lanes = 1;  // Of each node.
   std::string mpirun = "mpirun";
   std::vector<std::string> mpirun_arguments;
+  std::string trace;  // The whole path of a file for a timeline of the run; empty: none.
 };
 
 // One thread. Destroying it ends the agents.
@@ -57,7 +59,7 @@ class AgentCluster {
   Result<RunStatistics> End();
 
  private:
-  AgentCluster(Plan plan, RunKey key, ControlListener listener);
+  AgentCluster(Plan plan, RunKey key, bool traced, ControlListener listener);
   Status Spawn(const std::vector<std::string>& command, const Environment& environment,
                const InheritedSignals& signals);
   void PassOn(const std::string& line);
@@ -65,8 +67,9 @@ class AgentCluster {
   bool WaitGone(std::chrono::milliseconds limit);
   void Stop();
 
-  const Plan plan_;
+  Plan plan_;
   const RunKey key_;
+  const bool traced_;
   ControlListener listener_;
   std::optional<ControlSocket> home_;
   pid_t pid_ = -1;

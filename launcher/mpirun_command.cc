@@ -72,14 +72,23 @@ std::vector<std::string> MpirunCommand(const Plan& plan, const AgentCommand& age
                                        const std::vector<std::string>& settings) {
   std::vector<std::string> command = {"mpirun", "--oversubscribe", "--bind-to", "none"};
   command.insert(command.end(), extra.begin(), extra.end());
-  for (std::size_t i = 0; i < plan.agents.size(); ++i) {
-    if (i != 0) command.push_back(":");
-    command.insert(command.end(), {"-np", "1", "--host", plan.agents[i].host});
+  const auto add_ranks = [&](std::uint32_t count, const std::string& host) {
+    command.insert(command.end(), {"-np", std::to_string(count), "--host", host});
     for (const std::string& name : settings) command.insert(command.end(), {"-x", name});
     command.push_back(agent.path);
+  };
+  for (std::size_t i = 0; i < plan.agents.size(); ++i) {
+    if (i != 0) command.push_back(":");
+    add_ranks(1, plan.agents[i].host);
     const std::vector<std::string> options = AgentPlanOptions(plan, i);
     command.insert(command.end(), options.begin(), options.end());
     if (i == 0) command.insert(command.end(), agent.home_options.begin(), agent.home_options.end());
+  }
+  if (plan.lanes > 1) {
+    for (const AgentPlan& planned : plan.agents) {
+      command.push_back(":");
+      add_ranks(plan.lanes, planned.host);
+    }
   }
   return command;
 }

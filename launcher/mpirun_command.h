@@ -20,7 +20,7 @@ struct AgentCommand {
 // The options of one agent that the plan decides, as cuspan-agent reads them.
 std::vector<std::string> AgentPlanOptions(const Plan& plan, std::size_t agent);
 
-// The whole command line. `extra` are the user's additional arguments for
+// The whole command line: the agents, then the lanes of each where it has some. `extra` are the user's additional arguments for
 // mpirun; `settings` the variables passed to the agents on other hosts, by
 // name, since others may read a command line.
 std::vector<std::string> MpirunCommand(const Plan& plan, const AgentCommand& agent,

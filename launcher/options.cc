@@ -2,8 +2,10 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "common/settings.h"
 #include "launcher/mpirun_command.h"
@@ -20,6 +22,7 @@ struct Texts {
   std::string device = SettingText(settings::kDevice);
   std::string same_node = SettingText(settings::kSameNode);
   std::string mpirun_arguments;
+  std::string lanes = SettingText(settings::kLanes);
 };
 
 void AddClusterOptions(CLI::App& command, Texts& texts) {
@@ -33,6 +36,9 @@ void AddClusterOptions(CLI::App& command, Texts& texts) {
   command.add_option(
       "--same-node", texts.same_node,
       "auto: program and GPU on one node share memory; never: always through agents and MPI");
+  command.add_option("--lanes", texts.lanes,
+                     "processes of each node that move bulk between nodes: 1 (the agent itself) … "
+                     "16, or auto: as many as this node has cores for");
   command.add_option("--mpirun-args", texts.mpirun_arguments,
                      "more arguments for the mpirun that starts the agents");
 }
@@ -79,6 +85,9 @@ Result<ClusterOptions> CheckClusterOptions(const Texts& texts) {
   if (const Result<std::uint64_t> sends = SettingNumber(settings::kSendsInFlight, 1, 64);
       !sends.ok())
     return sends.status();
+  const Result<std::uint32_t> lanes = ParseLanes(texts.lanes, std::thread::hardware_concurrency());
+  if (!lanes.ok()) return Status::Invalid("--{}", lanes.status().message());
+  options.lanes = *lanes;
   if (const char* mpirun = std::getenv("MPIRUN"); mpirun != nullptr && *mpirun != '\0')
     options.mpirun = mpirun;
   const char* more = SettingText(settings::kMpirunArguments);
@@ -115,6 +124,7 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
   app.footer(SettingsHelp());
   Texts texts;
   RunOptions run;
+  std::string trace;
   DevicesOptions devices;
 
   CLI::App* run_command =
@@ -122,6 +132,9 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
   run_command->add_option("--gpus", texts.gpus, "how many GPUs the program sees (default: all)");
   AddClusterOptions(*run_command, texts);
   run_command->add_flag("--stats", run.statistics, "afterwards, says on stderr what each GPU did");
+  run_command->add_option("--trace", trace,
+                          "a file for a timeline of all transfers and kernels, on all hosts, by "
+                          "one clock; opens in Perfetto and Chrome");
   run_command->add_flag(
       "--strict", run.strict,
       "ends the program at the first use of something that is not supported (exit status 69)");
@@ -192,6 +205,12 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
   if (command.empty())
     return Status::Invalid("no program to run; write cuspan run [OPTIONS] -- PROGRAM [ARGUMENTS]");
   run.cluster = std::move(*cluster);
+  if (!trace.empty()) {
+    // The agents may have another folder, and what they can not write is told before the run.
+    run.cluster.trace = std::filesystem::absolute(trace).string();
+    if (!std::ofstream(run.cluster.trace, std::ios::trunc))
+      return Status::Invalid("--trace: {} can not be written", run.cluster.trace);
+  }
   run.command = std::move(command);
   line.run = std::move(run);
   return line;

@@ -33,6 +33,16 @@ Result<std::vector<HostRequest>> ParseHostfile(std::string_view text, std::strin
 enum class SameNode { kAuto, kNever };
 Result<SameNode> ParseSameNode(std::string_view text);
 
+// How many processes of each node move bulk: 1, the agents alone, up to kMostLanes, or "auto": what
+// a node of so many cores has room for.
+inline constexpr std::uint32_t kMostLanes = 16;
+Result<std::uint32_t> ParseLanes(std::string_view text, unsigned cores);
+
+// Staging buffers of a device where so many lanes use them, and sends at a time on each of those,
+// where the user did not choose.
+std::uint32_t StagingBuffersFor(std::uint32_t lanes);
+std::uint32_t SendsInFlightFor(std::uint32_t lanes);
+
 // True for the names under which the node calls itself.
 bool IsThisHost(std::string_view host, std::string_view own_name);
 
@@ -51,6 +61,8 @@ struct Plan {
   // How many of the other agents' hosts come before the home agent's devices
   // in the app's numbering, which follows the order of the hosts.
   std::uint32_t home_place = 0;
+  // Processes of each node that move bulk; from 2 on they are ranks beside the agent.
+  std::uint32_t lanes = 1;
   // Whether agents talk over MPI at all.
   bool mpi() const { return agents.size() > 1; }
   bool operator==(const Plan&) const = default;

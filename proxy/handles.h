@@ -88,6 +88,7 @@ struct Module {
 struct Kernel {
   CUfunction driver = nullptr;
   std::uint64_t module = 0;  // The handle.
+  std::string name;          // As the module has it.
   std::vector<std::uint32_t> parameter_bytes;
   std::uint64_t argument_bytes = 0;  // Their sum.
 };

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "common/log.h"
+#include "common/trace.h"
 #include "protocol/channel/channel.h"
 #include "protocol/channel/socket.h"
 #include "proxy/inventory.h"
@@ -31,6 +32,7 @@ struct Place {
   LoadedDriver driver;
   std::unique_ptr<Device> device;
   UniqueFd shared_file;
+  JoinInbox joins;
 };
 
 Status CheckStart(const ProxyStart& start) {
@@ -44,7 +46,7 @@ Status CheckStart(const ProxyStart& start) {
 }
 
 // Takes what came with the message, in this order: the channel, both bells, the shared region's
-// file.
+// file, the trace's memory.
 Status TakeDescriptors(ControlSocket& socket, const ProxyStart& start, Place& place) {
   UniqueFd channel_fd = socket.TakeFd();
   UniqueFd own_fd = socket.TakeFd();
@@ -53,6 +55,12 @@ Status TakeDescriptors(ControlSocket& socket, const ProxyStart& start, Place& pl
   if (start.shared_file) {
     place.shared_file = socket.TakeFd();
     if (!place.shared_file.valid()) return Status::Invalid("the agent sent no shared region");
+  }
+  if (start.trace) {
+    const UniqueFd memory = socket.TakeFd();
+    Result<std::unique_ptr<TraceBuffer>> trace = TraceBuffer::Open(memory.get());
+    if (!trace.ok()) return trace.status();
+    StartTracing(std::move(*trace));
   }
   Result<Bell> own = Bell::Open(std::move(own_fd));
   if (!own.ok()) return own.status();
@@ -82,17 +90,38 @@ Status OpenDriver(const ProxyStart& start, Place& place) {
   return Status::Ok();
 }
 
-// The agent's end of the socket closes when the session is over, or with the agent.
-void EndWithSocket(ControlSocket& socket, Channel& channel) {
+// The channel to another proxy that came with the agent's message.
+JoinInbox::Joined TakeJoined(ControlSocket& socket, const ProxyJoin& join, Bell& own) {
+  if (!join.problem.empty()) return {nullptr, join.problem};
+  UniqueFd channel_fd = socket.TakeFd();
+  UniqueFd bell_fd = socket.TakeFd();
+  if (!bell_fd.valid()) return {nullptr, "the agent sent no channel to another device"};
+  Result<Bell> peer = Bell::Open(std::move(bell_fd));
+  if (!peer.ok()) return {nullptr, peer.status().message()};
+  Result<std::unique_ptr<Channel>> channel = Channel::Attach(
+      std::move(channel_fd), join.second ? ChannelSide::kProxy : ChannelSide::kClient, &own,
+      std::move(*peer));
+  if (!channel.ok()) return {nullptr, channel.status().message()};
+  return {std::move(*channel), ""};
+}
+
+// What comes from the agent while the proxy serves: channels to other proxies. Its end of the
+// socket closes when the session is over, or with the agent.
+void ServeSocket(ControlSocket& socket, Place& place) {
   for (;;) {
     pollfd waited{socket.fd(), POLLIN, 0};
     if (::poll(&waited, 1, -1) < 0) continue;
     const Result<std::optional<ControlSocket::Message>> message = socket.TryReceive();
-    if (message.ok() && message->has_value())
-      LogWarn("the agent sent {} to a proxy that runs", OpName((*message)->frame.op()));
     if (!message.ok()) break;
+    if (!message->has_value()) continue;
+    const Result<ProxyJoin> join = ParseMessage<ProxyJoin>((*message)->frame);
+    if (join.ok())
+      place.joins.Put(join->join, TakeJoined(socket, *join, *place.bell));
+    else
+      LogWarn("the agent sent a proxy that runs: {}", join.status().message());
   }
-  channel.Close(true);
+  place.channel->Close(true);
+  place.joins.End();
 }
 
 int ServeDevice(ControlSocket& socket, const ProxyStart& start) {
@@ -120,9 +149,9 @@ int ServeDevice(ControlSocket& socket, const ProxyStart& start) {
   }
   if (!socket.Send(answer).ok() || !ready.ok()) return 1;
 
-  std::thread([&socket, place] { EndWithSocket(socket, *place->channel); }).detach();
-  const Status served =
-      Serve(place->driver.functions, *place->device, *place->channel, std::move(exchange));
+  std::thread([&socket, place] { ServeSocket(socket, *place); }).detach();
+  const Status served = Serve(place->driver.functions, *place->device, *place->channel,
+                              std::move(exchange), &place->joins);
   if (served.ok()) return 0;
   LogError("the session is ended: {}", served.message());
   return 1;

@@ -21,6 +21,7 @@ bool Inside(const AddressWindow& window, std::uint64_t address, std::uint64_t by
 
 Peers::~Peers() {
   while (!peers_.empty()) Close(peers_.begin()->first);
+  for (const auto& [address, piece] : pieces_) Release(address, piece);
 }
 
 Peers::Peer* Peers::Find(std::uint64_t base) {
@@ -108,6 +109,44 @@ CUresult Peers::Map(std::uint64_t base, std::uint64_t address, std::uint64_t byt
     return result;
   std::lock_guard lock(mutex_);
   pieces_[address] = piece;
+  return CUDA_SUCCESS;
+}
+
+CUresult Peers::Borrow(const std::string& exchange, std::uint64_t theirs, std::uint64_t bytes,
+                       std::uint64_t at) {
+  if (!secret_ || bytes == 0 || !device_.InWindow(at, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  {
+    std::lock_guard lock(mutex_);
+    if (pieces_.contains(at)) return CUDA_ERROR_ALREADY_MAPPED;
+  }
+  Result<ControlSocket> socket = ControlSocket::Connect(exchange);
+  if (!socket.ok() || !socket->Send(PeerHello{*secret_, kOpTableHash}).ok()) {
+    LogInfo("the proxy whose memory another process has given away does not answer");
+    return CUDA_ERROR_MAP_FAILED;
+  }
+  Peer peer{device_.window(), std::move(*socket)};
+  Piece piece{};
+  if (const CUresult result = Import(peer, theirs, bytes, at, bytes, &piece);
+      result != CUDA_SUCCESS) {
+    LogInfo("memory of another process can not be mapped: {}", driver_.Describe(result));
+    return CUDA_ERROR_MAP_FAILED;
+  }
+  std::lock_guard lock(mutex_);
+  pieces_[at] = piece;
+  return CUDA_SUCCESS;
+}
+
+CUresult Peers::Return(std::uint64_t at, std::uint64_t bytes) {
+  Piece piece{};
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = pieces_.find(at);
+    if (!device_.InWindow(at, bytes) || found == pieces_.end() || found->second.bytes != bytes)
+      return CUDA_ERROR_INVALID_VALUE;
+    piece = found->second;
+    pieces_.erase(found);
+  }
+  Release(at, piece);
   return CUDA_SUCCESS;
 }
 

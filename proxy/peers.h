@@ -35,6 +35,13 @@ class Peers {
   // Undoes Open and all that followed.
   CUresult Close(std::uint64_t base);
 
+  // One piece that another session's proxy of this node has mapped at `theirs`, at `at`, a free
+  // part of this device's own window. CUDA_ERROR_MAP_FAILED when it can not be had.
+  CUresult Borrow(const std::string& exchange, std::uint64_t theirs, std::uint64_t bytes,
+                  std::uint64_t at);
+  // Undoes exactly one Borrow.
+  CUresult Return(std::uint64_t at, std::uint64_t bytes);
+
   // Whether all of [address, address + bytes) lies in one piece that is mapped.
   bool Contains(std::uint64_t address, std::uint64_t bytes) const;
 

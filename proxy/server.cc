@@ -73,13 +73,15 @@ Status Loop(Session& session) {
     }
     if (session.transfers.SlotCameFree()) session.transfers.UseFreeSlots();
     if (session.SomeMayResume()) session.ResumeStreams();
+    if (session.peer_copies.HasWork()) session.peer_copies.Progress();
     if (frame->has_value()) {
       session.completer.Help(kLooksBetweenFrames);
       continue;
     }
     const auto woken = [&] {
       return channel.HasFrame() || channel.closed() || session.transfers.SlotCameFree() ||
-             session.SomeMayResume() || (!dropped && session.faults.lost() != CUDA_SUCCESS);
+             session.SomeMayResume() || session.peer_copies.HasWork() ||
+             (!dropped && session.faults.lost() != CUDA_SUCCESS);
     };
     const bool soon = channel.own_bell().Wait(
         [&] {
@@ -98,8 +100,8 @@ Status Loop(Session& session) {
 }  // namespace
 
 Status Serve(const Driver& driver, const Device& device, Channel& channel,
-             std::optional<ExchangeSocket> exchange) {
-  Session session(driver, device, channel, std::move(exchange));
+             std::optional<ExchangeSocket> exchange, JoinInbox* joins) {
+  Session session(driver, device, channel, std::move(exchange), joins);
   const Status ended = Loop(session);
   if (!ended.ok()) channel.Close(true);
   return ended;

@@ -11,6 +11,6 @@ namespace cuspan::proxy {
 // that frame was done. kExhausted when more waits in the streams' queues than a
 // proxy will hold. `device`'s context is current to the calling thread.
 Status Serve(const Driver& driver, const Device& device, Channel& channel,
-             std::optional<ExchangeSocket> exchange = std::nullopt);
+             std::optional<ExchangeSocket> exchange = std::nullopt, JoinInbox* joins = nullptr);
 
 }  // namespace cuspan::proxy

@@ -23,10 +23,11 @@ bool VariableRanges::Contains(std::uint64_t address, std::uint64_t bytes) const 
 }
 
 Session::Session(const Driver& driver, const Device& device, Channel& channel,
-                 std::optional<ExchangeSocket> exchange_socket)
+                 std::optional<ExchangeSocket> exchange_socket, JoinInbox* joins)
     : driver(driver),
       device(device),
       channel(channel),
+      joins(joins),
       faults(driver, channel),
       plain_events(driver, CU_EVENT_DISABLE_TIMING),
       timing_events(driver, CU_EVENT_DEFAULT),
@@ -36,7 +37,9 @@ Session::Session(const Driver& driver, const Device& device, Channel& channel,
       legacy(std::make_shared<Stream>()),
       worker(device),
       completer(device, driver, channel, faults),
-      transfers(driver, channel, faults, queues, plain_events, completer) {
+      timeline(driver, timing_events, completer),
+      transfers(driver, channel, faults, queues, plain_events, completer, timeline),
+      peer_copies(driver, channel, faults, queues, plain_events, completer, timeline) {
   legacy->queue = &queues.legacy();
   if (exchange_socket) exchange.emplace(std::move(*exchange_socket), device, mappings);
 }

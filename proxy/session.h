@@ -13,9 +13,12 @@
 #include "proxy/gpu/events.h"
 #include "proxy/gpu/mappings.h"
 #include "proxy/handles.h"
+#include "proxy/join_inbox.h"
+#include "proxy/peer_copies.h"
 #include "proxy/peers.h"
 #include "proxy/queues.h"
 #include "proxy/signals.h"
+#include "proxy/timeline.h"
 #include "proxy/transfers.h"
 #include "proxy/worker.h"
 
@@ -39,15 +42,16 @@ class VariableRanges {
 };
 
 struct Session {
-  // All three outlive the session. The device's context is current to the
+  // All outlive the session. The device's context is current to the
   // calling thread, which becomes the receiving thread. Without `exchange` no other proxy of the
-  // node can have this device's memory, nor this one others'.
+  // node can have this device's memory, nor this one others'; without `joins` none can send it any.
   Session(const Driver& driver, const Device& device, Channel& channel,
-          std::optional<ExchangeSocket> exchange = std::nullopt);
+          std::optional<ExchangeSocket> exchange = std::nullopt, JoinInbox* joins = nullptr);
 
   const Driver& driver;
   const Device& device;
   Channel& channel;
+  JoinInbox* const joins;
 
   Faults faults;
   EventPool
@@ -74,7 +78,9 @@ struct Session {
   // The worker uses what is above, and the completer the worker: the last to be made ends first.
   Worker worker;
   Completer completer;
+  Timeline timeline;
   Transfers transfers;
+  PeerCopies peer_copies;
 
   // The stream of a handle in an op; 0 and 1 are the legacy stream. kInvalid when there is none.
   Result<std::shared_ptr<Stream>> FindStream(std::uint64_t handle);

@@ -62,6 +62,7 @@ Status Transfers::TakeChunk(const Chunk& chunk) {
   Stream& stream = *transfer->stream;
   PooledEvent event;
   CUresult result = events_.Take(event);
+  Timeline::Start start = timeline_.Begin(stream.driver);
   if (result == CUDA_SUCCESS)
     result = transfer->box ? CopyToBox(driver_, *transfer->box, chunk.offset, bytes, chunk.bytes,
                                        stream.driver)
@@ -77,6 +78,8 @@ Status Transfers::TakeChunk(const Chunk& chunk) {
     queues_.Release(*stream.queue);
     return Status::Ok();
   }
+  timeline_.End(std::move(start), stream, TraceKind::kToDevice, chunk.transfer, chunk.offset,
+                chunk.bytes);
   completer_.Add(stream.lane, std::move(event), stream.submitted, GiveSlotBack{chunk.slot});
   transfer->submitted += chunk.bytes;
   if (transfer->submitted == transfer->bytes) {
@@ -138,10 +141,11 @@ std::optional<std::uint32_t> Transfers::TakeSlot() {
 
 bool Transfers::SubmitFromDevice(Transfer& transfer, std::uint32_t slot) {
   Stream& stream = *transfer.stream;
-  const auto bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(
-      channel_.layout().staging_bytes, transfer.bytes - transfer.submitted));
+  const auto bytes = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(channel_.ChunkBytes(), transfer.bytes - transfer.submitted));
   PooledEvent event;
   CUresult result = events_.Take(event);
+  Timeline::Start start = timeline_.Begin(stream.driver);
   if (result == CUDA_SUCCESS)
     result = transfer.box ? CopyFromBox(driver_, *transfer.box, transfer.submitted,
                                         channel_.OutgoingSlot(slot), bytes, stream.driver)
@@ -157,6 +161,8 @@ bool Transfers::SubmitFromDevice(Transfer& transfer, std::uint32_t slot) {
     Fail(transfer, result);
     return false;
   }
+  timeline_.End(std::move(start), stream, TraceKind::kFromDevice, transfer.state->id,
+                transfer.submitted, bytes);
   completer_.Add(stream.lane, std::move(event), stream.submitted,
                  SendChunk{transfer.state, transfer.submitted, bytes, slot});
   transfer.submitted += bytes;

@@ -17,6 +17,7 @@
 
 #include "proxy/gpu/boxes.h"
 #include "proxy/handles.h"
+#include "proxy/timeline.h"
 
 namespace cuspan::proxy {
 
@@ -46,13 +47,14 @@ struct Transfer {
 class Transfers {
  public:
   Transfers(const Driver& driver, Channel& channel, Faults& faults, StreamQueues& queues,
-            EventPool& events, Completer& completer)
+            EventPool& events, Completer& completer, Timeline& timeline)
       : driver_(driver),
         channel_(channel),
         faults_(faults),
         queues_(queues),
         events_(events),
-        completer_(completer) {}
+        completer_(completer),
+        timeline_(timeline) {}
 
   // A copy to the device that has arrived. kInvalid when its number is in use.
   Status Announce(const std::shared_ptr<Transfer>& transfer);
@@ -86,6 +88,7 @@ class Transfers {
   StreamQueues& queues_;
   EventPool& events_;
   Completer& completer_;
+  Timeline& timeline_;
   // To the device: from Announce to the last chunk. A failed one stays, since chunks of it may be
   // under way.
   std::unordered_map<std::uint64_t, std::shared_ptr<Transfer>> to_device_;

@@ -2,6 +2,7 @@
 // over agents, against raw MPI between the same hosts and against the same
 // program on a GPU of this machine where there is one.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 
@@ -27,15 +28,30 @@ Status Write(const std::string& path, const std::string& text) {
   return file ? Status::Ok() : Status::Invalid("{} can not be written", path);
 }
 
-Status Run(const SweepOptions& options, const Files& files) {
+// What is measured.
+struct Parts {
+  bool copies = true;
+  bool legs = false;
+  bool footprints = false;
+};
+
+Status Run(const SweepOptions& options, const Parts& parts, const Files& files) {
   // A measurement that can not be kept is not begun.
   for (const std::string& path : {files.csv, files.json, files.svg})
     CUSPAN_RETURN_IF_ERROR(Write(path, ""));
-  const Result<SweepResult> result = Sweep(options);
+  const Result<SweepResult> result = parts.copies ? Sweep(options) : SweepResult();
   if (!result.ok()) return result.status();
-  std::fputs(Table(*result).c_str(), stdout);
+  if (parts.copies) std::fputs(Table(*result).c_str(), stdout);
+  const Result<std::vector<LegsRow>> legs =
+      parts.legs ? MeasureLegs(options) : std::vector<LegsRow>();
+  if (!legs.ok()) return legs.status();
+  if (parts.legs) std::fputs(LegsTable(*legs).c_str(), stdout);
+  const Result<std::vector<Footprint>> footprints =
+      parts.footprints ? MeasureFootprints(options) : std::vector<Footprint>();
+  if (!footprints.ok()) return footprints.status();
+  if (parts.footprints) std::fputs(FootprintTable(*footprints).c_str(), stdout);
   CUSPAN_RETURN_IF_ERROR(Write(files.csv, Csv(*result)));
-  CUSPAN_RETURN_IF_ERROR(Write(files.json, Json(*result)));
+  CUSPAN_RETURN_IF_ERROR(Write(files.json, Json(*result, *legs, *footprints)));
   if (files.svg.empty()) return Status::Ok();
   // The figure of the path over agents, where that was measured.
   const std::string plot = Plot(*result, options.directions.front(), options.memories.front(),
@@ -87,16 +103,31 @@ int main(int argc, char** argv) {
   app.add_option("--buffers", buffers, "sizes of staging buffers: 256K,1M, …")
       ->delimiter(',')
       ->transform(size);
-  app.add_option("--count", options.buffer_count, "staging buffers each way (default: 16)")
+  app.add_option("--count", options.buffer_count,
+                 "staging buffers each way (default: 16; with three lanes or more 8 for each)")
       ->check(CLI::Range(2, 64));
-  app.add_option("--sends", options.sends, "of them on their way between agents (default: 4)")
+  app.add_option("--sends", options.sends,
+                 "of them on their way between agents, on each lane (default: 8; with three lanes "
+                 "or more 4)")
       ->check(CLI::Range(1, 64));
+  app.add_option(
+         "--lanes", options.lanes,
+         "processes of a node that move bulk between agents: 1,2,4, … (default: 1); raw MPI "
+         "has as many ranks")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 16));
   app.add_option("--proxies", options.proxies, "devices that copy at once: 1,2, … (default: 1)")
       ->delimiter(',')
       ->check(CLI::Range(1, 64));
   app.add_option("--pipeline", pipeline,
                  "on; off: one chunk at a time, a leg after the other; both")
       ->check(CLI::IsMember({"on", "off", "both"}));
+  std::vector<std::string> measured = {"copies"};
+  app.add_option("--measure", measured,
+                 "copies; legs: each leg of the largest copy alone, against the bound of a "
+                 "pipeline; memory: of proxies and agents, on this host (default: copies)")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"copies", "legs", "memory"}));
   app.add_option("--rounds", options.rounds,
                  "of all measurements, one after the other (default: 3)")
       ->check(CLI::Range(1, 1000));
@@ -120,9 +151,15 @@ int main(int argc, char** argv) {
   }
   options.transfers = std::move(transfers);
   options.buffers = std::move(buffers);
+  options.buffer_count_chosen = app.count("--count") != 0;
+  options.sends_chosen = app.count("--sends") != 0;
   if (pipeline == "both") options.pipelined = {true, false};
   if (pipeline == "off") options.pipelined = {false};
-  if (const cuspan::Status status = cuspan::bench::Run(options, files); !status.ok()) {
+  const auto wants = [&measured](const char* part) {
+    return std::find(measured.begin(), measured.end(), part) != measured.end();
+  };
+  const cuspan::bench::Parts parts{wants("copies"), wants("legs"), wants("memory")};
+  if (const cuspan::Status status = cuspan::bench::Run(options, parts, files); !status.ok()) {
     cuspan::LogError("{}", status.message());
     return 125;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 
 #include "bench/bandwidth/report.h"
 #include "common/format.h"
@@ -68,10 +69,12 @@ std::string Plot(const SweepResult& result, const std::string& direction, const 
   std::map<std::uint64_t, std::map<std::uint64_t, double>> lines;  // By buffer, by transfer.
   double mpi = 0;
   double highest = 0;
+  std::optional<int> lanes;  // The first that were measured.
   for (const Row& row : result.rows) {
     if (row.direction != direction || row.memory != memory || row.placement != placement ||
-        row.proxies != 1 || !row.pipelined)
+        row.proxies != 1 || !row.pipelined || row.lanes != lanes.value_or(row.lanes))
       continue;
+    lanes = row.lanes;
     lines[row.buffer_bytes][row.transfer_bytes] = row.gbps;
     mpi = std::max(mpi, row.mpi_gbps.value_or(0));
     highest = std::max({highest, row.gbps, mpi});

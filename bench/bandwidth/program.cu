@@ -8,7 +8,8 @@
 // With several devices all copy at the same time, and their sum is told. A time
 // ends when the bytes are where they belong.
 //
-//   program [--repetitions N] [--seconds S] MEASUREMENT…
+//   program [--hold] [--repetitions N] [--seconds S] MEASUREMENT…
+// --hold: at its end it prints "ready" and waits for the end of its input.
 // S bounds the time of one measurement, of which there are at least two repetitions.
 #include <cuda_runtime.h>
 
@@ -183,6 +184,12 @@ void BetweenDevices(const Measurement& measurement) {
     CHECK(cudaMemset(memory[device], device, measurement.bytes));
     CHECK(cudaDeviceSynchronize());
   }
+  // Where they may use each other's memory, as programs that want speed do.
+  for (int device = 0; device < 2; ++device) {
+    CHECK(cudaSetDevice(device));
+    if (cudaDeviceEnablePeerAccess(1 - device, 0) != cudaSuccess) cudaGetLastError();
+  }
+  CHECK(cudaSetDevice(1));
   cudaStream_t stream;
   CHECK(cudaStreamCreate(&stream));
   Repeat(measurement, 1, [&](int) {
@@ -197,11 +204,14 @@ void BetweenDevices(const Measurement& measurement) {
 
 int main(int argc, char** argv) {
   std::vector<Measurement> measurements;
+  bool hold = false;
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--repetitions") == 0 && i + 1 < argc)
       repetitions = std::max(std::atoi(argv[++i]), 1);
     else if (std::strcmp(argv[i], "--seconds") == 0 && i + 1 < argc)
       seconds = std::atof(argv[++i]);
+    else if (std::strcmp(argv[i], "--hold") == 0)
+      hold = true;
     else
       measurements.push_back(Parse(argv[i]));
   }
@@ -214,6 +224,11 @@ int main(int argc, char** argv) {
       BetweenDevices(measurement);
     else
       BetweenHostAndDevice(measurement);
+  }
+  if (!hold) return 0;
+  std::puts("ready");
+  std::fflush(stdout);
+  while (std::getchar() != EOF) {
   }
   return 0;
 }

@@ -37,33 +37,37 @@ std::string Table(const SweepResult& result) {
   std::string text = Format("GB/s, medians; {}; raw MPI, 64 bytes, one way: {} us\n",
                             result.local ? "local: this machine's GPU" : "no local GPU",
                             Number(result.mpi_one_way_us));
-  text += Format("{:<17}{:<9}{:<10}{:>8}{:>8}{:>8} {:>9}{:>9}{:>9}{:>8}{:>8}{:>8}\n", "direction",
-                 "memory", "placement", "proxies", "copy", "buffer", "pipelined", "cuspan", "MPI",
-                 "local", "/MPI", "/local");
+  text += Format("{:<17}{:<9}{:<10}{:>8}{:>6}{:>8}{:>8} {:>9}{:>9}{:>9}{:>9}{:>8}{:>8}{:>9}{:>8}\n",
+                 "direction", "memory", "placement", "proxies", "lanes", "copy", "buffer",
+                 "pipelined", "cuspan", "MPI", "MPI mem", "local", "/MPI", "/MPI mem", "/local");
   for (const Row& row : result.rows)
-    text +=
-        Format("{:<17}{:<9}{:<10}{:>8}{:>8}{:>8} {:>9}{:>9}{:>9}{:>8}{:>8}{:>8}\n", row.direction,
-               row.memory, row.placement, row.proxies, SizeText(row.transfer_bytes),
-               SizeText(row.buffer_bytes), row.pipelined ? "yes" : "no", Number(row.gbps),
-               Number(row.mpi_gbps), Number(row.local_gbps), Number(Ratio(row.gbps, row.mpi_gbps)),
-               Number(Ratio(row.gbps, row.local_gbps)));
+    text += Format(
+        "{:<17}{:<9}{:<10}{:>8}{:>6}{:>8}{:>8} {:>9}{:>9}{:>9}{:>9}{:>8}{:>8}{:>9}{:>8}\n",
+        row.direction, row.memory, row.placement, row.proxies, row.lanes,
+        SizeText(row.transfer_bytes), SizeText(row.buffer_bytes), row.pipelined ? "yes" : "no",
+        Number(row.gbps), Number(row.mpi_gbps), Number(row.mpi_memory_gbps), Number(row.local_gbps),
+        Number(Ratio(row.gbps, row.mpi_gbps)), Number(Ratio(row.gbps, row.mpi_memory_gbps)),
+        Number(Ratio(row.gbps, row.local_gbps)));
   return text;
 }
 
 std::string Csv(const SweepResult& result) {
   std::string text =
-      "direction,memory,placement,transfer_bytes,buffer_bytes,buffers,proxies,pipelined,gbps,"
-      "mpi_gbps,local_gbps,ratio_mpi,ratio_local\n";
+      "direction,memory,placement,transfer_bytes,buffer_bytes,buffers,proxies,lanes,sends,"
+      "pipelined,gbps,"
+      "mpi_gbps,mpi_memory_gbps,local_gbps,ratio_mpi,ratio_mpi_memory,ratio_local\n";
   for (const Row& row : result.rows)
-    text += Format("{},{},{},{},{},{},{},{},{},{},{},{},{}\n", row.direction, row.memory,
-                   row.placement, row.transfer_bytes, row.buffer_bytes, row.buffers, row.proxies,
-                   row.pipelined ? "true" : "false", Number(row.gbps), Number(row.mpi_gbps),
-                   Number(row.local_gbps), Number(Ratio(row.gbps, row.mpi_gbps)),
-                   Number(Ratio(row.gbps, row.local_gbps)));
+    text += Format(
+        "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", row.direction, row.memory,
+        row.placement, row.transfer_bytes, row.buffer_bytes, row.buffers, row.proxies, row.lanes,
+        row.sends, row.pipelined ? "true" : "false", Number(row.gbps), Number(row.mpi_gbps),
+        Number(row.mpi_memory_gbps), Number(row.local_gbps), Number(Ratio(row.gbps, row.mpi_gbps)),
+        Number(Ratio(row.gbps, row.mpi_memory_gbps)), Number(Ratio(row.gbps, row.local_gbps)));
   return text;
 }
 
-std::string Json(const SweepResult& result) {
+std::string Json(const SweepResult& result, const std::vector<LegsRow>& legs,
+                 const std::vector<Footprint>& footprints) {
   nlohmann::json rows = nlohmann::json::array();
   for (const Row& row : result.rows)
     rows.push_back({{"direction", row.direction},
@@ -73,15 +77,44 @@ std::string Json(const SweepResult& result) {
                     {"buffer_bytes", row.buffer_bytes},
                     {"buffers", row.buffers},
                     {"proxies", row.proxies},
+                    {"lanes", row.lanes},
+                    {"sends", row.sends},
                     {"pipelined", row.pipelined},
                     {"gbps", row.gbps},
                     {"mpi_gbps", OrNull(row.mpi_gbps)},
+                    {"mpi_memory_gbps", OrNull(row.mpi_memory_gbps)},
                     {"local_gbps", OrNull(row.local_gbps)},
                     {"ratio_mpi", OrNull(Ratio(row.gbps, row.mpi_gbps))},
+                    {"ratio_mpi_memory", OrNull(Ratio(row.gbps, row.mpi_memory_gbps))},
                     {"ratio_local", OrNull(Ratio(row.gbps, row.local_gbps))}});
+  nlohmann::json leg_rows = nlohmann::json::array();
+  for (const LegsRow& row : legs)
+    leg_rows.push_back({{"direction", row.direction},
+                        {"memory", row.memory},
+                        {"placement", row.placement},
+                        {"transfer_bytes", row.transfer_bytes},
+                        {"buffer_bytes", row.buffer_bytes},
+                        {"buffers", row.buffers},
+                        {"pipelined_s", row.pipelined},
+                        {"not_pipelined_s", row.not_pipelined},
+                        {"legs_s", row.legs},
+                        {"slowest_leg_s", row.slowest},
+                        {"chunk_s", row.chunk},
+                        {"ratio_bound", row.ratio()},
+                        {"saved", row.saved()}});
+  nlohmann::json memory_rows = nlohmann::json::array();
+  for (const Footprint& one : footprints)
+    memory_rows.push_back({{"placement", one.placement},
+                           {"process", one.process},
+                           {"private_dirty_bytes", one.private_dirty},
+                           {"context_bytes", one.context},
+                           {"beyond_bytes", one.beyond()},
+                           {"bound_bytes", one.bound()}});
   const nlohmann::json all = {{"benchmark", "bandwidth"},
                               {"mpi_one_way_us", OrNull(result.mpi_one_way_us)},
-                              {"results", std::move(rows)}};
+                              {"results", std::move(rows)},
+                              {"legs", std::move(leg_rows)},
+                              {"memory", std::move(memory_rows)}};
   return all.dump(2) + '\n';
 }
 

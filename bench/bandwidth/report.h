@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "bench/bandwidth/footprint.h"
+#include "bench/bandwidth/legs.h"
 #include "bench/bandwidth/sweep.h"
 
 namespace cuspan::bench {
@@ -13,6 +15,7 @@ std::string SizeText(std::uint64_t bytes);
 std::string Table(const SweepResult& result);
 std::string Csv(const SweepResult& result);
 // An object with an array `results` of objects; figures that are not known are null.
-std::string Json(const SweepResult& result);
+std::string Json(const SweepResult& result, const std::vector<LegsRow>& legs,
+                 const std::vector<Footprint>& footprints);
 
 }  // namespace cuspan::bench

@@ -10,6 +10,7 @@
 #include "common/format.h"
 #include "common/log.h"
 #include "common/settings.h"
+#include "launcher/plan.h"
 
 namespace cuspan::bench {
 namespace {
@@ -43,11 +44,17 @@ Status Read(const std::string& text, Copies& copies) {
 struct Place {
   std::string name;
   std::uint64_t buffer_bytes = 0;
+  std::uint64_t buffers = 0;
+  std::uint64_t sends = 0;
+  int lanes = 1;
   bool pipelined = true;
   std::vector<std::string> words;  // Before the program.
   Environment environment;
   Copies copies;
 };
+
+// What is measured of raw MPI: way, size of a message, ranks on each side.
+using Raw = std::tuple<std::string, std::uint64_t, int>;
 
 class Sweeper {
  public:
@@ -59,7 +66,7 @@ class Sweeper {
     for (int round = 0; round < options_.rounds; ++round) {
       MeasureLocal(round);
       for (Place& place : places_) {
-        if (place.name == "agents") MeasureMpi(place.buffer_bytes);
+        if (place.name == "agents") MeasureMpi(place.buffer_bytes, place.lanes);
         const Result<std::string> text = Capture(Words(place.words), false, &place.environment);
         if (!text.ok())
           return Status::Internal("{}, buffers of {} bytes: {}", place.name, place.buffer_bytes,
@@ -90,27 +97,41 @@ class Sweeper {
     return words;
   }
 
+  std::uint64_t SendsOn(int lanes) const {
+    if (options_.sends_chosen || lanes == 1) return options_.sends;
+    return SendsInFlightFor(static_cast<std::uint32_t>(lanes));
+  }
+
   void ListPlaces() {
     const std::string cuspan = folder_ + "/../../bin/cuspan";
     for (const std::string& name : options_.placements) {
       for (const std::uint64_t bytes : options_.buffers) {
-        for (const bool pipelined : options_.pipelined) {
+        // On one node there are none.
+        const std::vector<int> lanes = name == "agents" ? options_.lanes : std::vector{1};
+        for (std::size_t i = 0; i < lanes.size() * options_.pipelined.size(); ++i) {
+          const bool pipelined = options_.pipelined[i % options_.pipelined.size()];
           Place place;
           place.name = name;
           place.buffer_bytes = bytes;
+          place.lanes = lanes[i / options_.pipelined.size()];
           place.pipelined = pipelined;
+          place.buffers = options_.buffer_count;
+          if (!options_.buffer_count_chosen && place.lanes > 2)
+            place.buffers = StagingBuffersFor(static_cast<std::uint32_t>(place.lanes));
+          place.sends = SendsOn(place.lanes);
           place.words = {cuspan, "run", "--device", options_.device};
           if (name == "agents")
             place.words.insert(place.words.end(),
-                               {"--hosts", options_.hosts, "--same-node", "never"});
+                               {"--hosts", options_.hosts, "--same-node", "never", "--lanes",
+                                std::to_string(place.lanes)});
           place.words.push_back("--");
           place.environment = Environment::OfThisProcess();
           const auto set = [&](const Setting& setting, const std::string& value) {
             place.environment.Set(setting.name, value);
           };
           set(settings::kStagingBytes, std::to_string(bytes));
-          set(settings::kStagingBuffers, std::to_string(options_.buffer_count));
-          set(settings::kSendsInFlight, std::to_string(options_.sends));
+          set(settings::kStagingBuffers, std::to_string(place.buffers));
+          set(settings::kSendsInFlight, std::to_string(place.sends));
           set(settings::kPipeline, pipelined ? "on" : "off");
           // More than one software GPU only where more are wanted.
           const bool peers = std::find(options_.directions.begin(), options_.directions.end(),
@@ -133,24 +154,30 @@ class Sweeper {
     if (no_local_ && round == 0) local_.clear();
   }
 
-  void MeasureMpi(std::uint64_t bytes) {
+  void MeasureMpi(std::uint64_t bytes, int lanes) {
     if (no_mpi_) return;
     const std::string host = options_.hosts.substr(0, options_.hosts.find_first_of(",:"));
     const std::uint64_t total = std::min<std::uint64_t>(
         *std::max_element(options_.transfers.begin(), options_.transfers.end()), 256 << 20);
-    const auto measure = [&](std::vector<std::string> words, Samples& samples) {
-      const Result<double> number = RawMpi(folder_, host, words);
-      if (number.ok()) return samples.push_back(*number);
+    const auto measure = [&](int ranks, std::vector<std::string> words) {
+      const Result<std::vector<double>> numbers = RawMpi(folder_, host, ranks, words);
+      if (numbers.ok()) return *numbers;
       no_mpi_ = true;
-      LogWarn("raw MPI can not be measured here: {}", number.status().message());
+      LogWarn("raw MPI can not be measured here: {}", numbers.status().message());
+      return std::vector<double>();
     };
-    if (one_way_.empty()) measure({"ping", "64"}, one_way_);
+    if (one_way_.empty())
+      for (const double time : measure(1, {"ping", "64"})) one_way_.push_back(time);
     for (const char* const way : {"window", "duplex"}) {
       const bool both = std::find(options_.directions.begin(), options_.directions.end(), "both") !=
                         options_.directions.end();
       if (no_mpi_ || (way == std::string("duplex") && !both)) continue;
-      measure({way, std::to_string(bytes), std::to_string(options_.sends), std::to_string(total)},
-              mpi_[{way, bytes}]);
+      const std::vector<double> numbers = measure(
+          lanes,
+          {way, std::to_string(bytes), std::to_string(SendsOn(lanes)), std::to_string(total)});
+      if (numbers.size() != 2) continue;
+      mpi_[{way, bytes, lanes}].push_back(numbers[0]);
+      mpi_memory_[{way, bytes, lanes}].push_back(numbers[1]);
     }
   }
 
@@ -165,14 +192,17 @@ class Sweeper {
         std::tie(row.direction, row.memory, row.transfer_bytes, row.proxies) = copy;
         row.placement = place.name;
         row.buffer_bytes = place.buffer_bytes;
-        row.buffers = place.pipelined ? options_.buffer_count : 1;
+        row.buffers = place.pipelined ? place.buffers : 1;
+        row.lanes = place.lanes;
+        row.sends = place.sends;
         row.pipelined = place.pipelined;
         row.gbps = Median(samples);
-        const auto mpi =
-            mpi_.find({row.direction == "both" ? "duplex" : "window", place.buffer_bytes});
-        if (place.name == "agents" && row.direction != "device-to-device" && mpi != mpi_.end() &&
-            !mpi->second.empty())
-          row.mpi_gbps = Median(mpi->second);
+        const Raw raw{row.direction == "both" ? "duplex" : "window", place.buffer_bytes,
+                      place.lanes};
+        if (place.name == "agents" && row.direction != "device-to-device" && mpi_.contains(raw)) {
+          row.mpi_gbps = Median(mpi_.at(raw));
+          row.mpi_memory_gbps = Median(mpi_memory_.at(raw));
+        }
         const auto local = local_.find(copy);
         if (result.local && local != local_.end() && !local->second.empty())
           row.local_gbps = Median(local->second);
@@ -186,7 +216,8 @@ class Sweeper {
   const std::string folder_;
   std::vector<Place> places_;
   Copies local_;
-  std::map<std::pair<std::string, std::uint64_t>, Samples> mpi_;  // By way and message size.
+  std::map<Raw, Samples> mpi_;
+  std::map<Raw, Samples> mpi_memory_;
   Samples one_way_;
   bool no_local_ = false;
   bool no_mpi_ = false;

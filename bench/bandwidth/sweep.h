@@ -22,7 +22,10 @@ struct SweepOptions {
   std::vector<std::uint64_t> transfers;
   std::vector<std::uint64_t> buffers;
   std::uint64_t buffer_count = 16;
-  std::uint64_t sends = 4;
+  bool buffer_count_chosen = false;  // Else more where lanes take more, as cuspan run does.
+  std::uint64_t sends = 8;
+  bool sends_chosen = false;     // Else fewer where there are lanes.
+  std::vector<int> lanes = {1};  // Over agents.
   std::vector<int> proxies = {1};
   std::vector<bool> pipelined = {true};
   int rounds = 3;
@@ -38,10 +41,13 @@ struct Row {
   std::uint64_t buffer_bytes = 0;
   std::uint64_t buffers = 0;
   int proxies = 1;
+  int lanes = 1;
+  std::uint64_t sends = 0;  // On their way on each lane.
   bool pipelined = true;
   // GB/s, medians of all repetitions of all rounds.
   double gbps = 0;
-  std::optional<double> mpi_gbps;
+  std::optional<double> mpi_gbps;         // Raw MPI with as many buffers as are under way,
+  std::optional<double> mpi_memory_gbps;  // and with as much memory as the copy.
   std::optional<double> local_gbps;
 };
 

@@ -80,9 +80,14 @@ Result<Measurements> Measure(const std::vector<std::string>& before, const std::
   return measurements;
 }
 
+// Lines that are no call: what a process of the run uses while nothing happens.
+constexpr std::string_view kIdling = "idle:";
+bool IsIdling(const Key& key) { return key.call.starts_with(kIdling); }
+
 std::optional<double> MpiOneWay(const std::string& folder) {
-  const Result<double> one_way = RawMpi(folder, std::string(kThisHost), {"ping", "64"});
-  if (one_way.ok()) return *one_way;
+  const Result<std::vector<double>> one_way =
+      RawMpi(folder, std::string(kThisHost), 1, {"ping", "64"});
+  if (one_way.ok()) return one_way->front();
   LogWarn("raw MPI can not be measured here: {}", one_way.status().message());
   return std::nullopt;
 }
@@ -133,6 +138,7 @@ Status Run(const Options& options) {
                  "issue", "round trip", "issue", "round trip");
   nlohmann::json rows = nlohmann::json::array();
   for (const Key& key : keys) {
+    if (IsIdling(key)) continue;
     const auto find = [&](const Measurements& from) -> std::optional<Measured> {
       const auto found = from.find(key);
       return found == from.end() ? std::nullopt : std::optional<Measured>(found->second);
@@ -170,7 +176,7 @@ Status Run(const Options& options) {
   }
   text += "calls per second:\n";
   for (const Key& key : keys) {
-    if (!key.call.starts_with("launch")) continue;
+    if (!key.call.starts_with("launch") || key.call == "launch_after_20_ms") continue;
     text += Format("{:<20} {:>2} threads, {} devices", key.call, key.threads, key.devices);
     const auto rate = [&](const Measurements& from, const char* name) {
       const auto found = from.find(key);
@@ -180,9 +186,25 @@ Status Run(const Options& options) {
     for (std::size_t i = 0; i < placements.size(); ++i) rate(results[i], placements[i].name);
     text += '\n';
   }
+  nlohmann::json idle = nlohmann::json::array();
+  text += "processor time of an idle run, percent of a core:\n";
+  for (std::size_t i = 0; i < placements.size(); ++i) {
+    text += Format("{:<20}", placements[i].name);
+    for (const auto& [key, measured] : results[i]) {
+      if (!IsIdling(key)) continue;
+      const std::string process = key.call.substr(kIdling.size());
+      text += Format("  {} {:.2f}", process, measured.issue);
+      idle.push_back(
+          {{"placement", placements[i].name}, {"process", process}, {"percent", measured.issue}});
+    }
+    text += '\n';
+  }
   std::fputs(text.c_str(), stdout);
   if (json_file.is_open()) {
-    json_file << nlohmann::json{{"benchmark", "calls"}, {"results", std::move(rows)}}.dump(2)
+    json_file << nlohmann::json{{"benchmark", "calls"},
+                                {"results", std::move(rows)},
+                                {"idle", std::move(idle)}}
+                     .dump(2)
               << '\n';
     json_file.close();
     if (!json_file) return Status::Internal("--json {}: writing failed", options.json_path);

@@ -4,6 +4,8 @@
 //   CALL THREADS DEVICES ISSUE_US ROUND_TRIP_US PER_SECOND
 // issue: of one call among many that nobody waits for; round trip: of one call
 // and the wait for it, or of the call itself where it waits; both are medians.
+// The lines whose CALL is idle:PROCESS have, instead of ISSUE_US, the processor time that a process
+// uses while nothing happens, in percent of one core.
 //
 //   program [--rounds N] [--threads T --devices D]
 #include <cuda_runtime.h>
@@ -13,7 +15,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <functional>
+#include <map>
 #include <string>
 #include <thread>
 #include <vector>
@@ -170,6 +175,61 @@ void MeasureClasses() {
   });
 }
 
+// A launch and the wait for it, of a program that did nothing for a while.
+void MeasureAfterIdling() {
+  std::vector<double> samples;
+  for (int i = 0; i < 51; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    const auto start = Clock::now();
+    Empty<<<1, 1>>>();
+    CHECK(cudaDeviceSynchronize());
+    samples.push_back(Microseconds(Clock::now() - start));
+  }
+  Measured measured;
+  measured.round_trip = Median(samples);
+  Print("launch_after_20_ms", 1, 1, measured);
+}
+
+// Nanoseconds of processor time of this process and of each cuspan process on this machine.
+std::map<std::string, std::map<std::string, double>> ProcessorTimes() {
+  std::map<std::string, std::map<std::string, double>> times;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string folder = entry.path().string();
+    std::string name;
+    std::getline(std::ifstream(folder + "/comm"), name);
+    if (std::filesystem::equivalent(folder, "/proc/self", ignored)) name = "program";
+    if (name != "program" && name != "cuspan-agent" && name != "cuspan-proxy") continue;
+    double sum = 0;
+    for (const auto& task : std::filesystem::directory_iterator(folder + "/task", ignored)) {
+      double time = 0;
+      std::ifstream(task.path() / "schedstat") >> time;
+      sum += time;
+    }
+    times[name][folder] = sum;
+  }
+  return times;
+}
+
+// Of several processes of one name the busiest.
+void MeasureIdling() {
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  const auto before = ProcessorTimes();
+  const auto start = Clock::now();
+  std::this_thread::sleep_for(std::chrono::seconds(3));
+  const auto after = ProcessorTimes();
+  const double nanoseconds = 1e3 * Microseconds(Clock::now() - start);
+  for (const auto& [name, processes] : after) {
+    Measured most;
+    for (const auto& [process, time] : processes) {
+      const auto earlier = before.find(name);
+      if (earlier == before.end() || earlier->second.count(process) == 0) continue;
+      most.issue = std::max(most.issue, 100 * (time - earlier->second.at(process)) / nanoseconds);
+    }
+    Print(("idle:" + name).c_str(), 1, 1, most);
+  }
+}
+
 // Launches of several threads, each on a stream of its own.
 void MeasureThreads(int threads, int devices) {
   const int launches = 100 * rounds;
@@ -227,5 +287,7 @@ int main(int argc, char** argv) {
   }
   Print("first_call", 1, 1, first);
   MeasureClasses();
+  MeasureAfterIdling();
+  MeasureIdling();
   return 0;
 }

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <sstream>
 
@@ -25,8 +26,8 @@ Status ChooseTransport(const std::string& name) {
   return Status::Ok();
 }
 
-Result<double> RawMpi(const std::string& folder, const std::string& host,
-                      const std::vector<std::string>& words) {
+Result<std::vector<double>> RawMpi(const std::string& folder, const std::string& host, int ranks,
+                                   const std::vector<std::string>& words) {
   Plan plan;
   plan.agents = {{std::string(kThisHost)}, {host}};
   const std::vector<std::string> extra = SplitWords(SettingText(settings::kMpirunArguments));
@@ -36,18 +37,17 @@ Result<double> RawMpi(const std::string& folder, const std::string& host,
   command.insert(command.end(), extra.begin(), extra.end());
   for (const AgentPlan& agent : plan.agents) {
     if (&agent != &plan.agents.front()) command.push_back(":");
-    command.insert(command.end(), {"-np", "1", "--host", agent.host, folder + "/raw-mpi"});
+    command.insert(command.end(),
+                   {"-np", std::to_string(ranks), "--host", agent.host, folder + "/raw-mpi"});
     command.insert(command.end(), words.begin(), words.end());
   }
   const Result<std::string> text = Capture(command, true, &environment);
   if (!text.ok()) return text.status();
-  std::istringstream stream(*text);
-  std::string last;
-  for (std::string word; stream >> word;) last = word;
-  char* end = nullptr;
-  const double number = std::strtod(last.c_str(), &end);
-  if (last.empty() || *end != '\0') return Status::Internal("raw-mpi printed '{}'", *text);
-  return number;
+  std::istringstream stream(text->substr(std::min(text->rfind('=') + 1, text->size())));
+  std::vector<double> numbers;
+  for (double number = 0; stream >> number;) numbers.push_back(number);
+  if (numbers.empty()) return Status::Internal("raw-mpi printed '{}'", *text);
+  return numbers;
 }
 
 }  // namespace cuspan::bench

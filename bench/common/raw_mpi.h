@@ -12,9 +12,9 @@ namespace cuspan::bench {
 // auto (what agents take by themselves). kInvalid for anything else.
 Status ChooseTransport(const std::string& name);
 
-// Runs raw-mpi, which lies in `folder`, here and on `host` with `words` and returns the last
-// number that it printed. CUSPAN_MPIRUN_ARGS goes to mpirun as for agents.
-Result<double> RawMpi(const std::string& folder, const std::string& host,
-                      const std::vector<std::string>& words);
+// Runs raw-mpi, which lies in `folder`, as so many `ranks` here and as many on `host` with `words`
+// and returns the numbers that it printed. CUSPAN_MPIRUN_ARGS goes to mpirun as for agents.
+Result<std::vector<double>> RawMpi(const std::string& folder, const std::string& host, int ranks,
+                                   const std::vector<std::string>& words);
 
 }  // namespace cuspan::bench

@@ -1,11 +1,14 @@
-// Raw MPI between two ranks, as agents use it: posted receives, MPI_Test, no
-// blocking call. Prints one line a measurement:
-//   ping BYTES ONE_WAY_US
-//   window BYTES WINDOW GBPS
-//   duplex BYTES WINDOW GBPS    both ways at once, the sum
+// Raw MPI between two ranks, or between several pairs of ranks at once, as agents
+// and their lanes use it: posted receives, MPI_Test, no blocking call. The first
+// half of the ranks is paired with the second. Prints one line a measurement:
+//   ping BYTES = ONE_WAY_US
+//   window BYTES WINDOW = GBPS MEMORY_GBPS   of all pairs together, medians of several repetitions
+//   duplex BYTES WINDOW = GBPS MEMORY_GBPS   both ways at once, the sum
+// GBPS is with as many buffers as are under way, which the processor's caches hold; MEMORY_GBPS
+// with each message of a repetition in memory of its own, as a copy's bytes are.
 //
 //   mpirun -np 2 raw_mpi ping BYTES [ROUNDS]
-//   mpirun -np 2 raw_mpi window|duplex BYTES WINDOW TOTAL_BYTES
+//   mpirun -np 2N raw_mpi window|duplex BYTES WINDOW TOTAL_BYTES
 #include <mpi.h>
 
 #include <algorithm>
@@ -22,9 +25,16 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kTag = 7;
+constexpr int kRepetitions = 5;
 
 void Await(MPI_Request* request) {
   for (int done = 0; done == 0;) MPI_Test(request, &done, MPI_STATUS_IGNORE);
+}
+
+double Median(std::vector<double> samples) {
+  const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2);
+  std::nth_element(samples.begin(), middle, samples.end());
+  return *middle;
 }
 
 void Ping(int rank, std::size_t bytes, int rounds) {
@@ -45,42 +55,44 @@ void Ping(int rank, std::size_t bytes, int rounds) {
       samples.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count() /
                         2);
   }
-  std::nth_element(samples.begin(),
-                   samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2),
-                   samples.end());
-  if (rank == 0) std::printf("ping %zu %.4f\n", bytes, samples[samples.size() / 2]);
+  if (rank == 0) std::printf("ping %zu = %.4f\n", bytes, Median(samples));
 }
 
-// Rank 0 sends `total` bytes in messages of `bytes`, `window` of them under way; with `duplex`
-// rank 1 does so, too.
-void Window(int rank, std::size_t bytes, std::size_t window, std::size_t total, bool duplex) {
-  const std::size_t messages = std::max<std::size_t>(total / bytes, window);
-  std::vector<char> outgoing(bytes * window, 1);
-  std::vector<char> incoming(bytes * window, 1);
-  std::vector<MPI_Request> sends(window, MPI_REQUEST_NULL);
-  std::vector<MPI_Request> receives(window, MPI_REQUEST_NULL);
-  const bool sending = rank == 0 || duplex;
-  const bool receiving = rank == 1 || duplex;
-  MPI_Barrier(MPI_COMM_WORLD);
-  const auto start = Clock::now();
+// One end of a pair, with its buffers.
+struct End {
+  int peer;
+  bool sending;
+  bool receiving;
+  std::size_t bytes;  // Of a message.
+  std::size_t window;
+  std::size_t buffers;
+  std::vector<char> outgoing;
+  std::vector<char> incoming;
+};
+
+// Moves as many messages, `window` of them under way at a time.
+void Move(End& end, std::size_t messages) {
+  std::vector<MPI_Request> sends(end.window, MPI_REQUEST_NULL);
+  std::vector<MPI_Request> receives(end.window, MPI_REQUEST_NULL);
   std::size_t sent = 0;
   std::size_t received = 0;
-  const std::size_t to_send = sending ? messages + window : 0;
-  const std::size_t to_receive = receiving ? messages + window : 0;
-  const auto advance = [&](std::size_t& at, std::size_t end, std::vector<MPI_Request>& requests,
+  const std::size_t to_send = end.sending ? messages + end.window : 0;
+  const std::size_t to_receive = end.receiving ? messages + end.window : 0;
+  const auto advance = [&](std::size_t& at, std::size_t all, std::vector<MPI_Request>& requests,
                            bool send) {
-    if (at == end) return;
-    MPI_Request& request = requests[at % window];
+    if (at == all) return;
+    MPI_Request& request = requests[at % end.window];
     int done = 1;
     if (request != MPI_REQUEST_NULL) MPI_Test(&request, &done, MPI_STATUS_IGNORE);
     if (done == 0) return;
     if (at < messages) {
-      char* const buffer = (send ? outgoing : incoming).data() + at % window * bytes;
+      char* const buffer =
+          (send ? end.outgoing : end.incoming).data() + at % end.buffers * end.bytes;
       if (send)
-        MPI_Isend(buffer, static_cast<int>(bytes), MPI_BYTE, 1 - rank, kTag, MPI_COMM_WORLD,
+        MPI_Isend(buffer, static_cast<int>(end.bytes), MPI_BYTE, end.peer, kTag, MPI_COMM_WORLD,
                   &request);
       else
-        MPI_Irecv(buffer, static_cast<int>(bytes), MPI_BYTE, 1 - rank, kTag, MPI_COMM_WORLD,
+        MPI_Irecv(buffer, static_cast<int>(end.bytes), MPI_BYTE, end.peer, kTag, MPI_COMM_WORLD,
                   &request);
     }
     ++at;
@@ -89,12 +101,47 @@ void Window(int rank, std::size_t bytes, std::size_t window, std::size_t total, 
     advance(received, to_receive, receives, false);
     advance(sent, to_send, sends, true);
   }
-  // The sender's clock stops when the receiver has all.
-  MPI_Barrier(MPI_COMM_WORLD);
-  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// GB/s of all pairs: the ranks of the first half send `messages` each, from as many `buffers`; with
+// `duplex` the others do so, too.
+double Measure(int rank, int size, std::size_t bytes, std::size_t window, std::size_t messages,
+               std::size_t buffers, bool duplex) {
+  const int pairs = size / 2;
+  const bool first = rank < pairs;
+  End end{first ? rank + pairs : rank - pairs,
+          first || duplex,
+          !first || duplex,
+          bytes,
+          window,
+          buffers,
+          std::vector<char>(first || duplex ? bytes * buffers : 0, 1),
+          std::vector<char>(!first || duplex ? bytes * buffers : 0, 1)};
+  std::vector<double> samples;
+  for (int i = 0; i <= kRepetitions; ++i) {
+    MPI_Barrier(MPI_COMM_WORLD);
+    const auto start = Clock::now();
+    Move(end, messages);
+    // The senders' clocks stop when the receivers have all.
+    MPI_Barrier(MPI_COMM_WORLD);
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    // The first makes connections.
+    if (i != 0)
+      samples.push_back(static_cast<double>(messages * bytes) * pairs * (duplex ? 2 : 1) / seconds /
+                        1e9);
+  }
+  return Median(samples);
+}
+
+void Window(int rank, int size, std::size_t bytes, std::size_t window, std::size_t total,
+            bool duplex) {
+  const std::size_t messages =
+      std::max<std::size_t>(total / bytes / static_cast<std::size_t>(size / 2), window);
+  const double cached = Measure(rank, size, bytes, window, messages, window, duplex);
+  const double memory = Measure(rank, size, bytes, window, messages, messages, duplex);
   if (rank == 0)
-    std::printf("%s %zu %zu %.4f\n", duplex ? "duplex" : "window", bytes, window,
-                static_cast<double>(messages * bytes) * (duplex ? 2 : 1) / seconds / 1e9);
+    std::printf("%s %zu %zu = %.4f %.4f\n", duplex ? "duplex" : "window", bytes, window, cached,
+                memory);
 }
 
 }  // namespace
@@ -110,13 +157,16 @@ int main(int argc, char** argv) {
   };
   const std::string what = argc > 1 ? argv[1] : "";
   int status = 0;
-  if (size != 2 || (what != "ping" && what != "window" && what != "duplex")) {
-    if (rank == 0) std::fprintf(stderr, "raw_mpi: two ranks, and ping, window or duplex\n");
+  const bool pair = size == 2 && what == "ping";
+  const bool pairs = size % 2 == 0 && (what == "window" || what == "duplex");
+  if (!pair && !pairs) {
+    if (rank == 0)
+      std::fprintf(stderr, "raw_mpi: ping with two ranks; window or duplex with an even number\n");
     status = 2;
   } else if (what == "ping") {
     Ping(rank, number(2, 64), static_cast<int>(number(3, 5000)));
   } else {
-    Window(rank, std::max(number(2, 1 << 20), 1ULL), std::max(number(3, 4), 1ULL),
+    Window(rank, size, std::max(number(2, 1 << 20), 1ULL), std::max(number(3, 4), 1ULL),
            number(4, 1ULL << 29), what == "duplex");
   }
   MPI_Finalize();

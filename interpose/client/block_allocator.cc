@@ -28,6 +28,16 @@ void BlockAllocator::AddSegment(Range segment) {
   AddFree(segment.base, segment.bytes);
 }
 
+void BlockAllocator::AddTaken(Range segment) {
+  segments_[segment.base] = segment.bytes;
+  used_[segment.base] = {segment.bytes, segment.bytes};
+}
+
+void BlockAllocator::RemoveTaken(std::uint64_t base) {
+  used_.erase(base);
+  segments_.erase(base);
+}
+
 void BlockAllocator::RemoveSegment(std::uint64_t base) {
   const auto segment = segments_.find(base);
   RemoveFree(base, segment->second);

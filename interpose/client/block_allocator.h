@@ -30,6 +30,9 @@ class BlockAllocator {
   std::optional<std::uint64_t> PlaceSegment(std::uint64_t bytes) const;
   // A range that has memory behind it from now on, all of it free.
   void AddSegment(Range segment);
+  // The same, all of it in use as one block, which ends with RemoveTaken only.
+  void AddTaken(Range segment);
+  void RemoveTaken(std::uint64_t base);
   // Takes a segment out; all of it must be free.
   void RemoveSegment(std::uint64_t base);
   std::vector<Range> Segments() const;

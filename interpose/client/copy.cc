@@ -212,13 +212,10 @@ CUresult Session::PostCopy(const CopyRequest& request, const StreamTarget& targe
         op.bytes = request.bytes;
         return CopyByItself(copier, {to, from}, request.asynchronous, target, op);
       } else {
-        CopyToDevice write;
-        write.destination = Address(request.destination);
-        write.bytes = request.bytes;
-        CopyFromDevice read;
-        read.source = Address(request.source);
-        read.bytes = request.bytes;
-        return CopyPeer({to, from, request.bytes, request.asynchronous}, target, write, read);
+        PeerCopies::Copy copy{to, from, {}, {}, {request.bytes, 1, 1}};
+        copy.to_place.address = Address(request.destination);
+        copy.from_place.address = Address(request.source);
+        return CopyPeer(copy, request.asynchronous, target);
       }
     default:
       break;
@@ -228,6 +225,21 @@ CUresult Session::PostCopy(const CopyRequest& request, const StreamTarget& targe
   if (const CUresult result = SynchronizeStream(target); result != CUDA_SUCCESS) return result;
   std::memmove(request.destination, request.source, request.bytes);
   return CUDA_SUCCESS;
+}
+
+CUresult Session::CopyPeer(const PeerCopies::Copy& copy, bool asynchronous,
+                           const StreamTarget& target) {
+  if (!asynchronous) {
+    // The synchronous form starts after all earlier work of both devices.
+    for (const auto& link : {copy.to, copy.from})
+      if (const CUresult result = link->CallAndStore(DeviceSynchronize{}); result != CUDA_SUCCESS)
+        return result;
+  }
+  const auto& ordered = target.link == copy.from ? copy.from : copy.to;
+  const CUresult result = OnDevice(target, ordered, [&](const StreamTarget& there) {
+    return peer_copies_.Post(copy, there.link, there.stream);
+  });
+  return result != CUDA_SUCCESS || asynchronous ? result : SynchronizeStream(target);
 }
 
 CUresult Session::CopyHostToDevice(const CopyRequest& request, const StreamTarget& there) {

@@ -134,7 +134,7 @@ CUresult Session::CopyBox(const BoxCopy& copy, const StreamTarget& target) {
           ? CopierOf(sides, copy.destination.pointer, copy.source.pointer, target)
           : nullptr;
   if (copier == nullptr)
-    return CopyPeer({to.link, from.link, *bytes, copy.asynchronous}, target, write, read);
+    return CopyPeer({to.link, from.link, write.to, read.from, extent}, copy.asynchronous, target);
   CopyBoxOnDevice op;
   op.to = write.to;
   op.from = read.from;

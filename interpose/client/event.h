@@ -4,6 +4,7 @@
 
 #include <cuda.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -16,28 +17,39 @@ namespace cuspan {
 class Link;
 
 struct Event {
-  std::uint64_t id;
-  std::shared_ptr<Link> link;  // The proxy that has it.
-  unsigned flags;
+  Event(std::uint64_t id, std::shared_ptr<Link> link, unsigned flags)
+      : id(id), link(std::move(link)), flags(flags) {}
+  const std::uint64_t id;
+  const std::shared_ptr<Link> link;  // The proxy that has it.
+  const unsigned flags;
 
   // Held while a record is numbered and posted, so that both orders agree. Never
   // taken by the receiver thread, since posting may wait for it.
   std::mutex recording;
+  std::atomic<std::uint64_t> recorded = 0;  // Number of the last record posted.
+  std::atomic<bool> destroyed = false;  // By the program; it is kept until all records are reached.
 
+  // Written by the thread that receives, on lines of their own.
+  alignas(64) std::atomic<std::uint64_t> reached = 0;  // Number of the last one known complete.
+  std::atomic<int> result = CUDA_SUCCESS;
+
+  bool complete() const { return reached.load() >= recorded.load(); }
+  CUresult failure() const { return static_cast<CUresult>(result.load()); }
+
+  // How many wait for it in one of the ways below. Counted before they look whether it is reached,
+  // and looked at after it is: so one of the two sees the other.
+  alignas(64) std::atomic<unsigned> attended = 0;
   std::mutex mutex;  // Guards all that follows.
   std::condition_variable changed;
-  std::uint64_t recorded = 0;  // Number of the last record posted.
-  std::uint64_t reached = 0;   // Number of the last one known complete.
-  CUresult result = CUDA_SUCCESS;
-  bool destroyed = false;  // By the program; it is kept until all its records are reached.
-  // Streams of other devices that are held until `record` is reached.
+  // Streams of other devices that are held until `record` itself is reached: records of several
+  // streams may be reached in another order than they were made in.
   struct Held {
     std::uint64_t record;
     std::weak_ptr<Link> link;
     std::uint64_t signal;
   };
   std::vector<Held> held;
-  // Called once, without locks, by the receiver thread, when the first record is
+  // Called once, without locks, by the thread that receives, when the first record is
   // reached or the device is lost.
   std::function<void(CUresult)> then;
 };

@@ -40,6 +40,7 @@ CUresult Session::WhenReached(const StreamTarget& target, HostCall call) {
   const std::shared_ptr<Event> reached = FindEvent(event);
   {
     std::lock_guard lock(reached->mutex);
+    reached->attended.fetch_add(1);
     reached->then = [this, call = std::move(call)](CUresult result) {
       host_calls_.Run([call, result] { call(result); });
     };

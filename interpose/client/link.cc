@@ -11,7 +11,7 @@ Link::Link(int device, std::uint64_t number, AddressWindow window, std::unique_p
     : device_(device),
       number_(number),
       channel_(std::move(channel)),
-      transfers_(channel_.get()),
+      transfers_(channel_.get(), device),
       memory_(this, window),
       modules_(this) {}
 

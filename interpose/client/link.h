@@ -8,6 +8,7 @@
 
 #include <cuda.h>
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <deque>
@@ -106,6 +107,7 @@ class Link : public std::enable_shared_from_this<Link> {
     channel_->statistics().Count(T::kOp);
     const std::uint64_t sequence = channel_->Post(op, ThisThread().number);
     if (sequence == 0) return Lost();
+    if constexpr (requires { op.stream; }) NoteOn(op.stream, sequence);
     if constexpr (T::kOp == Op::kCopyFromDevice || T::kOp == Op::kCopyBoxFromDevice)
       last_host_write_.store(sequence, std::memory_order_relaxed);
     return CUDA_SUCCESS;
@@ -132,8 +134,8 @@ class Link : public std::enable_shared_from_this<Link> {
   }
   // A call whose result holds only when the chunks pushed before it are stored.
   template <typename T>
-  CUresult CallAndStore(const T& op) {
-    const CUresult result = CallUnseen(op);
+  CUresult CallAndStore(const T& op, std::uint64_t* sequence = nullptr) {
+    const CUresult result = CallUnseen(op, sequence);
     if (result != CUDA_SUCCESS) return result;
     return Synchronized(T::kOp == Op::kDeviceSynchronize);
   }
@@ -152,10 +154,11 @@ class Link : public std::enable_shared_from_this<Link> {
   }
   // CallAndStore without its meaning for the shared region, for the region's own work.
   template <typename T>
-  CUresult CallUnseen(const T& op) {
+  CUresult CallUnseen(const T& op, std::uint64_t* posted = nullptr) {
     typename T::Reply reply;
     std::uint64_t sequence = 0;
     const CUresult result = Call(op, &reply, &sequence);
+    if (posted != nullptr) *posted = sequence;
     if (result == CUDA_SUCCESS) transfers_.WaitStored(reply.chunks);
     bool all = T::kOp == Op::kDeviceSynchronize;
     if constexpr (requires { reply.device_done; }) all = reply.device_done;
@@ -171,6 +174,11 @@ class Link : public std::enable_shared_from_this<Link> {
   // What is posted up to now; and whether the device is known to have completed all of that.
   std::uint64_t LastPosted() const { return channel_->LastSequence(); }
   bool AllCompleted() const { return memory_.completed() >= LastPosted(); }
+  // Not less than the sequence of the last op posted to a stream that the program made.
+  std::uint64_t LastOn(std::uint64_t stream) const {
+    return last_on_[PlaceOf(stream)].sequence.load(std::memory_order_acquire);
+  }
+
   // Whether something is under way that writes memory which the program reads.
   bool MayWriteHost() const {
     if (AllCompleted()) return false;
@@ -272,13 +280,32 @@ class Link : public std::enable_shared_from_this<Link> {
   std::atomic<bool> has_posted_failures_{false};
 
   OnEvent on_event_;
-  std::mutex receiving_;          // Of the thread that receives.
-  std::atomic<int> watching_{0};  // Threads that wait for a reply and receive meanwhile.
+  // Written all the time while the receiver thread watches: on lines of their own.
+  alignas(64) std::mutex receiving_;  // Of the thread that receives.
+  std::atomic<int> watching_{0};      // Threads that wait for a reply and receive meanwhile.
   // Completions that wait for chunks, and posts that wait for room: of the thread that receives.
   std::deque<EventReached> unshown_events_;
   std::mutex deferred_mutex_;
   std::deque<Signal> deferred_;
   std::atomic<bool> has_deferred_{false};
+
+  // Of each stream what was posted last; some streams share a place.
+  struct alignas(64) Last {
+    std::atomic<std::uint64_t> sequence = 0;
+  };
+  static constexpr unsigned kPlaceBits = 5;
+  static std::size_t PlaceOf(std::uint64_t stream) {
+    return stream * 0x9E3779B97F4A7C15 >> (64 - kPlaceBits);  // Fibonacci hashing.
+  }
+  void NoteOn(std::uint64_t stream, std::uint64_t sequence) {
+    if (stream <= 2) return;  // Default streams are asked about at the proxy.
+    std::atomic<std::uint64_t>& last = last_on_[PlaceOf(stream)].sequence;
+    std::uint64_t known = last.load(std::memory_order_relaxed);
+    while (known < sequence &&
+           !last.compare_exchange_weak(known, sequence, std::memory_order_release)) {
+    }
+  }
+  std::array<Last, std::size_t{1} << kPlaceBits> last_on_;
 
   // Nearly: with several threads it may be that of one of the last.
   std::atomic<std::uint64_t> last_host_write_{0};

@@ -140,6 +140,7 @@ CUresult DeviceMemory::Free(std::uint64_t address, std::function<void()> returne
   bool ask = false;
   {
     std::lock_guard lock(mutex_);
+    if (imports_.contains(address)) return CUDA_ERROR_INVALID_VALUE;
     const auto range = blocks_.Retire(address);
     if (!range) return CUDA_ERROR_INVALID_VALUE;
     // Read here, so that fences grow along the queue.
@@ -185,9 +186,56 @@ void DeviceMemory::Completed(std::uint64_t sequence) {
   for (const auto& call : returned) call();
 }
 
+CUresult DeviceMemory::Import(const std::string& exchange, BlockAllocator::Range piece,
+                              std::uint64_t* base) {
+  std::lock_guard growing(growing_);
+  MemoryImport op;
+  op.exchange = exchange;
+  op.address = piece.base;
+  op.bytes = piece.bytes;
+  {
+    std::lock_guard lock(mutex_);
+    const auto place = blocks_.PlaceSegment(piece.bytes);
+    if (!place) return CUDA_ERROR_MAP_FAILED;
+    op.at = *place;
+  }
+  MemoryImport::Reply reply;
+  if (const CUresult result = link_->Call(op, &reply); result != CUDA_SUCCESS) return result;
+  std::lock_guard lock(mutex_);
+  blocks_.AddTaken({op.at, piece.bytes});
+  imports_.insert(op.at);
+  *base = op.at;
+  return CUDA_SUCCESS;
+}
+
+CUresult DeviceMemory::EndImport(std::uint64_t base) {
+  std::lock_guard growing(growing_);
+  MemoryImportEnd op;
+  op.at = base;
+  {
+    std::lock_guard lock(mutex_);
+    const auto segment = blocks_.Segment(base);
+    if (imports_.erase(base) == 0 || !segment) return CUDA_ERROR_INVALID_VALUE;
+    op.bytes = segment->bytes;
+  }
+  MemoryImportEnd::Reply reply;
+  const CUresult result = link_->Call(op, &reply);
+  std::lock_guard lock(mutex_);
+  blocks_.RemoveTaken(base);
+  return result;
+}
+
 std::vector<BlockAllocator::Range> DeviceMemory::Pieces() const {
   std::shared_lock lock(mutex_);
-  return blocks_.Segments();
+  std::vector<BlockAllocator::Range> own = blocks_.Segments();
+  std::erase_if(own, [&](const auto& segment) { return imports_.contains(segment.base); });
+  return own;
+}
+
+std::optional<BlockAllocator::Range> DeviceMemory::OwnPiece(std::uint64_t address) const {
+  std::shared_lock lock(mutex_);
+  const auto piece = InWindow(address) ? blocks_.Segment(address) : std::nullopt;
+  return piece && !imports_.contains(piece->base) ? piece : std::nullopt;
 }
 
 std::optional<BlockAllocator::Range> DeviceMemory::Piece(std::uint64_t address) const {

@@ -15,7 +15,9 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <shared_mutex>
+#include <string>
 #include <vector>
 
 #include "interpose/client/block_allocator.h"
@@ -46,6 +48,13 @@ class DeviceMemory {
   // All that the proxy has mapped in the window, and the part of it that holds `address`.
   std::vector<BlockAllocator::Range> Pieces() const;
   std::optional<BlockAllocator::Range> Piece(std::uint64_t address) const;
+  // The same, without what Import maps.
+  std::optional<BlockAllocator::Range> OwnPiece(std::uint64_t address) const;
+  // Maps a piece that another session's proxy (which answers at `exchange`) has, at *base.
+  // CUDA_ERROR_MAP_FAILED when it can not be had.
+  CUresult Import(const std::string& exchange, BlockAllocator::Range piece, std::uint64_t* base);
+  // Undoes it, when the device has done all that was posted before.
+  CUresult EndImport(std::uint64_t base);
   // The block or the module variable that holds `address`.
   std::optional<BlockAllocator::Range> Find(std::uint64_t address) const;
   // Find also finds what of this region the device may use.
@@ -77,6 +86,7 @@ class DeviceMemory {
   std::mutex growing_;  // Held while the proxy maps or unmaps; the blocks stay usable.
   mutable std::shared_mutex mutex_;
   BlockAllocator blocks_;
+  std::set<std::uint64_t> imports_;  // The bases of imported pieces.
   std::vector<BlockAllocator::Range> variables_;
   std::deque<Retired> retired_;       // In the order of their fences, nearly.
   std::uint64_t retired_bytes_ = 0;   // Of all of them,

@@ -7,7 +7,6 @@
 #include "common/strict.h"
 #include "interpose/client/handles.h"
 #include "interpose/client/link.h"
-#include "interpose/client/session.h"
 #include "protocol/fatbin/fatbin.h"
 
 namespace cuspan {
@@ -36,10 +35,8 @@ CUresult Modules::Load(const FatbinRecord& fatbin) {
   if (fatbin.image.empty()) return CUDA_ERROR_INVALID_IMAGE;
   std::span<const std::byte> image = fatbin.image;
   std::vector<std::byte> with_objects;
-  // The software GPU links PTX itself; a GPU has no use for it.
-  const Session* const session = Session::IfStarted();
-  if (!fatbin.objects.empty() && session != nullptr &&
-      session->description(link_->device()).software) {
+  // On a device that the linked code is not for, its objects are linked again.
+  if (!fatbin.objects.empty()) {
     with_objects = fatbin::WithObjects(fatbin.image, fatbin.objects);
     image = with_objects;
   }

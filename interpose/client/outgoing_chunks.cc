@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 
+#include "common/trace.h"
 #include "interpose/client/copy_threads.h"
 
 namespace cuspan {
@@ -21,8 +22,8 @@ struct Shared {
 
   // Takes pieces until there are none.
   void Work() {
-    const std::uint64_t piece = channel.layout().staging_bytes;
     while (!failed.load(std::memory_order_relaxed)) {
+      const std::uint64_t piece = channel.ChunkBytes();
       const std::uint64_t offset = next.fetch_add(piece, std::memory_order_relaxed);
       if (offset >= end) return;
       const std::optional<std::uint32_t> slot = channel.TakeSlot();
@@ -35,7 +36,9 @@ struct Shared {
       chunk.offset = offset;
       chunk.bytes = static_cast<std::uint32_t>(std::min(piece, end - offset));
       chunk.slot = *slot;
+      const TraceSpan span;
       PackRows(bytes.rows, bytes.source, offset, chunk.bytes, channel.OutgoingSlot(*slot));
+      span.Done(TraceKind::kIntoStaging, bytes.device, bytes.transfer, offset, chunk.bytes);
       if (channel.Post(chunk) == 0) failed.store(true, std::memory_order_relaxed);
     }
   }

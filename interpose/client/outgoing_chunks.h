@@ -17,11 +17,11 @@ struct OutgoingBytes {
   const std::byte* source = nullptr;
   std::uint64_t bytes = 0;
   HostRows rows;
+  std::uint32_t device = 0;  // As the program counts, for a trace.
 };
 
 // Sends [begin, end) of them as chunks and waits until all were posted. The proxy must want
-// them. `begin` is a multiple of a slot's size, and so is `end` unless it is the last byte's.
-// CUDA_ERROR_DEVICE_UNAVAILABLE when the channel is closed. Any thread.
+// them. CUDA_ERROR_DEVICE_UNAVAILABLE when the channel is closed. Any thread.
 CUresult SendChunks(Channel& channel, const OutgoingBytes& bytes, std::uint64_t begin,
                     std::uint64_t end);
 

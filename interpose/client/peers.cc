@@ -1,5 +1,8 @@
 #include "interpose/client/peers.h"
 
+#include <cstring>
+
+#include "common/settings.h"
 #include "interpose/client/link.h"
 
 namespace cuspan {
@@ -7,7 +10,9 @@ namespace cuspan {
 Peers::Pair& Peers::Ask(Link& user, Link& owner) {
   const auto [found, is_new] = pairs_.try_emplace({user.number(), owner.number()});
   Pair& pair = found->second;
-  if (!is_new || !user.place().SameNode(owner.place())) return pair;
+  if (!is_new || !user.place().SameNode(owner.place()) ||
+      std::strcmp(SettingText(settings::kPeerMemory), "never") == 0)
+    return pair;
   PeerOpen op;
   op.exchange = owner.place().exchange;
   op.ordinal = owner.place().ordinal;

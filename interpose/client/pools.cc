@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "interpose/client/handles.h"
+#include "interpose/client/ipc_memory.h"
 
 namespace cuspan {
 
@@ -66,6 +67,7 @@ CUresult Pools::Destroy(const std::shared_ptr<MemoryPool>& pool) {
 
 CUresult Pools::Allocate(Session& session, const std::shared_ptr<MemoryPool>& pool,
                          std::uint64_t bytes, std::uint64_t* address) {
+  if (pool->imported) return CUDA_ERROR_INVALID_VALUE;
   std::shared_ptr<Link> link;
   if (const CUresult result = session.OpenLink(pool->device, &link); result != CUDA_SUCCESS)
     return result;
@@ -85,7 +87,27 @@ CUresult Pools::Allocate(Session& session, const std::shared_ptr<MemoryPool>& po
   return CUDA_SUCCESS;
 }
 
+bool Pools::Holds(std::uint64_t address, bool of_shareable) {
+  std::lock_guard lock(mutex_);
+  const auto block = blocks_.find(address);
+  return block != blocks_.end() && (!of_shareable || block->second.pool->shareable);
+}
+
+void Pools::AddImported(std::uint64_t address) {
+  std::lock_guard lock(mutex_);
+  imported_.insert(address);
+}
+
+bool Pools::ForgetImported(std::uint64_t address) {
+  std::lock_guard lock(mutex_);
+  const auto found = imported_.find(address);
+  if (found == imported_.end()) return false;
+  imported_.erase(found);
+  return true;
+}
+
 CUresult Pools::Free(Session& session, std::uint64_t address) {
+  if (ForgetImported(address)) return IpcMemory::Get().Close(session, address);
   std::shared_ptr<Link> link;
   std::shared_ptr<MemoryPool> pool;
   std::uint64_t bytes = 0;

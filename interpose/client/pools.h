@@ -23,6 +23,8 @@ struct MemoryPool {
   int device;
   bool is_default;         // Made with the device, and never destroyed.
   std::uint64_t most = 0;  // Bytes in use at a time; 0: as many as there are.
+  bool shareable = false;  // Other processes may have it,
+  bool imported = false;   // and this one is another's: nothing is taken from it here.
   // Guarded by the mutex of Pools.
   std::uint64_t release_threshold = 0;
   bool reuse[3] = {true, true, true};  // By number of its cudaMemPoolReuse… attribute, from 1.
@@ -65,6 +67,12 @@ class Pools {
   CUresult Forget(std::uint64_t address, bool* kept);
   // Memory of a graph, at whose address each launch finds it again: what the program frees stays.
   void Keep(std::uint64_t address, bool keep);
+  // Whether a block of a pool, or of a shareable one, starts there.
+  bool Holds(std::uint64_t address, bool of_shareable = false);
+  // A block of another process's pool, which IpcMemory has opened; what frees it closes it.
+  void AddImported(std::uint64_t address);
+  // Whether it was one, which it is no more.
+  bool ForgetImported(std::uint64_t address);
   // The device of `link` was reset.
   void ForgetLink(const Link& link);
 
@@ -83,6 +91,7 @@ class Pools {
   std::vector<std::shared_ptr<MemoryPool>> defaults_;  // By device.
   std::vector<std::shared_ptr<MemoryPool>> current_;   // By device; null: the default one.
   std::map<std::uint64_t, Block> blocks_;              // By address.
+  std::multiset<std::uint64_t> imported_;              // Addresses, once for each time.
   std::set<std::uint64_t> kept_;                       // Addresses of graphs' memory.
 };
 

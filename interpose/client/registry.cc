@@ -52,6 +52,7 @@ FatbinRecord* Registry::AddFatbin(const void* wrapper) {
 void Registry::RemoveFatbin(FatbinRecord* fatbin) {
   std::lock_guard lock(mutex_);
   fatbin->registered = false;
+  version_.fetch_add(1, std::memory_order_release);
   // The addresses may belong to another library soon.
   std::erase_if(functions_by_key_,
                 [&](const auto& entry) { return entry.second->fatbin == fatbin; });
@@ -62,6 +63,7 @@ void Registry::RemoveFatbin(FatbinRecord* fatbin) {
 void Registry::SetUnsupported(FatbinRecord* fatbin, std::string why) {
   std::lock_guard lock(mutex_);
   if (fatbin->unsupported.empty()) fatbin->unsupported = std::move(why);
+  version_.fetch_add(1, std::memory_order_release);
 }
 
 FunctionRecord* Registry::AddFunction(const FatbinRecord* fatbin, const void* host,
@@ -69,6 +71,7 @@ FunctionRecord* Registry::AddFunction(const FatbinRecord* fatbin, const void* ho
   std::lock_guard lock(mutex_);
   FunctionRecord& record = functions_.emplace_back(FunctionRecord{fatbin, name, host});
   functions_by_key_[host] = &record;
+  version_.fetch_add(1, std::memory_order_release);
   functions_by_key_[&record] = &record;
   return &record;
 }

@@ -3,6 +3,7 @@
 // first use of something in it.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -69,7 +70,11 @@ class Registry {
   const FunctionRecord* FindFunction(const void* key) const;
   const VariableRecord* FindVariable(const void* host) const;
 
+  // Another number whenever what FindFunction would answer, or what it leads to, may be another.
+  std::uint64_t version() const { return version_.load(std::memory_order_acquire); }
+
  private:
+  std::atomic<std::uint64_t> version_{1};
   mutable std::shared_mutex mutex_;
   std::deque<FatbinRecord> fatbins_;
   std::deque<FunctionRecord> functions_;

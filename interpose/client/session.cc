@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "common/log.h"
+#include "common/trace.h"
 #include "interpose/client/background_thread.h"
 #include "interpose/client/handles.h"
 #include "interpose/client/pools.h"
@@ -71,6 +72,12 @@ Result<Greeted> Greet() {
   bell->CloseFd();
   Result<Welcome> welcome = socket->Expect<Welcome>(std::chrono::seconds(30));
   if (!welcome.ok()) return welcome.status();
+  if (welcome->trace) {
+    const UniqueFd memory = socket->TakeFd();
+    Result<std::unique_ptr<TraceBuffer>> trace = TraceBuffer::Open(memory.get());
+    if (!trace.ok()) return trace.status();
+    StartTracing(std::move(*trace));
+  }
   return Greeted{std::move(*socket), std::move(*bell), std::move(welcome->devices)};
 }
 
@@ -114,8 +121,13 @@ Session::Session(ControlSocket socket, Bell bell, std::vector<DeviceDescription>
 }
 
 std::shared_ptr<Link> Session::OpenedLink(int device) {
+  auto& lately = ThisThread().links;
+  const auto key = static_cast<std::uint64_t>(device) + 1;
+  const std::uint64_t version = links_version_.load();
+  if (const auto& known = lately.Find(key, version); known != nullptr) return known;
   std::shared_lock lock(links_mutex_);
-  return devices_[static_cast<std::size_t>(device)]->link;
+  const std::shared_ptr<Link>& link = devices_[static_cast<std::size_t>(device)]->link;
+  return link == nullptr ? nullptr : lately.Keep(key, link, version);
 }
 
 std::vector<std::shared_ptr<Link>> Session::Links() const {
@@ -140,29 +152,28 @@ CUresult Session::OpenLink(int device, std::shared_ptr<Link>* link) {
   return (*link)->fault();
 }
 
+Result<DeviceOpened> Session::AskForDevice(const OpenDevice& request, UniqueFd* channel,
+                                           UniqueFd* bell) {
+  // One question at a time on this socket. Other devices' work goes on.
+  std::lock_guard lock(socket_mutex_);
+  const int files[] = {shared_.file()};
+  CUSPAN_RETURN_IF_ERROR(socket_.Send(request, std::span(files, shared_.available() ? 1 : 0)));
+  // A driver may take its time to start.
+  Result<DeviceOpened> opened = socket_.Expect<DeviceOpened>(std::chrono::seconds(120));
+  if (opened.ok() && opened->result == CUDA_SUCCESS) {
+    *channel = socket_.TakeFd();
+    *bell = socket_.TakeFd();
+  }
+  return opened;
+}
+
 CUresult Session::OpenDeviceAtAgent(int device, std::shared_ptr<Link>* link) {
   OpenDevice request;
   request.device = static_cast<std::uint32_t>(device);
   request.shared = shared_.window();
   UniqueFd channel_fd;
   UniqueFd bell_fd;
-  Result<DeviceOpened> opened = Status::Internal("not asked");
-  {
-    // One question at a time on this socket. Other devices' work goes on.
-    std::lock_guard lock(socket_mutex_);
-    const int files[] = {shared_.file()};
-    if (Status sent = socket_.Send(request, std::span(files, shared_.available() ? 1 : 0));
-        !sent.ok()) {
-      opened = sent;
-    } else {
-      // A driver may take its time to start.
-      opened = socket_.Expect<DeviceOpened>(std::chrono::seconds(120));
-    }
-    if (opened.ok() && opened->result == CUDA_SUCCESS) {
-      channel_fd = socket_.TakeFd();
-      bell_fd = socket_.TakeFd();
-    }
-  }
+  const Result<DeviceOpened> opened = AskForDevice(request, &channel_fd, &bell_fd);
   if (!opened.ok() || opened->result != CUDA_SUCCESS) {
     LogError("device {} can not be opened: {}", device,
              opened.ok() ? opened->message : opened.status().message());
@@ -213,6 +224,15 @@ CUresult Session::OpenDeviceAtAgent(int device, std::shared_ptr<Link>* link) {
   return CUDA_SUCCESS;
 }
 
+CUresult Session::JoinAtAgent(std::uint32_t join, int first, int second) {
+  std::lock_guard lock(socket_mutex_);
+  const Status sent = socket_.Send(
+      JoinDevices{join, static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(second)});
+  if (sent.ok()) return CUDA_SUCCESS;
+  LogError("devices {} and {} can not be joined: {}", first, second, sent.message());
+  return CUDA_ERROR_DEVICE_UNAVAILABLE;
+}
+
 CUresult Session::CurrentLink(std::shared_ptr<Link>* link) {
   return OpenLink(ThisThread().current_device, link);
 }
@@ -235,16 +255,24 @@ CUresult Session::Reset(int device) {
   }
   {
     std::lock_guard lock(streams_mutex_);
-    std::erase_if(streams_,
-                  [&](const auto& entry) { return entry.second->link == link->number(); });
+    std::erase_if(streams_, [&](const auto& entry) {
+      const bool gone = entry.second->link == link->number();
+      if (gone) entry.second->destroyed.store(true, std::memory_order_release);
+      return gone;
+    });
   }
   peers_.Forget(*link);
+  peer_copies_.ForgetLink(*link);
   arrays_.Forget(*link);
   Pools::Get().ForgetLink(*link);
   FailEvents(*link);
   {
     std::lock_guard lock(events_mutex_);
-    std::erase_if(events_, [&](const auto& entry) { return entry.second->link == link; });
+    std::erase_if(events_, [&](const auto& entry) {
+      const bool gone = entry.second->link == link;
+      if (gone) entry.second->destroyed.store(true);
+      return gone;
+    });
   }
   link->channel().Close(false);
   CloseDevice request;

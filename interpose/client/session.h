@@ -11,6 +11,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
 #include <thread>
 #include <unordered_map>
@@ -21,6 +22,7 @@
 #include "interpose/client/host_memory.h"
 #include "interpose/client/link.h"
 #include "interpose/client/memory_advice.h"
+#include "interpose/client/peer_copies.h"
 #include "interpose/client/peers.h"
 #include "protocol/channel/socket.h"
 
@@ -28,11 +30,17 @@ namespace cuspan {
 
 // A stream that the program made. `id` is its handle, in the program and at the proxy.
 struct Stream {
-  std::uint64_t id;
-  int device;
-  std::uint64_t link;  // Link::number() of the proxy that has it.
-  unsigned flags;
-  int priority;
+  Stream(std::uint64_t id, int device, std::uint64_t link, unsigned flags, int priority)
+      : id(id), device(device), link(link), flags(flags), priority(priority) {}
+  const std::uint64_t id;
+  const int device;
+  const std::uint64_t link;  // Link::number() of the proxy that has it.
+  const unsigned flags;
+  const int priority;
+  mutable std::atomic<bool> destroyed = false;
+  // All that was posted to it up to this sequence is known to be complete, so that a program that
+  // asks about an idle stream is answered here.
+  mutable std::atomic<std::uint64_t> completed = 0;
 };
 
 // Where an op goes: a proxy, and the stream there (0: legacy default stream).
@@ -104,6 +112,8 @@ class Session {
   // under way may write memory that the host reads. CUDA_ERROR_INVALID_VALUE when nothing starts
   // there.
   CUresult Free(std::uint64_t address);
+  // Device memory is shared with other processes from now on.
+  void ShareWithOthers() { with_others_.store(true, std::memory_order_relaxed); }
   HostMemory& host_memory() { return host_memory_; }
   SharedRegion& shared() { return shared_; }
   ManagedVariables& managed_variables() { return managed_variables_; }
@@ -181,14 +191,25 @@ class Session {
   Session(ControlSocket socket, Bell bell, std::vector<DeviceDescription> devices);
   static Session* Start(CUresult* result);
   CUresult OpenDeviceAtAgent(int device, std::shared_ptr<Link>* link);
+  // The agent's answer, with what came with it where it has the device.
+  Result<DeviceOpened> AskForDevice(const OpenDevice& request, UniqueFd* channel, UniqueFd* bell);
+  // For PeerCopies.
+  CUresult JoinAtAgent(std::uint32_t join, int first, int second);
   void ReceiveLoop();
   bool AgentGone() const;
   std::vector<std::shared_ptr<Link>> Links() const;
   CUresult ThreadStream(const std::shared_ptr<Link>& link, std::uint64_t* stream);
+  // Asks the proxy whether, or waits until, all that is in the stream is complete, and remembers
+  // it.
+  template <typename Op>
+  CUresult AskOfStream(const StreamTarget& target, const Op& op);
   CUresult CreateEventOn(const std::shared_ptr<Link>& link, unsigned flags, std::uint64_t* event);
   // Null for unknown and destroyed events.
   std::shared_ptr<Event> FindEvent(std::uint64_t event) const;
   void OnEventReached(const EventReached& reached);
+  // Lets those go on who attend to the event: those who wait for this record of it, or, when its
+  // device is lost, all.
+  void Release(Event& event, std::optional<std::uint64_t> record, CUresult result);
   // Ends all waits for events of a lost device.
   void FailEvents(const Link& link);
 
@@ -213,12 +234,6 @@ class Session {
     std::shared_ptr<Link> from;
   };
   Sides SidesOf(const void* destination, const void* source);
-  struct PeerCopy {
-    std::shared_ptr<Link> to;
-    std::shared_ptr<Link> from;
-    std::uint64_t bytes;
-    bool asynchronous;
-  };
   // The device that copies between two by itself, in the order of `target`: that one's, if it is
   // one of them. Null when neither has the other's memory.
   std::shared_ptr<Link> CopierOf(const Sides& sides, const void* destination, const void* source,
@@ -228,19 +243,20 @@ class Session {
   template <typename Op>
   CUresult CopyByItself(const std::shared_ptr<Link>& copier, const Sides& sides, bool asynchronous,
                         const StreamTarget& target, Op& op);
-  // Between two devices, in the order of `target`, which may be a third one's.
-  template <typename Write, typename Read>
-  CUresult CopyPeer(const PeerCopy& copy, const StreamTarget& target, Write& write, Read& read);
+  // Between two devices that do not have each other's memory, in the order of `target`, which may
+  // be a third one's.
+  CUresult CopyPeer(const PeerCopies::Copy& copy, bool asynchronous, const StreamTarget& target);
   // Runs `op` in the order of `target` on `link`, which may be another device's.
   template <typename Use>
   CUresult OnDevice(const StreamTarget& target, const std::shared_ptr<Link>& link, Use&& op);
   // The link of the device that a pointer points into; null for host memory.
   std::shared_ptr<Link> LinkOf(const void* pointer);
   // The device may not have come to the copy yet, and the program may look at the memory of one of
-  // its sides when the call returns.
+  // its sides when the call returns, or another process may.
   bool MustWaitFor(const void* destination, const void* source, bool asynchronous) const {
     return !asynchronous && (shared_.Contains(reinterpret_cast<std::uintptr_t>(destination)) ||
-                             shared_.Contains(reinterpret_cast<std::uintptr_t>(source)));
+                             shared_.Contains(reinterpret_cast<std::uintptr_t>(source)) ||
+                             with_others_.load(std::memory_order_relaxed));
   }
   // Something that was begun earlier may still write to page-locked memory before a copy that is
   // posted now reads it.
@@ -263,10 +279,14 @@ class Session {
   ManagedVariables managed_variables_{&shared_};
   MemoryAdvice advice_;
   Peers peers_{[this] { return Links(); }};
+  PeerCopies peer_copies_{[this](std::uint32_t join, int first, int second) {
+    return JoinAtAgent(join, first, second);
+  }};
   std::mutex managed_mutex_;
   std::unordered_map<std::uint64_t, int> managed_;  // Managed blocks, each with its device.
   HostMemory host_memory_{&shared_};
   HostCalls host_calls_;
+  std::atomic<bool> with_others_{false};
   std::atomic<int> pending_host_calls_{0};  // CallHost's that have not run.
   Arrays arrays_;
   std::once_flag receiver_started_;

@@ -4,11 +4,19 @@
 
 #include <cuda.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "interpose/client/lookup_cache.h"
+
 namespace cuspan {
+
+class Link;
+struct Event;
+struct LoadedKernel;
+struct Stream;
 
 // One <<<…>>> between its push and its pop.
 struct CallConfiguration {
@@ -37,6 +45,18 @@ struct ThreadState {
     std::uint64_t link = 0;  // The link's number: a device that was reset has another.
   };
   std::vector<OwnStream> own_streams;
+  // Of the session's tables: see Session::OpenedLink, FindStream, FindEvent.
+  LookupCache<Link, 8> links;
+  LookupCache<const Stream, 16> streams;
+  LookupCache<Event, 16> events;
+  // Of the registry and a link's modules: see FindKernel.
+  struct KnownKernel {
+    const void* function = nullptr;
+    std::uint64_t link = 0;     // The link's number,
+    std::uint64_t version = 0;  // and the registry's, when it was looked up.
+    LoadedKernel* kernel = nullptr;
+  };
+  std::array<KnownKernel, 16> kernels;
 
   ThreadState();
   ~ThreadState();

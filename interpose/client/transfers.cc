@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/trace.h"
 #include "interpose/client/background_thread.h"
 #include "interpose/client/copy_threads.h"
 #include "interpose/client/outgoing_chunks.h"
@@ -56,7 +57,7 @@ CUresult Transfers::Send(std::uint64_t transfer, const std::byte* source, std::u
     outgoing_.erase(transfer);
     if (failed_ != CUDA_SUCCESS) return failed_;
   }
-  return SendChunks(*channel_, {transfer, source, bytes, rows}, 0, bytes);
+  return SendChunks(*channel_, {transfer, source, bytes, rows, device_}, 0, bytes);
 }
 
 void Transfers::SendLater(std::uint64_t transfer, const std::byte* source, std::uint64_t bytes,
@@ -94,11 +95,12 @@ bool Transfers::SendPart(std::uint64_t transfer, Outgoing& outgoing) {
   }
   const ChannelLayout& layout = channel_->layout();
   const std::uint64_t end =
-      std::min(outgoing.bytes,
-               outgoing.sent + layout.staging_bytes * std::max(layout.staging_slots / 2, 1U));
+      std::min(outgoing.bytes, outgoing.sent + std::uint64_t{channel_->ChunkBytes()} *
+                                                   std::max(layout.staging_slots / 2, 1U));
   // A failure here is the loss of the channel, which the receiver notices and tells.
-  static_cast<void>(SendChunks(
-      *channel_, {transfer, outgoing.source, outgoing.bytes, outgoing.rows}, outgoing.sent, end));
+  static_cast<void>(SendChunks(*channel_,
+                               {transfer, outgoing.source, outgoing.bytes, outgoing.rows, device_},
+                               outgoing.sent, end));
   outgoing.sent = end;
   return end == outgoing.bytes;
 }
@@ -195,8 +197,10 @@ bool Transfers::OnChunk(const Chunk& chunk) {
 
 void Transfers::Store(const std::shared_ptr<Incoming>& incoming, const Chunk& chunk,
                       std::uint64_t arrival) {
+  const TraceSpan span;
   UnpackRows(incoming->rows, incoming->destination, chunk.offset, chunk.bytes,
              channel_->IncomingSlot(chunk.slot));
+  span.Done(TraceKind::kOutOfStaging, device_, chunk.transfer, chunk.offset, chunk.bytes);
   channel_->statistics().bytes_from_device.fetch_add(chunk.bytes, std::memory_order_relaxed);
   Ended ended;
   {

@@ -46,7 +46,9 @@ struct Incoming {
 
 class Transfers {
  public:
-  explicit Transfers(Channel* channel) : channel_(channel) {}
+  // `device` is the program's number of it, for a trace.
+  explicit Transfers(Channel* channel, int device = 0)
+      : channel_(channel), device_(static_cast<std::uint32_t>(device)) {}
   ~Transfers();
 
   // --- To the device
@@ -119,6 +121,7 @@ class Transfers {
   static inline std::atomic<int> receiving_{0};  // Transfers in all incoming_.
 
   Channel* const channel_;
+  const std::uint32_t device_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::uint64_t next_ = 1;

@@ -14,6 +14,10 @@ const char* LoadWarning();
 // Without it nothing in the process is touched.
 bool LoadedByCuspan();
 
+// The major release (11, 12 or 13) of the CUDA runtime that is linked into the program or library
+// whose code `address` is, and that now leads to ours; 0 where none is. Any thread, any time.
+int LinkedRuntimeRelease(const void* address);
+
 }  // namespace cuspan
 
 // The same line, or a lesser one (that libraries loaded later can not be seen),

@@ -1,6 +1,7 @@
 #include "interpose/load/loaded_object.h"
 
 #include "interpose/load/elf_image.h"
+#include "interpose/load/entered.h"
 #include "interpose/load/patch.h"
 #include "interpose/load/static_cudart.h"
 #include "interpose/load/syscalls.h"
@@ -94,7 +95,8 @@ Entered EnterObject(const LoadedObject& object, const ExportTable& exports, Warn
   if (image.Parse(file.bytes()) != ElfImage::Verdict::kUsable) return Entered::kNotReadable;
   if (!IsLoadedAs(image, object)) return Entered::kOtherFile;
 
-  const Search search = FindStaticCudart(image, exports, object.is_program, &target_list);
+  const Search search =
+      FindStaticCudart(image, exports, KnownReleases(), object.is_program, &target_list);
   switch (search.finding) {
     case Finding::kNone:
       return Entered::kNothingToDo;
@@ -103,8 +105,8 @@ Entered EnterObject(const LoadedObject& object, const ExportTable& exports, Warn
     case Finding::kStripped:
       warning->Add(object.name)
           .Add(
-              " has the CUDA runtime linked in and no symbols to find it by: link it with"
-              " nvcc -cudart shared, or do not strip it")
+              " has a CUDA runtime linked in, no symbols to find it by, and the runtime is of no"
+              " release known to cuspan: link it with nvcc -cudart shared, or do not strip it")
           .Publish();
       return Entered::kNotEntered;
     case Finding::kUnusable:
@@ -120,7 +122,10 @@ Entered EnterObject(const LoadedObject& object, const ExportTable& exports, Warn
   }
   const PatchReport report =
       PatchEntries(image, object.bias, file.fd(), entry_list, target_list.count);
-  if (report.verdict == PatchVerdict::kDone) return Entered::kDone;
+  if (report.verdict == PatchVerdict::kDone) {
+    RememberRelease(image, object.bias, ReleaseOf(target_list, exports));
+    return Entered::kDone;
+  }
   const char* const name = exports.entries[target_list.targets[report.entry].export_index].name;
   Explain(object.name, name, report, warning);
   warning->Add(kRemedy).Publish();

@@ -106,17 +106,22 @@ bool LooksStripped(const ElfImage& image) {
   return !Contains(image.Symbols(SHT_DYNSYM).names, kMarker);
 }
 
+// What an image without the names of a CUDA runtime holds.
+Search FindInStripped(const ElfImage& image, const ReleaseTable& releases, TargetList* out) {
+  out->count = 0;
+  if (!LooksStripped(image)) return {Finding::kNone};
+  return {FindBySignatures(image, releases, out) ? Finding::kFound : Finding::kStripped};
+}
+
 }  // namespace
 
-Search FindStaticCudart(const ElfImage& image, const ExportTable& exports, bool is_program,
-                        TargetList* out) {
+Search FindStaticCudart(const ElfImage& image, const ExportTable& exports,
+                        const ReleaseTable& releases, bool is_program, TargetList* out) {
   const SymbolTable symbols = image.Symbols(SHT_SYMTAB);
   const std::size_t marker = exports.Find(kMarker);
   out->count = 0;
   // Most files end here: few have a .symtab at all, and fewer this name in it.
-  if (!Contains(symbols.names, kMarker)) {
-    return {LooksStripped(image) ? Finding::kStripped : Finding::kNone};
-  }
+  if (!Contains(symbols.names, kMarker)) return FindInStripped(image, releases, out);
   if (!is_program && image.Symbols(SHT_DYNSYM).Defines(kMarker)) return {Finding::kNone};
   if (!CollectTargets(image, symbols, exports, out)) {
     return {Finding::kUnusable, "is there too many times", kMarker};
@@ -126,8 +131,7 @@ Search FindStaticCudart(const ElfImage& image, const ExportTable& exports, bool 
     has_marker = has_marker || out->targets[i].export_index == marker;
   }
   if (!has_marker) {  // Only used here: a program linked with -cudart shared.
-    out->count = 0;
-    return {LooksStripped(image) ? Finding::kStripped : Finding::kNone};
+    return FindInStripped(image, releases, out);
   }
   std::size_t conflict = 0;
   if (!Unify(out, &conflict)) {

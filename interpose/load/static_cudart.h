@@ -1,5 +1,6 @@
 // Finding the functions of a CUDA runtime that is linked into a program or a
-// library (nvcc's default), by the names in its .symtab.
+// library (nvcc's default), by the names in its .symtab, or, where it was stripped,
+// by what its code is in the known releases of CUDA (signatures.h).
 //
 // Pure functions on an ElfImage: no allocation, no C library (see elf_image.h).
 #pragma once
@@ -9,27 +10,14 @@
 
 #include "interpose/load/elf_image.h"
 #include "interpose/load/exports.h"
+#include "interpose/load/signatures.h"
 
 namespace cuspan::load {
-
-// One function to be replaced.
-struct Target {
-  std::uint64_t address;  // Virtual address in the file, of its first byte.
-  std::uint64_t size;     // As the symbol says; 0 when it says nothing.
-  std::uint64_t limit;    // Where the next symbol or the end of the section begins.
-  std::size_t export_index;
-};
-
-struct TargetList {
-  static constexpr std::size_t kCapacity = 2048;
-  Target targets[kCapacity];
-  std::size_t count;
-};
 
 enum class Finding {
   kNone,      // No CUDA runtime linked in, or one that is exported and so already answered by us.
   kFound,     // All its functions that we export are in the list, by ascending address.
-  kStripped,  // Device code, no import of a CUDA runtime, and none among the symbols.
+  kStripped,  // Device code, no import of a CUDA runtime, none among the symbols, and no known one.
   kUnusable,  // Found, and not to be replaced as it is: `problem` and `name` say what and where.
 };
 
@@ -39,10 +27,11 @@ struct Search {
   const char* name = nullptr;     // Points into the image or the export table.
 };
 
-// Looks for the functions of `exports` in `image`. `is_program` is true for the
-// main executable, whose exported definitions would win over ours; a library
-// that exports a CUDA runtime (libcudart.so itself, a tracing tool) is left alone.
-Search FindStaticCudart(const ElfImage& image, const ExportTable& exports, bool is_program,
-                        TargetList* out);
+// Looks for the functions of `exports` in `image`, or in a stripped one for one of `releases`,
+// whose indices are those of `exports`. `is_program` is true for the main executable, whose
+// exported definitions would win over ours; a library that exports a CUDA runtime (libcudart.so
+// itself, a tracing tool) is left alone.
+Search FindStaticCudart(const ElfImage& image, const ExportTable& exports,
+                        const ReleaseTable& releases, bool is_program, TargetList* out);
 
 }  // namespace cuspan::load

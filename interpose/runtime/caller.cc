@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "interpose/load/load.h"
+
 namespace cuspan {
 namespace {
 
@@ -30,7 +32,7 @@ int FindObject(dl_phdr_info* info, std::size_t /*bytes*/, void* context) {
   return 1;
 }
 
-bool NeedsOldRuntime(const void* object, std::uintptr_t base) {
+int NeededRelease(const void* object, std::uintptr_t base) {
   const auto* const first = static_cast<const ElfW(Dyn)*>(object);
   const char* names = nullptr;
   for (const auto* entry = first; entry->d_tag != DT_NULL; ++entry) {
@@ -39,23 +41,23 @@ bool NeedsOldRuntime(const void* object, std::uintptr_t base) {
     const std::uintptr_t at = entry->d_un.d_ptr;
     names = reinterpret_cast<const char*>(at < base ? base + at : at);
   }
-  if (names == nullptr) return false;
+  if (names == nullptr) return 13;
   for (const auto* entry = first; entry->d_tag != DT_NULL; ++entry) {
     if (entry->d_tag != DT_NEEDED) continue;
     const char* const name = names + entry->d_un.d_val;
-    if (std::strcmp(name, "libcudart.so.12") == 0 || std::strcmp(name, "libcudart.so.11.0") == 0) {
-      return true;
-    }
+    if (std::strcmp(name, "libcudart.so.12") == 0) return 12;
+    if (std::strcmp(name, "libcudart.so.11.0") == 0) return 11;
   }
-  return false;
+  return 13;
 }
 
 }  // namespace
 
-bool CallerIsBefore13(const void* address) {
+int CallerRelease(const void* address) {
+  if (const int linked = LinkedRuntimeRelease(address); linked != 0) return linked;
   Search search{reinterpret_cast<std::uintptr_t>(address)};
-  if (::dl_iterate_phdr(FindObject, &search) == 0 || search.object == nullptr) return false;
-  return NeedsOldRuntime(search.object, search.base);
+  if (::dl_iterate_phdr(FindObject, &search) == 0 || search.object == nullptr) return 13;
+  return NeededRelease(search.object, search.base);
 }
 
 }  // namespace cuspan

@@ -1,4 +1,5 @@
 #include "interpose/runtime/capture.h"
+#include "interpose/runtime/caller.h"
 
 #include <algorithm>
 #include <set>
@@ -299,6 +300,15 @@ CaptureState CaptureOf(const StreamTarget& target) {
   return out;
 }
 
+static cudaError_t Update(cudaStream_t stream, DefaultStream meaning, cudaGraphNode_t* dependencies,
+                          std::size_t count, unsigned flags) {
+  return Answer([&] {
+    return AboutCapture(stream, meaning, [&](Session&, const StreamTarget& target) {
+      return UpdateDependencies(target, dependencies, count, flags);
+    });
+  });
+}
+
 }  // namespace cuspan
 
 using namespace cuspan;  // NOLINT: the entry points below are the C API.
@@ -337,10 +347,9 @@ CUSPAN_EXPORT_TWINS(cudaStreamEndCapture, _ptsz, (cudaStream_t stream, cudaGraph
 
 CUSPAN_EXPORT_TWINS(cudaStreamUpdateCaptureDependencies, _ptsz,
                     (cudaStream_t stream, cudaGraphNode_t* dependencies,
-                     const cudaGraphEdgeData* /*edges*/, std::size_t count, unsigned flags),
-                    Answer([&] {
-                      return AboutCapture(
-                          stream, meaning, [&](Session&, const StreamTarget& target) {
-                            return UpdateDependencies(target, dependencies, count, flags);
-                          });
-                    }))
+                     const cudaGraphEdgeData* edges, std::size_t count, unsigned flags),
+                    // Before CUDA 13 there was no data of edges, and what follows came earlier.
+                    CallerIsBefore13(__builtin_return_address(0))
+                        ? Update(stream, meaning, dependencies, NumberOf(edges),
+                                 static_cast<unsigned>(count))
+                        : Update(stream, meaning, dependencies, count, flags))

@@ -4,7 +4,9 @@
 #include <vector>
 
 #include "interpose/client/thread_state.h"
+#include "interpose/runtime/caller.h"
 #include "interpose/runtime/device_properties.h"
+#include "interpose/runtime/device_properties_12.h"
 #include "interpose/runtime/entry.h"
 #include "interpose/runtime/pci_bus_id.h"
 
@@ -135,10 +137,17 @@ CUSPAN_EXPORT cudaError_t cudaChooseDevice(int* device, const cudaDeviceProp* wa
 // --- Describing
 
 CUSPAN_EXPORT cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  const bool before_13 = CallerIsBefore13(__builtin_return_address(0));
   return Answer([&]() -> Error {
     if (properties == nullptr) return cudaErrorInvalidValue;
     return WithSession([&](Session& session) -> Error {
       if (!HasDevice(session, device)) return cudaErrorInvalidDevice;
+      if (before_13) {
+        // CUDA 12 has another function for what is more than 11 knew.
+        const DeviceProperties12 made = MakeProperties12(session.description(device));
+        std::memcpy(static_cast<void*>(properties), &made, kProperties11Bytes);
+        return cudaSuccess;
+      }
       *properties = MakeProperties(session.description(device));
       return cudaSuccess;
     });
@@ -219,9 +228,11 @@ CUSPAN_EXPORT cudaError_t cudaDriverGetVersion(int* version) {
 }
 
 CUSPAN_EXPORT cudaError_t cudaRuntimeGetVersion(int* version) {
+  const int release = CallerRelease(__builtin_return_address(0));
   return Answer([&]() -> Error {
     if (version == nullptr) return cudaErrorInvalidValue;
-    *version = CUDART_VERSION;
+    // Which release of a major one it was can not be seen: the last.
+    *version = release == 13 ? CUDART_VERSION : release == 12 ? 12090 : 11080;
     return cudaSuccess;
   });
 }

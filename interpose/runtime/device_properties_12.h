@@ -111,4 +111,9 @@ static_assert(offsetof(DeviceProperties12, reserved) == 1032 - 63 * sizeof(int))
 
 DeviceProperties12 MakeProperties12(const DeviceDescription& device);
 
+// The part of it that programs built with CUDA 11 know as the whole, padding included.
+inline constexpr std::size_t kProperties11Bytes =
+    (offsetof(DeviceProperties12, hostRegisterSupported) + 7) / 8 * 8;
+static_assert(kProperties11Bytes == 728);
+
 }  // namespace cuspan

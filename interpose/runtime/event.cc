@@ -1,4 +1,5 @@
 // Events.
+#include "interpose/client/shared_event.h"
 #include "interpose/runtime/capture.h"
 
 namespace cuspan {
@@ -10,12 +11,19 @@ Error CreateEvent(cudaEvent_t* event, unsigned flags) {
   if (event == nullptr || (flags & ~kKnown) != 0) return cudaErrorInvalidValue;
   if ((flags & cudaEventInterprocess) != 0) {
     if ((flags & cudaEventDisableTiming) == 0) return cudaErrorInvalidValue;
-    return NotSupported("cudaEventCreateWithFlags with cudaEventInterprocess");
   }
   return WithSession([&](Session& session) -> Error {
     std::uint64_t made = 0;
     // The runtime's flags are the driver's.
     CUSPAN_RETURN_IF_FAILED(session.CreateEvent(flags, &made));
+    if ((flags & cudaEventInterprocess) != 0) {
+      auto shared = SharedEvent::Create();
+      if (shared == nullptr) {
+        static_cast<void>(session.DestroyEvent(made));
+        return cudaErrorMemoryAllocation;
+      }
+      SharedEvent::Add(made, std::move(shared));
+    }
     *event = HandleOf<cudaEvent_t>(made);
     return cudaSuccess;
   });
@@ -44,6 +52,10 @@ Error RecordEvent(cudaEvent_t event, cudaStream_t stream, unsigned flags, Defaul
     }
     if (captured) return cudaSuccess;
     if (flags == cudaEventRecordExternal) return cudaErrorIllegalState;
+    if (const auto shared = SharedEvent::Find(NumberOf(event))) {
+      CUSPAN_RETURN_IF_FAILED(SharedEvent::Record(shared, session, target));
+      return target.link->TakePostedFailure();
+    }
     CUSPAN_RETURN_IF_FAILED(session.RecordEvent(NumberOf(event), target));
     return target.link->TakePostedFailure();
   });
@@ -64,8 +76,10 @@ CUSPAN_EXPORT cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned 
 
 CUSPAN_EXPORT cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return Answer([&] {
-    return WithSession(
-        [&](Session& session) -> Error { return session.DestroyEvent(NumberOf(event)); });
+    return WithSession([&](Session& session) -> Error {
+      SharedEvent::Remove(NumberOf(event));
+      return session.DestroyEvent(NumberOf(event));
+    });
   });
 }
 
@@ -81,6 +95,7 @@ CUSPAN_EXPORT cudaError_t cudaEventQuery(cudaEvent_t event) {
   return Answer([&] {
     return WithSession([&](Session& session) -> Error {
       CUSPAN_RETURN_IF_FAILED(RefuseCapturedEvent(event));
+      if (const auto shared = SharedEvent::Find(NumberOf(event))) return shared->Query();
       return session.QueryEvent(NumberOf(event));
     });
   });
@@ -90,6 +105,7 @@ CUSPAN_EXPORT cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   return Answer([&] {
     return WithSession([&](Session& session) -> Error {
       CUSPAN_RETURN_IF_FAILED(RefuseCapturedEvent(event));
+      if (const auto shared = SharedEvent::Find(NumberOf(event))) return shared->Synchronize();
       return session.SynchronizeEvent(NumberOf(event));
     });
   });

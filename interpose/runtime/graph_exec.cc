@@ -1,6 +1,7 @@
 // What a program makes of its graphs to launch them: instantiation, launches, updates.
 #include <algorithm>
 
+#include "interpose/runtime/caller.h"
 #include "interpose/runtime/capture.h"
 #include "interpose/runtime/copy_box.h"
 #include "interpose/runtime/graph_use.h"
@@ -156,9 +157,19 @@ Error Update(GraphExec& exec, const Graph& graph, cudaGraphExecUpdateResultInfo*
 
 using namespace cuspan;  // NOLINT: the entry points below are the C API.
 
-CUSPAN_EXPORT cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph,
-                                               unsigned long long flags) {
-  return Answer([&] { return Instantiate(exec, graph, flags); });
+// Programs of CUDA 11 call it with places for a node and a text in place of the flags.
+CUSPAN_EXPORT cudaError_t
+CuspanGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long third,
+                       char* text, std::size_t text_bytes) __asm__("cudaGraphInstantiate");
+CUSPAN_EXPORT cudaError_t CuspanGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph,
+                                                 unsigned long long third, char* text,
+                                                 std::size_t text_bytes) {
+  if (CallerRelease(__builtin_return_address(0)) >= 12)
+    return Answer([&] { return Instantiate(exec, graph, third); });
+  auto* const node = HandleOf<cudaGraphNode_t*>(third);
+  if (node != nullptr) *node = nullptr;
+  if (text != nullptr && text_bytes != 0) *text = 0;
+  return Answer([&] { return Instantiate(exec, graph, 0); });
 }
 
 CUSPAN_EXPORT cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* exec, cudaGraph_t graph,
@@ -210,15 +221,25 @@ CUSPAN_EXPORT_TWINS(cudaGraphUpload, _ptsz, (cudaGraphExec_t exec, cudaStream_t 
                       });
                     }))
 
-CUSPAN_EXPORT cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph,
-                                              cudaGraphExecUpdateResultInfo* info) {
-  return Answer([&] {
+// Programs of CUDA 11 call it with places for a node and the result in place of the structure.
+CUSPAN_EXPORT cudaError_t
+CuspanGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph, void* third,
+                      cudaGraphExecUpdateResult* result) __asm__("cudaGraphExecUpdate");
+CUSPAN_EXPORT cudaError_t CuspanGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph,
+                                                void* third, cudaGraphExecUpdateResult* result) {
+  const bool is_11 = CallerRelease(__builtin_return_address(0)) == 11;
+  cudaGraphExecUpdateResultInfo info{};
+  auto* const out = is_11 ? &info : static_cast<cudaGraphExecUpdateResultInfo*>(third);
+  const cudaError_t error = Answer([&] {
     return WithExec(exec, [&](GraphExec& found) -> Error {
       const std::shared_ptr<Graph> from = Graphs::Get().Find(graph);
       if (from == nullptr) return cudaErrorInvalidValue;
-      return Update(found, *from, info);
+      return Update(found, *from, out);
     });
   });
+  if (is_11 && third != nullptr) *static_cast<cudaGraphNode_t*>(third) = info.errorNode;
+  if (is_11 && result != nullptr) *result = info.result;
+  return error;
 }
 
 CUSPAN_EXPORT cudaError_t cudaGraphExecNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,

@@ -3,6 +3,7 @@
 
 #include "interpose/client/pools.h"
 #include "interpose/client/thread_state.h"
+#include "interpose/runtime/caller.h"
 #include "interpose/runtime/copy_box.h"
 #include "interpose/runtime/function.h"
 #include "interpose/runtime/graph_use.h"
@@ -195,8 +196,13 @@ using namespace cuspan;  // NOLINT: the entry points below are the C API.
 
 CUSPAN_EXPORT cudaError_t cudaGraphAddNode(cudaGraphNode_t* node, cudaGraph_t graph,
                                            const cudaGraphNode_t* dependencies,
-                                           const cudaGraphEdgeData* /*edges*/, std::size_t count,
+                                           const cudaGraphEdgeData* edges, std::size_t count,
                                            cudaGraphNodeParams* parameters) {
+  // Before CUDA 13 there was no data of edges, and what follows came earlier.
+  if (CallerIsBefore13(__builtin_return_address(0))) {
+    parameters = HandleOf<cudaGraphNodeParams*>(count);
+    count = NumberOf(edges);
+  }
   return Answer([&] { return AddDescribed(node, graph, dependencies, count, parameters); });
 }
 

@@ -1,6 +1,7 @@
 // Graphs as structures: making, copying and destroying them, and their nodes and edges.
 #include <algorithm>
 
+#include "interpose/runtime/caller.h"
 #include "interpose/runtime/graph.h"
 #include "interpose/runtime/graph_use.h"
 
@@ -60,6 +61,12 @@ Error GiveEdges(const Graph& graph, cudaGraphNode_t* from, cudaGraphNode_t* to,
   }
   *count = std::min(*count, edges.size());
   return cudaSuccess;
+}
+
+// Before CUDA 13 there was no data of edges, and the number came in its place.
+void MoveUp(cudaGraphEdgeData** edges, std::size_t** count) {
+  *count = reinterpret_cast<std::size_t*>(*edges);
+  *edges = nullptr;
 }
 
 // use(from, to) → Error for each pair, when all are nodes of the graph.
@@ -185,6 +192,7 @@ CUSPAN_EXPORT cudaError_t cudaGraphGetRootNodes(cudaGraph_t graph, cudaGraphNode
 CUSPAN_EXPORT cudaError_t cudaGraphGetEdges(cudaGraph_t graph, cudaGraphNode_t* from,
                                             cudaGraphNode_t* to, cudaGraphEdgeData* edges,
                                             std::size_t* count) {
+  if (CallerIsBefore13(__builtin_return_address(0))) MoveUp(&edges, &count);
   return Answer([&] {
     return WithGraph(graph, [&](const std::shared_ptr<Graph>& found) -> Error {
       const std::size_t room = edges != nullptr && count != nullptr ? *count : 0;
@@ -198,6 +206,7 @@ CUSPAN_EXPORT cudaError_t cudaGraphGetEdges(cudaGraph_t graph, cudaGraphNode_t* 
 CUSPAN_EXPORT cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t node, cudaGraphNode_t* nodes,
                                                        cudaGraphEdgeData* edges,
                                                        std::size_t* count) {
+  if (CallerIsBefore13(__builtin_return_address(0))) MoveUp(&edges, &count);
   return Answer([&] {
     return WithNode(node, [&](const Graphs::Place& place) -> Error {
       const auto& list = place.node->dependencies;
@@ -213,6 +222,7 @@ CUSPAN_EXPORT cudaError_t cudaGraphNodeGetDependentNodes(cudaGraphNode_t node,
                                                          cudaGraphNode_t* nodes,
                                                          cudaGraphEdgeData* edges,
                                                          std::size_t* count) {
+  if (CallerIsBefore13(__builtin_return_address(0))) MoveUp(&edges, &count);
   return Answer([&] {
     return WithNode(node, [&](const Graphs::Place& place) -> Error {
       const std::size_t room = edges != nullptr && count != nullptr ? *count : 0;
@@ -226,8 +236,9 @@ CUSPAN_EXPORT cudaError_t cudaGraphNodeGetDependentNodes(cudaGraphNode_t node,
 // Edges carry no data of their own here: each is a full dependency.
 CUSPAN_EXPORT cudaError_t cudaGraphAddDependencies(cudaGraph_t graph, const cudaGraphNode_t* from,
                                                    const cudaGraphNode_t* to,
-                                                   const cudaGraphEdgeData* /*edges*/,
+                                                   const cudaGraphEdgeData* edges,
                                                    std::size_t count) {
+  if (CallerIsBefore13(__builtin_return_address(0))) count = NumberOf(edges);
   return Answer([&] {
     return WithGraph(graph, [&](const std::shared_ptr<Graph>& found) {
       return ForEachEdge(*found, from, to, count, AddEdge);
@@ -238,8 +249,9 @@ CUSPAN_EXPORT cudaError_t cudaGraphAddDependencies(cudaGraph_t graph, const cuda
 CUSPAN_EXPORT cudaError_t cudaGraphRemoveDependencies(cudaGraph_t graph,
                                                       const cudaGraphNode_t* from,
                                                       const cudaGraphNode_t* to,
-                                                      const cudaGraphEdgeData* /*edges*/,
+                                                      const cudaGraphEdgeData* edges,
                                                       std::size_t count) {
+  if (CallerIsBefore13(__builtin_return_address(0))) count = NumberOf(edges);
   return Answer([&] {
     return WithGraph(graph, [&](const std::shared_ptr<Graph>& found) {
       return ForEachEdge(*found, from, to, count, RemoveEdge);

@@ -2,7 +2,10 @@
 #include <algorithm>
 #include <limits>
 
+#include "interpose/client/ipc_memory.h"
+#include "interpose/client/pools.h"
 #include "interpose/client/thread_state.h"
+#include "interpose/runtime/caller.h"
 #include "interpose/runtime/device_properties.h"
 #include "interpose/runtime/entry.h"
 #include "interpose/runtime/function.h"
@@ -23,7 +26,12 @@ Error Allocate(Session& session, std::size_t bytes, void** memory) {
 }
 
 Error Free(Session& session, void* memory) {
-  if (memory != nullptr) return session.Free(NumberOf(memory));
+  if (memory != nullptr) {
+    // Another process's, of a pool that both share.
+    if (Pools::Get().ForgetImported(NumberOf(memory)))
+      return IpcMemory::Get().Close(session, NumberOf(memory));
+    return session.Free(NumberOf(memory));
+  }
   // The classic way to start CUDA on the current device.
   std::shared_ptr<Link> link;
   return session.CurrentLink(&link);
@@ -136,7 +144,10 @@ CUSPAN_EXPORT cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attrib
   return Answer([&]() -> Error {
     if (attributes == nullptr) return cudaErrorInvalidValue;
     return WithSession([&](Session& session) -> Error {
-      DescribePointer(session, pointer, attributes);
+      cudaPointerAttributes described;
+      DescribePointer(session, pointer, &described);
+      // What is reserved since CUDA 13 programs of earlier ones do not have.
+      CopyFirst(attributes, &described, offsetof(cudaPointerAttributes, reserved));
       return cudaSuccess;
     });
   });

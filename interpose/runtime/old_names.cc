@@ -2,6 +2,7 @@
 // has: earlier names of what is still there, and the structure that has changed.
 #include "interpose/runtime/device_properties_12.h"
 #include "interpose/runtime/entry.h"
+#include "interpose/runtime/texture.h"
 
 using namespace cuspan;  // NOLINT: the entry points below are the C API.
 
@@ -39,6 +40,71 @@ CUSPAN_EXPORT cudaError_t cudaGetDeviceProperties_v2(DeviceProperties12* propert
       return cudaSuccess;
     });
   });
+}
+
+// Of CUDA 12, with the data of edges that 13's functions of the plain names have.
+CUSPAN_EXPORT cudaError_t cudaGraphGetEdges_v2(cudaGraph_t graph, cudaGraphNode_t* from,
+                                               cudaGraphNode_t* to, cudaGraphEdgeData* edges,
+                                               std::size_t* count) {
+  return cudaGraphGetEdges(graph, from, to, edges, count);
+}
+
+CUSPAN_EXPORT cudaError_t cudaGraphNodeGetDependencies_v2(cudaGraphNode_t node,
+                                                          cudaGraphNode_t* nodes,
+                                                          cudaGraphEdgeData* edges,
+                                                          std::size_t* count) {
+  return cudaGraphNodeGetDependencies(node, nodes, edges, count);
+}
+
+CUSPAN_EXPORT cudaError_t cudaGraphNodeGetDependentNodes_v2(cudaGraphNode_t node,
+                                                            cudaGraphNode_t* nodes,
+                                                            cudaGraphEdgeData* edges,
+                                                            std::size_t* count) {
+  return cudaGraphNodeGetDependentNodes(node, nodes, edges, count);
+}
+
+CUSPAN_EXPORT cudaError_t cudaGraphAddDependencies_v2(cudaGraph_t graph,
+                                                      const cudaGraphNode_t* from,
+                                                      const cudaGraphNode_t* to,
+                                                      const cudaGraphEdgeData* edges,
+                                                      std::size_t count) {
+  return cudaGraphAddDependencies(graph, from, to, edges, count);
+}
+
+CUSPAN_EXPORT cudaError_t cudaGraphRemoveDependencies_v2(cudaGraph_t graph,
+                                                         const cudaGraphNode_t* from,
+                                                         const cudaGraphNode_t* to,
+                                                         const cudaGraphEdgeData* edges,
+                                                         std::size_t count) {
+  return cudaGraphRemoveDependencies(graph, from, to, edges, count);
+}
+
+CUSPAN_EXPORT cudaError_t cudaGraphAddNode_v2(cudaGraphNode_t* node, cudaGraph_t graph,
+                                              const cudaGraphNode_t* dependencies,
+                                              const cudaGraphEdgeData* edges, std::size_t count,
+                                              cudaGraphNodeParams* parameters) {
+  return cudaGraphAddNode(node, graph, dependencies, edges, count, parameters);
+}
+
+CUSPAN_EXPORT_TWINS(cudaStreamUpdateCaptureDependencies_v2, _ptsz,
+                    (cudaStream_t stream, cudaGraphNode_t* dependencies,
+                     const cudaGraphEdgeData* edges, std::size_t count, unsigned flags),
+                    (meaning == DefaultStream::kLegacy
+                         ? cudaStreamUpdateCaptureDependencies
+                         : cudaStreamUpdateCaptureDependencies_ptsz)(stream, dependencies, edges,
+                                                                     count, flags))
+
+// Of CUDA 11, whose functions of the plain names know a shorter description.
+CUSPAN_EXPORT cudaError_t cudaCreateTextureObject_v2(cudaTextureObject_t* object,
+                                                     const cudaResourceDesc* resource,
+                                                     const cudaTextureDesc* sampling,
+                                                     const cudaResourceViewDesc* view) {
+  return CreateTexture(object, resource, sampling, view, 12);
+}
+
+CUSPAN_EXPORT cudaError_t cudaGetTextureObjectTextureDesc_v2(cudaTextureDesc* desc,
+                                                             cudaTextureObject_t object) {
+  return cudaGetTextureObjectTextureDesc(desc, object);
 }
 
 // Of the results only the status is defined for a stream that is not capturing.

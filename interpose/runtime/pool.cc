@@ -158,12 +158,14 @@ Error CreatePool(cudaMemPool_t* handle, const cudaMemPoolProps* properties) {
   }
   if (properties->location.type != cudaMemLocationTypeDevice)
     return NotSupported("cudaMemPoolCreate for memory that is no device's");
-  if (properties->handleTypes != cudaMemHandleTypeNone)
-    return NotSupported("cudaMemPoolCreate for memory that is shared with other processes");
+  const bool shareable = properties->handleTypes == cudaMemHandleTypePosixFileDescriptor;
+  if (properties->handleTypes != cudaMemHandleTypeNone && !shareable)
+    return NotSupported("cudaMemPoolCreate for memory that is shared but by file descriptors");
   return WithSession([&](Session& session) -> Error {
     if (!HasDevice(session, properties->location.id)) return cudaErrorInvalidDevice;
-    *handle = HandleOf<cudaMemPool_t>(
-        Pools::Get().Create(properties->location.id, properties->maxSize)->handle);
+    const auto pool = Pools::Get().Create(properties->location.id, properties->maxSize);
+    pool->shareable = shareable;
+    *handle = HandleOf<cudaMemPool_t>(pool->handle);
     return cudaSuccess;
   });
 }

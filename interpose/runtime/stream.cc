@@ -1,7 +1,9 @@
 // Streams.
 #include <algorithm>
 
+#include "interpose/client/shared_event.h"
 #include "interpose/client/thread_state.h"
+#include "interpose/runtime/caller.h"
 #include "interpose/runtime/capture.h"
 #include "interpose/runtime/device_properties.h"
 
@@ -62,8 +64,34 @@ Error WaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags, DefaultS
     }
     if (captured) return cudaSuccess;
     if (flags == cudaEventWaitExternal) return cudaErrorIllegalState;
+    if (const auto shared = SharedEvent::Find(NumberOf(event))) {
+      CUSPAN_RETURN_IF_FAILED(SharedEvent::Wait(shared, target));
+      return target.link->TakePostedFailure();
+    }
     CUSPAN_RETURN_IF_FAILED(session.WaitEvent(target, NumberOf(event)));
     return target.link->TakePostedFailure();
+  });
+}
+
+cudaError_t CaptureInfo(cudaStream_t stream, DefaultStream meaning, cudaStreamCaptureStatus* status,
+                        unsigned long long* id, cudaGraph_t* graph,
+                        const cudaGraphNode_t** dependencies, const cudaGraphEdgeData** edges,
+                        std::size_t* count) {
+  return Answer([&]() -> Error {
+    if (status == nullptr) return cudaErrorInvalidValue;
+    return AboutStream(stream, meaning, [&](const auto& target, const auto&) {
+      const CaptureState state = CaptureOf(target);
+      *status = state.status;
+      if (state.status != cudaStreamCaptureStatusActive) return;
+      // The list is the thread's until it asks again.
+      thread_local std::vector<cudaGraphNode_t> list;
+      list = state.dependencies;
+      if (id != nullptr) *id = state.id;
+      if (graph != nullptr) *graph = state.graph;
+      if (dependencies != nullptr) *dependencies = list.data();
+      if (edges != nullptr) *edges = nullptr;
+      if (count != nullptr) *count = list.size();
+    });
   });
 }
 
@@ -155,19 +183,9 @@ CUSPAN_EXPORT_TWINS(cudaStreamGetCaptureInfo, _ptsz,
                     (cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id,
                      cudaGraph_t* graph, const cudaGraphNode_t** dependencies,
                      const cudaGraphEdgeData** edges, std::size_t* count),
-                    Answer([&]() -> Error {
-                      if (status == nullptr) return cudaErrorInvalidValue;
-                      return AboutStream(stream, meaning, [&](const auto& target, const auto&) {
-                        const CaptureState state = CaptureOf(target);
-                        *status = state.status;
-                        if (state.status != cudaStreamCaptureStatusActive) return;
-                        // The list is the thread's until it asks again.
-                        thread_local std::vector<cudaGraphNode_t> list;
-                        list = state.dependencies;
-                        if (id != nullptr) *id = state.id;
-                        if (graph != nullptr) *graph = state.graph;
-                        if (dependencies != nullptr) *dependencies = list.data();
-                        if (edges != nullptr) *edges = nullptr;
-                        if (count != nullptr) *count = list.size();
-                      });
-                    }))
+                    // Before CUDA 13 it had the first three only.
+                    CallerIsBefore13(__builtin_return_address(0))
+                        ? CaptureInfo(stream, meaning, status, id, nullptr, nullptr, nullptr,
+                                      nullptr)
+                        : CaptureInfo(stream, meaning, status, id, graph, dependencies, edges,
+                                      count))

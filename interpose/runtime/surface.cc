@@ -1,6 +1,8 @@
 // Surface objects: arrays that kernels write.
+#include "interpose/runtime/caller.h"
 #include "interpose/runtime/entry.h"
 #include "interpose/runtime/object_table.h"
+#include "interpose/runtime/texture.h"
 
 namespace cuspan {
 namespace {
@@ -36,7 +38,13 @@ using namespace cuspan;  // NOLINT: the entry points below are the C API.
 
 CUSPAN_EXPORT cudaError_t cudaCreateSurfaceObject(cudaSurfaceObject_t* object,
                                                   const cudaResourceDesc* resource) {
-  return Answer([&] { return Create(object, resource); });
+  const int release = CallerRelease(__builtin_return_address(0));
+  return Answer([&]() -> Error {
+    if (resource == nullptr) return cudaErrorInvalidValue;
+    cudaResourceDesc whole{};
+    CopyFirst(&whole, resource, BytesOf(*resource, release));
+    return Create(object, &whole);
+  });
 }
 
 CUSPAN_EXPORT cudaError_t cudaDestroySurfaceObject(cudaSurfaceObject_t object) {
@@ -54,12 +62,13 @@ CUSPAN_EXPORT cudaError_t cudaDestroySurfaceObject(cudaSurfaceObject_t object) {
 
 CUSPAN_EXPORT cudaError_t cudaGetSurfaceObjectResourceDesc(cudaResourceDesc* desc,
                                                            cudaSurfaceObject_t object) {
+  const int release = CallerRelease(__builtin_return_address(0));
   return Answer([&]() -> Error {
     if (desc == nullptr) return cudaErrorInvalidValue;
     return WithSession([&](Session& session) -> Error {
       const auto found = Surfaces().Find(session, object);
       if (!found) return cudaErrorInvalidValue;
-      *desc = found->value;
+      CopyFirst(desc, &found->value, BytesOf(found->value, release));
       return cudaSuccess;
     });
   });

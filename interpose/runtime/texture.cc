@@ -3,8 +3,10 @@
 #include <optional>
 
 #include "interpose/runtime/array_format.h"
+#include "interpose/runtime/caller.h"
 #include "interpose/runtime/entry.h"
 #include "interpose/runtime/object_table.h"
+#include "interpose/runtime/texture.h"
 
 namespace cuspan {
 namespace {
@@ -155,7 +157,29 @@ Error AboutTexture(cudaTextureObject_t object, Use&& use) {
   });
 }
 
+// A description of which programs of `release` have the first part only.
+template <typename T>
+T Whole(const T& desc, int release) {
+  T whole{};
+  CopyFirst(&whole, &desc, BytesOf(desc, release));
+  return whole;
+}
+
 }  // namespace
+
+cudaError_t CreateTexture(cudaTextureObject_t* object, const cudaResourceDesc* resource,
+                          const cudaTextureDesc* sampling, const cudaResourceViewDesc* view,
+                          int release) {
+  return Answer([&]() -> Error {
+    if (resource == nullptr || sampling == nullptr) return cudaErrorInvalidValue;
+    const cudaResourceDesc whole_resource = Whole(*resource, release);
+    const cudaTextureDesc whole_sampling = Whole(*sampling, release);
+    if (view == nullptr) return Create(object, &whole_resource, &whole_sampling, nullptr);
+    const cudaResourceViewDesc whole_view = Whole(*view, release);
+    return Create(object, &whole_resource, &whole_sampling, &whole_view);
+  });
+}
+
 }  // namespace cuspan
 
 using namespace cuspan;  // NOLINT: the entry points below are the C API.
@@ -164,7 +188,8 @@ CUSPAN_EXPORT cudaError_t cudaCreateTextureObject(cudaTextureObject_t* object,
                                                   const cudaResourceDesc* resource,
                                                   const cudaTextureDesc* sampling,
                                                   const cudaResourceViewDesc* view) {
-  return Answer([&] { return Create(object, resource, sampling, view); });
+  return CreateTexture(object, resource, sampling, view,
+                       CallerRelease(__builtin_return_address(0)));
 }
 
 CUSPAN_EXPORT cudaError_t cudaDestroyTextureObject(cudaTextureObject_t object) {
@@ -182,10 +207,11 @@ CUSPAN_EXPORT cudaError_t cudaDestroyTextureObject(cudaTextureObject_t object) {
 
 CUSPAN_EXPORT cudaError_t cudaGetTextureObjectResourceDesc(cudaResourceDesc* desc,
                                                            cudaTextureObject_t object) {
+  const int release = CallerRelease(__builtin_return_address(0));
   return Answer([&]() -> Error {
     if (desc == nullptr) return cudaErrorInvalidValue;
     return AboutTexture(object, [&](const TextureRecord& record) -> Error {
-      *desc = record.resource;
+      CopyFirst(desc, &record.resource, BytesOf(record.resource, release));
       return cudaSuccess;
     });
   });
@@ -193,10 +219,11 @@ CUSPAN_EXPORT cudaError_t cudaGetTextureObjectResourceDesc(cudaResourceDesc* des
 
 CUSPAN_EXPORT cudaError_t cudaGetTextureObjectTextureDesc(cudaTextureDesc* desc,
                                                           cudaTextureObject_t object) {
+  const int release = CallerRelease(__builtin_return_address(0));
   return Answer([&]() -> Error {
     if (desc == nullptr) return cudaErrorInvalidValue;
     return AboutTexture(object, [&](const TextureRecord& record) -> Error {
-      *desc = record.sampling;
+      CopyFirst(desc, &record.sampling, BytesOf(record.sampling, release));
       return cudaSuccess;
     });
   });
@@ -204,11 +231,12 @@ CUSPAN_EXPORT cudaError_t cudaGetTextureObjectTextureDesc(cudaTextureDesc* desc,
 
 CUSPAN_EXPORT cudaError_t cudaGetTextureObjectResourceViewDesc(cudaResourceViewDesc* desc,
                                                                cudaTextureObject_t object) {
+  const int release = CallerRelease(__builtin_return_address(0));
   return Answer([&]() -> Error {
     if (desc == nullptr) return cudaErrorInvalidValue;
     return AboutTexture(object, [&](const TextureRecord& record) -> Error {
       if (!record.view) return cudaErrorInvalidValue;
-      *desc = *record.view;
+      CopyFirst(desc, &*record.view, BytesOf(*record.view, release));
       return cudaSuccess;
     });
   });

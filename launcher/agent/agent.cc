@@ -5,9 +5,11 @@
 #include <optional>
 
 #include "common/log.h"
+#include "common/settings.h"
 #include "launcher/agent/agent_options.h"
 #include "launcher/agent/away_agent.h"
 #include "launcher/agent/home_agent.h"
+#include "launcher/agent/lane.h"
 #include "launcher/agent/mpi/mpi_transport.h"
 #include "launcher/agent_cluster.h"
 #include "launcher/tables.h"
@@ -45,9 +47,9 @@ struct Setup {
 };
 
 int RunHome(const Setup& setup, std::optional<AppProcess> app, const RunKey& key,
-            Transport* transport) {
+            Transport* transport, const Ranks& ranks) {
   Result<std::unique_ptr<HomeAgent>> home =
-      HomeAgent::Create(setup.options, setup.paths, setup.proxy_environment, key, transport);
+      HomeAgent::Create(setup.options, setup.paths, setup.proxy_environment, key, transport, ranks);
   if (!home.ok()) return Fail(home.status());
   if (!app) {
     if (const Status joined = (*home)->JoinLauncher(); !joined.ok()) return Fail(joined);
@@ -71,12 +73,12 @@ int RunHome(const Setup& setup, std::optional<AppProcess> app, const RunKey& key
   return exit_status;
 }
 
-int RunAway(const Setup& setup, Transport& transport) {
+int RunAway(const Setup& setup, Transport& transport, const Ranks& ranks) {
   Result<std::unique_ptr<AwayAgent>> away =
-      AwayAgent::Create(setup.options, setup.paths, setup.proxy_environment, transport);
+      AwayAgent::Create(setup.options, setup.paths, setup.proxy_environment, transport, ranks);
   if (!away.ok()) return Fail(away.status());
   if (!(*away)->Meet(setup.key ? &*setup.key : nullptr)) {
-    transport.Shutdown();
+    (*away)->Leave();
     return kExitOwnFailure;
   }
   (*away)->Serve();
@@ -131,10 +133,20 @@ int RunAgent(int argc, char** argv) {
     if (!prepared.ok()) return Fail(prepared.status());
     app.emplace(std::move(*prepared));
   }
-  if (!mpi) return RunHome(setup, std::move(app), key, nullptr);
+  if (!mpi) return RunHome(setup, std::move(app), key, nullptr, {});
   Result<std::unique_ptr<Transport>> transport = StartMpiTransport(&argc, &argv);
   if (!transport.ok()) return Fail(transport.status());
-  return home ? RunHome(setup, std::move(app), key, transport->get()) : RunAway(setup, **transport);
+  const Result<std::uint32_t> lanes = ParseLanes(SettingText(settings::kLanes), 1);
+  const Result<Ranks> ranks =
+      lanes.ok() ? Ranks::Of((*transport)->size(), *lanes) : Result<Ranks>(lanes.status());
+  // Once is enough.
+  if (!ranks.ok()) return home ? Fail(ranks.status()) : kExitOwnFailure;
+  if (ranks->is_lane((*transport)->rank())) {
+    const Status served = ServeAsLane(**transport, *ranks);
+    return served.ok() ? 0 : Fail(served);
+  }
+  return home ? RunHome(setup, std::move(app), key, transport->get(), *ranks)
+              : RunAway(setup, **transport, *ranks);
 }
 
 }  // namespace

@@ -40,6 +40,8 @@ Result<AgentCommandLine> ParseAgentCommandLine(int argc, const char* const* argv
                  "auto: program and GPU on one node share memory; never: always over MPI");
   app.add_flag("--stats", options.statistics,
                "with a program: at its end, what each device did for it");
+  app.add_option("--trace", options.trace,
+                 "with the first rank: a file for a timeline of all transfers and kernels");
   AgentCommandLine line;
   try {
     std::vector<std::string> reversed(own.rbegin(), own.rend());  // As CLI11 takes them.

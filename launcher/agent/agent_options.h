@@ -16,6 +16,7 @@ struct AgentOptions {
   std::optional<std::uint32_t> gpus;   // That the run needs.
   std::string device;                  // auto, cuda or soft.
   SameNode same_node = SameNode::kAuto;
+  std::string trace;                 // The file for a timeline of the run; empty: none.
   bool statistics = false;           // Of the plain mpirun form, like the command.
   std::vector<std::string> command;  // An app of its own: of the plain mpirun form.
 };

@@ -23,16 +23,22 @@ constexpr std::chrono::milliseconds kHandshakeLimit{10'000};
 constexpr std::chrono::milliseconds kKillLimit{2'000};
 // For the whole end of the agents; after it this process ends by force.
 constexpr unsigned kShutdownSeconds = 5;
+// The same where the traces of all have to come home, and be written.
+constexpr unsigned kTraceSeconds = 60;
+constexpr std::chrono::milliseconds kTraceEndLimit{1'000};
+// The fastest of so many answers tells how the clocks stand.
+constexpr int kClockQuestions = 64;
 
 }  // namespace
 
 HomeAgent::HomeAgent(const AgentOptions& options, const InstallPaths& paths,
                      const Environment& proxy_environment, const RunKey& key, Transport* transport,
-                     Poller poller, Bell bell, ControlListener listener)
+                     const Ranks& ranks, Poller poller, Bell bell, ControlListener listener)
     : options_(options),
       key_(key),
       host_(OwnHostName()),
       transport_(transport),
+      ranks_(ranks),
       poller_(std::move(poller)),
       bell_(std::move(bell)),
       listener_(std::move(listener)),
@@ -44,7 +50,8 @@ HomeAgent::~HomeAgent() { EndSessions(); }
 Result<std::unique_ptr<HomeAgent>> HomeAgent::Create(const AgentOptions& options,
                                                      const InstallPaths& paths,
                                                      const Environment& proxy_environment,
-                                                     const RunKey& key, Transport* transport) {
+                                                     const RunKey& key, Transport* transport,
+                                                     const Ranks& ranks) {
   Result<Poller> poller = Poller::Create();
   if (!poller.ok()) return poller.status();
   Result<Bell> bell = Bell::Create();
@@ -52,8 +59,13 @@ Result<std::unique_ptr<HomeAgent>> HomeAgent::Create(const AgentOptions& options
   Result<ControlListener> listener = ControlListener::Listen(key.Address());
   if (!listener.ok()) return listener.status();
   std::unique_ptr<HomeAgent> home(new HomeAgent(options, paths, proxy_environment, key, transport,
-                                                std::move(*poller), std::move(*bell),
+                                                ranks, std::move(*poller), std::move(*bell),
                                                 std::move(*listener)));
+  if (transport != nullptr) {
+    Result<std::unique_ptr<Carrier>> carrier = MakeCarrier(*transport, ranks, home->bell_);
+    if (!carrier.ok()) return carrier.status();
+    home->carrier_ = std::move(*carrier);
+  }
   return home;
 }
 
@@ -95,13 +107,16 @@ Status HomeAgent::Prepare() {
   context_.host = host_;
   context_.layout = *layout;
   context_.bell = &bell_;
+  peer_channels_.emplace(bell_, *layout);
+  context_.peer_channels = &*peer_channels_;
+  if (!options_.trace.empty()) context_.trace = &trace_.emplace(host_);
   if (transport_ != nullptr) {
     Relay::Handlers handlers;
     handlers.control = [this](std::uint32_t rank, const Frame& frame) { TakeControl(rank, frame); };
     handlers.broken = [this](RouteKey route, const std::string& reason) {
       BreakRoute(route, reason);
     };
-    relay_.emplace(*transport_, static_cast<std::uint32_t>(*sends), std::move(handlers));
+    relay_.emplace(*transport_, *carrier_, static_cast<std::uint32_t>(*sends), std::move(handlers));
     context_.relay = &*relay_;
   }
   return Status::Ok();
@@ -110,7 +125,7 @@ Status HomeAgent::Prepare() {
 // All agents' devices in the order of the app's numbering.
 Result<std::vector<AgentInventory>> HomeAgent::GatherInventories() {
   std::vector<AgentInventory> inventories;
-  const bool others = transport_ != nullptr && transport_->size() > 1;
+  const bool others = transport_ != nullptr && ranks_.agents > 1;
   if (others) {
     AgentHello own;
     own.secret = key_.secret;
@@ -118,7 +133,8 @@ Result<std::vector<AgentInventory>> HomeAgent::GatherInventories() {
     own.host = host_;
     own.address = key_.Address();
     own.same_node = options_.same_node == SameNode::kAuto;
-    Result<std::vector<AgentInventory>> met = MeetAgents(*transport_, own);
+    own.trace = !options_.trace.empty();
+    Result<std::vector<AgentInventory>> met = MeetAgents(*transport_, ranks_.agents, own);
     if (!met.ok()) return met;
     agents_met_ = true;
     inventories = std::move(*met);
@@ -175,6 +191,7 @@ int HomeAgent::Serve(const AppProcess* app) {
     LogError("{}", watched.message());
     return app_status;
   }
+  AskClocks();
   RunAgentLoop(poller_, relay_ ? &*relay_ : nullptr, &bell_, [this] {
     std::erase_if(sessions_,
                   [](const std::shared_ptr<Session>& session) { return session->ended(); });
@@ -225,6 +242,22 @@ void HomeAgent::TakeControl(std::uint32_t rank, const Frame& frame) {
     const Result<RemoteLost> lost = ParseMessage<RemoteLost>(frame);
     if (!lost.ok()) return LogError("agent {}: {}", rank, lost.status().message());
     if (Session* session = FindSession(lost->session)) session->TakeRemoteLost(*lost);
+  } else if (frame.op() == Op::kRemoteJoin) {
+    const Result<RemoteJoin> join = ParseMessage<RemoteJoin>(frame);
+    if (!join.ok()) return LogError("agent {}: {}", rank, join.status().message());
+    if (Session* session = FindSession(join->session)) session->TakeRemoteJoin(*join);
+  } else if (frame.op() == Op::kRemoteUnjoin) {
+    const Result<RemoteUnjoin> unjoin = ParseMessage<RemoteUnjoin>(frame);
+    if (!unjoin.ok()) return LogError("agent {}: {}", rank, unjoin.status().message());
+    if (peer_channels_) peer_channels_->Close(&*relay_, JoinRoute(unjoin->session, unjoin->join));
+  } else if (frame.op() == Op::kTraceClock) {
+    const Result<TraceClock> answer = ParseMessage<TraceClock>(frame);
+    if (!answer.ok()) return LogError("agent {}: {}", rank, answer.status().message());
+    TakeClock(rank, *answer);
+  } else if (frame.op() == Op::kTracePart) {
+    const Result<TracePart> part = ParseMessage<TracePart>(frame);
+    if (!part.ok()) return LogError("agent {}: {}", rank, part.status().message());
+    if (trace_ && part->rank == rank) trace_->Take(*part);
   } else if (frame.op() == Op::kAgentShutdown) {
     if (agents_left_ > 0) --agents_left_;
   } else {
@@ -235,7 +268,9 @@ void HomeAgent::TakeControl(std::uint32_t rank, const Frame& frame) {
 
 void HomeAgent::BreakRoute(RouteKey route, const std::string& reason) {
   if (Session* session = FindSession(route.session))
-    session->End(Format("on the channel of device {}: {}", route.device, reason));
+    session->End(IsJoinRoute(route)
+                     ? Format("on the channel between two devices: {}", reason)
+                     : Format("on the channel of device {}: {}", route.device, reason));
 }
 
 void HomeAgent::EndSessions() {
@@ -243,26 +278,67 @@ void HomeAgent::EndSessions() {
   sessions_.clear();
 }
 
+void HomeAgent::AskClocks() {
+  if (!trace_ || !relay_ || ranks_.agents == 1) return;
+  clocks_asked_ = ranks_.agents - 1;
+  for (std::uint32_t rank = 1; rank < ranks_.agents; ++rank)
+    relay_->SendControl(rank, TraceClock{TraceNow(), 0});
+}
+
+void HomeAgent::TakeClock(std::uint32_t rank, const TraceClock& answer) {
+  const std::uint64_t now = TraceNow();
+  if (!trace_ || answer.asked > now) return;
+  ClockOffset& clock = trace_->clock(rank);
+  clock.Take(answer.asked, answer.answered, now);
+  if (clock.answers() < kClockQuestions)
+    relay_->SendControl(rank, TraceClock{now, 0});
+  else if (clocks_asked_ != 0)
+    --clocks_asked_;
+}
+
+void HomeAgent::EndTrace() {
+  if (relay_ && clocks_asked_ == 0) {
+    for (std::uint32_t rank = 1; rank < ranks_.agents; ++rank) trace_->clock(rank).StartSecond();
+    AskClocks();
+    RunAgentLoop(poller_, &*relay_, &bell_, [this] { return clocks_asked_ != 0; });
+  }
+  // They still record what was under way.
+  proxies_.WaitEnds(kTraceEndLimit);
+}
+
 void HomeAgent::Shutdown() {
   EndSessions();
+  if (trace_) {
+    ::alarm(kTraceSeconds);
+    EndTrace();
+  }
   proxies_.KillAll(kKillLimit);
+  ShutDownOthers();
+  if (!trace_) return;
+  if (const Status written = trace_->Write(options_.trace); !written.ok())
+    LogError("{}", written.message());
+  ::alarm(0);
+}
+
+void HomeAgent::ShutDownOthers() {
   if (transport_ == nullptr) return;
-  ::alarm(kShutdownSeconds);
+  ::alarm(trace_ ? kTraceSeconds : kShutdownSeconds);
   if (agents_met_ && !relay_) {
     // They wait for the first message of a relay.
     Relay::Handlers handlers;
     handlers.control = [this](std::uint32_t rank, const Frame& frame) { TakeControl(rank, frame); };
     handlers.broken = [](RouteKey, const std::string&) {};
-    relay_.emplace(*transport_, 1, std::move(handlers));
+    relay_.emplace(*transport_, *carrier_, 1, std::move(handlers));
   }
   if (relay_) {
-    agents_left_ = transport_->size() - 1;
-    for (std::uint32_t rank = 1; rank < transport_->size(); ++rank)
+    agents_left_ = ranks_.agents - 1;
+    for (std::uint32_t rank = 1; rank < ranks_.agents; ++rank)
       relay_->SendControl(rank, AgentShutdown{});
     // What is under way arrives before the confirmation, and is taken.
     RunAgentLoop(poller_, &*relay_, &bell_,
                  [this] { return agents_left_ != 0 || !relay_->quiet(); });
   }
+  carrier_->End();
   transport_->Shutdown();
   ::alarm(0);
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "launcher/agent/agent_options.h"
+#include "launcher/agent/lane_carrier.h"
 #include "launcher/agent/relay.h"
 #include "launcher/agent/session.h"
 #include "launcher/app_process.h"
@@ -17,11 +18,12 @@ namespace cuspan {
 
 class HomeAgent {
  public:
-  // `transport` reaches the other agents; none in a run of one agent.
+  // `transport` reaches the other agents; none in a run of one agent. Waits for this one's lanes.
   static Result<std::unique_ptr<HomeAgent>> Create(const AgentOptions& options,
                                                    const InstallPaths& paths,
                                                    const Environment& proxy_environment,
-                                                   const RunKey& key, Transport* transport);
+                                                   const RunKey& key, Transport* transport,
+                                                   const Ranks& ranks);
   ~HomeAgent();
 
   // Connects to the launcher that started this agent. Without it the app is our own.
@@ -39,7 +41,7 @@ class HomeAgent {
  private:
   HomeAgent(const AgentOptions& options, const InstallPaths& paths,
             const Environment& proxy_environment, const RunKey& key, Transport* transport,
-            Poller poller, Bell bell, ControlListener listener);
+            const Ranks& ranks, Poller poller, Bell bell, ControlListener listener);
   Status Prepare();
   Result<std::vector<AgentInventory>> GatherInventories();
   Status ChooseAndPlan(std::vector<AgentInventory> inventories);
@@ -49,23 +51,33 @@ class HomeAgent {
   Session* FindSession(std::uint32_t id);
   void BreakRoute(RouteKey route, const std::string& reason);
   void EndSessions();
+  // Asks the other agents for the time, until each has answered often.
+  void AskClocks();
+  void EndTrace();
+  void ShutDownOthers();
+  void TakeClock(std::uint32_t rank, const TraceClock& answer);
 
   const AgentOptions options_;
   const RunKey key_;
   const std::string host_;
   Transport* const transport_;
+  const Ranks ranks_;
   Poller poller_;
   Bell bell_;
   ControlListener listener_;
   ProxyHouse proxies_;
+  std::unique_ptr<Carrier> carrier_;
   std::optional<Relay> relay_;
+  std::optional<PeerChannels> peer_channels_;
+  std::optional<TraceCollector> trace_;
   SessionContext context_;
   std::optional<ControlSocket> launcher_;
   std::vector<std::string> notes_;
   std::vector<std::shared_ptr<Session>> sessions_;
   bool run_ended_ = false;
   bool agents_met_ = false;
-  std::uint32_t agents_left_ = 0;  // Others that have not confirmed the end.
+  std::uint32_t clocks_asked_ = 0;  // Agents that have not answered often enough.
+  std::uint32_t agents_left_ = 0;   // Others that have not confirmed the end.
 };
 
 }  // namespace cuspan

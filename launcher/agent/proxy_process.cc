@@ -126,6 +126,8 @@ Result<std::shared_ptr<ProxyProcess>> ProxyHouse::Start(const ProxyRequest& requ
   start.shared_file = request.shared_file >= 0;
   std::vector<int> fds = {request.channel, bell->fd(), request.peer_bell};
   if (start.shared_file) fds.push_back(request.shared_file);
+  start.trace = request.trace >= 0;
+  if (start.trace) fds.push_back(request.trace);
   // A proxy that dies here is noticed by its process.
   if (const Status sent = child->socket.Send(start, fds); !sent.ok()) LogInfo("{}", sent.message());
   std::shared_ptr<ProxyProcess> proxy(
@@ -133,6 +135,17 @@ Result<std::shared_ptr<ProxyProcess>> ProxyHouse::Start(const ProxyRequest& requ
   living_.insert(proxy);
   CUSPAN_RETURN_IF_ERROR(proxy->WatchProcess());
   return proxy;
+}
+
+void ProxyHouse::WaitEnds(milliseconds limit) {
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  const std::set<std::shared_ptr<ProxyProcess>> ending = living_;
+  for (const std::shared_ptr<ProxyProcess>& proxy : ending) {
+    const auto left = std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now());
+    if (!proxy->hung_up_ || left.count() <= 0) continue;
+    pollfd waited{proxy->process_.get(), POLLIN, 0};
+    if (::poll(&waited, 1, static_cast<int>(left.count())) > 0) proxy->Reap();
+  }
 }
 
 void ProxyHouse::KillAll(milliseconds limit) {
@@ -199,6 +212,12 @@ void ProxyProcess::HangUp() {
 }
 
 void ProxyProcess::Kill() { ::kill(pid_, SIGKILL); }
+
+void ProxyProcess::Join(const ProxyJoin& join, std::span<const int> fds) {
+  if (hung_up_) return;
+  // One that can not be told anything has gone, which its process descriptor will say.
+  if (const Status sent = socket_.Send(join, fds); !sent.ok()) LogInfo("{}", sent.message());
+}
 
 void ProxyProcess::End(std::function<void()> ended) {
   handlers_ = {};

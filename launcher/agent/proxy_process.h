@@ -31,6 +31,7 @@ struct ProxyRequest {
   int peer_bell = -1;    // Rung by the proxy for the other end of the channel.
   AddressWindow shared;  // The client's shared region; none when it has no bytes.
   int shared_file = -1;  // Its memory, for a proxy on the client's node.
+  int trace = -1;        // The memory for its trace, in a traced run.
 };
 
 class ProxyProcess;
@@ -52,6 +53,8 @@ class ProxyHouse {
   // The devices of a driver, asked of a proxy that ends thereafter. Waits for it.
   Result<InventoryAnswer> Inventory(const std::string& driver);
 
+  // Waits until those that were told to end are gone, at most `limit`.
+  void WaitEnds(std::chrono::milliseconds limit);
   // Kills all that live and waits until they are gone, at most `limit`.
   void KillAll(std::chrono::milliseconds limit);
 
@@ -79,6 +82,9 @@ class ProxyProcess : public std::enable_shared_from_this<ProxyProcess> {
   // Ends the process: at first by closing its socket, soon by force. No handler is called any more,
   // except `ended`, when the process is gone.
   void End(std::function<void()> ended);
+  // Gives it a channel to another proxy: with copies of the channel and the other's bell, or none
+  // where `join` names a problem.
+  void Join(const ProxyJoin& join, std::span<const int> fds);
 
  private:
   friend class ProxyHouse;

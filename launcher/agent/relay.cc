@@ -1,6 +1,7 @@
 #include "launcher/agent/relay.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "common/log.h"
@@ -15,13 +16,11 @@ constexpr std::uint64_t kGrantBytes = kFrameWindow / 4;
 // Frames of one route in one pass, so that others have their turn.
 constexpr std::size_t kBytesPerPass = 64 * 1024;
 constexpr int kMessagesPerPass = 32;
-// MPI promises tags up to 32,767 only; far more than can be under way to one agent.
+// MPI promises tags up to 32,767 only; far more than there are inboxes for one agent.
 constexpr std::uint32_t kTags = 32'000;
-
-// A bulk send that takes longer is on a slow link. Two keep that busy (measured at 1 and 10
-// Gbit/s); with four a frame waits 34 ms at 1 Gbit/s, with two 17.
-constexpr std::chrono::milliseconds kSlowSend{4};
-constexpr std::uint32_t kSlowSendsInFlight = 2;
+// Announcements that may wait for one another, on a link of more bytes a second than these.
+constexpr std::uint64_t kHeldAnnouncements = 4;
+constexpr double kHoldAbove = 1.5e9;
 
 std::size_t FrameBytes(const FrameHeader& header) { return sizeof header + header.payload_bytes; }
 
@@ -33,30 +32,72 @@ bool IsCall(Op op) {
 
 }  // namespace
 
-Relay::Relay(Transport& transport, std::uint32_t sends_in_flight, Handlers handlers)
+Relay::Relay(Transport& transport, Carrier& carrier, std::uint32_t sends_in_flight,
+             Handlers handlers)
     : transport_(transport),
+      carrier_(carrier),
       sends_in_flight_(sends_in_flight),
       handlers_(std::move(handlers)),
-      peers_(transport.size()) {}
+      peers_(transport.size()) {
+  for (std::uint32_t rank = 0; rank < peers_.size(); ++rank)
+    peers_[rank].sends = std::make_unique<ChunkSends>(rank, sends_in_flight_, carrier_, bulk_);
+}
 
 Relay::Route* Relay::Find(RouteKey key) {
   const auto found = routes_.find(key);
   return found == routes_.end() ? nullptr : &found->second;
 }
 
-void Relay::Open(RouteKey key, std::uint32_t rank, std::shared_ptr<Channel> channel) {
-  Route& route = routes_[key];
-  route = Route{};
-  route.key = key;
-  route.rank = rank;
-  route.slots_outside = channel->layout().staging_slots;
-  route.channel = std::move(channel);
-  route.frame_credit = kFrameWindow;
-  ReserveSlots(route);
-  Grant(route);
+std::uint32_t Relay::FreeTag(std::uint32_t rank) {
+  do last_tag_ = last_tag_ % kTags + 1;
+  while (inboxes_.contains({rank, last_tag_}));
+  return last_tag_;
 }
 
-void Relay::Close(RouteKey key) { routes_.erase(key); }
+void Relay::Open(RouteKey key, std::uint32_t rank, std::shared_ptr<Channel> channel) {
+  Close(key);
+  Route& route = routes_[key];
+  route.key = key;
+  route.rank = rank;
+  route.memory = std::make_shared<Attachment>(carrier_, channel);
+  if (!route.memory->status().ok()) route.failure = route.memory->status().message();
+  route.channel = std::move(channel);
+  route.frame_credit = kFrameWindow;
+  route.lane_credit.resize(carrier_.lanes());
+  const std::uint32_t tag = FreeTag(rank);
+  std::unique_ptr<ChunkInbox>& inbox = inboxes_[{rank, tag}];
+  inbox = std::make_unique<ChunkInbox>(key, rank, tag, route.memory, carrier_, bulk_);
+  route.inbox = inbox.get();
+  ++peers_[rank].routes;
+  if (route.failure.empty()) inbox->PostAhead();
+  Grant(route);
+  SetPace(route);
+}
+
+void Relay::Close(RouteKey key) {
+  Route* route = Find(key);
+  if (route == nullptr) return;
+  Peer& peer = peers_[route->rank];
+  --peer.routes;
+  route->inbox->Shut();
+  // The other end cancels its receives for what does not come any more.
+  if (route->send_tag != 0)
+    SendControl(route->rank, RemoteClosed{route->send_tag, peer.sends->End(route->send_tag)});
+  routes_.erase(key);
+  ForgetOverInboxes();
+}
+
+void Relay::ForgetOverInboxes() {
+  std::erase_if(inboxes_, [](const auto& entry) { return entry.second->over(); });
+}
+
+void Relay::SetPace(Route& route) {
+  const Peer& peer = peers_[route.rank];
+  const Pace pace = peer.sends->rate().PaceFor(route.channel->layout(), peer.routes);
+  if (pace == route.pace) return;
+  route.pace = pace;
+  route.channel->SetPace(pace);
+}
 
 void Relay::Flush(RouteKey key) {
   if (Route* route = Find(key); route != nullptr) {
@@ -71,13 +112,16 @@ bool Relay::awaiting_replies() const {
 }
 
 bool Relay::quiet() const {
-  return bulks_.empty() && std::all_of(peers_.begin(), peers_.end(), [](const Peer& peer) {
-           return peer.control.empty() && peer.batch.empty();
-         });
+  return std::all_of(peers_.begin(), peers_.end(),
+                     [](const Peer& peer) {
+                       return peer.control.empty() && peer.batch.empty() && peer.sends->empty();
+                     }) &&
+         std::none_of(inboxes_.begin(), inboxes_.end(),
+                      [](const auto& entry) { return entry.second->shut(); });
 }
 
 bool Relay::HasWork() {
-  bool work = false;
+  bool work = carrier_.HasWork();
   for (auto& [key, route] : routes_) {
     if (route.channel->closed()) continue;
     work = work || (route.channel->HasFrame() && route.frame_credit >= route.needed_credit);
@@ -85,7 +129,7 @@ bool Relay::HasWork() {
       route.channel->WantRoom();
       work = work || route.channel->HasRoom(route.backlog.front().size());
     }
-    work = ReserveSlots(route) || work;
+    work = route.inbox->CanPost() || work;
   }
   return work;
 }
@@ -96,12 +140,16 @@ bool Relay::Progress() {
   for (auto& [key, route] : routes_) {
     if (route.channel->closed()) continue;
     moved = Deliver(route) || moved;
-    moved = ReserveSlots(route) || moved;
+    moved = route.inbox->PostAhead() || moved;
     Grant(route);
-    moved = StartChunks(route) || moved;
+    moved = AnnounceChunks(route) || moved;
     moved = Collect(route) || moved;
   }
-  for (std::uint32_t rank = 0; rank < peers_.size(); ++rank) moved = SendBatch(rank) || moved;
+  const auto now = std::chrono::steady_clock::now();
+  for (std::uint32_t rank = 0; rank < peers_.size(); ++rank) {
+    moved = peers_[rank].sends->Start(now) || moved;
+    moved = SendBatch(rank) || moved;
+  }
   CloseBroken();
   return moved;
 }
@@ -144,6 +192,7 @@ void Relay::TakeItem(std::uint32_t rank, const BatchReader::Item& item) {
   if (item.route.session == 0) {
     if (item.frame.op() == Op::kRemoteCredit) return TakeCredit(rank, item.frame);
     if (item.frame.op() == Op::kRemoteChunk) return TakeRemoteChunk(rank, item.frame);
+    if (item.frame.op() == Op::kRemoteClosed) return TakeRemoteClosed(rank, item.frame);
     return handlers_.control(rank, item.frame);
   }
   // Frames for a route that was closed here meanwhile are on their way for nothing.
@@ -183,79 +232,79 @@ void Relay::TakeCredit(std::uint32_t rank, const Frame& frame) {
   const Result<RemoteCredit> credit = ParseMessage<RemoteCredit>(frame);
   if (!credit.ok()) return LogError("agent {}: {}", rank, credit.status().message());
   Route* route = Find({credit->session, credit->device});
-  if (route == nullptr || route->rank != rank) return;
+  if (route == nullptr || route->rank != rank) {
+    // Of a route that was closed here before it was open there: nothing was sent for it.
+    if (credit->opening)
+      SendControl(rank,
+                  RemoteClosed{credit->tag, std::vector<std::uint32_t>(credit->chunks.size())});
+    return;
+  }
+  if (credit->opening && route->send_tag == 0) {
+    route->send_tag = credit->tag;
+    route->far_slot_bytes = credit->slot_bytes;
+    if (credit->chunks.size() != route->lane_credit.size())
+      route->failure = Format("the other agent has {} lanes and this one {}", credit->chunks.size(),
+                              route->lane_credit.size());
+  }
+  if (credit->tag != route->send_tag || credit->chunks.size() != route->lane_credit.size()) return;
   route->frame_credit += credit->bytes;
-  route->chunk_credit += credit->chunks;
-  if (route->held_slot && route->chunk_credit != 0) {
+  for (std::size_t lane = 0; lane < route->lane_credit.size(); ++lane)
+    route->lane_credit[lane] += credit->chunks[lane];
+  if (route->held_slot && peers_[rank].sends->ChooseLane(route->lane_credit)) {
     route->channel->ReleaseSlot(*route->held_slot);
     route->held_slot.reset();
   }
 }
 
 void Relay::TakeRemoteChunk(std::uint32_t rank, const Frame& frame) {
-  const Result<RemoteChunk> header = ParseMessage<RemoteChunk>(frame);
-  if (!header.ok()) return LogError("agent {}: {}", rank, header.status().message());
-  const RouteKey key{header->session, header->device};
-  Route* route = Find(key);
-  Bulk bulk;
-  bulk.route = key;
-  bulk.rank = rank;
-  const std::uint64_t id = ++last_bulk_;
-  const bool usable = route != nullptr && route->rank == rank && route->failure.empty();
-  if (usable && route->reserved_slots.empty())
-    route->failure = "the other agent sent a chunk that it had no room for";
-  if (usable && header->bytes > route->channel->layout().staging_bytes)
-    route->failure = Format(
-        "a chunk of {} bytes is larger than this node's staging buffers: "
-        "give all agents the same CUSPAN_STAGING_BYTES",
-        header->bytes);
-  if (!usable || !route->failure.empty()) {
-    // The sender waits until its bytes are taken.
-    bulk.discarded.resize(header->bytes);
-    Bulk& kept = bulks_[id] = std::move(bulk);
-    transport_.StartBulkReceive(rank, header->tag, kept.discarded, id);
-    return;
-  }
-  bulk.slot = route->reserved_slots.back();
-  route->reserved_slots.pop_back();
-  ++route->slots_outside;
-  bulk.channel = route->channel;
-  bulk.incoming = std::make_shared<IncomingChunk>();
-  bulk.incoming->header = frame.header;
-  bulk.incoming->chunk = {header->transfer, header->offset, header->bytes, bulk.slot};
-  route->incoming.push_back(bulk.incoming);
-  std::byte* const memory = bulk.channel->OutgoingSlot(bulk.slot);
-  bulks_[id] = std::move(bulk);
-  transport_.StartBulkReceive(rank, header->tag, {memory, header->bytes}, id);
+  const Result<RemoteChunk> chunk = ParseMessage<RemoteChunk>(frame);
+  if (!chunk.ok()) return LogError("agent {}: {}", rank, chunk.status().message());
+  const auto inbox = inboxes_.find({rank, chunk->tag});
+  if (inbox == inboxes_.end()) return;
+  const Status taken = inbox->second->Announce(frame.header, *chunk);
+  if (taken.ok()) return;
+  for (auto& [key, route] : routes_)
+    if (route.inbox == inbox->second.get()) route.failure = taken.message();
+}
+
+void Relay::TakeRemoteClosed(std::uint32_t rank, const Frame& frame) {
+  const Result<RemoteClosed> closed = ParseMessage<RemoteClosed>(frame);
+  if (!closed.ok()) return LogError("agent {}: {}", rank, closed.status().message());
+  const auto inbox = inboxes_.find({rank, closed->tag});
+  if (inbox == inboxes_.end()) return;
+  inbox->second->End(closed->chunks);
+  ForgetOverInboxes();
 }
 
 bool Relay::FinishBulk() {
   finished_.clear();
-  transport_.FinishedBulk(finished_);
+  carrier_.Finished(finished_);
+  if (finished_.empty()) return false;
+  const auto now = std::chrono::steady_clock::now();
+  bool left_over = false;
   for (const std::uint64_t id : finished_) {
-    const auto found = bulks_.find(id);
-    if (found == bulks_.end()) continue;
-    Bulk& bulk = found->second;
-    if (bulk.sending) {
-      Peer& peer = peers_[bulk.rank];
-      --peer.bulk_sends;
-      peer.slow = std::chrono::steady_clock::now() - bulk.started > kSlowSend;
-      // The route may have been closed, and one with the same key opened, meanwhile.
-      if (Route* route = Find(bulk.route); route != nullptr && route->channel == bulk.channel)
-        FinishSend(*route, bulk.slot);
-      else
-        bulk.channel->ReleaseSlot(bulk.slot);
-    } else if (bulk.incoming) {
-      bulk.incoming->complete = true;
+    const BulkOwner owner = bulk_.Take(id);
+    if (owner.inbox != nullptr) {
+      owner.inbox->Received(id);
+      left_over = left_over || owner.inbox->shut();
     }
-    bulks_.erase(found);
+    if (owner.sends == nullptr) continue;
+    const std::optional<ChunkSends::Item> sent = owner.sends->Finished(id, now);
+    // The route may have been closed, and one with the same key opened, meanwhile.
+    Route* route = sent ? Find(sent->route) : nullptr;
+    if (route == nullptr || route->memory != sent->memory) continue;
+    FinishSend(*route, sent->chunk.slot);
+    SetPace(*route);
   }
-  return !finished_.empty();
+  if (left_over) ForgetOverInboxes();
+  return true;
 }
 
 void Relay::FinishSend(Route& route, std::uint32_t slot) {
   route.busy_slots &= ~(std::uint64_t{1} << slot);
-  if (route.channel->layout().staging_slots == 1 && route.chunk_credit == 0)
+  const bool credit = std::any_of(route.lane_credit.begin(), route.lane_credit.end(),
+                                  [](std::uint32_t chunks) { return chunks != 0; });
+  if (route.channel->layout().staging_slots == 1 && !credit)
     route.held_slot = slot;
   else
     route.channel->ReleaseSlot(slot);
@@ -275,32 +324,23 @@ bool Relay::Deliver(Route& route) {
     route.backlog.pop_front();
     moved = true;
   }
-  while (!route.incoming.empty() && route.incoming.front()->complete) {
-    const IncomingChunk& incoming = *route.incoming.front();
+  return DeliverChunks(route) || moved;
+}
+
+bool Relay::DeliverChunks(Route& route) {
+  bool moved = false;
+  while (const ChunkInbox::Arrival* arrival = route.inbox->Front()) {
     std::byte payload[64];
-    const std::size_t bytes = EncodedSize(incoming.chunk);
-    EncodeInto(std::span(payload, bytes), incoming.chunk);
-    FrameHeader header = incoming.header;
+    const std::size_t bytes = EncodedSize(arrival->chunk);
+    EncodeInto(std::span(payload, bytes), arrival->chunk);
+    FrameHeader header = arrival->header;
     header.op = static_cast<std::uint16_t>(Op::kChunk);
     header.payload_bytes = static_cast<std::uint32_t>(bytes);
     if (!PostToChannel(route, header, Bytes(payload, bytes))) {
       route.channel->WantRoom();
       return moved;
     }
-    route.incoming.pop_front();
-    moved = true;
-  }
-  return moved;
-}
-
-bool Relay::ReserveSlots(Route& route) {
-  bool moved = false;
-  while (route.slots_outside > route.incoming.size()) {
-    const std::optional<std::uint32_t> slot = route.channel->TryTakeSlot();
-    if (!slot) break;
-    route.reserved_slots.push_back(*slot);
-    --route.slots_outside;
-    ++route.ungranted_slots;
+    route.inbox->PopFront();
     moved = true;
   }
   return moved;
@@ -309,36 +349,36 @@ bool Relay::ReserveSlots(Route& route) {
 void Relay::Grant(Route& route) {
   const std::uint32_t portion =
       std::max<std::uint32_t>(route.channel->layout().staging_slots / 4, 1);
-  if (route.consumed < kGrantBytes && route.ungranted_slots < portion) return;
-  SendControl(route.rank, RemoteCredit{route.key.session, route.key.device, route.consumed,
-                                       route.ungranted_slots});
+  // The first tells the other end what it needs to send anything.
+  const std::uint32_t least = route.granted && route.consumed < kGrantBytes ? portion : 0;
+  const std::optional<std::vector<std::uint32_t>> chunks = route.inbox->TakeGrants(least);
+  if (!chunks) return;
+  SendControl(route.rank, RemoteCredit{route.key.session, route.key.device, route.inbox->tag(),
+                                       !std::exchange(route.granted, true), route.consumed,
+                                       route.channel->layout().staging_bytes, *chunks});
   route.consumed = 0;
-  route.ungranted_slots = 0;
 }
 
 // --- To other agents.
 
 bool Relay::Append(std::uint32_t rank, RouteKey route, const FrameHeader& header, Bytes payload) {
-  if (peers_[rank].batch.Append(route, header, payload)) return true;
-  return SendBatch(rank) && peers_[rank].batch.Append(route, header, payload);
+  Peer& peer = peers_[rank];
+  if (peer.batch.Append(route, header, payload)) return true;
+  peer.urgent = true;  // Full.
+  return SendBatch(rank) && peer.batch.Append(route, header, payload);
 }
 
-template <typename T>
-bool Relay::AppendMessage(std::uint32_t rank, const T& message, std::uint32_t request,
-                          std::uint64_t sequence) {
-  std::byte payload[128];
-  FrameHeader header;
-  header.op = static_cast<std::uint16_t>(T::kOp);
-  header.payload_bytes = static_cast<std::uint32_t>(EncodedSize(message));
-  header.request = request;
-  header.sequence = sequence;
-  EncodeInto(std::span(payload, header.payload_bytes), message);
-  return Append(rank, {}, header, Bytes(payload, header.payload_bytes));
+bool Relay::MayHold(const Peer& peer) const {
+  return !peer.urgent && peer.control.empty() &&
+         peer.announced - peer.announced_sent < kHeldAnnouncements &&
+         peer.sends->started_announcement() <= peer.announced_sent &&
+         peer.sends->rate().bytes_per_second() > kHoldAbove;
 }
 
 // Control messages first; then what the batch holds is sent. True when something left.
 bool Relay::SendBatch(std::uint32_t rank) {
   Peer& peer = peers_[rank];
+  if (MayHold(peer)) return false;
   bool sent = false;
   for (;;) {
     bool full = false;
@@ -353,35 +393,38 @@ bool Relay::SendBatch(std::uint32_t rank) {
     }
     if (peer.batch.empty() || !transport_.TrySend(rank, peer.batch.bytes())) return sent;
     peer.batch.Clear();
+    peer.urgent = false;
+    peer.announced_sent = peer.announced;
     sent = true;
     if (!full) return sent;
   }
 }
 
-bool Relay::StartChunks(Route& route) {
+// Tells the other end of chunks for which it has posted receives, and queues them.
+bool Relay::AnnounceChunks(Route& route) {
   bool moved = false;
   Peer& peer = peers_[route.rank];
-  const std::uint32_t most =
-      peer.slow ? std::min(kSlowSendsInFlight, sends_in_flight_) : sends_in_flight_;
-  while (!route.waiting_chunks.empty() && route.chunk_credit > 0 && peer.bulk_sends < most) {
+  while (!route.waiting_chunks.empty()) {
+    const std::optional<std::uint32_t> lane = peer.sends->ChooseLane(route.lane_credit);
+    if (!lane) break;
     const auto& [header, chunk] = route.waiting_chunks.front();
-    const std::uint32_t tag = peer.next_tag;
-    const RemoteChunk announced{route.key.session, route.key.device, chunk.transfer,
-                                chunk.offset,      chunk.bytes,      tag};
-    if (!AppendMessage(route.rank, announced, header.request, header.sequence)) return moved;
-    peer.next_tag = (tag + 1) % kTags;
-    --route.chunk_credit;
-    ++peer.bulk_sends;
-    const std::uint64_t id = ++last_bulk_;
-    Bulk& bulk = bulks_[id];
-    bulk.sending = true;
-    bulk.started = std::chrono::steady_clock::now();
-    bulk.route = route.key;
-    bulk.channel = route.channel;
-    bulk.rank = route.rank;
-    bulk.slot = chunk.slot;
-    transport_.StartBulkSend(route.rank, tag,
-                             {route.channel->IncomingSlot(chunk.slot), chunk.bytes}, id);
+    if (chunk.bytes > route.far_slot_bytes) {
+      route.failure = Format(
+          "a chunk of {} bytes is larger than the other node's staging buffers: "
+          "give all agents the same CUSPAN_STAGING_BYTES",
+          chunk.bytes);
+      break;
+    }
+    const RemoteChunk announced{route.send_tag, *lane, chunk.transfer, chunk.offset, chunk.bytes};
+    std::byte payload[64];
+    FrameHeader frame = header;
+    frame.op = static_cast<std::uint16_t>(Op::kRemoteChunk);
+    frame.payload_bytes = static_cast<std::uint32_t>(EncodedSize(announced));
+    const std::span<std::byte> encoded(payload, frame.payload_bytes);
+    EncodeInto(encoded, announced);
+    if (!Append(route.rank, {}, frame, encoded)) break;
+    --route.lane_credit[*lane];
+    peer.sends->Queue(*lane, {route.key, route.send_tag, route.memory, chunk, ++peer.announced});
     route.waiting_chunks.pop_front();
     moved = true;
   }
@@ -405,32 +448,34 @@ bool Relay::Collect(Route& route) {
 }
 
 bool Relay::CollectFrame(Route& route, const Frame& frame) {
-  if (frame.op() == Op::kChunk) {
-    const Result<Chunk> chunk = ParseMessage<Chunk>(frame);
-    if (!chunk.ok()) {
-      route.failure = chunk.status().message();
-      return false;
-    }
-    if (route.channel->IncomingSlot(chunk->slot) == nullptr ||
-        chunk->bytes > route.channel->layout().staging_bytes ||
-        (route.busy_slots >> chunk->slot & 1) != 0) {
-      route.failure =
-          Format("a chunk of {} bytes in staging slot {}, which is not there or not free",
-                 chunk->bytes, chunk->slot);
-      return false;
-    }
-    route.busy_slots |= std::uint64_t{1} << chunk->slot;
-    route.waiting_chunks.emplace_back(frame.header, *chunk);
-    StartChunks(route);
-    return true;
-  }
+  if (frame.op() == Op::kChunk) return CollectChunk(route, frame);
   const std::size_t bytes = FrameBytes(frame.header);
   route.needed_credit = bytes;
   if (route.frame_credit < bytes || !Append(route.rank, route.key, frame.header, frame.payload))
     return false;
+  peers_[route.rank].urgent = true;
   route.needed_credit = 0;
   route.frame_credit -= bytes;
   CountCall(route, frame);
+  return true;
+}
+
+bool Relay::CollectChunk(Route& route, const Frame& frame) {
+  const Result<Chunk> chunk = ParseMessage<Chunk>(frame);
+  if (!chunk.ok()) {
+    route.failure = chunk.status().message();
+    return false;
+  }
+  if (route.channel->IncomingSlot(chunk->slot) == nullptr ||
+      chunk->bytes > route.channel->layout().staging_bytes ||
+      (route.busy_slots >> chunk->slot & 1) != 0) {
+    route.failure = Format("a chunk of {} bytes in staging slot {}, which is not there or not free",
+                           chunk->bytes, chunk->slot);
+    return false;
+  }
+  route.busy_slots |= std::uint64_t{1} << chunk->slot;
+  route.waiting_chunks.emplace_back(frame.header, *chunk);
+  AnnounceChunks(route);
   return true;
 }
 

@@ -49,6 +49,10 @@ Status Session::TakeMessage(const Frame& frame) {
       Result<CloseDevice> close = ParseMessage<CloseDevice>(frame);
       return close.ok() ? Close(close->device) : close.status();
     }
+    case Op::kJoinDevices: {
+      Result<JoinDevices> join = ParseMessage<JoinDevices>(frame);
+      return join.ok() ? Join(*join) : join.status();
+    }
     default:
       return Status::Invalid("op {} ({}) is nothing that a client sends to its agent",
                              frame.header.op, OpName(frame.op()));
@@ -73,7 +77,10 @@ Status Session::Introduce(const Frame& frame) {
   id_ = ++context_.last_session;
   program_ = Format("{} (process {})", hello->program, hello->pid);
   LogInfo("session {}: {}", id_, program_);
-  Answer(Welcome{id_, context_.devices});
+  UniqueFd trace;
+  if (context_.trace != nullptr) trace = context_.trace->AddProcess(program_, id_, 0, true);
+  const int fds[] = {trace.get()};
+  Answer(Welcome{id_, context_.devices, trace.valid()}, std::span(fds, trace.valid() ? 1 : 0));
   return Status::Ok();
 }
 
@@ -120,6 +127,11 @@ Status Session::OpenHere(const OpenDevice& open, UniqueFd shared_file, Device& d
   request.peer_bell = bell_->fd();
   request.shared = open.shared;
   request.shared_file = shared_file.get();
+  UniqueFd trace;
+  if (context_.trace != nullptr)
+    trace = context_.trace->AddProcess(Format("GPU {} for device {}", description.ordinal, number),
+                                       id_, number, false);
+  request.trace = trace.get();
   const std::weak_ptr<Session> weak = weak_from_this();
   ProxyHouse::Handlers handlers;
   handlers.ready = [weak, number](const ProxyReady& ready) {
@@ -156,13 +168,63 @@ Status Session::OpenAway(const OpenDevice& open, Device& device) {
   if (!own_fd.ok()) return own_fd.status();
   Result<Bell> client_bell = Duplicate(*bell_);
   if (!client_bell.ok()) return client_bell.status();
-  Result<std::unique_ptr<Channel>> channel = Channel::Attach(
+  Result<std::unique_ptr<Channel>> channel = Channel::AttachAndKeep(
       std::move(*own_fd), ChannelSide::kProxy, context_.bell, std::move(*client_bell));
   if (!channel.ok()) return channel.status();
   device.channel = std::move(*channel);
   context_.relay->SendControl(description.agent, RemoteOpen{id_, number, description.ordinal,
                                                             context_.windows[number], open.shared});
   return Status::Ok();
+}
+
+// --- Channels between two devices.
+
+Status Session::Join(const JoinDevices& join) {
+  if (join.join == 0 || join.join >= kJoinRoutes || join.first == join.second)
+    return Status::Invalid("devices {} and {} are joined under number {}", join.first, join.second,
+                           join.join);
+  const auto first = devices_.find(join.first);
+  const auto second = devices_.find(join.second);
+  for (const auto& [number, found] : {std::pair(join.first, first), {join.second, second}})
+    if (found == devices_.end() || found->second.state == State::kOpening)
+      return Status::Invalid("device {} is joined and not open", number);
+  const RouteKey route = JoinRoute(id_, join.join);
+  const auto rank_of = [this](std::uint32_t number, const Device& device) {
+    return device.relayed ? context_.devices[number].agent : 0;
+  };
+  // Of one that is lost the client has been told, or will be.
+  if (first->second.state != State::kOpen || second->second.state != State::kOpen) {
+    for (const auto& found : {first, second})
+      if (found->second.state == State::kOpen && !found->second.relayed)
+        PeerChannels::Refuse(route, {{id_, found->first}, found->second.proxy.get()});
+    return Status::Ok();
+  }
+  if (first->second.relayed) {
+    context_.relay->SendControl(rank_of(join.first, first->second),
+                                RemoteJoin{id_, join.join, join.first, join.second,
+                                           rank_of(join.second, second->second), true});
+  } else if (second->second.relayed) {
+    const std::uint32_t rank = rank_of(join.second, second->second);
+    context_.relay->SendControl(rank,
+                                RemoteJoin{id_, join.join, join.second, join.first, 0, false});
+    context_.peer_channels->JoinAway(*context_.relay, route,
+                                     {{id_, join.first}, first->second.proxy.get()}, rank);
+  } else {
+    context_.peer_channels->JoinHere(route, {{id_, join.first}, first->second.proxy.get()},
+                                     {{id_, join.second}, second->second.proxy.get()});
+  }
+  return Status::Ok();
+}
+
+void Session::TakeRemoteJoin(const RemoteJoin& join) {
+  const auto found = devices_.find(join.device);
+  if (ended_ || found == devices_.end() || found->second.state != State::kOpen ||
+      !found->second.proxy) {
+    context_.relay->SendControl(join.rank, RemoteUnjoin{join.session, join.join});
+    return;
+  }
+  context_.peer_channels->JoinAway(*context_.relay, JoinRoute(id_, join.join),
+                                   {{id_, join.device}, found->second.proxy.get()}, join.rank);
 }
 
 void Session::TakeReady(std::uint32_t number, const ProxyReady& ready) {
@@ -209,6 +271,7 @@ void Session::TakeGone(std::uint32_t number, const std::string& reason) {
   if (ended_ || found == devices_.end()) return;
   if (found->second.state == State::kOpening)
     return AnswerFailed(number, kDeviceUnavailable, reason);
+  context_.peer_channels->Forget(context_.relay, {id_, number});
   Lose(number, reason);
 }
 
@@ -245,6 +308,7 @@ Status Session::Close(std::uint32_t number) {
   if (device.state == State::kOpening)
     return Status::Invalid("device {} is closed while it is being opened", number);
   device.channel->Close(false);
+  context_.peer_channels->Forget(context_.relay, {id_, number});
   const bool was_lost = device.state == State::kLost;
   device.state = State::kClosing;
   if (was_lost) {
@@ -299,6 +363,7 @@ void Session::End(const std::string& reason) {
   socket_ = ControlSocket(UniqueFd());
   for (auto& [number, device] : devices_) {
     Report(number, device);
+    context_.peer_channels->Forget(context_.relay, {id_, number});
     if (device.channel) device.channel->Close(!reason.empty());
     if (device.proxy) device.proxy->End({});
     if (device.relayed) {

@@ -7,8 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "launcher/agent/peer_channels.h"
 #include "launcher/agent/proxy_process.h"
 #include "launcher/agent/relay.h"
+#include "launcher/agent/trace_collector.h"
 #include "launcher/run_key.h"
 #include "protocol/channel/socket.h"
 
@@ -20,7 +22,9 @@ struct SessionContext {
   Poller& poller;
   ProxyHouse& proxies;
   Relay* relay = nullptr;  // None in a run of one agent.
-  Bell* bell = nullptr;    // The agent's own, for relayed channels.
+  PeerChannels* peer_channels = nullptr;
+  TraceCollector* trace = nullptr;  // None in a run that is not traced.
+  Bell* bell = nullptr;             // The agent's own, for relayed channels.
   Key128 secret{};
   std::string host;  // This node.
   ChannelLayout layout;
@@ -45,6 +49,8 @@ class Session : public std::enable_shared_from_this<Session> {
   // From the agent of a device of this session.
   void TakeRemoteOpened(const RemoteOpened& opened);
   void TakeRemoteLost(const RemoteLost& lost);
+  // From the agent at the other end of a join.
+  void TakeRemoteJoin(const RemoteJoin& join);
 
  private:
   enum class State { kOpening, kOpen, kClosing, kLost };
@@ -65,6 +71,7 @@ class Session : public std::enable_shared_from_this<Session> {
   Status OpenHere(const OpenDevice& open, UniqueFd shared_file, Device& device);
   Status OpenAway(const OpenDevice& open, Device& device);
   Status Close(std::uint32_t number);
+  Status Join(const JoinDevices& join);
   void TakeReady(std::uint32_t number, const ProxyReady& ready);
   void TakeGone(std::uint32_t number, const std::string& reason);
   // `opened` is a ProxyReady or a RemoteOpened.

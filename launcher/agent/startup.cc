@@ -33,12 +33,12 @@ Status CheckHello(const AgentHello& hello, const Key128& secret, const std::stri
 
 }  // namespace
 
-Result<std::vector<AgentInventory>> MeetAgents(Transport& transport, const AgentHello& own) {
-  for (std::uint32_t rank = 1; rank < transport.size(); ++rank)
-    transport.SendWhole(rank, MakeFrame(own));
+Result<std::vector<AgentInventory>> MeetAgents(Transport& transport, std::uint32_t agents,
+                                               const AgentHello& own) {
+  for (std::uint32_t rank = 1; rank < agents; ++rank) transport.SendWhole(rank, MakeFrame(own));
   std::vector<AgentInventory> inventories;
   Status failure;
-  for (std::uint32_t rank = 1; rank < transport.size(); ++rank) {
+  for (std::uint32_t rank = 1; rank < agents; ++rank) {
     Result<AgentHello> hello = ParseExpected<AgentHello>(transport.ReceiveWhole(rank));
     if (!hello.ok()) {
       failure = Status(hello.status().code(), hello.status().message());

@@ -11,8 +11,10 @@
 namespace cuspan {
 
 // The home agent's part: invites all others and collects what they have, by
-// rank from 1. Waits for them. A failure is one sentence that names both hosts.
-Result<std::vector<AgentInventory>> MeetAgents(Transport& transport, const AgentHello& own);
+// rank from 1; there are `agents` with itself. Waits for them. A failure is one sentence that names
+// both hosts.
+Result<std::vector<AgentInventory>> MeetAgents(Transport& transport, std::uint32_t agents,
+                                               const AgentHello& own);
 
 // Another agent's part, first half: the home agent's invitation. `key` is the
 // run's as this agent was told, if it was. After a failure the home agent knows it too.

@@ -1,5 +1,6 @@
-// How agents of one run reach each other: messages, and bulk bytes straight
-// between their buffers. MPI is one implementation (mpi/); tests have another.
+// How the ranks of one run (agents, and their lanes) reach each other: messages,
+// and bulk bytes straight between their buffers. MPI is one implementation (mpi/); tests have
+// another.
 #pragma once
 
 #include <cstddef>
@@ -38,11 +39,18 @@ class Transport {
   virtual std::optional<Message> TryReceive() = 0;
 
   // Bulk: the bytes stay where they are until FinishedBulk names `id`, the
-  // caller's own. A send and its receive have the same tag and length.
+  // caller's own. What is sent to one rank under one tag goes into the receives
+  // that were posted there for it in their order, each at least as long as what it gets.
   virtual void StartBulkSend(std::uint32_t rank, std::uint32_t tag,
                              std::span<const std::byte> bytes, std::uint64_t id) = 0;
+  // Posted ahead: FinishedBulk does not name it before it was expected.
   virtual void StartBulkReceive(std::uint32_t rank, std::uint32_t tag, std::span<std::byte> bytes,
                                 std::uint64_t id) = 0;
+  // Something is on its way into that receive, or will be soon. False when that was known.
+  virtual bool ExpectBulk(std::uint64_t id) = 0;
+  // Nothing will be sent into that receive; its memory is free again, and its id is not named.
+  // True when it was expected.
+  virtual bool CancelBulkReceive(std::uint64_t id) = 0;
   // Appends the ids of what was finished since the last call.
   virtual void FinishedBulk(std::vector<std::uint64_t>& ids) = 0;
 

@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cstring>
@@ -18,6 +19,8 @@ constexpr std::size_t kPage = 4096;
 struct StagingControl {
   alignas(64) std::atomic<std::uint64_t> free;
   alignas(64) std::atomic<std::uint32_t> wanted;  // The sender waits for a slot.
+  alignas(64) std::atomic<std::uint32_t> pace_chunk_bytes;
+  std::atomic<std::uint32_t> pace_slots;
 };
 
 enum class ChannelState : std::uint32_t { kOpen = 0, kClosed = 1, kLost = 2 };
@@ -82,14 +85,28 @@ Result<UniqueFd> Channel::Create(const ChannelLayout& layout) {
   auto* header = new (mapping->data()) Header{};
   header->magic = kChannelMagic;
   header->layout = layout;
-  for (StagingControl& staging : header->staging)
+  for (StagingControl& staging : header->staging) {
     staging.free = ~std::uint64_t{0} >> (64 - layout.staging_slots);
+    staging.pace_chunk_bytes = Pace{}.chunk_bytes;
+    staging.pace_slots = Pace{}.slots;
+  }
   return fd;
 }
 
 Result<std::unique_ptr<Channel>> Channel::Attach(UniqueFd fd, ChannelSide side, Bell* own,
                                                  Bell peer) {
-  Result<Mapping> header = Mapping::Map(fd.get(), 0, PagesFor<Header>());
+  return Map(fd.get(), side, own, std::move(peer));
+}
+
+Result<std::unique_ptr<Channel>> Channel::AttachAndKeep(UniqueFd fd, ChannelSide side, Bell* own,
+                                                        Bell peer) {
+  Result<std::unique_ptr<Channel>> channel = Map(fd.get(), side, own, std::move(peer));
+  if (channel.ok()) (*channel)->fd_ = std::move(fd);
+  return channel;
+}
+
+Result<std::unique_ptr<Channel>> Channel::Map(int fd, ChannelSide side, Bell* own, Bell peer) {
+  Result<Mapping> header = Mapping::Map(fd, 0, PagesFor<Header>());
   if (!header.ok()) return header.status();
   const auto* shared = reinterpret_cast<const Header*>(header->data());
   const ChannelLayout layout = shared->layout;
@@ -99,15 +116,15 @@ Result<std::unique_ptr<Channel>> Channel::Attach(UniqueFd fd, ChannelSide side, 
   Mapping rings[2];
   for (std::size_t direction = 0; direction < 2; ++direction) {
     Result<Mapping> ring =
-        Mapping::MapTwice(fd.get(), PagesFor<Header>() + direction * ring_bytes, ring_bytes);
+        Mapping::MapTwice(fd, PagesFor<Header>() + direction * ring_bytes, ring_bytes);
     if (!ring.ok()) return ring.status();
     rings[direction] = std::move(*ring);
   }
-  Result<Mapping> staging = Mapping::Map(fd.get(), PagesFor<Header>() + 2 * ring_bytes,
+  Result<Mapping> staging = Mapping::Map(fd, PagesFor<Header>() + 2 * ring_bytes,
                                          2 * layout.staging_slots * layout.staging_bytes);
   if (!staging.ok()) return staging.status();
   struct stat information = {};
-  if (::fstat(fd.get(), &information) != 0)
+  if (::fstat(fd, &information) != 0)
     return Status::Invalid("fstat of a channel: {}", std::strerror(errno));
   peer.CloseFd();
   return std::unique_ptr<Channel>(new Channel(layout, side, own, std::move(peer),
@@ -162,12 +179,17 @@ bool Channel::TryPost(const FrameHeader& header, Bytes payload) {
 
 std::optional<std::uint32_t> Channel::TryTakeSlot() {
   StagingControl& staging = header()->staging[side_ == ChannelSide::kClient ? 0 : 1];
+  // So many are free when no more may be taken.
+  const auto kept_free = [&] {
+    const std::uint32_t slots = staging.pace_slots.load(std::memory_order_relaxed);
+    return static_cast<int>(layout_.staging_slots - std::min(slots, layout_.staging_slots));
+  };
   std::uint64_t free = staging.free.load(std::memory_order_acquire);
   for (;;) {
-    if (free == 0) {
+    if (std::popcount(free) <= kept_free()) {
       staging.wanted.store(1);
       free = staging.free.load();
-      if (free == 0) return std::nullopt;
+      if (std::popcount(free) <= kept_free()) return std::nullopt;
     }
     const int slot = std::countr_zero(free);
     if (static_cast<std::uint32_t>(slot) >= layout_.staging_slots) return std::nullopt;
@@ -212,6 +234,20 @@ void Channel::ReleaseSlot(std::uint32_t slot) {
   sync_.Release();
   staging.free.fetch_or(std::uint64_t{1} << slot);
   if (staging.wanted.load() != 0 && staging.wanted.exchange(0) != 0) peer_.Ring();
+}
+
+void Channel::SetPace(const Pace& pace) {
+  StagingControl& staging = header()->staging[side_ == ChannelSide::kClient ? 1 : 0];
+  staging.pace_chunk_bytes.store(pace.chunk_bytes, std::memory_order_relaxed);
+  staging.pace_slots.store(std::max(pace.slots, 1U));
+  if (staging.wanted.load() != 0 && staging.wanted.exchange(0) != 0) peer_.Ring();
+}
+
+std::uint32_t Channel::ChunkBytes() const {
+  const StagingControl& staging = header()->staging[side_ == ChannelSide::kClient ? 0 : 1];
+  const std::uint64_t bytes = staging.pace_chunk_bytes.load(std::memory_order_relaxed);
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
+      bytes, std::min<std::uint64_t>(kPage, layout_.staging_bytes), layout_.staging_bytes));
 }
 
 void Channel::Pop() {

@@ -33,6 +33,14 @@ struct ChannelLayout {
   static Result<ChannelLayout> FromSettings();
 };
 
+// How the sender of a direction should cut its copies. The receiver sets it where it passes them
+// on to something slow, so that little waits there: what is behind it in time waits as long.
+struct Pace {
+  std::uint32_t chunk_bytes = ~0U;  // Of one chunk at most; a slot holds no more in any case.
+  std::uint32_t slots = 64;         // In use at a time.
+  bool operator==(const Pace&) const = default;
+};
+
 // Which end of the channel this process holds.
 enum class ChannelSide { kClient = 0, kProxy = 1 };
 
@@ -57,6 +65,9 @@ class Channel {
   // the channel; `peer` wakes the other. kInvalid when `fd` is no channel.
   static Result<std::unique_ptr<Channel>> Attach(UniqueFd fd, ChannelSide side, Bell* own,
                                                  Bell peer);
+  // The same, and keeps the descriptor, for others who shall map it: fd().
+  static Result<std::unique_ptr<Channel>> AttachAndKeep(UniqueFd fd, ChannelSide side, Bell* own,
+                                                        Bell peer);
 
   // --- Sending; any thread.
 
@@ -80,6 +91,9 @@ class Channel {
   bool HasRoom(std::size_t frame_bytes) const { return outgoing_.HasRoom(frame_bytes); }
   // Asks the receiver to ring this side's bell when room was made.
   void WantRoom() { outgoing_.WantSpace(); }
+
+  // How large a chunk should be now.
+  std::uint32_t ChunkBytes() const;
 
   // A free slot of the outgoing staging area, or nothing; then the bell rings when one comes free.
   std::optional<std::uint32_t> TryTakeSlot();
@@ -108,6 +122,8 @@ class Channel {
   std::byte* IncomingSlot(std::uint32_t slot) const;
   // Gives a slot back to the sender; a number that is none is ignored.
   void ReleaseSlot(std::uint32_t slot);
+  // For the sender, from now on.
+  void SetPace(const Pace& pace);
 
   // --- Both.
 
@@ -116,6 +132,9 @@ class Channel {
   bool closed() const;
   bool lost() const;
   Bell& own_bell() { return *own_; }
+  ChannelSide side() const { return side_; }
+  // -1 unless it was kept.
+  int fd() const { return fd_.get(); }
   const ChannelLayout& layout() const { return layout_; }
   ChannelStatistics& statistics() const;
   // The staging areas, for a proxy that pins them: [0] client to proxy, [1] back.
@@ -123,6 +142,7 @@ class Channel {
 
  private:
   struct Header;
+  static Result<std::unique_ptr<Channel>> Map(int fd, ChannelSide side, Bell* own, Bell peer);
   Channel(ChannelLayout layout, ChannelSide side, Bell* own, Bell peer, Mapping header,
           Mapping rings[2], Mapping staging, SharedSync sync);
   Header* header() const;
@@ -151,6 +171,7 @@ class Channel {
   const ChannelSide side_;
   Bell* const own_;
   Bell peer_;
+  UniqueFd fd_;
   Mapping header_;
   Mapping rings_[2];
   Mapping staging_;

@@ -215,4 +215,21 @@ Result<Container> ReadContainer(std::span<const std::uint8_t> bytes) {
   return container;
 }
 
+void HideObjects(std::span<std::byte> container) {
+  const std::span<const std::uint8_t> bytes(
+      reinterpret_cast<const std::uint8_t*>(container.data()), container.size());
+  if (!ReadContainer(bytes).ok()) return;
+  auto header = Load<ContainerHeader>(container.data());
+  std::uint64_t at = header.header_bytes;
+  const std::uint64_t end = at + header.payload_bytes;
+  while (at < end) {
+    std::uint64_t length = 0;
+    const Result<Entry> entry = ReadEntry(bytes.first(end), at, &length);
+    if (!entry.ok() || entry->kind == Kind::kObject) break;
+    at += length;
+  }
+  header.payload_bytes = at - header.header_bytes;
+  std::memcpy(container.data(), &header, sizeof header);
+}
+
 }  // namespace cuspan::fatbin

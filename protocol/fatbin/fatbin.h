@@ -89,6 +89,10 @@ Result<std::uint64_t> ContainerBytes(const void* container);
 std::vector<std::byte> WithObjects(std::span<const std::byte> linked,
                                    std::span<const std::span<const std::byte>> objects);
 
+// Makes of what WithObjects has made the container it was before; the bytes of the objects stay
+// behind it. Leaves alone what ReadContainer does not read.
+void HideObjects(std::span<std::byte> container);
+
 // Lists the entries of a container, which may be any bytes: every offset and
 // length is checked against `bytes`. More bytes may follow the container. Fails
 // with kInvalid, naming the offset.

@@ -30,7 +30,10 @@ Status FillTable(void* library, const std::string& path, Driver& driver) {
     if (count <= 5) missing += (missing.empty() ? "" : ", ") + std::string(symbol);
   };
 #define CUSPAN_DRIVER_FUNCTION(name) find(driver.name, CUSPAN_SYMBOL(name));
+#define CUSPAN_VENDOR_FUNCTION(name) \
+  driver.name = reinterpret_cast<decltype(driver.name)>(FindSymbol(library, CUSPAN_SYMBOL(name)));
 #include "proxy/gpu/driver_functions.def"
+#undef CUSPAN_VENDOR_FUNCTION
 #undef CUSPAN_DRIVER_FUNCTION
   if (count == 0) return Status::Ok();
   return Status::Unsupported("{} lacks {} driver functions ({}{}): a driver for CUDA 12.4 or newer is needed",

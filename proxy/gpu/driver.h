@@ -16,7 +16,9 @@ namespace cuspan::proxy {
 // reaches the versioned function that the header declares.
 struct Driver {
 #define CUSPAN_DRIVER_FUNCTION(name) decltype(&::name) name = nullptr;
+#define CUSPAN_VENDOR_FUNCTION(name) decltype(&::name) name = nullptr;
 #include "proxy/gpu/driver_functions.def"
+#undef CUSPAN_VENDOR_FUNCTION
 #undef CUSPAN_DRIVER_FUNCTION
 
   // "CUDA_ERROR_… (700, what it means)".

@@ -11,9 +11,13 @@ struct InlineCopy final : PostedOp {
   Turn Submit() override {
     if (!session->MayTouch(destination, data.size())) return Finish(CUDA_ERROR_INVALID_VALUE);
     if (data.empty()) return Turn::kSubmitted;
+    Timeline::Start start = session->timeline.Begin(stream->driver);
     // From ordinary memory: the driver takes a copy of the bytes before it returns.
-    return Finish(session->driver.cuMemcpyHtoDAsync(destination, data.data(), data.size(), stream->driver),
-                  1 + data.size() / kInlineBytesPerUnit);
+    const CUresult result = session->driver.cuMemcpyHtoDAsync(destination, data.data(), data.size(),
+                                                              stream->driver);
+    if (result == CUDA_SUCCESS)
+      session->timeline.End(std::move(start), *stream, TraceKind::kToDevice, 0, 0, data.size());
+    return Finish(result, 1 + data.size() / kInlineBytesPerUnit);
   }
   std::size_t Keep() override {
     kept.assign(data.begin(), data.end());
@@ -32,8 +36,12 @@ struct DeviceCopy final : PostedOp {
     if (!session->MayTouch(copy.destination, copy.bytes) || !session->MayTouch(copy.source, copy.bytes))
       return Finish(CUDA_ERROR_INVALID_VALUE);
     if (copy.bytes == 0) return Turn::kSubmitted;
-    return Finish(
-        session->driver.cuMemcpyDtoDAsync(copy.destination, copy.source, copy.bytes, stream->driver));
+    Timeline::Start start = session->timeline.Begin(stream->driver);
+    const CUresult result = session->driver.cuMemcpyDtoDAsync(copy.destination, copy.source,
+                                                              copy.bytes, stream->driver);
+    if (result == CUDA_SUCCESS)
+      session->timeline.End(std::move(start), *stream, TraceKind::kOnDevice, 0, 0, copy.bytes);
+    return Finish(result);
   }
 
   CopyOnDevice copy;

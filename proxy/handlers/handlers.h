@@ -14,6 +14,8 @@ namespace cuspan::proxy {
 // memory.cc
 Status Handle(Session& session, const Origin& origin, const MemoryMap& op);
 Status Handle(Session& session, const Origin& origin, const MemoryUnmap& op);
+Status Handle(Session& session, const Origin& origin, const MemoryImport& op);
+Status Handle(Session& session, const Origin& origin, const MemoryImportEnd& op);
 Status Handle(Session& session, const Origin& origin, const MemoryInfo& op);
 Status Handle(Session& session, const Origin& origin, const Fence& op);
 Status Handle(Session& session, const Origin& origin, const PeerOpen& op);
@@ -41,6 +43,11 @@ Status Handle(Session& session, const Origin& origin, const CopyOnDevice& op);
 Status Handle(Session& session, const Origin& origin, const Memset& op);
 Status Handle(Session& session, const Origin& origin, const TransferAbandon& op);
 Status Handle(Session& session, const Origin& origin, const Chunk& op);
+// peer_copy.cc
+Status Handle(Session& session, const Origin& origin, const PeerJoin& op);
+Status Handle(Session& session, const Origin& origin, const PeerSend& op);
+Status Handle(Session& session, const Origin& origin, const PeerReceive& op);
+Status Handle(Session& session, const Origin& origin, const PeerAbandon& op);
 // module.cc
 Status Handle(Session& session, const Origin& origin, const ModuleImage& op);
 Status Handle(Session& session, const Origin& origin, const ModuleLoad& op);

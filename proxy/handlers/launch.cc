@@ -14,12 +14,20 @@ struct LaunchOp final : PostedOp {
       pointers.push_back(const_cast<std::byte*>(next));
       next += bytes;
     }
+    Timeline::Start start = session->timeline.Begin(stream->driver);
     const Driver& driver = session->driver;
-    if (cooperative)
-      return Finish(driver.cuLaunchCooperativeKernel(kernel->driver, grid.x, grid.y, grid.z, block.x, block.y, block.z,
-                                                     dynamic_shared, stream->driver, pointers.data()));
-    return Finish(driver.cuLaunchKernel(kernel->driver, grid.x, grid.y, grid.z, block.x, block.y, block.z,
-                                                 dynamic_shared, stream->driver, pointers.data(), nullptr));
+    const CUresult result =
+        cooperative
+            ? driver.cuLaunchCooperativeKernel(kernel->driver, grid.x, grid.y, grid.z, block.x,
+                                               block.y, block.z, dynamic_shared, stream->driver,
+                                               pointers.data())
+            : driver.cuLaunchKernel(kernel->driver, grid.x, grid.y, grid.z, block.x, block.y,
+                                    block.z, dynamic_shared, stream->driver, pointers.data(),
+                                    nullptr);
+    if (result == CUDA_SUCCESS)
+      session->timeline.End(std::move(start), *stream, TraceKind::kKernel, 0, 0,
+                            reinterpret_cast<std::uint64_t>(stream->driver), kernel->name);
+    return Finish(result);
   }
   std::size_t Keep() override {
     kept.assign(arguments.begin(), arguments.end());

@@ -23,6 +23,25 @@ Status Handle(Session& session, const Origin& origin, const MemoryUnmap& op) {
   return Status::Ok();
 }
 
+Status Handle(Session& session, const Origin& origin, const MemoryImport& op) {
+  session.worker.Run([&session, origin, op] {
+    session.channel.Reply<MemoryImport>(
+        origin.request,
+        {session.faults.Check(session.peers.Borrow(op.exchange, op.address, op.bytes, op.at))});
+  });
+  return Status::Ok();
+}
+
+Status Handle(Session& session, const Origin& origin, const MemoryImportEnd& op) {
+  session.WhenDeviceDone([&session, origin, op](CUresult, std::uint64_t) {
+    session.worker.Run([&session, origin, op] {
+      session.channel.Reply<MemoryImportEnd>(origin.request,
+                                             {session.peers.Return(op.at, op.bytes)});
+    });
+  });
+  return Status::Ok();
+}
+
 Status Handle(Session& session, const Origin& origin, const PeerOpen& op) {
   session.worker.Run([&session, origin, op] {
     session.channel.Reply<PeerOpen>(origin.request,

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "common/log.h"
+#include "proxy/gpu/linking.h"
 #include "proxy/handlers/handlers.h"
 #include "proxy/image.h"
 
@@ -17,7 +18,7 @@ CUresult Load(Session& session, Module& module) {
     LogError("{}", image.message());
     return CUDA_ERROR_INVALID_IMAGE;
   }
-  const CUresult result = session.driver.cuModuleLoadData(&module.driver, module.image.data());
+  const CUresult result = LoadImage(session.driver, module.image, &module.driver);
   if (result != CUDA_SUCCESS)
     LogInfo("the driver does not load a module of {} bytes: {}", module.total, session.driver.Describe(result));
   return result;
@@ -117,6 +118,7 @@ Status Handle(Session& session, const Origin& origin, const KernelFind& op) {
   session.worker.Run([&session, origin, op, module = std::move(*module)] {
     auto kernel = std::make_shared<Kernel>();
     kernel->module = op.module;
+    kernel->name = op.name;
     KernelFind::Reply reply;
     reply.result = session.faults.Check(FindKernel(session, *module, op.name.c_str(), *kernel, reply.attributes));
     if (reply.result == CUDA_SUCCESS) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "check.h"
+#include "releases.h"
 
 namespace {
 
@@ -76,11 +77,11 @@ void Capture(int launches) {
   ExpectAll(sum, 0, "nothing runs while it is captured");
   std::size_t nodes = 0, edges = 0, roots = 0;
   CHECK(cudaGraphGetNodes(graph, nullptr, &nodes));
-  CHECK(cudaGraphGetEdges(graph, nullptr, nullptr, nullptr, &edges));
+  CHECK(CountEdges(graph, &edges));
   CHECK(cudaGraphGetRootNodes(graph, nullptr, &roots));
   EXPECT(nodes == 7 && edges == 7 && roots == 1, "%zu nodes, %zu edges, %zu roots", nodes, edges, roots);
   cudaGraphExec_t exec = nullptr;
-  CHECK(cudaGraphInstantiate(&exec, graph, 0));
+  CHECK(Instantiate(&exec, graph));
   CHECK(cudaGraphDestroy(graph));
   for (int launch = 0; launch < launches; ++launch) {
     for (int i = 0; i < kCount; ++i) in[i] = launch * 10;
@@ -136,13 +137,13 @@ void ByHand() {
   CHECK(cudaGraphNodeGetType(add, &type));
   EXPECT(type == cudaGraphNodeTypeKernel, "type %d", static_cast<int>(type));
   std::size_t count = 0;
-  CHECK(cudaGraphNodeGetDependencies(add, nullptr, nullptr, &count));
+  CHECK(CountDependencies(add, &count));
   EXPECT(count == 1, "%zu dependencies", count);
   cudaKernelNodeParams told{};
   CHECK(cudaGraphKernelNodeGetParams(add, &told));
   EXPECT(told.gridDim.x == kBlocks && *static_cast<int*>(told.kernelParams[2]) == 10, "other parameters");
   cudaGraphExec_t exec = nullptr;
-  CHECK(cudaGraphInstantiate(&exec, graph, 0));
+  CHECK(Instantiate(&exec, graph));
   CHECK(cudaGraphLaunch(exec, stream));
   CHECK(cudaStreamSynchronize(stream));
   ExpectAll(copy, 15, "a graph by hand");
@@ -163,15 +164,15 @@ void ByHand() {
   CHECK(cudaGraphNodeSetEnabled(exec, add, 1));
 
   // The graph itself has kept its own parameters; an update brings them.
-  cudaGraphExecUpdateResultInfo info{};
-  CHECK(cudaGraphExecUpdate(exec, graph, &info));
-  EXPECT(info.result == cudaGraphExecUpdateSuccess, "update says %d", static_cast<int>(info.result));
+  cudaGraphExecUpdateResult result{};
+  CHECK(Update(exec, graph, &result));
+  EXPECT(result == cudaGraphExecUpdateSuccess, "update says %d", static_cast<int>(result));
   CHECK(cudaGraphLaunch(exec, stream));
   CHECK(cudaStreamSynchronize(stream));
   ExpectAll(copy, 15, "after an update");
   AddKernel(graph, {copy_node}, copy, 1);
-  EXPECT(cudaGraphExecUpdate(exec, graph, &info) == cudaErrorGraphExecUpdateFailure, "another topology");
-  EXPECT(info.result == cudaGraphExecUpdateErrorTopologyChanged, "update says %d", static_cast<int>(info.result));
+  EXPECT(Update(exec, graph, &result) == cudaErrorGraphExecUpdateFailure, "another topology");
+  EXPECT(result == cudaGraphExecUpdateErrorTopologyChanged, "update says %d", static_cast<int>(result));
   static_cast<void>(cudaGetLastError());
 
   // A copy has nodes of its own.
@@ -192,7 +193,7 @@ void ByHand() {
   CHECK(cudaGraphAddMemcpyNode1D(&last, outer, &between, 1, copied, copy, kBytes, cudaMemcpyDeviceToDevice));
   CHECK(cudaGraphAddChildGraphNode(&inner[1], outer, &last, 1, clone));
   cudaGraphExec_t both = nullptr;
-  CHECK(cudaGraphInstantiate(&both, outer, 0));
+  CHECK(Instantiate(&both, outer));
   CHECK(cudaGraphDestroy(clone));
   CHECK(cudaGraphLaunch(both, stream));
   CHECK(cudaStreamSynchronize(stream));
@@ -234,7 +235,7 @@ void OwnMemory() {
   cudaGraph_t graph = nullptr;
   CHECK(cudaStreamEndCapture(stream, &graph));
   cudaGraphExec_t exec = nullptr;
-  CHECK(cudaGraphInstantiate(&exec, graph, 0));
+  CHECK(Instantiate(&exec, graph));
   for (int i = 0; i < 4; ++i) CHECK(cudaGraphLaunch(exec, stream));
   CHECK(cudaStreamSynchronize(stream));
   ExpectAll(result, 12, "memory of a graph");

@@ -58,15 +58,18 @@ void Order(cudaStream_t stream, int rounds) {
     CHECK(cudaMemsetAsync(round.device, 0, kCount * sizeof(int), stream));
     Add<<<(kCount + 255) / 256, 256, 0, stream>>>(round.device, kCount, round.expected);
     CHECK_LAUNCH();
-    CHECK(cudaMemcpyAsync(round.host, round.device, kCount * sizeof(int), cudaMemcpyDeviceToHost, stream));
+    CHECK(cudaMemcpyAsync(round.host, round.device, kCount * sizeof(int), cudaMemcpyDeviceToHost,
+                          stream));
     CHECK(cudaLaunchHostFunc(stream, CheckAndChange, &round));
-    CHECK(cudaMemcpyAsync(round.device, round.host, kCount * sizeof(int), cudaMemcpyHostToDevice, stream));
+    CHECK(cudaMemcpyAsync(round.device, round.host, kCount * sizeof(int), cudaMemcpyHostToDevice,
+                          stream));
     Add<<<(kCount + 255) / 256, 256, 0, stream>>>(round.device, kCount, 5);
     CHECK_LAUNCH();
     CHECK(cudaStreamAddCallback(stream, Callback, &round, 0));
     CHECK(cudaStreamSynchronize(stream));
     EXPECT(round.calls == 2, "%d functions ran before the stream was done", round.calls);
-    EXPECT(round.wrong_before == 0, "a function saw %d elements before their copy", round.wrong_before);
+    EXPECT(round.wrong_before == 0, "a function saw %d elements before their copy",
+           round.wrong_before);
     EXPECT(round.called_with == stream, "the callback got another stream");
     EXPECT(round.status == cudaSuccess, "the callback got %s", cudaGetErrorName(round.status));
     std::vector<int> result(kCount);
@@ -124,9 +127,33 @@ void Holding() {
   CHECK(cudaStreamDestroy(free_stream));
 }
 
+// Functions put into streams by threads that are gone when they run.
+void OfThreadsThatEnd() {
+  constexpr int kThreads = 8;
+  std::atomic<bool> flag{false};
+  std::atomic<int> called{0};
+  cudaStream_t streams[kThreads];
+  std::vector<std::thread> threads;
+  for (cudaStream_t& stream : streams) {
+    threads.emplace_back([&] {
+      CHECK(cudaStreamCreate(&stream));
+      CHECK(cudaLaunchHostFunc(stream, WaitFor, &flag));
+      CHECK(cudaLaunchHostFunc(
+          stream, [](void* data) { ++*static_cast<std::atomic<int>*>(data); }, &called));
+    });
+    threads.back().join();
+  }
+  flag.store(true);
+  CHECK(cudaDeviceSynchronize());
+  EXPECT(called == kThreads, "%d of %d functions ran", called.load(), kThreads);
+  for (cudaStream_t stream : streams) CHECK(cudaStreamDestroy(stream));
+}
+
 void Refused() {
-  EXPECT(cudaStreamAddCallback(nullptr, Callback, nullptr, 1) == cudaErrorInvalidValue, "flags that do not exist");
-  EXPECT(cudaStreamAddCallback(nullptr, nullptr, nullptr, 0) == cudaErrorInvalidValue, "no callback");
+  EXPECT(cudaStreamAddCallback(nullptr, Callback, nullptr, 1) == cudaErrorInvalidValue,
+         "flags that do not exist");
+  EXPECT(cudaStreamAddCallback(nullptr, nullptr, nullptr, 0) == cudaErrorInvalidValue,
+         "no callback");
   EXPECT(cudaLaunchHostFunc(nullptr, nullptr, nullptr) == cudaErrorInvalidValue, "no function");
   static_cast<void>(cudaGetLastError());
 }
@@ -142,6 +169,7 @@ int main(int argc, char** argv) {
   Order(nullptr, 2);
   ManyInARow(stream);
   Holding();
+  OfThreadsThatEnd();
   Refused();
   CHECK(cudaStreamDestroy(stream));
   std::printf("host_functions: %d rounds: %s\n", rounds, Verdict(failures));

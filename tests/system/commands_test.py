@@ -76,7 +76,8 @@ class Errors(SystemTest):
 
     def test_settings_that_are_wrong(self):
         for name, value in (("CUSPAN_STAGING_BUFFERS", "1"), ("CUSPAN_STAGING_BYTES", "3"),
-                            ("CUSPAN_SENDS_IN_FLIGHT", "0"), ("CUSPAN_DEVICE", "abacus"),
+                            ("CUSPAN_SENDS_IN_FLIGHT", "0"), ("CUSPAN_LANES", "17"),
+                            ("CUSPAN_DEVICE", "abacus"),
                             ("CUSPAN_SAME_NODE", "maybe")):
             with self.subTest(name=name):
                 self.fails(self.cuspan("run", "--", "/bin/true"), OWN_FAILURE, value,

@@ -5,15 +5,15 @@ from harness import KINDS, Statistics, SystemTest, app, own_lines
 
 APPS = sorted(path.stem for path in (pathlib.Path(__file__).resolve().parents[1] / "apps").glob("*.cu"))
 # Smaller than a program's own choice where that takes long on a software GPU.
-ARGUMENTS = {"completions": ["2"], "managed": ["30000"], "mapped": ["30000"], "memory": ["16"], "peers": ["100"],
+ARGUMENTS = {"completions": ["2"], "managed": ["30000"], "mapped": ["30000"], "memory": ["16"], "peer_copies": ["16"], "peers": ["100"],
              "reduction": ["50007"]}
 INPUT = {"filter": "one line\nand another\n"}
 # Those that use every device there is.
-ALL_DEVICES = {"completions", "fft", "managed", "mapped", "matmul", "multi_device", "peers", "prefetch",
+ALL_DEVICES = {"completions", "fft", "managed", "mapped", "matmul", "multi_device", "peer_copies", "peers", "prefetch",
                "transfers", "vector_add"}
 NO_DEVICE = {"never_cuda"}
 # Those that make a device fault, of which cuspan says on standard error what it was.
-FAULTS = {"errors"}
+FAULTS = {"errors", "misaligned"}
 PATHS = ("same-node", "agents")
 DEVICES = (1, 2, 4)
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
+#include <unordered_map>
 
 namespace cuspan {
 namespace {
@@ -110,11 +111,30 @@ class MpiTransport final : public Transport {
 
   void StartBulkReceive(std::uint32_t rank, std::uint32_t tag, std::span<std::byte> bytes,
                         std::uint64_t id) override {
-    MPI_Request request;
     MPI_Irecv(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, static_cast<int>(rank),
-              static_cast<int>(tag), bulk_, &request);
-    bulk_requests_.push_back(request);
+              static_cast<int>(tag), bulk_, &posted_ahead_[id]);
+  }
+
+  bool ExpectBulk(std::uint64_t id) override {
+    const auto posted = posted_ahead_.find(id);
+    if (posted == posted_ahead_.end()) return false;
+    bulk_requests_.push_back(posted->second);
     bulk_ids_.push_back(id);
+    posted_ahead_.erase(posted);
+    return true;
+  }
+
+  bool CancelBulkReceive(std::uint64_t id) override {
+    const bool expected = !ExpectBulk(id);
+    const auto tested = std::find(bulk_ids_.begin(), bulk_ids_.end(), id);
+    if (tested == bulk_ids_.end()) return false;
+    const auto place = tested - bulk_ids_.begin();
+    MPI_Request request = bulk_requests_[static_cast<std::size_t>(place)];
+    bulk_requests_.erase(bulk_requests_.begin() + place);
+    bulk_ids_.erase(tested);
+    MPI_Cancel(&request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    return expected;
   }
 
   void FinishedBulk(std::vector<std::uint64_t>& ids) override {
@@ -183,6 +203,8 @@ class MpiTransport final : public Transport {
   std::vector<Receive> receives_;
   std::size_t next_receive_ = 0;
   bool handed_out_ = false;
+  // Receives that nobody expects yet.
+  std::unordered_map<std::uint64_t, MPI_Request> posted_ahead_;
   std::vector<MPI_Request> bulk_requests_;
   std::vector<std::uint64_t> bulk_ids_;
   std::vector<int> finished_;

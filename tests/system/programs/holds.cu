@@ -5,10 +5,16 @@
 //   spin N     a kernel that never ends on device N; the name of the error
 //   query N    asks whether device N's default stream is done; the name of the error
 //   loop N     works on device N until that fails, and ends then
+//   fault N    a kernel on device N that writes where nothing is; the name of the error
+//   send N     begins a large copy to device N,
+//   receive N  from it,
+//   pass N     or from it to its neighbour (1 for 0, 0 for 1), in a stream of N's; "under way" when
+//              a part has arrived, or the name of the error
 //
 // At the end of its input it exits with status 0.
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "use_cuda.h"
@@ -25,6 +31,74 @@ const char* Use() {
   const cudaError_t error = AddSevenOnDevice(1, &result);
   if (error != cudaSuccess) return cudaGetErrorName(error);
   return result == 8 ? "right" : "wrong";
+}
+
+__global__ void WriteNowhere(int* nowhere) { *nowhere = 1; }
+
+const char* StartFault() {
+  cudaStream_t stream = nullptr;
+  cudaError_t error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+  if (error == cudaSuccess) {
+    WriteNowhere<<<1, 1, 0, stream>>>(nullptr);
+    error = cudaGetLastError();
+  }
+  return cudaGetErrorName(error);
+}
+
+// Long enough, where copies are slow, for whatever is to happen in its midst.
+constexpr size_t kCopyBytes = 64 << 20;
+
+// Waits until the byte that a copy writes first is there; in a stream of its own.
+cudaError_t FirstByteArrives(const unsigned char* memory) {
+  cudaStream_t stream = nullptr;
+  unsigned char* byte = nullptr;
+  cudaError_t error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+  if (error == cudaSuccess) error = cudaMallocHost(reinterpret_cast<void**>(&byte), 1);
+  if (error == cudaSuccess) *byte = 0;
+  while (error == cudaSuccess && *byte == 0) {
+    error = cudaMemcpyAsync(byte, memory, 1, cudaMemcpyDeviceToHost, stream);
+    if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
+  }
+  return error;
+}
+
+// Filled, on the current device.
+cudaError_t MakeMemory(unsigned char** memory, int value) {
+  cudaError_t error = cudaMalloc(reinterpret_cast<void**>(memory), kCopyBytes);
+  if (error == cudaSuccess) error = cudaMemset(*memory, value, kCopyBytes);
+  return error == cudaSuccess ? cudaDeviceSynchronize() : error;
+}
+
+cudaError_t StartCopy(const char* what, int device) {
+  unsigned char* memory = nullptr;
+  unsigned char* other = nullptr;
+  cudaStream_t stream = nullptr;
+  const bool sends = std::strcmp(what, "send") == 0;
+  cudaError_t error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+  if (error == cudaSuccess) error = MakeMemory(&memory, sends ? 0 : 1);
+  if (error != cudaSuccess) return error;
+  if (std::strcmp(what, "pass") == 0) {
+    error = cudaSetDevice(1 - device);
+    if (error == cudaSuccess) error = MakeMemory(&other, 0);
+    if (error == cudaSuccess) error = cudaSetDevice(device);
+    if (error == cudaSuccess)
+      error = cudaMemcpyPeerAsync(other, 1 - device, memory, device, kCopyBytes, stream);
+    if (error == cudaSuccess) error = cudaSetDevice(1 - device);
+    return error == cudaSuccess ? FirstByteArrives(other) : error;
+  }
+  // Memory of the program's own, so that it takes part in the copy wherever the device is.
+  other = static_cast<unsigned char*>(std::malloc(kCopyBytes));
+  std::memset(other, sends ? 1 : 0, kCopyBytes);
+  error = cudaHostRegister(other, kCopyBytes, cudaHostRegisterDefault);
+  if (error != cudaSuccess) return error;
+  error = cudaMemcpyAsync(sends ? memory : other, sends ? other : memory, kCopyBytes,
+                          cudaMemcpyDefault, stream);
+  if (error != cudaSuccess) return error;
+  if (sends) return FirstByteArrives(memory);
+  const volatile unsigned char* first = other;
+  while (*first == 0) {
+  }
+  return cudaSuccess;
 }
 
 const char* StartSpin() {
@@ -62,6 +136,12 @@ int main() {
       std::printf("%s\n", StartSpin());
     } else if (std::strcmp(command, "query") == 0) {
       std::printf("%s\n", cudaGetErrorName(cudaStreamQuery(nullptr)));
+    } else if (std::strcmp(command, "fault") == 0) {
+      std::printf("%s\n", StartFault());
+    } else if (std::strcmp(command, "send") == 0 || std::strcmp(command, "receive") == 0 ||
+               std::strcmp(command, "pass") == 0) {
+      const cudaError_t error = StartCopy(command, device);
+      std::printf("%s\n", error == cudaSuccess ? "under way" : cudaGetErrorName(error));
     } else if (std::strcmp(command, "loop") == 0) {
       std::printf("looping\n");
       const char* said = "right";

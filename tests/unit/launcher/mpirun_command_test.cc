@@ -24,6 +24,20 @@ TEST(MpirunCommand, StartsOneAgentAHost) {
                           "--serve", "all"));
 }
 
+TEST(MpirunCommand, StartsTheLanesBehindAllAgents) {
+  Plan plan{{{"localhost", 0}, {"b", kAllDevices}}, 0};
+  plan.lanes = 3;
+  EXPECT_THAT(MpirunCommand(plan, {"/p/cuspan-agent", {}}, {}, {"CUSPAN_LANES"}),
+              ElementsAre("mpirun", "--oversubscribe", "--bind-to", "none",  //
+                          "-np", "1", "--host", "localhost", "-x", "CUSPAN_LANES",
+                          "/p/cuspan-agent", "--serve", "0", ":",  //
+                          "-np", "1", "--host", "b", "-x", "CUSPAN_LANES", "/p/cuspan-agent",
+                          "--serve", "all", ":",  //
+                          "-np", "3", "--host", "localhost", "-x", "CUSPAN_LANES",
+                          "/p/cuspan-agent", ":",  //
+                          "-np", "3", "--host", "b", "-x", "CUSPAN_LANES", "/p/cuspan-agent"));
+}
+
 TEST(AddMpirunSettings, NamesTheNetworkUnlessTheUserDid) {
   const Plan plan{{{"localhost", 1}, {"b", kAllDevices}}, 1};
   Environment plain;

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace cuspan {
 namespace {
 
@@ -98,6 +100,25 @@ TEST(MakePlan, NeverSharingGivesEachMentionAnAgent) {
   const Plan plan = MakePlan({{"localhost", 1}, {"localhost", 1}}, SameNode::kNever, "n1");
   EXPECT_THAT(plan.agents, ElementsAre(AgentPlan{"localhost", 0}, AgentPlan{"localhost", 1},
                                        AgentPlan{"localhost", 1}));
+}
+
+TEST(ParseLanes, ANumberOrWhatTheNodeHasRoomFor) {
+  EXPECT_EQ(*ParseLanes("1", 2), 1U);
+  EXPECT_EQ(*ParseLanes("16", 2), 16U);
+  EXPECT_EQ(*ParseLanes("auto", 2), 1U);
+  EXPECT_EQ(*ParseLanes("auto", 8), 2U);
+  EXPECT_EQ(*ParseLanes("auto", 16), 4U);
+  EXPECT_EQ(*ParseLanes("auto", 256), 4U);
+  for (const char* wrong : {"", "0", "17", "-1", "two", "2x"})
+    EXPECT_THAT(ParseLanes(wrong, 8).status().message(), testing::HasSubstr("auto")) << wrong;
+}
+
+TEST(ParseLanes, EachLaneHasRoom) {
+  for (std::uint32_t lanes = 1; lanes <= kMostLanes; ++lanes) {
+    EXPECT_GE(StagingBuffersFor(lanes), std::max(16U, 4 * lanes));
+    EXPECT_LE(StagingBuffersFor(lanes), 64U);
+    EXPECT_LE(SendsInFlightFor(lanes) * lanes, StagingBuffersFor(lanes));
+  }
 }
 
 }  // namespace

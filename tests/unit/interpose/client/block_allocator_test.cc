@@ -352,5 +352,20 @@ TEST(BlockAllocator, DoesAsTheModelDoes) {
   }
 }
 
+TEST(BlockAllocator, TakenSegmentsAreOneBlock) {
+  constexpr std::uint64_t kPiece = 1 << 20;
+  BlockAllocator allocator(kPiece, 4 * kPiece);
+  allocator.AddTaken({kPiece, kPiece});
+  EXPECT_EQ(allocator.free_bytes(), 0u);
+  EXPECT_FALSE(allocator.Allocate(1));
+  EXPECT_TRUE(allocator.EmptySegments().empty());
+  ASSERT_TRUE(allocator.Find(kPiece + 5));
+  EXPECT_EQ(allocator.Find(kPiece + 5)->bytes, kPiece);
+  EXPECT_EQ(allocator.PlaceSegment(kPiece), 2 * kPiece);
+  allocator.RemoveTaken(kPiece);
+  EXPECT_FALSE(allocator.Find(kPiece + 5));
+  EXPECT_EQ(allocator.PlaceSegment(kPiece), kPiece);
+}
+
 }  // namespace
 }  // namespace cuspan

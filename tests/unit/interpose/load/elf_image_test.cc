@@ -32,7 +32,10 @@ void Explore(Bytes bytes) {
       ASSERT_LE(std::strlen(symbols.Name(symbols.Get(i))), bytes.size);
     }
   }
-  for (bool is_program : {false, true}) FindStaticCudart(image, kSmallTable, is_program, &targets);
+  for (bool is_program : {false, true}) {
+    FindStaticCudart(image, kSmallTable, KnownReleases(), is_program, &targets);
+  }
+  FindBySignatures(image, KnownReleases(), &targets);
 }
 
 TEST(ElfImage, ReadsTheTestItself) {

@@ -50,13 +50,13 @@ TEST_P(Programs, AreEntered) {
 INSTANTIATE_TEST_SUITE_P(All, Programs,
                          testing::Values("vadd_static", "vadd_fixed", "vadd_relro",
                                          "vadd_exporting", "vadd_rdc", "vadd_strip_g",
-                                         "vadd_shared"),
+                                         "vadd_stripped", "vadd_shared"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(Entering, ProgramWhoseLibraryHasCuda) { ExpectEntered(RunShell(Entered(NEEDS_LIBRARY))); }
 
 TEST(Entering, LibrariesLoadedLater) {
-  for (const char* library : {"libvadd_static.so", "libvadd_shared.so"}) {
+  for (const char* library : {"libvadd_static.so", "libvadd_stripped.so", "libvadd_shared.so"}) {
     ExpectEntered(RunShell(Entered(std::string(LOADS_LIBRARY " " PROGRAMS "/") + library)), 2);
   }
 }
@@ -139,12 +139,13 @@ TEST(Entering, ProgramsWithoutCudaRunAsEver) {
 TEST(Entering, StrippedProgramsGetALineWithTheRemedy) {
   const std::string path = "LD_LIBRARY_PATH=$(dirname " STANDIN ") ";
   for (const std::string& command :
-       {std::string(PROGRAMS "/vadd_stripped"),
-        std::string(LOADS_LIBRARY " " PROGRAMS "/libvadd_stripped.so")}) {
+       {std::string(PROGRAMS "/vadd_stripped_other"),
+        std::string(LOADS_LIBRARY " " PROGRAMS "/libvadd_stripped_other.so")}) {
     const Outcome outcome = RunShell(Entered(command, path));
     EXPECT_EQ(outcome.status, 1) << outcome.output;
-    EXPECT_THAT(outcome.output, HasSubstr("stripped"));
-    EXPECT_THAT(outcome.output, HasSubstr("has the CUDA runtime linked in and no symbols"));
+    EXPECT_THAT(outcome.output, HasSubstr("stripped_other"));
+    EXPECT_THAT(outcome.output,
+                HasSubstr("has a CUDA runtime linked in, no symbols to find it by"));
     EXPECT_THAT(outcome.output, HasSubstr("nvcc -cudart shared"));
     EXPECT_THAT(outcome.output, Not(HasSubstr("fake:")));
   }

@@ -4,6 +4,8 @@
 
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "interpose/load/patch.h"
 #include "tests/unit/interpose/load/small_exports.h"
@@ -14,11 +16,13 @@ namespace {
 
 TargetList targets;
 
-Search Find(const std::string& path, bool is_program = true) {
+// `releases` is of tables made for the small table of exports, see CMakeLists.txt.
+Search Find(const std::string& path, bool is_program = true,
+            const ReleaseTable& releases = KnownReleases()) {
   const std::vector<std::uint8_t> file = ReadFile(path);
   ElfImage image;
   EXPECT_EQ(image.Parse(View(file)), ElfImage::Verdict::kUsable) << path;
-  Search search = FindStaticCudart(image, kSmallTable, is_program, &targets);
+  Search search = FindStaticCudart(image, kSmallTable, releases, is_program, &targets);
   return search;
 }
 
@@ -64,8 +68,49 @@ TEST(StaticCudartSearch, LeavesLibrariesThatExportARuntimeAlone) {
 }
 
 TEST(StaticCudartSearch, KnowsStrippedOnes) {
-  EXPECT_EQ(Find(PROGRAMS "/vadd_stripped").finding, Finding::kStripped);
-  EXPECT_EQ(Find(PROGRAMS "/libvadd_stripped.so", false).finding, Finding::kStripped);
+  const ReleaseTable none = {nullptr, 0};
+  EXPECT_EQ(Find(PROGRAMS "/vadd_stripped", true, none).finding, Finding::kStripped);
+  EXPECT_EQ(Find(PROGRAMS "/libvadd_stripped.so", false, none).finding, Finding::kStripped);
+}
+
+std::vector<Target> Found(const std::string& path) {
+  EXPECT_EQ(Find(path).finding, Finding::kFound) << path;
+  return {targets.targets, targets.targets + targets.count};
+}
+
+TEST(StaticCudartSearch, FindsInStrippedOnesWhatTheSymbolsTell) {
+  const std::pair<const char*, const char*> pairs[] = {
+      {"vadd_static", "vadd_stripped"}, {"libvadd_static.so", "libvadd_stripped.so"}};
+  for (const auto& [with_symbols, stripped] : pairs) {
+    const std::vector<Target> expected = Found(std::string(PROGRAMS "/") + with_symbols);
+    const std::vector<Target> found = Found(std::string(PROGRAMS "/") + stripped);
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      EXPECT_EQ(found[i].address, expected[i].address);
+      EXPECT_EQ(found[i].size, expected[i].size);
+      EXPECT_LE(found[i].limit, expected[i].limit);
+      EXPECT_GE(found[i].limit, found[i].address + kJumpSize);
+      EXPECT_EQ(found[i].export_index, expected[i].export_index);
+    }
+  }
+}
+
+TEST(StaticCudartSearch, TakesAChangedRuntimeForAnUnknownOne) {
+  const std::vector<Target> known = Found(PROGRAMS "/vadd_stripped");
+  std::vector<std::uint8_t> file = ReadFile(PROGRAMS "/vadd_stripped");
+  for (const Target& target : known) {
+    ElfImage image;
+    ASSERT_EQ(image.Parse(View(file)), ElfImage::Verdict::kUsable);
+    Elf64_Phdr segment;
+    ASSERT_TRUE(image.FindSegment(target.address, target.size, &segment));
+    std::uint8_t* const code = file.data() + segment.p_offset + (target.address - segment.p_vaddr);
+    // Not every byte counts: a linker fills some in.
+    for (std::size_t i = 0; i < target.size; ++i) code[i] ^= 0xff;
+    EXPECT_FALSE(FindBySignatures(image, KnownReleases(), &targets));
+    EXPECT_EQ(targets.count, 0u);
+    for (std::size_t i = 0; i < target.size; ++i) code[i] ^= 0xff;
+    EXPECT_TRUE(FindBySignatures(image, KnownReleases(), &targets));
+  }
 }
 
 TEST(StaticCudartSearch, RefusesTwoFunctionsInOneBody) {

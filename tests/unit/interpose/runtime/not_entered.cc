@@ -4,5 +4,6 @@
 namespace cuspan {
 
 const char* LoadWarning() { return nullptr; }
+int LinkedRuntimeRelease(const void* /*address*/) { return 0; }
 
 }  // namespace cuspan

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <set>
+#include <thread>
 
 #include "common/settings.h"
 #include "tests/unit/protocol/channel/ends.h"
@@ -289,6 +290,48 @@ TEST(ChannelLayout, ComesFromTheSettings) {
   }
   ::unsetenv(settings::kStagingBuffers.name);
   ::unsetenv(settings::kStagingBytes.name);
+}
+
+TEST(Channel, TheReceiverSetsTheSendersPace) {
+  ChannelEnds ends;  // Four slots.
+  const auto layout_bytes = static_cast<std::uint32_t>(ends.client->layout().staging_bytes);
+  EXPECT_EQ(ends.client->ChunkBytes(), layout_bytes);
+  ends.proxy->SetPace({1024, 2});
+  // A page at least.
+  EXPECT_EQ(ends.client->ChunkBytes(), std::min(layout_bytes, 4096U));
+  EXPECT_EQ(ends.proxy->ChunkBytes(), layout_bytes) << "the other direction has its own";
+  const std::optional<std::uint32_t> first = ends.client->TryTakeSlot();
+  ASSERT_TRUE(first);
+  EXPECT_TRUE(ends.client->TryTakeSlot());
+  EXPECT_FALSE(ends.client->TryTakeSlot());
+  EXPECT_TRUE(ends.proxy->TryTakeSlot());
+  ends.proxy->ReleaseSlot(*first);
+  EXPECT_TRUE(ends.client->TryTakeSlot());
+  EXPECT_FALSE(ends.client->TryTakeSlot());
+  ends.proxy->SetPace({});
+  EXPECT_EQ(ends.client->ChunkBytes(), layout_bytes);
+  EXPECT_TRUE(ends.client->TryTakeSlot());
+  EXPECT_TRUE(ends.client->TryTakeSlot());
+  EXPECT_FALSE(ends.client->TryTakeSlot());
+}
+
+TEST(Channel, AFasterPaceWakesWhoWaitsForASlot) {
+  ChannelEnds ends;
+  ends.proxy->SetPace({4096, 1});
+  ASSERT_TRUE(ends.client->TryTakeSlot());
+  std::thread waiting([&] { EXPECT_TRUE(ends.client->TakeSlot()); });
+  ends.proxy->SetPace({4096, 2});
+  waiting.join();
+}
+
+TEST(Channel, KeepsItsFileWhereThatIsAskedFor) {
+  ChannelEnds ends;
+  EXPECT_EQ(ends.client->fd(), -1);
+  Bell bell = NewBell();
+  const Result<std::unique_ptr<Channel>> kept = Channel::AttachAndKeep(
+      Duplicate(ends.memory.get()), ChannelSide::kClient, &bell, OtherEnd(bell));
+  ASSERT_TRUE(kept.ok());
+  EXPECT_GE((*kept)->fd(), 0);
 }
 
 }  // namespace

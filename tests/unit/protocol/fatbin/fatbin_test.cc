@@ -49,7 +49,7 @@ TEST(FatbinTest, CarriesTheObjectsOfALink) {
   const auto linked = ReadSample("default"), one = ReadSample("none"), other = ReadSample("size");
   const std::span<const std::byte> objects[] = {std::as_bytes(std::span(one)),
                                                 std::as_bytes(std::span(other))};
-  const std::vector<std::byte> made = WithObjects(std::as_bytes(std::span(linked)), objects);
+  std::vector<std::byte> made = WithObjects(std::as_bytes(std::span(linked)), objects);
   const std::span whole(reinterpret_cast<const std::uint8_t*>(made.data()), made.size());
   ASSERT_TRUE(ContainerBytes(made.data()).ok());
   EXPECT_EQ(*ContainerBytes(made.data()), made.size());
@@ -61,6 +61,18 @@ TEST(FatbinTest, CarriesTheObjectsOfALink) {
   EXPECT_THAT(last.payload, testing::ElementsAreArray(other));
   EXPECT_THAT(container->entries[container->entries.size() - 2].payload,
               testing::ElementsAreArray(one));
+  HideObjects(made);
+  const std::size_t before = *ContainerBytes(linked.data());
+  ASSERT_EQ(*ContainerBytes(made.data()), before);
+  EXPECT_THAT(whole.first(before), testing::ElementsAreArray(std::span(linked).first(before)));
+}
+
+TEST(FatbinTest, HidesNothingInWhatItDoesNotRead) {
+  auto damaged = ReadSample("default");
+  damaged.resize(damaged.size() / 2);
+  const auto before = damaged;
+  HideObjects(std::as_writable_bytes(std::span(damaged)));
+  EXPECT_EQ(damaged, before);
 }
 
 TEST(FatbinTest, KnowsArchitectureFlags) {

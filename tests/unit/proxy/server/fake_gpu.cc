@@ -396,6 +396,7 @@ FakeGpu::FakeGpu() {
   d.cuMemUnmap = FakeCalls::UnmapMemory;
   d.cuMemSetAccess = FakeCalls::SetAccess;
   d.cuMemHostRegister = FakeCalls::RegisterHost;
+  d.cuMemHostUnregister = [](void*) { return CUDA_SUCCESS; };
   d.cuMemcpyHtoDAsync = FakeCalls::ToDevice;
   d.cuMemcpyDtoHAsync = FakeCalls::FromDevice;
   d.cuMemcpyDtoDAsync = FakeCalls::OnDevice;

@@ -171,7 +171,7 @@ Loopback::Loopback(const Driver& driver, ChannelLayout layout) {
     {
       Result<Device> device = Device::Open(driver, 0, {kWindow, kWindowBytes, kWindowBytes});
       if (device.ok() && device->window().base == kWindow)
-        status = Serve(driver, *device, *proxy_channel_);
+        status = Serve(driver, *device, *proxy_channel_, std::nullopt, &joins_);
       else
         status = device.ok() ? Status::Internal("another window") : device.status();
     }
@@ -234,6 +234,16 @@ std::uint64_t Loopback::NewStream(std::uint32_t flags) {
   const std::uint64_t stream = NewHandle();
   client_->Post(StreamCreate{stream, flags, 0});
   return stream;
+}
+
+std::unique_ptr<Channel> Loopback::Join(std::uint32_t join, Bell* bell) {
+  const auto other = [](const Bell& own) { return Must(Bell::Open(UniqueFd(::dup(own.fd())))); };
+  UniqueFd memory = Must(Channel::Create(SmallLayout()));
+  joins_.Put(join, {Must(Channel::Attach(UniqueFd(::dup(memory.get())), ChannelSide::kProxy,
+                                         &*proxy_bell_, other(*bell))),
+                    ""});
+  EXPECT_EQ(client_->Call(PeerJoin{join}).result, CUDA_SUCCESS);
+  return Must(Channel::Attach(std::move(memory), ChannelSide::kClient, bell, other(*proxy_bell_)));
 }
 
 std::vector<std::byte> AnyImage() {

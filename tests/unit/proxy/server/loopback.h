@@ -120,6 +120,8 @@ class Loopback {
   std::uint64_t FindKernel(std::uint64_t module, const std::string& name);
   std::uint64_t NewStream(std::uint32_t flags = 0);
   std::uint64_t NewHandle() { return ++last_handle_; }
+  // Gives the session a channel to another proxy, and returns that one's end, which rings `bell`.
+  std::unique_ptr<Channel> Join(std::uint32_t join, Bell* bell);
 
  private:
   std::optional<Bell> client_bell_;
@@ -127,6 +129,7 @@ class Loopback {
   std::unique_ptr<Channel> client_channel_;
   std::unique_ptr<Channel> proxy_channel_;
   std::unique_ptr<TestClient> client_;
+  JoinInbox joins_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<Status> end_;

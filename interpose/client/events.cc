@@ -1,0 +1,204 @@
+// Events of the session.
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "interpose/client/handles.h"
+#include "interpose/client/session.h"
+#include "interpose/client/thread_state.h"
+
+namespace cuspan {
+
+CUresult Session::CreateEventOn(const std::shared_ptr<Link>& link, unsigned flags,
+                                std::uint64_t* event) {
+  EventCreate create;
+  create.event = NextHandle();
+  create.flags = flags;
+  if (const CUresult result = link->Post(create); result != CUDA_SUCCESS) return result;
+  auto made = std::make_shared<Event>(create.event, link, flags);
+  std::lock_guard lock(events_mutex_);
+  events_.emplace(create.event, std::move(made));
+  *event = create.event;
+  return CUDA_SUCCESS;
+}
+
+CUresult Session::CreateEvent(unsigned flags, std::uint64_t* event) {
+  std::shared_ptr<Link> link;
+  if (const CUresult result = CurrentLink(&link); result != CUDA_SUCCESS) return result;
+  return CreateEventOn(link, flags, event);
+}
+
+std::shared_ptr<Event> Session::FindEvent(std::uint64_t event) const {
+  if (event == 0) return nullptr;
+  auto& lately = ThisThread().events;
+  if (const auto& known = lately.Find(event); known != nullptr)
+    return known->destroyed.load(std::memory_order_acquire) ? nullptr : known;
+  std::shared_lock lock(events_mutex_);
+  const auto entry = events_.find(event);
+  if (entry == events_.end() || entry->second->destroyed.load(std::memory_order_acquire))
+    return nullptr;
+  return lately.Keep(event, entry->second);
+}
+
+CUresult Session::DestroyEvent(std::uint64_t event) {
+  const std::shared_ptr<Event> known = FindEvent(event);
+  if (known == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  known->destroyed.store(true);
+  // Otherwise the last completion forgets it.
+  if (known->complete() && known->attended.load() == 0) {
+    std::lock_guard lock(events_mutex_);
+    events_.erase(event);
+  }
+  EventDestroy destroy;
+  destroy.event = event;
+  return known->link->Post(destroy);
+}
+
+CUresult Session::RecordEvent(std::uint64_t event, const StreamTarget& target) {
+  const std::shared_ptr<Event> known = FindEvent(event);
+  if (known == nullptr || known->link != target.link) return CUDA_ERROR_INVALID_HANDLE;
+  std::lock_guard recording(known->recording);
+  EventRecord record;
+  record.event = event;
+  record.stream = target.stream;
+  record.record = known->recorded.load(std::memory_order_relaxed) + 1;
+  known->recorded.store(record.record);
+  return target.link->Post(record);
+}
+
+CUresult Session::QueryEvent(std::uint64_t event) {
+  const std::shared_ptr<Event> known = FindEvent(event);
+  if (known == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const bool complete = known->complete();
+  if (const CUresult failure = known->failure(); failure != CUDA_SUCCESS) return failure;
+  return complete ? known->link->Synchronized(false) : CUDA_ERROR_NOT_READY;
+}
+
+CUresult Session::SynchronizeEvent(std::uint64_t event) {
+  const std::shared_ptr<Event> known = FindEvent(event);
+  if (known == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const std::uint64_t wanted = known->recorded.load();
+  const auto over = [&] {
+    return known->reached.load() >= wanted || known->failure() != CUDA_SUCCESS;
+  };
+  if (!over() && (known->flags & CU_EVENT_BLOCKING_SYNC) == 0) known->link->Watch(over);
+  if (!over()) {
+    known->attended.fetch_add(1);
+    std::unique_lock lock(known->mutex);
+    known->changed.wait(lock, over);
+    known->attended.fetch_sub(1);
+  }
+  const CUresult failure = known->failure();
+  return failure != CUDA_SUCCESS ? failure : known->link->Synchronized(false);
+}
+
+CUresult Session::ElapsedTime(std::uint64_t start, std::uint64_t end, float* milliseconds) {
+  const std::shared_ptr<Event> first = FindEvent(start);
+  const std::shared_ptr<Event> second = FindEvent(end);
+  if (first == nullptr || second == nullptr || first->link != second->link)
+    return CUDA_ERROR_INVALID_HANDLE;
+  // What is wrong with either comes before what is not ready yet, as in the driver.
+  for (const auto& event : {first, second}) {
+    if ((event->flags & CU_EVENT_DISABLE_TIMING) != 0 || event->recorded.load() == 0)
+      return CUDA_ERROR_INVALID_HANDLE;
+    if (event->failure() != CUDA_SUCCESS) return event->failure();
+  }
+  for (const auto& event : {first, second})
+    if (!event->complete()) return CUDA_ERROR_NOT_READY;
+  EventElapsed op;
+  op.start = start;
+  op.end = end;
+  EventElapsed::Reply reply;
+  const CUresult result = first->link->Call(op, &reply);
+  if (result == CUDA_SUCCESS) *milliseconds = reply.milliseconds;
+  return result;
+}
+
+CUresult Session::WaitEvent(const StreamTarget& target, std::uint64_t event) {
+  const std::shared_ptr<Event> known = FindEvent(event);
+  if (known == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (known->link == target.link) {
+    StreamWaitEvent wait;
+    wait.stream = target.stream;
+    wait.event = event;
+    wait.record = known->recorded.load();
+    return wait.record == 0 ? CUDA_SUCCESS : target.link->Post(wait);
+  }
+  StreamWaitSignal wait;
+  wait.stream = target.stream;
+  wait.signal = NextHandle();
+  {
+    std::lock_guard lock(known->mutex);
+    known->attended.fetch_add(1);
+    const std::uint64_t recorded = known->recorded.load();
+    if (known->failure() != CUDA_SUCCESS || known->reached.load() >= recorded) {
+      known->attended.fetch_sub(1);
+      return known->failure();
+    }
+    known->held.push_back({recorded, target.link, wait.signal});
+  }
+  // The signal may overtake this, which the proxy expects.
+  return target.link->Post(wait);
+}
+
+void Session::OnEventReached(const EventReached& reached) {
+  std::shared_ptr<Event> event;
+  {
+    std::shared_lock lock(events_mutex_);
+    const auto entry = events_.find(reached.event);
+    if (entry == events_.end()) return;
+    event = entry->second;
+  }
+  // That of the last record; but a lost device stays lost.
+  if (reached.result != CUDA_SUCCESS || event->link->fault() == CUDA_SUCCESS)
+    event->result.store(reached.result);
+  // Only the thread that receives from the event's device writes it.
+  if (event->reached.load(std::memory_order_relaxed) < reached.record)
+    event->reached.store(reached.record);
+  if (event->attended.load() != 0)
+    Release(*event, reached.record, static_cast<CUresult>(reached.result));
+  if (event->destroyed.load() && event->complete() && event->attended.load() == 0) {
+    std::lock_guard lock(events_mutex_);
+    events_.erase(reached.event);
+  }
+}
+
+void Session::Release(Event& event, std::optional<std::uint64_t> record, CUresult result) {
+  std::vector<Event::Held> released;
+  std::function<void(CUresult)> then;
+  {
+    std::lock_guard lock(event.mutex);
+    const auto still =
+        std::partition(event.held.begin(), event.held.end(),
+                       [&](const Event::Held& held) { return record && held.record != *record; });
+    released.assign(still, event.held.end());
+    event.held.erase(still, event.held.end());
+    then = std::exchange(event.then, nullptr);
+    event.attended.fetch_sub(static_cast<unsigned>(released.size()) + (then ? 1 : 0));
+  }
+  event.changed.notify_all();
+  if (then) then(result);
+  for (const Event::Held& held : released) {
+    Signal signal;
+    signal.signal = held.signal;
+    if (const auto link = held.link.lock()) link->PostFromReceiver(signal);
+  }
+  if (!released.empty()) bell_.Ring();
+}
+
+void Session::FailEvents(const Link& link) {
+  std::vector<std::shared_ptr<Event>> lost;
+  {
+    std::shared_lock lock(events_mutex_);
+    for (const auto& [id, event] : events_)
+      if (event->link.get() == &link) lost.push_back(event);
+  }
+  for (const auto& event : lost) {
+    event->result.store(link.fault());
+    // Streams of other devices must not be held for ever by a device that is gone; whoever asks
+    // about the event itself is told.
+    Release(*event, std::nullopt, link.fault());
+  }
+}
+
+}  // namespace cuspan

@@ -1,0 +1,109 @@
+#include "interpose/client/peer_copies.h"
+
+#include <algorithm>
+
+#include "interpose/client/handles.h"
+#include "interpose/client/link.h"
+
+namespace cuspan {
+
+CUresult PeerCopies::JoinOf(Link& first, Link& second, std::uint32_t* join) {
+  const std::pair numbers{std::min(first.number(), second.number()),
+                          std::max(first.number(), second.number())};
+  if (const auto known = joins_.find(numbers); known != joins_.end()) {
+    *join = known->second;
+    return CUDA_SUCCESS;
+  }
+  *join = ++last_join_;
+  if (const CUresult result = join_(*join, first.device(), second.device()); result != CUDA_SUCCESS)
+    return result;
+  for (Link* link : {&first, &second}) {
+    PeerJoin op;
+    op.join = *join;
+    PeerJoin::Reply reply;
+    if (const CUresult result = link->Call(op, &reply); result != CUDA_SUCCESS) return result;
+  }
+  joins_.emplace(numbers, *join);
+  return CUDA_SUCCESS;
+}
+
+CUresult PeerCopies::CompanionOf(const Link& ordered, std::uint64_t stream,
+                                 const std::shared_ptr<Link>& other, std::uint64_t* companion) {
+  const CompanionKey key{ordered.number(), stream, other->number()};
+  if (const auto known = companions_.find(key); known != companions_.end()) {
+    *companion = known->second.stream;
+    return CUDA_SUCCESS;
+  }
+  StreamCreate create;
+  create.stream = NextHandle();
+  create.flags = CU_STREAM_NON_BLOCKING;
+  if (const CUresult result = other->Post(create); result != CUDA_SUCCESS) return result;
+  companions_.emplace(key, Companion{other, create.stream});
+  *companion = create.stream;
+  return CUDA_SUCCESS;
+}
+
+CUresult PeerCopies::Post(const Copy& copy, const std::shared_ptr<Link>& ordered,
+                          std::uint64_t stream) {
+  const bool from_ordered = ordered == copy.from;
+  const std::shared_ptr<Link>& other = from_ordered ? copy.to : copy.from;
+  for (const auto& link : {copy.from, copy.to})
+    if (const CUresult lost = link->fault(); lost != CUDA_SUCCESS) return lost;
+  std::lock_guard lock(mutex_);
+  PeerSend send;
+  std::uint64_t companion = 0;
+  CUresult result = JoinOf(*copy.from, *copy.to, &send.join);
+  if (result == CUDA_SUCCESS) result = CompanionOf(*ordered, stream, other, &companion);
+  if (result != CUDA_SUCCESS) return result;
+  send.stream = from_ordered ? stream : companion;
+  send.transfer = NextHandle();
+  send.from = copy.from_place;
+  send.extent = copy.extent;
+  send.until_end = from_ordered;
+  PeerReceive receive;
+  receive.stream = from_ordered ? companion : stream;
+  receive.join = send.join;
+  receive.transfer = send.transfer;
+  receive.to = copy.to_place;
+  receive.extent = copy.extent;
+  if (result = copy.from->Post(send); result != CUDA_SUCCESS) return result;
+  if (result = copy.to->Post(receive); result == CUDA_SUCCESS) return CUDA_SUCCESS;
+  PeerAbandon abandon;
+  abandon.join = send.join;
+  abandon.transfer = send.transfer;
+  static_cast<void>(copy.from->Post(abandon));  // If it is lost as well, nothing is left of it.
+  return result;
+}
+
+void PeerCopies::Destroy(const Companion& companion) {
+  const std::shared_ptr<Link> link = companion.link.lock();
+  if (link == nullptr) return;
+  StreamDestroy destroy;
+  destroy.stream = companion.stream;
+  static_cast<void>(link->Post(destroy));  // A lost device has no stream any more.
+}
+
+void PeerCopies::ForgetStream(const Link& link, std::uint64_t stream) {
+  std::lock_guard lock(mutex_);
+  const CompanionKey first{link.number(), stream, 0};
+  auto entry = companions_.lower_bound(first);
+  while (entry != companions_.end() && entry->first.link == link.number() &&
+         entry->first.stream == stream) {
+    Destroy(entry->second);
+    entry = companions_.erase(entry);
+  }
+}
+
+void PeerCopies::ForgetLink(const Link& link) {
+  std::lock_guard lock(mutex_);
+  std::erase_if(joins_, [&](const auto& entry) {
+    return entry.first.first == link.number() || entry.first.second == link.number();
+  });
+  std::erase_if(companions_, [&](const auto& entry) {
+    if (entry.first.link != link.number() && entry.first.other != link.number()) return false;
+    Destroy(entry.second);
+    return true;
+  });
+}
+
+}  // namespace cuspan

@@ -1,0 +1,72 @@
+// Copies between devices of which neither has the other's memory: one op to each
+// of their proxies, which pass the bytes on to each other. Nothing of them comes
+// through this process.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "protocol/api/types.h"
+
+namespace cuspan {
+
+class Link;
+
+// Any thread, but not the receiver's: functions wait for devices.
+class PeerCopies {
+ public:
+  // Asks the agent for a channel between the proxies of two devices.
+  using Join = std::function<CUresult(std::uint32_t join, int first, int second)>;
+  explicit PeerCopies(Join join) : join_(std::move(join)) {}
+  PeerCopies(const PeerCopies&) = delete;
+
+  struct Copy {
+    std::shared_ptr<Link> to;
+    std::shared_ptr<Link> from;
+    BoxPlace to_place;
+    BoxPlace from_place;
+    BoxExtent extent;  // Of at least one byte.
+  };
+  // Posts the copy in the order of `stream`, a stream of `ordered`, which is one of the two.
+  CUresult Post(const Copy& copy, const std::shared_ptr<Link>& ordered, std::uint64_t stream);
+
+  // The stream is gone, or will be.
+  void ForgetStream(const Link& link, std::uint64_t stream);
+  // The device is gone.
+  void ForgetLink(const Link& link);
+
+ private:
+  // A stream of another device whose work is that of copies in one stream.
+  struct Companion {
+    std::weak_ptr<Link> link;
+    std::uint64_t stream;
+  };
+  // Link::number() of the stream's device, the stream, and the other device's number.
+  struct CompanionKey {
+    std::uint64_t link;
+    std::uint64_t stream;
+    std::uint64_t other;
+    auto operator<=>(const CompanionKey&) const = default;
+  };
+  // With the mutex.
+  CUresult JoinOf(Link& first, Link& second, std::uint32_t* join);
+  CUresult CompanionOf(const Link& ordered, std::uint64_t stream,
+                       const std::shared_ptr<Link>& other, std::uint64_t* companion);
+  static void Destroy(const Companion& companion);
+
+  const Join join_;
+  // Guards what follows. Held while a copy is posted to both devices: copies of one stream come to
+  // both in one order.
+  std::mutex mutex_;
+  std::uint32_t last_join_ = 0;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint32_t> joins_;  // By Link::number().
+  std::map<CompanionKey, Companion> companions_;
+};
+
+}  // namespace cuspan

@@ -1,0 +1,20 @@
+// Which programs and libraries were entered, and what release of CUDA's runtime
+// was linked into them. Written by one thread at a time, read by any; no
+// allocation, no C library.
+#pragma once
+
+#include <cstdint>
+
+#include "interpose/load/elf_image.h"
+#include "interpose/load/exports.h"
+#include "interpose/load/signatures.h"
+
+namespace cuspan::load {
+
+// The major release of a runtime whose functions were found. Each has some that no other has.
+int ReleaseOf(const TargetList& found, const ExportTable& exports);
+
+// Remembers that `image`, loaded at `bias`, has a runtime of `release`.
+void RememberRelease(const ElfImage& image, std::uint64_t bias, int release);
+
+}  // namespace cuspan::load

@@ -1,0 +1,163 @@
+#include "launcher/agent/lane_carrier.h"
+
+#include <poll.h>
+
+#include <algorithm>
+
+#include "common/log.h"
+#include "launcher/agent/descriptors.h"
+#include "launcher/run_key.h"
+
+namespace cuspan {
+namespace {
+
+// For the lanes of this node to come, and each to introduce itself.
+constexpr std::chrono::milliseconds kJoinLimit{30'000};
+
+// Only frames go through a lane's channel.
+ChannelLayout CommandLayout() {
+  ChannelLayout layout;
+  layout.ring_slots = 4096;
+  layout.staging_slots = 1;
+  layout.staging_bytes = 4096;
+  return layout;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Carrier>> LaneCarrier::Start(Transport& transport, const Ranks& ranks,
+                                                    Bell& bell) {
+  // Known to this agent's lanes only, which have it over MPI.
+  Result<RunKey> key = RunKey::Random();
+  if (!key.ok()) return key.status();
+  const std::string address = key->Address() + "-lanes";
+  Result<ControlListener> listener = ControlListener::Listen(address);
+  if (!listener.ok()) return listener.status();
+  for (std::uint32_t lane = 0; lane < ranks.lanes; ++lane)
+    transport.SendWhole(ranks.LaneRank(transport.rank(), lane),
+                        MakeFrame(LaneHello{key->secret, kOpTableHash, address}));
+
+  std::unique_ptr<LaneCarrier> carrier(new LaneCarrier);
+  std::vector<std::optional<Lane>> joined(ranks.lanes);
+  for (std::uint32_t count = 0; count < ranks.lanes;) {
+    pollfd waited{listener->fd(), POLLIN, 0};
+    if (::poll(&waited, 1, static_cast<int>(kJoinLimit.count())) == 0)
+      return Status::Unavailable("{} of {} lanes of this agent have not come within {} s",
+                                 ranks.lanes - count, ranks.lanes, kJoinLimit.count() / 1000);
+    Result<std::optional<ControlSocket>> socket = listener->TryAccept();
+    if (!socket.ok()) return socket.status();
+    if (!socket->has_value()) continue;
+    CUSPAN_RETURN_IF_ERROR(carrier->Admit(std::move(**socket), key->secret, bell, joined));
+    ++count;
+  }
+  for (std::optional<Lane>& lane : joined) carrier->lanes_.push_back(std::move(*lane));
+  return std::unique_ptr<Carrier>(std::move(carrier));
+}
+
+Status LaneCarrier::Admit(ControlSocket socket, const Key128& secret, Bell& bell,
+                          std::vector<std::optional<Lane>>& joined) {
+  Result<LaneJoin> join = socket.Expect<LaneJoin>(kJoinLimit);
+  if (!join.ok()) return join.status();
+  if (!SameSecret(join->secret, secret) || join->lane >= joined.size() || joined[join->lane])
+    return Status::Refused("what wants to be lane {} of this agent is none of its lanes",
+                           join->lane);
+  Result<UniqueFd> fd = Channel::Create(CommandLayout());
+  if (!fd.ok()) return fd.status();
+  Result<Bell> lane_bell = Bell::Create();
+  if (!lane_bell.ok()) return lane_bell.status();
+  const int fds[] = {fd->get(), lane_bell->fd(), bell.fd()};
+  CUSPAN_RETURN_IF_ERROR(socket.Send(LaneStart{}, fds));
+  Result<std::unique_ptr<Channel>> channel =
+      Channel::Attach(std::move(*fd), ChannelSide::kClient, &bell, std::move(*lane_bell));
+  if (!channel.ok()) return channel.status();
+  joined[join->lane].emplace(Lane{std::move(socket), std::move(*channel), {}});
+  return Status::Ok();
+}
+
+template <typename T>
+void LaneCarrier::Tell(std::uint32_t number, const T& command) {
+  lanes_[number].commands.push_back(MakeFrame(command));
+  Flush(lanes_[number]);
+}
+
+void LaneCarrier::Flush(Lane& lane) {
+  while (!lane.commands.empty()) {
+    const Bytes frame(lane.commands.front());
+    FrameHeader header;
+    std::memcpy(&header, frame.data(), sizeof header);
+    if (!lane.channel->TryPost(header, frame.subspan(sizeof header))) return;
+    lane.commands.pop_front();
+  }
+}
+
+Status LaneCarrier::Attach(Channel& channel) {
+  if (const auto known = channels_.find(&channel); known != channels_.end()) {
+    ++known->second.uses;
+    return Status::Ok();
+  }
+  if (channel.fd() < 0) return Status::Internal("lanes can not have a channel without its file");
+  const std::uint32_t number = ++last_number_;
+  const LaneMap map{number, channel.side() == ChannelSide::kClient};
+  const int fds[] = {channel.fd()};
+  for (std::uint32_t lane = 0; lane < lanes(); ++lane) {
+    CUSPAN_RETURN_IF_ERROR(lanes_[lane].socket.Send(map, fds));
+    // It looks at its socket when it reads this.
+    Tell(lane, map);
+  }
+  channels_[&channel] = {number, 1};
+  return Status::Ok();
+}
+
+void LaneCarrier::Detach(Channel& channel) {
+  const auto known = channels_.find(&channel);
+  if (known == channels_.end() || --known->second.uses != 0) return;
+  for (std::uint32_t lane = 0; lane < lanes(); ++lane) Tell(lane, LaneUnmap{known->second.number});
+  channels_.erase(known);
+}
+
+void LaneCarrier::Send(std::uint32_t agent, std::uint32_t lane, std::uint32_t tag, SlotBytes bytes,
+                       std::uint64_t id) {
+  Tell(lane, LaneSend{id, channels_[bytes.channel].number, bytes.outgoing, bytes.slot, bytes.bytes,
+                      agent, tag});
+}
+
+void LaneCarrier::Receive(std::uint32_t agent, std::uint32_t lane, std::uint32_t tag,
+                          SlotBytes bytes, std::uint64_t id) {
+  Tell(lane, LaneReceive{id, channels_[bytes.channel].number, bytes.outgoing, bytes.slot,
+                         bytes.bytes, agent, tag});
+}
+
+void LaneCarrier::Expect(std::uint32_t lane, std::uint64_t id) { Tell(lane, LaneExpect{id}); }
+
+void LaneCarrier::Cancel(std::uint32_t lane, std::uint64_t id) { Tell(lane, LaneCancel{id}); }
+
+void LaneCarrier::Finished(std::vector<std::uint64_t>& ids) {
+  for (Lane& lane : lanes_) {
+    if (!lane.commands.empty()) Flush(lane);
+    for (;;) {
+      const Result<std::optional<Frame>> frame = lane.channel->Peek();
+      if (!frame.ok() || !frame->has_value()) break;
+      if (const Result<LaneFinished> finished = ParseMessage<LaneFinished>(**frame); finished.ok())
+        ids.push_back(finished->id);
+      lane.channel->Pop();
+    }
+  }
+}
+
+bool LaneCarrier::HasWork() {
+  return std::any_of(lanes_.begin(), lanes_.end(), [](const Lane& lane) {
+    return lane.channel->HasFrame() ||
+           (!lane.commands.empty() && lane.channel->HasRoom(lane.commands.front().size()));
+  });
+}
+
+void LaneCarrier::End() {
+  for (std::uint32_t lane = 0; lane < lanes(); ++lane) Tell(lane, LaneEnd{});
+}
+
+Result<std::unique_ptr<Carrier>> MakeCarrier(Transport& transport, const Ranks& ranks, Bell& bell) {
+  if (ranks.lanes != 0) return LaneCarrier::Start(transport, ranks, bell);
+  return std::unique_ptr<Carrier>(std::make_unique<OwnCarrier>(transport));
+}
+
+}  // namespace cuspan

@@ -1,0 +1,67 @@
+#include "proxy/gpu/linking.h"
+
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "common/log.h"
+#include "protocol/fatbin/fatbin.h"
+
+namespace cuspan::proxy {
+namespace {
+
+using Objects = std::vector<std::span<const std::uint8_t>>;
+
+// The objects behind a linked image.
+Objects ObjectsOf(std::span<const std::byte> image) {
+  Objects objects;
+  if (image.size() < sizeof(std::uint32_t) || !fatbin::IsContainer(image.data())) return objects;
+  const Result<fatbin::Container> container =
+      fatbin::ReadContainer({reinterpret_cast<const std::uint8_t*>(image.data()), image.size()});
+  if (!container.ok()) return objects;
+  for (const fatbin::Entry& entry : container->entries)
+    if (entry.kind == fatbin::Kind::kObject) objects.push_back(entry.payload);
+  return objects;
+}
+
+CUresult Link(const Driver& driver, const Objects& objects, CUmodule* module) {
+  std::array<char, 4096> complaint{};
+  std::array options = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+  std::array<void*, 2> values = {complaint.data(), reinterpret_cast<void*>(complaint.size() - 1)};
+  CUlinkState state = nullptr;
+  CUresult result = driver.cuLinkCreate(options.size(), options.data(), values.data(), &state);
+  if (result != CUDA_SUCCESS) return result;
+  for (const std::span<const std::uint8_t> object : objects) {
+    if (result != CUDA_SUCCESS) break;
+    // The driver only reads it, though its type does not say so.
+    result = driver.cuLinkAddData(state, CU_JIT_INPUT_FATBINARY,
+                                  const_cast<std::uint8_t*>(object.data()), object.size(), "object",
+                                  0, nullptr, nullptr);
+  }
+  void* linked = nullptr;
+  std::size_t bytes = 0;
+  if (result == CUDA_SUCCESS) result = driver.cuLinkComplete(state, &linked, &bytes);
+  if (result == CUDA_SUCCESS) {
+    result = driver.cuModuleLoadData(module, linked);
+  } else {
+    LogError("the driver does not link the {} objects of a program: {} {}", objects.size(),
+             driver.Describe(result), complaint.data());
+  }
+  driver.cuLinkDestroy(state);
+  return result;
+}
+
+}  // namespace
+
+CUresult LoadImage(const Driver& driver, std::span<std::byte> image, CUmodule* module) {
+  const bool links = driver.cuLinkCreate != nullptr && driver.cuLinkAddData != nullptr &&
+                     driver.cuLinkComplete != nullptr && driver.cuLinkDestroy != nullptr;
+  const Objects objects = links ? ObjectsOf(image) : Objects{};
+  if (objects.empty()) return driver.cuModuleLoadData(module, image.data());
+  // The driver knows nothing of our entries.
+  fatbin::HideObjects(image);
+  const CUresult result = driver.cuModuleLoadData(module, image.data());
+  return result == CUDA_ERROR_NO_BINARY_FOR_GPU ? Link(driver, objects, module) : result;
+}
+
+}  // namespace cuspan::proxy

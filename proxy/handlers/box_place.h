@@ -1,0 +1,41 @@
+// Where the boxes of ops lie on this device.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "proxy/session.h"
+
+namespace cuspan::proxy {
+
+// Whether the client may touch all of a box in memory; what lies in arrays the driver checks.
+inline bool MayTouch(const Session& session, const DeviceBox& box) {
+  if (box.array != nullptr) return true;
+  if (box.extent.width == 0 || box.extent.rows == 0 || box.extent.planes == 0) return false;
+  if (box.place.x != 0 || box.place.y != 0 || box.place.z != 0)
+    return false;  // The address says it all.
+  const std::optional<std::uint64_t> span =
+      SpannedBytes(box.extent, box.place.pitch, box.place.plane_rows);
+  return span && session.MayTouch(box.place.address, *span);
+}
+
+// A box on this device.
+struct Place {
+  std::shared_ptr<Array> array;  // Kept as long as the op that names it.
+  DeviceBox box;
+};
+
+// kInvalid when it names an array that there is not.
+inline Result<Place> FindPlace(Session& session, const BoxPlace& place, const BoxExtent& extent) {
+  Place found;
+  found.box.place = place;
+  found.box.extent = extent;
+  if (place.array == 0) return found;
+  found.array = session.arrays.Find(place.array);
+  if (found.array == nullptr || found.array->driver == nullptr)
+    return Status::Invalid("array 0x{:x} does not exist", place.array);
+  found.box.array = found.array->driver;
+  return found;
+}
+
+}  // namespace cuspan::proxy

@@ -1,0 +1,278 @@
+// Two processes that give each other device memory, events and a memory pool.
+//
+//   ipc [ELEMENTS]
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <vector>
+
+#include "check.h"
+
+namespace {
+
+constexpr unsigned kThreads = 128;
+
+__global__ void Add(int* values, int count, int number, long long cycles) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (cycles > 0) {
+    const long long start = clock64();
+    while (clock64() - start < cycles) {
+    }
+  }
+  if (i < count) values[i] += number;
+}
+
+void Launch(int* values, int count, int number, cudaStream_t stream, long long cycles = 0) {
+  Add<<<(count + kThreads - 1) / kThreads, kThreads, 0, stream>>>(values, count, number, cycles);
+  CHECK_LAUNCH();
+}
+
+// --- One end of a pair of connected sockets
+
+struct End {
+  int socket;
+
+  template <typename T>
+  void Send(const T& value) const {
+    if (write(socket, &value, sizeof value) != sizeof value) std::exit(3);
+  }
+  template <typename T>
+  T Receive() const {
+    T value;
+    if (recv(socket, &value, sizeof value, MSG_WAITALL) != sizeof value) std::exit(3);
+    return value;
+  }
+  void Tell() const { Send('x'); }
+  void Hear() const { Receive<char>(); }
+
+  void SendFile(int file) const {
+    char byte = 'f';
+    iovec part{&byte, 1};
+    alignas(cmsghdr) char room[CMSG_SPACE(sizeof(int))] = {};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = room;
+    message.msg_controllen = sizeof room;
+    cmsghdr* const header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(header), &file, sizeof file);
+    if (sendmsg(socket, &message, 0) != 1) std::exit(3);
+  }
+  int ReceiveFile() const {
+    char byte = 0;
+    iovec part{&byte, 1};
+    alignas(cmsghdr) char room[CMSG_SPACE(sizeof(int))] = {};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = room;
+    message.msg_controllen = sizeof room;
+    if (recvmsg(socket, &message, 0) != 1 || CMSG_FIRSTHDR(&message) == nullptr) std::exit(3);
+    int file = -1;
+    std::memcpy(&file, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof file);
+    return file;
+  }
+};
+
+int Wrong(const int* device, int count, int first) {
+  std::vector<int> values(count);
+  CHECK(cudaMemcpy(values.data(), device, count * sizeof(int), cudaMemcpyDeviceToHost));
+  int wrong = 0;
+  for (int i = 0; i < count; ++i) wrong += values[i] != first + i;
+  return wrong;
+}
+
+void Fill(int* device, int count) {
+  std::vector<int> values(count);
+  for (int i = 0; i < count; ++i) values[i] = i;
+  CHECK(cudaMemcpy(device, values.data(), count * sizeof(int), cudaMemcpyHostToDevice));
+  // A copy from pageable memory may still be under way.
+  CHECK(cudaDeviceSynchronize());
+}
+
+bool Supported() {
+  int events = 0;
+  CHECK(cudaDeviceGetAttribute(&events, cudaDevAttrIpcEventSupport, 0));
+  return events != 0;
+}
+
+// --- What the two do
+
+int Give(const End& other, int count) {
+  int failures = 0;
+  cudaStream_t stream;
+  cudaEvent_t filled;
+  CHECK(cudaStreamCreate(&stream));
+  CHECK(cudaEventCreateWithFlags(&filled, cudaEventDisableTiming | cudaEventInterprocess));
+  int *before = nullptr, *values = nullptr;
+  CHECK(cudaMalloc(&before, 1000));  // So that the next one begins inside something larger.
+  CHECK(cudaMalloc(&values, count * sizeof(int)));
+  Fill(values, count);
+  cudaIpcMemHandle_t memory;
+  cudaIpcEventHandle_t event;
+  CHECK(cudaIpcGetMemHandle(&memory, values));
+  CHECK(cudaIpcGetEventHandle(&event, filled));
+  EXPECT(cudaIpcGetMemHandle(&memory, &memory) == cudaErrorInvalidValue, "memory of the host");
+  int* mine = nullptr;
+  EXPECT(cudaIpcOpenMemHandle(reinterpret_cast<void**>(&mine), memory,
+                              cudaIpcMemLazyEnablePeerAccess) != cudaSuccess,
+         "memory of this process");
+  cudaGetLastError();
+  EXPECT(cudaEventQuery(filled) == cudaSuccess, "an event that was never recorded");
+  other.Send(memory);
+  other.Send(event);
+  const auto back = other.Receive<cudaIpcEventHandle_t>();
+  cudaEvent_t added;
+  CHECK(cudaIpcOpenEventHandle(&added, back));
+
+  // There and back, each waiting on its device for the other.
+  for (int round = 0; round < 3; ++round) {
+    Launch(values, count, 1, stream, 3'000'000);
+    CHECK(cudaEventRecord(filled, stream));
+    other.Tell();
+    other.Hear();
+    CHECK(cudaStreamWaitEvent(stream, added, 0));
+  }
+  CHECK(cudaStreamSynchronize(stream));
+  EXPECT(cudaEventQuery(added) == cudaSuccess, "the stream went on before the other's event");
+  EXPECT(Wrong(values, count, 3 + 30) == 0, "values after both have added");
+  other.Hear();  // It has closed the memory.
+  CHECK(cudaEventDestroy(added));
+  CHECK(cudaEventDestroy(filled));
+  CHECK(cudaFree(values));
+  CHECK(cudaFree(before));
+  CHECK(cudaStreamDestroy(stream));
+  return failures;
+}
+
+int Take(const End& other, int count) {
+  int failures = 0;
+  cudaStream_t stream;
+  cudaEvent_t added;
+  CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  CHECK(cudaEventCreateWithFlags(&added, cudaEventDisableTiming | cudaEventInterprocess));
+  cudaIpcEventHandle_t back;
+  CHECK(cudaIpcGetEventHandle(&back, added));
+  const auto memory = other.Receive<cudaIpcMemHandle_t>();
+  const auto event = other.Receive<cudaIpcEventHandle_t>();
+  other.Send(back);
+  cudaEvent_t filled;
+  int* values = nullptr;
+  CHECK(cudaIpcOpenEventHandle(&filled, event));
+  CHECK(cudaIpcOpenMemHandle(reinterpret_cast<void**>(&values), memory,
+                             cudaIpcMemLazyEnablePeerAccess));
+  cudaPointerAttributes attributes;
+  CHECK(cudaPointerGetAttributes(&attributes, values));
+  EXPECT(attributes.type == cudaMemoryTypeDevice && attributes.devicePointer == values,
+         "its attributes");
+  EXPECT(cudaFree(values) != cudaSuccess, "cudaFree of another process's memory");
+  cudaGetLastError();
+  for (int round = 0; round < 3; ++round) {
+    other.Hear();
+    CHECK(cudaStreamWaitEvent(stream, filled, 0));
+    Launch(values, count, 10, stream, 1'000'000);
+    CHECK(cudaEventRecord(added, stream));
+    other.Tell();
+  }
+  CHECK(cudaEventSynchronize(filled));
+  CHECK(cudaStreamSynchronize(stream));
+  CHECK(cudaIpcCloseMemHandle(values));
+  EXPECT(cudaIpcCloseMemHandle(values) == cudaErrorInvalidValue, "closed twice");
+  cudaGetLastError();
+  CHECK(cudaEventDestroy(filled));
+  other.Tell();
+  CHECK(cudaEventDestroy(added));
+  CHECK(cudaStreamDestroy(stream));
+  return failures;
+}
+
+int GivePool(const End& other, int count) {
+  int failures = 0;
+  cudaMemPoolProps properties{};
+  properties.allocType = cudaMemAllocationTypePinned;
+  properties.handleTypes = cudaMemHandleTypePosixFileDescriptor;
+  properties.location = {cudaMemLocationTypeDevice, 0};
+  cudaMemPool_t pool;
+  CHECK(cudaMemPoolCreate(&pool, &properties));
+  int file = -1;
+  CHECK(cudaMemPoolExportToShareableHandle(&file, pool, cudaMemHandleTypePosixFileDescriptor, 0));
+  other.SendFile(file);
+  close(file);
+  int *first = nullptr, *second = nullptr;
+  CHECK(cudaMallocFromPoolAsync(reinterpret_cast<void**>(&first), count * sizeof(int), pool,
+                                nullptr));
+  CHECK(cudaMallocFromPoolAsync(reinterpret_cast<void**>(&second), count * sizeof(int), pool,
+                                nullptr));
+  CHECK(cudaStreamSynchronize(nullptr));
+  for (int* values : {first, second}) {
+    Fill(values, count);
+    cudaMemPoolPtrExportData data;
+    CHECK(cudaMemPoolExportPointer(&data, values));
+    other.Send(data);
+  }
+  other.Hear();
+  EXPECT(Wrong(first, count, 5) == 0, "what the other has added to the first");
+  EXPECT(Wrong(second, count, 6) == 0, "what the other has added to the second");
+  CHECK(cudaFreeAsync(first, nullptr));
+  CHECK(cudaFree(second));
+  CHECK(cudaMemPoolDestroy(pool));
+  return failures;
+}
+
+int TakePool(const End& other, int count) {
+  int failures = 0;
+  const int file = other.ReceiveFile();
+  cudaMemPool_t pool;
+  CHECK(cudaMemPoolImportFromShareableHandle(&pool,
+                                             reinterpret_cast<void*>(static_cast<intptr_t>(file)),
+                                             cudaMemHandleTypePosixFileDescriptor, 0));
+  close(file);
+  void* none = nullptr;
+  EXPECT(cudaMallocFromPoolAsync(&none, 100, pool, nullptr) != cudaSuccess,
+         "taken from an imported pool");
+  cudaGetLastError();
+  int* values[2] = {};
+  for (int i = 0; i < 2; ++i) {
+    auto data = other.Receive<cudaMemPoolPtrExportData>();
+    CHECK(cudaMemPoolImportPointer(reinterpret_cast<void**>(&values[i]), pool, &data));
+    Launch(values[i], count, 5 + i, nullptr);
+  }
+  CHECK(cudaFreeAsync(values[0], nullptr));
+  CHECK(cudaFree(values[1]));
+  CHECK(cudaStreamSynchronize(nullptr));
+  CHECK(cudaMemPoolDestroy(pool));
+  other.Tell();
+  return failures;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int count = static_cast<int>(NumberArgument(argc, argv, 1, 100'000, 1, 1L << 28));
+  int sockets[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) != 0) return 3;
+  // Before either uses CUDA, which a child made later could not.
+  const pid_t child = fork();
+  if (child < 0) return 3;
+  const End other{sockets[child == 0]};
+  close(sockets[child != 0]);
+  int failures = 0;
+  if (!Supported()) {
+    if (child == 0) return 0;
+  } else if (child == 0) {
+    failures += Take(other, count) + TakePool(other, count);
+    return ExitStatus(failures);
+  } else {
+    failures += Give(other, count) + GivePool(other, count);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the other process ended with %d", status);
+  std::printf("ipc: %d elements: %s\n", count, Verdict(failures));
+  return ExitStatus(failures);
+}

@@ -1,0 +1,44 @@
+// Calls whose arguments are others in CUDA 11, 12 and 13.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+
+inline cudaError_t CountEdges(cudaGraph_t graph, std::size_t* count) {
+#if CUDART_VERSION >= 13000
+  return cudaGraphGetEdges(graph, nullptr, nullptr, nullptr, count);
+#else
+  return cudaGraphGetEdges(graph, nullptr, nullptr, count);
+#endif
+}
+
+inline cudaError_t CountDependencies(cudaGraphNode_t node, std::size_t* count) {
+#if CUDART_VERSION >= 13000
+  return cudaGraphNodeGetDependencies(node, nullptr, nullptr, count);
+#else
+  return cudaGraphNodeGetDependencies(node, nullptr, count);
+#endif
+}
+
+inline cudaError_t Instantiate(cudaGraphExec_t* exec, cudaGraph_t graph) {
+#if CUDART_VERSION >= 12000
+  return cudaGraphInstantiate(exec, graph, 0);
+#else
+  cudaGraphNode_t node = nullptr;
+  char text[64] = "?";
+  return cudaGraphInstantiate(exec, graph, &node, text, sizeof text);
+#endif
+}
+
+inline cudaError_t Update(cudaGraphExec_t exec, cudaGraph_t graph, cudaGraphExecUpdateResult* result) {
+#if CUDART_VERSION >= 12000
+  cudaGraphExecUpdateResultInfo info{};
+  const cudaError_t error = cudaGraphExecUpdate(exec, graph, &info);
+  *result = info.result;
+  return error;
+#else
+  cudaGraphNode_t node = nullptr;
+  return cudaGraphExecUpdate(exec, graph, &node, result);
+#endif
+}

@@ -1,0 +1,41 @@
+"""Binaries as they come: how the device code is packed and linked, and where the CUDA runtime is."""
+import os
+
+from harness import SystemTest, build, own_lines
+
+# Of tests/system/programs/kinds, which says how each is made.
+RUNS = ("plain", "shared", "stripped", "compressed_none", "compressed_size", "compressed_speed", "compressed_balance",
+        "compressed_all", "debug", "ptx_only", "several", "relocatable", "relocatable_stripped", "link_time_optimised",
+        "per_thread", "needs", "needs_stripped")
+
+
+def kind(name):
+    return str(build() / "tests/system/programs/kinds" / name)
+
+
+class Kinds(SystemTest):
+    def check_pass(self, *command):
+        result = self.run_command(self.cuspan("run", "--", *command))
+        self.assertEqual(result.stdout, "PASS\n", result.stderr)
+        self.assertEqual(own_lines(result.stderr), [])
+
+    def test_sass_only(self):
+        # A real GPU runs it; the software GPU says why it does not.
+        result = self.run_command(self.cuspan("run", "--", kind("sass_only")), status=1)
+        self.assertIn("CUDA error 209 (cudaErrorNoKernelImageForDevice)", result.stdout)
+        self.assertRegex(result.stderr, "the fat binary holds .* the software GPU runs PTX")
+
+    def test_loaded_libraries(self):
+        self.check_pass(kind("loads"), *map(kind, ("libadds.so", "libadds_stripped.so", "libadds_shared.so")))
+
+
+def _add_cases():
+    for name in RUNS:
+        def case(self, name=name):
+            if name == "link_time_optimised" and not os.path.exists(kind(name)):
+                self.skipTest("this toolkit does not optimise at link time")
+            self.check_pass(kind(name))
+        setattr(Kinds, f"test_{name}", case)
+
+
+_add_cases()

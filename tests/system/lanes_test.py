@@ -1,0 +1,139 @@
+"""Bulk between nodes: on lanes beside the agents, and over each of MPI's layers."""
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+
+from harness import OWN_FAILURE, Statistics, SystemTest, app, build, own_lines, program, wait_until
+
+LOST = "cudaErrorDevicesUnavailable"
+
+
+def rank_of(pid):
+    """The MPI rank of an agent or a lane, or None."""
+    try:
+        variables = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return None
+    return next((int(v.partition(b"=")[2]) for v in variables if v.startswith(b"OMPI_COMM_WORLD_RANK=")), None)
+
+
+class Lanes(SystemTest):
+    def transfers(self, lanes, devices=1, **environment):
+        """Every kind of copy, with sizes around the boundaries of small staging buffers."""
+        variables = self.environment(devices, CUSPAN_STAGING_BYTES="64K", CUSPAN_STAGING_BUFFERS="4", **environment)
+        result = self.run_command(self.cuspan("run", "--same-node", "never", "--lanes", str(lanes), "--stats", "--",
+                                              app("transfers", "shared"), "64", "4"), variables)
+        self.assertIn("PASS", result.stdout)
+        self.assertEqual(own_lines(result.stderr), [])
+        self.assertEqual(Statistics(result.stderr).paths(), {"agents"})
+        self.assert_nothing_left()
+
+    def test_copies_on_two_lanes(self):
+        self.transfers(2)
+
+    def test_copies_on_three_lanes_to_two_devices(self):
+        self.transfers(3, devices=2)
+
+    def test_copies_on_more_lanes_than_buffers(self):
+        self.transfers(5)
+
+    def test_without_the_pipeline(self):
+        self.transfers(2, CUSPAN_PIPELINE="off")
+
+    def test_one_send_at_a_time(self):
+        self.transfers(2, CUSPAN_SENDS_IN_FLIGHT="1")
+
+    def test_devices_on_several_agents(self):
+        """One agent a device, each with lanes of its own."""
+        result = self.run_command(self.cuspan("run", "--same-node", "never", "--hosts", "localhost,localhost",
+                                              "--lanes", "2", "--", app("multi_device", "shared")))
+        self.assertIn("PASS", result.stdout)
+        self.assert_nothing_left()
+
+    def test_auto(self):
+        result = self.run_command(self.cuspan("run", "--same-node", "never", "--lanes", "auto", "--",
+                                              app("vector_add", "static")))
+        self.assertIn("PASS", result.stdout)
+
+    def test_by_hand(self):
+        """The plain MPI form: all agents, then the lanes of each in the same order."""
+        agent = str(build() / "bin/cuspan-agent")
+        result = self.run_command(["mpirun", "--oversubscribe", "--bind-to", "none",
+                                   "-np", "1", agent, "--same-node", "never", "--", app("vector_add", "shared"),
+                                   ":", "-np", "1", agent, "--same-node", "never",
+                                   ":", "-np", "4", agent], self.environment(CUSPAN_LANES="2"))
+        self.assertIn("PASS", result.stdout)
+        self.assert_nothing_left()
+
+    def test_by_hand_with_too_few_ranks(self):
+        agent = str(build() / "bin/cuspan-agent")
+        result = self.run_command(["mpirun", "--oversubscribe", "--bind-to", "none", "-np", "1", agent, "--", "true",
+                                   ":", "-np", "3", agent], self.environment(CUSPAN_LANES="2"), status=OWN_FAILURE)
+        self.assertIn("CUSPAN_LANES=2 needs 3 ranks on each host", result.stderr)
+
+    def test_a_lane_killed(self):
+        """It ends the job as an agent's death does, in one line; the program hears of it."""
+        for waiting in (False, True):
+            with self.subTest(waiting=waiting):
+                self.kill_leftovers()
+                process = self.start(self.cuspan("run", "--same-node", "never", "--lanes", "2", "--",
+                                                 program("holds", "shared")))
+                self.assertEqual(self.ask(process, "use 0"), "right")
+                if waiting:
+                    self.assertEqual(self.ask(process, "spin 0"), "cudaSuccess")
+                    process.stdin.write("sync 0\n")
+                    process.stdin.flush()
+                lanes = [pid for pid, _ in self.processes("cuspan-agent") if (rank_of(pid) or 0) >= 2]
+                self.assertEqual(len(lanes), 4)
+                os.kill(lanes[-1], signal.SIGKILL)
+                if waiting:
+                    self.assertEqual(process.stdout.readline().strip(), LOST)
+                else:
+                    wait_until(lambda process=process: self.ask(process, "use 0") == LOST, "the device is lost")
+                status, _, errors = self.ends(process)
+                self.assertEqual(status, 0)
+                lines = [line for line in own_lines(errors) if "exited on signal 9" in line]
+                self.assertEqual(len(lines), 1, errors)
+                self.assert_nothing_left()
+
+    @staticmethod
+    def ask(process, line):
+        process.stdin.write(line + "\n")
+        process.stdin.flush()
+        return process.stdout.readline().strip()
+
+
+class Layers(SystemTest):
+    """Whatever of MPI's point-to-point layers the user names."""
+
+    def transfers(self, needed, lanes, **layers):
+        info = shutil.which("ompi_info")
+        if info is None:
+            self.skipTest("there is no ompi_info to ask for Open MPI's components")
+        known = subprocess.run([info, "--parsable"], capture_output=True, text=True, check=True).stdout
+        for component in needed:
+            if f"mca:{component}:" not in known:
+                self.skipTest(f"this Open MPI has no component {component}")
+        variables = self.environment(CUSPAN_STAGING_BYTES="64K", CUSPAN_STAGING_BUFFERS="4", **layers)
+        result = self.run_command(self.cuspan("run", "--same-node", "never", "--lanes", str(lanes), "--",
+                                              app("transfers", "shared"), "64", "4"), variables)
+        self.assertIn("PASS", result.stdout)
+        self.assert_nothing_left()
+
+    def test_ob1_over_tcp(self):
+        for lanes in (1, 2):
+            with self.subTest(lanes=lanes):
+                self.transfers(["pml:ob1", "btl:tcp"], lanes, OMPI_MCA_pml="ob1", OMPI_MCA_btl="tcp,self")
+
+    def test_ob1_over_shared_memory(self):
+        for lanes in (1, 2):
+            with self.subTest(lanes=lanes):
+                self.transfers(["pml:ob1", "btl:vader"], lanes, OMPI_MCA_pml="ob1", OMPI_MCA_btl="vader,self")
+
+    def test_ucx(self):
+        for lanes in (1, 2):
+            with self.subTest(lanes=lanes):
+                self.transfers(["pml:ucx"], lanes, OMPI_MCA_pml="ucx", OMPI_MCA_opal_common_ucx_tls="any",
+                               OMPI_MCA_opal_common_ucx_devices="any")

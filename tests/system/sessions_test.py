@@ -1,0 +1,61 @@
+"""Many sessions on one host leave nothing behind.
+
+SESSIONS says how many; a few without it.
+"""
+import os
+import pathlib
+
+from harness import SystemTest, program
+
+SESSIONS = int(os.environ.get("SESSIONS", "40"))
+# Sessions of one run, which its agent serves one after the other.
+IN_ONE_RUN = max(1, SESSIONS // 2)
+
+
+def of_the_host():
+    """What may grow when something is left: shared memory by name, sockets, System V segments, our files."""
+    sockets = pathlib.Path("/proc/net/unix").read_text(encoding="ascii", errors="replace")
+    return {"files in /dev/shm": sorted(entry.name for entry in pathlib.Path("/dev/shm").iterdir()
+                                        if "cuspan" in entry.name),
+            "shared segments": [line for line in pathlib.Path("/proc/sysvipc/shm").read_text(encoding="ascii")
+                                .splitlines()[1:] if line.split()[7] == str(os.getuid())],
+            "sockets": sorted(line.split()[-1] for line in sockets.splitlines() if "cuspan" in line)}
+
+
+class Sessions(SystemTest):
+    def check_nothing_left(self, before):
+        self.assert_nothing_left()
+        after = of_the_host()
+        # Others may run cuspan here at the same time, a few at a time.
+        for what, names in after.items():
+            new = [name for name in names if name not in before[what]]
+            self.assertLess(len(new), max(16, IN_ONE_RUN / 4), f"{what}: {new[:10]}")
+
+    def test_of_many_runs(self):
+        before = of_the_host()
+        descriptors = len(os.listdir("/proc/self/fd"))
+        for _ in range(SESSIONS - IN_ONE_RUN):
+            self.run_command(self.cuspan("run", "--", program("ends", "static"), "exit", "0"))
+        self.check_nothing_left(before)
+        self.assertEqual(len(os.listdir("/proc/self/fd")), descriptors)
+
+    def test_of_one_run(self):
+        """The agent's memory, descriptors and threads are after many sessions what they were after few."""
+        before = of_the_host()
+        script = self.folder / "sessions.sh"
+        # The agent is the program's parent's child; both share the run's socket.
+        script.write_text(f"""
+            agent=$(pgrep -P "$PPID" -x cuspan-agent | head -n 1)
+            look() {{ echo $(ls /proc/$agent/fd | wc -l) $(ls /proc/$agent/task | wc -l) \\
+                $(awk '/VmRSS/ {{print $2}}' /proc/$agent/status); }}
+            for i in $(seq 5); do "$1" exit 0; done > /dev/null || exit 1
+            look
+            for i in $(seq {IN_ONE_RUN}); do "$1" exit 0 || exit 1; done > /dev/null
+            look
+        """, encoding="utf-8")
+        result = self.run_command(self.cuspan("run", "--", "bash", str(script), program("ends", "static")))
+        first, last = ([int(word) for word in line.split()] for line in result.stdout.splitlines()[-2:])
+        self.assertEqual(last[:2], first[:2], "descriptors and threads of the agent")
+        # In KiB; pages touched for the first time are no leak, one a session would be.
+        self.assertLess(last[2] - first[2], max(4096, 4 * IN_ONE_RUN))
+        self.check_nothing_left(before)

@@ -1,0 +1,136 @@
+"""The timeline of a run: what it says of each chunk is complete, agrees on all legs, and is in order."""
+import collections
+import json
+
+from harness import OWN_FAILURE, SystemTest, app, own_lines, program
+
+MIB = 1 << 20
+COPY = 64 * MIB  # Of the program that does as it is told.
+TO_DEVICE = ("into staging", "network: send", "network: receive", "copy engine: to device")
+FROM_DEVICE = ("copy engine: from device", "network: send", "network: receive", "out of staging")
+BETWEEN = ("copy engine: to another device", "network: send", "network: receive",
+           "copy engine: from another device")
+STAGED = {"into staging": TO_DEVICE, "out of staging": FROM_DEVICE, "copy engine: to another device": BETWEEN}
+
+
+class Trace(SystemTest):
+    def read(self, path):
+        """The file, whose form is checked, as its transfers: {(first leg, session, place, number): {leg: chunks}}."""
+        trace = json.loads(path.read_text(encoding="utf-8"))
+        events = trace["traceEvents"]
+        self.assertEqual(trace["otherData"]["dropped"], 0)
+        # Two nodes' clocks are known to half a round trip each, in microseconds as the events are.
+        self.slack = 0.001 + sum(clock["round_trip_ns"] for clock in trace["otherData"]["clocks"]) / 1000
+        named = {event["pid"] for event in events if event["name"] == "process_name" and event["args"]["name"]}
+        tracks = {(event["pid"], event["tid"]) for event in events if event["name"] == "thread_name"}
+        free = collections.defaultdict(float)
+        legs = collections.defaultdict(list)
+        for event in events:
+            if event["ph"] == "M":
+                continue
+            self.assertEqual(event["ph"], "X", event)
+            self.assertIn(event["pid"], named)
+            self.assertIn((event["pid"], event["tid"]), tracks)
+            self.assertGreaterEqual(event["ts"], 0)
+            self.assertGreaterEqual(event["dur"], 0)
+            # In the order of their start, and one after the other, on each track.
+            track = (event["pid"], event["tid"])
+            self.assertGreaterEqual(event["ts"] + 0.0005, free[track], event)
+            free[track] = event["ts"] + event["dur"]
+            if event["cat"] == "transfer" and event["args"]["transfer"] != 0:
+                args = event["args"]
+                # A copy between devices has one number in the whole session.
+                place = None if "another device" in event["name"] or "join" in args else args["device"]
+                legs[event["name"], args["session"], place, args["transfer"]].append(event)
+        transfers = {}
+        for (leg, *key), _ in legs.items():
+            if leg in STAGED:
+                transfers[(leg, *key)] = {name: legs[(name, *key)] for name in STAGED[leg] if (name, *key) in legs}
+        return events, transfers
+
+    def check_transfer(self, first, legs, agents):
+        """All legs have the same chunks, which are one behind the other; returns the bytes."""
+        wanted = [leg for leg in STAGED[first] if agents or not leg.startswith("network")]
+        self.assertEqual(sorted(legs), sorted(wanted))
+        chunks = [[(chunk["args"]["offset"], chunk["args"]["bytes"]) for chunk in legs[leg]] for leg in wanted]
+        begun = {leg: {chunk["args"]["offset"]: chunk["ts"] for chunk in legs[leg]} for leg in wanted}
+        ended = {leg: {chunk["args"]["offset"]: chunk["ts"] + chunk["dur"] for chunk in legs[leg]} for leg in wanted}
+        whole = sorted(chunks[0])
+        offset = 0
+        for start, size in whole:
+            self.assertEqual(start, offset)
+            offset += size
+        for leg, those in zip(wanted, chunks):
+            self.assertEqual(sorted(those), whole, leg)
+        for start, _ in whole:
+            # The device's own clock is not compared: how well it is known is the driver's.
+            if agents:
+                self.assertLessEqual(begun["network: send"][start], ended["network: receive"][start] + self.slack)
+        return offset
+
+    def told_program(self, command, environment, lines):
+        result = self.run_command([*command], environment, input="".join(line + "\n" for line in lines))
+        self.assertNotIn("cudaError", result.stdout)
+        return result
+
+    def test_every_leg(self):
+        path = self.folder / "trace.json"
+        lines = ["send 0", "sync 0", "receive 0", "sync 0", "pass 0", "sync 0", "sync 1"]
+        full = self.mpirun(2, "agents", [program("holds", "shared")])
+        at = full.index("--stats")
+        result = self.told_program([*full[:at], "--trace", str(path), *full[at:]], self.environment(1), lines)
+        self.assertEqual(own_lines(result.stderr), [])
+        events, transfers = self.read(path)
+        sizes = collections.Counter()
+        for (first, *_), legs in transfers.items():
+            sizes[first, self.check_transfer(first, legs, agents=True)] += 1
+        for first in STAGED:
+            self.assertEqual(sizes[first, COPY], 1, sizes)
+        names = {event["args"]["name"] for event in events if event["name"] == "process_name"}
+        self.assertEqual(sum("agent" in name for name in names), 3, names)
+        self.assertEqual(sum("holds" in name for name in names), 1, names)
+        self.assertEqual(sum("GPU 0 for device" in name for name in names), 2, names)
+        # One clock: all of these hosts have the same.
+        clocks = json.loads(path.read_text(encoding="utf-8"))["otherData"]["clocks"]
+        self.assertEqual(len(clocks), 2)
+        for clock in clocks:
+            self.assertLessEqual(abs(clock["offset_ns"]), clock["round_trip_ns"])
+        self.assert_nothing_left()
+
+    def test_programs(self):
+        """Kernels have their names; pieces of every kind of copy agree, here and behind agents."""
+        for same_node, agents in (("auto", False), ("never", True)):
+            with self.subTest(same_node=same_node):
+                path = self.folder / f"{same_node}.json"
+                result = self.run_command(self.cuspan("run", "--gpus", "2", "--same-node", same_node, "--trace", path.name,
+                                                      "--", app("transfers", "static")), self.environment(2))
+                self.assertEqual(own_lines(result.stderr), [])
+                events, transfers = self.read(path)
+                for (first, *_), legs in transfers.items():
+                    self.check_transfer(first, legs, agents)
+                self.assertGreater(len(transfers), 20)
+                self.assertTrue(any("Add(unsigned char*" in event["name"] for event in events))
+                self.assert_nothing_left()
+
+    def test_program_killed(self):
+        """What was recorded until then is there."""
+        path = self.folder / "trace.json"
+        script = f"echo send 0 | {program('holds', 'shared')} && kill -9 $$"
+        self.run_command(self.cuspan("run", "--same-node", "never", "--trace", str(path), "--", "sh", "-c", script),
+                         status=-9)
+        _, transfers = self.read(path)
+        self.assertIn("into staging", {first for first, *_ in transfers})
+        self.assert_nothing_left()
+
+    def test_several_programs(self):
+        path = self.folder / "trace.json"
+        script = f"{app('vector_add', 'shared')} && {app('vector_add', 'static')}"
+        self.run_command(self.cuspan("run", "--trace", str(path), "--", "sh", "-c", script))
+        events, _ = self.read(path)
+        sessions = {event["args"]["session"] for event in events if event["ph"] == "X"}
+        self.assertEqual(sessions, {1, 2})
+
+    def test_a_file_that_can_not_be(self):
+        result = self.run_command(self.cuspan("run", "--trace", "/no/such/folder/t.json", "--", "/bin/true"),
+                                  status=OWN_FAILURE)
+        self.assertIn("/no/such/folder/t.json", result.stderr)
