@@ -316,7 +316,7 @@ CUresult PeerCopies::SendPiece(Peer& peer, PeerCopy& copy, std::uint32_t slot) {
   chunk.transfer = copy.id;
   chunk.offset = copy.submitted;
   chunk.bytes = static_cast<std::uint32_t>(
-      std::min(peer.channel->layout().staging_bytes, copy.bytes - copy.submitted));
+      std::min<std::uint64_t>(peer.channel->ChunkBytes(), copy.bytes - copy.submitted));
   chunk.slot = slot;
   std::byte* const bytes = peer.channel->OutgoingSlot(slot);
   PooledEvent event;
@@ -335,6 +335,8 @@ CUresult PeerCopies::SendPiece(Peer& peer, PeerCopy& copy, std::uint32_t slot) {
   timeline_.End(std::move(start), stream, TraceKind::kPeerSend, copy.id, chunk.offset, chunk.bytes);
   completer_.Add(stream.lane, std::move(event), stream.submitted,
                  [channel = peer.channel, chunk](CUresult result, std::uint64_t) {
+                   // The other end must not wait for what will not come.
+                   if (result != CUDA_SUCCESS) channel->Post(PeerEnd{chunk.transfer, result});
                    if (result != CUDA_SUCCESS || channel->Post(chunk) == 0)
                      channel->ReturnSlot(chunk.slot);
                  });

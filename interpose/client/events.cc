@@ -79,7 +79,8 @@ CUresult Session::SynchronizeEvent(std::uint64_t event) {
   if (known == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   const std::uint64_t wanted = known->recorded.load();
   const auto over = [&] {
-    return known->reached.load() >= wanted || known->failure() != CUDA_SUCCESS;
+    return known->reached.load() >= wanted || known->failure() != CUDA_SUCCESS ||
+           known->link->fault() != CUDA_SUCCESS;
   };
   if (!over() && (known->flags & CU_EVENT_BLOCKING_SYNC) == 0) known->link->Watch(over);
   if (!over()) {
@@ -88,8 +89,10 @@ CUresult Session::SynchronizeEvent(std::uint64_t event) {
     known->changed.wait(lock, over);
     known->attended.fetch_sub(1);
   }
-  const CUresult failure = known->failure();
-  return failure != CUDA_SUCCESS ? failure : known->link->Synchronized(false);
+  if (const CUresult failure = known->failure(); failure != CUDA_SUCCESS) return failure;
+  // Of a device that was lost while it waited.
+  if (known->reached.load() < wanted) return known->link->fault();
+  return known->link->Synchronized(false);
 }
 
 CUresult Session::ElapsedTime(std::uint64_t start, std::uint64_t end, float* milliseconds) {

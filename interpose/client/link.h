@@ -181,8 +181,11 @@ class Link : public std::enable_shared_from_this<Link> {
 
   // Whether something is under way that writes memory which the program reads.
   bool MayWriteHost() const {
-    if (AllCompleted()) return false;
-    return last_host_write_.load(std::memory_order_relaxed) > memory_.completed() ||
+    const std::uint64_t completed = memory_.completed();
+    // The device has completed a copy before the last of its bytes are stored here.
+    if (Transfers::receiving()) return true;
+    if (completed >= LastPosted()) return false;
+    return last_host_write_.load(std::memory_order_relaxed) > completed ||
            (region_ != nullptr && region_->in_use());
   }
 

@@ -75,8 +75,10 @@ Result<Greeted> Greet() {
   if (welcome->trace) {
     const UniqueFd memory = socket->TakeFd();
     Result<std::unique_ptr<TraceBuffer>> trace = TraceBuffer::Open(memory.get());
-    if (!trace.ok()) return trace.status();
-    StartTracing(std::move(*trace));
+    if (trace.ok())
+      StartTracing(std::move(*trace));
+    else
+      LogWarn("this program is missing in the timeline: {}", trace.status().message());
   }
   return Greeted{std::move(*socket), std::move(*bell), std::move(welcome->devices)};
 }

@@ -20,11 +20,11 @@ bool ChunkInbox::TakeSlot() {
   return slot_.has_value();
 }
 
-bool ChunkInbox::CanPost() { return !shut_ && TakeSlot(); }
+bool ChunkInbox::CanPost() { return !shut_ && !ended_ && TakeSlot(); }
 
 bool ChunkInbox::PostAhead() {
   bool posted = false;
-  while (!shut_ && TakeSlot()) {
+  while (!shut_ && !ended_ && TakeSlot()) {
     Post(*slot_);
     slot_.reset();
     posted = true;

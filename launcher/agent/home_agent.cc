@@ -245,6 +245,8 @@ void HomeAgent::TakeControl(std::uint32_t rank, const Frame& frame) {
   } else if (frame.op() == Op::kRemoteJoin) {
     const Result<RemoteJoin> join = ParseMessage<RemoteJoin>(frame);
     if (!join.ok()) return LogError("agent {}: {}", rank, join.status().message());
+    if (join->rank != rank)
+      return LogError("agent {} speaks for agent {}, which it is not", rank, join->rank);
     if (Session* session = FindSession(join->session)) session->TakeRemoteJoin(*join);
   } else if (frame.op() == Op::kRemoteUnjoin) {
     const Result<RemoteUnjoin> unjoin = ParseMessage<RemoteUnjoin>(frame);

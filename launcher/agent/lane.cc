@@ -23,7 +23,9 @@ constexpr microseconds kFirstNap{50};
 constexpr microseconds kLongestNap{500};
 // Nothing under way: only the agent has something to say, and rings.
 constexpr milliseconds kIdleNap{1'000};
-constexpr unsigned kShutdownSeconds = 5;
+// All ranks of the job end together, and agents of a traced run first hand in what they recorded:
+// not less than they may take.
+constexpr unsigned kShutdownSeconds = 65;
 
 class Lane {
  public:

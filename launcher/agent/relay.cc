@@ -123,7 +123,7 @@ bool Relay::quiet() const {
 bool Relay::HasWork() {
   bool work = carrier_.HasWork();
   for (auto& [key, route] : routes_) {
-    if (route.channel->closed()) continue;
+    if (route.channel->closed() || !route.failure.empty()) continue;
     work = work || (route.channel->HasFrame() && route.frame_credit >= route.needed_credit);
     if (!route.backlog.empty()) {
       route.channel->WantRoom();
@@ -138,7 +138,7 @@ bool Relay::Progress() {
   bool moved = ReceiveMessages();
   moved = FinishBulk() || moved;
   for (auto& [key, route] : routes_) {
-    if (route.channel->closed()) continue;
+    if (route.channel->closed() || !route.failure.empty()) continue;
     moved = Deliver(route) || moved;
     moved = route.inbox->PostAhead() || moved;
     Grant(route);
