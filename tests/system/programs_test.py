@@ -1,4 +1,5 @@
-"""Each program of tests/apps: both kinds of binary, both ways to run it, both paths, 1, 2 and 4 devices."""
+"""Each program of tests/apps: both kinds of binary, both ways to run it, both paths; those that use
+all devices with 1, 2 and 4 of them."""
 import pathlib
 
 from harness import KINDS, Statistics, SystemTest, app, own_lines
@@ -15,7 +16,10 @@ NO_DEVICE = {"never_cuda"}
 # Those that make a device fault, of which cuspan says on standard error what it was.
 FAULTS = {"errors", "misaligned"}
 PATHS = ("same-node", "agents")
-DEVICES = (1, 2, 4)
+
+
+def numbers_of_devices(name):
+    return (1, 2, 4) if name in ALL_DEVICES else (1,)
 
 
 class Programs(SystemTest):
@@ -40,7 +44,7 @@ class Programs(SystemTest):
             self.assertEqual(statistics.devices(), set(range(devices)))
 
     def through_cuspan_run(self, name, kind, path):
-        for devices in DEVICES:
+        for devices in numbers_of_devices(name):
             with self.subTest(devices=devices):
                 command = self.cuspan("run", "--gpus", str(devices), "--same-node",
                                       "auto" if path == "same-node" else "never", "--stats", "--",
@@ -50,7 +54,7 @@ class Programs(SystemTest):
                 self.check_output(name, result)
 
     def through_mpirun(self, name, kind, path):
-        for devices in DEVICES:
+        for devices in numbers_of_devices(name):
             with self.subTest(devices=devices):
                 command = self.mpirun(devices, path, [app(name, kind), *ARGUMENTS.get(name, [])])
                 # On the agent path each agent brings one device.
