@@ -87,10 +87,11 @@ Status Handle(Session& session, const Origin& origin, const StreamQuery& op) {
         legacy ? session.queues.EmptyAround(*stream.queue) : StreamQueues::Empty(*stream.queue);
     result = handed_over ? session.driver.cuStreamQuery(stream.driver) : CUDA_ERROR_NOT_READY;
     // The driver also counts the events by which we follow the stream: what the program put there
-    // may be complete, and known to be, a moment before the last of them.
-    if (handed_over && result == CUDA_ERROR_NOT_READY) {
+    // may be complete, and known to be, a moment before the last of them. The legacy stream also
+    // stands for the work of others, of which its lane does not tell.
+    if (handed_over && !legacy && result == CUDA_ERROR_NOT_READY) {
       session.completer.Help(std::chrono::nanoseconds(0));
-      if (stream.lane->completed() >= stream.submitted) result = CUDA_SUCCESS;
+      if (stream.Idle()) result = CUDA_SUCCESS;
     }
   }
   if (result != CUDA_SUCCESS) {
