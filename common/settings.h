@@ -34,6 +34,9 @@ inline constexpr Setting kSendsInFlight{"CUSPAN_SENDS_IN_FLIGHT", "8",
 inline constexpr Setting kLanes{"CUSPAN_LANES", "1",
                                 "processes of a node that move bulk between agents: 1 (the agent "
                                 "itself) … 16, or auto (as many as this node has cores for)"};
+inline constexpr Setting kHeartbeat{
+    "CUSPAN_HEARTBEAT_SECONDS", "10",
+    "for how long a node may be silent before its GPUs are given up (1 … 3600), or off"};
 inline constexpr Setting kPipeline{
     "CUSPAN_PIPELINE", "on",
     "on: the legs of a copy work at the same time; off: one after the other, for comparison"};
@@ -44,9 +47,24 @@ inline constexpr Setting kPeerMemory{
 inline constexpr Setting kStrict{
     "CUSPAN_STRICT", "off",
     "on: a program ends at the first use of something that is not supported"};
+inline constexpr Setting kLeases{
+    "CUSPAN_LEASES", "auto",
+    "auto: a run has its GPUs for itself, software GPUs aside; on: these too; off: runs share"};
+inline constexpr Setting kLeaseFolder{
+    "CUSPAN_LEASE_FOLDER", "/tmp",
+    "folder on each node where the locks on its GPUs lie; the same for all users"};
+inline constexpr Setting kLeaseLog{
+    "CUSPAN_LEASE_LOG", "off",
+    "file to which agents add a line whenever a run arrives, gets GPUs or gives them back, or off"};
+inline constexpr Setting kGpusPerRank{
+    "CUSPAN_GPUS_PER_RANK", "0",
+    "GPUs that each rank of an MPI program has for itself, in the order of ranks; 0: every rank "
+    "sees all"};
 inline constexpr Setting kMpirunArguments{"CUSPAN_MPIRUN_ARGS", "",
                                           "more arguments for the mpirun that starts the agents"};
-inline constexpr Setting kSoftGpus{"CUSPAN_SOFT_GPUS", "1", "software GPUs of a node (1 … 64)"};
+inline constexpr Setting kSoftGpus{
+    "CUSPAN_SOFT_GPUS", "1",
+    "software GPUs of a node (1 … 64), or of each node: HOST=N,…,N, the last for all others"};
 inline constexpr Setting kSoftMemory{"CUSPAN_SOFT_MEMORY", "4G", "memory of a software GPU"};
 inline constexpr Setting kSoftName{"CUSPAN_SOFT_NAME", "cuspan software GPU", "its name"};
 inline constexpr Setting kSoftCapability{"CUSPAN_SOFT_CAPABILITY", "9.0", "its compute capability"};

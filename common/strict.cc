@@ -2,18 +2,38 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
+#include <future>
 #include <string_view>
+#include <thread>
 
 #include "common/log.h"
 #include "common/settings.h"
 
 namespace cuspan {
+namespace {
+
+// A thread of the program may hold one of its files while it waits for its user.
+constexpr std::chrono::seconds kFlushLimit{1};
+
+void FlushProgramsOutput() {
+  // Never destroyed: the thread may still be at it when the process ends.
+  auto* const flushed = new std::promise<void>;
+  const std::future<void> done = flushed->get_future();
+  std::thread([flushed] {
+    std::fflush(nullptr);
+    flushed->set_value();
+  }).detach();
+  done.wait_for(kFlushLimit);
+}
+
+}  // namespace
 
 void EndIfStrict() {
   if (SettingText(settings::kStrict) != std::string_view("on")) return;
   LogError("CUSPAN_STRICT is on: the program ends here");
-  std::fflush(nullptr);
+  FlushProgramsOutput();
   ::_exit(kStrictExitStatus);
 }
 

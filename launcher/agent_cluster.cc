@@ -11,9 +11,11 @@
 #include <cerrno>
 #include <climits>
 #include <cstring>
+#include <filesystem>
 
 #include "common/log.h"
 #include "common/settings.h"
+#include "launcher/ending_signals.h"
 #include "launcher/mpirun_command.h"
 #include "launcher/process_fd.h"
 
@@ -58,24 +60,18 @@ AgentCluster::AgentCluster(Plan plan, RunKey key, bool traced, ControlListener l
 
 AgentCluster::~AgentCluster() { Stop(); }
 
-Result<std::unique_ptr<AgentCluster>> AgentCluster::Start(const ClusterOptions& options,
-                                                          const InstallPaths& paths,
-                                                          const RunKey& key,
-                                                          const InheritedSignals& signals) {
-  Result<ControlListener> listener = ControlListener::Listen(key.LauncherAddress());
-  if (!listener.ok()) return listener.status();
-  std::unique_ptr<AgentCluster> cluster(
-      new AgentCluster(MakePlan(options.hosts, options.same_node, OwnHostName()), key,
-                       !options.trace.empty(), std::move(*listener)));
-
-  Environment environment = Environment::OfThisProcess();
+Result<AgentStart> PrepareAgents(const ClusterOptions& options, const InstallPaths& paths,
+                                 const RunKey& key) {
+  AgentStart start{MakePlan(options.hosts, options.same_node, OwnHostName(), options.app_hosts),
+                   {},
+                   Environment::OfThisProcess()};
+  start.plan.lanes = options.lanes;
+  Environment& environment = start.environment;
   StripOuterRun(environment);
   environment.Set(RunKey::kVariable, key.Text());
   environment.Set(settings::kDevice.name, options.device);
   environment.Set(settings::kSameNode.name,
                   options.same_node == SameNode::kNever ? "never" : "auto");
-
-  cluster->plan_.lanes = options.lanes;
   environment.Set(settings::kLanes.name, std::to_string(options.lanes));
   const auto set_unless_chosen = [&environment](const Setting& setting, std::uint32_t value) {
     if (!environment.Get(setting.name)) environment.Set(setting.name, std::to_string(value));
@@ -85,35 +81,55 @@ Result<std::unique_ptr<AgentCluster>> AgentCluster::Start(const ClusterOptions& 
     set_unless_chosen(settings::kSendsInFlight, SendsInFlightFor(options.lanes));
   }
 
-  AgentCommand agent{paths.agent, {}};
-  if (options.devices) agent.home_options = {"--gpus", std::to_string(*options.devices)};
-
+  AgentCommand agent{paths.agent, paths.agent, {}};
+  if (!options.remote_prefix.empty())
+    agent.remote_path = options.remote_prefix + "/bin/cuspan-agent";
+  GpuWish wish = options.wish;
+  if (options.devices) wish.number = options.devices;
+  agent.home_options = GpuWishOptions(wish);
+  // Agents may have another folder.
+  if (const auto log = environment.Get(settings::kLeaseLog.name);
+      log && *log != settings::kLeaseLog.default_value)
+    environment.Set(settings::kLeaseLog.name, std::filesystem::absolute(*log).string());
   if (!options.trace.empty())
     agent.home_options.insert(agent.home_options.end(), {"--trace", options.trace});
 
-  std::vector<std::string> command;
-  if (cluster->plan_.mpi()) {
-    if (InsideMpiJob(environment)) StripMpi(environment);
-    AddMpirunSettings(environment, cluster->plan_, options.mpirun_arguments, ::geteuid() == 0);
-    command =
-        MpirunCommand(cluster->plan_, agent, options.mpirun_arguments, SettingNames(environment));
-    command.front() = options.mpirun;
-    if (const Status found = FindCommand(options.mpirun, environment.Get("PATH").value_or(""));
-        !found.ok())
-      return Status::NotFound("{}; install Open MPI, or name its mpirun by the variable MPIRUN",
-                              found.message());
-  } else {
-    command = {paths.agent, "--alone"};
-    const std::vector<std::string> planned = AgentPlanOptions(cluster->plan_, 0);
-    command.insert(command.end(), planned.begin(), planned.end());
-    command.insert(command.end(), agent.home_options.begin(), agent.home_options.end());
+  if (!start.plan.mpi()) {
+    start.command = {paths.agent, "--alone"};
+    const std::vector<std::string> planned = AgentPlanOptions(start.plan, 0);
+    start.command.insert(start.command.end(), planned.begin(), planned.end());
+    start.command.insert(start.command.end(), agent.home_options.begin(), agent.home_options.end());
+    return start;
   }
-  CUSPAN_RETURN_IF_ERROR(cluster->Spawn(command, environment, signals));
+  if (InsideMpiJob(environment)) StripMpi(environment);
+  if (!options.remote_shell.empty())
+    environment.Set("OMPI_MCA_plm_rsh_agent", options.remote_shell);
+  AddMpirunSettings(environment, start.plan, options.mpirun_arguments, ::geteuid() == 0);
+  start.command =
+      MpirunCommand(start.plan, agent, options.mpirun_arguments, SettingNames(environment));
+  start.command.front() = options.mpirun;
+  if (const Status found = FindCommand(options.mpirun, environment.Get("PATH").value_or(""));
+      !found.ok())
+    return Status::NotFound("{}; install Open MPI, or name its mpirun by the variable MPIRUN",
+                            found.message());
+  return start;
+}
+
+Result<std::unique_ptr<AgentCluster>> AgentCluster::Start(const ClusterOptions& options,
+                                                          const InstallPaths& paths,
+                                                          const RunKey& key,
+                                                          const InheritedSignals& signals) {
+  Result<ControlListener> listener = ControlListener::Listen(key.LauncherAddress());
+  if (!listener.ok()) return listener.status();
+  Result<AgentStart> start = PrepareAgents(options, paths, key);
+  if (!start.ok()) return start.status();
+  std::unique_ptr<AgentCluster> cluster(
+      new AgentCluster(start->plan, key, !options.trace.empty(), std::move(*listener)));
+  CUSPAN_RETURN_IF_ERROR(cluster->Spawn(*start, signals));
   return cluster;
 }
 
-Status AgentCluster::Spawn(const std::vector<std::string>& command, const Environment& environment,
-                           const InheritedSignals& signals) {
+Status AgentCluster::Spawn(const AgentStart& start, const InheritedSignals& signals) {
   int output[2];
   if (::pipe2(output, O_CLOEXEC) != 0) return Status::Exhausted("pipe: {}", std::strerror(errno));
   output_.Reset(output[0]);
@@ -123,9 +139,10 @@ Status AgentCluster::Spawn(const std::vector<std::string>& command, const Enviro
   ::fcntl(output_.get(), F_SETFL, O_NONBLOCK);
 
   std::vector<char*> arguments;
-  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
+  for (const std::string& word : start.command)
+    arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
-  const std::vector<char*> variables = environment.Pointers();
+  const std::vector<char*> variables = start.environment.Pointers();
   const pid_t launcher = ::getpid();
 
   pid_ = ::fork();
@@ -155,30 +172,56 @@ Status AgentCluster::Spawn(const std::vector<std::string>& command, const Enviro
 }
 
 Result<RunReady> AgentCluster::WaitReady() {
+  Result<EndingSignals> signals = EndingSignals::Take();
+  if (!signals.ok()) return signals.status();
   for (;;) {
-    pollfd waited[3] = {{home_ ? home_->fd() : listener_.fd(), POLLIN, 0},
+    if (home_) {
+      Result<std::optional<ControlSocket::Message>> message = home_->TryReceive();
+      if (!message.ok()) {
+        // The connection ended first: its process tells why.
+        WaitGone(kTerminateLimit);
+        return Status::Unavailable("{}", ExplainEnd());
+      }
+      if (message->has_value()) {
+        const Frame& frame = (*message)->frame;
+        if (frame.op() == Op::kRunWaiting) {
+          const Result<RunWaiting> waiting = ParseMessage<RunWaiting>(frame);
+          if (!waiting.ok()) return waiting.status();
+          LogWarn("waiting for {}", waiting->text);
+          waits_ = true;
+          continue;
+        }
+        if (frame.op() != Op::kRefused) return ParseMessage<RunReady>(frame);
+        const Result<Refused> refused = ParseMessage<Refused>(frame);
+        return refused.ok() ? Status::Refused("{}", refused->reason) : refused.status();
+      }
+    }
+    pollfd waited[4] = {{home_ ? home_->fd() : listener_.fd(), POLLIN, 0},
                         {output_.get(), POLLIN, 0},
-                        {process_.get(), POLLIN, 0}};
-    if (::poll(waited, 3, home_ ? static_cast<int>(kInventoryLimit.count()) : -1) == 0)
+                        {process_.get(), POLLIN, 0},
+                        {signals->fd(), POLLIN, 0}};
+    const int limit = home_ && !waits_ ? static_cast<int>(kInventoryLimit.count()) : -1;
+    if (::poll(waited, 4, limit) == 0)
       return Status::Unavailable("the home agent found no devices within {} s",
                                  kInventoryLimit.count() / 1000);
-    if (waited[1].revents != 0) ReadOutput();
-    if (waited[0].revents != 0) {
-      if (!home_) {
-        Result<std::optional<ControlSocket>> accepted = listener_.TryAccept();
-        if (!accepted.ok()) return accepted.status();
-        if (!accepted->has_value()) continue;
-        home_ = std::move(**accepted);
-        CUSPAN_RETURN_IF_ERROR(home_->Send(LauncherHello{key_.secret, kOpTableHash}));
-        continue;
+    if (waited[3].revents != 0) {
+      if (const int number = signals->Read(); number != 0) {
+        // The run has used nothing yet: it gives back its place in the queues, and all is over.
+        Stop();
+        EndLike(number);
       }
-      Result<RunReady> ready = home_->Expect<RunReady>(kInventoryLimit);
-      if (ready.ok() || ready.status().code() == StatusCode::kRefused) return ready;
-      // The connection ended first: its process tells why.
-      WaitGone(kTerminateLimit);
-      return Status::Unavailable("{}", ExplainEnd());
     }
-    if (waited[2].revents != 0) return Status::Unavailable("{}", ExplainEnd());
+    if (waited[1].revents != 0) ReadOutput();
+    if (waited[0].revents != 0 && !home_) {
+      Result<std::optional<ControlSocket>> accepted = listener_.TryAccept();
+      if (!accepted.ok()) return accepted.status();
+      if (!accepted->has_value()) continue;
+      home_ = std::move(**accepted);
+      CUSPAN_RETURN_IF_ERROR(home_->Send(LauncherHello{key_.secret, kOpTableHash}));
+      continue;
+    }
+    if (waited[0].revents == 0 && waited[2].revents != 0)
+      return Status::Unavailable("{}", ExplainEnd());
   }
 }
 

@@ -13,6 +13,7 @@
 #include "common/status.h"
 #include "common/unique_fd.h"
 #include "launcher/app_process.h"
+#include "launcher/gpu_wish.h"
 #include "launcher/install_paths.h"
 #include "launcher/plan.h"
 #include "launcher/run_key.h"
@@ -23,14 +24,28 @@ namespace cuspan {
 // What the user asked for, of `cuspan run` and `cuspan devices` alike.
 struct ClusterOptions {
   std::vector<HostRequest> hosts;        // Empty: this node.
-  std::optional<std::uint32_t> devices;  // That the run needs; none given: all there are.
+  std::optional<std::uint32_t> devices;  // That the run needs; none given: what the wish says.
+  GpuWish wish;                          // And what else is wished of them.
   std::string device = "auto";           // Driver: auto, cuda or soft.
   SameNode same_node = SameNode::kAuto;
-  std::uint32_t lanes = 1;  // Of each node.
+  std::uint32_t lanes = 1;             // Of each node.
+  std::vector<HostRequest> app_hosts;  // Where the app's processes may be, besides this node.
   std::string mpirun = "mpirun";
   std::vector<std::string> mpirun_arguments;
-  std::string trace;  // The whole path of a file for a timeline of the run; empty: none.
+  std::string remote_shell;   // How mpirun reaches other hosts; empty: as it does by itself.
+  std::string remote_prefix;  // Where cuspan is installed on other hosts; empty: as here.
+  std::string trace;          // The whole path of a file for a timeline of the run; empty: none.
 };
+
+// How the agents of a run are started.
+struct AgentStart {
+  Plan plan;
+  std::vector<std::string> command;
+  Environment environment;
+};
+// Starts nothing. A failure says what is missing on this node.
+Result<AgentStart> PrepareAgents(const ClusterOptions& options, const InstallPaths& paths,
+                                 const RunKey& key);
 
 // One thread. Destroying it ends the agents.
 class AgentCluster {
@@ -42,7 +57,8 @@ class AgentCluster {
   AgentCluster(const AgentCluster&) = delete;
   AgentCluster& operator=(const AgentCluster&) = delete;
 
-  // Waits until the home agent has found the run's devices.
+  // Waits until the home agent has the run's devices, and says what it waits for. A signal by which
+  // the user ends it ends the agents, and then this process as that signal does.
   Result<RunReady> WaitReady();
 
   // To poll while the app runs: what the agents write, and the end of their process.
@@ -60,12 +76,13 @@ class AgentCluster {
 
  private:
   AgentCluster(Plan plan, RunKey key, bool traced, ControlListener listener);
-  Status Spawn(const std::vector<std::string>& command, const Environment& environment,
-               const InheritedSignals& signals);
+  Status Spawn(const AgentStart& start, const InheritedSignals& signals);
   void PassOn(const std::string& line);
   // True when the agents' process is gone within `limit`.
   bool WaitGone(std::chrono::milliseconds limit);
   void Stop();
+  // What an mpirun that was killed could not remove itself.
+  void RemoveTemporaryFiles();
 
   Plan plan_;
   const RunKey key_;
@@ -76,6 +93,8 @@ class AgentCluster {
   UniqueFd process_;
   int wait_status_ = 0;
   bool gone_ = false;
+  bool waits_ = false;  // For devices that others have.
+  std::string mpirun_folder_;  // Empty without mpirun.
   UniqueFd output_;
   std::string partial_line_;
   std::string kept_;

@@ -5,6 +5,7 @@
 #include "launcher/bench.h"
 #include "launcher/devices.h"
 #include "launcher/options.h"
+#include "launcher/queue.h"
 #include "launcher/run.h"
 #include "launcher/support.h"
 
@@ -17,6 +18,7 @@ int main(int argc, char** argv) {
   }
   if (line->run) return cuspan::Run(*line->run, signals);
   if (line->devices) return cuspan::Devices(*line->devices, signals);
+  if (line->queue) return cuspan::ShowQueue(*line->queue, signals);
   if (line->bench) return cuspan::Bench(*line->bench, signals);
   if (line->support) return cuspan::ShowSupport(*line->support);
   std::fputs(line->text.c_str(), stdout);

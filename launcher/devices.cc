@@ -6,15 +6,16 @@
 #include "launcher/tables.h"
 
 namespace cuspan {
-namespace {
 
-Result<RunReady> FindDevices(const DevicesOptions& options, const InheritedSignals& signals) {
+Result<RunReady> LookAtDevices(const DevicesOptions& options, const InheritedSignals& signals) {
   Result<InstallPaths> paths = InstallPaths::Find();
   if (!paths.ok()) return paths.status();
   Result<RunKey> key = RunKey::Random();
   if (!key.ok()) return key.status();
+  ClusterOptions cluster = options.cluster;
+  cluster.wish.look = true;
   Result<std::unique_ptr<AgentCluster>> agents =
-      AgentCluster::Start(options.cluster, *paths, *key, signals);
+      AgentCluster::Start(cluster, *paths, *key, signals);
   if (!agents.ok()) return agents.status();
   Result<RunReady> ready = (*agents)->WaitReady();
   if (!ready.ok()) return ready;
@@ -24,16 +25,14 @@ Result<RunReady> FindDevices(const DevicesOptions& options, const InheritedSigna
   return ready;
 }
 
-}  // namespace
-
 int Devices(const DevicesOptions& options, const InheritedSignals& signals) {
-  Result<RunReady> ready = FindDevices(options, signals);
+  const Result<RunReady> ready = LookAtDevices(options, signals);
   if (!ready.ok()) {
     LogError("{}", ready.status().message());
     return kExitOwnFailure;
   }
   for (const std::string& note : ready->notes) LogWarn("{}", note);
-  const std::string text = options.json ? DeviceJson(ready->devices) : DeviceTable(ready->devices);
+  const std::string text = options.json ? DeviceJson(*ready) : DeviceTable(*ready);
   std::fputs(text.c_str(), stdout);
   return 0;
 }

@@ -130,6 +130,8 @@ void AddClient(Environment& environment, const InstallPaths& paths, const RunKey
   Prepend(environment, "LD_LIBRARY_PATH", paths.runtime);
   environment.Set("CUSPAN_SOCKET", key.Address());
   environment.Set("CUSPAN_SECRET", ToHex(key.secret));
+  // It was about this node's GPUs. What the program's own script sets is about the run's.
+  environment.Unset("CUDA_VISIBLE_DEVICES");
 }
 
 std::vector<std::string> SettingNames(const Environment& environment) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/settings.h"
+
 namespace cuspan {
 namespace {
 
@@ -45,7 +47,7 @@ std::string ExplainLostDaemon(std::string_view line) {
   const std::size_t node = line.find(" on node ");
   if (node == std::string_view::npos) return {};
   return Format("host {} was lost: its Open MPI daemon ended or can not be reached",
-                     line.substr(node + 9));
+                line.substr(node + 9));
 }
 
 bool NamesNetworkLayer(const std::vector<std::string>& extra, std::string_view name) {
@@ -75,7 +77,7 @@ std::vector<std::string> MpirunCommand(const Plan& plan, const AgentCommand& age
   const auto add_ranks = [&](std::uint32_t count, const std::string& host) {
     command.insert(command.end(), {"-np", std::to_string(count), "--host", host});
     for (const std::string& name : settings) command.insert(command.end(), {"-x", name});
-    command.push_back(agent.path);
+    command.push_back(host == kThisHost ? agent.path : agent.remote_path);
   };
   for (std::size_t i = 0; i < plan.agents.size(); ++i) {
     if (i != 0) command.push_back(":");
@@ -103,6 +105,10 @@ void AddMpirunSettings(Environment& environment, const Plan& plan,
     environment.Set("OMPI_MCA_pml", "ob1");
     set_unless_chosen("OMPI_MCA_btl", "tcp,vader,self");
   }
+  // A host that is cut off is the agents' own to notice, and costs its GPUs. mpirun would notice it
+  // after eight minutes, and end all agents.
+  if (environment.Get(settings::kHeartbeat.name) != "off")
+    set_unless_chosen("OMPI_MCA_oob_tcp_keepalive_time", "0");
   if (root) {
     environment.Set("OMPI_ALLOW_RUN_AS_ROOT", "1");
     environment.Set("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
@@ -114,6 +120,33 @@ void AddMpirunSettings(Environment& environment, const Plan& plan,
   // The agents have no terminal, so a question of ssh could not be answered.
   if (!NamesNetworkLayer(extra, "plm_rsh_") && !environment.Get("OMPI_MCA_plm_rsh_agent"))
     set_unless_chosen("OMPI_MCA_plm_rsh_args", "-oBatchMode=yes -oConnectTimeout=10");
+}
+
+std::string QuoteForShell(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) {
+    if (!text.empty()) text += ' ';
+    const bool plain = !word.empty() && word.find_first_not_of(
+                                            "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                            "0123456789_@%+=:,./-") == std::string::npos;
+    if (plain) {
+      text += word;
+      continue;
+    }
+    text += '\'';
+    for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    text += '\'';
+  }
+  return text;
+}
+
+std::string MpirunFolder(const Environment& environment, std::string_view host, unsigned user,
+                         int pid) {
+  // orte/util/session_dir.c and opal/util/os_dirpath of Open MPI 4.1.
+  std::string_view base = "/tmp";
+  for (const char* name : {"TMP", "TEMP", "TMPDIR", "OMPI_MCA_orte_tmpdir_base"})
+    if (const auto value = environment.Get(name); value && !value->empty()) base = *value;
+  return Format("{}/ompi.{}.{}/pid.{}", base, host.substr(0, host.find('.')), user, pid);
 }
 
 std::vector<std::string> SplitWords(std::string_view text) {
@@ -181,7 +214,7 @@ std::string ExplainMpirun(std::string_view output, const Plan& plan) {
       line != lines.end()) {
     const auto node = find([&](std::string_view l) { return l.starts_with("Node:"); });
     return Format("host {} has no {}: install cuspan in the same folder everywhere",
-                       node == lines.end() ? "?" : node->substr(6), line->substr(12));
+                  node == lines.end() ? "?" : node->substr(6), line->substr(12));
   }
   const auto first = find(
       [&](std::string_view line) { return !line.starts_with("---") && !line.starts_with("[["); });

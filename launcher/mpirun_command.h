@@ -13,16 +13,17 @@
 namespace cuspan {
 
 struct AgentCommand {
-  std::string path;                       // Of cuspan-agent, the same on every host.
+  std::string path;                       // Of cuspan-agent on this host,
+  std::string remote_path;                // and on all others.
   std::vector<std::string> home_options;  // Of the home agent alone.
 };
 
 // The options of one agent that the plan decides, as cuspan-agent reads them.
 std::vector<std::string> AgentPlanOptions(const Plan& plan, std::size_t agent);
 
-// The whole command line: the agents, then the lanes of each where it has some. `extra` are the user's additional arguments for
-// mpirun; `settings` the variables passed to the agents on other hosts, by
-// name, since others may read a command line.
+// The whole command line: the agents, then the lanes of each where it has some. `extra` are the
+// user's additional arguments for mpirun; `settings` the variables passed to the agents on other
+// hosts, by name, since others may read a command line.
 std::vector<std::string> MpirunCommand(const Plan& plan, const AgentCommand& agent,
                                        const std::vector<std::string>& extra,
                                        const std::vector<std::string>& settings);
@@ -33,6 +34,13 @@ std::vector<std::string> MpirunCommand(const Plan& plan, const AgentCommand& age
 void AddMpirunSettings(Environment& environment, const Plan& plan,
                        const std::vector<std::string>& extra, bool root);
 
+// The folder in which an mpirun of that process id on this host keeps its temporary files, which stays when it is
+// killed. `environment` is its own.
+std::string MpirunFolder(const Environment& environment, std::string_view host, unsigned user,
+                         int pid);
+
+// A command line that a shell reads as these words.
+std::string QuoteForShell(const std::vector<std::string>& words);
 // Words separated by blanks; "…" and '…' keep blanks.
 std::vector<std::string> SplitWords(std::string_view text);
 

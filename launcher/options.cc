@@ -1,6 +1,7 @@
 #include "launcher/options.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -14,14 +15,24 @@
 namespace cuspan {
 namespace {
 
+// Those of an app that is an MPI program.
+struct MpiTexts {
+  std::string ranks;
+  std::string devices_a_rank;
+  std::string hosts;
+  std::string mpirun = "mpirun";
+};
+
 // The options as they are written, before their values are checked.
 struct Texts {
-  std::string gpus;
+  GpuWishTexts wish;
   std::string hosts;
   std::string hostfile;
   std::string device = SettingText(settings::kDevice);
   std::string same_node = SettingText(settings::kSameNode);
   std::string mpirun_arguments;
+  std::string remote_shell;
+  std::string remote_prefix;
   std::string lanes = SettingText(settings::kLanes);
 };
 
@@ -41,6 +52,63 @@ void AddClusterOptions(CLI::App& command, Texts& texts) {
                      "16, or auto: as many as this node has cores for");
   command.add_option("--mpirun-args", texts.mpirun_arguments,
                      "more arguments for the mpirun that starts the agents");
+  command.add_option("--remote-shell", texts.remote_shell,
+                     "the command by which mpirun reaches other hosts, as ssh is called");
+  command.add_option("--remote-prefix", texts.remote_prefix,
+                     "the folder where cuspan is installed on other hosts (default: as here)");
+}
+
+Result<std::uint32_t> ParseNumber(const std::string& text, const char* option, const char* what) {
+  char* end = nullptr;
+  const unsigned long number = std::strtoul(text.c_str(), &end, 10);
+  if (*end != '\0' || text.empty() || text.front() < '0' || text.front() > '9' || number == 0 ||
+      number > 4096)
+    return Status::Invalid("{} {}: {} 1 to 4096", option, text, what);
+  return static_cast<std::uint32_t>(number);
+}
+
+void AddMpiOptions(CLI::App& command, MpiTexts& texts) {
+  command.add_option("-n,--np", texts.ranks,
+                     "the program is an MPI program: how many ranks to start of it");
+  command.add_option("--gpus-per-rank", texts.devices_a_rank,
+                     "each rank sees so many GPUs of its own (default: each sees all)");
+  command.add_option("--app-hosts", texts.hosts,
+                     "hosts where the ranks run: HOST[:RANKS],… (default: this node)");
+  command.add_option("--app-mpirun", texts.mpirun,
+                     "the mpirun of the program, and what else to tell it (default: mpirun)");
+}
+
+// Completes the options of the run; `devices` is --gpus.
+Result<MpiApp> CheckMpiOptions(const MpiTexts& texts, std::optional<std::uint32_t>& devices) {
+  MpiApp app;
+  if (!texts.devices_a_rank.empty()) {
+    const Result<std::uint32_t> each =
+        ParseNumber(texts.devices_a_rank, "--gpus-per-rank", "a rank has");
+    if (!each.ok()) return each.status();
+    app.devices_a_rank = *each;
+  }
+  if (texts.ranks.empty()) {
+    if (!texts.hosts.empty())
+      return Status::Invalid("--app-hosts says where ranks run: say by -np how many there are");
+    return app;
+  }
+  const Result<std::uint32_t> ranks = ParseNumber(texts.ranks, "-np", "a program has");
+  if (!ranks.ok()) return ranks.status();
+  app.ranks = *ranks;
+  app.mpirun = SplitWords(texts.mpirun);
+  if (app.mpirun.empty()) return Status::Invalid("--app-mpirun: no command is given");
+  if (!texts.hosts.empty()) {
+    Result<std::vector<HostRequest>> hosts = ParseHosts(texts.hosts, "--app-hosts");
+    if (!hosts.ok()) return hosts.status();
+    app.hosts = std::move(*hosts);
+  }
+  const std::uint64_t needed = std::uint64_t{app.ranks} * app.devices_a_rank;
+  if (needed == 0) return app;
+  if (needed > 4096 || (devices && *devices < needed))
+    return Status::Invalid("{} ranks with {} GPUs each need {}, and the run has {}", app.ranks,
+                           app.devices_a_rank, needed, devices ? *devices : 4096);
+  if (!devices) devices = static_cast<std::uint32_t>(needed);
+  return app;
 }
 
 Result<std::string> ReadFile(const std::string& path) {
@@ -65,14 +133,10 @@ Result<ClusterOptions> CheckClusterOptions(const Texts& texts) {
     if (!hosts.ok()) return hosts.status();
     options.hosts = std::move(*hosts);
   }
-  if (!texts.gpus.empty()) {
-    char* end = nullptr;
-    const unsigned long gpus = std::strtoul(texts.gpus.c_str(), &end, 10);
-    if (*end != '\0' || texts.gpus.front() < '0' || texts.gpus.front() > '9' || gpus == 0 ||
-        gpus > 4096)
-      return Status::Invalid("--gpus {}: a run has 1 to 4096 GPUs", texts.gpus);
-    options.devices = static_cast<std::uint32_t>(gpus);
-  }
+  Result<GpuWish> wish = CheckGpuWish(texts.wish);
+  if (!wish.ok()) return wish.status();
+  options.wish = std::move(*wish);
+  options.devices = options.wish.number;
   if (texts.device != "auto" && texts.device != "cuda" && texts.device != "soft")
     return Status::Invalid("--device is auto, cuda or soft, not '{}'", texts.device);
   options.device = texts.device;
@@ -90,6 +154,10 @@ Result<ClusterOptions> CheckClusterOptions(const Texts& texts) {
   options.lanes = *lanes;
   if (const char* mpirun = std::getenv("MPIRUN"); mpirun != nullptr && *mpirun != '\0')
     options.mpirun = mpirun;
+  options.remote_shell = texts.remote_shell;
+  options.remote_prefix = texts.remote_prefix;
+  if (!options.remote_prefix.empty() && options.remote_prefix.front() != '/')
+    return Status::Invalid("--remote-prefix {}: a whole path is needed", options.remote_prefix);
   const char* more = SettingText(settings::kMpirunArguments);
   options.mpirun_arguments =
       SplitWords(texts.mpirun_arguments.empty() ? more : texts.mpirun_arguments);
@@ -124,12 +192,13 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
   app.footer(SettingsHelp());
   Texts texts;
   RunOptions run;
+  MpiTexts mpi;
   std::string trace;
   DevicesOptions devices;
 
   CLI::App* run_command =
       app.add_subcommand("run", "runs a program: cuspan run [OPTIONS] -- PROGRAM [ARGUMENTS]");
-  run_command->add_option("--gpus", texts.gpus, "how many GPUs the program sees (default: all)");
+  AddGpuWishOptions(*run_command, texts.wish);
   AddClusterOptions(*run_command, texts);
   run_command->add_flag("--stats", run.statistics, "afterwards, says on stderr what each GPU did");
   run_command->add_option("--trace", trace,
@@ -138,10 +207,17 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
   run_command->add_flag(
       "--strict", run.strict,
       "ends the program at the first use of something that is not supported (exit status 69)");
+  run_command->add_flag("--dry-run", run.dry_run,
+                        "prints the plan and how the agents would be started, and starts nothing");
+  AddMpiOptions(*run_command, mpi);
   run_command->prefix_command();
-  CLI::App* devices_command = app.add_subcommand("devices", "lists the GPUs that a run would have");
+  CLI::App* devices_command = app.add_subcommand("devices", "lists the GPUs that a run could have, and which runs have them");
   AddClusterOptions(*devices_command, texts);
   devices_command->add_flag("--json", devices.json, "as JSON");
+  CLI::App* queue_command =
+      app.add_subcommand("queue", "lists the runs that hold GPUs or wait for some, in order");
+  AddClusterOptions(*queue_command, texts);
+  queue_command->add_flag("--json", devices.json, "as JSON");
   SupportOptions support;
   CLI::App* support_command = app.add_subcommand(
       "support", "lists which functions of the CUDA runtime are supported: cuspan support [NAMES]");
@@ -153,7 +229,9 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
 
   CommandLine line;
   try {
-    std::vector<std::string> reversed(own.rbegin(), own.rend());  // As CLI11 takes them.
+    // As CLI11 takes them: from the last to the first. It would read -np as -n p.
+    std::vector<std::string> reversed(own.rbegin(), own.rend());
+    std::replace(reversed.begin(), reversed.end(), std::string("-np"), std::string("--np"));
     app.parse(std::move(reversed));
   } catch (const CLI::CallForHelp&) {
     line.text = app.help();
@@ -185,14 +263,18 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
 
   Result<ClusterOptions> cluster = CheckClusterOptions(texts);
   if (!cluster.ok()) return cluster.status();
-  if (devices_command->parsed()) {
+  if (devices_command->parsed() || queue_command->parsed()) {
+    const bool queue = queue_command->parsed();
     if (!command.empty())
-      return Status::Invalid("devices takes no program; see cuspan devices --help");
+      return Status::Invalid("{0} takes no program; see cuspan {0} --help",
+                             queue ? "queue" : "devices");
     devices.cluster = std::move(*cluster);
-    line.devices = std::move(devices);
+    (queue ? line.queue : line.devices) = std::move(devices);
     return line;
   }
-  const std::vector<std::string> rest = run_command->remaining();
+  // The program's own words, as they were written, are the last.
+  const auto program_words = static_cast<std::ptrdiff_t>(run_command->remaining().size());
+  const std::vector<std::string> rest(own.end() - program_words, own.end());
   if (!rest.empty()) {
     if (rest.front().starts_with("-"))
       return Status::Invalid("run has no option {}; see cuspan run --help", rest.front());
@@ -204,6 +286,13 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
   }
   if (command.empty())
     return Status::Invalid("no program to run; write cuspan run [OPTIONS] -- PROGRAM [ARGUMENTS]");
+  Result<MpiApp> mpi_app = CheckMpiOptions(mpi, cluster->devices);
+  if (!mpi_app.ok()) return mpi_app.status();
+  run.mpi = std::move(*mpi_app);
+  if (!run.mpi.hosts.empty() && !cluster->remote_prefix.empty())
+    return Status::Invalid(
+        "--app-hosts needs cuspan in the same folder on these hosts: leave out --remote-prefix");
+  cluster->app_hosts = run.mpi.hosts;
   run.cluster = std::move(*cluster);
   if (!trace.empty()) {
     // The agents may have another folder, and what they can not write is told before the run.

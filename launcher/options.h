@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "launcher/agent_cluster.h"
+#include "launcher/mpi_app.h"
 #include "launcher/support.h"
 
 namespace cuspan {
@@ -14,6 +15,8 @@ struct RunOptions {
   ClusterOptions cluster;
   bool statistics = false;
   bool strict = false;
+  bool dry_run = false;  // Says what would be started, and starts nothing.
+  MpiApp mpi;
   std::vector<std::string> command;
 };
 
@@ -28,10 +31,11 @@ struct BenchOptions {
   std::vector<std::string> arguments;
 };
 
-// What the command line asks for: exactly one of run, devices, bench, support and text is there.
+// What the command line asks for: exactly one of run, devices, queue, bench, support and text is there.
 struct CommandLine {
   std::optional<RunOptions> run;
   std::optional<DevicesOptions> devices;
+  std::optional<DevicesOptions> queue;  // `cuspan queue`, which has the same options.
   std::optional<BenchOptions> bench;
   std::optional<SupportOptions> support;
   std::string text;  // To print: of --help and --version.

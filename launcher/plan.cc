@@ -81,7 +81,7 @@ std::uint32_t AddDevices(std::uint32_t a, std::uint32_t b) {
   return a + b;
 }
 
-Result<std::vector<HostRequest>> ParseHosts(std::string_view list) {
+Result<std::vector<HostRequest>> ParseHosts(std::string_view list, std::string_view option) {
   std::vector<HostRequest> hosts;
   for (std::size_t start = 0; start <= list.size();) {
     const std::size_t end = std::min(list.find(',', start), list.size());
@@ -89,7 +89,7 @@ Result<std::vector<HostRequest>> ParseHosts(std::string_view list) {
     const std::optional<HostRequest> host = ParseHost(item);
     if (!host)
       return Status::Invalid(
-          "--hosts: '{}' is not a host; write HOST or HOST:GPUS, separated by commas", item);
+          "{}: '{}' is not a host; write HOST or HOST:NUMBER, separated by commas", option, item);
     hosts.push_back(*host);
     start = end + 1;
   }
@@ -152,8 +152,10 @@ bool IsThisHost(std::string_view host, std::string_view own_name) {
   return one_is_short && short_name(host) == short_name(own_name);
 }
 
-Plan MakePlan(const std::vector<HostRequest>& hosts, SameNode same_node,
-              std::string_view own_name) {
+namespace {
+
+Plan PlanDevices(const std::vector<HostRequest>& hosts, SameNode same_node,
+                 std::string_view own_name) {
   Plan plan;
   plan.agents.push_back({std::string(kThisHost), 0});
   if (hosts.empty()) {
@@ -184,6 +186,21 @@ Plan MakePlan(const std::vector<HostRequest>& hosts, SameNode same_node,
       plan.agents.push_back({host, request.devices});
     else
       known->devices = AddDevices(known->devices, request.devices);
+  }
+  return plan;
+}
+
+}  // namespace
+
+Plan MakePlan(const std::vector<HostRequest>& hosts, SameNode same_node, std::string_view own_name,
+              const std::vector<HostRequest>& app_hosts) {
+  Plan plan = PlanDevices(hosts, same_node, own_name);
+  for (const HostRequest& request : app_hosts) {
+    if (IsThisHost(request.host, own_name)) continue;
+    const bool known =
+        std::any_of(plan.agents.begin(), plan.agents.end(),
+                    [&](const AgentPlan& agent) { return agent.host == request.host; });
+    if (!known) plan.agents.push_back({request.host, 0});
   }
   return plan;
 }

@@ -23,8 +23,9 @@ struct HostRequest {
   bool operator==(const HostRequest&) const = default;
 };
 
-// "a,b:2,…": a host, or a host and how many of its devices to use at most.
-Result<std::vector<HostRequest>> ParseHosts(std::string_view list);
+// "a,b:2,…": a host, or a host and how many of its devices to use at most. Failures name `option`.
+Result<std::vector<HostRequest>> ParseHosts(std::string_view list,
+                                            std::string_view option = "--hosts");
 // The same, one host a line: "host", "host N", "host:N" or "host slots=N"; # starts
 // a comment. Failures name `file` and the line.
 Result<std::vector<HostRequest>> ParseHostfile(std::string_view text, std::string_view file);
@@ -68,7 +69,9 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
-// No hosts: this node alone.
-Plan MakePlan(const std::vector<HostRequest>& hosts, SameNode same_node, std::string_view own_name);
+// No hosts: this node alone. Where only the app's processes are, `app_hosts`, an agent serves no
+// device.
+Plan MakePlan(const std::vector<HostRequest>& hosts, SameNode same_node, std::string_view own_name,
+              const std::vector<HostRequest>& app_hosts = {});
 
 }  // namespace cuspan

@@ -6,11 +6,14 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 
 #include "common/log.h"
 #include "common/settings.h"
+#include "launcher/mpirun_command.h"
 #include "launcher/tables.h"
 
 namespace cuspan {
@@ -119,31 +122,76 @@ int Fail(const Status& status, int exit_status) {
   return exit_status;
 }
 
+// The command line of the app: the user's, or that of an mpirun with the user's behind it.
+Result<std::vector<std::string>> CommandOf(const RunOptions& options,
+                                           const Environment& environment) {
+  if (options.mpi.ranks == 0) return options.command;
+  MpiKind kind = MpiKind::kOpenMpi;
+  if (!options.mpi.hosts.empty()) {
+    const Result<MpiKind> found = FindMpiKind(options.mpi);
+    if (!found.ok()) return found.status();
+    kind = *found;
+  }
+  std::vector<std::string> names = {"LD_PRELOAD", "LD_LIBRARY_PATH", "CUSPAN_SOCKET",
+                                    "CUSPAN_SECRET"};
+  for (std::string& name : SettingNames(environment)) names.push_back(std::move(name));
+  return MpiAppCommand(options.mpi, kind, names, options.command);
+}
+
+// What a run would start: the agents, by host, and the commands.
+int TellPlan(const RunOptions& options, const InstallPaths& paths, const RunKey& key,
+             const std::vector<std::string>& command) {
+  const Result<AgentStart> start = PrepareAgents(options.cluster, paths, key);
+  if (!start.ok()) return Fail(start.status(), kExitOwnFailure);
+  for (const AgentPlan& agent : start->plan.agents) {
+    const std::string devices = agent.devices == kAllDevices ? "all its GPUs"
+                                : agent.devices == 0
+                                    ? "no GPU"
+                                    : Format("at most {} of its GPUs", agent.devices);
+    std::fputs(Format("host {}: {}\n", agent.host, devices).c_str(), stdout);
+  }
+  std::fputs(Format("agents: {}\n", QuoteForShell(start->command)).c_str(), stdout);
+  std::fputs(Format("program: {}\n", QuoteForShell(command)).c_str(), stdout);
+  return 0;
+}
+
 }  // namespace
 
 int Run(const RunOptions& options, const InheritedSignals& signals) {
+  // Its place in the queues of all hosts.
+  const std::uint64_t started = RealTimeNow();
   Result<InstallPaths> paths = InstallPaths::Find();
   if (!paths.ok()) return Fail(paths.status(), kExitOwnFailure);
   if (const Status status = CheckClient(*paths); !status.ok()) return Fail(status, kExitOwnFailure);
 
-  Environment environment = Environment::OfThisProcess();
-  const std::string search_path(environment.Get("PATH").value_or("/usr/local/bin:/usr/bin:/bin"));
-  if (const Status found = FindCommand(options.command.front(), search_path); !found.ok())
-    return Fail(found, ExitStatusOf(found));
-
   Result<RunKey> key = RunKey::Random();
   if (!key.ok()) return Fail(key.status(), kExitOwnFailure);
+
+  Environment environment = Environment::OfThisProcess();
+  StripOuterRun(environment);
+  AddClient(environment, *paths, *key);
+  if (options.strict) environment.Set(settings::kStrict.name, "on");
+  if (options.mpi.devices_a_rank != 0)
+    environment.Set(settings::kGpusPerRank.name, std::to_string(options.mpi.devices_a_rank));
+  Result<std::vector<std::string>> command = CommandOf(options, environment);
+  if (!command.ok()) return Fail(command.status(), kExitOwnFailure);
+  const std::string search_path(environment.Get("PATH").value_or("/usr/local/bin:/usr/bin:/bin"));
+  for (const std::string& program : {command->front(), options.command.front()})
+    if (const Status found = FindCommand(program, search_path); !found.ok())
+      return Fail(found, ExitStatusOf(found));
+  if (options.dry_run) return TellPlan(options, *paths, *key, *command);
+
+  ClusterOptions cluster = options.cluster;
+  cluster.wish.order = started;
+  cluster.wish.program = std::filesystem::path(options.command.front()).filename().string();
   Result<std::unique_ptr<AgentCluster>> agents =
-      AgentCluster::Start(options.cluster, *paths, *key, signals);
+      AgentCluster::Start(cluster, *paths, *key, signals);
   if (!agents.ok()) return Fail(agents.status(), kExitOwnFailure);
   Result<RunReady> ready = (*agents)->WaitReady();
   if (!ready.ok()) return Fail(ready.status(), kExitOwnFailure);
   for (const std::string& note : ready->notes) LogWarn("{}", note);
 
-  StripOuterRun(environment);
-  AddClient(environment, *paths, *key);
-  if (options.strict) environment.Set(settings::kStrict.name, "on");
-  Result<AppProcess> app = AppProcess::Prepare(options.command, environment, signals);
+  Result<AppProcess> app = AppProcess::Prepare(*command, environment, signals);
   if (!app.ok()) return Fail(app.status(), kExitOwnFailure);
   Result<UniqueFd> signal_fd = TakeSignals();
   if (!signal_fd.ok()) return Fail(signal_fd.status(), kExitOwnFailure);

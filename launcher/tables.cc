@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "launcher/lease_tables.h"
 #include "launcher/run_key.h"
 #include "ops.gen.h"
 
@@ -13,6 +14,7 @@ namespace {
 
 // Numbers of CUdevice_attribute, from cuda.h.
 constexpr std::size_t kMultiprocessorCount = 16;
+constexpr std::size_t kComputeMode = 20;
 constexpr std::size_t kCapabilityMajor = 75;
 constexpr std::size_t kCapabilityMinor = 76;
 
@@ -40,8 +42,36 @@ std::string ByteText(std::uint64_t bytes) {
   return unit == 0 ? Format("{} B", bytes) : Format("{:.1f} {}", value, kUnits[unit]);
 }
 
-// Columns as wide as their widest cell, two blanks apart.
-std::string Align(const std::vector<std::vector<std::string>>& rows) {
+std::string FreeText(const DeviceDescription& device) {
+  return device.free_bytes == kUnknownBytes ? "unknown" : ByteText(device.free_bytes);
+}
+
+// Of CUcomputemode, in cuda.h.
+const char* ComputeMode(const DeviceDescription& device) {
+  switch (Attribute(device, kComputeMode)) {
+    case 0:
+      return "default";
+    case 2:
+      return "prohibited";
+    case 3:
+      return "exclusive-process";
+    default:
+      return "unknown";
+  }
+}
+
+std::string Mode(const DeviceDescription& device) {
+  return Format("{}{}", ComputeMode(device), device.mig ? ", MIG" : "");
+}
+
+std::string Kind(const DeviceDescription& device) {
+  if (device.software) return "software";
+  return device.virtual_memory ? "GPU" : "GPU, no address mapping";
+}
+
+}  // namespace
+
+std::string AlignColumns(const std::vector<std::vector<std::string>>& rows) {
   std::vector<std::size_t> widths;
   for (const auto& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));
@@ -57,26 +87,22 @@ std::string Align(const std::vector<std::vector<std::string>>& rows) {
   return text;
 }
 
-std::string Kind(const DeviceDescription& device) {
-  if (device.software) return "software";
-  return device.virtual_memory ? "GPU" : "GPU, no address mapping";
-}
-
-}  // namespace
-
-std::string DeviceTable(const std::vector<DeviceDescription>& devices) {
-  std::vector<std::vector<std::string>> rows = {
-      {"device", "host", "gpu", "name", "memory", "capability", "driver", "kind"}};
+std::string DeviceTable(const RunReady& found) {
+  const std::vector<DeviceDescription>& devices = found.devices;
+  std::vector<std::vector<std::string>> rows = {{"device", "host", "gpu", "name", "memory", "free",
+                                                 "capability", "driver", "kind", "mode", "lease"}};
   for (std::size_t i = 0; i < devices.size(); ++i) {
     const DeviceDescription& device = devices[i];
     rows.push_back({std::to_string(i), device.host, std::to_string(device.ordinal), device.name,
-                    ByteText(device.memory_bytes), Capability(device),
-                    DriverVersion(device.driver_version), Kind(device)});
+                    ByteText(device.memory_bytes), FreeText(device), Capability(device),
+                    DriverVersion(device.driver_version), Kind(device), Mode(device),
+                    LeaseText(found, i)});
   }
-  return Align(rows);
+  return AlignColumns(rows);
 }
 
-std::string DeviceJson(const std::vector<DeviceDescription>& devices) {
+std::string DeviceJson(const RunReady& found) {
+  const std::vector<DeviceDescription>& devices = found.devices;
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < devices.size(); ++i) {
     const DeviceDescription& device = devices[i];
@@ -88,11 +114,18 @@ std::string DeviceJson(const std::vector<DeviceDescription>& devices) {
                     {"uuid", ToHex(device.uuid)},
                     {"pci_bus_id", device.pci_bus_id},
                     {"memory_bytes", device.memory_bytes},
+                    {"free_bytes", device.free_bytes == kUnknownBytes
+                                       ? nlohmann::ordered_json()
+                                       : nlohmann::ordered_json(device.free_bytes)},
                     {"compute_capability", Capability(device)},
                     {"multiprocessors", Attribute(device, kMultiprocessorCount)},
                     {"driver_version", DriverVersion(device.driver_version)},
                     {"software", device.software},
-                    {"virtual_memory", device.virtual_memory}});
+                    {"virtual_memory", device.virtual_memory},
+                    {"compute_mode", ComputeMode(device)},
+                    {"mig", device.mig},
+                    {"held", i < found.held.size() && found.held[i] != 0},
+                    {"lease", LeaseRun(found, i)}});
   }
   // Names come from drivers: what is no UTF-8 in them must not end the program.
   return list.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
@@ -142,7 +175,7 @@ std::string StatisticsTable(const std::vector<DeviceReport>& reports) {
                     ByteText(report.bytes_to_device), ByteText(report.bytes_from_device),
                     Format("{:.3f} s", static_cast<double>(report.wait_nanoseconds) * 1e-9)});
   }
-  return Align(rows) + ops;
+  return AlignColumns(rows) + ops;
 }
 
 }  // namespace cuspan

@@ -4,14 +4,17 @@
 #include <string>
 #include <vector>
 
-#include "protocol/api/types.h"
+#include "protocol/wire/frame.h"
 
 namespace cuspan {
 
-// For a person: a line a device, numbered as the app sees them.
-std::string DeviceTable(const std::vector<DeviceDescription>& devices);
+// Columns as wide as their widest cell, two blanks apart.
+std::string AlignColumns(const std::vector<std::vector<std::string>>& rows);
+
+// For a person: a line a device, numbered as a run with all of them sees them.
+std::string DeviceTable(const RunReady& found);
 // The same as a JSON array.
-std::string DeviceJson(const std::vector<DeviceDescription>& devices);
+std::string DeviceJson(const RunReady& found);
 // What each session did with each device: `cuspan run --stats`.
 std::string StatisticsTable(const std::vector<DeviceReport>& reports);
 

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "proxy/gpu/nvml.h"
+
 namespace cuspan::proxy {
 namespace {
 
@@ -30,6 +32,8 @@ Result<DeviceDescription> Describe(const LoadedDriver& loaded, int ordinal) {
   static_assert(sizeof uuid.bytes == sizeof description.uuid);
   std::memcpy(description.uuid.data(), uuid.bytes, sizeof uuid.bytes);
   description.memory_bytes = memory;
+  // Others' memory is their own there; it is made anew by each process.
+  if (loaded.software) description.free_bytes = memory;
   description.attributes.assign(CU_DEVICE_ATTRIBUTE_MAX, 0);
   for (int i = 1; i < CU_DEVICE_ATTRIBUTE_MAX; ++i) {
     // An older driver does not know the newest attributes: they stay 0.
@@ -71,6 +75,7 @@ InventoryAnswer TakeInventory(const std::string& name) {
     answer.problem = Format("{} finds no GPU", driver->path);
   else
     answer.devices = std::move(*devices);
+  if (!driver->software) AskNvml(answer.devices);
   return answer;
 }
 

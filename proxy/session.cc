@@ -35,11 +35,11 @@ Session::Session(const Driver& driver, const Device& device, Channel& channel,
       peers(driver, device,
             exchange_socket ? std::optional(exchange_socket->secret) : std::nullopt),
       legacy(std::make_shared<Stream>()),
+      transfers(driver, channel, faults, queues, plain_events, completer, timeline),
+      peer_copies(driver, channel, faults, queues, plain_events, completer, timeline),
       worker(device),
       completer(device, driver, channel, faults),
-      timeline(driver, timing_events, completer),
-      transfers(driver, channel, faults, queues, plain_events, completer, timeline),
-      peer_copies(driver, channel, faults, queues, plain_events, completer, timeline) {
+      timeline(driver, timing_events, completer) {
   legacy->queue = &queues.legacy();
   if (exchange_socket) exchange.emplace(std::move(*exchange_socket), device, mappings);
 }

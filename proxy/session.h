@@ -75,12 +75,13 @@ struct Session {
   std::shared_ptr<Stream> legacy;
   std::vector<void*> argument_pointers;  // Of the launch that is being submitted.
   StreamQueues queues;
-  // The worker uses what is above, and the completer the worker: the last to be made ends first.
+  Transfers transfers;
+  PeerCopies peer_copies;
+  // The worker's tasks use what is above, and the completer's answers that and the worker: the last
+  // to be made ends first, and with its thread what may come from there.
   Worker worker;
   Completer completer;
   Timeline timeline;
-  Transfers transfers;
-  PeerCopies peer_copies;
 
   // The stream of a handle in an op; 0 and 1 are the legacy stream. kInvalid when there is none.
   Result<std::shared_ptr<Stream>> FindStream(std::uint64_t handle);

@@ -7,8 +7,8 @@ LIST.csv names programs in the columns `program` and `small_run` (the command li
 is replaced). Each FOLDER holds a binary of each program under its name, built in one way: with the
 static CUDA runtime, say, or the shared one. In every folder each program runs twice natively (what
 differs between the two is its times and addresses) and once through cuspan, in an empty working
-folder, with a time limit. Through cuspan the program has no access to a driver: CUDA_VISIBLE_DEVICES
-is empty and, where we are root, its device files are hidden in a mount namespace.
+folder, with a time limit. Through cuspan the program has no access to a driver where we are root: its
+device files are hidden in a mount namespace.
 
 Every result is written to the JSON file at once; what is there already is not run again, so that a
 run resumes where it stopped, and results of native runs on a machine with a GPU can be brought to
@@ -44,8 +44,7 @@ HIDE = ('for file in /dev/nvidia*; do if [ -d "$file" ]; then mount -t tmpfs non
 
 
 def hidden(command):
-    """The command, run where no driver can be reached."""
-    command = ["env", "CUDA_VISIBLE_DEVICES=", *command]
+    """The command, run where no driver can be reached, if we may hide it."""
     if os.geteuid() == 0 and shutil.which("unshare") and any(pathlib.Path("/dev").glob("nvidia*")):
         command = ["unshare", "--mount", "sh", "-c", HIDE, "sh", *command]
     return command

@@ -2,16 +2,15 @@
 // agents with and without the pipeline, and on one node.
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
 
 #include "bench/common/child.h"
+#include "bench/common/command.h"
 #include "bench/common/raw_mpi.h"
 #include "common/format.h"
-#include "common/log.h"
 #include "common/settings.h"
 
 namespace cuspan::bench {
@@ -68,21 +67,11 @@ std::optional<double> SecondsOf(const Place& place, const Work& work) {
   return Median(found->second);
 }
 
-Status Write(const std::string& path, const std::string& text) {
-  if (path.empty()) return Status::Ok();
-  std::ofstream file(path);
-  file << text;
-  file.close();
-  return file ? Status::Ok() : Status::Invalid("{} can not be written", path);
-}
-
 Status Run(const Options& options) {
   const Result<std::string> folder = OwnFolder();
   if (!folder.ok()) return folder.status();
   CUSPAN_RETURN_IF_ERROR(ChooseTransport(options.transport));
-  // A measurement that can not be kept is not begun.
-  for (const std::string& path : {options.csv_path, options.json_path})
-    CUSPAN_RETURN_IF_ERROR(Write(path, ""));
+  CUSPAN_RETURN_IF_ERROR(MakeFiles({options.csv_path, options.json_path}));
   std::vector<Work> works;
   for (const int n : options.matmul) works.emplace_back("matmul", n);
   for (const int n : options.fft) works.emplace_back("fft", n);
@@ -135,9 +124,10 @@ Status Run(const Options& options) {
     table += '\n';
   }
   std::fputs(table.c_str(), stdout);
-  CUSPAN_RETURN_IF_ERROR(Write(options.csv_path, csv));
-  return Write(options.json_path,
-               nlohmann::json{{"benchmark", "apps"}, {"results", std::move(rows)}}.dump(2) + '\n');
+  CUSPAN_RETURN_IF_ERROR(WriteFile(options.csv_path, csv));
+  return WriteFile(
+      options.json_path,
+      nlohmann::json{{"benchmark", "apps"}, {"results", std::move(rows)}}.dump(2) + '\n');
 }
 
 }  // namespace
@@ -147,11 +137,9 @@ int main(int argc, char** argv) {
   cuspan::bench::Options options;
   CLI::App app("Times a matrix multiplication and Fourier transforms from start to end.",
                "cuspan bench apps");
-  app.add_option("--device", options.device, "cuda, soft, or auto: cuda where it works")
-      ->check(CLI::IsMember({"auto", "cuda", "soft"}));
+  cuspan::bench::AddDeviceOption(app, options.device);
   app.add_option("--hosts", options.hosts, "where the GPUs are, for the path over agents");
-  app.add_option("--transport", options.transport, "of MPI: tcp, shm, ucx, or auto")
-      ->check(CLI::IsMember({"auto", "tcp", "shm", "ucx"}));
+  cuspan::bench::AddTransportOption(app, options.transport);
   app.add_option("--matmul", options.matmul, "sizes of matrices (default: 1024,2048,4096)")
       ->delimiter(',')
       ->check(CLI::Range(1, 32768));
@@ -161,12 +149,8 @@ int main(int argc, char** argv) {
   app.add_option("--rounds", options.rounds,
                  "of all measurements, one after the other (default: 3)")
       ->check(CLI::Range(1, 1000));
-  app.add_option("--csv", options.csv_path, "writes the results to this file, too");
-  app.add_option("--json", options.json_path, "writes the results to this file, too");
+  cuspan::bench::AddResultsOption(app, "--csv", options.csv_path);
+  cuspan::bench::AddResultsOption(app, "--json", options.json_path);
   CLI11_PARSE(app, argc, argv);
-  if (const cuspan::Status status = cuspan::bench::Run(options); !status.ok()) {
-    cuspan::LogError("{}", status.message());
-    return 125;
-  }
-  return 0;
+  return cuspan::bench::ExitStatusOf(cuspan::bench::Run(options));
 }

@@ -4,12 +4,11 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 
 #include "bench/bandwidth/plot.h"
 #include "bench/bandwidth/report.h"
 #include "bench/bandwidth/sweep.h"
-#include "common/log.h"
+#include "bench/common/command.h"
 
 namespace cuspan::bench {
 namespace {
@@ -20,14 +19,6 @@ struct Files {
   std::string svg;
 };
 
-Status Write(const std::string& path, const std::string& text) {
-  if (path.empty()) return Status::Ok();
-  std::ofstream file(path);
-  file << text;
-  file.close();
-  return file ? Status::Ok() : Status::Invalid("{} can not be written", path);
-}
-
 // What is measured.
 struct Parts {
   bool copies = true;
@@ -36,9 +27,7 @@ struct Parts {
 };
 
 Status Run(const SweepOptions& options, const Parts& parts, const Files& files) {
-  // A measurement that can not be kept is not begun.
-  for (const std::string& path : {files.csv, files.json, files.svg})
-    CUSPAN_RETURN_IF_ERROR(Write(path, ""));
+  CUSPAN_RETURN_IF_ERROR(MakeFiles({files.csv, files.json, files.svg}));
   const Result<SweepResult> result = parts.copies ? Sweep(options) : SweepResult();
   if (!result.ok()) return result.status();
   if (parts.copies) std::fputs(Table(*result).c_str(), stdout);
@@ -50,14 +39,14 @@ Status Run(const SweepOptions& options, const Parts& parts, const Files& files) 
       parts.footprints ? MeasureFootprints(options) : std::vector<Footprint>();
   if (!footprints.ok()) return footprints.status();
   if (parts.footprints) std::fputs(FootprintTable(*footprints).c_str(), stdout);
-  CUSPAN_RETURN_IF_ERROR(Write(files.csv, Csv(*result)));
-  CUSPAN_RETURN_IF_ERROR(Write(files.json, Json(*result, *legs, *footprints)));
+  CUSPAN_RETURN_IF_ERROR(WriteFile(files.csv, Csv(*result)));
+  CUSPAN_RETURN_IF_ERROR(WriteFile(files.json, Json(*result, *legs, *footprints)));
   if (files.svg.empty()) return Status::Ok();
   // The figure of the path over agents, where that was measured.
   const std::string plot = Plot(*result, options.directions.front(), options.memories.front(),
                                 options.placements.back());
   if (plot.empty()) return Status::Invalid("--svg: a plot needs two sizes of transfer");
-  return Write(files.svg, plot);
+  return WriteFile(files.svg, plot);
 }
 
 constexpr std::uint64_t kK = 1024;
@@ -82,11 +71,9 @@ int main(int argc, char** argv) {
   app.add_flag("--quick", quick, "few sizes, within two minutes (the default)");
   app.add_flag("--full", full, "transfers of 4K … 1G, staging buffers of 64K … 8M")
       ->excludes("--quick");
-  app.add_option("--device", options.device, "cuda, soft, or auto: cuda where it works")
-      ->check(CLI::IsMember({"auto", "cuda", "soft"}));
+  cuspan::bench::AddDeviceOption(app, options.device);
   app.add_option("--hosts", options.hosts, "where the GPUs are, for the path over agents");
-  app.add_option("--transport", options.transport, "of MPI: tcp, shm, ucx, or auto")
-      ->check(CLI::IsMember({"auto", "tcp", "shm", "ucx"}));
+  cuspan::bench::AddTransportOption(app, options.transport);
   app.add_option("--placements", options.placements, "same-node, agents (default: both)")
       ->delimiter(',')
       ->check(CLI::IsMember({"same-node", "agents"}));
@@ -133,8 +120,8 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 1000));
   app.add_option("--seconds", options.seconds, "for one measurement of a round (default: 0.5)")
       ->check(CLI::Range(0.001, 1000.0));
-  app.add_option("--csv", files.csv, "writes the results to this file, too");
-  app.add_option("--json", files.json, "writes the results to this file, too");
+  cuspan::bench::AddResultsOption(app, "--csv", files.csv);
+  cuspan::bench::AddResultsOption(app, "--json", files.json);
   app.add_option("--svg", files.svg, "plots the first direction and memory over agents");
   CLI11_PARSE(app, argc, argv);
   if (transfers.empty()) {
@@ -159,9 +146,5 @@ int main(int argc, char** argv) {
     return std::find(measured.begin(), measured.end(), part) != measured.end();
   };
   const cuspan::bench::Parts parts{wants("copies"), wants("legs"), wants("memory")};
-  if (const cuspan::Status status = cuspan::bench::Run(options, parts, files); !status.ok()) {
-    cuspan::LogError("{}", status.message());
-    return 125;
-  }
-  return 0;
+  return cuspan::bench::ExitStatusOf(cuspan::bench::Run(options, parts, files));
 }

@@ -2,13 +2,13 @@
 // program on a GPU of this machine where there is one, and against raw MPI.
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
 
 #include "bench/common/child.h"
+#include "bench/common/command.h"
 #include "bench/common/raw_mpi.h"
 #include "common/format.h"
 #include "common/log.h"
@@ -100,11 +100,7 @@ std::string Number(const std::optional<double>& value) {
 Status Run(const Options& options) {
   const Result<std::string> folder = OwnFolder();
   if (!folder.ok()) return folder.status();
-  std::ofstream json_file;
-  if (!options.json_path.empty()) {
-    json_file.open(options.json_path);
-    if (!json_file) return Status::Invalid("--json {}: can not be written", options.json_path);
-  }
+  CUSPAN_RETURN_IF_ERROR(MakeFiles({options.json_path}));
   const std::string program = *folder + "/bench-calls-program";
   const std::string cuspan = *folder + "/../../bin/cuspan";
   const std::vector<Placement> placements = {
@@ -200,16 +196,9 @@ Status Run(const Options& options) {
     text += '\n';
   }
   std::fputs(text.c_str(), stdout);
-  if (json_file.is_open()) {
-    json_file << nlohmann::json{{"benchmark", "calls"},
-                                {"results", std::move(rows)},
-                                {"idle", std::move(idle)}}
-                     .dump(2)
-              << '\n';
-    json_file.close();
-    if (!json_file) return Status::Internal("--json {}: writing failed", options.json_path);
-  }
-  return Status::Ok();
+  const nlohmann::json document = {
+      {"benchmark", "calls"}, {"results", std::move(rows)}, {"idle", std::move(idle)}};
+  return WriteFile(options.json_path, document.dump(2) + '\n');
 }
 
 }  // namespace
@@ -219,19 +208,14 @@ int main(int argc, char** argv) {
   cuspan::bench::Options options;
   CLI::App app("Times CUDA calls: locally where there is a GPU, on one node, and over agents.",
                "cuspan bench calls");
-  app.add_option("--device", options.device, "cuda, soft, or auto: cuda where it works")
-      ->check(CLI::IsMember({"auto", "cuda", "soft"}));
+  cuspan::bench::AddDeviceOption(app, options.device);
   app.add_option("--hosts", options.hosts, "of the runs over agents (default: localhost twice)");
   app.add_option("--rounds", options.rounds, "of 100 calls each (default: 200)")
       ->check(CLI::Range(1, 100000));
   app.add_option("--threads", options.threads,
                  "also launches from several threads: T or TxD, T threads on D devices, …")
       ->delimiter(',');
-  app.add_option("--json", options.json_path, "writes the results to this file, too");
+  cuspan::bench::AddResultsOption(app, "--json", options.json_path);
   CLI11_PARSE(app, argc, argv);
-  if (const cuspan::Status status = cuspan::bench::Run(options); !status.ok()) {
-    cuspan::LogError("{}", status.message());
-    return 125;
-  }
-  return 0;
+  return cuspan::bench::ExitStatusOf(cuspan::bench::Run(options));
 }

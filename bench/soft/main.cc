@@ -2,13 +2,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "bench/common/command.h"
 #include "bench/soft/rows.h"
 #include "common/format.h"
-#include "common/log.h"
 
 namespace cuspan::bench {
 namespace {
@@ -119,11 +118,7 @@ Result<bool> Run(const Options& options) {
       std::fputs(Format("{:<18} {}\n", spec.key, spec.title()).c_str(), stdout);
     return true;
   }
-  std::ofstream json_file;
-  if (!options.json_path.empty()) {
-    json_file.open(options.json_path);
-    if (!json_file) return Status::Invalid("--json {}: can not be written", options.json_path);
-  }
+  CUSPAN_RETURN_IF_ERROR(MakeFiles({options.json_path}));
   PrintHeader(options);
   bool all_measured = true;
   nlohmann::json rows = nlohmann::json::array();
@@ -132,16 +127,12 @@ Result<bool> Run(const Options& options) {
     rows.push_back(Json(result));
     all_measured = all_measured && result.status.ok();
   }));
-  if (json_file.is_open()) {
-    const nlohmann::json document = {{"benchmark", "soft"},
-                                     {"threads", options.measure.threads},
-                                     {"vector_instructions", VectorInstructions()},
-                                     {"repetitions", options.measure.repetitions},
-                                     {"rows", std::move(rows)}};
-    json_file << document.dump(2) << '\n';
-    json_file.close();
-    if (!json_file) return Status::Internal("--json {}: writing failed", options.json_path);
-  }
+  const nlohmann::json document = {{"benchmark", "soft"},
+                                   {"threads", options.measure.threads},
+                                   {"vector_instructions", VectorInstructions()},
+                                   {"repetitions", options.measure.repetitions},
+                                   {"rows", std::move(rows)}};
+  CUSPAN_RETURN_IF_ERROR(WriteFile(options.json_path, document.dump(2) + '\n'));
   return all_measured;
 }
 
@@ -158,13 +149,10 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 1000));
   app.add_option("--rows", options.measure.keys, "which rows: KEY,… (default: all)")
       ->delimiter(',');
-  app.add_option("--json", options.json_path, "writes the results to this file, too");
+  cuspan::bench::AddResultsOption(app, "--json", options.json_path);
   app.add_flag("--list", options.list, "lists the rows' keys");
   CLI11_PARSE(app, argc, argv);
   const cuspan::Result<bool> measured = cuspan::bench::Run(options);
-  if (!measured.ok()) {
-    cuspan::LogError("{}", measured.status().message());
-    return 125;
-  }
+  if (!measured.ok()) return cuspan::bench::ExitStatusOf(measured.status());
   return *measured ? 0 : 1;
 }

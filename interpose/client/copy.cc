@@ -167,10 +167,12 @@ CUresult Session::Copy(const CopyRequest& request, const StreamTarget& target) {
   if (request.bytes == 0) return CUDA_SUCCESS;
   bool waited = false;
   const CUresult result = PostCopy(request, target, &waited);
-  if (result != CUDA_SUCCESS || waited ||
-      !MustWaitFor(request.destination, request.source, request.asynchronous))
-    return result;
-  return SynchronizeStream(target);
+  if (result != CUDA_SUCCESS) return result;
+  if (!waited && MustWaitFor(request.destination, request.source, request.asynchronous))
+    return SynchronizeStream(target);
+  // What came before it in its stream is complete, too.
+  if (!request.asynchronous) shared_.registered().Synchronized();
+  return CUDA_SUCCESS;
 }
 
 CUresult Session::PostCopy(const CopyRequest& request, const StreamTarget& target, bool* waited) {

@@ -31,7 +31,7 @@ CUresult Session::CreateEvent(unsigned flags, std::uint64_t* event) {
 std::shared_ptr<Event> Session::FindEvent(std::uint64_t event) const {
   if (event == 0) return nullptr;
   auto& lately = ThisThread().events;
-  if (const auto& known = lately.Find(event); known != nullptr)
+  if (auto known = lately.Find(event); known != nullptr)
     return known->destroyed.load(std::memory_order_acquire) ? nullptr : known;
   std::shared_lock lock(events_mutex_);
   const auto entry = events_.find(event);

@@ -41,9 +41,7 @@ CUresult Session::WhenReached(const StreamTarget& target, HostCall call) {
   {
     std::lock_guard lock(reached->mutex);
     reached->attended.fetch_add(1);
-    reached->then = [this, call = std::move(call)](CUresult result) {
-      host_calls_.Run([call, result] { call(result); });
-    };
+    reached->then = std::move(call);
   }
   const CUresult result = RecordEvent(event, target);
   const CUresult destroyed = DestroyEvent(event);
@@ -56,22 +54,23 @@ CUresult Session::CallHost(const StreamTarget& target, HostCall call) {
   wait.stream = target.stream;
   wait.signal = NextHandle();
   pending_host_calls_.fetch_add(1, std::memory_order_relaxed);
-  const CUresult result =
-      WhenReached(target, [this, call = std::move(call), stream = std::weak_ptr<Link>(target.link),
-                           signal = wait.signal](CUresult reached) {
-        // The function finds in shared memory what the stream did so far, and the stream what the
-        // function did.
-        const std::shared_ptr<Link> link = stream.lock();
-        if (link != nullptr && reached == CUDA_SUCCESS)
-          static_cast<void>(link->Synchronized(false));
-        call(reached);
-        pending_host_calls_.fetch_sub(1, std::memory_order_release);
-        if (link == nullptr) return;
-        static_cast<void>(link->SendNews());
-        Signal over;
-        over.signal = signal;
-        static_cast<void>(link->Post(over));  // A lost device has nothing that waits.
-      });
+  auto run = [this, call = std::move(call), stream = std::weak_ptr<Link>(target.link),
+              signal = wait.signal](CUresult reached) {
+    // The function finds in shared memory what the stream did so far, and the stream what the
+    // function did.
+    const std::shared_ptr<Link> link = stream.lock();
+    if (link != nullptr && reached == CUDA_SUCCESS) static_cast<void>(link->Synchronized(false));
+    call(reached);
+    pending_host_calls_.fetch_sub(1, std::memory_order_release);
+    if (link == nullptr) return;
+    static_cast<void>(link->SendNews());
+    Signal over;
+    over.signal = signal;
+    static_cast<void>(link->Post(over));  // A lost device has nothing that waits.
+  };
+  const CUresult result = WhenReached(target, [this, run = std::move(run)](CUresult reached) {
+    host_calls_.Run([run, reached] { run(reached); });
+  });
   return result != CUDA_SUCCESS ? result : target.link->Post(wait);
 }
 

@@ -57,21 +57,22 @@ CUresult IpcMemory::Describe(Session& session, const void* pointer, IpcMemoryHan
   return session.Synchronize(kind.device);
 }
 
-CUresult IpcMemory::Open(Session& session, const IpcMemoryHandle& handle, std::uint64_t* address) {
+CUresult IpcMemory::Open(Session& session, int device, const IpcMemoryHandle& handle,
+                         std::uint64_t* address) {
   if (handle.magic != kMagic || handle.offset >= handle.piece_bytes)
     return CUDA_ERROR_INVALID_VALUE;
   const std::string proxy = ProxyName(handle.proxy);
   std::shared_ptr<Link> link;
-  if (const CUresult result = session.CurrentLink(&link); result != CUDA_SUCCESS) return result;
-  for (int device = 0; device < session.device_count(); ++device) {
-    const auto own = session.OpenedLink(device);
+  if (const CUresult result = session.OpenLink(device, &link); result != CUDA_SUCCESS) return result;
+  for (int other = 0; other < session.device_count(); ++other) {
+    const auto own = session.OpenedLink(other);
     if (own != nullptr && own->place().exchange == proxy) return CUDA_ERROR_INVALID_CONTEXT;
   }
   std::lock_guard lock(mutex_);
   const auto [found, is_new] = imports_.try_emplace({proxy, handle.piece, link->number()});
   Import& import = found->second;
   if (is_new) {
-    import.device = link->device();
+    import.device = device;
     const CUresult result =
         link->memory().Import(proxy, {handle.piece, handle.piece_bytes}, &import.base);
     if (result != CUDA_SUCCESS) {
@@ -91,24 +92,25 @@ CUresult IpcMemory::Close(Session& session, std::uint64_t address) {
     Import& import = entry->second;
     const auto block = import.opened.find(address);
     const auto link = session.OpenedLink(import.device);
-    // What a device had before it was reset is gone.
     if (block == import.opened.end() || link == nullptr ||
         link->number() != std::get<2>(entry->first))
       continue;
+    const bool last = block->second == 1 && import.opened.size() == 1;
+    if (last) {
+      const CUresult result = link->memory().EndImport(import.base);
+      if (result == CUDA_SUCCESS) imports_.erase(entry);
+      return result;
+    }
     if (--block->second == 0) import.opened.erase(block);
-    if (!import.opened.empty()) return CUDA_SUCCESS;
-    const std::uint64_t base = import.base;
-    imports_.erase(entry);
-    return link->memory().EndImport(base);
+    return CUDA_SUCCESS;
   }
   return CUDA_ERROR_INVALID_VALUE;
 }
 
-bool IpcMemory::Holds(std::uint64_t address) {
+void IpcMemory::ForgetLink(const Link& link) {
   std::lock_guard lock(mutex_);
-  for (const auto& [key, import] : imports_)
-    if (import.opened.contains(address)) return true;
-  return false;
+  std::erase_if(imports_,
+                [&](const auto& entry) { return std::get<2>(entry.first) == link.number(); });
 }
 
 }  // namespace cuspan

@@ -36,14 +36,15 @@ class IpcMemory {
   // CUDA_ERROR_INVALID_VALUE for other memory, CUDA_ERROR_NOT_SUPPORTED where proxies do not reach
   // each other.
   CUresult Describe(Session& session, const void* pointer, IpcMemoryHandle* handle);
-  // The block in the current device's addresses. Opening it again gives the same address.
+  // The block in the addresses of `device`. Opening it again gives the same address.
   // CUDA_ERROR_INVALID_CONTEXT for memory of this process, CUDA_ERROR_MAP_FAILED when it can not be
   // had.
-  CUresult Open(Session& session, const IpcMemoryHandle& handle, std::uint64_t* address);
+  CUresult Open(Session& session, int device, const IpcMemoryHandle& handle,
+                std::uint64_t* address);
   // Undoes one Open; waits for the device. CUDA_ERROR_INVALID_VALUE for what was not opened.
   CUresult Close(Session& session, std::uint64_t address);
-  // Whether Open gave this address out.
-  bool Holds(std::uint64_t address);
+  // The device of `link` was reset: what was opened on it is gone.
+  void ForgetLink(const Link& link);
 
  private:
   struct Import {

@@ -130,6 +130,9 @@ void Link::HandleFrame(const Frame& frame) {
       if (PostedFailure failure; (understood = DecodeFrom(frame.payload, failure))) {
         LogInfo("device {}: {} failed with CUDA error {}", device_,
                 OpName(static_cast<Op>(failure.op)), failure.result);
+        // Here, and not when its thread asks: other threads may read what the kernel did not write.
+        if (static_cast<Op>(failure.op) == Op::kLaunch)
+          EndIfRefused(static_cast<CUresult>(failure.result));
         std::lock_guard lock(failures_mutex_);
         posted_failures_.emplace(failure.thread, static_cast<CUresult>(failure.result));
         has_posted_failures_.store(true, std::memory_order_release);

@@ -85,6 +85,7 @@ class Link : public std::enable_shared_from_this<Link> {
       if (region_ != nullptr && sharing_ != Sharing::kNone) {
         if (const CUresult result = region_->ExposePointers(op.arguments); result != CUDA_SUCCESS)
           return result;
+        region_->registered().BeforeLaunch();
         if (const CUresult result = variables_->BeforeLaunch(*this); result != CUDA_SUCCESS)
           return result;
         variables_->AfterLaunch(*this);
@@ -143,12 +144,14 @@ class Link : public std::enable_shared_from_this<Link> {
   CUresult Synchronized(bool all) {
     if (region_ == nullptr) return CUDA_SUCCESS;
     region_->mirrors().Synchronized(*this, all);
+    region_->registered().Synchronized();
     return variables_->Synchronized(*this, all);
   }
   // What the program wrote into the shared region goes to the device now; waits for no other
   // device.
   CUresult SendNews() {
     if (region_ == nullptr) return CUDA_SUCCESS;
+    region_->registered().BeforeLaunch();
     const CUresult result = region_->mirrors().SendNews(*this);
     return result != CUDA_SUCCESS ? result : variables_->SendNews(*this);
   }
@@ -195,6 +198,7 @@ class Link : public std::enable_shared_from_this<Link> {
   CUresult TakePostedFailure();
 
   DeviceMemory& memory() { return memory_; }
+  const DeviceMemory& memory() const { return memory_; }
   Modules& modules() { return modules_; }
   Transfers& transfers() { return transfers_; }
   Channel& channel() { return *channel_; }

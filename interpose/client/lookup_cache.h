@@ -12,29 +12,28 @@ namespace cuspan {
 
 // Values by key, each key in one of `kPlaces` places; the last one of a place stays. Whether a
 // value is still what the table has is the caller's to know: by a version of the table, or by
-// something in the value. Keeps the values alive. Threads: its own only.
+// something in the value. Does not keep the values alive: a thread that looks up nothing any more
+// would hold what was destroyed long ago. Threads: its own only.
 template <typename Value, std::size_t kPlaces>
 class LookupCache {
  public:
-  // Null unless it was kept with this key, which is not 0, and version.
-  const std::shared_ptr<Value>& Find(std::uint64_t key, std::uint64_t version = 0) const {
-    static const std::shared_ptr<Value> none;
+  // Null unless it was kept with this key, which is not 0, and version, and still lives.
+  std::shared_ptr<Value> Find(std::uint64_t key, std::uint64_t version = 0) const {
     const Place& place = places_[key % kPlaces];
-    return place.key == key && place.version == version ? place.value : none;
+    return place.key == key && place.version == version ? place.value.lock() : nullptr;
   }
-  // Returns what Find will.
-  const std::shared_ptr<Value>& Keep(std::uint64_t key, std::shared_ptr<Value> value,
-                                     std::uint64_t version = 0) {
-    Place& place = places_[key % kPlaces];
-    place = {key, version, std::move(value)};
-    return place.value;
+  // Returns `value`.
+  std::shared_ptr<Value> Keep(std::uint64_t key, std::shared_ptr<Value> value,
+                              std::uint64_t version = 0) {
+    places_[key % kPlaces] = {key, version, value};
+    return value;
   }
 
  private:
   struct Place {
     std::uint64_t key = 0;
     std::uint64_t version = 0;
-    std::shared_ptr<Value> value;
+    std::weak_ptr<Value> value;
   };
   std::array<Place, kPlaces> places_;
 };

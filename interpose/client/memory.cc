@@ -215,14 +215,16 @@ CUresult DeviceMemory::EndImport(std::uint64_t base) {
   {
     std::lock_guard lock(mutex_);
     const auto segment = blocks_.Segment(base);
-    if (imports_.erase(base) == 0 || !segment) return CUDA_ERROR_INVALID_VALUE;
+    if (!imports_.contains(base) || !segment) return CUDA_ERROR_INVALID_VALUE;
     op.bytes = segment->bytes;
   }
   MemoryImportEnd::Reply reply;
-  const CUresult result = link_->Call(op, &reply);
+  // What could not be given back stays where it is, and is still another's.
+  if (const CUresult result = link_->Call(op, &reply); result != CUDA_SUCCESS) return result;
   std::lock_guard lock(mutex_);
+  imports_.erase(base);
   blocks_.RemoveTaken(base);
-  return result;
+  return CUDA_SUCCESS;
 }
 
 std::vector<BlockAllocator::Range> DeviceMemory::Pieces() const {

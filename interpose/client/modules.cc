@@ -10,16 +10,12 @@
 #include "protocol/fatbin/fatbin.h"
 
 namespace cuspan {
-namespace {
 
-// What the device's driver answers to code that it does not support; it has said which.
 void EndIfRefused(CUresult result) {
   if (result == CUDA_ERROR_INVALID_PTX || result == CUDA_ERROR_NO_BINARY_FOR_GPU ||
       result == CUDA_ERROR_UNSUPPORTED_PTX_VERSION)
     EndIfStrict();
 }
-
-}  // namespace
 
 CUresult Modules::Load(const FatbinRecord& fatbin) {
   LoadedModule* module = nullptr;

@@ -19,7 +19,10 @@ namespace cuspan {
 
 class Link;
 
-// A kernel on one device. Lives as long as the link.
+// The device's driver has answered this to code of the program; it has said which and why when it
+// does not support it. Ends a strict run then. Any thread.
+void EndIfRefused(CUresult result);
+
 // How many blocks of a kernel fit a multiprocessor, as the driver said. Any thread.
 class Occupancies {
  public:
@@ -52,6 +55,7 @@ class Occupancies {
   std::map<Key, int> blocks_;
 };
 
+// A kernel on one device. Lives as long as the link.
 struct LoadedKernel {
   std::uint64_t handle;
   std::vector<std::uint32_t> parameter_bytes;

@@ -169,6 +169,10 @@ void Pools::ForgetLink(const Link& link) {
     return true;
   });
   for (const auto& [handle, pool] : pools_) forget(*pool);
+  // The next link of the device gives out the same addresses.
+  const auto gone = [&](std::uint64_t address) { return link.memory().InWindow(address); };
+  std::erase_if(imported_, gone);
+  std::erase_if(kept_, gone);
 }
 
 }  // namespace cuspan

@@ -73,7 +73,8 @@ class Pools {
   void AddImported(std::uint64_t address);
   // Whether it was one, which it is no more.
   bool ForgetImported(std::uint64_t address);
-  // The device of `link` was reset.
+  // The device of `link` was reset: its pools are empty, and what graphs and other processes had
+  // there is gone.
   void ForgetLink(const Link& link);
 
  private:

@@ -11,9 +11,11 @@
 #include <string_view>
 
 #include "common/log.h"
+#include "common/settings.h"
 #include "common/trace.h"
 #include "interpose/client/background_thread.h"
 #include "interpose/client/handles.h"
+#include "interpose/client/ipc_memory.h"
 #include "interpose/client/pools.h"
 #include "interpose/client/thread_state.h"
 #include "interpose/load/load.h"
@@ -45,6 +47,32 @@ std::optional<Key128> ParseSecret(const char* text) {
   return secret;
 }
 
+// What MPI calls this process; of Open MPI, what its process manager has, MPICH and its kin, and
+// Slurm.
+std::uint32_t RankOfThisProcess() {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
+    const char* text = std::getenv(name);
+    std::uint32_t rank = 0;
+    if (text == nullptr) continue;
+    const char* end = text + std::strlen(text);
+    if (std::from_chars(text, end, rank).ptr == end && end != text) return rank;
+  }
+  return 0;
+}
+
+VisibleDevices Visible() {
+  VisibleDevices visible;
+  if (const char* choice = std::getenv("CUDA_VISIBLE_DEVICES")) {
+    visible.chosen = true;
+    visible.choice = choice;
+  }
+  // The launcher has checked it.
+  if (const Result<std::uint64_t> each = SettingNumber(settings::kGpusPerRank, 0, 4096); each.ok())
+    visible.devices_a_rank = static_cast<std::uint32_t>(*each);
+  visible.rank = RankOfThisProcess();
+  return visible;
+}
+
 struct Greeted {
   ControlSocket socket;
   Bell bell;
@@ -67,6 +95,7 @@ Result<Greeted> Greet() {
   hello.table_hash = kOpTableHash;
   hello.pid = static_cast<std::uint32_t>(::getpid());
   hello.program = program_invocation_short_name;
+  hello.visible = Visible();
   const int fds[] = {bell->fd()};
   CUSPAN_RETURN_IF_ERROR(socket->Send(hello, fds));
   bell->CloseFd();
@@ -104,6 +133,12 @@ Session* Session::Start(CUresult* result) {
     start_failure.store(*result);
     return nullptr;
   }
+  if (greeted->devices.empty()) {
+    LogInfo("CUDA_VISIBLE_DEVICES leaves this program no device");
+    *result = CUDA_ERROR_NO_DEVICE;
+    start_failure.store(*result);
+    return nullptr;
+  }
   static const int fork_handlers =
       ::pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild);
   static_cast<void>(fork_handlers);
@@ -126,7 +161,7 @@ std::shared_ptr<Link> Session::OpenedLink(int device) {
   auto& lately = ThisThread().links;
   const auto key = static_cast<std::uint64_t>(device) + 1;
   const std::uint64_t version = links_version_.load();
-  if (const auto& known = lately.Find(key, version); known != nullptr) return known;
+  if (auto known = lately.Find(key, version); known != nullptr) return known;
   std::shared_lock lock(links_mutex_);
   const std::shared_ptr<Link>& link = devices_[static_cast<std::size_t>(device)]->link;
   return link == nullptr ? nullptr : lately.Keep(key, link, version);
@@ -267,6 +302,7 @@ CUresult Session::Reset(int device) {
   peer_copies_.ForgetLink(*link);
   arrays_.Forget(*link);
   Pools::Get().ForgetLink(*link);
+  IpcMemory::Get().ForgetLink(*link);
   FailEvents(*link);
   {
     std::lock_guard lock(events_mutex_);

@@ -89,7 +89,8 @@ class Session {
   // after it (host_calls.cc). When the device is lost before, it is called with the sticky error.
   using HostCall = std::function<void(CUresult)>;
   CUresult CallHost(const StreamTarget& target, HostCall call);
-  // The same, but the stream does not wait for it.
+  // The same, but the stream does not wait for it, and the thread that receives calls it: it must
+  // not wait for anything.
   CUresult WhenReached(const StreamTarget& target, HostCall call);
   // CUDA_ERROR_NOT_READY while work is pending.
   CUresult QueryStream(const StreamTarget& target);

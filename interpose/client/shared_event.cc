@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
@@ -41,6 +42,16 @@ constexpr int kFirstDescriptor = 500;
 constexpr long kLongestPauseNs = 50'000'000;
 // And one that watches several events, each of which may change.
 constexpr long kWatchPauseNs = 200'000;
+
+// A number of a record and a CUresult in one word.
+constexpr unsigned kResultBits = 16;
+std::uint64_t PackReached(std::uint64_t number, CUresult result) {
+  return number << kResultBits | static_cast<std::uint64_t>(result);
+}
+std::uint64_t NumberIn(std::uint64_t reached) { return reached >> kResultBits; }
+CUresult ResultIn(std::uint64_t reached) {
+  return static_cast<CUresult>(reached & ((std::uint64_t{1} << kResultBits) - 1));
+}
 
 // Never destroyed, as the session.
 struct Table {
@@ -131,36 +142,49 @@ CUresult SharedEvent::Record(const std::shared_ptr<SharedEvent>& event, Session&
 
 void SharedEvent::Reached(std::uint64_t number, CUresult result) {
   Page& state = page();
-  if (result != CUDA_SUCCESS) state.result.store(result);
   std::uint64_t known = state.reached.load();
-  while (known < number && !state.reached.compare_exchange_weak(known, number)) {
+  while (NumberIn(known) < number &&
+         !state.reached.compare_exchange_weak(known, PackReached(number, result))) {
   }
   state.news.fetch_add(1);
   ::syscall(SYS_futex, &state.news, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
 }
 
-bool SharedEvent::Over(std::uint64_t number) {
-  Page& state = page();
-  if (state.reached.load() >= number) return true;
-  const auto recorder = static_cast<pid_t>(state.recorder.load(std::memory_order_relaxed));
-  if (::kill(recorder, 0) == 0 || errno != ESRCH) return false;
+// By a descriptor of the process: one that has ended and that nobody has waited for is still there
+// by its number.
+bool SharedEvent::RecorderEnded(pid_t recorder) {
+  std::lock_guard lock(recorder_mutex_);
+  if (recorder_ != recorder) {
+    UniqueFd opened(static_cast<int>(::syscall(SYS_pidfd_open, recorder, 0U)));
+    // Kernels before 5.3 have no such descriptors.
+    if (!opened.valid()) return ::kill(recorder, 0) != 0 && errno == ESRCH;
+    recorder_file_.Reset(::fcntl(opened.get(), F_DUPFD_CLOEXEC, kFirstDescriptor));
+    recorder_ = recorder_file_.valid() ? recorder : 0;
+  }
+  pollfd ended{recorder_file_.get(), POLLIN, 0};
+  return ::poll(&ended, 1, 0) > 0;
+}
+
+std::optional<CUresult> SharedEvent::Over(std::uint64_t number) {
+  const std::uint64_t reached = page().reached.load();
+  if (NumberIn(reached) >= number) return ResultIn(reached);
+  const auto recorder = static_cast<pid_t>(page().recorder.load(std::memory_order_relaxed));
+  if (!RecorderEnded(recorder)) return std::nullopt;
   LogError("process {} has ended before an event that it recorded for others was reached",
            recorder);
   Reached(number, CUDA_ERROR_UNKNOWN);
-  return true;
+  return ResultIn(page().reached.load());
 }
 
 CUresult SharedEvent::Query() {
-  const std::uint64_t recorded = page().recorded.load();
-  if (!Over(recorded)) return CUDA_ERROR_NOT_READY;
-  return static_cast<CUresult>(page().result.load());
+  return Over(page().recorded.load()).value_or(CUDA_ERROR_NOT_READY);
 }
 
 CUresult SharedEvent::Synchronize() {
   const std::uint64_t recorded = page().recorded.load();
   for (;;) {
     const std::uint32_t news = page().news.load();
-    if (Over(recorded)) return static_cast<CUresult>(page().result.load());
+    if (const std::optional<CUresult> result = Over(recorded)) return *result;
     Pause(news);
   }
 }
@@ -183,6 +207,17 @@ CUresult SharedEvent::Wait(const std::shared_ptr<SharedEvent>& event, const Stre
   watcher.arrived.notify_one();
   if (!watcher.thread.joinable()) watcher.thread = StartBackgroundThread("cuspan-events", &Watch);
   return CUDA_SUCCESS;
+}
+
+CUresult SharedEvent::RecordAny(Session& session, std::uint64_t event, const StreamTarget& target) {
+  const std::shared_ptr<SharedEvent> shared = Find(event);
+  return shared != nullptr ? Record(shared, session, target) : session.RecordEvent(event, target);
+}
+
+CUresult SharedEvent::WaitForAny(Session& session, std::uint64_t event,
+                                 const StreamTarget& target) {
+  const std::shared_ptr<SharedEvent> shared = Find(event);
+  return shared != nullptr ? Wait(shared, target) : session.WaitEvent(target, event);
 }
 
 bool SharedEvent::SendIfOver(HeldStream& held) {

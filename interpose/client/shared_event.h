@@ -4,11 +4,14 @@
 #pragma once
 
 #include <cuda.h>
+#include <sys/types.h>
 
 #include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <optional>
 
 #include "common/shared_memory.h"
 #include "common/unique_fd.h"
@@ -50,14 +53,19 @@ class SharedEvent {
   CUresult Synchronize();
   static CUresult Wait(const std::shared_ptr<SharedEvent>& event, const StreamTarget& target);
 
+  // The same for an event of either kind.
+  static CUresult RecordAny(Session& session, std::uint64_t event, const StreamTarget& target);
+  static CUresult WaitForAny(Session& session, std::uint64_t event, const StreamTarget& target);
+
  private:
   struct Page {
     std::array<std::uint64_t, 2> token;
     std::atomic<std::uint64_t> recorded;
+    // The last record that was reached, and its result: what became of an earlier one is over with
+    // it. As PackReached has them.
     std::atomic<std::uint64_t> reached;
     std::atomic<std::uint32_t> news;      // Changes with `reached`; a futex.
     std::atomic<std::uint32_t> recorder;  // The process of the last record.
-    std::atomic<std::int32_t> result;     // Of a device that was lost on the way.
   };
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
@@ -65,8 +73,9 @@ class SharedEvent {
       : mapping_(std::move(mapping)), file_(std::move(file)) {}
   Page& page() const { return *reinterpret_cast<Page*>(mapping_.data()); }
   void Reached(std::uint64_t number, CUresult result);
-  // Whether record `number` is complete, or never will be since its process has ended.
-  bool Over(std::uint64_t number);
+  // The result when record `number` is complete, or never will be since its process has ended.
+  std::optional<CUresult> Over(std::uint64_t number);
+  bool RecorderEnded(pid_t recorder);
   // Waits a moment, or less when something changes.
   void Pause(std::uint32_t news);
 
@@ -75,6 +84,10 @@ class SharedEvent {
 
   Mapping mapping_;
   UniqueFd file_;  // Of the one who made it.
+  std::mutex recorder_mutex_;
+  // The recording process as this one knows it: its number alone might be another's some day.
+  pid_t recorder_ = 0;
+  UniqueFd recorder_file_;
 };
 
 }  // namespace cuspan

@@ -23,6 +23,7 @@
 #include "common/unique_fd.h"
 #include "interpose/client/block_allocator.h"
 #include "interpose/client/mirrors.h"
+#include "interpose/client/registered_memory.h"
 #include "protocol/api/types.h"
 
 namespace cuspan {
@@ -76,6 +77,7 @@ class SharedRegion {
   bool in_use() const { return in_use_.load(std::memory_order_relaxed); }
 
   Mirrors& mirrors() { return mirrors_; }
+  RegisteredMemory& registered() { return registered_; }
 
  private:
   struct Segment {
@@ -104,6 +106,7 @@ class SharedRegion {
   std::atomic<bool> has_unmirrored_{false};
   std::atomic<bool> in_use_{false};
   Mirrors mirrors_;
+  RegisteredMemory registered_{this};
 };
 
 }  // namespace cuspan

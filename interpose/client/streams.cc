@@ -53,7 +53,7 @@ void Session::DestroyThreadStream(int device, std::uint64_t link_number, std::ui
 std::shared_ptr<const Stream> Session::FindStream(std::uint64_t stream) const {
   if (stream == 0) return nullptr;
   auto& lately = ThisThread().streams;
-  if (const auto& known = lately.Find(stream); known != nullptr)
+  if (auto known = lately.Find(stream); known != nullptr)
     return known->destroyed.load(std::memory_order_acquire) ? nullptr : known;
   std::shared_lock lock(streams_mutex_);
   const auto entry = streams_.find(stream);

@@ -13,6 +13,10 @@ namespace {
 // Smaller chunks are stored sooner than another thread wakes up.
 constexpr std::uint32_t kLeastForOthers = 64 * 1024;
 
+// So many failed transfers are remembered: far more than have chunks under way at once, each of
+// which holds one of at most 64 slots.
+constexpr std::size_t kFailedRemembered = 1024;
+
 }  // namespace
 
 Transfers::~Transfers() {
@@ -174,13 +178,18 @@ bool Transfers::OnChunk(const Chunk& chunk) {
   std::shared_ptr<Incoming> incoming;
   {
     std::lock_guard lock(mutex_);
-    const auto known = incoming_.find(chunk.transfer);
-    if (known == incoming_.end()) return false;
-    incoming = known->second;
     // So many slots there are, and no chunk without one.
-    if (arrived_chunks_ - stored_chunks_.load(std::memory_order_relaxed) >= 64) return false;
     if (channel_->IncomingSlot(chunk.slot) == nullptr ||
-        chunk.bytes > channel_->layout().staging_bytes || chunk.offset > incoming->bytes ||
+        arrived_chunks_ - stored_chunks_.load(std::memory_order_relaxed) >= 64)
+      return false;
+    const auto known = incoming_.find(chunk.transfer);
+    if (known == incoming_.end()) {
+      if (failed_ == CUDA_SUCCESS && !failed_incoming_.contains(chunk.transfer)) return false;
+      Done(chunk, arrived_chunks_++);
+      return true;
+    }
+    incoming = known->second;
+    if (chunk.bytes > channel_->layout().staging_bytes || chunk.offset > incoming->bytes ||
         chunk.bytes > incoming->bytes - chunk.offset)
       return false;
     ++incoming->storing;
@@ -205,13 +214,6 @@ void Transfers::Store(const std::shared_ptr<Incoming>& incoming, const Chunk& ch
   Ended ended;
   {
     std::lock_guard lock(mutex_);
-    std::uint64_t stored = stored_chunks_.load(std::memory_order_relaxed);
-    stored_later_ |= std::uint64_t{1} << (arrival - stored);
-    while ((stored_later_ & 1) != 0) {
-      stored_later_ >>= 1;
-      ++stored;
-    }
-    stored_chunks_.store(stored, std::memory_order_release);
     --incoming->storing;
     --storing_;
     incoming->stored += chunk.bytes;
@@ -221,11 +223,22 @@ void Transfers::Store(const std::shared_ptr<Incoming>& incoming, const Chunk& ch
     }
     Complete(incoming, ended);
     // With the mutex: nobody destroys this meanwhile.
-    channel_->ReleaseSlot(chunk.slot);
-    channel_->own_bell().Ring();
-    changed_.notify_all();
+    Done(chunk, arrival);
   }
   TellEnded(ended);
+}
+
+void Transfers::Done(const Chunk& chunk, std::uint64_t arrival) {
+  std::uint64_t stored = stored_chunks_.load(std::memory_order_relaxed);
+  stored_later_ |= std::uint64_t{1} << (arrival - stored);
+  while ((stored_later_ & 1) != 0) {
+    stored_later_ >>= 1;
+    ++stored;
+  }
+  stored_chunks_.store(stored, std::memory_order_release);
+  channel_->ReleaseSlot(chunk.slot);
+  channel_->own_bell().Ring();
+  changed_.notify_all();
 }
 
 void Transfers::EndIncoming(const std::shared_ptr<Incoming>& incoming, CUresult result,
@@ -255,6 +268,9 @@ void Transfers::OnFailed(std::uint64_t transfer, CUresult result) {
       EndIncoming(known->second, result, ended);
       incoming_.erase(known);
       receiving_.fetch_sub(1);
+      failed_incoming_.insert(transfer);
+      if (failed_incoming_.size() > kFailedRemembered)
+        failed_incoming_.erase(failed_incoming_.begin());
     }
     changed_.notify_all();
   }

@@ -19,6 +19,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <thread>
 #include <unordered_map>
 #include <vector>
@@ -87,7 +88,8 @@ class Transfers {
 
   // The bytes may be read when as many chunks are stored.
   void OnWanted(std::uint64_t transfer, std::uint64_t chunks);
-  // False when the chunk is none of ours or out of bounds.
+  // False when the chunk is none of ours or out of bounds. One of a transfer that has failed, whose
+  // failure may overtake it between nodes, gives its slot back and is otherwise of no use.
   bool OnChunk(const Chunk& chunk);
   void OnFailed(std::uint64_t transfer, CUresult result);
   void FailAll(CUresult result);
@@ -112,6 +114,8 @@ class Transfers {
   // Sends what comes next of it; true when that was all. Without the mutex.
   bool SendPart(std::uint64_t transfer, Outgoing& outgoing);
   void Store(const std::shared_ptr<Incoming>& incoming, const Chunk& chunk, std::uint64_t arrival);
+  // With the mutex: what is in the chunk's slot is not needed any more.
+  void Done(const Chunk& chunk, std::uint64_t arrival);
   // With the mutex: no more chunks of it will come.
   static void EndIncoming(const std::shared_ptr<Incoming>& incoming, CUresult result, Ended& ended);
   // With the mutex: completes it if it may be; then it is in `ended`.
@@ -129,6 +133,7 @@ class Transfers {
   bool stopping_ = false;
   std::map<std::uint64_t, Outgoing> outgoing_;  // In the order in which they were begun.
   std::unordered_map<std::uint64_t, std::shared_ptr<Incoming>> incoming_;
+  std::set<std::uint64_t> failed_incoming_;  // The last of those of which chunks may still come.
   int storing_ = 0;                   // Chunks of all transfers that are being copied now.
   std::uint64_t arrived_chunks_ = 0;  // Receiver thread.
   // The first so many to arrive are stored; of those after them, a bit each.

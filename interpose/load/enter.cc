@@ -14,6 +14,7 @@
 #include <sys/auxv.h>
 
 #include "interpose/load/elf_image.h"
+#include "interpose/load/entered.h"
 #include "interpose/load/exports.h"
 #include "interpose/load/load.h"
 #include "interpose/load/loaded_object.h"
@@ -78,11 +79,13 @@ const r_debug* NextSpace(const r_debug* space) {
 // there are threads.
 void EnterNewObjects() {
   objects.Begin();
+  BeginWalk();
   for (const r_debug* space = &_r_debug; space != nullptr; space = NextSpace(space)) {
     // While a space is being changed, its new objects are not complete.
     const bool complete = space->r_state == r_debug::RT_CONSISTENT;
     for (const link_map* map = space->r_map; map != nullptr; map = map->l_next) {
       const bool seen = objects.Seen(map);
+      Meet(reinterpret_cast<std::uint64_t>(map->l_ld));
       if (!seen && !complete) continue;
       // Without memory to remember an object it is left alone: the next walk would
       // take it for new and find its code changed.
@@ -91,6 +94,7 @@ void EnterNewObjects() {
     }
   }
   objects.End();
+  EndWalk();
 }
 
 void OnLoaderState() { EnterNewObjects(); }

@@ -7,17 +7,29 @@
 namespace cuspan::load {
 namespace {
 
+// Written in one go between two odd and even versions, so that a reader sees all of it or that it
+// changes. No object has end 0.
 struct EnteredObject {
+  std::atomic<std::uint32_t> version;
   std::atomic<std::uint64_t> begin;
   std::atomic<std::uint64_t> end;
   std::atomic<int> release;
+  bool met;  // In this walk.
+
+  void Set(std::uint64_t new_begin, std::uint64_t new_end, int new_release) {
+    version.fetch_add(1, std::memory_order_acq_rel);
+    begin.store(new_begin, std::memory_order_release);
+    end.store(new_end, std::memory_order_release);
+    release.store(new_release, std::memory_order_release);
+    version.fetch_add(1, std::memory_order_release);
+  }
 };
 
 // More than programs have libraries with a runtime of their own. What comes after is taken for CUDA
 // 13's, as what was built with none.
 constexpr std::size_t kMostObjects = 256;
 constinit EnteredObject objects[kMostObjects] = {};
-constinit std::atomic<std::size_t> object_count{0};
+constinit std::atomic<std::size_t> object_count{0};  // Those behind were never used.
 
 bool Holds(const TargetList& found, const ExportTable& exports, const char* name) {
   const std::size_t index = exports.Find(name);
@@ -43,12 +55,36 @@ void RememberRelease(const ElfImage& image, std::uint64_t bias, int release) {
     if (segment.p_vaddr < begin) begin = segment.p_vaddr;
     if (segment.p_vaddr + segment.p_memsz > end) end = segment.p_vaddr + segment.p_memsz;
   }
+  if (end <= begin) return;
   const std::size_t count = object_count.load(std::memory_order_relaxed);
-  if (end <= begin || count == kMostObjects) return;
-  objects[count].begin.store(bias + begin, std::memory_order_relaxed);
-  objects[count].end.store(bias + end, std::memory_order_relaxed);
-  objects[count].release.store(release, std::memory_order_relaxed);
-  object_count.store(count + 1, std::memory_order_release);
+  std::size_t place = 0;
+  while (place < count && objects[place].end.load(std::memory_order_relaxed) != 0) ++place;
+  if (place == kMostObjects) return;
+  objects[place].met = true;
+  objects[place].Set(bias + begin, bias + end, release);
+  if (place == count) object_count.store(count + 1, std::memory_order_release);
+}
+
+void BeginWalk() {
+  for (EnteredObject& object : objects) object.met = false;
+}
+
+void Meet(std::uint64_t dynamic) {
+  const std::size_t count = object_count.load(std::memory_order_relaxed);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (dynamic >= objects[i].begin.load(std::memory_order_relaxed) &&
+        dynamic < objects[i].end.load(std::memory_order_relaxed)) {
+      objects[i].met = true;
+    }
+  }
+}
+
+void EndWalk() {
+  const std::size_t count = object_count.load(std::memory_order_relaxed);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!objects[i].met && objects[i].end.load(std::memory_order_relaxed) != 0)
+      objects[i].Set(0, 0, 0);
+  }
 }
 
 }  // namespace cuspan::load
@@ -57,13 +93,16 @@ namespace cuspan {
 
 int LinkedRuntimeRelease(const void* address) {
   const auto at = reinterpret_cast<std::uint64_t>(address);
-  // The last one counts: an earlier one there has been unloaded.
-  for (std::size_t i = load::object_count.load(std::memory_order_acquire); i > 0; --i) {
-    const load::EnteredObject& object = load::objects[i - 1];
-    if (at >= object.begin.load(std::memory_order_relaxed) &&
-        at < object.end.load(std::memory_order_relaxed)) {
-      return object.release.load(std::memory_order_relaxed);
-    }
+  const std::size_t count = load::object_count.load(std::memory_order_acquire);
+  for (std::size_t i = 0; i < count; ++i) {
+    const load::EnteredObject& object = load::objects[i];
+    const std::uint32_t version = object.version.load(std::memory_order_acquire);
+    const std::uint64_t begin = object.begin.load(std::memory_order_acquire);
+    const std::uint64_t end = object.end.load(std::memory_order_acquire);
+    const int release = object.release.load(std::memory_order_acquire);
+    // One that changes now is not the caller's, which is running in what it belongs to.
+    if ((version & 1) != 0 || object.version.load(std::memory_order_relaxed) != version) continue;
+    if (at >= begin && at < end) return release;
   }
   return 0;
 }

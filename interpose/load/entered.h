@@ -17,4 +17,10 @@ int ReleaseOf(const TargetList& found, const ExportTable& exports);
 // Remembers that `image`, loaded at `bias`, has a runtime of `release`.
 void RememberRelease(const ElfImage& image, std::uint64_t bias, int release);
 
+// A walk over all objects that are loaded, each met by the address of its dynamic section. What is
+// remembered and not met has been unloaded, and is forgotten: something else may be there soon.
+void BeginWalk();
+void Meet(std::uint64_t dynamic);
+void EndWalk();
+
 }  // namespace cuspan::load

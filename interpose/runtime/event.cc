@@ -52,11 +52,7 @@ Error RecordEvent(cudaEvent_t event, cudaStream_t stream, unsigned flags, Defaul
     }
     if (captured) return cudaSuccess;
     if (flags == cudaEventRecordExternal) return cudaErrorIllegalState;
-    if (const auto shared = SharedEvent::Find(NumberOf(event))) {
-      CUSPAN_RETURN_IF_FAILED(SharedEvent::Record(shared, session, target));
-      return target.link->TakePostedFailure();
-    }
-    CUSPAN_RETURN_IF_FAILED(session.RecordEvent(NumberOf(event), target));
+    CUSPAN_RETURN_IF_FAILED(SharedEvent::RecordAny(session, NumberOf(event), target));
     return target.link->TakePostedFailure();
   });
 }
@@ -95,7 +91,8 @@ CUSPAN_EXPORT cudaError_t cudaEventQuery(cudaEvent_t event) {
   return Answer([&] {
     return WithSession([&](Session& session) -> Error {
       CUSPAN_RETURN_IF_FAILED(RefuseCapturedEvent(event));
-      if (const auto shared = SharedEvent::Find(NumberOf(event))) return shared->Query();
+      if (const auto shared = SharedEvent::Find(NumberOf(event)))
+        CUSPAN_RETURN_IF_FAILED(shared->Query());
       return session.QueryEvent(NumberOf(event));
     });
   });
@@ -105,7 +102,8 @@ CUSPAN_EXPORT cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   return Answer([&] {
     return WithSession([&](Session& session) -> Error {
       CUSPAN_RETURN_IF_FAILED(RefuseCapturedEvent(event));
-      if (const auto shared = SharedEvent::Find(NumberOf(event))) return shared->Synchronize();
+      if (const auto shared = SharedEvent::Find(NumberOf(event)))
+        CUSPAN_RETURN_IF_FAILED(shared->Synchronize());
       return session.SynchronizeEvent(NumberOf(event));
     });
   });

@@ -58,12 +58,13 @@ GraphMemory::~GraphMemory() {
     std::lock_guard lock(use_mutex);
     Uses()[device].now -= bytes;
   }
-  Pools::Get().Keep(address, false);
   Session* const session = Session::IfStarted();
   if (session == nullptr) return;
-  // A device that was reset has no such memory any more.
+  // A device that was reset has no such memory any more, but perhaps other at that address.
   const std::shared_ptr<Link> link = session->OpenedLink(device);
-  if (link != nullptr && link->number() == link_number) static_cast<void>(session->Free(address));
+  if (link == nullptr || link->number() != link_number) return;
+  Pools::Get().Keep(address, false);
+  static_cast<void>(session->Free(address));
 }
 
 }  // namespace cuspan

@@ -1,4 +1,5 @@
 // Launches: the nodes' work, handed to a stream in an order that the edges allow.
+#include "interpose/client/shared_event.h"
 #include "interpose/runtime/copy_box.h"
 #include "interpose/runtime/graph.h"
 #include "interpose/runtime/host_call.h"
@@ -37,10 +38,10 @@ struct Runner {
     return order ? RunGraph(session, target, *order) : Error(cudaErrorInvalidValue);
   }
   Error operator()(const WaitWork& work) const {
-    return session.WaitEvent(target, NumberOf(work.event));
+    return SharedEvent::WaitForAny(session, NumberOf(work.event), target);
   }
   Error operator()(const RecordWork& work) const {
-    return session.RecordEvent(NumberOf(work.event), target);
+    return SharedEvent::RecordAny(session, NumberOf(work.event), target);
   }
   // Nothing to do: the memory of a graph stays where it is.
   Error operator()(const EmptyWork&) const { return cudaSuccess; }

@@ -103,7 +103,8 @@ CUSPAN_EXPORT cudaError_t cudaIpcOpenMemHandle(void** memory, cudaIpcMemHandle_t
     return WithSession([&](Session& session) -> Error {
       std::uint64_t address = 0;
       CUSPAN_RETURN_IF_FAILED(
-          IpcMemory::Get().Open(session, Convert<IpcMemoryHandle>(handle), &address));
+          IpcMemory::Get().Open(session, ThisThread().current_device,
+                                Convert<IpcMemoryHandle>(handle), &address));
       *memory = HandleOf<void*>(address);
       return cudaSuccess;
     });
@@ -185,7 +186,7 @@ CUSPAN_EXPORT cudaError_t cudaMemPoolImportPointer(void** memory, cudaMemPool_t 
       if (!found.imported) return cudaErrorInvalidValue;
       std::uint64_t address = 0;
       CUSPAN_RETURN_IF_FAILED(
-          IpcMemory::Get().Open(session, Convert<IpcMemoryHandle>(*data), &address));
+          IpcMemory::Get().Open(session, found.device, Convert<IpcMemoryHandle>(*data), &address));
       Pools::Get().AddImported(address);
       *memory = HandleOf<void*>(address);
       return cudaSuccess;

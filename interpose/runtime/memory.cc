@@ -85,8 +85,12 @@ void DescribePointer(Session& session, const void* pointer, cudaPointerAttribute
     case Session::PointerKind::kPinnedHost:
       out->type = cudaMemoryTypeHost;
       out->device = kind.device;
-      // Registered memory has none: kernels can not reach it.
-      if (kind.range_bytes != 0) out->devicePointer = const_cast<void*>(pointer);
+      if (kind.range_bytes != 0) {
+        out->devicePointer = const_cast<void*>(pointer);
+      } else if (const auto address = session.shared().registered().DeviceAddress(pointer)) {
+        // Registered, and the program has asked for it.
+        out->devicePointer = HandleOf<void*>(*address);
+      }
       break;
     case Session::PointerKind::kUnknownHost:
       break;

@@ -81,6 +81,7 @@ CUSPAN_EXPORT cudaError_t cudaHostUnregister(void* memory) {
       const auto range = session.host_memory().Find(memory, 1);
       if (range && !range->allocated && range->base == memory) {
         CUSPAN_RETURN_IF_FAILED(WaitForDevices(session));
+        session.shared().registered().Forget(range->base);
       }
       return session.host_memory().Unregister(memory);
     });
@@ -93,9 +94,14 @@ CUSPAN_EXPORT cudaError_t cudaHostGetDevicePointer(void** device, void* memory, 
     return OnCurrentDevice([&](Session& session, Link& link) -> Error {
       const auto range = session.host_memory().Find(memory, 1);
       if (!range) return cudaErrorInvalidValue;
-      if (!session.shared().Contains(NumberOf(memory)) || link.sharing() == Sharing::kNone) {
-        return NotSupported(range->allocated ? "mapped memory where its addresses are taken"
-                                             : "registered memory in kernels");
+      if (!session.shared().available() || link.sharing() == Sharing::kNone)
+        return NotSupported("mapped memory where its addresses are taken");
+      if (!range->allocated) {
+        std::uint64_t address = 0;
+        CUSPAN_RETURN_IF_FAILED(
+            session.shared().registered().Expose(range->base, range->bytes, memory, &address));
+        *device = HandleOf<void*>(address);
+        return cudaSuccess;
       }
       CUSPAN_RETURN_IF_FAILED(session.shared().Expose(NumberOf(memory)));
       *device = memory;

@@ -64,11 +64,7 @@ Error WaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags, DefaultS
     }
     if (captured) return cudaSuccess;
     if (flags == cudaEventWaitExternal) return cudaErrorIllegalState;
-    if (const auto shared = SharedEvent::Find(NumberOf(event))) {
-      CUSPAN_RETURN_IF_FAILED(SharedEvent::Wait(shared, target));
-      return target.link->TakePostedFailure();
-    }
-    CUSPAN_RETURN_IF_FAILED(session.WaitEvent(target, NumberOf(event)));
+    CUSPAN_RETURN_IF_FAILED(SharedEvent::WaitForAny(session, NumberOf(event), target));
     return target.link->TakePostedFailure();
   });
 }

@@ -55,7 +55,8 @@ int RunHome(const Setup& setup, std::optional<AppProcess> app, const RunKey& key
     if (const Status joined = (*home)->JoinLauncher(); !joined.ok()) return Fail(joined);
   }
   Status status = (*home)->FindDevices();
-  int exit_status = status.ok() ? 0 : kExitOwnFailure;
+  // A launcher was told; and where one agent fails, mpirun ends the others by force.
+  int exit_status = status.ok() || !app ? 0 : kExitOwnFailure;
   if (status.ok() && app) {
     status = app->Start();
     if (!status.ok()) exit_status = ExitStatusOf(status);

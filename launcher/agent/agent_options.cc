@@ -26,14 +26,19 @@ Result<AgentCommandLine> ParseAgentCommandLine(int argc, const char* const* argv
   app.set_version_flag("--version", "cuspan " CUSPAN_VERSION);
   std::string serve;
   std::string same_node = SettingText(settings::kSameNode);
-  std::uint32_t gpus = 0;
+  GpuWishTexts wish;
+  bool look = false;
+  std::uint64_t order = 0;
+  std::string program;
   options.device = SettingText(settings::kDevice);
   app.add_flag("--alone", options.alone, "no other agents, and no MPI");
   app.add_option("--serve", serve, "how many GPUs of this node to serve at most, or all");
   app.add_option("--place", options.place,
                  "how many of the other agents' hosts are numbered before this one");
-  CLI::Option* gpus_option =
-      app.add_option("--gpus", gpus, "how many GPUs the program sees (default: all)");
+  AddGpuWishOptions(app, wish);
+  app.add_flag("--look", look, "says what there is and who has it, and takes nothing");
+  app.add_option("--order", order, "when the run was started, in ns since 1970 (default: now)");
+  app.add_option("--program", program, "what others are told that it runs");
   app.add_option("--device", options.device,
                  "cuda, soft (the software GPU), or auto: cuda where it works");
   app.add_option("--same-node", same_node,
@@ -64,10 +69,12 @@ Result<AgentCommandLine> ParseAgentCommandLine(int argc, const char* const* argv
       return Status::Invalid("--serve {}: a number of GPUs, or all, is needed", serve);
     options.serve = static_cast<std::uint32_t>(count);
   }
-  if (gpus_option->count() != 0) {
-    if (gpus == 0) return Status::Invalid("--gpus 0: a run has at least one GPU");
-    options.gpus = gpus;
-  }
+  Result<GpuWish> wished = CheckGpuWish(wish);
+  if (!wished.ok()) return wished.status();
+  options.wish = std::move(*wished);
+  options.wish.look = look;
+  options.wish.order = order;
+  options.wish.program = program.empty() && separated ? options.command.front() : program;
   if (options.device != "auto" && options.device != "cuda" && options.device != "soft")
     return Status::Invalid("--device is auto, cuda or soft, not '{}'", options.device);
   Result<SameNode> parsed = ParseSameNode(same_node);

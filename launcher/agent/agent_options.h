@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/gpu_wish.h"
 #include "launcher/plan.h"
 
 namespace cuspan {
@@ -13,7 +14,7 @@ struct AgentOptions {
   bool alone = false;                  // The run has no other agent and no MPI.
   std::optional<std::uint32_t> serve;  // How many devices of this node at most.
   std::uint32_t place = 0;             // Of the home agent's devices among the other agents'.
-  std::optional<std::uint32_t> gpus;   // That the run needs.
+  GpuWish wish;                        // What the run wants; of the home agent.
   std::string device;                  // auto, cuda or soft.
   SameNode same_node = SameNode::kAuto;
   std::string trace;                 // The file for a timeline of the run; empty: none.

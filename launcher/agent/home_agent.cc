@@ -6,21 +6,18 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 
 #include "common/log.h"
-#include "common/settings.h"
-#include "launcher/agent/agent_loop.h"
 #include "launcher/agent/inventory.h"
 #include "launcher/agent/run_devices.h"
 #include "launcher/agent/startup.h"
-#include "launcher/agent_cluster.h"
 #include "launcher/process_fd.h"
 
 namespace cuspan {
 namespace {
 
 constexpr std::chrono::milliseconds kHandshakeLimit{10'000};
-constexpr std::chrono::milliseconds kKillLimit{2'000};
 // For the whole end of the agents; after it this process ends by force.
 constexpr unsigned kShutdownSeconds = 5;
 // The same where the traces of all have to come home, and be written.
@@ -28,45 +25,29 @@ constexpr unsigned kTraceSeconds = 60;
 constexpr std::chrono::milliseconds kTraceEndLimit{1'000};
 // The fastest of so many answers tells how the clocks stand.
 constexpr int kClockQuestions = 64;
+// So many devices with all their attributes fit into a message.
+constexpr std::size_t kDevicesAMessage = 32;
 
 }  // namespace
 
-HomeAgent::HomeAgent(const AgentOptions& options, const InstallPaths& paths,
-                     const Environment& proxy_environment, const RunKey& key, Transport* transport,
-                     const Ranks& ranks, Poller poller, Bell bell, ControlListener listener)
-    : options_(options),
-      key_(key),
-      host_(OwnHostName()),
-      transport_(transport),
-      ranks_(ranks),
-      poller_(std::move(poller)),
-      bell_(std::move(bell)),
-      listener_(std::move(listener)),
-      proxies_(poller_, paths.proxy, proxy_environment, key.secret),
-      context_(poller_, proxies_) {}
-
-HomeAgent::~HomeAgent() { EndSessions(); }
+HomeAgent::HomeAgent(const AgentOptions& options, const RunKey& key, Transport* transport,
+                     std::unique_ptr<AgentNode> node)
+    : options_(options), key_(key), transport_(transport), node_(std::move(node)) {
+  node_->SetControl(
+      [this](std::uint32_t rank, const Frame& frame) { return TakeControl(rank, frame); });
+}
 
 Result<std::unique_ptr<HomeAgent>> HomeAgent::Create(const AgentOptions& options,
                                                      const InstallPaths& paths,
                                                      const Environment& proxy_environment,
                                                      const RunKey& key, Transport* transport,
                                                      const Ranks& ranks) {
-  Result<Poller> poller = Poller::Create();
-  if (!poller.ok()) return poller.status();
-  Result<Bell> bell = Bell::Create();
-  if (!bell.ok()) return bell.status();
-  Result<ControlListener> listener = ControlListener::Listen(key.Address());
-  if (!listener.ok()) return listener.status();
-  std::unique_ptr<HomeAgent> home(new HomeAgent(options, paths, proxy_environment, key, transport,
-                                                ranks, std::move(*poller), std::move(*bell),
-                                                std::move(*listener)));
-  if (transport != nullptr) {
-    Result<std::unique_ptr<Carrier>> carrier = MakeCarrier(*transport, ranks, home->bell_);
-    if (!carrier.ok()) return carrier.status();
-    home->carrier_ = std::move(*carrier);
-  }
-  return home;
+  Result<std::unique_ptr<AgentNode>> node =
+      AgentNode::Create(paths, proxy_environment, transport, ranks);
+  if (!node.ok()) return node.status();
+  (*node)->Join(key.secret, !options.trace.empty());
+  CUSPAN_RETURN_IF_ERROR((*node)->clients().Listen(key.Address()));
+  return std::unique_ptr<HomeAgent>(new HomeAgent(options, key, transport, std::move(*node)));
 }
 
 Status HomeAgent::JoinLauncher() {
@@ -78,65 +59,72 @@ Status HomeAgent::JoinLauncher() {
     return Status::Refused("the launcher does not know this run's secret");
   if (hello->table_hash != kOpTableHash)
     return Status::Refused(
-        "cuspan and cuspan-agent on host {} are of different versions: install one version", host_);
+        "cuspan and cuspan-agent on host {} are of different versions: install one version",
+        node_->host());
   launcher_ = std::move(*launcher);
   return Status::Ok();
 }
 
 Status HomeAgent::FindDevices() {
-  const Status found = Prepare();
+  // It may take long: until then the launcher's end is the end of the run.
+  if (launcher_)
+    CUSPAN_RETURN_IF_ERROR(
+        node_->poller().Watch(launcher_->fd(), [this] { ReadLauncher(); }));
+  Result<RunReady> ready = Prepare();
+  if (launcher_ && !run_ended_) node_->poller().Forget(launcher_->fd());
   if (!launcher_) {
-    for (const std::string& note : notes_) LogWarn("{}", note);
-    return found;
+    if (!ready.ok()) return ready.status();
+    for (const std::string& note : ready->notes) LogWarn("{}", note);
+    return Status::Ok();
   }
-  const Status told = found.ok() ? launcher_->Send(RunReady{context_.devices, notes_})
-                                 : launcher_->Send(Refused{found.message()});
-  return found.ok() ? told : found;
+  const Status told =
+      ready.ok() ? launcher_->Send(*ready) : launcher_->Send(Refused{ready.status().message()});
+  return ready.ok() ? told : ready.status();
 }
 
-Status HomeAgent::Prepare() {
-  Result<ChannelLayout> layout = ChannelLayout::FromSettings();
-  Result<std::uint64_t> sends = SettingNumber(settings::kSendsInFlight, 1, 64);
-  // The other agents are met first in any case: they wait for it.
+Result<RunReady> HomeAgent::Prepare() {
   Result<std::vector<AgentInventory>> inventories = GatherInventories();
-  if (!layout.ok()) return layout.status();
-  if (!sends.ok()) return sends.status();
   if (!inventories.ok()) return inventories.status();
-  CUSPAN_RETURN_IF_ERROR(ChooseAndPlan(std::move(*inventories)));
-  context_.secret = key_.secret;
-  context_.host = host_;
-  context_.layout = *layout;
-  context_.bell = &bell_;
-  peer_channels_.emplace(bell_, *layout);
-  context_.peer_channels = &*peer_channels_;
-  if (!options_.trace.empty()) context_.trace = &trace_.emplace(host_);
-  if (transport_ != nullptr) {
-    Relay::Handlers handlers;
-    handlers.control = [this](std::uint32_t rank, const Frame& frame) { TakeControl(rank, frame); };
-    handlers.broken = [this](RouteKey route, const std::string& reason) {
-      BreakRoute(route, reason);
-    };
-    relay_.emplace(*transport_, *carrier_, static_cast<std::uint32_t>(*sends), std::move(handlers));
-    context_.relay = &*relay_;
-  }
-  return Status::Ok();
+  Result<std::unique_ptr<RunAllocation>> allocation =
+      RunAllocation::Create(*node_, options_.wish, ToHex(key_.id), *inventories);
+  if (!allocation.ok()) return allocation.status();
+  allocation_ = std::move(*allocation);
+  const auto keep_on = [this] { return !run_ended_; };
+  if (options_.wish.look) return allocation_->Look(keep_on);
+  Result<std::vector<DeviceDescription>> devices =
+      allocation_->Allocate(keep_on, [this](const std::string& what) { TellWaiting(what); });
+  if (!devices.ok()) return devices.status();
+  Result<std::vector<AddressWindow>> windows = PlanWindows(*devices);
+  if (!windows.ok()) return windows.status();
+  node_->context().devices = std::move(*devices);
+  node_->context().windows = std::move(*windows);
+  if (agents_met_) TellPlan();
+  return RunReady{node_->context().devices, allocation_->notes(), {}, {}};
+}
+
+void HomeAgent::TellWaiting(const std::string& what) {
+  if (!launcher_) return LogWarn("waiting for {}", what);
+  if (const Status sent = launcher_->Send(RunWaiting{what}); !sent.ok())
+    LogInfo("{}", sent.message());
 }
 
 // All agents' devices in the order of the app's numbering.
 Result<std::vector<AgentInventory>> HomeAgent::GatherInventories() {
   std::vector<AgentInventory> inventories;
-  const bool others = transport_ != nullptr && ranks_.agents > 1;
+  const std::uint32_t agents = node_->context().agents;
+  const bool others = transport_ != nullptr && agents > 1;
   if (others) {
     AgentHello own;
     own.secret = key_.secret;
     own.table_hash = kOpTableHash;
-    own.host = host_;
+    own.host = node_->host();
     own.address = key_.Address();
     own.same_node = options_.same_node == SameNode::kAuto;
     own.trace = !options_.trace.empty();
-    Result<std::vector<AgentInventory>> met = MeetAgents(*transport_, ranks_.agents, own);
+    Result<std::vector<AgentInventory>> met = MeetAgents(*transport_, agents, own);
     if (!met.ok()) return met;
     agents_met_ = true;
+    node_->StartHeartbeats();
     inventories = std::move(*met);
   }
   // Where others serve, this node's devices count only if it was named too.
@@ -148,24 +136,27 @@ Result<std::vector<AgentInventory>> HomeAgent::GatherInventories() {
     if (options_.serve.value_or(0) == 0) place = i;
   }
   if (serve == 0) return inventories;
-  Inventory own = TakeInventory(proxies_, options_.device, host_, 0);
+  Inventory own = TakeInventory(node_->proxies(), options_.device, node_->host(), 0);
   AgentInventory entry;
   entry.problem = std::move(own.problem);
   entry.devices = std::move(own.devices);
+  node_->devices().SetInventory(entry.devices);
   entry.limit = serve;
   inventories.insert(inventories.begin() + static_cast<std::ptrdiff_t>(place), std::move(entry));
   return inventories;
 }
 
-Status HomeAgent::ChooseAndPlan(std::vector<AgentInventory> inventories) {
-  Result<RunDevices> chosen = ChooseDevices({std::move(inventories)}, options_.gpus);
-  if (!chosen.ok()) return chosen.status();
-  Result<std::vector<AddressWindow>> windows = PlanWindows(chosen->devices);
-  if (!windows.ok()) return windows.status();
-  context_.devices = std::move(chosen->devices);
-  context_.windows = std::move(*windows);
-  notes_ = std::move(chosen->notes);
-  return Status::Ok();
+void HomeAgent::TellPlan() {
+  const NodeContext& context = node_->context();
+  for (std::size_t first = 0; first < context.devices.size(); first += kDevicesAMessage) {
+    const std::size_t end = std::min(first + kDevicesAMessage, context.devices.size());
+    const auto piece = [&](const auto& all) {
+      return std::vector(all.begin() + static_cast<std::ptrdiff_t>(first),
+                         all.begin() + static_cast<std::ptrdiff_t>(end));
+    };
+    SendToOthers(
+        RunPlan{piece(context.devices), piece(context.windows), end == context.devices.size()});
+  }
 }
 
 int HomeAgent::Serve(const AppProcess* app) {
@@ -173,9 +164,9 @@ int HomeAgent::Serve(const AppProcess* app) {
   UniqueFd app_process;
   if (app != nullptr) {
     app_process = OpenProcess(app->pid());
-    const Status watched = poller_.Watch(app_process.get(), [&] {
+    const Status watched = node_->poller().Watch(app_process.get(), [&] {
       if (::waitpid(app->pid(), &app_status, WNOHANG) != app->pid()) return;
-      poller_.Forget(app_process.get());
+      node_->poller().Forget(app_process.get());
       run_ended_ = true;
     });
     if (!watched.ok()) {
@@ -184,164 +175,110 @@ int HomeAgent::Serve(const AppProcess* app) {
       return app_status;
     }
   }
-  Status watched = poller_.Watch(listener_.fd(), [this] { AcceptClients(); });
+  Status watched = node_->clients().Serve();
   if (watched.ok() && launcher_)
-    watched = poller_.Watch(launcher_->fd(), [this] { ReadLauncher(); });
+    watched = node_->poller().Watch(launcher_->fd(), [this] { ReadLauncher(); });
   if (!watched.ok()) {
     LogError("{}", watched.message());
     return app_status;
   }
   AskClocks();
-  RunAgentLoop(poller_, relay_ ? &*relay_ : nullptr, &bell_, [this] {
-    std::erase_if(sessions_,
-                  [](const std::shared_ptr<Session>& session) { return session->ended(); });
-    return !run_ended_;
-  });
+  node_->Loop([this] { return !run_ended_; });
   return app_status;
-}
-
-void HomeAgent::AcceptClients() {
-  for (;;) {
-    Result<std::optional<ControlSocket>> socket = listener_.TryAccept();
-    if (!socket.ok()) {
-      LogError("a connection is refused: {}", socket.status().message());
-      return;
-    }
-    if (!socket->has_value()) return;
-    sessions_.push_back(Session::Start(context_, std::move(**socket)));
-  }
 }
 
 void HomeAgent::ReadLauncher() {
   Result<std::optional<ControlSocket::Message>> message = launcher_->TryReceive();
   if (message.ok() && !message->has_value()) return;
   run_ended_ = true;
-  poller_.Forget(launcher_->fd());
+  node_->poller().Forget(launcher_->fd());
   // Its end is the run's end as well, but nobody asks for a report.
   if (!message.ok()) return;
   if (const Result<RunEnd> end = ParseMessage<RunEnd>((*message)->frame); !end.ok())
     return LogError("from the launcher: {}", end.status().message());
-  EndSessions();
-  if (const Status sent = launcher_->Send(RunStatistics{context_.reports}); !sent.ok())
-    LogInfo("{}", sent.message());
+  reports_wanted_ = true;
 }
 
-Session* HomeAgent::FindSession(std::uint32_t id) {
-  for (const std::shared_ptr<Session>& session : sessions_)
-    if (session->id() == id && !session->ended()) return session.get();
-  return nullptr;
+void HomeAgent::KeepReports(std::vector<DeviceReport> reports) {
+  std::move(reports.begin(), reports.end(), std::back_inserter(reports_));
 }
 
-void HomeAgent::TakeControl(std::uint32_t rank, const Frame& frame) {
-  if (frame.op() == Op::kRemoteOpened) {
-    const Result<RemoteOpened> opened = ParseMessage<RemoteOpened>(frame);
-    if (!opened.ok()) return LogError("agent {}: {}", rank, opened.status().message());
-    // A session that has ended meanwhile has told that agent so.
-    if (Session* session = FindSession(opened->session)) session->TakeRemoteOpened(*opened);
-  } else if (frame.op() == Op::kRemoteLost) {
-    const Result<RemoteLost> lost = ParseMessage<RemoteLost>(frame);
-    if (!lost.ok()) return LogError("agent {}: {}", rank, lost.status().message());
-    if (Session* session = FindSession(lost->session)) session->TakeRemoteLost(*lost);
-  } else if (frame.op() == Op::kRemoteJoin) {
-    const Result<RemoteJoin> join = ParseMessage<RemoteJoin>(frame);
-    if (!join.ok()) return LogError("agent {}: {}", rank, join.status().message());
-    if (join->rank != rank)
-      return LogError("agent {} speaks for agent {}, which it is not", rank, join->rank);
-    if (Session* session = FindSession(join->session)) session->TakeRemoteJoin(*join);
-  } else if (frame.op() == Op::kRemoteUnjoin) {
-    const Result<RemoteUnjoin> unjoin = ParseMessage<RemoteUnjoin>(frame);
-    if (!unjoin.ok()) return LogError("agent {}: {}", rank, unjoin.status().message());
-    if (peer_channels_) peer_channels_->Close(&*relay_, JoinRoute(unjoin->session, unjoin->join));
+bool HomeAgent::TakeControl(std::uint32_t rank, const Frame& frame) {
+  const auto wrong = [rank](const Status& status) {
+    LogError("agent {}: {}", rank, status.message());
+    return true;
+  };
+  if (allocation_ && allocation_->TakeControl(rank, frame)) return true;
+  if (frame.op() == Op::kSessionReports) {
+    Result<SessionReports> message = ParseMessage<SessionReports>(frame);
+    if (!message.ok()) return wrong(message.status());
+    KeepReports(std::move(message->reports));
   } else if (frame.op() == Op::kTraceClock) {
     const Result<TraceClock> answer = ParseMessage<TraceClock>(frame);
-    if (!answer.ok()) return LogError("agent {}: {}", rank, answer.status().message());
+    if (!answer.ok()) return wrong(answer.status());
     TakeClock(rank, *answer);
   } else if (frame.op() == Op::kTracePart) {
     const Result<TracePart> part = ParseMessage<TracePart>(frame);
-    if (!part.ok()) return LogError("agent {}: {}", rank, part.status().message());
-    if (trace_ && part->rank == rank) trace_->Take(*part);
+    if (!part.ok()) return wrong(part.status());
+    if (node_->trace() != nullptr && part->rank == rank) node_->trace()->Take(*part);
   } else if (frame.op() == Op::kAgentShutdown) {
     if (agents_left_ > 0) --agents_left_;
   } else {
-    LogError("agent {} sent op {} ({}), which is not for the home agent", rank, frame.header.op,
-             OpName(frame.op()));
+    return false;
   }
-}
-
-void HomeAgent::BreakRoute(RouteKey route, const std::string& reason) {
-  if (Session* session = FindSession(route.session))
-    session->End(IsJoinRoute(route)
-                     ? Format("on the channel between two devices: {}", reason)
-                     : Format("on the channel of device {}: {}", route.device, reason));
-}
-
-void HomeAgent::EndSessions() {
-  for (const std::shared_ptr<Session>& session : sessions_) session->End("");
-  sessions_.clear();
+  return true;
 }
 
 void HomeAgent::AskClocks() {
-  if (!trace_ || !relay_ || ranks_.agents == 1) return;
-  clocks_asked_ = ranks_.agents - 1;
-  for (std::uint32_t rank = 1; rank < ranks_.agents; ++rank)
-    relay_->SendControl(rank, TraceClock{TraceNow(), 0});
+  if (node_->trace() == nullptr || !agents_met_) return;
+  clocks_asked_ = node_->others();
+  SendToOthers(TraceClock{TraceNow(), 0});
 }
 
 void HomeAgent::TakeClock(std::uint32_t rank, const TraceClock& answer) {
   const std::uint64_t now = TraceNow();
-  if (!trace_ || answer.asked > now) return;
-  ClockOffset& clock = trace_->clock(rank);
+  if (node_->trace() == nullptr || answer.asked > now) return;
+  ClockOffset& clock = node_->trace()->clock(rank);
   clock.Take(answer.asked, answer.answered, now);
   if (clock.answers() < kClockQuestions)
-    relay_->SendControl(rank, TraceClock{now, 0});
+    node_->relay()->SendControl(rank, TraceClock{now, 0});
   else if (clocks_asked_ != 0)
     --clocks_asked_;
 }
 
 void HomeAgent::EndTrace() {
-  if (relay_ && clocks_asked_ == 0) {
-    for (std::uint32_t rank = 1; rank < ranks_.agents; ++rank) trace_->clock(rank).StartSecond();
-    AskClocks();
-    RunAgentLoop(poller_, &*relay_, &bell_, [this] { return clocks_asked_ != 0; });
-  }
-  // They still record what was under way.
-  proxies_.WaitEnds(kTraceEndLimit);
+  if (!agents_met_ || clocks_asked_ != 0) return;
+  for (std::uint32_t rank = 1; rank < node_->context().agents; ++rank)
+    node_->trace()->clock(rank).StartSecond();
+  AskClocks();
+  node_->Loop([this] { return clocks_asked_ != 0; });
+}
+
+void HomeAgent::EndOthers() {
+  if (!agents_met_) return;
+  agents_left_ = node_->others();
+  SendToOthers(AgentShutdown{});
+  // What is under way arrives before the confirmation, and is taken.
+  node_->Drain([this] { return agents_left_ != 0; });
 }
 
 void HomeAgent::Shutdown() {
-  EndSessions();
-  if (trace_) {
-    ::alarm(kTraceSeconds);
-    EndTrace();
-  }
-  proxies_.KillAll(kKillLimit);
-  ShutDownOthers();
-  if (!trace_) return;
-  if (const Status written = trace_->Write(options_.trace); !written.ok())
-    LogError("{}", written.message());
-  ::alarm(0);
-}
-
-void HomeAgent::ShutDownOthers() {
-  if (transport_ == nullptr) return;
-  ::alarm(trace_ ? kTraceSeconds : kShutdownSeconds);
-  if (agents_met_ && !relay_) {
-    // They wait for the first message of a relay.
-    Relay::Handlers handlers;
-    handlers.control = [this](std::uint32_t rank, const Frame& frame) { TakeControl(rank, frame); };
-    handlers.broken = [](RouteKey, const std::string&) {};
-    relay_.emplace(*transport_, *carrier_, 1, std::move(handlers));
-  }
-  if (relay_) {
-    agents_left_ = ranks_.agents - 1;
-    for (std::uint32_t rank = 1; rank < ranks_.agents; ++rank)
-      relay_->SendControl(rank, AgentShutdown{});
-    // What is under way arrives before the confirmation, and is taken.
-    RunAgentLoop(poller_, &*relay_, &bell_,
-                 [this] { return agents_left_ != 0 || !relay_->quiet(); });
-  }
-  carrier_->End();
-  transport_->Shutdown();
+  const bool traced = node_->trace() != nullptr;
+  ::alarm(traced ? kTraceSeconds : kShutdownSeconds);
+  node_->clients().EndAll();
+  KeepReports(node_->clients().TakeReports());
+  EndOthers();
+  if (reports_wanted_)
+    if (const Status sent = launcher_->Send(RunStatistics{reports_}); !sent.ok())
+      LogInfo("{}", sent.message());
+  if (traced) EndTrace();
+  // Proxies still record what was under way.
+  node_->EndAll(traced ? kTraceEndLimit : std::chrono::milliseconds(0));
+  EndOthers();
+  node_->Disconnect();
+  if (traced)
+    if (const Status written = node_->trace()->Write(options_.trace); !written.ok())
+      LogError("{}", written.message());
   ::alarm(0);
 }
 

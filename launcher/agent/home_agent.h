@@ -1,5 +1,5 @@
-// The home agent: the one on the app's node. It knows the run's devices, serves
-// the app's processes, and ends the run.
+// The home agent: the one on the launcher's node. It plans the run's devices, tells the other
+// agents, and ends the run.
 #pragma once
 
 #include <memory>
@@ -7,12 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "launcher/agent/agent_node.h"
 #include "launcher/agent/agent_options.h"
-#include "launcher/agent/lane_carrier.h"
-#include "launcher/agent/relay.h"
-#include "launcher/agent/session.h"
+#include "launcher/agent/run_allocation.h"
 #include "launcher/app_process.h"
-#include "launcher/install_paths.h"
+#include "launcher/run_key.h"
 
 namespace cuspan {
 
@@ -24,7 +23,6 @@ class HomeAgent {
                                                    const Environment& proxy_environment,
                                                    const RunKey& key, Transport* transport,
                                                    const Ranks& ranks);
-  ~HomeAgent();
 
   // Connects to the launcher that started this agent. Without it the app is our own.
   Status JoinLauncher();
@@ -36,44 +34,40 @@ class HomeAgent {
   // Ends the other agents in good order. To be called once, whatever went before.
   void Shutdown();
   // What the run's sessions did; complete after Shutdown.
-  const std::vector<DeviceReport>& reports() const { return context_.reports; }
+  const std::vector<DeviceReport>& reports() const { return reports_; }
 
  private:
-  HomeAgent(const AgentOptions& options, const InstallPaths& paths,
-            const Environment& proxy_environment, const RunKey& key, Transport* transport,
-            const Ranks& ranks, Poller poller, Bell bell, ControlListener listener);
-  Status Prepare();
+  HomeAgent(const AgentOptions& options, const RunKey& key, Transport* transport,
+            std::unique_ptr<AgentNode> node);
+  Result<RunReady> Prepare();
   Result<std::vector<AgentInventory>> GatherInventories();
-  Status ChooseAndPlan(std::vector<AgentInventory> inventories);
-  void AcceptClients();
+  // The launcher, or the user, learns what the run waits for.
+  void TellWaiting(const std::string& what);
+  // Tells the other agents what was planned.
+  void TellPlan();
   void ReadLauncher();
-  void TakeControl(std::uint32_t rank, const Frame& frame);
-  Session* FindSession(std::uint32_t id);
-  void BreakRoute(RouteKey route, const std::string& reason);
-  void EndSessions();
+  bool TakeControl(std::uint32_t rank, const Frame& frame);
   // Asks the other agents for the time, until each has answered often.
   void AskClocks();
   void EndTrace();
-  void ShutDownOthers();
+  // The others come to the end of what they do: at first of sessions, then of devices.
+  void EndOthers();
   void TakeClock(std::uint32_t rank, const TraceClock& answer);
+  void KeepReports(std::vector<DeviceReport> reports);
+  template <typename T>
+  void SendToOthers(const T& message) {
+    for (std::uint32_t rank = 1; rank < node_->context().agents; ++rank)
+      node_->relay()->SendControl(rank, message);
+  }
 
   const AgentOptions options_;
   const RunKey key_;
-  const std::string host_;
   Transport* const transport_;
-  const Ranks ranks_;
-  Poller poller_;
-  Bell bell_;
-  ControlListener listener_;
-  ProxyHouse proxies_;
-  std::unique_ptr<Carrier> carrier_;
-  std::optional<Relay> relay_;
-  std::optional<PeerChannels> peer_channels_;
-  std::optional<TraceCollector> trace_;
-  SessionContext context_;
+  const std::unique_ptr<AgentNode> node_;
   std::optional<ControlSocket> launcher_;
-  std::vector<std::string> notes_;
-  std::vector<std::shared_ptr<Session>> sessions_;
+  std::unique_ptr<RunAllocation> allocation_;
+  std::vector<DeviceReport> reports_;
+  bool reports_wanted_ = false;
   bool run_ended_ = false;
   bool agents_met_ = false;
   std::uint32_t clocks_asked_ = 0;  // Agents that have not answered often enough.

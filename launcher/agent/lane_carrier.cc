@@ -13,6 +13,9 @@ namespace {
 
 // For the lanes of this node to come, and each to introduce itself.
 constexpr std::chrono::milliseconds kJoinLimit{30'000};
+// For a lane to come to what it was told last: what is before it takes far less, unless the lane is
+// gone, and then the job ends anyway.
+constexpr std::chrono::milliseconds kEndLimit{10'000};
 
 // Only frames go through a lane's channel.
 ChannelLayout CommandLayout() {
@@ -100,7 +103,10 @@ Status LaneCarrier::Attach(Channel& channel) {
   const LaneMap map{number, channel.side() == ChannelSide::kClient};
   const int fds[] = {channel.fd()};
   for (std::uint32_t lane = 0; lane < lanes(); ++lane) {
-    CUSPAN_RETURN_IF_ERROR(lanes_[lane].socket.Send(map, fds));
+    if (const Status sent = lanes_[lane].socket.Send(map, fds); !sent.ok()) {
+      for (std::uint32_t told = 0; told < lane; ++told) Tell(told, LaneUnmap{number});
+      return sent;
+    }
     // It looks at its socket when it reads this.
     Tell(lane, map);
   }
@@ -115,16 +121,21 @@ void LaneCarrier::Detach(Channel& channel) {
   channels_.erase(known);
 }
 
+std::uint32_t LaneCarrier::NumberOf(Channel* channel) const {
+  const auto known = channels_.find(channel);
+  return known == channels_.end() ? 0 : known->second.number;
+}
+
 void LaneCarrier::Send(std::uint32_t agent, std::uint32_t lane, std::uint32_t tag, SlotBytes bytes,
                        std::uint64_t id) {
-  Tell(lane, LaneSend{id, channels_[bytes.channel].number, bytes.outgoing, bytes.slot, bytes.bytes,
-                      agent, tag});
+  Tell(lane, LaneSend{id, NumberOf(bytes.channel), bytes.outgoing, bytes.slot, bytes.bytes, agent,
+                      tag});
 }
 
 void LaneCarrier::Receive(std::uint32_t agent, std::uint32_t lane, std::uint32_t tag,
                           SlotBytes bytes, std::uint64_t id) {
-  Tell(lane, LaneReceive{id, channels_[bytes.channel].number, bytes.outgoing, bytes.slot,
-                         bytes.bytes, agent, tag});
+  Tell(lane, LaneReceive{id, NumberOf(bytes.channel), bytes.outgoing, bytes.slot, bytes.bytes,
+                         agent, tag});
 }
 
 void LaneCarrier::Expect(std::uint32_t lane, std::uint64_t id) { Tell(lane, LaneExpect{id}); }
@@ -153,6 +164,20 @@ bool LaneCarrier::HasWork() {
 
 void LaneCarrier::End() {
   for (std::uint32_t lane = 0; lane < lanes(); ++lane) Tell(lane, LaneEnd{});
+  // A lane that is behind has no room for it yet, and may itself have none for what it finished.
+  std::vector<std::uint64_t> unused;
+  const auto end = std::chrono::steady_clock::now() + kEndLimit;
+  for (Lane& lane : lanes_) {
+    while (!lane.commands.empty() && !lane.channel->closed()) {
+      if (std::chrono::steady_clock::now() >= end)
+        return LogError("a lane of this agent does not take what it is told");
+      lane.channel->WantRoom();
+      lane.channel->own_bell().Wait([this] { return HasWork(); }, std::chrono::milliseconds(1),
+                                    WaitStages::ForThisMachine());
+      Finished(unused);
+      unused.clear();
+    }
+  }
 }
 
 Result<std::unique_ptr<Carrier>> MakeCarrier(Transport& transport, const Ranks& ranks, Bell& bell) {

@@ -51,9 +51,11 @@ class LaneCarrier final : public Carrier {
   template <typename T>
   void Tell(std::uint32_t lane, const T& command);
   static void Flush(Lane& lane);
+  // Of an attached channel; 0, which no lane knows, for others.
+  std::uint32_t NumberOf(Channel* channel) const;
 
   std::vector<Lane> lanes_;
-  std::map<Channel*, Known> channels_;
+  std::map<Channel*, Known> channels_;  // Those that are attached.
   std::uint32_t last_number_ = 0;
 };
 

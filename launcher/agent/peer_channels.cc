@@ -118,6 +118,18 @@ void PeerChannels::Close(Relay* relay, RouteKey route) {
   joined_.erase(found);
 }
 
+void PeerChannels::LoseAgent(Relay* relay, std::uint32_t rank) {
+  for (auto entry = joined_.begin(); entry != joined_.end();) {
+    auto& [route, joined] = *entry;
+    if (joined.rank == rank) {
+      Shut(relay, route, joined);
+      entry = joined_.erase(entry);
+    } else {
+      ++entry;
+    }
+  }
+}
+
 std::optional<RouteKey> PeerChannels::DeviceOf(RouteKey route) const {
   const auto found = joined_.find(route);
   if (found == joined_.end()) return std::nullopt;

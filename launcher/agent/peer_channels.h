@@ -47,6 +47,8 @@ class PeerChannels {
   void Forget(Relay* relay, RouteKey device);
   // The other end of a join is gone.
   void Close(Relay* relay, RouteKey route);
+  // The agent at the other end of some is given up.
+  void LoseAgent(Relay* relay, std::uint32_t rank);
   // The device of this node at the end of a route; the route broke.
   std::optional<RouteKey> DeviceOf(RouteKey route) const;
 

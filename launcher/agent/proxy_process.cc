@@ -28,6 +28,8 @@ constexpr milliseconds kReadyLimit{60'000};
 constexpr milliseconds kEndLimit{1'000};
 // The descriptor under which a proxy finds its socket.
 constexpr int kProxySocket = 3;
+// The one by which it keeps its GPU's lock, which it knows nothing of.
+constexpr int kProxyLease = 4;
 
 std::string DescribeExit(int wait_status) {
   if (WIFSIGNALED(wait_status))
@@ -47,7 +49,7 @@ ProxyHouse::ProxyHouse(Poller& poller, std::string executable, Environment envir
 
 ProxyHouse::~ProxyHouse() { KillAll(milliseconds(2'000)); }
 
-Result<ProxyHouse::Child> ProxyHouse::Spawn() {
+Result<ProxyHouse::Child> ProxyHouse::Spawn(int lease) {
   if (::access(executable_.c_str(), X_OK) != 0)
     return Status::NotFound("{}: {}: build or install cuspan again", executable_,
                             std::strerror(errno));
@@ -69,11 +71,14 @@ Result<ProxyHouse::Child> ProxyHouse::Spawn() {
     // Signals of the terminal or of mpirun are the agent's to handle.
     ::setpgid(0, 0);
     ::dup2(nothing.get(), STDIN_FILENO);
+    // Out of the way of the other one first.
+    const int kept = lease < 0 ? -1 : ::fcntl(lease, F_DUPFD_CLOEXEC, kProxyLease + 1);
     if (proxy_end == kProxySocket)
       ::fcntl(proxy_end, F_SETFD, 0);
     else
       ::dup2(proxy_end, kProxySocket);
-    ::close_range(kProxySocket + 1, UINT_MAX, CLOSE_RANGE_CLOEXEC);
+    if (kept >= 0) ::dup2(kept, kProxyLease);
+    ::close_range((kept < 0 ? kProxySocket : kProxyLease) + 1, UINT_MAX, CLOSE_RANGE_CLOEXEC);
     for (int number = 1; number <= SIGRTMAX; ++number) ::signal(number, SIG_DFL);
     sigset_t none;
     sigemptyset(&none);
@@ -92,7 +97,7 @@ Result<ProxyHouse::Child> ProxyHouse::Spawn() {
 }
 
 Result<InventoryAnswer> ProxyHouse::Inventory(const std::string& driver) {
-  Result<Child> child = Spawn();
+  Result<Child> child = Spawn(-1);
   if (!child.ok()) return child.status();
   const Status sent = child->socket.Send(InventoryRequest{driver});
   Result<InventoryAnswer> answer = sent.ok() ? child->socket.Expect<InventoryAnswer>(kReadyLimit)
@@ -113,7 +118,7 @@ Result<std::shared_ptr<ProxyProcess>> ProxyHouse::Start(const ProxyRequest& requ
                                                         Handlers handlers) {
   Result<Bell> bell = Bell::Create();
   if (!bell.ok()) return bell.status();
-  Result<Child> child = Spawn();
+  Result<Child> child = Spawn(request.lease);
   if (!child.ok()) return child.status();
   ProxyStart start;
   start.secret = secret_;

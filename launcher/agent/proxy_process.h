@@ -32,6 +32,7 @@ struct ProxyRequest {
   AddressWindow shared;  // The client's shared region; none when it has no bytes.
   int shared_file = -1;  // Its memory, for a proxy on the client's node.
   int trace = -1;        // The memory for its trace, in a traced run.
+  int lease = -1;        // The lock of its GPU, which it keeps as long as it lives.
 };
 
 class ProxyProcess;
@@ -65,7 +66,8 @@ class ProxyHouse {
     UniqueFd process;
     ControlSocket socket;
   };
-  Result<Child> Spawn();
+  // The child has a copy of `lease`, unless that is -1.
+  Result<Child> Spawn(int lease);
 
   Poller& poller_;
   const std::string executable_;

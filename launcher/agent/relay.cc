@@ -114,10 +114,19 @@ bool Relay::awaiting_replies() const {
 bool Relay::quiet() const {
   return std::all_of(peers_.begin(), peers_.end(),
                      [](const Peer& peer) {
-                       return peer.control.empty() && peer.batch.empty() && peer.sends->empty();
+                       return peer.given_up || (peer.control.empty() && peer.batch.empty() &&
+                                                peer.sends->empty());
                      }) &&
-         std::none_of(inboxes_.begin(), inboxes_.end(),
-                      [](const auto& entry) { return entry.second->shut(); });
+         std::none_of(inboxes_.begin(), inboxes_.end(), [this](const auto& entry) {
+           return entry.second->shut() && !gave_up(entry.first.first);
+         });
+}
+
+void Relay::GiveUp(std::uint32_t rank) {
+  Peer& peer = peers_[rank];
+  peer.given_up = true;
+  peer.control.clear();
+  peer.batch.Clear();
 }
 
 bool Relay::HasWork() {
@@ -147,6 +156,7 @@ bool Relay::Progress() {
   }
   const auto now = std::chrono::steady_clock::now();
   for (std::uint32_t rank = 0; rank < peers_.size(); ++rank) {
+    if (peers_[rank].given_up) continue;
     moved = peers_[rank].sends->Start(now) || moved;
     moved = SendBatch(rank) || moved;
   }
@@ -172,12 +182,15 @@ bool Relay::ReceiveMessages() {
     const std::optional<Transport::Message> message = transport_.TryReceive();
     if (!message) return received;
     received = true;
+    Peer& sender = peers_[message->rank];
+    ++sender.heard;
+    if (sender.given_up) continue;
     BatchReader reader(message->bytes);
     for (;;) {
       const Result<std::optional<BatchReader::Item>> item = reader.Next();
       if (!item.ok()) {
         // Once is enough: it is not of our version, or out of order.
-        if (!std::exchange(peers_[message->rank].garbled, true))
+        if (!std::exchange(sender.garbled, true))
           LogError("a message of agent {} is dropped: {}", message->rank, item.status().message());
         break;
       }
@@ -363,6 +376,7 @@ void Relay::Grant(Route& route) {
 
 bool Relay::Append(std::uint32_t rank, RouteKey route, const FrameHeader& header, Bytes payload) {
   Peer& peer = peers_[rank];
+  if (peer.given_up) return false;
   if (peer.batch.Append(route, header, payload)) return true;
   peer.urgent = true;  // Full.
   return SendBatch(rank) && peer.batch.Append(route, header, payload);

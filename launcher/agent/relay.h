@@ -46,8 +46,15 @@ class Relay {
   // Control messages go ahead of frames that are not yet on their way.
   template <typename T>
   void SendControl(std::uint32_t rank, const T& message) {
-    peers_[rank].control.push_back(MakeFrame(message));
+    if (!peers_[rank].given_up) peers_[rank].control.push_back(MakeFrame(message));
   }
+
+  // How many messages have come from that agent.
+  std::uint64_t heard(std::uint32_t rank) const { return peers_[rank].heard; }
+  // That agent can not be reached any more: nothing is sent to it, and what comes is not read. Its
+  // routes are to be closed.
+  void GiveUp(std::uint32_t rank);
+  bool gave_up(std::uint32_t rank) const { return peers_[rank].given_up; }
 
   // Joins a channel of this node, which has kept its descriptor if the carrier has lanes, to the
   // route's other end. Both ends open it before either sends: the far one first.
@@ -65,7 +72,7 @@ class Relay {
   bool has_routes() const { return !routes_.empty(); }
   // A call was passed on and its reply not yet: it will come soon.
   bool awaiting_replies() const;
-  // No bulk, no receive for a closed route, and no unsent message.
+  // No bulk, no receive for a closed route, and no unsent message, but for agents given up.
   bool quiet() const;
 
  private:
@@ -107,6 +114,8 @@ class Relay {
     std::unique_ptr<ChunkSends> sends;
     std::size_t routes = 0;
     bool garbled = false;  // A message that no agent writes came from it.
+    bool given_up = false;
+    std::uint64_t heard = 0;  // Messages.
   };
 
   bool ReceiveMessages();

@@ -5,14 +5,17 @@
 #include "common/log.h"
 #include "launcher/agent/descriptors.h"
 #include "launcher/agent/inventory.h"
+#include "launcher/agent/visible_devices.h"
+#include "launcher/run_key.h"
 
 namespace cuspan {
 
-std::shared_ptr<Session> Session::Start(SessionContext& context, ControlSocket socket) {
+std::shared_ptr<Session> Session::Start(NodeContext& context, ControlSocket socket,
+                                        std::uint32_t id, std::vector<DeviceReport>& reports) {
   // A client that reads nothing must not hold up the agent for longer.
   const timeval limit{1, 0};
   ::setsockopt(socket.fd(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-  std::shared_ptr<Session> session(new Session(context, std::move(socket)));
+  std::shared_ptr<Session> session(new Session(context, std::move(socket), id, reports));
   Session* const raw = session.get();
   // End forgets the descriptor before the session goes.
   if (const Status watched =
@@ -27,19 +30,19 @@ void Session::ReadSocket() {
     Result<std::optional<ControlSocket::Message>> message = socket_.TryReceive();
     if (!message.ok()) {
       const bool left = message.status().code() == StatusCode::kUnavailable;
-      if (!left && id_ == 0) Answer(Refused{message.status().message()});
+      if (!left && !introduced_) Answer(Refused{message.status().message()});
       return End(left ? "" : message.status().message());
     }
     if (!message->has_value()) return;
     if (const Status taken = TakeMessage((*message)->frame); !taken.ok()) {
-      if (id_ == 0) Answer(Refused{taken.message()});
+      if (!introduced_) Answer(Refused{taken.message()});
       return End(taken.message());
     }
   }
 }
 
 Status Session::TakeMessage(const Frame& frame) {
-  if (id_ == 0) return Introduce(frame);
+  if (!introduced_) return Introduce(frame);
   switch (frame.op()) {
     case Op::kOpenDevice: {
       Result<OpenDevice> open = ParseMessage<OpenDevice>(frame);
@@ -73,19 +76,24 @@ Status Session::Introduce(const Frame& frame) {
         hello->pid, hello->program, context_.host);
   Result<Bell> bell = OpenForeignBell(socket_.TakeFd());
   if (!bell.ok()) return bell.status();
+  Result<std::vector<std::uint32_t>> visible = ChooseVisible(context_.devices, hello->visible);
+  if (!visible.ok()) return visible.status();
+  visible_ = std::move(*visible);
   bell_.emplace(std::move(*bell));
-  id_ = ++context_.last_session;
+  introduced_ = true;
   program_ = Format("{} (process {})", hello->program, hello->pid);
   LogInfo("session {}: {}", id_, program_);
   UniqueFd trace;
   if (context_.trace != nullptr) trace = context_.trace->AddProcess(program_, id_, 0, true);
   const int fds[] = {trace.get()};
-  Answer(Welcome{id_, context_.devices, trace.valid()}, std::span(fds, trace.valid() ? 1 : 0));
+  std::vector<DeviceDescription> devices;
+  for (const std::uint32_t number : visible_) devices.push_back(context_.devices[number]);
+  Answer(Welcome{id_, std::move(devices), trace.valid()}, std::span(fds, trace.valid() ? 1 : 0));
   return Status::Ok();
 }
 
 std::string Session::Describe(std::uint32_t number) const {
-  const DeviceDescription& device = context_.devices[number];
+  const DeviceDescription& device = Description(number);
   return Format("device {} ({} {} on host {})", number, device.name, device.ordinal, device.host);
 }
 
@@ -98,13 +106,12 @@ Status Session::Open(const OpenDevice& open) {
     shared_file = socket_.TakeFd();
     if (!shared_file.valid()) return Status::Invalid("a shared region came without its file");
   }
-  if (number >= context_.devices.size())
-    return Status::Invalid("device {} is asked for in a run with {}", number,
-                           context_.devices.size());
+  if (number >= visible_.size())
+    return Status::Invalid("device {} is asked for by a process that sees {}", number,
+                           visible_.size());
   if (devices_.contains(number)) return Status::Invalid("device {} is asked for twice", number);
-  const DeviceDescription& description = context_.devices[number];
   Device& device = devices_[number];
-  device.relayed = context_.relay != nullptr && description.agent != 0;
+  device.relayed = context_.relay != nullptr && RankOf(number) != context_.rank;
   const Status opened =
       device.relayed ? OpenAway(open, device) : OpenHere(open, std::move(shared_file), device);
   if (!opened.ok()) AnswerFailed(number, kDeviceUnavailable, opened.message());
@@ -113,7 +120,7 @@ Status Session::Open(const OpenDevice& open) {
 
 Status Session::OpenHere(const OpenDevice& open, UniqueFd shared_file, Device& device) {
   const std::uint32_t number = open.device;
-  const DeviceDescription& description = context_.devices[number];
+  const DeviceDescription& description = Description(number);
   Result<UniqueFd> fd = Channel::Create(context_.layout);
   if (!fd.ok()) return fd.status();
   device.channel_fd = std::move(*fd);
@@ -122,7 +129,7 @@ Status Session::OpenHere(const OpenDevice& open, UniqueFd shared_file, Device& d
   request.driver = DriverOf(description);
   request.ordinal = description.ordinal;
   request.name = Format("{}:{}", description.host, description.ordinal);
-  request.window = context_.windows[number];
+  request.window = context_.windows[visible_[number]];
   request.channel = device.channel_fd.get();
   request.peer_bell = bell_->fd();
   request.shared = open.shared;
@@ -132,6 +139,7 @@ Status Session::OpenHere(const OpenDevice& open, UniqueFd shared_file, Device& d
     trace = context_.trace->AddProcess(Format("GPU {} for device {}", description.ordinal, number),
                                        id_, number, false);
   request.trace = trace.get();
+  request.lease = context_.leases.LeaseFd(description);
   const std::weak_ptr<Session> weak = weak_from_this();
   ProxyHouse::Handlers handlers;
   handlers.ready = [weak, number](const ProxyReady& ready) {
@@ -141,7 +149,7 @@ Status Session::OpenHere(const OpenDevice& open, UniqueFd shared_file, Device& d
     if (const auto session = weak.lock()) session->TakeGone(number, reason);
   };
   Result<std::shared_ptr<ProxyProcess>> proxy =
-      context_.proxies.Start(request, std::move(handlers));
+      context_.proxies->Start(request, std::move(handlers));
   if (!proxy.ok()) return proxy.status();
   device.proxy = *proxy;
 
@@ -160,7 +168,9 @@ Status Session::OpenHere(const OpenDevice& open, UniqueFd shared_file, Device& d
 
 Status Session::OpenAway(const OpenDevice& open, Device& device) {
   const std::uint32_t number = open.device;
-  const DeviceDescription& description = context_.devices[number];
+  const DeviceDescription& description = Description(number);
+  if (context_.relay->gave_up(description.agent))
+    return Status::Unavailable("its host was given up and takes no part in this run any more");
   Result<UniqueFd> fd = Channel::Create(context_.layout);
   if (!fd.ok()) return fd.status();
   device.channel_fd = std::move(*fd);
@@ -169,11 +179,12 @@ Status Session::OpenAway(const OpenDevice& open, Device& device) {
   Result<Bell> client_bell = Duplicate(*bell_);
   if (!client_bell.ok()) return client_bell.status();
   Result<std::unique_ptr<Channel>> channel = Channel::AttachAndKeep(
-      std::move(*own_fd), ChannelSide::kProxy, context_.bell, std::move(*client_bell));
+      std::move(*own_fd), ChannelSide::kProxy, &context_.bell, std::move(*client_bell));
   if (!channel.ok()) return channel.status();
   device.channel = std::move(*channel);
-  context_.relay->SendControl(description.agent, RemoteOpen{id_, number, description.ordinal,
-                                                            context_.windows[number], open.shared});
+  context_.relay->SendControl(description.agent,
+                              RemoteOpen{id_, number, description.ordinal,
+                                         context_.windows[visible_[number]], open.shared});
   return Status::Ok();
 }
 
@@ -185,28 +196,35 @@ Status Session::Join(const JoinDevices& join) {
                            join.join);
   const auto first = devices_.find(join.first);
   const auto second = devices_.find(join.second);
-  for (const auto& [number, found] : {std::pair(join.first, first), {join.second, second}})
-    if (found == devices_.end() || found->second.state == State::kOpening)
-      return Status::Invalid("device {} is joined and not open", number);
+  for (const std::uint32_t number : {join.first, join.second})
+    if (number >= visible_.size())
+      return Status::Invalid("device {} is joined by a process that sees {}", number,
+                             visible_.size());
   const RouteKey route = JoinRoute(id_, join.join);
-  const auto rank_of = [this](std::uint32_t number, const Device& device) {
-    return device.relayed ? context_.devices[number].agent : 0;
+  // Of one that is lost the client has been told, or will be; another thread may have reset one.
+  const auto open = [this](auto found) {
+    return found != devices_.end() && found->second.state == State::kOpen;
   };
-  // Of one that is lost the client has been told, or will be.
-  if (first->second.state != State::kOpen || second->second.state != State::kOpen) {
-    for (const auto& found : {first, second})
-      if (found->second.state == State::kOpen && !found->second.relayed)
+  if (!open(first) || !open(second)) {
+    for (const auto& found : {first, second}) {
+      if (!open(found)) continue;
+      if (found->second.relayed)
+        context_.relay->SendControl(
+            RankOf(found->first),
+            RemoteJoin{id_, join.join, found->first, found->first, kNoAgent, false});
+      else
         PeerChannels::Refuse(route, {{id_, found->first}, found->second.proxy.get()});
+    }
     return Status::Ok();
   }
   if (first->second.relayed) {
-    context_.relay->SendControl(rank_of(join.first, first->second),
-                                RemoteJoin{id_, join.join, join.first, join.second,
-                                           rank_of(join.second, second->second), true});
+    context_.relay->SendControl(
+        RankOf(join.first),
+        RemoteJoin{id_, join.join, join.first, join.second, RankOf(join.second), true});
   } else if (second->second.relayed) {
-    const std::uint32_t rank = rank_of(join.second, second->second);
-    context_.relay->SendControl(rank,
-                                RemoteJoin{id_, join.join, join.second, join.first, 0, false});
+    const std::uint32_t rank = RankOf(join.second);
+    context_.relay->SendControl(
+        rank, RemoteJoin{id_, join.join, join.second, join.first, context_.rank, false});
     context_.peer_channels->JoinAway(*context_.relay, route,
                                      {{id_, join.first}, first->second.proxy.get()}, rank);
   } else {
@@ -240,9 +258,8 @@ void Session::TakeRemoteOpened(const RemoteOpened& opened) {
       !found->second.relayed)
     return;
   if (opened.result != 0) return AnswerFailed(opened.device, opened.result, opened.message);
-  context_.relay->Open({id_, opened.device}, context_.devices[opened.device].agent,
-                       found->second.channel);
-  AnswerOpened(opened.device, opened, context_.bell->fd());
+  context_.relay->Open({id_, opened.device}, RankOf(opened.device), found->second.channel);
+  AnswerOpened(opened.device, opened, context_.bell.fd());
 }
 
 template <typename Opened>
@@ -291,6 +308,13 @@ void Session::TakeRemoteLost(const RemoteLost& lost) {
   }
 }
 
+void Session::LoseAgent(std::uint32_t rank, const std::string& reason) {
+  std::vector<std::uint32_t> lost;
+  for (const auto& [number, device] : devices_)
+    if (device.relayed && RankOf(number) == rank) lost.push_back(number);
+  for (const std::uint32_t number : lost) TakeRemoteLost({id_, number, reason});
+}
+
 void Session::Lose(std::uint32_t number, const std::string& reason) {
   Device& device = devices_[number];
   if (device.state != State::kOpen) return;
@@ -315,7 +339,7 @@ Status Session::Close(std::uint32_t number) {
     AnswerClosed(number);
   } else if (device.relayed) {
     context_.relay->Close({id_, number});
-    context_.relay->SendControl(context_.devices[number].agent, RemoteClose{id_, number});
+    context_.relay->SendControl(RankOf(number), RemoteClose{id_, number});
   } else {
     device.proxy->End([weak = weak_from_this(), number] {
       if (const auto session = weak.lock(); session && !session->ended_)
@@ -334,11 +358,11 @@ void Session::AnswerClosed(std::uint32_t number) {
 
 void Session::Report(std::uint32_t number, const Device& device) {
   if (!device.channel) return;
-  const DeviceDescription& description = context_.devices[number];
+  const DeviceDescription& description = Description(number);
   const ChannelStatistics& statistics = device.channel->statistics();
   DeviceReport report;
   report.session = id_;
-  report.device = number;
+  report.device = visible_[number];
   report.host = description.host;
   report.name = description.name;
   report.relayed = device.relayed;
@@ -349,7 +373,7 @@ void Session::Report(std::uint32_t number, const Device& device) {
   report.bytes_to_device = statistics.bytes_to_device;
   report.bytes_from_device = statistics.bytes_from_device;
   report.wait_nanoseconds = statistics.wait_nanoseconds;
-  context_.reports.push_back(std::move(report));
+  reports_.push_back(std::move(report));
 }
 
 void Session::End(const std::string& reason) {
@@ -357,7 +381,7 @@ void Session::End(const std::string& reason) {
   ended_ = true;
   if (!reason.empty())
     LogError("the session of {} is ended: {}", program_.empty() ? "a process" : program_, reason);
-  else if (id_ != 0)
+  else if (introduced_)
     LogInfo("session {} has ended", id_);
   context_.poller.Forget(socket_.fd());
   socket_ = ControlSocket(UniqueFd());
@@ -368,7 +392,7 @@ void Session::End(const std::string& reason) {
     if (device.proxy) device.proxy->End({});
     if (device.relayed) {
       context_.relay->Close({id_, number});
-      context_.relay->SendControl(context_.devices[number].agent, RemoteClose{id_, number});
+      context_.relay->SendControl(RankOf(number), RemoteClose{id_, number});
     }
   }
   devices_.clear();

@@ -1,46 +1,27 @@
-// One process's use of the run's devices, on the home agent: its connection, and
-// for each device that it has opened a channel and a proxy, here or with another agent.
+// One process's use of the run's devices, with the agent of its node: its connection, and for each
+// device that it has opened a channel and a proxy, here or with another agent. Devices are numbered
+// as the process sees them (visible_devices.h).
 #pragma once
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "launcher/agent/peer_channels.h"
-#include "launcher/agent/proxy_process.h"
-#include "launcher/agent/relay.h"
-#include "launcher/agent/trace_collector.h"
-#include "launcher/run_key.h"
+#include "launcher/agent/node_context.h"
 #include "protocol/channel/socket.h"
 
 namespace cuspan {
 
-// What all sessions of a run share.
-struct SessionContext {
-  SessionContext(Poller& poller, ProxyHouse& proxies) : poller(poller), proxies(proxies) {}
-  Poller& poller;
-  ProxyHouse& proxies;
-  Relay* relay = nullptr;  // None in a run of one agent.
-  PeerChannels* peer_channels = nullptr;
-  TraceCollector* trace = nullptr;  // None in a run that is not traced.
-  Bell* bell = nullptr;             // The agent's own, for relayed channels.
-  Key128 secret{};
-  std::string host;  // This node.
-  ChannelLayout layout;
-  std::vector<DeviceDescription> devices;
-  std::vector<AddressWindow> windows;  // By device.
-  std::vector<DeviceReport> reports;   // Of what has ended.
-  std::uint32_t last_session = 0;
-};
-
 // One thread. Failures of a session end that session and nothing else.
 class Session : public std::enable_shared_from_this<Session> {
  public:
-  // Serves the connection until it ends. `context` outlives the session.
-  static std::shared_ptr<Session> Start(SessionContext& context, ControlSocket socket);
+  // Serves the connection until it ends, under the number `id`, and adds to `reports` what the
+  // process did with each device. Both outlive the session.
+  static std::shared_ptr<Session> Start(NodeContext& context, ControlSocket socket,
+                                        std::uint32_t id, std::vector<DeviceReport>& reports);
 
-  // 0 until the client has introduced itself.
   std::uint32_t id() const { return id_; }
   bool ended() const { return ended_; }
   // Ends proxies, keeps their statistics, hangs up. `reason` is logged; empty: the client has left.
@@ -49,6 +30,8 @@ class Session : public std::enable_shared_from_this<Session> {
   // From the agent of a device of this session.
   void TakeRemoteOpened(const RemoteOpened& opened);
   void TakeRemoteLost(const RemoteLost& lost);
+  // The agent of some of its devices can not be reached any more.
+  void LoseAgent(std::uint32_t rank, const std::string& reason);
   // From the agent at the other end of a join.
   void TakeRemoteJoin(const RemoteJoin& join);
 
@@ -62,8 +45,9 @@ class Session : public std::enable_shared_from_this<Session> {
     std::shared_ptr<ProxyProcess> proxy;
   };
 
-  Session(SessionContext& context, ControlSocket socket)
-      : context_(context), socket_(std::move(socket)) {}
+  Session(NodeContext& context, ControlSocket socket, std::uint32_t id,
+          std::vector<DeviceReport>& reports)
+      : context_(context), socket_(std::move(socket)), id_(id), reports_(reports) {}
   void ReadSocket();
   Status TakeMessage(const Frame& frame);
   Status Introduce(const Frame& frame);
@@ -81,15 +65,23 @@ class Session : public std::enable_shared_from_this<Session> {
   void AnswerClosed(std::uint32_t number);
   void Lose(std::uint32_t number, const std::string& reason);
   void Report(std::uint32_t number, const Device& device);
+  const DeviceDescription& Description(std::uint32_t number) const {
+    return context_.devices[visible_[number]];
+  }
+  // Of the agent that has the device's proxy.
+  std::uint32_t RankOf(std::uint32_t number) const { return Description(number).agent; }
   std::string Describe(std::uint32_t number) const;
   template <typename T>
   void Answer(const T& message, std::span<const int> fds = {});
 
-  SessionContext& context_;
+  NodeContext& context_;
   ControlSocket socket_;
-  std::uint32_t id_ = 0;
+  const std::uint32_t id_;
+  std::vector<DeviceReport>& reports_;
+  bool introduced_ = false;
   std::string program_;
-  std::optional<Bell> bell_;  // The client's.
+  std::vector<std::uint32_t> visible_;  // Numbers in the run.
+  std::optional<Bell> bell_;            // The client's.
   std::map<std::uint32_t, Device> devices_;
   bool ended_ = false;
 };

@@ -158,6 +158,8 @@ struct TextureView {
   }
 };
 
+inline constexpr std::uint64_t kUnknownBytes = ~std::uint64_t{0};
+
 // A snapshot of a device: all that is asked about it without a context.
 struct DeviceDescription {
   std::string host;
@@ -170,6 +172,9 @@ struct DeviceDescription {
   std::uint32_t driver_version = 0;  // As cuDriverGetVersion says.
   bool software = false;
   bool virtual_memory = false;  // The driver can map memory where we ask.
+  bool mig = false;             // A part of a GPU (multi-instance GPU).
+  // Of its memory, when the agent looked; kUnknownBytes where that could not be learned.
+  std::uint64_t free_bytes = kUnknownBytes;
   std::vector<std::int32_t>
       attributes;  // Indexed by CUdevice_attribute; 0 where the driver knows none.
   template <typename Self, typename Visitor>
@@ -184,11 +189,50 @@ struct DeviceDescription {
     visit(self.driver_version);
     visit(self.software);
     visit(self.virtual_memory);
+    visit(self.mig);
+    visit(self.free_bytes);
     visit(self.attributes);
   }
 };
 
-// What one session did with one device: `cuspan run --stats`.
+// A run that waits for GPUs of a host, or holds some, as its ticket there says.
+struct LeaseTicket {
+  std::uint64_t order = 0;  // When it was started, in ns since 1970: its place in every queue.
+  std::string run;          // Its id.
+  std::string host;         // Where the ticket is.
+  std::string user;         // As the kernel knows the ticket's owner.
+  std::string program;      // The rest is the run's own word.
+  bool waiting = false;
+  std::uint32_t wanted = 0;       // GPUs in all, of all hosts; 0: as many as there are.
+  std::vector<std::string> gpus;  // That it holds on this host.
+  template <typename Self, typename Visitor>
+  static void VisitFields(Self& self, Visitor&& visit) {
+    visit(self.order);
+    visit(self.run);
+    visit(self.host);
+    visit(self.user);
+    visit(self.program);
+    visit(self.waiting);
+    visit(self.wanted);
+    visit(self.gpus);
+  }
+};
+
+// Which of the run's devices a process sees, as its environment has it.
+struct VisibleDevices {
+  bool chosen = false;               // CUDA_VISIBLE_DEVICES is set:
+  std::string choice;                // to this.
+  std::uint32_t devices_a_rank = 0;  // Of an MPI program whose ranks each have their own; 0: all.
+  std::uint32_t rank = 0;
+  template <typename Self, typename Visitor>
+  static void VisitFields(Self& self, Visitor&& visit) {
+    visit(self.chosen);
+    visit(self.choice);
+    visit(self.devices_a_rank);
+    visit(self.rank);
+  }
+};
+
 // How often an op was posted, or a call made.
 struct OpCount {
   std::uint16_t op = 0;
@@ -200,6 +244,7 @@ struct OpCount {
   }
 };
 
+// What one session did with one device: `cuspan run --stats`.
 struct DeviceReport {
   std::uint32_t session = 0;
   std::uint32_t device = 0;

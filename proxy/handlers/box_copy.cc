@@ -68,17 +68,12 @@ struct SetRows final : PostedOp {
 template <typename Op>
 Result<std::shared_ptr<Transfer>> MakeTransfer(Session& session, const Origin& origin, const Op& op,
                                                const BoxPlace& place) {
-  Result<std::shared_ptr<Stream>> stream = session.FindStream(op.stream);
-  if (!stream.ok()) return stream.status();
-  Result<Place> found = FindPlace(session, place, op.extent);
-  if (!found.ok()) return found.status();
-  const std::optional<std::uint64_t> bytes = PackedBytes(op.extent);
-  if (!bytes || *bytes == 0)
-    return Status::Invalid("a copy of {} × {} × {} bytes", op.extent.width, op.extent.rows,
-                           op.extent.planes);
-  auto transfer = std::make_shared<Transfer>(op.transfer, origin, *stream, place.address, *bytes);
-  transfer->array = std::move(found->array);
-  transfer->box = found->box;
+  Result<CopySide> side = FindSide(session, op, place);
+  if (!side.ok()) return side.status();
+  auto transfer = std::make_shared<Transfer>(op.transfer, origin, std::move(side->stream),
+                                             place.address, side->bytes);
+  transfer->array = std::move(side->place.array);
+  transfer->box = side->place.box;
   return transfer;
 }
 

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "proxy/session.h"
 
@@ -36,6 +37,27 @@ inline Result<Place> FindPlace(Session& session, const BoxPlace& place, const Bo
     return Status::Invalid("array 0x{:x} does not exist", place.array);
   found.box.array = found.array->driver;
   return found;
+}
+
+// What a copy's op says of this device's side: its stream, the box, and how many bytes that is.
+struct CopySide {
+  std::shared_ptr<Stream> stream;
+  Place place;
+  std::uint64_t bytes;
+};
+
+// kInvalid when there is no such thing, or nothing to copy.
+template <typename Op>
+Result<CopySide> FindSide(Session& session, const Op& op, const BoxPlace& place) {
+  Result<std::shared_ptr<Stream>> stream = session.FindStream(op.stream);
+  if (!stream.ok()) return stream.status();
+  Result<Place> found = FindPlace(session, place, op.extent);
+  if (!found.ok()) return found.status();
+  const std::optional<std::uint64_t> bytes = PackedBytes(op.extent);
+  if (!bytes || *bytes == 0)
+    return Status::Invalid("a copy of {} × {} × {} bytes", op.extent.width, op.extent.rows,
+                           op.extent.planes);
+  return CopySide{std::move(*stream), std::move(*found), *bytes};
 }
 
 }  // namespace cuspan::proxy

@@ -29,19 +29,13 @@ struct PeerCopyOp final : StreamOp {
 template <typename Op>
 Result<std::shared_ptr<PeerCopy>> MakeCopy(Session& session, const Origin& origin, const Op& op,
                                            const BoxPlace& place) {
-  Result<std::shared_ptr<Stream>> stream = session.FindStream(op.stream);
-  if (!stream.ok()) return stream.status();
-  Result<Place> found = FindPlace(session, place, op.extent);
-  if (!found.ok()) return found.status();
-  const std::optional<std::uint64_t> bytes = PackedBytes(op.extent);
-  if (!bytes || *bytes == 0)
-    return Status::Invalid("a copy of {} × {} × {} bytes", op.extent.width, op.extent.rows,
-                           op.extent.planes);
-  auto copy = std::make_shared<PeerCopy>(op.transfer, origin, std::move(*stream));
+  Result<CopySide> side = FindSide(session, op, place);
+  if (!side.ok()) return side.status();
+  auto copy = std::make_shared<PeerCopy>(op.transfer, origin, std::move(side->stream));
   copy->join = op.join;
-  copy->box = found->box;
-  copy->array = std::move(found->array);
-  copy->bytes = *bytes;
+  copy->box = side->place.box;
+  copy->array = std::move(side->place.array);
+  copy->bytes = side->bytes;
   return copy;
 }
 

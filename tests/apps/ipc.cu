@@ -1,4 +1,4 @@
-// Two processes that give each other device memory, events and a memory pool.
+// Two processes that give each other device memory, events and a memory pool of the last device.
 //
 //   ipc [ELEMENTS]
 #include <sys/socket.h>
@@ -196,7 +196,10 @@ int GivePool(const End& other, int count) {
   cudaMemPoolProps properties{};
   properties.allocType = cudaMemAllocationTypePinned;
   properties.handleTypes = cudaMemHandleTypePosixFileDescriptor;
-  properties.location = {cudaMemLocationTypeDevice, 0};
+  // The last device, which need not be the other's current one.
+  const int device = DeviceCount() - 1;
+  CHECK(cudaSetDevice(device));
+  properties.location = {cudaMemLocationTypeDevice, device};
   cudaMemPool_t pool;
   CHECK(cudaMemPoolCreate(&pool, &properties));
   int file = -1;
@@ -226,6 +229,7 @@ int GivePool(const End& other, int count) {
 
 int TakePool(const End& other, int count) {
   int failures = 0;
+  const int device = DeviceCount() - 1;
   const int file = other.ReceiveFile();
   cudaMemPool_t pool;
   CHECK(cudaMemPoolImportFromShareableHandle(&pool,
@@ -239,7 +243,12 @@ int TakePool(const End& other, int count) {
   int* values[2] = {};
   for (int i = 0; i < 2; ++i) {
     auto data = other.Receive<cudaMemPoolPtrExportData>();
+    CHECK(cudaSetDevice(0));
     CHECK(cudaMemPoolImportPointer(reinterpret_cast<void**>(&values[i]), pool, &data));
+    cudaPointerAttributes attributes;
+    CHECK(cudaPointerGetAttributes(&attributes, values[i]));
+    EXPECT(attributes.device == device, "it is on device %d", attributes.device);
+    CHECK(cudaSetDevice(device));
     Launch(values[i], count, 5 + i, nullptr);
   }
   CHECK(cudaFreeAsync(values[0], nullptr));

@@ -29,6 +29,22 @@ class Support(SystemTest):
                 self.assertIn("CUSPAN_STRICT", lines[1])
         self.assert_nothing_left()
 
+    def test_a_kernel_refused_at_its_launch(self):
+        """It is compiled then: named once, with its error; a strict run ends before its results are read."""
+        for path in ("auto", "never"):
+            with self.subTest(same_node=path):
+                command = ["--same-node", path, "--", program("refused_kernel", "shared")]
+                result = self.run_command(self.cuspan("run", *command))
+                self.assertEqual(result.stdout.split(), ["before"] + 2 * ["cudaErrorInvalidPtx"])
+                self.assertEqual(len(own_lines(result.stderr)), 1, result.stderr)
+                self.assertRegex(result.stderr, "kernel .*Refused.*tex.2dms.*CUDA error 218")
+                result = self.run_command(self.cuspan("run", "--strict", *command), status=UNAVAILABLE)
+                self.assertEqual(result.stdout, "before\n")
+                lines = own_lines(result.stderr)
+                self.assertEqual(len(lines), 2, result.stderr)
+                self.assertTrue(any("tex.2dms" in line for line in lines), result.stderr)
+                self.assertTrue(any("CUSPAN_STRICT" in line for line in lines), result.stderr)
+
     def test_strict_lets_others_be(self):
         self.run_command(self.cuspan("run", "--strict", "--", program("ends", "static"), "exit", "0"))
 

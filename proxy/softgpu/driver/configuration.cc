@@ -1,8 +1,12 @@
 #include "proxy/softgpu/driver/configuration.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <charconv>
+#include <climits>
 #include <cstring>
+#include <optional>
 #include <string_view>
 #include <thread>
 
@@ -32,6 +36,35 @@ Status ReadCapability(Configuration* configuration) {
   }
   return Status::Invalid("{}='{}' is no compute capability from 7.5 to 12.1, such as 9.0",
                          settings::kSoftCapability.name, text);
+}
+
+// "N" for every node, or "HOST=N,…", in which a number alone is for the nodes that are not named. A
+// node that is named may have none.
+Result<int> ReadDevices() {
+  const std::string_view list = SettingText(settings::kSoftGpus);
+  char own[HOST_NAME_MAX + 1] = {};
+  ::gethostname(own, sizeof own - 1);
+  std::optional<int> named, others;
+  for (std::size_t start = 0; start <= list.size();) {
+    const std::size_t end = std::min(list.find(',', start), list.size());
+    const std::string_view item = list.substr(start, end - start);
+    start = end + 1;
+    const std::size_t equals = item.find('=');
+    const bool for_others = equals == std::string_view::npos;
+    const std::string_view number = for_others ? item : item.substr(equals + 1);
+    int count = 0;
+    const auto [last, error] =
+        std::from_chars(number.data(), number.data() + number.size(), count);
+    if (error != std::errc() || last != number.data() + number.size() || equals == 0 ||
+        count < (for_others ? 1 : 0) || count > 64 || (for_others && others))
+      return Status::Invalid("{}='{}' is no number from 1 to 64, nor a list such as n1=2,n2=0,1",
+                             settings::kSoftGpus.name, list);
+    if (for_others)
+      others = count;
+    else if (item.substr(0, equals) == own)
+      named = count;
+  }
+  return named.value_or(others.value_or(1));
 }
 
 Result<unsigned> ReadThreads() {
@@ -91,9 +124,9 @@ Status ReadCopyRate(Configuration* configuration) {
 
 Result<Configuration> ReadConfiguration() {
   Configuration configuration;
-  Result<std::uint64_t> devices = SettingNumber(settings::kSoftGpus, 1, 64);
+  Result<int> devices = ReadDevices();
   if (!devices.ok()) return devices.status();
-  configuration.devices = static_cast<int>(*devices);
+  configuration.devices = *devices;
   Result<std::uint64_t> memory =
       SettingBytes(settings::kSoftMemory, 8 * kMemoryGranularity, std::uint64_t{1} << 44);
   if (!memory.ok()) return memory.status();

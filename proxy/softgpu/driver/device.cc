@@ -224,6 +224,7 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuInit(unsigned flags) {
   if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
   const Status status = Driver::Initialize();
   if (status.ok()) return CUDA_SUCCESS;
+  if (status.code() == StatusCode::kNotFound) return CUDA_ERROR_NO_DEVICE;
   LogError("{}", status.message());
   switch (status.code()) {
     case StatusCode::kInvalid:

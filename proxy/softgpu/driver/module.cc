@@ -43,11 +43,16 @@ CUresult Function::Compile(const BlockShape& shape, CompiledKernel* compiled) {
       *compiled = code;
       return CUDA_SUCCESS;
     }
+    if (refused_ != CUDA_SUCCESS) return refused_;
   }
   Result<CompiledKernel> made = module_->program().Compile(info_.name, shape);
   if (!made.ok()) {
-    LogError("software GPU: kernel {}: {}", info_.name, made.status().message());
-    return PtxError(made.status());
+    const CUresult result = PtxError(made.status());
+    LogError("software GPU: kernel {}: {}; its launches fail with CUDA error {}", info_.name,
+             made.status().message(), static_cast<int>(result));
+    std::lock_guard lock(mutex_);
+    if (made.status().code() == StatusCode::kUnsupported) refused_ = result;
+    return result;
   }
   *compiled = *made;
   std::lock_guard lock(mutex_);

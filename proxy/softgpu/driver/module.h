@@ -47,6 +47,7 @@ class Function {
   // Those that were launched: the program's own lock may be held for a compilation.
   std::mutex mutex_;
   std::vector<std::pair<BlockShape, CompiledKernel>> compiled_;
+  CUresult refused_ = CUDA_SUCCESS;  // What every launch is answered: its code can not be run.
 };
 
 // Memory for a module's variables: zeroed, page-aligned, with an inaccessible

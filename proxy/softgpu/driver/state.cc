@@ -68,6 +68,7 @@ Status Driver::Initialize() {
   }
   Result<Configuration> configuration = ReadConfiguration();
   if (!configuration.ok()) return configuration.status();
+  if (configuration->devices == 0) return Status::NotFound("this host has no software GPU");
   auto driver = std::unique_ptr<Driver>(new Driver(*configuration));
   for (int ordinal = 0; ordinal < configuration->devices; ++ordinal) {
     auto device = std::make_unique<Device>(configuration->copy_rate);

@@ -133,7 +133,7 @@ Result<std::unique_ptr<KernelCache>> KernelCache::Open(const std::string& folder
     return Status::Unavailable("the folder {} can not be opened: {}", folder, std::strerror(errno));
   if (!IsPrivate(status))
     return Status::Refused("others may write to the folder {}; give it to this user alone", folder);
-  return std::unique_ptr<KernelCache>(new KernelCache(std::move(file), most_bytes));
+  return std::unique_ptr<KernelCache>(new KernelCache(folder, std::move(file), most_bytes));
 }
 
 std::optional<std::string> KernelCache::Load(const CacheKey& key) {
@@ -164,7 +164,10 @@ std::optional<std::string> KernelCache::Load(const CacheKey& key) {
 void KernelCache::Store(const CacheKey& key, std::string_view content) {
   const std::string name = FileName(key);
   if (const Status status = Write(name, key, content); !status.ok()) {
-    LogDebug("software GPU: {}", status.message());
+    if (!failure_told_.exchange(true)) {
+      LogWarn("software GPU: {}; give the folder room, or another one with {}", status.message(),
+              settings::kSoftCache.name);
+    }
     return;
   }
   std::lock_guard lock(trim_mutex_);
@@ -196,14 +199,14 @@ Status KernelCache::Write(const std::string& name, const CacheKey& key, std::str
     file = create();
   }
   if (!file.valid())
-    return Status::Unavailable("compiled kernel {} can not be stored: {}", name,
+    return Status::Unavailable("compiled kernels can not be stored in {}: {}", path_,
                                std::strerror(errno));
   const bool written = WriteAll(file.get(), &header, sizeof header) &&
                        WriteAll(file.get(), content.data(), content.size());
   if (!written || ::renameat(folder_.get(), temporary.c_str(), folder_.get(), name.c_str()) != 0) {
     const int reason = errno;
     ::unlinkat(folder_.get(), temporary.c_str(), 0);
-    return Status::Unavailable("compiled kernel {} can not be stored: {}", name,
+    return Status::Unavailable("compiled kernels can not be stored in {}: {}", path_,
                                std::strerror(reason));
   }
   return Status::Ok();

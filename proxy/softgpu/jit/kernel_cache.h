@@ -35,23 +35,26 @@ class KernelCache {
 
   // What was stored under `key`; nullopt when there is nothing, or nothing sound.
   std::optional<std::string> Load(const CacheKey& key);
-  // Stores `content`, whole or not at all; failures are told only to whoever debugs.
+  // Stores `content`, whole or not at all. The first failure is logged: kernels are compiled anew
+  // by each process then, and nothing else happens.
   // When the folder has become too large, what was used least lately goes.
   void Store(const CacheKey& key, std::string_view content);
   // How often Load found something.
   std::uint64_t hits() const { return hits_.load(std::memory_order_relaxed); }
 
  private:
-  KernelCache(UniqueFd folder, std::uint64_t most_bytes)
-      : folder_(std::move(folder)), most_bytes_(most_bytes) {}
+  KernelCache(std::string path, UniqueFd folder, std::uint64_t most_bytes)
+      : path_(std::move(path)), folder_(std::move(folder)), most_bytes_(most_bytes) {}
 
   Status Write(const std::string& name, const CacheKey& key, std::string_view content);
   void Trim();
 
+  const std::string path_;
   const UniqueFd folder_;
   const std::uint64_t most_bytes_;
   std::atomic<std::uint64_t> next_temporary_{0};
   std::atomic<std::uint64_t> hits_{0};
+  std::atomic<bool> failure_told_{false};
   std::mutex trim_mutex_;
   std::uint64_t until_trim_ = 0;  // Bytes that may be stored before the folder is looked at.
 };

@@ -1,7 +1,8 @@
 // Writes what a process can see of itself: its variables, open descriptors, signal handling and
-// children; with "cuda" as its argument, after it has used a device.
+// children; with "cuda" as its argument, after it has used a device. With "count" only how many
+// devices it has.
 //
-//   inspect [cuda]
+//   inspect [cuda | count]
 
 #include <cerrno>
 #include <cstdio>
@@ -42,6 +43,13 @@ void WriteSignals() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc > 1 && std::strcmp(argv[1], "count") == 0) {
+    int devices = 0;
+    if (const cudaError_t error = cudaGetDeviceCount(&devices); error != cudaSuccess)
+      std::fprintf(stderr, "%s\n", cudaGetErrorName(error));
+    std::printf("%d\n", devices);
+    return 0;
+  }
   if (argc > 1 && std::strcmp(argv[1], "cuda") == 0 && !DeviceWorks()) return 1;
   for (char** variable = environ; *variable != nullptr; ++variable)
     std::printf("variable %s\n", *variable);

@@ -175,6 +175,12 @@ TEST_F(LanesTest, ARouteMayCloseWhileItsBulkIsUnderWay) {
   }
 }
 
+// More than fits into a lane's ring; the agents end while the lanes are still at it.
+TEST_F(LanesTest, TheEndIsToldToALaneThatIsBehind) {
+  for (std::uint64_t command = 0; command < 50'000; ++command)
+    for (std::uint32_t lane = 0; lane < kLanes; ++lane) home_.carrier->Cancel(lane, command);
+}
+
 TEST_F(LanesTest, AChannelWhoseFileWasNotKeptIsRefused) {
   ChannelEnds ends;
   EXPECT_FALSE(home_.carrier->Attach(*ends.client).ok());

@@ -15,8 +15,8 @@ Plan TwoHosts() { return {{{"localhost", 0}, {"n1", 2}, {"n12", kAllDevices}}, 0
 
 TEST(MpirunCommand, StartsOneAgentAHost) {
   const Plan plan{{{"localhost", 1}, {"b", kAllDevices}}, 1};
-  EXPECT_THAT(MpirunCommand(plan, {"/p/cuspan-agent", {"--gpus", "3"}}, {"--mca", "x", "y"},
-                            {"CUSPAN_LOG"}),
+  EXPECT_THAT(MpirunCommand(plan, {"/p/cuspan-agent", "/p/cuspan-agent", {"--gpus", "3"}},
+                            {"--mca", "x", "y"}, {"CUSPAN_LOG"}),
               ElementsAre("mpirun", "--oversubscribe", "--bind-to", "none", "--mca", "x", "y",  //
                           "-np", "1", "--host", "localhost", "-x", "CUSPAN_LOG", "/p/cuspan-agent",
                           "--serve", "1", "--place", "1", "--gpus", "3", ":",  //
@@ -27,7 +27,7 @@ TEST(MpirunCommand, StartsOneAgentAHost) {
 TEST(MpirunCommand, StartsTheLanesBehindAllAgents) {
   Plan plan{{{"localhost", 0}, {"b", kAllDevices}}, 0};
   plan.lanes = 3;
-  EXPECT_THAT(MpirunCommand(plan, {"/p/cuspan-agent", {}}, {}, {"CUSPAN_LANES"}),
+  EXPECT_THAT(MpirunCommand(plan, {"/p/cuspan-agent", "/p/cuspan-agent", {}}, {}, {"CUSPAN_LANES"}),
               ElementsAre("mpirun", "--oversubscribe", "--bind-to", "none",  //
                           "-np", "1", "--host", "localhost", "-x", "CUSPAN_LANES",
                           "/p/cuspan-agent", "--serve", "0", ":",  //

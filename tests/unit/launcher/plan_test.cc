@@ -1,5 +1,7 @@
 #include "launcher/plan.h"
 
+#include "launcher/mpirun_command.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -119,6 +121,15 @@ TEST(ParseLanes, EachLaneHasRoom) {
     EXPECT_LE(StagingBuffersFor(lanes), 64U);
     EXPECT_LE(SendsInFlightFor(lanes) * lanes, StagingBuffersFor(lanes));
   }
+}
+
+TEST(MakePlan, HostsOfTheAppAloneServeNoDevice) {
+  const Plan plan = MakePlan({{"g1", 2}}, SameNode::kAuto, "here",
+                             {{"c1", 2}, {"g1", 1}, {"here", 1}, {"c1", 1}});
+  ASSERT_EQ(plan.agents.size(), 3U);
+  EXPECT_EQ(plan.agents[1], (AgentPlan{"g1", 2}));
+  EXPECT_EQ(plan.agents[2], (AgentPlan{"c1", 0}));
+  EXPECT_EQ(AgentPlanOptions(plan, 2), (std::vector<std::string>{"--serve", "0"}));
 }
 
 }  // namespace

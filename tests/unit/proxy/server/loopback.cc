@@ -237,12 +237,17 @@ std::uint64_t Loopback::NewStream(std::uint32_t flags) {
 }
 
 std::unique_ptr<Channel> Loopback::Join(std::uint32_t join, Bell* bell) {
+  std::unique_ptr<Channel> peer = Give(join, bell);
+  EXPECT_EQ(client_->Call(PeerJoin{join}).result, CUDA_SUCCESS);
+  return peer;
+}
+
+std::unique_ptr<Channel> Loopback::Give(std::uint32_t join, Bell* bell) {
   const auto other = [](const Bell& own) { return Must(Bell::Open(UniqueFd(::dup(own.fd())))); };
   UniqueFd memory = Must(Channel::Create(SmallLayout()));
   joins_.Put(join, {Must(Channel::Attach(UniqueFd(::dup(memory.get())), ChannelSide::kProxy,
                                          &*proxy_bell_, other(*bell))),
                     ""});
-  EXPECT_EQ(client_->Call(PeerJoin{join}).result, CUDA_SUCCESS);
   return Must(Channel::Attach(std::move(memory), ChannelSide::kClient, bell, other(*proxy_bell_)));
 }
 

@@ -286,6 +286,14 @@ TEST_F(PeerCopiesTest, AnyMessagesAreSurvived) {
   }
 }
 
+// The worker waits for the channel while all that it would be given to is about to go.
+TEST_F(PeerCopiesTest, AChannelMayComeWhileTheSessionEnds) {
+  client.Ask(PeerJoin{kJoin + 1});
+  client.channel().Close(false);
+  const std::unique_ptr<Channel> late = loopback.Give(kJoin + 1, &bell);
+  EXPECT_TRUE(loopback.AwaitEnd().ok());
+}
+
 TEST_F(PeerCopiesTest, AJoinThatThereIsNotIsNothingAnHonestClientNames) {
   const std::uint64_t block = loopback.Map();
   client.Post(PeerSend{0, kJoin + 1, 1, At(block), Run(100), true});

@@ -1,10 +1,16 @@
 // Compiled kernels on disk: the store, its keys, and programs that use it.
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -55,6 +61,32 @@ class Cache : public testing::Test {
 };
 
 constexpr CacheKey kKey{1, 2};
+
+// A full disk is said once, leaves nothing behind, and what is there already is still found.
+TEST_F(Cache, GoesOnWithAFullDisk) {
+  fs::create_directories(folder());
+  // Seen by this process alone.
+  if (::unshare(CLONE_NEWNS) != 0 ||
+      ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+      ::mount("tmpfs", folder().c_str(), "tmpfs", 0, "size=64k,mode=700") != 0)
+    GTEST_SKIP() << "mounting a small file system: " << std::strerror(errno);
+  {
+    const auto cache = Open();
+    const std::string small(1000, 's');
+    cache->Store(kKey, small);
+    testing::internal::CaptureStderr();
+    const std::string large(100'000, 'l');
+    for (std::uint64_t key = 10; key < 15; ++key) cache->Store({key, 0}, large);
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
+    EXPECT_THAT(said, testing::HasSubstr(folder()));
+    EXPECT_THAT(said, testing::HasSubstr("No space left on device"));
+    EXPECT_EQ(Files().size(), 1U);
+    EXPECT_EQ(cache->Load(kKey), small);
+    EXPECT_EQ(cache->Load({10, 0}), std::nullopt);
+  }
+  ::umount2(folder().c_str(), MNT_DETACH);
+}
 
 TEST_F(Cache, GivesBackWhatWasStored) {
   const auto cache = Open();

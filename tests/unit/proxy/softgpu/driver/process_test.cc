@@ -31,6 +31,9 @@ void InitWith(const char* name, const char* value) {
 TEST_F(ProcessTest, WrongSettingsAreNamed) {
   EXPECT_EXIT(InitWith("CUSPAN_SOFT_GPUS", "0"), testing::ExitedWithCode(0), "CUSPAN_SOFT_GPUS");
   EXPECT_EXIT(InitWith("CUSPAN_SOFT_GPUS", "many"), testing::ExitedWithCode(0), "CUSPAN_SOFT_GPUS");
+  for (const char* wrong : {"n1=", "n1=65", "=2", "n1=1,,2", "1,2", "n1=-1"})
+    EXPECT_EXIT(InitWith("CUSPAN_SOFT_GPUS", wrong), testing::ExitedWithCode(0),
+                "CUSPAN_SOFT_GPUS");
   EXPECT_EXIT(InitWith("CUSPAN_SOFT_MEMORY", "12Q"), testing::ExitedWithCode(0),
               "CUSPAN_SOFT_MEMORY");
   EXPECT_EXIT(InitWith("CUSPAN_SOFT_MEMORY", "1"), testing::ExitedWithCode(0),
@@ -77,6 +80,32 @@ void ShowSettings() {
 }
 
 TEST_F(ProcessTest, SettingsShape) { EXPECT_EXIT(ShowSettings(), testing::ExitedWithCode(0), ""); }
+
+// The devices of a host by its name, and of all others.
+void CountOnThisHost(const char* list_format, int expected) {
+  char own[256] = {};
+  ASSERT_EQ(gethostname(own, sizeof(own) - 1), 0);
+  char list[512];
+  snprintf(list, sizeof(list), list_format, own);
+  setenv("CUSPAN_SOFT_GPUS", list, 1);
+  int count = 0;
+  if (expected == 0) {
+    EXPECT_EQ(cuInit(0), CUDA_ERROR_NO_DEVICE);
+    EXPECT_EQ(cuDeviceGetCount(&count), CUDA_ERROR_NOT_INITIALIZED);
+  } else {
+    EXPECT_CUDA(cuInit(0));
+    EXPECT_CUDA(cuDeviceGetCount(&count));
+    EXPECT_EQ(count, expected);
+  }
+  Finish();
+}
+
+TEST_F(ProcessTest, HostsMayHaveDifferentNumbersOfDevices) {
+  EXPECT_EXIT(CountOnThisHost("no-such-host=4,%s=2,3", 2), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(CountOnThisHost("no-such-host=4,not-%s=2,3", 3), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(CountOnThisHost("no-such-host=4,not-%s=2", 1), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(CountOnThisHost("%s=0,3", 0), testing::ExitedWithCode(0), "");
+}
 
 // 20 MB at 0.2 GB/s take a tenth of a second each way, and copies both ways do not share it.
 void CopySlowly() {

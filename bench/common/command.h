@@ -1,0 +1,25 @@
+// What the benchmarks' commands share: options, files of results, exit status.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <initializer_list>
+#include <string>
+
+#include "common/status.h"
+
+namespace cuspan::bench {
+
+void AddDeviceOption(CLI::App& app, std::string& device);
+void AddTransportOption(CLI::App& app, std::string& transport);
+// "--csv" or "--json": a file for the results.
+void AddResultsOption(CLI::App& app, const std::string& name, std::string& path);
+
+// Nothing for an empty path.
+Status WriteFile(const std::string& path, const std::string& text);
+// Makes them, empty: a measurement that can not be kept is not begun.
+Status MakeFiles(std::initializer_list<std::string> paths);
+
+// That of a command whose work ended so; a failure is named on standard error.
+int ExitStatusOf(const Status& status);
+
+}  // namespace cuspan::bench

@@ -1,0 +1,441 @@
+#!/usr/bin/env bash
+# A cluster in a box: hosts on this machine, made of network namespaces and joined by a switch, with
+# real TCP between them. For trying cuspan on "several nodes", and for its tests. Nothing of it is
+# visible in the machine's own network, so any number of boxes, also with equal addresses, can be up at once.
+#
+# What the hosts share: the file system (/tmp as well), memory, and the numbers of processes. What
+# each has for itself: network, Unix sockets without a file, and its name.
+set -euo pipefail
+
+me=${0##*/}
+usage() {
+  cat <<HELP
+usage: $me COMMAND [OPTIONS] [ARGUMENTS]        (as root)
+
+  up [--hosts N | --hosts NAME,NAME,…] [--devices N,N,…] [--subnet A.B.C.0/24] [--rate RATE] [--keep NAMES]
+      makes the hosts and joins them. Without options: 4 hosts, n0 … n3.
+        --devices  how many software GPUs each host has, in the hosts' order; the last number is for
+                   the rest. Programs started by 'run' then use software GPUs.
+        --subnet   addresses of the hosts; the default is 10.77.0.0/24. Nobody outside the box sees them.
+        --rate     as 'shape' does for all hosts
+        --keep     variables, NAME,NAME,…, that hosts take over from the one that starts a process on
+                   them; ssh would take none
+  run HOST [--] COMMAND [ARGUMENTS]
+      runs a command on a host, in this terminal and folder, with what it takes for
+      'cuspan run --hosts n1,n2 -- ./app' and for plain mpirun to work there.
+  shape RATE|off [HOST…]
+      limits what these hosts (or all) send and receive, each way: 1gbit, 200mbit, 500kbit
+  link HOST up|down
+      plugs a host's cable in, or out
+  stall HOST SECONDS
+      for so long nothing reaches the host and nothing leaves it, and its link stays up; waits for the end
+  status
+      the hosts, their addresses, links, rates, and how many processes run on them
+  down
+      ends what still runs on the hosts and removes them all. Works after any crash, and twice.
+
+Each command takes --name BOX (up to 12 letters and digits; default: box) for one of several boxes.
+
+Example:
+  $me up --devices 0,2,2,2
+  $me run n0 -- cuspan run --hosts n1,n2,n3 -- ./app        # 6 devices on 3 other hosts
+  $me down
+
+Exit status: that of the command for 'run'; 2 for a mistake in the command line; 77 where this machine
+lets nobody make a box (not root, no ip command, no namespaces); 1 for other failures.
+HELP
+}
+
+fail() {
+  echo "$me: $*" >&2
+  exit 1
+}
+misused() {
+  echo "$me: $*; see $me --help" >&2
+  exit 2
+}
+impossible() {
+  echo "$me: $*" >&2
+  exit 77
+}
+
+folder_of_boxes=/run/cuspan-box
+own_path=$(realpath "${BASH_SOURCE[0]}")
+
+# Names of network namespaces: the hosts', and that of the switch between them.
+space_of() { echo "cuspan-$box-$1"; }
+switch() { echo "cuspan-$box"; }
+exists() { [[ -e /run/netns/$1 ]]; }
+# All of this box, whatever became of its folder.
+spaces() {
+  local path
+  for path in "/run/netns/cuspan-$box" "/run/netns/cuspan-$box-"*; do
+    if [[ -e $path ]]; then echo "${path##*/}"; fi
+  done
+}
+
+require_root() {
+  if ((EUID != 0)); then impossible "network namespaces are root's to make: run it with sudo"; fi
+  command -v ip >/dev/null || impossible "there is no ip command: install iproute2"
+}
+
+# The processes of a namespace; none when it is gone.
+processes_in() { ip netns pids "$1" 2>/dev/null || true; }
+
+# shellcheck disable=SC2154  # state_* come from the file.
+load() {
+  if [[ ! -e $folder/state ]]; then fail "the box '$box' is not up; make it with: $me up${named:+ --name $box}"; fi
+  # Written by 'up', in a folder that only root can write to.
+  # shellcheck source=/dev/null
+  source "$folder/state"
+  hosts=("${state_hosts[@]}")
+}
+
+check_host() {
+  local host
+  for host in "${hosts[@]}"; do
+    if [[ $host == "$1" ]]; then return; fi
+  done
+  fail "the box '$box' has no host '$1'; it has ${hosts[*]}"
+}
+
+# --- up
+
+# set_limit RATE HOST: both ends of the host's cable, or no limit with "off".
+set_limit() {
+  local rate=$1 host=$2 bits burst space device
+  for space in "$(switch) $host" "$(space_of "$host") eth0"; do
+    device=${space#* }
+    space=${space% *}
+    if [[ $rate == off ]]; then
+      # There is none to delete where there was no limit.
+      ip netns exec "$space" tc qdisc del dev "$device" root 2>/dev/null || true
+      continue
+    fi
+    bits=${rate%[kmg]bit}
+    case $rate in
+      *kbit) bits=$((bits * 1000)) ;;
+      *mbit) bits=$((bits * 1000000)) ;;
+      *gbit) bits=$((bits * 1000000000)) ;;
+    esac
+    # The bucket holds 4 ms, and a whole segment of 64 KiB as network cards take them from TCP.
+    burst=$((bits / 8 / 250))
+    if ((burst < 131072)); then burst=131072; fi
+    ip netns exec "$space" tc qdisc replace dev "$device" root tbf rate "$rate" burst "$burst" latency 50ms ||
+      fail "the rate of host $host can not be set: this kernel has no token bucket filter (sch_tbf)?"
+  done
+}
+
+check_rate() {
+  if [[ $1 != off && ! $1 =~ ^[1-9][0-9]{0,8}[kmg]bit$ ]]; then
+    misused "'$1' is no rate such as 1gbit, 200mbit or 500kbit, nor off"
+  fi
+}
+
+up() {
+  local wanted=4 devices='' subnet=10.77.0.0/24 rate=off keep='' host i counts=()
+  while (($# > 0)); do
+    if (($# < 2)); then misused "$1 needs a value, or is no option of up"; fi
+    case $1 in
+      --hosts) wanted=$2 ;;
+      --devices) devices=$2 ;;
+      --subnet) subnet=$2 ;;
+      --rate) rate=$2 ;;
+      --keep) keep=$2 ;;
+      *) misused "up has no option $1" ;;
+    esac
+    shift 2
+  done
+  hosts=()
+  if [[ $wanted =~ ^[0-9]+$ ]]; then
+    if [[ ! $wanted =~ ^[1-9][0-9]?$ ]]; then misused "a box has 1 to 99 hosts, not $wanted"; fi
+    for ((i = 0; i < wanted; i++)); do hosts+=("n$i"); done
+  else
+    IFS=, read -r -a hosts <<<"$wanted"
+  fi
+  if ((${#hosts[@]} == 0 || ${#hosts[@]} > 99)); then misused "a box has 1 to 99 hosts"; fi
+  for host in "${hosts[@]}"; do
+    # Interfaces of the switch are named after them.
+    if [[ ! $host =~ ^[a-z][a-z0-9-]{0,13}$ || $host == switch || $host == lo || $host == localhost ]]; then
+      misused "'$host' is no name for a host: up to 14 letters, digits and dashes, beginning with a letter"
+    fi
+    if [[ " ${hosts[*]} " == *" $host "*" $host "* ]]; then misused "there are two hosts $host"; fi
+  done
+  if [[ ! $subnet =~ ^([0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3})\.0/24$ ]]; then
+    misused "'$subnet' is no subnet such as 10.77.0.0/24"
+  fi
+  local network=${BASH_REMATCH[1]}
+  check_rate "$rate"
+  if [[ ! $keep =~ ^([A-Za-z_][A-Za-z0-9_]*(,|$))*$ ]]; then misused "--keep $keep: no list of variables' names"; fi
+  if [[ -n $devices ]]; then
+    IFS=, read -r -a counts <<<"$devices"
+    for i in "${counts[@]}"; do
+      if [[ ! $i =~ ^([0-9]|[1-5][0-9]|6[0-4])$ ]]; then misused "--devices $devices: '$i' is no number from 0 to 64"; fi
+    done
+    if ((${#counts[@]} == 0 || ${#counts[@]} > ${#hosts[@]})); then
+      misused "--devices $devices: the box has ${#hosts[@]} hosts"
+    fi
+    devices=
+    for ((i = 0; i < ${#hosts[@]}; i++)); do
+      devices+="${devices:+,}${hosts[i]}=${counts[i < ${#counts[@]} ? i : ${#counts[@]} - 1]}"
+    done
+  fi
+  require_root
+
+  local shape="${hosts[*]} $devices $subnet $rate $keep"
+  if [[ -e $folder/state ]]; then
+    load
+    # shellcheck disable=SC2154
+    if [[ $state_shape == "$shape" && $(spaces | wc -l) == $((${#hosts[@]} + 1)) ]]; then
+      echo "the box '$box' is up already: ${hosts[*]}"
+      return
+    fi
+    if [[ $state_shape != "$shape" ]]; then
+      fail "the box '$box' is up with other hosts or options; remove it first: $me down${named:+ --name $box}"
+    fi
+  fi
+  # What an interrupted 'up' or a machine's restart has left.
+  remove
+
+  # From here on a failure leaves nothing.
+  trap 'remove' EXIT
+  trap 'exit 1' INT TERM HUP
+  local problem
+  if ! problem=$(ip netns add "$(switch)" 2>&1); then
+    impossible "this machine allows no network namespaces (a container?): $problem"
+  fi
+  local on_switch=(ip -netns "$(switch)") space
+  if ! problem=$("${on_switch[@]}" link add switch type bridge 2>&1 && "${on_switch[@]}" link set switch up 2>&1); then
+    impossible "this machine's kernel has no bridges: $problem"
+  fi
+  (umask 022 && mkdir -p "$folder_of_boxes" "$folder")
+  {
+    echo "127.0.0.1 localhost"
+    for ((i = 0; i < ${#hosts[@]}; i++)); do echo "$network.$((i + 1)) ${hosts[i]}"; done
+  } >"$folder/hosts"
+  for ((i = 0; i < ${#hosts[@]}; i++)); do
+    host=${hosts[i]}
+    space=$(space_of "$host")
+    ip netns add "$space"
+    if ! problem=$("${on_switch[@]}" link add "$host" type veth peer name eth0 netns "$space" 2>&1); then
+      impossible "this machine's kernel has no virtual network cables (veth): $problem"
+    fi
+    "${on_switch[@]}" link set "$host" master switch up
+    ip -netns "$space" link set lo up
+    ip -netns "$space" address add "$network.$((i + 1))/24" dev eth0
+    ip -netns "$space" link set eth0 up
+    if [[ $rate != off ]]; then set_limit "$rate" "$host"; fi
+  done
+  # What mpirun starts processes on other hosts with, in place of ssh.
+  printf '#!/bin/sh\nexec %q --name %q remote-shell "$@"\n' "$own_path" "$box" >"$folder/remote-shell"
+  chmod 755 "$folder/remote-shell"
+  {
+    declare -p hosts | sed 's/^declare -a hosts/state_hosts/'
+    printf 'state_%s=%q\n' shape "$shape" devices "$devices" subnet "$subnet" network "$network" keep "$keep"
+  } >"$folder/state.new"
+  mv "$folder/state.new" "$folder/state"
+  trap - EXIT INT TERM HUP
+  echo "the box '$box' is up: ${hosts[*]}"
+}
+
+# --- down
+
+# Ends what runs in the namespaces and removes them, with all that is in them.
+remove() {
+  local space pids=() round
+  for round in TERM KILL; do
+    pids=()
+    for space in $(spaces); do
+      # shellcheck disable=SC2207  # Numbers.
+      pids+=($(processes_in "$space"))
+    done
+    if ((${#pids[@]} == 0)); then break; fi
+    kill -s "$round" "${pids[@]}" 2>/dev/null || true
+    # Up to 3 s each.
+    for ((try = 0; try < 60; try++)); do
+      if ! kill -s 0 "${pids[@]}" 2>/dev/null; then break; fi
+      sleep 0.05
+    done
+  done
+  for space in $(spaces); do ip netns del "$space" || true; done
+  rm -rf -- "$folder"
+  rmdir --ignore-fail-on-non-empty "$folder_of_boxes" 2>/dev/null || true
+}
+
+# --- run
+
+# enter HOST COMMAND…: becomes the command, on the host. It has a private view of the file system in
+# which /etc/hosts is the box's.
+enter() {
+  local host=$1
+  shift
+  # shellcheck disable=SC2016  # The inner shell's.
+  exec ip netns exec "$(space_of "$host")" unshare --uts sh -c \
+    'hostname "$1" && mount --bind "$2" /etc/hosts && shift 2 && exec "$@"' sh "$host" "$folder/hosts" "$@"
+}
+
+run() {
+  if (($# > 0)) && [[ $1 == -* ]]; then misused "run has no option $1"; fi
+  if (($# == 0)); then misused "run needs a host and a command"; fi
+  local host=$1
+  shift
+  if (($# > 0)) && [[ $1 == -- ]]; then shift; fi
+  if (($# == 0)); then misused "there is no command to run on $host"; fi
+  require_root
+  load
+  check_host "$host"
+  # How this host's mpirun reaches the others.
+  # shellcheck disable=SC2154
+  export OMPI_MCA_plm_rsh_agent=$folder/remote-shell OMPI_MCA_oob_tcp_if_include=$state_subnet \
+    OMPI_MCA_btl_tcp_if_include=$state_subnet
+  # What mpirun wants of root, who everybody is here.
+  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  # shellcheck disable=SC2154
+  if [[ -n $state_devices ]]; then
+    export CUSPAN_DEVICE=${CUSPAN_DEVICE:-soft} CUSPAN_SOFT_GPUS=${CUSPAN_SOFT_GPUS:-$state_devices}
+  fi
+  enter "$host" "$@"
+}
+
+# remote_shell [OPTIONS of ssh] [USER@]HOST COMMAND…: what mpirun calls in place of ssh.
+remote_shell() {
+  while (($# > 0)); do
+    case $1 in
+      -[oliFpJbcDEeILmOQRSWw]) shift ;; # Its value is the next word.
+      -*) ;;
+      *) break ;;
+    esac
+    shift
+  done
+  if (($# < 2)); then misused "remote-shell needs a host and a command"; fi
+  local host=${1##*@} keep name variables=()
+  shift
+  require_root
+  load
+  check_host "$host"
+  # As with ssh, nothing of this environment goes along but what a login there would set anyway.
+  # shellcheck disable=SC2154
+  IFS=, read -r -a keep <<<"PATH,HOME,USER,LOGNAME,SHELL,LANG,$state_keep"
+  for name in "${keep[@]}"; do
+    if [[ -n $name && -n ${!name+set} ]]; then variables+=("$name=${!name}"); fi
+  done
+  local status=0 parent=$PPID
+  (enter "$host" env -i "${variables[@]}" sh -c "$*") || status=$?
+  # As with ssh, the end of what ran there is heard of here when the network lets it through.
+  while ! plugged_in "$host" && kill -s 0 "$parent" 2>/dev/null; do sleep 0.2; done
+  return "$status"
+}
+
+# --- The cables
+
+# How a host's cable is: up, down, stalled, or gone with its host.
+cable() {
+  local line
+  line=$(ip -netns "$(switch)" -oneline link show dev "$1" 2>/dev/null || true)
+  if [[ -z $line ]]; then
+    echo gone
+  elif [[ $line != *"master switch"* ]]; then
+    echo stalled
+  elif [[ $line == *"state UP"* ]]; then
+    echo up
+  else
+    echo down
+  fi
+}
+plugged_in() { [[ $(cable "$1") == up ]]; }
+
+shape() {
+  if (($# == 0)); then misused "shape needs a rate, or off"; fi
+  local rate=$1 host
+  shift
+  check_rate "$rate"
+  require_root
+  load
+  for host in "$@"; do check_host "$host"; done
+  if (($# == 0)); then set -- "${hosts[@]}"; fi
+  for host in "$@"; do set_limit "$rate" "$host"; done
+}
+
+link() {
+  if (($# != 2)) || [[ $2 != up && $2 != down ]]; then misused "link needs a host, and up or down"; fi
+  require_root
+  load
+  check_host "$1"
+  ip -netns "$(switch)" link set "$1" "$2"
+}
+
+stall() {
+  if (($# != 2)) || [[ ! $2 =~ ^[0-9]+(\.[0-9]+)?$ ]]; then misused "stall needs a host and a number of seconds"; fi
+  require_root
+  load
+  check_host "$1"
+  # shellcheck disable=SC2064  # The host of now is meant.
+  trap "ip -netns '$(switch)' link set '$1' master switch" EXIT
+  trap 'exit 1' INT TERM HUP
+  ip -netns "$(switch)" link set "$1" nomaster
+  sleep "$2"
+}
+
+status() {
+  if (($# != 0)); then misused "status takes no argument"; fi
+  require_root
+  load
+  local host i rate count
+  {
+    echo "host address link rate processes software-GPUs"
+    for ((i = 0; i < ${#hosts[@]}; i++)); do
+      host=${hosts[i]}
+      rate=$(ip netns exec "$(space_of "$host")" tc qdisc show dev eth0 2>/dev/null | sed -n 's/.*tbf.* rate \([^ ]*\) .*/\1/p')
+      count=-
+      # shellcheck disable=SC2154
+      if [[ ",$state_devices," =~ ,$host=([0-9]+), ]]; then count=${BASH_REMATCH[1]}; fi
+      # shellcheck disable=SC2154
+      echo "$host $state_network.$((i + 1)) $(cable "$host") ${rate:-unlimited}" \
+        "$(processes_in "$(space_of "$host")" | wc -l) $count"
+    done
+  } | column -t
+}
+
+# --- The command line
+
+box=box
+named=
+arguments=()
+command=
+while (($# > 0)); do
+  case $1 in
+    --help | -h)
+      usage
+      exit 0
+      ;;
+    --name)
+      if (($# < 2)); then misused "--name needs a name"; fi
+      box=$2
+      named=yes
+      shift
+      ;;
+    -*) if [[ -z $command ]]; then misused "there is no option $1"; else arguments+=("$1"); fi ;;
+    *)
+      if [[ -z $command ]]; then command=$1; else arguments+=("$1"); fi
+      ;;
+  esac
+  shift
+  # What follows these is not ours to look at.
+  if [[ $command == remote-shell || ($command == run && ${#arguments[@]} -gt 0) ]]; then
+    arguments+=("$@")
+    break
+  fi
+done
+if [[ ! $box =~ ^[a-z0-9]{1,12}$ ]]; then misused "'$box' is no name of a box: up to 12 small letters and digits"; fi
+folder=$folder_of_boxes/$box
+case $command in
+  up | run | shape | link | stall | status) "$command" "${arguments[@]}" ;;
+  remote-shell) remote_shell "${arguments[@]}" ;;
+  down)
+    if ((${#arguments[@]} > 0)); then misused "down takes no argument"; fi
+    require_root
+    remove
+    ;;
+  "") usage >&2 && exit 2 ;;
+  *) misused "there is no command $command" ;;
+esac

@@ -1,0 +1,67 @@
+// Memory that the program registered and that its kernels use. Its pages are the program's own and
+// can not be put where devices have them, so kernels get memory of the shared region beside it, and
+// the two are kept equal as CUDA lets one see them: what the program wrote is there for what it
+// launches next, and what kernels wrote is there after a synchronisation. Within that, a kernel
+// that runs does not see what the program writes, nor the other way round.
+//
+// What differs from the contents on which both agreed last is what one of them wrote; only that
+// is copied, so both may write different bytes at once.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+namespace cuspan {
+
+class SharedRegion;
+
+// Any thread, but not the receiver's: the region's memory may have to be fetched.
+class RegisteredMemory {
+ public:
+  explicit RegisteredMemory(SharedRegion* region) : region_(region) {}
+  RegisteredMemory(const RegisteredMemory&) = delete;
+
+  // Where kernels find `memory`, which lies in the registered [base, base + bytes); gives it
+  // its place if it has none. CUDA_ERROR_OUT_OF_MEMORY when there is no room.
+  CUresult Expose(const std::byte* base, std::size_t bytes, const void* memory,
+                  std::uint64_t* address);
+  // The same for memory that has its place; nothing for others.
+  std::optional<std::uint64_t> DeviceAddress(const void* memory) const;
+  // It is not registered any more. The devices have done all that was to be done with it.
+  void Forget(const std::byte* base);
+
+  // A kernel is about to be launched.
+  void BeforeLaunch() {
+    if (any_.load(std::memory_order_acquire)) [[unlikely]]
+      Exchange(Direction::kToDevices);
+  }
+  // The program is about to hear that work is complete.
+  void Synchronized() {
+    if (any_.load(std::memory_order_acquire)) [[unlikely]]
+      Exchange(Direction::kToProgram);
+  }
+
+ private:
+  enum class Direction { kToDevices, kToProgram };
+  struct Range {
+    std::byte* base;
+    std::byte* devices;           // In the region.
+    std::vector<std::byte> last;  // What both had.
+  };
+  void Exchange(Direction direction);
+  static void Exchange(Range& range, Direction direction);
+
+  SharedRegion* const region_;
+  std::atomic<bool> any_{false};
+  mutable std::mutex mutex_;
+  std::map<const std::byte*, Range> ranges_;  // By base.
+};
+
+}  // namespace cuspan

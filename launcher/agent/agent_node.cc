@@ -1,0 +1,188 @@
+#include "launcher/agent/agent_node.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "common/log.h"
+#include "common/settings.h"
+#include "launcher/agent/agent_loop.h"
+#include "launcher/agent_cluster.h"
+
+namespace cuspan {
+namespace {
+
+constexpr std::chrono::milliseconds kKillLimit{2'000};
+
+// What the heartbeat setting says; nothing where it is off.
+Result<std::optional<std::chrono::seconds>> HeartbeatLimit() {
+  if (std::string_view(SettingText(settings::kHeartbeat)) == "off")
+    return std::optional<std::chrono::seconds>();
+  const Result<std::uint64_t> seconds = SettingNumber(settings::kHeartbeat, 1, 3600);
+  if (!seconds.ok()) return seconds.status();
+  return std::optional(std::chrono::seconds(*seconds));
+}
+
+}  // namespace
+
+AgentNode::AgentNode(const InstallPaths& paths, const Environment& proxy_environment,
+                     Transport* transport, const Ranks& ranks, ChannelLayout layout, Poller poller,
+                     Bell bell)
+    : proxy_(paths.proxy),
+      proxy_environment_(proxy_environment),
+      transport_(transport),
+      poller_(std::move(poller)),
+      bell_(std::move(bell)),
+      leases_(poller_, OwnHostName()),
+      context_(poller_, bell_, leases_),
+      peer_channels_(bell_, layout),
+      devices_(context_),
+      clients_(context_) {
+  context_.host = OwnHostName();
+  context_.rank = transport != nullptr ? transport->rank() : 0;
+  context_.agents = ranks.agents;
+  context_.layout = layout;
+  context_.peer_channels = &peer_channels_;
+  leases_.SetTerminate([this] {
+    clients_.EndAll();
+    if (proxies_) proxies_->KillAll(kKillLimit);
+  });
+}
+
+AgentNode::~AgentNode() { clients_.EndAll(); }
+
+Result<std::unique_ptr<AgentNode>> AgentNode::Create(const InstallPaths& paths,
+                                                     const Environment& proxy_environment,
+                                                     Transport* transport, const Ranks& ranks) {
+  Result<ChannelLayout> layout = ChannelLayout::FromSettings();
+  if (!layout.ok()) return layout.status();
+  Result<std::uint64_t> sends = SettingNumber(settings::kSendsInFlight, 1, 64);
+  if (!sends.ok()) return sends.status();
+  Result<std::optional<std::chrono::seconds>> heartbeat = HeartbeatLimit();
+  if (!heartbeat.ok()) return heartbeat.status();
+  Result<Poller> poller = Poller::Create();
+  if (!poller.ok()) return poller.status();
+  Result<Bell> bell = Bell::Create();
+  if (!bell.ok()) return bell.status();
+  std::unique_ptr<AgentNode> node(new AgentNode(paths, proxy_environment, transport, ranks, *layout,
+                                                std::move(*poller), std::move(*bell)));
+  if (transport == nullptr) return node;
+  Result<std::unique_ptr<Carrier>> carrier = MakeCarrier(*transport, ranks, node->bell_);
+  if (!carrier.ok()) return carrier.status();
+  node->carrier_ = std::move(*carrier);
+  AgentNode* const raw = node.get();
+  node->context_.relay = &node->relay_.emplace(
+      *transport, *node->carrier_, static_cast<std::uint32_t>(*sends),
+      Relay::Handlers{
+          [raw](std::uint32_t rank, const Frame& frame) { raw->TakeControl(rank, frame); },
+          [raw](RouteKey route, const std::string& reason) { raw->TakeBroken(route, reason); }});
+  if (*heartbeat)
+    node->heartbeats_.emplace(node->poller_, *node->relay_, **heartbeat,
+                              [raw](std::uint32_t rank) { raw->TakeSilence(rank); });
+  return node;
+}
+
+void AgentNode::Join(const Key128& secret, bool traced) {
+  context_.secret = secret;
+  context_.proxies = &proxies_.emplace(poller_, proxy_, proxy_environment_, secret);
+  if (traced) context_.trace = &trace_.emplace(context_.host);
+}
+
+void AgentNode::StartHeartbeats() {
+  if (heartbeats_) heartbeats_->Ask(context_.agents);
+}
+
+std::uint32_t AgentNode::others() const {
+  std::uint32_t others = 0;
+  for (std::uint32_t rank = 0; rank < context_.agents; ++rank)
+    if (rank != context_.rank && !context_.relay->gave_up(rank)) ++others;
+  return others;
+}
+
+void AgentNode::TakeSilence(std::uint32_t rank) {
+  const std::chrono::seconds limit = heartbeats_->limit();
+  if (rank == 0) return home_lost_ ? home_lost_(limit) : void();
+  const auto device =
+      std::find_if(context_.devices.begin(), context_.devices.end(),
+                   [rank](const DeviceDescription& known) { return known.agent == rank; });
+  const std::string who = device == context_.devices.end() ? Format("agent {}", rank)
+                                                           : Format("host {}", device->host);
+  const std::string reason = Format(
+      "nothing has come from {} for {} s: it, or the network to it, is down", who, limit.count());
+  LogError("{}; its GPUs are given up", reason);
+  for (std::uint32_t other = 1; other < context_.agents; ++other)
+    if (other != rank) relay()->SendControl(other, RemoteLost{kNoSession, rank, reason});
+  GiveUp(rank, reason);
+}
+
+void AgentNode::GiveUp(std::uint32_t rank, const std::string& reason) {
+  relay()->GiveUp(rank);
+  clients_.LoseAgent(rank, reason);
+  devices_.LoseAgent(rank, reason);
+  peer_channels_.LoseAgent(relay(), rank);
+}
+
+void AgentNode::TakeControl(std::uint32_t rank, const Frame& frame) {
+  if (rank == 0 && frame.op() == Op::kRemoteLost) {
+    const Result<RemoteLost> lost = ParseMessage<RemoteLost>(frame);
+    if (lost.ok() && lost->session == kNoSession) {
+      if (lost->device != context_.rank && lost->device < context_.agents)
+        GiveUp(lost->device, lost->reason);
+      return;
+    }
+  }
+  if (heartbeats_) {
+    if (context_.rank != 0 && rank == 0 && frame.op() == Op::kTraceClock) heartbeats_->WatchHome();
+    if (context_.rank == 0 && heartbeats_->IsAnswer(frame)) return;
+  }
+  if (clients_.TakeControl(rank, frame) || devices_.TakeControl(rank, frame) ||
+      leases_.TakeControl(rank, frame))
+    return;
+  if (control_ && control_(rank, frame)) return;
+  LogError("agent {} sent op {} ({}), which is not for agent {}", rank, frame.header.op,
+           OpName(frame.op()), context_.rank);
+}
+
+void AgentNode::TakeBroken(RouteKey route, const std::string& reason) {
+  if (AgentOfSession(route.session) == context_.rank)
+    clients_.TakeBroken(route, reason);
+  else
+    devices_.TakeBroken(route, reason);
+}
+
+void AgentNode::Loop(const std::function<bool()>& step) {
+  RunAgentLoop(poller_, relay(), &bell_, [&] {
+    clients_.ForgetEnded();
+    return step();
+  });
+}
+
+void AgentNode::Drain(const std::function<bool()>& more) {
+  RunAgentLoop(poller_, relay(), &bell_, [&] { return more() || !relay()->quiet(); });
+}
+
+void AgentNode::EndAll(std::chrono::milliseconds patience) {
+  clients_.EndAll();
+  if (proxies_) {
+    if (patience.count() > 0) proxies_->WaitEnds(patience);
+    devices_.EndAll();
+    proxies_->KillAll(kKillLimit);
+  }
+  // Nothing uses a GPU any more.
+  leases_.Leave();
+}
+
+void AgentNode::Disconnect() {
+  if (transport_ == nullptr) return;
+  if (others() + 1 != context_.agents) {
+    // MPI would wait for those that were given up. A process that just ends takes the job along;
+    // the home agent is to be the first, when it is through.
+    while (context_.rank != 0) ::pause();
+    return;
+  }
+  carrier_->End();
+  transport_->Shutdown();
+}
+
+}  // namespace cuspan

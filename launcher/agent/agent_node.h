@@ -1,0 +1,93 @@
+// What every agent of a run is made of, the home agent and the others: it serves the app's
+// processes on its node, and its node's devices to sessions of other agents.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "launcher/agent/client_service.h"
+#include "launcher/agent/device_service.h"
+#include "launcher/agent/heartbeats.h"
+#include "launcher/agent/lane_carrier.h"
+#include "launcher/agent/node_context.h"
+#include "launcher/environment.h"
+#include "launcher/install_paths.h"
+
+namespace cuspan {
+
+// One thread.
+class AgentNode {
+ public:
+  // `transport` reaches the other agents; none in a run of one agent. Waits for this one's lanes.
+  static Result<std::unique_ptr<AgentNode>> Create(const InstallPaths& paths,
+                                                   const Environment& proxy_environment,
+                                                   Transport* transport, const Ranks& ranks);
+  ~AgentNode();
+
+  // The run's secret is known, and whether it is traced: proxies may be started.
+  void Join(const Key128& secret, bool traced);
+
+  // A control message of another agent that neither service knows; false when the role does not,
+  // either.
+  using Control = std::function<bool(std::uint32_t rank, const Frame& frame)>;
+  void SetControl(Control control) { control_ = std::move(control); }
+
+  // Serves until `step`, called between, is false.
+  void Loop(const std::function<bool()>& step);
+  // The same until all that was to be sent is on its way, and `more` is false.
+  void Drain(const std::function<bool()>& more);
+  // Ends what this node serves. Proxies may take `patience` to end by themselves.
+  void EndAll(std::chrono::milliseconds patience);
+  // Ends the connection with the other agents, in good order; all do it. Where one was given up,
+  // that is not possible: the home agent comes back, and takes the others along when it ends.
+  void Disconnect();
+
+  // The home agent's part of noticing that one can not be reached any more; the others take theirs
+  // when they hear of it for the first time.
+  void StartHeartbeats();
+  // Called instead of giving up the home agent: without it there is no run.
+  void SetHomeLost(std::function<void(std::chrono::seconds silent)> lost) {
+    home_lost_ = std::move(lost);
+  }
+  // How many other agents take part in the run, still.
+  std::uint32_t others() const;
+
+  NodeContext& context() { return context_; }
+  const std::string& host() const { return context_.host; }
+  Poller& poller() { return poller_; }
+  Relay* relay() { return context_.relay; }
+  ProxyHouse& proxies() { return *proxies_; }
+  TraceCollector* trace() { return context_.trace; }
+  LeaseKeeper& leases() { return leases_; }
+  ClientService& clients() { return clients_; }
+  DeviceService& devices() { return devices_; }
+
+ private:
+  AgentNode(const InstallPaths& paths, const Environment& proxy_environment, Transport* transport,
+            const Ranks& ranks, ChannelLayout layout, Poller poller, Bell bell);
+  void TakeControl(std::uint32_t rank, const Frame& frame);
+  void TakeBroken(RouteKey route, const std::string& reason);
+  void TakeSilence(std::uint32_t rank);
+  void GiveUp(std::uint32_t rank, const std::string& reason);
+
+  const std::string proxy_;
+  const Environment proxy_environment_;
+  Transport* const transport_;
+  Poller poller_;
+  Bell bell_;
+  LeaseKeeper leases_;
+  NodeContext context_;
+  Control control_;
+  std::unique_ptr<Carrier> carrier_;
+  std::optional<Relay> relay_;
+  PeerChannels peer_channels_;
+  std::optional<TraceCollector> trace_;
+  std::optional<ProxyHouse> proxies_;
+  DeviceService devices_;
+  ClientService clients_;
+  std::optional<Heartbeats> heartbeats_;  // None where they are off.
+  std::function<void(std::chrono::seconds)> home_lost_;
+};
+
+}  // namespace cuspan

@@ -1,0 +1,104 @@
+#include "launcher/agent/client_service.h"
+
+#include <algorithm>
+
+#include "common/log.h"
+
+namespace cuspan {
+namespace {
+
+// Passes the message T to the session that it names, if that is still there: one that has ended
+// has told the sender so.
+template <typename T, typename FindSession>
+void Pass(std::uint32_t rank, const Frame& frame, FindSession&& find,
+          void (Session::*take)(const T&)) {
+  const Result<T> message = ParseMessage<T>(frame);
+  if (!message.ok()) return LogError("agent {}: {}", rank, message.status().message());
+  if (Session* session = find(message->session)) (session->*take)(*message);
+}
+
+}  // namespace
+
+Status ClientService::Listen(const std::string& address) {
+  Result<ControlListener> listener = ControlListener::Listen(address);
+  if (!listener.ok()) return listener.status();
+  listener_.emplace(std::move(*listener));
+  return Status::Ok();
+}
+
+Status ClientService::Serve() {
+  if (!listener_) return Status::Ok();
+  return context_.poller.Watch(listener_->fd(), [this] { Accept(); });
+}
+
+void ClientService::Accept() {
+  for (;;) {
+    Result<std::optional<ControlSocket>> socket = listener_->TryAccept();
+    if (!socket.ok()) {
+      LogError("a connection is refused: {}", socket.status().message());
+      return;
+    }
+    if (!socket->has_value()) return;
+    sessions_.push_back(Session::Start(context_, std::move(**socket), NewId(), reports_));
+  }
+}
+
+Session* ClientService::Find(std::uint32_t id) {
+  for (const std::shared_ptr<Session>& session : sessions_)
+    if (session->id() == id && !session->ended()) return session.get();
+  return nullptr;
+}
+
+// One that no session has, of the many that an agent has.
+std::uint32_t ClientService::NewId() {
+  std::uint32_t id = 0;
+  do {
+    last_number_ = last_number_ % (kSessionsOfAgent - 1) + 1;
+    id = context_.rank * kSessionsOfAgent + last_number_;
+  } while (Find(id) != nullptr);
+  return id;
+}
+
+bool ClientService::TakeControl(std::uint32_t rank, const Frame& frame) {
+  const auto find = [this](std::uint32_t id) { return Find(id); };
+  if (frame.op() == Op::kRemoteOpened) {
+    Pass(rank, frame, find, &Session::TakeRemoteOpened);
+  } else if (frame.op() == Op::kRemoteLost) {
+    Pass(rank, frame, find, &Session::TakeRemoteLost);
+  } else if (frame.op() == Op::kRemoteJoin) {
+    const Result<RemoteJoin> join = ParseMessage<RemoteJoin>(frame);
+    // One of another agent's session is about a device of this node.
+    if (!join.ok() || AgentOfSession(join->session) != context_.rank) return false;
+    if (join->rank != rank) {
+      LogError("agent {} speaks for agent {}, which it is not", rank, join->rank);
+    } else if (Session* session = Find(join->session)) {
+      session->TakeRemoteJoin(*join);
+    }
+  } else {
+    return false;
+  }
+  return true;
+}
+
+void ClientService::TakeBroken(RouteKey route, const std::string& reason) {
+  if (Session* session = Find(route.session))
+    session->End(IsJoinRoute(route)
+                     ? Format("on the channel between two devices: {}", reason)
+                     : Format("on the channel of device {}: {}", route.device, reason));
+}
+
+void ClientService::LoseAgent(std::uint32_t rank, const std::string& reason) {
+  for (const std::shared_ptr<Session>& session : sessions_) session->LoseAgent(rank, reason);
+}
+
+void ClientService::ForgetEnded() {
+  std::erase_if(sessions_,
+                [](const std::shared_ptr<Session>& session) { return session->ended(); });
+}
+
+void ClientService::EndAll() {
+  for (const std::shared_ptr<Session>& session : sessions_) session->End("");
+  sessions_.clear();
+}
+
+}  // namespace cuspan

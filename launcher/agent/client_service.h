@@ -1,0 +1,51 @@
+// The processes of the app on an agent's node: accepts them, and knows their sessions.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "launcher/agent/node_context.h"
+#include "launcher/agent/session.h"
+#include "protocol/channel/socket.h"
+
+namespace cuspan {
+
+// One thread.
+class ClientService {
+ public:
+  // `context` outlives it.
+  explicit ClientService(NodeContext& context) : context_(context) {}
+  ~ClientService() { EndAll(); }
+
+  // From now on processes may connect to `address`; they are answered as soon as Serve was called.
+  Status Listen(const std::string& address);
+  // The context knows the run's devices. A node that does not listen serves nobody.
+  Status Serve();
+
+  // A message of another agent about a session of this one; false when it is none.
+  bool TakeControl(std::uint32_t rank, const Frame& frame);
+  // A route of one of its sessions broke.
+  void TakeBroken(RouteKey route, const std::string& reason);
+
+  // The agent can not be reached any more, and its devices with it.
+  void LoseAgent(std::uint32_t rank, const std::string& reason);
+
+  void ForgetEnded();
+  void EndAll();
+  // What ended sessions did, and was not asked for yet.
+  std::vector<DeviceReport> TakeReports() { return std::move(reports_); }
+
+ private:
+  void Accept();
+  Session* Find(std::uint32_t id);
+  std::uint32_t NewId();
+
+  NodeContext& context_;
+  std::optional<ControlListener> listener_;
+  std::vector<std::shared_ptr<Session>> sessions_;
+  std::vector<DeviceReport> reports_;
+  std::uint32_t last_number_ = 0;
+};
+
+}  // namespace cuspan

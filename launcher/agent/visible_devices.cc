@@ -1,0 +1,78 @@
+#include "launcher/agent/visible_devices.h"
+
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+#include <optional>
+#include <string_view>
+
+#include "launcher/run_key.h"
+
+namespace cuspan {
+namespace {
+
+std::string_view Trim(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
+}
+
+// GPU-01234567-89ab-… of the start of an identifier, as nvidia-smi -L prints it.
+bool Names(std::string_view choice, const DeviceDescription& device) {
+  for (const std::string_view kind : {"GPU-", "MIG-"}) {
+    if (!choice.starts_with(kind)) continue;
+    std::string digits;
+    for (const char c : choice.substr(kind.size()))
+      if (c != '-') digits += static_cast<char>(c >= 'A' && c <= 'F' ? c - 'A' + 'a' : c);
+    return !digits.empty() && ToHex(device.uuid).starts_with(digits);
+  }
+  return false;
+}
+
+// The position in `numbers` that `choice` names; only one device may have such an identifier.
+std::optional<std::size_t> Find(std::span<const DeviceDescription> devices,
+                                std::span<const std::uint32_t> numbers, std::string_view choice) {
+  std::size_t position = 0;
+  const auto [end, error] = std::from_chars(choice.data(), choice.data() + choice.size(), position);
+  if (error == std::errc{} && end == choice.data() + choice.size())
+    return position < numbers.size() ? std::optional(position) : std::nullopt;
+  std::optional<std::size_t> found;
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    if (!Names(choice, devices[numbers[i]])) continue;
+    if (found) return std::nullopt;
+    found = i;
+  }
+  return found;
+}
+
+}  // namespace
+
+Result<std::vector<std::uint32_t>> ChooseVisible(std::span<const DeviceDescription> devices,
+                                                 const VisibleDevices& visible) {
+  std::vector<std::uint32_t> numbers(devices.size());
+  std::iota(numbers.begin(), numbers.end(), 0U);
+  if (const std::uint32_t each = visible.devices_a_rank; each != 0) {
+    const std::uint64_t first = std::uint64_t{visible.rank} * each;
+    if (first + each > devices.size())
+      return Status::Refused(
+          "rank {} has no {}: the run has {}, and each rank has {} of its own; start fewer ranks, "
+          "or run with --gpus {}",
+          visible.rank, each == 1 ? "GPU" : "GPUs", devices.size(), each, first + each);
+    numbers.assign(numbers.begin() + static_cast<std::ptrdiff_t>(first),
+                   numbers.begin() + static_cast<std::ptrdiff_t>(first + each));
+  }
+  if (!visible.chosen) return numbers;
+  std::vector<std::uint32_t> chosen;
+  std::string_view rest = visible.choice;
+  while (!rest.empty()) {
+    const std::size_t comma = std::min(rest.find(','), rest.size());
+    const std::optional<std::size_t> position = Find(devices, numbers, Trim(rest.substr(0, comma)));
+    if (!position || std::find(chosen.begin(), chosen.end(), numbers[*position]) != chosen.end())
+      break;
+    chosen.push_back(numbers[*position]);
+    rest.remove_prefix(std::min(comma + 1, rest.size()));
+  }
+  return chosen;
+}
+
+}  // namespace cuspan

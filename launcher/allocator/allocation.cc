@@ -1,0 +1,206 @@
+#include "launcher/allocator/allocation.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "common/format.h"
+
+namespace cuspan {
+namespace {
+
+// Runs that a message names; there may be hundreds.
+constexpr std::size_t kMostNamed = 3;
+
+template <typename Strings>
+std::string Joined(const Strings& parts, const char* separator) {
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() ? "" : separator) + part;
+  return text;
+}
+
+}  // namespace
+
+std::string AmountText(const GpuRequest& request) {
+  switch (request.amount) {
+    case GpuRequest::Amount::kAll:
+      return "all GPUs";
+    case GpuRequest::Amount::kAllFree:
+      return "a GPU";
+    case GpuRequest::Amount::kNumber:
+      break;
+  }
+  return request.number == 1 ? "1 GPU" : Format("{} GPUs", request.number);
+}
+
+Allocation::Allocation(const AllocationPlan& plan, LeaseStore& store)
+    : plan_(plan), store_(store), hosts_(plan.pool.hosts.size()) {}
+
+std::uint32_t Allocation::HostOf(std::uint32_t gpu) const {
+  const auto after = std::upper_bound(
+      plan_.pool.hosts.begin(), plan_.pool.hosts.end(), gpu,
+      [](std::uint32_t wanted, const PoolHost& host) { return wanted < host.first + host.count; });
+  return static_cast<std::uint32_t>(after - plan_.pool.hosts.begin());
+}
+
+void Allocation::Start() {
+  bool entered = false;
+  for (std::uint32_t number = 0; number < hosts_.size(); ++number) {
+    const PoolHost& host = plan_.pool.hosts[number];
+    std::vector<std::string> keys;
+    for (std::uint32_t gpu = host.first; gpu < host.first + host.count; ++gpu)
+      if (!plan_.keys[gpu].empty() && Fits(plan_.pool.gpus[gpu], plan_.request))
+        keys.push_back(plan_.keys[gpu]);
+    // A host with nothing for this run is not held up by it.
+    if (keys.empty()) continue;
+    hosts_[number].entered = entered = true;
+    store_.Enter(number, keys);
+  }
+  if (!entered) Try();
+}
+
+bool Allocation::IsAhead(const LeaseTicket& ticket) const {
+  return ticket.waiting && std::tie(ticket.order, ticket.run) < std::tie(plan_.order, plan_.run);
+}
+
+PoolLeases Allocation::Leases() const {
+  PoolLeases leases(plan_.pool);
+  for (std::uint32_t number = 0; number < hosts_.size(); ++number) {
+    if (!hosts_[number].view) continue;
+    const LeaseView& view = *hosts_[number].view;
+    const std::set<std::string> held(view.held.begin(), view.held.end());
+    const PoolHost& host = plan_.pool.hosts[number];
+    for (std::uint32_t gpu = host.first; gpu < host.first + host.count; ++gpu)
+      leases.held[gpu] = held.contains(plan_.keys[gpu]);
+    leases.closed[number] =
+        std::any_of(view.tickets.begin(), view.tickets.end(),
+                    [this](const LeaseTicket& ticket) { return IsAhead(ticket); });
+  }
+  return leases;
+}
+
+void Allocation::TakeView(std::uint32_t host, const LeaseView& view) {
+  if (done() || host >= hosts_.size() || !hosts_[host].entered) return;
+  if (!view.problem.empty()) {
+    ReturnAll();
+    return Finish(Status::Unavailable("the GPUs of host {}: {}", plan_.hosts[host], view.problem));
+  }
+  hosts_[host].view = view;
+  if (state_ != State::kTaking) Try();
+}
+
+void Allocation::Try() {
+  for (const Host& host : hosts_)
+    if (host.entered && !host.view) return;
+  Decision decision = Decide(plan_.pool, Leases(), plan_.request);
+  if (decision.verdict == Decision::Verdict::kChosen) return Take(decision.gpus);
+  state_ = State::kWaiting;
+  if (plan_.wait) return;
+  const std::string why = WaitedFor();
+  ReturnAll();
+  Finish(Status::Unavailable("not to be had now: {}; leave out --no-wait to wait for it", why));
+}
+
+void Allocation::Take(const std::vector<std::uint32_t>& gpus) {
+  state_ = State::kTaking;
+  wanted_ = gpus;
+  ++attempt_;
+  std::map<std::uint32_t, std::vector<std::string>> keys;
+  for (const std::uint32_t gpu : gpus)
+    if (!plan_.keys[gpu].empty()) keys[HostOf(gpu)].push_back(plan_.keys[gpu]);
+  for (Host& host : hosts_) host.asked = host.taken = false;
+  for (const auto& [host, unused] : keys) hosts_[host].asked = true;
+  if (keys.empty()) return Finish(wanted_);
+  for (const auto& [host, wanted] : keys) store_.Take(host, attempt_, wanted);
+}
+
+void Allocation::TakeAnswer(std::uint32_t host, const LeaseTaken& answer) {
+  if (done() || state_ != State::kTaking || answer.attempt != attempt_ || host >= hosts_.size() ||
+      !hosts_[host].asked)
+    return;
+  if (!answer.problem.empty()) {
+    ReturnAll();
+    return Finish(
+        Status::Unavailable("the GPUs of host {}: {}", plan_.hosts[host], answer.problem));
+  }
+  hosts_[host].asked = false;
+  hosts_[host].taken = answer.taken;
+  // A refusal is followed by a view, from which it goes on.
+  if (!answer.taken) hosts_[host].view.reset();
+  if (std::any_of(hosts_.begin(), hosts_.end(), [](const Host& other) { return other.asked; }))
+    return;
+  const bool refused = std::any_of(hosts_.begin(), hosts_.end(),
+                                   [](const Host& other) { return other.entered && !other.view; });
+  if (!refused) return Finish(wanted_);
+  state_ = State::kWaiting;
+  for (std::uint32_t number = 0; number < hosts_.size(); ++number)
+    if (hosts_[number].taken) store_.GiveBack(number);
+  Try();
+}
+
+void Allocation::ReturnAll() {
+  // The end of the run gives back the rest, its tickets with it.
+  for (std::uint32_t number = 0; number < hosts_.size(); ++number)
+    if (hosts_[number].entered) store_.GiveBack(number);
+}
+
+void Allocation::Finish(Result<std::vector<std::uint32_t>> outcome) {
+  // Of a run that has nothing, settling is leaving.
+  for (std::uint32_t number = 0; number < hosts_.size(); ++number)
+    if (hosts_[number].entered) store_.Settle(number);
+  outcome_ = std::move(outcome);
+}
+
+void Allocation::GiveUp(const std::string& why) {
+  if (done()) return;
+  const std::string text = WaitedFor();
+  ReturnAll();
+  Finish(Status::Unavailable("{}: {}", why, text));
+}
+
+std::string Allocation::WaitedFor() const {
+  std::vector<std::string> names;
+  std::set<std::pair<std::uint64_t, std::string>> ahead;
+  struct Holding {
+    std::string text;
+    std::set<std::string> hosts;
+  };
+  std::map<std::pair<std::uint64_t, std::string>, Holding> holders;
+  std::size_t unnamed = 0;
+  for (std::uint32_t number = 0; number < hosts_.size(); ++number) {
+    if (!hosts_[number].entered) continue;
+    names.push_back(plan_.hosts[number]);
+    if (!hosts_[number].view) continue;
+    std::set<std::string> held(hosts_[number].view->held.begin(), hosts_[number].view->held.end());
+    for (const LeaseTicket& ticket : hosts_[number].view->tickets) {
+      if (IsAhead(ticket)) ahead.insert({ticket.order, ticket.run});
+      bool holds = false;
+      for (const std::string& gpu : ticket.gpus) holds = held.erase(gpu) != 0 || holds;
+      if (!holds) continue;
+      Holding& holding = holders[{ticket.order, ticket.run}];
+      holding.text = Format("run {} of {} ({})", ticket.run, ticket.user,
+                            ticket.program.empty() ? "unknown program" : ticket.program);
+      holding.hosts.insert(plan_.hosts[number]);
+    }
+    unnamed += held.size();
+  }
+  std::vector<std::string> reasons;
+  for (const auto& [unused, holding] : holders) {
+    if (reasons.size() == kMostNamed) {
+      reasons.push_back(Format("{} more runs", holders.size() - kMostNamed));
+      break;
+    }
+    reasons.push_back(Format("{} on {}", holding.text, Joined(holding.hosts, ", ")));
+  }
+  if (unnamed != 0) reasons.push_back(Format("{} GPUs held by runs that come or go", unnamed));
+  std::string text = Format("{} of {}", AmountText(plan_.request), Joined(names, ", "));
+  if (!reasons.empty()) text += ": held by " + Joined(reasons, ", ");
+  if (!ahead.empty())
+    AppendFormat(text, "{} {} ahead in the queue", reasons.empty() ? ":" : ";",
+                 ahead.size() == 1 ? Format("run {} is", ahead.begin()->second)
+                                   : Format("{} runs are", ahead.size()));
+  return text;
+}
+
+}  // namespace cuspan

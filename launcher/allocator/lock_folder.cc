@@ -1,0 +1,180 @@
+#include "launcher/allocator/lock_folder.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <pwd.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "common/settings.h"
+
+namespace cuspan {
+namespace {
+
+// Others may remove a file between two of our calls; so often in a row they mean us.
+constexpr int kMostRounds = 16;
+
+// That it is what we would have made: a plain file with one name. One without a name any more was
+// removed by another who had the lock.
+Status CheckPlain(const struct stat& file, const std::string& path) {
+  if (S_ISREG(file.st_mode) && file.st_nlink <= 1) return Status::Ok();
+  return Status::Refused(
+      "{} is no lock file of cuspan ({}): {} put it there; have it removed, or set {} to another "
+      "folder",
+      path, S_ISREG(file.st_mode) ? "it has other names" : "it is no plain file",
+      UserName(file.st_uid), settings::kLeaseFolder.name);
+}
+
+}  // namespace
+
+std::string UserName(uid_t user) {
+  std::array<char, 4096> buffer;
+  passwd entry{};
+  passwd* found = nullptr;
+  if (::getpwuid_r(user, &entry, buffer.data(), buffer.size(), &found) == 0 && found != nullptr)
+    return found->pw_name;
+  return Format("user {}", user);
+}
+
+Status LockFolder::Explain(const char* what, const std::string& name, int error) const {
+  const std::string file = name.empty() ? path_ : path_ + "/" + name;
+  if (error == ENOSPC || error == EDQUOT || error == EFBIG)
+    return Status::Exhausted(
+        "no room for locks on GPUs in {} ({} {}: {}): free some space there, or set {} to another "
+        "folder",
+        path_, what, file, std::strerror(error), settings::kLeaseFolder.name);
+  return Status::Unavailable("locks on GPUs: {} {}: {}; see {}", what, file, std::strerror(error),
+                             settings::kLeaseFolder.name);
+}
+
+Result<LockFolder> LockFolder::Open(const std::string& path) {
+  LockFolder folder(path, UniqueFd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)));
+  struct stat found {};
+  if (!folder.folder_.valid() || ::fstat(folder.folder_.get(), &found) != 0)
+    return folder.Explain("opening the folder", "", errno);
+  const bool others_write = (found.st_mode & (S_IWGRP | S_IWOTH)) != 0;
+  if ((found.st_uid != 0 && found.st_uid != ::geteuid()) ||
+      (others_write && (found.st_mode & S_ISVTX) == 0))
+    return Status::Refused(
+        "{} is not safe for locks on GPUs: it must belong to root, and be sticky where others may "
+        "write (as /tmp is, chmod 1777); set {} to such a folder",
+        path, settings::kLeaseFolder.name);
+  return folder;
+}
+
+Result<UniqueFd> LockFolder::OpenFile(const std::string& name, int flags) const {
+  // Without O_CREAT an existing file of another user opens even where fs.protected_regular is set.
+  // O_NONBLOCK: what lies there may be a pipe.
+  UniqueFd fd(::openat(folder_.get(), name.c_str(),
+                       flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!fd.valid() && errno == ENOENT) return Status::NotFound("{}/{} is not there", path_, name);
+  if (!fd.valid() && errno == ELOOP)
+    return Status::Refused(
+        "{}/{} is a symbolic link, which cuspan never makes: have it removed, or set {} to another "
+        "folder",
+        path_, name, settings::kLeaseFolder.name);
+  if (!fd.valid()) return Explain("opening", name, errno);
+  struct stat found {};
+  if (::fstat(fd.get(), &found) != 0) return Explain("looking at", name, errno);
+  CUSPAN_RETURN_IF_ERROR(CheckPlain(found, path_ + "/" + name));
+  return fd;
+}
+
+bool LockFolder::IsNow(const std::string& name, int fd) const {
+  struct stat locked {};
+  struct stat named {};
+  return ::fstat(fd, &locked) == 0 &&
+         ::fstatat(folder_.get(), name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+         locked.st_dev == named.st_dev && locked.st_ino == named.st_ino && locked.st_nlink == 1;
+}
+
+Result<std::optional<UniqueFd>> LockFolder::TryLock(const std::string& name, bool create) {
+  for (int round = 0; round < kMostRounds; ++round) {
+    Result<UniqueFd> fd = OpenFile(name, O_RDONLY);
+    if (!fd.ok() && fd.status().code() == StatusCode::kNotFound && create) {
+      fd = CreateLocked(name, "");
+      if (fd.ok()) return std::optional<UniqueFd>(std::move(*fd));
+      if (fd.status().code() == StatusCode::kInvalid) continue;  // Another was faster.
+    }
+    if (!fd.ok()) return fd.status();
+    if (::flock(fd->get(), LOCK_EX | LOCK_NB) != 0) {
+      if (errno == EWOULDBLOCK || errno == EINTR) return std::optional<UniqueFd>();
+      return Explain("locking", name, errno);
+    }
+    if (IsNow(name, fd->get())) return std::optional<UniqueFd>(std::move(*fd));
+  }
+  return std::optional<UniqueFd>();
+}
+
+Result<UniqueFd> LockFolder::CreateLocked(const std::string& name, const std::string& content) {
+  // Until it is locked nobody else can open it: a lock on it would say that we have died.
+  UniqueFd fd(::openat(folder_.get(), name.c_str(),
+                       O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!fd.valid() && errno == EEXIST) return Status::Invalid("{}/{} exists", path_, name);
+  if (!fd.valid()) return Explain("making", name, errno);
+  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0 || !IsNow(name, fd.get()))
+    return Status::Invalid("{}/{} was taken for a dead one's", path_, name);
+  Status ready = content.empty() ? Status::Ok() : Write(name, fd, content);
+  // Whatever the umask is, everybody must be able to see that it is locked.
+  if (ready.ok() && ::fchmod(fd.get(), 0644) != 0) ready = Explain("opening up", name, errno);
+  if (ready.ok()) return fd;
+  Remove(name, fd);
+  return ready;
+}
+
+void LockFolder::Remove(const std::string& name, const UniqueFd& locked) {
+  if (IsNow(name, locked.get())) ::unlinkat(folder_.get(), name.c_str(), 0);
+}
+
+Result<std::vector<std::string>> LockFolder::List(const std::string& prefix,
+                                                  std::size_t most) const {
+  // A description of its own: the position in a folder belongs to one.
+  UniqueFd fd(::openat(folder_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd.valid()) return Explain("listing", "", errno);
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::fdopendir(fd.get()), ::closedir);
+  if (!folder) return Explain("listing", "", errno);
+  fd.Release();
+  std::vector<std::string> names;
+  while (names.size() < most) {
+    const dirent* const entry = ::readdir(folder.get());  // NOLINT: a stream of our own.
+    if (entry == nullptr) break;
+    if (std::string_view(entry->d_name).starts_with(prefix)) names.emplace_back(entry->d_name);
+  }
+  return names;
+}
+
+Result<LockFolder::Found> LockFolder::Read(const std::string& name, std::size_t most) const {
+  Result<UniqueFd> fd = OpenFile(name, O_RDONLY);
+  if (!fd.ok()) return fd.status();
+  Found found;
+  struct stat file {};
+  if (::fstat(fd->get(), &file) != 0) return Explain("looking at", name, errno);
+  found.owner = file.st_uid;
+  found.content.resize(most);
+  const ssize_t got = ::pread(fd->get(), found.content.data(), most, 0);
+  found.content.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+  found.fd = std::move(*fd);
+  return found;
+}
+
+Status LockFolder::Write(const std::string& name, const UniqueFd& file,
+                         const std::string& content) {
+  const ssize_t written = ::pwrite(file.get(), content.data(), content.size(), 0);
+  if (written < 0) return Explain("writing", name, errno);
+  if (static_cast<std::size_t>(written) != content.size()) return Explain("writing", name, ENOSPC);
+  if (::ftruncate(file.get(), written) != 0) return Explain("writing", name, errno);
+  return Status::Ok();
+}
+
+Status LockFolder::Rename(const std::string& from, const std::string& to) {
+  if (::renameat(folder_.get(), from.c_str(), folder_.get(), to.c_str()) != 0)
+    return Explain("renaming", from, errno);
+  return Status::Ok();
+}
+
+}  // namespace cuspan

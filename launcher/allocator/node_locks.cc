@@ -1,0 +1,227 @@
+#include "launcher/allocator/node_locks.h"
+
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "common/log.h"
+#include "common/settings.h"
+#include "launcher/allocator/ticket.h"
+
+namespace cuspan {
+namespace {
+
+// Files of one kind that are looked at: far more than there can be runs on a host.
+constexpr std::size_t kMostFiles = 4096;
+// How often a run that leaves tries to clear up the queue's file, which others have for moments.
+constexpr int kClearTries = 20;
+constexpr useconds_t kClearPause = 1000;
+
+bool Earlier(const LeaseTicket& a, const LeaseTicket& b) {
+  return a.order != b.order ? a.order < b.order : a.run < b.run;
+}
+
+}  // namespace
+
+Result<NodeLocks> NodeLocks::Open(const std::string& host) {
+  return Open(host, SettingText(settings::kLeaseFolder), LeaseLog::FromSettings());
+}
+
+Result<NodeLocks> NodeLocks::Open(const std::string& host, const std::string& folder,
+                                  LeaseLog log) {
+  Result<LockFolder> opened = LockFolder::Open(folder);
+  if (!opened.ok()) return opened.status();
+  return NodeLocks(host, std::move(*opened), std::move(log));
+}
+
+NodeLocks::~NodeLocks() {
+  // Nothing is ours after a move.
+  if (ticket_file_.valid()) Leave();
+}
+
+LeaseLog::Who NodeLocks::Who() const {
+  if (!ticket_) return {host_, "-", "-", "-"};
+  return {host_, Format("{:016x}", ticket_->order), ticket_->run, ticket_->user};
+}
+
+std::string NodeLocks::NameOf(uid_t user) {
+  const auto [known, is_new] = users_.try_emplace(user);
+  if (is_new) known->second = Printable(UserName(user), 32);
+  return known->second;
+}
+
+Result<std::optional<UniqueFd>> NodeLocks::LockQueue() {
+  return folder_.TryLock(QueueName(host_), true);
+}
+
+Result<NodeLocks::Outcome> NodeLocks::Enter(LeaseTicket ticket) {
+  Result<std::optional<UniqueFd>> queue = LockQueue();
+  if (!queue.ok()) return queue.status();
+  if (!queue->has_value()) return Outcome::kBusy;
+  ticket.host = host_;
+  ticket.user = NameOf(::geteuid());
+  ticket.waiting = true;
+  Result<UniqueFd> file = folder_.CreateLocked(TicketName(ticket), TicketText(ticket));
+  if (!file.ok()) return file.status();
+  ticket_file_ = std::move(*file);
+  ticket_ = std::move(ticket);
+  log_.Add("arrive", Who());
+  return Outcome::kDone;
+}
+
+Status NodeLocks::ReadTickets(bool waiting, std::vector<LeaseTicket>& tickets) {
+  Result<std::vector<std::string>> names = folder_.List(TicketPrefix(host_, waiting), kMostFiles);
+  if (!names.ok()) return names.status();
+  for (const std::string& name : *names) {
+    std::optional<LeaseTicket> ticket = ParseTicketName(name, host_, waiting);
+    if (!ticket || (ticket_ && ticket->run == ticket_->run)) continue;
+    // What can not be opened, or is no plain file, is nobody's ticket.
+    const Result<LockFolder::Found> found = folder_.Read(name, kTicketBytes);
+    if (!found.ok()) continue;
+    if (::flock(found->fd.get(), LOCK_EX | LOCK_NB) == 0) {
+      folder_.Remove(name, found->fd);
+      continue;
+    }
+    ticket->user = NameOf(found->owner);
+    ReadTicketText(found->content, *ticket);
+    tickets.push_back(std::move(*ticket));
+  }
+  return Status::Ok();
+}
+
+Status NodeLocks::RemoveDeadLeases() {
+  const std::string prefix = LeasePrefix(host_);
+  Result<std::vector<std::string>> names = folder_.List(prefix, kMostFiles);
+  if (!names.ok()) return names.status();
+  for (const std::string& name : *names) {
+    const std::string gpu = name.substr(prefix.size());
+    if (!IsGpuKey(gpu) || leases_.contains(gpu)) continue;
+    Result<std::optional<UniqueFd>> lock = folder_.TryLock(name, false);
+    if (!lock.ok() || !lock->has_value()) continue;
+    log_.Add("lost", {host_, "-", "-", "-"}, gpu);
+    folder_.Remove(name, **lock);
+  }
+  return Status::Ok();
+}
+
+Result<NodeLocks::Outcome> NodeLocks::Look(const std::vector<std::string>& gpus, NodeView& view) {
+  Result<std::optional<UniqueFd>> queue = LockQueue();
+  if (!queue.ok()) return queue.status();
+  if (!queue->has_value()) return Outcome::kBusy;
+  view = {};
+  CUSPAN_RETURN_IF_ERROR(ReadTickets(true, view.tickets));
+  CUSPAN_RETURN_IF_ERROR(ReadTickets(false, view.tickets));
+  std::sort(view.tickets.begin(), view.tickets.end(), Earlier);
+  CUSPAN_RETURN_IF_ERROR(RemoveDeadLeases());
+  for (const std::string& gpu : gpus) {
+    if (leases_.contains(gpu)) continue;
+    Result<std::optional<UniqueFd>> lock = folder_.TryLock(LeasePrefix(host_) + gpu, false);
+    if (lock.ok() ? !lock->has_value() : lock.status().code() != StatusCode::kNotFound)
+      view.held.push_back(gpu);
+    // Something that no run put there: it must be seen by those who wait for that GPU.
+    if (!lock.ok() && lock.status().code() == StatusCode::kRefused) return lock.status();
+  }
+  if (!ticket_) RemoveQueueFile(**queue);
+  return Outcome::kDone;
+}
+
+Result<bool> NodeLocks::SomebodyAhead() {
+  std::vector<LeaseTicket> waiting;
+  CUSPAN_RETURN_IF_ERROR(ReadTickets(true, waiting));
+  return std::any_of(waiting.begin(), waiting.end(),
+                     [this](const LeaseTicket& other) { return Earlier(other, *ticket_); });
+}
+
+Result<NodeLocks::Outcome> NodeLocks::Take(const std::vector<std::string>& gpus) {
+  if (!ticket_) return Status::Internal("GPUs are to be taken without a place in the queue");
+  Result<std::optional<UniqueFd>> queue = LockQueue();
+  if (!queue.ok()) return queue.status();
+  if (!queue->has_value()) return Outcome::kBusy;
+  const Result<bool> ahead = SomebodyAhead();
+  if (!ahead.ok()) return ahead.status();
+  if (*ahead) return Outcome::kRefused;
+  std::map<std::string, UniqueFd> taken;
+  Status failure;
+  bool refused = false;
+  for (const std::string& gpu : gpus) {
+    Result<std::optional<UniqueFd>> lock = folder_.TryLock(LeasePrefix(host_) + gpu, true);
+    if (!lock.ok())
+      failure = lock.status();
+    else if (!lock->has_value())
+      refused = true;
+    else
+      taken[gpu] = std::move(**lock);
+    if (!failure.ok() || refused) break;
+  }
+  if (!failure.ok() || refused) {
+    for (const auto& [gpu, lock] : taken) folder_.Remove(LeasePrefix(host_) + gpu, lock);
+    if (!failure.ok()) return failure;
+    return Outcome::kRefused;
+  }
+  for (auto& [gpu, lock] : taken) {
+    log_.Add("grant", Who(), gpu);
+    leases_[gpu] = std::move(lock);
+  }
+  return Outcome::kDone;
+}
+
+void NodeLocks::GiveBack() {
+  for (const auto& [gpu, lock] : leases_) {
+    log_.Add("release", Who(), gpu);
+    // The file goes first: who locks it from now on finds that its name is gone.
+    folder_.Remove(LeasePrefix(host_) + gpu, lock);
+  }
+  leases_.clear();
+}
+
+Status NodeLocks::Settle() {
+  if (!ticket_ || !ticket_->waiting) return Status::Ok();
+  if (leases_.empty()) {
+    Leave();
+    return Status::Ok();
+  }
+  ticket_->gpus.clear();
+  for (const auto& [gpu, lock] : leases_) ticket_->gpus.push_back(gpu);
+  const std::string before = TicketName(*ticket_);
+  CUSPAN_RETURN_IF_ERROR(folder_.Write(before, ticket_file_, TicketText(*ticket_)));
+  LeaseTicket after = *ticket_;
+  after.waiting = false;
+  CUSPAN_RETURN_IF_ERROR(folder_.Rename(before, TicketName(after)));
+  log_.Add("leave", Who());
+  ticket_ = std::move(after);
+  return Status::Ok();
+}
+
+void NodeLocks::Leave() {
+  GiveBack();
+  if (!ticket_) return;
+  if (ticket_->waiting) log_.Add("leave", Who());
+  folder_.Remove(TicketName(*ticket_), ticket_file_);
+  ticket_file_.Reset();
+  ticket_.reset();
+  for (int i = 0; i < kClearTries; ++i) {
+    const Result<std::optional<UniqueFd>> queue = folder_.TryLock(QueueName(host_), false);
+    if (!queue.ok()) return;  // It is gone, or nobody can have it.
+    if (queue->has_value()) return RemoveQueueFile(**queue);
+    ::usleep(kClearPause);
+  }
+}
+
+// Called while the queue is locked by us: the last one takes the file along.
+void NodeLocks::RemoveQueueFile(const UniqueFd& queue) {
+  for (const std::string& prefix :
+       {TicketPrefix(host_, true), TicketPrefix(host_, false), LeasePrefix(host_)}) {
+    const Result<std::vector<std::string>> names = folder_.List(prefix, 1);
+    if (!names.ok() || !names->empty()) return;
+  }
+  // Who waits for the lock that we have finds that its name is gone, and starts over.
+  folder_.Remove(QueueName(host_), queue);
+}
+
+int NodeLocks::LeaseFd(const std::string& gpu) const {
+  const auto found = leases_.find(gpu);
+  return found == leases_.end() ? -1 : found->second.get();
+}
+
+}  // namespace cuspan

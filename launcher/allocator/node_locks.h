@@ -1,0 +1,91 @@
+// Node locks: the leases of one run on the GPUs of one host, as locks that the kernel gives back
+// when the run's agent there dies (lock_folder.h), and its place in the host's queue (ticket.h).
+//
+// Order. A run enters its ticket with every host that it could use before it takes a GPU anywhere.
+// Nobody takes a GPU on a host where a live ticket with a smaller (order, run) waits; each host
+// checks that by itself, while its queue is locked. Takes are all or nothing: what was taken is
+// given back when another host refuses.
+//
+// Nobody waits for ever. A run that waits holds nothing, so only runs that hold and do not wait are
+// waited for, and these end. Two runs that take at the same moment and refuse each other can do so
+// only while one of their tickets is not everywhere yet: when both are, each of the hosts that they
+// share knows which of them is first, and it is the same one on all, since their order is the same
+// everywhere. Of all runs that wait, the one that is first in that order is behind nobody on any
+// of its hosts: it gets what it wants as soon as that is free. So there is no circle of waiting
+// runs, and each becomes the first one some time.
+//
+// A run whose agent is stopped keeps its place, as it keeps its GPUs. The order is that of the
+// clocks of the nodes where the runs are started.
+#pragma once
+
+#include <map>
+
+#include "launcher/allocator/lease_log.h"
+#include "launcher/allocator/lock_folder.h"
+#include "protocol/api/types.h"
+
+namespace cuspan {
+
+// What a host's locks say at one moment.
+struct NodeView {
+  std::vector<std::string> held;     // Of the GPUs that were asked for: those that others have.
+  std::vector<LeaseTicket> tickets;  // Live ones of other runs, in the order of arrival.
+};
+
+// One thread. No call waits: those that need the host's queue say when another has it.
+class NodeLocks {
+ public:
+  enum class Outcome {
+    kDone,
+    kBusy,     // Another looks or takes just now: nothing was done; to be called again soon.
+    kRefused,  // Of Take: something of it is taken, or a run is ahead.
+  };
+
+  // In the folder of the settings. `host` is this node's name.
+  static Result<NodeLocks> Open(const std::string& host);
+  static Result<NodeLocks> Open(const std::string& host, const std::string& folder, LeaseLog log);
+  NodeLocks(NodeLocks&&) = default;
+  NodeLocks& operator=(NodeLocks&&) = delete;
+  // Gives everything back and leaves no file that is ours.
+  ~NodeLocks();
+
+  // Puts the run's ticket into the queue. Its host, user and state are filled in.
+  Result<Outcome> Enter(LeaseTicket ticket);
+  // Fills `view`. Files of runs that died are removed where we may. `gpus` are keys (IsGpuKey).
+  Result<Outcome> Look(const std::vector<std::string>& gpus, NodeView& view);
+  // Takes all of them, after Enter, if nobody is ahead.
+  Result<Outcome> Take(const std::vector<std::string>& gpus);
+  // Gives back what was taken and stays in the queue.
+  void GiveBack();
+  // Keeps what was taken and leaves the queue; without anything leaves altogether.
+  Status Settle();
+  // Gives back everything, the ticket too.
+  void Leave();
+
+  // The lock on a GPU that was taken, for its proxies to inherit; -1 if it was not.
+  int LeaseFd(const std::string& gpu) const;
+
+ private:
+  NodeLocks(std::string host, LockFolder folder, LeaseLog log)
+      : host_(std::move(host)), folder_(std::move(folder)), log_(std::move(log)) {}
+  // The queue's lock; nothing when another has it.
+  Result<std::optional<UniqueFd>> LockQueue();
+  // Live tickets of other runs; removes dead ones.
+  Status ReadTickets(bool waiting, std::vector<LeaseTicket>& tickets);
+  Status RemoveDeadLeases();
+  // Whether a run that came earlier waits.
+  Result<bool> SomebodyAhead();
+  void RemoveQueueFile(const UniqueFd& queue);
+  LeaseLog::Who Who() const;
+  std::string NameOf(uid_t user);
+
+  std::string host_;
+  LockFolder folder_;
+  LeaseLog log_;
+  std::optional<LeaseTicket> ticket_;
+  UniqueFd ticket_file_;
+  std::map<std::string, UniqueFd> leases_;  // By GPU.
+  std::map<uid_t, std::string> users_;      // Names that were looked up.
+};
+
+}  // namespace cuspan

@@ -1,0 +1,47 @@
+// Which GPUs a run wishes for: the same options for `cuspan run` and the home agent.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/allocator/policy.h"
+
+namespace CLI {
+class App;
+}
+
+namespace cuspan {
+
+struct GpuWish {
+  std::optional<std::uint32_t> number;  // Without it: all that are free,
+  bool all = false;                     // or all that there are.
+  Policy policy = Policy::kLocalFirst;
+  std::optional<std::uint32_t> wait_seconds;  // None: without limit; 0: not at all.
+  std::uint64_t least_memory_bytes = 0;
+  std::uint32_t least_capability = 0;  // 10 × major + minor.
+  // Told by the launcher to the home agent:
+  bool look = false;        // Nothing is wished for: only what there is, and who has it.
+  std::uint64_t order = 0;  // When the run was started, in ns since 1970; 0: it starts now.
+  std::string program;      // What it runs, for people.
+};
+
+// The options as they are written.
+struct GpuWishTexts {
+  std::string gpus, policy, wait, memory, capability;
+  bool no_wait = false;
+};
+void AddGpuWishOptions(CLI::App& command, GpuWishTexts& texts);
+// Failures name the option.
+Result<GpuWish> CheckGpuWish(const GpuWishTexts& texts);
+// The options by which cuspan-agent learns of it, the launcher's own included.
+std::vector<std::string> GpuWishOptions(const GpuWish& wish);
+
+// The time as GpuWish::order has it.
+std::uint64_t RealTimeNow();
+
+// "at least 40.0 GiB of memory and compute capability 9.0 or higher"; empty where nothing is
+// required.
+std::string RequirementText(std::uint64_t memory_bytes, std::uint32_t capability);
+
+}  // namespace cuspan

@@ -1,0 +1,31 @@
+// What a GPU's lease is called.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "common/status.h"
+#include "launcher/run_key.h"
+
+namespace cuspan {
+
+// CUSPAN_LEASES: which GPUs runs have for themselves.
+enum class LeaseMode { kAuto, kOn, kOff };
+inline Result<LeaseMode> ParseLeaseMode(std::string_view text) {
+  if (text == "auto") return LeaseMode::kAuto;
+  if (text == "on") return LeaseMode::kOn;
+  if (text == "off") return LeaseMode::kOff;
+  return Status::Invalid("CUSPAN_LEASES={} is none of auto, on and off", text);
+}
+
+inline bool IsLeased(const DeviceDescription& device, LeaseMode mode) {
+  return mode == LeaseMode::kOn || (mode == LeaseMode::kAuto && !device.software);
+}
+
+// Of one host: a GPU's UUID, or the number of a software GPU, which each process makes anew and
+// which is taken for the same one on all of its host.
+inline std::string LeaseKey(const DeviceDescription& device) {
+  return device.software ? Format("soft{}", device.ordinal) : ToHex(device.uuid);
+}
+
+}  // namespace cuspan

@@ -1,0 +1,118 @@
+#include "launcher/lease_tables.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "launcher/lease_key.h"
+#include "launcher/tables.h"
+
+namespace cuspan {
+namespace {
+
+struct QueuedRun {
+  const LeaseTicket* ticket = nullptr;  // Of one of its hosts.
+  bool waiting = true;                  // On all of its hosts.
+  std::vector<std::string> gpus;        // "host:ordinal", or the key where the device is not known.
+  std::vector<std::string> hosts;
+};
+
+// By order and id.
+using Runs = std::map<std::pair<std::uint64_t, std::string>, QueuedRun>;
+
+Runs Collect(const RunReady& found) {
+  Runs runs;
+  for (const LeaseTicket& ticket : found.tickets) {
+    QueuedRun& run = runs[{ticket.order, ticket.run}];
+    run.ticket = &ticket;
+    run.waiting = run.waiting && ticket.waiting;
+    run.hosts.push_back(ticket.host);
+    for (const std::string& key : ticket.gpus) {
+      const auto device = std::find_if(found.devices.begin(), found.devices.end(),
+                                       [&](const DeviceDescription& known) {
+                                         return known.host == ticket.host && LeaseKey(known) == key;
+                                       });
+      run.gpus.push_back(device == found.devices.end()
+                             ? Format("{}:{}", ticket.host, key)
+                             : Format("{}:{}", ticket.host, device->ordinal));
+    }
+  }
+  return runs;
+}
+
+// Local time: "14:05:31", with the day where that is another.
+std::string TimeText(std::uint64_t nanoseconds) {
+  const auto at = static_cast<time_t>(nanoseconds / 1'000'000'000);
+  const time_t now = ::time(nullptr);
+  tm then{}, today{};
+  if (::localtime_r(&at, &then) == nullptr || ::localtime_r(&now, &today) == nullptr) return "?";
+  char text[32];
+  const bool same_day = then.tm_year == today.tm_year && then.tm_yday == today.tm_yday;
+  const std::size_t length =
+      ::strftime(text, sizeof text, same_day ? "%H:%M:%S" : "%Y-%m-%d %H:%M:%S", &then);
+  return {text, length};
+}
+
+std::string Joined(const std::vector<std::string>& parts) {
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() ? "" : ",") + part;
+  return text;
+}
+
+const LeaseTicket* HolderOf(const RunReady& found, const DeviceDescription& device) {
+  const std::string key = LeaseKey(device);
+  for (const LeaseTicket& ticket : found.tickets)
+    if (ticket.host == device.host &&
+        std::find(ticket.gpus.begin(), ticket.gpus.end(), key) != ticket.gpus.end())
+      return &ticket;
+  return nullptr;
+}
+
+bool Held(const RunReady& found, std::size_t number) {
+  return number < found.held.size() && found.held[number] != 0;
+}
+
+}  // namespace
+
+std::string QueueTable(const RunReady& found) {
+  const Runs runs = Collect(found);
+  if (runs.empty()) return "no run holds a GPU or waits for one\n";
+  std::vector<std::vector<std::string>> rows = {
+      {"run", "user", "started", "state", "wanted", "gpus", "program"}};
+  for (const auto& [key, run] : runs)
+    rows.push_back({run.ticket->run, run.ticket->user, TimeText(run.ticket->order),
+                    run.waiting ? "waiting" : "running",
+                    run.ticket->wanted == 0 ? "all" : std::to_string(run.ticket->wanted),
+                    run.gpus.empty() ? "-" : Joined(run.gpus), run.ticket->program});
+  return AlignColumns(rows);
+}
+
+std::string QueueJson(const RunReady& found) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const auto& [key, run] : Collect(found))
+    list.push_back({{"run", run.ticket->run},
+                    {"user", run.ticket->user},
+                    {"started_ns", run.ticket->order},
+                    {"state", run.waiting ? "waiting" : "running"},
+                    {"wanted", run.ticket->wanted},
+                    {"gpus", run.gpus},
+                    {"hosts", run.hosts},
+                    {"program", run.ticket->program}});
+  return list.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+std::string LeaseText(const RunReady& found, std::size_t number) {
+  if (!Held(found, number)) return "free";
+  const LeaseTicket* const holder = HolderOf(found, found.devices[number]);
+  return holder == nullptr ? "held" : Format("{} ({})", holder->run, holder->user);
+}
+
+std::string LeaseRun(const RunReady& found, std::size_t number) {
+  const LeaseTicket* const holder =
+      Held(found, number) ? HolderOf(found, found.devices[number]) : nullptr;
+  return holder == nullptr ? "" : holder->run;
+}
+
+}  // namespace cuspan

@@ -1,0 +1,49 @@
+#include "launcher/mpi_app.h"
+
+#include <cstdio>
+#include <memory>
+
+#include "launcher/mpirun_command.h"
+
+namespace cuspan {
+
+Result<MpiKind> FindMpiKind(const MpiApp& app) {
+  const std::string command = Format("{} --version 2>&1", QuoteForShell({app.mpirun.front()}));
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> output(::popen(command.c_str(), "re"),
+                                                               ::pclose);
+  if (!output) return Status::Exhausted("{} could not be started", app.mpirun.front());
+  std::string text(4096, '\0');
+  text.resize(std::fread(text.data(), 1, text.size(), output.get()));
+  for (const char* name : {"Open MPI", "OpenRTE", "PRRTE"})
+    if (text.find(name) != std::string::npos) return MpiKind::kOpenMpi;
+  for (const char* name : {"HYDRA", "Intel(R) MPI"})
+    if (text.find(name) != std::string::npos) return MpiKind::kHydra;
+  return Status::NotFound(
+      "{} does not say that it is Open MPI's, MPICH's or Intel's mpirun, so its hosts can not be "
+      "chosen by --app-hosts; name another by --app-mpirun, or start it yourself: cuspan run -- "
+      "mpirun …",
+      app.mpirun.front());
+}
+
+std::vector<std::string> MpiAppCommand(const MpiApp& app, MpiKind kind,
+                                       const std::vector<std::string>& names,
+                                       const std::vector<std::string>& program) {
+  std::vector<std::string> command = app.mpirun;
+  command.insert(command.end(), {"-np", std::to_string(app.ranks)});
+  if (!app.hosts.empty()) {
+    std::string hosts;
+    for (const HostRequest& host : app.hosts) {
+      if (!hosts.empty()) hosts += ',';
+      hosts += host.host;
+      if (host.devices != kAllDevices) AppendFormat(hosts, ":{}", host.devices);
+    }
+    command.insert(command.end(), {kind == MpiKind::kOpenMpi ? "--host" : "-hosts", hosts});
+    // Hydra hands on all that it has by itself.
+    if (kind == MpiKind::kOpenMpi)
+      for (const std::string& name : names) command.insert(command.end(), {"-x", name});
+  }
+  command.insert(command.end(), program.begin(), program.end());
+  return command;
+}
+
+}  // namespace cuspan

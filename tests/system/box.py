@@ -1,0 +1,73 @@
+"""A cluster in a box for system tests: deploy/cluster-in-a-box.sh, one box a test module."""
+import os
+import pathlib
+import subprocess
+import unittest
+import uuid
+
+from harness import MARK, SystemTest
+
+SCRIPT = str(pathlib.Path(__file__).resolve().parents[2] / "deploy/cluster-in-a-box.sh")
+IMPOSSIBLE = 77
+
+
+class Box:
+    """Hosts n0 … of network namespaces, with these numbers of software GPUs. Skips where there can be none."""
+
+    def __init__(self, devices):
+        self.name = "t" + uuid.uuid4().hex[:10]
+        result = self.call("up", "--hosts", str(len(devices)), "--devices", ",".join(map(str, devices)),
+                           "--keep", f"{MARK},TMPDIR", check=False)
+        if result.returncode == IMPOSSIBLE:
+            raise unittest.SkipTest(f"no cluster in a box: {result.stderr.strip()}")
+        if result.returncode != 0:
+            raise AssertionError(result.stderr)
+        self.hosts = [f"n{i}" for i in range(len(devices))]
+
+    def call(self, command, *arguments, check=True):
+        result = subprocess.run([SCRIPT, "--name", self.name, command, *arguments], capture_output=True, text=True,
+                                check=False, stdin=subprocess.DEVNULL)
+        if check and result.returncode != 0:
+            raise AssertionError(f"{command} {arguments}: {result.stderr}")
+        return result
+
+    def on(self, host, *command):
+        """The command line that runs a command on a host."""
+        return [SCRIPT, "--name", self.name, "run", host, "--", *command]
+
+    def stall(self, host, seconds):
+        """Begins a stall; the process ends with it."""
+        return subprocess.Popen([SCRIPT, "--name", self.name, "stall", host, str(seconds)], stdin=subprocess.DEVNULL)
+
+    def pids(self, host):
+        """The processes on a host."""
+        listed = subprocess.run(["ip", "netns", "pids", f"cuspan-{self.name}-{host}"], capture_output=True, text=True,
+                                check=True)
+        return {int(word) for word in listed.stdout.split()}
+
+    def down(self):
+        self.call("down")
+
+
+class BoxTest(SystemTest):
+    """A test in the box of its module, which setUpModule has made."""
+    box = None
+
+    def environment(self, devices=1, **more):
+        variables = super().environment(devices, **more)
+        # The box says how many devices each host has.
+        del variables["CUSPAN_SOFT_GPUS"]
+        return variables
+
+    def run_on(self, host, *arguments, status=0, **more):
+        """cuspan run on a host, to the end."""
+        return self.run_command(self.box.on(host, *self.cuspan("run", *arguments)), self.environment(**more),
+                                status=status)
+
+    def start_on(self, host, *arguments, **more):
+        return self.start(self.box.on(host, *self.cuspan("run", *arguments)), self.environment(**more))
+
+    def processes_on(self, host, name=None):
+        """This test's processes on a host of the box."""
+        there = self.box.pids(host)
+        return [(pid, program) for pid, program in self.processes(name) if pid in there]

@@ -1,0 +1,302 @@
+"""Several hosts: devices of three others at once, copies between nodes, and whatever dies or is cut off.
+
+With CUSPAN_FAULT_TABLE=FILE each fault appends a line there: what died, what the user saw, the exit
+status, and after how long the devices were free.
+"""
+import json
+import os
+import signal
+import time
+
+from box import Box, BoxTest
+from harness import OWN_FAILURE, Statistics, app, own_lines, program, wait_until
+
+LOST = "cudaErrorDevicesUnavailable"
+OTHERS = "n1,n2,n3"
+# For which a host may be silent, where a test cuts it off.
+HEARTBEAT_S = 2
+
+
+def setUpModule():
+    BoxTest.box = Box([0, 2, 2, 2])
+
+
+def tearDownModule():
+    if BoxTest.box:
+        BoxTest.box.down()
+
+
+class Devices(BoxTest):
+    def hosts_of(self, statistics):
+        return {int(row["device"]): row["host"] for row in statistics.rows}
+
+    def test_of_three_hosts_at_once(self):
+        """The program's host has none itself."""
+        self.run_command(self.box.on("n0", *self.cuspan("devices")), self.environment(), status=OWN_FAILURE)
+        listed = json.loads(self.run_command(self.box.on("n0", *self.cuspan("devices", "--json", "--hosts", OTHERS)),
+                                             self.environment()).stdout)
+        expected = ["n1", "n1", "n2", "n2", "n3", "n3"]
+        self.assertEqual([device["host"] for device in listed], expected)
+        for name, kind, arguments in (("multi_device", "shared", []), ("matmul", "static", ["256"])):
+            with self.subTest(program=name):
+                result = self.run_on("n0", "--gpus", "6", "--hosts", OTHERS, "--stats", "--", app(name, kind), *arguments)
+                self.assertIn("6 devices: PASS", result.stdout)
+                self.assertEqual(own_lines(result.stderr), [])
+                statistics = Statistics(result.stderr)
+                self.assertEqual(self.hosts_of(statistics), dict(enumerate(expected)))
+                self.assertEqual(statistics.paths(), {"agents"})
+        self.assert_nothing_left()
+
+    def test_own_and_others(self):
+        """Hosts share this machine's memory; only what is on the program's host may use it."""
+        result = self.run_on("n1", "--hosts", "n2:1,n1:1", "--stats", "--", app("peer_copies", "shared"), "16", "4")
+        self.assertIn("2 devices: PASS", result.stdout)
+        rows = Statistics(result.stderr).rows
+        self.assertEqual({(row["host"], row["path"]) for row in rows}, {("n2", "agents"), ("n1", "same-node")})
+        self.assert_nothing_left()
+
+    def test_copies_between_hosts(self):
+        result = self.run_on("n0", "--hosts", OTHERS, "--stats", "--", app("peer_copies", "static"), "16", "4",
+                             CUSPAN_STAGING_BUFFERS="4", CUSPAN_STAGING_BYTES="16K")
+        self.assertIn("6 devices: PASS", result.stdout)
+        self.assertIn("PeerSend", result.stderr)
+        self.assert_nothing_left()
+
+    def test_slow_network(self):
+        self.box.call("shape", "200mbit", "n0", "n2")
+        self.addCleanup(self.box.call, "shape", "off")
+        self.assertRegex(self.box.call("status").stdout, r"n2 +10\.77\.0\.3 +up +200Mbit")
+        result = self.run_on("n0", "--hosts", "n2", "--", app("transfers", "shared"), "64", "4",
+                             CUSPAN_STAGING_BUFFERS="4", CUSPAN_STAGING_BYTES="64K")
+        self.assertIn("PASS", result.stdout)
+        self.assert_nothing_left()
+
+
+class Faults(BoxTest):
+    """One thing dies; the rest goes on or ends with a word, and nothing is left."""
+
+    def hold(self, **more):
+        """A program on n0 that does as it is told, with devices 0 … 5 of n1, n2 and n3; one on each is open."""
+        process = self.start_on("n0", "--hosts", OTHERS, "--", program("holds", "shared"), **more)
+        for device in (0, 2, 4):
+            self.assertEqual(self.ask(process, f"use {device}"), "right")
+        return process
+
+    def tell(self, process, line):
+        process.stdin.write(line + "\n")
+        process.stdin.flush()
+
+    def answer(self, process):
+        return process.stdout.readline().strip()
+
+    def ask(self, process, line):
+        self.tell(process, line)
+        return self.answer(process)
+
+    def proxies(self, host):
+        return self.processes_on(host, "cuspan-proxy")
+
+    def agent(self, host):
+        return wait_until(lambda: self.processes_on(host, "cuspan-agent"), f"an agent on {host}")[0][0]
+
+    def free_after(self, start, hosts):
+        """Waits until no proxy is left on these hosts; the seconds since `start`."""
+        wait_until(lambda: not any(self.proxies(host) for host in hosts), f"no proxies on {hosts}")
+        return time.monotonic() - start
+
+    def report(self, what, seen, status, free):
+        if path := os.environ.get("CUSPAN_FAULT_TABLE"):
+            with open(path, "a", encoding="utf-8") as table:
+                table.write(f"{what} | {seen} | {status} | nothing | {free:.2f} s\n")
+
+    def line_with(self, errors, *words):
+        """The line of cuspan's own that has all of these words."""
+        found = [line for line in own_lines(errors) if all(word in line for word in words)]
+        self.assertTrue(found, f"no line with {words} in:\n{errors}")
+        return found[0]
+
+    def test_program_killed(self):
+        process = self.hold()
+        self.assertEqual(self.ask(process, "spin 2"), "cudaSuccess")
+        start = time.monotonic()
+        os.kill(self.processes("holds")[0][0], signal.SIGKILL)
+        free = self.free_after(start, ("n1", "n2", "n3"))
+        status, _, errors = self.ends(process)
+        self.assertEqual(status, -signal.SIGKILL)
+        self.assertEqual(own_lines(errors), [])
+        self.assert_nothing_left()
+        self.report("program killed (-9), a kernel running", "its own end", "SIGKILL", free)
+
+    def test_one_program_of_a_run_killed(self):
+        """The run goes on, and the dead program's devices are free for the next."""
+        holds = program("holds", "static")
+        process = self.start_on("n0", "--hosts", OTHERS, "--", "sh", "-c", f"{holds}; {holds}")
+        self.assertEqual(self.ask(process, "spin 2"), "cudaSuccess")
+        start = time.monotonic()
+        os.kill(self.processes("holds")[0][0], signal.SIGKILL)
+        free = self.free_after(start, ("n2",))
+        self.assertEqual(self.ask(process, "use 2"), "right")
+        status, _, errors = self.ends(process)
+        self.assertEqual(status, 0)
+        self.assertEqual(own_lines(errors), [])
+        self.assert_nothing_left()
+        self.report("one of several programs of a run killed (-9)", "its own end; the run goes on", status, free)
+
+    def test_proxy_killed(self):
+        process = self.hold()
+        self.assertEqual(self.ask(process, "spin 2"), "cudaSuccess")
+        self.tell(process, "sync 2")
+        start = time.monotonic()
+        os.kill(self.proxies("n2")[0][0], signal.SIGKILL)
+        self.assertEqual(self.answer(process), LOST)
+        free = self.free_after(start, ("n2",))
+        self.assertEqual(self.ask(process, "use 2"), LOST)
+        for device in (0, 3, 4):
+            self.assertEqual(self.ask(process, f"use {device}"), "right")
+        status, _, errors = self.ends(process)
+        self.assertEqual(status, 0)
+        line = self.line_with(errors, "device 2", "host n2", "signal 9")
+        self.assert_nothing_left()
+        self.report("proxy killed (-9), a call waiting", f"{LOST} for its device; \"{line}\"", status, free)
+
+    def test_host_cut_off(self):
+        """Its devices are given up after the heartbeat time, the others work on; what runs there ends by itself."""
+        process = self.hold(CUSPAN_HEARTBEAT_SECONDS=str(HEARTBEAT_S))
+        self.assertEqual(self.ask(process, "spin 2"), "cudaSuccess")
+        self.tell(process, "sync 2")
+        self.addCleanup(self.box.call, "link", "n2", "up")
+        start = time.monotonic()
+        self.box.call("link", "n2", "down")
+        self.assertEqual(self.answer(process), LOST)
+        noticed = time.monotonic() - start
+        free = self.free_after(start, ("n2",))
+        wait_until(lambda: not self.processes_on("n2"), lambda: f"nothing runs on n2: {self.processes_on('n2')}")
+        for device in (2, 3):
+            self.assertEqual(self.ask(process, f"use {device}"), LOST)
+        for device in (0, 1, 4, 5):
+            self.assertEqual(self.ask(process, f"use {device}"), "right")
+        # What was given up stays so.
+        self.box.call("link", "n2", "up")
+        self.assertEqual(self.ask(process, "use 2"), LOST)
+        self.assertEqual(self.ask(process, "use 4"), "right")
+        status, _, errors = self.ends(process)
+        self.assertEqual(status, 0)
+        line = self.line_with(errors, "host n2", f"{HEARTBEAT_S} s", "down")
+        self.line_with(errors, "device 2", "host n2", "is lost")
+        self.assert_nothing_left()
+        self.report(f"host cut off (link down), a call waiting, heartbeat {HEARTBEAT_S} s",
+                    f"{LOST} for its devices after {noticed:.1f} s; \"{line}\"", status, free)
+
+    def test_own_host_cut_off(self):
+        """The program loses all devices; the other hosts' agents end by themselves."""
+        process = self.hold(CUSPAN_HEARTBEAT_SECONDS=str(HEARTBEAT_S))
+        self.addCleanup(self.box.call, "link", "n0", "up")
+        start = time.monotonic()
+        self.box.call("link", "n0", "down")
+        self.tell(process, "loop 0")
+        self.assertEqual(self.answer(process), "looping")
+        self.assertEqual(self.answer(process), LOST)
+        free = self.free_after(start, ("n1", "n2", "n3"))
+        status, _, errors = self.ends(process)
+        self.assertEqual(status, 1)
+        for host in ("n1", "n2", "n3"):
+            line = self.line_with(errors, f"host {host}", "down")
+        self.assert_nothing_left()
+        self.report(f"the program's host cut off, heartbeat {HEARTBEAT_S} s", f"{LOST} for all; for each host \"{line}\"",
+                    f"{status} (the program's)", free)
+
+    def test_link_stalled(self):
+        """Shorter than the heartbeat time: nothing but a wait."""
+        process = self.hold()
+        stall = self.box.stall("n2", 5)
+        self.assertEqual(self.ask(process, "use 0"), "right")
+        start = time.monotonic()
+        self.assertEqual(self.ask(process, "use 2"), "right")
+        waited = time.monotonic() - start
+        self.assertEqual(stall.wait(), 0)
+        self.assertEqual(self.ask(process, "use 2"), "right")
+        status, _, errors = self.ends(process)
+        self.assertEqual((status, own_lines(errors)), (0, []))
+        self.assert_nothing_left()
+        self.report("link stalled for 5 s", f"a call that took {waited:.1f} s", status, 0)
+
+    def test_agent_killed(self):
+        """MPI ends all agents; the message names the host."""
+        process = self.hold()
+        self.assertEqual(self.ask(process, "spin 0"), "cudaSuccess")
+        self.tell(process, "sync 0")
+        start = time.monotonic()
+        os.kill(self.agent("n2"), signal.SIGKILL)
+        self.assertEqual(self.answer(process), LOST)
+        free = self.free_after(start, ("n1", "n2", "n3"))
+        self.assertEqual(self.ask(process, "use 4"), LOST)
+        status, _, errors = self.ends(process)
+        self.assertEqual(status, 0)
+        line = self.line_with(errors, "host n2", "signal 9")
+        self.assert_nothing_left()
+        self.report("agent of another host killed (-9), a call waiting", f"{LOST} for all; \"{line}\"", status, free)
+
+    def test_mpirun_killed(self):
+        process = self.hold()
+        start = time.monotonic()
+        os.kill(self.processes("orterun")[0][0], signal.SIGKILL)
+        wait_until(lambda: self.ask(process, "use 2") == LOST, "the devices are lost")
+        free = self.free_after(start, ("n1", "n2", "n3"))
+        status, _, errors = self.ends(process)
+        self.assertEqual(status, 0)
+        line = self.line_with(errors, "lost")
+        self.assert_nothing_left()
+        self.report("mpirun killed (-9)", f"{LOST} for all; \"{line}\"", status, free)
+
+    def test_interrupted(self):
+        """Ctrl-C goes to the whole terminal: the program ends of it, and the run with it."""
+        process = self.start(["setsid", "--wait", *self.box.on("n0", *self.cuspan("run", "--hosts", OTHERS, "--",
+                                                                                  program("holds", "shared")))])
+        self.assertEqual(self.ask(process, "spin 2"), "cudaSuccess")
+        start = time.monotonic()
+        os.killpg(os.getpgid(self.processes("holds")[0][0]), signal.SIGINT)
+        free = self.free_after(start, ("n1", "n2", "n3"))
+        status, _, errors = self.ends(process)
+        self.assertEqual(own_lines(errors), [])
+        self.assertEqual(status, 128 + signal.SIGINT)  # As setsid tells it.
+        self.assert_nothing_left()
+        self.report("Ctrl-C, a kernel running", "its own end", "SIGINT (130)", free)
+
+    def test_launcher_killed(self):
+        process = self.hold()
+        start = time.monotonic()
+        self.tell(process, "loop 2")
+        self.assertEqual(self.answer(process), "looping")
+        os.kill(self.processes("cuspan")[0][0], signal.SIGKILL)
+        self.assertEqual(self.answer(process), LOST)
+        free = self.free_after(start, ("n1", "n2", "n3"))
+        # The program ends when it likes; this one does at the first error.
+        self.assert_nothing_left()
+        self.report("cuspan run killed (-9)", f"the shell's word; the program: {LOST}", "SIGKILL", free)
+
+    def test_launcher_killed_while_agents_start(self):
+        process = self.start_on("n0", "--hosts", OTHERS, "--", "sleep", "600")
+        wait_until(lambda: self.processes("orted"), "a daemon is there")
+        os.kill(self.processes("cuspan")[0][0], signal.SIGKILL)
+        self.assertEqual(self.ends(process)[0], -signal.SIGKILL)
+        self.assert_nothing_left()
+
+
+class Start(BoxTest):
+    def test_host_without_devices(self):
+        result = self.run_on("n1", "--hosts", "n0", "--", "true", status=OWN_FAILURE)
+        self.assertRegex(result.stderr, r"^cuspan: host n0: no usable GPU: .*\n$")
+        self.assert_nothing_left()
+
+    def test_host_that_is_cut_off(self):
+        """mpirun's way to it fails; the message names it."""
+        self.box.call("link", "n3", "down")
+        self.addCleanup(self.box.call, "link", "n3", "up")
+        process = self.start_on("n0", "--hosts", "n1,n3", "--", "true",
+                                OMPI_MCA_oob_tcp_keepalive_time="1", OMPI_MCA_oob_tcp_keepalive_intvl="1")
+        # The box's remote shell needs no network, but what it starts there does.
+        wait_until(lambda: self.processes_on("n3"), "a daemon on n3")
+        process.terminate()
+        self.ends(process)
+        self.box.call("link", "n3", "up")
+        self.assert_nothing_left()

@@ -1,0 +1,181 @@
+"""GPUs that several runs want: who gets them, who waits, and what those who wait are told."""
+import collections
+import json
+import os
+import re
+import signal
+
+from harness import OWN_FAILURE, SystemTest, own_lines, wait_until
+
+PATHS = ("auto", "never")
+INTERRUPTED = -signal.SIGINT
+
+
+class Leases(SystemTest):
+    """On this machine, with software GPUs that runs have for themselves."""
+
+    def setUp(self):
+        super().setUp()
+        self.locks = self.folder / "locks"
+        self.locks.mkdir()
+        self.locks.chmod(0o1777)
+        self.log = self.folder / "leases.log"
+
+    def environment(self, devices=1, **more):
+        return super().environment(devices, **{"CUSPAN_LEASES": "on", "CUSPAN_LEASE_FOLDER": str(self.locks),
+                                               "CUSPAN_LEASE_LOG": str(self.log), **more})
+
+    def run_app(self, *options, path="auto", app="/bin/true"):
+        return self.cuspan("run", "--same-node", path, *options, "--", *([app] if isinstance(app, str) else app))
+
+    def hold(self, *options, devices=1, path="auto"):
+        """A run that has GPUs until its standard input ends."""
+        process = self.start(self.run_app(*options, path=path, app=["sh", "-c", "echo here; cat"]),
+                             self.environment(devices))
+        self.assertEqual(process.stdout.readline().strip(), "here")
+        return process
+
+    def waiting(self):
+        """The tickets of runs that wait."""
+        return [name for name in os.listdir(self.locks) if name.startswith("cuspan-wait-")]
+
+    def queue(self, devices=1):
+        return json.loads(self.run_command(self.cuspan("queue", "--json"), self.environment(devices)).stdout)
+
+    def assert_nothing_left(self):
+        super().assert_nothing_left()
+        wait_until(lambda: not os.listdir(self.locks), lambda: f"no lock is left: {os.listdir(self.locks)}")
+
+    def assert_log_is_sound(self):
+        """No GPU had two runs at a time, and nobody was served before one who came earlier and waited."""
+        having, waiting = {}, collections.defaultdict(set)
+        for line in self.log.read_text(encoding="utf-8").splitlines():
+            match = re.fullmatch(r"\d+\.\d{9} (\w+) host=(\S+) gpu=(\S+) order=(\S+) run=(\S+) user=(\S+)", line)
+            self.assertTrue(match, line)
+            event, host, gpu, order, run, _ = match.groups()
+            if event == "arrive":
+                waiting[host].add((order, run))
+            elif event == "leave":
+                waiting[host].discard((order, run))
+            elif event == "grant":
+                self.assertNotIn((host, gpu), having)
+                self.assertEqual(min(waiting[host]), (order, run))
+                having[host, gpu] = run
+            elif event == "release":
+                self.assertEqual(having.pop((host, gpu)), run)
+        self.assertEqual(having, {})
+
+    def test_the_second_waits_and_gets_it(self):
+        for path in PATHS:
+            with self.subTest(path=path):
+                first = self.hold(path=path)
+                second = self.start(self.run_app("--wait", path=path, app=["sh", "-c", "echo mine"]))
+                line = second.stderr.readline()
+                self.assertRegex(line, r"^cuspan: waiting for a GPU of .*held by run [0-9a-f]{16} of \S+ \(sh\)")
+                self.assertEqual([run["state"] for run in self.queue()], ["running", "waiting"])
+                self.assertEqual(self.ends(first)[0], 0)
+                self.assertEqual(self.ends(second)[:2], (0, "mine\n"))
+                self.assert_nothing_left()
+        self.assert_log_is_sound()
+
+    def test_without_waiting(self):
+        holder = self.hold(devices=2)
+        result = self.run_command(self.run_app("--no-wait", "--gpus", "1"), self.environment(2), status=OWN_FAILURE)
+        self.assertRegex(result.stderr, r"^cuspan: not to be had now: 1 GPU of .*held by run [0-9a-f]{16} of ")
+        self.assertEqual(len(result.stderr.splitlines()), 1)
+        result = self.run_command(self.run_app("--wait=1", "--gpus", "1"), self.environment(2), status=OWN_FAILURE)
+        self.assertIn("not to be had within 1 s", result.stderr)
+        self.assertEqual(self.ends(holder)[0], 0)
+        self.assert_nothing_left()
+
+    def test_what_can_never_be_is_refused_at_once(self):
+        holder = self.hold()
+        for options, words in ((("--gpus", "2"), "2 GPUs are wanted and 1 found"),
+                               (("--gpus", "1", "--min-memory", "100G"), "at least 100.0 GiB of memory"),
+                               (("--gpus", "all", "--min-capability", "99.0"), "compute capability 99.0")):
+            with self.subTest(options=options):
+                result = self.run_command(self.run_app(*options), status=OWN_FAILURE)
+                self.assertIn(words, result.stderr)
+        self.assertEqual(self.ends(holder)[0], 0)
+
+    def test_what_is_free_is_taken(self):
+        first = self.hold("--gpus", "1", devices=3)
+        second = self.hold(devices=3)  # All that are free.
+        runs = self.queue(3)
+        self.assertEqual([len(run["gpus"]) for run in runs], [1, 2])
+        devices = json.loads(self.run_command(self.cuspan("devices", "--json"), self.environment(3)).stdout)
+        self.assertEqual({device["lease"] for device in devices}, {run["run"] for run in runs})
+        self.assertTrue(all(device["held"] for device in devices))
+        text = self.run_command(self.cuspan("queue"), self.environment(3)).stdout
+        self.assertEqual(text.count("running"), 2)
+        for process in (first, second):
+            self.assertEqual(self.ends(process)[0], 0)
+        self.assertIn("no run", self.run_command(self.cuspan("queue"), self.environment(3)).stdout)
+        self.assert_nothing_left()
+        self.assert_log_is_sound()
+
+    def test_a_killed_run_has_nothing(self):
+        for path in PATHS:
+            for victim in ("cuspan", "cuspan-agent"):
+                with self.subTest(path=path, victim=victim):
+                    first = self.hold(path=path)
+                    waiter = self.start(self.run_app(path=path))
+                    self.assertIn("waiting for", waiter.stderr.readline())
+                    agents = [pid for pid, name in self.processes() if name == victim]
+                    os.kill(first.pid if victim == "cuspan" else agents[0], signal.SIGKILL)
+                    self.assertEqual(self.ends(waiter)[0], 0)
+                    self.finish(first)
+                    self.assert_nothing_left()
+
+    def test_interrupted_while_it_waits(self):
+        for path in PATHS:
+            with self.subTest(path=path):
+                holder = self.hold(path=path)
+                wait_until(lambda: not self.waiting(), "the first run has left the queue")
+                before = set(os.listdir(self.locks))
+                waiter = self.start(self.run_app(path=path))
+                self.assertIn("waiting for", waiter.stderr.readline())
+                waiter.send_signal(signal.SIGINT)
+                self.assertEqual(self.ends(waiter)[0], INTERRUPTED)
+                wait_until(lambda before=before: set(os.listdir(self.locks)) == before, "its place is given up")
+                self.assertEqual(self.ends(holder)[0], 0)
+                self.assert_nothing_left()
+
+    def test_a_waiting_launcher_is_killed(self):
+        holder = self.hold()
+        waiter = self.start(self.run_app())
+        self.assertIn("waiting for", waiter.stderr.readline())
+        waiter.kill()
+        wait_until(lambda: [run["state"] for run in self.queue()] == ["running"], "nobody waits")
+        self.assertEqual(self.ends(holder)[0], 0)
+        self.assert_nothing_left()
+
+    def test_many_at_once(self):
+        """Each gets its GPU, in order, and no GPU has two."""
+        runs = [self.start(self.run_app("--gpus", str(1 + i % 2)), self.environment(2)) for i in range(6)]
+        for process in runs:
+            self.assertEqual(self.ends(process)[0], 0)
+        self.assert_log_is_sound()
+        self.assert_nothing_left()
+
+    def test_software_gpus_are_shared_unless_asked(self):
+        holder = self.hold()
+        shared = self.environment(CUSPAN_LEASES="auto")
+        self.run_command(self.run_app("--no-wait"), shared)
+        self.run_command(self.run_app("--no-wait"), self.environment(CUSPAN_LEASES="off"))
+        self.run_command(self.run_app(), self.environment(CUSPAN_LEASES="maybe"), status=OWN_FAILURE)
+        self.assertEqual(self.ends(holder)[0], 0)
+
+    def test_a_folder_that_is_not_safe(self):
+        self.locks.chmod(0o777)
+        result = self.run_command(self.run_app(), status=OWN_FAILURE)
+        self.assertIn("not safe", result.stderr)
+        self.assertIn(str(self.locks), result.stderr)
+        self.assertEqual(len(own_lines(result.stderr)), 1)
+
+    def test_options_that_are_wrong(self):
+        for options in (("--policy", "best"), ("--wait=soon",), ("--wait", "--no-wait"), ("--min-memory", "much"),
+                        ("--min-capability", "9"), ("--gpus", "some")):
+            with self.subTest(options=options):
+                result = self.run_command(self.run_app(*options), status=OWN_FAILURE)
+                self.assertIn(options[0].split("=")[0], result.stderr)

@@ -1,0 +1,81 @@
+"""The app is an MPI program: its ranks keep their own world and use the run's devices."""
+import os
+
+from harness import OWN_FAILURE, SystemTest, own_lines, program
+
+# As many ranks as are asked for, however few processors there are.
+MPIRUN = "mpirun --oversubscribe --bind-to none"
+
+
+class MpiApps(SystemTest):
+    def ranks(self, *options, devices=4, kind="static", each="1", status=0, **variables):
+        return self.run_command(self.cuspan("run", *options, "--app-mpirun", MPIRUN, "--",
+                                            program("ranks", kind), each),
+                                self.environment(devices, **variables), status=status)
+
+    def test_a_device_for_each_rank(self):
+        for path in ("auto", "never"):
+            with self.subTest(path=path):
+                result = self.ranks("-np", "4", "--gpus-per-rank", "1", "--stats", "--same-node", path)
+                self.assertIn("world size 4, devices a rank 1, pi 3.14159265", result.stdout)
+                self.assertIn("PASS", result.stdout)
+                devices = [line.split()[1] for line in result.stderr.splitlines()
+                           if line[:1].isdigit() and (" same-node " in line or " agents " in line)]
+                self.assertEqual(sorted(devices), ["0", "1", "2", "3"])
+                self.assert_nothing_left()
+
+    def test_two_devices_for_each_rank(self):
+        result = self.ranks("--np", "2", "--gpus-per-rank", "2", each="2", kind="shared")
+        self.assertIn("world size 2, devices a rank 2", result.stdout)
+
+    def test_all_devices_for_each_rank(self):
+        result = self.ranks("-n", "3", "--gpus", "2", each="2")
+        self.assertIn("world size 3, devices a rank 2", result.stdout)
+
+    def test_its_own_mpirun(self):
+        command = [*MPIRUN.split(), "-np", "2", program("ranks", "static"), "2"]
+        result = self.run_command(self.cuspan("run", "--gpus", "2", "--", *command), self.environment(2))
+        self.assertIn("world size 2, devices a rank 2", result.stdout)
+        result = self.run_command(self.cuspan("run", "--gpus-per-rank", "1", *command[:-1], "1"), self.environment(2))
+        self.assertIn("world size 2, devices a rank 1", result.stdout)
+
+    def test_a_rank_without_a_device(self):
+        command = [*MPIRUN.split(), "-np", "2", program("ranks", "static")]
+        result = self.run_command(self.cuspan("run", "--gpus", "1", "--gpus-per-rank", "1", "--", *command),
+                                  status=1)
+        self.assertIn("rank 1 has no GPU: the run has 1, and each rank has 1 of its own", result.stderr)
+
+    def test_more_than_the_run_has(self):
+        result = self.ranks("-np", "4", "--gpus-per-rank", "1", "--gpus", "2", status=OWN_FAILURE)
+        self.assertIn("4 ranks with 1 GPUs each need 4, and the run has 2", result.stderr)
+
+    def test_visible_devices(self):
+        """What the app's own script sets is about the run's devices, as CUDA counts them."""
+        def count(choice, status=0):
+            script = f"export CUDA_VISIBLE_DEVICES={choice}; exec \"$0\" \"$@\""
+            return self.run_command(self.cuspan("run", "--", "bash", "-c", script, program("inspect", "static"),
+                                                "count"), self.environment(3), status=status).stdout.strip()
+        self.assertEqual(count("2,0"), "2")
+        self.assertEqual(count("1,7,0"), "1")
+        self.assertEqual(count(""), "0")
+
+    def test_visible_devices_of_the_node(self):
+        """What is set where cuspan is started is about that node's devices, not the program's."""
+        result = self.run_command(self.cuspan("run", "--", program("inspect", "static"), "count"),
+                                  self.environment(2, CUDA_VISIBLE_DEVICES="7"))
+        self.assertEqual(result.stdout.strip(), "2")
+
+    def test_dry_run(self):
+        result = self.run_command(self.cuspan("run", "--dry-run", "-np", "4", "--gpus-per-rank", "1", "--hosts",
+                                              "n1:2,n2:2", "--app-hosts", "c1:2,c2:2", "--remote-shell", "my-ssh", "--",
+                                              "sleep", "a b"), status=0)
+        self.assertEqual(own_lines(result.stderr), [])
+        for host in ("host n1: at most 2 of its GPUs", "host n2: at most 2 of its GPUs", "host c1: no GPU",
+                     "host c2: no GPU"):
+            self.assertIn(host, result.stdout)
+        agents, app = result.stdout.splitlines()[-2:]
+        self.assertTrue(agents.startswith("agents: mpirun "), agents)
+        self.assertIn("--gpus 4", agents)
+        self.assertTrue(app.startswith("program: mpirun -np 4 --host c1:2,c2:2 -x LD_PRELOAD"), app)
+        self.assertTrue(app.endswith("sleep 'a b'"), app)
+        self.assertFalse(self.processes())

@@ -1,0 +1,28 @@
+// Launches a kernel that the software GPU does not run, twice, and goes on.
+
+#include <cstdio>
+
+#include "use_cuda.h"
+
+// Textures of several samples are a graphics library's: nobody can make one here.
+__global__ void Refused(int* value) {
+  if (*value == 1)
+    asm volatile(
+        "{ .reg .b64 x; .reg .b32 a<4>, u; mov.b64 x, 1; mov.b32 u, 0;"
+        "  tex.2dms.v4.s32.s32 {a0, a1, a2, a3}, [x, {u, u, u, u}]; }" ::
+            : "memory");
+  *value = 1;
+}
+
+int main() {
+  if (!DeviceWorks()) return 3;
+  std::printf("before\n");
+  int* value = nullptr;
+  if (cudaMalloc(&value, sizeof(int)) != cudaSuccess) return 3;
+  for (int i = 0; i < 2; ++i) {
+    Refused<<<1, 1>>>(value);
+    std::printf("%s\n", cudaGetErrorName(cudaDeviceSynchronize()));
+    cudaGetLastError();
+  }
+  return DeviceWorks() ? 0 : 3;
+}

@@ -1,0 +1,98 @@
+// Bytes from the device, as they come and as they fail.
+#include "interpose/client/transfers.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "tests/unit/protocol/channel/ends.h"
+
+namespace cuspan {
+namespace {
+
+constexpr std::uint64_t kBytes = 3000;
+constexpr std::uint32_t kPiece = 1000;
+
+// A client's transfers, and the proxy's end of the channel beside them.
+class IncomingTransfers : public testing::Test {
+ protected:
+  std::shared_ptr<Incoming> NewIncoming() {
+    auto incoming = std::make_shared<Incoming>();
+    incoming->owned.resize(kBytes);
+    incoming->destination = incoming->owned.data();
+    incoming->bytes = kBytes;
+    return incoming;
+  }
+  // What the proxy sends: `piece` of the transfer, in a slot that it takes.
+  Chunk Piece(std::uint64_t transfer, std::uint32_t piece) {
+    const std::optional<std::uint32_t> slot = ends.proxy->TryTakeSlot();
+    EXPECT_TRUE(slot.has_value());
+    std::memset(ends.proxy->OutgoingSlot(*slot), static_cast<int>(piece + 1), kPiece);
+    return {transfer, std::uint64_t{piece} * kPiece, kPiece, *slot};
+  }
+  // All slots of the proxy are free again.
+  void ExpectSlotsBack() {
+    for (std::uint32_t i = 0; i < ends.proxy->layout().staging_slots; ++i)
+      EXPECT_TRUE(ends.proxy->TryTakeSlot().has_value()) << i;
+  }
+
+  ChannelEnds ends;
+  Transfers transfers{ends.client.get()};
+};
+
+TEST_F(IncomingTransfers, CompleteWithTheirLastChunk) {
+  const auto incoming = NewIncoming();
+  const std::uint64_t transfer = transfers.BeginIncoming(incoming);
+  for (std::uint32_t piece = 0; piece < 3; ++piece) {
+    EXPECT_FALSE(incoming->complete);
+    EXPECT_TRUE(transfers.OnChunk(Piece(transfer, piece)));
+  }
+  EXPECT_EQ(transfers.WaitComplete(*incoming), CUDA_SUCCESS);
+  for (std::uint32_t piece = 0; piece < 3; ++piece)
+    EXPECT_EQ(incoming->owned[std::size_t{piece} * kPiece], std::byte(piece + 1));
+  EXPECT_TRUE(transfers.Stored(3));
+  ExpectSlotsBack();
+}
+
+// Between nodes chunks go by themselves, and messages may arrive before those sent ahead of them.
+TEST_F(IncomingTransfers, AFailureMayOvertakeChunks) {
+  const auto incoming = NewIncoming();
+  const std::uint64_t transfer = transfers.BeginIncoming(incoming);
+  EXPECT_TRUE(transfers.OnChunk(Piece(transfer, 0)));
+  const Chunk late = Piece(transfer, 1);
+  transfers.OnFailed(transfer, CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(transfers.WaitComplete(*incoming), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_TRUE(transfers.OnChunk(late));
+  EXPECT_EQ(incoming->owned[kPiece], std::byte{0}) << "the program's memory is its own again";
+  // Completions count the chunks that were pushed before them, whatever became of those.
+  EXPECT_TRUE(transfers.Stored(2));
+  ExpectSlotsBack();
+}
+
+TEST_F(IncomingTransfers, ChunksOfALostDeviceAreOfNoUse) {
+  const auto incoming = NewIncoming();
+  const std::uint64_t transfer = transfers.BeginIncoming(incoming);
+  const Chunk late = Piece(transfer, 0);
+  transfers.FailAll(CUDA_ERROR_ILLEGAL_ADDRESS);
+  EXPECT_TRUE(transfers.OnChunk(late));
+  EXPECT_EQ(transfers.WaitComplete(*incoming), CUDA_ERROR_ILLEGAL_ADDRESS);
+  ExpectSlotsBack();
+}
+
+TEST_F(IncomingTransfers, OthersAreRefused) {
+  const auto incoming = NewIncoming();
+  const std::uint64_t transfer = transfers.BeginIncoming(incoming);
+  EXPECT_FALSE(transfers.OnChunk(Piece(transfer + 1, 0))) << "never begun";
+  Chunk beyond = Piece(transfer, 0);
+  beyond.offset = kBytes - kPiece + 1;
+  EXPECT_FALSE(transfers.OnChunk(beyond));
+  EXPECT_FALSE(transfers.OnChunk({transfer, 0, kPiece, 64})) << "no such slot";
+  for (std::uint32_t piece = 0; piece < 2; ++piece)
+    EXPECT_TRUE(transfers.OnChunk(Piece(transfer, piece)));
+  transfers.OnFailed(transfer, CUDA_ERROR_INVALID_VALUE);
+  const Chunk no_slot{transfer, 0, kPiece, 64};
+  EXPECT_FALSE(transfers.OnChunk(no_slot)) << "failed, but there is no such slot";
+}
+
+}  // namespace
+}  // namespace cuspan

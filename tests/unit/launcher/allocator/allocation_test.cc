@@ -1,0 +1,210 @@
+// How a run comes to its GPUs, against a store that does what a test says.
+#include "launcher/allocator/allocation.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace cuspan {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// Writes down what it is asked.
+class FakeStore : public LeaseStore {
+ public:
+  void Enter(std::uint32_t host, const std::vector<std::string>& gpus) override {
+    Note("enter", host, gpus);
+  }
+  void Look(std::uint32_t host, const std::vector<std::string>& gpus) override {
+    Note("look", host, gpus);
+  }
+  void Take(std::uint32_t host, std::uint32_t attempt,
+            const std::vector<std::string>& gpus) override {
+    Note("take", host, gpus);
+    this->attempt = attempt;
+  }
+  void GiveBack(std::uint32_t host) override { Note("give back", host, {}); }
+  void Settle(std::uint32_t host) override { Note("settle", host, {}); }
+
+  std::vector<std::string> Asked() { return std::exchange(asked_, {}); }
+  std::uint32_t attempt = 0;
+
+ private:
+  void Note(const char* what, std::uint32_t host, const std::vector<std::string>& gpus) {
+    std::string text = Format("{} {}", what, host);
+    for (const std::string& gpu : gpus) text += " " + gpu;
+    asked_.push_back(text);
+  }
+  std::vector<std::string> asked_;
+};
+
+// Two hosts, n0 with g0 and g1, n1 with g2.
+AllocationPlan PlanFor(std::uint32_t number) {
+  AllocationPlan plan;
+  plan.pool.AddHost({{}, {}});
+  plan.pool.AddHost({{}});
+  plan.keys = {"g0", "g1", "g2"};
+  plan.hosts = {"n0", "n1"};
+  plan.request.number = number;
+  plan.order = 10;
+  plan.run = "r";
+  return plan;
+}
+
+LeaseTicket TicketOf(std::uint64_t order, bool waiting, std::vector<std::string> gpus = {}) {
+  LeaseTicket ticket;
+  ticket.order = order;
+  ticket.run = Format("run{}", order);
+  ticket.user = "alice";
+  ticket.program = "train";
+  ticket.waiting = waiting;
+  ticket.gpus = std::move(gpus);
+  return ticket;
+}
+
+LeaseView ViewOf(std::vector<std::string> held = {}, std::vector<LeaseTicket> tickets = {}) {
+  LeaseView view;
+  view.held = std::move(held);
+  view.tickets = std::move(tickets);
+  return view;
+}
+
+TEST(Allocation, TakesWhatIsFreeAndSettles) {
+  const AllocationPlan plan = PlanFor(3);
+  FakeStore store;
+  Allocation allocation(plan, store);
+  allocation.Start();
+  EXPECT_THAT(store.Asked(), ElementsAre("enter 0 g0 g1", "enter 1 g2"));
+  allocation.TakeView(0, ViewOf());
+  EXPECT_THAT(store.Asked(), IsEmpty());  // Not before all have said what they have.
+  allocation.TakeView(1, ViewOf());
+  EXPECT_THAT(store.Asked(), ElementsAre("take 0 g0 g1", "take 1 g2"));
+  allocation.TakeAnswer(0, {store.attempt, true, ""});
+  EXPECT_FALSE(allocation.done());
+  allocation.TakeAnswer(1, {store.attempt, true, ""});
+  EXPECT_THAT(store.Asked(), ElementsAre("settle 0", "settle 1"));
+  ASSERT_TRUE(allocation.done());
+  EXPECT_THAT(*allocation.outcome(), ElementsAre(0, 1, 2));
+}
+
+TEST(Allocation, GivesBackWhatItHasWhenAnotherHostRefuses) {
+  const AllocationPlan plan = PlanFor(3);
+  FakeStore store;
+  Allocation allocation(plan, store);
+  allocation.Start();
+  allocation.TakeView(0, ViewOf());
+  allocation.TakeView(1, ViewOf());
+  store.Asked();
+  allocation.TakeAnswer(1, {store.attempt, false, ""});
+  EXPECT_THAT(store.Asked(), IsEmpty());
+  allocation.TakeAnswer(0, {store.attempt, true, ""});
+  EXPECT_THAT(store.Asked(), ElementsAre("give back 0"));
+  const std::uint32_t before = store.attempt;
+  // What the other host says next decides how it goes on.
+  allocation.TakeView(1, ViewOf({"g2"}));
+  EXPECT_TRUE(allocation.waiting());
+  EXPECT_THAT(store.Asked(), IsEmpty());
+  allocation.TakeView(1, ViewOf());
+  EXPECT_THAT(store.Asked(), ElementsAre("take 0 g0 g1", "take 1 g2"));
+  // Answers to what was asked before mean nothing.
+  allocation.TakeAnswer(0, {before, false, ""});
+  allocation.TakeAnswer(0, {store.attempt, true, ""});
+  allocation.TakeAnswer(1, {store.attempt, true, ""});
+  EXPECT_TRUE(allocation.done() && allocation.outcome().ok());
+}
+
+TEST(Allocation, WaitsBehindThoseWhoCameEarlier) {
+  const AllocationPlan plan = PlanFor(2);
+  FakeStore store;
+  Allocation allocation(plan, store);
+  allocation.Start();
+  store.Asked();
+  allocation.TakeView(0, ViewOf({}, {TicketOf(9, true), TicketOf(11, true)}));
+  allocation.TakeView(1, ViewOf({}, {TicketOf(11, true)}));
+  EXPECT_TRUE(allocation.waiting());
+  EXPECT_THAT(allocation.WaitedFor(), HasSubstr("2 GPUs of n0, n1: run run9 is ahead"));
+  allocation.TakeView(0, ViewOf({}, {TicketOf(9, false, {"x"}), TicketOf(11, true)}));
+  EXPECT_THAT(store.Asked(), ElementsAre("take 0 g0 g1"));
+}
+
+TEST(Allocation, SaysWhoHasWhatItWants) {
+  const AllocationPlan plan = PlanFor(3);
+  FakeStore store;
+  Allocation allocation(plan, store);
+  allocation.Start();
+  allocation.TakeView(0, ViewOf({"g0", "g1"}, {TicketOf(3, false, {"g1"})}));
+  allocation.TakeView(1, ViewOf({"g2"}, {TicketOf(3, false, {"g2"})}));
+  EXPECT_THAT(allocation.WaitedFor(),
+              HasSubstr("3 GPUs of n0, n1: held by run run3 of alice (train) on n0, n1"));
+  allocation.GiveUp("after 5 s");
+  ASSERT_TRUE(allocation.done());
+  EXPECT_THAT(allocation.outcome().status().message(), HasSubstr("after 5 s: 3 GPUs"));
+}
+
+TEST(Allocation, WithoutWaitingItFailsAtOnce) {
+  AllocationPlan plan = PlanFor(1);
+  plan.wait = false;
+  FakeStore store;
+  Allocation allocation(plan, store);
+  allocation.Start();
+  store.Asked();
+  allocation.TakeView(0, ViewOf({"g0", "g1"}, {TicketOf(3, false, {"g0", "g1"})}));
+  allocation.TakeView(1, ViewOf({"g2"}));
+  ASSERT_TRUE(allocation.done());
+  EXPECT_THAT(allocation.outcome().status().message(), HasSubstr("run3 of alice"));
+  EXPECT_THAT(store.Asked(), ElementsAre("give back 0", "give back 1", "settle 0", "settle 1"));
+}
+
+TEST(Allocation, WhatNobodyLeasesNeedsNoStore) {
+  AllocationPlan plan = PlanFor(2);
+  plan.keys = {"", "", ""};
+  FakeStore store;
+  Allocation allocation(plan, store);
+  allocation.Start();
+  EXPECT_THAT(store.Asked(), IsEmpty());
+  ASSERT_TRUE(allocation.done());
+  EXPECT_THAT(*allocation.outcome(), ElementsAre(0, 1));
+}
+
+TEST(Allocation, AHostWithNothingForTheRunIsNotHeldUp) {
+  AllocationPlan plan = PlanFor(1);
+  plan.pool.gpus[2].memory_bytes = 80;
+  plan.request.least_memory_bytes = 80;
+  FakeStore store;
+  Allocation allocation(plan, store);
+  allocation.Start();
+  EXPECT_THAT(store.Asked(), ElementsAre("enter 1 g2"));
+  allocation.TakeView(0, ViewOf());  // Not asked.
+  allocation.TakeView(7, ViewOf());
+  allocation.TakeView(1, ViewOf());
+  EXPECT_THAT(store.Asked(), ElementsAre("take 1 g2"));
+}
+
+TEST(Allocation, AProblemOfAHostEndsIt) {
+  const AllocationPlan plan = PlanFor(1);
+  {
+    FakeStore store;
+    Allocation allocation(plan, store);
+    allocation.Start();
+    LeaseView view;
+    view.problem = "no room";
+    allocation.TakeView(1, view);
+    ASSERT_TRUE(allocation.done());
+    EXPECT_EQ(allocation.outcome().status().message(), "the GPUs of host n1: no room");
+  }
+  FakeStore store;
+  Allocation allocation(plan, store);
+  allocation.Start();
+  allocation.TakeView(0, ViewOf());
+  allocation.TakeView(1, ViewOf());
+  allocation.TakeAnswer(1, {store.attempt, false, "no room"});  // Not asked there.
+  EXPECT_FALSE(allocation.done());
+  allocation.TakeAnswer(0, {store.attempt, false, "no room"});
+  ASSERT_TRUE(allocation.done());
+  EXPECT_FALSE(allocation.outcome().ok());
+}
+
+}  // namespace
+}  // namespace cuspan

@@ -1,0 +1,456 @@
+// Node locks: between runs, across deaths, and in a folder where others put what they like.
+#include "launcher/allocator/node_locks.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+
+#include "launcher/allocator/ticket.h"
+
+namespace cuspan {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using Outcome = NodeLocks::Outcome;
+
+const std::string kHost = "n1";
+
+LeaseTicket TicketOf(std::uint64_t order, const std::string& program = "train") {
+  LeaseTicket ticket;
+  ticket.order = order;
+  ticket.run = Format("{:016x}", order + 0xa000);
+  ticket.program = program;
+  ticket.wanted = 1;
+  return ticket;
+}
+
+class NodeLocksTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string folder = (std::filesystem::temp_directory_path() / "node-locks-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+    folder_ = folder;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  NodeLocks Open() {
+    Result<NodeLocks> locks = NodeLocks::Open(kHost, folder_, {});
+    EXPECT_TRUE(locks.ok()) << locks.status().message();
+    return std::move(*locks);
+  }
+  NodeLocks Entered(std::uint64_t order) {
+    NodeLocks locks = Open();
+    const Result<Outcome> entered = locks.Enter(TicketOf(order));
+    EXPECT_TRUE(entered.ok()) << entered.status().message();
+    EXPECT_EQ(*entered, Outcome::kDone);
+    return locks;
+  }
+  NodeView Look(NodeLocks& locks, const std::vector<std::string>& gpus = {"g0", "g1"}) {
+    NodeView view;
+    const Result<Outcome> looked = locks.Look(gpus, view);
+    EXPECT_TRUE(looked.ok()) << looked.status().message();
+    EXPECT_EQ(*looked, Outcome::kDone);
+    return view;
+  }
+  Outcome Take(NodeLocks& locks, const std::vector<std::string>& gpus) {
+    const Result<Outcome> taken = locks.Take(gpus);
+    EXPECT_TRUE(taken.ok()) << taken.status().message();
+    return *taken;
+  }
+  std::vector<std::string> Files() const {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_))
+      names.push_back(entry.path().filename());
+    return names;
+  }
+  std::string Path(const std::string& name) const { return folder_ + "/" + name; }
+  std::string Lease(const std::string& gpu) const { return Path(LeasePrefix(kHost) + gpu); }
+
+  // Runs `work` in a process of its own, which then waits to be killed; its id once that is done.
+  pid_t Holder(const std::function<bool()>& work) {
+    int ready[2];
+    EXPECT_EQ(::pipe(ready), 0);
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      const char worked = work() ? 1 : 0;
+      [[maybe_unused]] const ssize_t told = ::write(ready[1], &worked, 1);
+      for (;;) ::pause();
+    }
+    char worked = 0;
+    EXPECT_EQ(::read(ready[0], &worked, 1), 1);
+    EXPECT_EQ(worked, 1);
+    ::close(ready[0]);
+    ::close(ready[1]);
+    return pid;
+  }
+  static void Kill(pid_t pid) {
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, nullptr, 0);
+  }
+
+  std::string folder_;
+};
+
+TEST_F(NodeLocksTest, ALeaseIsExclusiveAndShown) {
+  NodeLocks first = Entered(1);
+  EXPECT_EQ(Take(first, {"g0"}), Outcome::kDone);
+  EXPECT_GE(first.LeaseFd("g0"), 0);
+  EXPECT_EQ(first.LeaseFd("g1"), -1);
+  ASSERT_TRUE(first.Settle().ok());
+  NodeLocks second = Entered(2);
+  EXPECT_EQ(Take(second, {"g0"}), Outcome::kRefused);
+  EXPECT_EQ(Take(second, {"g1", "g0"}), Outcome::kRefused);
+  const NodeView view = Look(second);
+  EXPECT_THAT(view.held, ElementsAre("g0"));
+  ASSERT_EQ(view.tickets.size(), 1U);
+  EXPECT_EQ(view.tickets[0].run, TicketOf(1).run);
+  EXPECT_EQ(view.tickets[0].user, UserName(::geteuid()));
+  EXPECT_EQ(view.tickets[0].program, "train");
+  EXPECT_FALSE(view.tickets[0].waiting);
+  EXPECT_THAT(view.tickets[0].gpus, ElementsAre("g0"));
+  first.Leave();
+  EXPECT_EQ(Take(second, {"g1", "g0"}), Outcome::kDone);
+  second.Leave();
+  EXPECT_THAT(Files(), IsEmpty());
+}
+
+TEST_F(NodeLocksTest, TheEarlierRunIsServedFirst) {
+  NodeLocks later = Entered(2);
+  NodeLocks earlier = Entered(1);
+  EXPECT_EQ(Take(later, {"g0"}), Outcome::kRefused);
+  EXPECT_EQ(Take(earlier, {"g0"}), Outcome::kDone);
+  // It still waits: elsewhere it may be refused, and come back here.
+  EXPECT_EQ(Take(later, {"g1"}), Outcome::kRefused);
+  ASSERT_TRUE(earlier.Settle().ok());
+  EXPECT_EQ(Take(later, {"g1"}), Outcome::kDone);
+}
+
+TEST_F(NodeLocksTest, TheOrderIsCompleteByTheRunsNames) {
+  LeaseTicket one = TicketOf(1), other = TicketOf(1);
+  other.run = "ffffffffffffffff";
+  NodeLocks first = Open(), second = Open();
+  ASSERT_TRUE(second.Enter(other).ok());
+  ASSERT_TRUE(first.Enter(one).ok());
+  EXPECT_EQ(Take(second, {"g0"}), Outcome::kRefused);
+  EXPECT_EQ(Take(first, {"g0"}), Outcome::kDone);
+}
+
+TEST_F(NodeLocksTest, WhatIsGivenBackIsFreeAndThePlaceKept) {
+  NodeLocks first = Entered(1);
+  NodeLocks second = Entered(2);
+  EXPECT_EQ(Take(first, {"g0"}), Outcome::kDone);
+  first.GiveBack();
+  EXPECT_THAT(Look(second).held, IsEmpty());
+  EXPECT_EQ(Take(second, {"g0"}), Outcome::kRefused);
+  ASSERT_TRUE(first.Settle().ok());  // With nothing: it leaves.
+  EXPECT_THAT(Look(second).tickets, IsEmpty());
+  EXPECT_EQ(Take(second, {"g0"}), Outcome::kDone);
+}
+
+TEST_F(NodeLocksTest, HostsOfOneFolderDoNotMeet) {
+  NodeLocks first = Entered(1);
+  EXPECT_EQ(Take(first, {"g0"}), Outcome::kDone);
+  Result<NodeLocks> other = NodeLocks::Open("n1-b", folder_, {});
+  ASSERT_TRUE(other.ok());
+  ASSERT_TRUE(other->Enter(TicketOf(2)).ok());
+  EXPECT_EQ(*other->Take({"g0"}), Outcome::kDone);
+  EXPECT_THAT(Look(first).tickets, IsEmpty());
+}
+
+TEST_F(NodeLocksTest, AKilledRunHoldsNothingAndLeavesNothing) {
+  const pid_t holder = Holder([&] {
+    static NodeLocks locks = Open();
+    return locks.Enter(TicketOf(1)).ok() && Take(locks, {"g0"}) == Outcome::kDone &&
+           locks.Settle().ok();
+  });
+  const pid_t waiter = Holder([&] {
+    static NodeLocks locks = Open();
+    return locks.Enter(TicketOf(2)).ok();
+  });
+  {
+    NodeLocks locks = Entered(3);
+    EXPECT_EQ(Look(locks).tickets.size(), 2U);
+    Kill(holder);
+    NodeView view = Look(locks);
+    EXPECT_THAT(view.held, IsEmpty());
+    EXPECT_EQ(view.tickets.size(), 1U);
+    EXPECT_EQ(Take(locks, {"g0"}), Outcome::kRefused);
+    Kill(waiter);
+    EXPECT_EQ(Take(locks, {"g0"}), Outcome::kDone);
+  }
+  EXPECT_THAT(Files(), IsEmpty());
+}
+
+TEST_F(NodeLocksTest, AGpuIsNotFreeWhileAChildHasItsLock) {
+  int hold[2];
+  ASSERT_EQ(::pipe(hold), 0);
+  // As a proxy inherits it from its agent, which is then killed.
+  const pid_t agent = Holder([&] {
+    static NodeLocks locks = Open();
+    if (!locks.Enter(TicketOf(1)).ok() || Take(locks, {"g0"}) != Outcome::kDone) return false;
+    if (::fork() == 0) {
+      ::close(hold[1]);
+      char end = 0;
+      [[maybe_unused]] const ssize_t got = ::read(hold[0], &end, 1);
+      ::_exit(0);
+    }
+    ::close(hold[1]);
+    return true;
+  });
+  Kill(agent);
+  NodeLocks locks = Entered(2);
+  EXPECT_EQ(Take(locks, {"g0"}), Outcome::kRefused);
+  ::close(hold[1]);
+  while (Take(locks, {"g0"}) != Outcome::kDone) ::sched_yield();
+}
+
+TEST_F(NodeLocksTest, RunsThatRaceNeverHaveOneGpuTogether) {
+  // Each counts up a number in a file while it has the GPU; a lost count is a lease given twice.
+  constexpr int kProcesses = 4;
+  constexpr int kRounds = 25;
+  const std::string counter = Path("counter");
+  std::ofstream(counter) << 0;
+  std::vector<pid_t> children;
+  for (int i = 0; i < kProcesses; ++i) {
+    children.push_back(::fork());
+    if (children.back() != 0) continue;
+    for (int round = 0; round < kRounds; ++round) {
+      Result<NodeLocks> locks = NodeLocks::Open(kHost, folder_, {});
+      if (!locks.ok()) ::_exit(1);
+      const auto order = static_cast<std::uint64_t>(i * kRounds + round);
+      while (*locks->Enter(TicketOf(order)) == Outcome::kBusy) ::sched_yield();
+      for (;;) {
+        const Result<Outcome> taken = locks->Take({"g0"});
+        if (!taken.ok()) ::_exit(2);
+        if (*taken == Outcome::kDone) break;
+        ::sched_yield();
+      }
+      int count = 0;
+      std::ifstream(counter) >> count;
+      ::sched_yield();
+      std::ofstream(counter) << count + 1;
+    }
+    ::_exit(0);
+  }
+  for (const pid_t child : children) {
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+  int count = 0;
+  std::ifstream(counter) >> count;
+  EXPECT_EQ(count, kProcesses * kRounds);
+  EXPECT_THAT(Files(), ElementsAre("counter"));
+}
+
+// --- What others may have put there.
+
+TEST_F(NodeLocksTest, LinksAreNotFollowed) {
+  const std::string victim = Path("victim");
+  std::ofstream(victim) << "precious";
+  NodeLocks locks = Entered(1);
+  ASSERT_EQ(::symlink(victim.c_str(), Lease("g0").c_str()), 0);
+  const Result<Outcome> taken = locks.Take({"g0"});
+  ASSERT_FALSE(taken.ok());
+  EXPECT_THAT(taken.status().message(), HasSubstr("symbolic link"));
+  ASSERT_EQ(::link(victim.c_str(), Lease("g1").c_str()), 0);
+  const Result<Outcome> linked = locks.Take({"g1"});
+  ASSERT_FALSE(linked.ok());
+  EXPECT_THAT(linked.status().message(), HasSubstr("other names"));
+  NodeView view;
+  EXPECT_FALSE(locks.Look({"g0"}, view).ok());
+  std::string content;
+  std::ifstream(victim) >> content;
+  EXPECT_EQ(content, "precious");
+}
+
+TEST_F(NodeLocksTest, PipesAndFoldersAreRefused) {
+  NodeLocks locks = Entered(1);
+  ASSERT_EQ(::mkfifo(Lease("g0").c_str(), 0666), 0);
+  ASSERT_EQ(::mkdir(Lease("g1").c_str(), 0777), 0);
+  for (const char* gpu : {"g0", "g1"}) {
+    const Result<Outcome> taken = locks.Take({gpu});
+    ASSERT_FALSE(taken.ok());
+    EXPECT_THAT(taken.status().message(), HasSubstr("no plain file"));
+  }
+  // Where a ticket would be, they are nobody's ticket.
+  ASSERT_EQ(::mkfifo(Path(TicketName([] {
+                       LeaseTicket ticket = TicketOf(0);
+                       ticket.host = kHost;
+                       ticket.waiting = true;
+                       return ticket;
+                     }()))
+                         .c_str(),
+                     0666),
+            0);
+  EXPECT_EQ(Take(locks, {"g2"}), Outcome::kDone);
+}
+
+TEST_F(NodeLocksTest, TicketsMaySayAnything) {
+  std::vector<UniqueFd> open;
+  const std::string texts[] = {"",
+                               std::string(100'000, 'x'),
+                               std::string(3000, '\0'),
+                               "cuspan 1\n",
+                               "cuspan 1\nprogram \x1b[2J\x07"
+                               "evil\nwanted 3\nend\n",
+                               "cuspan 1\nprogram p\nwanted 99999999999\nend\n",
+                               "cuspan 1\nprogram p\nwanted 1\ngpu ../../etc\nend\n",
+                               "cuspan 1\nprogram p\nwanted 1\ngpu g0"};
+  std::uint64_t order = 100;
+  for (const std::string& text : texts) {
+    LeaseTicket ticket = TicketOf(order++);
+    ticket.host = kHost;
+    ticket.waiting = true;
+    std::ofstream(Path(TicketName(ticket))) << text;
+    open.emplace_back(::open(Path(TicketName(ticket)).c_str(), O_RDONLY | O_CLOEXEC));
+    ASSERT_EQ(::flock(open.back().get(), LOCK_EX), 0);
+  }
+  for (const char* name : {"cuspan-wait-n1-", "cuspan-wait-n1-zz", "cuspan-run-n1-0-0"})
+    std::ofstream(Path(name)) << "cuspan 1\n";
+  NodeLocks locks = Entered(1);
+  const NodeView view = Look(locks);
+  ASSERT_EQ(view.tickets.size(), std::size(texts));
+  for (const LeaseTicket& ticket : view.tickets) {
+    EXPECT_THAT(ticket.gpus, IsEmpty());
+    for (const char c : ticket.program) EXPECT_TRUE(c >= 0x20 && c <= 0x7e);
+  }
+  EXPECT_EQ(view.tickets[4].program, "?[2J?evil");
+  EXPECT_EQ(Take(locks, {"g0"}), Outcome::kDone);
+}
+
+TEST_F(NodeLocksTest, AnotherUsersFilesAreUsedAndLeft) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be two users";
+  ASSERT_EQ(::chmod(folder_.c_str(), 01777), 0);
+  std::ofstream(Lease("g0")).close();
+  ASSERT_EQ(::chmod(Lease("g0").c_str(), 0644), 0);
+  std::ofstream(Lease("g1")).close();
+  ASSERT_EQ(::chmod(Lease("g1").c_str(), 0600), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::setgid(65534) != 0 || ::setuid(65534) != 0) ::_exit(1);
+    Result<NodeLocks> locks = NodeLocks::Open(kHost, folder_, {});
+    if (!locks.ok() || !locks->Enter(TicketOf(1)).ok()) ::_exit(2);
+    const Result<Outcome> taken = locks->Take({"g0"});
+    if (!taken.ok() || *taken != Outcome::kDone) ::_exit(3);
+    NodeView view;
+    if (!locks->Look({"g1"}, view).ok() || view.held != std::vector<std::string>{"g1"}) ::_exit(4);
+    locks->Leave();
+    ::_exit(0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_TRUE(std::filesystem::exists(Lease("g0")));
+  NodeLocks locks = Entered(2);
+  EXPECT_EQ(Take(locks, {"g0", "g1"}), Outcome::kDone);
+}
+
+TEST_F(NodeLocksTest, AFolderWhereOthersCouldRemoveFilesIsRefused) {
+  ASSERT_EQ(::chmod(folder_.c_str(), 0777), 0);
+  const Result<NodeLocks> locks = NodeLocks::Open(kHost, folder_, {});
+  ASSERT_FALSE(locks.ok());
+  EXPECT_THAT(locks.status().message(), HasSubstr("not safe"));
+  EXPECT_THAT(NodeLocks::Open(kHost, "/no/such/folder", {}).status().message(),
+              HasSubstr("/no/such/folder"));
+}
+
+TEST_F(NodeLocksTest, AFullDiskIsSaidClearly) {
+  // A file system of one page, in a mount namespace that ends with the process.
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::unshare(CLONE_NEWNS) != 0 ||
+        ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        ::mount("none", folder_.c_str(), "tmpfs", 0, "size=4096,mode=1777") != 0)
+      ::_exit(77);
+    std::ofstream(Path("fill")) << std::string(4096, 'x');
+    Result<NodeLocks> locks = NodeLocks::Open(kHost, folder_, {});
+    if (!locks.ok()) ::_exit(1);
+    const Result<Outcome> entered = locks->Enter(TicketOf(1));
+    if (entered.ok() || entered.status().code() != StatusCode::kExhausted) ::_exit(2);
+    if (entered.status().message().find("no room for locks on GPUs in " + folder_) ==
+        std::string::npos)
+      ::_exit(3);
+    std::filesystem::remove(Path("fill"));
+    const Result<Outcome> again = locks->Enter(TicketOf(1));
+    ::_exit(again.ok() ? 0 : 4);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "no file system may be mounted here";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+TEST_F(NodeLocksTest, TheLogHasEveryEventInOrder) {
+  const std::string path = Path("log");
+  ASSERT_EQ(::setenv("CUSPAN_LEASE_LOG", path.c_str(), 1), 0);
+  {
+    Result<NodeLocks> locks = NodeLocks::Open(kHost, folder_, LeaseLog::FromSettings());
+    ASSERT_TRUE(locks.ok());
+    ASSERT_TRUE(locks->Enter(TicketOf(1)).ok());
+    EXPECT_EQ(Take(*locks, {"g0", "g1"}), Outcome::kDone);
+    ASSERT_TRUE(locks->Settle().ok());
+  }
+  ::unsetenv("CUSPAN_LEASE_LOG");
+  std::ifstream file(path);
+  std::vector<std::string> events;
+  std::string time, event, rest;
+  while (file >> time >> event && std::getline(file, rest)) {
+    const std::size_t gpu = rest.find(" gpu=");
+    events.push_back(event + rest.substr(gpu, rest.find(' ', gpu + 1) - gpu));
+    EXPECT_THAT(rest, HasSubstr(" host=n1 "));
+    EXPECT_THAT(rest, HasSubstr(Format(" order=0000000000000001 run={} user={}", TicketOf(1).run,
+                                       UserName(::geteuid()))));
+  }
+  EXPECT_THAT(events, ElementsAre("arrive gpu=-", "grant gpu=g0", "grant gpu=g1", "leave gpu=-",
+                                  "release gpu=g0", "release gpu=g1"));
+}
+
+TEST(TicketName, SaysTheOrderAndTheRun) {
+  LeaseTicket ticket = TicketOf(0x1234);
+  ticket.host = "a-b.c";
+  ticket.waiting = true;
+  const std::string name = TicketName(ticket);
+  EXPECT_EQ(name, "cuspan-wait-a-b.c-0000000000001234-000000000000b234");
+  const auto parsed = ParseTicketName(name, "a-b.c", true);
+  ASSERT_TRUE(parsed);
+  EXPECT_EQ(parsed->order, ticket.order);
+  EXPECT_EQ(parsed->run, ticket.run);
+  EXPECT_FALSE(ParseTicketName(name, "a-b.c", false));
+  EXPECT_FALSE(ParseTicketName(name, "a", true));
+  EXPECT_FALSE(ParseTicketName(name + "0", "a-b.c", true));
+}
+
+TEST(TicketText, ComesBackAsItWas) {
+  LeaseTicket ticket = TicketOf(1, "a b");
+  ticket.wanted = 3;
+  ticket.gpus = {"g0", "0123-4"};
+  LeaseTicket read;
+  ReadTicketText(TicketText(ticket), read);
+  EXPECT_EQ(read.program, "a b");
+  EXPECT_EQ(read.wanted, 3U);
+  EXPECT_EQ(read.gpus, ticket.gpus);
+}
+
+TEST(HostForNames, HasNothingThatAPathReadsOtherwise) {
+  EXPECT_EQ(HostForNames("../x y"), ".._x_y");
+  EXPECT_EQ(HostForNames(""), "localhost");
+  EXPECT_EQ(HostForNames(std::string(200, 'a')).size(), 64U);
+}
+
+}  // namespace
+}  // namespace cuspan

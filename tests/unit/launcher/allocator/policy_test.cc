@@ -1,0 +1,315 @@
+// The policies, against what each promises: properties over random pools, and the best choice of
+// all as found by trying every one.
+#include "launcher/allocator/policy.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <random>
+#include <set>
+
+namespace cuspan {
+namespace {
+
+using testing::ElementsAre;
+using Amount = GpuRequest::Amount;
+using Verdict = Decision::Verdict;
+
+constexpr Policy kEvery[] = {Policy::kLocalFirst, Policy::kPack, Policy::kSpread, Policy::kFastest,
+                             Policy::kFirstFit};
+
+GpuPool PoolOf(const std::vector<std::uint32_t>& counts) {
+  GpuPool pool;
+  for (const std::uint32_t count : counts) pool.AddHost(std::vector<PoolGpu>(count));
+  return pool;
+}
+
+GpuRequest Want(std::uint32_t number, Policy policy = Policy::kLocalFirst) {
+  GpuRequest request;
+  request.number = number;
+  request.policy = policy;
+  return request;
+}
+
+std::map<std::uint32_t, std::uint32_t> ByHost(const GpuPool& pool,
+                                              const std::vector<std::uint32_t>& gpus) {
+  std::map<std::uint32_t, std::uint32_t> counts;
+  for (const std::uint32_t gpu : gpus)
+    for (std::uint32_t host = 0; host < pool.hosts.size(); ++host)
+      if (gpu >= pool.hosts[host].first && gpu < pool.hosts[host].first + pool.hosts[host].count)
+        ++counts[host];
+  return counts;
+}
+
+TEST(LocalFirst, TakesTheOwnHostThenTheFewestOthers) {
+  const GpuPool pool = PoolOf({2, 1, 4, 3});
+  GpuRequest request = Want(5);
+  request.home = 0;
+  EXPECT_THAT(Decide(pool, PoolLeases(pool), request).gpus, ElementsAre(0, 1, 7, 8, 9));
+  request.number = 2;
+  EXPECT_THAT(Decide(pool, PoolLeases(pool), request).gpus, ElementsAre(0, 1));
+}
+
+TEST(LocalFirst, TakesHostsThatAreEqualInTheirOrder) {
+  GpuPool pool;
+  pool.AddHost({{.speed = 9}});
+  pool.AddHost({{.speed = 1}});
+  EXPECT_THAT(Decide(pool, PoolLeases(pool), Want(1)).gpus, ElementsAre(0));
+}
+
+TEST(Pack, FillsTheFullestHost) {
+  const GpuPool pool = PoolOf({4, 4, 4});
+  PoolLeases leases(pool);
+  leases.held[4] = leases.held[5] = 1;
+  EXPECT_THAT(Decide(pool, leases, Want(2, Policy::kPack)).gpus, ElementsAre(6, 7));
+  EXPECT_THAT(Decide(pool, leases, Want(3, Policy::kPack)).gpus, ElementsAre(0, 1, 2));
+}
+
+TEST(Pack, LeavesTheFasterToThoseWhoNeedThem) {
+  GpuPool pool;
+  pool.AddHost({{.speed = 9}, {.speed = 1}});
+  pool.AddHost({{.speed = 5}, {.speed = 1}});
+  EXPECT_THAT(Decide(pool, PoolLeases(pool), Want(1, Policy::kPack)).gpus, ElementsAre(3));
+}
+
+TEST(Spread, TakesFromAsManyHostsAsItCan) {
+  const GpuPool pool = PoolOf({1, 4, 4});
+  EXPECT_THAT(ByHost(pool, Decide(pool, PoolLeases(pool), Want(5, Policy::kSpread)).gpus),
+              ElementsAre(std::pair(0, 1), std::pair(1, 2), std::pair(2, 2)));
+}
+
+TEST(Fastest, TakesTheFastestThatFit) {
+  GpuPool pool;
+  pool.AddHost({{.memory_bytes = 10, .speed = 1}, {.memory_bytes = 10, .speed = 8}});
+  pool.AddHost({{.memory_bytes = 5, .speed = 9}, {.memory_bytes = 10, .speed = 5}});
+  GpuRequest request = Want(2, Policy::kFastest);
+  EXPECT_THAT(Decide(pool, PoolLeases(pool), request).gpus, ElementsAre(1, 2));
+  request.least_memory_bytes = 10;
+  EXPECT_THAT(Decide(pool, PoolLeases(pool), request).gpus, ElementsAre(1, 3));
+  request.limits = {0, kUnlimited};
+  request.number = 1;
+  EXPECT_THAT(Decide(pool, PoolLeases(pool), request).gpus, ElementsAre(3));
+}
+
+TEST(Fastest, PrefersTheOwnHostAmongEquals) {
+  const GpuPool pool = PoolOf({1, 1});
+  GpuRequest request = Want(1, Policy::kFastest);
+  request.home = 1;
+  EXPECT_THAT(Decide(pool, PoolLeases(pool), request).gpus, ElementsAre(1));
+}
+
+TEST(Speed, IsCoresTimesClocks) {
+  EXPECT_EQ(GpuSpeed(132, 90, 1980000, 2619000), 132.0 * 128 * 1980000 * 2619000);
+  EXPECT_EQ(GpuSpeed(108, 80, 1410000, 0), 108.0 * 64 * 1410000);
+}
+
+TEST(Decide, TellsNotNowFromNever) {
+  const GpuPool pool = PoolOf({2, 2});
+  PoolLeases leases(pool);
+  leases.held[0] = 1;
+  EXPECT_EQ(Decide(pool, leases, Want(3)).verdict, Verdict::kChosen);
+  EXPECT_EQ(Decide(pool, leases, Want(4)).verdict, Verdict::kNotNow);
+  EXPECT_EQ(Decide(pool, leases, Want(5)).verdict, Verdict::kNever);
+  EXPECT_EQ(Decide(pool, leases, Want(0)).verdict, Verdict::kNever);
+  leases.closed[1] = 1;
+  EXPECT_EQ(Decide(pool, leases, Want(2)).verdict, Verdict::kNotNow);
+  EXPECT_EQ(Decide(pool, leases, Want(1)).verdict, Verdict::kChosen);
+}
+
+TEST(Decide, AllMeansAllThatThereAre) {
+  const GpuPool pool = PoolOf({2, 2});
+  PoolLeases leases(pool);
+  GpuRequest request;
+  request.amount = Amount::kAll;
+  EXPECT_THAT(Decide(pool, leases, request).gpus, ElementsAre(0, 1, 2, 3));
+  leases.held[3] = 1;
+  EXPECT_EQ(Decide(pool, leases, request).verdict, Verdict::kNotNow);
+  request.limits = {1, 1};
+  EXPECT_THAT(Decide(pool, leases, request).gpus, ElementsAre(0, 2));
+  EXPECT_EQ(Decide(GpuPool(), PoolLeases({}), request).verdict, Verdict::kNever);
+}
+
+TEST(Decide, AllFreeMeansAtLeastOne) {
+  const GpuPool pool = PoolOf({2, 1});
+  PoolLeases leases(pool);
+  GpuRequest request;
+  request.amount = Amount::kAllFree;
+  leases.held[1] = 1;
+  EXPECT_THAT(Decide(pool, leases, request).gpus, ElementsAre(0, 2));
+  leases.held = {1, 1, 1};
+  EXPECT_EQ(Decide(pool, leases, request).verdict, Verdict::kNotNow);
+  request.least_capability = 1;
+  EXPECT_EQ(Decide(pool, leases, request).verdict, Verdict::kNever);
+}
+
+TEST(Decide, NeverTakesWhatMayNotBeUsed) {
+  GpuPool pool;
+  pool.AddHost({{.usable = false}, {.usable = true}});
+  EXPECT_THAT(Decide(pool, PoolLeases(pool), Want(1)).gpus, ElementsAre(1));
+  EXPECT_EQ(Decide(pool, PoolLeases(pool), Want(2)).verdict, Verdict::kNever);
+}
+
+TEST(ParsePolicy, ReadsEveryNameAndNothingElse) {
+  for (const Policy policy : kEvery) {
+    const Result<Policy> parsed = ParsePolicy(PolicyName(policy));
+    ASSERT_TRUE(parsed.ok());
+    EXPECT_EQ(*parsed, policy);
+  }
+  EXPECT_FALSE(ParsePolicy("").ok());
+  EXPECT_FALSE(ParsePolicy("Pack").ok());
+}
+
+// --- Random cases.
+
+struct Case {
+  GpuPool pool;
+  PoolLeases leases{GpuPool()};
+  GpuRequest request;
+};
+
+Case RandomCase(std::mt19937& random, std::uint32_t most_hosts, std::uint32_t most_gpus) {
+  const auto below = [&random](std::uint32_t end) {
+    return std::uniform_int_distribution<std::uint32_t>(0, end - 1)(random);
+  };
+  Case made;
+  const std::uint32_t hosts = 1 + below(most_hosts);
+  for (std::uint32_t host = 0; host < hosts; ++host) {
+    std::vector<PoolGpu> gpus(below(most_gpus + 1));
+    for (PoolGpu& gpu : gpus)
+      gpu = {1 + below(3), static_cast<double>(1 + below(4)), 80 + 10 * below(2), below(8) != 0};
+    made.pool.AddHost(gpus);
+  }
+  made.leases = PoolLeases(made.pool);
+  for (std::uint8_t& held : made.leases.held) held = below(3) == 0;
+  for (std::uint8_t& closed : made.leases.closed) closed = below(6) == 0;
+  made.request.number = 1 + below(6);
+  made.request.least_memory_bytes = 1 + below(2);
+  made.request.least_capability = below(4) == 0 ? 90 : 0;
+  if (below(2) == 0) made.request.home = below(hosts);
+  if (below(2) == 0)
+    for (std::uint32_t host = 0; host < hosts; ++host) made.request.limits.push_back(below(4));
+  return made;
+}
+
+// Whether a request may have these GPUs, as of now or, `ever`, if all were free.
+bool Allowed(const Case& made, const std::vector<std::uint32_t>& gpus, bool ever) {
+  for (const std::uint32_t gpu : gpus) {
+    if (!Fits(made.pool.gpus[gpu], made.request)) return false;
+    if (!ever && made.leases.held[gpu] != 0) return false;
+  }
+  for (const auto& [host, count] : ByHost(made.pool, gpus)) {
+    if (!ever && made.leases.closed[host] != 0) return false;
+    if (!made.request.limits.empty() && count > made.request.limits[host]) return false;
+  }
+  return true;
+}
+
+// What a policy wants least of: compared from the front.
+std::vector<double> Cost(const Case& made, const std::vector<std::uint32_t>& gpus) {
+  const auto by_host = ByHost(made.pool, gpus);
+  const auto home = made.request.home ? by_host.find(*made.request.home) : by_host.end();
+  const double own = home == by_host.end() ? 0 : home->second;
+  // Free GPUs that the request could have had of each of its hosts: least of the fullest first.
+  std::vector<double> fullness;
+  for (const auto& [host, count] : by_host) {
+    double free = 0;
+    const PoolHost& there = made.pool.hosts[host];
+    for (std::uint32_t gpu = there.first; gpu < there.first + there.count; ++gpu)
+      free += Allowed(made, {gpu}, false);
+    if (!made.request.limits.empty())
+      free = std::min(free, static_cast<double>(made.request.limits[host]));
+    if (made.request.policy != Policy::kLocalFirst || host != made.request.home)
+      fullness.push_back(free);
+  }
+  std::sort(fullness.begin(), fullness.end());
+  std::vector<double> cost;
+  switch (made.request.policy) {
+    case Policy::kLocalFirst:
+      cost = {-own, static_cast<double>(fullness.size())};
+      cost.insert(cost.end(), fullness.begin(), fullness.end());
+      break;
+    case Policy::kPack:
+      cost = {static_cast<double>(by_host.size())};
+      cost.insert(cost.end(), fullness.begin(), fullness.end());
+      break;
+    case Policy::kSpread: {
+      std::vector<double> counts;
+      for (const auto& [host, count] : by_host) counts.push_back(count);
+      std::sort(counts.rbegin(), counts.rend());
+      cost = counts;
+      break;
+    }
+    case Policy::kFastest: {
+      double speed = 0;
+      for (const std::uint32_t gpu : gpus) speed += made.pool.gpus[gpu].speed;
+      cost = {-speed, -own};
+      break;
+    }
+    case Policy::kFirstFit:
+      for (const std::uint32_t gpu : gpus) cost.push_back(gpu);
+      break;
+  }
+  return cost;
+}
+
+TEST(RandomPools, EveryPolicyChoosesTheBestOfAllChoices) {
+  std::mt19937 random(1);
+  std::map<Verdict, int> seen;
+  for (int round = 0; round < 1500; ++round) {
+    Case made = RandomCase(random, 4, 3);
+    const std::uint32_t all = static_cast<std::uint32_t>(made.pool.gpus.size());
+    for (const Policy policy : kEvery) {
+      made.request.policy = policy;
+      const Decision decision = Decide(made.pool, made.leases, made.request);
+      ++seen[decision.verdict];
+      bool ever = false;
+      std::vector<std::vector<double>> costs;
+      for (std::uint32_t set = 0; set < 1U << all; ++set) {
+        if (std::popcount(set) != static_cast<int>(made.request.number)) continue;
+        std::vector<std::uint32_t> gpus;
+        for (std::uint32_t gpu = 0; gpu < all; ++gpu)
+          if ((set >> gpu & 1) != 0) gpus.push_back(gpu);
+        ever = ever || Allowed(made, gpus, true);
+        if (Allowed(made, gpus, false)) costs.push_back(Cost(made, gpus));
+      }
+      const Verdict expected = !costs.empty() ? Verdict::kChosen
+                               : ever         ? Verdict::kNotNow
+                                              : Verdict::kNever;
+      ASSERT_EQ(decision.verdict, expected) << PolicyName(policy) << " in round " << round;
+      if (expected != Verdict::kChosen) continue;
+      ASSERT_TRUE(Allowed(made, decision.gpus, false));
+      ASSERT_EQ(Cost(made, decision.gpus), *std::min_element(costs.begin(), costs.end()))
+          << PolicyName(policy) << " in round " << round;
+    }
+  }
+  for (const Verdict verdict : {Verdict::kChosen, Verdict::kNotNow, Verdict::kNever})
+    EXPECT_GT(seen[verdict], 200);
+}
+
+TEST(RandomPools, LargeOnesGiveWhatWasAskedFor) {
+  std::mt19937 random(2);
+  for (int round = 0; round < 200; ++round) {
+    Case made = RandomCase(random, 60, 16);
+    made.request.number = 1 + static_cast<std::uint32_t>(random() % 200);
+    for (const Policy policy : kEvery) {
+      made.request.policy = policy;
+      const Decision decision = Decide(made.pool, made.leases, made.request);
+      EXPECT_LE(decision.available, decision.fitting);
+      if (decision.verdict != Verdict::kChosen) {
+        EXPECT_LT(decision.available, made.request.number);
+        EXPECT_TRUE(decision.gpus.empty());
+        continue;
+      }
+      EXPECT_EQ(decision.gpus.size(), made.request.number);
+      EXPECT_EQ(std::set(decision.gpus.begin(), decision.gpus.end()).size(), decision.gpus.size());
+      EXPECT_TRUE(std::is_sorted(decision.gpus.begin(), decision.gpus.end()));
+      EXPECT_TRUE(Allowed(made, decision.gpus, false));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cuspan

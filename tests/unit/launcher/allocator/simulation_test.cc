@@ -1,0 +1,56 @@
+// The simulation behind `cuspan bench allocator`: what its figures have to satisfy.
+#include "bench/allocator/simulation.h"
+
+#include <gtest/gtest.h>
+
+#include "bench/allocator/plot.h"
+
+namespace cuspan::bench {
+namespace {
+
+SimulationOptions Small(double load) {
+  SimulationOptions options;
+  options.nodes = 32;
+  options.requests = 1500;
+  options.load = load;
+  return options;
+}
+
+TEST(Simulation, IsTheSameForOneSeed) {
+  const Workload workload = MakeWorkload(Small(0.9));
+  const Outcome first = Simulate(workload, Policy::kPack);
+  const Outcome second = Simulate(MakeWorkload(Small(0.9)), Policy::kPack);
+  EXPECT_EQ(first.wait_mean, second.wait_mean);
+  EXPECT_EQ(first.utilisation, second.utilisation);
+}
+
+TEST(Simulation, NobodyWaitsWhereThereIsAlwaysRoom) {
+  const Outcome outcome = Simulate(MakeWorkload(Small(0.05)), Policy::kLocalFirst);
+  EXPECT_EQ(outcome.wait_p95, 0);
+  EXPECT_EQ(outcome.decisions, 1500U);
+  EXPECT_GT(outcome.own, 0.3);
+}
+
+TEST(Simulation, PoliciesDoWhatTheyAreFor) {
+  const Workload workload = MakeWorkload(Small(0.6));
+  const Outcome first_fit = Simulate(workload, Policy::kFirstFit);
+  EXPECT_LE(Simulate(workload, Policy::kPack).hosts, first_fit.hosts);
+  EXPECT_GT(Simulate(workload, Policy::kLocalFirst).own, first_fit.own);
+  EXPECT_GE(Simulate(workload, Policy::kSpread).link_share, first_fit.link_share);
+  EXPECT_GT(Simulate(workload, Policy::kFastest).speed, first_fit.speed);
+  EXPECT_GT(first_fit.utilisation, 0.4);
+  EXPECT_LT(first_fit.utilisation, 0.8);
+}
+
+TEST(Plot, HasALineForEachPolicy) {
+  Outcome outcome;
+  outcome.load = 0.5;
+  outcome.policy = Policy::kPack;
+  const std::string plot = PlotOutcomes({outcome});
+  EXPECT_NE(plot.find(">pack</text>"), std::string::npos);
+  EXPECT_NE(plot.find("<polyline"), std::string::npos);
+  EXPECT_EQ(PlotOutcomes({}), "");
+}
+
+}  // namespace
+}  // namespace cuspan::bench

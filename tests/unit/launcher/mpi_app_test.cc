@@ -1,0 +1,44 @@
+#include "launcher/mpi_app.h"
+
+#include <gtest/gtest.h>
+
+namespace cuspan {
+namespace {
+
+using Words = std::vector<std::string>;
+
+TEST(MpiApp, RanksOnThisHostNeedNothingElse) {
+  MpiApp app;
+  app.ranks = 4;
+  app.mpirun = {"mpirun", "--oversubscribe"};
+  EXPECT_EQ(MpiAppCommand(app, MpiKind::kOpenMpi, {"LD_PRELOAD"}, {"./app", "-x"}),
+            (Words{"mpirun", "--oversubscribe", "-np", "4", "./app", "-x"}));
+}
+
+TEST(MpiApp, OpenMpiIsToldWhichVariablesGoToOtherHosts) {
+  MpiApp app;
+  app.ranks = 4;
+  app.hosts = {{"a", 2}, {"b", kAllDevices}};
+  EXPECT_EQ(MpiAppCommand(app, MpiKind::kOpenMpi, {"X", "Y"}, {"./app"}),
+            (Words{"mpirun", "-np", "4", "--host", "a:2,b", "-x", "X", "-x", "Y", "./app"}));
+}
+
+TEST(MpiApp, HydraHandsThemOnByItself) {
+  MpiApp app;
+  app.ranks = 2;
+  app.hosts = {{"a", 1}, {"b", 1}};
+  EXPECT_EQ(MpiAppCommand(app, MpiKind::kHydra, {"X"}, {"./app"}),
+            (Words{"mpirun", "-np", "2", "-hosts", "a:1,b:1", "./app"}));
+}
+
+TEST(MpiApp, AnUnknownMpirunIsNamed) {
+  MpiApp app;
+  app.mpirun = {"echo"};
+  const Result<MpiKind> kind = FindMpiKind(app);
+  ASSERT_FALSE(kind.ok());
+  EXPECT_NE(kind.status().message().find("echo does not say"), std::string::npos);
+  EXPECT_NE(kind.status().message().find("--app-mpirun"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace cuspan

@@ -1,0 +1,77 @@
+#include "launcher/agent/visible_devices.h"
+
+#include <gtest/gtest.h>
+
+namespace cuspan {
+namespace {
+
+using Numbers = std::vector<std::uint32_t>;
+
+std::vector<DeviceDescription> Devices(std::uint32_t count) {
+  std::vector<DeviceDescription> devices(count);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    devices[i].uuid[0] = 0xab;
+    devices[i].uuid[1] = static_cast<std::uint8_t>(i << 4);
+  }
+  return devices;
+}
+
+Numbers Choose(const char* choice, std::uint32_t devices_a_rank = 0, std::uint32_t rank = 0) {
+  const std::vector<DeviceDescription> devices = Devices(4);
+  VisibleDevices visible;
+  visible.chosen = choice != nullptr;
+  visible.choice = choice != nullptr ? choice : "";
+  visible.devices_a_rank = devices_a_rank;
+  visible.rank = rank;
+  const Result<Numbers> chosen = ChooseVisible(devices, visible);
+  EXPECT_TRUE(chosen.ok()) << chosen.status().message();
+  return chosen.ok() ? *chosen : Numbers{};
+}
+
+TEST(VisibleDevices, AllWithoutAChoice) { EXPECT_EQ(Choose(nullptr), (Numbers{0, 1, 2, 3})); }
+
+TEST(VisibleDevices, NumbersInTheOrderOfTheChoice) {
+  EXPECT_EQ(Choose("2,0"), (Numbers{2, 0}));
+  EXPECT_EQ(Choose(" 3 , 1 "), (Numbers{3, 1}));
+}
+
+TEST(VisibleDevices, WhatIsNotThereEndsTheList) {
+  EXPECT_EQ(Choose("1,4,0"), (Numbers{1}));
+  EXPECT_EQ(Choose("-1,0"), Numbers{});
+  EXPECT_EQ(Choose("0,,1"), (Numbers{0}));
+  EXPECT_EQ(Choose("0,all"), (Numbers{0}));
+  EXPECT_EQ(Choose("99999999999999999999"), Numbers{});
+  EXPECT_EQ(Choose(""), Numbers{});
+  EXPECT_EQ(Choose("0,1,0,2"), (Numbers{0, 1}));
+}
+
+TEST(VisibleDevices, IdentifiersByTheirBeginning) {
+  EXPECT_EQ(Choose("GPU-ab2"), (Numbers{2}));
+  EXPECT_EQ(Choose("GPU-AB30,GPU-ab00-0000"), (Numbers{3, 0}));
+  EXPECT_EQ(Choose("1,GPU-ab0"), (Numbers{1, 0}));
+  // It must name one.
+  EXPECT_EQ(Choose("GPU-ab"), Numbers{});
+  EXPECT_EQ(Choose("GPU-"), Numbers{});
+  EXPECT_EQ(Choose("GPU-cd"), Numbers{});
+}
+
+TEST(VisibleDevices, ARankHasItsShare) {
+  EXPECT_EQ(Choose(nullptr, 1, 3), (Numbers{3}));
+  EXPECT_EQ(Choose(nullptr, 2, 1), (Numbers{2, 3}));
+  EXPECT_EQ(Choose("1", 2, 1), (Numbers{3}));
+}
+
+TEST(VisibleDevices, ARankWithoutAShareIsRefused) {
+  for (const std::uint32_t rank : {2U, 0xffff'ffffU}) {
+    VisibleDevices visible;
+    visible.devices_a_rank = 2;
+    visible.rank = rank;
+    const Result<Numbers> chosen = ChooseVisible(Devices(4), visible);
+    ASSERT_FALSE(chosen.ok());
+    EXPECT_NE(chosen.status().message().find("has no GPUs: the run has 4"), std::string::npos)
+        << chosen.status().message();
+  }
+}
+
+}  // namespace
+}  // namespace cuspan
