@@ -4,6 +4,7 @@
 #include <linux/close_range.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -166,6 +167,8 @@ Status AgentCluster::Spawn(const AgentStart& start, const InheritedSignals& sign
       if (::write(STDERR_FILENO, part.data(), part.size()) < 0) break;
     ::_exit(kExitNotFound);
   }
+  if (plan_.mpi())
+    mpirun_folder_ = MpirunFolder(start.environment, OwnHostName(), ::geteuid(), pid_);
   process_ = OpenProcess(pid_);
   if (!process_.valid()) return Status::Internal("pidfd_open: {}", std::strerror(errno));
   return Status::Ok();
@@ -303,6 +306,21 @@ void AgentCluster::Stop() {
     }
   }
   if (output_.valid()) ReadOutput();
+  if (gone_ && WIFSIGNALED(wait_status_)) RemoveTemporaryFiles();
+}
+
+void AgentCluster::RemoveTemporaryFiles() {
+  if (mpirun_folder_.empty()) return;
+  const std::filesystem::path folder(mpirun_folder_);
+  // In /tmp anybody may have put something under that name.
+  struct stat parent {};
+  if (::lstat(folder.parent_path().c_str(), &parent) != 0 || !S_ISDIR(parent.st_mode) ||
+      parent.st_uid != ::geteuid())
+    return;
+  std::error_code ignored;
+  std::filesystem::remove_all(folder, ignored);
+  // Others of this user's may lie there.
+  ::rmdir(folder.parent_path().c_str());
 }
 
 }  // namespace cuspan

@@ -137,6 +137,7 @@ int RunAgent(int argc, char** argv) {
   if (!mpi) return RunHome(setup, std::move(app), key, nullptr, {});
   Result<std::unique_ptr<Transport>> transport = StartMpiTransport(&argc, &argv);
   if (!transport.ok()) return Fail(transport.status());
+  SetLogName(Format("cuspan agent[{} rank {}]", OwnHostName(), (*transport)->rank()));
   const Result<std::uint32_t> lanes = ParseLanes(SettingText(settings::kLanes), 1);
   const Result<Ranks> ranks =
       lanes.ok() ? Ranks::Of((*transport)->size(), *lanes) : Result<Ranks>(lanes.status());

@@ -91,7 +91,7 @@ Result<DeviceService::Device> DeviceService::StartDevice(const RemoteOpen& open)
   ProxyRequest request;
   request.driver = DriverOf(*description);
   request.ordinal = open.ordinal;
-  request.name = Format("{}:{}", context_.host, open.ordinal);
+  request.name = Format("{}:{} session {}", context_.host, open.ordinal, open.session);
   request.window = open.window;
   request.shared = open.shared;
   request.channel = fd->get();

@@ -128,8 +128,8 @@ std::uint32_t LaneCarrier::NumberOf(Channel* channel) const {
 
 void LaneCarrier::Send(std::uint32_t agent, std::uint32_t lane, std::uint32_t tag, SlotBytes bytes,
                        std::uint64_t id) {
-  Tell(lane, LaneSend{id, NumberOf(bytes.channel), bytes.outgoing, bytes.slot, bytes.bytes, agent,
-                      tag});
+  Tell(lane,
+       LaneSend{id, NumberOf(bytes.channel), bytes.outgoing, bytes.slot, bytes.bytes, agent, tag});
 }
 
 void LaneCarrier::Receive(std::uint32_t agent, std::uint32_t lane, std::uint32_t tag,

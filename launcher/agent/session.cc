@@ -128,7 +128,7 @@ Status Session::OpenHere(const OpenDevice& open, UniqueFd shared_file, Device& d
   ProxyRequest request;
   request.driver = DriverOf(description);
   request.ordinal = description.ordinal;
-  request.name = Format("{}:{}", description.host, description.ordinal);
+  request.name = Format("{}:{} session {}", description.host, description.ordinal, id_);
   request.window = context_.windows[visible_[number]];
   request.channel = device.channel_fd.get();
   request.peer_bell = bell_->fd();
@@ -320,7 +320,7 @@ void Session::Lose(std::uint32_t number, const std::string& reason) {
   if (device.state != State::kOpen) return;
   device.state = State::kLost;
   device.channel->Close(true);
-  LogError("{} of {} is lost: {}", Describe(number), program_, reason);
+  LogError("session {}: {} of {} is lost: {}", id_, Describe(number), program_, reason);
 }
 
 Status Session::Close(std::uint32_t number) {
@@ -380,7 +380,8 @@ void Session::End(const std::string& reason) {
   if (ended_) return;
   ended_ = true;
   if (!reason.empty())
-    LogError("the session of {} is ended: {}", program_.empty() ? "a process" : program_, reason);
+    LogError("session {} of {} is ended: {}", id_, program_.empty() ? "a process" : program_,
+             reason);
   else if (introduced_)
     LogInfo("session {} has ended", id_);
   context_.poller.Forget(socket_.fd());

@@ -199,9 +199,9 @@ TEST(Allocation, AProblemOfAHostEndsIt) {
   allocation.Start();
   allocation.TakeView(0, ViewOf());
   allocation.TakeView(1, ViewOf());
-  allocation.TakeAnswer(1, {store.attempt, false, "no room"});  // Not asked there.
+  allocation.TakeAnswer(0, {store.attempt, false, "no room"});  // Not asked there.
   EXPECT_FALSE(allocation.done());
-  allocation.TakeAnswer(0, {store.attempt, false, "no room"});
+  allocation.TakeAnswer(1, {store.attempt, false, "no room"});
   ASSERT_TRUE(allocation.done());
   EXPECT_FALSE(allocation.outcome().ok());
 }
