@@ -9,6 +9,7 @@
 
 #include "bench/common/child.h"
 #include "bench/common/command.h"
+#include "bench/common/median.h"
 #include "bench/common/raw_mpi.h"
 #include "common/format.h"
 #include "common/settings.h"
@@ -36,12 +37,6 @@ struct Place {
   bool optional = false;  // Where it can not be had, the results lack it.
   std::map<Work, std::vector<double>> seconds;
 };
-
-double Median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 Status Measure(const std::vector<std::string>& program, Place& place) {
   std::vector<std::string> words = place.words;

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "bench/common/child.h"
+#include "bench/common/median.h"
 #include "bench/common/raw_mpi.h"
 #include "common/format.h"
 #include "common/log.h"
@@ -19,12 +20,6 @@ namespace {
 
 using Samples = std::vector<double>;
 using Legs = std::map<std::string, Samples>;
-
-double Median(Samples samples) {
-  const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2);
-  std::nth_element(samples.begin(), middle, samples.end());
-  return *middle;
-}
 
 // A file's name that vanishes with its owner.
 class TemporaryFile {

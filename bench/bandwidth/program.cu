@@ -25,16 +25,11 @@
 #include <thread>
 #include <vector>
 
+#include "bench/common/check_cuda.h"
+
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-void Check(cudaError_t error, const char* what) {
-  if (error == cudaSuccess) return;
-  std::fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(error));
-  std::exit(2);
-}
-#define CHECK(call) Check(call, #call)
 
 int repetitions = 5;
 double seconds = 1e9;

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "bench/common/child.h"
+#include "bench/common/median.h"
 #include "bench/common/raw_mpi.h"
 #include "common/format.h"
 #include "common/log.h"
@@ -20,12 +21,6 @@ using Samples = std::vector<double>;
 // What the program measures: direction, memory, bytes, devices.
 using Copy = std::tuple<std::string, std::string, std::uint64_t, int>;
 using Copies = std::map<Copy, Samples>;
-
-double Median(Samples samples) {
-  const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2);
-  std::nth_element(samples.begin(), middle, samples.end());
-  return *middle;
-}
 
 Status Read(const std::string& text, Copies& copies) {
   std::istringstream lines(text);

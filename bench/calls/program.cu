@@ -23,25 +23,15 @@
 #include <thread>
 #include <vector>
 
+#include "bench/common/check_cuda.h"
+#include "bench/common/median.h"
+
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-void Check(cudaError_t error, const char* what) {
-  if (error == cudaSuccess) return;
-  std::fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(error));
-  std::exit(2);
-}
-#define CHECK(call) Check(call, #call)
-
 double Microseconds(Clock::duration time) {
   return std::chrono::duration<double, std::micro>(time).count();
-}
-
-double Median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 __global__ void Empty() {}

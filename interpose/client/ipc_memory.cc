@@ -63,7 +63,8 @@ CUresult IpcMemory::Open(Session& session, int device, const IpcMemoryHandle& ha
     return CUDA_ERROR_INVALID_VALUE;
   const std::string proxy = ProxyName(handle.proxy);
   std::shared_ptr<Link> link;
-  if (const CUresult result = session.OpenLink(device, &link); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = session.OpenLink(device, &link); result != CUDA_SUCCESS)
+    return result;
   for (int other = 0; other < session.device_count(); ++other) {
     const auto own = session.OpenedLink(other);
     if (own != nullptr && own->place().exchange == proxy) return CUDA_ERROR_INVALID_CONTEXT;

@@ -312,12 +312,14 @@ CUresult Session::Reset(int device) {
       return gone;
     });
   }
-  link->channel().Close(false);
   CloseDevice request;
   request.device = static_cast<std::uint32_t>(device);
   std::lock_guard lock(socket_mutex_);
+  // The agent closes the channel: a proxy that found it closed before the agent knows why would
+  // count as lost.
   Status closed = socket_.Send(request);
   if (closed.ok()) closed = socket_.Expect<DeviceClosed>(std::chrono::seconds(30)).status();
+  link->channel().Close(false);
   if (closed.ok()) return CUDA_SUCCESS;
   LogError("device {} can not be reset: {}", device, closed.message());
   return CUDA_ERROR_DEVICE_UNAVAILABLE;

@@ -134,8 +134,8 @@ class Transfers {
   std::map<std::uint64_t, Outgoing> outgoing_;  // In the order in which they were begun.
   std::unordered_map<std::uint64_t, std::shared_ptr<Incoming>> incoming_;
   std::set<std::uint64_t> failed_incoming_;  // The last of those of which chunks may still come.
-  int storing_ = 0;                   // Chunks of all transfers that are being copied now.
-  std::uint64_t arrived_chunks_ = 0;  // Receiver thread.
+  int storing_ = 0;                          // Chunks of all transfers that are being copied now.
+  std::uint64_t arrived_chunks_ = 0;         // Receiver thread.
   // The first so many to arrive are stored; of those after them, a bit each.
   std::atomic<std::uint64_t> stored_chunks_{0};
   std::uint64_t stored_later_ = 0;

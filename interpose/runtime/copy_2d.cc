@@ -62,7 +62,7 @@ Error CopyRows(const Rows& rows, DefaultStream meaning, Sides&& sides) {
     if (rows.width == 0 || rows.rows == 0) return cudaSuccess;
     Session::BoxCopy copy{};
     CUSPAN_RETURN_IF_FAILED(prepare(session, &copy));
-    return session.CopyBox(copy, target);
+    return CopyBoxOn(session, copy, target);
   };
   if (!rows.asynchronous) return OnStream(rows.stream, meaning, copy_now);
   return InStream(rows.stream, meaning, copy_now,

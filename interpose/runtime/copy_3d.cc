@@ -96,7 +96,7 @@ Copy3DCall CallOf(const cudaMemcpy3DParms& p, bool asynchronous) {
 Error Copy3DOn(Session& session, const StreamTarget& target, const Copy3DCall& call) {
   Session::BoxCopy copy{};
   CUSPAN_RETURN_IF_FAILED(Prepare(session, call, &copy));
-  return session.CopyBox(copy, target);
+  return CopyBoxOn(session, copy, target);
 }
 
 Error Copy3D(const cudaMemcpy3DParms* parameters, bool asynchronous, cudaStream_t stream,

@@ -32,6 +32,13 @@ inline Session::BoxSide MemorySide(const void* pointer, std::size_t pitch, std::
   return side;
 }
 
+inline Error CopyBoxOn(Session& session, const Session::BoxCopy& copy, const StreamTarget& target) {
+  CUSPAN_RETURN_IF_FAILED(session.CopyBox(copy, target));
+  // What came before it in its stream is complete, too.
+  if (!copy.asynchronous) session.shared().registered().Synchronized();
+  return cudaSuccess;
+}
+
 // A side in an array: x in bytes.
 inline Session::BoxSide ArraySide(std::shared_ptr<const Array> array, std::size_t x, std::size_t y,
                                   std::size_t z) {

@@ -102,9 +102,8 @@ CUSPAN_EXPORT cudaError_t cudaIpcOpenMemHandle(void** memory, cudaIpcMemHandle_t
     if (memory == nullptr || flags != cudaIpcMemLazyEnablePeerAccess) return cudaErrorInvalidValue;
     return WithSession([&](Session& session) -> Error {
       std::uint64_t address = 0;
-      CUSPAN_RETURN_IF_FAILED(
-          IpcMemory::Get().Open(session, ThisThread().current_device,
-                                Convert<IpcMemoryHandle>(handle), &address));
+      CUSPAN_RETURN_IF_FAILED(IpcMemory::Get().Open(session, ThisThread().current_device,
+                                                    Convert<IpcMemoryHandle>(handle), &address));
       *memory = HandleOf<void*>(address);
       return cudaSuccess;
     });

@@ -13,6 +13,7 @@ add_library(cuspan_softgpu_compiler STATIC
   ptx/types.cc
   analysis/cfg.cc
   analysis/device_runtime.cc
+  analysis/dominators.cc
   analysis/facts.cc
   analysis/plan.cc
   analysis/schedule.cc

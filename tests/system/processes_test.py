@@ -1,7 +1,7 @@
 """What a program's own processes and threads leave, and leave each other."""
 from harness import SystemTest, own_lines, program
 
-RESETS = 40
+RESETS = 28
 
 
 class Processes(SystemTest):

@@ -4,6 +4,8 @@
 #include <map>
 #include <set>
 
+#include "proxy/softgpu/analysis/dominators.h"
+
 namespace cuspan::softgpu::analysis {
 namespace {
 
@@ -28,8 +30,6 @@ class Scheduler {
     if (count_ == 0 || count_ > kMostBlocks) return std::nullopt;
     FindEnds();
     FindSuccessors();
-    NumberBlocks();
-    FindDominators();
     if (!FindLoops()) return std::nullopt;
     out_.node_of.assign(count_, kNoIndex);
     out_.loop_ends.assign(count_, kNoIndex);
@@ -64,7 +64,6 @@ class Scheduler {
 
   void FindSuccessors() {
     successors_.resize(count_);
-    predecessors_.resize(count_);
     for (std::uint32_t i = 0; i < count_; ++i) {
       for (auto next : graph_.blocks[i].successors) {
         auto& list = successors_[i];
@@ -72,66 +71,15 @@ class Scheduler {
         list.push_back(next);
       }
     }
+    blocks_ = Dominators(successors_);
   }
-
-  // Reverse postorder.
-  void NumberBlocks() {
-    number_.assign(count_, kNoIndex);
-    std::vector<std::uint32_t> next(count_, 0);
-    std::vector<bool> seen(count_, false);
-    std::vector<std::uint32_t> path = {0};
-    seen[0] = true;
-    while (!path.empty()) {
-      const std::uint32_t block = path.back();
-      if (next[block] < successors_[block].size()) {
-        const std::uint32_t to = successors_[block][next[block]++];
-        if (seen[to]) continue;
-        seen[to] = true;
-        path.push_back(to);
-        continue;
-      }
-      path.pop_back();
-      order_.push_back(block);
-    }
-    std::reverse(order_.begin(), order_.end());
-    for (std::uint32_t i = 0; i < order_.size(); ++i) number_[order_[i]] = i;
-    for (auto block : order_)
-      for (auto to : successors_[block]) predecessors_[to].push_back(block);
-  }
-
-  // K. Cooper, T. Harvey, K. Kennedy: "A Simple, Fast Dominance Algorithm".
-  void FindDominators() {
-    dominator_.assign(count_, kNoIndex);
-    dominator_[0] = 0;
-    for (bool changed = true; changed;) {
-      changed = false;
-      for (auto block : order_) {
-        if (block == 0) continue;
-        std::uint32_t found = kNoIndex;
-        for (auto from : predecessors_[block]) {
-          if (dominator_[from] == kNoIndex) continue;
-          found = found == kNoIndex ? from : Meet(found, from);
-        }
-        changed = changed || dominator_[block] != found;
-        dominator_[block] = found;
-      }
-    }
-  }
-  std::uint32_t Meet(std::uint32_t x, std::uint32_t y) const {
-    while (x != y) {
-      while (number_[x] > number_[y]) x = dominator_[x];
-      while (number_[y] > number_[x]) y = dominator_[y];
-    }
-    return x;
-  }
-  bool Dominates(std::uint32_t x, std::uint32_t y) const { return Meet(x, y) == x; }
 
   bool FindLoops() {
     std::map<std::uint32_t, std::vector<std::uint32_t>> back;  // By header.
-    for (auto block : order_) {
+    for (auto block : blocks_.order) {
       for (auto to : successors_[block]) {
-        if (number_[to] > number_[block]) continue;
-        if (!Dominates(to, block)) return false;
+        if (blocks_.number[to] > blocks_.number[block]) continue;
+        if (!blocks_.Dominates(to, block)) return false;
         back[to].push_back(block);
       }
     }
@@ -144,7 +92,8 @@ class Scheduler {
         work.pop_back();
         if (loop.blocks.Has(block)) continue;
         loop.blocks.Add(block);
-        work.insert(work.end(), predecessors_[block].begin(), predecessors_[block].end());
+        work.insert(work.end(), blocks_.predecessors[block].begin(),
+                    blocks_.predecessors[block].end());
       }
       loop.blocks.ForEach([&](std::uint32_t) { ++loop.size; });
       loops_.push_back(std::move(loop));
@@ -175,7 +124,7 @@ class Scheduler {
   void Place(std::uint32_t loop) {
     std::map<std::uint32_t, std::set<std::uint32_t>> next;  // Between items.
     std::map<std::uint32_t, std::uint32_t> waiting;
-    for (auto block : order_) {
+    for (auto block : blocks_.order) {
       if (!Contains(loop, block)) continue;
       const std::uint32_t item = ItemOf(block, loop);
       waiting.try_emplace(item, 0);
@@ -289,8 +238,8 @@ class Scheduler {
   const FlowGraph& graph_;
   const bool is_kernel_;
   const std::size_t count_;
-  std::vector<std::vector<std::uint32_t>> successors_, predecessors_;
-  std::vector<std::uint32_t> order_, number_, dominator_;
+  std::vector<std::vector<std::uint32_t>> successors_;
+  Dominators blocks_;
   std::vector<Loop> loops_;
   std::vector<std::uint32_t> innermost_;
   Schedule out_;

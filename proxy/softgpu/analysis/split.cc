@@ -6,6 +6,7 @@
 
 #include "proxy/softgpu/analysis/bits.h"
 #include "proxy/softgpu/analysis/cfg.h"
+#include "proxy/softgpu/analysis/dominators.h"
 #include "proxy/softgpu/analysis/facts.h"
 
 namespace cuspan::softgpu::analysis {
@@ -37,8 +38,7 @@ class Splitter {
     if (candidates_.empty()) return;
     FindOrder();
     // What comes from outside has no place for copies.
-    if (!predecessors_[0].empty()) return;
-    FindDominators();
+    if (!blocks_.predecessors[0].empty()) return;
     FindLive();
     PlaceJoins();
     Rename();
@@ -89,63 +89,15 @@ class Splitter {
     return reg < candidate_of_.size() ? candidate_of_[reg] : kNoIndex;
   }
 
-  // Reverse postorder of the blocks that are reached, and what leads to each.
   void FindOrder() {
-    const std::size_t count = graph_.blocks.size();
-    successors_.resize(count);
-    predecessors_.resize(count);
-    number_.assign(count, kNoIndex);
-    for (std::size_t i = 0; i < count; ++i) {
+    successors_.resize(graph_.blocks.size());
+    for (std::size_t i = 0; i < successors_.size(); ++i) {
       successors_[i] = graph_.blocks[i].successors;
       std::sort(successors_[i].begin(), successors_[i].end());
       successors_[i].erase(std::unique(successors_[i].begin(), successors_[i].end()),
                            successors_[i].end());
     }
-    std::vector<std::size_t> next(count, 0);
-    std::vector<bool> seen(count, false);
-    std::vector<std::uint32_t> path = {0};
-    seen[0] = true;
-    while (!path.empty()) {
-      const std::uint32_t block = path.back();
-      if (next[block] < successors_[block].size()) {
-        const std::uint32_t to = successors_[block][next[block]++];
-        if (!seen[to]) path.push_back(to);
-        seen[to] = true;
-        continue;
-      }
-      path.pop_back();
-      order_.push_back(block);
-    }
-    std::reverse(order_.begin(), order_.end());
-    for (std::uint32_t i = 0; i < order_.size(); ++i) number_[order_[i]] = i;
-    for (auto block : order_)
-      for (auto to : successors_[block]) predecessors_[to].push_back(block);
-  }
-
-  // K. Cooper, T. Harvey, K. Kennedy: "A Simple, Fast Dominance Algorithm".
-  void FindDominators() {
-    dominator_.assign(graph_.blocks.size(), kNoIndex);
-    dominator_[0] = 0;
-    const auto meet = [&](std::uint32_t x, std::uint32_t y) {
-      while (x != y) {
-        while (number_[x] > number_[y]) x = dominator_[x];
-        while (number_[y] > number_[x]) y = dominator_[y];
-      }
-      return x;
-    };
-    for (bool changed = true; changed;) {
-      changed = false;
-      for (auto block : order_) {
-        if (block == 0) continue;
-        std::uint32_t found = kNoIndex;
-        for (auto from : predecessors_[block]) {
-          if (dominator_[from] == kNoIndex) continue;
-          found = found == kNoIndex ? from : meet(found, from);
-        }
-        changed = changed || dominator_[block] != found;
-        dominator_[block] = found;
-      }
-    }
+    blocks_ = Dominators(successors_);
   }
 
   void FindLive() {
@@ -154,7 +106,7 @@ class Splitter {
     written_.assign(count, Bits(candidates_.size()));
     live_.assign(count, Bits(candidates_.size()));
     std::vector<Bits> killed = written_;
-    for (auto block : order_) {
+    for (auto block : blocks_.order) {
       for (auto i = graph_.blocks[block].begin; i < graph_.blocks[block].end; ++i) {
         const auto& instruction = body_.instructions[i];
         const auto use = [&](std::uint32_t reg) {
@@ -175,8 +127,8 @@ class Splitter {
     }
     for (bool changed = true; changed;) {
       changed = false;
-      for (std::size_t n = order_.size(); n-- > 0;) {
-        const std::uint32_t block = order_[n];
+      for (std::size_t n = blocks_.order.size(); n-- > 0;) {
+        const std::uint32_t block = blocks_.order[n];
         Bits live(candidates_.size());
         for (auto next : successors_[block]) live.AddAll(live_[next]);
         live.RemoveAll(killed[block]);
@@ -191,10 +143,10 @@ class Splitter {
   void PlaceJoins() {
     const std::size_t count = graph_.blocks.size();
     std::vector<std::vector<std::uint32_t>> frontier(count);
-    for (auto block : order_) {
-      if (predecessors_[block].size() < 2) continue;
-      for (auto from : predecessors_[block]) {
-        for (std::uint32_t at = from; at != dominator_[block]; at = dominator_[at]) {
+    for (auto block : blocks_.order) {
+      if (blocks_.predecessors[block].size() < 2) continue;
+      for (auto from : blocks_.predecessors[block]) {
+        for (std::uint32_t at = from; at != blocks_.immediate[block]; at = blocks_.immediate[at]) {
           auto& own = frontier[at];
           if (std::find(own.begin(), own.end(), block) == own.end()) own.push_back(block);
         }
@@ -204,7 +156,7 @@ class Splitter {
     std::vector<std::uint32_t> seen(count, kNoIndex);
     for (std::uint32_t c = 0; c < candidates_.size(); ++c) {
       std::vector<std::uint32_t> work;
-      for (auto block : order_)
+      for (auto block : blocks_.order)
         if (written_[block].Has(c)) work.push_back(block);
       while (!work.empty()) {
         const std::uint32_t block = work.back();
@@ -230,8 +182,8 @@ class Splitter {
   void Rename() {
     const std::size_t count = graph_.blocks.size();
     std::vector<std::vector<std::uint32_t>> children(count);
-    for (auto block : order_)
-      if (block != 0) children[dominator_[block]].push_back(block);
+    for (auto block : blocks_.order)
+      if (block != 0) children[blocks_.immediate[block]].push_back(block);
     at_begin_.resize(count);
     at_end_.resize(count);
     before_.resize(body_.instructions.size());
@@ -338,8 +290,8 @@ class Splitter {
   const FlowGraph graph_;
   std::vector<std::uint32_t> candidates_;    // Registers.
   std::vector<std::uint32_t> candidate_of_;  // For each register, or kNoIndex.
-  std::vector<std::vector<std::uint32_t>> successors_, predecessors_;
-  std::vector<std::uint32_t> order_, number_, dominator_;
+  std::vector<std::vector<std::uint32_t>> successors_;
+  Dominators blocks_;
   std::vector<Bits> written_,
       live_;  // Candidates, by block: written in it, read from its begin on.
   std::vector<std::vector<Joined>> joined_;

@@ -53,8 +53,7 @@ Result<int> ReadDevices() {
     const bool for_others = equals == std::string_view::npos;
     const std::string_view number = for_others ? item : item.substr(equals + 1);
     int count = 0;
-    const auto [last, error] =
-        std::from_chars(number.data(), number.data() + number.size(), count);
+    const auto [last, error] = std::from_chars(number.data(), number.data() + number.size(), count);
     if (error != std::errc() || last != number.data() + number.size() || equals == 0 ||
         count < (for_others ? 1 : 0) || count > 64 || (for_others && others))
       return Status::Invalid("{}='{}' is no number from 1 to 64, nor a list such as n1=2,n2=0,1",

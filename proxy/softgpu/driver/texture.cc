@@ -1,6 +1,7 @@
 // cuTexObject* and cuSurfObject*.
 #include <algorithm>
 #include <mutex>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -56,25 +57,26 @@ Retired& RetiredObjects() {
   return *retired;
 }
 
+void FromLevels(const std::shared_ptr<Array>& array, std::vector<Image> levels, ImageObject* object,
+                Keep* keep) {
+  object->shape = array->shape();
+  object->format = array->format();
+  object->driver_format = array->descriptor().Format;
+  object->levels = std::move(levels);
+  keep->array = array;
+}
+
 CUresult FromArray(Driver& driver, CUarray handle, ImageObject* object, Keep* keep) {
   const auto entry = driver.arrays.Find(Number(handle));
   if (entry == nullptr) return driver.InvalidHandle();
-  object->shape = entry->array->shape();
-  object->format = entry->array->format();
-  object->driver_format = entry->array->descriptor().Format;
-  object->levels = {entry->image()};
-  keep->array = entry->array;
+  FromLevels(entry->array, {entry->image()}, object, keep);
   return CUDA_SUCCESS;
 }
 
 CUresult FromMipmap(Driver& driver, CUmipmappedArray handle, ImageObject* object, Keep* keep) {
   const auto entry = driver.mipmaps.Find(Number(handle));
   if (entry == nullptr) return driver.InvalidHandle();
-  object->shape = entry->array->shape();
-  object->format = entry->array->format();
-  object->driver_format = entry->array->descriptor().Format;
-  object->levels = entry->array->levels();
-  keep->array = entry->array;
+  FromLevels(entry->array, entry->array->levels(), object, keep);
   return CUDA_SUCCESS;
 }
 
@@ -255,14 +257,17 @@ CUresult Destroy(std::uint64_t handle, bool is_surface) {
   return CUDA_SUCCESS;
 }
 
-// The object of a handle; null, with `*result` set, when there is none.
-std::shared_ptr<const ImageObject> FindObject(Driver&, std::uint64_t handle, bool is_surface,
-                                              const void* out, CUresult* result) {
-  std::shared_ptr<const ImageObject> object = ImageTable::Get().FindShared(handle);
-  *result = CUDA_ERROR_INVALID_VALUE;
-  if (out == nullptr || object == nullptr || object->is_surface != is_surface) return nullptr;
-  *result = CUDA_SUCCESS;
-  return object;
+// What an object was made with.
+template <typename Part>
+CUresult GivePart(std::uint64_t handle, bool is_surface, Part ImageObject::*part, Part* out) {
+  CUSPAN_SOFT_ENTER(driver);
+  const std::shared_ptr<const ImageObject> object = ImageTable::Get().FindShared(handle);
+  if (out == nullptr || object == nullptr || object->is_surface != is_surface)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (std::is_same_v<Part, CUDA_RESOURCE_VIEW_DESC> && !object->has_view)
+    return CUDA_ERROR_INVALID_VALUE;
+  *out = (*object).*part;
+  return CUDA_SUCCESS;
 }
 
 }  // namespace
@@ -300,31 +305,17 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuTexObjectDestroy(CUtexObject handle) {
 
 CUSPAN_SOFT_API CUresult CUDAAPI cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC* resource,
                                                             CUtexObject handle) {
-  CUSPAN_SOFT_ENTER(driver);
-  CUresult result = CUDA_SUCCESS;
-  if (const auto object = FindObject(*driver, handle, false, resource, &result))
-    *resource = object->resource;
-  return result;
+  return GivePart(handle, false, &ImageObject::resource, resource);
 }
 
 CUSPAN_SOFT_API CUresult CUDAAPI cuTexObjectGetTextureDesc(CUDA_TEXTURE_DESC* texture,
                                                            CUtexObject handle) {
-  CUSPAN_SOFT_ENTER(driver);
-  CUresult result = CUDA_SUCCESS;
-  if (const auto object = FindObject(*driver, handle, false, texture, &result))
-    *texture = object->texture;
-  return result;
+  return GivePart(handle, false, &ImageObject::texture, texture);
 }
 
 CUSPAN_SOFT_API CUresult CUDAAPI cuTexObjectGetResourceViewDesc(CUDA_RESOURCE_VIEW_DESC* view,
                                                                 CUtexObject handle) {
-  CUSPAN_SOFT_ENTER(driver);
-  CUresult result = CUDA_SUCCESS;
-  if (const auto object = FindObject(*driver, handle, false, view, &result)) {
-    if (!object->has_view) return CUDA_ERROR_INVALID_VALUE;
-    *view = object->view;
-  }
-  return result;
+  return GivePart(handle, false, &ImageObject::view, view);
 }
 
 CUSPAN_SOFT_API CUresult CUDAAPI cuSurfObjectCreate(CUsurfObject* handle,
@@ -349,11 +340,7 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuSurfObjectDestroy(CUsurfObject handle) {
 
 CUSPAN_SOFT_API CUresult CUDAAPI cuSurfObjectGetResourceDesc(CUDA_RESOURCE_DESC* resource,
                                                              CUsurfObject handle) {
-  CUSPAN_SOFT_ENTER(driver);
-  CUresult result = CUDA_SUCCESS;
-  if (const auto object = FindObject(*driver, handle, true, resource, &result))
-    *resource = object->resource;
-  return result;
+  return GivePart(handle, true, &ImageObject::resource, resource);
 }
 
 }  // namespace cuspan::softgpu

@@ -1,0 +1,14 @@
+// What the CUDA programs of the benchmarks do when a call fails.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+inline void Check(cudaError_t error, const char* what) {
+  if (error == cudaSuccess) return;
+  std::fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(error));
+  std::exit(2);
+}
+#define CHECK(call) Check(call, #call)
