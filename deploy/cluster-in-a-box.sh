@@ -159,8 +159,9 @@ up() {
     if [[ ! $host =~ ^[a-z][a-z0-9-]{0,13}$ || $host == switch || $host == lo || $host == localhost ]]; then
       misused "'$host' is no name for a host: up to 14 letters, digits and dashes, beginning with a letter"
     fi
-    if [[ " ${hosts[*]} " == *" $host "*" $host "* ]]; then misused "there are two hosts $host"; fi
   done
+  host=$(printf '%s\n' "${hosts[@]}" | sort | uniq --repeated | head -n 1)
+  if [[ -n $host ]]; then misused "there are two hosts $host"; fi
   if [[ ! $subnet =~ ^([0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3})\.0/24$ ]]; then
     misused "'$subnet' is no subnet such as 10.77.0.0/24"
   fi
@@ -240,21 +241,27 @@ up() {
 
 # --- down
 
+# The processes of all hosts, in `pids`.
+find_processes() {
+  local space
+  pids=()
+  for space in $(spaces); do
+    # shellcheck disable=SC2207  # Numbers.
+    pids+=($(processes_in "$space"))
+  done
+}
+
 # Ends what runs in the namespaces and removes them, with all that is in them.
 remove() {
-  local space pids=() round
+  local space pids round try
   for round in TERM KILL; do
-    pids=()
-    for space in $(spaces); do
-      # shellcheck disable=SC2207  # Numbers.
-      pids+=($(processes_in "$space"))
-    done
+    find_processes
     if ((${#pids[@]} == 0)); then break; fi
     kill -s "$round" "${pids[@]}" 2>/dev/null || true
     # Up to 3 s each.
-    for ((try = 0; try < 60; try++)); do
-      if ! kill -s 0 "${pids[@]}" 2>/dev/null; then break; fi
+    for ((try = 0; try < 60 && ${#pids[@]} > 0; try++)); do
       sleep 0.05
+      find_processes
     done
   done
   for space in $(spaces); do ip netns del "$space" || true; done

@@ -262,6 +262,8 @@ std::string AgentCluster::ExplainEnd() {
   // What they wrote is complete, and their status known, when they are gone.
   WaitGone(kTerminateLimit);
   if (output_.valid()) ReadOutput();
+  if (plan_.mpi() && gone_ && WIFSIGNALED(wait_status_))
+    return Format("mpirun {}", DescribeExit(wait_status_));
   if (plan_.mpi()) return ExplainMpirun(kept_ + partial_line_, plan_);
   const std::string last = LastLine(partial_line_);
   return Format("the agent on this host {}{}{}", DescribeExit(wait_status_),

@@ -34,8 +34,8 @@ std::vector<std::string> MpirunCommand(const Plan& plan, const AgentCommand& age
 void AddMpirunSettings(Environment& environment, const Plan& plan,
                        const std::vector<std::string>& extra, bool root);
 
-// The folder in which an mpirun of that process id on this host keeps its temporary files, which stays when it is
-// killed. `environment` is its own.
+// The folder in which an mpirun of that process id on this host keeps its temporary files, which
+// stays when it is killed. `environment` is its own.
 std::string MpirunFolder(const Environment& environment, std::string_view host, unsigned user,
                          int pid);
 

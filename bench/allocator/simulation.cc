@@ -213,8 +213,10 @@ Workload MakeWorkload(const SimulationOptions& options) {
   std::mt19937_64 random(options.seed);
   std::uniform_real_distribution<double> part(0, 1);
   Workload workload;
+  std::vector<const Kind*> kinds;  // By node.
   for (std::uint32_t node = 0; node < options.nodes; ++node) {
     const Kind& kind = Pick(kKinds, part(random));
+    kinds.push_back(&kind);
     workload.pool.AddHost(
         std::vector<PoolGpu>(options.gpus_per_node, {kind.memory_bytes, kind.speed, 90, true}));
   }
@@ -236,6 +238,11 @@ Workload MakeWorkload(const SimulationOptions& options) {
     else if (memory < 0.4)
       made.request.least_memory_bytes = kKinds[1].memory_bytes;
     if (part(random) < 0.7) made.request.home = node(random);
+    // A small cluster may have too few of a kind: nobody waits for what can never be.
+    const auto fitting = std::count_if(kinds.begin(), kinds.end(), [&made](const Kind* kind) {
+      return kind->memory_bytes >= made.request.least_memory_bytes;
+    });
+    if (fitting * options.gpus_per_node < made.request.number) made.request.least_memory_bytes = 0;
     workload.requests.push_back(made);
   }
   return workload;

@@ -20,6 +20,8 @@
 #include <string>
 #include <vector>
 
+#include "bench/common/median.h"
+
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -29,12 +31,6 @@ constexpr int kRepetitions = 5;
 
 void Await(MPI_Request* request) {
   for (int done = 0; done == 0;) MPI_Test(request, &done, MPI_STATUS_IGNORE);
-}
-
-double Median(std::vector<double> samples) {
-  const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2);
-  std::nth_element(samples.begin(), middle, samples.end());
-  return *middle;
 }
 
 void Ping(int rank, std::size_t bytes, int rounds) {

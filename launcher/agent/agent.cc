@@ -12,6 +12,8 @@
 #include "launcher/agent/lane.h"
 #include "launcher/agent/mpi/mpi_transport.h"
 #include "launcher/agent_cluster.h"
+#include "launcher/allocator/lease_sweeper.h"
+#include "launcher/lease_key.h"
 #include "launcher/tables.h"
 
 namespace cuspan {
@@ -36,6 +38,14 @@ bool IsFirstRank(const Environment& environment) {
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"})
     if (const auto rank = environment.Get(name)) return *rank == "0";
   return true;
+}
+
+// Whether this agent may keep locks on GPUs. What is wrong with the setting is said later.
+bool NeedsSweeper(const AgentOptions& options) {
+  const Result<LeaseMode> mode = ParseLeaseMode(SettingText(settings::kLeases));
+  if (!mode.ok() || *mode == LeaseMode::kOff || options.serve == 0U || options.wish.look)
+    return false;
+  return *mode == LeaseMode::kOn || options.device != "soft";
 }
 
 struct Setup {
@@ -133,6 +143,12 @@ int RunAgent(int argc, char** argv) {
     Result<AppProcess> prepared = AppProcess::Prepare(setup.options.command, environment, signals);
     if (!prepared.ok()) return Fail(prepared.status());
     app.emplace(std::move(*prepared));
+  }
+  std::optional<LeaseSweeper> sweeper;
+  if (NeedsSweeper(setup.options)) {
+    Result<LeaseSweeper> started = LeaseSweeper::Start(OwnHostName());
+    if (!started.ok()) return Fail(started.status());
+    sweeper.emplace(std::move(*started));
   }
   if (!mpi) return RunHome(setup, std::move(app), key, nullptr, {});
   Result<std::unique_ptr<Transport>> transport = StartMpiTransport(&argc, &argv);

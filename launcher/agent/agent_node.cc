@@ -106,8 +106,8 @@ void AgentNode::TakeSilence(std::uint32_t rank) {
   const auto device =
       std::find_if(context_.devices.begin(), context_.devices.end(),
                    [rank](const DeviceDescription& known) { return known.agent == rank; });
-  const std::string who = device == context_.devices.end() ? Format("agent {}", rank)
-                                                           : Format("host {}", device->host);
+  const std::string who =
+      device == context_.devices.end() ? Format("agent {}", rank) : Format("host {}", device->host);
   const std::string reason = Format(
       "nothing has come from {} for {} s: it, or the network to it, is down", who, limit.count());
   LogError("{}; its GPUs are given up", reason);

@@ -20,7 +20,15 @@ Heartbeats::~Heartbeats() {
 void Heartbeats::Ask(std::uint32_t agents) {
   asked_agents_ = agents;
   for (std::uint32_t rank = 1; rank < agents; ++rank) watch_.Add(rank, relay_.heard(rank));
+  // At once, so that they watch this one before they have anything else to do.
+  SendQuestions();
   StartTicks();
+}
+
+void Heartbeats::SendQuestions() {
+  asked_at_ = TraceNow();
+  for (std::uint32_t rank = 1; rank < asked_agents_; ++rank)
+    relay_.SendControl(rank, TraceClock{asked_at_, 0});
 }
 
 void Heartbeats::WatchHome() {
@@ -45,9 +53,7 @@ void Heartbeats::Tick() {
   const std::vector<std::uint32_t> silent =
       watch_.Tick([this](std::uint32_t rank) { return relay_.heard(rank); });
   StartTicks();
-  asked_at_ = TraceNow();
-  for (std::uint32_t rank = 1; rank < asked_agents_; ++rank)
-    relay_.SendControl(rank, TraceClock{asked_at_, 0});
+  SendQuestions();
   for (const std::uint32_t rank : silent) lost_(rank);
 }
 

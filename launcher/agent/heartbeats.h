@@ -1,9 +1,9 @@
 // Notices agents that can not be reached any more: their host, or the network to it, is down, or
 // they do not run. MPI notices none of this for minutes.
 //
-// The home agent asks each other one for the time (TraceClock), several times in the time for which an
-// agent may be silent; they answer. Whatever comes from an agent is a sign of life. The
-// others watch the home agent, as soon as they were asked for the first time.
+// The home agent asks each other one for the time (TraceClock), several times in the time for which
+// an agent may be silent; they answer. Whatever comes from an agent is a sign of life. The others
+// watch the home agent, as soon as they were asked for the first time.
 #pragma once
 
 #include <chrono>
@@ -32,7 +32,7 @@ class Heartbeats {
   bool IsAnswer(const Frame& frame) const;
 
  private:
-  void Watch(std::uint32_t rank);
+  void SendQuestions();
   void StartTicks();
   void Tick();
 

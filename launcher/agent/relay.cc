@@ -114,8 +114,8 @@ bool Relay::awaiting_replies() const {
 bool Relay::quiet() const {
   return std::all_of(peers_.begin(), peers_.end(),
                      [](const Peer& peer) {
-                       return peer.given_up || (peer.control.empty() && peer.batch.empty() &&
-                                                peer.sends->empty());
+                       return peer.given_up ||
+                              (peer.control.empty() && peer.batch.empty() && peer.sends->empty());
                      }) &&
          std::none_of(inboxes_.begin(), inboxes_.end(), [this](const auto& entry) {
            return entry.second->shut() && !gave_up(entry.first.first);

@@ -46,6 +46,10 @@ Result<std::unique_ptr<RunAllocation>> RunAllocation::Create(
   const std::uint64_t order = ticket.order;
   std::unique_ptr<RunAllocation> made(
       new RunAllocation(node, wish, std::move(ticket), MakeRunPool(found, *mode)));
+  // Other users' runs may have what this one would share.
+  if (wish.look)
+    for (std::size_t gpu = 0; gpu < made->pool_.keys.size(); ++gpu)
+      made->pool_.keys[gpu] = LeaseKey(made->pool_.devices[gpu].front());
   AllocationPlan& plan = made->plan_;
   plan.pool = made->pool_.pool;
   plan.keys = made->pool_.keys;

@@ -41,7 +41,7 @@ class RunAllocation {
 
   AgentNode& node_;
   const GpuWish wish_;
-  const RunPool pool_;
+  RunPool pool_;
   AllocationPlan plan_;
   RunLeases leases_;
   std::unique_ptr<LeaseEvents> events_;  // What the leases tell.

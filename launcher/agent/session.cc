@@ -1,7 +1,5 @@
 #include "launcher/agent/session.h"
 
-#include <sys/socket.h>
-
 #include "common/log.h"
 #include "launcher/agent/descriptors.h"
 #include "launcher/agent/inventory.h"
@@ -12,9 +10,6 @@ namespace cuspan {
 
 std::shared_ptr<Session> Session::Start(NodeContext& context, ControlSocket socket,
                                         std::uint32_t id, std::vector<DeviceReport>& reports) {
-  // A client that reads nothing must not hold up the agent for longer.
-  const timeval limit{1, 0};
-  ::setsockopt(socket.fd(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
   std::shared_ptr<Session> session(new Session(context, std::move(socket), id, reports));
   Session* const raw = session.get();
   // End forgets the descriptor before the session goes.

@@ -161,7 +161,7 @@ void Allocation::GiveUp(const std::string& why) {
 
 std::string Allocation::WaitedFor() const {
   std::vector<std::string> names;
-  std::set<std::pair<std::uint64_t, std::string>> ahead;
+  std::map<std::pair<std::uint64_t, std::string>, std::string> ahead;  // To its user.
   struct Holding {
     std::string text;
     std::set<std::string> hosts;
@@ -174,7 +174,7 @@ std::string Allocation::WaitedFor() const {
     if (!hosts_[number].view) continue;
     std::set<std::string> held(hosts_[number].view->held.begin(), hosts_[number].view->held.end());
     for (const LeaseTicket& ticket : hosts_[number].view->tickets) {
-      if (IsAhead(ticket)) ahead.insert({ticket.order, ticket.run});
+      if (IsAhead(ticket)) ahead[{ticket.order, ticket.run}] = ticket.user;
       bool holds = false;
       for (const std::string& gpu : ticket.gpus) holds = held.erase(gpu) != 0 || holds;
       if (!holds) continue;
@@ -198,8 +198,9 @@ std::string Allocation::WaitedFor() const {
   if (!reasons.empty()) text += ": held by " + Joined(reasons, ", ");
   if (!ahead.empty())
     AppendFormat(text, "{} {} ahead in the queue", reasons.empty() ? ":" : ";",
-                 ahead.size() == 1 ? Format("run {} is", ahead.begin()->second)
-                                   : Format("{} runs are", ahead.size()));
+                 ahead.size() == 1
+                     ? Format("run {} of {} is", ahead.begin()->first.second, ahead.begin()->second)
+                     : Format("{} runs are", ahead.size()));
   return text;
 }
 

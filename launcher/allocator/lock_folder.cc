@@ -127,8 +127,8 @@ Result<UniqueFd> LockFolder::CreateLocked(const std::string& name, const std::st
   return ready;
 }
 
-void LockFolder::Remove(const std::string& name, const UniqueFd& locked) {
-  if (IsNow(name, locked.get())) ::unlinkat(folder_.get(), name.c_str(), 0);
+bool LockFolder::Remove(const std::string& name, const UniqueFd& locked) {
+  return IsNow(name, locked.get()) && ::unlinkat(folder_.get(), name.c_str(), 0) == 0;
 }
 
 Result<std::vector<std::string>> LockFolder::List(const std::string& prefix,

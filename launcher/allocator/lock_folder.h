@@ -33,7 +33,8 @@ class LockFolder {
   // taken.
   Result<UniqueFd> CreateLocked(const std::string& name, const std::string& content);
   // Removes a file whose lock we have, if we may; one of another user stays, which harms nobody.
-  void Remove(const std::string& name, const UniqueFd& locked);
+  // Whether it was removed.
+  bool Remove(const std::string& name, const UniqueFd& locked);
 
   // Up to `most` names that start with `prefix`.
   Result<std::vector<std::string>> List(const std::string& prefix, std::size_t most) const;

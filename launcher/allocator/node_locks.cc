@@ -63,7 +63,10 @@ Result<NodeLocks::Outcome> NodeLocks::Enter(LeaseTicket ticket) {
   ticket.user = NameOf(::geteuid());
   ticket.waiting = true;
   Result<UniqueFd> file = folder_.CreateLocked(TicketName(ticket), TicketText(ticket));
-  if (!file.ok()) return file.status();
+  if (!file.ok()) {
+    RemoveQueueFile(**queue);
+    return file.status();
+  }
   ticket_file_ = std::move(*file);
   ticket_ = std::move(ticket);
   log_.Add("arrive", Who());
@@ -99,16 +102,18 @@ Status NodeLocks::RemoveDeadLeases() {
     if (!IsGpuKey(gpu) || leases_.contains(gpu)) continue;
     Result<std::optional<UniqueFd>> lock = folder_.TryLock(name, false);
     if (!lock.ok() || !lock->has_value()) continue;
-    log_.Add("lost", {host_, "-", "-", "-"}, gpu);
-    folder_.Remove(name, **lock);
+    // Nobody takes it before this is written: the queue is locked.
+    if (folder_.Remove(name, **lock)) log_.Add("lost", {host_, "-", "-", "-"}, gpu);
   }
   return Status::Ok();
 }
 
 Result<NodeLocks::Outcome> NodeLocks::Look(const std::vector<std::string>& gpus, NodeView& view) {
-  Result<std::optional<UniqueFd>> queue = LockQueue();
-  if (!queue.ok()) return queue.status();
-  if (!queue->has_value()) return Outcome::kBusy;
+  // Who only looks makes no file: without that of the queue there is nobody.
+  Result<std::optional<UniqueFd>> queue = folder_.TryLock(QueueName(host_), ticket_.has_value());
+  const bool nobody = !queue.ok() && queue.status().code() == StatusCode::kNotFound;
+  if (!queue.ok() && !nobody) return queue.status();
+  if (queue.ok() && !queue->has_value()) return Outcome::kBusy;
   view = {};
   CUSPAN_RETURN_IF_ERROR(ReadTickets(true, view.tickets));
   CUSPAN_RETURN_IF_ERROR(ReadTickets(false, view.tickets));
@@ -122,7 +127,7 @@ Result<NodeLocks::Outcome> NodeLocks::Look(const std::vector<std::string>& gpus,
     // Something that no run put there: it must be seen by those who wait for that GPU.
     if (!lock.ok() && lock.status().code() == StatusCode::kRefused) return lock.status();
   }
-  if (!ticket_) RemoveQueueFile(**queue);
+  if (!ticket_ && !nobody) RemoveQueueFile(**queue);
   return Outcome::kDone;
 }
 
@@ -208,15 +213,19 @@ void NodeLocks::Leave() {
   }
 }
 
-// Called while the queue is locked by us: the last one takes the file along.
-void NodeLocks::RemoveQueueFile(const UniqueFd& queue) {
+bool NodeLocks::Unused() const {
   for (const std::string& prefix :
        {TicketPrefix(host_, true), TicketPrefix(host_, false), LeasePrefix(host_)}) {
     const Result<std::vector<std::string>> names = folder_.List(prefix, 1);
-    if (!names.ok() || !names->empty()) return;
+    if (!names.ok() || !names->empty()) return false;
   }
-  // Who waits for the lock that we have finds that its name is gone, and starts over.
-  folder_.Remove(QueueName(host_), queue);
+  return true;
+}
+
+// Called while the queue is locked by us: the last one takes the file along. Who waits for the lock
+// that we have finds that its name is gone, and starts over.
+void NodeLocks::RemoveQueueFile(const UniqueFd& queue) {
+  if (Unused()) folder_.Remove(QueueName(host_), queue);
 }
 
 int NodeLocks::LeaseFd(const std::string& gpu) const {

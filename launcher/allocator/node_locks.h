@@ -62,6 +62,8 @@ class NodeLocks {
   // Gives back everything, the ticket too.
   void Leave();
 
+  // Whether no run has a lock here, or waits for one.
+  bool Unused() const;
   // The lock on a GPU that was taken, for its proxies to inherit; -1 if it was not.
   int LeaseFd(const std::string& gpu) const;
 

@@ -15,6 +15,8 @@ constexpr std::size_t kMaxFds = 8;
 // Received and not taken: an honest peer's are taken with their message.
 constexpr std::size_t kMaxWaitingFds = 64;
 constexpr int kHighFd = 500;
+// For a peer to take what fills its socket: one that reads nothing must not hold up the sender.
+constexpr std::chrono::milliseconds kSendLimit{1'000};
 
 Result<std::pair<sockaddr_un, socklen_t>> AbstractAddress(const std::string& name) {
   sockaddr_un address{};
@@ -60,6 +62,7 @@ Result<std::pair<ControlSocket, ControlSocket>> ControlSocket::Pair() {
 Status ControlSocket::SendFrame(const std::vector<std::byte>& frame, std::span<const int> fds) {
   if (frame.size() > kMaxControlBytes || fds.size() > kMaxFds)
     return Status::Invalid("a control message of {} bytes and {} descriptors is too large", frame.size(), fds.size());
+  std::optional<std::chrono::steady_clock::time_point> deadline;  // While it is full.
   std::size_t sent = 0;
   while (sent < frame.size()) {
     iovec part{const_cast<std::byte*>(frame.data()) + sent, frame.size() - sent};
@@ -76,12 +79,23 @@ Status ControlSocket::SendFrame(const std::vector<std::byte>& frame, std::span<c
       rights->cmsg_len = CMSG_LEN(sizeof(int) * fds.size());
       std::memcpy(CMSG_DATA(rights), fds.data(), sizeof(int) * fds.size());
     }
-    const ssize_t part_sent = ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL);
+    const ssize_t part_sent = ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (part_sent < 0) {
       if (errno == EINTR) continue;
+      if (errno == EAGAIN || errno == EWOULDBLOCK) {
+        const auto now = std::chrono::steady_clock::now();
+        if (!deadline) deadline = now + kSendLimit;
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline - now);
+        if (left.count() <= 0)
+          return Status::Unavailable("sending a control message: nobody reads it");
+        pollfd room{fd_.get(), POLLOUT, 0};
+        ::poll(&room, 1, static_cast<int>(left.count()));
+        continue;
+      }
       return Status::Unavailable("sending a control message: {}", std::strerror(errno));
     }
     sent += static_cast<std::size_t>(part_sent);
+    deadline.reset();
   }
   return Status::Ok();
 }

@@ -25,7 +25,8 @@ class ControlSocket {
   // Two connected ends, for a child process.
   static Result<std::pair<ControlSocket, ControlSocket>> Pair();
 
-  // Sends one message with copies of `fds`. kUnavailable when the peer is gone.
+  // Sends one message with copies of `fds`. kUnavailable when the peer is gone, or reads nothing for
+  // a second; then nothing more can be sent.
   template <typename T>
   Status Send(const T& message, std::span<const int> fds = {}) {
     return SendFrame(MakeFrame(message), fds);

@@ -5,7 +5,7 @@ import subprocess
 import unittest
 import uuid
 
-from harness import MARK, SystemTest
+from harness import MARK, SystemTest, wait_until
 
 SCRIPT = str(pathlib.Path(__file__).resolve().parents[2] / "deploy/cluster-in-a-box.sh")
 IMPOSSIBLE = 77
@@ -37,13 +37,21 @@ class Box:
 
     def stall(self, host, seconds):
         """Begins a stall; the process ends with it."""
-        return subprocess.Popen([SCRIPT, "--name", self.name, "stall", host, str(seconds)], stdin=subprocess.DEVNULL)
+        process = subprocess.Popen([SCRIPT, "--name", self.name, "stall", host, str(seconds)], stdin=subprocess.DEVNULL)
+        wait_until(lambda: "stalled" in self.call("status").stdout, f"{host} is stalled")
+        return process
 
     def pids(self, host):
         """The processes on a host."""
         listed = subprocess.run(["ip", "netns", "pids", f"cuspan-{self.name}-{host}"], capture_output=True, text=True,
                                 check=True)
         return {int(word) for word in listed.stdout.split()}
+
+    def sockets(self, host):
+        """The names of cuspan's sockets on a host."""
+        listed = subprocess.run(["ip", "netns", "exec", f"cuspan-{self.name}-{host}", "cat", "/proc/net/unix"],
+                                capture_output=True, text=True, check=True)
+        return [line.split()[-1] for line in listed.stdout.splitlines() if "@cuspan" in line]
 
     def down(self):
         self.call("down")
@@ -58,6 +66,11 @@ class BoxTest(SystemTest):
         # The box says how many devices each host has.
         del variables["CUSPAN_SOFT_GPUS"]
         return variables
+
+    def assert_nothing_left(self):
+        super().assert_nothing_left()
+        for host in self.box.hosts:
+            wait_until(lambda host=host: not self.box.sockets(host), f"no socket is left on {host}")
 
     def run_on(self, host, *arguments, status=0, **more):
         """cuspan run on a host, to the end."""

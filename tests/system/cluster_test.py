@@ -160,8 +160,13 @@ class Faults(BoxTest):
         self.report("proxy killed (-9), a call waiting", f"{LOST} for its device; \"{line}\"", status, free)
 
     def test_host_cut_off(self):
-        """Its devices are given up after the heartbeat time, the others work on; what runs there ends by itself."""
-        process = self.hold(CUSPAN_HEARTBEAT_SECONDS=str(HEARTBEAT_S))
+        """Its devices are given up after the heartbeat time, the others work on; what runs there ends by itself, and
+        its leases with it."""
+        leases = {"CUSPAN_LEASES": "on", "CUSPAN_LEASE_FOLDER": str(self.temporary)}
+        process = self.hold(CUSPAN_HEARTBEAT_SECONDS=str(HEARTBEAT_S), **leases)
+        next_run = ("--gpus", "2", "--no-wait", "--", program("ends", "static"), "exit", "0")
+        held = self.run_on("n2", *next_run, status=OWN_FAILURE, **leases)
+        self.assertIn("not to be had now", held.stderr)
         self.assertEqual(self.ask(process, "spin 2"), "cudaSuccess")
         self.tell(process, "sync 2")
         self.addCleanup(self.box.call, "link", "n2", "up")
@@ -175,10 +180,7 @@ class Faults(BoxTest):
             self.assertEqual(self.ask(process, f"use {device}"), LOST)
         for device in (0, 1, 4, 5):
             self.assertEqual(self.ask(process, f"use {device}"), "right")
-        # What was given up stays so.
-        self.box.call("link", "n2", "up")
-        self.assertEqual(self.ask(process, "use 2"), LOST)
-        self.assertEqual(self.ask(process, "use 4"), "right")
+        self.assertEqual(self.run_on("n2", *next_run, **leases).stdout, "used\n")
         status, _, errors = self.ends(process)
         self.assertEqual(status, 0)
         line = self.line_with(errors, "host n2", f"{HEARTBEAT_S} s", "down")
@@ -244,7 +246,7 @@ class Faults(BoxTest):
         free = self.free_after(start, ("n1", "n2", "n3"))
         status, _, errors = self.ends(process)
         self.assertEqual(status, 0)
-        line = self.line_with(errors, "lost")
+        line = self.line_with(errors, "mpirun was killed by signal 9")
         self.assert_nothing_left()
         self.report("mpirun killed (-9)", f"{LOST} for all; \"{line}\"", status, free)
 
@@ -258,7 +260,7 @@ class Faults(BoxTest):
         free = self.free_after(start, ("n1", "n2", "n3"))
         status, _, errors = self.ends(process)
         self.assertEqual(own_lines(errors), [])
-        self.assertEqual(status, 128 + signal.SIGINT)  # As setsid tells it.
+        self.assertEqual(status, -signal.SIGINT)
         self.assert_nothing_left()
         self.report("Ctrl-C, a kernel running", "its own end", "SIGINT (130)", free)
 
@@ -300,3 +302,55 @@ class Start(BoxTest):
         self.ends(process)
         self.box.call("link", "n3", "up")
         self.assert_nothing_left()
+
+
+class Allocation(BoxTest):
+    """Many runs at once, and fewer devices than they want."""
+    RUNS = 20
+
+    def test_twenty_runs_for_six_devices(self):
+        """All are served, in the order in which they were started, and no device is ever with two."""
+        log = self.folder / "leases"
+        variables = self.environment(CUSPAN_LEASES="on", CUSPAN_LEASE_LOG=str(log), CUSPAN_LEASE_FOLDER=str(self.temporary))
+        # Sizes from 1 to 6 that all have to wait for each other.
+        sizes = [1 + 5 * number % 6 for number in range(self.RUNS)]
+        runs = [self.start(self.box.on("n0", *self.cuspan("run", "--hosts", OTHERS, "--gpus", str(size), "--wait", "--",
+                                                          program("ends", "static"), "exit", "0")), variables)
+                for size in sizes]
+        for run in runs:
+            status, out, errors = self.ends(run)
+            self.assertEqual((status, out), (0, "used\n"), errors)
+        self.check(log.read_text(encoding="utf-8"), sizes)
+        self.assert_nothing_left()
+
+    def check(self, text, sizes):
+        """The lease log against what leases are."""
+        holders = {}  # By host and GPU: the run that has it.
+        held = {}     # By run: its GPUs now,
+        most = {}     # and how many it had at most.
+        waiting = {}  # By host: the runs that have arrived there and have not left.
+        for line in text.splitlines():
+            words = line.split()
+            event, fields = words[1], dict(word.split("=", 1) for word in words[2:])
+            host, run = fields["host"], fields["run"]
+            if event == "arrive":
+                waiting.setdefault(host, {})[run] = (int(fields["order"], 16), run)
+            elif event == "leave":
+                waiting[host].pop(run, None)
+            elif event == "grant":
+                gpu = (host, fields["gpu"])
+                self.assertNotIn(gpu, holders, f"leased twice: {line}")
+                holders[gpu] = run
+                held.setdefault(run, set()).add(gpu)
+                most[run] = max(most.get(run, 0), len(held[run]))
+                ahead = [other for other, order in waiting[host].items()
+                         if other != run and order < (int(fields["order"], 16), run)]
+                self.assertEqual(ahead, [], f"served before its turn: {line}")
+            elif event == "release":
+                gpu = (host, fields["gpu"])
+                self.assertEqual(holders.pop(gpu, None), run, f"not its own: {line}")
+                held[run].remove(gpu)
+            else:
+                self.fail(f"unexpected: {line}")
+        self.assertEqual(holders, {})
+        self.assertEqual(sorted(most.values()), sorted(sizes))

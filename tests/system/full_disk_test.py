@@ -3,7 +3,7 @@ import json
 import os
 import subprocess
 
-from harness import SystemTest, app, own_lines
+from harness import OWN_FAILURE, SystemTest, app, own_lines
 
 SMALL = 'mount -t tmpfs -o mode=700,size="$1" none "$2" && shift 2 && exec "$@"'
 
@@ -43,6 +43,19 @@ class FullDisk(SystemTest):
                 lines = own_lines(result.stderr)
                 self.assertEqual(len(lines), 1, result.stderr)
                 self.assertIn(f"{self.small}/trace.json: No space left on device", lines[0])
+        self.assert_nothing_left()
+
+    def test_of_the_lock_folder(self):
+        """No lease, no run; what to do is said."""
+        fill = 'head -c 65536 /dev/zero > "$1/fill" 2>/dev/null; shift; exec "$@"'
+        command = self.cuspan("run", "--", "true")
+        result = self.run_command(self.with_small("4k", ["sh", "-c", fill, "sh", str(self.small), *command]),
+                                  self.environment(CUSPAN_LEASES="on", CUSPAN_LEASE_FOLDER=str(self.small)),
+                                  status=OWN_FAILURE)
+        self.assertEqual(result.stdout, "")
+        lines = own_lines(result.stderr)
+        self.assertEqual(len(lines), 1, result.stderr)
+        self.assertIn(f"no room for locks on GPUs in {self.small}", lines[0])
         self.assert_nothing_left()
 
     def test_with_room_all_is_written(self):

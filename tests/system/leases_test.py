@@ -2,6 +2,7 @@
 import collections
 import json
 import os
+import pathlib
 import re
 import signal
 
@@ -34,6 +35,13 @@ class Leases(SystemTest):
                              self.environment(devices))
         self.assertEqual(process.stdout.readline().strip(), "here")
         return process
+
+    def agents(self):
+        """All agents, without the processes beside them that clear up when they die."""
+        found = [pid for pid, _ in self.processes("cuspan-agent")]
+        parents = {pid: int(pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1])
+                   for pid in found}
+        return [pid for pid in found if parents[pid] not in found]
 
     def waiting(self):
         """The tickets of runs that wait."""
@@ -114,18 +122,37 @@ class Leases(SystemTest):
         self.assert_nothing_left()
         self.assert_log_is_sound()
 
-    def test_a_killed_run_has_nothing(self):
+    def one_is_killed(self, path, victim):
+        """A run of which a process is killed holds nothing any more, and nothing of it is left."""
+        first = self.hold(path=path)
+        waiter = self.start(self.run_app(path=path))
+        self.assertIn("waiting for", waiter.stderr.readline())
+        os.kill(first.pid if victim == "cuspan" else self.agents()[0], signal.SIGKILL)
+        self.assertEqual(self.ends(waiter)[0], 0)
+        self.finish(first)
+        self.assert_nothing_left()
+
+    def test_a_killed_launcher(self):
+        self.one_is_killed("auto", "cuspan")
+
+    def test_a_killed_launcher_of_several_agents(self):
+        self.one_is_killed("never", "cuspan")
+
+    def test_a_killed_agent(self):
+        self.one_is_killed("auto", "cuspan-agent")
+
+    def test_a_killed_agent_of_several(self):
+        self.one_is_killed("never", "cuspan-agent")
+
+    def test_killed_with_nobody_to_notice(self):
+        """No file of its locks is left, though nobody looks any more."""
         for path in PATHS:
-            for victim in ("cuspan", "cuspan-agent"):
-                with self.subTest(path=path, victim=victim):
-                    first = self.hold(path=path)
-                    waiter = self.start(self.run_app(path=path))
-                    self.assertIn("waiting for", waiter.stderr.readline())
-                    agents = [pid for pid, name in self.processes() if name == victim]
-                    os.kill(first.pid if victim == "cuspan" else agents[0], signal.SIGKILL)
-                    self.assertEqual(self.ends(waiter)[0], 0)
-                    self.finish(first)
-                    self.assert_nothing_left()
+            with self.subTest(path=path):
+                process = self.hold(path=path)
+                for agent in self.agents():
+                    os.kill(agent, signal.SIGKILL)
+                self.finish(process)
+                self.assert_nothing_left()
 
     def test_interrupted_while_it_waits(self):
         for path in PATHS:
@@ -164,6 +191,8 @@ class Leases(SystemTest):
         self.run_command(self.run_app("--no-wait"), shared)
         self.run_command(self.run_app("--no-wait"), self.environment(CUSPAN_LEASES="off"))
         self.run_command(self.run_app(), self.environment(CUSPAN_LEASES="maybe"), status=OWN_FAILURE)
+        # Who is there is shown in any case.
+        self.assertIn("running", self.run_command(self.cuspan("queue"), shared).stdout)
         self.assertEqual(self.ends(holder)[0], 0)
 
     def test_a_folder_that_is_not_safe(self):

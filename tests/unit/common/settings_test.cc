@@ -33,7 +33,7 @@ TEST(AllSettings, AreNamedAlikeAndOnce) {
 TEST(AllSettings, HoldEachDeclaredOne) {
   for (const Setting& declared :
        {settings::kLog, settings::kDevice, settings::kSameNode, settings::kStagingBuffers,
-        settings::kStagingBytes, settings::kSendsInFlight, settings::kSoftGpus,
+        settings::kStagingBytes, settings::kSendsInFlight, settings::kHeartbeat, settings::kSoftGpus,
         settings::kSoftMemory, settings::kSoftName, settings::kSoftCapability,
         settings::kSoftThreads}) {
     bool found = false;

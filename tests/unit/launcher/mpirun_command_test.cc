@@ -57,6 +57,25 @@ TEST(AddMpirunSettings, NamesTheNetworkUnlessTheUserDid) {
   EXPECT_FALSE(chosen.Get("OMPI_MCA_plm_rsh_args"));
 }
 
+TEST(AddMpirunSettings, HostsThatAreCutOffAreTheAgentsToNotice) {
+  constexpr const char* kKeepalive = "OMPI_MCA_oob_tcp_keepalive_time";
+  Environment plain;
+  AddMpirunSettings(plain, Plan{{{"localhost", 0}, {"b", 1}}}, {}, false);
+  EXPECT_EQ(plain.Get(kKeepalive), "0");
+  Environment off({"CUSPAN_HEARTBEAT_SECONDS=off"});
+  AddMpirunSettings(off, Plan{{{"localhost", 0}, {"b", 1}}}, {}, false);
+  EXPECT_EQ(off.Get(kKeepalive), std::nullopt);
+  Environment chosen({Format("{}=60", kKeepalive)});
+  AddMpirunSettings(chosen, Plan{{{"localhost", 0}, {"b", 1}}}, {}, false);
+  EXPECT_EQ(chosen.Get(kKeepalive), "60");
+}
+
+TEST(MpirunFolder, IsWhereOpenMpiHasIt) {
+  EXPECT_EQ(MpirunFolder(Environment(), "n1", 1000, 7), "/tmp/ompi.n1.1000/pid.7");
+  EXPECT_EQ(MpirunFolder(Environment({"TMP=/a", "TMPDIR=/b"}), "n1.cluster.org", 0, 7),
+            "/b/ompi.n1.0/pid.7");
+}
+
 TEST(AddMpirunSettings, NoSshWhereAllAgentsAreOnThisNode) {
   const Plan plan{{{"localhost", 1}, {"localhost", 2}}, 0};
   Environment plain;

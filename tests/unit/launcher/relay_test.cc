@@ -456,6 +456,33 @@ TEST_P(RelayTest, LargerStagingBuffersThanTheOtherNodesAreRefused) {
   EXPECT_THAT(home_.broken.front().second, HasSubstr("CUSPAN_STAGING_BYTES"));
 }
 
+TEST_P(RelayTest, AnAgentThatIsGivenUpIsWrittenToAndReadNoMore) {
+  auto line = NewLine(1, 0);
+  line->client->Post(Memset{2, 0, 3, 4, 5}, 1);
+  PostChunk(*line->client, 0, 100, 1);
+  network_.hold_messages = true;
+  network_.hold_bulk = true;
+  Settle();
+  const std::uint64_t heard = home_.relay.heard(1);
+  home_.relay.GiveUp(1);
+  EXPECT_TRUE(home_.relay.gave_up(1));
+  home_.relay.Close(line->key);
+  home_.relay.SendControl(1, RemoteClose{1, 0});
+  // What waits for it does not keep this one from ending.
+  EXPECT_TRUE(home_.relay.quiet());
+  // It comes back and has much to say.
+  network_.hold_messages = false;
+  network_.hold_bulk = false;
+  away_.relay.SendControl(0, RemoteLost{1, 0, "late"});
+  home_.controls.clear();
+  away_.controls.clear();
+  Settle();
+  EXPECT_TRUE(home_.controls.empty());
+  EXPECT_TRUE(away_.controls.empty());
+  EXPECT_GT(home_.relay.heard(1), heard);
+  EXPECT_TRUE(home_.relay.quiet());
+}
+
 INSTANTIATE_TEST_SUITE_P(Lanes, RelayTest, testing::Values(1, 3),
                          [](const auto& info) { return std::to_string(info.param); });
 

@@ -124,7 +124,7 @@ TEST(Allocation, WaitsBehindThoseWhoCameEarlier) {
   allocation.TakeView(0, ViewOf({}, {TicketOf(9, true), TicketOf(11, true)}));
   allocation.TakeView(1, ViewOf({}, {TicketOf(11, true)}));
   EXPECT_TRUE(allocation.waiting());
-  EXPECT_THAT(allocation.WaitedFor(), HasSubstr("2 GPUs of n0, n1: run run9 is ahead"));
+  EXPECT_THAT(allocation.WaitedFor(), HasSubstr("2 GPUs of n0, n1: run run9 of alice is ahead"));
   allocation.TakeView(0, ViewOf({}, {TicketOf(9, false, {"x"}), TicketOf(11, true)}));
   EXPECT_THAT(store.Asked(), ElementsAre("take 0 g0 g1"));
 }

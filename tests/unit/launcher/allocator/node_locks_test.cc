@@ -17,6 +17,7 @@
 #include <functional>
 #include <iterator>
 
+#include "launcher/allocator/lease_sweeper.h"
 #include "launcher/allocator/ticket.h"
 
 namespace cuspan {
@@ -218,6 +219,28 @@ TEST_F(NodeLocksTest, AGpuIsNotFreeWhileAChildHasItsLock) {
   while (Take(locks, {"g0"}) != Outcome::kDone) ::sched_yield();
 }
 
+TEST_F(NodeLocksTest, TheSweeperRemovesWhatAKilledAgentLeaves) {
+  ASSERT_EQ(::setenv("CUSPAN_LEASE_FOLDER", folder_.c_str(), 1), 0);
+  for (const bool killed : {false, true}) {
+    const pid_t agent = Holder([&] {
+      static std::optional<LeaseSweeper> sweeper;
+      Result<LeaseSweeper> started = LeaseSweeper::Start(kHost);
+      if (!started.ok()) return false;
+      sweeper.emplace(std::move(*started));
+      static NodeLocks locks = Open();
+      if (!locks.Enter(TicketOf(killed ? 2 : 1)).ok() || Take(locks, {"g0"}) != Outcome::kDone)
+        return false;
+      if (!killed) sweeper.reset();  // As where all ends in good order, which this does not.
+      return true;
+    });
+    Kill(agent);
+    // The test's own time-out is the limit.
+    while (killed && !Files().empty()) ::usleep(1000);
+    EXPECT_EQ(Files().empty(), killed);
+  }
+  ::unsetenv("CUSPAN_LEASE_FOLDER");
+}
+
 TEST_F(NodeLocksTest, RunsThatRaceNeverHaveOneGpuTogether) {
   // Each counts up a number in a file while it has the GPU; a lost count is a lease given twice.
   constexpr int kProcesses = 4;
@@ -386,6 +409,7 @@ TEST_F(NodeLocksTest, AFullDiskIsSaidClearly) {
         std::string::npos)
       ::_exit(3);
     std::filesystem::remove(Path("fill"));
+    if (!Files().empty()) ::_exit(5);
     const Result<Outcome> again = locks->Enter(TicketOf(1));
     ::_exit(again.ok() ? 0 : 4);
   }

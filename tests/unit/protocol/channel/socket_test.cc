@@ -171,6 +171,13 @@ TEST(ControlSocket, SendingToNobodyIsUnavailable) {
   EXPECT_EQ(a.Send(Sample("x")).code(), StatusCode::kUnavailable);
 }
 
+TEST(ControlSocket, APeerThatReadsNothingIsGivenUp) {
+  auto [sender, reader] = NewPair();
+  Status sent;
+  for (int i = 0; i < 10'000 && sent.ok(); ++i) sent = sender.Send(Sample(std::string(10'000, 'x')));
+  EXPECT_EQ(sent.code(), StatusCode::kUnavailable);
+}
+
 TEST(ControlSocket, ExpectPassesARefusalOn) {
   auto [a, b] = NewPair();
   Refused refused;

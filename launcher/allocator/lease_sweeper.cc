@@ -1,0 +1,69 @@
+#include "launcher/allocator/lease_sweeper.h"
+
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstring>
+
+#include "launcher/allocator/node_locks.h"
+
+namespace cuspan {
+namespace {
+
+// The agent's proxies, which have locks too, are killed by the kernel when it dies; a driver may
+// take a while to let them go. In microseconds.
+constexpr useconds_t kPause = 20'000;
+constexpr int kMostLooks = 100;
+
+[[noreturn]] void SweepWhenGone(int alive, const std::string& host) {
+  // Whoever ends the agent's group or session does not mean this process.
+  ::setsid();
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) ::signal(number, SIG_IGN);
+  // Nobody waits for the end of our output.
+  const int nothing = ::open("/dev/null", O_RDWR);
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(nothing, fd);
+  ::dup2(alive, STDERR_FILENO + 1);
+  ::close_range(STDERR_FILENO + 2, UINT_MAX, 0);
+  char in_order = 0;
+  ssize_t got = 0;
+  do got = ::read(STDERR_FILENO + 1, &in_order, 1);
+  while (got < 0 && errno == EINTR);
+  if (got == 1) ::_exit(0);
+  Result<NodeLocks> locks = NodeLocks::Open(host);
+  for (int i = 0; i < kMostLooks && locks.ok(); ++i) {
+    NodeView view;
+    if (!locks->Look({}, view).ok() || locks->Unused()) break;
+    ::usleep(kPause);
+  }
+  ::_exit(0);
+}
+
+}  // namespace
+
+Result<LeaseSweeper> LeaseSweeper::Start(const std::string& host) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return Status::Exhausted("pipe: {}", std::strerror(errno));
+  UniqueFd theirs(ends[0]);
+  UniqueFd ours(ends[1]);
+  const pid_t pid = ::fork();
+  if (pid < 0) return Status::Exhausted("fork: {}", std::strerror(errno));
+  if (pid == 0) {
+    ours.Reset();
+    SweepWhenGone(theirs.get(), host);
+  }
+  return LeaseSweeper(pid, std::move(ours));
+}
+
+LeaseSweeper::~LeaseSweeper() {
+  if (pid_ < 0) return;
+  const char in_order = 1;
+  if (::write(alive_.get(), &in_order, 1) != 1) ::kill(pid_, SIGKILL);
+  ::waitpid(pid_, nullptr, 0);
+}
+
+}  // namespace cuspan
