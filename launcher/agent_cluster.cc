@@ -4,6 +4,7 @@
 #include <linux/close_range.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 #include <climits>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include "common/log.h"
 #include "common/settings.h"
@@ -187,6 +189,7 @@ Result<RunReady> AgentCluster::WaitReady() {
       }
       if (message->has_value()) {
         const Frame& frame = (*message)->frame;
+        FindSharedMemory();
         if (frame.op() == Op::kRunWaiting) {
           const Result<RunWaiting> waiting = ParseMessage<RunWaiting>(frame);
           if (!waiting.ok()) return waiting.status();
@@ -311,7 +314,24 @@ void AgentCluster::Stop() {
   if (gone_ && WIFSIGNALED(wait_status_)) RemoveTemporaryFiles();
 }
 
+void AgentCluster::FindSharedMemory() {
+  ucred agent{};
+  socklen_t bytes = sizeof agent;
+  if (!plan_.mpi() || ::getsockopt(home_->fd(), SOL_SOCKET, SO_PEERCRED, &agent, &bytes) != 0)
+    return;
+  // Each agent and lane of this host has one, and maps those of all.
+  std::ifstream maps(Format("/proc/{}/maps", agent.pid));
+  for (std::string line; std::getline(maps, line);) {
+    const std::size_t name = line.find("/dev/shm/vader_segment.");
+    if (name == std::string::npos) continue;
+    const std::string file = line.substr(name);
+    if (std::find(shared_memory_.begin(), shared_memory_.end(), file) == shared_memory_.end())
+      shared_memory_.push_back(file);
+  }
+}
+
 void AgentCluster::RemoveTemporaryFiles() {
+  for (const std::string& file : shared_memory_) ::unlink(file.c_str());
   if (mpirun_folder_.empty()) return;
   const std::filesystem::path folder(mpirun_folder_);
   // In /tmp anybody may have put something under that name.

@@ -81,7 +81,9 @@ class AgentCluster {
   // True when the agents' process is gone within `limit`.
   bool WaitGone(std::chrono::milliseconds limit);
   void Stop();
-  // What an mpirun that was killed could not remove itself.
+  // What an mpirun that was killed can not remove itself: learned while the home agent runs, and
+  // removed when all is over.
+  void FindSharedMemory();
   void RemoveTemporaryFiles();
 
   Plan plan_;
@@ -93,8 +95,9 @@ class AgentCluster {
   UniqueFd process_;
   int wait_status_ = 0;
   bool gone_ = false;
-  bool waits_ = false;  // For devices that others have.
-  std::string mpirun_folder_;  // Empty without mpirun.
+  bool waits_ = false;                      // For devices that others have.
+  std::string mpirun_folder_;               // Empty without mpirun.
+  std::vector<std::string> shared_memory_;  // Files of MPI on this host.
   UniqueFd output_;
   std::string partial_line_;
   std::string kept_;

@@ -1,5 +1,6 @@
 """Whatever dies, nothing stays behind and what can go on goes on."""
 import os
+import pathlib
 import signal
 
 from harness import OWN_FAILURE, SystemTest, own_lines, program, wait_until
@@ -109,6 +110,22 @@ class Faults(SystemTest):
                 self.assertEqual(process.stdout.readline().strip(), LOST)
                 self.assertEqual(self.ends(process)[0], 0)
                 self.assert_nothing_left()
+
+    def test_mpirun_killed(self):
+        """It can not tidy up behind itself any more; cuspan does."""
+        process = self.hold("never")
+        self.assertEqual(self.ask(process, "use 0"), "right")
+        agent = self.processes("cuspan-agent")[0][0]
+        maps = pathlib.Path(f"/proc/{agent}/maps").read_text(encoding="utf-8", errors="replace")
+        segments = {line.split(maxsplit=5)[-1] for line in maps.splitlines() if "/dev/shm/vader_segment" in line}
+        self.assertTrue(segments)
+        os.kill(self.one("orterun"), signal.SIGKILL)
+        wait_until(lambda: self.ask(process, "use 0") == LOST, "the device is lost")
+        status, _, errors = self.ends(process)
+        self.assertEqual(status, 0)
+        self.assertTrue(any("mpirun was killed by signal 9" in line for line in own_lines(errors)), errors)
+        self.assert_nothing_left()
+        self.assertEqual([name for name in segments if os.path.exists(name)], [])
 
     def test_agent_killed(self):
         """All devices are lost; the program hears of it, and cuspan says so."""
