@@ -112,7 +112,7 @@ void AgentNode::TakeSilence(std::uint32_t rank) {
       "nothing has come from {} for {} s: it, or the network to it, is down", who, limit.count());
   LogError("{}; its GPUs are given up", reason);
   for (std::uint32_t other = 1; other < context_.agents; ++other)
-    if (other != rank) relay()->SendControl(other, RemoteLost{kNoSession, rank, reason});
+    if (other != rank) relay()->SendControl(other, AgentLost{rank, reason});
   GiveUp(rank, reason);
 }
 
@@ -124,17 +124,18 @@ void AgentNode::GiveUp(std::uint32_t rank, const std::string& reason) {
 }
 
 void AgentNode::TakeControl(std::uint32_t rank, const Frame& frame) {
-  if (rank == 0 && frame.op() == Op::kRemoteLost) {
-    const Result<RemoteLost> lost = ParseMessage<RemoteLost>(frame);
-    if (lost.ok() && lost->session == kNoSession) {
-      if (lost->device != context_.rank && lost->device < context_.agents)
-        GiveUp(lost->device, lost->reason);
-      return;
-    }
+  if (frame.op() == Op::kAgentAlive) {
+    // That it came is what counts.
+    if (rank != 0) return;
+    if (heartbeats_) heartbeats_->WatchHome();
+    return relay()->SendControl(0, AgentAlive{});
   }
-  if (heartbeats_) {
-    if (context_.rank != 0 && rank == 0 && frame.op() == Op::kTraceClock) heartbeats_->WatchHome();
-    if (context_.rank == 0 && heartbeats_->IsAnswer(frame)) return;
+  if (rank == 0 && frame.op() == Op::kAgentLost) {
+    const Result<AgentLost> lost = ParseMessage<AgentLost>(frame);
+    if (!lost.ok()) return LogError("from the home agent: {}", lost.status().message());
+    if (lost->rank != context_.rank && lost->rank < context_.agents)
+      GiveUp(lost->rank, lost->reason);
+    return;
   }
   if (clients_.TakeControl(rank, frame) || devices_.TakeControl(rank, frame) ||
       leases_.TakeControl(rank, frame))

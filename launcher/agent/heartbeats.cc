@@ -1,7 +1,5 @@
 #include "launcher/agent/heartbeats.h"
 
-#include "common/trace.h"
-
 namespace cuspan {
 namespace {
 
@@ -26,21 +24,13 @@ void Heartbeats::Ask(std::uint32_t agents) {
 }
 
 void Heartbeats::SendQuestions() {
-  asked_at_ = TraceNow();
-  for (std::uint32_t rank = 1; rank < asked_agents_; ++rank)
-    relay_.SendControl(rank, TraceClock{asked_at_, 0});
+  for (std::uint32_t rank = 1; rank < asked_agents_; ++rank) relay_.SendControl(rank, AgentAlive{});
 }
 
 void Heartbeats::WatchHome() {
   if (timer_ != 0) return;
   watch_.Add(0, relay_.heard(0));
   StartTicks();
-}
-
-bool Heartbeats::IsAnswer(const Frame& frame) const {
-  if (asked_at_ == 0 || frame.op() != Op::kTraceClock) return false;
-  const Result<TraceClock> answer = ParseMessage<TraceClock>(frame);
-  return answer.ok() && answer->asked == asked_at_;
 }
 
 void Heartbeats::StartTicks() {

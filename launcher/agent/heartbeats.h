@@ -1,9 +1,9 @@
 // Notices agents that can not be reached any more: their host, or the network to it, is down, or
 // they do not run. MPI notices none of this for minutes.
 //
-// The home agent asks each other one for the time (TraceClock), several times in the time for which
-// an agent may be silent; they answer. Whatever comes from an agent is a sign of life. The others
-// watch the home agent, as soon as they were asked for the first time.
+// The home agent asks each other one for a sign of life, several times in the time for which an
+// agent may be silent; they answer. Whatever comes from an agent is one. The others watch the home
+// agent, as soon as they were asked for the first time.
 #pragma once
 
 #include <chrono>
@@ -28,8 +28,6 @@ class Heartbeats {
   void Ask(std::uint32_t agents);
   // The others' part. May be called again.
   void WatchHome();
-  // Whether this is the answer to a question of Ask.
-  bool IsAnswer(const Frame& frame) const;
 
  private:
   void SendQuestions();
@@ -42,7 +40,6 @@ class Heartbeats {
   const Lost lost_;
   SilenceWatch watch_;
   std::uint32_t asked_agents_ = 0;  // Agents that are asked; 0: this one only watches.
-  std::uint64_t asked_at_ = 0;      // The last question.
   Poller::TimerId timer_ = 0;
 };
 

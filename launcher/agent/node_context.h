@@ -42,10 +42,6 @@ struct NodeContext {
 inline constexpr std::uint32_t kSessionsOfAgent = 1'000'000;
 inline std::uint32_t AgentOfSession(std::uint32_t session) { return session / kSessionsOfAgent; }
 
-// In a RemoteLost of the home agent: no device of a session, but the agent of the rank `device` is
-// lost, with all that it serves.
-inline constexpr std::uint32_t kNoSession = 0;
-
 // In a RemoteJoin: the other device is gone, and its proxy is told so.
 inline constexpr std::uint32_t kNoAgent = ~std::uint32_t{0};
 
