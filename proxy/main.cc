@@ -150,8 +150,11 @@ int ServeDevice(ControlSocket& socket, const ProxyStart& start) {
   if (!socket.Send(answer).ok() || !ready.ok()) return 1;
 
   std::thread([&socket, place] { ServeSocket(socket, *place); }).detach();
-  const Status served = Serve(place->driver.functions, *place->device, *place->channel,
+  // Never destroyed: kernels of a program that was killed may still run, and must not lose their
+  // memory before they end with this process.
+  auto* session = new Session(place->driver.functions, *place->device, *place->channel,
                               std::move(exchange), &place->joins);
+  const Status served = Serve(*session);
   if (served.ok()) return 0;
   LogError("the session is ended: {}", served.message());
   return 1;

@@ -99,11 +99,9 @@ Status Loop(Session& session) {
 
 }  // namespace
 
-Status Serve(const Driver& driver, const Device& device, Channel& channel,
-             std::optional<ExchangeSocket> exchange, JoinInbox* joins) {
-  Session session(driver, device, channel, std::move(exchange), joins);
+Status Serve(Session& session) {
   const Status ended = Loop(session);
-  if (!ended.ok()) channel.Close(true);
+  if (!ended.ok()) session.channel.Close(true);
   return ended;
 }
 

@@ -9,8 +9,7 @@ namespace cuspan::proxy {
 // honest client sends ends the session: kInvalid (or kRefused for another
 // version) says what was wrong, the channel is closed as lost, and nothing of
 // that frame was done. kExhausted when more waits in the streams' queues than a
-// proxy will hold. `device`'s context is current to the calling thread.
-Status Serve(const Driver& driver, const Device& device, Channel& channel,
-             std::optional<ExchangeSocket> exchange = std::nullopt, JoinInbox* joins = nullptr);
+// proxy will hold. The context of the session's device is current to the calling thread.
+Status Serve(Session& session);
 
 }  // namespace cuspan::proxy

@@ -20,8 +20,11 @@ int main() {
   int* value = nullptr;
   if (cudaMalloc(&value, sizeof(int)) != cudaSuccess) return 3;
   for (int i = 0; i < 2; ++i) {
+    // CUDA may say it at the launch, or later.
     Refused<<<1, 1>>>(value);
-    std::printf("%s\n", cudaGetErrorName(cudaDeviceSynchronize()));
+    const cudaError_t at_launch = cudaGetLastError();
+    const cudaError_t later = cudaDeviceSynchronize();
+    std::printf("%s\n", cudaGetErrorName(at_launch != cudaSuccess ? at_launch : later));
     cudaGetLastError();
   }
   return DeviceWorks() ? 0 : 3;

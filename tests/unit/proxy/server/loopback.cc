@@ -36,7 +36,8 @@ bool TestClient::Await(const std::function<bool(const Told&)>& done) {
   std::unique_lock lock(mutex_);
   for (;;) {
     const bool last = channel_.closed() || std::chrono::steady_clock::now() > deadline;
-    if (changed_.wait_for(lock, std::chrono::milliseconds(300), [&] { return done(told_); })) return true;
+    if (changed_.wait_for(lock, std::chrono::milliseconds(300), [&] { return done(told_); }))
+      return true;
     if (last) return false;  // Nothing more comes through a closed channel.
   }
 }
@@ -47,7 +48,9 @@ Told TestClient::Now() {
 }
 
 bool TestClient::AwaitWanted(std::uint64_t transfer) {
-  return Await([&](const Told& told) { return std::count(told.wanted.begin(), told.wanted.end(), transfer) != 0; });
+  return Await([&](const Told& told) {
+    return std::count(told.wanted.begin(), told.wanted.end(), transfer) != 0;
+  });
 }
 
 void TestClient::SendChunks(std::uint64_t transfer, const std::vector<std::byte>& bytes) {
@@ -92,8 +95,8 @@ void TestClient::Receive() {
       return ending_;
     };
     if (ending()) return;
-    channel_.own_bell().Wait([&] { return channel_.HasFrame() || ending(); }, std::chrono::milliseconds(100),
-                             WaitStages::ForThisMachine());
+    channel_.own_bell().Wait([&] { return channel_.HasFrame() || ending(); },
+                             std::chrono::milliseconds(100), WaitStages::ForThisMachine());
   }
 }
 
@@ -108,7 +111,9 @@ void TestClient::Take(const Frame& frame) {
   };
   if (frame.header.is_reply()) {
     const bool added =
-        told_.replies.emplace(frame.header.request, std::vector(frame.payload.begin(), frame.payload.end())).second;
+        told_.replies
+            .emplace(frame.header.request, std::vector(frame.payload.begin(), frame.payload.end()))
+            .second;
     if (!added) told_.wrong = "a second reply";
   } else {
     switch (frame.op()) {
@@ -118,9 +123,15 @@ void TestClient::Take(const Frame& frame) {
         for (const TransferWanted& one : wanted) told_.wanted.push_back(one.transfer);
         break;
       }
-      case Op::kPostedFailure: keep(told_.failures); break;
-      case Op::kTransferFailed: keep(told_.failed_transfers); break;
-      case Op::kEventReached: keep(told_.reached); break;
+      case Op::kPostedFailure:
+        keep(told_.failures);
+        break;
+      case Op::kTransferFailed:
+        keep(told_.failed_transfers);
+        break;
+      case Op::kEventReached:
+        keep(told_.reached);
+        break;
       case Op::kDeviceFault: {
         std::vector<DeviceFault> faults;
         keep(faults);
@@ -142,7 +153,8 @@ void TestClient::Take(const Frame& frame) {
         channel_.ReleaseSlot(chunk.slot);
         break;
       }
-      default: told_.wrong = OpName(frame.op());
+      default:
+        told_.wrong = OpName(frame.op());
     }
   }
   changed_.notify_all();
@@ -161,19 +173,21 @@ Loopback::Loopback(const Driver& driver, ChannelLayout layout) {
   proxy_bell_.emplace(Must(Bell::Create()));
   const auto other = [](const Bell& bell) { return Must(Bell::Open(UniqueFd(::dup(bell.fd())))); };
   UniqueFd memory = Must(Channel::Create(layout));
-  client_channel_ = Must(Channel::Attach(UniqueFd(::dup(memory.get())), ChannelSide::kClient, &*client_bell_,
-                                         other(*proxy_bell_)));
-  proxy_channel_ =
-      Must(Channel::Attach(std::move(memory), ChannelSide::kProxy, &*proxy_bell_, other(*client_bell_)));
+  client_channel_ = Must(Channel::Attach(UniqueFd(::dup(memory.get())), ChannelSide::kClient,
+                                         &*client_bell_, other(*proxy_bell_)));
+  proxy_channel_ = Must(
+      Channel::Attach(std::move(memory), ChannelSide::kProxy, &*proxy_bell_, other(*client_bell_)));
   client_ = std::make_unique<TestClient>(*client_channel_);
   thread_ = std::thread([this, &driver] {
     Status status;
     {
       Result<Device> device = Device::Open(driver, 0, {kWindow, kWindowBytes, kWindowBytes});
-      if (device.ok() && device->window().base == kWindow)
-        status = Serve(driver, *device, *proxy_channel_, std::nullopt, &joins_);
-      else
+      if (device.ok() && device->window().base == kWindow) {
+        Session session(driver, *device, *proxy_channel_, std::nullopt, &joins_);
+        status = Serve(session);
+      } else {
         status = device.ok() ? Status::Internal("another window") : device.status();
+      }
     }
     std::scoped_lock lock(mutex_);
     end_ = status;
@@ -218,8 +232,9 @@ std::uint64_t Loopback::Map(std::uint64_t bytes) {
 std::uint64_t Loopback::LoadModule(const std::vector<std::byte>& image) {
   const std::uint64_t module = NewHandle();
   for (std::size_t offset = 0; offset < image.size(); offset += kMaxInlineBytes)
-    client_->Post(ModuleImage{module, image.size(), offset,
-                              Bytes(image).subspan(offset, std::min(kMaxInlineBytes, image.size() - offset))});
+    client_->Post(ModuleImage{
+        module, image.size(), offset,
+        Bytes(image).subspan(offset, std::min(kMaxInlineBytes, image.size() - offset))});
   EXPECT_EQ(client_->Call(ModuleLoad{module}).result, CUDA_SUCCESS);
   return module;
 }
