@@ -234,7 +234,8 @@ class Children(SystemTest):
     def test_a_background_child_outlives_the_program(self):
         """As a shell would: the run ends with the program it started; its devices are gone then."""
         result = self.run_command(self.cuspan("run", "--", "sh", "-c", "sleep 600 >/dev/null 2>&1 & echo $!"))
-        self.assertEqual(state_of(int(result.stdout)), "S", "a child that is no affair of ours was ended")
+        # It may not have come to its sleep yet.
+        self.assertIn(state_of(int(result.stdout)), ("R", "S", "D"), "a child that is no affair of ours was ended")
         os.kill(int(result.stdout), signal.SIGKILL)
         self.assert_nothing_left()
 
