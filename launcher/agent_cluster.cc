@@ -87,9 +87,7 @@ Result<AgentStart> PrepareAgents(const ClusterOptions& options, const InstallPat
   AgentCommand agent{paths.agent, paths.agent, {}};
   if (!options.remote_prefix.empty())
     agent.remote_path = options.remote_prefix + "/bin/cuspan-agent";
-  GpuWish wish = options.wish;
-  if (options.devices) wish.number = options.devices;
-  agent.home_options = GpuWishOptions(wish);
+  agent.home_options = GpuWishOptions(options.wish);
   // Agents may have another folder.
   if (const auto log = environment.Get(settings::kLeaseLog.name);
       log && *log != settings::kLeaseLog.default_value)

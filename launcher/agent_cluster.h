@@ -23,10 +23,9 @@ namespace cuspan {
 
 // What the user asked for, of `cuspan run` and `cuspan devices` alike.
 struct ClusterOptions {
-  std::vector<HostRequest> hosts;        // Empty: this node.
-  std::optional<std::uint32_t> devices;  // That the run needs; none given: what the wish says.
-  GpuWish wish;                          // And what else is wished of them.
-  std::string device = "auto";           // Driver: auto, cuda or soft.
+  std::vector<HostRequest> hosts;  // Empty: this node.
+  GpuWish wish;                    // Which of their devices the run needs.
+  std::string device = "auto";     // Driver: auto, cuda or soft.
   SameNode same_node = SameNode::kAuto;
   std::uint32_t lanes = 1;             // Of each node.
   std::vector<HostRequest> app_hosts;  // Where the app's processes may be, besides this node.

@@ -78,10 +78,14 @@ void AddMpiOptions(CLI::App& command, MpiTexts& texts) {
                      "the mpirun of the program, and what else to tell it (default: mpirun)");
 }
 
-// Completes the options of the run; `devices` is --gpus.
-Result<MpiApp> CheckMpiOptions(const MpiTexts& texts, std::optional<std::uint32_t>& devices) {
+// Completes the wish: ranks with GPUs of their own say how many the run needs.
+Result<MpiApp> CheckMpiOptions(const MpiTexts& texts, GpuWish& wish) {
   MpiApp app;
-  if (!texts.devices_a_rank.empty()) {
+  if (texts.devices_a_rank.empty()) {
+    const Result<std::uint64_t> each = SettingNumber(settings::kGpusPerRank, 0, 4096);
+    if (!each.ok()) return each.status();
+    app.devices_a_rank = static_cast<std::uint32_t>(*each);
+  } else {
     const Result<std::uint32_t> each =
         ParseNumber(texts.devices_a_rank, "--gpus-per-rank", "a rank has");
     if (!each.ok()) return each.status();
@@ -104,10 +108,10 @@ Result<MpiApp> CheckMpiOptions(const MpiTexts& texts, std::optional<std::uint32_
   }
   const std::uint64_t needed = std::uint64_t{app.ranks} * app.devices_a_rank;
   if (needed == 0) return app;
-  if (needed > 4096 || (devices && *devices < needed))
+  if (needed > 4096 || (wish.number && *wish.number < needed))
     return Status::Invalid("{} ranks with {} GPUs each need {}, and the run has {}", app.ranks,
-                           app.devices_a_rank, needed, devices ? *devices : 4096);
-  if (!devices) devices = static_cast<std::uint32_t>(needed);
+                           app.devices_a_rank, needed, wish.number ? *wish.number : 4096);
+  if (!wish.number && !wish.all) wish.number = static_cast<std::uint32_t>(needed);
   return app;
 }
 
@@ -136,7 +140,6 @@ Result<ClusterOptions> CheckClusterOptions(const Texts& texts) {
   Result<GpuWish> wish = CheckGpuWish(texts.wish);
   if (!wish.ok()) return wish.status();
   options.wish = std::move(*wish);
-  options.devices = options.wish.number;
   if (texts.device != "auto" && texts.device != "cuda" && texts.device != "soft")
     return Status::Invalid("--device is auto, cuda or soft, not '{}'", texts.device);
   options.device = texts.device;
@@ -211,7 +214,8 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
                         "prints the plan and how the agents would be started, and starts nothing");
   AddMpiOptions(*run_command, mpi);
   run_command->prefix_command();
-  CLI::App* devices_command = app.add_subcommand("devices", "lists the GPUs that a run could have, and which runs have them");
+  CLI::App* devices_command = app.add_subcommand(
+      "devices", "lists the GPUs that a run could have, and which runs have them");
   AddClusterOptions(*devices_command, texts);
   devices_command->add_flag("--json", devices.json, "as JSON");
   CLI::App* queue_command =
@@ -286,7 +290,7 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
   }
   if (command.empty())
     return Status::Invalid("no program to run; write cuspan run [OPTIONS] -- PROGRAM [ARGUMENTS]");
-  Result<MpiApp> mpi_app = CheckMpiOptions(mpi, cluster->devices);
+  Result<MpiApp> mpi_app = CheckMpiOptions(mpi, cluster->wish);
   if (!mpi_app.ok()) return mpi_app.status();
   run.mpi = std::move(*mpi_app);
   if (!run.mpi.hosts.empty() && !cluster->remote_prefix.empty())

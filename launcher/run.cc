@@ -127,7 +127,9 @@ Result<std::vector<std::string>> CommandOf(const RunOptions& options,
                                            const Environment& environment) {
   if (options.mpi.ranks == 0) return options.command;
   MpiKind kind = MpiKind::kOpenMpi;
-  if (!options.mpi.hosts.empty()) {
+  // One that is not there is told of later, as any program is.
+  if (!options.mpi.hosts.empty() &&
+      FindCommand(options.mpi.mpirun.front(), environment.Get("PATH").value_or("")).ok()) {
     const Result<MpiKind> found = FindMpiKind(options.mpi);
     if (!found.ok()) return found.status();
     kind = *found;

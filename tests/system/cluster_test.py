@@ -82,17 +82,6 @@ class Faults(BoxTest):
             self.assertEqual(self.ask(process, f"use {device}"), "right")
         return process
 
-    def tell(self, process, line):
-        process.stdin.write(line + "\n")
-        process.stdin.flush()
-
-    def answer(self, process):
-        return process.stdout.readline().strip()
-
-    def ask(self, process, line):
-        self.tell(process, line)
-        return self.answer(process)
-
     def proxies(self, host):
         return self.processes_on(host, "cuspan-proxy")
 

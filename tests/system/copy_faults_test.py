@@ -23,17 +23,6 @@ class CopyFaults(SystemTest):
         return self.start(self.cuspan("run", "--gpus", "2", "--same-node", "auto" if place == "here" else "never",
                                       "--", holds), self.environment(2, **more))
 
-    def tell(self, process, line):
-        process.stdin.write(line + "\n")
-        process.stdin.flush()
-
-    def answer(self, process):
-        return process.stdout.readline().strip()
-
-    def ask(self, process, line):
-        self.tell(process, line)
-        return self.answer(process)
-
     def both_devices(self, place):
         """The program, and the proxies of devices 0 and 1."""
         process = self.hold(place)

@@ -16,14 +16,6 @@ class Faults(SystemTest):
         return self.start(self.cuspan("run", "--gpus", str(devices), "--same-node", path, "--",
                                       program("holds", "shared")), self.environment(devices))
 
-    def tell(self, process, line):
-        process.stdin.write(line + "\n")
-        process.stdin.flush()
-
-    def ask(self, process, line):
-        self.tell(process, line)
-        return process.stdout.readline().strip()
-
     def one(self, name):
         return wait_until(lambda: self.processes(name), f"a process {name} is there")[0][0]
 

@@ -145,6 +145,21 @@ class SystemTest(unittest.TestCase):
         return process
 
     @staticmethod
+    def tell(process, line):
+        """Writes a line to a program that reads its orders from its input."""
+        process.stdin.write(line + "\n")
+        process.stdin.flush()
+
+    @staticmethod
+    def answer(process):
+        """The next line that it writes; empty when it has ended."""
+        return process.stdout.readline().strip()
+
+    def ask(self, process, line):
+        self.tell(process, line)
+        return self.answer(process)
+
+    @staticmethod
     def finish(process):
         """Whatever became of it: closes its pipes and reaps it."""
         if process.poll() is None:

@@ -98,12 +98,6 @@ class Lanes(SystemTest):
                 self.assertEqual(len(lines), 1, errors)
                 self.assert_nothing_left()
 
-    @staticmethod
-    def ask(process, line):
-        process.stdin.write(line + "\n")
-        process.stdin.flush()
-        return process.stdout.readline().strip()
-
 
 class Layers(SystemTest):
     """Whatever of MPI's point-to-point layers the user names."""

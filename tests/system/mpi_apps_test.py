@@ -1,7 +1,5 @@
 """The app is an MPI program: its ranks keep their own world and use the run's devices."""
-import os
-
-from harness import OWN_FAILURE, SystemTest, own_lines, program
+from harness import NOT_FOUND, OWN_FAILURE, SystemTest, own_lines, program
 
 # As many ranks as are asked for, however few processors there are.
 MPIRUN = "mpirun --oversubscribe --bind-to none"
@@ -44,6 +42,27 @@ class MpiApps(SystemTest):
         result = self.run_command(self.cuspan("run", "--gpus", "1", "--gpus-per-rank", "1", "--", *command),
                                   status=1)
         self.assertIn("rank 1 has no GPU: the run has 1, and each rank has 1 of its own", result.stderr)
+
+    def test_a_share_that_is_no_number(self):
+        result = self.run_command(self.cuspan("run", "--", "true"), self.environment(CUSPAN_GPUS_PER_RANK="one"),
+                                  status=OWN_FAILURE)
+        self.assertEqual(len(own_lines(result.stderr)), 1, result.stderr)
+        self.assertIn("CUSPAN_GPUS_PER_RANK", result.stderr)
+
+    def test_no_such_mpirun(self):
+        for hosts in ((), ("--app-hosts", "localhost")):
+            result = self.run_command(self.cuspan("run", "-np", "1", *hosts, "--app-mpirun", "./none", "--", "true"),
+                                      status=NOT_FOUND)
+            self.assertIn("./none", result.stderr)
+
+    def test_as_many_devices_as_ranks_need(self):
+        """Of more that are there, the run has no others."""
+        result = self.run_command(self.cuspan("run", "--dry-run", "-np", "2", "--gpus-per-rank", "1", "--", "true"),
+                                  self.environment(4))
+        self.assertIn(" --gpus 2", result.stdout)
+        result = self.run_command(self.cuspan("run", "--dry-run", "-np", "2", "--gpus-per-rank", "1", "--gpus", "all",
+                                              "--", "true"), self.environment(4))
+        self.assertIn(" --gpus all", result.stdout)
 
     def test_more_than_the_run_has(self):
         result = self.ranks("-np", "4", "--gpus-per-rank", "1", "--gpus", "2", status=OWN_FAILURE)
