@@ -26,7 +26,7 @@ usage: $me COMMAND [OPTIONS] [ARGUMENTS]        (as root)
   shape RATE|off [HOST…]
       limits what these hosts (or all) send and receive, each way: 1gbit, 200mbit, 500kbit
   link HOST up|down
-      plugs a host's cable in, or out
+      plugs a host's cable in, or out; when it is in, the host can be reached at once
   stall HOST SECONDS
       for so long nothing reaches the host and nothing leaves it, and its link stays up; waits for the end
   status
@@ -363,12 +363,19 @@ shape() {
   for host in "$@"; do set_limit "$rate" "$host"; done
 }
 
+# Who asked for a host's address while nothing reached it would say "No route to host" for another second.
+forget_addresses() {
+  local host
+  for host in "${hosts[@]}"; do ip -netns "$(space_of "$host")" neigh flush dev eth0; done
+}
+
 link() {
   if (($# != 2)) || [[ $2 != up && $2 != down ]]; then misused "link needs a host, and up or down"; fi
   require_root
   load
   check_host "$1"
   ip -netns "$(switch)" link set "$1" "$2"
+  if [[ $2 == up ]]; then forget_addresses; fi
 }
 
 stall() {
@@ -377,7 +384,7 @@ stall() {
   load
   check_host "$1"
   # shellcheck disable=SC2064  # The host of now is meant.
-  trap "ip -netns '$(switch)' link set '$1' master switch" EXIT
+  trap "ip -netns '$(switch)' link set '$1' master switch && forget_addresses" EXIT
   trap 'exit 1' INT TERM HUP
   ip -netns "$(switch)" link set "$1" nomaster
   sleep "$2"

@@ -192,8 +192,9 @@ Status NodeLocks::Settle() {
   CUSPAN_RETURN_IF_ERROR(folder_.Write(before, ticket_file_, TicketText(*ticket_)));
   LeaseTicket after = *ticket_;
   after.waiting = false;
-  CUSPAN_RETURN_IF_ERROR(folder_.Rename(before, TicketName(after)));
+  // First, since who stands behind us may take at once when the name is gone.
   log_.Add("leave", Who());
+  CUSPAN_RETURN_IF_ERROR(folder_.Rename(before, TicketName(after)));
   ticket_ = std::move(after);
   return Status::Ok();
 }

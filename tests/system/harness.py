@@ -146,14 +146,18 @@ class SystemTest(unittest.TestCase):
 
     @staticmethod
     def tell(process, line):
-        """Writes a line to a program that reads its orders from its input."""
-        process.stdin.write(line + "\n")
-        process.stdin.flush()
+        """Writes a line to a program that reads its orders from its input; if it has ended, answer() says so."""
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.write(line + "\n")
+            process.stdin.flush()
 
-    @staticmethod
-    def answer(process):
-        """The next line that it writes; empty when it has ended."""
-        return process.stdout.readline().strip()
+    def answer(self, process):
+        """The next line that it writes; fails with its last words when it has ended instead."""
+        line = process.stdout.readline()
+        if not line:
+            status, _, errors = self.ends(process)
+            self.fail(f"{process.args} ended with status {status} instead of an answer; stderr:\n{errors}")
+        return line.strip()
 
     def ask(self, process, line):
         self.tell(process, line)
