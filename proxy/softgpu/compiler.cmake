@@ -53,3 +53,4 @@ add_library(cuspan_softgpu_compiler STATIC
   jit/program.cc)
 target_include_directories(cuspan_softgpu_compiler SYSTEM PRIVATE ${LLVM_INCLUDE_DIRS} ${XXHASH_INCLUDE_DIRS})
 target_link_libraries(cuspan_softgpu_compiler PUBLIC cuspan::common PRIVATE LLVM)
+cuspan_precompile(cuspan_softgpu_compiler WITH <llvm/IR/IRBuilder.h> <llvm/IR/Intrinsics.h> <llvm/IR/Module.h>)

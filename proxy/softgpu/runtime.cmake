@@ -8,6 +8,7 @@ add_library(cuspan_softgpu_runtime STATIC
   rt/check.cc rt/device_runtime.cc rt/heap.cc rt/printf.cc rt/intrinsics.cc rt/symbols.cc
   rt/matrix.cc rt/texture.cc rt/sampler.cc rt/surface.cc)
 target_link_libraries(cuspan_softgpu_runtime PUBLIC cuspan::common cuspan::cuda_headers)
+cuspan_precompile(cuspan_softgpu_runtime LIKE cuspan_common)
 
 add_library(cuspan_softgpu SHARED
   driver/array.cc driver/configuration.cc driver/context.cc driver/device.cc driver/device_launch.cc driver/event.cc driver/image.cc
@@ -21,6 +22,7 @@ set_target_properties(cuspan_softgpu PROPERTIES
 target_include_directories(cuspan_softgpu PRIVATE ${XXHASH_INCLUDE_DIRS})
 target_link_libraries(cuspan_softgpu PRIVATE
   cuspan_softgpu_compiler cuspan_softgpu_runtime cuspan::fatbin_payload)
+cuspan_precompile(cuspan_softgpu LIKE cuspan_common)
 # Its workers and fault handlers stay until the process ends, so it is never unloaded.
 target_link_options(cuspan_softgpu PRIVATE
   -Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/driver/exports.map

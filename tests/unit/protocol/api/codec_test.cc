@@ -7,10 +7,10 @@
 namespace cuspan {
 namespace {
 
-using testing_messages::Described;
 using testing_messages::Encoded;
 using testing_messages::ForEachMessage;
-using testing_messages::RandomFiller;
+using testing_messages::Message;
+using testing_messages::RandomSource;
 
 constexpr int kRandomValues = 20;
 
@@ -21,62 +21,59 @@ std::vector<std::byte> Wire(std::initializer_list<int> numbers) {
   return bytes;
 }
 
-TEST(Codec, EveryMessageComesBackAsItWas) {
-  RandomFiller fill(1);
-  ForEachMessage([&]<typename T>(const std::string& name) {
+// The default value of each message, and random ones.
+void ForEachValue(std::uint64_t seed,
+                  const std::function<void(const Message& value, const std::string& name,
+                                           RandomSource& random)>& use) {
+  RandomSource random(seed);
+  ForEachMessage([&](const Message& type, const std::string& name) {
     for (int round = 0; round <= kRandomValues; ++round) {
-      T original;
-      if (round != 0) fill(original);  // Round 0: the default value.
-      const std::vector<std::byte> bytes = Encoded(original);
-      T decoded;
-      fill(decoded);  // What was there before must not shine through.
-      ASSERT_TRUE(DecodeFrom(bytes, decoded)) << name;
-      EXPECT_EQ(Described(decoded), Described(original)) << name;
+      const std::unique_ptr<Message> value = type.New();
+      if (round != 0) value->Fill(random);
+      use(*value, name, random);
     }
   });
 }
 
+TEST(Codec, EveryMessageComesBackAsItWas) {
+  ForEachValue(1, [](const Message& original, const std::string& name, RandomSource& random) {
+    const std::vector<std::byte> bytes = original.Encoded();
+    const std::unique_ptr<Message> decoded = original.New();
+    decoded->Fill(random);  // What was there before must not shine through.
+    ASSERT_TRUE(decoded->DecodeFrom(bytes)) << name;
+    EXPECT_EQ(decoded->Described(), original.Described()) << name;
+  });
+}
+
 TEST(Codec, EveryMessageRefusesToBeCutShort) {
-  RandomFiller fill(2);
-  ForEachMessage([&]<typename T>(const std::string& name) {
-    for (int round = 0; round <= kRandomValues; ++round) {
-      T original;
-      if (round != 0) fill(original);
-      const std::vector<std::byte> bytes = Encoded(original);
-      for (std::size_t length = 0; length < bytes.size(); ++length) {
-        // In memory of its own, so that a sanitizer sees a read past its end.
-        const std::vector<std::byte> cut(bytes.begin(),
-                                         bytes.begin() + static_cast<std::ptrdiff_t>(length));
-        T decoded;
-        ASSERT_FALSE(DecodeFrom(cut, decoded)) << name << " of " << length << " bytes";
-      }
+  ForEachValue(2, [](const Message& original, const std::string& name, RandomSource&) {
+    const std::vector<std::byte> bytes = original.Encoded();
+    for (std::size_t length = 0; length < bytes.size(); ++length) {
+      // In memory of its own, so that a sanitizer sees a read past its end.
+      const std::vector<std::byte> cut(bytes.begin(),
+                                       bytes.begin() + static_cast<std::ptrdiff_t>(length));
+      ASSERT_FALSE(original.New()->DecodeFrom(cut)) << name << " of " << length << " bytes";
     }
   });
 }
 
 TEST(Codec, EveryMessageRefusesBytesThatAreLeftOver) {
-  RandomFiller fill(3);
-  ForEachMessage([&]<typename T>(const std::string& name) {
-    for (int round = 0; round <= kRandomValues; ++round) {
-      T original;
-      if (round != 0) fill(original);
-      std::vector<std::byte> bytes = Encoded(original);
-      bytes.push_back(std::byte{0});
-      T decoded;
-      EXPECT_FALSE(DecodeFrom(bytes, decoded)) << name;
-    }
+  ForEachValue(3, [](const Message& original, const std::string& name, RandomSource&) {
+    std::vector<std::byte> bytes = original.Encoded();
+    bytes.push_back(std::byte{0});
+    EXPECT_FALSE(original.New()->DecodeFrom(bytes)) << name;
   });
 }
 
 TEST(Codec, EncodingNeverWritesBeyondItsBuffer) {
-  RandomFiller fill(4);
-  ForEachMessage([&]<typename T>(const std::string& name) {
-    T value;
-    fill(value);
-    const std::size_t size = EncodedSize(value);
+  RandomSource random(4);
+  ForEachMessage([&random](const Message& type, const std::string& name) {
+    const std::unique_ptr<Message> value = type.New();
+    value->Fill(random);
+    const std::size_t size = value->EncodedSize();
     for (std::size_t room = 0; room < size; ++room) {
       std::vector<std::byte> buffer(room + 8, std::byte{0xee});
-      ASSERT_FALSE(EncodeInto(std::span(buffer).first(room), value)) << name;
+      ASSERT_FALSE(value->EncodeInto(std::span(buffer).first(room))) << name;
       for (std::size_t i = room; i < buffer.size(); ++i)
         ASSERT_EQ(buffer[i], std::byte{0xee}) << name;
     }

@@ -1,12 +1,14 @@
-// Every message of the op table, filled with random values and compared field
+// Every message of the op table behind one interface, filled with random values and compared field
 // by field, without the help of the codecs under test.
 #pragma once
 
-#include <cstring>
+#include <cstdint>
 #include <deque>
+#include <functional>
+#include <memory>
 #include <random>
+#include <span>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 #include "ops.gen.h"
@@ -14,91 +16,44 @@
 
 namespace cuspan::testing_messages {
 
-template <typename T>
-struct IsVector : std::false_type {};
-template <typename T>
-struct IsVector<std::vector<T>> : std::true_type {};
-
-template <typename T>
-struct IsArray : std::false_type {};
-template <typename T, std::size_t N>
-struct IsArray<std::array<T, N>> : std::true_type {};
-
-// Fills fields with random values. Keeps the bytes that `Bytes` fields point at.
-class RandomFiller {
+// Random numbers, and the bytes that fields of type Bytes point at.
+class RandomSource {
  public:
-  explicit RandomFiller(std::uint64_t seed) : random_(seed) {}
-
-  template <typename T>
-  void operator()(T& value) {
-    if constexpr (std::is_same_v<T, bool>) {
-      value = Below(2) == 1;
-    } else if constexpr (std::is_floating_point_v<T>) {
-      value = static_cast<T>(Below(1U << 20)) / 16 - 1000;
-    } else if constexpr (std::is_arithmetic_v<T>) {
-      value = static_cast<T>(random_());
-    } else if constexpr (std::is_same_v<T, std::string>) {
-      value.resize(Below(40));
-      for (char& c : value) c = static_cast<char>(random_());
-    } else if constexpr (std::is_same_v<T, Bytes>) {
-      std::vector<std::byte>& kept = bytes_.emplace_back(Below(300));
-      for (std::byte& b : kept) b = static_cast<std::byte>(random_());
-      value = kept;
-    } else if constexpr (IsArray<T>::value) {
-      for (auto& element : value) (*this)(element);
-    } else if constexpr (IsVector<T>::value) {
-      value.resize(Below(6));
-      for (auto& element : value) (*this)(element);
-    } else {
-      T::VisitFields(value, *this);
-    }
-  }
+  explicit RandomSource(std::uint64_t seed) : random_(seed) {}
+  std::uint64_t operator()() { return random_(); }
+  std::size_t Below(std::size_t limit) { return random_() % limit; }
+  // Stays as long as this does.
+  std::vector<std::byte>& Keep(std::size_t bytes) { return bytes_.emplace_back(bytes); }
 
  private:
-  std::size_t Below(std::size_t limit) { return random_() % limit; }
-
   std::mt19937_64 random_;
   std::deque<std::vector<std::byte>> bytes_;
 };
 
-// Appends to `text` what tells two values apart.
-template <typename T>
-void Describe(const T& value, std::string& text) {
-  if constexpr (std::is_arithmetic_v<T>) {
-    text += std::to_string(value) + ";";
-  } else if constexpr (std::is_same_v<T, std::string>) {
-    text += "'" + value + "';";
-  } else if constexpr (std::is_same_v<T, Bytes>) {
-    text += "<" + std::string(reinterpret_cast<const char*>(value.data()), value.size()) + ">;";
-  } else if constexpr (IsArray<T>::value || IsVector<T>::value) {
-    text += "[";
-    for (const auto& element : value) Describe(element, text);
-    text += "];";
-  } else {
-    text += "{";
-    T::VisitFields(value, [&text](const auto& field) { Describe(field, text); });
-    text += "};";
-  }
-}
+// A value of one message type.
+class Message {
+ public:
+  virtual ~Message() = default;
+  // Another one of this type, with its default value.
+  virtual std::unique_ptr<Message> New() const = 0;
+  virtual void Fill(RandomSource& random) = 0;
+  virtual std::size_t EncodedSize() const = 0;
+  virtual bool EncodeInto(std::span<std::byte> bytes) const = 0;
+  virtual bool DecodeFrom(Bytes bytes) = 0;
+  // What tells two values apart.
+  virtual std::string Described() const = 0;
+  // Whether each field of type Bytes is empty or lies inside `input`.
+  virtual bool ViewsAreInside(Bytes input) const = 0;
 
-template <typename T>
-std::string Described(const T& value) {
-  std::string text;
-  Describe(value, text);
-  return text;
-}
+  // Empty when that fails.
+  std::vector<std::byte> Encoded() const;
+};
 
-// Calls use.template operator()<T>(name) for each message of the table and each reply.
-template <typename Use>
-void ForEachMessage(Use&& use) {
-  for (unsigned number = 0; number < 65536; ++number) {
-    WithOp(static_cast<Op>(number), [&]<typename T>() {
-      use.template operator()<T>(std::string(OpName(T::kOp)));
-      if constexpr (T::kClass == OpClass::kCall)
-        use.template operator()<typename T::Reply>(std::string(OpName(T::kOp)) + "::Reply");
-    });
-  }
-}
+// The default value of an op's message; null for a number that is no op.
+std::unique_ptr<Message> NewMessage(Op op);
+
+// For each message of the table and each reply, by name.
+void ForEachMessage(const std::function<void(const Message& type, const std::string& name)>& use);
 
 template <typename T>
 std::vector<std::byte> Encoded(const T& value) {

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include <map>
+#include <cstring>
 #include <set>
 #include <string>
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -12,7 +13,8 @@
 namespace cuspan::fatbin {
 
 inline std::vector<std::uint8_t> ReadSample(const std::string& name) {
-  std::ifstream file(std::string(CUSPAN_TEST_FATBINS) + "/" + name + ".fatbin", std::ios::binary);
+  std::ifstream file(std::filesystem::path(CUSPAN_TEST_FATBINS) / (name + ".fatbin"),
+                     std::ios::binary);
   EXPECT_TRUE(file.good()) << name;
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -27,7 +28,7 @@ inline void ConfigureTestDevices() {
 }
 
 inline std::vector<char> ReadTestFile(const std::string& name) {
-  std::ifstream file(std::string(CUSPAN_TEST_FOLDER) + "/" + name, std::ios::binary);
+  std::ifstream file(std::filesystem::path(CUSPAN_TEST_FOLDER) / name, std::ios::binary);
   EXPECT_TRUE(file.good()) << name;
   std::vector<char> bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   bytes.push_back('\0');

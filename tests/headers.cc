@@ -1,0 +1,1 @@
+// Nothing of its own: what its target precompiles, all test programs use.
