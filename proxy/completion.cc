@@ -180,6 +180,10 @@ void Completer::Help(std::chrono::nanoseconds interval) {
   if (entries_.load(std::memory_order_relaxed) == 0) return;
   if (urgent_entries_.load(std::memory_order_relaxed) == 0) interval = kBetweenMarks;
   if (steady_clock::now() - last_help_ < interval) return;
+  LookNow();
+}
+
+void Completer::LookNow() {
   Round();
   last_help_ = steady_clock::now();
 }

@@ -113,6 +113,9 @@ class Completer {
   // Does what is due, unless the last look was less than `interval` ago. Cheap when nothing is
   // pending.
   void Help(std::chrono::nanoseconds interval);
+  // Does what is due, and returns when nothing is half done by the other thread either: then the
+  // lanes say what the device had completed when this was called.
+  void LookNow();
   // The receiving thread goes to sleep, or is back: the completer's thread looks meanwhile.
   void HelperSleeps();
   void HelperIsBack() { helper_awake_.store(true, std::memory_order_relaxed); }

@@ -54,7 +54,8 @@ CUresult Session::DestroyEvent(std::uint64_t event) {
   return known->link->Post(destroy);
 }
 
-CUresult Session::RecordEvent(std::uint64_t event, const StreamTarget& target) {
+CUresult Session::RecordEvent(std::uint64_t event, const StreamTarget& target,
+                              std::uint64_t* sequence) {
   const std::shared_ptr<Event> known = FindEvent(event);
   if (known == nullptr || known->link != target.link) return CUDA_ERROR_INVALID_HANDLE;
   std::lock_guard recording(known->recording);
@@ -63,13 +64,20 @@ CUresult Session::RecordEvent(std::uint64_t event, const StreamTarget& target) {
   record.stream = target.stream;
   record.record = known->recorded.load(std::memory_order_relaxed) + 1;
   known->recorded.store(record.record);
-  return target.link->Post(record);
+  return target.link->Post(record, sequence);
+}
+
+// Also when it was told of and only waited for bytes that are here by now.
+bool Session::IsComplete(const Event& event) {
+  if (event.complete()) return true;
+  event.link->TryShowStored();
+  return event.complete();
 }
 
 CUresult Session::QueryEvent(std::uint64_t event) {
   const std::shared_ptr<Event> known = FindEvent(event);
   if (known == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  const bool complete = known->complete();
+  const bool complete = IsComplete(*known);
   if (const CUresult failure = known->failure(); failure != CUDA_SUCCESS) return failure;
   return complete ? known->link->Synchronized(false) : CUDA_ERROR_NOT_READY;
 }

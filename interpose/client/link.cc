@@ -7,10 +7,12 @@
 
 namespace cuspan {
 
-Link::Link(int device, std::uint64_t number, AddressWindow window, std::unique_ptr<Channel> channel)
+Link::Link(int device, std::uint64_t number, AddressWindow window, std::unique_ptr<Channel> channel,
+           News& news)
     : device_(device),
       number_(number),
       channel_(std::move(channel)),
+      news_(news),
       transfers_(channel_.get(), device),
       memory_(this, window),
       modules_(this) {}
@@ -105,6 +107,7 @@ void Link::HandleFrame(const Frame& frame) {
     HandleReply(frame);
     return;
   }
+  news_.Came();
   bool understood = false;
   switch (frame.op()) {
     case Op::kTransferWanted:
@@ -119,8 +122,10 @@ void Link::HandleFrame(const Frame& frame) {
         transfers_.OnFailed(failed.transfer, static_cast<CUresult>(failed.result));
       break;
     case Op::kEventReached:
-      if (EventReached reached; (understood = DecodeFrom(frame.payload, reached)))
+      if (EventReached reached; (understood = DecodeFrom(frame.payload, reached))) {
         unshown_events_.push_back(reached);
+        has_unshown_.store(true, std::memory_order_release);
+      }
       break;
     case Op::kFenceReached:
       if (FenceReached reached; (understood = DecodeFrom(frame.payload, reached)))
@@ -180,6 +185,18 @@ void Link::ShowEvents() {
     unshown_events_.pop_front();
     on_event_(reached);
   }
+  has_unshown_.store(!unshown_events_.empty(), std::memory_order_release);
+}
+
+void Link::ShowStored() {
+  if (!has_unshown_.load(std::memory_order_acquire)) return;
+  const std::lock_guard receiving(receiving_);
+  ShowEvents();
+}
+
+void Link::TryShowStored() {
+  if (!has_unshown_.load(std::memory_order_acquire)) return;
+  if (const std::unique_lock receiving(receiving_, std::try_to_lock); receiving) ShowEvents();
 }
 
 bool Link::HasWork() {

@@ -1,3 +1,4 @@
+#include "protocol/api/event_flags.h"
 #include "proxy/handlers/handlers.h"
 #include "proxy/handlers/posted_op.h"
 
@@ -13,12 +14,17 @@ struct RecordOp final : PostedOp {
   Turn Submit() override {
     EventPool& events = timing ? session->timing_events : session->plain_events;
     const CUresult result = events.Record(stream->driver, record->driver_event);
-    Finish(result);
+    // In the lane's order it comes first: what Finish may add is behind it on the device, too.
+    if (result == CUDA_SUCCESS)
+      session->completer.AddRecord(stream->lane, stream->submitted + (is_work ? 1 : 0), record);
+    if (is_work)
+      Finish(result);
+    else
+      session->faults.Check(result);
     if (result != CUDA_SUCCESS) {
       Fail(result);
       return Turn::kSubmitted;
     }
-    session->completer.AddRecord(stream->lane, stream->submitted, record);
     session->queues.Open(record->submitted);
     return Turn::kSubmitted;
   }
@@ -35,6 +41,7 @@ struct RecordOp final : PostedOp {
 
   RecordState record;
   bool timing = true;
+  bool is_work = true;
 };
 
 struct WaitOp final : PostedOp {
@@ -113,6 +120,7 @@ Status Handle(Session& session, const Origin& origin, const EventRecord& op) {
   RecordOp recording(session, origin, std::move(*stream));
   recording.record = record;
   recording.timing = ((*event)->flags & CU_EVENT_DISABLE_TIMING) == 0;
+  recording.is_work = ((*event)->flags & kProgressEvent) == 0;
   return Queue(session, std::move(recording));
 }
 

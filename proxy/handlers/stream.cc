@@ -86,12 +86,16 @@ Status Handle(Session& session, const Origin& origin, const StreamQuery& op) {
     const bool handed_over =
         legacy ? session.queues.EmptyAround(*stream.queue) : StreamQueues::Empty(*stream.queue);
     result = handed_over ? session.driver.cuStreamQuery(stream.driver) : CUDA_ERROR_NOT_READY;
-    // The driver also counts the events by which we follow the stream: what the program put there
-    // may be complete, and known to be, a moment before the last of them. The legacy stream also
-    // stands for the work of others, of which its lane does not tell.
+    // The driver also counts the events by which we and the client follow the stream: what the
+    // program put there may be complete, and known to be, before the last of them. The legacy
+    // stream also stands for the work of others, of which its lane does not tell.
     if (handed_over && !legacy && result == CUDA_ERROR_NOT_READY) {
-      session.completer.Help(std::chrono::nanoseconds(0));
-      if (stream.Idle()) result = CUDA_SUCCESS;
+      session.completer.LookNow();
+      if (stream.Idle()) {
+        session.channel.Reply<StreamQuery>(origin.request,
+                                           {CUDA_SUCCESS, session.completer.pushed()});
+        return Status::Ok();
+      }
     }
   }
   if (result != CUDA_SUCCESS) {

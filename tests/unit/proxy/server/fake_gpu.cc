@@ -16,6 +16,7 @@ struct FakeGpu::Event {
 struct FakeGpu::Stream {
   int number = 0;
   bool held = false;
+  std::size_t let = 0;  // How many may run though it is held.
   std::deque<Task> tasks;
 };
 
@@ -459,6 +460,13 @@ void FakeGpu::Refuse(const std::string& function, CUresult result) {
   refusals_[function] = result;
 }
 
+void FakeGpu::LetNext(int stream, std::size_t count) {
+  std::scoped_lock lock(mutex_);
+  Stream& held = *streams_.at(static_cast<std::size_t>(stream));
+  held.let = std::min(count, held.tasks.size());
+  RunAll();
+}
+
 void FakeGpu::HoldModules() {
   std::scoped_lock lock(mutex_);
   modules_held_ = true;
@@ -500,10 +508,11 @@ void FakeGpu::RunAll() {
   for (bool progress = true; progress;) {
     progress = false;
     for (const auto& stream : streams_) {
-      while (!stream->held && !stream->tasks.empty() &&
+      while ((!stream->held || stream->let > 0) && !stream->tasks.empty() &&
              (!stream->tasks.front().ready || stream->tasks.front().ready())) {
         const Task task = std::move(stream->tasks.front());
         stream->tasks.pop_front();
+        if (stream->let > 0) --stream->let;
         task.run();
         progress = true;
       }

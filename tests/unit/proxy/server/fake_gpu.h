@@ -33,6 +33,8 @@ class FakeGpu {
   // From now on work of this stream stays pending, until Let.
   void Hold(int stream);
   void Let(int stream);
+  // Lets the next `count` pieces of work of a stream that is held run, of those it has.
+  void LetNext(int stream, std::size_t count);
   // The driver function of this name answers `result` from now on (CUDA_SUCCESS: does its work
   // again).
   void Refuse(const std::string& function, CUresult result);

@@ -1,6 +1,7 @@
 // A whole session over the fake GPU: the order of streams, copies and completions.
 #include <algorithm>
 
+#include "protocol/api/event_flags.h"
 #include "tests/unit/proxy/server/server_fixture.h"
 
 namespace cuspan::proxy {
@@ -243,6 +244,49 @@ TEST_F(OrderTest, UnmappingWaitsForQueuesAndDevice) {
   gpu.Let(1);
   EXPECT_EQ(client.AwaitReply<MemoryUnmap>(unmap).result, CUDA_SUCCESS);
   EXPECT_EQ(Count(gpu.Log(), "unmap"), 1U);
+}
+
+// Whoever was told of the event knows that all of the stream's work is done; the record by which the
+// client follows the stream is none of it.
+TEST_F(OrderTest, AStreamIsReadyWhileARecordOfTheClientsOwnIsPending) {
+  const std::uint64_t block = loopback.Map();
+  const std::uint64_t stream = loopback.NewStream();
+  client.Call(StreamSynchronize{stream});
+  const std::uint64_t event = loopback.NewHandle();
+  const std::uint64_t progress = loopback.NewHandle();
+  client.Post(EventCreate{event, CU_EVENT_DISABLE_TIMING});
+  client.Post(EventCreate{progress, CU_EVENT_DISABLE_TIMING | kProgressEvent});
+  gpu.Hold(1);
+  PostAdd(stream, block, 1, 1);
+  client.Post(EventRecord{event, stream, 1});
+  client.Post(EventRecord{progress, stream, 1});
+  EXPECT_EQ(client.Call(StreamQuery{stream}).result, CUDA_ERROR_NOT_READY);
+  gpu.LetNext(1, 2);  // The kernel and the program's event.
+  ASSERT_TRUE(AwaitReached(event, 1));
+  EXPECT_EQ(client.Call(StreamQuery{stream}).result, CUDA_SUCCESS);
+  EXPECT_EQ(client.Now().reached.size(), 1U);
+  gpu.Let(1);
+  EXPECT_TRUE(AwaitReached(progress, 1));
+}
+
+// At some of its ops a stream gets an event of the proxy's own, by which it follows its progress.
+TEST_F(OrderTest, ARecordIsReachedBeforeWhatTheProxyRecordsBehindIt) {
+  const std::uint64_t block = loopback.Map();
+  const std::uint64_t event = loopback.NewHandle();
+  client.Post(EventCreate{event, CU_EVENT_DISABLE_TIMING});
+  for (std::uint64_t before = 0; before < 100; ++before) {
+    const std::uint64_t stream = loopback.NewStream();
+    client.Call(StreamSynchronize{stream});
+    const int number = static_cast<int>(before) + 1;
+    gpu.Hold(number);
+    for (std::uint64_t i = 0; i < before; ++i) PostAdd(stream, block, 1, 1);
+    client.Post(EventRecord{event, stream, before + 1});
+    client.Call(MemoryInfo{});
+    // What else the proxy records between these stays pending with the work behind it.
+    gpu.LetNext(number, before + 1 + before / 64);
+    ASSERT_TRUE(AwaitReached(event, before + 1)) << before << " ops before the record";
+    gpu.Let(number);
+  }
 }
 
 TEST_F(OrderTest, DeviceSynchronizeWaitsForDestroyedStreams) {
