@@ -56,6 +56,7 @@ class HandleTable {
 struct Stream {
   CUstream driver = nullptr;
   CUresult broken = CUDA_SUCCESS;  // Why the driver made none.
+  bool blocking = true;            // Keeps order with the legacy stream.
   StreamQueue* queue = nullptr;    // Valid until the stream is retired.
   std::shared_ptr<Completer::Lane> lane = std::make_shared<Completer::Lane>();
   // What the driver took, in units of Session::Submitted, and how much of it when last marked.

@@ -129,6 +129,14 @@ void Session::WhenDeviceDone(Answer answer) {
   });
 }
 
+bool Session::Done(const Stream& stream) {
+  if (&stream != legacy.get()) return stream.Idle();
+  ForgetOldLanes();
+  bool done = legacy->Idle() && old_lanes.empty();
+  streams.ForEach([&](const Stream& other) { done = done && (!other.blocking || other.Idle()); });
+  return done;
+}
+
 void Session::ForgetOldLanes() {
   std::erase_if(old_lanes, [](const auto& old) { return old.first->completed() >= old.second; });
 }

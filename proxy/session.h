@@ -113,6 +113,9 @@ struct Session {
   void WhenDeviceDone(Answer answer);
   // Whether no stream but this one has anything to do, in the queues or on the device.
   bool OthersIdle(const Stream& stream);
+  // Whether all that was handed over in `stream` is known to be complete. The legacy stream also
+  // stands for the work of those that keep order with it.
+  bool Done(const Stream& stream);
   // Prunes old_lanes.
   void ForgetOldLanes();
 

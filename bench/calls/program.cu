@@ -36,6 +36,11 @@ double Microseconds(Clock::duration time) {
 
 __global__ void Empty() {}
 
+__global__ void WaitFor(volatile int* go_on) {
+  while (*go_on == 0) {
+  }
+}
+
 int rounds = 200;
 // Calls between two waits, as a program would make them.
 constexpr int kCallsInARound = 100;
@@ -134,6 +139,19 @@ void MeasureClasses() {
           [&] { CHECK(cudaStreamSynchronize(stream)); });
   measure("event_query", [&] { cudaEventQuery(event); }, nothing);
   measure("stream_query", [&] { cudaStreamQuery(stream); }, nothing);
+  // The same while a kernel runs there. What lets it go is in a stream of its own.
+  cudaStream_t other;
+  CHECK(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+  int* const go_on = reinterpret_cast<int*>(memory);
+  CHECK(cudaMemset(go_on, 0, sizeof *go_on));
+  CHECK(cudaDeviceSynchronize());
+  WaitFor<<<1, 1, 0, stream>>>(go_on);
+  CHECK(cudaGetLastError());
+  measure("stream_query_busy", [&] { cudaStreamQuery(stream); }, nothing);
+  CHECK(cudaMemsetAsync(go_on, 1, sizeof *go_on, other));
+  CHECK(cudaStreamSynchronize(stream));
+  CHECK(cudaStreamDestroy(other));
+  cudaGetLastError();  // Not ready, perhaps.
   measure("event_create_destroy", [] {
     cudaEvent_t made;
     CHECK(cudaEventCreate(&made));

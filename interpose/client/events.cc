@@ -54,8 +54,7 @@ CUresult Session::DestroyEvent(std::uint64_t event) {
   return known->link->Post(destroy);
 }
 
-CUresult Session::RecordEvent(std::uint64_t event, const StreamTarget& target,
-                              std::uint64_t* sequence) {
+CUresult Session::RecordEvent(std::uint64_t event, const StreamTarget& target) {
   const std::shared_ptr<Event> known = FindEvent(event);
   if (known == nullptr || known->link != target.link) return CUDA_ERROR_INVALID_HANDLE;
   std::lock_guard recording(known->recording);
@@ -64,7 +63,7 @@ CUresult Session::RecordEvent(std::uint64_t event, const StreamTarget& target,
   record.stream = target.stream;
   record.record = known->recorded.load(std::memory_order_relaxed) + 1;
   known->recorded.store(record.record);
-  return target.link->Post(record, sequence);
+  return target.link->Post(record);
 }
 
 // Also when it was told of and only waited for bytes that are here by now.

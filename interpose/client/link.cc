@@ -7,12 +7,10 @@
 
 namespace cuspan {
 
-Link::Link(int device, std::uint64_t number, AddressWindow window, std::unique_ptr<Channel> channel,
-           News& news)
+Link::Link(int device, std::uint64_t number, AddressWindow window, std::unique_ptr<Channel> channel)
     : device_(device),
       number_(number),
       channel_(std::move(channel)),
-      news_(news),
       transfers_(channel_.get(), device),
       memory_(this, window),
       modules_(this) {}
@@ -107,7 +105,6 @@ void Link::HandleFrame(const Frame& frame) {
     HandleReply(frame);
     return;
   }
-  news_.Came();
   bool understood = false;
   switch (frame.op()) {
     case Op::kTransferWanted:

@@ -23,7 +23,6 @@
 #include "interpose/client/memory.h"
 #include "interpose/client/modules.h"
 #include "interpose/client/shared_region.h"
-#include "interpose/client/stream_progress.h"
 #include "interpose/client/thread_state.h"
 #include "interpose/client/transfers.h"
 #include "protocol/channel/channel.h"
@@ -46,9 +45,7 @@ struct LinkPlace {
 
 class Link : public std::enable_shared_from_this<Link> {
  public:
-  // `news` outlives it.
-  Link(int device, std::uint64_t number, AddressWindow window, std::unique_ptr<Channel> channel,
-       News& news);
+  Link(int device, std::uint64_t number, AddressWindow window, std::unique_ptr<Channel> channel);
   ~Link();
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
@@ -82,9 +79,8 @@ class Link : public std::enable_shared_from_this<Link> {
   bool attached = false;
 
   // Posts an op that nobody waits for. What it may do with the shared region is seen to.
-  // `*sequence`, if given, is its place among all that was posted.
   template <typename T>
-  CUresult Post(const T& op, std::uint64_t* sequence = nullptr) {
+  CUresult Post(const T& op) {
     if constexpr (T::kOp == Op::kLaunch) {
       if (region_ != nullptr && sharing_ != Sharing::kNone) {
         if (const CUresult result = region_->ExposePointers(op.arguments); result != CUDA_SUCCESS)
@@ -96,23 +92,22 @@ class Link : public std::enable_shared_from_this<Link> {
       }
     }
     if (region_ == nullptr || !region_->mirrors().active() || !MayTouchRegion(op)) [[likely]]
-      return PostUnseen(op, sequence);
+      return PostUnseen(op);
     if (const CUresult result = region_->mirrors().BeforeWork(*this); result != CUDA_SUCCESS)
       return result;
-    const CUresult result = PostUnseen(op, sequence);
+    const CUresult result = PostUnseen(op);
     if (T::kOp != Op::kCopyFromDevice) region_->mirrors().AfterWork(*this);
     return result;
   }
   // The same without that, for the region's own work.
   template <typename T>
-  CUresult PostUnseen(const T& op, std::uint64_t* posted = nullptr) {
+  CUresult PostUnseen(const T& op) {
     static_assert(T::kClass == OpClass::kPosted || T::kClass == OpClass::kChunk);
     static_assert(static_cast<std::size_t>(T::kOp) < ChannelStatistics::kOps);
     if (const CUresult sticky = fault(); sticky != CUDA_SUCCESS) return sticky;
     channel_->statistics().Count(T::kOp);
     const std::uint64_t sequence = channel_->Post(op, ThisThread().number);
     if (sequence == 0) return Lost();
-    if (posted != nullptr) *posted = sequence;
     if constexpr (requires { op.stream; }) NoteOn(op.stream, sequence);
     if constexpr (T::kOp == Op::kCopyFromDevice || T::kOp == Op::kCopyBoxFromDevice)
       last_host_write_.store(sequence, std::memory_order_relaxed);
@@ -136,8 +131,6 @@ class Link : public std::enable_shared_from_this<Link> {
     if (sequence != nullptr) *sequence = posted;
     if (const CUresult result = Wait(request, &pending); result != CUDA_SUCCESS) return result;
     if (!DecodeFrom(pending.payload, *reply)) return MalformedReply(OpName(T::kOp));
-    // That a stream is not ready is no news to somebody who asks whether it still is not.
-    if (T::kOp != Op::kStreamQuery || reply->result != CUDA_ERROR_NOT_READY) news_.Came();
     return static_cast<CUresult>(reply->result);
   }
   // A call whose result holds only when the chunks pushed before it are stored.
@@ -191,12 +184,6 @@ class Link : public std::enable_shared_from_this<Link> {
   std::uint64_t LastOn(std::uint64_t stream) const {
     return last_on_[PlaceOf(stream)].sequence.load(std::memory_order_acquire);
   }
-
-  // Of the legacy default stream.
-  StreamProgress& legacy_progress() { return legacy_progress_; }
-  // The legacy default stream also stands for the work of these.
-  bool has_blocking_streams() const { return has_blocking_streams_.load(); }
-  void NoteBlockingStream() { has_blocking_streams_.store(true); }
 
   // Whether something is under way that writes memory which the program reads.
   bool MayWriteHost() const {
@@ -296,7 +283,6 @@ class Link : public std::enable_shared_from_this<Link> {
   const int device_;
   const std::uint64_t number_;
   std::unique_ptr<Channel> channel_;
-  News& news_;
   std::atomic<int> fault_{CUDA_SUCCESS};
   const WaitStages stages_ = WaitStages::ForThisMachine();
 
@@ -328,7 +314,7 @@ class Link : public std::enable_shared_from_this<Link> {
     return stream * 0x9E3779B97F4A7C15 >> (64 - kPlaceBits);  // Fibonacci hashing.
   }
   void NoteOn(std::uint64_t stream, std::uint64_t sequence) {
-    if (stream <= 2) return;  // Of the legacy default stream all that was posted counts.
+    if (stream <= 2) return;  // Default streams are asked about at the proxy.
     std::atomic<std::uint64_t>& last = last_on_[PlaceOf(stream)].sequence;
     std::uint64_t known = last.load(std::memory_order_relaxed);
     while (known < sequence &&
@@ -336,9 +322,6 @@ class Link : public std::enable_shared_from_this<Link> {
     }
   }
   std::array<Last, std::size_t{1} << kPlaceBits> last_on_;
-
-  StreamProgress legacy_progress_;
-  std::atomic<bool> has_blocking_streams_ = false;
 
   // Nearly: with several threads it may be that of one of the last.
   std::atomic<std::uint64_t> last_host_write_{0};

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -16,20 +17,27 @@ namespace cuspan {
 // would hold what was destroyed long ago. Threads: its own only.
 template <typename Value, std::size_t kPlaces>
 class LookupCache {
+  static_assert(kPlaces > 1 && std::has_single_bit(kPlaces));
+
  public:
   // Null unless it was kept with this key, which is not 0, and version, and still lives.
   std::shared_ptr<Value> Find(std::uint64_t key, std::uint64_t version = 0) const {
-    const Place& place = places_[key % kPlaces];
+    const Place& place = places_[PlaceOf(key)];
     return place.key == key && place.version == version ? place.value.lock() : nullptr;
   }
   // Returns `value`.
   std::shared_ptr<Value> Keep(std::uint64_t key, std::shared_ptr<Value> value,
                               std::uint64_t version = 0) {
-    places_[key % kPlaces] = {key, version, value};
+    places_[PlaceOf(key)] = {key, version, value};
     return value;
   }
 
  private:
+  // Fibonacci hashing: neighbours get places far apart, also handles, whose low bits are all the
+  // same.
+  static std::size_t PlaceOf(std::uint64_t key) {
+    return key * 0x9E3779B97F4A7C15 >> (64 - std::countr_zero(kPlaces));
+  }
   struct Place {
     std::uint64_t key = 0;
     std::uint64_t version = 0;

@@ -226,8 +226,7 @@ CUresult Session::OpenDeviceAtAgent(int device, std::shared_ptr<Link>* link) {
     return CUDA_ERROR_DEVICE_UNAVAILABLE;
   }
   auto made =
-      std::make_shared<Link>(device, next_link_.fetch_add(1), opened->window, std::move(*channel),
-                             news_);
+      std::make_shared<Link>(device, next_link_.fetch_add(1), opened->window, std::move(*channel));
   const DeviceDescription& description = devices_[static_cast<std::size_t>(device)]->description;
   made->SetOnEvent([this](const EventReached& reached) { OnEventReached(reached); });
   made->SetPlace({description.agent, description.ordinal, opened->relayed, opened->exchange},

@@ -24,7 +24,6 @@
 #include "interpose/client/memory_advice.h"
 #include "interpose/client/peer_copies.h"
 #include "interpose/client/peers.h"
-#include "interpose/client/stream_progress.h"
 #include "protocol/channel/socket.h"
 
 namespace cuspan {
@@ -39,7 +38,9 @@ struct Stream {
   const unsigned flags;
   const int priority;
   mutable std::atomic<bool> destroyed = false;
-  mutable StreamProgress progress;
+  // All that was posted to it up to this sequence is known to be complete, so that a program that
+  // asks about an idle stream is answered here.
+  mutable std::atomic<std::uint64_t> completed = 0;
 };
 
 // Where an op goes: a proxy, and the stream there (0: legacy default stream).
@@ -82,7 +83,7 @@ class Session {
   // What the program made; null for the default streams and unknown handles.
   std::shared_ptr<const Stream> FindStream(std::uint64_t stream) const;
   // A thread that ends gives back its own default stream of `device`.
-  void DestroyThreadStream(int device, const ThreadState::OwnStream& own);
+  void DestroyThreadStream(int device, std::uint64_t link_number, std::uint64_t stream);
   CUresult SynchronizeStream(const StreamTarget& target);
   // `call` runs on a thread of ours when the stream has come so far, and the stream goes on
   // after it (host_calls.cc). When the device is lost before, it is called with the sticky error.
@@ -97,9 +98,7 @@ class Session {
   // --- Events
   CUresult CreateEvent(unsigned flags, std::uint64_t* event);
   CUresult DestroyEvent(std::uint64_t event);
-  // `*sequence`, if given, is the record's place among all that was posted.
-  CUresult RecordEvent(std::uint64_t event, const StreamTarget& target,
-                       std::uint64_t* sequence = nullptr);
+  CUresult RecordEvent(std::uint64_t event, const StreamTarget& target);
   CUresult QueryEvent(std::uint64_t event);
   CUresult SynchronizeEvent(std::uint64_t event);
   CUresult ElapsedTime(std::uint64_t start, std::uint64_t end, float* milliseconds);
@@ -203,13 +202,8 @@ class Session {
   CUresult ThreadStream(const std::shared_ptr<Link>& link, std::uint64_t* stream);
   // Asks the proxy whether, or waits until, all that is in the stream is complete, and remembers
   // it.
-  CUresult DestroyStreamOf(Link& link, std::uint64_t stream, const StreamProgress& progress);
-  // Null for a stream of another thread's own.
-  std::shared_ptr<StreamProgress> ProgressOf(const StreamTarget& target) const;
-  // Has the proxy push when all that is in the stream now is complete.
-  void MarkProgress(const StreamTarget& target, StreamProgress& progress);
   template <typename Op>
-  CUresult AskOfStream(const StreamTarget& target, const Op& op, StreamProgress* progress);
+  CUresult AskOfStream(const StreamTarget& target, const Op& op);
   CUresult CreateEventOn(const std::shared_ptr<Link>& link, unsigned flags, std::uint64_t* event);
   // Null for unknown and destroyed events.
   std::shared_ptr<Event> FindEvent(std::uint64_t event) const;
@@ -275,7 +269,6 @@ class Session {
   std::mutex socket_mutex_;
   ControlSocket socket_;
   Bell bell_;
-  News news_;
   std::vector<std::unique_ptr<DeviceSlot>> devices_;
   mutable std::shared_mutex links_mutex_;
   std::atomic<std::uint64_t> links_version_{1};

@@ -4,7 +4,6 @@
 
 #include "interpose/client/handles.h"
 #include "interpose/client/session.h"
-#include "protocol/api/event_flags.h"
 
 namespace cuspan {
 
@@ -16,7 +15,6 @@ CUresult Session::CreateStream(unsigned flags, int priority, std::uint64_t* stre
   create.flags = flags;
   create.priority = priority;
   if (const CUresult result = link->Post(create); result != CUDA_SUCCESS) return result;
-  if ((flags & CU_STREAM_NON_BLOCKING) == 0) link->NoteBlockingStream();
   auto made = std::make_shared<const Stream>(create.stream, link->device(), link->number(), flags,
                                              priority);
   std::lock_guard lock(streams_mutex_);
@@ -37,24 +35,19 @@ CUresult Session::DestroyStream(std::uint64_t stream) {
   }
   const std::shared_ptr<Link> link = OpenedLink(known->device);
   if (link == nullptr || link->number() != known->link) return CUDA_ERROR_INVALID_HANDLE;
-  return DestroyStreamOf(*link, stream, known->progress);
-}
-
-void Session::DestroyThreadStream(int device, const ThreadState::OwnStream& own) {
-  const std::shared_ptr<Link> link = OpenedLink(device);
-  if (link == nullptr || link->number() != own.link) return;
-  // A lost device has no stream any more.
-  static_cast<void>(DestroyStreamOf(*link, own.stream, *own.progress));
-}
-
-CUresult Session::DestroyStreamOf(Link& link, std::uint64_t stream,
-                                  const StreamProgress& progress) {
-  peer_copies_.ForgetStream(link, stream);
-  if (const std::uint64_t mark = progress.mark.load(); mark != 0)
-    static_cast<void>(DestroyEvent(mark));
+  peer_copies_.ForgetStream(*link, stream);
   StreamDestroy destroy;
   destroy.stream = stream;
-  return link.Post(destroy);
+  return link->Post(destroy);
+}
+
+void Session::DestroyThreadStream(int device, std::uint64_t link_number, std::uint64_t stream) {
+  const std::shared_ptr<Link> link = OpenedLink(device);
+  if (link == nullptr || link->number() != link_number) return;
+  peer_copies_.ForgetStream(*link, stream);
+  StreamDestroy destroy;
+  destroy.stream = stream;
+  static_cast<void>(link->Post(destroy));  // A lost device has no stream any more.
 }
 
 std::shared_ptr<const Stream> Session::FindStream(std::uint64_t stream) const {
@@ -76,8 +69,7 @@ CUresult Session::ThreadStream(const std::shared_ptr<Link>& link, std::uint64_t*
     create.stream = NextHandle();
     create.flags = CU_STREAM_DEFAULT;
     if (const CUresult result = link->Post(create); result != CUDA_SUCCESS) return result;
-    link->NoteBlockingStream();
-    own[device] = {create.stream, link->number(), std::make_shared<StreamProgress>()};
+    own[device] = {create.stream, link->number()};
   }
   *stream = own[device].stream;
   return CUDA_SUCCESS;
@@ -100,76 +92,34 @@ CUresult Session::ResolveStream(void* stream, DefaultStream meaning, StreamTarge
   return target->link->fault();
 }
 
-std::shared_ptr<StreamProgress> Session::ProgressOf(const StreamTarget& target) const {
-  if (target.stream == 0) return {target.link, &target.link->legacy_progress()};
-  if (const std::shared_ptr<const Stream> known = FindStream(target.stream))
-    return {known, &known->progress};
-  for (const ThreadState::OwnStream& own : ThisThread().own_streams)
-    if (own.stream == target.stream) return own.progress;
-  return nullptr;
-}
-
 CUresult Session::SynchronizeStream(const StreamTarget& target) {
-  const std::shared_ptr<StreamProgress> progress = ProgressOf(target);
-  return AskOfStream(target, StreamSynchronize{target.stream}, progress.get());
+  return AskOfStream(target, StreamSynchronize{target.stream});
 }
 
 CUresult Session::QueryStream(const StreamTarget& target) {
   Link& link = *target.link;
-  const std::uint64_t news = news_.count();
-  const std::shared_ptr<StreamProgress> progress = ProgressOf(target);
-  const bool legacy = target.stream == 0;
-  // A record in the legacy default stream would hold back streams that are bound to it.
-  const bool may_mark = progress != nullptr && !(legacy && link.has_blocking_streams());
-  if (progress != nullptr) {
-    const std::uint64_t last = legacy ? link.LastPosted() : link.LastOn(target.stream);
+  if (const std::shared_ptr<const Stream> known = FindStream(target.stream)) {
+    const std::uint64_t last = link.LastOn(target.stream);
     // Not what a fence says of the device: chunks of copies to the host may come after it.
-    bool complete = progress->completed.load(std::memory_order_acquire) >= last;
-    if (!complete && may_mark) {
-      const std::uint64_t marked = progress->marked.load();
-      const std::shared_ptr<Event> mark = FindEvent(progress->mark.load());
-      if (mark != nullptr && mark->failure() == CUDA_SUCCESS) {
-        if (IsComplete(*mark)) {
-          progress->Completed(marked);
-          complete = marked >= last;
-        } else if (progress->not_ready_at.load() == news) {
-          return CUDA_ERROR_NOT_READY;
-        }
-      }
-    }
-    if (complete) {
+    if (known->completed.load(std::memory_order_acquire) >= last) {
       const CUresult result = link.Synchronized(false);
       return result != CUDA_SUCCESS ? result : link.TakePostedFailure();
     }
   }
-  const CUresult result = AskOfStream(target, StreamQuery{target.stream}, progress.get());
-  if (result == CUDA_ERROR_NOT_READY && may_mark) {
-    progress->not_ready_at.store(news);
-    MarkProgress(target, *progress);
-  }
-  return result;
-}
-
-void Session::MarkProgress(const StreamTarget& target, StreamProgress& progress) {
-  const std::unique_lock marking(progress.marking, std::try_to_lock);
-  if (!marking.owns_lock()) return;  // Another thread does it.
-  std::uint64_t mark = progress.mark.load();
-  if (mark == 0) {
-    const unsigned flags = CU_EVENT_DISABLE_TIMING | kProgressEvent;
-    if (CreateEventOn(target.link, flags, &mark) != CUDA_SUCCESS) return;
-    progress.mark.store(mark);
-  }
-  std::uint64_t sequence = 0;
-  // Where it can not be recorded the next question crosses again, and its answer says why.
-  if (RecordEvent(mark, target, &sequence) == CUDA_SUCCESS) progress.marked.store(sequence);
+  return AskOfStream(target, StreamQuery{target.stream});
 }
 
 template <typename Op>
-CUresult Session::AskOfStream(const StreamTarget& target, const Op& op, StreamProgress* progress) {
+CUresult Session::AskOfStream(const StreamTarget& target, const Op& op) {
   std::uint64_t sequence = 0;
   const CUresult result = target.link->CallAndStore(op, &sequence);
   if (result != CUDA_SUCCESS) return result;
-  if (progress != nullptr) progress->Completed(sequence);
+  if (const std::shared_ptr<const Stream> known = FindStream(target.stream)) {
+    std::uint64_t completed = known->completed.load(std::memory_order_relaxed);
+    while (completed < sequence && !known->completed.compare_exchange_weak(
+                                       completed, sequence, std::memory_order_release)) {
+    }
+  }
   return target.link->TakePostedFailure();
 }
 

@@ -45,7 +45,9 @@ ThreadState::~ThreadState() {
   if (session == nullptr) return;
   for (std::size_t device = 0; device < own_streams.size(); ++device) {
     const OwnStream& own = own_streams[device];
-    if (own.stream != 0) session->DestroyThreadStream(static_cast<int>(device), own);
+    if (own.stream != 0) {
+      session->DestroyThreadStream(static_cast<int>(device), own.link, own.stream);
+    }
   }
 }
 

@@ -7,11 +7,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "interpose/client/lookup_cache.h"
-#include "interpose/client/stream_progress.h"
 
 namespace cuspan {
 
@@ -45,7 +43,6 @@ struct ThreadState {
   struct OwnStream {
     std::uint64_t stream = 0;
     std::uint64_t link = 0;  // The link's number: a device that was reset has another.
-    std::shared_ptr<StreamProgress> progress;
   };
   std::vector<OwnStream> own_streams;
   // Of the session's tables: see Session::OpenedLink, FindStream, FindEvent.

@@ -1,4 +1,3 @@
-#include "protocol/api/event_flags.h"
 #include "proxy/handlers/handlers.h"
 #include "proxy/handlers/posted_op.h"
 
@@ -16,11 +15,8 @@ struct RecordOp final : PostedOp {
     const CUresult result = events.Record(stream->driver, record->driver_event);
     // In the lane's order it comes first: what Finish may add is behind it on the device, too.
     if (result == CUDA_SUCCESS)
-      session->completer.AddRecord(stream->lane, stream->submitted + (is_work ? 1 : 0), record);
-    if (is_work)
-      Finish(result);
-    else
-      session->faults.Check(result);
+      session->completer.AddRecord(stream->lane, stream->submitted + 1, record);
+    Finish(result);
     if (result != CUDA_SUCCESS) {
       Fail(result);
       return Turn::kSubmitted;
@@ -41,7 +37,6 @@ struct RecordOp final : PostedOp {
 
   RecordState record;
   bool timing = true;
-  bool is_work = true;
 };
 
 struct WaitOp final : PostedOp {
@@ -120,7 +115,6 @@ Status Handle(Session& session, const Origin& origin, const EventRecord& op) {
   RecordOp recording(session, origin, std::move(*stream));
   recording.record = record;
   recording.timing = ((*event)->flags & CU_EVENT_DISABLE_TIMING) == 0;
-  recording.is_work = ((*event)->flags & kProgressEvent) == 0;
   return Queue(session, std::move(recording));
 }
 

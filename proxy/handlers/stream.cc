@@ -46,7 +46,8 @@ Status Handle(Session& session, const Origin& origin, const StreamCreate& op) {
   stream->broken =
       session.driver.cuStreamCreateWithPriority(&stream->driver, op.flags, op.priority);
   if (stream->broken != CUDA_SUCCESS) session.faults.Posted(origin, stream->broken);
-  stream->queue = &session.queues.AddStream((op.flags & CU_STREAM_NON_BLOCKING) == 0);
+  stream->blocking = (op.flags & CU_STREAM_NON_BLOCKING) == 0;
+  stream->queue = &session.queues.AddStream(stream->blocking);
   session.streams.Add(op.stream, std::move(stream));
   return Status::Ok();
 }
@@ -86,12 +87,11 @@ Status Handle(Session& session, const Origin& origin, const StreamQuery& op) {
     const bool handed_over =
         legacy ? session.queues.EmptyAround(*stream.queue) : StreamQueues::Empty(*stream.queue);
     result = handed_over ? session.driver.cuStreamQuery(stream.driver) : CUDA_ERROR_NOT_READY;
-    // The driver also counts the events by which we and the client follow the stream: what the
-    // program put there may be complete, and known to be, before the last of them. The legacy
-    // stream also stands for the work of others, of which its lane does not tell.
-    if (handed_over && !legacy && result == CUDA_ERROR_NOT_READY) {
+    // The driver also counts the events by which we follow the stream: what the program put there
+    // may be complete, and known to be, a moment before the last of them.
+    if (handed_over && result == CUDA_ERROR_NOT_READY) {
       session.completer.LookNow();
-      if (stream.Idle()) {
+      if (session.Done(stream)) {
         session.channel.Reply<StreamQuery>(origin.request,
                                            {CUDA_SUCCESS, session.completer.pushed()});
         return Status::Ok();

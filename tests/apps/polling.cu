@@ -166,8 +166,9 @@ int main() {
   CHECK(cudaMemset(value, 0, sizeof *value));
   CHECK(cudaDeviceSynchronize());
   HeldStream(stream, other, value);
-  for (int way = 0; way <= static_cast<int>(Way::kLast); ++way)
-    KnownToBeDone(static_cast<Way>(way), stream, other, value);
+  for (cudaStream_t asked : {stream, cudaStreamLegacy, cudaStreamPerThread})
+    for (int way = 0; way <= static_cast<int>(Way::kLast); ++way)
+      KnownToBeDone(static_cast<Way>(way), asked, other, value);
   Together(stream, value);
   CHECK(cudaStreamDestroy(stream));
   std::puts(failures == 0 ? "PASS" : "FAIL");

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <thread>
+#include <vector>
 
 namespace cuspan {
 namespace {
@@ -30,12 +31,29 @@ TEST(LookupCache, AnotherVersionIsAnotherValue) {
 
 TEST(LookupCache, TheLastOfAPlaceStays) {
   LookupCache<int, 4> cache;
-  const auto first = std::make_shared<int>(1);
-  const auto second = std::make_shared<int>(5);
-  cache.Keep(1, first);
-  cache.Keep(5, second);
-  EXPECT_EQ(cache.Find(1), nullptr);
-  EXPECT_EQ(cache.Find(5), second);
+  std::vector<std::shared_ptr<int>> values;
+  for (std::uint64_t key = 1; key <= 100; ++key) {
+    values.push_back(std::make_shared<int>(static_cast<int>(key)));
+    cache.Keep(key, values.back());
+    EXPECT_EQ(cache.Find(key), values.back());
+  }
+  int found = 0;
+  for (std::uint64_t key = 1; key <= 100; ++key)
+    if (const auto value = cache.Find(key)) found += *value == static_cast<int>(key) ? 1 : 100;
+  EXPECT_EQ(found, 4);
+}
+
+// What a program makes one after another it also uses together.
+TEST(LookupCache, HandlesMadeOneAfterAnotherFitSideBySide) {
+  for (std::uint64_t round = 0; round < 1000; ++round) {
+    const std::uint64_t first = 0x6375'0000'0000'0010 + 0x10 * round;  // As NextHandle has them.
+    LookupCache<int, 16> cache;
+    const auto value = std::make_shared<int>(1);
+    for (std::uint64_t i = 0; i < 8; ++i) cache.Keep(first + 0x10 * i, value);
+    int found = 0;
+    for (std::uint64_t i = 0; i < 8; ++i) found += cache.Find(first + 0x10 * i) != nullptr ? 1 : 0;
+    EXPECT_EQ(found, 8) << "from " << first;
+  }
 }
 
 // A thread that asks for nothing any more must not hold a device that was reset, with its channel.

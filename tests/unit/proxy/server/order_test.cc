@@ -1,7 +1,6 @@
 // A whole session over the fake GPU: the order of streams, copies and completions.
 #include <algorithm>
 
-#include "protocol/api/event_flags.h"
 #include "tests/unit/proxy/server/server_fixture.h"
 
 namespace cuspan::proxy {
@@ -244,29 +243,6 @@ TEST_F(OrderTest, UnmappingWaitsForQueuesAndDevice) {
   gpu.Let(1);
   EXPECT_EQ(client.AwaitReply<MemoryUnmap>(unmap).result, CUDA_SUCCESS);
   EXPECT_EQ(Count(gpu.Log(), "unmap"), 1U);
-}
-
-// Whoever was told of the event knows that all of the stream's work is done; the record by which the
-// client follows the stream is none of it.
-TEST_F(OrderTest, AStreamIsReadyWhileARecordOfTheClientsOwnIsPending) {
-  const std::uint64_t block = loopback.Map();
-  const std::uint64_t stream = loopback.NewStream();
-  client.Call(StreamSynchronize{stream});
-  const std::uint64_t event = loopback.NewHandle();
-  const std::uint64_t progress = loopback.NewHandle();
-  client.Post(EventCreate{event, CU_EVENT_DISABLE_TIMING});
-  client.Post(EventCreate{progress, CU_EVENT_DISABLE_TIMING | kProgressEvent});
-  gpu.Hold(1);
-  PostAdd(stream, block, 1, 1);
-  client.Post(EventRecord{event, stream, 1});
-  client.Post(EventRecord{progress, stream, 1});
-  EXPECT_EQ(client.Call(StreamQuery{stream}).result, CUDA_ERROR_NOT_READY);
-  gpu.LetNext(1, 2);  // The kernel and the program's event.
-  ASSERT_TRUE(AwaitReached(event, 1));
-  EXPECT_EQ(client.Call(StreamQuery{stream}).result, CUDA_SUCCESS);
-  EXPECT_EQ(client.Now().reached.size(), 1U);
-  gpu.Let(1);
-  EXPECT_TRUE(AwaitReached(progress, 1));
 }
 
 // At some of its ops a stream gets an event of the proxy's own, by which it follows its progress.
