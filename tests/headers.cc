@@ -1,1 +1,1 @@
-// Nothing of its own: what its target precompiles, all test programs use.
+// Empty: this target is there for the headers that it precompiles (tests/CMakeLists.txt).

@@ -181,8 +181,8 @@ void Link::ShowEvents() {
     const EventReached reached = unshown_events_.front();
     unshown_events_.pop_front();
     on_event_(reached);
+    if (unshown_events_.empty()) has_unshown_.store(false, std::memory_order_release);
   }
-  has_unshown_.store(!unshown_events_.empty(), std::memory_order_release);
 }
 
 void Link::ShowStored() {
