@@ -76,6 +76,7 @@ VisibleDevices Visible() {
 struct Greeted {
   ControlSocket socket;
   Bell bell;
+  CUresult result;  // Why there are no devices.
   std::vector<DeviceDescription> devices;
 };
 
@@ -109,7 +110,8 @@ Result<Greeted> Greet() {
     else
       LogWarn("this program is missing in the timeline: {}", trace.status().message());
   }
-  return Greeted{std::move(*socket), std::move(*bell), std::move(welcome->devices)};
+  return Greeted{std::move(*socket), std::move(*bell), static_cast<CUresult>(welcome->result),
+                 std::move(welcome->devices)};
 }
 
 }  // namespace
@@ -135,7 +137,7 @@ Session* Session::Start(CUresult* result) {
   }
   if (greeted->devices.empty()) {
     LogInfo("CUDA_VISIBLE_DEVICES leaves this program no device");
-    *result = CUDA_ERROR_NO_DEVICE;
+    *result = greeted->result != CUDA_SUCCESS ? greeted->result : CUDA_ERROR_NO_DEVICE;
     start_failure.store(*result);
     return nullptr;
   }

@@ -71,9 +71,9 @@ Status Session::Introduce(const Frame& frame) {
         hello->pid, hello->program, context_.host);
   Result<Bell> bell = OpenForeignBell(socket_.TakeFd());
   if (!bell.ok()) return bell.status();
-  Result<std::vector<std::uint32_t>> visible = ChooseVisible(context_.devices, hello->visible);
+  Result<VisibleChoice> visible = ChooseVisible(context_.devices, hello->visible);
   if (!visible.ok()) return visible.status();
-  visible_ = std::move(*visible);
+  visible_ = std::move(visible->devices);
   bell_.emplace(std::move(*bell));
   introduced_ = true;
   program_ = Format("{} (process {})", hello->program, hello->pid);
@@ -83,7 +83,7 @@ Status Session::Introduce(const Frame& frame) {
   const int fds[] = {trace.get()};
   std::vector<DeviceDescription> devices;
   for (const std::uint32_t number : visible_) devices.push_back(context_.devices[number]);
-  Answer(Welcome{id_, std::move(devices), trace.valid()}, std::span(fds, trace.valid() ? 1 : 0));
+  Answer(Welcome{id_, visible->result, std::move(devices), trace.valid()}, std::span(fds, trace.valid() ? 1 : 0));
   return Status::Ok();
 }
 

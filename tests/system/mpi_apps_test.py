@@ -70,13 +70,14 @@ class MpiApps(SystemTest):
 
     def test_visible_devices(self):
         """What the app's own script sets is about the run's devices, as CUDA counts them."""
-        def count(choice, status=0):
+        def count(choice):
             script = f"export CUDA_VISIBLE_DEVICES={choice}; exec \"$0\" \"$@\""
             return self.run_command(self.cuspan("run", "--", "bash", "-c", script, program("inspect", "static"),
-                                                "count"), self.environment(3), status=status).stdout.strip()
-        self.assertEqual(count("2,0"), "2")
-        self.assertEqual(count("1,7,0"), "1")
-        self.assertEqual(count(""), "0")
+                                                "count"), self.environment(3), status=0)
+        self.assertEqual(count("2,0").stdout, "2\n")
+        self.assertEqual(count("1,7,0").stdout, "1\n")
+        self.assertIn("cudaErrorNoDevice", count("").stderr)
+        self.assertIn("cudaErrorInvalidDevice", count("1,1").stderr)
 
     def test_visible_devices_of_the_node(self):
         """What is set where cuspan is started is about that node's devices, not the program's."""

@@ -5,9 +5,10 @@ import pathlib
 from harness import KINDS, Statistics, SystemTest, app, own_lines
 
 APPS = sorted(path.stem for path in (pathlib.Path(__file__).resolve().parents[1] / "apps").glob("*.cu"))
-# Smaller than a program's own choice where that takes long on a software GPU.
-ARGUMENTS = {"completions": ["2"], "ipc": ["1000"], "managed": ["30000"], "mapped": ["30000"], "memory": ["16"], "peer_copies": ["16"], "peers": ["100"],
-             "reduction": ["50007"], "resets": ["2"]}
+# Smaller than a program's own choice where that takes long on a software GPU; and what a program does not
+# do natively: to go on after a fault.
+ARGUMENTS = {"completions": ["2"], "errors": ["reset"], "ipc": ["1000"], "managed": ["30000"], "mapped": ["30000"],
+             "memory": ["16"], "peer_copies": ["16"], "peers": ["100"], "reduction": ["50007"], "resets": ["2", "fault"]}
 INPUT = {"filter": "one line\nand another\n"}
 # Those that use every device there is.
 ALL_DEVICES = {"completions", "fft", "managed", "mapped", "matmul", "multi_device", "peer_copies", "peers", "prefetch",

@@ -215,9 +215,10 @@ TEST_P(Failure, IsOneClearLineAndAStatus) {
 }
 
 TEST(CuspanRun, ABadLineOfAHostfileIsNamed) {
-  const std::string file = testing::TempDir() + "/bad.hosts";
+  const std::string file = testing::TempDir() + "/bad.hosts." + std::to_string(::getpid());
   std::ofstream(file) << "localhost\nlocalhost slots=many\n";
   const Outcome outcome = RunApp({"--hostfile", file}, {"/bin/true"});
+  std::filesystem::remove(file);
   EXPECT_EQ(outcome.exit_status, 125);
   EXPECT_THAT(outcome.err, HasSubstr(file + ":2: 'localhost slots=many'"));
   EXPECT_EQ(CountLines(outcome.err), 1U);
@@ -465,11 +466,11 @@ TEST(PlainMpirun, ARankOnTheSameNodeIsNotUsedTwice) {
 }
 
 TEST(PlainMpirun, PassesInputStatusAndACleanEnvironment) {
-  // Permission to run as root is the user's own to give, and stays.
+  // Permission to run as root, and how MPI is to share memory, are the user's own to give, and stay.
   const Outcome outcome = PlainForm(
       {},
       {"sh", "-c",
-       "cat; env | grep -E '^(OMPI_|PMIX_|PRTE_|HFI_|IPATH_)' | grep -v ALLOW_RUN; exit 7"},
+       "cat; env | grep -E '^(OMPI_|PMIX_|PRTE_|HFI_|IPATH_)' | grep -v -e ALLOW_RUN -e PMIX_MCA_gds; exit 7"},
       {"-np", "1", "--host", "localhost", kAgent, "--device", "soft"}, {}, "one\ntwo\n");
   EXPECT_EQ(outcome.exit_status, 7);
   EXPECT_EQ(outcome.out, "one\ntwo\n");

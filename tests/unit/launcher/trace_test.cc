@@ -1,5 +1,6 @@
 // Clocks of other nodes, and the file of a trace.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <fstream>
@@ -77,7 +78,8 @@ class TraceFileTest : public ::testing::Test {
     record.end = end;
     return record;
   }
-  const std::string path_ = ::testing::TempDir() + "/trace_file_test.json";
+  const std::string path_ = 
+      ::testing::TempDir() + "/trace_file_test." + std::to_string(::getpid()) + ".json";
 };
 
 TEST_F(TraceFileTest, EventsOfATrackDoNotOverlap) {

@@ -16,16 +16,22 @@ std::vector<DeviceDescription> Devices(std::uint32_t count) {
   return devices;
 }
 
-Numbers Choose(const char* choice, std::uint32_t devices_a_rank = 0, std::uint32_t rank = 0) {
+VisibleChoice Choice(const char* choice, std::uint32_t devices_a_rank = 0, std::uint32_t rank = 0) {
   const std::vector<DeviceDescription> devices = Devices(4);
   VisibleDevices visible;
   visible.chosen = choice != nullptr;
   visible.choice = choice != nullptr ? choice : "";
   visible.devices_a_rank = devices_a_rank;
   visible.rank = rank;
-  const Result<Numbers> chosen = ChooseVisible(devices, visible);
+  const Result<VisibleChoice> chosen = ChooseVisible(devices, visible);
   EXPECT_TRUE(chosen.ok()) << chosen.status().message();
-  return chosen.ok() ? *chosen : Numbers{};
+  if (!chosen.ok()) return {};
+  EXPECT_EQ(chosen->devices.empty(), chosen->result != 0);
+  return *chosen;
+}
+
+Numbers Choose(const char* choice, std::uint32_t devices_a_rank = 0, std::uint32_t rank = 0) {
+  return Choice(choice, devices_a_rank, rank).devices;
 }
 
 TEST(VisibleDevices, AllWithoutAChoice) { EXPECT_EQ(Choose(nullptr), (Numbers{0, 1, 2, 3})); }
@@ -42,13 +48,28 @@ TEST(VisibleDevices, WhatIsNotThereEndsTheList) {
   EXPECT_EQ(Choose("0,all"), (Numbers{0}));
   EXPECT_EQ(Choose("99999999999999999999"), Numbers{});
   EXPECT_EQ(Choose(""), Numbers{});
-  EXPECT_EQ(Choose("0,1,0,2"), (Numbers{0, 1}));
+}
+
+// As the driver on an H200: an error, unless the list has ended before.
+TEST(VisibleDevices, ADeviceThatIsThereTwiceIsAnError) {
+  EXPECT_EQ(Choice("0,1,0,2").result, 101);
+  EXPECT_EQ(Choice("GPU-ab1,GPU-ab10-0000").result, 101);
+  EXPECT_EQ(Choose("0,-1,0"), (Numbers{0}));
+}
+
+TEST(VisibleDevices, NoDeviceIsAnErrorToo) {
+  EXPECT_EQ(Choice("").result, 100);
+  EXPECT_EQ(Choice("7").result, 100);
+}
+
+TEST(VisibleDevices, AListIsOfOneKind) {
+  EXPECT_EQ(Choose("1,GPU-ab0"), (Numbers{1}));
+  EXPECT_EQ(Choose("GPU-ab0,1"), (Numbers{0}));
 }
 
 TEST(VisibleDevices, IdentifiersByTheirBeginning) {
   EXPECT_EQ(Choose("GPU-ab2"), (Numbers{2}));
   EXPECT_EQ(Choose("GPU-AB30,GPU-ab00-0000"), (Numbers{3, 0}));
-  EXPECT_EQ(Choose("1,GPU-ab0"), (Numbers{1, 0}));
   // It must name one.
   EXPECT_EQ(Choose("GPU-ab"), Numbers{});
   EXPECT_EQ(Choose("GPU-"), Numbers{});
@@ -66,7 +87,7 @@ TEST(VisibleDevices, ARankWithoutAShareIsRefused) {
     VisibleDevices visible;
     visible.devices_a_rank = 2;
     visible.rank = rank;
-    const Result<Numbers> chosen = ChooseVisible(Devices(4), visible);
+    const Result<VisibleChoice> chosen = ChooseVisible(Devices(4), visible);
     ASSERT_FALSE(chosen.ok());
     EXPECT_NE(chosen.status().message().find("has no GPUs: the run has 4"), std::string::npos)
         << chosen.status().message();
