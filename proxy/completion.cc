@@ -37,6 +37,16 @@ void TransferState::Fail(Channel& channel, CUresult result) {
   if (!failed.exchange(true)) channel.Post(TransferFailed{id, result});
 }
 
+CUresult AskedStream::Query(const Driver& driver) const {
+  std::scoped_lock lock(mutex_);
+  return last_.get() != nullptr ? driver.cuEventQuery(last_.get()) : driver.cuStreamQuery(stream_);
+}
+
+void AskedStream::Replace(PooledEvent last) {
+  std::scoped_lock lock(mutex_);
+  last_ = std::move(last);
+}
+
 Completer::Completer(const Device& device, const Driver& driver, Channel& channel, Faults& faults)
     : driver_(driver),
       channel_(channel),
@@ -55,13 +65,18 @@ Completer::~Completer() {
 void Completer::Add(const std::shared_ptr<Lane>& lane, PooledEvent event, std::uint64_t mark,
                     Completion completion) {
   const CUevent query = event.get();
-  Put({lane, {query, std::move(event), mark, std::move(completion)}});
+  Put({lane, {query, std::move(event), nullptr, mark, std::move(completion)}});
+}
+
+void Completer::AddAsked(const std::shared_ptr<Lane>& lane, std::shared_ptr<AskedStream> stream,
+                         std::uint64_t mark, Completion completion) {
+  Put({lane, {nullptr, PooledEvent(), std::move(stream), mark, std::move(completion)}});
 }
 
 void Completer::AddRecord(const std::shared_ptr<Lane>& lane, std::uint64_t mark,
                           std::shared_ptr<EventRecordState> record) {
   const CUevent query = record->driver_event.get();
-  Put({lane, {query, PooledEvent(), mark, ReachRecord{std::move(record)}}});
+  Put({lane, {query, PooledEvent(), nullptr, mark, ReachRecord{std::move(record)}}});
 }
 
 void Completer::Put(Arrival arrival) {
@@ -103,8 +118,9 @@ void Completer::TakeArrivals() {
 
 CUresult Completer::Query(const Lane::Entry& entry) {
   if (const CUresult lost = faults_.lost(); lost != CUDA_SUCCESS) return lost;
-  if (entry.query == nullptr) return CUDA_SUCCESS;
-  const CUresult result = driver_.cuEventQuery(entry.query);
+  if (entry.query == nullptr && entry.stream == nullptr) return CUDA_SUCCESS;
+  const CUresult result =
+      entry.stream != nullptr ? entry.stream->Query(driver_) : driver_.cuEventQuery(entry.query);
   if (result != CUDA_ERROR_NOT_READY) faults_.Check(result);
   return result;
 }

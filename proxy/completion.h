@@ -49,6 +49,24 @@ struct EventRecordState {
   std::atomic<bool> complete = false;  // The client has been told.
 };
 
+// A stream that is asked itself whether it is done. An event says when all is done that was there
+// before it; but in a stream that keeps order with the legacy stream it comes after what is there,
+// too, and whoever waits for a stream does not wait for that.
+//
+// Threads: any.
+class AskedStream {
+ public:
+  explicit AskedStream(CUstream stream) : stream_(stream) {}
+  CUresult Query(const Driver& driver) const;
+  // The stream is about to be destroyed: from now on `last`, recorded in it, is asked.
+  void Replace(PooledEvent last);
+
+ private:
+  mutable std::mutex mutex_;
+  const CUstream stream_;
+  PooledEvent last_;
+};
+
 // --- What to do.
 
 // An incoming slot's bytes have been copied to the device.
@@ -83,8 +101,9 @@ class Completer {
    private:
     friend class Completer;
     struct Entry {
-      CUevent query;  // Null: reached as soon as it is the oldest of its lane.
+      CUevent query;  // Null, without a stream: reached as soon as it is the oldest of its lane.
       PooledEvent owned;
+      std::shared_ptr<AskedStream> stream;
       std::uint64_t mark;
       Completion completion;
     };
@@ -101,6 +120,9 @@ class Completer {
   // complete. Threads: one at a time for each lane.
   void Add(const std::shared_ptr<Lane>& lane, PooledEvent event, std::uint64_t mark,
            Completion completion);
+  // The same when the stream itself has nothing to do any more.
+  void AddAsked(const std::shared_ptr<Lane>& lane, std::shared_ptr<AskedStream> stream,
+                std::uint64_t mark, Completion completion);
   // The same for a record, whose event stays its own.
   void AddRecord(const std::shared_ptr<Lane>& lane, std::uint64_t mark,
                  std::shared_ptr<EventRecordState> record);

@@ -62,6 +62,8 @@ struct Stream {
   // What the driver took, in units of Session::Submitted, and how much of it when last marked.
   std::uint64_t submitted = 0;
   std::uint64_t marked = 0;
+  std::uint64_t turn = 0;  // When it was given its last op: Session::Submitted counts for all.
+  std::shared_ptr<AskedStream> asked;  // Made when it is needed.
 
   bool Idle() const { return lane->completed() == submitted; }
 };

@@ -80,10 +80,23 @@ void Session::ResumeStreams() {
 void Session::WhenStreamDone(Stream& stream, Answer answer) {
   CUresult result = faults.lost();
   if (result == CUDA_SUCCESS) result = stream.broken;
+  const bool legacy_is_later =
+      stream.blocking && &stream != legacy.get() && legacy->turn > stream.turn && !legacy->Idle();
+  if (result == CUDA_SUCCESS && legacy_is_later) {
+    if (stream.asked == nullptr) stream.asked = std::make_shared<AskedStream>(stream.driver);
+    return completer.AddAsked(stream.lane, stream.asked, stream.submitted, std::move(answer));
+  }
   PooledEvent event;
   if (result == CUDA_SUCCESS) result = faults.Check(plain_events.Record(stream.driver, event));
   if (result != CUDA_SUCCESS) return answer(result, completer.pushed());
   completer.Add(stream.lane, std::move(event), stream.submitted, std::move(answer));
+}
+
+void Session::Forsake(Stream& stream) {
+  if (stream.asked == nullptr) return;
+  PooledEvent event;
+  if (faults.Check(plain_events.Record(stream.driver, event)) == CUDA_SUCCESS)
+    stream.asked->Replace(std::move(event));
 }
 
 bool Session::OthersIdle(const Stream& stream) {

@@ -97,6 +97,7 @@ struct Session {
     if (result != CUDA_SUCCESS) [[unlikely]]
       return faults.Posted(origin, result);
     stream->submitted += units;
+    stream->turn = ++turns_;
     if (stream->submitted - stream->marked >= kMarkEvery) [[unlikely]]
       Mark(stream);
   }
@@ -108,6 +109,8 @@ struct Session {
   // Calls `answer` (on the completer's or this thread, or at once) when all that was
   // handed to the driver in `stream` so far is complete.
   void WhenStreamDone(Stream& stream, Answer answer);
+  // The stream is about to be destroyed in the driver.
+  void Forsake(Stream& stream);
   // The same for everything that arrived on any stream before now, what waits
   // in the queues included.
   void WhenDeviceDone(Answer answer);
@@ -132,6 +135,7 @@ struct Session {
   void Mark(const std::shared_ptr<Stream>& stream);
 
   std::vector<std::shared_ptr<Stream>> paused_;
+  std::uint64_t turns_ = 0;
 };
 
 // What the bytes of a small copy weigh beside the op itself, for Session::Submitted.

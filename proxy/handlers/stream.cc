@@ -13,6 +13,7 @@ struct DestroyOp final : PostedOp {
       session->old_lanes.emplace_back(stream->lane, stream->submitted);
       session->WhenStreamDone(*stream, [](CUresult, std::uint64_t) {});
     }
+    session->Forsake(*stream);
     session->worker.Run([session = session, stream = stream] {
       session->faults.Check(session->driver.cuStreamDestroy(stream->driver));
     });

@@ -11,6 +11,11 @@ int failures = 0;
 
 __global__ void Increment(int* value) { ++*value; }
 
+__global__ void WaitFor(const volatile int* flag) {
+  while (*flag == 0) {
+  }
+}
+
 // Holds a stream until it is let go, by a function of the host.
 struct Hold {
   std::atomic<bool> begun{false};
@@ -129,6 +134,36 @@ void KnownToBeDone(Way way, cudaStream_t stream, cudaStream_t other, int* value)
   CHECK(cudaEventDestroy(event));
 }
 
+// Whoever waits for a stream does not wait for what the legacy stream was given later, although
+// the stream's next work would.
+void LaterLegacyWork(cudaStream_t other, int* value) {
+  cudaStream_t stream;
+  CHECK(cudaStreamCreate(&stream));
+  int* flag = nullptr;
+  CHECK(cudaMalloc(&flag, sizeof *flag));
+  const int one = 1;
+  const auto release = [&] {
+    CHECK(cudaMemcpyAsync(flag, &one, sizeof one, cudaMemcpyHostToDevice, other));
+    CHECK(cudaStreamSynchronize(other));
+  };
+  for (int round = 0; round < 5; ++round) {
+    CHECK(cudaMemset(flag, round == 0 ? 1 : 0, sizeof *flag));
+    for (int i = 0; i <= round; ++i) Increment<<<1, 1, 0, stream>>>(value);
+    WaitFor<<<1, 1>>>(flag);
+    CHECK_LAUNCH();
+    CHECK(cudaStreamSynchronize(stream));
+    // The first loads the kernel. Destroying a stream does not wait either.
+    const cudaError_t legacy = cudaStreamQuery(nullptr);
+    EXPECT(legacy == cudaErrorNotReady || round == 0, "the legacy stream: %s",
+           cudaGetErrorName(legacy));
+    cudaGetLastError();
+    if (round == 4) CHECK(cudaStreamDestroy(stream));
+    release();
+    CHECK(cudaDeviceSynchronize());
+  }
+  CHECK(cudaFree(flag));
+}
+
 // One thread asks while another fills the stream and waits for it.
 void Together(cudaStream_t stream, int* value) {
   std::atomic<bool> over{false};
@@ -169,6 +204,7 @@ int main() {
   for (cudaStream_t asked : {stream, cudaStreamLegacy, cudaStreamPerThread})
     for (int way = 0; way <= static_cast<int>(Way::kLast); ++way)
       KnownToBeDone(static_cast<Way>(way), asked, other, value);
+  LaterLegacyWork(other, value);
   Together(stream, value);
   CHECK(cudaStreamDestroy(stream));
   std::puts(failures == 0 ? "PASS" : "FAIL");
