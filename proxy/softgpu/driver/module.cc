@@ -123,11 +123,19 @@ Module::Module(std::shared_ptr<Context> context, std::unique_ptr<Program> progra
 CUresult Module::PlaceVariables() {
   std::uint64_t end = 0;
   std::map<std::string, std::uint64_t> offsets;
-  for (const ModuleVariable& variable : program_->variables()) {
-    end = RoundUp(end, std::max<std::uint64_t>(variable.alignment, kVariableAlignment));
-    offsets[variable.name] = end;
-    end += variable.bytes;
-  }
+  const auto place = [&](bool constant) {
+    for (const ModuleVariable& variable : program_->variables()) {
+      if (variable.constant != constant) continue;
+      end = RoundUp(end, std::max<std::uint64_t>(variable.alignment, kVariableAlignment));
+      offsets[variable.name] = end;
+      end += variable.bytes;
+    }
+  };
+  place(false);
+  const std::uint64_t constants = RoundUp(end, kVariableAlignment);
+  place(true);
+  // A GPU has a bank for them, all of which can be read: programs do, beyond the end of a table.
+  if (end > constants) end = std::max<std::uint64_t>(end, constants + limits::kConstantBytes);
   if (!variable_memory_.Allocate(end)) {
     LogError("software GPU {}: no memory for {} bytes of module variables", context_->device(),
              end);
