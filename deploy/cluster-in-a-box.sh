@@ -293,8 +293,8 @@ run() {
   check_host "$host"
   # How this host's mpirun reaches the others.
   # shellcheck disable=SC2154
-  export OMPI_MCA_plm_rsh_agent=$folder/remote-shell OMPI_MCA_oob_tcp_if_include=$state_subnet \
-    OMPI_MCA_btl_tcp_if_include=$state_subnet
+  export OMPI_MCA_plm=rsh OMPI_MCA_plm_rsh_agent=$folder/remote-shell \
+    OMPI_MCA_oob_tcp_if_include=$state_subnet OMPI_MCA_btl_tcp_if_include=$state_subnet
   # What mpirun wants of root, who everybody is here.
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   # shellcheck disable=SC2154

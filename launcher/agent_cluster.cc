@@ -105,6 +105,7 @@ Result<AgentStart> PrepareAgents(const ClusterOptions& options, const InstallPat
   if (InsideMpiJob(environment)) StripMpi(environment);
   if (!options.remote_shell.empty())
     environment.Set("OMPI_MCA_plm_rsh_agent", options.remote_shell);
+  CUSPAN_RETURN_IF_ERROR(CheckReach(environment, start.plan, options.mpirun_arguments));
   AddMpirunSettings(environment, start.plan, options.mpirun_arguments, ::geteuid() == 0);
   start.command =
       MpirunCommand(start.plan, agent, options.mpirun_arguments, SettingNames(environment));

@@ -56,6 +56,11 @@ bool NamesNetworkLayer(const std::vector<std::string>& extra, std::string_view n
   });
 }
 
+bool OnThisHost(const Plan& plan) {
+  return std::all_of(plan.agents.begin(), plan.agents.end(),
+                     [](const AgentPlan& agent) { return agent.host == kThisHost; });
+}
+
 }  // namespace
 
 std::vector<std::string> AgentPlanOptions(const Plan& plan, std::size_t agent) {
@@ -95,6 +100,15 @@ std::vector<std::string> MpirunCommand(const Plan& plan, const AgentCommand& age
   return command;
 }
 
+Status CheckReach(const Environment& environment, const Plan& plan,
+                  const std::vector<std::string>& extra) {
+  if (OnThisHost(plan) || NamesNetworkLayer(extra, "plm") ||
+      environment.Get("OMPI_MCA_plm") != "isolated")
+    return Status::Ok();
+  return Status::Invalid(
+      "OMPI_MCA_plm=isolated keeps mpirun on this host: unset it to use other hosts");
+}
+
 void AddMpirunSettings(Environment& environment, const Plan& plan,
                        const std::vector<std::string>& extra, bool root) {
   const auto set_unless_chosen = [&](const char* name, const char* value) {
@@ -114,9 +128,8 @@ void AddMpirunSettings(Environment& environment, const Plan& plan,
     environment.Set("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
   }
   // mpirun asks for an ssh even where it starts nothing elsewhere, and a container may have none.
-  const bool local = std::all_of(plan.agents.begin(), plan.agents.end(),
-                                 [](const AgentPlan& agent) { return agent.host == kThisHost; });
-  if (local && !NamesNetworkLayer(extra, "plm")) set_unless_chosen("OMPI_MCA_plm", "isolated");
+  if (OnThisHost(plan) && !NamesNetworkLayer(extra, "plm"))
+    set_unless_chosen("OMPI_MCA_plm", "isolated");
   // The agents have no terminal, so a question of ssh could not be answered.
   if (!NamesNetworkLayer(extra, "plm_rsh_") && !environment.Get("OMPI_MCA_plm_rsh_agent"))
     set_unless_chosen("OMPI_MCA_plm_rsh_args", "-oBatchMode=yes -oConnectTimeout=10");

@@ -28,6 +28,11 @@ std::vector<std::string> MpirunCommand(const Plan& plan, const AgentCommand& age
                                        const std::vector<std::string>& extra,
                                        const std::vector<std::string>& settings);
 
+// kInvalid when the environment, and no option of mpirun, keeps it on this host, and agents are to
+// run on others.
+Status CheckReach(const Environment& environment, const Plan& plan,
+                  const std::vector<std::string>& extra);
+
 // Completes the environment of mpirun: the network layers (unless the user
 // chose), permission to run as root, and an ssh that asks nothing and gives up
 // soon, or, when all agents are on this node, none at all.

@@ -57,6 +57,17 @@ TEST(AddMpirunSettings, NamesTheNetworkUnlessTheUserDid) {
   EXPECT_FALSE(chosen.Get("OMPI_MCA_plm_rsh_args"));
 }
 
+TEST(CheckReach, AnMpirunThatIsKeptOnThisHostReachesNoOther) {
+  const Environment kept({"OMPI_MCA_plm=isolated"});
+  const Plan here{{{"localhost", 1}, {"localhost", 1}}};
+  const Plan elsewhere{{{"localhost", 1}, {"b", 1}}};
+  EXPECT_TRUE(CheckReach(kept, here, {}).ok());
+  EXPECT_TRUE(CheckReach(kept, elsewhere, {"--mca", "plm", "rsh"}).ok());
+  EXPECT_TRUE(CheckReach(Environment({"OMPI_MCA_plm=rsh"}), elsewhere, {}).ok());
+  EXPECT_TRUE(CheckReach(Environment(), elsewhere, {}).ok());
+  EXPECT_EQ(CheckReach(kept, elsewhere, {}).code(), StatusCode::kInvalid);
+}
+
 TEST(AddMpirunSettings, HostsThatAreCutOffAreTheAgentsToNotice) {
   constexpr const char* kKeepalive = "OMPI_MCA_oob_tcp_keepalive_time";
   Environment plain;
