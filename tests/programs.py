@@ -167,6 +167,9 @@ def main():
                                                       *hidden(command)]
                 jobs.append((f"{key} {how}", full))
 
+    # Several at a time share the GPU.
+    os.environ.setdefault("CUSPAN_LEASES", "off")
+
     def work(job):
         results.put(job[0], run(job[1], options.limit))
 
