@@ -24,6 +24,9 @@ constexpr double kHoldAbove = 1.5e9;
 
 std::size_t FrameBytes(const FrameHeader& header) { return sizeof header + header.payload_bytes; }
 
+// Agents that only tell each other that they are there have nothing to do.
+bool IsNews(const RouteKey& route, Op op) { return route.session != 0 || op != Op::kAgentAlive; }
+
 bool IsCall(Op op) {
   bool call = false;
   WithOp(op, [&call]<typename T>() { call = T::kClass == OpClass::kCall; });
@@ -177,11 +180,10 @@ void Relay::CloseBroken() {
 // --- From other agents.
 
 bool Relay::ReceiveMessages() {
-  bool received = false;
+  bool news = false;
   for (int i = 0; i < kMessagesPerPass; ++i) {
     const std::optional<Transport::Message> message = transport_.TryReceive();
-    if (!message) return received;
-    received = true;
+    if (!message) return news;
     Peer& sender = peers_[message->rank];
     ++sender.heard;
     if (sender.given_up) continue;
@@ -195,10 +197,11 @@ bool Relay::ReceiveMessages() {
         break;
       }
       if (!item->has_value()) break;
+      news = news || IsNews((*item)->route, (*item)->frame.op());
       TakeItem(message->rank, **item);
     }
   }
-  return received;
+  return news;
 }
 
 void Relay::TakeItem(std::uint32_t rank, const BatchReader::Item& item) {
@@ -389,10 +392,11 @@ bool Relay::MayHold(const Peer& peer) const {
          peer.sends->rate().bytes_per_second() > kHoldAbove;
 }
 
-// Control messages first; then what the batch holds is sent. True when something left.
+// Control messages first; then what the batch holds is sent. True when news left.
 bool Relay::SendBatch(std::uint32_t rank) {
   Peer& peer = peers_[rank];
   if (MayHold(peer)) return false;
+  bool news = !peer.batch.empty();
   bool sent = false;
   for (;;) {
     bool full = false;
@@ -400,16 +404,18 @@ bool Relay::SendBatch(std::uint32_t rank) {
       const std::vector<std::byte>& frame = peer.control.front();
       FrameHeader header;
       std::memcpy(&header, frame.data(), sizeof header);
-      if (peer.batch.Append({}, header, Bytes(frame).subspan(sizeof header)))
+      if (peer.batch.Append({}, header, Bytes(frame).subspan(sizeof header))) {
+        news = news || IsNews({}, static_cast<Op>(header.op));
         peer.control.pop_front();
-      else
+      } else {
         full = true;
+      }
     }
     if (peer.batch.empty() || !transport_.TrySend(rank, peer.batch.bytes())) return sent;
     peer.batch.Clear();
     peer.urgent = false;
     peer.announced_sent = peer.announced;
-    sent = true;
+    sent = news;
     if (!full) return sent;
   }
 }

@@ -65,7 +65,7 @@ class Relay {
   // Passes on what the channel holds now, as far as the other end has room.
   void Flush(RouteKey route);
 
-  // One pass over everything; true when something moved.
+  // One pass over everything; true when something moved, signs of life aside.
   bool Progress();
   // True when a pass would find something in a channel. Cheap, for Bell::Wait.
   bool HasWork();
