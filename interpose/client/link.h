@@ -109,8 +109,7 @@ class Link : public std::enable_shared_from_this<Link> {
     const std::uint64_t sequence = channel_->Post(op, ThisThread().number);
     if (sequence == 0) return Lost();
     if constexpr (requires { op.stream; }) NoteOn(op.stream, sequence);
-    if constexpr (T::kOp == Op::kCopyFromDevice || T::kOp == Op::kCopyBoxFromDevice)
-      last_host_write_.store(sequence, std::memory_order_relaxed);
+    if (WritesHost(op)) last_host_write_.store(sequence, std::memory_order_relaxed);
     return CUDA_SUCCESS;
   }
   // Posts a call and waits for its reply; returns the reply's result, or why there is none.
@@ -192,7 +191,7 @@ class Link : public std::enable_shared_from_this<Link> {
     if (Transfers::receiving()) return true;
     if (completed >= LastPosted()) return false;
     return last_host_write_.load(std::memory_order_relaxed) > completed ||
-           (region_ != nullptr && region_->in_use());
+           (region_ != nullptr && region_->used_by_kernels());
   }
 
   // The sticky error of a device that is lost to this process; CUDA_SUCCESS while it lives.
@@ -252,6 +251,18 @@ class Link : public std::enable_shared_from_this<Link> {
     std::condition_variable arrived;
     std::vector<std::byte> payload;
   };
+  // Whether `op` itself writes memory that the program reads.
+  template <typename T>
+  bool WritesHost(const T& op) const {
+    if constexpr (T::kOp == Op::kCopyFromDevice || T::kOp == Op::kCopyBoxFromDevice)
+      return true;
+    else if constexpr (requires { op.to.address; })
+      return region_ != nullptr && region_->Contains(op.to.address);
+    else if constexpr (requires { op.destination; })
+      return region_ != nullptr && region_->Contains(op.destination);
+    else
+      return false;
+  }
   // Whether `op`, or the kernel that it starts, may use memory of the shared region: that is so for
   // every kernel, and else when one of its numbers is an address there.
   template <typename T>

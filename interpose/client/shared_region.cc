@@ -155,7 +155,7 @@ CUresult SharedRegion::Grow(Kind kind, std::uint64_t bytes) {
   std::lock_guard lock(mutex_);
   segments_.push_back(segment);
   if (!segment.mirrored) has_unmirrored_ = true;
-  in_use_.store(true, std::memory_order_relaxed);
+  if (kind == Kind::kManaged) used_by_kernels_.store(true, std::memory_order_relaxed);
   Blocks(kind).AddSegment(segment.range);
   return CUDA_SUCCESS;
 }
@@ -225,7 +225,9 @@ bool SharedRegion::Reaches(const Link& link, std::uint64_t address) const {
 }
 
 CUresult SharedRegion::Expose(std::uint64_t address) {
-  if (!Contains(address) || !has_unmirrored_) return CUDA_SUCCESS;
+  if (!Contains(address)) return CUDA_SUCCESS;
+  used_by_kernels_.store(true, std::memory_order_relaxed);
+  if (!has_unmirrored_) return CUDA_SUCCESS;
   std::lock_guard growing(growing_);
   Segment segment{};
   {

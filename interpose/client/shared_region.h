@@ -73,8 +73,9 @@ class SharedRegion {
   // Gives a device that is being opened what exists; others must not use it before.
   CUresult Attach(Link& link);
 
-  // Whether the program has ever had memory here.
-  bool in_use() const { return in_use_.load(std::memory_order_relaxed); }
+  // Whether kernels may ever have written memory here that the program reads: it has managed memory,
+  // asked for the device's address of page-locked memory, or gave a kernel an address of it.
+  bool used_by_kernels() const { return used_by_kernels_.load(std::memory_order_relaxed); }
 
   Mirrors& mirrors() { return mirrors_; }
   RegisteredMemory& registered() { return registered_; }
@@ -104,7 +105,7 @@ class SharedRegion {
   BlockAllocator managed_;
   std::vector<Segment> segments_;
   std::atomic<bool> has_unmirrored_{false};
-  std::atomic<bool> in_use_{false};
+  std::atomic<bool> used_by_kernels_{false};
   Mirrors mirrors_;
   RegisteredMemory registered_{this};
 };

@@ -16,8 +16,8 @@ constexpr microseconds kFirstNap{50};
 constexpr microseconds kLongestNap{500};
 constexpr microseconds kIdleNap{1000};
 constexpr milliseconds kIdleAfter{100};
-// On a slow host naps of 1 ms cost 2.3 % of a core, these 1.4 %: a program that has done nothing for
-// a second can wait 1 ms more.
+// On a slow host naps of 1 ms cost 2.3 % of a core, these 1.4 %: a program that has done nothing
+// for a second can wait 1 ms more.
 constexpr microseconds kLongIdleNap{2000};
 constexpr milliseconds kLongIdleAfter{1000};
 // While a reply is owed a nap would add to its time; but what takes this long does not notice one.

@@ -83,7 +83,8 @@ Status Session::Introduce(const Frame& frame) {
   const int fds[] = {trace.get()};
   std::vector<DeviceDescription> devices;
   for (const std::uint32_t number : visible_) devices.push_back(context_.devices[number]);
-  Answer(Welcome{id_, visible->result, std::move(devices), trace.valid()}, std::span(fds, trace.valid() ? 1 : 0));
+  Answer(Welcome{id_, visible->result, std::move(devices), trace.valid()},
+         std::span(fds, trace.valid() ? 1 : 0));
   return Status::Ok();
 }
 

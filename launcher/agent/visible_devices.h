@@ -23,6 +23,6 @@ struct VisibleChoice {
 // of the other kind ends it, and a device that is there twice before the end is
 // CUDA_ERROR_INVALID_DEVICE.
 Result<VisibleChoice> ChooseVisible(std::span<const DeviceDescription> devices,
-                                                 const VisibleDevices& visible);
+                                    const VisibleDevices& visible);
 
 }  // namespace cuspan

@@ -152,15 +152,29 @@ void LaterLegacyWork(cudaStream_t other, int* value) {
     WaitFor<<<1, 1>>>(flag);
     CHECK_LAUNCH();
     CHECK(cudaStreamSynchronize(stream));
-    // The first loads the kernel. Destroying a stream does not wait either.
+    // The first loads the kernel.
     const cudaError_t legacy = cudaStreamQuery(nullptr);
     EXPECT(legacy == cudaErrorNotReady || round == 0, "the legacy stream: %s",
            cudaGetErrorName(legacy));
     cudaGetLastError();
-    if (round == 4) CHECK(cudaStreamDestroy(stream));
     release();
     CHECK(cudaDeviceSynchronize());
   }
+  // A stream that is destroyed with work in it: all of it is done when the device is.
+  int before = 0, after = 0;
+  CHECK(cudaMemcpy(&before, value, sizeof before, cudaMemcpyDeviceToHost));
+  CHECK(cudaMemset(flag, 0, sizeof *flag));
+  CHECK(cudaDeviceSynchronize());
+  WaitFor<<<1, 1, 0, stream>>>(flag);
+  Increment<<<1, 1, 0, stream>>>(value);
+  Increment<<<1, 1>>>(value);
+  CHECK_LAUNCH();
+  CHECK(cudaStreamDestroy(stream));
+  release();
+  CHECK(cudaDeviceSynchronize());
+  CHECK(cudaMemcpyAsync(&after, value, sizeof after, cudaMemcpyDeviceToHost, other));
+  CHECK(cudaStreamSynchronize(other));
+  EXPECT(after == before + 2, "%d increments of a destroyed stream", after - before);
   CHECK(cudaFree(flag));
 }
 
