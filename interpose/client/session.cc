@@ -136,7 +136,9 @@ Session* Session::Start(CUresult* result) {
     return nullptr;
   }
   if (greeted->devices.empty()) {
-    LogInfo("CUDA_VISIBLE_DEVICES leaves this program no device");
+    LogInfo("CUDA_VISIBLE_DEVICES {}", greeted->result == CUDA_ERROR_INVALID_DEVICE
+                                           ? "names a device twice: this program has none"
+                                           : "leaves this program no device");
     *result = greeted->result != CUDA_SUCCESS ? greeted->result : CUDA_ERROR_NO_DEVICE;
     start_failure.store(*result);
     return nullptr;

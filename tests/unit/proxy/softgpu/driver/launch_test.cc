@@ -30,6 +30,16 @@ TEST_F(LaunchTest, AddsVectorsWithConstants) {
   for (int i = 0; i < n; ++i) ASSERT_EQ(sum[i], a[i] + b[i] * (i % 4 + 1)) << i;
 }
 
+// As on an H200, where programs do it without noticing.
+TEST_F(LaunchTest, ConstantMemoryCanBeReadBeyondATable) {
+  DeviceMemory result(4);
+  for (const int at : {3, 4, 1000, 16000}) {
+    result.Write<float>({-1});
+    ASSERT_CUDA(Launch(Kernel("ReadWeight"), 1, 1, 0, nullptr, at, result.address()));
+    EXPECT_EQ(result.Read<float>(1)[0], at == 3 ? 4.0f : 0.0f) << at;
+  }
+}
+
 TEST_F(LaunchTest, MultipliesMatricesThroughSharedMemory) {
   const int n = 64;
   std::vector<float> a(n * n), b(n * n);
