@@ -36,6 +36,8 @@ constexpr milliseconds kEndLimit{5'000};
 constexpr milliseconds kTraceLimit{70'000};
 constexpr milliseconds kHangUpLimit{1'000};
 constexpr milliseconds kTerminateLimit{2'000};
+// Each lasts some 50 ms. To lose the folder this often takes as many other runs that end just then.
+constexpr int kMostStarts = 8;
 constexpr std::size_t kKeptBytes = 64 * 1024;
 
 std::string DescribeExit(int wait_status) {
@@ -58,8 +60,13 @@ std::string OwnHostName() {
   return ::gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
 }
 
-AgentCluster::AgentCluster(Plan plan, RunKey key, bool traced, ControlListener listener)
-    : plan_(std::move(plan)), key_(key), traced_(traced), listener_(std::move(listener)) {}
+AgentCluster::AgentCluster(AgentStart start, RunKey key, bool traced,
+                           const InheritedSignals& signals, ControlListener listener)
+    : start_(std::move(start)),
+      key_(key),
+      traced_(traced),
+      signals_(signals),
+      listener_(std::move(listener)) {}
 
 AgentCluster::~AgentCluster() { Stop(); }
 
@@ -125,13 +132,17 @@ Result<std::unique_ptr<AgentCluster>> AgentCluster::Start(const ClusterOptions& 
   if (!listener.ok()) return listener.status();
   Result<AgentStart> start = PrepareAgents(options, paths, key);
   if (!start.ok()) return start.status();
-  std::unique_ptr<AgentCluster> cluster(
-      new AgentCluster(start->plan, key, !options.trace.empty(), std::move(*listener)));
-  CUSPAN_RETURN_IF_ERROR(cluster->Spawn(*start, signals));
+  std::unique_ptr<AgentCluster> cluster(new AgentCluster(
+      std::move(*start), key, !options.trace.empty(), signals, std::move(*listener)));
+  CUSPAN_RETURN_IF_ERROR(cluster->Spawn());
   return cluster;
 }
 
-Status AgentCluster::Spawn(const AgentStart& start, const InheritedSignals& signals) {
+Status AgentCluster::Spawn() {
+  ++starts_;
+  gone_ = false;
+  partial_line_.clear();
+  kept_.clear();
   int output[2];
   if (::pipe2(output, O_CLOEXEC) != 0) return Status::Exhausted("pipe: {}", std::strerror(errno));
   output_.Reset(output[0]);
@@ -141,10 +152,10 @@ Status AgentCluster::Spawn(const AgentStart& start, const InheritedSignals& sign
   ::fcntl(output_.get(), F_SETFL, O_NONBLOCK);
 
   std::vector<char*> arguments;
-  for (const std::string& word : start.command)
+  for (const std::string& word : start_.command)
     arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
-  const std::vector<char*> variables = start.environment.Pointers();
+  const std::vector<char*> variables = start_.environment.Pointers();
   const pid_t launcher = ::getpid();
 
   pid_ = ::fork();
@@ -161,15 +172,15 @@ Status AgentCluster::Spawn(const AgentStart& start, const InheritedSignals& sign
     // What the launcher inherited belongs to the app: an open pipe here would keep its readers
     // waiting.
     ::close_range(3, UINT_MAX, CLOSE_RANGE_CLOEXEC);
-    signals.Restore();
+    signals_.Restore();
     ::execvpe(arguments[0], arguments.data(), variables.data());
     const std::string_view parts[] = {"cuspan: starting ", arguments[0], " failed\n"};
     for (const std::string_view part : parts)
       if (::write(STDERR_FILENO, part.data(), part.size()) < 0) break;
     ::_exit(kExitNotFound);
   }
-  if (plan_.mpi())
-    mpirun_folder_ = MpirunFolder(start.environment, OwnHostName(), ::geteuid(), pid_);
+  if (start_.plan.mpi())
+    mpirun_folder_ = MpirunFolder(start_.environment, OwnHostName(), ::geteuid(), pid_);
   process_ = OpenProcess(pid_);
   if (!process_.valid()) return Status::Internal("pidfd_open: {}", std::strerror(errno));
   return Status::Ok();
@@ -225,9 +236,17 @@ Result<RunReady> AgentCluster::WaitReady() {
       CUSPAN_RETURN_IF_ERROR(home_->Send(LauncherHello{key_.secret, kOpTableHash}));
       continue;
     }
-    if (waited[0].revents == 0 && waited[2].revents != 0)
-      return Status::Unavailable("{}", ExplainEnd());
+    if (waited[0].revents != 0 || waited[2].revents == 0) continue;
+    if (home_ || !ShouldStartAgain()) return Status::Unavailable("{}", ExplainEnd());
+    LogInfo("another run's end took mpirun's folder away; starting the agents again");
+    CUSPAN_RETURN_IF_ERROR(Spawn());
   }
+}
+
+bool AgentCluster::ShouldStartAgain() {
+  if (!start_.plan.mpi() || starts_ >= kMostStarts || !WaitGone(kTerminateLimit)) return false;
+  if (output_.valid()) ReadOutput();
+  return LostItsFolder(kept_ + partial_line_);
 }
 
 void AgentCluster::ReadOutput() {
@@ -251,7 +270,7 @@ void AgentCluster::ReadOutput() {
 
 void AgentCluster::PassOn(const std::string& line) {
   // Without mpirun all that comes is our own, or of a library below a proxy.
-  const bool ours = !plan_.mpi() || line.starts_with("cuspan") || LogEnabled(LogLevel::kInfo);
+  const bool ours = !start_.plan.mpi() || line.starts_with("cuspan") || LogEnabled(LogLevel::kInfo);
   if (ours) {
     [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
     return;
@@ -264,9 +283,9 @@ std::string AgentCluster::ExplainEnd() {
   // What they wrote is complete, and their status known, when they are gone.
   WaitGone(kTerminateLimit);
   if (output_.valid()) ReadOutput();
-  if (plan_.mpi() && gone_ && WIFSIGNALED(wait_status_))
+  if (start_.plan.mpi() && gone_ && WIFSIGNALED(wait_status_))
     return Format("mpirun {}", DescribeExit(wait_status_));
-  if (plan_.mpi()) return ExplainMpirun(kept_ + partial_line_, plan_);
+  if (start_.plan.mpi()) return ExplainMpirun(kept_ + partial_line_, start_.plan);
   const std::string last = LastLine(partial_line_);
   return Format("the agent on this host {}{}{}", DescribeExit(wait_status_),
                 last.empty() ? "" : ": ", last);
@@ -316,7 +335,7 @@ void AgentCluster::Stop() {
 void AgentCluster::FindSharedMemory() {
   ucred agent{};
   socklen_t bytes = sizeof agent;
-  if (!plan_.mpi() || ::getsockopt(home_->fd(), SOL_SOCKET, SO_PEERCRED, &agent, &bytes) != 0)
+  if (!start_.plan.mpi() || ::getsockopt(home_->fd(), SOL_SOCKET, SO_PEERCRED, &agent, &bytes) != 0)
     return;
   // Each agent and lane of this host has one, and maps those of all.
   std::ifstream maps(Format("/proc/{}/maps", agent.pid));

@@ -46,7 +46,7 @@ struct AgentStart {
 Result<AgentStart> PrepareAgents(const ClusterOptions& options, const InstallPaths& paths,
                                  const RunKey& key);
 
-// One thread. Destroying it ends the agents.
+// One thread. Destroying it ends the agents. `signals` outlives it.
 class AgentCluster {
  public:
   static Result<std::unique_ptr<AgentCluster>> Start(const ClusterOptions& options,
@@ -74,8 +74,11 @@ class AgentCluster {
   Result<RunStatistics> End();
 
  private:
-  AgentCluster(Plan plan, RunKey key, bool traced, ControlListener listener);
-  Status Spawn(const AgentStart& start, const InheritedSignals& signals);
+  AgentCluster(AgentStart start, RunKey key, bool traced, const InheritedSignals& signals,
+               ControlListener listener);
+  Status Spawn();
+  // Whether they ended for a reason that another try does not meet.
+  bool ShouldStartAgain();
   void PassOn(const std::string& line);
   // True when the agents' process is gone within `limit`.
   bool WaitGone(std::chrono::milliseconds limit);
@@ -85,9 +88,11 @@ class AgentCluster {
   void FindSharedMemory();
   void RemoveTemporaryFiles();
 
-  Plan plan_;
+  const AgentStart start_;
   const RunKey key_;
   const bool traced_;
+  const InheritedSignals& signals_;
+  int starts_ = 0;
   ControlListener listener_;
   std::optional<ControlSocket> home_;
   pid_t pid_ = -1;

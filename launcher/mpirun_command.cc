@@ -1,6 +1,8 @@
 #include "launcher/mpirun_command.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 
 #include "common/settings.h"
 
@@ -48,6 +50,28 @@ std::string ExplainLostDaemon(std::string_view line) {
   if (node == std::string_view::npos) return {};
   return Format("host {} was lost: its Open MPI daemon ended or can not be reached",
                 line.substr(node + 9));
+}
+
+// "A call to mkdir was unable to create the desired directory:", "Directory: …", "Error: …".
+struct UnmadeFolder {
+  std::string_view path;
+  std::string_view error;
+};
+std::optional<UnmadeFolder> FindUnmadeFolder(const std::vector<std::string_view>& lines) {
+  const auto after = [](std::string_view line, std::string_view label) {
+    return line.substr(std::min(line.find_first_not_of(' ', label.size()), line.size()));
+  };
+  std::optional<UnmadeFolder> found;
+  for (const std::string_view line : lines) {
+    if (line.starts_with("A call to mkdir was unable")) found.emplace();
+    if (!found) continue;
+    if (line.starts_with("Directory:")) found->path = after(line, "Directory:");
+    if (line.starts_with("Error:")) {
+      found->error = after(line, "Error:");
+      return found;
+    }
+  }
+  return std::nullopt;
 }
 
 bool NamesNetworkLayer(const std::vector<std::string>& extra, std::string_view name) {
@@ -162,6 +186,11 @@ std::string MpirunFolder(const Environment& environment, std::string_view host, 
   return Format("{}/ompi.{}.{}/pid.{}", base, host.substr(0, host.find('.')), user, pid);
 }
 
+bool LostItsFolder(std::string_view output) {
+  const std::optional<UnmadeFolder> unmade = FindUnmadeFolder(Lines(output));
+  return unmade && unmade->error == std::strerror(ENOENT);
+}
+
 std::vector<std::string> SplitWords(std::string_view text) {
   std::vector<std::string> words;
   std::string word;
@@ -206,6 +235,11 @@ std::string ExplainMpirun(std::string_view output, const Plan& plan) {
       line != lines.end()) {
     if (std::string why = ExplainLostDaemon(*line); !why.empty()) return why;
   }
+  if (const std::optional<UnmadeFolder> unmade = FindUnmadeFolder(lines))
+    return Format(
+        "Open MPI could not make its folder {} on a host: {}; name another place for it "
+        "by TMPDIR",
+        unmade->path, unmade->error);
   // What ssh, or another program that reaches a host, says of itself comes before mpirun's own
   // text.
   const bool unreachable = find([&](std::string_view line) {

@@ -74,6 +74,32 @@ class Errors(SystemTest):
         self.fails(self.cuspan("run", "--same-node", "never", "--", "/bin/true"), OWN_FAILURE, "/no/mpirun",
                    environment=self.environment(MPIRUN="/no/mpirun"))
 
+    def mpirun_without_folder(self, times):
+        """An mpirun that at first does as Open MPI's does when another one removes the folder of both."""
+        script = self.folder / "mpirun"
+        tries = self.folder / "tries"
+        script.write_text(f"""#!/bin/sh
+echo try >> {tries}
+test $(wc -l < {tries}) -gt {times} && exec mpirun "$@"
+printf 'A call to mkdir was unable to create the desired directory:\\n\\n' >&2
+printf '  Directory: /tmp/ompi.n1.0/pid.%s\\n  Error:     No such file or directory\\n' $$ >&2
+exit 213
+""", encoding="utf-8")
+        script.chmod(0o700)
+        return tries, self.environment(MPIRUN=str(script))
+
+    def test_mpirun_that_lost_its_folder(self):
+        tries, environment = self.mpirun_without_folder(2)
+        result = self.run_command(self.cuspan("run", "--same-node", "never", "--", "/bin/echo", "here"), environment)
+        self.assertEqual((result.stdout, result.stderr), ("here\n", ""))
+        self.assertEqual(tries.read_text(encoding="utf-8"), 3 * "try\n")
+        self.assert_nothing_left()
+
+    def test_mpirun_that_never_gets_a_folder(self):
+        _, environment = self.mpirun_without_folder(1000)
+        self.fails(self.cuspan("run", "--same-node", "never", "--", "/bin/true"), OWN_FAILURE,
+                   "/tmp/ompi.n1.0/pid.", "No such file or directory", "TMPDIR", environment=environment)
+
     def test_settings_that_are_wrong(self):
         for name, value in (("CUSPAN_STAGING_BUFFERS", "1"), ("CUSPAN_STAGING_BYTES", "3"),
                             ("CUSPAN_SENDS_IN_FLIGHT", "0"), ("CUSPAN_LANES", "17"),

@@ -141,6 +141,36 @@ TEST(ExplainMpirun, NamesTheHostWithoutCuspan) {
   EXPECT_THAT(ExplainMpirun(output, TwoHosts()), HasSubstr("host n1 has no /p/cuspan-agent"));
 }
 
+std::string UnmadeFolder(const std::string& error) {
+  return "--------------------------------------------------------------------------\n"
+         "A call to mkdir was unable to create the desired directory:\n\n"
+         "  Directory: /tmp/ompi.n1.1000/pid.77\n"
+         "  Error:     " +
+         error +
+         "\n\n"
+         "Please check to ensure you have adequate permissions to perform\n"
+         "the desired operation.\n"
+         "--------------------------------------------------------------------------\n"
+         "[n1:77] [[1,0],0] ORTE_ERROR_LOG: Error in file util/session_dir.c at line 107\n"
+         "It looks like orte_init failed for some reason; your parallel process is\n"
+         "likely to abort.\n"
+         "ORTE was unable to reliably start one or more daemons.\n";
+}
+
+TEST(ExplainMpirun, NamesTheFolderThatCouldNotBeMade) {
+  EXPECT_EQ(ExplainMpirun(UnmadeFolder("Permission denied"), TwoHosts()),
+            "Open MPI could not make its folder /tmp/ompi.n1.1000/pid.77 on a host: Permission "
+            "denied; name another place for it by TMPDIR");
+}
+
+TEST(LostItsFolder, IsTrueOfAFolderThatVanishedAlone) {
+  EXPECT_TRUE(LostItsFolder(UnmadeFolder("No such file or directory")));
+  EXPECT_FALSE(LostItsFolder(UnmadeFolder("Permission denied")));
+  EXPECT_FALSE(LostItsFolder("A call to mkdir was unable"));
+  EXPECT_FALSE(LostItsFolder("Error: No such file or directory"));
+  EXPECT_FALSE(LostItsFolder(""));
+}
+
 TEST(ExplainMpirun, OtherwisePassesOnItsFirstWords) {
   EXPECT_EQ(ExplainMpirun("----\nno such option --x\nmore\n", TwoHosts()),
             "mpirun: no such option --x");
