@@ -19,6 +19,7 @@ constexpr Setting kAll[] = {
     settings::kHeartbeat,
     settings::kPipeline,
     settings::kPeerMemory,
+    settings::kManaged,
     settings::kStrict,
     settings::kLeases,
     settings::kLeaseFolder,

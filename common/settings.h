@@ -44,6 +44,11 @@ inline constexpr Setting kPeerMemory{
     "CUSPAN_PEER_MEMORY", "auto",
     "auto: GPUs of one node use each other's memory where their driver lets them; never: copies "
     "between them go through staging buffers"};
+inline constexpr Setting kManaged{
+    "CUSPAN_MANAGED", "auto",
+    "auto: managed memory of a program that sees one GPU, of its own node, lies on that, and what "
+    "the "
+    "host touches is fetched; with several GPUs it lies in the host's memory; host: always there"};
 inline constexpr Setting kStrict{
     "CUSPAN_STRICT", "off",
     "on: a program ends at the first use of something that is not supported"};

@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "common/log.h"
+#include "proxy/kernel_output.h"
 
 namespace cuspan::proxy {
 namespace {
@@ -31,6 +32,12 @@ void PauseBetweenLooks() {
   while (steady_clock::now() < end) __builtin_ia32_pause();
 }
 
+CUevent MakeEvent(const Driver& driver) {
+  CUevent event = nullptr;
+  driver.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
+  return event;
+}
+
 }  // namespace
 
 void TransferState::Fail(Channel& channel, CUresult result) {
@@ -51,6 +58,7 @@ Completer::Completer(const Device& device, const Driver& driver, Channel& channe
     : driver_(driver),
       channel_(channel),
       faults_(faults),
+      never_recorded_(MakeEvent(driver)),
       thread_([this, &device] { Loop(device); }) {}
 
 Completer::~Completer() {
@@ -60,6 +68,7 @@ Completer::~Completer() {
   }
   arrived_.notify_one();
   thread_.join();
+  if (never_recorded_ != nullptr) driver_.cuEventDestroy(never_recorded_);
 }
 
 void Completer::Add(const std::shared_ptr<Lane>& lane, PooledEvent event, std::uint64_t mark,
@@ -143,6 +152,9 @@ void Completer::Sweep(std::vector<Report>& reports) {
       Lane::Entry& entry = lane->entries_.front();
       const CUresult result = Query(entry);
       if (result == CUDA_ERROR_NOT_READY) break;
+      if (!std::holds_alternative<ProgressMark>(entry.completion) &&
+          !std::holds_alternative<GiveSlotBack>(entry.completion) && result == CUDA_SUCCESS)
+        KernelOutput::Flush(driver_, entry.query != nullptr ? entry.query : never_recorded_);
       if (const auto* slot = std::get_if<GiveSlotBack>(&entry.completion))
         channel_.ReleaseSlot(slot->slot);
       if (const auto* chunk = std::get_if<SendChunk>(&entry.completion)) Push(*chunk, result);

@@ -211,6 +211,7 @@ class Completer {
   std::uint64_t urgent_changes_ = 0;
   std::atomic<std::uint64_t> pushed_ = 0;
   std::atomic<std::uint64_t> unpushed_ = 0;
+  const CUevent never_recorded_;  // And so complete.
   std::thread thread_;
 };
 

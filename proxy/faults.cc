@@ -1,6 +1,7 @@
 #include "proxy/faults.h"
 
 #include "common/log.h"
+#include "proxy/kernel_output.h"
 
 namespace cuspan::proxy {
 namespace {
@@ -47,6 +48,8 @@ void Faults::Examine(CUresult result) {
   int none = CUDA_SUCCESS;
   if (!lost_.compare_exchange_strong(none, result)) return;
   LogInfo("the device's context is lost: {}", driver_.Describe(result));
+  // The program hears what the driver said of it first.
+  KernelOutput::Flush(driver_, nullptr);
   channel_.Post(DeviceFault{result});
   channel_.own_bell().Ring();
 }

@@ -4,6 +4,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -84,7 +86,8 @@ struct Module {
   std::uint64_t total = 0;
   bool load_asked = false;
   CUmodule driver = nullptr;
-  CUresult result = CUDA_ERROR_NOT_INITIALIZED;  // Of loading it.
+  CUresult result = CUDA_ERROR_NOT_INITIALIZED;     // Of loading it.
+  std::optional<std::vector<std::string>> kernels;  // Their names, once they were asked for.
 };
 
 // A kernel: constant once its handle is in the table.
@@ -101,6 +104,31 @@ struct Array {
   CUarray driver = nullptr;  // An array or a level.
   CUmipmappedArray mipmap = nullptr;
   std::shared_ptr<Array> whole;  // Of a level: what it belongs to.
+};
+
+// A graph that the client records, or a body of one of its conditional nodes. Of the receiving
+// thread, but for `driver`, which never changes.
+struct Graph {
+  CUgraph driver = nullptr;
+  std::shared_ptr<Graph> whole;    // Of a body: the graph that it is a part of.
+  std::vector<CUgraphNode> nodes;  // In the order in which they were recorded.
+  // Of a whole graph.
+  CUresult failure = CUDA_SUCCESS;    // The first of its nodes that could not be made.
+  std::vector<std::uint64_t> bodies;  // Their handles.
+};
+
+// What was instantiated of a graph: constant once its handle is in the table. It goes with the last
+// launch that waits for its turn; of threads with the device's context.
+struct GraphExec {
+  explicit GraphExec(const Driver& functions) : functions(functions) {}
+  ~GraphExec() {
+    if (driver != nullptr) functions.cuGraphExecDestroy(driver);
+  }
+  GraphExec(const GraphExec&) = delete;
+  GraphExec& operator=(const GraphExec&) = delete;
+
+  const Driver& functions;
+  CUgraphExec driver = nullptr;
 };
 
 // Known by the driver's own handles, which kernels use.

@@ -18,6 +18,7 @@
 #include "protocol/channel/channel.h"
 #include "protocol/channel/socket.h"
 #include "proxy/inventory.h"
+#include "proxy/kernel_output.h"
 #include "proxy/server.h"
 
 namespace cuspan::proxy {
@@ -83,7 +84,8 @@ Status OpenDriver(const ProxyStart& start, Place& place) {
   place.device = std::make_unique<Device>(std::move(*device));
   if (start.shared.bytes != 0) {
     // Without it managed and mapped memory are refused; everything else works.
-    const Status shared = place.device->ReserveShared(start.shared, std::move(place.shared_file));
+    const Status shared = place.device->ReserveShared(start.shared, std::move(place.shared_file),
+                                                      start.file_bytes);
     if (!shared.ok()) LogWarn("no managed and mapped memory: {}", shared.message());
   }
   for (const int direction : {0, 1}) place.device->Pin(place.channel->StagingArea(direction));
@@ -130,6 +132,7 @@ int ServeDevice(ControlSocket& socket, const ProxyStart& start) {
   Status ready = CheckStart(start);
   if (ready.ok()) ready = TakeDescriptors(socket, start, *place);
   if (ready.ok()) ready = OpenDriver(start, *place);
+  if (ready.ok()) ready = KernelOutput::Install(*place->channel);
   ProxyReady answer;
   answer.result = ready.ok() ? CUDA_SUCCESS : CUDA_ERROR_DEVICE_UNAVAILABLE;
   answer.message = ready.message();

@@ -65,6 +65,8 @@ struct Session {
   HandleTable<Array> arrays;    // The same, as the textures and surfaces.
   HandleTable<Texture> textures;
   HandleTable<Surface> surfaces;
+  HandleTable<Graph> graphs;         // The receiving thread's.
+  HandleTable<GraphExec> executors;  // Filled by the worker, read by the receiving thread.
   VariableRanges variables;
   Mappings mappings;  // Of the worker, as the peers.
   Peers peers;

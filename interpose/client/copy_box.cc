@@ -31,6 +31,13 @@ BoxPlace PlaceOf(const Session::BoxSide& side) {
   return {0, Address(side.pointer), side.pitch, side.plane_rows, 0, 0, 0};
 }
 
+// Whether all of a side in memory is there, on the device of `link`.
+bool InsideMemory(const Link& link, const Session::BoxSide& side, const BoxExtent& extent) {
+  const auto span = SpannedBytes(extent, side.pitch, side.plane_rows);
+  const auto range = link.memory().Find(Address(side.pointer));
+  return span && range && InsideOf(Address(side.pointer) - range->base, *span, range->bytes);
+}
+
 HostRows RowsOf(const Session::BoxSide& side, const BoxExtent& extent) {
   if (IsOneRun(side, extent)) return {};
   return {extent, side.pitch, side.plane_rows};
@@ -76,8 +83,7 @@ CUresult Session::CopyBox(const BoxCopy& copy, const StreamTarget& target) {
         found.pinned = host_memory_.Find(side.pointer, *span).has_value();
         found.valid = true;
       } else {
-        const auto range = found.link->memory().Find(Address(side.pointer));
-        found.valid = range && InsideOf(Address(side.pointer) - range->base, *span, range->bytes);
+        found.valid = InsideMemory(*found.link, side, extent);
       }
     }
     if (device >= 0 && (found.link == nullptr || found.link->device() != device))
@@ -144,6 +150,23 @@ CUresult Session::CopyBox(const BoxCopy& copy, const StreamTarget& target) {
       !MustWaitFor(copy.destination.pointer, copy.source.pointer, copy.asynchronous))
     return result;
   return SynchronizeStream(target);
+}
+
+bool Session::BothOn(const Link& link, const BoxCopy& copy) const {
+  const auto is_there = [&](const BoxSide& side) {
+    if (side.array != nullptr)
+      return side.array->link.get() == &link && InsideArray(side, copy.extent);
+    return InsideMemory(link, side, copy.extent);
+  };
+  return is_there(copy.destination) && is_there(copy.source);
+}
+
+GraphCopy Session::AsNode(const BoxCopy& copy) {
+  GraphCopy op;
+  op.to = PlaceOf(copy.destination);
+  op.from = PlaceOf(copy.source);
+  op.extent = copy.extent;
+  return op;
 }
 
 CUresult Session::SetRows(const RowsSet& set, const StreamTarget& target) {

@@ -1,6 +1,6 @@
 #include "interpose/client/link.h"
 
-#include <unistd.h>
+#include <cstdio>
 
 #include "common/log.h"
 #include "interpose/client/handles.h"
@@ -146,12 +146,8 @@ void Link::HandleFrame(const Frame& frame) {
       break;
     case Op::kDeviceOutput:
       if (DeviceOutput output; (understood = DecodeFrom(frame.payload, output))) {
-        // What a kernel printed goes where the program's own output goes.
-        for (Bytes left = output.data; !left.empty();) {
-          const ssize_t written = ::write(STDOUT_FILENO, left.data(), left.size());
-          if (written <= 0) break;
-          left = left.subspan(static_cast<std::size_t>(written));
-        }
+        // What a kernel printed goes where the program's own output goes, in order with that.
+        std::fwrite(output.data.data(), 1, output.data.size(), output.error ? stderr : stdout);
       }
       break;
     default:

@@ -56,10 +56,15 @@ class Link : public std::enable_shared_from_this<Link> {
 
   // How this device has the shared region. Set once, before the link is used.
   Sharing sharing() const { return sharing_; }
-  void SetSharing(SharedRegion* region, ManagedVariables* variables, Sharing sharing) {
+  // Whether it has memory of its own for managed memory, kept equal to the program's: with
+  // kMirrored always.
+  bool mirrors_managed() const { return mirrors_managed_; }
+  void SetSharing(SharedRegion* region, ManagedVariables* variables, Sharing sharing,
+                  bool mirrors_managed) {
     variables_ = variables;
     region_ = region;
     sharing_ = sharing;
+    mirrors_managed_ = mirrors_managed;
     memory_.SetShared(region);
   }
   // Set once, before the link is used.
@@ -81,10 +86,9 @@ class Link : public std::enable_shared_from_this<Link> {
   // Posts an op that nobody waits for. What it may do with the shared region is seen to.
   template <typename T>
   CUresult Post(const T& op) {
-    if constexpr (T::kOp == Op::kLaunch) {
+    if constexpr (kRunsKernels<T>) {
       if (region_ != nullptr && sharing_ != Sharing::kNone) {
-        if (const CUresult result = region_->ExposePointers(op.arguments); result != CUDA_SUCCESS)
-          return result;
+        if (const CUresult result = Expose(op); result != CUDA_SUCCESS) return result;
         region_->registered().BeforeLaunch();
         if (const CUresult result = variables_->BeforeLaunch(*this); result != CUDA_SUCCESS)
           return result;
@@ -99,7 +103,17 @@ class Link : public std::enable_shared_from_this<Link> {
     if (T::kOp != Op::kCopyFromDevice) region_->mirrors().AfterWork(*this);
     return result;
   }
-  // The same without that, for the region's own work.
+  // What kernels that `op` names will find in their arguments of the program's memory is the
+  // device's, too, from now on. Post does so by itself.
+  template <typename T>
+  CUresult Expose(const T& op) {
+    if constexpr (requires { op.arguments; }) {
+      if (region_ != nullptr && sharing_ != Sharing::kNone)
+        return region_->ExposePointers(op.arguments);
+    }
+    return CUDA_SUCCESS;
+  }
+  // The same as Post without that, for the region's own work and for what only describes work.
   template <typename T>
   CUresult PostUnseen(const T& op) {
     static_assert(T::kClass == OpClass::kPosted || T::kClass == OpClass::kChunk);
@@ -251,10 +265,16 @@ class Link : public std::enable_shared_from_this<Link> {
     std::condition_variable arrived;
     std::vector<std::byte> payload;
   };
+  // Ops by which kernels run.
+  template <typename T>
+  static constexpr bool kRunsKernels =
+      T::kOp == Op::kLaunch || T::kOp == Op::kLaunchShaped || T::kOp == Op::kGraphLaunch;
   // Whether `op` itself writes memory that the program reads.
   template <typename T>
   bool WritesHost(const T& op) const {
-    if constexpr (T::kOp == Op::kCopyFromDevice || T::kOp == Op::kCopyBoxFromDevice)
+    if constexpr (T::kOp == Op::kGraphLaunch)
+      return region_ != nullptr;  // It may have copies.
+    else if constexpr (T::kOp == Op::kCopyFromDevice || T::kOp == Op::kCopyBoxFromDevice)
       return true;
     else if constexpr (requires { op.to.address; })
       return region_ != nullptr && region_->Contains(op.to.address);
@@ -272,7 +292,7 @@ class Link : public std::enable_shared_from_this<Link> {
     } else if constexpr (std::is_class_v<T> &&
                          requires { T::VisitFields(op, [](const auto&) {}); }) {
       bool touches = false;
-      if constexpr (requires { T::kOp; }) touches = T::kOp == Op::kLaunch;
+      if constexpr (requires { T::kOp; }) touches = kRunsKernels<T>;
       if (!touches)
         T::VisitFields(op, [&](const auto& field) { touches = touches || MayTouchRegion(field); });
       return touches;
@@ -344,6 +364,7 @@ class Link : public std::enable_shared_from_this<Link> {
   SharedRegion* region_ = nullptr;
   ManagedVariables* variables_ = nullptr;
   Sharing sharing_ = Sharing::kNone;
+  bool mirrors_managed_ = false;
   LinkPlace place_;
   Peers* peers_ = nullptr;
 

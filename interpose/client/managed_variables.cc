@@ -19,6 +19,11 @@ ManagedVariables::Variable* ManagedVariables::Find(const FatbinRecord& fatbin,
   return nullptr;
 }
 
+bool ManagedVariables::Has(const Variable& variable, const Link& link) {
+  return std::any_of(variable.places.begin(), variable.places.end(),
+                     [&](const Place& place) { return place.number == link.number(); });
+}
+
 CUresult ManagedVariables::Read(Link& link, std::uint64_t address, std::vector<std::byte>* bytes) {
   auto incoming = std::make_shared<Incoming>();
   incoming->owned.resize(bytes->size());
@@ -70,6 +75,10 @@ CUresult ManagedVariables::Loaded(Link& link, const FatbinRecord& fatbin) {
     if (result != CUDA_SUCCESS) return result;
     Place place{link.weak_from_this(), link.number(), reply.address, {}};
     Variable* variable = Find(fatbin, *record);
+    // A library's is placed when the program asks for it; kernels may have run before. What a
+    // further device has of it counts no more than its definition.
+    place.ran = variable == nullptr && record->host == &record->place;
+    if (variable != nullptr && Has(*variable, link)) continue;
     if (variable == nullptr) {
       std::uint64_t address = 0;
       result = region_->Allocate(SharedRegion::Kind::kManaged, reply.bytes, &address);

@@ -33,7 +33,7 @@ class ManagedVariables {
   explicit ManagedVariables(SharedRegion* region) : region_(region) {}
 
   // `link` has loaded the module: its managed variables get their addresses, if this is the first
-  // to do so, and the device their contents.
+  // to do so, and the device their contents. Once more does no harm.
   CUresult Loaded(Link& link, const FatbinRecord& fatbin);
   // Around a kernel on the device.
   CUresult BeforeLaunch(Link& link);
@@ -66,6 +66,7 @@ class ManagedVariables {
     std::list<Place> places;
   };
   Variable* Find(const FatbinRecord& fatbin, const ManagedRecord& record);
+  static bool Has(const Variable& variable, const Link& link);
   CUresult Read(Link& link, std::uint64_t address, std::vector<std::byte>* bytes);
   CUresult Write(Link& link, std::uint64_t address, const std::vector<std::byte>& bytes);
   CUresult Pull(Variable& variable, Place& place, Link& link);

@@ -260,6 +260,11 @@ void DeviceMemory::AddVariable(std::uint64_t address, std::uint64_t bytes) {
   variables_.push_back({address, bytes});
 }
 
+void DeviceMemory::RemoveVariable(std::uint64_t address) {
+  std::lock_guard lock(mutex_);
+  std::erase_if(variables_, [&](const auto& variable) { return variable.base == address; });
+}
+
 std::uint64_t DeviceMemory::idle_bytes() const {
   std::shared_lock lock(mutex_);
   return blocks_.free_bytes() + retired_bytes_;

@@ -61,6 +61,7 @@ class DeviceMemory {
   void SetShared(const SharedRegion* region) { region_ = region; }
   // A variable of a loaded module, which the driver placed where it likes.
   void AddVariable(std::uint64_t address, std::uint64_t bytes);
+  void RemoveVariable(std::uint64_t address);
   // What is mapped and not in use.
   std::uint64_t idle_bytes() const;
 

@@ -159,7 +159,7 @@ CUresult Mirrors::BeforeWork(Link& link) {
   std::lock_guard lock(mutex_);
   if (owner_ != nullptr && owner_.get() != &link)
     if (const CUresult result = Disown(); result != CUDA_SUCCESS) return result;
-  if (link.sharing() != Sharing::kMirrored) return CUDA_SUCCESS;
+  if (!link.mirrors_managed()) return CUDA_SUCCESS;
   if (!wrote_here_.empty()) {
     for (const auto& other : wrote_here_)
       static_cast<void>(other->CallUnseen(DeviceSynchronize{}));  // A lost one writes nothing more.
@@ -175,7 +175,7 @@ CUresult Mirrors::SendNews(Link& link) {
   if (!active()) return CUDA_SUCCESS;
   std::lock_guard lock(mutex_);
   if (owner_ != nullptr && owner_.get() != &link) return CUDA_SUCCESS;
-  return link.sharing() == Sharing::kMirrored && wrote_here_.empty() ? Push(link) : CUDA_SUCCESS;
+  return link.mirrors_managed() && wrote_here_.empty() ? Push(link) : CUDA_SUCCESS;
 }
 
 CUresult Mirrors::Push(Link& link) {
@@ -278,13 +278,13 @@ CUresult Mirrors::Send(Link& link, const Range& range, const BlockAllocator::Ran
 void Mirrors::AfterWork(Link& link) {
   if (!active()) return;
   std::lock_guard lock(mutex_);
-  if (link.sharing() == Sharing::kMemory) {
+  if (link.sharing() == Sharing::kMemory && !link.mirrors_managed()) {
     const auto self = link.shared_from_this();
     if (std::find(wrote_here_.begin(), wrote_here_.end(), self) == wrote_here_.end())
       wrote_here_.push_back(self);
     return;
   }
-  if (link.sharing() != Sharing::kMirrored) return;
+  if (!link.mirrors_managed()) return;
   owner_ = link.shared_from_this();
   at_work_ = true;
   for (Range& range : ranges_) {

@@ -8,6 +8,7 @@
 #include "interpose/client/handles.h"
 #include "interpose/client/link.h"
 #include "protocol/fatbin/fatbin.h"
+#include "protocol/fatbin/image.h"
 
 namespace cuspan {
 
@@ -36,6 +37,7 @@ CUresult Modules::Load(const FatbinRecord& fatbin) {
     with_objects = fatbin::WithObjects(fatbin.image, fatbin.objects);
     image = with_objects;
   }
+  if (image.size() > fatbin::kMostModuleBytes) return CUDA_ERROR_INVALID_IMAGE;
   for (std::size_t offset = 0; offset < image.size(); offset += kMaxInlineBytes) {
     ModuleImage piece;
     piece.module = fatbin.module;
@@ -43,6 +45,7 @@ CUresult Modules::Load(const FatbinRecord& fatbin) {
     piece.offset = offset;
     piece.data = image.subspan(offset, std::min(kMaxInlineBytes, image.size() - offset));
     if (const CUresult result = link_->Post(piece); result != CUDA_SUCCESS) return result;
+    module->sent = true;
   }
   ModuleLoad load;
   load.module = fatbin.module;
@@ -51,11 +54,16 @@ CUresult Modules::Load(const FatbinRecord& fatbin) {
   if (module->result == CUDA_SUCCESS) module->result = link_->PlaceManaged(fatbin);
   module->loaded = true;
   if (module->result != CUDA_SUCCESS) {
-    LogError("device {} can not load a fat binary of {} bytes: CUDA error {}", link_->device(),
+    LogError("device {} can not load device code of {} bytes: CUDA error {}", link_->device(),
              fatbin.image.size(), static_cast<int>(module->result));
     EndIfRefused(module->result);
   }
   return module->result;
+}
+
+bool Modules::Has(const FatbinRecord& fatbin) const {
+  std::shared_lock lock(mutex_);
+  return modules_.contains(&fatbin);
 }
 
 CUresult Modules::Kernel(const FunctionRecord& function, LoadedKernel** kernel) {
@@ -105,19 +113,28 @@ CUresult Modules::Variable(const VariableRecord& variable, LoadedVariable* loade
   if (const CUresult result = link_->Call(find, &reply); result != CUDA_SUCCESS) return result;
   std::lock_guard lock(mutex_);
   const auto [entry, added] =
-      variables_.emplace(&variable, LoadedVariable{reply.address, reply.bytes});
+      variables_.emplace(&variable, LoadedVariable{reply.address, reply.bytes, reply.managed});
   if (added) link_->memory().AddVariable(reply.address, reply.bytes);
   *loaded = entry->second;
   return CUDA_SUCCESS;
 }
 
 void Modules::Unload(const FatbinRecord& fatbin) {
+  std::unique_ptr<LoadedModule> module;
   {
     std::lock_guard lock(mutex_);
-    if (modules_.erase(&fatbin) == 0) return;
+    const auto known = modules_.find(&fatbin);
+    if (known == modules_.end()) return;
+    module = std::move(known->second);
+    modules_.erase(known);
     std::erase_if(kernels_, [&](const auto& entry) { return entry.first->fatbin == &fatbin; });
-    std::erase_if(variables_, [&](const auto& entry) { return entry.first->fatbin == &fatbin; });
+    std::erase_if(variables_, [&](const auto& entry) {
+      if (entry.first->fatbin != &fatbin) return false;
+      link_->memory().RemoveVariable(entry.second.address);
+      return true;
+    });
   }
+  if (!module->sent) return;
   ModuleUnload unload;
   unload.module = fatbin.module;
   static_cast<void>(link_->Post(unload));  // A lost device has no module any more.

@@ -62,6 +62,9 @@ struct LoadedKernel {
   std::uint32_t argument_bytes;  // Their sum.
   // By CUfunction_attribute; the ones that can be set change with KernelSetAttribute.
   std::vector<std::atomic<int>> attributes;
+  // Bits by number, of those that cudaFuncSetAttribute has set.
+  std::unique_ptr<std::atomic<std::uint32_t>> set_by_function =
+      std::make_unique<std::atomic<std::uint32_t>>(0);
   std::unique_ptr<Occupancies> occupancies = std::make_unique<Occupancies>();
   int attribute(CUfunction_attribute which) const {
     return static_cast<std::size_t>(which) < attributes.size() ? attributes[which].load() : 0;
@@ -71,6 +74,8 @@ struct LoadedKernel {
 struct LoadedVariable {
   std::uint64_t address;
   std::uint64_t bytes;
+  bool managed =
+      false;  // A __managed__ one: the host and other devices know it by another address.
 };
 
 class Modules {
@@ -82,12 +87,14 @@ class Modules {
   CUresult Variable(const VariableRecord& variable, LoadedVariable* loaded);
   // Only that, for what the host uses of it.
   CUresult Load(const FatbinRecord& fatbin);
+  bool Has(const FatbinRecord& fatbin) const;
   // The library that holds `fatbin` is being unloaded.
   void Unload(const FatbinRecord& fatbin);
 
  private:
   struct LoadedModule {
     std::mutex loading;
+    bool sent = false;  // The proxy knows of it.
     bool loaded = false;
     CUresult result = CUDA_SUCCESS;
   };

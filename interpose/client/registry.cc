@@ -3,6 +3,7 @@
 #include "common/log.h"
 #include "interpose/client/handles.h"
 #include "protocol/fatbin/fatbin.h"
+#include "protocol/fatbin/image.h"
 
 namespace cuspan {
 namespace {
@@ -44,14 +45,43 @@ FatbinRecord* Registry::AddFatbin(const void* wrapper) {
     LogError("device code of the program can not be read: {}; its kernels can not be launched",
              status.message());
   }
-  found.module = NextHandle();
+  return Add(std::move(found));
+}
+
+FatbinRecord* Registry::Add(FatbinRecord record) {
+  record.module = NextHandle();
   std::lock_guard lock(mutex_);
-  return &fatbins_.emplace_back(std::move(found));
+  return &fatbins_.emplace_back(std::move(record));
+}
+
+Result<FatbinRecord*> Registry::AddImage(const void* image, bool preserved) {
+  FatbinRecord found{};
+  if (fatbin::KindOf(image) == fatbin::ImageKind::kWrapper) {
+    CUSPAN_RETURN_IF_ERROR(FindImages(image, &found));
+  } else {
+    Result<std::uint64_t> bytes = fatbin::ImageBytes(image);
+    if (!bytes.ok()) return bytes.status();
+    found.image = {static_cast<const std::byte*>(image), *bytes};
+  }
+  if (preserved) return Add(std::move(found));
+  return AddImage(found.objects.empty()
+                      ? std::vector<std::byte>(found.image.begin(), found.image.end())
+                      : fatbin::WithObjects(found.image, found.objects));
+}
+
+FatbinRecord* Registry::AddImage(std::vector<std::byte> image) {
+  FatbinRecord record{};
+  record.owned = std::move(image);
+  record.image = record.owned;  // Moving the record does not move the bytes.
+  return Add(std::move(record));
 }
 
 void Registry::RemoveFatbin(FatbinRecord* fatbin) {
   std::lock_guard lock(mutex_);
   fatbin->registered = false;
+  fatbin->image = {};
+  fatbin->objects = {};
+  fatbin->owned = {};
   version_.fetch_add(1, std::memory_order_release);
   // The addresses may belong to another library soon.
   std::erase_if(functions_by_key_,
@@ -85,9 +115,11 @@ VariableRecord* Registry::AddVariable(const FatbinRecord* fatbin, const void* ho
   return &record;
 }
 
-void Registry::AddManaged(const FatbinRecord* fatbin, void** host, const char* name) {
+void** Registry::AddManaged(const FatbinRecord* fatbin, void** host, const char* name) {
   std::lock_guard lock(mutex_);
-  managed_.emplace_back(ManagedRecord{fatbin, name, host});
+  ManagedRecord& record = managed_.emplace_back(ManagedRecord{fatbin, name, host});
+  if (host == nullptr) record.host = &record.place;
+  return record.host;
 }
 
 std::vector<const ManagedRecord*> Registry::ManagedOf(const FatbinRecord& fatbin) const {
@@ -96,6 +128,12 @@ std::vector<const ManagedRecord*> Registry::ManagedOf(const FatbinRecord& fatbin
   for (const ManagedRecord& record : managed_)
     if (record.fatbin == &fatbin) found.push_back(&record);
   return found;
+}
+
+void Registry::AddKernel(const FunctionRecord& record) {
+  std::lock_guard lock(mutex_);
+  version_.fetch_add(1, std::memory_order_release);
+  functions_by_key_[&record] = &record;
 }
 
 const FunctionRecord* Registry::FindFunction(const void* key) const {

@@ -1,6 +1,6 @@
-// What the program's static constructors told us: its fat binaries, kernels
-// and device variables. Only recorded here; a device sees a fat binary at the
-// first use of something in it.
+// What the program's static constructors told us, and the libraries that it loads
+// itself: their fat binaries, kernels and device variables. Only recorded here; a
+// device sees a fat binary at the first use of something in it.
 #pragma once
 
 #include <atomic>
@@ -14,12 +14,15 @@
 #include <unordered_map>
 #include <vector>
 
+#include "common/status.h"
+
 namespace cuspan {
 
 struct FatbinRecord {
-  std::uint64_t module;  // The handle that proxies know it by.
-  std::span<const std::byte>
-      image;  // The container in the program's memory; empty when it was malformed.
+  std::uint64_t module;              // The handle that proxies know it by.
+  std::span<const std::byte> image;  // The container in the program's memory; empty when it was
+                                     // malformed. Of a library: whatever CUDA takes as a module.
+  std::vector<std::byte> owned;      // `image`, where it is not in the program's memory.
   // Of relocatable code: the containers of the objects that were linked to `image`.
   std::vector<std::span<const std::byte>> objects;
   bool registered = true;   // Cleared when the library that holds it goes.
@@ -45,7 +48,8 @@ struct VariableRecord {
 struct ManagedRecord {
   const FatbinRecord* fatbin;
   std::string name;
-  void** host;  // Where the program's code looks for its address.
+  void** host;            // Where the program's code looks for its address.
+  void* place = nullptr;  // That place, for a library's, which no code knows.
 };
 
 // Any thread; records live for ever.
@@ -56,14 +60,21 @@ class Registry {
 
   // `wrapper` is what nvcc's code passes to __cudaRegisterFatBinary.
   FatbinRecord* AddFatbin(const void* wrapper);
+  // A library: `image` is anything that CUDA takes as a module. It is copied, or must stay where
+  // it is until RemoveFatbin if `preserved`. kInvalid when it says itself that it is damaged.
+  Result<FatbinRecord*> AddImage(const void* image, bool preserved);
+  FatbinRecord* AddImage(std::vector<std::byte> image);
   void RemoveFatbin(FatbinRecord* fatbin);
   // Something in it needs what we can not do; the first reason stays.
   void SetUnsupported(FatbinRecord* fatbin, std::string why);
   FunctionRecord* AddFunction(const FatbinRecord* fatbin, const void* host, const char* name);
+  // A kernel without a stub, known by its record, which the caller keeps for ever.
+  void AddKernel(const FunctionRecord& record);
   VariableRecord* AddVariable(const FatbinRecord* fatbin, const void* host, const char* name,
                               std::size_t bytes, bool constant);
 
-  void AddManaged(const FatbinRecord* fatbin, void** host, const char* name);
+  // `host`: null for a library's. Returns where the address will stand.
+  void** AddManaged(const FatbinRecord* fatbin, void** host, const char* name);
   std::vector<const ManagedRecord*> ManagedOf(const FatbinRecord& fatbin) const;
 
   // By host stub or by what AddFunction returned; null when unknown.
@@ -74,6 +85,8 @@ class Registry {
   std::uint64_t version() const { return version_.load(std::memory_order_acquire); }
 
  private:
+  FatbinRecord* Add(FatbinRecord record);
+
   std::atomic<std::uint64_t> version_{1};
   mutable std::shared_mutex mutex_;
   std::deque<FatbinRecord> fatbins_;

@@ -208,10 +208,17 @@ Result<DeviceOpened> Session::AskForDevice(const OpenDevice& request, UniqueFd* 
   return opened;
 }
 
+bool Session::MirrorsManagedHere() const {
+  // Of several devices one at a time could work on it.
+  if (device_count() != 1) return false;
+  return std::strcmp(SettingText(settings::kManaged), "host") != 0;
+}
+
 CUresult Session::OpenDeviceAtAgent(int device, std::shared_ptr<Link>* link) {
   OpenDevice request;
   request.device = static_cast<std::uint32_t>(device);
   request.shared = shared_.window();
+  request.file_bytes = shared_.FileBytes(MirrorsManagedHere());
   UniqueFd channel_fd;
   UniqueFd bell_fd;
   const Result<DeviceOpened> opened = AskForDevice(request, &channel_fd, &bell_fd);
@@ -237,7 +244,8 @@ CUresult Session::OpenDeviceAtAgent(int device, std::shared_ptr<Link>* link) {
                  &peers_);
   if (opened->shared)
     made->SetSharing(&shared_, &managed_variables_,
-                     opened->relayed ? Sharing::kMirrored : Sharing::kMemory);
+                     opened->relayed ? Sharing::kMirrored : Sharing::kMemory,
+                     opened->relayed || MirrorsManagedHere());
   DeviceSlot& slot = *devices_[static_cast<std::size_t>(device)];
   {
     std::lock_guard lock(links_mutex_);
@@ -276,6 +284,11 @@ CUresult Session::JoinAtAgent(std::uint32_t join, int first, int second) {
 
 CUresult Session::CurrentLink(std::shared_ptr<Link>* link) {
   return OpenLink(ThisThread().current_device, link);
+}
+
+void Session::Unload(const FatbinRecord& fatbin) {
+  managed_variables_.Unload(fatbin);
+  for (const auto& link : Links()) link->modules().Unload(fatbin);
 }
 
 CUresult Session::Reset(int device) {

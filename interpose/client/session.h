@@ -74,6 +74,8 @@ class Session {
   CUresult Reset(int device);
   // cudaDeviceSynchronize for one device; fine when it was never opened.
   CUresult Synchronize(int device);
+  // The program unloads the library that holds `fatbin`: no device has it any more.
+  void Unload(const FatbinRecord& fatbin);
 
   // --- Streams
   CUresult CreateStream(unsigned flags, int priority, std::uint64_t* stream);
@@ -163,6 +165,10 @@ class Session {
     int source_device = -1;
   };
   CUresult CopyBox(const BoxCopy& copy, const StreamTarget& target);
+  // Whether both sides lie, as a whole, in the own memory or arrays of that device; and such a copy
+  // as a node of a graph of the device.
+  bool BothOn(const Link& link, const BoxCopy& copy) const;
+  static GraphCopy AsNode(const BoxCopy& copy);
   // Sets rows of device memory to a byte.
   struct RowsSet {
     std::uint64_t address;
@@ -194,6 +200,8 @@ class Session {
   CUresult OpenDeviceAtAgent(int device, std::shared_ptr<Link>* link);
   // The agent's answer, with what came with it where it has the device.
   Result<DeviceOpened> AskForDevice(const OpenDevice& request, UniqueFd* channel, UniqueFd* bell);
+  // Whether devices of this node have memory of their own for managed memory.
+  bool MirrorsManagedHere() const;
   // For PeerCopies.
   CUresult JoinAtAgent(std::uint32_t join, int first, int second);
   void ReceiveLoop();

@@ -96,6 +96,11 @@ void SharedRegion::DropHere(const BlockAllocator::Range& range) {
               static_cast<off_t>(range.base - window_.base), static_cast<off_t>(range.bytes));
 }
 
+bool SharedRegion::IsMirroredOn(const Link& link, const Segment& segment) const {
+  return link.sharing() == Sharing::kMirrored ||
+         (link.mirrors_managed() && IsManaged(segment.range.base));
+}
+
 CUresult SharedRegion::MapOn(Link& link, const Segment& segment) {
   if (link.sharing() == Sharing::kNone || !link.attached || link.fault() != CUDA_SUCCESS)
     return CUDA_SUCCESS;
@@ -105,7 +110,7 @@ CUresult SharedRegion::MapOn(Link& link, const Segment& segment) {
   op.bytes = segment.range.bytes;
   MemoryMap::Reply reply;
   const CUresult result = link.Call(op, &reply);
-  if (result == CUDA_SUCCESS && link.sharing() == Sharing::kMirrored)
+  if (result == CUDA_SUCCESS && IsMirroredOn(link, segment))
     return mirrors_.Begin(link, segment.range);
   return result;
 }
@@ -139,7 +144,9 @@ CUresult SharedRegion::Grow(Kind kind, std::uint64_t bytes) {
   std::vector<std::shared_ptr<Link>> mapped;
   if (result == CUDA_SUCCESS) {
     const auto links = links_();
-    const auto pins = [](const auto& link) { return link->sharing() == Sharing::kMemory; };
+    const auto pins = [&](const auto& link) {
+      return link->sharing() == Sharing::kMemory && !IsMirroredOn(*link, segment);
+    };
     if (std::any_of(links.begin(), links.end(), pins)) Populate(segment.range);
     for (const auto& link : links) {
       if ((result = MapOn(*link, segment)) != CUDA_SUCCESS) break;

@@ -179,9 +179,7 @@ bool Transfers::OnChunk(const Chunk& chunk) {
   {
     std::lock_guard lock(mutex_);
     // So many slots there are, and no chunk without one.
-    if (channel_->IncomingSlot(chunk.slot) == nullptr ||
-        arrived_chunks_ - stored_chunks_.load(std::memory_order_relaxed) >= 64)
-      return false;
+    if (channel_->IncomingSlot(chunk.slot) == nullptr || storing_ >= 64) return false;
     const auto known = incoming_.find(chunk.transfer);
     if (known == incoming_.end()) {
       if (failed_ == CUDA_SUCCESS && !failed_incoming_.contains(chunk.transfer)) return false;
@@ -230,9 +228,9 @@ void Transfers::Store(const std::shared_ptr<Incoming>& incoming, const Chunk& ch
 
 void Transfers::Done(const Chunk& chunk, std::uint64_t arrival) {
   std::uint64_t stored = stored_chunks_.load(std::memory_order_relaxed);
-  stored_later_ |= std::uint64_t{1} << (arrival - stored);
-  while ((stored_later_ & 1) != 0) {
-    stored_later_ >>= 1;
+  stored_later_.insert(arrival);
+  while (!stored_later_.empty() && *stored_later_.begin() == stored) {
+    stored_later_.erase(stored_later_.begin());
     ++stored;
   }
   stored_chunks_.store(stored, std::memory_order_release);

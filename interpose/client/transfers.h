@@ -136,9 +136,10 @@ class Transfers {
   std::set<std::uint64_t> failed_incoming_;  // The last of those of which chunks may still come.
   int storing_ = 0;                          // Chunks of all transfers that are being copied now.
   std::uint64_t arrived_chunks_ = 0;         // Receiver thread.
-  // The first so many to arrive are stored; of those after them, a bit each.
+  // The first so many to arrive are stored, and of those after them these: however many, while a
+  // thread that copies one of the first does not get its turn.
   std::atomic<std::uint64_t> stored_chunks_{0};
-  std::uint64_t stored_later_ = 0;
+  std::set<std::uint64_t> stored_later_;
   std::thread sender_;
 };
 

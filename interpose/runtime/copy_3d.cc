@@ -108,7 +108,8 @@ Error Copy3D(const cudaMemcpy3DParms* parameters, bool asynchronous, cudaStream_
   if (!asynchronous) return OnStream(stream, meaning, copy);
   return InStream(stream, meaning, copy,
                   [&](Session& session, const StreamTarget&, Work* work) -> Error {
-                    CUSPAN_RETURN_IF_FAILED(CheckBox(session, *parameters));
+                    Session::BoxCopy described;
+                    CUSPAN_RETURN_IF_FAILED(DescribeBox(session, *parameters, &described));
                     *work = CopyWork{*parameters};
                     return cudaSuccess;
                   });
@@ -142,9 +143,9 @@ Error CopyBox(Session& session, const StreamTarget& target, const cudaMemcpy3DPa
   return Copy3DOn(session, target, CallOf(parameters, true));
 }
 
-Error CheckBox(Session& session, const cudaMemcpy3DParms& parameters) {
-  Session::BoxCopy copy{};
-  return Prepare(session, CallOf(parameters, true), &copy);
+Error DescribeBox(Session& session, const cudaMemcpy3DParms& parameters, Session::BoxCopy* copy) {
+  *copy = {};
+  return Prepare(session, CallOf(parameters, true), copy);
 }
 
 }  // namespace cuspan

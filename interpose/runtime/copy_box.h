@@ -20,8 +20,9 @@ cudaMemcpy3DParms ParametersOfRun(void* destination, const void* source, std::si
 // cudaMemcpy3DAsync on `target`, wherever the sides lie (copy_3d.cc).
 Error CopyBox(Session& session, const StreamTarget& target, const cudaMemcpy3DParms& parameters);
 
-// Whether the parameters make sense; what they point to is checked when they are used.
-Error CheckBox(Session& session, const cudaMemcpy3DParms& parameters);
+// The copy that the parameters describe, when they make sense; what they point to is checked when
+// they are used. Its extent has no bytes when there is nothing to do.
+Error DescribeBox(Session& session, const cudaMemcpy3DParms& parameters, Session::BoxCopy* copy);
 
 // A side in memory: rows a pitch apart.
 inline Session::BoxSide MemorySide(const void* pointer, std::size_t pitch, std::size_t plane_rows) {

@@ -1,6 +1,9 @@
 #include "interpose/runtime/function.h"
-#include "interpose/runtime/caller.h"
 
+#include <string_view>
+
+#include "common/format.h"
+#include "interpose/runtime/caller.h"
 #include "interpose/runtime/device_properties.h"
 
 namespace cuspan {
@@ -47,10 +50,24 @@ void Describe(const LoadedKernel& kernel, cudaFuncAttributes* out) {
   out->nonPortableClusterSizeAllowed = value(CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED);
 }
 
-Error SetAttribute(Session& session, Link& link, LoadedKernel& kernel, cudaFuncAttribute attribute,
-                   int value) {
+// Whether there is such an attribute.
+Error CheckAttribute(cudaFuncAttribute attribute) {
+  return attribute < cudaFuncAttributeMaxDynamicSharedMemorySize ||
+                 attribute >= cudaFuncAttributeMax
+             ? cudaErrorInvalidValue
+             : cudaSuccess;
+}
+
+Error CheckValue(const Session& session, const Link& link, const LoadedKernel& kernel,
+                 cudaFuncAttribute attribute, int value) {
+  const auto& device = session.description(link.device());
+  if (attribute > cudaFuncAttributePreferredSharedMemoryCarveout) {
+    // Of clusters: the device's driver knows what it takes.
+    if (AttributeOf(device, CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH) == 0)
+      return NotSupported("an attribute of clusters on a device without them");
+    return cudaSuccess;
+  }
   if (attribute == cudaFuncAttributeMaxDynamicSharedMemorySize) {
-    const auto& device = session.description(link.device());
     const int most = AttributeOf(device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
     if (value < 0 ||
         (most > 0 && value > most - kernel.attribute(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES))) {
@@ -59,6 +76,12 @@ Error SetAttribute(Session& session, Link& link, LoadedKernel& kernel, cudaFuncA
   } else if (value < cudaSharedmemCarveoutDefault || value > cudaSharedmemCarveoutMaxShared) {
     return cudaErrorInvalidValue;
   }
+  return cudaSuccess;
+}
+
+Error SetAttribute(Session& session, Link& link, LoadedKernel& kernel, cudaFuncAttribute attribute,
+                   int value) {
+  CUSPAN_RETURN_IF_FAILED(CheckValue(session, link, kernel, attribute, value));
   KernelSetAttribute op;
   op.kernel = kernel.handle;
   op.attribute = attribute;
@@ -156,17 +179,54 @@ CUSPAN_EXPORT cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAtt
                                                int value) {
   return Answer([&]() -> Error {
     if (function == nullptr) return cudaErrorInvalidDeviceFunction;
-    if (attribute < cudaFuncAttributeMaxDynamicSharedMemorySize ||
-        attribute >= cudaFuncAttributeMax) {
-      return cudaErrorInvalidValue;
-    }
-    if (attribute > cudaFuncAttributePreferredSharedMemoryCarveout) {
-      return NotSupported("cudaFuncSetAttribute with an attribute of clusters");
-    }
+    CUSPAN_RETURN_IF_FAILED(CheckAttribute(attribute));
     return OnCurrentDevice([&](Session& session, Link& link) -> Error {
       LoadedKernel* kernel = nullptr;
       CUSPAN_RETURN_IF_FAILED(FindKernel(link, function, &kernel));
-      return SetAttribute(session, link, *kernel, attribute, value);
+      CUSPAN_RETURN_IF_FAILED(SetAttribute(session, link, *kernel, attribute, value));
+      kernel->set_by_function->fetch_or(1U << attribute);
+      return cudaSuccess;
+    });
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaKernelSetAttributeForDevice(cudaKernel_t function,
+                                                          cudaFuncAttribute attribute, int value,
+                                                          int device) {
+  return Answer([&]() -> Error {
+    if (function == nullptr) return cudaErrorInvalidDeviceFunction;
+    CUSPAN_RETURN_IF_FAILED(CheckAttribute(attribute));
+    return WithSession([&](Session& session) -> Error {
+      std::shared_ptr<Link> link;
+      CUSPAN_RETURN_IF_FAILED(session.OpenLink(device, &link));
+      LoadedKernel* kernel = nullptr;
+      CUSPAN_RETURN_IF_FAILED(FindKernel(*link, function, &kernel));
+      // What cudaFuncSetAttribute says counts, whichever was first.
+      if ((kernel->set_by_function->load() & 1U << attribute) != 0) {
+        return CheckValue(session, *link, *kernel, attribute, value);
+      }
+      return SetAttribute(session, *link, *kernel, attribute, value);
+    });
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaFuncGetParamInfo(const void* function, std::size_t index,
+                                               std::size_t* offset, std::size_t* bytes) {
+  return Answer([&]() -> Error {
+    if (function == nullptr) return cudaErrorInvalidDeviceFunction;
+    if (offset == nullptr) return cudaErrorInvalidValue;
+    return OnCurrentDevice([&](Session&, Link& link) -> Error {
+      LoadedKernel* kernel = nullptr;
+      CUSPAN_RETURN_IF_FAILED(FindKernel(link, function, &kernel));
+      if (index >= kernel->parameter_bytes.size()) return cudaErrorInvalidValue;
+      KernelParameter op;
+      op.kernel = kernel->handle;
+      op.index = static_cast<std::uint32_t>(index);
+      KernelParameter::Reply reply;
+      CUSPAN_RETURN_IF_FAILED(link.Call(op, &reply));
+      *offset = reply.offset;
+      if (bytes != nullptr) *bytes = kernel->parameter_bytes[index];
+      return cudaSuccess;
     });
   });
 }

@@ -8,11 +8,11 @@
 namespace cuspan {
 
 cudaGraphNodeType TypeOf(const Work& work) {
-  constexpr cudaGraphNodeType kTypes[] = {cudaGraphNodeTypeKernel,    cudaGraphNodeTypeMemcpy,
-                                          cudaGraphNodeTypeMemset,    cudaGraphNodeTypeHost,
-                                          cudaGraphNodeTypeGraph,     cudaGraphNodeTypeEmpty,
-                                          cudaGraphNodeTypeWaitEvent, cudaGraphNodeTypeEventRecord,
-                                          cudaGraphNodeTypeMemAlloc,  cudaGraphNodeTypeMemFree};
+  constexpr cudaGraphNodeType kTypes[] = {
+      cudaGraphNodeTypeKernel,    cudaGraphNodeTypeMemcpy,      cudaGraphNodeTypeMemset,
+      cudaGraphNodeTypeHost,      cudaGraphNodeTypeGraph,       cudaGraphNodeTypeEmpty,
+      cudaGraphNodeTypeWaitEvent, cudaGraphNodeTypeEventRecord, cudaGraphNodeTypeMemAlloc,
+      cudaGraphNodeTypeMemFree,   cudaGraphNodeTypeConditional};
   static_assert(std::size(kTypes) == std::variant_size_v<Work>);
   return kTypes[work.index()];
 }
@@ -40,12 +40,20 @@ std::shared_ptr<Graph> Graphs::Create() {
 
 std::shared_ptr<Graph> Graphs::Clone(const Graph& graph) {
   std::shared_ptr<Graph> clone = Create();
+  clone->on_device = graph.on_device;
+  clone->objects = graph.objects;
   std::unordered_map<const GraphNode*, GraphNode*> copies;
   for (const auto& node : graph.nodes) {
     Work work = node->work;
     if (auto* const child = std::get_if<ChildWork>(&work)) {
       child->graph = Clone(*child->graph);
       child->graph->child = true;
+    }
+    if (auto* const condition = std::get_if<ConditionWork>(&work)) {
+      for (auto& body : condition->bodies) {
+        body = Clone(*body);
+        body->child = true;
+      }
     }
     GraphNode* const copy = clone->Add(std::move(work), {}, node->device);
     copy->origin = node->handle;
@@ -77,15 +85,19 @@ void Graphs::Destroy(std::uint64_t graph) {
   graphs_.erase(known);
   for (const auto& node : gone->nodes) {
     nodes_.erase(node->handle);
-    if (const auto* const child = std::get_if<ChildWork>(&node->work))
-      Destroy(child->graph->handle);
+    DestroyPartsOf(*node);
   }
+}
+
+void Graphs::DestroyPartsOf(const GraphNode& node) {
+  if (const auto* const child = std::get_if<ChildWork>(&node.work)) Destroy(child->graph->handle);
+  if (const auto* const condition = std::get_if<ConditionWork>(&node.work))
+    for (const auto& body : condition->bodies) Destroy(body->handle);
 }
 
 void Graphs::DestroyNode(const Place& place) {
   for (const auto& other : place.graph->nodes) std::erase(other->dependencies, place.node);
-  if (const auto* const child = std::get_if<ChildWork>(&place.node->work))
-    Destroy(child->graph->handle);
+  DestroyPartsOf(*place.node);
   nodes_.erase(place.node->handle);
   std::erase_if(place.graph->nodes, [&](const auto& node) { return node.get() == place.node; });
 }

@@ -1,6 +1,7 @@
 // Graphs as the program builds them: nodes, what they do, and their edges. They
 // live in the client; a launch hands the nodes' operations to the streams in an
-// order that the edges allow (graph_run.cc).
+// order that the edges allow (graph_run.cc). Where the device itself decides what comes next, at
+// conditional nodes, it gets those and what leads to them as a graph of its own (graph_device.h).
 //
 // Handles are numbers (NextHandle) that stand for the objects. One mutex guards
 // all graphs: CUDA lets a program use a graph from one thread at a time only.
@@ -19,6 +20,9 @@
 namespace cuspan {
 
 struct Graph;
+class UserObject;
+class DeviceGraph;
+class DeviceGraphExec;
 
 // --- What a node does.
 
@@ -27,7 +31,15 @@ struct KernelWork {
   dim3 grid, block;
   unsigned dynamic_shared = 0;
   bool cooperative = false;
+  dim3 cluster = {1, 1, 1};
   std::vector<std::vector<std::byte>> arguments;
+  std::map<cudaLaunchAttributeID, cudaLaunchAttributeValue> hints;  // Attributes kept, not used.
+
+  void TakeAttributes(const KernelWork& other) {
+    cooperative = other.cooperative;
+    cluster = other.cluster;
+    hints = other.hints;
+  }
 };
 // Any copy: one of a run is a box of one row.
 struct CopyWork {
@@ -67,9 +79,16 @@ struct AllocateWork {
 struct FreeWork {
   void* memory = nullptr;
 };
+// Runs one of its bodies, none, or one again and again, by a number that kernels set.
+struct ConditionWork {
+  std::uint64_t condition = 0;  // The device's name for the number.
+  cudaGraphConditionalNodeType kind{};
+  std::vector<std::shared_ptr<Graph>> bodies;
+  std::shared_ptr<std::vector<cudaGraph_t>> handles;  // Theirs, as the program reads them.
+};
+// In the order of cudaGraphNodeType, without semaphores and batches.
 using Work = std::variant<KernelWork, CopyWork, SetWork, HostWork, ChildWork, EmptyWork, WaitWork,
-                          RecordWork, AllocateWork,
-                          FreeWork>;  // In the order of cudaGraphNodeType, without semaphores.
+                          RecordWork, AllocateWork, FreeWork, ConditionWork>;
 
 cudaGraphNodeType TypeOf(const Work& work);
 
@@ -88,6 +107,10 @@ struct Graph {
   std::uint64_t handle = 0;
   std::vector<std::unique_ptr<GraphNode>> nodes;  // In the order in which they were made.
   bool child = false;  // Belongs to a node, and can not be destroyed by itself.
+  // What the program gave it to keep, and how often (user_object.cc); its clones keep it, too.
+  std::map<std::shared_ptr<UserObject>, unsigned> objects;
+  // Of a graph with conditions, and of the bodies of its conditional nodes.
+  std::shared_ptr<DeviceGraph> on_device;
 
   GraphNode* Add(Work work, std::vector<GraphNode*> dependencies, int device);
 };
@@ -96,7 +119,12 @@ struct Graph {
 struct GraphExec {
   std::uint64_t handle = 0;
   std::shared_ptr<Graph> graph;
-  std::vector<GraphNode*> order;  // Each node behind those that it depends on.
+  // Each node behind those that it depends on; with conditions, those that come before the part
+  // that is the device's own, and those behind it.
+  std::vector<GraphNode*> order;
+  std::vector<GraphNode*> behind;
+  std::shared_ptr<DeviceGraphExec> on_device;
+  bool stale = false;  // Nodes have changed that the device has.
   unsigned long long flags = 0;
   std::mutex launching;
   StreamTarget last;  // Where it was launched the last time; launches of one do not overlap.
@@ -124,6 +152,8 @@ class Graphs {
   std::shared_ptr<GraphExec> Find(cudaGraphExec_t exec);
   bool Destroy(cudaGraphExec_t exec);
 
+  // The graphs that belong to a node, gone with it.
+  void DestroyPartsOf(const GraphNode& node);
   // The new node's handle is found by Find from then on.
   void Name(const std::shared_ptr<Graph>& graph, GraphNode* node);
 

@@ -4,6 +4,7 @@
 #include "interpose/runtime/caller.h"
 #include "interpose/runtime/capture.h"
 #include "interpose/runtime/copy_box.h"
+#include "interpose/runtime/graph_device.h"
 #include "interpose/runtime/graph_use.h"
 
 namespace cuspan {
@@ -12,6 +13,17 @@ namespace {
 constexpr unsigned long long kKnownFlags = cudaGraphInstantiateFlagAutoFreeOnLaunch |
                                            cudaGraphInstantiateFlagUpload |
                                            cudaGraphInstantiateFlagUseNodePriority;
+
+Error PutInOrder(GraphExec& exec) {
+  if (exec.graph->on_device != nullptr) {
+    return WithSession(
+        [&](Session& session) { return exec.graph->on_device->Instantiate(session, exec); });
+  }
+  auto order = InOrder(*exec.graph);
+  if (!order) return cudaErrorInvalidValue;
+  exec.order = std::move(*order);
+  return cudaSuccess;
+}
 
 Error Instantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long flags) {
   if (exec == nullptr) return cudaErrorInvalidValue;
@@ -24,12 +36,10 @@ Error Instantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long f
     made->graph = Graphs::Get().Clone(*found);
     made->graph->child = true;  // The program can not reach it but through the exec.
     made->flags = flags;
-    auto order = InOrder(*made->graph);
-    if (!order) {
+    if (const Error result = PutInOrder(*made); result.failed()) {
       Graphs::Get().Destroy(made->graph->handle);
-      return cudaErrorInvalidValue;
+      return result;
     }
-    made->order = std::move(*order);
     Graphs::Get().Add(made);
     *exec = HandleOf<cudaGraphExec_t>(made->handle);
     return cudaSuccess;
@@ -45,19 +55,35 @@ Error WithExec(cudaGraphExec_t exec, Use&& use) {
   return use(*found);
 }
 
-// The node of an exec that stands for one of the graph that it was made of.
-GraphNode* FindNode(const GraphExec& exec, cudaGraphNode_t node) {
-  const auto& nodes = exec.graph->nodes;
-  const auto found = std::find_if(nodes.begin(), nodes.end(),
-                                  [&](const auto& copy) { return copy->origin == NumberOf(node); });
-  return found == nodes.end() ? nullptr : found->get();
+// The node of an exec's graph that stands for one of the graph that it was made of; also in the
+// bodies of conditional nodes.
+GraphNode* FindNode(const Graph& graph, std::uint64_t origin) {
+  for (const auto& node : graph.nodes) {
+    if (node->origin == origin) return node.get();
+    const auto* const condition = std::get_if<ConditionWork>(&node->work);
+    if (condition == nullptr) continue;
+    for (const auto& body : condition->bodies)
+      if (GraphNode* const inner = FindNode(*body, origin); inner != nullptr) return inner;
+  }
+  return nullptr;
 }
 
+// use(GraphNode&) → Error.
 template <typename Use>
 Error WithExecNode(cudaGraphExec_t exec, cudaGraphNode_t node, Use&& use) {
   return WithExec(exec, [&](GraphExec& found) -> Error {
-    GraphNode* const copy = FindNode(found, node);
+    GraphNode* const copy = FindNode(*found.graph, NumberOf(node));
+    return copy == nullptr ? Error(cudaErrorInvalidValue) : use(*copy);
+  });
+}
+
+// The same for what changes the node.
+template <typename Use>
+Error ChangeExecNode(cudaGraphExec_t exec, cudaGraphNode_t node, Use&& use) {
+  return WithExec(exec, [&](GraphExec& found) -> Error {
+    GraphNode* const copy = FindNode(*found.graph, NumberOf(node));
     if (copy == nullptr) return cudaErrorInvalidValue;
+    found.stale = true;
     return use(*copy);
   });
 }
@@ -66,8 +92,15 @@ template <typename Parameters>
 Error SetInExec(cudaGraphExec_t exec, cudaGraphNode_t node, Parameters* parameters) {
   Work work;
   CUSPAN_RETURN_IF_FAILED(DescribeWork(parameters, &work));
-  return WithExecNode(exec, node,
-                      [&](GraphNode& copy) { return ReplaceWork(copy, std::move(work)); });
+  return SetExecNode(exec, node, std::move(work));
+}
+
+// What was changed since the last launch, the device gets now.
+Error Renew(GraphExec& exec) {
+  std::lock_guard lock(Graphs::Get().mutex);
+  if (!exec.stale) return cudaSuccess;
+  exec.on_device = nullptr;
+  return PutInOrder(exec);
 }
 
 Error LaunchGraph(cudaGraphExec_t handle, cudaStream_t stream, DefaultStream meaning) {
@@ -90,14 +123,19 @@ Error LaunchGraph(cudaGraphExec_t handle, cudaStream_t stream, DefaultStream mea
           CUSPAN_RETURN_IF_FAILED(session.Order(exec->last, target));
         }
         exec->last = target;
-        return RunGraph(session, target, exec->order);
+        if (exec->graph->on_device != nullptr) CUSPAN_RETURN_IF_FAILED(Renew(*exec));
+        CUSPAN_RETURN_IF_FAILED(RunGraph(session, target, exec->order));
+        if (exec->on_device != nullptr) {
+          CUSPAN_RETURN_IF_FAILED(exec->on_device->Launch(session, target));
+          CUSPAN_RETURN_IF_FAILED(RunGraph(session, target, exec->behind));
+        }
+        // What it keeps for the program stays until the launch is over.
+        if (exec->graph->objects.empty()) return cudaSuccess;
+        return session.CallHost(target, [kept = exec->graph->objects](CUresult) {});
       },
       // Called with the graphs in peace.
       [&](Session&, const StreamTarget&, Work* work) -> Error {
-        std::shared_ptr<Graph> clone = Graphs::Get().Clone(*exec->graph);
-        clone->child = true;
-        *work = ChildWork{std::move(clone)};
-        return cudaSuccess;
+        return CloneAsChild(*exec->graph, work);
       });
 }
 
@@ -109,50 +147,95 @@ void Report(cudaGraphExecUpdateResultInfo* info, cudaGraphExecUpdateResult resul
   if (node != nullptr) info->errorNode = HandleOf(*node);
 }
 
-// Takes the work of `graph`, whose nodes and edges must be like those that the exec was made of.
-Error Update(GraphExec& exec, const Graph& graph, cudaGraphExecUpdateResultInfo* info) {
-  const auto& mine = exec.graph->nodes;
+// Whether the nodes and edges of the two are alike; where not, what and which node says so.
+cudaGraphExecUpdateResult Compare(const Graph& mine, const Graph& theirs, const GraphNode** where) {
   const auto position = [](const Graph& of, const GraphNode* node) {
     return std::find_if(of.nodes.begin(), of.nodes.end(),
                         [&](const auto& n) { return n.get() == node; }) -
            of.nodes.begin();
   };
-  const auto refuse = [&](cudaGraphExecUpdateResult result, const GraphNode* node) -> Error {
-    Report(info, result, node);
-    return cudaErrorGraphExecUpdateFailure;
-  };
-  if (mine.size() != graph.nodes.size())
-    return refuse(cudaGraphExecUpdateErrorTopologyChanged, nullptr);
-  for (std::size_t i = 0; i < mine.size(); ++i) {
-    const GraphNode& theirs = *graph.nodes[i];
-    if (mine[i]->work.index() != theirs.work.index())
-      return refuse(cudaGraphExecUpdateErrorNodeTypeChanged, &theirs);
-    if (mine[i]->dependencies.size() != theirs.dependencies.size())
-      return refuse(cudaGraphExecUpdateErrorTopologyChanged, &theirs);
-    for (std::size_t j = 0; j < theirs.dependencies.size(); ++j) {
-      if (position(*exec.graph, mine[i]->dependencies[j]) !=
-          position(graph, theirs.dependencies[j]))
-        return refuse(cudaGraphExecUpdateErrorTopologyChanged, &theirs);
+  *where = nullptr;
+  if (mine.nodes.size() != theirs.nodes.size()) return cudaGraphExecUpdateErrorTopologyChanged;
+  for (std::size_t i = 0; i < mine.nodes.size(); ++i) {
+    const GraphNode& my = *mine.nodes[i];
+    const GraphNode& their = *theirs.nodes[i];
+    *where = &their;
+    if (my.work.index() != their.work.index()) return cudaGraphExecUpdateErrorNodeTypeChanged;
+    if (my.dependencies.size() != their.dependencies.size())
+      return cudaGraphExecUpdateErrorTopologyChanged;
+    for (std::size_t j = 0; j < their.dependencies.size(); ++j) {
+      if (position(mine, my.dependencies[j]) != position(theirs, their.dependencies[j]))
+        return cudaGraphExecUpdateErrorTopologyChanged;
     }
     // Memory has its place for good.
-    if (std::holds_alternative<AllocateWork>(theirs.work))
-      return refuse(cudaGraphExecUpdateErrorNotSupported, &theirs);
+    if (std::holds_alternative<AllocateWork>(their.work))
+      return cudaGraphExecUpdateErrorNotSupported;
+    const auto* const condition = std::get_if<ConditionWork>(&their.work);
+    if (condition == nullptr) continue;
+    const auto& kept = std::get<ConditionWork>(my.work);
+    if (kept.condition != condition->condition || kept.kind != condition->kind ||
+        kept.bodies.size() != condition->bodies.size())
+      return cudaGraphExecUpdateErrorParametersChanged;
+    for (std::size_t j = 0; j < kept.bodies.size(); ++j) {
+      const auto result = Compare(*kept.bodies[j], *condition->bodies[j], where);
+      if (result != cudaGraphExecUpdateSuccess) return result;
+    }
   }
-  for (std::size_t i = 0; i < mine.size(); ++i) {
-    Work work = graph.nodes[i]->work;
+  return cudaGraphExecUpdateSuccess;
+}
+
+// Takes the work of the nodes of `theirs`, which is alike.
+void Take(Graph& mine, const Graph& theirs) {
+  for (std::size_t i = 0; i < mine.nodes.size(); ++i) {
+    GraphNode& my = *mine.nodes[i];
+    my.device = theirs.nodes[i]->device;
+    if (auto* const condition = std::get_if<ConditionWork>(&my.work)) {
+      const auto& bodies = std::get<ConditionWork>(theirs.nodes[i]->work).bodies;
+      for (std::size_t j = 0; j < bodies.size(); ++j) Take(*condition->bodies[j], *bodies[j]);
+      continue;
+    }
+    Work work = theirs.nodes[i]->work;
     if (auto* const child = std::get_if<ChildWork>(&work)) {
-      Graphs::Get().Destroy(std::get<ChildWork>(mine[i]->work).graph->handle);
+      Graphs::Get().Destroy(std::get<ChildWork>(my.work).graph->handle);
       child->graph = Graphs::Get().Clone(*child->graph);
       child->graph->child = true;
     }
-    mine[i]->work = std::move(work);
-    mine[i]->device = graph.nodes[i]->device;
+    my.work = std::move(work);
   }
+}
+
+// Whether the conditions of the two start alike; what the device has of `mine` stays.
+bool HaveSameConditions(const Graph& mine, const Graph& theirs) {
+  if (mine.on_device == nullptr || theirs.on_device == nullptr)
+    return mine.on_device == theirs.on_device;
+  return mine.on_device->conditions() == theirs.on_device->conditions();
+}
+
+// Takes the work of `graph`, whose nodes and edges must be like those that the exec was made of.
+Error Update(GraphExec& exec, const Graph& graph, cudaGraphExecUpdateResultInfo* info) {
+  const GraphNode* where = nullptr;
+  cudaGraphExecUpdateResult result = Compare(*exec.graph, graph, &where);
+  if (result == cudaGraphExecUpdateSuccess && !HaveSameConditions(*exec.graph, graph)) {
+    result = cudaGraphExecUpdateErrorNotSupported;
+    static_cast<void>(NotSupported("cudaGraphExecUpdate with other conditions"));
+  }
+  if (result != cudaGraphExecUpdateSuccess) {
+    Report(info, result, where);
+    return cudaErrorGraphExecUpdateFailure;
+  }
+  Take(*exec.graph, graph);
+  exec.stale = true;
   Report(info, cudaGraphExecUpdateSuccess, nullptr);
   return cudaSuccess;
 }
 
 }  // namespace
+
+Error SetExecNode(cudaGraphExec_t exec, cudaGraphNode_t node, Work work) {
+  return ChangeExecNode(exec, node,
+                        [&](GraphNode& copy) { return ReplaceWork(copy, std::move(work)); });
+}
+
 }  // namespace cuspan
 
 using namespace cuspan;  // NOLINT: the entry points below are the C API.
@@ -284,18 +367,30 @@ CUSPAN_EXPORT cudaError_t cudaGraphExecHostNodeSetParams(cudaGraphExec_t exec, c
 CUSPAN_EXPORT cudaError_t cudaGraphExecEventRecordNodeSetEvent(cudaGraphExec_t exec,
                                                                cudaGraphNode_t node,
                                                                cudaEvent_t event) {
-  return Answer([&] {
-    return WithExecNode(exec, node,
-                        [&](GraphNode& copy) { return ReplaceWork(copy, RecordWork{event}); });
-  });
+  return Answer([&] { return SetExecNode(exec, node, RecordWork{event}); });
 }
 
 CUSPAN_EXPORT cudaError_t cudaGraphExecEventWaitNodeSetEvent(cudaGraphExec_t exec,
                                                              cudaGraphNode_t node,
                                                              cudaEvent_t event) {
+  return Answer([&] { return SetExecNode(exec, node, WaitWork{event}); });
+}
+
+// The graph inside must be like the one that was there.
+CUSPAN_EXPORT cudaError_t cudaGraphExecChildGraphNodeSetParams(cudaGraphExec_t exec,
+                                                               cudaGraphNode_t node,
+                                                               cudaGraph_t child) {
   return Answer([&] {
-    return WithExecNode(exec, node,
-                        [&](GraphNode& copy) { return ReplaceWork(copy, WaitWork{event}); });
+    return ChangeExecNode(exec, node, [&](GraphNode& copy) -> Error {
+      const std::shared_ptr<Graph> theirs = Graphs::Get().Find(child);
+      auto* const work = std::get_if<ChildWork>(&copy.work);
+      if (theirs == nullptr || work == nullptr) return cudaErrorInvalidValue;
+      const GraphNode* where = nullptr;
+      if (Compare(*work->graph, *theirs, &where) != cudaGraphExecUpdateSuccess)
+        return cudaErrorInvalidValue;
+      Take(*work->graph, *theirs);
+      return cudaSuccess;
+    });
   });
 }
 
@@ -303,7 +398,7 @@ CUSPAN_EXPORT cudaError_t cudaGraphExecEventWaitNodeSetEvent(cudaGraphExec_t exe
 CUSPAN_EXPORT cudaError_t cudaGraphNodeSetEnabled(cudaGraphExec_t exec, cudaGraphNode_t node,
                                                   unsigned enabled) {
   return Answer([&] {
-    return WithExecNode(exec, node, [&](GraphNode& copy) -> Error {
+    return ChangeExecNode(exec, node, [&](GraphNode& copy) -> Error {
       const cudaGraphNodeType type = TypeOf(copy.work);
       if (type != cudaGraphNodeTypeKernel && type != cudaGraphNodeTypeMemcpy &&
           type != cudaGraphNodeTypeMemset)

@@ -10,11 +10,18 @@
 #include "interpose/runtime/launch.h"
 
 namespace cuspan {
-namespace {
 
-// Adds a node that depends on others of the graph.
 Error AddNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* dependencies,
               std::size_t count, Work work) {
+  return AddNode(node, graph, dependencies, count,
+                 [&](const std::shared_ptr<Graph>&, Work* out) -> Error {
+                   *out = std::move(work);
+                   return cudaSuccess;
+                 });
+}
+
+Error AddNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* dependencies,
+              std::size_t count, const WorkOfGraph& make_work) {
   if (node == nullptr || (dependencies == nullptr && count != 0)) return cudaErrorInvalidValue;
   return WithGraph(graph, [&](const std::shared_ptr<Graph>& found) -> Error {
     std::vector<GraphNode*> before;
@@ -26,6 +33,8 @@ Error AddNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* d
       }
       before.push_back(place.node);
     }
+    Work work;
+    CUSPAN_RETURN_IF_FAILED(make_work(found, &work));
     GraphNode* const made =
         found->Add(std::move(work), std::move(before), ThisThread().current_device);
     Graphs::Get().Name(found, made);
@@ -34,7 +43,9 @@ Error AddNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* d
   });
 }
 
-// The same with the work that `parameters` describe.
+namespace {
+
+// A node with the work that `parameters` describe.
 template <typename Parameters>
 Error AddDescribed(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* dependencies,
                    std::size_t count, Parameters* parameters) {
@@ -47,8 +58,7 @@ template <typename Parameters>
 Error SetDescribed(cudaGraphNode_t node, Parameters* parameters) {
   Work work;
   CUSPAN_RETURN_IF_FAILED(DescribeWork(parameters, &work));
-  return WithNode(
-      node, [&](const Graphs::Place& place) { return ReplaceWork(*place.node, std::move(work)); });
+  return SetNode(node, std::move(work));
 }
 
 // use(const Kind&) → Error for a node of that kind.
@@ -65,10 +75,7 @@ Error AboutWork(cudaGraphNode_t node, const void* out, Use&& use) {
 
 Error DescribeChild(cudaGraph_t graph, Work* work) {
   return WithGraph(graph, [&](const std::shared_ptr<Graph>& found) -> Error {
-    std::shared_ptr<Graph> clone = Graphs::Get().Clone(*found);
-    clone->child = true;
-    *work = ChildWork{std::move(clone)};
-    return cudaSuccess;
+    return CloneAsChild(*found, work);
   });
 }
 
@@ -117,7 +124,8 @@ Error DescribeWork(const cudaKernelNodeParams* parameters, Work* work) {
 Error DescribeWork(const cudaMemcpy3DParms* parameters, Work* work) {
   if (parameters == nullptr) return cudaErrorInvalidValue;
   return WithSession([&](Session& session) -> Error {
-    CUSPAN_RETURN_IF_FAILED(CheckBox(session, *parameters));
+    Session::BoxCopy described;
+    CUSPAN_RETURN_IF_FAILED(DescribeBox(session, *parameters, &described));
     *work = CopyWork{*parameters};
     return cudaSuccess;
   });
@@ -179,15 +187,26 @@ Error DescribeWork(cudaGraphNodeParams* parameters, Work* work) {
     case cudaGraphNodeTypeMemFree:
       *work = FreeWork{parameters->free.dptr};
       return cudaSuccess;
+    // As CUDA has it: such a node stays as it was made.
+    case cudaGraphNodeTypeConditional:
+      return cudaErrorNotSupported;
     default:
-      return NotSupported("a graph node with a condition or an external semaphore");
+      return NotSupported("a graph node of an external semaphore");
   }
 }
 
 Error ReplaceWork(GraphNode& node, Work work) {
   if (node.work.index() != work.index()) return cudaErrorInvalidValue;
+  // Attributes are set by themselves.
+  if (auto* const kernel = std::get_if<KernelWork>(&work))
+    kernel->TakeAttributes(std::get<KernelWork>(node.work));
   node.work = std::move(work);
   return cudaSuccess;
+}
+
+Error SetNode(cudaGraphNode_t node, Work work) {
+  return WithNode(
+      node, [&](const Graphs::Place& place) { return ReplaceWork(*place.node, std::move(work)); });
 }
 
 }  // namespace cuspan
@@ -203,7 +222,11 @@ CUSPAN_EXPORT cudaError_t cudaGraphAddNode(cudaGraphNode_t* node, cudaGraph_t gr
     parameters = HandleOf<cudaGraphNodeParams*>(count);
     count = NumberOf(edges);
   }
-  return Answer([&] { return AddDescribed(node, graph, dependencies, count, parameters); });
+  return Answer([&] {
+    return parameters != nullptr && parameters->type == cudaGraphNodeTypeConditional
+               ? AddConditionalNode(node, graph, dependencies, count, &parameters->conditional)
+               : AddDescribed(node, graph, dependencies, count, parameters);
+  });
 }
 
 CUSPAN_EXPORT cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t* node, cudaGraph_t graph,
@@ -228,37 +251,6 @@ CUSPAN_EXPORT cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t* node, cudaGr
   return Answer([&] {
     const cudaMemcpy3DParms parameters = ParametersOfRun(destination, source, bytes, kind);
     return AddDescribed(node, graph, dependencies, count, &parameters);
-  });
-}
-
-CUSPAN_EXPORT cudaError_t cudaGraphAddMemcpyNodeToSymbol(cudaGraphNode_t* node, cudaGraph_t graph,
-                                                         const cudaGraphNode_t* dependencies,
-                                                         std::size_t count, const void* symbol,
-                                                         const void* source, std::size_t bytes,
-                                                         std::size_t offset, cudaMemcpyKind kind) {
-  return Answer([&] {
-    return WithSession([&](Session& session) -> Error {
-      std::byte* place = nullptr;
-      CUSPAN_RETURN_IF_FAILED(PlaceInVariable(session, symbol, offset, bytes, &place));
-      const cudaMemcpy3DParms parameters = ParametersOfRun(place, source, bytes, kind);
-      return AddDescribed(node, graph, dependencies, count, &parameters);
-    });
-  });
-}
-
-CUSPAN_EXPORT cudaError_t cudaGraphAddMemcpyNodeFromSymbol(cudaGraphNode_t* node, cudaGraph_t graph,
-                                                           const cudaGraphNode_t* dependencies,
-                                                           std::size_t count, void* destination,
-                                                           const void* symbol, std::size_t bytes,
-                                                           std::size_t offset,
-                                                           cudaMemcpyKind kind) {
-  return Answer([&] {
-    return WithSession([&](Session& session) -> Error {
-      std::byte* place = nullptr;
-      CUSPAN_RETURN_IF_FAILED(PlaceInVariable(session, symbol, offset, bytes, &place));
-      const cudaMemcpy3DParms parameters = ParametersOfRun(destination, place, bytes, kind);
-      return AddDescribed(node, graph, dependencies, count, &parameters);
-    });
   });
 }
 
@@ -441,4 +433,19 @@ CUSPAN_EXPORT cudaError_t cudaGraphMemsetNodeSetParams(cudaGraphNode_t node,
 CUSPAN_EXPORT cudaError_t cudaGraphHostNodeSetParams(cudaGraphNode_t node,
                                                      const cudaHostNodeParams* parameters) {
   return Answer([&] { return SetDescribed(node, parameters); });
+}
+
+CUSPAN_EXPORT cudaError_t cudaGraphEventRecordNodeSetEvent(cudaGraphNode_t node,
+                                                           cudaEvent_t event) {
+  return Answer([&]() -> Error {
+    if (event == nullptr) return cudaErrorInvalidValue;
+    return SetNode(node, RecordWork{event});
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaGraphEventWaitNodeSetEvent(cudaGraphNode_t node, cudaEvent_t event) {
+  return Answer([&]() -> Error {
+    if (event == nullptr) return cudaErrorInvalidValue;
+    return SetNode(node, WaitWork{event});
+  });
 }

@@ -22,7 +22,8 @@ struct Runner {
                      {work.grid, work.block, work.dynamic_shared},
                      arguments.data(),
                      nullptr,
-                     work.cooperative});
+                     work.cooperative,
+                     work.cluster});
   }
   // Host memory is read now, when it is pageable, and otherwise when its turn has come: at each
   // launch.
@@ -47,6 +48,8 @@ struct Runner {
   Error operator()(const EmptyWork&) const { return cudaSuccess; }
   Error operator()(const AllocateWork&) const { return cudaSuccess; }
   Error operator()(const FreeWork&) const { return cudaSuccess; }
+  // The device has it (graph_device.cc): what is run from here has none.
+  Error operator()(const ConditionWork&) const { return cudaErrorUnknown; }
 };
 
 }  // namespace

@@ -134,6 +134,7 @@ CUSPAN_EXPORT cudaError_t cudaGraphClone(cudaGraph_t* clone, cudaGraph_t origina
   return Answer([&]() -> Error {
     if (clone == nullptr) return cudaErrorInvalidValue;
     return WithGraph(original, [&](const std::shared_ptr<Graph>& found) -> Error {
+      if (found->on_device != nullptr) return cudaErrorNotSupported;  // As CUDA has it.
       *clone = HandleOf(*Graphs::Get().Clone(*found));
       return cudaSuccess;
     });

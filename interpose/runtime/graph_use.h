@@ -1,6 +1,8 @@
 // How the entry points about graphs reach what a handle stands for.
 #pragma once
 
+#include <functional>
+
 #include "interpose/runtime/graph.h"
 
 namespace cuspan {
@@ -23,6 +25,21 @@ Error WithNode(cudaGraphNode_t node, Use&& use) {
   return use(place);
 }
 
+// Adds a node that depends on others of the graph. make_work(graph, Work*) → Error says what it
+// does, with the graphs in peace.
+using WorkOfGraph = std::function<Error(const std::shared_ptr<Graph>&, Work*)>;
+Error AddNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* dependencies,
+              std::size_t count, const WorkOfGraph& make_work);
+Error AddNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* dependencies,
+              std::size_t count, Work work);
+// The same for a conditional node; its bodies are given to the program (graph_condition.cc).
+Error AddConditionalNode(cudaGraphNode_t* node, cudaGraph_t graph,
+                         const cudaGraphNode_t* dependencies, std::size_t count,
+                         cudaConditionalNodeParams* parameters);
+// A clone of the graph as a node of another, with the graphs in peace. cudaErrorNotSupported, as
+// CUDA has it, for one with conditions.
+Error CloneAsChild(const Graph& graph, Work* work);
+
 // --- From the parameters of the C API to work (graph_nodes.cc). They check what can be checked
 // without the node's place; the current device is the one that kernels are for.
 Error DescribeWork(const cudaKernelNodeParams* parameters, Work* work);
@@ -33,5 +50,8 @@ Error DescribeWork(const cudaHostNodeParams* parameters, Work* work);
 Error DescribeWork(cudaGraphNodeParams* parameters, Work* work);
 // Puts other work of the same kind into a node; cudaErrorInvalidValue for another kind.
 Error ReplaceWork(GraphNode& node, Work work);
+Error SetNode(cudaGraphNode_t node, Work work);
+// The same in what was instantiated: into the node that stands for this one (graph_exec.cc).
+Error SetExecNode(cudaGraphExec_t exec, cudaGraphNode_t node, Work work);
 
 }  // namespace cuspan

@@ -1,8 +1,8 @@
 // Kernel launches: nvcc's own entry points of both generations, and the public ones.
-#include "common/format.h"
-
 #include <cstring>
 
+#include "common/format.h"
+#include "interpose/client/shared_event.h"
 #include "interpose/runtime/capture.h"
 #include "interpose/runtime/device_properties.h"
 #include "interpose/runtime/function.h"
@@ -33,7 +33,9 @@ Error CheckCooperative(const DeviceDescription& device, Link& link, const Loaded
                                                      : cudaSuccess;
 }
 
-Error PostLaunch(const LaunchCall& call, const LoadedKernel& kernel, const StreamTarget& target) {
+// Calls use(bytes) → Error with the arguments, one behind the other.
+template <typename Use>
+Error WithArguments(const LaunchCall& call, const LoadedKernel& kernel, Use&& use) {
   // Not initialised: only what is filled in below is sent.
   std::byte bytes[kMaxArgumentBytes];
   if (kernel.argument_bytes > sizeof bytes) return cudaErrorInvalidValue;
@@ -44,15 +46,56 @@ Error PostLaunch(const LaunchCall& call, const LoadedKernel& kernel, const Strea
     std::memcpy(next, call.arguments[i], kernel.parameter_bytes[i]);
     next += kernel.parameter_bytes[i];
   }
-  Launch op;
-  op.kernel = kernel.handle;
-  op.stream = target.stream;
-  op.grid = {call.shape.grid.x, call.shape.grid.y, call.shape.grid.z};
-  op.block = {call.shape.block.x, call.shape.block.y, call.shape.block.z};
-  op.dynamic_shared = static_cast<std::uint32_t>(call.shape.dynamic_shared);
-  op.cooperative = call.cooperative;
-  op.arguments = {bytes, kernel.argument_bytes};
-  return target.link->Post(op);
+  return use(Bytes{bytes, kernel.argument_bytes});
+}
+
+Dim3 DimOf(const dim3& size) { return {size.x, size.y, size.z}; }
+
+bool HasClusters(const LaunchCall& call) {
+  return call.cluster.x != 1 || call.cluster.y != 1 || call.cluster.z != 1;
+}
+
+Error PostLaunch(const LaunchCall& call, const LoadedKernel& kernel, const StreamTarget& target) {
+  return WithArguments(call, kernel, [&](Bytes arguments) -> Error {
+    if (HasClusters(call)) [[unlikely]] {
+      LaunchShaped op;
+      op.kernel = kernel.handle;
+      op.stream = target.stream;
+      op.shape = ShapeOf(call);
+      op.arguments = arguments;
+      return target.link->Post(op);
+    }
+    Launch op;
+    op.kernel = kernel.handle;
+    op.stream = target.stream;
+    op.grid = DimOf(call.shape.grid);
+    op.block = DimOf(call.shape.block);
+    op.dynamic_shared = static_cast<std::uint32_t>(call.shape.dynamic_shared);
+    op.cooperative = call.cooperative;
+    op.arguments = arguments;
+    return target.link->Post(op);
+  });
+}
+
+// The kernel on the device of `link`, when it can be launched like this.
+Error FindLaunchable(Session& session, Link& link, const LaunchCall& call, LoadedKernel** kernel) {
+  CUSPAN_RETURN_IF_FAILED(FindKernel(link, call.function, kernel));
+  const DeviceDescription& device = session.description(link.device());
+  CUSPAN_RETURN_IF_FAILED(CheckLaunch(device, **kernel, call.shape));
+  if (call.cooperative) {
+    CUSPAN_RETURN_IF_FAILED(CheckCooperative(device, link, **kernel, call.shape));
+  }
+  if (!HasClusters(call)) return cudaSuccess;
+  const auto divides = [](unsigned cluster, unsigned grid) {
+    return cluster != 0 && grid % cluster == 0;
+  };
+  if (!divides(call.cluster.x, call.shape.grid.x) || !divides(call.cluster.y, call.shape.grid.y) ||
+      !divides(call.cluster.z, call.shape.grid.z)) {
+    return cudaErrorInvalidClusterSize;
+  }
+  if (AttributeOf(device, CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH) == 0)
+    return NotSupported("a launch with clusters of blocks on a device without them");
+  return cudaSuccess;
 }
 
 // The launch as a node of a graph: with its arguments as they are now.
@@ -70,9 +113,16 @@ Error LaunchKernel(const LaunchCall& call, DefaultStream meaning) {
         if (target.link->device() != ThisThread().current_device) {
           return cudaErrorInvalidResourceHandle;
         }
-        return LaunchOn(session, target, call);
+        CUSPAN_RETURN_IF_FAILED(LaunchOn(session, target, call));
+        for (const cudaEvent_t event : call.events) {
+          if (event == nullptr) continue;
+          CUSPAN_RETURN_IF_FAILED(SharedEvent::RecordAny(session, NumberOf(event), target));
+        }
+        return cudaSuccess;
       },
-      [&](Session&, const StreamTarget& target, Work* work) {
+      [&](Session&, const StreamTarget& target, Work* work) -> Error {
+        if (call.events[0] != nullptr || call.events[1] != nullptr)
+          return NotSupported("the capture of a launch with an event");
         return DescribeLaunch(call, target, work);
       });
 }
@@ -87,11 +137,14 @@ Error ApplyAttribute(const cudaLaunchAttribute& attribute, LaunchCall* call) {
       call->cooperative = value.cooperative != 0;
       return cudaSuccess;
     case cudaLaunchAttributeClusterDimension:
-      // A cluster of one block is what a launch without clusters has.
-      if (value.clusterDim.x == 1 && value.clusterDim.y == 1 && value.clusterDim.z == 1) {
-        return cudaSuccess;
-      }
-      break;
+      call->cluster = {value.clusterDim.x, value.clusterDim.y, value.clusterDim.z};
+      return cudaSuccess;
+    case cudaLaunchAttributeProgrammaticEvent:
+      call->events[0] = value.programmaticEvent.event;
+      return cudaSuccess;
+    case cudaLaunchAttributeLaunchCompletionEvent:
+      call->events[1] = value.launchCompletionEvent.event;
+      return cudaSuccess;
     // Leave to begin early, which need not be taken.
     case cudaLaunchAttributeProgrammaticStreamSerialization:
     // Hints: what a kernel computes does not depend on them.
@@ -114,38 +167,60 @@ Error ApplyAttribute(const cudaLaunchAttribute& attribute, LaunchCall* call) {
 
 Error LaunchWithConfig(const cudaLaunchConfig_t* config, const void* function, void** arguments,
                        DefaultStream meaning) {
-  if (config == nullptr || (config->numAttrs != 0 && config->attrs == nullptr)) {
-    return cudaErrorInvalidValue;
-  }
-  LaunchCall call{function,
-                  {config->gridDim, config->blockDim, config->dynamicSmemBytes},
-                  arguments,
-                  config->stream};
-  for (unsigned i = 0; i < config->numAttrs; ++i) {
-    CUSPAN_RETURN_IF_FAILED(ApplyAttribute(config->attrs[i], &call));
-  }
+  LaunchCall call{};
+  CUSPAN_RETURN_IF_FAILED(ReadConfig(config, function, arguments, &call));
   return LaunchKernel(call, meaning);
 }
 
 }  // namespace
 
-Error LaunchOn(Session& session, const StreamTarget& target, const LaunchCall& call) {
-  Link& link = *target.link;
-  LoadedKernel* kernel = nullptr;
-  CUSPAN_RETURN_IF_FAILED(FindKernel(link, call.function, &kernel));
-  const DeviceDescription& device = session.description(link.device());
-  CUSPAN_RETURN_IF_FAILED(CheckLaunch(device, *kernel, call.shape));
-  if (call.cooperative) {
-    CUSPAN_RETURN_IF_FAILED(CheckCooperative(device, link, *kernel, call.shape));
+Error ReadConfig(const cudaLaunchConfig_t* config, const void* function, void** arguments,
+                 LaunchCall* call) {
+  if (config == nullptr || (config->numAttrs != 0 && config->attrs == nullptr)) {
+    return cudaErrorInvalidValue;
   }
+  *call = {function,
+           {config->gridDim, config->blockDim, config->dynamicSmemBytes},
+           arguments,
+           config->stream};
+  for (unsigned i = 0; i < config->numAttrs; ++i) {
+    CUSPAN_RETURN_IF_FAILED(ApplyAttribute(config->attrs[i], call));
+  }
+  return cudaSuccess;
+}
+
+GridShape ShapeOf(const LaunchCall& call) {
+  return {DimOf(call.shape.grid), DimOf(call.shape.block), DimOf(call.cluster),
+          static_cast<std::uint32_t>(call.shape.dynamic_shared), call.cooperative};
+}
+
+Error LaunchOn(Session& session, const StreamTarget& target, const LaunchCall& call) {
+  LoadedKernel* kernel = nullptr;
+  CUSPAN_RETURN_IF_FAILED(FindLaunchable(session, *target.link, call, &kernel));
   return PostLaunch(call, *kernel, target);
+}
+
+Error RecordLaunch(Session& session, Link& link, const LaunchCall& call, GraphKernel op) {
+  LoadedKernel* kernel = nullptr;
+  CUSPAN_RETURN_IF_FAILED(FindLaunchable(session, link, call, &kernel));
+  return WithArguments(call, *kernel, [&](Bytes arguments) -> Error {
+    op.kernel = kernel->handle;
+    op.shape = ShapeOf(call);
+    op.arguments = arguments;
+    CUSPAN_RETURN_IF_FAILED(link.Expose(op));
+    return link.PostUnseen(op);
+  });
 }
 
 Error DescribeKernel(const LoadedKernel& kernel, const LaunchCall& call, Work* work) {
   if (call.arguments == nullptr && !kernel.parameter_bytes.empty()) return cudaErrorInvalidValue;
-  KernelWork out{call.function,    call.shape.grid,
-                 call.shape.block, static_cast<unsigned>(call.shape.dynamic_shared),
-                 call.cooperative, {}};
+  KernelWork out;
+  out.function = call.function;
+  out.grid = call.shape.grid;
+  out.block = call.shape.block;
+  out.dynamic_shared = static_cast<unsigned>(call.shape.dynamic_shared);
+  out.cooperative = call.cooperative;
+  out.cluster = call.cluster;
   for (std::size_t i = 0; i < kernel.parameter_bytes.size(); ++i) {
     if (call.arguments[i] == nullptr) return cudaErrorInvalidValue;
     const auto* const bytes = static_cast<const std::byte*>(call.arguments[i]);

@@ -1,6 +1,7 @@
 // How many blocks of a kernel fit a multiprocessor. The device's driver computes it.
 #include "interpose/runtime/occupancy.h"
 #include "interpose/runtime/function.h"
+#include "interpose/runtime/launch.h"
 
 namespace cuspan {
 
@@ -35,6 +36,27 @@ Error MaxActiveBlocks(int* blocks, const void* function, int block_threads,
     LoadedKernel* kernel = nullptr;
     CUSPAN_RETURN_IF_FAILED(FindKernel(link, function, &kernel));
     return ActiveBlocks(link, *kernel, block_threads, dynamic_shared, flags, blocks);
+  });
+}
+
+// About the clusters of a launch with this configuration.
+Error AskAboutClusters(int* value, const void* function, const cudaLaunchConfig_t* config,
+                       bool largest) {
+  if (function == nullptr) return cudaErrorInvalidDeviceFunction;
+  if (value == nullptr) return cudaErrorInvalidValue;
+  LaunchCall call{};
+  CUSPAN_RETURN_IF_FAILED(ReadConfig(config, function, nullptr, &call));
+  return OnCurrentDevice([&](Session&, Link& link) -> Error {
+    LoadedKernel* kernel = nullptr;
+    CUSPAN_RETURN_IF_FAILED(FindKernel(link, function, &kernel));
+    KernelClusters op;
+    op.kernel = kernel->handle;
+    op.shape = ShapeOf(call);
+    op.largest = largest;
+    KernelClusters::Reply reply;
+    CUSPAN_RETURN_IF_FAILED(link.Call(op, &reply));
+    *value = reply.value;
+    return cudaSuccess;
   });
 }
 
@@ -76,4 +98,14 @@ CUSPAN_EXPORT cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(std::size_t*
       return cudaSuccess;
     });
   });
+}
+
+CUSPAN_EXPORT cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, const void* function,
+                                                         const cudaLaunchConfig_t* config) {
+  return Answer([&] { return AskAboutClusters(clusters, function, config, false); });
+}
+
+CUSPAN_EXPORT cudaError_t cudaOccupancyMaxPotentialClusterSize(int* blocks, const void* function,
+                                                               const cudaLaunchConfig_t* config) {
+  return Answer([&] { return AskAboutClusters(blocks, function, config, true); });
 }

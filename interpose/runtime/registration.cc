@@ -27,12 +27,7 @@ CUSPAN_EXPORT void __cudaUnregisterFatBinary(void** handle) {
   FatbinRecord* const fatbin = RecordOf(handle);
   Registry::Get().RemoveFatbin(fatbin);
   if (cuspan::Unloading()) return;
-  cuspan::Session* const session = cuspan::Session::IfStarted();
-  if (session == nullptr) return;
-  session->managed_variables().Unload(*fatbin);
-  for (int device = 0; device < session->device_count(); ++device) {
-    if (const auto link = session->OpenedLink(device)) link->modules().Unload(*fatbin);
-  }
+  if (cuspan::Session* const session = cuspan::Session::IfStarted()) session->Unload(*fatbin);
 }
 
 CUSPAN_EXPORT void __cudaRegisterFunction(void** handle, const char* host, char* /*device*/,

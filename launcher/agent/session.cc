@@ -130,6 +130,7 @@ Status Session::OpenHere(const OpenDevice& open, UniqueFd shared_file, Device& d
   request.peer_bell = bell_->fd();
   request.shared = open.shared;
   request.shared_file = shared_file.get();
+  request.file_bytes = open.file_bytes;
   UniqueFd trace;
   if (context_.trace != nullptr)
     trace = context_.trace->AddProcess(Format("GPU {} for device {}", description.ordinal, number),

@@ -29,6 +29,22 @@ struct Dim3 {
   }
 };
 
+// How a kernel is launched.
+struct GridShape {
+  Dim3 grid, block;                  // In blocks and threads.
+  Dim3 cluster;                      // In blocks; one block: what the kernel itself says.
+  std::uint32_t dynamic_shared = 0;  // Bytes.
+  bool cooperative = false;
+  template <typename Self, typename Visitor>
+  static void VisitFields(Self& self, Visitor&& visit) {
+    visit(self.grid);
+    visit(self.block);
+    visit(self.cluster);
+    visit(self.dynamic_shared);
+    visit(self.cooperative);
+  }
+};
+
 // The device addresses that one device of a session may use.
 struct AddressWindow {
   std::uint64_t base = 0;

@@ -68,12 +68,17 @@ CUresult CopyFromBox(const Driver& driver, const DeviceBox& from, std::uint64_t 
   return result;
 }
 
-CUresult CopyBetweenBoxes(const Driver& driver, const DeviceBox& to, const DeviceBox& from,
-                          CUstream stream) {
+CUDA_MEMCPY3D DescribeCopy(const DeviceBox& to, const DeviceBox& from) {
   CUDA_MEMCPY3D copy{};
   SetDestination(to, {}, copy);
   SetSource(from, {}, copy);
   SetExtent(to.extent, copy);
+  return copy;
+}
+
+CUresult CopyBetweenBoxes(const Driver& driver, const DeviceBox& to, const DeviceBox& from,
+                          CUstream stream) {
+  const CUDA_MEMCPY3D copy = DescribeCopy(to, from);
   return driver.cuMemcpy3DAsync(&copy, stream);
 }
 

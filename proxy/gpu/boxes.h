@@ -21,6 +21,7 @@ CUresult CopyToBox(const Driver& driver, const DeviceBox& to, std::uint64_t offs
 CUresult CopyFromBox(const Driver& driver, const DeviceBox& from, std::uint64_t offset,
                      std::byte* packed, std::uint64_t bytes, CUstream stream);
 // Between two boxes of one extent, that of `to`.
+CUDA_MEMCPY3D DescribeCopy(const DeviceBox& to, const DeviceBox& from);
 CUresult CopyBetweenBoxes(const Driver& driver, const DeviceBox& to, const DeviceBox& from,
                           CUstream stream);
 

@@ -55,35 +55,39 @@ Result<Device> Device::Open(const Driver& driver, std::uint32_t ordinal,
 
 Device::~Device() {
   if (driver_ == nullptr) return;
-  if (shared_file_.valid())
-    ::munmap(reinterpret_cast<void*>(shared_.base), shared_.bytes);
-  else if (shared_.bytes != 0)
-    driver_->cuMemAddressFree(shared_.base, shared_.bytes);
+  if (file_bytes_ != 0) ::munmap(reinterpret_cast<void*>(shared_.base), file_bytes_);
+  if (shared_.bytes > file_bytes_)
+    driver_->cuMemAddressFree(shared_.base + file_bytes_, shared_.bytes - file_bytes_);
   if (window_.bytes != 0) driver_->cuMemAddressFree(window_.base, window_.bytes);
   driver_->cuDevicePrimaryCtxRelease(device_);
 }
 
-Status Device::ReserveShared(const AddressWindow& region, UniqueFd file) {
-  if (file.valid()) {
-    CUSPAN_RETURN_IF_ERROR(CheckSharedMemory(file.get(), 0, region.bytes));
+Status Device::ReserveShared(const AddressWindow& region, UniqueFd file, std::uint64_t file_bytes) {
+  if (!file.valid()) file_bytes = 0;
+  if (file_bytes > region.bytes)
+    return Status::Invalid("a shared region of {} bytes with a file for {}", region.bytes,
+                           file_bytes);
+  if (file_bytes != 0) {
+    CUSPAN_RETURN_IF_ERROR(CheckSharedMemory(file.get(), 0, file_bytes));
     void* const wanted = reinterpret_cast<void*>(region.base);
     void* const got =
-        ::mmap(wanted, region.bytes, PROT_NONE,
+        ::mmap(wanted, file_bytes, PROT_NONE,
                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
     if (got != wanted) {
-      if (got != MAP_FAILED) ::munmap(got, region.bytes);
+      if (got != MAP_FAILED) ::munmap(got, file_bytes);
       return Status::Unavailable("the addresses of the shared region, from 0x{:x}, are taken",
                                  region.base);
     }
-    shared_ = region;
+    shared_ = {region.base, file_bytes, 0};
     shared_file_ = std::move(file);
-    return Status::Ok();
+    file_bytes_ = file_bytes;
   }
-  AddressWindow wanted = region;
-  wanted.stride = 0;  // Elsewhere it would be of no use.
-  Result<AddressWindow> reserved = ReserveWindow(*driver_, wanted);
+  if (file_bytes == region.bytes) return Status::Ok();
+  // Elsewhere it would be of no use: no stride.
+  Result<AddressWindow> reserved =
+      ReserveWindow(*driver_, {region.base + file_bytes, region.bytes - file_bytes, 0});
   if (!reserved.ok()) return reserved.status();
-  shared_ = *reserved;
+  shared_ = region;
   return Status::Ok();
 }
 

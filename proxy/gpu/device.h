@@ -22,7 +22,8 @@ class Device {
         context_(other.context_),
         window_(other.window_),
         shared_(other.shared_),
-        shared_file_(std::move(other.shared_file_)) {}
+        shared_file_(std::move(other.shared_file_)),
+        file_bytes_(other.file_bytes_) {}
   // Gives the window, in which nothing is mapped any more, and the context back.
   ~Device();
 
@@ -39,10 +40,11 @@ class Device {
   void Pin(std::span<std::byte> area) const;
 
   // Reserves the client's shared region, whose addresses mean the same in the client and in all of
-  // its proxies. With `file` (valid on the client's node) it is memory of the client itself,
-  // otherwise device memory that the client keeps equal to its own. To be called once, before
-  // the device is used; kUnavailable when the addresses are taken.
-  Status ReserveShared(const AddressWindow& region, UniqueFd file);
+  // its proxies. With `file` (valid on the client's node) its first `file_bytes` are memory of the
+  // client itself; the rest is device memory that the client keeps equal to its own. To be called
+  // once, before the device is used; kUnavailable when the addresses are taken, kInvalid for a
+  // file of more than the region.
+  Status ReserveShared(const AddressWindow& region, UniqueFd file, std::uint64_t file_bytes);
 
   // Whether [address, address + bytes) lies in the shared region.
   bool InShared(std::uint64_t address, std::uint64_t bytes) const {
@@ -50,6 +52,11 @@ class Device {
            address - shared_.base <= shared_.bytes - bytes;
   }
   const AddressWindow& shared() const { return shared_; }
+  // Whether it lies in the part of that which is the client's own memory.
+  bool InFile(std::uint64_t address, std::uint64_t bytes) const {
+    return address >= shared_.base && bytes <= file_bytes_ &&
+           address - shared_.base <= file_bytes_ - bytes;
+  }
   // The region's memory, or -1.
   int shared_file() const { return shared_file_.get(); }
 
@@ -72,6 +79,7 @@ class Device {
   AddressWindow window_;
   AddressWindow shared_;
   UniqueFd shared_file_;
+  std::uint64_t file_bytes_ = 0;  // 0 without a file.
 };
 
 }  // namespace cuspan::proxy

@@ -37,7 +37,7 @@ class Mappings {
   CUresult MapFile(std::uint64_t address, std::uint64_t bytes);
   CUresult UnmapFile(std::uint64_t address, std::uint64_t bytes);
   bool IsFile(std::uint64_t address, std::uint64_t bytes) const {
-    return device_.shared_file() >= 0 && device_.InShared(address, bytes);
+    return device_.InFile(address, bytes);
   }
   bool Meets(std::uint64_t address, std::uint64_t bytes) const;
 

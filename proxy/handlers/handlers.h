@@ -54,12 +54,29 @@ Status Handle(Session& session, const Origin& origin, const ModuleLoad& op);
 Status Handle(Session& session, const Origin& origin, const ModuleUnload& op);
 Status Handle(Session& session, const Origin& origin, const KernelFind& op);
 Status Handle(Session& session, const Origin& origin, const VariableFind& op);
+Status Handle(Session& session, const Origin& origin, const ModuleKernels& op);
+Status Handle(Session& session, const Origin& origin, const KernelParameter& op);
 // launch.cc
 Status Handle(Session& session, const Origin& origin, const KernelSetAttribute& op);
 Status Handle(Session& session, const Origin& origin, const KernelOccupancy& op);
 Status Handle(Session& session, const Origin& origin, const KernelAvailableShared& op);
 Status Handle(Session& session, const Origin& origin, const KernelSetCacheConfig& op);
+Status Handle(Session& session, const Origin& origin, const KernelClusters& op);
 Status Handle(Session& session, const Origin& origin, const Launch& op);
+Status Handle(Session& session, const Origin& origin, const LaunchShaped& op);
+// graph.cc
+Status Handle(Session& session, const Origin& origin, const GraphCreate& op);
+Status Handle(Session& session, const Origin& origin, const GraphDestroy& op);
+Status Handle(Session& session, const Origin& origin, const GraphCondition& op);
+Status Handle(Session& session, const Origin& origin, const GraphClear& op);
+Status Handle(Session& session, const Origin& origin, const GraphKernel& op);
+Status Handle(Session& session, const Origin& origin, const GraphCopy& op);
+Status Handle(Session& session, const Origin& origin, const GraphSet& op);
+Status Handle(Session& session, const Origin& origin, const GraphJoin& op);
+Status Handle(Session& session, const Origin& origin, const GraphBranch& op);
+Status Handle(Session& session, const Origin& origin, const GraphInstantiate& op);
+Status Handle(Session& session, const Origin& origin, const GraphLaunch& op);
+Status Handle(Session& session, const Origin& origin, const GraphExecDestroy& op);
 // stream.cc
 Status Handle(Session& session, const Origin& origin, const StreamCreate& op);
 Status Handle(Session& session, const Origin& origin, const StreamDestroy& op);

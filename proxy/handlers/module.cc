@@ -1,20 +1,19 @@
 #include <algorithm>
 
 #include "common/log.h"
+#include "protocol/fatbin/image.h"
 #include "proxy/gpu/linking.h"
 #include "proxy/handlers/handlers.h"
-#include "proxy/image.h"
+#include "proxy/handlers/kernel_use.h"
 
 namespace cuspan::proxy {
 namespace {
 
-// The largest image seen is about 200 MiB; this much is not allocated by mistake.
-constexpr std::uint64_t kMostImageBytes = std::uint64_t{2} << 30;
 // More could not be told in one frame; CUDA's 32,764 bytes of arguments are rarely more than a few dozen.
 constexpr std::size_t kMostParameters = 8192;
 
 CUresult Load(Session& session, Module& module) {
-  if (const Status image = CheckImage(module.image); !image.ok()) {
+  if (const Status image = fatbin::CheckImage(module.image); !image.ok()) {
     LogError("{}", image.message());
     return CUDA_ERROR_INVALID_IMAGE;
   }
@@ -37,8 +36,8 @@ CUresult ReadParameters(const Driver& driver, Kernel& kernel) {
   }
 }
 
-CUresult FindKernel(Session& session, const Module& module, const char* name, Kernel& kernel,
-                    std::vector<std::int32_t>& attributes) {
+CUresult LookUpKernel(Session& session, const Module& module, const char* name, Kernel& kernel,
+                      std::vector<std::int32_t>& attributes) {
   if (module.result != CUDA_SUCCESS) return module.result;
   if (const CUresult result = session.driver.cuModuleGetFunction(&kernel.driver, module.driver, name);
       result != CUDA_SUCCESS)
@@ -55,6 +54,54 @@ CUresult FindKernel(Session& session, const Module& module, const char* name, Ke
   return CUDA_SUCCESS;
 }
 
+CUresult ReadKernelNames(const Driver& driver, const Module& module, std::vector<std::string>& names) {
+  unsigned count = 0;
+  if (const CUresult result = driver.cuModuleGetFunctionCount(&count, module.driver); result != CUDA_SUCCESS)
+    return result;
+  std::vector<CUfunction> functions(count);
+  if (count != 0) {
+    const CUresult result = driver.cuModuleEnumerateFunctions(functions.data(), count, module.driver);
+    if (result != CUDA_SUCCESS) return result;
+  }
+  for (const CUfunction function : functions) {
+    const char* name = nullptr;
+    if (const CUresult result = driver.cuFuncGetName(&name, function); result != CUDA_SUCCESS) return result;
+    names.emplace_back(name);
+  }
+  return CUDA_SUCCESS;
+}
+
+// The kernels from number `first` on that a frame has room for.
+ModuleKernels::Reply NamesFrom(Session& session, Module& module, std::size_t first) {
+  if (module.result != CUDA_SUCCESS) return FailedReply<ModuleKernels>(module.result);
+  if (!module.kernels) {
+    std::vector<std::string> names;
+    const CUresult result = session.faults.Check(ReadKernelNames(session.driver, module, names));
+    if (result != CUDA_SUCCESS) return FailedReply<ModuleKernels>(result);
+    module.kernels = std::move(names);
+  }
+  const std::vector<std::string>& names = *module.kernels;
+  ModuleKernels::Reply reply;
+  std::size_t room = kMaxInlineBytes;
+  std::size_t next = std::min(first, names.size());
+  for (; next < names.size(); ++next) {
+    const std::size_t bytes = sizeof(std::uint32_t) + names[next].size();
+    if (bytes > room) break;
+    room -= bytes;
+    reply.names.push_back(names[next]);
+  }
+  reply.last = next == names.size();
+  // A name that no frame can hold.
+  if (!reply.last && reply.names.empty()) return FailedReply<ModuleKernels>(CUDA_ERROR_NOT_SUPPORTED);
+  return reply;
+}
+
+bool IsManaged(const Driver& driver, CUdeviceptr address) {
+  std::uint64_t managed = 0;  // The driver writes the low bytes of it, how many is not said.
+  return driver.cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address) == CUDA_SUCCESS &&
+         managed != 0;
+}
+
 Result<std::shared_ptr<Module>> FindModule(Session& session, std::uint64_t handle) {
   std::shared_ptr<Module> module = session.modules.Find(handle);
   if (module == nullptr) return Status::Invalid("module 0x{:x} does not exist", handle);
@@ -68,7 +115,7 @@ Status Handle(Session& session, const Origin&, const ModuleImage& op) {
   if (module == nullptr && op.offset == 0) {
     module = std::make_shared<Module>();
     module->total = op.total;
-    if (op.total == 0 || op.total > kMostImageBytes || !session.modules.Add(op.module, module))
+    if (op.total == 0 || op.total > fatbin::kMostModuleBytes || !session.modules.Add(op.module, module))
       return Status::Invalid("module 0x{:x} with an image of {} bytes", op.module, op.total);
   }
   if (module == nullptr || module->load_asked || op.total != module->total || op.offset != module->image.size() ||
@@ -120,7 +167,7 @@ Status Handle(Session& session, const Origin& origin, const KernelFind& op) {
     kernel->module = op.module;
     kernel->name = op.name;
     KernelFind::Reply reply;
-    reply.result = session.faults.Check(FindKernel(session, *module, op.name.c_str(), *kernel, reply.attributes));
+    reply.result = session.faults.Check(LookUpKernel(session, *module, op.name.c_str(), *kernel, reply.attributes));
     if (reply.result == CUDA_SUCCESS) {
       reply.parameter_bytes = kernel->parameter_bytes;
       if (!session.kernels.Add(op.kernel, std::move(kernel))) reply = FailedReply<KernelFind>(CUDA_ERROR_INVALID_HANDLE);
@@ -144,7 +191,31 @@ Status Handle(Session& session, const Origin& origin, const VariableFind& op) {
       result = session.faults.Check(
           session.driver.cuModuleGetGlobal(&address, &bytes, module->driver, op.name.c_str()));
     if (result == CUDA_SUCCESS) session.variables.Add(op.module, address, bytes);
-    session.channel.Reply<VariableFind>(origin.request, {result, address, bytes});
+    const bool managed = result == CUDA_SUCCESS && IsManaged(session.driver, address);
+    session.channel.Reply<VariableFind>(origin.request, {result, address, bytes, managed});
+  });
+  return Status::Ok();
+}
+
+Status Handle(Session& session, const Origin& origin, const ModuleKernels& op) {
+  Result<std::shared_ptr<Module>> module = FindModule(session, op.module);
+  if (!module.ok()) return module.status();
+  if (!(*module)->load_asked) return Status::Invalid("module 0x{:x} is not loaded", op.module);
+  session.worker.Run([&session, origin, op, module = std::move(*module)] {
+    session.channel.Reply<ModuleKernels>(origin.request, NamesFrom(session, *module, op.first));
+  });
+  return Status::Ok();
+}
+
+Status Handle(Session& session, const Origin& origin, const KernelParameter& op) {
+  Result<std::shared_ptr<Kernel>> kernel = FindKernel(session, op.kernel);
+  if (!kernel.ok()) return kernel.status();
+  session.worker.Run([&session, origin, op, kernel = std::move(*kernel)] {
+    std::size_t offset = 0;
+    std::size_t bytes = 0;
+    const CUresult result =
+        session.faults.Check(session.driver.cuFuncGetParamInfo(kernel->driver, op.index, &offset, &bytes));
+    session.channel.Reply<KernelParameter>(origin.request, {result, offset});
   });
   return Status::Ok();
 }

@@ -31,6 +31,7 @@ constexpr RuntimeFunction kFunctions[] = {
     {"__cudaCDP2GetErrorString", "cuspan_rt_error_string", "w", 'p'},
     {"__cudaCDP2Malloc", "cuspan_rt_cuda_malloc", "pl", 'w'},
     {"__cudaCDP2Free", "cuspan_rt_cuda_free", "p", 'w'},
+    {"cudaGraphSetConditional", "cuspan_rt_set_condition", "lw", 'v'},
 };
 
 }  // namespace

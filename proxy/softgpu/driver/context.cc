@@ -52,7 +52,8 @@ CUresult Context::Synchronize() {
 }
 
 // Work that was given before still counts: programs read what a kernel printed after they have
-// reset the device. But a kernel that never ends must not keep the context for ever.
+// reset the device. But a kernel, or a loop of a graph, that never ends must not keep the context
+// for ever.
 void Context::End() {
   std::uint64_t finished = queue_.finished_units();
   auto last_progress = std::chrono::steady_clock::now();
@@ -66,7 +67,8 @@ void Context::End() {
       last_progress = now;
     } else if (now - last_progress > kPatience && error() == CUDA_SUCCESS) {
       Raise(CUDA_ERROR_CONTEXT_IS_DESTROYED,
-            "its context is destroyed while a kernel does not end: the kernel is ended");
+            "its context is destroyed while a kernel does not end, or a loop of a graph: it is "
+            "ended");
     }
   }
 }

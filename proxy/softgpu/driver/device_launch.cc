@@ -47,6 +47,7 @@ struct Family {
   std::shared_ptr<Context> context;
   std::shared_ptr<Module> module;
   int priority;
+  std::shared_ptr<GraphConditions> conditions;
   std::map<std::string, std::unique_ptr<Function>> functions;
   std::vector<Child> pending;  // The next one last.
 };
@@ -187,6 +188,8 @@ class Children final : public ChildLaunches {
     }
     launch.params = std::move(child.parameters);
     launch.code = family_->module;
+    launch.grid_id = family_->driver.next_grid.fetch_add(1);
+    launch.conditions = family_->conditions;
     launch.children = std::make_shared<Children>(family_, child.level);
     return std::make_unique<GridTask>(std::move(launch), family_->priority,
                                       family_->driver.pool.threads());
@@ -218,9 +221,10 @@ class Children final : public ChildLaunches {
 }  // namespace
 
 std::shared_ptr<ChildLaunches> MakeChildLaunches(Driver& driver, std::shared_ptr<Context> context,
-                                                 std::shared_ptr<Module> module, int priority) {
-  auto family = std::make_shared<Family>(
-      Family{driver, std::move(context), std::move(module), priority, {}, {}});
+                                                 std::shared_ptr<Module> module, int priority,
+                                                 std::shared_ptr<GraphConditions> conditions) {
+  auto family = std::make_shared<Family>(Family{
+      driver, std::move(context), std::move(module), priority, std::move(conditions), {}, {}});
   return std::make_shared<Children>(std::move(family), 0);
 }
 

@@ -21,7 +21,11 @@ enum class HandleKind : std::uint8_t {
   kFunction,
   kMemory,
   kArray,
-  kMipmap
+  kMipmap,
+  kGraph,
+  kGraphNode,
+  kGraphExec,
+  kCondition
 };
 
 // Of no address that can be dereferenced, and none of the small values that
@@ -48,6 +52,15 @@ class HandleTable {
     std::shared_lock lock(mutex_);
     const auto found = objects_.find(handle);
     return found == objects_.end() ? nullptr : found->second;
+  }
+
+  // One that `predicate` accepts; null when there is none.
+  template <typename Predicate>
+  std::shared_ptr<T> FindIf(Predicate predicate) const {
+    std::shared_lock lock(mutex_);
+    for (const auto& [handle, object] : objects_)
+      if (predicate(*object)) return object;
+    return nullptr;
   }
 
   std::shared_ptr<T> Remove(std::uint64_t handle) {

@@ -59,40 +59,6 @@ CUresult CheckKernel(const Function& function, const LaunchShape& shape) {
   return CUDA_SUCCESS;
 }
 
-// Copies the arguments to their places, from one pointer each or from a packed buffer.
-CUresult CopyParams(const KernelInfo& info, const LaunchCall& call,
-                    std::vector<std::uint64_t>* params) {
-  params->assign((info.parameter_bytes + 7) / 8, 0);
-  auto* bytes = reinterpret_cast<std::uint8_t*>(params->data());
-  const void* buffer = nullptr;
-  const std::size_t* buffer_bytes = nullptr;
-  for (void** option = call.extra; option != nullptr && *option != CU_LAUNCH_PARAM_END;
-       option += 2) {
-    if (*option == CU_LAUNCH_PARAM_BUFFER_POINTER) {
-      buffer = option[1];
-    } else if (*option == CU_LAUNCH_PARAM_BUFFER_SIZE) {
-      buffer_bytes = static_cast<const std::size_t*>(option[1]);
-    } else {
-      return CUDA_ERROR_INVALID_VALUE;
-    }
-  }
-  if (buffer != nullptr) {
-    if (call.params != nullptr || buffer_bytes == nullptr || *buffer_bytes < info.parameter_bytes) {
-      return CUDA_ERROR_INVALID_VALUE;
-    }
-    std::memcpy(bytes, buffer, info.parameter_bytes);
-    return CUDA_SUCCESS;
-  }
-  if (call.params == nullptr) {
-    return info.parameters.empty() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-  }
-  for (std::size_t i = 0; i < info.parameters.size(); ++i) {
-    if (call.params[i] == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    std::memcpy(bytes + info.parameters[i].offset, call.params[i], info.parameters[i].bytes);
-  }
-  return CUDA_SUCCESS;
-}
-
 std::size_t StackBytes(const KernelInfo& info, const CompiledKernel& compiled,
                        const Context& context) {
   // A warp's frames hold 32 lanes' registers and variables.
@@ -111,39 +77,48 @@ CUresult DoLaunch(const LaunchCall& call) {
   CUSPAN_SOFT_RETURN_IF_ERROR(driver->FindStream(call.stream, &at));
   if (function->module()->context() != at.context) return CUDA_ERROR_INVALID_HANDLE;
   Launch launch;
-  CUSPAN_SOFT_RETURN_IF_ERROR(CheckShape(call.shape));
-  CUSPAN_SOFT_RETURN_IF_ERROR(CheckKernel(*function, call.shape));
-  const KernelInfo& info = function->info();
-  if (call.cooperative) {
-    const int each = BlocksPerProcessor(info, static_cast<std::uint32_t>(call.shape.block.count()),
-                                        call.shape.dynamic_shared);
-    const int processors = limits::Processors(driver->configuration.threads);
-    if (call.shape.grid.count() > static_cast<std::uint64_t>(each) * processors) {
-      return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
-    }
-  }
-  CUSPAN_SOFT_RETURN_IF_ERROR(CopyParams(info, call, &launch.params));
-  CUSPAN_SOFT_RETURN_IF_ERROR(PrepareLaunch(*driver, at.context, *function, call.shape, &launch));
-  launch.cooperative = call.cooperative;
-  if (function->module()->program().launches_kernels()) {
-    launch.children =
-        MakeChildLaunches(*driver, at.context, function->module(), at.stream->priority());
-  }
-  auto kept = std::make_shared<Kept>();
-  kept->module = function->module();
-  if (call.cooperative) {
-    const auto workspace = reinterpret_cast<std::uint64_t>(&kept->workspace);
-    launch.envreg[1] = static_cast<std::uint32_t>(workspace >> 32);
-    launch.envreg[2] = static_cast<std::uint32_t>(workspace);
-  }
-  launch.code = std::move(kept);
-  at.context->streams().Enqueue(
-      *at.stream,
-      std::make_unique<GridTask>(std::move(launch), at.stream->priority(), driver->pool.threads()));
+  CUSPAN_SOFT_RETURN_IF_ERROR(
+      CopyParams(function->info(), call.params, call.extra, &launch.params));
+  CUSPAN_SOFT_RETURN_IF_ERROR(
+      PrepareHostLaunch(*driver, at.context, *function, call.shape, call.cooperative, &launch));
+  at.context->streams().Enqueue(*at.stream, MakeGridTask(*driver, at.context, function->module(),
+                                                         std::move(launch), at.stream->priority()));
   return CUDA_SUCCESS;
 }
 
 }  // namespace
+
+CUresult CopyParams(const KernelInfo& info, void** params, void** extra,
+                    std::vector<std::uint64_t>* copied) {
+  copied->assign((info.parameter_bytes + 7) / 8, 0);
+  auto* bytes = reinterpret_cast<std::uint8_t*>(copied->data());
+  const void* buffer = nullptr;
+  const std::size_t* buffer_bytes = nullptr;
+  for (void** option = extra; option != nullptr && *option != CU_LAUNCH_PARAM_END; option += 2) {
+    if (*option == CU_LAUNCH_PARAM_BUFFER_POINTER) {
+      buffer = option[1];
+    } else if (*option == CU_LAUNCH_PARAM_BUFFER_SIZE) {
+      buffer_bytes = static_cast<const std::size_t*>(option[1]);
+    } else {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+  }
+  if (buffer != nullptr) {
+    if (params != nullptr || buffer_bytes == nullptr || *buffer_bytes < info.parameter_bytes) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+    std::memcpy(bytes, buffer, info.parameter_bytes);
+    return CUDA_SUCCESS;
+  }
+  if (params == nullptr) {
+    return info.parameters.empty() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  }
+  for (std::size_t i = 0; i < info.parameters.size(); ++i) {
+    if (params[i] == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    std::memcpy(bytes + info.parameters[i].offset, params[i], info.parameters[i].bytes);
+  }
+  return CUDA_SUCCESS;
+}
 
 CUresult CheckShape(const LaunchShape& shape) {
   const bool possible = WithinLimits(shape.grid, limits::kMostGrid) &&
@@ -168,13 +143,48 @@ CUresult PrepareLaunch(Driver& driver, const std::shared_ptr<Context>& context, 
   launch->block = shape.block;
   launch->static_shared_bytes = info.static_shared_bytes;
   launch->dynamic_shared_bytes = shape.dynamic_shared;
-  launch->grid_id = driver.next_grid.fetch_add(1);
   launch->stack_bytes = StackBytes(info, compiled, *context);
   launch->errors = context;
   if (driver.configuration.check_memory) launch->addresses = &driver.addresses;
   launch->device = context->device();
   launch->heap = &context->heap();
   return CUDA_SUCCESS;
+}
+
+CUresult PrepareHostLaunch(Driver& driver, const std::shared_ptr<Context>& context,
+                           Function& function, const LaunchShape& shape, bool cooperative,
+                           Launch* launch) {
+  CUSPAN_SOFT_RETURN_IF_ERROR(CheckShape(shape));
+  CUSPAN_SOFT_RETURN_IF_ERROR(CheckKernel(function, shape));
+  if (cooperative) {
+    const int each = BlocksPerProcessor(
+        function.info(), static_cast<std::uint32_t>(shape.block.count()), shape.dynamic_shared);
+    const int processors = limits::Processors(driver.configuration.threads);
+    if (shape.grid.count() > static_cast<std::uint64_t>(each) * processors) {
+      return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
+    }
+  }
+  CUSPAN_SOFT_RETURN_IF_ERROR(PrepareLaunch(driver, context, function, shape, launch));
+  launch->cooperative = cooperative;
+  return CUDA_SUCCESS;
+}
+
+std::unique_ptr<Task> MakeGridTask(Driver& driver, const std::shared_ptr<Context>& context,
+                                   const std::shared_ptr<Module>& module, Launch launch,
+                                   int priority) {
+  if (module->program().launches_kernels()) {
+    launch.children = MakeChildLaunches(driver, context, module, priority, launch.conditions);
+  }
+  launch.grid_id = driver.next_grid.fetch_add(1);
+  auto kept = std::make_shared<Kept>();
+  kept->module = module;
+  if (launch.cooperative) {
+    const auto workspace = reinterpret_cast<std::uint64_t>(&kept->workspace);
+    launch.envreg[1] = static_cast<std::uint32_t>(workspace >> 32);
+    launch.envreg[2] = static_cast<std::uint32_t>(workspace);
+  }
+  launch.code = std::move(kept);
+  return std::make_unique<GridTask>(std::move(launch), priority, driver.pool.threads());
 }
 
 CUSPAN_SOFT_API CUresult CUDAAPI cuLaunchKernel(CUfunction function, unsigned grid_x,

@@ -1,4 +1,4 @@
-// cuMem*: virtual memory management, registered host memory, copies and fills.
+// cuMem*: virtual memory management, registered host memory and copies.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -58,22 +58,6 @@ bool IsMapped(std::uint64_t address, std::uint64_t bytes) {
 bool IsPinned(const Driver& driver, const void* host, std::size_t bytes) {
   const auto address = reinterpret_cast<std::uint64_t>(host);
   return driver.host_memory.Contains(address, bytes) || driver.addresses.IsDevice(address);
-}
-
-CUresult Fill(CUdeviceptr address, std::uint32_t value, std::uint32_t width, std::size_t count,
-              CUstream stream) {
-  CUSPAN_SOFT_ENTER(driver);
-  StreamEntry entry;
-  CUSPAN_SOFT_RETURN_IF_ERROR(driver->FindStream(stream, &entry));
-  if (count == 0) return CUDA_SUCCESS;
-  if (address % width != 0 || count > SIZE_MAX / width ||
-      !driver->addresses.Accessible(address, count * width, entry.context->device(), true)) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
-  entry.context->streams().Enqueue(
-      *entry.stream, std::make_unique<FillTask>(reinterpret_cast<void*>(address), value, width,
-                                                count, entry.stream->priority(), entry.context));
-  return CUDA_SUCCESS;
 }
 
 }  // namespace
@@ -320,21 +304,6 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuMemcpyDtoDAsync(CUdeviceptr target, CUdevicep
                                                 reinterpret_cast<const void*>(source), bytes,
                                                 entry.stream->priority(), entry.context));
   return CUDA_SUCCESS;
-}
-
-CUSPAN_SOFT_API CUresult CUDAAPI cuMemsetD8Async(CUdeviceptr address, unsigned char value,
-                                                 std::size_t count, CUstream stream) {
-  return Fill(address, value, 1, count, stream);
-}
-
-CUSPAN_SOFT_API CUresult CUDAAPI cuMemsetD16Async(CUdeviceptr address, unsigned short value,
-                                                  std::size_t count, CUstream stream) {
-  return Fill(address, value, 2, count, stream);
-}
-
-CUSPAN_SOFT_API CUresult CUDAAPI cuMemsetD32Async(CUdeviceptr address, unsigned value,
-                                                  std::size_t count, CUstream stream) {
-  return Fill(address, value, 4, count, stream);
 }
 
 }  // namespace cuspan::softgpu

@@ -143,7 +143,7 @@ CUresult Module::PlaceVariables() {
   }
   for (const ModuleVariable& variable : program_->variables()) {
     std::uint8_t* address = variable_memory_.base() + offsets[variable.name];
-    variables_[variable.name] = Variable{address, variable.bytes};
+    variables_[variable.name] = Variable{address, variable.bytes, variable.managed};
     program_->Bind(variable.name, address);
     if (!variable.initial.empty()) {
       std::memcpy(address, variable.initial.data(),
@@ -182,6 +182,14 @@ Status Module::Relocate(const ModuleVariable& variable) {
 const Module::Variable* Module::FindVariable(const std::string& name) const {
   const auto found = variables_.find(name);
   return found == variables_.end() ? nullptr : &found->second;
+}
+
+const Module::Variable* Module::VariableAt(std::uint64_t address) const {
+  for (const auto& [name, variable] : variables_) {
+    const auto start = reinterpret_cast<std::uint64_t>(variable.address);
+    if (address >= start && address - start < variable.bytes) return &variable;
+  }
+  return nullptr;
 }
 
 }  // namespace cuspan::softgpu

@@ -77,6 +77,7 @@ class Module : public std::enable_shared_from_this<Module> {
   struct Variable {
     std::uint8_t* address;
     std::uint64_t bytes;
+    bool managed;
   };
 
   // Loads `ptx` for `context`; `capability` is the device's (90 for 9.0). Logs
@@ -92,6 +93,8 @@ class Module : public std::enable_shared_from_this<Module> {
   Program& program() { return *program_; }
   // Null when there is none of that name.
   const Variable* FindVariable(const std::string& name) const;
+  // The variable that holds `address`; null when none does.
+  const Variable* VariableAt(std::uint64_t address) const;
 
   // The handle of a kernel, the same for each call; `make` makes it at the first.
   template <typename Make>

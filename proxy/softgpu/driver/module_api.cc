@@ -1,4 +1,4 @@
-// cuModule*.
+// cuModule*, and what tells the names and the memory of what is in a module.
 #include <string>
 #include <utility>
 
@@ -8,6 +8,24 @@
 #include "proxy/softgpu/driver/state.h"
 
 namespace cuspan::softgpu {
+
+namespace {
+
+// The handle of kernel `name`; CUDA_ERROR_INVALID_PTX, logged, when it can not be run.
+CUresult FunctionNamed(Driver& driver, const std::shared_ptr<Module>& module,
+                       const std::string& name, CUfunction* function) {
+  const Result<const KernelInfo*> info = module->program().Kernel(name);
+  if (!info.ok()) {
+    if (info.status().code() == StatusCode::kNotFound) return CUDA_ERROR_NOT_FOUND;
+    LogError("software GPU: kernel {}: {}", name, info.status().message());
+    return CUDA_ERROR_INVALID_PTX;
+  }
+  *function = AsHandle<CUfunction>(module->FunctionHandle(
+      name, [&] { return driver.functions.Add(std::make_shared<Function>(module, **info)); }));
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
 
 CUSPAN_SOFT_API CUresult CUDAAPI cuModuleLoadData(CUmodule* module, const void* image) {
   CUSPAN_SOFT_ENTER(driver);
@@ -45,14 +63,39 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuModuleGetFunction(CUfunction* function, CUmod
   const std::shared_ptr<Module> module = driver->modules.Find(Number(handle));
   if (module == nullptr) return driver->InvalidHandle();
   CUSPAN_SOFT_RETURN_IF_ERROR(module->context()->error());
-  const Result<const KernelInfo*> info = module->program().Kernel(name);
-  if (!info.ok()) {
-    if (info.status().code() == StatusCode::kNotFound) return CUDA_ERROR_NOT_FOUND;
-    LogError("software GPU: kernel {}: {}", name, info.status().message());
-    return CUDA_ERROR_INVALID_PTX;
+  return FunctionNamed(*driver, module, name, function);
+}
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuModuleGetFunctionCount(unsigned* count, CUmodule handle) {
+  CUSPAN_SOFT_ENTER(driver);
+  if (count == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const std::shared_ptr<Module> module = driver->modules.Find(Number(handle));
+  if (module == nullptr) return driver->InvalidHandle();
+  CUSPAN_SOFT_RETURN_IF_ERROR(module->context()->error());
+  *count = static_cast<unsigned>(module->program().kernel_names().size());
+  return CUDA_SUCCESS;
+}
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuModuleEnumerateFunctions(CUfunction* functions, unsigned count,
+                                                            CUmodule handle) {
+  CUSPAN_SOFT_ENTER(driver);
+  if (functions == nullptr || count == 0) return CUDA_ERROR_INVALID_VALUE;
+  const std::shared_ptr<Module> module = driver->modules.Find(Number(handle));
+  if (module == nullptr) return driver->InvalidHandle();
+  CUSPAN_SOFT_RETURN_IF_ERROR(module->context()->error());
+  const std::vector<std::string> names = module->program().kernel_names();
+  for (std::size_t i = 0; i < names.size() && i < count; ++i) {
+    CUSPAN_SOFT_RETURN_IF_ERROR(FunctionNamed(*driver, module, names[i], &functions[i]));
   }
-  *function = AsHandle<CUfunction>(module->FunctionHandle(
-      name, [&] { return driver->functions.Add(std::make_shared<Function>(module, **info)); }));
+  return CUDA_SUCCESS;
+}
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuFuncGetName(const char** name, CUfunction handle) {
+  CUSPAN_SOFT_ENTER(driver);
+  if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  std::shared_ptr<Function> function;
+  CUSPAN_SOFT_RETURN_IF_ERROR(driver->FindFunction(handle, &function));
+  *name = function->info().name.c_str();  // Lives as long as the module.
   return CUDA_SUCCESS;
 }
 
@@ -67,6 +110,20 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuModuleGetGlobal(CUdeviceptr* address, std::si
   if (variable == nullptr) return CUDA_ERROR_NOT_FOUND;
   if (address != nullptr) *address = reinterpret_cast<CUdeviceptr>(variable->address);
   if (bytes != nullptr) *bytes = variable->bytes;
+  return CUDA_SUCCESS;
+}
+
+// Knows one attribute: the others are the client's to answer.
+CUSPAN_SOFT_API CUresult CUDAAPI cuPointerGetAttribute(void* data, CUpointer_attribute attribute,
+                                                       CUdeviceptr address) {
+  CUSPAN_SOFT_ENTER(driver);
+  if (data == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (attribute != CU_POINTER_ATTRIBUTE_IS_MANAGED) return CUDA_ERROR_NOT_SUPPORTED;
+  const auto managed = driver->modules.FindIf([&](const Module& module) {
+    const Module::Variable* const variable = module.VariableAt(address);
+    return variable != nullptr && variable->managed;
+  });
+  *static_cast<unsigned*>(data) = managed != nullptr ? 1 : 0;
   return CUDA_SUCCESS;
 }
 

@@ -1,13 +1,13 @@
 // cuMemcpy2D* and cuMemcpy3D*: boxes of bytes between host memory, device memory
 // and arrays.
+#include "proxy/softgpu/driver/pitched_copy.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <utility>
 
 #include "proxy/softgpu/driver/array.h"
 #include "proxy/softgpu/driver/errors.h"
-#include "proxy/softgpu/driver/state.h"
-#include "proxy/softgpu/rt/transfer.h"
 
 namespace cuspan::softgpu {
 namespace {
@@ -112,58 +112,82 @@ CUresult Resolve(Driver& driver, const Context& context, const Place& place, con
   return CUDA_SUCCESS;
 }
 
-CUresult Copy(const Place& source, const Place& target, const Extent& extent, CUstream stream,
-              bool wait) {
+CUresult Prepare(Driver& driver, const Context& context, const Place& source, const Place& target,
+                 const Extent& extent, BoxCopy* out) {
+  out->width = extent.width;
+  out->height = extent.height;
+  out->depth = extent.depth;
+  if (out->empty()) return CUDA_SUCCESS;
+  Resolved from, to;
+  CUSPAN_SOFT_RETURN_IF_ERROR(Resolve(driver, context, source, extent, false, &from));
+  CUSPAN_SOFT_RETURN_IF_ERROR(Resolve(driver, context, target, extent, true, &to));
+  for (const Resolved* side : {&from, &to}) {
+    if (side->host && !driver.host_memory.Contains(side->begin, side->bytes))
+      out->unregistered = true;
+  }
+  out->source = from.side;
+  out->target = to.side;
+  out->arrays = std::make_shared<std::pair<std::shared_ptr<Array>, std::shared_ptr<Array>>>(
+      std::move(from.array), std::move(to.array));
+  return CUDA_SUCCESS;
+}
+
+CUresult PrepareBoxCopy(Driver& driver, const Context& context, const CUDA_MEMCPY2D& copy,
+                        BoxCopy* out) {
+  return Prepare(driver, context,
+                 {copy.srcXInBytes, copy.srcY, 0, 0, copy.srcMemoryType, copy.srcHost,
+                  copy.srcDevice, copy.srcArray, copy.srcPitch, 0},
+                 {copy.dstXInBytes, copy.dstY, 0, 0, copy.dstMemoryType, copy.dstHost,
+                  copy.dstDevice, copy.dstArray, copy.dstPitch, 0},
+                 {copy.WidthInBytes, copy.Height, 1}, out);
+}
+
+// `Description` is CUDA_MEMCPY2D or CUDA_MEMCPY3D.
+template <typename Description>
+CUresult Copy(const Description* description, CUstream stream, bool wait) {
+  if (description == nullptr) return CUDA_ERROR_INVALID_VALUE;
   CUSPAN_SOFT_ENTER(driver);
   StreamEntry entry;
   CUSPAN_SOFT_RETURN_IF_ERROR(driver->FindStream(stream, &entry));
-  if (extent.width == 0 || extent.height == 0 || extent.depth == 0) return CUDA_SUCCESS;
-  Resolved from, to;
-  CUSPAN_SOFT_RETURN_IF_ERROR(Resolve(*driver, *entry.context, source, extent, false, &from));
-  CUSPAN_SOFT_RETURN_IF_ERROR(Resolve(*driver, *entry.context, target, extent, true, &to));
-  // Memory of the program that is not registered may go or change when the call returns.
-  for (const Resolved* side : {&from, &to}) {
-    if (side->host && !driver->host_memory.Contains(side->begin, side->bytes)) wait = true;
-  }
-  const OperationPtr copy = entry.context->streams().Enqueue(
-      *entry.stream,
-      std::make_unique<BoxCopyTask>(
-          to.side, from.side, extent.width, extent.height, extent.depth, entry.stream->priority(),
-          entry.context,
-          std::make_shared<std::pair<std::shared_ptr<Array>, std::shared_ptr<Array>>>(from.array,
-                                                                                      to.array)));
-  if (!wait) return CUDA_SUCCESS;
-  copy->Wait();
+  BoxCopy copy;
+  CUSPAN_SOFT_RETURN_IF_ERROR(PrepareBoxCopy(*driver, *entry.context, *description, &copy));
+  if (copy.empty()) return CUDA_SUCCESS;
+  const OperationPtr operation = entry.context->streams().Enqueue(
+      *entry.stream, MakeBoxCopyTask(copy, entry.stream->priority(), entry.context));
+  if (!wait && !copy.unregistered) return CUDA_SUCCESS;
+  operation->Wait();
   return entry.context->error();
-}
-
-CUresult Copy2D(const CUDA_MEMCPY2D* copy, CUstream stream, bool wait) {
-  if (copy == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  return Copy({copy->srcXInBytes, copy->srcY, 0, 0, copy->srcMemoryType, copy->srcHost,
-               copy->srcDevice, copy->srcArray, copy->srcPitch, 0},
-              {copy->dstXInBytes, copy->dstY, 0, 0, copy->dstMemoryType, copy->dstHost,
-               copy->dstDevice, copy->dstArray, copy->dstPitch, 0},
-              {copy->WidthInBytes, copy->Height, 1}, stream, wait);
 }
 
 }  // namespace
 
+CUresult PrepareBoxCopy(Driver& driver, const Context& context, const CUDA_MEMCPY3D& copy,
+                        BoxCopy* out) {
+  return Prepare(driver, context,
+                 {copy.srcXInBytes, copy.srcY, copy.srcZ, copy.srcLOD, copy.srcMemoryType,
+                  copy.srcHost, copy.srcDevice, copy.srcArray, copy.srcPitch, copy.srcHeight},
+                 {copy.dstXInBytes, copy.dstY, copy.dstZ, copy.dstLOD, copy.dstMemoryType,
+                  copy.dstHost, copy.dstDevice, copy.dstArray, copy.dstPitch, copy.dstHeight},
+                 {copy.WidthInBytes, copy.Height, copy.Depth}, out);
+}
+
+std::unique_ptr<Task> MakeBoxCopyTask(const BoxCopy& copy, int priority,
+                                      std::shared_ptr<Context> context) {
+  return std::make_unique<BoxCopyTask>(copy.target, copy.source, copy.width, copy.height,
+                                       copy.depth, priority, std::move(context), copy.arrays);
+}
+
 CUSPAN_SOFT_API CUresult CUDAAPI cuMemcpy2DAsync(const CUDA_MEMCPY2D* copy, CUstream stream) {
-  return Copy2D(copy, stream, false);
+  return Copy(copy, stream, false);
 }
 
 // Nothing here asks for aligned pitches, so this is any copy of two dimensions.
 CUSPAN_SOFT_API CUresult CUDAAPI cuMemcpy2DUnaligned(const CUDA_MEMCPY2D* copy) {
-  return Copy2D(copy, nullptr, true);
+  return Copy<CUDA_MEMCPY2D>(copy, nullptr, true);
 }
 
 CUSPAN_SOFT_API CUresult CUDAAPI cuMemcpy3DAsync(const CUDA_MEMCPY3D* copy, CUstream stream) {
-  if (copy == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  return Copy({copy->srcXInBytes, copy->srcY, copy->srcZ, copy->srcLOD, copy->srcMemoryType,
-               copy->srcHost, copy->srcDevice, copy->srcArray, copy->srcPitch, copy->srcHeight},
-              {copy->dstXInBytes, copy->dstY, copy->dstZ, copy->dstLOD, copy->dstMemoryType,
-               copy->dstHost, copy->dstDevice, copy->dstArray, copy->dstPitch, copy->dstHeight},
-              {copy->WidthInBytes, copy->Height, copy->Depth}, stream, false);
+  return Copy(copy, stream, false);
 }
 
 }  // namespace cuspan::softgpu

@@ -8,6 +8,7 @@
 
 #include "proxy/softgpu/driver/array.h"
 #include "proxy/softgpu/driver/errors.h"
+#include "proxy/softgpu/driver/graph.h"
 #include "proxy/softgpu/rt/fault.h"
 
 namespace cuspan::softgpu {
@@ -152,6 +153,9 @@ void Driver::Destroy(const std::shared_ptr<Context>& context) {
   context->End();
   streams.RemoveIf(of_context);
   events.RemoveIf(of_context);
+  graph_execs.RemoveIf([&](const GraphExec& exec) { return exec.program->context == context; });
+  graph_nodes.RemoveIf([&](const GraphNode& node) { return node.tree->context == context; });
+  graphs.RemoveIf([&](const Graph& graph) { return graph.tree->context == context; });
   functions.RemoveIf(
       [&](const Function& function) { return function.module()->context() == context; });
   DestroyImageObjects(context);

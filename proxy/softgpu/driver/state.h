@@ -46,6 +46,9 @@ struct Device {
 
 struct ArrayEntry;  // driver/array.h
 struct MipmapEntry;
+struct Graph;  // driver/graph.h
+struct GraphNode;
+struct GraphExec;
 
 // Forgets the texture and surface objects of a context that has no work left. (driver/texture.cc)
 void DestroyImageObjects(const std::shared_ptr<Context>& context);
@@ -95,7 +98,11 @@ class Driver {
   HandleTable<PhysicalAllocation> memory{HandleKind::kMemory};
   HandleTable<ArrayEntry> arrays{HandleKind::kArray};
   HandleTable<MipmapEntry> mipmaps{HandleKind::kMipmap};
+  HandleTable<Graph> graphs{HandleKind::kGraph};
+  HandleTable<GraphNode> graph_nodes{HandleKind::kGraphNode};
+  HandleTable<GraphExec> graph_execs{HandleKind::kGraphExec};
   std::atomic<std::uint64_t> next_grid{1};
+  std::atomic<std::uint64_t> next_condition{1};
 
   // Null when there is no such device.
   Device* FindDevice(CUdevice device);

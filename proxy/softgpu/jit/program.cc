@@ -131,6 +131,7 @@ class LoadedProgram final : public Program {
     out.bytes = variable.bytes;
     out.alignment = variable.alignment;
     out.constant = variable.space == Space::kConst;
+    out.managed = variable.managed;
     out.initial = variable.initial;
     for (const auto& relocation : variable.relocations) {
       const auto function = module_.function_index.find(relocation.symbol);

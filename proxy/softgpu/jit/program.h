@@ -56,6 +56,7 @@ struct ModuleVariable {
   std::uint64_t bytes = 0;
   std::uint32_t alignment = 1;
   bool constant = false;
+  bool managed = false;               // __managed__: the host uses it by the same address.
   std::vector<std::uint8_t> initial;  // Shorter than `bytes`: the rest is zero.
   std::vector<Relocation> relocations;
 };

@@ -15,6 +15,7 @@ struct Prefix {
   Type type = Type::kNone;
   std::uint32_t alignment = 0;
   std::uint32_t vector = 1;
+  bool managed = false;
 };
 
 Result<std::uint32_t> ParseAlignment(Lexer& lexer) {
@@ -46,7 +47,11 @@ Result<Prefix> ParsePrefix(Lexer& lexer) {
       CUSPAN_RETURN_IF_ERROR(lexer.Expect('(', "'.attribute'"));
       while (!lexer.IsPunctuation(')')) {
         if (lexer.AtEnd()) return lexer.Error("'.attribute(' is not closed");
-        lexer.Take();
+        if (lexer.AcceptDirective("managed")) {
+          prefix.managed = true;
+        } else {
+          lexer.Take();
+        }
       }
       lexer.Take();
     } else if (token.text == "v2" || token.text == "v4") {
@@ -203,6 +208,7 @@ Status ParseDeclarator(Lexer& lexer, const Prefix& prefix, Space space, bool ext
   Variable variable;
   variable.space = space;
   variable.type = prefix.type;
+  variable.managed = prefix.managed;
   variable.external = external;
   variable.line = lexer.LineOf(lexer.Peek().offset);
   auto name = lexer.ExpectIdentifier("the name of a variable");

@@ -32,6 +32,7 @@ struct Variable {
   std::uint32_t alignment = 1;
   std::uint64_t bytes = 0;  // 0 for an array whose length is left open (dynamic shared memory).
   bool external = false;    // .extern: defined elsewhere, or dynamic shared memory.
+  bool managed = false;     // .attribute(.managed)
   std::uint32_t line = 0;
   std::vector<std::uint8_t> initial;  // Up to `bytes`; the rest is zero.
   std::vector<Relocation> relocations;

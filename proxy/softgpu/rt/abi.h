@@ -155,6 +155,8 @@ const char* cuspan_rt_error_name(ThreadContext*, std::uint32_t error);
 const char* cuspan_rt_error_string(ThreadContext*, std::uint32_t error);
 std::uint32_t cuspan_rt_cuda_malloc(ThreadContext*, void** memory, std::uint64_t bytes);
 std::uint32_t cuspan_rt_cuda_free(ThreadContext*, void* memory);
+// Sets a condition of the graph that the kernel is part of; any other handle is a fault.
+void cuspan_rt_set_condition(ThreadContext*, std::uint64_t handle, std::uint32_t value);
 // %clock64 and %globaltimer: nanoseconds of the device's clock.
 std::uint64_t cuspan_rt_clock(ThreadContext*);
 

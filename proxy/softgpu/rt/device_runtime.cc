@@ -1,12 +1,14 @@
-// The device runtime: what kernels call to launch kernels. (CUDA C++ Programming Guide, "CUDA
-// Dynamic Parallelism"; abi.h)
+// The device runtime: what kernels call to launch kernels and to decide which nodes of their graph
+// run. (CUDA C++ Programming Guide, "CUDA Dynamic Parallelism", "Conditional Graph Nodes"; abi.h)
 #include <cuda.h>
+#include "common/format.h"
 
 #include <iterator>
 
 #include "proxy/softgpu/rt/abi.h"
 #include "proxy/softgpu/rt/block.h"
 #include "proxy/softgpu/rt/child_launches.h"
+#include "proxy/softgpu/rt/graph_conditions.h"
 
 namespace cuspan::softgpu {
 namespace {
@@ -142,6 +144,17 @@ std::uint32_t cuspan_rt_cuda_malloc(ThreadContext* context, void** memory, std::
 std::uint32_t cuspan_rt_cuda_free(ThreadContext* context, void* memory) {
   cuspan_rt_free(context, memory);
   return kDeviceSuccess;
+}
+
+void cuspan_rt_set_condition(ThreadContext* context, std::uint64_t handle, std::uint32_t value) {
+  auto* const self = static_cast<Fiber*>(context->fiber);
+  GraphConditions* const conditions = self->block->launch().conditions.get();
+  if (conditions != nullptr && conditions->Set(handle, value)) return;
+  self->block->Abandon(
+      self, CUDA_ERROR_LAUNCH_FAILED,
+      Format("cudaGraphSetConditional: {:#x} is no conditional handle of {}", handle,
+             conditions == nullptr ? "any graph, since no graph launched the kernel"
+                                   : "the graph that launched the kernel"));
 }
 
 }  // extern "C"

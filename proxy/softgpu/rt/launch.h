@@ -16,6 +16,7 @@ namespace cuspan::softgpu {
 class AddressSpace;
 class ChildLaunches;
 class DeviceHeap;
+class GraphConditions;
 
 inline constexpr std::uint32_t kWarpLanes = 32;
 inline constexpr std::uint32_t kMostBlockThreads = 1024;
@@ -56,7 +57,8 @@ struct Launch {
   int device = 0;
   DeviceHeap* heap = nullptr;               // Lives as long as errors; null: device malloc fails.
   std::shared_ptr<ChildLaunches> children;  // Null for kernels that launch nothing.
-  std::shared_ptr<const void> code;         // Keeps the kernel's code and variables alive.
+  std::shared_ptr<GraphConditions> conditions;  // Of the graph that it is part of; else null.
+  std::shared_ptr<const void> code;             // Keeps the kernel's code and variables alive.
 };
 
 }  // namespace cuspan::softgpu

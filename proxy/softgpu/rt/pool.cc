@@ -276,7 +276,7 @@ bool WorkerPool::ResumeAll(Worker& worker, Post& post, std::deque<Parked>& parke
 
 void WorkerPool::Finish(Task& task, std::uint64_t units) {
   // Once these units count, another worker may finish the task, which ends its life.
-  finished_units_.fetch_add(units, std::memory_order_relaxed);
+  if (!task.repeats_) finished_units_.fetch_add(units, std::memory_order_relaxed);
   const std::uint64_t all = task.units_;
   if (task.finished_.fetch_add(units, std::memory_order_acq_rel) + units != all) return;
   {

@@ -66,6 +66,10 @@ class Task {
   virtual std::unique_ptr<Task> Next() { return nullptr; }
 
   std::uint64_t units() const { return units_; }
+  // It is part of a loop, perhaps an endless one: that its units finish does not mean that work
+  // gets on. Set before it is added.
+  bool repeats() const { return repeats_; }
+  void SetRepeats() { repeats_ = true; }
 
  private:
   friend class WorkerPool;
@@ -73,6 +77,7 @@ class Task {
   const std::uint64_t units_at_a_time_;
   const int priority_;  // As in CUDA: lower numbers go first.
   const bool all_resident_;
+  bool repeats_ = false;
   // Guarded by the pool's mutex.
   std::uint64_t next_ = 0;
   std::chrono::steady_clock::time_point begun_{};  // When its first unit was taken.
@@ -121,7 +126,8 @@ class WorkerPool {
   // wherever it is. Returns at once.
   void StopCancelled();
 
-  // Counts units that have finished: while it stays, nothing gets on.
+  // Counts units that have finished, but for those of tasks that repeat: while it stays, nothing
+  // gets on.
   std::uint64_t finished_units() const { return finished_units_.load(std::memory_order_relaxed); }
 
   unsigned threads() const { return static_cast<unsigned>(threads_.size()); }

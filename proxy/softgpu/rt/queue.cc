@@ -19,8 +19,15 @@ void OperationQueue::Submit(const OperationPtr& operation, std::span<const Opera
 }
 
 bool OperationQueue::BeginTask(const OperationPtr& operation) {
-  Task* task = operation->task_.get();
-  if (task == nullptr || task->units() == 0 || task->Cancelled()) return false;
+  std::unique_ptr<Task>& task = operation->task_;
+  TaskSequence* const more = operation->tasks_.get();
+  for (;;) {
+    if (task == nullptr && more != nullptr) task = more->Next();
+    if (task == nullptr) return false;
+    if (task->units() != 0 && !task->Cancelled()) break;
+    if (more == nullptr) return false;
+    task = nullptr;
+  }
   WorkerPool& pool = task->engine() == Task::Engine::kCopy ? copies_ : pool_;
   pool.Add(*task, [this, operation] { GoOn(operation); });
   return true;
@@ -28,11 +35,9 @@ bool OperationQueue::BeginTask(const OperationPtr& operation) {
 
 void OperationQueue::GoOn(const OperationPtr& operation) {
   std::unique_ptr<Task> next = operation->task_->Next();
-  if (next != nullptr) {
-    operation->task_ = std::move(next);
-    if (BeginTask(operation)) return;
-  }
-  Finish(operation);
+  if (next != nullptr && operation->task_->repeats()) next->SetRepeats();
+  operation->task_ = std::move(next);
+  if (!BeginTask(operation)) Finish(operation);
 }
 
 // A loop and no recursion: thousands of operations may end one after another.
@@ -42,6 +47,7 @@ void OperationQueue::Finish(OperationPtr operation) {
     const OperationPtr last = std::move(ended.back());
     ended.pop_back();
     last->task_.reset();
+    last->tasks_.reset();
     last->done_nanoseconds_ =
         static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
                                        std::chrono::steady_clock::now().time_since_epoch())

@@ -1,7 +1,7 @@
 // What a device has been asked to do, and in which order: operations that wait
 // for other operations.
 //
-// An operation is begun when those it comes after are done. It may carry a task
+// An operation is begun when those it comes after are done. It may carry a task, or several,
 // for the worker pool; without one (an event's record, a wait) it is done as
 // soon as it may begin. Nothing is polled: the end of one begins the next.
 #pragma once
@@ -18,10 +18,20 @@
 
 namespace cuspan::softgpu {
 
+// Tasks that are to be executed one after another, each found when the one before is through.
+class TaskSequence {
+ public:
+  virtual ~TaskSequence() = default;
+  // The next task; null when there are no more. One thread at a time calls, some of them with
+  // locks: what this does must not wait, nor add work.
+  virtual std::unique_ptr<Task> Next() = 0;
+};
+
 class Operation {
  public:
   // `task` may be null. An operation belongs to one OperationQueue.
   explicit Operation(std::unique_ptr<Task> task = nullptr) : task_(std::move(task)) {}
+  explicit Operation(std::unique_ptr<TaskSequence> tasks) : tasks_(std::move(tasks)) {}
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
 
@@ -33,7 +43,8 @@ class Operation {
 
  private:
   friend class OperationQueue;
-  std::unique_ptr<Task> task_;
+  std::unique_ptr<Task> task_;           // The one that is executed, or is to be.
+  std::unique_ptr<TaskSequence> tasks_;  // Where more come from; null: there are no more.
   std::atomic<std::uint32_t> done_{0};
   std::uint64_t done_nanoseconds_ = 0;
   // Guarded by the queue's mutex.
@@ -59,7 +70,7 @@ class OperationQueue {
   std::uint64_t finished_units() const { return pool_.finished_units() + copies_.finished_units(); }
 
  private:
-  // Hands the operation's task to the pool; false when there is nothing to execute.
+  // Hands the operation's next task to the pool; false when there is nothing to execute.
   bool BeginTask(const OperationPtr& operation);
   // Its task has finished: begins what the task asks for next, or finishes the operation.
   void GoOn(const OperationPtr& operation);

@@ -67,18 +67,28 @@ void StreamSet::Destroy(const StreamPtr& stream) {
 }
 
 OperationPtr StreamSet::Enqueue(Stream& stream, std::unique_ptr<Task> task, OperationPtr after) {
+  auto operation = std::make_shared<Operation>(std::move(task));
   std::lock_guard lock(mutex_);
-  return EnqueueLocked(stream, std::move(task), std::move(after));
+  EnqueueLocked(stream, operation, std::move(after));
+  return operation;
+}
+
+OperationPtr StreamSet::EnqueueSequence(Stream& stream, std::unique_ptr<TaskSequence> tasks,
+                                        OperationPtr after) {
+  auto operation = std::make_shared<Operation>(std::move(tasks));
+  std::lock_guard lock(mutex_);
+  EnqueueLocked(stream, operation, std::move(after));
+  return operation;
 }
 
 void StreamSet::Record(Stream& stream, Event& event) {
+  auto operation = std::make_shared<Operation>();
   std::lock_guard lock(mutex_);
-  event.SetRecord(EnqueueLocked(stream, nullptr, nullptr));
+  EnqueueLocked(stream, operation, nullptr);
+  event.SetRecord(std::move(operation));
 }
 
-OperationPtr StreamSet::EnqueueLocked(Stream& stream, std::unique_ptr<Task> task,
-                                      OperationPtr after) {
-  auto operation = std::make_shared<Operation>(std::move(task));
+void StreamSet::EnqueueLocked(Stream& stream, const OperationPtr& operation, OperationPtr after) {
   std::vector<OperationPtr> before = {stream.last_, std::move(after)};
   if (&stream == legacy_.get()) {
     ForEachOther([&](const Stream& other) {
@@ -89,7 +99,6 @@ OperationPtr StreamSet::EnqueueLocked(Stream& stream, std::unique_ptr<Task> task
   }
   queue_.Submit(operation, before);
   stream.last_ = operation;
-  return operation;
 }
 
 void StreamSet::AppendPending(const Stream& stream, std::vector<OperationPtr>* operations) const {

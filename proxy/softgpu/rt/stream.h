@@ -55,6 +55,8 @@ class StreamSet {
 
   // Adds an operation behind the stream's work (and `after`, if given).
   OperationPtr Enqueue(Stream& stream, std::unique_ptr<Task> task, OperationPtr after = nullptr);
+  OperationPtr EnqueueSequence(Stream& stream, std::unique_ptr<TaskSequence> tasks,
+                               OperationPtr after);
   // Records `event` behind the stream's work; in one step, so that two threads
   // that record one event leave it with the later of the two places.
   void Record(Stream& stream, Event& event);
@@ -65,7 +67,7 @@ class StreamSet {
   std::vector<OperationPtr> Pending() const;
 
  private:
-  OperationPtr EnqueueLocked(Stream& stream, std::unique_ptr<Task> task, OperationPtr after);
+  void EnqueueLocked(Stream& stream, const OperationPtr& operation, OperationPtr after);
   void AppendPending(const Stream& stream, std::vector<OperationPtr>* operations) const;
 
   // All streams but the legacy one.

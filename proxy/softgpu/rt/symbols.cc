@@ -48,6 +48,7 @@ const RuntimeSymbol kRuntimeSymbols[] = {
     CUSPAN_RT_SYMBOL(cuspan_rt_error_string),
     CUSPAN_RT_SYMBOL(cuspan_rt_cuda_malloc),
     CUSPAN_RT_SYMBOL(cuspan_rt_cuda_free),
+    CUSPAN_RT_SYMBOL(cuspan_rt_set_condition),
 };
 const std::size_t kRuntimeSymbolCount = sizeof(kRuntimeSymbols) / sizeof(kRuntimeSymbols[0]);
 

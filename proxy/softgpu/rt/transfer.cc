@@ -21,31 +21,29 @@ struct CopyPiece {
   std::size_t bytes;
 };
 
-struct FillPiece {
-  void* target;
-  std::uint32_t value;
-  std::uint32_t width;
-  std::size_t count;
-};
-
 void CopyMain(void* argument) {
   const auto* piece = static_cast<const CopyPiece*>(argument);
   std::memcpy(piece->target, piece->source, piece->bytes);
 }
 
-void FillMain(void* argument) {
-  const auto* piece = static_cast<const FillPiece*>(argument);
-  switch (piece->width) {
+void FillRow(const Fill& fill, std::uint64_t row) {
+  void* const target = reinterpret_cast<void*>(fill.target + row * fill.pitch);
+  switch (fill.width) {
     case 1:
-      std::memset(piece->target, static_cast<int>(piece->value & 0xff), piece->count);
+      std::memset(target, static_cast<int>(fill.value & 0xff), fill.count);
       return;
     case 2:
-      std::fill_n(static_cast<std::uint16_t*>(piece->target), piece->count,
-                  static_cast<std::uint16_t>(piece->value));
+      std::fill_n(static_cast<std::uint16_t*>(target), fill.count,
+                  static_cast<std::uint16_t>(fill.value));
       return;
     default:
-      std::fill_n(static_cast<std::uint32_t*>(piece->target), piece->count, piece->value);
+      std::fill_n(static_cast<std::uint32_t*>(target), fill.count, fill.value);
   }
+}
+
+void FillMain(void* argument) {
+  const Fill& piece = *static_cast<const Fill*>(argument);
+  for (std::size_t row = 0; row < piece.rows; ++row) FillRow(piece, row);
 }
 
 struct BoxPiece {
@@ -56,6 +54,10 @@ struct BoxPiece {
 };
 
 std::size_t RowsInPiece(std::size_t width) { return std::max<std::size_t>(1, kPieceBytes / width); }
+
+std::uint64_t PiecesOfRows(std::size_t rows, std::size_t width) {
+  return (rows + RowsInPiece(width) - 1) / RowsInPiece(width);
+}
 
 void BoxMain(void* argument) {
   const auto* piece = static_cast<const BoxPiece*>(argument);
@@ -125,19 +127,26 @@ Resident* CopyTask::Start(Worker& worker, std::uint64_t unit) {
   return nullptr;
 }
 
-FillTask::FillTask(void* target, std::uint32_t value, std::uint32_t width, std::size_t count,
-                   int priority, std::shared_ptr<ErrorSink> errors)
-    : Task(Pieces(count * width), 1, priority, false),
-      target_(target),
-      value_(value),
-      width_(width),
-      count_(count),
+// One row is filled in pieces, several are in pieces of whole rows.
+FillTask::FillTask(const Fill& fill, int priority, std::shared_ptr<ErrorSink> errors)
+    : Task(fill.rows == 1 ? Pieces(fill.count * fill.width)
+                          : PiecesOfRows(fill.rows, fill.count * fill.width),
+           1, priority, false),
+      fill_(fill),
       errors_(std::move(errors)) {}
 
 Resident* FillTask::Start(Worker& worker, std::uint64_t unit) {
-  const std::size_t begin = unit * kPieceBytes;
-  FillPiece piece{Offset(target_, begin), value_, width_,
-                  std::min(kPieceBytes, count_ * width_ - begin) / width_};
+  Fill piece = fill_;
+  const std::size_t row_bytes = fill_.count * fill_.width;
+  if (fill_.rows == 1) {
+    const std::size_t begin = unit * kPieceBytes;
+    piece.target += begin;
+    piece.count = std::min(kPieceBytes, row_bytes - begin) / fill_.width;
+  } else {
+    const std::size_t begin = unit * RowsInPiece(row_bytes);
+    piece.target += begin * fill_.pitch;
+    piece.rows = std::min(RowsInPiece(row_bytes), fill_.rows - begin);
+  }
   if (!worker.RunGuarded(&FillMain, &piece)) RaiseFault(worker.guard().fault(), "fill", *errors_);
   return nullptr;
 }
@@ -145,7 +154,7 @@ Resident* FillTask::Start(Worker& worker, std::uint64_t unit) {
 BoxCopyTask::BoxCopyTask(const BoxSide& target, const BoxSide& source, std::size_t width,
                          std::size_t height, std::size_t depth, int priority,
                          std::shared_ptr<ErrorSink> errors, std::shared_ptr<const void> keep)
-    : Task((height * depth + RowsInPiece(width) - 1) / RowsInPiece(width), 1, priority, false),
+    : Task(PiecesOfRows(height * depth, width), 1, priority, false),
       target_(target),
       source_(source),
       width_(width),

@@ -80,20 +80,27 @@ class BoxCopyTask : public Task {
   const std::shared_ptr<const void> keep_;
 };
 
-// Writes `count` elements of `width` (1, 2 or 4) bytes, each with the low bits of `value`.
+// What a fill writes: `rows` rows that begin `pitch` bytes apart (unused if there is one), each of
+// `count` elements of `width` (1, 2 or 4) bytes, each with the low bits of `value`.
+struct Fill {
+  std::uint64_t target = 0;
+  std::size_t pitch = 0;
+  std::uint32_t value = 0;
+  std::uint32_t width = 1;
+  std::size_t count = 0;
+  std::size_t rows = 1;
+};
+
+// Nothing of the fill's sizes may be 0; in pieces on several workers.
 class FillTask : public Task {
  public:
-  FillTask(void* target, std::uint32_t value, std::uint32_t width, std::size_t count, int priority,
-           std::shared_ptr<ErrorSink> errors);
+  FillTask(const Fill& fill, int priority, std::shared_ptr<ErrorSink> errors);
 
   bool Cancelled() const override { return errors_->error() != CUDA_SUCCESS; }
   Resident* Start(Worker& worker, std::uint64_t unit) override;
 
  private:
-  void* const target_;
-  const std::uint32_t value_;
-  const std::uint32_t width_;
-  const std::size_t count_;
+  const Fill fill_;
   const std::shared_ptr<ErrorSink> errors_;
 };
 

@@ -2,8 +2,12 @@
 #include "interpose/client/transfers.h"
 
 #include <gtest/gtest.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <sys/mman.h>
 
 #include <cstring>
+#include <thread>
 
 #include "tests/unit/protocol/channel/ends.h"
 
@@ -51,6 +55,69 @@ TEST_F(IncomingTransfers, CompleteWithTheirLastChunk) {
   for (std::uint32_t piece = 0; piece < 3; ++piece)
     EXPECT_EQ(incoming->owned[std::size_t{piece} * kPiece], std::byte(piece + 1));
   EXPECT_TRUE(transfers.Stored(3));
+  ExpectSlotsBack();
+}
+
+// A page that whoever writes to it first must wait for.
+class SlowPage {
+ public:
+  SlowPage() {
+    sem_init(&entered_, 0, 0);
+    sem_init(&go_, 0, 0);
+    page_ = ::mmap(nullptr, kPageBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    EXPECT_NE(page_, MAP_FAILED);
+    the_page = this;
+    struct sigaction action {};
+    action.sa_handler = [](int) {
+      sem_post(&the_page->entered_);
+      while (sem_wait(&the_page->go_) != 0) {
+      }
+      ::mprotect(the_page->page_, kPageBytes, PROT_READ | PROT_WRITE);
+    };
+    ::sigaction(SIGSEGV, &action, &before_);
+  }
+  ~SlowPage() {
+    ::sigaction(SIGSEGV, &before_, nullptr);
+    ::munmap(page_, kPageBytes);
+  }
+  std::byte* data() const { return static_cast<std::byte*>(page_); }
+  void WaitUntilWritten() {
+    while (sem_wait(&entered_) != 0) {
+    }
+  }
+  void LetGo() { sem_post(&go_); }
+
+ private:
+  static constexpr std::size_t kPageBytes = 4096;
+  static inline SlowPage* the_page = nullptr;
+  void* page_;
+  sem_t entered_, go_;
+  struct sigaction before_ {};
+};
+
+// A thread that copies may be kept from it for as long as hundreds of other chunks take.
+TEST_F(IncomingTransfers, OneChunkMayTakeLongerThanManyOthers) {
+  constexpr std::uint32_t kOthers = 200;
+  SlowPage page;
+  const auto slow = NewIncoming();
+  slow->destination = page.data();
+  slow->bytes = kPiece;
+  const std::uint64_t slow_transfer = transfers.BeginIncoming(slow);
+  const Chunk first = Piece(slow_transfer, 0);
+  std::thread copier([&] { EXPECT_TRUE(transfers.OnChunk(first)); });
+  page.WaitUntilWritten();
+  for (std::uint32_t i = 0; i < kOthers; ++i) {
+    const auto quick = NewIncoming();
+    quick->bytes = kPiece;
+    const std::uint64_t transfer = transfers.BeginIncoming(quick);
+    ASSERT_TRUE(transfers.OnChunk(Piece(transfer, 0))) << i;
+    ASSERT_EQ(transfers.WaitComplete(*quick), CUDA_SUCCESS);
+  }
+  EXPECT_FALSE(transfers.Stored(1));
+  page.LetGo();
+  copier.join();
+  EXPECT_EQ(transfers.WaitComplete(*slow), CUDA_SUCCESS);
+  EXPECT_TRUE(transfers.Stored(kOthers + 1));
   ExpectSlotsBack();
 }
 

@@ -89,7 +89,6 @@ TEST(DeviceProperties, PromiseNothingThatIsNotKept) {
   EXPECT_EQ(p.pageableMemoryAccess, 0);
   EXPECT_EQ(p.hostNativeAtomicSupported, 0);
   EXPECT_EQ(p.gpuDirectRDMASupported, 0);
-  EXPECT_EQ(p.clusterLaunch, 0);
   EXPECT_EQ(p.integrated, 0);
   EXPECT_EQ(p.hostNumaId, -1);
   EXPECT_EQ(p.unifiedAddressing, 1);

@@ -105,6 +105,58 @@ TEST(Registry, ForgetsTheAddressesOfAnUnloadedLibrary) {
   EXPECT_EQ(registry.FindFunction(&stub), function);
 }
 
+TEST(Registry, CopiesTheImageOfALibrary) {
+  Registry registry;
+  Program program;
+  char text[] = ".version 8.0\n";
+  Result<FatbinRecord*> copied = registry.AddImage(text, false);
+  Result<FatbinRecord*> preserved = registry.AddImage(text, true);
+  Result<FatbinRecord*> container = registry.AddImage(program.container, false);
+  Result<FatbinRecord*> wrapped = registry.AddImage(&program.wrapper, false);
+  ASSERT_TRUE(copied.ok() && preserved.ok() && container.ok() && wrapped.ok());
+  EXPECT_EQ((*preserved)->image.data(), reinterpret_cast<std::byte*>(text));
+  for (FatbinRecord* const record : {*container, *wrapped}) {
+    EXPECT_NE(record->image.data(), program.container);
+    ASSERT_EQ(record->image.size(), sizeof program.container);
+    EXPECT_EQ(std::memcmp(record->image.data(), program.container, sizeof program.container), 0);
+  }
+  text[1] = '!';
+  ASSERT_EQ((*copied)->image.size(), sizeof text);
+  EXPECT_EQ(static_cast<char>((*copied)->image[1]), 'v');
+  registry.RemoveFatbin(*copied);
+  EXPECT_TRUE((*copied)->image.empty());
+  program.container[4] = std::byte{9};  // Its version.
+  EXPECT_FALSE(registry.AddImage(program.container, false).ok());
+  program.wrapper.container = nullptr;
+  EXPECT_FALSE(registry.AddImage(&program.wrapper, false).ok());
+}
+
+TEST(Registry, KnowsALibrarysKernelsByTheirRecords) {
+  Registry registry;
+  const Program program;
+  FatbinRecord* const fatbin = *registry.AddImage(program.container, true);
+  const FunctionRecord kernel{fatbin, "kernel", nullptr};
+  const std::uint64_t before = registry.version();
+  registry.AddKernel(kernel);
+  EXPECT_EQ(registry.FindFunction(&kernel), &kernel);
+  EXPECT_EQ(registry.FindFunction(nullptr), nullptr);
+  EXPECT_NE(registry.version(), before);
+  registry.RemoveFatbin(fatbin);
+  EXPECT_EQ(registry.FindFunction(&kernel), nullptr);
+}
+
+TEST(Registry, GivesALibrarysManagedVariableAPlace) {
+  Registry registry;
+  const Program program;
+  FatbinRecord* const fatbin = *registry.AddImage(program.container, true);
+  void** const place = registry.AddManaged(fatbin, nullptr, "variable");
+  ASSERT_NE(place, nullptr);
+  EXPECT_EQ(*place, nullptr);
+  const auto records = registry.ManagedOf(*fatbin);
+  ASSERT_EQ(records.size(), 1U);
+  EXPECT_EQ(records[0]->host, place);
+}
+
 TEST(Registry, KeepsTheFirstReasonOfWhatIsUnsupported) {
   Registry registry;
   const Program program;

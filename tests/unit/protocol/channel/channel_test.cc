@@ -18,8 +18,9 @@ DeviceOutput Output(const std::vector<std::byte>& data) {
   return message;
 }
 
-// Payload bytes of the largest DeviceOutput: behind the header comes the count.
-constexpr std::size_t kLargestOutput = kMaxFrameBytes - sizeof(FrameHeader) - sizeof(std::uint32_t);
+// Payload bytes of the largest DeviceOutput: behind the header come its flag and the count.
+constexpr std::size_t kLargestOutput =
+    kMaxFrameBytes - sizeof(FrameHeader) - sizeof(std::uint8_t) - sizeof(std::uint32_t);
 
 TEST(Channel, CarriesMessagesBothWays) {
   ChannelEnds ends;

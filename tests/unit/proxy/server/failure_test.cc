@@ -186,6 +186,26 @@ TEST_F(CallTest, KernelsAndVariables) {
   EXPECT_EQ(client.Now().failures.size(), 2U);
 }
 
+TEST_F(CallTest, AllKernelsOfAModule) {
+  const ModuleKernels::Reply all = client.Call(ModuleKernels{module(), 0});
+  EXPECT_EQ(all.result, CUDA_SUCCESS);
+  EXPECT_TRUE(all.last);
+  EXPECT_THAT(all.names, ::testing::Contains("add"));
+  EXPECT_THAT(all.names, ::testing::Contains("nothing"));
+  const auto count = static_cast<std::uint32_t>(all.names.size());
+  const ModuleKernels::Reply rest = client.Call(ModuleKernels{module(), count - 1});
+  EXPECT_THAT(rest.names, ElementsAre(all.names.back()));
+  EXPECT_TRUE(rest.last);
+  for (const std::uint32_t beyond : {count, UINT32_MAX}) {
+    const ModuleKernels::Reply none = client.Call(ModuleKernels{module(), beyond});
+    EXPECT_EQ(none.result, CUDA_SUCCESS);
+    EXPECT_TRUE(none.names.empty() && none.last);
+  }
+  const std::uint64_t add = loopback.FindKernel(module(), "add");
+  EXPECT_EQ(client.Call(KernelParameter{add, 2}).result, CUDA_SUCCESS);
+  EXPECT_EQ(client.Call(KernelParameter{add, 3}).result, CUDA_ERROR_INVALID_VALUE);
+}
+
 TEST_F(CallTest, AModuleIsUnloadedWhenItsKernelsHaveRun) {
   const std::uint64_t stream = loopback.NewStream();
   const std::uint64_t nothing = loopback.FindKernel(module(), "nothing");

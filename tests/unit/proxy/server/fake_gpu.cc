@@ -242,6 +242,25 @@ struct FakeCalls {
     *bytes = fake->variable_.size();
     return CUDA_SUCCESS;
   }
+  static CUresult CountFunctions(unsigned* count, CUmodule) {
+    std::scoped_lock lock(fake->mutex_);
+    *count = static_cast<unsigned>(fake->functions_.size());
+    return fake->Refusal("cuModuleGetFunctionCount");
+  }
+  static CUresult ListFunctions(CUfunction* functions, unsigned count, CUmodule) {
+    std::scoped_lock lock(fake->mutex_);
+    for (unsigned i = 0; i < count && i < fake->functions_.size(); ++i)
+      functions[i] = reinterpret_cast<CUfunction>(fake->functions_[i].get());
+    return CUDA_SUCCESS;
+  }
+  static CUresult FunctionName(const char** name, CUfunction function) {
+    *name = reinterpret_cast<FakeGpu::Function*>(function)->name.c_str();
+    return CUDA_SUCCESS;
+  }
+  static CUresult PointerAttribute(void* data, CUpointer_attribute, CUdeviceptr) {
+    *static_cast<unsigned*>(data) = 0;
+    return CUDA_SUCCESS;
+  }
   static CUresult ParamInfo(CUfunction function, std::size_t index, std::size_t* offset,
                             std::size_t* bytes) {
     const auto& parameters = reinterpret_cast<FakeGpu::Function*>(function)->parameters;
@@ -419,6 +438,10 @@ FakeGpu::FakeGpu() {
   d.cuModuleUnload = FakeCalls::UnloadModule;
   d.cuModuleGetFunction = FakeCalls::GetFunction;
   d.cuModuleGetGlobal = FakeCalls::GetGlobal;
+  d.cuModuleGetFunctionCount = FakeCalls::CountFunctions;
+  d.cuModuleEnumerateFunctions = FakeCalls::ListFunctions;
+  d.cuPointerGetAttribute = FakeCalls::PointerAttribute;
+  d.cuFuncGetName = FakeCalls::FunctionName;
   d.cuFuncGetParamInfo = FakeCalls::ParamInfo;
   d.cuFuncGetAttribute = FakeCalls::FunctionAttribute;
   d.cuFuncSetAttribute = FakeCalls::SetFunctionAttribute;

@@ -77,6 +77,8 @@ constexpr Op kClientOps[] = {
     Op::kModuleUnload,
     Op::kKernelFind,
     Op::kVariableFind,
+    Op::kModuleKernels,
+    Op::kKernelParameter,
     Op::kKernelSetAttribute,
     Op::kKernelOccupancy,
     Op::kStreamCreate,

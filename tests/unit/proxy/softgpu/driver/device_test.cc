@@ -167,6 +167,50 @@ TEST_F(DeviceTest, EachLoadHasItsOwnVariables) {
   EXPECT_EQ(cuMemsetD8Async(second_counter, 0, 4, nullptr), CUDA_ERROR_INVALID_VALUE);
 }
 
+TEST_F(DeviceTest, AModuleListsItsKernels) {
+  unsigned count = 0;
+  ASSERT_CUDA(cuModuleGetFunctionCount(&count, module_));
+  ASSERT_GT(count, 2U);
+  std::vector<CUfunction> functions(count + 1, nullptr);
+  ASSERT_CUDA(cuModuleEnumerateFunctions(functions.data(), count + 1, module_));
+  EXPECT_EQ(functions[count], nullptr);
+  std::vector<std::string> names;
+  for (unsigned i = 0; i < count; ++i) {
+    const char* name = nullptr;
+    ASSERT_CUDA(cuFuncGetName(&name, functions[i]));
+    names.emplace_back(name);
+    CUfunction same = nullptr;
+    ASSERT_CUDA(cuModuleGetFunction(&same, module_, name));
+    EXPECT_EQ(same, functions[i]);
+  }
+  EXPECT_THAT(names, testing::IsSupersetOf({"Store", "Add", "Increment"}));
+  functions.assign(2, nullptr);
+  ASSERT_CUDA(cuModuleEnumerateFunctions(functions.data(), 1, module_));
+  EXPECT_NE(functions[0], nullptr);
+  EXPECT_EQ(functions[1], nullptr);
+  EXPECT_EQ(cuModuleGetFunctionCount(nullptr, module_), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuFuncGetName(nullptr, functions[0]), CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST_F(DeviceTest, AManagedVariableIsTold) {
+  CUmodule module = nullptr;
+  ASSERT_CUDA(cuModuleLoadData(&module,
+                               ".version 8.0\n.target sm_80\n.address_size 64\n"
+                               ".visible .global .attribute(.managed) .align 4 .u32 shared[2];\n"
+                               ".visible .global .align 4 .u32 own;\n"));
+  const auto managed = [&](const char* name, std::size_t offset) {
+    CUdeviceptr address = 0;
+    EXPECT_CUDA(cuModuleGetGlobal(&address, nullptr, module, name));
+    unsigned value = 7;
+    EXPECT_CUDA(cuPointerGetAttribute(&value, CU_POINTER_ATTRIBUTE_IS_MANAGED, address + offset));
+    return value;
+  };
+  EXPECT_EQ(managed("shared", 0), 1U);
+  EXPECT_EQ(managed("shared", 7), 1U);
+  EXPECT_EQ(managed("own", 0), 0U);
+  EXPECT_CUDA(cuModuleUnload(module));
+}
+
 TEST_F(DeviceTest, ImagesThatCanNotRunAreRefused) {
   CUmodule module = nullptr;
   const auto load_file = [&](const char* name) {

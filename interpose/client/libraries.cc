@@ -1,0 +1,109 @@
+#include "interpose/client/libraries.h"
+
+#include <utility>
+
+#include "interpose/client/link.h"
+
+namespace cuspan {
+
+CUresult Library::Kernel(Link& link, const std::string& name, const FunctionRecord** kernel) {
+  std::lock_guard lock(mutex_);
+  if (const auto known = kernels_.find(name); known != kernels_.end()) {
+    *kernel = known->second.get();
+    return CUDA_SUCCESS;
+  }
+  // No frame holds such a name, and no image does.
+  if (name.size() > kMaxInlineBytes) return CUDA_ERROR_NOT_FOUND;
+  auto record = std::make_unique<FunctionRecord>(FunctionRecord{fatbin_, name, nullptr});
+  LoadedKernel* loaded = nullptr;
+  if (const CUresult result = link.modules().Kernel(*record, &loaded); result != CUDA_SUCCESS) {
+    return result;
+  }
+  Registry::Get().AddKernel(*record);
+  *kernel = record.get();
+  kernels_.emplace(name, std::move(record));
+  return CUDA_SUCCESS;
+}
+
+CUresult Library::FindVariable(Link& link, const std::string& name, LoadedVariable* variable) {
+  if (const auto known = variables_.find(name); known != variables_.end()) {
+    return link.modules().Variable(*known->second, variable);
+  }
+  if (name.size() > kMaxInlineBytes) return CUDA_ERROR_NOT_FOUND;
+  auto record = std::make_unique<VariableRecord>(VariableRecord{fatbin_, name, nullptr, 0, false});
+  if (const CUresult result = link.modules().Variable(*record, variable); result != CUDA_SUCCESS) {
+    return result;
+  }
+  variables_.emplace(name, std::move(record));
+  return CUDA_SUCCESS;
+}
+
+CUresult Library::Variable(Link& link, const std::vector<std::shared_ptr<Link>>& links,
+                           const std::string& name, LoadedVariable* variable) {
+  std::lock_guard lock(mutex_);
+  CUresult result = FindVariable(link, name, variable);
+  if (result != CUDA_SUCCESS || !variable->managed) return result;
+  void**& place = managed_[name];
+  if (place == nullptr) place = Registry::Get().AddManaged(fatbin_, nullptr, name.c_str());
+  if (*place == nullptr) {
+    // What this device's image gave it becomes everybody's.
+    if ((result = link.PlaceManaged(*fatbin_)) != CUDA_SUCCESS) return result;
+    for (const auto& other : links) {
+      if (other.get() == &link || !other->modules().Has(*fatbin_)) continue;
+      if ((result = other->PlaceManaged(*fatbin_)) != CUDA_SUCCESS) return result;
+    }
+  }
+  variable->address = reinterpret_cast<std::uintptr_t>(*place);
+  return CUDA_SUCCESS;
+}
+
+CUresult Library::KernelNames(Link& link, std::vector<std::string>* names) {
+  std::lock_guard lock(mutex_);
+  if (!names_) {
+    if (const CUresult result = link.modules().Load(*fatbin_); result != CUDA_SUCCESS) {
+      return result;
+    }
+    std::vector<std::string> found;
+    ModuleKernels::Reply reply;
+    do {
+      ModuleKernels op;
+      op.module = fatbin_->module;
+      op.first = static_cast<std::uint32_t>(found.size());
+      if (const CUresult result = link.Call(op, &reply); result != CUDA_SUCCESS) return result;
+      for (std::string& name : reply.names) found.push_back(std::move(name));
+    } while (!reply.last && !reply.names.empty());
+    names_ = std::move(found);
+  }
+  *names = *names_;
+  return CUDA_SUCCESS;
+}
+
+Libraries& Libraries::Get() {
+  // Never destroyed: programs unload among the last things they do.
+  static auto* const libraries = new Libraries;
+  return *libraries;
+}
+
+Library* Libraries::Add(FatbinRecord* fatbin) {
+  std::lock_guard lock(mutex_);
+  Library& library = libraries_.emplace_back(fatbin);
+  loaded_.emplace(&library, &library);
+  return &library;
+}
+
+Library* Libraries::Find(const void* handle) const {
+  std::shared_lock lock(mutex_);
+  const auto known = loaded_.find(handle);
+  return known == loaded_.end() ? nullptr : known->second;
+}
+
+Library* Libraries::Remove(const void* handle) {
+  std::lock_guard lock(mutex_);
+  const auto known = loaded_.find(handle);
+  if (known == loaded_.end()) return nullptr;
+  Library* const library = known->second;
+  loaded_.erase(known);
+  return library;
+}
+
+}  // namespace cuspan

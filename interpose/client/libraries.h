@@ -1,0 +1,70 @@
+// The libraries of device code that the program loads itself (cudaLibraryLoadData), and what it
+// has found in them so far.
+#pragma once
+
+#include <cuda.h>
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "interpose/client/modules.h"
+#include "interpose/client/registry.h"
+
+namespace cuspan {
+
+// Its address doubles as the program's cudaLibrary_t. Any thread; what is found is asked of the
+// device of the link, which loads the library if it has not yet.
+class Library {
+ public:
+  explicit Library(FatbinRecord* fatbin) : fatbin_(fatbin) {}
+
+  FatbinRecord& fatbin() const { return *fatbin_; }
+  // The kernel's record is known to the registry from then on. CUDA_ERROR_NOT_FOUND when there is
+  // none of that name.
+  CUresult Kernel(Link& link, const std::string& name, const FunctionRecord** kernel);
+  // A variable of any kind; a __managed__ one has the same address on all of `links`, the devices
+  // in use, from then on. CUDA_ERROR_NOT_SUPPORTED where memory can not be shared like that.
+  CUresult Variable(Link& link, const std::vector<std::shared_ptr<Link>>& links,
+                    const std::string& name, LoadedVariable* variable);
+  // All kernels of the library, as the first device that was asked has them.
+  CUresult KernelNames(Link& link, std::vector<std::string>* names);
+
+ private:
+  CUresult FindVariable(Link& link, const std::string& name, LoadedVariable* variable);
+
+  FatbinRecord* const fatbin_;
+  std::mutex mutex_;
+  std::map<std::string, std::unique_ptr<FunctionRecord>> kernels_;
+  std::map<std::string, std::unique_ptr<VariableRecord>> variables_;
+  std::map<std::string, void**> managed_;  // Where their addresses stand.
+  std::optional<std::vector<std::string>> names_;
+};
+
+// Any thread.
+class Libraries {
+ public:
+  // Those of this process.
+  static Libraries& Get();
+
+  Library* Add(FatbinRecord* fatbin);
+  // Null when `handle` is no library, or one that was removed.
+  Library* Find(const void* handle) const;
+  // The same, and it is none any more.
+  Library* Remove(const void* handle);
+
+ private:
+  mutable std::shared_mutex mutex_;
+  // Never destroyed, so that a handle never becomes another library's; without their images they
+  // are small.
+  std::deque<Library> libraries_;
+  std::unordered_map<const void*, Library*> loaded_;
+};
+
+}  // namespace cuspan

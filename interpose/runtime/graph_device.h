@@ -1,0 +1,81 @@
+// Graphs with conditional nodes as the device has them.
+//
+// A kernel sets a condition by a number that only means something in the driver's graph that it
+// runs in. So such a graph is recorded there node by node, once it is instantiated, together with
+// all that leads to its conditional nodes; what is for the host or another device stays behind or
+// before it, in the client (graph_run.cc).
+//
+// As in CUDA there is one executable graph of such a graph at a time.
+// All functions are called with the graphs in peace (Graphs::mutex).
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "interpose/runtime/graph.h"
+
+namespace cuspan {
+
+// An executable graph of the device; forgotten there with the object.
+class DeviceGraphExec {
+ public:
+  DeviceGraphExec(std::shared_ptr<DeviceGraph> graph, std::uint64_t handle)
+      : graph_(std::move(graph)), handle_(handle) {}
+  ~DeviceGraphExec();
+  DeviceGraphExec(const DeviceGraphExec&) = delete;
+  DeviceGraphExec& operator=(const DeviceGraphExec&) = delete;
+
+  const std::shared_ptr<DeviceGraph>& graph() const { return graph_; }
+  // Puts a launch into the stream's order, whatever device that is of.
+  Error Launch(Session& session, const StreamTarget& target) const;
+
+ private:
+  const std::shared_ptr<DeviceGraph> graph_;
+  const std::uint64_t handle_;
+};
+
+class DeviceGraph : public std::enable_shared_from_this<DeviceGraph> {
+ public:
+  // On the current device, for `whole` and the bodies of its conditional nodes.
+  static Error Create(Session& session, const Graph& whole, std::shared_ptr<DeviceGraph>* made);
+  ~DeviceGraph();
+  DeviceGraph(const DeviceGraph&) = delete;
+  DeviceGraph& operator=(const DeviceGraph&) = delete;
+
+  struct Condition {
+    std::uint64_t number = 0;
+    unsigned value = 0;  // At the start of each launch, if the flag says so.
+    unsigned flags = 0;
+    bool operator==(const Condition&) const = default;
+  };
+  Error AddCondition(Session& session, unsigned value, unsigned flags, std::uint64_t* number);
+  const std::vector<Condition>& conditions() const { return conditions_; }
+  // The graph of the program that it is for.
+  std::uint64_t whole() const { return whole_; }
+
+  // Its proxy; cudaErrorInvalidResourceHandle when the device was reset since.
+  Error FindLink(Session& session, std::shared_ptr<Link>* link) const;
+
+  // Puts the exec's graph into the device and sorts its nodes: those of `order` that the device
+  // has leave it, and what comes behind them goes to `behind`. Fails as cudaGraphInstantiate. When
+  // there were launches before, it waits for the device.
+  Error Instantiate(Session& session, GraphExec& exec);
+
+ private:
+  DeviceGraph(int device, std::uint64_t link_number, std::uint64_t handle, std::uint64_t whole)
+      : device_(device), link_number_(link_number), handle_(handle), whole_(whole) {}
+
+  // Has the device make `*made` of these nodes.
+  Error Build(Session& session, Link& link, const std::vector<GraphNode*>& order,
+              std::shared_ptr<DeviceGraphExec>* made);
+
+  const int device_;
+  const std::uint64_t link_number_;
+  const std::uint64_t handle_;
+  const std::uint64_t whole_;
+  std::vector<Condition> conditions_;
+  std::weak_ptr<DeviceGraphExec> exec_;  // The last one.
+  bool had_exec_ = false;
+};
+
+}  // namespace cuspan

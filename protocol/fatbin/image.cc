@@ -1,0 +1,132 @@
+#include "protocol/fatbin/image.h"
+
+#include <elf.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "protocol/fatbin/fatbin.h"
+
+namespace cuspan::fatbin {
+namespace {
+
+using Magic = std::array<std::uint8_t, 4>;
+
+// As they lie in memory.
+constexpr Magic MagicOf(std::uint32_t number) {
+  return {static_cast<std::uint8_t>(number), static_cast<std::uint8_t>(number >> 8),
+          static_cast<std::uint8_t>(number >> 16), static_cast<std::uint8_t>(number >> 24)};
+}
+
+constexpr Magic kElfMagic = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3};
+
+// Byte by byte: a short text may end before a fourth.
+bool StartsWith(const std::uint8_t* image, std::uint64_t readable, const Magic& magic) {
+  for (std::size_t i = 0; i < magic.size(); ++i) {
+    if (i == readable || image[i] != magic[i]) return false;
+  }
+  return true;
+}
+
+// Grows by all that an ELF image says is a part of it.
+class ElfExtent {
+ public:
+  explicit ElfExtent(std::uint64_t readable) : readable_(readable) {}
+  // Whether the part can be read.
+  bool Add(std::uint64_t offset, std::uint64_t bytes) {
+    if (offset > readable_ || bytes > readable_ - offset) return false;
+    end_ = std::max(end_, offset + bytes);
+    return true;
+  }
+  std::uint64_t end() const { return end_; }
+
+ private:
+  const std::uint64_t readable_;
+  std::uint64_t end_ = 0;
+};
+
+template <typename T>
+T Load(const std::uint8_t* from) {
+  T value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
+
+Result<std::uint64_t> ElfBytes(const std::uint8_t* image, std::uint64_t readable) {
+  ElfExtent extent(readable);
+  if (!extent.Add(0, sizeof(Elf64_Ehdr)))
+    return Status::Invalid("an ELF image of {} bytes", readable);
+  const auto header = Load<Elf64_Ehdr>(image);
+  if (header.e_ident[EI_CLASS] != ELFCLASS64)
+    return Status::Invalid("an ELF image that is not of 64 bits");
+  if ((header.e_shnum != 0 && header.e_shentsize != sizeof(Elf64_Shdr)) ||
+      (header.e_phnum != 0 && header.e_phentsize != sizeof(Elf64_Phdr)))
+    return Status::Invalid("an ELF image with tables of unknown entries");
+  if (!extent.Add(header.e_shoff, std::uint64_t{header.e_shnum} * sizeof(Elf64_Shdr)) ||
+      !extent.Add(header.e_phoff, std::uint64_t{header.e_phnum} * sizeof(Elf64_Phdr)))
+    return Status::Invalid("an ELF image whose tables lie outside its {} bytes", readable);
+  for (std::size_t i = 0; i < header.e_shnum; ++i) {
+    const auto section = Load<Elf64_Shdr>(image + header.e_shoff + i * sizeof(Elf64_Shdr));
+    if (section.sh_type != SHT_NOBITS && !extent.Add(section.sh_offset, section.sh_size))
+      return Status::Invalid("an ELF image whose section {} lies outside its {} bytes", i,
+                             readable);
+  }
+  for (std::size_t i = 0; i < header.e_phnum; ++i) {
+    const auto segment = Load<Elf64_Phdr>(image + header.e_phoff + i * sizeof(Elf64_Phdr));
+    if (!extent.Add(segment.p_offset, segment.p_filesz))
+      return Status::Invalid("an ELF image whose segment {} lies outside its {} bytes", i,
+                             readable);
+  }
+  return extent.end();
+}
+
+}  // namespace
+
+ImageKind KindOf(const void* image, std::uint64_t readable) {
+  const auto* const bytes = static_cast<const std::uint8_t*>(image);
+  if (StartsWith(bytes, readable, MagicOf(kWrapperMagic))) return ImageKind::kWrapper;
+  if (StartsWith(bytes, readable, MagicOf(kContainerMagic))) return ImageKind::kContainer;
+  if (StartsWith(bytes, readable, kElfMagic)) return ImageKind::kElf;
+  return ImageKind::kText;
+}
+
+Result<std::uint64_t> ImageBytes(const void* image, std::uint64_t readable) {
+  const auto* const bytes = static_cast<const std::uint8_t*>(image);
+  switch (KindOf(image, readable)) {
+    case ImageKind::kWrapper:
+      return Status::Invalid("a wrapper of fat binaries, where an image was expected");
+    case ImageKind::kContainer: {
+      // Its header has 16 bytes.
+      if (readable < 16) return Status::Invalid("a fat binary of {} bytes", readable);
+      Result<std::uint64_t> size = ContainerBytes(image);
+      if (size.ok() && *size > readable)
+        return Status::Invalid("fat binary cut short: it claims {} bytes where {} are there", *size,
+                               readable);
+      return size;
+    }
+    case ImageKind::kElf:
+      return ElfBytes(bytes, readable);
+    case ImageKind::kText:
+      break;
+  }
+  const std::size_t length = strnlen(static_cast<const char*>(image), readable);
+  if (length == readable)
+    return Status::Invalid(
+        "a module image of {} bytes that is no fat binary, no ELF image and no text with an end",
+        readable);
+  return length + 1;
+}
+
+Status CheckImage(std::span<const std::byte> image) {
+  // Drivers look at a magic number first.
+  if (image.size() < sizeof(std::uint32_t))
+    return Status::Invalid("device code of {} bytes", image.size());
+  const Result<std::uint64_t> bytes = ImageBytes(image.data(), image.size());
+  if (!bytes.ok()) return bytes.status();
+  if (KindOf(image.data(), image.size()) != ImageKind::kContainer) return Status::Ok();
+  return ReadContainer({reinterpret_cast<const std::uint8_t*>(image.data()), image.size()})
+      .status();
+}
+
+}  // namespace cuspan::fatbin

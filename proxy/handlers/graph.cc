@@ -1,0 +1,280 @@
+// Graphs with conditional nodes, whose course the device decides: recorded node by node into one of
+// the driver's. (Graphs without are taken apart by the client, which posts what is in them.)
+#include <array>
+
+#include "proxy/handlers/box_place.h"
+#include "proxy/handlers/handlers.h"
+#include "proxy/handlers/kernel_use.h"
+#include "proxy/handlers/posted_op.h"
+
+namespace cuspan::proxy {
+namespace {
+
+// More than any program has; so that a wrong number is not allocated.
+constexpr std::size_t kMostBodies = 4096;
+
+struct GraphLaunchOp final : PostedOp {
+  using PostedOp::PostedOp;
+  Turn Submit() override {
+    Timeline::Start start = session->timeline.Begin(stream->driver);
+    const CUresult result = session->driver.cuGraphLaunch(exec->driver, stream->driver);
+    if (result == CUDA_SUCCESS)
+      session->timeline.End(std::move(start), *stream, TraceKind::kKernel, 0, 0,
+                            reinterpret_cast<std::uint64_t>(stream->driver), "graph");
+    return Finish(result);
+  }
+
+  std::shared_ptr<GraphExec> exec;
+};
+
+Result<std::shared_ptr<Graph>> FindGraph(Session& session, std::uint64_t handle) {
+  std::shared_ptr<Graph> graph = session.graphs.Find(handle);
+  if (graph == nullptr) return Status::Invalid("graph 0x{:x} does not exist", handle);
+  return graph;
+}
+
+Graph& WholeOf(Graph& graph) { return graph.whole != nullptr ? *graph.whole : graph; }
+
+// A whole graph: kInvalid for a body.
+Result<std::shared_ptr<Graph>> FindWhole(Session& session, std::uint64_t handle) {
+  Result<std::shared_ptr<Graph>> graph = FindGraph(session, handle);
+  if (graph.ok() && (*graph)->whole != nullptr)
+    return Status::Invalid("graph 0x{:x} is a part of another", handle);
+  return graph;
+}
+
+// Puts a node into the graph of `op`; `node`, when given, is it.
+template <typename Op>
+Status AddNode(Session& session, const Op& op, CUgraphNodeParams& parameters,
+               CUgraphNode* node = nullptr) {
+  Result<std::shared_ptr<Graph>> graph = FindGraph(session, op.graph);
+  if (!graph.ok()) return graph.status();
+  std::vector<CUgraphNode>& nodes = (*graph)->nodes;
+  std::vector<CUgraphNode> after;
+  for (const std::uint32_t index : op.after) {
+    if (index >= nodes.size())
+      return Status::Invalid("a node after number {} of a graph of {}", index, nodes.size());
+    after.push_back(nodes[index]);
+  }
+  Graph& whole = WholeOf(**graph);
+  CUgraphNode made = nullptr;
+  // The rest of a graph that can not be made is not tried.
+  if (whole.failure == CUDA_SUCCESS)
+    whole.failure = session.faults.Check(session.driver.cuGraphAddNode(
+        &made, (*graph)->driver, after.data(), nullptr, after.size(), &parameters));
+  nodes.push_back(made);
+  if (node != nullptr) *node = made;
+  return Status::Ok();
+}
+
+// The same for a node that the client must not ask for: its graph can not be instantiated.
+template <typename Op>
+Status AddFailure(Session& session, const Op& op, CUresult failure) {
+  Result<std::shared_ptr<Graph>> graph = FindGraph(session, op.graph);
+  if (!graph.ok()) return graph.status();
+  Graph& whole = WholeOf(**graph);
+  if (whole.failure == CUDA_SUCCESS) whole.failure = failure;
+  (*graph)->nodes.push_back(nullptr);
+  return Status::Ok();
+}
+
+CUcontext CurrentContext(Session& session) {
+  CUcontext context = nullptr;
+  session.faults.Check(session.driver.cuCtxGetCurrent(&context));
+  return context;
+}
+
+void Clear(Session& session, Graph& graph) {
+  for (const std::uint64_t body : graph.bodies) session.graphs.Remove(body);
+  graph.bodies.clear();
+  graph.failure = CUDA_SUCCESS;
+  // A conditional node takes its bodies along. One that stayed would be done as well.
+  for (const CUgraphNode node : graph.nodes) {
+    if (node == nullptr) continue;
+    const CUresult result = session.faults.Check(session.driver.cuGraphDestroyNode(node));
+    if (graph.failure == CUDA_SUCCESS) graph.failure = result;
+  }
+  graph.nodes.clear();
+}
+
+}  // namespace
+
+Status Handle(Session& session, const Origin& origin, const GraphCreate& op) {
+  auto graph = std::make_shared<Graph>();
+  if (const CUresult result = session.driver.cuGraphCreate(&graph->driver, 0);
+      result != CUDA_SUCCESS)
+    session.faults.Posted(origin, result);
+  if (!session.graphs.Add(op.graph, std::move(graph)))
+    return Status::Invalid("graph 0x{:x} is no new handle", op.graph);
+  return Status::Ok();
+}
+
+Status Handle(Session& session, const Origin&, const GraphDestroy& op) {
+  Result<std::shared_ptr<Graph>> graph = FindWhole(session, op.graph);
+  if (!graph.ok()) return graph.status();
+  for (const std::uint64_t body : (*graph)->bodies) session.graphs.Remove(body);
+  session.graphs.Remove(op.graph);
+  // What the worker does with it comes before.
+  session.worker.Run([&session, graph = std::move(*graph)] {
+    if (graph->driver != nullptr)
+      session.faults.Check(session.driver.cuGraphDestroy(graph->driver));
+  });
+  return Status::Ok();
+}
+
+Status Handle(Session& session, const Origin& origin, const GraphCondition& op) {
+  Result<std::shared_ptr<Graph>> graph = FindWhole(session, op.graph);
+  if (!graph.ok()) return graph.status();
+  session.worker.Run([&session, origin, op, graph = std::move(*graph)] {
+    CUgraphConditionalHandle condition = 0;
+    const CUresult result = session.faults.Check(session.driver.cuGraphConditionalHandleCreate(
+        &condition, graph->driver, CurrentContext(session), op.value, op.flags));
+    session.channel.Reply<GraphCondition>(origin.request, {result, condition});
+  });
+  return Status::Ok();
+}
+
+Status Handle(Session& session, const Origin&, const GraphClear& op) {
+  Result<std::shared_ptr<Graph>> graph = FindWhole(session, op.graph);
+  if (!graph.ok()) return graph.status();
+  Clear(session, **graph);
+  return Status::Ok();
+}
+
+Status Handle(Session& session, const Origin&, const GraphKernel& op) {
+  Result<std::shared_ptr<Kernel>> kernel = FindKernel(session, op.kernel, op.arguments);
+  if (!kernel.ok()) return kernel.status();
+  const GridShape& shape = op.shape;
+  std::vector<void*>& pointers = session.argument_pointers;
+  PointAtArguments(**kernel, op.arguments, pointers);
+  CUgraphNodeParams parameters{};
+  parameters.type = CU_GRAPH_NODE_TYPE_KERNEL;
+  auto& launch = parameters.kernel;
+  launch.func = (*kernel)->driver;
+  launch.gridDimX = shape.grid.x;
+  launch.gridDimY = shape.grid.y;
+  launch.gridDimZ = shape.grid.z;
+  launch.blockDimX = shape.block.x;
+  launch.blockDimY = shape.block.y;
+  launch.blockDimZ = shape.block.z;
+  launch.sharedMemBytes = shape.dynamic_shared;
+  launch.kernelParams = pointers.data();
+  CUgraphNode node = nullptr;
+  CUSPAN_RETURN_IF_ERROR(AddNode(session, op, parameters, &node));
+  const auto set = [&](CUlaunchAttributeID id, const CUlaunchAttributeValue& value) {
+    Graph& whole = WholeOf(*session.graphs.Find(op.graph));
+    if (whole.failure == CUDA_SUCCESS)
+      whole.failure =
+          session.faults.Check(session.driver.cuGraphKernelNodeSetAttribute(node, id, &value));
+  };
+  CUlaunchAttributeValue value{};
+  if (shape.cooperative) {
+    value.cooperative = 1;
+    set(CU_LAUNCH_ATTRIBUTE_COOPERATIVE, value);
+  }
+  if (shape.cluster.x != 1 || shape.cluster.y != 1 || shape.cluster.z != 1) {
+    value = {};
+    value.clusterDim = {shape.cluster.x, shape.cluster.y, shape.cluster.z};
+    set(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, value);
+  }
+  return Status::Ok();
+}
+
+Status Handle(Session& session, const Origin&, const GraphCopy& op) {
+  Result<Place> to = FindPlace(session, op.to, op.extent);
+  if (!to.ok()) return to.status();
+  Result<Place> from = FindPlace(session, op.from, op.extent);
+  if (!from.ok()) return from.status();
+  if (!MayTouch(session, to->box) || !MayTouch(session, from->box))
+    return AddFailure(session, op, CUDA_ERROR_INVALID_VALUE);
+  CUgraphNodeParams parameters{};
+  parameters.type = CU_GRAPH_NODE_TYPE_MEMCPY;
+  parameters.memcpy.copyCtx = CurrentContext(session);
+  parameters.memcpy.copyParams = DescribeCopy(to->box, from->box);
+  return AddNode(session, op, parameters);
+}
+
+Status Handle(Session& session, const Origin&, const GraphSet& op) {
+  std::uint64_t row_bytes = 0;
+  const bool fits = !__builtin_mul_overflow(op.width, std::uint64_t{op.element_bytes}, &row_bytes);
+  const DeviceBox box{nullptr, {0, op.destination, op.pitch, op.rows}, {row_bytes, op.rows, 1}};
+  if (!fits || !MayTouch(session, box)) return AddFailure(session, op, CUDA_ERROR_INVALID_VALUE);
+  CUgraphNodeParams parameters{};
+  parameters.type = CU_GRAPH_NODE_TYPE_MEMSET;
+  parameters.memset.dst = op.destination;
+  parameters.memset.pitch = op.pitch;
+  parameters.memset.value = op.value;
+  parameters.memset.elementSize = op.element_bytes;
+  parameters.memset.width = op.width;
+  parameters.memset.height = op.rows;
+  parameters.memset.ctx = CurrentContext(session);
+  return AddNode(session, op, parameters);
+}
+
+Status Handle(Session& session, const Origin&, const GraphJoin& op) {
+  CUgraphNodeParams parameters{};
+  parameters.type = CU_GRAPH_NODE_TYPE_EMPTY;
+  return AddNode(session, op, parameters);
+}
+
+Status Handle(Session& session, const Origin&, const GraphBranch& op) {
+  if (op.bodies.empty() || op.bodies.size() > kMostBodies)
+    return Status::Invalid("a conditional node with {} bodies", op.bodies.size());
+  CUgraphNodeParams parameters{};
+  parameters.type = CU_GRAPH_NODE_TYPE_CONDITIONAL;
+  parameters.conditional.handle = op.condition;
+  parameters.conditional.type = static_cast<CUgraphConditionalNodeType>(op.kind);
+  parameters.conditional.size = static_cast<unsigned>(op.bodies.size());
+  parameters.conditional.ctx = CurrentContext(session);
+  CUgraphNode node = nullptr;
+  CUSPAN_RETURN_IF_ERROR(AddNode(session, op, parameters, &node));
+  std::shared_ptr<Graph> graph = session.graphs.Find(op.graph);
+  std::shared_ptr<Graph> whole = graph->whole != nullptr ? graph->whole : graph;
+  for (std::size_t i = 0; i < op.bodies.size(); ++i) {
+    auto body = std::make_shared<Graph>();
+    body->whole = whole;
+    if (node != nullptr) body->driver = parameters.conditional.phGraph_out[i];
+    if (!session.graphs.Add(op.bodies[i], std::move(body)))
+      return Status::Invalid("graph 0x{:x} is no new handle", op.bodies[i]);
+    whole->bodies.push_back(op.bodies[i]);
+  }
+  return Status::Ok();
+}
+
+Status Handle(Session& session, const Origin& origin, const GraphInstantiate& op) {
+  Result<std::shared_ptr<Graph>> graph = FindWhole(session, op.graph);
+  if (!graph.ok()) return graph.status();
+  if (op.exec == 0 || session.executors.Find(op.exec) != nullptr)
+    return Status::Invalid("executable graph 0x{:x} is no new handle", op.exec);
+  session.worker.Run([&session, origin, exec = op.exec, failure = (*graph)->failure,
+                      graph = std::move(*graph)] {
+    auto made = std::make_shared<GraphExec>(session.driver);
+    CUresult result = failure;
+    if (result == CUDA_SUCCESS)
+      result =
+          session.faults.Check(session.driver.cuGraphInstantiate(&made->driver, graph->driver, 0));
+    if (result == CUDA_SUCCESS) session.executors.Add(exec, std::move(made));
+    session.channel.Reply<GraphInstantiate>(origin.request, {result});
+  });
+  return Status::Ok();
+}
+
+Status Handle(Session& session, const Origin& origin, const GraphLaunch& op) {
+  Result<std::shared_ptr<Stream>> stream = session.FindStream(op.stream);
+  if (!stream.ok()) return stream.status();
+  GraphLaunchOp launch(session, origin, std::move(*stream));
+  launch.exec = session.executors.Find(op.exec);
+  if (launch.exec == nullptr)
+    return Status::Invalid("executable graph 0x{:x} does not exist", op.exec);
+  return Queue(session, std::move(launch));
+}
+
+Status Handle(Session& session, const Origin&, const GraphExecDestroy& op) {
+  std::shared_ptr<GraphExec> exec = session.executors.Remove(op.exec);
+  if (exec == nullptr) return Status::Invalid("executable graph 0x{:x} does not exist", op.exec);
+  // There, since the driver may wait.
+  session.worker.Run([exec = std::move(exec)]() mutable { exec.reset(); });
+  return Status::Ok();
+}
+
+}  // namespace cuspan::proxy

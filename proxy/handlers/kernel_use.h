@@ -1,0 +1,35 @@
+// What ops that run a kernel have in common.
+#pragma once
+
+#include "proxy/session.h"
+
+namespace cuspan::proxy {
+
+// kInvalid when there is no such kernel.
+inline Result<std::shared_ptr<Kernel>> FindKernel(Session& session, std::uint64_t handle) {
+  std::shared_ptr<Kernel> kernel = session.kernels.Find(handle);
+  if (kernel == nullptr) return Status::Invalid("kernel 0x{:x} does not exist", handle);
+  return kernel;
+}
+
+// The same, and kInvalid when the arguments are not as many bytes as it takes.
+inline Result<std::shared_ptr<Kernel>> FindKernel(Session& session, std::uint64_t handle,
+                                                  Bytes arguments) {
+  Result<std::shared_ptr<Kernel>> kernel = FindKernel(session, handle);
+  if (kernel.ok() && arguments.size() != (*kernel)->argument_bytes)
+    return Status::Invalid("a launch with {} bytes of arguments of a kernel that takes {}",
+                           arguments.size(), (*kernel)->argument_bytes);
+  return kernel;
+}
+
+// The arguments of a kernel, of the size that FindKernel checked, as the driver takes them.
+inline void PointAtArguments(const Kernel& kernel, Bytes arguments, std::vector<void*>& pointers) {
+  pointers.clear();
+  const std::byte* next = arguments.data();
+  for (const std::uint32_t bytes : kernel.parameter_bytes) {
+    pointers.push_back(const_cast<std::byte*>(next));
+    next += bytes;
+  }
+}
+
+}  // namespace cuspan::proxy

@@ -1,0 +1,415 @@
+// cuGraph*: graphs, their nodes and conditions, executable graphs.
+#include "proxy/softgpu/driver/graph.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <unordered_set>
+#include <utility>
+
+#include "proxy/softgpu/driver/errors.h"
+#include "proxy/softgpu/driver/fill.h"
+#include "proxy/softgpu/driver/state.h"
+
+namespace cuspan::softgpu {
+namespace {
+
+// Far more than programs use; each body of a node is a graph of its own.
+constexpr unsigned kMostBodies = 1U << 16;
+// Of graphs within graphs, whose bodies are walked through by recursion.
+constexpr std::size_t kMostLevels = 128;
+
+constexpr unsigned long long kInstantiateFlags =
+    CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
+
+// The object of a graph's, node's or executable graph's handle. `context_of` tells its context.
+template <typename T, typename ContextOf>
+CUresult FindIn(Driver& driver, const HandleTable<T>& table, std::uint64_t handle,
+                ContextOf context_of, std::shared_ptr<T>* object) {
+  *object = table.Find(handle);
+  if (*object != nullptr) return context_of(**object)->error();
+  const CUresult result = driver.InvalidHandle();
+  return result == CUDA_ERROR_INVALID_HANDLE ? CUDA_ERROR_INVALID_VALUE : result;
+}
+
+CUresult FindGraph(Driver& driver, CUgraph handle, std::shared_ptr<Graph>* graph) {
+  return FindIn(
+      driver, driver.graphs, Number(handle), [](const Graph& found) { return found.tree->context; },
+      graph);
+}
+
+CUresult FindNode(Driver& driver, CUgraphNode handle, std::shared_ptr<GraphNode>* node) {
+  return FindIn(
+      driver, driver.graph_nodes, Number(handle),
+      [](const GraphNode& found) { return found.tree->context; }, node);
+}
+
+CUresult FindExec(Driver& driver, CUgraphExec handle, std::shared_ptr<GraphExec>* exec) {
+  return FindIn(
+      driver, driver.graph_execs, Number(handle),
+      [](const GraphExec& found) { return found.program->context; }, exec);
+}
+
+// Nodes and conditions name the context that they are for; null names none.
+CUresult CheckContext(Driver& driver, const GraphTree& tree, CUcontext context) {
+  const std::uint64_t own = driver.FindDevice(tree.context->device())->context_handle;
+  return context == nullptr || Number(context) == own ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+std::shared_ptr<Graph> AddGraph(Driver& driver, std::shared_ptr<GraphTree> tree,
+                                std::vector<std::uint64_t> lineage) {
+  auto graph = std::make_shared<Graph>();
+  graph->tree = std::move(tree);
+  graph->lineage = std::move(lineage);
+  graph->lineage.push_back(driver.graphs.Add(graph));
+  return graph;
+}
+
+// Forgets the handles of all that a node or a graph consists of.
+void RemoveHandles(Driver& driver, const Graph& graph);
+void RemoveHandles(Driver& driver, const GraphNode& node) {
+  driver.graph_nodes.Remove(node.handle);
+  const auto* conditional = std::get_if<ConditionalNode>(&node.work);
+  if (conditional == nullptr) return;
+  for (const std::shared_ptr<Graph>& body : conditional->bodies) RemoveHandles(driver, *body);
+}
+void RemoveHandles(Driver& driver, const Graph& graph) {
+  for (const std::shared_ptr<GraphNode>& node : graph.nodes) RemoveHandles(driver, *node);
+  driver.graphs.Remove(graph.lineage.back());
+}
+
+// --- Nodes
+
+// What cuda.h wants to be zero behind the `used` bytes of a node's own parameters.
+bool HasCleanRest(const CUgraphNodeParams& params, std::size_t used) {
+  const auto* const bytes = reinterpret_cast<const unsigned char*>(&params.reserved1);
+  return std::all_of(bytes + used, bytes + sizeof params.reserved1,
+                     [](unsigned char byte) { return byte == 0; }) &&
+         std::all_of(std::begin(params.reserved0), std::end(params.reserved0),
+                     [](int word) { return word == 0; }) &&
+         params.reserved2 == 0;
+}
+
+// Programmatic dependencies let a kernel begin early; they need not be made use of.
+bool IsKnownEdge(const CUgraphEdgeData& edge) {
+  return edge.from_port <= CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER && edge.to_port == 0 &&
+         edge.type <= CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC &&
+         std::all_of(std::begin(edge.reserved), std::end(edge.reserved),
+                     [](unsigned char byte) { return byte == 0; });
+}
+
+CUresult CheckDependencies(Driver& driver, const Graph& graph, const CUgraphNode* dependencies,
+                           const CUgraphEdgeData* edges, std::size_t count) {
+  if (count > graph.nodes.size() || (count != 0 && dependencies == nullptr))
+    return CUDA_ERROR_INVALID_VALUE;
+  std::unordered_set<std::uint64_t> seen;
+  for (std::size_t i = 0; i < count; ++i) {
+    std::shared_ptr<GraphNode> node;
+    CUSPAN_SOFT_RETURN_IF_ERROR(FindNode(driver, dependencies[i], &node));
+    if (node->graph != graph.lineage.back() || !seen.insert(node->handle).second ||
+        (edges != nullptr && !IsKnownEdge(edges[i]))) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult MakeKernel(Driver& driver, const GraphTree& tree, const CUDA_KERNEL_NODE_PARAMS_v3& params,
+                    GraphNode* node) {
+  KernelNode kernel;
+  CUSPAN_SOFT_RETURN_IF_ERROR(driver.FindFunction(params.func, &kernel.function));
+  if (kernel.function->module()->context() != tree.context) return CUDA_ERROR_INVALID_CONTEXT;
+  kernel.shape = {{params.gridDimX, params.gridDimY, params.gridDimZ},
+                  {params.blockDimX, params.blockDimY, params.blockDimZ},
+                  params.sharedMemBytes};
+  CUSPAN_SOFT_RETURN_IF_ERROR(CheckShape(kernel.shape));
+  CUSPAN_SOFT_RETURN_IF_ERROR(
+      CopyParams(kernel.function->info(), params.kernelParams, params.extra, &kernel.params));
+  node->work = std::move(kernel);
+  return CUDA_SUCCESS;
+}
+
+CUresult MakeFill(Driver& driver, const GraphTree& tree, const CUDA_MEMSET_NODE_PARAMS_v2& params,
+                  GraphNode* node) {
+  CUSPAN_SOFT_RETURN_IF_ERROR(CheckContext(driver, tree, params.ctx));
+  if (params.elementSize != 1 && params.elementSize != 2 && params.elementSize != 4)
+    return CUDA_ERROR_INVALID_VALUE;
+  const Fill fill{.target = params.dst,
+                  .pitch = params.pitch,
+                  .value = params.value,
+                  .width = params.elementSize,
+                  .count = params.width,
+                  .rows = params.height};
+  CUSPAN_SOFT_RETURN_IF_ERROR(CheckFill(driver, *tree.context, fill));
+  node->work = fill;
+  return CUDA_SUCCESS;
+}
+
+CUresult MakeCopy(Driver& driver, const GraphTree& tree, const CUDA_MEMCPY_NODE_PARAMS& params,
+                  GraphNode* node) {
+  CUSPAN_SOFT_RETURN_IF_ERROR(CheckContext(driver, tree, params.copyCtx));
+  if (params.flags != 0 || params.reserved != 0) return CUDA_ERROR_INVALID_VALUE;
+  BoxCopy copy;
+  CUSPAN_SOFT_RETURN_IF_ERROR(PrepareBoxCopy(driver, *tree.context, params.copyParams, &copy));
+  node->work = std::move(copy);
+  return CUDA_SUCCESS;
+}
+
+bool IsKnownConditional(const CUDA_CONDITIONAL_NODE_PARAMS& params) {
+  switch (params.type) {
+    case CU_GRAPH_COND_TYPE_IF:
+      return params.size == 1 || params.size == 2;
+    case CU_GRAPH_COND_TYPE_WHILE:
+      return params.size == 1;
+    case CU_GRAPH_COND_TYPE_SWITCH:
+      return params.size >= 1;
+    default:
+      return false;
+  }
+}
+
+CUresult MakeConditional(Driver& driver, const Graph& graph, CUDA_CONDITIONAL_NODE_PARAMS* params,
+                         GraphNode* node) {
+  const GraphTree& tree = *graph.tree;
+  CUSPAN_SOFT_RETURN_IF_ERROR(CheckContext(driver, tree, params->ctx));
+  const bool in_scope = std::any_of(
+      tree.conditions.begin(), tree.conditions.end(), [&](const GraphCondition& condition) {
+        return condition.at_launch.handle == params->handle &&
+               std::find(graph.lineage.begin(), graph.lineage.end(), condition.graph) !=
+                   graph.lineage.end();
+      });
+  if (!in_scope || !IsKnownConditional(*params)) return CUDA_ERROR_INVALID_VALUE;
+  if (params->size > kMostBodies) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (graph.lineage.size() >= kMostLevels) return CUDA_ERROR_NOT_SUPPORTED;
+  ConditionalNode conditional;
+  conditional.condition = params->handle;
+  conditional.type = params->type;
+  for (unsigned i = 0; i < params->size; ++i) {
+    conditional.bodies.push_back(AddGraph(driver, graph.tree, graph.lineage));
+    conditional.handles.push_back(AsHandle<CUgraph>(conditional.bodies.back()->lineage.back()));
+  }
+  node->work = std::move(conditional);
+  params->phGraph_out = std::get<ConditionalNode>(node->work).handles.data();
+  return CUDA_SUCCESS;
+}
+
+CUresult MakeWork(Driver& driver, const Graph& graph, CUgraphNodeParams* params, GraphNode* node) {
+  std::size_t used = 0;
+  switch (params->type) {
+    case CU_GRAPH_NODE_TYPE_EMPTY:
+      break;
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+      used = sizeof params->kernel;
+      break;
+    case CU_GRAPH_NODE_TYPE_MEMSET:
+      used = sizeof params->memset;
+      break;
+    case CU_GRAPH_NODE_TYPE_MEMCPY:
+      used = sizeof params->memcpy;
+      break;
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+      used = sizeof params->conditional;
+      break;
+    default:
+      return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  if (!HasCleanRest(*params, used)) return CUDA_ERROR_INVALID_VALUE;
+  switch (params->type) {
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+      return MakeKernel(driver, *graph.tree, params->kernel, node);
+    case CU_GRAPH_NODE_TYPE_MEMSET:
+      return MakeFill(driver, *graph.tree, params->memset, node);
+    case CU_GRAPH_NODE_TYPE_MEMCPY:
+      return MakeCopy(driver, *graph.tree, params->memcpy, node);
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+      return MakeConditional(driver, graph, &params->conditional, node);
+    default:
+      return CUDA_SUCCESS;
+  }
+}
+
+// --- Executable graphs
+
+CUresult MakeSteps(Driver& driver, const Graph& graph, std::vector<GraphStep>* steps);
+
+CUresult AddStep(Driver&, const GraphTree&, const EmptyNode&, std::vector<GraphStep>*) {
+  return CUDA_SUCCESS;
+}
+
+CUresult AddStep(Driver& driver, const GraphTree& tree, const KernelNode& node,
+                 std::vector<GraphStep>* steps) {
+  KernelStep step;
+  CUSPAN_SOFT_RETURN_IF_ERROR(PrepareHostLaunch(driver, tree.context, *node.function, node.shape,
+                                                node.cooperative, &step.launch));
+  step.launch.params = node.params;
+  step.module = node.function->module();
+  steps->push_back({std::move(step)});
+  return CUDA_SUCCESS;
+}
+
+CUresult AddStep(Driver&, const GraphTree&, const Fill& fill, std::vector<GraphStep>* steps) {
+  if (!IsEmpty(fill)) steps->push_back({fill});
+  return CUDA_SUCCESS;
+}
+
+CUresult AddStep(Driver&, const GraphTree&, const BoxCopy& copy, std::vector<GraphStep>* steps) {
+  if (!copy.empty()) steps->push_back({copy});
+  return CUDA_SUCCESS;
+}
+
+CUresult AddStep(Driver& driver, const GraphTree&, const ConditionalNode& node,
+                 std::vector<GraphStep>* steps) {
+  ConditionalStep step;
+  step.condition = node.condition;
+  step.type = node.type;
+  for (const std::shared_ptr<Graph>& body : node.bodies) {
+    CUSPAN_SOFT_RETURN_IF_ERROR(MakeSteps(driver, *body, &step.bodies.emplace_back()));
+  }
+  steps->push_back({std::move(step)});
+  return CUDA_SUCCESS;
+}
+
+CUresult MakeSteps(Driver& driver, const Graph& graph, std::vector<GraphStep>* steps) {
+  for (const std::shared_ptr<GraphNode>& node : graph.nodes) {
+    CUSPAN_SOFT_RETURN_IF_ERROR(std::visit(
+        [&](const auto& work) { return AddStep(driver, *graph.tree, work, steps); }, node->work));
+  }
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+// A graph's nodes run in the context that is current when the graph is made.
+CUSPAN_SOFT_API CUresult CUDAAPI cuGraphCreate(CUgraph* graph, unsigned flags) {
+  CUSPAN_SOFT_ENTER(driver);
+  if (graph == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  std::shared_ptr<Context> context;
+  CUSPAN_SOFT_RETURN_IF_ERROR(driver->UsableContext(&context));
+  auto tree = std::shared_ptr<GraphTree>(new GraphTree{std::move(context), {}, {}});
+  *graph = AsHandle<CUgraph>(AddGraph(*driver, std::move(tree), {})->lineage.back());
+  return CUDA_SUCCESS;
+}
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuGraphDestroy(CUgraph handle) {
+  CUSPAN_SOFT_ENTER(driver);
+  std::shared_ptr<Graph> graph;
+  CUSPAN_SOFT_RETURN_IF_ERROR(FindGraph(*driver, handle, &graph));
+  std::lock_guard lock(graph->tree->mutex);
+  if (graph->lineage.size() > 1) return CUDA_ERROR_INVALID_VALUE;  // Its node owns it.
+  RemoveHandles(*driver, *graph);
+  return CUDA_SUCCESS;
+}
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuGraphConditionalHandleCreate(CUgraphConditionalHandle* condition,
+                                                                CUgraph handle, CUcontext context,
+                                                                unsigned default_value,
+                                                                unsigned flags) {
+  CUSPAN_SOFT_ENTER(driver);
+  std::shared_ptr<Graph> graph;
+  CUSPAN_SOFT_RETURN_IF_ERROR(FindGraph(*driver, handle, &graph));
+  if (condition == nullptr || (flags & ~unsigned{CU_GRAPH_COND_ASSIGN_DEFAULT}) != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  CUSPAN_SOFT_RETURN_IF_ERROR(CheckContext(*driver, *graph->tree, context));
+  std::lock_guard lock(graph->tree->mutex);
+  // What a condition without a default is when a launch begins, CUDA does not say: 0.
+  const unsigned at_launch = (flags & CU_GRAPH_COND_ASSIGN_DEFAULT) != 0 ? default_value : 0;
+  *condition = MakeHandle(HandleKind::kCondition, driver->next_condition.fetch_add(1));
+  graph->tree->conditions.push_back({graph->lineage.back(), {*condition, at_launch}});
+  return CUDA_SUCCESS;
+}
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuGraphAddNode(CUgraphNode* handle, CUgraph graph_handle,
+                                                const CUgraphNode* dependencies,
+                                                const CUgraphEdgeData* edges, std::size_t count,
+                                                CUgraphNodeParams* params) {
+  CUSPAN_SOFT_ENTER(driver);
+  std::shared_ptr<Graph> graph;
+  CUSPAN_SOFT_RETURN_IF_ERROR(FindGraph(*driver, graph_handle, &graph));
+  if (handle == nullptr || params == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard lock(graph->tree->mutex);
+  CUSPAN_SOFT_RETURN_IF_ERROR(CheckDependencies(*driver, *graph, dependencies, edges, count));
+  auto node = std::make_shared<GraphNode>();
+  node->tree = graph->tree;
+  node->graph = graph->lineage.back();
+  CUSPAN_SOFT_RETURN_IF_ERROR(MakeWork(*driver, *graph, params, node.get()));
+  node->handle = driver->graph_nodes.Add(node);
+  *handle = AsHandle<CUgraphNode>(node->handle);
+  graph->nodes.push_back(std::move(node));
+  return CUDA_SUCCESS;
+}
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuGraphDestroyNode(CUgraphNode handle) {
+  CUSPAN_SOFT_ENTER(driver);
+  std::shared_ptr<GraphNode> node;
+  CUSPAN_SOFT_RETURN_IF_ERROR(FindNode(*driver, handle, &node));
+  std::lock_guard lock(node->tree->mutex);
+  const std::shared_ptr<Graph> graph = driver->graphs.Find(node->graph);
+  if (graph == nullptr || std::erase(graph->nodes, node) == 0) return CUDA_ERROR_INVALID_VALUE;
+  RemoveHandles(*driver, *node);
+  return CUDA_SUCCESS;
+}
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuGraphKernelNodeSetAttribute(CUgraphNode handle,
+                                                               CUkernelNodeAttrID attribute,
+                                                               const CUkernelNodeAttrValue* value) {
+  CUSPAN_SOFT_ENTER(driver);
+  std::shared_ptr<GraphNode> node;
+  CUSPAN_SOFT_RETURN_IF_ERROR(FindNode(*driver, handle, &node));
+  std::lock_guard lock(node->tree->mutex);
+  auto* const kernel = std::get_if<KernelNode>(&node->work);
+  if (kernel == nullptr || value == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  switch (attribute) {
+    case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+      kernel->cooperative = value->cooperative != 0;
+      return CUDA_SUCCESS;
+    case CU_LAUNCH_ATTRIBUTE_PRIORITY:  // A hint; nodes have their stream's.
+      return CUDA_SUCCESS;
+    default:
+      return CUDA_ERROR_NOT_SUPPORTED;
+  }
+}
+
+// Kernels are compiled here, so that launches need not wait for it.
+CUSPAN_SOFT_API CUresult CUDAAPI cuGraphInstantiate(CUgraphExec* handle, CUgraph graph_handle,
+                                                    unsigned long long flags) {
+  CUSPAN_SOFT_ENTER(driver);
+  std::shared_ptr<Graph> graph;
+  CUSPAN_SOFT_RETURN_IF_ERROR(FindGraph(*driver, graph_handle, &graph));
+  if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (flags == CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) return CUDA_ERROR_NOT_SUPPORTED;
+  if ((flags & ~kInstantiateFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard lock(graph->tree->mutex);
+  if (graph->lineage.size() > 1) return CUDA_ERROR_INVALID_VALUE;  // Part of another.
+  auto program = std::make_shared<GraphProgram>();
+  program->context = graph->tree->context;
+  for (const GraphCondition& condition : graph->tree->conditions)
+    program->conditions.push_back(condition.at_launch);
+  CUSPAN_SOFT_RETURN_IF_ERROR(MakeSteps(*driver, *graph, &program->steps));
+  auto exec = std::make_shared<GraphExec>();
+  exec->program = std::move(program);
+  *handle = AsHandle<CUgraphExec>(driver->graph_execs.Add(std::move(exec)));
+  return CUDA_SUCCESS;
+}
+
+// Launches that are under way have what they need.
+CUSPAN_SOFT_API CUresult CUDAAPI cuGraphExecDestroy(CUgraphExec handle) {
+  CUSPAN_SOFT_ENTER(driver);
+  std::shared_ptr<GraphExec> exec;
+  CUSPAN_SOFT_RETURN_IF_ERROR(FindExec(*driver, handle, &exec));
+  return driver->graph_execs.Remove(Number(handle)) == nullptr ? CUDA_ERROR_INVALID_VALUE
+                                                               : CUDA_SUCCESS;
+}
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuGraphLaunch(CUgraphExec handle, CUstream stream) {
+  CUSPAN_SOFT_ENTER(driver);
+  std::shared_ptr<GraphExec> exec;
+  CUSPAN_SOFT_RETURN_IF_ERROR(FindExec(*driver, handle, &exec));
+  StreamEntry at;
+  CUSPAN_SOFT_RETURN_IF_ERROR(driver->FindStream(stream, &at));
+  if (at.context != exec->program->context) return CUDA_ERROR_INVALID_HANDLE;
+  std::lock_guard lock(exec->mutex);
+  exec->last = at.context->streams().EnqueueSequence(
+      *at.stream, MakeGraphRun(*driver, exec->program, at.stream->priority()), exec->last);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace cuspan::softgpu

@@ -1,0 +1,106 @@
+// Graphs: what cuGraph* build, what they become when they are instantiated, and their execution.
+// (CUDA Driver API, "Graph Management"; CUDA C++ Programming Guide, "Conditional Graph Nodes")
+//
+// A node can only depend on nodes that are there already. So the order in which nodes were added is
+// one in which they may be executed, one after another: dependencies are checked and not kept.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <variant>
+#include <vector>
+
+#include "proxy/softgpu/driver/context.h"
+#include "proxy/softgpu/driver/launch.h"
+#include "proxy/softgpu/driver/pitched_copy.h"
+#include "proxy/softgpu/rt/graph_conditions.h"
+#include "proxy/softgpu/rt/queue.h"
+#include "proxy/softgpu/rt/transfer.h"
+
+namespace cuspan::softgpu {
+
+// --- Graphs as they are built.
+
+struct KernelNode {
+  std::shared_ptr<Function> function;
+  LaunchShape shape;
+  std::vector<std::uint64_t> params;
+  bool cooperative = false;
+};
+
+struct EmptyNode {};
+
+struct ConditionalNode {
+  std::uint64_t condition = 0;
+  CUgraphConditionalNodeType type = CU_GRAPH_COND_TYPE_IF;
+  std::vector<std::shared_ptr<Graph>> bodies;
+  std::vector<CUgraph> handles;  // Of the bodies; the caller has its address.
+};
+
+// A condition that was made for a graph.
+struct GraphCondition {
+  std::uint64_t graph;  // The graph's handle.
+  GraphConditions::Condition at_launch;
+};
+
+// What a graph made by cuGraphCreate and the bodies of its conditional nodes share.
+struct GraphTree {
+  const std::shared_ptr<Context> context;  // Where its nodes run.
+  std::mutex mutex;                        // Guards all graphs and nodes of the tree.
+  std::vector<GraphCondition> conditions;  // In the order of their handles.
+};
+
+struct GraphNode {
+  std::shared_ptr<GraphTree> tree;
+  std::uint64_t graph = 0;   // The handle of the one that it is in.
+  std::uint64_t handle = 0;  // Its own.
+  std::variant<EmptyNode, KernelNode, Fill, BoxCopy, ConditionalNode> work;
+};
+
+struct Graph {
+  std::shared_ptr<GraphTree> tree;
+  // The handles of the graphs that it is a body in, the outermost first, and last its own.
+  std::vector<std::uint64_t> lineage;
+  std::vector<std::shared_ptr<GraphNode>> nodes;
+};
+
+// --- Executable graphs: snapshots of such graphs.
+
+struct GraphStep;
+
+struct KernelStep {
+  Launch launch;
+  std::shared_ptr<Module> module;
+};
+
+struct ConditionalStep {
+  std::uint64_t condition = 0;
+  CUgraphConditionalNodeType type = CU_GRAPH_COND_TYPE_IF;
+  std::vector<std::vector<GraphStep>> bodies;
+};
+
+struct GraphStep {
+  std::variant<KernelStep, Fill, BoxCopy, ConditionalStep> work;
+};
+
+struct GraphProgram {
+  std::shared_ptr<Context> context;
+  std::vector<GraphConditions::Condition> conditions;  // As they are when a launch begins.
+  std::vector<GraphStep> steps;
+};
+
+struct GraphExec {
+  std::shared_ptr<const GraphProgram> program;
+  std::mutex mutex;
+  OperationPtr last;  // Its last launch, which the next one comes after. Guarded by the mutex.
+};
+
+// One launch of `program`: its nodes' tasks, which have `priority`, one after another.
+std::unique_ptr<TaskSequence> MakeGraphRun(Driver& driver,
+                                           std::shared_ptr<const GraphProgram> program,
+                                           int priority);
+
+}  // namespace cuspan::softgpu

@@ -1,0 +1,51 @@
+// The conditions of one launch of a graph: its kernels set them (cudaGraphSetConditional), its
+// conditional nodes read them.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace cuspan::softgpu {
+
+// Any thread calls.
+class GraphConditions {
+ public:
+  struct Condition {
+    std::uint64_t handle;
+    std::uint32_t value;
+  };
+
+  // In the order of their handles, each once.
+  explicit GraphConditions(std::vector<Condition> conditions)
+      : conditions_(std::move(conditions)) {}
+
+  // False when `handle`, which may be any number, is none of these.
+  bool Set(std::uint64_t handle, std::uint32_t value) {
+    const auto found = Find(handle);
+    if (found == conditions_.end()) return false;
+    std::atomic_ref(found->value).store(value, std::memory_order_relaxed);
+    return true;
+  }
+  // 0 when `handle` is none of these.
+  std::uint32_t Get(std::uint64_t handle) {
+    const auto found = Find(handle);
+    return found == conditions_.end()
+               ? 0
+               : std::atomic_ref(found->value).load(std::memory_order_relaxed);
+  }
+
+ private:
+  std::vector<Condition>::iterator Find(std::uint64_t handle) {
+    const auto found = std::lower_bound(
+        conditions_.begin(), conditions_.end(), handle,
+        [](const Condition& condition, std::uint64_t wanted) { return condition.handle < wanted; });
+    return found != conditions_.end() && found->handle == handle ? found : conditions_.end();
+  }
+
+  std::vector<Condition> conditions_;
+};
+
+}  // namespace cuspan::softgpu

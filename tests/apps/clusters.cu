@@ -1,0 +1,162 @@
+// Launches with attributes: clusters of blocks, where the device has them, and events.
+//
+//   clusters
+#include <vector>
+
+#include "check.h"
+
+namespace {
+
+int failures = 0;
+constexpr unsigned kBlocks = 8;
+
+// Each block says how many blocks its cluster has, and its own place in it.
+__global__ void Report(unsigned* sizes, unsigned* ranks) {
+  unsigned size = 0, rank = 0;
+  asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(size));
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  sizes[blockIdx.x] = size;
+  ranks[blockIdx.x] = rank;
+}
+__global__ void AddTo(int* to, int what) { *to += what; }
+
+template <typename... Arguments>
+cudaError_t Launch(const cudaLaunchConfig_t& config, void (*kernel)(Arguments...),
+                   Arguments... arguments) {
+  void* pointers[] = {&arguments...};
+  return cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(kernel), pointers);
+}
+
+struct Reports {
+  unsigned* sizes = nullptr;
+  unsigned* ranks = nullptr;
+
+  Reports() {
+    CHECK(cudaMalloc(&sizes, kBlocks * sizeof *sizes));
+    CHECK(cudaMalloc(&ranks, kBlocks * sizeof *ranks));
+  }
+  void Expect(unsigned cluster, const char* what) const {
+    std::vector<unsigned> size(kBlocks), rank(kBlocks);
+    CHECK(cudaMemcpy(size.data(), sizes, kBlocks * sizeof(unsigned), cudaMemcpyDeviceToHost));
+    CHECK(cudaMemcpy(rank.data(), ranks, kBlocks * sizeof(unsigned), cudaMemcpyDeviceToHost));
+    for (unsigned i = 0; i < kBlocks; ++i) {
+      EXPECT(size[i] == cluster && rank[i] == i % cluster, "%s: block %u has place %u of %u", what,
+             i, rank[i], size[i]);
+    }
+  }
+};
+
+cudaLaunchConfig_t ConfigOf(cudaLaunchAttribute* attributes, unsigned count) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = kBlocks;
+  config.blockDim = 1;
+  config.attrs = attributes;
+  config.numAttrs = count;
+  return config;
+}
+
+cudaLaunchAttribute ClusterOf(unsigned blocks) {
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim = {blocks, 1, 1};
+  return attribute;
+}
+
+void Clusters() {
+  const Reports reports;
+  cudaLaunchAttribute cluster = ClusterOf(1);
+  CHECK(Launch(ConfigOf(&cluster, 1), Report, reports.sizes, reports.ranks));
+  reports.Expect(1, "a cluster of one block");
+  int has_clusters = 0;
+  CHECK(cudaDeviceGetAttribute(&has_clusters, cudaDevAttrClusterLaunch, 0));
+  cluster = ClusterOf(4);
+  if (has_clusters == 0) {
+    EXPECT(Launch(ConfigOf(&cluster, 1), Report, reports.sizes, reports.ranks) ==
+               cudaErrorNotSupported,
+           "a device without clusters");
+    static_cast<void>(cudaGetLastError());
+    return;
+  }
+  CHECK(Launch(ConfigOf(&cluster, 1), Report, reports.sizes, reports.ranks));
+  reports.Expect(4, "a cluster of four blocks");
+  const auto* const kernel = reinterpret_cast<const void*>(Report);
+  int value = 0;
+  cudaLaunchConfig_t config = ConfigOf(&cluster, 1);
+  CHECK(cudaOccupancyMaxActiveClusters(&value, kernel, &config));
+  EXPECT(value > 0, "%d clusters at a time", value);
+  config = ConfigOf(nullptr, 0);
+  CHECK(cudaOccupancyMaxPotentialClusterSize(&value, kernel, &config));
+  EXPECT(value == 8, "the largest cluster that is portable has %d blocks", value);
+  CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
+  cudaFuncAttributes attributes{};
+  CHECK(cudaFuncGetAttributes(&attributes, kernel));
+  EXPECT(attributes.nonPortableClusterSizeAllowed == 1, "allowed: %d",
+         attributes.nonPortableClusterSizeAllowed);
+  cluster = ClusterOf(3);  // Eight blocks are no multiple.
+  EXPECT(Launch(ConfigOf(&cluster, 1), Report, reports.sizes, reports.ranks) != cudaSuccess,
+         "a grid that is no multiple of the cluster");
+  static_cast<void>(cudaGetLastError());
+  // Captured, and so a node of a graph.
+  cudaStream_t stream = nullptr;
+  CHECK(cudaStreamCreate(&stream));
+  CHECK(cudaMemset(reports.sizes, 0, kBlocks * sizeof(unsigned)));
+  CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  cluster = ClusterOf(2);
+  config = ConfigOf(&cluster, 1);
+  config.stream = stream;
+  CHECK(Launch(config, Report, reports.sizes, reports.ranks));
+  cudaGraph_t graph = nullptr;
+  CHECK(cudaStreamEndCapture(stream, &graph));
+  cudaGraphExec_t exec = nullptr;
+  CHECK(cudaGraphInstantiate(&exec, graph, 0));
+  CHECK(cudaGraphLaunch(exec, stream));
+  CHECK(cudaStreamSynchronize(stream));
+  reports.Expect(2, "a node with clusters of two blocks");
+  CHECK(cudaGraphExecDestroy(exec));
+  CHECK(cudaGraphDestroy(graph));
+  CHECK(cudaStreamDestroy(stream));
+}
+
+// An event that the launch itself records; another stream waits for it.
+void Events() {
+  int* sum = nullptr;
+  CHECK(cudaMalloc(&sum, sizeof *sum));
+  CHECK(cudaMemset(sum, 0, sizeof *sum));
+  cudaStream_t first = nullptr, second = nullptr;
+  CHECK(cudaStreamCreateWithFlags(&first, cudaStreamNonBlocking));
+  CHECK(cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking));
+  cudaEvent_t event = nullptr;
+  CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  CHECK(cudaDeviceSynchronize());
+  cudaLaunchAttribute attributes[2] = {};
+  attributes[0].id = cudaLaunchAttributeProgrammaticEvent;
+  attributes[0].val.programmaticEvent.event = event;
+  attributes[1].id = cudaLaunchAttributePriority;
+  cudaLaunchConfig_t config = ConfigOf(attributes, 2);
+  config.gridDim = 1;
+  config.stream = first;
+  CHECK(Launch(config, AddTo, sum, 1));
+  CHECK(cudaStreamWaitEvent(second, event, 0));
+  config = ConfigOf(nullptr, 0);
+  config.gridDim = 1;
+  config.stream = second;
+  CHECK(Launch(config, AddTo, sum, 10));
+  CHECK(cudaEventSynchronize(event));
+  CHECK(cudaStreamSynchronize(second));
+  int got = 0;
+  CHECK(cudaMemcpy(&got, sum, sizeof got, cudaMemcpyDeviceToHost));
+  EXPECT(got == 11, "%d", got);
+  CHECK(cudaEventDestroy(event));
+  CHECK(cudaStreamDestroy(first));
+  CHECK(cudaStreamDestroy(second));
+}
+
+}  // namespace
+
+int main() {
+  DeviceCount();
+  Clusters();
+  Events();
+  std::printf("clusters: %s\n", Verdict(failures));
+  return ExitStatus(failures);
+}

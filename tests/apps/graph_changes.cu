@@ -1,0 +1,289 @@
+// What can be changed in graphs and attached to them: copies of variables, events, attributes of
+// kernels, graphs inside, objects that a graph keeps, and a drawing.
+//
+//   graph_changes
+#include <atomic>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <thread>
+
+#include <unistd.h>
+
+#include "check.h"
+
+namespace {
+
+int failures = 0;
+constexpr int kCount = 8;
+constexpr std::size_t kBytes = kCount * sizeof(int);
+
+__device__ int numbers[kCount];
+__constant__ int factors[kCount];
+
+__global__ void Multiply() { numbers[threadIdx.x] *= factors[threadIdx.x]; }
+__global__ void AddTo(int* to, int what) { *to += what; }
+// Until another stream has written that it may go on.
+__global__ void Wait(const volatile int* go) {
+  while (*go == 0) {
+  }
+}
+
+cudaGraph_t NewGraph() {
+  cudaGraph_t graph = nullptr;
+  CHECK(cudaGraphCreate(&graph, 0));
+  return graph;
+}
+
+cudaGraphExec_t NewExec(cudaGraph_t graph) {
+  cudaGraphExec_t exec = nullptr;
+  CHECK(cudaGraphInstantiate(&exec, graph, 0));
+  return exec;
+}
+
+template <typename... Arguments>
+cudaGraphNode_t AddKernel(cudaGraph_t graph, const cudaGraphNode_t* after, unsigned threads,
+                          void (*kernel)(Arguments...), Arguments... arguments) {
+  void* pointers[] = {&arguments..., nullptr};
+  cudaKernelNodeParams parameters{};
+  parameters.func = reinterpret_cast<void*>(kernel);
+  parameters.gridDim = 1;
+  parameters.blockDim = threads;
+  parameters.kernelParams = pointers;
+  cudaGraphNode_t node = nullptr;
+  CHECK(cudaGraphAddKernelNode(&node, graph, after, after == nullptr ? 0 : 1, &parameters));
+  return node;
+}
+
+void Run(cudaGraphExec_t exec) {
+  CHECK(cudaGraphLaunch(exec, nullptr));
+  CHECK(cudaDeviceSynchronize());
+}
+
+void ExpectNumbers(const int (&got)[kCount], int base, int factor, const char* what) {
+  for (int i = 0; i < kCount; ++i)
+    EXPECT(got[i] == (base + i) * factor, "%s: number %d is %d", what, i, got[i]);
+}
+
+void Variables() {
+  static int in[kCount], other_in[kCount], twos[kCount], threes[kCount];
+  static int out[kCount], other_out[kCount];
+  for (int i = 0; i < kCount; ++i) {
+    in[i] = 10 + i;
+    other_in[i] = 100 + i;
+    twos[i] = 2;
+    threes[i] = 3;
+  }
+  const cudaGraph_t graph = NewGraph();
+  cudaGraphNode_t fill = nullptr, factor = nullptr, read = nullptr;
+  CHECK(cudaGraphAddMemcpyNodeToSymbol(&fill, graph, nullptr, 0, numbers, in, kBytes, 0,
+                                       cudaMemcpyHostToDevice));
+  CHECK(cudaGraphAddMemcpyNodeToSymbol(&factor, graph, &fill, 1, factors, twos, kBytes, 0,
+                                       cudaMemcpyHostToDevice));
+  const cudaGraphNode_t multiply = AddKernel(graph, &factor, kCount, Multiply);
+  CHECK(cudaGraphAddMemcpyNodeFromSymbol(&read, graph, &multiply, 1, out, numbers, kBytes, 0,
+                                         cudaMemcpyDeviceToHost));
+  const cudaGraphExec_t exec = NewExec(graph);
+  Run(exec);
+  ExpectNumbers(out, 10, 2, "as it was made");
+  // The executable graph, and then the graph itself.
+  CHECK(cudaGraphExecMemcpyNodeSetParamsToSymbol(exec, fill, numbers, other_in, kBytes, 0,
+                                                 cudaMemcpyHostToDevice));
+  CHECK(cudaGraphExecMemcpyNodeSetParamsFromSymbol(exec, read, other_out, numbers, kBytes, 0,
+                                                   cudaMemcpyDeviceToHost));
+  Run(exec);
+  ExpectNumbers(other_out, 100, 2, "the executable graph changed");
+  ExpectNumbers(out, 10, 2, "what it wrote before");
+  CHECK(cudaGraphMemcpyNodeSetParamsToSymbol(factor, factors, threes, kBytes, 0,
+                                             cudaMemcpyHostToDevice));
+  CHECK(cudaGraphMemcpyNodeSetParamsFromSymbol(read, out, numbers, kBytes, 0,
+                                               cudaMemcpyDeviceToHost));
+  Run(exec);
+  ExpectNumbers(other_out, 100, 2, "an executable graph does not follow its graph");
+  const cudaGraphExec_t changed = NewExec(graph);
+  Run(changed);
+  ExpectNumbers(out, 10, 3, "the graph changed");
+  EXPECT(cudaGraphMemcpyNodeSetParamsToSymbol(factor, factors, threes, kBytes, 1,
+                                              cudaMemcpyHostToDevice) == cudaErrorInvalidValue,
+         "more than the variable has");
+  static_cast<void>(cudaGetLastError());
+  CHECK(cudaGraphExecDestroy(changed));
+  CHECK(cudaGraphExecDestroy(exec));
+  CHECK(cudaGraphDestroy(graph));
+}
+
+void Events() {
+  cudaEvent_t first = nullptr, second = nullptr, found = nullptr;
+  CHECK(cudaEventCreate(&first));
+  CHECK(cudaEventCreate(&second));
+  const cudaGraph_t graph = NewGraph();
+  cudaGraphNode_t record = nullptr, wait = nullptr;
+  CHECK(cudaGraphAddEventRecordNode(&record, graph, nullptr, 0, first));
+  CHECK(cudaGraphAddEventWaitNode(&wait, graph, &record, 1, first));
+  CHECK(cudaGraphEventRecordNodeSetEvent(record, second));
+  CHECK(cudaGraphEventWaitNodeSetEvent(wait, second));
+  CHECK(cudaGraphEventRecordNodeGetEvent(record, &found));
+  EXPECT(found == second, "the record's event");
+  CHECK(cudaGraphEventWaitNodeGetEvent(wait, &found));
+  EXPECT(found == second, "the wait's event");
+  EXPECT(cudaGraphEventRecordNodeSetEvent(wait, first) == cudaErrorInvalidValue,
+         "a node of another kind");
+  static_cast<void>(cudaGetLastError());
+  CHECK(cudaGraphDestroy(graph));
+  CHECK(cudaEventDestroy(first));
+  CHECK(cudaEventDestroy(second));
+}
+
+// Attributes stay when the kernel's parameters are set, and can be copied to another node.
+void Attributes() {
+  int* sum = nullptr;
+  CHECK(cudaMalloc(&sum, sizeof *sum));
+  CHECK(cudaMemset(sum, 0, sizeof *sum));
+  const cudaGraph_t graph = NewGraph();
+  const cudaGraphNode_t first = AddKernel(graph, nullptr, 1, AddTo, sum, 1);
+  const cudaGraphNode_t second = AddKernel(graph, &first, 1, AddTo, sum, 10);
+  cudaLaunchAttributeValue value{};
+  CHECK(cudaGraphKernelNodeGetAttribute(first, cudaLaunchAttributeCooperative, &value));
+  EXPECT(value.cooperative == 0, "cooperative at the start: %d", value.cooperative);
+  value.cooperative = 1;
+  CHECK(cudaGraphKernelNodeSetAttribute(first, cudaLaunchAttributeCooperative, &value));
+  cudaKernelNodeParams parameters{};
+  CHECK(cudaGraphKernelNodeGetParams(first, &parameters));
+  CHECK(cudaGraphKernelNodeSetParams(first, &parameters));
+  value = {};
+  CHECK(cudaGraphKernelNodeGetAttribute(first, cudaLaunchAttributeCooperative, &value));
+  EXPECT(value.cooperative == 1, "cooperative afterwards: %d", value.cooperative);
+  int least = 0, greatest = 0;
+  CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+  value = {};
+  value.priority = greatest;
+  CHECK(cudaGraphKernelNodeSetAttribute(first, cudaLaunchAttributePriority, &value));
+  CHECK(cudaGraphKernelNodeCopyAttributes(second, first));
+  value = {};
+  CHECK(cudaGraphKernelNodeGetAttribute(second, cudaLaunchAttributePriority, &value));
+  EXPECT(value.priority == greatest, "priority %d", value.priority);
+  value = {};
+  CHECK(cudaGraphKernelNodeGetAttribute(second, cudaLaunchAttributeCooperative, &value));
+  EXPECT(value.cooperative == 1, "cooperative %d", value.cooperative);
+  const cudaGraphExec_t exec = NewExec(graph);
+  Run(exec);
+  int got = 0;
+  CHECK(cudaMemcpy(&got, sum, sizeof got, cudaMemcpyDeviceToHost));
+  EXPECT(got == 11, "%d", got);
+  CHECK(cudaGraphExecDestroy(exec));
+  CHECK(cudaGraphDestroy(graph));
+}
+
+void Inside() {
+  int* sum = nullptr;
+  CHECK(cudaMalloc(&sum, sizeof *sum));
+  CHECK(cudaMemset(sum, 0, sizeof *sum));
+  const cudaGraph_t ones = NewGraph(), tens = NewGraph(), others = NewGraph(), graph = NewGraph();
+  AddKernel(ones, nullptr, 1, AddTo, sum, 1);
+  AddKernel(tens, nullptr, 1, AddTo, sum, 10);
+  const cudaGraphNode_t two = AddKernel(others, nullptr, 1, AddTo, sum, 100);
+  AddKernel(others, &two, 1, AddTo, sum, 100);
+  cudaGraphNode_t node = nullptr;
+  CHECK(cudaGraphAddChildGraphNode(&node, graph, nullptr, 0, ones));
+  const cudaGraphExec_t exec = NewExec(graph);
+  Run(exec);
+  CHECK(cudaGraphExecChildGraphNodeSetParams(exec, node, tens));
+  Run(exec);
+  EXPECT(cudaGraphExecChildGraphNodeSetParams(exec, node, others) != cudaSuccess,
+         "a graph of other nodes");
+  static_cast<void>(cudaGetLastError());
+  int got = 0;
+  CHECK(cudaMemcpy(&got, sum, sizeof got, cudaMemcpyDeviceToHost));
+  EXPECT(got == 11, "%d", got);
+  CHECK(cudaGraphExecDestroy(exec));
+  for (const cudaGraph_t one : {ones, tens, others, graph}) CHECK(cudaGraphDestroy(one));
+}
+
+// An object goes when nobody has it: neither the program, nor a graph, nor a launch that runs.
+void Objects() {
+  static std::atomic<int> gone{0};
+  const auto destroy = [](void* counter) { ++*static_cast<std::atomic<int>*>(counter); };
+  const auto expect_gone = [](int count) {
+    // A thread of CUDA's destroys it, some time.
+    while (gone.load() < count) std::this_thread::yield();
+    EXPECT(gone.load() == count, "%d objects are gone", gone.load());
+  };
+  cudaUserObject_t object = nullptr;
+  EXPECT(cudaUserObjectCreate(&object, &gone, destroy, 0, cudaUserObjectNoDestructorSync) ==
+             cudaErrorInvalidValue,
+         "no reference");
+  EXPECT(cudaUserObjectCreate(&object, &gone, destroy, 1, 0) == cudaErrorInvalidValue, "no flag");
+  static_cast<void>(cudaGetLastError());
+  // Of the program alone.
+  CHECK(cudaUserObjectCreate(&object, &gone, destroy, 1, cudaUserObjectNoDestructorSync));
+  CHECK(cudaUserObjectRetain(object, 2));
+  CHECK(cudaUserObjectRelease(object, 2));
+  EXPECT(gone.load() == 0, "it is still the program's");
+  CHECK(cudaUserObjectRelease(object, 1));
+  expect_gone(1);
+  // Of a graph, too.
+  CHECK(cudaUserObjectCreate(&object, &gone, destroy, 1, cudaUserObjectNoDestructorSync));
+  cudaGraph_t graph = NewGraph();
+  CHECK(cudaGraphRetainUserObject(graph, object, 1, 0));
+  CHECK(cudaUserObjectRelease(object, 1));
+  EXPECT(gone.load() == 1, "the graph has it");
+  CHECK(cudaGraphReleaseUserObject(graph, object, 1));
+  expect_gone(2);
+  CHECK(cudaGraphDestroy(graph));
+  // Of a launch that runs: the graph and what was instantiated of it are gone before.
+  int *go = nullptr, *one = nullptr;
+  CHECK(cudaMalloc(&go, sizeof *go));
+  CHECK(cudaMemset(go, 0, sizeof *go));
+  CHECK(cudaMallocHost(&one, sizeof *one));
+  *one = 1;
+  cudaStream_t first = nullptr, second = nullptr;
+  CHECK(cudaStreamCreateWithFlags(&first, cudaStreamNonBlocking));
+  CHECK(cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking));
+  CHECK(cudaDeviceSynchronize());
+  CHECK(cudaUserObjectCreate(&object, &gone, destroy, 1, cudaUserObjectNoDestructorSync));
+  graph = NewGraph();
+  AddKernel(graph, nullptr, 1, Wait, (const volatile int*)go);
+  CHECK(cudaGraphRetainUserObject(graph, object, 1, cudaGraphUserObjectMove));
+  const cudaGraphExec_t exec = NewExec(graph);
+  CHECK(cudaGraphLaunch(exec, first));
+  CHECK(cudaGraphDestroy(graph));
+  CHECK(cudaGraphExecDestroy(exec));
+  EXPECT(gone.load() == 2, "the launch has it");
+  CHECK(cudaMemcpyAsync(go, one, sizeof *go, cudaMemcpyHostToDevice, second));
+  CHECK(cudaDeviceSynchronize());
+  expect_gone(3);
+  CHECK(cudaStreamDestroy(first));
+  CHECK(cudaStreamDestroy(second));
+}
+
+void Drawing() {
+  const cudaGraph_t graph = NewGraph();
+  cudaGraphNode_t first = nullptr, second = nullptr;
+  CHECK(cudaGraphAddEmptyNode(&first, graph, nullptr, 0));
+  CHECK(cudaGraphAddEmptyNode(&second, graph, &first, 1));
+  const std::string path = "graph_" + std::to_string(getpid()) + ".dot";
+  CHECK(cudaGraphDebugDotPrint(graph, path.c_str(), cudaGraphDebugDotFlagsVerbose));
+  std::ifstream file(path);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  EXPECT(text.find("digraph") == 0, "it begins with '%.20s'", text.c_str());
+  EXPECT(text.find("->") != std::string::npos, "no edge");
+  std::remove(path.c_str());
+  EXPECT(cudaGraphDebugDotPrint(graph, "/no/such/folder/graph.dot", 0) != cudaSuccess,
+         "a folder that there is not");
+  static_cast<void>(cudaGetLastError());
+  CHECK(cudaGraphDestroy(graph));
+}
+
+}  // namespace
+
+int main() {
+  DeviceCount();
+  Variables();
+  Events();
+  Attributes();
+  Inside();
+  Objects();
+  Drawing();
+  std::printf("graph_changes: %s\n", Verdict(failures));
+  return ExitStatus(failures);
+}

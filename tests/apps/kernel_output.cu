@@ -1,0 +1,61 @@
+// What kernels print comes in order with what the program prints, at every kind of waiting; and a
+// failed assertion says where.
+//
+//   kernel_output [assert]
+#include <cassert>
+#include <cstring>
+
+#include "check.h"
+
+namespace {
+
+__global__ void Say(int number) { printf("kernel %d, thread %d\n", number, threadIdx.x); }
+__global__ void SayMuch(int lines) {
+  for (int i = 0; i < lines; ++i) printf("line %d of a kernel that says much\n", i);
+}
+__global__ void Fail(int limit) { assert(static_cast<int>(threadIdx.x) < limit); }
+
+void Print() {
+  std::printf("program 0\n");
+  Say<<<1, 2>>>(1);
+  CHECK(cudaDeviceSynchronize());
+  std::printf("program 1: device\n");
+  cudaStream_t stream = nullptr;
+  CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  Say<<<1, 1, 0, stream>>>(2);
+  CHECK(cudaStreamSynchronize(stream));
+  std::printf("program 2: stream\n");
+  cudaEvent_t event = nullptr;
+  CHECK(cudaEventCreate(&event));
+  Say<<<1, 1, 0, stream>>>(3);
+  CHECK(cudaEventRecord(event, stream));
+  CHECK(cudaEventSynchronize(event));
+  std::printf("program 3: event\n");
+  int* memory = nullptr;
+  int value = 0;
+  CHECK(cudaMalloc(&memory, sizeof *memory));
+  Say<<<1, 1>>>(4);
+  CHECK(cudaMemcpy(&value, memory, sizeof value, cudaMemcpyDeviceToHost));
+  std::printf("program 4: copy\n");
+  SayMuch<<<1, 1>>>(2000);
+  CHECK(cudaDeviceSynchronize());
+  std::printf("program 5: much\n");
+  CHECK(cudaFree(memory));
+  CHECK(cudaEventDestroy(event));
+  CHECK(cudaStreamDestroy(stream));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  DeviceCount();
+  Print();
+  if (argc > 1 && std::strcmp(argv[1], "assert") == 0) {
+    Fail<<<1, 4>>>(3);
+    const cudaError_t error = cudaDeviceSynchronize();
+    std::fprintf(stderr, "program: %s\n", cudaGetErrorName(error));
+    // At once, as programs do that check their calls.
+    std::exit(error == cudaErrorAssert ? 3 : EXIT_FAILURE);
+  }
+  std::printf("kernel_output: PASS\n");
+}
