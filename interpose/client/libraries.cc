@@ -43,17 +43,21 @@ CUresult Library::Variable(Link& link, const std::vector<std::shared_ptr<Link>>&
   std::lock_guard lock(mutex_);
   CUresult result = FindVariable(link, name, variable);
   if (result != CUDA_SUCCESS || !variable->managed) return result;
-  void**& place = managed_[name];
-  if (place == nullptr) place = Registry::Get().AddManaged(fatbin_, nullptr, name.c_str());
-  if (*place == nullptr) {
+  auto known = managed_.find(name);
+  if (known == managed_.end()) {
+    void** const address = Registry::Get().AddManaged(fatbin_, nullptr, name.c_str());
+    known = managed_.emplace(name, Managed{address}).first;
+  }
+  if (!known->second.everywhere) {
     // What this device's image gave it becomes everybody's.
     if ((result = link.PlaceManaged(*fatbin_)) != CUDA_SUCCESS) return result;
     for (const auto& other : links) {
       if (other.get() == &link || !other->modules().Has(*fatbin_)) continue;
       if ((result = other->PlaceManaged(*fatbin_)) != CUDA_SUCCESS) return result;
     }
+    known->second.everywhere = true;
   }
-  variable->address = reinterpret_cast<std::uintptr_t>(*place);
+  variable->address = reinterpret_cast<std::uintptr_t>(*known->second.address);
   return CUDA_SUCCESS;
 }
 

@@ -43,7 +43,11 @@ class Library {
   std::mutex mutex_;
   std::map<std::string, std::unique_ptr<FunctionRecord>> kernels_;
   std::map<std::string, std::unique_ptr<VariableRecord>> variables_;
-  std::map<std::string, void**> managed_;  // Where their addresses stand.
+  struct Managed {
+    void** address;           // Where it stands.
+    bool everywhere = false;  // All devices that had the library have it there.
+  };
+  std::map<std::string, Managed> managed_;
   std::optional<std::vector<std::string>> names_;
 };
 

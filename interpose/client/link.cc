@@ -1,7 +1,5 @@
 #include "interpose/client/link.h"
 
-#include <cstdio>
-
 #include "common/log.h"
 #include "interpose/client/handles.h"
 
@@ -63,6 +61,8 @@ CUresult Link::Wait(std::uint32_t request, PendingCall* pending) {
   channel_->statistics().wait_nanoseconds.fetch_add(
       static_cast<std::uint64_t>(std::chrono::nanoseconds(waited).count()),
       std::memory_order_relaxed);
+  lock.unlock();
+  KernelOutput::Get().WriteKept();
   return pending->done.load(std::memory_order_acquire) ? CUDA_SUCCESS : fault();
 }
 
@@ -146,8 +146,8 @@ void Link::HandleFrame(const Frame& frame) {
       break;
     case Op::kDeviceOutput:
       if (DeviceOutput output; (understood = DecodeFrom(frame.payload, output))) {
-        // What a kernel printed goes where the program's own output goes, in order with that.
-        std::fwrite(output.data.data(), 1, output.data.size(), output.error ? stderr : stdout);
+        KernelOutput::Get().Write(
+            output.error, {reinterpret_cast<const char*>(output.data.data()), output.data.size()});
       }
       break;
     default:

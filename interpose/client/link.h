@@ -19,6 +19,7 @@
 #include <unordered_map>
 
 #include "interpose/client/event.h"
+#include "interpose/client/kernel_output.h"
 #include "interpose/client/managed_variables.h"
 #include "interpose/client/memory.h"
 #include "interpose/client/modules.h"
@@ -155,6 +156,7 @@ class Link : public std::enable_shared_from_this<Link> {
   }
   // The program is about to hear that work of the device is complete: all of it, or some.
   CUresult Synchronized(bool all) {
+    KernelOutput::Get().WriteKept();
     if (region_ == nullptr) return CUDA_SUCCESS;
     region_->mirrors().Synchronized(*this, all);
     region_->registered().Synchronized();

@@ -99,6 +99,8 @@ class Session {
 
   // --- Events
   CUresult CreateEvent(unsigned flags, std::uint64_t* event);
+  // The same of a device that need not be the current one.
+  CUresult CreateEventOn(const std::shared_ptr<Link>& link, unsigned flags, std::uint64_t* event);
   CUresult DestroyEvent(std::uint64_t event);
   CUresult RecordEvent(std::uint64_t event, const StreamTarget& target);
   CUresult QueryEvent(std::uint64_t event);
@@ -212,7 +214,6 @@ class Session {
   // it.
   template <typename Op>
   CUresult AskOfStream(const StreamTarget& target, const Op& op);
-  CUresult CreateEventOn(const std::shared_ptr<Link>& link, unsigned flags, std::uint64_t* event);
   // Null for unknown and destroyed events.
   std::shared_ptr<Event> FindEvent(std::uint64_t event) const;
   static bool IsComplete(const Event& event);

@@ -66,7 +66,8 @@ SharedRegion::SharedRegion(Links links)
     : links_(std::move(links)),
       window_(ReserveAddresses()),
       host_(window_.base, window_.bytes / 2),
-      managed_(window_.base + window_.bytes / 2, window_.bytes / 2),
+      managed_(window_.base + window_.bytes / 2, window_.bytes / 4),
+      managed_on_device_(window_.base + FileBytes(true), window_.bytes / 4),
       mirrors_(links_) {
   if (window_.bytes == 0) return;
   Result<UniqueFd> file = CreateSharedMemory("cuspan-shared", window_.bytes);
@@ -98,7 +99,7 @@ void SharedRegion::DropHere(const BlockAllocator::Range& range) {
 
 bool SharedRegion::IsMirroredOn(const Link& link, const Segment& segment) const {
   return link.sharing() == Sharing::kMirrored ||
-         (link.mirrors_managed() && IsManaged(segment.range.base));
+         (link.mirrors_managed() && PartOf(segment.range.base) == Part::kManagedOnDevice);
 }
 
 CUresult SharedRegion::MapOn(Link& link, const Segment& segment) {
@@ -126,17 +127,17 @@ void SharedRegion::UnmapOn(Link& link, const Segment& segment) {
   static_cast<void>(link.Call(op, &reply));
 }
 
-CUresult SharedRegion::Grow(Kind kind, std::uint64_t bytes) {
+CUresult SharedRegion::Grow(Part part, std::uint64_t bytes) {
   std::lock_guard growing(growing_);
-  Segment segment{{0, bytes < kLargeBytes ? kPieceBytes : RoundUp(bytes)}, kind == Kind::kManaged};
+  Segment segment{{0, bytes < kLargeBytes ? kPieceBytes : RoundUp(bytes)}, part != Part::kHost};
   {
     std::lock_guard lock(mutex_);
     // Somebody else may have grown while this thread waited for its turn.
-    if (const auto base = Blocks(kind).Allocate(bytes)) {
-      Blocks(kind).Free(*base);
+    if (const auto base = Blocks(part).Allocate(bytes)) {
+      Blocks(part).Free(*base);
       return CUDA_SUCCESS;
     }
-    const auto base = Blocks(kind).PlaceSegment(segment.range.bytes);
+    const auto base = Blocks(part).PlaceSegment(segment.range.bytes);
     if (!base) return CUDA_ERROR_OUT_OF_MEMORY;
     segment.range.base = *base;
   }
@@ -162,24 +163,39 @@ CUresult SharedRegion::Grow(Kind kind, std::uint64_t bytes) {
   std::lock_guard lock(mutex_);
   segments_.push_back(segment);
   if (!segment.mirrored) has_unmirrored_ = true;
-  if (kind == Kind::kManaged) used_by_kernels_.store(true, std::memory_order_relaxed);
-  Blocks(kind).AddSegment(segment.range);
+  if (part != Part::kHost) used_by_kernels_.store(true, std::memory_order_relaxed);
+  Blocks(part).AddSegment(segment.range);
   return CUDA_SUCCESS;
 }
 
 CUresult SharedRegion::Allocate(Kind kind, std::uint64_t bytes, std::uint64_t* address) {
   if (!available()) return CUDA_ERROR_NOT_SUPPORTED;
   if (bytes == 0 || bytes > window_.bytes / 2) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (kind == Kind::kHost) return AllocateIn(Part::kHost, bytes, address);
+  const auto links = links_();
+  const bool on_device = std::any_of(links.begin(), links.end(), [](const auto& link) {
+    return link->sharing() == Sharing::kMemory && link->mirrors_managed();
+  });
+  if (on_device) {
+    const CUresult result = AllocateIn(Part::kManagedOnDevice, bytes, address);
+    if (result != CUDA_ERROR_OUT_OF_MEMORY) return result;
+    LogInfo("{} bytes of managed memory do not fit the device: it uses them in this node's memory",
+            bytes);
+  }
+  return AllocateIn(Part::kManaged, bytes, address);
+}
+
+CUresult SharedRegion::AllocateIn(Part part, std::uint64_t bytes, std::uint64_t* address) {
   for (;;) {
     {
       std::lock_guard lock(mutex_);
-      if (const auto base = Blocks(kind).Allocate(bytes)) {
+      if (const auto base = Blocks(part).Allocate(bytes)) {
         *address = *base;
         return CUDA_SUCCESS;
       }
     }
     // Another thread may take what was mapped here: then this goes round again.
-    if (const CUresult result = Grow(kind, bytes); result != CUDA_SUCCESS) return result;
+    if (const CUresult result = Grow(part, bytes); result != CUDA_SUCCESS) return result;
   }
 }
 
@@ -189,7 +205,7 @@ CUresult SharedRegion::Free(std::uint64_t address) {
   std::optional<Segment> empty;
   {
     std::lock_guard lock(mutex_);
-    BlockAllocator& blocks = Blocks(KindOf(address));
+    BlockAllocator& blocks = Blocks(PartOf(address));
     if (!blocks.Free(address)) return CUDA_ERROR_INVALID_VALUE;
     const BlockAllocator::Range range = *blocks.Segment(address);
     const auto idle = blocks.EmptySegments();
@@ -213,7 +229,7 @@ CUresult SharedRegion::Free(std::uint64_t address) {
 std::optional<BlockAllocator::Range> SharedRegion::Find(std::uint64_t address) const {
   if (!Contains(address)) return std::nullopt;
   std::shared_lock lock(mutex_);
-  return IsManaged(address) ? managed_.Find(address) : host_.Find(address);
+  return Blocks(PartOf(address)).Find(address);
 }
 
 SharedRegion::Segment* SharedRegion::FindSegment(std::uint64_t address) {

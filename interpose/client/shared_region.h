@@ -5,9 +5,9 @@
 // proxy, and one file in memory behind it. Its lower half is for page-locked memory, the upper for
 // managed memory. A proxy on this node maps the file, so that both sides use the same
 // pages. A proxy elsewhere has device memory at these addresses, which the client
-// keeps equal to its own: mirrors.h. So has, for managed memory, the proxy of the only device of a
-// program: over PCIe kernels are many times as slow (500 times with atomic additions of an H200),
-// while several devices would take turns.
+// keeps equal to its own: mirrors.h. So has, for the last quarter, the proxy of the only device of
+// a program: over PCIe kernels are many times as slow (500 times with atomic additions of an H200),
+// while several devices would take turns. What does not fit that device lies in the quarter before.
 #pragma once
 
 #include <cuda.h>
@@ -20,6 +20,7 @@
 #include <optional>
 #include <set>
 #include <shared_mutex>
+#include <utility>
 #include <vector>
 
 #include "common/unique_fd.h"
@@ -35,7 +36,7 @@ class Link;
 // How a device has the region.
 enum class Sharing {
   kNone,      // Not at all: its addresses were taken.
-  kMemory,    // The very same memory, but perhaps for the managed half.
+  kMemory,    // The very same memory, but perhaps for the last quarter.
   kMirrored,  // Memory of its own at the same addresses.
 };
 
@@ -54,7 +55,7 @@ class SharedRegion {
   bool Contains(std::uint64_t address) const { return address - window_.base < window_.bytes; }
   // Of the file, from its start, what a proxy of this node maps.
   std::uint64_t FileBytes(bool mirrors_managed) const {
-    return mirrors_managed ? window_.bytes / 2 : window_.bytes;
+    return mirrors_managed ? window_.bytes / 4 * 3 : window_.bytes;
   }
   bool IsManaged(std::uint64_t address) const {
     return Contains(address) && address - window_.base >= window_.bytes / 2;
@@ -92,11 +93,19 @@ class SharedRegion {
     BlockAllocator::Range range;
     bool mirrored;  // Devices elsewhere have it, too.
   };
-  Kind KindOf(std::uint64_t address) const {
-    return IsManaged(address) ? Kind::kManaged : Kind::kHost;
+  enum class Part { kHost, kManaged, kManagedOnDevice };
+  Part PartOf(std::uint64_t address) const {
+    if (!IsManaged(address)) return Part::kHost;
+    return address - window_.base < FileBytes(true) ? Part::kManaged : Part::kManagedOnDevice;
   }
-  BlockAllocator& Blocks(Kind kind) { return kind == Kind::kManaged ? managed_ : host_; }
-  CUresult Grow(Kind kind, std::uint64_t bytes);
+  const BlockAllocator& Blocks(Part part) const {
+    return part == Part::kHost ? host_ : part == Part::kManaged ? managed_ : managed_on_device_;
+  }
+  BlockAllocator& Blocks(Part part) {
+    return const_cast<BlockAllocator&>(std::as_const(*this).Blocks(part));
+  }
+  CUresult AllocateIn(Part part, std::uint64_t bytes, std::uint64_t* address);
+  CUresult Grow(Part part, std::uint64_t bytes);
   // Whether the device has, or would have, memory of its own for it.
   bool IsMirroredOn(const Link& link, const Segment& segment) const;
   CUresult MapOn(Link& link, const Segment& segment);
@@ -112,6 +121,7 @@ class SharedRegion {
   mutable std::shared_mutex mutex_;  // Guards what follows; taken after growing_.
   BlockAllocator host_;
   BlockAllocator managed_;
+  BlockAllocator managed_on_device_;
   std::vector<Segment> segments_;
   std::atomic<bool> has_unmirrored_{false};
   std::atomic<bool> used_by_kernels_{false};

@@ -65,11 +65,15 @@ cudaError_t Answer(Body&& body) {
   return KeepError(body());
 }
 
+// What runs in a stream's order must not wait for one, and may call nothing that could.
+inline Error CheckMayCall() {
+  return ThisThread().in_host_call ? cudaErrorNotPermitted : cudaSuccess;
+}
+
 // body(Session&) → Error.
 template <typename Body>
 Error WithSession(Body&& body) {
-  // What runs in a stream's order must not wait for one.
-  if (ThisThread().in_host_call) return cudaErrorNotPermitted;
+  CUSPAN_RETURN_IF_FAILED(CheckMayCall());
   CUresult result = CUDA_SUCCESS;
   Session* const session = Session::Get(&result);
   if (session == nullptr) return result;

@@ -14,6 +14,9 @@ namespace {
 
 using NodeSet = std::unordered_set<const GraphNode*>;
 
+// With the largest arguments of a kernel they fit a frame.
+constexpr std::size_t kMostAfter = 2048;
+
 bool IsCondition(const GraphNode& node) { return std::holds_alternative<ConditionWork>(node.work); }
 
 // Whether the device of `link` can do a node by itself.
@@ -88,10 +91,11 @@ class Recorder {
   // The nodes, each behind those that it depends on; `entry` come before the first ones.
   Error Record(const std::vector<GraphNode*>& order, const std::vector<std::uint32_t>& entry) {
     for (const GraphNode* node : order) {
-      after_ = entry;
+      std::vector<std::uint32_t> after = entry;
       for (const GraphNode* dependency : node->dependencies)
         if (const auto known = places_.find(dependency); known != places_.end())
-          after_.push_back(known->second);
+          after.push_back(known->second);
+      CUSPAN_RETURN_IF_FAILED(ComeAfter(std::move(after)));
       if (node->enabled)
         CUSPAN_RETURN_IF_FAILED(std::visit(*this, node->work));
       else
@@ -145,8 +149,9 @@ class Recorder {
     NodeSet leaves(order->begin(), order->end());
     for (const GraphNode* node : *order)
       for (const GraphNode* dependency : node->dependencies) leaves.erase(dependency);
-    after_ = entry;
-    for (const GraphNode* node : leaves) after_.push_back(places_.at(node));
+    std::vector<std::uint32_t> after = entry;
+    for (const GraphNode* node : leaves) after.push_back(places_.at(node));
+    CUSPAN_RETURN_IF_FAILED(ComeAfter(std::move(after)));
     return (*this)(EmptyWork{});
   }
   Error operator()(const EmptyWork&) { return Post(Node<GraphJoin>()); }
@@ -168,6 +173,23 @@ class Recorder {
   Error operator()(const RecordWork&) { return cudaErrorInvalidValue; }
 
  private:
+  // The next node comes after these: where a frame does not hold their numbers, by nodes that join
+  // some each.
+  Error ComeAfter(std::vector<std::uint32_t> nodes) {
+    while (nodes.size() > kMostAfter) {
+      std::vector<std::uint32_t> joins;
+      for (std::size_t first = 0; first < nodes.size(); first += kMostAfter) {
+        const std::size_t end = std::min(first + kMostAfter, nodes.size());
+        after_.assign(nodes.begin() + static_cast<std::ptrdiff_t>(first),
+                      nodes.begin() + static_cast<std::ptrdiff_t>(end));
+        CUSPAN_RETURN_IF_FAILED((*this)(EmptyWork{}));
+        joins.push_back(count_ - 1);
+      }
+      nodes = std::move(joins);
+    }
+    after_ = std::move(nodes);
+    return cudaSuccess;
+  }
   template <typename Op>
   Op Node() const {
     Op op;
@@ -232,11 +254,15 @@ Error DeviceGraphExec::Launch(Session& session, const StreamTarget& target) cons
   GraphLaunch op;
   op.exec = handle_;
   op.stream = target.stream;
-  if (there.link == target.link) return there.link->Post(op);
+  if (there.link == target.link) {
+    CUSPAN_RETURN_IF_FAILED(there.link->Post(op));
+    return graph_->NoteLaunch(session, target);
+  }
   CUSPAN_RETURN_IF_FAILED(there.link->OwnStream(&there.stream));
   op.stream = there.stream;
   CUSPAN_RETURN_IF_FAILED(session.Order(target, there));
   CUSPAN_RETURN_IF_FAILED(there.link->Post(op));
+  CUSPAN_RETURN_IF_FAILED(graph_->NoteLaunch(session, there));
   return session.Order(there, target);
 }
 
@@ -254,7 +280,9 @@ Error DeviceGraph::Create(Session& session, const Graph& whole,
 DeviceGraph::~DeviceGraph() {
   Session* const session = Session::IfStarted();
   std::shared_ptr<Link> link;
-  if (session == nullptr || FindLink(*session, &link).failed()) return;
+  if (session == nullptr) return;
+  if (launched_ != 0) static_cast<void>(session->DestroyEvent(launched_));
+  if (FindLink(*session, &link).failed()) return;
   GraphDestroy op;
   op.graph = handle_;
   static_cast<void>(link->PostUnseen(op));
@@ -281,11 +309,32 @@ Error DeviceGraph::AddCondition(Session& session, unsigned value, unsigned flags
   return cudaSuccess;
 }
 
-Error DeviceGraph::Build(Session& session, Link& link, const std::vector<GraphNode*>& order,
-                         std::shared_ptr<DeviceGraphExec>* made) {
+Error DeviceGraph::NoteLaunch(Session& session, const StreamTarget& target) {
+  if (launched_ == 0)
+    CUSPAN_RETURN_IF_FAILED(
+        session.CreateEventOn(target.link, CU_EVENT_DISABLE_TIMING, &launched_));
+  return session.RecordEvent(launched_, target);
+}
+
+Error DeviceGraph::MakeReady(Session& session) {
+  std::lock_guard lock(renewing_);
+  if (!exec_.expired()) return cudaErrorNotSupported;
+  if (ready_) return cudaSuccess;
+  std::shared_ptr<Link> link;
+  CUSPAN_RETURN_IF_FAILED(FindLink(session, &link));
+  // The driver has one executable graph at a time, and the one before goes with its last launch.
+  if (launched_ != 0) CUSPAN_RETURN_IF_FAILED(session.SynchronizeEvent(launched_));
   GraphClear clear;
   clear.graph = handle_;
-  CUSPAN_RETURN_IF_FAILED(link.PostUnseen(clear));
+  GraphClear::Reply reply;
+  CUSPAN_RETURN_IF_FAILED(link->Call(clear, &reply));
+  ready_ = true;
+  return cudaSuccess;
+}
+
+Error DeviceGraph::Build(Session& session, Link& link, const std::vector<GraphNode*>& order,
+                         std::shared_ptr<DeviceGraphExec>* made) {
+  ready_ = false;
   CUSPAN_RETURN_IF_FAILED(Recorder(session, link, handle_).Record(order, {}));
   GraphInstantiate op;
   op.graph = handle_;
@@ -297,7 +346,8 @@ Error DeviceGraph::Build(Session& session, Link& link, const std::vector<GraphNo
 }
 
 Error DeviceGraph::Instantiate(Session& session, GraphExec& exec) {
-  if (!exec_.expired()) return cudaErrorNotSupported;  // As CUDA has it.
+  // Another thread was faster.
+  if (!ready_ || !exec_.expired()) return cudaErrorNotSupported;
   std::shared_ptr<Link> link;
   CUSPAN_RETURN_IF_FAILED(FindLink(session, &link));
   std::unordered_set<std::uint64_t> used;
@@ -337,11 +387,8 @@ Error DeviceGraph::Instantiate(Session& session, GraphExec& exec) {
     }
     exec.order.push_back(node);
   }
-  // The driver has one executable graph at a time, and the one before goes with its last launch.
-  if (had_exec_) CUSPAN_RETURN_IF_FAILED(link->CallUnseen(DeviceSynchronize{}));
   CUSPAN_RETURN_IF_FAILED(Build(session, *link, own, &exec.on_device));
   exec_ = exec.on_device;
-  had_exec_ = true;
   exec.stale = false;
   return cudaSuccess;
 }

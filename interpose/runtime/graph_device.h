@@ -6,10 +6,12 @@
 // before it, in the client (graph_run.cc).
 //
 // As in CUDA there is one executable graph of such a graph at a time.
-// All functions are called with the graphs in peace (Graphs::mutex).
+// All functions are called with the graphs in peace (Graphs::mutex), but for those that say
+// otherwise.
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "interpose/runtime/graph.h"
@@ -26,7 +28,8 @@ class DeviceGraphExec {
   DeviceGraphExec& operator=(const DeviceGraphExec&) = delete;
 
   const std::shared_ptr<DeviceGraph>& graph() const { return graph_; }
-  // Puts a launch into the stream's order, whatever device that is of.
+  // Puts a launch into the stream's order, whatever device that is of. Not with the graphs in
+  // peace.
   Error Launch(Session& session, const StreamTarget& target) const;
 
  private:
@@ -56,15 +59,21 @@ class DeviceGraph : public std::enable_shared_from_this<DeviceGraph> {
   // Its proxy; cudaErrorInvalidResourceHandle when the device was reset since.
   Error FindLink(Session& session, std::shared_ptr<Link>* link) const;
 
-  // Puts the exec's graph into the device and sorts its nodes: those of `order` that the device
-  // has leave it, and what comes behind them goes to `behind`. Fails as cudaGraphInstantiate. When
-  // there were launches before, it waits for the device.
+  // The device forgets what it was given for the executable graph before, whose last launch it
+  // waits for: so not with the graphs in peace. cudaErrorNotSupported, as CUDA has it, while there
+  // is one.
+  Error MakeReady(Session& session);
+  // Puts the exec's graph into the device, which is ready, and sorts its nodes: those of `order`
+  // that the device has leave it, and what comes behind them goes to `behind`. Fails as
+  // cudaGraphInstantiate.
   Error Instantiate(Session& session, GraphExec& exec);
 
  private:
   DeviceGraph(int device, std::uint64_t link_number, std::uint64_t handle, std::uint64_t whole)
       : device_(device), link_number_(link_number), handle_(handle), whole_(whole) {}
 
+  friend class DeviceGraphExec;  // It records the event.
+  Error NoteLaunch(Session& session, const StreamTarget& target);
   // Has the device make `*made` of these nodes.
   Error Build(Session& session, Link& link, const std::vector<GraphNode*>& order,
               std::shared_ptr<DeviceGraphExec>* made);
@@ -74,8 +83,10 @@ class DeviceGraph : public std::enable_shared_from_this<DeviceGraph> {
   const std::uint64_t handle_;
   const std::uint64_t whole_;
   std::vector<Condition> conditions_;
+  std::mutex renewing_;                  // Held while the graph is made ready.
+  bool ready_ = true;                    // It has no nodes.
   std::weak_ptr<DeviceGraphExec> exec_;  // The last one.
-  bool had_exec_ = false;
+  std::uint64_t launched_ = 0;           // An event behind the last launch; 0 before the first.
 };
 
 }  // namespace cuspan

@@ -25,12 +25,24 @@ Error PutInOrder(GraphExec& exec) {
   return cudaSuccess;
 }
 
+// Before the graph, if it has conditions, is instantiated again.
+Error MakeReady(cudaGraph_t graph) {
+  std::shared_ptr<DeviceGraph> on_device;
+  CUSPAN_RETURN_IF_FAILED(WithGraph(graph, [&](const std::shared_ptr<Graph>& found) -> Error {
+    on_device = found->on_device;
+    return cudaSuccess;
+  }));
+  if (on_device == nullptr) return cudaSuccess;
+  return WithSession([&](Session& session) { return on_device->MakeReady(session); });
+}
+
 Error Instantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long flags) {
   if (exec == nullptr) return cudaErrorInvalidValue;
   *exec = nullptr;
   if ((flags & cudaGraphInstantiateFlagDeviceLaunch) != 0)
     return NotSupported("graphs that kernels launch");
   if ((flags & ~kKnownFlags) != 0) return cudaErrorInvalidValue;
+  CUSPAN_RETURN_IF_FAILED(MakeReady(graph));
   return WithGraph(graph, [&](const std::shared_ptr<Graph>& found) -> Error {
     auto made = std::make_shared<GraphExec>();
     made->graph = Graphs::Get().Clone(*found);
@@ -49,6 +61,7 @@ Error Instantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long f
 // use(GraphExec&) → Error, with the graphs in peace.
 template <typename Use>
 Error WithExec(cudaGraphExec_t exec, Use&& use) {
+  CUSPAN_RETURN_IF_FAILED(CheckMayCall());
   std::lock_guard lock(Graphs::Get().mutex);
   const std::shared_ptr<GraphExec> found = Graphs::Get().Find(exec);
   if (found == nullptr) return cudaErrorInvalidValue;
@@ -96,11 +109,15 @@ Error SetInExec(cudaGraphExec_t exec, cudaGraphNode_t node, Parameters* paramete
 }
 
 // What was changed since the last launch, the device gets now.
-Error Renew(GraphExec& exec) {
+Error Renew(Session& session, GraphExec& exec) {
+  {
+    std::lock_guard lock(Graphs::Get().mutex);
+    if (!exec.stale) return cudaSuccess;
+    exec.on_device = nullptr;
+  }
+  CUSPAN_RETURN_IF_FAILED(exec.graph->on_device->MakeReady(session));
   std::lock_guard lock(Graphs::Get().mutex);
-  if (!exec.stale) return cudaSuccess;
-  exec.on_device = nullptr;
-  return PutInOrder(exec);
+  return exec.stale ? PutInOrder(exec) : Error(cudaSuccess);
 }
 
 Error LaunchGraph(cudaGraphExec_t handle, cudaStream_t stream, DefaultStream meaning) {
@@ -123,7 +140,7 @@ Error LaunchGraph(cudaGraphExec_t handle, cudaStream_t stream, DefaultStream mea
           CUSPAN_RETURN_IF_FAILED(session.Order(exec->last, target));
         }
         exec->last = target;
-        if (exec->graph->on_device != nullptr) CUSPAN_RETURN_IF_FAILED(Renew(*exec));
+        if (exec->graph->on_device != nullptr) CUSPAN_RETURN_IF_FAILED(Renew(session, *exec));
         CUSPAN_RETURN_IF_FAILED(RunGraph(session, target, exec->order));
         if (exec->on_device != nullptr) {
           CUSPAN_RETURN_IF_FAILED(exec->on_device->Launch(session, target));

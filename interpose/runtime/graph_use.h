@@ -10,6 +10,7 @@ namespace cuspan {
 // use(const std::shared_ptr<Graph>&) → Error, with the graphs in peace.
 template <typename Use>
 Error WithGraph(cudaGraph_t graph, Use&& use) {
+  CUSPAN_RETURN_IF_FAILED(CheckMayCall());
   std::lock_guard lock(Graphs::Get().mutex);
   const std::shared_ptr<Graph> found = Graphs::Get().Find(graph);
   if (found == nullptr) return cudaErrorInvalidValue;
@@ -19,6 +20,7 @@ Error WithGraph(cudaGraph_t graph, Use&& use) {
 // use(const Graphs::Place&) → Error, the same.
 template <typename Use>
 Error WithNode(cudaGraphNode_t node, Use&& use) {
+  CUSPAN_RETURN_IF_FAILED(CheckMayCall());
   std::lock_guard lock(Graphs::Get().mutex);
   const Graphs::Place place = Graphs::Get().Find(node);
   if (place.node == nullptr) return cudaErrorInvalidValue;

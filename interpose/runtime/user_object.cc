@@ -67,6 +67,7 @@ Error CreateObject(cudaUserObject_t* handle, void* object, cudaHostFn_t destroy,
 // use(Owned&, const std::shared_ptr<UserObject>&) → Error, with the graphs in peace.
 template <typename Use>
 Error WithObject(cudaUserObject_t handle, Use&& use) {
+  CUSPAN_RETURN_IF_FAILED(CheckMayCall());
   std::shared_ptr<UserObject> object;
   std::lock_guard lock(Graphs::Get().mutex);
   const auto known = Objects().find(NumberOf(handle));

@@ -56,8 +56,7 @@ Result<Device> Device::Open(const Driver& driver, std::uint32_t ordinal,
 Device::~Device() {
   if (driver_ == nullptr) return;
   if (file_bytes_ != 0) ::munmap(reinterpret_cast<void*>(shared_.base), file_bytes_);
-  if (shared_.bytes > file_bytes_)
-    driver_->cuMemAddressFree(shared_.base + file_bytes_, shared_.bytes - file_bytes_);
+  if (rest_.bytes != 0) driver_->cuMemAddressFree(rest_.base, rest_.bytes);
   if (window_.bytes != 0) driver_->cuMemAddressFree(window_.base, window_.bytes);
   driver_->cuDevicePrimaryCtxRelease(device_);
 }
@@ -78,7 +77,7 @@ Status Device::ReserveShared(const AddressWindow& region, UniqueFd file, std::ui
       return Status::Unavailable("the addresses of the shared region, from 0x{:x}, are taken",
                                  region.base);
     }
-    shared_ = {region.base, file_bytes, 0};
+    shared_ = region;
     shared_file_ = std::move(file);
     file_bytes_ = file_bytes;
   }
@@ -86,8 +85,14 @@ Status Device::ReserveShared(const AddressWindow& region, UniqueFd file, std::ui
   // Elsewhere it would be of no use: no stride.
   Result<AddressWindow> reserved =
       ReserveWindow(*driver_, {region.base + file_bytes, region.bytes - file_bytes, 0});
-  if (!reserved.ok()) return reserved.status();
+  if (!reserved.ok()) {
+    if (file_bytes == 0) return reserved.status();
+    // The client takes it as it takes a device without room, and uses its own memory.
+    LogWarn("managed memory does not come to the GPU: {}", reserved.status().message());
+    return Status::Ok();
+  }
   shared_ = region;
+  rest_ = *reserved;
   return Status::Ok();
 }
 

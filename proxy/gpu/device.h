@@ -23,7 +23,8 @@ class Device {
         window_(other.window_),
         shared_(other.shared_),
         shared_file_(std::move(other.shared_file_)),
-        file_bytes_(other.file_bytes_) {}
+        file_bytes_(other.file_bytes_),
+        rest_(other.rest_) {}
   // Gives the window, in which nothing is mapped any more, and the context back.
   ~Device();
 
@@ -42,8 +43,8 @@ class Device {
   // Reserves the client's shared region, whose addresses mean the same in the client and in all of
   // its proxies. With `file` (valid on the client's node) its first `file_bytes` are memory of the
   // client itself; the rest is device memory that the client keeps equal to its own. To be called
-  // once, before the device is used; kUnavailable when the addresses are taken, kInvalid for a
-  // file of more than the region.
+  // once, before the device is used; kUnavailable when the addresses are taken (those of the rest
+  // may be, if there is a file), kInvalid for a file of more than the region.
   Status ReserveShared(const AddressWindow& region, UniqueFd file, std::uint64_t file_bytes);
 
   // Whether [address, address + bytes) lies in the shared region.
@@ -56,6 +57,11 @@ class Device {
   bool InFile(std::uint64_t address, std::uint64_t bytes) const {
     return address >= shared_.base && bytes <= file_bytes_ &&
            address - shared_.base <= file_bytes_ - bytes;
+  }
+  // Whether memory of the device may be mapped there.
+  bool MayMap(std::uint64_t address, std::uint64_t bytes) const {
+    return InWindow(address, bytes) || (InShared(address, bytes) && address >= rest_.base &&
+                                        address - rest_.base + bytes <= rest_.bytes);
   }
   // The region's memory, or -1.
   int shared_file() const { return shared_file_.get(); }
@@ -80,6 +86,7 @@ class Device {
   AddressWindow shared_;
   UniqueFd shared_file_;
   std::uint64_t file_bytes_ = 0;  // 0 without a file.
+  AddressWindow rest_;            // What is the driver's of the region.
 };
 
 }  // namespace cuspan::proxy

@@ -1,6 +1,6 @@
 // Graphs with conditional nodes, whose course the device decides: recorded node by node into one of
 // the driver's. (Graphs without are taken apart by the client, which posts what is in them.)
-#include <array>
+#include <utility>
 
 #include "proxy/handlers/box_place.h"
 #include "proxy/handlers/handlers.h"
@@ -84,19 +84,6 @@ CUcontext CurrentContext(Session& session) {
   return context;
 }
 
-void Clear(Session& session, Graph& graph) {
-  for (const std::uint64_t body : graph.bodies) session.graphs.Remove(body);
-  graph.bodies.clear();
-  graph.failure = CUDA_SUCCESS;
-  // A conditional node takes its bodies along. One that stayed would be done as well.
-  for (const CUgraphNode node : graph.nodes) {
-    if (node == nullptr) continue;
-    const CUresult result = session.faults.Check(session.driver.cuGraphDestroyNode(node));
-    if (graph.failure == CUDA_SUCCESS) graph.failure = result;
-  }
-  graph.nodes.clear();
-}
-
 }  // namespace
 
 Status Handle(Session& session, const Origin& origin, const GraphCreate& op) {
@@ -134,10 +121,23 @@ Status Handle(Session& session, const Origin& origin, const GraphCondition& op) 
   return Status::Ok();
 }
 
-Status Handle(Session& session, const Origin&, const GraphClear& op) {
+Status Handle(Session& session, const Origin& origin, const GraphClear& op) {
   Result<std::shared_ptr<Graph>> graph = FindWhole(session, op.graph);
   if (!graph.ok()) return graph.status();
-  Clear(session, **graph);
+  for (const std::uint64_t body : (*graph)->bodies) session.graphs.Remove(body);
+  (*graph)->bodies.clear();
+  (*graph)->failure = CUDA_SUCCESS;
+  // There, behind the end of what was instantiated of it.
+  session.worker.Run([&session, origin, nodes = std::exchange((*graph)->nodes, {})] {
+    CUresult result = CUDA_SUCCESS;
+    // A conditional node takes its bodies along. One that stayed would be done as well.
+    for (const CUgraphNode node : nodes) {
+      if (node == nullptr) continue;
+      const CUresult destroyed = session.faults.Check(session.driver.cuGraphDestroyNode(node));
+      if (result == CUDA_SUCCESS) result = destroyed;
+    }
+    session.channel.Reply<GraphClear>(origin.request, {result});
+  });
   return Status::Ok();
 }
 

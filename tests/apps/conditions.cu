@@ -29,6 +29,16 @@ __global__ void Refill(cudaGraphConditionalHandle condition, int* left, int coun
   cudaGraphSetConditional(condition, 1);
 }
 
+__global__ void AddAtomically(int* to, int what) { atomicAdd(to, what); }
+__global__ void CopyOne(int* to, const int* from) { *to = *from; }
+// Takes a while, and so does what comes behind it.
+__global__ void AddSlowly(int* to, int what, long long cycles) {
+  const long long start = clock64();
+  while (clock64() - start < cycles) {
+  }
+  *to += what;
+}
+
 template <typename T>
 T* Device(T value) {
   T* memory = nullptr;
@@ -425,6 +435,53 @@ void Rules() {
   static_cast<void>(cudaGetLastError());
 }
 
+// A conditional node comes after all that it depends on, however many that are.
+void ManyBefore() {
+  constexpr int kMany = 3000;
+  int* const sum = Device(0);
+  int* const seen = Device(0);
+  const cudaGraph_t graph = NewGraph();
+  const auto condition = NewCondition(graph);
+  std::vector<cudaGraphNode_t> before;
+  for (int i = 0; i < kMany; ++i)
+    before.push_back(AddKernel(graph, {}, 1, 1, AddAtomically, sum, 1));
+  const Conditional question = AddConditional(graph, before, condition, cudaGraphCondTypeIf);
+  AddKernel(question.bodies[0], {}, 1, 1, CopyOne, seen, static_cast<const int*>(sum));
+  const cudaGraphExec_t exec = NewExec(graph);
+  Run(exec);
+  EXPECT(Get(seen) == kMany, "%d of %d were done", Get(seen), kMany);
+  Forget(exec, graph);
+}
+
+// A change counts for the launches after it, not for one that is under way.
+void Changed() {
+  constexpr long long kCycles = 20'000'000;
+  int* const sum = Device(0);
+  const cudaGraph_t graph = NewGraph();
+  const auto condition = NewCondition(graph);
+  const cudaGraphNode_t first = AddKernel(graph, {}, 1, 1, AddSlowly, sum, 1, kCycles);
+  const Conditional question = AddConditional(graph, {first}, condition, cudaGraphCondTypeIf);
+  AddKernel(question.bodies[0], {}, 1, 1, AddTo, sum, 10);
+  const cudaGraphExec_t exec = NewExec(graph);
+  for (int what : {1, 100, 1000}) {
+    int* to = sum;
+    long long cycles = kCycles;
+    void* arguments[] = {&to, &what, &cycles};
+    cudaKernelNodeParams parameters{};
+    parameters.func = reinterpret_cast<void*>(AddSlowly);
+    parameters.gridDim = parameters.blockDim = dim3(1);
+    parameters.kernelParams = arguments;
+    CHECK(cudaGraphExecKernelNodeSetParams(exec, first, &parameters));
+    CHECK(cudaGraphLaunch(exec, nullptr));
+  }
+  CHECK(cudaDeviceSynchronize());
+  CHECK(cudaGraphExecDestroy(exec));
+  const cudaGraphExec_t next = NewExec(graph);
+  Run(next);
+  EXPECT(Get(sum) == 1101 + 1 + 4 * 10, "%d", Get(sum));
+  Forget(next, graph);
+}
+
 // The graph's device is the one that it was made for, whatever stream it is launched into.
 void OtherDevice() {
   int* const left = Device(3);
@@ -456,6 +513,8 @@ int main() {
   Memory();
   Captured();
   Managed();
+  ManyBefore();
+  Changed();
   Rules();
   if (devices > 1) OtherDevice();
   std::printf("conditions: %s\n", Verdict(failures));

@@ -40,6 +40,16 @@ void Print() {
   SayMuch<<<1, 1>>>(2000);
   CHECK(cudaDeviceSynchronize());
   std::printf("program 5: much\n");
+  // Whoever holds the stream's lock may wait for a kernel that prints.
+  flockfile(stdout);
+  Say<<<1, 1>>>(5);
+  CHECK(cudaDeviceSynchronize());
+  std::printf("program 6: locked, device\n");
+  Say<<<1, 1, 0, stream>>>(6);
+  CHECK(cudaEventRecord(event, stream));
+  CHECK(cudaEventSynchronize(event));
+  std::printf("program 7: locked, event\n");
+  funlockfile(stdout);
   CHECK(cudaFree(memory));
   CHECK(cudaEventDestroy(event));
   CHECK(cudaStreamDestroy(stream));

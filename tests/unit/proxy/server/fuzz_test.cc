@@ -57,60 +57,26 @@ struct Filler {
       field = data;
     } else if constexpr (requires { T::VisitFields(field, *this); }) {
       T::VisitFields(field, *this);
+    } else {
+      // A list, if it has not got its size already.
+      if constexpr (requires { field.resize(0); }) field.resize(Below(random, 4));
+      for (auto& element : field) (*this)(element);
     }
   }
 };
 
-constexpr Op kClientOps[] = {
-    Op::kMemoryMap,
-    Op::kMemoryUnmap,
-    Op::kMemoryInfo,
-    Op::kCopyToDeviceInline,
-    Op::kCopyToDevice,
-    Op::kCopyFromDevice,
-    Op::kCopyOnDevice,
-    Op::kMemset,
-    Op::kChunk,
-    Op::kTransferAbandon,
-    Op::kModuleImage,
-    Op::kModuleLoad,
-    Op::kModuleUnload,
-    Op::kKernelFind,
-    Op::kVariableFind,
-    Op::kModuleKernels,
-    Op::kKernelParameter,
-    Op::kKernelSetAttribute,
-    Op::kKernelOccupancy,
-    Op::kStreamCreate,
-    Op::kStreamDestroy,
-    Op::kStreamSynchronize,
-    Op::kStreamQuery,
-    Op::kDeviceSynchronize,
-    Op::kEventCreate,
-    Op::kEventDestroy,
-    Op::kEventRecord,
-    Op::kStreamWaitEvent,
-    Op::kStreamWaitSignal,
-    Op::kSignal,
-    Op::kEventElapsed,
-    Op::kLaunch,
-    Op::kLimitGet,
-    Op::kLimitSet,
-    Op::kTransferWanted,
-    Op::kKernelSetCacheConfig,
-    Op::kKernelAvailableShared,
-    Op::kCopyBoxToDevice,
-    Op::kCopyBoxFromDevice,
-    Op::kCopyBoxOnDevice,
-    Op::kMemsetRows,
-    Op::kArrayCreate,
-    Op::kArrayOfLevel,
-    Op::kArrayDestroy,
-    Op::kTextureCreate,
-    Op::kTextureDestroy,
-    Op::kSurfaceCreate,
-    Op::kSurfaceDestroy,
-};
+// What a client may send.
+std::vector<Op> ClientOps() {
+  std::vector<Op> ops;
+  for (unsigned number = 0; number <= 0xffff; ++number) {
+    WithOp(static_cast<Op>(number), [&]<typename T>() {
+      if (T::kClass == OpClass::kPosted || T::kClass == OpClass::kCall ||
+          T::kClass == OpClass::kChunk || T::kOp == Op::kTransferWanted)
+        ops.push_back(T::kOp);
+    });
+  }
+  return ops;
+}
 
 // A frame of `op` with random fields, or with a flipped byte.
 void PostRandom(TestClient& client, Random& random, Op op, bool flip) {
@@ -136,7 +102,7 @@ TEST_P(FuzzTest, RandomFramesEndASessionOrDoNot) {
   FakeGpu gpu;
   Loopback loopback(gpu.driver());
   TestClient& client = loopback.client();
-  // Something for the random handles to hit: 101 … 107.
+  // Something for the random handles to hit: 101 … 108.
   loopback.Map();
   const std::uint64_t module = loopback.LoadModule(AnyImage());
   loopback.FindKernel(module, "add");
@@ -145,10 +111,11 @@ TEST_P(FuzzTest, RandomFramesEndASessionOrDoNot) {
   loopback.NewStream(CU_STREAM_NON_BLOCKING);
   client.Post(EventCreate{loopback.NewHandle(), 0});
   client.Post(EventCreate{loopback.NewHandle(), CU_EVENT_DISABLE_TIMING});
+  client.Post(GraphCreate{loopback.NewHandle()});
   const bool flip = GetParam() % 3 == 0;
+  const std::vector<Op> ops = ClientOps();
   for (int i = 0; i < 400 && !loopback.ended(); ++i)
-    PostRandom(client, random, kClientOps[Below(random, std::size(kClientOps))],
-               flip && i % 10 == 9);
+    PostRandom(client, random, ops[Below(random, ops.size())], flip && i % 10 == 9);
   const Status end = loopback.End();
   if (!end.ok()) {
     EXPECT_FALSE(end.message().empty());
