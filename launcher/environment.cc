@@ -84,10 +84,6 @@ void Environment::Unset(std::string_view name) {
   std::erase_if(entries_, [name](const std::string& entry) { return HasName(entry, name); });
 }
 
-void Environment::UnsetPrefix(std::string_view prefix) {
-  std::erase_if(entries_, [prefix](const std::string& entry) { return entry.starts_with(prefix); });
-}
-
 std::vector<char*> Environment::Pointers() const {
   std::vector<char*> pointers;
   for (const std::string& entry : entries_) pointers.push_back(const_cast<char*>(entry.c_str()));
@@ -108,15 +104,27 @@ void StripOuterRun(Environment& environment) {
 
 void StripMpi(Environment& environment) {
   // As seen in the environment of a rank of Open MPI 4.1.4.
-  // The user's own, which an mpirun that the app starts needs as well.
-  constexpr const char* kKept[] = {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM",
-                                   "PMIX_MCA_gds"};
-  std::vector<std::pair<const char*, std::string>> kept;
-  for (const char* name : kKept)
-    if (const auto value = environment.Get(name)) kept.emplace_back(name, *value);
-  for (const char* prefix : {"OMPI_", "PMIX_", "PRTE_", "ORTE_"}) environment.UnsetPrefix(prefix);
-  for (const auto& [name, value] : kept) environment.Set(name, value);
-  for (const char* name : {"HFI_NO_BACKTRACE", "IPATH_NO_BACKTRACE"}) environment.Unset(name);
+  constexpr std::string_view kOfMpirun[] = {
+      "OMPI_", "PMIX_", "PRTE_", "ORTE_", "HFI_NO_BACKTRACE", "IPATH_NO_BACKTRACE"};
+  // The user's own, which an mpirun that the app starts needs as well,
+  constexpr std::string_view kOfUser[] = {"OMPI_ALLOW_RUN_AS_ROOT", "PMIX_MCA_gds", "OMPI_MCA_"};
+  // but for the parameters that mpirun sets in ranks.
+  constexpr std::string_view kParametersOfRanks[] = {
+      "OMPI_MCA_ess",      "OMPI_MCA_hwloc_base_binding_policy",
+      "OMPI_MCA_initial_", "OMPI_MCA_mpi_oversubscribe",
+      "OMPI_MCA_orte_",    "OMPI_MCA_pmix",
+      "OMPI_MCA_rmaps_",   "OMPI_MCA_shmem_RUNTIME_QUERY_hint"};
+  const auto among = [](std::string_view entry, const auto& prefixes) {
+    return std::any_of(std::begin(prefixes), std::end(prefixes),
+                       [&](std::string_view prefix) { return entry.starts_with(prefix); });
+  };
+  std::vector<std::string> gone;
+  for (const std::string& entry : environment.entries()) {
+    if (!among(entry, kOfMpirun)) continue;
+    if (!among(entry, kOfUser) || among(entry, kParametersOfRanks))
+      gone.push_back(entry.substr(0, entry.find('=')));
+  }
+  for (const std::string& name : gone) environment.Unset(name);
 }
 
 bool InsideMpiJob(const Environment& environment) {

@@ -21,8 +21,6 @@ class Environment {
   std::optional<std::string_view> Get(std::string_view name) const;
   void Set(std::string_view name, std::string_view value);
   void Unset(std::string_view name);
-  // Removes every variable whose name starts with `prefix`.
-  void UnsetPrefix(std::string_view prefix);
 
   const std::vector<std::string>& entries() const { return entries_; }
   // For execve; valid as long as this object is not changed.
@@ -35,7 +33,8 @@ class Environment {
 // Removes what an outer `cuspan run` put there for its app.
 void StripOuterRun(Environment& environment);
 
-// Removes what Open MPI's mpirun adds for its ranks.
+// Removes what Open MPI's mpirun adds for its ranks, and keeps what the user chose for all: which
+// network to use, say (OMPI_MCA_btl_tcp_if_include).
 void StripMpi(Environment& environment);
 // True inside a rank of an MPI job, as Open MPI, PMIx or PMI mark it.
 bool InsideMpiJob(const Environment& environment);

@@ -42,6 +42,35 @@ Error InStream(cudaStream_t stream, DefaultStream meaning, Body&& body, Describe
   });
 }
 
+// The same for a record of an event or a wait for one. In a capturing stream it moves dependencies,
+// as `capture` does it, or becomes `external`, a node that does it at each launch, if `flags` say
+// so.
+template <typename Body>
+Error EventInStream(cudaEvent_t event, cudaStream_t stream, unsigned flags, DefaultStream meaning,
+                    decltype(CaptureRecord)* capture, const Work& external, Body&& body) {
+  static_assert(cudaEventRecordExternal == 1 && cudaEventWaitExternal == 1);
+  return WithSession([&](Session& session) -> Error {
+    StreamTarget target;
+    CUSPAN_RETURN_IF_FAILED(session.ResolveStream(stream, meaning, &target));
+    if (event == nullptr) return cudaErrorInvalidResourceHandle;
+    if (flags > cudaEventRecordExternal) return cudaErrorInvalidValue;
+    const bool is_external = flags == cudaEventRecordExternal;
+    bool captured = false;
+    if (AnyCapture()) {
+      const auto describe = [&](Work* work) -> Error {
+        *work = external;
+        return cudaSuccess;
+      };
+      CUSPAN_RETURN_IF_FAILED(is_external ? CaptureWork(session, target, describe, &captured)
+                                          : capture(session, target, event, &captured));
+    }
+    if (captured) return cudaSuccess;
+    if (is_external) return cudaErrorIllegalState;
+    CUSPAN_RETURN_IF_FAILED(body(session, target));
+    return target.link->TakePostedFailure();
+  });
+}
+
 // --- What a stream says of itself.
 
 struct CaptureState {

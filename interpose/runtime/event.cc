@@ -30,31 +30,10 @@ Error CreateEvent(cudaEvent_t* event, unsigned flags) {
 }
 
 Error RecordEvent(cudaEvent_t event, cudaStream_t stream, unsigned flags, DefaultStream meaning) {
-  return WithSession([&](Session& session) -> Error {
-    StreamTarget target;
-    CUSPAN_RETURN_IF_FAILED(session.ResolveStream(stream, meaning, &target));
-    if (event == nullptr) return cudaErrorInvalidResourceHandle;
-    if (flags > cudaEventRecordExternal) return cudaErrorInvalidValue;
-    bool captured = false;
-    if (AnyCapture()) {
-      if (flags == cudaEventRecordExternal) {
-        // A node of its own, which records the event at each launch.
-        CUSPAN_RETURN_IF_FAILED(CaptureWork(
-            session, target,
-            [&](Work* work) -> Error {
-              *work = RecordWork{event};
-              return cudaSuccess;
-            },
-            &captured));
-      } else {
-        CUSPAN_RETURN_IF_FAILED(CaptureRecord(session, target, event, &captured));
-      }
-    }
-    if (captured) return cudaSuccess;
-    if (flags == cudaEventRecordExternal) return cudaErrorIllegalState;
-    CUSPAN_RETURN_IF_FAILED(SharedEvent::RecordAny(session, NumberOf(event), target));
-    return target.link->TakePostedFailure();
-  });
+  return EventInStream(event, stream, flags, meaning, CaptureRecord, RecordWork{event},
+                       [&](Session& session, const StreamTarget& target) {
+                         return SharedEvent::RecordAny(session, NumberOf(event), target);
+                       });
 }
 
 }  // namespace

@@ -42,31 +42,10 @@ std::uint64_t IdOf(const StreamTarget& target) {
 }
 
 Error WaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags, DefaultStream meaning) {
-  return WithSession([&](Session& session) -> Error {
-    StreamTarget target;
-    CUSPAN_RETURN_IF_FAILED(session.ResolveStream(stream, meaning, &target));
-    if (event == nullptr) return cudaErrorInvalidResourceHandle;
-    if (flags > cudaEventWaitExternal) return cudaErrorInvalidValue;
-    bool captured = false;
-    if (AnyCapture()) {
-      if (flags == cudaEventWaitExternal) {
-        // A node of its own, which waits at each launch.
-        CUSPAN_RETURN_IF_FAILED(CaptureWork(
-            session, target,
-            [&](Work* work) -> Error {
-              *work = WaitWork{event};
-              return cudaSuccess;
-            },
-            &captured));
-      } else {
-        CUSPAN_RETURN_IF_FAILED(CaptureWait(session, target, event, &captured));
-      }
-    }
-    if (captured) return cudaSuccess;
-    if (flags == cudaEventWaitExternal) return cudaErrorIllegalState;
-    CUSPAN_RETURN_IF_FAILED(SharedEvent::WaitForAny(session, NumberOf(event), target));
-    return target.link->TakePostedFailure();
-  });
+  return EventInStream(event, stream, flags, meaning, CaptureWait, WaitWork{event},
+                       [&](Session& session, const StreamTarget& target) {
+                         return SharedEvent::WaitForAny(session, NumberOf(event), target);
+                       });
 }
 
 cudaError_t CaptureInfo(cudaStream_t stream, DefaultStream meaning, cudaStreamCaptureStatus* status,

@@ -4,39 +4,10 @@
 #include "proxy/handlers/box_place.h"
 #include "proxy/handlers/handlers.h"
 #include "proxy/handlers/posted_op.h"
+#include "proxy/handlers/transfer_op.h"
 
 namespace cuspan::proxy {
 namespace {
-
-struct BoxTransferOp : StreamOp {
-  BoxTransferOp(Session& session, std::shared_ptr<Transfer> transfer)
-      : session(&session), transfer(std::move(transfer)) {}
-  bool Refused() {
-    CUresult result = transfer->stream->broken;
-    if (!MayTouch(*session, *transfer->box)) result = CUDA_ERROR_INVALID_VALUE;
-    if (result == CUDA_SUCCESS) return false;
-    session->transfers.Fail(*transfer, result);
-    return true;
-  }
-  void Drop() override { session->transfers.Fail(*transfer, session->faults.lost()); }
-
-  Session* session;
-  std::shared_ptr<Transfer> transfer;
-};
-
-struct ToBox final : BoxTransferOp {
-  using BoxTransferOp::BoxTransferOp;
-  Turn Submit() override {
-    return Refused() ? Turn::kSubmitted : session->transfers.BeginToDevice(*transfer);
-  }
-};
-
-struct FromBox final : BoxTransferOp {
-  using BoxTransferOp::BoxTransferOp;
-  Turn Submit() override {
-    return Refused() ? Turn::kSubmitted : session->transfers.BeginFromDevice(transfer);
-  }
-};
 
 struct BetweenBoxes final : PostedOp {
   using PostedOp::PostedOp;
@@ -83,14 +54,14 @@ Status Handle(Session& session, const Origin& origin, const CopyBoxToDevice& op)
   Result<std::shared_ptr<Transfer>> transfer = MakeTransfer(session, origin, op, op.to);
   if (!transfer.ok()) return transfer.status();
   CUSPAN_RETURN_IF_ERROR(session.transfers.Announce(*transfer));
-  session.queues.Add(*(*transfer)->stream->queue, ToBox(session, *transfer));
+  session.queues.Add(*(*transfer)->stream->queue, TransferToDevice(session, *transfer));
   return Status::Ok();
 }
 
 Status Handle(Session& session, const Origin& origin, const CopyBoxFromDevice& op) {
   Result<std::shared_ptr<Transfer>> transfer = MakeTransfer(session, origin, op, op.from);
   if (!transfer.ok()) return transfer.status();
-  session.queues.Add(*(*transfer)->stream->queue, FromBox(session, *transfer));
+  session.queues.Add(*(*transfer)->stream->queue, TransferFromDevice(session, *transfer));
   return Status::Ok();
 }
 

@@ -2,6 +2,7 @@
 
 #include "proxy/handlers/handlers.h"
 #include "proxy/handlers/posted_op.h"
+#include "proxy/handlers/transfer_op.h"
 
 namespace cuspan::proxy {
 namespace {
@@ -68,36 +69,6 @@ struct Set final : PostedOp {
   Memset set;
 };
 
-struct TransferBase : StreamOp {
-  TransferBase(Session& session, std::shared_ptr<Transfer> transfer)
-      : session(&session), transfer(std::move(transfer)) {}
-  bool Refused() {
-    CUresult result = transfer->stream->broken;
-    if (!session->MayTouch(transfer->address, transfer->bytes)) result = CUDA_ERROR_INVALID_VALUE;
-    if (result == CUDA_SUCCESS) return false;
-    session->transfers.Fail(*transfer, result);
-    return true;
-  }
-  void Drop() override { session->transfers.Fail(*transfer, session->faults.lost()); }
-
-  Session* session;
-  std::shared_ptr<Transfer> transfer;
-};
-
-struct ToDevice final : TransferBase {
-  using TransferBase::TransferBase;
-  Turn Submit() override {
-    return Refused() ? Turn::kSubmitted : session->transfers.BeginToDevice(*transfer);
-  }
-};
-
-struct FromDevice final : TransferBase {
-  using TransferBase::TransferBase;
-  Turn Submit() override {
-    return Refused() ? Turn::kSubmitted : session->transfers.BeginFromDevice(transfer);
-  }
-};
-
 }  // namespace
 
 Status Handle(Session& session, const Origin& origin, const CopyToDeviceInline& op) {
@@ -114,7 +85,7 @@ Status Handle(Session& session, const Origin& origin, const CopyToDevice& op) {
   if (!stream.ok()) return stream.status();
   auto transfer = std::make_shared<Transfer>(op.transfer, origin, *stream, op.destination, op.bytes);
   CUSPAN_RETURN_IF_ERROR(session.transfers.Announce(transfer));
-  session.queues.Add(*(*stream)->queue, ToDevice(session, std::move(transfer)));
+  session.queues.Add(*(*stream)->queue, TransferToDevice(session, std::move(transfer)));
   return Status::Ok();
 }
 
@@ -122,7 +93,7 @@ Status Handle(Session& session, const Origin& origin, const CopyFromDevice& op) 
   Result<std::shared_ptr<Stream>> stream = session.FindStream(op.stream);
   if (!stream.ok()) return stream.status();
   auto transfer = std::make_shared<Transfer>(op.transfer, origin, *stream, op.source, op.bytes);
-  session.queues.Add(*(*stream)->queue, FromDevice(session, std::move(transfer)));
+  session.queues.Add(*(*stream)->queue, TransferFromDevice(session, std::move(transfer)));
   return Status::Ok();
 }
 

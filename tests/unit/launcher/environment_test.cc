@@ -78,15 +78,20 @@ TEST(StripOuterRun, LeavesOtherListsAsTheyAre) {
   EXPECT_EQ(environment.entries(), before);
 }
 
-TEST(StripMpi, RemovesWhatMpirunAdds) {
-  Environment environment({"OMPI_COMM_WORLD_RANK=0", "PMIX_RANK=0", "OMPI_MCA_btl=tcp",
-                           "HFI_NO_BACKTRACE=1", "IPATH_NO_BACKTRACE=1", "PRTE_X=1",
-                           "COMPILER=mpicc", "PMIX_MCA_gds=hash", "OMPI_ALLOW_RUN_AS_ROOT=1"});
+TEST(StripMpi, RemovesWhatMpirunAddsAndKeepsWhatTheUserChose) {
+  Environment environment({"OMPI_COMM_WORLD_RANK=0", "PMIX_RANK=0", "OMPI_MCA_orte_launch=1",
+                           "OMPI_MCA_ess=^singleton", "OMPI_MCA_ess_base_vpid=0",
+                           "OMPI_MCA_pmix=^s1", "OMPI_MCA_initial_wdir=/tmp",
+                           "OMPI_MCA_rmaps_base_oversubscribe=1", "OMPI_MCA_btl_tcp_if_include=ib0",
+                           "PMIX_MCA_mca_base_component_show_load_errors=1", "HFI_NO_BACKTRACE=1",
+                           "IPATH_NO_BACKTRACE=1", "PRTE_X=1", "COMPILER=mpicc",
+                           "PMIX_MCA_gds=hash", "OMPI_ALLOW_RUN_AS_ROOT=1"});
   EXPECT_TRUE(InsideMpiJob(environment));
   StripMpi(environment);
   EXPECT_FALSE(InsideMpiJob(environment));
-  EXPECT_THAT(environment.entries(), UnorderedElementsAre("COMPILER=mpicc", "PMIX_MCA_gds=hash",
-                                                          "OMPI_ALLOW_RUN_AS_ROOT=1"));
+  EXPECT_THAT(environment.entries(),
+              UnorderedElementsAre("OMPI_MCA_btl_tcp_if_include=ib0", "COMPILER=mpicc",
+                                   "PMIX_MCA_gds=hash", "OMPI_ALLOW_RUN_AS_ROOT=1"));
 }
 
 TEST(SettingNames, AreWhatAgentsNeed) {

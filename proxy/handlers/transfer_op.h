@@ -1,0 +1,45 @@
+// Bytes of the client for the device, or the other way round, when a stream has come to them.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "proxy/handlers/box_place.h"
+#include "proxy/session.h"
+
+namespace cuspan::proxy {
+
+struct TransferOp : StreamOp {
+  TransferOp(Session& session, std::shared_ptr<Transfer> transfer)
+      : session(&session), transfer(std::move(transfer)) {}
+  // The transfer has failed then.
+  bool Refused() {
+    CUresult result = transfer->stream->broken;
+    const bool allowed = transfer->box ? MayTouch(*session, *transfer->box)
+                                       : session->MayTouch(transfer->address, transfer->bytes);
+    if (!allowed) result = CUDA_ERROR_INVALID_VALUE;
+    if (result == CUDA_SUCCESS) return false;
+    session->transfers.Fail(*transfer, result);
+    return true;
+  }
+  void Drop() override { session->transfers.Fail(*transfer, session->faults.lost()); }
+
+  Session* session;
+  std::shared_ptr<Transfer> transfer;
+};
+
+struct TransferToDevice final : TransferOp {
+  using TransferOp::TransferOp;
+  Turn Submit() override {
+    return Refused() ? Turn::kSubmitted : session->transfers.BeginToDevice(*transfer);
+  }
+};
+
+struct TransferFromDevice final : TransferOp {
+  using TransferOp::TransferOp;
+  Turn Submit() override {
+    return Refused() ? Turn::kSubmitted : session->transfers.BeginFromDevice(transfer);
+  }
+};
+
+}  // namespace cuspan::proxy
