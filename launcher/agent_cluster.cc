@@ -270,11 +270,11 @@ void AgentCluster::ReadOutput() {
 
 void AgentCluster::PassOn(const std::string& line) {
   // Without mpirun all that comes is our own, or of a library below a proxy.
-  const bool ours = !start_.plan.mpi() || line.starts_with("cuspan") || LogEnabled(LogLevel::kInfo);
-  if (ours) {
+  const bool ours = !start_.plan.mpi() || line.starts_with("cuspan");
+  if (ours || LogEnabled(LogLevel::kInfo)) {
     [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
-    return;
   }
+  if (ours) return;
   kept_ += line;
   if (kept_.size() > kKeptBytes) kept_.erase(0, kept_.size() - kKeptBytes);
 }

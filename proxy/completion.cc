@@ -32,9 +32,11 @@ void PauseBetweenLooks() {
   while (steady_clock::now() < end) __builtin_ia32_pause();
 }
 
+// One that is complete as soon as the device has anything to do.
 CUevent MakeEvent(const Driver& driver) {
   CUevent event = nullptr;
-  driver.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
+  if (driver.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS)
+    driver.cuEventRecord(event, nullptr);
   return event;
 }
 
@@ -58,7 +60,7 @@ Completer::Completer(const Device& device, const Driver& driver, Channel& channe
     : driver_(driver),
       channel_(channel),
       faults_(faults),
-      never_recorded_(MakeEvent(driver)),
+      complete_(MakeEvent(driver)),
       thread_([this, &device] { Loop(device); }) {}
 
 Completer::~Completer() {
@@ -68,7 +70,7 @@ Completer::~Completer() {
   }
   arrived_.notify_one();
   thread_.join();
-  if (never_recorded_ != nullptr) driver_.cuEventDestroy(never_recorded_);
+  if (complete_ != nullptr) driver_.cuEventDestroy(complete_);
 }
 
 void Completer::Add(const std::shared_ptr<Lane>& lane, PooledEvent event, std::uint64_t mark,
@@ -154,7 +156,7 @@ void Completer::Sweep(std::vector<Report>& reports) {
       if (result == CUDA_ERROR_NOT_READY) break;
       if (!std::holds_alternative<ProgressMark>(entry.completion) &&
           !std::holds_alternative<GiveSlotBack>(entry.completion) && result == CUDA_SUCCESS)
-        KernelOutput::Flush(driver_, entry.query != nullptr ? entry.query : never_recorded_);
+        KernelOutput::Flush(driver_, entry.query != nullptr ? entry.query : complete_);
       if (const auto* slot = std::get_if<GiveSlotBack>(&entry.completion))
         channel_.ReleaseSlot(slot->slot);
       if (const auto* chunk = std::get_if<SendChunk>(&entry.completion)) Push(*chunk, result);

@@ -24,6 +24,7 @@
 #include "proxy/faults.h"
 #include "proxy/gpu/device.h"
 #include "proxy/gpu/events.h"
+#include "proxy/kernel_output.h"
 #include "proxy/queues.h"
 
 namespace cuspan::proxy {
@@ -142,6 +143,10 @@ class Completer {
   void HelperSleeps();
   void HelperIsBack() { helper_awake_.store(true, std::memory_order_relaxed); }
 
+  // What kernels printed before now, as far as the device is known to be done, goes to the client.
+  // Any thread with the device's context.
+  void FlushOutput() { KernelOutput::Flush(driver_, complete_); }
+
   // Chunks pushed so far.
   std::uint64_t pushed() const { return pushed_.load(std::memory_order_acquire); }
   // Chunks were handed to the device that are not pushed yet.
@@ -211,7 +216,7 @@ class Completer {
   std::uint64_t urgent_changes_ = 0;
   std::atomic<std::uint64_t> pushed_ = 0;
   std::atomic<std::uint64_t> unpushed_ = 0;
-  const CUevent never_recorded_;  // And so complete.
+  const CUevent complete_;  // Recorded before all work.
   std::thread thread_;
 };
 

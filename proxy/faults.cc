@@ -33,8 +33,8 @@ bool LosesContext(CUresult result) {
 void Faults::Posted(const Origin& origin, CUresult result) {
   if (Check(result) == CUDA_SUCCESS || lost() != CUDA_SUCCESS) return;
   LogDebug("{} {} failed: {}", OpName(origin.op), origin.sequence, driver_.Describe(result));
-  channel_.Post(
-      PostedFailure{origin.sequence, origin.request, static_cast<std::uint16_t>(origin.op), result});
+  channel_.Post(PostedFailure{origin.sequence, origin.request,
+                              static_cast<std::uint16_t>(origin.op), result});
 }
 
 void Faults::Examine(CUresult result) {
@@ -45,11 +45,11 @@ void Faults::Examine(CUresult result) {
     if (state == CUDA_SUCCESS || state == CUDA_ERROR_NOT_READY) return;
     result = state;
   }
+  // The program hears what the driver said of it first, whatever thread tells it of the fault.
+  KernelOutput::Flush(driver_, nullptr);
   int none = CUDA_SUCCESS;
   if (!lost_.compare_exchange_strong(none, result)) return;
   LogInfo("the device's context is lost: {}", driver_.Describe(result));
-  // The program hears what the driver said of it first.
-  KernelOutput::Flush(driver_, nullptr);
   channel_.Post(DeviceFault{result});
   channel_.own_bell().Ring();
 }

@@ -1,6 +1,7 @@
 // What the client's handles stand for in this proxy.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -107,7 +108,7 @@ struct Array {
 };
 
 // A graph that the client records, or a body of one of its conditional nodes. Of the receiving
-// thread, but for `driver`, which never changes.
+// thread, but for what is said to be the worker's.
 struct Graph {
   CUgraph driver = nullptr;
   std::shared_ptr<Graph> whole;    // Of a body: the graph that it is a part of.
@@ -115,6 +116,9 @@ struct Graph {
   // Of a whole graph.
   CUresult failure = CUDA_SUCCESS;    // The first of its nodes that could not be made.
   std::vector<std::uint64_t> bodies;  // Their handles.
+  // Tasks that the worker has for it: the driver has one thread at a time work on a graph.
+  std::atomic<unsigned> tasks = 0;
+  CUresult unclean = CUDA_SUCCESS;  // The worker's: why not all of its nodes could be removed.
 };
 
 // What was instantiated of a graph: constant once its handle is in the table. It goes with the last

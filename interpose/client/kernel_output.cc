@@ -12,23 +12,35 @@ KernelOutput& KernelOutput::Get() {
 }
 
 void KernelOutput::Write(bool error, std::string text) {
-  {
-    std::lock_guard lock(mutex_);
-    kept_.push_back({error, std::move(text)});
-    has_kept_.store(true, std::memory_order_release);
+  std::lock_guard lock(mutex_);
+  kept_.push_back({error, std::move(text)});
+  while (!kept_.empty()) {
+    std::FILE* const stream = StreamOf(kept_.front());
+    if (::ftrylockfile(stream) != 0) break;
+    WriteFor(stream);
+    ::funlockfile(stream);
   }
-  WriteNow();
+  has_kept_.store(!kept_.empty(), std::memory_order_release);
 }
 
-void KernelOutput::WriteNow() {
-  std::lock_guard lock(mutex_);
-  while (!kept_.empty()) {
-    const Piece& piece = kept_.front();
-    std::FILE* const stream = piece.error ? stderr : stdout;
-    if (::ftrylockfile(stream) != 0) return;
-    std::fwrite(piece.text.data(), 1, piece.text.size(), stream);
-    ::funlockfile(stream);
+void KernelOutput::WriteFor(std::FILE* stream) {
+  while (!kept_.empty() && StreamOf(kept_.front()) == stream) {
+    const std::string& text = kept_.front().text;
+    std::fwrite(text.data(), 1, text.size(), stream);
     kept_.pop_front();
+  }
+}
+
+void KernelOutput::WriteAll() {
+  std::unique_lock lock(mutex_);
+  while (!kept_.empty()) {
+    std::FILE* const stream = StreamOf(kept_.front());
+    // Who holds the lock of a stream may wait for mutex_, not the other way round.
+    lock.unlock();
+    ::flockfile(stream);
+    lock.lock();
+    WriteFor(stream);
+    ::funlockfile(stream);
   }
   has_kept_.store(false, std::memory_order_release);
 }

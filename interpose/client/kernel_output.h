@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdio>
 #include <deque>
 #include <mutex>
 #include <string>
@@ -10,18 +11,18 @@ namespace cuspan {
 
 // A thread of the program may wait for a device while it holds the lock of its stdout (flockfile),
 // and what comes from the device is received by another thread. That must not wait for the lock:
-// then neither would go on. What finds it taken is kept until a thread may write it, the one that
-// holds the lock among them, which writes before it hears that the device is done.
+// then neither would go on. What finds it taken is kept for the threads that wait for the device,
+// the one that holds the lock among them: they write it before they hear that the device is done.
 class KernelOutput {
  public:
   // Of this process.
   static KernelOutput& Get();
 
-  // Any thread.
+  // Any thread; does not wait for others that write.
   void Write(bool error, std::string text);
-  // Writes what is kept, if the calling thread can; before it returns from waiting for a device.
+  // Writes what is kept; a thread of the program, before it returns from waiting for a device.
   void WriteKept() {
-    if (has_kept_.load(std::memory_order_acquire)) WriteNow();
+    if (has_kept_.load(std::memory_order_acquire)) WriteAll();
   }
 
  private:
@@ -29,7 +30,10 @@ class KernelOutput {
     bool error;
     std::string text;
   };
-  void WriteNow();
+  static std::FILE* StreamOf(const Piece& piece) { return piece.error ? stderr : stdout; }
+  // What comes first and is for `stream`, whose lock the thread has.
+  void WriteFor(std::FILE* stream);
+  void WriteAll();
 
   std::mutex mutex_;  // Held while writing, but never while waiting for a stream's lock.
   std::deque<Piece> kept_;

@@ -52,7 +52,8 @@ CUresult Library::Variable(Link& link, const std::vector<std::shared_ptr<Link>>&
     // What this device's image gave it becomes everybody's.
     if ((result = link.PlaceManaged(*fatbin_)) != CUDA_SUCCESS) return result;
     for (const auto& other : links) {
-      if (other.get() == &link || !other->modules().Has(*fatbin_)) continue;
+      const bool uses = other->fault() == CUDA_SUCCESS && other->modules().Has(*fatbin_);
+      if (other.get() == &link || !uses) continue;
       if ((result = other->PlaceManaged(*fatbin_)) != CUDA_SUCCESS) return result;
     }
     known->second.everywhere = true;

@@ -133,7 +133,7 @@ void Link::HandleFrame(const Frame& frame) {
         LogInfo("device {}: {} failed with CUDA error {}", device_,
                 OpName(static_cast<Op>(failure.op)), failure.result);
         // Here, and not when its thread asks: other threads may read what the kernel did not write.
-        if (static_cast<Op>(failure.op) == Op::kLaunch)
+        if (RunsKernels(static_cast<Op>(failure.op)))
           EndIfRefused(static_cast<CUresult>(failure.result));
         std::lock_guard lock(failures_mutex_);
         posted_failures_.emplace(failure.thread, static_cast<CUresult>(failure.result));

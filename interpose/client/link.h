@@ -97,10 +97,10 @@ class Link : public std::enable_shared_from_this<Link> {
       }
     }
     if (region_ == nullptr || !region_->mirrors().active() || !MayTouchRegion(op)) [[likely]]
-      return PostUnseen(op);
+      return PostRunning(op);
     if (const CUresult result = region_->mirrors().BeforeWork(*this); result != CUDA_SUCCESS)
       return result;
-    const CUresult result = PostUnseen(op);
+    const CUresult result = PostRunning(op);
     if (T::kOp != Op::kCopyFromDevice) region_->mirrors().AfterWork(*this);
     return result;
   }
@@ -113,6 +113,16 @@ class Link : public std::enable_shared_from_this<Link> {
         return region_->ExposePointers(op.arguments);
     }
     return CUDA_SUCCESS;
+  }
+  // PostUnseen for Post itself: kernels may have written managed variables from now on, whatever
+  // another thread has found meanwhile.
+  template <typename T>
+  CUresult PostRunning(const T& op) {
+    const CUresult result = PostUnseen(op);
+    if constexpr (kRunsKernels<T>) {
+      if (region_ != nullptr && sharing_ != Sharing::kNone) variables_->AfterLaunch(*this);
+    }
+    return result;
   }
   // The same as Post without that, for the region's own work and for what only describes work.
   template <typename T>
@@ -268,9 +278,11 @@ class Link : public std::enable_shared_from_this<Link> {
     std::vector<std::byte> payload;
   };
   // Ops by which kernels run.
+  static constexpr bool RunsKernels(Op op) {
+    return op == Op::kLaunch || op == Op::kLaunchShaped || op == Op::kGraphLaunch;
+  }
   template <typename T>
-  static constexpr bool kRunsKernels =
-      T::kOp == Op::kLaunch || T::kOp == Op::kLaunchShaped || T::kOp == Op::kGraphLaunch;
+  static constexpr bool kRunsKernels = RunsKernels(T::kOp);
   // Whether `op` itself writes memory that the program reads.
   template <typename T>
   bool WritesHost(const T& op) const {

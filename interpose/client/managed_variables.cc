@@ -98,20 +98,29 @@ CUresult ManagedVariables::Loaded(Link& link, const FatbinRecord& fatbin) {
 
 CUresult ManagedVariables::BeforeLaunch(Link& link) {
   if (!any_.load(std::memory_order_acquire)) return CUDA_SUCCESS;
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  const std::vector<Quiet> others = OthersThatRan(link);
+  if (!others.empty()) {
+    // What these do may wait for a function of the program, whose thread comes here as well.
+    lock.unlock();
+    for (const Quiet& other : others)
+      static_cast<void>(other.link->CallUnseen(DeviceSynchronize{}));  // A lost one has no news.
+    lock.lock();
+  }
   for (Variable& variable : variables_) {
     Place* here = nullptr;
     for (Place& place : variable.places) {
       if (place.number == link.number()) {
         here = &place;
-      } else if (place.ran) {
-        // Another device may have news.
-        const auto other = place.link.lock();
-        if (other == nullptr || other->CallUnseen(DeviceSynchronize{}) != CUDA_SUCCESS) continue;
-        if (const CUresult result = Pull(variable, place, *other); result != CUDA_SUCCESS)
-          return result;
-        place.ran = false;
+        continue;
       }
+      const auto other = std::find_if(others.begin(), others.end(), [&](const Quiet& quiet) {
+        return quiet.link->number() == place.number;
+      });
+      if (!place.ran || other == others.end() || other->link->fault() != CUDA_SUCCESS) continue;
+      if (const CUresult result = Pull(variable, place, *other->link); result != CUDA_SUCCESS)
+        return result;
+      place.ran = launches_[place.number] != other->launches;
     }
     if (here == nullptr) continue;
     if (const CUresult result = Push(variable, *here, link); result != CUDA_SUCCESS) return result;
@@ -145,9 +154,25 @@ CUresult ManagedVariables::Push(Variable& variable, Place& place, Link& link) {
   return CUDA_SUCCESS;
 }
 
+std::vector<ManagedVariables::Quiet> ManagedVariables::OthersThatRan(const Link& link) {
+  std::vector<Quiet> others;
+  for (const Variable& variable : variables_) {
+    for (const Place& place : variable.places) {
+      const bool known = std::any_of(others.begin(), others.end(), [&](const Quiet& quiet) {
+        return quiet.link->number() == place.number;
+      });
+      if (!place.ran || known || place.number == link.number()) continue;
+      if (auto other = place.link.lock())
+        others.push_back({std::move(other), launches_[place.number]});
+    }
+  }
+  return others;
+}
+
 void ManagedVariables::AfterLaunch(Link& link) {
   if (!any_.load(std::memory_order_acquire)) return;
   std::lock_guard lock(mutex_);
+  ++launches_[link.number()];
   for (Variable& variable : variables_)
     for (Place& place : variable.places)
       if (place.number == link.number()) place.ran = true;
@@ -185,17 +210,23 @@ CUresult ManagedVariables::Synchronized(Link& link, bool all) {
 
 void ManagedVariables::Forget(const Link& link) {
   std::lock_guard lock(mutex_);
+  launches_.erase(link.number());
   for (Variable& variable : variables_)
     variable.places.remove_if([&](const Place& place) { return place.number == link.number(); });
 }
 
 void ManagedVariables::Unload(const FatbinRecord& fatbin) {
-  std::lock_guard lock(mutex_);
-  variables_.remove_if([&](const Variable& variable) {
-    if (variable.fatbin != &fatbin) return false;
-    static_cast<void>(region_->Free(variable.address));
-    return true;
-  });
+  std::vector<std::uint64_t> gone;
+  {
+    std::lock_guard lock(mutex_);
+    variables_.remove_if([&](const Variable& variable) {
+      if (variable.fatbin != &fatbin) return false;
+      gone.push_back(variable.address);
+      return true;
+    });
+  }
+  // This waits for devices.
+  for (const std::uint64_t address : gone) static_cast<void>(region_->Free(address));
 }
 
 std::optional<BlockAllocator::Range> ManagedVariables::At(std::uint64_t address) const {

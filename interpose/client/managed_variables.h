@@ -65,6 +65,12 @@ class ManagedVariables {
     std::uint64_t bytes;
     std::list<Place> places;
   };
+  // Another device whose kernels may have written, and how many there were.
+  struct Quiet {
+    std::shared_ptr<Link> link;
+    std::uint64_t launches;
+  };
+  std::vector<Quiet> OthersThatRan(const Link& link);
   Variable* Find(const FatbinRecord& fatbin, const ManagedRecord& record);
   static bool Has(const Variable& variable, const Link& link);
   CUresult Read(Link& link, std::uint64_t address, std::vector<std::byte>* bytes);
@@ -74,8 +80,11 @@ class ManagedVariables {
 
   SharedRegion* const region_;
   std::atomic<bool> any_{false};
+  // Guards what follows. Nobody waits under it for what a device does: that may wait for the
+  // program's own functions, around which it is taken.
   mutable std::mutex mutex_;
   std::list<Variable> variables_;
+  std::map<std::uint64_t, std::uint64_t> launches_;  // By the number of the link.
 };
 
 }  // namespace cuspan

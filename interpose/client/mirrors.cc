@@ -154,15 +154,33 @@ void Mirrors::Changed(Range& range, std::size_t block, const Link* by) {
 
 // --- To a device
 
+void Mirrors::WaitForOthers(const Link& link, std::unique_lock<std::mutex>* lock) {
+  constexpr int kMostRounds = 4;
+  for (int round = 1; round <= kMostRounds; ++round) {
+    std::vector<std::shared_ptr<Link>> others;
+    if (owner_ != nullptr && owner_.get() != &link) others.push_back(owner_);
+    if (link.mirrors_managed()) others.insert(others.end(), wrote_here_.begin(), wrote_here_.end());
+    if (others.empty()) return;
+    const std::uint64_t work = work_;
+    // What these do may wait for a function of the program, whose thread comes here as well. Only
+    // where other threads give them more and more work it must end some time.
+    const bool last = round == kMostRounds;
+    if (!last) lock->unlock();
+    for (const auto& other : others)
+      static_cast<void>(other->CallUnseen(DeviceSynchronize{}));  // A lost one writes nothing more.
+    if (!last) lock->lock();
+    if (work == work_) return;
+  }
+}
+
 CUresult Mirrors::BeforeWork(Link& link) {
   if (!active()) return CUDA_SUCCESS;
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  WaitForOthers(link, &lock);
   if (owner_ != nullptr && owner_.get() != &link)
     if (const CUresult result = Disown(); result != CUDA_SUCCESS) return result;
   if (!link.mirrors_managed()) return CUDA_SUCCESS;
   if (!wrote_here_.empty()) {
-    for (const auto& other : wrote_here_)
-      static_cast<void>(other->CallUnseen(DeviceSynchronize{}));  // A lost one writes nothing more.
     wrote_here_.clear();
     for (Range& range : ranges_) {
       for (std::size_t block = 0; block < range.states.size(); ++block) range.states.Written(block);
@@ -278,6 +296,7 @@ CUresult Mirrors::Send(Link& link, const Range& range, const BlockAllocator::Ran
 void Mirrors::AfterWork(Link& link) {
   if (!active()) return;
   std::lock_guard lock(mutex_);
+  ++work_;
   if (link.sharing() == Sharing::kMemory && !link.mirrors_managed()) {
     const auto self = link.shared_from_this();
     if (std::find(wrote_here_.begin(), wrote_here_.end(), self) == wrote_here_.end())
@@ -350,7 +369,7 @@ CUresult Mirrors::Fetch(Range& range, PageStates::Run run) {
 }
 
 CUresult Mirrors::Disown() {
-  CUresult result = owner_->CallUnseen(DeviceSynchronize{});
+  CUresult result = CUDA_SUCCESS;
   at_work_ = false;
   for (Range& range : ranges_) {
     range.states.Synchronized();

@@ -104,7 +104,10 @@ class Mirrors {
   // Fetches blocks from the owner and merges them.
   CUresult Fetch(Range& range, PageStates::Run run);
   void Merge(Range& range, std::size_t block, const std::byte* news);
-  // Fetches all that the owner may have written; then there is none.
+  // Waits until no other device than `link` that may have news for it has anything to do. The mutex
+  // is not held meanwhile, as far as possible.
+  void WaitForOthers(const Link& link, std::unique_lock<std::mutex>* lock);
+  // Fetches all that the owner, which is done, may have written; then there is none.
   CUresult Disown();
   void Touch(Range& range, std::size_t block, bool write);
 
@@ -117,6 +120,7 @@ class Mirrors {
   std::list<Range> ranges_;
   std::shared_ptr<Link> owner_;  // Mirrored.
   bool at_work_ = false;         // The owner, as far as is known.
+  std::uint64_t work_ = 0;       // How often a device was given some.
   std::vector<std::shared_ptr<Link>>
       wrote_here_;  // Sharing our memory, with work since all was last marked.
 };

@@ -51,6 +51,7 @@ CUresult Modules::Load(const FatbinRecord& fatbin) {
   load.module = fatbin.module;
   ModuleLoad::Reply reply;
   module->result = link_->Call(load, &reply);
+  if (module->result == CUDA_SUCCESS) module->usable.store(true, std::memory_order_release);
   if (module->result == CUDA_SUCCESS) module->result = link_->PlaceManaged(fatbin);
   module->loaded = true;
   if (module->result != CUDA_SUCCESS) {
@@ -63,7 +64,8 @@ CUresult Modules::Load(const FatbinRecord& fatbin) {
 
 bool Modules::Has(const FatbinRecord& fatbin) const {
   std::shared_lock lock(mutex_);
-  return modules_.contains(&fatbin);
+  const auto known = modules_.find(&fatbin);
+  return known != modules_.end() && known->second->usable.load(std::memory_order_acquire);
 }
 
 CUresult Modules::Kernel(const FunctionRecord& function, LoadedKernel** kernel) {

@@ -87,6 +87,7 @@ class Modules {
   CUresult Variable(const VariableRecord& variable, LoadedVariable* loaded);
   // Only that, for what the host uses of it.
   CUresult Load(const FatbinRecord& fatbin);
+  // Whether the device has loaded it, successfully.
   bool Has(const FatbinRecord& fatbin) const;
   // The library that holds `fatbin` is being unloaded.
   void Unload(const FatbinRecord& fatbin);
@@ -96,6 +97,7 @@ class Modules {
     std::mutex loading;
     bool sent = false;  // The proxy knows of it.
     bool loaded = false;
+    std::atomic<bool> usable = false;  // Without the lock: the driver has it.
     CUresult result = CUDA_SUCCESS;
   };
 

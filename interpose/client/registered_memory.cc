@@ -10,9 +10,11 @@ namespace cuspan {
 
 CUresult RegisteredMemory::Expose(const std::byte* base, std::size_t bytes, const void* memory,
                                   std::uint64_t* address) {
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   auto known = ranges_.find(base);
   if (known == ranges_.end()) {
+    // This waits for devices, and what they do may wait for a thread that comes here.
+    lock.unlock();
     std::uint64_t place = 0;
     if (const CUresult result = region_->Allocate(SharedRegion::Kind::kHost, bytes, &place);
         result != CUDA_SUCCESS)
@@ -20,6 +22,14 @@ CUresult RegisteredMemory::Expose(const std::byte* base, std::size_t bytes, cons
     if (const CUresult result = region_->Expose(place); result != CUDA_SUCCESS) {
       static_cast<void>(region_->Free(place));
       return result;
+    }
+    lock.lock();
+    known = ranges_.find(base);
+    if (known != ranges_.end()) {
+      // Another thread was faster.
+      lock.unlock();
+      static_cast<void>(region_->Free(place));
+      return Expose(base, bytes, memory, address);
     }
     Range range{const_cast<std::byte*>(base), reinterpret_cast<std::byte*>(place),
                 std::vector<std::byte>(base, base + bytes)};
@@ -45,13 +55,17 @@ std::optional<std::uint64_t> RegisteredMemory::DeviceAddress(const void* memory)
 }
 
 void RegisteredMemory::Forget(const std::byte* base) {
-  std::lock_guard lock(mutex_);
-  const auto known = ranges_.find(base);
-  if (known == ranges_.end()) return;
-  Exchange(known->second, Direction::kToProgram);
-  static_cast<void>(region_->Free(reinterpret_cast<std::uint64_t>(known->second.devices)));
-  ranges_.erase(known);
-  any_.store(!ranges_.empty(), std::memory_order_release);
+  std::uint64_t place = 0;
+  {
+    std::lock_guard lock(mutex_);
+    const auto known = ranges_.find(base);
+    if (known == ranges_.end()) return;
+    Exchange(known->second, Direction::kToProgram);
+    place = reinterpret_cast<std::uint64_t>(known->second.devices);
+    ranges_.erase(known);
+    any_.store(!ranges_.empty(), std::memory_order_release);
+  }
+  static_cast<void>(region_->Free(place));
 }
 
 void RegisteredMemory::Exchange(Direction direction) {

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <thread>
 
+#include "common/available_memory.h"
 #include "common/log.h"
 #include "common/shared_memory.h"
 #include "interpose/client/background_thread.h"
@@ -24,6 +25,9 @@ constexpr std::uint64_t kGranularity = 2 << 20;
 constexpr std::uint64_t kPieceBytes = 4 << 20;
 // Blocks from here on have a segment of their own.
 constexpr std::uint64_t kLargeBytes = 1 << 20;
+// From here on it is looked whether the host has so much: taking more would have the kernel end
+// processes.
+constexpr std::uint64_t kCheckedBytes = 256 << 20;
 
 std::uint64_t RoundUp(std::uint64_t bytes) {
   return (bytes + kGranularity - 1) / kGranularity * kGranularity;
@@ -110,9 +114,11 @@ CUresult SharedRegion::MapOn(Link& link, const Segment& segment) {
   op.address = segment.range.base;
   op.bytes = segment.range.bytes;
   MemoryMap::Reply reply;
-  const CUresult result = link.Call(op, &reply);
-  if (result == CUDA_SUCCESS && IsMirroredOn(link, segment))
-    return mirrors_.Begin(link, segment.range);
+  CUresult result = link.Call(op, &reply);
+  if (result == CUDA_SUCCESS && IsMirroredOn(link, segment)) {
+    result = mirrors_.Begin(link, segment.range);
+    if (result != CUDA_SUCCESS) UnmapOn(link, segment);
+  }
   return result;
 }
 
@@ -141,14 +147,16 @@ CUresult SharedRegion::Grow(Part part, std::uint64_t bytes) {
     if (!base) return CUDA_ERROR_OUT_OF_MEMORY;
     segment.range.base = *base;
   }
+  const auto links = links_();
+  const bool pinned = std::any_of(links.begin(), links.end(), [&](const auto& link) {
+    return link->sharing() == Sharing::kMemory && !IsMirroredOn(*link, segment);
+  });
+  if (pinned && segment.range.bytes >= kCheckedBytes && segment.range.bytes > AvailableMemory())
+    return CUDA_ERROR_OUT_OF_MEMORY;
   CUresult result = BackHere(segment.range);
   std::vector<std::shared_ptr<Link>> mapped;
   if (result == CUDA_SUCCESS) {
-    const auto links = links_();
-    const auto pins = [&](const auto& link) {
-      return link->sharing() == Sharing::kMemory && !IsMirroredOn(*link, segment);
-    };
-    if (std::any_of(links.begin(), links.end(), pins)) Populate(segment.range);
+    if (pinned) Populate(segment.range);
     for (const auto& link : links) {
       if ((result = MapOn(*link, segment)) != CUDA_SUCCESS) break;
       mapped.push_back(link);
@@ -265,7 +273,7 @@ CUresult SharedRegion::Expose(std::uint64_t address) {
     if (link->sharing() != Sharing::kMirrored || link->fault() != CUDA_SUCCESS) continue;
     // Copies out of and into it are under way in threads of ours, which must not meet pages that
     // are away.
-    CUresult result = link->CallAndStore(DeviceSynchronize{});
+    CUresult result = link->CallUnseen(DeviceSynchronize{});
     if (result == CUDA_SUCCESS) result = MapOn(*link, segment);
     if (result != CUDA_SUCCESS) return result;
   }

@@ -125,10 +125,12 @@ bool AllJoined(const Capture& capture) {
   return true;
 }
 
+// A graph that the program gave need not be told.
 Error End(const StreamTarget& target, cudaGraph_t* graph) {
-  *graph = nullptr;
+  if (graph != nullptr) *graph = nullptr;
   const std::shared_ptr<Capture> capture = FindCapture(target.stream);
   if (capture == nullptr) return cudaErrorIllegalState;
+  if (graph == nullptr && capture->own_graph) return cudaErrorInvalidValue;
   if (capture->origin != target.stream) {
     capture->invalid = true;
     return cudaErrorStreamCaptureUnmatched;
@@ -147,7 +149,7 @@ Error End(const StreamTarget& target, cudaGraph_t* graph) {
     if (capture->own_graph) Graphs::Get().Destroy(capture->graph->handle);
     return result;
   }
-  *graph = HandleOf(*capture->graph);
+  if (graph != nullptr) *graph = HandleOf(*capture->graph);
   return cudaSuccess;
 }
 
@@ -338,8 +340,7 @@ CUSPAN_EXPORT_TWINS(cudaStreamBeginCaptureToGraph, _ptsz,
                     }))
 
 CUSPAN_EXPORT_TWINS(cudaStreamEndCapture, _ptsz, (cudaStream_t stream, cudaGraph_t* graph),
-                    Answer([&]() -> Error {
-                      if (graph == nullptr) return cudaErrorInvalidValue;
+                    Answer([&] {
                       return AboutCapture(
                           stream, meaning,
                           [&](Session&, const StreamTarget& target) { return End(target, graph); });

@@ -19,6 +19,16 @@ constexpr std::size_t kMostAfter = 2048;
 
 bool IsCondition(const GraphNode& node) { return std::holds_alternative<ConditionWork>(node.work); }
 
+// Also in graphs inside.
+bool HasKernelOf(const GraphNode& node, int device) {
+  if (const auto* const child = std::get_if<ChildWork>(&node.work)) {
+    const auto& nodes = child->graph->nodes;
+    return std::any_of(nodes.begin(), nodes.end(),
+                       [&](const auto& inner) { return HasKernelOf(*inner, device); });
+  }
+  return std::holds_alternative<KernelWork>(node.work) && node.device == device;
+}
+
 // Whether the device of `link` can do a node by itself.
 class OnDevice {
  public:
@@ -353,7 +363,11 @@ Error DeviceGraph::Instantiate(Session& session, GraphExec& exec) {
   std::unordered_set<std::uint64_t> used;
   ForEachCondition(*exec.graph, [&](const ConditionWork& work) { used.insert(work.condition); });
   for (const Condition& condition : conditions_)
-    if (!used.contains(condition.number)) return cudaErrorInvalidValue;
+    if (!used.contains(condition.number))
+      return exec.stale ? NotSupported(
+                              "a changed executable graph whose graph has got another "
+                              "condition since")
+                        : Error(cudaErrorInvalidValue);
   const auto order = InOrder(*exec.graph);
   if (!order) return cudaErrorInvalidValue;
 
@@ -379,8 +393,7 @@ Error DeviceGraph::Instantiate(Session& session, GraphExec& exec) {
       continue;
     }
     // The kernel may set a condition, which it can do in the device's graph alone.
-    if (IsCondition(*node) ||
-        (std::holds_alternative<KernelWork>(node->work) && node->device == device_)) {
+    if (IsCondition(*node) || HasKernelOf(*node, device_)) {
       return NotSupported(
           "a graph in which work of the host, or of another device, comes between a kernel and a "
           "conditional node");

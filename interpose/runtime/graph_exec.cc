@@ -120,6 +120,17 @@ Error Renew(Session& session, GraphExec& exec) {
   return exec.stale ? PutInOrder(exec) : Error(cudaSuccess);
 }
 
+// Those of the graph and of all that is inside.
+void CollectObjects(const Graph& graph, std::vector<std::shared_ptr<UserObject>>* objects) {
+  for (const auto& [object, count] : graph.objects) objects->push_back(object);
+  for (const auto& node : graph.nodes) {
+    if (const auto* const child = std::get_if<ChildWork>(&node->work))
+      CollectObjects(*child->graph, objects);
+    if (const auto* const condition = std::get_if<ConditionWork>(&node->work))
+      for (const auto& body : condition->bodies) CollectObjects(*body, objects);
+  }
+}
+
 Error LaunchGraph(cudaGraphExec_t handle, cudaStream_t stream, DefaultStream meaning) {
   std::shared_ptr<GraphExec> exec;
   {
@@ -147,8 +158,10 @@ Error LaunchGraph(cudaGraphExec_t handle, cudaStream_t stream, DefaultStream mea
           CUSPAN_RETURN_IF_FAILED(RunGraph(session, target, exec->behind));
         }
         // What it keeps for the program stays until the launch is over.
-        if (exec->graph->objects.empty()) return cudaSuccess;
-        return session.CallHost(target, [kept = exec->graph->objects](CUresult) {});
+        std::vector<std::shared_ptr<UserObject>> kept;
+        CollectObjects(*exec->graph, &kept);
+        if (kept.empty()) return cudaSuccess;
+        return session.CallHost(target, [kept = std::move(kept)](CUresult) {});
       },
       // Called with the graphs in peace.
       [&](Session&, const StreamTarget&, Work* work) -> Error {
@@ -203,6 +216,7 @@ cudaGraphExecUpdateResult Compare(const Graph& mine, const Graph& theirs, const 
 
 // Takes the work of the nodes of `theirs`, which is alike.
 void Take(Graph& mine, const Graph& theirs) {
+  mine.objects = theirs.objects;  // Launches have references of their own to what they use.
   for (std::size_t i = 0; i < mine.nodes.size(); ++i) {
     GraphNode& my = *mine.nodes[i];
     my.device = theirs.nodes[i]->device;

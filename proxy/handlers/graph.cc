@@ -35,6 +35,14 @@ Result<std::shared_ptr<Graph>> FindGraph(Session& session, std::uint64_t handle)
 
 Graph& WholeOf(Graph& graph) { return graph.whole != nullptr ? *graph.whole : graph; }
 
+// A graph, or a body, that a node may be added to.
+Result<std::shared_ptr<Graph>> FindFree(Session& session, std::uint64_t handle) {
+  Result<std::shared_ptr<Graph>> graph = FindGraph(session, handle);
+  if (graph.ok() && WholeOf(**graph).tasks.load(std::memory_order_acquire) != 0)
+    return Status::Invalid("graph 0x{:x} gets a node before the answer to an earlier call", handle);
+  return graph;
+}
+
 // A whole graph: kInvalid for a body.
 Result<std::shared_ptr<Graph>> FindWhole(Session& session, std::uint64_t handle) {
   Result<std::shared_ptr<Graph>> graph = FindGraph(session, handle);
@@ -47,7 +55,7 @@ Result<std::shared_ptr<Graph>> FindWhole(Session& session, std::uint64_t handle)
 template <typename Op>
 Status AddNode(Session& session, const Op& op, CUgraphNodeParams& parameters,
                CUgraphNode* node = nullptr) {
-  Result<std::shared_ptr<Graph>> graph = FindGraph(session, op.graph);
+  Result<std::shared_ptr<Graph>> graph = FindFree(session, op.graph);
   if (!graph.ok()) return graph.status();
   std::vector<CUgraphNode>& nodes = (*graph)->nodes;
   std::vector<CUgraphNode> after;
@@ -70,11 +78,24 @@ Status AddNode(Session& session, const Op& op, CUgraphNodeParams& parameters,
 // The same for a node that the client must not ask for: its graph can not be instantiated.
 template <typename Op>
 Status AddFailure(Session& session, const Op& op, CUresult failure) {
-  Result<std::shared_ptr<Graph>> graph = FindGraph(session, op.graph);
+  Result<std::shared_ptr<Graph>> graph = FindFree(session, op.graph);
   if (!graph.ok()) return graph.status();
   Graph& whole = WholeOf(**graph);
   if (whole.failure == CUDA_SUCCESS) whole.failure = failure;
   (*graph)->nodes.push_back(nullptr);
+  return Status::Ok();
+}
+
+// Gives a task for a whole graph to the worker; work() → the reply.
+template <typename Op, typename Work>
+Status RunForGraph(Session& session, const Origin& origin, std::shared_ptr<Graph> graph,
+                   Work work) {
+  graph->tasks.fetch_add(1, std::memory_order_relaxed);
+  session.worker.Run([&session, origin, graph = std::move(graph), work = std::move(work)] {
+    const typename Op::Reply reply = work(*graph);
+    graph->tasks.fetch_sub(1, std::memory_order_release);
+    session.channel.Reply<Op>(origin.request, reply);
+  });
   return Status::Ok();
 }
 
@@ -112,13 +133,13 @@ Status Handle(Session& session, const Origin&, const GraphDestroy& op) {
 Status Handle(Session& session, const Origin& origin, const GraphCondition& op) {
   Result<std::shared_ptr<Graph>> graph = FindWhole(session, op.graph);
   if (!graph.ok()) return graph.status();
-  session.worker.Run([&session, origin, op, graph = std::move(*graph)] {
-    CUgraphConditionalHandle condition = 0;
-    const CUresult result = session.faults.Check(session.driver.cuGraphConditionalHandleCreate(
-        &condition, graph->driver, CurrentContext(session), op.value, op.flags));
-    session.channel.Reply<GraphCondition>(origin.request, {result, condition});
-  });
-  return Status::Ok();
+  return RunForGraph<GraphCondition>(
+      session, origin, std::move(*graph), [&session, op](const Graph& whole) {
+        CUgraphConditionalHandle condition = 0;
+        const CUresult result = session.faults.Check(session.driver.cuGraphConditionalHandleCreate(
+            &condition, whole.driver, CurrentContext(session), op.value, op.flags));
+        return GraphCondition::Reply{result, condition};
+      });
 }
 
 Status Handle(Session& session, const Origin& origin, const GraphClear& op) {
@@ -128,17 +149,17 @@ Status Handle(Session& session, const Origin& origin, const GraphClear& op) {
   (*graph)->bodies.clear();
   (*graph)->failure = CUDA_SUCCESS;
   // There, behind the end of what was instantiated of it.
-  session.worker.Run([&session, origin, nodes = std::exchange((*graph)->nodes, {})] {
-    CUresult result = CUDA_SUCCESS;
-    // A conditional node takes its bodies along. One that stayed would be done as well.
-    for (const CUgraphNode node : nodes) {
-      if (node == nullptr) continue;
-      const CUresult destroyed = session.faults.Check(session.driver.cuGraphDestroyNode(node));
-      if (result == CUDA_SUCCESS) result = destroyed;
-    }
-    session.channel.Reply<GraphClear>(origin.request, {result});
-  });
-  return Status::Ok();
+  return RunForGraph<GraphClear>(
+      session, origin, *graph,
+      [&session, nodes = std::exchange((*graph)->nodes, {})](Graph& whole) {
+        // A conditional node takes its bodies along. One that stayed would be done as well.
+        for (const CUgraphNode node : nodes) {
+          if (node == nullptr) continue;
+          const CUresult result = session.faults.Check(session.driver.cuGraphDestroyNode(node));
+          if (whole.unclean == CUDA_SUCCESS) whole.unclean = result;
+        }
+        return GraphClear::Reply{whole.unclean};
+      });
 }
 
 Status Handle(Session& session, const Origin&, const GraphKernel& op) {
@@ -246,17 +267,17 @@ Status Handle(Session& session, const Origin& origin, const GraphInstantiate& op
   if (!graph.ok()) return graph.status();
   if (op.exec == 0 || session.executors.Find(op.exec) != nullptr)
     return Status::Invalid("executable graph 0x{:x} is no new handle", op.exec);
-  session.worker.Run([&session, origin, exec = op.exec, failure = (*graph)->failure,
-                      graph = std::move(*graph)] {
-    auto made = std::make_shared<GraphExec>(session.driver);
-    CUresult result = failure;
-    if (result == CUDA_SUCCESS)
-      result =
-          session.faults.Check(session.driver.cuGraphInstantiate(&made->driver, graph->driver, 0));
-    if (result == CUDA_SUCCESS) session.executors.Add(exec, std::move(made));
-    session.channel.Reply<GraphInstantiate>(origin.request, {result});
-  });
-  return Status::Ok();
+  const CUresult failure = (*graph)->failure;
+  return RunForGraph<GraphInstantiate>(
+      session, origin, std::move(*graph), [&session, exec = op.exec, failure](const Graph& whole) {
+        auto made = std::make_shared<GraphExec>(session.driver);
+        CUresult result = failure != CUDA_SUCCESS ? failure : whole.unclean;
+        if (result == CUDA_SUCCESS)
+          result = session.faults.Check(
+              session.driver.cuGraphInstantiate(&made->driver, whole.driver, 0));
+        if (result == CUDA_SUCCESS) session.executors.Add(exec, std::move(made));
+        return GraphInstantiate::Reply{result};
+      });
 }
 
 Status Handle(Session& session, const Origin& origin, const GraphLaunch& op) {

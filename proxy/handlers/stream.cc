@@ -116,6 +116,8 @@ Status Handle(Session& session, const Origin& origin, const StreamQuery& op) {
 Status Handle(Session& session, const Origin& origin, const DeviceSynchronize&) {
   session.WhenDeviceDone(
       [&session, request = origin.request](CUresult result, std::uint64_t chunks) {
+        // The last completion may have been one that nobody waited for.
+        if (result == CUDA_SUCCESS) session.completer.FlushOutput();
         session.channel.Reply<DeviceSynchronize>(request, {result, chunks});
       });
   return Status::Ok();

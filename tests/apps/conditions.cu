@@ -344,6 +344,19 @@ void Captured() {
   cudaGraph_t body = nullptr;
   CHECK(cudaStreamEndCapture(stream, &body));
   EXPECT(body == loop.bodies[0], "the capture was into another graph");
+  // The program has the graph already and need not be told of it.
+  cudaGraphNode_t last = nullptr;
+  count = 1;
+  CHECK(cudaGraphGetNodes(body, &last, &count));
+  CHECK(cudaStreamBeginCaptureToGraph(stream, body, &last, nullptr, 1,
+                                      cudaStreamCaptureModeRelaxed));
+  AddTo<<<1, 1, 0, stream>>>(runs, 0);
+  CHECK_LAUNCH();
+  CHECK(cudaStreamEndCapture(stream, nullptr));
+  CHECK(cudaStreamIsCapturing(stream, &status));
+  EXPECT(status == cudaStreamCaptureStatusNone, "the stream still captures: %d", status);
+  CHECK(cudaGraphGetNodes(body, nullptr, &count));
+  EXPECT(count == 2, "%zu nodes in the body", count);
   const cudaGraphExec_t exec = NewExec(graph);
   *in = 4;
   Run(exec, stream);

@@ -252,6 +252,26 @@ void Objects() {
   CHECK(cudaMemcpyAsync(go, one, sizeof *go, cudaMemcpyHostToDevice, second));
   CHECK(cudaDeviceSynchronize());
   expect_gone(3);
+  // An update brings the objects of the graph that it takes.
+  cudaUserObject_t old_one = nullptr, new_one = nullptr;
+  CHECK(cudaUserObjectCreate(&old_one, &gone, destroy, 1, cudaUserObjectNoDestructorSync));
+  CHECK(cudaUserObjectCreate(&new_one, &gone, destroy, 1, cudaUserObjectNoDestructorSync));
+  const cudaGraph_t before = NewGraph(), after = NewGraph();
+  for (const cudaGraph_t one_graph : {before, after})
+    AddKernel(one_graph, nullptr, 1, Wait, (const volatile int*)go);
+  CHECK(cudaGraphRetainUserObject(before, old_one, 1, cudaGraphUserObjectMove));
+  CHECK(cudaGraphRetainUserObject(after, new_one, 1, cudaGraphUserObjectMove));
+  const cudaGraphExec_t updated = NewExec(before);
+  CHECK(cudaGraphDestroy(before));
+  cudaGraphExecUpdateResultInfo result{};
+  CHECK(cudaGraphExecUpdate(updated, after, &result));
+  CHECK(cudaGraphDestroy(after));
+  expect_gone(4);
+  CHECK(cudaGraphLaunch(updated, first));
+  CHECK(cudaDeviceSynchronize());
+  EXPECT(gone.load() == 4, "what was instantiated has the new one");
+  CHECK(cudaGraphExecDestroy(updated));
+  expect_gone(5);
   CHECK(cudaStreamDestroy(first));
   CHECK(cudaStreamDestroy(second));
 }

@@ -4,6 +4,7 @@
 //   kernel_output [assert]
 #include <cassert>
 #include <cstring>
+#include <vector>
 
 #include "check.h"
 
@@ -40,6 +41,17 @@ void Print() {
   SayMuch<<<1, 1>>>(2000);
   CHECK(cudaDeviceSynchronize());
   std::printf("program 5: much\n");
+  // Also when the last that was asked of the device is a copy to it.
+  std::vector<char> bytes(1 << 20, 1);
+  char* many = nullptr;
+  CHECK(cudaMalloc(&many, bytes.size()));
+  Say<<<1, 1>>>(7);
+  CHECK(cudaMemcpy(many, bytes.data(), bytes.size(), cudaMemcpyHostToDevice));
+  while (cudaStreamQuery(nullptr) == cudaErrorNotReady) {
+  }
+  CHECK(cudaDeviceSynchronize());
+  std::printf("program 8: copy to the device\n");
+  CHECK(cudaFree(many));
   // Whoever holds the stream's lock may wait for a kernel that prints.
   flockfile(stdout);
   Say<<<1, 1>>>(5);

@@ -3,8 +3,10 @@
 // without concurrent access, too.
 //
 //   managed [ELEMENTS]
+#include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 #include "check.h"
@@ -166,6 +168,48 @@ int CheckVariables(int devices) {
   return failures;
 }
 
+// A device takes over what another one changed, whose stream still has a function of the host before
+// it.
+int CheckTakingOver(int devices) {
+  int failures = 0;
+  int* values = nullptr;
+  CHECK(cudaSetDevice(0));
+  CHECK(cudaMallocManaged(&values, 1000 * sizeof *values));
+  for (int i = 0; i < 1000; ++i) values[i] = i;
+  g_counter = 0;
+  g_pointer = nullptr;
+  std::vector<cudaEvent_t> done(devices, nullptr);
+  for (int device = 0; device < devices; ++device) {
+    CHECK(cudaSetDevice(device));
+    CHECK(cudaEventCreateWithFlags(&done[device], cudaEventDisableTiming));
+  }
+  constexpr int kRounds = 4;
+  for (int turn = 0; turn < kRounds * devices; ++turn) {
+    const int device = turn % devices;
+    CHECK(cudaSetDevice(device));
+    if (turn > 0) CHECK(cudaStreamWaitEvent(nullptr, done[(turn - 1) % devices], 0));
+    UseVariables<<<Blocks(1000), kThreads>>>(1);
+    CHECK_LAUNCH();
+    AddTo<<<Blocks(1000), kThreads>>>(values, 1000, 3);
+    CHECK_LAUNCH();
+    CHECK(cudaEventRecord(done[device], nullptr));
+    CHECK(cudaLaunchHostFunc(
+        nullptr, [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds(10)); },
+        nullptr));
+  }
+  for (int device = 0; device < devices; ++device) {
+    CHECK(cudaSetDevice(device));
+    CHECK(cudaDeviceSynchronize());
+    CHECK(cudaEventDestroy(done[device]));
+  }
+  EXPECT(g_counter == kRounds * devices, "g_counter is %d", g_counter);
+  int wrong = 0;
+  for (int i = 0; i < 1000; ++i) wrong += values[i] != i + 3 * kRounds * devices;
+  EXPECT(wrong == 0, "%d values are wrong", wrong);
+  CHECK(cudaFree(values));
+  return failures;
+}
+
 int CheckCopies(int count) {
   int failures = 0;
   const size_t bytes = count * sizeof(int);
@@ -256,6 +300,7 @@ int main(int argc, char** argv) {
   int failures = CheckVariables(devices);
   failures += CheckTurns(devices, count);
   failures += CheckList(devices);
+  failures += CheckTakingOver(devices);
   CHECK(cudaSetDevice(0));
   failures += CheckCopies(count);
   failures += CheckAttributes();

@@ -2,7 +2,9 @@
 // devices.
 //
 //   mapped [ELEMENTS]
+#include <chrono>
 #include <cstdio>
+#include <thread>
 #include <vector>
 
 #include "check.h"
@@ -219,6 +221,37 @@ int CheckAttributes() {
   return failures;
 }
 
+// Several pieces of the program's memory, made known while a stream waits for the host.
+int CheckSeveralRegistered(int devices) {
+  constexpr int kPieces = 3, kCount = 1 << 19;
+  int failures = 0;
+  std::vector<std::vector<float>> pieces(kPieces, std::vector<float>(kCount, 1));
+  for (auto& piece : pieces)
+    CHECK(cudaHostRegister(piece.data(), kCount * sizeof(float),
+                           cudaHostRegisterMapped | cudaHostRegisterPortable));
+  for (int device = 0; device < devices; ++device) {
+    CHECK(cudaSetDevice(device));
+    for (auto& piece : pieces) {
+      CHECK(cudaLaunchHostFunc(
+          nullptr, [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds(20)); },
+          nullptr));
+      float* mapped = nullptr;
+      CHECK(cudaHostGetDevicePointer(&mapped, piece.data(), 0));
+      Scale<<<Blocks(kCount), kThreads>>>(mapped, kCount, 2);
+      CHECK_LAUNCH();
+    }
+    CHECK(cudaDeviceSynchronize());
+    for (int i = 0; i < kPieces; ++i) {
+      int wrong = 0;
+      for (float value : pieces[i]) wrong += value != static_cast<float>(2 << device);
+      EXPECT(wrong == 0, "%d values of piece %d after device %d", wrong, i, device);
+    }
+  }
+  for (auto& piece : pieces) CHECK(cudaHostUnregister(piece.data()));
+  CHECK(cudaSetDevice(0));
+  return failures;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -231,6 +264,7 @@ int main(int argc, char** argv) {
   failures += CheckHalves(count);
   failures += CheckCopies(count);
   failures += CheckRegistered(devices, count);
+  failures += CheckSeveralRegistered(devices);
   failures += CheckAttributes();
   std::printf("mapped: %d elements on %d %s: %s\n", count, devices, Devices(devices),
               Verdict(failures));

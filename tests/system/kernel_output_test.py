@@ -4,6 +4,7 @@ from harness import KINDS, SystemTest, app
 EXPECTED = ["program 0", "kernel 1, thread 0", "kernel 1, thread 1", "program 1: device", "kernel 2, thread 0", "program 2: stream",
             "kernel 3, thread 0", "program 3: event", "kernel 4, thread 0", "program 4: copy",
             *(f"line {i} of a kernel that says much" for i in range(2000)), "program 5: much",
+            "kernel 7, thread 0", "program 8: copy to the device",
             "kernel 5, thread 0", "program 6: locked, device", "kernel 6, thread 0", "program 7: locked, event"]
 PATHS = {"same-node": "auto", "agents": "never"}
 

@@ -81,6 +81,7 @@ class FunctionPlanner {
       FindShapes();
       if (!FindWaiting(why)) return false;
     } while (ForceLanes());
+    FindMeetings();
     return true;
   }
 
@@ -296,6 +297,37 @@ class FunctionPlanner {
     for (std::uint32_t n = 0; n < node_count_; ++n)
       out_.waiting[n].ForEach([&](std::uint32_t y) { out_.kept[n].AddAll(live_[y]); });
     return true;
+  }
+
+  void FindMeetings() {
+    out_.may_meet = Bits(node_count_);
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (std::uint32_t n = node_count_; n-- > 0;) {
+        if (out_.may_meet.Has(n)) continue;
+        bool meets = n == out_.schedule.return_node;
+        ForInstructions(n, [&](std::uint32_t i) {
+          const auto& instruction = body_.instructions[i];
+          meets = meets || IsWarpCollective(instruction) || IsBlockBarrier(instruction) ||
+                  IsMatrix(instruction) || instruction.opcode == "call";
+        });
+        for (auto next : out_.schedule.nodes[n].successors)
+          meets = meets || out_.may_meet.Has(next);
+        if (!meets) continue;
+        out_.may_meet.Add(n);
+        changed = true;
+      }
+    }
+    if (out_.schedule.return_node != kNoIndex) return;
+    for (std::uint32_t n = 0; n < node_count_; ++n) {
+      Bits awaited = out_.waiting[n];
+      awaited.KeepOnly(out_.may_meet);
+      if (awaited.empty()) continue;
+      ForInstructions(n, [&](std::uint32_t i) {
+        const auto& instruction = body_.instructions[i];
+        out_.may_owe = out_.may_owe || (IsWarpCollective(instruction) && !MaskIsOwn(instruction));
+      });
+    }
   }
 
   // Nodes that only lanes of one side of a branch come to, before they meet again or go round.

@@ -37,11 +37,12 @@ int CurrentDevice() { return t_current_device; }
 void SetCurrentDevice(int device) { t_current_device = device; }
 
 void Context::Raise(CUresult error, const std::string& message) {
-  CUresult none = CUDA_SUCCESS;
-  if (!error_.compare_exchange_strong(none, error, std::memory_order_acq_rel)) return;
+  if (raised_.exchange(true, std::memory_order_acq_rel)) return;
   const char* name = nullptr;
   cuGetErrorName(error, &name);
+  // First: whoever sees the error may end the process.
   LogError("software GPU {}: {} ({})", device_, message, name == nullptr ? "?" : name);
+  error_.store(error, std::memory_order_release);
   queue_.pool().StopCancelled();
 }
 

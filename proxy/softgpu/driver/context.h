@@ -44,6 +44,7 @@ class Context : public ErrorSink {
  private:
   const int device_;
   const std::shared_ptr<PhysicalMemory> memory_;
+  std::atomic<bool> raised_{false};  // The first has it, who then says what it is.
   std::atomic<CUresult> error_{CUDA_SUCCESS};
   OperationQueue& queue_;
   DeviceHeap heap_;

@@ -44,6 +44,7 @@ void EmitBarrierReduction(FunctionEmitter& e) {
                                : BarrierReduction::kOr;
   auto* const threads = e.operand_count() == 4 ? e.Read(2, Type::kU32) : e.ConstInt(32, 0);
   if (e.warp() != nullptr) {
+    CheckBarrier(e);
     auto* const predicates =
         e.WithWidth(32, [&] { return e.Read(e.operand_count() - 1, Type::kPred); });
     auto* const votes = e.b.CreateAnd(e.Ballot(predicates), e.mask());
@@ -98,6 +99,7 @@ void EmitBar(FunctionEmitter& e) {
   }
   if (arrive && e.operand_count() != 2) e.Reject("barrier and number of threads are expected");
   if (e.warp() != nullptr) {
+    CheckBarrier(e);
     e.CallRuntime(arrive ? "cuspan_rt_warp_barrier_arrive" : "cuspan_rt_warp_barrier",
                   e.b.getVoidTy(),
                   {e.ContextPointer(), ReadOptional(e, 0), ReadOptional(e, 1), e.mask()});

@@ -156,8 +156,12 @@ class FunctionEmitter {
   llvm::Value* Ballot(llvm::Value* lanes);
   // Do all lanes that have not ended execute the instruction together, whatever happens?
   bool together() const { return together_ && guard_ == nullptr; }
-  // All lanes that have not ended.
-  llvm::Value* Alive();
+  // All lanes that have not ended, and will not before others that are here have gone on.
+  llvm::Value* Awaited();
+  // Lanes that others, which have gone on, took for lanes that end without meeting anybody; null
+  // where there are never such.
+  llvm::Value* Owing();
+  void Owe(llvm::Value* lanes);
   const analysis::InstructionPlan& instruction_plan() const {
     return warp_->instructions[position_];
   }
@@ -285,10 +289,12 @@ class FunctionEmitter {
   bool signed_offsets_ = false;
   analysis::FlowGraph flow_;
   bool together_ = false;
+  std::uint32_t node_ = 0;  // That is executed.
   std::vector<llvm::AllocaInst*> anchors_;  // By register; null without extension.
   std::vector<llvm::AllocaInst*> node_masks_;
   std::vector<llvm::BasicBlock*> node_blocks_, node_checks_;
   llvm::AllocaInst* alive_ = nullptr;
+  llvm::AllocaInst* owing_ = nullptr;
   llvm::AllocaInst* return_mask_ = nullptr;
   // The lane loop being emitted.
   llvm::BasicBlock* before_loop_ = nullptr;

@@ -22,35 +22,66 @@ struct Members {
   Value* lanes = nullptr;
 };
 
-// Lanes that a mask names must be here, unless they ended; and who is here must be named.
-void CheckMembers(FunctionEmitter& e, const Members& members) {
+void FaultIf(FunctionEmitter& e, Value* wrong, std::string_view what) {
   auto& b = e.b;
-  Value* wrong = nullptr;
-  if (members.word != nullptr) {
-    const auto* const constant = llvm::dyn_cast<llvm::ConstantInt>(members.word);
-    if (e.together() && constant != nullptr && constant->isMinusOne()) return;
-    auto* const missing = b.CreateAnd(b.CreateAnd(members.word, e.Alive()), b.CreateNot(e.mask()));
-    auto* const unnamed = b.CreateAnd(e.mask(), b.CreateNot(members.word));
-    wrong = b.CreateIsNotNull(e.together() ? unnamed : b.CreateOr(missing, unnamed));
-  } else {
-    auto* const absent = b.CreateAnd(e.Alive(), b.CreateNot(e.mask()));
-    auto* const missing =
-        b.CreateIsNotNull(b.CreateAnd(members.words, b.CreateVectorSplat(32, absent)));
-    auto* const one = b.CreateVectorSplat(32, b.getInt32(1));
-    auto* const own = b.CreateAnd(b.CreateLShr(members.words, e.LaneNumbers(32)), one);
-    auto* const bad = b.CreateOr(missing, b.CreateIsNull(own));
-    wrong = b.CreateIsNotNull(b.CreateAnd(e.Ballot(bad), e.mask()));
-  }
   auto* const function = b.GetInsertBlock()->getParent();
   auto* const fault = llvm::BasicBlock::Create(e.context(), "", function);
   auto* const on = llvm::BasicBlock::Create(e.context(), "", function);
   b.CreateCondBr(wrong, fault, on);
   b.SetInsertPoint(fault);
-  e.Fault(kLaunchFailed,
-          "a warp-wide operation whose member mask does not name the lanes that execute it: it "
-          "names others that are elsewhere, or leaves some out");
+  e.Fault(kLaunchFailed, what);
   b.CreateUnreachable();
   b.SetInsertPoint(on);
+}
+
+constexpr std::string_view kWrongMembers =
+    "a warp-wide operation whose member mask does not name the lanes that execute it: it names "
+    "others that are elsewhere, or leaves some out";
+constexpr std::string_view kNeverMet =
+    "lanes that were named by the member mask of another warp-wide operation, where they never "
+    "came, do this one";
+
+// Who is here must be named, and lanes that a mask names must be here, unless they have ended (PTX
+// ISA, "shfl.sync": those that have not exited are waited for). Lanes that wait elsewhere may be
+// about to end: the operation goes on without them, but then they may not come to another with
+// lanes that on a GPU would still wait for them.
+void CheckMembers(FunctionEmitter& e, const Members& members) {
+  auto& b = e.b;
+  auto* const owing = e.Owing();
+  if (members.word != nullptr) {
+    const auto* const constant = llvm::dyn_cast<llvm::ConstantInt>(members.word);
+    const bool all = constant != nullptr && constant->isMinusOne();
+    Value* missing = nullptr;
+    if (!e.together())
+      missing = b.CreateAnd(b.CreateAnd(members.word, e.Awaited()), b.CreateNot(e.mask()));
+    if (owing != nullptr) {
+      auto* const late = b.CreateIsNotNull(b.CreateAnd(e.mask(), owing));
+      auto* const others = b.CreateIsNotNull(b.CreateAnd(members.word, b.CreateNot(owing)));
+      FaultIf(e, b.CreateAnd(late, others), kNeverMet);
+      if (missing != nullptr) e.Owe(missing);
+    }
+    if (all && (missing == nullptr || owing != nullptr)) return;
+    Value* wrong = b.CreateAnd(e.mask(), b.CreateNot(members.word));
+    if (missing != nullptr && owing == nullptr) wrong = b.CreateOr(wrong, missing);
+    FaultIf(e, b.CreateIsNotNull(wrong), kWrongMembers);
+    return;
+  }
+  auto* const absent = b.CreateVectorSplat(32, b.CreateAnd(e.Awaited(), b.CreateNot(e.mask())));
+  auto* const missing = b.CreateAnd(members.words, absent);
+  auto* const one = b.CreateVectorSplat(32, b.getInt32(1));
+  auto* const own = b.CreateAnd(b.CreateLShr(members.words, e.LaneNumbers(32)), one);
+  Value* bad = b.CreateIsNull(own);
+  if (owing == nullptr) {
+    bad = b.CreateOr(bad, b.CreateIsNotNull(missing));
+  } else {
+    auto* const others =
+        b.CreateIsNotNull(b.CreateAnd(members.words, b.CreateVectorSplat(32, b.CreateNot(owing))));
+    auto* const late = b.CreateAnd(b.CreateAnd(e.Ballot(others), e.mask()), owing);
+    FaultIf(e, b.CreateIsNotNull(late), kNeverMet);
+    auto* const none = llvm::Constant::getNullValue(missing->getType());
+    e.Owe(b.CreateOrReduce(b.CreateSelect(e.MaskVector(), missing, none)));
+  }
+  FaultIf(e, b.CreateIsNotNull(b.CreateAnd(e.Ballot(bad), e.mask())), kWrongMembers);
 }
 
 // `sync`: operand `i` names the members; otherwise those who are here take part.
@@ -335,6 +366,11 @@ void EmitWarpElect(FunctionEmitter& e) {
   auto* const words = members.word != nullptr ? Splat(e, members.word) : members.words;
   auto* const leaders = b.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, words, b.getFalse());
   WriteLanes(e, leaders, b.CreateICmpEQ(leaders, e.LaneNumbers(32)));
+}
+
+void CheckBarrier(FunctionEmitter& e) {
+  if (auto* const owing = e.Owing(); owing != nullptr)
+    FaultIf(e, e.b.CreateIsNotNull(e.b.CreateAnd(e.mask(), owing)), kNeverMet);
 }
 
 void EmitWarpSync(FunctionEmitter& e) { ReadMembers(e, 0, true); }

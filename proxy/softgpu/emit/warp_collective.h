@@ -14,5 +14,7 @@ void EmitWarpMatch(FunctionEmitter& e, MatchMode mode);
 void EmitWarpReduction(FunctionEmitter& e, std::uint32_t operation);
 void EmitWarpElect(FunctionEmitter& e);
 void EmitWarpSync(FunctionEmitter& e);
+// Before a barrier of the block.
+void CheckBarrier(FunctionEmitter& e);
 
 }  // namespace cuspan::softgpu::emit

@@ -55,6 +55,10 @@ void FunctionEmitter::EmitWarp() {
   }
   alive_ = b.CreateAlloca(word);
   b.CreateStore(lanes, alive_);
+  if (warp_->may_owe) {
+    owing_ = b.CreateAlloca(word);
+    b.CreateStore(b.getInt32(0), owing_);
+  }
   mask_ = lanes;
   // Parameters that come in registers.
   const auto& formals = body().formal_registers;
@@ -100,6 +104,7 @@ void FunctionEmitter::EmitNode(std::uint32_t n) {
   b.SetInsertPoint(node_blocks_[n]);
   mask_ = b.CreateLoad(b.getInt32Ty(), node_masks_[n]);
   b.CreateStore(b.getInt32(0), node_masks_[n]);
+  node_ = n;
   kept_ = &warp_->kept[n];
   together_ = warp_->Together(n);
   guard_ = nullptr;
@@ -286,7 +291,20 @@ void FunctionEmitter::StoreWarpResults() {
   });
 }
 
-Value* FunctionEmitter::Alive() { return b.CreateLoad(b.getInt32Ty(), alive_); }
+Value* FunctionEmitter::Awaited() {
+  Value* lanes = b.CreateLoad(b.getInt32Ty(), alive_);
+  warp_->waiting[node_].ForEach([&](std::uint32_t y) {
+    if (y >= node_masks_.size() || warp_->may_meet.Has(y)) return;
+    lanes = b.CreateAnd(lanes, b.CreateNot(b.CreateLoad(b.getInt32Ty(), node_masks_[y])));
+  });
+  return lanes;
+}
+
+Value* FunctionEmitter::Owing() {
+  return owing_ == nullptr ? nullptr : b.CreateLoad(b.getInt32Ty(), owing_);
+}
+
+void FunctionEmitter::Owe(Value* lanes) { b.CreateStore(b.CreateOr(Owing(), lanes), owing_); }
 
 void FunctionEmitter::Within(Value* lanes, const std::function<void()>& emit) {
   auto* const run = NewBlock();

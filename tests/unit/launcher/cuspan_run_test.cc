@@ -466,12 +466,15 @@ TEST(PlainMpirun, ARankOnTheSameNodeIsNotUsedTwice) {
 }
 
 TEST(PlainMpirun, PassesInputStatusAndACleanEnvironment) {
-  // Permission to run as root, and how MPI is to share memory, are the user's own to give, and stay.
-  const Outcome outcome = PlainForm(
-      {},
-      {"sh", "-c",
-       "cat; env | grep -E '^(OMPI_|PMIX_|PRTE_|HFI_|IPATH_)' | grep -v -e ALLOW_RUN -e PMIX_MCA_gds; exit 7"},
-      {"-np", "1", "--host", "localhost", kAgent, "--device", "soft"}, {}, "one\ntwo\n");
+  // Permission to run as root, how MPI is to share memory and which networks it takes (kMpirun) are
+  // the user's own to give, and stay.
+  const Outcome outcome =
+      PlainForm({},
+                {"sh", "-c",
+                 "cat; env | grep -E '^(OMPI_|PMIX_|PRTE_|HFI_|IPATH_)' | grep -v -e ALLOW_RUN -e "
+                 "PMIX_MCA_gds "
+                 "-e OMPI_MCA_pml=ob1 -e OMPI_MCA_btl=tcp; exit 7"},
+                {"-np", "1", "--host", "localhost", kAgent, "--device", "soft"}, {}, "one\ntwo\n");
   EXPECT_EQ(outcome.exit_status, 7);
   EXPECT_EQ(outcome.out, "one\ntwo\n");
 }

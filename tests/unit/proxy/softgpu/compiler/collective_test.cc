@@ -43,6 +43,90 @@ TEST(Collective, Shuffles) {
         [](int lane) { return (lane & 7) > 5 ? -1 : lane + 2; });
 }
 
+// Runs a warp of which the lanes from 8 on go to `end`, which is followed by a store and the end,
+// and the others through `body`, in both models.
+struct Parted {
+  int error;
+  std::vector<std::uint32_t> out;
+};
+std::vector<Parted> RunParted(const std::string& body, const std::string& end) {
+  std::vector<Parted> results;
+  for (const auto model : {ExecutionModel::kThread, ExecutionModel::kVector}) {
+    ProgramOptions options;
+    options.model = model;
+    Device device(Module(R"(.visible .entry k(.param .u64 out) {
+      .reg .pred %p<4>; .reg .b32 %r<10>; .reg .b64 %d<4>;
+      mov.u32 %r1, %tid.x; ld.param.u64 %d1, [out]; mul.wide.u32 %d2, %r1, 4;
+      add.u64 %d1, %d1, %d2; mov.u32 %r0, 77; setp.ge.u32 %p1, %r1, 8; @%p1 bra END;
+      )" + body +
+                         "\nEND: " + end + "\nst.global.u32 [%d1], %r0; ret; }"),
+                  options);
+    Parted result{0, std::vector<std::uint32_t>(32, 0xdead)};
+    result.error = device.Launch("k", {1}, {32}, 0, result.out.data());
+    results.push_back(std::move(result));
+  }
+  return results;
+}
+
+// PTX ISA, "shfl.sync" and others: a lane waits for those of the mask that have not exited. Lanes
+// that go to their end by themselves need not have got there yet.
+TEST(Collective, DoesNotWaitForLanesThatEndWithoutMeetingOthers) {
+  const auto check = [](const std::string& body, auto expected) {
+    for (const Parted& result : RunParted(body, "")) {
+      EXPECT_EQ(result.error, CUDA_SUCCESS) << body;
+      for (unsigned lane = 0; lane < 32; ++lane)
+        EXPECT_EQ(result.out[lane], lane < 8 ? expected(lane) : 77U) << body << lane;
+    }
+  };
+  check("shfl.sync.bfly.b32 %r0, %r1, 1, 31, -1;", [](unsigned lane) { return lane ^ 1; });
+  check("setp.ne.u32 %p2, %r1, 3; vote.sync.ballot.b32 %r0, %p2, -1;",
+        [](unsigned) { return 0xf7U; });
+  check("bar.warp.sync -1; mov.u32 %r0, 5;", [](unsigned) { return 5U; });
+  check("redux.sync.add.u32 %r0, %r1, -1;", [](unsigned) { return 28U; });
+  // Lanes leave a loop one after the other; those that are left reduce.
+  check(
+      "mov.u32 %r0, 0; mov.u32 %r2, 0; "
+      "L: redux.sync.add.u32 %r3, 1, -1; add.u32 %r0, %r0, %r3; add.u32 %r2, %r2, 1; "
+      "setp.le.u32 %p2, %r2, %r1; @%p2 bra L;",
+      [](unsigned lane) {
+        unsigned sum = 0;
+        for (unsigned i = 0; i <= lane; ++i) sum += 8 - i;
+        return sum;
+      });
+  // Its own mask for each lane.
+  check(
+      "mov.u32 %r4, -1; sub.u32 %r5, 0, %r1; or.b32 %r4, %r4, %r5; "
+      "shfl.sync.bfly.b32 %r0, %r1, 2, 31, %r4;",
+      [](unsigned lane) { return lane ^ 2; });
+}
+
+// Where only their way tells: here the lanes from 8 on come by a collective that they do not do.
+TEST(Collective, DoesNotWaitForLanesThatPassByAnother) {
+  const std::string end =
+      "setp.ge.u32 %p3, %r1, 4; @%p3 bra OUT; shfl.sync.idx.b32 %r0, %r0, 0, 31, -1; OUT:";
+  for (const Parted& result : RunParted("shfl.sync.bfly.b32 %r0, %r1, 1, 31, -1;", end)) {
+    EXPECT_EQ(result.error, CUDA_SUCCESS);
+    for (unsigned lane = 0; lane < 32; ++lane)
+      EXPECT_EQ(result.out[lane], lane < 4 ? 1 : lane < 8 ? lane ^ 1 : 77U) << lane;
+  }
+  // They may do one among themselves.
+  const std::string own =
+      "setp.lt.u32 %p3, %r1, 8; @%p3 bra OUT; shfl.sync.bfly.b32 %r0, %r1, 1, 31, 0xffffff00; OUT:";
+  for (const Parted& result : RunParted("shfl.sync.bfly.b32 %r0, %r1, 2, 31, -1;", own)) {
+    EXPECT_EQ(result.error, CUDA_SUCCESS);
+    for (unsigned lane = 0; lane < 32; ++lane)
+      EXPECT_EQ(result.out[lane], lane < 8 ? lane ^ 2 : lane ^ 1) << lane;
+  }
+}
+
+// Those that come to something together do not end, and on a GPU all wait for ever.
+TEST(Collective, LanesThatMeetElsewhereAreAnError) {
+  for (const char* end : {"bar.warp.sync -1;", "bar.sync 0;"}) {
+    for (const Parted& result : RunParted("shfl.sync.bfly.b32 %r0, %r1, 1, 31, -1;", end))
+      EXPECT_EQ(result.error, CUDA_ERROR_LAUNCH_FAILED) << end;
+  }
+}
+
 TEST(Collective, VotesMatchesAndReductions) {
   const std::string odd = "and.b32 %r2, %r1, 1; setp.ne.u32 %p1, %r2, 0; ";
   const std::string store = " selp.b32 %r0, 1, 0, %p2;";
