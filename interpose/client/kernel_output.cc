@@ -3,6 +3,8 @@
 #include <cstdio>
 #include <utility>
 
+#include "interpose/client/thread_state.h"
+
 namespace cuspan {
 
 KernelOutput& KernelOutput::Get() {
@@ -32,6 +34,8 @@ void KernelOutput::WriteFor(std::FILE* stream) {
 }
 
 void KernelOutput::WriteAll() {
+  // The holder of a stream's lock may wait for the function that this thread is to run.
+  if (ThisThread().in_host_call) return;
   std::unique_lock lock(mutex_);
   while (!kept_.empty()) {
     std::FILE* const stream = StreamOf(kept_.front());

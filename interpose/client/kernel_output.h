@@ -20,7 +20,8 @@ class KernelOutput {
 
   // Any thread; does not wait for others that write.
   void Write(bool error, std::string text);
-  // Writes what is kept; a thread of the program, before it returns from waiting for a device.
+  // Writes what is kept; a thread of the program, before it returns from waiting for a device. One
+  // that runs functions in a stream's order leaves it to the others.
   void WriteKept() {
     if (has_kept_.load(std::memory_order_acquire)) WriteAll();
   }

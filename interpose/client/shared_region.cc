@@ -25,9 +25,9 @@ constexpr std::uint64_t kGranularity = 2 << 20;
 constexpr std::uint64_t kPieceBytes = 4 << 20;
 // Blocks from here on have a segment of their own.
 constexpr std::uint64_t kLargeBytes = 1 << 20;
-// From here on it is looked whether the host has so much: taking more would have the kernel end
-// processes.
-constexpr std::uint64_t kCheckedBytes = 256 << 20;
+// From here on it is looked whether the host has so much, which costs little beside pinning it:
+// taking more would have the kernel end processes.
+constexpr std::uint64_t kCheckedBytes = 16 << 20;
 
 std::uint64_t RoundUp(std::uint64_t bytes) {
   return (bytes + kGranularity - 1) / kGranularity * kGranularity;

@@ -58,6 +58,8 @@ void Print() {
   CHECK(cudaDeviceSynchronize());
   std::printf("program 6: locked, device\n");
   Say<<<1, 1, 0, stream>>>(6);
+  CHECK(cudaLaunchHostFunc(
+      stream, [](void*) {}, nullptr));
   CHECK(cudaEventRecord(event, stream));
   CHECK(cudaEventSynchronize(event));
   std::printf("program 7: locked, event\n");
