@@ -172,13 +172,7 @@ Status Handle(Session& session, const Origin&, const GraphKernel& op) {
   parameters.type = CU_GRAPH_NODE_TYPE_KERNEL;
   auto& launch = parameters.kernel;
   launch.func = (*kernel)->driver;
-  launch.gridDimX = shape.grid.x;
-  launch.gridDimY = shape.grid.y;
-  launch.gridDimZ = shape.grid.z;
-  launch.blockDimX = shape.block.x;
-  launch.blockDimY = shape.block.y;
-  launch.blockDimZ = shape.block.z;
-  launch.sharedMemBytes = shape.dynamic_shared;
+  SetSizes(shape, launch);
   launch.kernelParams = pointers.data();
   CUgraphNode node = nullptr;
   CUSPAN_RETURN_IF_ERROR(AddNode(session, op, parameters, &node));

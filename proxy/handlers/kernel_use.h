@@ -32,4 +32,16 @@ inline void PointAtArguments(const Kernel& kernel, Bytes arguments, std::vector<
   }
 }
 
+// The sizes of a launch, in any of the driver's descriptions of one.
+template <typename Launch>
+void SetSizes(const GridShape& shape, Launch& launch) {
+  launch.gridDimX = shape.grid.x;
+  launch.gridDimY = shape.grid.y;
+  launch.gridDimZ = shape.grid.z;
+  launch.blockDimX = shape.block.x;
+  launch.blockDimY = shape.block.y;
+  launch.blockDimZ = shape.block.z;
+  launch.sharedMemBytes = shape.dynamic_shared;
+}
+
 }  // namespace cuspan::proxy

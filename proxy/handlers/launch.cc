@@ -15,13 +15,7 @@ CUlaunchConfig ClusterConfig(const GridShape& shape, CUstream stream,
   attributes[1].id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
   attributes[1].value.cooperative = shape.cooperative ? 1 : 0;
   CUlaunchConfig config{};
-  config.gridDimX = shape.grid.x;
-  config.gridDimY = shape.grid.y;
-  config.gridDimZ = shape.grid.z;
-  config.blockDimX = shape.block.x;
-  config.blockDimY = shape.block.y;
-  config.blockDimZ = shape.block.z;
-  config.sharedMemBytes = shape.dynamic_shared;
+  SetSizes(shape, config);
   config.hStream = stream;
   config.attrs = attributes.data();
   config.numAttrs = attributes.size();

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 
 namespace cuspan::proxy {
@@ -24,14 +23,6 @@ struct FakeGpu::Stream {
 struct FakeGpu::Function {
   std::string name;
   std::vector<std::size_t> parameters;
-};
-
-struct FakeGpu::Node {
-  std::vector<CUgraph> bodies;
-};
-
-struct FakeGpu::Graph {
-  std::map<CUgraphNode, std::unique_ptr<Node>> nodes;
 };
 
 namespace {
@@ -397,96 +388,15 @@ struct FakeCalls {
     *milliseconds = 2.5F;
     return CUDA_SUCCESS;
   }
-
-  // --- Graphs
-  static CUgraph NewGraph() {
-    auto graph = std::make_unique<FakeGpu::Graph>();
-    FakeGpu::Graph* const place = graph.get();
-    fake->graphs_[place] = std::move(graph);
-    return reinterpret_cast<CUgraph>(place);
-  }
-  static FakeGpu::Graph& GraphOf(CUgraph graph) {
-    const auto known = fake->graphs_.find(reinterpret_cast<FakeGpu::Graph*>(graph));
-    if (known == fake->graphs_.end()) std::abort();
-    return *known->second;
-  }
-  static void EraseGraph(CUgraph graph) {
-    for (const auto& [handle, node] : GraphOf(graph).nodes)
-      for (CUgraph body : node->bodies) EraseGraph(body);
-    fake->graphs_.erase(reinterpret_cast<FakeGpu::Graph*>(graph));
-  }
-  static CUresult CreateGraph(CUgraph* graph, unsigned) {
-    std::scoped_lock lock(fake->mutex_);
-    *graph = NewGraph();
-    return fake->Refusal("cuGraphCreate");
-  }
-  static CUresult DestroyGraph(CUgraph graph) {
-    std::scoped_lock lock(fake->mutex_);
-    EraseGraph(graph);
-    return CUDA_SUCCESS;
-  }
-  static CUresult CreateCondition(CUgraphConditionalHandle* handle, CUgraph graph, CUcontext,
-                                  unsigned, unsigned flags) {
-    std::scoped_lock lock(fake->mutex_);
-    GraphOf(graph);
-    *handle = ++fake->objects_;
-    return flags > 1 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
-  }
-  static CUresult AddNode(CUgraphNode* node, CUgraph handle, const CUgraphNode* after,
-                          const CUgraphEdgeData*, std::size_t count,
-                          CUgraphNodeParams* parameters) {
-    std::scoped_lock lock(fake->mutex_);
-    FakeGpu::Graph& graph = GraphOf(handle);
-    for (std::size_t i = 0; i < count; ++i)
-      if (!graph.nodes.contains(after[i])) std::abort();
-    if (const CUresult refusal = fake->Refusal("cuGraphAddNode"); refusal != CUDA_SUCCESS)
-      return refusal;
-    auto made = std::make_unique<FakeGpu::Node>();
-    if (parameters->type == CU_GRAPH_NODE_TYPE_CONDITIONAL) {
-      if (parameters->conditional.handle == 0) return CUDA_ERROR_INVALID_VALUE;
-      for (unsigned i = 0; i < parameters->conditional.size; ++i)
-        made->bodies.push_back(NewGraph());
-      parameters->conditional.phGraph_out = made->bodies.data();
-    }
-    *node = reinterpret_cast<CUgraphNode>(made.get());
-    graph.nodes[*node] = std::move(made);
-    return CUDA_SUCCESS;
-  }
-  static CUresult DestroyNode(CUgraphNode node) {
-    std::scoped_lock lock(fake->mutex_);
-    for (const auto& [place, graph] : fake->graphs_) {
-      const auto known = graph->nodes.find(node);
-      if (known == graph->nodes.end()) continue;
-      const std::unique_ptr<FakeGpu::Node> gone = std::move(known->second);
-      graph->nodes.erase(known);
-      for (CUgraph body : gone->bodies) EraseGraph(body);
-      return CUDA_SUCCESS;
-    }
-    std::abort();
-  }
-  static CUresult Instantiate(CUgraphExec* exec, CUgraph graph, unsigned long long) {
-    std::scoped_lock lock(fake->mutex_);
-    GraphOf(graph);
-    auto made = std::make_unique<int>();
-    *exec = reinterpret_cast<CUgraphExec>(made.get());
-    fake->executors_[made.get()] = std::move(made);
-    return fake->Refusal("cuGraphInstantiate");
-  }
-  static CUresult DestroyExec(CUgraphExec exec) {
-    std::scoped_lock lock(fake->mutex_);
-    if (fake->executors_.erase(exec) == 0) std::abort();
-    return CUDA_SUCCESS;
-  }
-  static CUresult LaunchGraph(CUgraphExec exec, CUstream stream) {
-    {
-      std::scoped_lock lock(fake->mutex_);
-      if (!fake->executors_.contains(exec)) std::abort();
-    }
-    return fake->Enqueue(stream, "graph", [] {});
-  }
 };
 
-FakeGpu::FakeGpu() {
+FakeGpu::FakeGpu()
+    : graphs_(
+          [this](const char* function) {
+            std::scoped_lock lock(mutex_);
+            return Refusal(function);
+          },
+          [this](CUstream stream) { return Enqueue(stream, "graph", [] {}); }) {
   fake = this;
   streams_.push_back(std::make_unique<Stream>());
   const auto add = [this](std::string name, std::vector<std::size_t> parameters) {
@@ -565,16 +475,7 @@ FakeGpu::FakeGpu() {
   d.cuEventRecord = FakeCalls::RecordEvent;
   d.cuEventQuery = FakeCalls::QueryEvent;
   d.cuEventElapsedTime = FakeCalls::Elapsed;
-  d.cuGraphCreate = FakeCalls::CreateGraph;
-  d.cuGraphDestroy = FakeCalls::DestroyGraph;
-  d.cuGraphConditionalHandleCreate = FakeCalls::CreateCondition;
-  d.cuGraphAddNode = FakeCalls::AddNode;
-  d.cuGraphDestroyNode = FakeCalls::DestroyNode;
-  d.cuGraphKernelNodeSetAttribute = [](CUgraphNode, CUlaunchAttributeID,
-                                       const CUlaunchAttributeValue*) { return CUDA_SUCCESS; };
-  d.cuGraphInstantiate = FakeCalls::Instantiate;
-  d.cuGraphExecDestroy = FakeCalls::DestroyExec;
-  d.cuGraphLaunch = FakeCalls::LaunchGraph;
+  graphs_.Install(d);
 #define CUSPAN_DRIVER_FUNCTION(name) \
   if (d.name == nullptr) d.name = NotThere;
 #include "proxy/gpu/driver_functions.def"

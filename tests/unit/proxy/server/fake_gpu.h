@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "proxy/gpu/driver.h"
+#include "tests/unit/proxy/server/fake_graphs.h"
 
 namespace cuspan::proxy {
 
@@ -22,7 +23,7 @@ namespace cuspan::proxy {
 // Kernels of every module: "add" (u64 address, u32 count, u32 value) adds to u32
 // elements; "nothing" () does nothing; "refused" () is refused with
 // CUDA_ERROR_INVALID_VALUE; "faults" () loses the context when it runs. Variable:
-// "variable", 64 bytes. Graphs run as nothing. A handle that was given back ends the test.
+// "variable", 64 bytes.
 class FakeGpu {
  public:
   FakeGpu();
@@ -50,8 +51,6 @@ class FakeGpu {
   struct Stream;
   struct Event;
   struct Function;
-  struct Graph;
-  struct Node;
 
  private:
   friend struct FakeCalls;
@@ -66,14 +65,12 @@ class FakeGpu {
   CUresult Refusal(const char* function) const;
 
   Driver driver_;
+  FakeGraphs graphs_;
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   std::vector<std::unique_ptr<Stream>> streams_;
   std::set<Event*> events_;
   std::vector<std::unique_ptr<Function>> functions_;
-  // Graphs with the bodies of their conditional nodes, and what was instantiated.
-  std::map<Graph*, std::unique_ptr<Graph>> graphs_;
-  std::map<void*, std::unique_ptr<int>> executors_;
   std::map<std::string, CUresult> refusals_;
   std::map<CUdeviceptr, std::size_t> reserved_;
   std::map<CUdeviceptr, std::size_t> mapped_;

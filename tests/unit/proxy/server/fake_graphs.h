@@ -1,0 +1,40 @@
+// The graphs of a fake driver: they have nodes and bodies, and run as nothing.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "proxy/gpu/driver.h"
+
+namespace cuspan::proxy {
+
+// One at a time: the driver's functions find it through a global. A handle that was given back, or
+// was never one, ends the test.
+class FakeGraphs {
+ public:
+  // What a function is to answer, if it is to fail; and a launch's work in its stream.
+  using Refusal = std::function<CUresult(const char* function)>;
+  using Launch = std::function<CUresult(CUstream stream)>;
+  FakeGraphs(Refusal refusal, Launch launch);
+  ~FakeGraphs();
+  FakeGraphs(const FakeGraphs&) = delete;
+
+  void Install(Driver& driver);
+
+  struct Graph;
+  struct Node;
+
+ private:
+  friend struct FakeGraphCalls;
+
+  const Refusal refusal_;
+  const Launch launch_;
+  std::mutex mutex_;
+  std::map<Graph*, std::unique_ptr<Graph>> graphs_;  // With the bodies of conditional nodes.
+  std::map<void*, std::unique_ptr<int>> executors_;
+  unsigned long long conditions_ = 0;  // Made so far.
+};
+
+}  // namespace cuspan::proxy
