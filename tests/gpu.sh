@@ -11,6 +11,7 @@ build=${1:-build/gpu}
 jobs=$(nproc)
 
 echo "== build in $build"
+mkdir -p "$build"
 cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCUSPAN_TESTS=ON \
   -DCUSPAN_SOFTGPU="${CUSPAN_SOFTGPU:-OFF}" > "$build.configure.log" || { tail -n 30 "$build.configure.log"; exit 1; }
 ninja -C "$build" -j "$jobs" cuspan cuspan-agent cuspan-proxy cuspan_client cuspan_standin_driver test_apps \

@@ -36,8 +36,8 @@ KEPT = 256 * 1024  # Bytes of an output that are kept and compared.
 
 NUMBER = re.compile(r"0x[0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|\b-?(?:nan|inf)\b")
 # A line with one of these tells how long something took.
-MEASURED = re.compile(r"\btim(?:e|er|es|ing)\b|\d *(?:[num]?s|us|µs|sec\w*|milli\w*|micro\w*)\b|elapsed|second|[GMK]i?B/s|"
-                      r"[GMT]?FLOP|bandwidth|throughput|rate\b|\bcycles|speed-?up|faster|latency|perf|samples/s|"
+MEASURED = re.compile(r"\btim(?:e|er|es|ing)\b|\d *(?:[num]?s|us|µs|sec\w*|milli\w*|micro\w*)\b|elapsed|second|\w/s(?:ec)?\b|"
+                      r"[GMT]?FLOP|bandwidth|throughput|rate\b|\bcycles|speed-?up|faster|latency|perf|"
                       r"GPts|cost\b|free|\bper [num]?s\b", re.IGNORECASE)
 HIDE = ('for file in /dev/nvidia*; do if [ -d "$file" ]; then mount -t tmpfs none "$file"; '
         'else mount --bind /dev/null "$file"; fi; done; exec "$@"')
@@ -74,7 +74,7 @@ def run(command, limit):
         texts = []
         for path in paths:
             with path.open("rb") as file:
-                texts.append(file.read(KEPT).decode(errors="replace"))
+                texts.append(file.read(KEPT).decode(errors="replace").replace(folder, "FOLDER"))
         return {"status": status, "out": texts[0], "err": texts[1], "seconds": seconds}
 
 

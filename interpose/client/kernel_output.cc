@@ -31,6 +31,8 @@ void KernelOutput::WriteFor(std::FILE* stream) {
     std::fwrite(text.data(), 1, text.size(), stream);
     kept_.pop_front();
   }
+  // As CUDA does: a program that is aborted afterwards has shown it.
+  std::fflush(stream);
 }
 
 void KernelOutput::WriteAll() {

@@ -29,9 +29,11 @@ class Occupancies {
   struct Key {
     int block_threads;
     std::uint64_t dynamic_shared;
-    unsigned flags;
+    unsigned flags;  // Of the question to the driver; or kLargestCluster.
     auto operator<=>(const Key&) const = default;
   };
+  // The blocks of the largest cluster, instead.
+  static constexpr unsigned kLargestCluster = ~0U;
   std::optional<int> Find(const Key& key) {
     std::lock_guard lock(mutex_);
     const auto known = blocks_.find(key);

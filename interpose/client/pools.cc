@@ -139,6 +139,11 @@ void Pools::Keep(std::uint64_t address, bool keep) {
     kept_.erase(address);
 }
 
+bool Pools::IsKept(std::uint64_t address) {
+  std::lock_guard lock(mutex_);
+  return kept_.contains(address);
+}
+
 CUresult Pools::Forget(std::uint64_t address, bool* kept) {
   std::lock_guard lock(mutex_);
   *kept = kept_.contains(address);

@@ -67,6 +67,7 @@ class Pools {
   CUresult Forget(std::uint64_t address, bool* kept);
   // Memory of a graph, at whose address each launch finds it again: what the program frees stays.
   void Keep(std::uint64_t address, bool keep);
+  bool IsKept(std::uint64_t address);
   // Whether a block of a pool, or of a shareable one, starts there.
   bool Holds(std::uint64_t address, bool of_shareable = false);
   // A block of another process's pool, which IpcMemory has opened; what frees it closes it.

@@ -100,17 +100,27 @@ bool Unify(TargetList* list, std::size_t* conflict) {
   return true;
 }
 
-// True when the program registers device code and imports no CUDA runtime for it.
-bool LooksStripped(const ElfImage& image) {
-  if (!image.HasSection(".nvFatBinSegment")) return false;
-  return !Contains(image.Symbols(SHT_DYNSYM).names, kMarker);
+// True when nvcc linked the image, it takes no CUDA runtime from elsewhere, and it can load the
+// driver, as a runtime in it would.
+bool LooksStripped(const ElfImage& image, const Bytes& imports) {
+  return image.HasSection(".nvFatBinSegment") && !Contains(imports, kMarker) &&
+         !Contains(imports, "libcudart.so") && Contains(imports, "dlsym");
+}
+
+// True when the image imports what every release of the CUDA runtime imports and little else does:
+// a program that nvcc did not link has no other sign of a runtime in it.
+bool ImportsWhatCudartDoes(const Bytes& imports) {
+  return Contains(imports, "dlvsym") && Contains(imports, "pthread_rwlock_timedwrlock");
 }
 
 // What an image without the names of a CUDA runtime holds.
 Search FindInStripped(const ElfImage& image, const ReleaseTable& releases, TargetList* out) {
   out->count = 0;
-  if (!LooksStripped(image)) return {Finding::kNone};
-  return {FindBySignatures(image, releases, out) ? Finding::kFound : Finding::kStripped};
+  const Bytes imports = image.Symbols(SHT_DYNSYM).names;
+  const bool of_nvcc = LooksStripped(image, imports);
+  if (!of_nvcc && !ImportsWhatCudartDoes(imports)) return {Finding::kNone};
+  if (FindBySignatures(image, releases, out)) return {Finding::kFound};
+  return {of_nvcc ? Finding::kStripped : Finding::kNone};
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 #include "interpose/runtime/caller.h"
 
 #include <algorithm>
-#include <set>
 #include <unordered_map>
 
 #include "interpose/client/handles.h"
@@ -110,27 +109,19 @@ Error Begin(Session& session, const StreamTarget& target, cudaStreamCaptureMode 
 // Whether every stream that joined has been waited for by the origin: all their last nodes come
 // before its own.
 bool AllJoined(const Capture& capture) {
-  std::set<const GraphNode*> before;
-  std::vector<const GraphNode*> open(capture.streams.at(capture.origin).begin(),
-                                     capture.streams.at(capture.origin).end());
-  while (!open.empty()) {
-    const GraphNode* const node = open.back();
-    open.pop_back();
-    if (!before.insert(node).second) continue;
-    open.insert(open.end(), node->dependencies.begin(), node->dependencies.end());
-  }
+  const std::set<const GraphNode*> before = WithAncestors(capture.streams.at(capture.origin));
   for (const auto& [stream, nodes] : capture.streams)
     for (const GraphNode* node : nodes)
       if (!before.contains(node)) return false;
   return true;
 }
 
-// A graph that the program gave need not be told.
+// Told nowhere, a graph that the program gave stays, and one of the capture's own is given up:
+// nothing could name it.
 Error End(const StreamTarget& target, cudaGraph_t* graph) {
   if (graph != nullptr) *graph = nullptr;
   const std::shared_ptr<Capture> capture = FindCapture(target.stream);
   if (capture == nullptr) return cudaErrorIllegalState;
-  if (graph == nullptr && capture->own_graph) return cudaErrorInvalidValue;
   if (capture->origin != target.stream) {
     capture->invalid = true;
     return cudaErrorStreamCaptureUnmatched;
@@ -145,12 +136,11 @@ Error End(const StreamTarget& target, cudaGraph_t* graph) {
   const Error result = capture->invalid       ? Error(cudaErrorStreamCaptureInvalidated)
                        : !AllJoined(*capture) ? Error(cudaErrorStreamCaptureUnjoined)
                                               : Error(cudaSuccess);
-  if (result.failed()) {
-    if (capture->own_graph) Graphs::Get().Destroy(capture->graph->handle);
-    return result;
-  }
-  if (graph != nullptr) *graph = HandleOf(*capture->graph);
-  return cudaSuccess;
+  if (capture->own_graph && (result.failed() || graph == nullptr))
+    Graphs::Get().Destroy(capture->graph->handle);
+  else if (graph != nullptr && !result.failed())
+    *graph = HandleOf(*capture->graph);
+  return result;
 }
 
 // use(Session&, const StreamTarget&) → Error with the graphs in peace.
@@ -222,7 +212,11 @@ Error CaptureWork(Session& session, const StreamTarget& target, const MakeWork& 
   CUSPAN_RETURN_IF_FAILED(CaptureFor(session, target, &capture));
   if (capture == nullptr) return cudaSuccess;
   Work work;
-  CUSPAN_RETURN_IF_FAILED(make_work(&work));
+  const NewNode place{capture->graph, capture->streams[target.stream]};
+  if (const Error failed = make_work(place, &work); failed.failed()) {
+    capture->invalid = true;
+    return failed;
+  }
   AddNode(*capture, target.stream, std::move(work), target.link->device());
   *captured = true;
   return cudaSuccess;

@@ -5,15 +5,18 @@
 // will depend on.
 #pragma once
 
+#include <type_traits>
+
 #include "interpose/runtime/graph.h"
 
 namespace cuspan {
 
 // --- For calls that put something into a stream.
 
-// make_work(Work*) → Error describes what the call would do. When the stream is capturing,
-// it becomes a node and *captured is true; when it is not, nothing happens.
-using MakeWork = std::function<Error(Work*)>;
+// make_work(NewNode, Work*) → Error describes what the call would do. When the stream is capturing,
+// it becomes a node and *captured is true, or, when it fails, the capture is invalid, as CUDA has
+// it; when it is not, nothing happens.
+using MakeWork = std::function<Error(const NewNode&, Work*)>;
 Error CaptureWork(Session& session, const StreamTarget& target, const MakeWork& make_work,
                   bool* captured);
 // A record of an event, or a wait for one: these only move dependencies.
@@ -24,7 +27,7 @@ Error CaptureWait(Session& session, const StreamTarget& target, cudaEvent_t even
 Error RefuseCapturedEvent(cudaEvent_t event);
 
 // body(Session&, const StreamTarget&) → Error, or in a capturing stream
-// make_work(Session&, const StreamTarget&, Work*) → Error. As OnStream otherwise.
+// make_work(Session&, const StreamTarget&, [const NewNode&,] Work*) → Error. As OnStream otherwise.
 template <typename Body, typename Describe>
 Error InStream(cudaStream_t stream, DefaultStream meaning, Body&& body, Describe&& make_work) {
   return WithSession([&](Session& session) -> Error {
@@ -33,7 +36,14 @@ Error InStream(cudaStream_t stream, DefaultStream meaning, Body&& body, Describe
     if (AnyCapture()) [[unlikely]] {
       bool captured = false;
       CUSPAN_RETURN_IF_FAILED(CaptureWork(
-          session, target, [&](Work* work) { return make_work(session, target, work); },
+          session, target,
+          [&](const NewNode& place, Work* work) -> Error {
+            if constexpr (std::is_invocable_v<Describe, Session&, const StreamTarget&,
+                                              const NewNode&, Work*>)
+              return make_work(session, target, place, work);
+            else
+              return make_work(session, target, work);
+          },
           &captured));
       if (captured) return cudaSuccess;
     }
@@ -57,7 +67,7 @@ Error EventInStream(cudaEvent_t event, cudaStream_t stream, unsigned flags, Defa
     const bool is_external = flags == cudaEventRecordExternal;
     bool captured = false;
     if (AnyCapture()) {
-      const auto describe = [&](Work* work) -> Error {
+      const auto describe = [&](const NewNode&, Work* work) -> Error {
         *work = external;
         return cudaSuccess;
       };

@@ -124,6 +124,18 @@ void Graphs::Name(const std::shared_ptr<Graph>& graph, GraphNode* node) {
   nodes_.insert_or_assign(node->handle, Place{graph, node});
 }
 
+std::set<const GraphNode*> WithAncestors(const std::vector<GraphNode*>& nodes) {
+  std::set<const GraphNode*> found;
+  std::vector<const GraphNode*> open(nodes.begin(), nodes.end());
+  while (!open.empty()) {
+    const GraphNode* const node = open.back();
+    open.pop_back();
+    if (!found.insert(node).second) continue;
+    open.insert(open.end(), node->dependencies.begin(), node->dependencies.end());
+  }
+  return found;
+}
+
 std::optional<std::vector<GraphNode*>> InOrder(const Graph& graph) {
   std::unordered_map<const GraphNode*, std::size_t> missing;
   std::unordered_map<const GraphNode*, std::vector<GraphNode*>> dependents;

@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <variant>
 #include <vector>
 
@@ -62,7 +63,8 @@ struct RecordWork {
   cudaEvent_t event = nullptr;
 };
 // The memory is there from when the node is made until the graph and what was
-// made of it are gone; so its address is the same at each launch.
+// made of it are gone; so its address is the same at each launch. Nodes that allocate after it was
+// freed in the graph share it.
 struct GraphMemory {
   int device = 0;
   std::uint64_t address = 0;
@@ -73,7 +75,7 @@ struct GraphMemory {
   ~GraphMemory();
 };
 struct AllocateWork {
-  cudaMemAllocNodeParams parameters{};
+  cudaMemAllocNodeParams parameters{};  // With the address.
   std::shared_ptr<GraphMemory> memory;
 };
 struct FreeWork {
@@ -162,6 +164,19 @@ class Graphs {
   std::map<std::uint64_t, Place> nodes_;
   std::map<std::uint64_t, std::shared_ptr<GraphExec>> execs_;
 };
+
+// Where a node is to be: its graph, and the nodes that it will depend on.
+struct NewNode {
+  const std::shared_ptr<Graph>& graph;
+  const std::vector<GraphNode*>& dependencies;
+};
+// These nodes and all that they depend on.
+std::set<const GraphNode*> WithAncestors(const std::vector<GraphNode*>& nodes);
+
+// What a node does that allocates memory, and its address in `parameters`; or one that frees some.
+// With the graphs in peace (graph_memory.cc).
+Error DescribeAllocation(const NewNode& place, cudaMemAllocNodeParams* parameters, Work* work);
+Error DescribeFree(const NewNode& place, void* memory, Work* work);
 
 // Nodes, each behind those that it depends on; nothing when they form a cycle.
 std::optional<std::vector<GraphNode*>> InOrder(const Graph& graph);

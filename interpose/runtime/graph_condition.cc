@@ -68,21 +68,20 @@ Error AddConditionalNode(cudaGraphNode_t* node, cudaGraph_t graph,
   if (!HasSize(*parameters)) return cudaErrorInvalidValue;
   if (parameters->size > kMostBodies)
     return NotSupported("a conditional node with more than 4,096 bodies");
-  return AddNode(node, graph, dependencies, count,
-                 [&](const std::shared_ptr<Graph>& found, Work* work) -> Error {
-                   if (!IsFree(*found, parameters->handle)) return cudaErrorInvalidValue;
-                   ConditionWork condition{parameters->handle, parameters->type, {}, {}};
-                   condition.handles = std::make_shared<std::vector<cudaGraph_t>>();
-                   for (unsigned i = 0; i < parameters->size; ++i) {
-                     const auto& body = condition.bodies.emplace_back(Graphs::Get().Create());
-                     body->child = true;
-                     body->on_device = found->on_device;
-                     condition.handles->push_back(HandleOf(*body));
-                   }
-                   parameters->phGraph_out = condition.handles->data();
-                   *work = std::move(condition);
-                   return cudaSuccess;
-                 });
+  return AddNode(node, graph, dependencies, count, [&](const NewNode& place, Work* work) -> Error {
+    if (!IsFree(*place.graph, parameters->handle)) return cudaErrorInvalidValue;
+    ConditionWork condition{parameters->handle, parameters->type, {}, {}};
+    condition.handles = std::make_shared<std::vector<cudaGraph_t>>();
+    for (unsigned i = 0; i < parameters->size; ++i) {
+      const auto& body = condition.bodies.emplace_back(Graphs::Get().Create());
+      body->child = true;
+      body->on_device = place.graph->on_device;
+      condition.handles->push_back(HandleOf(*body));
+    }
+    parameters->phGraph_out = condition.handles->data();
+    *work = std::move(condition);
+    return cudaSuccess;
+  });
 }
 
 Error CloneAsChild(const Graph& graph, Work* work) {

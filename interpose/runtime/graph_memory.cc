@@ -33,7 +33,84 @@ bool IsCurrent(cudaGraphMemAttributeType attribute) {
          attribute == cudaGraphMemAttrReservedMemCurrent;
 }
 
+// How often nodes of a graph allocate some memory, and free it before a new node runs.
+struct Turns {
+  std::shared_ptr<GraphMemory> memory;
+  unsigned allocated = 0;
+  unsigned freed = 0;
+};
+
+// By address.
+std::map<std::uint64_t, Turns> TurnsBefore(const NewNode& place) {
+  std::map<std::uint64_t, Turns> turns;
+  for (const auto& node : place.graph->nodes) {
+    const auto* const work = std::get_if<AllocateWork>(&node->work);
+    if (work == nullptr) continue;
+    Turns& of_memory = turns[work->memory->address];
+    of_memory.memory = work->memory;
+    ++of_memory.allocated;
+  }
+  for (const GraphNode* node : WithAncestors(place.dependencies)) {
+    const auto* const work = std::get_if<FreeWork>(&node->work);
+    if (work == nullptr) continue;
+    const auto known = turns.find(NumberOf(work->memory));
+    if (known != turns.end()) ++known->second.freed;
+  }
+  return turns;
+}
+
+// The smallest memory of the graph that is large enough and no longer used when the node runs; null
+// where there is none. So a graph needs no more memory than is in use at a time, however often it
+// allocates, and addresses repeat as they do with CUDA.
+std::shared_ptr<GraphMemory> FreedBefore(const NewNode& place, int device, std::uint64_t bytes) {
+  std::shared_ptr<GraphMemory> best;
+  for (auto& [address, turns] : TurnsBefore(place)) {
+    if (turns.freed != turns.allocated || turns.memory->device != device ||
+        turns.memory->bytes < bytes) {
+      continue;
+    }
+    if (best == nullptr || turns.memory->bytes < best->bytes) best = std::move(turns.memory);
+  }
+  return best;
+}
+
 }  // namespace
+
+Error DescribeAllocation(const NewNode& place, cudaMemAllocNodeParams* parameters, Work* work) {
+  if (parameters->bytesize == 0) return cudaErrorInvalidValue;
+  if (parameters->poolProps.allocType != cudaMemAllocationTypePinned ||
+      parameters->poolProps.location.type != cudaMemLocationTypeDevice) {
+    return cudaErrorInvalidValue;
+  }
+  return WithSession([&](Session& session) -> Error {
+    const int device = parameters->poolProps.location.id;
+    if (device < 0 || device >= session.device_count()) return cudaErrorInvalidDevice;
+    std::shared_ptr<GraphMemory> memory = FreedBefore(place, device, parameters->bytesize);
+    if (memory == nullptr) {
+      memory = std::make_shared<GraphMemory>();
+      CUSPAN_RETURN_IF_FAILED(memory->Allocate(session, device, parameters->bytesize));
+    }
+    parameters->dptr = HandleOf<void*>(memory->address);
+    *work = AllocateWork{*parameters, std::move(memory)};
+    return cudaSuccess;
+  });
+}
+
+Error DescribeFree(const NewNode& place, void* memory, Work* work) {
+  if (!Pools::Get().IsKept(NumberOf(memory))) return cudaErrorInvalidValue;
+  // At most once in a graph, wherever it was allocated.
+  const auto turns = TurnsBefore(place);
+  const auto known = turns.find(NumberOf(memory));
+  const unsigned allocated = known == turns.end() ? 1 : known->second.allocated;
+  const auto frees =
+      std::count_if(place.graph->nodes.begin(), place.graph->nodes.end(), [&](const auto& node) {
+        const auto* const other = std::get_if<FreeWork>(&node->work);
+        return other != nullptr && other->memory == memory;
+      });
+  if (frees >= allocated) return cudaErrorInvalidValue;
+  *work = FreeWork{memory};
+  return cudaSuccess;
+}
 
 Error GraphMemory::Allocate(Session& session, int on, std::uint64_t size) {
   std::shared_ptr<Link> link;

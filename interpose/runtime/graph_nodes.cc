@@ -13,11 +13,10 @@ namespace cuspan {
 
 Error AddNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* dependencies,
               std::size_t count, Work work) {
-  return AddNode(node, graph, dependencies, count,
-                 [&](const std::shared_ptr<Graph>&, Work* out) -> Error {
-                   *out = std::move(work);
-                   return cudaSuccess;
-                 });
+  return AddNode(node, graph, dependencies, count, [&](const NewNode&, Work* out) -> Error {
+    *out = std::move(work);
+    return cudaSuccess;
+  });
 }
 
 Error AddNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* dependencies,
@@ -34,7 +33,7 @@ Error AddNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* d
       before.push_back(place.node);
     }
     Work work;
-    CUSPAN_RETURN_IF_FAILED(make_work(found, &work));
+    CUSPAN_RETURN_IF_FAILED(make_work({found, before}, &work));
     GraphNode* const made =
         found->Add(std::move(work), std::move(before), ThisThread().current_device);
     Graphs::Get().Name(found, made);
@@ -79,20 +78,27 @@ Error DescribeChild(cudaGraph_t graph, Work* work) {
   });
 }
 
-Error DescribeAllocation(cudaMemAllocNodeParams* parameters, Work* work) {
-  if (parameters == nullptr || parameters->bytesize == 0) return cudaErrorInvalidValue;
-  if (parameters->poolProps.allocType != cudaMemAllocationTypePinned ||
-      parameters->poolProps.location.type != cudaMemLocationTypeDevice) {
-    return cudaErrorInvalidValue;
-  }
-  return WithSession([&](Session& session) -> Error {
-    const int device = parameters->poolProps.location.id;
-    if (device < 0 || device >= session.device_count()) return cudaErrorInvalidDevice;
-    auto memory = std::make_shared<GraphMemory>();
-    CUSPAN_RETURN_IF_FAILED(memory->Allocate(session, device, parameters->bytesize));
-    parameters->dptr = HandleOf<void*>(memory->address);
-    *work = AllocateWork{*parameters, std::move(memory)};
+// Of both kinds of parameters, which have the same members in another order.
+template <typename Parameters>
+Error AddAllocation(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* dependencies,
+                    std::size_t count, Parameters* parameters) {
+  if (parameters == nullptr) return cudaErrorInvalidValue;
+  return AddNode(node, graph, dependencies, count, [&](const NewNode& place, Work* work) -> Error {
+    cudaMemAllocNodeParams given{};
+    given.poolProps = parameters->poolProps;
+    given.accessDescs = parameters->accessDescs;
+    given.accessDescCount = parameters->accessDescCount;
+    given.bytesize = parameters->bytesize;
+    CUSPAN_RETURN_IF_FAILED(DescribeAllocation(place, &given, work));
+    parameters->dptr = given.dptr;
     return cudaSuccess;
+  });
+}
+
+Error AddFree(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* dependencies,
+              std::size_t count, void* memory) {
+  return AddNode(node, graph, dependencies, count, [&](const NewNode& place, Work* work) {
+    return DescribeFree(place, memory, work);
   });
 }
 
@@ -176,18 +182,9 @@ Error DescribeWork(cudaGraphNodeParams* parameters, Work* work) {
       return DescribeEvent<WaitWork>(parameters->eventWait.event, work);
     case cudaGraphNodeTypeEventRecord:
       return DescribeEvent<RecordWork>(parameters->eventRecord.event, work);
-    case cudaGraphNodeTypeMemAlloc: {
-      auto& p = parameters->alloc;
-      cudaMemAllocNodeParams same{p.poolProps, p.accessDescs, p.accessDescCount, p.bytesize,
-                                  nullptr};
-      CUSPAN_RETURN_IF_FAILED(DescribeAllocation(&same, work));
-      p.dptr = same.dptr;
-      return cudaSuccess;
-    }
-    case cudaGraphNodeTypeMemFree:
-      *work = FreeWork{parameters->free.dptr};
-      return cudaSuccess;
     // As CUDA has it: such a node stays as it was made.
+    case cudaGraphNodeTypeMemAlloc:
+    case cudaGraphNodeTypeMemFree:
     case cudaGraphNodeTypeConditional:
       return cudaErrorNotSupported;
     default:
@@ -223,9 +220,16 @@ CUSPAN_EXPORT cudaError_t cudaGraphAddNode(cudaGraphNode_t* node, cudaGraph_t gr
     count = NumberOf(edges);
   }
   return Answer([&] {
-    return parameters != nullptr && parameters->type == cudaGraphNodeTypeConditional
-               ? AddConditionalNode(node, graph, dependencies, count, &parameters->conditional)
-               : AddDescribed(node, graph, dependencies, count, parameters);
+    switch (parameters == nullptr ? cudaGraphNodeTypeEmpty : parameters->type) {
+      case cudaGraphNodeTypeConditional:
+        return AddConditionalNode(node, graph, dependencies, count, &parameters->conditional);
+      case cudaGraphNodeTypeMemAlloc:
+        return AddAllocation(node, graph, dependencies, count, &parameters->alloc);
+      case cudaGraphNodeTypeMemFree:
+        return AddFree(node, graph, dependencies, count, parameters->free.dptr);
+      default:
+        return AddDescribed(node, graph, dependencies, count, parameters);
+    }
   });
 }
 
@@ -306,20 +310,13 @@ CUSPAN_EXPORT cudaError_t cudaGraphAddMemAllocNode(cudaGraphNode_t* node, cudaGr
                                                    const cudaGraphNode_t* dependencies,
                                                    std::size_t count,
                                                    cudaMemAllocNodeParams* parameters) {
-  return Answer([&]() -> Error {
-    Work work;
-    CUSPAN_RETURN_IF_FAILED(DescribeAllocation(parameters, &work));
-    return AddNode(node, graph, dependencies, count, std::move(work));
-  });
+  return Answer([&] { return AddAllocation(node, graph, dependencies, count, parameters); });
 }
 
 CUSPAN_EXPORT cudaError_t cudaGraphAddMemFreeNode(cudaGraphNode_t* node, cudaGraph_t graph,
                                                   const cudaGraphNode_t* dependencies,
                                                   std::size_t count, void* memory) {
-  return Answer([&]() -> Error {
-    if (memory == nullptr) return cudaErrorInvalidValue;
-    return AddNode(node, graph, dependencies, count, FreeWork{memory});
-  });
+  return Answer([&] { return AddFree(node, graph, dependencies, count, memory); });
 }
 
 CUSPAN_EXPORT cudaError_t cudaGraphKernelNodeGetParams(cudaGraphNode_t node,

@@ -27,9 +27,9 @@ Error WithNode(cudaGraphNode_t node, Use&& use) {
   return use(place);
 }
 
-// Adds a node that depends on others of the graph. make_work(graph, Work*) → Error says what it
+// Adds a node that depends on others of the graph. make_work(NewNode, Work*) → Error says what it
 // does, with the graphs in peace.
-using WorkOfGraph = std::function<Error(const std::shared_ptr<Graph>&, Work*)>;
+using WorkOfGraph = std::function<Error(const NewNode&, Work*)>;
 Error AddNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* dependencies,
               std::size_t count, const WorkOfGraph& make_work);
 Error AddNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* dependencies,

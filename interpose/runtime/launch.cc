@@ -85,23 +85,22 @@ Error FindLaunchable(Session& session, Link& link, const LaunchCall& call, Loade
   if (call.cooperative) {
     CUSPAN_RETURN_IF_FAILED(CheckCooperative(device, link, **kernel, call.shape));
   }
-  if (!HasClusters(call)) return cudaSuccess;
-  const auto divides = [](unsigned cluster, unsigned grid) {
-    return cluster != 0 && grid % cluster == 0;
-  };
-  if (!divides(call.cluster.x, call.shape.grid.x) || !divides(call.cluster.y, call.shape.grid.y) ||
-      !divides(call.cluster.z, call.shape.grid.z)) {
-    return cudaErrorInvalidClusterSize;
-  }
+  CUSPAN_RETURN_IF_FAILED(CheckCluster(**kernel, call.shape, call.cluster));
+  const std::uint64_t cluster = ClusterBlocks(**kernel, call.cluster);
+  if (cluster == 1) return cudaSuccess;
   if (AttributeOf(device, CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH) == 0)
     return NotSupported("a launch with clusters of blocks on a device without them");
-  return cudaSuccess;
+  if (cluster <= kPortableCluster) return cudaSuccess;
+  int largest = 0;
+  CUSPAN_RETURN_IF_FAILED(LargestCluster(link, **kernel, call, &largest));
+  return cluster > static_cast<std::uint64_t>(largest) ? cudaErrorInvalidClusterSize : cudaSuccess;
 }
 
 // The launch as a node of a graph: with its arguments as they are now.
-Error DescribeLaunch(const LaunchCall& call, const StreamTarget& target, Work* work) {
+Error DescribeLaunch(Session& session, const LaunchCall& call, const StreamTarget& target,
+                     Work* work) {
   LoadedKernel* kernel = nullptr;
-  CUSPAN_RETURN_IF_FAILED(FindKernel(*target.link, call.function, &kernel));
+  CUSPAN_RETURN_IF_FAILED(FindLaunchable(session, *target.link, call, &kernel));
   return DescribeKernel(*kernel, call, work);
 }
 
@@ -120,10 +119,10 @@ Error LaunchKernel(const LaunchCall& call, DefaultStream meaning) {
         }
         return cudaSuccess;
       },
-      [&](Session&, const StreamTarget& target, Work* work) -> Error {
+      [&](Session& session, const StreamTarget& target, Work* work) -> Error {
         if (call.events[0] != nullptr || call.events[1] != nullptr)
           return NotSupported("the capture of a launch with an event");
-        return DescribeLaunch(call, target, work);
+        return DescribeLaunch(session, call, target, work);
       });
 }
 

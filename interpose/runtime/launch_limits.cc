@@ -1,5 +1,7 @@
 #include "interpose/runtime/launch_limits.h"
 
+#include <algorithm>
+
 #include "interpose/runtime/device_properties.h"
 
 namespace cuspan {
@@ -9,7 +11,32 @@ bool Within(unsigned value, int most) {
   return value != 0 && (most == 0 || value <= static_cast<unsigned>(most));
 }
 
+std::uint64_t Volume(const dim3& size) { return std::uint64_t{size.x} * size.y * size.z; }
+
 }  // namespace
+
+std::uint64_t ClusterBlocks(const LoadedKernel& kernel, const dim3& cluster) {
+  if (Volume(cluster) != 1) return Volume(cluster);
+  const auto compiled = [&](CUfunction_attribute which) {
+    return static_cast<std::uint64_t>(std::max(kernel.attribute(which), 1));
+  };
+  return compiled(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH) *
+         compiled(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT) *
+         compiled(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH);
+}
+
+Error CheckCluster(const LoadedKernel& kernel, const LaunchShape& shape, const dim3& cluster) {
+  const auto divides = [](unsigned part, unsigned whole) { return part != 0 && whole % part == 0; };
+  if (!divides(cluster.x, shape.grid.x) || !divides(cluster.y, shape.grid.y) ||
+      !divides(cluster.z, shape.grid.z)) {
+    return cudaErrorInvalidClusterSize;
+  }
+  if (ClusterBlocks(kernel, cluster) > kPortableCluster &&
+      kernel.attribute(CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED) == 0) {
+    return cudaErrorInvalidClusterSize;
+  }
+  return cudaSuccess;
+}
 
 Error CheckLaunch(const DeviceDescription& device, const LoadedKernel& kernel,
                   const LaunchShape& shape) {
@@ -22,7 +49,7 @@ Error CheckLaunch(const DeviceDescription& device, const LoadedKernel& kernel,
       !Within(shape.block.z, most(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z))) {
     return cudaErrorInvalidConfiguration;
   }
-  const std::uint64_t threads = std::uint64_t{shape.block.x} * shape.block.y * shape.block.z;
+  const std::uint64_t threads = Volume(shape.block);
   const int device_threads = most(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
   if (device_threads > 0 && threads > static_cast<std::uint64_t>(device_threads)) {
     return cudaErrorInvalidConfiguration;

@@ -23,4 +23,15 @@ struct LaunchShape {
 Error CheckLaunch(const DeviceDescription& device, const LoadedKernel& kernel,
                   const LaunchShape& shape);
 
+// Blocks of a cluster that every device with clusters takes; more only where a function allows it
+// (CUDA C++ Programming Guide, Thread Block Clusters).
+inline constexpr std::uint64_t kPortableCluster = 8;
+
+// Blocks of a cluster of this launch: what it asks for, or else what the kernel was compiled with.
+std::uint64_t ClusterBlocks(const LoadedKernel& kernel, const dim3& cluster);
+
+// cudaErrorInvalidClusterSize when the grid is no multiple of the cluster that was asked for, or
+// when that, or the one the kernel was compiled with, has more blocks than the kernel allows.
+Error CheckCluster(const LoadedKernel& kernel, const LaunchShape& shape, const dim3& cluster);
+
 }  // namespace cuspan

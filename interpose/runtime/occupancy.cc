@@ -5,23 +5,60 @@
 
 namespace cuspan {
 
-Error ActiveBlocks(Link& link, const LoadedKernel& kernel, int block_threads,
-                   std::size_t dynamic_shared, unsigned flags, int* blocks) {
-  const Occupancies::Key key{block_threads, dynamic_shared, flags};
+namespace {
+
+// Answers `key` from what the kernel's device has said before, or with what ask(blocks) → Error
+// says.
+template <typename Ask>
+Error AskOnce(Link& link, const LoadedKernel& kernel, const Occupancies::Key& key, int* blocks,
+              Ask&& ask) {
   if (const auto known = kernel.occupancies->Find(key)) {
     *blocks = *known;
     return link.fault();
   }
-  KernelOccupancy op;
-  op.kernel = kernel.handle;
-  op.block_threads = block_threads;
-  op.dynamic_shared = dynamic_shared;
-  op.flags = flags;
-  KernelOccupancy::Reply reply;
-  CUSPAN_RETURN_IF_FAILED(link.Call(op, &reply));
-  *blocks = reply.blocks;
-  kernel.occupancies->Add(key, reply.blocks);
+  CUSPAN_RETURN_IF_FAILED(ask(blocks));
+  kernel.occupancies->Add(key, *blocks);
   return cudaSuccess;
+}
+
+// About the clusters of such a launch: how many are active at a time, or how many blocks the
+// largest has.
+Error AskAboutClusters(Link& link, const LoadedKernel& kernel, const LaunchCall& call, bool largest,
+                       int* value) {
+  KernelClusters op;
+  op.kernel = kernel.handle;
+  op.shape = ShapeOf(call);
+  op.largest = largest;
+  KernelClusters::Reply reply;
+  CUSPAN_RETURN_IF_FAILED(link.Call(op, &reply));
+  *value = reply.value;
+  return cudaSuccess;
+}
+
+}  // namespace
+
+Error ActiveBlocks(Link& link, const LoadedKernel& kernel, int block_threads,
+                   std::size_t dynamic_shared, unsigned flags, int* blocks) {
+  const Occupancies::Key key{block_threads, dynamic_shared, flags};
+  return AskOnce(link, kernel, key, blocks, [&](int* answer) -> Error {
+    KernelOccupancy op;
+    op.kernel = kernel.handle;
+    op.block_threads = block_threads;
+    op.dynamic_shared = dynamic_shared;
+    op.flags = flags;
+    KernelOccupancy::Reply reply;
+    CUSPAN_RETURN_IF_FAILED(link.Call(op, &reply));
+    *answer = reply.blocks;
+    return cudaSuccess;
+  });
+}
+
+Error LargestCluster(Link& link, const LoadedKernel& kernel, const LaunchCall& call, int* blocks) {
+  const dim3& block = call.shape.block;
+  const Occupancies::Key key{static_cast<int>(block.x * block.y * block.z),
+                             call.shape.dynamic_shared, Occupancies::kLargestCluster};
+  return AskOnce(link, kernel, key, blocks,
+                 [&](int* answer) { return AskAboutClusters(link, kernel, call, true, answer); });
 }
 
 namespace {
@@ -49,14 +86,8 @@ Error AskAboutClusters(int* value, const void* function, const cudaLaunchConfig_
   return OnCurrentDevice([&](Session&, Link& link) -> Error {
     LoadedKernel* kernel = nullptr;
     CUSPAN_RETURN_IF_FAILED(FindKernel(link, function, &kernel));
-    KernelClusters op;
-    op.kernel = kernel->handle;
-    op.shape = ShapeOf(call);
-    op.largest = largest;
-    KernelClusters::Reply reply;
-    CUSPAN_RETURN_IF_FAILED(link.Call(op, &reply));
-    *value = reply.value;
-    return cudaSuccess;
+    CUSPAN_RETURN_IF_FAILED(CheckCluster(*kernel, call.shape, call.cluster));
+    return AskAboutClusters(link, *kernel, call, largest, value);
   });
 }
 

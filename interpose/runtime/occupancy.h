@@ -2,6 +2,7 @@
 #pragma once
 
 #include "interpose/runtime/entry.h"
+#include "interpose/runtime/launch.h"
 
 namespace cuspan {
 
@@ -9,5 +10,9 @@ namespace cuspan {
 // cudaOccupancyMaxActiveBlocks…WithFlags.
 Error ActiveBlocks(Link& link, const LoadedKernel& kernel, int block_threads,
                    std::size_t dynamic_shared, unsigned flags, int* blocks);
+
+// The blocks of the largest cluster that the device can run with blocks of this launch's size;
+// asked once for each size: a round trip.
+Error LargestCluster(Link& link, const LoadedKernel& kernel, const LaunchCall& call, int* blocks);
 
 }  // namespace cuspan

@@ -32,23 +32,6 @@ Error AllocateFrom(Session& session, const std::shared_ptr<MemoryPool>& pool, st
   return cudaSuccess;
 }
 
-// In a capture: a node that owns the memory.
-Error DescribeAllocation(Session& session, int device, std::size_t bytes, void** memory,
-                         Work* work) {
-  *memory = nullptr;
-  if (bytes == 0) return cudaErrorInvalidValue;
-  AllocateWork out;
-  out.memory = std::make_shared<GraphMemory>();
-  CUSPAN_RETURN_IF_FAILED(out.memory->Allocate(session, device, bytes));
-  *memory = HandleOf<void*>(out.memory->address);
-  out.parameters.poolProps.allocType = cudaMemAllocationTypePinned;
-  out.parameters.poolProps.location = {cudaMemLocationTypeDevice, device};
-  out.parameters.bytesize = bytes;
-  out.parameters.dptr = *memory;
-  *work = std::move(out);
-  return cudaSuccess;
-}
-
 Error AllocateInOrder(void** memory, std::size_t bytes, std::optional<cudaMemPool_t> handle,
                       cudaStream_t stream, DefaultStream meaning) {
   if (memory == nullptr) return cudaErrorInvalidValue;
@@ -63,10 +46,17 @@ Error AllocateInOrder(void** memory, std::size_t bytes, std::optional<cudaMemPoo
         if (pool == nullptr) return cudaErrorInvalidValue;
         return AllocateFrom(session, pool, bytes, memory);
       },
-      [&](Session& session, const StreamTarget& target, Work* work) -> Error {
+      [&](Session&, const StreamTarget& target, const NewNode& place, Work* work) -> Error {
+        *memory = nullptr;
         const auto pool = find(target);
         if (pool == nullptr) return cudaErrorInvalidValue;
-        return DescribeAllocation(session, pool->device, bytes, memory, work);
+        cudaMemAllocNodeParams parameters{};
+        parameters.poolProps.allocType = cudaMemAllocationTypePinned;
+        parameters.poolProps.location = {cudaMemLocationTypeDevice, pool->device};
+        parameters.bytesize = bytes;
+        CUSPAN_RETURN_IF_FAILED(DescribeAllocation(place, &parameters, work));
+        *memory = parameters.dptr;
+        return cudaSuccess;
       });
 }
 
@@ -77,9 +67,8 @@ Error FreeInOrder(void* memory, cudaStream_t stream, DefaultStream meaning) {
       [&](Session& session, const StreamTarget&) -> Error {
         return Pools::Get().Free(session, NumberOf(memory));
       },
-      [&](Session&, const StreamTarget&, Work* work) -> Error {
-        *work = FreeWork{memory};
-        return cudaSuccess;
+      [&](Session&, const StreamTarget&, const NewNode& place, Work* work) {
+        return DescribeFree(place, memory, work);
       });
 }
 

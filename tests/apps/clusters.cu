@@ -19,6 +19,8 @@ __global__ void Report(unsigned* sizes, unsigned* ranks) {
   ranks[blockIdx.x] = rank;
 }
 __global__ void AddTo(int* to, int what) { *to += what; }
+__global__ void Nothing() {}
+__global__ void __cluster_dims__(16, 1, 1) Compiled() {}
 
 template <typename... Arguments>
 cudaError_t Launch(const cudaLaunchConfig_t& config, void (*kernel)(Arguments...),
@@ -117,6 +119,64 @@ void Clusters() {
   CHECK(cudaStreamDestroy(stream));
 }
 
+// More blocks than every device takes need the function's leave, and more than this one takes are
+// refused all the same: by the launch itself, not by what comes later.
+void TooLarge() {
+  int has_clusters = 0;
+  CHECK(cudaDeviceGetAttribute(&has_clusters, cudaDevAttrClusterLaunch, 0));
+  if (has_clusters == 0) return;
+  const auto* const kernel = reinterpret_cast<const void*>(Nothing);
+  const auto launch = [](unsigned blocks, unsigned grid, cudaStream_t stream) {
+    cudaLaunchAttribute cluster = ClusterOf(blocks);
+    cudaLaunchConfig_t config = ConfigOf(&cluster, 1);
+    config.gridDim = grid;
+    config.stream = stream;
+    const cudaError_t error = Launch(config, Nothing);
+    EXPECT(cudaGetLastError() == error, "the last error is not %d", error);
+    return error;
+  };
+  const auto largest = [&](unsigned blocks, unsigned grid, int* value) {
+    cudaLaunchAttribute cluster = ClusterOf(blocks);
+    cudaLaunchConfig_t config = ConfigOf(&cluster, 1);
+    config.gridDim = grid;
+    return cudaOccupancyMaxPotentialClusterSize(value, kernel, &config);
+  };
+  int value = 0;
+  for (const unsigned blocks : {9U, 16U, 32U}) {
+    EXPECT(launch(blocks, 2 * blocks, nullptr) == cudaErrorInvalidClusterSize,
+           "%u blocks in a cluster", blocks);
+    EXPECT(largest(blocks, 2 * blocks, &value) == cudaErrorInvalidClusterSize,
+           "the largest cluster, asked with one of %u", blocks);
+  }
+  EXPECT(largest(4, 6, &value) == cudaErrorInvalidClusterSize,
+         "asked with a grid of one and a half");
+  EXPECT(launch(4, 6, nullptr) == cudaErrorInvalidClusterSize, "a grid of one cluster and a half");
+  EXPECT(launch(0, 4, nullptr) == cudaErrorInvalidClusterSize, "a cluster of no blocks");
+  // Nothing of it is left for later.
+  CHECK(cudaDeviceSynchronize());
+  cudaStream_t stream = nullptr;
+  CHECK(cudaStreamCreate(&stream));
+  CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  EXPECT(launch(16, 32, stream) == cudaErrorInvalidClusterSize, "captured");
+  cudaGraph_t graph = nullptr;
+  EXPECT(cudaStreamEndCapture(stream, &graph) == cudaErrorStreamCaptureInvalidated,
+         "a capture outlives a launch that failed");
+  static_cast<void>(cudaGetLastError());
+  CHECK(cudaStreamDestroy(stream));
+  CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
+  CHECK(largest(1, 4, &value));
+  EXPECT(value >= 8, "the largest cluster has %d blocks", value);
+  CHECK(launch(static_cast<unsigned>(value), 2 * static_cast<unsigned>(value), nullptr));
+  EXPECT(launch(2 * static_cast<unsigned>(value), 4 * static_cast<unsigned>(value), nullptr) ==
+             cudaErrorInvalidClusterSize,
+         "more blocks than the device takes");
+  // What a kernel was compiled with counts, too.
+  Compiled<<<32, 32>>>();
+  EXPECT(cudaGetLastError() == cudaErrorInvalidClusterSize,
+         "a kernel compiled with sixteen blocks");
+  CHECK(cudaDeviceSynchronize());
+}
+
 // An event that the launch itself records; another stream waits for it.
 void Events() {
   int* sum = nullptr;
@@ -156,6 +216,7 @@ void Events() {
 int main() {
   DeviceCount();
   Clusters();
+  TooLarge();
   Events();
   std::printf("clusters: %s\n", Verdict(failures));
   return ExitStatus(failures);

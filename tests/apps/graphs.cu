@@ -262,6 +262,17 @@ void Refused() {
   EXPECT(cudaStreamSynchronize(stream) == cudaErrorStreamCaptureUnsupported, "a capturing stream is waited for");
   EXPECT(cudaStreamEndCapture(stream, &graph) == cudaErrorStreamCaptureInvalidated && graph == nullptr,
          "a capture outlives what it can not hold");
+  // A launch that fails ends it, too.
+  CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+  Add<<<kBlocks, 4096, 0, stream>>>(data, kCount, 1);
+  EXPECT(cudaGetLastError() != cudaSuccess, "a launch of 4,096 threads a block");
+  EXPECT(
+      cudaStreamEndCapture(stream, &graph) == cudaErrorStreamCaptureInvalidated && graph == nullptr,
+      "a capture outlives a launch that failed");
+  // Nobody need ask for the graph.
+  CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+  Add<<<kBlocks, 256, 0, stream>>>(data, kCount, 1);
+  CHECK(cudaStreamEndCapture(stream, nullptr));
   CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
   Add<<<kBlocks, 256, 0, stream>>>(data, kCount, 1);
   CHECK(cudaEventRecord(event, stream));

@@ -1,7 +1,7 @@
 // What kernels print comes in order with what the program prints, at every kind of waiting; and a
 // failed assertion says where.
 //
-//   kernel_output [assert]
+//   kernel_output [assert | abort]
 #include <cassert>
 #include <cstring>
 #include <vector>
@@ -58,8 +58,6 @@ void Print() {
   CHECK(cudaDeviceSynchronize());
   std::printf("program 6: locked, device\n");
   Say<<<1, 1, 0, stream>>>(6);
-  CHECK(cudaLaunchHostFunc(
-      stream, [](void*) {}, nullptr));
   CHECK(cudaEventRecord(event, stream));
   CHECK(cudaEventSynchronize(event));
   std::printf("program 7: locked, event\n");
@@ -82,4 +80,10 @@ int main(int argc, char** argv) {
     std::exit(error == cudaErrorAssert ? 3 : EXIT_FAILURE);
   }
   std::printf("kernel_output: PASS\n");
+  if (argc > 1 && std::strcmp(argv[1], "abort") == 0) {
+    // What the kernel prints is flushed, and with it what the program has printed before.
+    Say<<<1, 1>>>(8);
+    CHECK(cudaDeviceSynchronize());
+    std::abort();
+  }
 }

@@ -1,4 +1,6 @@
 """What kernels print: all of it, where it belongs, on the program's node and from others."""
+import signal
+
 from harness import KINDS, SystemTest, app
 
 EXPECTED = ["program 0", "kernel 1, thread 0", "kernel 1, thread 1", "program 1: device", "kernel 2, thread 0", "program 2: stream",
@@ -20,6 +22,12 @@ class KernelOutput(SystemTest):
                 with self.subTest(path=path, kind=kind):
                     result = self.run_on(path, kind)
                     self.assertEqual(result.stdout.splitlines(), [*EXPECTED, "kernel_output: PASS"])
+
+    def test_printed_lines_are_flushed(self):
+        for path in PATHS:
+            with self.subTest(path=path):
+                result = self.run_on(path, "static", "abort", status=-signal.SIGABRT)
+                self.assertEqual(result.stdout.splitlines(), [*EXPECTED, "kernel_output: PASS", "kernel 8, thread 0"])
 
     def test_a_failed_assertion_is_told_before_the_error(self):
         for path in PATHS:

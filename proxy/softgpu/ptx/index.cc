@@ -171,6 +171,14 @@ class Indexer {
     return Add(std::move(function));
   }
 
+  Status SkipNumbers() {
+    while (lexer_.Peek().kind == Token::Kind::kInteger) {
+      lexer_.Take();
+      if (!lexer_.Accept(',')) break;
+    }
+    return Status::Ok();
+  }
+
   // One directive between the parameters and the body.
   Status Attribute(Function* function) {
     const Token token = lexer_.Take();
@@ -191,9 +199,14 @@ class Indexer {
       return Status::Ok();
     }
     if (token.text == "explicitcluster" || token.text == "reqnctapercluster" ||
-        token.text == "maxclusterrank" || token.text == "blocksareclusters")
-      return Status::Unsupported("PTX line {}: clusters of blocks ('.{}') are not implemented",
-                                 lexer_.LineOf(token.offset), token.text);
+        token.text == "maxclusterrank" || token.text == "blocksareclusters") {
+      // The others of the module run.
+      if (function->unsupported.empty())
+        function->unsupported =
+            Format("PTX line {}: clusters of blocks ('.{}') are not implemented",
+                   lexer_.LineOf(token.offset), token.text);
+      return SkipNumbers();
+    }
     if (token.text == "attribute") {
       CUSPAN_RETURN_IF_ERROR(lexer_.Expect('(', "'.attribute'"));
       while (!lexer_.IsPunctuation(')') && !lexer_.AtEnd()) lexer_.Take();
@@ -203,12 +216,7 @@ class Indexer {
         "maxnreg", "minnctapersm", "maxnctapersm",        "noreturn",
         "unified", "abi_preserve", "abi_preserve_control"};
     for (auto ignored : kIgnored) {
-      if (token.text != ignored) continue;
-      while (lexer_.Peek().kind == Token::Kind::kInteger) {
-        lexer_.Take();
-        if (!lexer_.Accept(',')) break;
-      }
-      return Status::Ok();
+      if (token.text == ignored) return SkipNumbers();
     }
     return Status::Unsupported("PTX line {}: '.{}' on a function is not implemented",
                                lexer_.LineOf(token.offset), token.text);

@@ -137,6 +137,7 @@ struct Function {
   std::size_t text_end = 0;
   std::uint32_t max_ntid[3] = {0, 0, 0};       // .maxntid, or zeros.
   std::uint32_t required_ntid[3] = {0, 0, 0};  // .reqntid, or zeros.
+  std::string unsupported;  // Why it can not be compiled, with the line; empty when it may be.
 };
 
 struct Module {

@@ -41,6 +41,7 @@ class BodyParser {
       : lexer_(text, function.body_begin, function.body_end), function_(function) {}
 
   Result<Body> Parse() {
+    if (!function_.unsupported.empty()) return Status::Unsupported("{}", function_.unsupported);
     scopes_.emplace_back();
     for (const auto& formal : function_.signature.results)
       CUSPAN_RETURN_IF_ERROR(DeclareFormal(formal));

@@ -55,6 +55,7 @@ INSTANTIATE_TEST_SUITE_P(Programs, StaticCudart,
 
 TEST(StaticCudartSearch, LeavesSharedOnesAlone) {
   EXPECT_EQ(Find(PROGRAMS "/vadd_shared").finding, Finding::kNone);
+  EXPECT_EQ(Find(PROGRAMS "/devices_shared_stripped").finding, Finding::kNone);
   EXPECT_EQ(Find(PROGRAMS "/libvadd_shared.so", false).finding, Finding::kNone);
 }
 
@@ -71,6 +72,9 @@ TEST(StaticCudartSearch, KnowsStrippedOnes) {
   const ReleaseTable none = {nullptr, 0};
   EXPECT_EQ(Find(PROGRAMS "/vadd_stripped", true, none).finding, Finding::kStripped);
   EXPECT_EQ(Find(PROGRAMS "/libvadd_stripped.so", false, none).finding, Finding::kStripped);
+  EXPECT_EQ(Find(PROGRAMS "/devices_stripped", true, none).finding, Finding::kStripped);
+  // Nothing tells for certain that it is a program for CUDA.
+  EXPECT_EQ(Find(PROGRAMS "/devices_not_by_nvcc_stripped", true, none).finding, Finding::kNone);
 }
 
 std::vector<Target> Found(const std::string& path) {
@@ -80,7 +84,10 @@ std::vector<Target> Found(const std::string& path) {
 
 TEST(StaticCudartSearch, FindsInStrippedOnesWhatTheSymbolsTell) {
   const std::pair<const char*, const char*> pairs[] = {
-      {"vadd_static", "vadd_stripped"}, {"libvadd_static.so", "libvadd_stripped.so"}};
+      {"vadd_static", "vadd_stripped"},
+      {"libvadd_static.so", "libvadd_stripped.so"},
+      {"devices_static", "devices_stripped"},
+      {"devices_not_by_nvcc", "devices_not_by_nvcc_stripped"}};
   for (const auto& [with_symbols, stripped] : pairs) {
     const std::vector<Target> expected = Found(std::string(PROGRAMS "/") + with_symbols);
     const std::vector<Target> found = Found(std::string(PROGRAMS "/") + stripped);

@@ -188,6 +188,16 @@ TEST(Body, AGoodKernelIsFoundAmongBadOnes) {
   EXPECT_FALSE((*program)->Compile("worse").ok());
 }
 
+TEST(Body, AKernelOfClustersDoesNotHinderOthers) {
+  auto program = Program::Load(Module(
+      ".entry bad() .explicitcluster .reqnctapercluster 16, 1, 1 { ret; } .entry good() { ret; }"));
+  ASSERT_TRUE(program.ok()) << program.status().message();
+  EXPECT_TRUE((*program)->Compile("good").ok());
+  const Status refused = (*program)->Compile("bad").status();
+  EXPECT_EQ(refused.code(), StatusCode::kUnsupported);
+  EXPECT_THAT(refused.message(), HasSubstr("clusters of blocks ('.explicitcluster')"));
+}
+
 // --- Random damage. What matters is that every outcome is a status.
 
 std::string NvccText() {

@@ -272,6 +272,7 @@ TEST_F(ProcessTest, FreedMemoryIsNotThereForKernels) {
   EXPECT_EXIT(ReadUnmapped(), testing::ExitedWithCode(0), "CUDA_ERROR_ILLEGAL_ADDRESS");
 }
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // Which handle it themselves.
 // Faults of the host program are none of ours.
 void CrashOnHost() {
   ConfigureTestDevices();
@@ -279,7 +280,6 @@ void CrashOnHost() {
   *reinterpret_cast<volatile int*>(0x20) = 1;
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // Which handle it themselves.
 TEST_F(ProcessTest, FaultsElsewhereKillAsEver) {
   EXPECT_EXIT(CrashOnHost(), testing::KilledBySignal(SIGSEGV), "");
 }
