@@ -108,16 +108,22 @@ bool Session::OthersIdle(const Stream& stream) {
 }
 
 void Session::WhenDeviceDone(Answer answer) {
-  // Answers once, when the last of several streams is done, with the first failure.
+  // Answers once, when the last of several streams is done, with the first failure and the most
+  // chunks: two threads tell of streams, and who is the last may have counted before the other.
   struct Join {
     explicit Join(Answer answer) : answer(std::move(answer)) {}
     void Done(CUresult result, std::uint64_t chunks) {
       int none = CUDA_SUCCESS;
       if (result != CUDA_SUCCESS) worst.compare_exchange_strong(none, result);
-      if (missing.fetch_sub(1) == 1) answer(static_cast<CUresult>(worst.load()), chunks);
+      std::uint64_t known = most_chunks.load();
+      while (known < chunks && !most_chunks.compare_exchange_weak(known, chunks)) {
+      }
+      if (missing.fetch_sub(1) == 1)
+        answer(static_cast<CUresult>(worst.load()), most_chunks.load());
     }
     std::atomic<int> missing = 1;
     std::atomic<int> worst = CUDA_SUCCESS;
+    std::atomic<std::uint64_t> most_chunks = 0;
     const Answer answer;
   };
   auto join = std::make_shared<Join>(std::move(answer));

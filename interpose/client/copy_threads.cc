@@ -34,24 +34,28 @@ CopyThreads& CopyThreads::Get() {
 CopyThreads::CopyThreads() : count_(ThreadsForThisMachine()) {}
 
 void CopyThreads::Run(std::function<void()> task) {
+  std::size_t waiting = 0;
   {
     std::lock_guard lock(mutex_);
     tasks_.push_back(std::move(task));
-    waiting_.fetch_add(1, std::memory_order_release);
+    waiting = waiting_.fetch_add(1) + 1;
     if (threads_.empty())
       for (unsigned i = 0; i < count_; ++i)
         threads_.push_back(StartBackgroundThread("cuspan-copy", [this] { Loop(); }));
   }
-  arrived_.notify_one();
+  // Who stops looking looks once more, with the mutex.
+  if (looking_.load() < waiting) arrived_.notify_one();
 }
 
 void CopyThreads::Loop() {
-  const auto spin = WaitStages::ForThisMachine().spin;
+  const auto look = WaitStages::ForThisMachine().yield;
   for (;;) {
     // Pieces of one copy follow each other sooner than a sleeper wakes.
-    const auto end = std::chrono::steady_clock::now() + spin;
+    const auto end = std::chrono::steady_clock::now() + look;
+    looking_.fetch_add(1);
     while (waiting_.load(std::memory_order_acquire) == 0 && std::chrono::steady_clock::now() < end)
       __builtin_ia32_pause();
+    looking_.fetch_sub(1);
     std::function<void()> task;
     {
       std::unique_lock lock(mutex_);

@@ -29,6 +29,7 @@ class CopyThreads {
 
   const unsigned count_;
   std::atomic<std::size_t> waiting_{0};
+  std::atomic<std::size_t> looking_{0};  // Threads that will see a new task without being woken.
   std::mutex mutex_;
   std::condition_variable arrived_;
   std::deque<std::function<void()>> tasks_;

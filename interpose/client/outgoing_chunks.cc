@@ -79,7 +79,8 @@ CUresult SendChunks(Channel& channel, const OutgoingBytes& bytes, std::uint64_t 
   CopyThreads& threads = CopyThreads::Get();
   if (end - begin >= kLeastShared) {
     // Two slots at least for each: one is filled while the other is on its way.
-    const unsigned most = std::max(channel.layout().staging_slots / 2, 1U);
+    const unsigned most =
+        std::min(std::max(channel.layout().staging_slots / 2, 1U), channel.FillingThreads());
     for (unsigned i = 1; i < std::min(threads.count(), most); ++i)
       threads.Run([shared] { shared->Help(); });
   }

@@ -213,9 +213,9 @@ Error CaptureWork(Session& session, const StreamTarget& target, const MakeWork& 
   if (capture == nullptr) return cudaSuccess;
   Work work;
   const NewNode place{capture->graph, capture->streams[target.stream]};
-  if (const Error failed = make_work(place, &work); failed.failed()) {
-    capture->invalid = true;
-    return failed;
+  if (const Described described = make_work(place, &work); described.error.failed()) {
+    capture->invalid = capture->invalid || described.ends_capture;
+    return described.error;
   }
   AddNode(*capture, target.stream, std::move(work), target.link->device());
   *captured = true;

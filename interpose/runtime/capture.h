@@ -13,10 +13,20 @@ namespace cuspan {
 
 // --- For calls that put something into a stream.
 
-// make_work(NewNode, Work*) → Error describes what the call would do. When the stream is capturing,
-// it becomes a node and *captured is true, or, when it fails, the capture is invalid, as CUDA has
-// it; when it is not, nothing happens.
-using MakeWork = std::function<Error(const NewNode&, Work*)>;
+// Whether the work of a call was described. A call that is refused because of its arguments leaves
+// a capture as it was; what only the driver refuses ends it (as an H200 with runtime 13.0 did).
+struct Described {
+  Error error;
+  bool ends_capture = false;
+  Described(Error error) : error(error) {}        // NOLINT: as it is returned.
+  Described(cudaError_t error) : error(error) {}  // NOLINT
+  Described(Error error, bool ends) : error(error), ends_capture(ends) {}
+};
+inline Described OrEndsCapture(Error error) { return {error, error.failed()}; }
+
+// make_work(NewNode, Work*) → Described says what the call would do. When the stream is capturing,
+// it becomes a node and *captured is true; when it is not, nothing happens.
+using MakeWork = std::function<Described(const NewNode&, Work*)>;
 Error CaptureWork(Session& session, const StreamTarget& target, const MakeWork& make_work,
                   bool* captured);
 // A record of an event, or a wait for one: these only move dependencies.
@@ -27,7 +37,8 @@ Error CaptureWait(Session& session, const StreamTarget& target, cudaEvent_t even
 Error RefuseCapturedEvent(cudaEvent_t event);
 
 // body(Session&, const StreamTarget&) → Error, or in a capturing stream
-// make_work(Session&, const StreamTarget&, [const NewNode&,] Work*) → Error. As OnStream otherwise.
+// make_work(Session&, const StreamTarget&, [const NewNode&,] Work*) → Error or Described. As
+// OnStream otherwise.
 template <typename Body, typename Describe>
 Error InStream(cudaStream_t stream, DefaultStream meaning, Body&& body, Describe&& make_work) {
   return WithSession([&](Session& session) -> Error {
@@ -37,7 +48,7 @@ Error InStream(cudaStream_t stream, DefaultStream meaning, Body&& body, Describe
       bool captured = false;
       CUSPAN_RETURN_IF_FAILED(CaptureWork(
           session, target,
-          [&](const NewNode& place, Work* work) -> Error {
+          [&](const NewNode& place, Work* work) -> Described {
             if constexpr (std::is_invocable_v<Describe, Session&, const StreamTarget&,
                                               const NewNode&, Work*>)
               return make_work(session, target, place, work);

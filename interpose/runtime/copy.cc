@@ -66,6 +66,9 @@ Error Copy(void* destination, const void* source, std::size_t bytes, cudaMemcpyK
   };
   if (!asynchronous) return OnStream(stream, meaning, copy);
   return InStream(stream, meaning, copy, [&](Session&, const StreamTarget&, Work* work) -> Error {
+    Session::CopyRequest::Sides sides{};
+    CUSPAN_RETURN_IF_FAILED(SidesOf(kind, &sides));
+    if (bytes != 0 && (destination == nullptr || source == nullptr)) return cudaErrorInvalidValue;
     *work = CopyWork{ParametersOfRun(destination, source, bytes, kind)};
     return cudaSuccess;
   });

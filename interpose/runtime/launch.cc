@@ -119,10 +119,10 @@ Error LaunchKernel(const LaunchCall& call, DefaultStream meaning) {
         }
         return cudaSuccess;
       },
-      [&](Session& session, const StreamTarget& target, Work* work) -> Error {
+      [&](Session& session, const StreamTarget& target, Work* work) -> Described {
         if (call.events[0] != nullptr || call.events[1] != nullptr)
-          return NotSupported("the capture of a launch with an event");
-        return DescribeLaunch(session, call, target, work);
+          return OrEndsCapture(NotSupported("the capture of a launch with an event"));
+        return OrEndsCapture(DescribeLaunch(session, call, target, work));
       });
 }
 

@@ -13,25 +13,30 @@ bool Within(unsigned value, int most) {
 
 std::uint64_t Volume(const dim3& size) { return std::uint64_t{size.x} * size.y * size.z; }
 
-}  // namespace
-
-std::uint64_t ClusterBlocks(const LoadedKernel& kernel, const dim3& cluster) {
-  if (Volume(cluster) != 1) return Volume(cluster);
+dim3 ClusterOf(const LoadedKernel& kernel, const dim3& asked) {
+  if (Volume(asked) != 1) return asked;
   const auto compiled = [&](CUfunction_attribute which) {
-    return static_cast<std::uint64_t>(std::max(kernel.attribute(which), 1));
+    return static_cast<unsigned>(std::max(kernel.attribute(which), 1));
   };
-  return compiled(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH) *
-         compiled(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT) *
-         compiled(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH);
+  return {compiled(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH),
+          compiled(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT),
+          compiled(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH)};
 }
 
-Error CheckCluster(const LoadedKernel& kernel, const LaunchShape& shape, const dim3& cluster) {
+}  // namespace
+
+std::uint64_t ClusterBlocks(const LoadedKernel& kernel, const dim3& asked) {
+  return Volume(ClusterOf(kernel, asked));
+}
+
+Error CheckCluster(const LoadedKernel& kernel, const LaunchShape& shape, const dim3& asked) {
   const auto divides = [](unsigned part, unsigned whole) { return part != 0 && whole % part == 0; };
+  const dim3 cluster = ClusterOf(kernel, asked);
   if (!divides(cluster.x, shape.grid.x) || !divides(cluster.y, shape.grid.y) ||
       !divides(cluster.z, shape.grid.z)) {
     return cudaErrorInvalidClusterSize;
   }
-  if (ClusterBlocks(kernel, cluster) > kPortableCluster &&
+  if (Volume(cluster) > kPortableCluster &&
       kernel.attribute(CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED) == 0) {
     return cudaErrorInvalidClusterSize;
   }

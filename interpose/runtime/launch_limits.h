@@ -27,11 +27,12 @@ Error CheckLaunch(const DeviceDescription& device, const LoadedKernel& kernel,
 // (CUDA C++ Programming Guide, Thread Block Clusters).
 inline constexpr std::uint64_t kPortableCluster = 8;
 
-// Blocks of a cluster of this launch: what it asks for, or else what the kernel was compiled with.
-std::uint64_t ClusterBlocks(const LoadedKernel& kernel, const dim3& cluster);
+// Blocks of a cluster of a launch that asks for `asked`; of one that asks for a single block, as
+// many as the kernel was compiled with.
+std::uint64_t ClusterBlocks(const LoadedKernel& kernel, const dim3& asked);
 
-// cudaErrorInvalidClusterSize when the grid is no multiple of the cluster that was asked for, or
-// when that, or the one the kernel was compiled with, has more blocks than the kernel allows.
-Error CheckCluster(const LoadedKernel& kernel, const LaunchShape& shape, const dim3& cluster);
+// cudaErrorInvalidClusterSize when the grid is no multiple of that cluster, or when it has more
+// blocks than the kernel allows.
+Error CheckCluster(const LoadedKernel& kernel, const LaunchShape& shape, const dim3& asked);
 
 }  // namespace cuspan

@@ -46,7 +46,7 @@ Error AllocateInOrder(void** memory, std::size_t bytes, std::optional<cudaMemPoo
         if (pool == nullptr) return cudaErrorInvalidValue;
         return AllocateFrom(session, pool, bytes, memory);
       },
-      [&](Session&, const StreamTarget& target, const NewNode& place, Work* work) -> Error {
+      [&](Session&, const StreamTarget& target, const NewNode& place, Work* work) -> Described {
         *memory = nullptr;
         const auto pool = find(target);
         if (pool == nullptr) return cudaErrorInvalidValue;
@@ -54,9 +54,9 @@ Error AllocateInOrder(void** memory, std::size_t bytes, std::optional<cudaMemPoo
         parameters.poolProps.allocType = cudaMemAllocationTypePinned;
         parameters.poolProps.location = {cudaMemLocationTypeDevice, pool->device};
         parameters.bytesize = bytes;
-        CUSPAN_RETURN_IF_FAILED(DescribeAllocation(place, &parameters, work));
+        const Error result = DescribeAllocation(place, &parameters, work);
         *memory = parameters.dptr;
-        return cudaSuccess;
+        return OrEndsCapture(result);
       });
 }
 
@@ -67,8 +67,9 @@ Error FreeInOrder(void* memory, cudaStream_t stream, DefaultStream meaning) {
       [&](Session& session, const StreamTarget&) -> Error {
         return Pools::Get().Free(session, NumberOf(memory));
       },
-      [&](Session&, const StreamTarget&, const NewNode& place, Work* work) {
-        return DescribeFree(place, memory, work);
+      [&](Session&, const StreamTarget&, const NewNode& place, Work* work) -> Described {
+        const Error result = DescribeFree(place, memory, work);
+        return {result, Pools::Get().Holds(NumberOf(memory))};
       });
 }
 

@@ -21,6 +21,7 @@ __global__ void Report(unsigned* sizes, unsigned* ranks) {
 __global__ void AddTo(int* to, int what) { *to += what; }
 __global__ void Nothing() {}
 __global__ void __cluster_dims__(16, 1, 1) Compiled() {}
+__global__ void __cluster_dims__(2, 1, 1) CompiledPair() {}
 
 template <typename... Arguments>
 cudaError_t Launch(const cudaLaunchConfig_t& config, void (*kernel)(Arguments...),
@@ -174,6 +175,11 @@ void TooLarge() {
   Compiled<<<32, 32>>>();
   EXPECT(cudaGetLastError() == cudaErrorInvalidClusterSize,
          "a kernel compiled with sixteen blocks");
+  CompiledPair<<<3, 32>>>();
+  EXPECT(cudaGetLastError() == cudaErrorInvalidClusterSize,
+         "a grid of one compiled pair and a half");
+  CompiledPair<<<4, 32>>>();
+  CHECK_LAUNCH();
   CHECK(cudaDeviceSynchronize());
 }
 

@@ -269,6 +269,18 @@ void Refused() {
   EXPECT(
       cudaStreamEndCapture(stream, &graph) == cudaErrorStreamCaptureInvalidated && graph == nullptr,
       "a capture outlives a launch that failed");
+  // One whose arguments are refused leaves it as it was.
+  CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+  int host = 0;
+  EXPECT(cudaMemcpyAsync(data, &host, 4, static_cast<cudaMemcpyKind>(77), stream) ==
+             cudaErrorInvalidMemcpyDirection,
+         "a copy of no kind");
+  EXPECT(
+      cudaMemcpyAsync(nullptr, &host, 4, cudaMemcpyHostToDevice, stream) == cudaErrorInvalidValue,
+      "a copy to nowhere");
+  EXPECT(cudaFreeAsync(data, stream) == cudaErrorInvalidValue, "memory of no graph is freed");
+  CHECK(cudaStreamEndCapture(stream, &graph));
+  CHECK(cudaGraphDestroy(graph));
   // Nobody need ask for the graph.
   CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
   Add<<<kBlocks, 256, 0, stream>>>(data, kCount, 1);

@@ -9,10 +9,18 @@
 namespace cuspan::proxy {
 namespace {
 
-constexpr std::uint64_t kBase = 0x2a00'0000'0000;
 constexpr std::uint64_t kHalf = 4 << 20;
 constexpr std::uint64_t kPiece = 2 << 20;
-constexpr AddressWindow kRegion{kBase, 2 * kHalf, 0};
+// Amid addresses that nobody has: which there are differs with the sanitizers.
+const std::uint64_t kBase = [] {
+  constexpr std::uint64_t kRoom = std::uint64_t{64} << 30;
+  void* const room =
+      ::mmap(nullptr, kRoom, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  EXPECT_NE(room, MAP_FAILED);
+  ::munmap(room, kRoom);
+  return (reinterpret_cast<std::uint64_t>(room) + kRoom / 2) / kPiece * kPiece;
+}();
+const AddressWindow kRegion{kBase, 2 * kHalf, 0};
 
 class SharedRegionTest : public ::testing::Test {
  protected:

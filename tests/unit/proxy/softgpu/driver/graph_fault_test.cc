@@ -230,7 +230,8 @@ TEST_F(GraphFaultTest, TheProcessEndsWhileALoopRunsForEver) {
           EXPECT_CUDA(cuGraphCreate(&graph, 0));
           std::vector<CUgraph> body;
           AddConditional(graph, {}, Condition(graph, 1), CU_GRAPH_COND_TYPE_WHILE, 1, &body);
-          if (stream == busy) AddFill(body[0], {}, 0, 1);
+          // Memory that nobody else touches.
+          if (stream == busy) AddFill(body[0], {}, kInts, 1);
           EXPECT_CUDA(cuGraphLaunch(Instantiate(graph), stream));
           EXPECT_EQ(cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
         }

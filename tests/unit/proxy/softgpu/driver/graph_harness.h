@@ -21,7 +21,7 @@ class GraphTest : public DriverTest {
     DriverTest::SetUp();
     ASSERT_CUDA(cuModuleLoadData(&graph_module_, ReadTestFile("graph.ptx").data()));
     ASSERT_CUDA(cuGraphCreate(&graph_, 0));
-    memory_ = std::make_unique<DeviceMemory>(kInts * sizeof(int));
+    memory_ = std::make_unique<DeviceMemory>((kInts + 1) * sizeof(int));
     memory_->Write(std::vector<int>(kInts));
   }
   void TearDown() override {
@@ -126,7 +126,7 @@ class GraphTest : public DriverTest {
     return result;
   }
 
-  static constexpr std::size_t kInts = 4096;
+  static constexpr std::size_t kInts = 4096;  // And one more that no test reads.
   static constexpr std::size_t kLog = 1024;  // Where the log begins.
   CUmodule graph_module_ = nullptr;
   CUgraph graph_ = nullptr;
