@@ -22,7 +22,8 @@ void KernelOutput::Write(bool error, std::string text) {
     WriteFor(stream);
     ::funlockfile(stream);
   }
-  has_kept_.store(!kept_.empty(), std::memory_order_release);
+  // What is written has yet to be flushed.
+  has_kept_.store(true, std::memory_order_release);
 }
 
 void KernelOutput::WriteFor(std::FILE* stream) {
@@ -31,8 +32,6 @@ void KernelOutput::WriteFor(std::FILE* stream) {
     std::fwrite(text.data(), 1, text.size(), stream);
     kept_.pop_front();
   }
-  // As CUDA does: a program that is aborted afterwards has shown it.
-  std::fflush(stream);
 }
 
 void KernelOutput::WriteAll() {
@@ -49,6 +48,9 @@ void KernelOutput::WriteAll() {
     ::funlockfile(stream);
   }
   has_kept_.store(false, std::memory_order_release);
+  lock.unlock();
+  // As CUDA does: a program that is aborted afterwards has shown it.
+  std::fflush(stdout);
 }
 
 }  // namespace cuspan

@@ -20,8 +20,9 @@ class KernelOutput {
 
   // Any thread; does not wait for others that write.
   void Write(bool error, std::string text);
-  // Writes what is kept; a thread of the program, before it returns from waiting for a device. One
-  // that runs functions in a stream's order leaves it to the others.
+  // Writes what is kept and flushes stdout, if anything came; a thread of the program, before it
+  // returns from waiting for a device. One that runs functions in a stream's order leaves it to the
+  // others.
   void WriteKept() {
     if (has_kept_.load(std::memory_order_acquire)) WriteAll();
   }
@@ -38,7 +39,7 @@ class KernelOutput {
 
   std::mutex mutex_;  // Held while writing, but never while waiting for a stream's lock.
   std::deque<Piece> kept_;
-  std::atomic<bool> has_kept_ = false;
+  std::atomic<bool> has_kept_ = false;  // Or stdout is to be flushed.
 };
 
 }  // namespace cuspan

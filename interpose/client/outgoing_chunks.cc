@@ -15,18 +15,32 @@ namespace {
 // Below it waking others takes longer than copying.
 constexpr std::uint64_t kLeastShared = 2 << 20;
 
+// Who found no free slot so many times in a row is not needed: the slots are what the others wait
+// for, too, and whoever returns them would have to wake all.
+constexpr int kWaitsInARow = 4;
+// So many stay: one fills a slot while the other waits for the next.
+constexpr int kWhoStay = 2;
+
 // What several threads send together.
 struct Shared {
   Shared(Channel& channel, const OutgoingBytes& bytes, std::uint64_t begin, std::uint64_t end)
       : channel(channel), bytes(bytes), next(begin), end(end) {}
 
-  // Takes pieces until there are none.
+  // Takes pieces until there are none, or until others are enough for them.
   void Work() {
+    working.fetch_add(1);
+    int waits = 0;
     while (!failed.load(std::memory_order_relaxed)) {
+      if (waits >= kWaitsInARow) {
+        if (working.fetch_sub(1) > kWhoStay) return;
+        working.fetch_add(1);
+      }
       const std::uint64_t piece = channel.ChunkBytes();
       const std::uint64_t offset = next.fetch_add(piece, std::memory_order_relaxed);
       if (offset >= end) return;
-      const std::optional<std::uint32_t> slot = channel.TakeSlot();
+      std::optional<std::uint32_t> slot = channel.TryTakeSlot();
+      waits = slot ? 0 : waits + 1;
+      if (!slot) slot = channel.TakeSlot();
       if (!slot) {
         failed.store(true, std::memory_order_relaxed);
         return;
@@ -65,6 +79,7 @@ struct Shared {
   std::atomic<std::uint64_t> next;
   const std::uint64_t end;
   std::atomic<bool> failed{false};
+  std::atomic<int> working{0};  // Threads that take pieces; no longer right when all are taken.
   std::mutex mutex;
   std::condition_variable done;
   int helpers = 0;
@@ -79,8 +94,7 @@ CUresult SendChunks(Channel& channel, const OutgoingBytes& bytes, std::uint64_t 
   CopyThreads& threads = CopyThreads::Get();
   if (end - begin >= kLeastShared) {
     // Two slots at least for each: one is filled while the other is on its way.
-    const unsigned most =
-        std::min(std::max(channel.layout().staging_slots / 2, 1U), channel.FillingThreads());
+    const unsigned most = std::max(channel.layout().staging_slots / 2, 1U);
     for (unsigned i = 1; i < std::min(threads.count(), most); ++i)
       threads.Run([shared] { shared->Help(); });
   }

@@ -177,6 +177,9 @@ std::set<const GraphNode*> WithAncestors(const std::vector<GraphNode*>& nodes);
 // With the graphs in peace (graph_memory.cc).
 Error DescribeAllocation(const NewNode& place, cudaMemAllocNodeParams* parameters, Work* work);
 Error DescribeFree(const NewNode& place, void* memory, Work* work);
+// Then neither its nodes nor its edges can be removed, as CUDA has it: other nodes rely on their
+// order.
+bool HasMemoryNodes(const Graph& graph);
 
 // Nodes, each behind those that it depends on; nothing when they form a cycle.
 std::optional<std::vector<GraphNode*>> InOrder(const Graph& graph);

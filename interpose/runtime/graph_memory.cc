@@ -1,6 +1,7 @@
 // Memory that graphs allocate.
 #include <algorithm>
-#include <array>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "interpose/client/pools.h"
 #include "interpose/runtime/graph.h"
@@ -33,43 +34,57 @@ bool IsCurrent(cudaGraphMemAttributeType attribute) {
          attribute == cudaGraphMemAttrReservedMemCurrent;
 }
 
-// How often nodes of a graph allocate some memory, and free it before a new node runs.
+// Some memory of a graph, and what its nodes do with it.
 struct Turns {
   std::shared_ptr<GraphMemory> memory;
   unsigned allocated = 0;
   unsigned freed = 0;
+  const GraphNode* last_free = nullptr;  // The newest node that frees it.
 };
 
 // By address.
-std::map<std::uint64_t, Turns> TurnsBefore(const NewNode& place) {
+std::map<std::uint64_t, Turns> TurnsOf(const Graph& graph) {
   std::map<std::uint64_t, Turns> turns;
-  for (const auto& node : place.graph->nodes) {
-    const auto* const work = std::get_if<AllocateWork>(&node->work);
-    if (work == nullptr) continue;
-    Turns& of_memory = turns[work->memory->address];
-    of_memory.memory = work->memory;
-    ++of_memory.allocated;
-  }
-  for (const GraphNode* node : WithAncestors(place.dependencies)) {
-    const auto* const work = std::get_if<FreeWork>(&node->work);
-    if (work == nullptr) continue;
-    const auto known = turns.find(NumberOf(work->memory));
-    if (known != turns.end()) ++known->second.freed;
+  for (const auto& node : graph.nodes) {
+    if (const auto* const allocate = std::get_if<AllocateWork>(&node->work)) {
+      Turns& of_memory = turns[allocate->memory->address];
+      of_memory.memory = allocate->memory;
+      ++of_memory.allocated;
+    } else if (const auto* const free = std::get_if<FreeWork>(&node->work)) {
+      Turns& of_memory = turns[NumberOf(free->memory)];
+      ++of_memory.freed;
+      of_memory.last_free = node.get();
+    }
   }
   return turns;
 }
 
+// So many nodes before a new one are looked at, the nearest first: graphs may have very many.
+constexpr std::size_t kMostLookedAt = 4096;
+
 // The smallest memory of the graph that is large enough and no longer used when the node runs; null
 // where there is none. So a graph needs no more memory than is in use at a time, however often it
-// allocates, and addresses repeat as they do with CUDA.
+// allocates, and addresses repeat as they do with CUDA. A node that allocates memory again depends
+// on all that used it before, so that it is free when the last of its frees comes before the new
+// node.
 std::shared_ptr<GraphMemory> FreedBefore(const NewNode& place, int device, std::uint64_t bytes) {
-  std::shared_ptr<GraphMemory> best;
-  for (auto& [address, turns] : TurnsBefore(place)) {
-    if (turns.freed != turns.allocated || turns.memory->device != device ||
-        turns.memory->bytes < bytes) {
-      continue;
+  std::unordered_map<const GraphNode*, std::shared_ptr<GraphMemory>> free_behind;
+  for (const auto& [address, turns] : TurnsOf(*place.graph)) {
+    if (turns.memory != nullptr && turns.freed == turns.allocated &&
+        turns.memory->device == device && turns.memory->bytes >= bytes) {
+      free_behind[turns.last_free] = turns.memory;
     }
-    if (best == nullptr || turns.memory->bytes < best->bytes) best = std::move(turns.memory);
+  }
+  if (free_behind.empty()) return nullptr;
+  std::shared_ptr<GraphMemory> best;
+  std::unordered_set<const GraphNode*> seen(place.dependencies.begin(), place.dependencies.end());
+  std::vector<const GraphNode*> open(seen.begin(), seen.end());
+  for (std::size_t i = 0; i < std::min(open.size(), kMostLookedAt); ++i) {
+    const auto found = free_behind.find(open[i]);
+    if (found != free_behind.end() && (best == nullptr || found->second->bytes < best->bytes))
+      best = found->second;
+    for (const GraphNode* before : open[i]->dependencies)
+      if (seen.insert(before).second) open.push_back(before);
   }
   return best;
 }
@@ -98,18 +113,20 @@ Error DescribeAllocation(const NewNode& place, cudaMemAllocNodeParams* parameter
 
 Error DescribeFree(const NewNode& place, void* memory, Work* work) {
   if (!Pools::Get().IsKept(NumberOf(memory))) return cudaErrorInvalidValue;
-  // At most once in a graph, wherever it was allocated.
-  const auto turns = TurnsBefore(place);
+  // Once for each time it is allocated; what another graph allocates, once.
+  const auto turns = TurnsOf(*place.graph);
   const auto known = turns.find(NumberOf(memory));
-  const unsigned allocated = known == turns.end() ? 1 : known->second.allocated;
-  const auto frees =
-      std::count_if(place.graph->nodes.begin(), place.graph->nodes.end(), [&](const auto& node) {
-        const auto* const other = std::get_if<FreeWork>(&node->work);
-        return other != nullptr && other->memory == memory;
-      });
-  if (frees >= allocated) return cudaErrorInvalidValue;
+  if (known != turns.end() && known->second.freed >= std::max(known->second.allocated, 1U))
+    return cudaErrorInvalidValue;
   *work = FreeWork{memory};
   return cudaSuccess;
+}
+
+bool HasMemoryNodes(const Graph& graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const auto& node) {
+    return std::holds_alternative<AllocateWork>(node->work) ||
+           std::holds_alternative<FreeWork>(node->work);
+  });
 }
 
 Error GraphMemory::Allocate(Session& session, int on, std::uint64_t size) {

@@ -156,6 +156,7 @@ CUSPAN_EXPORT cudaError_t cudaGraphNodeFindInClone(cudaGraphNode_t* node, cudaGr
 CUSPAN_EXPORT cudaError_t cudaGraphDestroyNode(cudaGraphNode_t node) {
   return Answer([&] {
     return WithNode(node, [](const Graphs::Place& place) -> Error {
+      if (HasMemoryNodes(*place.graph)) return cudaErrorNotSupported;
       Graphs::Get().DestroyNode(place);
       return cudaSuccess;
     });
@@ -254,7 +255,8 @@ CUSPAN_EXPORT cudaError_t cudaGraphRemoveDependencies(cudaGraph_t graph,
                                                       std::size_t count) {
   if (CallerIsBefore13(__builtin_return_address(0))) count = NumberOf(edges);
   return Answer([&] {
-    return WithGraph(graph, [&](const std::shared_ptr<Graph>& found) {
+    return WithGraph(graph, [&](const std::shared_ptr<Graph>& found) -> Error {
+      if (count != 0 && HasMemoryNodes(*found)) return cudaErrorNotSupported;
       return ForEachEdge(*found, from, to, count, RemoveEdge);
     });
   });

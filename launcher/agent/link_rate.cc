@@ -26,9 +26,6 @@ constexpr double kChunkSeconds = 0.0004;
 // Below it MPI sends before there is a receive, and more waits in sockets than is counted here.
 constexpr std::uint64_t kLeastChunk = 128 * 1024;
 constexpr std::uint32_t kLeastSlots = 4;
-// Of one thread that fills slots, in bytes per second: less than any server's core copies. One more
-// fills a slot while the others wait for theirs.
-constexpr double kCopyRate = 5e9;
 
 }  // namespace
 
@@ -63,7 +60,6 @@ Pace LinkRate::PaceFor(const ChannelLayout& layout, std::size_t routes) const {
                        static_cast<double>(std::max<std::size_t>(routes, 1));
   pace.slots = static_cast<std::uint32_t>(
       std::clamp<double>(slots, std::min(kLeastSlots, layout.staging_slots), layout.staging_slots));
-  pace.threads = 2 + static_cast<std::uint32_t>(rate_ / kCopyRate);
   return pace;
 }
 

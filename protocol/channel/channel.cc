@@ -22,7 +22,6 @@ struct StagingControl {
   alignas(64) std::atomic<std::uint32_t> wanted;  // The sender waits for a slot.
   alignas(64) std::atomic<std::uint32_t> pace_chunk_bytes;
   std::atomic<std::uint32_t> pace_slots;
-  std::atomic<std::uint32_t> pace_threads;
 };
 
 enum class ChannelState : std::uint32_t { kOpen = 0, kClosed = 1, kLost = 2 };
@@ -91,7 +90,6 @@ Result<UniqueFd> Channel::Create(const ChannelLayout& layout) {
     staging.free = ~std::uint64_t{0} >> (64 - layout.staging_slots);
     staging.pace_chunk_bytes = Pace{}.chunk_bytes;
     staging.pace_slots = Pace{}.slots;
-    staging.pace_threads = Pace{}.threads;
   }
   return fd;
 }
@@ -192,7 +190,7 @@ std::optional<std::uint32_t> Channel::TryTakeSlot() {
     if (std::popcount(free) <= kept_free()) {
       // Several may wait here again and again, and each store takes the line from those who return
       // slots.
-      if (staging.wanted.load(std::memory_order_relaxed) == 0) staging.wanted.store(1);
+      if (staging.wanted.load(std::memory_order_acquire) == 0) staging.wanted.store(1);
       free = staging.free.load();
       if (std::popcount(free) <= kept_free()) return std::nullopt;
     }
@@ -249,7 +247,6 @@ void Channel::ReleaseSlot(std::uint32_t slot) {
 void Channel::SetPace(const Pace& pace) {
   StagingControl& staging = header()->staging[side_ == ChannelSide::kClient ? 1 : 0];
   staging.pace_chunk_bytes.store(pace.chunk_bytes, std::memory_order_relaxed);
-  staging.pace_threads.store(pace.threads, std::memory_order_relaxed);
   staging.pace_slots.store(std::max(pace.slots, 1U));
   if (staging.wanted.load() != 0 && staging.wanted.exchange(0) != 0) peer_.Ring();
 }
@@ -259,11 +256,6 @@ std::uint32_t Channel::ChunkBytes() const {
   const std::uint64_t bytes = staging.pace_chunk_bytes.load(std::memory_order_relaxed);
   return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
       bytes, std::min<std::uint64_t>(kPage, layout_.staging_bytes), layout_.staging_bytes));
-}
-
-unsigned Channel::FillingThreads() const {
-  const StagingControl& staging = header()->staging[side_ == ChannelSide::kClient ? 0 : 1];
-  return std::max(staging.pace_threads.load(std::memory_order_relaxed), 1U);
 }
 
 void Channel::Pop() {

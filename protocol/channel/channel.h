@@ -38,7 +38,6 @@ struct ChannelLayout {
 struct Pace {
   std::uint32_t chunk_bytes = ~0U;  // Of one chunk at most; a slot holds no more in any case.
   std::uint32_t slots = 64;         // In use at a time.
-  std::uint32_t threads = 64;       // Filling slots at a time: more would only wait for them.
   bool operator==(const Pace&) const = default;
 };
 
@@ -93,9 +92,8 @@ class Channel {
   // Asks the receiver to ring this side's bell when room was made.
   void WantRoom() { outgoing_.WantSpace(); }
 
-  // How large a chunk should be now, and how many threads should fill slots.
+  // How large a chunk should be now.
   std::uint32_t ChunkBytes() const;
-  unsigned FillingThreads() const;
 
   // A free slot of the outgoing staging area, or nothing; then the bell rings when one comes free.
   std::optional<std::uint32_t> TryTakeSlot();

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "check.h"
+#include "releases.h"
 
 namespace {
 
@@ -48,7 +49,7 @@ cudaStream_t NewStream() {
 
 void LaunchTwice(cudaGraph_t graph, cudaStream_t stream) {
   cudaGraphExec_t exec = nullptr;
-  CHECK(cudaGraphInstantiate(&exec, graph, 0));
+  CHECK(Instantiate(&exec, graph));
   for (int i = 0; i < 2; ++i) CHECK(cudaGraphLaunch(exec, stream));
   CHECK(cudaStreamSynchronize(stream));
   CHECK(cudaGraphExecDestroy(exec));
@@ -137,7 +138,7 @@ void BeyondTheLaunch() {
   set.height = 1;
   CHECK(cudaGraphAddMemsetNode(&filled, graph, &allocated, 1, &set));
   cudaGraphExec_t exec = nullptr;
-  CHECK(cudaGraphInstantiate(&exec, graph, 0));
+  CHECK(Instantiate(&exec, graph));
   for (int i = 0; i < 3; ++i) {
     CHECK(cudaGraphLaunch(exec, stream));
     CountOthers<<<kBlocks, kThreads, 0, stream>>>(static_cast<unsigned*>(parameters.dptr), kCount,
@@ -162,6 +163,9 @@ void Refused() {
   EXPECT(
       cudaGraphAddMemFreeNode(&again, graph, &freed, 1, parameters.dptr) == cudaErrorInvalidValue,
       "memory is freed twice in a graph");
+  // What others rely on stays.
+  EXPECT(cudaGraphDestroyNode(freed) != cudaSuccess, "a node that frees memory is destroyed");
+  EXPECT(RemoveEdge(graph, allocated, freed) != cudaSuccess, "the order of memory is changed");
   void* other = nullptr;
   CHECK(cudaMalloc(&other, 1024));
   EXPECT(cudaGraphAddMemFreeNode(&again, graph, &freed, 1, other) == cudaErrorInvalidValue,

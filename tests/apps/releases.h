@@ -21,6 +21,14 @@ inline cudaError_t CountDependencies(cudaGraphNode_t node, std::size_t* count) {
 #endif
 }
 
+inline cudaError_t RemoveEdge(cudaGraph_t graph, cudaGraphNode_t from, cudaGraphNode_t to) {
+#if CUDART_VERSION >= 13000
+  return cudaGraphRemoveDependencies(graph, &from, &to, nullptr, 1);
+#else
+  return cudaGraphRemoveDependencies(graph, &from, &to, 1);
+#endif
+}
+
 inline cudaError_t Instantiate(cudaGraphExec_t* exec, cudaGraph_t graph) {
 #if CUDART_VERSION >= 12000
   return cudaGraphInstantiate(exec, graph, 0);

@@ -297,9 +297,7 @@ TEST(Channel, TheReceiverSetsTheSendersPace) {
   ChannelEnds ends;  // Four slots.
   const auto layout_bytes = static_cast<std::uint32_t>(ends.client->layout().staging_bytes);
   EXPECT_EQ(ends.client->ChunkBytes(), layout_bytes);
-  ends.proxy->SetPace({1024, 2, 3});
-  EXPECT_EQ(ends.client->FillingThreads(), 3U);
-  EXPECT_EQ(ends.proxy->FillingThreads(), Pace{}.threads);
+  ends.proxy->SetPace({1024, 2});
   // A page at least.
   EXPECT_EQ(ends.client->ChunkBytes(), std::min(layout_bytes, 4096U));
   EXPECT_EQ(ends.proxy->ChunkBytes(), layout_bytes) << "the other direction has its own";
@@ -320,10 +318,10 @@ TEST(Channel, TheReceiverSetsTheSendersPace) {
 
 TEST(Channel, AFasterPaceWakesWhoWaitsForASlot) {
   ChannelEnds ends;
-  ends.proxy->SetPace({4096, 1, 1});
+  ends.proxy->SetPace({4096, 1});
   ASSERT_TRUE(ends.client->TryTakeSlot());
   std::thread waiting([&] { EXPECT_TRUE(ends.client->TakeSlot()); });
-  ends.proxy->SetPace({4096, 2, 1});
+  ends.proxy->SetPace({4096, 2});
   waiting.join();
 }
 
