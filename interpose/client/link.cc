@@ -193,7 +193,7 @@ void Link::TryShowStored() {
 }
 
 bool Link::HasWork() {
-  if (watching_.load(std::memory_order_seq_cst) != 0) return false;
+  if (watched()) return false;
   const std::unique_lock receiving(receiving_, std::try_to_lock);
   return receiving && HasWorkNow();
 }

@@ -250,6 +250,7 @@ class Link : public std::enable_shared_from_this<Link> {
       if (waited >= stages_.spin) std::this_thread::yield();
     }
     watching_.fetch_sub(1, std::memory_order_seq_cst);
+    channel_->own_bell().RingNaps();
     // What came meanwhile and is not this thread's to wait for.
     if (HasWork()) channel_->own_bell().Ring();
   }
@@ -261,6 +262,8 @@ class Link : public std::enable_shared_from_this<Link> {
   bool Receive();
   // For the receiver thread: whether there is something that no waiting thread takes.
   bool HasWork();
+  // A thread takes what comes while it waits.
+  bool watched() const { return watching_.load(std::memory_order_seq_cst) != 0; }
   // Events that the proxy has told of are complete for the program as soon as the bytes that came
   // before are stored: shows those now, and not when something is received next. The second form
   // leaves it to another thread that receives just now.

@@ -23,6 +23,9 @@
 namespace cuspan {
 namespace {
 
+// Other reasons than work to look again are rare, and this is soon enough for them.
+constexpr std::chrono::milliseconds kWatchedNap{1};
+
 // The one session of the process. Never destroyed: the program may call us while it exits.
 std::atomic<Session*> the_session{nullptr};
 std::atomic<int> start_failure{CUDA_SUCCESS};
@@ -363,19 +366,25 @@ void Session::ReceiveLoop() {
     return link->fault() != CUDA_SUCCESS &&
            std::find(failed.begin(), failed.end(), link) == failed.end();
   };
+  const auto all_watched = [&] {
+    return !links.empty() && std::all_of(links.begin(), links.end(),
+                                         [](const auto& link) { return link->watched(); });
+  };
   for (;;) {
     if (const std::uint64_t now = links_version_.load(); now != version) {
       version = now;
       links = Links();
       failed.clear();
     }
+    // Else the agent would wake this thread again and again for what others take.
+    if (all_watched()) bell_.Nap(all_watched, kWatchedNap);
     // The time-out is for the agent's death alone: whatever else happens rings.
     const bool woken = bell_.Wait(
         [&] {
           if (links_version_.load(std::memory_order_relaxed) != version) return true;
           for (const auto& link : links)
             if (link->HasWork() || lately_failed(link)) return true;
-          return false;
+          return all_watched();
         },
         std::chrono::milliseconds(250), stages);
     for (const auto& link : links) {

@@ -23,9 +23,9 @@ Transfers::~Transfers() {
   {
     std::unique_lock lock(mutex_);
     stopping_ = true;
-    changed_.notify_all();
+    may_send_.notify_all();
     // What is being stored uses this and the channel.
-    changed_.wait(lock, [this] { return storing_ == 0; });
+    received_.wait(lock, [this] { return storing_ == 0; });
   }
   if (sender_.joinable()) sender_.join();
 }
@@ -54,7 +54,7 @@ CUresult Transfers::Send(std::uint64_t transfer, const std::byte* source, std::u
   {
     std::unique_lock lock(mutex_);
     // A transfer that is no longer known was refused by the proxy.
-    changed_.wait(lock, [&] {
+    may_send_.wait(lock, [&] {
       const auto known = outgoing_.find(transfer);
       return failed_ != CUDA_SUCCESS || known == outgoing_.end() || Wanted(known->second);
     });
@@ -78,7 +78,7 @@ void Transfers::SendLater(std::uint64_t transfer, const std::byte* source, std::
     if (!sender_.joinable())
       sender_ = StartBackgroundThread("cuspan-send", [this] { SenderLoop(); });
   }
-  changed_.notify_all();
+  may_send_.notify_all();
 }
 
 bool Transfers::ReadyToSend(const Outgoing& outgoing) const {
@@ -114,7 +114,7 @@ void Transfers::SenderLoop() {
   std::uint64_t last = 0;  // The one that had its turn.
   for (;;) {
     auto ready = outgoing_.end();
-    changed_.wait(lock, [&] {
+    may_send_.wait(lock, [&] {
       const auto is_ready = [&](const auto& entry) { return ReadyToSend(entry.second); };
       const auto next = outgoing_.upper_bound(last);
       ready = std::find_if(next, outgoing_.end(), is_ready);
@@ -140,7 +140,7 @@ void Transfers::SenderLoop() {
 void Transfers::Retry() {
   // Taken so that a sender between its look at the condition and its sleep is not missed.
   { std::lock_guard lock(mutex_); }
-  changed_.notify_all();
+  may_send_.notify_all();
 }
 
 std::uint64_t Transfers::BeginIncoming(std::shared_ptr<Incoming> incoming) {
@@ -154,14 +154,16 @@ std::uint64_t Transfers::BeginIncoming(std::shared_ptr<Incoming> incoming) {
 CUresult Transfers::WaitComplete(const Incoming& incoming) {
   // It becomes so when the device is lost, too, and not while its memory is written to.
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return incoming.complete.load(std::memory_order_relaxed); });
+  received_.wait(lock, [&] { return incoming.complete.load(std::memory_order_relaxed); });
   return incoming.result;
 }
 
 void Transfers::WaitStored(std::uint64_t chunks) {
   if (Stored(chunks)) return;
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return failed_ != CUDA_SUCCESS || Stored(chunks); });
+  const auto awaited = stored_awaited_.insert(chunks);
+  received_.wait(lock, [&] { return failed_ != CUDA_SUCCESS || Stored(chunks); });
+  stored_awaited_.erase(awaited);
 }
 
 void Transfers::OnWanted(std::uint64_t transfer, std::uint64_t chunks) {
@@ -171,7 +173,7 @@ void Transfers::OnWanted(std::uint64_t transfer, std::uint64_t chunks) {
     if (known == outgoing_.end()) return;
     known->second.wanted = chunks;
   }
-  changed_.notify_all();
+  may_send_.notify_all();
 }
 
 bool Transfers::OnChunk(const Chunk& chunk) {
@@ -227,7 +229,8 @@ void Transfers::Store(const std::shared_ptr<Incoming>& incoming, const Chunk& ch
 }
 
 void Transfers::Done(const Chunk& chunk, std::uint64_t arrival) {
-  std::uint64_t stored = stored_chunks_.load(std::memory_order_relaxed);
+  const std::uint64_t before = stored_chunks_.load(std::memory_order_relaxed);
+  std::uint64_t stored = before;
   stored_later_.insert(arrival);
   while (!stored_later_.empty() && *stored_later_.begin() == stored) {
     stored_later_.erase(stored_later_.begin());
@@ -236,7 +239,15 @@ void Transfers::Done(const Chunk& chunk, std::uint64_t arrival) {
   stored_chunks_.store(stored, std::memory_order_release);
   channel_->ReleaseSlot(chunk.slot);
   channel_->own_bell().Ring();
-  changed_.notify_all();
+  // Only who has something to do then: hundreds of chunks a second come, and to wake a thread takes
+  // as long as to copy some of them.
+  const auto awaits = [&](std::uint64_t chunks) { return chunks > before && chunks <= stored; };
+  if (stopping_ || std::any_of(stored_awaited_.begin(), stored_awaited_.end(), awaits))
+    received_.notify_all();
+  if (std::any_of(outgoing_.begin(), outgoing_.end(), [&](const auto& entry) {
+        return entry.second.wanted && awaits(*entry.second.wanted);
+      }))
+    may_send_.notify_all();
 }
 
 void Transfers::EndIncoming(const std::shared_ptr<Incoming>& incoming, CUresult result,
@@ -250,6 +261,7 @@ void Transfers::Complete(const std::shared_ptr<Incoming>& incoming, Ended& ended
   if (!incoming->ended || incoming->storing != 0) return;
   incoming->complete.store(true, std::memory_order_release);
   ended.push_back(incoming);
+  received_.notify_all();
 }
 
 void Transfers::TellEnded(const Ended& ended) {
@@ -270,7 +282,7 @@ void Transfers::OnFailed(std::uint64_t transfer, CUresult result) {
       if (failed_incoming_.size() > kFailedRemembered)
         failed_incoming_.erase(failed_incoming_.begin());
     }
-    changed_.notify_all();
+    may_send_.notify_all();
   }
   TellEnded(ended);
 }
@@ -284,7 +296,8 @@ void Transfers::FailAll(CUresult result) {
     for (const auto& [number, incoming] : incoming_) EndIncoming(incoming, result, ended);
     receiving_.fetch_sub(static_cast<int>(incoming_.size()));
     incoming_.clear();
-    changed_.notify_all();
+    may_send_.notify_all();
+    received_.notify_all();
   }
   TellEnded(ended);
 }

@@ -117,9 +117,9 @@ class Transfers {
   // With the mutex: what is in the chunk's slot is not needed any more.
   void Done(const Chunk& chunk, std::uint64_t arrival);
   // With the mutex: no more chunks of it will come.
-  static void EndIncoming(const std::shared_ptr<Incoming>& incoming, CUresult result, Ended& ended);
+  void EndIncoming(const std::shared_ptr<Incoming>& incoming, CUresult result, Ended& ended);
   // With the mutex: completes it if it may be; then it is in `ended`.
-  static void Complete(const std::shared_ptr<Incoming>& incoming, Ended& ended);
+  void Complete(const std::shared_ptr<Incoming>& incoming, Ended& ended);
   static void TellEnded(const Ended& ended);
 
   static inline std::atomic<int> receiving_{0};  // Transfers in all incoming_.
@@ -127,7 +127,8 @@ class Transfers {
   Channel* const channel_;
   const std::uint32_t device_;
   std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable may_send_;  // A transfer of outgoing_ may be ready, or is no more.
+  std::condition_variable received_;  // One of incoming_ is complete, or what stored_awaited_ says.
   std::uint64_t next_ = 1;
   CUresult failed_ = CUDA_SUCCESS;
   bool stopping_ = false;
@@ -140,6 +141,7 @@ class Transfers {
   // thread that copies one of the first does not get its turn.
   std::atomic<std::uint64_t> stored_chunks_{0};
   std::set<std::uint64_t> stored_later_;
+  std::multiset<std::uint64_t> stored_awaited_;  // Who waits, until so many are stored.
   std::thread sender_;
 };
 

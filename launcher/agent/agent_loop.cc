@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "launcher/agent/naps.h"
+
 namespace cuspan {
 namespace {
 
@@ -10,18 +12,12 @@ using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 using Clock = std::chrono::steady_clock;
 
-// As measured with MPI over TCP: naps of 500 µs cost 1.6 % of a core and add 0.3 ms to the first
-// message after them, naps of 1 ms 0.9 % and 0.5 ms.
-constexpr microseconds kFirstNap{50};
-constexpr microseconds kLongestNap{500};
 constexpr microseconds kIdleNap{1000};
 constexpr milliseconds kIdleAfter{100};
 // On a slow host naps of 1 ms cost 2.3 % of a core, these 1.4 %: a program that has done nothing
 // for a second can wait 1 ms more.
 constexpr microseconds kLongIdleNap{2000};
 constexpr milliseconds kLongIdleAfter{1000};
-// While a reply is owed a nap would add to its time; but what takes this long does not notice one.
-constexpr milliseconds kAwaitYield{2};
 // How often sockets and children are looked at while frames move.
 constexpr milliseconds kPollEvery{1};
 // Without routes only control messages come, at the start and end of a session.
@@ -55,9 +51,8 @@ void RunAgentLoop(Poller& poller, Relay* relay, Bell* bell, const std::function<
     }
     const nanoseconds idle = now - moved_last;
     if (idle < stages.spin) continue;
-    const nanoseconds yield_limit =
-        relay->awaiting_replies() ? std::max<nanoseconds>(stages.yield, kAwaitYield) : stages.yield;
-    if (idle < yield_limit) {
+    if (idle <
+        (relay->awaiting() ? std::max<nanoseconds>(stages.yield, kAwaitYield) : stages.yield)) {
       ::sched_yield();
       continue;
     }

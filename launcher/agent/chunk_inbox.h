@@ -49,6 +49,8 @@ class ChunkInbox {
   // The next chunk in the order of the announcements, if its bytes are there.
   const Arrival* Front() const;
   void PopFront();
+  // Chunks were announced that the channel does not have yet.
+  bool awaits_chunks() const { return !announced_.empty(); }
 
   // No route takes its chunks any more.
   void Shut();

@@ -2,9 +2,11 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <map>
 #include <vector>
 
+#include "launcher/agent/naps.h"
 #include "protocol/channel/channel.h"
 #include "protocol/channel/socket.h"
 
@@ -18,9 +20,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr milliseconds kJoinLimit{30'000};
 constexpr milliseconds kMapLimit{10'000};
-// As an agent's, whose loop has the measurements.
-constexpr microseconds kFirstNap{50};
-constexpr microseconds kLongestNap{500};
 // Nothing under way: only the agent has something to say, and rings.
 constexpr milliseconds kIdleNap{1'000};
 // All ranks of the job end together, and agents of a traced run first hand in what they recorded:
@@ -84,7 +83,8 @@ Status Lane::Serve() {
 void Lane::Rest(Clock::time_point moved_last, microseconds& nap) {
   const nanoseconds idle = Clock::now() - moved_last;
   if (idle < stages_.spin) return;
-  if (idle < stages_.yield) {
+  if (idle <
+      (under_way_ != 0 ? std::max<nanoseconds>(stages_.yield, kAwaitYield) : stages_.yield)) {
     ::sched_yield();
     return;
   }

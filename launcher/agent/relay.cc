@@ -109,9 +109,13 @@ void Relay::Flush(RouteKey key) {
   }
 }
 
-bool Relay::awaiting_replies() const {
+bool Relay::awaiting() const {
   return std::any_of(routes_.begin(), routes_.end(),
-                     [](const auto& entry) { return entry.second.open_calls > 0; });
+                     [](const auto& entry) { return entry.second.open_calls > 0; }) ||
+         std::any_of(peers_.begin(), peers_.end(),
+                     [](const Peer& peer) { return !peer.given_up && !peer.sends->empty(); }) ||
+         std::any_of(inboxes_.begin(), inboxes_.end(),
+                     [](const auto& entry) { return entry.second->awaits_chunks(); });
 }
 
 bool Relay::quiet() const {

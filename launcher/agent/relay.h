@@ -70,8 +70,8 @@ class Relay {
   // True when a pass would find something in a channel. Cheap, for Bell::Wait.
   bool HasWork();
   bool has_routes() const { return !routes_.empty(); }
-  // A call was passed on and its reply not yet: it will come soon.
-  bool awaiting_replies() const;
+  // A call was passed on and its reply not yet, or bulk is on its way: more will come soon.
+  bool awaiting() const;
   // No bulk, no receive for a closed route, and no unsent message, but for agents given up.
   bool quiet() const;
 

@@ -60,6 +60,19 @@ std::uint32_t Bell::PrepareSleep() {
   return rung;
 }
 
+// The order is as above: `napping`, the count, and then the look at `idle`, which the other side
+// changes before it looks at `napping`.
+std::uint32_t Bell::BeginNap() {
+  word()->napping.fetch_add(1);
+  return word()->rung.load();
+}
+
+void Bell::EndNap() { word()->napping.fetch_sub(1); }
+
+void Bell::RingNaps() {
+  if (word()->napping.load() != 0) word()->sleeping.store(1);
+}
+
 void Bell::Sleep(std::uint32_t rung, std::chrono::nanoseconds limit) {
   timespec time{};
   time.tv_sec = static_cast<time_t>(limit.count() / 1'000'000'000);

@@ -38,6 +38,18 @@ class Bell {
   // Wakes all who wait. To be called after what they wait for was published.
   void Ring();
 
+  // Sleeps for `limit` at most, and while `idle()`, without being rung: whoever rings a bell for
+  // one that sleeps pays for it. For a thread whose work others do meanwhile; `idle` is called
+  // once.
+  template <typename Idle>
+  void Nap(Idle&& idle, std::chrono::nanoseconds limit) {
+    const std::uint32_t rung = BeginNap();
+    if (idle()) Sleep(rung, limit);
+    EndNap();
+  }
+  // To be called when what `idle` looks at has changed: from now on rings wake those who nap.
+  void RingNaps();
+
   // Returns true as soon as `ready()` does, false after `limit`. `ready` is
   // called often and must be cheap; several threads may wait at once.
   template <typename Ready>
@@ -65,11 +77,14 @@ class Bell {
   struct Word {
     alignas(64) std::atomic<std::uint32_t> sleeping;  // Somebody may sleep: 1.
     std::atomic<std::uint32_t> rung;                  // Counts the times that sleepers were woken.
+    std::atomic<std::uint32_t> napping;               // Threads; of the bell's own process.
   };
   Bell(UniqueFd fd, Mapping mapping) : fd_(std::move(fd)), mapping_(std::move(mapping)) {}
   Word* word() const { return reinterpret_cast<Word*>(mapping_.data()); }
   static void Pause();
   static void Yield();
+  std::uint32_t BeginNap();
+  void EndNap();
   // Says that this thread is about to sleep; what it returns goes to Sleep.
   std::uint32_t PrepareSleep();
   // Sleeps unless the bell rang since PrepareSleep.

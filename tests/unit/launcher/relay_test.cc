@@ -126,15 +126,15 @@ TEST_P(RelayTest, FramesKeepOrderHeaderAndPayload) {
 
 TEST_P(RelayTest, KnowsOfRepliesThatAreOwed) {
   auto line = NewLine(1, 0);
-  EXPECT_FALSE(home_.relay.awaiting_replies());
+  EXPECT_FALSE(home_.relay.awaiting());
   line->client->Post(MemoryInfo{}, 1);
   Settle();
-  EXPECT_TRUE(home_.relay.awaiting_replies());
-  EXPECT_TRUE(away_.relay.awaiting_replies());
+  EXPECT_TRUE(home_.relay.awaiting());
+  EXPECT_TRUE(away_.relay.awaiting());
   line->proxy->Reply<MemoryInfo>(1, {});
   Settle();
-  EXPECT_FALSE(home_.relay.awaiting_replies());
-  EXPECT_FALSE(away_.relay.awaiting_replies());
+  EXPECT_FALSE(home_.relay.awaiting());
+  EXPECT_FALSE(away_.relay.awaiting());
 }
 
 TEST_P(RelayTest, ChunksArriveInTheOtherChannelsSlotsAndFreeTheirOwn) {

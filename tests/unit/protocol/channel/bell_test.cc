@@ -118,6 +118,45 @@ TEST(Bell, LosesNoWakeUpAmongSeveralSleepers) {
   for (std::thread& sleeper : sleepers) sleeper.join();
 }
 
+TEST(Bell, NobodyNapsWhoIsNotIdle) {
+  Bell bell = NewBell();
+  bell.Nap([] { return false; }, kForEver);
+}
+
+TEST(Bell, ANapEndsByItself) {
+  Bell bell = NewBell();
+  bell.Nap([] { return true; }, milliseconds(5));
+}
+
+// One naps while another is there for its work, and has to be back when that one has gone.
+TEST(Bell, LosesNoWakeUpOfOneThatNaps) {
+  constexpr std::uint64_t kRounds = 5000;
+  Bell bell = NewBell();
+  Bell answer = NewBell();
+  std::atomic<bool> watched = false;
+  std::atomic<std::uint64_t> given = 0;
+  std::atomic<std::uint64_t> taken = 0;
+  std::thread napper([&] {
+    while (taken.load() < kRounds) {
+      bell.Nap([&] { return watched.load(); }, kForEver);
+      const auto work = [&] { return !watched.load() && given.load() > taken.load(); };
+      EXPECT_TRUE(bell.Wait([&] { return watched.load() || work(); }, kForEver, kSleepAtOnce));
+      if (work()) taken.fetch_add(1);
+      answer.Ring();
+    }
+  });
+  for (std::uint64_t round = 1; round <= kRounds; ++round) {
+    watched = true;
+    if (round % 2 == 0) bell.Ring();
+    watched = false;
+    bell.RingNaps();
+    given = round;
+    bell.Ring();
+    EXPECT_TRUE(answer.Wait([&] { return taken.load() == round; }, kForEver, kSleepAtOnce));
+  }
+  napper.join();
+}
+
 TEST(Bell, WakesAnotherProcess) {
   constexpr std::uint32_t kTurns = 2000;
   Bell bells[2] = {NewBell(), NewBell()};
