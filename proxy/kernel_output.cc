@@ -1,10 +1,13 @@
 #include "proxy/kernel_output.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <span>
+#include <string_view>
+
+#include "protocol/fatbin/payload.h"
 
 namespace cuspan::proxy {
 namespace {
@@ -14,7 +17,12 @@ constexpr std::size_t kMostBytes = 16 * 1024;
 // Of what is printed between two flushes.
 constexpr std::size_t kBufferBytes = 64 * 1024;
 
+// What printf calls in device code, by which nvcc's machine code and PTX name it.
+constexpr std::string_view kPrint = "vprintf";
+
 Channel* the_channel = nullptr;
+// A module that can print was loaded.
+std::atomic<bool> may_come{false};
 
 ssize_t Send(void* error, const char* text, std::size_t bytes) {
   for (std::size_t sent = 0; sent < bytes;) {
@@ -50,9 +58,15 @@ Status KernelOutput::Install(Channel& channel) {
   return Status::Ok();
 }
 
+void KernelOutput::Expect(std::span<const std::byte> image) {
+  if (!may_come.load(std::memory_order_relaxed) && fatbin::MayName(image, kPrint))
+    may_come.store(true, std::memory_order_release);
+}
+
 void KernelOutput::Flush(const Driver& driver, CUevent reached) {
   if (the_channel == nullptr) return;
-  if (reached != nullptr) driver.cuEventSynchronize(reached);
+  if (reached != nullptr && may_come.load(std::memory_order_acquire))
+    driver.cuEventSynchronize(reached);
   std::fflush(stdout);
   std::fflush(stderr);
 }

@@ -7,6 +7,8 @@
 #include <climits>
 #include <utility>
 
+#include "protocol/fatbin/image.h"
+
 namespace cuspan::fatbin {
 namespace {
 
@@ -49,6 +51,22 @@ Status Inflate(const Entry& entry, std::uint8_t* image) {
   return Status::Ok();
 }
 
+bool Contains(std::span<const std::uint8_t> bytes, std::string_view name) {
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return text.find(name) != std::string_view::npos;
+}
+
+bool EntriesMayName(std::span<const std::uint8_t> bytes, std::string_view name) {
+  const Result<Container> container = ReadContainer(bytes);
+  if (!container.ok()) return true;
+  return std::any_of(container->entries.begin(), container->entries.end(), [&](const Entry& entry) {
+    if (entry.kind == Kind::kObject) return EntriesMayName(entry.payload, name);
+    if (entry.kind != Kind::kPtx && entry.kind != Kind::kElf) return true;
+    const Result<std::vector<std::uint8_t>> image = DecodePayload(entry);
+    return !image.ok() || Contains(*image, name);
+  });
+}
+
 }  // namespace
 
 Result<std::vector<std::uint8_t>> DecodePayload(const Entry& entry, std::uint64_t most_bytes) {
@@ -81,6 +99,13 @@ Result<std::string> DecodePtx(const Entry& entry, std::uint64_t most_bytes) {
   if (!image.ok()) return image.status();
   const auto end = std::find(image->begin(), image->end(), std::uint8_t{0});
   return std::string(image->begin(), end);
+}
+
+bool MayName(std::span<const std::byte> image, std::string_view name) {
+  if (image.size() > kMostSearchedBytes) return true;
+  const std::span bytes(reinterpret_cast<const std::uint8_t*>(image.data()), image.size());
+  return KindOf(image.data(), image.size()) == ImageKind::kContainer ? EntriesMayName(bytes, name)
+                                                                     : Contains(bytes, name);
 }
 
 }  // namespace cuspan::fatbin

@@ -5,6 +5,7 @@
 #include "proxy/gpu/linking.h"
 #include "proxy/handlers/handlers.h"
 #include "proxy/handlers/kernel_use.h"
+#include "proxy/kernel_output.h"
 
 namespace cuspan::proxy {
 namespace {
@@ -17,6 +18,7 @@ CUresult Load(Session& session, Module& module) {
     LogError("{}", image.message());
     return CUDA_ERROR_INVALID_IMAGE;
   }
+  KernelOutput::Expect(module.image);
   const CUresult result = LoadImage(session.driver, module.image, &module.driver);
   if (result != CUDA_SUCCESS)
     LogInfo("the driver does not load a module of {} bytes: {}", module.total, session.driver.Describe(result));

@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <span>
+#include <string_view>
+
 #include "tests/unit/protocol/fatbin/samples.h"
 
 namespace cuspan::fatbin {
@@ -73,6 +77,44 @@ TEST(PayloadTest, UnknownPackingAndOtherKindsAreRefused) {
   const auto elf_bytes = ReadSample("default");
   EXPECT_EQ(DecodePtx(Find(*ReadContainer(elf_bytes), Kind::kElf)).status().code(),
             StatusCode::kInvalid);
+}
+
+bool SampleMayName(const std::string& sample, std::string_view name) {
+  const auto bytes = ReadSample(sample);
+  return MayName(std::as_bytes(std::span(bytes)), name);
+}
+
+TEST(NamesTest, AreFoundHoweverTheImageIsPacked) {
+  for (const char* sample : {"default", "size", "speed", "none", "debug", "many"}) {
+    SCOPED_TRACE(sample);
+    EXPECT_TRUE(SampleMayName(sample, "FatbinAdd"));
+    EXPECT_FALSE(SampleMayName(sample, "vprintf"));
+  }
+}
+
+TEST(NamesTest, MayBeInWhatCanNotBeLookedAt) {
+  EXPECT_TRUE(SampleMayName("lto", "vprintf"));
+  const auto sample = ReadSample("none");
+  std::vector<std::byte> large(kMostSearchedBytes + 1);
+  std::memcpy(large.data(), sample.data(), sample.size());
+  EXPECT_TRUE(MayName(large, "vprintf"));
+}
+
+TEST(NamesTest, AreFoundInObjectsAndImagesOfTheirOwn) {
+  const auto linked = ReadSample("none");
+  const auto object = ReadSample("size");
+  const std::span<const std::byte> objects[] = {std::as_bytes(std::span(object))};
+  const std::vector<std::byte> both = WithObjects(std::as_bytes(std::span(linked)), objects);
+  EXPECT_FALSE(MayName(both, "vprintf"));
+  const auto lto = ReadSample("lto");
+  const std::span<const std::byte> hidden[] = {std::as_bytes(std::span(lto))};
+  EXPECT_TRUE(MayName(WithObjects(std::as_bytes(std::span(linked)), hidden), "vprintf"));
+  const auto elf = DecodePayload(Find(*ReadContainer(linked), Kind::kElf));
+  ASSERT_TRUE(elf.ok());
+  EXPECT_TRUE(MayName(std::as_bytes(std::span(*elf)), "FatbinCount"));
+  EXPECT_FALSE(MayName(std::as_bytes(std::span(*elf)), "vprintf"));
+  const std::string_view text = ".extern .func (.param .b32 r) vprintf";
+  EXPECT_TRUE(MayName(std::as_bytes(std::span(text)), "vprintf"));
 }
 
 }  // namespace
