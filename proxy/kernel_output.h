@@ -6,7 +6,8 @@
 // become frames to the client, which come before the answer to whoever waited.
 //
 // After work such a wait takes some 1.5 µs (measured on an H200), which each answer would have to
-// bear: so it is done only where kernels can print.
+// bear: so it is done only once a module was loaded that can print, or of which that can not be
+// told.
 #pragma once
 
 #include <cstddef>

@@ -11,7 +11,7 @@ Status Transfers::Announce(const std::shared_ptr<Transfer>& transfer) {
 }
 
 Turn Transfers::BeginToDevice(Transfer& transfer) {
-  if (transfer.bytes == 0 || transfer.abandoned) {
+  if (transfer.bytes == 0) {
     to_device_.erase(transfer.state->id);
     return Turn::kSubmitted;
   }
@@ -86,18 +86,6 @@ Status Transfers::TakeChunk(const Chunk& chunk) {
     to_device_.erase(found);
     queues_.Release(*stream.queue);
   }
-  return Status::Ok();
-}
-
-Status Transfers::Abandon(std::uint64_t id) {
-  const auto found = to_device_.find(id);
-  if (found == to_device_.end()) return Status::Invalid("transfer {} is abandoned and is none", id);
-  const std::shared_ptr<Transfer> transfer = found->second;
-  if (transfer->state->failed || transfer->abandoned) return Status::Ok();
-  transfer->abandoned = true;
-  if (!transfer->wanted) return Status::Ok();
-  to_device_.erase(found);
-  queues_.Release(*transfer->stream->queue);
   return Status::Ok();
 }
 

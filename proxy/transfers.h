@@ -40,8 +40,7 @@ struct Transfer {
   std::shared_ptr<Array> array;  // That the box lies in, kept as long as the transfer.
   std::uint64_t submitted = 0;
   // To the device:
-  bool wanted = false;     // The client has been asked for the bytes.
-  bool abandoned = false;  // It will not send them.
+  bool wanted = false;  // The client has been asked for the bytes.
 };
 
 class Transfers {
@@ -62,8 +61,6 @@ class Transfers {
   Turn BeginToDevice(Transfer& transfer);
   // A piece of it has come. kInvalid when it is not one that was asked for.
   Status TakeChunk(const Chunk& chunk);
-  // The client has no bytes for it: the stream goes on without. kInvalid when it is not under way.
-  Status Abandon(std::uint64_t transfer);
 
   // The turn of a copy from the device has come.
   Turn BeginFromDevice(const std::shared_ptr<Transfer>& transfer);

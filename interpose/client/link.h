@@ -249,7 +249,7 @@ class Link : public std::enable_shared_from_this<Link> {
       if (waited >= stages_.await) break;
       if (waited >= stages_.spin) std::this_thread::yield();
     }
-    watching_.fetch_sub(1, std::memory_order_seq_cst);
+    if (watching_.fetch_sub(1, std::memory_order_seq_cst) != 1) return;  // Others receive.
     channel_->own_bell().RingNaps();
     // What came meanwhile and is not this thread's to wait for.
     if (HasWork()) channel_->own_bell().Ring();

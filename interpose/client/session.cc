@@ -376,7 +376,8 @@ void Session::ReceiveLoop() {
       links = Links();
       failed.clear();
     }
-    // Else the agent would wake this thread again and again for what others take.
+    // Else the agent would wake this thread again and again for what others take. With an idle
+    // device beside theirs it still does: somebody has to hear of that one.
     if (all_watched()) bell_.Nap(all_watched, kWatchedNap);
     // The time-out is for the agent's death alone: whatever else happens rings.
     const bool woken = bell_.Wait(

@@ -53,19 +53,20 @@ CUresult Transfers::Send(std::uint64_t transfer, const std::byte* source, std::u
                          const HostRows& rows) {
   {
     std::unique_lock lock(mutex_);
-    // A transfer that is no longer known was refused by the proxy.
     may_send_.wait(lock, [&] {
       const auto known = outgoing_.find(transfer);
       return failed_ != CUDA_SUCCESS || known == outgoing_.end() || Wanted(known->second);
     });
-    outgoing_.erase(transfer);
+    const bool refused = outgoing_.erase(transfer) == 0;
     if (failed_ != CUDA_SUCCESS) return failed_;
+    // The proxy, which has posted why, takes no bytes of it.
+    if (refused) return CUDA_SUCCESS;
   }
   return SendChunks(*channel_, {transfer, source, bytes, rows, device_}, 0, bytes);
 }
 
 void Transfers::SendLater(std::uint64_t transfer, const std::byte* source, std::uint64_t bytes,
-                          const HostRows& rows, std::shared_ptr<Incoming> after) {
+                          const HostRows& rows) {
   {
     std::lock_guard lock(mutex_);
     const auto known = outgoing_.find(transfer);
@@ -74,29 +75,13 @@ void Transfers::SendLater(std::uint64_t transfer, const std::byte* source, std::
     known->second.bytes = bytes;
     known->second.rows = rows;
     known->second.by_sender = true;
-    known->second.after = std::move(after);
     if (!sender_.joinable())
       sender_ = StartBackgroundThread("cuspan-send", [this] { SenderLoop(); });
   }
   may_send_.notify_all();
 }
 
-bool Transfers::ReadyToSend(const Outgoing& outgoing) const {
-  return outgoing.by_sender && Wanted(outgoing) &&
-         (outgoing.after == nullptr || outgoing.after->complete.load(std::memory_order_acquire));
-}
-
 bool Transfers::SendPart(std::uint64_t transfer, Outgoing& outgoing) {
-  if (outgoing.after != nullptr) {
-    if (outgoing.after->result != CUDA_SUCCESS) {
-      TransferAbandon abandon;
-      abandon.transfer = transfer;
-      abandon.result = outgoing.after->result;
-      channel_->Post(abandon);
-      return true;
-    }
-    outgoing.source = outgoing.after->destination;
-  }
   const ChannelLayout& layout = channel_->layout();
   const std::uint64_t end =
       std::min(outgoing.bytes, outgoing.sent + std::uint64_t{channel_->ChunkBytes()} *
@@ -115,7 +100,9 @@ void Transfers::SenderLoop() {
   for (;;) {
     auto ready = outgoing_.end();
     may_send_.wait(lock, [&] {
-      const auto is_ready = [&](const auto& entry) { return ReadyToSend(entry.second); };
+      const auto is_ready = [&](const auto& entry) {
+        return entry.second.by_sender && Wanted(entry.second);
+      };
       const auto next = outgoing_.upper_bound(last);
       ready = std::find_if(next, outgoing_.end(), is_ready);
       if (ready == outgoing_.end()) ready = std::find_if(outgoing_.begin(), next, is_ready);
@@ -135,12 +122,6 @@ void Transfers::SenderLoop() {
     else
       known->second.sent = outgoing.sent;
   }
-}
-
-void Transfers::Retry() {
-  // Taken so that a sender between its look at the condition and its sleep is not missed.
-  { std::lock_guard lock(mutex_); }
-  may_send_.notify_all();
 }
 
 std::uint64_t Transfers::BeginIncoming(std::shared_ptr<Incoming> incoming) {
@@ -172,6 +153,7 @@ void Transfers::OnWanted(std::uint64_t transfer, std::uint64_t chunks) {
     const auto known = outgoing_.find(transfer);
     if (known == outgoing_.end()) return;
     known->second.wanted = chunks;
+    if (!Stored(chunks)) send_awaits_stored_.insert(chunks);
   }
   may_send_.notify_all();
 }
@@ -211,26 +193,21 @@ void Transfers::Store(const std::shared_ptr<Incoming>& incoming, const Chunk& ch
              channel_->IncomingSlot(chunk.slot));
   span.Done(TraceKind::kOutOfStaging, device_, chunk.transfer, chunk.offset, chunk.bytes);
   channel_->statistics().bytes_from_device.fetch_add(chunk.bytes, std::memory_order_relaxed);
-  Ended ended;
-  {
-    std::lock_guard lock(mutex_);
-    --incoming->storing;
-    --storing_;
-    incoming->stored += chunk.bytes;
-    if (incoming->stored == incoming->bytes) {
-      receiving_.fetch_sub(static_cast<int>(incoming_.erase(chunk.transfer)));
-      incoming->ended = true;
-    }
-    Complete(incoming, ended);
-    // With the mutex: nobody destroys this meanwhile.
-    Done(chunk, arrival);
+  std::lock_guard lock(mutex_);
+  --incoming->storing;
+  --storing_;
+  incoming->stored += chunk.bytes;
+  if (incoming->stored == incoming->bytes) {
+    receiving_.fetch_sub(static_cast<int>(incoming_.erase(chunk.transfer)));
+    incoming->ended = true;
   }
-  TellEnded(ended);
+  Complete(*incoming);
+  // With the mutex: nobody destroys this meanwhile.
+  Done(chunk, arrival);
 }
 
 void Transfers::Done(const Chunk& chunk, std::uint64_t arrival) {
-  const std::uint64_t before = stored_chunks_.load(std::memory_order_relaxed);
-  std::uint64_t stored = before;
+  std::uint64_t stored = stored_chunks_.load(std::memory_order_relaxed);
   stored_later_.insert(arrival);
   while (!stored_later_.empty() && *stored_later_.begin() == stored) {
     stored_later_.erase(stored_later_.begin());
@@ -239,67 +216,51 @@ void Transfers::Done(const Chunk& chunk, std::uint64_t arrival) {
   stored_chunks_.store(stored, std::memory_order_release);
   channel_->ReleaseSlot(chunk.slot);
   channel_->own_bell().Ring();
-  // Only who has something to do then: hundreds of chunks a second come, and to wake a thread takes
-  // as long as to copy some of them.
-  const auto awaits = [&](std::uint64_t chunks) { return chunks > before && chunks <= stored; };
-  if (stopping_ || std::any_of(stored_awaited_.begin(), stored_awaited_.end(), awaits))
+  // Only who has something to do then: thousands of chunks a second come, and to wake a thread
+  // takes as long as to copy some of them.
+  if (stopping_ || (!stored_awaited_.empty() && *stored_awaited_.begin() <= stored))
     received_.notify_all();
-  if (std::any_of(outgoing_.begin(), outgoing_.end(), [&](const auto& entry) {
-        return entry.second.wanted && awaits(*entry.second.wanted);
-      }))
+  if (!send_awaits_stored_.empty() && *send_awaits_stored_.begin() <= stored) {
+    send_awaits_stored_.erase(send_awaits_stored_.begin(), send_awaits_stored_.upper_bound(stored));
     may_send_.notify_all();
+  }
 }
 
-void Transfers::EndIncoming(const std::shared_ptr<Incoming>& incoming, CUresult result,
-                            Ended& ended) {
-  incoming->result = result;
-  incoming->ended = true;
-  Complete(incoming, ended);
+void Transfers::EndIncoming(Incoming& incoming, CUresult result) {
+  incoming.result = result;
+  incoming.ended = true;
+  Complete(incoming);
 }
 
-void Transfers::Complete(const std::shared_ptr<Incoming>& incoming, Ended& ended) {
-  if (!incoming->ended || incoming->storing != 0) return;
-  incoming->complete.store(true, std::memory_order_release);
-  ended.push_back(incoming);
+void Transfers::Complete(Incoming& incoming) {
+  if (!incoming.ended || incoming.storing != 0) return;
+  incoming.complete.store(true, std::memory_order_release);
   received_.notify_all();
 }
 
-void Transfers::TellEnded(const Ended& ended) {
-  for (const std::shared_ptr<Incoming>& incoming : ended)
-    if (incoming->on_complete) incoming->on_complete();
-}
-
 void Transfers::OnFailed(std::uint64_t transfer, CUresult result) {
-  Ended ended;
-  {
-    std::lock_guard lock(mutex_);
-    outgoing_.erase(transfer);
-    if (const auto known = incoming_.find(transfer); known != incoming_.end()) {
-      EndIncoming(known->second, result, ended);
-      incoming_.erase(known);
-      receiving_.fetch_sub(1);
-      failed_incoming_.insert(transfer);
-      if (failed_incoming_.size() > kFailedRemembered)
-        failed_incoming_.erase(failed_incoming_.begin());
-    }
-    may_send_.notify_all();
+  std::lock_guard lock(mutex_);
+  outgoing_.erase(transfer);
+  if (const auto known = incoming_.find(transfer); known != incoming_.end()) {
+    EndIncoming(*known->second, result);
+    incoming_.erase(known);
+    receiving_.fetch_sub(1);
+    failed_incoming_.insert(transfer);
+    if (failed_incoming_.size() > kFailedRemembered)
+      failed_incoming_.erase(failed_incoming_.begin());
   }
-  TellEnded(ended);
+  may_send_.notify_all();
 }
 
 void Transfers::FailAll(CUresult result) {
-  Ended ended;
-  {
-    std::lock_guard lock(mutex_);
-    failed_ = result;
-    outgoing_.clear();
-    for (const auto& [number, incoming] : incoming_) EndIncoming(incoming, result, ended);
-    receiving_.fetch_sub(static_cast<int>(incoming_.size()));
-    incoming_.clear();
-    may_send_.notify_all();
-    received_.notify_all();
-  }
-  TellEnded(ended);
+  std::lock_guard lock(mutex_);
+  failed_ = result;
+  outgoing_.clear();
+  for (const auto& [number, incoming] : incoming_) EndIncoming(*incoming, result);
+  receiving_.fetch_sub(static_cast<int>(incoming_.size()));
+  incoming_.clear();
+  may_send_.notify_all();
+  received_.notify_all();
 }
 
 }  // namespace cuspan

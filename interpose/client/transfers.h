@@ -13,8 +13,6 @@
 
 #include <atomic>
 #include <condition_variable>
-#include <deque>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -41,8 +39,6 @@ struct Incoming {
   bool ended = false;  // No more will come; complete when none is being copied.
   CUresult result = CUDA_SUCCESS;
   std::atomic<bool> complete{false};
-  // Called once, without locks, by the thread that completed it.
-  std::function<void()> on_complete;
 };
 
 class Transfers {
@@ -57,17 +53,16 @@ class Transfers {
   // Announces a transfer whose bytes the caller will send; its number goes into CopyToDevice.
   std::uint64_t BeginOutgoing();
   // Waits until the proxy wants it, then sends all; the source, which lies as `rows` say, is
-  // free again afterwards.
+  // free again afterwards. CUDA_SUCCESS, and nothing is sent, when the proxy refuses it: the
+  // failure was posted.
   CUresult Send(std::uint64_t transfer, const std::byte* source, std::uint64_t bytes,
                 const HostRows& rows = {});
   // The same by the link's own thread. The source stays in use until the stream has passed
-  // the copy. With `after`, the bytes are those of that transfer, once it is complete.
+  // the copy.
   void SendLater(std::uint64_t transfer, const std::byte* source, std::uint64_t bytes,
-                 const HostRows& rows = {}, std::shared_ptr<Incoming> after = nullptr);
+                 const HostRows& rows = {});
   // A number whose CopyToDevice could not be posted.
   void Forget(std::uint64_t transfer);
-  // `incoming`, of whichever link, is complete: a transfer that was to follow it may go.
-  void Retry();
 
   // --- From the device
 
@@ -102,25 +97,21 @@ class Transfers {
     std::optional<std::uint64_t> wanted;  // When so many chunks are stored.
     bool by_sender = false;
     std::uint64_t sent = 0;
-    std::shared_ptr<Incoming> after;
   };
-  using Ended = std::vector<std::shared_ptr<Incoming>>;
 
   void SenderLoop();
   bool Wanted(const Outgoing& outgoing) const {
     return outgoing.wanted && Stored(*outgoing.wanted);
   }
-  bool ReadyToSend(const Outgoing& outgoing) const;
   // Sends what comes next of it; true when that was all. Without the mutex.
   bool SendPart(std::uint64_t transfer, Outgoing& outgoing);
   void Store(const std::shared_ptr<Incoming>& incoming, const Chunk& chunk, std::uint64_t arrival);
   // With the mutex: what is in the chunk's slot is not needed any more.
   void Done(const Chunk& chunk, std::uint64_t arrival);
   // With the mutex: no more chunks of it will come.
-  void EndIncoming(const std::shared_ptr<Incoming>& incoming, CUresult result, Ended& ended);
-  // With the mutex: completes it if it may be; then it is in `ended`.
-  void Complete(const std::shared_ptr<Incoming>& incoming, Ended& ended);
-  static void TellEnded(const Ended& ended);
+  void EndIncoming(Incoming& incoming, CUresult result);
+  // With the mutex: completes it if it may be.
+  void Complete(Incoming& incoming);
 
   static inline std::atomic<int> receiving_{0};  // Transfers in all incoming_.
 
@@ -141,7 +132,9 @@ class Transfers {
   // thread that copies one of the first does not get its turn.
   std::atomic<std::uint64_t> stored_chunks_{0};
   std::set<std::uint64_t> stored_later_;
-  std::multiset<std::uint64_t> stored_awaited_;  // Who waits, until so many are stored.
+  // Until so many are stored, somebody waits to have it told, or to send.
+  std::multiset<std::uint64_t> stored_awaited_;
+  std::multiset<std::uint64_t> send_awaits_stored_;
   std::thread sender_;
 };
 

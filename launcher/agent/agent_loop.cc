@@ -51,8 +51,7 @@ void RunAgentLoop(Poller& poller, Relay* relay, Bell* bell, const std::function<
     }
     const nanoseconds idle = now - moved_last;
     if (idle < stages.spin) continue;
-    if (idle <
-        (relay->awaiting() ? std::max<nanoseconds>(stages.yield, kAwaitYield) : stages.yield)) {
+    if (idle < YieldLimit(stages, relay->awaiting())) {
       ::sched_yield();
       continue;
     }

@@ -83,8 +83,7 @@ Status Lane::Serve() {
 void Lane::Rest(Clock::time_point moved_last, microseconds& nap) {
   const nanoseconds idle = Clock::now() - moved_last;
   if (idle < stages_.spin) return;
-  if (idle <
-      (under_way_ != 0 ? std::max<nanoseconds>(stages_.yield, kAwaitYield) : stages_.yield)) {
+  if (idle < YieldLimit(stages_, under_way_ != 0)) {
     ::sched_yield();
     return;
   }

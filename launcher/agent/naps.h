@@ -2,7 +2,10 @@
 // look.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
+
+#include "protocol/channel/bell.h"
 
 namespace cuspan {
 
@@ -10,9 +13,13 @@ namespace cuspan {
 // message after them, naps of 1 ms 0.9 % and 0.5 ms.
 constexpr std::chrono::microseconds kFirstNap{50};
 constexpr std::chrono::microseconds kLongestNap{500};
-// While a reply is owed a nap would add to its time; but what takes this long does not notice one.
-// Nor does MPI move bulk during a nap: with naps between chunks copies of 256 MiB over TCP on
-// loopback took an eighth longer, measured on 16 cores.
-constexpr std::chrono::milliseconds kAwaitYield{2};
+// How long to go on looking without a nap. While a reply is owed a nap would add to its time; but
+// what takes this long does not notice one. Nor does MPI move bulk during a nap: with naps between
+// chunks copies of 256 MiB through shared memory took an eighth longer, measured on 16 cores; on
+// two it makes no difference.
+inline std::chrono::nanoseconds YieldLimit(const WaitStages& stages, bool awaiting) {
+  constexpr std::chrono::milliseconds kAwaitYield{2};
+  return awaiting ? std::max<std::chrono::nanoseconds>(stages.yield, kAwaitYield) : stages.yield;
+}
 
 }  // namespace cuspan

@@ -111,7 +111,11 @@ void Relay::Flush(RouteKey key) {
 
 bool Relay::awaiting() const {
   return std::any_of(routes_.begin(), routes_.end(),
-                     [](const auto& entry) { return entry.second.open_calls > 0; }) ||
+                     [](const auto& entry) {
+                       const Route& route = entry.second;
+                       return route.open_calls > 0 || !route.waiting_chunks.empty() ||
+                              route.held_slot;
+                     }) ||
          std::any_of(peers_.begin(), peers_.end(),
                      [](const Peer& peer) { return !peer.given_up && !peer.sends->empty(); }) ||
          std::any_of(inboxes_.begin(), inboxes_.end(),

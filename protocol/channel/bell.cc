@@ -60,8 +60,8 @@ std::uint32_t Bell::PrepareSleep() {
   return rung;
 }
 
-// The order is as above: `napping`, the count, and then the look at `idle`, which the other side
-// changes before it looks at `napping`.
+// The look at `idle` comes after both: the other side changes that before it looks at `napping`,
+// and rings after it, which changes the count.
 std::uint32_t Bell::BeginNap() {
   word()->napping.fetch_add(1);
   return word()->rung.load();

@@ -51,21 +51,36 @@ Status Inflate(const Entry& entry, std::uint8_t* image) {
   return Status::Ok();
 }
 
-bool Contains(std::span<const std::uint8_t> bytes, std::string_view name) {
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  return text.find(name) != std::string_view::npos;
-}
+// Looks for a symbol in images, as many bytes of them as it may.
+class Search {
+ public:
+  explicit Search(std::string_view name) : name_(name) {}
+  // True when the symbol is there, or may be in what is not looked at.
+  bool In(std::span<const std::uint8_t> image) {
+    if (image.size() > left_) return true;
+    left_ -= image.size();
+    const std::string_view text(reinterpret_cast<const char*>(image.data()), image.size());
+    return text.find(name_) != std::string_view::npos;
+  }
+  bool InContainer(std::span<const std::uint8_t> bytes, bool has_objects) {
+    const Result<Container> container = ReadContainer(bytes);
+    if (!container.ok()) return true;
+    return std::any_of(container->entries.begin(), container->entries.end(),
+                       [&](const Entry& entry) { return InEntry(entry, has_objects); });
+  }
 
-bool EntriesMayName(std::span<const std::uint8_t> bytes, std::string_view name) {
-  const Result<Container> container = ReadContainer(bytes);
-  if (!container.ok()) return true;
-  return std::any_of(container->entries.begin(), container->entries.end(), [&](const Entry& entry) {
-    if (entry.kind == Kind::kObject) return EntriesMayName(entry.payload, name);
+ private:
+  bool InEntry(const Entry& entry, bool has_objects) {
+    // WithObjects puts none into an object.
+    if (entry.kind == Kind::kObject) return !has_objects || InContainer(entry.payload, false);
     if (entry.kind != Kind::kPtx && entry.kind != Kind::kElf) return true;
-    const Result<std::vector<std::uint8_t>> image = DecodePayload(entry);
-    return !image.ok() || Contains(*image, name);
-  });
-}
+    const Result<std::vector<std::uint8_t>> image = DecodePayload(entry, left_);
+    return !image.ok() || In(*image);
+  }
+
+  const std::string_view name_;
+  std::uint64_t left_ = kMostSearchedBytes;
+};
 
 }  // namespace
 
@@ -102,10 +117,11 @@ Result<std::string> DecodePtx(const Entry& entry, std::uint64_t most_bytes) {
 }
 
 bool MayName(std::span<const std::byte> image, std::string_view name) {
-  if (image.size() > kMostSearchedBytes) return true;
+  Search search(name);
   const std::span bytes(reinterpret_cast<const std::uint8_t*>(image.data()), image.size());
-  return KindOf(image.data(), image.size()) == ImageKind::kContainer ? EntriesMayName(bytes, name)
-                                                                     : Contains(bytes, name);
+  return KindOf(image.data(), image.size()) == ImageKind::kContainer
+             ? search.InContainer(bytes, true)
+             : search.In(bytes);
 }
 
 }  // namespace cuspan::fatbin

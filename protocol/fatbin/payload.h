@@ -25,11 +25,11 @@ Result<std::vector<std::uint8_t>> DecodePayload(const Entry& entry,
 // The text of a PTX entry, up to its first NUL. Fails as above.
 Result<std::string> DecodePtx(const Entry& entry, std::uint64_t most_bytes = kMostImageBytes);
 
-// Of stored bytes that MayName looks at, which decompresses them: some 50 ms of work.
-inline constexpr std::uint64_t kMostSearchedBytes = 8 << 20;
+// Of decompressed bytes that MayName looks at: some 50 ms of work.
+inline constexpr std::uint64_t kMostSearchedBytes = 64 << 20;
 
 // Whether device code in `image`, which CheckImage has accepted, may use the symbol `name`: false
-// only when all of it could be looked at (machine code and PTX name what they call) and none does.
+// only when all of it was looked at (machine code and PTX name what they call) and none does.
 // Entries of WithObjects are looked at, too.
 bool MayName(std::span<const std::byte> image, std::string_view name);
 

@@ -117,10 +117,6 @@ Status Handle(Session& session, const Origin& origin, const Memset& op) {
   return Queue(session, std::move(set));
 }
 
-Status Handle(Session& session, const Origin&, const TransferAbandon& op) {
-  return session.transfers.Abandon(op.transfer);
-}
-
 Status Handle(Session& session, const Origin&, const Chunk& op) { return session.transfers.TakeChunk(op); }
 
 }  // namespace cuspan::proxy

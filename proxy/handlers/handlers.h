@@ -41,7 +41,6 @@ Status Handle(Session& session, const Origin& origin, const CopyToDevice& op);
 Status Handle(Session& session, const Origin& origin, const CopyFromDevice& op);
 Status Handle(Session& session, const Origin& origin, const CopyOnDevice& op);
 Status Handle(Session& session, const Origin& origin, const Memset& op);
-Status Handle(Session& session, const Origin& origin, const TransferAbandon& op);
 Status Handle(Session& session, const Origin& origin, const Chunk& op);
 // peer_copy.cc
 Status Handle(Session& session, const Origin& origin, const PeerJoin& op);

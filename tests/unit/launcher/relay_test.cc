@@ -137,6 +137,36 @@ TEST_P(RelayTest, KnowsOfRepliesThatAreOwed) {
   EXPECT_FALSE(away_.relay.awaiting());
 }
 
+TEST_P(RelayTest, KnowsOfBulkOnItsWay) {
+  auto line = NewLine(1, 0);
+  network_.hold_bulk = true;
+  PostChunk(*line->client, 0, 100, 1);
+  Settle();
+  EXPECT_TRUE(home_.relay.awaiting());
+  EXPECT_TRUE(away_.relay.awaiting());
+  network_.hold_bulk = false;
+  Settle();
+  EXPECT_FALSE(home_.relay.awaiting());
+  EXPECT_FALSE(away_.relay.awaiting());
+}
+
+TEST_P(RelayTest, KnowsOfBulkThatWaitsForTheOtherEndsSlots) {
+  auto line = NewLine(1, 0);
+  const std::uint32_t slots = line->proxy->layout().staging_slots;
+  for (std::uint32_t i = 0; i <= slots; ++i) {
+    PostChunk(*line->client, i, 100, 1);
+    Settle();
+    EXPECT_EQ(home_.relay.awaiting(), i == slots);
+  }
+  const Result<std::optional<Frame>> first = line->proxy->Peek();
+  ASSERT_TRUE(first.ok() && first->has_value());
+  const std::uint32_t slot = ParseMessage<Chunk>(**first)->slot;
+  line->proxy->Pop();
+  line->proxy->ReleaseSlot(slot);
+  Settle();
+  EXPECT_FALSE(home_.relay.awaiting());
+}
+
 TEST_P(RelayTest, ChunksArriveInTheOtherChannelsSlotsAndFreeTheirOwn) {
   auto line = NewLine(1, 0);
   std::uint64_t received = 0;

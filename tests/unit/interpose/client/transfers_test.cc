@@ -146,6 +146,83 @@ TEST_F(IncomingTransfers, ChunksOfALostDeviceAreOfNoUse) {
   ExpectSlotsBack();
 }
 
+TEST_F(IncomingTransfers, WakeWhoWaitsUntilTheyAreStored) {
+  const auto incoming = NewIncoming();
+  const std::uint64_t transfer = transfers.BeginIncoming(incoming);
+  std::thread first([&] { transfers.WaitStored(1); });
+  std::thread third([&] { transfers.WaitStored(3); });
+  EXPECT_TRUE(transfers.OnChunk(Piece(transfer, 0)));
+  first.join();
+  for (std::uint32_t piece = 1; piece < 3; ++piece)
+    EXPECT_TRUE(transfers.OnChunk(Piece(transfer, piece)));
+  third.join();
+}
+
+// Bytes to the device, of which some wait for what comes from there.
+class OutgoingTransfers : public IncomingTransfers {
+ protected:
+  // The first piece that the proxy gets is of this transfer and holds the bytes.
+  void ExpectSent(std::uint64_t transfer) {
+    const std::optional<Frame> frame = NextFrame(*ends.proxy);
+    ASSERT_TRUE(frame.has_value());
+    const Result<Chunk> chunk = ParseMessage<Chunk>(*frame);
+    ASSERT_TRUE(chunk.ok()) << chunk.status().message();
+    EXPECT_EQ(chunk->transfer, transfer);
+    ASSERT_EQ(chunk->bytes, sizeof bytes);
+    EXPECT_EQ(std::memcmp(ends.proxy->IncomingSlot(chunk->slot), bytes, sizeof bytes), 0);
+    ends.proxy->Pop();
+  }
+
+  const std::byte bytes[4] = {std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}};
+};
+
+TEST_F(OutgoingTransfers, GoWhenTheyAreWantedAndWhatCameBeforeIsStored) {
+  for (const bool later : {false, true}) {
+    const std::uint64_t before = transfers.BeginIncoming(NewIncoming());
+    const std::uint64_t outgoing = transfers.BeginOutgoing();
+    const std::uint64_t stored = later ? 2 : 1;
+    std::thread sender;
+    if (later)
+      transfers.SendLater(outgoing, bytes, sizeof bytes);
+    else
+      sender = std::thread(
+          [&] { EXPECT_EQ(transfers.Send(outgoing, bytes, sizeof bytes), CUDA_SUCCESS); });
+    transfers.OnWanted(outgoing, stored);
+    EXPECT_FALSE(transfers.MaySend(outgoing));
+    EXPECT_FALSE(ends.proxy->HasFrame());
+    EXPECT_TRUE(transfers.OnChunk(Piece(before, 0)));
+    ExpectSent(outgoing);
+    if (sender.joinable()) sender.join();
+  }
+}
+
+TEST_F(OutgoingTransfers, GoAtOnceWhenAllIsStored) {
+  const std::uint64_t outgoing = transfers.BeginOutgoing();
+  transfers.SendLater(outgoing, bytes, sizeof bytes);
+  transfers.OnWanted(outgoing, 0);
+  ExpectSent(outgoing);
+}
+
+TEST_F(OutgoingTransfers, AreNotSentWhenTheProxyRefusesThem) {
+  const std::uint64_t refused = transfers.BeginOutgoing();
+  std::thread sender(
+      [&] { EXPECT_EQ(transfers.Send(refused, bytes, sizeof bytes), CUDA_SUCCESS); });
+  transfers.OnFailed(refused, CUDA_ERROR_INVALID_VALUE);
+  sender.join();
+  EXPECT_FALSE(ends.proxy->HasFrame());
+}
+
+TEST_F(OutgoingTransfers, EndWithTheirDevice) {
+  const std::uint64_t outgoing = transfers.BeginOutgoing();
+  std::thread sender([&] {
+    EXPECT_EQ(transfers.Send(outgoing, bytes, sizeof bytes), CUDA_ERROR_ILLEGAL_ADDRESS);
+  });
+  transfers.SendLater(transfers.BeginOutgoing(), bytes, sizeof bytes);
+  transfers.FailAll(CUDA_ERROR_ILLEGAL_ADDRESS);
+  sender.join();
+  EXPECT_FALSE(ends.proxy->HasFrame());
+}
+
 TEST_F(IncomingTransfers, OthersAreRefused) {
   const auto incoming = NewIncoming();
   const std::uint64_t transfer = transfers.BeginIncoming(incoming);

@@ -94,10 +94,23 @@ TEST(NamesTest, AreFoundHoweverTheImageIsPacked) {
 
 TEST(NamesTest, MayBeInWhatCanNotBeLookedAt) {
   EXPECT_TRUE(SampleMayName("lto", "vprintf"));
-  const auto sample = ReadSample("none");
-  std::vector<std::byte> large(kMostSearchedBytes + 1);
-  std::memcpy(large.data(), sample.data(), sample.size());
+  const std::vector<std::byte> large(kMostSearchedBytes + 1, std::byte{'.'});
   EXPECT_TRUE(MayName(large, "vprintf"));
+  EXPECT_FALSE(MayName(std::span(large).first(kMostSearchedBytes), "vprintf"));
+}
+
+// Bytes that nobody would look at in time, or that would need as much stack as they are deep.
+TEST(NamesTest, LookAtNoMoreThanTheyMay) {
+  const auto sample = ReadSample("none");
+  const std::span<const std::byte> whole = std::as_bytes(std::span(sample));
+  std::vector<std::byte> deep(whole.begin(), whole.end());
+  for (int i = 0; i < 3; ++i) {
+    const std::span<const std::byte> objects[] = {deep};
+    deep = WithObjects(whole, objects);
+  }
+  EXPECT_TRUE(MayName(deep, "vprintf"));
+  const std::vector<std::span<const std::byte>> many(2 * kMostSearchedBytes / sample.size(), whole);
+  EXPECT_TRUE(MayName(WithObjects(whole, many), "vprintf"));
 }
 
 TEST(NamesTest, AreFoundInObjectsAndImagesOfTheirOwn) {

@@ -323,18 +323,5 @@ TEST_F(OrderTest, ALongModuleLoadStopsNeitherLaunchesNorCompletions) {
   EXPECT_EQ(client.AwaitReply<ModuleLoad>(load).result, CUDA_SUCCESS);
 }
 
-TEST_F(OrderTest, AnAbandonedCopyLetsItsStreamGoOn) {
-  const std::uint64_t block = loopback.Map();
-  const std::uint64_t stream = loopback.NewStream();
-  client.Post(CopyToDevice{stream, block, 4, 1});
-  client.Post(CopyToDevice{stream, block, 4, 2});
-  PostAdd(stream, block, 1, 3);
-  ASSERT_TRUE(client.AwaitWanted(1));
-  client.Post(TransferAbandon{2, CUDA_ERROR_DEVICE_UNAVAILABLE});
-  client.Post(TransferAbandon{1, CUDA_ERROR_DEVICE_UNAVAILABLE});
-  EXPECT_EQ(ReadWord(stream, block), 3U);
-  EXPECT_THAT(client.Now().wanted, ElementsAre(1));
-}
-
 }  // namespace
 }  // namespace cuspan::proxy
