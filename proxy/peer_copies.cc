@@ -315,8 +315,7 @@ CUresult PeerCopies::SendPiece(Peer& peer, PeerCopy& copy, std::uint32_t slot) {
   Chunk chunk;
   chunk.transfer = copy.id;
   chunk.offset = copy.submitted;
-  chunk.bytes = static_cast<std::uint32_t>(
-      std::min<std::uint64_t>(peer.channel->ChunkBytes(), copy.bytes - copy.submitted));
+  chunk.bytes = peer.channel->ChunkBytes(copy.submitted, copy.bytes);
   chunk.slot = slot;
   std::byte* const bytes = peer.channel->OutgoingSlot(slot);
   PooledEvent event;

@@ -129,8 +129,7 @@ std::optional<std::uint32_t> Transfers::TakeSlot() {
 
 bool Transfers::SubmitFromDevice(Transfer& transfer, std::uint32_t slot) {
   Stream& stream = *transfer.stream;
-  const auto bytes = static_cast<std::uint32_t>(
-      std::min<std::uint64_t>(channel_.ChunkBytes(), transfer.bytes - transfer.submitted));
+  const std::uint32_t bytes = channel_.ChunkBytes(transfer.submitted, transfer.bytes);
   PooledEvent event;
   CUresult result = events_.Take(event);
   Timeline::Start start = timeline_.Begin(stream.driver);

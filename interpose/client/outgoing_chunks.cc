@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 #include "common/trace.h"
 #include "interpose/client/copy_threads.h"
@@ -26,6 +27,18 @@ struct Shared {
   Shared(Channel& channel, const OutgoingBytes& bytes, std::uint64_t begin, std::uint64_t end)
       : channel(channel), bytes(bytes), next(begin), end(end) {}
 
+  // The next piece, which has no slot yet; nothing when all are taken.
+  std::optional<Chunk> TakePiece() {
+    Chunk chunk;
+    chunk.transfer = bytes.transfer;
+    chunk.offset = next.load(std::memory_order_relaxed);
+    do {
+      if (chunk.offset >= end) return std::nullopt;
+      chunk.bytes = channel.ChunkBytes(chunk.offset, end);
+    } while (!next.compare_exchange_weak(chunk.offset, chunk.offset + chunk.bytes,
+                                         std::memory_order_relaxed));
+    return chunk;
+  }
   // Takes pieces until there are none, or until others are enough for them.
   void Work() {
     working.fetch_add(1);
@@ -35,9 +48,8 @@ struct Shared {
         if (working.fetch_sub(1) > kWhoStay) return;
         working.fetch_add(1);
       }
-      const std::uint64_t piece = channel.ChunkBytes();
-      const std::uint64_t offset = next.fetch_add(piece, std::memory_order_relaxed);
-      if (offset >= end) return;
+      std::optional<Chunk> piece = TakePiece();
+      if (!piece) return;
       std::optional<std::uint32_t> slot = channel.TryTakeSlot();
       waits = slot ? 0 : waits + 1;
       if (!slot) slot = channel.TakeSlot();
@@ -45,14 +57,11 @@ struct Shared {
         failed.store(true, std::memory_order_relaxed);
         return;
       }
-      Chunk chunk;
-      chunk.transfer = bytes.transfer;
-      chunk.offset = offset;
-      chunk.bytes = static_cast<std::uint32_t>(std::min(piece, end - offset));
+      Chunk& chunk = *piece;
       chunk.slot = *slot;
       const TraceSpan span;
-      PackRows(bytes.rows, bytes.source, offset, chunk.bytes, channel.OutgoingSlot(*slot));
-      span.Done(TraceKind::kIntoStaging, bytes.device, bytes.transfer, offset, chunk.bytes);
+      PackRows(bytes.rows, bytes.source, chunk.offset, chunk.bytes, channel.OutgoingSlot(*slot));
+      span.Done(TraceKind::kIntoStaging, bytes.device, bytes.transfer, chunk.offset, chunk.bytes);
       if (channel.Post(chunk) == 0) failed.store(true, std::memory_order_relaxed);
     }
   }

@@ -84,7 +84,7 @@ void Transfers::SendLater(std::uint64_t transfer, const std::byte* source, std::
 bool Transfers::SendPart(std::uint64_t transfer, Outgoing& outgoing) {
   const ChannelLayout& layout = channel_->layout();
   const std::uint64_t end =
-      std::min(outgoing.bytes, outgoing.sent + std::uint64_t{channel_->ChunkBytes()} *
+      std::min(outgoing.bytes, outgoing.sent + std::uint64_t{channel_->MostChunkBytes()} *
                                                    std::max(layout.staging_slots / 2, 1U));
   // A failure here is the loss of the channel, which the receiver notices and tells.
   static_cast<void>(SendChunks(*channel_,

@@ -14,6 +14,9 @@ namespace {
 
 constexpr std::uint64_t kChannelMagic = 0x6c6e6e6863757363;  // "cuschnnl"
 constexpr std::size_t kPage = 4096;
+// Of a copy's first chunk. As measured over TCP, on one host, and on one node without page-locked
+// memory: half of it does as well, less costs more in messages than it saves.
+constexpr std::uint64_t kFirstChunk = 256 * 1024;
 constexpr std::chrono::milliseconds kSlotSoon{1};
 
 // A staging area's free slots, one bit each.
@@ -251,11 +254,19 @@ void Channel::SetPace(const Pace& pace) {
   if (staging.wanted.load() != 0 && staging.wanted.exchange(0) != 0) peer_.Ring();
 }
 
-std::uint32_t Channel::ChunkBytes() const {
+std::uint32_t Channel::MostChunkBytes() const {
   const StagingControl& staging = header()->staging[side_ == ChannelSide::kClient ? 0 : 1];
   const std::uint64_t bytes = staging.pace_chunk_bytes.load(std::memory_order_relaxed);
   return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
       bytes, std::min<std::uint64_t>(kPage, layout_.staging_bytes), layout_.staging_bytes));
+}
+
+std::uint32_t Channel::ChunkBytes(std::uint64_t offset, std::uint64_t end) const {
+  std::uint64_t bytes = std::min<std::uint64_t>(MostChunkBytes(), end - offset);
+  // With one slot nothing overlaps, and more chunks only cost more.
+  if (layout_.staging_slots > 1)
+    bytes = std::min(bytes, std::max(kFirstChunk, std::bit_floor(offset)));
+  return static_cast<std::uint32_t>(bytes);
 }
 
 void Channel::Pop() {

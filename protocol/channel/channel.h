@@ -92,8 +92,12 @@ class Channel {
   // Asks the receiver to ring this side's bell when room was made.
   void WantRoom() { outgoing_.WantSpace(); }
 
-  // How large a chunk should be now.
-  std::uint32_t ChunkBytes() const;
+  // How large a chunk should be now, at most.
+  std::uint32_t MostChunkBytes() const;
+  // The one at `offset` of a copy that ends at `end`. The first ones are smaller: nothing else
+  // moves until the first has been staged, and there are no others yet to fill the wait for the
+  // other end's answer.
+  std::uint32_t ChunkBytes(std::uint64_t offset, std::uint64_t end) const;
 
   // A free slot of the outgoing staging area, or nothing; then the bell rings when one comes free.
   std::optional<std::uint32_t> TryTakeSlot();

@@ -20,11 +20,11 @@ def rank_of(pid):
 
 
 class Lanes(SystemTest):
-    def transfers(self, lanes, devices=1, **environment):
+    def transfers(self, lanes, devices=1, kib=64, buffers=4, **environment):
         """Every kind of copy, with sizes around the boundaries of small staging buffers."""
-        variables = self.environment(devices, CUSPAN_STAGING_BYTES="64K", CUSPAN_STAGING_BUFFERS="4", **environment)
+        variables = self.environment(devices, CUSPAN_STAGING_BYTES=f"{kib}K", CUSPAN_STAGING_BUFFERS=str(buffers), **environment)
         result = self.run_command(self.cuspan("run", "--same-node", "never", "--lanes", str(lanes), "--stats", "--",
-                                              app("transfers", "shared"), "64", "4"), variables)
+                                              app("transfers", "shared"), str(kib), str(buffers)), variables)
         self.assertIn("PASS", result.stdout)
         self.assertEqual(own_lines(result.stderr), [])
         self.assertEqual(Statistics(result.stderr).paths(), {"agents"})
@@ -38,6 +38,9 @@ class Lanes(SystemTest):
 
     def test_copies_on_more_lanes_than_buffers(self):
         self.transfers(5)
+
+    def test_buffers_larger_than_the_first_chunks(self):
+        self.transfers(1, kib=512, buffers=3)
 
     def test_without_the_pipeline(self):
         self.transfers(2, CUSPAN_PIPELINE="off")

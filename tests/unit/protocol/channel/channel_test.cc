@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <set>
 #include <thread>
+#include <vector>
 
 #include "common/settings.h"
 #include "tests/unit/protocol/channel/ends.h"
@@ -296,11 +297,11 @@ TEST(ChannelLayout, ComesFromTheSettings) {
 TEST(Channel, TheReceiverSetsTheSendersPace) {
   ChannelEnds ends;  // Four slots.
   const auto layout_bytes = static_cast<std::uint32_t>(ends.client->layout().staging_bytes);
-  EXPECT_EQ(ends.client->ChunkBytes(), layout_bytes);
+  EXPECT_EQ(ends.client->MostChunkBytes(), layout_bytes);
   ends.proxy->SetPace({1024, 2});
   // A page at least.
-  EXPECT_EQ(ends.client->ChunkBytes(), std::min(layout_bytes, 4096U));
-  EXPECT_EQ(ends.proxy->ChunkBytes(), layout_bytes) << "the other direction has its own";
+  EXPECT_EQ(ends.client->MostChunkBytes(), std::min(layout_bytes, 4096U));
+  EXPECT_EQ(ends.proxy->MostChunkBytes(), layout_bytes) << "the other direction has its own";
   const std::optional<std::uint32_t> first = ends.client->TryTakeSlot();
   ASSERT_TRUE(first);
   EXPECT_TRUE(ends.client->TryTakeSlot());
@@ -310,10 +311,40 @@ TEST(Channel, TheReceiverSetsTheSendersPace) {
   EXPECT_TRUE(ends.client->TryTakeSlot());
   EXPECT_FALSE(ends.client->TryTakeSlot());
   ends.proxy->SetPace({});
-  EXPECT_EQ(ends.client->ChunkBytes(), layout_bytes);
+  EXPECT_EQ(ends.client->MostChunkBytes(), layout_bytes);
   EXPECT_TRUE(ends.client->TryTakeSlot());
   EXPECT_TRUE(ends.client->TryTakeSlot());
   EXPECT_FALSE(ends.client->TryTakeSlot());
+}
+
+// How a copy of so many bytes is cut, in KiB.
+std::vector<std::uint64_t> ChunksOf(const Channel& channel, std::uint64_t bytes) {
+  std::vector<std::uint64_t> chunks;
+  for (std::uint64_t offset = 0; offset < bytes; offset += chunks.back() << 10)
+    chunks.push_back(channel.ChunkBytes(offset, bytes) >> 10);
+  return chunks;
+}
+
+TEST(Channel, TheFirstChunksOfACopyAreSmaller) {
+  ChannelLayout layout = kSmallLayout;
+  layout.staging_bytes = 1 << 20;
+  ChannelEnds ends(layout);
+  EXPECT_EQ(ChunksOf(*ends.client, 4 << 20),
+            (std::vector<std::uint64_t>{256, 256, 512, 1024, 1024, 1024}));
+  EXPECT_EQ(ChunksOf(*ends.proxy, 1 << 20), (std::vector<std::uint64_t>{256, 256, 512}));
+  EXPECT_EQ(ChunksOf(*ends.client, 640 << 10), (std::vector<std::uint64_t>{256, 256, 128}));
+  ends.proxy->SetPace({512 << 10, 4});
+  EXPECT_EQ(ChunksOf(*ends.client, 2 << 20), (std::vector<std::uint64_t>{256, 256, 512, 512, 512}));
+  ends.proxy->SetPace({128 << 10, 4});
+  EXPECT_EQ(ChunksOf(*ends.client, 512 << 10), (std::vector<std::uint64_t>{128, 128, 128, 128}));
+}
+
+TEST(Channel, WithOneSlotAllChunksAreOfOneSize) {
+  ChannelLayout layout = kSmallLayout;
+  layout.staging_bytes = 1 << 20;
+  layout.staging_slots = 1;
+  ChannelEnds ends(layout);
+  EXPECT_EQ(ChunksOf(*ends.client, 2 << 20), (std::vector<std::uint64_t>{1024, 1024}));
 }
 
 TEST(Channel, AFasterPaceWakesWhoWaitsForASlot) {
