@@ -35,7 +35,8 @@ class ChunkSends {
   // The lane with the fewest bytes before them, of those with credit.
   std::optional<std::uint32_t> ChooseLane(std::span<const std::uint32_t> credit) const;
   void Queue(std::uint32_t lane, Item item);
-  // Begins what may be; true when there was something.
+  // Begins what may be, on each lane no more than half of what may be under way, so that between
+  // the halves MPI has its turn; true when there was something.
   bool Start(LinkRate::Time now);
   // Of the last chunk that was begun.
   std::uint64_t started_announcement() const { return started_announcement_; }

@@ -17,6 +17,10 @@ class ChunkSendsTest : public testing::Test {
              std::uint64_t number) {
     sends.Queue(lane, {{1, 0}, tag, memory_, {7, 0, bytes, 0}, number});
   }
+  void StartAll(ChunkSends& sends) {
+    while (sends.Start(now_)) {
+    }
+  }
   void Finish(ChunkSends& sends, std::size_t order) {
     const std::uint64_t id = carrier_.sends[order].id;
     EXPECT_EQ(table_.Take(id).sends, &sends);
@@ -34,23 +38,50 @@ TEST_F(ChunkSendsTest, SomeAtATimeOnEachLane) {
   ChunkSends sends(5, 2, carrier_, table_);
   for (std::uint64_t i = 1; i <= 4; ++i) Queue(sends, 0, 9, 4096, i);
   Queue(sends, 1, 9, 4096, 5);
-  EXPECT_TRUE(sends.Start(now_));
+  StartAll(sends);
   ASSERT_EQ(carrier_.sends.size(), 3U);
   EXPECT_EQ(carrier_.sends[0].agent, 5U);
   EXPECT_EQ(carrier_.sends[0].lane, 0U);
-  EXPECT_EQ(carrier_.sends[2].lane, 1U);
-  EXPECT_FALSE(sends.Start(now_));
-  Finish(sends, 2);
+  EXPECT_EQ(carrier_.sends[1].lane, 1U);
+  EXPECT_EQ(carrier_.sends[2].lane, 0U);
+  Finish(sends, 1);
   EXPECT_FALSE(sends.Start(now_)) << "the other lane's turn is not this one's";
   Finish(sends, 0);
   EXPECT_TRUE(sends.Start(now_));
   EXPECT_EQ(carrier_.sends.size(), 4U);
+  EXPECT_FALSE(sends.Start(now_));
+}
+
+TEST_F(ChunkSendsTest, BeginsHalfOfTheWindowAtOnce) {
+  ChunkSends sends(1, 8, carrier_, table_);
+  for (std::uint64_t i = 1; i <= 20; ++i) Queue(sends, 0, 9, 4096, i);
+  Queue(sends, 1, 9, 4096, 21);
+  EXPECT_TRUE(sends.Start(now_));
+  EXPECT_EQ(carrier_.sends.size(), 5U) << "four on one lane, one on the other";
+  EXPECT_TRUE(sends.Start(now_));
+  EXPECT_EQ(carrier_.sends.size(), 9U);
+  EXPECT_FALSE(sends.Start(now_));
+  for (std::size_t order = 0; order < 9; ++order) Finish(sends, order);
+  EXPECT_TRUE(sends.Start(now_));
+  EXPECT_EQ(carrier_.sends.size(), 13U);
+}
+
+TEST_F(ChunkSendsTest, OneAtATimeIsBegun) {
+  ChunkSends sends(1, 1, carrier_, table_);
+  for (std::uint64_t i = 1; i <= 2; ++i) Queue(sends, 0, 9, 4096, i);
+  StartAll(sends);
+  EXPECT_EQ(carrier_.sends.size(), 1U);
+  Finish(sends, 0);
+  StartAll(sends);
+  EXPECT_EQ(carrier_.sends.size(), 2U);
 }
 
 TEST_F(ChunkSendsTest, TellsWhichAnnouncementsMustHaveGone) {
   ChunkSends sends(1, 2, carrier_, table_);
   for (std::uint64_t i = 1; i <= 3; ++i) Queue(sends, 0, 9, 4096, i);
   EXPECT_EQ(sends.started_announcement(), 0U);
+  sends.Start(now_);
+  EXPECT_EQ(sends.started_announcement(), 1U);
   sends.Start(now_);
   EXPECT_EQ(sends.started_announcement(), 2U);
 }
@@ -89,7 +120,7 @@ TEST_F(ChunkSendsTest, TheEndDropsWhatIsNotBegunAndTellsWhatIs) {
   for (std::uint64_t i = 1; i <= 4; ++i) Queue(sends, 0, 9, 4096, i);
   Queue(sends, 1, 9, 4096, 5);
   Queue(sends, 0, 10, 4096, 6);
-  sends.Start(now_);
+  StartAll(sends);
   EXPECT_THAT(sends.End(9), ElementsAre(2, 1));
   EXPECT_THAT(sends.End(11), ElementsAre(0, 0)) << "one of which nothing was sent";
   for (std::size_t order = 0; order < 3; ++order) Finish(sends, order);
