@@ -9,8 +9,9 @@ namespace {
 constexpr std::uint32_t kLeastSends = 2;
 
 // MPI over TCP sends in one go whatever the other end has asked for, and tells both ends of all of
-// it together. Were all sends begun together again, the link would be idle until the other end has
-// asked for one, each time. Of two halves one is sent while the other waits to be asked for.
+// it together. Were all sends begun together again, nothing could be sent until the other end has
+// asked for one. Of two halves one may be sent while the other waits to be asked for. What that
+// gains differs by host and direction (bench/README.md).
 std::uint32_t Half(std::uint32_t sends) { return std::max(sends / 2, 1U); }
 
 }  // namespace

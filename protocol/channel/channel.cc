@@ -14,8 +14,7 @@ namespace {
 
 constexpr std::uint64_t kChannelMagic = 0x6c6e6e6863757363;  // "cuschnnl"
 constexpr std::size_t kPage = 4096;
-// Of a copy's first chunk. As measured over TCP, on one host, and on one node without page-locked
-// memory: half of it does as well, less costs more in messages than it saves.
+// Of a copy's first chunk. Chosen among 32K … 1M by copies over TCP (bench/README.md).
 constexpr std::uint64_t kFirstChunk = 256 * 1024;
 constexpr std::chrono::milliseconds kSlotSoon{1};
 
