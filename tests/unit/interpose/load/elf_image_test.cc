@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "interpose/load/static_cudart.h"
+#include "tests/unit/fuzz_seed.h"
 #include "tests/unit/interpose/load/small_exports.h"
 #include "tests/unit/interpose/load/test_files.h"
 
@@ -114,7 +115,7 @@ TEST(ElfImage, SurvivesAnyByteOfItsTables) {
   const std::size_t sections = image.section_count() * sizeof(Elf64_Shdr);
   const SymbolTable symbols = image.Symbols(SHT_SYMTAB);
   const auto symbols_at = static_cast<std::size_t>(symbols.entries.data - file.data());
-  std::mt19937 random(20240607);
+  std::mt19937_64 random(FuzzSeed(20240607));
   const std::uint8_t values[] = {0x00, 0x01, 0x7f, 0x80, 0xff};
   const auto flip = [&](std::size_t offset) {
     const std::uint8_t before = file[offset];

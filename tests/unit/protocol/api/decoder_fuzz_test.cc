@@ -5,6 +5,7 @@
 
 #include <random>
 
+#include "tests/unit/fuzz_seed.h"
 #include "tests/unit/protocol/api/messages.h"
 
 namespace cuspan {
@@ -25,7 +26,7 @@ void DecodeAnything(const Message& type, const std::vector<std::byte>& bytes,
 }
 
 TEST(DecoderFuzz, RandomBytes) {
-  std::mt19937_64 random(20);
+  std::mt19937_64 random(FuzzSeed(20));
   ForEachMessage([&random](const Message& type, const std::string& name) {
     for (int round = 0; round < 500; ++round) {
       std::vector<std::byte> bytes(random() % 200);
@@ -39,8 +40,8 @@ TEST(DecoderFuzz, RandomBytes) {
 }
 
 TEST(DecoderFuzz, DamagedMessages) {
-  std::mt19937_64 random(21);
-  RandomSource values(22);
+  std::mt19937_64 random(FuzzSeed(21));
+  RandomSource values(FuzzSeed(22));
   ForEachMessage([&](const Message& type, const std::string& name) {
     for (int round = 0; round < 300; ++round) {
       const std::unique_ptr<Message> value = type.New();

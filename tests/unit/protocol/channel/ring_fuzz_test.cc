@@ -5,6 +5,7 @@
 #include <random>
 #include <thread>
 
+#include "tests/unit/fuzz_seed.h"
 #include "tests/unit/protocol/api/messages.h"
 #include "tests/unit/protocol/channel/ring_memory.h"
 
@@ -52,7 +53,7 @@ void Scribble(RingMemory& memory, std::mt19937_64& random, int honesty) {
 }
 
 TEST(RingFuzz, RandomMemory) {
-  std::mt19937_64 random(40);
+  std::mt19937_64 random(FuzzSeed(40));
   std::uint64_t taken = 0;
   for (int round = 0; round < 60; ++round) {
     RingMemory memory;
@@ -73,14 +74,14 @@ TEST(RingFuzz, MemoryThatChangesWhileItIsRead) {
   RingMemory memory;
   std::atomic<bool> done = false;
   std::thread vandal([&] {
-    std::mt19937_64 random(41);
+    std::mt19937_64 random(FuzzSeed(41));
     auto* words = reinterpret_cast<std::atomic<std::uint32_t>*>(memory.mapping.data());
     const std::size_t count = kRingSlots * kSlotBytes / sizeof(std::uint32_t);
     while (!done.load())
       words[random() % count].store(static_cast<std::uint32_t>(random()),
                                     std::memory_order_relaxed);
   });
-  std::mt19937_64 random(42);
+  std::mt19937_64 random(FuzzSeed(42));
   for (int round = 0; round < 60; ++round) {
     Scribble(memory, random, 100);
     RingConsumer consumer = memory.Consumer();
@@ -92,7 +93,7 @@ TEST(RingFuzz, MemoryThatChangesWhileItIsRead) {
 
 // A producer whose peer lies about what it gave back stays inside the ring.
 TEST(RingFuzz, ProducerWithARandomReleaseCount) {
-  std::mt19937_64 random(43);
+  std::mt19937_64 random(FuzzSeed(43));
   RingMemory memory;
   RingProducer producer = memory.Producer();
   for (int round = 0; round < 5000; ++round) {

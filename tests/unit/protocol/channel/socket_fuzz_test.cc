@@ -5,13 +5,14 @@
 #include <random>
 
 #include "protocol/channel/socket.h"
+#include "tests/unit/fuzz_seed.h"
 #include "tests/unit/protocol/api/messages.h"
 
 namespace cuspan {
 namespace {
 
 TEST(SocketFuzz, RandomBytesAndDamagedFrames) {
-  std::mt19937_64 random(60);
+  std::mt19937_64 random(FuzzSeed(60));
   for (int round = 0; round < 1500; ++round) {
     auto pair = ControlSocket::Pair();
     ASSERT_TRUE(pair.ok());

@@ -7,6 +7,7 @@
 
 #include "protocol/fatbin/fatbin.h"
 #include "protocol/fatbin/payload.h"
+#include "tests/unit/fuzz_seed.h"
 #include "tests/unit/protocol/fatbin/samples.h"
 
 namespace cuspan::fatbin {
@@ -79,7 +80,7 @@ TEST(DamageTest, FieldsSetToExtremesAreHandled) {
 }
 
 TEST(DamageTest, RandomPayloadsAreHandled) {
-  std::mt19937 random(20240607);
+  std::mt19937_64 random(FuzzSeed(20240607));
   for (const char* name : {"size", "speed"}) {
     const auto bytes = ReadSample(name);
     for (int round = 0; round < 2000; ++round) {

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "protocol/fatbin/fatbin.h"
+#include "tests/unit/fuzz_seed.h"
 #include "tests/unit/protocol/fatbin/samples.h"
 
 namespace cuspan::fatbin {
@@ -107,7 +108,7 @@ TEST(ImageTest, AWrapperIsNoImage) {
 
 TEST(ImageTest, DamagedTablesStayInside) {
   const Image image = Cubin();
-  std::mt19937 random(11);
+  std::mt19937_64 random(FuzzSeed(11));
   const auto size = static_cast<std::uint32_t>(image.size());
   for (int round = 0; round < 20000; ++round) {
     Image damaged = image;
@@ -132,7 +133,7 @@ TEST(ImageTest, DamagedTablesStayInside) {
 }
 
 TEST(ImageTest, GarbageIsAnErrorOrAText) {
-  std::mt19937 random(5);
+  std::mt19937_64 random(FuzzSeed(5));
   for (int round = 0; round < 5000; ++round) {
     Image garbage(random() % 200);
     for (std::uint8_t& byte : garbage) byte = static_cast<std::uint8_t>(random());

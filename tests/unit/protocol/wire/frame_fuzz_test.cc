@@ -5,6 +5,7 @@
 #include <random>
 
 #include "protocol/wire/frame.h"
+#include "tests/unit/fuzz_seed.h"
 #include "tests/unit/protocol/api/messages.h"
 
 namespace cuspan {
@@ -25,7 +26,7 @@ void ParseAnything(const std::vector<std::byte>& bytes, std::size_t max_bytes) {
 }
 
 TEST(FrameFuzz, RandomBytes) {
-  std::mt19937_64 random(30);
+  std::mt19937_64 random(FuzzSeed(30));
   for (int round = 0; round < 20000; ++round) {
     std::vector<std::byte> bytes(random() % 128);
     for (std::byte& b : bytes) b = static_cast<std::byte>(random());
@@ -34,7 +35,7 @@ TEST(FrameFuzz, RandomBytes) {
 }
 
 TEST(FrameFuzz, RandomHeadersThatStartRight) {
-  std::mt19937_64 random(31);
+  std::mt19937_64 random(FuzzSeed(31));
   for (int round = 0; round < 50000; ++round) {
     FrameHeader header;
     if (random() % 8 == 0) header.version = static_cast<std::uint8_t>(random());

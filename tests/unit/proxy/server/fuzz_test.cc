@@ -1,6 +1,7 @@
 // Random frames: a proxy survives any, and ends with a reason or not at all.
 #include <random>
 
+#include "tests/unit/fuzz_seed.h"
 #include "tests/unit/proxy/server/server_fixture.h"
 
 namespace cuspan::proxy {
@@ -98,7 +99,7 @@ void PostRandom(TestClient& client, Random& random, Op op, bool flip) {
 class FuzzTest : public ::testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(FuzzTest, RandomFramesEndASessionOrDoNot) {
-  Random random(GetParam());
+  Random random(FuzzSeed(GetParam()));
   FakeGpu gpu;
   Loopback loopback(gpu.driver());
   TestClient& client = loopback.client();
@@ -127,7 +128,7 @@ INSTANTIATE_TEST_SUITE_P(Seeds, FuzzTest, ::testing::Range<std::uint64_t>(1, 201
 
 // The ops that leave a session alive, in random order: it ends when it is told to.
 TEST_P(FuzzTest, HonestOpsInAnyOrderAllComplete) {
-  Random random(GetParam());
+  Random random(FuzzSeed(GetParam()));
   FakeGpu gpu;
   Loopback loopback(gpu.driver());
   TestClient& client = loopback.client();

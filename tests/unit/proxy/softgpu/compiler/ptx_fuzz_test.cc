@@ -2,7 +2,7 @@
 // seeded damage. What is asserted: no crash, no endless work, no read outside (the sanitizer
 // presets look); whatever comes back is an answer or an error with a message.
 //
-//   CUSPAN_FUZZ_SEED    of the damage (default 1)
+//   CUSPAN_FUZZ_SEED    another seed of the damage (fuzz_seed.h)
 //   CUSPAN_FUZZ_ROUNDS  for each text (default: short)
 #include <gtest/gtest.h>
 
@@ -16,14 +16,10 @@
 #include <vector>
 
 #include "proxy/softgpu/jit/program.h"
+#include "tests/unit/fuzz_seed.h"
 
 namespace cuspan::softgpu {
 namespace {
-
-std::uint64_t Number(const char* variable, std::uint64_t otherwise) {
-  const char* const text = std::getenv(variable);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
 
 struct Text {
   std::string name;
@@ -215,8 +211,8 @@ std::string OneKernel(const std::string& text, std::uint64_t which) {
 }
 
 TEST(PtxFuzz, DamagedModulesAreIndexedAndParsed) {
-  const std::uint64_t rounds = Number("CUSPAN_FUZZ_ROUNDS", 40);
-  Damager damager(Number("CUSPAN_FUZZ_SEED", 1));
+  const std::uint64_t rounds = FuzzNumber("CUSPAN_FUZZ_ROUNDS", 40);
+  Damager damager(FuzzSeed(1));
   for (const Text& text : Texts())
     for (std::uint64_t round = 0; round < rounds; ++round) {
       SCOPED_TRACE(text.name + ", round " + std::to_string(round));
@@ -225,8 +221,8 @@ TEST(PtxFuzz, DamagedModulesAreIndexedAndParsed) {
 }
 
 TEST(PtxFuzz, DamagedKernelsAreCompiled) {
-  const std::uint64_t rounds = Number("CUSPAN_FUZZ_ROUNDS", 40);
-  Damager damager(Number("CUSPAN_FUZZ_SEED", 1) + 1000);
+  const std::uint64_t rounds = FuzzNumber("CUSPAN_FUZZ_ROUNDS", 40);
+  Damager damager(FuzzSeed(1001));
   for (const Text& text : Texts())
     for (std::uint64_t round = 0; round < rounds; ++round) {
       SCOPED_TRACE(text.name + ", round " + std::to_string(round));
@@ -237,7 +233,7 @@ TEST(PtxFuzz, DamagedKernelsAreCompiled) {
 }
 
 TEST(PtxFuzz, AnyBytesAreRefused) {
-  std::mt19937_64 random(Number("CUSPAN_FUZZ_SEED", 1));
+  std::mt19937_64 random(FuzzSeed(1));
   for (int round = 0; round < 500; ++round) {
     std::string text = round % 2 == 0 ? "" : ".version 8.0\n.target sm_80\n";
     for (std::uint64_t left = random() % 400; left > 0; --left)

@@ -7,16 +7,12 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "tests/unit/fuzz_seed.h"
 #include "tests/unit/proxy/softgpu/compiler/device.h"
 #include "tests/unit/proxy/softgpu/compiler/random_kernel.h"
 
 namespace cuspan::softgpu {
 namespace {
-
-std::uint64_t Number(const char* variable, std::uint64_t otherwise) {
-  const char* const text = std::getenv(variable);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
 
 std::vector<std::uint32_t> RunModel(const RandomKernel& kernel, ExecutionModel model) {
   ProgramOptions options;
@@ -31,8 +27,8 @@ std::vector<std::uint32_t> RunModel(const RandomKernel& kernel, ExecutionModel m
 }
 
 TEST(RandomKernels, GiveTheSameInBothModels) {
-  const std::uint64_t first = Number("CUSPAN_RANDOM_FIRST", 1);
-  const std::uint64_t count = Number("CUSPAN_RANDOM_KERNELS", 150);
+  const std::uint64_t first = FuzzNumber("CUSPAN_RANDOM_FIRST", 1);
+  const std::uint64_t count = FuzzNumber("CUSPAN_RANDOM_KERNELS", 150);
   std::ofstream json;
   if (const char* const path = std::getenv("CUSPAN_RANDOM_JSON"); path != nullptr) json.open(path);
   for (std::uint64_t seed = first; seed < first + count; ++seed) {
