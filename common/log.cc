@@ -1,11 +1,20 @@
 #include "common/log.h"
 
-#include <spdlog/sinks/stdout_sinks.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <memory>
+#include <mutex>
 #include <string>
+
+#include "common/log_limiter.h"
 
 namespace cuspan {
 namespace {
@@ -24,8 +33,84 @@ spdlog::level::level_enum ToSpdlog(LogLevel level) {
   return spdlog::level::err;
 }
 
+// Standard error, one write a line.
+class StandardError final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  void KeepFromWaiting() {
+    const std::lock_guard lock(mutex_);
+    struct stat file {};
+    if (::fstat(STDERR_FILENO, &file) != 0 || S_ISREG(file.st_mode)) return;
+    waits_ = false;
+    is_socket_ = S_ISSOCK(file.st_mode);
+    if (is_socket_) return;
+    // Of our own: others who have this pipe or terminal want to wait for it.
+    const int own =
+        ::open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_APPEND | O_CLOEXEC);
+    if (own >= 0) fd_ = own;
+  }
+
+  void Write(std::string_view text) {
+    const std::lock_guard lock(mutex_);
+    WriteLocked(text);
+  }
+
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    WriteLocked({line.data(), line.size()});
+  }
+  void flush_() override {}
+
+ private:
+  void WriteLocked(std::string_view text) {
+    if (left_out_ != 0) {
+      const std::string notice = Format(
+          "cuspan: {} lines were left out here: nobody read standard error\n", left_out_);
+      if (!WriteOnce(notice)) return static_cast<void>(++left_out_);
+      left_out_ = 0;
+    }
+    if (!WriteOnce(text)) ++left_out_;
+  }
+
+  // False when there is no room for it.
+  bool WriteOnce(std::string_view text) {
+    while (!text.empty()) {
+      // Without a description of its own this thread looks first; another process may still take
+      // the room that it saw.
+      if (!waits_ && !is_socket_ && fd_ == STDERR_FILENO) {
+        pollfd room{fd_, POLLOUT, 0};
+        if (::poll(&room, 1, 0) == 0) return false;
+      }
+      const ssize_t written =
+          is_socket_ ? ::send(fd_, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT)
+                     : ::write(fd_, text.data(), text.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) return errno != EAGAIN && errno != EWOULDBLOCK;
+      text.remove_prefix(static_cast<std::size_t>(written));
+    }
+    return true;
+  }
+
+  int fd_ = STDERR_FILENO;
+  bool waits_ = true;
+  bool is_socket_ = false;
+  std::uint64_t left_out_ = 0;  // Lines, since the last that was written.
+};
+
+StandardError& Output() {
+  // Shared with the logger, and never destroyed.
+  static auto* const output =
+      new std::shared_ptr<StandardError>(std::make_shared<StandardError>());
+  return **output;
+}
+
+std::shared_ptr<StandardError> SharedOutput() {
+  return {std::shared_ptr<void>(), &Output()};
+}
+
 spdlog::logger* MakeLogger() {
-  auto* logger = new spdlog::logger("cuspan", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  auto* logger = new spdlog::logger("cuspan", SharedOutput());
   logger->set_pattern("%n: %v");
   logger->flush_on(spdlog::level::trace);
   const char* wanted = std::getenv("CUSPAN_LOG");
@@ -39,12 +124,29 @@ spdlog::logger*& Logger() {
   return logger;
 }
 
+LogLimiter::Verdict CountLine(std::string_view kind) {
+  static auto* const mutex = new std::mutex;
+  static auto* const limiter = new LogLimiter;
+  const std::lock_guard lock(*mutex);
+  return limiter->Take(kind, LogLimiter::Clock::now());
+}
+
 }  // namespace
 
 bool LogEnabled(LogLevel level) { return Logger()->should_log(ToSpdlog(level)); }
 
-void LogLine(LogLevel level, std::string_view message) {
-  Logger()->log(ToSpdlog(level), spdlog::string_view_t(message.data(), message.size()));
+void LogLine(LogLevel level, std::string_view kind, std::string_view message) {
+  const spdlog::level::level_enum spdlog_level = ToSpdlog(level);
+  std::string whole;
+  if (level == LogLevel::kError || level == LogLevel::kWarn) {
+    const LogLimiter::Verdict verdict = CountLine(kind == "{}" ? message : kind);
+    if (!verdict.write) return;
+    if (verdict.left_out != 0) {
+      whole = Format("{} ({} lines like this were left out)", message, verdict.left_out);
+      message = whole;
+    }
+  }
+  Logger()->log(spdlog_level, spdlog::string_view_t(message.data(), message.size()));
 }
 
 void SetLogName(std::string_view name) {
@@ -55,5 +157,9 @@ void SetLogName(std::string_view name) {
   renamed->set_level(Logger()->level());
   Logger() = renamed;
 }
+
+void KeepLogFromWaiting() { Output().KeepFromWaiting(); }
+
+void LogPassedOn(std::string_view text) { Output().Write(text); }
 
 }  // namespace cuspan

@@ -2,6 +2,9 @@
 // lines of several processes never mix. The level comes from CUSPAN_LOG
 // (error, warn, info, debug; default warn). Any thread may call; nothing here
 // is ever destroyed, so calls during process exit are safe.
+//
+// Errors and warnings of one kind, made by the same format, are written a few times at once and
+// then some times a minute (log_limiter.h); the next one says how many were left out.
 #pragma once
 
 #include <string_view>
@@ -15,29 +18,38 @@ enum class LogLevel { kError, kWarn, kInfo, kDebug };
 
 // True when lines of `level` are written.
 bool LogEnabled(LogLevel level);
-// Writes one line; a line break inside `message` is the caller's affair.
-void LogLine(LogLevel level, std::string_view message);
+// Writes one line; a line break inside `message` is the caller's affair. `kind` says which lines
+// are alike; "{}": those of the same text.
+void LogLine(LogLevel level, std::string_view kind, std::string_view message);
 // Names this process in its lines: "cuspan proxy[n1:0]: …". Call before threads start.
 void SetLogName(std::string_view name);
+// From now on no line waits for whoever reads standard error: what finds it full is left out, and
+// the next line says how much. For processes on which others wait. Call before threads start.
+void KeepLogFromWaiting();
+// Passes on what another process of cuspan has written, line breaks included.
+void LogPassedOn(std::string_view text);
 
 template <typename... Args>
+void LogFormatted(LogLevel level, fmt::format_string<Args...> format, Args&&... args) {
+  const fmt::string_view kind = format;
+  if (LogEnabled(level))
+    LogLine(level, {kind.data(), kind.size()}, Format(format, std::forward<Args>(args)...));
+}
+template <typename... Args>
 void LogError(fmt::format_string<Args...> format, Args&&... args) {
-  LogLine(LogLevel::kError, Format(format, std::forward<Args>(args)...));
+  LogFormatted<Args...>(LogLevel::kError, format, std::forward<Args>(args)...);
 }
 template <typename... Args>
 void LogWarn(fmt::format_string<Args...> format, Args&&... args) {
-  if (LogEnabled(LogLevel::kWarn))
-    LogLine(LogLevel::kWarn, Format(format, std::forward<Args>(args)...));
+  LogFormatted<Args...>(LogLevel::kWarn, format, std::forward<Args>(args)...);
 }
 template <typename... Args>
 void LogInfo(fmt::format_string<Args...> format, Args&&... args) {
-  if (LogEnabled(LogLevel::kInfo))
-    LogLine(LogLevel::kInfo, Format(format, std::forward<Args>(args)...));
+  LogFormatted<Args...>(LogLevel::kInfo, format, std::forward<Args>(args)...);
 }
 template <typename... Args>
 void LogDebug(fmt::format_string<Args...> format, Args&&... args) {
-  if (LogEnabled(LogLevel::kDebug))
-    LogLine(LogLevel::kDebug, Format(format, std::forward<Args>(args)...));
+  LogFormatted<Args...>(LogLevel::kDebug, format, std::forward<Args>(args)...);
 }
 
 }  // namespace cuspan

@@ -2,10 +2,12 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <cerrno>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 namespace cuspan {
@@ -24,7 +26,20 @@ Status CheckSharedMemory(int fd, std::size_t offset, std::size_t bytes) {
   return Status::Ok();
 }
 
+std::uint64_t LargestSharedMemory() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+    return std::numeric_limits<std::int64_t>::max();
+  return limit.rlim_cur;
+}
+
 Result<UniqueFd> CreateSharedMemory(const char* name, std::size_t bytes) {
+  // The kernel would answer with SIGXFSZ, which ends the process.
+  if (const std::uint64_t largest = LargestSharedMemory(); bytes > largest)
+    return Status::Exhausted(
+        "{} bytes of shared memory: files may have {} bytes at most here; raise that limit "
+        "(ulimit -f)",
+        bytes, largest);
   UniqueFd fd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.valid()) return Status::Internal("memfd_create: {}", std::strerror(errno));
   if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0)

@@ -3,11 +3,16 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "common/status.h"
 #include "common/unique_fd.h"
 
 namespace cuspan {
+
+// How large a piece may be: the calling process's limit of file sizes (ulimit -f) counts for memory
+// that has a descriptor, too.
+std::uint64_t LargestSharedMemory();
 
 // A memfd of exactly `bytes`, sealed against resizing, so that a peer can not
 // make our accesses fault. Closed on exec.

@@ -30,6 +30,10 @@ using std::chrono::milliseconds;
 // Long enough for a home agent that has just connected to say what it found:
 // drivers with many GPUs take seconds to start.
 constexpr milliseconds kInventoryLimit{120'000};
+// For all hosts to be reached, MPI to start there, and the home agent to connect.
+constexpr milliseconds kStartLimit{120'000};
+// For an mpirun whose processes have all ended to end, too: with no room for its files it does not.
+constexpr milliseconds kMpirunEndLimit{3'000};
 // How long agents may take to end in good order, when the launcher hangs up, and after SIGTERM.
 constexpr milliseconds kEndLimit{5'000};
 // The same where they gather and write a trace.
@@ -47,6 +51,11 @@ std::string DescribeExit(int wait_status) {
   return Format("ended with status {}", WEXITSTATUS(wait_status));
 }
 
+int MillisecondsUntil(std::chrono::steady_clock::time_point deadline) {
+  const auto left = std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now());
+  return static_cast<int>(std::max(left, milliseconds(0)).count());
+}
+
 std::string LastLine(std::string_view text) {
   while (!text.empty() && text.back() == '\n') text.remove_suffix(1);
   const std::size_t start = text.rfind('\n');
@@ -61,12 +70,12 @@ std::string OwnHostName() {
 }
 
 AgentCluster::AgentCluster(AgentStart start, RunKey key, bool traced,
-                           const InheritedSignals& signals, ControlListener listener)
+                           const InheritedSignals& signals, Reception reception)
     : start_(std::move(start)),
       key_(key),
       traced_(traced),
       signals_(signals),
-      listener_(std::move(listener)) {}
+      reception_(std::move(reception)) {}
 
 AgentCluster::~AgentCluster() { Stop(); }
 
@@ -117,10 +126,11 @@ Result<AgentStart> PrepareAgents(const ClusterOptions& options, const InstallPat
   start.command =
       MpirunCommand(start.plan, agent, options.mpirun_arguments, SettingNames(environment));
   start.command.front() = options.mpirun;
-  if (const Status found = FindCommand(options.mpirun, environment.Get("PATH").value_or(""));
+  if (const Result<std::string> found =
+          FindCommand(options.mpirun, environment.Get("PATH").value_or(""));
       !found.ok())
     return Status::NotFound("{}; install Open MPI, or name its mpirun by the variable MPIRUN",
-                            found.message());
+                            found.status().message());
   return start;
 }
 
@@ -128,12 +138,12 @@ Result<std::unique_ptr<AgentCluster>> AgentCluster::Start(const ClusterOptions& 
                                                           const InstallPaths& paths,
                                                           const RunKey& key,
                                                           const InheritedSignals& signals) {
-  Result<ControlListener> listener = ControlListener::Listen(key.LauncherAddress());
-  if (!listener.ok()) return listener.status();
+  Result<Reception> reception = Reception::Listen(key.LauncherAddress());
+  if (!reception.ok()) return reception.status();
   Result<AgentStart> start = PrepareAgents(options, paths, key);
   if (!start.ok()) return start.status();
   std::unique_ptr<AgentCluster> cluster(new AgentCluster(
-      std::move(*start), key, !options.trace.empty(), signals, std::move(*listener)));
+      std::move(*start), key, !options.trace.empty(), signals, std::move(*reception)));
   CUSPAN_RETURN_IF_ERROR(cluster->Spawn());
   return cluster;
 }
@@ -189,6 +199,7 @@ Status AgentCluster::Spawn() {
 Result<RunReady> AgentCluster::WaitReady() {
   Result<EndingSignals> signals = EndingSignals::Take();
   if (!signals.ok()) return signals.status();
+  auto deadline = std::chrono::steady_clock::now() + kStartLimit;
   for (;;) {
     if (home_) {
       Result<std::optional<ControlSocket::Message>> message = home_->TryReceive();
@@ -212,14 +223,18 @@ Result<RunReady> AgentCluster::WaitReady() {
         return refused.ok() ? Status::Refused("{}", refused->reason) : refused.status();
       }
     }
-    pollfd waited[4] = {{home_ ? home_->fd() : listener_.fd(), POLLIN, 0},
+    pollfd waited[4] = {{home_ ? home_->fd() : reception_.fd(), POLLIN, 0},
                         {output_.get(), POLLIN, 0},
                         {process_.get(), POLLIN, 0},
                         {signals->fd(), POLLIN, 0}};
-    const int limit = home_ && !waits_ ? static_cast<int>(kInventoryLimit.count()) : -1;
-    if (::poll(waited, 4, limit) == 0)
-      return Status::Unavailable("the home agent found no devices within {} s",
-                                 kInventoryLimit.count() / 1000);
+    if (start_.plan.mpi() && !home_ && JobHasEnded(kept_) && !WaitGone(kMpirunEndLimit))
+      return Status::Unavailable("{}", ExplainEnd());
+    const int limit = waits_ ? -1 : MillisecondsUntil(deadline);
+    if (limit == 0 || ::poll(waited, 4, limit) == 0)
+      return home_ ? Status::Unavailable("the home agent found no devices within {} s",
+                                         kInventoryLimit.count() / 1000)
+                   : Status::Unavailable("the agents have not started within {} s: {}",
+                                         kStartLimit.count() / 1000, ExplainEnd());
     if (waited[3].revents != 0) {
       if (const int number = signals->Read(); number != 0) {
         // The run has used nothing yet: it gives back its place in the queues, and all is over.
@@ -229,11 +244,8 @@ Result<RunReady> AgentCluster::WaitReady() {
     }
     if (waited[1].revents != 0) ReadOutput();
     if (waited[0].revents != 0 && !home_) {
-      Result<std::optional<ControlSocket>> accepted = listener_.TryAccept();
-      if (!accepted.ok()) return accepted.status();
-      if (!accepted->has_value()) continue;
-      home_ = std::move(**accepted);
-      CUSPAN_RETURN_IF_ERROR(home_->Send(LauncherHello{key_.secret, kOpTableHash}));
+      CUSPAN_RETURN_IF_ERROR(Admit());
+      if (home_) deadline = std::chrono::steady_clock::now() + kInventoryLimit;
       continue;
     }
     if (waited[0].revents != 0 || waited[2].revents == 0) continue;
@@ -241,6 +253,19 @@ Result<RunReady> AgentCluster::WaitReady() {
     LogInfo("another run's end took mpirun's folder away; starting the agents again");
     CUSPAN_RETURN_IF_ERROR(Spawn());
   }
+}
+
+Status AgentCluster::Admit() {
+  std::optional<Reception::Arrival> arrival = reception_.Next();
+  if (!arrival) return Status::Ok();
+  const Result<HomeJoin> join = ParseMessage<HomeJoin>(arrival->first.frame);
+  if (!join.ok() || !SameSecret(join->secret, key_.secret)) {
+    LogWarn("what wants to be the home agent of this run is not");
+    Reception::Refuse(std::move(*arrival), "this is not the run's home agent");
+    return Status::Ok();
+  }
+  home_ = std::move(arrival->socket);
+  return home_->Send(LauncherHello{key_.secret, kOpTableHash});
 }
 
 bool AgentCluster::ShouldStartAgain() {
@@ -271,9 +296,7 @@ void AgentCluster::ReadOutput() {
 void AgentCluster::PassOn(const std::string& line) {
   // Without mpirun all that comes is our own, or of a library below a proxy.
   const bool ours = !start_.plan.mpi() || line.starts_with("cuspan");
-  if (ours || LogEnabled(LogLevel::kInfo)) {
-    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
-  }
+  if (ours || LogEnabled(LogLevel::kInfo)) LogPassedOn(line);
   if (ours) return;
   kept_ += line;
   if (kept_.size() > kKeptBytes) kept_.erase(0, kept_.size() - kKeptBytes);

@@ -17,7 +17,7 @@
 #include "launcher/install_paths.h"
 #include "launcher/plan.h"
 #include "launcher/run_key.h"
-#include "protocol/channel/socket.h"
+#include "protocol/channel/reception.h"
 
 namespace cuspan {
 
@@ -75,11 +75,13 @@ class AgentCluster {
 
  private:
   AgentCluster(AgentStart start, RunKey key, bool traced, const InheritedSignals& signals,
-               ControlListener listener);
+               Reception reception);
   Status Spawn();
   // Whether they ended for a reason that another try does not meet.
   bool ShouldStartAgain();
   void PassOn(const std::string& line);
+  // Takes the home agent's connection, if it has come.
+  Status Admit();
   // True when the agents' process is gone within `limit`.
   bool WaitGone(std::chrono::milliseconds limit);
   void Stop();
@@ -93,7 +95,7 @@ class AgentCluster {
   const bool traced_;
   const InheritedSignals& signals_;
   int starts_ = 0;
-  ControlListener listener_;
+  Reception reception_;
   std::optional<ControlSocket> home_;
   pid_t pid_ = -1;
   UniqueFd process_;

@@ -55,16 +55,20 @@ void InheritedSignals::Restore() const {
   ::sigprocmask(SIG_SETMASK, &mask_, nullptr);
 }
 
-Status FindCommand(const std::string& command, std::string_view search_path) {
+Result<std::string> FindCommand(const std::string& command, std::string_view search_path) {
   if (command.empty()) return Status::NotFound("'': no command");
-  if (command.find('/') != std::string::npos) return CheckExecutable(command);
+  if (command.find('/') != std::string::npos) {
+    CUSPAN_RETURN_IF_ERROR(CheckExecutable(command));
+    return command;
+  }
   Status best = Status::NotFound("{}: command not found", command);
   for (std::size_t start = 0; start <= search_path.size();) {
     const std::size_t end = std::min(search_path.find(':', start), search_path.size());
     const std::string folder(search_path.substr(start, end - start));
     start = end + 1;
-    const Status status = CheckExecutable((folder.empty() ? "." : folder) + "/" + command);
-    if (status.ok()) return status;
+    const std::string path = (folder.empty() ? "." : folder) + "/" + command;
+    const Status status = CheckExecutable(path);
+    if (status.ok()) return path;
     if (status.code() == StatusCode::kRefused && best.code() == StatusCode::kNotFound)
       best = status;
   }
@@ -76,6 +80,7 @@ int ExitStatusOf(const Status& failure) {
     case StatusCode::kNotFound:
       return kExitNotFound;
     case StatusCode::kRefused:
+    case StatusCode::kUnsupported:
       return kExitNotExecutable;
     default:
       return kExitOwnFailure;

@@ -35,9 +35,9 @@ class InheritedSignals {
   std::array<bool, kCount> ignored_{};
 };
 
-// Whether `command` can be run, looked for as execvp does. kNotFound and
+// The path of `command` if it can be run, looked for as execvp does. kNotFound and
 // kRefused (exists, but can not be executed) say why not in one sentence.
-Status FindCommand(const std::string& command, std::string_view search_path);
+Result<std::string> FindCommand(const std::string& command, std::string_view search_path);
 
 // The exit status for a failure to start a program.
 int ExitStatusOf(const Status& failure);

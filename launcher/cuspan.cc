@@ -10,6 +10,7 @@
 #include "launcher/support.h"
 
 int main(int argc, char** argv) {
+  cuspan::KeepLogFromWaiting();
   const cuspan::InheritedSignals signals = cuspan::InheritedSignals::Take();
   cuspan::Result<cuspan::CommandLine> line = cuspan::ParseCommandLine(argc, argv);
   if (!line.ok()) {

@@ -218,6 +218,11 @@ std::vector<std::string> SplitWords(std::string_view text) {
   return words;
 }
 
+bool JobHasEnded(std::string_view output) {
+  return output.find("mpirun detected that one or more processes exited") !=
+         std::string_view::npos;
+}
+
 std::string ExplainMpirun(std::string_view output, const Plan& plan) {
   const std::vector<std::string_view> lines = Lines(output);
   const auto find = [&lines](auto matches) {
@@ -242,6 +247,11 @@ std::string ExplainMpirun(std::string_view output, const Plan& plan) {
         unmade->path, unmade->error);
   // What ssh, or another program that reaches a host, says of itself comes before mpirun's own
   // text.
+  if (find([&](std::string_view line) {
+        return has(line, "PMIX ERROR: OUT-OF-RESOURCE") || has(line, "PMIX ERROR: NO-SPACE");
+      }) != lines.end())
+    return "there is no room for Open MPI's files in its temporary folder (TMPDIR, else /tmp) on a "
+           "host: free some space there, or name another place by TMPDIR";
   const bool unreachable = find([&](std::string_view line) {
                              return has(line, "unable to reliably start one or more daemons") ||
                                     has(line, "ORTE does not know how to route") ||

@@ -14,6 +14,7 @@
 #include "common/log.h"
 #include "common/settings.h"
 #include "launcher/mpirun_command.h"
+#include "launcher/program_check.h"
 #include "launcher/tables.h"
 
 namespace cuspan {
@@ -178,9 +179,14 @@ int Run(const RunOptions& options, const InheritedSignals& signals) {
   Result<std::vector<std::string>> command = CommandOf(options, environment);
   if (!command.ok()) return Fail(command.status(), kExitOwnFailure);
   const std::string search_path(environment.Get("PATH").value_or("/usr/local/bin:/usr/bin:/bin"));
-  for (const std::string& program : {command->front(), options.command.front()})
-    if (const Status found = FindCommand(program, search_path); !found.ok())
-      return Fail(found, ExitStatusOf(found));
+  if (const Result<std::string> starter = FindCommand(command->front(), search_path);
+      !starter.ok())
+    return Fail(starter.status(), ExitStatusOf(starter.status()));
+  const Result<std::string> program = FindCommand(options.command.front(), search_path);
+  if (const Status enters = program.ok() ? CheckEntered(*program) : program.status(); !enters.ok())
+    return Fail(enters, ExitStatusOf(enters));
+  if (const std::string warning = WarnOfOwnRights(*program); !warning.empty())
+    LogWarn("{}", warning);
   if (options.dry_run) return TellPlan(options, *paths, *key, *command);
 
   ClusterOptions cluster = options.cluster;

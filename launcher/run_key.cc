@@ -52,10 +52,4 @@ Result<RunKey> RunKey::Parse(std::string_view text) {
 
 std::string RunKey::Text() const { return ToHex(id) + ":" + ToHex(secret); }
 
-bool SameSecret(const Key128& a, const Key128& b) {
-  unsigned difference = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) difference |= static_cast<unsigned>(a[i] ^ b[i]);
-  return difference == 0;
-}
-
 }  // namespace cuspan

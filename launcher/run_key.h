@@ -36,7 +36,4 @@ struct RunKey {
   std::string LauncherAddress() const { return Address() + "-launcher"; }
 };
 
-// Compares in a time that does not depend on where they differ.
-bool SameSecret(const Key128& a, const Key128& b);
-
 }  // namespace cuspan

@@ -20,9 +20,9 @@ Result<ExchangeSocket> ExchangeSocket::Open(const Key128& secret) {
     return Status::Internal("getrandom: {}", std::strerror(errno));
   std::string address = "cuspan-proxy-";
   for (const std::uint8_t byte : random) AppendFormat(address, "{:02x}", byte);
-  Result<ControlListener> listener = ControlListener::Listen(address);
-  if (!listener.ok()) return listener.status();
-  return ExchangeSocket{std::move(*listener), std::move(address), secret};
+  Result<Reception> reception = Reception::Listen(address);
+  if (!reception.ok()) return reception.status();
+  return ExchangeSocket{std::move(*reception), std::move(address), secret};
 }
 
 Exchange::Exchange(ExchangeSocket socket, const Device& device, Mappings& mappings)
@@ -39,53 +39,48 @@ Exchange::~Exchange() {
 
 void Exchange::Loop(const Device& device) {
   if (const Status status = device.MakeCurrent(); !status.ok()) LogError("{}", status.message());
-  struct Connection {
-    ControlSocket socket;
-    bool greeted = false;
-  };
-  std::deque<Connection> connections;
+  std::deque<ControlSocket> connections;
   std::vector<pollfd> watched;
   for (;;) {
     watched.clear();
     watched.push_back({ending_.get(), POLLIN, 0});
-    watched.push_back({socket_.listener.fd(), POLLIN, 0});
-    for (const Connection& connection : connections)
-      watched.push_back({connection.socket.fd(), POLLIN, 0});
+    watched.push_back({socket_.reception.fd(), POLLIN, 0});
+    for (const ControlSocket& connection : connections)
+      watched.push_back({connection.fd(), POLLIN, 0});
     if (::poll(watched.data(), watched.size(), -1) < 0) continue;
     if (watched[0].revents != 0) return;
     std::size_t place = 2;
-    std::erase_if(connections, [&](Connection& connection) {
-      return watched[place++].revents != 0 && !Serve(connection.socket, connection.greeted);
+    std::erase_if(connections, [&](ControlSocket& connection) {
+      return watched[place++].revents != 0 && !Serve(connection);
     });
     if (watched[1].revents == 0) continue;
-    Result<std::optional<ControlSocket>> accepted = socket_.listener.TryAccept();
-    if (!accepted.ok())
-      LogInfo("a proxy is refused: {}", accepted.status().message());
-    else if (accepted->has_value())
-      connections.push_back({std::move(**accepted)});
+    std::optional<Reception::Arrival> arrival = socket_.reception.Next();
+    if (!arrival) continue;
+    if (!Knows(*arrival))
+      Reception::Refuse(std::move(*arrival), "this is no proxy of the run");
+    else if (Serve(arrival->socket))  // Its first request may have come with the greeting.
+      connections.push_back(std::move(arrival->socket));
   }
 }
 
-bool Exchange::Serve(ControlSocket& socket, bool& greeted) {
-  for (;;) {
-    Result<std::optional<ControlSocket::Message>> message = socket.TryReceive();
-    if (!message.ok()) return false;  // It has left, or is none of ours.
-    if (!message->has_value()) return true;
-    const Frame& frame = (*message)->frame;
-    if (!greeted) {
-      const Result<PeerHello> hello = ParseMessage<PeerHello>(frame);
-      if (!hello.ok() || hello->secret != socket_.secret || hello->table_hash != kOpTableHash)
-        return false;
-      greeted = true;
-      continue;
-    }
-    const Result<PeerExport> wanted = ParseMessage<PeerExport>(frame);
-    if (!wanted.ok()) return false;
-    UniqueFd file;
-    const CUresult result = mappings_.Export(wanted->address, wanted->bytes, &file);
-    const int fds[] = {file.get()};
-    if (!socket.Send(PeerExported{result}, std::span(fds, file.valid() ? 1 : 0)).ok()) return false;
-  }
+bool Exchange::Knows(const Reception::Arrival& arrival) const {
+  const Result<PeerHello> hello = ParseMessage<PeerHello>(arrival.first.frame);
+  return hello.ok() && SameSecret(hello->secret, socket_.secret) &&
+         hello->table_hash == kOpTableHash;
+}
+
+bool Exchange::Serve(ControlSocket& socket) {
+  // One at a time, so that each connection has its turn. A peer waits for its answer before it asks
+  // again: nothing of the next one has been read.
+  const Result<std::optional<ControlSocket::Message>> message = socket.TryReceive();
+  if (!message.ok()) return false;  // It has left, or is none of ours.
+  if (!message->has_value()) return true;
+  const Result<PeerExport> wanted = ParseMessage<PeerExport>((*message)->frame);
+  if (!wanted.ok()) return false;
+  UniqueFd file;
+  const CUresult result = mappings_.Export(wanted->address, wanted->bytes, &file);
+  const int fds[] = {file.get()};
+  return socket.Send(PeerExported{result}, std::span(fds, file.valid() ? 1 : 0)).ok();
 }
 
 }  // namespace cuspan::proxy

@@ -6,7 +6,7 @@
 #include <string>
 #include <thread>
 
-#include "protocol/channel/socket.h"
+#include "protocol/channel/reception.h"
 #include "proxy/gpu/mappings.h"
 
 namespace cuspan::proxy {
@@ -14,7 +14,7 @@ namespace cuspan::proxy {
 // Where a proxy answers.
 struct ExchangeSocket {
   static Result<ExchangeSocket> Open(const Key128& secret);
-  ControlListener listener;
+  Reception reception;
   std::string address;
   Key128 secret;
 };
@@ -29,8 +29,10 @@ class Exchange {
 
  private:
   void Loop(const Device& device);
-  // Answers what has come; false when the connection is to be closed.
-  bool Serve(ControlSocket& socket, bool& greeted);
+  // Whether it is a proxy of the run that has arrived.
+  bool Knows(const Reception::Arrival& arrival) const;
+  // Answers the next request, if it has come; false when the connection is to be closed.
+  bool Serve(ControlSocket& socket);
 
   ExchangeSocket socket_;
   Mappings& mappings_;

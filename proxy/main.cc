@@ -197,6 +197,9 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(3, 1 << 20));
   CLI11_PARSE(app, argc, argv);
   cuspan::SetLogName("cuspan proxy");
+  cuspan::KeepLogFromWaiting();
+  // What a limit of file sizes forbids is an error like any other.
+  ::signal(SIGXFSZ, SIG_IGN);
   // Without destructors: the session's threads may be inside the driver, which
   // gives everything back when the process ends.
   ::_exit(cuspan::proxy::Run(socket));

@@ -10,4 +10,7 @@ namespace cuspan {
 // on its own threads) and is called `name` (at most 15 characters) in /proc.
 std::thread StartBackgroundThread(const char* name, std::function<void()> body);
 
+// The same, detached, and with no frame of ours below `body`, which may let an unwinder pass.
+void StartPlainThread(const char* name, void* (*body)(void*), void* argument);
+
 }  // namespace cuspan

@@ -98,6 +98,12 @@ std::shared_ptr<Link> Session::LinkOf(const void* pointer) {
   return found;
 }
 
+bool Session::RunsOver(const void* pointer, std::uint64_t bytes) {
+  const std::shared_ptr<Link> link = LinkOf(pointer);
+  return link != nullptr && link->memory().Find(Address(pointer)) &&
+         !Covers(link->memory(), Address(pointer), bytes);
+}
+
 Session::Sides Session::SidesOf(const void* destination, const void* source) {
   Sides sides{LinkOf(destination), LinkOf(source)};
   const auto reaches = [this](const std::shared_ptr<Link>& link, const void* pointer) {

@@ -9,30 +9,44 @@
 
 namespace cuspan {
 
-void HostCalls::Run(std::function<void()> function) {
+void HostCalls::Run(Call call) {
   {
     std::lock_guard lock(mutex_);
-    waiting_.push_back(std::move(function));
-    if (!thread_.joinable()) thread_ = StartBackgroundThread("cuspan-hostcall", [this] { Loop(); });
+    waiting_.push_back(std::move(call));
+    if (!std::exchange(started_, true)) StartPlainThread("cuspan-hostcall", &Thread, this);
   }
   arrived_.notify_one();
 }
 
-void HostCalls::Loop() {
-  // What runs here is what CUDA forbids to use the devices.
-  ThisThread().in_host_call = true;
-  std::unique_lock lock(mutex_);
+// Has nothing to destroy, and no promise about exceptions: pthread_exit unwinds from the function
+// through this frame, by the program's unwinder, which has nothing to call here.
+void* HostCalls::Thread(void* calls) {
   for (;;) {
-    arrived_.wait(lock, [&] { return !waiting_.empty(); });
-    const std::function<void()> function = std::move(waiting_.front());
-    waiting_.pop_front();
-    lock.unlock();
-    function();
-    lock.lock();
+    const HostFunction next = static_cast<HostCalls*>(calls)->Next();
+    if (next.function != nullptr) next.function(next.data);
+    static_cast<HostCalls*>(calls)->Over();
   }
 }
 
-CUresult Session::WhenReached(const StreamTarget& target, HostCall call) {
+HostFunction HostCalls::Next() {
+  // What runs here is what CUDA forbids to use the devices.
+  ThisThread().in_host_call = true;
+  {
+    std::unique_lock lock(mutex_);
+    arrived_.wait(lock, [&] { return !waiting_.empty(); });
+    current_ = std::move(waiting_.front());
+    waiting_.pop_front();
+  }
+  return current_.choose();
+}
+
+void HostCalls::Over() {
+  if (current_.over) current_.over();
+  current_ = {};
+}
+
+CUresult Session::WhenReached(const StreamTarget& target,
+                              std::function<void(CUresult)> call) {
   std::uint64_t event = 0;
   if (const CUresult result = CreateEventOn(target.link, CU_EVENT_DISABLE_TIMING, &event);
       result != CUDA_SUCCESS)
@@ -54,13 +68,17 @@ CUresult Session::CallHost(const StreamTarget& target, HostCall call) {
   wait.stream = target.stream;
   wait.signal = NextHandle();
   pending_host_calls_.fetch_add(1, std::memory_order_relaxed);
-  auto run = [this, call = std::move(call), stream = std::weak_ptr<Link>(target.link),
-              signal = wait.signal](CUresult reached) {
-    // The function finds in shared memory what the stream did so far, and the stream what the
-    // function did.
+  // The function finds in shared memory what the stream did so far, and the stream what the
+  // function did.
+  auto choose = [call = std::move(call), stream = std::weak_ptr<Link>(target.link)](
+                    CUresult reached) {
+    if (const std::shared_ptr<Link> link = stream.lock();
+        link != nullptr && reached == CUDA_SUCCESS)
+      static_cast<void>(link->Synchronized(false));
+    return call(reached);
+  };
+  auto over = [this, stream = std::weak_ptr<Link>(target.link), signal = wait.signal] {
     const std::shared_ptr<Link> link = stream.lock();
-    if (link != nullptr && reached == CUDA_SUCCESS) static_cast<void>(link->Synchronized(false));
-    call(reached);
     pending_host_calls_.fetch_sub(1, std::memory_order_release);
     if (link == nullptr) return;
     static_cast<void>(link->SendNews());
@@ -68,9 +86,10 @@ CUresult Session::CallHost(const StreamTarget& target, HostCall call) {
     over.signal = signal;
     static_cast<void>(link->Post(over));  // A lost device has nothing that waits.
   };
-  const CUresult result = WhenReached(target, [this, run = std::move(run)](CUresult reached) {
-    host_calls_.Run([run, reached] { run(reached); });
-  });
+  const CUresult result = WhenReached(
+      target, [this, choose = std::move(choose), over = std::move(over)](CUresult reached) {
+        host_calls_.Run({[choose, reached] { return choose(reached); }, over});
+      });
   return result != CUDA_SUCCESS ? result : target.link->Post(wait);
 }
 

@@ -67,9 +67,15 @@ CUresult Link::Wait(std::uint32_t request, PendingCall* pending) {
 }
 
 CUresult Link::MalformedReply(const char* op) {
-  LogError("device {}: malformed reply to {}; the device is given up", device_, op);
-  Fail(CUDA_ERROR_DEVICE_UNAVAILABLE);
+  GiveUp(Format("malformed reply to {}", op));
   return CUDA_ERROR_DEVICE_UNAVAILABLE;
+}
+
+void Link::GiveUp(const std::string& reason) {
+  if (broken_.exchange(true, std::memory_order_acq_rel)) return;
+  LogError("device {}: {}; the device is given up", device_, reason);
+  Fail(CUDA_ERROR_DEVICE_UNAVAILABLE);
+  channel_->Close(true);
 }
 
 bool Link::Receive() {
@@ -80,13 +86,13 @@ bool Link::Receive() {
   for (int i = 0; i < 256; ++i) {
     Result<std::optional<Frame>> frame = channel_->Peek();
     if (!frame.ok()) {
-      LogError("device {}: {}; the device is given up", device_, frame.status().message());
-      Fail(CUDA_ERROR_DEVICE_UNAVAILABLE);
+      GiveUp(frame.status().message());
       return true;
     }
     if (!frame->has_value()) break;
     any = true;
     HandleFrame(**frame);
+    if (broken_.load(std::memory_order_acquire)) return true;
     channel_->Pop();
     ShowEvents();
   }
@@ -153,13 +159,9 @@ void Link::HandleFrame(const Frame& frame) {
     default:
       break;
   }
-  if (!understood) {
-    LogError(
-        "device {}: the proxy sent op {} ({}) of {} bytes, which makes no sense; the device is "
-        "given up",
-        device_, frame.header.op, OpName(frame.op()), frame.payload.size());
-    Fail(CUDA_ERROR_DEVICE_UNAVAILABLE);
-  }
+  if (!understood)
+    GiveUp(Format("the proxy sent op {} ({}) of {} bytes, which makes no sense", frame.header.op,
+                  OpName(frame.op()), frame.payload.size()));
 }
 
 void Link::HandleReply(const Frame& frame) {
@@ -199,6 +201,8 @@ bool Link::HasWork() {
 }
 
 bool Link::HasWorkNow() const {
+  // What still lies in the channel is not read.
+  if (broken_.load(std::memory_order_acquire)) return false;
   return channel_->HasFrame() || (channel_->closed() && fault() == CUDA_SUCCESS) ||
          (!unshown_events_.empty() && transfers_.Stored(unshown_events_.front().chunks)) ||
          (has_deferred_.load(std::memory_order_acquire) &&

@@ -320,6 +320,8 @@ class Link : public std::enable_shared_from_this<Link> {
   std::uint32_t Register(PendingCall* pending);
   void Forget(std::uint32_t request);
   CUresult Wait(std::uint32_t request, PendingCall* pending);
+  // The other end broke the protocol: the device is lost, and nothing more of it is read.
+  void GiveUp(const std::string& reason);
   CUresult MalformedReply(const char* op);
   CUresult Lost();
   bool HasWorkNow() const;  // With receiving_.
@@ -331,6 +333,7 @@ class Link : public std::enable_shared_from_this<Link> {
   const int device_;
   const std::uint64_t number_;
   std::unique_ptr<Channel> channel_;
+  std::atomic<bool> broken_{false};  // The other end broke the protocol: nothing more is read.
   std::atomic<int> fault_{CUDA_SUCCESS};
   const WaitStages stages_ = WaitStages::ForThisMachine();
 

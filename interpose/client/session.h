@@ -87,13 +87,14 @@ class Session {
   // A thread that ends gives back its own default stream of `device`.
   void DestroyThreadStream(int device, std::uint64_t link_number, std::uint64_t stream);
   CUresult SynchronizeStream(const StreamTarget& target);
-  // `call` runs on a thread of ours when the stream has come so far, and the stream goes on
-  // after it (host_calls.cc). When the device is lost before, it is called with the sticky error.
-  using HostCall = std::function<void(CUresult)>;
+  // The function that `call` returns runs on a thread of ours when the stream has come so far, and
+  // the stream goes on after it (host_calls.cc). When the device is lost before, `call` is called
+  // with the sticky error.
+  using HostCall = std::function<HostFunction(CUresult)>;
   CUresult CallHost(const StreamTarget& target, HostCall call);
-  // The same, but the stream does not wait for it, and the thread that receives calls it: it must
-  // not wait for anything.
-  CUresult WhenReached(const StreamTarget& target, HostCall call);
+  // `call` runs when the stream has come so far. The stream does not wait for it, and the thread
+  // that receives calls it: it must not wait for anything.
+  CUresult WhenReached(const StreamTarget& target, std::function<void(CUresult)> call);
   // CUDA_ERROR_NOT_READY while work is pending.
   CUresult QueryStream(const StreamTarget& target);
 
@@ -136,6 +137,9 @@ class Session {
     std::uint64_t range_bytes = 0;
   };
   PointerKind Classify(const void* pointer);
+  // Whether `bytes` from there on go beyond the allocation or variable of a device that holds the
+  // pointer. Other memory has no known end.
+  bool RunsOver(const void* pointer, std::uint64_t bytes);
 
   // --- Copies (copy.cc). Extents are checked against what is allocated.
   struct CopyRequest {

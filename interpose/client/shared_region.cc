@@ -19,6 +19,8 @@ namespace {
 // Above AddressSanitizer's shadow and below the windows of the devices.
 constexpr std::uint64_t kBase = 0x1100'0000'0000;
 constexpr std::uint64_t kBytes = std::uint64_t{1} << 40;
+// The parts of the region are quarters of it, and hold whole pieces of the driver's.
+constexpr std::uint64_t kUnitBytes = 4 * (std::uint64_t{4} << 20);
 // What the driver maps at least.
 constexpr std::uint64_t kGranularity = 2 << 20;
 // Small blocks are cut from segments of this size.
@@ -34,12 +36,15 @@ std::uint64_t RoundUp(std::uint64_t bytes) {
 }
 void* Pointer(std::uint64_t address) { return reinterpret_cast<void*>(address); }
 
+// No more than the file behind it may have.
 AddressWindow ReserveAddresses() {
+  const std::uint64_t bytes = std::min(kBytes, LargestSharedMemory() / kUnitBytes * kUnitBytes);
+  if (bytes == 0) return {};
   void* const got =
-      ::mmap(Pointer(kBase), kBytes, PROT_NONE,
+      ::mmap(Pointer(kBase), bytes, PROT_NONE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-  if (got == Pointer(kBase)) return {kBase, kBytes, 0};
-  if (got != MAP_FAILED) ::munmap(got, kBytes);
+  if (got == Pointer(kBase)) return {kBase, bytes, 0};
+  if (got != MAP_FAILED) ::munmap(got, bytes);
   return {};
 }
 
@@ -64,6 +69,13 @@ void Populate(const BlockAllocator::Range& range) {
   for (std::thread& thread : threads) thread.join();
 }
 
+// Why the region is smaller than it should be, or not there.
+std::string WhyLess() {
+  if (const std::uint64_t largest = LargestSharedMemory(); largest < kBytes)
+    return Format("files may have {} bytes at most here; raise that limit (ulimit -f)", largest);
+  return "the addresses that it needs are taken, or the memory for it can not be made";
+}
+
 }  // namespace
 
 SharedRegion::SharedRegion(Links links)
@@ -82,7 +94,7 @@ SharedRegion::SharedRegion(Links links)
     mirrors_.SetMemory(window_, file_.get());
     return;
   }
-  LogInfo("no managed and mapped memory: {}", file.status().message());
+  LogInfo("no managed memory: {}", file.status().message());
   ::munmap(Pointer(window_.base), window_.bytes);
   window_ = {};
 }
@@ -177,7 +189,17 @@ CUresult SharedRegion::Grow(Part part, std::uint64_t bytes) {
 }
 
 CUresult SharedRegion::Allocate(Kind kind, std::uint64_t bytes, std::uint64_t* address) {
-  if (!available()) return CUDA_ERROR_NOT_SUPPORTED;
+  if (!available()) {
+    LogWarn("there is no managed memory here: {}", WhyLess());
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  const CUresult result = AllocateAvailable(kind, bytes, address);
+  if (result == CUDA_ERROR_OUT_OF_MEMORY && window_.bytes < kBytes)
+    LogWarn("{} bytes of pinned or managed memory do not fit: {}", bytes, WhyLess());
+  return result;
+}
+
+CUresult SharedRegion::AllocateAvailable(Kind kind, std::uint64_t bytes, std::uint64_t* address) {
   if (bytes == 0 || bytes > window_.bytes / 2) return CUDA_ERROR_OUT_OF_MEMORY;
   if (kind == Kind::kHost) return AllocateIn(Part::kHost, bytes, address);
   const auto links = links_();

@@ -104,6 +104,7 @@ class SharedRegion {
   BlockAllocator& Blocks(Part part) {
     return const_cast<BlockAllocator&>(std::as_const(*this).Blocks(part));
   }
+  CUresult AllocateAvailable(Kind kind, std::uint64_t bytes, std::uint64_t* address);
   CUresult AllocateIn(Part part, std::uint64_t bytes, std::uint64_t* address);
   CUresult Grow(Part part, std::uint64_t bytes);
   // Whether the device has, or would have, memory of its own for it.

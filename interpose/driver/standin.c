@@ -13,6 +13,9 @@
 #include <string.h>
 #include <unistd.h>
 
+/* In a library of its own before glibc 2.34, which a program need not have. */
+extern void* dlsym(void* handle, const char* name) __attribute__((weak));
+
 enum { kSuccess = 0, kInvalidValue = 1, kNotSupported = 801 };
 
 /* One line, in one write, so that lines of several threads never mix. */
@@ -44,6 +47,7 @@ static int FirstTime(const char* name) {
    interpose/load/load.h. */
 static const char* LoadWarning(void) {
   const char* (*warning)(void) = NULL;
+  if (dlsym == NULL) return NULL;
   *(void**)&warning = dlsym(RTLD_DEFAULT, "cuspan_load_warning");
   return warning == NULL ? NULL : warning();
 }

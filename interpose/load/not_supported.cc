@@ -4,6 +4,7 @@
 
 #include "common/log.h"
 #include "common/strict.h"
+#include "interpose/client/cancellation.h"
 #include "interpose/load/exports.h"
 
 namespace cuspan::load {
@@ -24,6 +25,7 @@ bool FirstTime(const char* name) {
 }  // namespace cuspan::load
 
 int cuspan_not_supported(const char* name) {
+  const cuspan::CancellationOff cancellation;
   if (cuspan::load::FirstTime(name)) {
     cuspan::LogError("{} is not supported yet; the call returns cudaErrorNotSupported", name);
   }

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <utility>
 
+#include "interpose/client/cancellation.h"
 #include "interpose/client/session.h"
 #include "interpose/client/thread_state.h"
 #include "interpose/runtime/api.h"
@@ -61,6 +62,7 @@ Error RefuseCaptureOnDevice(Session& session, int device);
 // Runs the body of an entry point.
 template <typename Body>
 cudaError_t Answer(Body&& body) {
+  const CancellationOff cancellation;
   if (Unloading()) return cudaErrorCudartUnloading;
   return KeepError(body());
 }

@@ -161,7 +161,7 @@ Error LaunchGraph(cudaGraphExec_t handle, cudaStream_t stream, DefaultStream mea
         std::vector<std::shared_ptr<UserObject>> kept;
         CollectObjects(*exec->graph, &kept);
         if (kept.empty()) return cudaSuccess;
-        return session.CallHost(target, [kept = std::move(kept)](CUresult) {});
+        return session.CallHost(target, [kept = std::move(kept)](CUresult) { return HostFunction(); });
       },
       // Called with the graphs in peace.
       [&](Session&, const StreamTarget&, Work* work) -> Error {
@@ -378,9 +378,10 @@ CUSPAN_EXPORT cudaError_t cudaGraphExecMemcpyNodeSetParams1D(cudaGraphExec_t exe
                                                              void* destination, const void* source,
                                                              std::size_t bytes,
                                                              cudaMemcpyKind kind) {
-  return Answer([&] {
-    const cudaMemcpy3DParms parameters = ParametersOfRun(destination, source, bytes, kind);
-    return SetInExec(exec, node, &parameters);
+  return Answer([&]() -> Error {
+    Work work;
+    CUSPAN_RETURN_IF_FAILED(DescribeRun(destination, source, bytes, kind, &work));
+    return SetExecNode(exec, node, std::move(work));
   });
 }
 

@@ -111,6 +111,16 @@ Error DescribeEvent(cudaEvent_t event, Work* work) {
 
 }  // namespace
 
+Error DescribeRun(void* destination, const void* source, std::size_t bytes, cudaMemcpyKind kind,
+                  Work* work) {
+  return WithSession([&](Session& session) -> Error {
+    if (bytes == 0 || session.RunsOver(destination, bytes) || session.RunsOver(source, bytes))
+      return cudaErrorInvalidValue;
+    const cudaMemcpy3DParms parameters = ParametersOfRun(destination, source, bytes, kind);
+    return DescribeWork(&parameters, work);
+  });
+}
+
 Error DescribeWork(const cudaKernelNodeParams* parameters, Work* work) {
   if (parameters == nullptr || parameters->func == nullptr) return cudaErrorInvalidValue;
   if (parameters->extra != nullptr)
@@ -252,9 +262,10 @@ CUSPAN_EXPORT cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t* node, cudaGr
                                                    std::size_t count, void* destination,
                                                    const void* source, std::size_t bytes,
                                                    cudaMemcpyKind kind) {
-  return Answer([&] {
-    const cudaMemcpy3DParms parameters = ParametersOfRun(destination, source, bytes, kind);
-    return AddDescribed(node, graph, dependencies, count, &parameters);
+  return Answer([&]() -> Error {
+    Work work;
+    CUSPAN_RETURN_IF_FAILED(DescribeRun(destination, source, bytes, kind, &work));
+    return AddNode(node, graph, dependencies, count, std::move(work));
   });
 }
 
@@ -416,9 +427,10 @@ CUSPAN_EXPORT cudaError_t cudaGraphMemcpyNodeSetParams(cudaGraphNode_t node,
 CUSPAN_EXPORT cudaError_t cudaGraphMemcpyNodeSetParams1D(cudaGraphNode_t node, void* destination,
                                                          const void* source, std::size_t bytes,
                                                          cudaMemcpyKind kind) {
-  return Answer([&] {
-    const cudaMemcpy3DParms parameters = ParametersOfRun(destination, source, bytes, kind);
-    return SetDescribed(node, &parameters);
+  return Answer([&]() -> Error {
+    Work work;
+    CUSPAN_RETURN_IF_FAILED(DescribeRun(destination, source, bytes, kind, &work));
+    return SetNode(node, std::move(work));
   });
 }
 

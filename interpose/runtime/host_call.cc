@@ -5,9 +5,10 @@
 namespace cuspan {
 
 Error CallInOrder(Session& session, const StreamTarget& target, const cudaHostNodeParams& call) {
-  return session.CallHost(target, [call](CUresult result) {
+  return session.CallHost(target, [call](CUresult result) -> HostFunction {
     // Not called any more once the device has failed; a callback is.
-    if (result == CUDA_SUCCESS) call.fn(call.userData);
+    if (result != CUDA_SUCCESS) return {};
+    return {call.fn, call.userData};
   });
 }
 
@@ -27,12 +28,27 @@ Error LaunchHostFunction(cudaStream_t stream, cudaHostFn_t function, void* data,
       });
 }
 
+struct Callback {
+  cudaStreamCallback_t function;
+  cudaStream_t stream;
+  cudaError_t status;
+  void* data;
+};
+
+// Nothing to destroy here, as in HostCalls::Thread.
+void CallBack(void* argument) {
+  const auto* const call = static_cast<const Callback*>(argument);
+  call->function(call->stream, call->status, call->data);
+}
+
 Error AddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void* data, unsigned flags,
                   DefaultStream meaning) {
   if (callback == nullptr || flags != 0) return cudaErrorInvalidValue;
   return OnStream(stream, meaning, [&](Session& session, const StreamTarget& target) -> Error {
-    return session.CallHost(target, [stream, callback, data](CUresult result) {
-      callback(stream, Error(result).value(), data);
+    auto call = std::make_shared<Callback>(Callback{callback, stream, cudaSuccess, data});
+    return session.CallHost(target, [call = std::move(call)](CUresult result) -> HostFunction {
+      call->status = Error(result).value();
+      return {&CallBack, call.get()};
     });
   });
 }

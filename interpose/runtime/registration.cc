@@ -24,6 +24,7 @@ CUSPAN_EXPORT void __cudaRegisterFatBinaryEnd(void**) {}
 
 CUSPAN_EXPORT void __cudaUnregisterFatBinary(void** handle) {
   if (handle == nullptr) return;
+  const cuspan::CancellationOff cancellation;
   FatbinRecord* const fatbin = RecordOf(handle);
   Registry::Get().RemoveFatbin(fatbin);
   if (cuspan::Unloading()) return;

@@ -4,7 +4,6 @@
 
 #include "interpose/client/handles.h"
 #include "interpose/client/host_calls.h"
-#include "interpose/client/thread_state.h"
 #include "interpose/runtime/graph_use.h"
 
 namespace cuspan {
@@ -22,10 +21,7 @@ class UserObject {
   UserObject(cudaHostFn_t destroy, void* object) : destroy_(destroy), object_(object) {}
   // As little of CUDA may be called as in a stream's order.
   ~UserObject() {
-    Destructors().Run([destroy = destroy_, object = object_] {
-      ThisThread().in_host_call = true;
-      destroy(object);
-    });
+    Destructors().Run({[call = HostFunction{destroy_, object_}] { return call; }, {}});
   }
   UserObject(const UserObject&) = delete;
   UserObject& operator=(const UserObject&) = delete;

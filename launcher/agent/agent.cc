@@ -1,5 +1,6 @@
 // cuspan-agent: one process on each node of a run. It serves the node's GPUs
 // to the run, and on the app's node the app's processes.
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
@@ -8,12 +9,14 @@
 #include "common/settings.h"
 #include "launcher/agent/agent_options.h"
 #include "launcher/agent/away_agent.h"
+#include "launcher/agent/descriptors.h"
 #include "launcher/agent/home_agent.h"
 #include "launcher/agent/lane.h"
 #include "launcher/agent/mpi/mpi_transport.h"
 #include "launcher/agent_cluster.h"
 #include "launcher/allocator/lease_sweeper.h"
 #include "launcher/lease_key.h"
+#include "launcher/program_check.h"
 #include "launcher/tables.h"
 
 namespace cuspan {
@@ -105,6 +108,9 @@ int RunAgent(int argc, char** argv) {
     return 0;
   }
   SetLogName(Format("cuspan agent[{}]", OwnHostName()));
+  KeepLogFromWaiting();
+  // What a limit of file sizes forbids is an error like any other.
+  ::signal(SIGXFSZ, SIG_IGN);
   Result<InstallPaths> paths = InstallPaths::Find();
   if (!paths.ok()) return Fail(paths.status());
   Result<std::optional<RunKey>> told = KeyFromEnvironment();
@@ -132,18 +138,23 @@ int RunAgent(int argc, char** argv) {
   if (!setup.options.command.empty()) {
     if (const Status client = CheckClient(*paths); !client.ok()) return Fail(client);
     Environment environment = setup.proxy_environment;
-    if (const Status found =
-            FindCommand(setup.options.command.front(), environment.Get("PATH").value_or(""));
-        !found.ok()) {
-      LogError("{}", found.message());
-      return ExitStatusOf(found);
+    const Result<std::string> program =
+        FindCommand(setup.options.command.front(), environment.Get("PATH").value_or(""));
+    const Status enters = program.ok() ? CheckEntered(*program) : program.status();
+    if (!enters.ok()) {
+      LogError("{}", enters.message());
+      return ExitStatusOf(enters);
     }
+    if (const std::string warning = WarnOfOwnRights(*program); !warning.empty())
+      LogWarn("{}", warning);
     AddClient(environment, *paths, key);
     // Forked before MPI is there, of which a child must inherit nothing.
     Result<AppProcess> prepared = AppProcess::Prepare(setup.options.command, environment, signals);
     if (!prepared.ok()) return Fail(prepared.status());
     app.emplace(std::move(*prepared));
   }
+  // The program, which is forked already, keeps the limit that it was given.
+  RaiseDescriptorLimit();
   std::optional<LeaseSweeper> sweeper;
   if (NeedsSweeper(setup.options)) {
     Result<LeaseSweeper> started = LeaseSweeper::Start(OwnHostName());

@@ -20,27 +20,27 @@ void Pass(std::uint32_t rank, const Frame& frame, FindSession&& find,
 }  // namespace
 
 Status ClientService::Listen(const std::string& address) {
-  Result<ControlListener> listener = ControlListener::Listen(address);
-  if (!listener.ok()) return listener.status();
-  listener_.emplace(std::move(*listener));
+  Result<Reception> reception = Reception::Listen(address);
+  if (!reception.ok()) return reception.status();
+  reception_.emplace(std::move(*reception));
   return Status::Ok();
 }
 
 Status ClientService::Serve() {
-  if (!listener_) return Status::Ok();
-  return context_.poller.Watch(listener_->fd(), [this] { Accept(); });
+  if (!reception_) return Status::Ok();
+  return context_.poller.Watch(reception_->fd(), [this] { Admit(); });
 }
 
-void ClientService::Accept() {
-  for (;;) {
-    Result<std::optional<ControlSocket>> socket = listener_->TryAccept();
-    if (!socket.ok()) {
-      LogError("a connection is refused: {}", socket.status().message());
-      return;
-    }
-    if (!socket->has_value()) return;
-    sessions_.push_back(Session::Start(context_, std::move(**socket), NewId(), reports_));
-  }
+void ClientService::Admit() {
+  // One a turn: others wait as well.
+  std::optional<Reception::Arrival> arrival = reception_->Next();
+  if (!arrival) return;
+  Result<std::shared_ptr<Session>> session =
+      Session::Start(context_, std::move(*arrival), NewId(), reports_);
+  if (session.ok())
+    sessions_.push_back(std::move(*session));
+  else
+    LogError("a connection is refused: {}", session.status().message());
 }
 
 Session* ClientService::Find(std::uint32_t id) {

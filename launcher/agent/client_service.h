@@ -7,7 +7,7 @@
 
 #include "launcher/agent/node_context.h"
 #include "launcher/agent/session.h"
-#include "protocol/channel/socket.h"
+#include "protocol/channel/reception.h"
 
 namespace cuspan {
 
@@ -37,12 +37,12 @@ class ClientService {
   std::vector<DeviceReport> TakeReports() { return std::move(reports_); }
 
  private:
-  void Accept();
+  void Admit();
   Session* Find(std::uint32_t id);
   std::uint32_t NewId();
 
   NodeContext& context_;
-  std::optional<ControlListener> listener_;
+  std::optional<Reception> reception_;
   std::vector<std::shared_ptr<Session>> sessions_;
   std::vector<DeviceReport> reports_;
   std::uint32_t last_number_ = 0;

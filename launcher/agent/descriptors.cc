@@ -1,11 +1,52 @@
 #include "launcher/agent/descriptors.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 
 namespace cuspan {
+
+namespace {
+
+// For what an agent opens now and then: pipes, files of /proc, a connection to refuse.
+constexpr std::size_t kSpareDescriptors = 16;
+
+std::size_t CountDescriptors() {
+  std::error_code failure;
+  std::size_t count = 0;
+  for (auto entry = std::filesystem::directory_iterator("/proc/self/fd", failure);
+       !failure && entry != std::filesystem::directory_iterator(); entry.increment(failure))
+    ++count;
+  // Not to be counted: then there are none left.
+  return failure ? DescriptorLimit() : count;
+}
+
+}  // namespace
+
+void RaiseDescriptorLimit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+std::size_t DescriptorLimit() {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 0;
+}
+
+Status CheckDescriptorsFor(std::size_t wanted) {
+  const std::size_t used = CountDescriptors();
+  const std::size_t limit = DescriptorLimit();
+  if (used + wanted + kSpareDescriptors <= limit) return Status::Ok();
+  return Status::Exhausted(
+      "the agent has {} of {} descriptors in use and would need {} more: raise the limit of open "
+      "files (ulimit -Hn) where the run is started, and on each of its hosts",
+      used, limit, wanted);
+}
 
 Result<UniqueFd> Duplicate(int fd) {
   UniqueFd copy(::fcntl(fd, F_DUPFD_CLOEXEC, 3));

@@ -53,6 +53,7 @@ Result<std::unique_ptr<HomeAgent>> HomeAgent::Create(const AgentOptions& options
 Status HomeAgent::JoinLauncher() {
   Result<ControlSocket> launcher = ControlSocket::Connect(key_.LauncherAddress());
   if (!launcher.ok()) return launcher.status();
+  CUSPAN_RETURN_IF_ERROR(launcher->Send(HomeJoin{key_.secret}));
   Result<LauncherHello> hello = launcher->Expect<LauncherHello>(kHandshakeLimit);
   if (!hello.ok()) return hello.status();
   if (!SameSecret(hello->secret, key_.secret))

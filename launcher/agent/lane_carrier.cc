@@ -7,6 +7,7 @@
 #include "common/log.h"
 #include "launcher/agent/descriptors.h"
 #include "launcher/run_key.h"
+#include "protocol/channel/reception.h"
 
 namespace cuspan {
 namespace {
@@ -34,36 +35,39 @@ Result<std::unique_ptr<Carrier>> LaneCarrier::Start(Transport& transport, const 
   Result<RunKey> key = RunKey::Random();
   if (!key.ok()) return key.status();
   const std::string address = key->Address() + "-lanes";
-  Result<ControlListener> listener = ControlListener::Listen(address);
-  if (!listener.ok()) return listener.status();
+  Result<Reception> reception = Reception::Listen(address);
+  if (!reception.ok()) return reception.status();
   for (std::uint32_t lane = 0; lane < ranks.lanes; ++lane)
     transport.SendWhole(ranks.LaneRank(transport.rank(), lane),
                         MakeFrame(LaneHello{key->secret, kOpTableHash, address}));
 
   std::unique_ptr<LaneCarrier> carrier(new LaneCarrier);
   std::vector<std::optional<Lane>> joined(ranks.lanes);
+  const auto deadline = std::chrono::steady_clock::now() + kJoinLimit;
   for (std::uint32_t count = 0; count < ranks.lanes;) {
-    pollfd waited{listener->fd(), POLLIN, 0};
-    if (::poll(&waited, 1, static_cast<int>(kJoinLimit.count())) == 0)
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(
+        deadline - std::chrono::steady_clock::now());
+    pollfd waited{reception->fd(), POLLIN, 0};
+    if (left.count() <= 0 || ::poll(&waited, 1, static_cast<int>(left.count())) == 0)
       return Status::Unavailable("{} of {} lanes of this agent have not come within {} s",
                                  ranks.lanes - count, ranks.lanes, kJoinLimit.count() / 1000);
-    Result<std::optional<ControlSocket>> socket = listener->TryAccept();
-    if (!socket.ok()) return socket.status();
-    if (!socket->has_value()) continue;
-    CUSPAN_RETURN_IF_ERROR(carrier->Admit(std::move(**socket), key->secret, bell, joined));
+    std::optional<Reception::Arrival> arrival = reception->Next();
+    if (!arrival) continue;
+    const Result<LaneJoin> join = ParseMessage<LaneJoin>(arrival->first.frame);
+    if (!join.ok() || !SameSecret(join->secret, key->secret) || join->lane >= joined.size() ||
+        joined[join->lane]) {
+      LogWarn("what wants to be a lane of this agent is none");
+      Reception::Refuse(std::move(*arrival), "this is no lane of the agent");
+      continue;
+    }
+    CUSPAN_RETURN_IF_ERROR(Admit(std::move(arrival->socket), bell, joined[join->lane]));
     ++count;
   }
   for (std::optional<Lane>& lane : joined) carrier->lanes_.push_back(std::move(*lane));
   return std::unique_ptr<Carrier>(std::move(carrier));
 }
 
-Status LaneCarrier::Admit(ControlSocket socket, const Key128& secret, Bell& bell,
-                          std::vector<std::optional<Lane>>& joined) {
-  Result<LaneJoin> join = socket.Expect<LaneJoin>(kJoinLimit);
-  if (!join.ok()) return join.status();
-  if (!SameSecret(join->secret, secret) || join->lane >= joined.size() || joined[join->lane])
-    return Status::Refused("what wants to be lane {} of this agent is none of its lanes",
-                           join->lane);
+Status LaneCarrier::Admit(ControlSocket socket, Bell& bell, std::optional<Lane>& lane) {
   Result<UniqueFd> fd = Channel::Create(CommandLayout());
   if (!fd.ok()) return fd.status();
   Result<Bell> lane_bell = Bell::Create();
@@ -73,7 +77,7 @@ Status LaneCarrier::Admit(ControlSocket socket, const Key128& secret, Bell& bell
   Result<std::unique_ptr<Channel>> channel =
       Channel::Attach(std::move(*fd), ChannelSide::kClient, &bell, std::move(*lane_bell));
   if (!channel.ok()) return channel.status();
-  joined[join->lane].emplace(Lane{std::move(socket), std::move(*channel), {}});
+  lane.emplace(Lane{std::move(socket), std::move(*channel), {}});
   return Status::Ok();
 }
 

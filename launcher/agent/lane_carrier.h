@@ -46,8 +46,7 @@ class LaneCarrier final : public Carrier {
     std::uint32_t uses;
   };
   LaneCarrier() = default;
-  Status Admit(ControlSocket socket, const Key128& secret, Bell& bell,
-               std::vector<std::optional<Lane>>& joined);
+  static Status Admit(ControlSocket socket, Bell& bell, std::optional<Lane>& lane);
   template <typename T>
   void Tell(std::uint32_t lane, const T& command);
   static void Flush(Lane& lane);

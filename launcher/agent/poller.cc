@@ -25,6 +25,15 @@ Status Poller::Watch(int fd, Handler handler) {
   return Status::Ok();
 }
 
+void Poller::SetInterest(int fd, Interest interest) {
+  epoll_event event{};
+  event.events = interest == Interest::kRead    ? EPOLLIN
+                 : interest == Interest::kWrite ? EPOLLOUT
+                                                : 0U;
+  event.data.fd = fd;
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event);
+}
+
 void Poller::Forget(int fd) {
   if (handlers_.erase(fd) != 0) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
 }

@@ -1,4 +1,4 @@
-// One thread's events: descriptors that become readable, and timers.
+// One thread's events: descriptors that become readable or writable, and timers.
 #pragma once
 
 #include <chrono>
@@ -23,6 +23,9 @@ class Poller {
 
   // Calls `handler` whenever `fd` is readable or hung up, until Forget.
   Status Watch(int fd, Handler handler);
+  // What the handler of a watched descriptor is called for from now on, its end aside.
+  enum class Interest { kRead, kWrite, kNothing };
+  void SetInterest(int fd, Interest interest);
   // To be called before the descriptor is closed.
   void Forget(int fd);
   // Calls `handler` once, after `delay`.

@@ -26,6 +26,8 @@ using std::chrono::milliseconds;
 constexpr milliseconds kReadyLimit{60'000};
 // For a proxy to give its device back by itself.
 constexpr milliseconds kEndLimit{1'000};
+// Messages that a proxy has not read, beside what its socket holds.
+constexpr std::size_t kMostKept = 64;
 // The descriptor under which a proxy finds its socket.
 constexpr int kProxySocket = 3;
 // The one by which it keeps its GPU's lock, which it knows nothing of.
@@ -189,6 +191,12 @@ Status ProxyProcess::WatchProcess() {
 
 void ProxyProcess::ReadSocket() {
   const std::shared_ptr<ProxyProcess> alive = shared_from_this();
+  if (socket_.kept() != 0) {
+    // A failure is its end, which is noticed below.
+    static_cast<void>(socket_.Flush());
+    if (socket_.kept() == 0)
+      house_.poller_.SetInterest(socket_.fd(), Poller::Interest::kRead);
+  }
   while (!hung_up_) {
     Result<std::optional<ControlSocket::Message>> message = socket_.TryReceive();
     if (message.ok() && !message->has_value()) return;
@@ -222,7 +230,13 @@ void ProxyProcess::Kill() { ::kill(pid_, SIGKILL); }
 void ProxyProcess::Join(const ProxyJoin& join, std::span<const int> fds) {
   if (hung_up_) return;
   // One that can not be told anything has gone, which its process descriptor will say.
-  if (const Status sent = socket_.Send(join, fds); !sent.ok()) LogInfo("{}", sent.message());
+  if (const Status sent = socket_.Post(join, fds); !sent.ok())
+    return LogInfo("{}", sent.message());
+  if (socket_.kept() > kMostKept) {
+    last_words_ = "its proxy does not read what it is told";
+    return Kill();
+  }
+  if (socket_.kept() != 0) house_.poller_.SetInterest(socket_.fd(), Poller::Interest::kWrite);
 }
 
 void ProxyProcess::End(std::function<void()> ended) {

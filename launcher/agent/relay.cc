@@ -16,6 +16,8 @@ constexpr std::uint64_t kGrantBytes = kFrameWindow / 4;
 // Frames of one route in one pass, so that others have their turn.
 constexpr std::size_t kBytesPerPass = 64 * 1024;
 constexpr int kMessagesPerPass = 32;
+// Control messages for one agent that may wait before those who make them wait.
+constexpr std::size_t kMostControl = 256;
 // MPI promises tags up to 32,767 only; far more than there are inboxes for one agent.
 constexpr std::uint32_t kTags = 32'000;
 // Announcements that may wait for one another, on a link of more bytes a second than these.
@@ -131,6 +133,11 @@ bool Relay::quiet() const {
          std::none_of(inboxes_.begin(), inboxes_.end(), [this](const auto& entry) {
            return entry.second->shut() && !gave_up(entry.first.first);
          });
+}
+
+bool Relay::congested() const {
+  return std::any_of(peers_.begin(), peers_.end(),
+                     [](const Peer& peer) { return peer.control.size() > kMostControl; });
 }
 
 void Relay::GiveUp(std::uint32_t rank) {

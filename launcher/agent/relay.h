@@ -46,8 +46,16 @@ class Relay {
   // Control messages go ahead of frames that are not yet on their way.
   template <typename T>
   void SendControl(std::uint32_t rank, const T& message) {
-    if (!peers_[rank].given_up) peers_[rank].control.push_back(MakeFrame(message));
+    if (peers_[rank].given_up) return;
+    // What tells that this agent is alive must not wait behind what others have it say.
+    if (T::kOp == Op::kAgentAlive)
+      peers_[rank].control.push_front(MakeFrame(message));
+    else
+      peers_[rank].control.push_back(MakeFrame(message));
   }
+  // Whether more control messages wait for some agent than should: what makes new ones, and can
+  // wait, waits.
+  bool congested() const;
 
   // How many messages have come from that agent.
   std::uint64_t heard(std::uint32_t rank) const { return peers_[rank].heard; }

@@ -8,36 +8,85 @@
 
 namespace cuspan {
 
-std::shared_ptr<Session> Session::Start(NodeContext& context, ControlSocket socket,
-                                        std::uint32_t id, std::vector<DeviceReport>& reports) {
-  std::shared_ptr<Session> session(new Session(context, std::move(socket), id, reports));
+namespace {
+
+// Messages of one session before others have their turn.
+constexpr int kMessagesATurn = 16;
+// Before it is looked again whether other agents have taken what this one has for them.
+constexpr std::chrono::milliseconds kCongestionRest{5};
+// An honest client joins two devices once; after a failure it may try again.
+constexpr unsigned kMostJoins = 8;
+
+}  // namespace
+
+Result<std::shared_ptr<Session>> Session::Start(NodeContext& context, Reception::Arrival arrival,
+                                                std::uint32_t id,
+                                                std::vector<DeviceReport>& reports) {
+  std::shared_ptr<Session> session(
+      new Session(context, std::move(arrival.socket), id, reports));
   Session* const raw = session.get();
+  const auto refuse = [&](const Status& why) {
+    context.poller.Forget(session->socket_.fd());
+    static_cast<void>(session->socket_.Post(Refused{why.message()}));
+    session->ended_ = true;
+    return why;
+  };
+  if (const Status room = CheckDescriptorsFor(kSessionDescriptors); !room.ok()) return refuse(room);
   // End forgets the descriptor before the session goes.
   if (const Status watched =
-          context.poller.Watch(session->socket_.fd(), [raw] { raw->ReadSocket(); });
+          context.poller.Watch(session->socket_.fd(), [raw] { raw->HandleSocket(); });
       !watched.ok())
-    session->End(watched.message());
+    return refuse(watched);
+  if (const Status known = session->Introduce(arrival.first.frame); !known.ok())
+    return refuse(known);
+  // More may have come with the greeting.
+  session->ReadSocket();
   return session;
 }
 
+void Session::HandleSocket() {
+  if (socket_.kept() != 0) {
+    if (!socket_.Flush().ok()) return End("");
+    UpdateInterest();
+  }
+  ReadSocket();
+}
+
 void Session::ReadSocket() {
-  while (!ended_) {
+  // Who does not read its answers is not read from.
+  for (int taken = 0; !ended_ && !rests_ && socket_.kept() == 0; ++taken) {
+    if (context_.relay != nullptr && context_.relay->congested()) return ReadLater(kCongestionRest);
+    if (taken == kMessagesATurn) return ReadLater(std::chrono::milliseconds(0));
     Result<std::optional<ControlSocket::Message>> message = socket_.TryReceive();
     if (!message.ok()) {
       const bool left = message.status().code() == StatusCode::kUnavailable;
-      if (!left && !introduced_) Answer(Refused{message.status().message()});
       return End(left ? "" : message.status().message());
     }
     if (!message->has_value()) return;
-    if (const Status taken = TakeMessage((*message)->frame); !taken.ok()) {
-      if (!introduced_) Answer(Refused{taken.message()});
-      return End(taken.message());
-    }
+    if (const Status taken_well = TakeMessage((*message)->frame); !taken_well.ok())
+      return End(taken_well.message());
   }
 }
 
+void Session::ReadLater(std::chrono::milliseconds delay) {
+  rests_ = true;
+  UpdateInterest();
+  context_.poller.After(delay, [weak = weak_from_this()] {
+    const auto session = weak.lock();
+    if (!session || session->ended_) return;
+    session->rests_ = false;
+    session->UpdateInterest();
+    session->ReadSocket();
+  });
+}
+
+void Session::UpdateInterest() {
+  context_.poller.SetInterest(socket_.fd(), socket_.kept() != 0 ? Poller::Interest::kWrite
+                                            : rests_            ? Poller::Interest::kNothing
+                                                                : Poller::Interest::kRead);
+}
+
 Status Session::TakeMessage(const Frame& frame) {
-  if (!introduced_) return Introduce(frame);
   switch (frame.op()) {
     case Op::kOpenDevice: {
       Result<OpenDevice> open = ParseMessage<OpenDevice>(frame);
@@ -75,7 +124,6 @@ Status Session::Introduce(const Frame& frame) {
   if (!visible.ok()) return visible.status();
   visible_ = std::move(visible->devices);
   bell_.emplace(std::move(*bell));
-  introduced_ = true;
   program_ = Format("{} (process {})", hello->program, hello->pid);
   LogInfo("session {}: {}", id_, program_);
   UniqueFd trace;
@@ -106,6 +154,9 @@ Status Session::Open(const OpenDevice& open) {
     return Status::Invalid("device {} is asked for by a process that sees {}", number,
                            visible_.size());
   if (devices_.contains(number)) return Status::Invalid("device {} is asked for twice", number);
+  std::erase_if(joins_, [number](const auto& joined) {
+    return joined.first.first == number || joined.first.second == number;
+  });
   Device& device = devices_[number];
   device.relayed = context_.relay != nullptr && RankOf(number) != context_.rank;
   const Status opened =
@@ -115,6 +166,7 @@ Status Session::Open(const OpenDevice& open) {
 }
 
 Status Session::OpenHere(const OpenDevice& open, UniqueFd shared_file, Device& device) {
+  CUSPAN_RETURN_IF_ERROR(CheckDescriptorsFor(kDeviceDescriptors));
   const std::uint32_t number = open.device;
   const DeviceDescription& description = Description(number);
   Result<UniqueFd> fd = Channel::Create(context_.layout);
@@ -168,6 +220,7 @@ Status Session::OpenAway(const OpenDevice& open, Device& device) {
   const DeviceDescription& description = Description(number);
   if (context_.relay->gave_up(description.agent))
     return Status::Unavailable("its host was given up and takes no part in this run any more");
+  CUSPAN_RETURN_IF_ERROR(CheckDescriptorsFor(kDeviceDescriptors));
   Result<UniqueFd> fd = Channel::Create(context_.layout);
   if (!fd.ok()) return fd.status();
   device.channel_fd = std::move(*fd);
@@ -197,6 +250,9 @@ Status Session::Join(const JoinDevices& join) {
     if (number >= visible_.size())
       return Status::Invalid("device {} is joined by a process that sees {}", number,
                              visible_.size());
+  if (++joins_[std::minmax(join.first, join.second)] > kMostJoins)
+    return Status::Invalid("devices {} and {} are joined again and again", join.first,
+                           join.second);
   const RouteKey route = JoinRoute(id_, join.join);
   // Of one that is lost the client has been told, or will be; another thread may have reset one.
   const auto open = [this](auto found) {
@@ -377,9 +433,8 @@ void Session::End(const std::string& reason) {
   if (ended_) return;
   ended_ = true;
   if (!reason.empty())
-    LogError("session {} of {} is ended: {}", id_, program_.empty() ? "a process" : program_,
-             reason);
-  else if (introduced_)
+    LogError("session {} of {} is ended: {}", id_, program_, reason);
+  else
     LogInfo("session {} has ended", id_);
   context_.poller.Forget(socket_.fd());
   socket_ = ControlSocket(UniqueFd());
@@ -399,9 +454,12 @@ void Session::End(const std::string& reason) {
 template <typename T>
 void Session::Answer(const T& message, std::span<const int> fds) {
   if (ended_) return;
-  // A client that can not be told anything has gone, which its socket will say.
-  if (const Status sent = socket_.Send(message, fds); !sent.ok())
+  // A client that can not be told anything has gone; one that does not read is told later.
+  if (const Status sent = socket_.Post(message, fds); !sent.ok()) {
     LogInfo("session {}: {}", id_, sent.message());
+    return End("");
+  }
+  if (socket_.kept() != 0) UpdateInterest();
 }
 
 }  // namespace cuspan

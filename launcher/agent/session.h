@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "launcher/agent/node_context.h"
-#include "protocol/channel/socket.h"
+#include "protocol/channel/reception.h"
 
 namespace cuspan {
 
@@ -18,9 +18,11 @@ namespace cuspan {
 class Session : public std::enable_shared_from_this<Session> {
  public:
   // Serves the connection until it ends, under the number `id`, and adds to `reports` what the
-  // process did with each device. Both outlive the session.
-  static std::shared_ptr<Session> Start(NodeContext& context, ControlSocket socket,
-                                        std::uint32_t id, std::vector<DeviceReport>& reports);
+  // process did with each device. Both outlive the session. A process that is no part of the run, or
+  // for which there is no room, is told so: a failure.
+  static Result<std::shared_ptr<Session>> Start(NodeContext& context, Reception::Arrival arrival,
+                                                std::uint32_t id,
+                                                std::vector<DeviceReport>& reports);
 
   std::uint32_t id() const { return id_; }
   bool ended() const { return ended_; }
@@ -48,7 +50,11 @@ class Session : public std::enable_shared_from_this<Session> {
   Session(NodeContext& context, ControlSocket socket, std::uint32_t id,
           std::vector<DeviceReport>& reports)
       : context_(context), socket_(std::move(socket)), id_(id), reports_(reports) {}
+  // Of the socket: room for what is kept, or something to read.
+  void HandleSocket();
   void ReadSocket();
+  void ReadLater(std::chrono::milliseconds delay);
+  void UpdateInterest();
   Status TakeMessage(const Frame& frame);
   Status Introduce(const Frame& frame);
   Status Open(const OpenDevice& open);
@@ -78,11 +84,13 @@ class Session : public std::enable_shared_from_this<Session> {
   ControlSocket socket_;
   const std::uint32_t id_;
   std::vector<DeviceReport>& reports_;
-  bool introduced_ = false;
+  bool rests_ = false;  // Nothing is read until a timer rings.
   std::string program_;
   std::vector<std::uint32_t> visible_;  // Numbers in the run.
   std::optional<Bell> bell_;            // The client's.
   std::map<std::uint32_t, Device> devices_;
+  // How often two devices were joined, the lower number first, since one of them was opened.
+  std::map<std::pair<std::uint32_t, std::uint32_t>, unsigned> joins_;
   bool ended_ = false;
 };
 

@@ -18,6 +18,12 @@ using Bytes = std::span<const std::byte>;
 
 // The secret of a run.
 using Key128 = std::array<std::uint8_t, 16>;
+// Compares in a time that does not depend on where they differ.
+inline bool SameSecret(const Key128& a, const Key128& b) {
+  unsigned difference = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) difference |= static_cast<unsigned>(a[i] ^ b[i]);
+  return difference == 0;
+}
 
 struct Dim3 {
   std::uint32_t x = 1, y = 1, z = 1;

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "common/log.h"
 #include "common/settings.h"
 
 namespace cuspan {
@@ -73,15 +74,28 @@ Result<ChannelLayout> ChannelLayout::FromSettings() {
   if (!pipelined.ok()) return pipelined.status();
   layout.staging_slots = *pipelined ? static_cast<std::uint32_t>(*slots) : 1;
   layout.staging_bytes = (*bytes + kPage - 1) / kPage * kPage;
+  // Fewer slots rather than smaller ones: other agents may have no such limit, and chunks have to
+  // fit the slots of both.
+  const std::uint64_t largest = LargestSharedMemory();
+  const std::uint32_t wanted = layout.staging_slots;
+  while (layout.staging_slots > 1 && Channel::BytesFor(layout) > largest)
+    layout.staging_slots /= 2;
+  if (layout.staging_slots != wanted)
+    LogWarn(
+        "copies have {} staging buffers instead of {} and are slower: files may have {} bytes at "
+        "most here (ulimit -f)",
+        layout.staging_slots, wanted, largest);
   return layout;
+}
+
+std::size_t Channel::BytesFor(const ChannelLayout& layout) {
+  return PagesFor<Header>() + 2 * layout.ring_slots * kSlotBytes +
+         2 * layout.staging_slots * layout.staging_bytes;
 }
 
 Result<UniqueFd> Channel::Create(const ChannelLayout& layout) {
   CUSPAN_RETURN_IF_ERROR(CheckLayout(layout));
-  const std::size_t ring_bytes = layout.ring_slots * kSlotBytes;
-  const std::size_t staging_bytes = layout.staging_slots * layout.staging_bytes;
-  Result<UniqueFd> fd =
-      CreateSharedMemory("cuspan-channel", PagesFor<Header>() + 2 * ring_bytes + 2 * staging_bytes);
+  Result<UniqueFd> fd = CreateSharedMemory("cuspan-channel", BytesFor(layout));
   if (!fd.ok()) return fd;
   Result<Mapping> mapping = Mapping::Map(fd->get(), 0, PagesFor<Header>());
   if (!mapping.ok()) return mapping.status();

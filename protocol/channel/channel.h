@@ -29,7 +29,8 @@ struct ChannelLayout {
   std::uint32_t staging_slots = 16;
   std::uint64_t staging_bytes = 1 << 20;  // Of one slot; a multiple of the page size.
 
-  // From the settings CUSPAN_STAGING_BUFFERS, CUSPAN_STAGING_BYTES and CUSPAN_PIPELINE.
+  // From the settings CUSPAN_STAGING_BUFFERS, CUSPAN_STAGING_BYTES and CUSPAN_PIPELINE. Fewer slots,
+  // which is logged, where the process's limit of file sizes does not let a channel have so many.
   static Result<ChannelLayout> FromSettings();
 };
 
@@ -59,6 +60,8 @@ struct ChannelStatistics {
 
 class Channel {
  public:
+  // How much shared memory a channel takes.
+  static std::size_t BytesFor(const ChannelLayout& layout);
   // The shared memory of a new channel.
   static Result<UniqueFd> Create(const ChannelLayout& layout);
   // Maps a channel. `own` is the bell that wakes this side, and must outlive

@@ -27,6 +27,8 @@ Result<std::pair<sockaddr_un, socklen_t>> AbstractAddress(const std::string& nam
   return std::pair(address, static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size()));
 }
 
+}  // namespace
+
 Status CheckPeer(int fd) {
   ucred peer{};
   socklen_t bytes = sizeof peer;
@@ -36,8 +38,6 @@ Status CheckPeer(int fd) {
     return Status::Refused("process {} of user {} is not of this run's user {}", peer.pid, peer.uid, ::geteuid());
   return Status::Ok();
 }
-
-}  // namespace
 
 Result<ControlSocket> ControlSocket::Connect(const std::string& address) {
   auto target = AbstractAddress(address);
@@ -59,43 +59,91 @@ Result<std::pair<ControlSocket, ControlSocket>> ControlSocket::Pair() {
   return std::pair(ControlSocket(UniqueFd(fds[0])), ControlSocket(UniqueFd(fds[1])));
 }
 
+Result<std::size_t> ControlSocket::SendPart(std::span<const std::byte> bytes,
+                                            std::span<const int> fds) {
+  iovec part{const_cast<std::byte*>(bytes.data()), bytes.size()};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxFds)];
+  if (!fds.empty()) {
+    message.msg_control = control;
+    message.msg_controllen = CMSG_SPACE(sizeof(int) * fds.size());
+    cmsghdr* rights = CMSG_FIRSTHDR(&message);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(sizeof(int) * fds.size());
+    std::memcpy(CMSG_DATA(rights), fds.data(), sizeof(int) * fds.size());
+  }
+  for (;;) {
+    const ssize_t sent = ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent >= 0) return static_cast<std::size_t>(sent);
+    if (errno == EINTR) continue;
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return std::size_t{0};
+    return Status::Unavailable("sending a control message: {}", std::strerror(errno));
+  }
+}
+
+namespace {
+
+Status CheckSize(const std::vector<std::byte>& frame, std::span<const int> fds) {
+  if (frame.size() <= kMaxControlBytes && fds.size() <= kMaxFds) return Status::Ok();
+  return Status::Invalid("a control message of {} bytes and {} descriptors is too large",
+                         frame.size(), fds.size());
+}
+
+}  // namespace
+
 Status ControlSocket::SendFrame(const std::vector<std::byte>& frame, std::span<const int> fds) {
-  if (frame.size() > kMaxControlBytes || fds.size() > kMaxFds)
-    return Status::Invalid("a control message of {} bytes and {} descriptors is too large", frame.size(), fds.size());
-  std::optional<std::chrono::steady_clock::time_point> deadline;  // While it is full.
-  std::size_t sent = 0;
-  while (sent < frame.size()) {
-    iovec part{const_cast<std::byte*>(frame.data()) + sent, frame.size() - sent};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxFds)];
-    if (sent == 0 && !fds.empty()) {
-      message.msg_control = control;
-      message.msg_controllen = CMSG_SPACE(sizeof(int) * fds.size());
-      cmsghdr* rights = CMSG_FIRSTHDR(&message);
-      rights->cmsg_level = SOL_SOCKET;
-      rights->cmsg_type = SCM_RIGHTS;
-      rights->cmsg_len = CMSG_LEN(sizeof(int) * fds.size());
-      std::memcpy(CMSG_DATA(rights), fds.data(), sizeof(int) * fds.size());
+  CUSPAN_RETURN_IF_ERROR(CheckSize(frame, fds));
+  const auto deadline = std::chrono::steady_clock::now() + kSendLimit;
+  for (std::size_t sent = 0; sent < frame.size();) {
+    const Result<std::size_t> part =
+        SendPart(std::span(frame).subspan(sent), sent == 0 ? fds : std::span<const int>());
+    if (!part.ok()) return part.status();
+    sent += *part;
+    if (*part != 0) continue;
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(
+        deadline - std::chrono::steady_clock::now());
+    if (left.count() <= 0)
+      return Status::Unavailable("sending a control message: nobody reads it");
+    pollfd room{fd_.get(), POLLOUT, 0};
+    ::poll(&room, 1, static_cast<int>(left.count()));
+  }
+  return Status::Ok();
+}
+
+Status ControlSocket::PostFrame(std::vector<std::byte> frame, std::span<const int> fds) {
+  CUSPAN_RETURN_IF_ERROR(CheckSize(frame, fds));
+  Kept message{std::move(frame), 0, {}};
+  if (kept_.empty()) {
+    const Result<std::size_t> part = SendPart(message.bytes, fds);
+    if (!part.ok()) return part.status();
+    message.sent = *part;
+    if (message.sent == message.bytes.size()) return Status::Ok();
+  }
+  if (message.sent == 0) {
+    for (const int fd : fds) {
+      message.fds.emplace_back(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+      if (!message.fds.back().valid())
+        return Status::Exhausted("keeping a descriptor to be sent: {}", std::strerror(errno));
     }
-    const ssize_t part_sent = ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (part_sent < 0) {
-      if (errno == EINTR) continue;
-      if (errno == EAGAIN || errno == EWOULDBLOCK) {
-        const auto now = std::chrono::steady_clock::now();
-        if (!deadline) deadline = now + kSendLimit;
-        const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline - now);
-        if (left.count() <= 0)
-          return Status::Unavailable("sending a control message: nobody reads it");
-        pollfd room{fd_.get(), POLLOUT, 0};
-        ::poll(&room, 1, static_cast<int>(left.count()));
-        continue;
-      }
-      return Status::Unavailable("sending a control message: {}", std::strerror(errno));
-    }
-    sent += static_cast<std::size_t>(part_sent);
-    deadline.reset();
+  }
+  kept_.push_back(std::move(message));
+  return Status::Ok();
+}
+
+Status ControlSocket::Flush() {
+  while (!kept_.empty()) {
+    Kept& message = kept_.front();
+    std::vector<int> fds;
+    for (const UniqueFd& fd : message.fds) fds.push_back(fd.get());
+    const Result<std::size_t> part = SendPart(std::span(message.bytes).subspan(message.sent), fds);
+    if (!part.ok()) return part.status();
+    if (*part == 0) return Status::Ok();
+    message.fds.clear();
+    message.sent += *part;
+    if (message.sent == message.bytes.size()) kept_.pop_front();
   }
   return Status::Ok();
 }
@@ -185,15 +233,20 @@ Result<ControlListener> ControlListener::Listen(const std::string& address) {
   return ControlListener(std::move(fd));
 }
 
-Result<std::optional<ControlSocket>> ControlListener::TryAccept() {
+Result<std::optional<UniqueFd>> ControlListener::TryAccept() {
   UniqueFd fd(::accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (!fd.valid()) {
-    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR || errno == ECONNABORTED)
-      return std::optional<ControlSocket>();
-    return Status::Internal("accept: {}", std::strerror(errno));
+  if (fd.valid()) return std::optional<UniqueFd>(std::move(fd));
+  switch (errno) {
+    case EMFILE:
+    case ENFILE:
+    case ENOBUFS:
+    case ENOMEM:
+      return Status::Exhausted("accept: {}", std::strerror(errno));
+    default:
+      // Nobody waits, or has left again. accept(2) lists errors of connections that are to be
+      // treated like that; of the listening socket itself none can come.
+      return std::optional<UniqueFd>();
   }
-  CUSPAN_RETURN_IF_ERROR(CheckPeer(fd.get()));
-  return std::optional<ControlSocket>(ControlSocket(std::move(fd)));
 }
 
 }  // namespace cuspan

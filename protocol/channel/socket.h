@@ -1,7 +1,8 @@
 // Control messages over Unix sockets: frames, and the file descriptors that go with them.
 //
 // Addresses are abstract ("cuspan-…", no file is left behind) and only reachable
-// in the same network namespace; both sides check that the peer is the same user.
+// in the same network namespace. They are no secret: /proc/net/unix shows them. Both sides check
+// that the peer is the same user; who listens does so by a Reception (reception.h).
 #pragma once
 
 #include <chrono>
@@ -25,13 +26,26 @@ class ControlSocket {
   // Two connected ends, for a child process.
   static Result<std::pair<ControlSocket, ControlSocket>> Pair();
 
-  // Sends one message with copies of `fds`. kUnavailable when the peer is gone, or reads nothing for
-  // a second; then nothing more can be sent.
+  // Sends one message with copies of `fds`. kUnavailable when the peer is gone, or has not taken all
+  // of it within a second; then nothing more can be sent.
   template <typename T>
   Status Send(const T& message, std::span<const int> fds = {}) {
     return SendFrame(MakeFrame(message), fds);
   }
   Status SendFrame(const std::vector<std::byte>& frame, std::span<const int> fds);
+
+  // The same without waiting: what the peer has no room for is kept, with copies of the
+  // descriptors, and goes with Flush, in order. kUnavailable when the peer is gone. Nothing may
+  // be sent by Send while something is kept.
+  template <typename T>
+  Status Post(const T& message, std::span<const int> fds = {}) {
+    return PostFrame(MakeFrame(message), fds);
+  }
+  Status PostFrame(std::vector<std::byte> frame, std::span<const int> fds);
+  // Sends what was kept, as far as there is room.
+  Status Flush();
+  // How many messages are kept, in part or whole.
+  std::size_t kept() const { return kept_.size(); }
 
   // A received frame; `frame.payload` points into `bytes`.
   struct Message {
@@ -61,10 +75,18 @@ class ControlSocket {
   int fd() const { return fd_.get(); }
 
  private:
+  struct Kept {
+    std::vector<std::byte> bytes;
+    std::size_t sent = 0;
+    std::vector<UniqueFd> fds;  // They go with the first byte.
+  };
+  // How many bytes left; 0 when there is no room.
+  Result<std::size_t> SendPart(std::span<const std::byte> bytes, std::span<const int> fds);
   Status ReadMore();
   UniqueFd fd_;
   std::vector<std::byte> buffer_;
   std::deque<UniqueFd> fds_;
+  std::deque<Kept> kept_;
 };
 
 // A listening socket.
@@ -72,13 +94,18 @@ class ControlListener {
  public:
   // kInvalid when the address is taken.
   static Result<ControlListener> Listen(const std::string& address);
-  // The next connection, from the same user only; nothing when none waits.
-  Result<std::optional<ControlSocket>> TryAccept();
+  // The next connection, whoever it is from; nothing when none waits. kExhausted when this process
+  // can have no more descriptors: then the connection still waits.
+  Result<std::optional<UniqueFd>> TryAccept();
   int fd() const { return fd_.get(); }
 
  private:
   explicit ControlListener(UniqueFd fd) : fd_(std::move(fd)) {}
   UniqueFd fd_;
 };
+
+// That the process at the other end of a connected socket is this process's user's: kRefused, with
+// who it is, when it is not.
+Status CheckPeer(int fd);
 
 }  // namespace cuspan

@@ -10,7 +10,9 @@
 #include <string_view>
 #include <thread>
 
+#include "common/log.h"
 #include "common/settings.h"
+#include "common/shared_memory.h"
 #include "proxy/softgpu/rt/physical.h"
 
 namespace cuspan::softgpu {
@@ -130,6 +132,16 @@ Result<Configuration> ReadConfiguration() {
       SettingBytes(settings::kSoftMemory, 8 * kMemoryGranularity, std::uint64_t{1} << 44);
   if (!memory.ok()) return memory.status();
   configuration.memory_bytes = *memory;
+  // It is a file, which the limit of file sizes concerns.
+  if (const std::uint64_t largest = LargestSharedMemory(); *memory > largest) {
+    configuration.memory_bytes = largest / kMemoryGranularity * kMemoryGranularity;
+    LogWarn(
+        "software GPU: {} bytes of memory instead of {}: files may have {} bytes at most here; "
+        "raise that limit (ulimit -f)",
+        configuration.memory_bytes, *memory, largest);
+    if (configuration.memory_bytes == 0)
+      return Status::Exhausted("a software GPU without memory: the limit of file sizes is too low");
+  }
   configuration.name = SettingText(settings::kSoftName);
   if (configuration.name.empty()) {
     return Status::Invalid("{} is empty: give the software GPU a name", settings::kSoftName.name);

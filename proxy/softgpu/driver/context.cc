@@ -22,6 +22,7 @@ constexpr std::size_t kSmallestHeap = std::size_t{4} << 20;
 // What a real device answers for limits that mean nothing here.
 constexpr std::size_t kPendingLaunches = 2048;
 constexpr std::size_t kFetchGranularity = 64;
+constexpr std::size_t kMostFetchGranularity = 128;
 
 // How long a context that is destroyed waits for a block to end, and how often it looks.
 constexpr std::chrono::seconds kPatience{10};
@@ -202,11 +203,15 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuCtxSetLimit(CUlimit limit, std::size_t value)
     case CU_LIMIT_MALLOC_HEAP_SIZE:
       context->heap().SetLimit(std::max(value, kSmallestHeap));
       return CUDA_SUCCESS;
-    // Hints to hardware that is not there.
+    // Hints to hardware that is not there; what NVIDIA's driver refuses is refused.
     case CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT:
-    case CU_LIMIT_MAX_L2_FETCH_GRANULARITY:
-    case CU_LIMIT_PERSISTING_L2_CACHE_SIZE:
       return CUDA_SUCCESS;
+    case CU_LIMIT_MAX_L2_FETCH_GRANULARITY:
+      return value > kMostFetchGranularity ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+    case CU_LIMIT_PERSISTING_L2_CACHE_SIZE:
+      return value != 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+    case CU_LIMIT_SHMEM_SIZE:
+      return CUDA_ERROR_NOT_PERMITTED;
     case CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH:
       return CUDA_ERROR_UNSUPPORTED_LIMIT;
     default:

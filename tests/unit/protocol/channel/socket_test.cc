@@ -36,10 +36,11 @@ std::pair<ControlSocket, ControlSocket> NewPair() {
 Result<ControlSocket> Accept(ControlListener& listener) {
   pollfd waited{listener.fd(), POLLIN, 0};
   EXPECT_EQ(::poll(&waited, 1, -1), 1);
-  Result<std::optional<ControlSocket>> socket = listener.TryAccept();
-  if (!socket.ok()) return socket.status();
-  EXPECT_TRUE(socket->has_value());
-  return *std::move(*socket);
+  Result<std::optional<UniqueFd>> fd = listener.TryAccept();
+  if (!fd.ok()) return fd.status();
+  EXPECT_TRUE(fd->has_value());
+  CUSPAN_RETURN_IF_ERROR(CheckPeer((*fd)->get()));
+  return ControlSocket(std::move(**fd));
 }
 
 // Sends bytes of our choice, in parts that the receiver sees one by one at worst.
@@ -294,7 +295,7 @@ TEST(ControlListener, AcceptsWhoConnects) {
   const std::string address = NewAddress();
   Result<ControlListener> listener = ControlListener::Listen(address);
   ASSERT_TRUE(listener.ok()) << listener.status().message();
-  Result<std::optional<ControlSocket>> nobody = listener->TryAccept();
+  const Result<std::optional<UniqueFd>> nobody = listener->TryAccept();
   ASSERT_TRUE(nobody.ok());
   EXPECT_FALSE(nobody->has_value());
   Result<ControlSocket> client = ControlSocket::Connect(address);

@@ -1,0 +1,188 @@
+#include "protocol/channel/reception.h"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "common/log.h"
+
+namespace cuspan {
+namespace {
+
+// Events in one call of Next: a flood of connections takes its turn like everything else.
+constexpr int kEventsATurn = 32;
+constexpr std::chrono::minutes kTellForeignEvery{1};
+constexpr std::chrono::milliseconds kRest{100};
+// What an event is about; guests have the numbers behind.
+constexpr std::uint64_t kListener = 0;
+constexpr std::uint64_t kTimer = 1;
+constexpr std::uint64_t kFirstGuest = 2;
+
+bool Add(int events, int fd, std::uint64_t what) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = what;
+  return ::epoll_ctl(events, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+UniqueFd Spare() { return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
+
+std::uint64_t DescriptorLimit() {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 0;
+}
+
+}  // namespace
+
+Result<Reception> Reception::Listen(const std::string& address) {
+  Result<ControlListener> listener = ControlListener::Listen(address);
+  if (!listener.ok()) return listener.status();
+  UniqueFd events(::epoll_create1(EPOLL_CLOEXEC));
+  UniqueFd timer(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  UniqueFd spare = Spare();
+  if (!events.valid() || !timer.valid() || !spare.valid() ||
+      !Add(events.get(), listener->fd(), kListener) || !Add(events.get(), timer.get(), kTimer))
+    return Status::Exhausted("listening at '{}': {}", address, std::strerror(errno));
+  Reception reception(std::move(*listener), std::move(events), std::move(timer), std::move(spare));
+  reception.last_guest_ = kFirstGuest;
+  return reception;
+}
+
+std::optional<Reception::Arrival> Reception::Next() {
+  for (int turn = 0; turn < kEventsATurn; ++turn) {
+    epoll_event event{};
+    if (::epoll_wait(events_.get(), &event, 1, 0) <= 0) return std::nullopt;
+    std::optional<Arrival> arrival;
+    if (event.data.u64 == kListener)
+      arrival = Accept();
+    else if (event.data.u64 == kTimer)
+      TakeTimer();
+    else if (const auto guest = guests_.find(event.data.u64); guest != guests_.end())
+      arrival = Read(guest);
+    if (arrival) return arrival;
+  }
+  return std::nullopt;
+}
+
+std::optional<Reception::Arrival> Reception::Accept() {
+  Result<std::optional<UniqueFd>> accepted = listener_.TryAccept();
+  if (!accepted.ok()) {
+    TurnAwayForWantOfDescriptors();
+    return std::nullopt;
+  }
+  if (!accepted->has_value()) return std::nullopt;
+  if (const Status own = CheckPeer((*accepted)->get()); !own.ok()) {
+    CountForeign(own);
+    return std::nullopt;
+  }
+  if (guests_.size() >= kMostUnproven) {
+    LogWarn("a connection that has not said what it is gives way: {} are open", guests_.size());
+    guests_.erase(guests_.begin());
+  }
+  const std::uint64_t number = ++last_guest_;
+  const auto guest =
+      guests_.emplace(number, Guest{ControlSocket(std::move(**accepted)), Clock::now()}).first;
+  // Who belongs to the run has sent it already.
+  std::optional<Arrival> arrival = Read(guest);
+  if (arrival || !guests_.contains(number)) return arrival;
+  if (!Add(events_.get(), guest->second.socket.fd(), number)) {
+    LogWarn("a connection is refused: {}", std::strerror(errno));
+    guests_.erase(guest);
+  } else if (guests_.size() == 1) {
+    SetTimer();
+  }
+  return std::nullopt;
+}
+
+std::optional<Reception::Arrival> Reception::Read(
+    std::map<std::uint64_t, Guest>::iterator guest) {
+  ControlSocket& socket = guest->second.socket;
+  Result<std::optional<ControlSocket::Message>> message = socket.TryReceive();
+  if (message.ok() && !message->has_value()) return std::nullopt;
+  // It leaves the guests, and the events with them.
+  ::epoll_ctl(events_.get(), EPOLL_CTL_DEL, socket.fd(), nullptr);
+  std::optional<Arrival> arrival;
+  if (message.ok()) {
+    arrival.emplace(Arrival{std::move(socket), std::move(**message)});
+  } else if (message.status().code() != StatusCode::kUnavailable) {
+    static_cast<void>(socket.Post(Refused{message.status().message()}));
+    LogWarn("a connection is refused: {}", message.status().message());
+  }
+  guests_.erase(guest);
+  return arrival;
+}
+
+void Reception::TurnAwayForWantOfDescriptors() {
+  const std::string reason = Format(
+      "this process can have no more connections: all {} descriptors are in use; raise the limit "
+      "of open files (ulimit -n)",
+      DescriptorLimit());
+  LogError("{}", reason);
+  spare_.Reset();
+  Result<std::optional<UniqueFd>> accepted = listener_.TryAccept();
+  if (accepted.ok() && accepted->has_value()) {
+    ControlSocket socket(std::move(**accepted));
+    if (CheckPeer(socket.fd()).ok()) static_cast<void>(socket.Post(Refused{reason}));
+  }
+  // The descriptor that was accepted is closed by now.
+  accepted = std::optional<UniqueFd>();
+  spare_ = Spare();
+  if (spare_.valid()) return;
+  // Others have taken it: who waits goes on waiting, and costs nothing meanwhile.
+  ::epoll_ctl(events_.get(), EPOLL_CTL_DEL, listener_.fd(), nullptr);
+  rests_ = true;
+  SetTimer();
+}
+
+void Reception::TakeTimer() {
+  std::uint64_t rings = 0;
+  [[maybe_unused]] const ssize_t read = ::read(timer_.get(), &rings, sizeof rings);
+  if (rests_) {
+    if (!spare_.valid()) spare_ = Spare();
+    rests_ = !spare_.valid() || !Add(events_.get(), listener_.fd(), kListener);
+  }
+  const auto now = Clock::now();
+  std::size_t late = 0;
+  while (!guests_.empty() && guests_.begin()->second.came + kProofLimit <= now) {
+    guests_.erase(guests_.begin());
+    ++late;
+  }
+  if (late != 0)
+    LogWarn("connections are closed that have not said within {} s what they are: {}",
+            kProofLimit.count() / 1000, late);
+  SetTimer();
+}
+
+void Reception::SetTimer() {
+  std::optional<Clock::duration> next;
+  if (!guests_.empty()) next = guests_.begin()->second.came + kProofLimit - Clock::now();
+  if (rests_) next = std::min<Clock::duration>(next.value_or(kRest), kRest);
+  itimerspec when{};
+  if (next) {
+    const auto wait = std::max<std::chrono::nanoseconds>(*next, std::chrono::milliseconds(1));
+    when.it_value.tv_sec = static_cast<time_t>(wait / std::chrono::seconds(1));
+    when.it_value.tv_nsec = static_cast<long>((wait % std::chrono::seconds(1)).count());
+  }
+  ::timerfd_settime(timer_.get(), 0, &when, nullptr);
+}
+
+void Reception::CountForeign(const Status& who) {
+  ++foreign_;
+  const auto now = Clock::now();
+  if (foreign_told_ != Clock::time_point() && now - foreign_told_ < kTellForeignEvery) return;
+  LogWarn("{}; connections of others that were dropped: {}", who.message(), foreign_);
+  foreign_told_ = now;
+  foreign_ = 0;
+}
+
+void Reception::Refuse(Arrival arrival, const std::string& reason) {
+  static_cast<void>(arrival.socket.Post(Refused{reason}));
+}
+
+}  // namespace cuspan
