@@ -131,6 +131,23 @@ LogLimiter::Verdict CountLine(std::string_view kind) {
   return limiter->Take(kind, LogLimiter::Clock::now());
 }
 
+std::string WithLeftOut(std::string_view line, std::uint64_t left_out) {
+  return Format("{} ({} lines like this were left out)", line, left_out);
+}
+
+// With one mark for each word that has a digit in it.
+std::string WithoutNumbers(std::string_view line) {
+  std::string kind;
+  while (!line.empty()) {
+    const std::size_t word = line.find_first_of(" \n");
+    const std::string_view next = line.substr(0, word);
+    kind += next.find_first_of("0123456789") == std::string_view::npos ? next : "#";
+    kind += ' ';
+    line.remove_prefix(word == std::string_view::npos ? line.size() : word + 1);
+  }
+  return kind;
+}
+
 }  // namespace
 
 bool LogEnabled(LogLevel level) { return Logger()->should_log(ToSpdlog(level)); }
@@ -142,7 +159,7 @@ void LogLine(LogLevel level, std::string_view kind, std::string_view message) {
     const LogLimiter::Verdict verdict = CountLine(kind == "{}" ? message : kind);
     if (!verdict.write) return;
     if (verdict.left_out != 0) {
-      whole = Format("{} ({} lines like this were left out)", message, verdict.left_out);
+      whole = WithLeftOut(message, verdict.left_out);
       message = whole;
     }
   }
@@ -160,6 +177,13 @@ void SetLogName(std::string_view name) {
 
 void KeepLogFromWaiting() { Output().KeepFromWaiting(); }
 
-void LogPassedOn(std::string_view text) { Output().Write(text); }
+void LogPassedOn(std::string_view line) {
+  if (!line.starts_with("cuspan") || LogEnabled(LogLevel::kInfo)) return Output().Write(line);
+  const LogLimiter::Verdict verdict = CountLine(WithoutNumbers(line));
+  if (!verdict.write) return;
+  if (verdict.left_out == 0) return Output().Write(line);
+  if (line.ends_with('\n')) line.remove_suffix(1);
+  Output().Write(WithLeftOut(line, verdict.left_out) + "\n");
+}
 
 }  // namespace cuspan

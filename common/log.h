@@ -26,8 +26,10 @@ void SetLogName(std::string_view name);
 // From now on no line waits for whoever reads standard error: what finds it full is left out, and
 // the next line says how much. For processes on which others wait. Call before threads start.
 void KeepLogFromWaiting();
-// Passes on what another process of cuspan has written, line breaks included.
-void LogPassedOn(std::string_view text);
+// Passes on a line that another process has written, its line break included. Lines of cuspan's that
+// differ in words with digits only are of one kind, whichever process they are from; where the level
+// lets more through than warnings, all are passed on.
+void LogPassedOn(std::string_view line);
 
 template <typename... Args>
 void LogFormatted(LogLevel level, fmt::format_string<Args...> format, Args&&... args) {

@@ -16,8 +16,8 @@ class LogLimiter {
  public:
   using Clock = std::chrono::steady_clock;
   // So many lines of a kind at once, and one more whenever so much time has passed.
-  static constexpr int kBurst = 8;
-  static constexpr std::chrono::seconds kEvery{5};
+  static constexpr int kBurst = 5;
+  static constexpr std::chrono::seconds kEvery{10};
   // Kinds that are told apart. More than these count as one.
   static constexpr std::size_t kMostKinds = 256;
 

@@ -188,7 +188,8 @@ std::string MpirunFolder(const Environment& environment, std::string_view host, 
 
 bool LostItsFolder(std::string_view output) {
   const std::optional<UnmadeFolder> unmade = FindUnmadeFolder(Lines(output));
-  return unmade && unmade->error == std::strerror(ENOENT);
+  return unmade &&
+         (unmade->error == std::strerror(ENOENT) || unmade->error == std::strerror(EEXIST));
 }
 
 std::vector<std::string> SplitWords(std::string_view text) {

@@ -93,7 +93,7 @@ CUresult Session::SynchronizeEvent(std::uint64_t event) {
   if (!over()) {
     known->attended.fetch_add(1);
     std::unique_lock lock(known->mutex);
-    known->changed.wait(lock, over);
+    known->link->WaitLong(known->changed, lock, over);
     known->attended.fetch_sub(1);
   }
   if (const CUresult failure = known->failure(); failure != CUDA_SUCCESS) return failure;

@@ -55,7 +55,7 @@ CUresult Link::Wait(std::uint32_t request, PendingCall* pending) {
   };
   Watch(over);
   std::unique_lock lock(calls_mutex_);
-  pending->arrived.wait(lock, over);
+  WaitLong(pending->arrived, lock, over);
   calls_.erase(request);
   const auto waited = std::chrono::steady_clock::now() - start;
   channel_->statistics().wait_nanoseconds.fetch_add(
@@ -64,6 +64,16 @@ CUresult Link::Wait(std::uint32_t request, PendingCall* pending) {
   lock.unlock();
   KernelOutput::Get().WriteKept();
   return pending->done.load(std::memory_order_acquire) ? CUDA_SUCCESS : fault();
+}
+
+void Link::SayWhatIsWaitedFor() {
+  if (region_ == nullptr || sharing_ != Sharing::kMirrored || !region_->used_by_kernels()) return;
+  if (said_what_is_waited_for_.exchange(true)) return;
+  LogWarn(
+      "device {} (on another node) has worked for {} s. Its kernels use pinned memory of the "
+      "program, which they see as it was when they were launched: one that waits for the host to "
+      "write there waits forever",
+      device_, kLongWait.count());
 }
 
 CUresult Link::MalformedReply(const char* op) {

@@ -255,6 +255,17 @@ class Link : public std::enable_shared_from_this<Link> {
     if (HasWork()) channel_->own_bell().Ring();
   }
 
+  // Waits for `over()`, told by `changed`, with the lock; says after a while what it may be that
+  // never comes.
+  template <typename Over>
+  void WaitLong(std::condition_variable& changed, std::unique_lock<std::mutex>& lock, Over&& over) {
+    if (changed.wait_for(lock, kLongWait, over)) return;
+    lock.unlock();
+    SayWhatIsWaitedFor();
+    lock.lock();
+    changed.wait(lock, over);
+  }
+
   // Is told of completions. Set once, before the link is used.
   using OnEvent = std::function<void(const EventReached&)>;
   void SetOnEvent(OnEvent on_event) { on_event_ = std::move(on_event); }
@@ -320,6 +331,8 @@ class Link : public std::enable_shared_from_this<Link> {
   std::uint32_t Register(PendingCall* pending);
   void Forget(std::uint32_t request);
   CUresult Wait(std::uint32_t request, PendingCall* pending);
+  static constexpr std::chrono::seconds kLongWait{10};
+  void SayWhatIsWaitedFor();
   // The other end broke the protocol: the device is lost, and nothing more of it is read.
   void GiveUp(const std::string& reason);
   CUresult MalformedReply(const char* op);
@@ -333,6 +346,7 @@ class Link : public std::enable_shared_from_this<Link> {
   const int device_;
   const std::uint64_t number_;
   std::unique_ptr<Channel> channel_;
+  std::atomic<bool> said_what_is_waited_for_{false};
   std::atomic<bool> broken_{false};  // The other end broke the protocol: nothing more is read.
   std::atomic<int> fault_{CUDA_SUCCESS};
   const WaitStages stages_ = WaitStages::ForThisMachine();

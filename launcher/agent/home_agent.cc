@@ -9,6 +9,7 @@
 #include <iterator>
 
 #include "common/log.h"
+#include "launcher/agent/descriptors.h"
 #include "launcher/agent/inventory.h"
 #include "launcher/agent/run_devices.h"
 #include "launcher/agent/startup.h"
@@ -100,7 +101,12 @@ Result<RunReady> HomeAgent::Prepare() {
   node_->context().devices = std::move(*devices);
   node_->context().windows = std::move(*windows);
   if (agents_met_) TellPlan();
-  return RunReady{node_->context().devices, allocation_->notes(), {}, {}};
+  RunReady ready{node_->context().devices, allocation_->notes(), {}, {}};
+  const Status room =
+      CheckDescriptorsFor(kSessionDescriptors + ready.devices.size() * kDeviceDescriptors);
+  if (!room.ok())
+    ready.notes.push_back(Format("not even one program may get all devices: {}", room.message()));
+  return ready;
 }
 
 void HomeAgent::TellWaiting(const std::string& what) {

@@ -16,7 +16,7 @@ namespace cuspan {
 namespace {
 
 // Events in one call of Next: a flood of connections takes its turn like everything else.
-constexpr int kEventsATurn = 32;
+constexpr int kEventsATurn = 8;
 constexpr std::chrono::minutes kTellForeignEvery{1};
 constexpr std::chrono::milliseconds kRest{100};
 // What an event is about; guests have the numbers behind.
@@ -73,7 +73,11 @@ std::optional<Reception::Arrival> Reception::Next() {
 std::optional<Reception::Arrival> Reception::Accept() {
   Result<std::optional<UniqueFd>> accepted = listener_.TryAccept();
   if (!accepted.ok()) {
-    TurnAwayForWantOfDescriptors();
+    // With what the oldest gives back, the next turn accepts.
+    if (guests_.empty())
+      TurnAwayForWantOfDescriptors();
+    else
+      DropOldest();
     return std::nullopt;
   }
   if (!accepted->has_value()) return std::nullopt;
@@ -81,10 +85,8 @@ std::optional<Reception::Arrival> Reception::Accept() {
     CountForeign(own);
     return std::nullopt;
   }
-  if (guests_.size() >= kMostUnproven) {
-    LogWarn("a connection that has not said what it is gives way: {} are open", guests_.size());
-    guests_.erase(guests_.begin());
-  }
+  if (guests_.size() >= std::clamp<std::size_t>(DescriptorLimit() / 4, 1, kMostUnproven))
+    DropOldest();
   const std::uint64_t number = ++last_guest_;
   const auto guest =
       guests_.emplace(number, Guest{ControlSocket(std::move(**accepted)), Clock::now()}).first;
@@ -116,6 +118,11 @@ std::optional<Reception::Arrival> Reception::Read(
   }
   guests_.erase(guest);
   return arrival;
+}
+
+void Reception::DropOldest() {
+  LogWarn("a connection that has not said what it is gives way: {} are open", guests_.size());
+  guests_.erase(guests_.begin());
 }
 
 void Reception::TurnAwayForWantOfDescriptors() {

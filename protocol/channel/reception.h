@@ -4,8 +4,9 @@
 // - processes of other users are dropped and counted, with one line a minute;
 // - a process of the same user has kProofLimit to send its first message, in which the owner of
 //   the door looks for the run's secret;
-// - of those that have not sent it no more than kMostUnproven are kept: the oldest gives way;
-// - where this process can have no more descriptors, whoever comes is told so.
+// - of those that have not sent it no more than kMostUnproven are kept, nor more than a quarter of
+//   the descriptors that this process may have: the oldest gives way;
+// - where there are no more descriptors even so, whoever comes is told so.
 //
 // Accepting goes on whatever happens.
 #pragma once
@@ -58,6 +59,7 @@ class Reception {
         timer_(std::move(timer)),
         spare_(std::move(spare)) {}
   std::optional<Arrival> Accept();
+  void DropOldest();
   void TurnAwayForWantOfDescriptors();
   std::optional<Arrival> Read(std::map<std::uint64_t, Guest>::iterator guest);
   void TakeTimer();

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -33,6 +34,23 @@ TEST(CreateSharedMemory, HasExactlyTheSizeAskedFor) {
     ASSERT_EQ(::fstat(fd.get(), &information), 0);
     EXPECT_EQ(static_cast<std::size_t>(information.st_size), bytes);
   }
+}
+
+// ulimit -f: the kernel's own answer is a signal that ends the process.
+TEST(CreateSharedMemory, BeyondTheLimitOfFilesItIsAnError) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const rlimit limit{4 * kPage, 4 * kPage};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    const Result<UniqueFd> larger = CreateSharedMemory("cuspan-test", 4 * kPage + 1);
+    const bool said = larger.status().code() == StatusCode::kExhausted &&
+                      larger.status().message().find("ulimit -f") != std::string::npos;
+    const bool as_large = CreateSharedMemory("cuspan-test", 4 * kPage).ok();
+    ::_exit(said && as_large && LargestSharedMemory() == 4 * kPage ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(CreateSharedMemory, CanNotBeResized) {

@@ -110,6 +110,12 @@ TEST_P(EveryPath, ADeviceWhoseRepliesNobodyReadsHoldsUpNoOther) {
   EXPECT_EQ(outcome.exit_status, 0) << outcome.err;
 }
 
+TEST_P(EveryPath, AProgramThatAsksWithoutEndLosesItsSession) {
+  const Outcome outcome = RunApp({kClient, "joins"});
+  EXPECT_EQ(outcome.exit_status, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("devices 0 and 1 are joined again and again"));
+}
+
 TEST_P(EveryPath, AProxyThatRefusesSaysWhy) {
   const Outcome outcome = RunApp({kClient, "fail"}, {{"FAKE_RESULT", "999"}});
   EXPECT_EQ(outcome.exit_status, 0) << outcome.err;

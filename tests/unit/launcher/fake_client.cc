@@ -7,119 +7,28 @@
 // fake_client reset        closes each device and opens it anew
 // fake_client stall        leaves device 0's replies unread while device 1 works
 // fake_client hello WHAT   introduces itself wrongly: secret, hash, bell, op, garbage
+// fake_client joins        joins two devices without end, until the agent hangs up
 // fake_client fail         opens a device whose proxy refuses it
 // fake_client count N      expects N devices
 // fake_client linger       opens all devices and stays until the agent has gone
-#include <fcntl.h>
 #include <poll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "protocol/channel/channel.h"
-#include "protocol/channel/socket.h"
+#include "tests/raw_client.h"
 
 namespace cuspan {
 namespace {
 
-constexpr std::chrono::milliseconds kLimit{60'000};
+using Device = RawDevice;
 
-[[noreturn]] void Fail(const std::string& what) {
-  std::fprintf(stderr, "fake_client: %s\n", what.c_str());
-  std::exit(1);
-}
-
-template <typename T>
-T Must(Result<T> result, const char* what) {
-  if (!result.ok()) Fail(std::string(what) + ": " + result.status().message());
-  return std::move(*result);
-}
-
-void Check(bool holds, const char* what) {
-  if (!holds) Fail(what);
-}
-
-Key128 Secret() {
-  const std::string text = std::getenv("CUSPAN_SECRET");
-  Key128 secret{};
-  for (std::size_t i = 0; i < secret.size(); ++i)
-    secret[i] = static_cast<std::uint8_t>(std::stoi(text.substr(2 * i, 2), nullptr, 16));
-  return secret;
-}
-
-struct Device {
-  std::uint32_t number = 0;
-  DeviceOpened opened;
-  std::unique_ptr<Channel> channel;
-};
-
-class Client {
+class Client : public RawClient {
  public:
-  Client()
-      : bell_(Must(Bell::Create(), "bell")),
-        socket_(Must(ControlSocket::Connect(std::getenv("CUSPAN_SOCKET")), "connecting")) {}
-
-  Welcome Introduce() {
-    const int fds[] = {bell_.fd()};
-    Check(socket_
-              .Send(ClientHello{Secret(), kOpTableHash, static_cast<std::uint32_t>(::getpid()),
-                                "fake"},
-                    fds)
-              .ok(),
-          "sending the hello");
-    return Must(socket_.Expect<Welcome>(kLimit), "welcome");
-  }
-
-  Device Open(std::uint32_t number) {
-    Check(socket_.Send(OpenDevice{number}).ok(), "asking for a device");
-    Device device;
-    device.number = number;
-    device.opened = Must(socket_.Expect<DeviceOpened>(kLimit), "a device");
-    Check(device.opened.device == number, "another device was opened");
-    if (device.opened.result != 0) return device;
-    UniqueFd channel = socket_.TakeFd();
-    Bell peer = Must(Bell::Open(socket_.TakeFd()), "the peer's bell");
-    device.channel =
-        Must(Channel::Attach(std::move(channel), ChannelSide::kClient, &bell_, std::move(peer)),
-             "channel");
-    return device;
-  }
-
-  void Close(const Device& device) {
-    Check(socket_.Send(CloseDevice{device.number}).ok(), "closing a device");
-    Check(Must(socket_.Expect<DeviceClosed>(kLimit), "the end of a device").device == device.number,
-          "another was closed");
-  }
-
-  // The next frame of the channel; none when it is closed.
-  std::optional<Frame> Next(Device& device) {
-    const bool came =
-        bell_.Wait([&] { return device.channel->HasFrame() || device.channel->closed(); }, kLimit,
-                   WaitStages::ForThisMachine());
-    Check(came, "nothing came");
-    return Must(device.channel->Peek(), "a frame");
-  }
-
-  template <typename T>
-  typename T::Reply Call(Device& device, const T& message) {
-    device.channel->Post(message, ++request_);
-    device.channel->statistics().Count(T::kOp);
-    const std::optional<Frame> frame = Next(device);
-    if (!frame) Fail("the channel closed before a reply");
-    Check(frame->header.is_reply() && frame->op() == T::kOp && frame->header.request == request_,
-          "not the reply");
-    typename T::Reply reply;
-    Check(DecodeFrom(frame->payload, reply), "a malformed reply");
-    device.channel->Pop();
-    return reply;
-  }
-
   // The number, host and path of a device, by a call that its proxy answers.
   void CheckCall(Device& device) {
     const MemoryInfo::Reply info = Call(device, MemoryInfo{});
@@ -173,14 +82,6 @@ class Client {
           "posted ops were lost, or a call overtook them");
     if (bytes != 0) Copies(device, bytes);
   }
-
-  ControlSocket& socket() { return socket_; }
-  Bell& bell() { return bell_; }
-
- private:
-  Bell bell_;
-  ControlSocket socket_;
-  std::uint32_t request_ = 0;
 };
 
 std::vector<Device> OpenAll(Client& client) {
@@ -245,6 +146,17 @@ void Stall(Client& client) {
   client.Work(devices[0], 8 << 20);
 }
 
+void Joins(Client& client) {
+  Check(OpenAll(client).size() >= 2, "two devices are needed");
+  for (std::uint32_t join = 1; join < 100'000; ++join) {
+    if (!client.socket().Send(JoinDevices{join, 0, 1}).ok()) break;
+  }
+  Check(!client.socket().Receive(kLimit, "an answer").ok(), "the session goes on");
+  // The agent does, too.
+  Client good;
+  for (Device& device : OpenAll(good)) good.Work(device, 0);
+}
+
 void WrongHello(const std::string& what) {
   Client client;
   ClientHello hello{Secret(), kOpTableHash, 1, "fake"};
@@ -286,6 +198,8 @@ int Run(int argc, char** argv) {
     Reset(client);
   } else if (mode == "stall") {
     Stall(client);
+  } else if (mode == "joins") {
+    Joins(client);
   } else if (mode == "fail") {
     client.Introduce();
     const Device device = client.Open(0);

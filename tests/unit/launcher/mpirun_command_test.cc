@@ -163,8 +163,21 @@ TEST(ExplainMpirun, NamesTheFolderThatCouldNotBeMade) {
             "denied; name another place for it by TMPDIR");
 }
 
-TEST(LostItsFolder, IsTrueOfAFolderThatVanishedAlone) {
+TEST(ExplainMpirun, SaysThatThereIsNoRoom) {
+  const std::string output =
+      "[vm:17490] PMIX ERROR: OUT-OF-RESOURCE in file dstore_segment.c at line 208\n"
+      "[vm:17494] OPAL ERROR: Error in file ext3x_client.c at line 112\n"
+      "*** An error occurred in MPI_Init_thread\n"
+      "mpirun detected that one or more processes exited with non-zero status, thus causing\n"
+      "the job to be terminated. The first process to do so was:\n";
+  EXPECT_THAT(ExplainMpirun(output, TwoHosts()), HasSubstr("no room for Open MPI's files"));
+  EXPECT_TRUE(JobHasEnded(output));
+  EXPECT_FALSE(JobHasEnded("mpirun: a warning\n"));
+}
+
+TEST(LostItsFolder, IsTrueOfAFolderThatVanishedOrCameAlone) {
   EXPECT_TRUE(LostItsFolder(UnmadeFolder("No such file or directory")));
+  EXPECT_TRUE(LostItsFolder(UnmadeFolder("File exists")));
   EXPECT_FALSE(LostItsFolder(UnmadeFolder("Permission denied")));
   EXPECT_FALSE(LostItsFolder("A call to mkdir was unable"));
   EXPECT_FALSE(LostItsFolder("Error: No such file or directory"));

@@ -63,15 +63,11 @@ TEST(Standin, DescribesItsErrors) {
   EXPECT_EQ(name(0, nullptr), 1);
 }
 
-TEST(Standin, NeedsNothingButTheCLibrary) {
+// The program has the C library; one that does not gets no second one (interpose/driver/CMakeLists.txt).
+TEST(Standin, NeedsNoLibraryOfItsOwn) {
   const Outcome outcome = RunShell("readelf -d " STANDIN);
   EXPECT_THAT(outcome.output, HasSubstr("Library soname: [libcuda.so.1]"));
-  std::size_t needed = 0;
-  for (std::size_t at = 0; (at = outcome.output.find("(NEEDED)", at)) != std::string::npos; ++at) {
-    ++needed;
-    EXPECT_NE(outcome.output.find("libc.so.6", at), std::string::npos);
-  }
-  EXPECT_EQ(needed, 1u) << outcome.output;
+  EXPECT_EQ(outcome.output.find("(NEEDED)"), std::string::npos) << outcome.output;
 }
 
 TEST(NotSupported, NamesEachFunctionOnceAndReturnsTheError) {

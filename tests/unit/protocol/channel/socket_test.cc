@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <thread>
 
 #include "common/shared_memory.h"
@@ -177,6 +178,57 @@ TEST(ControlSocket, APeerThatReadsNothingIsGivenUp) {
   Status sent;
   for (int i = 0; i < 10'000 && sent.ok(); ++i) sent = sender.Send(Sample(std::string(10'000, 'x')));
   EXPECT_EQ(sent.code(), StatusCode::kUnavailable);
+}
+
+// A second for all of a message, not for each part of it.
+TEST(ControlSocket, APeerThatReadsALittleAtATimeIsGivenUp) {
+  auto [a, b] = NewPair();
+  std::atomic<bool> over = false;
+  // Each part would have given it more time.
+  std::thread reader([&, fd = b.fd()] {
+    std::byte part[2048];
+    while (!over) {
+      static_cast<void>(::recv(fd, part, sizeof part, MSG_DONTWAIT));
+      ::usleep(50'000);
+    }
+  });
+  EXPECT_EQ(a.Send(Sample(std::string(900'000, 'x'))).code(), StatusCode::kUnavailable);
+  over = true;
+  reader.join();
+}
+
+TEST(ControlSocket, WhatIsPostedToAPeerThatDoesNotReadIsKept) {
+  auto [a, b] = NewPair();
+  std::size_t posted = 0;
+  while (a.kept() < 3) {
+    // Closed here as soon as it is posted.
+    const UniqueFd memory = *CreateSharedMemory("cuspan-test", posted + 1);
+    const int fds[] = {memory.get()};
+    ASSERT_TRUE(a.Post(Sample(Format("{}{}", posted, std::string(50'000, '.'))), fds).ok());
+    ++posted;
+  }
+  // Everything comes in order, each with its descriptor, as the peer makes room.
+  for (std::size_t number = 0; number < posted; ++number) {
+    Result<std::optional<ControlSocket::Message>> message = b.TryReceive();
+    while (message.ok() && !message->has_value()) {
+      ASSERT_TRUE(a.Flush().ok());
+      message = b.TryReceive();
+    }
+    ASSERT_TRUE(message.ok()) << message.status().message();
+    EXPECT_EQ(ParseMessage<RemoteLost>((**message).frame)->reason,
+              Format("{}{}", number, std::string(50'000, '.')));
+    struct stat information {};
+    ASSERT_EQ(::fstat(b.TakeFd().get(), &information), 0);
+    EXPECT_EQ(information.st_size, static_cast<off_t>(number + 1));
+  }
+  EXPECT_EQ(a.kept(), 0U);
+}
+
+TEST(ControlSocket, PostingToNobodyIsUnavailable) {
+  auto [a, b] = NewPair();
+  while (a.kept() == 0) ASSERT_TRUE(a.Post(Sample(std::string(50'000, '.'))).ok());
+  { const ControlSocket gone = std::move(b); }
+  EXPECT_EQ(a.Flush().code(), StatusCode::kUnavailable);
 }
 
 TEST(ControlSocket, ExpectPassesARefusalOn) {

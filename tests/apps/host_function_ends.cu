@@ -1,0 +1,60 @@
+// A function that a stream calls ends its thread (pthread_exit). CUDA goes on as if it had never
+// returned: its stream stays where it is, and functions that come later are not called (measured
+// natively, driver 580). What needs none of them works.
+#include <pthread.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+#include "check.h"
+
+static std::atomic<bool> entered{false};
+static std::atomic<bool> left{false};
+static std::atomic<bool> called{false};
+
+// Says when the thread has been unwound as far as the function's own frame.
+struct Leaving {
+  ~Leaving() { left = true; }
+};
+
+static void CUDART_CB Ends(void*) {
+  const Leaving leaving;
+  entered = true;
+  pthread_exit(nullptr);
+}
+
+static void CUDART_CB IsCalled(void*) { called = true; }
+
+__global__ void Store(int* place, int value) { *place = value; }
+
+int main() {
+  int failures = 0;
+  cudaStream_t stopped, other;
+  CHECK(cudaStreamCreateWithFlags(&stopped, cudaStreamNonBlocking));
+  CHECK(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+  int* place = nullptr;
+  CHECK(cudaMalloc(&place, sizeof(int)));
+  CHECK(cudaStreamSynchronize(other));
+
+  CHECK(cudaLaunchHostFunc(stopped, Ends, nullptr));
+  while (!left) std::this_thread::yield();
+  EXPECT(entered, "the function was not called");
+
+  int value = 0;
+  Store<<<1, 1, 0, other>>>(place, 5);
+  CHECK_LAUNCH();
+  CHECK(cudaMemcpyAsync(&value, place, sizeof value, cudaMemcpyDeviceToHost, other));
+  CHECK(cudaStreamSynchronize(other));
+  EXPECT(value == 5, "another stream stored %d", value);
+
+  CHECK(cudaLaunchHostFunc(other, IsCalled, nullptr));
+  usleep(200'000);
+  EXPECT(!called, "a function was called after one that never returned");
+  const cudaError_t state = cudaStreamQuery(stopped);
+  EXPECT(state == cudaErrorNotReady, "the stream went on: %s", cudaGetErrorName(state));
+  std::printf("host_function_ends: %s\n", failures == 0 ? "PASS" : "FAIL");
+  std::fflush(stdout);
+  // Ending in good order would wait for the function.
+  _exit(failures == 0 ? 0 : 1);
+}

@@ -1,0 +1,70 @@
+"""Hostile processes beside an honest program: everything at once, as another user and in the run itself."""
+import os
+import pathlib
+
+from hardening_test import NOBODY, attacker
+from harness import SystemTest, own_lines, program
+
+# One agent's memory of its own, at most; what sessions share with it is theirs.
+MOST_MIB = 256
+MOST_LINES = 100
+MOST_SLOWDOWN = 1.2
+STEPS = 150
+# Pairs of times, alone and beside; the quickest of each count, since other processes of the machine
+# can only add to a time.
+PAIRS = 3
+
+IN_THE_RUN = ("junk", "idle", "greets", "joins", "deaf", "scribbles", "shrinks", "forks", "holds")
+
+
+class Attack(SystemTest):
+    def own_memory(self, pid):
+        status = pathlib.Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+        return sum(int(line.split()[1]) for line in status.splitlines() if line.startswith("RssAnon:")) / 1024
+
+    def steady(self, process):
+        """The time of an honest program in the run, from its own clock."""
+        answer = self.ask(process, "steady")
+        self.assertRegex(answer, r"^\d+\.\d+$", "the honest program fails")
+        return float(answer)
+
+    def through(self, path):
+        # The run's program does as it is told: the honest program, the attackers, their end.
+        script = f"""
+            while read order argument; do
+              case $order in
+                steady) {program('steady', 'shared')} {STEPS} || echo wrong ;;
+                attack) {attacker()} $argument >/dev/null & attackers="$attackers $!" ; echo begun ;;
+                peace) kill -9 $attackers; attackers= ; echo over ;;
+              esac
+            done"""
+        process = self.start(self.cuspan("run", "--gpus", "2", "--same-node", path, "--", "sh", "-c", script),
+                             self.environment(2))
+        alone, beside = [], []
+        self.steady(process)  # Kernels are compiled.
+        for _ in range(PAIRS):
+            alone.append(self.steady(process))
+            for attack in IN_THE_RUN:
+                self.assertEqual(self.ask(process, f"attack {attack}"), "begun")
+            if os.geteuid() == 0:
+                stranger = self.start([attacker(), str(NOBODY), "sockets"])
+                self.assertEqual(self.answer(stranger), "ready")
+            beside.append(self.steady(process))
+            for pid, _ in self.processes("cuspan-agent"):
+                self.assertLess(self.own_memory(pid), MOST_MIB)
+            self.assertEqual(self.ask(process, "peace"), "over")
+            for pid, _ in self.processes("attacker"):
+                os.kill(pid, 9)
+        status, _, errors = self.ends(process)
+        self.assertEqual(status, 0, errors)
+        print(f"{path}: alone {alone}, beside {beside} s; {len(errors.splitlines())} lines")
+        self.assertLess(len(errors.splitlines()), MOST_LINES, errors)
+        self.assertEqual(own_lines(errors), errors.splitlines())
+        self.assertLess(min(beside), MOST_SLOWDOWN * min(alone))
+        self.assert_nothing_left()
+
+    def test_on_one_node(self):
+        self.through("auto")
+
+    def test_over_agents(self):
+        self.through("never")
