@@ -102,6 +102,7 @@ Result<DeviceService::Device> DeviceService::StartDevice(const RemoteOpen& open)
                                        open.session, open.device, false);
   request.trace = trace.get();
   request.lease = context_.leases.LeaseFd(*description);
+  request.niceness = open.niceness;
   const RouteKey key{open.session, open.device};
   Result<std::shared_ptr<ProxyProcess>> proxy = context_.proxies->Start(
       request, {[this, key](const ProxyReady& ready) { TakeReady(key, ready); },

@@ -4,6 +4,7 @@
 #include <linux/close_range.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -51,7 +52,7 @@ ProxyHouse::ProxyHouse(Poller& poller, std::string executable, Environment envir
 
 ProxyHouse::~ProxyHouse() { KillAll(milliseconds(2'000)); }
 
-Result<ProxyHouse::Child> ProxyHouse::Spawn(int lease) {
+Result<ProxyHouse::Child> ProxyHouse::Spawn(int lease, int niceness) {
   if (::access(executable_.c_str(), X_OK) != 0)
     return Status::NotFound("{}: {}: build or install cuspan again", executable_,
                             std::strerror(errno));
@@ -73,6 +74,7 @@ Result<ProxyHouse::Child> ProxyHouse::Spawn(int lease) {
     // Signals of the terminal or of mpirun are the agent's to handle.
     ::setpgid(0, 0);
     ::dup2(nothing.get(), STDIN_FILENO);
+    if (niceness > ::getpriority(PRIO_PROCESS, 0)) ::setpriority(PRIO_PROCESS, 0, niceness);
     // Out of the way of the other one first.
     const int kept = lease < 0 ? -1 : ::fcntl(lease, F_DUPFD_CLOEXEC, kProxyLease + 1);
     if (proxy_end == kProxySocket)
@@ -99,7 +101,7 @@ Result<ProxyHouse::Child> ProxyHouse::Spawn(int lease) {
 }
 
 Result<InventoryAnswer> ProxyHouse::Inventory(const std::string& driver) {
-  Result<Child> child = Spawn(-1);
+  Result<Child> child = Spawn(-1, 0);
   if (!child.ok()) return child.status();
   const Status sent = child->socket.Send(InventoryRequest{driver});
   Result<InventoryAnswer> answer = sent.ok() ? child->socket.Expect<InventoryAnswer>(kReadyLimit)
@@ -120,7 +122,7 @@ Result<std::shared_ptr<ProxyProcess>> ProxyHouse::Start(const ProxyRequest& requ
                                                         Handlers handlers) {
   Result<Bell> bell = Bell::Create();
   if (!bell.ok()) return bell.status();
-  Result<Child> child = Spawn(request.lease);
+  Result<Child> child = Spawn(request.lease, request.niceness);
   if (!child.ok()) return child.status();
   ProxyStart start;
   start.secret = secret_;

@@ -34,6 +34,7 @@ struct ProxyRequest {
   std::uint64_t file_bytes = 0;  // and how much of the region, from its start, that is.
   int trace = -1;        // The memory for its trace, in a traced run.
   int lease = -1;        // The lock of its GPU, which it keeps as long as it lives.
+  int niceness = 0;  // Of the program: work for one that gives way gives way, too.
 };
 
 class ProxyProcess;
@@ -68,7 +69,7 @@ class ProxyHouse {
     ControlSocket socket;
   };
   // The child has a copy of `lease`, unless that is -1.
-  Result<Child> Spawn(int lease);
+  Result<Child> Spawn(int lease, int niceness);
 
   Poller& poller_;
   const std::string executable_;

@@ -1,5 +1,10 @@
 #include "launcher/agent/session.h"
 
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+
 #include "common/log.h"
 #include "launcher/agent/descriptors.h"
 #include "launcher/agent/inventory.h"
@@ -16,6 +21,16 @@ constexpr int kMessagesATurn = 16;
 constexpr std::chrono::milliseconds kCongestionRest{5};
 // An honest client joins two devices once; after a failure it may try again.
 constexpr unsigned kMostJoins = 8;
+
+// Of the process at the other end; 0 when that can not be told.
+int NicenessOf(int socket) {
+  ucred peer{};
+  socklen_t bytes = sizeof peer;
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0) return 0;
+  errno = 0;
+  const int niceness = ::getpriority(PRIO_PROCESS, static_cast<id_t>(peer.pid));
+  return errno == 0 ? niceness : 0;
+}
 
 }  // namespace
 
@@ -125,6 +140,7 @@ Status Session::Introduce(const Frame& frame) {
   visible_ = std::move(visible->devices);
   bell_.emplace(std::move(*bell));
   program_ = Format("{} (process {})", hello->program, hello->pid);
+  niceness_ = NicenessOf(socket_.fd());
   LogInfo("session {}: {}", id_, program_);
   UniqueFd trace;
   if (context_.trace != nullptr) trace = context_.trace->AddProcess(program_, id_, 0, true);
@@ -189,6 +205,7 @@ Status Session::OpenHere(const OpenDevice& open, UniqueFd shared_file, Device& d
                                        id_, number, false);
   request.trace = trace.get();
   request.lease = context_.leases.LeaseFd(description);
+  request.niceness = niceness_;
   const std::weak_ptr<Session> weak = weak_from_this();
   ProxyHouse::Handlers handlers;
   handlers.ready = [weak, number](const ProxyReady& ready) {
@@ -234,7 +251,8 @@ Status Session::OpenAway(const OpenDevice& open, Device& device) {
   device.channel = std::move(*channel);
   context_.relay->SendControl(description.agent,
                               RemoteOpen{id_, number, description.ordinal,
-                                         context_.windows[visible_[number]], open.shared});
+                                         context_.windows[visible_[number]], open.shared,
+                                         niceness_});
   return Status::Ok();
 }
 

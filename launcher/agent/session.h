@@ -86,6 +86,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::vector<DeviceReport>& reports_;
   bool rests_ = false;  // Nothing is read until a timer rings.
   std::string program_;
+  int niceness_ = 0;  // Of the process: its proxies have it, too.
   std::vector<std::uint32_t> visible_;  // Numbers in the run.
   std::optional<Bell> bell_;            // The client's.
   std::map<std::uint32_t, Device> devices_;

@@ -16,8 +16,8 @@
 //   attacker forks                has children that use its connection all at once
 //   attacker holds                stops (SIGSTOP) in the middle of its work, with all its devices
 //
-// They rest between their strokes: what is tested is what a stroke does to the run, and not how the
-// kernel shares processors between those who want all of them.
+// They rest between their strokes, and have the lowest priority: what is tested is what a stroke does
+// to the run, and not how the kernel shares processors between those who want all of them.
 //
 // USER is a number: the process becomes that user first. "ready" on standard output says that it
 // has begun.
@@ -45,7 +45,7 @@ namespace cuspan {
 namespace {
 
 // After what has the run start proxies.
-constexpr useconds_t kRestMicroseconds = 500'000;
+constexpr useconds_t kRestMicroseconds = 2'000'000;
 
 void Ready() {
   static bool said = false;
@@ -161,9 +161,9 @@ void OpenAndCloseUnread() {
   client.Introduce();
   // What it is told it does not take: the answers fill its socket.
   while (client.socket().Send(OpenDevice{0}).ok()) {
-    ::usleep(50'000);
+    ::usleep(500'000);
     if (!client.socket().Send(CloseDevice{0}).ok()) break;
-    ::usleep(50'000);
+    ::usleep(500'000);
     Ready();
   }
 }
@@ -280,6 +280,7 @@ int Run(int argc, char** argv) {
   const std::string mode = next < argc ? argv[next] : "";
   const rlimit none{0, 0};  // No core files.
   ::setrlimit(RLIMIT_CORE, &none);
+  ::setpriority(PRIO_PROCESS, 0, 19);
   if (mode == "sockets") Sockets();
   if (mode == "idle") Idle(next + 1 < argc ? std::stoul(argv[next + 1]) : 100);
   if (mode == "junk") Junk();
