@@ -182,18 +182,17 @@ class Descriptors(Attacked):
 
 
 class FullTemporaryFolder(SystemTest):
-    SCRIPT = 'mount -t tmpfs -o size=300k none /tmp && head -c 250000 /dev/zero > /tmp/fill; shift 0; exec "$@"'
+    SCRIPT = 'mount -t tmpfs -o size=300k none "$TMPDIR" && head -c 250000 /dev/zero >"$TMPDIR/fill"; exec "$@"'
 
     def test_is_said(self):
-        probe = subprocess.run(["unshare", "--mount", "sh", "-c", self.SCRIPT, "sh", "true"], capture_output=True,
-                               check=False)
-        if probe.returncode != 0:
+        def full(command):
+            return ["unshare", "--mount", "sh", "-c", self.SCRIPT, "sh", *command]
+
+        environment = self.environment()
+        if subprocess.run(full(["true"]), env=environment, capture_output=True, check=False).returncode != 0:
             self.skipTest("a small file system can not be mounted here")
         command = self.cuspan("run", "--hosts", "localhost:1", "--same-node", "never", "--", "true")
-        result = subprocess.run(["unshare", "--mount", "sh", "-c", self.SCRIPT, "sh", *command],
-                                env=self.environment(TMPDIR="/tmp"), capture_output=True, text=True, check=False,
-                                timeout=60, cwd="/")
-        self.assertEqual(result.returncode, OWN_FAILURE, result.stderr)
+        result = self.run_command(full(command), environment, status=OWN_FAILURE, timeout=60)
         self.assertEqual(len(own_lines(result.stderr)), 1, result.stderr)
         self.assertIn("no room for Open MPI's files", result.stderr)
         self.assert_nothing_left()
