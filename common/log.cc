@@ -65,8 +65,8 @@ class StandardError final : public spdlog::sinks::base_sink<std::mutex> {
  private:
   void WriteLocked(std::string_view text) {
     if (left_out_ != 0) {
-      const std::string notice = Format(
-          "cuspan: {} lines were left out here: nobody read standard error\n", left_out_);
+      const std::string notice =
+          Format("cuspan: {} lines were left out here: nobody read standard error\n", left_out_);
       if (!WriteOnce(notice)) return static_cast<void>(++left_out_);
       left_out_ = 0;
     }
@@ -100,14 +100,11 @@ class StandardError final : public spdlog::sinks::base_sink<std::mutex> {
 
 StandardError& Output() {
   // Shared with the logger, and never destroyed.
-  static auto* const output =
-      new std::shared_ptr<StandardError>(std::make_shared<StandardError>());
+  static auto* const output = new std::shared_ptr<StandardError>(std::make_shared<StandardError>());
   return **output;
 }
 
-std::shared_ptr<StandardError> SharedOutput() {
-  return {std::shared_ptr<void>(), &Output()};
-}
+std::shared_ptr<StandardError> SharedOutput() { return {std::shared_ptr<void>(), &Output()}; }
 
 spdlog::logger* MakeLogger() {
   auto* logger = new spdlog::logger("cuspan", SharedOutput());

@@ -26,9 +26,9 @@ void SetLogName(std::string_view name);
 // From now on no line waits for whoever reads standard error: what finds it full is left out, and
 // the next line says how much. For processes on which others wait. Call before threads start.
 void KeepLogFromWaiting();
-// Passes on a line that another process has written, its line break included. Lines of cuspan's that
-// differ in words with digits only are of one kind, whichever process they are from; where the level
-// lets more through than warnings, all are passed on.
+// Passes on a line that another process has written, its line break included. Lines of cuspan's
+// that differ in words with digits only are of one kind, whichever process they are from; where the
+// level lets more through than warnings, all are passed on.
 void LogPassedOn(std::string_view line);
 
 template <typename... Args>

@@ -220,8 +220,7 @@ std::vector<std::string> SplitWords(std::string_view text) {
 }
 
 bool JobHasEnded(std::string_view output) {
-  return output.find("mpirun detected that one or more processes exited") !=
-         std::string_view::npos;
+  return output.find("mpirun detected that one or more processes exited") != std::string_view::npos;
 }
 
 std::string ExplainMpirun(std::string_view output, const Plan& plan) {

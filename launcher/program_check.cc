@@ -48,9 +48,8 @@ Status CheckEntered(const std::string& path) {
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   Elf64_Ehdr header;
   if (!file.valid() || !ReadAt(file.get(), 0, &header, 1) ||
-      std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
-      header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_phentsize != sizeof(Elf64_Phdr) ||
-      header.e_phnum > kMostEntries)
+      std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
+      header.e_phentsize != sizeof(Elf64_Phdr) || header.e_phnum > kMostEntries)
     return Status::Ok();
   std::vector<Elf64_Phdr> segments(header.e_phnum);
   if (!ReadAt(file.get(), header.e_phoff, segments.data(), segments.size())) return Status::Ok();
@@ -72,9 +71,13 @@ std::string WarnOfOwnRights(const std::string& path) {
       ::geteuid() != 0 && ::getxattr(path.c_str(), "security.capability", nullptr, 0) > 0;
   if (!user && !group && !capable) return {};
   return Format(
-      "{} gets rights of its own ({}), for which the dynamic loader leaves out cuspan's library: its "
+      "{} gets rights of its own ({}), for which the dynamic loader leaves out cuspan's library: "
+      "its "
       "CUDA calls are not taken. Run a copy without them",
-      path, user ? "setuid" : group ? "setgid" : "file capabilities");
+      path,
+      user    ? "setuid"
+      : group ? "setgid"
+              : "file capabilities");
 }
 
 }  // namespace cuspan

@@ -8,8 +8,8 @@
 
 namespace cuspan {
 
-// A program that the dynamic loader does not start, with CUDA code in it: kUnsupported. Others pass,
-// also what is no ELF file, such as a script.
+// A program that the dynamic loader does not start, with CUDA code in it: kUnsupported. Others
+// pass, also what is no ELF file, such as a script.
 Status CheckEntered(const std::string& path);
 
 // What the user should know of a program that can be entered by some, and not here: one sentence;

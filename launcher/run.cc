@@ -179,8 +179,7 @@ int Run(const RunOptions& options, const InheritedSignals& signals) {
   Result<std::vector<std::string>> command = CommandOf(options, environment);
   if (!command.ok()) return Fail(command.status(), kExitOwnFailure);
   const std::string search_path(environment.Get("PATH").value_or("/usr/local/bin:/usr/bin:/bin"));
-  if (const Result<std::string> starter = FindCommand(command->front(), search_path);
-      !starter.ok())
+  if (const Result<std::string> starter = FindCommand(command->front(), search_path); !starter.ok())
     return Fail(starter.status(), ExitStatusOf(starter.status()));
   const Result<std::string> program = FindCommand(options.command.front(), search_path);
   if (const Status enters = program.ok() ? CheckEntered(*program) : program.status(); !enters.ok())

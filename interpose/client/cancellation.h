@@ -1,8 +1,8 @@
-// A thread that the program cancels (pthread_cancel) inside a call of ours goes on to the call's end,
-// and is cancelled at the next cancellation point of the program's own. So it is with CUDA's calls
-// (measured, driver 580: cudaDeviceSynchronize, cudaStreamSynchronize). Ours contain many functions
-// at which the C library would cancel; unwinding from there would leave locks held, and would end
-// the program where a function on the way promises not to throw.
+// A thread that the program cancels (pthread_cancel) inside a call of ours goes on to the call's
+// end, and is cancelled at the next cancellation point of the program's own. So it is with CUDA's
+// calls (measured, driver 580: cudaDeviceSynchronize, cudaStreamSynchronize). Ours contain many
+// functions at which the C library would cancel; unwinding from there would leave locks held, and
+// would end the program where a function on the way promises not to throw.
 #pragma once
 
 #include <pthread.h>

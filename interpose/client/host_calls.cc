@@ -45,8 +45,7 @@ void HostCalls::Over() {
   current_ = {};
 }
 
-CUresult Session::WhenReached(const StreamTarget& target,
-                              std::function<void(CUresult)> call) {
+CUresult Session::WhenReached(const StreamTarget& target, std::function<void(CUresult)> call) {
   std::uint64_t event = 0;
   if (const CUresult result = CreateEventOn(target.link, CU_EVENT_DISABLE_TIMING, &event);
       result != CUDA_SUCCESS)
@@ -70,8 +69,8 @@ CUresult Session::CallHost(const StreamTarget& target, HostCall call) {
   pending_host_calls_.fetch_add(1, std::memory_order_relaxed);
   // The function finds in shared memory what the stream did so far, and the stream what the
   // function did.
-  auto choose = [call = std::move(call), stream = std::weak_ptr<Link>(target.link)](
-                    CUresult reached) {
+  auto choose = [call = std::move(call),
+                 stream = std::weak_ptr<Link>(target.link)](CUresult reached) {
     if (const std::shared_ptr<Link> link = stream.lock();
         link != nullptr && reached == CUDA_SUCCESS)
       static_cast<void>(link->Synchronized(false));

@@ -17,8 +17,8 @@ struct HostFunction {
 // Runs functions one after the other on a thread of its own, which starts with
 // the first. Lives as long as the process.
 //
-// A function may end its thread (pthread_exit). Then it is as with CUDA: it counts as one that never
-// returns, and what was to come after it never does (measured, driver 580).
+// A function may end its thread (pthread_exit). Then it is as with CUDA: it counts as one that
+// never returns, and what was to come after it never does (measured, driver 580).
 class HostCalls {
  public:
   struct Call {

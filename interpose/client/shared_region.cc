@@ -21,6 +21,8 @@ constexpr std::uint64_t kBase = 0x1100'0000'0000;
 constexpr std::uint64_t kBytes = std::uint64_t{1} << 40;
 // The parts of the region are quarters of it, and hold whole pieces of the driver's.
 constexpr std::uint64_t kUnitBytes = 4 * (std::uint64_t{4} << 20);
+// A driver may not reserve less where it is asked to (580 does not reserve 16 MiB).
+constexpr std::uint64_t kLeastBytes = std::uint64_t{64} << 20;
 // What the driver maps at least.
 constexpr std::uint64_t kGranularity = 2 << 20;
 // Small blocks are cut from segments of this size.
@@ -39,7 +41,7 @@ void* Pointer(std::uint64_t address) { return reinterpret_cast<void*>(address); 
 // No more than the file behind it may have.
 AddressWindow ReserveAddresses() {
   const std::uint64_t bytes = std::min(kBytes, LargestSharedMemory() / kUnitBytes * kUnitBytes);
-  if (bytes == 0) return {};
+  if (bytes < kLeastBytes) return {};
   void* const got =
       ::mmap(Pointer(kBase), bytes, PROT_NONE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);

@@ -161,7 +161,8 @@ Error LaunchGraph(cudaGraphExec_t handle, cudaStream_t stream, DefaultStream mea
         std::vector<std::shared_ptr<UserObject>> kept;
         CollectObjects(*exec->graph, &kept);
         if (kept.empty()) return cudaSuccess;
-        return session.CallHost(target, [kept = std::move(kept)](CUresult) { return HostFunction(); });
+        return session.CallHost(target,
+                                [kept = std::move(kept)](CUresult) { return HostFunction(); });
       },
       // Called with the graphs in peace.
       [&](Session&, const StreamTarget&, Work* work) -> Error {

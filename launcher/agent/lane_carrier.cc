@@ -45,8 +45,8 @@ Result<std::unique_ptr<Carrier>> LaneCarrier::Start(Transport& transport, const 
   std::vector<std::optional<Lane>> joined(ranks.lanes);
   const auto deadline = std::chrono::steady_clock::now() + kJoinLimit;
   for (std::uint32_t count = 0; count < ranks.lanes;) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(
-        deadline - std::chrono::steady_clock::now());
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
     pollfd waited{reception->fd(), POLLIN, 0};
     if (left.count() <= 0 || ::poll(&waited, 1, static_cast<int>(left.count())) == 0)
       return Status::Unavailable("{} of {} lanes of this agent have not come within {} s",

@@ -196,8 +196,7 @@ void ProxyProcess::ReadSocket() {
   if (socket_.kept() != 0) {
     // A failure is its end, which is noticed below.
     static_cast<void>(socket_.Flush());
-    if (socket_.kept() == 0)
-      house_.poller_.SetInterest(socket_.fd(), Poller::Interest::kRead);
+    if (socket_.kept() == 0) house_.poller_.SetInterest(socket_.fd(), Poller::Interest::kRead);
   }
   while (!hung_up_) {
     Result<std::optional<ControlSocket::Message>> message = socket_.TryReceive();
@@ -232,8 +231,7 @@ void ProxyProcess::Kill() { ::kill(pid_, SIGKILL); }
 void ProxyProcess::Join(const ProxyJoin& join, std::span<const int> fds) {
   if (hung_up_) return;
   // One that can not be told anything has gone, which its process descriptor will say.
-  if (const Status sent = socket_.Post(join, fds); !sent.ok())
-    return LogInfo("{}", sent.message());
+  if (const Status sent = socket_.Post(join, fds); !sent.ok()) return LogInfo("{}", sent.message());
   if (socket_.kept() > kMostKept) {
     last_words_ = "its proxy does not read what it is told";
     return Kill();

@@ -37,8 +37,7 @@ int NicenessOf(int socket) {
 Result<std::shared_ptr<Session>> Session::Start(NodeContext& context, Reception::Arrival arrival,
                                                 std::uint32_t id,
                                                 std::vector<DeviceReport>& reports) {
-  std::shared_ptr<Session> session(
-      new Session(context, std::move(arrival.socket), id, reports));
+  std::shared_ptr<Session> session(new Session(context, std::move(arrival.socket), id, reports));
   Session* const raw = session.get();
   const auto refuse = [&](const Status& why) {
     context.poller.Forget(session->socket_.fd());
@@ -249,10 +248,9 @@ Status Session::OpenAway(const OpenDevice& open, Device& device) {
       std::move(*own_fd), ChannelSide::kProxy, &context_.bell, std::move(*client_bell));
   if (!channel.ok()) return channel.status();
   device.channel = std::move(*channel);
-  context_.relay->SendControl(description.agent,
-                              RemoteOpen{id_, number, description.ordinal,
-                                         context_.windows[visible_[number]], open.shared,
-                                         niceness_});
+  context_.relay->SendControl(
+      description.agent, RemoteOpen{id_, number, description.ordinal,
+                                    context_.windows[visible_[number]], open.shared, niceness_});
   return Status::Ok();
 }
 
@@ -269,8 +267,7 @@ Status Session::Join(const JoinDevices& join) {
       return Status::Invalid("device {} is joined by a process that sees {}", number,
                              visible_.size());
   if (++joins_[std::minmax(join.first, join.second)] > kMostJoins)
-    return Status::Invalid("devices {} and {} are joined again and again", join.first,
-                           join.second);
+    return Status::Invalid("devices {} and {} are joined again and again", join.first, join.second);
   const RouteKey route = JoinRoute(id_, join.join);
   // Of one that is lost the client has been told, or will be; another thread may have reset one.
   const auto open = [this](auto found) {

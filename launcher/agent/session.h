@@ -18,8 +18,8 @@ namespace cuspan {
 class Session : public std::enable_shared_from_this<Session> {
  public:
   // Serves the connection until it ends, under the number `id`, and adds to `reports` what the
-  // process did with each device. Both outlive the session. A process that is no part of the run, or
-  // for which there is no room, is told so: a failure.
+  // process did with each device. Both outlive the session. A process that is no part of the run,
+  // or for which there is no room, is told so: a failure.
   static Result<std::shared_ptr<Session>> Start(NodeContext& context, Reception::Arrival arrival,
                                                 std::uint32_t id,
                                                 std::vector<DeviceReport>& reports);
@@ -86,7 +86,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::vector<DeviceReport>& reports_;
   bool rests_ = false;  // Nothing is read until a timer rings.
   std::string program_;
-  int niceness_ = 0;  // Of the process: its proxies have it, too.
+  int niceness_ = 0;                    // Of the process: its proxies have it, too.
   std::vector<std::uint32_t> visible_;  // Numbers in the run.
   std::optional<Bell> bell_;            // The client's.
   std::map<std::uint32_t, Device> devices_;

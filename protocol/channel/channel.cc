@@ -78,8 +78,7 @@ Result<ChannelLayout> ChannelLayout::FromSettings() {
   // fit the slots of both.
   const std::uint64_t largest = LargestSharedMemory();
   const std::uint32_t wanted = layout.staging_slots;
-  while (layout.staging_slots > 1 && Channel::BytesFor(layout) > largest)
-    layout.staging_slots /= 2;
+  while (layout.staging_slots > 1 && Channel::BytesFor(layout) > largest) layout.staging_slots /= 2;
   if (layout.staging_slots != wanted)
     LogWarn(
         "copies have {} staging buffers instead of {} and are slower: files may have {} bytes at "

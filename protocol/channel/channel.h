@@ -29,8 +29,9 @@ struct ChannelLayout {
   std::uint32_t staging_slots = 16;
   std::uint64_t staging_bytes = 1 << 20;  // Of one slot; a multiple of the page size.
 
-  // From the settings CUSPAN_STAGING_BUFFERS, CUSPAN_STAGING_BYTES and CUSPAN_PIPELINE. Fewer slots,
-  // which is logged, where the process's limit of file sizes does not let a channel have so many.
+  // From the settings CUSPAN_STAGING_BUFFERS, CUSPAN_STAGING_BYTES and CUSPAN_PIPELINE. Fewer
+  // slots, which is logged, where the process's limit of file sizes does not let a channel have so
+  // many.
   static Result<ChannelLayout> FromSettings();
 };
 

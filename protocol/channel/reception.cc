@@ -102,8 +102,7 @@ std::optional<Reception::Arrival> Reception::Accept() {
   return std::nullopt;
 }
 
-std::optional<Reception::Arrival> Reception::Read(
-    std::map<std::uint64_t, Guest>::iterator guest) {
+std::optional<Reception::Arrival> Reception::Read(std::map<std::uint64_t, Guest>::iterator guest) {
   ControlSocket& socket = guest->second.socket;
   Result<std::optional<ControlSocket::Message>> message = socket.TryReceive();
   if (message.ok() && !message->has_value()) return std::nullopt;

@@ -67,9 +67,9 @@ class Reception {
   void CountForeign(const Status& who);
 
   ControlListener listener_;
-  UniqueFd events_;  // An epoll instance: of the listener, the guests and the timer.
-  UniqueFd timer_;   // For the oldest guest, and for a listener that rests.
-  UniqueFd spare_;   // Given up for a moment where there is no other descriptor.
+  UniqueFd events_;     // An epoll instance: of the listener, the guests and the timer.
+  UniqueFd timer_;      // For the oldest guest, and for a listener that rests.
+  UniqueFd spare_;      // Given up for a moment where there is no other descriptor.
   bool rests_ = false;  // Not even that: accepting goes on when the timer rings.
   std::map<std::uint64_t, Guest> guests_;  // By the order in which they came.
   std::uint64_t last_guest_ = 0;

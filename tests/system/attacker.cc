@@ -2,7 +2,8 @@
 // trusts what comes back, and goes on after each failure.
 //
 // Beside a run, as anybody on the node:
-//   attacker [USER] sockets       connects to every socket of cuspan that /proc/net/unix names, again
+//   attacker [USER] sockets       connects to every socket of cuspan that /proc/net/unix names,
+//   again
 //                                 and again, and sends what makes no sense
 // As a process of the run's user, that knows its socket:
 //   attacker [USER] idle COUNT    holds COUNT connections that never say what they are
@@ -16,8 +17,8 @@
 //   attacker forks                has children that use its connection all at once
 //   attacker holds                stops (SIGSTOP) in the middle of its work, with all its devices
 //
-// They rest between their strokes, and have the lowest priority: what is tested is what a stroke does
-// to the run, and not how the kernel shares processors between those who want all of them.
+// They rest between their strokes, and have the lowest priority: what is tested is what a stroke
+// does to the run, and not how the kernel shares processors between those who want all of them.
 //
 // USER is a number: the process becomes that user first. "ready" on standard output says that it
 // has begun.

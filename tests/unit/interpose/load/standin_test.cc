@@ -63,7 +63,8 @@ TEST(Standin, DescribesItsErrors) {
   EXPECT_EQ(name(0, nullptr), 1);
 }
 
-// The program has the C library; one that does not gets no second one (interpose/driver/CMakeLists.txt).
+// The program has the C library; one that does not gets no second one
+// (interpose/driver/CMakeLists.txt).
 TEST(Standin, NeedsNoLibraryOfItsOwn) {
   const Outcome outcome = RunShell("readelf -d " STANDIN);
   EXPECT_THAT(outcome.output, HasSubstr("Library soname: [libcuda.so.1]"));

@@ -153,8 +153,7 @@ TEST(Reception, WithoutDescriptorsWhoComesIsToldWhy) {
     const rlimit limit{64, 64};
     ::setrlimit(RLIMIT_NOFILE, &limit);
     std::vector<UniqueFd> taken;
-    for (int fd = 0; (fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0;)
-      taken.emplace_back(fd);
+    for (int fd = 0; (fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0;) taken.emplace_back(fd);
     if (!client.Send(RunEnd{}).ok()) return 1;
     Settle(reception);
     const Status told = client.Expect<RunEnd>(minutes(1)).status();
