@@ -31,7 +31,7 @@ using std::chrono::milliseconds;
 // drivers with many GPUs take seconds to start.
 constexpr milliseconds kInventoryLimit{120'000};
 // For all hosts to be reached, MPI to start there, and the home agent to connect.
-constexpr milliseconds kStartLimit{120'000};
+constexpr milliseconds kStartLimit{300'000};
 // For an mpirun whose processes have all ended to end, too: with no room for its files it does not.
 constexpr milliseconds kMpirunEndLimit{3'000};
 // How long agents may take to end in good order, when the launcher hangs up, and after SIGTERM.
@@ -54,6 +54,10 @@ std::string DescribeExit(int wait_status) {
 int MillisecondsUntil(std::chrono::steady_clock::time_point deadline) {
   const auto left = std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now());
   return static_cast<int>(std::max(left, milliseconds(0)).count());
+}
+
+std::string FirstLine(std::string_view text) {
+  return std::string(text.substr(0, text.find('\n')));
 }
 
 std::string LastLine(std::string_view text) {
@@ -233,8 +237,9 @@ Result<RunReady> AgentCluster::WaitReady() {
     if (limit == 0 || ::poll(waited, 4, limit) == 0)
       return home_ ? Status::Unavailable("the home agent found no devices within {} s",
                                          kInventoryLimit.count() / 1000)
-                   : Status::Unavailable("the agents have not started within {} s: {}",
-                                         kStartLimit.count() / 1000, ExplainEnd());
+                   : Status::Unavailable("the agents have not started within {} s{}",
+                                         kStartLimit.count() / 1000,
+                                         kept_.empty() ? "" : ": " + FirstLine(kept_));
     if (waited[3].revents != 0) {
       if (const int number = signals->Read(); number != 0) {
         // The run has used nothing yet: it gives back its place in the queues, and all is over.
@@ -245,10 +250,13 @@ Result<RunReady> AgentCluster::WaitReady() {
     if (waited[1].revents != 0) ReadOutput();
     if (waited[0].revents != 0 && !home_) {
       CUSPAN_RETURN_IF_ERROR(Admit());
-      if (home_) deadline = std::chrono::steady_clock::now() + kInventoryLimit;
-      continue;
+      if (home_) {
+        deadline = std::chrono::steady_clock::now() + kInventoryLimit;
+        continue;
+      }
     }
-    if (waited[0].revents != 0 || waited[2].revents == 0) continue;
+    // What the home agent said last comes first.
+    if ((home_ && waited[0].revents != 0) || waited[2].revents == 0) continue;
     if (home_ || !ShouldStartAgain()) return Status::Unavailable("{}", ExplainEnd());
     LogInfo("another run's end took mpirun's folder away; starting the agents again");
     CUSPAN_RETURN_IF_ERROR(Spawn());

@@ -113,14 +113,16 @@ void ServeSocket(ControlSocket& socket, Place& place) {
   for (;;) {
     pollfd waited{socket.fd(), POLLIN, 0};
     if (::poll(&waited, 1, -1) < 0) continue;
-    const Result<std::optional<ControlSocket::Message>> message = socket.TryReceive();
+    // Several may have come at once.
+    Result<std::optional<ControlSocket::Message>> message = socket.TryReceive();
+    for (; message.ok() && message->has_value(); message = socket.TryReceive()) {
+      const Result<ProxyJoin> join = ParseMessage<ProxyJoin>((*message)->frame);
+      if (join.ok())
+        place.joins.Put(join->join, TakeJoined(socket, *join, *place.bell));
+      else
+        LogWarn("the agent sent a proxy that runs: {}", join.status().message());
+    }
     if (!message.ok()) break;
-    if (!message->has_value()) continue;
-    const Result<ProxyJoin> join = ParseMessage<ProxyJoin>((*message)->frame);
-    if (join.ok())
-      place.joins.Put(join->join, TakeJoined(socket, *join, *place.bell));
-    else
-      LogWarn("the agent sent a proxy that runs: {}", join.status().message());
   }
   place.channel->Close(true);
   place.joins.End();

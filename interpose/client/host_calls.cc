@@ -1,5 +1,7 @@
 #include "interpose/client/host_calls.h"
 
+#include <pthread.h>
+
 #include <utility>
 
 #include "interpose/client/background_thread.h"
@@ -13,7 +15,8 @@ void HostCalls::Run(Call call) {
   {
     std::lock_guard lock(mutex_);
     waiting_.push_back(std::move(call));
-    if (!std::exchange(started_, true)) StartPlainThread("cuspan-hostcall", &Thread, this);
+    if (!started_) StartPlainThread("cuspan-hostcall", &Thread, this);
+    started_ = true;
   }
   arrived_.notify_one();
 }
@@ -21,9 +24,13 @@ void HostCalls::Run(Call call) {
 // Has nothing to destroy, and no promise about exceptions: pthread_exit unwinds from the function
 // through this frame, by the program's unwinder, which has nothing to call here.
 void* HostCalls::Thread(void* calls) {
+  // Only the function can be cancelled.
+  ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, nullptr);
   for (;;) {
     const HostFunction next = static_cast<HostCalls*>(calls)->Next();
+    ::pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, nullptr);
     if (next.function != nullptr) next.function(next.data);
+    ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, nullptr);
     static_cast<HostCalls*>(calls)->Over();
   }
 }

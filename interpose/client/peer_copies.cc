@@ -11,20 +11,20 @@ CUresult PeerCopies::JoinOf(Link& first, Link& second, std::uint32_t* join) {
   const std::pair numbers{std::min(first.number(), second.number()),
                           std::max(first.number(), second.number())};
   if (const auto known = joins_.find(numbers); known != joins_.end()) {
-    *join = known->second;
-    return CUDA_SUCCESS;
+    *join = known->second.number;
+    return known->second.result;
   }
   *join = ++last_join_;
-  if (const CUresult result = join_(*join, first.device(), second.device()); result != CUDA_SUCCESS)
-    return result;
+  CUresult result = join_(*join, first.device(), second.device());
   for (Link* link : {&first, &second}) {
+    if (result != CUDA_SUCCESS) break;
     PeerJoin op;
     op.join = *join;
     PeerJoin::Reply reply;
-    if (const CUresult result = link->Call(op, &reply); result != CUDA_SUCCESS) return result;
+    result = link->Call(op, &reply);
   }
-  joins_.emplace(numbers, *join);
-  return CUDA_SUCCESS;
+  joins_.emplace(numbers, Joined{*join, result});
+  return result;
 }
 
 CUresult PeerCopies::CompanionOf(const Link& ordered, std::uint64_t stream,

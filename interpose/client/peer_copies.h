@@ -65,7 +65,13 @@ class PeerCopies {
   // both in one order.
   std::mutex mutex_;
   std::uint32_t last_join_ = 0;
-  std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint32_t> joins_;  // By Link::number().
+  // A join that failed stays so until one of the devices is reset: each try costs an agent a
+  // channel.
+  struct Joined {
+    std::uint32_t number;
+    CUresult result;
+  };
+  std::map<std::pair<std::uint64_t, std::uint64_t>, Joined> joins_;  // By Link::number().
   std::map<CompanionKey, Companion> companions_;
 };
 

@@ -86,6 +86,7 @@ Result<DeviceService::Device> DeviceService::StartDevice(const RemoteOpen& open)
       [&open](const DeviceDescription& known) { return known.ordinal == open.ordinal; });
   if (description == inventory_.end())
     return Status::NotFound("host {} has no GPU {}", context_.host, open.ordinal);
+  CUSPAN_RETURN_IF_ERROR(CheckDescriptorsFor(kDeviceDescriptors));
   Result<UniqueFd> fd = Channel::Create(context_.layout);
   if (!fd.ok()) return fd.status();
   ProxyRequest request;

@@ -194,8 +194,7 @@ Status ProxyProcess::WatchProcess() {
 void ProxyProcess::ReadSocket() {
   const std::shared_ptr<ProxyProcess> alive = shared_from_this();
   if (socket_.kept() != 0) {
-    // A failure is its end, which is noticed below.
-    static_cast<void>(socket_.Flush());
+    if (const Status sent = socket_.Flush(); !sent.ok()) return CanNotBeTold(sent);
     if (socket_.kept() == 0) house_.poller_.SetInterest(socket_.fd(), Poller::Interest::kRead);
   }
   while (!hung_up_) {
@@ -226,12 +225,18 @@ void ProxyProcess::HangUp() {
   timer_ = house_.poller_.After(kEndLimit, [this] { Kill(); });
 }
 
+void ProxyProcess::CanNotBeTold(const Status& why) {
+  // One that has gone is explained best by its process.
+  if (why.code() != StatusCode::kUnavailable)
+    last_words_ = Format("its proxy can not be told anything: {}", why.message());
+  Kill();
+}
+
 void ProxyProcess::Kill() { ::kill(pid_, SIGKILL); }
 
 void ProxyProcess::Join(const ProxyJoin& join, std::span<const int> fds) {
   if (hung_up_) return;
-  // One that can not be told anything has gone, which its process descriptor will say.
-  if (const Status sent = socket_.Post(join, fds); !sent.ok()) return LogInfo("{}", sent.message());
+  if (const Status sent = socket_.Post(join, fds); !sent.ok()) return CanNotBeTold(sent);
   if (socket_.kept() > kMostKept) {
     last_words_ = "its proxy does not read what it is told";
     return Kill();

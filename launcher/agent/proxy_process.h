@@ -28,13 +28,13 @@ struct ProxyRequest {
   std::string name;
   AddressWindow window;
   int channel = -1;
-  int peer_bell = -1;    // Rung by the proxy for the other end of the channel.
-  AddressWindow shared;  // The client's shared region; none when it has no bytes.
-  int shared_file = -1;  // Its memory, for a proxy on the client's node,
+  int peer_bell = -1;            // Rung by the proxy for the other end of the channel.
+  AddressWindow shared;          // The client's shared region; none when it has no bytes.
+  int shared_file = -1;          // Its memory, for a proxy on the client's node,
   std::uint64_t file_bytes = 0;  // and how much of the region, from its start, that is.
-  int trace = -1;        // The memory for its trace, in a traced run.
-  int lease = -1;        // The lock of its GPU, which it keeps as long as it lives.
-  int niceness = 0;  // Of the program: work for one that gives way gives way, too.
+  int trace = -1;                // The memory for its trace, in a traced run.
+  int lease = -1;                // The lock of its GPU, which it keeps as long as it lives.
+  int niceness = 0;              // Of the program: work for one that gives way gives way, too.
 };
 
 class ProxyProcess;
@@ -98,6 +98,8 @@ class ProxyProcess : public std::enable_shared_from_this<ProxyProcess> {
   void ReadSocket();
   void Reap();
   void Kill();
+  // It must not go on without what it waits for.
+  void CanNotBeTold(const Status& why);
   void HangUp();
 
   ProxyHouse& house_;

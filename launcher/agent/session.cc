@@ -471,8 +471,7 @@ void Session::Answer(const T& message, std::span<const int> fds) {
   if (ended_) return;
   // A client that can not be told anything has gone; one that does not read is told later.
   if (const Status sent = socket_.Post(message, fds); !sent.ok()) {
-    LogInfo("session {}: {}", id_, sent.message());
-    return End("");
+    return End(sent.code() == StatusCode::kUnavailable ? "" : sent.message());
   }
   if (socket_.kept() != 0) UpdateInterest();
 }

@@ -19,6 +19,8 @@ namespace {
 constexpr int kEventsATurn = 8;
 constexpr std::chrono::minutes kTellForeignEvery{1};
 constexpr std::chrono::milliseconds kRest{100};
+// Descriptors that a process may have under way to us: none comes with more in one message.
+constexpr std::size_t kMostFdsOfGuest = 8;
 // What an event is about; guests have the numbers behind.
 constexpr std::uint64_t kListener = 0;
 constexpr std::uint64_t kTimer = 1;
@@ -89,7 +91,10 @@ std::optional<Reception::Arrival> Reception::Accept() {
     DropOldest();
   const std::uint64_t number = ++last_guest_;
   const auto guest =
-      guests_.emplace(number, Guest{ControlSocket(std::move(**accepted)), Clock::now()}).first;
+      guests_
+          .emplace(number,
+                   Guest{ControlSocket(std::move(**accepted), kMostFdsOfGuest), Clock::now()})
+          .first;
   // Who belongs to the run has sent it already.
   std::optional<Arrival> arrival = Read(guest);
   if (arrival || !guests_.contains(number)) return arrival;
@@ -132,6 +137,7 @@ void Reception::TurnAwayForWantOfDescriptors() {
   LogError("{}", reason);
   spare_.Reset();
   Result<std::optional<UniqueFd>> accepted = listener_.TryAccept();
+  const bool turned_away = accepted.ok();
   if (accepted.ok() && accepted->has_value()) {
     ControlSocket socket(std::move(**accepted));
     if (CheckPeer(socket.fd()).ok()) static_cast<void>(socket.Post(Refused{reason}));
@@ -139,8 +145,8 @@ void Reception::TurnAwayForWantOfDescriptors() {
   // The descriptor that was accepted is closed by now.
   accepted = std::optional<UniqueFd>();
   spare_ = Spare();
-  if (spare_.valid()) return;
-  // Others have taken it: who waits goes on waiting, and costs nothing meanwhile.
+  if (spare_.valid() && turned_away) return;
+  // Not even that helps: who waits goes on waiting, and costs nothing meanwhile.
   ::epoll_ctl(events_.get(), EPOLL_CTL_DEL, listener_.fd(), nullptr);
   rests_ = true;
   SetTimer();

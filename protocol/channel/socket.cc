@@ -12,8 +12,6 @@ namespace cuspan {
 namespace {
 
 constexpr std::size_t kMaxFds = 8;
-// Received and not taken: an honest peer's are taken with their message.
-constexpr std::size_t kMaxWaitingFds = 64;
 constexpr int kHighFd = 500;
 // For a peer to take what fills its socket: one that reads nothing must not hold up the sender.
 constexpr std::chrono::milliseconds kSendLimit{1'000};
@@ -173,7 +171,7 @@ Status ControlSocket::ReadMore() {
       fds_.emplace_back(fd);
     }
   }
-  if (fds_.size() > kMaxWaitingFds) return Status::Invalid("{} descriptors came that nobody expects", fds_.size());
+  if (fds_.size() > most_waiting_fds_) return Status::Invalid("{} descriptors came that nobody expects", fds_.size());
   buffer_.insert(buffer_.end(), chunk, chunk + received);
   return Status::Ok();
 }

@@ -20,7 +20,11 @@ namespace cuspan {
 // A connected socket. One thread at a time.
 class ControlSocket {
  public:
-  explicit ControlSocket(UniqueFd fd) : fd_(std::move(fd)) {}
+  // So many descriptors of the peer's may be received and not taken: an honest one's are taken with
+  // their message.
+  static constexpr std::size_t kMostWaitingFds = 64;
+  explicit ControlSocket(UniqueFd fd, std::size_t most_waiting_fds = kMostWaitingFds)
+      : fd_(std::move(fd)), most_waiting_fds_(most_waiting_fds) {}
 
   static Result<ControlSocket> Connect(const std::string& address);
   // Two connected ends, for a child process.
@@ -84,6 +88,7 @@ class ControlSocket {
   Result<std::size_t> SendPart(std::span<const std::byte> bytes, std::span<const int> fds);
   Status ReadMore();
   UniqueFd fd_;
+  std::size_t most_waiting_fds_;
   std::vector<std::byte> buffer_;
   std::deque<UniqueFd> fds_;
   std::deque<Kept> kept_;
