@@ -7,6 +7,8 @@
 #include <cstring>
 #include <filesystem>
 
+#include "common/descriptor_limit.h"
+
 namespace cuspan {
 
 namespace {
@@ -31,11 +33,6 @@ void RaiseDescriptorLimit() {
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
   limit.rlim_cur = limit.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &limit);
-}
-
-std::size_t DescriptorLimit() {
-  rlimit limit{};
-  return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 0;
 }
 
 Status CheckDescriptorsFor(std::size_t wanted) {

@@ -13,8 +13,6 @@ inline constexpr std::size_t kDeviceDescriptors = 16;
 
 // Raises the limit of open files as far as this process may. Its children inherit it.
 void RaiseDescriptorLimit();
-// How many descriptors this process may have.
-std::size_t DescriptorLimit();
 // kExhausted, with the numbers and what to do, where fewer than `wanted` are left, beside some for
 // what can not be refused.
 Status CheckDescriptorsFor(std::size_t wanted);

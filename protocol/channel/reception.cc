@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -10,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "common/descriptor_limit.h"
 #include "common/log.h"
 
 namespace cuspan {
@@ -34,11 +34,6 @@ bool Add(int events, int fd, std::uint64_t what) {
 }
 
 UniqueFd Spare() { return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
-
-std::uint64_t DescriptorLimit() {
-  rlimit limit{};
-  return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 0;
-}
 
 }  // namespace
 

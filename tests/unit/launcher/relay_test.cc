@@ -99,6 +99,18 @@ class RelayTest : public testing::TestWithParam<std::uint32_t> {
   Agent away_{network_, 1, GetParam()};
 };
 
+TEST_P(RelayTest, SignsOfLifeGoAheadOfManyMessages) {
+  EXPECT_FALSE(home_.relay.congested());
+  for (std::uint32_t device = 0; device < 300; ++device)
+    home_.relay.SendControl(1, RemoteClose{1, device});
+  EXPECT_TRUE(home_.relay.congested()) << "sessions are to hold back";
+  home_.relay.SendControl(1, AgentAlive{});
+  Settle();
+  EXPECT_FALSE(home_.relay.congested());
+  ASSERT_EQ(away_.controls.size(), 301U);
+  EXPECT_EQ(away_.controls.front(), Op::kAgentAlive);
+}
+
 TEST_P(RelayTest, FramesKeepOrderHeaderAndPayload) {
   auto line = NewLine(1, 0);
   std::vector<std::uint64_t> sequences;
