@@ -44,9 +44,10 @@ void AddMpirunSettings(Environment& environment, const Plan& plan,
 std::string MpirunFolder(const Environment& environment, std::string_view host, unsigned user,
                          int pid);
 
-// Whether an mpirun, or its daemon on another host, ended before it started anything because another
-// one's end took away the folder that all of a user's share, or made it at the same moment: Open MPI makes and removes
-// /tmp/ompi.HOST.UID without a lock (its issue 8510). The next try has it.
+// Whether an mpirun, or its daemon on another host, ended before it started anything because
+// another one's end took away the folder that all of a user's share, or made it at the same moment:
+// Open MPI makes and removes /tmp/ompi.HOST.UID without a lock (its issue 8510). The next try has
+// it.
 bool LostItsFolder(std::string_view output);
 
 // A command line that a shell reads as these words.

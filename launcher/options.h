@@ -31,7 +31,8 @@ struct BenchOptions {
   std::vector<std::string> arguments;
 };
 
-// What the command line asks for: exactly one of run, devices, queue, bench, support and text is there.
+// What the command line asks for: exactly one of run, devices, queue, bench, support and text is
+// there.
 struct CommandLine {
   std::optional<RunOptions> run;
   std::optional<DevicesOptions> devices;

@@ -25,7 +25,8 @@ class Faults {
   // context is lost, the client is told by DeviceFault, the first time, and the
   // receiving thread is woken.
   CUresult Check(CUresult result) {
-    if (result != CUDA_SUCCESS) [[unlikely]] Examine(result);
+    if (result != CUDA_SUCCESS) [[unlikely]]
+      Examine(result);
     return result;
   }
   // The same for a posted op, whose failure is reported by PostedFailure while the context lives.

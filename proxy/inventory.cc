@@ -38,7 +38,8 @@ Result<DeviceDescription> Describe(const LoadedDriver& loaded, int ordinal) {
   for (int i = 1; i < CU_DEVICE_ATTRIBUTE_MAX; ++i) {
     // An older driver does not know the newest attributes: they stay 0.
     int value = 0;
-    if (driver.cuDeviceGetAttribute(&value, static_cast<CUdevice_attribute>(i), device) == CUDA_SUCCESS)
+    if (driver.cuDeviceGetAttribute(&value, static_cast<CUdevice_attribute>(i), device) ==
+        CUDA_SUCCESS)
       description.attributes[static_cast<std::size_t>(i)] = value;
   }
   description.virtual_memory =

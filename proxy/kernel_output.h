@@ -20,8 +20,8 @@ namespace cuspan::proxy {
 
 class KernelOutput {
  public:
-  // Makes the process's stdout and stderr streams to the client of `channel`, which lives as long as
-  // the process. What was logged by name before (SetLogName) goes on to the real standard error.
+  // Makes the process's stdout and stderr streams to the client of `channel`, which lives as long
+  // as the process. What was logged by name before (SetLogName) goes on to the real standard error.
   static Status Install(Channel& channel);
 
   // To be called with each image before it is loaded. Any thread.

@@ -84,8 +84,8 @@ Status OpenDriver(const ProxyStart& start, Place& place) {
   place.device = std::make_unique<Device>(std::move(*device));
   if (start.shared.bytes != 0) {
     // Without it managed and mapped memory are refused; everything else works.
-    const Status shared = place.device->ReserveShared(start.shared, std::move(place.shared_file),
-                                                      start.file_bytes);
+    const Status shared =
+        place.device->ReserveShared(start.shared, std::move(place.shared_file), start.file_bytes);
     if (!shared.ok()) LogWarn("no managed and mapped memory: {}", shared.message());
   }
   for (const int direction : {0, 1}) place.device->Pin(place.channel->StagingArea(direction));

@@ -13,7 +13,8 @@ StreamQueues::StreamQueues() {
 }
 
 StreamQueue& StreamQueues::AddStream(bool blocking) {
-  streams_.push_back(StreamQueue(blocking ? StreamQueue::Kind::kBlocking : StreamQueue::Kind::kNonBlocking));
+  streams_.push_back(
+      StreamQueue(blocking ? StreamQueue::Kind::kBlocking : StreamQueue::Kind::kNonBlocking));
   streams_.back().self = std::prev(streams_.end());
   return streams_.back();
 }
@@ -27,7 +28,8 @@ void StreamQueues::Retire(StreamQueue& stream) {
   retired_.push_back(&stream);
 }
 
-bool StreamQueues::MayStart(const StreamQueue& stream, std::uint64_t index, const Gate* gate) const {
+bool StreamQueues::MayStart(const StreamQueue& stream, std::uint64_t index,
+                            const Gate* gate) const {
   if (stream.paused || (gate != nullptr && !gate->open())) return false;
   switch (stream.kind) {
     case StreamQueue::Kind::kNonBlocking:
@@ -43,8 +45,8 @@ bool StreamQueues::MayStart(const StreamQueue& stream, std::uint64_t index, cons
   return false;
 }
 
-void StreamQueues::Enqueue(StreamQueue& stream, std::unique_ptr<StreamOp> op, std::shared_ptr<Gate> gate,
-                           bool begun) {
+void StreamQueues::Enqueue(StreamQueue& stream, std::unique_ptr<StreamOp> op,
+                           std::shared_ptr<Gate> gate, bool begun) {
   const std::size_t bytes = sizeof(StreamQueue::Entry) + (begun ? 0 : op->Keep());
   if (stream.ops.empty()) {
     stream.busy_position = busy_.size();
@@ -178,7 +180,8 @@ void StreamQueues::DropAll() {
     stream->ready = false;
     stream = stream->retired ? streams_.erase(stream) : std::next(stream);
   }
-  std::sort(dropped.begin(), dropped.end(), [](const auto& a, const auto& b) { return a.index < b.index; });
+  std::sort(dropped.begin(), dropped.end(),
+            [](const auto& a, const auto& b) { return a.index < b.index; });
   for (StreamQueue::Entry& entry : dropped) entry.op->Drop();
   PassBarriers();
 }

@@ -139,7 +139,8 @@ class StreamQueues {
     std::function<void()> then;
   };
   bool MayStart(const StreamQueue& stream, std::uint64_t index, const Gate* gate) const;
-  void Enqueue(StreamQueue& stream, std::unique_ptr<StreamOp> op, std::shared_ptr<Gate> gate, bool begun);
+  void Enqueue(StreamQueue& stream, std::unique_ptr<StreamOp> op, std::shared_ptr<Gate> gate,
+               bool begun);
   void PopHead(StreamQueue& stream);
   void MarkReady(StreamQueue& stream);
   void Pump();

@@ -106,39 +106,56 @@ void MeasureClasses() {
                            const std::function<void()>& wait, int calls_at_once = 1) {
     Print(name, 1, 1, Measure(call, wait, calls_at_once));
   };
-  measure("launch", [] { Empty<<<1, 1>>>(); }, device);
-  measure("launch_stream", [&] { Empty<<<1, 1, 0, stream>>>(); },
-          [&] { CHECK(cudaStreamSynchronize(stream)); });
-  measure("copy_to_8", [&] { CHECK(cudaMemcpy(memory, pageable.data(), 8, cudaMemcpyHostToDevice)); },
-          nothing);
-  measure("copy_from_8",
-          [&] { CHECK(cudaMemcpy(pageable.data(), memory, 8, cudaMemcpyDeviceToHost)); }, nothing);
-  measure("copy_to_4096",
-          [&] { CHECK(cudaMemcpy(memory, pageable.data(), 4096, cudaMemcpyHostToDevice)); }, device);
-  measure("copy_from_4096",
-          [&] { CHECK(cudaMemcpy(pageable.data(), memory, 4096, cudaMemcpyDeviceToHost)); },
-          nothing);
-  measure("copy_async_to_4096", [&] {
-    CHECK(cudaMemcpyAsync(memory, pinned, 4096, cudaMemcpyHostToDevice, stream));
-  }, [&] { CHECK(cudaStreamSynchronize(stream)); });
-  measure("memset_async", [&] { CHECK(cudaMemsetAsync(memory, 0, 4096, stream)); },
-          [&] { CHECK(cudaStreamSynchronize(stream)); });
-  measure("malloc_free", [] {
-    void* block = nullptr;
-    CHECK(cudaMalloc(&block, 65536));
-    CHECK(cudaFree(block));
-  }, nothing);
-  measure("malloc_async_free_async", [&] {
-    void* block = nullptr;
-    CHECK(cudaMallocAsync(&block, 65536, stream));
-    CHECK(cudaFreeAsync(block, stream));
-  }, [&] { CHECK(cudaStreamSynchronize(stream)); });
-  measure("event_record", [&] { CHECK(cudaEventRecord(event, stream)); },
-          [&] { CHECK(cudaEventSynchronize(event)); });
-  measure("stream_wait_event", [&] { CHECK(cudaStreamWaitEvent(stream, event, 0)); },
-          [&] { CHECK(cudaStreamSynchronize(stream)); });
-  measure("event_query", [&] { cudaEventQuery(event); }, nothing);
-  measure("stream_query", [&] { cudaStreamQuery(stream); }, nothing);
+  measure(
+      "launch", [] { Empty<<<1, 1>>>(); }, device);
+  measure(
+      "launch_stream", [&] { Empty<<<1, 1, 0, stream>>>(); },
+      [&] { CHECK(cudaStreamSynchronize(stream)); });
+  measure(
+      "copy_to_8", [&] { CHECK(cudaMemcpy(memory, pageable.data(), 8, cudaMemcpyHostToDevice)); },
+      nothing);
+  measure(
+      "copy_from_8", [&] { CHECK(cudaMemcpy(pageable.data(), memory, 8, cudaMemcpyDeviceToHost)); },
+      nothing);
+  measure(
+      "copy_to_4096",
+      [&] { CHECK(cudaMemcpy(memory, pageable.data(), 4096, cudaMemcpyHostToDevice)); }, device);
+  measure(
+      "copy_from_4096",
+      [&] { CHECK(cudaMemcpy(pageable.data(), memory, 4096, cudaMemcpyDeviceToHost)); }, nothing);
+  measure(
+      "copy_async_to_4096",
+      [&] { CHECK(cudaMemcpyAsync(memory, pinned, 4096, cudaMemcpyHostToDevice, stream)); },
+      [&] { CHECK(cudaStreamSynchronize(stream)); });
+  measure(
+      "memset_async", [&] { CHECK(cudaMemsetAsync(memory, 0, 4096, stream)); },
+      [&] { CHECK(cudaStreamSynchronize(stream)); });
+  measure(
+      "malloc_free",
+      [] {
+        void* block = nullptr;
+        CHECK(cudaMalloc(&block, 65536));
+        CHECK(cudaFree(block));
+      },
+      nothing);
+  measure(
+      "malloc_async_free_async",
+      [&] {
+        void* block = nullptr;
+        CHECK(cudaMallocAsync(&block, 65536, stream));
+        CHECK(cudaFreeAsync(block, stream));
+      },
+      [&] { CHECK(cudaStreamSynchronize(stream)); });
+  measure(
+      "event_record", [&] { CHECK(cudaEventRecord(event, stream)); },
+      [&] { CHECK(cudaEventSynchronize(event)); });
+  measure(
+      "stream_wait_event", [&] { CHECK(cudaStreamWaitEvent(stream, event, 0)); },
+      [&] { CHECK(cudaStreamSynchronize(stream)); });
+  measure(
+      "event_query", [&] { cudaEventQuery(event); }, nothing);
+  measure(
+      "stream_query", [&] { cudaStreamQuery(stream); }, nothing);
   // The same while a kernel runs there. What lets it go is in a stream of its own.
   cudaStream_t other;
   CHECK(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
@@ -147,27 +164,37 @@ void MeasureClasses() {
   CHECK(cudaDeviceSynchronize());
   WaitFor<<<1, 1, 0, stream>>>(go_on);
   CHECK(cudaGetLastError());
-  measure("stream_query_busy", [&] { cudaStreamQuery(stream); }, nothing);
+  measure(
+      "stream_query_busy", [&] { cudaStreamQuery(stream); }, nothing);
   CHECK(cudaMemsetAsync(go_on, 1, sizeof *go_on, other));
   CHECK(cudaStreamSynchronize(stream));
   CHECK(cudaStreamDestroy(other));
   cudaGetLastError();  // Not ready, perhaps.
-  measure("event_create_destroy", [] {
-    cudaEvent_t made;
-    CHECK(cudaEventCreate(&made));
-    CHECK(cudaEventDestroy(made));
-  }, nothing);
-  measure("stream_create_destroy", [] {
-    cudaStream_t made;
-    CHECK(cudaStreamCreate(&made));
-    CHECK(cudaStreamDestroy(made));
-  }, nothing);
+  measure(
+      "event_create_destroy",
+      [] {
+        cudaEvent_t made;
+        CHECK(cudaEventCreate(&made));
+        CHECK(cudaEventDestroy(made));
+      },
+      nothing);
+  measure(
+      "stream_create_destroy",
+      [] {
+        cudaStream_t made;
+        CHECK(cudaStreamCreate(&made));
+        CHECK(cudaStreamDestroy(made));
+      },
+      nothing);
   // What takes nanoseconds is measured many times between two looks at the clock.
   constexpr int kAtOnce = 100;
   const auto local = [&](const char* name, const std::function<void()>& call) {
-    measure(name, [&] {
-      for (int i = 0; i < kAtOnce; ++i) call();
-    }, nothing, kAtOnce);
+    measure(
+        name,
+        [&] {
+          for (int i = 0; i < kAtOnce; ++i) call();
+        },
+        nothing, kAtOnce);
   };
   int value = 0;
   local("get_last_error", [] { CHECK(cudaGetLastError()); });
@@ -178,9 +205,8 @@ void MeasureClasses() {
   local("pointer_get_attributes", [&] { CHECK(cudaPointerGetAttributes(&attributes, memory)); });
   cudaFuncAttributes function;
   local("func_get_attributes", [&] { CHECK(cudaFuncGetAttributes(&function, Empty)); });
-  local("occupancy", [&] {
-    CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&value, Empty, 128, 0));
-  });
+  local("occupancy",
+        [&] { CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&value, Empty, 128, 0)); });
 }
 
 // A launch and the wait for it, of a program that did nothing for a while.

@@ -70,8 +70,7 @@ Status HomeAgent::JoinLauncher() {
 Status HomeAgent::FindDevices() {
   // It may take long: until then the launcher's end is the end of the run.
   if (launcher_)
-    CUSPAN_RETURN_IF_ERROR(
-        node_->poller().Watch(launcher_->fd(), [this] { ReadLauncher(); }));
+    CUSPAN_RETURN_IF_ERROR(node_->poller().Watch(launcher_->fd(), [this] { ReadLauncher(); }));
   Result<RunReady> ready = Prepare();
   if (launcher_ && !run_ended_) node_->poller().Forget(launcher_->fd());
   if (!launcher_) {

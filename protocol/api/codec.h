@@ -135,7 +135,9 @@ struct Codec<std::string> {
 template <typename T, std::size_t N>
 struct Codec<std::array<T, N>> {
   static std::size_t Size(const std::array<T, N>&) { return sizeof(T) * N; }
-  static void Encode(Encoder& out, const std::array<T, N>& value) { out.Raw(value.data(), sizeof(T) * N); }
+  static void Encode(Encoder& out, const std::array<T, N>& value) {
+    out.Raw(value.data(), sizeof(T) * N);
+  }
   static void Decode(Decoder& in, std::array<T, N>& value) { in.Raw(value.data(), sizeof(T) * N); }
 };
 
@@ -154,7 +156,8 @@ struct Codec<std::vector<T>> {
     std::uint32_t count = 0;
     Codec<std::uint32_t>::Decode(in, count);
     value.clear();
-    // Every element takes at least one byte, so a count beyond the input is a lie, not an allocation.
+    // Every element takes at least one byte, so a count beyond the input is a lie, not an
+    // allocation.
     if (count > in.left()) in.Fail();
     for (std::uint32_t i = 0; i < count && in.ok(); ++i) Codec<T>::Decode(in, value.emplace_back());
   }

@@ -22,7 +22,8 @@ Result<std::pair<sockaddr_un, socklen_t>> AbstractAddress(const std::string& nam
   if (name.empty() || name.size() + 1 > sizeof address.sun_path)
     return Status::Invalid("'{}' is no socket address of cuspan", name);
   std::memcpy(address.sun_path + 1, name.data(), name.size());
-  return std::pair(address, static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size()));
+  return std::pair(address,
+                   static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size()));
 }
 
 }  // namespace
@@ -33,7 +34,8 @@ Status CheckPeer(int fd) {
   if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0)
     return Status::Internal("asking who is at the other end of a socket: {}", std::strerror(errno));
   if (peer.uid != ::geteuid())
-    return Status::Refused("process {} of user {} is not of this run's user {}", peer.pid, peer.uid, ::geteuid());
+    return Status::Refused("process {} of user {} is not of this run's user {}", peer.pid, peer.uid,
+                           ::geteuid());
   return Status::Ok();
 }
 
@@ -43,7 +45,8 @@ Result<ControlSocket> ControlSocket::Connect(const std::string& address) {
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!fd.valid()) return Status::Internal("socket: {}", std::strerror(errno));
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&target->first), target->second) != 0)
-    return Status::Unavailable("no cuspan agent answers at '{}': {}", address, std::strerror(errno));
+    return Status::Unavailable("no cuspan agent answers at '{}': {}", address,
+                               std::strerror(errno));
   CUSPAN_RETURN_IF_ERROR(CheckPeer(fd.get()));
   // Out of the way of the program around us, which may count on the lowest free number.
   UniqueFd high(::fcntl(fd.get(), F_DUPFD_CLOEXEC, kHighFd));
@@ -101,10 +104,9 @@ Status ControlSocket::SendFrame(const std::vector<std::byte>& frame, std::span<c
     if (!part.ok()) return part.status();
     sent += *part;
     if (*part != 0) continue;
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(
-        deadline - std::chrono::steady_clock::now());
-    if (left.count() <= 0)
-      return Status::Unavailable("sending a control message: nobody reads it");
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    if (left.count() <= 0) return Status::Unavailable("sending a control message: nobody reads it");
     pollfd room{fd_.get(), POLLOUT, 0};
     ::poll(&room, 1, static_cast<int>(left.count()));
   }
@@ -160,9 +162,11 @@ Status ControlSocket::ReadMore() {
     received = ::recvmsg(fd_.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   } while (received < 0 && errno == EINTR);
   if (received < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return Status::Ok();
-  if (received < 0) return Status::Unavailable("receiving a control message: {}", std::strerror(errno));
+  if (received < 0)
+    return Status::Unavailable("receiving a control message: {}", std::strerror(errno));
   if (received == 0) return Status::Unavailable("the other side closed the connection");
-  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
+  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
+       header = CMSG_NXTHDR(&message, header)) {
     if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
     const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
     for (std::size_t i = 0; i < count; ++i) {
@@ -171,7 +175,8 @@ Status ControlSocket::ReadMore() {
       fds_.emplace_back(fd);
     }
   }
-  if (fds_.size() > most_waiting_fds_) return Status::Invalid("{} descriptors came that nobody expects", fds_.size());
+  if (fds_.size() > most_waiting_fds_)
+    return Status::Invalid("{} descriptors came that nobody expects", fds_.size());
   buffer_.insert(buffer_.end(), chunk, chunk + received);
   return Status::Ok();
 }
@@ -199,13 +204,15 @@ Result<std::optional<ControlSocket::Message>> ControlSocket::TryReceive() {
   return std::optional<Message>();
 }
 
-Result<ControlSocket::Message> ControlSocket::Receive(std::chrono::milliseconds limit, const char* what) {
+Result<ControlSocket::Message> ControlSocket::Receive(std::chrono::milliseconds limit,
+                                                      const char* what) {
   const auto deadline = std::chrono::steady_clock::now() + limit;
   for (;;) {
     Result<std::optional<Message>> message = TryReceive();
     if (!message.ok()) return message.status();
     if (message->has_value()) return std::move(**message);
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
     if (left.count() <= 0)
       return Status::Unavailable("no {} came within {} ms", what, limit.count());
     pollfd waited{fd_.get(), POLLIN, 0};

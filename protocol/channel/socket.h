@@ -30,8 +30,8 @@ class ControlSocket {
   // Two connected ends, for a child process.
   static Result<std::pair<ControlSocket, ControlSocket>> Pair();
 
-  // Sends one message with copies of `fds`. kUnavailable when the peer is gone, or has not taken all
-  // of it within a second; then nothing more can be sent.
+  // Sends one message with copies of `fds`. kUnavailable when the peer is gone, or has not taken
+  // all of it within a second; then nothing more can be sent.
   template <typename T>
   Status Send(const T& message, std::span<const int> fds = {}) {
     return SendFrame(MakeFrame(message), fds);
@@ -73,7 +73,8 @@ class ControlSocket {
     }
     return ParseMessage<T>(message->frame);
   }
-  // The oldest descriptor that came with a message and was not taken yet; invalid when there is none.
+  // The oldest descriptor that came with a message and was not taken yet; invalid when there is
+  // none.
   UniqueFd TakeFd();
 
   int fd() const { return fd_.get(); }

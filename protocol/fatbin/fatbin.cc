@@ -216,8 +216,8 @@ Result<Container> ReadContainer(std::span<const std::uint8_t> bytes) {
 }
 
 void HideObjects(std::span<std::byte> container) {
-  const std::span<const std::uint8_t> bytes(
-      reinterpret_cast<const std::uint8_t*>(container.data()), container.size());
+  const std::span<const std::uint8_t> bytes(reinterpret_cast<const std::uint8_t*>(container.data()),
+                                            container.size());
   if (!ReadContainer(bytes).ok()) return;
   auto header = Load<ContainerHeader>(container.data());
   std::uint64_t at = header.header_bytes;

@@ -3,14 +3,19 @@
 namespace cuspan {
 
 Status CheckFrameHeader(const FrameHeader& header, std::size_t max_bytes) {
-  if (header.magic != kFrameMagic) return Status::Invalid("frame magic is 0x{:04x}, not 0x{:04x}", header.magic, kFrameMagic);
+  if (header.magic != kFrameMagic)
+    return Status::Invalid("frame magic is 0x{:04x}, not 0x{:04x}", header.magic, kFrameMagic);
   if (header.version != kFrameVersion)
-    return Status::Refused("the other side speaks frame version {}, this one {}: install one version of cuspan everywhere",
-                           header.version, kFrameVersion);
-  if ((header.flags & ~kFrameReply) != 0 || header.zero != 0) return Status::Invalid("unknown frame flags 0x{:02x}", header.flags);
+    return Status::Refused(
+        "the other side speaks frame version {}, this one {}: install one version of cuspan "
+        "everywhere",
+        header.version, kFrameVersion);
+  if ((header.flags & ~kFrameReply) != 0 || header.zero != 0)
+    return Status::Invalid("unknown frame flags 0x{:02x}", header.flags);
   if (header.payload_bytes > max_bytes - sizeof header)
-    return Status::Invalid("frame of op {} ({}) claims {} bytes of payload; {} is the most", header.op,
-                           OpName(static_cast<Op>(header.op)), header.payload_bytes, max_bytes - sizeof header);
+    return Status::Invalid("frame of op {} ({}) claims {} bytes of payload; {} is the most",
+                           header.op, OpName(static_cast<Op>(header.op)), header.payload_bytes,
+                           max_bytes - sizeof header);
   return Status::Ok();
 }
 
@@ -21,8 +26,9 @@ Result<Frame> ParseFrame(Bytes bytes, std::size_t max_bytes) {
   std::memcpy(&frame.header, bytes.data(), sizeof frame.header);
   CUSPAN_RETURN_IF_ERROR(CheckFrameHeader(frame.header, max_bytes));
   if (frame.header.payload_bytes > bytes.size() - sizeof frame.header)
-    return Status::Invalid("frame of op {} ({}) claims {} bytes of payload and has {}", frame.header.op,
-                           OpName(frame.op()), frame.header.payload_bytes, bytes.size() - sizeof frame.header);
+    return Status::Invalid("frame of op {} ({}) claims {} bytes of payload and has {}",
+                           frame.header.op, OpName(frame.op()), frame.header.payload_bytes,
+                           bytes.size() - sizeof frame.header);
   frame.payload = bytes.subspan(sizeof frame.header, frame.header.payload_bytes);
   return frame;
 }

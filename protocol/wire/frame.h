@@ -8,9 +8,9 @@
 //        4      2  op number
 //        6      2  zero
 //        8      4  payload bytes
-//       12      4  request: of a call and its reply the caller's token; of a posted op the app's thread
-//       16      8  sequence: counts the ops of one session to one device, from 1
-//       24      …  payload: the op's fields as protocol/api/codec.h writes them
+//       12      4  request: of a call and its reply the caller's token; of a posted op the app's
+//       thread 16      8  sequence: counts the ops of one session to one device, from 1 24      …
+//       payload: the op's fields as protocol/api/codec.h writes them
 #pragma once
 
 #include "common/status.h"
@@ -62,7 +62,8 @@ Result<Frame> ParseFrame(Bytes bytes, std::size_t max_bytes);
 
 // One whole frame in memory of its own.
 template <typename T>
-std::vector<std::byte> MakeFrame(const T& message, std::uint32_t request = 0, std::uint64_t sequence = 0) {
+std::vector<std::byte> MakeFrame(const T& message, std::uint32_t request = 0,
+                                 std::uint64_t sequence = 0) {
   FrameHeader header;
   header.op = static_cast<std::uint16_t>(T::kOp);
   header.payload_bytes = static_cast<std::uint32_t>(EncodedSize(message));
@@ -79,7 +80,8 @@ template <typename T>
 Result<T> ParseMessage(const Frame& frame) {
   T message;
   if (frame.op() != T::kOp || frame.header.is_reply())
-    return Status::Invalid("expected {} and got op {} ({})", OpName(T::kOp), frame.header.op, OpName(frame.op()));
+    return Status::Invalid("expected {} and got op {} ({})", OpName(T::kOp), frame.header.op,
+                           OpName(frame.op()));
   if (!DecodeFrom(frame.payload, message))
     return Status::Invalid("malformed {} of {} bytes", OpName(T::kOp), frame.payload.size());
   return message;

@@ -23,8 +23,8 @@ Status FillTable(void* library, const std::string& path, Driver& driver) {
   std::string missing;
   int count = 0;
   const auto find = [&](auto& function, const char* symbol) {
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(
-        FindSymbol(library, symbol));
+    function =
+        reinterpret_cast<std::remove_reference_t<decltype(function)>>(FindSymbol(library, symbol));
     if (function != nullptr) return;
     ++count;
     if (count <= 5) missing += (missing.empty() ? "" : ", ") + std::string(symbol);
@@ -36,8 +36,9 @@ Status FillTable(void* library, const std::string& path, Driver& driver) {
 #undef CUSPAN_VENDOR_FUNCTION
 #undef CUSPAN_DRIVER_FUNCTION
   if (count == 0) return Status::Ok();
-  return Status::Unsupported("{} lacks {} driver functions ({}{}): a driver for CUDA 12.4 or newer is needed",
-                             path, count, missing, count > 5 ? ", …" : "");
+  return Status::Unsupported(
+      "{} lacks {} driver functions ({}{}): a driver for CUDA 12.4 or newer is needed", path, count,
+      missing, count > 5 ? ", …" : "");
 }
 
 std::string PathOf(void* library, const std::string& fallback) {
@@ -61,7 +62,7 @@ std::string Driver::Describe(CUresult result) const {
   if (cuGetErrorName != nullptr) cuGetErrorName(result, &name);
   if (cuGetErrorString != nullptr) cuGetErrorString(result, &text);
   return Format("{} ({}, {})", name == nullptr ? "CUresult" : name, static_cast<int>(result),
-                     text == nullptr ? "unknown" : text);
+                text == nullptr ? "unknown" : text);
 }
 
 std::filesystem::path SoftwareDriverPath() {
@@ -71,32 +72,38 @@ std::filesystem::path SoftwareDriverPath() {
 }
 
 Result<LoadedDriver> LoadDriver(const std::string& name) {
-  if (name.empty()) return Status::Invalid("no driver was named: 'cuda', 'soft' or the path of a library");
+  if (name.empty())
+    return Status::Invalid("no driver was named: 'cuda', 'soft' or the path of a library");
   const bool vendor = name == "cuda";
-  const std::string file = vendor ? "libcuda.so.1" : name == "soft" ? SoftwareDriverPath().string() : name;
+  const std::string file = vendor           ? "libcuda.so.1"
+                           : name == "soft" ? SoftwareDriverPath().string()
+                                            : name;
   void* library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* reason = ::dlerror();
     if (vendor)
       return Status::NotFound("no usable GPU: {}; install NVIDIA's driver, or use --device soft",
                               reason == nullptr ? "libcuda.so.1 not found" : reason);
-    return Status::NotFound("the driver library can not be loaded: {}", reason == nullptr ? file : reason);
+    return Status::NotFound("the driver library can not be loaded: {}",
+                            reason == nullptr ? file : reason);
   }
   LoadedDriver loaded;
   loaded.path = PathOf(library, file);
   loaded.software = name == "soft" || SameFile(loaded.path, SoftwareDriverPath());
   // The version comes first: a driver that is too old lacks functions, and its age is the reason.
-  const auto get_version = reinterpret_cast<decltype(&::cuDriverGetVersion)>(::dlsym(library, "cuDriverGetVersion"));
+  const auto get_version =
+      reinterpret_cast<decltype(&::cuDriverGetVersion)>(::dlsym(library, "cuDriverGetVersion"));
   if (get_version == nullptr || get_version(&loaded.version) != CUDA_SUCCESS)
     return Status::Unsupported("{} does not tell its version: it is no CUDA driver", loaded.path);
   if (loaded.version < kOldestDriver)
     return Status::Unsupported(
-        "the driver {} is for CUDA {}.{}; 12.4 or newer is needed: update it, or use --device soft", loaded.path,
-        loaded.version / 1000, loaded.version % 1000 / 10);
+        "the driver {} is for CUDA {}.{}; 12.4 or newer is needed: update it, or use --device soft",
+        loaded.path, loaded.version / 1000, loaded.version % 1000 / 10);
   CUSPAN_RETURN_IF_ERROR(FillTable(library, loaded.path, loaded.functions));
   if (const CUresult result = loaded.functions.cuInit(0); result != CUDA_SUCCESS)
     return Status::Unavailable("no usable GPU: cuInit of {} says {}{}", loaded.path,
-                               loaded.functions.Describe(result), vendor ? "; or use --device soft" : "");
+                               loaded.functions.Describe(result),
+                               vendor ? "; or use --device soft" : "");
   return loaded;
 }
 

@@ -14,8 +14,8 @@ struct InlineCopy final : PostedOp {
     if (data.empty()) return Turn::kSubmitted;
     Timeline::Start start = session->timeline.Begin(stream->driver);
     // From ordinary memory: the driver takes a copy of the bytes before it returns.
-    const CUresult result = session->driver.cuMemcpyHtoDAsync(destination, data.data(), data.size(),
-                                                              stream->driver);
+    const CUresult result =
+        session->driver.cuMemcpyHtoDAsync(destination, data.data(), data.size(), stream->driver);
     if (result == CUDA_SUCCESS)
       session->timeline.End(std::move(start), *stream, TraceKind::kToDevice, 0, 0, data.size());
     return Finish(result, 1 + data.size() / kInlineBytesPerUnit);
@@ -34,7 +34,8 @@ struct InlineCopy final : PostedOp {
 struct DeviceCopy final : PostedOp {
   using PostedOp::PostedOp;
   Turn Submit() override {
-    if (!session->MayTouch(copy.destination, copy.bytes) || !session->MayTouch(copy.source, copy.bytes))
+    if (!session->MayTouch(copy.destination, copy.bytes) ||
+        !session->MayTouch(copy.source, copy.bytes))
       return Finish(CUDA_ERROR_INVALID_VALUE);
     if (copy.bytes == 0) return Turn::kSubmitted;
     Timeline::Start start = session->timeline.Begin(stream->driver);
@@ -51,18 +52,20 @@ struct DeviceCopy final : PostedOp {
 struct Set final : PostedOp {
   using PostedOp::PostedOp;
   Turn Submit() override {
-    if (!session->MayTouch(set.destination, set.elements * set.element_bytes)) return Finish(CUDA_ERROR_INVALID_VALUE);
+    if (!session->MayTouch(set.destination, set.elements * set.element_bytes))
+      return Finish(CUDA_ERROR_INVALID_VALUE);
     if (set.elements == 0) return Turn::kSubmitted;
     const Driver& driver = session->driver;
     switch (set.element_bytes) {
       case 1:
-        return Finish(driver.cuMemsetD8Async(set.destination, static_cast<unsigned char>(set.value), set.elements,
-                                             stream->driver));
+        return Finish(driver.cuMemsetD8Async(set.destination, static_cast<unsigned char>(set.value),
+                                             set.elements, stream->driver));
       case 2:
-        return Finish(driver.cuMemsetD16Async(set.destination, static_cast<unsigned short>(set.value),
-                                              set.elements, stream->driver));
+        return Finish(driver.cuMemsetD16Async(
+            set.destination, static_cast<unsigned short>(set.value), set.elements, stream->driver));
       default:
-        return Finish(driver.cuMemsetD32Async(set.destination, set.value, set.elements, stream->driver));
+        return Finish(
+            driver.cuMemsetD32Async(set.destination, set.value, set.elements, stream->driver));
     }
   }
 
@@ -83,7 +86,8 @@ Status Handle(Session& session, const Origin& origin, const CopyToDeviceInline& 
 Status Handle(Session& session, const Origin& origin, const CopyToDevice& op) {
   Result<std::shared_ptr<Stream>> stream = session.FindStream(op.stream);
   if (!stream.ok()) return stream.status();
-  auto transfer = std::make_shared<Transfer>(op.transfer, origin, *stream, op.destination, op.bytes);
+  auto transfer =
+      std::make_shared<Transfer>(op.transfer, origin, *stream, op.destination, op.bytes);
   CUSPAN_RETURN_IF_ERROR(session.transfers.Announce(transfer));
   session.queues.Add(*(*stream)->queue, TransferToDevice(session, std::move(transfer)));
   return Status::Ok();
@@ -117,6 +121,8 @@ Status Handle(Session& session, const Origin& origin, const Memset& op) {
   return Queue(session, std::move(set));
 }
 
-Status Handle(Session& session, const Origin&, const Chunk& op) { return session.transfers.TakeChunk(op); }
+Status Handle(Session& session, const Origin&, const Chunk& op) {
+  return session.transfers.TakeChunk(op);
+}
 
 }  // namespace cuspan::proxy

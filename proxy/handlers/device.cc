@@ -14,8 +14,8 @@ Status Handle(Session& session, const Origin& origin, const LimitGet& op) {
 
 Status Handle(Session& session, const Origin& origin, const LimitSet& op) {
   session.worker.Run([&session, origin, op] {
-    const CUresult result =
-        session.faults.Check(session.driver.cuCtxSetLimit(static_cast<CUlimit>(op.limit), op.value));
+    const CUresult result = session.faults.Check(
+        session.driver.cuCtxSetLimit(static_cast<CUlimit>(op.limit), op.value));
     session.channel.Reply<LimitSet>(origin.request, {result});
   });
   return Status::Ok();

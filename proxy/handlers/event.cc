@@ -31,7 +31,8 @@ struct RecordOp final : PostedOp {
   // Nobody shall wait for a record that will not be: it is reached, with the reason.
   void Fail(CUresult result) {
     record->complete.store(true, std::memory_order_release);
-    session->channel.Post(EventReached{record->event, record->record, result, session->completer.pushed()});
+    session->channel.Post(
+        EventReached{record->event, record->record, result, session->completer.pushed()});
     session->queues.Open(record->submitted);
   }
 
@@ -44,7 +45,8 @@ struct WaitOp final : PostedOp {
   Turn Submit() override {
     // No event where recording failed or never came: nothing to wait for.
     const CUevent event = record->driver_event.get();
-    if (event == nullptr || record->complete.load(std::memory_order_acquire)) return Turn::kSubmitted;
+    if (event == nullptr || record->complete.load(std::memory_order_acquire))
+      return Turn::kSubmitted;
     return Finish(session->driver.cuStreamWaitEvent(stream->driver, event, CU_EVENT_WAIT_DEFAULT));
   }
 
@@ -67,14 +69,16 @@ Result<std::shared_ptr<Event>> FindEvent(Session& session, std::uint64_t handle)
 void Prune(Event& event) {
   while (!event.live.empty()) {
     const auto oldest = event.live.begin();
-    if (oldest->first >= event.records || !oldest->second->complete.load(std::memory_order_acquire)) return;
+    if (oldest->first >= event.records || !oldest->second->complete.load(std::memory_order_acquire))
+      return;
     event.live.erase(oldest);
   }
 }
 
 // The record that EventElapsed compares, or the driver's result when there is none.
 CUresult TimedRecord(const Event& event, RecordState& record) {
-  if ((event.flags & CU_EVENT_DISABLE_TIMING) != 0 || event.records == 0) return CUDA_ERROR_INVALID_HANDLE;
+  if ((event.flags & CU_EVENT_DISABLE_TIMING) != 0 || event.records == 0)
+    return CUDA_ERROR_INVALID_HANDLE;
   record = event.live.at(event.records);
   if (!record->submitted.open()) return CUDA_ERROR_NOT_READY;
   return record->driver_event.get() == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
@@ -95,7 +99,8 @@ Status Handle(Session& session, const Origin&, const EventDestroy& op) {
   const std::shared_ptr<Event> event = session.events.Remove(op.event);
   if (event == nullptr) return Status::Invalid("event 0x{:x} does not exist", op.event);
   // Records that have not arrived never will.
-  for (auto awaited = event->live.upper_bound(event->records); awaited != event->live.end(); ++awaited)
+  for (auto awaited = event->live.upper_bound(event->records); awaited != event->live.end();
+       ++awaited)
     session.queues.Open(awaited->second->submitted);
   return Status::Ok();
 }
@@ -145,7 +150,8 @@ Status Handle(Session& session, const Origin& origin, const StreamWaitSignal& op
 }
 
 Status Handle(Session& session, const Origin&, const Signal& op) {
-  if (const std::shared_ptr<Gate> gate = session.signals.Arrive(op.signal)) session.queues.Open(*gate);
+  if (const std::shared_ptr<Gate> gate = session.signals.Arrive(op.signal))
+    session.queues.Open(*gate);
   return Status::Ok();
 }
 

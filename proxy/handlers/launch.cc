@@ -31,11 +31,11 @@ CUresult LaunchIn(const Driver& driver, CUfunction kernel, const GridShape& shap
     const CUlaunchConfig config = ClusterConfig(shape, stream, attributes);
     return driver.cuLaunchKernelEx(&config, kernel, arguments, nullptr);
   }
-  return cooperative ? driver.cuLaunchCooperativeKernel(kernel, grid.x, grid.y, grid.z, block.x,
-                                                        block.y, block.z, dynamic_shared, stream,
-                                                        arguments)
-                     : driver.cuLaunchKernel(kernel, grid.x, grid.y, grid.z, block.x, block.y,
-                                             block.z, dynamic_shared, stream, arguments, nullptr);
+  return cooperative
+             ? driver.cuLaunchCooperativeKernel(kernel, grid.x, grid.y, grid.z, block.x, block.y,
+                                                block.z, dynamic_shared, stream, arguments)
+             : driver.cuLaunchKernel(kernel, grid.x, grid.y, grid.z, block.x, block.y, block.z,
+                                     dynamic_shared, stream, arguments, nullptr);
 }
 
 struct LaunchOp final : PostedOp {
@@ -103,8 +103,9 @@ Status Handle(Session& session, const Origin& origin, const KernelOccupancy& op)
   if (!kernel.ok()) return kernel.status();
   session.worker.Run([&session, origin, op, kernel = std::move(*kernel)] {
     int blocks = 0;
-    const CUresult result = session.faults.Check(session.driver.cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
-        &blocks, kernel->driver, op.block_threads, op.dynamic_shared, op.flags));
+    const CUresult result =
+        session.faults.Check(session.driver.cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+            &blocks, kernel->driver, op.block_threads, op.dynamic_shared, op.flags));
     session.channel.Reply<KernelOccupancy>(origin.request, {result, blocks});
   });
   return Status::Ok();
@@ -115,8 +116,9 @@ Status Handle(Session& session, const Origin& origin, const KernelAvailableShare
   if (!kernel.ok()) return kernel.status();
   session.worker.Run([&session, origin, op, kernel = std::move(*kernel)] {
     std::size_t bytes = 0;
-    const CUresult result = session.faults.Check(session.driver.cuOccupancyAvailableDynamicSMemPerBlock(
-        &bytes, kernel->driver, op.blocks, op.block_threads));
+    const CUresult result =
+        session.faults.Check(session.driver.cuOccupancyAvailableDynamicSMemPerBlock(
+            &bytes, kernel->driver, op.blocks, op.block_threads));
     session.channel.Reply<KernelAvailableShared>(origin.request, {result, bytes});
   });
   return Status::Ok();
@@ -146,8 +148,8 @@ Status Handle(Session& session, const Origin& origin, const KernelSetCacheConfig
   Result<std::shared_ptr<Kernel>> kernel = FindKernel(session, op.kernel);
   if (!kernel.ok()) return kernel.status();
   session.worker.Run([&session, origin, op, kernel = std::move(*kernel)] {
-    session.faults.Posted(origin,
-                          session.driver.cuFuncSetCacheConfig(kernel->driver, static_cast<CUfunc_cache>(op.config)));
+    session.faults.Posted(origin, session.driver.cuFuncSetCacheConfig(
+                                      kernel->driver, static_cast<CUfunc_cache>(op.config)));
   });
   return Status::Ok();
 }

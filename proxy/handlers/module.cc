@@ -10,7 +10,8 @@
 namespace cuspan::proxy {
 namespace {
 
-// More could not be told in one frame; CUDA's 32,764 bytes of arguments are rarely more than a few dozen.
+// More could not be told in one frame; CUDA's 32,764 bytes of arguments are rarely more than a few
+// dozen.
 constexpr std::size_t kMostParameters = 8192;
 
 CUresult Load(Session& session, Module& module) {
@@ -21,7 +22,8 @@ CUresult Load(Session& session, Module& module) {
   KernelOutput::Expect(module.image);
   const CUresult result = LoadImage(session.driver, module.image, &module.driver);
   if (result != CUDA_SUCCESS)
-    LogInfo("the driver does not load a module of {} bytes: {}", module.total, session.driver.Describe(result));
+    LogInfo("the driver does not load a module of {} bytes: {}", module.total,
+            session.driver.Describe(result));
   return result;
 }
 
@@ -29,7 +31,8 @@ CUresult ReadParameters(const Driver& driver, Kernel& kernel) {
   for (;;) {
     std::size_t offset = 0;
     std::size_t bytes = 0;
-    const CUresult result = driver.cuFuncGetParamInfo(kernel.driver, kernel.parameter_bytes.size(), &offset, &bytes);
+    const CUresult result =
+        driver.cuFuncGetParamInfo(kernel.driver, kernel.parameter_bytes.size(), &offset, &bytes);
     if (result == CUDA_ERROR_INVALID_VALUE) return CUDA_SUCCESS;  // No more.
     if (result != CUDA_SUCCESS) return result;
     if (kernel.parameter_bytes.size() == kMostParameters) return CUDA_ERROR_NOT_SUPPORTED;
@@ -41,33 +44,39 @@ CUresult ReadParameters(const Driver& driver, Kernel& kernel) {
 CUresult LookUpKernel(Session& session, const Module& module, const char* name, Kernel& kernel,
                       std::vector<std::int32_t>& attributes) {
   if (module.result != CUDA_SUCCESS) return module.result;
-  if (const CUresult result = session.driver.cuModuleGetFunction(&kernel.driver, module.driver, name);
+  if (const CUresult result =
+          session.driver.cuModuleGetFunction(&kernel.driver, module.driver, name);
       result != CUDA_SUCCESS)
     return result;
-  if (const CUresult result = ReadParameters(session.driver, kernel); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = ReadParameters(session.driver, kernel); result != CUDA_SUCCESS)
+    return result;
   attributes.assign(CU_FUNC_ATTRIBUTE_MAX, 0);
   for (int i = 0; i < CU_FUNC_ATTRIBUTE_MAX; ++i) {
     // An older driver does not know the newest attributes: they stay 0.
     int value = 0;
-    if (session.driver.cuFuncGetAttribute(&value, static_cast<CUfunction_attribute>(i), kernel.driver) ==
-        CUDA_SUCCESS)
+    if (session.driver.cuFuncGetAttribute(&value, static_cast<CUfunction_attribute>(i),
+                                          kernel.driver) == CUDA_SUCCESS)
       attributes[static_cast<std::size_t>(i)] = value;
   }
   return CUDA_SUCCESS;
 }
 
-CUresult ReadKernelNames(const Driver& driver, const Module& module, std::vector<std::string>& names) {
+CUresult ReadKernelNames(const Driver& driver, const Module& module,
+                         std::vector<std::string>& names) {
   unsigned count = 0;
-  if (const CUresult result = driver.cuModuleGetFunctionCount(&count, module.driver); result != CUDA_SUCCESS)
+  if (const CUresult result = driver.cuModuleGetFunctionCount(&count, module.driver);
+      result != CUDA_SUCCESS)
     return result;
   std::vector<CUfunction> functions(count);
   if (count != 0) {
-    const CUresult result = driver.cuModuleEnumerateFunctions(functions.data(), count, module.driver);
+    const CUresult result =
+        driver.cuModuleEnumerateFunctions(functions.data(), count, module.driver);
     if (result != CUDA_SUCCESS) return result;
   }
   for (const CUfunction function : functions) {
     const char* name = nullptr;
-    if (const CUresult result = driver.cuFuncGetName(&name, function); result != CUDA_SUCCESS) return result;
+    if (const CUresult result = driver.cuFuncGetName(&name, function); result != CUDA_SUCCESS)
+      return result;
     names.emplace_back(name);
   }
   return CUDA_SUCCESS;
@@ -94,13 +103,15 @@ ModuleKernels::Reply NamesFrom(Session& session, Module& module, std::size_t fir
   }
   reply.last = next == names.size();
   // A name that no frame can hold.
-  if (!reply.last && reply.names.empty()) return FailedReply<ModuleKernels>(CUDA_ERROR_NOT_SUPPORTED);
+  if (!reply.last && reply.names.empty())
+    return FailedReply<ModuleKernels>(CUDA_ERROR_NOT_SUPPORTED);
   return reply;
 }
 
 bool IsManaged(const Driver& driver, CUdeviceptr address) {
   std::uint64_t managed = 0;  // The driver writes the low bytes of it, how many is not said.
-  return driver.cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address) == CUDA_SUCCESS &&
+  return driver.cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address) ==
+             CUDA_SUCCESS &&
          managed != 0;
 }
 
@@ -117,13 +128,15 @@ Status Handle(Session& session, const Origin&, const ModuleImage& op) {
   if (module == nullptr && op.offset == 0) {
     module = std::make_shared<Module>();
     module->total = op.total;
-    if (op.total == 0 || op.total > fatbin::kMostModuleBytes || !session.modules.Add(op.module, module))
+    if (op.total == 0 || op.total > fatbin::kMostModuleBytes ||
+        !session.modules.Add(op.module, module))
       return Status::Invalid("module 0x{:x} with an image of {} bytes", op.module, op.total);
   }
-  if (module == nullptr || module->load_asked || op.total != module->total || op.offset != module->image.size() ||
-      op.data.empty() || op.data.size() > module->total - module->image.size())
-    return Status::Invalid("bytes {} + {} of {} of module 0x{:x} are not the next of its image", op.offset,
-                           op.data.size(), op.total, op.module);
+  if (module == nullptr || module->load_asked || op.total != module->total ||
+      op.offset != module->image.size() || op.data.empty() ||
+      op.data.size() > module->total - module->image.size())
+    return Status::Invalid("bytes {} + {} of {} of module 0x{:x} are not the next of its image",
+                           op.offset, op.data.size(), op.total, op.module);
   module->image.insert(module->image.end(), op.data.begin(), op.data.end());
   return Status::Ok();
 }
@@ -132,8 +145,8 @@ Status Handle(Session& session, const Origin& origin, const ModuleLoad& op) {
   Result<std::shared_ptr<Module>> module = FindModule(session, op.module);
   if (!module.ok()) return module.status();
   if ((*module)->load_asked || (*module)->image.size() != (*module)->total)
-    return Status::Invalid("module 0x{:x} is loaded with {} of {} bytes, or twice", op.module, (*module)->image.size(),
-                           (*module)->total);
+    return Status::Invalid("module 0x{:x} is loaded with {} of {} bytes, or twice", op.module,
+                           (*module)->image.size(), (*module)->total);
   (*module)->load_asked = true;
   session.worker.Run([&session, origin, module = std::move(*module)] {
     module->result = session.faults.Check(Load(session, *module));
@@ -169,10 +182,12 @@ Status Handle(Session& session, const Origin& origin, const KernelFind& op) {
     kernel->module = op.module;
     kernel->name = op.name;
     KernelFind::Reply reply;
-    reply.result = session.faults.Check(LookUpKernel(session, *module, op.name.c_str(), *kernel, reply.attributes));
+    reply.result = session.faults.Check(
+        LookUpKernel(session, *module, op.name.c_str(), *kernel, reply.attributes));
     if (reply.result == CUDA_SUCCESS) {
       reply.parameter_bytes = kernel->parameter_bytes;
-      if (!session.kernels.Add(op.kernel, std::move(kernel))) reply = FailedReply<KernelFind>(CUDA_ERROR_INVALID_HANDLE);
+      if (!session.kernels.Add(op.kernel, std::move(kernel)))
+        reply = FailedReply<KernelFind>(CUDA_ERROR_INVALID_HANDLE);
     } else {
       reply.attributes.clear();
     }
@@ -215,8 +230,8 @@ Status Handle(Session& session, const Origin& origin, const KernelParameter& op)
   session.worker.Run([&session, origin, op, kernel = std::move(*kernel)] {
     std::size_t offset = 0;
     std::size_t bytes = 0;
-    const CUresult result =
-        session.faults.Check(session.driver.cuFuncGetParamInfo(kernel->driver, op.index, &offset, &bytes));
+    const CUresult result = session.faults.Check(
+        session.driver.cuFuncGetParamInfo(kernel->driver, op.index, &offset, &bytes));
     session.channel.Reply<KernelParameter>(origin.request, {result, offset});
   });
   return Status::Ok();

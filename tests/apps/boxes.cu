@@ -22,28 +22,33 @@ Byte Pattern(std::size_t x, std::size_t y, std::size_t z, int seed) {
 struct Frame {
   std::size_t pitch, height, depth;
   std::size_t bytes() const { return pitch * height * depth; }
-  std::size_t at(std::size_t x, std::size_t y, std::size_t z) const { return (z * height + y) * pitch + x; }
+  std::size_t at(std::size_t x, std::size_t y, std::size_t z) const {
+    return (z * height + y) * pitch + x;
+  }
 };
 
 std::vector<Byte> Filled(const Frame& frame, int seed) {
   std::vector<Byte> bytes(frame.bytes());
   for (std::size_t z = 0; z < frame.depth; ++z)
     for (std::size_t y = 0; y < frame.height; ++y)
-      for (std::size_t x = 0; x < frame.pitch; ++x) bytes[frame.at(x, y, z)] = Pattern(x, y, z, seed);
+      for (std::size_t x = 0; x < frame.pitch; ++x)
+        bytes[frame.at(x, y, z)] = Pattern(x, y, z, seed);
   return bytes;
 }
 
 // Elements of `result` that are neither the box from `source` nor, outside of it, what was there.
-long Wrong(const std::vector<Byte>& result, const std::vector<Byte>& before, const Frame& to, cudaPos at,
-           const std::vector<Byte>& source, const Frame& from, cudaPos start, const Box& box) {
+long Wrong(const std::vector<Byte>& result, const std::vector<Byte>& before, const Frame& to,
+           cudaPos at, const std::vector<Byte>& source, const Frame& from, cudaPos start,
+           const Box& box) {
   long wrong = 0;
   for (std::size_t z = 0; z < to.depth; ++z)
     for (std::size_t y = 0; y < to.height; ++y)
       for (std::size_t x = 0; x < to.pitch; ++x) {
-        const bool inside = x >= at.x && x < at.x + box.width && y >= at.y && y < at.y + box.rows && z >= at.z &&
-                            z < at.z + box.planes;
-        const Byte expected = inside ? source[from.at(x - at.x + start.x, y - at.y + start.y, z - at.z + start.z)]
-                                     : before[to.at(x, y, z)];
+        const bool inside = x >= at.x && x < at.x + box.width && y >= at.y && y < at.y + box.rows &&
+                            z >= at.z && z < at.z + box.planes;
+        const Byte expected =
+            inside ? source[from.at(x - at.x + start.x, y - at.y + start.y, z - at.z + start.z)]
+                   : before[to.at(x, y, z)];
         wrong += result[to.at(x, y, z)] != expected;
       }
   return wrong;
@@ -54,8 +59,8 @@ cudaPitchedPtr Pointer(void* memory, const Frame& frame) {
 }
 
 // One box to the device, inside it, and back, by 3-D copies.
-void Copy3D(const Frame& host, const Frame& device, cudaPos at, cudaPos start, const Box& box, bool pinned,
-            bool asynchronous) {
+void Copy3D(const Frame& host, const Frame& device, cudaPos at, cudaPos start, const Box& box,
+            bool pinned, bool asynchronous) {
   const std::vector<Byte> source = Filled(host, 1);
   const std::vector<Byte> before = Filled(device, 100);
   Byte* memory = nullptr;
@@ -130,15 +135,17 @@ void Copy2D(std::size_t width, std::size_t rows, std::size_t host_pitch) {
   EXPECT(pitch >= width, "a pitch of %zu for rows of %zu", pitch, width);
   const Frame host{host_pitch, rows, 1};
   const std::vector<Byte> source = Filled(host, 9);
-  CHECK(cudaMemcpy2D(device, pitch, source.data(), host_pitch, width, rows, cudaMemcpyHostToDevice));
+  CHECK(
+      cudaMemcpy2D(device, pitch, source.data(), host_pitch, width, rows, cudaMemcpyHostToDevice));
   std::vector<Byte> back(host.bytes(), 0);
   CHECK(cudaMemcpy2D(back.data(), host_pitch, device, pitch, width, rows, cudaMemcpyDeviceToHost));
-  long wrong = Wrong(back, std::vector<Byte>(host.bytes(), 0), host, {0, 0, 0}, source, host, {0, 0, 0},
-                     {width, rows, 1});
+  long wrong = Wrong(back, std::vector<Byte>(host.bytes(), 0), host, {0, 0, 0}, source, host,
+                     {0, 0, 0}, {width, rows, 1});
   EXPECT(wrong == 0, "%ld bytes of %zu x %zu wrong", wrong, width, rows);
   // A set leaves what lies between the rows; here, the last byte of each.
   CHECK(cudaMemset2D(device, pitch, 0x5a, width - 1, rows));
-  CHECK(cudaMemcpy2DAsync(back.data(), host_pitch, device, pitch, width, rows, cudaMemcpyDeviceToHost, nullptr));
+  CHECK(cudaMemcpy2DAsync(back.data(), host_pitch, device, pitch, width, rows,
+                          cudaMemcpyDeviceToHost, nullptr));
   CHECK(cudaDeviceSynchronize());
   wrong = 0;
   for (std::size_t y = 0; y < rows; ++y)
@@ -174,11 +181,14 @@ void Refused() {
   Byte* device = nullptr;
   CHECK(cudaMalloc(&device, 64 * 64));
   std::vector<Byte> host(64 * 64);
-  EXPECT(cudaMemcpy2D(device, 16, host.data(), 64, 32, 4, cudaMemcpyHostToDevice) == cudaErrorInvalidPitchValue,
+  EXPECT(cudaMemcpy2D(device, 16, host.data(), 64, 32, 4, cudaMemcpyHostToDevice) ==
+             cudaErrorInvalidPitchValue,
          "rows wider than their pitch");
-  EXPECT(cudaMemcpy2D(device, 64, host.data(), 64, 64, 65, cudaMemcpyHostToDevice) == cudaErrorInvalidValue,
+  EXPECT(cudaMemcpy2D(device, 64, host.data(), 64, 64, 65, cudaMemcpyHostToDevice) ==
+             cudaErrorInvalidValue,
          "more rows than there are");
-  EXPECT(cudaMemcpy2D(device, 64, host.data(), 64, 0, 10, cudaMemcpyHostToDevice) == cudaSuccess, "no bytes");
+  EXPECT(cudaMemcpy2D(device, 64, host.data(), 64, 0, 10, cudaMemcpyHostToDevice) == cudaSuccess,
+         "no bytes");
   static_cast<void>(cudaGetLastError());
   CHECK(cudaFree(device));
 }
@@ -190,7 +200,8 @@ int main() {
   for (const bool pinned : {false, true})
     for (const bool asynchronous : {false, true}) {
       Copy3D({64, 16, 8}, {128, 20, 10}, {3, 2, 1}, {5, 1, 2}, {40, 9, 5}, pinned, asynchronous);
-      Copy3D({1 << 12, 64, 12}, {5000, 70, 12}, {0, 0, 0}, {0, 0, 0}, {1 << 12, 64, 12}, pinned, asynchronous);
+      Copy3D({1 << 12, 64, 12}, {5000, 70, 12}, {0, 0, 0}, {0, 0, 0}, {1 << 12, 64, 12}, pinned,
+             asynchronous);
       Copy3D({64, 1, 1}, {64, 1, 1}, {0, 0, 0}, {0, 0, 0}, {64, 1, 1}, pinned, asynchronous);
     }
   Copy2D(100, 50, 100);

@@ -1,5 +1,6 @@
-// What a completion promises: when an event, a stream or a device is known to be done, the bytes of every
-// copy to the host that came before it lie in host memory, whichever stream or device one asks.
+// What a completion promises: when an event, a stream or a device is known to be done, the bytes of
+// every copy to the host that came before it lie in host memory, whichever stream or device one
+// asks.
 //
 //   completions [MEBIBYTES]       size of each copy, default 16
 #include <cstdio>
@@ -10,7 +11,8 @@
 namespace {
 
 __global__ void Fill(unsigned* values, size_t count, unsigned seed) {
-  for (size_t i = blockIdx.x * size_t{blockDim.x} + threadIdx.x; i < count; i += size_t{gridDim.x} * blockDim.x)
+  for (size_t i = blockIdx.x * size_t{blockDim.x} + threadIdx.x; i < count;
+       i += size_t{gridDim.x} * blockDim.x)
     values[i] = seed + static_cast<unsigned>(i);
 }
 
@@ -25,7 +27,8 @@ size_t Wrong(const unsigned* values, size_t count, unsigned seed) {
 // The ways to learn that the copy of one stream is done.
 enum class Ask { kEvent, kPolledEvent, kOtherStream, kDevice, kOtherDevice, kLast = kOtherDevice };
 
-void LearnOfTheEnd(Ask ask, cudaEvent_t copied, cudaStream_t other, cudaStream_t far, int far_device) {
+void LearnOfTheEnd(Ask ask, cudaEvent_t copied, cudaStream_t other, cudaStream_t far,
+                   int far_device) {
   switch (ask) {
     case Ask::kEvent:
       CHECK(cudaEventSynchronize(copied));
@@ -86,7 +89,8 @@ int main(int argc, char** argv) {
       CHECK(cudaEventRecord(copied, stream));
       LearnOfTheEnd(static_cast<Ask>(way), copied, other, far, far_device);
       const size_t wrong = Wrong(host, count, seed);
-      EXPECT(wrong == 0, "device %d, way %d: %zu of %zu values are not there", device, way, wrong, count);
+      EXPECT(wrong == 0, "device %d, way %d: %zu of %zu values are not there", device, way, wrong,
+             count);
     }
     CHECK(cudaSetDevice(device));
     CHECK(cudaFree(values));
@@ -96,6 +100,7 @@ int main(int argc, char** argv) {
     CHECK(cudaStreamDestroy(far));
   }
   CHECK(cudaFreeHost(host));
-  std::printf("completions: copies of %zu MiB on %d %s: %s\n", mebibytes, devices, Devices(devices), Verdict(failures));
+  std::printf("completions: copies of %zu MiB on %d %s: %s\n", mebibytes, devices, Devices(devices),
+              Verdict(failures));
   return ExitStatus(failures);
 }

@@ -348,8 +348,8 @@ void Captured() {
   cudaGraphNode_t last = nullptr;
   count = 1;
   CHECK(cudaGraphGetNodes(body, &last, &count));
-  CHECK(cudaStreamBeginCaptureToGraph(stream, body, &last, nullptr, 1,
-                                      cudaStreamCaptureModeRelaxed));
+  CHECK(
+      cudaStreamBeginCaptureToGraph(stream, body, &last, nullptr, 1, cudaStreamCaptureModeRelaxed));
   AddTo<<<1, 1, 0, stream>>>(runs, 0);
   CHECK_LAUNCH();
   CHECK(cudaStreamEndCapture(stream, nullptr));

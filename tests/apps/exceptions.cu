@@ -1,5 +1,5 @@
-// C++ exceptions that pass through code that uses CUDA: what was begun is undone on the way, nothing
-// is lost, and the devices work on.
+// C++ exceptions that pass through code that uses CUDA: what was begun is undone on the way,
+// nothing is lost, and the devices work on.
 #include <exception>
 #include <memory>
 #include <stdexcept>

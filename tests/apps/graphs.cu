@@ -79,7 +79,8 @@ void Capture(int launches) {
   CHECK(cudaGraphGetNodes(graph, nullptr, &nodes));
   CHECK(CountEdges(graph, &edges));
   CHECK(cudaGraphGetRootNodes(graph, nullptr, &roots));
-  EXPECT(nodes == 7 && edges == 7 && roots == 1, "%zu nodes, %zu edges, %zu roots", nodes, edges, roots);
+  EXPECT(nodes == 7 && edges == 7 && roots == 1, "%zu nodes, %zu edges, %zu roots", nodes, edges,
+         roots);
   cudaGraphExec_t exec = nullptr;
   CHECK(Instantiate(&exec, graph));
   CHECK(cudaGraphDestroy(graph));
@@ -102,7 +103,8 @@ void Capture(int launches) {
   CHECK(cudaStreamDestroy(second));
 }
 
-cudaGraphNode_t AddKernel(cudaGraph_t graph, const std::vector<cudaGraphNode_t>& before, int* to, int what) {
+cudaGraphNode_t AddKernel(cudaGraph_t graph, const std::vector<cudaGraphNode_t>& before, int* to,
+                          int what) {
   int count = kCount;
   void* arguments[] = {&to, &count, &what};
   cudaKernelNodeParams parameters{};
@@ -132,7 +134,8 @@ void ByHand() {
   CHECK(cudaGraphAddMemsetNode(&memset_node, graph, nullptr, 0, &set));
   CHECK(cudaGraphAddEmptyNode(&empty, graph, &memset_node, 1));
   const cudaGraphNode_t add = AddKernel(graph, {empty}, data, 10);
-  CHECK(cudaGraphAddMemcpyNode1D(&copy_node, graph, &add, 1, copy, data, kBytes, cudaMemcpyDeviceToDevice));
+  CHECK(cudaGraphAddMemcpyNode1D(&copy_node, graph, &add, 1, copy, data, kBytes,
+                                 cudaMemcpyDeviceToDevice));
   cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
   CHECK(cudaGraphNodeGetType(add, &type));
   EXPECT(type == cudaGraphNodeTypeKernel, "type %d", static_cast<int>(type));
@@ -141,7 +144,8 @@ void ByHand() {
   EXPECT(count == 1, "%zu dependencies", count);
   cudaKernelNodeParams told{};
   CHECK(cudaGraphKernelNodeGetParams(add, &told));
-  EXPECT(told.gridDim.x == kBlocks && *static_cast<int*>(told.kernelParams[2]) == 10, "other parameters");
+  EXPECT(told.gridDim.x == kBlocks && *static_cast<int*>(told.kernelParams[2]) == 10,
+         "other parameters");
   cudaGraphExec_t exec = nullptr;
   CHECK(Instantiate(&exec, graph));
   CHECK(cudaGraphLaunch(exec, stream));
@@ -172,7 +176,8 @@ void ByHand() {
   ExpectAll(copy, 15, "after an update");
   AddKernel(graph, {copy_node}, copy, 1);
   EXPECT(Update(exec, graph, &result) == cudaErrorGraphExecUpdateFailure, "another topology");
-  EXPECT(result == cudaGraphExecUpdateErrorTopologyChanged, "update says %d", static_cast<int>(result));
+  EXPECT(result == cudaGraphExecUpdateErrorTopologyChanged, "update says %d",
+         static_cast<int>(result));
   static_cast<void>(cudaGetLastError());
 
   // A copy has nodes of its own.
@@ -190,7 +195,8 @@ void ByHand() {
   const cudaGraphNode_t between = AddKernel(outer, {inner[0]}, copy, 1000);
   int* copied = Zeros();
   cudaGraphNode_t last = nullptr;
-  CHECK(cudaGraphAddMemcpyNode1D(&last, outer, &between, 1, copied, copy, kBytes, cudaMemcpyDeviceToDevice));
+  CHECK(cudaGraphAddMemcpyNode1D(&last, outer, &between, 1, copied, copy, kBytes,
+                                 cudaMemcpyDeviceToDevice));
   CHECK(cudaGraphAddChildGraphNode(&inner[1], outer, &last, 1, clone));
   cudaGraphExec_t both = nullptr;
   CHECK(Instantiate(&both, outer));
@@ -255,13 +261,17 @@ void Refused() {
   int* data = Zeros();
   CHECK(cudaDeviceSynchronize());
   cudaGraph_t graph = nullptr;
-  EXPECT(cudaStreamBeginCapture(nullptr, cudaStreamCaptureModeRelaxed) == cudaErrorStreamCaptureUnsupported,
+  EXPECT(cudaStreamBeginCapture(nullptr, cudaStreamCaptureModeRelaxed) ==
+             cudaErrorStreamCaptureUnsupported,
          "the default stream captures");
-  EXPECT(cudaStreamEndCapture(stream, &graph) == cudaErrorIllegalState, "an end without a beginning");
+  EXPECT(cudaStreamEndCapture(stream, &graph) == cudaErrorIllegalState,
+         "an end without a beginning");
   CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
-  EXPECT(cudaStreamSynchronize(stream) == cudaErrorStreamCaptureUnsupported, "a capturing stream is waited for");
-  EXPECT(cudaStreamEndCapture(stream, &graph) == cudaErrorStreamCaptureInvalidated && graph == nullptr,
-         "a capture outlives what it can not hold");
+  EXPECT(cudaStreamSynchronize(stream) == cudaErrorStreamCaptureUnsupported,
+         "a capturing stream is waited for");
+  EXPECT(
+      cudaStreamEndCapture(stream, &graph) == cudaErrorStreamCaptureInvalidated && graph == nullptr,
+      "a capture outlives what it can not hold");
   // A launch that fails ends it, too.
   CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
   Add<<<kBlocks, 4096, 0, stream>>>(data, kCount, 1);
@@ -290,7 +300,8 @@ void Refused() {
   CHECK(cudaEventRecord(event, stream));
   CHECK(cudaStreamWaitEvent(other, event, 0));
   Add<<<kBlocks, 256, 0, other>>>(data, kCount, 1);
-  EXPECT(cudaStreamEndCapture(stream, &graph) == cudaErrorStreamCaptureUnjoined, "a stream that does not come back");
+  EXPECT(cudaStreamEndCapture(stream, &graph) == cudaErrorStreamCaptureUnjoined,
+         "a stream that does not come back");
   static_cast<void>(cudaGetLastError());
   CHECK(cudaStreamSynchronize(other));
   ExpectAll(data, 0, "captures that failed");

@@ -168,8 +168,8 @@ int CheckVariables(int devices) {
   return failures;
 }
 
-// A device takes over what another one changed, whose stream still has a function of the host before
-// it.
+// A device takes over what another one changed, whose stream still has a function of the host
+// before it.
 int CheckTakingOver(int devices) {
   int failures = 0;
   int* values = nullptr;
@@ -226,7 +226,8 @@ int CheckCopies(int count) {
       if (a[i] != 7 * i + 1 + add) return false;
     return true;
   };
-  for (const cudaMemcpyKind kind : {cudaMemcpyDefault, cudaMemcpyHostToDevice, cudaMemcpyHostToHost}) {
+  for (const cudaMemcpyKind kind :
+       {cudaMemcpyDefault, cudaMemcpyHostToDevice, cudaMemcpyHostToHost}) {
     std::memset(managed, 0, bytes);
     CHECK(cudaMemcpy(managed, host.data(), bytes, kind));
     EXPECT(same(managed, 0), "host to managed, kind %d", static_cast<int>(kind));
@@ -252,7 +253,8 @@ int CheckCopies(int count) {
   CHECK(cudaStreamSynchronize(stream));
   EXPECT(same(other, 11), "asynchronous copy, then a kernel");
   CHECK(cudaMemset(managed, 0x11, bytes));
-  EXPECT(managed[0] == 0x11111111 && managed[count - 1] == 0x11111111, "memset gives %x", managed[0]);
+  EXPECT(managed[0] == 0x11111111 && managed[count - 1] == 0x11111111, "memset gives %x",
+         managed[0]);
   CHECK(cudaMemsetAsync(managed, 0x22, bytes / 2, stream));
   CHECK(cudaStreamSynchronize(stream));
   EXPECT(managed[0] == 0x22222222 && managed[count - 1] == 0x11111111, "cudaMemsetAsync");

@@ -1,13 +1,13 @@
 // Managed buffers handed to the kernel and to the C library: files, pipes, buffered input and
 // output, before and after kernels have used them. And a program that handles SIGSEGV itself.
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
 #include <csetjmp>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
-#include <sys/mman.h>
-#include <sys/uio.h>
 #include <thread>
-#include <unistd.h>
 #include <vector>
 
 #include "check.h"

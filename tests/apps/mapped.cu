@@ -1,5 +1,5 @@
-// Page-locked host memory that kernels use in place: mapped, portable, from cudaMallocHost, registered, on all
-// devices.
+// Page-locked host memory that kernels use in place: mapped, portable, from cudaMallocHost,
+// registered, on all devices.
 //
 //   mapped [ELEMENTS]
 #include <chrono>

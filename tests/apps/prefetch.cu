@@ -68,8 +68,7 @@ int CheckAdvice() {
                                         cudaMemRangeAttributePreferredLocation,
                                         cudaMemRangeAttributeAccessedBy};
   CHECK(cudaMemRangeGetAttributes(data, sizes, attributes, 3, memory, bytes));
-  EXPECT(read_mostly == 0 && preferred == cudaInvalidDeviceId &&
-             accessed[0] == cudaInvalidDeviceId,
+  EXPECT(read_mostly == 0 && preferred == cudaInvalidDeviceId && accessed[0] == cudaInvalidDeviceId,
          "at first: %d, %d, %d", read_mostly, preferred, accessed[0]);
   CHECK(cudaMemAdvise(memory, bytes, cudaMemAdviseSetReadMostly, OnDevice(0)));
   CHECK(cudaMemAdvise(memory, bytes, cudaMemAdviseSetPreferredLocation, OnHost()));
@@ -87,8 +86,8 @@ int CheckAdvice() {
   EXPECT(read_mostly == 1, "of the half that is advised: %d", read_mostly);
   CHECK(cudaMemAdvise(memory, bytes, cudaMemAdviseUnsetPreferredLocation, OnDevice(0)));
   CHECK(cudaMemAdvise(memory, bytes, cudaMemAdviseUnsetAccessedBy, OnDevice(0)));
-  const cudaError_t result = cudaMemAdvise(memory, bytes, static_cast<cudaMemoryAdvise>(99),
-                                           OnDevice(0));
+  const cudaError_t result =
+      cudaMemAdvise(memory, bytes, static_cast<cudaMemoryAdvise>(99), OnDevice(0));
   EXPECT(result == cudaErrorInvalidValue, "advice 99 gives %s", cudaGetErrorName(result));
   cudaGetLastError();
   CHECK(cudaFree(memory));

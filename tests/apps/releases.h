@@ -39,7 +39,8 @@ inline cudaError_t Instantiate(cudaGraphExec_t* exec, cudaGraph_t graph) {
 #endif
 }
 
-inline cudaError_t Update(cudaGraphExec_t exec, cudaGraph_t graph, cudaGraphExecUpdateResult* result) {
+inline cudaError_t Update(cudaGraphExec_t exec, cudaGraph_t graph,
+                          cudaGraphExecUpdateResult* result) {
 #if CUDART_VERSION >= 12000
   cudaGraphExecUpdateResultInfo info{};
   const cudaError_t error = cudaGraphExecUpdate(exec, graph, &info);

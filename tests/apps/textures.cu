@@ -1,5 +1,6 @@
-// Arrays, texture objects and surface objects: what is copied in comes out again, and kernels read it
-// by the rules of CUDA's appendix on texture fetching: filters, addressing, layers, cubes, mipmaps.
+// Arrays, texture objects and surface objects: what is copied in comes out again, and kernels read
+// it by the rules of CUDA's appendix on texture fetching: filters, addressing, layers, cubes,
+// mipmaps.
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -13,7 +14,9 @@ int failures = 0;
 template <typename T>
 class Device {
  public:
-  explicit Device(std::size_t count) : count_(count) { CHECK(cudaMalloc(&data_, count * sizeof(T))); }
+  explicit Device(std::size_t count) : count_(count) {
+    CHECK(cudaMalloc(&data_, count * sizeof(T)));
+  }
   ~Device() { cudaFree(data_); }
   T* get() const { return data_; }
   std::vector<T> Values() const {
@@ -27,7 +30,8 @@ class Device {
   std::size_t count_;
 };
 
-void ExpectNear(const std::vector<float>& got, const std::vector<float>& expected, float tolerance, const char* what) {
+void ExpectNear(const std::vector<float>& got, const std::vector<float>& expected, float tolerance,
+                const char* what) {
   for (std::size_t i = 0, shown = 0; i < expected.size() && shown < 3; ++i) {
     if (std::fabs(got[i] - expected[i]) <= tolerance) continue;
     ++shown;
@@ -62,7 +66,8 @@ __global__ void Read2D(cudaTextureObject_t texture, const float2* places, float*
 std::vector<float> ReadAt(cudaTextureObject_t texture, const std::vector<float2>& places) {
   Device<float2> at(places.size());
   Device<float> out(places.size());
-  CHECK(cudaMemcpy(at.get(), places.data(), places.size() * sizeof(float2), cudaMemcpyHostToDevice));
+  CHECK(
+      cudaMemcpy(at.get(), places.data(), places.size() * sizeof(float2), cudaMemcpyHostToDevice));
   const int count = static_cast<int>(places.size());
   Read2D<<<(count + 127) / 128, 128>>>(texture, at.get(), out.get(), count);
   CHECK_LAUNCH();
@@ -85,20 +90,20 @@ void TwoDimensions() {
   const cudaChannelFormatDesc desc = cudaCreateChannelDesc<float>();
   cudaArray_t array = nullptr;
   CHECK(cudaMallocArray(&array, &desc, kWidth, kHeight));
-  CHECK(cudaMemcpy2DToArray(array, 0, 0, image.data(), kWidth * sizeof(float), kWidth * sizeof(float), kHeight,
-                            cudaMemcpyHostToDevice));
+  CHECK(cudaMemcpy2DToArray(array, 0, 0, image.data(), kWidth * sizeof(float),
+                            kWidth * sizeof(float), kHeight, cudaMemcpyHostToDevice));
   std::vector<float> back(image.size());
-  CHECK(cudaMemcpy2DFromArray(back.data(), kWidth * sizeof(float), array, 0, 0, kWidth * sizeof(float), kHeight,
-                              cudaMemcpyDeviceToHost));
+  CHECK(cudaMemcpy2DFromArray(back.data(), kWidth * sizeof(float), array, 0, 0,
+                              kWidth * sizeof(float), kHeight, cudaMemcpyDeviceToHost));
   EXPECT(back == image, "an array does not give back what was copied in");
   cudaChannelFormatDesc told{};
   cudaExtent extent{};
   unsigned flags = 99;
   CHECK(cudaArrayGetInfo(&told, &extent, &flags, array));
-  EXPECT(told.x == 32 && told.y == 0 && told.f == cudaChannelFormatKindFloat, "format %d %d %d", told.x, told.y,
-         static_cast<int>(told.f));
-  EXPECT(extent.width == kWidth && extent.height == kHeight && extent.depth == 0 && flags == 0, "extent %zu %zu %zu",
-         extent.width, extent.height, extent.depth);
+  EXPECT(told.x == 32 && told.y == 0 && told.f == cudaChannelFormatKindFloat, "format %d %d %d",
+         told.x, told.y, static_cast<int>(told.f));
+  EXPECT(extent.width == kWidth && extent.height == kHeight && extent.depth == 0 && flags == 0,
+         "extent %zu %zu %zu", extent.width, extent.height, extent.depth);
 
   std::vector<float2> places;
   std::vector<float> expected;
@@ -107,39 +112,46 @@ void TwoDimensions() {
       places.push_back({x + 0.5f, y + 0.25f});
       expected.push_back(Texel(x, y));
     }
-  cudaTextureObject_t texture = TextureOf(array, Sampling(cudaAddressModeClamp, cudaFilterModePoint, false));
+  cudaTextureObject_t texture =
+      TextureOf(array, Sampling(cudaAddressModeClamp, cudaFilterModePoint, false));
   ExpectNear(ReadAt(texture, places), expected, 0, "points");
   // The nearest texel for what lies outside.
   ExpectNear(ReadAt(texture, {{-3.f, 2.5f}, {100.f, 2.5f}, {4.5f, -1.f}, {4.5f, 99.f}}),
              {Texel(0, 2), Texel(kWidth - 1, 2), Texel(4, 0), Texel(4, kHeight - 1)}, 0, "clamped");
   cudaResourceDesc resource{};
   CHECK(cudaGetTextureObjectResourceDesc(&resource, texture));
-  EXPECT(resource.resType == cudaResourceTypeArray && resource.res.array.array == array, "another resource");
+  EXPECT(resource.resType == cudaResourceTypeArray && resource.res.array.array == array,
+         "another resource");
   CHECK(cudaDestroyTextureObject(texture));
 
   texture = TextureOf(array, Sampling(cudaAddressModeBorder, cudaFilterModePoint, false));
-  ExpectNear(ReadAt(texture, {{-3.f, 2.5f}, {kWidth + 0.5f, 2.5f}, {3.5f, 2.5f}}), {0, 0, Texel(3, 2)}, 0, "border");
+  ExpectNear(ReadAt(texture, {{-3.f, 2.5f}, {kWidth + 0.5f, 2.5f}, {3.5f, 2.5f}}),
+             {0, 0, Texel(3, 2)}, 0, "border");
   CHECK(cudaDestroyTextureObject(texture));
 
   // Between four texels, at weights that eight bits hold.
   texture = TextureOf(array, Sampling(cudaAddressModeClamp, cudaFilterModeLinear, false));
   ExpectNear(ReadAt(texture, {{4.75f, 6.5f}, {4.5f, 7.0f}, {5.0f, 8.0f}, {0.25f, 0.5f}}),
-             {Texel(4, 6) + 1.f, Texel(4, 6) + 128.f, Texel(4, 7) + 2.f + 128.f, Texel(0, 0)}, 0, "linear");
+             {Texel(4, 6) + 1.f, Texel(4, 6) + 128.f, Texel(4, 7) + 2.f + 128.f, Texel(0, 0)}, 0,
+             "linear");
   CHECK(cudaDestroyTextureObject(texture));
 
   texture = TextureOf(array, Sampling(cudaAddressModeWrap, cudaFilterModePoint, true));
-  ExpectNear(ReadAt(texture, {{1.f + 2.5f / kWidth, 0.5f / kHeight}, {-1.f + 3.5f / kWidth, 1.f + 4.5f / kHeight}}),
+  ExpectNear(ReadAt(texture, {{1.f + 2.5f / kWidth, 0.5f / kHeight},
+                              {-1.f + 3.5f / kWidth, 1.f + 4.5f / kHeight}}),
              {Texel(2, 0), Texel(3, 4)}, 0, "wrapped");
   CHECK(cudaDestroyTextureObject(texture));
   texture = TextureOf(array, Sampling(cudaAddressModeMirror, cudaFilterModePoint, true));
-  ExpectNear(ReadAt(texture, {{-2.5f / kWidth, 0.5f / kHeight}, {2.f - 3.5f / kWidth, 4.5f / kHeight}}),
-             {Texel(2, 0), Texel(3, 4)}, 0, "mirrored");
+  ExpectNear(
+      ReadAt(texture, {{-2.5f / kWidth, 0.5f / kHeight}, {2.f - 3.5f / kWidth, 4.5f / kHeight}}),
+      {Texel(2, 0), Texel(3, 4)}, 0, "mirrored");
   CHECK(cudaDestroyTextureObject(texture));
   CHECK(cudaFreeArray(array));
 }
 
 // Small integers as fractions, and as they are.
-__global__ void ReadBytes(cudaTextureObject_t fractions, cudaTextureObject_t bytes, float4* out, uchar4* same) {
+__global__ void ReadBytes(cudaTextureObject_t fractions, cudaTextureObject_t bytes, float4* out,
+                          uchar4* same) {
   const int i = threadIdx.x;
   out[i] = tex2D<float4>(fractions, i + 0.5f, 0.5f);
   same[i] = tex2D<uchar4>(bytes, i + 0.5f, 0.5f);
@@ -148,14 +160,17 @@ __global__ void ReadBytes(cudaTextureObject_t fractions, cudaTextureObject_t byt
 void Fractions() {
   std::vector<uchar4> row(64);
   for (int i = 0; i < 64; ++i)
-    row[i] = make_uchar4(static_cast<unsigned char>(i), static_cast<unsigned char>(255 - i), 255, 0);
+    row[i] =
+        make_uchar4(static_cast<unsigned char>(i), static_cast<unsigned char>(255 - i), 255, 0);
   const cudaChannelFormatDesc desc = cudaCreateChannelDesc<uchar4>();
   cudaArray_t array = nullptr;
   CHECK(cudaMallocArray(&array, &desc, 64, 1));
   CHECK(cudaMemcpy2DToArray(array, 0, 0, row.data(), 256, 256, 1, cudaMemcpyHostToDevice));
-  const cudaTextureObject_t fractions =
-      TextureOf(array, Sampling(cudaAddressModeClamp, cudaFilterModePoint, false, cudaReadModeNormalizedFloat));
-  const cudaTextureObject_t bytes = TextureOf(array, Sampling(cudaAddressModeClamp, cudaFilterModePoint, false));
+  const cudaTextureObject_t fractions = TextureOf(
+      array,
+      Sampling(cudaAddressModeClamp, cudaFilterModePoint, false, cudaReadModeNormalizedFloat));
+  const cudaTextureObject_t bytes =
+      TextureOf(array, Sampling(cudaAddressModeClamp, cudaFilterModePoint, false));
   Device<float4> out(64);
   Device<uchar4> same(64);
   ReadBytes<<<1, 64>>>(fractions, bytes, out.get(), same.get());
@@ -163,8 +178,9 @@ void Fractions() {
   const auto got = out.Values();
   const auto kept = same.Values();
   for (int i = 0; i < 64; ++i) {
-    EXPECT(std::fabs(got[i].x - i / 255.f) < 1e-6f && std::fabs(got[i].y - (255 - i) / 255.f) < 1e-6f &&
-               got[i].z == 1.f && got[i].w == 0.f,
+    EXPECT(std::fabs(got[i].x - i / 255.f) < 1e-6f &&
+               std::fabs(got[i].y - (255 - i) / 255.f) < 1e-6f && got[i].z == 1.f &&
+               got[i].w == 0.f,
            "fraction %d is %g %g %g %g", i, got[i].x, got[i].y, got[i].z, got[i].w);
     EXPECT(std::memcmp(&kept[i], &row[i], 4) == 0, "element %d has changed", i);
   }
@@ -174,7 +190,8 @@ void Fractions() {
 }
 
 // Memory as a texture: one run, and rows a pitch apart.
-__global__ void ReadMemory(cudaTextureObject_t run, cudaTextureObject_t rows, int* one, float* two) {
+__global__ void ReadMemory(cudaTextureObject_t run, cudaTextureObject_t rows, int* one,
+                           float* two) {
   one[threadIdx.x] = tex1Dfetch<int>(run, static_cast<int>(threadIdx.x));
   two[threadIdx.x] = tex2D<float>(rows, threadIdx.x % 8 + 0.5f, threadIdx.x / 8 + 0.5f);
 }
@@ -246,7 +263,8 @@ cudaArray_t Volume(int depth, unsigned flags, const std::vector<float>& values) 
   cudaArray_t array = nullptr;
   CHECK(cudaMalloc3DArray(&array, &desc, make_cudaExtent(kSide, kSide, depth), flags));
   cudaMemcpy3DParms copy{};
-  copy.srcPtr = make_cudaPitchedPtr(const_cast<float*>(values.data()), kSide * sizeof(float), kSide, kSide);
+  copy.srcPtr =
+      make_cudaPitchedPtr(const_cast<float*>(values.data()), kSide * sizeof(float), kSide, kSide);
   copy.dstArray = array;
   copy.extent = make_cudaExtent(kSide, kSide, depth);
   copy.kind = cudaMemcpyHostToDevice;
@@ -279,7 +297,8 @@ void ThreeDimensions() {
   CHECK(cudaFreeArray(array));
 
   std::vector<float> faces(kSide * kSide * 6);
-  for (std::size_t i = 0; i < faces.size(); ++i) faces[i] = static_cast<float>(i / (kSide * kSide) + 1);
+  for (std::size_t i = 0; i < faces.size(); ++i)
+    faces[i] = static_cast<float>(i / (kSide * kSide) + 1);
   array = Volume(6, cudaArrayCubemap, faces);
   texture = TextureOf(array, Sampling(cudaAddressModeClamp, cudaFilterModePoint, true));
   ReadFaces<<<1, 6>>>(texture, out.get());
@@ -303,9 +322,11 @@ void Mipmaps() {
     cudaExtent extent{};
     CHECK(cudaArrayGetInfo(nullptr, &extent, nullptr, array));
     const std::size_t side = kSide >> level;
-    EXPECT(extent.width == side && extent.height == side, "level %u is %zu x %zu", level, extent.width, extent.height);
+    EXPECT(extent.width == side && extent.height == side, "level %u is %zu x %zu", level,
+           extent.width, extent.height);
     const std::vector<float> values(side * side, level * 10.f + 1);
-    CHECK(cudaMemcpy2DToArray(array, 0, 0, values.data(), side * 4, side * 4, side, cudaMemcpyHostToDevice));
+    CHECK(cudaMemcpy2DToArray(array, 0, 0, values.data(), side * 4, side * 4, side,
+                              cudaMemcpyHostToDevice));
   }
   cudaResourceDesc resource{};
   resource.resType = cudaResourceTypeMipmappedArray;
@@ -349,8 +370,8 @@ void Surfaces() {
   Double<<<kHeight, kWidth>>>(surface);
   CHECK_LAUNCH();
   std::vector<float> back(kWidth * kHeight);
-  CHECK(cudaMemcpy2DFromArray(back.data(), kWidth * sizeof(float), array, 0, 0, kWidth * sizeof(float), kHeight,
-                              cudaMemcpyDeviceToHost));
+  CHECK(cudaMemcpy2DFromArray(back.data(), kWidth * sizeof(float), array, 0, 0,
+                              kWidth * sizeof(float), kHeight, cudaMemcpyDeviceToHost));
   std::vector<float> expected = Image();
   for (float& value : expected) value *= 2;
   ExpectNear(back, expected, 0, "a surface");
@@ -358,11 +379,11 @@ void Surfaces() {
   // One array to another, of which a part.
   cudaArray_t other = nullptr;
   CHECK(cudaMallocArray(&other, &desc, kWidth, kHeight));
-  CHECK(cudaMemcpy2DArrayToArray(other, 4 * sizeof(float), 3, array, 8 * sizeof(float), 5, 10 * sizeof(float), 6,
-                                 cudaMemcpyDeviceToDevice));
+  CHECK(cudaMemcpy2DArrayToArray(other, 4 * sizeof(float), 3, array, 8 * sizeof(float), 5,
+                                 10 * sizeof(float), 6, cudaMemcpyDeviceToDevice));
   std::vector<float> part(60);
-  CHECK(cudaMemcpy2DFromArray(part.data(), 10 * sizeof(float), other, 4 * sizeof(float), 3, 10 * sizeof(float), 6,
-                              cudaMemcpyDeviceToHost));
+  CHECK(cudaMemcpy2DFromArray(part.data(), 10 * sizeof(float), other, 4 * sizeof(float), 3,
+                              10 * sizeof(float), 6, cudaMemcpyDeviceToHost));
   std::vector<float> wanted;
   for (int y = 5; y < 11; ++y)
     for (int x = 8; x < 18; ++x) wanted.push_back(2 * Texel(x, y));
@@ -376,11 +397,13 @@ void Refused() {
   const cudaChannelFormatDesc three{32, 32, 32, 0, cudaChannelFormatKindFloat};
   EXPECT(cudaMallocArray(&array, &three, 16, 16) != cudaSuccess, "an array of three channels");
   const cudaChannelFormatDesc desc = cudaCreateChannelDesc<float>();
-  EXPECT(cudaMalloc3DArray(&array, &desc, make_cudaExtent(16, 8, 6), cudaArrayCubemap) == cudaErrorInvalidValue,
+  EXPECT(cudaMalloc3DArray(&array, &desc, make_cudaExtent(16, 8, 6), cudaArrayCubemap) ==
+             cudaErrorInvalidValue,
          "a cube whose faces are no squares");
   CHECK(cudaMallocArray(&array, &desc, 16, 16));
   const std::vector<float> values(17 * 17);
-  EXPECT(cudaMemcpy2DToArray(array, 0, 0, values.data(), 68, 68, 16, cudaMemcpyHostToDevice) == cudaErrorInvalidValue,
+  EXPECT(cudaMemcpy2DToArray(array, 0, 0, values.data(), 68, 68, 16, cudaMemcpyHostToDevice) ==
+             cudaErrorInvalidValue,
          "rows that the array does not have");
   static_cast<void>(cudaGetLastError());
   CHECK(cudaFreeArray(array));

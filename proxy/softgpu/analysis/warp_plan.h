@@ -24,8 +24,8 @@ struct WarpFunction {
   // Nodes from which a lane may still come to what lanes do together, or back to a caller. Nobody
   // waits for lanes that are at others: they end as soon as it is their turn.
   Bits may_meet;
-  // Of a kernel: whether a collective may be done while lanes that it names wait at nodes from which
-  // they may go on to another one or to their end, which only their way tells.
+  // Of a kernel: whether a collective may be done while lanes that it names wait at nodes from
+  // which they may go on to another one or to their end, which only their way tells.
   bool may_owe = false;
 
   // Do all lanes that have not ended run the node together?

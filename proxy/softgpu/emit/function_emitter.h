@@ -289,7 +289,7 @@ class FunctionEmitter {
   bool signed_offsets_ = false;
   analysis::FlowGraph flow_;
   bool together_ = false;
-  std::uint32_t node_ = 0;  // That is executed.
+  std::uint32_t node_ = 0;                  // That is executed.
   std::vector<llvm::AllocaInst*> anchors_;  // By register; null without extension.
   std::vector<llvm::AllocaInst*> node_masks_;
   std::vector<llvm::BasicBlock*> node_blocks_, node_checks_;

@@ -49,7 +49,8 @@ void Optimise(llvm::Module& module, llvm::TargetMachine& machine) {
 // Runs apart from CompileModule so that nothing with a destructor lives in the
 // frame that a rescue returns to; never inlined, for the same reason.
 [[gnu::noinline]] void CompileInto(llvm::Module* module, llvm::TargetMachine* machine,
-                 std::unique_ptr<llvm::MemoryBuffer>* object, std::string* problem) {
+                                   std::unique_ptr<llvm::MemoryBuffer>* object,
+                                   std::string* problem) {
   Optimise(*module, *machine);
   auto result = llvm::orc::SimpleCompiler(*machine)(*module);
   if (result) {

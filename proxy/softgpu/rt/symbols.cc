@@ -4,7 +4,7 @@
 namespace cuspan::softgpu {
 
 #define CUSPAN_RT_SYMBOL(name) \
-  RuntimeSymbol { #name, reinterpret_cast < void*>(&name) }
+  RuntimeSymbol { #name, reinterpret_cast<void*>(&name) }
 
 const RuntimeSymbol kRuntimeSymbols[] = {
     CUSPAN_RT_SYMBOL(cuspan_rt_barrier),

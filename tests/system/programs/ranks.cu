@@ -1,5 +1,5 @@
-// An MPI program as people write them: each rank integrates its part of 4 / (1 + x²) over 0 … 1 on a
-// device, and all add up their parts; then each passes what it computed to the next, from and to
+// An MPI program as people write them: each rank integrates its part of 4 / (1 + x²) over 0 … 1 on
+// a device, and all add up their parts; then each passes what it computed to the next, from and to
 // device memory by way of the host.
 //
 //   ranks [DEVICES]     how many devices each rank shall see
@@ -54,7 +54,8 @@ int main(int argc, char** argv) {
   double* sums = nullptr;
   CHECK(cudaMalloc(&sums, kBlocks * sizeof(double)));
   const int each = kSteps / size;
-  Integrate<<<kBlocks, kThreads>>>(rank * each, rank == size - 1 ? kSteps : (rank + 1) * each, sums);
+  Integrate<<<kBlocks, kThreads>>>(rank * each, rank == size - 1 ? kSteps : (rank + 1) * each,
+                                   sums);
   CHECK_LAUNCH();
   std::vector<double> parts(kBlocks);
   CHECK(cudaMemcpy(parts.data(), sums, kBlocks * sizeof(double), cudaMemcpyDeviceToHost));

@@ -33,8 +33,8 @@ TEST(AllSettings, AreNamedAlikeAndOnce) {
 TEST(AllSettings, HoldEachDeclaredOne) {
   for (const Setting& declared :
        {settings::kLog, settings::kDevice, settings::kSameNode, settings::kStagingBuffers,
-        settings::kStagingBytes, settings::kSendsInFlight, settings::kHeartbeat, settings::kSoftGpus,
-        settings::kSoftMemory, settings::kSoftName, settings::kSoftCapability,
+        settings::kStagingBytes, settings::kSendsInFlight, settings::kHeartbeat,
+        settings::kSoftGpus, settings::kSoftMemory, settings::kSoftName, settings::kSoftCapability,
         settings::kSoftThreads}) {
     bool found = false;
     for (const Setting& setting : AllSettings())

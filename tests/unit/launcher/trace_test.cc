@@ -78,7 +78,7 @@ class TraceFileTest : public ::testing::Test {
     record.end = end;
     return record;
   }
-  const std::string path_ = 
+  const std::string path_ =
       ::testing::TempDir() + "/trace_file_test." + std::to_string(::getpid()) + ".json";
 };
 

@@ -176,7 +176,8 @@ TEST(ControlSocket, SendingToNobodyIsUnavailable) {
 TEST(ControlSocket, APeerThatReadsNothingIsGivenUp) {
   auto [sender, reader] = NewPair();
   Status sent;
-  for (int i = 0; i < 10'000 && sent.ok(); ++i) sent = sender.Send(Sample(std::string(10'000, 'x')));
+  for (int i = 0; i < 10'000 && sent.ok(); ++i)
+    sent = sender.Send(Sample(std::string(10'000, 'x')));
   EXPECT_EQ(sent.code(), StatusCode::kUnavailable);
 }
 

@@ -74,7 +74,8 @@ class DriverTest : public ::testing::TestWithParam<const char*> {
     client().Post(CopyFromDevice{stream, address, count * sizeof(T), transfer});
     const StreamSynchronize::Reply reply = client().Call(StreamSynchronize{stream});
     EXPECT_EQ(reply.result, CUDA_SUCCESS);
-    EXPECT_TRUE(client().Await([&](const Told& told) { return told.chunks.size() >= reply.chunks; }));
+    EXPECT_TRUE(
+        client().Await([&](const Told& told) { return told.chunks.size() >= reply.chunks; }));
     return values;
   }
 
@@ -111,7 +112,12 @@ TEST_P(DriverTest, VectorAddition) {
   const std::uint64_t stream = session->NewStream();
   Send(stream, a, BytesOf(first));
   Send(stream, b, BytesOf(second));
-  client().Post(Launch{kernel, stream, {(kCount + 255) / 256, 1, 1}, {256, 1, 1}, 0, false,
+  client().Post(Launch{kernel,
+                       stream,
+                       {(kCount + 255) / 256, 1, 1},
+                       {256, 1, 1},
+                       0,
+                       false,
                        Arguments(a, b, sum, kCount)});
   const std::vector<float> result = Receive<float>(stream, sum, kCount);
   for (std::size_t i = 0; i < kCount; ++i) ASSERT_EQ(result[i], first[i] + 0.5F) << i;
@@ -201,7 +207,8 @@ TEST_P(DriverTest, EventsOrderStreamsAndMeasureTime) {
   EXPECT_TRUE(client().Await([](const Told& told) { return told.reached.size() == 2; }));
 }
 
-// Large inline copies behind work that has not run: the receiving thread must not wait for the device.
+// Large inline copies behind work that has not run: the receiving thread must not wait for the
+// device.
 TEST_P(DriverTest, InlineCopiesOfTheLargestSize) {
   const std::uint64_t block = session->Map(64 << 20);
   const std::uint64_t stream = session->NewStream();
@@ -225,7 +232,8 @@ TEST_P(DriverTest, ABadAddressLosesTheContextAndIsTold) {
 
 INSTANTIATE_TEST_SUITE_P(Drivers, DriverTest, ::testing::Values(CUSPAN_TEST_DRIVERS),
                          [](const auto& info) {
-                           return std::string(std::strchr(info.param, '/') == nullptr ? "Vendor" : "Software");
+                           return std::string(std::strchr(info.param, '/') == nullptr ? "Vendor"
+                                                                                      : "Software");
                          });
 
 }  // namespace

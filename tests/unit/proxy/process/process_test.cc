@@ -71,7 +71,8 @@ class ProcessTest : public ::testing::Test {
     bell = std::make_unique<Bell>(Must(Bell::Create()));
     const int fds[] = {memory.get(), proxys.fd(), bell->fd()};
     EXPECT_TRUE(socket->Send(start, fds).ok());
-    channel = Must(Channel::Attach(std::move(memory), ChannelSide::kClient, bell.get(), std::move(proxys)));
+    channel = Must(
+        Channel::Attach(std::move(memory), ChannelSide::kClient, bell.get(), std::move(proxys)));
     Result<ProxyReady> ready = socket->Expect<ProxyReady>(kPatience);
     EXPECT_TRUE(ready.ok()) << ready.status().message();
     return ready.ok() ? *ready : ProxyReady{};
@@ -104,7 +105,8 @@ TEST_F(ProcessTest, InventoryOfTheVendorsDriverSaysWhatToDo) {
 
 TEST_F(ProcessTest, ALibraryThatIsNoDriverIsNamed) {
   ASSERT_TRUE(socket->Send(InventoryRequest{"libm.so.6"}).ok());
-  EXPECT_THAT(Must(socket->Expect<InventoryAnswer>(kPatience)).problem, HasSubstr("no CUDA driver"));
+  EXPECT_THAT(Must(socket->Expect<InventoryAnswer>(kPatience)).problem,
+              HasSubstr("no CUDA driver"));
 }
 
 TEST_F(ProcessTest, AnotherVersionIsRefused) {
@@ -206,7 +208,7 @@ TEST_F(SoftwareProcessTest, AWindowThatIsTakenIsReplacedByTheNext) {
   GTEST_SKIP() << "the thread sanitizer ends a process that asks for such an address";
 #endif
   ProxyStart start = Start("soft");
-  start.window.base = 0x1000'0000'0000'0000;  // No address of any process: never to be had.
+  start.window.base = 0x1000'0000'0000'0000;          // No address of any process: never to be had.
   start.window.stride = kWindow - start.window.base;  // Modulo 2^64.
   const ProxyReady ready = SendStart(start);
   ASSERT_EQ(ready.result, 0) << ready.message;

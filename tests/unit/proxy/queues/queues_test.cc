@@ -357,7 +357,8 @@ TEST_F(Queues, RandomOpsKeepEveryEdge) {
     for (const int number : log.submitted)
       last_begun[stream_of[static_cast<std::size_t>(number)]] = number;
     for (std::size_t s = 0; s < streams.size(); ++s)
-      if (last_begun[s] >= 0 && is_held[static_cast<std::size_t>(last_begun[s])]) holding.push_back(s);
+      if (last_begun[s] >= 0 && is_held[static_cast<std::size_t>(last_begun[s])])
+        holding.push_back(s);
     if (holding.empty()) return false;
     const std::size_t chosen = holding[random(static_cast<std::uint32_t>(holding.size()))];
     is_held[static_cast<std::size_t>(last_begun[chosen])] = false;

@@ -14,7 +14,8 @@ using ::testing::IsEmpty;
 TEST_F(FailureTest, APostedOpThatIsRefusedIsReportedOnceAndTheContextLives) {
   const std::uint64_t stream = loopback.NewStream();
   const std::uint64_t refused = loopback.FindKernel(module(), "refused");
-  const std::uint64_t sequence = client.Post(Launch{refused, stream, {1, 1, 1}, {1, 1, 1}, 0, false, {}}, 77);
+  const std::uint64_t sequence =
+      client.Post(Launch{refused, stream, {1, 1, 1}, {1, 1, 1}, 0, false, {}}, 77);
   EXPECT_EQ(client.Call(StreamSynchronize{stream}).result, CUDA_SUCCESS);
   const Told told = client.Now();
   ASSERT_EQ(told.failures.size(), 1U);
@@ -39,7 +40,8 @@ TEST_F(FailureTest, MemoryOutsideTheWindowIsRefused) {
   EXPECT_EQ(client.Call(StreamSynchronize{stream}).result, CUDA_SUCCESS);
   const Told told = client.Now();
   EXPECT_EQ(told.failures.size(), 6U);
-  for (const PostedFailure& failure : told.failures) EXPECT_EQ(failure.result, CUDA_ERROR_INVALID_VALUE);
+  for (const PostedFailure& failure : told.failures)
+    EXPECT_EQ(failure.result, CUDA_ERROR_INVALID_VALUE);
   ASSERT_EQ(told.failed_transfers.size(), 2U);
   EXPECT_EQ(told.failed_transfers[0].transfer, 1U);
   EXPECT_EQ(told.failed_transfers[1].transfer, 2U);
@@ -64,7 +66,8 @@ TEST_F(FailureTest, ACopyThatFailsMidwayEndsAndItsStreamGoesOn) {
   EXPECT_EQ(told.failed_transfers[0].result, CUDA_ERROR_OUT_OF_MEMORY);
   ASSERT_EQ(told.failures.size(), 1U);
   EXPECT_EQ(told.failures[0].op, static_cast<std::uint16_t>(Op::kCopyToDevice));
-  for (int i = 0; i < 4; ++i) EXPECT_TRUE(client.channel().TakeSlot().has_value()) << "every slot came back";
+  for (int i = 0; i < 4; ++i)
+    EXPECT_TRUE(client.channel().TakeSlot().has_value()) << "every slot came back";
 }
 
 TEST_F(FailureTest, AStreamThatTheDriverDoesNotMakeFailsItsOps) {
@@ -110,8 +113,10 @@ TEST_F(FailureTest, ALostContextIsToldOnceAndEverythingIsAnswered) {
 
   PostLaunch(stream, faults);
   EXPECT_EQ(client.Call(StreamSynchronize{stream}).result, CUDA_ERROR_ILLEGAL_ADDRESS);
-  EXPECT_EQ(client.AwaitReply<StreamSynchronize>(synchronize_held).result, CUDA_ERROR_ILLEGAL_ADDRESS);
-  EXPECT_EQ(client.AwaitReply<DeviceSynchronize>(synchronize_device).result, CUDA_ERROR_ILLEGAL_ADDRESS);
+  EXPECT_EQ(client.AwaitReply<StreamSynchronize>(synchronize_held).result,
+            CUDA_ERROR_ILLEGAL_ADDRESS);
+  EXPECT_EQ(client.AwaitReply<DeviceSynchronize>(synchronize_device).result,
+            CUDA_ERROR_ILLEGAL_ADDRESS);
   EXPECT_EQ(client.AwaitReply<MemoryUnmap>(unmap).result, CUDA_ERROR_ILLEGAL_ADDRESS);
   ASSERT_TRUE(AwaitReached(event, 1));
   ASSERT_TRUE(client.Await([](const Told& told) { return told.failed_transfers.size() == 2; }));
@@ -127,7 +132,8 @@ TEST_F(FailureTest, ALostContextIsToldOnceAndEverythingIsAnswered) {
   const Told told = client.Now();
   EXPECT_THAT(told.faults, ElementsAre(CUDA_ERROR_ILLEGAL_ADDRESS));
   EXPECT_THAT(told.failures, IsEmpty()) << "DeviceFault has said it";
-  for (const EventReached& reached : told.reached) EXPECT_EQ(reached.result, CUDA_ERROR_ILLEGAL_ADDRESS);
+  for (const EventReached& reached : told.reached)
+    EXPECT_EQ(reached.result, CUDA_ERROR_ILLEGAL_ADDRESS);
   EXPECT_FALSE(loopback.ended());
 }
 
@@ -151,11 +157,13 @@ TEST_F(FailureTest, CopiesFromTheDeviceThatWaitForSlotsFailWithTheContext) {
 TEST_F(CallTest, MemoryIsMappedAndUnmappedAsAsked) {
   const std::uint64_t block = loopback.Map();
   EXPECT_EQ(client.Call(MemoryMap{block + 4096, 4096}).result, CUDA_ERROR_ALREADY_MAPPED);
-  EXPECT_EQ(client.Call(MemoryUnmap{block, 4096}).result, CUDA_ERROR_INVALID_VALUE) << "exactly one earlier map";
+  EXPECT_EQ(client.Call(MemoryUnmap{block, 4096}).result, CUDA_ERROR_INVALID_VALUE)
+      << "exactly one earlier map";
   EXPECT_EQ(client.Call(MemoryUnmap{block, 1 << 20}).result, CUDA_SUCCESS);
   EXPECT_EQ(client.Call(MemoryUnmap{block, 1 << 20}).result, CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(client.Call(MemoryMap{block, 1 << 20}).result, CUDA_SUCCESS);
-  EXPECT_EQ(client.Call(MemoryMap{kWindow + (1 << 28), 128 << 20}).result, CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(client.Call(MemoryMap{kWindow + (1 << 28), 128 << 20}).result,
+            CUDA_ERROR_OUT_OF_MEMORY);
   const MemoryInfo::Reply information = client.Call(MemoryInfo{});
   EXPECT_EQ(information.free, std::uint64_t{1} << 20);
   EXPECT_EQ(information.total, std::uint64_t{2} << 20);
@@ -168,7 +176,8 @@ TEST_F(CallTest, KernelsAndVariables) {
   ASSERT_EQ(found.attributes.size(), static_cast<std::size_t>(CU_FUNC_ATTRIBUTE_MAX));
   EXPECT_EQ(found.attributes[CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK], 1024);
   EXPECT_EQ(client.Call(KernelFind{module(), 5001, "missing"}).result, CUDA_ERROR_NOT_FOUND);
-  EXPECT_EQ(client.Call(KernelFind{module(), 5001, "nothing"}).result, CUDA_SUCCESS) << "the handle was not used up";
+  EXPECT_EQ(client.Call(KernelFind{module(), 5001, "nothing"}).result, CUDA_SUCCESS)
+      << "the handle was not used up";
   EXPECT_EQ(client.Call(KernelSetAttribute{5000, 8, 100}).result, CUDA_SUCCESS);
   EXPECT_EQ(client.Call(KernelSetAttribute{5000, 8, -1}).result, CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(client.Call(KernelOccupancy{5000, 128, 0, 0}).blocks, 3);
@@ -239,7 +248,8 @@ TEST_F(CallTest, BadModulesAreRefusedByTheirCheck) {
   const std::uint32_t container[] = {0xba55ed50, 0x00100001, 1000, 0};
   const Bytes claimed = std::as_bytes(std::span(container));
   EXPECT_EQ(load({claimed.begin(), claimed.end()}), CUDA_ERROR_INVALID_IMAGE);
-  EXPECT_EQ(load({std::byte{0x7f}, std::byte{'E'}, std::byte{'L'}, std::byte{'F'}}), CUDA_ERROR_INVALID_IMAGE);
+  EXPECT_EQ(load({std::byte{0x7f}, std::byte{'E'}, std::byte{'L'}, std::byte{'F'}}),
+            CUDA_ERROR_INVALID_IMAGE);
   EXPECT_EQ(load({std::byte{1}}), CUDA_ERROR_INVALID_IMAGE);
   gpu.Refuse("cuModuleLoadData", CUDA_ERROR_NO_BINARY_FOR_GPU);
   EXPECT_EQ(load(AnyImage()), CUDA_ERROR_NO_BINARY_FOR_GPU);
@@ -254,15 +264,18 @@ TEST_F(CallTest, ElapsedTimeAsCudaDefinesIt) {
   client.Post(EventCreate{start, 0});
   client.Post(EventCreate{end, 0});
   client.Post(EventCreate{plain, CU_EVENT_DISABLE_TIMING});
-  EXPECT_EQ(client.Call(EventElapsed{start, end}).result, CUDA_ERROR_INVALID_HANDLE) << "not recorded";
+  EXPECT_EQ(client.Call(EventElapsed{start, end}).result, CUDA_ERROR_INVALID_HANDLE)
+      << "not recorded";
   client.Post(EventRecord{start, stream, 1});
   client.Post(EventRecord{plain, stream, 1});
   client.Post(StreamWaitSignal{stream, 9});
   client.Post(EventRecord{end, stream, 1});
-  EXPECT_EQ(client.Call(EventElapsed{start, end}).result, CUDA_ERROR_NOT_READY) << "waits in the queue";
+  EXPECT_EQ(client.Call(EventElapsed{start, end}).result, CUDA_ERROR_NOT_READY)
+      << "waits in the queue";
   gpu.Hold(1);
   client.Post(Signal{9});
-  EXPECT_EQ(client.Call(EventElapsed{start, end}).result, CUDA_ERROR_NOT_READY) << "waits on the device";
+  EXPECT_EQ(client.Call(EventElapsed{start, end}).result, CUDA_ERROR_NOT_READY)
+      << "waits on the device";
   gpu.Let(1);
   const EventElapsed::Reply reply = client.Call(EventElapsed{start, end});
   EXPECT_EQ(reply.result, CUDA_SUCCESS);

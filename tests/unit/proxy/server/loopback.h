@@ -107,7 +107,8 @@ class Loopback {
   static ChannelLayout SmallLayout();
 
   TestClient& client() { return *client_; }
-  // Closes the channel as an honest client does (unless the session has ended) and says how the session ended.
+  // Closes the channel as an honest client does (unless the session has ended) and says how the
+  // session ended.
   Status End();
   // Waits for the session to end by itself.
   Status AwaitEnd();

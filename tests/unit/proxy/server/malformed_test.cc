@@ -52,153 +52,248 @@ TEST_P(MalformedTest, EndsTheSessionWithAReason) {
 using Test = ServerTest;
 
 const Malformed kMalformed[] = {
-    {"Magic", [](Test&, Loopback&, TestClient& client) {
+    {"Magic",
+     [](Test&, Loopback&, TestClient& client) {
        PostSpoiled(client, Signal{1}, [](FrameHeader& header) { header.magic = 0x1234; });
-     }, "magic"},
-    {"Version", [](Test&, Loopback&, TestClient& client) {
+     },
+     "magic"},
+    {"Version",
+     [](Test&, Loopback&, TestClient& client) {
        PostSpoiled(client, Signal{1}, [](FrameHeader& header) { header.version = 9; });
-     }, "version"},
-    {"Flags", [](Test&, Loopback&, TestClient& client) {
+     },
+     "version"},
+    {"Flags",
+     [](Test&, Loopback&, TestClient& client) {
        PostSpoiled(client, Signal{1}, [](FrameHeader& header) { header.flags = 0x82; });
-     }, "flags"},
-    {"OpNumber", [](Test&, Loopback&, TestClient& client) {
+     },
+     "flags"},
+    {"OpNumber",
+     [](Test&, Loopback&, TestClient& client) {
        PostSpoiled(client, Signal{1}, [](FrameHeader& header) { header.op = 60'000; });
-     }, "op 60000"},
-    {"OpZero", [](Test&, Loopback&, TestClient& client) {
+     },
+     "op 60000"},
+    {"OpZero",
+     [](Test&, Loopback&, TestClient& client) {
        PostSpoiled(client, Signal{1}, [](FrameHeader& header) { header.op = 0; });
-     }, "op 0"},
+     },
+     "op 0"},
     {"ControlOp", [](Test&, Loopback&, TestClient& client) { client.Post(RunEnd{}); }, "RunEnd"},
-    {"Push", [](Test&, Loopback&, TestClient& client) { client.Post(DeviceFault{700}); }, "DeviceFault"},
-    {"Reply", [](Test&, Loopback&, TestClient& client) {
+    {"Push", [](Test&, Loopback&, TestClient& client) { client.Post(DeviceFault{700}); },
+     "DeviceFault"},
+    {"Reply",
+     [](Test&, Loopback&, TestClient& client) {
        PostSpoiled(client, Signal{1}, [](FrameHeader& header) { header.flags = kFrameReply; });
-     }, "a reply"},
-    {"Length", [](Test&, Loopback&, TestClient& client) {
+     },
+     "a reply"},
+    {"Length",
+     [](Test&, Loopback&, TestClient& client) {
        PostSpoiled(client, Signal{1}, [](FrameHeader& header) { header.payload_bytes = 1U << 31; });
-     }, "claims"},
-    {"ShortPayload", [](Test&, Loopback&, TestClient& client) {
+     },
+     "claims"},
+    {"ShortPayload",
+     [](Test&, Loopback&, TestClient& client) {
        PostSpoiled(client, Signal{1}, [](FrameHeader& header) { header.payload_bytes = 7; });
-     }, "malformed Signal"},
-    {"LongPayload", [](Test&, Loopback&, TestClient& client) {
+     },
+     "malformed Signal"},
+    {"LongPayload",
+     [](Test&, Loopback&, TestClient& client) {
        PostSpoiled(client, Signal{1}, [](FrameHeader& header) { header.payload_bytes = 9; });
-     }, "malformed Signal"},
-    {"InnerLength", [](Test&, Loopback&, TestClient& client) {
+     },
+     "malformed Signal"},
+    {"InnerLength",
+     [](Test&, Loopback&, TestClient& client) {
        // The bytes' own length is longer than the frame.
        const std::uint64_t fields[] = {0, kWindow, 0xffff'ffff};
        FrameHeader header = HeaderOf(CopyToDeviceInline{});
        header.payload_bytes = 20;
        client.channel().TryPost(header, std::as_bytes(std::span(fields)).first(20));
-     }, "malformed CopyToDeviceInline"},
-    {"Stream", [](Test&, Loopback&, TestClient& client) { client.Post(StreamSynchronize{4711}); }, "stream 0x1267"},
-    {"PerThreadStream", [](Test&, Loopback&, TestClient& client) { client.Post(Memset{2, kWindow, 0, 1, 1}); },
+     },
+     "malformed CopyToDeviceInline"},
+    {"Stream", [](Test&, Loopback&, TestClient& client) { client.Post(StreamSynchronize{4711}); },
+     "stream 0x1267"},
+    {"PerThreadStream",
+     [](Test&, Loopback&, TestClient& client) {
+       client.Post(Memset{2, kWindow, 0, 1, 1});
+     },
      "stream 0x2"},
-    {"StreamTwice", [](Test&, Loopback&, TestClient& client) {
+    {"StreamTwice",
+     [](Test&, Loopback&, TestClient& client) {
        client.Post(StreamCreate{50, 0, 0});
        client.Post(StreamCreate{50, 0, 0});
-     }, "stream 0x32 is no new handle"},
-    {"LegacyStreamCreated", [](Test&, Loopback&, TestClient& client) { client.Post(StreamCreate{1, 0, 0}); },
+     },
+     "stream 0x32 is no new handle"},
+    {"LegacyStreamCreated",
+     [](Test&, Loopback&, TestClient& client) {
+       client.Post(StreamCreate{1, 0, 0});
+     },
      "no new handle"},
-    {"DestroyedStream", [](Test&, Loopback& loopback, TestClient& client) {
+    {"DestroyedStream",
+     [](Test&, Loopback& loopback, TestClient& client) {
        const std::uint64_t stream = loopback.NewStream();
        client.Post(StreamDestroy{stream});
        client.Post(StreamDestroy{stream});
-     }, "does not exist"},
-    {"Event", [](Test&, Loopback&, TestClient& client) { client.Post(EventRecord{77, 0, 1}); }, "event 0x4d"},
-    {"EventTwice", [](Test&, Loopback&, TestClient& client) {
+     },
+     "does not exist"},
+    {"Event",
+     [](Test&, Loopback&, TestClient& client) {
+       client.Post(EventRecord{77, 0, 1});
+     },
+     "event 0x4d"},
+    {"EventTwice",
+     [](Test&, Loopback&, TestClient& client) {
        client.Post(EventCreate{77, 0});
        client.Post(EventCreate{77, 0});
-     }, "event 0x4d is no new handle"},
-    {"RecordNumber", [](Test&, Loopback&, TestClient& client) {
+     },
+     "event 0x4d is no new handle"},
+    {"RecordNumber",
+     [](Test&, Loopback&, TestClient& client) {
        client.Post(EventCreate{77, 0});
        client.Post(EventRecord{77, 0, 2});
-     }, "record 2"},
-    {"Kernel", [](Test&, Loopback&, TestClient& client) {
+     },
+     "record 2"},
+    {"Kernel",
+     [](Test&, Loopback&, TestClient& client) {
        client.Post(Launch{88, 0, {1, 1, 1}, {1, 1, 1}, 0, false, {}});
-     }, "kernel 0x58"},
-    {"KernelTwice", [](Test&, Loopback& loopback, TestClient& client) {
+     },
+     "kernel 0x58"},
+    {"KernelTwice",
+     [](Test&, Loopback& loopback, TestClient& client) {
        const std::uint64_t module = loopback.LoadModule(AnyImage());
        const std::uint64_t kernel = loopback.FindKernel(module, "nothing");
        client.Post(KernelFind{module, kernel, "nothing"});
-     }, "no new handle"},
-    {"Arguments", [](Test&, Loopback& loopback, TestClient& client) {
+     },
+     "no new handle"},
+    {"Arguments",
+     [](Test&, Loopback& loopback, TestClient& client) {
        const std::uint64_t kernel = loopback.FindKernel(loopback.LoadModule(AnyImage()), "add");
        const std::vector<std::byte> arguments(15);
        client.Post(Launch{kernel, 0, {1, 1, 1}, {1, 1, 1}, 0, false, arguments});
-     }, "15 bytes of arguments of a kernel that takes 16"},
-    {"Module", [](Test&, Loopback&, TestClient& client) { client.Post(ModuleLoad{99}); }, "module 0x63"},
-    {"ModuleUnloaded", [](Test&, Loopback&, TestClient& client) { client.Post(ModuleUnload{99}); }, "module 0x63"},
-    {"ModuleNotLoaded", [](Test&, Loopback&, TestClient& client) {
+     },
+     "15 bytes of arguments of a kernel that takes 16"},
+    {"Module", [](Test&, Loopback&, TestClient& client) { client.Post(ModuleLoad{99}); },
+     "module 0x63"},
+    {"ModuleUnloaded", [](Test&, Loopback&, TestClient& client) { client.Post(ModuleUnload{99}); },
+     "module 0x63"},
+    {"ModuleNotLoaded",
+     [](Test&, Loopback&, TestClient& client) {
        const std::vector<std::byte> image = AnyImage();
        client.Post(ModuleImage{99, image.size(), 0, image});
        client.Post(KernelFind{99, 100, "add"});
-     }, "not loaded"},
-    {"ModuleGap", [](Test&, Loopback&, TestClient& client) {
+     },
+     "not loaded"},
+    {"ModuleGap",
+     [](Test&, Loopback&, TestClient& client) {
        const std::vector<std::byte> image = AnyImage();
        client.Post(ModuleImage{99, 1000, 0, image});
        client.Post(ModuleImage{99, 1000, 500, image});
-     }, "not the next"},
-    {"ModuleTooLong", [](Test&, Loopback&, TestClient& client) {
+     },
+     "not the next"},
+    {"ModuleTooLong",
+     [](Test&, Loopback&, TestClient& client) {
        const std::vector<std::byte> image = AnyImage();
        client.Post(ModuleImage{99, 10, 0, image});
-     }, "not the next"},
-    {"ModuleOfGreatSize", [](Test&, Loopback&, TestClient& client) {
+     },
+     "not the next"},
+    {"ModuleOfGreatSize",
+     [](Test&, Loopback&, TestClient& client) {
        const std::vector<std::byte> image = AnyImage();
        client.Post(ModuleImage{99, std::uint64_t{1} << 62, 0, image});
-     }, "an image of"},
-    {"ModuleIncomplete", [](Test&, Loopback&, TestClient& client) {
+     },
+     "an image of"},
+    {"ModuleIncomplete",
+     [](Test&, Loopback&, TestClient& client) {
        const std::vector<std::byte> image = AnyImage();
        client.Post(ModuleImage{99, 1000, 0, image});
        client.Post(ModuleLoad{99});
-     }, "of 1000 bytes"},
-    {"MapOutside", [](Test&, Loopback&, TestClient& client) { client.Post(MemoryMap{0x1000, 4096}); }, "outside"},
-    {"MapBeyond", [](Test&, Loopback&, TestClient& client) {
+     },
+     "of 1000 bytes"},
+    {"MapOutside",
+     [](Test&, Loopback&, TestClient& client) {
+       client.Post(MemoryMap{0x1000, 4096});
+     },
+     "outside"},
+    {"MapBeyond",
+     [](Test&, Loopback&, TestClient& client) {
        client.Post(MemoryMap{kWindow + kWindowBytes - 4096, 8192});
-     }, "outside"},
-    {"MapAround", [](Test&, Loopback&, TestClient& client) {
+     },
+     "outside"},
+    {"MapAround",
+     [](Test&, Loopback&, TestClient& client) {
        client.Post(MemoryMap{kWindow + 4096, std::numeric_limits<std::uint64_t>::max() - 4096});
-     }, "outside"},
-    {"MapNothing", [](Test&, Loopback&, TestClient& client) { client.Post(MemoryMap{kWindow, 0}); }, "outside"},
-    {"ElementSize", [](Test&, Loopback&, TestClient& client) { client.Post(Memset{0, kWindow, 0, 3, 1}); },
+     },
+     "outside"},
+    {"MapNothing",
+     [](Test&, Loopback&, TestClient& client) {
+       client.Post(MemoryMap{kWindow, 0});
+     },
+     "outside"},
+    {"ElementSize",
+     [](Test&, Loopback&, TestClient& client) {
+       client.Post(Memset{0, kWindow, 0, 3, 1});
+     },
      "elements of 3 bytes"},
-    {"ElementCount", [](Test&, Loopback&, TestClient& client) {
+    {"ElementCount",
+     [](Test&, Loopback&, TestClient& client) {
        client.Post(Memset{0, kWindow, 0, 4, std::uint64_t{1} << 62});
-     }, "elements of 4 bytes"},
-    {"BoolThatIsNone", [](Test&, Loopback&, TestClient& client) {
+     },
+     "elements of 4 bytes"},
+    {"BoolThatIsNone",
+     [](Test&, Loopback&, TestClient& client) {
        const Launch launch{88, 0, {1, 1, 1}, {1, 1, 1}, 0, true, {}};
        std::vector<std::byte> payload(EncodedSize(launch));
        EncodeInto(std::span(payload), launch);
        payload[payload.size() - 5] = std::byte{2};
        client.channel().TryPost(HeaderOf(launch), payload);
-     }, "malformed Launch"},
-    {"TransferTwice", [](Test&, Loopback&, TestClient& client) {
+     },
+     "malformed Launch"},
+    {"TransferTwice",
+     [](Test&, Loopback&, TestClient& client) {
        client.Post(CopyToDevice{0, kWindow, 8, 5});
        client.Post(CopyToDevice{0, kWindow, 8, 5});
-     }, "transfer 5 is already"},
-    {"ChunkOfNothing", [](Test&, Loopback&, TestClient& client) { client.Post(Chunk{6, 0, 8, 0}); }, "transfer 6"},
-    {"ChunkSlot", [](Test&, Loopback&, TestClient& client) {
+     },
+     "transfer 5 is already"},
+    {"ChunkOfNothing",
+     [](Test&, Loopback&, TestClient& client) {
+       client.Post(Chunk{6, 0, 8, 0});
+     },
+     "transfer 6"},
+    {"ChunkSlot",
+     [](Test&, Loopback&, TestClient& client) {
        client.Post(CopyToDevice{0, kWindow, 8, 5});
        client.Post(Chunk{5, 0, 8, 4});
-     }, "slot 4"},
-    {"ChunkTooLarge", [](Test&, Loopback&, TestClient& client) {
+     },
+     "slot 4"},
+    {"ChunkTooLarge",
+     [](Test&, Loopback&, TestClient& client) {
        client.Post(CopyToDevice{0, kWindow, 1 << 20, 5});
        client.Post(Chunk{5, 0, 8192, 0});
-     }, "chunk of 8192 bytes"},
-    {"ChunkOfNoBytes", [](Test&, Loopback&, TestClient& client) {
+     },
+     "chunk of 8192 bytes"},
+    {"ChunkOfNoBytes",
+     [](Test&, Loopback&, TestClient& client) {
        client.Post(CopyToDevice{0, kWindow, 8, 5});
        client.Post(Chunk{5, 0, 0, 0});
-     }, "chunk of 0 bytes"},
-    {"ChunkBeyond", [](Test&, Loopback&, TestClient& client) {
+     },
+     "chunk of 0 bytes"},
+    {"ChunkBeyond",
+     [](Test&, Loopback&, TestClient& client) {
        client.Post(CopyToDevice{0, kWindow, 8, 5});
        client.Post(Chunk{5, 4, 8, 0});
-     }, "bytes 4 + 8"},
-    {"ChunkFarBeyond", [](Test&, Loopback&, TestClient& client) {
+     },
+     "bytes 4 + 8"},
+    {"ChunkFarBeyond",
+     [](Test&, Loopback&, TestClient& client) {
        client.Post(CopyToDevice{0, kWindow, 8, 5});
        client.Post(Chunk{5, ~std::uint64_t{0} - 3, 8, 0});
-     }, "which has 8"},
-    {"ChunkNotWanted", [](Test&, Loopback&, TestClient& client) {
+     },
+     "which has 8"},
+    {"ChunkNotWanted",
+     [](Test&, Loopback&, TestClient& client) {
        client.Post(CopyToDevice{0, kWindow, 8, 4});
        client.Post(CopyToDevice{0, kWindow, 8, 5});
        client.Post(Chunk{5, 0, 8, 0});
-     }, "before it was wanted"},
+     },
+     "before it was wanted"},
 };
 
 INSTANTIATE_TEST_SUITE_P(Frames, MalformedTest, ::testing::ValuesIn(kMalformed),

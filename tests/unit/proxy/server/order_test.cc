@@ -57,7 +57,8 @@ TEST_F(OrderTest, FiveThousandLaunchesBehindACopyHeldBackOnTheLegacyStream) {
   const std::uint64_t blocking = loopback.NewStream();
   const std::uint64_t free = loopback.NewStream(CU_STREAM_NON_BLOCKING);
   client.Post(CopyToDevice{0, block, 4, 1});
-  for (int i = 0; i < 5000; ++i) PostAdd(i % 2 == 0 ? 0 : 1, block, 1, 1);  // 0 and 1 mean the same.
+  for (int i = 0; i < 5000; ++i)
+    PostAdd(i % 2 == 0 ? 0 : 1, block, 1, 1);  // 0 and 1 mean the same.
   PostAdd(blocking, block, 1, 1);
   ASSERT_TRUE(client.AwaitWanted(1));
 
@@ -74,7 +75,8 @@ TEST_F(OrderTest, FiveThousandLaunchesBehindACopyHeldBackOnTheLegacyStream) {
   const std::vector<std::string> log = gpu.Log();
   EXPECT_EQ(Count(log, "add 0"), 5000U);
   const auto last_legacy = std::find(log.rbegin(), log.rend(), "add 0");
-  EXPECT_NE(std::find(log.rbegin(), last_legacy, "add 1"), last_legacy) << "submitted after all legacy ops";
+  EXPECT_NE(std::find(log.rbegin(), last_legacy, "add 1"), last_legacy)
+      << "submitted after all legacy ops";
 }
 
 TEST_F(OrderTest, ChunksAreSubmittedAsTheyComeAndSlotsGoBackWhenTheDeviceHasReadThem) {
@@ -164,7 +166,8 @@ TEST_F(OrderTest, CompletionsAcrossStreamsComeAfterTheChunksBeforeThem) {
   ASSERT_TRUE(AwaitReached(seen, kRounds));
   for (const EventReached& reached : client.Now().reached) {
     EXPECT_EQ(reached.result, CUDA_SUCCESS);
-    EXPECT_GE(reached.chunks, 2 * reached.record) << (reached.event == seen ? "other stream" : "same stream");
+    EXPECT_GE(reached.chunks, 2 * reached.record)
+        << (reached.event == seen ? "other stream" : "same stream");
   }
   EXPECT_EQ(client.Call(StreamSynchronize{waiting}).chunks, 2 * kRounds);
 }

@@ -22,15 +22,16 @@ class ServerTest : public ::testing::Test {
   }
 
   // What `add` is launched with: `count` elements from `address` grow by `value`.
-  void PostAdd(std::uint64_t stream, std::uint64_t address, std::uint32_t count, std::uint32_t value) {
+  void PostAdd(std::uint64_t stream, std::uint64_t address, std::uint32_t count,
+               std::uint32_t value) {
     std::vector<std::byte> arguments(16);
     std::memcpy(arguments.data(), &address, 8);
     std::memcpy(arguments.data() + 8, &count, 4);
     std::memcpy(arguments.data() + 12, &value, 4);
     PostLaunch(stream, add(), arguments);
   }
-  void PostLaunch(std::uint64_t stream, std::uint64_t kernel, const std::vector<std::byte>& arguments = {},
-                  std::uint32_t thread = 0) {
+  void PostLaunch(std::uint64_t stream, std::uint64_t kernel,
+                  const std::vector<std::byte>& arguments = {}, std::uint32_t thread = 0) {
     client.Post(Launch{kernel, stream, {1, 1, 1}, {1, 1, 1}, 0, false, arguments}, thread);
   }
   std::uint64_t module() {

@@ -123,7 +123,9 @@ extern "C" __global__ void ThreeDimensions(int* out) {
   out[(z * height + y) * width + x] = x + 100 * y + 10000 * z;
 }
 
-__device__ __noinline__ unsigned Fibonacci(unsigned n) { return n < 2 ? n : Fibonacci(n - 1) + Fibonacci(n - 2); }
+__device__ __noinline__ unsigned Fibonacci(unsigned n) {
+  return n < 2 ? n : Fibonacci(n - 1) + Fibonacci(n - 2);
+}
 extern "C" __global__ void Recursion(unsigned* out) { out[threadIdx.x] = Fibonacci(threadIdx.x); }
 
 __device__ int Twice(int x) { return 2 * x; }
@@ -255,7 +257,8 @@ extern "C" __global__ void Flag(int* out) {
     flag = 7;
   }
 }
-extern "C" __global__ void AtomicFunctions(float* f, double* d, unsigned* u, unsigned long long* l) {
+extern "C" __global__ void AtomicFunctions(float* f, double* d, unsigned* u,
+                                           unsigned long long* l) {
   atomicAdd(f, 1.5f);
   atomicAdd(d, 0.25);
   atomicInc(u, 99);
@@ -272,14 +275,29 @@ extern "C" __global__ void AtomicFunctions(float* f, double* d, unsigned* u, uns
 extern "C" __global__ void Switch(const int* in, int* out) {
   int r = 0;
   switch (in[threadIdx.x]) {
-    case 0: r = 5; break;
-    case 1: r = threadIdx.x * 3; break;
-    case 2: r = -7; break;
-    case 3: r = in[threadIdx.x + 1] / 2; break;
-    case 4: r = 11; break;
-    case 5: r = 1 << (threadIdx.x & 7); break;
-    case 6: r = clock() != 0 ? 66 : 67; break;
-    default: r = -1;
+    case 0:
+      r = 5;
+      break;
+    case 1:
+      r = threadIdx.x * 3;
+      break;
+    case 2:
+      r = -7;
+      break;
+    case 3:
+      r = in[threadIdx.x + 1] / 2;
+      break;
+    case 4:
+      r = 11;
+      break;
+    case 5:
+      r = 1 << (threadIdx.x & 7);
+      break;
+    case 6:
+      r = clock() != 0 ? 66 : 67;
+      break;
+    default:
+      r = -1;
   }
   out[threadIdx.x] = r;
 }

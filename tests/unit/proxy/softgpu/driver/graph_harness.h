@@ -127,7 +127,7 @@ class GraphTest : public DriverTest {
   }
 
   static constexpr std::size_t kInts = 4096;  // And one more that no test reads.
-  static constexpr std::size_t kLog = 1024;  // Where the log begins.
+  static constexpr std::size_t kLog = 1024;   // Where the log begins.
   CUmodule graph_module_ = nullptr;
   CUgraph graph_ = nullptr;
   std::unique_ptr<DeviceMemory> memory_;

@@ -193,8 +193,7 @@ std::function<bool(const std::uint64_t*)> When(Predicate predicate) {
   return [predicate](const std::uint64_t* in) {
     return [&]<std::size_t... i>(std::index_sequence<i...>) {
       return bool{predicate(TypeTraits<A>::Value(in[i])...)};
-    }
-    (std::index_sequence_for<A...>());
+    }(std::index_sequence_for<A...>());
   };
 }
 
