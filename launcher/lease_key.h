@@ -6,6 +6,7 @@
 
 #include "common/status.h"
 #include "launcher/run_key.h"
+#include "structs.gen.h"
 
 namespace cuspan {
 

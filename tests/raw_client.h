@@ -99,7 +99,7 @@ class RawClient {
   template <typename T>
   typename T::Reply Call(RawDevice& device, const T& message) {
     device.channel->Post(message, ++request_);
-    device.channel->statistics().Count(T::kOp);
+    device.channel->statistics().Count<T>();
     const std::optional<Frame> frame = Next(device);
     if (!frame) Fail("the channel closed before a reply");
     Check(frame->header.is_reply() && frame->op() == T::kOp && frame->header.request == request_,

@@ -9,7 +9,7 @@
 #include <shared_mutex>
 #include <unordered_map>
 
-#include "protocol/api/types.h"
+#include "structs.gen.h"
 
 namespace cuspan {
 

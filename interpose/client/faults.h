@@ -20,7 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "protocol/api/types.h"
+#include "structs.gen.h"
 
 namespace cuspan {
 

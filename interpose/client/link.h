@@ -128,9 +128,8 @@ class Link : public std::enable_shared_from_this<Link> {
   template <typename T>
   CUresult PostUnseen(const T& op) {
     static_assert(T::kClass == OpClass::kPosted || T::kClass == OpClass::kChunk);
-    static_assert(static_cast<std::size_t>(T::kOp) < ChannelStatistics::kOps);
     if (const CUresult sticky = fault(); sticky != CUDA_SUCCESS) return sticky;
-    channel_->statistics().Count(T::kOp);
+    channel_->statistics().Count<T>();
     const std::uint64_t sequence = channel_->Post(op, ThisThread().number);
     if (sequence == 0) return Lost();
     if constexpr (requires { op.stream; }) NoteOn(op.stream, sequence);
@@ -142,10 +141,9 @@ class Link : public std::enable_shared_from_this<Link> {
   template <typename T>
   CUresult Call(const T& op, typename T::Reply* reply, std::uint64_t* sequence = nullptr) {
     static_assert(T::kClass == OpClass::kCall);
-    static_assert(static_cast<std::size_t>(T::kOp) < ChannelStatistics::kOps);
     if (const CUresult sticky = fault(); sticky != CUDA_SUCCESS) return sticky;
     PendingCall pending;
-    channel_->statistics().Count(T::kOp);
+    channel_->statistics().Count<T>();
     const std::uint32_t request = Register(&pending);
     const std::uint64_t posted = channel_->Post(op, request);
     if (posted == 0) {

@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "interpose/client/block_allocator.h"
-#include "protocol/api/types.h"
+#include "structs.gen.h"
 
 namespace cuspan {
 

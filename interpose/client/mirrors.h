@@ -30,7 +30,7 @@
 
 #include "interpose/client/block_allocator.h"
 #include "interpose/client/page_states.h"
-#include "protocol/api/types.h"
+#include "structs.gen.h"
 
 namespace cuspan {
 

@@ -12,7 +12,7 @@
 #include <mutex>
 #include <utility>
 
-#include "protocol/api/types.h"
+#include "structs.gen.h"
 
 namespace cuspan {
 

@@ -27,7 +27,7 @@
 #include "interpose/client/block_allocator.h"
 #include "interpose/client/mirrors.h"
 #include "interpose/client/registered_memory.h"
-#include "protocol/api/types.h"
+#include "structs.gen.h"
 
 namespace cuspan {
 

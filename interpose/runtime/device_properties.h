@@ -5,7 +5,7 @@
 #include <cuda.h>
 
 #include "interpose/runtime/api.h"
-#include "protocol/api/types.h"
+#include "structs.gen.h"
 
 namespace cuspan {
 

@@ -434,9 +434,9 @@ void Session::Report(std::uint32_t number, const Device& device) {
   report.host = description.host;
   report.name = description.name;
   report.relayed = device.relayed;
-  for (std::size_t op = 0; op < ChannelStatistics::kOps; ++op) {
-    if (const std::uint64_t count = statistics.ops[op]; count != 0)
-      report.ops.push_back({static_cast<std::uint16_t>(op), count});
+  for (std::size_t i = 0; i < kOpCount; ++i) {
+    if (const std::uint64_t count = statistics.ops[i]; count != 0)
+      report.ops.push_back({static_cast<std::uint16_t>(kAllOps[i]), count});
   }
   report.bytes_to_device = statistics.bytes_to_device;
   report.bytes_from_device = statistics.bytes_from_device;

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "common/status.h"
-#include "protocol/api/types.h"
+#include "structs.gen.h"
 
 namespace cuspan {
 

@@ -22,7 +22,7 @@
 
 #include "launcher/allocator/lease_log.h"
 #include "launcher/allocator/lock_folder.h"
-#include "protocol/api/types.h"
+#include "structs.gen.h"
 
 namespace cuspan {
 

@@ -14,7 +14,7 @@
 #include <string>
 #include <string_view>
 
-#include "protocol/api/types.h"
+#include "structs.gen.h"
 
 namespace cuspan {
 

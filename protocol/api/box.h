@@ -6,7 +6,7 @@
 #include <limits>
 #include <optional>
 
-#include "protocol/api/types.h"
+#include "structs.gen.h"
 
 namespace cuspan {
 

@@ -49,11 +49,12 @@ enum class ChannelSide { kClient = 0, kProxy = 1 };
 // Counters that the client keeps in the channel, so that the agent can report
 // them however the program ends.
 struct ChannelStatistics {
-  static constexpr std::size_t kOps = 256;
-  // Ops posted and calls waited for, by their number in the op table.
-  std::atomic<std::uint64_t> ops[kOps];
-  // `op` is below kOps, as all are that cross a channel.
-  void Count(Op op) { ops[static_cast<std::size_t>(op)].fetch_add(1, std::memory_order_relaxed); }
+  // Ops posted and calls waited for, by their place in kAllOps.
+  std::atomic<std::uint64_t> ops[kOpCount];
+  template <typename T>
+  void Count() {
+    ops[T::kIndex].fetch_add(1, std::memory_order_relaxed);
+  }
   std::atomic<std::uint64_t> bytes_to_device;
   std::atomic<std::uint64_t> bytes_from_device;
   std::atomic<std::uint64_t> wait_nanoseconds;

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "common/unique_fd.h"
-#include "protocol/api/types.h"
 #include "proxy/gpu/driver.h"
+#include "structs.gen.h"
 
 namespace cuspan::proxy {
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "protocol/api/types.h"
+#include "structs.gen.h"
 
 namespace cuspan::proxy {
 

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "tests/raw_client.h"
+#include "tests/unit/protocol/api/another_build.h"
 
 namespace cuspan {
 namespace {
@@ -77,7 +78,7 @@ class Client : public RawClient {
     const std::uint64_t before = Call(device, LimitGet{0}).value;
     constexpr std::uint64_t kPosted = 20'000;
     for (std::uint64_t i = 0; i < kPosted; ++i) device.channel->Post(Memset{0, 0, 1, 1, i});
-    for (std::uint64_t i = 0; i < kPosted; ++i) device.channel->statistics().Count(Op::kMemset);
+    for (std::uint64_t i = 0; i < kPosted; ++i) device.channel->statistics().Count<Memset>();
     Check(Call(device, LimitGet{0}).value == before + kPosted,
           "posted ops were lost, or a call overtook them");
     if (bytes != 0) Copies(device, bytes);
@@ -166,7 +167,7 @@ void WrongHello(const std::string& what) {
     hello.secret[0] ^= 1;
     frame = MakeFrame(hello);
   } else if (what == "hash") {
-    hello.table_hash ^= 1;
+    hello.table_hash = AnotherBuildsOpTableHash();
     frame = MakeFrame(hello);
   } else if (what == "op") {
     frame = MakeFrame(RunEnd{});

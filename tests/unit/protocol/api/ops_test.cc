@@ -5,6 +5,7 @@
 #include <string>
 
 #include "ops.gen.h"
+#include "tests/unit/protocol/api/another_build.h"
 #include "tests/unit/protocol/api/messages.h"
 
 namespace cuspan {
@@ -28,6 +29,19 @@ TEST(Ops, EachNumberHasOneNameAndOneStruct) {
     EXPECT_TRUE(names.insert(name).second) << name;
   }
   EXPECT_GT(ops, 0);
+}
+
+TEST(Ops, EachHasItsPlaceAmongAll) {
+  EXPECT_EQ(std::size(kAllOps), kOpCount);
+  std::size_t index = 0;
+  for (const Op op : kAllOps) {
+    EXPECT_TRUE(WithOp(op, [&]<typename T>() { EXPECT_EQ(T::kIndex, index); }));
+    ++index;
+  }
+}
+
+TEST(Ops, AnotherBuildThatDiffersInOneFieldHasAnotherHash) {
+  EXPECT_NE(kOpTableHash, AnotherBuildsOpTableHash());
 }
 
 TEST(Ops, ZeroIsNone) {

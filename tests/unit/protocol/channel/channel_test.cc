@@ -61,7 +61,7 @@ TEST(Channel, IsEmptyAtFirst) {
     EXPECT_FALSE(end->Peek()->has_value());
     EXPECT_FALSE(end->closed());
     EXPECT_FALSE(end->lost());
-    EXPECT_EQ(end->statistics().ops[static_cast<int>(Op::kLaunch)], 0U);
+    EXPECT_EQ(end->statistics().ops[Launch::kIndex], 0U);
   }
 }
 
@@ -253,10 +253,10 @@ TEST(Channel, FramesPostedBeforeTheEndCanBeRead) {
 
 TEST(Channel, StatisticsAreSeenByWhoeverHoldsTheMemory) {
   ChannelEnds ends;
-  for (int i = 0; i < 3; ++i) ends.client->statistics().Count(Op::kLaunch);
+  for (int i = 0; i < 3; ++i) ends.client->statistics().Count<Launch>();
   ends.client->statistics().bytes_to_device += 1 << 20;
   ends.client.reset();
-  EXPECT_EQ(ends.proxy->statistics().ops[static_cast<int>(Op::kLaunch)], 3U);
+  EXPECT_EQ(ends.proxy->statistics().ops[Launch::kIndex], 3U);
   EXPECT_EQ(ends.proxy->statistics().bytes_to_device, 1U << 20);
 }
 

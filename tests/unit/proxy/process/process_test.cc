@@ -6,6 +6,7 @@
 
 #include "protocol/channel/channel.h"
 #include "protocol/channel/socket.h"
+#include "tests/unit/protocol/api/another_build.h"
 
 namespace cuspan {
 namespace {
@@ -111,7 +112,7 @@ TEST_F(ProcessTest, ALibraryThatIsNoDriverIsNamed) {
 
 TEST_F(ProcessTest, AnotherVersionIsRefused) {
   ProxyStart start = Start("soft");
-  start.table_hash ^= 1;
+  start.table_hash = AnotherBuildsOpTableHash();
   const ProxyReady ready = SendStart(start);
   EXPECT_NE(ready.result, 0);
   EXPECT_THAT(ready.message, HasSubstr("different versions"));
