@@ -1,24 +1,18 @@
 #include "interpose/client/session.h"
 
-#include <poll.h>
 #include <pthread.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cstdlib>
 #include <cstring>
-#include <string_view>
 
 #include "common/log.h"
 #include "common/settings.h"
-#include "common/trace.h"
+#include "interpose/client/agent_connection.h"
 #include "interpose/client/background_thread.h"
 #include "interpose/client/handles.h"
 #include "interpose/client/ipc_memory.h"
 #include "interpose/client/pools.h"
 #include "interpose/client/thread_state.h"
-#include "interpose/load/load.h"
 
 namespace cuspan {
 namespace {
@@ -40,83 +34,6 @@ void AfterForkInChild() {
   start_mutex.unlock();
 }
 
-std::optional<Key128> ParseSecret(const char* text) {
-  Key128 secret{};
-  if (text == nullptr || std::strlen(text) != 2 * secret.size()) return std::nullopt;
-  for (std::size_t i = 0; i < secret.size(); ++i) {
-    const char* digits = text + 2 * i;
-    if (std::from_chars(digits, digits + 2, secret[i], 16).ptr != digits + 2) return std::nullopt;
-  }
-  return secret;
-}
-
-// What MPI calls this process; of Open MPI, what its process manager has, MPICH and its kin, and
-// Slurm.
-std::uint32_t RankOfThisProcess() {
-  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
-    const char* text = std::getenv(name);
-    std::uint32_t rank = 0;
-    if (text == nullptr) continue;
-    const char* end = text + std::strlen(text);
-    if (std::from_chars(text, end, rank).ptr == end && end != text) return rank;
-  }
-  return 0;
-}
-
-VisibleDevices Visible() {
-  VisibleDevices visible;
-  if (const char* choice = std::getenv("CUDA_VISIBLE_DEVICES")) {
-    visible.chosen = true;
-    visible.choice = choice;
-  }
-  // The launcher has checked it.
-  if (const Result<std::uint64_t> each = SettingNumber(settings::kGpusPerRank, 0, 4096); each.ok())
-    visible.devices_a_rank = static_cast<std::uint32_t>(*each);
-  visible.rank = RankOfThisProcess();
-  return visible;
-}
-
-struct Greeted {
-  ControlSocket socket;
-  Bell bell;
-  CUresult result;  // Why there are no devices.
-  std::vector<DeviceDescription> devices;
-};
-
-Result<Greeted> Greet() {
-  const char* address = std::getenv("CUSPAN_SOCKET");
-  const std::optional<Key128> secret = ParseSecret(std::getenv("CUSPAN_SECRET"));
-  if (address == nullptr || !secret)
-    return Status::Unavailable(
-        "CUSPAN_SOCKET and CUSPAN_SECRET are not set: start the program with `cuspan run -- "
-        "PROGRAM`");
-  Result<ControlSocket> socket = ControlSocket::Connect(address);
-  if (!socket.ok()) return socket.status();
-  Result<Bell> bell = Bell::Create();
-  if (!bell.ok()) return bell.status();
-  ClientHello hello;
-  hello.secret = *secret;
-  hello.table_hash = kOpTableHash;
-  hello.pid = static_cast<std::uint32_t>(::getpid());
-  hello.program = program_invocation_short_name;
-  hello.visible = Visible();
-  const int fds[] = {bell->fd()};
-  CUSPAN_RETURN_IF_ERROR(socket->Send(hello, fds));
-  bell->CloseFd();
-  Result<Welcome> welcome = socket->Expect<Welcome>(std::chrono::seconds(30));
-  if (!welcome.ok()) return welcome.status();
-  if (welcome->trace) {
-    const UniqueFd memory = socket->TakeFd();
-    Result<std::unique_ptr<TraceBuffer>> trace = TraceBuffer::Open(memory.get());
-    if (trace.ok())
-      StartTracing(std::move(*trace));
-    else
-      LogWarn("this program is missing in the timeline: {}", trace.status().message());
-  }
-  return Greeted{std::move(*socket), std::move(*bell), static_cast<CUresult>(welcome->result),
-                 std::move(welcome->devices)};
-}
-
 }  // namespace
 
 Session* Session::IfStarted() { return the_session.load(std::memory_order_acquire); }
@@ -131,33 +48,44 @@ Session* Session::Start(CUresult* result) {
   if (Session* session = IfStarted()) return session;
   *result = static_cast<CUresult>(start_failure.load());
   if (*result != CUDA_SUCCESS) return nullptr;
-  Result<Greeted> greeted = Greet();
-  if (!greeted.ok()) {
-    LogError("no devices: {}", greeted.status().message());
+  Result<AgentConnection::Introduced> known = AgentConnection::Introduce();
+  if (!known.ok()) {
+    LogError("no devices: {}", known.status().message());
     *result = CUDA_ERROR_NO_DEVICE;
     start_failure.store(*result);
     return nullptr;
   }
-  if (greeted->devices.empty()) {
-    LogInfo("CUDA_VISIBLE_DEVICES {}", greeted->result == CUDA_ERROR_INVALID_DEVICE
+  if (known->devices.empty()) {
+    LogInfo("CUDA_VISIBLE_DEVICES {}", known->result == CUDA_ERROR_INVALID_DEVICE
                                            ? "names a device twice: this program has none"
                                            : "leaves this program no device");
-    *result = greeted->result != CUDA_SUCCESS ? greeted->result : CUDA_ERROR_NO_DEVICE;
+    *result = known->result != CUDA_SUCCESS ? known->result : CUDA_ERROR_NO_DEVICE;
     start_failure.store(*result);
     return nullptr;
   }
+  return Begin(std::move(known->agent), std::move(known->bell), std::move(known->devices));
+}
+
+Session* Session::StartWith(std::unique_ptr<DeviceOpener> opener, Bell bell,
+                            std::vector<DeviceDescription> devices) {
+  std::lock_guard lock(start_mutex);
+  if (IfStarted() != nullptr) return nullptr;
+  return Begin(std::move(opener), std::move(bell), std::move(devices));
+}
+
+Session* Session::Begin(std::unique_ptr<DeviceOpener> opener, Bell bell,
+                        std::vector<DeviceDescription> devices) {
   static const int fork_handlers =
       ::pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild);
   static_cast<void>(fork_handlers);
-  if (const char* warning = LoadWarning()) LogWarn("{}", warning);
-  auto* session = new Session(std::move(greeted->socket), std::move(greeted->bell),
-                              std::move(greeted->devices));
+  auto* session = new Session(std::move(opener), std::move(bell), std::move(devices));
   the_session.store(session, std::memory_order_release);
   return session;
 }
 
-Session::Session(ControlSocket socket, Bell bell, std::vector<DeviceDescription> devices)
-    : socket_(std::move(socket)), bell_(std::move(bell)) {
+Session::Session(std::unique_ptr<DeviceOpener> opener, Bell bell,
+                 std::vector<DeviceDescription> devices)
+    : opener_(std::move(opener)), bell_(std::move(bell)) {
   for (DeviceDescription& description : devices) {
     devices_.push_back(std::make_unique<DeviceSlot>());
     devices_.back()->description = std::move(description);
@@ -190,25 +118,9 @@ CUresult Session::OpenLink(int device, std::shared_ptr<Link>* link) {
     std::lock_guard opening(devices_[static_cast<std::size_t>(device)]->opening);
     *link = OpenedLink(device);
     if (*link == nullptr)
-      if (const CUresult result = OpenDeviceAtAgent(device, link); result != CUDA_SUCCESS)
-        return result;
+      if (const CUresult result = OpenNew(device, link); result != CUDA_SUCCESS) return result;
   }
   return (*link)->fault();
-}
-
-Result<DeviceOpened> Session::AskForDevice(const OpenDevice& request, UniqueFd* channel,
-                                           UniqueFd* bell) {
-  // One question at a time on this socket. Other devices' work goes on.
-  std::lock_guard lock(socket_mutex_);
-  const int files[] = {shared_.file()};
-  CUSPAN_RETURN_IF_ERROR(socket_.Send(request, std::span(files, shared_.available() ? 1 : 0)));
-  // A driver may take its time to start.
-  Result<DeviceOpened> opened = socket_.Expect<DeviceOpened>(std::chrono::seconds(120));
-  if (opened.ok() && opened->result == CUDA_SUCCESS) {
-    *channel = socket_.TakeFd();
-    *bell = socket_.TakeFd();
-  }
-  return opened;
 }
 
 bool Session::MirrorsManagedHere() const {
@@ -217,38 +129,37 @@ bool Session::MirrorsManagedHere() const {
   return std::strcmp(SettingText(settings::kManaged), "host") != 0;
 }
 
-CUresult Session::OpenDeviceAtAgent(int device, std::shared_ptr<Link>* link) {
+CUresult Session::OpenNew(int device, std::shared_ptr<Link>* link) {
   OpenDevice request;
   request.device = static_cast<std::uint32_t>(device);
   request.shared = shared_.window();
   request.file_bytes = shared_.FileBytes(MirrorsManagedHere());
-  UniqueFd channel_fd;
-  UniqueFd bell_fd;
-  const Result<DeviceOpened> opened = AskForDevice(request, &channel_fd, &bell_fd);
-  if (!opened.ok() || opened->result != CUDA_SUCCESS) {
+  Result<DeviceOpener::Opened> asked = opener_->Open(request, shared_.file());
+  if (!asked.ok() || asked->answer.result != CUDA_SUCCESS) {
     LogError("device {} can not be opened: {}", device,
-             opened.ok() ? opened->message : opened.status().message());
-    return opened.ok() ? static_cast<CUresult>(opened->result) : CUDA_ERROR_DEVICE_UNAVAILABLE;
+             asked.ok() ? asked->answer.message : asked.status().message());
+    return asked.ok() ? static_cast<CUresult>(asked->answer.result) : CUDA_ERROR_DEVICE_UNAVAILABLE;
   }
-  Result<Bell> peer = Bell::Open(std::move(bell_fd));
+  const DeviceOpened& opened = asked->answer;
+  Result<Bell> peer = Bell::Open(std::move(asked->bell));
   Result<std::unique_ptr<Channel>> channel =
-      peer.ok()
-          ? Channel::Attach(std::move(channel_fd), ChannelSide::kClient, &bell_, std::move(*peer))
-          : peer.status();
+      peer.ok() ? Channel::Attach(std::move(asked->channel), ChannelSide::kClient, &bell_,
+                                  std::move(*peer))
+                : peer.status();
   if (!channel.ok()) {
     LogError("device {} can not be opened: {}", device, channel.status().message());
     return CUDA_ERROR_DEVICE_UNAVAILABLE;
   }
   auto made =
-      std::make_shared<Link>(device, next_link_.fetch_add(1), opened->window, std::move(*channel));
+      std::make_shared<Link>(device, next_link_.fetch_add(1), opened.window, std::move(*channel));
   const DeviceDescription& description = devices_[static_cast<std::size_t>(device)]->description;
   made->SetOnEvent([this](const EventReached& reached) { OnEventReached(reached); });
-  made->SetPlace({description.agent, description.ordinal, opened->relayed, opened->exchange},
+  made->SetPlace({description.agent, description.ordinal, opened.relayed, opened.exchange},
                  &peers_);
-  if (opened->shared)
+  if (opened.shared)
     made->SetSharing(&shared_, &managed_variables_,
-                     opened->relayed ? Sharing::kMirrored : Sharing::kMemory,
-                     opened->relayed || MirrorsManagedHere());
+                     opened.relayed ? Sharing::kMirrored : Sharing::kMemory,
+                     opened.relayed || MirrorsManagedHere());
   DeviceSlot& slot = *devices_[static_cast<std::size_t>(device)];
   {
     std::lock_guard lock(links_mutex_);
@@ -276,10 +187,9 @@ CUresult Session::OpenDeviceAtAgent(int device, std::shared_ptr<Link>* link) {
   return CUDA_SUCCESS;
 }
 
-CUresult Session::JoinAtAgent(std::uint32_t join, int first, int second) {
-  std::lock_guard lock(socket_mutex_);
-  const Status sent = socket_.Send(
-      JoinDevices{join, static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(second)});
+CUresult Session::Join(std::uint32_t join, int first, int second) {
+  const Status sent =
+      opener_->Join({join, static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(second)});
   if (sent.ok()) return CUDA_SUCCESS;
   LogError("devices {} and {} can not be joined: {}", first, second, sent.message());
   return CUDA_ERROR_DEVICE_UNAVAILABLE;
@@ -332,13 +242,9 @@ CUresult Session::Reset(int device) {
       return gone;
     });
   }
-  CloseDevice request;
-  request.device = static_cast<std::uint32_t>(device);
-  std::lock_guard lock(socket_mutex_);
   // The agent closes the channel: a proxy that found it closed before the agent knows why would
   // count as lost.
-  Status closed = socket_.Send(request);
-  if (closed.ok()) closed = socket_.Expect<DeviceClosed>(std::chrono::seconds(30)).status();
+  const Status closed = opener_->Close(static_cast<std::uint32_t>(device));
   link->channel().Close(false);
   if (closed.ok()) return CUDA_SUCCESS;
   LogError("device {} can not be reset: {}", device, closed.message());
@@ -350,11 +256,6 @@ CUresult Session::Synchronize(int device) {
   if (link == nullptr) return CUDA_SUCCESS;
   const CUresult result = link->CallAndStore(DeviceSynchronize{});
   return result != CUDA_SUCCESS ? result : link->TakePostedFailure();
-}
-
-bool Session::AgentGone() const {
-  pollfd watched{socket_.fd(), POLLRDHUP, 0};
-  return ::poll(&watched, 1, 0) > 0;
 }
 
 void Session::ReceiveLoop() {
@@ -396,7 +297,7 @@ void Session::ReceiveLoop() {
         FailEvents(*link);
       }
     }
-    if (!woken && AgentGone()) {
+    if (!woken && opener_->Gone()) {
       LogError("the agent of this node is gone; all devices are lost");
       for (const auto& link : Links()) {
         link->Fail(CUDA_ERROR_DEVICE_UNAVAILABLE);

@@ -18,13 +18,13 @@
 #include <vector>
 
 #include "interpose/client/arrays.h"
+#include "interpose/client/device_opener.h"
 #include "interpose/client/host_calls.h"
 #include "interpose/client/host_memory.h"
 #include "interpose/client/link.h"
 #include "interpose/client/memory_advice.h"
 #include "interpose/client/peer_copies.h"
 #include "interpose/client/peers.h"
-#include "protocol/channel/socket.h"
 
 namespace cuspan {
 
@@ -60,6 +60,9 @@ class Session {
   static Session* Get(CUresult* result);
   // The session if it was started and this process did not inherit it by fork.
   static Session* IfStarted();
+  // Starts it with devices that `opener` opens, whose proxies ring `bell`; null if it was started.
+  static Session* StartWith(std::unique_ptr<DeviceOpener> opener, Bell bell,
+                            std::vector<DeviceDescription> devices);
 
   int device_count() const { return static_cast<int>(devices_.size()); }
   const DeviceDescription& description(int device) const { return devices_[device]->description; }
@@ -201,17 +204,17 @@ class Session {
     std::shared_ptr<Link> starting;  // Used by nobody but the one who opens it.
   };
 
-  Session(ControlSocket socket, Bell bell, std::vector<DeviceDescription> devices);
+  Session(std::unique_ptr<DeviceOpener> opener, Bell bell, std::vector<DeviceDescription> devices);
   static Session* Start(CUresult* result);
-  CUresult OpenDeviceAtAgent(int device, std::shared_ptr<Link>* link);
-  // The agent's answer, with what came with it where it has the device.
-  Result<DeviceOpened> AskForDevice(const OpenDevice& request, UniqueFd* channel, UniqueFd* bell);
+  // With the mutex of starting.
+  static Session* Begin(std::unique_ptr<DeviceOpener> opener, Bell bell,
+                        std::vector<DeviceDescription> devices);
+  CUresult OpenNew(int device, std::shared_ptr<Link>* link);
   // Whether devices of this node have memory of their own for managed memory.
   bool MirrorsManagedHere() const;
   // For PeerCopies.
-  CUresult JoinAtAgent(std::uint32_t join, int first, int second);
+  CUresult Join(std::uint32_t join, int first, int second);
   void ReceiveLoop();
-  bool AgentGone() const;
   std::vector<std::shared_ptr<Link>> Links() const;
   CUresult ThreadStream(const std::shared_ptr<Link>& link, std::uint64_t* stream);
   // Asks the proxy whether, or waits until, all that is in the stream is complete, and remembers
@@ -279,8 +282,7 @@ class Session {
     return Transfers::receiving() || pending_host_calls_.load(std::memory_order_acquire) != 0;
   }
 
-  std::mutex socket_mutex_;
-  ControlSocket socket_;
+  const std::unique_ptr<DeviceOpener> opener_;
   Bell bell_;
   std::vector<std::unique_ptr<DeviceSlot>> devices_;
   mutable std::shared_mutex links_mutex_;
@@ -294,9 +296,8 @@ class Session {
   ManagedVariables managed_variables_{&shared_};
   MemoryAdvice advice_;
   Peers peers_{[this] { return Links(); }};
-  PeerCopies peer_copies_{[this](std::uint32_t join, int first, int second) {
-    return JoinAtAgent(join, first, second);
-  }};
+  PeerCopies peer_copies_{
+      [this](std::uint32_t join, int first, int second) { return Join(join, first, second); }};
   std::mutex managed_mutex_;
   std::unordered_map<std::uint64_t, int> managed_;  // Managed blocks, each with its device.
   HostMemory host_memory_{&shared_};

@@ -2,9 +2,9 @@
 
 #include <atomic>
 
+#include "common/cancellation.h"
 #include "common/log.h"
 #include "common/strict.h"
-#include "interpose/client/cancellation.h"
 #include "interpose/load/exports.h"
 
 namespace cuspan::load {

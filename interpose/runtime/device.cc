@@ -215,7 +215,7 @@ CUSPAN_EXPORT cudaError_t cudaDriverGetVersion(int* version) {
     if (version == nullptr) return cudaErrorInvalidValue;
     *version = 0;  // As documented for a host without a driver.
     CUresult ignored = CUDA_SUCCESS;
-    const Session* const session = Session::Get(&ignored);
+    const Session* const session = StartedSession(&ignored);
     if (session == nullptr || session->device_count() == 0) return cudaSuccess;
     // What every device can do.
     auto oldest = session->description(0).driver_version;

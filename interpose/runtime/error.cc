@@ -1,58 +1,29 @@
 // The calling thread's last error, and what errors are called.
-#include <atomic>
-#include <mutex>
-#include <set>
-#include <string>
+#include <utility>
 
-#include "common/log.h"
-#include "common/strict.h"
+#include "interpose/calls/error.h"
 #include "interpose/client/thread_state.h"
 #include "interpose/runtime/entry.h"
-#include "interpose/runtime/error_table.h"
 
 namespace cuspan {
 namespace {
 
-constinit std::atomic<bool> unloading{false};
-
-// Static objects of the program may call us after this; everything of ours is
-// still there, but the process is about to end.
-__attribute__((destructor)) void BeginUnloading() {
-  unloading.store(true, std::memory_order_relaxed);
-}
-
 constexpr const char* kNoSuchError = "unrecognized error code";
+
+// Null for what only the driver has, too.
+const ErrorEntry* FindRuntimeError(cudaError_t error) {
+  const ErrorEntry* const entry = FindError(error);
+  return entry != nullptr && entry->runtime_name != nullptr ? entry : nullptr;
+}
 
 }  // namespace
 
-bool Unloading() { return unloading.load(std::memory_order_relaxed); }
-
-cudaError_t Error::FromDriver(CUresult result) {
-  if (result == CUDA_SUCCESS) [[likely]] {
-    return cudaSuccess;
-  }
-  const ErrorEntry* const entry = FindError(result);
-  return entry != nullptr ? entry->error : cudaErrorUnknown;
-}
-
 cudaError_t KeepError(Error error) {
-  if (error.failed() && error.value() != cudaErrorNotReady) [[unlikely]] {
-    ThisThread().last_error = error.value();
+  const cudaError_t value = error.runtime();
+  if (value != cudaSuccess && value != cudaErrorNotReady) [[unlikely]] {
+    ThisThread().last_error = value;
   }
-  return error.value();
-}
-
-Error NotSupported(std::string_view what) {
-  static auto* const mutex = new std::mutex;
-  static auto* const named = new std::set<std::string, std::less<>>;
-  {
-    std::lock_guard lock(*mutex);
-    if (named->find(what) != named->end()) return cudaErrorNotSupported;
-    named->emplace(what);
-  }
-  LogError("{} is not supported yet; the call returns cudaErrorNotSupported", what);
-  EndIfStrict();
-  return cudaErrorNotSupported;
+  return value;
 }
 
 }  // namespace cuspan
@@ -71,11 +42,11 @@ CUSPAN_EXPORT cudaError_t cudaPeekAtLastError() {
 }
 
 CUSPAN_EXPORT const char* cudaGetErrorName(cudaError_t error) {
-  const cuspan::ErrorEntry* const entry = cuspan::FindError(error);
-  return entry != nullptr ? entry->name : cuspan::kNoSuchError;
+  const cuspan::ErrorEntry* const entry = cuspan::FindRuntimeError(error);
+  return entry != nullptr ? entry->runtime_name : cuspan::kNoSuchError;
 }
 
 CUSPAN_EXPORT const char* cudaGetErrorString(cudaError_t error) {
-  const cuspan::ErrorEntry* const entry = cuspan::FindError(error);
+  const cuspan::ErrorEntry* const entry = cuspan::FindRuntimeError(error);
   return entry != nullptr ? entry->text : cuspan::kNoSuchError;
 }

@@ -47,7 +47,7 @@ Error AddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void* data
   return OnStream(stream, meaning, [&](Session& session, const StreamTarget& target) -> Error {
     auto call = std::make_shared<Callback>(Callback{callback, stream, cudaSuccess, data});
     return session.CallHost(target, [call = std::move(call)](CUresult result) -> HostFunction {
-      call->status = Error(result).value();
+      call->status = Error(result).runtime();
       return {&CallBack, call.get()};
     });
   });

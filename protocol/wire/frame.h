@@ -8,9 +8,9 @@
 //        4      2  op number
 //        6      2  zero
 //        8      4  payload bytes
-//       12      4  request: of a call and its reply the caller's token; of a posted op the app's
-//       thread 16      8  sequence: counts the ops of one session to one device, from 1 24      …
-//       payload: the op's fields as protocol/api/codec.h writes them
+//       12      4  request: a call's and its reply's number, or a posted op's thread of the program
+//       16      8  sequence: rises from op to op of one session to one device
+//       24      …  payload: the op's fields as protocol/api/codec.h writes them
 #pragma once
 
 #include "common/status.h"

@@ -21,9 +21,22 @@ MAY_INCLUDE = {
     "launcher": {"common", "protocol", "launcher"},
 }
 
+# Inside interpose, whose rooms a room may include: client <- calls <- the faces. What enters the
+# process stands alone, and gives the others one header.
+ROOMS_OF_INTERPOSE = {
+    "client": {"client"},
+    "calls": {"client", "calls", "load"},
+    "runtime": {"client", "calls", "runtime", "load"},
+    "driver": {"client", "calls", "driver", "load"},
+    "load": {"load"},
+}
+DOOR_OF_LOAD = "interpose/load/load.h"
+
 # Headers from outside, by the start of their names, and the only folders that may know them.
 LIVES_IN = {
     "mpi.h": ("launcher/agent/mpi", "bench", "tests"),
+    "cuda_runtime_api.h": ("interpose/runtime", "interpose/load", "bench", "tests"),
+    "cuda_runtime.h": ("interpose/runtime", "bench", "tests"),
     "llvm/": ("proxy/softgpu",),
     "llvm-c/": ("proxy/softgpu",),
 }
@@ -37,6 +50,12 @@ def problems_of(root, path):
         target = included.split("/", 1)[0]
         if target in LAYERS and target not in MAY_INCLUDE.get(layer, LAYERS):
             yield f"{name}:{line}: {layer} must not include {included}"
+        if layer == "interpose" and target == "interpose":
+            room, other = name.split("/")[1], included.split("/")[1]
+            if other not in ROOMS_OF_INTERPOSE.get(room, {other}):
+                yield f"{name}:{line}: interpose/{room} must not include {included}"
+            elif other == "load" != room and included != DOOR_OF_LOAD:
+                yield f"{name}:{line}: {included} is only for interpose/load; others take {DOOR_OF_LOAD}"
         if quoted and layer in LAYERS and "/" not in included and not included.endswith(".gen.h"):
             yield f'{name}:{line}: "{included}" is not written from the root of the repository'
         if ".." in included.split("/"):
@@ -86,6 +105,20 @@ class TheTestItself(unittest.TestCase):
         for layer, targets in MAY_INCLUDE.items():
             for target in targets:
                 self.assertEqual(self.found(f"{layer}/a.cc", f'#include "{target}/b.h"\n', [f"{target}/b.h"]), [])
+
+    def test_rooms_of_interpose(self):
+        for room, target in (("client", "calls"), ("client", "runtime"), ("client", "load"), ("calls", "runtime"),
+                             ("calls", "driver"), ("runtime", "driver"), ("driver", "runtime"), ("load", "client")):
+            problems = self.found(f"interpose/{room}/a.cc", f'#include "interpose/{target}/b.h"\n',
+                                  [f"interpose/{target}/b.h"])
+            self.assertEqual(problems, [f"interpose/{room}/a.cc:1: interpose/{room} must not include "
+                                        f"interpose/{target}/b.h"])
+        for room, targets in ROOMS_OF_INTERPOSE.items():
+            for target in targets:
+                header = DOOR_OF_LOAD if target == "load" else f"interpose/{target}/b.h"
+                self.assertEqual(self.found(f"interpose/{room}/a.cc", f'#include "{header}"\n', [header]), [])
+        inner = "interpose/load/patch.h"
+        self.assertEqual(len(self.found("interpose/calls/a.cc", f'#include "{inner}"\n', [inner])), 1)
 
     def test_headers_with_a_home(self):
         self.assertEqual(len(self.found("launcher/run.cc", "#include <mpi.h>\n")), 1)

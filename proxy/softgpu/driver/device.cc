@@ -26,9 +26,14 @@ struct ErrorText {
 };
 
 constexpr ErrorText kErrors[] = {
-#define CUSPAN_SOFT_ERROR(name, description) {name, #name, description},
-#include "proxy/softgpu/driver/errors.def"
-#undef CUSPAN_SOFT_ERROR
+#define CUSPAN_CUDA_ERROR(number, runtime, driver, text) \
+  {static_cast<CUresult>(number), #driver, text},
+#define CUSPAN_RUNTIME_ERROR(number, runtime, answer, text)
+#define CUSPAN_DRIVER_ERROR(number, driver, text) {static_cast<CUresult>(number), #driver, text},
+#include "common/cuda_errors.def"
+#undef CUSPAN_CUDA_ERROR
+#undef CUSPAN_RUNTIME_ERROR
+#undef CUSPAN_DRIVER_ERROR
 };
 
 CUresult FindErrorText(CUresult error, const char* ErrorText::*text, const char** result) {

@@ -33,7 +33,7 @@ LoadedKernel Kernel(int threads, int registers, int dynamic_shared) {
 
 cudaError_t Check(dim3 grid, dim3 block, std::size_t shared = 0,
                   const LoadedKernel& kernel = Kernel(1024, 8, 49152)) {
-  return CheckLaunch(Device(), kernel, {grid, block, shared}).value();
+  return CheckLaunch(Device(), kernel, {grid, block, shared}).runtime();
 }
 
 TEST(LaunchLimits, AllowWhatTheDeviceHas) {

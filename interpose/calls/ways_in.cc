@@ -1,0 +1,52 @@
+#include "interpose/calls/ways_in.h"
+
+#include <mutex>
+#include <set>
+#include <string>
+
+#include "common/log.h"
+#include "common/strict.h"
+#include "interpose/load/load.h"
+
+namespace cuspan {
+namespace {
+
+constinit std::atomic<bool> unloading{false};
+
+// Static objects of the program may call us after this; everything of ours is
+// still there, but the process is about to end.
+__attribute__((destructor)) void BeginUnloading() {
+  unloading.store(true, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+bool Unloading() { return unloading.load(std::memory_order_relaxed); }
+
+Error NotSupported(std::string_view what) {
+  static auto* const mutex = new std::mutex;
+  static auto* const named = new std::set<std::string, std::less<>>;
+  {
+    std::lock_guard lock(*mutex);
+    if (named->find(what) != named->end()) return CUDA_ERROR_NOT_SUPPORTED;
+    named->emplace(what);
+  }
+  LogError("{} is not supported yet; the call returns cudaErrorNotSupported", what);
+  EndIfStrict();
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+Session* StartedSession(CUresult* result) {
+  Session* const session = Session::Get(result);
+  if (session == nullptr) return nullptr;
+  // Programs that never use CUDA hear nothing of it.
+  static const bool said = [] {
+    const char* const warning = LoadWarning();
+    if (warning != nullptr) LogWarn("{}", warning);
+    return warning != nullptr;
+  }();
+  static_cast<void>(said);
+  return session;
+}
+
+}  // namespace cuspan

@@ -1,0 +1,90 @@
+// What every call of the program does first, whichever face it came through: WithSession,
+// OnCurrentDevice, OnStream and InStream (capture.h) give a body what it works on. Each takes the
+// work as a function that returns an Error:
+//
+//   OnCurrentDevice([&](Session&, Link& link) -> Error { … });
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "interpose/calls/error.h"
+#include "interpose/client/session.h"
+#include "interpose/client/thread_state.h"
+
+namespace cuspan {
+
+// True when this library's part of the process has ended.
+bool Unloading();
+
+// CUDA_ERROR_NOT_SUPPORTED, said once per `what` ("cudaLaunchKernelExC with attribute 4").
+Error NotSupported(std::string_view what);
+
+// The session of this process, started if it was not. Null when it can not be had; *result says
+// why.
+Session* StartedSession(CUresult* result);
+
+// --- Stream capture (capture.cc). What a call that no graph can hold does to a capture: ends it,
+// with the error returned; success where none is concerned.
+extern constinit std::atomic<int> captures_active;
+inline bool AnyCapture() { return captures_active.load(std::memory_order_acquire) != 0; }
+Error RefuseCapture(Session& session, const StreamTarget& target);
+Error RefuseCaptureOnDevice(Session& session, int device);
+
+// What runs in a stream's order must not wait for one, and may call nothing that could.
+inline Error CheckMayCall() {
+  return ThisThread().in_host_call ? CUDA_ERROR_NOT_PERMITTED : CUDA_SUCCESS;
+}
+
+// body(Session&) → Error.
+template <typename Body>
+Error WithSession(Body&& body) {
+  CUSPAN_RETURN_IF_FAILED(CheckMayCall());
+  CUresult result = CUDA_SUCCESS;
+  Session* session = Session::IfStarted();
+  if (session == nullptr) [[unlikely]]
+    session = StartedSession(&result);
+  if (session == nullptr) return result;
+  return body(*session);
+}
+
+// body(Session&, Link&) → Error, with the proxy of the thread's current device.
+template <typename Body>
+Error OnCurrentDevice(Body&& body) {
+  return WithSession([&](Session& session) -> Error {
+    std::shared_ptr<Link> link;
+    CUSPAN_RETURN_IF_FAILED(session.CurrentLink(&link));
+    return body(session, *link);
+  });
+}
+
+// body(Session&, const StreamTarget&) → Error. When the body worked, the
+// failure of an op that this thread posted earlier is returned instead. For
+// calls that can not be captured; see capture.h for the others.
+template <typename Body>
+Error OnStream(CUstream stream, DefaultStream meaning, Body&& body) {
+  return WithSession([&](Session& session) -> Error {
+    StreamTarget target;
+    CUSPAN_RETURN_IF_FAILED(session.ResolveStream(stream, meaning, &target));
+    if (AnyCapture()) [[unlikely]] {
+      CUSPAN_RETURN_IF_FAILED(RefuseCapture(session, target));
+    }
+    CUSPAN_RETURN_IF_FAILED(body(session, target));
+    return target.link->TakePostedFailure();
+  });
+}
+
+// Handles as the program holds them and as the client numbers them.
+inline std::uint64_t NumberOf(const void* handle) {
+  return reinterpret_cast<std::uintptr_t>(handle);
+}
+template <typename Handle>
+Handle HandleOf(std::uint64_t number) {
+  return reinterpret_cast<Handle>(static_cast<std::uintptr_t>(number));
+}
+
+}  // namespace cuspan

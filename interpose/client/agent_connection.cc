@@ -1,0 +1,122 @@
+#include "interpose/client/agent_connection.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+
+#include "common/log.h"
+#include "common/settings.h"
+#include "common/trace.h"
+
+namespace cuspan {
+namespace {
+
+std::optional<Key128> ParseSecret(const char* text) {
+  Key128 secret{};
+  if (text == nullptr || std::strlen(text) != 2 * secret.size()) return std::nullopt;
+  for (std::size_t i = 0; i < secret.size(); ++i) {
+    const char* digits = text + 2 * i;
+    if (std::from_chars(digits, digits + 2, secret[i], 16).ptr != digits + 2) return std::nullopt;
+  }
+  return secret;
+}
+
+// What MPI calls this process; of Open MPI, what its process manager has, MPICH and its kin, and
+// Slurm.
+std::uint32_t RankOfThisProcess() {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
+    const char* text = std::getenv(name);
+    std::uint32_t rank = 0;
+    if (text == nullptr) continue;
+    const char* end = text + std::strlen(text);
+    if (std::from_chars(text, end, rank).ptr == end && end != text) return rank;
+  }
+  return 0;
+}
+
+VisibleDevices Visible() {
+  VisibleDevices visible;
+  if (const char* choice = std::getenv("CUDA_VISIBLE_DEVICES")) {
+    visible.chosen = true;
+    visible.choice = choice;
+  }
+  // The launcher has checked it.
+  if (const Result<std::uint64_t> each = SettingNumber(settings::kGpusPerRank, 0, 4096); each.ok())
+    visible.devices_a_rank = static_cast<std::uint32_t>(*each);
+  visible.rank = RankOfThisProcess();
+  return visible;
+}
+
+}  // namespace
+
+Result<AgentConnection::Introduced> AgentConnection::Introduce() {
+  const char* address = std::getenv("CUSPAN_SOCKET");
+  const std::optional<Key128> secret = ParseSecret(std::getenv("CUSPAN_SECRET"));
+  if (address == nullptr || !secret)
+    return Status::Unavailable(
+        "CUSPAN_SOCKET and CUSPAN_SECRET are not set: start the program with `cuspan run -- "
+        "PROGRAM`");
+  Result<ControlSocket> socket = ControlSocket::Connect(address);
+  if (!socket.ok()) return socket.status();
+  Result<Bell> bell = Bell::Create();
+  if (!bell.ok()) return bell.status();
+  ClientHello hello;
+  hello.secret = *secret;
+  hello.table_hash = kOpTableHash;
+  hello.pid = static_cast<std::uint32_t>(::getpid());
+  hello.program = program_invocation_short_name;
+  hello.visible = Visible();
+  const int fds[] = {bell->fd()};
+  CUSPAN_RETURN_IF_ERROR(socket->Send(hello, fds));
+  bell->CloseFd();
+  Result<Welcome> welcome = socket->Expect<Welcome>(std::chrono::seconds(30));
+  if (!welcome.ok()) return welcome.status();
+  if (welcome->trace) {
+    const UniqueFd memory = socket->TakeFd();
+    Result<std::unique_ptr<TraceBuffer>> trace = TraceBuffer::Open(memory.get());
+    if (trace.ok())
+      StartTracing(std::move(*trace));
+    else
+      LogWarn("this program is missing in the timeline: {}", trace.status().message());
+  }
+  return Introduced{std::unique_ptr<AgentConnection>(new AgentConnection(std::move(*socket))),
+                    std::move(*bell), static_cast<CUresult>(welcome->result),
+                    std::move(welcome->devices)};
+}
+
+Result<DeviceOpener::Opened> AgentConnection::Open(const OpenDevice& request, int region) {
+  std::lock_guard lock(mutex_);
+  CUSPAN_RETURN_IF_ERROR(socket_.Send(request, std::span(&region, region >= 0 ? 1 : 0)));
+  // A driver may take its time to start.
+  Result<DeviceOpened> opened = socket_.Expect<DeviceOpened>(std::chrono::seconds(120));
+  if (!opened.ok()) return opened.status();
+  Opened device{std::move(*opened), UniqueFd(), UniqueFd()};
+  if (device.answer.result == CUDA_SUCCESS) {
+    device.channel = socket_.TakeFd();
+    device.bell = socket_.TakeFd();
+  }
+  return device;
+}
+
+Status AgentConnection::Close(std::uint32_t device) {
+  std::lock_guard lock(mutex_);
+  CUSPAN_RETURN_IF_ERROR(socket_.Send(CloseDevice{device}));
+  return socket_.Expect<DeviceClosed>(std::chrono::seconds(30)).status();
+}
+
+Status AgentConnection::Join(const JoinDevices& request) {
+  std::lock_guard lock(mutex_);
+  return socket_.Send(request);
+}
+
+bool AgentConnection::Gone() const {
+  pollfd watched{socket_.fd(), POLLRDHUP, 0};
+  return ::poll(&watched, 1, 0) > 0;
+}
+
+}  // namespace cuspan

@@ -1,0 +1,43 @@
+// The connection of this process to the agent of its node, over the socket that the environment
+// names.
+#pragma once
+
+#include <cuda.h>
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "interpose/client/device_opener.h"
+#include "protocol/channel/bell.h"
+#include "protocol/channel/socket.h"
+
+namespace cuspan {
+
+// Any thread: one question at a time is asked, and other devices' work goes on meanwhile.
+class AgentConnection : public DeviceOpener {
+ public:
+  // What the agent said when this process introduced itself.
+  struct Introduced {
+    std::unique_ptr<AgentConnection> agent;
+    Bell bell;        // Which all proxies of the session ring.
+    CUresult result;  // Why there are no devices.
+    std::vector<DeviceDescription> devices;
+  };
+  // kUnavailable when the program was not started by `cuspan run`; otherwise as the socket says, or
+  // kRefused with the agent's reason. Begins the tracing of this process where the run is traced.
+  static Result<Introduced> Introduce();
+
+  Result<Opened> Open(const OpenDevice& request, int region) override;
+  Status Close(std::uint32_t device) override;
+  Status Join(const JoinDevices& request) override;
+  bool Gone() const override;
+
+ private:
+  explicit AgentConnection(ControlSocket socket) : socket_(std::move(socket)) {}
+
+  std::mutex mutex_;
+  ControlSocket socket_;
+};
+
+}  // namespace cuspan
