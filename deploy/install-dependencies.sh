@@ -14,8 +14,8 @@ packages=(
   libxxhash-dev nlohmann-json3-dev libzstd-dev liblz4-dev llvm-16-dev
   # Running: mpirun, the transports under it, and the way it starts processes on other nodes.
   openmpi-bin libucx0 openssh-client
-  # Tests: GoogleTest; terminals (script is in bsdutils); network namespaces; ps.
-  libgtest-dev libgmock-dev tmux bsdutils iproute2 procps
+  # Tests: GoogleTest; terminals (script is in bsdutils); network namespaces; ps; plots.
+  libgtest-dev libgmock-dev tmux bsdutils iproute2 procps gnuplot-nox
 )
 # Without a CUDA Toolkit, deploy/toolkit.sh makes one with pip.
 if ! "$folder/toolkit.sh" --find >/dev/null 2>&1 && ! python3 -m pip --version >/dev/null 2>&1; then

@@ -2,13 +2,12 @@
 // decisions take.
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "bench/allocator/plot.h"
 #include "bench/allocator/simulation.h"
+#include "bench/common/command.h"
+#include "bench/common/origin.h"
 #include "common/format.h"
-#include "common/log.h"
 
 namespace cuspan::bench {
 namespace {
@@ -19,7 +18,6 @@ struct Options {
   std::vector<std::string> policies = {"first-fit", "local-first", "pack", "spread", "fastest"};
   std::string csv_path;
   std::string json_path;
-  std::string svg_path;
 };
 
 void Print(const std::string& text) {
@@ -43,70 +41,53 @@ constexpr const char* kHeader =
     "                     mean    p99    max                    mean     p95           node     "
     "share\n";
 
-nlohmann::json Json(const Outcome& outcome) {
+// In the units of the table; the CSV's columns in this order.
+nlohmann::ordered_json Json(const Outcome& outcome) {
   return {{"load", outcome.load},
           {"policy", PolicyName(outcome.policy)},
           {"decisions", outcome.decisions},
-          {"decision_mean_seconds", outcome.decision_mean},
-          {"decision_p99_seconds", outcome.decision_p99},
-          {"decision_max_seconds", outcome.decision_max},
-          {"utilisation", outcome.utilisation},
-          {"wait_mean_seconds", outcome.wait_mean},
-          {"wait_p95_seconds", outcome.wait_p95},
+          {"decision_mean_us", outcome.decision_mean * 1e6},
+          {"decision_p99_us", outcome.decision_p99 * 1e6},
+          {"decision_max_us", outcome.decision_max * 1e6},
+          {"utilisation_percent", outcome.utilisation * 100},
+          {"wait_mean_min", outcome.wait_mean / 60},
+          {"wait_p95_min", outcome.wait_p95 / 60},
           {"hosts", outcome.hosts},
-          {"own_node_share", outcome.own},
+          {"own_node_percent", outcome.own * 100},
           {"link_share", outcome.link_share},
           {"speed", outcome.speed}};
 }
 
-std::string Csv(const std::vector<Outcome>& outcomes) {
-  std::string text;
+std::string Csv(const Origin& origin, const std::vector<Outcome>& outcomes) {
+  std::string columns, lines;
   for (const Outcome& outcome : outcomes) {
-    const nlohmann::json row = Json(outcome);
+    const nlohmann::ordered_json row = Json(outcome);
     std::string names, values;
     for (const auto& [name, value] : row.items()) {
       names += (names.empty() ? "" : ",") + name;
       values += (values.empty() ? "" : ",") +
                 (value.is_string() ? value.get<std::string>() : value.dump());
     }
-    if (text.empty()) text = names + "\n";
-    text += values + "\n";
+    columns = names + "\n";
+    lines += values + "\n";
   }
-  return text;
+  return CsvHead(origin) + columns + lines;
 }
 
-// Opened before the long work, so that a mistake is told at once; nothing without a path.
-Status Open(const char* option, const std::string& path, std::ofstream& file) {
-  if (path.empty()) return Status::Ok();
-  file.open(path, std::ios::trunc);
-  return file ? Status::Ok() : Status::Invalid("{} {}: can not be written", option, path);
-}
-
-Status Write(const char* option, const std::string& path, std::ofstream& file,
-             const std::string& text) {
-  if (path.empty()) return Status::Ok();
-  file << text;
-  file.close();
-  return file ? Status::Ok() : Status::Internal("{} {}: writing failed", option, path);
-}
-
-Status Run(const Options& options) {
+Status Run(const Options& options, const Origin& origin) {
   std::vector<Policy> policies;
   for (const std::string& name : options.policies) {
     const Result<Policy> policy = ParsePolicy(name);
     if (!policy.ok()) return Status::Invalid("--policies: {}", policy.status().message());
     policies.push_back(*policy);
   }
-  std::ofstream csv, json, svg;
-  CUSPAN_RETURN_IF_ERROR(Open("--csv", options.csv_path, csv));
-  CUSPAN_RETURN_IF_ERROR(Open("--json", options.json_path, json));
-  CUSPAN_RETURN_IF_ERROR(Open("--svg", options.svg_path, svg));
+  CUSPAN_RETURN_IF_ERROR(MakeFiles({options.csv_path, options.json_path}));
   const SimulationOptions& made = options.simulation;
   Print(Format(
       "{} nodes with {} GPUs, {} requests that keep theirs for {:g} min on average, seed {}\n{}",
       made.nodes, made.gpus_per_node, made.requests, made.mean_seconds / 60, made.seed, kHeader));
   std::vector<Outcome> outcomes;
-  nlohmann::json rows = nlohmann::json::array();
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const double load : options.loads) {
     SimulationOptions simulation = options.simulation;
     simulation.load = load;
@@ -119,12 +100,14 @@ Status Run(const Options& options) {
       outcomes.push_back(outcome);
     }
   }
-  CUSPAN_RETURN_IF_ERROR(Write("--csv", options.csv_path, csv, Csv(outcomes)));
-  const nlohmann::json document = {
-      {"benchmark", "allocator"},  {"nodes", made.nodes}, {"gpus_per_node", made.gpus_per_node},
-      {"requests", made.requests}, {"seed", made.seed},   {"rows", std::move(rows)}};
-  CUSPAN_RETURN_IF_ERROR(Write("--json", options.json_path, json, document.dump(2) + "\n"));
-  return Write("--svg", options.svg_path, svg, PlotOutcomes(outcomes));
+  CUSPAN_RETURN_IF_ERROR(WriteFile(options.csv_path, Csv(origin, outcomes)));
+  nlohmann::ordered_json document = JsonHead(origin);
+  document["nodes"] = made.nodes;
+  document["gpus_per_node"] = made.gpus_per_node;
+  document["requests"] = made.requests;
+  document["seed"] = made.seed;
+  document["results"] = std::move(rows);
+  return WriteFile(options.json_path, document.dump(2) + '\n');
 }
 
 }  // namespace
@@ -148,12 +131,10 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(0.01, 1.5));
   app.add_option("--policies", options.policies, "which: NAME,… (default: all)")->delimiter(',');
   app.add_option("--seed", simulation.seed, "of all that is random (default: 1)");
-  app.add_option("--csv", options.csv_path, "writes the outcomes to this file, too");
-  app.add_option("--json", options.json_path, "the same as JSON");
-  app.add_option("--svg", options.svg_path, "the same as a plot: wait and utilisation by load");
+  cuspan::bench::AddResultsOption(app, "--csv", options.csv_path);
+  cuspan::bench::AddResultsOption(app, "--json", options.json_path);
+  app.footer("bench/plot.py draws the files of --csv and --json.");
   CLI11_PARSE(app, argc, argv);
-  const cuspan::Status done = cuspan::bench::Run(options);
-  if (done.ok()) return 0;
-  cuspan::LogError("{}", done.message());
-  return 125;
+  return cuspan::bench::ExitStatusOf(
+      cuspan::bench::Run(options, cuspan::bench::OriginOf("allocator", argc, argv)));
 }

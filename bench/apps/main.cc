@@ -10,6 +10,7 @@
 #include "bench/common/child.h"
 #include "bench/common/command.h"
 #include "bench/common/median.h"
+#include "bench/common/origin.h"
 #include "bench/common/raw_mpi.h"
 #include "common/format.h"
 #include "common/settings.h"
@@ -62,7 +63,7 @@ std::optional<double> SecondsOf(const Place& place, const Work& work) {
   return Median(found->second);
 }
 
-Status Run(const Options& options) {
+Status Run(const Options& options, const Origin& origin) {
   const Result<std::string> folder = OwnFolder();
   if (!folder.ok()) return folder.status();
   CUSPAN_RETURN_IF_ERROR(ChooseTransport(options.transport));
@@ -94,7 +95,7 @@ Status Run(const Options& options) {
   }
 
   std::string table = Format("seconds from start to end, medians\n{:<8}{:>8}", "", "size");
-  std::string csv = "application,size,place,seconds,ratio_local\n";
+  std::string csv = CsvHead(origin) + "application,size,place,seconds,ratio_local\n";
   nlohmann::json rows = nlohmann::json::array();
   for (const Place& place : places) table += Format("{:>16}", place.name);
   table += '\n';
@@ -120,9 +121,9 @@ Status Run(const Options& options) {
   }
   std::fputs(table.c_str(), stdout);
   CUSPAN_RETURN_IF_ERROR(WriteFile(options.csv_path, csv));
-  return WriteFile(
-      options.json_path,
-      nlohmann::json{{"benchmark", "apps"}, {"results", std::move(rows)}}.dump(2) + '\n');
+  nlohmann::ordered_json document = JsonHead(origin);
+  document["results"] = std::move(rows);
+  return WriteFile(options.json_path, document.dump(2) + '\n');
 }
 
 }  // namespace
@@ -147,5 +148,6 @@ int main(int argc, char** argv) {
   cuspan::bench::AddResultsOption(app, "--csv", options.csv_path);
   cuspan::bench::AddResultsOption(app, "--json", options.json_path);
   CLI11_PARSE(app, argc, argv);
-  return cuspan::bench::ExitStatusOf(cuspan::bench::Run(options));
+  return cuspan::bench::ExitStatusOf(
+      cuspan::bench::Run(options, cuspan::bench::OriginOf("apps", argc, argv)));
 }

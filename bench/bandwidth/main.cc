@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "bench/bandwidth/plot.h"
 #include "bench/bandwidth/report.h"
 #include "bench/bandwidth/sweep.h"
 #include "bench/common/command.h"
+#include "bench/common/origin.h"
 
 namespace cuspan::bench {
 namespace {
@@ -16,7 +16,6 @@ namespace {
 struct Files {
   std::string csv;
   std::string json;
-  std::string svg;
 };
 
 // What is measured.
@@ -26,8 +25,9 @@ struct Parts {
   bool footprints = false;
 };
 
-Status Run(const SweepOptions& options, const Parts& parts, const Files& files) {
-  CUSPAN_RETURN_IF_ERROR(MakeFiles({files.csv, files.json, files.svg}));
+Status Run(const SweepOptions& options, const Parts& parts, const Files& files,
+           const Origin& origin) {
+  CUSPAN_RETURN_IF_ERROR(MakeFiles({files.csv, files.json}));
   const Result<SweepResult> result = parts.copies ? Sweep(options) : SweepResult();
   if (!result.ok()) return result.status();
   if (parts.copies) std::fputs(Table(*result).c_str(), stdout);
@@ -39,14 +39,8 @@ Status Run(const SweepOptions& options, const Parts& parts, const Files& files) 
       parts.footprints ? MeasureFootprints(options) : std::vector<Footprint>();
   if (!footprints.ok()) return footprints.status();
   if (parts.footprints) std::fputs(FootprintTable(*footprints).c_str(), stdout);
-  CUSPAN_RETURN_IF_ERROR(WriteFile(files.csv, Csv(*result)));
-  CUSPAN_RETURN_IF_ERROR(WriteFile(files.json, Json(*result, *legs, *footprints)));
-  if (files.svg.empty()) return Status::Ok();
-  // The figure of the path over agents, where that was measured.
-  const std::string plot = Plot(*result, options.directions.front(), options.memories.front(),
-                                options.placements.back());
-  if (plot.empty()) return Status::Invalid("--svg: a plot needs two sizes of transfer");
-  return WriteFile(files.svg, plot);
+  CUSPAN_RETURN_IF_ERROR(WriteFile(files.csv, Csv(origin, *result)));
+  return WriteFile(files.json, Json(origin, *result, *legs, *footprints));
 }
 
 constexpr std::uint64_t kK = 1024;
@@ -122,7 +116,7 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(0.001, 1000.0));
   cuspan::bench::AddResultsOption(app, "--csv", files.csv);
   cuspan::bench::AddResultsOption(app, "--json", files.json);
-  app.add_option("--svg", files.svg, "plots the first direction and memory over agents");
+  app.footer("bench/plot.py draws the files of --csv and --json.");
   CLI11_PARSE(app, argc, argv);
   if (transfers.empty()) {
     if (full)
@@ -146,5 +140,6 @@ int main(int argc, char** argv) {
     return std::find(measured.begin(), measured.end(), part) != measured.end();
   };
   const cuspan::bench::Parts parts{wants("copies"), wants("legs"), wants("memory")};
-  return cuspan::bench::ExitStatusOf(cuspan::bench::Run(options, parts, files));
+  return cuspan::bench::ExitStatusOf(
+      cuspan::bench::Run(options, parts, files, cuspan::bench::OriginOf("bandwidth", argc, argv)));
 }

@@ -21,8 +21,7 @@ nlohmann::json OrNull(const std::optional<double>& value) {
   return value ? nlohmann::json(*value) : nlohmann::json();
 }
 
-}  // namespace
-
+// "64K", "1M", …, or the number itself.
 std::string SizeText(std::uint64_t bytes) {
   const char* const units[] = {"", "K", "M", "G"};
   int unit = 0;
@@ -32,6 +31,8 @@ std::string SizeText(std::uint64_t bytes) {
   }
   return Format("{}{}", bytes, units[unit]);
 }
+
+}  // namespace
 
 std::string Table(const SweepResult& result) {
   std::string text = Format("GB/s, medians; {}; raw MPI, 64 bytes, one way: {} us\n",
@@ -51,8 +52,9 @@ std::string Table(const SweepResult& result) {
   return text;
 }
 
-std::string Csv(const SweepResult& result) {
+std::string Csv(const Origin& origin, const SweepResult& result) {
   std::string text =
+      CsvHead(origin) +
       "direction,memory,placement,transfer_bytes,buffer_bytes,buffers,proxies,lanes,sends,"
       "pipelined,gbps,"
       "mpi_gbps,mpi_memory_gbps,local_gbps,ratio_mpi,ratio_mpi_memory,ratio_local\n";
@@ -66,7 +68,7 @@ std::string Csv(const SweepResult& result) {
   return text;
 }
 
-std::string Json(const SweepResult& result, const std::vector<LegsRow>& legs,
+std::string Json(const Origin& origin, const SweepResult& result, const std::vector<LegsRow>& legs,
                  const std::vector<Footprint>& footprints) {
   nlohmann::json rows = nlohmann::json::array();
   for (const Row& row : result.rows)
@@ -110,11 +112,11 @@ std::string Json(const SweepResult& result, const std::vector<LegsRow>& legs,
                            {"context_bytes", one.context},
                            {"beyond_bytes", one.beyond()},
                            {"bound_bytes", one.bound()}});
-  const nlohmann::json all = {{"benchmark", "bandwidth"},
-                              {"mpi_one_way_us", OrNull(result.mpi_one_way_us)},
-                              {"results", std::move(rows)},
-                              {"legs", std::move(leg_rows)},
-                              {"memory", std::move(memory_rows)}};
+  nlohmann::ordered_json all = JsonHead(origin);
+  all["mpi_one_way_us"] = OrNull(result.mpi_one_way_us);
+  all["results"] = std::move(rows);
+  all["legs"] = std::move(leg_rows);
+  all["memory"] = std::move(memory_rows);
   return all.dump(2) + '\n';
 }
 

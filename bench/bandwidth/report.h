@@ -6,16 +6,14 @@
 #include "bench/bandwidth/footprint.h"
 #include "bench/bandwidth/legs.h"
 #include "bench/bandwidth/sweep.h"
+#include "bench/common/origin.h"
 
 namespace cuspan::bench {
 
-// "64K", "1M", …, or the number itself.
-std::string SizeText(std::uint64_t bytes);
-
 std::string Table(const SweepResult& result);
-std::string Csv(const SweepResult& result);
+std::string Csv(const Origin& origin, const SweepResult& result);
 // An object with an array `results` of objects; figures that are not known are null.
-std::string Json(const SweepResult& result, const std::vector<LegsRow>& legs,
+std::string Json(const Origin& origin, const SweepResult& result, const std::vector<LegsRow>& legs,
                  const std::vector<Footprint>& footprints);
 
 }  // namespace cuspan::bench

@@ -9,6 +9,7 @@
 
 #include "bench/common/child.h"
 #include "bench/common/command.h"
+#include "bench/common/origin.h"
 #include "bench/common/raw_mpi.h"
 #include "common/format.h"
 #include "common/log.h"
@@ -97,7 +98,7 @@ std::string Number(const std::optional<double>& value) {
   return Format("{:.{}f}", *value, *value < 10 ? 3 : *value < 1000 ? 1 : 0);
 }
 
-Status Run(const Options& options) {
+Status Run(const Options& options, const Origin& origin) {
   const Result<std::string> folder = OwnFolder();
   if (!folder.ok()) return folder.status();
   CUSPAN_RETURN_IF_ERROR(MakeFiles({options.json_path}));
@@ -196,8 +197,9 @@ Status Run(const Options& options) {
     text += '\n';
   }
   std::fputs(text.c_str(), stdout);
-  const nlohmann::json document = {
-      {"benchmark", "calls"}, {"results", std::move(rows)}, {"idle", std::move(idle)}};
+  nlohmann::ordered_json document = JsonHead(origin);
+  document["results"] = std::move(rows);
+  document["idle"] = std::move(idle);
   return WriteFile(options.json_path, document.dump(2) + '\n');
 }
 
@@ -217,5 +219,6 @@ int main(int argc, char** argv) {
       ->delimiter(',');
   cuspan::bench::AddResultsOption(app, "--json", options.json_path);
   CLI11_PARSE(app, argc, argv);
-  return cuspan::bench::ExitStatusOf(cuspan::bench::Run(options));
+  return cuspan::bench::ExitStatusOf(
+      cuspan::bench::Run(options, cuspan::bench::OriginOf("calls", argc, argv)));
 }

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "bench/common/command.h"
+#include "bench/common/origin.h"
 #include "bench/soft/rows.h"
 #include "common/format.h"
 
@@ -111,7 +112,7 @@ Status Check(const Options& options) {
 }
 
 // Whether every row could be measured.
-Result<bool> Run(const Options& options) {
+Result<bool> Run(const Options& options, const Origin& origin) {
   CUSPAN_RETURN_IF_ERROR(Check(options));
   if (options.list) {
     for (const RowSpec& spec : AllRows())
@@ -127,11 +128,11 @@ Result<bool> Run(const Options& options) {
     rows.push_back(Json(result));
     all_measured = all_measured && result.status.ok();
   }));
-  const nlohmann::json document = {{"benchmark", "soft"},
-                                   {"threads", options.measure.threads},
-                                   {"vector_instructions", VectorInstructions()},
-                                   {"repetitions", options.measure.repetitions},
-                                   {"rows", std::move(rows)}};
+  nlohmann::ordered_json document = JsonHead(origin);
+  document["threads"] = options.measure.threads;
+  document["vector_instructions"] = VectorInstructions();
+  document["repetitions"] = options.measure.repetitions;
+  document["results"] = std::move(rows);
   CUSPAN_RETURN_IF_ERROR(WriteFile(options.json_path, document.dump(2) + '\n'));
   return all_measured;
 }
@@ -152,7 +153,8 @@ int main(int argc, char** argv) {
   cuspan::bench::AddResultsOption(app, "--json", options.json_path);
   app.add_flag("--list", options.list, "lists the rows' keys");
   CLI11_PARSE(app, argc, argv);
-  const cuspan::Result<bool> measured = cuspan::bench::Run(options);
+  const cuspan::Result<bool> measured =
+      cuspan::bench::Run(options, cuspan::bench::OriginOf("soft", argc, argv));
   if (!measured.ok()) return cuspan::bench::ExitStatusOf(measured.status());
   return *measured ? 0 : 1;
 }

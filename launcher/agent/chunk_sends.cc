@@ -11,7 +11,7 @@ constexpr std::uint32_t kLeastSends = 2;
 // MPI over TCP sends in one go whatever the other end has asked for, and tells both ends of all of
 // it together. Were all sends begun together again, nothing could be sent until the other end has
 // asked for one. Of two halves one may be sent while the other waits to be asked for. What that
-// gains differs by host and direction (bench/README.md).
+// gains differs by host and direction (bench/results/change-two-halves.csv).
 std::uint32_t Half(std::uint32_t sends) { return std::max(sends / 2, 1U); }
 
 }  // namespace

@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::uint64_t kChannelMagic = 0x6c6e6e6863757363;  // "cuschnnl"
 constexpr std::size_t kPage = 4096;
-// Of a copy's first chunk. Chosen among 32K … 1M by copies over TCP (bench/README.md).
+// Of a copy's first chunk. Chosen among 32K … 1M by copies over TCP
+// (bench/results/change-first-chunks.csv).
 constexpr std::uint64_t kFirstChunk = 256 * 1024;
 constexpr std::chrono::milliseconds kSlotSoon{1};
 

@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include "bench/allocator/plot.h"
-
 namespace cuspan::bench {
 namespace {
 
@@ -40,16 +38,6 @@ TEST(Simulation, PoliciesDoWhatTheyAreFor) {
   EXPECT_GT(Simulate(workload, Policy::kFastest).speed, first_fit.speed);
   EXPECT_GT(first_fit.utilisation, 0.4);
   EXPECT_LT(first_fit.utilisation, 0.8);
-}
-
-TEST(Plot, HasALineForEachPolicy) {
-  Outcome outcome;
-  outcome.load = 0.5;
-  outcome.policy = Policy::kPack;
-  const std::string plot = PlotOutcomes({outcome});
-  EXPECT_NE(plot.find(">pack</text>"), std::string::npos);
-  EXPECT_NE(plot.find("<polyline"), std::string::npos);
-  EXPECT_EQ(PlotOutcomes({}), "");
 }
 
 }  // namespace

@@ -1,0 +1,22 @@
+"""What cuspan bench writes, from the measurement to the plot."""
+import pathlib
+import sys
+
+from harness import SystemTest
+
+PLOT = pathlib.Path(__file__).resolve().parents[2] / "bench/plot.py"
+
+
+class Bandwidth(SystemTest):
+    def test_every_direction_is_in_the_plot(self):
+        self.run_command(self.cuspan("bench", "bandwidth", "--device", "soft", "--transfers", "4K,64K", "--buffers", "64K",
+                                     "--rounds", "1", "--seconds", "0.001", "--csv", "results.csv", "--json", "results.json"))
+        for results in ("results.csv", "results.json"):
+            with self.subTest(results=results):
+                self.run_command([sys.executable, "-B", str(PLOT), results, "-o", "plot.svg"])
+                plot = (self.folder / "plot.svg").read_text(encoding="utf-8")
+                for direction in ("Host to device", "Device to host", "Both directions at once"):
+                    for memory in ("pinned memory", "pageable memory"):
+                        for placement in ("one node", "over agents"):
+                            self.assertIn(f"{direction}, {memory}, {placement}", plot)
+        self.assert_nothing_left()
