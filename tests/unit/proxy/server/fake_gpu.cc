@@ -85,12 +85,13 @@ struct FakeCalls {
     if (place == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
     *got = reinterpret_cast<CUdeviceptr>(place);
     std::scoped_lock lock(fake->mutex_);
-    fake->reserved_[*got] = bytes;
+    if (fake->has_own_addresses_ && wanted != 0) *got = wanted;
+    fake->reserved_[*got] = {bytes, static_cast<std::byte*>(place)};
     return CUDA_SUCCESS;
   }
   static CUresult FreeAddress(CUdeviceptr address, std::size_t bytes) {
-    ::munmap(reinterpret_cast<void*>(address), bytes);
     std::scoped_lock lock(fake->mutex_);
+    ::munmap(fake->Memory(address), bytes);
     fake->reserved_.erase(address);
     return CUDA_SUCCESS;
   }
@@ -104,14 +105,14 @@ struct FakeCalls {
                             CUmemGenericAllocationHandle, unsigned long long) {
     if (address % 4096 != 0 || bytes % 4096 != 0) return CUDA_ERROR_INVALID_VALUE;
     std::scoped_lock lock(fake->mutex_);
-    ::mprotect(reinterpret_cast<void*>(address), bytes, PROT_READ | PROT_WRITE);
+    ::mprotect(fake->Memory(address), bytes, PROT_READ | PROT_WRITE);
     fake->mapped_[address] = bytes;
     return CUDA_SUCCESS;
   }
   static CUresult UnmapMemory(CUdeviceptr address, std::size_t bytes) {
     std::scoped_lock lock(fake->mutex_);
     fake->mapped_.erase(address);
-    ::mprotect(reinterpret_cast<void*>(address), bytes, PROT_NONE);
+    ::mprotect(fake->Memory(address), bytes, PROT_NONE);
     fake->log_.push_back("unmap");
     return CUDA_SUCCESS;
   }
@@ -130,32 +131,30 @@ struct FakeCalls {
     if (!slot) {
       const auto* data = static_cast<const std::byte*>(from);
       return fake->Enqueue(stream, "to-device", [to, kept = std::vector(data, data + bytes)] {
-        std::memcpy(reinterpret_cast<void*>(to), kept.data(), kept.size());
+        std::memcpy(fake->Memory(to), kept.data(), kept.size());
       });
     }
-    return fake->Enqueue(stream, "to-device",
-                         [=] { std::memcpy(reinterpret_cast<void*>(to), from, bytes); });
+    return fake->Enqueue(stream, "to-device", [=] { std::memcpy(fake->Memory(to), from, bytes); });
   }
   static CUresult FromDevice(void* to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
     std::scoped_lock lock(fake->mutex_);
     if (!fake->Mapped(from, bytes)) return CUDA_ERROR_INVALID_VALUE;
     return fake->Enqueue(stream, "from-device",
-                         [=] { std::memcpy(to, reinterpret_cast<const void*>(from), bytes); });
+                         [=] { std::memcpy(to, fake->Memory(from), bytes); });
   }
   static CUresult OnDevice(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
     std::scoped_lock lock(fake->mutex_);
     if (!fake->Mapped(from, bytes) || !fake->Mapped(to, bytes)) return CUDA_ERROR_INVALID_VALUE;
-    return fake->Enqueue(stream, "on-device", [=] {
-      std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
-    });
+    return fake->Enqueue(stream, "on-device",
+                         [=] { std::memmove(fake->Memory(to), fake->Memory(from), bytes); });
   }
   template <typename T>
   static CUresult Set(CUdeviceptr to, T value, std::size_t count, CUstream stream) {
     std::scoped_lock lock(fake->mutex_);
     if (!fake->Mapped(to, count * sizeof value) || to % sizeof value != 0)
       return CUDA_ERROR_INVALID_VALUE;
-    return fake->Enqueue(stream, "set",
-                         [=] { std::fill_n(reinterpret_cast<T*>(to), count, value); });
+    return fake->Enqueue(
+        stream, "set", [=] { std::fill_n(reinterpret_cast<T*>(fake->Memory(to)), count, value); });
   }
 
   static CUresult SetRows(CUdeviceptr to, std::size_t pitch, unsigned char value, std::size_t width,
@@ -165,7 +164,7 @@ struct FakeCalls {
       return CUDA_ERROR_INVALID_VALUE;
     return fake->Enqueue(stream, "set-rows", [=] {
       for (std::size_t row = 0; row < rows; ++row)
-        std::fill_n(reinterpret_cast<unsigned char*>(to + row * pitch), width, value);
+        std::fill_n(reinterpret_cast<unsigned char*>(fake->Memory(to + row * pitch)), width, value);
     });
   }
 
@@ -174,12 +173,12 @@ struct FakeCalls {
     std::scoped_lock lock(fake->mutex_);
     if (copy->srcMemoryType == CU_MEMORYTYPE_ARRAY || copy->dstMemoryType == CU_MEMORYTYPE_ARRAY)
       return fake->Enqueue(stream, "box-array", [] {});
-    const std::uint64_t from = copy->srcMemoryType == CU_MEMORYTYPE_HOST
-                                   ? reinterpret_cast<std::uint64_t>(copy->srcHost)
-                                   : copy->srcDevice;
-    const std::uint64_t to = copy->dstMemoryType == CU_MEMORYTYPE_HOST
-                                 ? reinterpret_cast<std::uint64_t>(copy->dstHost)
-                                 : copy->dstDevice;
+    const std::byte* const from = copy->srcMemoryType == CU_MEMORYTYPE_HOST
+                                      ? static_cast<const std::byte*>(copy->srcHost)
+                                      : fake->Memory(copy->srcDevice);
+    std::byte* const to = copy->dstMemoryType == CU_MEMORYTYPE_HOST
+                              ? static_cast<std::byte*>(copy->dstHost)
+                              : fake->Memory(copy->dstDevice);
     return fake->Enqueue(stream, "box", [c = *copy, from, to] {
       for (std::size_t z = 0; z < c.Depth; ++z) {
         for (std::size_t y = 0; y < c.Height; ++y) {
@@ -187,8 +186,7 @@ struct FakeCalls {
               ((c.srcZ + z) * c.srcHeight + c.srcY + y) * c.srcPitch + c.srcXInBytes;
           const std::uint64_t target =
               ((c.dstZ + z) * c.dstHeight + c.dstY + y) * c.dstPitch + c.dstXInBytes;
-          std::memmove(reinterpret_cast<void*>(to + target),
-                       reinterpret_cast<const void*>(from + source), c.WidthInBytes);
+          std::memmove(to + target, from + source, c.WidthInBytes);
         }
       }
     });
@@ -276,7 +274,10 @@ struct FakeCalls {
     return CUDA_SUCCESS;
   }
   static CUresult FunctionAttribute(int* value, CUfunction_attribute attribute, CUfunction) {
-    *value = attribute == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK ? 1024 : 7;
+    if (attribute == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)
+      *value = 1024;
+    else  // None of its kernels has anything to say about clusters.
+      *value = attribute >= CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET ? 0 : 7;
     return CUDA_SUCCESS;
   }
   static CUresult SetFunctionAttribute(CUfunction, CUfunction_attribute, int value) {
@@ -306,7 +307,7 @@ struct FakeCalls {
         return;
       }
       for (std::uint32_t i = 0; i < count; ++i)
-        reinterpret_cast<std::uint32_t*>(address)[i] += value;
+        reinterpret_cast<std::uint32_t*>(fake->Memory(address))[i] += value;
     });
   }
   static CUresult LaunchTogether(CUfunction function, unsigned gx, unsigned gy, unsigned gz,
@@ -483,7 +484,7 @@ FakeGpu::FakeGpu()
 }
 
 FakeGpu::~FakeGpu() {
-  for (const auto& [address, bytes] : reserved_) ::munmap(reinterpret_cast<void*>(address), bytes);
+  for (const auto& [address, range] : reserved_) ::munmap(range.memory, range.bytes);
   for (Event* event : events_) delete event;
   fake = nullptr;
 }
@@ -509,6 +510,11 @@ void FakeGpu::LetNext(int stream, std::size_t count) {
   Stream& held = *streams_.at(static_cast<std::size_t>(stream));
   held.let = std::min(count, held.tasks.size());
   RunAll();
+}
+
+void FakeGpu::HaveOwnAddresses() {
+  std::scoped_lock lock(mutex_);
+  has_own_addresses_ = true;
 }
 
 void FakeGpu::HoldModules() {
@@ -571,6 +577,15 @@ bool FakeGpu::Mapped(CUdeviceptr address, std::size_t bytes) const {
   for (const auto& [start, size] : mapped_)
     if (inside(start, size)) return true;
   return inside(reinterpret_cast<CUdeviceptr>(variable_.data()), variable_.size());
+}
+
+std::byte* FakeGpu::Memory(CUdeviceptr address) const {
+  const auto after = reserved_.upper_bound(address);
+  if (after != reserved_.begin()) {
+    const auto& [base, range] = *std::prev(after);
+    if (address - base < range.bytes) return range.memory + (address - base);
+  }
+  return reinterpret_cast<std::byte*>(address);
 }
 
 CUresult FakeGpu::Refusal(const char* function) const {

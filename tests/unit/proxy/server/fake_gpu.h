@@ -39,6 +39,9 @@ class FakeGpu {
   // The driver function of this name answers `result` from now on (CUDA_SUCCESS: does its work
   // again).
   void Refuse(const std::string& function, CUresult result);
+  // Addresses of the device are its own from now on, whatever this process has there: each
+  // reservation is where it is wanted.
+  void HaveOwnAddresses();
   // cuModuleLoadData waits until LetModulesLoad.
   void HoldModules();
   void LetModulesLoad();
@@ -62,6 +65,8 @@ class FakeGpu {
                    std::function<bool()> ready = nullptr);
   void RunAll();
   bool Mapped(CUdeviceptr address, std::size_t bytes) const;
+  // Where the memory of a device's address lies in this process.
+  std::byte* Memory(CUdeviceptr address) const;
   CUresult Refusal(const char* function) const;
 
   Driver driver_;
@@ -72,7 +77,12 @@ class FakeGpu {
   std::set<Event*> events_;
   std::vector<std::unique_ptr<Function>> functions_;
   std::map<std::string, CUresult> refusals_;
-  std::map<CUdeviceptr, std::size_t> reserved_;
+  struct Reserved {
+    std::size_t bytes;
+    std::byte* memory;
+  };
+  std::map<CUdeviceptr, Reserved> reserved_;
+  bool has_own_addresses_ = false;
   std::map<CUdeviceptr, std::size_t> mapped_;
   std::vector<std::string> log_;
   std::vector<std::byte> variable_ = std::vector<std::byte>(64);

@@ -1,0 +1,230 @@
+#include "tests/unit/interpose/loopback/loopback.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <mutex>
+#include <thread>
+
+#include "proxy/server.h"
+
+namespace cuspan {
+namespace {
+
+// Where the thread sanitizer leaves room for mappings, there is none at the usual address.
+#if defined(__SANITIZE_THREAD__)
+constexpr std::uint64_t kWindow = 0x10'0000'0000;
+#else
+constexpr std::uint64_t kWindow = 0x1800'0000'0000;
+#endif
+constexpr std::uint64_t kWindowBytes = std::uint64_t{1} << 30;
+
+template <typename T>
+T Must(Result<T> result) {
+  EXPECT_TRUE(result.ok()) << result.status().message();
+  if (!result.ok()) std::abort();
+  return std::move(*result);
+}
+
+Bell Another(const Bell& bell) { return Must(Bell::Open(UniqueFd(::dup(bell.fd())))); }
+
+// Little staging, so that small copies take many chunks and run out of slots.
+ChannelLayout SmallLayout() {
+  ChannelLayout layout;
+  layout.ring_slots = 4096;
+  layout.staging_slots = 4;
+  layout.staging_bytes = 4096;
+  return layout;
+}
+
+// A proxy that is a thread.
+class Proxy {
+ public:
+  Proxy(const proxy::Driver& driver, UniqueFd channel, const Bell& client,
+        const OpenDevice& request)
+      : bell_(Must(Bell::Create())),
+        channel_(Must(
+            Channel::Attach(std::move(channel), ChannelSide::kProxy, &bell_, Another(client)))) {
+    const std::uint64_t base = kWindow + request.device * kWindowBytes;
+    device_.emplace(Must(proxy::Device::Open(
+        driver, 0, {base, kWindowBytes, LoopbackTest::kDevices * kWindowBytes})));
+    // No file: this is another node, as far as the client knows.
+    if (request.shared.bytes != 0) {
+      const Status reserved = device_->ReserveShared(request.shared, UniqueFd(), 0);
+      EXPECT_TRUE(reserved.ok()) << reserved.message();
+    }
+    thread_ = std::thread([this, &driver] {
+      static_cast<void>(device_->MakeCurrent());
+      proxy::Session session(driver, *device_, *channel_, std::nullopt, &joins_);
+      const Status ended = proxy::Serve(session);
+      EXPECT_TRUE(ended.ok()) << ended.message();
+    });
+  }
+  ~Proxy() { End(false); }
+  void End(bool lost) {
+    channel_->Close(lost);
+    joins_.End();
+    if (thread_.joinable()) thread_.join();
+  }
+
+  Bell& bell() { return bell_; }
+  proxy::JoinInbox& joins() { return joins_; }
+  const proxy::Device& device() const { return *device_; }
+
+ private:
+  Bell bell_;
+  const std::unique_ptr<Channel> channel_;
+  std::optional<proxy::Device> device_;
+  proxy::JoinInbox joins_;
+  std::thread thread_;
+};
+
+// In the place of the agent.
+class Opener : public DeviceOpener {
+ public:
+  explicit Opener(Bell client) : client_(std::move(client)) {}
+
+  Result<Opened> Open(const OpenDevice& request, int /*region*/) override {
+    std::lock_guard lock(mutex_);
+    UniqueFd memory = Must(Channel::Create(SmallLayout()));
+    auto& proxy = proxies_.at(request.device);
+    proxy = std::make_unique<Proxy>(gpu->driver(), UniqueFd(::dup(memory.get())), client_, request);
+    DeviceOpened answer;
+    answer.device = request.device;
+    answer.relayed = true;
+    answer.window = proxy->device().window();
+    answer.shared = proxy->device().shared().bytes != 0;
+    return Opened{answer, std::move(memory), UniqueFd(::dup(proxy->bell().fd()))};
+  }
+  Status Close(std::uint32_t device) override {
+    std::lock_guard lock(mutex_);
+    proxies_.at(device).reset();
+    return Status::Ok();
+  }
+  Status Join(const JoinDevices& request) override {
+    std::lock_guard lock(mutex_);
+    Proxy& first = *proxies_.at(request.first);
+    Proxy& second = *proxies_.at(request.second);
+    UniqueFd memory = Must(Channel::Create(SmallLayout()));
+    first.joins().Put(request.join,
+                      {Must(Channel::Attach(UniqueFd(::dup(memory.get())), ChannelSide::kClient,
+                                            &first.bell(), Another(second.bell()))),
+                       ""});
+    second.joins().Put(request.join, {Must(Channel::Attach(std::move(memory), ChannelSide::kProxy,
+                                                           &second.bell(), Another(first.bell()))),
+                                      ""});
+    return Status::Ok();
+  }
+  bool Gone() const override { return false; }
+
+  void Lose(int device) {
+    std::lock_guard lock(mutex_);
+    proxies_.at(static_cast<std::size_t>(device))->End(true);
+  }
+
+  proxy::FakeGpu* gpu = nullptr;  // Of the running test.
+
+ private:
+  const Bell client_;
+  std::mutex mutex_;
+  std::array<std::unique_ptr<Proxy>, LoopbackTest::kDevices> proxies_;
+};
+
+DeviceDescription Description(int device) {
+  DeviceDescription description;
+  description.host = "elsewhere";
+  description.ordinal = static_cast<std::uint32_t>(device);
+  description.name = "a fake GPU";
+  description.uuid.fill(static_cast<std::uint8_t>(device + 1));
+  description.pci_bus_id = "0000:01:00.0";
+  description.memory_bytes = std::uint64_t{1} << 30;
+  description.driver_version = CUDART_VERSION;
+  description.software = true;
+  description.virtual_memory = true;
+  description.attributes.assign(CU_DEVICE_ATTRIBUTE_MAX, 0);
+  const auto set = [&](CUdevice_attribute attribute, int value) {
+    description.attributes[attribute] = value;
+  };
+  set(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024);
+  for (const CUdevice_attribute size :
+       {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y,
+        CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X,
+        CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z})
+    set(size, 1024);
+  set(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK, 48 << 10);
+  set(CU_DEVICE_ATTRIBUTE_WARP_SIZE, 32);
+  set(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 4);
+  set(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 9);
+  set(CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, 1);
+  set(CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, 1);
+  set(CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, 1);
+  set(CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY, 1);
+  set(CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 1);
+  return description;
+}
+
+// The one session of the process.
+struct Started {
+  Opener* opener;
+  Session* session;
+};
+Started& TheSession() {
+  static Started started = [] {
+    Bell bell = Must(Bell::Create());
+    auto opener = std::make_unique<Opener>(Another(bell));
+    Opener* const kept = opener.get();
+    std::vector<DeviceDescription> devices;
+    for (int device = 0; device < LoopbackTest::kDevices; ++device)
+      devices.push_back(Description(device));
+    return Started{kept,
+                   Session::StartWith(std::move(opener), std::move(bell), std::move(devices))};
+  }();
+  return started;
+}
+
+}  // namespace
+
+LoopbackTest::LoopbackTest() : gpu_(std::make_unique<proxy::FakeGpu>()) {
+  gpu_->HaveOwnAddresses();
+  TheSession().opener->gpu = gpu_.get();
+  EXPECT_NE(TheSession().session, nullptr);
+  EXPECT_CUDA(cudaSetDevice(0));
+}
+
+LoopbackTest::~LoopbackTest() {
+  for (int device = 0; device < kDevices; ++device) {
+    EXPECT_CUDA(cudaSetDevice(device));
+    EXPECT_CUDA(cudaDeviceReset());
+  }
+  static_cast<void>(cudaGetLastError());
+  TheSession().opener->gpu = nullptr;
+}
+
+void LoopbackTest::LoseProxy(int device) { TheSession().opener->Lose(device); }
+
+Session& LoopbackTest::session() { return *TheSession().session; }
+
+cudaKernel_t LoopbackTest::Kernel(const char* name) {
+  if (library_ == nullptr) {
+    // What the client takes for PTX; the fake GPU's modules all hold the same.
+    constexpr const char* kImage = ".version 8.0\n.target sm_80\n.address_size 64\n";
+    EXPECT_CUDA(cudaLibraryLoadData(&library_, kImage, nullptr, nullptr, 0, nullptr, nullptr, 0));
+  }
+  cudaKernel_t kernel = nullptr;
+  EXPECT_CUDA(cudaLibraryGetKernel(&kernel, library_, name));
+  return kernel;
+}
+
+cudaError_t LoopbackTest::Add(std::uint32_t* words, std::uint32_t count, std::uint32_t value,
+                              cudaStream_t stream) {
+  void* arguments[] = {&words, &count, &value};
+  return cudaLaunchKernel(reinterpret_cast<const void*>(Kernel("add")), dim3{1, 1, 1},
+                          dim3{1, 1, 1}, arguments, 0, stream);
+}
+
+cudaError_t LoopbackTest::Launch(const char* kernel, cudaStream_t stream) {
+  return cudaLaunchKernel(reinterpret_cast<const void*>(Kernel(kernel)), dim3{1, 1, 1},
+                          dim3{1, 1, 1}, nullptr, 0, stream);
+}
+
+}  // namespace cuspan
