@@ -15,6 +15,7 @@ namespace cuspan {
 
 class Link;
 struct Event;
+struct FunctionRecord;
 struct LoadedKernel;
 struct Stream;
 
@@ -49,9 +50,16 @@ struct ThreadState {
   LookupCache<Link, 8> links;
   LookupCache<const Stream, 16> streams;
   LookupCache<Event, 16> events;
-  // Of the registry and a link's modules: see FindKernel.
+  // Of the registry: see FindFunction.
+  struct KnownFunction {
+    const void* stub = nullptr;
+    std::uint64_t version = 0;  // The registry's, when it was looked up.
+    const FunctionRecord* record = nullptr;
+  };
+  std::array<KnownFunction, 16> functions;
+  // Of a link's modules: see FindKernel.
   struct KnownKernel {
-    const void* function = nullptr;
+    const FunctionRecord* function = nullptr;
     std::uint64_t link = 0;     // The link's number,
     std::uint64_t version = 0;  // and the registry's, when it was looked up.
     LoadedKernel* kernel = nullptr;

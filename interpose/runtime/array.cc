@@ -3,7 +3,6 @@
 #include <bit>
 
 #include "interpose/runtime/array_format.h"
-#include "interpose/runtime/device_properties.h"
 #include "interpose/runtime/entry.h"
 
 namespace cuspan {

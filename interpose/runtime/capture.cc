@@ -1,320 +1,14 @@
-#include "interpose/runtime/capture.h"
+// Stream capture.
+#include "interpose/calls/graph/capture.h"
+
 #include "interpose/runtime/caller.h"
-
-#include <algorithm>
-#include <unordered_map>
-
-#include "interpose/client/handles.h"
-#include "interpose/client/thread_state.h"
-
-namespace cuspan {
-namespace {
-
-struct Capture {
-  unsigned long long id = 0;
-  std::shared_ptr<Graph> graph;
-  bool own_graph = true;     // Made by the capture, not given by the program.
-  std::uint64_t origin = 0;  // The stream that it began in.
-  std::uint32_t thread = 0;
-  cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
-  bool invalid = false;
-  // By stream: what its next node depends on.
-  std::map<std::uint64_t, std::vector<GraphNode*>> streams;
-};
-
-struct CapturedRecord {
-  std::weak_ptr<Capture> capture;
-  std::vector<GraphNode*> nodes;
-};
-
-// Guarded by the mutex of Graphs.
-struct State {
-  std::unordered_map<std::uint64_t, std::shared_ptr<Capture>> by_stream;
-  std::unordered_map<std::uint64_t, CapturedRecord> records;  // By event.
-};
-
-State& TheState() {
-  static auto* const state = new State;  // Never destroyed, as the session.
-  return *state;
-}
-
-std::shared_ptr<Capture> FindCapture(std::uint64_t stream) {
-  const State& state = TheState();
-  const auto known = state.by_stream.find(stream);
-  return known == state.by_stream.end() ? nullptr : known->second;
-}
-
-void CountCaptures() {
-  captures_active.store(static_cast<int>(TheState().by_stream.size()), std::memory_order_release);
-}
-
-// The legacy stream keeps order with blocking streams, which a capture can not record: whoever
-// uses it meanwhile ends those captures (but for relaxed ones, and another thread's private ones).
-Error RefuseLegacy(const Session& session) {
-  bool refused = false;
-  for (const auto& [stream, capture] : TheState().by_stream) {
-    const auto made = session.FindStream(stream);
-    if (made == nullptr || (made->flags & CU_STREAM_NON_BLOCKING) != 0) continue;
-    if (capture->mode == cudaStreamCaptureModeRelaxed ||
-        (capture->mode == cudaStreamCaptureModeThreadLocal &&
-         capture->thread != ThisThread().number)) {
-      continue;
-    }
-    capture->invalid = true;
-    refused = true;
-  }
-  return refused ? cudaErrorStreamCaptureImplicit : cudaSuccess;
-}
-
-// The capture that a call into `target` belongs to; null when there is none.
-Error CaptureFor(const Session& session, const StreamTarget& target,
-                 std::shared_ptr<Capture>* capture) {
-  *capture = FindCapture(target.stream);
-  if (*capture == nullptr) return target.stream == 0 ? RefuseLegacy(session) : cudaSuccess;
-  return (*capture)->invalid ? cudaErrorStreamCaptureInvalidated : cudaSuccess;
-}
-
-void Merge(std::vector<GraphNode*>& into, const std::vector<GraphNode*>& nodes) {
-  for (GraphNode* node : nodes)
-    if (std::find(into.begin(), into.end(), node) == into.end()) into.push_back(node);
-}
-
-GraphNode* AddNode(Capture& capture, std::uint64_t stream, Work work, int device) {
-  GraphNode* const node = capture.graph->Add(std::move(work), capture.streams[stream], device);
-  Graphs::Get().Name(capture.graph, node);
-  capture.streams[stream] = {node};
-  return node;
-}
-
-Error Begin(Session& session, const StreamTarget& target, cudaStreamCaptureMode mode,
-            std::shared_ptr<Graph> graph, std::vector<GraphNode*> dependencies) {
-  if (mode < cudaStreamCaptureModeGlobal || mode > cudaStreamCaptureModeRelaxed)
-    return cudaErrorInvalidValue;
-  if (target.stream == 0) return cudaErrorStreamCaptureUnsupported;
-  if (FindCapture(target.stream) != nullptr) return cudaErrorIllegalState;
-  static_cast<void>(session);
-  auto capture = std::make_shared<Capture>();
-  capture->id = NextHandle();
-  capture->own_graph = graph == nullptr;
-  capture->graph = graph != nullptr ? std::move(graph) : Graphs::Get().Create();
-  capture->origin = target.stream;
-  capture->thread = ThisThread().number;
-  capture->mode = mode;
-  capture->streams[target.stream] = std::move(dependencies);
-  TheState().by_stream[target.stream] = std::move(capture);
-  CountCaptures();
-  return cudaSuccess;
-}
-
-// Whether every stream that joined has been waited for by the origin: all their last nodes come
-// before its own.
-bool AllJoined(const Capture& capture) {
-  const std::set<const GraphNode*> before = WithAncestors(capture.streams.at(capture.origin));
-  for (const auto& [stream, nodes] : capture.streams)
-    for (const GraphNode* node : nodes)
-      if (!before.contains(node)) return false;
-  return true;
-}
-
-// Told nowhere, a graph that the program gave stays, and one of the capture's own is given up:
-// nothing could name it.
-Error End(const StreamTarget& target, cudaGraph_t* graph) {
-  if (graph != nullptr) *graph = nullptr;
-  const std::shared_ptr<Capture> capture = FindCapture(target.stream);
-  if (capture == nullptr) return cudaErrorIllegalState;
-  if (capture->origin != target.stream) {
-    capture->invalid = true;
-    return cudaErrorStreamCaptureUnmatched;
-  }
-  if (capture->mode != cudaStreamCaptureModeRelaxed && capture->thread != ThisThread().number)
-    return cudaErrorStreamCaptureWrongThread;
-  State& state = TheState();
-  std::erase_if(state.by_stream, [&](const auto& entry) { return entry.second == capture; });
-  std::erase_if(state.records,
-                [&](const auto& entry) { return entry.second.capture.lock() == capture; });
-  CountCaptures();
-  const Error result = capture->invalid       ? Error(cudaErrorStreamCaptureInvalidated)
-                       : !AllJoined(*capture) ? Error(cudaErrorStreamCaptureUnjoined)
-                                              : Error(cudaSuccess);
-  if (capture->own_graph && (result.failed() || graph == nullptr))
-    Graphs::Get().Destroy(capture->graph->handle);
-  else if (graph != nullptr && !result.failed())
-    *graph = HandleOf(*capture->graph);
-  return result;
-}
-
-// use(Session&, const StreamTarget&) → Error with the graphs in peace.
-template <typename Use>
-Error AboutCapture(cudaStream_t stream, DefaultStream meaning, Use&& use) {
-  return WithSession([&](Session& session) -> Error {
-    StreamTarget target;
-    CUSPAN_RETURN_IF_FAILED(session.ResolveStream(stream, meaning, &target));
-    std::lock_guard lock(Graphs::Get().mutex);
-    return use(session, target);
-  });
-}
-
-// The nodes behind handles, which must be of `graph`.
-Error FindNodes(const Graph& graph, const cudaGraphNode_t* nodes, std::size_t count,
-                std::vector<GraphNode*>* found) {
-  if (nodes == nullptr && count != 0) return cudaErrorInvalidValue;
-  for (std::size_t i = 0; i < count; ++i) {
-    const Graphs::Place place = Graphs::Get().Find(nodes[i]);
-    if (place.node == nullptr || place.graph.get() != &graph) return cudaErrorInvalidValue;
-    found->push_back(place.node);
-  }
-  return cudaSuccess;
-}
-
-Error UpdateDependencies(const StreamTarget& target, const cudaGraphNode_t* nodes,
-                         std::size_t count, unsigned flags) {
-  const std::shared_ptr<Capture> capture = FindCapture(target.stream);
-  if (capture == nullptr) return cudaErrorIllegalState;
-  if (flags > cudaStreamSetCaptureDependencies) return cudaErrorInvalidValue;
-  std::vector<GraphNode*> found;
-  CUSPAN_RETURN_IF_FAILED(FindNodes(*capture->graph, nodes, count, &found));
-  std::vector<GraphNode*>& dependencies = capture->streams[target.stream];
-  if (flags == cudaStreamSetCaptureDependencies) dependencies.clear();
-  Merge(dependencies, found);
-  return cudaSuccess;
-}
-
-}  // namespace
-
-constinit std::atomic<int> captures_active{0};
-
-Error RefuseCapture(Session& session, const StreamTarget& target) {
-  std::lock_guard lock(Graphs::Get().mutex);
-  std::shared_ptr<Capture> capture;
-  CUSPAN_RETURN_IF_FAILED(CaptureFor(session, target, &capture));
-  if (capture == nullptr) return cudaSuccess;
-  capture->invalid = true;
-  return cudaErrorStreamCaptureUnsupported;
-}
-
-Error RefuseCaptureOnDevice(Session& session, int device) {
-  std::lock_guard lock(Graphs::Get().mutex);
-  bool refused = false;
-  for (const auto& [stream, capture] : TheState().by_stream) {
-    const auto made = session.FindStream(stream);
-    if (made == nullptr || made->device != device) continue;
-    capture->invalid = true;
-    refused = true;
-  }
-  return refused ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
-}
-
-Error CaptureWork(Session& session, const StreamTarget& target, const MakeWork& make_work,
-                  bool* captured) {
-  *captured = false;
-  std::lock_guard lock(Graphs::Get().mutex);
-  std::shared_ptr<Capture> capture;
-  CUSPAN_RETURN_IF_FAILED(CaptureFor(session, target, &capture));
-  if (capture == nullptr) return cudaSuccess;
-  Work work;
-  const NewNode place{capture->graph, capture->streams[target.stream]};
-  if (const Described described = make_work(place, &work); described.error.failed()) {
-    capture->invalid = capture->invalid || described.ends_capture;
-    return described.error;
-  }
-  AddNode(*capture, target.stream, std::move(work), target.link->device());
-  *captured = true;
-  return cudaSuccess;
-}
-
-Error CaptureRecord(Session& session, const StreamTarget& target, cudaEvent_t event,
-                    bool* captured) {
-  *captured = false;
-  std::lock_guard lock(Graphs::Get().mutex);
-  std::shared_ptr<Capture> capture;
-  CUSPAN_RETURN_IF_FAILED(CaptureFor(session, target, &capture));
-  State& state = TheState();
-  if (capture == nullptr) {
-    state.records.erase(NumberOf(event));
-    return cudaSuccess;
-  }
-  state.records[NumberOf(event)] = {capture, capture->streams[target.stream]};
-  *captured = true;
-  return cudaSuccess;
-}
-
-Error CaptureWait(Session& session, const StreamTarget& target, cudaEvent_t event, bool* captured) {
-  *captured = false;
-  std::lock_guard lock(Graphs::Get().mutex);
-  std::shared_ptr<Capture> capture;
-  CUSPAN_RETURN_IF_FAILED(CaptureFor(session, target, &capture));
-  State& state = TheState();
-  const auto record = state.records.find(NumberOf(event));
-  const std::shared_ptr<Capture> recorded =
-      record == state.records.end() ? nullptr : record->second.capture.lock();
-  if (recorded == nullptr) {
-    if (capture == nullptr) return cudaSuccess;
-    // What happens outside of a capture can not come before its nodes.
-    capture->invalid = true;
-    return cudaErrorStreamCaptureIsolation;
-  }
-  if (capture != nullptr && capture != recorded) {
-    capture->invalid = true;
-    recorded->invalid = true;
-    return cudaErrorStreamCaptureMerge;
-  }
-  if (target.stream == 0) {
-    recorded->invalid = true;
-    return cudaErrorStreamCaptureImplicit;
-  }
-  // A stream that was not capturing is from now on.
-  Merge(recorded->streams[target.stream], record->second.nodes);
-  state.by_stream[target.stream] = recorded;
-  CountCaptures();
-  *captured = true;
-  return cudaSuccess;
-}
-
-Error RefuseCapturedEvent(cudaEvent_t event) {
-  if (!AnyCapture()) return cudaSuccess;
-  std::lock_guard lock(Graphs::Get().mutex);
-  const auto record = TheState().records.find(NumberOf(event));
-  if (record == TheState().records.end()) return cudaSuccess;
-  const std::shared_ptr<Capture> capture = record->second.capture.lock();
-  if (capture == nullptr) return cudaSuccess;
-  capture->invalid = true;
-  return cudaErrorCapturedEvent;
-}
-
-CaptureState CaptureOf(const StreamTarget& target) {
-  CaptureState out;
-  if (!AnyCapture()) return out;
-  std::lock_guard lock(Graphs::Get().mutex);
-  const std::shared_ptr<Capture> capture = FindCapture(target.stream);
-  if (capture == nullptr) return out;
-  out.status =
-      capture->invalid ? cudaStreamCaptureStatusInvalidated : cudaStreamCaptureStatusActive;
-  out.id = capture->id;
-  out.graph = HandleOf(*capture->graph);
-  for (const GraphNode* node : capture->streams[target.stream])
-    out.dependencies.push_back(HandleOf(*node));
-  return out;
-}
-
-static cudaError_t Update(cudaStream_t stream, DefaultStream meaning, cudaGraphNode_t* dependencies,
-                          std::size_t count, unsigned flags) {
-  return Answer([&] {
-    return AboutCapture(stream, meaning, [&](Session&, const StreamTarget& target) {
-      return UpdateDependencies(target, dependencies, count, flags);
-    });
-  });
-}
-
-}  // namespace cuspan
+#include "interpose/runtime/entry.h"
 
 using namespace cuspan;  // NOLINT: the entry points below are the C API.
 
 CUSPAN_EXPORT_TWINS(cudaStreamBeginCapture, _ptsz,
                     (cudaStream_t stream, cudaStreamCaptureMode mode), Answer([&] {
-                      return AboutCapture(stream, meaning,
-                                          [&](Session& session, const StreamTarget& target) {
-                                            return Begin(session, target, mode, nullptr, {});
-                                          });
+                      return BeginCapture(stream, meaning, static_cast<CUstreamCaptureMode>(mode));
                     }))
 
 CUSPAN_EXPORT_TWINS(cudaStreamBeginCaptureToGraph, _ptsz,
@@ -322,29 +16,24 @@ CUSPAN_EXPORT_TWINS(cudaStreamBeginCaptureToGraph, _ptsz,
                      const cudaGraphEdgeData* /*edges*/, std::size_t count,
                      cudaStreamCaptureMode mode),
                     Answer([&] {
-                      return AboutCapture(
-                          stream, meaning,
-                          [&](Session& session, const StreamTarget& target) -> Error {
-                            std::shared_ptr<Graph> found = Graphs::Get().Find(graph);
-                            if (found == nullptr) return cudaErrorInvalidValue;
-                            std::vector<GraphNode*> nodes;
-                            CUSPAN_RETURN_IF_FAILED(FindNodes(*found, dependencies, count, &nodes));
-                            return Begin(session, target, mode, std::move(found), std::move(nodes));
-                          });
+                      return BeginCaptureToGraph(stream, meaning, graph, dependencies, count,
+                                                 static_cast<CUstreamCaptureMode>(mode));
                     }))
 
 CUSPAN_EXPORT_TWINS(cudaStreamEndCapture, _ptsz, (cudaStream_t stream, cudaGraph_t* graph),
-                    Answer([&] {
-                      return AboutCapture(
-                          stream, meaning,
-                          [&](Session&, const StreamTarget& target) { return End(target, graph); });
-                    }))
+                    Answer([&] { return EndCapture(stream, meaning, graph); }))
 
+// Before CUDA 13 there was no data of edges, and what follows came earlier.
 CUSPAN_EXPORT_TWINS(cudaStreamUpdateCaptureDependencies, _ptsz,
                     (cudaStream_t stream, cudaGraphNode_t* dependencies,
                      const cudaGraphEdgeData* edges, std::size_t count, unsigned flags),
-                    // Before CUDA 13 there was no data of edges, and what follows came earlier.
                     CallerIsBefore13(__builtin_return_address(0))
-                        ? Update(stream, meaning, dependencies, NumberOf(edges),
-                                 static_cast<unsigned>(count))
-                        : Update(stream, meaning, dependencies, count, flags))
+                        ? Answer([&] {
+                            return UpdateCaptureDependencies(stream, meaning, dependencies,
+                                                             NumberOf(edges),
+                                                             static_cast<unsigned>(count));
+                          })
+                        : Answer([&] {
+                            return UpdateCaptureDependencies(stream, meaning, dependencies, count,
+                                                             flags);
+                          }))

@@ -1,16 +1,11 @@
 // Copies of rows that lie a pitch apart, in memory and in arrays.
 #include <algorithm>
 
-#include "interpose/runtime/capture.h"
+#include "interpose/calls/graph/capture.h"
+#include "interpose/calls/graph/nodes.h"
 #include "interpose/runtime/copy_box.h"
 
 namespace cuspan {
-
-Error FindArray(Session& session, cudaArray_const_t array, std::shared_ptr<const Array>* found) {
-  *found = session.arrays().Find(NumberOf(array));
-  if (*found == nullptr || (*found)->levels != 0) return cudaErrorInvalidResourceHandle;
-  return cudaSuccess;
-}
 
 namespace {
 
@@ -22,65 +17,59 @@ struct Rows {
   cudaStream_t stream;
 };
 
-// The copy as parameters of a box.
-cudaMemcpy3DParms ParametersOf(const Session::BoxCopy& copy, cudaMemcpyKind kind) {
-  cudaMemcpy3DParms out{};
-  const auto set = [](const Session::BoxSide& side, cudaArray_t* array, cudaPos* position,
-                      cudaPitchedPtr* memory) {
-    if (side.array == nullptr) {
-      *memory = {const_cast<void*>(side.pointer), side.pitch, side.pitch, side.plane_rows};
-      return;
-    }
-    *array = HandleOf<cudaArray_t>(side.array->handle);
-    *position = {side.x / side.array->element_bytes(), side.y, side.z};
-  };
-  set(copy.source, &out.srcArray, &out.srcPos, &out.srcPtr);
-  set(copy.destination, &out.dstArray, &out.dstPos, &out.dstPtr);
-  const auto& array = copy.source.array != nullptr ? copy.source.array : copy.destination.array;
-  const std::size_t element = array != nullptr ? array->element_bytes() : 1;
-  out.extent = {copy.extent.width / element, copy.extent.rows, copy.extent.planes};
-  out.kind = kind;
-  return out;
+// A side in memory: rows a pitch apart.
+BoxEnd MemoryEnd(const void* pointer, std::size_t pitch, std::size_t rows) {
+  BoxEnd end;
+  end.pointer = const_cast<void*>(pointer);
+  end.pitch = pitch;
+  end.plane_rows = rows;
+  return end;
 }
 
-// sides(session, &copy) → Error fills in both sides.
-template <typename Sides>
-Error CopyRows(const Rows& rows, DefaultStream meaning, Sides&& sides) {
-  const auto prepare = [&](Session& session, Session::BoxCopy* copy) -> Error {
-    CUSPAN_RETURN_IF_FAILED(SidesOf(rows.kind, &copy->sides));
-    copy->extent = {rows.width, rows.rows, 1};
-    copy->asynchronous = rows.asynchronous;
-    CUSPAN_RETURN_IF_FAILED(sides(session, copy));
-    for (const Session::BoxSide* side : {&copy->destination, &copy->source}) {
-      if (side->array != nullptr) continue;
-      if (rows.width > side->pitch) return cudaErrorInvalidPitchValue;
-      if (side->pointer == nullptr) return cudaErrorInvalidValue;
+// A side in an array: x in bytes.
+BoxEnd ArrayEnd(cudaArray_const_t array, std::size_t x, std::size_t y) {
+  BoxEnd end;
+  end.array = NumberOf(array);
+  end.x = x;
+  end.y = y;
+  return end;
+}
+
+Error CopyRows(const BoxEnd& destination, const BoxEnd& source, const Rows& rows,
+               DefaultStream meaning) {
+  const auto describe = [&](Session& session, BoxRequest* box) -> Error {
+    CUSPAN_RETURN_IF_FAILED(SidesOf(rows.kind, &box->sides));
+    box->extent = {rows.width, rows.rows, 1};
+    box->destination = destination;
+    box->source = source;
+    for (const BoxEnd* end : {&destination, &source}) {
+      std::shared_ptr<const Array> array;
+      if (end->pointer == nullptr && end->pitch == 0)
+        CUSPAN_RETURN_IF_FAILED(FindArray(session, end->array, &array));
+      else if (rows.width > end->pitch)
+        return cudaErrorInvalidPitchValue;
     }
     return cudaSuccess;
   };
   const auto copy_now = [&](Session& session, const StreamTarget& target) -> Error {
     if (rows.width == 0 || rows.rows == 0) return cudaSuccess;
-    Session::BoxCopy copy{};
-    CUSPAN_RETURN_IF_FAILED(prepare(session, &copy));
-    return CopyBoxOn(session, copy, target);
+    BoxRequest box;
+    CUSPAN_RETURN_IF_FAILED(describe(session, &box));
+    return CopyBox(session, target, box, rows.asynchronous);
   };
   if (!rows.asynchronous) return OnStream(rows.stream, meaning, copy_now);
   return InStream(rows.stream, meaning, copy_now,
                   [&](Session& session, const StreamTarget&, Work* work) -> Error {
-                    Session::BoxCopy copy{};
-                    CUSPAN_RETURN_IF_FAILED(prepare(session, &copy));
-                    *work = CopyWork{ParametersOf(copy, rows.kind)};
-                    return cudaSuccess;
+                    BoxRequest box;
+                    CUSPAN_RETURN_IF_FAILED(describe(session, &box));
+                    return DescribeCopy(box, work);
                   });
 }
 
 Error Copy2D(void* destination, std::size_t destination_pitch, const void* source,
              std::size_t source_pitch, const Rows& rows, DefaultStream meaning) {
-  return CopyRows(rows, meaning, [&](Session&, Session::BoxCopy* copy) -> Error {
-    copy->destination = MemorySide(destination, destination_pitch, rows.rows);
-    copy->source = MemorySide(source, source_pitch, rows.rows);
-    return cudaSuccess;
-  });
+  return CopyRows(MemoryEnd(destination, destination_pitch, rows.rows),
+                  MemoryEnd(source, source_pitch, rows.rows), rows, meaning);
 }
 
 struct InArray {
@@ -89,35 +78,22 @@ struct InArray {
   std::size_t y;
 };
 
-Error SideOf(Session& session, const InArray& place, Session::BoxSide* side) {
-  std::shared_ptr<const Array> array;
-  CUSPAN_RETURN_IF_FAILED(FindArray(session, place.array, &array));
-  *side = ArraySide(std::move(array), place.x, place.y, 0);
-  return cudaSuccess;
-}
-
 Error CopyToArray(const InArray& to, const void* source, std::size_t pitch, const Rows& rows,
                   DefaultStream meaning) {
-  return CopyRows(rows, meaning, [&](Session& session, Session::BoxCopy* copy) {
-    copy->source = MemorySide(source, pitch, rows.rows);
-    return SideOf(session, to, &copy->destination);
-  });
+  return CopyRows(ArrayEnd(to.array, to.x, to.y), MemoryEnd(source, pitch, rows.rows), rows,
+                  meaning);
 }
 
 Error CopyFromArray(void* destination, std::size_t pitch, const InArray& from, const Rows& rows,
                     DefaultStream meaning) {
-  return CopyRows(rows, meaning, [&](Session& session, Session::BoxCopy* copy) {
-    copy->destination = MemorySide(destination, pitch, rows.rows);
-    return SideOf(session, from, &copy->source);
-  });
+  return CopyRows(MemoryEnd(destination, pitch, rows.rows), ArrayEnd(from.array, from.x, from.y),
+                  rows, meaning);
 }
 
 Error CopyBetweenArrays(const InArray& to, const InArray& from, const Rows& rows,
                         DefaultStream meaning) {
-  return CopyRows(rows, meaning, [&](Session& session, Session::BoxCopy* copy) -> Error {
-    CUSPAN_RETURN_IF_FAILED(SideOf(session, to, &copy->destination));
-    return SideOf(session, from, &copy->source);
-  });
+  return CopyRows(ArrayEnd(to.array, to.x, to.y), ArrayEnd(from.array, from.x, from.y), rows,
+                  meaning);
 }
 
 // A run of `count` bytes that starts inside one row of an array and goes on in
@@ -129,7 +105,7 @@ Error AlongRows(cudaArray_const_t array, std::size_t x, std::size_t y, std::size
   std::size_t row_bytes = 0;
   CUSPAN_RETURN_IF_FAILED(WithSession([&](Session& session) -> Error {
     std::shared_ptr<const Array> found;
-    CUSPAN_RETURN_IF_FAILED(FindArray(session, array, &found));
+    CUSPAN_RETURN_IF_FAILED(FindArray(session, NumberOf(array), &found));
     row_bytes = found->extent().width;
     return cudaSuccess;
   }));

@@ -1,5 +1,6 @@
 // Copies of boxes between memory and arrays, on one device and between two.
-#include "interpose/runtime/capture.h"
+#include "interpose/calls/graph/capture.h"
+#include "interpose/calls/graph/nodes.h"
 #include "interpose/runtime/copy_box.h"
 
 namespace cuspan {
@@ -11,107 +12,75 @@ struct Side3D {
   cudaPitchedPtr memory;
 };
 
-// One side of a copy. `element` is what widths and positions in an array are
-// counted in, and 1 where no array takes part.
-Error SideOf(Session& session, const Side3D& side, std::size_t width, const cudaExtent& extent,
-             Session::BoxSide* out) {
-  const cudaPos& at = side.position;
-  if (side.array != nullptr) {
-    std::shared_ptr<const Array> array;
-    CUSPAN_RETURN_IF_FAILED(FindArray(session, side.array, &array));
-    const std::size_t element = array->element_bytes();
-    *out = ArraySide(std::move(array), at.x * element, at.y, at.z);
-    return cudaSuccess;
-  }
-  const cudaPitchedPtr& memory = side.memory;
-  if (memory.ptr == nullptr) return cudaErrorInvalidValue;
-  std::size_t row_end = 0;
-  if (__builtin_add_overflow(at.x, width, &row_end)) return cudaErrorInvalidValue;
-  if (row_end > memory.pitch && (extent.height > 1 || extent.depth > 1 || at.y > 0 || at.z > 0))
-    return cudaErrorInvalidPitchValue;
-  if (extent.depth > 1 || at.z > 0) {
-    // The planes must not overlap.
-    if (extent.height > memory.ysize || at.y > memory.ysize - extent.height)
-      return cudaErrorInvalidValue;
-  }
-  std::size_t offset = 0;
-  if (__builtin_mul_overflow(at.z, memory.ysize, &offset) ||
-      __builtin_add_overflow(offset, at.y, &offset) ||
-      __builtin_mul_overflow(offset, memory.pitch, &offset) ||
-      __builtin_add_overflow(offset, at.x, &offset)) {
-    return cudaErrorInvalidValue;
-  }
-  *out = MemorySide(static_cast<const std::byte*>(memory.ptr) + offset, memory.pitch, memory.ysize);
-  return cudaSuccess;
-}
-
 // Exactly one of the two names a side.
 bool NamesOneSide(const Side3D& side) {
   return (side.array != nullptr) != (side.memory.ptr != nullptr);
 }
 
-struct Copy3DCall {
-  Side3D destination;
-  Side3D source;
-  cudaExtent extent;  // Elements of the array where one takes part, otherwise bytes.
-  cudaMemcpyKind kind;
-  bool asynchronous;
-  int destination_device = -1;
-  int source_device = -1;
-};
-
-// Fills in `copy`; its extent has no bytes when there is nothing to do.
-Error Prepare(Session& session, const Copy3DCall& call, Session::BoxCopy* copy) {
-  CUSPAN_RETURN_IF_FAILED(SidesOf(call.kind, &copy->sides));
-  if (!NamesOneSide(call.destination) || !NamesOneSide(call.source)) return cudaErrorInvalidValue;
-  std::size_t element = 1;
-  for (const Side3D* side : {&call.source, &call.destination}) {
-    if (side->array == nullptr) continue;
-    std::shared_ptr<const Array> array;
-    CUSPAN_RETURN_IF_FAILED(FindArray(session, side->array, &array));
-    // Two arrays must have elements of one size.
-    if (element != 1 && element != array->element_bytes()) return cudaErrorInvalidValue;
-    element = array->element_bytes();
+// `element` is what positions in an array are counted in.
+BoxEnd EndOf(const Side3D& side, std::size_t element) {
+  BoxEnd end;
+  const cudaPos& at = side.position;
+  end.y = at.y;
+  end.z = at.z;
+  if (side.array != nullptr) {
+    end.array = NumberOf(side.array);
+    end.x = at.x * element;
+    return end;
   }
+  end.pointer = side.memory.ptr;
+  end.pitch = side.memory.pitch;
+  end.plane_rows = side.memory.ysize;
+  end.x = at.x;
+  return end;
+}
+
+// The bytes of an array's element; 1 for memory.
+Error ElementOf(Session& session, const Side3D& side, std::size_t* bytes) {
+  *bytes = 1;
+  if (side.array == nullptr) return cudaSuccess;
+  std::shared_ptr<const Array> array;
+  CUSPAN_RETURN_IF_FAILED(FindArray(session, NumberOf(side.array), &array));
+  *bytes = array->element_bytes();
+  return cudaSuccess;
+}
+
+// `extent` counts elements of the array where one takes part, otherwise bytes.
+Error BoxBetween(Session& session, const Side3D& destination, const Side3D& source,
+                 const cudaExtent& extent, cudaMemcpyKind kind, BoxRequest* box) {
+  *box = {};
+  CUSPAN_RETURN_IF_FAILED(SidesOf(kind, &box->sides));
+  if (!NamesOneSide(destination) || !NamesOneSide(source)) return cudaErrorInvalidValue;
+  std::size_t of_source = 1;
+  std::size_t of_destination = 1;
+  CUSPAN_RETURN_IF_FAILED(ElementOf(session, source, &of_source));
+  CUSPAN_RETURN_IF_FAILED(ElementOf(session, destination, &of_destination));
+  // Two arrays must have elements of one size.
+  if (of_source != 1 && of_destination != 1 && of_source != of_destination)
+    return cudaErrorInvalidValue;
+  const std::size_t element = of_destination != 1 ? of_destination : of_source;
   std::size_t width = 0;
-  if (__builtin_mul_overflow(call.extent.width, element, &width)) return cudaErrorInvalidValue;
-  copy->extent = {width, call.extent.height, call.extent.depth};
-  if (width == 0 || call.extent.height == 0 || call.extent.depth == 0) return cudaSuccess;
-  copy->asynchronous = call.asynchronous;
-  copy->destination_device = call.destination_device;
-  copy->source_device = call.source_device;
-  CUSPAN_RETURN_IF_FAILED(
-      SideOf(session, call.destination, width, call.extent, &copy->destination));
-  return SideOf(session, call.source, width, call.extent, &copy->source);
-}
-
-Copy3DCall CallOf(const cudaMemcpy3DParms& p, bool asynchronous) {
-  return {{p.dstArray, p.dstPos, p.dstPtr},
-          {p.srcArray, p.srcPos, p.srcPtr},
-          p.extent,
-          p.kind,
-          asynchronous};
-}
-
-Error Copy3DOn(Session& session, const StreamTarget& target, const Copy3DCall& call) {
-  Session::BoxCopy copy{};
-  CUSPAN_RETURN_IF_FAILED(Prepare(session, call, &copy));
-  return CopyBoxOn(session, copy, target);
+  if (__builtin_mul_overflow(extent.width, element, &width)) return cudaErrorInvalidValue;
+  box->extent = {width, extent.height, extent.depth};
+  box->destination = EndOf(destination, of_destination);
+  box->source = EndOf(source, of_source);
+  return cudaSuccess;
 }
 
 Error Copy3D(const cudaMemcpy3DParms* parameters, bool asynchronous, cudaStream_t stream,
              DefaultStream meaning) {
   if (parameters == nullptr) return cudaErrorInvalidValue;
-  const auto copy = [&](Session& session, const StreamTarget& target) {
-    return Copy3DOn(session, target, CallOf(*parameters, asynchronous));
+  const auto copy = [&](Session& session, const StreamTarget& target) -> Error {
+    BoxRequest box;
+    CUSPAN_RETURN_IF_FAILED(BoxOf(session, *parameters, &box));
+    return CopyBox(session, target, box, asynchronous);
   };
   if (!asynchronous) return OnStream(stream, meaning, copy);
   return InStream(stream, meaning, copy,
                   [&](Session& session, const StreamTarget&, Work* work) -> Error {
-                    Session::BoxCopy described;
-                    CUSPAN_RETURN_IF_FAILED(DescribeBox(session, *parameters, &described));
-                    *work = CopyWork{*parameters};
-                    return cudaSuccess;
+                    BoxRequest box;
+                    CUSPAN_RETURN_IF_FAILED(BoxOf(session, *parameters, &box));
+                    return DescribeCopy(box, work);
                   });
 }
 
@@ -125,27 +94,62 @@ Error Copy3DPeer(const cudaMemcpy3DPeerParms* parameters, bool asynchronous, cud
     };
     return is_device(p.dstDevice) && is_device(p.srcDevice) ? cudaSuccess : cudaErrorInvalidDevice;
   }));
-  return OnStream(stream, meaning, [&](Session& session, const StreamTarget& target) {
-    return Copy3DOn(session, target,
-                    {{p.dstArray, p.dstPos, p.dstPtr},
-                     {p.srcArray, p.srcPos, p.srcPtr},
-                     p.extent,
-                     cudaMemcpyDeviceToDevice,
-                     asynchronous,
-                     p.dstDevice,
-                     p.srcDevice});
+  return OnStream(stream, meaning, [&](Session& session, const StreamTarget& target) -> Error {
+    BoxRequest box;
+    CUSPAN_RETURN_IF_FAILED(BoxBetween(session, {p.dstArray, p.dstPos, p.dstPtr},
+                                       {p.srcArray, p.srcPos, p.srcPtr}, p.extent,
+                                       cudaMemcpyDeviceToDevice, &box));
+    box.destination_device = p.dstDevice;
+    box.source_device = p.srcDevice;
+    return CopyBox(session, target, box, asynchronous);
   });
+}
+
+cudaMemcpyKind KindOf(CopySides sides) {
+  switch (sides) {
+    case CopySides::kHostToHost:
+      return cudaMemcpyHostToHost;
+    case CopySides::kHostToDevice:
+      return cudaMemcpyHostToDevice;
+    case CopySides::kDeviceToHost:
+      return cudaMemcpyDeviceToHost;
+    case CopySides::kDeviceToDevice:
+      return cudaMemcpyDeviceToDevice;
+    case CopySides::kDefault:
+      break;
+  }
+  return cudaMemcpyDefault;
+}
+
+// The bytes of its element; 1 for memory and for an array that is gone.
+std::size_t ElementOf(Session& session, const BoxEnd& end) {
+  const auto array = end.array != 0 ? session.arrays().Find(end.array) : nullptr;
+  return array != nullptr ? array->element_bytes() : 1;
 }
 
 }  // namespace
 
-Error CopyBox(Session& session, const StreamTarget& target, const cudaMemcpy3DParms& parameters) {
-  return Copy3DOn(session, target, CallOf(parameters, true));
+Error BoxOf(Session& session, const cudaMemcpy3DParms& p, BoxRequest* box) {
+  return BoxBetween(session, {p.dstArray, p.dstPos, p.dstPtr}, {p.srcArray, p.srcPos, p.srcPtr},
+                    p.extent, p.kind, box);
 }
 
-Error DescribeBox(Session& session, const cudaMemcpy3DParms& parameters, Session::BoxCopy* copy) {
-  *copy = {};
-  return Prepare(session, CallOf(parameters, true), copy);
+cudaMemcpy3DParms ParametersOf(Session& session, const BoxRequest& box) {
+  cudaMemcpy3DParms out{};
+  std::size_t element = 1;
+  const auto set = [&](const BoxEnd& end, cudaArray_t* array, cudaPos* position,
+                       cudaPitchedPtr* memory) {
+    const std::size_t bytes = ElementOf(session, end);
+    if (bytes != 1) element = bytes;
+    *array = HandleOf<cudaArray_t>(end.array);
+    *position = {end.x / bytes, end.y, end.z};
+    *memory = {end.pointer, end.pitch, end.pitch, end.plane_rows};
+  };
+  set(box.source, &out.srcArray, &out.srcPos, &out.srcPtr);
+  set(box.destination, &out.dstArray, &out.dstPos, &out.dstPtr);
+  out.extent = {box.extent.width / element, box.extent.rows, box.extent.planes};
+  out.kind = KindOf(box.sides);
+  return out;
 }
 
 }  // namespace cuspan

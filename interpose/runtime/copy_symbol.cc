@@ -1,5 +1,5 @@
 // Copies to and from __device__ and __constant__ variables.
-#include "interpose/runtime/capture.h"
+#include "interpose/calls/graph/capture.h"
 #include "interpose/runtime/copy_box.h"
 #include "interpose/runtime/function.h"
 
@@ -32,7 +32,9 @@ enum class Way { kToSymbol, kFromSymbol };
 Error CopySymbol(const SymbolCopy& copy, Way way, void* memory, DefaultStream meaning) {
   const cudaMemcpyKind other =
       way == Way::kToSymbol ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost;
+  CopySides sides = CopySides::kDefault;
   const auto check = [&]() -> Error {
+    CUSPAN_RETURN_IF_FAILED(SidesOf(copy.kind, &sides));
     return copy.kind == other || copy.kind == cudaMemcpyDeviceToDevice ||
                    copy.kind == cudaMemcpyDefault
                ? cudaSuccess
@@ -44,9 +46,8 @@ Error CopySymbol(const SymbolCopy& copy, Way way, void* memory, DefaultStream me
     std::byte* place = nullptr;
     CUSPAN_RETURN_IF_FAILED(PlaceInVariable(session, copy.symbol, copy.offset, copy.bytes, &place));
     return way == Way::kToSymbol
-               ? CopyBytes(session, target, place, memory, copy.bytes, copy.kind, copy.asynchronous)
-               : CopyBytes(session, target, memory, place, copy.bytes, copy.kind,
-                           copy.asynchronous);
+               ? CopyBytes(session, target, place, memory, copy.bytes, sides, copy.asynchronous)
+               : CopyBytes(session, target, memory, place, copy.bytes, sides, copy.asynchronous);
   };
   if (!copy.asynchronous) return OnStream(copy.stream, meaning, copy_now);
   return InStream(copy.stream, meaning, copy_now,
@@ -56,8 +57,8 @@ Error CopySymbol(const SymbolCopy& copy, Way way, void* memory, DefaultStream me
                     CUSPAN_RETURN_IF_FAILED(
                         PlaceInVariable(session, copy.symbol, copy.offset, copy.bytes, &place));
                     *work = CopyWork{way == Way::kToSymbol
-                                         ? ParametersOfRun(place, memory, copy.bytes, copy.kind)
-                                         : ParametersOfRun(memory, place, copy.bytes, copy.kind)};
+                                         ? BoxOfRun(place, memory, copy.bytes, sides)
+                                         : BoxOfRun(memory, place, copy.bytes, sides)};
                     return cudaSuccess;
                   });
 }

@@ -3,12 +3,13 @@
 #include <cstring>
 #include <vector>
 
+#include "interpose/calls/attributes.h"
+#include "interpose/calls/pci_bus_id.h"
 #include "interpose/client/thread_state.h"
 #include "interpose/runtime/caller.h"
 #include "interpose/runtime/device_properties.h"
 #include "interpose/runtime/device_properties_12.h"
 #include "interpose/runtime/entry.h"
-#include "interpose/runtime/pci_bus_id.h"
 
 namespace cuspan {
 namespace {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "interpose/calls/attributes.h"
 #include "interpose/runtime/device_properties.h"
 
 namespace cuspan {

@@ -1,6 +1,7 @@
 // Events.
+#include "interpose/calls/graph/capture.h"
 #include "interpose/client/shared_event.h"
-#include "interpose/runtime/capture.h"
+#include "interpose/runtime/entry.h"
 
 namespace cuspan {
 namespace {

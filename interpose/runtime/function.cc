@@ -3,18 +3,11 @@
 #include <string_view>
 
 #include "common/format.h"
+#include "interpose/calls/kernel.h"
 #include "interpose/runtime/caller.h"
-#include "interpose/runtime/device_properties.h"
 
 namespace cuspan {
 namespace {
-
-Error CheckSupported(const FatbinRecord& fatbin) {
-  if (fatbin.unsupported.empty()) [[likely]] {
-    return cudaSuccess;
-  }
-  return NotSupported(fatbin.unsupported);
-}
 
 Error GetKernel(cudaKernel_t* kernel, const void* function) {
   if (kernel == nullptr) return cudaErrorInvalidValue;
@@ -58,64 +51,30 @@ Error CheckAttribute(cudaFuncAttribute attribute) {
              : cudaSuccess;
 }
 
-Error CheckValue(const Session& session, const Link& link, const LoadedKernel& kernel,
-                 cudaFuncAttribute attribute, int value) {
-  const auto& device = session.description(link.device());
-  if (attribute > cudaFuncAttributePreferredSharedMemoryCarveout) {
-    // Of clusters: the device's driver knows what it takes.
-    if (AttributeOf(device, CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH) == 0)
-      return NotSupported("an attribute of clusters on a device without them");
-    return cudaSuccess;
-  }
-  if (attribute == cudaFuncAttributeMaxDynamicSharedMemorySize) {
-    const int most = AttributeOf(device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
-    if (value < 0 ||
-        (most > 0 && value > most - kernel.attribute(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES))) {
-      return cudaErrorInvalidValue;
-    }
-  } else if (value < cudaSharedmemCarveoutDefault || value > cudaSharedmemCarveoutMaxShared) {
-    return cudaErrorInvalidValue;
-  }
-  return cudaSuccess;
-}
-
-Error SetAttribute(Session& session, Link& link, LoadedKernel& kernel, cudaFuncAttribute attribute,
-                   int value) {
-  CUSPAN_RETURN_IF_FAILED(CheckValue(session, link, kernel, attribute, value));
-  KernelSetAttribute op;
-  op.kernel = kernel.handle;
-  op.attribute = attribute;
-  op.value = value;
-  KernelSetAttribute::Reply reply;
-  CUSPAN_RETURN_IF_FAILED(link.Call(op, &reply));
-  kernel.occupancies->Clear();
-  if (static_cast<std::size_t>(attribute) < kernel.attributes.size()) {
-    kernel.attributes[attribute].store(value);
-  }
-  return cudaSuccess;
+// The numbers agree.
+CUfunction_attribute DriversOf(cudaFuncAttribute attribute) {
+  return static_cast<CUfunction_attribute>(attribute);
 }
 
 }  // namespace
 
 Error FindFunction(const void* function, const FunctionRecord** record) {
-  *record = Registry::Get().FindFunction(function);
-  if (*record == nullptr) return cudaErrorInvalidDeviceFunction;
-  return CheckSupported(*(*record)->fatbin);
+  auto& lately = ThisThread().functions;
+  auto& known = lately[NumberOf(function) / 16 % lately.size()];
+  const std::uint64_t version = Registry::Get().version();
+  if (known.stub != function || known.version != version) {
+    *record = Registry::Get().FindFunction(function);
+    if (*record == nullptr) return cudaErrorInvalidDeviceFunction;
+    known = {function, version, *record};
+  }
+  *record = known.record;
+  return CheckSupported(*known.record->fatbin);
 }
 
 Error FindKernel(Link& link, const void* function, LoadedKernel** kernel) {
-  auto& known = ThisThread().kernels[NumberOf(function) / 16 % ThisThread().kernels.size()];
-  const std::uint64_t version = Registry::Get().version();
-  if (known.function == function && known.link == link.number() && known.version == version) {
-    *kernel = known.kernel;
-    return cudaSuccess;
-  }
   const FunctionRecord* record = nullptr;
   CUSPAN_RETURN_IF_FAILED(FindFunction(function, &record));
-  const CUresult result = link.modules().Kernel(*record, kernel);
-  if (result == CUDA_SUCCESS) known = {function, link.number(), version, *kernel};
-  // Registered, and yet not in any image of its fat binary.
-  return result == CUDA_ERROR_NOT_FOUND ? Error(cudaErrorInvalidDeviceFunction) : Error(result);
+  return FindKernel(link, *record, kernel);
 }
 
 Error FindVariable(Link& link, const void* symbol, LoadedVariable* variable) {
@@ -183,7 +142,8 @@ CUSPAN_EXPORT cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAtt
     return OnCurrentDevice([&](Session& session, Link& link) -> Error {
       LoadedKernel* kernel = nullptr;
       CUSPAN_RETURN_IF_FAILED(FindKernel(link, function, &kernel));
-      CUSPAN_RETURN_IF_FAILED(SetAttribute(session, link, *kernel, attribute, value));
+      CUSPAN_RETURN_IF_FAILED(SetAttribute(session.description(link.device()), link, *kernel,
+                                           DriversOf(attribute), value));
       kernel->set_by_function->fetch_or(1U << attribute);
       return cudaSuccess;
     });
@@ -203,9 +163,9 @@ CUSPAN_EXPORT cudaError_t cudaKernelSetAttributeForDevice(cudaKernel_t function,
       CUSPAN_RETURN_IF_FAILED(FindKernel(*link, function, &kernel));
       // What cudaFuncSetAttribute says counts, whichever was first.
       if ((kernel->set_by_function->load() & 1U << attribute) != 0) {
-        return CheckValue(session, *link, *kernel, attribute, value);
+        return CheckAttribute(session.description(device), *kernel, DriversOf(attribute), value);
       }
-      return SetAttribute(session, *link, *kernel, attribute, value);
+      return SetAttribute(session.description(device), *link, *kernel, DriversOf(attribute), value);
     });
   });
 }
@@ -218,15 +178,7 @@ CUSPAN_EXPORT cudaError_t cudaFuncGetParamInfo(const void* function, std::size_t
     return OnCurrentDevice([&](Session&, Link& link) -> Error {
       LoadedKernel* kernel = nullptr;
       CUSPAN_RETURN_IF_FAILED(FindKernel(link, function, &kernel));
-      if (index >= kernel->parameter_bytes.size()) return cudaErrorInvalidValue;
-      KernelParameter op;
-      op.kernel = kernel->handle;
-      op.index = static_cast<std::uint32_t>(index);
-      KernelParameter::Reply reply;
-      CUSPAN_RETURN_IF_FAILED(link.Call(op, &reply));
-      *offset = reply.offset;
-      if (bytes != nullptr) *bytes = kernel->parameter_bytes[index];
-      return cudaSuccess;
+      return PlaceOfParameter(link, *kernel, index, offset, bytes);
     });
   });
 }
@@ -240,11 +192,7 @@ CUSPAN_EXPORT cudaError_t cudaFuncSetCacheConfig(const void* function, cudaFuncC
     return OnCurrentDevice([&](Session&, Link& link) -> Error {
       LoadedKernel* kernel = nullptr;
       CUSPAN_RETURN_IF_FAILED(FindKernel(link, function, &kernel));
-      KernelSetCacheConfig op;
-      op.kernel = kernel->handle;
-      op.config = config;
-      kernel->occupancies->Clear();
-      return link.Post(op);
+      return SetCacheConfig(link, *kernel, static_cast<CUfunc_cache>(config));
     });
   });
 }

@@ -1,7 +1,7 @@
 // A program's kernels and variables by what it names them with.
 #pragma once
 
-#include "interpose/client/registry.h"
+#include "interpose/calls/kernel.h"
 #include "interpose/runtime/entry.h"
 
 namespace cuspan {

@@ -1,167 +1,6 @@
-// Memory that graphs allocate.
-#include <algorithm>
-#include <unordered_map>
-#include <unordered_set>
-
-#include "interpose/client/pools.h"
-#include "interpose/runtime/graph.h"
-
-namespace cuspan {
-namespace {
-
-// By device; what graphs have allocated, now and at most.
-struct Use {
-  std::uint64_t now = 0;
-  std::uint64_t most = 0;
-};
-std::mutex use_mutex;
-std::map<int, Use>& Uses() {
-  static auto* const uses = new std::map<int, Use>;  // Never destroyed, as the session.
-  return *uses;
-}
-
-Error CheckDevice(int device) {
-  return WithSession([&](Session& session) -> Error {
-    return device >= 0 && device < session.device_count() ? cudaSuccess : cudaErrorInvalidDevice;
-  });
-}
-
-bool IsHigh(cudaGraphMemAttributeType attribute) {
-  return attribute == cudaGraphMemAttrUsedMemHigh || attribute == cudaGraphMemAttrReservedMemHigh;
-}
-bool IsCurrent(cudaGraphMemAttributeType attribute) {
-  return attribute == cudaGraphMemAttrUsedMemCurrent ||
-         attribute == cudaGraphMemAttrReservedMemCurrent;
-}
-
-// Some memory of a graph, and what its nodes do with it.
-struct Turns {
-  std::shared_ptr<GraphMemory> memory;
-  unsigned allocated = 0;
-  unsigned freed = 0;
-  const GraphNode* last_free = nullptr;  // The newest node that frees it.
-};
-
-// By address.
-std::map<std::uint64_t, Turns> TurnsOf(const Graph& graph) {
-  std::map<std::uint64_t, Turns> turns;
-  for (const auto& node : graph.nodes) {
-    if (const auto* const allocate = std::get_if<AllocateWork>(&node->work)) {
-      Turns& of_memory = turns[allocate->memory->address];
-      of_memory.memory = allocate->memory;
-      ++of_memory.allocated;
-    } else if (const auto* const free = std::get_if<FreeWork>(&node->work)) {
-      Turns& of_memory = turns[NumberOf(free->memory)];
-      ++of_memory.freed;
-      of_memory.last_free = node.get();
-    }
-  }
-  return turns;
-}
-
-// So many nodes before a new one are looked at, the nearest first: graphs may have very many.
-constexpr std::size_t kMostLookedAt = 4096;
-
-// The smallest memory of the graph that is large enough and no longer used when the node runs; null
-// where there is none. So a graph needs no more memory than is in use at a time, however often it
-// allocates, and addresses repeat as they do with CUDA. A node that allocates memory again depends
-// on all that used it before, so that it is free when the last of its frees comes before the new
-// node.
-std::shared_ptr<GraphMemory> FreedBefore(const NewNode& place, int device, std::uint64_t bytes) {
-  std::unordered_map<const GraphNode*, std::shared_ptr<GraphMemory>> free_behind;
-  for (const auto& [address, turns] : TurnsOf(*place.graph)) {
-    if (turns.memory != nullptr && turns.freed == turns.allocated &&
-        turns.memory->device == device && turns.memory->bytes >= bytes) {
-      free_behind[turns.last_free] = turns.memory;
-    }
-  }
-  if (free_behind.empty()) return nullptr;
-  std::shared_ptr<GraphMemory> best;
-  std::unordered_set<const GraphNode*> seen(place.dependencies.begin(), place.dependencies.end());
-  std::vector<const GraphNode*> open(seen.begin(), seen.end());
-  for (std::size_t i = 0; i < std::min(open.size(), kMostLookedAt); ++i) {
-    const auto found = free_behind.find(open[i]);
-    if (found != free_behind.end() && (best == nullptr || found->second->bytes < best->bytes))
-      best = found->second;
-    for (const GraphNode* before : open[i]->dependencies)
-      if (seen.insert(before).second) open.push_back(before);
-  }
-  return best;
-}
-
-}  // namespace
-
-Error DescribeAllocation(const NewNode& place, cudaMemAllocNodeParams* parameters, Work* work) {
-  if (parameters->bytesize == 0) return cudaErrorInvalidValue;
-  if (parameters->poolProps.allocType != cudaMemAllocationTypePinned ||
-      parameters->poolProps.location.type != cudaMemLocationTypeDevice) {
-    return cudaErrorInvalidValue;
-  }
-  return WithSession([&](Session& session) -> Error {
-    const int device = parameters->poolProps.location.id;
-    if (device < 0 || device >= session.device_count()) return cudaErrorInvalidDevice;
-    std::shared_ptr<GraphMemory> memory = FreedBefore(place, device, parameters->bytesize);
-    if (memory == nullptr) {
-      memory = std::make_shared<GraphMemory>();
-      CUSPAN_RETURN_IF_FAILED(memory->Allocate(session, device, parameters->bytesize));
-    }
-    parameters->dptr = HandleOf<void*>(memory->address);
-    *work = AllocateWork{*parameters, std::move(memory)};
-    return cudaSuccess;
-  });
-}
-
-Error DescribeFree(const NewNode& place, void* memory, Work* work) {
-  if (!Pools::Get().IsKept(NumberOf(memory))) return cudaErrorInvalidValue;
-  // Once for each time it is allocated; what another graph allocates, once.
-  const auto turns = TurnsOf(*place.graph);
-  const auto known = turns.find(NumberOf(memory));
-  if (known != turns.end() && known->second.freed >= std::max(known->second.allocated, 1U))
-    return cudaErrorInvalidValue;
-  *work = FreeWork{memory};
-  return cudaSuccess;
-}
-
-bool HasMemoryNodes(const Graph& graph) {
-  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const auto& node) {
-    return std::holds_alternative<AllocateWork>(node->work) ||
-           std::holds_alternative<FreeWork>(node->work);
-  });
-}
-
-Error GraphMemory::Allocate(Session& session, int on, std::uint64_t size) {
-  std::shared_ptr<Link> link;
-  CUSPAN_RETURN_IF_FAILED(session.OpenLink(on, &link));
-  std::uint64_t made = 0;
-  CUSPAN_RETURN_IF_FAILED(link->memory().Allocate(size, &made));
-  device = on;
-  address = made;
-  bytes = size;
-  link_number = link->number();
-  Pools::Get().Keep(address, true);
-  std::lock_guard lock(use_mutex);
-  Use& use = Uses()[device];
-  use.now += bytes;
-  use.most = std::max(use.most, use.now);
-  return cudaSuccess;
-}
-
-GraphMemory::~GraphMemory() {
-  if (address == 0) return;
-  {
-    std::lock_guard lock(use_mutex);
-    Uses()[device].now -= bytes;
-  }
-  Session* const session = Session::IfStarted();
-  if (session == nullptr) return;
-  // A device that was reset has no such memory any more, but perhaps other at that address.
-  const std::shared_ptr<Link> link = session->OpenedLink(device);
-  if (link == nullptr || link->number() != link_number) return;
-  Pools::Get().Keep(address, false);
-  static_cast<void>(session->Free(address));
-}
-
-}  // namespace cuspan
+// What graphs have allocated.
+#include "interpose/calls/graph/memory_nodes.h"
+#include "interpose/runtime/entry.h"
 
 using namespace cuspan;  // NOLINT: the entry points below are the C API.
 
@@ -169,32 +8,22 @@ CUSPAN_EXPORT cudaError_t cudaDeviceGetGraphMemAttribute(int device,
                                                          cudaGraphMemAttributeType attribute,
                                                          void* value) {
   return Answer([&]() -> Error {
-    if (value == nullptr || (!IsHigh(attribute) && !IsCurrent(attribute)))
-      return cudaErrorInvalidValue;
-    CUSPAN_RETURN_IF_FAILED(CheckDevice(device));
-    std::lock_guard lock(use_mutex);
-    const Use& use = Uses()[device];
-    *static_cast<std::uint64_t*>(value) = IsHigh(attribute) ? use.most : use.now;
-    return cudaSuccess;
+    if (value == nullptr) return cudaErrorInvalidValue;
+    return GetGraphMemory(device, static_cast<CUgraphMem_attribute>(attribute),
+                          static_cast<std::uint64_t*>(value));
   });
 }
 
-// Only the highest values can be set, to 0: they start anew.
 CUSPAN_EXPORT cudaError_t cudaDeviceSetGraphMemAttribute(int device,
                                                          cudaGraphMemAttributeType attribute,
                                                          void* value) {
   return Answer([&]() -> Error {
-    if (value == nullptr || !IsHigh(attribute) || *static_cast<std::uint64_t*>(value) != 0)
-      return cudaErrorInvalidValue;
-    CUSPAN_RETURN_IF_FAILED(CheckDevice(device));
-    std::lock_guard lock(use_mutex);
-    Use& use = Uses()[device];
-    use.most = use.now;
-    return cudaSuccess;
+    if (value == nullptr) return cudaErrorInvalidValue;
+    return SetGraphMemory(device, static_cast<CUgraphMem_attribute>(attribute),
+                          *static_cast<std::uint64_t*>(value));
   });
 }
 
-// What no graph has goes back by itself.
 CUSPAN_EXPORT cudaError_t cudaDeviceGraphMemTrim(int device) {
-  return Answer([&] { return CheckDevice(device); });
+  return Answer([&] { return TrimGraphMemory(device); });
 }

@@ -1,46 +1,14 @@
 // Nodes of graphs: adding them, and the parameters of each kind.
-#include <algorithm>
+#include "interpose/runtime/graph_nodes.h"
 
-#include "interpose/client/pools.h"
-#include "interpose/client/thread_state.h"
+#include "interpose/calls/graph/memory_nodes.h"
 #include "interpose/runtime/caller.h"
 #include "interpose/runtime/copy_box.h"
 #include "interpose/runtime/function.h"
-#include "interpose/runtime/graph_use.h"
 #include "interpose/runtime/launch.h"
+#include "interpose/runtime/same_bytes.h"
 
 namespace cuspan {
-
-Error AddNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* dependencies,
-              std::size_t count, Work work) {
-  return AddNode(node, graph, dependencies, count, [&](const NewNode&, Work* out) -> Error {
-    *out = std::move(work);
-    return cudaSuccess;
-  });
-}
-
-Error AddNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* dependencies,
-              std::size_t count, const WorkOfGraph& make_work) {
-  if (node == nullptr || (dependencies == nullptr && count != 0)) return cudaErrorInvalidValue;
-  return WithGraph(graph, [&](const std::shared_ptr<Graph>& found) -> Error {
-    std::vector<GraphNode*> before;
-    for (std::size_t i = 0; i < count; ++i) {
-      const Graphs::Place place = Graphs::Get().Find(dependencies[i]);
-      if (place.node == nullptr || place.graph != found ||
-          std::find(before.begin(), before.end(), place.node) != before.end()) {
-        return cudaErrorInvalidValue;
-      }
-      before.push_back(place.node);
-    }
-    Work work;
-    CUSPAN_RETURN_IF_FAILED(make_work({found, before}, &work));
-    GraphNode* const made =
-        found->Add(std::move(work), std::move(before), ThisThread().current_device);
-    Graphs::Get().Name(found, made);
-    *node = HandleOf(*made);
-    return cudaSuccess;
-  });
-}
 
 namespace {
 
@@ -60,24 +28,6 @@ Error SetDescribed(cudaGraphNode_t node, Parameters* parameters) {
   return SetNode(node, std::move(work));
 }
 
-// use(const Kind&) → Error for a node of that kind.
-template <typename Kind, typename Use>
-Error AboutWork(cudaGraphNode_t node, const void* out, Use&& use) {
-  if (out == nullptr) return cudaErrorInvalidValue;
-  return WithNode(node, [&](const Graphs::Place& place) -> Error {
-    auto* const work = std::get_if<Kind>(&place.node->work);
-    if (work == nullptr) return cudaErrorInvalidValue;
-    use(*work);
-    return cudaSuccess;
-  });
-}
-
-Error DescribeChild(cudaGraph_t graph, Work* work) {
-  return WithGraph(graph, [&](const std::shared_ptr<Graph>& found) -> Error {
-    return CloneAsChild(*found, work);
-  });
-}
-
 // Of both kinds of parameters, which have the same members in another order.
 template <typename Parameters>
 Error AddAllocation(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* dependencies,
@@ -89,10 +39,28 @@ Error AddAllocation(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNod
     given.accessDescs = parameters->accessDescs;
     given.accessDescCount = parameters->accessDescCount;
     given.bytesize = parameters->bytesize;
-    CUSPAN_RETURN_IF_FAILED(DescribeAllocation(place, &given, work));
-    parameters->dptr = given.dptr;
+    auto drivers = SameBytes<CUDA_MEM_ALLOC_NODE_PARAMS>(given);
+    CUSPAN_RETURN_IF_FAILED(DescribeAllocation(place, &drivers, work));
+    parameters->dptr = HandleOf<void*>(drivers.dptr);
     return cudaSuccess;
   });
+}
+
+// Its bodies are told in the parameters.
+Error AddConditional(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* dependencies,
+                     std::size_t count, cudaConditionalNodeParams* parameters) {
+  CUDA_CONDITIONAL_NODE_PARAMS drivers{};
+  drivers.handle = parameters->handle;
+  drivers.type = static_cast<CUgraphConditionalNodeType>(parameters->type);
+  drivers.size = parameters->size;
+  CUSPAN_RETURN_IF_FAILED(AddConditionalNode(node, graph, dependencies, count, &drivers));
+  parameters->phGraph_out = drivers.phGraph_out;
+  return cudaSuccess;
+}
+
+// What the program calls the kernel by.
+const void* NameOf(const FunctionRecord& function) {
+  return function.host != nullptr ? function.host : &function;
 }
 
 Error AddFree(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* dependencies,
@@ -102,23 +70,13 @@ Error AddFree(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* d
   });
 }
 
-template <typename Kind>
-Error DescribeEvent(cudaEvent_t event, Work* work) {
-  if (event == nullptr) return cudaErrorInvalidValue;
-  *work = Kind{event};
-  return cudaSuccess;
-}
-
 }  // namespace
 
 Error DescribeRun(void* destination, const void* source, std::size_t bytes, cudaMemcpyKind kind,
                   Work* work) {
-  return WithSession([&](Session& session) -> Error {
-    if (bytes == 0 || session.RunsOver(destination, bytes) || session.RunsOver(source, bytes))
-      return cudaErrorInvalidValue;
-    const cudaMemcpy3DParms parameters = ParametersOfRun(destination, source, bytes, kind);
-    return DescribeWork(&parameters, work);
-  });
+  CopySides sides{};
+  CUSPAN_RETURN_IF_FAILED(SidesOf(kind, &sides));
+  return DescribeRun(destination, source, bytes, sides, work);
 }
 
 Error DescribeWork(const cudaKernelNodeParams* parameters, Work* work) {
@@ -126,41 +84,31 @@ Error DescribeWork(const cudaKernelNodeParams* parameters, Work* work) {
   if (parameters->extra != nullptr)
     return NotSupported("a kernel node with its arguments in 'extra'");
   return OnCurrentDevice([&](Session& session, Link& link) -> Error {
-    LoadedKernel* kernel = nullptr;
-    CUSPAN_RETURN_IF_FAILED(FindKernel(link, parameters->func, &kernel));
-    const LaunchCall call{parameters->func,
-                          {parameters->gridDim, parameters->blockDim, parameters->sharedMemBytes},
-                          parameters->kernelParams,
-                          nullptr};
-    CUSPAN_RETURN_IF_FAILED(CheckLaunch(session.description(link.device()), *kernel, call.shape));
-    return DescribeKernel(*kernel, call, work);
+    LaunchCall call{nullptr,
+                    ShapeOf(parameters->gridDim, parameters->blockDim, parameters->sharedMemBytes),
+                    parameters->kernelParams, nullptr};
+    CUSPAN_RETURN_IF_FAILED(FindFunction(parameters->func, &call.function));
+    return DescribeKernel(session.description(link.device()), link, call, work);
   });
 }
 
 Error DescribeWork(const cudaMemcpy3DParms* parameters, Work* work) {
   if (parameters == nullptr) return cudaErrorInvalidValue;
   return WithSession([&](Session& session) -> Error {
-    Session::BoxCopy described;
-    CUSPAN_RETURN_IF_FAILED(DescribeBox(session, *parameters, &described));
-    *work = CopyWork{*parameters};
-    return cudaSuccess;
+    BoxRequest box;
+    CUSPAN_RETURN_IF_FAILED(BoxOf(session, *parameters, &box));
+    return DescribeCopy(box, work);
   });
 }
 
 Error DescribeWork(const cudaMemsetParams* parameters, Work* work) {
-  if (parameters == nullptr || parameters->dst == nullptr) return cudaErrorInvalidValue;
-  const unsigned bytes = parameters->elementSize;
-  if (bytes != 1 && bytes != 2 && bytes != 4) return cudaErrorInvalidValue;
-  if (parameters->height > 1 && parameters->pitch / bytes < parameters->width)
-    return cudaErrorInvalidValue;
-  *work = SetWork{*parameters};
-  return cudaSuccess;
+  if (parameters == nullptr) return cudaErrorInvalidValue;
+  return DescribeSet(SameBytes<CUDA_MEMSET_NODE_PARAMS>(*parameters), work);
 }
 
 Error DescribeWork(const cudaHostNodeParams* parameters, Work* work) {
-  if (parameters == nullptr || parameters->fn == nullptr) return cudaErrorInvalidValue;
-  *work = HostWork{*parameters};
-  return cudaSuccess;
+  if (parameters == nullptr) return cudaErrorInvalidValue;
+  return DescribeHost({parameters->fn, parameters->userData}, work);
 }
 
 Error DescribeWork(cudaGraphNodeParams* parameters, Work* work) {
@@ -202,20 +150,6 @@ Error DescribeWork(cudaGraphNodeParams* parameters, Work* work) {
   }
 }
 
-Error ReplaceWork(GraphNode& node, Work work) {
-  if (node.work.index() != work.index()) return cudaErrorInvalidValue;
-  // Attributes are set by themselves.
-  if (auto* const kernel = std::get_if<KernelWork>(&work))
-    kernel->TakeAttributes(std::get<KernelWork>(node.work));
-  node.work = std::move(work);
-  return cudaSuccess;
-}
-
-Error SetNode(cudaGraphNode_t node, Work work) {
-  return WithNode(
-      node, [&](const Graphs::Place& place) { return ReplaceWork(*place.node, std::move(work)); });
-}
-
 }  // namespace cuspan
 
 using namespace cuspan;  // NOLINT: the entry points below are the C API.
@@ -232,7 +166,7 @@ CUSPAN_EXPORT cudaError_t cudaGraphAddNode(cudaGraphNode_t* node, cudaGraph_t gr
   return Answer([&] {
     switch (parameters == nullptr ? cudaGraphNodeTypeEmpty : parameters->type) {
       case cudaGraphNodeTypeConditional:
-        return AddConditionalNode(node, graph, dependencies, count, &parameters->conditional);
+        return AddConditional(node, graph, dependencies, count, &parameters->conditional);
       case cudaGraphNodeTypeMemAlloc:
         return AddAllocation(node, graph, dependencies, count, &parameters->alloc);
       case cudaGraphNodeTypeMemFree:
@@ -339,9 +273,9 @@ CUSPAN_EXPORT cudaError_t cudaGraphKernelNodeGetParams(cudaGraphNode_t node,
       pointers.clear();
       for (const auto& argument : work.arguments)
         pointers.push_back(const_cast<std::byte*>(argument.data()));
-      *parameters = {const_cast<void*>(work.function),
-                     work.grid,
-                     work.block,
+      *parameters = {const_cast<void*>(NameOf(*work.function)),
+                     {work.grid.x, work.grid.y, work.grid.z},
+                     {work.block.x, work.block.y, work.block.z},
                      work.dynamic_shared,
                      pointers.data(),
                      nullptr};
@@ -352,24 +286,29 @@ CUSPAN_EXPORT cudaError_t cudaGraphKernelNodeGetParams(cudaGraphNode_t node,
 CUSPAN_EXPORT cudaError_t cudaGraphMemcpyNodeGetParams(cudaGraphNode_t node,
                                                        cudaMemcpy3DParms* parameters) {
   return Answer([&] {
-    return AboutWork<CopyWork>(node, parameters,
-                               [&](const CopyWork& work) { *parameters = work.parameters; });
+    return WithSession([&](Session& session) {
+      return AboutWork<CopyWork>(node, parameters, [&](const CopyWork& work) {
+        *parameters = ParametersOf(session, work.box);
+      });
+    });
   });
 }
 
 CUSPAN_EXPORT cudaError_t cudaGraphMemsetNodeGetParams(cudaGraphNode_t node,
                                                        cudaMemsetParams* parameters) {
   return Answer([&] {
-    return AboutWork<SetWork>(node, parameters,
-                              [&](const SetWork& work) { *parameters = work.parameters; });
+    return AboutWork<SetWork>(node, parameters, [&](const SetWork& work) {
+      *parameters = SameBytes<cudaMemsetParams>(work.parameters);
+    });
   });
 }
 
 CUSPAN_EXPORT cudaError_t cudaGraphHostNodeGetParams(cudaGraphNode_t node,
                                                      cudaHostNodeParams* parameters) {
   return Answer([&] {
-    return AboutWork<HostWork>(node, parameters,
-                               [&](const HostWork& work) { *parameters = work.parameters; });
+    return AboutWork<HostWork>(node, parameters, [&](const HostWork& work) {
+      *parameters = {work.call.function, work.call.data};
+    });
   });
 }
 
@@ -384,8 +323,9 @@ CUSPAN_EXPORT cudaError_t cudaGraphChildGraphNodeGetGraph(cudaGraphNode_t node,
 CUSPAN_EXPORT cudaError_t cudaGraphMemAllocNodeGetParams(cudaGraphNode_t node,
                                                          cudaMemAllocNodeParams* parameters) {
   return Answer([&] {
-    return AboutWork<AllocateWork>(
-        node, parameters, [&](const AllocateWork& work) { *parameters = work.parameters; });
+    return AboutWork<AllocateWork>(node, parameters, [&](const AllocateWork& work) {
+      *parameters = SameBytes<cudaMemAllocNodeParams>(work.parameters);
+    });
   });
 }
 

@@ -1,6 +1,7 @@
 // Nodes of graphs that copy to and from variables of the program.
+#include "interpose/calls/graph/exec.h"
+#include "interpose/calls/graph/nodes.h"
 #include "interpose/runtime/copy_box.h"
-#include "interpose/runtime/graph_use.h"
 
 namespace cuspan {
 namespace {
@@ -12,15 +13,16 @@ struct SymbolPart {
   std::size_t bytes;
 };
 
-// use(place) → cudaMemcpy3DParms says what is copied; then(Work) → Error what becomes of that.
+// use(place) → BoxRequest says what is copied; then(Work) → Error what becomes of that.
 template <typename Use, typename Then>
-Error WithCopy(const SymbolPart& part, Use&& use, Then&& then) {
+Error WithCopy(const SymbolPart& part, cudaMemcpyKind kind, Use&& use, Then&& then) {
   return WithSession([&](Session& session) -> Error {
     std::byte* place = nullptr;
     CUSPAN_RETURN_IF_FAILED(PlaceInVariable(session, part.symbol, part.offset, part.bytes, &place));
-    const cudaMemcpy3DParms parameters = use(place);
+    CopySides sides{};
+    CUSPAN_RETURN_IF_FAILED(SidesOf(kind, &sides));
     Work work;
-    CUSPAN_RETURN_IF_FAILED(DescribeWork(&parameters, &work));
+    CUSPAN_RETURN_IF_FAILED(DescribeCopy(use(place, sides), &work));
     return then(std::move(work));
   });
 }
@@ -28,14 +30,18 @@ Error WithCopy(const SymbolPart& part, Use&& use, Then&& then) {
 template <typename Then>
 Error CopyTo(const SymbolPart& part, const void* source, cudaMemcpyKind kind, Then&& then) {
   return WithCopy(
-      part, [&](std::byte* place) { return ParametersOfRun(place, source, part.bytes, kind); },
+      part, kind,
+      [&](std::byte* place, CopySides sides) { return BoxOfRun(place, source, part.bytes, sides); },
       then);
 }
 
 template <typename Then>
 Error CopyFrom(const SymbolPart& part, void* destination, cudaMemcpyKind kind, Then&& then) {
   return WithCopy(
-      part, [&](std::byte* place) { return ParametersOfRun(destination, place, part.bytes, kind); },
+      part, kind,
+      [&](std::byte* place, CopySides sides) {
+        return BoxOfRun(destination, place, part.bytes, sides);
+      },
       then);
 }
 

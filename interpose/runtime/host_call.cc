@@ -1,32 +1,10 @@
 // Functions of the program that run in a stream's order.
-#include "interpose/runtime/host_call.h"
-#include "interpose/runtime/capture.h"
+#include "interpose/calls/host_function.h"
+
+#include "interpose/runtime/entry.h"
 
 namespace cuspan {
-
-Error CallInOrder(Session& session, const StreamTarget& target, const cudaHostNodeParams& call) {
-  return session.CallHost(target, [call](CUresult result) -> HostFunction {
-    // Not called any more once the device has failed; a callback is.
-    if (result != CUDA_SUCCESS) return {};
-    return {call.fn, call.userData};
-  });
-}
-
 namespace {
-
-Error LaunchHostFunction(cudaStream_t stream, cudaHostFn_t function, void* data,
-                         DefaultStream meaning) {
-  if (function == nullptr) return cudaErrorInvalidValue;
-  return InStream(
-      stream, meaning,
-      [&](Session& session, const StreamTarget& target) {
-        return CallInOrder(session, target, {function, data});
-      },
-      [&](Session&, const StreamTarget&, Work* work) -> Error {
-        *work = HostWork{{function, data}};
-        return cudaSuccess;
-      });
-}
 
 struct Callback {
   cudaStreamCallback_t function;
@@ -59,8 +37,9 @@ Error AddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void* data
 using namespace cuspan;  // NOLINT: the entry points below are the C API.
 
 CUSPAN_EXPORT_TWINS(cudaLaunchHostFunc, _ptsz,
-                    (cudaStream_t stream, cudaHostFn_t function, void* data),
-                    Answer([&] { return LaunchHostFunction(stream, function, data, meaning); }))
+                    (cudaStream_t stream, cudaHostFn_t function, void* data), Answer([&] {
+                      return LaunchHostFunction(stream, {function, data}, meaning);
+                    }))
 
 CUSPAN_EXPORT_TWINS(cudaStreamAddCallback, _ptsz,
                     (cudaStream_t stream, cudaStreamCallback_t callback, void* data,

@@ -1,41 +1,22 @@
-// One kernel launch, as every entry point that makes one describes it.
+// Launches as the runtime describes them.
 #pragma once
 
-#include <array>
-
+#include "interpose/calls/launch.h"
 #include "interpose/runtime/entry.h"
-#include "interpose/runtime/graph.h"
-#include "interpose/runtime/launch_limits.h"
 
 namespace cuspan {
 
-struct LaunchCall {
-  const void* function;
-  LaunchShape shape;
-  void** arguments;
-  cudaStream_t stream;  // As the program gave it.
-  bool cooperative = false;
-  dim3 cluster = {1, 1, 1};  // In blocks; one block: what the kernel itself says.
-  // Recorded behind the launch: null where there is none. (CUDA lets them be reached earlier, and
-  // does not promise it.)
-  std::array<cudaEvent_t, 2> events{};
-};
+inline Dim3 DimOf(const dim3& size) { return {size.x, size.y, size.z}; }
+inline LaunchShape ShapeOf(const dim3& grid, const dim3& block, std::size_t dynamic_shared) {
+  return {DimOf(grid), DimOf(block), dynamic_shared};
+}
 
 // The launch that a configuration describes; named and refused for attributes that we do not have.
+// `function` is a host stub or a cudaKernel_t.
 Error ReadConfig(const cudaLaunchConfig_t* config, const void* function, void** arguments,
                  LaunchCall* call);
 
-// Checks the launch against the kernel and the device of `target`, and posts it.
-Error LaunchOn(Session& session, const StreamTarget& target, const LaunchCall& call);
-
-// The same into a graph of the device: `op` says where.
-Error RecordLaunch(Session& session, Link& link, const LaunchCall& call, GraphKernel op);
-
-// The shape as the device gets it.
-GridShape ShapeOf(const LaunchCall& call);
-
-// The same as a node of a graph, with the arguments as they are now. cudaErrorInvalidValue when
-// one is missing.
-Error DescribeKernel(const LoadedKernel& kernel, const LaunchCall& call, Work* work);
+// An attribute, or its value, in the driver's type: the numbers and layouts agree.
+CUlaunchAttribute DriversOf(const cudaLaunchAttribute& attribute);
 
 }  // namespace cuspan

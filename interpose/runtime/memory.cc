@@ -2,11 +2,11 @@
 #include <algorithm>
 #include <limits>
 
+#include "interpose/calls/attributes.h"
 #include "interpose/client/ipc_memory.h"
 #include "interpose/client/pools.h"
 #include "interpose/client/thread_state.h"
 #include "interpose/runtime/caller.h"
-#include "interpose/runtime/device_properties.h"
 #include "interpose/runtime/entry.h"
 #include "interpose/runtime/function.h"
 

@@ -1,66 +1,10 @@
-// How many blocks of a kernel fit a multiprocessor. The device's driver computes it.
-#include "interpose/runtime/occupancy.h"
+// How many blocks of a kernel fit a multiprocessor.
+#include "interpose/calls/occupancy.h"
+
 #include "interpose/runtime/function.h"
 #include "interpose/runtime/launch.h"
 
 namespace cuspan {
-
-namespace {
-
-// Answers `key` from what the kernel's device has said before, or with what ask(blocks) → Error
-// says.
-template <typename Ask>
-Error AskOnce(Link& link, const LoadedKernel& kernel, const Occupancies::Key& key, int* blocks,
-              Ask&& ask) {
-  if (const auto known = kernel.occupancies->Find(key)) {
-    *blocks = *known;
-    return link.fault();
-  }
-  CUSPAN_RETURN_IF_FAILED(ask(blocks));
-  kernel.occupancies->Add(key, *blocks);
-  return cudaSuccess;
-}
-
-// About the clusters of such a launch: how many are active at a time, or how many blocks the
-// largest has.
-Error AskAboutClusters(Link& link, const LoadedKernel& kernel, const LaunchCall& call, bool largest,
-                       int* value) {
-  KernelClusters op;
-  op.kernel = kernel.handle;
-  op.shape = ShapeOf(call);
-  op.largest = largest;
-  KernelClusters::Reply reply;
-  CUSPAN_RETURN_IF_FAILED(link.Call(op, &reply));
-  *value = reply.value;
-  return cudaSuccess;
-}
-
-}  // namespace
-
-Error ActiveBlocks(Link& link, const LoadedKernel& kernel, int block_threads,
-                   std::size_t dynamic_shared, unsigned flags, int* blocks) {
-  const Occupancies::Key key{block_threads, dynamic_shared, flags};
-  return AskOnce(link, kernel, key, blocks, [&](int* answer) -> Error {
-    KernelOccupancy op;
-    op.kernel = kernel.handle;
-    op.block_threads = block_threads;
-    op.dynamic_shared = dynamic_shared;
-    op.flags = flags;
-    KernelOccupancy::Reply reply;
-    CUSPAN_RETURN_IF_FAILED(link.Call(op, &reply));
-    *answer = reply.blocks;
-    return cudaSuccess;
-  });
-}
-
-Error LargestCluster(Link& link, const LoadedKernel& kernel, const LaunchCall& call, int* blocks) {
-  const dim3& block = call.shape.block;
-  const Occupancies::Key key{static_cast<int>(block.x * block.y * block.z),
-                             call.shape.dynamic_shared, Occupancies::kLargestCluster};
-  return AskOnce(link, kernel, key, blocks,
-                 [&](int* answer) { return AskAboutClusters(link, kernel, call, true, answer); });
-}
-
 namespace {
 
 Error MaxActiveBlocks(int* blocks, const void* function, int block_threads,
@@ -76,20 +20,17 @@ Error MaxActiveBlocks(int* blocks, const void* function, int block_threads,
   });
 }
 
-// About the clusters of a launch with this configuration.
+// `ask` is one of those that answer about the clusters of a launch.
 Error AskAboutClusters(int* value, const void* function, const cudaLaunchConfig_t* config,
-                       bool largest) {
+                       decltype(ActiveClusters)* ask) {
   if (function == nullptr) return cudaErrorInvalidDeviceFunction;
   if (value == nullptr) return cudaErrorInvalidValue;
   LaunchCall call{};
   CUSPAN_RETURN_IF_FAILED(ReadConfig(config, function, nullptr, &call));
   return OnCurrentDevice([&](Session&, Link& link) -> Error {
     LoadedKernel* kernel = nullptr;
-    CUSPAN_RETURN_IF_FAILED(FindKernel(link, function, &kernel));
-    // The grid matters only to a cluster that was asked for.
-    if (call.cluster.x != 1 || call.cluster.y != 1 || call.cluster.z != 1)
-      CUSPAN_RETURN_IF_FAILED(CheckCluster(*kernel, call.shape, call.cluster));
-    return AskAboutClusters(link, *kernel, call, largest, value);
+    CUSPAN_RETURN_IF_FAILED(FindKernel(link, *call.function, &kernel));
+    return ask(link, *kernel, call, value);
   });
 }
 
@@ -121,24 +62,17 @@ CUSPAN_EXPORT cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(std::size_t*
     return OnCurrentDevice([&](Session&, Link& link) -> Error {
       LoadedKernel* kernel = nullptr;
       CUSPAN_RETURN_IF_FAILED(FindKernel(link, function, &kernel));
-      KernelAvailableShared op;
-      op.kernel = kernel->handle;
-      op.blocks = blocks;
-      op.block_threads = block_threads;
-      KernelAvailableShared::Reply reply;
-      CUSPAN_RETURN_IF_FAILED(link.Call(op, &reply));
-      *bytes = reply.bytes;
-      return cudaSuccess;
+      return AvailableShared(link, *kernel, blocks, block_threads, bytes);
     });
   });
 }
 
 CUSPAN_EXPORT cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, const void* function,
                                                          const cudaLaunchConfig_t* config) {
-  return Answer([&] { return AskAboutClusters(clusters, function, config, false); });
+  return Answer([&] { return AskAboutClusters(clusters, function, config, ActiveClusters); });
 }
 
 CUSPAN_EXPORT cudaError_t cudaOccupancyMaxPotentialClusterSize(int* blocks, const void* function,
                                                                const cudaLaunchConfig_t* config) {
-  return Answer([&] { return AskAboutClusters(blocks, function, config, true); });
+  return Answer([&] { return AskAboutClusters(blocks, function, config, PotentialCluster); });
 }

@@ -2,8 +2,10 @@
 #include <cstring>
 #include <optional>
 
+#include "interpose/calls/graph/capture.h"
+#include "interpose/calls/graph/memory_nodes.h"
 #include "interpose/client/pools.h"
-#include "interpose/runtime/capture.h"
+#include "interpose/runtime/entry.h"
 
 namespace cuspan {
 namespace {
@@ -50,12 +52,13 @@ Error AllocateInOrder(void** memory, std::size_t bytes, std::optional<cudaMemPoo
         *memory = nullptr;
         const auto pool = find(target);
         if (pool == nullptr) return cudaErrorInvalidValue;
-        cudaMemAllocNodeParams parameters{};
-        parameters.poolProps.allocType = cudaMemAllocationTypePinned;
-        parameters.poolProps.location = {cudaMemLocationTypeDevice, pool->device};
+        CUDA_MEM_ALLOC_NODE_PARAMS parameters{};
+        parameters.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+        parameters.poolProps.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+        parameters.poolProps.location.id = pool->device;
         parameters.bytesize = bytes;
         const Error result = DescribeAllocation(place, &parameters, work);
-        *memory = parameters.dptr;
+        *memory = HandleOf<void*>(parameters.dptr);
         return OrEndsCapture(result);
       });
 }

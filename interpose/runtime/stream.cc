@@ -1,11 +1,12 @@
 // Streams.
 #include <algorithm>
 
+#include "interpose/calls/attributes.h"
+#include "interpose/calls/graph/capture.h"
 #include "interpose/client/shared_event.h"
 #include "interpose/client/thread_state.h"
 #include "interpose/runtime/caller.h"
-#include "interpose/runtime/capture.h"
-#include "interpose/runtime/device_properties.h"
+#include "interpose/runtime/entry.h"
 
 namespace cuspan {
 namespace {
@@ -56,8 +57,8 @@ cudaError_t CaptureInfo(cudaStream_t stream, DefaultStream meaning, cudaStreamCa
     if (status == nullptr) return cudaErrorInvalidValue;
     return AboutStream(stream, meaning, [&](const auto& target, const auto&) {
       const CaptureState state = CaptureOf(target);
-      *status = state.status;
-      if (state.status != cudaStreamCaptureStatusActive) return;
+      *status = static_cast<cudaStreamCaptureStatus>(state.status);
+      if (state.status != CU_STREAM_CAPTURE_STATUS_ACTIVE) return;
       // The list is the thread's until it asks again.
       thread_local std::vector<cudaGraphNode_t> list;
       list = state.dependencies;
@@ -149,7 +150,7 @@ CUSPAN_EXPORT_TWINS(cudaStreamIsCapturing, _ptsz,
                     (cudaStream_t stream, cudaStreamCaptureStatus* status), Answer([&]() -> Error {
                       if (status == nullptr) return cudaErrorInvalidValue;
                       return AboutStream(stream, meaning, [&](const auto& target, const auto&) {
-                        *status = CaptureOf(target).status;
+                        *status = static_cast<cudaStreamCaptureStatus>(CaptureOf(target).status);
                       });
                     }))
 

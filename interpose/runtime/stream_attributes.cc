@@ -4,7 +4,7 @@
 #include <mutex>
 #include <utility>
 
-#include "interpose/runtime/device_properties.h"
+#include "interpose/calls/attributes.h"
 #include "interpose/runtime/entry.h"
 
 namespace cuspan {

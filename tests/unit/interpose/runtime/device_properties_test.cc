@@ -1,4 +1,5 @@
 // Properties against the attributes that they are documented to hold.
+#include "interpose/calls/attributes.h"
 #include "interpose/runtime/device_properties.h"
 
 #include <gtest/gtest.h>

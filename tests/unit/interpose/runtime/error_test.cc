@@ -56,32 +56,6 @@ TEST(ErrorTable, SaysWhatUsersKnow) {
   EXPECT_STREQ(cudaGetErrorString(cudaErrorNoDevice), "no CUDA-capable device is detected");
 }
 
-TEST(Error, KeepsTheDriversNumber) {
-  EXPECT_EQ(Error(CUDA_SUCCESS).runtime(), cudaSuccess);
-  EXPECT_EQ(Error(CUDA_ERROR_INVALID_VALUE).runtime(), cudaErrorInvalidValue);
-  EXPECT_EQ(Error(CUDA_ERROR_OUT_OF_MEMORY).runtime(), cudaErrorMemoryAllocation);
-  EXPECT_EQ(Error(CUDA_ERROR_NOT_INITIALIZED).runtime(), cudaErrorInitializationError);
-  EXPECT_EQ(Error(CUDA_ERROR_NO_DEVICE).runtime(), cudaErrorNoDevice);
-  EXPECT_EQ(Error(CUDA_ERROR_INVALID_HANDLE).runtime(), cudaErrorInvalidResourceHandle);
-  EXPECT_EQ(Error(CUDA_ERROR_NOT_READY).runtime(), cudaErrorNotReady);
-  EXPECT_EQ(Error(CUDA_ERROR_ILLEGAL_ADDRESS).runtime(), cudaErrorIllegalAddress);
-  EXPECT_EQ(Error(CUDA_ERROR_DEVICE_UNAVAILABLE).runtime(), cudaErrorDevicesUnavailable);
-}
-
-TEST(Error, OfTheDriverOnlyIsUnknown) {
-  EXPECT_EQ(Error(CUDA_ERROR_CONTEXT_ALREADY_CURRENT).runtime(), cudaErrorUnknown);
-}
-
-TEST(Error, LeavesAsTheDriversWithItsNumberOrWhatTheDriverAnswersThere) {
-  for (const CUresult result : {CUDA_SUCCESS, CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_INVALID_HANDLE,
-                                CUDA_ERROR_CONTEXT_ALREADY_CURRENT, CUDA_ERROR_NOT_READY})
-    EXPECT_EQ(Error(result).driver(), result);
-  EXPECT_EQ(Error(cudaErrorInvalidConfiguration).driver(), CUDA_ERROR_INVALID_VALUE);
-  EXPECT_EQ(Error(cudaErrorInvalidMemcpyDirection).driver(), CUDA_ERROR_INVALID_VALUE);
-  EXPECT_EQ(Error(cudaErrorInvalidDeviceFunction).driver(), CUDA_ERROR_INVALID_HANDLE);
-  EXPECT_EQ(Error(cudaErrorMemoryAllocation).driver(), CUDA_ERROR_OUT_OF_MEMORY);
-}
-
 TEST(LastError, StaysUntilTaken) {
   EXPECT_EQ(KeepError(cudaErrorInvalidValue), cudaErrorInvalidValue);
   EXPECT_EQ(KeepError(cudaSuccess), cudaSuccess);

@@ -1,5 +1,5 @@
 // The three forms that cudaDeviceGetByPCIBusId documents.
-#include "interpose/runtime/pci_bus_id.h"
+#include "interpose/calls/pci_bus_id.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "interpose/runtime/graph.h"
+#include "interpose/calls/graph/graph.h"
 
 #include <algorithm>
 #include <unordered_map>
@@ -7,12 +7,12 @@
 
 namespace cuspan {
 
-cudaGraphNodeType TypeOf(const Work& work) {
-  constexpr cudaGraphNodeType kTypes[] = {
-      cudaGraphNodeTypeKernel,    cudaGraphNodeTypeMemcpy,      cudaGraphNodeTypeMemset,
-      cudaGraphNodeTypeHost,      cudaGraphNodeTypeGraph,       cudaGraphNodeTypeEmpty,
-      cudaGraphNodeTypeWaitEvent, cudaGraphNodeTypeEventRecord, cudaGraphNodeTypeMemAlloc,
-      cudaGraphNodeTypeMemFree,   cudaGraphNodeTypeConditional};
+CUgraphNodeType TypeOf(const Work& work) {
+  constexpr CUgraphNodeType kTypes[] = {
+      CU_GRAPH_NODE_TYPE_KERNEL,     CU_GRAPH_NODE_TYPE_MEMCPY,       CU_GRAPH_NODE_TYPE_MEMSET,
+      CU_GRAPH_NODE_TYPE_HOST,       CU_GRAPH_NODE_TYPE_GRAPH,        CU_GRAPH_NODE_TYPE_EMPTY,
+      CU_GRAPH_NODE_TYPE_WAIT_EVENT, CU_GRAPH_NODE_TYPE_EVENT_RECORD, CU_GRAPH_NODE_TYPE_MEM_ALLOC,
+      CU_GRAPH_NODE_TYPE_MEM_FREE,   CU_GRAPH_NODE_TYPE_CONDITIONAL};
   static_assert(std::size(kTypes) == std::variant_size_v<Work>);
   return kTypes[work.index()];
 }
@@ -68,12 +68,12 @@ std::shared_ptr<Graph> Graphs::Clone(const Graph& graph) {
   return clone;
 }
 
-std::shared_ptr<Graph> Graphs::Find(cudaGraph_t graph) {
+std::shared_ptr<Graph> Graphs::Find(CUgraph graph) {
   const auto known = graphs_.find(NumberOf(graph));
   return known == graphs_.end() ? nullptr : known->second;
 }
 
-Graphs::Place Graphs::Find(cudaGraphNode_t node) {
+Graphs::Place Graphs::Find(CUgraphNode node) {
   const auto known = nodes_.find(NumberOf(node));
   return known == nodes_.end() ? Place{} : known->second;
 }
@@ -107,12 +107,12 @@ void Graphs::Add(std::shared_ptr<GraphExec> exec) {
   execs_.emplace(exec->handle, std::move(exec));
 }
 
-std::shared_ptr<GraphExec> Graphs::Find(cudaGraphExec_t exec) {
+std::shared_ptr<GraphExec> Graphs::Find(CUgraphExec exec) {
   const auto known = execs_.find(NumberOf(exec));
   return known == execs_.end() ? nullptr : known->second;
 }
 
-bool Graphs::Destroy(cudaGraphExec_t exec) {
+bool Graphs::Destroy(CUgraphExec exec) {
   const auto known = execs_.find(NumberOf(exec));
   if (known == execs_.end()) return false;
   Destroy(known->second->graph->handle);

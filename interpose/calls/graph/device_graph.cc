@@ -1,13 +1,12 @@
-#include "interpose/runtime/graph_device.h"
+#include "interpose/calls/graph/device_graph.h"
 
 #include <algorithm>
 #include <functional>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "interpose/calls/launch.h"
 #include "interpose/client/handles.h"
-#include "interpose/runtime/copy_box.h"
-#include "interpose/runtime/launch.h"
 
 namespace cuspan {
 namespace {
@@ -42,11 +41,11 @@ class OnDevice {
   bool operator()(const KernelWork&) const { return true; }
   bool operator()(const CopyWork& work) const {
     Session::BoxCopy copy;
-    if (DescribeBox(session_, work.parameters, &copy).failed()) return false;
+    if (DescribeBox(session_, work.box, true, &copy).failed()) return false;
     return IsNothing(copy) || session_.BothOn(link_, copy);
   }
   bool operator()(const SetWork& work) const {
-    const Session::PointerKind kind = session_.Classify(work.parameters.dst);
+    const Session::PointerKind kind = session_.Classify(HandleOf<const void*>(work.parameters.dst));
     return kind.kind == Session::PointerKind::kDevice && kind.device == link_.device();
   }
   bool operator()(const HostWork&) const { return false; }
@@ -112,7 +111,7 @@ class Recorder {
         CUSPAN_RETURN_IF_FAILED((*this)(EmptyWork{}));
       places_[node] = count_ - 1;
     }
-    return cudaSuccess;
+    return CUDA_SUCCESS;
   }
 
   Error operator()(const KernelWork& work) {
@@ -131,7 +130,7 @@ class Recorder {
   }
   Error operator()(const CopyWork& work) {
     Session::BoxCopy copy;
-    CUSPAN_RETURN_IF_FAILED(DescribeBox(session_, work.parameters, &copy));
+    CUSPAN_RETURN_IF_FAILED(DescribeBox(session_, work.box, true, &copy));
     if (OnDevice::IsNothing(copy)) return (*this)(EmptyWork{});
     auto op = Session::AsNode(copy);
     op.graph = graph_;
@@ -139,10 +138,10 @@ class Recorder {
     return Post(op);
   }
   Error operator()(const SetWork& work) {
-    const cudaMemsetParams& set = work.parameters;
+    const CUDA_MEMSET_NODE_PARAMS& set = work.parameters;
     if (set.width == 0 || set.height == 0) return (*this)(EmptyWork{});
     auto op = Node<GraphSet>();
-    op.destination = NumberOf(set.dst);
+    op.destination = set.dst;
     op.pitch = set.height == 1 ? std::uint64_t{set.width} * set.elementSize : set.pitch;
     op.value = set.value;
     op.element_bytes = static_cast<std::uint8_t>(set.elementSize);
@@ -152,7 +151,7 @@ class Recorder {
   }
   Error operator()(const ChildWork& work) {
     const auto order = InOrder(*work.graph);
-    if (!order) return cudaErrorInvalidValue;
+    if (!order) return CUDA_ERROR_INVALID_VALUE;
     const std::vector<std::uint32_t> entry = after_;
     CUSPAN_RETURN_IF_FAILED(Record(*order, entry));
     // It ends with those that no other waits for.
@@ -175,12 +174,12 @@ class Recorder {
     CUSPAN_RETURN_IF_FAILED(Post(op));
     for (std::size_t i = 0; i < work.bodies.size(); ++i)
       CUSPAN_RETURN_IF_FAILED(RecordBody(*work.bodies[i], op.bodies[i]));
-    return cudaSuccess;
+    return CUDA_SUCCESS;
   }
   // CUDA lets none of these into a body; elsewhere they are left to the client.
-  Error operator()(const HostWork&) { return cudaErrorInvalidValue; }
-  Error operator()(const WaitWork&) { return cudaErrorInvalidValue; }
-  Error operator()(const RecordWork&) { return cudaErrorInvalidValue; }
+  Error operator()(const HostWork&) { return CUDA_ERROR_INVALID_VALUE; }
+  Error operator()(const WaitWork&) { return CUDA_ERROR_INVALID_VALUE; }
+  Error operator()(const RecordWork&) { return CUDA_ERROR_INVALID_VALUE; }
 
  private:
   // The next node comes after these: where a frame does not hold their numbers, by nodes that join
@@ -198,7 +197,7 @@ class Recorder {
       nodes = std::move(joins);
     }
     after_ = std::move(nodes);
-    return cudaSuccess;
+    return CUDA_SUCCESS;
   }
   template <typename Op>
   Op Node() const {
@@ -214,7 +213,7 @@ class Recorder {
   }
   Error RecordBody(const Graph& body, std::uint64_t handle) {
     const auto order = InOrder(body);
-    if (!order) return cudaErrorInvalidValue;
+    if (!order) return CUDA_ERROR_INVALID_VALUE;
     CUSPAN_RETURN_IF_FAILED(CheckBody(body));
     return Recorder(session_, link_, handle).Record(*order, {});
   }
@@ -226,7 +225,7 @@ class Recorder {
         CUSPAN_RETURN_IF_FAILED(CheckBody(*child->graph));
       if (std::holds_alternative<AllocateWork>(node->work) ||
           std::holds_alternative<FreeWork>(node->work))
-        return cudaErrorInvalidValue;  // Nor these.
+        return CUDA_ERROR_INVALID_VALUE;  // Nor these.
       if (std::holds_alternative<CopyWork>(node->work) && !on_device(*node))
         return NotSupported(
             "a copy in the body of a conditional node that is not within the memory of its device");
@@ -234,9 +233,9 @@ class Recorder {
         return NotSupported(
             "a memset in the body of a conditional node that is not in the memory of its device");
       if (std::holds_alternative<KernelWork>(node->work) && !on_device(*node))
-        return cudaErrorInvalidValue;
+        return CUDA_ERROR_INVALID_VALUE;
     }
-    return cudaSuccess;
+    return CUDA_SUCCESS;
   }
 
   Session& session_;
@@ -284,7 +283,7 @@ Error DeviceGraph::Create(Session& session, const Graph& whole,
   op.graph = NextHandle();
   CUSPAN_RETURN_IF_FAILED(link->PostUnseen(op));
   made->reset(new DeviceGraph(link->device(), link->number(), op.graph, whole.handle));
-  return cudaSuccess;
+  return CUDA_SUCCESS;
 }
 
 DeviceGraph::~DeviceGraph() {
@@ -300,8 +299,8 @@ DeviceGraph::~DeviceGraph() {
 
 Error DeviceGraph::FindLink(Session& session, std::shared_ptr<Link>* link) const {
   *link = session.OpenedLink(device_);
-  return *link != nullptr && (*link)->number() == link_number_ ? cudaSuccess
-                                                               : cudaErrorInvalidResourceHandle;
+  return *link != nullptr && (*link)->number() == link_number_ ? CUDA_SUCCESS
+                                                               : CUDA_ERROR_INVALID_HANDLE;
 }
 
 Error DeviceGraph::AddCondition(Session& session, unsigned value, unsigned flags,
@@ -316,7 +315,7 @@ Error DeviceGraph::AddCondition(Session& session, unsigned value, unsigned flags
   CUSPAN_RETURN_IF_FAILED(link->Call(op, &reply));
   conditions_.push_back({reply.condition, value, flags});
   *number = reply.condition;
-  return cudaSuccess;
+  return CUDA_SUCCESS;
 }
 
 Error DeviceGraph::NoteLaunch(Session& session, const StreamTarget& target) {
@@ -328,8 +327,8 @@ Error DeviceGraph::NoteLaunch(Session& session, const StreamTarget& target) {
 
 Error DeviceGraph::MakeReady(Session& session) {
   std::lock_guard lock(renewing_);
-  if (!exec_.expired()) return cudaErrorNotSupported;
-  if (ready_) return cudaSuccess;
+  if (!exec_.expired()) return CUDA_ERROR_NOT_SUPPORTED;
+  if (ready_) return CUDA_SUCCESS;
   std::shared_ptr<Link> link;
   CUSPAN_RETURN_IF_FAILED(FindLink(session, &link));
   // The driver has one executable graph at a time, and the one before goes with its last launch.
@@ -339,7 +338,7 @@ Error DeviceGraph::MakeReady(Session& session) {
   GraphClear::Reply reply;
   CUSPAN_RETURN_IF_FAILED(link->Call(clear, &reply));
   ready_ = true;
-  return cudaSuccess;
+  return CUDA_SUCCESS;
 }
 
 Error DeviceGraph::Build(Session& session, Link& link, const std::vector<GraphNode*>& order,
@@ -352,12 +351,12 @@ Error DeviceGraph::Build(Session& session, Link& link, const std::vector<GraphNo
   GraphInstantiate::Reply reply;
   CUSPAN_RETURN_IF_FAILED(link.Call(op, &reply));
   *made = std::make_shared<DeviceGraphExec>(shared_from_this(), op.exec);
-  return cudaSuccess;
+  return CUDA_SUCCESS;
 }
 
 Error DeviceGraph::Instantiate(Session& session, GraphExec& exec) {
   // Another thread was faster.
-  if (!ready_ || !exec_.expired()) return cudaErrorNotSupported;
+  if (!ready_ || !exec_.expired()) return CUDA_ERROR_NOT_SUPPORTED;
   std::shared_ptr<Link> link;
   CUSPAN_RETURN_IF_FAILED(FindLink(session, &link));
   std::unordered_set<std::uint64_t> used;
@@ -367,9 +366,9 @@ Error DeviceGraph::Instantiate(Session& session, GraphExec& exec) {
       return exec.stale ? NotSupported(
                               "a changed executable graph whose graph has got another "
                               "condition since")
-                        : Error(cudaErrorInvalidValue);
+                        : Error(CUDA_ERROR_INVALID_VALUE);
   const auto order = InOrder(*exec.graph);
-  if (!order) return cudaErrorInvalidValue;
+  if (!order) return CUDA_ERROR_INVALID_VALUE;
 
   const OnDevice on_device(session, *link);
   const NodeSet leading = WithAllBefore(*order, IsCondition);
@@ -403,7 +402,7 @@ Error DeviceGraph::Instantiate(Session& session, GraphExec& exec) {
   CUSPAN_RETURN_IF_FAILED(Build(session, *link, own, &exec.on_device));
   exec_ = exec.on_device;
   exec.stale = false;
-  return cudaSuccess;
+  return CUDA_SUCCESS;
 }
 
 }  // namespace cuspan

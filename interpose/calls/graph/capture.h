@@ -7,7 +7,7 @@
 
 #include <type_traits>
 
-#include "interpose/runtime/graph.h"
+#include "interpose/calls/graph/graph.h"
 
 namespace cuspan {
 
@@ -20,6 +20,7 @@ struct Described {
   bool ends_capture = false;
   Described(Error error) : error(error) {}        // NOLINT: as it is returned.
   Described(cudaError_t error) : error(error) {}  // NOLINT
+  Described(CUresult error) : error(error) {}     // NOLINT
   Described(Error error, bool ends) : error(error), ends_capture(ends) {}
 };
 inline Described OrEndsCapture(Error error) { return {error, error.failed()}; }
@@ -30,17 +31,16 @@ using MakeWork = std::function<Described(const NewNode&, Work*)>;
 Error CaptureWork(Session& session, const StreamTarget& target, const MakeWork& make_work,
                   bool* captured);
 // A record of an event, or a wait for one: these only move dependencies.
-Error CaptureRecord(Session& session, const StreamTarget& target, cudaEvent_t event,
-                    bool* captured);
-Error CaptureWait(Session& session, const StreamTarget& target, cudaEvent_t event, bool* captured);
-// cudaErrorCapturedEvent when the event's latest record was captured: nobody can wait for it.
-Error RefuseCapturedEvent(cudaEvent_t event);
+Error CaptureRecord(Session& session, const StreamTarget& target, CUevent event, bool* captured);
+Error CaptureWait(Session& session, const StreamTarget& target, CUevent event, bool* captured);
+// CUDA_ERROR_CAPTURED_EVENT when the event's latest record was captured: nobody can wait for it.
+Error RefuseCapturedEvent(CUevent event);
 
 // body(Session&, const StreamTarget&) → Error, or in a capturing stream
 // make_work(Session&, const StreamTarget&, [const NewNode&,] Work*) → Error or Described. As
 // OnStream otherwise.
 template <typename Body, typename Describe>
-Error InStream(cudaStream_t stream, DefaultStream meaning, Body&& body, Describe&& make_work) {
+Error InStream(CUstream stream, DefaultStream meaning, Body&& body, Describe&& make_work) {
   return WithSession([&](Session& session) -> Error {
     StreamTarget target;
     CUSPAN_RETURN_IF_FAILED(session.ResolveStream(stream, meaning, &target));
@@ -56,7 +56,7 @@ Error InStream(cudaStream_t stream, DefaultStream meaning, Body&& body, Describe
               return make_work(session, target, work);
           },
           &captured));
-      if (captured) return cudaSuccess;
+      if (captured) return CUDA_SUCCESS;
     }
     CUSPAN_RETURN_IF_FAILED(body(session, target));
     return target.link->TakePostedFailure();
@@ -67,38 +67,50 @@ Error InStream(cudaStream_t stream, DefaultStream meaning, Body&& body, Describe
 // as `capture` does it, or becomes `external`, a node that does it at each launch, if `flags` say
 // so.
 template <typename Body>
-Error EventInStream(cudaEvent_t event, cudaStream_t stream, unsigned flags, DefaultStream meaning,
+Error EventInStream(CUevent event, CUstream stream, unsigned flags, DefaultStream meaning,
                     decltype(CaptureRecord)* capture, const Work& external, Body&& body) {
-  static_assert(cudaEventRecordExternal == 1 && cudaEventWaitExternal == 1);
+  static_assert(CU_EVENT_RECORD_EXTERNAL == 1 && CU_EVENT_WAIT_EXTERNAL == 1);
   return WithSession([&](Session& session) -> Error {
     StreamTarget target;
     CUSPAN_RETURN_IF_FAILED(session.ResolveStream(stream, meaning, &target));
-    if (event == nullptr) return cudaErrorInvalidResourceHandle;
-    if (flags > cudaEventRecordExternal) return cudaErrorInvalidValue;
-    const bool is_external = flags == cudaEventRecordExternal;
+    if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    if (flags > CU_EVENT_RECORD_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
+    const bool is_external = flags == CU_EVENT_RECORD_EXTERNAL;
     bool captured = false;
     if (AnyCapture()) {
       const auto describe = [&](const NewNode&, Work* work) -> Error {
         *work = external;
-        return cudaSuccess;
+        return CUDA_SUCCESS;
       };
       CUSPAN_RETURN_IF_FAILED(is_external ? CaptureWork(session, target, describe, &captured)
                                           : capture(session, target, event, &captured));
     }
-    if (captured) return cudaSuccess;
-    if (is_external) return cudaErrorIllegalState;
+    if (captured) return CUDA_SUCCESS;
+    if (is_external) return CUDA_ERROR_ILLEGAL_STATE;
     CUSPAN_RETURN_IF_FAILED(body(session, target));
     return target.link->TakePostedFailure();
   });
 }
 
+// --- What the program asks for.
+
+Error BeginCapture(CUstream stream, DefaultStream meaning, CUstreamCaptureMode mode);
+// What is captured depends on these nodes of the graph, into which it goes.
+Error BeginCaptureToGraph(CUstream stream, DefaultStream meaning, CUgraph graph,
+                          const CUgraphNode* dependencies, std::size_t count,
+                          CUstreamCaptureMode mode);
+Error EndCapture(CUstream stream, DefaultStream meaning, CUgraph* graph);
+// `flags` as in CUstreamUpdateCaptureDependencies_flags.
+Error UpdateCaptureDependencies(CUstream stream, DefaultStream meaning,
+                                const CUgraphNode* dependencies, std::size_t count, unsigned flags);
+
 // --- What a stream says of itself.
 
 struct CaptureState {
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   unsigned long long id = 0;
-  cudaGraph_t graph = nullptr;
-  std::vector<cudaGraphNode_t> dependencies;
+  CUgraph graph = nullptr;
+  std::vector<CUgraphNode> dependencies;
 };
 CaptureState CaptureOf(const StreamTarget& target);
 

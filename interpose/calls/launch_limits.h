@@ -2,24 +2,25 @@
 // client knows them.
 #pragma once
 
+#include "interpose/calls/error.h"
 #include "interpose/client/modules.h"
-#include "interpose/runtime/entry.h"
+#include "structs.gen.h"
 
 namespace cuspan {
 
 struct LaunchShape {
-  dim3 grid;
-  dim3 block;
+  Dim3 grid;
+  Dim3 block;
   std::size_t dynamic_shared;  // Bytes.
 };
 
 // cudaErrorInvalidConfiguration when a dimension is zero or more than the device
-// has; cudaErrorLaunchOutOfResources when the kernel needs more registers than a
-// block of so many threads can have; cudaErrorInvalidValue when the kernel was
+// has; CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES when the kernel needs more registers than a
+// block of so many threads can have; CUDA_ERROR_INVALID_VALUE when the kernel was
 // compiled for fewer threads or has less dynamic shared memory.
 //
 // The CUDA documentation gives the first for all dimensions; a launch with
-// runtime 13.0 on an H200 returned cudaErrorInvalidValue instead.
+// runtime 13.0 on an H200 returned CUDA_ERROR_INVALID_VALUE instead.
 Error CheckLaunch(const DeviceDescription& device, const LoadedKernel& kernel,
                   const LaunchShape& shape);
 
@@ -29,10 +30,10 @@ inline constexpr std::uint64_t kPortableCluster = 8;
 
 // Blocks of a cluster of a launch that asks for `asked`; of one that asks for a single block, as
 // many as the kernel was compiled with.
-std::uint64_t ClusterBlocks(const LoadedKernel& kernel, const dim3& asked);
+std::uint64_t ClusterBlocks(const LoadedKernel& kernel, const Dim3& asked);
 
-// cudaErrorInvalidClusterSize when the grid is no multiple of that cluster, or when it has more
+// CUDA_ERROR_INVALID_CLUSTER_SIZE when the grid is no multiple of that cluster, or when it has more
 // blocks than the kernel allows.
-Error CheckCluster(const LoadedKernel& kernel, const LaunchShape& shape, const dim3& asked);
+Error CheckCluster(const LoadedKernel& kernel, const LaunchShape& shape, const Dim3& asked);
 
 }  // namespace cuspan

@@ -1,4 +1,4 @@
-#include "interpose/runtime/pci_bus_id.h"
+#include "interpose/calls/pci_bus_id.h"
 
 #include <charconv>
 #include <vector>

@@ -1,7 +1,7 @@
 // Graphs as the program builds them: nodes, what they do, and their edges. They
 // live in the client; a launch hands the nodes' operations to the streams in an
-// order that the edges allow (graph_run.cc). Where the device itself decides what comes next, at
-// conditional nodes, it gets those and what leads to them as a graph of its own (graph_device.h).
+// order that the edges allow (run.cc). Where the device itself decides what comes next, at
+// conditional nodes, it gets those and what leads to them as a graph of its own (device_graph.h).
 //
 // Handles are numbers (NextHandle) that stand for the objects. One mutex guards
 // all graphs: CUDA lets a program use a graph from one thread at a time only.
@@ -16,7 +16,10 @@
 #include <variant>
 #include <vector>
 
-#include "interpose/runtime/entry.h"
+#include "interpose/calls/copy_box.h"
+#include "interpose/calls/ways_in.h"
+#include "interpose/client/host_calls.h"
+#include "interpose/client/registry.h"
 
 namespace cuspan {
 
@@ -28,13 +31,13 @@ class DeviceGraphExec;
 // --- What a node does.
 
 struct KernelWork {
-  const void* function = nullptr;
-  dim3 grid, block;
+  const FunctionRecord* function = nullptr;
+  Dim3 grid, block;
   unsigned dynamic_shared = 0;
   bool cooperative = false;
-  dim3 cluster = {1, 1, 1};
+  Dim3 cluster;
   std::vector<std::vector<std::byte>> arguments;
-  std::map<cudaLaunchAttributeID, cudaLaunchAttributeValue> hints;  // Attributes kept, not used.
+  std::map<CUlaunchAttributeID, CUlaunchAttributeValue> hints;  // Attributes kept, not used.
 
   void TakeAttributes(const KernelWork& other) {
     cooperative = other.cooperative;
@@ -44,23 +47,23 @@ struct KernelWork {
 };
 // Any copy: one of a run is a box of one row.
 struct CopyWork {
-  cudaMemcpy3DParms parameters{};
+  BoxRequest box;
 };
 struct SetWork {
-  cudaMemsetParams parameters{};
+  CUDA_MEMSET_NODE_PARAMS parameters{};
 };
 struct HostWork {
-  cudaHostNodeParams parameters{};
+  HostFunction call;
 };
 struct ChildWork {
   std::shared_ptr<Graph> graph;
 };
 struct EmptyWork {};
 struct WaitWork {
-  cudaEvent_t event = nullptr;
+  CUevent event = nullptr;
 };
 struct RecordWork {
-  cudaEvent_t event = nullptr;
+  CUevent event = nullptr;
 };
 // The memory is there from when the node is made until the graph and what was
 // made of it are gone; so its address is the same at each launch. Nodes that allocate after it was
@@ -70,12 +73,12 @@ struct GraphMemory {
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;
   std::uint64_t link_number = 0;
-  // Fails when the device has no room (graph_memory.cc).
+  // Fails when the device has no room (memory_nodes.cc).
   Error Allocate(Session& session, int on, std::uint64_t size);
   ~GraphMemory();
 };
 struct AllocateWork {
-  cudaMemAllocNodeParams parameters{};  // With the address.
+  CUDA_MEM_ALLOC_NODE_PARAMS parameters{};  // With the address.
   std::shared_ptr<GraphMemory> memory;
 };
 struct FreeWork {
@@ -84,15 +87,15 @@ struct FreeWork {
 // Runs one of its bodies, none, or one again and again, by a number that kernels set.
 struct ConditionWork {
   std::uint64_t condition = 0;  // The device's name for the number.
-  cudaGraphConditionalNodeType kind{};
+  CUgraphConditionalNodeType kind{};
   std::vector<std::shared_ptr<Graph>> bodies;
-  std::shared_ptr<std::vector<cudaGraph_t>> handles;  // Theirs, as the program reads them.
+  std::shared_ptr<std::vector<CUgraph>> handles;  // Theirs, as the program reads them.
 };
-// In the order of cudaGraphNodeType, without semaphores and batches.
+// In the order of CUgraphNodeType, without semaphores and batches.
 using Work = std::variant<KernelWork, CopyWork, SetWork, HostWork, ChildWork, EmptyWork, WaitWork,
                           RecordWork, AllocateWork, FreeWork, ConditionWork>;
 
-cudaGraphNodeType TypeOf(const Work& work);
+CUgraphNodeType TypeOf(const Work& work);
 
 // --- Structure.
 
@@ -109,7 +112,7 @@ struct Graph {
   std::uint64_t handle = 0;
   std::vector<std::unique_ptr<GraphNode>> nodes;  // In the order in which they were made.
   bool child = false;  // Belongs to a node, and can not be destroyed by itself.
-  // What the program gave it to keep, and how often (user_object.cc); its clones keep it, too.
+  // What the program gave it to keep, and how often (user_objects.cc); its clones keep it, too.
   std::map<std::shared_ptr<UserObject>, unsigned> objects;
   // Of a graph with conditions, and of the bodies of its conditional nodes.
   std::shared_ptr<DeviceGraph> on_device;
@@ -140,19 +143,19 @@ class Graphs {
 
   std::shared_ptr<Graph> Create();
   std::shared_ptr<Graph> Clone(const Graph& graph);
-  std::shared_ptr<Graph> Find(cudaGraph_t graph);
+  std::shared_ptr<Graph> Find(CUgraph graph);
   // The node and its graph; null pointers for what is none.
   struct Place {
     std::shared_ptr<Graph> graph;
     GraphNode* node = nullptr;
   };
-  Place Find(cudaGraphNode_t node);
+  Place Find(CUgraphNode node);
   void Destroy(std::uint64_t graph);
   void DestroyNode(const Place& place);
 
   void Add(std::shared_ptr<GraphExec> exec);
-  std::shared_ptr<GraphExec> Find(cudaGraphExec_t exec);
-  bool Destroy(cudaGraphExec_t exec);
+  std::shared_ptr<GraphExec> Find(CUgraphExec exec);
+  bool Destroy(CUgraphExec exec);
 
   // The graphs that belong to a node, gone with it.
   void DestroyPartsOf(const GraphNode& node);
@@ -173,24 +176,14 @@ struct NewNode {
 // These nodes and all that they depend on.
 std::set<const GraphNode*> WithAncestors(const std::vector<GraphNode*>& nodes);
 
-// What a node does that allocates memory, and its address in `parameters`; or one that frees some.
-// With the graphs in peace (graph_memory.cc).
-Error DescribeAllocation(const NewNode& place, cudaMemAllocNodeParams* parameters, Work* work);
-Error DescribeFree(const NewNode& place, void* memory, Work* work);
-// Then neither its nodes nor its edges can be removed, as CUDA has it: other nodes rely on their
-// order.
-bool HasMemoryNodes(const Graph& graph);
-
 // Nodes, each behind those that it depends on; nothing when they form a cycle.
 std::optional<std::vector<GraphNode*>> InOrder(const Graph& graph);
 
-inline cudaGraphNode_t HandleOf(const GraphNode& node) {
-  return HandleOf<cudaGraphNode_t>(node.handle);
-}
-inline cudaGraph_t HandleOf(const Graph& graph) { return HandleOf<cudaGraph_t>(graph.handle); }
+inline CUgraphNode HandleOf(const GraphNode& node) { return HandleOf<CUgraphNode>(node.handle); }
+inline CUgraph HandleOf(const Graph& graph) { return HandleOf<CUgraph>(graph.handle); }
 
 // Hands the work of a node to the stream, or, where it concerns another device, to that one in
-// the stream's order (graph_run.cc).
+// the stream's order (run.cc).
 Error RunNode(Session& session, const StreamTarget& target, const GraphNode& node);
 Error RunGraph(Session& session, const StreamTarget& target, const std::vector<GraphNode*>& order);
 

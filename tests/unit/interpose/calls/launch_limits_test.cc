@@ -1,7 +1,8 @@
 // Which launches CUDA refuses, and how. Limits are those of an H200.
-#include "interpose/runtime/launch_limits.h"
+#include "interpose/calls/launch_limits.h"
 
 #include <gtest/gtest.h>
+#include <vector_types.h>
 
 #include <limits>
 
@@ -33,7 +34,8 @@ LoadedKernel Kernel(int threads, int registers, int dynamic_shared) {
 
 cudaError_t Check(dim3 grid, dim3 block, std::size_t shared = 0,
                   const LoadedKernel& kernel = Kernel(1024, 8, 49152)) {
-  return CheckLaunch(Device(), kernel, {grid, block, shared}).runtime();
+  const LaunchShape shape{{grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, shared};
+  return CheckLaunch(Device(), kernel, shape).runtime();
 }
 
 TEST(LaunchLimits, AllowWhatTheDeviceHas) {

@@ -3,7 +3,7 @@
 // A kernel sets a condition by a number that only means something in the driver's graph that it
 // runs in. So such a graph is recorded there node by node, once it is instantiated, together with
 // all that leads to its conditional nodes; what is for the host or another device stays behind or
-// before it, in the client (graph_run.cc).
+// before it, in the client (run.cc).
 //
 // As in CUDA there is one executable graph of such a graph at a time.
 // All functions are called with the graphs in peace (Graphs::mutex), but for those that say
@@ -14,7 +14,7 @@
 #include <mutex>
 #include <vector>
 
-#include "interpose/runtime/graph.h"
+#include "interpose/calls/graph/graph.h"
 
 namespace cuspan {
 
@@ -56,16 +56,16 @@ class DeviceGraph : public std::enable_shared_from_this<DeviceGraph> {
   // The graph of the program that it is for.
   std::uint64_t whole() const { return whole_; }
 
-  // Its proxy; cudaErrorInvalidResourceHandle when the device was reset since.
+  // Its proxy; CUDA_ERROR_INVALID_HANDLE when the device was reset since.
   Error FindLink(Session& session, std::shared_ptr<Link>* link) const;
 
   // The device forgets what it was given for the executable graph before, whose last launch it
-  // waits for: so not with the graphs in peace. cudaErrorNotSupported, as CUDA has it, while there
-  // is one.
+  // waits for: so not with the graphs in peace. CUDA_ERROR_NOT_SUPPORTED, as CUDA has it, while
+  // there is one.
   Error MakeReady(Session& session);
   // Puts the exec's graph into the device, which is ready, and sorts its nodes: those of `order`
   // that the device has leave it, and what comes behind them goes to `behind`. Fails as
-  // cudaGraphInstantiate.
+  // cuGraphInstantiate.
   Error Instantiate(Session& session, GraphExec& exec);
 
  private:

@@ -1,8 +1,8 @@
-#include "interpose/runtime/launch_limits.h"
+#include "interpose/calls/launch_limits.h"
 
 #include <algorithm>
 
-#include "interpose/runtime/device_properties.h"
+#include "interpose/calls/attributes.h"
 
 namespace cuspan {
 namespace {
@@ -11,9 +11,9 @@ bool Within(unsigned value, int most) {
   return value != 0 && (most == 0 || value <= static_cast<unsigned>(most));
 }
 
-std::uint64_t Volume(const dim3& size) { return std::uint64_t{size.x} * size.y * size.z; }
+std::uint64_t Volume(const Dim3& size) { return std::uint64_t{size.x} * size.y * size.z; }
 
-dim3 ClusterOf(const LoadedKernel& kernel, const dim3& asked) {
+Dim3 ClusterOf(const LoadedKernel& kernel, const Dim3& asked) {
   if (Volume(asked) != 1) return asked;
   const auto compiled = [&](CUfunction_attribute which) {
     return static_cast<unsigned>(std::max(kernel.attribute(which), 1));
@@ -25,22 +25,22 @@ dim3 ClusterOf(const LoadedKernel& kernel, const dim3& asked) {
 
 }  // namespace
 
-std::uint64_t ClusterBlocks(const LoadedKernel& kernel, const dim3& asked) {
+std::uint64_t ClusterBlocks(const LoadedKernel& kernel, const Dim3& asked) {
   return Volume(ClusterOf(kernel, asked));
 }
 
-Error CheckCluster(const LoadedKernel& kernel, const LaunchShape& shape, const dim3& asked) {
+Error CheckCluster(const LoadedKernel& kernel, const LaunchShape& shape, const Dim3& asked) {
   const auto divides = [](unsigned part, unsigned whole) { return part != 0 && whole % part == 0; };
-  const dim3 cluster = ClusterOf(kernel, asked);
+  const Dim3 cluster = ClusterOf(kernel, asked);
   if (!divides(cluster.x, shape.grid.x) || !divides(cluster.y, shape.grid.y) ||
       !divides(cluster.z, shape.grid.z)) {
-    return cudaErrorInvalidClusterSize;
+    return CUDA_ERROR_INVALID_CLUSTER_SIZE;
   }
   if (Volume(cluster) > kPortableCluster &&
       kernel.attribute(CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED) == 0) {
-    return cudaErrorInvalidClusterSize;
+    return CUDA_ERROR_INVALID_CLUSTER_SIZE;
   }
-  return cudaSuccess;
+  return CUDA_SUCCESS;
 }
 
 Error CheckLaunch(const DeviceDescription& device, const LoadedKernel& kernel,
@@ -64,12 +64,12 @@ Error CheckLaunch(const DeviceDescription& device, const LoadedKernel& kernel,
     const auto registers = static_cast<std::uint64_t>(kernel.attribute(CU_FUNC_ATTRIBUTE_NUM_REGS));
     const auto device_registers =
         static_cast<std::uint64_t>(most(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK));
-    return registers * threads > device_registers ? cudaErrorLaunchOutOfResources
-                                                  : cudaErrorInvalidValue;
+    return registers * threads > device_registers ? CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
+                                                  : CUDA_ERROR_INVALID_VALUE;
   }
   const int shared = kernel.attribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
-  if (shape.dynamic_shared > static_cast<std::size_t>(shared)) return cudaErrorInvalidValue;
-  return cudaSuccess;
+  if (shape.dynamic_shared > static_cast<std::size_t>(shared)) return CUDA_ERROR_INVALID_VALUE;
+  return CUDA_SUCCESS;
 }
 
 }  // namespace cuspan

@@ -1,10 +1,9 @@
 // Launches: the nodes' work, handed to a stream in an order that the edges allow.
+#include "interpose/calls/graph/graph.h"
+#include "interpose/calls/host_function.h"
+#include "interpose/calls/launch.h"
+#include "interpose/calls/set.h"
 #include "interpose/client/shared_event.h"
-#include "interpose/runtime/copy_box.h"
-#include "interpose/runtime/graph.h"
-#include "interpose/runtime/host_call.h"
-#include "interpose/runtime/launch.h"
-#include "interpose/runtime/set.h"
 
 namespace cuspan {
 namespace {
@@ -27,16 +26,14 @@ struct Runner {
   }
   // Host memory is read now, when it is pageable, and otherwise when its turn has come: at each
   // launch.
-  Error operator()(const CopyWork& work) const { return CopyBox(session, target, work.parameters); }
+  Error operator()(const CopyWork& work) const { return CopyBox(session, target, work.box, true); }
   Error operator()(const SetWork& work) const {
     return SetElements(session, target, work.parameters);
   }
-  Error operator()(const HostWork& work) const {
-    return CallInOrder(session, target, work.parameters);
-  }
+  Error operator()(const HostWork& work) const { return CallInOrder(session, target, work.call); }
   Error operator()(const ChildWork& work) const {
     const auto order = InOrder(*work.graph);
-    return order ? RunGraph(session, target, *order) : Error(cudaErrorInvalidValue);
+    return order ? RunGraph(session, target, *order) : Error(CUDA_ERROR_INVALID_VALUE);
   }
   Error operator()(const WaitWork& work) const {
     return SharedEvent::WaitForAny(session, NumberOf(work.event), target);
@@ -45,11 +42,11 @@ struct Runner {
     return SharedEvent::RecordAny(session, NumberOf(work.event), target);
   }
   // Nothing to do: the memory of a graph stays where it is.
-  Error operator()(const EmptyWork&) const { return cudaSuccess; }
-  Error operator()(const AllocateWork&) const { return cudaSuccess; }
-  Error operator()(const FreeWork&) const { return cudaSuccess; }
-  // The device has it (graph_device.cc): what is run from here has none.
-  Error operator()(const ConditionWork&) const { return cudaErrorUnknown; }
+  Error operator()(const EmptyWork&) const { return CUDA_SUCCESS; }
+  Error operator()(const AllocateWork&) const { return CUDA_SUCCESS; }
+  Error operator()(const FreeWork&) const { return CUDA_SUCCESS; }
+  // The device has it (device_graph.cc): what is run from here has none.
+  Error operator()(const ConditionWork&) const { return CUDA_ERROR_UNKNOWN; }
 };
 
 }  // namespace
@@ -71,7 +68,7 @@ Error RunGraph(Session& session, const StreamTarget& target, const std::vector<G
   for (const GraphNode* node : order) {
     if (node->enabled) CUSPAN_RETURN_IF_FAILED(RunNode(session, target, *node));
   }
-  return cudaSuccess;
+  return CUDA_SUCCESS;
 }
 
 }  // namespace cuspan

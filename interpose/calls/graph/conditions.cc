@@ -1,0 +1,94 @@
+// Conditions of graphs, and the conditional nodes that follow them.
+#include <algorithm>
+
+#include "interpose/calls/graph/device_graph.h"
+#include "interpose/calls/graph/nodes.h"
+
+namespace cuspan {
+namespace {
+
+bool Follows(const Graph& graph, std::uint64_t condition) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const auto& node) {
+    const auto* const work = std::get_if<ConditionWork>(&node->work);
+    return work != nullptr &&
+           (work->condition == condition ||
+            std::any_of(work->bodies.begin(), work->bodies.end(),
+                        [&](const auto& body) { return Follows(*body, condition); }));
+  });
+}
+
+// A condition of the graph that no node follows yet.
+bool IsFree(const Graph& graph, std::uint64_t condition) {
+  if (graph.on_device == nullptr) return false;
+  const auto& conditions = graph.on_device->conditions();
+  const bool known = std::any_of(conditions.begin(), conditions.end(),
+                                 [&](const auto& one) { return one.number == condition; });
+  const std::shared_ptr<Graph> whole =
+      Graphs::Get().Find(HandleOf<CUgraph>(graph.on_device->whole()));
+  return known && whole != nullptr && !Follows(*whole, condition);
+}
+
+bool HasSize(const CUDA_CONDITIONAL_NODE_PARAMS& parameters) {
+  switch (parameters.type) {
+    case CU_GRAPH_COND_TYPE_IF:
+      return parameters.size == 1 || parameters.size == 2;
+    case CU_GRAPH_COND_TYPE_WHILE:
+      return parameters.size == 1;
+    case CU_GRAPH_COND_TYPE_SWITCH:
+      return parameters.size >= 1;
+    default:
+      return false;
+  }
+}
+
+// More than any program has; the proxy takes no more.
+constexpr unsigned kMostBodies = 4096;
+
+}  // namespace
+
+Error CreateCondition(CUgraphConditionalHandle* handle, CUgraph graph, unsigned value,
+                      unsigned flags) {
+  if (handle == nullptr || (flags & ~unsigned{CU_GRAPH_COND_ASSIGN_DEFAULT}) != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  return WithSession([&](Session& session) {
+    return WithGraph(graph, [&](const std::shared_ptr<Graph>& found) -> Error {
+      if (found->on_device == nullptr)
+        CUSPAN_RETURN_IF_FAILED(DeviceGraph::Create(session, *found, &found->on_device));
+      std::uint64_t number = 0;
+      CUSPAN_RETURN_IF_FAILED(found->on_device->AddCondition(session, value, flags, &number));
+      *handle = number;
+      return CUDA_SUCCESS;
+    });
+  });
+}
+
+Error AddConditionalNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
+                         std::size_t count, CUDA_CONDITIONAL_NODE_PARAMS* parameters) {
+  if (!HasSize(*parameters)) return CUDA_ERROR_INVALID_VALUE;
+  if (parameters->size > kMostBodies)
+    return NotSupported("a conditional node with more than 4,096 bodies");
+  return AddNode(node, graph, dependencies, count, [&](const NewNode& place, Work* work) -> Error {
+    if (!IsFree(*place.graph, parameters->handle)) return CUDA_ERROR_INVALID_VALUE;
+    ConditionWork condition{parameters->handle, parameters->type, {}, {}};
+    condition.handles = std::make_shared<std::vector<CUgraph>>();
+    for (unsigned i = 0; i < parameters->size; ++i) {
+      const auto& body = condition.bodies.emplace_back(Graphs::Get().Create());
+      body->child = true;
+      body->on_device = place.graph->on_device;
+      condition.handles->push_back(HandleOf(*body));
+    }
+    parameters->phGraph_out = condition.handles->data();
+    *work = std::move(condition);
+    return CUDA_SUCCESS;
+  });
+}
+
+Error CloneAsChild(const Graph& graph, Work* work) {
+  if (graph.on_device != nullptr) return CUDA_ERROR_NOT_SUPPORTED;
+  std::shared_ptr<Graph> clone = Graphs::Get().Clone(graph);
+  clone->child = true;
+  *work = ChildWork{std::move(clone)};
+  return CUDA_SUCCESS;
+}
+
+}  // namespace cuspan

@@ -1,0 +1,278 @@
+#include "interpose/calls/graph/exec.h"
+
+#include <algorithm>
+
+#include "interpose/calls/graph/capture.h"
+#include "interpose/calls/graph/device_graph.h"
+#include "interpose/calls/graph/nodes.h"
+
+namespace cuspan {
+namespace {
+
+constexpr unsigned long long kKnownFlags = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH |
+                                           CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |
+                                           CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
+
+Error PutInOrder(GraphExec& exec) {
+  if (exec.graph->on_device != nullptr) {
+    return WithSession(
+        [&](Session& session) { return exec.graph->on_device->Instantiate(session, exec); });
+  }
+  auto order = InOrder(*exec.graph);
+  if (!order) return CUDA_ERROR_INVALID_VALUE;
+  exec.order = std::move(*order);
+  return CUDA_SUCCESS;
+}
+
+// Before the graph, if it has conditions, is instantiated again.
+Error MakeReady(CUgraph graph) {
+  std::shared_ptr<DeviceGraph> on_device;
+  CUSPAN_RETURN_IF_FAILED(WithGraph(graph, [&](const std::shared_ptr<Graph>& found) -> Error {
+    on_device = found->on_device;
+    return CUDA_SUCCESS;
+  }));
+  if (on_device == nullptr) return CUDA_SUCCESS;
+  return WithSession([&](Session& session) { return on_device->MakeReady(session); });
+}
+
+// What was changed since the last launch, the device gets now.
+Error Renew(Session& session, GraphExec& exec) {
+  {
+    std::lock_guard lock(Graphs::Get().mutex);
+    if (!exec.stale) return CUDA_SUCCESS;
+    exec.on_device = nullptr;
+  }
+  CUSPAN_RETURN_IF_FAILED(exec.graph->on_device->MakeReady(session));
+  std::lock_guard lock(Graphs::Get().mutex);
+  return exec.stale ? PutInOrder(exec) : Error(CUDA_SUCCESS);
+}
+
+// Those of the graph and of all that is inside.
+void CollectObjects(const Graph& graph, std::vector<std::shared_ptr<UserObject>>* objects) {
+  for (const auto& [object, count] : graph.objects) objects->push_back(object);
+  for (const auto& node : graph.nodes) {
+    if (const auto* const child = std::get_if<ChildWork>(&node->work))
+      CollectObjects(*child->graph, objects);
+    if (const auto* const condition = std::get_if<ConditionWork>(&node->work))
+      for (const auto& body : condition->bodies) CollectObjects(*body, objects);
+  }
+}
+
+// Whether the nodes and edges of the two are alike; where not, what and which node says so.
+CUgraphExecUpdateResult Compare(const Graph& mine, const Graph& theirs, const GraphNode** where) {
+  const auto position = [](const Graph& of, const GraphNode* node) {
+    return std::find_if(of.nodes.begin(), of.nodes.end(),
+                        [&](const auto& n) { return n.get() == node; }) -
+           of.nodes.begin();
+  };
+  *where = nullptr;
+  if (mine.nodes.size() != theirs.nodes.size()) return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+  for (std::size_t i = 0; i < mine.nodes.size(); ++i) {
+    const GraphNode& my = *mine.nodes[i];
+    const GraphNode& their = *theirs.nodes[i];
+    *where = &their;
+    if (my.work.index() != their.work.index()) return CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED;
+    if (my.dependencies.size() != their.dependencies.size())
+      return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+    for (std::size_t j = 0; j < their.dependencies.size(); ++j) {
+      if (position(mine, my.dependencies[j]) != position(theirs, their.dependencies[j]))
+        return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+    }
+    // Memory has its place for good.
+    if (std::holds_alternative<AllocateWork>(their.work))
+      return CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED;
+    const auto* const condition = std::get_if<ConditionWork>(&their.work);
+    if (condition == nullptr) continue;
+    const auto& kept = std::get<ConditionWork>(my.work);
+    if (kept.condition != condition->condition || kept.kind != condition->kind ||
+        kept.bodies.size() != condition->bodies.size())
+      return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
+    for (std::size_t j = 0; j < kept.bodies.size(); ++j) {
+      const auto result = Compare(*kept.bodies[j], *condition->bodies[j], where);
+      if (result != CU_GRAPH_EXEC_UPDATE_SUCCESS) return result;
+    }
+  }
+  return CU_GRAPH_EXEC_UPDATE_SUCCESS;
+}
+
+// Takes the work of the nodes of `theirs`, which is alike.
+void Take(Graph& mine, const Graph& theirs) {
+  mine.objects = theirs.objects;  // Launches have references of their own to what they use.
+  for (std::size_t i = 0; i < mine.nodes.size(); ++i) {
+    GraphNode& my = *mine.nodes[i];
+    my.device = theirs.nodes[i]->device;
+    if (auto* const condition = std::get_if<ConditionWork>(&my.work)) {
+      const auto& bodies = std::get<ConditionWork>(theirs.nodes[i]->work).bodies;
+      for (std::size_t j = 0; j < bodies.size(); ++j) Take(*condition->bodies[j], *bodies[j]);
+      continue;
+    }
+    Work work = theirs.nodes[i]->work;
+    if (auto* const child = std::get_if<ChildWork>(&work)) {
+      Graphs::Get().Destroy(std::get<ChildWork>(my.work).graph->handle);
+      child->graph = Graphs::Get().Clone(*child->graph);
+      child->graph->child = true;
+    }
+    my.work = std::move(work);
+  }
+}
+
+// Whether the conditions of the two start alike; what the device has of `mine` stays.
+bool HaveSameConditions(const Graph& mine, const Graph& theirs) {
+  if (mine.on_device == nullptr || theirs.on_device == nullptr)
+    return mine.on_device == theirs.on_device;
+  return mine.on_device->conditions() == theirs.on_device->conditions();
+}
+
+// Takes the work of `graph`, whose nodes and edges must be like those that the exec was made of.
+Error Update(GraphExec& exec, const Graph& graph, UpdateReport* report) {
+  const GraphNode* where = nullptr;
+  CUgraphExecUpdateResult result = Compare(*exec.graph, graph, &where);
+  if (result == CU_GRAPH_EXEC_UPDATE_SUCCESS && !HaveSameConditions(*exec.graph, graph)) {
+    result = CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED;
+    static_cast<void>(NotSupported("cudaGraphExecUpdate with other conditions"));
+  }
+  *report = {result, nullptr};
+  if (result != CU_GRAPH_EXEC_UPDATE_SUCCESS) {
+    if (where != nullptr) report->node = HandleOf(*where);
+    return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+  }
+  Take(*exec.graph, graph);
+  exec.stale = true;
+  return CUDA_SUCCESS;
+}
+
+// The node of an exec's graph that stands for one of the graph that it was made of; also in the
+// bodies of conditional nodes.
+GraphNode* FindNode(const Graph& graph, std::uint64_t origin) {
+  for (const auto& node : graph.nodes) {
+    if (node->origin == origin) return node.get();
+    const auto* const condition = std::get_if<ConditionWork>(&node->work);
+    if (condition == nullptr) continue;
+    for (const auto& body : condition->bodies)
+      if (GraphNode* const inner = FindNode(*body, origin); inner != nullptr) return inner;
+  }
+  return nullptr;
+}
+
+// use(GraphNode&) → Error changes the node.
+template <typename Use>
+Error ChangeExecNode(CUgraphExec exec, CUgraphNode node, Use&& use) {
+  return WithExec(exec, [&](GraphExec& found) -> Error {
+    GraphNode* const copy = FindNode(*found.graph, NumberOf(node));
+    if (copy == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    found.stale = true;
+    return use(*copy);
+  });
+}
+
+}  // namespace
+
+Error InstantiateGraph(CUgraphExec* exec, CUgraph graph, unsigned long long flags) {
+  if (exec == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *exec = nullptr;
+  if ((flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0)
+    return NotSupported("graphs that kernels launch");
+  if ((flags & ~kKnownFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
+  CUSPAN_RETURN_IF_FAILED(MakeReady(graph));
+  return WithGraph(graph, [&](const std::shared_ptr<Graph>& found) -> Error {
+    auto made = std::make_shared<GraphExec>();
+    made->graph = Graphs::Get().Clone(*found);
+    made->graph->child = true;  // The program can not reach it but through the exec.
+    made->flags = flags;
+    if (const Error result = PutInOrder(*made); result.failed()) {
+      Graphs::Get().Destroy(made->graph->handle);
+      return result;
+    }
+    Graphs::Get().Add(made);
+    *exec = HandleOf<CUgraphExec>(made->handle);
+    return CUDA_SUCCESS;
+  });
+}
+
+Error LaunchGraph(CUgraphExec handle, CUstream stream, DefaultStream meaning) {
+  std::shared_ptr<GraphExec> exec;
+  {
+    std::lock_guard lock(Graphs::Get().mutex);
+    exec = Graphs::Get().Find(handle);
+  }
+  if (exec == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  return InStream(
+      stream, meaning,
+      [&](Session& session, const StreamTarget& target) -> Error {
+        std::lock_guard launching(exec->launching);
+        // Two launches of one exec do not run at a time. (A stream that is gone has nothing left to
+        // wait for.)
+        const bool elsewhere = exec->last.link != nullptr && (exec->last.link != target.link ||
+                                                              exec->last.stream != target.stream);
+        if (elsewhere && exec->last.link->fault() == CUDA_SUCCESS &&
+            (exec->last.stream == 0 || session.FindStream(exec->last.stream) != nullptr)) {
+          CUSPAN_RETURN_IF_FAILED(session.Order(exec->last, target));
+        }
+        exec->last = target;
+        if (exec->graph->on_device != nullptr) CUSPAN_RETURN_IF_FAILED(Renew(session, *exec));
+        CUSPAN_RETURN_IF_FAILED(RunGraph(session, target, exec->order));
+        if (exec->on_device != nullptr) {
+          CUSPAN_RETURN_IF_FAILED(exec->on_device->Launch(session, target));
+          CUSPAN_RETURN_IF_FAILED(RunGraph(session, target, exec->behind));
+        }
+        // What it keeps for the program stays until the launch is over.
+        std::vector<std::shared_ptr<UserObject>> kept;
+        CollectObjects(*exec->graph, &kept);
+        if (kept.empty()) return CUDA_SUCCESS;
+        return session.CallHost(target,
+                                [kept = std::move(kept)](CUresult) { return HostFunction(); });
+      },
+      // Called with the graphs in peace.
+      [&](Session&, const StreamTarget&, Work* work) -> Error {
+        return CloneAsChild(*exec->graph, work);
+      });
+}
+
+Error UpdateExec(CUgraphExec exec, CUgraph graph, UpdateReport* report) {
+  *report = {CU_GRAPH_EXEC_UPDATE_ERROR, nullptr};
+  return WithGraph(graph, [&](const std::shared_ptr<Graph>& found) -> Error {
+    const std::shared_ptr<GraphExec> target = Graphs::Get().Find(exec);
+    if (target == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    return Update(*target, *found, report);
+  });
+}
+
+Error SetExecNode(CUgraphExec exec, CUgraphNode node, Work work) {
+  return ChangeExecNode(exec, node,
+                        [&](GraphNode& copy) { return ReplaceWork(copy, std::move(work)); });
+}
+
+Error SetExecChild(CUgraphExec exec, CUgraphNode node, CUgraph child) {
+  return ChangeExecNode(exec, node, [&](GraphNode& copy) -> Error {
+    const std::shared_ptr<Graph> theirs = Graphs::Get().Find(child);
+    auto* const work = std::get_if<ChildWork>(&copy.work);
+    if (theirs == nullptr || work == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    const GraphNode* where = nullptr;
+    if (Compare(*work->graph, *theirs, &where) != CU_GRAPH_EXEC_UPDATE_SUCCESS)
+      return CUDA_ERROR_INVALID_VALUE;
+    Take(*work->graph, *theirs);
+    return CUDA_SUCCESS;
+  });
+}
+
+Error EnableNode(CUgraphExec exec, CUgraphNode node, bool enabled) {
+  return ChangeExecNode(exec, node, [&](GraphNode& copy) -> Error {
+    const CUgraphNodeType type = TypeOf(copy.work);
+    if (type != CU_GRAPH_NODE_TYPE_KERNEL && type != CU_GRAPH_NODE_TYPE_MEMCPY &&
+        type != CU_GRAPH_NODE_TYPE_MEMSET)
+      return CUDA_ERROR_INVALID_VALUE;
+    copy.enabled = enabled;
+    return CUDA_SUCCESS;
+  });
+}
+
+Error IsNodeEnabled(CUgraphExec exec, CUgraphNode node, bool* enabled) {
+  return WithExec(exec, [&](GraphExec& found) -> Error {
+    const GraphNode* const copy = FindNode(*found.graph, NumberOf(node));
+    if (copy == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *enabled = copy->enabled;
+    return CUDA_SUCCESS;
+  });
+}
+
+}  // namespace cuspan

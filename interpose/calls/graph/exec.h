@@ -1,0 +1,40 @@
+// What a program makes of its graphs to launch them: instantiation, launches, updates.
+#pragma once
+
+#include "interpose/calls/graph/graph.h"
+
+namespace cuspan {
+
+// `flags` as in CUgraphInstantiate_flags.
+Error InstantiateGraph(CUgraphExec* exec, CUgraph graph, unsigned long long flags);
+
+Error LaunchGraph(CUgraphExec handle, CUstream stream, DefaultStream meaning);
+
+// Takes the work of `graph`, whose nodes and edges must be like those that the exec was made of.
+struct UpdateReport {
+  CUgraphExecUpdateResult result;
+  CUgraphNode node;  // That is not alike; null where none is named.
+};
+Error UpdateExec(CUgraphExec exec, CUgraph graph, UpdateReport* report);
+
+// use(GraphExec&) → Error, with the graphs in peace.
+template <typename Use>
+Error WithExec(CUgraphExec exec, Use&& use) {
+  CUSPAN_RETURN_IF_FAILED(CheckMayCall());
+  std::lock_guard lock(Graphs::Get().mutex);
+  const std::shared_ptr<GraphExec> found = Graphs::Get().Find(exec);
+  if (found == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  return use(*found);
+}
+
+// --- About the node in what was instantiated that stands for this one.
+
+// Puts other work of the same kind into it.
+Error SetExecNode(CUgraphExec exec, CUgraphNode node, Work work);
+// The graph inside must be like the one that was there.
+Error SetExecChild(CUgraphExec exec, CUgraphNode node, CUgraph child);
+// Only what does something on a device can be left out.
+Error EnableNode(CUgraphExec exec, CUgraphNode node, bool enabled);
+Error IsNodeEnabled(CUgraphExec exec, CUgraphNode node, bool* enabled);
+
+}  // namespace cuspan

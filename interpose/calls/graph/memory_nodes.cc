@@ -1,0 +1,186 @@
+#include "interpose/calls/graph/memory_nodes.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "interpose/client/pools.h"
+
+namespace cuspan {
+namespace {
+
+// By device; what graphs have allocated, now and at most.
+struct Use {
+  std::uint64_t now = 0;
+  std::uint64_t most = 0;
+};
+std::mutex use_mutex;
+std::map<int, Use>& Uses() {
+  static auto* const uses = new std::map<int, Use>;  // Never destroyed, as the session.
+  return *uses;
+}
+
+Error CheckDevice(int device) {
+  return WithSession([&](Session& session) -> Error {
+    return device >= 0 && device < session.device_count() ? CUDA_SUCCESS
+                                                          : CUDA_ERROR_INVALID_DEVICE;
+  });
+}
+
+bool IsHigh(CUgraphMem_attribute attribute) {
+  return attribute == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH ||
+         attribute == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH;
+}
+bool IsCurrent(CUgraphMem_attribute attribute) {
+  return attribute == CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT ||
+         attribute == CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT;
+}
+
+// Some memory of a graph, and what its nodes do with it.
+struct Turns {
+  std::shared_ptr<GraphMemory> memory;
+  unsigned allocated = 0;
+  unsigned freed = 0;
+  const GraphNode* last_free = nullptr;  // The newest node that frees it.
+};
+
+// By address.
+std::map<std::uint64_t, Turns> TurnsOf(const Graph& graph) {
+  std::map<std::uint64_t, Turns> turns;
+  for (const auto& node : graph.nodes) {
+    if (const auto* const allocate = std::get_if<AllocateWork>(&node->work)) {
+      Turns& of_memory = turns[allocate->memory->address];
+      of_memory.memory = allocate->memory;
+      ++of_memory.allocated;
+    } else if (const auto* const free = std::get_if<FreeWork>(&node->work)) {
+      Turns& of_memory = turns[NumberOf(free->memory)];
+      ++of_memory.freed;
+      of_memory.last_free = node.get();
+    }
+  }
+  return turns;
+}
+
+// So many nodes before a new one are looked at, the nearest first: graphs may have very many.
+constexpr std::size_t kMostLookedAt = 4096;
+
+// The smallest memory of the graph that is large enough and no longer used when the node runs; null
+// where there is none. So a graph needs no more memory than is in use at a time, however often it
+// allocates, and addresses repeat as they do with CUDA. A node that allocates memory again depends
+// on all that used it before, so that it is free when the last of its frees comes before the new
+// node.
+std::shared_ptr<GraphMemory> FreedBefore(const NewNode& place, int device, std::uint64_t bytes) {
+  std::unordered_map<const GraphNode*, std::shared_ptr<GraphMemory>> free_behind;
+  for (const auto& [address, turns] : TurnsOf(*place.graph)) {
+    if (turns.memory != nullptr && turns.freed == turns.allocated &&
+        turns.memory->device == device && turns.memory->bytes >= bytes) {
+      free_behind[turns.last_free] = turns.memory;
+    }
+  }
+  if (free_behind.empty()) return nullptr;
+  std::shared_ptr<GraphMemory> best;
+  std::unordered_set<const GraphNode*> seen(place.dependencies.begin(), place.dependencies.end());
+  std::vector<const GraphNode*> open(seen.begin(), seen.end());
+  for (std::size_t i = 0; i < std::min(open.size(), kMostLookedAt); ++i) {
+    const auto found = free_behind.find(open[i]);
+    if (found != free_behind.end() && (best == nullptr || found->second->bytes < best->bytes))
+      best = found->second;
+    for (const GraphNode* before : open[i]->dependencies)
+      if (seen.insert(before).second) open.push_back(before);
+  }
+  return best;
+}
+
+}  // namespace
+
+Error DescribeAllocation(const NewNode& place, CUDA_MEM_ALLOC_NODE_PARAMS* parameters, Work* work) {
+  if (parameters->bytesize == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (parameters->poolProps.allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
+      parameters->poolProps.location.type != CU_MEM_LOCATION_TYPE_DEVICE) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  return WithSession([&](Session& session) -> Error {
+    const int device = parameters->poolProps.location.id;
+    if (device < 0 || device >= session.device_count()) return CUDA_ERROR_INVALID_DEVICE;
+    std::shared_ptr<GraphMemory> memory = FreedBefore(place, device, parameters->bytesize);
+    if (memory == nullptr) {
+      memory = std::make_shared<GraphMemory>();
+      CUSPAN_RETURN_IF_FAILED(memory->Allocate(session, device, parameters->bytesize));
+    }
+    parameters->dptr = memory->address;
+    *work = AllocateWork{*parameters, std::move(memory)};
+    return CUDA_SUCCESS;
+  });
+}
+
+Error DescribeFree(const NewNode& place, void* memory, Work* work) {
+  if (!Pools::Get().IsKept(NumberOf(memory))) return CUDA_ERROR_INVALID_VALUE;
+  // Once for each time it is allocated; what another graph allocates, once.
+  const auto turns = TurnsOf(*place.graph);
+  const auto known = turns.find(NumberOf(memory));
+  if (known != turns.end() && known->second.freed >= std::max(known->second.allocated, 1U))
+    return CUDA_ERROR_INVALID_VALUE;
+  *work = FreeWork{memory};
+  return CUDA_SUCCESS;
+}
+
+bool HasMemoryNodes(const Graph& graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const auto& node) {
+    return std::holds_alternative<AllocateWork>(node->work) ||
+           std::holds_alternative<FreeWork>(node->work);
+  });
+}
+
+Error GraphMemory::Allocate(Session& session, int on, std::uint64_t size) {
+  std::shared_ptr<Link> link;
+  CUSPAN_RETURN_IF_FAILED(session.OpenLink(on, &link));
+  std::uint64_t made = 0;
+  CUSPAN_RETURN_IF_FAILED(link->memory().Allocate(size, &made));
+  device = on;
+  address = made;
+  bytes = size;
+  link_number = link->number();
+  Pools::Get().Keep(address, true);
+  std::lock_guard lock(use_mutex);
+  Use& use = Uses()[device];
+  use.now += bytes;
+  use.most = std::max(use.most, use.now);
+  return CUDA_SUCCESS;
+}
+
+GraphMemory::~GraphMemory() {
+  if (address == 0) return;
+  {
+    std::lock_guard lock(use_mutex);
+    Uses()[device].now -= bytes;
+  }
+  Session* const session = Session::IfStarted();
+  if (session == nullptr) return;
+  // A device that was reset has no such memory any more, but perhaps other at that address.
+  const std::shared_ptr<Link> link = session->OpenedLink(device);
+  if (link == nullptr || link->number() != link_number) return;
+  Pools::Get().Keep(address, false);
+  static_cast<void>(session->Free(address));
+}
+
+Error GetGraphMemory(int device, CUgraphMem_attribute attribute, std::uint64_t* value) {
+  if (!IsHigh(attribute) && !IsCurrent(attribute)) return CUDA_ERROR_INVALID_VALUE;
+  CUSPAN_RETURN_IF_FAILED(CheckDevice(device));
+  std::lock_guard lock(use_mutex);
+  const Use& use = Uses()[device];
+  *value = IsHigh(attribute) ? use.most : use.now;
+  return CUDA_SUCCESS;
+}
+
+Error SetGraphMemory(int device, CUgraphMem_attribute attribute, std::uint64_t value) {
+  if (!IsHigh(attribute) || value != 0) return CUDA_ERROR_INVALID_VALUE;
+  CUSPAN_RETURN_IF_FAILED(CheckDevice(device));
+  std::lock_guard lock(use_mutex);
+  Use& use = Uses()[device];
+  use.most = use.now;
+  return CUDA_SUCCESS;
+}
+
+Error TrimGraphMemory(int device) { return CheckDevice(device); }
+
+}  // namespace cuspan

@@ -1,0 +1,23 @@
+// Memory that graphs allocate.
+#pragma once
+
+#include "interpose/calls/graph/graph.h"
+
+namespace cuspan {
+
+// What a node does that allocates memory, and its address in `parameters`; or one that frees some.
+// With the graphs in peace.
+Error DescribeAllocation(const NewNode& place, CUDA_MEM_ALLOC_NODE_PARAMS* parameters, Work* work);
+Error DescribeFree(const NewNode& place, void* memory, Work* work);
+// Then neither its nodes nor its edges can be removed, as CUDA has it: other nodes rely on their
+// order.
+bool HasMemoryNodes(const Graph& graph);
+
+// What the graphs of a device have allocated.
+Error GetGraphMemory(int device, CUgraphMem_attribute attribute, std::uint64_t* value);
+// Only the highest values can be set, to 0: they start anew.
+Error SetGraphMemory(int device, CUgraphMem_attribute attribute, std::uint64_t value);
+// What no graph has goes back by itself.
+Error TrimGraphMemory(int device);
+
+}  // namespace cuspan

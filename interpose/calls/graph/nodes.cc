@@ -1,0 +1,92 @@
+#include "interpose/calls/graph/nodes.h"
+
+#include <algorithm>
+
+namespace cuspan {
+
+Error AddNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, std::size_t count,
+              Work work) {
+  return AddNode(node, graph, dependencies, count, [&](const NewNode&, Work* out) -> Error {
+    *out = std::move(work);
+    return CUDA_SUCCESS;
+  });
+}
+
+Error AddNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, std::size_t count,
+              const WorkOfGraph& make_work) {
+  if (node == nullptr || (dependencies == nullptr && count != 0)) return CUDA_ERROR_INVALID_VALUE;
+  return WithGraph(graph, [&](const std::shared_ptr<Graph>& found) -> Error {
+    std::vector<GraphNode*> before;
+    for (std::size_t i = 0; i < count; ++i) {
+      const Graphs::Place place = Graphs::Get().Find(dependencies[i]);
+      if (place.node == nullptr || place.graph != found ||
+          std::find(before.begin(), before.end(), place.node) != before.end()) {
+        return CUDA_ERROR_INVALID_VALUE;
+      }
+      before.push_back(place.node);
+    }
+    Work work;
+    CUSPAN_RETURN_IF_FAILED(make_work({found, before}, &work));
+    GraphNode* const made =
+        found->Add(std::move(work), std::move(before), ThisThread().current_device);
+    Graphs::Get().Name(found, made);
+    *node = HandleOf(*made);
+    return CUDA_SUCCESS;
+  });
+}
+
+Error DescribeCopy(const BoxRequest& box, Work* work) {
+  return WithSession([&](Session& session) -> Error {
+    Session::BoxCopy described;
+    CUSPAN_RETURN_IF_FAILED(DescribeBox(session, box, true, &described));
+    *work = CopyWork{box};
+    return CUDA_SUCCESS;
+  });
+}
+
+Error DescribeRun(void* destination, const void* source, std::size_t bytes, CopySides sides,
+                  Work* work) {
+  return WithSession([&](Session& session) -> Error {
+    if (bytes == 0 || session.RunsOver(destination, bytes) || session.RunsOver(source, bytes))
+      return CUDA_ERROR_INVALID_VALUE;
+    return DescribeCopy(BoxOfRun(destination, source, bytes, sides), work);
+  });
+}
+
+Error DescribeSet(const CUDA_MEMSET_NODE_PARAMS& parameters, Work* work) {
+  if (parameters.dst == 0) return CUDA_ERROR_INVALID_VALUE;
+  const unsigned bytes = parameters.elementSize;
+  if (bytes != 1 && bytes != 2 && bytes != 4) return CUDA_ERROR_INVALID_VALUE;
+  if (parameters.height > 1 && parameters.pitch / bytes < parameters.width)
+    return CUDA_ERROR_INVALID_VALUE;
+  *work = SetWork{parameters};
+  return CUDA_SUCCESS;
+}
+
+Error DescribeHost(const HostFunction& call, Work* work) {
+  if (call.function == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *work = HostWork{call};
+  return CUDA_SUCCESS;
+}
+
+Error DescribeChild(CUgraph graph, Work* work) {
+  return WithGraph(graph, [&](const std::shared_ptr<Graph>& found) -> Error {
+    return CloneAsChild(*found, work);
+  });
+}
+
+Error ReplaceWork(GraphNode& node, Work work) {
+  if (node.work.index() != work.index()) return CUDA_ERROR_INVALID_VALUE;
+  // Attributes are set by themselves.
+  if (auto* const kernel = std::get_if<KernelWork>(&work))
+    kernel->TakeAttributes(std::get<KernelWork>(node.work));
+  node.work = std::move(work);
+  return CUDA_SUCCESS;
+}
+
+Error SetNode(CUgraphNode node, Work work) {
+  return WithNode(
+      node, [&](const Graphs::Place& place) { return ReplaceWork(*place.node, std::move(work)); });
+}
+
+}  // namespace cuspan

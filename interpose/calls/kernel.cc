@@ -1,0 +1,85 @@
+#include "interpose/calls/kernel.h"
+
+#include "interpose/calls/attributes.h"
+
+namespace cuspan {
+
+Error CheckSupported(const FatbinRecord& fatbin) {
+  if (fatbin.unsupported.empty()) [[likely]] {
+    return CUDA_SUCCESS;
+  }
+  return NotSupported(fatbin.unsupported);
+}
+
+Error FindKernel(Link& link, const FunctionRecord& function, LoadedKernel** kernel) {
+  auto& lately = ThisThread().kernels;
+  auto& known = lately[NumberOf(&function) / 16 % lately.size()];
+  const std::uint64_t version = Registry::Get().version();
+  if (known.function == &function && known.link == link.number() && known.version == version) {
+    *kernel = known.kernel;
+    return CUDA_SUCCESS;
+  }
+  CUSPAN_RETURN_IF_FAILED(CheckSupported(*function.fatbin));
+  const CUresult result = link.modules().Kernel(function, kernel);
+  if (result == CUDA_SUCCESS) known = {&function, link.number(), version, *kernel};
+  // Registered, and yet not in any image of its fat binary.
+  return result == CUDA_ERROR_NOT_FOUND ? Error(cudaErrorInvalidDeviceFunction) : Error(result);
+}
+
+Error CheckAttribute(const DeviceDescription& device, const LoadedKernel& kernel,
+                     CUfunction_attribute attribute, int value) {
+  if (attribute > CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT) {
+    // Of clusters: the device's driver knows what it takes.
+    if (AttributeOf(device, CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH) == 0)
+      return NotSupported("an attribute of clusters on a device without them");
+    return CUDA_SUCCESS;
+  }
+  if (attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) {
+    const int most = AttributeOf(device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+    if (value < 0 ||
+        (most > 0 && value > most - kernel.attribute(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES))) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+  } else if (value < CU_SHAREDMEM_CARVEOUT_DEFAULT || value > CU_SHAREDMEM_CARVEOUT_MAX_SHARED) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  return CUDA_SUCCESS;
+}
+
+Error SetAttribute(const DeviceDescription& device, Link& link, LoadedKernel& kernel,
+                   CUfunction_attribute attribute, int value) {
+  CUSPAN_RETURN_IF_FAILED(CheckAttribute(device, kernel, attribute, value));
+  KernelSetAttribute op;
+  op.kernel = kernel.handle;
+  op.attribute = attribute;
+  op.value = value;
+  KernelSetAttribute::Reply reply;
+  CUSPAN_RETURN_IF_FAILED(link.Call(op, &reply));
+  kernel.occupancies->Clear();
+  if (static_cast<std::size_t>(attribute) < kernel.attributes.size())
+    kernel.attributes[attribute].store(value);
+  return CUDA_SUCCESS;
+}
+
+Error SetCacheConfig(Link& link, const LoadedKernel& kernel, CUfunc_cache config) {
+  KernelSetCacheConfig op;
+  op.kernel = kernel.handle;
+  op.config = config;
+  kernel.occupancies->Clear();
+  return link.Post(op);
+}
+
+Error PlaceOfParameter(Link& link, const LoadedKernel& kernel, std::size_t index,
+                       std::size_t* offset, std::size_t* bytes) {
+  if (index >= kernel.parameter_bytes.size()) return CUDA_ERROR_INVALID_VALUE;
+  KernelParameter op;
+  op.kernel = kernel.handle;
+  op.index = static_cast<std::uint32_t>(index);
+  KernelParameter::Reply reply;
+  CUSPAN_RETURN_IF_FAILED(link.Call(op, &reply));
+  *offset = reply.offset;
+  if (bytes != nullptr) *bytes = kernel.parameter_bytes[index];
+  return CUDA_SUCCESS;
+}
+
+}  // namespace cuspan

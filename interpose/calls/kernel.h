@@ -1,0 +1,31 @@
+// A kernel on one device: finding it there, its attributes and its parameters.
+#pragma once
+
+#include "interpose/calls/ways_in.h"
+#include "interpose/client/modules.h"
+#include "interpose/client/registry.h"
+
+namespace cuspan {
+
+// CUDA_ERROR_NOT_SUPPORTED when something in the image needs what we can not do.
+Error CheckSupported(const FatbinRecord& fatbin);
+
+// The kernel, loaded on the device of `link` if it was not. cudaErrorInvalidDeviceFunction when the
+// image that should hold it does not.
+Error FindKernel(Link& link, const FunctionRecord& function, LoadedKernel** kernel);
+
+// Whether a program may give the attribute this value.
+Error CheckAttribute(const DeviceDescription& device, const LoadedKernel& kernel,
+                     CUfunction_attribute attribute, int value);
+// The same, and does so.
+Error SetAttribute(const DeviceDescription& device, Link& link, LoadedKernel& kernel,
+                   CUfunction_attribute attribute, int value);
+
+// A preference between cache and shared memory.
+Error SetCacheConfig(Link& link, const LoadedKernel& kernel, CUfunc_cache config);
+
+// Where a parameter lies among the kernel's, and its size, which may be null.
+Error PlaceOfParameter(Link& link, const LoadedKernel& kernel, std::size_t index,
+                       std::size_t* offset, std::size_t* bytes);
+
+}  // namespace cuspan

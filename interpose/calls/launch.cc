@@ -1,0 +1,210 @@
+#include "interpose/calls/launch.h"
+
+#include <cstring>
+
+#include "common/format.h"
+#include "interpose/calls/attributes.h"
+#include "interpose/calls/graph/capture.h"
+#include "interpose/calls/occupancy.h"
+#include "interpose/client/shared_event.h"
+
+namespace cuspan {
+namespace {
+
+// CUDA's limit for the arguments of one launch, in bytes.
+constexpr std::size_t kMaxArgumentBytes = 32764;
+
+// All blocks of a cooperative launch must be resident at once.
+Error CheckCooperative(const DeviceDescription& device, Link& link, const LoadedKernel& kernel,
+                       const LaunchShape& shape) {
+  if (AttributeOf(device, CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH) == 0) {
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  int resident = 0;
+  const auto threads = static_cast<int>(shape.block.x * shape.block.y * shape.block.z);
+  CUSPAN_RETURN_IF_FAILED(
+      ActiveBlocks(link, kernel, threads, shape.dynamic_shared, CU_OCCUPANCY_DEFAULT, &resident));
+  const std::uint64_t room = static_cast<std::uint64_t>(resident) *
+                             AttributeOf(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+  // The product of the limits of a grid can pass 64 bits: compared by division.
+  const std::uint64_t plane = std::uint64_t{shape.grid.x} * shape.grid.y;
+  return plane > room || plane * shape.grid.z > room ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE
+                                                     : CUDA_SUCCESS;
+}
+
+// Calls use(bytes) → Error with the arguments, one behind the other.
+template <typename Use>
+Error WithArguments(const LaunchCall& call, const LoadedKernel& kernel, Use&& use) {
+  // Not initialised: only what is filled in below is sent.
+  std::byte bytes[kMaxArgumentBytes];
+  if (kernel.argument_bytes > sizeof bytes) return CUDA_ERROR_INVALID_VALUE;
+  if (call.arguments == nullptr && !kernel.parameter_bytes.empty()) return CUDA_ERROR_INVALID_VALUE;
+  std::byte* next = bytes;
+  for (std::size_t i = 0; i < kernel.parameter_bytes.size(); ++i) {
+    if (call.arguments[i] == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    std::memcpy(next, call.arguments[i], kernel.parameter_bytes[i]);
+    next += kernel.parameter_bytes[i];
+  }
+  return use(Bytes{bytes, kernel.argument_bytes});
+}
+
+Error PostLaunch(const LaunchCall& call, const LoadedKernel& kernel, const StreamTarget& target) {
+  return WithArguments(call, kernel, [&](Bytes arguments) -> Error {
+    if (HasClusters(call)) [[unlikely]] {
+      LaunchShaped op;
+      op.kernel = kernel.handle;
+      op.stream = target.stream;
+      op.shape = ShapeOf(call);
+      op.arguments = arguments;
+      return target.link->Post(op);
+    }
+    Launch op;
+    op.kernel = kernel.handle;
+    op.stream = target.stream;
+    op.grid = call.shape.grid;
+    op.block = call.shape.block;
+    op.dynamic_shared = static_cast<std::uint32_t>(call.shape.dynamic_shared);
+    op.cooperative = call.cooperative;
+    op.arguments = arguments;
+    return target.link->Post(op);
+  });
+}
+
+// The kernel on the device of `link`, when it can be launched like this.
+Error FindLaunchable(Session& session, Link& link, const LaunchCall& call, LoadedKernel** kernel) {
+  CUSPAN_RETURN_IF_FAILED(FindKernel(link, *call.function, kernel));
+  const DeviceDescription& device = session.description(link.device());
+  CUSPAN_RETURN_IF_FAILED(CheckLaunch(device, **kernel, call.shape));
+  if (call.cooperative) {
+    CUSPAN_RETURN_IF_FAILED(CheckCooperative(device, link, **kernel, call.shape));
+  }
+  CUSPAN_RETURN_IF_FAILED(CheckCluster(**kernel, call.shape, call.cluster));
+  const std::uint64_t cluster = ClusterBlocks(**kernel, call.cluster);
+  if (cluster == 1) return CUDA_SUCCESS;
+  if (AttributeOf(device, CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH) == 0)
+    return NotSupported("a launch with clusters of blocks on a device without them");
+  if (cluster <= kPortableCluster) return CUDA_SUCCESS;
+  int largest = 0;
+  CUSPAN_RETURN_IF_FAILED(LargestCluster(link, **kernel, call, &largest));
+  return cluster > static_cast<std::uint64_t>(largest) ? CUDA_ERROR_INVALID_CLUSTER_SIZE
+                                                       : CUDA_SUCCESS;
+}
+
+// As DescribeKernel, of a kernel that was found.
+Error DescribeFound(const LoadedKernel& kernel, const LaunchCall& call, Work* work) {
+  if (call.arguments == nullptr && !kernel.parameter_bytes.empty()) return CUDA_ERROR_INVALID_VALUE;
+  KernelWork out;
+  out.function = call.function;
+  out.grid = call.shape.grid;
+  out.block = call.shape.block;
+  out.dynamic_shared = static_cast<unsigned>(call.shape.dynamic_shared);
+  out.cooperative = call.cooperative;
+  out.cluster = call.cluster;
+  for (std::size_t i = 0; i < kernel.parameter_bytes.size(); ++i) {
+    if (call.arguments[i] == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    const auto* const bytes = static_cast<const std::byte*>(call.arguments[i]);
+    out.arguments.emplace_back(bytes, bytes + kernel.parameter_bytes[i]);
+  }
+  *work = std::move(out);
+  return CUDA_SUCCESS;
+}
+
+// The launch as a node of a graph: with its arguments as they are now.
+Error DescribeLaunch(Session& session, const LaunchCall& call, const StreamTarget& target,
+                     Work* work) {
+  LoadedKernel* kernel = nullptr;
+  CUSPAN_RETURN_IF_FAILED(FindLaunchable(session, *target.link, call, &kernel));
+  return DescribeFound(*kernel, call, work);
+}
+
+}  // namespace
+
+Error TakeAttribute(const CUlaunchAttribute& attribute, LaunchCall* call) {
+  const CUlaunchAttributeValue& value = attribute.value;
+  switch (attribute.id) {
+    case CU_LAUNCH_ATTRIBUTE_IGNORE:
+      return CUDA_SUCCESS;
+    case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+      call->cooperative = value.cooperative != 0;
+      return CUDA_SUCCESS;
+    case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+      call->cluster = {value.clusterDim.x, value.clusterDim.y, value.clusterDim.z};
+      return CUDA_SUCCESS;
+    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
+      call->events[0] = value.programmaticEvent.event;
+      return CUDA_SUCCESS;
+    case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
+      call->events[1] = value.launchCompletionEvent.event;
+      return CUDA_SUCCESS;
+    // Leave to begin early, which need not be taken.
+    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+    // Hints: what a kernel computes does not depend on them.
+    case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+    case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+    case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+    case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+      return CUDA_SUCCESS;
+    case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
+      if (value.deviceUpdatableKernelNode.deviceUpdatable == 0) return CUDA_SUCCESS;
+      break;
+    default:
+      break;
+  }
+  return NotSupported(Format("a launch with attribute {}", static_cast<int>(attribute.id)));
+}
+
+Error LaunchKernel(const LaunchCall& call, DefaultStream meaning) {
+  return InStream(
+      call.stream, meaning,
+      [&](Session& session, const StreamTarget& target) -> Error {
+        if (target.link->device() != ThisThread().current_device) {
+          return CUDA_ERROR_INVALID_HANDLE;
+        }
+        CUSPAN_RETURN_IF_FAILED(LaunchOn(session, target, call));
+        for (const CUevent event : call.events) {
+          if (event == nullptr) continue;
+          CUSPAN_RETURN_IF_FAILED(SharedEvent::RecordAny(session, NumberOf(event), target));
+        }
+        return CUDA_SUCCESS;
+      },
+      [&](Session& session, const StreamTarget& target, Work* work) -> Described {
+        if (call.events[0] != nullptr || call.events[1] != nullptr)
+          return OrEndsCapture(NotSupported("the capture of a launch with an event"));
+        return OrEndsCapture(DescribeLaunch(session, call, target, work));
+      });
+}
+
+GridShape ShapeOf(const LaunchCall& call) {
+  return {call.shape.grid, call.shape.block, call.cluster,
+          static_cast<std::uint32_t>(call.shape.dynamic_shared), call.cooperative};
+}
+
+Error LaunchOn(Session& session, const StreamTarget& target, const LaunchCall& call) {
+  LoadedKernel* kernel = nullptr;
+  CUSPAN_RETURN_IF_FAILED(FindLaunchable(session, *target.link, call, &kernel));
+  return PostLaunch(call, *kernel, target);
+}
+
+Error RecordLaunch(Session& session, Link& link, const LaunchCall& call, GraphKernel op) {
+  LoadedKernel* kernel = nullptr;
+  CUSPAN_RETURN_IF_FAILED(FindLaunchable(session, link, call, &kernel));
+  return WithArguments(call, *kernel, [&](Bytes arguments) -> Error {
+    op.kernel = kernel->handle;
+    op.shape = ShapeOf(call);
+    op.arguments = arguments;
+    CUSPAN_RETURN_IF_FAILED(link.Expose(op));
+    return link.PostUnseen(op);
+  });
+}
+
+Error DescribeKernel(const DeviceDescription& device, Link& link, const LaunchCall& call,
+                     Work* work) {
+  LoadedKernel* kernel = nullptr;
+  CUSPAN_RETURN_IF_FAILED(FindKernel(link, *call.function, &kernel));
+  CUSPAN_RETURN_IF_FAILED(CheckLaunch(device, *kernel, call.shape));
+  return DescribeFound(*kernel, call, work);
+}
+
+}  // namespace cuspan

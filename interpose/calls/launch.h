@@ -1,0 +1,49 @@
+// One kernel launch, as every entry point that makes one describes it.
+#pragma once
+
+#include <array>
+
+#include "interpose/calls/graph/graph.h"
+#include "interpose/calls/kernel.h"
+#include "interpose/calls/launch_limits.h"
+
+namespace cuspan {
+
+struct LaunchCall {
+  const FunctionRecord* function;
+  LaunchShape shape;
+  void** arguments;
+  CUstream stream;  // As the program gave it.
+  bool cooperative = false;
+  Dim3 cluster{};  // In blocks; one block: what the kernel itself says.
+  // Recorded behind the launch: null where there is none. (CUDA lets them be reached earlier, and
+  // does not promise it.)
+  std::array<CUevent, 2> events{};
+};
+
+inline bool HasClusters(const LaunchCall& call) {
+  return call.cluster.x != 1 || call.cluster.y != 1 || call.cluster.z != 1;
+}
+
+// Takes what is understood of an attribute into `call`; named and refused when we do not have it.
+Error TakeAttribute(const CUlaunchAttribute& attribute, LaunchCall* call);
+
+// The launch in its stream, or in the graph that is being captured there.
+Error LaunchKernel(const LaunchCall& call, DefaultStream meaning);
+
+// Checks the launch against the kernel and the device of `target`, and posts it.
+Error LaunchOn(Session& session, const StreamTarget& target, const LaunchCall& call);
+
+// The same into a graph of the device: `op` says where.
+Error RecordLaunch(Session& session, Link& link, const LaunchCall& call, GraphKernel op);
+
+// The shape as the device gets it.
+GridShape ShapeOf(const LaunchCall& call);
+
+// The launch as a node of a graph, with the arguments as they are now; checked but for what depends
+// on clusters and on all blocks being there at once. CUDA_ERROR_INVALID_VALUE when an argument is
+// missing.
+Error DescribeKernel(const DeviceDescription& device, Link& link, const LaunchCall& call,
+                     Work* work);
+
+}  // namespace cuspan
