@@ -1,85 +1,48 @@
 // Texture objects.
+#include "interpose/runtime/texture.h"
+
 #include <algorithm>
 #include <optional>
 
+#include "interpose/calls/texture.h"
 #include "interpose/runtime/array_format.h"
 #include "interpose/runtime/caller.h"
 #include "interpose/runtime/entry.h"
-#include "interpose/runtime/object_table.h"
-#include "interpose/runtime/texture.h"
 
 namespace cuspan {
 namespace {
 
-struct TextureRecord {
-  cudaResourceDesc resource;
-  cudaTextureDesc sampling;
-  std::optional<cudaResourceViewDesc> view;
-};
-
-ObjectTable<TextureRecord>& Textures() {
-  static auto* const table = new ObjectTable<TextureRecord>;  // Never destroyed, as the session.
-  return *table;
-}
-
-// The device that holds all of [address, address + bytes), or nothing.
-std::shared_ptr<Link> HolderOf(Session& session, const void* memory, std::size_t bytes) {
-  const Session::PointerKind kind = session.Classify(memory);
-  if (kind.kind != Session::PointerKind::kDevice || kind.range_bytes == 0 ||
-      bytes > kind.range_bytes - (NumberOf(memory) - kind.range_base)) {
-    return nullptr;
-  }
-  return session.OpenedLink(kind.device);
-}
-
-bool IsInteger(std::uint32_t format) {
-  return format != CU_AD_FORMAT_FLOAT && format != CU_AD_FORMAT_HALF;
-}
-
-// Fills in what the texture reads and finds the device that has it.
-Error Describe(Session& session, const cudaResourceDesc& resource, TextureResource* out,
-               std::shared_ptr<Link>* link) {
+// What the texture reads, and back.
+Error Describe(const cudaResourceDesc& resource, TextureResource* out) {
   const auto describe_memory = [&](const void* memory, const cudaChannelFormatDesc& desc) -> Error {
     const std::optional<ElementFormat> format = FormatOf(desc);
     if (!format) return cudaErrorInvalidChannelDescriptor;
     out->address = NumberOf(memory);
     out->format = format->format;
     out->channels = format->channels;
-    return *link == nullptr ? cudaErrorInvalidValue : cudaSuccess;
-  };
-  const auto describe_array = [&](const void* handle, bool mipmapped) -> Error {
-    const auto array = session.arrays().Find(NumberOf(handle));
-    if (array == nullptr || (array->levels != 0) != mipmapped) return cudaErrorInvalidValue;
-    out->array = array->handle;
-    out->format = array->shape.format;
-    *link = array->link;
     return cudaSuccess;
   };
   switch (resource.resType) {
     case cudaResourceTypeArray:
       out->kind = CU_RESOURCE_TYPE_ARRAY;
-      return describe_array(resource.res.array.array, false);
+      out->array = NumberOf(resource.res.array.array);
+      return cudaSuccess;
     case cudaResourceTypeMipmappedArray:
       out->kind = CU_RESOURCE_TYPE_MIPMAPPED_ARRAY;
-      return describe_array(resource.res.mipmap.mipmap, true);
+      out->array = NumberOf(resource.res.mipmap.mipmap);
+      return cudaSuccess;
     case cudaResourceTypeLinear: {
       const auto& linear = resource.res.linear;
       out->kind = CU_RESOURCE_TYPE_LINEAR;
       out->width = linear.sizeInBytes;
-      *link = HolderOf(session, linear.devPtr, linear.sizeInBytes);
       return describe_memory(linear.devPtr, linear.desc);
     }
     case cudaResourceTypePitch2D: {
       const auto& rows = resource.res.pitch2D;
-      std::size_t bytes = 0;
-      if (rows.height == 0 || __builtin_mul_overflow(rows.pitchInBytes, rows.height - 1, &bytes)) {
-        return cudaErrorInvalidValue;
-      }
       out->kind = CU_RESOURCE_TYPE_PITCH2D;
       out->width = rows.width;
       out->height = rows.height;
       out->pitch = rows.pitchInBytes;
-      *link = HolderOf(session, rows.devPtr, bytes);
       return describe_memory(rows.devPtr, rows.desc);
     }
     default:
@@ -87,14 +50,37 @@ Error Describe(Session& session, const cudaResourceDesc& resource, TextureResour
   }
 }
 
+cudaResourceDesc ResourceOf(const TextureResource& resource) {
+  cudaResourceDesc out{};
+  const cudaChannelFormatDesc desc = DescOf({resource.format, resource.channels});
+  switch (resource.kind) {
+    case CU_RESOURCE_TYPE_ARRAY:
+      out.resType = cudaResourceTypeArray;
+      out.res.array.array = HandleOf<cudaArray_t>(resource.array);
+      break;
+    case CU_RESOURCE_TYPE_MIPMAPPED_ARRAY:
+      out.resType = cudaResourceTypeMipmappedArray;
+      out.res.mipmap.mipmap = HandleOf<cudaMipmappedArray_t>(resource.array);
+      break;
+    case CU_RESOURCE_TYPE_LINEAR:
+      out.resType = cudaResourceTypeLinear;
+      out.res.linear = {HandleOf<void*>(resource.address), desc, resource.width};
+      break;
+    default:
+      out.resType = cudaResourceTypePitch2D;
+      out.res.pitch2D = {HandleOf<void*>(resource.address), desc, resource.width, resource.height,
+                         resource.pitch};
+  }
+  return out;
+}
+
 // The enumerations agree in their numbers; the flags are the driver's.
-TextureSampling Describe(const cudaTextureDesc& desc, bool integers) {
+TextureSampling Describe(const cudaTextureDesc& desc) {
   TextureSampling out;
   for (std::size_t i = 0; i < out.address_modes.size(); ++i)
     out.address_modes[i] = desc.addressMode[i];
   out.filter = desc.filterMode;
-  // Elements that are no integers are read as they are in either mode.
-  if (desc.readMode == cudaReadModeElementType && integers) out.flags |= CU_TRSF_READ_AS_INTEGER;
+  if (desc.readMode == cudaReadModeElementType) out.flags |= CU_TRSF_READ_AS_INTEGER;
   if (desc.normalizedCoords != 0) out.flags |= CU_TRSF_NORMALIZED_COORDINATES;
   if (desc.sRGB != 0) out.flags |= CU_TRSF_SRGB;
   if (desc.disableTrilinearOptimization != 0) out.flags |= CU_TRSF_DISABLE_TRILINEAR_OPTIMIZATION;
@@ -105,6 +91,28 @@ TextureSampling Describe(const cudaTextureDesc& desc, bool integers) {
   out.mipmap_least = desc.minMipmapLevelClamp;
   out.mipmap_most = desc.maxMipmapLevelClamp;
   std::copy(std::begin(desc.borderColor), std::end(desc.borderColor), out.border.begin());
+  return out;
+}
+
+cudaTextureDesc SamplingOf(const TextureRecord& record) {
+  const TextureSampling& sampling = record.sampling;
+  const auto has = [&](unsigned flag) { return (sampling.flags & flag) != 0 ? 1 : 0; };
+  const bool as_they_are = !IsInteger(record.resource.format) || has(CU_TRSF_READ_AS_INTEGER) != 0;
+  cudaTextureDesc out{};
+  for (std::size_t i = 0; i < sampling.address_modes.size(); ++i)
+    out.addressMode[i] = static_cast<cudaTextureAddressMode>(sampling.address_modes[i]);
+  out.filterMode = static_cast<cudaTextureFilterMode>(sampling.filter);
+  out.readMode = as_they_are ? cudaReadModeElementType : cudaReadModeNormalizedFloat;
+  out.normalizedCoords = has(CU_TRSF_NORMALIZED_COORDINATES);
+  out.sRGB = has(CU_TRSF_SRGB);
+  out.disableTrilinearOptimization = has(CU_TRSF_DISABLE_TRILINEAR_OPTIMIZATION);
+  out.seamlessCubemap = has(CU_TRSF_SEAMLESS_CUBEMAP);
+  out.maxAnisotropy = sampling.max_anisotropy;
+  out.mipmapFilterMode = static_cast<cudaTextureFilterMode>(sampling.mipmap_filter);
+  out.mipmapLevelBias = sampling.mipmap_bias;
+  out.minMipmapLevelClamp = sampling.mipmap_least;
+  out.maxMipmapLevelClamp = sampling.mipmap_most;
+  std::copy(sampling.border.begin(), sampling.border.end(), out.borderColor);
   return out;
 }
 
@@ -121,40 +129,30 @@ TextureView Describe(const cudaResourceViewDesc& view) {
   return out;
 }
 
-Error Create(cudaTextureObject_t* object, const cudaResourceDesc* resource,
-             const cudaTextureDesc* sampling, const cudaResourceViewDesc* view) {
-  if (object == nullptr || resource == nullptr || sampling == nullptr) return cudaErrorInvalidValue;
-  return WithSession([&](Session& session) -> Error {
-    TextureCreate op;
-    std::shared_ptr<Link> link;
-    CUSPAN_RETURN_IF_FAILED(Describe(session, *resource, &op.resource, &link));
-    const bool integers = IsInteger(op.resource.format);
-    // There is no mean of integers that are read as such.
-    if (integers && sampling->readMode == cudaReadModeElementType &&
-        sampling->filterMode == cudaFilterModeLinear) {
-      return cudaErrorInvalidFilterSetting;
-    }
-    op.sampling = Describe(*sampling, integers);
-    op.viewed = view != nullptr;
-    if (view != nullptr) op.view = Describe(*view);
-    TextureCreate::Reply reply;
-    CUSPAN_RETURN_IF_FAILED(link->Call(op, &reply));
-    TextureRecord record{*resource, *sampling, std::nullopt};
-    if (view != nullptr) record.view = *view;
-    Textures().Add(*link, reply.object, record);
-    *object = reply.object;
-    return cudaSuccess;
-  });
+cudaResourceViewDesc ViewOf(const TextureView& view) {
+  cudaResourceViewDesc out{};
+  out.format = static_cast<cudaResourceViewFormat>(view.format);
+  out.width = view.width;
+  out.height = view.height;
+  out.depth = view.depth;
+  out.firstMipmapLevel = view.first_level;
+  out.lastMipmapLevel = view.last_level;
+  out.firstLayer = view.first_layer;
+  out.lastLayer = view.last_layer;
+  return out;
 }
 
-// use(const TextureRecord&) → Error.
-template <typename Use>
-Error AboutTexture(cudaTextureObject_t object, Use&& use) {
-  return WithSession([&](Session& session) -> Error {
-    const auto found = Textures().Find(session, object);
-    if (!found) return cudaErrorInvalidValue;
-    return use(found->value);
-  });
+Error Create(cudaTextureObject_t* object, const cudaResourceDesc& resource,
+             const cudaTextureDesc& sampling, const cudaResourceViewDesc* view) {
+  if (object == nullptr) return cudaErrorInvalidValue;
+  TextureRecord record;
+  CUSPAN_RETURN_IF_FAILED(Describe(resource, &record.resource));
+  record.sampling = Describe(sampling);
+  if (view != nullptr) record.view = Describe(*view);
+  std::uint64_t made = 0;
+  CUSPAN_RETURN_IF_FAILED(CreateTexture(std::move(record), &made));
+  *object = made;
+  return cudaSuccess;
 }
 
 // A description of which programs of `release` have the first part only.
@@ -174,9 +172,9 @@ cudaError_t CreateTexture(cudaTextureObject_t* object, const cudaResourceDesc* r
     if (resource == nullptr || sampling == nullptr) return cudaErrorInvalidValue;
     const cudaResourceDesc whole_resource = Whole(*resource, release);
     const cudaTextureDesc whole_sampling = Whole(*sampling, release);
-    if (view == nullptr) return Create(object, &whole_resource, &whole_sampling, nullptr);
+    if (view == nullptr) return Create(object, whole_resource, whole_sampling, nullptr);
     const cudaResourceViewDesc whole_view = Whole(*view, release);
-    return Create(object, &whole_resource, &whole_sampling, &whole_view);
+    return Create(object, whole_resource, whole_sampling, &whole_view);
   });
 }
 
@@ -193,16 +191,7 @@ CUSPAN_EXPORT cudaError_t cudaCreateTextureObject(cudaTextureObject_t* object,
 }
 
 CUSPAN_EXPORT cudaError_t cudaDestroyTextureObject(cudaTextureObject_t object) {
-  return Answer([&] {
-    return WithSession([&](Session& session) -> Error {
-      if (object == 0) return cudaSuccess;
-      const auto found = Textures().Find(session, object, true);
-      if (!found) return cudaErrorInvalidValue;
-      TextureDestroy op;
-      op.object = object;
-      return found->link->Post(op);
-    });
-  });
+  return Answer([&] { return DestroyTexture(object); });
 }
 
 CUSPAN_EXPORT cudaError_t cudaGetTextureObjectResourceDesc(cudaResourceDesc* desc,
@@ -210,10 +199,11 @@ CUSPAN_EXPORT cudaError_t cudaGetTextureObjectResourceDesc(cudaResourceDesc* des
   const int release = CallerRelease(__builtin_return_address(0));
   return Answer([&]() -> Error {
     if (desc == nullptr) return cudaErrorInvalidValue;
-    return AboutTexture(object, [&](const TextureRecord& record) -> Error {
-      CopyFirst(desc, &record.resource, BytesOf(record.resource, release));
-      return cudaSuccess;
-    });
+    TextureRecord record;
+    CUSPAN_RETURN_IF_FAILED(FindTexture(object, &record));
+    const cudaResourceDesc whole = ResourceOf(record.resource);
+    CopyFirst(desc, &whole, BytesOf(whole, release));
+    return cudaSuccess;
   });
 }
 
@@ -222,10 +212,11 @@ CUSPAN_EXPORT cudaError_t cudaGetTextureObjectTextureDesc(cudaTextureDesc* desc,
   const int release = CallerRelease(__builtin_return_address(0));
   return Answer([&]() -> Error {
     if (desc == nullptr) return cudaErrorInvalidValue;
-    return AboutTexture(object, [&](const TextureRecord& record) -> Error {
-      CopyFirst(desc, &record.sampling, BytesOf(record.sampling, release));
-      return cudaSuccess;
-    });
+    TextureRecord record;
+    CUSPAN_RETURN_IF_FAILED(FindTexture(object, &record));
+    const cudaTextureDesc whole = SamplingOf(record);
+    CopyFirst(desc, &whole, BytesOf(whole, release));
+    return cudaSuccess;
   });
 }
 
@@ -234,10 +225,11 @@ CUSPAN_EXPORT cudaError_t cudaGetTextureObjectResourceViewDesc(cudaResourceViewD
   const int release = CallerRelease(__builtin_return_address(0));
   return Answer([&]() -> Error {
     if (desc == nullptr) return cudaErrorInvalidValue;
-    return AboutTexture(object, [&](const TextureRecord& record) -> Error {
-      if (!record.view) return cudaErrorInvalidValue;
-      CopyFirst(desc, &*record.view, BytesOf(*record.view, release));
-      return cudaSuccess;
-    });
+    TextureRecord record;
+    CUSPAN_RETURN_IF_FAILED(FindTexture(object, &record));
+    if (!record.view) return cudaErrorInvalidValue;
+    const cudaResourceViewDesc whole = ViewOf(*record.view);
+    CopyFirst(desc, &whole, BytesOf(whole, release));
+    return cudaSuccess;
   });
 }

@@ -1,0 +1,211 @@
+#include "interpose/calls/pool.h"
+
+#include <cstring>
+#include <optional>
+
+#include "interpose/calls/graph/capture.h"
+#include "interpose/calls/graph/memory_nodes.h"
+#include "interpose/client/pools.h"
+
+namespace cuspan {
+namespace {
+
+bool HasDevice(const Session& session, int device) {
+  return device >= 0 && device < session.device_count();
+}
+
+// Numbers are 64 bits wide, switches are ints.
+bool IsSwitch(CUmemPool_attribute attribute) {
+  return attribute >= CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES &&
+         attribute <= CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES;
+}
+
+template <typename T>
+T Read(const void* value) {
+  T out;
+  std::memcpy(&out, value, sizeof out);
+  return out;
+}
+
+template <typename T>
+void Write(void* value, T what) {
+  std::memcpy(value, &what, sizeof what);
+}
+
+Error CheckLocation(const Session& session, const CUmemLocation* location,
+                    CUmemAllocationType type) {
+  if (location == nullptr || type != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
+  if (location->type != CU_MEM_LOCATION_TYPE_DEVICE)
+    return NotSupported("memory pools of memory that is no device's");
+  return HasDevice(session, location->id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
+}  // namespace
+
+Error AllocateInOrder(std::size_t bytes, std::optional<CUmemoryPool> handle, CUstream stream,
+                      DefaultStream meaning, std::uint64_t* address) {
+  *address = 0;
+  const auto find = [&](const StreamTarget& target) {
+    return handle ? Pools::Get().Find(NumberOf(*handle))
+                  : Pools::Get().Current(target.link->device());
+  };
+  return InStream(
+      stream, meaning,
+      [&](Session& session, const StreamTarget& target) -> Error {
+        const auto pool = find(target);
+        if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
+        if (bytes == 0) return CUDA_SUCCESS;
+        return Pools::Get().Allocate(session, pool, bytes, address);
+      },
+      [&](Session&, const StreamTarget& target, const NewNode& place, Work* work) -> Described {
+        const auto pool = find(target);
+        if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
+        CUDA_MEM_ALLOC_NODE_PARAMS parameters{};
+        parameters.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+        parameters.poolProps.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+        parameters.poolProps.location.id = pool->device;
+        parameters.bytesize = bytes;
+        const Error result = DescribeAllocation(place, &parameters, work);
+        *address = parameters.dptr;
+        return OrEndsCapture(result);
+      });
+}
+
+Error FreeInOrder(void* memory, CUstream stream, DefaultStream meaning) {
+  if (memory == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  return InStream(
+      stream, meaning,
+      [&](Session& session, const StreamTarget&) -> Error {
+        return Pools::Get().Free(session, NumberOf(memory));
+      },
+      [&](Session&, const StreamTarget&, const NewNode& place, Work* work) -> Described {
+        const Error result = DescribeFree(place, memory, work);
+        return {result, Pools::Get().Holds(NumberOf(memory))};
+      });
+}
+
+Error CreatePool(CUmemoryPool* handle, const CUmemPoolProps* properties) {
+  if (handle == nullptr || properties == nullptr ||
+      properties->allocType != CU_MEM_ALLOCATION_TYPE_PINNED) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+    return NotSupported("cudaMemPoolCreate for memory that is no device's");
+  const bool shareable = properties->handleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  if (properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE && !shareable)
+    return NotSupported("cudaMemPoolCreate for memory that is shared but by file descriptors");
+  return WithSession([&](Session& session) -> Error {
+    if (!HasDevice(session, properties->location.id)) return CUDA_ERROR_INVALID_DEVICE;
+    const auto pool = Pools::Get().Create(properties->location.id, properties->maxSize);
+    pool->shareable = shareable;
+    *handle = HandleOf<CUmemoryPool>(pool->handle);
+    return CUDA_SUCCESS;
+  });
+}
+
+Error SetPoolAttribute(MemoryPool& pool, CUmemPool_attribute attribute, const void* value) {
+  if (IsSwitch(attribute)) {
+    pool.reuse[attribute - 1] = Read<int>(value) != 0;
+    return CUDA_SUCCESS;
+  }
+  const auto number = Read<std::uint64_t>(value);
+  switch (attribute) {
+    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+      pool.release_threshold = number;
+      return CUDA_SUCCESS;
+    // The high-water marks can be reset, and only that.
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+      if (number != 0) return CUDA_ERROR_INVALID_VALUE;
+      pool.reserved_high = pool.reserved;
+      return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+      if (number != 0) return CUDA_ERROR_INVALID_VALUE;
+      pool.used_high = pool.used;
+      return CUDA_SUCCESS;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+Error GetPoolAttribute(const MemoryPool& pool, CUmemPool_attribute attribute, void* value) {
+  if (IsSwitch(attribute)) {
+    Write(value, static_cast<int>(pool.reuse[attribute - 1]));
+    return CUDA_SUCCESS;
+  }
+  switch (attribute) {
+    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+      Write(value, pool.release_threshold);
+      return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+      Write(value, pool.reserved);
+      return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+      Write(value, pool.reserved_high);
+      return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+      Write(value, pool.used);
+      return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+      Write(value, pool.used_high);
+      return CUDA_SUCCESS;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+// No device's kernels reach another's memory, and each reaches its own.
+Error SetPoolAccess(Session& session, const MemoryPool& pool, const CUmemAccessDesc* list,
+                    std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    if (list[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+        !HasDevice(session, list[i].location.id)) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+    const bool own = list[i].location.id == pool.device;
+    const bool wanted = list[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    if (own != wanted) return CUDA_ERROR_INVALID_DEVICE;
+  }
+  return CUDA_SUCCESS;
+}
+
+Error GetPoolAccess(Session& session, const MemoryPool& pool, const CUmemLocation& location,
+                    CUmemAccess_flags* flags) {
+  if (location.type != CU_MEM_LOCATION_TYPE_DEVICE || !HasDevice(session, location.id))
+    return CUDA_ERROR_INVALID_VALUE;
+  *flags = location.id == pool.device ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+                                      : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  return CUDA_SUCCESS;
+}
+
+Error SetCurrentPool(Session& session, int device, const std::shared_ptr<MemoryPool>& pool) {
+  if (!HasDevice(session, device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (pool->device != device) return CUDA_ERROR_INVALID_DEVICE;
+  Pools::Get().SetCurrent(device, pool);
+  return CUDA_SUCCESS;
+}
+
+Error SetCurrentPool(Session& session, const CUmemLocation* location, CUmemAllocationType type,
+                     const std::shared_ptr<MemoryPool>& pool) {
+  CUSPAN_RETURN_IF_FAILED(CheckLocation(session, location, type));
+  return SetCurrentPool(session, location->id, pool);
+}
+
+Error GetPool(CUmemoryPool* handle, int device, PoolOf which) {
+  if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  return WithSession([&](Session& session) -> Error {
+    if (!HasDevice(session, device)) return CUDA_ERROR_INVALID_DEVICE;
+    Pools& pools = Pools::Get();
+    const auto pool = which == PoolOf::kDefault ? pools.Default(device) : pools.Current(device);
+    *handle = HandleOf<CUmemoryPool>(pool->handle);
+    return CUDA_SUCCESS;
+  });
+}
+
+Error GetPool(CUmemoryPool* handle, const CUmemLocation* location, CUmemAllocationType type,
+              PoolOf which) {
+  CUSPAN_RETURN_IF_FAILED(
+      WithSession([&](Session& session) { return CheckLocation(session, location, type); }));
+  return GetPool(handle, location->id, which);
+}
+
+}  // namespace cuspan

@@ -1,0 +1,46 @@
+// Memory in a stream's order, and the pools that it comes from.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "interpose/calls/ways_in.h"
+#include "interpose/client/pools.h"
+
+namespace cuspan {
+
+// use(Session&, const std::shared_ptr<MemoryPool>&) → Error.
+template <typename Use>
+Error WithPool(CUmemoryPool handle, Use&& use) {
+  return WithSession([&](Session& session) -> Error {
+    const std::shared_ptr<MemoryPool> pool = Pools::Get().Find(NumberOf(handle));
+    if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    return use(session, pool);
+  });
+}
+
+// From this pool, or from the current one of the stream's device. Also in a stream that is being
+// captured. *address is 0 for no bytes, and after a failure.
+Error AllocateInOrder(std::size_t bytes, std::optional<CUmemoryPool> handle, CUstream stream,
+                      DefaultStream meaning, std::uint64_t* address);
+Error FreeInOrder(void* memory, CUstream stream, DefaultStream meaning);
+
+Error CreatePool(CUmemoryPool* handle, const CUmemPoolProps* properties);
+// With the pool's numbers in peace. What is pointed to is 64 bits, or an int for a switch.
+Error SetPoolAttribute(MemoryPool& pool, CUmemPool_attribute attribute, const void* value);
+Error GetPoolAttribute(const MemoryPool& pool, CUmemPool_attribute attribute, void* value);
+Error SetPoolAccess(Session& session, const MemoryPool& pool, const CUmemAccessDesc* list,
+                    std::size_t count);
+Error GetPoolAccess(Session& session, const MemoryPool& pool, const CUmemLocation& location,
+                    CUmemAccess_flags* flags);
+
+// The pool that was made with a device, or the one that allocations without a pool take from.
+enum class PoolOf { kDefault, kCurrent };
+Error GetPool(CUmemoryPool* handle, int device, PoolOf which);
+Error GetPool(CUmemoryPool* handle, const CUmemLocation* location, CUmemAllocationType type,
+              PoolOf which);
+Error SetCurrentPool(Session& session, int device, const std::shared_ptr<MemoryPool>& pool);
+Error SetCurrentPool(Session& session, const CUmemLocation* location, CUmemAllocationType type,
+                     const std::shared_ptr<MemoryPool>& pool);
+
+}  // namespace cuspan

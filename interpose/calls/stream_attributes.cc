@@ -1,0 +1,116 @@
+#include "interpose/calls/stream_attributes.h"
+
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "interpose/calls/attributes.h"
+#include "interpose/calls/ways_in.h"
+
+namespace cuspan {
+namespace {
+
+// By stream (numbers are never used again) and attribute; what is not there was never set.
+struct Settings {
+  std::mutex mutex;
+  std::map<std::pair<std::uint64_t, int>, CUlaunchAttributeValue> values;
+};
+Settings& TheSettings() {
+  static auto* const settings = new Settings;
+  return *settings;
+}
+
+// use(settings of all streams, the stream's number there, its device, what the program made or
+// null), under the mutex.
+template <typename Use>
+Error WithStream(CUstream stream, DefaultStream meaning, Use&& use) {
+  return WithSession([&](Session& session) -> Error {
+    StreamTarget target;
+    CUSPAN_RETURN_IF_FAILED(session.ResolveStream(stream, meaning, &target));
+    const std::uint64_t number = target.stream != 0 ? target.stream : target.link->number();
+    Settings& settings = TheSettings();
+    std::lock_guard lock(settings.mutex);
+    return use(settings.values, number, session.description(target.link->device()),
+               session.FindStream(NumberOf(stream)));
+  });
+}
+
+bool OfStreams(CUlaunchAttributeID attribute) {
+  return attribute == CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW ||
+         attribute == CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY ||
+         attribute == CU_LAUNCH_ATTRIBUTE_PRIORITY ||
+         attribute == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP ||
+         attribute == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN;
+}
+
+Error Check(const DeviceDescription& device, CUlaunchAttributeID attribute,
+            const CUlaunchAttributeValue& value) {
+  bool right = true;
+  if (attribute == CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW) {
+    const CUaccessPolicyWindow& window = value.accessPolicyWindow;
+    const auto most = static_cast<std::size_t>(
+        AttributeOf(device, CU_DEVICE_ATTRIBUTE_MAX_ACCESS_POLICY_WINDOW_SIZE));
+    right = window.hitRatio >= 0 && window.hitRatio <= 1 && window.num_bytes <= most;
+  } else if (attribute == CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY) {
+    right =
+        value.syncPolicy >= CU_SYNC_POLICY_AUTO && value.syncPolicy <= CU_SYNC_POLICY_BLOCKING_SYNC;
+  } else if (attribute == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN) {
+    right = value.memSyncDomain == CU_LAUNCH_MEM_SYNC_DOMAIN_DEFAULT ||
+            value.memSyncDomain == CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE;
+  }
+  return right ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUlaunchAttributeValue Default(CUlaunchAttributeID attribute, int priority) {
+  CUlaunchAttributeValue value{};
+  if (attribute == CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY)
+    value.syncPolicy = CU_SYNC_POLICY_AUTO;
+  if (attribute == CU_LAUNCH_ATTRIBUTE_PRIORITY) value.priority = priority;
+  if (attribute == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP) value.memSyncDomainMap = {0, 1};
+  if (attribute == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN) {
+    value.memSyncDomain = CU_LAUNCH_MEM_SYNC_DOMAIN_DEFAULT;
+  }
+  return value;
+}
+
+}  // namespace
+
+Error GetStreamAttribute(CUstream stream, CUlaunchAttributeID attribute,
+                         CUlaunchAttributeValue* value, DefaultStream meaning) {
+  if (value == nullptr || !OfStreams(attribute)) return CUDA_ERROR_INVALID_VALUE;
+  return WithStream(stream, meaning,
+                    [&](const auto& values, std::uint64_t number, const DeviceDescription&,
+                        const auto& made) -> Error {
+                      const auto known = values.find({number, attribute});
+                      *value = known != values.end()
+                                   ? known->second
+                                   : Default(attribute, made != nullptr ? made->priority : 0);
+                      return CUDA_SUCCESS;
+                    });
+}
+
+Error SetStreamAttribute(CUstream stream, CUlaunchAttributeID attribute,
+                         const CUlaunchAttributeValue* value, DefaultStream meaning) {
+  if (value == nullptr || !OfStreams(attribute)) return CUDA_ERROR_INVALID_VALUE;
+  return WithStream(stream, meaning,
+                    [&](auto& values, std::uint64_t number, const DeviceDescription& device,
+                        const auto&) -> Error {
+                      CUSPAN_RETURN_IF_FAILED(Check(device, attribute, *value));
+                      values[{number, attribute}] = *value;
+                      return CUDA_SUCCESS;
+                    });
+}
+
+Error CopyStreamAttributes(CUstream to, CUstream from, DefaultStream meaning) {
+  for (const CUlaunchAttributeID attribute :
+       {CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW, CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY,
+        CU_LAUNCH_ATTRIBUTE_PRIORITY, CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP,
+        CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN}) {
+    CUlaunchAttributeValue value;
+    CUSPAN_RETURN_IF_FAILED(GetStreamAttribute(from, attribute, &value, meaning));
+    CUSPAN_RETURN_IF_FAILED(SetStreamAttribute(to, attribute, &value, meaning));
+  }
+  return CUDA_SUCCESS;
+}
+
+}  // namespace cuspan

@@ -1,0 +1,146 @@
+#include "interpose/calls/texture.h"
+
+#include "interpose/calls/object_table.h"
+
+namespace cuspan {
+namespace {
+
+// Never destroyed, as the session.
+ObjectTable<TextureRecord>& Textures() {
+  static auto* const table = new ObjectTable<TextureRecord>;
+  return *table;
+}
+ObjectTable<std::uint64_t>& Surfaces() {
+  static auto* const table = new ObjectTable<std::uint64_t>;
+  return *table;
+}
+
+// The device that holds all of [address, address + bytes), or nothing.
+std::shared_ptr<Link> HolderOf(Session& session, std::uint64_t address, std::uint64_t bytes) {
+  const Session::PointerKind kind = session.Classify(HandleOf<const void*>(address));
+  if (kind.kind != Session::PointerKind::kDevice || kind.range_bytes == 0 ||
+      bytes > kind.range_bytes - (address - kind.range_base)) {
+    return nullptr;
+  }
+  return session.OpenedLink(kind.device);
+}
+
+// The device that has what the texture reads.
+Error FindResource(Session& session, TextureResource* resource, std::shared_ptr<Link>* link) {
+  switch (resource->kind) {
+    case CU_RESOURCE_TYPE_ARRAY:
+    case CU_RESOURCE_TYPE_MIPMAPPED_ARRAY: {
+      const auto array = session.arrays().Find(resource->array);
+      const bool mipmapped = resource->kind == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY;
+      if (array == nullptr || (array->levels != 0) != mipmapped) return CUDA_ERROR_INVALID_VALUE;
+      resource->array = array->handle;
+      resource->format = array->shape.format;
+      *link = array->link;
+      return CUDA_SUCCESS;
+    }
+    case CU_RESOURCE_TYPE_LINEAR:
+      *link = HolderOf(session, resource->address, resource->width);
+      break;
+    case CU_RESOURCE_TYPE_PITCH2D: {
+      std::uint64_t bytes = 0;
+      if (resource->height == 0 ||
+          __builtin_mul_overflow(resource->pitch, resource->height - 1, &bytes)) {
+        return CUDA_ERROR_INVALID_VALUE;
+      }
+      *link = HolderOf(session, resource->address, bytes);
+      break;
+    }
+    default:
+      break;
+  }
+  return *link == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+}  // namespace
+
+bool IsInteger(std::uint32_t format) {
+  return format != CU_AD_FORMAT_FLOAT && format != CU_AD_FORMAT_HALF;
+}
+
+Error CreateTexture(TextureRecord record, std::uint64_t* object) {
+  return WithSession([&](Session& session) -> Error {
+    std::shared_ptr<Link> link;
+    CUSPAN_RETURN_IF_FAILED(FindResource(session, &record.resource, &link));
+    // Elements that are no integers are read as they are in either mode.
+    if (!IsInteger(record.resource.format)) record.sampling.flags &= ~CU_TRSF_READ_AS_INTEGER;
+    // There is no mean of integers that are read as such.
+    if ((record.sampling.flags & CU_TRSF_READ_AS_INTEGER) != 0 &&
+        record.sampling.filter == CU_TR_FILTER_MODE_LINEAR) {
+      return cudaErrorInvalidFilterSetting;
+    }
+    TextureCreate op;
+    op.resource = record.resource;
+    op.sampling = record.sampling;
+    op.viewed = record.view.has_value();
+    if (record.view) op.view = *record.view;
+    TextureCreate::Reply reply;
+    CUSPAN_RETURN_IF_FAILED(link->Call(op, &reply));
+    Textures().Add(*link, reply.object, std::move(record));
+    *object = reply.object;
+    return CUDA_SUCCESS;
+  });
+}
+
+Error DestroyTexture(std::uint64_t object) {
+  return WithSession([&](Session& session) -> Error {
+    if (object == 0) return CUDA_SUCCESS;
+    const auto found = Textures().Find(session, object, true);
+    if (!found) return CUDA_ERROR_INVALID_VALUE;
+    TextureDestroy op;
+    op.object = object;
+    return found->link->Post(op);
+  });
+}
+
+Error FindTexture(std::uint64_t object, TextureRecord* record) {
+  return WithSession([&](Session& session) -> Error {
+    const auto found = Textures().Find(session, object);
+    if (!found) return CUDA_ERROR_INVALID_VALUE;
+    *record = found->value;
+    return CUDA_SUCCESS;
+  });
+}
+
+Error CreateSurface(std::uint64_t array, std::uint64_t* object) {
+  return WithSession([&](Session& session) -> Error {
+    const auto found = session.arrays().Find(array);
+    if (found == nullptr || found->levels != 0 ||
+        (found->shape.flags & CUDA_ARRAY3D_SURFACE_LDST) == 0) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+    SurfaceCreate op;
+    op.array = found->handle;
+    SurfaceCreate::Reply reply;
+    CUSPAN_RETURN_IF_FAILED(found->link->Call(op, &reply));
+    Surfaces().Add(*found->link, reply.object, array);
+    *object = reply.object;
+    return CUDA_SUCCESS;
+  });
+}
+
+Error DestroySurface(std::uint64_t object) {
+  return WithSession([&](Session& session) -> Error {
+    if (object == 0) return CUDA_SUCCESS;
+    const auto found = Surfaces().Find(session, object, true);
+    if (!found) return CUDA_ERROR_INVALID_VALUE;
+    SurfaceDestroy op;
+    op.object = object;
+    return found->link->Post(op);
+  });
+}
+
+Error ArrayOfSurface(std::uint64_t object, std::uint64_t* array) {
+  return WithSession([&](Session& session) -> Error {
+    const auto found = Surfaces().Find(session, object);
+    if (!found) return CUDA_ERROR_INVALID_VALUE;
+    *array = found->value;
+    return CUDA_SUCCESS;
+  });
+}
+
+}  // namespace cuspan
