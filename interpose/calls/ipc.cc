@@ -49,9 +49,8 @@ Error OpenEventHandle(const SharedEventHandle& handle, CUevent* event) {
     auto shared = SharedEvent::Open(handle);
     if (shared == nullptr) return CUDA_ERROR_INVALID_VALUE;
     std::uint64_t made = 0;
-    CUSPAN_RETURN_IF_FAILED(
-        session.CreateEvent(CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS, &made));
-    SharedEvent::Add(made, std::move(shared));
+    CUSPAN_RETURN_IF_FAILED(session.AddSharedEvent(
+        std::move(shared), CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS, &made));
     *event = HandleOf<CUevent>(made);
     return CUDA_SUCCESS;
   });

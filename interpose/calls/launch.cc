@@ -6,7 +6,6 @@
 #include "interpose/calls/attributes.h"
 #include "interpose/calls/graph/capture.h"
 #include "interpose/calls/occupancy.h"
-#include "interpose/client/shared_event.h"
 
 namespace cuspan {
 namespace {
@@ -165,7 +164,7 @@ Error LaunchKernel(const LaunchCall& call, DefaultStream meaning) {
         CUSPAN_RETURN_IF_FAILED(LaunchOn(session, target, call));
         for (const CUevent event : call.events) {
           if (event == nullptr) continue;
-          CUSPAN_RETURN_IF_FAILED(SharedEvent::RecordAny(session, NumberOf(event), target));
+          CUSPAN_RETURN_IF_FAILED(session.RecordEvent(NumberOf(event), target));
         }
         return CUDA_SUCCESS;
       },

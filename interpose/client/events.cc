@@ -5,6 +5,7 @@
 
 #include "interpose/client/handles.h"
 #include "interpose/client/session.h"
+#include "interpose/client/shared_event.h"
 #include "interpose/client/thread_state.h"
 
 namespace cuspan {
@@ -25,7 +26,19 @@ CUresult Session::CreateEventOn(const std::shared_ptr<Link>& link, unsigned flag
 CUresult Session::CreateEvent(unsigned flags, std::uint64_t* event) {
   std::shared_ptr<Link> link;
   if (const CUresult result = CurrentLink(&link); result != CUDA_SUCCESS) return result;
-  return CreateEventOn(link, flags, event);
+  if ((flags & CU_EVENT_INTERPROCESS) == 0) return CreateEventOn(link, flags, event);
+  auto shared = SharedEvent::Create();
+  if (shared == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  return AddSharedEvent(std::move(shared), flags, event);
+}
+
+CUresult Session::AddSharedEvent(std::shared_ptr<SharedEvent> shared, unsigned flags,
+                                 std::uint64_t* event) {
+  std::shared_ptr<Link> link;
+  if (const CUresult result = CurrentLink(&link); result != CUDA_SUCCESS) return result;
+  const CUresult result = CreateEventOn(link, flags, event);
+  if (result == CUDA_SUCCESS) SharedEvent::Add(*event, std::move(shared));
+  return result;
 }
 
 std::shared_ptr<Event> Session::FindEvent(std::uint64_t event) const {
@@ -41,6 +54,7 @@ std::shared_ptr<Event> Session::FindEvent(std::uint64_t event) const {
 }
 
 CUresult Session::DestroyEvent(std::uint64_t event) {
+  SharedEvent::Remove(event);
   const std::shared_ptr<Event> known = FindEvent(event);
   if (known == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   known->destroyed.store(true);
@@ -55,6 +69,8 @@ CUresult Session::DestroyEvent(std::uint64_t event) {
 }
 
 CUresult Session::RecordEvent(std::uint64_t event, const StreamTarget& target) {
+  if (const auto shared = SharedEvent::Find(event))
+    return SharedEvent::Record(shared, *this, target);
   const std::shared_ptr<Event> known = FindEvent(event);
   if (known == nullptr || known->link != target.link) return CUDA_ERROR_INVALID_HANDLE;
   std::lock_guard recording(known->recording);
@@ -74,6 +90,8 @@ bool Session::IsComplete(const Event& event) {
 }
 
 CUresult Session::QueryEvent(std::uint64_t event) {
+  if (const auto shared = SharedEvent::Find(event))
+    if (const CUresult result = shared->Query(); result != CUDA_SUCCESS) return result;
   const std::shared_ptr<Event> known = FindEvent(event);
   if (known == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   const bool complete = IsComplete(*known);
@@ -82,6 +100,8 @@ CUresult Session::QueryEvent(std::uint64_t event) {
 }
 
 CUresult Session::SynchronizeEvent(std::uint64_t event) {
+  if (const auto shared = SharedEvent::Find(event))
+    if (const CUresult result = shared->Synchronize(); result != CUDA_SUCCESS) return result;
   const std::shared_ptr<Event> known = FindEvent(event);
   if (known == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   const std::uint64_t wanted = known->recorded.load();
@@ -125,6 +145,7 @@ CUresult Session::ElapsedTime(std::uint64_t start, std::uint64_t end, float* mil
 }
 
 CUresult Session::WaitEvent(const StreamTarget& target, std::uint64_t event) {
+  if (const auto shared = SharedEvent::Find(event)) return SharedEvent::Wait(shared, target);
   const std::shared_ptr<Event> known = FindEvent(event);
   if (known == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (known->link == target.link) {

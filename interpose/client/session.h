@@ -28,6 +28,8 @@
 
 namespace cuspan {
 
+class SharedEvent;
+
 // A stream that the program made. `id` is its handle, in the program and at the proxy.
 struct Stream {
   Stream(std::uint64_t id, int device, std::uint64_t link, unsigned flags, int priority)
@@ -101,8 +103,11 @@ class Session {
   // CUDA_ERROR_NOT_READY while work is pending.
   CUresult QueryStream(const StreamTarget& target);
 
-  // --- Events
+  // --- Events, those of several processes among them (CU_EVENT_INTERPROCESS).
   CUresult CreateEvent(unsigned flags, std::uint64_t* event);
+  // One of another process, as an event of the current device.
+  CUresult AddSharedEvent(std::shared_ptr<SharedEvent> shared, unsigned flags,
+                          std::uint64_t* event);
   // The same of a device that need not be the current one.
   CUresult CreateEventOn(const std::shared_ptr<Link>& link, unsigned flags, std::uint64_t* event);
   CUresult DestroyEvent(std::uint64_t event);

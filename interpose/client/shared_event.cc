@@ -209,17 +209,6 @@ CUresult SharedEvent::Wait(const std::shared_ptr<SharedEvent>& event, const Stre
   return CUDA_SUCCESS;
 }
 
-CUresult SharedEvent::RecordAny(Session& session, std::uint64_t event, const StreamTarget& target) {
-  const std::shared_ptr<SharedEvent> shared = Find(event);
-  return shared != nullptr ? Record(shared, session, target) : session.RecordEvent(event, target);
-}
-
-CUresult SharedEvent::WaitForAny(Session& session, std::uint64_t event,
-                                 const StreamTarget& target) {
-  const std::shared_ptr<SharedEvent> shared = Find(event);
-  return shared != nullptr ? Wait(shared, target) : session.WaitEvent(target, event);
-}
-
 bool SharedEvent::SendIfOver(HeldStream& held) {
   const std::shared_ptr<Link> link = held.link.lock();
   if (link == nullptr) return true;

@@ -53,10 +53,6 @@ class SharedEvent {
   CUresult Synchronize();
   static CUresult Wait(const std::shared_ptr<SharedEvent>& event, const StreamTarget& target);
 
-  // The same for an event of either kind.
-  static CUresult RecordAny(Session& session, std::uint64_t event, const StreamTarget& target);
-  static CUresult WaitForAny(Session& session, std::uint64_t event, const StreamTarget& target);
-
  private:
   struct Page {
     std::array<std::uint64_t, 2> token;

@@ -1,11 +1,7 @@
 // Memory of the devices, and what a pointer points to.
-#include <algorithm>
 #include <limits>
 
-#include "interpose/calls/attributes.h"
-#include "interpose/client/ipc_memory.h"
-#include "interpose/client/pools.h"
-#include "interpose/client/thread_state.h"
+#include "interpose/calls/memory.h"
 #include "interpose/runtime/caller.h"
 #include "interpose/runtime/entry.h"
 #include "interpose/runtime/function.h"
@@ -13,54 +9,14 @@
 namespace cuspan {
 namespace {
 
-Error Allocate(Session& session, std::size_t bytes, void** memory) {
-  *memory = nullptr;
-  if (bytes == 0) {
-    std::shared_ptr<Link> link;
-    return session.CurrentLink(&link);
-  }
-  std::uint64_t address = 0;
-  CUSPAN_RETURN_IF_FAILED(session.Allocate(bytes, &address));
-  *memory = HandleOf<void*>(address);
-  return cudaSuccess;
-}
-
-Error Free(Session& session, void* memory) {
-  if (memory != nullptr) {
-    // Another process's, of a pool that both share.
-    if (Pools::Get().ForgetImported(NumberOf(memory)))
-      return IpcMemory::Get().Close(session, NumberOf(memory));
-    return session.Free(NumberOf(memory));
-  }
-  // The classic way to start CUDA on the current device.
-  std::shared_ptr<Link> link;
-  return session.CurrentLink(&link);
-}
-
-// Rows of `width` bytes start at multiples of a pitch that suits every access.
-Error AllocatePitched(Session& session, std::size_t width, std::size_t rows, std::size_t* pitch,
-                      void** memory) {
-  *memory = nullptr;
-  *pitch = 0;
-  if (width == 0 || rows == 0) return Allocate(session, 0, memory);
-  const DeviceDescription& device = session.description(ThisThread().current_device);
-  const auto alignment = static_cast<std::size_t>(
-      std::max(512, AttributeOf(device, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT)));
-  constexpr std::size_t kMost = std::numeric_limits<std::size_t>::max();
-  if (width > kMost - alignment) return cudaErrorMemoryAllocation;
-  const std::size_t row = (width + alignment - 1) / alignment * alignment;
-  if (rows > kMost / row) return cudaErrorMemoryAllocation;
-  CUSPAN_RETURN_IF_FAILED(Allocate(session, row * rows, memory));
-  *pitch = row;
-  return cudaSuccess;
-}
-
 Error AllocatePitched3D(Session& session, const cudaExtent& extent, cudaPitchedPtr* out) {
   constexpr std::size_t kMost = std::numeric_limits<std::size_t>::max();
   if (extent.depth != 0 && extent.height > kMost / extent.depth) return cudaErrorMemoryAllocation;
   cudaPitchedPtr made{nullptr, 0, extent.width, extent.height};
+  std::uint64_t address = 0;
   CUSPAN_RETURN_IF_FAILED(
-      AllocatePitched(session, extent.width, extent.height * extent.depth, &made.pitch, &made.ptr));
+      AllocatePitched(session, extent.width, extent.height * extent.depth, &made.pitch, &address));
+  made.ptr = HandleOf<void*>(address);
   *out = made;
   return cudaSuccess;
 }
@@ -117,21 +73,31 @@ using namespace cuspan;  // NOLINT: the entry points below are the C API.
 CUSPAN_EXPORT cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
   return Answer([&]() -> Error {
     if (memory == nullptr) return cudaErrorInvalidValue;
-    return WithSession([&](Session& session) { return Allocate(session, bytes, memory); });
+    return WithSession([&](Session& session) -> Error {
+      std::uint64_t address = 0;
+      const Error result = Allocate(session, bytes, &address);
+      *memory = HandleOf<void*>(address);
+      return result;
+    });
   });
 }
 
 CUSPAN_EXPORT cudaError_t cudaFree(void* memory) {
-  return Answer(
-      [&] { return WithSession([&](Session& session) { return Free(session, memory); }); });
+  return Answer([&] {
+    return WithSession([&](Session& session) { return Free(session, NumberOf(memory)); });
+  });
 }
 
 CUSPAN_EXPORT cudaError_t cudaMallocPitch(void** memory, std::size_t* pitch, std::size_t width,
                                           std::size_t height) {
   return Answer([&]() -> Error {
     if (memory == nullptr || pitch == nullptr) return cudaErrorInvalidValue;
-    return WithSession(
-        [&](Session& session) { return AllocatePitched(session, width, height, pitch, memory); });
+    return WithSession([&](Session& session) -> Error {
+      std::uint64_t address = 0;
+      const Error result = AllocatePitched(session, width, height, pitch, &address);
+      *memory = HandleOf<void*>(address);
+      return result;
+    });
   });
 }
 

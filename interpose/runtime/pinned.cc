@@ -1,5 +1,5 @@
 // Page-locked memory of the host.
-#include "interpose/client/thread_state.h"
+#include "interpose/calls/memory.h"
 #include "interpose/runtime/entry.h"
 
 namespace cuspan {
@@ -20,17 +20,6 @@ Error AllocateHost(void** memory, std::size_t bytes, unsigned flags) {
     if ((flags & cudaHostAllocMapped) == 0) return cudaSuccess;
     return session.shared().Expose(NumberOf(*memory));
   });
-}
-
-// A copy into or out of the memory may still be under way.
-Error WaitForDevices(Session& session) {
-  for (int device = 0; device < session.device_count(); ++device) {
-    // A lost device uses nothing any more, and says so to whom it concerns.
-    const auto link = session.OpenedLink(device);
-    if (link == nullptr || link->fault() != CUDA_SUCCESS) continue;
-    CUSPAN_RETURN_IF_FAILED(session.Synchronize(device));
-  }
-  return cudaSuccess;
 }
 
 bool IsDeviceAddress(Session& session, const void* memory) {

@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "interpose/calls/attributes.h"
+#include "interpose/calls/event.h"
 #include "interpose/calls/graph/capture.h"
-#include "interpose/client/shared_event.h"
 #include "interpose/client/thread_state.h"
 #include "interpose/runtime/caller.h"
 #include "interpose/runtime/entry.h"
@@ -40,13 +40,6 @@ Error AboutStream(cudaStream_t stream, DefaultStream meaning, Use&& use) {
 // legacy default stream of a device goes by the number of its proxy.
 std::uint64_t IdOf(const StreamTarget& target) {
   return target.stream != 0 ? target.stream : target.link->number();
-}
-
-Error WaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags, DefaultStream meaning) {
-  return EventInStream(event, stream, flags, meaning, CaptureWait, WaitWork{event},
-                       [&](Session& session, const StreamTarget& target) {
-                         return SharedEvent::WaitForAny(session, NumberOf(event), target);
-                       });
 }
 
 cudaError_t CaptureInfo(cudaStream_t stream, DefaultStream meaning, cudaStreamCaptureStatus* status,

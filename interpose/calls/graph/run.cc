@@ -3,7 +3,6 @@
 #include "interpose/calls/host_function.h"
 #include "interpose/calls/launch.h"
 #include "interpose/calls/set.h"
-#include "interpose/client/shared_event.h"
 
 namespace cuspan {
 namespace {
@@ -36,10 +35,10 @@ struct Runner {
     return order ? RunGraph(session, target, *order) : Error(CUDA_ERROR_INVALID_VALUE);
   }
   Error operator()(const WaitWork& work) const {
-    return SharedEvent::WaitForAny(session, NumberOf(work.event), target);
+    return session.WaitEvent(target, NumberOf(work.event));
   }
   Error operator()(const RecordWork& work) const {
-    return SharedEvent::RecordAny(session, NumberOf(work.event), target);
+    return session.RecordEvent(NumberOf(work.event), target);
   }
   // Nothing to do: the memory of a graph stays where it is.
   Error operator()(const EmptyWork&) const { return CUDA_SUCCESS; }

@@ -1,0 +1,83 @@
+#include "interpose/calls/device_settings.h"
+
+#include <array>
+#include <atomic>
+#include <utility>
+
+namespace cuspan {
+namespace {
+
+// By device; more of them than a session can have keep no hints.
+constexpr std::size_t kMostDevices = 256;
+constinit std::array<std::atomic<unsigned>, kMostDevices> device_flags{};
+constinit std::array<std::atomic<int>, kMostDevices> cache_configs{};
+
+template <typename Value>
+Value* Slot(std::array<Value, kMostDevices>& values, int device) {
+  const auto index = static_cast<std::size_t>(device);
+  return index < values.size() ? &values[index] : nullptr;
+}
+
+bool AreDeviceFlags(unsigned flags) {
+  constexpr unsigned kKnown =
+      CU_CTX_SCHED_MASK | CU_CTX_MAP_HOST | CU_CTX_LMEM_RESIZE_TO_MAX | CU_CTX_SYNC_MEMOPS;
+  const unsigned schedule = flags & CU_CTX_SCHED_MASK;
+  return (flags & ~kKnown) == 0 &&
+         (schedule == CU_CTX_SCHED_AUTO || schedule == CU_CTX_SCHED_SPIN ||
+          schedule == CU_CTX_SCHED_YIELD || schedule == CU_CTX_SCHED_BLOCKING_SYNC);
+}
+
+}  // namespace
+
+Error SetDeviceFlags(int device, unsigned flags) {
+  if (!AreDeviceFlags(flags)) return CUDA_ERROR_INVALID_VALUE;
+  // How a thread waits is our own affair, and synchronous operations are always so.
+  if (auto* const slot = Slot(device_flags, device)) slot->store(flags);
+  return CUDA_SUCCESS;
+}
+
+unsigned DeviceFlags(int device) {
+  const auto* const slot = Slot(device_flags, device);
+  return slot != nullptr ? slot->load() : 0;
+}
+
+Error GetLimit(Link& link, CUlimit limit, std::size_t* value) {
+  LimitGet op;
+  op.limit = limit;
+  LimitGet::Reply reply;
+  CUSPAN_RETURN_IF_FAILED(link.Call(op, &reply));
+  *value = reply.value;
+  return CUDA_SUCCESS;
+}
+
+Error SetLimit(Link& link, CUlimit limit, std::size_t value) {
+  LimitSet op;
+  op.limit = limit;
+  op.value = value;
+  LimitSet::Reply reply;
+  return link.Call(op, &reply);
+}
+
+Error SetDeviceCacheConfig(int device, CUfunc_cache config) {
+  if (config < CU_FUNC_CACHE_PREFER_NONE || config > CU_FUNC_CACHE_PREFER_EQUAL)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (auto* const slot = Slot(cache_configs, device)) slot->store(config);
+  return CUDA_SUCCESS;
+}
+
+CUfunc_cache DeviceCacheConfig(int device) {
+  const auto* const slot = Slot(cache_configs, device);
+  return slot != nullptr ? static_cast<CUfunc_cache>(slot->load()) : CU_FUNC_CACHE_PREFER_NONE;
+}
+
+Error ExchangeCaptureMode(CUstreamCaptureMode* mode) {
+  if (mode == nullptr || *mode < CU_STREAM_CAPTURE_MODE_GLOBAL ||
+      *mode > CU_STREAM_CAPTURE_MODE_RELAXED) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const int before = std::exchange(ThisThread().capture_mode, static_cast<int>(*mode));
+  *mode = static_cast<CUstreamCaptureMode>(before);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace cuspan

@@ -1,0 +1,24 @@
+// What a program may set for a device: flags, limits, preferences. What is only
+// a hint is remembered here and answered when asked for.
+#pragma once
+
+#include "interpose/calls/ways_in.h"
+
+namespace cuspan {
+
+// `flags` as in CUctx_flags. CUDA_ERROR_INVALID_VALUE for those that are none.
+Error SetDeviceFlags(int device, unsigned flags);
+unsigned DeviceFlags(int device);
+
+Error GetLimit(Link& link, CUlimit limit, std::size_t* value);
+Error SetLimit(Link& link, CUlimit limit, std::size_t value);
+
+// A preference between cache and shared memory of all kernels of a device.
+Error SetDeviceCacheConfig(int device, CUfunc_cache config);
+CUfunc_cache DeviceCacheConfig(int device);
+
+// How what the calling thread does affects captures of others: the former mode takes the place of
+// the new one.
+Error ExchangeCaptureMode(CUstreamCaptureMode* mode);
+
+}  // namespace cuspan

@@ -1,0 +1,62 @@
+#include "interpose/calls/event.h"
+
+#include "interpose/calls/graph/capture.h"
+
+namespace cuspan {
+
+Error CreateEvent(unsigned flags, CUevent* event) {
+  constexpr unsigned kKnown =
+      CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
+  if (event == nullptr || (flags & ~kKnown) != 0) return CUDA_ERROR_INVALID_VALUE;
+  // As CUDA has it.
+  if ((flags & CU_EVENT_INTERPROCESS) != 0 && (flags & CU_EVENT_DISABLE_TIMING) == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  return WithSession([&](Session& session) -> Error {
+    std::uint64_t made = 0;
+    CUSPAN_RETURN_IF_FAILED(session.CreateEvent(flags, &made));
+    *event = HandleOf<CUevent>(made);
+    return CUDA_SUCCESS;
+  });
+}
+
+Error DestroyEvent(CUevent event) {
+  return WithSession(
+      [&](Session& session) -> Error { return session.DestroyEvent(NumberOf(event)); });
+}
+
+Error RecordEvent(CUevent event, CUstream stream, unsigned flags, DefaultStream meaning) {
+  return EventInStream(event, stream, flags, meaning, CaptureRecord, RecordWork{event},
+                       [&](Session& session, const StreamTarget& target) {
+                         return session.RecordEvent(NumberOf(event), target);
+                       });
+}
+
+Error WaitEvent(CUstream stream, CUevent event, unsigned flags, DefaultStream meaning) {
+  return EventInStream(event, stream, flags, meaning, CaptureWait, WaitWork{event},
+                       [&](Session& session, const StreamTarget& target) {
+                         return session.WaitEvent(target, NumberOf(event));
+                       });
+}
+
+Error QueryEvent(CUevent event) {
+  return WithSession([&](Session& session) -> Error {
+    CUSPAN_RETURN_IF_FAILED(RefuseCapturedEvent(event));
+    return session.QueryEvent(NumberOf(event));
+  });
+}
+
+Error SynchronizeEvent(CUevent event) {
+  return WithSession([&](Session& session) -> Error {
+    CUSPAN_RETURN_IF_FAILED(RefuseCapturedEvent(event));
+    return session.SynchronizeEvent(NumberOf(event));
+  });
+}
+
+Error ElapsedTime(CUevent start, CUevent end, float* milliseconds) {
+  if (milliseconds == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  return WithSession([&](Session& session) -> Error {
+    return session.ElapsedTime(NumberOf(start), NumberOf(end), milliseconds);
+  });
+}
+
+}  // namespace cuspan

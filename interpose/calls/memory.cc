@@ -1,0 +1,56 @@
+#include "interpose/calls/memory.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "interpose/calls/attributes.h"
+#include "interpose/client/ipc_memory.h"
+#include "interpose/client/pools.h"
+
+namespace cuspan {
+
+Error Allocate(Session& session, std::size_t bytes, std::uint64_t* address) {
+  *address = 0;
+  if (bytes != 0) return session.Allocate(bytes, address);
+  std::shared_ptr<Link> link;
+  return session.CurrentLink(&link);
+}
+
+Error AllocatePitched(Session& session, std::size_t width, std::size_t rows, std::size_t* pitch,
+                      std::uint64_t* address) {
+  *address = 0;
+  *pitch = 0;
+  if (width == 0 || rows == 0) return Allocate(session, 0, address);
+  const DeviceDescription& device = session.description(ThisThread().current_device);
+  const auto alignment = static_cast<std::size_t>(
+      std::max(512, AttributeOf(device, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT)));
+  constexpr std::size_t kMost = std::numeric_limits<std::size_t>::max();
+  if (width > kMost - alignment) return CUDA_ERROR_OUT_OF_MEMORY;
+  const std::size_t row = (width + alignment - 1) / alignment * alignment;
+  if (rows > kMost / row) return CUDA_ERROR_OUT_OF_MEMORY;
+  CUSPAN_RETURN_IF_FAILED(Allocate(session, row * rows, address));
+  *pitch = row;
+  return CUDA_SUCCESS;
+}
+
+Error Free(Session& session, std::uint64_t address) {
+  if (address == 0) {
+    std::shared_ptr<Link> link;
+    return session.CurrentLink(&link);
+  }
+  // Another process's, of a pool that both share.
+  if (Pools::Get().ForgetImported(address)) return IpcMemory::Get().Close(session, address);
+  return session.Free(address);
+}
+
+Error WaitForDevices(Session& session) {
+  for (int device = 0; device < session.device_count(); ++device) {
+    // A lost device uses nothing any more, and says so to whom it concerns.
+    const auto link = session.OpenedLink(device);
+    if (link == nullptr || link->fault() != CUDA_SUCCESS) continue;
+    CUSPAN_RETURN_IF_FAILED(session.Synchronize(device));
+  }
+  return CUDA_SUCCESS;
+}
+
+}  // namespace cuspan
