@@ -50,7 +50,7 @@ int Bench(const BenchOptions& options, const InheritedSignals& signals) {
     return 0;
   }
   if (std::find(names.begin(), names.end(), options.name) == names.end()) {
-    LogError("there is no benchmark '{}'; installed in {}: {}", options.name, folder.string(),
+    LogError("unknown benchmark '{}'; installed in {}: {}", options.name, folder.string(),
              List(names));
     return kExitNotFound;
   }
@@ -62,7 +62,7 @@ int Bench(const BenchOptions& options, const InheritedSignals& signals) {
   pointers.push_back(nullptr);
   signals.Restore();
   ::execv(program.c_str(), pointers.data());
-  LogError("{} can not be started: {}", program, std::strerror(errno));
+  LogError("cannot start {}: {}", program, std::strerror(errno));
   return kExitNotExecutable;
 }
 

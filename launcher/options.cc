@@ -93,14 +93,14 @@ Result<MpiApp> CheckMpiOptions(const MpiTexts& texts, GpuWish& wish) {
   }
   if (texts.ranks.empty()) {
     if (!texts.hosts.empty())
-      return Status::Invalid("--app-hosts says where ranks run: say by -np how many there are");
+      return Status::Invalid("--app-hosts needs -np: say how many ranks to start");
     return app;
   }
   const Result<std::uint32_t> ranks = ParseNumber(texts.ranks, "-np", "a program has");
   if (!ranks.ok()) return ranks.status();
   app.ranks = *ranks;
   app.mpirun = SplitWords(texts.mpirun);
-  if (app.mpirun.empty()) return Status::Invalid("--app-mpirun: no command is given");
+  if (app.mpirun.empty()) return Status::Invalid("--app-mpirun: no command given");
   if (!texts.hosts.empty()) {
     Result<std::vector<HostRequest>> hosts = ParseHosts(texts.hosts, "--app-hosts");
     if (!hosts.ok()) return hosts.status();
@@ -109,7 +109,7 @@ Result<MpiApp> CheckMpiOptions(const MpiTexts& texts, GpuWish& wish) {
   const std::uint64_t needed = std::uint64_t{app.ranks} * app.devices_a_rank;
   if (needed == 0) return app;
   if (needed > 4096 || (wish.number && *wish.number < needed))
-    return Status::Invalid("{} ranks with {} GPUs each need {}, and the run has {}", app.ranks,
+    return Status::Invalid("{} ranks with {} GPUs each need {} GPUs, but the run has {}", app.ranks,
                            app.devices_a_rank, needed, wish.number ? *wish.number : 4096);
   if (!wish.number && !wish.all) wish.number = static_cast<std::uint32_t>(needed);
   return app;
@@ -119,7 +119,7 @@ Result<std::string> ReadFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream content;
   if (!file || !(content << file.rdbuf()))
-    return Status::Invalid("--hostfile: {} can not be read, or is empty", path);
+    return Status::Invalid("--hostfile: {} cannot be read, or is empty", path);
   return content.str();
 }
 
@@ -141,7 +141,7 @@ Result<ClusterOptions> CheckClusterOptions(const Texts& texts) {
   if (!wish.ok()) return wish.status();
   options.wish = std::move(*wish);
   if (texts.device != "auto" && texts.device != "cuda" && texts.device != "soft")
-    return Status::Invalid("--device is auto, cuda or soft, not '{}'", texts.device);
+    return Status::Invalid("--device must be auto, cuda or soft, not '{}'", texts.device);
   options.device = texts.device;
   Result<SameNode> same_node = ParseSameNode(texts.same_node);
   if (!same_node.ok()) return Status::Invalid("--{}", same_node.status().message());
@@ -160,7 +160,7 @@ Result<ClusterOptions> CheckClusterOptions(const Texts& texts) {
   options.remote_shell = texts.remote_shell;
   options.remote_prefix = texts.remote_prefix;
   if (!options.remote_prefix.empty() && options.remote_prefix.front() != '/')
-    return Status::Invalid("--remote-prefix {}: a whole path is needed", options.remote_prefix);
+    return Status::Invalid("--remote-prefix {}: an absolute path is needed", options.remote_prefix);
   const char* more = SettingText(settings::kMpirunArguments);
   options.mpirun_arguments =
       SplitWords(texts.mpirun_arguments.empty() ? more : texts.mpirun_arguments);
@@ -289,20 +289,20 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
     command = std::move(whole);
   }
   if (command.empty())
-    return Status::Invalid("no program to run; write cuspan run [OPTIONS] -- PROGRAM [ARGUMENTS]");
+    return Status::Invalid("no program to run; use cuspan run [OPTIONS] -- PROGRAM [ARGUMENTS]");
   Result<MpiApp> mpi_app = CheckMpiOptions(mpi, cluster->wish);
   if (!mpi_app.ok()) return mpi_app.status();
   run.mpi = std::move(*mpi_app);
   if (!run.mpi.hosts.empty() && !cluster->remote_prefix.empty())
     return Status::Invalid(
-        "--app-hosts needs cuspan in the same folder on these hosts: leave out --remote-prefix");
+        "--app-hosts needs cuspan in the same directory on these hosts: omit --remote-prefix");
   cluster->app_hosts = run.mpi.hosts;
   run.cluster = std::move(*cluster);
   if (!trace.empty()) {
     // The agents may have another folder, and what they can not write is told before the run.
     run.cluster.trace = std::filesystem::absolute(trace).string();
     if (!std::ofstream(run.cluster.trace, std::ios::trunc))
-      return Status::Invalid("--trace: {} can not be written", run.cluster.trace);
+      return Status::Invalid("--trace: cannot write {}", run.cluster.trace);
   }
   run.command = std::move(command);
   line.run = std::move(run);

@@ -144,7 +144,8 @@ CUSPAN_EXPORT cudaError_t cudaMemPoolExportToShareableHandle(void* handle, cudaM
   return Answer([&]() -> Error {
     if (handle == nullptr || flags != 0) return cudaErrorInvalidValue;
     if (type != cudaMemHandleTypePosixFileDescriptor)
-      return NotSupported("cudaMemPoolExportToShareableHandle but as a file descriptor");
+      return NotSupported(
+          "cudaMemPoolExportToShareableHandle with a handle type other than a file descriptor");
     return WithPool(pool, [&](Session& session, const MemoryPool& found) {
       return ExportPool(session, found, static_cast<int*>(handle));
     });
@@ -157,7 +158,8 @@ CUSPAN_EXPORT cudaError_t cudaMemPoolImportFromShareableHandle(cudaMemPool_t* po
   return Answer([&]() -> Error {
     if (pool == nullptr || flags != 0) return cudaErrorInvalidValue;
     if (type != cudaMemHandleTypePosixFileDescriptor)
-      return NotSupported("cudaMemPoolImportFromShareableHandle but of a file descriptor");
+      return NotSupported(
+          "cudaMemPoolImportFromShareableHandle with a handle type other than a file descriptor");
     return WithSession([&](Session& session) {
       return ImportPool(session, static_cast<int>(NumberOf(handle)), pool);
     });

@@ -19,7 +19,7 @@ Error AllocateManaged(void** memory, std::size_t bytes, unsigned flags) {
     std::uint64_t address = 0;
     const CUresult result = session.AllocateManaged(bytes, &address);
     if (result == CUDA_ERROR_NOT_SUPPORTED) {
-      return NotSupported("managed memory where its addresses are taken");
+      return NotSupported("managed memory in a process in which its address range is in use");
     }
     CUSPAN_RETURN_IF_FAILED(result);
     *memory = HandleOf<void*>(address);

@@ -150,10 +150,10 @@ Error CreatePool(cudaMemPool_t* handle, const cudaMemPoolProps* properties) {
     return cudaErrorInvalidValue;
   }
   if (properties->location.type != cudaMemLocationTypeDevice)
-    return NotSupported("cudaMemPoolCreate for memory that is no device's");
+    return NotSupported("cudaMemPoolCreate with a host-located pool");
   const bool shareable = properties->handleTypes == cudaMemHandleTypePosixFileDescriptor;
   if (properties->handleTypes != cudaMemHandleTypeNone && !shareable)
-    return NotSupported("cudaMemPoolCreate for memory that is shared but by file descriptors");
+    return NotSupported("cudaMemPoolCreate with a handle type other than a file descriptor");
   return WithSession([&](Session& session) -> Error {
     if (!HasDevice(session, properties->location.id)) return cudaErrorInvalidDevice;
     const auto pool = Pools::Get().Create(properties->location.id, properties->maxSize);
@@ -182,7 +182,7 @@ Error CheckLocation(const Session& session, const cudaMemLocation* location,
                     cudaMemAllocationType type) {
   if (location == nullptr || type != cudaMemAllocationTypePinned) return cudaErrorInvalidValue;
   if (location->type != cudaMemLocationTypeDevice)
-    return NotSupported("memory pools of memory that is no device's");
+    return NotSupported("a host-located memory pool");
   return HasDevice(session, location->id) ? cudaSuccess : cudaErrorInvalidDevice;
 }
 

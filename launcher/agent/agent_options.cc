@@ -16,7 +16,7 @@ Result<AgentCommandLine> ParseAgentCommandLine(int argc, const char* const* argv
     else
       (separated ? options.command : own).emplace_back(argv[i]);
   }
-  if (separated && options.command.empty()) return Status::Invalid("there is no program behind --");
+  if (separated && options.command.empty()) return Status::Invalid("no program after --");
 
   CLI::App app(
       "Serves the GPUs of its node to a run; one a node, started by cuspan run, or by hand:\n"
@@ -66,7 +66,7 @@ Result<AgentCommandLine> ParseAgentCommandLine(int argc, const char* const* argv
     char* end = nullptr;
     const unsigned long count = std::strtoul(serve.c_str(), &end, 10);
     if (*end != '\0' || serve.front() < '0' || serve.front() > '9' || count >= kAllDevices)
-      return Status::Invalid("--serve {}: a number of GPUs, or all, is needed", serve);
+      return Status::Invalid("--serve {}: use a number of GPUs, or all", serve);
     options.serve = static_cast<std::uint32_t>(count);
   }
   Result<GpuWish> wished = CheckGpuWish(wish);
@@ -76,7 +76,7 @@ Result<AgentCommandLine> ParseAgentCommandLine(int argc, const char* const* argv
   options.wish.order = order;
   options.wish.program = program.empty() && separated ? options.command.front() : program;
   if (options.device != "auto" && options.device != "cuda" && options.device != "soft")
-    return Status::Invalid("--device is auto, cuda or soft, not '{}'", options.device);
+    return Status::Invalid("--device must be auto, cuda or soft, not '{}'", options.device);
   Result<SameNode> parsed = ParseSameNode(same_node);
   if (!parsed.ok()) return Status::Invalid("--{}", parsed.status().message());
   options.same_node = *parsed;

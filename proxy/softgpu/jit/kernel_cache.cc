@@ -124,13 +124,14 @@ Result<std::unique_ptr<KernelCache>> KernelCache::Open(const std::string& folder
   for (std::size_t end = folder.find('/', 1);; end = folder.find('/', end + 1)) {
     const std::string part = folder.substr(0, end);
     if (::mkdir(part.c_str(), 0700) != 0 && errno != EEXIST && end == std::string::npos)
-      return Status::Unavailable("the folder {} can not be made: {}", folder, std::strerror(errno));
+      return Status::Unavailable("cannot create the directory {}: {}", folder,
+                                 std::strerror(errno));
     if (end == std::string::npos) break;
   }
   UniqueFd file(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   struct stat status {};
   if (!file.valid() || ::fstat(file.get(), &status) != 0)
-    return Status::Unavailable("the folder {} can not be opened: {}", folder, std::strerror(errno));
+    return Status::Unavailable("cannot open the directory {}: {}", folder, std::strerror(errno));
   if (!IsPrivate(status))
     return Status::Refused("others may write to the folder {}; give it to this user alone", folder);
   return std::unique_ptr<KernelCache>(new KernelCache(folder, std::move(file), most_bytes));
@@ -199,14 +200,14 @@ Status KernelCache::Write(const std::string& name, const CacheKey& key, std::str
     file = create();
   }
   if (!file.valid())
-    return Status::Unavailable("compiled kernels can not be stored in {}: {}", path_,
+    return Status::Unavailable("cannot store compiled kernels in {}: {}", path_,
                                std::strerror(errno));
   const bool written = WriteAll(file.get(), &header, sizeof header) &&
                        WriteAll(file.get(), content.data(), content.size());
   if (!written || ::renameat(folder_.get(), temporary.c_str(), folder_.get(), name.c_str()) != 0) {
     const int reason = errno;
     ::unlinkat(folder_.get(), temporary.c_str(), 0);
-    return Status::Unavailable("compiled kernels can not be stored in {}: {}", path_,
+    return Status::Unavailable("cannot store compiled kernels in {}: {}", path_,
                                std::strerror(reason));
   }
   return Status::Ok();

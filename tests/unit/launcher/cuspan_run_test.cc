@@ -113,7 +113,7 @@ TEST_P(EveryPath, ADeviceWhoseRepliesNobodyReadsHoldsUpNoOther) {
 TEST_P(EveryPath, AProgramThatAsksWithoutEndLosesItsSession) {
   const Outcome outcome = RunApp({kClient, "joins"});
   EXPECT_EQ(outcome.exit_status, 0) << outcome.err;
-  EXPECT_THAT(outcome.err, HasSubstr("devices 0 and 1 are joined again and again"));
+  EXPECT_THAT(outcome.err, HasSubstr("devices 0 and 1 were connected too often"));
 }
 
 TEST_P(EveryPath, AProxyThatRefusesSaysWhy) {
@@ -174,17 +174,14 @@ INSTANTIATE_TEST_SUITE_P(
             "NotFound", {}, {"no-such-command"}, 127, "cuspan: no-such-command: command not found"},
         Failing{
             "NotExecutable", {}, {"/etc/passwd"}, 126, "cuspan: /etc/passwd: Permission denied"},
-        Failing{"Folder", {}, {"/etc"}, 126, "cuspan: /etc is a folder"},
+        Failing{"Folder", {}, {"/etc"}, 126, "cuspan: /etc is a directory"},
         Failing{"NoGpus",
                 {"--gpus", "0"},
                 {"/bin/true"},
                 125,
                 "cuspan: --gpus 0: a run has 1 to 4096 GPUs"},
-        Failing{"ManyGpus",
-                {"--gpus", "99"},
-                {"/bin/true"},
-                125,
-                "cuspan: 99 GPUs are wanted and 1 found"},
+        Failing{
+            "ManyGpus", {"--gpus", "99"}, {"/bin/true"}, 125, "cuspan: 99 GPUs requested, 1 found"},
         Failing{"BadGpus", {"--gpus", "-1"}, {"/bin/true"}, 125, "cuspan: --gpus -1"},
         Failing{"BadHost",
                 {"--hosts", "a,,b"},
@@ -195,12 +192,12 @@ INSTANTIATE_TEST_SUITE_P(
                 {"--hostfile", "/no/such"},
                 {"/bin/true"},
                 125,
-                "cuspan: --hostfile: /no/such can not be read"},
+                "cuspan: --hostfile: /no/such cannot be read"},
         Failing{"Unreachable",
                 {"--hosts", "localhost,no-such-host.invalid"},
                 {"/bin/true"},
                 125,
-                "cuspan: host no-such-host.invalid can not be reached: "},
+                "cuspan: host no-such-host.invalid cannot be reached: "},
         Failing{"NoSuchOption",
                 {"--gpsu", "3"},
                 {"/bin/true"},
@@ -210,7 +207,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return info.param.name; });
 
 TEST_P(Failure, IsOneClearLineAndAStatus) {
-  if (std::string(GetParam().line).find("can not be reached") != std::string::npos &&
+  if (std::string(GetParam().line).find("cannot be reached") != std::string::npos &&
       ::access("/usr/bin/ssh", X_OK) != 0)
     GTEST_SKIP() << "there is no ssh here";
   const Outcome outcome = RunApp(GetParam().options, GetParam().app, {{"OMPI_MCA_plm", "rsh"}});
@@ -388,9 +385,9 @@ class WrongHello : public testing::TestWithParam<std::pair<const char*, const ch
 
 INSTANTIATE_TEST_SUITE_P(Launcher, WrongHello,
                          testing::Values(std::pair("secret", "does not know this run's secret"),
-                                         std::pair("hash", "of different versions of cuspan"),
+                                         std::pair("hash", "different versions of cuspan"),
                                          std::pair("bell",
-                                                   "a bell that is no sealed shared memory"),
+                                                   "a bell that is not sealed shared memory"),
                                          std::pair("op", "expected ClientHello and got op 13"),
                                          std::pair("garbage", "frame magic is 0x5a5a")),
                          [](const auto& info) { return info.param.first; });
