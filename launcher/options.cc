@@ -37,25 +37,43 @@ struct Texts {
 };
 
 void AddClusterOptions(CLI::App& command, Texts& texts) {
-  CLI::Option* hosts = command.add_option(
-      "--hosts", texts.hosts, "hosts whose GPUs to use: HOST[:GPUS],… (default: this node)");
-  CLI::Option* hostfile = command.add_option(
-      "--hostfile", texts.hostfile, "the same from a file, a host a line: HOST, HOST slots=GPUS");
+  CLI::Option* hosts =
+      command
+          .add_option("--hosts", texts.hosts,
+                      "hosts whose GPUs to use: HOST[:GPUS],… (default: this node)")
+          ->type_name("HOSTS");
+  CLI::Option* hostfile = command
+                              .add_option("--hostfile", texts.hostfile,
+                                          "file with one host per line: HOST, or HOST slots=GPUS")
+                              ->type_name("FILE");
   hosts->excludes(hostfile);
-  command.add_option("--device", texts.device,
-                     "cuda, soft (the software GPU), or auto: cuda where it works");
-  command.add_option(
-      "--same-node", texts.same_node,
-      "auto: program and GPU on one node share memory; never: always through agents and MPI");
-  command.add_option("--lanes", texts.lanes,
-                     "processes of each node that move bulk between nodes: 1 (the agent itself) … "
-                     "16, or auto: as many as this node has cores for");
-  command.add_option("--mpirun-args", texts.mpirun_arguments,
-                     "more arguments for the mpirun that starts the agents");
-  command.add_option("--remote-shell", texts.remote_shell,
-                     "the command by which mpirun reaches other hosts, as ssh is called");
-  command.add_option("--remote-prefix", texts.remote_prefix,
-                     "the folder where cuspan is installed on other hosts (default: as here)");
+  command
+      .add_option("--device", texts.device,
+                  "driver to use: cuda, soft (the software GPU), or auto (cuda where it works)")
+      ->type_name("DRIVER");
+  command
+      .add_option("--same-node", texts.same_node,
+                  "auto: program and GPU share memory if they are on one node; never: always use "
+                  "agents and MPI")
+      ->type_name("auto|never");
+  command
+      .add_option("--lanes", texts.lanes,
+                  "processes per node for bulk data between nodes: 1 (the agent itself) … 16, or "
+                  "auto (by the number of cores)")
+      ->type_name("N|auto");
+  command
+      .add_option("--mpirun-args", texts.mpirun_arguments,
+                  "additional arguments for the mpirun that starts the agents")
+      ->type_name("ARGUMENTS");
+  command
+      .add_option("--remote-shell", texts.remote_shell,
+                  "command by which mpirun reaches other hosts, called as ssh is")
+      ->type_name("COMMAND");
+  command
+      .add_option(
+          "--remote-prefix", texts.remote_prefix,
+          "directory in which cuspan is installed on other hosts (default: the same as here)")
+      ->type_name("DIR");
 }
 
 Result<std::uint32_t> ParseNumber(const std::string& text, const char* option, const char* what) {
@@ -68,14 +86,21 @@ Result<std::uint32_t> ParseNumber(const std::string& text, const char* option, c
 }
 
 void AddMpiOptions(CLI::App& command, MpiTexts& texts) {
-  command.add_option("-n,--np", texts.ranks,
-                     "the program is an MPI program: how many ranks to start of it");
-  command.add_option("--gpus-per-rank", texts.devices_a_rank,
-                     "each rank sees so many GPUs of its own (default: each sees all)");
-  command.add_option("--app-hosts", texts.hosts,
-                     "hosts where the ranks run: HOST[:RANKS],… (default: this node)");
-  command.add_option("--app-mpirun", texts.mpirun,
-                     "the mpirun of the program, and what else to tell it (default: mpirun)");
+  command
+      .add_option("-n,--np", texts.ranks, "number of ranks to start: the program is an MPI program")
+      ->type_name("N");
+  command
+      .add_option("--gpus-per-rank", texts.devices_a_rank,
+                  "GPUs per rank (default: every rank sees all GPUs)")
+      ->type_name("N");
+  command
+      .add_option("--app-hosts", texts.hosts,
+                  "hosts on which the ranks run: HOST[:RANKS],… (default: this node)")
+      ->type_name("HOSTS");
+  command
+      .add_option("--app-mpirun", texts.mpirun,
+                  "mpirun command for the program, with options (default: mpirun)")
+      ->type_name("COMMAND");
 }
 
 // Completes the wish: ranks with GPUs of their own say how many the run needs.
@@ -168,7 +193,9 @@ Result<ClusterOptions> CheckClusterOptions(const Texts& texts) {
 }
 
 std::string SettingsHelp() {
-  std::string text = "Variables (options of the same meaning win):\n";
+  std::string text =
+      "Environment variables, with their defaults (an option of the same meaning takes "
+      "precedence):\n";
   for (const Setting& setting : AllSettings())
     text += Format("  {:24} {} [{}]\n", setting.name, setting.help, setting.default_value);
   text += Format("  {:24} {} [{}]\n", "MPIRUN", "Open MPI's mpirun", "mpirun");
@@ -191,7 +218,8 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
 
   CLI::App app("Runs unmodified CUDA programs on the GPUs of a whole cluster.", "cuspan");
   app.require_subcommand(1);
-  app.set_version_flag("--version", "cuspan " CUSPAN_VERSION);
+  app.set_help_flag("-h,--help", "print this help and exit");
+  app.set_version_flag("--version", "cuspan " CUSPAN_VERSION, "print the version and exit");
   app.footer(SettingsHelp());
   Texts texts;
   RunOptions run;
@@ -200,35 +228,38 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
   DevicesOptions devices;
 
   CLI::App* run_command =
-      app.add_subcommand("run", "runs a program: cuspan run [OPTIONS] -- PROGRAM [ARGUMENTS]");
+      app.add_subcommand("run", "run a program: cuspan run [OPTIONS] -- PROGRAM [ARGUMENTS]");
   AddGpuWishOptions(*run_command, texts.wish);
   AddClusterOptions(*run_command, texts);
-  run_command->add_flag("--stats", run.statistics, "afterwards, says on stderr what each GPU did");
-  run_command->add_option("--trace", trace,
-                          "a file for a timeline of all transfers and kernels, on all hosts, by "
-                          "one clock; opens in Perfetto and Chrome");
+  run_command->add_flag("--stats", run.statistics,
+                        "print what each GPU did, on stderr, when the program has ended");
+  run_command
+      ->add_option("--trace", trace,
+                   "write a timeline of all transfers and kernels on all hosts to FILE, for "
+                   "Perfetto and Chrome")
+      ->type_name("FILE");
   run_command->add_flag(
       "--strict", run.strict,
-      "ends the program at the first use of something that is not supported (exit status 69)");
+      "end the program at the first use of an unsupported feature (exit status 69)");
   run_command->add_flag("--dry-run", run.dry_run,
-                        "prints the plan and how the agents would be started, and starts nothing");
+                        "print which agents would be started, and how, but start nothing");
   AddMpiOptions(*run_command, mpi);
   run_command->prefix_command();
   CLI::App* devices_command = app.add_subcommand(
-      "devices", "lists the GPUs that a run could have, and which runs have them");
+      "devices", "list the GPUs that a run can use, and the runs that hold them");
   AddClusterOptions(*devices_command, texts);
-  devices_command->add_flag("--json", devices.json, "as JSON");
+  devices_command->add_flag("--json", devices.json, "print JSON");
   CLI::App* queue_command =
-      app.add_subcommand("queue", "lists the runs that hold GPUs or wait for some, in order");
+      app.add_subcommand("queue", "list the runs that hold GPUs or wait for them, in order");
   AddClusterOptions(*queue_command, texts);
-  queue_command->add_flag("--json", devices.json, "as JSON");
+  queue_command->add_flag("--json", devices.json, "print JSON");
   SupportOptions support;
   CLI::App* support_command = app.add_subcommand(
-      "support", "lists which functions of the CUDA runtime are supported: cuspan support [NAMES]");
+      "support", "list which functions of the CUDA runtime are supported: cuspan support [NAMES]");
   support_command->add_option("names", support.names, "only these functions");
-  support_command->add_flag("--json", support.json, "as JSON");
+  support_command->add_flag("--json", support.json, "print JSON");
   CLI::App* bench_command = app.add_subcommand(
-      "bench", "measures: cuspan bench NAME [OPTIONS]; without a name, lists the benchmarks");
+      "bench", "run a benchmark: cuspan bench NAME [OPTIONS]; without NAME, list the benchmarks");
   bench_command->prefix_command();
 
   CommandLine line;
