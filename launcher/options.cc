@@ -10,6 +10,7 @@
 
 #include "common/settings.h"
 #include "launcher/mpirun_command.h"
+#include "launcher/nearest.h"
 #include "protocol/channel/channel.h"
 
 namespace cuspan {
@@ -202,6 +203,52 @@ std::string SettingsHelp() {
   return text;
 }
 
+constexpr const char* kVersionLine = "cuspan " CUSPAN_VERSION "\n";
+
+// " (did you mean 'run'?)", where that is likely.
+std::string Suggestion(const std::string& word, const std::vector<std::string>& known) {
+  const std::optional<std::string> nearest = Nearest(word, known);
+  return nearest ? Format(" (did you mean '{}'?)", *nearest) : std::string();
+}
+
+// That the first of `words` names a command, or is an option that needs none.
+Status CheckCommand(const std::vector<std::string>& words, CLI::App& app) {
+  std::vector<std::string> commands;
+  std::string list;
+  for (const CLI::App* command : app.get_subcommands(nullptr)) {
+    commands.push_back(command->get_name());
+    list += (list.empty() ? "" : ", ") + commands.back();
+  }
+  if (words.empty())
+    return Status::NotFound("no command given; the commands are {}; see cuspan --help", list);
+  const std::string& word = words.front();
+  if (std::find(commands.begin(), commands.end(), word) != commands.end() ||
+      app.get_option_no_throw(word) != nullptr)
+    return Status::Ok();
+  if (word.starts_with("-"))
+    return Status::NotFound("unknown option '{}'; a command comes first: {}; see cuspan --help",
+                            word, list);
+  return Status::NotFound("unknown command '{}'{}; the commands are {}; see cuspan --help", word,
+                          Suggestion(word, commands), list);
+}
+
+// That what `command` did not understand is the command line of a program.
+Status CheckExtras(const CLI::App& command) {
+  const std::vector<std::string> extras = command.remaining();
+  if (extras.empty()) return Status::Ok();
+  const std::string& word = extras.front();
+  if (word.starts_with("-")) {
+    std::vector<std::string> options;
+    for (const CLI::Option* option : command.get_options())
+      for (const std::string& name : option->get_lnames()) options.push_back("--" + name);
+    return Status::Invalid("unknown option '{}'{}; see cuspan {} --help", word,
+                           Suggestion(word.substr(0, word.find('=')), options), command.get_name());
+  }
+  if (command.get_prefix_command()) return Status::Ok();
+  return Status::Invalid("unexpected argument '{}'; see cuspan {} --help", word,
+                         command.get_name());
+}
+
 }  // namespace
 
 Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
@@ -261,6 +308,10 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
   CLI::App* bench_command = app.add_subcommand(
       "bench", "run a benchmark: cuspan bench NAME [OPTIONS]; without NAME, list the benchmarks");
   bench_command->prefix_command();
+  CLI::App* version_command = app.add_subcommand("version", "print the version");
+  for (CLI::App* command : {devices_command, queue_command, support_command, version_command})
+    command->allow_extras();  // CheckExtras names them.
+  CUSPAN_RETURN_IF_ERROR(CheckCommand(own, app));
 
   CommandLine line;
   try {
@@ -272,10 +323,20 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
     line.text = app.help();
     return line;
   } catch (const CLI::CallForVersion&) {
-    line.text = "cuspan " CUSPAN_VERSION "\n";
+    line.text = kVersionLine;
     return line;
+  } catch (const CLI::ArgumentMismatch& error) {
+    const std::string text = error.what();  // "OPTION: how many values are missing"
+    return Status::Invalid("{} needs a value; see cuspan --help", text.substr(0, text.find(':')));
   } catch (const CLI::ParseError& error) {
     return Status::Invalid("{}; see cuspan --help", error.what());
+  }
+  for (const CLI::App* command : app.get_subcommands())
+    CUSPAN_RETURN_IF_ERROR(CheckExtras(*command));
+
+  if (version_command->parsed()) {
+    line.text = kVersionLine;
+    return line;
   }
 
   if (bench_command->parsed()) {
@@ -311,8 +372,6 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
   const auto program_words = static_cast<std::ptrdiff_t>(run_command->remaining().size());
   const std::vector<std::string> rest(own.end() - program_words, own.end());
   if (!rest.empty()) {
-    if (rest.front().starts_with("-"))
-      return Status::Invalid("run has no option {}; see cuspan run --help", rest.front());
     // Without a separator the first word that is no option starts the program's command line.
     std::vector<std::string> whole = rest;
     if (separated) whole.emplace_back("--");

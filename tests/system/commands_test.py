@@ -2,7 +2,7 @@
 import json
 import os
 
-from harness import KINDS, NOT_EXECUTABLE, NOT_FOUND, OWN_FAILURE, SystemTest, app, build
+from harness import KINDS, NOT_EXECUTABLE, NOT_FOUND, OWN_FAILURE, USAGE, SystemTest, app, build
 
 
 class Errors(SystemTest):
@@ -51,10 +51,17 @@ class Errors(SystemTest):
 
     def test_unknown_options(self):
         self.fails(self.cuspan("run", "--no-such-option", "--", "/bin/true"), OWN_FAILURE, "--no-such-option")
-        self.fails(self.cuspan("no-such-command"), OWN_FAILURE)
-        self.fails(self.cuspan(), OWN_FAILURE)
+        # The value of a known option behind it is not the program.
+        self.fails(self.cuspan("run", "--no-such-option", "--gpus", "1", "--", "/bin/true"), OWN_FAILURE,
+                   "--no-such-option")
         self.fails(self.cuspan("run", "--device", "abacus", "--", "/bin/true"), OWN_FAILURE, "abacus")
         self.fails(self.cuspan("run", "--same-node", "maybe", "--", "/bin/true"), OWN_FAILURE, "maybe")
+
+    def test_unknown_commands(self):
+        commands = ("run", "devices", "queue", "support", "bench", "version")
+        self.fails(self.cuspan(), USAGE, *commands)
+        self.fails(self.cuspan("no-such-command"), USAGE, "no-such-command", *commands)
+        self.fails(self.cuspan("rn"), USAGE, "unknown command 'rn'", "did you mean 'run'?")
 
     def test_hostfile_with_a_bad_line(self):
         hostfile = self.folder / "hosts"
@@ -152,7 +159,9 @@ class Devices(SystemTest):
 
     def test_help_and_version(self):
         self.assertIn("CUSPAN_STAGING_BYTES", self.run_command(self.cuspan("--help")).stdout)
-        self.assertRegex(self.run_command(self.cuspan("--version")).stdout, r"^cuspan \d+\.\d+")
+        version = self.run_command(self.cuspan("--version")).stdout
+        self.assertRegex(version, r"^cuspan \d+\.\d+")
+        self.assertEqual(self.run_command(self.cuspan("version")).stdout, version)
 
     def test_auto_says_that_it_takes_the_software_gpu(self):
         if os.path.exists("/dev/nvidiactl"):

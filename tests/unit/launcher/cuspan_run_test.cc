@@ -202,7 +202,17 @@ INSTANTIATE_TEST_SUITE_P(
                 {"--gpsu", "3"},
                 {"/bin/true"},
                 125,
-                "cuspan: run has no option --gpsu"},
+                "cuspan: unknown option '--gpsu' (did you mean '--gpus'?); see cuspan run --help"},
+        Failing{"NoSuchOptionFirst",
+                {"--nonsense", "--gpus", "1"},
+                {"/bin/true"},
+                125,
+                "cuspan: unknown option '--nonsense'; see cuspan run --help"},
+        Failing{"NoSuchOptionWithAValue",
+                {"--gpus", "1", "--nonsense=3"},
+                {"/bin/true"},
+                125,
+                "cuspan: unknown option '--nonsense=3'; see cuspan run --help"},
         Failing{"NoProgram", {}, {}, 125, "cuspan: no program to run"}),
     [](const auto& info) { return info.param.name; });
 
@@ -427,8 +437,65 @@ TEST(CuspanCommand, HelpAndVersion) {
   for (const char* part : {"run", "devices", "CUSPAN_DEVICE", "CUSPAN_STAGING_BYTES", "MPIRUN"})
     EXPECT_THAT(help.out, HasSubstr(part));
   EXPECT_EQ(RunCommand({kCuspan, "run", "--help"}).exit_status, 0);
-  EXPECT_THAT(RunCommand({kCuspan, "--version"}).out, StartsWith("cuspan "));
-  EXPECT_EQ(RunCommand({kCuspan}).exit_status, 125);
+  const Outcome version = RunCommand({kCuspan, "--version"});
+  EXPECT_THAT(version.out, StartsWith("cuspan "));
+  const Outcome command = RunCommand({kCuspan, "version"});
+  EXPECT_EQ(command.exit_status, 0);
+  EXPECT_EQ(command.out, version.out);
+  EXPECT_THAT(command.err, IsEmpty());
+}
+
+TEST(CuspanCommand, HelpNamesEveryCommand) {
+  const Outcome help = RunCommand({kCuspan, "--help"});
+  for (const char* command : {"run", "devices", "queue", "support", "bench", "version"}) {
+    EXPECT_THAT(help.out, HasSubstr(std::string("\n  ") + command + " "));
+    const Outcome own = RunCommand({kCuspan, command, "--help"});
+    EXPECT_EQ(own.exit_status, 0) << command;
+    EXPECT_THAT(own.out, HasSubstr("--help")) << command;
+  }
+}
+
+TEST(CuspanAgent, HelpShowsWhatAUserSets) {
+  const Outcome help = RunCommand({kAgent, "--help"});
+  EXPECT_EQ(help.exit_status, 0);
+  for (const char* option : {"--gpus", "--device", "--same-node", "--stats", "--trace"})
+    EXPECT_THAT(help.out, HasSubstr(option));
+  for (const char* option : {"--alone", "--place", "--look", "--order", "--program"})
+    EXPECT_THAT(help.out, Not(HasSubstr(option)));
+}
+
+// A command line of which cuspan can do nothing: one line, with the commands that there are.
+TEST(CuspanCommand, WithoutACommandItNamesThem) {
+  const std::string commands = "run, devices, queue, support, bench, version";
+  const std::vector<std::pair<Words, std::string>> cases = {
+      {{}, "cuspan: no command given; "},
+      {{"--"}, "cuspan: no command given; "},
+      {{"rn"}, "cuspan: unknown command 'rn' (did you mean 'run'?); "},
+      {{"abacus", "--gpus", "1"}, "cuspan: unknown command 'abacus'; "},
+      {{"--gpus", "1", "--", "/bin/true"}, "cuspan: unknown option '--gpus'; "}};
+  for (const auto& [words, line] : cases) {
+    const Outcome outcome = RunCommand(Join({kCuspan}, words));
+    EXPECT_EQ(outcome.exit_status, 2) << line;
+    EXPECT_THAT(outcome.out, IsEmpty());
+    EXPECT_THAT(outcome.err, StartsWith(line));
+    EXPECT_THAT(outcome.err, HasSubstr(commands));
+    EXPECT_EQ(CountLines(outcome.err), 1U) << outcome.err;
+  }
+}
+
+TEST(CuspanCommand, WhatACommandDoesNotTakeIsNamed) {
+  const std::vector<std::pair<Words, std::string>> cases = {
+      {{"devices", "--jsno"},
+       "cuspan: unknown option '--jsno' (did you mean '--json'?); see cuspan devices --help\n"},
+      {{"run", "--gpus"}, "cuspan: --gpus needs a value; see cuspan --help\n"},
+      {{"queue", "n1"}, "cuspan: unexpected argument 'n1'; see cuspan queue --help\n"},
+      {{"bench", "--fast"}, "cuspan: unknown option '--fast'; see cuspan bench --help\n"},
+      {{"version", "2"}, "cuspan: unexpected argument '2'; see cuspan version --help\n"}};
+  for (const auto& [words, line] : cases) {
+    const Outcome outcome = RunCommand(Join({kCuspan}, words));
+    EXPECT_EQ(outcome.exit_status, 125) << line;
+    EXPECT_EQ(outcome.err, line);
+  }
 }
 
 const Words kMpirun = {"mpirun",
