@@ -31,7 +31,7 @@ std::vector<std::string> Installed(const std::filesystem::path& folder) {
 std::string List(const std::vector<std::string>& names) {
   std::string text;
   for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text.empty() ? "none" : text;
+  return text;
 }
 
 }  // namespace
@@ -44,6 +44,11 @@ int Bench(const BenchOptions& options, const InheritedSignals& signals) {
   }
   const std::filesystem::path folder = std::filesystem::path(paths->proxy).parent_path();
   const std::vector<std::string> names = Installed(folder);
+  if (names.empty()) {
+    LogError("there are no benchmarks in {}: build all of cuspan, or install it again",
+             folder.string());
+    return kExitNotFound;
+  }
   if (options.name.empty()) {
     std::fputs(Format("benchmarks: {}; see cuspan bench NAME --help\n", List(names)).c_str(),
                stdout);

@@ -1,8 +1,12 @@
 """The commands by themselves: what they say and how they end when something is not as it should be."""
 import json
 import os
+import pathlib
+import re
 
 from harness import KINDS, NOT_EXECUTABLE, NOT_FOUND, OWN_FAILURE, USAGE, SystemTest, app, build
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 class Errors(SystemTest):
@@ -168,3 +172,21 @@ class Devices(SystemTest):
             self.skipTest("this machine has an NVIDIA GPU")
         result = self.run_command(self.cuspan("run", "--device", "auto", "--", "/bin/true"))
         self.assertIn("software GPU", result.stderr)
+
+
+class Bench(SystemTest):
+    """cuspan bench finds its benchmarks, and the quick start makes them."""
+
+    def test_lists_all_and_starts_each(self):
+        folders = sorted(path.parent.name for path in (ROOT / "bench").glob("*/main.cc"))
+        listed = self.run_command(self.cuspan("bench")).stdout
+        self.assertIn(f"benchmarks: {', '.join(folders)};", listed)
+        for name in folders:
+            with self.subTest(name=name):
+                self.assertIn(f"cuspan bench {name}", self.run_command(self.cuspan("bench", name, "--help")).stdout)
+
+    def test_the_quick_start_builds_what_is_installed(self):
+        top = (ROOT / "CMakeLists.txt").read_text(encoding="utf-8")
+        quickstart = (ROOT / "deploy/quickstart.sh").read_text(encoding="utf-8")
+        for folder in re.findall(r"^add_subdirectory\((\w+)\)", top, re.MULTILINE):
+            self.assertIn(f" {folder}/all ", quickstart)

@@ -498,6 +498,27 @@ TEST(CuspanCommand, WhatACommandDoesNotTakeIsNamed) {
   }
 }
 
+// --- cuspan bench: the programs of that name that are installed.
+
+TEST(CuspanBench, ListsAndRunsWhatIsInstalled) {
+  const Outcome none = RunCommand({kCuspan, "bench"});
+  EXPECT_EQ(none.exit_status, 127);
+  EXPECT_THAT(none.err, StartsWith("cuspan: there are no benchmarks in " + kTree));
+  const std::string program = kTree + "/lib/cuspan/cuspan-bench-words";
+  std::ofstream(program) << "#!/bin/sh\necho \"$@\"\n";
+  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  const Outcome list = RunCommand({kCuspan, "bench"});
+  const Outcome run = RunCommand({kCuspan, "bench", "words", "--quick", "--", "a"});
+  const Outcome unknown = RunCommand({kCuspan, "bench", "word"});
+  std::filesystem::remove(program);
+  EXPECT_EQ(list.exit_status, 0) << list.err;
+  EXPECT_THAT(list.out, StartsWith("benchmarks: words; "));
+  EXPECT_EQ(run.exit_status, 0) << run.err;
+  EXPECT_EQ(run.out, "--quick -- a\n");
+  EXPECT_EQ(unknown.exit_status, 127);
+  EXPECT_THAT(unknown.err, StartsWith("cuspan: unknown benchmark 'word'; installed in "));
+}
+
 const Words kMpirun = {"mpirun",
                        "--allow-run-as-root",
                        "--oversubscribe",
