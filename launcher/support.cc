@@ -52,7 +52,8 @@ int ShowSupport(const SupportOptions& options) {
     width = std::max(width, std::string_view(entry.name).size());
   for (const SupportEntry& entry : shown) {
     std::string line = Format("{:{}}  {}", entry.name, width, Word(entry.support));
-    if (*entry.missing != '\0') line += Format(": not {}", entry.missing);
+    if (entry.support == Support::kNo) line += " supported";
+    if (*entry.missing != '\0') line += Format(": {}", entry.missing);
     std::puts(line.c_str());
   }
   return status;
