@@ -309,7 +309,7 @@ def draw(paths, output):
     try:
         output.write_bytes(ended.stdout)
     except OSError as error:
-        raise Failure(f"{output} can not be written: {error.strerror}") from error
+        raise Failure(f"{output} cannot be written: {error.strerror}") from error
 
 
 def main():

@@ -65,8 +65,8 @@ class StandardError final : public spdlog::sinks::base_sink<std::mutex> {
  private:
   void WriteLocked(std::string_view text) {
     if (left_out_ != 0) {
-      const std::string notice =
-          Format("cuspan: {} lines were left out here: nobody read standard error\n", left_out_);
+      const std::string notice = Format(
+          "cuspan: {} lines were omitted here because nobody read standard error\n", left_out_);
       if (!WriteOnce(notice)) return static_cast<void>(++left_out_);
       left_out_ = 0;
     }
@@ -129,7 +129,7 @@ LogLimiter::Verdict CountLine(std::string_view kind) {
 }
 
 std::string WithLeftOut(std::string_view line, std::uint64_t left_out) {
-  return Format("{} ({} lines like this were left out)", line, left_out);
+  return Format("{} ({} similar lines omitted)", line, left_out);
 }
 
 // With one mark for each word that has a digit in it.

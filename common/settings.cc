@@ -83,7 +83,7 @@ Result<std::uint64_t> SettingBytes(const Setting& setting, std::uint64_t lowest,
 Result<bool> SettingSwitch(const Setting& setting) {
   const std::string_view text = SettingText(setting);
   if (text == "on" || text == "off") return text == "on";
-  return Status::Invalid("{}={} is neither on nor off", setting.name, text);
+  return Status::Invalid("{} must be on or off, not '{}'", setting.name, text);
 }
 
 }  // namespace cuspan

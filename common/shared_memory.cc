@@ -18,11 +18,11 @@ Status CheckSharedMemory(int fd, std::size_t offset, std::size_t bytes) {
   const std::size_t length =
       information.st_size < 0 ? 0 : static_cast<std::size_t>(information.st_size);
   if (offset > length || bytes > length - offset)
-    return Status::Invalid("shared memory has {} bytes; {} from {} on are needed", length, bytes,
+    return Status::Invalid("shared memory has {} bytes; {} at offset {} are needed", length, bytes,
                            offset);
   const int seals = ::fcntl(fd, F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
-    return Status::Invalid("shared memory that is not sealed: it could be shortened under us");
+    return Status::Invalid("shared memory is not sealed against resizing");
   return Status::Ok();
 }
 
@@ -37,7 +37,7 @@ Result<UniqueFd> CreateSharedMemory(const char* name, std::size_t bytes) {
   // The kernel would answer with SIGXFSZ, which ends the process.
   if (const std::uint64_t largest = LargestSharedMemory(); bytes > largest)
     return Status::Exhausted(
-        "{} bytes of shared memory: files may have {} bytes at most here; raise that limit "
+        "cannot create {} bytes of shared memory: the file size limit is {} bytes; raise it "
         "(ulimit -f)",
         bytes, largest);
   UniqueFd fd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));

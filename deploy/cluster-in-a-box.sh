@@ -13,36 +13,36 @@ usage() {
 usage: $me COMMAND [OPTIONS] [ARGUMENTS]        (as root)
 
   up [--hosts N | --hosts NAME,NAME,…] [--devices N,N,…] [--subnet A.B.C.0/24] [--rate RATE] [--keep NAMES]
-      makes the hosts and joins them. Without options: 4 hosts, n0 … n3.
-        --devices  how many software GPUs each host has, in the hosts' order; the last number is for
-                   the rest. Programs started by 'run' then use software GPUs.
-        --subnet   addresses of the hosts; the default is 10.77.0.0/24. Nobody outside the box sees them.
-        --rate     as 'shape' does for all hosts
-        --keep     variables, NAME,NAME,…, that hosts take over from the one that starts a process on
-                   them; ssh would take none
+      creates the hosts and connects them. Without options: 4 hosts, n0 … n3.
+        --devices  number of software GPUs of each host, in the order of the hosts; the last number
+                   applies to the remaining ones. Programs started by 'run' then use software GPUs.
+        --subnet   addresses of the hosts (default: 10.77.0.0/24); not visible outside the box
+        --rate     the limit of 'shape' for all hosts
+        --keep     variables, NAME,NAME,…, that a process on a host inherits from the one that starts
+                   it; ssh would pass none
   run HOST [--] COMMAND [ARGUMENTS]
-      runs a command on a host, in this terminal and folder, with what it takes for
-      'cuspan run --hosts n1,n2 -- ./app' and for plain mpirun to work there.
+      runs a command on a host, in this terminal and directory, in an environment in which
+      'cuspan run --hosts n1,n2 -- ./app' and plain mpirun work
   shape RATE|off [HOST…]
-      limits what these hosts (or all) send and receive, each way: 1gbit, 200mbit, 500kbit
+      limits the bandwidth of these hosts (or all), each way: 1gbit, 200mbit, 500kbit
   link HOST up|down
-      plugs a host's cable in, or out; when it is in, the host can be reached at once
+      connects or disconnects a host; when 'up' returns, the host can be reached
   stall HOST SECONDS
-      for so long nothing reaches the host and nothing leaves it, and its link stays up; waits for the end
+      blocks all traffic of a host for this time while its link stays up, and returns afterwards
   status
-      the hosts, their addresses, links, rates, and how many processes run on them
+      prints the hosts, their addresses, links and rates, and the number of processes on them
   down
-      ends what still runs on the hosts and removes them all. Works after any crash, and twice.
+      ends all processes on the hosts and removes the hosts. Works after any crash, and repeatedly.
 
-Each command takes --name BOX (up to 12 letters and digits; default: box) for one of several boxes.
+Each command takes --name BOX (up to 12 letters and digits; default: box), for one of several boxes.
 
 Example:
   $me up --devices 0,2,2,2
   $me run n0 -- cuspan run --hosts n1,n2,n3 -- ./app        # 6 devices on 3 other hosts
   $me down
 
-Exit status: that of the command for 'run'; 2 for a mistake in the command line; 77 where this machine
-lets nobody make a box (not root, no ip command, no namespaces); 1 for other failures.
+Exit status: that of the command for 'run'; 2 for an error in the command line; 77 if this machine
+cannot have a box (not root, no ip command, no namespaces); 1 for other failures.
 HELP
 }
 
@@ -122,7 +122,7 @@ set_limit() {
     burst=$((bits / 8 / 250))
     if ((burst < 131072)); then burst=131072; fi
     ip netns exec "$space" tc qdisc replace dev "$device" root tbf rate "$rate" burst "$burst" latency 50ms ||
-      fail "the rate of host $host can not be set: this kernel has no token bucket filter (sch_tbf)?"
+      fail "the rate of host $host cannot be set: this kernel has no token bucket filter (sch_tbf)?"
   done
 }
 

@@ -26,7 +26,8 @@ quietly cmake --preset release -DCUSPAN_NVCC="$toolkit/bin/nvcc"
 begin "build"
 # All but the tests, and the two programs.
 building cmake --build "$build" --parallel "$(build_jobs)" --target \
-  common/all protocol/all interpose/all proxy/all launcher/all test_app_matmul test_app_fft
+  common/all protocol/all interpose/all proxy/all launcher/all bench/all \
+  test_app_matmul test_app_fft
 
 # Two GPUs, each on a host of its own; both hosts are this one, and shared memory between program
 # and GPU is not used, so that all goes the way it would go between machines.

@@ -107,7 +107,7 @@ make_from_wheels() {
   # this script made, and that lacks something, gives way.
   usable "$from_wheels" 2>/dev/null || rm -rf "$from_wheels"
   mv --no-target-directory "$root" "$from_wheels" 2>/dev/null || usable "$from_wheels" ||
-    fail "can not write $from_wheels"
+    fail "cannot write $from_wheels"
 }
 
 case ${1:-} in

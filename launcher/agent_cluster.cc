@@ -48,7 +48,7 @@ std::string DescribeExit(int wait_status) {
   if (WIFSIGNALED(wait_status))
     return Format("was killed by signal {} ({})", WTERMSIG(wait_status),
                   ::strsignal(WTERMSIG(wait_status)));
-  return Format("ended with status {}", WEXITSTATUS(wait_status));
+  return Format("exited with status {}", WEXITSTATUS(wait_status));
 }
 
 int MillisecondsUntil(std::chrono::steady_clock::time_point deadline) {
@@ -133,7 +133,7 @@ Result<AgentStart> PrepareAgents(const ClusterOptions& options, const InstallPat
   if (const Result<std::string> found =
           FindCommand(options.mpirun, environment.Get("PATH").value_or(""));
       !found.ok())
-    return Status::NotFound("{}; install Open MPI, or name its mpirun by the variable MPIRUN",
+    return Status::NotFound("{}; install Open MPI, or set MPIRUN to its mpirun",
                             found.status().message());
   return start;
 }
@@ -237,7 +237,7 @@ Result<RunReady> AgentCluster::WaitReady() {
     if (limit == 0 || ::poll(waited, 4, limit) == 0)
       return home_ ? Status::Unavailable("the home agent found no devices within {} s",
                                          kInventoryLimit.count() / 1000)
-                   : Status::Unavailable("the agents have not started within {} s{}",
+                   : Status::Unavailable("the agents did not start within {} s{}",
                                          kStartLimit.count() / 1000,
                                          kept_.empty() ? "" : ": " + FirstLine(kept_));
     if (waited[3].revents != 0) {
@@ -258,7 +258,7 @@ Result<RunReady> AgentCluster::WaitReady() {
     // What the home agent said last comes first.
     if ((home_ && waited[0].revents != 0) || waited[2].revents == 0) continue;
     if (home_ || !ShouldStartAgain()) return Status::Unavailable("{}", ExplainEnd());
-    LogInfo("another run's end took mpirun's folder away; starting the agents again");
+    LogInfo("another run removed mpirun's temporary directory; starting the agents again");
     CUSPAN_RETURN_IF_ERROR(Spawn());
   }
 }
@@ -268,8 +268,8 @@ Status AgentCluster::Admit() {
   if (!arrival) return Status::Ok();
   const Result<HomeJoin> join = ParseMessage<HomeJoin>(arrival->first.frame);
   if (!join.ok() || !SameSecret(join->secret, key_.secret)) {
-    LogWarn("what wants to be the home agent of this run is not");
-    Reception::Refuse(std::move(*arrival), "this is not the run's home agent");
+    LogWarn("a process that is not the home agent of this run tried to connect as it");
+    Reception::Refuse(std::move(*arrival), "not the home agent of this run");
     return Status::Ok();
   }
   home_ = std::move(arrival->socket);
@@ -340,7 +340,7 @@ bool AgentCluster::WaitGone(milliseconds limit) {
 }
 
 Result<RunStatistics> AgentCluster::End() {
-  if (!home_) return Status::Unavailable("the agents had not started");
+  if (!home_) return Status::Unavailable("the agents did not start");
   CUSPAN_RETURN_IF_ERROR(home_->Send(RunEnd{}));
   Result<RunStatistics> statistics = home_->Expect<RunStatistics>(kEndLimit);
   WaitGone(traced_ ? kTraceLimit : kEndLimit);

@@ -21,7 +21,7 @@ Status CheckExecutable(const std::string& path) {
       return Status::NotFound("{}: {}", path, std::strerror(errno));
     return Status::Refused("{}: {}", path, std::strerror(errno));
   }
-  if (S_ISDIR(information.st_mode)) return Status::Refused("{} is a folder", path);
+  if (S_ISDIR(information.st_mode)) return Status::Refused("{} is a directory", path);
   if (::access(path.c_str(), X_OK) != 0)
     return Status::Refused("{}: {}", path, std::strerror(errno));
   return Status::Ok();

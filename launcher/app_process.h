@@ -16,6 +16,7 @@
 namespace cuspan {
 
 // Exit statuses of our own, as shells, env and timeout use them.
+inline constexpr int kExitUsage = 2;  // No command of cuspan was named.
 inline constexpr int kExitOwnFailure = 125;
 inline constexpr int kExitNotExecutable = 126;
 inline constexpr int kExitNotFound = 127;

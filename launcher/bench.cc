@@ -31,7 +31,7 @@ std::vector<std::string> Installed(const std::filesystem::path& folder) {
 std::string List(const std::vector<std::string>& names) {
   std::string text;
   for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text.empty() ? "none" : text;
+  return text;
 }
 
 }  // namespace
@@ -44,13 +44,18 @@ int Bench(const BenchOptions& options, const InheritedSignals& signals) {
   }
   const std::filesystem::path folder = std::filesystem::path(paths->proxy).parent_path();
   const std::vector<std::string> names = Installed(folder);
+  if (names.empty()) {
+    LogError("there are no benchmarks in {}: build all of cuspan, or install it again",
+             folder.string());
+    return kExitNotFound;
+  }
   if (options.name.empty()) {
     std::fputs(Format("benchmarks: {}; see cuspan bench NAME --help\n", List(names)).c_str(),
                stdout);
     return 0;
   }
   if (std::find(names.begin(), names.end(), options.name) == names.end()) {
-    LogError("there is no benchmark '{}'; installed in {}: {}", options.name, folder.string(),
+    LogError("unknown benchmark '{}'; installed in {}: {}", options.name, folder.string(),
              List(names));
     return kExitNotFound;
   }
@@ -62,7 +67,7 @@ int Bench(const BenchOptions& options, const InheritedSignals& signals) {
   pointers.push_back(nullptr);
   signals.Restore();
   ::execv(program.c_str(), pointers.data());
-  LogError("{} can not be started: {}", program, std::strerror(errno));
+  LogError("cannot start {}: {}", program, std::strerror(errno));
   return kExitNotExecutable;
 }
 

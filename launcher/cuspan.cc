@@ -15,7 +15,8 @@ int main(int argc, char** argv) {
   cuspan::Result<cuspan::CommandLine> line = cuspan::ParseCommandLine(argc, argv);
   if (!line.ok()) {
     cuspan::LogError("{}", line.status().message());
-    return cuspan::kExitOwnFailure;
+    return line.status().code() == cuspan::StatusCode::kNotFound ? cuspan::kExitUsage
+                                                                 : cuspan::kExitOwnFailure;
   }
   if (line->run) return cuspan::Run(*line->run, signals);
   if (line->devices) return cuspan::Devices(*line->devices, signals);

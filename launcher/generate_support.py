@@ -1,4 +1,4 @@
-"""Makes the table of CUDA runtime functions that `cuspan support` prints, and README's part of it.
+"""Makes the table of CUDA runtime functions that `cuspan support` prints, and that of docs/support.md.
 
 The source is the list of entry points, interpose/load/runtime_exports.txt, which says behind a colon what is
 not supported. Functions that no program calls by name (__cuda…) and twins for per-thread default streams are
@@ -9,6 +9,7 @@ import argparse
 import pathlib
 import re
 import sys
+import textwrap
 
 BEGIN, END = "<!-- functions: begin -->", "<!-- functions: end -->"
 
@@ -45,29 +46,29 @@ def family(name):
     return re.match(r"cuda(?:[A-Z]+(?=[A-Z][a-z])|[A-Z][a-z]*)?", name).group()
 
 
-def readme_part(table):
+def document_part(table):
     count = {status: sum(1 for entry in table if entry[1] == status) for status in ("yes", "partly", "no")}
     lines = [BEGIN, "",
              f"Of {len(table)} functions of libcudart 11 to 13, {count['yes']} are supported, "
-             f"{count['partly']} partly, and {count['no']} are not (`cuspan support` lists all).", "",
-             "| partly supported | what is missing |", "| --- | --- |"]
+             f"{count['partly']} are partly supported,", f"and {count['no']} are not supported.", "",
+             "## Partly supported", "", "| function | limitations |", "| --- | --- |"]
     lines += [f"| `{name}` | {missing} |" for name, status, missing in table if status == "partly"]
     families = {}
     for name, status, _ in table:
         if status == "no":
             families.setdefault(family(name), []).append(name)
-    lines += ["", "Not supported: " + ", ".join(
-        f"`{names[0]}`" if len(names) == 1 else f"`{start}…` ({len(names)}: " +
-        ", ".join(f"`{name[len(start):]}`" for name in names) + ")"
-        for start, names in sorted(families.items())) + ".", "", END]
-    return "\n".join(lines)
+    lines += ["", "## Not supported", ""]
+    for _, names in sorted(families.items()):
+        lines += textwrap.wrap(", ".join(f"`{name}`" for name in names), width=100, initial_indent="- ",
+                               subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    return "\n".join([*lines, "", END])
 
 
-def with_readme_part(text, table):
+def with_document_part(text, table):
     begin, end = text.find(BEGIN), text.find(END)
     if begin < 0 or end < begin:
-        sys.exit(f"README has no lines '{BEGIN}' and '{END}'")
-    return text[:begin] + readme_part(table) + text[end + len(END):]
+        sys.exit(f"the document has no lines '{BEGIN}' and '{END}'")
+    return text[:begin] + document_part(table) + text[end + len(END):]
 
 
 def source_text(table):
@@ -84,14 +85,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("list", type=pathlib.Path, help="the list of entry points")
     parser.add_argument("--source", type=pathlib.Path, help="the C++ file to write")
-    parser.add_argument("--readme", type=pathlib.Path, help="the README to renew")
+    parser.add_argument("--document", type=pathlib.Path, help="the document whose tables to renew")
     options = parser.parse_args()
     table = read_table(options.list)
     if options.source:
         options.source.write_text(source_text(table), encoding="utf-8")
-    if options.readme:
-        text = options.readme.read_text(encoding="utf-8")
-        options.readme.write_text(with_readme_part(text, table), encoding="utf-8")
+    if options.document:
+        text = options.document.read_text(encoding="utf-8")
+        options.document.write_text(with_document_part(text, table), encoding="utf-8")
 
 
 if __name__ == "__main__":

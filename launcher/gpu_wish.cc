@@ -48,24 +48,35 @@ std::optional<std::uint32_t> ParseCapability(std::string_view text) {
 }  // namespace
 
 void AddGpuWishOptions(CLI::App& command, GpuWishTexts& texts) {
-  command.add_option("--gpus", texts.gpus,
-                     "how many GPUs the program sees, or all: those that there are (default: all "
-                     "that are free, at least one)");
-  command.add_option("--policy", texts.policy,
-                     "which of them: local-first (this node's, then the fewest other nodes'; the "
-                     "default), pack (fewest nodes, fullest first), spread (most network for "
-                     "each), fastest");
-  CLI::Option* wait = command.add_option(
-      "--wait", texts.wait,
-      "until they are free, at most so many SECONDS (default: --wait, without limit)");
+  command
+      .add_option(
+          "--gpus", texts.gpus,
+          "number of GPUs that the program sees, or all (default: all that are free, at least one)")
+      ->type_name("N|all");
+  command
+      .add_option("--policy", texts.policy,
+                  "which GPUs: local-first (this node's, then as few other nodes as possible; the "
+                  "default), pack (as few nodes as possible, the fullest first), spread (as few "
+                  "GPUs per node as possible), fastest")
+      ->type_name("POLICY");
+  CLI::Option* wait =
+      command
+          .add_option(
+              "--wait", texts.wait,
+              "wait until the GPUs are free, for at most SECONDS (default: wait without limit)")
+          ->type_name("SECONDS");
   wait->expected(0, 1);
-  CLI::Option* no_wait = command.add_flag("--no-wait", texts.no_wait,
-                                          "ends with an error when they can not be had at once");
+  CLI::Option* no_wait =
+      command.add_flag("--no-wait", texts.no_wait, "fail at once if the GPUs are not free");
   no_wait->excludes(wait);
-  command.add_option("--min-memory", texts.memory,
-                     "only GPUs with at least so much memory: bytes, or with K, M, G or T");
-  command.add_option("--min-capability", texts.capability,
-                     "only GPUs of this compute capability or a higher one, such as 8.0");
+  command
+      .add_option("--min-memory", texts.memory,
+                  "only GPUs with at least this much memory: bytes, or with K, M, G or T")
+      ->type_name("SIZE");
+  command
+      .add_option("--min-capability", texts.capability,
+                  "only GPUs of at least this compute capability, such as 8.0")
+      ->type_name("X.Y");
 }
 
 Result<GpuWish> CheckGpuWish(const GpuWishTexts& texts) {

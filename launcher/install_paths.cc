@@ -26,8 +26,8 @@ Status CheckClient(const InstallPaths& paths) {
   // The loader splits LD_PRELOAD at both, and there is no way to quote them.
   if (paths.client.find_first_of(" :") != std::string::npos)
     return Status::Invalid(
-        "the dynamic loader can not preload '{}': install cuspan in a folder without blanks and "
-        "colons",
+        "the dynamic loader cannot preload '{}': install cuspan in a directory whose path has no "
+        "spaces or colons",
         paths.client);
   return Status::Ok();
 }

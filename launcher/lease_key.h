@@ -16,7 +16,7 @@ inline Result<LeaseMode> ParseLeaseMode(std::string_view text) {
   if (text == "auto") return LeaseMode::kAuto;
   if (text == "on") return LeaseMode::kOn;
   if (text == "off") return LeaseMode::kOff;
-  return Status::Invalid("CUSPAN_LEASES={} is none of auto, on and off", text);
+  return Status::Invalid("CUSPAN_LEASES must be auto, on or off, not '{}'", text);
 }
 
 inline bool IsLeased(const DeviceDescription& device, LeaseMode mode) {

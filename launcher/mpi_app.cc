@@ -19,9 +19,8 @@ Result<MpiKind> FindMpiKind(const MpiApp& app) {
   for (const char* name : {"HYDRA", "Intel(R) MPI"})
     if (text.find(name) != std::string::npos) return MpiKind::kHydra;
   return Status::NotFound(
-      "{} does not say that it is Open MPI's, MPICH's or Intel's mpirun, so its hosts can not be "
-      "chosen by --app-hosts; name another by --app-mpirun, or start it yourself: cuspan run -- "
-      "mpirun …",
+      "{} is not recognised as the mpirun of Open MPI, MPICH or Intel MPI, so --app-hosts cannot "
+      "be used: name another one with --app-mpirun, or start it yourself: cuspan run -- mpirun …",
       app.mpirun.front());
 }
 

@@ -48,7 +48,7 @@ std::string ExplainDeath(std::string_view line) {
 std::string ExplainLostDaemon(std::string_view line) {
   const std::size_t node = line.find(" on node ");
   if (node == std::string_view::npos) return {};
-  return Format("host {} was lost: its Open MPI daemon ended or can not be reached",
+  return Format("host {} was lost: its Open MPI daemon exited or cannot be reached",
                 line.substr(node + 9));
 }
 
@@ -242,16 +242,15 @@ std::string ExplainMpirun(std::string_view output, const Plan& plan) {
   }
   if (const std::optional<UnmadeFolder> unmade = FindUnmadeFolder(lines))
     return Format(
-        "Open MPI could not make its folder {} on a host: {}; name another place for it "
-        "by TMPDIR",
+        "Open MPI could not create its directory {} on a host: {}; set TMPDIR to another directory",
         unmade->path, unmade->error);
   // What ssh, or another program that reaches a host, says of itself comes before mpirun's own
   // text.
   if (find([&](std::string_view line) {
         return has(line, "PMIX ERROR: OUT-OF-RESOURCE") || has(line, "PMIX ERROR: NO-SPACE");
       }) != lines.end())
-    return "there is no room for Open MPI's files in its temporary folder (TMPDIR, else /tmp) on a "
-           "host: free some space there, or name another place by TMPDIR";
+    return "no space for Open MPI's files in its temporary directory (TMPDIR, otherwise /tmp) on a "
+           "host: free some space there, or set TMPDIR to another directory";
   const bool unreachable = find([&](std::string_view line) {
                              return has(line, "unable to reliably start one or more daemons") ||
                                     has(line, "ORTE does not know how to route") ||
@@ -261,21 +260,21 @@ std::string ExplainMpirun(std::string_view output, const Plan& plan) {
     const auto reason = find([&](std::string_view line) { return !line.starts_with("---"); });
     const bool own_words = reason != lines.end() && !has(*reason, "ORTE was unable");
     const std::string_view why =
-        own_words ? *reason : "Open MPI's daemon on it could not be started, or has ended";
+        own_words ? *reason : "Open MPI's daemon there could not be started, or has exited";
     std::string host = NamedHost(own_words ? *reason : "", plan);
     if (host.empty() && plan.agents.size() == 2) host = plan.agents[1].host;
-    if (host.empty()) return Format("a host can not be reached: {}", why);
-    return Format("host {} can not be reached: {}", host, why);
+    if (host.empty()) return Format("a host cannot be reached: {}", why);
+    return Format("host {} cannot be reached: {}", host, why);
   }
   if (const auto line = find([&](std::string_view l) { return l.starts_with("Executable:"); });
       line != lines.end()) {
     const auto node = find([&](std::string_view l) { return l.starts_with("Node:"); });
-    return Format("host {} has no {}: install cuspan in the same folder everywhere",
+    return Format("host {} has no {}: install cuspan in the same directory on every host",
                   node == lines.end() ? "?" : node->substr(6), line->substr(12));
   }
   const auto first = find(
       [&](std::string_view line) { return !line.starts_with("---") && !line.starts_with("[["); });
-  if (first == lines.end()) return "mpirun ended without a word";
+  if (first == lines.end()) return "mpirun exited without a message";
   return Format("mpirun: {}", *first);
 }
 

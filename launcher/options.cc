@@ -10,6 +10,7 @@
 
 #include "common/settings.h"
 #include "launcher/mpirun_command.h"
+#include "launcher/nearest.h"
 #include "protocol/channel/channel.h"
 
 namespace cuspan {
@@ -37,25 +38,43 @@ struct Texts {
 };
 
 void AddClusterOptions(CLI::App& command, Texts& texts) {
-  CLI::Option* hosts = command.add_option(
-      "--hosts", texts.hosts, "hosts whose GPUs to use: HOST[:GPUS],… (default: this node)");
-  CLI::Option* hostfile = command.add_option(
-      "--hostfile", texts.hostfile, "the same from a file, a host a line: HOST, HOST slots=GPUS");
+  CLI::Option* hosts =
+      command
+          .add_option("--hosts", texts.hosts,
+                      "hosts whose GPUs to use: HOST[:GPUS],… (default: this node)")
+          ->type_name("HOSTS");
+  CLI::Option* hostfile = command
+                              .add_option("--hostfile", texts.hostfile,
+                                          "file with one host per line: HOST, or HOST slots=GPUS")
+                              ->type_name("FILE");
   hosts->excludes(hostfile);
-  command.add_option("--device", texts.device,
-                     "cuda, soft (the software GPU), or auto: cuda where it works");
-  command.add_option(
-      "--same-node", texts.same_node,
-      "auto: program and GPU on one node share memory; never: always through agents and MPI");
-  command.add_option("--lanes", texts.lanes,
-                     "processes of each node that move bulk between nodes: 1 (the agent itself) … "
-                     "16, or auto: as many as this node has cores for");
-  command.add_option("--mpirun-args", texts.mpirun_arguments,
-                     "more arguments for the mpirun that starts the agents");
-  command.add_option("--remote-shell", texts.remote_shell,
-                     "the command by which mpirun reaches other hosts, as ssh is called");
-  command.add_option("--remote-prefix", texts.remote_prefix,
-                     "the folder where cuspan is installed on other hosts (default: as here)");
+  command
+      .add_option("--device", texts.device,
+                  "driver to use: cuda, soft (the software GPU), or auto (cuda where it works)")
+      ->type_name("DRIVER");
+  command
+      .add_option("--same-node", texts.same_node,
+                  "auto: program and GPU share memory if they are on one node; never: always use "
+                  "agents and MPI")
+      ->type_name("auto|never");
+  command
+      .add_option("--lanes", texts.lanes,
+                  "processes per node for bulk data between nodes: 1 (the agent itself) … 16, or "
+                  "auto (by the number of cores)")
+      ->type_name("N|auto");
+  command
+      .add_option("--mpirun-args", texts.mpirun_arguments,
+                  "additional arguments for the mpirun that starts the agents")
+      ->type_name("ARGUMENTS");
+  command
+      .add_option("--remote-shell", texts.remote_shell,
+                  "command by which mpirun reaches other hosts, called as ssh is")
+      ->type_name("COMMAND");
+  command
+      .add_option(
+          "--remote-prefix", texts.remote_prefix,
+          "directory in which cuspan is installed on other hosts (default: the same as here)")
+      ->type_name("DIR");
 }
 
 Result<std::uint32_t> ParseNumber(const std::string& text, const char* option, const char* what) {
@@ -68,14 +87,21 @@ Result<std::uint32_t> ParseNumber(const std::string& text, const char* option, c
 }
 
 void AddMpiOptions(CLI::App& command, MpiTexts& texts) {
-  command.add_option("-n,--np", texts.ranks,
-                     "the program is an MPI program: how many ranks to start of it");
-  command.add_option("--gpus-per-rank", texts.devices_a_rank,
-                     "each rank sees so many GPUs of its own (default: each sees all)");
-  command.add_option("--app-hosts", texts.hosts,
-                     "hosts where the ranks run: HOST[:RANKS],… (default: this node)");
-  command.add_option("--app-mpirun", texts.mpirun,
-                     "the mpirun of the program, and what else to tell it (default: mpirun)");
+  command
+      .add_option("-n,--np", texts.ranks, "number of ranks to start: the program is an MPI program")
+      ->type_name("N");
+  command
+      .add_option("--gpus-per-rank", texts.devices_a_rank,
+                  "GPUs per rank (default: every rank sees all GPUs)")
+      ->type_name("N");
+  command
+      .add_option("--app-hosts", texts.hosts,
+                  "hosts on which the ranks run: HOST[:RANKS],… (default: this node)")
+      ->type_name("HOSTS");
+  command
+      .add_option("--app-mpirun", texts.mpirun,
+                  "mpirun command for the program, with options (default: mpirun)")
+      ->type_name("COMMAND");
 }
 
 // Completes the wish: ranks with GPUs of their own say how many the run needs.
@@ -93,14 +119,14 @@ Result<MpiApp> CheckMpiOptions(const MpiTexts& texts, GpuWish& wish) {
   }
   if (texts.ranks.empty()) {
     if (!texts.hosts.empty())
-      return Status::Invalid("--app-hosts says where ranks run: say by -np how many there are");
+      return Status::Invalid("--app-hosts needs -np: say how many ranks to start");
     return app;
   }
   const Result<std::uint32_t> ranks = ParseNumber(texts.ranks, "-np", "a program has");
   if (!ranks.ok()) return ranks.status();
   app.ranks = *ranks;
   app.mpirun = SplitWords(texts.mpirun);
-  if (app.mpirun.empty()) return Status::Invalid("--app-mpirun: no command is given");
+  if (app.mpirun.empty()) return Status::Invalid("--app-mpirun: no command given");
   if (!texts.hosts.empty()) {
     Result<std::vector<HostRequest>> hosts = ParseHosts(texts.hosts, "--app-hosts");
     if (!hosts.ok()) return hosts.status();
@@ -109,7 +135,7 @@ Result<MpiApp> CheckMpiOptions(const MpiTexts& texts, GpuWish& wish) {
   const std::uint64_t needed = std::uint64_t{app.ranks} * app.devices_a_rank;
   if (needed == 0) return app;
   if (needed > 4096 || (wish.number && *wish.number < needed))
-    return Status::Invalid("{} ranks with {} GPUs each need {}, and the run has {}", app.ranks,
+    return Status::Invalid("{} ranks with {} GPUs each need {} GPUs, but the run has {}", app.ranks,
                            app.devices_a_rank, needed, wish.number ? *wish.number : 4096);
   if (!wish.number && !wish.all) wish.number = static_cast<std::uint32_t>(needed);
   return app;
@@ -119,7 +145,7 @@ Result<std::string> ReadFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream content;
   if (!file || !(content << file.rdbuf()))
-    return Status::Invalid("--hostfile: {} can not be read, or is empty", path);
+    return Status::Invalid("--hostfile: {} cannot be read, or is empty", path);
   return content.str();
 }
 
@@ -141,7 +167,7 @@ Result<ClusterOptions> CheckClusterOptions(const Texts& texts) {
   if (!wish.ok()) return wish.status();
   options.wish = std::move(*wish);
   if (texts.device != "auto" && texts.device != "cuda" && texts.device != "soft")
-    return Status::Invalid("--device is auto, cuda or soft, not '{}'", texts.device);
+    return Status::Invalid("--device must be auto, cuda or soft, not '{}'", texts.device);
   options.device = texts.device;
   Result<SameNode> same_node = ParseSameNode(texts.same_node);
   if (!same_node.ok()) return Status::Invalid("--{}", same_node.status().message());
@@ -160,7 +186,7 @@ Result<ClusterOptions> CheckClusterOptions(const Texts& texts) {
   options.remote_shell = texts.remote_shell;
   options.remote_prefix = texts.remote_prefix;
   if (!options.remote_prefix.empty() && options.remote_prefix.front() != '/')
-    return Status::Invalid("--remote-prefix {}: a whole path is needed", options.remote_prefix);
+    return Status::Invalid("--remote-prefix {}: an absolute path is needed", options.remote_prefix);
   const char* more = SettingText(settings::kMpirunArguments);
   options.mpirun_arguments =
       SplitWords(texts.mpirun_arguments.empty() ? more : texts.mpirun_arguments);
@@ -168,11 +194,59 @@ Result<ClusterOptions> CheckClusterOptions(const Texts& texts) {
 }
 
 std::string SettingsHelp() {
-  std::string text = "Variables (options of the same meaning win):\n";
+  std::string text =
+      "Environment variables, with their defaults (an option of the same meaning takes "
+      "precedence):\n";
   for (const Setting& setting : AllSettings())
     text += Format("  {:24} {} [{}]\n", setting.name, setting.help, setting.default_value);
   text += Format("  {:24} {} [{}]\n", "MPIRUN", "Open MPI's mpirun", "mpirun");
   return text;
+}
+
+constexpr const char* kVersionLine = "cuspan " CUSPAN_VERSION "\n";
+
+// " (did you mean 'run'?)", where that is likely.
+std::string Suggestion(const std::string& word, const std::vector<std::string>& known) {
+  const std::optional<std::string> nearest = Nearest(word, known);
+  return nearest ? Format(" (did you mean '{}'?)", *nearest) : std::string();
+}
+
+// That the first of `words` names a command, or is an option that needs none.
+Status CheckCommand(const std::vector<std::string>& words, CLI::App& app) {
+  std::vector<std::string> commands;
+  std::string list;
+  for (const CLI::App* command : app.get_subcommands(nullptr)) {
+    commands.push_back(command->get_name());
+    list += (list.empty() ? "" : ", ") + commands.back();
+  }
+  if (words.empty())
+    return Status::NotFound("no command given; the commands are {}; see cuspan --help", list);
+  const std::string& word = words.front();
+  if (std::find(commands.begin(), commands.end(), word) != commands.end() ||
+      app.get_option_no_throw(word) != nullptr)
+    return Status::Ok();
+  if (word.starts_with("-"))
+    return Status::NotFound("unknown option '{}'; a command comes first: {}; see cuspan --help",
+                            word, list);
+  return Status::NotFound("unknown command '{}'{}; the commands are {}; see cuspan --help", word,
+                          Suggestion(word, commands), list);
+}
+
+// That what `command` did not understand is the command line of a program.
+Status CheckExtras(const CLI::App& command) {
+  const std::vector<std::string> extras = command.remaining();
+  if (extras.empty()) return Status::Ok();
+  const std::string& word = extras.front();
+  if (word.starts_with("-")) {
+    std::vector<std::string> options;
+    for (const CLI::Option* option : command.get_options())
+      for (const std::string& name : option->get_lnames()) options.push_back("--" + name);
+    return Status::Invalid("unknown option '{}'{}; see cuspan {} --help", word,
+                           Suggestion(word.substr(0, word.find('=')), options), command.get_name());
+  }
+  if (command.get_prefix_command()) return Status::Ok();
+  return Status::Invalid("unexpected argument '{}'; see cuspan {} --help", word,
+                         command.get_name());
 }
 
 }  // namespace
@@ -191,7 +265,8 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
 
   CLI::App app("Runs unmodified CUDA programs on the GPUs of a whole cluster.", "cuspan");
   app.require_subcommand(1);
-  app.set_version_flag("--version", "cuspan " CUSPAN_VERSION);
+  app.set_help_flag("-h,--help", "print this help and exit");
+  app.set_version_flag("--version", "cuspan " CUSPAN_VERSION, "print the version and exit");
   app.footer(SettingsHelp());
   Texts texts;
   RunOptions run;
@@ -200,36 +275,43 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
   DevicesOptions devices;
 
   CLI::App* run_command =
-      app.add_subcommand("run", "runs a program: cuspan run [OPTIONS] -- PROGRAM [ARGUMENTS]");
+      app.add_subcommand("run", "run a program: cuspan run [OPTIONS] -- PROGRAM [ARGUMENTS]");
   AddGpuWishOptions(*run_command, texts.wish);
   AddClusterOptions(*run_command, texts);
-  run_command->add_flag("--stats", run.statistics, "afterwards, says on stderr what each GPU did");
-  run_command->add_option("--trace", trace,
-                          "a file for a timeline of all transfers and kernels, on all hosts, by "
-                          "one clock; opens in Perfetto and Chrome");
+  run_command->add_flag("--stats", run.statistics,
+                        "print what each GPU did, on stderr, when the program has ended");
+  run_command
+      ->add_option("--trace", trace,
+                   "write a timeline of all transfers and kernels on all hosts to FILE, for "
+                   "Perfetto and Chrome")
+      ->type_name("FILE");
   run_command->add_flag(
       "--strict", run.strict,
-      "ends the program at the first use of something that is not supported (exit status 69)");
+      "end the program at the first use of an unsupported feature (exit status 69)");
   run_command->add_flag("--dry-run", run.dry_run,
-                        "prints the plan and how the agents would be started, and starts nothing");
+                        "print which agents would be started, and how, but start nothing");
   AddMpiOptions(*run_command, mpi);
   run_command->prefix_command();
   CLI::App* devices_command = app.add_subcommand(
-      "devices", "lists the GPUs that a run could have, and which runs have them");
+      "devices", "list the GPUs that a run can use, and the runs that hold them");
   AddClusterOptions(*devices_command, texts);
-  devices_command->add_flag("--json", devices.json, "as JSON");
+  devices_command->add_flag("--json", devices.json, "print JSON");
   CLI::App* queue_command =
-      app.add_subcommand("queue", "lists the runs that hold GPUs or wait for some, in order");
+      app.add_subcommand("queue", "list the runs that hold GPUs or wait for them, in order");
   AddClusterOptions(*queue_command, texts);
-  queue_command->add_flag("--json", devices.json, "as JSON");
+  queue_command->add_flag("--json", devices.json, "print JSON");
   SupportOptions support;
   CLI::App* support_command = app.add_subcommand(
-      "support", "lists which functions of the CUDA runtime are supported: cuspan support [NAMES]");
+      "support", "list which functions of the CUDA runtime are supported: cuspan support [NAMES]");
   support_command->add_option("names", support.names, "only these functions");
-  support_command->add_flag("--json", support.json, "as JSON");
+  support_command->add_flag("--json", support.json, "print JSON");
   CLI::App* bench_command = app.add_subcommand(
-      "bench", "measures: cuspan bench NAME [OPTIONS]; without a name, lists the benchmarks");
+      "bench", "run a benchmark: cuspan bench NAME [OPTIONS]; without NAME, list the benchmarks");
   bench_command->prefix_command();
+  CLI::App* version_command = app.add_subcommand("version", "print the version");
+  for (CLI::App* command : {devices_command, queue_command, support_command, version_command})
+    command->allow_extras();  // CheckExtras names them.
+  CUSPAN_RETURN_IF_ERROR(CheckCommand(own, app));
 
   CommandLine line;
   try {
@@ -241,10 +323,20 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
     line.text = app.help();
     return line;
   } catch (const CLI::CallForVersion&) {
-    line.text = "cuspan " CUSPAN_VERSION "\n";
+    line.text = kVersionLine;
     return line;
+  } catch (const CLI::ArgumentMismatch& error) {
+    const std::string text = error.what();  // "OPTION: how many values are missing"
+    return Status::Invalid("{} needs a value; see cuspan --help", text.substr(0, text.find(':')));
   } catch (const CLI::ParseError& error) {
     return Status::Invalid("{}; see cuspan --help", error.what());
+  }
+  for (const CLI::App* command : app.get_subcommands())
+    CUSPAN_RETURN_IF_ERROR(CheckExtras(*command));
+
+  if (version_command->parsed()) {
+    line.text = kVersionLine;
+    return line;
   }
 
   if (bench_command->parsed()) {
@@ -280,8 +372,6 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
   const auto program_words = static_cast<std::ptrdiff_t>(run_command->remaining().size());
   const std::vector<std::string> rest(own.end() - program_words, own.end());
   if (!rest.empty()) {
-    if (rest.front().starts_with("-"))
-      return Status::Invalid("run has no option {}; see cuspan run --help", rest.front());
     // Without a separator the first word that is no option starts the program's command line.
     std::vector<std::string> whole = rest;
     if (separated) whole.emplace_back("--");
@@ -289,20 +379,20 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
     command = std::move(whole);
   }
   if (command.empty())
-    return Status::Invalid("no program to run; write cuspan run [OPTIONS] -- PROGRAM [ARGUMENTS]");
+    return Status::Invalid("no program to run; use cuspan run [OPTIONS] -- PROGRAM [ARGUMENTS]");
   Result<MpiApp> mpi_app = CheckMpiOptions(mpi, cluster->wish);
   if (!mpi_app.ok()) return mpi_app.status();
   run.mpi = std::move(*mpi_app);
   if (!run.mpi.hosts.empty() && !cluster->remote_prefix.empty())
     return Status::Invalid(
-        "--app-hosts needs cuspan in the same folder on these hosts: leave out --remote-prefix");
+        "--app-hosts needs cuspan in the same directory on these hosts: omit --remote-prefix");
   cluster->app_hosts = run.mpi.hosts;
   run.cluster = std::move(*cluster);
   if (!trace.empty()) {
     // The agents may have another folder, and what they can not write is told before the run.
     run.cluster.trace = std::filesystem::absolute(trace).string();
     if (!std::ofstream(run.cluster.trace, std::ios::trunc))
-      return Status::Invalid("--trace: {} can not be written", run.cluster.trace);
+      return Status::Invalid("--trace: cannot write {}", run.cluster.trace);
   }
   run.command = std::move(command);
   line.run = std::move(run);

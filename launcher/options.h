@@ -42,7 +42,8 @@ struct CommandLine {
   std::string text;  // To print: of --help and --version.
 };
 
-// Failures are one sentence for the user.
+// Failures are one sentence for the user; kNotFound: the command line names no command that
+// there is.
 Result<CommandLine> ParseCommandLine(int argc, const char* const* argv);
 
 }  // namespace cuspan

@@ -120,7 +120,7 @@ Result<std::vector<HostRequest>> ParseHostfile(std::string_view text, std::strin
 Result<SameNode> ParseSameNode(std::string_view text) {
   if (text == "auto") return SameNode::kAuto;
   if (text == "never") return SameNode::kNever;
-  return Status::Invalid("same-node is 'auto' or 'never', not '{}'", text);
+  return Status::Invalid("same-node must be auto or never, not '{}'", text);
 }
 
 Result<std::uint32_t> ParseLanes(std::string_view text, unsigned cores) {
@@ -129,7 +129,8 @@ Result<std::uint32_t> ParseLanes(std::string_view text, unsigned cores) {
   if (text == "auto") return std::clamp(cores / 4, 1U, 4U);
   const std::optional<std::uint32_t> lanes = ParseCount(text);
   if (!lanes || *lanes > kMostLanes)
-    return Status::Invalid("lanes are 'auto' or a number from 1 to {}, not '{}'", kMostLanes, text);
+    return Status::Invalid("lanes must be auto or a number from 1 to {}, not '{}'", kMostLanes,
+                           text);
   return *lanes;
 }
 

@@ -57,8 +57,8 @@ Status CheckEntered(const std::string& path) {
     if (segment.p_type == PT_INTERP) return Status::Ok();
   if (!HasDeviceCode(file.get(), header)) return Status::Ok();
   return Status::Unsupported(
-      "{} is linked statically as a whole, so that no library can take its CUDA calls: link it "
-      "without -static (the CUDA runtime alone may be static, as nvcc has it by default)",
+      "{} is fully statically linked, so cuspan cannot intercept its CUDA calls: link it without "
+      "-static (a static CUDA runtime, nvcc's default, is supported)",
       path);
 }
 
@@ -71,9 +71,8 @@ std::string WarnOfOwnRights(const std::string& path) {
       ::geteuid() != 0 && ::getxattr(path.c_str(), "security.capability", nullptr, 0) > 0;
   if (!user && !group && !capable) return {};
   return Format(
-      "{} gets rights of its own ({}), for which the dynamic loader leaves out cuspan's library: "
-      "its "
-      "CUDA calls are not taken. Run a copy without them",
+      "{} has elevated privileges ({}), so the dynamic loader does not preload cuspan's library "
+      "and its CUDA calls are not intercepted: run a copy without them",
       path,
       user    ? "setuid"
       : group ? "setgid"

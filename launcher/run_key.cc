@@ -46,7 +46,7 @@ Result<RunKey> RunKey::Parse(std::string_view text) {
   const std::size_t colon = text.find(':');
   if (colon == std::string_view::npos || !FromHex(text.substr(0, colon), key.id) ||
       !FromHex(text.substr(colon + 1), key.secret))
-    return Status::Invalid("{} is not what the cuspan command writes there; unset it", kVariable);
+    return Status::Invalid("{} has a value that cuspan did not set; unset it", kVariable);
   return key;
 }
 

@@ -33,7 +33,7 @@ int ShowSupport(const SupportOptions& options) {
     const auto found = std::find_if(table.begin(), table.end(),
                                     [&](const SupportEntry& entry) { return entry.name == name; });
     if (found == table.end()) {
-      LogError("{} is no function of the CUDA runtime, 11 to 13", name);
+      LogError("{} is not a function of the CUDA runtime, versions 11 to 13", name);
       status = 1;
     } else {
       shown.push_back(*found);
@@ -52,7 +52,8 @@ int ShowSupport(const SupportOptions& options) {
     width = std::max(width, std::string_view(entry.name).size());
   for (const SupportEntry& entry : shown) {
     std::string line = Format("{:{}}  {}", entry.name, width, Word(entry.support));
-    if (*entry.missing != '\0') line += Format(": not {}", entry.missing);
+    if (entry.support == Support::kNo) line += " supported";
+    if (*entry.missing != '\0') line += Format(": {}", entry.missing);
     std::puts(line.c_str());
   }
   return status;

@@ -164,8 +164,7 @@ Status WriteTraceFile(const std::string& path, const std::vector<TracedProcess>&
   file << "]}}\n";
   file.close();
   if (!file)
-    return Status::Unavailable("the trace can not be written to {}: {}", path,
-                               std::strerror(errno));
+    return Status::Unavailable("cannot write the trace to {}: {}", path, std::strerror(errno));
   return Status::Ok();
 }
 

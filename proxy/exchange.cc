@@ -57,7 +57,7 @@ void Exchange::Loop(const Device& device) {
     std::optional<Reception::Arrival> arrival = socket_.reception.Next();
     if (!arrival) continue;
     if (!Knows(*arrival))
-      Reception::Refuse(std::move(*arrival), "this is no proxy of the run");
+      Reception::Refuse(std::move(*arrival), "not a proxy of this run");
     else if (Serve(arrival->socket))  // Its first request may have come with the greeting.
       connections.push_back(std::move(arrival->socket));
   }

@@ -24,7 +24,7 @@ Result<DeviceDescription> Describe(const LoadedDriver& loaded, int ordinal) {
   if (result == CUDA_SUCCESS) result = driver.cuDeviceGetPCIBusId(bus, sizeof bus, device);
   if (result == CUDA_SUCCESS) result = driver.cuDeviceTotalMem(&memory, device);
   if (result != CUDA_SUCCESS)
-    return Status::Unavailable("GPU {} can not be described: {}", ordinal, driver.Describe(result));
+    return Status::Unavailable("cannot query GPU {}: {}", ordinal, driver.Describe(result));
   name[sizeof name - 1] = '\0';
   bus[sizeof bus - 1] = '\0';
   description.name = name;
@@ -73,7 +73,7 @@ InventoryAnswer TakeInventory(const std::string& name) {
   if (!devices.ok())
     answer.problem = devices.status().message();
   else if (devices->empty())
-    answer.problem = Format("{} finds no GPU", driver->path);
+    answer.problem = Format("{} found no GPU", driver->path);
   else
     answer.devices = std::move(*devices);
   if (!driver->software) AskNvml(answer.devices);

@@ -33,7 +33,7 @@ class JoinInbox {
   Joined Take(std::uint32_t join, std::chrono::milliseconds limit) {
     std::unique_lock lock(mutex_);
     if (!arrived_.wait_for(lock, limit, [&] { return ended_ || joined_.contains(join); }) || ended_)
-      return {nullptr, "the agent gave no channel to another device"};
+      return {nullptr, "the agent provided no channel to another device"};
     return std::move(joined_.extract(join).mapped());
   }
   // No more will come.

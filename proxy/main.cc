@@ -39,10 +39,11 @@ struct Place {
 Status CheckStart(const ProxyStart& start) {
   if (start.table_hash != kOpTableHash)
     return Status::Refused(
-        "the agent and the proxy of this node are of different versions of cuspan: install one");
+        "the agent and the proxy of this node run different versions of cuspan: install one "
+        "version");
   if (std::all_of(start.secret.begin(), start.secret.end(),
                   [](std::uint8_t byte) { return byte == 0; }))
-    return Status::Refused("the agent gave no secret of the run");
+    return Status::Refused("the agent sent no run secret");
   return Status::Ok();
 }
 
@@ -86,7 +87,7 @@ Status OpenDriver(const ProxyStart& start, Place& place) {
     // Without it managed and mapped memory are refused; everything else works.
     const Status shared =
         place.device->ReserveShared(start.shared, std::move(place.shared_file), start.file_bytes);
-    if (!shared.ok()) LogWarn("no managed and mapped memory: {}", shared.message());
+    if (!shared.ok()) LogWarn("managed and mapped memory are not available: {}", shared.message());
   }
   for (const int direction : {0, 1}) place.device->Pin(place.channel->StagingArea(direction));
   return Status::Ok();
@@ -120,7 +121,7 @@ void ServeSocket(ControlSocket& socket, Place& place) {
       if (join.ok())
         place.joins.Put(join->join, TakeJoined(socket, *join, *place.bell));
       else
-        LogWarn("the agent sent a proxy that runs: {}", join.status().message());
+        LogWarn("invalid message from the agent to a running proxy: {}", join.status().message());
     }
     if (!message.ok()) break;
   }
@@ -148,8 +149,7 @@ int ServeDevice(ControlSocket& socket, const ProxyStart& start) {
     if (opened.ok())
       exchange.emplace(std::move(*opened));
     else
-      LogWarn("other GPUs of this node have no access to this one's memory: {}",
-              opened.status().message());
+      LogWarn("no peer access from other GPUs of this node: {}", opened.status().message());
     if (exchange) answer.exchange = exchange->address;
   }
   if (!socket.Send(answer).ok() || !ready.ok()) return 1;
@@ -161,7 +161,7 @@ int ServeDevice(ControlSocket& socket, const ProxyStart& start) {
                               std::move(exchange), &place->joins);
   const Status served = Serve(*session);
   if (served.ok()) return 0;
-  LogError("the session is ended: {}", served.message());
+  LogError("the session was terminated: {}", served.message());
   return 1;
 }
 

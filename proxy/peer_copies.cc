@@ -55,7 +55,7 @@ Status PeerCopies::Announce(const std::shared_ptr<PeerCopy>& copy) {
   TakeInbox();
   const auto found = peers_.find(copy->join);
   if (found == peers_.end())
-    return Status::Invalid("a copy by join {}, which there is not", copy->join);
+    return Status::Invalid("a copy over connection {}, which does not exist", copy->join);
   Peer& peer = found->second;
   if (!peer.copies.emplace(copy->id, copy).second)
     return Status::Invalid("copy {} between devices is already under way", copy->id);
@@ -169,7 +169,7 @@ bool PeerCopies::TakeFrames(Peer& peer) {
     const Result<std::optional<Frame>> frame = peer.channel->Peek();
     if (frame.ok() && !frame->has_value()) return true;
     if (!frame.ok() || !TakeFrame(peer, **frame)) {
-      LogError("another device's proxy sent what makes no sense: {}",
+      LogError("invalid message from another device's proxy: {}",
                frame.ok() ? OpName((*frame)->op()) : frame.status().message());
       peer.channel->Close(true);
       Lose(peer);

@@ -59,7 +59,7 @@ CUresult Peers::Open(const std::string& exchange, std::uint32_t ordinal,
     peers_.emplace(window.base, std::move(peer));
     return CUDA_SUCCESS;
   }
-  LogInfo("no access to the memory of GPU {}: {}", ordinal, driver_.Describe(result));
+  LogInfo("no peer access to GPU {}: {}", ordinal, driver_.Describe(result));
   driver_.cuMemAddressFree(window.base, window.bytes);
   return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
 }
@@ -121,14 +121,14 @@ CUresult Peers::Borrow(const std::string& exchange, std::uint64_t theirs, std::u
   }
   Result<ControlSocket> socket = ControlSocket::Connect(exchange);
   if (!socket.ok() || !socket->Send(PeerHello{*secret_, kOpTableHash}).ok()) {
-    LogInfo("the proxy whose memory another process has given away does not answer");
+    LogInfo("the proxy that owns the memory exported by another process does not answer");
     return CUDA_ERROR_MAP_FAILED;
   }
   Peer peer{device_.window(), std::move(*socket)};
   Piece piece{};
   if (const CUresult result = Import(peer, theirs, bytes, at, bytes, &piece);
       result != CUDA_SUCCESS) {
-    LogInfo("memory of another process can not be mapped: {}", driver_.Describe(result));
+    LogInfo("cannot map memory exported by another process: {}", driver_.Describe(result));
     return CUDA_ERROR_MAP_FAILED;
   }
   std::lock_guard lock(mutex_);

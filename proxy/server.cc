@@ -39,8 +39,9 @@ Status Dispatch(Session& session, const Frame& frame) {
     }
   });
   if (!handled)
-    return Status::Invalid("op {} ({}{}) is none that a client sends to a proxy", frame.header.op,
-                           OpName(frame.op()), frame.header.is_reply() ? ", a reply" : "");
+    return Status::Invalid("op {} ({}{}) is not a message from a client to a proxy",
+                           frame.header.op, OpName(frame.op()),
+                           frame.header.is_reply() ? ", a reply" : "");
   return status;
 }
 
@@ -66,7 +67,7 @@ Status Loop(Session& session) {
       CUSPAN_RETURN_IF_ERROR(Dispatch(session, **frame));
       channel.Pop();
       if (session.queues.waiting_bytes() > kMostWaitingBytes)
-        return Status::Exhausted("{} ops wait in the streams' queues, more than a proxy holds",
+        return Status::Exhausted("{} ops are queued on streams, more than a proxy accepts",
                                  session.queues.waiting_ops());
     }
     if (session.transfers.SlotCameFree()) session.transfers.UseFreeSlots();

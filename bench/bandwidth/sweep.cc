@@ -158,7 +158,7 @@ class Sweeper {
       const Result<std::vector<double>> numbers = RawMpi(folder_, host, ranks, words);
       if (numbers.ok()) return *numbers;
       no_mpi_ = true;
-      LogWarn("raw MPI can not be measured here: {}", numbers.status().message());
+      LogWarn("raw MPI cannot be measured here: {}", numbers.status().message());
       return std::vector<double>();
     };
     if (one_way_.empty())

@@ -89,7 +89,7 @@ std::optional<double> MpiOneWay(const std::string& folder) {
   const Result<std::vector<double>> one_way =
       RawMpi(folder, std::string(kThisHost), 1, {"ping", "64"});
   if (one_way.ok()) return one_way->front();
-  LogWarn("raw MPI can not be measured here: {}", one_way.status().message());
+  LogWarn("raw MPI cannot be measured here: {}", one_way.status().message());
   return std::nullopt;
 }
 

@@ -25,7 +25,7 @@ Status WriteFile(const std::string& path, const std::string& text) {
   std::ofstream file(path);
   file << text;
   file.close();
-  return file ? Status::Ok() : Status::Invalid("{} can not be written", path);
+  return file ? Status::Ok() : Status::Invalid("{} cannot be written", path);
 }
 
 Status MakeFiles(std::initializer_list<std::string> paths) {

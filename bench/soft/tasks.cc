@@ -110,11 +110,11 @@ class LoadModuleTask final : public Task {
 
 Result<double> ResidentBytes() {
   std::FILE* file = std::fopen("/proc/self/statm", "re");
-  if (file == nullptr) return Status::Internal("/proc/self/statm can not be read");
+  if (file == nullptr) return Status::Internal("/proc/self/statm cannot be read");
   unsigned long pages = 0;
   const int read = std::fscanf(file, "%*u %lu", &pages);
   std::fclose(file);
-  if (read != 1) return Status::Internal("/proc/self/statm can not be read");
+  if (read != 1) return Status::Internal("/proc/self/statm cannot be read");
   return static_cast<double>(pages) * static_cast<double>(sysconf(_SC_PAGESIZE));
 }
 

@@ -31,7 +31,7 @@ Error CheckAttribute(const DeviceDescription& device, const LoadedKernel& kernel
   if (attribute > CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT) {
     // Of clusters: the device's driver knows what it takes.
     if (AttributeOf(device, CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH) == 0)
-      return NotSupported("an attribute of clusters on a device without them");
+      return NotSupported("an attribute of thread block clusters on a device without them");
     return CUDA_SUCCESS;
   }
   if (attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) {

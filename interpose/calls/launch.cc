@@ -81,7 +81,7 @@ Error FindLaunchable(Session& session, Link& link, const LaunchCall& call, Loade
   const std::uint64_t cluster = ClusterBlocks(**kernel, call.cluster);
   if (cluster == 1) return CUDA_SUCCESS;
   if (AttributeOf(device, CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH) == 0)
-    return NotSupported("a launch with clusters of blocks on a device without them");
+    return NotSupported("a launch with thread block clusters on a device without them");
   if (cluster <= kPortableCluster) return CUDA_SUCCESS;
   int largest = 0;
   CUSPAN_RETURN_IF_FAILED(LargestCluster(link, **kernel, call, &largest));

@@ -36,7 +36,7 @@ Error CheckLocation(const Session& session, const CUmemLocation* location,
                     CUmemAllocationType type) {
   if (location == nullptr || type != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
   if (location->type != CU_MEM_LOCATION_TYPE_DEVICE)
-    return NotSupported("memory pools of memory that is no device's");
+    return NotSupported("a host-located memory pool");
   return HasDevice(session, location->id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
@@ -90,10 +90,10 @@ Error CreatePool(CUmemoryPool* handle, const CUmemPoolProps* properties) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-    return NotSupported("cudaMemPoolCreate for memory that is no device's");
+    return NotSupported("a host-located memory pool");
   const bool shareable = properties->handleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   if (properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE && !shareable)
-    return NotSupported("cudaMemPoolCreate for memory that is shared but by file descriptors");
+    return NotSupported("a memory pool with a handle type other than a file descriptor");
   return WithSession([&](Session& session) -> Error {
     if (!HasDevice(session, properties->location.id)) return CUDA_ERROR_INVALID_DEVICE;
     const auto pool = Pools::Get().Create(properties->location.id, properties->maxSize);

@@ -82,7 +82,7 @@ Result<AgentConnection::Introduced> AgentConnection::Introduce() {
     if (trace.ok())
       StartTracing(std::move(*trace));
     else
-      LogWarn("this program is missing in the timeline: {}", trace.status().message());
+      LogWarn("this program is missing from the timeline: {}", trace.status().message());
   }
   return Introduced{std::unique_ptr<AgentConnection>(new AgentConnection(std::move(*socket))),
                     std::move(*bell), static_cast<CUresult>(welcome->result),

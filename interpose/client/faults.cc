@@ -135,7 +135,7 @@ void StartFaults(Mirrors& mirrors, const AddressWindow& window) {
     if (__sigaction(SIGSEGV, nullptr, before) == 0) programs_action = before;
     the_process = ::getpid();
     if (__sigaction(SIGSEGV, &action, nullptr) != 0)
-      LogError("handling the program's page faults: {}", std::strerror(errno));
+      LogError("cannot handle the program's page faults: {}", std::strerror(errno));
   });
 }
 

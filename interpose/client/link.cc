@@ -70,9 +70,9 @@ void Link::SayWhatIsWaitedFor() {
   if (region_ == nullptr || sharing_ != Sharing::kMirrored || !region_->used_by_kernels()) return;
   if (said_what_is_waited_for_.exchange(true)) return;
   LogWarn(
-      "device {} (on another node) has worked for {} s. Its kernels use pinned memory of the "
-      "program, which they see as it was when they were launched: one that waits for the host to "
-      "write there waits forever",
+      "device {} (on another node) has been busy for {} s. Its kernels use pinned memory of the "
+      "program, which they see as it was at launch: a kernel that spins until the host writes to "
+      "it never finishes",
       device_, kLongWait.count());
 }
 
@@ -83,7 +83,7 @@ CUresult Link::MalformedReply(const char* op) {
 
 void Link::GiveUp(const std::string& reason) {
   if (broken_.exchange(true, std::memory_order_acq_rel)) return;
-  LogError("device {}: {}; the device is given up", device_, reason);
+  LogError("device {}: {}; the device is lost", device_, reason);
   Fail(CUDA_ERROR_DEVICE_UNAVAILABLE);
   channel_->Close(true);
 }
@@ -109,7 +109,7 @@ bool Link::Receive() {
   ShowEvents();  // Those for which chunks were stored meanwhile.
   PostDeferred();
   if (!any && channel_->closed() && fault() == CUDA_SUCCESS) {
-    LogError("device {} is lost: its proxy ended; cudaDeviceReset makes a new one", device_);
+    LogError("device {} is lost: its proxy exited; cudaDeviceReset starts a new one", device_);
     Fail(CUDA_ERROR_DEVICE_UNAVAILABLE);
     return true;
   }
@@ -170,7 +170,7 @@ void Link::HandleFrame(const Frame& frame) {
       break;
   }
   if (!understood)
-    GiveUp(Format("the proxy sent op {} ({}) of {} bytes, which makes no sense", frame.header.op,
+    GiveUp(Format("the proxy sent an invalid message, op {} ({}) of {} bytes", frame.header.op,
                   OpName(frame.op()), frame.payload.size()));
 }
 

@@ -63,8 +63,9 @@ CUresult Mirrors::MapAlias() {
   void* const alias =
       ::mmap(nullptr, window_.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file_, 0);
   if (alias == MAP_FAILED) {
-    LogError("managed and mapped memory for a device on another node needs {} GiB of addresses: {}",
-             window_.bytes >> 30, std::strerror(errno));
+    LogError(
+        "managed and mapped memory for a device on another node needs {} GiB of address space: {}",
+        window_.bytes >> 30, std::strerror(errno));
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   // A child process has no use for it.

@@ -55,7 +55,7 @@ CUresult Modules::Load(const FatbinRecord& fatbin) {
   if (module->result == CUDA_SUCCESS) module->result = link_->PlaceManaged(fatbin);
   module->loaded = true;
   if (module->result != CUDA_SUCCESS) {
-    LogError("device {} can not load device code of {} bytes: CUDA error {}", link_->device(),
+    LogError("device {} cannot load device code of {} bytes: CUDA error {}", link_->device(),
              fatbin.image.size(), static_cast<int>(module->result));
     EndIfRefused(module->result);
   }

@@ -42,7 +42,7 @@ Registry& Registry::Get() {
 FatbinRecord* Registry::AddFatbin(const void* wrapper) {
   FatbinRecord found{};
   if (const Status status = FindImages(wrapper, &found); !status.ok()) {
-    LogError("device code of the program can not be read: {}; its kernels can not be launched",
+    LogError("device code of the program cannot be read: {}; its kernels cannot be launched",
              status.message());
   }
   return Add(std::move(found));

@@ -56,9 +56,10 @@ Session* Session::Start(CUresult* result) {
     return nullptr;
   }
   if (known->devices.empty()) {
-    LogInfo("CUDA_VISIBLE_DEVICES {}", known->result == CUDA_ERROR_INVALID_DEVICE
-                                           ? "names a device twice: this program has none"
-                                           : "leaves this program no device");
+    LogInfo("CUDA_VISIBLE_DEVICES {}",
+            known->result == CUDA_ERROR_INVALID_DEVICE
+                ? "names a device twice: this program sees no devices"
+                : "selects no device of the run: this program sees none");
     *result = known->result != CUDA_SUCCESS ? known->result : CUDA_ERROR_NO_DEVICE;
     start_failure.store(*result);
     return nullptr;
@@ -136,7 +137,7 @@ CUresult Session::OpenNew(int device, std::shared_ptr<Link>* link) {
   request.file_bytes = shared_.FileBytes(MirrorsManagedHere());
   Result<DeviceOpener::Opened> asked = opener_->Open(request, shared_.file());
   if (!asked.ok() || asked->answer.result != CUDA_SUCCESS) {
-    LogError("device {} can not be opened: {}", device,
+    LogError("device {} cannot be opened: {}", device,
              asked.ok() ? asked->answer.message : asked.status().message());
     return asked.ok() ? static_cast<CUresult>(asked->answer.result) : CUDA_ERROR_DEVICE_UNAVAILABLE;
   }
@@ -147,7 +148,7 @@ CUresult Session::OpenNew(int device, std::shared_ptr<Link>* link) {
                                   std::move(*peer))
                 : peer.status();
   if (!channel.ok()) {
-    LogError("device {} can not be opened: {}", device, channel.status().message());
+    LogError("device {} cannot be opened: {}", device, channel.status().message());
     return CUDA_ERROR_DEVICE_UNAVAILABLE;
   }
   auto made =
@@ -172,8 +173,8 @@ CUresult Session::OpenNew(int device, std::shared_ptr<Link>* link) {
   bell_.Ring();
   const CUresult attached = shared_.Attach(*made);
   if (attached != CUDA_SUCCESS) {
-    LogError("device {} can not have the program's managed and mapped memory: CUDA error {}",
-             device, static_cast<int>(attached));
+    LogError("device {} cannot use the program's managed and mapped memory: CUDA error {}", device,
+             static_cast<int>(attached));
     made->Fail(attached);
   }
   {
@@ -191,7 +192,7 @@ CUresult Session::Join(std::uint32_t join, int first, int second) {
   const Status sent =
       opener_->Join({join, static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(second)});
   if (sent.ok()) return CUDA_SUCCESS;
-  LogError("devices {} and {} can not be joined: {}", first, second, sent.message());
+  LogError("devices {} and {} cannot be connected: {}", first, second, sent.message());
   return CUDA_ERROR_DEVICE_UNAVAILABLE;
 }
 
@@ -247,7 +248,7 @@ CUresult Session::Reset(int device) {
   const Status closed = opener_->Close(static_cast<std::uint32_t>(device));
   link->channel().Close(false);
   if (closed.ok()) return CUDA_SUCCESS;
-  LogError("device {} can not be reset: {}", device, closed.message());
+  LogError("device {} cannot be reset: {}", device, closed.message());
   return CUDA_ERROR_DEVICE_UNAVAILABLE;
 }
 
@@ -298,7 +299,7 @@ void Session::ReceiveLoop() {
       }
     }
     if (!woken && opener_->Gone()) {
-      LogError("the agent of this node is gone; all devices are lost");
+      LogError("the agent of this node has exited; all devices are lost");
       for (const auto& link : Links()) {
         link->Fail(CUDA_ERROR_DEVICE_UNAVAILABLE);
         FailEvents(*link);

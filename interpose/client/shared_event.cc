@@ -170,8 +170,7 @@ std::optional<CUresult> SharedEvent::Over(std::uint64_t number) {
   if (NumberIn(reached) >= number) return ResultIn(reached);
   const auto recorder = static_cast<pid_t>(page().recorder.load(std::memory_order_relaxed));
   if (!RecorderEnded(recorder)) return std::nullopt;
-  LogError("process {} has ended before an event that it recorded for others was reached",
-           recorder);
+  LogError("process {} exited before an event that it recorded and shared was reached", recorder);
   Reached(number, CUDA_ERROR_UNKNOWN);
   return ResultIn(page().reached.load());
 }

@@ -74,8 +74,8 @@ void Populate(const BlockAllocator::Range& range) {
 // Why the region is smaller than it should be, or not there.
 std::string WhyLess() {
   if (const std::uint64_t largest = LargestSharedMemory(); largest < kBytes)
-    return Format("files may have {} bytes at most here; raise that limit (ulimit -f)", largest);
-  return "the addresses that it needs are taken, or the memory for it can not be made";
+    return Format("the file size limit is {} bytes; raise it (ulimit -f)", largest);
+  return "its address range is in use, or its memory cannot be created";
 }
 
 }  // namespace
@@ -96,7 +96,7 @@ SharedRegion::SharedRegion(Links links)
     mirrors_.SetMemory(window_, file_.get());
     return;
   }
-  LogInfo("no managed memory: {}", file.status().message());
+  LogInfo("managed memory is not available: {}", file.status().message());
   ::munmap(Pointer(window_.base), window_.bytes);
   window_ = {};
 }
@@ -192,12 +192,12 @@ CUresult SharedRegion::Grow(Part part, std::uint64_t bytes) {
 
 CUresult SharedRegion::Allocate(Kind kind, std::uint64_t bytes, std::uint64_t* address) {
   if (!available()) {
-    LogWarn("there is no managed memory here: {}", WhyLess());
+    LogWarn("managed memory is not available: {}", WhyLess());
     return CUDA_ERROR_NOT_SUPPORTED;
   }
   const CUresult result = AllocateAvailable(kind, bytes, address);
   if (result == CUDA_ERROR_OUT_OF_MEMORY && window_.bytes < kBytes)
-    LogWarn("{} bytes of pinned or managed memory do not fit: {}", bytes, WhyLess());
+    LogWarn("cannot allocate {} bytes of pinned or managed memory: {}", bytes, WhyLess());
   return result;
 }
 
@@ -211,7 +211,7 @@ CUresult SharedRegion::AllocateAvailable(Kind kind, std::uint64_t bytes, std::ui
   if (on_device) {
     const CUresult result = AllocateIn(Part::kManagedOnDevice, bytes, address);
     if (result != CUDA_ERROR_OUT_OF_MEMORY) return result;
-    LogInfo("{} bytes of managed memory do not fit the device: it uses them in this node's memory",
+    LogInfo("{} bytes of managed memory do not fit the device: they stay in this node's memory",
             bytes);
   }
   return AllocateIn(Part::kManaged, bytes, address);

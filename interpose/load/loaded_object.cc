@@ -11,7 +11,7 @@ namespace {
 
 // What follows from a reason, and what to do about it.
 constexpr const char* kRemedy =
-    ", so the CUDA runtime linked into it can not be replaced: link it with nvcc -cudart shared";
+    ", so the CUDA runtime linked into it cannot be replaced: link it with nvcc -cudart shared";
 
 // A file mapped for reading.
 class MappedFile {
@@ -56,7 +56,7 @@ void Explain(const char* what, const char* function, const PatchReport& report, 
     case PatchVerdict::kDone:
       return;
     case PatchVerdict::kNoCode:
-      warning->Add(function).Add(" in ").Add(what).Add(" does not lie in executable code");
+      warning->Add(function).Add(" in ").Add(what).Add(" is not in executable code");
       return;
     case PatchVerdict::kTooShort:
       warning->Add(function).Add(" in ").Add(what).Add(" is too short to be redirected");
@@ -64,8 +64,8 @@ void Explain(const char* what, const char* function, const PatchReport& report, 
     case PatchVerdict::kChanged:
       warning->Add(function).Add(" in ").Add(what);
       warning->Add(
-          " is not in memory as in the file (was the file replaced, or did a debugger set"
-          " a breakpoint before the program was started?)");
+          " differs in memory from the file (was the file replaced, or did a debugger set a "
+          "breakpoint before the program was started?)");
       return;
     case PatchVerdict::kRefused:
     case PatchVerdict::kBroken:
@@ -77,7 +77,7 @@ void Explain(const char* what, const char* function, const PatchReport& report, 
 
 [[noreturn]] void GiveUp(const Warning& warning) {
   Warning line;
-  line.Add("cuspan: ").Add(warning.text()).Add("; the process can not go on");
+  line.Add("cuspan: ").Add(warning.text()).Add("; the process cannot continue");
   line.Publish();
   std::size_t size = 0;
   while (line.text()[size] != 0) ++size;
@@ -105,8 +105,8 @@ Entered EnterObject(const LoadedObject& object, const ExportTable& exports, Warn
     case Finding::kStripped:
       warning->Add(object.name)
           .Add(
-              " has a CUDA runtime linked in, no symbols to find it by, and the runtime is of no"
-              " release known to cuspan: link it with nvcc -cudart shared, or do not strip it")
+              " is a stripped binary with a static CUDA runtime of a release that cuspan does not "
+              "know: link it with nvcc -cudart shared, or do not strip it")
           .Publish();
       return Entered::kNotEntered;
     case Finding::kUnusable:
@@ -158,7 +158,10 @@ bool HookLoader(const LoadedObject& loader, std::uint64_t breakpoint, void (*fun
   }
   if (report.verdict == PatchVerdict::kDone) return true;
   Explain(loader.name, "the debugger's function", report, warning);
-  warning->Add(", so a CUDA runtime linked into a library that is loaded later is not entered")
+  warning
+      ->Add(
+          ", so CUDA calls of a library that is loaded later with a static CUDA runtime are not "
+          "intercepted")
       .Publish();
   if (report.verdict == PatchVerdict::kBroken) GiveUp(*warning);
   return false;

@@ -134,7 +134,7 @@ Search FindStaticCudart(const ElfImage& image, const ExportTable& exports,
   if (!Contains(symbols.names, kMarker)) return FindInStripped(image, releases, out);
   if (!is_program && image.Symbols(SHT_DYNSYM).Defines(kMarker)) return {Finding::kNone};
   if (!CollectTargets(image, symbols, exports, out)) {
-    return {Finding::kUnusable, "is there too many times", kMarker};
+    return {Finding::kUnusable, "is defined too many times", kMarker};
   }
   bool has_marker = false;
   for (std::size_t i = 0; i < out->count; ++i) {

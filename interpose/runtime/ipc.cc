@@ -81,7 +81,8 @@ CUSPAN_EXPORT cudaError_t cudaMemPoolExportToShareableHandle(void* handle, cudaM
   return Answer([&]() -> Error {
     if (handle == nullptr || flags != 0) return cudaErrorInvalidValue;
     if (type != cudaMemHandleTypePosixFileDescriptor)
-      return NotSupported("cudaMemPoolExportToShareableHandle but as a file descriptor");
+      return NotSupported(
+          "cudaMemPoolExportToShareableHandle with a handle type other than a file descriptor");
     return ExportPool(pool, static_cast<int*>(handle));
   });
 }
@@ -92,7 +93,8 @@ CUSPAN_EXPORT cudaError_t cudaMemPoolImportFromShareableHandle(cudaMemPool_t* po
   return Answer([&]() -> Error {
     if (pool == nullptr || flags != 0) return cudaErrorInvalidValue;
     if (type != cudaMemHandleTypePosixFileDescriptor)
-      return NotSupported("cudaMemPoolImportFromShareableHandle but of a file descriptor");
+      return NotSupported(
+          "cudaMemPoolImportFromShareableHandle with a handle type other than a file descriptor");
     return ImportPool(static_cast<int>(NumberOf(handle)), pool);
   });
 }

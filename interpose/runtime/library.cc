@@ -117,7 +117,7 @@ Error LoadData(cudaLibrary_t* library, const void* code, const Options<cudaJitOp
   CUSPAN_RETURN_IF_FAILED(ApplyLibraryOptions(options, &preserved));
   const Result<FatbinRecord*> fatbin = Registry::Get().AddImage(code, preserved);
   if (!fatbin.ok()) {
-    LogError("a library can not be loaded: {}", fatbin.status().message());
+    LogError("a library cannot be loaded: {}", fatbin.status().message());
     return cudaErrorInvalidKernelImage;
   }
   return LoadOnCurrentDevice(*fatbin, library);
@@ -133,7 +133,7 @@ Error ReadLibrary(const char* path, std::vector<std::byte>* image) {
     const ssize_t got = ::read(file.get(), image->data() + bytes, kStep);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) {
-      LogError("the library {} can not be read: {}", path, std::strerror(errno));
+      LogError("the library {} cannot be read: {}", path, std::strerror(errno));
       return cudaErrorOperatingSystem;
     }
     if (got == 0) break;
@@ -189,7 +189,8 @@ Error GetVariable(void** address, std::size_t* bytes, cudaLibrary_t handle, cons
     LoadedVariable variable{};
     const CUresult result = library.Variable(link, links, name, &variable);
     if (result == CUDA_ERROR_NOT_SUPPORTED) {
-      return NotSupported("a managed variable of a library where addresses can not be shared");
+      return NotSupported(
+          "a managed variable of a library in a process in which its address range is in use");
     }
     CUSPAN_RETURN_IF_FAILED(result);
     if (managed && !variable.managed) return cudaErrorSymbolNotFound;

@@ -84,7 +84,7 @@ CUSPAN_EXPORT cudaError_t cudaHostGetDevicePointer(void** device, void* memory, 
       const auto range = session.host_memory().Find(memory, 1);
       if (!range) return cudaErrorInvalidValue;
       if (!session.shared().available() || link.sharing() == Sharing::kNone)
-        return NotSupported("mapped memory where its addresses are taken");
+        return NotSupported("mapped memory in a process in which its address range is in use");
       if (!range->allocated) {
         std::uint64_t address = 0;
         CUSPAN_RETURN_IF_FAILED(

@@ -124,13 +124,14 @@ int RunAgent(int argc, char** argv) {
   StripMpi(setup.proxy_environment);
 
   if (!home && !setup.options.command.empty())
-    return Fail(Status::Invalid("only the first rank starts a program; give the others no --"));
+    return Fail(
+        Status::Invalid("only rank 0 starts a program; remove '-- PROGRAM' from the other ranks"));
   RunKey key;
   std::optional<AppProcess> app;
   if (home) {
     if (setup.options.command.empty() && !setup.key)
       return Fail(Status::Invalid(
-          "the first rank needs a program: cuspan-agent -- PROGRAM; or use cuspan run"));
+          "rank 0 needs a program: cuspan-agent [OPTIONS] -- PROGRAM; or use cuspan run"));
     Result<RunKey> random = RunKey::Random();
     if (!random.ok()) return Fail(random.status());
     key = setup.key && setup.options.command.empty() ? *setup.key : *random;

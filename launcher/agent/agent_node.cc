@@ -109,8 +109,8 @@ void AgentNode::TakeSilence(std::uint32_t rank) {
   const std::string who =
       device == context_.devices.end() ? Format("agent {}", rank) : Format("host {}", device->host);
   const std::string reason = Format(
-      "nothing has come from {} for {} s: it, or the network to it, is down", who, limit.count());
-  LogError("{}; its GPUs are given up", reason);
+      "no message from {} for {} s: it is down, or the network to it is", who, limit.count());
+  LogError("{}; its devices are lost", reason);
   for (std::uint32_t other = 1; other < context_.agents; ++other)
     if (other != rank) relay()->SendControl(other, AgentLost{rank, reason});
   GiveUp(rank, reason);
@@ -132,7 +132,8 @@ void AgentNode::TakeControl(std::uint32_t rank, const Frame& frame) {
   }
   if (rank == 0 && frame.op() == Op::kAgentLost) {
     const Result<AgentLost> lost = ParseMessage<AgentLost>(frame);
-    if (!lost.ok()) return LogError("from the home agent: {}", lost.status().message());
+    if (!lost.ok())
+      return LogError("invalid message from the home agent: {}", lost.status().message());
     if (lost->rank != context_.rank && lost->rank < context_.agents)
       GiveUp(lost->rank, lost->reason);
     return;

@@ -16,14 +16,18 @@ Result<AgentCommandLine> ParseAgentCommandLine(int argc, const char* const* argv
     else
       (separated ? options.command : own).emplace_back(argv[i]);
   }
-  if (separated && options.command.empty()) return Status::Invalid("there is no program behind --");
+  if (separated && options.command.empty()) return Status::Invalid("no program after --");
 
   CLI::App app(
-      "Serves the GPUs of its node to a run; one a node, started by cuspan run, or by hand:\n"
+      "Serves the GPUs of its node to a run. There is one per node, started by cuspan run or by "
+      "hand:\n"
       "  mpirun -np 1 --host A cuspan-agent [OPTIONS] -- PROGRAM [ARGUMENTS] : -np 2 --host B,C "
       "cuspan-agent",
       "cuspan-agent");
-  app.set_version_flag("--version", "cuspan " CUSPAN_VERSION);
+  app.set_help_flag("-h,--help", "print this help and exit");
+  app.set_version_flag("--version", "cuspan " CUSPAN_VERSION, "print the version and exit");
+  // What only cuspan run sets: not in --help.
+  constexpr const char* internal = "";
   std::string serve;
   std::string same_node = SettingText(settings::kSameNode);
   GpuWishTexts wish;
@@ -31,22 +35,29 @@ Result<AgentCommandLine> ParseAgentCommandLine(int argc, const char* const* argv
   std::uint64_t order = 0;
   std::string program;
   options.device = SettingText(settings::kDevice);
-  app.add_flag("--alone", options.alone, "no other agents, and no MPI");
-  app.add_option("--serve", serve, "how many GPUs of this node to serve at most, or all");
-  app.add_option("--place", options.place,
-                 "how many of the other agents' hosts are numbered before this one");
+  app.add_flag("--alone", options.alone, "no other agents, and no MPI")->group(internal);
+  app.add_option("--serve", serve, "number of GPUs of this node to serve at most, or all")
+      ->type_name("N|all");
+  app.add_option("--place", options.place, "number of hosts whose devices come before this one's")
+      ->group(internal);
   AddGpuWishOptions(app, wish);
-  app.add_flag("--look", look, "says what there is and who has it, and takes nothing");
-  app.add_option("--order", order, "when the run was started, in ns since 1970 (default: now)");
-  app.add_option("--program", program, "what others are told that it runs");
+  app.add_flag("--look", look, "report the GPUs and who holds them, and take none")
+      ->group(internal);
+  app.add_option("--order", order, "start time of the run, in ns since 1970 (default: now)")
+      ->group(internal);
+  app.add_option("--program", program, "program name shown to other users")->group(internal);
   app.add_option("--device", options.device,
-                 "cuda, soft (the software GPU), or auto: cuda where it works");
-  app.add_option("--same-node", same_node,
-                 "auto: program and GPU on one node share memory; never: always over MPI");
+                 "driver to use: cuda, soft (the software GPU), or auto (cuda where it works)")
+      ->type_name("DRIVER");
+  app.add_option(
+         "--same-node", same_node,
+         "auto: program and GPU share memory if they are on one node; never: always use MPI")
+      ->type_name("auto|never");
   app.add_flag("--stats", options.statistics,
-               "with a program: at its end, what each device did for it");
+               "with a program: print what each device did, when the program has ended");
   app.add_option("--trace", options.trace,
-                 "with the first rank: a file for a timeline of all transfers and kernels");
+                 "with a program: write a timeline of all transfers and kernels to FILE")
+      ->type_name("FILE");
   AgentCommandLine line;
   try {
     std::vector<std::string> reversed(own.rbegin(), own.rend());  // As CLI11 takes them.
@@ -66,7 +77,7 @@ Result<AgentCommandLine> ParseAgentCommandLine(int argc, const char* const* argv
     char* end = nullptr;
     const unsigned long count = std::strtoul(serve.c_str(), &end, 10);
     if (*end != '\0' || serve.front() < '0' || serve.front() > '9' || count >= kAllDevices)
-      return Status::Invalid("--serve {}: a number of GPUs, or all, is needed", serve);
+      return Status::Invalid("--serve {}: use a number of GPUs, or all", serve);
     options.serve = static_cast<std::uint32_t>(count);
   }
   Result<GpuWish> wished = CheckGpuWish(wish);
@@ -76,7 +87,7 @@ Result<AgentCommandLine> ParseAgentCommandLine(int argc, const char* const* argv
   options.wish.order = order;
   options.wish.program = program.empty() && separated ? options.command.front() : program;
   if (options.device != "auto" && options.device != "cuda" && options.device != "soft")
-    return Status::Invalid("--device is auto, cuda or soft, not '{}'", options.device);
+    return Status::Invalid("--device must be auto, cuda or soft, not '{}'", options.device);
   Result<SameNode> parsed = ParseSameNode(same_node);
   if (!parsed.ok()) return Status::Invalid("--{}", parsed.status().message());
   options.same_node = *parsed;

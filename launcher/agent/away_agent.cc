@@ -60,7 +60,7 @@ bool AwayAgent::Meet(const RunKey* key) {
   if (!answer.same_node) {
     // Where another agent of the run has the address, that one serves the app's processes.
     if (const Status listens = node_->clients().Listen(home->address); !listens.ok())
-      LogInfo("no programs are served here: {}", listens.message());
+      LogInfo("programs on this host cannot use the run: {}", listens.message());
     if (answer.limit != 0) {
       Inventory inventory =
           TakeInventory(node_->proxies(), options_.device, node_->host(), answer.rank);
@@ -96,8 +96,8 @@ void AwayAgent::Serve() {
 void AwayAgent::Leave() { node_->Disconnect(); }
 
 void AwayAgent::EndAlone(std::chrono::seconds silent) {
-  LogError("nothing has come from the home agent for {} s: the agent on host {} ends",
-           silent.count(), node_->host());
+  LogError("no message from the home agent for {} s: the agent on host {} exits", silent.count(),
+           node_->host());
   node_->EndAll(std::chrono::milliseconds(0));
   // Open MPI's daemon here, which started us for this run alone, would notice after minutes only.
   std::ifstream name(Format("/proc/{}/comm", ::getppid()));
@@ -123,13 +123,13 @@ bool AwayAgent::TakeControl(std::uint32_t rank, const Frame& frame) {
     if (plan.ok())
       TakePlan(std::move(*plan));
     else
-      LogError("from the home agent: {}", plan.status().message());
+      LogError("invalid message from the home agent: {}", plan.status().message());
   } else if (frame.op() == Op::kTraceClock) {
     const Result<TraceClock> question = ParseMessage<TraceClock>(frame);
     if (question.ok())
       node_->relay()->SendControl(0, TraceClock{question->asked, TraceNow()});
     else
-      LogError("from the home agent: {}", question.status().message());
+      LogError("invalid message from the home agent: {}", question.status().message());
   } else if (frame.op() == Op::kAgentShutdown) {
     ++ends_;
   } else {
@@ -143,11 +143,11 @@ void AwayAgent::TakePlan(RunPlan plan) {
   std::move(plan.devices.begin(), plan.devices.end(), std::back_inserter(context.devices));
   std::move(plan.windows.begin(), plan.windows.end(), std::back_inserter(context.windows));
   if (context.devices.size() != context.windows.size())
-    return LogError("from the home agent: {} devices have {} windows", context.devices.size(),
-                    context.windows.size());
+    return LogError("invalid message from the home agent: {} devices with {} address windows",
+                    context.devices.size(), context.windows.size());
   if (!plan.last) return;
   if (const Status serves = node_->clients().Serve(); !serves.ok())
-    LogError("programs on this host can not be served: {}", serves.message());
+    LogError("programs on this host cannot use the run's devices: {}", serves.message());
 }
 
 }  // namespace cuspan

@@ -65,7 +65,7 @@ class BatchReader {
     if (left_.empty()) return std::optional<Item>();
     Item item;
     if (left_.size() < sizeof item.route)
-      return Status::Invalid("a batch between agents ends within a route");
+      return Status::Invalid("a batch from another agent is truncated");
     std::memcpy(&item.route, left_.data(), sizeof item.route);
     Result<Frame> frame = ParseFrame(left_.subspan(sizeof item.route), kMaxFrameBytes);
     if (!frame.ok()) return frame.status();

@@ -65,7 +65,7 @@ std::optional<std::vector<std::uint32_t>> ChunkInbox::TakeGrants(std::uint32_t l
 Status ChunkInbox::Announce(const FrameHeader& header, const RemoteChunk& chunk) {
   if (ended_) return Status::Ok();
   if (chunk.lane >= lanes_.size() || lanes_[chunk.lane].posted.empty())
-    return Status::Invalid("the other agent sent a chunk that it had no room for");
+    return Status::Invalid("the other agent sent a chunk without a free slot");
   if (chunk.bytes > memory_->channel().layout().staging_bytes)
     return Status::Invalid("the other agent sent a chunk of {} bytes for a slot of {}", chunk.bytes,
                            memory_->channel().layout().staging_bytes);

@@ -40,7 +40,7 @@ void ClientService::Admit() {
   if (session.ok())
     sessions_.push_back(std::move(*session));
   else
-    LogError("a connection is refused: {}", session.status().message());
+    LogError("connection refused: {}", session.status().message());
 }
 
 Session* ClientService::Find(std::uint32_t id) {
@@ -70,7 +70,7 @@ bool ClientService::TakeControl(std::uint32_t rank, const Frame& frame) {
     // One of another agent's session is about a device of this node.
     if (!join.ok() || AgentOfSession(join->session) != context_.rank) return false;
     if (join->rank != rank) {
-      LogError("agent {} speaks for agent {}, which it is not", rank, join->rank);
+      LogError("agent {} claims to be agent {}", rank, join->rank);
     } else if (Session* session = Find(join->session)) {
       session->TakeRemoteJoin(*join);
     }

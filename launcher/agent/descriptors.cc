@@ -40,8 +40,8 @@ Status CheckDescriptorsFor(std::size_t wanted) {
   const std::size_t limit = DescriptorLimit();
   if (used + wanted + kSpareDescriptors <= limit) return Status::Ok();
   return Status::Exhausted(
-      "the agent has {} of {} descriptors in use and would need {} more: raise the limit of open "
-      "files (ulimit -Hn) where the run is started, and on each of its hosts",
+      "the agent uses {} of {} file descriptors and needs {} more: raise the limit of open files "
+      "(ulimit -Hn) where the run is started and on each of its hosts",
       used, limit, wanted);
 }
 
@@ -60,7 +60,7 @@ Result<Bell> Duplicate(const Bell& bell) {
 Result<Bell> OpenForeignBell(UniqueFd fd) {
   const int seals = fd.valid() ? ::fcntl(fd.get(), F_GET_SEALS) : -1;
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
-    return Status::Invalid("a bell that is no sealed shared memory");
+    return Status::Invalid("a bell that is not sealed shared memory");
   return Bell::Open(std::move(fd));
 }
 

@@ -10,7 +10,7 @@ namespace cuspan {
 
 bool DeviceService::TakeControl(std::uint32_t rank, const Frame& frame) {
   const auto wrong = [rank](const Status& status) {
-    LogError("from agent {}: {}", rank, status.message());
+    LogError("invalid message from agent {}: {}", rank, status.message());
     return true;
   };
   // Only the agent of a session may say what happens to its devices.
@@ -45,7 +45,7 @@ bool DeviceService::TakeControl(std::uint32_t rank, const Frame& frame) {
 void DeviceService::TakeBroken(RouteKey route, const std::string& reason) {
   const std::optional<RouteKey> device =
       IsJoinRoute(route) ? context_.peer_channels->DeviceOf(route) : route;
-  if (device) EndProxy(*device, Format("its proxy broke the protocol: {}", reason));
+  if (device) EndProxy(*device, Format("its proxy violated the protocol: {}", reason));
 }
 
 void DeviceService::LoseAgent(std::uint32_t rank, const std::string& reason) {
@@ -65,7 +65,7 @@ void DeviceService::EndAll() {
 
 void DeviceService::Open(std::uint32_t rank, const RemoteOpen& open) {
   const RouteKey key{open.session, open.device};
-  if (devices_.contains(key)) return LogError("agent {} opens device {} twice", rank, open.device);
+  if (devices_.contains(key)) return LogError("agent {} opened device {} twice", rank, open.device);
   Result<Device> device = StartDevice(open);
   if (!device.ok()) {
     context_.relay->SendControl(rank, RemoteOpened{open.session,
@@ -176,7 +176,8 @@ void DeviceService::Join(const RemoteJoin& join) {
     return;
   }
   if (join.rank >= context_.agents)
-    return LogError("a device is to be joined to one of agent {}, which is none", join.rank);
+    return LogError("a request to connect a device to one of agent {}, which does not exist",
+                    join.rank);
   if (!end) return context_.relay->SendControl(join.rank, RemoteUnjoin{join.session, join.join});
   if (join.tell)
     context_.relay->SendControl(join.rank, RemoteJoin{join.session, join.join, join.peer,

@@ -61,7 +61,7 @@ Status HomeAgent::JoinLauncher() {
     return Status::Refused("the launcher does not know this run's secret");
   if (hello->table_hash != kOpTableHash)
     return Status::Refused(
-        "cuspan and cuspan-agent on host {} are of different versions: install one version",
+        "cuspan and cuspan-agent on host {} have different versions: install one version",
         node_->host());
   launcher_ = std::move(*launcher);
   return Status::Ok();
@@ -104,7 +104,8 @@ Result<RunReady> HomeAgent::Prepare() {
   const Status room =
       CheckDescriptorsFor(kSessionDescriptors + ready.devices.size() * kDeviceDescriptors);
   if (!room.ok())
-    ready.notes.push_back(Format("not even one program may get all devices: {}", room.message()));
+    ready.notes.push_back(
+        Format("a single program may fail to open all devices: {}", room.message()));
   return ready;
 }
 
@@ -176,7 +177,7 @@ int HomeAgent::Serve(const AppProcess* app) {
       run_ended_ = true;
     });
     if (!watched.ok()) {
-      LogError("watching the program: {}", watched.message());
+      LogError("cannot watch the program: {}", watched.message());
       ::waitpid(app->pid(), &app_status, 0);
       return app_status;
     }
@@ -201,7 +202,7 @@ void HomeAgent::ReadLauncher() {
   // Its end is the run's end as well, but nobody asks for a report.
   if (!message.ok()) return;
   if (const Result<RunEnd> end = ParseMessage<RunEnd>((*message)->frame); !end.ok())
-    return LogError("from the launcher: {}", end.status().message());
+    return LogError("invalid message from the launcher: {}", end.status().message());
   reports_wanted_ = true;
 }
 

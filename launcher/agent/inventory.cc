@@ -7,7 +7,7 @@ Inventory Ask(ProxyHouse& proxies, const char* driver) {
   Result<InventoryAnswer> answer = proxies.Inventory(driver);
   if (!answer.ok()) return {{}, answer.status().message()};
   if (answer->devices.empty() && answer->problem.empty())
-    answer->problem = "the driver finds no GPU";
+    answer->problem = "the driver found no GPU";
   return {std::move(answer->devices), std::move(answer->problem)};
 }
 
@@ -20,7 +20,8 @@ Inventory TakeInventory(ProxyHouse& proxies, const std::string& setting, const s
   if (found.devices.empty() && setting == "auto") {
     Inventory soft = Ask(proxies, "soft");
     found.problem = soft.devices.empty()
-                        ? Format("{}; nor a software GPU: {}", found.problem, soft.problem)
+                        ? Format("{}; the software GPU is not available either: {}", found.problem,
+                                 soft.problem)
                         : Format("using the software GPU on {}", found.problem);
     found.devices = std::move(soft.devices);
   }

@@ -150,7 +150,7 @@ Status Lane::Take(const Frame& frame) {
       ended_ = true;
       return Status::Ok();
     default:
-      return Status::Invalid("op {} ({}) is nothing that an agent tells a lane", frame.header.op,
+      return Status::Invalid("op {} ({}) is not a message from an agent to a lane", frame.header.op,
                              OpName(frame.op()));
   }
 }
@@ -159,7 +159,8 @@ Status Lane::Map(std::uint32_t number) {
   // The agent has sent it before it said so.
   Result<LaneMap> map = socket_.Expect<LaneMap>(kMapLimit);
   if (!map.ok()) return map.status();
-  if (map->number != number) return Status::Invalid("channel {} came as {}", number, map->number);
+  if (map->number != number)
+    return Status::Invalid("channel {} arrived as number {}", number, map->number);
   Result<Bell> peer = Bell::Open(UniqueFd(::dup(unused_.fd())));
   if (!peer.ok()) return peer.status();
   Result<std::unique_ptr<Channel>> channel =
@@ -176,8 +177,9 @@ Result<std::span<std::byte>> Lane::Find(const Command& command) const {
   if (channel == channels_.end() || command.agent >= ranks_.agents ||
       command.slot >= channel->second->layout().staging_slots ||
       command.bytes > channel->second->layout().staging_bytes)
-    return Status::Invalid("{} bytes in slot {} of channel {} for agent {}: there is no such thing",
-                           command.bytes, command.slot, command.number, command.agent);
+    return Status::Invalid(
+        "{} bytes in slot {} of channel {} for agent {}: no such slot, channel or agent",
+        command.bytes, command.slot, command.number, command.agent);
   std::byte* const memory = command.outgoing ? channel->second->OutgoingSlot(command.slot)
                                              : channel->second->IncomingSlot(command.slot);
   return std::span(memory, command.bytes);
@@ -200,7 +202,7 @@ Result<LaneHello> AwaitAgent(Transport& transport, const Ranks& ranks) {
   if (!hello.ok()) return hello.status();
   if (hello->table_hash != kOpTableHash)
     return Status::Refused(
-        "the agent and the lanes of a host are of different versions of cuspan: install one");
+        "the agent and the lanes of a host run different versions of cuspan: install one version");
   return hello;
 }
 

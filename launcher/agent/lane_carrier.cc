@@ -49,15 +49,15 @@ Result<std::unique_ptr<Carrier>> LaneCarrier::Start(Transport& transport, const 
         std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
     pollfd waited{reception->fd(), POLLIN, 0};
     if (left.count() <= 0 || ::poll(&waited, 1, static_cast<int>(left.count())) == 0)
-      return Status::Unavailable("{} of {} lanes of this agent have not come within {} s",
+      return Status::Unavailable("{} of {} lanes did not connect to this agent within {} s",
                                  ranks.lanes - count, ranks.lanes, kJoinLimit.count() / 1000);
     std::optional<Reception::Arrival> arrival = reception->Next();
     if (!arrival) continue;
     const Result<LaneJoin> join = ParseMessage<LaneJoin>(arrival->first.frame);
     if (!join.ok() || !SameSecret(join->secret, key->secret) || join->lane >= joined.size() ||
         joined[join->lane]) {
-      LogWarn("what wants to be a lane of this agent is none");
-      Reception::Refuse(std::move(*arrival), "this is no lane of the agent");
+      LogWarn("a process that is not a lane of this agent tried to connect as one");
+      Reception::Refuse(std::move(*arrival), "not a lane of this agent");
       continue;
     }
     CUSPAN_RETURN_IF_ERROR(Admit(std::move(arrival->socket), bell, joined[join->lane]));
@@ -102,7 +102,7 @@ Status LaneCarrier::Attach(Channel& channel) {
     ++known->second.uses;
     return Status::Ok();
   }
-  if (channel.fd() < 0) return Status::Internal("lanes can not have a channel without its file");
+  if (channel.fd() < 0) return Status::Internal("a lane cannot use a channel without its file");
   const std::uint32_t number = ++last_number_;
   const LaneMap map{number, channel.side() == ChannelSide::kClient};
   const int fds[] = {channel.fd()};
@@ -174,7 +174,7 @@ void LaneCarrier::End() {
   for (Lane& lane : lanes_) {
     while (!lane.commands.empty() && !lane.channel->closed()) {
       if (std::chrono::steady_clock::now() >= end)
-        return LogError("a lane of this agent does not take what it is told");
+        return LogError("a lane of this agent does not read its messages");
       lane.channel->WantRoom();
       lane.channel->own_bell().Wait([this] { return HasWork(); }, std::chrono::milliseconds(1),
                                     WaitStages::ForThisMachine());

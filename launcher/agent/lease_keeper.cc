@@ -69,7 +69,7 @@ bool LeaseKeeper::TakeControl(std::uint32_t rank, const Frame& frame) {
     if (message.ok())
       action(*message);
     else
-      LogError("from the home agent: {}", message.status().message());
+      LogError("invalid message from the home agent: {}", message.status().message());
     return true;
   };
   switch (frame.op()) {
@@ -232,7 +232,7 @@ void LeaseKeeper::Watch() {
                            IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ONLYDIR) < 0 ||
        !poller_.Watch(changes_.get(), [this] { TakeChanges(); }).ok()))
     changes_.Reset();
-  if (!changes_.valid()) LogInfo("the lock folder is looked at now and then: {}", strerror(errno));
+  if (!changes_.valid()) LogInfo("polling the lock directory: {}", strerror(errno));
   PollLater();
 }
 

@@ -14,7 +14,7 @@ constexpr std::uint32_t kRingSlots = 2048;
 std::uint32_t NumberOf(RouteKey route) { return route.device & ~kJoinRoutes; }
 
 void TellProblem(RouteKey route, const PeerChannels::End& end, const Status& problem) {
-  LogError("device {}: no channel to another device: {}", end.device.device, problem.message());
+  LogError("device {}: no connection to another device: {}", end.device.device, problem.message());
   end.proxy->Join({NumberOf(route), false, problem.message()}, {});
 }
 

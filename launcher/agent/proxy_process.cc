@@ -38,7 +38,7 @@ std::string DescribeExit(int wait_status) {
   if (WIFSIGNALED(wait_status))
     return Format("its proxy was killed by signal {} ({})", WTERMSIG(wait_status),
                   ::strsignal(WTERMSIG(wait_status)));
-  return Format("its proxy ended with status {}", WEXITSTATUS(wait_status));
+  return Format("its proxy exited with status {}", WEXITSTATUS(wait_status));
 }
 
 }  // namespace
@@ -113,7 +113,7 @@ Result<InventoryAnswer> ProxyHouse::Inventory(const std::string& driver) {
   ::waitpid(child->pid, &wait_status, 0);
   if (answer.ok()) return answer;
   if (WIFSIGNALED(wait_status) || WEXITSTATUS(wait_status) != 0)
-    return Status::Unavailable("asking for the devices of driver '{}': {}", driver,
+    return Status::Unavailable("listing the devices of driver '{}': {}", driver,
                                DescribeExit(wait_status));
   return answer.status();
 }
@@ -205,7 +205,8 @@ void ProxyProcess::ReadSocket() {
     Result<ProxyReady> ready =
         message.ok() ? ParseMessage<ProxyReady>((*message)->frame) : message.status();
     if (!ready.ok() || ready_) {
-      last_words_ = ready.ok() ? "its proxy was ready twice" : ready.status().message();
+      last_words_ =
+          ready.ok() ? "its proxy reported twice that it is ready" : ready.status().message();
       return Kill();
     }
     ready_ = true;
@@ -228,7 +229,7 @@ void ProxyProcess::HangUp() {
 void ProxyProcess::CanNotBeTold(const Status& why) {
   // One that has gone is explained best by its process.
   if (why.code() != StatusCode::kUnavailable)
-    last_words_ = Format("its proxy can not be told anything: {}", why.message());
+    last_words_ = Format("its proxy cannot be reached: {}", why.message());
   Kill();
 }
 
@@ -238,7 +239,7 @@ void ProxyProcess::Join(const ProxyJoin& join, std::span<const int> fds) {
   if (hung_up_) return;
   if (const Status sent = socket_.Post(join, fds); !sent.ok()) return CanNotBeTold(sent);
   if (socket_.kept() > kMostKept) {
-    last_words_ = "its proxy does not read what it is told";
+    last_words_ = "its proxy does not read its messages";
     return Kill();
   }
   if (socket_.kept() != 0) house_.poller_.SetInterest(socket_.fd(), Poller::Interest::kWrite);

@@ -20,7 +20,7 @@ struct Ranks {
     const std::uint32_t each = lanes > 1 ? 1 + lanes : 1;
     if (size == 0 || size % each != 0)
       return Status::Invalid(
-          "CUSPAN_LANES={} needs {} ranks on each host, an agent and {} lanes, but there are {} "
+          "CUSPAN_LANES={} needs {} ranks on each host (an agent and {} lanes), but the job has {} "
           "in all",
           lanes, each, each - 1, size);
     return Ranks{size / each, each - 1};

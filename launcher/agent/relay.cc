@@ -208,7 +208,7 @@ bool Relay::ReceiveMessages() {
       if (!item.ok()) {
         // Once is enough: it is not of our version, or out of order.
         if (!std::exchange(sender.garbled, true))
-          LogError("a message of agent {} is dropped: {}", message->rank, item.status().message());
+          LogError("dropped a message from agent {}: {}", message->rank, item.status().message());
         break;
       }
       if (!item->has_value()) break;
@@ -242,7 +242,7 @@ void Relay::TakeFrame(Route& route, const Frame& frame) {
   route.backlog_bytes += kept.size();
   route.backlog.push_back(std::move(kept));
   if (route.backlog_bytes > kFrameWindow)
-    route.failure = "the other agent sent more than it had room for";
+    route.failure = "the other agent sent more than it was allowed to";
 }
 
 void Relay::CountCall(Route& route, const Frame& frame) {
@@ -504,8 +504,9 @@ bool Relay::CollectChunk(Route& route, const Frame& frame) {
   if (route.channel->IncomingSlot(chunk->slot) == nullptr ||
       chunk->bytes > route.channel->layout().staging_bytes ||
       (route.busy_slots >> chunk->slot & 1) != 0) {
-    route.failure = Format("a chunk of {} bytes in staging slot {}, which is not there or not free",
-                           chunk->bytes, chunk->slot);
+    route.failure =
+        Format("a chunk of {} bytes in staging slot {}, which does not exist or is not free",
+               chunk->bytes, chunk->slot);
     return false;
   }
   route.busy_slots |= std::uint64_t{1} << chunk->slot;

@@ -84,10 +84,10 @@ Result<std::vector<DeviceDescription>> RunAllocation::Allocate(
     std::optional<Timer> limit;
     if (wish_.wait_seconds.value_or(0) != 0)
       limit.emplace(node_.poller(), std::chrono::seconds(*wish_.wait_seconds), [&] {
-        allocation.GiveUp(Format("not to be had within {} s", *wish_.wait_seconds));
+        allocation.GiveUp(Format("not available within {} s", *wish_.wait_seconds));
       });
     node_.Loop([&] {
-      if (!keep_on()) allocation.GiveUp("the run was ended while it waited");
+      if (!keep_on()) allocation.GiveUp("the run was cancelled while it waited");
       if (const std::string lost = LostHost(); !lost.empty())
         allocation.GiveUp(Format("host {} was lost while the run waited", lost));
       return !allocation.done();

@@ -113,7 +113,7 @@ GpuRequest MakeRequest(const RunPool& pool, const GpuWish& wish, const std::stri
 Status ExplainNever(const RunPool& pool, const GpuRequest& request) {
   if (pool.devices.empty())
     return Status::Unavailable(
-        "{}", pool.problem.empty() ? "no host of this run serves a GPU" : pool.problem);
+        "{}", pool.problem.empty() ? "no host of this run has a usable GPU" : pool.problem);
   std::string hosts;
   std::uint32_t found = 0;
   for (std::size_t i = 0; i < pool.hosts.size(); ++i) {
@@ -124,7 +124,7 @@ Status ExplainNever(const RunPool& pool, const GpuRequest& request) {
   const std::uint32_t wanted = request.amount == GpuRequest::Amount::kNumber ? request.number : 1;
   if (wanted > found)
     return Status::Unavailable(
-        "{} GPUs are wanted and {} found (on {}){}; use fewer, or name more hosts", wanted, found,
+        "{} GPUs requested, {} found (on {}){}; request fewer, or name more hosts", wanted, found,
         hosts, problem);
   const auto unusable = std::count_if(pool.pool.gpus.begin(), pool.pool.gpus.end(),
                                       [](const PoolGpu& gpu) { return !gpu.usable; });
@@ -135,8 +135,8 @@ Status ExplainNever(const RunPool& pool, const GpuRequest& request) {
                  why.empty() ? "" : " and ", unusable);
   PoolLeases free(pool.pool);
   return Status::Unavailable(
-      "{} {} wanted, and of the {} found (on {}) only {} {}{}; use fewer, ask for less, or name "
-      "more hosts",
+      "{} {} requested, and of the {} found (on {}) only {} {}{}; request fewer, relax the "
+      "requirements, or name more hosts",
       AmountText(request), wanted == 1 ? "is" : "are", found, hosts,
       Decide(pool.pool, free, request).fitting, why, problem);
 }
@@ -170,13 +170,13 @@ Result<std::vector<AddressWindow>> PlanWindows(const std::vector<DeviceDescripti
   std::uint64_t bytes = kSmallestWindow;
   for (const DeviceDescription& device : devices) {
     if (device.memory_bytes > kEndAddress - kFirstAddress)
-      return Status::Invalid("{} on host {} claims {} bytes of memory", device.name, device.host,
+      return Status::Invalid("{} on host {} reports {} bytes of memory", device.name, device.host,
                              device.memory_bytes);
     bytes = std::max(bytes, std::bit_ceil(4 * device.memory_bytes));
   }
   if (devices.size() > (kEndAddress - kFirstAddress) / bytes)
     return Status::Exhausted(
-        "{} GPUs with {} GiB of addresses each are too many for one program: use at most {}",
+        "{} GPUs with {} GiB of address space each are too many for one program: use at most {}",
         devices.size(), bytes >> 30, (kEndAddress - kFirstAddress) / bytes);
   std::vector<AddressWindow> windows;
   for (std::size_t i = 0; i < devices.size(); ++i)

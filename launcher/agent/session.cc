@@ -115,7 +115,7 @@ Status Session::TakeMessage(const Frame& frame) {
       return join.ok() ? Join(*join) : join.status();
     }
     default:
-      return Status::Invalid("op {} ({}) is nothing that a client sends to its agent",
+      return Status::Invalid("op {} ({}) is not a message from a client to its agent",
                              frame.header.op, OpName(frame.op()));
   }
 }
@@ -128,8 +128,7 @@ Status Session::Introduce(const Frame& frame) {
                            hello->program);
   if (hello->table_hash != kOpTableHash)
     return Status::Refused(
-        "the client in process {} ({}) and the agent on host {} are of different versions of "
-        "cuspan: "
+        "the client in process {} ({}) and the agent on host {} run different versions of cuspan: "
         "install one version everywhere",
         hello->pid, hello->program, context_.host);
   Result<Bell> bell = OpenForeignBell(socket_.TakeFd());
@@ -163,12 +162,12 @@ Status Session::Open(const OpenDevice& open) {
   UniqueFd shared_file;
   if (open.shared.bytes != 0) {
     shared_file = socket_.TakeFd();
-    if (!shared_file.valid()) return Status::Invalid("a shared region came without its file");
+    if (!shared_file.valid()) return Status::Invalid("a shared region arrived without its file");
   }
   if (number >= visible_.size())
-    return Status::Invalid("device {} is asked for by a process that sees {}", number,
+    return Status::Invalid("device {} was requested by a process that sees {}", number,
                            visible_.size());
-  if (devices_.contains(number)) return Status::Invalid("device {} is asked for twice", number);
+  if (devices_.contains(number)) return Status::Invalid("device {} was requested twice", number);
   std::erase_if(joins_, [number](const auto& joined) {
     return joined.first.first == number || joined.first.second == number;
   });
@@ -235,7 +234,7 @@ Status Session::OpenAway(const OpenDevice& open, Device& device) {
   const std::uint32_t number = open.device;
   const DeviceDescription& description = Description(number);
   if (context_.relay->gave_up(description.agent))
-    return Status::Unavailable("its host was given up and takes no part in this run any more");
+    return Status::Unavailable("its host was lost and is no longer part of this run");
   CUSPAN_RETURN_IF_ERROR(CheckDescriptorsFor(kDeviceDescriptors));
   Result<UniqueFd> fd = Channel::Create(context_.layout);
   if (!fd.ok()) return fd.status();
@@ -258,16 +257,16 @@ Status Session::OpenAway(const OpenDevice& open, Device& device) {
 
 Status Session::Join(const JoinDevices& join) {
   if (join.join == 0 || join.join >= kJoinRoutes || join.first == join.second)
-    return Status::Invalid("devices {} and {} are joined under number {}", join.first, join.second,
-                           join.join);
+    return Status::Invalid("devices {} and {} cannot be connected under number {}", join.first,
+                           join.second, join.join);
   const auto first = devices_.find(join.first);
   const auto second = devices_.find(join.second);
   for (const std::uint32_t number : {join.first, join.second})
     if (number >= visible_.size())
-      return Status::Invalid("device {} is joined by a process that sees {}", number,
+      return Status::Invalid("device {} was connected by a process that sees {}", number,
                              visible_.size());
   if (++joins_[std::minmax(join.first, join.second)] > kMostJoins)
-    return Status::Invalid("devices {} and {} are joined again and again", join.first, join.second);
+    return Status::Invalid("devices {} and {} were connected too often", join.first, join.second);
   const RouteKey route = JoinRoute(id_, join.join);
   // Of one that is lost the client has been told, or will be; another thread may have reset one.
   const auto open = [this](auto found) {
@@ -394,11 +393,11 @@ void Session::Lose(std::uint32_t number, const std::string& reason) {
 Status Session::Close(std::uint32_t number) {
   const auto found = devices_.find(number);
   if (found == devices_.end())
-    return Status::Invalid("device {} is closed and was not open", number);
+    return Status::Invalid("device {} was closed but is not open", number);
   Device& device = found->second;
-  if (device.state == State::kClosing) return Status::Invalid("device {} is closed twice", number);
+  if (device.state == State::kClosing) return Status::Invalid("device {} was closed twice", number);
   if (device.state == State::kOpening)
-    return Status::Invalid("device {} is closed while it is being opened", number);
+    return Status::Invalid("device {} was closed while it was being opened", number);
   device.channel->Close(false);
   context_.peer_channels->Forget(context_.relay, {id_, number});
   const bool was_lost = device.state == State::kLost;
@@ -448,7 +447,7 @@ void Session::End(const std::string& reason) {
   if (ended_) return;
   ended_ = true;
   if (!reason.empty())
-    LogError("session {} of {} is ended: {}", id_, program_, reason);
+    LogError("session {} of {} was terminated: {}", id_, program_, reason);
   else
     LogInfo("session {} has ended", id_);
   context_.poller.Forget(socket_.fd());

@@ -99,7 +99,7 @@ void Allocation::Try() {
   if (plan_.wait) return;
   const std::string why = WaitedFor();
   ReturnAll();
-  Finish(Status::Unavailable("not to be had now: {}; leave out --no-wait to wait for it", why));
+  Finish(Status::Unavailable("not available now: {}; omit --no-wait to wait", why));
 }
 
 void Allocation::Take(const std::vector<std::uint32_t>& gpus) {
@@ -193,7 +193,8 @@ std::string Allocation::WaitedFor() const {
     }
     reasons.push_back(Format("{} on {}", holding.text, Joined(holding.hosts, ", ")));
   }
-  if (unnamed != 0) reasons.push_back(Format("{} GPUs held by runs that come or go", unnamed));
+  if (unnamed != 0)
+    reasons.push_back(Format("{} GPUs held by runs that are starting or ending", unnamed));
   std::string text = Format("{} of {}", AmountText(plan_.request), Joined(names, ", "));
   if (!reasons.empty()) text += ": held by " + Joined(reasons, ", ");
   if (!ahead.empty())

@@ -24,9 +24,9 @@ constexpr int kMostRounds = 16;
 Status CheckPlain(const struct stat& file, const std::string& path) {
   if (S_ISREG(file.st_mode) && file.st_nlink <= 1) return Status::Ok();
   return Status::Refused(
-      "{} is no lock file of cuspan ({}): {} put it there; have it removed, or set {} to another "
-      "folder",
-      path, S_ISREG(file.st_mode) ? "it has other names" : "it is no plain file",
+      "{} is not a lock file of cuspan ({}); {} created it: have it removed, or set {} to another "
+      "directory",
+      path, S_ISREG(file.st_mode) ? "it has other hard links" : "it is not a regular file",
       UserName(file.st_uid), settings::kLeaseFolder.name);
 }
 
@@ -45,10 +45,10 @@ Status LockFolder::Explain(const char* what, const std::string& name, int error)
   const std::string file = name.empty() ? path_ : path_ + "/" + name;
   if (error == ENOSPC || error == EDQUOT || error == EFBIG)
     return Status::Exhausted(
-        "no room for locks on GPUs in {} ({} {}: {}): free some space there, or set {} to another "
-        "folder",
+        "no space for GPU locks in {} ({} {}: {}): free some space there, or set {} to another "
+        "directory",
         path_, what, file, std::strerror(error), settings::kLeaseFolder.name);
-  return Status::Unavailable("locks on GPUs: {} {}: {}; see {}", what, file, std::strerror(error),
+  return Status::Unavailable("GPU locks: {} {}: {}; see {}", what, file, std::strerror(error),
                              settings::kLeaseFolder.name);
 }
 
@@ -56,13 +56,13 @@ Result<LockFolder> LockFolder::Open(const std::string& path) {
   LockFolder folder(path, UniqueFd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)));
   struct stat found {};
   if (!folder.folder_.valid() || ::fstat(folder.folder_.get(), &found) != 0)
-    return folder.Explain("opening the folder", "", errno);
+    return folder.Explain("opening the directory", "", errno);
   const bool others_write = (found.st_mode & (S_IWGRP | S_IWOTH)) != 0;
   if ((found.st_uid != 0 && found.st_uid != ::geteuid()) ||
       (others_write && (found.st_mode & S_ISVTX) == 0))
     return Status::Refused(
-        "{} is not safe for locks on GPUs: it must belong to root, and be sticky where others may "
-        "write (as /tmp is, chmod 1777); set {} to such a folder",
+        "{} is not safe for GPU locks: it must be owned by root and, where others may write, "
+        "sticky (as /tmp is, chmod 1777); set {} to such a directory",
         path, settings::kLeaseFolder.name);
   return folder;
 }
@@ -72,15 +72,15 @@ Result<UniqueFd> LockFolder::OpenFile(const std::string& name, int flags) const 
   // O_NONBLOCK: what lies there may be a pipe.
   UniqueFd fd(::openat(folder_.get(), name.c_str(),
                        flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (!fd.valid() && errno == ENOENT) return Status::NotFound("{}/{} is not there", path_, name);
+  if (!fd.valid() && errno == ENOENT) return Status::NotFound("{}/{} does not exist", path_, name);
   if (!fd.valid() && errno == ELOOP)
     return Status::Refused(
-        "{}/{} is a symbolic link, which cuspan never makes: have it removed, or set {} to another "
-        "folder",
+        "{}/{} is a symbolic link, which cuspan never creates: have it removed, or set {} to "
+        "another directory",
         path_, name, settings::kLeaseFolder.name);
   if (!fd.valid()) return Explain("opening", name, errno);
   struct stat found {};
-  if (::fstat(fd.get(), &found) != 0) return Explain("looking at", name, errno);
+  if (::fstat(fd.get(), &found) != 0) return Explain("checking", name, errno);
   CUSPAN_RETURN_IF_ERROR(CheckPlain(found, path_ + "/" + name));
   return fd;
 }
@@ -116,12 +116,13 @@ Result<UniqueFd> LockFolder::CreateLocked(const std::string& name, const std::st
   UniqueFd fd(::openat(folder_.get(), name.c_str(),
                        O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!fd.valid() && errno == EEXIST) return Status::Invalid("{}/{} exists", path_, name);
-  if (!fd.valid()) return Explain("making", name, errno);
+  if (!fd.valid()) return Explain("creating", name, errno);
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0 || !IsNow(name, fd.get()))
-    return Status::Invalid("{}/{} was taken for a dead one's", path_, name);
+    return Status::Invalid("{}/{} was removed as a stale lock", path_, name);
   Status ready = content.empty() ? Status::Ok() : Write(name, fd, content);
   // Whatever the umask is, everybody must be able to see that it is locked.
-  if (ready.ok() && ::fchmod(fd.get(), 0644) != 0) ready = Explain("opening up", name, errno);
+  if (ready.ok() && ::fchmod(fd.get(), 0644) != 0)
+    ready = Explain("changing the mode of", name, errno);
   if (ready.ok()) return fd;
   Remove(name, fd);
   return ready;
@@ -153,7 +154,7 @@ Result<LockFolder::Found> LockFolder::Read(const std::string& name, std::size_t 
   if (!fd.ok()) return fd.status();
   Found found;
   struct stat file {};
-  if (::fstat(fd->get(), &file) != 0) return Explain("looking at", name, errno);
+  if (::fstat(fd->get(), &file) != 0) return Explain("checking", name, errno);
   found.owner = file.st_uid;
   found.content.resize(most);
   const ssize_t got = ::pread(fd->get(), found.content.data(), most, 0);

@@ -139,7 +139,7 @@ Result<bool> NodeLocks::SomebodyAhead() {
 }
 
 Result<NodeLocks::Outcome> NodeLocks::Take(const std::vector<std::string>& gpus) {
-  if (!ticket_) return Status::Internal("GPUs are to be taken without a place in the queue");
+  if (!ticket_) return Status::Internal("a request for GPUs without a place in the queue");
   Result<std::optional<UniqueFd>> queue = LockQueue();
   if (!queue.ok()) return queue.status();
   if (!queue->has_value()) return Outcome::kBusy;

@@ -216,7 +216,7 @@ Result<Policy> ParsePolicy(std::string_view text) {
     if (text == known.name) return known.policy;
     names += (names.empty() ? "" : ", ") + std::string(known.name);
   }
-  return Status::Invalid("there is no policy '{}': it is one of {}", text, names);
+  return Status::Invalid("unknown policy '{}': use one of {}", text, names);
 }
 
 const char* PolicyName(Policy policy) {

@@ -54,8 +54,7 @@ Status CheckLayout(const ChannelLayout& layout) {
       layout.ring_slots * kSlotBytes < 2 * kMaxFrameBytes || layout.ring_slots > (1U << 24))
     return Status::Invalid("a channel of {} ring slots", layout.ring_slots);
   if (layout.staging_slots == 0 || layout.staging_slots > 64)
-    return Status::Invalid("a channel of {} staging slots; 1 to 64 are possible",
-                           layout.staging_slots);
+    return Status::Invalid("a channel of {} staging slots; use 1 to 64", layout.staging_slots);
   if (layout.staging_bytes == 0 || layout.staging_bytes % kPage != 0 ||
       layout.staging_bytes > (1U << 30))
     return Status::Invalid("staging slots of {} bytes; a multiple of {} is needed",
@@ -82,8 +81,8 @@ Result<ChannelLayout> ChannelLayout::FromSettings() {
   while (layout.staging_slots > 1 && Channel::BytesFor(layout) > largest) layout.staging_slots /= 2;
   if (layout.staging_slots != wanted)
     LogWarn(
-        "copies have {} staging buffers instead of {} and are slower: files may have {} bytes at "
-        "most here (ulimit -f)",
+        "copies use {} staging buffers instead of {} and are slower: the file size limit is {} "
+        "bytes (ulimit -f)",
         layout.staging_slots, wanted, largest);
   return layout;
 }
@@ -127,7 +126,7 @@ Result<std::unique_ptr<Channel>> Channel::Map(int fd, ChannelSide side, Bell* ow
   if (!header.ok()) return header.status();
   const auto* shared = reinterpret_cast<const Header*>(header->data());
   const ChannelLayout layout = shared->layout;
-  if (shared->magic != kChannelMagic) return Status::Invalid("shared memory that is no channel");
+  if (shared->magic != kChannelMagic) return Status::Invalid("shared memory that is not a channel");
   CUSPAN_RETURN_IF_ERROR(CheckLayout(layout));
   const std::size_t ring_bytes = layout.ring_slots * kSlotBytes;
   Mapping rings[2];

@@ -94,7 +94,7 @@ std::optional<Reception::Arrival> Reception::Accept() {
   std::optional<Arrival> arrival = Read(guest);
   if (arrival || !guests_.contains(number)) return arrival;
   if (!Add(events_.get(), guest->second.socket.fd(), number)) {
-    LogWarn("a connection is refused: {}", std::strerror(errno));
+    LogWarn("connection refused: {}", std::strerror(errno));
     guests_.erase(guest);
   } else if (guests_.size() == 1) {
     SetTimer();
@@ -113,21 +113,22 @@ std::optional<Reception::Arrival> Reception::Read(std::map<std::uint64_t, Guest>
     arrival.emplace(Arrival{std::move(socket), std::move(**message)});
   } else if (message.status().code() != StatusCode::kUnavailable) {
     static_cast<void>(socket.Post(Refused{message.status().message()}));
-    LogWarn("a connection is refused: {}", message.status().message());
+    LogWarn("connection refused: {}", message.status().message());
   }
   guests_.erase(guest);
   return arrival;
 }
 
 void Reception::DropOldest() {
-  LogWarn("a connection that has not said what it is gives way: {} are open", guests_.size());
+  LogWarn("closed an unidentified connection to make room for another: {} are open",
+          guests_.size());
   guests_.erase(guests_.begin());
 }
 
 void Reception::TurnAwayForWantOfDescriptors() {
   const std::string reason = Format(
-      "this process can have no more connections: all {} descriptors are in use; raise the limit "
-      "of open files (ulimit -n)",
+      "this process cannot accept more connections: all {} file descriptors are in use; raise the "
+      "limit of open files (ulimit -n)",
       DescriptorLimit());
   LogError("{}", reason);
   spare_.Reset();
@@ -161,7 +162,7 @@ void Reception::TakeTimer() {
     ++late;
   }
   if (late != 0)
-    LogWarn("connections are closed that have not said within {} s what they are: {}",
+    LogWarn("closed connections that did not identify themselves within {} s: {}",
             kProofLimit.count() / 1000, late);
   SetTimer();
 }
@@ -183,7 +184,7 @@ void Reception::CountForeign(const Status& who) {
   ++foreign_;
   const auto now = Clock::now();
   if (foreign_told_ != Clock::time_point() && now - foreign_told_ < kTellForeignEvery) return;
-  LogWarn("{}; connections of others that were dropped: {}", who.message(), foreign_);
+  LogWarn("{}; connections from other users dropped: {}", who.message(), foreign_);
   foreign_told_ = now;
   foreign_ = 0;
 }

@@ -20,7 +20,7 @@ Result<std::pair<sockaddr_un, socklen_t>> AbstractAddress(const std::string& nam
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (name.empty() || name.size() + 1 > sizeof address.sun_path)
-    return Status::Invalid("'{}' is no socket address of cuspan", name);
+    return Status::Invalid("'{}' is not a socket address of cuspan", name);
   std::memcpy(address.sun_path + 1, name.data(), name.size());
   return std::pair(address,
                    static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size()));
@@ -34,8 +34,8 @@ Status CheckPeer(int fd) {
   if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0)
     return Status::Internal("asking who is at the other end of a socket: {}", std::strerror(errno));
   if (peer.uid != ::geteuid())
-    return Status::Refused("process {} of user {} is not of this run's user {}", peer.pid, peer.uid,
-                           ::geteuid());
+    return Status::Refused("process {} belongs to user {}, not to this run's user {}", peer.pid,
+                           peer.uid, ::geteuid());
   return Status::Ok();
 }
 
@@ -106,7 +106,8 @@ Status ControlSocket::SendFrame(const std::vector<std::byte>& frame, std::span<c
     if (*part != 0) continue;
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-    if (left.count() <= 0) return Status::Unavailable("sending a control message: nobody reads it");
+    if (left.count() <= 0)
+      return Status::Unavailable("sending a control message: the other side does not read");
     pollfd room{fd_.get(), POLLOUT, 0};
     ::poll(&room, 1, static_cast<int>(left.count()));
   }
@@ -176,7 +177,7 @@ Status ControlSocket::ReadMore() {
     }
   }
   if (fds_.size() > most_waiting_fds_)
-    return Status::Invalid("{} descriptors came that nobody expects", fds_.size());
+    return Status::Invalid("{} unexpected file descriptors arrived", fds_.size());
   buffer_.insert(buffer_.end(), chunk, chunk + received);
   return Status::Ok();
 }
@@ -214,7 +215,7 @@ Result<ControlSocket::Message> ControlSocket::Receive(std::chrono::milliseconds 
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
     if (left.count() <= 0)
-      return Status::Unavailable("no {} came within {} ms", what, limit.count());
+      return Status::Unavailable("no {} arrived within {} ms", what, limit.count());
     pollfd waited{fd_.get(), POLLIN, 0};
     ::poll(&waited, 1, static_cast<int>(left.count()));
   }

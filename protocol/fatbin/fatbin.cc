@@ -139,7 +139,7 @@ bool IsWrapper(const void* data) { return Load<std::uint32_t>(data) == kWrapperM
 bool IsContainer(const void* data) { return Load<std::uint32_t>(data) == kContainerMagic; }
 
 Result<Wrapper> ReadWrapper(const void* wrapper) {
-  if (wrapper == nullptr) return Status::Invalid("no fat binary: the pointer is null");
+  if (wrapper == nullptr) return Status::Invalid("not a fat binary: the pointer is null");
   if (!IsWrapper(wrapper)) {
     return Status::Invalid("not a fat-binary wrapper: it starts with {:#010x} instead of {:#010x}",
                            Load<std::uint32_t>(wrapper), kWrapperMagic);
@@ -165,7 +165,7 @@ Result<Wrapper> ReadWrapper(const void* wrapper) {
 }
 
 Result<std::uint64_t> ContainerBytes(const void* container) {
-  if (container == nullptr) return Status::Invalid("no fat binary: the pointer is null");
+  if (container == nullptr) return Status::Invalid("not a fat binary: the pointer is null");
   const auto header = Load<ContainerHeader>(container);
   CUSPAN_RETURN_IF_ERROR(CheckHeader(header));
   return header.header_bytes + header.payload_bytes;

@@ -113,7 +113,8 @@ Result<std::uint64_t> ImageBytes(const void* image, std::uint64_t readable) {
   const std::size_t length = strnlen(static_cast<const char*>(image), readable);
   if (length == readable)
     return Status::Invalid(
-        "a module image of {} bytes that is no fat binary, no ELF image and no text with an end",
+        "a module image of {} bytes that is neither a fat binary, nor an ELF image, nor "
+        "null-terminated PTX",
         readable);
   return length + 1;
 }

@@ -98,7 +98,7 @@ Result<std::vector<std::uint8_t>> DecodePayload(const Entry& entry, std::uint64_
     return std::vector<std::uint8_t>(entry.payload.begin(), entry.payload.end());
   }
   if (!SizeIsPlausible(entry)) {
-    return Status::Invalid("damaged fat binary: {} bytes can not become the {} announced",
+    return Status::Invalid("damaged fat binary: {} bytes cannot become the {} announced",
                            entry.payload.size(), entry.uncompressed_bytes);
   }
   std::vector<std::uint8_t> image(entry.uncompressed_bytes);

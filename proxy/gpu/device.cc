@@ -13,7 +13,7 @@ constexpr std::uint64_t kWindowAttempts = 8;
 
 Result<AddressWindow> ReserveWindow(const Driver& driver, const AddressWindow& wanted) {
   if (wanted.bytes == 0) return Status::Invalid("the address window has no bytes");
-  std::string reason = "every address that was asked for is taken";
+  std::string reason = "every requested address is in use";
   for (std::uint64_t attempt = 0; attempt < kWindowAttempts; ++attempt) {
     const std::uint64_t base = wanted.base + attempt * wanted.stride;
     CUdeviceptr got = 0;
@@ -44,7 +44,8 @@ Result<Device> Device::Open(const Driver& driver, std::uint32_t ordinal,
   driver.cuDevicePrimaryCtxSetFlags(device, CU_CTX_SCHED_BLOCKING_SYNC);
   if (const CUresult result = driver.cuDevicePrimaryCtxRetain(&context, device);
       result != CUDA_SUCCESS)
-    return Status::Unavailable("GPU {} gives no context: {}", ordinal, driver.Describe(result));
+    return Status::Unavailable("cannot create a context on GPU {}: {}", ordinal,
+                               driver.Describe(result));
   Device opened(&driver, device, context, {});
   CUSPAN_RETURN_IF_ERROR(opened.MakeCurrent());
   Result<AddressWindow> window = ReserveWindow(driver, wanted);
@@ -88,7 +89,7 @@ Status Device::ReserveShared(const AddressWindow& region, UniqueFd file, std::ui
   if (!reserved.ok()) {
     if (file_bytes == 0) return reserved.status();
     // The client takes it as it takes a device without room, and uses its own memory.
-    LogWarn("managed memory does not come to the GPU: {}", reserved.status().message());
+    LogWarn("managed memory cannot be migrated to the GPU: {}", reserved.status().message());
     return Status::Ok();
   }
   shared_ = region;

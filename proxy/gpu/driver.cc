@@ -84,7 +84,7 @@ Result<LoadedDriver> LoadDriver(const std::string& name) {
     if (vendor)
       return Status::NotFound("no usable GPU: {}; install NVIDIA's driver, or use --device soft",
                               reason == nullptr ? "libcuda.so.1 not found" : reason);
-    return Status::NotFound("the driver library can not be loaded: {}",
+    return Status::NotFound("the driver library cannot be loaded: {}",
                             reason == nullptr ? file : reason);
   }
   LoadedDriver loaded;
@@ -94,7 +94,8 @@ Result<LoadedDriver> LoadDriver(const std::string& name) {
   const auto get_version =
       reinterpret_cast<decltype(&::cuDriverGetVersion)>(::dlsym(library, "cuDriverGetVersion"));
   if (get_version == nullptr || get_version(&loaded.version) != CUDA_SUCCESS)
-    return Status::Unsupported("{} does not tell its version: it is no CUDA driver", loaded.path);
+    return Status::Unsupported("{} does not report a version: it is not a CUDA driver",
+                               loaded.path);
   if (loaded.version < kOldestDriver)
     return Status::Unsupported(
         "the driver {} is for CUDA {}.{}; 12.4 or newer is needed: update it, or use --device soft",

@@ -44,7 +44,7 @@ CUresult Link(const Driver& driver, const Objects& objects, CUmodule* module) {
   if (result == CUDA_SUCCESS) {
     result = driver.cuModuleLoadData(module, linked);
   } else {
-    LogError("the driver does not link the {} objects of a program: {} {}", objects.size(),
+    LogError("the driver cannot link the {} objects of a program: {} {}", objects.size(),
              driver.Describe(result), complaint.data());
   }
   driver.cuLinkDestroy(state);

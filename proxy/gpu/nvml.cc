@@ -51,7 +51,7 @@ void AskNvml(std::vector<DeviceDescription>& devices) {
       !Find(library, "nvmlShutdown", nvml.shutdown) ||
       !Find(library, "nvmlDeviceGetHandleByUUID", nvml.find) ||
       !Find(library, "nvmlDeviceGetMemoryInfo", nvml.memory) || nvml.init() != 0) {
-    LogInfo("libnvidia-ml.so.1 is not there: how much memory of the GPUs is free is not known");
+    LogInfo("libnvidia-ml.so.1 not found: the free memory of the GPUs is unknown");
     return;
   }
   for (DeviceDescription& device : devices) {

@@ -22,7 +22,7 @@ CUresult Load(Session& session, Module& module) {
   KernelOutput::Expect(module.image);
   const CUresult result = LoadImage(session.driver, module.image, &module.driver);
   if (result != CUDA_SUCCESS)
-    LogInfo("the driver does not load a module of {} bytes: {}", module.total,
+    LogInfo("the driver cannot load a module of {} bytes: {}", module.total,
             session.driver.Describe(result));
   return result;
 }

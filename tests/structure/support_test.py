@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the list of entry points says is supported is what the library does, and what README says.
+"""What the list of entry points says is supported is what the library does, and what docs/support.md says.
 
 Usage: support_test.py ROOT_OF_THE_REPOSITORY LIBCUSPAN NM
 """
@@ -33,11 +33,12 @@ class SupportTest(unittest.TestCase):
                 self.assertIn(name, weak, "the library does not export it")
                 self.assertEqual(weak[name], refused, "refused by the library" if weak[name] else "not refused")
 
-    def test_readme_shows_the_list(self):
-        readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    def test_the_document_shows_the_list(self):
+        document = (ROOT / "docs/support.md").read_text(encoding="utf-8")
         table = generate_support.read_table(LIST)
-        self.assertEqual(readme, generate_support.with_readme_part(readme, table),
-                         "renew it: launcher/generate_support.py interpose/load/runtime_exports.txt --readme README.md")
+        self.assertEqual(document, generate_support.with_document_part(document, table),
+                         "renew it: python3 launcher/generate_support.py interpose/load/runtime_exports.txt"
+                         " --document docs/support.md")
 
 
 if __name__ == "__main__":

@@ -155,7 +155,7 @@ class Faults(BoxTest):
         process = self.hold(CUSPAN_HEARTBEAT_SECONDS=str(HEARTBEAT_S), **leases)
         next_run = ("--gpus", "2", "--no-wait", "--", program("ends", "static"), "exit", "0")
         held = self.run_on("n2", *next_run, status=OWN_FAILURE, **leases)
-        self.assertIn("not to be had now", held.stderr)
+        self.assertIn("not available now", held.stderr)
         self.assertEqual(self.ask(process, "spin 2"), "cudaSuccess")
         self.tell(process, "sync 2")
         self.addCleanup(self.box.call, "link", "n2", "up")

@@ -1,8 +1,12 @@
 """The commands by themselves: what they say and how they end when something is not as it should be."""
 import json
 import os
+import pathlib
+import re
 
-from harness import KINDS, NOT_EXECUTABLE, NOT_FOUND, OWN_FAILURE, SystemTest, app, build
+from harness import KINDS, NOT_EXECUTABLE, NOT_FOUND, OWN_FAILURE, USAGE, SystemTest, app, build
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 class Errors(SystemTest):
@@ -51,10 +55,17 @@ class Errors(SystemTest):
 
     def test_unknown_options(self):
         self.fails(self.cuspan("run", "--no-such-option", "--", "/bin/true"), OWN_FAILURE, "--no-such-option")
-        self.fails(self.cuspan("no-such-command"), OWN_FAILURE)
-        self.fails(self.cuspan(), OWN_FAILURE)
+        # The value of a known option behind it is not the program.
+        self.fails(self.cuspan("run", "--no-such-option", "--gpus", "1", "--", "/bin/true"), OWN_FAILURE,
+                   "--no-such-option")
         self.fails(self.cuspan("run", "--device", "abacus", "--", "/bin/true"), OWN_FAILURE, "abacus")
         self.fails(self.cuspan("run", "--same-node", "maybe", "--", "/bin/true"), OWN_FAILURE, "maybe")
+
+    def test_unknown_commands(self):
+        commands = ("run", "devices", "queue", "support", "bench", "version")
+        self.fails(self.cuspan(), USAGE, *commands)
+        self.fails(self.cuspan("no-such-command"), USAGE, "no-such-command", *commands)
+        self.fails(self.cuspan("rn"), USAGE, "unknown command 'rn'", "did you mean 'run'?")
 
     def test_hostfile_with_a_bad_line(self):
         hostfile = self.folder / "hosts"
@@ -152,10 +163,30 @@ class Devices(SystemTest):
 
     def test_help_and_version(self):
         self.assertIn("CUSPAN_STAGING_BYTES", self.run_command(self.cuspan("--help")).stdout)
-        self.assertRegex(self.run_command(self.cuspan("--version")).stdout, r"^cuspan \d+\.\d+")
+        version = self.run_command(self.cuspan("--version")).stdout
+        self.assertRegex(version, r"^cuspan \d+\.\d+")
+        self.assertEqual(self.run_command(self.cuspan("version")).stdout, version)
 
     def test_auto_says_that_it_takes_the_software_gpu(self):
         if os.path.exists("/dev/nvidiactl"):
             self.skipTest("this machine has an NVIDIA GPU")
         result = self.run_command(self.cuspan("run", "--device", "auto", "--", "/bin/true"))
         self.assertIn("software GPU", result.stderr)
+
+
+class Bench(SystemTest):
+    """cuspan bench finds its benchmarks, and the quick start makes them."""
+
+    def test_lists_all_and_starts_each(self):
+        folders = sorted(path.parent.name for path in (ROOT / "bench").glob("*/main.cc"))
+        listed = self.run_command(self.cuspan("bench")).stdout
+        self.assertIn(f"benchmarks: {', '.join(folders)};", listed)
+        for name in folders:
+            with self.subTest(name=name):
+                self.assertIn(f"cuspan bench {name}", self.run_command(self.cuspan("bench", name, "--help")).stdout)
+
+    def test_the_quick_start_builds_what_is_installed(self):
+        top = (ROOT / "CMakeLists.txt").read_text(encoding="utf-8")
+        quickstart = (ROOT / "deploy/quickstart.sh").read_text(encoding="utf-8")
+        for folder in re.findall(r"^add_subdirectory\((\w+)\)", top, re.MULTILINE):
+            self.assertIn(f" {folder}/all ", quickstart)

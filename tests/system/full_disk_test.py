@@ -55,7 +55,7 @@ class FullDisk(SystemTest):
         self.assertEqual(result.stdout, "")
         lines = own_lines(result.stderr)
         self.assertEqual(len(lines), 1, result.stderr)
-        self.assertIn(f"no room for locks on GPUs in {self.small}", lines[0])
+        self.assertIn(f"no space for GPU locks in {self.small}", lines[0])
         self.assert_nothing_left()
 
     def test_with_room_all_is_written(self):

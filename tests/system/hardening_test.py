@@ -42,7 +42,7 @@ class AnotherUser(Attacked):
                     result = self.vector_add(*options)
                     self.assertIn("PASS", result.stdout)
                     for line in own_lines(result.stderr):
-                        self.assertRegex(line, f"of user {NOBODY} is not of this run's user|lines like this")
+                        self.assertRegex(line, f"belongs to user {NOBODY}, not to this run's user|similar lines omitted")
         self.kill_leftovers()
         self.assert_nothing_left()
 
@@ -82,7 +82,7 @@ class AnotherUser(Attacked):
             self.assertEqual(self.ask(process, "use 0"), "right")
         status, _, errors = self.ends(process)
         self.assertEqual(status, 0)
-        about = [line for line in own_lines(errors) if f"of user {NOBODY}" in line]
+        about = [line for line in own_lines(errors) if f"to user {NOBODY}" in line]
         # One of the launcher's, the agent's and the proxy's each.
         self.assertLessEqual(len(about), 3, errors)
         self.assertEqual(own_lines(errors), about)
@@ -163,7 +163,7 @@ class Descriptors(Attacked):
         self.assertEqual(self.ask(first, "use 0"), "right")
         status, _, errors = self.ends(first)
         self.assertEqual(status, 0)
-        self.assertRegex(errors, r"has \d+ of 72 descriptors in use and would need \d+ more: raise the limit of open files")
+        self.assertRegex(errors, r"uses \d+ of 72 file descriptors and needs \d+ more: raise the limit of open files")
 
     def test_sixty_programs_of_eight_devices(self):
         """The soft limit is raised to the hard one where agents need it; the programs keep their own."""
@@ -194,7 +194,7 @@ class FullTemporaryFolder(SystemTest):
         command = self.cuspan("run", "--hosts", "localhost:1", "--same-node", "never", "--", "true")
         result = self.run_command(full(command), environment, status=OWN_FAILURE, timeout=60)
         self.assertEqual(len(own_lines(result.stderr)), 1, result.stderr)
-        self.assertIn("no room for Open MPI's files", result.stderr)
+        self.assertIn("no space for Open MPI's files", result.stderr)
         self.assert_nothing_left()
 
 
@@ -237,7 +237,7 @@ class BadFrames(Attacked):
         self.assertLess(self.processor_time(pid) - before, 1.0, "a thread of the program spins")
         status, _, errors = self.ends(process)
         self.assertEqual(status, 0)
-        given_up = [line for line in own_lines(errors) if "is given up" in line]
+        given_up = [line for line in own_lines(errors) if "; the device is lost" in line]
         self.assertEqual(len(given_up), 1, errors)
         self.assertLess(len(own_lines(errors)), 6, errors)
 
@@ -247,7 +247,7 @@ class ProgramsThatCanNotBeEntered(SystemTest):
         """It is named where it is started; below a script it gets the runtime's own error, and no signal."""
         static = str(build() / "tests/unit/launcher/fully_static")
         result = self.run_command(self.cuspan("run", "--", static), status=NOT_EXECUTABLE)
-        self.assertRegex(result.stderr, r"^cuspan: .* is linked statically as a whole")
+        self.assertRegex(result.stderr, r"^cuspan: .* is fully statically linked")
         result = self.run_command(self.cuspan("run", "--", "sh", "-c", f"{static}; exit $?"), status=1)
         self.assertEqual(result.stdout, "35\n")
 
@@ -260,7 +260,7 @@ class ProgramsThatCanNotBeEntered(SystemTest):
         result = subprocess.run(self.cuspan("run", "--", str(copy)), env=self.environment(), capture_output=True,
                                 text=True, check=False)
         self.assertNotEqual(result.returncode, 0)
-        self.assertRegex(result.stderr, r"cuspan: .*/setuid gets rights of its own \(setuid\)")
+        self.assertRegex(result.stderr, r"cuspan: .*/setuid has elevated privileges \(setuid\)")
 
     def test_others_are_started(self):
         """Static programs without device code, scripts, and what is no program at all."""
@@ -273,4 +273,4 @@ class Waiting(SystemTest):
         """A kernel that spins on pinned memory of another node never sees the host's store: that is said."""
         process = self.start(self.cuspan("run", "--same-node", "never", "--", program("latch", "shared")))
         line = wait_until(lambda: process.stderr.readline(), "cuspan says what is waited for")
-        self.assertRegex(line, r"^cuspan: device 0 .*has worked for 10 s.*pinned memory")
+        self.assertRegex(line, r"^cuspan: device 0 .*has been busy for 10 s.*pinned memory")

@@ -19,7 +19,7 @@ import uuid
 DEADLINE_S = 60
 
 # Exit statuses of the commands' own failures, as env, timeout and shells have them.
-OWN_FAILURE, NOT_EXECUTABLE, NOT_FOUND = 125, 126, 127
+USAGE, OWN_FAILURE, NOT_EXECUTABLE, NOT_FOUND = 2, 125, 126, 127
 
 KINDS = ("shared", "static")
 MARK = "SYSTEM_TEST_MARK"

@@ -89,16 +89,16 @@ class Leases(SystemTest):
     def test_without_waiting(self):
         holder = self.hold(devices=2)
         result = self.run_command(self.run_app("--no-wait", "--gpus", "1"), self.environment(2), status=OWN_FAILURE)
-        self.assertRegex(result.stderr, r"^cuspan: not to be had now: 1 GPU of .*held by run [0-9a-f]{16} of ")
+        self.assertRegex(result.stderr, r"^cuspan: not available now: 1 GPU of .*held by run [0-9a-f]{16} of ")
         self.assertEqual(len(result.stderr.splitlines()), 1)
         result = self.run_command(self.run_app("--wait=1", "--gpus", "1"), self.environment(2), status=OWN_FAILURE)
-        self.assertIn("not to be had within 1 s", result.stderr)
+        self.assertIn("not available within 1 s", result.stderr)
         self.assertEqual(self.ends(holder)[0], 0)
         self.assert_nothing_left()
 
     def test_what_can_never_be_is_refused_at_once(self):
         holder = self.hold()
-        for options, words in ((("--gpus", "2"), "2 GPUs are wanted and 1 found"),
+        for options, words in ((("--gpus", "2"), "2 GPUs requested, 1 found"),
                                (("--gpus", "1", "--min-memory", "100G"), "at least 100.0 GiB of memory"),
                                (("--gpus", "all", "--min-capability", "99.0"), "compute capability 99.0")):
             with self.subTest(options=options):

@@ -66,7 +66,7 @@ class MpiApps(SystemTest):
 
     def test_more_than_the_run_has(self):
         result = self.ranks("-np", "4", "--gpus-per-rank", "1", "--gpus", "2", status=OWN_FAILURE)
-        self.assertIn("4 ranks with 1 GPUs each need 4, and the run has 2", result.stderr)
+        self.assertIn("4 ranks with 1 GPUs each need 4 GPUs, but the run has 2", result.stderr)
 
     def test_visible_devices(self):
         """What the app's own script sets is about the run's devices, as CUDA counts them."""

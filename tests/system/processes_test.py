@@ -13,7 +13,7 @@ class Processes(SystemTest):
                 result = self.run_command(command)
                 self.assertEqual(result.stdout, "PASS\n")
                 # The software GPU may also say what became of the kernel that was running.
-                self.assertRegex(own_lines(result.stderr)[0], "^cuspan: process [0-9]+ has ended before an event")
+                self.assertRegex(own_lines(result.stderr)[0], "^cuspan: process [0-9]+ exited before an event")
         self.assert_nothing_left()
 
     def test_many_resets(self):

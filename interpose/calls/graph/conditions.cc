@@ -66,7 +66,7 @@ Error AddConditionalNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* de
                          std::size_t count, CUDA_CONDITIONAL_NODE_PARAMS* parameters) {
   if (!HasSize(*parameters)) return CUDA_ERROR_INVALID_VALUE;
   if (parameters->size > kMostBodies)
-    return NotSupported("a conditional node with more than 4,096 bodies");
+    return NotSupported("a conditional node with more than 4096 bodies");
   return AddNode(node, graph, dependencies, count, [&](const NewNode& place, Work* work) -> Error {
     if (!IsFree(*place.graph, parameters->handle)) return CUDA_ERROR_INVALID_VALUE;
     ConditionWork condition{parameters->handle, parameters->type, {}, {}};

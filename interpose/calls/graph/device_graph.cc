@@ -228,7 +228,8 @@ class Recorder {
         return CUDA_ERROR_INVALID_VALUE;  // Nor these.
       if (std::holds_alternative<CopyWork>(node->work) && !on_device(*node))
         return NotSupported(
-            "a copy in the body of a conditional node that is not within the memory of its device");
+            "a memcpy in the body of a conditional node that is not within the memory of its "
+            "device");
       if (std::holds_alternative<SetWork>(node->work) && !on_device(*node))
         return NotSupported(
             "a memset in the body of a conditional node that is not in the memory of its device");
@@ -364,8 +365,8 @@ Error DeviceGraph::Instantiate(Session& session, GraphExec& exec) {
   for (const Condition& condition : conditions_)
     if (!used.contains(condition.number))
       return exec.stale ? NotSupported(
-                              "a changed executable graph whose graph has got another "
-                              "condition since")
+                              "updating an executable graph after its graph was given another "
+                              "conditional node")
                         : Error(CUDA_ERROR_INVALID_VALUE);
   const auto order = InOrder(*exec.graph);
   if (!order) return CUDA_ERROR_INVALID_VALUE;
@@ -394,8 +395,8 @@ Error DeviceGraph::Instantiate(Session& session, GraphExec& exec) {
     // The kernel may set a condition, which it can do in the device's graph alone.
     if (IsCondition(*node) || HasKernelOf(*node, device_)) {
       return NotSupported(
-          "a graph in which work of the host, or of another device, comes between a kernel and a "
-          "conditional node");
+          "a graph with host nodes, or work of another device, between a kernel and a conditional "
+          "node");
     }
     exec.order.push_back(node);
   }

@@ -129,7 +129,7 @@ Error Update(GraphExec& exec, const Graph& graph, UpdateReport* report) {
   CUgraphExecUpdateResult result = Compare(*exec.graph, graph, &where);
   if (result == CU_GRAPH_EXEC_UPDATE_SUCCESS && !HaveSameConditions(*exec.graph, graph)) {
     result = CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED;
-    static_cast<void>(NotSupported("cudaGraphExecUpdate with other conditions"));
+    static_cast<void>(NotSupported("cudaGraphExecUpdate with changed conditional nodes"));
   }
   *report = {result, nullptr};
   if (result != CU_GRAPH_EXEC_UPDATE_SUCCESS) {
@@ -171,7 +171,7 @@ Error InstantiateGraph(CUgraphExec* exec, CUgraph graph, unsigned long long flag
   if (exec == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *exec = nullptr;
   if ((flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0)
-    return NotSupported("graphs that kernels launch");
+    return NotSupported("device-side graph launch");
   if ((flags & ~kKnownFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
   CUSPAN_RETURN_IF_FAILED(MakeReady(graph));
   return WithGraph(graph, [&](const std::shared_ptr<Graph>& found) -> Error {

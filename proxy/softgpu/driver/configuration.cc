@@ -36,7 +36,7 @@ Status ReadCapability(Configuration* configuration) {
       return Status::Ok();
     }
   }
-  return Status::Invalid("{}='{}' is no compute capability from 7.5 to 12.1, such as 9.0",
+  return Status::Invalid("{}='{}' is not a compute capability from 7.5 to 12.1, such as 9.0",
                          settings::kSoftCapability.name, text);
 }
 
@@ -58,8 +58,9 @@ Result<int> ReadDevices() {
     const auto [last, error] = std::from_chars(number.data(), number.data() + number.size(), count);
     if (error != std::errc() || last != number.data() + number.size() || equals == 0 ||
         count < (for_others ? 1 : 0) || count > 64 || (for_others && others))
-      return Status::Invalid("{}='{}' is no number from 1 to 64, nor a list such as n1=2,n2=0,1",
-                             settings::kSoftGpus.name, list);
+      return Status::Invalid(
+          "{}='{}' is neither a number from 1 to 64 nor a list such as n1=2,n2=0,1",
+          settings::kSoftGpus.name, list);
     if (for_others)
       others = count;
     else if (item.substr(0, equals) == own)
@@ -99,7 +100,7 @@ Status ReadCheck(Configuration* configuration) {
 Status CheckCompilation() {
   const std::string_view model = SettingText(settings::kSoftModel);
   if (model != "auto" && model != "vector" && model != "thread")
-    return Status::Invalid("{}='{}' is none of auto, vector and thread", settings::kSoftModel.name,
+    return Status::Invalid("{}='{}' is not auto, vector or thread", settings::kSoftModel.name,
                            model);
   const std::string_view instructions = SettingText(settings::kSoftInstructions);
   if (instructions == "host" || instructions == "avx2") return Status::Ok();
@@ -115,7 +116,7 @@ Status ReadCopyRate(Configuration* configuration) {
   double rate = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rate);
   if (error != std::errc() || end != text.data() + text.size() || !(rate >= 0.001 && rate <= 1e4))
-    return Status::Invalid("{}='{}' is no rate in GB/s from 0.001 to 10000, nor off",
+    return Status::Invalid("{}='{}' is neither a rate in GB/s from 0.001 to 10000 nor off",
                            settings::kSoftCopyRate.name, text);
   configuration->copy_rate = rate * 1e9;
   return Status::Ok();
@@ -136,8 +137,8 @@ Result<Configuration> ReadConfiguration() {
   if (const std::uint64_t largest = LargestSharedMemory(); *memory > largest) {
     configuration.memory_bytes = largest / kMemoryGranularity * kMemoryGranularity;
     LogWarn(
-        "software GPU: {} bytes of memory instead of {}: files may have {} bytes at most here; "
-        "raise that limit (ulimit -f)",
+        "software GPU: {} bytes of memory instead of {}: the file size limit is {} bytes; raise it "
+        "(ulimit -f)",
         configuration.memory_bytes, *memory, largest);
     if (configuration.memory_bytes == 0)
       return Status::Exhausted("a software GPU without memory: the limit of file sizes is too low");

@@ -69,8 +69,8 @@ void Context::End() {
       last_progress = now;
     } else if (now - last_progress > kPatience && error() == CUDA_SUCCESS) {
       Raise(CUDA_ERROR_CONTEXT_IS_DESTROYED,
-            "its context is destroyed while a kernel does not end, or a loop of a graph: it is "
-            "ended");
+            "its context was destroyed while a kernel or a graph loop was still running: it was "
+            "terminated");
     }
   }
 }

@@ -65,7 +65,8 @@ Status Driver::Initialize() {
   std::lock_guard lock(mutex);
   if (initialized) {
     if (Get() != nullptr) return Status::Ok();
-    return Status::Unavailable("the software GPU can not be used in a child made by fork");
+    return Status::Unavailable(
+        "the software GPU cannot be used in a child process created by fork");
   }
   Result<Configuration> configuration = ReadConfiguration();
   if (!configuration.ok()) return configuration.status();

@@ -232,7 +232,7 @@ ImageOperation TakeSurfaceAccess(FunctionEmitter& e, ImageKind kind) {
   if (e.Take("zero")) operation.edge = SurfaceEdge::kZero;
   e.Take("trap");
   if (operation.element_bytes * operation.elements > 16)
-    e.Reject("more than 16 bytes can not be moved at once");
+    e.Reject("more than 16 bytes cannot be moved at once");
   return operation;
 }
 

@@ -144,7 +144,7 @@ llvm::Value* FunctionEmitter::ReadRegister(const Operand& operand, Type type) {
   const Type declared = body().registers[operand.index].type;
   const unsigned bits = ptx::BitsOf(declared);
   if ((declared == Type::kPred) != (type == Type::kPred) || bits < ptx::BitsOf(type)) {
-    Reject(Format("register '{}' of type .{} can not be read as .{}", operand.name,
+    Reject(Format("register '{}' of type .{} cannot be read as .{}", operand.name,
                   ptx::TypeName(declared), ptx::TypeName(type)));
     return llvm::Constant::getNullValue(TypeOf(type));
   }
@@ -169,7 +169,7 @@ llvm::Value* FunctionEmitter::ReadImmediate(const Operand& operand, Type type) {
     const auto single = std::bit_cast<float>(static_cast<std::uint32_t>(pattern));
     if (type == Type::kF64) pattern = std::bit_cast<std::uint64_t>(static_cast<double>(single));
   } else if (bits != 32 && bits != 64) {
-    Reject(Format("a floating-point constant can not be a .{}", ptx::TypeName(type)));
+    Reject(Format("a floating-point constant cannot be a .{}", ptx::TypeName(type)));
     return llvm::Constant::getNullValue(TypeOf(type));
   }
   return ConstInt(bits, pattern);
@@ -292,7 +292,7 @@ void FunctionEmitter::Write(const Operand& operand, llvm::Value* value, Type typ
   const unsigned bits = ptx::BitsOf(declared);
   const unsigned value_bits = ptx::BitsOf(type);
   if ((declared == Type::kPred) != (type == Type::kPred) || bits < value_bits) {
-    Reject(Format("a value of type .{} can not be written to register '{}' of type .{}",
+    Reject(Format("a value of type .{} cannot be written to register '{}' of type .{}",
                   ptx::TypeName(type), operand.name, ptx::TypeName(declared)));
     return;
   }

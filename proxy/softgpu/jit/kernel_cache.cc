@@ -118,21 +118,23 @@ KernelCache* KernelCache::OfProcess() {
 Result<std::unique_ptr<KernelCache>> KernelCache::Open(const std::string& folder,
                                                        std::uint64_t most_bytes) {
   if (!folder.starts_with('/'))
-    return Status::Invalid("'{}' is not an absolute path; {} names a folder, or is off", folder,
-                           settings::kSoftCache.name);
+    return Status::Invalid("'{}' is not an absolute path; {} must name a directory, or be off",
+                           folder, settings::kSoftCache.name);
   // Each part that is missing is made for this user alone.
   for (std::size_t end = folder.find('/', 1);; end = folder.find('/', end + 1)) {
     const std::string part = folder.substr(0, end);
     if (::mkdir(part.c_str(), 0700) != 0 && errno != EEXIST && end == std::string::npos)
-      return Status::Unavailable("the folder {} can not be made: {}", folder, std::strerror(errno));
+      return Status::Unavailable("cannot create the directory {}: {}", folder,
+                                 std::strerror(errno));
     if (end == std::string::npos) break;
   }
   UniqueFd file(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   struct stat status {};
   if (!file.valid() || ::fstat(file.get(), &status) != 0)
-    return Status::Unavailable("the folder {} can not be opened: {}", folder, std::strerror(errno));
+    return Status::Unavailable("cannot open the directory {}: {}", folder, std::strerror(errno));
   if (!IsPrivate(status))
-    return Status::Refused("others may write to the folder {}; give it to this user alone", folder);
+    return Status::Refused(
+        "other users may write to the directory {}; make it accessible to this user alone", folder);
   return std::unique_ptr<KernelCache>(new KernelCache(folder, std::move(file), most_bytes));
 }
 
@@ -165,7 +167,7 @@ void KernelCache::Store(const CacheKey& key, std::string_view content) {
   const std::string name = FileName(key);
   if (const Status status = Write(name, key, content); !status.ok()) {
     if (!failure_told_.exchange(true)) {
-      LogWarn("software GPU: {}; give the folder room, or another one with {}", status.message(),
+      LogWarn("software GPU: {}; free some space, or set {} to another directory", status.message(),
               settings::kSoftCache.name);
     }
     return;
@@ -199,14 +201,14 @@ Status KernelCache::Write(const std::string& name, const CacheKey& key, std::str
     file = create();
   }
   if (!file.valid())
-    return Status::Unavailable("compiled kernels can not be stored in {}: {}", path_,
+    return Status::Unavailable("cannot store compiled kernels in {}: {}", path_,
                                std::strerror(errno));
   const bool written = WriteAll(file.get(), &header, sizeof header) &&
                        WriteAll(file.get(), content.data(), content.size());
   if (!written || ::renameat(folder_.get(), temporary.c_str(), folder_.get(), name.c_str()) != 0) {
     const int reason = errno;
     ::unlinkat(folder_.get(), temporary.c_str(), 0);
-    return Status::Unavailable("compiled kernels can not be stored in {}: {}", path_,
+    return Status::Unavailable("cannot store compiled kernels in {}: {}", path_,
                                std::strerror(reason));
   }
   return Status::Ok();

@@ -217,7 +217,7 @@ Status ParseDeclarator(Lexer& lexer, const Prefix& prefix, Space space, bool ext
   const std::uint64_t element = std::uint64_t{BytesOf(prefix.type)} * prefix.vector;
   if (element == 0)
     return lexer.Error(
-        Format("'{}' can not be a variable of type .{}", *name, TypeName(prefix.type)));
+        Format("'{}' cannot be a variable of type .{}", *name, TypeName(prefix.type)));
   variable.alignment =
       prefix.alignment != 0 ? prefix.alignment : static_cast<std::uint32_t>(element);
   variable.bytes = element;
@@ -245,7 +245,7 @@ Status ParseDeclarator(Lexer& lexer, const Prefix& prefix, Space space, bool ext
   if (open) variable.bytes = 0;
   if (lexer.IsPunctuation('=')) {
     if (space != Space::kGlobal && space != Space::kConst)
-      return lexer.Error(Format("'{}' can not have an initial value in its state space", *name));
+      return lexer.Error(Format("'{}' cannot have an initial value in its state space", *name));
     lexer.Take();
     CUSPAN_RETURN_IF_ERROR(InitialiserParser(lexer, &variable, dimensions).Parse());
     if (open && row != 0) variable.bytes = AlignUp(variable.initial.size(), row);

@@ -15,7 +15,7 @@ const char* SignalName(int signal) {
     case SIGSEGV:
       return "access to an address that is not mapped";
     case SIGBUS:
-      return "access to memory that the host can not provide";
+      return "access to memory that the host cannot provide";
     case SIGFPE:
       return "arithmetic trap";
     default:

@@ -152,7 +152,7 @@ void cuspan_rt_set_condition(ThreadContext* context, std::uint64_t handle, std::
   if (conditions != nullptr && conditions->Set(handle, value)) return;
   self->block->Abandon(
       self, CUDA_ERROR_LAUNCH_FAILED,
-      Format("cudaGraphSetConditional: {:#x} is no conditional handle of {}", handle,
+      Format("cudaGraphSetConditional: {:#x} is not a conditional handle of {}", handle,
              conditions == nullptr ? "any graph, since no graph launched the kernel"
                                    : "the graph that launched the kernel"));
 }

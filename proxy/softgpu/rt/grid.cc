@@ -40,8 +40,8 @@ bool GridTask::Cancelled() const { return launch_.errors->error() != CUDA_SUCCES
 
 void GridTask::Overdue(std::chrono::seconds limit) {
   launch_.errors->Raise(CUDA_ERROR_LAUNCH_TIMEOUT,
-                        Format("kernel {}: it has run for more than {} s and was ended; "
-                               "CUSPAN_SOFT_WATCHDOG sets how long kernels may run",
+                        Format("kernel {}: it ran for more than {} s and was terminated; "
+                               "CUSPAN_SOFT_WATCHDOG sets the limit",
                                launch_.kernel, limit.count()));
 }
 

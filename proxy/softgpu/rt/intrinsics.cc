@@ -251,7 +251,7 @@ void cuspan_rt_free(ThreadContext* context, void* memory) {
   });
   if (!freed) {
     self->block->Abandon(self, CUDA_ERROR_ILLEGAL_ADDRESS,
-                         Format("free({}) of what malloc did not return", memory));
+                         Format("free({}) of a pointer that malloc did not return", memory));
   }
 }
 

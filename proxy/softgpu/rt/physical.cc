@@ -37,8 +37,7 @@ Result<std::shared_ptr<PhysicalMemory>> PhysicalMemory::Create(int device, std::
   UniqueFd file(memfd_create("cuspan-softgpu", MFD_CLOEXEC));
   if (file.get() < 0 || ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) {
     return Status::Exhausted(
-        "software GPU {}: the host gives no file in memory of {} bytes: {}; lower "
-        "CUSPAN_SOFT_MEMORY",
+        "software GPU {}: the host cannot provide {} bytes of memory: {}; lower CUSPAN_SOFT_MEMORY",
         device, bytes, std::strerror(errno));
   }
   return std::shared_ptr<PhysicalMemory>(new PhysicalMemory(device, bytes, std::move(file)));
@@ -54,8 +53,8 @@ Result<std::shared_ptr<PhysicalAllocation>> PhysicalMemory::Allocate(std::uint64
   {
     std::lock_guard lock(mutex_);
     if (bytes > free_) {
-      return Status::Exhausted("software GPU {}: {} bytes wanted where {} of {} are free", device_,
-                               bytes, free_, total_);
+      return Status::Exhausted("software GPU {}: {} bytes requested, {} of {} free", device_, bytes,
+                               free_, total_);
     }
     free_ -= bytes;
     // Charged memory has no place in the file, so the holes hold `bytes` at least.
@@ -76,15 +75,15 @@ Result<std::shared_ptr<PhysicalAllocation>> PhysicalMemory::Allocate(std::uint64
 
 Result<std::shared_ptr<PhysicalAllocation>> PhysicalMemory::AllocateShareable(std::uint64_t bytes) {
   if (!Charge(bytes))
-    return Status::Exhausted("software GPU {}: {} bytes wanted where {} of {} are free", device_,
-                             bytes, free(), total_);
+    return Status::Exhausted("software GPU {}: {} bytes requested, {} of {} free", device_, bytes,
+                             free(), total_);
   UniqueFd file(memfd_create(kSharedName, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   // Sealed, so that nobody who has it can take pages away from others.
   if (!file.valid() || ftruncate(file.get(), static_cast<off_t>(bytes)) != 0 ||
       fcntl(file.get(), F_ADD_SEALS, kSeals) != 0) {
     const int reason = errno;
     Discharge(bytes);
-    return Status::Exhausted("software GPU {}: the host gives no file in memory of {} bytes: {}",
+    return Status::Exhausted("software GPU {}: the host cannot provide {} bytes of memory: {}",
                              device_, bytes, std::strerror(reason));
   }
   return std::make_shared<PhysicalAllocation>(shared_from_this(), bytes, std::move(file), true);
@@ -97,8 +96,8 @@ Result<std::shared_ptr<PhysicalAllocation>> PhysicalMemory::Import(int fd) {
     return Status::Invalid("software GPU {}: descriptor {} is not open", device_, fd);
   const auto bytes = static_cast<std::uint64_t>(status.st_size);
   if (fcntl(file.get(), F_GET_SEALS) != kSeals || bytes == 0 || bytes % kMemoryGranularity != 0)
-    return Status::Invalid("software GPU {}: descriptor {} is no memory of a software GPU", device_,
-                           fd);
+    return Status::Invalid("software GPU {}: descriptor {} is not memory of a software GPU",
+                           device_, fd);
   return std::make_shared<PhysicalAllocation>(shared_from_this(), bytes, std::move(file), false);
 }
 

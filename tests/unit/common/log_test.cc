@@ -118,7 +118,7 @@ TEST(Log, WhatWasLeftOutIsSaid) {
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
   EXPECT_EQ(text.find("first"), std::string::npos);
-  EXPECT_THAT(text, testing::ContainsRegex("cuspan: [0-9]+ lines were left out here"));
+  EXPECT_THAT(text, testing::ContainsRegex("cuspan: [0-9]+ lines were omitted here"));
   for (const int fd : {ends[0], go[0], go[1]}) ::close(fd);
 }
 

@@ -97,13 +97,13 @@ TEST_F(ChunkInboxTest, ASlotThatComesFreeHasAReceiveAgain) {
 
 TEST_F(ChunkInboxTest, WhatHasNoReceiveIsRefused) {
   auto inbox = Make(2);
-  EXPECT_THAT(Announce(*inbox, 0, 0).message(), HasSubstr("no room"));
+  EXPECT_THAT(Announce(*inbox, 0, 0).message(), HasSubstr("without a free slot"));
   inbox->PostAhead();
-  EXPECT_THAT(Announce(*inbox, 2, 0).message(), HasSubstr("no room"));
+  EXPECT_THAT(Announce(*inbox, 2, 0).message(), HasSubstr("without a free slot"));
   EXPECT_THAT(Announce(*inbox, 0, 0, 4097).message(), HasSubstr("4097"));
   EXPECT_TRUE(Announce(*inbox, 0, 0, 4096).ok());
   EXPECT_TRUE(Announce(*inbox, 0, 0).ok());
-  EXPECT_THAT(Announce(*inbox, 0, 0).message(), HasSubstr("no room"));
+  EXPECT_THAT(Announce(*inbox, 0, 0).message(), HasSubstr("without a free slot"));
 }
 
 TEST_F(ChunkInboxTest, AtItsEndReceivesAreAwaitedOrCancelled) {

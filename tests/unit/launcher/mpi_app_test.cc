@@ -36,7 +36,7 @@ TEST(MpiApp, AnUnknownMpirunIsNamed) {
   app.mpirun = {"echo"};
   const Result<MpiKind> kind = FindMpiKind(app);
   ASSERT_FALSE(kind.ok());
-  EXPECT_NE(kind.status().message().find("echo does not say"), std::string::npos);
+  EXPECT_NE(kind.status().message().find("echo is not recognised"), std::string::npos);
   EXPECT_NE(kind.status().message().find("--app-mpirun"), std::string::npos);
 }
 

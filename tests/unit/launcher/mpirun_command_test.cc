@@ -112,7 +112,7 @@ TEST(ExplainMpirun, NamesTheHostThatSshCouldNotReach) {
       "ORTE was unable to reliably start one or more daemons.\n"
       "This usually is caused by:\n";
   EXPECT_EQ(ExplainMpirun(output, TwoHosts()),
-            "host n12 can not be reached: ssh: connect to host n12 port 22: Connection refused");
+            "host n12 cannot be reached: ssh: connect to host n12 port 22: Connection refused");
 }
 
 TEST(ExplainMpirun, NamesTheHostWhoseAgentDied) {
@@ -158,9 +158,10 @@ std::string UnmadeFolder(const std::string& error) {
 }
 
 TEST(ExplainMpirun, NamesTheFolderThatCouldNotBeMade) {
-  EXPECT_EQ(ExplainMpirun(UnmadeFolder("Permission denied"), TwoHosts()),
-            "Open MPI could not make its folder /tmp/ompi.n1.1000/pid.77 on a host: Permission "
-            "denied; name another place for it by TMPDIR");
+  EXPECT_EQ(
+      ExplainMpirun(UnmadeFolder("Permission denied"), TwoHosts()),
+      "Open MPI could not create its directory /tmp/ompi.n1.1000/pid.77 on a host: Permission "
+      "denied; set TMPDIR to another directory");
 }
 
 TEST(ExplainMpirun, SaysThatThereIsNoRoom) {
@@ -170,7 +171,7 @@ TEST(ExplainMpirun, SaysThatThereIsNoRoom) {
       "*** An error occurred in MPI_Init_thread\n"
       "mpirun detected that one or more processes exited with non-zero status, thus causing\n"
       "the job to be terminated. The first process to do so was:\n";
-  EXPECT_THAT(ExplainMpirun(output, TwoHosts()), HasSubstr("no room for Open MPI's files"));
+  EXPECT_THAT(ExplainMpirun(output, TwoHosts()), HasSubstr("no space for Open MPI's files"));
   EXPECT_TRUE(JobHasEnded(output));
   EXPECT_FALSE(JobHasEnded("mpirun: a warning\n"));
 }
@@ -187,7 +188,7 @@ TEST(LostItsFolder, IsTrueOfAFolderThatVanishedOrCameAlone) {
 TEST(ExplainMpirun, OtherwisePassesOnItsFirstWords) {
   EXPECT_EQ(ExplainMpirun("----\nno such option --x\nmore\n", TwoHosts()),
             "mpirun: no such option --x");
-  EXPECT_EQ(ExplainMpirun("", TwoHosts()), "mpirun ended without a word");
+  EXPECT_EQ(ExplainMpirun("", TwoHosts()), "mpirun exited without a message");
 }
 
 }  // namespace

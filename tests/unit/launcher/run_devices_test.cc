@@ -113,7 +113,7 @@ TEST(RunPool, KnowsWhatGpusAre) {
 TEST(RunPool, SaysWhatIsMissing) {
   const auto few = Choose({Agent({Gpu("a", 0, 1)}), Agent({Gpu("b", 0, 1)})}, Want(3));
   ASSERT_FALSE(few.ok());
-  EXPECT_THAT(few.status().message(), HasSubstr("3 GPUs are wanted and 2 found (on a, b)"));
+  EXPECT_THAT(few.status().message(), HasSubstr("3 GPUs requested, 2 found (on a, b)"));
   GpuWish large = Want(1);
   large.least_memory_bytes = std::uint64_t{80} << 30;
   large.least_capability = 90;

@@ -144,8 +144,7 @@ TEST(Entering, StrippedProgramsGetALineWithTheRemedy) {
     const Outcome outcome = RunShell(Entered(command, path));
     EXPECT_EQ(outcome.status, 1) << outcome.output;
     EXPECT_THAT(outcome.output, HasSubstr("stripped_other"));
-    EXPECT_THAT(outcome.output,
-                HasSubstr("has a CUDA runtime linked in, no symbols to find it by"));
+    EXPECT_THAT(outcome.output, HasSubstr("is a stripped binary with a static CUDA runtime"));
     EXPECT_THAT(outcome.output, HasSubstr("nvcc -cudart shared"));
     EXPECT_THAT(outcome.output, Not(HasSubstr("fake:")));
   }

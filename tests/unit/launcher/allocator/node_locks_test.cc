@@ -293,7 +293,7 @@ TEST_F(NodeLocksTest, LinksAreNotFollowed) {
   ASSERT_EQ(::link(victim.c_str(), Lease("g1").c_str()), 0);
   const Result<Outcome> linked = locks.Take({"g1"});
   ASSERT_FALSE(linked.ok());
-  EXPECT_THAT(linked.status().message(), HasSubstr("other names"));
+  EXPECT_THAT(linked.status().message(), HasSubstr("other hard links"));
   NodeView view;
   EXPECT_FALSE(locks.Look({"g0"}, view).ok());
   std::string content;
@@ -308,7 +308,7 @@ TEST_F(NodeLocksTest, PipesAndFoldersAreRefused) {
   for (const char* gpu : {"g0", "g1"}) {
     const Result<Outcome> taken = locks.Take({gpu});
     ASSERT_FALSE(taken.ok());
-    EXPECT_THAT(taken.status().message(), HasSubstr("no plain file"));
+    EXPECT_THAT(taken.status().message(), HasSubstr("not a regular file"));
   }
   // Where a ticket would be, they are nobody's ticket.
   ASSERT_EQ(::mkfifo(Path(TicketName([] {
@@ -405,7 +405,7 @@ TEST_F(NodeLocksTest, AFullDiskIsSaidClearly) {
     if (!locks.ok()) ::_exit(1);
     const Result<Outcome> entered = locks->Enter(TicketOf(1));
     if (entered.ok() || entered.status().code() != StatusCode::kExhausted) ::_exit(2);
-    if (entered.status().message().find("no room for locks on GPUs in " + folder_) ==
+    if (entered.status().message().find("no space for GPU locks in " + folder_) ==
         std::string::npos)
       ::_exit(3);
     std::filesystem::remove(Path("fill"));

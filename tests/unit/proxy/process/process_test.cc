@@ -107,7 +107,7 @@ TEST_F(ProcessTest, InventoryOfTheVendorsDriverSaysWhatToDo) {
 TEST_F(ProcessTest, ALibraryThatIsNoDriverIsNamed) {
   ASSERT_TRUE(socket->Send(InventoryRequest{"libm.so.6"}).ok());
   EXPECT_THAT(Must(socket->Expect<InventoryAnswer>(kPatience)).problem,
-              HasSubstr("no CUDA driver"));
+              HasSubstr("not a CUDA driver"));
 }
 
 TEST_F(ProcessTest, AnotherVersionIsRefused) {

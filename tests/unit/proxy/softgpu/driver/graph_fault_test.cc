@@ -213,7 +213,7 @@ TEST_F(GraphFaultTest, OtherNumbersThanItsConditionsAreFaultsOfAKernel) {
           }
           Finish();
         },
-        testing::ExitedWithCode(0), "is no conditional handle of (the|any) graph")
+        testing::ExitedWithCode(0), "is not a conditional handle of (the|any) graph")
         << number;
   }
 }
