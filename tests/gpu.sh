@@ -14,8 +14,9 @@ echo "== build in $build"
 mkdir -p "$build"
 cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCUSPAN_TESTS=ON \
   -DCUSPAN_SOFTGPU="${CUSPAN_SOFTGPU:-OFF}" > "$build.configure.log" || { tail -n 30 "$build.configure.log"; exit 1; }
-ninja -C "$build" -j "$jobs" cuspan cuspan-agent cuspan-proxy cuspan_client cuspan_standin_driver test_apps \
-  ptx_forms $([ "${CUSPAN_SOFTGPU:-OFF}" = OFF ] || echo cuspan_softgpu softgpu_random_test) \
+targets=(cuspan cuspan-agent cuspan-proxy cuspan_client cuspan_standin_driver test_apps ptx_forms)
+if [[ ${CUSPAN_SOFTGPU:-OFF} != OFF ]]; then targets+=(cuspan_softgpu softgpu_random_test); fi
+ninja -C "$build" -j "$jobs" "${targets[@]}" \
   > "$build.build.log" || { grep -E 'error|FAILED' -A 5 "$build.build.log" | head -n 60; exit 1; }
 
 cuspan=$build/bin/cuspan
@@ -71,8 +72,9 @@ for _ in $(seq 600); do
 done
 grep "SOME TEXT" "$work/out" || { cat "$work/err"; failures=$((failures + 1)); }
 pid=$(pgrep -n -f 'apps/static/filter$')
-ls -l "/proc/$pid/fd" | awk 'NR > 1 {print "  fd", $9, $10, $11}'
-if grep -E 'nvidia|libcuda\.so' "/proc/$pid/maps" || ls -l "/proc/$pid/fd" | grep nvidia; then
+files=$(find "/proc/$pid/fd" -type l -printf '  fd %f -> %l\n')
+echo "$files"
+if grep -E 'nvidia|libcuda\.so' "/proc/$pid/maps" || grep nvidia <<< "$files"; then
   echo "FAIL  the program has the driver open"
   failures=$((failures + 1))
 else

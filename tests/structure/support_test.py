@@ -9,7 +9,7 @@ import sys
 import unittest
 
 ROOT, LIBRARY, NM = pathlib.Path(sys.argv.pop(1)), sys.argv.pop(1), sys.argv.pop(1)
-sys.path.insert(0, str(ROOT / "launcher"))
+sys.path.insert(0, str(ROOT / "interpose/load"))
 import generate_support  # noqa: E402: found by the line above.
 
 LIST = ROOT / "interpose/load/runtime_exports.txt"
@@ -37,7 +37,7 @@ class SupportTest(unittest.TestCase):
         document = (ROOT / "docs/support.md").read_text(encoding="utf-8")
         table = generate_support.read_table(LIST)
         self.assertEqual(document, generate_support.with_document_part(document, table),
-                         "renew it: python3 launcher/generate_support.py interpose/load/runtime_exports.txt"
+                         "renew it: python3 interpose/load/generate_support.py interpose/load/runtime_exports.txt"
                          " --document docs/support.md")
 
 

@@ -1,6 +1,7 @@
 """Hostile processes beside an honest program: everything at once, as another user and in the run itself."""
 import os
 import pathlib
+import re
 
 from hardening_test import NOBODY, attacker
 from harness import SystemTest, own_lines, program
@@ -27,7 +28,9 @@ class Attack(SystemTest):
     def steady(self, process):
         """The time of an honest program in the run, from its own clock."""
         answer = self.ask(process, "steady")
-        self.assertRegex(answer, r"^\d+\.\d+$", "the honest program fails")
+        if not re.fullmatch(r"\d+\.\d+", answer):
+            process.kill()
+            self.fail(f"the honest program fails, {answer}; stderr:\n{self.ends(process)[2]}")
         return float(answer)
 
     def through(self, path):

@@ -1,6 +1,6 @@
 // Properties against the attributes that they are documented to hold.
-#include "interpose/calls/attributes.h"
 #include "interpose/runtime/device_properties.h"
+#include "interpose/calls/attributes.h"
 
 #include <gtest/gtest.h>
 
