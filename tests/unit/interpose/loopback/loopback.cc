@@ -55,9 +55,12 @@ class Proxy {
     }
     thread_ = std::thread([this, &driver] {
       static_cast<void>(device_->MakeCurrent());
-      proxy::Session session(driver, *device_, *channel_, std::nullopt, &joins_);
-      const Status ended = proxy::Serve(session);
-      EXPECT_TRUE(ended.ok()) << ended.message();
+      {
+        proxy::Session session(driver, *device_, *channel_, std::nullopt, &joins_);
+        const Status ended = proxy::Serve(session);
+        EXPECT_TRUE(ended.ok()) << ended.message();
+      }
+      device_.reset();  // With its context, which is this thread's.
     });
   }
   ~Proxy() { End(false); }
@@ -184,6 +187,12 @@ Started& TheSession() {
 
 }  // namespace
 
+std::vector<std::uint32_t> Count(std::size_t words) {
+  std::vector<std::uint32_t> counted(words);
+  for (std::size_t i = 0; i < words; ++i) counted[i] = static_cast<std::uint32_t>(i);
+  return counted;
+}
+
 LoopbackTest::LoopbackTest() : gpu_(std::make_unique<proxy::FakeGpu>()) {
   gpu_->HaveOwnAddresses();
   TheSession().opener->gpu = gpu_.get();
@@ -192,6 +201,7 @@ LoopbackTest::LoopbackTest() : gpu_(std::make_unique<proxy::FakeGpu>()) {
 }
 
 LoopbackTest::~LoopbackTest() {
+  gpu_->LetAll();
   for (int device = 0; device < kDevices; ++device) {
     EXPECT_CUDA(cudaSetDevice(device));
     EXPECT_CUDA(cudaDeviceReset());
@@ -202,9 +212,53 @@ LoopbackTest::~LoopbackTest() {
 
 void LoopbackTest::LoseProxy(int device) { TheSession().opener->Lose(device); }
 
+void LoopbackTest::Hold(cudaStream_t stream) {
+  const std::size_t before = gpu().Log().size();
+  EXPECT_CUDA(Launch("nothing", stream));
+  EXPECT_CUDA(cudaStreamSynchronize(stream));
+  const std::vector<std::string> log = gpu().Log();
+  for (std::size_t i = before; i < log.size(); ++i)
+    if (log[i].starts_with("nothing ")) numbers_[stream] = std::stoi(log[i].substr(8));
+  gpu().Hold(NumberOf(stream));
+}
+
+cudaStream_t LoopbackTest::NewStream(unsigned flags) {
+  cudaStream_t stream = nullptr;
+  EXPECT_CUDA(cudaStreamCreateWithFlags(&stream, flags));
+  return stream;
+}
+
+cudaEvent_t LoopbackTest::NewEvent(unsigned flags) {
+  cudaEvent_t event = nullptr;
+  EXPECT_CUDA(cudaEventCreateWithFlags(&event, flags));
+  return event;
+}
+
+std::uint32_t* LoopbackTest::NewWords(std::size_t count) {
+  void* words = nullptr;
+  EXPECT_CUDA(cudaMalloc(&words, count * sizeof(std::uint32_t)));
+  EXPECT_CUDA(cudaMemset(words, 0, count * sizeof(std::uint32_t)));
+  EXPECT_CUDA(cudaDeviceSynchronize());
+  return static_cast<std::uint32_t*>(words);
+}
+
+std::vector<std::uint32_t> LoopbackTest::Read(const std::uint32_t* words, std::size_t count) {
+  std::vector<std::uint32_t> read(count);
+  EXPECT_CUDA(cudaDeviceSynchronize());
+  EXPECT_CUDA(cudaMemcpy(read.data(), words, count * sizeof read[0], cudaMemcpyDefault));
+  return read;
+}
+
+std::uint32_t LoopbackTest::ReadWord(const std::uint32_t* words, cudaStream_t stream) {
+  std::uint32_t word = 0;
+  EXPECT_CUDA(cudaMemcpyAsync(&word, words, sizeof word, cudaMemcpyDefault, stream));
+  EXPECT_CUDA(cudaStreamSynchronize(stream));
+  return word;
+}
+
 Session& LoopbackTest::session() { return *TheSession().session; }
 
-cudaKernel_t LoopbackTest::Kernel(const char* name) {
+const void* LoopbackTest::Kernel(const char* name) {
   if (library_ == nullptr) {
     // What the client takes for PTX; the fake GPU's modules all hold the same.
     constexpr const char* kImage = ".version 8.0\n.target sm_80\n.address_size 64\n";
@@ -212,19 +266,17 @@ cudaKernel_t LoopbackTest::Kernel(const char* name) {
   }
   cudaKernel_t kernel = nullptr;
   EXPECT_CUDA(cudaLibraryGetKernel(&kernel, library_, name));
-  return kernel;
+  return reinterpret_cast<const void*>(kernel);
 }
 
 cudaError_t LoopbackTest::Add(std::uint32_t* words, std::uint32_t count, std::uint32_t value,
                               cudaStream_t stream) {
   void* arguments[] = {&words, &count, &value};
-  return cudaLaunchKernel(reinterpret_cast<const void*>(Kernel("add")), dim3{1, 1, 1},
-                          dim3{1, 1, 1}, arguments, 0, stream);
+  return cudaLaunchKernel(Kernel("add"), dim3{1, 1, 1}, dim3{1, 1, 1}, arguments, 0, stream);
 }
 
 cudaError_t LoopbackTest::Launch(const char* kernel, cudaStream_t stream) {
-  return cudaLaunchKernel(reinterpret_cast<const void*>(Kernel(kernel)), dim3{1, 1, 1},
-                          dim3{1, 1, 1}, nullptr, 0, stream);
+  return cudaLaunchKernel(Kernel(kernel), dim3{1, 1, 1}, dim3{1, 1, 1}, nullptr, 0, stream);
 }
 
 }  // namespace cuspan
