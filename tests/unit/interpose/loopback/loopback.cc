@@ -65,11 +65,13 @@ class Proxy {
   }
   ~Proxy() { End(false); }
   void End(bool lost) {
+    ended_ = true;
     channel_->Close(lost);
     joins_.End();
     if (thread_.joinable()) thread_.join();
   }
 
+  bool ended() const { return ended_; }
   Bell& bell() { return bell_; }
   proxy::JoinInbox& joins() { return joins_; }
   const proxy::Device& device() const { return *device_; }
@@ -79,6 +81,7 @@ class Proxy {
   const std::unique_ptr<Channel> channel_;
   std::optional<proxy::Device> device_;
   proxy::JoinInbox joins_;
+  bool ended_ = false;
   std::thread thread_;
 };
 
@@ -101,6 +104,7 @@ class Opener : public DeviceOpener {
   }
   Status Close(std::uint32_t device) override {
     std::lock_guard lock(mutex_);
+    EndJoins(device);
     proxies_.at(device).reset();
     return Status::Ok();
   }
@@ -108,11 +112,19 @@ class Opener : public DeviceOpener {
     std::lock_guard lock(mutex_);
     Proxy& first = *proxies_.at(request.first);
     Proxy& second = *proxies_.at(request.second);
+    if (first.ended() || second.ended()) {
+      for (Proxy* end : {&first, &second})
+        end->joins().Put(request.join, {nullptr, "the other device is lost"});
+      return Status::Ok();
+    }
     UniqueFd memory = Must(Channel::Create(SmallLayout()));
     first.joins().Put(request.join,
                       {Must(Channel::Attach(UniqueFd(::dup(memory.get())), ChannelSide::kClient,
                                             &first.bell(), Another(second.bell()))),
                        ""});
+    joins_.push_back({{request.first, request.second},
+                      Must(Channel::Attach(UniqueFd(::dup(memory.get())), ChannelSide::kClient,
+                                           &bell_, Another(second.bell())))});
     second.joins().Put(request.join, {Must(Channel::Attach(std::move(memory), ChannelSide::kProxy,
                                                            &second.bell(), Another(first.bell()))),
                                       ""});
@@ -122,14 +134,32 @@ class Opener : public DeviceOpener {
 
   void Lose(int device) {
     std::lock_guard lock(mutex_);
+    EndJoins(static_cast<std::uint32_t>(device));
     proxies_.at(static_cast<std::size_t>(device))->End(true);
   }
 
   proxy::FakeGpu* gpu = nullptr;  // Of the running test.
 
  private:
+  struct Joined {
+    std::array<std::uint32_t, 2> devices;
+    std::unique_ptr<Channel> channel;  // To close it, as the agent does.
+  };
+  // Those that still have a device's end are told.
+  void EndJoins(std::uint32_t device) {
+    std::erase_if(joins_, [&](const Joined& joined) {
+      if (joined.devices[0] != device && joined.devices[1] != device) return false;
+      joined.channel->Close(true);
+      for (const std::uint32_t end : joined.devices)
+        if (proxies_.at(end) != nullptr) proxies_.at(end)->bell().Ring();
+      return true;
+    });
+  }
+
   const Bell client_;
+  Bell bell_ = Must(Bell::Create());
   std::mutex mutex_;
+  std::vector<Joined> joins_;
   std::array<std::unique_ptr<Proxy>, LoopbackTest::kDevices> proxies_;
 };
 
@@ -264,8 +294,10 @@ const void* LoopbackTest::Kernel(const char* name) {
     constexpr const char* kImage = ".version 8.0\n.target sm_80\n.address_size 64\n";
     EXPECT_CUDA(cudaLibraryLoadData(&library_, kImage, nullptr, nullptr, 0, nullptr, nullptr, 0));
   }
-  cudaKernel_t kernel = nullptr;
-  EXPECT_CUDA(cudaLibraryGetKernel(&kernel, library_, name));
+  cudaKernel_t& kernel = kernels_[name];
+  if (kernel == nullptr) {
+    EXPECT_CUDA(cudaLibraryGetKernel(&kernel, library_, name));
+  }
   return reinterpret_cast<const void*>(kernel);
 }
 

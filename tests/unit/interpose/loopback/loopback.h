@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "interpose/client/session.h"
@@ -69,11 +70,13 @@ class LoopbackTest : public ::testing::Test {
                   cudaStream_t stream);
   // A kernel of the fake GPU without parameters: "nothing", "refused", "faults".
   cudaError_t Launch(const char* kernel, cudaStream_t stream);
+  // As the functions of the runtime take it; found once, so that a lost device does no harm.
   const void* Kernel(const char* name);
 
  private:
   std::unique_ptr<proxy::FakeGpu> gpu_;
   cudaLibrary_t library_ = nullptr;
+  std::map<std::string, cudaKernel_t> kernels_;
   std::map<cudaStream_t, int> numbers_;  // Of streams that were held.
 };
 
