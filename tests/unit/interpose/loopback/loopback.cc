@@ -55,18 +55,23 @@ class Proxy {
     }
     thread_ = std::thread([this, &driver] {
       static_cast<void>(device_->MakeCurrent());
-      proxy::Session session(driver, *device_, *channel_, std::nullopt, &joins_);
-      const Status ended = proxy::Serve(session);
-      EXPECT_TRUE(ended.ok()) << ended.message();
+      {
+        proxy::Session session(driver, *device_, *channel_, std::nullopt, &joins_);
+        const Status ended = proxy::Serve(session);
+        EXPECT_TRUE(ended.ok()) << ended.message();
+      }
+      device_.reset();  // With its context, which is this thread's.
     });
   }
   ~Proxy() { End(false); }
   void End(bool lost) {
+    ended_ = true;
     channel_->Close(lost);
     joins_.End();
     if (thread_.joinable()) thread_.join();
   }
 
+  bool ended() const { return ended_; }
   Bell& bell() { return bell_; }
   proxy::JoinInbox& joins() { return joins_; }
   const proxy::Device& device() const { return *device_; }
@@ -76,6 +81,7 @@ class Proxy {
   const std::unique_ptr<Channel> channel_;
   std::optional<proxy::Device> device_;
   proxy::JoinInbox joins_;
+  bool ended_ = false;
   std::thread thread_;
 };
 
@@ -98,6 +104,7 @@ class Opener : public DeviceOpener {
   }
   Status Close(std::uint32_t device) override {
     std::lock_guard lock(mutex_);
+    EndJoins(device);
     proxies_.at(device).reset();
     return Status::Ok();
   }
@@ -105,11 +112,19 @@ class Opener : public DeviceOpener {
     std::lock_guard lock(mutex_);
     Proxy& first = *proxies_.at(request.first);
     Proxy& second = *proxies_.at(request.second);
+    if (first.ended() || second.ended()) {
+      for (Proxy* end : {&first, &second})
+        end->joins().Put(request.join, {nullptr, "the other device is lost"});
+      return Status::Ok();
+    }
     UniqueFd memory = Must(Channel::Create(SmallLayout()));
     first.joins().Put(request.join,
                       {Must(Channel::Attach(UniqueFd(::dup(memory.get())), ChannelSide::kClient,
                                             &first.bell(), Another(second.bell()))),
                        ""});
+    joins_.push_back({{request.first, request.second},
+                      Must(Channel::Attach(UniqueFd(::dup(memory.get())), ChannelSide::kClient,
+                                           &bell_, Another(second.bell())))});
     second.joins().Put(request.join, {Must(Channel::Attach(std::move(memory), ChannelSide::kProxy,
                                                            &second.bell(), Another(first.bell()))),
                                       ""});
@@ -119,14 +134,32 @@ class Opener : public DeviceOpener {
 
   void Lose(int device) {
     std::lock_guard lock(mutex_);
+    EndJoins(static_cast<std::uint32_t>(device));
     proxies_.at(static_cast<std::size_t>(device))->End(true);
   }
 
   proxy::FakeGpu* gpu = nullptr;  // Of the running test.
 
  private:
+  struct Joined {
+    std::array<std::uint32_t, 2> devices;
+    std::unique_ptr<Channel> channel;  // To close it, as the agent does.
+  };
+  // Those that still have a device's end are told.
+  void EndJoins(std::uint32_t device) {
+    std::erase_if(joins_, [&](const Joined& joined) {
+      if (joined.devices[0] != device && joined.devices[1] != device) return false;
+      joined.channel->Close(true);
+      for (const std::uint32_t end : joined.devices)
+        if (proxies_.at(end) != nullptr) proxies_.at(end)->bell().Ring();
+      return true;
+    });
+  }
+
   const Bell client_;
+  Bell bell_ = Must(Bell::Create());
   std::mutex mutex_;
+  std::vector<Joined> joins_;
   std::array<std::unique_ptr<Proxy>, LoopbackTest::kDevices> proxies_;
 };
 
@@ -184,6 +217,12 @@ Started& TheSession() {
 
 }  // namespace
 
+std::vector<std::uint32_t> Count(std::size_t words) {
+  std::vector<std::uint32_t> counted(words);
+  for (std::size_t i = 0; i < words; ++i) counted[i] = static_cast<std::uint32_t>(i);
+  return counted;
+}
+
 LoopbackTest::LoopbackTest() : gpu_(std::make_unique<proxy::FakeGpu>()) {
   gpu_->HaveOwnAddresses();
   TheSession().opener->gpu = gpu_.get();
@@ -192,6 +231,7 @@ LoopbackTest::LoopbackTest() : gpu_(std::make_unique<proxy::FakeGpu>()) {
 }
 
 LoopbackTest::~LoopbackTest() {
+  gpu_->LetAll();
   for (int device = 0; device < kDevices; ++device) {
     EXPECT_CUDA(cudaSetDevice(device));
     EXPECT_CUDA(cudaDeviceReset());
@@ -202,29 +242,73 @@ LoopbackTest::~LoopbackTest() {
 
 void LoopbackTest::LoseProxy(int device) { TheSession().opener->Lose(device); }
 
+void LoopbackTest::Hold(cudaStream_t stream) {
+  const std::size_t before = gpu().Log().size();
+  EXPECT_CUDA(Launch("nothing", stream));
+  EXPECT_CUDA(cudaStreamSynchronize(stream));
+  const std::vector<std::string> log = gpu().Log();
+  for (std::size_t i = before; i < log.size(); ++i)
+    if (log[i].starts_with("nothing ")) numbers_[stream] = std::stoi(log[i].substr(8));
+  gpu().Hold(NumberOf(stream));
+}
+
+cudaStream_t LoopbackTest::NewStream(unsigned flags) {
+  cudaStream_t stream = nullptr;
+  EXPECT_CUDA(cudaStreamCreateWithFlags(&stream, flags));
+  return stream;
+}
+
+cudaEvent_t LoopbackTest::NewEvent(unsigned flags) {
+  cudaEvent_t event = nullptr;
+  EXPECT_CUDA(cudaEventCreateWithFlags(&event, flags));
+  return event;
+}
+
+std::uint32_t* LoopbackTest::NewWords(std::size_t count) {
+  void* words = nullptr;
+  EXPECT_CUDA(cudaMalloc(&words, count * sizeof(std::uint32_t)));
+  EXPECT_CUDA(cudaMemset(words, 0, count * sizeof(std::uint32_t)));
+  EXPECT_CUDA(cudaDeviceSynchronize());
+  return static_cast<std::uint32_t*>(words);
+}
+
+std::vector<std::uint32_t> LoopbackTest::Read(const std::uint32_t* words, std::size_t count) {
+  std::vector<std::uint32_t> read(count);
+  EXPECT_CUDA(cudaDeviceSynchronize());
+  EXPECT_CUDA(cudaMemcpy(read.data(), words, count * sizeof read[0], cudaMemcpyDefault));
+  return read;
+}
+
+std::uint32_t LoopbackTest::ReadWord(const std::uint32_t* words, cudaStream_t stream) {
+  std::uint32_t word = 0;
+  EXPECT_CUDA(cudaMemcpyAsync(&word, words, sizeof word, cudaMemcpyDefault, stream));
+  EXPECT_CUDA(cudaStreamSynchronize(stream));
+  return word;
+}
+
 Session& LoopbackTest::session() { return *TheSession().session; }
 
-cudaKernel_t LoopbackTest::Kernel(const char* name) {
+const void* LoopbackTest::Kernel(const char* name) {
   if (library_ == nullptr) {
     // What the client takes for PTX; the fake GPU's modules all hold the same.
     constexpr const char* kImage = ".version 8.0\n.target sm_80\n.address_size 64\n";
     EXPECT_CUDA(cudaLibraryLoadData(&library_, kImage, nullptr, nullptr, 0, nullptr, nullptr, 0));
   }
-  cudaKernel_t kernel = nullptr;
-  EXPECT_CUDA(cudaLibraryGetKernel(&kernel, library_, name));
-  return kernel;
+  cudaKernel_t& kernel = kernels_[name];
+  if (kernel == nullptr) {
+    EXPECT_CUDA(cudaLibraryGetKernel(&kernel, library_, name));
+  }
+  return reinterpret_cast<const void*>(kernel);
 }
 
 cudaError_t LoopbackTest::Add(std::uint32_t* words, std::uint32_t count, std::uint32_t value,
                               cudaStream_t stream) {
   void* arguments[] = {&words, &count, &value};
-  return cudaLaunchKernel(reinterpret_cast<const void*>(Kernel("add")), dim3{1, 1, 1},
-                          dim3{1, 1, 1}, arguments, 0, stream);
+  return cudaLaunchKernel(Kernel("add"), dim3{1, 1, 1}, dim3{1, 1, 1}, arguments, 0, stream);
 }
 
 cudaError_t LoopbackTest::Launch(const char* kernel, cudaStream_t stream) {
-  return cudaLaunchKernel(reinterpret_cast<const void*>(Kernel(kernel)), dim3{1, 1, 1},
-                          dim3{1, 1, 1}, nullptr, 0, stream);
+  return cudaLaunchKernel(Kernel(kernel), dim3{1, 1, 1}, dim3{1, 1, 1}, nullptr, 0, stream);
 }
 
 }  // namespace cuspan

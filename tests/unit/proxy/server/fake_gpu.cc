@@ -8,13 +8,28 @@
 
 namespace cuspan::proxy {
 
+struct FakeGpu::Context {
+  struct Reserved {
+    std::size_t bytes;
+    std::byte* memory;
+  };
+  Stream* legacy = nullptr;
+  bool retained = false;
+  CUresult lost = CUDA_SUCCESS;
+  std::map<CUdeviceptr, Reserved> reserved;
+  std::map<CUdeviceptr, std::size_t> mapped;
+};
+
 struct FakeGpu::Event {
+  Context* context = nullptr;
   bool pending = false;
   double time = 0;
 };
 
 struct FakeGpu::Stream {
   int number = 0;
+  Context* context = nullptr;
+  bool blocking = true;
   bool held = false;
   std::size_t let = 0;  // How many may run though it is held.
   std::deque<Task> tasks;
@@ -28,6 +43,8 @@ struct FakeGpu::Function {
 namespace {
 
 FakeGpu* fake = nullptr;
+// A context is its number, from 1, so that one of an earlier test does no harm.
+thread_local std::uintptr_t current_context = 0;
 constexpr std::chrono::seconds kPatience{20};
 
 // What a driver without the function answers.
@@ -42,7 +59,7 @@ CUresult NotThere(Arguments...) {
 struct FakeCalls {
   static FakeGpu::Stream& StreamOf(CUstream stream) {
     const auto value = reinterpret_cast<std::uintptr_t>(stream);
-    return value <= 1 ? *fake->streams_[0] : *reinterpret_cast<FakeGpu::Stream*>(stream);
+    return value <= 1 ? *fake->Current().legacy : *reinterpret_cast<FakeGpu::Stream*>(stream);
   }
 
   static CUresult Name(CUresult, const char** text) {
@@ -57,13 +74,35 @@ struct FakeCalls {
     *device = 0;
     return ordinal == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
   }
+  static FakeGpu::Stream* NewStream(FakeGpu::Context* context, bool blocking) {
+    auto made = std::make_unique<FakeGpu::Stream>();
+    made->number = static_cast<int>(fake->streams_.size());
+    made->context = context;
+    made->blocking = blocking;
+    return fake->streams_.emplace_back(std::move(made)).get();
+  }
   static CUresult Retain(CUcontext* context, CUdevice) {
-    *context = reinterpret_cast<CUcontext>(fake);
+    std::scoped_lock lock(fake->mutex_);
+    auto& contexts = fake->contexts_;
+    if (contexts.empty() || contexts.back()->retained) {
+      contexts.push_back(std::make_unique<FakeGpu::Context>());
+      contexts.back()->legacy = NewStream(contexts.back().get(), true);
+    }
+    contexts.back()->retained = true;
+    *context = reinterpret_cast<CUcontext>(contexts.size());
     return CUDA_SUCCESS;
   }
-  static CUresult OfDevice(CUdevice) { return CUDA_SUCCESS; }
+  static CUresult ReleaseContext(CUdevice) {
+    std::scoped_lock lock(fake->mutex_);
+    for (const auto& stream : fake->streams_)
+      if (stream->context == &fake->Current()) stream->tasks.clear();
+    return CUDA_SUCCESS;
+  }
   static CUresult SetFlags(CUdevice, unsigned) { return CUDA_SUCCESS; }
-  static CUresult SetCurrent(CUcontext) { return CUDA_SUCCESS; }
+  static CUresult SetCurrent(CUcontext context) {
+    current_context = reinterpret_cast<std::uintptr_t>(context);
+    return CUDA_SUCCESS;
+  }
   static CUresult GetLimit(std::size_t* value, CUlimit limit) {
     *value = 1024;
     return limit == CU_LIMIT_STACK_SIZE ? CUDA_SUCCESS : CUDA_ERROR_UNSUPPORTED_LIMIT;
@@ -86,13 +125,13 @@ struct FakeCalls {
     *got = reinterpret_cast<CUdeviceptr>(place);
     std::scoped_lock lock(fake->mutex_);
     if (fake->has_own_addresses_ && wanted != 0) *got = wanted;
-    fake->reserved_[*got] = {bytes, static_cast<std::byte*>(place)};
+    fake->Current().reserved[*got] = {bytes, static_cast<std::byte*>(place)};
     return CUDA_SUCCESS;
   }
   static CUresult FreeAddress(CUdeviceptr address, std::size_t bytes) {
     std::scoped_lock lock(fake->mutex_);
     ::munmap(fake->Memory(address), bytes);
-    fake->reserved_.erase(address);
+    fake->Current().reserved.erase(address);
     return CUDA_SUCCESS;
   }
   static CUresult CreateMemory(CUmemGenericAllocationHandle* memory, std::size_t bytes,
@@ -106,12 +145,12 @@ struct FakeCalls {
     if (address % 4096 != 0 || bytes % 4096 != 0) return CUDA_ERROR_INVALID_VALUE;
     std::scoped_lock lock(fake->mutex_);
     ::mprotect(fake->Memory(address), bytes, PROT_READ | PROT_WRITE);
-    fake->mapped_[address] = bytes;
+    fake->Current().mapped[address] = bytes;
     return CUDA_SUCCESS;
   }
   static CUresult UnmapMemory(CUdeviceptr address, std::size_t bytes) {
     std::scoped_lock lock(fake->mutex_);
-    fake->mapped_.erase(address);
+    fake->Current().mapped.erase(address);
     ::mprotect(fake->Memory(address), bytes, PROT_NONE);
     fake->log_.push_back("unmap");
     return CUDA_SUCCESS;
@@ -125,36 +164,41 @@ struct FakeCalls {
   static CUresult ToDevice(CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream) {
     std::scoped_lock lock(fake->mutex_);
     if (!fake->Mapped(to, bytes)) return CUDA_ERROR_INVALID_VALUE;
+    std::byte* const memory = fake->Memory(to);
     // A slot of the channel is read when the copy runs; a frame's bytes are taken at once, as the
     // driver does.
     const bool slot = reinterpret_cast<std::uintptr_t>(from) % 4096 == 0;
     if (!slot) {
       const auto* data = static_cast<const std::byte*>(from);
-      return fake->Enqueue(stream, "to-device", [to, kept = std::vector(data, data + bytes)] {
-        std::memcpy(fake->Memory(to), kept.data(), kept.size());
+      return fake->Enqueue(stream, "to-device", [memory, kept = std::vector(data, data + bytes)] {
+        std::memcpy(memory, kept.data(), kept.size());
       });
     }
-    return fake->Enqueue(stream, "to-device", [=] { std::memcpy(fake->Memory(to), from, bytes); });
+    return fake->Enqueue(stream, "to-device", [=] { std::memcpy(memory, from, bytes); });
   }
   static CUresult FromDevice(void* to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
     std::scoped_lock lock(fake->mutex_);
     if (!fake->Mapped(from, bytes)) return CUDA_ERROR_INVALID_VALUE;
-    return fake->Enqueue(stream, "from-device",
-                         [=] { std::memcpy(to, fake->Memory(from), bytes); });
+    return fake->Enqueue(stream, "from-device", [to, bytes, memory = fake->Memory(from)] {
+      std::memcpy(to, memory, bytes);
+    });
   }
   static CUresult OnDevice(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
     std::scoped_lock lock(fake->mutex_);
     if (!fake->Mapped(from, bytes) || !fake->Mapped(to, bytes)) return CUDA_ERROR_INVALID_VALUE;
     return fake->Enqueue(stream, "on-device",
-                         [=] { std::memmove(fake->Memory(to), fake->Memory(from), bytes); });
+                         [bytes, target = fake->Memory(to), source = fake->Memory(from)] {
+                           std::memmove(target, source, bytes);
+                         });
   }
   template <typename T>
   static CUresult Set(CUdeviceptr to, T value, std::size_t count, CUstream stream) {
     std::scoped_lock lock(fake->mutex_);
     if (!fake->Mapped(to, count * sizeof value) || to % sizeof value != 0)
       return CUDA_ERROR_INVALID_VALUE;
-    return fake->Enqueue(
-        stream, "set", [=] { std::fill_n(reinterpret_cast<T*>(fake->Memory(to)), count, value); });
+    return fake->Enqueue(stream, "set", [value, count, memory = fake->Memory(to)] {
+      std::fill_n(reinterpret_cast<T*>(memory), count, value);
+    });
   }
 
   static CUresult SetRows(CUdeviceptr to, std::size_t pitch, unsigned char value, std::size_t width,
@@ -162,9 +206,9 @@ struct FakeCalls {
     std::scoped_lock lock(fake->mutex_);
     if (width > pitch || !fake->Mapped(to, pitch * (rows - 1) + width))
       return CUDA_ERROR_INVALID_VALUE;
-    return fake->Enqueue(stream, "set-rows", [=] {
+    return fake->Enqueue(stream, "set-rows", [=, memory = fake->Memory(to)] {
       for (std::size_t row = 0; row < rows; ++row)
-        std::fill_n(reinterpret_cast<unsigned char*>(fake->Memory(to + row * pitch)), width, value);
+        std::fill_n(reinterpret_cast<unsigned char*>(memory) + row * pitch, width, value);
     });
   }
 
@@ -293,21 +337,23 @@ struct FakeCalls {
     const FakeGpu::Function& kernel = *reinterpret_cast<FakeGpu::Function*>(function);
     if (grid == 0 || block == 0 || kernel.name == "refused") return CUDA_ERROR_INVALID_VALUE;
     if (kernel.name == "nothing") return fake->Enqueue(stream, "nothing", [] {});
+    CUresult& lost = StreamOf(stream).context->lost;
     if (kernel.name == "faults")
-      return fake->Enqueue(stream, "faults", [] { fake->lost_ = CUDA_ERROR_ILLEGAL_ADDRESS; });
+      return fake->Enqueue(stream, "faults", [&lost] { lost = CUDA_ERROR_ILLEGAL_ADDRESS; });
     std::uint64_t address = 0;
     std::uint32_t count = 0;
     std::uint32_t value = 0;
     std::memcpy(&address, arguments[0], sizeof address);
     std::memcpy(&count, arguments[1], sizeof count);
     std::memcpy(&value, arguments[2], sizeof value);
-    return fake->Enqueue(stream, "add", [=] {
-      if (!fake->Mapped(address, count * sizeof value) || address % sizeof value != 0) {
-        fake->lost_ = CUDA_ERROR_ILLEGAL_ADDRESS;
+    const bool mapped = fake->Mapped(address, count * sizeof value) && address % sizeof value == 0;
+    auto* const words = reinterpret_cast<std::uint32_t*>(fake->Memory(address));
+    return fake->Enqueue(stream, "add", [=, &lost] {
+      if (!mapped) {
+        lost = CUDA_ERROR_ILLEGAL_ADDRESS;
         return;
       }
-      for (std::uint32_t i = 0; i < count; ++i)
-        reinterpret_cast<std::uint32_t*>(fake->Memory(address))[i] += value;
+      for (std::uint32_t i = 0; i < count; ++i) words[i] += value;
     });
   }
   static CUresult LaunchTogether(CUfunction function, unsigned gx, unsigned gy, unsigned gz,
@@ -331,10 +377,8 @@ struct FakeCalls {
         refusal != CUDA_SUCCESS)
       return refusal;
     if (flags > 1) return CUDA_ERROR_INVALID_VALUE;
-    auto made = std::make_unique<FakeGpu::Stream>();
-    made->number = static_cast<int>(fake->streams_.size());
-    *stream = reinterpret_cast<CUstream>(made.get());
-    fake->streams_.push_back(std::move(made));
+    *stream = reinterpret_cast<CUstream>(
+        NewStream(&fake->Current(), (flags & CU_STREAM_NON_BLOCKING) == 0));
     return CUDA_SUCCESS;
   }
   static CUresult DestroyStream(CUstream stream) {
@@ -344,8 +388,14 @@ struct FakeCalls {
   }
   static CUresult QueryStream(CUstream stream) {
     std::scoped_lock lock(fake->mutex_);
-    if (fake->lost_ != CUDA_SUCCESS) return fake->lost_;
-    return StreamOf(stream).tasks.empty() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+    const FakeGpu::Stream& asked = StreamOf(stream);
+    if (asked.context->lost != CUDA_SUCCESS) return asked.context->lost;
+    const bool legacy = &asked == asked.context->legacy;
+    for (const auto& other : fake->streams_) {
+      const bool counts = legacy && other->blocking && other->context == asked.context;
+      if ((counts || other.get() == &asked) && !other->tasks.empty()) return CUDA_ERROR_NOT_READY;
+    }
+    return CUDA_SUCCESS;
   }
   static CUresult WaitEvent(CUstream stream, CUevent event, unsigned) {
     std::scoped_lock lock(fake->mutex_);
@@ -356,9 +406,10 @@ struct FakeCalls {
   static CUresult CreateEvent(CUevent* event, unsigned) {
     std::scoped_lock lock(fake->mutex_);
     auto* made = new FakeGpu::Event;
+    made->context = &fake->Current();
     fake->events_.insert(made);
     *event = reinterpret_cast<CUevent>(made);
-    return fake->lost_;
+    return made->context->lost;
   }
   static CUresult DestroyEvent(CUevent event) {
     std::scoped_lock lock(fake->mutex_);
@@ -368,7 +419,7 @@ struct FakeCalls {
   }
   static CUresult RecordEvent(CUevent event, CUstream stream) {
     std::scoped_lock lock(fake->mutex_);
-    if (fake->lost_ != CUDA_SUCCESS) return fake->lost_;
+    if (const CUresult lost = StreamOf(stream).context->lost; lost != CUDA_SUCCESS) return lost;
     auto* recorded = reinterpret_cast<FakeGpu::Event*>(event);
     recorded->pending = true;
     return fake->Enqueue(stream, "record", [recorded] {
@@ -378,8 +429,9 @@ struct FakeCalls {
   }
   static CUresult QueryEvent(CUevent event) {
     std::scoped_lock lock(fake->mutex_);
-    if (fake->lost_ != CUDA_SUCCESS) return fake->lost_;
-    return reinterpret_cast<FakeGpu::Event*>(event)->pending ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+    const auto& asked = *reinterpret_cast<FakeGpu::Event*>(event);
+    if (asked.context->lost != CUDA_SUCCESS) return asked.context->lost;
+    return asked.pending ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
   }
   static CUresult Elapsed(float* milliseconds, CUevent start, CUevent end) {
     std::scoped_lock lock(fake->mutex_);
@@ -399,7 +451,8 @@ FakeGpu::FakeGpu()
           },
           [this](CUstream stream) { return Enqueue(stream, "graph", [] {}); }) {
   fake = this;
-  streams_.push_back(std::make_unique<Stream>());
+  contexts_.push_back(std::make_unique<Context>());
+  contexts_.back()->legacy = FakeCalls::NewStream(contexts_.back().get(), true);
   const auto add = [this](std::string name, std::vector<std::size_t> parameters) {
     functions_.push_back(
         std::make_unique<Function>(Function{std::move(name), std::move(parameters)}));
@@ -411,7 +464,7 @@ FakeGpu::FakeGpu()
   d.cuDeviceGetCount = FakeCalls::Count;
   d.cuDeviceGet = FakeCalls::Get;
   d.cuDevicePrimaryCtxRetain = FakeCalls::Retain;
-  d.cuDevicePrimaryCtxRelease = FakeCalls::OfDevice;
+  d.cuDevicePrimaryCtxRelease = FakeCalls::ReleaseContext;
   d.cuDevicePrimaryCtxSetFlags = FakeCalls::SetFlags;
   d.cuCtxSetCurrent = FakeCalls::SetCurrent;
   d.cuCtxGetLimit = FakeCalls::GetLimit;
@@ -484,7 +537,8 @@ FakeGpu::FakeGpu()
 }
 
 FakeGpu::~FakeGpu() {
-  for (const auto& [address, range] : reserved_) ::munmap(range.memory, range.bytes);
+  for (const auto& context : contexts_)
+    for (const auto& [address, range] : context->reserved) ::munmap(range.memory, range.bytes);
   for (Event* event : events_) delete event;
   fake = nullptr;
 }
@@ -509,6 +563,12 @@ void FakeGpu::LetNext(int stream, std::size_t count) {
   std::scoped_lock lock(mutex_);
   Stream& held = *streams_.at(static_cast<std::size_t>(stream));
   held.let = std::min(count, held.tasks.size());
+  RunAll();
+}
+
+void FakeGpu::LetAll() {
+  std::scoped_lock lock(mutex_);
+  for (const auto& stream : streams_) stream->held = false;
   RunAll();
 }
 
@@ -542,13 +602,13 @@ bool FakeGpu::WaitForLog(const std::string& entry, std::size_t count) const {
 
 CUresult FakeGpu::Enqueue(CUstream stream, std::string entry, std::function<void()> run,
                           std::function<bool()> ready) {
-  if (lost_ != CUDA_SUCCESS) return lost_;
   Stream& target = FakeCalls::StreamOf(stream);
+  if (target.context->lost != CUDA_SUCCESS) return target.context->lost;
   if (const auto refusal = refusals_.find(entry);
       refusal != refusals_.end() && refusal->second != CUDA_SUCCESS)
     return refusal->second;
   log_.push_back(entry + " " + std::to_string(target.number));
-  target.tasks.push_back({std::move(ready), std::move(run)});
+  target.tasks.push_back({std::move(ready), std::move(run), tasks_++});
   RunAll();
   changed_.notify_all();
   return CUDA_SUCCESS;
@@ -558,8 +618,7 @@ void FakeGpu::RunAll() {
   for (bool progress = true; progress;) {
     progress = false;
     for (const auto& stream : streams_) {
-      while ((!stream->held || stream->let > 0) && !stream->tasks.empty() &&
-             (!stream->tasks.front().ready || stream->tasks.front().ready())) {
+      while (MayRun(*stream)) {
         const Task task = std::move(stream->tasks.front());
         stream->tasks.pop_front();
         if (stream->let > 0) --stream->let;
@@ -570,18 +629,38 @@ void FakeGpu::RunAll() {
   }
 }
 
+bool FakeGpu::MayRun(const Stream& stream) const {
+  if (stream.tasks.empty() || (stream.held && stream.let == 0)) return false;
+  const Task& next = stream.tasks.front();
+  if (next.ready && !next.ready()) return false;
+  const auto has_earlier = [&](const Stream& other) {
+    return !other.tasks.empty() && other.tasks.front().number < next.number;
+  };
+  if (!stream.blocking) return true;
+  if (&stream != stream.context->legacy) return !has_earlier(*stream.context->legacy);
+  return std::none_of(streams_.begin(), streams_.end(), [&](const auto& other) {
+    return other->blocking && other->context == stream.context && has_earlier(*other);
+  });
+}
+
+FakeGpu::Context& FakeGpu::Current() const {
+  const bool known = current_context != 0 && current_context <= contexts_.size();
+  return *contexts_[known ? current_context - 1 : 0];
+}
+
 bool FakeGpu::Mapped(CUdeviceptr address, std::size_t bytes) const {
   const auto inside = [&](CUdeviceptr start, std::size_t size) {
     return address >= start && bytes <= size && address - start <= size - bytes;
   };
-  for (const auto& [start, size] : mapped_)
+  for (const auto& [start, size] : Current().mapped)
     if (inside(start, size)) return true;
   return inside(reinterpret_cast<CUdeviceptr>(variable_.data()), variable_.size());
 }
 
 std::byte* FakeGpu::Memory(CUdeviceptr address) const {
-  const auto after = reserved_.upper_bound(address);
-  if (after != reserved_.begin()) {
+  const auto& reserved = Current().reserved;
+  const auto after = reserved.upper_bound(address);
+  if (after != reserved.begin()) {
     const auto& [base, range] = *std::prev(after);
     if (address - base < range.bytes) return range.memory + (address - base);
   }

@@ -1,8 +1,9 @@
-// A driver of functions written for tests: one device whose streams run when
-// the test lets them. Memory is real, so that copied bytes can be compared.
+// A driver of functions written for tests: a device whose streams run when the test lets them.
+// Memory is real, so that copied bytes can be compared.
 #pragma once
 
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
@@ -19,7 +20,12 @@ namespace cuspan::proxy {
 
 // One at a time: the driver's functions find it through a global.
 //
-// Streams are numbered as they were created, from 1; 0 is the legacy stream.
+// Streams are numbered as they were created, from 1; 0 is the legacy stream. Work of it and of
+// streams that were not made with CU_STREAM_NON_BLOCKING runs in the order in which it came.
+// Whoever retains the primary context gets one with addresses, memory, streams and faults of its
+// own, as each process has one; its legacy stream is numbered as the others are, but for the first.
+// What a thread does concerns the context that it made current. With its release, what is pending
+// in it is gone.
 // Kernels of every module: "add" (u64 address, u32 count, u32 value) adds to u32
 // elements; "nothing" () does nothing; "refused" () is refused with
 // CUDA_ERROR_INVALID_VALUE; "faults" () loses the context when it runs. Variable:
@@ -36,6 +42,7 @@ class FakeGpu {
   void Let(int stream);
   // Lets the next `count` pieces of work of a stream that is held run, of those it has.
   void LetNext(int stream, std::size_t count);
+  void LetAll();
   // The driver function of this name answers `result` from now on (CUDA_SUCCESS: does its work
   // again).
   void Refuse(const std::string& function, CUresult result);
@@ -51,6 +58,7 @@ class FakeGpu {
   // Waits until `count` entries equal to `entry` are there; false when that takes too long.
   bool WaitForLog(const std::string& entry, std::size_t count = 1) const;
 
+  struct Context;
   struct Stream;
   struct Event;
   struct Function;
@@ -60,10 +68,14 @@ class FakeGpu {
   struct Task {
     std::function<bool()> ready;
     std::function<void()> run;
+    std::uint64_t number;  // Counts all of them.
   };
   CUresult Enqueue(CUstream stream, std::string entry, std::function<void()> run,
                    std::function<bool()> ready = nullptr);
   void RunAll();
+  bool MayRun(const Stream& stream) const;
+  // Of the calling thread.
+  Context& Current() const;
   bool Mapped(CUdeviceptr address, std::size_t bytes) const;
   // Where the memory of a device's address lies in this process.
   std::byte* Memory(CUdeviceptr address) const;
@@ -77,17 +89,12 @@ class FakeGpu {
   std::set<Event*> events_;
   std::vector<std::unique_ptr<Function>> functions_;
   std::map<std::string, CUresult> refusals_;
-  struct Reserved {
-    std::size_t bytes;
-    std::byte* memory;
-  };
-  std::map<CUdeviceptr, Reserved> reserved_;
+  std::vector<std::unique_ptr<Context>> contexts_;
   bool has_own_addresses_ = false;
-  std::map<CUdeviceptr, std::size_t> mapped_;
   std::vector<std::string> log_;
   std::vector<std::byte> variable_ = std::vector<std::byte>(64);
   unsigned long long objects_ = 0;  // Textures and surfaces made so far.
-  CUresult lost_ = CUDA_SUCCESS;
+  std::uint64_t tasks_ = 0;         // Handed over so far.
   bool modules_held_ = false;
 };
 

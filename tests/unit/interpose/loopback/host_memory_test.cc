@@ -1,0 +1,136 @@
+// Page-locked memory of the program, allocated and registered.
+#include <sys/mman.h>
+
+#include "tests/unit/interpose/loopback/loopback.h"
+
+namespace cuspan {
+namespace {
+
+class HostMemoryTest : public LoopbackTest {
+ protected:
+  static std::uint32_t* NewPinned(std::size_t words, unsigned flags = cudaHostAllocDefault) {
+    void* memory = nullptr;
+    EXPECT_CUDA(cudaHostAlloc(&memory, words * sizeof(std::uint32_t), flags));
+    return static_cast<std::uint32_t*>(memory);
+  }
+};
+
+TEST_F(HostMemoryTest, SaysHowItWasMade) {
+  for (const unsigned flags :
+       {cudaHostAllocDefault, cudaHostAllocPortable, cudaHostAllocWriteCombined,
+        cudaHostAllocPortable | cudaHostAllocWriteCombined}) {
+    std::uint32_t* const words = NewPinned(4, flags);
+    unsigned told = 99;
+    EXPECT_CUDA(cudaHostGetFlags(&told, words));
+    EXPECT_EQ(told & flags, flags);
+    cudaPointerAttributes attributes{};
+    EXPECT_CUDA(cudaPointerGetAttributes(&attributes, words + 1));
+    EXPECT_EQ(attributes.type, cudaMemoryTypeHost);
+    EXPECT_EQ(attributes.hostPointer, words + 1);
+    EXPECT_CUDA(cudaFreeHost(words));
+    EXPECT_CUDA_ERROR(cudaHostGetFlags(&told, words), cudaErrorInvalidValue);
+  }
+}
+
+TEST_F(HostMemoryTest, WrongArgumentsAreRefused) {
+  void* memory = nullptr;
+  int here = 0;
+  std::uint32_t* const words = NewPinned(4);
+  EXPECT_CUDA_ERROR(cudaHostAlloc(&memory, 16, 0x100), cudaErrorInvalidValue);
+  EXPECT_CUDA_ERROR(cudaHostAlloc(nullptr, 16, 0), cudaErrorInvalidValue);
+  EXPECT_CUDA_ERROR(cudaMallocHost(static_cast<void**>(nullptr), 16), cudaErrorInvalidValue);
+  EXPECT_CUDA_ERROR(cudaFreeHost(&here), cudaErrorInvalidValue);
+  EXPECT_CUDA_ERROR(cudaFreeHost(words + 1), cudaErrorInvalidValue);
+  EXPECT_CUDA(cudaFreeHost(words));
+  EXPECT_CUDA_ERROR(cudaFreeHost(words), cudaErrorInvalidValue);
+  EXPECT_CUDA(cudaFreeHost(nullptr));
+}
+
+TEST_F(HostMemoryTest, IsTheProgramsOwn) {
+  std::uint32_t* const first = NewPinned(100'000);
+  std::uint32_t* const second = NewPinned(100'000);
+  std::fill_n(first, 100'000, 1);
+  std::fill_n(second, 100'000, 2);
+  EXPECT_EQ(std::count(first, first + 100'000, 1), 100'000);
+  EXPECT_CUDA(cudaFreeHost(first));
+  EXPECT_EQ(std::count(second, second + 100'000, 2), 100'000);
+  EXPECT_CUDA(cudaFreeHost(second));
+}
+
+TEST_F(HostMemoryTest, RegisteredMemoryIsPageLocked) {
+  std::vector<std::uint32_t> words = Count(50'000);
+  const std::size_t bytes = words.size() * sizeof words[0];
+  ASSERT_CUDA(cudaHostRegister(words.data(), bytes, cudaHostRegisterDefault));
+  cudaPointerAttributes attributes{};
+  EXPECT_CUDA(cudaPointerGetAttributes(&attributes, &words[5]));
+  EXPECT_EQ(attributes.type, cudaMemoryTypeHost);
+
+  // Copies of it do not wait.
+  std::uint32_t* const there = NewWords(words.size());
+  cudaStream_t stream = NewStream();
+  Hold(stream);
+  ASSERT_CUDA(cudaMemcpyAsync(there, words.data(), bytes, cudaMemcpyHostToDevice, stream));
+  ASSERT_CUDA(Add(there, 50'000, 1, stream));
+  ASSERT_CUDA(cudaMemcpyAsync(words.data(), there, bytes, cudaMemcpyDeviceToHost, stream));
+  EXPECT_CUDA_ERROR(cudaStreamQuery(stream), cudaErrorNotReady);
+  Let(stream);
+  ASSERT_CUDA(cudaStreamSynchronize(stream));
+  for (std::uint32_t i = 0; i < 50'000; ++i) ASSERT_EQ(words[i], i + 1);
+
+  EXPECT_CUDA(cudaHostUnregister(words.data()));
+  EXPECT_CUDA(cudaPointerGetAttributes(&attributes, words.data()));
+  EXPECT_EQ(attributes.type, cudaMemoryTypeUnregistered);
+}
+
+TEST_F(HostMemoryTest, IsRegisteredOnce) {
+  std::vector<std::uint32_t> words(5000);
+  ASSERT_CUDA(cudaHostRegister(words.data(), 20'000, cudaHostRegisterPortable));
+  EXPECT_CUDA_ERROR(cudaHostRegister(words.data(), 20'000, 0),
+                    cudaErrorHostMemoryAlreadyRegistered);
+  EXPECT_CUDA_ERROR(cudaHostRegister(&words[10], 100, 0), cudaErrorHostMemoryAlreadyRegistered);
+  EXPECT_CUDA(cudaHostUnregister(words.data()));
+  EXPECT_CUDA_ERROR(cudaHostUnregister(words.data()), cudaErrorHostMemoryNotRegistered);
+}
+
+TEST_F(HostMemoryTest, OnlyMemoryOfTheProgramIsRegistered) {
+  std::uint32_t* const words = NewWords(16);
+  std::uint32_t* const pinned = NewPinned(16);
+  EXPECT_CUDA_ERROR(cudaHostRegister(nullptr, 16, 0), cudaErrorInvalidValue);
+  EXPECT_CUDA_ERROR(cudaHostRegister(words, 64, 0), cudaErrorInvalidValue);
+  EXPECT_CUDA_ERROR(cudaHostRegister(pinned, 0, 0), cudaErrorInvalidValue);
+  EXPECT_NE(cudaHostUnregister(pinned), cudaSuccess);
+  int here = 0;
+  EXPECT_CUDA_ERROR(cudaHostRegister(&here, sizeof here, 0x100), cudaErrorInvalidValue);
+  void* const gone = ::mmap(nullptr, 8192, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ::munmap(static_cast<std::byte*>(gone) + 4096, 4096);
+  EXPECT_CUDA_ERROR(cudaHostRegister(gone, 8192, 0), cudaErrorInvalidValue);
+  ::munmap(gone, 4096);
+  EXPECT_CUDA(cudaFreeHost(pinned));
+}
+
+TEST_F(HostMemoryTest, OtherMemoryHasNoDevicePointer) {
+  int here = 0;
+  void* there = nullptr;
+  std::uint32_t* const words = NewPinned(4);
+  EXPECT_CUDA_ERROR(cudaHostGetDevicePointer(&there, &here, 0), cudaErrorInvalidValue);
+  EXPECT_CUDA_ERROR(cudaHostGetDevicePointer(&there, words, 1), cudaErrorInvalidValue);
+  EXPECT_CUDA(cudaFreeHost(words));
+}
+
+TEST_F(HostMemoryTest, AllDevicesCopyFromAndToIt) {
+  std::uint32_t* const words = NewPinned(10'000, cudaHostAllocPortable);
+  for (std::uint32_t i = 0; i < 10'000; ++i) words[i] = i;
+  for (int device = 0; device < kDevices; ++device) {
+    ASSERT_CUDA(cudaSetDevice(device));
+    std::uint32_t* const there = NewWords(10'000);
+    ASSERT_CUDA(cudaMemcpyAsync(there, words, 40'000, cudaMemcpyHostToDevice, nullptr));
+    ASSERT_CUDA(Add(there, 10'000, 10, nullptr));
+    ASSERT_CUDA(cudaMemcpyAsync(words, there, 40'000, cudaMemcpyDeviceToHost, nullptr));
+    ASSERT_CUDA(cudaDeviceSynchronize());
+  }
+  for (std::uint32_t i = 0; i < 10'000; ++i) ASSERT_EQ(words[i], i + 20);
+  EXPECT_CUDA(cudaFreeHost(words));
+}
+
+}  // namespace
+}  // namespace cuspan
