@@ -62,10 +62,12 @@ struct Stream {
   bool blocking = true;            // Keeps order with the legacy stream.
   StreamQueue* queue = nullptr;    // Valid until the stream is retired.
   std::shared_ptr<Completer::Lane> lane = std::make_shared<Completer::Lane>();
-  // What the driver took, in units of Session::Submitted, and how much of it when last marked.
+  // What the driver took, in units of DeviceSession::Submitted, and how much of it when last
+  // marked.
   std::uint64_t submitted = 0;
   std::uint64_t marked = 0;
-  std::uint64_t turn = 0;  // When it was given its last op: Session::Submitted counts for all.
+  std::uint64_t turn =
+      0;  // When it was given its last op: DeviceSession::Submitted counts for all.
   std::shared_ptr<AskedStream> asked;  // Made when it is needed.
 
   bool Idle() const { return lane->completed() == submitted; }

@@ -157,8 +157,8 @@ int ServeDevice(ControlSocket& socket, const ProxyStart& start) {
   std::thread([&socket, place] { ServeSocket(socket, *place); }).detach();
   // Never destroyed: kernels of a program that was killed may still run, and must not lose their
   // memory before they end with this process.
-  auto* session = new Session(place->driver.functions, *place->device, *place->channel,
-                              std::move(exchange), &place->joins);
+  auto* session = new DeviceSession(place->driver.functions, *place->device, *place->channel,
+                                    std::move(exchange), &place->joins);
   const Status served = Serve(*session);
   if (served.ok()) return 0;
   LogError("the session was terminated: {}", served.message());

@@ -16,7 +16,7 @@ constexpr bool kHandled =
     T::kClass == OpClass::kPosted || T::kClass == OpClass::kCall || T::kClass == OpClass::kChunk;
 
 template <typename T>
-Status HandleAs(Session& session, const Frame& frame) {
+Status HandleAs(DeviceSession& session, const Frame& frame) {
   T op;
   if (!DecodeFrom(frame.payload, op))
     return Status::Invalid("malformed {} of {} bytes", OpName(T::kOp), frame.payload.size());
@@ -29,7 +29,7 @@ Status HandleAs(Session& session, const Frame& frame) {
   return Handle(session, Origin{frame.header.sequence, frame.header.request, T::kOp}, op);
 }
 
-Status Dispatch(Session& session, const Frame& frame) {
+Status Dispatch(DeviceSession& session, const Frame& frame) {
   Status status;
   bool handled = false;
   WithOp(frame.op(), [&]<typename T>() {
@@ -51,7 +51,7 @@ Status Dispatch(Session& session, const Frame& frame) {
 constexpr std::chrono::nanoseconds kLooksBetweenFrames{4000};
 constexpr std::chrono::nanoseconds kLooksWhileIdle{300};
 
-Status Loop(Session& session) {
+Status Loop(DeviceSession& session) {
   Channel& channel = session.channel;
   const WaitStages stages = WaitStages::ForThisMachine();
   bool dropped = false;
@@ -98,7 +98,7 @@ Status Loop(Session& session) {
 
 }  // namespace
 
-Status Serve(Session& session) {
+Status Serve(DeviceSession& session) {
   const Status ended = Loop(session);
   if (!ended.ok()) session.channel.Close(true);
   return ended;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "interpose/client/pools.h"
+#include "interpose/client/memory/pools.h"
 #include "interpose/client/session_copies.h"
 
 namespace cuspan {

@@ -20,17 +20,17 @@
 
 #include "interpose/client/event.h"
 #include "interpose/client/kernel_output.h"
-#include "interpose/client/managed_variables.h"
-#include "interpose/client/memory.h"
+#include "interpose/client/memory/device_memory.h"
+#include "interpose/client/memory/managed_variables.h"
+#include "interpose/client/memory/shared_region.h"
 #include "interpose/client/modules.h"
-#include "interpose/client/shared_region.h"
 #include "interpose/client/thread_state.h"
 #include "interpose/client/transfers.h"
 #include "protocol/channel/channel.h"
 
 namespace cuspan {
 
-class Peers;
+class PeerMemory;
 
 // Where a device's proxy is.
 struct LinkPlace {
@@ -69,12 +69,12 @@ class Link : public std::enable_shared_from_this<Link> {
     memory_.SetShared(region);
   }
   // Set once, before the link is used.
-  void SetPlace(LinkPlace place, Peers* peers) {
+  void SetPlace(LinkPlace place, PeerMemory* peers) {
     place_ = std::move(place);
     peers_ = peers;
   }
   const LinkPlace& place() const { return place_; }
-  Peers* peers() { return peers_; }
+  PeerMemory* peers() { return peers_; }
   // The managed variable at the address, for those who name it as a symbol.
   std::optional<BlockAllocator::Range> ManagedVariable(std::uint64_t address) const {
     return variables_ != nullptr ? variables_->At(address) : std::nullopt;
@@ -398,7 +398,7 @@ class Link : public std::enable_shared_from_this<Link> {
   Sharing sharing_ = Sharing::kNone;
   bool mirrors_managed_ = false;
   LinkPlace place_;
-  Peers* peers_ = nullptr;
+  PeerMemory* peers_ = nullptr;
 
   Transfers transfers_;
   DeviceMemory memory_;

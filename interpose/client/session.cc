@@ -10,8 +10,8 @@
 #include "interpose/client/agent_connection.h"
 #include "interpose/client/background_thread.h"
 #include "interpose/client/handles.h"
-#include "interpose/client/ipc_memory.h"
-#include "interpose/client/pools.h"
+#include "interpose/client/memory/ipc_memory.h"
+#include "interpose/client/memory/pools.h"
 #include "interpose/client/thread_state.h"
 
 namespace cuspan {

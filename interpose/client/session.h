@@ -20,11 +20,11 @@
 #include "interpose/client/arrays.h"
 #include "interpose/client/device_opener.h"
 #include "interpose/client/host_calls.h"
-#include "interpose/client/host_memory.h"
 #include "interpose/client/link.h"
-#include "interpose/client/memory_advice.h"
+#include "interpose/client/memory/host_memory.h"
+#include "interpose/client/memory/memory_advice.h"
+#include "interpose/client/memory/peer_memory.h"
 #include "interpose/client/peer_copies.h"
-#include "interpose/client/peers.h"
 
 namespace cuspan {
 
@@ -135,7 +135,7 @@ class Session {
   CUresult AllocateManaged(std::uint64_t bytes, std::uint64_t* address);
   MemoryAdvice& advice() { return advice_; }
   Arrays& arrays() { return arrays_; }
-  Peers& peers() { return peers_; }
+  PeerMemory& peers() { return peers_; }
 
   // What a pointer points into.
   struct PointerKind {
@@ -300,7 +300,7 @@ class Session {
   SharedRegion shared_{[this] { return Links(); }};
   ManagedVariables managed_variables_{&shared_};
   MemoryAdvice advice_;
-  Peers peers_{[this] { return Links(); }};
+  PeerMemory peers_{[this] { return Links(); }};
   PeerCopies peer_copies_{
       [this](std::uint32_t join, int first, int second) { return Join(join, first, second); }};
   std::mutex managed_mutex_;

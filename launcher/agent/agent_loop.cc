@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "launcher/agent/naps.h"
+#include "launcher/agent/relay/naps.h"
 
 namespace cuspan {
 namespace {

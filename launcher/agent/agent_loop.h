@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "launcher/agent/poller.h"
-#include "launcher/agent/relay.h"
+#include "launcher/agent/relay/relay.h"
 
 namespace cuspan {
 

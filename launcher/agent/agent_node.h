@@ -9,8 +9,8 @@
 #include "launcher/agent/client_service.h"
 #include "launcher/agent/device_service.h"
 #include "launcher/agent/heartbeats.h"
-#include "launcher/agent/lane_carrier.h"
 #include "launcher/agent/node_context.h"
+#include "launcher/agent/relay/lane_carrier.h"
 #include "launcher/environment.h"
 #include "launcher/install_paths.h"
 

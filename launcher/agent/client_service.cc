@@ -11,10 +11,10 @@ namespace {
 // has told the sender so.
 template <typename T, typename FindSession>
 void Pass(std::uint32_t rank, const Frame& frame, FindSession&& find,
-          void (Session::*take)(const T&)) {
+          void (ClientSession::*take)(const T&)) {
   const Result<T> message = ParseMessage<T>(frame);
   if (!message.ok()) return LogError("agent {}: {}", rank, message.status().message());
-  if (Session* session = find(message->session)) (session->*take)(*message);
+  if (ClientSession* session = find(message->session)) (session->*take)(*message);
 }
 
 }  // namespace
@@ -35,16 +35,16 @@ void ClientService::Admit() {
   // One a turn: others wait as well.
   std::optional<Reception::Arrival> arrival = reception_->Next();
   if (!arrival) return;
-  Result<std::shared_ptr<Session>> session =
-      Session::Start(context_, std::move(*arrival), NewId(), reports_);
+  Result<std::shared_ptr<ClientSession>> session =
+      ClientSession::Start(context_, std::move(*arrival), NewId(), reports_);
   if (session.ok())
     sessions_.push_back(std::move(*session));
   else
     LogError("connection refused: {}", session.status().message());
 }
 
-Session* ClientService::Find(std::uint32_t id) {
-  for (const std::shared_ptr<Session>& session : sessions_)
+ClientSession* ClientService::Find(std::uint32_t id) {
+  for (const std::shared_ptr<ClientSession>& session : sessions_)
     if (session->id() == id && !session->ended()) return session.get();
   return nullptr;
 }
@@ -62,16 +62,16 @@ std::uint32_t ClientService::NewId() {
 bool ClientService::TakeControl(std::uint32_t rank, const Frame& frame) {
   const auto find = [this](std::uint32_t id) { return Find(id); };
   if (frame.op() == Op::kRemoteOpened) {
-    Pass(rank, frame, find, &Session::TakeRemoteOpened);
+    Pass(rank, frame, find, &ClientSession::TakeRemoteOpened);
   } else if (frame.op() == Op::kRemoteLost) {
-    Pass(rank, frame, find, &Session::TakeRemoteLost);
+    Pass(rank, frame, find, &ClientSession::TakeRemoteLost);
   } else if (frame.op() == Op::kRemoteJoin) {
     const Result<RemoteJoin> join = ParseMessage<RemoteJoin>(frame);
     // One of another agent's session is about a device of this node.
     if (!join.ok() || AgentOfSession(join->session) != context_.rank) return false;
     if (join->rank != rank) {
       LogError("agent {} claims to be agent {}", rank, join->rank);
-    } else if (Session* session = Find(join->session)) {
+    } else if (ClientSession* session = Find(join->session)) {
       session->TakeRemoteJoin(*join);
     }
   } else {
@@ -81,23 +81,23 @@ bool ClientService::TakeControl(std::uint32_t rank, const Frame& frame) {
 }
 
 void ClientService::TakeBroken(RouteKey route, const std::string& reason) {
-  if (Session* session = Find(route.session))
+  if (ClientSession* session = Find(route.session))
     session->End(IsJoinRoute(route)
                      ? Format("on the channel between two devices: {}", reason)
                      : Format("on the channel of device {}: {}", route.device, reason));
 }
 
 void ClientService::LoseAgent(std::uint32_t rank, const std::string& reason) {
-  for (const std::shared_ptr<Session>& session : sessions_) session->LoseAgent(rank, reason);
+  for (const std::shared_ptr<ClientSession>& session : sessions_) session->LoseAgent(rank, reason);
 }
 
 void ClientService::ForgetEnded() {
   std::erase_if(sessions_,
-                [](const std::shared_ptr<Session>& session) { return session->ended(); });
+                [](const std::shared_ptr<ClientSession>& session) { return session->ended(); });
 }
 
 void ClientService::EndAll() {
-  for (const std::shared_ptr<Session>& session : sessions_) session->End("");
+  for (const std::shared_ptr<ClientSession>& session : sessions_) session->End("");
   sessions_.clear();
 }
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "launcher/agent/client_session.h"
 #include "launcher/agent/node_context.h"
-#include "launcher/agent/session.h"
 #include "protocol/channel/reception.h"
 
 namespace cuspan {
@@ -38,12 +38,12 @@ class ClientService {
 
  private:
   void Admit();
-  Session* Find(std::uint32_t id);
+  ClientSession* Find(std::uint32_t id);
   std::uint32_t NewId();
 
   NodeContext& context_;
   std::optional<Reception> reception_;
-  std::vector<std::shared_ptr<Session>> sessions_;
+  std::vector<std::shared_ptr<ClientSession>> sessions_;
   std::vector<DeviceReport> reports_;
   std::uint32_t last_number_ = 0;
 };

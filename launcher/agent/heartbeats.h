@@ -10,7 +10,7 @@
 #include <functional>
 
 #include "launcher/agent/poller.h"
-#include "launcher/agent/relay.h"
+#include "launcher/agent/relay/relay.h"
 #include "launcher/agent/silence_watch.h"
 
 namespace cuspan {

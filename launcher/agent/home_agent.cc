@@ -11,7 +11,7 @@
 #include "common/log.h"
 #include "launcher/agent/descriptors.h"
 #include "launcher/agent/inventory.h"
-#include "launcher/agent/run_devices.h"
+#include "launcher/agent/lease/run_devices.h"
 #include "launcher/agent/startup.h"
 #include "launcher/process_fd.h"
 

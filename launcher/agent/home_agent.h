@@ -9,7 +9,7 @@
 
 #include "launcher/agent/agent_node.h"
 #include "launcher/agent/agent_options.h"
-#include "launcher/agent/run_allocation.h"
+#include "launcher/agent/lease/run_allocation.h"
 #include "launcher/app_process.h"
 #include "launcher/run_key.h"
 

@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "launcher/agent/lease_keeper.h"
+#include "launcher/agent/lease/lease_keeper.h"
 #include "launcher/agent/peer_channels.h"
 #include "launcher/agent/poller.h"
 #include "launcher/agent/proxy_process.h"
-#include "launcher/agent/relay.h"
+#include "launcher/agent/relay/relay.h"
 #include "launcher/agent/trace_collector.h"
 
 namespace cuspan {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "launcher/agent/proxy_process.h"
-#include "launcher/agent/relay.h"
+#include "launcher/agent/relay/relay.h"
 
 namespace cuspan {
 

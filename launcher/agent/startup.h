@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "launcher/agent/transport.h"
+#include "launcher/agent/relay/transport.h"
 #include "launcher/run_key.h"
 #include "protocol/wire/frame.h"
 

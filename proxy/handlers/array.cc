@@ -17,14 +17,14 @@ CUDA_ARRAY3D_DESCRIPTOR Descriptor(const ArrayShape& shape) {
   return descriptor;
 }
 
-Result<std::shared_ptr<Array>> FindArray(Session& session, std::uint64_t handle) {
+Result<std::shared_ptr<Array>> FindArray(DeviceSession& session, std::uint64_t handle) {
   std::shared_ptr<Array> array = session.arrays.Find(handle);
   if (array == nullptr) return Status::Invalid("array 0x{:x} does not exist", handle);
   return array;
 }
 
 // The resource as the driver takes it; kInvalid when it is none.
-Result<CUDA_RESOURCE_DESC> Describe(Session& session, const TextureResource& resource) {
+Result<CUDA_RESOURCE_DESC> Describe(DeviceSession& session, const TextureResource& resource) {
   CUDA_RESOURCE_DESC out{};
   out.resType = static_cast<CUresourcetype>(resource.kind);
   const auto format = static_cast<CUarray_format>(resource.format);
@@ -56,7 +56,7 @@ Result<CUDA_RESOURCE_DESC> Describe(Session& session, const TextureResource& res
 }
 
 // Whether the client may read all of the memory that a texture shows.
-bool MayShow(const Session& session, const TextureResource& resource) {
+bool MayShow(const DeviceSession& session, const TextureResource& resource) {
   switch (static_cast<CUresourcetype>(resource.kind)) {
     case CU_RESOURCE_TYPE_LINEAR:
       return session.MayTouch(resource.address, resource.width);
@@ -101,7 +101,7 @@ CUDA_RESOURCE_VIEW_DESC Describe(const TextureView& view) {
 
 // Runs `destroy` on the worker when the device is done with what was posted before.
 template <typename Destroy>
-void DestroyWhenDone(Session& session, const Origin& origin, Destroy destroy) {
+void DestroyWhenDone(DeviceSession& session, const Origin& origin, Destroy destroy) {
   session.WhenDeviceDone([&session, origin, destroy](CUresult, std::uint64_t) {
     session.worker.Run([&session, origin, destroy] { session.faults.Posted(origin, destroy()); });
   });
@@ -109,7 +109,7 @@ void DestroyWhenDone(Session& session, const Origin& origin, Destroy destroy) {
 
 }  // namespace
 
-Status Handle(Session& session, const Origin& origin, const ArrayCreate& op) {
+Status Handle(DeviceSession& session, const Origin& origin, const ArrayCreate& op) {
   if (op.array == 0 || session.arrays.Find(op.array) != nullptr)
     return Status::Invalid("array 0x{:x} is no new handle", op.array);
   session.worker.Run([&session, origin, op] {
@@ -126,7 +126,7 @@ Status Handle(Session& session, const Origin& origin, const ArrayCreate& op) {
   return Status::Ok();
 }
 
-Status Handle(Session& session, const Origin& origin, const ArrayOfLevel& op) {
+Status Handle(DeviceSession& session, const Origin& origin, const ArrayOfLevel& op) {
   Result<std::shared_ptr<Array>> mipmap = FindArray(session, op.mipmap);
   if (!mipmap.ok()) return mipmap.status();
   if ((*mipmap)->mipmap == nullptr) return Status::Invalid("array 0x{:x} has no levels", op.mipmap);
@@ -143,7 +143,7 @@ Status Handle(Session& session, const Origin& origin, const ArrayOfLevel& op) {
   return Status::Ok();
 }
 
-Status Handle(Session& session, const Origin& origin, const ArrayDestroy& op) {
+Status Handle(DeviceSession& session, const Origin& origin, const ArrayDestroy& op) {
   std::shared_ptr<Array> array = session.arrays.Remove(op.array);
   if (array == nullptr) return Status::Invalid("array 0x{:x} does not exist", op.array);
   if (array->whole != nullptr) return Status::Ok();
@@ -154,7 +154,7 @@ Status Handle(Session& session, const Origin& origin, const ArrayDestroy& op) {
   return Status::Ok();
 }
 
-Status Handle(Session& session, const Origin& origin, const TextureCreate& op) {
+Status Handle(DeviceSession& session, const Origin& origin, const TextureCreate& op) {
   Result<CUDA_RESOURCE_DESC> resource = Describe(session, op.resource);
   if (!resource.ok()) return resource.status();
   if (!MayShow(session, op.resource)) {
@@ -174,7 +174,7 @@ Status Handle(Session& session, const Origin& origin, const TextureCreate& op) {
   return Status::Ok();
 }
 
-Status Handle(Session& session, const Origin& origin, const TextureDestroy& op) {
+Status Handle(DeviceSession& session, const Origin& origin, const TextureDestroy& op) {
   const std::shared_ptr<Texture> texture = session.textures.Remove(op.object);
   if (texture == nullptr) return Status::Invalid("texture 0x{:x} does not exist", op.object);
   DestroyWhenDone(session, origin, [&session, object = texture->driver] {
@@ -183,7 +183,7 @@ Status Handle(Session& session, const Origin& origin, const TextureDestroy& op) 
   return Status::Ok();
 }
 
-Status Handle(Session& session, const Origin& origin, const SurfaceCreate& op) {
+Status Handle(DeviceSession& session, const Origin& origin, const SurfaceCreate& op) {
   Result<std::shared_ptr<Array>> array = FindArray(session, op.array);
   if (!array.ok()) return array.status();
   session.worker.Run([&session, origin, array = std::move(*array)] {
@@ -202,7 +202,7 @@ Status Handle(Session& session, const Origin& origin, const SurfaceCreate& op) {
   return Status::Ok();
 }
 
-Status Handle(Session& session, const Origin& origin, const SurfaceDestroy& op) {
+Status Handle(DeviceSession& session, const Origin& origin, const SurfaceDestroy& op) {
   const std::shared_ptr<Surface> surface = session.surfaces.Remove(op.object);
   if (surface == nullptr) return Status::Invalid("surface 0x{:x} does not exist", op.object);
   DestroyWhenDone(session, origin, [&session, object = surface->driver] {

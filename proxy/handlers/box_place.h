@@ -5,12 +5,12 @@
 #include <optional>
 #include <utility>
 
-#include "proxy/session.h"
+#include "proxy/device_session.h"
 
 namespace cuspan::proxy {
 
 // Whether the client may touch all of a box in memory; what lies in arrays the driver checks.
-inline bool MayTouch(const Session& session, const DeviceBox& box) {
+inline bool MayTouch(const DeviceSession& session, const DeviceBox& box) {
   if (box.array != nullptr) return true;
   if (box.extent.width == 0 || box.extent.rows == 0 || box.extent.planes == 0) return false;
   if (box.place.x != 0 || box.place.y != 0 || box.place.z != 0)
@@ -27,7 +27,8 @@ struct Place {
 };
 
 // kInvalid when it names an array that there is not.
-inline Result<Place> FindPlace(Session& session, const BoxPlace& place, const BoxExtent& extent) {
+inline Result<Place> FindPlace(DeviceSession& session, const BoxPlace& place,
+                               const BoxExtent& extent) {
   Place found;
   found.box.place = place;
   found.box.extent = extent;
@@ -48,7 +49,7 @@ struct CopySide {
 
 // kInvalid when there is no such thing, or nothing to copy.
 template <typename Op>
-Result<CopySide> FindSide(Session& session, const Op& op, const BoxPlace& place) {
+Result<CopySide> FindSide(DeviceSession& session, const Op& op, const BoxPlace& place) {
   Result<std::shared_ptr<Stream>> stream = session.FindStream(op.stream);
   if (!stream.ok()) return stream.status();
   Result<Place> found = FindPlace(session, place, op.extent);

@@ -74,7 +74,7 @@ struct Set final : PostedOp {
 
 }  // namespace
 
-Status Handle(Session& session, const Origin& origin, const CopyToDeviceInline& op) {
+Status Handle(DeviceSession& session, const Origin& origin, const CopyToDeviceInline& op) {
   Result<std::shared_ptr<Stream>> stream = session.FindStream(op.stream);
   if (!stream.ok()) return stream.status();
   InlineCopy copy(session, origin, std::move(*stream));
@@ -83,7 +83,7 @@ Status Handle(Session& session, const Origin& origin, const CopyToDeviceInline& 
   return Queue(session, std::move(copy));
 }
 
-Status Handle(Session& session, const Origin& origin, const CopyToDevice& op) {
+Status Handle(DeviceSession& session, const Origin& origin, const CopyToDevice& op) {
   Result<std::shared_ptr<Stream>> stream = session.FindStream(op.stream);
   if (!stream.ok()) return stream.status();
   auto transfer =
@@ -93,7 +93,7 @@ Status Handle(Session& session, const Origin& origin, const CopyToDevice& op) {
   return Status::Ok();
 }
 
-Status Handle(Session& session, const Origin& origin, const CopyFromDevice& op) {
+Status Handle(DeviceSession& session, const Origin& origin, const CopyFromDevice& op) {
   Result<std::shared_ptr<Stream>> stream = session.FindStream(op.stream);
   if (!stream.ok()) return stream.status();
   auto transfer = std::make_shared<Transfer>(op.transfer, origin, *stream, op.source, op.bytes);
@@ -101,7 +101,7 @@ Status Handle(Session& session, const Origin& origin, const CopyFromDevice& op) 
   return Status::Ok();
 }
 
-Status Handle(Session& session, const Origin& origin, const CopyOnDevice& op) {
+Status Handle(DeviceSession& session, const Origin& origin, const CopyOnDevice& op) {
   Result<std::shared_ptr<Stream>> stream = session.FindStream(op.stream);
   if (!stream.ok()) return stream.status();
   DeviceCopy copy(session, origin, std::move(*stream));
@@ -109,7 +109,7 @@ Status Handle(Session& session, const Origin& origin, const CopyOnDevice& op) {
   return Queue(session, std::move(copy));
 }
 
-Status Handle(Session& session, const Origin& origin, const Memset& op) {
+Status Handle(DeviceSession& session, const Origin& origin, const Memset& op) {
   Result<std::shared_ptr<Stream>> stream = session.FindStream(op.stream);
   if (!stream.ok()) return stream.status();
   if (op.element_bytes != 1 && op.element_bytes != 2 && op.element_bytes != 4)
@@ -121,7 +121,7 @@ Status Handle(Session& session, const Origin& origin, const Memset& op) {
   return Queue(session, std::move(set));
 }
 
-Status Handle(Session& session, const Origin&, const Chunk& op) {
+Status Handle(DeviceSession& session, const Origin&, const Chunk& op) {
   return session.transfers.TakeChunk(op);
 }
 

@@ -2,7 +2,7 @@
 
 namespace cuspan::proxy {
 
-Status Handle(Session& session, const Origin& origin, const LimitGet& op) {
+Status Handle(DeviceSession& session, const Origin& origin, const LimitGet& op) {
   session.worker.Run([&session, origin, op] {
     std::size_t value = 0;
     const CUresult result =
@@ -12,7 +12,7 @@ Status Handle(Session& session, const Origin& origin, const LimitGet& op) {
   return Status::Ok();
 }
 
-Status Handle(Session& session, const Origin& origin, const LimitSet& op) {
+Status Handle(DeviceSession& session, const Origin& origin, const LimitSet& op) {
   session.worker.Run([&session, origin, op] {
     const CUresult result = session.faults.Check(
         session.driver.cuCtxSetLimit(static_cast<CUlimit>(op.limit), op.value));

@@ -59,7 +59,7 @@ struct SignalWaitOp final : PostedOp {
   Turn Submit() override { return Turn::kSubmitted; }
 };
 
-Result<std::shared_ptr<Event>> FindEvent(Session& session, std::uint64_t handle) {
+Result<std::shared_ptr<Event>> FindEvent(DeviceSession& session, std::uint64_t handle) {
   std::shared_ptr<Event> event = session.events.Find(handle);
   if (event == nullptr) return Status::Invalid("event 0x{:x} does not exist", handle);
   return event;
@@ -86,7 +86,7 @@ CUresult TimedRecord(const Event& event, RecordState& record) {
 
 }  // namespace
 
-Status Handle(Session& session, const Origin&, const EventCreate& op) {
+Status Handle(DeviceSession& session, const Origin&, const EventCreate& op) {
   // The driver's events are made record by record.
   auto event = std::make_shared<Event>();
   event->flags = op.flags;
@@ -95,7 +95,7 @@ Status Handle(Session& session, const Origin&, const EventCreate& op) {
   return Status::Ok();
 }
 
-Status Handle(Session& session, const Origin&, const EventDestroy& op) {
+Status Handle(DeviceSession& session, const Origin&, const EventDestroy& op) {
   const std::shared_ptr<Event> event = session.events.Remove(op.event);
   if (event == nullptr) return Status::Invalid("event 0x{:x} does not exist", op.event);
   // Records that have not arrived never will.
@@ -105,7 +105,7 @@ Status Handle(Session& session, const Origin&, const EventDestroy& op) {
   return Status::Ok();
 }
 
-Status Handle(Session& session, const Origin& origin, const EventRecord& op) {
+Status Handle(DeviceSession& session, const Origin& origin, const EventRecord& op) {
   Result<std::shared_ptr<Stream>> stream = session.FindStream(op.stream);
   if (!stream.ok()) return stream.status();
   Result<std::shared_ptr<Event>> event = FindEvent(session, op.event);
@@ -123,7 +123,7 @@ Status Handle(Session& session, const Origin& origin, const EventRecord& op) {
   return Queue(session, std::move(recording));
 }
 
-Status Handle(Session& session, const Origin& origin, const StreamWaitEvent& op) {
+Status Handle(DeviceSession& session, const Origin& origin, const StreamWaitEvent& op) {
   Result<std::shared_ptr<Stream>> stream = session.FindStream(op.stream);
   if (!stream.ok()) return stream.status();
   Result<std::shared_ptr<Event>> event = FindEvent(session, op.event);
@@ -141,7 +141,7 @@ Status Handle(Session& session, const Origin& origin, const StreamWaitEvent& op)
   return Queue(session, std::move(wait), GateOf(found->second));
 }
 
-Status Handle(Session& session, const Origin& origin, const StreamWaitSignal& op) {
+Status Handle(DeviceSession& session, const Origin& origin, const StreamWaitSignal& op) {
   Result<std::shared_ptr<Stream>> stream = session.FindStream(op.stream);
   if (!stream.ok()) return stream.status();
   std::shared_ptr<Gate> gate = session.signals.Await(op.signal);
@@ -149,13 +149,13 @@ Status Handle(Session& session, const Origin& origin, const StreamWaitSignal& op
   return Queue(session, SignalWaitOp(session, origin, std::move(*stream)), std::move(gate));
 }
 
-Status Handle(Session& session, const Origin&, const Signal& op) {
+Status Handle(DeviceSession& session, const Origin&, const Signal& op) {
   if (const std::shared_ptr<Gate> gate = session.signals.Arrive(op.signal))
     session.queues.Open(*gate);
   return Status::Ok();
 }
 
-Status Handle(Session& session, const Origin& origin, const EventElapsed& op) {
+Status Handle(DeviceSession& session, const Origin& origin, const EventElapsed& op) {
   Result<std::shared_ptr<Event>> start = FindEvent(session, op.start);
   if (!start.ok()) return start.status();
   Result<std::shared_ptr<Event>> end = FindEvent(session, op.end);

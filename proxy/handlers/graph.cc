@@ -27,7 +27,7 @@ struct GraphLaunchOp final : PostedOp {
   std::shared_ptr<GraphExec> exec;
 };
 
-Result<std::shared_ptr<Graph>> FindGraph(Session& session, std::uint64_t handle) {
+Result<std::shared_ptr<Graph>> FindGraph(DeviceSession& session, std::uint64_t handle) {
   std::shared_ptr<Graph> graph = session.graphs.Find(handle);
   if (graph == nullptr) return Status::Invalid("graph 0x{:x} does not exist", handle);
   return graph;
@@ -36,7 +36,7 @@ Result<std::shared_ptr<Graph>> FindGraph(Session& session, std::uint64_t handle)
 Graph& WholeOf(Graph& graph) { return graph.whole != nullptr ? *graph.whole : graph; }
 
 // A graph, or a body, that a node may be added to.
-Result<std::shared_ptr<Graph>> FindFree(Session& session, std::uint64_t handle) {
+Result<std::shared_ptr<Graph>> FindFree(DeviceSession& session, std::uint64_t handle) {
   Result<std::shared_ptr<Graph>> graph = FindGraph(session, handle);
   if (graph.ok() && WholeOf(**graph).tasks.load(std::memory_order_acquire) != 0)
     return Status::Invalid("graph 0x{:x} gets a node before the answer to an earlier call", handle);
@@ -44,7 +44,7 @@ Result<std::shared_ptr<Graph>> FindFree(Session& session, std::uint64_t handle) 
 }
 
 // A whole graph: kInvalid for a body.
-Result<std::shared_ptr<Graph>> FindWhole(Session& session, std::uint64_t handle) {
+Result<std::shared_ptr<Graph>> FindWhole(DeviceSession& session, std::uint64_t handle) {
   Result<std::shared_ptr<Graph>> graph = FindGraph(session, handle);
   if (graph.ok() && (*graph)->whole != nullptr)
     return Status::Invalid("graph 0x{:x} is a part of another", handle);
@@ -53,7 +53,7 @@ Result<std::shared_ptr<Graph>> FindWhole(Session& session, std::uint64_t handle)
 
 // Puts a node into the graph of `op`; `node`, when given, is it.
 template <typename Op>
-Status AddNode(Session& session, const Op& op, CUgraphNodeParams& parameters,
+Status AddNode(DeviceSession& session, const Op& op, CUgraphNodeParams& parameters,
                CUgraphNode* node = nullptr) {
   Result<std::shared_ptr<Graph>> graph = FindFree(session, op.graph);
   if (!graph.ok()) return graph.status();
@@ -77,7 +77,7 @@ Status AddNode(Session& session, const Op& op, CUgraphNodeParams& parameters,
 
 // The same for a node that the client must not ask for: its graph can not be instantiated.
 template <typename Op>
-Status AddFailure(Session& session, const Op& op, CUresult failure) {
+Status AddFailure(DeviceSession& session, const Op& op, CUresult failure) {
   Result<std::shared_ptr<Graph>> graph = FindFree(session, op.graph);
   if (!graph.ok()) return graph.status();
   Graph& whole = WholeOf(**graph);
@@ -88,7 +88,7 @@ Status AddFailure(Session& session, const Op& op, CUresult failure) {
 
 // Gives a task for a whole graph to the worker; work() → the reply.
 template <typename Op, typename Work>
-Status RunForGraph(Session& session, const Origin& origin, std::shared_ptr<Graph> graph,
+Status RunForGraph(DeviceSession& session, const Origin& origin, std::shared_ptr<Graph> graph,
                    Work work) {
   graph->tasks.fetch_add(1, std::memory_order_relaxed);
   session.worker.Run([&session, origin, graph = std::move(graph), work = std::move(work)] {
@@ -99,7 +99,7 @@ Status RunForGraph(Session& session, const Origin& origin, std::shared_ptr<Graph
   return Status::Ok();
 }
 
-CUcontext CurrentContext(Session& session) {
+CUcontext CurrentContext(DeviceSession& session) {
   CUcontext context = nullptr;
   session.faults.Check(session.driver.cuCtxGetCurrent(&context));
   return context;
@@ -107,7 +107,7 @@ CUcontext CurrentContext(Session& session) {
 
 }  // namespace
 
-Status Handle(Session& session, const Origin& origin, const GraphCreate& op) {
+Status Handle(DeviceSession& session, const Origin& origin, const GraphCreate& op) {
   auto graph = std::make_shared<Graph>();
   if (const CUresult result = session.driver.cuGraphCreate(&graph->driver, 0);
       result != CUDA_SUCCESS)
@@ -117,7 +117,7 @@ Status Handle(Session& session, const Origin& origin, const GraphCreate& op) {
   return Status::Ok();
 }
 
-Status Handle(Session& session, const Origin&, const GraphDestroy& op) {
+Status Handle(DeviceSession& session, const Origin&, const GraphDestroy& op) {
   Result<std::shared_ptr<Graph>> graph = FindWhole(session, op.graph);
   if (!graph.ok()) return graph.status();
   for (const std::uint64_t body : (*graph)->bodies) session.graphs.Remove(body);
@@ -130,7 +130,7 @@ Status Handle(Session& session, const Origin&, const GraphDestroy& op) {
   return Status::Ok();
 }
 
-Status Handle(Session& session, const Origin& origin, const GraphCondition& op) {
+Status Handle(DeviceSession& session, const Origin& origin, const GraphCondition& op) {
   Result<std::shared_ptr<Graph>> graph = FindWhole(session, op.graph);
   if (!graph.ok()) return graph.status();
   return RunForGraph<GraphCondition>(
@@ -142,7 +142,7 @@ Status Handle(Session& session, const Origin& origin, const GraphCondition& op) 
       });
 }
 
-Status Handle(Session& session, const Origin& origin, const GraphClear& op) {
+Status Handle(DeviceSession& session, const Origin& origin, const GraphClear& op) {
   Result<std::shared_ptr<Graph>> graph = FindWhole(session, op.graph);
   if (!graph.ok()) return graph.status();
   for (const std::uint64_t body : (*graph)->bodies) session.graphs.Remove(body);
@@ -162,7 +162,7 @@ Status Handle(Session& session, const Origin& origin, const GraphClear& op) {
       });
 }
 
-Status Handle(Session& session, const Origin&, const GraphKernel& op) {
+Status Handle(DeviceSession& session, const Origin&, const GraphKernel& op) {
   Result<std::shared_ptr<Kernel>> kernel = FindKernel(session, op.kernel, op.arguments);
   if (!kernel.ok()) return kernel.status();
   const GridShape& shape = op.shape;
@@ -195,7 +195,7 @@ Status Handle(Session& session, const Origin&, const GraphKernel& op) {
   return Status::Ok();
 }
 
-Status Handle(Session& session, const Origin&, const GraphCopy& op) {
+Status Handle(DeviceSession& session, const Origin&, const GraphCopy& op) {
   Result<Place> to = FindPlace(session, op.to, op.extent);
   if (!to.ok()) return to.status();
   Result<Place> from = FindPlace(session, op.from, op.extent);
@@ -209,7 +209,7 @@ Status Handle(Session& session, const Origin&, const GraphCopy& op) {
   return AddNode(session, op, parameters);
 }
 
-Status Handle(Session& session, const Origin&, const GraphSet& op) {
+Status Handle(DeviceSession& session, const Origin&, const GraphSet& op) {
   std::uint64_t row_bytes = 0;
   const bool fits = !__builtin_mul_overflow(op.width, std::uint64_t{op.element_bytes}, &row_bytes);
   const DeviceBox box{nullptr, {0, op.destination, op.pitch, op.rows}, {row_bytes, op.rows, 1}};
@@ -226,13 +226,13 @@ Status Handle(Session& session, const Origin&, const GraphSet& op) {
   return AddNode(session, op, parameters);
 }
 
-Status Handle(Session& session, const Origin&, const GraphJoin& op) {
+Status Handle(DeviceSession& session, const Origin&, const GraphJoin& op) {
   CUgraphNodeParams parameters{};
   parameters.type = CU_GRAPH_NODE_TYPE_EMPTY;
   return AddNode(session, op, parameters);
 }
 
-Status Handle(Session& session, const Origin&, const GraphBranch& op) {
+Status Handle(DeviceSession& session, const Origin&, const GraphBranch& op) {
   if (op.bodies.empty() || op.bodies.size() > kMostBodies)
     return Status::Invalid("a conditional node with {} bodies", op.bodies.size());
   CUgraphNodeParams parameters{};
@@ -256,7 +256,7 @@ Status Handle(Session& session, const Origin&, const GraphBranch& op) {
   return Status::Ok();
 }
 
-Status Handle(Session& session, const Origin& origin, const GraphInstantiate& op) {
+Status Handle(DeviceSession& session, const Origin& origin, const GraphInstantiate& op) {
   Result<std::shared_ptr<Graph>> graph = FindWhole(session, op.graph);
   if (!graph.ok()) return graph.status();
   if (op.exec == 0 || session.executors.Find(op.exec) != nullptr)
@@ -274,7 +274,7 @@ Status Handle(Session& session, const Origin& origin, const GraphInstantiate& op
       });
 }
 
-Status Handle(Session& session, const Origin& origin, const GraphLaunch& op) {
+Status Handle(DeviceSession& session, const Origin& origin, const GraphLaunch& op) {
   Result<std::shared_ptr<Stream>> stream = session.FindStream(op.stream);
   if (!stream.ok()) return stream.status();
   GraphLaunchOp launch(session, origin, std::move(*stream));
@@ -284,7 +284,7 @@ Status Handle(Session& session, const Origin& origin, const GraphLaunch& op) {
   return Queue(session, std::move(launch));
 }
 
-Status Handle(Session& session, const Origin&, const GraphExecDestroy& op) {
+Status Handle(DeviceSession& session, const Origin&, const GraphExecDestroy& op) {
   std::shared_ptr<GraphExec> exec = session.executors.Remove(op.exec);
   if (exec == nullptr) return Status::Invalid("executable graph 0x{:x} does not exist", op.exec);
   // There, since the driver may wait.

@@ -7,12 +7,12 @@
 // Views into the frame are valid until the function returns. Nothing here waits.
 #pragma once
 
-#include "proxy/session.h"
+#include "proxy/device_session.h"
 
 namespace cuspan::proxy {
 
 #define CUSPAN_DECLARE_HANDLER(Name) \
-  Status Handle(Session& session, const Origin& origin, const Name& op);
+  Status Handle(DeviceSession& session, const Origin& origin, const Name& op);
 CUSPAN_FOR_EACH_OP_OF_A_PROXY(CUSPAN_DECLARE_HANDLER)
 #undef CUSPAN_DECLARE_HANDLER
 

@@ -1,19 +1,19 @@
 // What ops that run a kernel have in common.
 #pragma once
 
-#include "proxy/session.h"
+#include "proxy/device_session.h"
 
 namespace cuspan::proxy {
 
 // kInvalid when there is no such kernel.
-inline Result<std::shared_ptr<Kernel>> FindKernel(Session& session, std::uint64_t handle) {
+inline Result<std::shared_ptr<Kernel>> FindKernel(DeviceSession& session, std::uint64_t handle) {
   std::shared_ptr<Kernel> kernel = session.kernels.Find(handle);
   if (kernel == nullptr) return Status::Invalid("kernel 0x{:x} does not exist", handle);
   return kernel;
 }
 
 // The same, and kInvalid when the arguments are not as many bytes as it takes.
-inline Result<std::shared_ptr<Kernel>> FindKernel(Session& session, std::uint64_t handle,
+inline Result<std::shared_ptr<Kernel>> FindKernel(DeviceSession& session, std::uint64_t handle,
                                                   Bytes arguments) {
   Result<std::shared_ptr<Kernel>> kernel = FindKernel(session, handle);
   if (kernel.ok() && arguments.size() != (*kernel)->argument_bytes)

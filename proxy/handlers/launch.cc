@@ -64,7 +64,8 @@ struct LaunchOp final : PostedOp {
 };
 
 template <typename Op>
-Status QueueLaunch(Session& session, const Origin& origin, const Op& op, const GridShape& shape) {
+Status QueueLaunch(DeviceSession& session, const Origin& origin, const Op& op,
+                   const GridShape& shape) {
   Result<std::shared_ptr<Stream>> stream = session.FindStream(op.stream);
   if (!stream.ok()) return stream.status();
   Result<std::shared_ptr<Kernel>> kernel = FindKernel(session, op.kernel, op.arguments);
@@ -78,16 +79,16 @@ Status QueueLaunch(Session& session, const Origin& origin, const Op& op, const G
 
 }  // namespace
 
-Status Handle(Session& session, const Origin& origin, const Launch& op) {
+Status Handle(DeviceSession& session, const Origin& origin, const Launch& op) {
   return QueueLaunch(session, origin, op,
                      {op.grid, op.block, {}, op.dynamic_shared, op.cooperative});
 }
 
-Status Handle(Session& session, const Origin& origin, const LaunchShaped& op) {
+Status Handle(DeviceSession& session, const Origin& origin, const LaunchShaped& op) {
   return QueueLaunch(session, origin, op, op.shape);
 }
 
-Status Handle(Session& session, const Origin& origin, const KernelSetAttribute& op) {
+Status Handle(DeviceSession& session, const Origin& origin, const KernelSetAttribute& op) {
   Result<std::shared_ptr<Kernel>> kernel = FindKernel(session, op.kernel);
   if (!kernel.ok()) return kernel.status();
   session.worker.Run([&session, origin, op, kernel = std::move(*kernel)] {
@@ -98,7 +99,7 @@ Status Handle(Session& session, const Origin& origin, const KernelSetAttribute& 
   return Status::Ok();
 }
 
-Status Handle(Session& session, const Origin& origin, const KernelOccupancy& op) {
+Status Handle(DeviceSession& session, const Origin& origin, const KernelOccupancy& op) {
   Result<std::shared_ptr<Kernel>> kernel = FindKernel(session, op.kernel);
   if (!kernel.ok()) return kernel.status();
   session.worker.Run([&session, origin, op, kernel = std::move(*kernel)] {
@@ -111,7 +112,7 @@ Status Handle(Session& session, const Origin& origin, const KernelOccupancy& op)
   return Status::Ok();
 }
 
-Status Handle(Session& session, const Origin& origin, const KernelAvailableShared& op) {
+Status Handle(DeviceSession& session, const Origin& origin, const KernelAvailableShared& op) {
   Result<std::shared_ptr<Kernel>> kernel = FindKernel(session, op.kernel);
   if (!kernel.ok()) return kernel.status();
   session.worker.Run([&session, origin, op, kernel = std::move(*kernel)] {
@@ -124,7 +125,7 @@ Status Handle(Session& session, const Origin& origin, const KernelAvailableShare
   return Status::Ok();
 }
 
-Status Handle(Session& session, const Origin& origin, const KernelClusters& op) {
+Status Handle(DeviceSession& session, const Origin& origin, const KernelClusters& op) {
   Result<std::shared_ptr<Kernel>> kernel = FindKernel(session, op.kernel);
   if (!kernel.ok()) return kernel.status();
   session.worker.Run([&session, origin, op, kernel = std::move(*kernel)] {
@@ -144,7 +145,7 @@ Status Handle(Session& session, const Origin& origin, const KernelClusters& op) 
   return Status::Ok();
 }
 
-Status Handle(Session& session, const Origin& origin, const KernelSetCacheConfig& op) {
+Status Handle(DeviceSession& session, const Origin& origin, const KernelSetCacheConfig& op) {
   Result<std::shared_ptr<Kernel>> kernel = FindKernel(session, op.kernel);
   if (!kernel.ok()) return kernel.status();
   session.worker.Run([&session, origin, op, kernel = std::move(*kernel)] {

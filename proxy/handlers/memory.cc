@@ -1,7 +1,7 @@
 #include "proxy/handlers/handlers.h"
 
 namespace cuspan::proxy {
-Status Handle(Session& session, const Origin& origin, const MemoryMap& op) {
+Status Handle(DeviceSession& session, const Origin& origin, const MemoryMap& op) {
   if (op.bytes == 0 || (!session.device.InWindow(op.address, op.bytes) &&
                         !session.device.InShared(op.address, op.bytes)))
     return Status::Invalid("mapping 0x{:x} + {} bytes: outside the window", op.address, op.bytes);
@@ -12,7 +12,7 @@ Status Handle(Session& session, const Origin& origin, const MemoryMap& op) {
   return Status::Ok();
 }
 
-Status Handle(Session& session, const Origin& origin, const MemoryUnmap& op) {
+Status Handle(DeviceSession& session, const Origin& origin, const MemoryUnmap& op) {
   session.WhenDeviceDone([&session, origin, op](CUresult result, std::uint64_t) {
     session.worker.Run([&session, origin, op, result] {
       const CUresult unmapped = session.faults.Check(session.mappings.Unmap(op.address, op.bytes));
@@ -23,7 +23,7 @@ Status Handle(Session& session, const Origin& origin, const MemoryUnmap& op) {
   return Status::Ok();
 }
 
-Status Handle(Session& session, const Origin& origin, const MemoryImport& op) {
+Status Handle(DeviceSession& session, const Origin& origin, const MemoryImport& op) {
   session.worker.Run([&session, origin, op] {
     session.channel.Reply<MemoryImport>(
         origin.request,
@@ -32,7 +32,7 @@ Status Handle(Session& session, const Origin& origin, const MemoryImport& op) {
   return Status::Ok();
 }
 
-Status Handle(Session& session, const Origin& origin, const MemoryImportEnd& op) {
+Status Handle(DeviceSession& session, const Origin& origin, const MemoryImportEnd& op) {
   session.WhenDeviceDone([&session, origin, op](CUresult, std::uint64_t) {
     session.worker.Run([&session, origin, op] {
       session.channel.Reply<MemoryImportEnd>(origin.request,
@@ -42,7 +42,7 @@ Status Handle(Session& session, const Origin& origin, const MemoryImportEnd& op)
   return Status::Ok();
 }
 
-Status Handle(Session& session, const Origin& origin, const PeerOpen& op) {
+Status Handle(DeviceSession& session, const Origin& origin, const PeerOpen& op) {
   session.worker.Run([&session, origin, op] {
     session.channel.Reply<PeerOpen>(origin.request,
                                     {session.peers.Open(op.exchange, op.ordinal, op.window)});
@@ -50,7 +50,7 @@ Status Handle(Session& session, const Origin& origin, const PeerOpen& op) {
   return Status::Ok();
 }
 
-Status Handle(Session& session, const Origin& origin, const PeerMap& op) {
+Status Handle(DeviceSession& session, const Origin& origin, const PeerMap& op) {
   session.worker.Run([&session, origin, op] {
     session.channel.Reply<PeerMap>(origin.request,
                                    {session.peers.Map(op.base, op.address, op.bytes)});
@@ -58,7 +58,7 @@ Status Handle(Session& session, const Origin& origin, const PeerMap& op) {
   return Status::Ok();
 }
 
-Status Handle(Session& session, const Origin& origin, const PeerUnmap& op) {
+Status Handle(DeviceSession& session, const Origin& origin, const PeerUnmap& op) {
   session.WhenDeviceDone([&session, origin, op](CUresult, std::uint64_t) {
     session.worker.Run([&session, origin, op] {
       session.channel.Reply<PeerUnmap>(origin.request,
@@ -68,7 +68,7 @@ Status Handle(Session& session, const Origin& origin, const PeerUnmap& op) {
   return Status::Ok();
 }
 
-Status Handle(Session& session, const Origin& origin, const PeerClose& op) {
+Status Handle(DeviceSession& session, const Origin& origin, const PeerClose& op) {
   session.WhenDeviceDone([&session, origin, op](CUresult, std::uint64_t) {
     session.worker.Run([&session, origin, op] {
       session.channel.Reply<PeerClose>(origin.request, {session.peers.Close(op.base)});
@@ -77,14 +77,14 @@ Status Handle(Session& session, const Origin& origin, const PeerClose& op) {
   return Status::Ok();
 }
 
-Status Handle(Session& session, const Origin& origin, const Fence&) {
+Status Handle(DeviceSession& session, const Origin& origin, const Fence&) {
   session.WhenDeviceDone([&session, origin](CUresult result, std::uint64_t) {
     if (result == CUDA_SUCCESS) session.channel.Post(FenceReached{origin.sequence});
   });
   return Status::Ok();
 }
 
-Status Handle(Session& session, const Origin& origin, const MemoryInfo&) {
+Status Handle(DeviceSession& session, const Origin& origin, const MemoryInfo&) {
   session.worker.Run([&session, origin] {
     std::size_t free = 0;
     std::size_t total = 0;

@@ -14,7 +14,7 @@ namespace {
 // dozen.
 constexpr std::size_t kMostParameters = 8192;
 
-CUresult Load(Session& session, Module& module) {
+CUresult Load(DeviceSession& session, Module& module) {
   if (const Status image = fatbin::CheckImage(module.image); !image.ok()) {
     LogError("{}", image.message());
     return CUDA_ERROR_INVALID_IMAGE;
@@ -41,8 +41,8 @@ CUresult ReadParameters(const Driver& driver, Kernel& kernel) {
   }
 }
 
-CUresult LookUpKernel(Session& session, const Module& module, const char* name, Kernel& kernel,
-                      std::vector<std::int32_t>& attributes) {
+CUresult LookUpKernel(DeviceSession& session, const Module& module, const char* name,
+                      Kernel& kernel, std::vector<std::int32_t>& attributes) {
   if (module.result != CUDA_SUCCESS) return module.result;
   if (const CUresult result =
           session.driver.cuModuleGetFunction(&kernel.driver, module.driver, name);
@@ -83,7 +83,7 @@ CUresult ReadKernelNames(const Driver& driver, const Module& module,
 }
 
 // The kernels from number `first` on that a frame has room for.
-ModuleKernels::Reply NamesFrom(Session& session, Module& module, std::size_t first) {
+ModuleKernels::Reply NamesFrom(DeviceSession& session, Module& module, std::size_t first) {
   if (module.result != CUDA_SUCCESS) return FailedReply<ModuleKernels>(module.result);
   if (!module.kernels) {
     std::vector<std::string> names;
@@ -115,7 +115,7 @@ bool IsManaged(const Driver& driver, CUdeviceptr address) {
          managed != 0;
 }
 
-Result<std::shared_ptr<Module>> FindModule(Session& session, std::uint64_t handle) {
+Result<std::shared_ptr<Module>> FindModule(DeviceSession& session, std::uint64_t handle) {
   std::shared_ptr<Module> module = session.modules.Find(handle);
   if (module == nullptr) return Status::Invalid("module 0x{:x} does not exist", handle);
   return module;
@@ -123,7 +123,7 @@ Result<std::shared_ptr<Module>> FindModule(Session& session, std::uint64_t handl
 
 }  // namespace
 
-Status Handle(Session& session, const Origin&, const ModuleImage& op) {
+Status Handle(DeviceSession& session, const Origin&, const ModuleImage& op) {
   std::shared_ptr<Module> module = session.modules.Find(op.module);
   if (module == nullptr && op.offset == 0) {
     module = std::make_shared<Module>();
@@ -141,7 +141,7 @@ Status Handle(Session& session, const Origin&, const ModuleImage& op) {
   return Status::Ok();
 }
 
-Status Handle(Session& session, const Origin& origin, const ModuleLoad& op) {
+Status Handle(DeviceSession& session, const Origin& origin, const ModuleLoad& op) {
   Result<std::shared_ptr<Module>> module = FindModule(session, op.module);
   if (!module.ok()) return module.status();
   if ((*module)->load_asked || (*module)->image.size() != (*module)->total)
@@ -156,7 +156,7 @@ Status Handle(Session& session, const Origin& origin, const ModuleLoad& op) {
   return Status::Ok();
 }
 
-Status Handle(Session& session, const Origin& origin, const ModuleUnload& op) {
+Status Handle(DeviceSession& session, const Origin& origin, const ModuleUnload& op) {
   std::shared_ptr<Module> module = session.modules.Remove(op.module);
   if (module == nullptr) return Status::Invalid("module 0x{:x} does not exist", op.module);
   session.kernels.RemoveIf([&](const Kernel& kernel) { return kernel.module == op.module; });
@@ -171,7 +171,7 @@ Status Handle(Session& session, const Origin& origin, const ModuleUnload& op) {
   return Status::Ok();
 }
 
-Status Handle(Session& session, const Origin& origin, const KernelFind& op) {
+Status Handle(DeviceSession& session, const Origin& origin, const KernelFind& op) {
   Result<std::shared_ptr<Module>> module = FindModule(session, op.module);
   if (!module.ok()) return module.status();
   if (!(*module)->load_asked) return Status::Invalid("module 0x{:x} is not loaded", op.module);
@@ -196,7 +196,7 @@ Status Handle(Session& session, const Origin& origin, const KernelFind& op) {
   return Status::Ok();
 }
 
-Status Handle(Session& session, const Origin& origin, const VariableFind& op) {
+Status Handle(DeviceSession& session, const Origin& origin, const VariableFind& op) {
   Result<std::shared_ptr<Module>> module = FindModule(session, op.module);
   if (!module.ok()) return module.status();
   if (!(*module)->load_asked) return Status::Invalid("module 0x{:x} is not loaded", op.module);
@@ -214,7 +214,7 @@ Status Handle(Session& session, const Origin& origin, const VariableFind& op) {
   return Status::Ok();
 }
 
-Status Handle(Session& session, const Origin& origin, const ModuleKernels& op) {
+Status Handle(DeviceSession& session, const Origin& origin, const ModuleKernels& op) {
   Result<std::shared_ptr<Module>> module = FindModule(session, op.module);
   if (!module.ok()) return module.status();
   if (!(*module)->load_asked) return Status::Invalid("module 0x{:x} is not loaded", op.module);
@@ -224,7 +224,7 @@ Status Handle(Session& session, const Origin& origin, const ModuleKernels& op) {
   return Status::Ok();
 }
 
-Status Handle(Session& session, const Origin& origin, const KernelParameter& op) {
+Status Handle(DeviceSession& session, const Origin& origin, const KernelParameter& op) {
   Result<std::shared_ptr<Kernel>> kernel = FindKernel(session, op.kernel);
   if (!kernel.ok()) return kernel.status();
   session.worker.Run([&session, origin, op, kernel = std::move(*kernel)] {

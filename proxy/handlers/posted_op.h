@@ -3,12 +3,12 @@
 
 #include <utility>
 
-#include "proxy/session.h"
+#include "proxy/device_session.h"
 
 namespace cuspan::proxy {
 
 struct PostedOp : StreamOp {
-  PostedOp(Session& session, const Origin& origin, std::shared_ptr<Stream> stream)
+  PostedOp(DeviceSession& session, const Origin& origin, std::shared_ptr<Stream> stream)
       : session(&session), origin(origin), stream(std::move(stream)) {}
 
   // Notes what the driver said.
@@ -17,14 +17,14 @@ struct PostedOp : StreamOp {
     return Turn::kSubmitted;
   }
 
-  Session* session;
+  DeviceSession* session;
   Origin origin;
   std::shared_ptr<Stream> stream;
 };
 
 // Puts an op into its stream's order.
 template <std::derived_from<PostedOp> T>
-Status Queue(Session& session, T op, std::shared_ptr<Gate> gate = nullptr) {
+Status Queue(DeviceSession& session, T op, std::shared_ptr<Gate> gate = nullptr) {
   if (op.stream->broken != CUDA_SUCCESS) {
     session.faults.Posted(op.origin, op.stream->broken);
     op.Drop();

@@ -39,7 +39,7 @@ struct SynchronizeOp final : PostedOp {
 
 }  // namespace
 
-Status Handle(Session& session, const Origin& origin, const StreamCreate& op) {
+Status Handle(DeviceSession& session, const Origin& origin, const StreamCreate& op) {
   if (op.stream <= reinterpret_cast<std::uint64_t>(CU_STREAM_PER_THREAD) ||
       session.streams.Find(op.stream))
     return Status::Invalid("stream 0x{:x} is no new handle", op.stream);
@@ -53,7 +53,7 @@ Status Handle(Session& session, const Origin& origin, const StreamCreate& op) {
   return Status::Ok();
 }
 
-Status Handle(Session& session, const Origin& origin, const StreamDestroy& op) {
+Status Handle(DeviceSession& session, const Origin& origin, const StreamDestroy& op) {
   std::shared_ptr<Stream> stream = session.streams.Remove(op.stream);
   if (stream == nullptr) return Status::Invalid("stream 0x{:x} does not exist", op.stream);
   StreamQueue& queue = *stream->queue;
@@ -63,7 +63,7 @@ Status Handle(Session& session, const Origin& origin, const StreamDestroy& op) {
   return Status::Ok();
 }
 
-Status Handle(Session& session, const Origin& origin, const StreamSynchronize& op) {
+Status Handle(DeviceSession& session, const Origin& origin, const StreamSynchronize& op) {
   Result<std::shared_ptr<Stream>> stream = session.FindStream(op.stream);
   if (!stream.ok()) return stream.status();
   StreamQueue& queue = *(*stream)->queue;
@@ -78,7 +78,7 @@ Status Handle(Session& session, const Origin& origin, const StreamSynchronize& o
   return Status::Ok();
 }
 
-Status Handle(Session& session, const Origin& origin, const StreamQuery& op) {
+Status Handle(DeviceSession& session, const Origin& origin, const StreamQuery& op) {
   Result<std::shared_ptr<Stream>> found = session.FindStream(op.stream);
   if (!found.ok()) return found.status();
   Stream& stream = **found;
@@ -113,7 +113,7 @@ Status Handle(Session& session, const Origin& origin, const StreamQuery& op) {
   return Status::Ok();
 }
 
-Status Handle(Session& session, const Origin& origin, const DeviceSynchronize&) {
+Status Handle(DeviceSession& session, const Origin& origin, const DeviceSynchronize&) {
   session.WhenDeviceDone(
       [&session, request = origin.request](CUresult result, std::uint64_t chunks) {
         // The last completion may have been one that nobody waited for.

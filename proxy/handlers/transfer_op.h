@@ -4,13 +4,13 @@
 #include <memory>
 #include <utility>
 
+#include "proxy/device_session.h"
 #include "proxy/handlers/box_place.h"
-#include "proxy/session.h"
 
 namespace cuspan::proxy {
 
 struct TransferOp : StreamOp {
-  TransferOp(Session& session, std::shared_ptr<Transfer> transfer)
+  TransferOp(DeviceSession& session, std::shared_ptr<Transfer> transfer)
       : session(&session), transfer(std::move(transfer)) {}
   // The transfer has failed then.
   bool Refused() {
@@ -24,7 +24,7 @@ struct TransferOp : StreamOp {
   }
   void Drop() override { session->transfers.Fail(*transfer, session->faults.lost()); }
 
-  Session* session;
+  DeviceSession* session;
   std::shared_ptr<Transfer> transfer;
 };
 

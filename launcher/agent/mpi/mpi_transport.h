@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "common/status.h"
-#include "launcher/agent/transport.h"
+#include "launcher/agent/relay/transport.h"
 
 namespace cuspan {
 

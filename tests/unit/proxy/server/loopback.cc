@@ -183,7 +183,7 @@ Loopback::Loopback(const Driver& driver, ChannelLayout layout) {
     {
       Result<Device> device = Device::Open(driver, 0, {kWindow, kWindowBytes, kWindowBytes});
       if (device.ok() && device->window().base == kWindow) {
-        Session session(driver, *device, *proxy_channel_, std::nullopt, &joins_);
+        DeviceSession session(driver, *device, *proxy_channel_, std::nullopt, &joins_);
         status = Serve(session);
       } else {
         status = device.ok() ? Status::Internal("another window") : device.status();

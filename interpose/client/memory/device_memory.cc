@@ -1,0 +1,273 @@
+#include "interpose/client/memory/device_memory.h"
+
+#include <algorithm>
+
+#include "interpose/client/link.h"
+#include "interpose/client/memory/peer_memory.h"
+
+namespace cuspan {
+namespace {
+
+// Pieces are mapped in multiples of the driver's granularity, and small blocks
+// share pieces of kPieceBytes, so that few allocations need a round trip.
+constexpr std::uint64_t kGranularity = 2 << 20;
+constexpr std::uint64_t kPieceBytes = 64 << 20;
+// Blocks from here on have a piece of their own, which goes back to the driver when freed.
+constexpr std::uint64_t kLargeBytes = 32 << 20;
+
+// Of freed blocks, until the proxy is asked how far the device has come.
+constexpr std::uint64_t kFenceBytes = 8 << 20;
+constexpr std::size_t kFenceBlocks = 256;
+
+std::uint64_t RoundUp(std::uint64_t bytes) {
+  return (bytes + kGranularity - 1) / kGranularity * kGranularity;
+}
+
+}  // namespace
+
+DeviceMemory::DeviceMemory(Link* link, AddressWindow window)
+    : link_(link), window_(window), blocks_(window.base, window.bytes) {}
+
+CUresult DeviceMemory::Allocate(std::uint64_t bytes, std::uint64_t* address) {
+  if (bytes > window_.bytes) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (trim_wanted_.load(std::memory_order_relaxed)) Trim(false);
+  for (bool waited = false;;) {
+    bool enough_retired = false;
+    {
+      std::lock_guard lock(mutex_);
+      if (const auto base = blocks_.Allocate(bytes)) {
+        *address = *base;
+        return CUDA_SUCCESS;
+      }
+      enough_retired = retired_bytes_ >= bytes;
+    }
+    // The program frees as much as it takes: it waits for its own blocks, as cudaFree itself
+    // would have waited, rather than take ever more from the device.
+    if (enough_retired && !waited) {
+      WaitForRetired();
+      waited = true;
+      if (const CUresult lost = link_->fault(); lost != CUDA_SUCCESS) return lost;
+      continue;
+    }
+    // Another thread may take what was mapped here: then this goes round again.
+    if (const CUresult result = Grow(bytes); result != CUDA_SUCCESS) return result;
+  }
+}
+
+void DeviceMemory::WaitForRetired() {
+  {
+    std::shared_lock lock(mutex_);
+    if (retired_.empty()) return;
+  }
+  // What is wrong with the device is told by the next call.
+  static_cast<void>(link_->CallUnseen(DeviceSynchronize{}));
+}
+
+CUresult DeviceMemory::Grow(std::uint64_t bytes) {
+  std::lock_guard growing(growing_);
+  {
+    // Somebody else may have grown while this thread waited for its turn.
+    std::lock_guard lock(mutex_);
+    if (const auto base = blocks_.Allocate(bytes)) {
+      blocks_.Free(*base);
+      return CUDA_SUCCESS;
+    }
+  }
+  const std::uint64_t exact = RoundUp(bytes);
+  if (exact < kLargeBytes && Map(kPieceBytes) == CUDA_SUCCESS) return CUDA_SUCCESS;
+  CUresult result = Map(exact);
+  if (result != CUDA_ERROR_OUT_OF_MEMORY) return result;
+  // Before saying so: what was freed comes back, what lies idle goes to the driver, and the
+  // device is asked once more.
+  WaitForRetired();
+  TrimLocked(true);
+  return Map(exact);
+}
+
+CUresult DeviceMemory::Map(std::uint64_t bytes) {
+  MemoryMap op;
+  op.bytes = bytes;
+  {
+    std::lock_guard lock(mutex_);
+    const auto base = blocks_.PlaceSegment(bytes);
+    if (!base) return CUDA_ERROR_OUT_OF_MEMORY;
+    op.address = *base;
+  }
+  MemoryMap::Reply reply;
+  CUresult result = link_->Call(op, &reply);
+  if (result != CUDA_SUCCESS) return result;
+  if (link_->peers() != nullptr &&
+      (result = link_->peers()->AfterMap(*link_, {op.address, bytes})) != CUDA_SUCCESS) {
+    Unmap({op.address, bytes});
+    return result;
+  }
+  std::lock_guard lock(mutex_);
+  blocks_.AddSegment({op.address, bytes});
+  return CUDA_SUCCESS;
+}
+
+void DeviceMemory::Trim(bool all) {
+  std::lock_guard growing(growing_);
+  TrimLocked(all);
+}
+
+void DeviceMemory::TrimLocked(bool all) {
+  std::vector<BlockAllocator::Range> idle;
+  {
+    std::lock_guard lock(mutex_);
+    trim_wanted_.store(false, std::memory_order_relaxed);
+    idle = blocks_.EmptySegments();
+    // One shared piece stays, for the next small blocks.
+    const auto kept = std::find_if(idle.begin(), idle.end(),
+                                   [](const auto& s) { return s.bytes == kPieceBytes; });
+    if (!all && kept != idle.end()) idle.erase(kept);
+    for (const auto& segment : idle) blocks_.RemoveSegment(segment.base);
+  }
+  for (const auto& segment : idle) Unmap(segment);
+}
+
+void DeviceMemory::Unmap(const BlockAllocator::Range& segment) {
+  if (link_->peers() != nullptr) link_->peers()->BeforeUnmap(*link_, segment);
+  MemoryUnmap op;
+  op.address = segment.base;
+  op.bytes = segment.bytes;
+  MemoryUnmap::Reply reply;
+  // A failure means that the device is lost, which the next call tells.
+  static_cast<void>(link_->Call(op, &reply));
+}
+
+CUresult DeviceMemory::Free(std::uint64_t address, std::function<void()> returned) {
+  bool ask = false;
+  {
+    std::lock_guard lock(mutex_);
+    if (imports_.contains(address)) return CUDA_ERROR_INVALID_VALUE;
+    const auto range = blocks_.Retire(address);
+    if (!range) return CUDA_ERROR_INVALID_VALUE;
+    // Read here, so that fences grow along the queue.
+    const std::uint64_t fence = link_->LastPosted();
+    if (fence > completed_.load(std::memory_order_relaxed)) {
+      retired_.push_back({*range, fence, std::move(returned)});
+      retired_bytes_ += range->bytes;
+      unfenced_bytes_ += range->bytes;
+      ask = unfenced_bytes_ >= kFenceBytes || ++unfenced_blocks_ >= kFenceBlocks;
+      if (ask) unfenced_bytes_ = unfenced_blocks_ = 0;
+      returned = nullptr;
+    } else {
+      Recycle(*range);
+    }
+  }
+  if (returned) returned();
+  if (trim_wanted_.load(std::memory_order_relaxed)) Trim(false);
+  return ask ? link_->PostUnseen(Fence{}) : CUDA_SUCCESS;
+}
+
+void DeviceMemory::Recycle(BlockAllocator::Range range) {
+  if (!blocks_.Recycle(range)) return;
+  const bool spare =
+      blocks_.Segment(range.base)->bytes != kPieceBytes || blocks_.EmptySegments().size() > 1;
+  if (spare) trim_wanted_.store(true, std::memory_order_relaxed);
+}
+
+void DeviceMemory::Completed(std::uint64_t sequence) {
+  std::vector<std::function<void()>> returned;
+  {
+    std::lock_guard lock(mutex_);
+    if (sequence <= completed_.load(std::memory_order_relaxed)) return;
+    completed_.store(sequence, std::memory_order_release);
+    while (!retired_.empty() && retired_.front().fence <= sequence) {
+      Retired& block = retired_.front();
+      retired_bytes_ -= block.range.bytes;
+      Recycle(block.range);
+      if (block.returned) returned.push_back(std::move(block.returned));
+      retired_.pop_front();
+    }
+    if (retired_.empty()) unfenced_bytes_ = unfenced_blocks_ = 0;
+  }
+  for (const auto& call : returned) call();
+}
+
+CUresult DeviceMemory::Import(const std::string& exchange, BlockAllocator::Range piece,
+                              std::uint64_t* base) {
+  std::lock_guard growing(growing_);
+  MemoryImport op;
+  op.exchange = exchange;
+  op.address = piece.base;
+  op.bytes = piece.bytes;
+  {
+    std::lock_guard lock(mutex_);
+    const auto place = blocks_.PlaceSegment(piece.bytes);
+    if (!place) return CUDA_ERROR_MAP_FAILED;
+    op.at = *place;
+  }
+  MemoryImport::Reply reply;
+  if (const CUresult result = link_->Call(op, &reply); result != CUDA_SUCCESS) return result;
+  std::lock_guard lock(mutex_);
+  blocks_.AddTaken({op.at, piece.bytes});
+  imports_.insert(op.at);
+  *base = op.at;
+  return CUDA_SUCCESS;
+}
+
+CUresult DeviceMemory::EndImport(std::uint64_t base) {
+  std::lock_guard growing(growing_);
+  MemoryImportEnd op;
+  op.at = base;
+  {
+    std::lock_guard lock(mutex_);
+    const auto segment = blocks_.Segment(base);
+    if (!imports_.contains(base) || !segment) return CUDA_ERROR_INVALID_VALUE;
+    op.bytes = segment->bytes;
+  }
+  MemoryImportEnd::Reply reply;
+  // What could not be given back stays where it is, and is still another's.
+  if (const CUresult result = link_->Call(op, &reply); result != CUDA_SUCCESS) return result;
+  std::lock_guard lock(mutex_);
+  imports_.erase(base);
+  blocks_.RemoveTaken(base);
+  return CUDA_SUCCESS;
+}
+
+std::vector<BlockAllocator::Range> DeviceMemory::Pieces() const {
+  std::shared_lock lock(mutex_);
+  std::vector<BlockAllocator::Range> own = blocks_.Segments();
+  std::erase_if(own, [&](const auto& segment) { return imports_.contains(segment.base); });
+  return own;
+}
+
+std::optional<BlockAllocator::Range> DeviceMemory::OwnPiece(std::uint64_t address) const {
+  std::shared_lock lock(mutex_);
+  const auto piece = InWindow(address) ? blocks_.Segment(address) : std::nullopt;
+  return piece && !imports_.contains(piece->base) ? piece : std::nullopt;
+}
+
+std::optional<BlockAllocator::Range> DeviceMemory::Piece(std::uint64_t address) const {
+  std::shared_lock lock(mutex_);
+  return InWindow(address) ? blocks_.Segment(address) : std::nullopt;
+}
+
+std::optional<BlockAllocator::Range> DeviceMemory::Find(std::uint64_t address) const {
+  if (region_ != nullptr && region_->Contains(address))
+    return region_->Reaches(*link_, address) ? region_->Find(address) : std::nullopt;
+  std::shared_lock lock(mutex_);
+  if (InWindow(address)) return blocks_.Find(address);
+  for (const auto& variable : variables_)
+    if (address - variable.base < variable.bytes) return variable;
+  return std::nullopt;
+}
+
+void DeviceMemory::AddVariable(std::uint64_t address, std::uint64_t bytes) {
+  std::lock_guard lock(mutex_);
+  variables_.push_back({address, bytes});
+}
+
+void DeviceMemory::RemoveVariable(std::uint64_t address) {
+  std::lock_guard lock(mutex_);
+  std::erase_if(variables_, [&](const auto& variable) { return variable.base == address; });
+}
+
+std::uint64_t DeviceMemory::idle_bytes() const {
+  std::shared_lock lock(mutex_);
+  return blocks_.free_bytes() + retired_bytes_;
+}
+
+}  // namespace cuspan

@@ -1,0 +1,100 @@
+// The memory of one device, as this process uses it: large pieces mapped by the
+// proxy, cut into blocks here.
+//
+// A freed block is given out again only when the device has done all that was
+// posted before it was freed. Nobody waits for that: each freed block carries
+// the number of the last op before it (its fence), and the proxy tells how far
+// the device has come, when it is asked to (the op Fence) or because the program
+// synchronised.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <shared_mutex>
+#include <string>
+#include <vector>
+
+#include "interpose/client/memory/block_allocator.h"
+#include "structs.gen.h"
+
+namespace cuspan {
+
+class Link;
+class SharedRegion;
+
+class DeviceMemory {
+ public:
+  DeviceMemory(Link* link, AddressWindow window);
+
+  // CUDA_ERROR_OUT_OF_MEMORY when neither the pieces at hand nor the device have room, also
+  // after the device has done everything that freed blocks wait for.
+  CUresult Allocate(std::uint64_t bytes, std::uint64_t* address);
+  // CUDA_ERROR_INVALID_VALUE when no block starts there. `returned`, if any, is called without
+  // locks by some thread when the block may be given out again; it must not block.
+  CUresult Free(std::uint64_t address, std::function<void()> returned = nullptr);
+  // Everything posted up to `sequence` is complete on the device. Also for the receiver thread.
+  void Completed(std::uint64_t sequence);
+  std::uint64_t completed() const { return completed_.load(std::memory_order_acquire); }
+
+  // True when `address` may belong to this device: inside its window, or a variable's.
+  bool InWindow(std::uint64_t address) const { return address - window_.base < window_.bytes; }
+  const AddressWindow& window() const { return window_; }
+  // All that the proxy has mapped in the window, and the part of it that holds `address`.
+  std::vector<BlockAllocator::Range> Pieces() const;
+  std::optional<BlockAllocator::Range> Piece(std::uint64_t address) const;
+  // The same, without what Import maps.
+  std::optional<BlockAllocator::Range> OwnPiece(std::uint64_t address) const;
+  // Maps a piece that another session's proxy (which answers at `exchange`) has, at *base.
+  // CUDA_ERROR_MAP_FAILED when it can not be had.
+  CUresult Import(const std::string& exchange, BlockAllocator::Range piece, std::uint64_t* base);
+  // Undoes it, when the device has done all that was posted before.
+  CUresult EndImport(std::uint64_t base);
+  // The block or the module variable that holds `address`.
+  std::optional<BlockAllocator::Range> Find(std::uint64_t address) const;
+  // Find also finds what of this region the device may use.
+  void SetShared(const SharedRegion* region) { region_ = region; }
+  // A variable of a loaded module, which the driver placed where it likes.
+  void AddVariable(std::uint64_t address, std::uint64_t bytes);
+  void RemoveVariable(std::uint64_t address);
+  // What is mapped and not in use.
+  std::uint64_t idle_bytes() const;
+
+ private:
+  struct Retired {
+    BlockAllocator::Range range;
+    std::uint64_t fence;
+    std::function<void()> returned;
+  };
+  CUresult Grow(std::uint64_t bytes);
+  CUresult Map(std::uint64_t bytes);
+  void Unmap(const BlockAllocator::Range& segment);
+  // Gives back what is idle: all of it, or what is not kept for the next blocks.
+  void Trim(bool all);
+  void TrimLocked(bool all);                  // Under growing_.
+  void Recycle(BlockAllocator::Range range);  // Under mutex_.
+  // Waits until the device has done what freed blocks wait for.
+  void WaitForRetired();
+
+  Link* const link_;
+  const AddressWindow window_;
+  const SharedRegion* region_ = nullptr;
+  std::mutex growing_;  // Held while the proxy maps or unmaps; the blocks stay usable.
+  mutable std::shared_mutex mutex_;
+  BlockAllocator blocks_;
+  std::set<std::uint64_t> imports_;  // The bases of imported pieces.
+  std::vector<BlockAllocator::Range> variables_;
+  std::deque<Retired> retired_;       // In the order of their fences, nearly.
+  std::uint64_t retired_bytes_ = 0;   // Of all of them,
+  std::uint64_t unfenced_bytes_ = 0;  // and of those since a fence was asked for.
+  std::size_t unfenced_blocks_ = 0;
+  std::atomic<std::uint64_t> completed_ = 0;
+  std::atomic<bool> trim_wanted_ = false;  // A segment is empty that need not be kept.
+};
+
+}  // namespace cuspan

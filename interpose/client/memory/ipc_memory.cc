@@ -1,0 +1,117 @@
+#include "interpose/client/memory/ipc_memory.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace cuspan {
+namespace {
+
+constexpr std::uint64_t kMagic = 0x6d65'6d6f'7279'3031;
+// Names of proxies are this and 16 bytes in hexadecimal digits (proxy/exchange.cc).
+constexpr const char* kProxyName = "cuspan-proxy-";
+
+bool ParseProxy(const std::string& name, std::array<std::uint8_t, 16>* bytes) {
+  const std::string prefix = kProxyName;
+  if (name.size() != prefix.size() + 2 * bytes->size() || !name.starts_with(prefix)) return false;
+  for (std::size_t i = 0; i < bytes->size(); ++i) {
+    const std::string digits = name.substr(prefix.size() + 2 * i, 2);
+    (*bytes)[i] = static_cast<std::uint8_t>(std::strtoul(digits.c_str(), nullptr, 16));
+  }
+  return true;
+}
+
+std::string ProxyName(const std::array<std::uint8_t, 16>& bytes) {
+  std::string name = kProxyName;
+  for (const std::uint8_t byte : bytes) {
+    char digits[3];
+    std::snprintf(digits, sizeof digits, "%02x", byte);
+    name += digits;
+  }
+  return name;
+}
+
+}  // namespace
+
+IpcMemory& IpcMemory::Get() {
+  static auto* const memory = new IpcMemory;  // Never destroyed, as the session.
+  return *memory;
+}
+
+CUresult IpcMemory::Describe(Session& session, const void* pointer, IpcMemoryHandle* handle) {
+  const Session::PointerKind kind = session.Classify(pointer);
+  if (kind.kind != Session::PointerKind::kDevice || kind.range_bytes == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  const std::shared_ptr<Link> link = session.OpenedLink(kind.device);
+  if (link == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const auto piece = link->memory().OwnPiece(kind.range_base);
+  if (!piece) return CUDA_ERROR_INVALID_VALUE;  // A variable, or what another process has.
+  *handle = {};
+  if (!ParseProxy(link->place().exchange, &handle->proxy)) return CUDA_ERROR_NOT_SUPPORTED;
+  handle->magic = kMagic;
+  handle->piece = piece->base;
+  handle->piece_bytes = piece->bytes;
+  handle->offset = kind.range_base - piece->base;
+  handle->bytes = kind.range_bytes;
+  // What was copied there so far may still be under way.
+  session.ShareWithOthers();
+  return session.Synchronize(kind.device);
+}
+
+CUresult IpcMemory::Open(Session& session, int device, const IpcMemoryHandle& handle,
+                         std::uint64_t* address) {
+  if (handle.magic != kMagic || handle.offset >= handle.piece_bytes)
+    return CUDA_ERROR_INVALID_VALUE;
+  const std::string proxy = ProxyName(handle.proxy);
+  std::shared_ptr<Link> link;
+  if (const CUresult result = session.OpenLink(device, &link); result != CUDA_SUCCESS)
+    return result;
+  for (int other = 0; other < session.device_count(); ++other) {
+    const auto own = session.OpenedLink(other);
+    if (own != nullptr && own->place().exchange == proxy) return CUDA_ERROR_INVALID_CONTEXT;
+  }
+  std::lock_guard lock(mutex_);
+  const auto [found, is_new] = imports_.try_emplace({proxy, handle.piece, link->number()});
+  Import& import = found->second;
+  if (is_new) {
+    import.device = device;
+    const CUresult result =
+        link->memory().Import(proxy, {handle.piece, handle.piece_bytes}, &import.base);
+    if (result != CUDA_SUCCESS) {
+      imports_.erase(found);
+      return result;
+    }
+  }
+  session.ShareWithOthers();
+  *address = import.base + handle.offset;
+  ++import.opened[*address];
+  return CUDA_SUCCESS;
+}
+
+CUresult IpcMemory::Close(Session& session, std::uint64_t address) {
+  std::lock_guard lock(mutex_);
+  for (auto entry = imports_.begin(); entry != imports_.end(); ++entry) {
+    Import& import = entry->second;
+    const auto block = import.opened.find(address);
+    const auto link = session.OpenedLink(import.device);
+    if (block == import.opened.end() || link == nullptr ||
+        link->number() != std::get<2>(entry->first))
+      continue;
+    const bool last = block->second == 1 && import.opened.size() == 1;
+    if (last) {
+      const CUresult result = link->memory().EndImport(import.base);
+      if (result == CUDA_SUCCESS) imports_.erase(entry);
+      return result;
+    }
+    if (--block->second == 0) import.opened.erase(block);
+    return CUDA_SUCCESS;
+  }
+  return CUDA_ERROR_INVALID_VALUE;
+}
+
+void IpcMemory::ForgetLink(const Link& link) {
+  std::lock_guard lock(mutex_);
+  std::erase_if(imports_,
+                [&](const auto& entry) { return std::get<2>(entry.first) == link.number(); });
+}
+
+}  // namespace cuspan

@@ -1,0 +1,241 @@
+#include "interpose/client/memory/managed_variables.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "interpose/client/link.h"
+
+namespace cuspan {
+namespace {
+
+std::byte* Pointer(std::uint64_t address) { return reinterpret_cast<std::byte*>(address); }
+
+}  // namespace
+
+ManagedVariables::Variable* ManagedVariables::Find(const FatbinRecord& fatbin,
+                                                   const ManagedRecord& record) {
+  for (Variable& variable : variables_)
+    if (variable.fatbin == &fatbin && *record.host == Pointer(variable.address)) return &variable;
+  return nullptr;
+}
+
+bool ManagedVariables::Has(const Variable& variable, const Link& link) {
+  return std::any_of(variable.places.begin(), variable.places.end(),
+                     [&](const Place& place) { return place.number == link.number(); });
+}
+
+CUresult ManagedVariables::Read(Link& link, std::uint64_t address, std::vector<std::byte>* bytes) {
+  auto incoming = std::make_shared<Incoming>();
+  incoming->owned.resize(bytes->size());
+  incoming->destination = incoming->owned.data();
+  incoming->bytes = bytes->size();
+  CopyFromDevice op;
+  if (const CUresult result = link.OwnStream(&op.stream); result != CUDA_SUCCESS) return result;
+  op.source = address;
+  op.bytes = bytes->size();
+  op.transfer = link.transfers().BeginIncoming(incoming);
+  if (const CUresult result = link.PostUnseen(op); result != CUDA_SUCCESS) {
+    link.transfers().Forget(op.transfer);
+    return result;
+  }
+  const CUresult result = link.transfers().WaitComplete(*incoming);
+  if (result == CUDA_SUCCESS) bytes->swap(incoming->owned);
+  return result;
+}
+
+CUresult ManagedVariables::Write(Link& link, std::uint64_t address,
+                                 const std::vector<std::byte>& bytes) {
+  CopyToDevice op;
+  if (const CUresult result = link.OwnStream(&op.stream); result != CUDA_SUCCESS) return result;
+  op.destination = address;
+  op.bytes = bytes.size();
+  op.transfer = link.transfers().BeginOutgoing();
+  CUresult result = link.PostUnseen(op);
+  if (result != CUDA_SUCCESS) {
+    link.transfers().Forget(op.transfer);
+    return result;
+  }
+  result = link.transfers().Send(op.transfer, bytes.data(), bytes.size());
+  // Kernels on whatever stream find it there.
+  return result != CUDA_SUCCESS ? result : link.SynchronizeUnseen(op.stream);
+}
+
+CUresult ManagedVariables::Loaded(Link& link, const FatbinRecord& fatbin) {
+  const std::vector<const ManagedRecord*> records = Registry::Get().ManagedOf(fatbin);
+  if (records.empty()) return CUDA_SUCCESS;
+  std::lock_guard lock(mutex_);
+  for (const ManagedRecord* record : records) {
+    VariableFind find;
+    find.module = fatbin.module;
+    find.name = record->name;
+    VariableFind::Reply reply;
+    CUresult result = link.Call(find, &reply);
+    // Not in the image that this device runs, so no kernel there can name it.
+    if (result == CUDA_ERROR_NOT_FOUND) continue;
+    if (result != CUDA_SUCCESS) return result;
+    Place place{link.weak_from_this(), link.number(), reply.address, {}};
+    Variable* variable = Find(fatbin, *record);
+    // A library's is placed when the program asks for it; kernels may have run before. What a
+    // further device has of it counts no more than its definition.
+    place.ran = variable == nullptr && record->host == &record->place;
+    if (variable != nullptr && Has(*variable, link)) continue;
+    if (variable == nullptr) {
+      std::uint64_t address = 0;
+      result = region_->Allocate(SharedRegion::Kind::kManaged, reply.bytes, &address);
+      if (result != CUDA_SUCCESS) return result;
+      // What the program gave it at its definition is in the image alone.
+      place.last.resize(reply.bytes);
+      if ((result = Read(link, reply.address, &place.last)) != CUDA_SUCCESS) return result;
+      std::memcpy(Pointer(address), place.last.data(), reply.bytes);
+      variable = &variables_.emplace_back(Variable{&fatbin, address, reply.bytes, {}});
+      *record->host = Pointer(address);
+    }
+    variable->places.push_back(std::move(place));
+    any_.store(true, std::memory_order_release);
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult ManagedVariables::BeforeLaunch(Link& link) {
+  if (!any_.load(std::memory_order_acquire)) return CUDA_SUCCESS;
+  std::unique_lock lock(mutex_);
+  const std::vector<Quiet> others = OthersThatRan(link);
+  if (!others.empty()) {
+    // What these do may wait for a function of the program, whose thread comes here as well.
+    lock.unlock();
+    for (const Quiet& other : others)
+      static_cast<void>(other.link->CallUnseen(DeviceSynchronize{}));  // A lost one has no news.
+    lock.lock();
+  }
+  for (Variable& variable : variables_) {
+    Place* here = nullptr;
+    for (Place& place : variable.places) {
+      if (place.number == link.number()) {
+        here = &place;
+        continue;
+      }
+      const auto other = std::find_if(others.begin(), others.end(), [&](const Quiet& quiet) {
+        return quiet.link->number() == place.number;
+      });
+      if (!place.ran || other == others.end() || other->link->fault() != CUDA_SUCCESS) continue;
+      if (const CUresult result = Pull(variable, place, *other->link); result != CUDA_SUCCESS)
+        return result;
+      place.ran = launches_[place.number] != other->launches;
+    }
+    if (here == nullptr) continue;
+    if (const CUresult result = Push(variable, *here, link); result != CUDA_SUCCESS) return result;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult ManagedVariables::SendNews(Link& link) {
+  if (!any_.load(std::memory_order_acquire)) return CUDA_SUCCESS;
+  std::lock_guard lock(mutex_);
+  for (Variable& variable : variables_) {
+    for (Place& place : variable.places) {
+      if (place.number != link.number()) continue;
+      if (const CUresult result = Push(variable, place, link); result != CUDA_SUCCESS)
+        return result;
+    }
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult ManagedVariables::Push(Variable& variable, Place& place, Link& link) {
+  if (!place.check) return CUDA_SUCCESS;
+  const std::byte* const bytes = Pointer(variable.address);
+  if (place.last.size() != variable.bytes ||
+      std::memcmp(place.last.data(), bytes, variable.bytes) != 0) {
+    place.last.assign(bytes, bytes + variable.bytes);
+    if (const CUresult result = Write(link, place.address, place.last); result != CUDA_SUCCESS)
+      return result;
+  }
+  place.check = false;
+  return CUDA_SUCCESS;
+}
+
+std::vector<ManagedVariables::Quiet> ManagedVariables::OthersThatRan(const Link& link) {
+  std::vector<Quiet> others;
+  for (const Variable& variable : variables_) {
+    for (const Place& place : variable.places) {
+      const bool known = std::any_of(others.begin(), others.end(), [&](const Quiet& quiet) {
+        return quiet.link->number() == place.number;
+      });
+      if (!place.ran || known || place.number == link.number()) continue;
+      if (auto other = place.link.lock())
+        others.push_back({std::move(other), launches_[place.number]});
+    }
+  }
+  return others;
+}
+
+void ManagedVariables::AfterLaunch(Link& link) {
+  if (!any_.load(std::memory_order_acquire)) return;
+  std::lock_guard lock(mutex_);
+  ++launches_[link.number()];
+  for (Variable& variable : variables_)
+    for (Place& place : variable.places)
+      if (place.number == link.number()) place.ran = true;
+}
+
+CUresult ManagedVariables::Pull(Variable& variable, Place& place, Link& link) {
+  std::vector<std::byte> news(variable.bytes);
+  if (const CUresult result = Read(link, place.address, &news); result != CUDA_SUCCESS)
+    return result;
+  std::byte* const bytes = Pointer(variable.address);
+  if (place.last.size() == news.size() &&
+      std::memcmp(place.last.data(), news.data(), news.size()) == 0)
+    return CUDA_SUCCESS;
+  for (std::size_t i = 0; i < news.size(); ++i)
+    if (place.last.size() != news.size() || news[i] != place.last[i]) bytes[i] = news[i];
+  place.last = std::move(news);
+  for (Place& other : variable.places) other.check = true;
+  return CUDA_SUCCESS;
+}
+
+CUresult ManagedVariables::Synchronized(Link& link, bool all) {
+  if (!any_.load(std::memory_order_acquire)) return CUDA_SUCCESS;
+  std::lock_guard lock(mutex_);
+  for (Variable& variable : variables_) {
+    for (Place& place : variable.places) {
+      place.check = true;
+      if (place.number != link.number() || !place.ran) continue;
+      if (const CUresult result = Pull(variable, place, link); result != CUDA_SUCCESS)
+        return result;
+      place.ran = !all;
+    }
+  }
+  return CUDA_SUCCESS;
+}
+
+void ManagedVariables::Forget(const Link& link) {
+  std::lock_guard lock(mutex_);
+  launches_.erase(link.number());
+  for (Variable& variable : variables_)
+    variable.places.remove_if([&](const Place& place) { return place.number == link.number(); });
+}
+
+void ManagedVariables::Unload(const FatbinRecord& fatbin) {
+  std::vector<std::uint64_t> gone;
+  {
+    std::lock_guard lock(mutex_);
+    variables_.remove_if([&](const Variable& variable) {
+      if (variable.fatbin != &fatbin) return false;
+      gone.push_back(variable.address);
+      return true;
+    });
+  }
+  // This waits for devices.
+  for (const std::uint64_t address : gone) static_cast<void>(region_->Free(address));
+}
+
+std::optional<BlockAllocator::Range> ManagedVariables::At(std::uint64_t address) const {
+  if (!any_.load(std::memory_order_acquire)) return std::nullopt;
+  std::lock_guard lock(mutex_);
+  for (const Variable& variable : variables_)
+    if (address - variable.address < variable.bytes)
+      return BlockAllocator::Range{variable.address, variable.bytes};
+  return std::nullopt;
+}
+
+}  // namespace cuspan

@@ -1,0 +1,90 @@
+// __managed__ variables: one address for the program and its kernels' pointers, and beside it
+// the memory that each driver gave the variable when it loaded the module, which is what kernels
+// reach by its name.
+//
+// A driver's place can not be chosen, so the two are kept equal as CUDA lets one see them: what the
+// host wrote goes to the driver's memory before a launch, and what kernels wrote comes back at a
+// synchronisation. Within that, a kernel that reads a variable by name does not see what was
+// written through its address since the last synchronisation, nor the other way round.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "interpose/client/memory/block_allocator.h"
+#include "interpose/client/registry.h"
+
+namespace cuspan {
+
+class Link;
+class SharedRegion;
+
+// Any thread.
+class ManagedVariables {
+ public:
+  explicit ManagedVariables(SharedRegion* region) : region_(region) {}
+
+  // `link` has loaded the module: its managed variables get their addresses, if this is the first
+  // to do so, and the device their contents. Once more does no harm.
+  CUresult Loaded(Link& link, const FatbinRecord& fatbin);
+  // Around a kernel on the device.
+  CUresult BeforeLaunch(Link& link);
+  void AfterLaunch(Link& link);
+  // What the program wrote goes to the device.
+  CUresult SendNews(Link& link);
+  // The program was told that work of the device is complete: all of it, or some.
+  CUresult Synchronized(Link& link, bool all);
+  // The device, or the library that holds the variables, is gone.
+  void Forget(const Link& link);
+  void Unload(const FatbinRecord& fatbin);
+  // The variable that holds `address`.
+  std::optional<BlockAllocator::Range> At(std::uint64_t address) const;
+  bool Contains(std::uint64_t address) const { return At(address).has_value(); }
+
+ private:
+  struct Place {
+    std::weak_ptr<Link> link;
+    std::uint64_t number;   // The link's.
+    std::uint64_t address;  // Where its driver put the variable.
+    std::vector<std::byte>
+        last;           // What was there when we last looked or wrote; empty: nobody looked.
+    bool check = true;  // The program may have written since.
+    bool ran = false;   // Kernels may have.
+  };
+  struct Variable {
+    const FatbinRecord* fatbin;
+    std::uint64_t address;
+    std::uint64_t bytes;
+    std::list<Place> places;
+  };
+  // Another device whose kernels may have written, and how many there were.
+  struct Quiet {
+    std::shared_ptr<Link> link;
+    std::uint64_t launches;
+  };
+  std::vector<Quiet> OthersThatRan(const Link& link);
+  Variable* Find(const FatbinRecord& fatbin, const ManagedRecord& record);
+  static bool Has(const Variable& variable, const Link& link);
+  CUresult Read(Link& link, std::uint64_t address, std::vector<std::byte>* bytes);
+  CUresult Write(Link& link, std::uint64_t address, const std::vector<std::byte>& bytes);
+  CUresult Pull(Variable& variable, Place& place, Link& link);
+  CUresult Push(Variable& variable, Place& place, Link& link);
+
+  SharedRegion* const region_;
+  std::atomic<bool> any_{false};
+  // Guards what follows. Nobody waits under it for what a device does: that may wait for the
+  // program's own functions, around which it is taken.
+  mutable std::mutex mutex_;
+  std::list<Variable> variables_;
+  std::map<std::uint64_t, std::uint64_t> launches_;  // By the number of the link.
+};
+
+}  // namespace cuspan

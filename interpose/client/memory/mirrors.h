@@ -1,0 +1,128 @@
+// Keeps parts of the shared region equal between the program and devices that
+// have memory of their own for them, as CUDA promises for devices without concurrent managed
+// access: what the host wrote is there for what it launches next, and what a device
+// wrote is there for the host after a synchronisation.
+//
+// Of each block there is the program's copy (seen by the program with the protection that
+// page_states.h says, and by us through a second mapping without any), each device's, and a
+// twin: the contents on which all agreed last. What differs from the twin is what one side
+// wrote; only that crosses, and so both may write different bytes of a block at once, as
+// page-locked memory allows.
+//
+// - Before work on a device, what the program wrote goes there.
+// - After it nothing is valid here; the first touch of a block fetches it (faults.h).
+// - Of devices with work on them one at a time may have news (the owner): before work
+//   on another one its news are fetched. A device that shares our memory needs none of
+//   this for itself, but what it writes is not noticed, so all counts as written.
+//
+// Any thread, but not the receiver's: functions wait for devices.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "interpose/client/memory/block_allocator.h"
+#include "interpose/client/memory/page_states.h"
+#include "structs.gen.h"
+
+namespace cuspan {
+
+class Link;
+
+class Mirrors {
+ public:
+  static constexpr std::size_t kBlockBytes = 64 * 1024;
+
+  using Links = std::function<std::vector<std::shared_ptr<Link>>()>;
+  explicit Mirrors(Links links) : links_(std::move(links)) {}
+  Mirrors(const Mirrors&) = delete;
+
+  // The region and the file behind it, once.
+  void SetMemory(const AddressWindow& window, int file) {
+    window_ = window;
+    file_ = file;
+  }
+  // Something is mirrored; until then nothing below has anything to do.
+  bool active() const { return active_.load(std::memory_order_acquire); }
+
+  // `link` has new memory for `range`, which it keeps equal from now on.
+  CUresult Begin(Link& link, const BlockAllocator::Range& range);
+  // The range is not used any more by anybody.
+  void End(const BlockAllocator::Range& range);
+  // The device is gone, and what it had not given back.
+  void Forget(const Link& link);
+
+  // Around everything that may read or write the region on a device.
+  CUresult BeforeWork(Link& link);
+  void AfterWork(Link& link);
+  // What the program wrote goes to the device, unless another one has news for the program.
+  CUresult SendNews(Link& link);
+  // The program was told that work of the device is complete: all of it, or some.
+  void Synchronized(Link& link, bool all);
+
+  // The program is about to read or write [address, address + bytes), or was kept from it. False
+  // when it is not a mirrored place.
+  bool Admit(std::uint64_t address, std::uint64_t bytes, bool write);
+
+ private:
+  struct Replica {
+    std::uint64_t link;         // Its number.
+    std::vector<bool> current;  // By block: had the twin's contents when it was last told.
+  };
+  struct Range {
+    Range(BlockAllocator::Range place, std::byte* twin)
+        : place(place),
+          twin(twin),
+          states(place.bytes / kBlockBytes),
+          pristine(states.size(), true) {}
+    BlockAllocator::Range place;
+    std::byte* twin;
+    PageStates states;
+    std::vector<bool> pristine;  // By block: never anything but zeros.
+    std::list<Replica> replicas;
+  };
+
+  std::byte* Here(std::uint64_t address) const { return alias_ + (address - window_.base); }
+  Range* Find(std::uint64_t address);
+  Replica* FindReplica(Range& range, const Link& link);
+  CUresult MapAlias();
+  // Sets what the program may do with the blocks to what their states say.
+  void Protect(Range& range, std::size_t first, std::size_t count);
+  void Changed(Range& range, std::size_t block, const Link* by);
+  CUresult Push(Link& link);
+  CUresult PushRange(Link& link, Range& range);
+  void PushBlock(Range& range, Replica& replica, std::size_t block, const Link& link,
+                 std::vector<BlockAllocator::Range>* spans);
+  CUresult Send(Link& link, const Range& range, const BlockAllocator::Range& span);
+  // Fetches blocks from the owner and merges them.
+  CUresult Fetch(Range& range, PageStates::Run run);
+  void Merge(Range& range, std::size_t block, const std::byte* news);
+  // Waits until no other device than `link` that may have news for it has anything to do. The mutex
+  // is not held meanwhile, as far as possible.
+  void WaitForOthers(const Link& link, std::unique_lock<std::mutex>* lock);
+  // Fetches all that the owner, which is done, may have written; then there is none.
+  CUresult Disown();
+  void Touch(Range& range, std::size_t block, bool write);
+
+  const Links links_;
+  AddressWindow window_;
+  int file_ = -1;
+  std::atomic<bool> active_{false};
+  std::mutex mutex_;  // Guards what follows.
+  std::byte* alias_ = nullptr;
+  std::list<Range> ranges_;
+  std::shared_ptr<Link> owner_;  // Mirrored.
+  bool at_work_ = false;         // The owner, as far as is known.
+  std::uint64_t work_ = 0;       // How often a device was given some.
+  std::vector<std::shared_ptr<Link>>
+      wrote_here_;  // Sharing our memory, with work since all was last marked.
+};
+
+}  // namespace cuspan

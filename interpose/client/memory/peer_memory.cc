@@ -1,0 +1,142 @@
+#include "interpose/client/memory/peer_memory.h"
+
+#include <cstring>
+
+#include "common/settings.h"
+#include "interpose/client/link.h"
+
+namespace cuspan {
+
+PeerMemory::Pair& PeerMemory::Ask(Link& user, Link& owner) {
+  const auto [found, is_new] = pairs_.try_emplace({user.number(), owner.number()});
+  Pair& pair = found->second;
+  if (!is_new || !user.place().SameNode(owner.place()) ||
+      std::strcmp(SettingText(settings::kPeerMemory), "never") == 0)
+    return pair;
+  PeerOpen op;
+  op.exchange = owner.place().exchange;
+  op.ordinal = owner.place().ordinal;
+  op.window = owner.memory().window();
+  PeerOpen::Reply reply;
+  pair.can = user.Call(op, &reply) == CUDA_SUCCESS;
+  return pair;
+}
+
+CUresult PeerMemory::Map(Pair& pair, Link& user, Link& owner, const BlockAllocator::Range& piece) {
+  if (pair.mapped.contains(piece.base)) return CUDA_SUCCESS;
+  PeerMap op;
+  op.base = owner.memory().window().base;
+  op.address = piece.base;
+  op.bytes = piece.bytes;
+  PeerMap::Reply reply;
+  const CUresult result = user.Call(op, &reply);
+  if (result == CUDA_SUCCESS) pair.mapped.insert(piece.base);
+  return result;
+}
+
+CUresult PeerMemory::Unmap(Link& user, Link& owner, const BlockAllocator::Range& piece) {
+  PeerUnmap op;
+  op.base = owner.memory().window().base;
+  op.address = piece.base;
+  op.bytes = piece.bytes;
+  PeerUnmap::Reply reply;
+  return user.Call(op, &reply);
+}
+
+bool PeerMemory::CanAccess(Link& user, Link& owner) {
+  std::lock_guard lock(mutex_);
+  return Ask(user, owner).can;
+}
+
+CUresult PeerMemory::Enable(Link& user, Link& owner) {
+  std::lock_guard lock(mutex_);
+  Pair& pair = Ask(user, owner);
+  if (!pair.can) return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+  if (pair.enabled) return CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
+  for (const BlockAllocator::Range& piece : owner.memory().Pieces())
+    if (const CUresult result = Map(pair, user, owner, piece); result != CUDA_SUCCESS)
+      return result;
+  pair.enabled = true;
+  return CUDA_SUCCESS;
+}
+
+CUresult PeerMemory::Disable(Link& user, Link& owner) {
+  std::lock_guard lock(mutex_);
+  const auto found = pairs_.find({user.number(), owner.number()});
+  if (found == pairs_.end() || !found->second.enabled) return CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
+  Pair& pair = found->second;
+  pair.enabled = false;
+  for (const BlockAllocator::Range& piece : owner.memory().Pieces())
+    if (pair.mapped.erase(piece.base) != 0)
+      if (const CUresult result = Unmap(user, owner, piece); result != CUDA_SUCCESS) return result;
+  return CUDA_SUCCESS;
+}
+
+bool PeerMemory::Reach(Link& user, Link& owner, std::uint64_t address) {
+  std::lock_guard lock(mutex_);
+  Pair& pair = Ask(user, owner);
+  if (!pair.can) return false;
+  // Variables of modules are the driver's own, which no other device can have.
+  const std::optional<BlockAllocator::Range> piece = owner.memory().Piece(address);
+  return piece && Map(pair, user, owner, *piece) == CUDA_SUCCESS;
+}
+
+CUresult PeerMemory::WaitForUsers(Link& owner, std::uint64_t address) {
+  std::vector<std::shared_ptr<Link>> users;
+  {
+    std::lock_guard lock(mutex_);
+    if (pairs_.empty()) return CUDA_SUCCESS;
+    const std::optional<BlockAllocator::Range> piece = owner.memory().Piece(address);
+    for (const std::shared_ptr<Link>& user : links_()) {
+      const auto found = pairs_.find({user->number(), owner.number()});
+      if (piece && found != pairs_.end() && found->second.mapped.contains(piece->base))
+        users.push_back(user);
+    }
+  }
+  for (const std::shared_ptr<Link>& user : users)
+    // A lost device uses nothing any more.
+    if (const CUresult result = user->CallUnseen(DeviceSynchronize{});
+        result != CUDA_SUCCESS && user->fault() == CUDA_SUCCESS)
+      return result;
+  return CUDA_SUCCESS;
+}
+
+CUresult PeerMemory::AfterMap(Link& owner, const BlockAllocator::Range& piece) {
+  std::lock_guard lock(mutex_);
+  if (pairs_.empty()) return CUDA_SUCCESS;
+  for (const std::shared_ptr<Link>& user : links_()) {
+    const auto found = pairs_.find({user->number(), owner.number()});
+    if (found == pairs_.end() || !found->second.enabled || user->fault() != CUDA_SUCCESS) continue;
+    if (const CUresult result = Map(found->second, *user, owner, piece); result != CUDA_SUCCESS)
+      return result;
+  }
+  return CUDA_SUCCESS;
+}
+
+void PeerMemory::BeforeUnmap(Link& owner, const BlockAllocator::Range& piece) {
+  std::lock_guard lock(mutex_);
+  if (pairs_.empty()) return;
+  for (const std::shared_ptr<Link>& user : links_()) {
+    const auto found = pairs_.find({user->number(), owner.number()});
+    if (found == pairs_.end() || found->second.mapped.erase(piece.base) == 0) continue;
+    // A failure means that the device is lost, which the next call tells.
+    static_cast<void>(Unmap(*user, owner, piece));
+  }
+}
+
+void PeerMemory::Forget(Link& link) {
+  std::lock_guard lock(mutex_);
+  for (const std::shared_ptr<Link>& user : links_()) {
+    const auto found = pairs_.find({user->number(), link.number()});
+    if (found == pairs_.end() || !found->second.can) continue;
+    PeerClose op;
+    op.base = link.memory().window().base;
+    PeerClose::Reply reply;
+    static_cast<void>(user->Call(op, &reply));
+  }
+  std::erase_if(pairs_, [&](const auto& entry) {
+    return entry.first.first == link.number() || entry.first.second == link.number();
+  });
+}
+
+}  // namespace cuspan

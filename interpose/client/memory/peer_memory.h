@@ -1,0 +1,68 @@
+// Which devices of one node use each other's memory. A device that does has the
+// other's pieces of memory mapped at the other's own addresses: all of them, and
+// those that come later, when the program has enabled access; otherwise those
+// that a copy needed.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <vector>
+
+#include "interpose/client/memory/block_allocator.h"
+
+namespace cuspan {
+
+class Link;
+
+// Any thread, but not the receiver's: functions wait for devices.
+class PeerMemory {
+ public:
+  using Links = std::function<std::vector<std::shared_ptr<Link>>()>;
+  // `links` gives those that are open.
+  explicit PeerMemory(Links links) : links_(std::move(links)) {}
+  PeerMemory(const PeerMemory&) = delete;
+
+  // Whether `user` can have `owner`'s memory. Asks the node once.
+  bool CanAccess(Link& user, Link& owner);
+  // Gives `user`'s kernels all memory of `owner`. CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, or
+  // …_ALREADY_ENABLED.
+  CUresult Enable(Link& user, Link& owner);
+  // Takes it back; waits for `user`. CUDA_ERROR_PEER_ACCESS_NOT_ENABLED.
+  CUresult Disable(Link& user, Link& owner);
+  // Makes sure that `user` can copy from and to a block of `owner`; false when it can not.
+  bool Reach(Link& user, Link& owner, std::uint64_t address);
+
+  // What others do with the memory there is complete: it may be given out again. At once where
+  // nobody else has it.
+  CUresult WaitForUsers(Link& owner, std::uint64_t address);
+  // `owner` has new memory, before it is used.
+  CUresult AfterMap(Link& owner, const BlockAllocator::Range& piece);
+  // It gives memory back, which nobody uses any more.
+  void BeforeUnmap(Link& owner, const BlockAllocator::Range& piece);
+  // The device is gone; so is what others had of it.
+  void Forget(Link& link);
+
+ private:
+  struct Pair {
+    bool can = false;
+    bool enabled = false;
+    std::set<std::uint64_t> mapped;  // Bases of pieces.
+  };
+  // With the mutex.
+  Pair& Ask(Link& user, Link& owner);
+  CUresult Map(Pair& pair, Link& user, Link& owner, const BlockAllocator::Range& piece);
+  static CUresult Unmap(Link& user, Link& owner, const BlockAllocator::Range& piece);
+
+  const Links links_;
+  std::mutex mutex_;  // Guards what follows; taken before those of devices' memory.
+  std::map<std::pair<std::uint64_t, std::uint64_t>, Pair>
+      pairs_;  // By Link::number(): user, owner.
+};
+
+}  // namespace cuspan

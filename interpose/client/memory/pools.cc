@@ -1,0 +1,183 @@
+#include "interpose/client/memory/pools.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "interpose/client/handles.h"
+#include "interpose/client/memory/ipc_memory.h"
+
+namespace cuspan {
+
+Pools& Pools::Get() {
+  static auto* const pools = new Pools;  // Never destroyed, as the session.
+  return *pools;
+}
+
+std::shared_ptr<MemoryPool>& Pools::DefaultSlot(int device) {
+  const auto index = static_cast<std::size_t>(device);
+  if (defaults_.size() <= index) defaults_.resize(index + 1);
+  if (defaults_[index] == nullptr) {
+    defaults_[index] = std::make_shared<MemoryPool>(MemoryPool{NextHandle(), device, true});
+    pools_.emplace(defaults_[index]->handle, defaults_[index]);
+  }
+  return defaults_[index];
+}
+
+std::shared_ptr<MemoryPool> Pools::Default(int device) {
+  std::lock_guard lock(mutex_);
+  return DefaultSlot(device);
+}
+
+std::shared_ptr<MemoryPool> Pools::Current(int device) {
+  std::lock_guard lock(mutex_);
+  const auto index = static_cast<std::size_t>(device);
+  return index < current_.size() && current_[index] != nullptr ? current_[index]
+                                                               : DefaultSlot(device);
+}
+
+void Pools::SetCurrent(int device, std::shared_ptr<MemoryPool> pool) {
+  std::lock_guard lock(mutex_);
+  const auto index = static_cast<std::size_t>(device);
+  if (current_.size() <= index) current_.resize(index + 1);
+  current_[index] = std::move(pool);
+}
+
+std::shared_ptr<MemoryPool> Pools::Create(int device, std::uint64_t most) {
+  auto pool = std::make_shared<MemoryPool>(MemoryPool{NextHandle(), device, false, most});
+  std::lock_guard lock(mutex_);
+  pools_.emplace(pool->handle, pool);
+  return pool;
+}
+
+std::shared_ptr<MemoryPool> Pools::Find(std::uint64_t handle) {
+  std::lock_guard lock(mutex_);
+  const auto known = pools_.find(handle);
+  return known == pools_.end() ? nullptr : known->second;
+}
+
+CUresult Pools::Destroy(const std::shared_ptr<MemoryPool>& pool) {
+  if (pool->is_default) return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard lock(mutex_);
+  pool->destroyed = true;
+  pools_.erase(pool->handle);
+  // A device whose current pool goes has its default one again.
+  std::replace(current_.begin(), current_.end(), pool, std::shared_ptr<MemoryPool>());
+  return CUDA_SUCCESS;
+}
+
+CUresult Pools::Allocate(Session& session, const std::shared_ptr<MemoryPool>& pool,
+                         std::uint64_t bytes, std::uint64_t* address) {
+  if (pool->imported) return CUDA_ERROR_INVALID_VALUE;
+  std::shared_ptr<Link> link;
+  if (const CUresult result = session.OpenLink(pool->device, &link); result != CUDA_SUCCESS)
+    return result;
+  {
+    std::lock_guard lock(mutex_);
+    if (pool->most != 0 && (bytes > pool->most || pool->used > pool->most - bytes))
+      return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  if (const CUresult result = link->memory().Allocate(bytes, address); result != CUDA_SUCCESS)
+    return result;
+  std::lock_guard lock(mutex_);
+  blocks_[*address] = {pool, bytes, link->number()};
+  pool->used += bytes;
+  pool->reserved += bytes;
+  pool->used_high = std::max(pool->used_high, pool->used);
+  pool->reserved_high = std::max(pool->reserved_high, pool->reserved);
+  return CUDA_SUCCESS;
+}
+
+bool Pools::Holds(std::uint64_t address, bool of_shareable) {
+  std::lock_guard lock(mutex_);
+  const auto block = blocks_.find(address);
+  return block != blocks_.end() && (!of_shareable || block->second.pool->shareable);
+}
+
+void Pools::AddImported(std::uint64_t address) {
+  std::lock_guard lock(mutex_);
+  imported_.insert(address);
+}
+
+bool Pools::ForgetImported(std::uint64_t address) {
+  std::lock_guard lock(mutex_);
+  const auto found = imported_.find(address);
+  if (found == imported_.end()) return false;
+  imported_.erase(found);
+  return true;
+}
+
+CUresult Pools::Free(Session& session, std::uint64_t address) {
+  if (ForgetImported(address)) return IpcMemory::Get().Close(session, address);
+  std::shared_ptr<Link> link;
+  std::shared_ptr<MemoryPool> pool;
+  std::uint64_t bytes = 0;
+  std::uint64_t resets = 0;
+  {
+    std::lock_guard lock(mutex_);
+    if (kept_.contains(address)) return CUDA_SUCCESS;
+    const auto block = blocks_.find(address);
+    if (block == blocks_.end()) return CUDA_ERROR_INVALID_VALUE;
+    pool = block->second.pool;
+    link = session.OpenedLink(pool->device);
+    if (link == nullptr || link->number() != block->second.link) return CUDA_ERROR_INVALID_VALUE;
+    bytes = block->second.bytes;
+    resets = pool->resets;
+    pool->used -= bytes;
+    blocks_.erase(block);
+  }
+  return link->memory().Free(address, [this, pool, bytes, resets] {
+    std::lock_guard lock(mutex_);
+    if (pool->resets == resets) pool->reserved -= bytes;
+  });
+}
+
+void Pools::Keep(std::uint64_t address, bool keep) {
+  std::lock_guard lock(mutex_);
+  if (keep)
+    kept_.insert(address);
+  else
+    kept_.erase(address);
+}
+
+bool Pools::IsKept(std::uint64_t address) {
+  std::lock_guard lock(mutex_);
+  return kept_.contains(address);
+}
+
+CUresult Pools::Forget(std::uint64_t address, bool* kept) {
+  std::lock_guard lock(mutex_);
+  *kept = kept_.contains(address);
+  if (*kept) return CUDA_SUCCESS;
+  const auto block = blocks_.find(address);
+  if (block == blocks_.end()) return CUDA_SUCCESS;
+  block->second.pool->used -= block->second.bytes;
+  Release(block);
+  return CUDA_SUCCESS;
+}
+
+void Pools::Release(std::map<std::uint64_t, Block>::iterator block) {
+  block->second.pool->reserved -= block->second.bytes;
+  blocks_.erase(block);
+}
+
+void Pools::ForgetLink(const Link& link) {
+  std::lock_guard lock(mutex_);
+  const auto forget = [&](MemoryPool& pool) {
+    if (pool.device != link.device()) return;
+    // Also what was freed and is not back: it will not come.
+    pool.used = pool.reserved = 0;
+    ++pool.resets;
+  };
+  std::erase_if(blocks_, [&](const auto& entry) {
+    if (entry.second.link != link.number()) return false;
+    forget(*entry.second.pool);
+    return true;
+  });
+  for (const auto& [handle, pool] : pools_) forget(*pool);
+  // The next link of the device gives out the same addresses.
+  const auto gone = [&](std::uint64_t address) { return link.memory().InWindow(address); };
+  std::erase_if(imported_, gone);
+  std::erase_if(kept_, gone);
+}
+
+}  // namespace cuspan

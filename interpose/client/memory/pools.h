@@ -1,0 +1,100 @@
+// Memory pools: memory that is allocated and freed in a stream's order.
+//
+// A block is given out when nothing uses it any more, so it may be used at
+// once, in any stream. A freed one comes back as any other (device_memory.h).
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <unordered_map>
+#include <vector>
+
+#include "interpose/client/session.h"
+
+namespace cuspan {
+
+struct MemoryPool {
+  std::uint64_t handle;
+  int device;
+  bool is_default;         // Made with the device, and never destroyed.
+  std::uint64_t most = 0;  // Bytes in use at a time; 0: as many as there are.
+  bool shareable = false;  // Other processes may have it,
+  bool imported = false;   // and this one is another's: nothing is taken from it here.
+  // Guarded by the mutex of Pools.
+  std::uint64_t release_threshold = 0;
+  bool reuse[3] = {true, true, true};  // By number of its cudaMemPoolReuse… attribute, from 1.
+  std::uint64_t used = 0, used_high = 0;
+  std::uint64_t reserved = 0, reserved_high = 0;  // Used, or freed and not yet back.
+  std::uint64_t resets = 0;                       // Of its device.
+  bool destroyed = false;                         // By the program; its blocks live on.
+};
+
+// Any thread. Results are the driver's.
+class Pools {
+ public:
+  static Pools& Get();  // The one of this process.
+
+  std::shared_ptr<MemoryPool> Default(int device);
+  std::shared_ptr<MemoryPool> Current(int device);  // What cudaMallocAsync takes from.
+  void SetCurrent(int device, std::shared_ptr<MemoryPool> pool);
+  std::shared_ptr<MemoryPool> Create(int device, std::uint64_t most);
+  // Null for unknown and destroyed ones.
+  std::shared_ptr<MemoryPool> Find(std::uint64_t handle);
+  // CUDA_ERROR_INVALID_VALUE for default pools.
+  CUresult Destroy(const std::shared_ptr<MemoryPool>& pool);
+
+  // Calls use(MemoryPool&) with its numbers in peace.
+  template <typename Use>
+  void With(MemoryPool& pool, Use&& use) {
+    std::lock_guard lock(mutex_);
+    use(pool);
+  }
+
+  // `bytes` > 0. CUDA_ERROR_OUT_OF_MEMORY when pool or device have no room.
+  CUresult Allocate(Session& session, const std::shared_ptr<MemoryPool>& pool, std::uint64_t bytes,
+                    std::uint64_t* address);
+  // The block comes back when its device has done all that was posted before.
+  // CUDA_ERROR_INVALID_VALUE when no block of a pool starts there, or when it has been freed
+  // already.
+  CUresult Free(Session& session, std::uint64_t address);
+  // For memory that the caller frees at once (cudaFree), whether a pool's or not.
+  // *kept: it belongs to a graph, and the caller leaves it where it is.
+  CUresult Forget(std::uint64_t address, bool* kept);
+  // Memory of a graph, at whose address each launch finds it again: what the program frees stays.
+  void Keep(std::uint64_t address, bool keep);
+  bool IsKept(std::uint64_t address);
+  // Whether a block of a pool, or of a shareable one, starts there.
+  bool Holds(std::uint64_t address, bool of_shareable = false);
+  // A block of another process's pool, which IpcMemory has opened; what frees it closes it.
+  void AddImported(std::uint64_t address);
+  // Whether it was one, which it is no more.
+  bool ForgetImported(std::uint64_t address);
+  // The device of `link` was reset: its pools are empty, and what graphs and other processes had
+  // there is gone.
+  void ForgetLink(const Link& link);
+
+ private:
+  struct Block {
+    std::shared_ptr<MemoryPool> pool;
+    std::uint64_t bytes;
+    std::uint64_t link;  // Link::number()
+  };
+  // Under the mutex.
+  std::shared_ptr<MemoryPool>& DefaultSlot(int device);
+  void Release(std::map<std::uint64_t, Block>::iterator block);
+
+  std::mutex mutex_;
+  std::unordered_map<std::uint64_t, std::shared_ptr<MemoryPool>> pools_;
+  std::vector<std::shared_ptr<MemoryPool>> defaults_;  // By device.
+  std::vector<std::shared_ptr<MemoryPool>> current_;   // By device; null: the default one.
+  std::map<std::uint64_t, Block> blocks_;              // By address.
+  std::multiset<std::uint64_t> imported_;              // Addresses, once for each time.
+  std::set<std::uint64_t> kept_;                       // Addresses of graphs' memory.
+};
+
+}  // namespace cuspan

@@ -1,0 +1,90 @@
+#include "interpose/client/memory/registered_memory.h"
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+
+#include "interpose/client/memory/shared_region.h"
+
+namespace cuspan {
+
+CUresult RegisteredMemory::Expose(const std::byte* base, std::size_t bytes, const void* memory,
+                                  std::uint64_t* address) {
+  std::unique_lock lock(mutex_);
+  auto known = ranges_.find(base);
+  if (known == ranges_.end()) {
+    // This waits for devices, and what they do may wait for a thread that comes here.
+    lock.unlock();
+    std::uint64_t place = 0;
+    if (const CUresult result = region_->Allocate(SharedRegion::Kind::kHost, bytes, &place);
+        result != CUDA_SUCCESS)
+      return result;
+    if (const CUresult result = region_->Expose(place); result != CUDA_SUCCESS) {
+      static_cast<void>(region_->Free(place));
+      return result;
+    }
+    lock.lock();
+    known = ranges_.find(base);
+    if (known != ranges_.end()) {
+      // Another thread was faster.
+      lock.unlock();
+      static_cast<void>(region_->Free(place));
+      return Expose(base, bytes, memory, address);
+    }
+    Range range{const_cast<std::byte*>(base), reinterpret_cast<std::byte*>(place),
+                std::vector<std::byte>(base, base + bytes)};
+    std::memcpy(range.devices, range.last.data(), bytes);
+    known = ranges_.emplace(base, std::move(range)).first;
+    any_.store(true, std::memory_order_release);
+  }
+  *address = reinterpret_cast<std::uint64_t>(known->second.devices) +
+             static_cast<std::uint64_t>(static_cast<const std::byte*>(memory) - base);
+  return CUDA_SUCCESS;
+}
+
+std::optional<std::uint64_t> RegisteredMemory::DeviceAddress(const void* memory) const {
+  if (!any_.load(std::memory_order_acquire)) return std::nullopt;
+  const auto* const at = static_cast<const std::byte*>(memory);
+  std::lock_guard lock(mutex_);
+  const auto after = ranges_.upper_bound(at);
+  if (after == ranges_.begin()) return std::nullopt;
+  const Range& range = std::prev(after)->second;
+  const auto offset = static_cast<std::size_t>(at - range.base);
+  if (offset >= range.last.size()) return std::nullopt;
+  return reinterpret_cast<std::uint64_t>(range.devices) + offset;
+}
+
+void RegisteredMemory::Forget(const std::byte* base) {
+  std::uint64_t place = 0;
+  {
+    std::lock_guard lock(mutex_);
+    const auto known = ranges_.find(base);
+    if (known == ranges_.end()) return;
+    Exchange(known->second, Direction::kToProgram);
+    place = reinterpret_cast<std::uint64_t>(known->second.devices);
+    ranges_.erase(known);
+    any_.store(!ranges_.empty(), std::memory_order_release);
+  }
+  static_cast<void>(region_->Free(place));
+}
+
+void RegisteredMemory::Exchange(Direction direction) {
+  std::lock_guard lock(mutex_);
+  for (auto& [base, range] : ranges_) Exchange(range, direction);
+}
+
+void RegisteredMemory::Exchange(Range& range, Direction direction) {
+  const bool to_devices = direction == Direction::kToDevices;
+  const std::byte* const from = to_devices ? range.base : range.devices;
+  std::byte* const to = to_devices ? range.devices : range.base;
+  // Mostly nothing has changed, which is seen faster in pieces.
+  constexpr std::size_t kPiece = 4096;
+  for (std::size_t begin = 0; begin < range.last.size(); begin += kPiece) {
+    const std::size_t end = std::min(begin + kPiece, range.last.size());
+    if (std::memcmp(from + begin, range.last.data() + begin, end - begin) == 0) continue;
+    for (std::size_t i = begin; i < end; ++i)
+      if (from[i] != range.last[i]) to[i] = range.last[i] = from[i];
+  }
+}
+
+}  // namespace cuspan

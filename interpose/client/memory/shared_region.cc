@@ -1,0 +1,337 @@
+#include "interpose/client/memory/shared_region.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+#include "common/available_memory.h"
+#include "common/log.h"
+#include "common/shared_memory.h"
+#include "interpose/client/background_thread.h"
+#include "interpose/client/link.h"
+
+namespace cuspan {
+namespace {
+
+// Above AddressSanitizer's shadow and below the windows of the devices.
+constexpr std::uint64_t kBase = 0x1100'0000'0000;
+constexpr std::uint64_t kBytes = std::uint64_t{1} << 40;
+// The parts of the region are quarters of it, and hold whole pieces of the driver's.
+constexpr std::uint64_t kUnitBytes = 4 * (std::uint64_t{4} << 20);
+// A driver may not reserve less where it is asked to (580 does not reserve 16 MiB).
+constexpr std::uint64_t kLeastBytes = std::uint64_t{64} << 20;
+// What the driver maps at least.
+constexpr std::uint64_t kGranularity = 2 << 20;
+// Small blocks are cut from segments of this size.
+constexpr std::uint64_t kPieceBytes = 4 << 20;
+// Blocks from here on have a segment of their own.
+constexpr std::uint64_t kLargeBytes = 1 << 20;
+// From here on it is looked whether the host has so much, which costs little beside pinning it:
+// taking more would have the kernel end processes.
+constexpr std::uint64_t kCheckedBytes = 16 << 20;
+
+std::uint64_t RoundUp(std::uint64_t bytes) {
+  return (bytes + kGranularity - 1) / kGranularity * kGranularity;
+}
+void* Pointer(std::uint64_t address) { return reinterpret_cast<void*>(address); }
+
+// No more than the file behind it may have.
+AddressWindow ReserveAddresses() {
+  const std::uint64_t bytes = std::min(kBytes, LargestSharedMemory() / kUnitBytes * kUnitBytes);
+  if (bytes < kLeastBytes) return {};
+  void* const got =
+      ::mmap(Pointer(kBase), bytes, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  if (got == Pointer(kBase)) return {kBase, bytes, 0};
+  if (got != MAP_FAILED) ::munmap(got, bytes);
+  return {};
+}
+
+// Gives the range its pages now, with several threads: pinning it does so with one, and takes ten
+// times as long (0.76 s a GiB, measured).
+void Populate(const BlockAllocator::Range& range) {
+  constexpr std::uint64_t kLeastShared = 16 << 20;
+  constexpr unsigned kMostThreads = 8;
+  const std::uint64_t pieces = std::clamp<std::uint64_t>(
+      range.bytes / kLeastShared, 1,
+      std::min(std::max(std::thread::hardware_concurrency(), 1U), kMostThreads));
+  const std::uint64_t piece = RoundUp(range.bytes / pieces);
+  const auto populate = [&](std::uint64_t begin) {
+    // Where the kernel can not (before Linux 5.14), pinning does it.
+    static_cast<void>(::madvise(Pointer(range.base + begin), std::min(piece, range.bytes - begin),
+                                MADV_POPULATE_WRITE));
+  };
+  std::vector<std::thread> threads;
+  for (std::uint64_t begin = piece; begin < range.bytes; begin += piece)
+    threads.push_back(StartBackgroundThread("cuspan-populate", [&, begin] { populate(begin); }));
+  populate(0);
+  for (std::thread& thread : threads) thread.join();
+}
+
+// Why the region is smaller than it should be, or not there.
+std::string WhyLess() {
+  if (const std::uint64_t largest = LargestSharedMemory(); largest < kBytes)
+    return Format("the file size limit is {} bytes; raise it (ulimit -f)", largest);
+  return "its address range is in use, or its memory cannot be created";
+}
+
+}  // namespace
+
+SharedRegion::SharedRegion(Links links)
+    : links_(std::move(links)),
+      window_(ReserveAddresses()),
+      host_(window_.base, window_.bytes / 2),
+      managed_(window_.base + window_.bytes / 2, window_.bytes / 4),
+      managed_on_device_(window_.base + FileBytes(true), window_.bytes / 4),
+      mirrors_(links_) {
+  if (window_.bytes == 0) return;
+  Result<UniqueFd> file = CreateSharedMemory("cuspan-shared", window_.bytes);
+  if (file.ok()) {
+    // Out of the way of programs that count on small numbers.
+    const int high = ::fcntl(file->get(), F_DUPFD_CLOEXEC, 500);
+    file_ = high >= 0 ? UniqueFd(high) : std::move(*file);
+    mirrors_.SetMemory(window_, file_.get());
+    return;
+  }
+  LogInfo("managed memory is not available: {}", file.status().message());
+  ::munmap(Pointer(window_.base), window_.bytes);
+  window_ = {};
+}
+
+CUresult SharedRegion::BackHere(const BlockAllocator::Range& range) {
+  void* const mapped =
+      ::mmap(Pointer(range.base), range.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+             file_.get(), static_cast<off_t>(range.base - window_.base));
+  return mapped == MAP_FAILED ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+
+void SharedRegion::DropHere(const BlockAllocator::Range& range) {
+  ::mmap(Pointer(range.base), range.bytes, PROT_NONE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  ::fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+              static_cast<off_t>(range.base - window_.base), static_cast<off_t>(range.bytes));
+}
+
+bool SharedRegion::IsMirroredOn(const Link& link, const Segment& segment) const {
+  return link.sharing() == Sharing::kMirrored ||
+         (link.mirrors_managed() && PartOf(segment.range.base) == Part::kManagedOnDevice);
+}
+
+CUresult SharedRegion::MapOn(Link& link, const Segment& segment) {
+  if (link.sharing() == Sharing::kNone || !link.attached || link.fault() != CUDA_SUCCESS)
+    return CUDA_SUCCESS;
+  if (link.sharing() == Sharing::kMirrored && !segment.mirrored) return CUDA_SUCCESS;
+  MemoryMap op;
+  op.address = segment.range.base;
+  op.bytes = segment.range.bytes;
+  MemoryMap::Reply reply;
+  CUresult result = link.Call(op, &reply);
+  if (result == CUDA_SUCCESS && IsMirroredOn(link, segment)) {
+    result = mirrors_.Begin(link, segment.range);
+    if (result != CUDA_SUCCESS) UnmapOn(link, segment);
+  }
+  return result;
+}
+
+void SharedRegion::UnmapOn(Link& link, const Segment& segment) {
+  if (link.sharing() == Sharing::kNone || !link.attached) return;
+  if (link.sharing() == Sharing::kMirrored && !segment.mirrored) return;
+  MemoryUnmap op;
+  op.address = segment.range.base;
+  op.bytes = segment.range.bytes;
+  MemoryUnmap::Reply reply;
+  // A failure means that the device is lost, which the next call tells.
+  static_cast<void>(link.Call(op, &reply));
+}
+
+CUresult SharedRegion::Grow(Part part, std::uint64_t bytes) {
+  std::lock_guard growing(growing_);
+  Segment segment{{0, bytes < kLargeBytes ? kPieceBytes : RoundUp(bytes)}, part != Part::kHost};
+  {
+    std::lock_guard lock(mutex_);
+    // Somebody else may have grown while this thread waited for its turn.
+    if (const auto base = Blocks(part).Allocate(bytes)) {
+      Blocks(part).Free(*base);
+      return CUDA_SUCCESS;
+    }
+    const auto base = Blocks(part).PlaceSegment(segment.range.bytes);
+    if (!base) return CUDA_ERROR_OUT_OF_MEMORY;
+    segment.range.base = *base;
+  }
+  const auto links = links_();
+  const bool pinned = std::any_of(links.begin(), links.end(), [&](const auto& link) {
+    return link->sharing() == Sharing::kMemory && !IsMirroredOn(*link, segment);
+  });
+  if (pinned && segment.range.bytes >= kCheckedBytes && segment.range.bytes > AvailableMemory())
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  CUresult result = BackHere(segment.range);
+  std::vector<std::shared_ptr<Link>> mapped;
+  if (result == CUDA_SUCCESS) {
+    if (pinned) Populate(segment.range);
+    for (const auto& link : links) {
+      if ((result = MapOn(*link, segment)) != CUDA_SUCCESS) break;
+      mapped.push_back(link);
+    }
+  }
+  if (result != CUDA_SUCCESS) {
+    for (const auto& link : mapped) UnmapOn(*link, segment);
+    mirrors_.End(segment.range);
+    DropHere(segment.range);
+    return result;
+  }
+  std::lock_guard lock(mutex_);
+  segments_.push_back(segment);
+  if (!segment.mirrored) has_unmirrored_ = true;
+  if (part != Part::kHost) used_by_kernels_.store(true, std::memory_order_relaxed);
+  Blocks(part).AddSegment(segment.range);
+  return CUDA_SUCCESS;
+}
+
+CUresult SharedRegion::Allocate(Kind kind, std::uint64_t bytes, std::uint64_t* address) {
+  if (!available()) {
+    LogWarn("managed memory is not available: {}", WhyLess());
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  const CUresult result = AllocateAvailable(kind, bytes, address);
+  if (result == CUDA_ERROR_OUT_OF_MEMORY && window_.bytes < kBytes)
+    LogWarn("cannot allocate {} bytes of pinned or managed memory: {}", bytes, WhyLess());
+  return result;
+}
+
+CUresult SharedRegion::AllocateAvailable(Kind kind, std::uint64_t bytes, std::uint64_t* address) {
+  if (bytes == 0 || bytes > window_.bytes / 2) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (kind == Kind::kHost) return AllocateIn(Part::kHost, bytes, address);
+  const auto links = links_();
+  const bool on_device = std::any_of(links.begin(), links.end(), [](const auto& link) {
+    return link->sharing() == Sharing::kMemory && link->mirrors_managed();
+  });
+  if (on_device) {
+    const CUresult result = AllocateIn(Part::kManagedOnDevice, bytes, address);
+    if (result != CUDA_ERROR_OUT_OF_MEMORY) return result;
+    LogInfo("{} bytes of managed memory do not fit the device: they stay in this node's memory",
+            bytes);
+  }
+  return AllocateIn(Part::kManaged, bytes, address);
+}
+
+CUresult SharedRegion::AllocateIn(Part part, std::uint64_t bytes, std::uint64_t* address) {
+  for (;;) {
+    {
+      std::lock_guard lock(mutex_);
+      if (const auto base = Blocks(part).Allocate(bytes)) {
+        *address = *base;
+        return CUDA_SUCCESS;
+      }
+    }
+    // Another thread may take what was mapped here: then this goes round again.
+    if (const CUresult result = Grow(part, bytes); result != CUDA_SUCCESS) return result;
+  }
+}
+
+CUresult SharedRegion::Free(std::uint64_t address) {
+  if (!Contains(address)) return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard growing(growing_);
+  std::optional<Segment> empty;
+  {
+    std::lock_guard lock(mutex_);
+    BlockAllocator& blocks = Blocks(PartOf(address));
+    if (!blocks.Free(address)) return CUDA_ERROR_INVALID_VALUE;
+    const BlockAllocator::Range range = *blocks.Segment(address);
+    const auto idle = blocks.EmptySegments();
+    const bool is_empty =
+        std::any_of(idle.begin(), idle.end(), [&](const auto& e) { return e.base == range.base; });
+    // One shared piece stays, for the next small blocks.
+    if (!is_empty || (range.bytes == kPieceBytes && idle.size() == 1)) return CUDA_SUCCESS;
+    blocks.RemoveSegment(range.base);
+    const auto segment =
+        std::find_if(segments_.begin(), segments_.end(),
+                     [&](const Segment& known) { return known.range.base == range.base; });
+    empty = *segment;
+    segments_.erase(segment);
+  }
+  for (const auto& link : links_()) UnmapOn(*link, *empty);
+  mirrors_.End(empty->range);
+  DropHere(empty->range);
+  return CUDA_SUCCESS;
+}
+
+std::optional<BlockAllocator::Range> SharedRegion::Find(std::uint64_t address) const {
+  if (!Contains(address)) return std::nullopt;
+  std::shared_lock lock(mutex_);
+  return Blocks(PartOf(address)).Find(address);
+}
+
+SharedRegion::Segment* SharedRegion::FindSegment(std::uint64_t address) {
+  for (Segment& segment : segments_)
+    if (address - segment.range.base < segment.range.bytes) return &segment;
+  return nullptr;
+}
+
+bool SharedRegion::Reaches(const Link& link, std::uint64_t address) const {
+  if (!Contains(address)) return false;
+  if (link.sharing() != Sharing::kMirrored || IsManaged(address))
+    return link.sharing() != Sharing::kNone;
+  std::shared_lock lock(mutex_);
+  const Segment* const segment = const_cast<SharedRegion*>(this)->FindSegment(address);
+  return segment != nullptr && segment->mirrored;
+}
+
+CUresult SharedRegion::Expose(std::uint64_t address) {
+  if (!Contains(address)) return CUDA_SUCCESS;
+  used_by_kernels_.store(true, std::memory_order_relaxed);
+  if (!has_unmirrored_) return CUDA_SUCCESS;
+  std::lock_guard growing(growing_);
+  Segment segment{};
+  {
+    std::shared_lock lock(mutex_);
+    const Segment* const found = FindSegment(address);
+    if (found == nullptr || found->mirrored) return CUDA_SUCCESS;
+    segment = *found;
+    segment.mirrored = true;
+  }
+  const auto links = links_();
+  for (const auto& link : links) {
+    if (link->sharing() != Sharing::kMirrored || link->fault() != CUDA_SUCCESS) continue;
+    // Copies out of and into it are under way in threads of ours, which must not meet pages that
+    // are away.
+    CUresult result = link->CallUnseen(DeviceSynchronize{});
+    if (result == CUDA_SUCCESS) result = MapOn(*link, segment);
+    if (result != CUDA_SUCCESS) return result;
+  }
+  std::lock_guard lock(mutex_);
+  FindSegment(address)->mirrored = true;
+  has_unmirrored_ =
+      std::any_of(segments_.begin(), segments_.end(), [](const Segment& s) { return !s.mirrored; });
+  return CUDA_SUCCESS;
+}
+
+CUresult SharedRegion::ExposePointers(std::span<const std::byte> arguments) {
+  if (!has_unmirrored_) return CUDA_SUCCESS;
+  // Arguments lie one behind the other, without gaps: a pointer may start at any byte.
+  for (std::size_t at = 0; at + sizeof(std::uint64_t) <= arguments.size(); ++at) {
+    std::uint64_t value = 0;
+    std::memcpy(&value, arguments.data() + at, sizeof value);
+    if (!Contains(value) || IsManaged(value)) continue;
+    if (const CUresult result = Expose(value); result != CUDA_SUCCESS) return result;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult SharedRegion::Attach(Link& link) {
+  if (!available() || link.sharing() == Sharing::kNone) return CUDA_SUCCESS;
+  std::lock_guard growing(growing_);
+  link.attached = true;
+  std::vector<Segment> segments;
+  {
+    std::shared_lock lock(mutex_);
+    segments = segments_;
+  }
+  for (const Segment& segment : segments)
+    if (const CUresult result = MapOn(link, segment); result != CUDA_SUCCESS) return result;
+  return CUDA_SUCCESS;
+}
+
+}  // namespace cuspan

@@ -1,0 +1,133 @@
+// Memory that has one address in the program and in the kernels of all devices:
+// page-locked host memory and managed memory.
+//
+// The region is one range of addresses, reserved when the session starts and again by each
+// proxy, and one file in memory behind it. Its lower half is for page-locked memory, the upper for
+// managed memory. A proxy on this node maps the file, so that both sides use the same
+// pages. A proxy elsewhere has device memory at these addresses, which the client
+// keeps equal to its own: mirrors.h. So has, for the last quarter, the proxy of the only device of
+// a program: over PCIe kernels are many times as slow (500 times with atomic additions of an H200),
+// while several devices would take turns. What does not fit that device lies in the quarter before.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <shared_mutex>
+#include <utility>
+#include <vector>
+
+#include "common/unique_fd.h"
+#include "interpose/client/memory/block_allocator.h"
+#include "interpose/client/memory/mirrors.h"
+#include "interpose/client/memory/registered_memory.h"
+#include "structs.gen.h"
+
+namespace cuspan {
+
+class Link;
+
+// How a device has the region.
+enum class Sharing {
+  kNone,      // Not at all: its addresses were taken.
+  kMemory,    // The very same memory, but perhaps for the last quarter.
+  kMirrored,  // Memory of its own at the same addresses.
+};
+
+// Any thread.
+class SharedRegion {
+ public:
+  using Links = std::function<std::vector<std::shared_ptr<Link>>()>;
+  // `links` gives those that are open. Without addresses or a file there is no region, which is
+  // logged at the first need.
+  explicit SharedRegion(Links links);
+  SharedRegion(const SharedRegion&) = delete;
+
+  bool available() const { return window_.bytes != 0; }
+  const AddressWindow& window() const { return window_; }
+  int file() const { return file_.get(); }
+  bool Contains(std::uint64_t address) const { return address - window_.base < window_.bytes; }
+  // Of the file, from its start, what a proxy of this node maps.
+  std::uint64_t FileBytes(bool mirrors_managed) const {
+    return mirrors_managed ? window_.bytes / 4 * 3 : window_.bytes;
+  }
+  bool IsManaged(std::uint64_t address) const {
+    return Contains(address) && address - window_.base >= window_.bytes / 2;
+  }
+
+  enum class Kind { kHost, kManaged };
+  // Zeroed, at least 512-byte aligned. CUDA_ERROR_OUT_OF_MEMORY when the host or a device has no
+  // more, CUDA_ERROR_NOT_SUPPORTED without a region.
+  CUresult Allocate(Kind kind, std::uint64_t bytes, std::uint64_t* address);
+  // No device uses it any more. CUDA_ERROR_INVALID_VALUE when nothing starts there.
+  CUresult Free(std::uint64_t address);
+  // The block that holds `address`, with the size that was asked for.
+  std::optional<BlockAllocator::Range> Find(std::uint64_t address) const;
+
+  // Whether kernels and copies of the device may use this memory as their own.
+  bool Reaches(const Link& link, std::uint64_t address) const;
+  // Makes sure that kernels of all devices can use the page-locked memory there.
+  CUresult Expose(std::uint64_t address);
+  // The same for all page-locked memory to which a kernel's arguments point.
+  CUresult ExposePointers(std::span<const std::byte> arguments);
+
+  // Gives a device that is being opened what exists; others must not use it before.
+  CUresult Attach(Link& link);
+
+  // Whether kernels may ever have written memory here that the program reads: it has managed
+  // memory, asked for the device's address of page-locked memory, or gave a kernel an address of
+  // it.
+  bool used_by_kernels() const { return used_by_kernels_.load(std::memory_order_relaxed); }
+
+  Mirrors& mirrors() { return mirrors_; }
+  RegisteredMemory& registered() { return registered_; }
+
+ private:
+  struct Segment {
+    BlockAllocator::Range range;
+    bool mirrored;  // Devices elsewhere have it, too.
+  };
+  enum class Part { kHost, kManaged, kManagedOnDevice };
+  Part PartOf(std::uint64_t address) const {
+    if (!IsManaged(address)) return Part::kHost;
+    return address - window_.base < FileBytes(true) ? Part::kManaged : Part::kManagedOnDevice;
+  }
+  const BlockAllocator& Blocks(Part part) const {
+    return part == Part::kHost ? host_ : part == Part::kManaged ? managed_ : managed_on_device_;
+  }
+  BlockAllocator& Blocks(Part part) {
+    return const_cast<BlockAllocator&>(std::as_const(*this).Blocks(part));
+  }
+  CUresult AllocateAvailable(Kind kind, std::uint64_t bytes, std::uint64_t* address);
+  CUresult AllocateIn(Part part, std::uint64_t bytes, std::uint64_t* address);
+  CUresult Grow(Part part, std::uint64_t bytes);
+  // Whether the device has, or would have, memory of its own for it.
+  bool IsMirroredOn(const Link& link, const Segment& segment) const;
+  CUresult MapOn(Link& link, const Segment& segment);
+  void UnmapOn(Link& link, const Segment& segment);
+  CUresult BackHere(const BlockAllocator::Range& range);
+  void DropHere(const BlockAllocator::Range& range);
+  Segment* FindSegment(std::uint64_t address);
+
+  const Links links_;
+  AddressWindow window_;
+  UniqueFd file_;
+  std::mutex growing_;               // Held while segments come and go and devices are attached.
+  mutable std::shared_mutex mutex_;  // Guards what follows; taken after growing_.
+  BlockAllocator host_;
+  BlockAllocator managed_;
+  BlockAllocator managed_on_device_;
+  std::vector<Segment> segments_;
+  std::atomic<bool> has_unmirrored_{false};
+  std::atomic<bool> used_by_kernels_{false};
+  Mirrors mirrors_;
+  RegisteredMemory registered_{this};
+};
+
+}  // namespace cuspan

@@ -1,0 +1,481 @@
+#include "launcher/agent/client_session.h"
+
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+
+#include "common/log.h"
+#include "launcher/agent/descriptors.h"
+#include "launcher/agent/inventory.h"
+#include "launcher/agent/visible_devices.h"
+#include "launcher/run_key.h"
+
+namespace cuspan {
+
+namespace {
+
+// Messages of one session before others have their turn.
+constexpr int kMessagesATurn = 16;
+// Before it is looked again whether other agents have taken what this one has for them.
+constexpr std::chrono::milliseconds kCongestionRest{5};
+// An honest client joins two devices once; after a failure it may try again.
+constexpr unsigned kMostJoins = 8;
+
+// Of the process at the other end; 0 when that can not be told.
+int NicenessOf(int socket) {
+  ucred peer{};
+  socklen_t bytes = sizeof peer;
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0) return 0;
+  errno = 0;
+  const int niceness = ::getpriority(PRIO_PROCESS, static_cast<id_t>(peer.pid));
+  return errno == 0 ? niceness : 0;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<ClientSession>> ClientSession::Start(NodeContext& context,
+                                                            Reception::Arrival arrival,
+                                                            std::uint32_t id,
+                                                            std::vector<DeviceReport>& reports) {
+  std::shared_ptr<ClientSession> session(
+      new ClientSession(context, std::move(arrival.socket), id, reports));
+  ClientSession* const raw = session.get();
+  const auto refuse = [&](const Status& why) {
+    context.poller.Forget(session->socket_.fd());
+    static_cast<void>(session->socket_.Post(Refused{why.message()}));
+    session->ended_ = true;
+    return why;
+  };
+  if (const Status room = CheckDescriptorsFor(kSessionDescriptors); !room.ok()) return refuse(room);
+  // End forgets the descriptor before the session goes.
+  if (const Status watched =
+          context.poller.Watch(session->socket_.fd(), [raw] { raw->HandleSocket(); });
+      !watched.ok())
+    return refuse(watched);
+  if (const Status known = session->Introduce(arrival.first.frame); !known.ok())
+    return refuse(known);
+  // More may have come with the greeting.
+  session->ReadSocket();
+  return session;
+}
+
+void ClientSession::HandleSocket() {
+  if (socket_.kept() != 0) {
+    if (!socket_.Flush().ok()) return End("");
+    UpdateInterest();
+  }
+  ReadSocket();
+}
+
+void ClientSession::ReadSocket() {
+  // Who does not read its answers is not read from.
+  for (int taken = 0; !ended_ && !rests_ && socket_.kept() == 0; ++taken) {
+    if (context_.relay != nullptr && context_.relay->congested()) return ReadLater(kCongestionRest);
+    if (taken == kMessagesATurn) return ReadLater(std::chrono::milliseconds(0));
+    Result<std::optional<ControlSocket::Message>> message = socket_.TryReceive();
+    if (!message.ok()) {
+      const bool left = message.status().code() == StatusCode::kUnavailable;
+      return End(left ? "" : message.status().message());
+    }
+    if (!message->has_value()) return;
+    if (const Status taken_well = TakeMessage((*message)->frame); !taken_well.ok())
+      return End(taken_well.message());
+  }
+}
+
+void ClientSession::ReadLater(std::chrono::milliseconds delay) {
+  rests_ = true;
+  UpdateInterest();
+  context_.poller.After(delay, [weak = weak_from_this()] {
+    const auto session = weak.lock();
+    if (!session || session->ended_) return;
+    session->rests_ = false;
+    session->UpdateInterest();
+    session->ReadSocket();
+  });
+}
+
+void ClientSession::UpdateInterest() {
+  context_.poller.SetInterest(socket_.fd(), socket_.kept() != 0 ? Poller::Interest::kWrite
+                                            : rests_            ? Poller::Interest::kNothing
+                                                                : Poller::Interest::kRead);
+}
+
+Status ClientSession::TakeMessage(const Frame& frame) {
+  switch (frame.op()) {
+    case Op::kOpenDevice: {
+      Result<OpenDevice> open = ParseMessage<OpenDevice>(frame);
+      return open.ok() ? Open(*open) : open.status();
+    }
+    case Op::kCloseDevice: {
+      Result<CloseDevice> close = ParseMessage<CloseDevice>(frame);
+      return close.ok() ? Close(close->device) : close.status();
+    }
+    case Op::kJoinDevices: {
+      Result<JoinDevices> join = ParseMessage<JoinDevices>(frame);
+      return join.ok() ? Join(*join) : join.status();
+    }
+    default:
+      return Status::Invalid("op {} ({}) is not a message from a client to its agent",
+                             frame.header.op, OpName(frame.op()));
+  }
+}
+
+Status ClientSession::Introduce(const Frame& frame) {
+  Result<ClientHello> hello = ParseMessage<ClientHello>(frame);
+  if (!hello.ok()) return hello.status();
+  if (!SameSecret(hello->secret, context_.secret))
+    return Status::Refused("process {} ({}) does not know this run's secret", hello->pid,
+                           hello->program);
+  if (hello->table_hash != kOpTableHash)
+    return Status::Refused(
+        "the client in process {} ({}) and the agent on host {} run different versions of cuspan: "
+        "install one version everywhere",
+        hello->pid, hello->program, context_.host);
+  Result<Bell> bell = OpenForeignBell(socket_.TakeFd());
+  if (!bell.ok()) return bell.status();
+  Result<VisibleChoice> visible = ChooseVisible(context_.devices, hello->visible);
+  if (!visible.ok()) return visible.status();
+  visible_ = std::move(visible->devices);
+  bell_.emplace(std::move(*bell));
+  program_ = Format("{} (process {})", hello->program, hello->pid);
+  niceness_ = NicenessOf(socket_.fd());
+  LogInfo("session {}: {}", id_, program_);
+  UniqueFd trace;
+  if (context_.trace != nullptr) trace = context_.trace->AddProcess(program_, id_, 0, true);
+  const int fds[] = {trace.get()};
+  std::vector<DeviceDescription> devices;
+  for (const std::uint32_t number : visible_) devices.push_back(context_.devices[number]);
+  Answer(Welcome{id_, visible->result, std::move(devices), trace.valid()},
+         std::span(fds, trace.valid() ? 1 : 0));
+  return Status::Ok();
+}
+
+std::string ClientSession::Describe(std::uint32_t number) const {
+  const DeviceDescription& device = Description(number);
+  return Format("device {} ({} {} on host {})", number, device.name, device.ordinal, device.host);
+}
+
+// --- Opening.
+
+Status ClientSession::Open(const OpenDevice& open) {
+  const std::uint32_t number = open.device;
+  UniqueFd shared_file;
+  if (open.shared.bytes != 0) {
+    shared_file = socket_.TakeFd();
+    if (!shared_file.valid()) return Status::Invalid("a shared region arrived without its file");
+  }
+  if (number >= visible_.size())
+    return Status::Invalid("device {} was requested by a process that sees {}", number,
+                           visible_.size());
+  if (devices_.contains(number)) return Status::Invalid("device {} was requested twice", number);
+  std::erase_if(joins_, [number](const auto& joined) {
+    return joined.first.first == number || joined.first.second == number;
+  });
+  Device& device = devices_[number];
+  device.relayed = context_.relay != nullptr && RankOf(number) != context_.rank;
+  const Status opened =
+      device.relayed ? OpenAway(open, device) : OpenHere(open, std::move(shared_file), device);
+  if (!opened.ok()) AnswerFailed(number, kDeviceUnavailable, opened.message());
+  return Status::Ok();
+}
+
+Status ClientSession::OpenHere(const OpenDevice& open, UniqueFd shared_file, Device& device) {
+  CUSPAN_RETURN_IF_ERROR(CheckDescriptorsFor(kDeviceDescriptors));
+  const std::uint32_t number = open.device;
+  const DeviceDescription& description = Description(number);
+  Result<UniqueFd> fd = Channel::Create(context_.layout);
+  if (!fd.ok()) return fd.status();
+  device.channel_fd = std::move(*fd);
+
+  ProxyRequest request;
+  request.driver = DriverOf(description);
+  request.ordinal = description.ordinal;
+  request.name = Format("{}:{} session {}", description.host, description.ordinal, id_);
+  request.window = context_.windows[visible_[number]];
+  request.channel = device.channel_fd.get();
+  request.peer_bell = bell_->fd();
+  request.shared = open.shared;
+  request.shared_file = shared_file.get();
+  request.file_bytes = open.file_bytes;
+  UniqueFd trace;
+  if (context_.trace != nullptr)
+    trace = context_.trace->AddProcess(Format("GPU {} for device {}", description.ordinal, number),
+                                       id_, number, false);
+  request.trace = trace.get();
+  request.lease = context_.leases.LeaseFd(description);
+  request.niceness = niceness_;
+  const std::weak_ptr<ClientSession> weak = weak_from_this();
+  ProxyHouse::Handlers handlers;
+  handlers.ready = [weak, number](const ProxyReady& ready) {
+    if (const auto session = weak.lock()) session->TakeReady(number, ready);
+  };
+  handlers.gone = [weak, number](const std::string& reason) {
+    if (const auto session = weak.lock()) session->TakeGone(number, reason);
+  };
+  Result<std::shared_ptr<ProxyProcess>> proxy =
+      context_.proxies->Start(request, std::move(handlers));
+  if (!proxy.ok()) return proxy.status();
+  device.proxy = *proxy;
+
+  // The agent looks on: it reads the client's counters and closes the channel when either side is
+  // gone.
+  Result<UniqueFd> own_fd = Duplicate(device.channel_fd.get());
+  if (!own_fd.ok()) return own_fd.status();
+  Result<Bell> proxy_bell = Duplicate(device.proxy->bell());
+  if (!proxy_bell.ok()) return proxy_bell.status();
+  Result<std::unique_ptr<Channel>> channel =
+      Channel::Attach(std::move(*own_fd), ChannelSide::kClient, &*bell_, std::move(*proxy_bell));
+  if (!channel.ok()) return channel.status();
+  device.channel = std::move(*channel);
+  return Status::Ok();
+}
+
+Status ClientSession::OpenAway(const OpenDevice& open, Device& device) {
+  const std::uint32_t number = open.device;
+  const DeviceDescription& description = Description(number);
+  if (context_.relay->gave_up(description.agent))
+    return Status::Unavailable("its host was lost and is no longer part of this run");
+  CUSPAN_RETURN_IF_ERROR(CheckDescriptorsFor(kDeviceDescriptors));
+  Result<UniqueFd> fd = Channel::Create(context_.layout);
+  if (!fd.ok()) return fd.status();
+  device.channel_fd = std::move(*fd);
+  Result<UniqueFd> own_fd = Duplicate(device.channel_fd.get());
+  if (!own_fd.ok()) return own_fd.status();
+  Result<Bell> client_bell = Duplicate(*bell_);
+  if (!client_bell.ok()) return client_bell.status();
+  Result<std::unique_ptr<Channel>> channel = Channel::AttachAndKeep(
+      std::move(*own_fd), ChannelSide::kProxy, &context_.bell, std::move(*client_bell));
+  if (!channel.ok()) return channel.status();
+  device.channel = std::move(*channel);
+  context_.relay->SendControl(
+      description.agent, RemoteOpen{id_, number, description.ordinal,
+                                    context_.windows[visible_[number]], open.shared, niceness_});
+  return Status::Ok();
+}
+
+// --- Channels between two devices.
+
+Status ClientSession::Join(const JoinDevices& join) {
+  if (join.join == 0 || join.join >= kJoinRoutes || join.first == join.second)
+    return Status::Invalid("devices {} and {} cannot be connected under number {}", join.first,
+                           join.second, join.join);
+  const auto first = devices_.find(join.first);
+  const auto second = devices_.find(join.second);
+  for (const std::uint32_t number : {join.first, join.second})
+    if (number >= visible_.size())
+      return Status::Invalid("device {} was connected by a process that sees {}", number,
+                             visible_.size());
+  if (++joins_[std::minmax(join.first, join.second)] > kMostJoins)
+    return Status::Invalid("devices {} and {} were connected too often", join.first, join.second);
+  const RouteKey route = JoinRoute(id_, join.join);
+  // Of one that is lost the client has been told, or will be; another thread may have reset one.
+  const auto open = [this](auto found) {
+    return found != devices_.end() && found->second.state == State::kOpen;
+  };
+  if (!open(first) || !open(second)) {
+    for (const auto& found : {first, second}) {
+      if (!open(found)) continue;
+      if (found->second.relayed)
+        context_.relay->SendControl(
+            RankOf(found->first),
+            RemoteJoin{id_, join.join, found->first, found->first, kNoAgent, false});
+      else
+        PeerChannels::Refuse(route, {{id_, found->first}, found->second.proxy.get()});
+    }
+    return Status::Ok();
+  }
+  if (first->second.relayed) {
+    context_.relay->SendControl(
+        RankOf(join.first),
+        RemoteJoin{id_, join.join, join.first, join.second, RankOf(join.second), true});
+  } else if (second->second.relayed) {
+    const std::uint32_t rank = RankOf(join.second);
+    context_.relay->SendControl(
+        rank, RemoteJoin{id_, join.join, join.second, join.first, context_.rank, false});
+    context_.peer_channels->JoinAway(*context_.relay, route,
+                                     {{id_, join.first}, first->second.proxy.get()}, rank);
+  } else {
+    context_.peer_channels->JoinHere(route, {{id_, join.first}, first->second.proxy.get()},
+                                     {{id_, join.second}, second->second.proxy.get()});
+  }
+  return Status::Ok();
+}
+
+void ClientSession::TakeRemoteJoin(const RemoteJoin& join) {
+  const auto found = devices_.find(join.device);
+  if (ended_ || found == devices_.end() || found->second.state != State::kOpen ||
+      !found->second.proxy) {
+    context_.relay->SendControl(join.rank, RemoteUnjoin{join.session, join.join});
+    return;
+  }
+  context_.peer_channels->JoinAway(*context_.relay, JoinRoute(id_, join.join),
+                                   {{id_, join.device}, found->second.proxy.get()}, join.rank);
+}
+
+void ClientSession::TakeReady(std::uint32_t number, const ProxyReady& ready) {
+  const auto found = devices_.find(number);
+  if (ended_ || found == devices_.end() || found->second.state != State::kOpening) return;
+  if (ready.result != 0) return AnswerFailed(number, ready.result, ready.message);
+  AnswerOpened(number, ready, found->second.proxy->bell().fd());
+}
+
+void ClientSession::TakeRemoteOpened(const RemoteOpened& opened) {
+  const auto found = devices_.find(opened.device);
+  if (ended_ || found == devices_.end() || found->second.state != State::kOpening ||
+      !found->second.relayed)
+    return;
+  if (opened.result != 0) return AnswerFailed(opened.device, opened.result, opened.message);
+  context_.relay->Open({id_, opened.device}, RankOf(opened.device), found->second.channel);
+  AnswerOpened(opened.device, opened, context_.bell.fd());
+}
+
+template <typename Opened>
+void ClientSession::AnswerOpened(std::uint32_t number, const Opened& opened, int bell) {
+  Device& device = devices_[number];
+  device.state = State::kOpen;
+  const UniqueFd channel = std::move(device.channel_fd);
+  const int fds[] = {channel.get(), bell};
+  Answer(DeviceOpened{number, 0, "", device.relayed, opened.window, opened.shared, opened.exchange},
+         fds);
+}
+
+void ClientSession::AnswerFailed(std::uint32_t number, std::int32_t result,
+                                 const std::string& why) {
+  const auto found = devices_.find(number);
+  const bool relayed = found->second.relayed;
+  if (found->second.proxy) found->second.proxy->End({});
+  const std::string message = Format("{}: {}", Describe(number), why);
+  devices_.erase(found);
+  Answer(DeviceOpened{number, result, message, relayed, {}, false, ""});
+}
+
+// --- The end of a device.
+
+void ClientSession::TakeGone(std::uint32_t number, const std::string& reason) {
+  const auto found = devices_.find(number);
+  if (ended_ || found == devices_.end()) return;
+  if (found->second.state == State::kOpening)
+    return AnswerFailed(number, kDeviceUnavailable, reason);
+  context_.peer_channels->Forget(context_.relay, {id_, number});
+  Lose(number, reason);
+}
+
+void ClientSession::TakeRemoteLost(const RemoteLost& lost) {
+  const auto found = devices_.find(lost.device);
+  if (ended_ || found == devices_.end() || !found->second.relayed) return;
+  context_.relay->Close({id_, lost.device});
+  switch (found->second.state) {
+    case State::kOpening:
+      return AnswerFailed(lost.device, kDeviceUnavailable, lost.reason);
+    case State::kClosing:
+      return AnswerClosed(lost.device);
+    case State::kOpen:
+      return Lose(lost.device, lost.reason);
+    case State::kLost:
+      return;
+  }
+}
+
+void ClientSession::LoseAgent(std::uint32_t rank, const std::string& reason) {
+  std::vector<std::uint32_t> lost;
+  for (const auto& [number, device] : devices_)
+    if (device.relayed && RankOf(number) == rank) lost.push_back(number);
+  for (const std::uint32_t number : lost) TakeRemoteLost({id_, number, reason});
+}
+
+void ClientSession::Lose(std::uint32_t number, const std::string& reason) {
+  Device& device = devices_[number];
+  if (device.state != State::kOpen) return;
+  device.state = State::kLost;
+  device.channel->Close(true);
+  LogError("session {}: {} of {} is lost: {}", id_, Describe(number), program_, reason);
+}
+
+Status ClientSession::Close(std::uint32_t number) {
+  const auto found = devices_.find(number);
+  if (found == devices_.end())
+    return Status::Invalid("device {} was closed but is not open", number);
+  Device& device = found->second;
+  if (device.state == State::kClosing) return Status::Invalid("device {} was closed twice", number);
+  if (device.state == State::kOpening)
+    return Status::Invalid("device {} was closed while it was being opened", number);
+  device.channel->Close(false);
+  context_.peer_channels->Forget(context_.relay, {id_, number});
+  const bool was_lost = device.state == State::kLost;
+  device.state = State::kClosing;
+  if (was_lost) {
+    AnswerClosed(number);
+  } else if (device.relayed) {
+    context_.relay->Close({id_, number});
+    context_.relay->SendControl(RankOf(number), RemoteClose{id_, number});
+  } else {
+    device.proxy->End([weak = weak_from_this(), number] {
+      if (const auto session = weak.lock(); session && !session->ended_)
+        session->AnswerClosed(number);
+    });
+  }
+  return Status::Ok();
+}
+
+void ClientSession::AnswerClosed(std::uint32_t number) {
+  const auto found = devices_.find(number);
+  Report(number, found->second);
+  devices_.erase(found);
+  Answer(DeviceClosed{number});
+}
+
+void ClientSession::Report(std::uint32_t number, const Device& device) {
+  if (!device.channel) return;
+  const DeviceDescription& description = Description(number);
+  const ChannelStatistics& statistics = device.channel->statistics();
+  DeviceReport report;
+  report.session = id_;
+  report.device = visible_[number];
+  report.host = description.host;
+  report.name = description.name;
+  report.relayed = device.relayed;
+  for (std::size_t i = 0; i < kOpCount; ++i) {
+    if (const std::uint64_t count = statistics.ops[i]; count != 0)
+      report.ops.push_back({static_cast<std::uint16_t>(kAllOps[i]), count});
+  }
+  report.bytes_to_device = statistics.bytes_to_device;
+  report.bytes_from_device = statistics.bytes_from_device;
+  report.wait_nanoseconds = statistics.wait_nanoseconds;
+  reports_.push_back(std::move(report));
+}
+
+void ClientSession::End(const std::string& reason) {
+  if (ended_) return;
+  ended_ = true;
+  if (!reason.empty())
+    LogError("session {} of {} was terminated: {}", id_, program_, reason);
+  else
+    LogInfo("session {} has ended", id_);
+  context_.poller.Forget(socket_.fd());
+  socket_ = ControlSocket(UniqueFd());
+  for (auto& [number, device] : devices_) {
+    Report(number, device);
+    context_.peer_channels->Forget(context_.relay, {id_, number});
+    if (device.channel) device.channel->Close(!reason.empty());
+    if (device.proxy) device.proxy->End({});
+    if (device.relayed) {
+      context_.relay->Close({id_, number});
+      context_.relay->SendControl(RankOf(number), RemoteClose{id_, number});
+    }
+  }
+  devices_.clear();
+}
+
+template <typename T>
+void ClientSession::Answer(const T& message, std::span<const int> fds) {
+  if (ended_) return;
+  // A client that can not be told anything has gone; one that does not read is told later.
+  if (const Status sent = socket_.Post(message, fds); !sent.ok()) {
+    return End(sent.code() == StatusCode::kUnavailable ? "" : sent.message());
+  }
+  if (socket_.kept() != 0) UpdateInterest();
+}
+
+}  // namespace cuspan

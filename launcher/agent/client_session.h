@@ -1,0 +1,98 @@
+// One process's use of the run's devices, with the agent of its node: its connection, and for each
+// device that it has opened a channel and a proxy, here or with another agent. Devices are numbered
+// as the process sees them (visible_devices.h).
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/agent/node_context.h"
+#include "protocol/channel/reception.h"
+
+namespace cuspan {
+
+// One thread. Failures of a session end that session and nothing else.
+class ClientSession : public std::enable_shared_from_this<ClientSession> {
+ public:
+  // Serves the connection until it ends, under the number `id`, and adds to `reports` what the
+  // process did with each device. Both outlive the session. A process that is no part of the run,
+  // or for which there is no room, is told so: a failure.
+  static Result<std::shared_ptr<ClientSession>> Start(NodeContext& context,
+                                                      Reception::Arrival arrival, std::uint32_t id,
+                                                      std::vector<DeviceReport>& reports);
+
+  std::uint32_t id() const { return id_; }
+  bool ended() const { return ended_; }
+  // Ends proxies, keeps their statistics, hangs up. `reason` is logged; empty: the client has left.
+  void End(const std::string& reason);
+
+  // From the agent of a device of this session.
+  void TakeRemoteOpened(const RemoteOpened& opened);
+  void TakeRemoteLost(const RemoteLost& lost);
+  // The agent of some of its devices can not be reached any more.
+  void LoseAgent(std::uint32_t rank, const std::string& reason);
+  // From the agent at the other end of a join.
+  void TakeRemoteJoin(const RemoteJoin& join);
+
+ private:
+  enum class State { kOpening, kOpen, kClosing, kLost };
+  struct Device {
+    State state = State::kOpening;
+    bool relayed = false;
+    UniqueFd channel_fd;  // Until the client has it.
+    std::shared_ptr<Channel> channel;
+    std::shared_ptr<ProxyProcess> proxy;
+  };
+
+  ClientSession(NodeContext& context, ControlSocket socket, std::uint32_t id,
+                std::vector<DeviceReport>& reports)
+      : context_(context), socket_(std::move(socket)), id_(id), reports_(reports) {}
+  // Of the socket: room for what is kept, or something to read.
+  void HandleSocket();
+  void ReadSocket();
+  void ReadLater(std::chrono::milliseconds delay);
+  void UpdateInterest();
+  Status TakeMessage(const Frame& frame);
+  Status Introduce(const Frame& frame);
+  Status Open(const OpenDevice& open);
+  Status OpenHere(const OpenDevice& open, UniqueFd shared_file, Device& device);
+  Status OpenAway(const OpenDevice& open, Device& device);
+  Status Close(std::uint32_t number);
+  Status Join(const JoinDevices& join);
+  void TakeReady(std::uint32_t number, const ProxyReady& ready);
+  void TakeGone(std::uint32_t number, const std::string& reason);
+  // `opened` is a ProxyReady or a RemoteOpened.
+  template <typename Opened>
+  void AnswerOpened(std::uint32_t number, const Opened& opened, int bell);
+  void AnswerFailed(std::uint32_t number, std::int32_t result, const std::string& why);
+  void AnswerClosed(std::uint32_t number);
+  void Lose(std::uint32_t number, const std::string& reason);
+  void Report(std::uint32_t number, const Device& device);
+  const DeviceDescription& Description(std::uint32_t number) const {
+    return context_.devices[visible_[number]];
+  }
+  // Of the agent that has the device's proxy.
+  std::uint32_t RankOf(std::uint32_t number) const { return Description(number).agent; }
+  std::string Describe(std::uint32_t number) const;
+  template <typename T>
+  void Answer(const T& message, std::span<const int> fds = {});
+
+  NodeContext& context_;
+  ControlSocket socket_;
+  const std::uint32_t id_;
+  std::vector<DeviceReport>& reports_;
+  bool rests_ = false;  // Nothing is read until a timer rings.
+  std::string program_;
+  int niceness_ = 0;                    // Of the process: its proxies have it, too.
+  std::vector<std::uint32_t> visible_;  // Numbers in the run.
+  std::optional<Bell> bell_;            // The client's.
+  std::map<std::uint32_t, Device> devices_;
+  // How often two devices were joined, the lower number first, since one of them was opened.
+  std::map<std::pair<std::uint32_t, std::uint32_t>, unsigned> joins_;
+  bool ended_ = false;
+};
+
+}  // namespace cuspan

@@ -1,0 +1,310 @@
+#include "launcher/agent/lease/lease_keeper.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "common/log.h"
+#include "common/settings.h"
+#include "launcher/allocator/ticket.h"
+#include "launcher/lease_key.h"
+
+namespace cuspan {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Others have the queue for less than this.
+constexpr milliseconds kBusyPause{2};
+// Several changes come together, as when a run gives back all it has.
+constexpr milliseconds kChangePause{1};
+constexpr milliseconds kRefusedPause{20};
+constexpr milliseconds kPollPause{250};
+// What of a view a message holds, with room for what stands around it.
+constexpr std::size_t kTicketsBytes = kMaxFrameBytes / 2;
+
+// The end of a pipe that a SIGTERM is written to; of the one keeper of this process.
+int g_signal_pipe = -1;
+
+void TakeSignal(int) {
+  const int error = errno;
+  const char byte = 1;
+  [[maybe_unused]] const ssize_t written = ::write(g_signal_pipe, &byte, 1);
+  errno = error;
+}
+
+// Those who wait, whose order matters to others, then as many of the others as a message holds.
+LeaseView MakeView(NodeView view) {
+  LeaseView made;
+  made.held = std::move(view.held);
+  std::stable_partition(view.tickets.begin(), view.tickets.end(),
+                        [](const LeaseTicket& ticket) { return ticket.waiting; });
+  std::size_t bytes = 0;
+  for (LeaseTicket& ticket : view.tickets) {
+    bytes += EncodedSize(ticket);
+    if (bytes > kTicketsBytes)
+      ++made.more;
+    else
+      made.tickets.push_back(std::move(ticket));
+  }
+  return made;
+}
+
+}  // namespace
+
+LeaseKeeper::~LeaseKeeper() {
+  Leave();
+  for (const Poller::TimerId timer : {steps_timer_, look_timer_})
+    if (timer != 0) poller_.Cancel(timer);
+}
+
+bool LeaseKeeper::TakeControl(std::uint32_t rank, const Frame& frame) {
+  if (rank != 0) return false;
+  const auto use = [](auto message, auto action) {
+    if (message.ok())
+      action(*message);
+    else
+      LogError("invalid message from the home agent: {}", message.status().message());
+    return true;
+  };
+  switch (frame.op()) {
+    case Op::kLeaseEnter:
+      return use(ParseMessage<LeaseEnter>(frame), [this](const auto& enter) { Enter(enter); });
+    case Op::kLeaseLook:
+      return use(ParseMessage<LeaseLook>(frame), [this](const auto& look) { Look(look); });
+    case Op::kLeaseTake:
+      return use(ParseMessage<LeaseTake>(frame), [this](const auto& take) { Take(take); });
+    case Op::kLeaseGiveBack:
+      GiveBack();
+      return true;
+    case Op::kLeaseSettle:
+      Settle();
+      return true;
+    default:
+      return false;
+  }
+}
+
+// --- One thing after the other.
+
+void LeaseKeeper::Add(Step step) {
+  steps_.push_back(std::move(step));
+  if (steps_timer_ == 0) steps_timer_ = poller_.After(milliseconds(0), [this] { Run(); });
+}
+
+void LeaseKeeper::Run() {
+  steps_timer_ = 0;
+  while (!steps_.empty()) {
+    if (!steps_.front()()) {
+      steps_timer_ = poller_.After(kBusyPause, [this] { Run(); });
+      return;
+    }
+    steps_.pop_front();
+  }
+}
+
+Status LeaseKeeper::Open() {
+  if (locks_) return Status::Ok();
+  Result<NodeLocks> locks = NodeLocks::Open(host_);
+  if (!locks.ok()) return locks.status();
+  locks_.emplace(std::move(*locks));
+  return Status::Ok();
+}
+
+void LeaseKeeper::SendProblem(const Status& problem) {
+  LeaseView view;
+  view.problem = problem.message();
+  answers_.view(view);
+}
+
+bool LeaseKeeper::SendView(bool in_any_case) {
+  NodeView found;
+  const Result<NodeLocks::Outcome> looked = locks_->Look(gpus_, found);
+  if (!looked.ok()) {
+    SendProblem(looked.status());
+    return true;
+  }
+  if (*looked == NodeLocks::Outcome::kBusy) return false;
+  const LeaseView view = MakeView(std::move(found));
+  std::vector<std::byte> bytes = MakeFrame(view);
+  if (!in_any_case && bytes == last_view_) return true;
+  last_view_ = std::move(bytes);
+  answers_.view(view);
+  return true;
+}
+
+void LeaseKeeper::Enter(const LeaseEnter& enter) {
+  gpus_.clear();
+  std::copy_if(enter.gpus.begin(), enter.gpus.end(), std::back_inserter(gpus_), IsGpuKey);
+  LeaseTicket ticket;
+  ticket.order = enter.order;
+  ticket.run = enter.run;
+  ticket.program = enter.program;
+  ticket.wanted = enter.wanted;
+  Add([this, ticket] {
+    const Status opened = Open();
+    const Result<NodeLocks::Outcome> entered =
+        opened.ok() ? locks_->Enter(ticket) : Result<NodeLocks::Outcome>(opened);
+    if (!entered.ok()) {
+      SendProblem(entered.status());
+      return true;
+    }
+    if (*entered == NodeLocks::Outcome::kBusy) return false;
+    WatchSignal();
+    Watch();
+    Add([this] { return SendView(true); });
+    return true;
+  });
+}
+
+void LeaseKeeper::Look(const LeaseLook& look) {
+  gpus_.clear();
+  std::copy_if(look.gpus.begin(), look.gpus.end(), std::back_inserter(gpus_), IsGpuKey);
+  Add([this] {
+    const Status opened = Open();
+    if (opened.ok()) return SendView(true);
+    SendProblem(opened);
+    return true;
+  });
+}
+
+void LeaseKeeper::Take(const LeaseTake& take) {
+  Add([this, take] {
+    LeaseTaken answer;
+    answer.attempt = take.attempt;
+    const bool sound = locks_ && std::all_of(take.gpus.begin(), take.gpus.end(), IsGpuKey);
+    const Result<NodeLocks::Outcome> taken =
+        sound ? locks_->Take(take.gpus)
+              : Result<NodeLocks::Outcome>(Status::Invalid("no such GPUs, or no ticket"));
+    if (!taken.ok()) {
+      answer.problem = taken.status().message();
+    } else if (*taken == NodeLocks::Outcome::kBusy) {
+      return false;
+    } else {
+      answer.taken = *taken == NodeLocks::Outcome::kDone;
+    }
+    answers_.taken(answer);
+    if (!answer.taken) LookLater(kRefusedPause, true);
+    return true;
+  });
+}
+
+void LeaseKeeper::GiveBack() {
+  Add([this] {
+    if (locks_) locks_->GiveBack();
+    return true;
+  });
+}
+
+void LeaseKeeper::Settle() {
+  Add([this] {
+    StopWatching();
+    if (!locks_) return true;
+    // The GPUs are had in any case; only what others are shown would be wrong.
+    if (const Status settled = locks_->Settle(); !settled.ok()) LogWarn("{}", settled.message());
+    return true;
+  });
+}
+
+void LeaseKeeper::Leave() {
+  StopWatching();
+  steps_.clear();
+  if (locks_) locks_->Leave();
+  locks_.reset();
+}
+
+int LeaseKeeper::LeaseFd(const DeviceDescription& device) const {
+  return locks_ ? locks_->LeaseFd(LeaseKey(device)) : -1;
+}
+
+// --- Changes.
+
+void LeaseKeeper::Watch() {
+  watching_ = true;
+  changes_.Reset(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
+  if (changes_.valid() &&
+      (::inotify_add_watch(changes_.get(), SettingText(settings::kLeaseFolder),
+                           IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ONLYDIR) < 0 ||
+       !poller_.Watch(changes_.get(), [this] { TakeChanges(); }).ok()))
+    changes_.Reset();
+  if (!changes_.valid()) LogInfo("polling the lock directory: {}", strerror(errno));
+  PollLater();
+}
+
+void LeaseKeeper::PollLater() {
+  if (poll_timer_ != 0) return;
+  poll_timer_ = poller_.After(kPollPause, [this] {
+    poll_timer_ = 0;
+    LookLater(kChangePause, false);
+  });
+}
+
+void LeaseKeeper::StopWatching() {
+  watching_ = false;
+  if (changes_.valid()) poller_.Forget(changes_.get());
+  changes_.Reset();
+  for (Poller::TimerId* timer : {&look_timer_, &poll_timer_})
+    if (*timer != 0) poller_.Cancel(std::exchange(*timer, 0));
+}
+
+void LeaseKeeper::TakeChanges() {
+  alignas(inotify_event) char buffer[8192];
+  bool ours = false;
+  for (;;) {
+    const ssize_t got = ::read(changes_.get(), buffer, sizeof buffer);
+    if (got <= 0) break;
+    for (ssize_t at = 0; at < got;) {
+      inotify_event event{};
+      std::memcpy(&event, buffer + at, sizeof event);
+      const char* const name = buffer + at + sizeof event;
+      if ((event.mask & IN_Q_OVERFLOW) != 0) ours = true;
+      if (event.len != 0 && std::string_view(name).starts_with("cuspan-") &&
+          !std::string_view(name).starts_with("cuspan-queue-"))
+        ours = true;
+      at += static_cast<ssize_t>(sizeof event + event.len);
+    }
+  }
+  if (ours) LookLater(kChangePause, false);
+}
+
+void LeaseKeeper::LookLater(milliseconds delay, bool in_any_case) {
+  if (look_timer_ != 0) {
+    if (!in_any_case) return;
+    poller_.Cancel(look_timer_);
+  }
+  look_timer_ = poller_.After(delay, [this, in_any_case] {
+    look_timer_ = 0;
+    if (!watching_) return;
+    Add([this, in_any_case] { return !watching_ || SendView(in_any_case); });
+    PollLater();
+  });
+}
+
+// --- The end of this process.
+
+// By a handler, not a mask: threads of MPI would take a signal that only this one blocks.
+void LeaseKeeper::WatchSignal() {
+  int ends[2];
+  if (signal_.valid() || ::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return;
+  signal_.Reset(ends[0]);
+  g_signal_pipe = ends[1];
+  struct sigaction action {};
+  action.sa_handler = TakeSignal;
+  action.sa_flags = SA_RESTART;
+  if (!poller_.Watch(signal_.get(), [this] { Terminate(); }).ok()) return;
+  ::sigaction(SIGTERM, &action, nullptr);
+}
+
+void LeaseKeeper::Terminate() {
+  if (terminate_) std::exchange(terminate_, {})();
+  Leave();
+  ::signal(SIGTERM, SIG_DFL);
+  ::raise(SIGTERM);
+}
+
+}  // namespace cuspan

@@ -1,0 +1,187 @@
+#include "launcher/agent/lease/run_devices.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "launcher/allocator/allocation.h"
+#include "launcher/plan.h"
+
+namespace cuspan {
+namespace {
+
+constexpr std::uint64_t kFirstAddress = 0x1800'0000'0000;
+constexpr std::uint64_t kEndAddress = 0x5500'0000'0000;
+constexpr std::uint64_t kSmallestWindow = std::uint64_t{256} << 30;
+
+// Numbers of CUdevice_attribute, and of CUcomputemode, from cuda.h.
+constexpr std::size_t kClockRate = 13;
+constexpr std::size_t kMultiprocessors = 16;
+constexpr std::size_t kComputeMode = 20;
+constexpr std::size_t kMemoryClockRate = 36;
+constexpr std::size_t kCapabilityMajor = 75;
+constexpr std::size_t kCapabilityMinor = 76;
+constexpr std::uint32_t kProhibited = 2;
+
+std::uint32_t Attribute(const DeviceDescription& device, std::size_t number) {
+  return number < device.attributes.size()
+             ? static_cast<std::uint32_t>(std::max(device.attributes[number], 0))
+             : 0;
+}
+
+PoolGpu FactsOf(const DeviceDescription& device) {
+  PoolGpu facts;
+  facts.memory_bytes = device.memory_bytes;
+  facts.capability = 10 * Attribute(device, kCapabilityMajor) + Attribute(device, kCapabilityMinor);
+  facts.speed = GpuSpeed(Attribute(device, kMultiprocessors), facts.capability,
+                         Attribute(device, kClockRate), Attribute(device, kMemoryClockRate));
+  facts.usable = Attribute(device, kComputeMode) != kProhibited;
+  return facts;
+}
+
+}  // namespace
+
+RunPool MakeRunPool(const std::vector<AgentInventory>& agents, LeaseMode mode) {
+  RunPool made;
+  std::vector<std::vector<std::uint32_t>> gpus;  // By host: places in `devices`, below.
+  std::vector<std::vector<DeviceDescription>> devices;
+  std::vector<std::string> keys;
+  for (const AgentInventory& agent : agents) {
+    if (!agent.problem.empty() &&
+        std::find(made.notes.begin(), made.notes.end(), agent.problem) == made.notes.end())
+      made.notes.push_back(agent.problem);
+    if (agent.devices.empty()) {
+      if (made.problem.empty()) made.problem = agent.problem;
+      continue;
+    }
+    // An agent has one driver: all of its devices are software GPUs, or none is.
+    const DeviceDescription& first = agent.devices.front();
+    const bool shared = first.software && !IsLeased(first, mode);
+    const auto known =
+        std::find_if(made.hosts.begin(), made.hosts.end(), [&](const RunPool::Host& host) {
+          return host.name == first.host && !shared &&
+                 !keys[gpus[static_cast<std::size_t>(&host - made.hosts.data())].front()].empty();
+        });
+    const auto number = static_cast<std::size_t>(known - made.hosts.begin());
+    if (known == made.hosts.end()) {
+      made.hosts.push_back({first.host, 0, {}});
+      gpus.emplace_back();
+    }
+    RunPool::Host& host = made.hosts[number];
+    host.limit = AddDevices(host.limit, agent.limit);
+    host.servers.push_back({first.agent, agent.limit});
+    for (const DeviceDescription& device : agent.devices) {
+      const std::string key = shared ? "" : LeaseKey(device);
+      const auto same = std::find_if(gpus[number].begin(), gpus[number].end(),
+                                     [&](std::uint32_t gpu) { return keys[gpu] == key; });
+      if (key.empty() || same == gpus[number].end()) {
+        gpus[number].push_back(static_cast<std::uint32_t>(devices.size()));
+        devices.push_back({device});
+        keys.push_back(key);
+      } else {
+        devices[*same].push_back(device);
+      }
+    }
+  }
+  for (const std::vector<std::uint32_t>& of_host : gpus) {
+    std::vector<PoolGpu> facts;
+    for (const std::uint32_t gpu : of_host) {
+      facts.push_back(FactsOf(devices[gpu].front()));
+      made.devices.push_back(std::move(devices[gpu]));
+      made.keys.push_back(mode == LeaseMode::kOff ? "" : keys[gpu]);
+    }
+    made.pool.AddHost(facts);
+  }
+  return made;
+}
+
+GpuRequest MakeRequest(const RunPool& pool, const GpuWish& wish, const std::string& own_host) {
+  GpuRequest request;
+  request.amount = wish.number ? GpuRequest::Amount::kNumber
+                   : wish.all  ? GpuRequest::Amount::kAll
+                               : GpuRequest::Amount::kAllFree;
+  request.number = wish.number.value_or(1);
+  request.policy = wish.policy;
+  request.least_memory_bytes = wish.least_memory_bytes;
+  request.least_capability = wish.least_capability;
+  for (std::uint32_t number = 0; number < pool.hosts.size(); ++number) {
+    request.limits.push_back(pool.hosts[number].limit);
+    if (!request.home && pool.hosts[number].name == own_host) request.home = number;
+  }
+  return request;
+}
+
+Status ExplainNever(const RunPool& pool, const GpuRequest& request) {
+  if (pool.devices.empty())
+    return Status::Unavailable(
+        "{}", pool.problem.empty() ? "no host of this run has a usable GPU" : pool.problem);
+  std::string hosts;
+  std::uint32_t found = 0;
+  for (std::size_t i = 0; i < pool.hosts.size(); ++i) {
+    found += std::min(pool.pool.hosts[i].count, pool.hosts[i].limit);
+    hosts += (hosts.empty() ? "" : ", ") + pool.hosts[i].name;
+  }
+  const std::string problem = pool.problem.empty() ? "" : "; " + pool.problem;
+  const std::uint32_t wanted = request.amount == GpuRequest::Amount::kNumber ? request.number : 1;
+  if (wanted > found)
+    return Status::Unavailable(
+        "{} GPUs requested, {} found (on {}){}; request fewer, or name more hosts", wanted, found,
+        hosts, problem);
+  const auto unusable = std::count_if(pool.pool.gpus.begin(), pool.pool.gpus.end(),
+                                      [](const PoolGpu& gpu) { return !gpu.usable; });
+  std::string why = RequirementText(request.least_memory_bytes, request.least_capability);
+  if (!why.empty()) why = "have " + why;
+  if (unusable != 0)
+    AppendFormat(why, "{}may be used ({} are in compute mode \"prohibited\")",
+                 why.empty() ? "" : " and ", unusable);
+  PoolLeases free(pool.pool);
+  return Status::Unavailable(
+      "{} {} requested, and of the {} found (on {}) only {} {}{}; request fewer, relax the "
+      "requirements, or name more hosts",
+      AmountText(request), wanted == 1 ? "is" : "are", found, hosts,
+      Decide(pool.pool, free, request).fitting, why, problem);
+}
+
+std::vector<DeviceDescription> AssignAgents(const RunPool& pool,
+                                            const std::vector<std::uint32_t>& gpus) {
+  std::vector<RunPool::Host> left = pool.hosts;
+  std::vector<DeviceDescription> assigned;
+  std::size_t host = 0;
+  for (const std::uint32_t gpu : gpus) {
+    while (gpu >= pool.pool.hosts[host].first + pool.pool.hosts[host].count) ++host;
+    // All agents of a host see the same GPUs, unless one of them was told otherwise: then the limit
+    // of another gives way, that of the host being kept.
+    const std::vector<DeviceDescription>& seen = pool.devices[gpu];
+    const DeviceDescription* chosen = &seen.front();
+    for (RunPool::Server& server : left[host].servers) {
+      const auto by = std::find_if(seen.begin(), seen.end(), [&](const DeviceDescription& device) {
+        return device.agent == server.rank;
+      });
+      if (by == seen.end() || server.limit == 0) continue;
+      if (server.limit != kAllDevices) --server.limit;
+      chosen = &*by;
+      break;
+    }
+    assigned.push_back(*chosen);
+  }
+  return assigned;
+}
+
+Result<std::vector<AddressWindow>> PlanWindows(const std::vector<DeviceDescription>& devices) {
+  std::uint64_t bytes = kSmallestWindow;
+  for (const DeviceDescription& device : devices) {
+    if (device.memory_bytes > kEndAddress - kFirstAddress)
+      return Status::Invalid("{} on host {} reports {} bytes of memory", device.name, device.host,
+                             device.memory_bytes);
+    bytes = std::max(bytes, std::bit_ceil(4 * device.memory_bytes));
+  }
+  if (devices.size() > (kEndAddress - kFirstAddress) / bytes)
+    return Status::Exhausted(
+        "{} GPUs with {} GiB of address space each are too many for one program: use at most {}",
+        devices.size(), bytes >> 30, (kEndAddress - kFirstAddress) / bytes);
+  std::vector<AddressWindow> windows;
+  for (std::size_t i = 0; i < devices.size(); ++i)
+    windows.push_back({kFirstAddress + i * bytes, bytes, bytes * devices.size()});
+  return windows;
+}
+
+}  // namespace cuspan

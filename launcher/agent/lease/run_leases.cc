@@ -1,0 +1,117 @@
+#include "launcher/agent/lease/run_leases.h"
+
+#include <algorithm>
+
+#include "common/log.h"
+
+namespace cuspan {
+
+RunLeases::RunLeases(const RunPool& pool, LeaseKeeper& own, Relay* relay, LeaseTicket ticket)
+    : own_(own), relay_(relay), ticket_(std::move(ticket)) {
+  for (const RunPool::Host& host : pool.hosts) keepers_.push_back(host.keeper());
+  own_.SetAnswers({[this](const LeaseView& view) {
+                     if (const auto host = HostOf(0)) events_->TakeView(*host, view);
+                   },
+                   [this](const LeaseTaken& answer) {
+                     if (const auto host = HostOf(0)) events_->TakeAnswer(*host, answer);
+                   }});
+}
+
+RunLeases::~RunLeases() {
+  own_.SetAnswers({[](const LeaseView&) {}, [](const LeaseTaken&) {}});
+}
+
+std::optional<std::uint32_t> RunLeases::HostOf(std::uint32_t rank) const {
+  const auto found = std::find(keepers_.begin(), keepers_.end(), rank);
+  if (found == keepers_.end()) return std::nullopt;
+  return static_cast<std::uint32_t>(found - keepers_.begin());
+}
+
+bool RunLeases::TakeControl(std::uint32_t rank, const Frame& frame) {
+  const std::optional<std::uint32_t> host = HostOf(rank);
+  if (frame.op() == Op::kLeaseView) {
+    const Result<LeaseView> view = ParseMessage<LeaseView>(frame);
+    if (!view.ok())
+      LogError("agent {}: {}", rank, view.status().message());
+    else if (host)
+      events_->TakeView(*host, *view);
+    return true;
+  }
+  if (frame.op() == Op::kLeaseTaken) {
+    const Result<LeaseTaken> answer = ParseMessage<LeaseTaken>(frame);
+    if (!answer.ok())
+      LogError("agent {}: {}", rank, answer.status().message());
+    else if (host)
+      events_->TakeAnswer(*host, *answer);
+    return true;
+  }
+  return false;
+}
+
+template <typename Here, typename Message>
+void RunLeases::Ask(std::uint32_t host, Here here, const Message& message) {
+  if (keepers_[host] == 0)
+    here(message);
+  else
+    relay_->SendControl(keepers_[host], message);
+}
+
+void RunLeases::Enter(std::uint32_t host, const std::vector<std::string>& gpus) {
+  Ask(
+      host, [this](const LeaseEnter& enter) { own_.Enter(enter); },
+      LeaseEnter{ticket_.order, ticket_.run, ticket_.user, ticket_.program, ticket_.wanted, gpus});
+}
+
+void RunLeases::Look(std::uint32_t host, const std::vector<std::string>& gpus) {
+  Ask(
+      host, [this](const LeaseLook& look) { own_.Look(look); }, LeaseLook{gpus});
+}
+
+void RunLeases::Take(std::uint32_t host, std::uint32_t attempt,
+                     const std::vector<std::string>& gpus) {
+  Ask(
+      host, [this](const LeaseTake& take) { own_.Take(take); }, LeaseTake{attempt, gpus});
+}
+
+void RunLeases::GiveBack(std::uint32_t host) {
+  Ask(
+      host, [this](const LeaseGiveBack&) { own_.GiveBack(); }, LeaseGiveBack{});
+}
+
+void RunLeases::Settle(std::uint32_t host) {
+  Ask(
+      host, [this](const LeaseSettle&) { own_.Settle(); }, LeaseSettle{});
+}
+
+void LeaseSurvey::Start() {
+  views_.resize(pool_.hosts.size());
+  for (std::uint32_t number = 0; number < pool_.hosts.size(); ++number) {
+    const PoolHost& host = pool_.pool.hosts[number];
+    std::vector<std::string> keys;
+    for (std::uint32_t gpu = host.first; gpu < host.first + host.count; ++gpu)
+      if (!pool_.keys[gpu].empty()) keys.push_back(pool_.keys[gpu]);
+    if (keys.empty()) continue;
+    ++missing_;
+    store_.Look(number, keys);
+  }
+}
+
+void LeaseSurvey::TakeView(std::uint32_t host, const LeaseView& view) {
+  if (views_[host]) return;
+  views_[host] = view;
+  --missing_;
+  tickets_.insert(tickets_.end(), view.tickets.begin(), view.tickets.end());
+  if (!view.problem.empty())
+    problems_.push_back(Format("host {}: {}", pool_.hosts[host].name, view.problem));
+  if (view.more != 0)
+    problems_.push_back(
+        Format("host {}: {} more runs are not shown", pool_.hosts[host].name, view.more));
+}
+
+bool LeaseSurvey::Holds(std::uint32_t host, const std::string& key) const {
+  if (!views_[host]) return false;
+  const std::vector<std::string>& held = views_[host]->held;
+  return std::find(held.begin(), held.end(), key) != held.end();
+}
+
+}  // namespace cuspan

@@ -1,0 +1,70 @@
+// The lease store of a run whose hosts keep node locks: the home agent asks the keeper of each
+// host, its own directly, the others by messages.
+#pragma once
+
+#include <optional>
+
+#include "launcher/agent/lease/lease_keeper.h"
+#include "launcher/agent/lease/run_devices.h"
+#include "launcher/agent/relay/relay.h"
+#include "launcher/allocator/allocation.h"
+
+namespace cuspan {
+
+// One thread. At most one in an agent.
+class RunLeases : public LeaseStore {
+ public:
+  // `own` is this agent's keeper, `relay` reaches the others (none in a run of one agent); both
+  // outlive it. `ticket` is what others are told of the run.
+  RunLeases(const RunPool& pool, LeaseKeeper& own, Relay* relay, LeaseTicket ticket);
+  ~RunLeases() override;
+
+  // Who is told; to be set before anything is asked.
+  void SetEvents(LeaseEvents* events) { events_ = events; }
+  // A keeper's answer; false when the message is none.
+  bool TakeControl(std::uint32_t rank, const Frame& frame);
+
+  void Enter(std::uint32_t host, const std::vector<std::string>& gpus) override;
+  void Look(std::uint32_t host, const std::vector<std::string>& gpus) override;
+  void Take(std::uint32_t host, std::uint32_t attempt,
+            const std::vector<std::string>& gpus) override;
+  void GiveBack(std::uint32_t host) override;
+  void Settle(std::uint32_t host) override;
+
+ private:
+  // The place that this agent keeps, if one.
+  std::optional<std::uint32_t> HostOf(std::uint32_t rank) const;
+  // Lets the host's keeper do it: by `here` or by `message`.
+  template <typename Here, typename Message>
+  void Ask(std::uint32_t host, Here here, const Message& message);
+
+  std::vector<std::uint32_t> keepers_;  // By host: the agent's rank.
+  LeaseKeeper& own_;
+  Relay* const relay_;
+  const LeaseTicket ticket_;
+  LeaseEvents* events_ = nullptr;
+};
+
+// What the hosts of a run say when they are only looked at.
+class LeaseSurvey : public LeaseEvents {
+ public:
+  LeaseSurvey(const RunPool& pool, LeaseStore& store) : pool_(pool), store_(store) {}
+  void Start();
+  void TakeView(std::uint32_t host, const LeaseView& view) override;
+  void TakeAnswer(std::uint32_t, const LeaseTaken&) override {}
+
+  bool done() const { return missing_ == 0; }
+  const std::vector<LeaseTicket>& tickets() const { return tickets_; }
+  bool Holds(std::uint32_t host, const std::string& key) const;
+  const std::vector<std::string>& problems() const { return problems_; }
+
+ private:
+  const RunPool& pool_;
+  LeaseStore& store_;
+  std::vector<std::optional<LeaseView>> views_;
+  std::uint32_t missing_ = 0;
+  std::vector<LeaseTicket> tickets_;
+  std::vector<std::string> problems_;  // Sentences.
+};
+
+}  // namespace cuspan

@@ -1,0 +1,83 @@
+// Messages between agents: a batch of frames, each behind its route.
+//
+//   offset  bytes  field
+//        0      4  session, 0 for a control frame
+//        4      4  device, 0 for a control frame
+//        8      …  the frame as it stands in a channel (protocol/wire/frame.h)
+//        …   0 … 7  zeros up to a multiple of 8
+#pragma once
+
+#include <cstring>
+#include <vector>
+
+#include "launcher/agent/relay/transport.h"
+#include "protocol/wire/frame.h"
+
+namespace cuspan {
+
+// One session's use of one device.
+struct RouteKey {
+  std::uint32_t session = 0;  // Counted from 1.
+  std::uint32_t device = 0;
+  auto operator<=>(const RouteKey&) const = default;
+};
+
+// Frames on their way to one agent.
+class BatchWriter {
+ public:
+  BatchWriter() { bytes_.reserve(Transport::kMaxMessageBytes); }
+
+  // Appends a frame; false when it does not fit any more.
+  bool Append(RouteKey route, const FrameHeader& header, Bytes payload) {
+    const std::size_t needed = (sizeof route + sizeof header + payload.size() + 7) / 8 * 8;
+    if (needed > Transport::kMaxMessageBytes - bytes_.size()) return false;
+    const std::size_t start = bytes_.size();
+    bytes_.resize(start + needed);
+    std::memcpy(bytes_.data() + start, &route, sizeof route);
+    std::memcpy(bytes_.data() + start + sizeof route, &header, sizeof header);
+    if (!payload.empty())
+      std::memcpy(bytes_.data() + start + sizeof route + sizeof header, payload.data(),
+                  payload.size());
+    return true;
+  }
+
+  bool empty() const { return bytes_.empty(); }
+  std::span<const std::byte> bytes() const { return bytes_; }
+  void Clear() { bytes_.clear(); }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+static_assert(sizeof(RouteKey) + kMaxFrameBytes <= Transport::kMaxMessageBytes,
+              "every frame fits a batch");
+
+// Reads a batch from another agent; every length is checked.
+class BatchReader {
+ public:
+  explicit BatchReader(std::span<const std::byte> bytes) : left_(bytes) {}
+
+  struct Item {
+    RouteKey route;
+    Frame frame;  // Points into the batch.
+  };
+  // The next frame; nothing at the end; kInvalid for what no agent writes.
+  Result<std::optional<Item>> Next() {
+    if (left_.empty()) return std::optional<Item>();
+    Item item;
+    if (left_.size() < sizeof item.route)
+      return Status::Invalid("a batch from another agent is truncated");
+    std::memcpy(&item.route, left_.data(), sizeof item.route);
+    Result<Frame> frame = ParseFrame(left_.subspan(sizeof item.route), kMaxFrameBytes);
+    if (!frame.ok()) return frame.status();
+    item.frame = *frame;
+    const std::size_t used =
+        (sizeof item.route + sizeof(FrameHeader) + frame->payload.size() + 7) / 8 * 8;
+    left_ = left_.subspan(std::min(used, left_.size()));
+    return std::optional<Item>(item);
+  }
+
+ private:
+  std::span<const std::byte> left_;
+};
+
+}  // namespace cuspan

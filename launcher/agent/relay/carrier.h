@@ -1,0 +1,74 @@
+// What moves the bytes of chunks between the slots of channels on two nodes:
+// the agent itself, or the lane ranks beside it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "launcher/agent/relay/transport.h"
+#include "protocol/channel/channel.h"
+
+namespace cuspan {
+
+// Part of a staging slot. `outgoing` as this agent's side of the channel sees it.
+struct SlotBytes {
+  Channel* channel;
+  bool outgoing;
+  std::uint32_t slot;
+  std::uint32_t bytes;
+
+  std::byte* data() const {
+    return outgoing ? channel->OutgoingSlot(slot) : channel->IncomingSlot(slot);
+  }
+};
+
+// One thread. Sends and receives are as those of Transport, but between two
+// agents on one of several lanes; each lane keeps its own order.
+class Carrier {
+ public:
+  virtual ~Carrier() = default;
+  virtual std::uint32_t lanes() const = 0;
+  // A channel's slots may be used between these; they nest.
+  virtual Status Attach(Channel& channel) = 0;
+  virtual void Detach(Channel& channel) = 0;
+
+  virtual void Send(std::uint32_t agent, std::uint32_t lane, std::uint32_t tag, SlotBytes bytes,
+                    std::uint64_t id) = 0;
+  virtual void Receive(std::uint32_t agent, std::uint32_t lane, std::uint32_t tag, SlotBytes bytes,
+                       std::uint64_t id) = 0;
+  virtual void Expect(std::uint32_t lane, std::uint64_t id) = 0;
+  virtual void Cancel(std::uint32_t lane, std::uint64_t id) = 0;
+  virtual void Finished(std::vector<std::uint64_t>& ids) = 0;
+  // Whether Finished may have something, for Bell::Wait. Cheap.
+  virtual bool HasWork() = 0;
+  // Nothing is under way, and nothing follows: before the transport is shut down.
+  virtual void End() = 0;
+};
+
+// The agent itself, over its own transport: one lane.
+class OwnCarrier final : public Carrier {
+ public:
+  explicit OwnCarrier(Transport& transport) : transport_(transport) {}
+  std::uint32_t lanes() const override { return 1; }
+  Status Attach(Channel&) override { return Status::Ok(); }
+  void Detach(Channel&) override {}
+  void Send(std::uint32_t agent, std::uint32_t, std::uint32_t tag, SlotBytes bytes,
+            std::uint64_t id) override {
+    transport_.StartBulkSend(agent, tag, {bytes.data(), bytes.bytes}, id);
+  }
+  void Receive(std::uint32_t agent, std::uint32_t, std::uint32_t tag, SlotBytes bytes,
+               std::uint64_t id) override {
+    transport_.StartBulkReceive(agent, tag, {bytes.data(), bytes.bytes}, id);
+  }
+  void Expect(std::uint32_t, std::uint64_t id) override { transport_.ExpectBulk(id); }
+  void Cancel(std::uint32_t, std::uint64_t id) override { transport_.CancelBulkReceive(id); }
+  void Finished(std::vector<std::uint64_t>& ids) override { transport_.FinishedBulk(ids); }
+  bool HasWork() override { return false; }  // MPI wakes nobody.
+  void End() override {}
+
+ private:
+  Transport& transport_;
+};
+
+}  // namespace cuspan

@@ -1,0 +1,241 @@
+#include "launcher/agent/relay/lane.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "launcher/agent/relay/naps.h"
+#include "protocol/channel/channel.h"
+#include "protocol/channel/socket.h"
+
+namespace cuspan {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+using Clock = std::chrono::steady_clock;
+
+constexpr milliseconds kJoinLimit{30'000};
+constexpr milliseconds kMapLimit{10'000};
+// Nothing under way: only the agent has something to say, and rings.
+constexpr milliseconds kIdleNap{1'000};
+// All ranks of the job end together, and agents of a traced run first hand in what they recorded:
+// not less than they may take.
+constexpr unsigned kShutdownSeconds = 65;
+
+class Lane {
+ public:
+  Lane(Transport& transport, const Ranks& ranks, ControlSocket socket, std::unique_ptr<Bell> bell,
+       std::unique_ptr<Channel> commands, Bell unused)
+      : transport_(transport),
+        ranks_(ranks),
+        lane_(ranks.LaneOf(transport.rank())),
+        socket_(std::move(socket)),
+        bell_(std::move(bell)),
+        unused_(std::move(unused)),
+        commands_(std::move(commands)) {}
+
+  Status Serve();
+
+ private:
+  Result<bool> TakeCommands();
+  Status Take(const Frame& frame);
+  Status Map(std::uint32_t number);
+  // The bytes that a LaneSend or a LaneReceive names.
+  template <typename Command>
+  Result<std::span<std::byte>> Find(const Command& command) const;
+  bool TellFinished();
+  void Rest(Clock::time_point moved_last, microseconds& nap);
+
+  Transport& transport_;
+  const Ranks ranks_;
+  const std::uint32_t lane_;
+  ControlSocket socket_;
+  const std::unique_ptr<Bell> bell_;  // Stays where it is: channels point to it.
+  Bell unused_;                       // Mapped channels have one, and nobody rings it.
+  std::unique_ptr<Channel> commands_;
+  const WaitStages stages_ = WaitStages::ForThisMachine();
+  std::map<std::uint32_t, std::unique_ptr<Channel>> channels_;  // By their number.
+  std::uint64_t under_way_ = 0;  // Sends, and receives that are expected.
+  std::vector<std::uint64_t> finished_;
+  bool ended_ = false;
+};
+
+Status Lane::Serve() {
+  Clock::time_point moved_last = Clock::now();
+  microseconds nap = kFirstNap;
+  while (!ended_) {
+    Result<bool> moved = TakeCommands();
+    if (!moved.ok()) return moved.status();
+    if (TellFinished() || *moved) {
+      moved_last = Clock::now();
+      nap = kFirstNap;
+    } else if (!ended_) {
+      Rest(moved_last, nap);
+    }
+  }
+  return Status::Ok();
+}
+
+void Lane::Rest(Clock::time_point moved_last, microseconds& nap) {
+  const nanoseconds idle = Clock::now() - moved_last;
+  if (idle < stages_.spin) return;
+  if (idle < YieldLimit(stages_, under_way_ != 0)) {
+    ::sched_yield();
+    return;
+  }
+  const nanoseconds limit = under_way_ != 0 ? nanoseconds(nap) : nanoseconds(kIdleNap);
+  bell_->Wait([this] { return commands_->HasFrame(); }, limit,
+              WaitStages{nanoseconds(0), nanoseconds(0)});
+  nap = std::min(2 * nap, kLongestNap);
+}
+
+Result<bool> Lane::TakeCommands() {
+  bool taken = false;
+  for (;;) {
+    const Result<std::optional<Frame>> frame = commands_->Peek();
+    if (!frame.ok()) return frame.status();
+    if (!frame->has_value()) return taken;
+    CUSPAN_RETURN_IF_ERROR(Take(**frame));
+    commands_->Pop();
+    taken = true;
+  }
+}
+
+Status Lane::Take(const Frame& frame) {
+  switch (frame.op()) {
+    case Op::kLaneMap: {
+      const Result<LaneMap> map = ParseMessage<LaneMap>(frame);
+      return map.ok() ? Map(map->number) : map.status();
+    }
+    case Op::kLaneUnmap: {
+      const Result<LaneUnmap> unmap = ParseMessage<LaneUnmap>(frame);
+      if (unmap.ok()) channels_.erase(unmap->number);
+      return unmap.status();
+    }
+    case Op::kLaneSend: {
+      const Result<LaneSend> send = ParseMessage<LaneSend>(frame);
+      if (!send.ok()) return send.status();
+      const Result<std::span<std::byte>> bytes = Find(*send);
+      if (!bytes.ok()) return bytes.status();
+      ++under_way_;
+      transport_.StartBulkSend(ranks_.LaneRank(send->agent, lane_), send->tag, *bytes, send->id);
+      return Status::Ok();
+    }
+    case Op::kLaneReceive: {
+      const Result<LaneReceive> receive = ParseMessage<LaneReceive>(frame);
+      if (!receive.ok()) return receive.status();
+      const Result<std::span<std::byte>> bytes = Find(*receive);
+      if (!bytes.ok()) return bytes.status();
+      transport_.StartBulkReceive(ranks_.LaneRank(receive->agent, lane_), receive->tag, *bytes,
+                                  receive->id);
+      return Status::Ok();
+    }
+    case Op::kLaneExpect: {
+      const Result<LaneExpect> expect = ParseMessage<LaneExpect>(frame);
+      if (!expect.ok()) return expect.status();
+      if (transport_.ExpectBulk(expect->id)) ++under_way_;
+      return Status::Ok();
+    }
+    case Op::kLaneCancel: {
+      const Result<LaneCancel> cancel = ParseMessage<LaneCancel>(frame);
+      if (!cancel.ok()) return cancel.status();
+      if (transport_.CancelBulkReceive(cancel->id)) --under_way_;
+      return Status::Ok();
+    }
+    case Op::kLaneEnd:
+      ended_ = true;
+      return Status::Ok();
+    default:
+      return Status::Invalid("op {} ({}) is not a message from an agent to a lane", frame.header.op,
+                             OpName(frame.op()));
+  }
+}
+
+Status Lane::Map(std::uint32_t number) {
+  // The agent has sent it before it said so.
+  Result<LaneMap> map = socket_.Expect<LaneMap>(kMapLimit);
+  if (!map.ok()) return map.status();
+  if (map->number != number)
+    return Status::Invalid("channel {} arrived as number {}", number, map->number);
+  Result<Bell> peer = Bell::Open(UniqueFd(::dup(unused_.fd())));
+  if (!peer.ok()) return peer.status();
+  Result<std::unique_ptr<Channel>> channel =
+      Channel::Attach(socket_.TakeFd(), map->client ? ChannelSide::kClient : ChannelSide::kProxy,
+                      bell_.get(), std::move(*peer));
+  if (!channel.ok()) return channel.status();
+  channels_[number] = std::move(*channel);
+  return Status::Ok();
+}
+
+template <typename Command>
+Result<std::span<std::byte>> Lane::Find(const Command& command) const {
+  const auto channel = channels_.find(command.number);
+  if (channel == channels_.end() || command.agent >= ranks_.agents ||
+      command.slot >= channel->second->layout().staging_slots ||
+      command.bytes > channel->second->layout().staging_bytes)
+    return Status::Invalid(
+        "{} bytes in slot {} of channel {} for agent {}: no such slot, channel or agent",
+        command.bytes, command.slot, command.number, command.agent);
+  std::byte* const memory = command.outgoing ? channel->second->OutgoingSlot(command.slot)
+                                             : channel->second->IncomingSlot(command.slot);
+  return std::span(memory, command.bytes);
+}
+
+bool Lane::TellFinished() {
+  if (under_way_ == 0) return false;
+  finished_.clear();
+  transport_.FinishedBulk(finished_);
+  for (const std::uint64_t id : finished_) commands_->Post(LaneFinished{id});
+  under_way_ -= finished_.size();
+  return !finished_.empty();
+}
+
+Result<LaneHello> AwaitAgent(Transport& transport, const Ranks& ranks) {
+  const std::vector<std::byte> bytes = transport.ReceiveWhole(ranks.AgentOf(transport.rank()));
+  Result<Frame> frame = ParseFrame(bytes, kMaxControlBytes);
+  if (!frame.ok()) return frame.status();
+  Result<LaneHello> hello = ParseMessage<LaneHello>(*frame);
+  if (!hello.ok()) return hello.status();
+  if (hello->table_hash != kOpTableHash)
+    return Status::Refused(
+        "the agent and the lanes of a host run different versions of cuspan: install one version");
+  return hello;
+}
+
+}  // namespace
+
+Status ServeAsLane(Transport& transport, const Ranks& ranks) {
+  Result<LaneHello> hello = AwaitAgent(transport, ranks);
+  if (!hello.ok()) return hello.status();
+  Result<ControlSocket> socket = ControlSocket::Connect(hello->address);
+  if (!socket.ok())
+    return Status::Unavailable("{}; the lanes of an agent must run on its host",
+                               socket.status().message());
+  CUSPAN_RETURN_IF_ERROR(socket->Send(LaneJoin{hello->secret, ranks.LaneOf(transport.rank())}));
+  const Result<LaneStart> start = socket->Expect<LaneStart>(kJoinLimit);
+  if (!start.ok()) return start.status();
+  UniqueFd channel_fd = socket->TakeFd();
+  Result<Bell> bell = Bell::Open(socket->TakeFd());
+  if (!bell.ok()) return bell.status();
+  Result<Bell> agent_bell = Bell::Open(socket->TakeFd());
+  if (!agent_bell.ok()) return agent_bell.status();
+  Result<Bell> unused = Bell::Create();
+  if (!unused.ok()) return unused.status();
+  auto own = std::make_unique<Bell>(std::move(*bell));
+  Result<std::unique_ptr<Channel>> commands = Channel::Attach(
+      std::move(channel_fd), ChannelSide::kProxy, own.get(), std::move(*agent_bell));
+  if (!commands.ok()) return commands.status();
+  Lane lane(transport, ranks, std::move(*socket), std::move(own), std::move(*commands),
+            std::move(*unused));
+  CUSPAN_RETURN_IF_ERROR(lane.Serve());
+  ::alarm(kShutdownSeconds);
+  transport.Shutdown();
+  ::alarm(0);
+  return Status::Ok();
+}
+
+}  // namespace cuspan

@@ -1,0 +1,66 @@
+#include "launcher/agent/relay/link_rate.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace cuspan {
+namespace {
+
+using std::chrono::duration;
+
+// Smaller ones measure the time of a message.
+constexpr std::uint32_t kLeastCounted = 32 * 1024;
+// Of busy time for one estimate.
+constexpr std::chrono::milliseconds kSample{5};
+// A link that lets a burst pass, or a process that did not run for a while, must not change the
+// estimate at once by more.
+constexpr double kMostGrowth = 2;
+constexpr double kMostLoss = 8;
+
+// What is under way: a frame waits behind it. And with it what lies in staging buffers, for which
+// whoever waits for a copy from the device waits, too.
+constexpr double kWindowSeconds = 0.004;
+constexpr double kStagedSeconds = 0.006;
+// Of one chunk: the first and the last of a copy have their other legs for themselves.
+constexpr double kChunkSeconds = 0.0004;
+// Below it MPI sends before there is a receive, and more waits in sockets than is counted here.
+constexpr std::uint64_t kLeastChunk = 128 * 1024;
+constexpr std::uint32_t kLeastSlots = 4;
+
+}  // namespace
+
+void LinkRate::Started(Time now) {
+  if (under_way_++ == 0) last_ = now;
+}
+
+void LinkRate::Finished(std::uint32_t bytes, Time now) {
+  --under_way_;
+  if (bytes >= kLeastCounted) {
+    busy_ += now - last_;
+    bytes_ += bytes;
+  }
+  last_ = now;
+  if (busy_ < kSample) return;
+  const double sample = static_cast<double>(bytes_) / duration<double>(busy_).count();
+  rate_ = std::clamp(sample, rate_ / kMostLoss, rate_ * kMostGrowth);
+  busy_ = {};
+  bytes_ = 0;
+}
+
+std::uint64_t LinkRate::window_bytes() const {
+  return static_cast<std::uint64_t>(rate_ * kWindowSeconds);
+}
+
+Pace LinkRate::PaceFor(const ChannelLayout& layout, std::size_t routes) const {
+  Pace pace;
+  const auto chunk = std::bit_floor(static_cast<std::uint64_t>(rate_ * kChunkSeconds));
+  pace.chunk_bytes =
+      static_cast<std::uint32_t>(std::min(std::max(chunk, kLeastChunk), layout.staging_bytes));
+  const double slots = rate_ * kStagedSeconds / pace.chunk_bytes /
+                       static_cast<double>(std::max<std::size_t>(routes, 1));
+  pace.slots = static_cast<std::uint32_t>(
+      std::clamp<double>(slots, std::min(kLeastSlots, layout.staging_slots), layout.staging_slots));
+  return pace;
+}
+
+}  // namespace cuspan

@@ -1,0 +1,518 @@
+#include "launcher/agent/relay/relay.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "common/log.h"
+
+namespace cuspan {
+namespace {
+
+// Bytes of frames that one end of a route may have under way or in the other's backlog.
+constexpr std::uint64_t kFrameWindow = 512 * 1024;
+// Granted again in portions: each costs a message.
+constexpr std::uint64_t kGrantBytes = kFrameWindow / 4;
+// Frames of one route in one pass, so that others have their turn.
+constexpr std::size_t kBytesPerPass = 64 * 1024;
+constexpr int kMessagesPerPass = 32;
+// Control messages for one agent that may wait before those who make them wait.
+constexpr std::size_t kMostControl = 256;
+// MPI promises tags up to 32,767 only; far more than there are inboxes for one agent.
+constexpr std::uint32_t kTags = 32'000;
+// Announcements that may wait for one another, on a link of more bytes a second than these.
+constexpr std::uint64_t kHeldAnnouncements = 4;
+constexpr double kHoldAbove = 1.5e9;
+
+std::size_t FrameBytes(const FrameHeader& header) { return sizeof header + header.payload_bytes; }
+
+// Agents that only tell each other that they are there have nothing to do.
+bool IsNews(const RouteKey& route, Op op) { return route.session != 0 || op != Op::kAgentAlive; }
+
+bool IsCall(Op op) {
+  bool call = false;
+  WithOp(op, [&call]<typename T>() { call = T::kClass == OpClass::kCall; });
+  return call;
+}
+
+}  // namespace
+
+Relay::Relay(Transport& transport, Carrier& carrier, std::uint32_t sends_in_flight,
+             Handlers handlers)
+    : transport_(transport),
+      carrier_(carrier),
+      sends_in_flight_(sends_in_flight),
+      handlers_(std::move(handlers)),
+      peers_(transport.size()) {
+  for (std::uint32_t rank = 0; rank < peers_.size(); ++rank)
+    peers_[rank].sends = std::make_unique<ChunkSends>(rank, sends_in_flight_, carrier_, bulk_);
+}
+
+Relay::Route* Relay::Find(RouteKey key) {
+  const auto found = routes_.find(key);
+  return found == routes_.end() ? nullptr : &found->second;
+}
+
+std::uint32_t Relay::FreeTag(std::uint32_t rank) {
+  do last_tag_ = last_tag_ % kTags + 1;
+  while (inboxes_.contains({rank, last_tag_}));
+  return last_tag_;
+}
+
+void Relay::Open(RouteKey key, std::uint32_t rank, std::shared_ptr<Channel> channel) {
+  Close(key);
+  Route& route = routes_[key];
+  route.key = key;
+  route.rank = rank;
+  route.memory = std::make_shared<Attachment>(carrier_, channel);
+  if (!route.memory->status().ok()) route.failure = route.memory->status().message();
+  route.channel = std::move(channel);
+  route.frame_credit = kFrameWindow;
+  route.lane_credit.resize(carrier_.lanes());
+  const std::uint32_t tag = FreeTag(rank);
+  std::unique_ptr<ChunkInbox>& inbox = inboxes_[{rank, tag}];
+  inbox = std::make_unique<ChunkInbox>(key, rank, tag, route.memory, carrier_, bulk_);
+  route.inbox = inbox.get();
+  ++peers_[rank].routes;
+  if (route.failure.empty()) inbox->PostAhead();
+  Grant(route);
+  SetPace(route);
+}
+
+void Relay::Close(RouteKey key) {
+  Route* route = Find(key);
+  if (route == nullptr) return;
+  Peer& peer = peers_[route->rank];
+  --peer.routes;
+  route->inbox->Shut();
+  // The other end cancels its receives for what does not come any more.
+  if (route->send_tag != 0)
+    SendControl(route->rank, RemoteClosed{route->send_tag, peer.sends->End(route->send_tag)});
+  routes_.erase(key);
+  ForgetOverInboxes();
+}
+
+void Relay::ForgetOverInboxes() {
+  std::erase_if(inboxes_, [](const auto& entry) { return entry.second->over(); });
+}
+
+void Relay::SetPace(Route& route) {
+  const Peer& peer = peers_[route.rank];
+  const Pace pace = peer.sends->rate().PaceFor(route.channel->layout(), peer.routes);
+  if (pace == route.pace) return;
+  route.pace = pace;
+  route.channel->SetPace(pace);
+}
+
+void Relay::Flush(RouteKey key) {
+  if (Route* route = Find(key); route != nullptr) {
+    while (route->failure.empty() && Collect(*route)) {
+    }
+  }
+}
+
+bool Relay::awaiting() const {
+  return std::any_of(routes_.begin(), routes_.end(),
+                     [](const auto& entry) {
+                       const Route& route = entry.second;
+                       return route.open_calls > 0 || !route.waiting_chunks.empty() ||
+                              route.held_slot;
+                     }) ||
+         std::any_of(peers_.begin(), peers_.end(),
+                     [](const Peer& peer) { return !peer.given_up && !peer.sends->empty(); }) ||
+         std::any_of(inboxes_.begin(), inboxes_.end(),
+                     [](const auto& entry) { return entry.second->awaits_chunks(); });
+}
+
+bool Relay::quiet() const {
+  return std::all_of(peers_.begin(), peers_.end(),
+                     [](const Peer& peer) {
+                       return peer.given_up ||
+                              (peer.control.empty() && peer.batch.empty() && peer.sends->empty());
+                     }) &&
+         std::none_of(inboxes_.begin(), inboxes_.end(), [this](const auto& entry) {
+           return entry.second->shut() && !gave_up(entry.first.first);
+         });
+}
+
+bool Relay::congested() const {
+  return std::any_of(peers_.begin(), peers_.end(),
+                     [](const Peer& peer) { return peer.control.size() > kMostControl; });
+}
+
+void Relay::GiveUp(std::uint32_t rank) {
+  Peer& peer = peers_[rank];
+  peer.given_up = true;
+  peer.control.clear();
+  peer.batch.Clear();
+}
+
+bool Relay::HasWork() {
+  bool work = carrier_.HasWork();
+  for (auto& [key, route] : routes_) {
+    if (route.channel->closed() || !route.failure.empty()) continue;
+    work = work || (route.channel->HasFrame() && route.frame_credit >= route.needed_credit);
+    if (!route.backlog.empty()) {
+      route.channel->WantRoom();
+      work = work || route.channel->HasRoom(route.backlog.front().size());
+    }
+    work = route.inbox->CanPost() || work;
+  }
+  return work;
+}
+
+bool Relay::Progress() {
+  bool moved = ReceiveMessages();
+  moved = FinishBulk() || moved;
+  for (auto& [key, route] : routes_) {
+    if (route.channel->closed() || !route.failure.empty()) continue;
+    moved = Deliver(route) || moved;
+    moved = route.inbox->PostAhead() || moved;
+    Grant(route);
+    moved = AnnounceChunks(route) || moved;
+    moved = Collect(route) || moved;
+  }
+  const auto now = std::chrono::steady_clock::now();
+  for (std::uint32_t rank = 0; rank < peers_.size(); ++rank) {
+    if (peers_[rank].given_up) continue;
+    moved = peers_[rank].sends->Start(now) || moved;
+    moved = SendBatch(rank) || moved;
+  }
+  CloseBroken();
+  return moved;
+}
+
+void Relay::CloseBroken() {
+  std::vector<std::pair<RouteKey, std::string>> broken;
+  for (const auto& [key, route] : routes_)
+    if (!route.failure.empty()) broken.emplace_back(key, route.failure);
+  for (const auto& [key, reason] : broken) {
+    Close(key);
+    handlers_.broken(key, reason);
+  }
+}
+
+// --- From other agents.
+
+bool Relay::ReceiveMessages() {
+  bool news = false;
+  for (int i = 0; i < kMessagesPerPass; ++i) {
+    const std::optional<Transport::Message> message = transport_.TryReceive();
+    if (!message) return news;
+    Peer& sender = peers_[message->rank];
+    ++sender.heard;
+    if (sender.given_up) continue;
+    BatchReader reader(message->bytes);
+    for (;;) {
+      const Result<std::optional<BatchReader::Item>> item = reader.Next();
+      if (!item.ok()) {
+        // Once is enough: it is not of our version, or out of order.
+        if (!std::exchange(sender.garbled, true))
+          LogError("dropped a message from agent {}: {}", message->rank, item.status().message());
+        break;
+      }
+      if (!item->has_value()) break;
+      news = news || IsNews((*item)->route, (*item)->frame.op());
+      TakeItem(message->rank, **item);
+    }
+  }
+  return news;
+}
+
+void Relay::TakeItem(std::uint32_t rank, const BatchReader::Item& item) {
+  if (item.route.session == 0) {
+    if (item.frame.op() == Op::kRemoteCredit) return TakeCredit(rank, item.frame);
+    if (item.frame.op() == Op::kRemoteChunk) return TakeRemoteChunk(rank, item.frame);
+    if (item.frame.op() == Op::kRemoteClosed) return TakeRemoteClosed(rank, item.frame);
+    return handlers_.control(rank, item.frame);
+  }
+  // Frames for a route that was closed here meanwhile are on their way for nothing.
+  Route* route = Find(item.route);
+  if (route == nullptr || route->rank != rank || !route->failure.empty()) return;
+  TakeFrame(*route, item.frame);
+}
+
+void Relay::TakeFrame(Route& route, const Frame& frame) {
+  CountCall(route, frame);
+  if (route.backlog.empty() && PostToChannel(route, frame.header, frame.payload)) return;
+  std::vector<std::byte> kept(FrameBytes(frame.header));
+  std::memcpy(kept.data(), &frame.header, sizeof frame.header);
+  if (!frame.payload.empty())
+    std::memcpy(kept.data() + sizeof frame.header, frame.payload.data(), frame.payload.size());
+  route.backlog_bytes += kept.size();
+  route.backlog.push_back(std::move(kept));
+  if (route.backlog_bytes > kFrameWindow)
+    route.failure = "the other agent sent more than it was allowed to";
+}
+
+void Relay::CountCall(Route& route, const Frame& frame) {
+  if (frame.header.is_reply())
+    route.open_calls = std::max<std::int64_t>(route.open_calls - 1, 0);
+  else if (IsCall(frame.op()))
+    ++route.open_calls;
+}
+
+bool Relay::PostToChannel(Route& route, const FrameHeader& header, Bytes payload) {
+  if (!route.channel->TryPost(header, payload)) return false;
+  // A Chunk has not used up frame credit: its bytes were granted as slots.
+  if (static_cast<Op>(header.op) != Op::kChunk) route.consumed += FrameBytes(header);
+  return true;
+}
+
+void Relay::TakeCredit(std::uint32_t rank, const Frame& frame) {
+  const Result<RemoteCredit> credit = ParseMessage<RemoteCredit>(frame);
+  if (!credit.ok()) return LogError("agent {}: {}", rank, credit.status().message());
+  Route* route = Find({credit->session, credit->device});
+  if (route == nullptr || route->rank != rank) {
+    // Of a route that was closed here before it was open there: nothing was sent for it.
+    if (credit->opening)
+      SendControl(rank,
+                  RemoteClosed{credit->tag, std::vector<std::uint32_t>(credit->chunks.size())});
+    return;
+  }
+  if (credit->opening && route->send_tag == 0) {
+    route->send_tag = credit->tag;
+    route->far_slot_bytes = credit->slot_bytes;
+    if (credit->chunks.size() != route->lane_credit.size())
+      route->failure = Format("the other agent has {} lanes and this one {}", credit->chunks.size(),
+                              route->lane_credit.size());
+  }
+  if (credit->tag != route->send_tag || credit->chunks.size() != route->lane_credit.size()) return;
+  route->frame_credit += credit->bytes;
+  for (std::size_t lane = 0; lane < route->lane_credit.size(); ++lane)
+    route->lane_credit[lane] += credit->chunks[lane];
+  if (route->held_slot && peers_[rank].sends->ChooseLane(route->lane_credit)) {
+    route->channel->ReleaseSlot(*route->held_slot);
+    route->held_slot.reset();
+  }
+}
+
+void Relay::TakeRemoteChunk(std::uint32_t rank, const Frame& frame) {
+  const Result<RemoteChunk> chunk = ParseMessage<RemoteChunk>(frame);
+  if (!chunk.ok()) return LogError("agent {}: {}", rank, chunk.status().message());
+  const auto inbox = inboxes_.find({rank, chunk->tag});
+  if (inbox == inboxes_.end()) return;
+  const Status taken = inbox->second->Announce(frame.header, *chunk);
+  if (taken.ok()) return;
+  for (auto& [key, route] : routes_)
+    if (route.inbox == inbox->second.get()) route.failure = taken.message();
+}
+
+void Relay::TakeRemoteClosed(std::uint32_t rank, const Frame& frame) {
+  const Result<RemoteClosed> closed = ParseMessage<RemoteClosed>(frame);
+  if (!closed.ok()) return LogError("agent {}: {}", rank, closed.status().message());
+  const auto inbox = inboxes_.find({rank, closed->tag});
+  if (inbox == inboxes_.end()) return;
+  inbox->second->End(closed->chunks);
+  ForgetOverInboxes();
+}
+
+bool Relay::FinishBulk() {
+  finished_.clear();
+  carrier_.Finished(finished_);
+  if (finished_.empty()) return false;
+  const auto now = std::chrono::steady_clock::now();
+  bool left_over = false;
+  for (const std::uint64_t id : finished_) {
+    const BulkOwner owner = bulk_.Take(id);
+    if (owner.inbox != nullptr) {
+      owner.inbox->Received(id);
+      left_over = left_over || owner.inbox->shut();
+    }
+    if (owner.sends == nullptr) continue;
+    const std::optional<ChunkSends::Item> sent = owner.sends->Finished(id, now);
+    // The route may have been closed, and one with the same key opened, meanwhile.
+    Route* route = sent ? Find(sent->route) : nullptr;
+    if (route == nullptr || route->memory != sent->memory) continue;
+    FinishSend(*route, sent->chunk.slot);
+    SetPace(*route);
+  }
+  if (left_over) ForgetOverInboxes();
+  return true;
+}
+
+void Relay::FinishSend(Route& route, std::uint32_t slot) {
+  route.busy_slots &= ~(std::uint64_t{1} << slot);
+  const bool credit = std::any_of(route.lane_credit.begin(), route.lane_credit.end(),
+                                  [](std::uint32_t chunks) { return chunks != 0; });
+  if (route.channel->layout().staging_slots == 1 && !credit)
+    route.held_slot = slot;
+  else
+    route.channel->ReleaseSlot(slot);
+}
+
+// Posts what waits for its channel: first frames, then the chunks that are complete.
+bool Relay::Deliver(Route& route) {
+  bool moved = false;
+  while (!route.backlog.empty()) {
+    FrameHeader header;
+    std::memcpy(&header, route.backlog.front().data(), sizeof header);
+    if (!PostToChannel(route, header, Bytes(route.backlog.front()).subspan(sizeof header))) {
+      route.channel->WantRoom();
+      return moved;
+    }
+    route.backlog_bytes -= route.backlog.front().size();
+    route.backlog.pop_front();
+    moved = true;
+  }
+  return DeliverChunks(route) || moved;
+}
+
+bool Relay::DeliverChunks(Route& route) {
+  bool moved = false;
+  while (const ChunkInbox::Arrival* arrival = route.inbox->Front()) {
+    std::byte payload[64];
+    const std::size_t bytes = EncodedSize(arrival->chunk);
+    EncodeInto(std::span(payload, bytes), arrival->chunk);
+    FrameHeader header = arrival->header;
+    header.op = static_cast<std::uint16_t>(Op::kChunk);
+    header.payload_bytes = static_cast<std::uint32_t>(bytes);
+    if (!PostToChannel(route, header, Bytes(payload, bytes))) {
+      route.channel->WantRoom();
+      return moved;
+    }
+    route.inbox->PopFront();
+    moved = true;
+  }
+  return moved;
+}
+
+void Relay::Grant(Route& route) {
+  const std::uint32_t portion =
+      std::max<std::uint32_t>(route.channel->layout().staging_slots / 4, 1);
+  // The first tells the other end what it needs to send anything.
+  const std::uint32_t least = route.granted && route.consumed < kGrantBytes ? portion : 0;
+  const std::optional<std::vector<std::uint32_t>> chunks = route.inbox->TakeGrants(least);
+  if (!chunks) return;
+  SendControl(route.rank, RemoteCredit{route.key.session, route.key.device, route.inbox->tag(),
+                                       !std::exchange(route.granted, true), route.consumed,
+                                       route.channel->layout().staging_bytes, *chunks});
+  route.consumed = 0;
+}
+
+// --- To other agents.
+
+bool Relay::Append(std::uint32_t rank, RouteKey route, const FrameHeader& header, Bytes payload) {
+  Peer& peer = peers_[rank];
+  if (peer.given_up) return false;
+  if (peer.batch.Append(route, header, payload)) return true;
+  peer.urgent = true;  // Full.
+  return SendBatch(rank) && peer.batch.Append(route, header, payload);
+}
+
+bool Relay::MayHold(const Peer& peer) const {
+  return !peer.urgent && peer.control.empty() &&
+         peer.announced - peer.announced_sent < kHeldAnnouncements &&
+         peer.sends->started_announcement() <= peer.announced_sent &&
+         peer.sends->rate().bytes_per_second() > kHoldAbove;
+}
+
+// Control messages first; then what the batch holds is sent. True when news left.
+bool Relay::SendBatch(std::uint32_t rank) {
+  Peer& peer = peers_[rank];
+  if (MayHold(peer)) return false;
+  bool news = !peer.batch.empty();
+  bool sent = false;
+  for (;;) {
+    bool full = false;
+    while (!peer.control.empty() && !full) {
+      const std::vector<std::byte>& frame = peer.control.front();
+      FrameHeader header;
+      std::memcpy(&header, frame.data(), sizeof header);
+      if (peer.batch.Append({}, header, Bytes(frame).subspan(sizeof header))) {
+        news = news || IsNews({}, static_cast<Op>(header.op));
+        peer.control.pop_front();
+      } else {
+        full = true;
+      }
+    }
+    if (peer.batch.empty() || !transport_.TrySend(rank, peer.batch.bytes())) return sent;
+    peer.batch.Clear();
+    peer.urgent = false;
+    peer.announced_sent = peer.announced;
+    sent = news;
+    if (!full) return sent;
+  }
+}
+
+// Tells the other end of chunks for which it has posted receives, and queues them.
+bool Relay::AnnounceChunks(Route& route) {
+  bool moved = false;
+  Peer& peer = peers_[route.rank];
+  while (!route.waiting_chunks.empty()) {
+    const std::optional<std::uint32_t> lane = peer.sends->ChooseLane(route.lane_credit);
+    if (!lane) break;
+    const auto& [header, chunk] = route.waiting_chunks.front();
+    if (chunk.bytes > route.far_slot_bytes) {
+      route.failure = Format(
+          "a chunk of {} bytes is larger than the other node's staging buffers: "
+          "give all agents the same CUSPAN_STAGING_BYTES",
+          chunk.bytes);
+      break;
+    }
+    const RemoteChunk announced{route.send_tag, *lane, chunk.transfer, chunk.offset, chunk.bytes};
+    std::byte payload[64];
+    FrameHeader frame = header;
+    frame.op = static_cast<std::uint16_t>(Op::kRemoteChunk);
+    frame.payload_bytes = static_cast<std::uint32_t>(EncodedSize(announced));
+    const std::span<std::byte> encoded(payload, frame.payload_bytes);
+    EncodeInto(encoded, announced);
+    if (!Append(route.rank, {}, frame, encoded)) break;
+    --route.lane_credit[*lane];
+    peer.sends->Queue(*lane, {route.key, route.send_tag, route.memory, chunk, ++peer.announced});
+    route.waiting_chunks.pop_front();
+    moved = true;
+  }
+  return moved;
+}
+
+// Takes frames from the channel as long as the other end and this pass have room for them.
+bool Relay::Collect(Route& route) {
+  std::size_t collected = 0;
+  while (route.failure.empty() && collected < kBytesPerPass) {
+    const Result<std::optional<Frame>> frame = route.channel->Peek();
+    if (!frame.ok()) {
+      route.failure = frame.status().message();
+      break;
+    }
+    if (!frame->has_value() || !CollectFrame(route, **frame)) break;
+    collected += FrameBytes((*frame)->header);
+    route.channel->Pop();
+  }
+  return collected != 0;
+}
+
+bool Relay::CollectFrame(Route& route, const Frame& frame) {
+  if (frame.op() == Op::kChunk) return CollectChunk(route, frame);
+  const std::size_t bytes = FrameBytes(frame.header);
+  route.needed_credit = bytes;
+  if (route.frame_credit < bytes || !Append(route.rank, route.key, frame.header, frame.payload))
+    return false;
+  peers_[route.rank].urgent = true;
+  route.needed_credit = 0;
+  route.frame_credit -= bytes;
+  CountCall(route, frame);
+  return true;
+}
+
+bool Relay::CollectChunk(Route& route, const Frame& frame) {
+  const Result<Chunk> chunk = ParseMessage<Chunk>(frame);
+  if (!chunk.ok()) {
+    route.failure = chunk.status().message();
+    return false;
+  }
+  if (route.channel->IncomingSlot(chunk->slot) == nullptr ||
+      chunk->bytes > route.channel->layout().staging_bytes ||
+      (route.busy_slots >> chunk->slot & 1) != 0) {
+    route.failure =
+        Format("a chunk of {} bytes in staging slot {}, which does not exist or is not free",
+               chunk->bytes, chunk->slot);
+    return false;
+  }
+  route.busy_slots |= std::uint64_t{1} << chunk->slot;
+  route.waiting_chunks.emplace_back(frame.header, *chunk);
+  AnnounceChunks(route);
+  return true;
+}
+
+}  // namespace cuspan

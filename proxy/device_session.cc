@@ -1,0 +1,169 @@
+#include "proxy/device_session.h"
+
+#include <algorithm>
+
+namespace cuspan::proxy {
+
+void VariableRanges::Add(std::uint64_t module, std::uint64_t address, std::uint64_t bytes) {
+  std::scoped_lock lock(mutex_);
+  ranges_[address] = {bytes, module};
+}
+
+void VariableRanges::RemoveModule(std::uint64_t module) {
+  std::scoped_lock lock(mutex_);
+  std::erase_if(ranges_, [module](const auto& range) { return range.second.module == module; });
+}
+
+bool VariableRanges::Contains(std::uint64_t address, std::uint64_t bytes) const {
+  std::scoped_lock lock(mutex_);
+  auto after = ranges_.upper_bound(address);
+  if (after == ranges_.begin()) return false;
+  const auto& [start, range] = *std::prev(after);
+  return bytes <= range.bytes && address - start <= range.bytes - bytes;
+}
+
+DeviceSession::DeviceSession(const Driver& driver, const Device& device, Channel& channel,
+                             std::optional<ExchangeSocket> exchange_socket, JoinInbox* joins)
+    : driver(driver),
+      device(device),
+      channel(channel),
+      joins(joins),
+      faults(driver, channel),
+      plain_events(driver, CU_EVENT_DISABLE_TIMING),
+      timing_events(driver, CU_EVENT_DEFAULT),
+      mappings(driver, device),
+      peers(driver, device,
+            exchange_socket ? std::optional(exchange_socket->secret) : std::nullopt),
+      legacy(std::make_shared<Stream>()),
+      transfers(driver, channel, faults, queues, plain_events, completer, timeline),
+      peer_copies(driver, channel, faults, queues, plain_events, completer, timeline),
+      worker(device),
+      completer(device, driver, channel, faults),
+      timeline(driver, timing_events, completer) {
+  legacy->queue = &queues.legacy();
+  if (exchange_socket) exchange.emplace(std::move(*exchange_socket), device, mappings);
+}
+
+Result<std::shared_ptr<Stream>> DeviceSession::FindStream(std::uint64_t handle) {
+  if (handle == 0 || handle == reinterpret_cast<std::uint64_t>(CU_STREAM_LEGACY)) return legacy;
+  std::shared_ptr<Stream> stream = streams.Find(handle);
+  if (stream == nullptr) return Status::Invalid("stream 0x{:x} does not exist", handle);
+  return stream;
+}
+
+void DeviceSession::Mark(const std::shared_ptr<Stream>& stream) {
+  PooledEvent event;
+  if (faults.Check(plain_events.Record(stream->driver, event)) != CUDA_SUCCESS) return;
+  stream->marked = stream->submitted;
+  completer.Add(stream->lane, std::move(event), stream->submitted, ProgressMark{});
+  if (stream->submitted - stream->lane->completed() < kMostPending) return;
+  queues.Pause(*stream->queue);
+  paused_.push_back(stream);
+}
+
+bool DeviceSession::SomeMayResume() const {
+  return std::any_of(paused_.begin(), paused_.end(), [](const auto& stream) {
+    return stream->submitted - stream->lane->completed() <= kMostPending / 2;
+  });
+}
+
+void DeviceSession::ResumeStreams() {
+  std::vector<std::shared_ptr<Stream>> resumed;
+  std::erase_if(paused_, [&](const auto& stream) {
+    if (stream->submitted - stream->lane->completed() > kMostPending / 2) return false;
+    resumed.push_back(stream);
+    return true;
+  });
+  for (const auto& stream : resumed) queues.Resume(*stream->queue);
+}
+
+void DeviceSession::WhenStreamDone(Stream& stream, Answer answer) {
+  CUresult result = faults.lost();
+  if (result == CUDA_SUCCESS) result = stream.broken;
+  const bool legacy_is_later =
+      stream.blocking && &stream != legacy.get() && legacy->turn > stream.turn && !legacy->Idle();
+  if (result == CUDA_SUCCESS && legacy_is_later) {
+    if (stream.asked == nullptr) stream.asked = std::make_shared<AskedStream>(stream.driver);
+    return completer.AddAsked(stream.lane, stream.asked, stream.submitted, std::move(answer));
+  }
+  PooledEvent event;
+  if (result == CUDA_SUCCESS) result = faults.Check(plain_events.Record(stream.driver, event));
+  if (result != CUDA_SUCCESS) return answer(result, completer.pushed());
+  completer.Add(stream.lane, std::move(event), stream.submitted, std::move(answer));
+}
+
+void DeviceSession::Forsake(Stream& stream) {
+  if (stream.asked == nullptr) return;
+  PooledEvent event;
+  if (faults.Check(plain_events.Record(stream.driver, event)) == CUDA_SUCCESS)
+    stream.asked->Replace(std::move(event));
+}
+
+bool DeviceSession::OthersIdle(const Stream& stream) {
+  if (queues.waiting_ops() != 0) return false;
+  ForgetOldLanes();
+  bool idle = old_lanes.empty() && (&stream == legacy.get() || legacy->Idle());
+  streams.ForEach([&](const Stream& other) { idle = idle && (&other == &stream || other.Idle()); });
+  return idle;
+}
+
+void DeviceSession::WhenDeviceDone(Answer answer) {
+  // Answers once, when the last of several streams is done, with the first failure and the most
+  // chunks: two threads tell of streams, and who is the last may have counted before the other.
+  struct Join {
+    explicit Join(Answer answer) : answer(std::move(answer)) {}
+    void Done(CUresult result, std::uint64_t chunks) {
+      int none = CUDA_SUCCESS;
+      if (result != CUDA_SUCCESS) worst.compare_exchange_strong(none, result);
+      std::uint64_t known = most_chunks.load();
+      while (known < chunks && !most_chunks.compare_exchange_weak(known, chunks)) {
+      }
+      if (missing.fetch_sub(1) == 1)
+        answer(static_cast<CUresult>(worst.load()), most_chunks.load());
+    }
+    std::atomic<int> missing = 1;
+    std::atomic<int> worst = CUDA_SUCCESS;
+    std::atomic<std::uint64_t> most_chunks = 0;
+    const Answer answer;
+  };
+  auto join = std::make_shared<Join>(std::move(answer));
+  queues.WhenSubmitted([this, join] {
+    const Answer part = [join](CUresult result, std::uint64_t chunks) {
+      join->Done(result, chunks);
+    };
+    const auto wait_for = [&](Stream& stream) {
+      if (stream.Idle() || stream.broken != CUDA_SUCCESS) return;
+      ++join->missing;
+      WhenStreamDone(stream, part);
+    };
+    // The legacy stream last: its event waits for the blocking streams as well.
+    streams.ForEach(wait_for);
+    wait_for(*legacy);
+    ForgetOldLanes();
+    for (const auto& [lane, mark] : old_lanes) {
+      ++join->missing;
+      completer.Add(lane, PooledEvent(), mark, part);
+    }
+    join->Done(faults.lost(), completer.pushed());
+  });
+}
+
+bool DeviceSession::Done(const Stream& stream) {
+  if (&stream != legacy.get()) return stream.Idle();
+  ForgetOldLanes();
+  bool done = legacy->Idle() && old_lanes.empty();
+  streams.ForEach([&](const Stream& other) { done = done && (!other.blocking || other.Idle()); });
+  return done;
+}
+
+void DeviceSession::ForgetOldLanes() {
+  std::erase_if(old_lanes, [](const auto& old) { return old.first->completed() >= old.second; });
+}
+
+void DeviceSession::DropAll() {
+  queues.DropAll();
+  transfers.Forget();
+  paused_.clear();
+}
+
+}  // namespace cuspan::proxy

@@ -1,0 +1,154 @@
+// One client's use of one device: everything that the handlers work on.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "proxy/completion.h"
+#include "proxy/exchange.h"
+#include "proxy/faults.h"
+#include "proxy/gpu/device.h"
+#include "proxy/gpu/events.h"
+#include "proxy/gpu/mappings.h"
+#include "proxy/handles.h"
+#include "proxy/join_inbox.h"
+#include "proxy/peer_copies.h"
+#include "proxy/peer_memory.h"
+#include "proxy/queues.h"
+#include "proxy/signals.h"
+#include "proxy/timeline.h"
+#include "proxy/transfers.h"
+#include "proxy/worker.h"
+
+namespace cuspan::proxy {
+
+// Device addresses outside the window that the client may copy to and from:
+// the variables of modules. Threads: any.
+class VariableRanges {
+ public:
+  void Add(std::uint64_t module, std::uint64_t address, std::uint64_t bytes);
+  void RemoveModule(std::uint64_t module);
+  bool Contains(std::uint64_t address, std::uint64_t bytes) const;
+
+ private:
+  struct Range {
+    std::uint64_t bytes;
+    std::uint64_t module;
+  };
+  mutable std::mutex mutex_;
+  std::map<std::uint64_t, Range> ranges_;
+};
+
+struct DeviceSession {
+  // All outlive the session. The device's context is current to the
+  // calling thread, which becomes the receiving thread. Without `exchange` no other proxy of the
+  // node can have this device's memory, nor this one others'; without `joins` none can send it any.
+  DeviceSession(const Driver& driver, const Device& device, Channel& channel,
+                std::optional<ExchangeSocket> exchange = std::nullopt, JoinInbox* joins = nullptr);
+
+  const Driver& driver;
+  const Device& device;
+  Channel& channel;
+  JoinInbox* const joins;
+
+  Faults faults;
+  EventPool
+      plain_events;  // Without times: cheaper; for our own marks and for events that want none.
+  EventPool timing_events;      // For cudaEventElapsedTime.
+  HandleTable<Stream> streams;  // The receiving thread's, as are the events and signals.
+  HandleTable<Event> events;
+  Signals signals;
+  HandleTable<Module> modules;
+  HandleTable<Kernel> kernels;  // Filled by the worker, read by the receiving thread.
+  HandleTable<Array> arrays;    // The same, as the textures and surfaces.
+  HandleTable<Texture> textures;
+  HandleTable<Surface> surfaces;
+  HandleTable<Graph> graphs;         // The receiving thread's.
+  HandleTable<GraphExec> executors;  // Filled by the worker, read by the receiving thread.
+  VariableRanges variables;
+  Mappings mappings;  // Of the worker, as the peers.
+  PeerMemory peers;
+  std::optional<Exchange> exchange;
+  // Lanes of destroyed streams that may have work on the device, each with the
+  // number of ops after which it has none.
+  std::vector<std::pair<std::shared_ptr<Completer::Lane>, std::uint64_t>> old_lanes;
+  std::shared_ptr<Stream> legacy;
+  std::vector<void*> argument_pointers;  // Of the launch that is being submitted.
+  StreamQueues queues;
+  Transfers transfers;
+  PeerCopies peer_copies;
+  // The worker's tasks use what is above, and the completer's answers that and the worker: the last
+  // to be made ends first, and with its thread what may come from there.
+  Worker worker;
+  Completer completer;
+  Timeline timeline;
+
+  // The stream of a handle in an op; 0 and 1 are the legacy stream. kInvalid when there is none.
+  Result<std::shared_ptr<Stream>> FindStream(std::uint64_t handle);
+  // Whether the client may copy to or from this memory.
+  bool MayTouch(std::uint64_t address, std::uint64_t bytes) const {
+    return device.InWindow(address, bytes) || device.InShared(address, bytes) ||
+           variables.Contains(address, bytes) || peers.Contains(address, bytes);
+  }
+  // Notes what the driver said to an op that was handed to it. `units` is how
+  // much of the driver's room for pending work the op takes; see kMostPending.
+  void Submitted(const std::shared_ptr<Stream>& stream, const Origin& origin, CUresult result,
+                 std::uint64_t units = 1) {
+    if (result != CUDA_SUCCESS) [[unlikely]]
+      return faults.Posted(origin, result);
+    stream->submitted += units;
+    stream->turn = ++turns_;
+    if (stream->submitted - stream->marked >= kMarkEvery) [[unlikely]]
+      Mark(stream);
+  }
+  // Whether a stream that was paused because too much of it is pending may go on. Cheap; for
+  // Bell::Wait.
+  bool SomeMayResume() const;
+  void ResumeStreams();
+
+  // Calls `answer` (on the completer's or this thread, or at once) when all that was
+  // handed to the driver in `stream` so far is complete.
+  void WhenStreamDone(Stream& stream, Answer answer);
+  // The stream is about to be destroyed in the driver.
+  void Forsake(Stream& stream);
+  // The same for everything that arrived on any stream before now, what waits
+  // in the queues included.
+  void WhenDeviceDone(Answer answer);
+  // Whether no stream but this one has anything to do, in the queues or on the device.
+  bool OthersIdle(const Stream& stream);
+  // Whether all that was handed over in `stream` is known to be complete. The legacy stream also
+  // stands for the work of those that keep order with it.
+  bool Done(const Stream& stream);
+  // Prunes old_lanes.
+  void ForgetOldLanes();
+
+  // Drops what waits, once the device is lost.
+  void DropAll();
+
+ private:
+  // The vendor's driver makes the calling thread wait when about 1,020 ops of a
+  // stream are pending, or when its room for the bytes of small copies (some
+  // MiB; both measured) is used up, and with it every other stream that the thread
+  // serves. So a stream is paused long before, and resumed when half of it is done.
+  static constexpr std::uint64_t kMostPending = 256;
+  static constexpr std::uint64_t kMarkEvery = 64;
+  void Mark(const std::shared_ptr<Stream>& stream);
+
+  std::vector<std::shared_ptr<Stream>> paused_;
+  std::uint64_t turns_ = 0;
+};
+
+// What the bytes of a small copy weigh beside the op itself, for DeviceSession::Submitted.
+inline constexpr std::uint64_t kInlineBytesPerUnit = 1024;
+
+// A reply that says only that the call failed.
+template <typename T>
+typename T::Reply FailedReply(CUresult result) {
+  typename T::Reply reply;
+  reply.result = result;
+  return reply;
+}
+
+}  // namespace cuspan::proxy

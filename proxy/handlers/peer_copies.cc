@@ -1,0 +1,93 @@
+// Copies from and to devices whose memory this one does not have.
+#include "common/log.h"
+#include "proxy/handlers/box_place.h"
+#include "proxy/handlers/handlers.h"
+#include "proxy/handlers/posted_op.h"
+
+namespace cuspan::proxy {
+namespace {
+
+// For the agents to make the channel and hand it over.
+constexpr std::chrono::milliseconds kJoinLimit{10'000};
+
+struct PeerCopyOp final : StreamOp {
+  PeerCopyOp(DeviceSession& session, std::shared_ptr<PeerCopy> copy)
+      : session(&session), copy(std::move(copy)) {}
+  Turn Submit() override {
+    CUresult result = copy->stream->broken;
+    if (!MayTouch(*session, copy->box)) result = CUDA_ERROR_INVALID_VALUE;
+    if (result == CUDA_SUCCESS) return session->peer_copies.Begin(copy);
+    session->peer_copies.Fail(copy, result);
+    return Turn::kSubmitted;
+  }
+  void Drop() override { session->peer_copies.Drop(copy); }
+
+  DeviceSession* session;
+  std::shared_ptr<PeerCopy> copy;
+};
+
+template <typename Op>
+Result<std::shared_ptr<PeerCopy>> MakeCopy(DeviceSession& session, const Origin& origin,
+                                           const Op& op, const BoxPlace& place) {
+  Result<CopySide> side = FindSide(session, op, place);
+  if (!side.ok()) return side.status();
+  auto copy = std::make_shared<PeerCopy>(op.transfer, origin, std::move(side->stream));
+  copy->join = op.join;
+  copy->box = side->place.box;
+  copy->array = std::move(side->place.array);
+  copy->bytes = side->bytes;
+  return copy;
+}
+
+Status Queue(DeviceSession& session, const std::shared_ptr<PeerCopy>& copy) {
+  CUSPAN_RETURN_IF_ERROR(session.peer_copies.Announce(copy));
+  session.queues.Add(*copy->stream->queue, PeerCopyOp(session, copy));
+  return Status::Ok();
+}
+
+}  // namespace
+
+Status Handle(DeviceSession& session, const Origin& origin, const PeerJoin& op) {
+  if (session.joins == nullptr) {
+    session.channel.Reply<PeerJoin>(origin.request, {CUDA_ERROR_NOT_SUPPORTED});
+    return Status::Ok();
+  }
+  session.worker.Run([&session, origin, join = op.join] {
+    JoinInbox::Joined joined = session.joins->Take(join, kJoinLimit);
+    if (joined.channel == nullptr) {
+      LogError("{}", joined.problem);
+      session.channel.Reply<PeerJoin>(origin.request, {CUDA_ERROR_DEVICE_UNAVAILABLE});
+      return;
+    }
+    for (const int direction : {0, 1}) session.device.Pin(joined.channel->StagingArea(direction));
+    const auto unpin = [&driver = session.driver](Channel* channel) {
+      for (const int direction : {0, 1})
+        driver.cuMemHostUnregister(channel->StagingArea(direction).data());
+      delete channel;
+    };
+    session.peer_copies.Add(join, std::shared_ptr<Channel>(joined.channel.release(), unpin));
+    session.channel.Reply<PeerJoin>(origin.request, {CUDA_SUCCESS});
+  });
+  return Status::Ok();
+}
+
+Status Handle(DeviceSession& session, const Origin& origin, const PeerSend& op) {
+  Result<std::shared_ptr<PeerCopy>> copy = MakeCopy(session, origin, op, op.from);
+  if (!copy.ok()) return copy.status();
+  (*copy)->sends = true;
+  (*copy)->until_end = op.until_end;
+  return Queue(session, *copy);
+}
+
+Status Handle(DeviceSession& session, const Origin& origin, const PeerReceive& op) {
+  Result<std::shared_ptr<PeerCopy>> copy = MakeCopy(session, origin, op, op.to);
+  if (!copy.ok()) return copy.status();
+  return Queue(session, *copy);
+}
+
+Status Handle(DeviceSession& session, const Origin&, const PeerAbandon& op) {
+  session.peer_copies.Abandon(op.join, op.transfer);
+  return Status::Ok();
+}
+
+}  // namespace cuspan::proxy
