@@ -150,7 +150,7 @@ TEST_F(CaptureTest, BeginsOnceAndNotInTheLegacyStream) {
   cudaStream_t stream = NewStream();
   EXPECT_CUDA_ERROR(cudaStreamBeginCapture(nullptr, cudaStreamCaptureModeRelaxed),
                     cudaErrorStreamCaptureUnsupported);
-  EXPECT_CUDA_ERROR(cudaStreamBeginCapture(stream, static_cast<cudaStreamCaptureMode>(9)),
+  EXPECT_CUDA_ERROR(cudaStreamBeginCapture(stream, static_cast<cudaStreamCaptureMode>(3)),
                     cudaErrorInvalidValue);
   Begin(stream);
   EXPECT_CUDA_ERROR(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed),

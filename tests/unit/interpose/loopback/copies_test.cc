@@ -180,7 +180,7 @@ TEST_F(CopiesTest, CopiesWithinTheHostAreCopies) {
 TEST_F(CopiesTest, UnknownDirectionsAreRefused) {
   std::byte* const memory = NewBytes(16);
   std::byte here[16] = {};
-  for (const int kind : {-1, 5, 17}) {
+  for (const int kind : {5, 7}) {
     const auto direction = static_cast<cudaMemcpyKind>(kind);
     EXPECT_CUDA_ERROR(cudaMemcpy(memory, here, 16, direction), cudaErrorInvalidMemcpyDirection);
     EXPECT_CUDA_ERROR(cudaMemcpyAsync(memory, here, 16, direction, nullptr),

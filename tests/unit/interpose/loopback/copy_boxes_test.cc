@@ -162,7 +162,7 @@ TEST_F(CopyBoxesTest, RowsBeyondAnAllocationAreRefusedAndNothingIsCopied) {
 TEST_F(CopyBoxesTest, BadDirectionsOfRowsAreRefused) {
   std::byte* const memory = NewGap(64);
   std::byte here[64] = {};
-  EXPECT_CUDA_ERROR(cudaMemcpy2D(memory, 8, here, 8, 4, 4, static_cast<cudaMemcpyKind>(9)),
+  EXPECT_CUDA_ERROR(cudaMemcpy2D(memory, 8, here, 8, 4, 4, static_cast<cudaMemcpyKind>(5)),
                     cudaErrorInvalidMemcpyDirection);
   EXPECT_CUDA_ERROR(cudaMemcpy2D(here, 8, here, 8, 4, 4, cudaMemcpyHostToDevice),
                     cudaErrorInvalidValue);

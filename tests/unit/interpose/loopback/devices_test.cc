@@ -57,7 +57,7 @@ TEST_F(DevicesTest, HaveAttributes) {
   EXPECT_EQ(value, 48 << 10);
   EXPECT_CUDA_ERROR(cudaDeviceGetAttribute(&value, cudaDevAttrWarpSize, -1),
                     cudaErrorInvalidDevice);
-  EXPECT_CUDA_ERROR(cudaDeviceGetAttribute(&value, static_cast<cudaDeviceAttr>(9999), 0),
+  EXPECT_CUDA_ERROR(cudaDeviceGetAttribute(&value, static_cast<cudaDeviceAttr>(255), 0),
                     cudaErrorInvalidValue);
 }
 
