@@ -32,6 +32,8 @@ CUresult Link::TakePostedFailure() {
 }
 
 CUresult Link::Lost() {
+  // The last that the proxy sent tells why, and makes the error sticky.
+  if (channel_->closed()) Watch([this] { return fault() != CUDA_SUCCESS; });
   if (const CUresult sticky = fault(); sticky != CUDA_SUCCESS) return sticky;
   return CUDA_ERROR_DEVICE_UNAVAILABLE;
 }

@@ -88,7 +88,7 @@ CUresult Mirrors::Begin(Link& link, const BlockAllocator::Range& place) {
     for (std::size_t block = 0; !managed && block < range->states.size(); ++block)
       range->states.Written(block);
     StartFaults(*this, window_);
-    active_.store(true, std::memory_order_release);
+    mirrored_.store(true, std::memory_order_release);
     Protect(*range, 0, range->states.size());
   }
   Memset zero;

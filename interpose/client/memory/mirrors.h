@@ -49,8 +49,13 @@ class Mirrors {
     window_ = window;
     file_ = file;
   }
-  // Something is mirrored; until then nothing below has anything to do.
-  bool active() const { return active_.load(std::memory_order_acquire); }
+  // Something is mirrored that the program uses; otherwise nothing below has anything to do, and no
+  // device waits for another.
+  bool active() const {
+    return mirrored_.load(std::memory_order_acquire) && in_use_.load(std::memory_order_acquire);
+  }
+  // Whether the program has any block of the region.
+  void SetInUse(bool in_use) { in_use_.store(in_use, std::memory_order_release); }
 
   // `link` has new memory for `range`, which it keeps equal from now on.
   CUresult Begin(Link& link, const BlockAllocator::Range& range);
@@ -114,7 +119,8 @@ class Mirrors {
   const Links links_;
   AddressWindow window_;
   int file_ = -1;
-  std::atomic<bool> active_{false};
+  std::atomic<bool> mirrored_{false};  // There are, or were, ranges.
+  std::atomic<bool> in_use_{false};
   std::mutex mutex_;  // Guards what follows.
   std::byte* alias_ = nullptr;
   std::list<Range> ranges_;

@@ -223,6 +223,7 @@ CUresult SharedRegion::AllocateIn(Part part, std::uint64_t bytes, std::uint64_t*
       std::lock_guard lock(mutex_);
       if (const auto base = Blocks(part).Allocate(bytes)) {
         *address = *base;
+        if (blocks_in_use_++ == 0) mirrors_.SetInUse(true);
         return CUDA_SUCCESS;
       }
     }
@@ -239,6 +240,7 @@ CUresult SharedRegion::Free(std::uint64_t address) {
     std::lock_guard lock(mutex_);
     BlockAllocator& blocks = Blocks(PartOf(address));
     if (!blocks.Free(address)) return CUDA_ERROR_INVALID_VALUE;
+    if (--blocks_in_use_ == 0) mirrors_.SetInUse(false);
     const BlockAllocator::Range range = *blocks.Segment(address);
     const auto idle = blocks.EmptySegments();
     const bool is_empty =

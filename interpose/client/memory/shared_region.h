@@ -124,6 +124,7 @@ class SharedRegion {
   BlockAllocator managed_;
   BlockAllocator managed_on_device_;
   std::vector<Segment> segments_;
+  std::size_t blocks_in_use_ = 0;
   std::atomic<bool> has_unmirrored_{false};
   std::atomic<bool> used_by_kernels_{false};
   Mirrors mirrors_;

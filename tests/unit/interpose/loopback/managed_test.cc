@@ -216,8 +216,6 @@ TEST_F(ManagedTest, OnlyManagedMemoryIsPrefetchedAndAdvisedAbout) {
 
 // Launches do not wait, whatever memory there was before.
 TEST_F(ManagedTest, DevicesWorkByThemselvesAgainWhenItWasFreed) {
-  GTEST_SKIP() << "once there was managed memory, a launch on one device waits for the work of the "
-                  "others";
   std::uint32_t* const words = NewManaged(kWords);
   ASSERT_CUDA(Add(words, kWords, 1, nullptr));
   ASSERT_CUDA(cudaFree(words));
