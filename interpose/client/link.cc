@@ -32,8 +32,13 @@ CUresult Link::TakePostedFailure() {
 }
 
 CUresult Link::Lost() {
-  // The last that the proxy sent tells why, and makes the error sticky.
-  if (channel_->closed()) Watch([this] { return fault() != CUDA_SUCCESS; });
+  if (channel_->closed()) {
+    // The last that the proxy sent tells why, and makes the error sticky. Nothing is posted by the
+    // thread that receives, so that this waits for another one at most.
+    const std::lock_guard receiving(receiving_);
+    while (fault() == CUDA_SUCCESS && ReceiveSome()) {
+    }
+  }
   if (const CUresult sticky = fault(); sticky != CUDA_SUCCESS) return sticky;
   return CUDA_ERROR_DEVICE_UNAVAILABLE;
 }
@@ -92,7 +97,11 @@ void Link::GiveUp(const std::string& reason) {
 
 bool Link::Receive() {
   const std::unique_lock receiving(receiving_, std::try_to_lock);
-  if (!receiving || !HasWorkNow()) return false;
+  return receiving && ReceiveSome();
+}
+
+bool Link::ReceiveSome() {
+  if (!HasWorkNow()) return false;
   bool any = false;
   // Bounded, so that one busy device does not keep the others waiting.
   for (int i = 0; i < 256; ++i) {

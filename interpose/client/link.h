@@ -336,6 +336,7 @@ class Link : public std::enable_shared_from_this<Link> {
   CUresult MalformedReply(const char* op);
   CUresult Lost();
   bool HasWorkNow() const;  // With receiving_.
+  bool ReceiveSome();       // The same.
   void HandleFrame(const Frame& frame);
   void HandleReply(const Frame& frame);
   void ShowEvents();

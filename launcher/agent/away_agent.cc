@@ -20,7 +20,7 @@ constexpr unsigned kShutdownSeconds = 5;
 constexpr unsigned kTraceSeconds = 60;
 constexpr std::chrono::milliseconds kTraceEndLimit{1'000};
 // So many of them fit into a message.
-constexpr std::size_t kReportsAMessage = 32;
+constexpr std::size_t kReportsAMessage = 16;
 
 }  // namespace
 

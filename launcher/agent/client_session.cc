@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "common/log.h"
@@ -21,6 +22,8 @@ constexpr int kMessagesATurn = 16;
 constexpr std::chrono::milliseconds kCongestionRest{5};
 // An honest client joins two devices once; after a failure it may try again.
 constexpr unsigned kMostJoins = 8;
+// Of what a process calls itself, which may be anything, in messages and in the log.
+constexpr std::size_t kMostOfName = 255;
 
 // Of the process at the other end; 0 when that can not be told.
 int NicenessOf(int socket) {
@@ -125,6 +128,7 @@ Status ClientSession::TakeMessage(const Frame& frame) {
 Status ClientSession::Introduce(const Frame& frame) {
   Result<ClientHello> hello = ParseMessage<ClientHello>(frame);
   if (!hello.ok()) return hello.status();
+  hello->program.resize(std::min(hello->program.size(), kMostOfName));
   if (!SameSecret(hello->secret, context_.secret))
     return Status::Refused("process {} ({}) does not know this run's secret", hello->pid,
                            hello->program);

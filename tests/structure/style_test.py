@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Gates of style: sources as clang-format writes them, scripts without what shellcheck warns of, and
-lists of sources in CMake sorted, one a line.
+"""Gates of style: sources as clang-format writes them and of 600 lines at most, scripts without what
+shellcheck warns of, and lists of sources in CMake sorted, one a line.
 
 Usage: style_test.py ROOT_OF_THE_REPOSITORY CLANG_FORMAT SHELLCHECK
 """
@@ -19,6 +19,8 @@ SHELLCHECK = sys.argv.pop(1)
 
 FOLDERS = ("bench", "common", "interpose", "launcher", "protocol", "proxy", "tests")
 FORMATTED = (".c", ".cc", ".cu", ".h")
+# What is longer has usually two subjects.
+MOST_LINES = 600
 SOURCE = re.compile(r"[\w./-]+\.(?:c|cc|cu|S)")
 
 
@@ -39,6 +41,15 @@ def format_problems(root):
     batches = [files[i:i + 40] for i in range(0, len(files), 40)]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         return len(files), [problem for problems in pool.map(check, batches) for problem in problems]
+
+
+def length_problems(root):
+    problems = []
+    for path in files_below(root, FOLDERS, FORMATTED):
+        lines = path.read_text(encoding="utf-8").count("\n")
+        if lines > MOST_LINES:
+            problems.append(f"{path.relative_to(root).as_posix()}: {lines} lines")
+    return problems
 
 
 def is_shell(path):
@@ -98,6 +109,9 @@ class Style(unittest.TestCase):
         self.assertGreater(count, 500, "the sources were not found")
         self.assertEqual(problems, [], "run clang-format-16 -i over these files")
 
+    def test_sources_are_no_longer_than_a_subject_needs(self):
+        self.assertEqual(length_problems(ROOT), [])
+
     def test_scripts_pass_shellcheck(self):
         count, problems = shell_problems(ROOT)
         self.assertGreater(count, 5, "the scripts were not found")
@@ -121,6 +135,10 @@ class TheTestItself(unittest.TestCase):
     def test_a_source_that_is_not_formatted(self):
         self.assertEqual(len(format_problems(self.repository("common/a.cc", "int  x;\n"))[1]), 1)
         self.assertEqual(format_problems(self.repository("common/a.cc", "int x;\n"))[1], [])
+
+    def test_a_source_that_is_too_long(self):
+        self.assertEqual(len(length_problems(self.repository("common/a.cc", "\n" * 601))), 1)
+        self.assertEqual(length_problems(self.repository("common/a.cc", "\n" * 600)), [])
 
     def test_a_script_with_a_fault(self):
         fault = "#!/usr/bin/env bash\nrm $1\n"

@@ -135,6 +135,19 @@ bool Relay::quiet() const {
          });
 }
 
+void Relay::SendControlFrame(std::uint32_t rank, Op op, std::vector<std::byte> frame) {
+  Peer& peer = peers_[rank];
+  if (peer.given_up) return;
+  if (frame.size() > kMaxFrameBytes)
+    return LogError("a message ({}) of {} bytes to agent {} is too large and is not sent",
+                    OpName(op), frame.size(), rank);
+  // What tells that this agent is alive must not wait behind what others have it say.
+  if (op == Op::kAgentAlive)
+    peer.control.push_front(std::move(frame));
+  else
+    peer.control.push_back(std::move(frame));
+}
+
 bool Relay::congested() const {
   return std::any_of(peers_.begin(), peers_.end(),
                      [](const Peer& peer) { return peer.control.size() > kMostControl; });

@@ -43,15 +43,11 @@ class Relay {
   // one agent at a time on each lane.
   Relay(Transport& transport, Carrier& carrier, std::uint32_t sends_in_flight, Handlers handlers);
 
-  // Control messages go ahead of frames that are not yet on their way.
+  // Control messages go ahead of frames that are not yet on their way. One of more than
+  // kMaxFrameBytes is not sent, which is logged: it would never fit a message between agents.
   template <typename T>
   void SendControl(std::uint32_t rank, const T& message) {
-    if (peers_[rank].given_up) return;
-    // What tells that this agent is alive must not wait behind what others have it say.
-    if (T::kOp == Op::kAgentAlive)
-      peers_[rank].control.push_front(MakeFrame(message));
-    else
-      peers_[rank].control.push_back(MakeFrame(message));
+    SendControlFrame(rank, T::kOp, MakeFrame(message));
   }
   // Whether more control messages wait for some agent than should: what makes new ones, and can
   // wait, waits.
@@ -84,6 +80,7 @@ class Relay {
   bool quiet() const;
 
  private:
+  void SendControlFrame(std::uint32_t rank, Op op, std::vector<std::byte> frame);
   struct Route {
     RouteKey key;
     std::uint32_t rank = 0;

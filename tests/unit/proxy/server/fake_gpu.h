@@ -70,6 +70,9 @@ class FakeGpu {
     std::function<void()> run;
     std::uint64_t number;  // Counts all of them.
   };
+  void InstallCalls();
+  Stream* AddStream(Context* context, bool blocking);
+  Stream& StreamOf(CUstream stream) const;
   CUresult Enqueue(CUstream stream, std::string entry, std::function<void()> run,
                    std::function<bool()> ready = nullptr);
   void RunAll();

@@ -99,6 +99,14 @@ class RelayTest : public testing::TestWithParam<std::uint32_t> {
   Agent away_{network_, 1, GetParam()};
 };
 
+// It would stay ahead of all others for ever.
+TEST_P(RelayTest, AMessageThatFitsNoFrameIsNotSent) {
+  home_.relay.SendControl(1, RemoteLost{1, 0, std::string(kMaxFrameBytes, 'x')});
+  home_.relay.SendControl(1, RemoteClose{1, 0});
+  Settle();
+  EXPECT_THAT(away_.controls, testing::ElementsAre(Op::kRemoteClose));
+}
+
 TEST_P(RelayTest, SignsOfLifeGoAheadOfManyMessages) {
   EXPECT_FALSE(home_.relay.congested());
   for (std::uint32_t device = 0; device < 300; ++device)

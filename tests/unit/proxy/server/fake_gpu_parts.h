@@ -1,0 +1,47 @@
+// What the fake GPU is made of: for its own sources.
+#pragma once
+
+#include <cstdint>
+
+#include "tests/unit/proxy/server/fake_gpu.h"
+
+namespace cuspan::proxy {
+
+struct FakeGpu::Context {
+  struct Reserved {
+    std::size_t bytes;
+    std::byte* memory;
+  };
+  Stream* legacy = nullptr;
+  bool retained = false;
+  CUresult lost = CUDA_SUCCESS;
+  std::map<CUdeviceptr, Reserved> reserved;
+  std::map<CUdeviceptr, std::size_t> mapped;
+};
+
+struct FakeGpu::Event {
+  Context* context = nullptr;
+  bool pending = false;
+  double time = 0;
+};
+
+struct FakeGpu::Stream {
+  int number = 0;
+  Context* context = nullptr;
+  bool blocking = true;
+  bool held = false;
+  std::size_t let = 0;  // How many may run though it is held.
+  std::deque<Task> tasks;
+};
+
+struct FakeGpu::Function {
+  std::string name;
+  std::vector<std::size_t> parameters;
+};
+
+// The one that is there, for the driver's functions.
+extern FakeGpu* fake;
+// A context is its number, from 1, so that one of an earlier test does no harm.
+extern thread_local std::uintptr_t current_context;
+
+}  // namespace cuspan::proxy
