@@ -130,8 +130,13 @@ class SystemTest(unittest.TestCase):
         options.setdefault("stdin", None if "input" in options else subprocess.DEVNULL)
         if options["stdin"] is None:
             del options["stdin"]
-        result = subprocess.run(command, env=environment or self.environment(), capture_output=True, text=True,
-                                cwd=self.folder, check=False, **options)
+        try:
+            result = subprocess.run(command, env=environment or self.environment(), capture_output=True, text=True,
+                                    cwd=self.folder, check=False, **options)
+        except subprocess.TimeoutExpired as late:
+            said = [text if isinstance(text, str) else (text or b"").decode(errors="replace")
+                    for text in (late.stdout, late.stderr)]
+            self.fail(f"{late}\nstdout:\n{said[0]}\nstderr:\n{said[1]}")
         self.assertEqual(result.returncode, status, f"{' '.join(map(str, command))}\nstdout:\n{result.stdout}\n"
                                                     f"stderr:\n{result.stderr}")
         return result
