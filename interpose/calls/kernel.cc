@@ -19,6 +19,8 @@ Error FindKernel(Link& link, const FunctionRecord& function, LoadedKernel** kern
     *kernel = known.kernel;
     return CUDA_SUCCESS;
   }
+  // A graph may name a kernel whose library the program has unloaded.
+  if (Registry::Get().FindFunction(&function) == nullptr) return cudaErrorInvalidDeviceFunction;
   CUSPAN_RETURN_IF_FAILED(CheckSupported(*function.fatbin));
   const CUresult result = link.modules().Kernel(function, kernel);
   if (result == CUDA_SUCCESS) known = {&function, link.number(), version, *kernel};

@@ -11,7 +11,7 @@ namespace cuspan {
 Error CheckSupported(const FatbinRecord& fatbin);
 
 // The kernel, loaded on the device of `link` if it was not. cudaErrorInvalidDeviceFunction when the
-// image that should hold it does not.
+// image that should hold it does not, or is unloaded.
 Error FindKernel(Link& link, const FunctionRecord& function, LoadedKernel** kernel);
 
 // Whether a program may give the attribute this value.

@@ -17,36 +17,42 @@ struct Rows {
   cudaStream_t stream;
 };
 
+// A side as the call says it: null pointers and handles have to be told apart.
+struct RowsEnd {
+  BoxEnd end;
+  bool in_array;
+};
+
 // A side in memory: rows a pitch apart.
-BoxEnd MemoryEnd(const void* pointer, std::size_t pitch, std::size_t rows) {
+RowsEnd MemoryEnd(const void* pointer, std::size_t pitch, std::size_t rows) {
   BoxEnd end;
   end.pointer = const_cast<void*>(pointer);
   end.pitch = pitch;
   end.plane_rows = rows;
-  return end;
+  return {end, false};
 }
 
 // A side in an array: x in bytes.
-BoxEnd ArrayEnd(cudaArray_const_t array, std::size_t x, std::size_t y) {
+RowsEnd ArrayEnd(cudaArray_const_t array, std::size_t x, std::size_t y) {
   BoxEnd end;
   end.array = NumberOf(array);
   end.x = x;
   end.y = y;
-  return end;
+  return {end, true};
 }
 
-Error CopyRows(const BoxEnd& destination, const BoxEnd& source, const Rows& rows,
+Error CopyRows(const RowsEnd& destination, const RowsEnd& source, const Rows& rows,
                DefaultStream meaning) {
   const auto describe = [&](Session& session, BoxRequest* box) -> Error {
     CUSPAN_RETURN_IF_FAILED(SidesOf(rows.kind, &box->sides));
     box->extent = {rows.width, rows.rows, 1};
-    box->destination = destination;
-    box->source = source;
-    for (const BoxEnd* end : {&destination, &source}) {
+    box->destination = destination.end;
+    box->source = source.end;
+    for (const RowsEnd* side : {&destination, &source}) {
       std::shared_ptr<const Array> array;
-      if (end->pointer == nullptr && end->pitch == 0)
-        CUSPAN_RETURN_IF_FAILED(FindArray(session, end->array, &array));
-      else if (rows.width > end->pitch)
+      if (side->in_array)
+        CUSPAN_RETURN_IF_FAILED(FindArray(session, side->end.array, &array));
+      else if (rows.width > side->end.pitch)
         return cudaErrorInvalidPitchValue;
     }
     return cudaSuccess;

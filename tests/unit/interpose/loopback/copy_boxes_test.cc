@@ -141,6 +141,8 @@ TEST_F(CopyBoxesTest, RowsLongerThanTheirPitchAreRefused) {
                     cudaErrorInvalidPitchValue);
   EXPECT_CUDA_ERROR(cudaMemcpy2D(memory, 32, here, 16, 17, 4, cudaMemcpyHostToDevice),
                     cudaErrorInvalidPitchValue);
+  EXPECT_CUDA_ERROR(cudaMemcpy2D(nullptr, 0, here, 32, 17, 4, cudaMemcpyHostToDevice),
+                    cudaErrorInvalidPitchValue);
 }
 
 TEST_F(CopyBoxesTest, RowsBeyondAnAllocationAreRefusedAndNothingIsCopied) {

@@ -45,6 +45,25 @@ TEST_F(GraphExecsTest, NodesAreChangedFromTheNextLaunchOn) {
   EXPECT_EQ(Read(elsewhere, 1).front(), 17U);
 }
 
+// The kernel is not there any more, and nothing of another one takes its place.
+TEST_F(GraphExecsTest, AKernelOfAnUnloadedLibraryIsNotLaunched) {
+  cudaLibrary_t library = nullptr;
+  ASSERT_CUDA(cudaLibraryLoadData(&library, ".version 8.0\n.target sm_80\n.address_size 64\n",
+                                  nullptr, nullptr, 0, nullptr, nullptr, 0));
+  cudaKernel_t kernel = nullptr;
+  ASSERT_CUDA(cudaLibraryGetKernel(&kernel, library, "add"));
+  std::uint32_t* const words = NewWords(1);
+  AddKernel add(kernel, words, 1, 1);
+  cudaGraphNode_t node = nullptr;
+  ASSERT_CUDA(cudaGraphAddKernelNode(&node, graph, nullptr, 0, &add.parameters));
+  cudaGraphExec_t exec = Instantiate();
+  ASSERT_CUDA(cudaGraphLaunch(exec, stream));
+  ASSERT_CUDA(cudaStreamSynchronize(stream));
+  ASSERT_CUDA(cudaLibraryUnload(library));
+  EXPECT_CUDA_ERROR(cudaGraphLaunch(exec, stream), cudaErrorInvalidDeviceFunction);
+  EXPECT_EQ(Read(words, 1).front(), 1U);
+}
+
 TEST_F(GraphExecsTest, NodesOfOtherKindsCanNotBePutIn) {
   std::uint32_t* const words = NewWords(1);
   cudaGraphNode_t set = SetNode(words, 5, 4, 1);
