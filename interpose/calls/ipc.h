@@ -3,7 +3,7 @@
 #pragma once
 
 #include "interpose/calls/ways_in.h"
-#include "interpose/client/memory/ipc_memory.h"
+#include "interpose/client/ipc_memory.h"
 #include "interpose/client/shared_event.h"
 
 namespace cuspan {

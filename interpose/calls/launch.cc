@@ -193,8 +193,8 @@ Error RecordLaunch(Session& session, Link& link, const LaunchCall& call, GraphKe
     op.kernel = kernel->handle;
     op.shape = ShapeOf(call);
     op.arguments = arguments;
-    CUSPAN_RETURN_IF_FAILED(link.Expose(op));
-    return link.PostUnseen(op);
+    CUSPAN_RETURN_IF_FAILED(link.coherence().Expose(op));
+    return link.Send(op);
   });
 }
 

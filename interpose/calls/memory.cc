@@ -4,8 +4,8 @@
 #include <limits>
 
 #include "interpose/calls/attributes.h"
-#include "interpose/client/memory/ipc_memory.h"
-#include "interpose/client/memory/pools.h"
+#include "interpose/client/ipc_memory.h"
+#include "interpose/client/pools.h"
 
 namespace cuspan {
 

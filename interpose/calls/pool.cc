@@ -5,7 +5,7 @@
 
 #include "interpose/calls/graph/capture.h"
 #include "interpose/calls/graph/memory_nodes.h"
-#include "interpose/client/memory/pools.h"
+#include "interpose/client/pools.h"
 
 namespace cuspan {
 namespace {

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "interpose/calls/ways_in.h"
-#include "interpose/client/memory/pools.h"
+#include "interpose/client/pools.h"
 
 namespace cuspan {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "interpose/client/memory/pools.h"
+#include "interpose/client/pools.h"
 #include "interpose/client/session_copies.h"
 
 namespace cuspan {
@@ -46,7 +46,7 @@ CUresult Session::FreeManaged(std::uint64_t address) {
   for (const auto& link : Links()) {
     // A lost device uses nothing any more, and says so to whom it concerns.
     if (link->fault() != CUDA_SUCCESS) continue;
-    if (const CUresult result = link->CallAndStore(DeviceSynchronize{}); result != CUDA_SUCCESS)
+    if (const CUresult result = link->Synchronize(DeviceSynchronize{}); result != CUDA_SUCCESS)
       return result;
     if (earlier == CUDA_SUCCESS) earlier = link->TakePostedFailure();
   }
@@ -68,7 +68,7 @@ CUresult Session::Free(std::uint64_t address) {
   // cudaFree waits for the device, and programs rely on it for what they read then: memory that
   // kernels and copies write for them. Where there is none, nobody sees the difference.
   if (link->MayWriteHost()) {
-    if (const CUresult result = link->CallAndStore(DeviceSynchronize{}); result != CUDA_SUCCESS)
+    if (const CUresult result = link->Synchronize(DeviceSynchronize{}); result != CUDA_SUCCESS)
       return result;
   }
   // Other devices of its node may copy from and to it.
@@ -240,7 +240,7 @@ CUresult Session::CopyPeer(const PeerCopies::Copy& copy, bool asynchronous,
   if (!asynchronous) {
     // The synchronous form starts after all earlier work of both devices.
     for (const auto& link : {copy.to, copy.from})
-      if (const CUresult result = link->CallAndStore(DeviceSynchronize{}); result != CUDA_SUCCESS)
+      if (const CUresult result = link->Synchronize(DeviceSynchronize{}); result != CUDA_SUCCESS)
         return result;
   }
   const auto& ordered = target.link == copy.from ? copy.from : copy.to;

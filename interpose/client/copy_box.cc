@@ -1,7 +1,7 @@
 // Copies of boxes: rows in planes, in memory or in arrays, wherever the sides lie.
 #include <cstring>
 
-#include "interpose/client/host_rows.h"
+#include "interpose/client/connection/host_rows.h"
 #include "interpose/client/session_copies.h"
 
 namespace cuspan {

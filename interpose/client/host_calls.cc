@@ -87,7 +87,7 @@ CUresult Session::CallHost(const StreamTarget& target, HostCall call) {
     const std::shared_ptr<Link> link = stream.lock();
     pending_host_calls_.fetch_sub(1, std::memory_order_release);
     if (link == nullptr) return;
-    static_cast<void>(link->SendNews());
+    static_cast<void>(link->coherence().SendNews());
     Signal over;
     over.signal = signal;
     static_cast<void>(link->Post(over));  // A lost device has nothing that waits.

@@ -50,11 +50,11 @@ CUresult Library::Variable(Link& link, const std::vector<std::shared_ptr<Link>>&
   }
   if (!known->second.everywhere) {
     // What this device's image gave it becomes everybody's.
-    if ((result = link.PlaceManaged(*fatbin_)) != CUDA_SUCCESS) return result;
+    if ((result = link.modules().PlaceManaged(*fatbin_)) != CUDA_SUCCESS) return result;
     for (const auto& other : links) {
       const bool uses = other->fault() == CUDA_SUCCESS && other->modules().Has(*fatbin_);
       if (other.get() == &link || !uses) continue;
-      if ((result = other->PlaceManaged(*fatbin_)) != CUDA_SUCCESS) return result;
+      if ((result = other->modules().PlaceManaged(*fatbin_)) != CUDA_SUCCESS) return result;
     }
     known->second.everywhere = true;
   }

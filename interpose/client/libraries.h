@@ -19,6 +19,8 @@
 
 namespace cuspan {
 
+class Link;
+
 // Its address doubles as the program's cudaLibrary_t. Any thread; what is found is asked of the
 // device of the link, which loads the library if it has not yet.
 class Library {

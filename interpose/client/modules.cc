@@ -4,19 +4,14 @@
 #include <numeric>
 
 #include "common/log.h"
-#include "common/strict.h"
+#include "interpose/client/connection/connection.h"
 #include "interpose/client/handles.h"
-#include "interpose/client/link.h"
+#include "interpose/client/memory/device_memory.h"
+#include "interpose/client/memory/managed_variables.h"
 #include "protocol/fatbin/fatbin.h"
 #include "protocol/fatbin/image.h"
 
 namespace cuspan {
-
-void EndIfRefused(CUresult result) {
-  if (result == CUDA_ERROR_INVALID_PTX || result == CUDA_ERROR_NO_BINARY_FOR_GPU ||
-      result == CUDA_ERROR_UNSUPPORTED_PTX_VERSION)
-    EndIfStrict();
-}
 
 CUresult Modules::Load(const FatbinRecord& fatbin) {
   LoadedModule* module = nullptr;
@@ -44,7 +39,7 @@ CUresult Modules::Load(const FatbinRecord& fatbin) {
     piece.total = image.size();
     piece.offset = offset;
     piece.data = image.subspan(offset, std::min(kMaxInlineBytes, image.size() - offset));
-    if (const CUresult result = link_->Post(piece); result != CUDA_SUCCESS) return result;
+    if (const CUresult result = link_->Send(piece); result != CUDA_SUCCESS) return result;
     module->sent = true;
   }
   ModuleLoad load;
@@ -52,7 +47,7 @@ CUresult Modules::Load(const FatbinRecord& fatbin) {
   ModuleLoad::Reply reply;
   module->result = link_->Call(load, &reply);
   if (module->result == CUDA_SUCCESS) module->usable.store(true, std::memory_order_release);
-  if (module->result == CUDA_SUCCESS) module->result = link_->PlaceManaged(fatbin);
+  if (module->result == CUDA_SUCCESS) module->result = PlaceManaged(fatbin);
   module->loaded = true;
   if (module->result != CUDA_SUCCESS) {
     LogError("device {} cannot load device code of {} bytes: CUDA error {}", link_->device(),
@@ -60,6 +55,15 @@ CUresult Modules::Load(const FatbinRecord& fatbin) {
     EndIfRefused(module->result);
   }
   return module->result;
+}
+
+CUresult Modules::PlaceManaged(const FatbinRecord& fatbin) {
+  if (managed_ != nullptr) return managed_->Loaded(*link_, fatbin);
+  return Registry::Get().ManagedOf(fatbin).empty() ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+std::optional<BlockAllocator::Range> Modules::ManagedVariable(std::uint64_t address) const {
+  return managed_ != nullptr ? managed_->At(address) : std::nullopt;
 }
 
 bool Modules::Has(const FatbinRecord& fatbin) const {
@@ -116,7 +120,7 @@ CUresult Modules::Variable(const VariableRecord& variable, LoadedVariable* loade
   std::lock_guard lock(mutex_);
   const auto [entry, added] =
       variables_.emplace(&variable, LoadedVariable{reply.address, reply.bytes, reply.managed});
-  if (added) link_->memory().AddVariable(reply.address, reply.bytes);
+  if (added) memory_->AddVariable(reply.address, reply.bytes);
   *loaded = entry->second;
   return CUDA_SUCCESS;
 }
@@ -132,14 +136,14 @@ void Modules::Unload(const FatbinRecord& fatbin) {
     std::erase_if(kernels_, [&](const auto& entry) { return entry.first->fatbin == &fatbin; });
     std::erase_if(variables_, [&](const auto& entry) {
       if (entry.first->fatbin != &fatbin) return false;
-      link_->memory().RemoveVariable(entry.second.address);
+      memory_->RemoveVariable(entry.second.address);
       return true;
     });
   }
   if (!module->sent) return;
   ModuleUnload unload;
   unload.module = fatbin.module;
-  static_cast<void>(link_->Post(unload));  // A lost device has no module any more.
+  static_cast<void>(link_->Send(unload));  // A lost device has no module any more.
 }
 
 }  // namespace cuspan

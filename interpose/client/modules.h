@@ -13,15 +13,14 @@
 #include <unordered_map>
 #include <vector>
 
+#include "interpose/client/memory/block_allocator.h"
 #include "interpose/client/registry.h"
 
 namespace cuspan {
 
-class Link;
-
-// The device's driver has answered this to code of the program; it has said which and why when it
-// does not support it. Ends a strict run then. Any thread.
-void EndIfRefused(CUresult result);
+class Connection;
+class DeviceMemory;
+class ManagedVariables;
 
 // How many blocks of a kernel fit a multiprocessor, as the driver said. Any thread.
 class Occupancies {
@@ -82,13 +81,20 @@ struct LoadedVariable {
 
 class Modules {
  public:
-  explicit Modules(Link* link) : link_(link) {}
+  // All outlive it. `variables` is null when the device has no shared memory.
+  Modules(Connection* link, DeviceMemory* memory, ManagedVariables* variables)
+      : link_(link), memory_(memory), managed_(variables) {}
 
   // Loads what is needed. CUDA_ERROR_NOT_FOUND when the fat binary has no such kernel.
   CUresult Kernel(const FunctionRecord& function, LoadedKernel** kernel);
   CUresult Variable(const VariableRecord& variable, LoadedVariable* loaded);
   // Only that, for what the host uses of it.
   CUresult Load(const FatbinRecord& fatbin);
+  // Gives the managed variables of a loaded module their places. CUDA_ERROR_NOT_SUPPORTED when it
+  // has some and the device has no shared memory.
+  CUresult PlaceManaged(const FatbinRecord& fatbin);
+  // The managed variable at the address, for those who name it as a symbol.
+  std::optional<BlockAllocator::Range> ManagedVariable(std::uint64_t address) const;
   // Whether the device has loaded it, successfully.
   bool Has(const FatbinRecord& fatbin) const;
   // The library that holds `fatbin` is being unloaded.
@@ -103,7 +109,9 @@ class Modules {
     CUresult result = CUDA_SUCCESS;
   };
 
-  Link* const link_;
+  Connection* const link_;
+  DeviceMemory* const memory_;
+  ManagedVariables* const managed_;
   mutable std::shared_mutex mutex_;
   std::unordered_map<const FatbinRecord*, std::unique_ptr<LoadedModule>> modules_;
   std::unordered_map<const FunctionRecord*, std::unique_ptr<LoadedKernel>> kernels_;

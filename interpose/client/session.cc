@@ -10,8 +10,8 @@
 #include "interpose/client/agent_connection.h"
 #include "interpose/client/background_thread.h"
 #include "interpose/client/handles.h"
-#include "interpose/client/memory/ipc_memory.h"
-#include "interpose/client/memory/pools.h"
+#include "interpose/client/ipc_memory.h"
+#include "interpose/client/pools.h"
 #include "interpose/client/thread_state.h"
 
 namespace cuspan {
@@ -112,6 +112,11 @@ std::vector<std::shared_ptr<Link>> Session::Links() const {
   return links;
 }
 
+std::vector<std::shared_ptr<Connection>> Session::Connections() const {
+  const auto links = Links();
+  return {links.begin(), links.end()};
+}
+
 CUresult Session::OpenLink(int device, std::shared_ptr<Link>* link) {
   if (device < 0 || device >= device_count()) return CUDA_ERROR_INVALID_DEVICE;
   *link = OpenedLink(device);
@@ -151,16 +156,22 @@ CUresult Session::OpenNew(int device, std::shared_ptr<Link>* link) {
     LogError("device {} cannot be opened: {}", device, channel.status().message());
     return CUDA_ERROR_DEVICE_UNAVAILABLE;
   }
-  auto made =
-      std::make_shared<Link>(device, next_link_.fetch_add(1), opened.window, std::move(*channel));
   const DeviceDescription& description = devices_[static_cast<std::size_t>(device)]->description;
+  LinkParts parts;
+  parts.place = {device, description.agent, description.ordinal, opened.relayed, opened.exchange};
+  if (opened.shared) {
+    parts.place.sharing = opened.relayed ? Sharing::kMirrored : Sharing::kMemory;
+    parts.place.mirrors_managed = opened.relayed || MirrorsManagedHere();
+  }
+  parts.number = next_link_.fetch_add(1);
+  parts.window = opened.window;
+  parts.channel = std::move(*channel);
+  parts.common = &common_;
+  parts.region = &shared_;
+  parts.variables = &managed_variables_;
+  parts.pieces = &peers_;
+  auto made = std::make_shared<Link>(std::move(parts));
   made->SetOnEvent([this](const EventReached& reached) { OnEventReached(reached); });
-  made->SetPlace({description.agent, description.ordinal, opened.relayed, opened.exchange},
-                 &peers_);
-  if (opened.shared)
-    made->SetSharing(&shared_, &managed_variables_,
-                     opened.relayed ? Sharing::kMirrored : Sharing::kMemory,
-                     opened.relayed || MirrorsManagedHere());
   DeviceSlot& slot = *devices_[static_cast<std::size_t>(device)];
   {
     std::lock_guard lock(links_mutex_);
@@ -212,9 +223,9 @@ CUresult Session::Reset(int device) {
   const std::shared_ptr<Link> link = OpenedLink(device);
   if (link == nullptr) return CUDA_SUCCESS;
   // A healthy device finishes what it has, as cudaDeviceReset does.
-  if (link->fault() == CUDA_SUCCESS) static_cast<void>(link->CallAndStore(DeviceSynchronize{}));
+  if (link->fault() == CUDA_SUCCESS) static_cast<void>(link->Synchronize(DeviceSynchronize{}));
   link->Fail(CUDA_ERROR_CONTEXT_IS_DESTROYED);
-  shared_.mirrors().Forget(*link);
+  shared_.Forget(*link);
   managed_variables_.Forget(*link);
   {
     std::lock_guard lock(links_mutex_);
@@ -255,7 +266,7 @@ CUresult Session::Reset(int device) {
 CUresult Session::Synchronize(int device) {
   const std::shared_ptr<Link> link = OpenedLink(device);
   if (link == nullptr) return CUDA_SUCCESS;
-  const CUresult result = link->CallAndStore(DeviceSynchronize{});
+  const CUresult result = link->Synchronize(DeviceSynchronize{});
   return result != CUDA_SUCCESS ? result : link->TakePostedFailure();
 }
 

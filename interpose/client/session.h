@@ -19,12 +19,13 @@
 
 #include "interpose/client/arrays.h"
 #include "interpose/client/device_opener.h"
+#include "interpose/client/event.h"
 #include "interpose/client/host_calls.h"
 #include "interpose/client/link.h"
 #include "interpose/client/memory/host_memory.h"
 #include "interpose/client/memory/memory_advice.h"
-#include "interpose/client/memory/peer_memory.h"
 #include "interpose/client/peer_copies.h"
+#include "interpose/client/peer_memory.h"
 
 namespace cuspan {
 
@@ -221,6 +222,7 @@ class Session {
   CUresult Join(std::uint32_t join, int first, int second);
   void ReceiveLoop();
   std::vector<std::shared_ptr<Link>> Links() const;
+  std::vector<std::shared_ptr<Connection>> Connections() const;
   CUresult ThreadStream(const std::shared_ptr<Link>& link, std::uint64_t* stream);
   // Asks the proxy whether, or waits until, all that is in the stream is complete, and remembers
   // it.
@@ -284,7 +286,8 @@ class Session {
   // Something that was begun earlier may still write to page-locked memory before a copy that is
   // posted now reads it.
   bool HostWritesPending() const {
-    return Transfers::receiving() || pending_host_calls_.load(std::memory_order_acquire) != 0;
+    return common_.receiving.load(std::memory_order_acquire) != 0 ||
+           pending_host_calls_.load(std::memory_order_acquire) != 0;
   }
 
   const std::unique_ptr<DeviceOpener> opener_;
@@ -297,7 +300,8 @@ class Session {
   std::unordered_map<std::uint64_t, std::shared_ptr<const Stream>> streams_;
   mutable std::shared_mutex events_mutex_;
   std::unordered_map<std::uint64_t, std::shared_ptr<Event>> events_;
-  SharedRegion shared_{[this] { return Links(); }};
+  ConnectionCommon common_;
+  SharedRegion shared_{[this] { return Connections(); }};
   ManagedVariables managed_variables_{&shared_};
   MemoryAdvice advice_;
   PeerMemory peers_{[this] { return Links(); }};

@@ -26,7 +26,7 @@ CUresult Session::CopyByItself(const std::shared_ptr<Link>& copier, const Sides&
                                bool asynchronous, const StreamTarget& target, Op& op) {
   if (!asynchronous && sides.to != sides.from) {
     for (const auto& link : {sides.to, sides.from})
-      if (const CUresult result = link->CallAndStore(DeviceSynchronize{}); result != CUDA_SUCCESS)
+      if (const CUresult result = link->Synchronize(DeviceSynchronize{}); result != CUDA_SUCCESS)
         return result;
   }
   const CUresult result = OnDevice(target, copier, [&](const StreamTarget& there) {

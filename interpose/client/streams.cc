@@ -112,7 +112,7 @@ CUresult Session::QueryStream(const StreamTarget& target) {
 template <typename Op>
 CUresult Session::AskOfStream(const StreamTarget& target, const Op& op) {
   std::uint64_t sequence = 0;
-  const CUresult result = target.link->CallAndStore(op, &sequence);
+  const CUresult result = target.link->Synchronize(op, &sequence);
   if (result != CUDA_SUCCESS) return result;
   if (const std::shared_ptr<const Stream> known = FindStream(target.stream)) {
     std::uint64_t completed = known->completed.load(std::memory_order_relaxed);

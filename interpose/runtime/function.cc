@@ -81,7 +81,7 @@ Error FindVariable(Link& link, const void* symbol, LoadedVariable* variable) {
   const VariableRecord* const record = Registry::Get().FindVariable(symbol);
   if (record == nullptr) {
     // Of a managed variable the program has no shadow: its name is the variable itself.
-    const auto managed = link.ManagedVariable(NumberOf(symbol));
+    const auto managed = link.modules().ManagedVariable(NumberOf(symbol));
     if (!managed || managed->base != NumberOf(symbol)) return cudaErrorInvalidSymbol;
     *variable = {managed->base, managed->bytes};
     return cudaSuccess;

@@ -209,7 +209,7 @@ class Recorder {
   template <typename Op>
   Error Post(const Op& op) {
     ++count_;
-    return link_.PostUnseen(op);
+    return link_.Send(op);
   }
   Error RecordBody(const Graph& body, std::uint64_t handle) {
     const auto order = InOrder(body);
@@ -255,7 +255,7 @@ DeviceGraphExec::~DeviceGraphExec() {
   if (session == nullptr || graph_->FindLink(*session, &link).failed()) return;
   GraphExecDestroy op;
   op.exec = handle_;
-  static_cast<void>(link->PostUnseen(op));
+  static_cast<void>(link->Send(op));
 }
 
 Error DeviceGraphExec::Launch(Session& session, const StreamTarget& target) const {
@@ -282,7 +282,7 @@ Error DeviceGraph::Create(Session& session, const Graph& whole,
   CUSPAN_RETURN_IF_FAILED(session.CurrentLink(&link));
   GraphCreate op;
   op.graph = NextHandle();
-  CUSPAN_RETURN_IF_FAILED(link->PostUnseen(op));
+  CUSPAN_RETURN_IF_FAILED(link->Send(op));
   made->reset(new DeviceGraph(link->device(), link->number(), op.graph, whole.handle));
   return CUDA_SUCCESS;
 }
@@ -295,7 +295,7 @@ DeviceGraph::~DeviceGraph() {
   if (FindLink(*session, &link).failed()) return;
   GraphDestroy op;
   op.graph = handle_;
-  static_cast<void>(link->PostUnseen(op));
+  static_cast<void>(link->Send(op));
 }
 
 Error DeviceGraph::FindLink(Session& session, std::shared_ptr<Link>* link) const {

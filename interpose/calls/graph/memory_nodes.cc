@@ -4,7 +4,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "interpose/client/memory/pools.h"
+#include "interpose/client/pools.h"
 
 namespace cuspan {
 namespace {

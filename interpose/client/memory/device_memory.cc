@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "interpose/client/link.h"
-#include "interpose/client/memory/peer_memory.h"
+#include "interpose/client/connection/connection.h"
+#include "interpose/client/memory/shared_region.h"
 
 namespace cuspan {
 namespace {
@@ -25,8 +25,13 @@ std::uint64_t RoundUp(std::uint64_t bytes) {
 
 }  // namespace
 
-DeviceMemory::DeviceMemory(Link* link, AddressWindow window)
-    : link_(link), window_(window), blocks_(window.base, window.bytes) {}
+DeviceMemory::DeviceMemory(Connection* link, AddressWindow window, const SharedRegion* region,
+                           PieceListener* pieces)
+    : link_(link),
+      window_(window),
+      region_(region),
+      pieces_(pieces),
+      blocks_(window.base, window.bytes) {}
 
 CUresult DeviceMemory::Allocate(std::uint64_t bytes, std::uint64_t* address) {
   if (bytes > window_.bytes) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -60,7 +65,7 @@ void DeviceMemory::WaitForRetired() {
     if (retired_.empty()) return;
   }
   // What is wrong with the device is told by the next call.
-  static_cast<void>(link_->CallUnseen(DeviceSynchronize{}));
+  static_cast<void>(link_->CallAndStore(DeviceSynchronize{}));
 }
 
 CUresult DeviceMemory::Grow(std::uint64_t bytes) {
@@ -96,8 +101,8 @@ CUresult DeviceMemory::Map(std::uint64_t bytes) {
   MemoryMap::Reply reply;
   CUresult result = link_->Call(op, &reply);
   if (result != CUDA_SUCCESS) return result;
-  if (link_->peers() != nullptr &&
-      (result = link_->peers()->AfterMap(*link_, {op.address, bytes})) != CUDA_SUCCESS) {
+  if (pieces_ != nullptr &&
+      (result = pieces_->AfterMap(*link_, window_, {op.address, bytes})) != CUDA_SUCCESS) {
     Unmap({op.address, bytes});
     return result;
   }
@@ -127,7 +132,7 @@ void DeviceMemory::TrimLocked(bool all) {
 }
 
 void DeviceMemory::Unmap(const BlockAllocator::Range& segment) {
-  if (link_->peers() != nullptr) link_->peers()->BeforeUnmap(*link_, segment);
+  if (pieces_ != nullptr) pieces_->BeforeUnmap(*link_, window_, segment);
   MemoryUnmap op;
   op.address = segment.base;
   op.bytes = segment.bytes;
@@ -158,7 +163,7 @@ CUresult DeviceMemory::Free(std::uint64_t address, std::function<void()> returne
   }
   if (returned) returned();
   if (trim_wanted_.load(std::memory_order_relaxed)) Trim(false);
-  return ask ? link_->PostUnseen(Fence{}) : CUDA_SUCCESS;
+  return ask ? link_->Send(Fence{}) : CUDA_SUCCESS;
 }
 
 void DeviceMemory::Recycle(BlockAllocator::Range range) {

@@ -25,12 +25,29 @@
 
 namespace cuspan {
 
-class Link;
+class Connection;
 class SharedRegion;
+
+// Who is told of the pieces of memory that a device has.
+class PieceListener {
+ public:
+  // `owner`, whose memory lies in `window`, has new memory, before it is used.
+  virtual CUresult AfterMap(const Connection& owner, const AddressWindow& window,
+                            const BlockAllocator::Range& piece) = 0;
+  // It gives memory back, which nobody uses any more.
+  virtual void BeforeUnmap(const Connection& owner, const AddressWindow& window,
+                           const BlockAllocator::Range& piece) = 0;
+
+ protected:
+  ~PieceListener() = default;
+};
 
 class DeviceMemory {
  public:
-  DeviceMemory(Link* link, AddressWindow window);
+  // All outlive it. Find also finds what the device may use of `region`; that and `pieces` may be
+  // null.
+  DeviceMemory(Connection* link, AddressWindow window, const SharedRegion* region,
+               PieceListener* pieces);
 
   // CUDA_ERROR_OUT_OF_MEMORY when neither the pieces at hand nor the device have room, also
   // after the device has done everything that freed blocks wait for.
@@ -57,8 +74,6 @@ class DeviceMemory {
   CUresult EndImport(std::uint64_t base);
   // The block or the module variable that holds `address`.
   std::optional<BlockAllocator::Range> Find(std::uint64_t address) const;
-  // Find also finds what of this region the device may use.
-  void SetShared(const SharedRegion* region) { region_ = region; }
   // A variable of a loaded module, which the driver placed where it likes.
   void AddVariable(std::uint64_t address, std::uint64_t bytes);
   void RemoveVariable(std::uint64_t address);
@@ -81,9 +96,10 @@ class DeviceMemory {
   // Waits until the device has done what freed blocks wait for.
   void WaitForRetired();
 
-  Link* const link_;
+  Connection* const link_;
   const AddressWindow window_;
-  const SharedRegion* region_ = nullptr;
+  const SharedRegion* const region_;
+  PieceListener* const pieces_;
   std::mutex growing_;  // Held while the proxy maps or unmaps; the blocks stay usable.
   mutable std::shared_mutex mutex_;
   BlockAllocator blocks_;

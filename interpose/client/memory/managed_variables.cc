@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "interpose/client/link.h"
+#include "interpose/client/connection/connection.h"
+#include "interpose/client/memory/shared_region.h"
 
 namespace cuspan {
 namespace {
@@ -19,12 +20,13 @@ ManagedVariables::Variable* ManagedVariables::Find(const FatbinRecord& fatbin,
   return nullptr;
 }
 
-bool ManagedVariables::Has(const Variable& variable, const Link& link) {
+bool ManagedVariables::Has(const Variable& variable, const Connection& link) {
   return std::any_of(variable.places.begin(), variable.places.end(),
                      [&](const Place& place) { return place.number == link.number(); });
 }
 
-CUresult ManagedVariables::Read(Link& link, std::uint64_t address, std::vector<std::byte>* bytes) {
+CUresult ManagedVariables::Read(Connection& link, std::uint64_t address,
+                                std::vector<std::byte>* bytes) {
   auto incoming = std::make_shared<Incoming>();
   incoming->owned.resize(bytes->size());
   incoming->destination = incoming->owned.data();
@@ -34,7 +36,7 @@ CUresult ManagedVariables::Read(Link& link, std::uint64_t address, std::vector<s
   op.source = address;
   op.bytes = bytes->size();
   op.transfer = link.transfers().BeginIncoming(incoming);
-  if (const CUresult result = link.PostUnseen(op); result != CUDA_SUCCESS) {
+  if (const CUresult result = link.Send(op); result != CUDA_SUCCESS) {
     link.transfers().Forget(op.transfer);
     return result;
   }
@@ -43,24 +45,24 @@ CUresult ManagedVariables::Read(Link& link, std::uint64_t address, std::vector<s
   return result;
 }
 
-CUresult ManagedVariables::Write(Link& link, std::uint64_t address,
+CUresult ManagedVariables::Write(Connection& link, std::uint64_t address,
                                  const std::vector<std::byte>& bytes) {
   CopyToDevice op;
   if (const CUresult result = link.OwnStream(&op.stream); result != CUDA_SUCCESS) return result;
   op.destination = address;
   op.bytes = bytes.size();
   op.transfer = link.transfers().BeginOutgoing();
-  CUresult result = link.PostUnseen(op);
+  CUresult result = link.Send(op);
   if (result != CUDA_SUCCESS) {
     link.transfers().Forget(op.transfer);
     return result;
   }
   result = link.transfers().Send(op.transfer, bytes.data(), bytes.size());
   // Kernels on whatever stream find it there.
-  return result != CUDA_SUCCESS ? result : link.SynchronizeUnseen(op.stream);
+  return result != CUDA_SUCCESS ? result : link.SynchronizeStream(op.stream);
 }
 
-CUresult ManagedVariables::Loaded(Link& link, const FatbinRecord& fatbin) {
+CUresult ManagedVariables::Loaded(Connection& link, const FatbinRecord& fatbin) {
   const std::vector<const ManagedRecord*> records = Registry::Get().ManagedOf(fatbin);
   if (records.empty()) return CUDA_SUCCESS;
   std::lock_guard lock(mutex_);
@@ -96,7 +98,7 @@ CUresult ManagedVariables::Loaded(Link& link, const FatbinRecord& fatbin) {
   return CUDA_SUCCESS;
 }
 
-CUresult ManagedVariables::BeforeLaunch(Link& link) {
+CUresult ManagedVariables::BeforeLaunch(Connection& link) {
   if (!any_.load(std::memory_order_acquire)) return CUDA_SUCCESS;
   std::unique_lock lock(mutex_);
   const std::vector<Quiet> others = OthersThatRan(link);
@@ -104,7 +106,7 @@ CUresult ManagedVariables::BeforeLaunch(Link& link) {
     // What these do may wait for a function of the program, whose thread comes here as well.
     lock.unlock();
     for (const Quiet& other : others)
-      static_cast<void>(other.link->CallUnseen(DeviceSynchronize{}));  // A lost one has no news.
+      static_cast<void>(other.link->CallAndStore(DeviceSynchronize{}));  // A lost one has no news.
     lock.lock();
   }
   for (Variable& variable : variables_) {
@@ -128,7 +130,7 @@ CUresult ManagedVariables::BeforeLaunch(Link& link) {
   return CUDA_SUCCESS;
 }
 
-CUresult ManagedVariables::SendNews(Link& link) {
+CUresult ManagedVariables::SendNews(Connection& link) {
   if (!any_.load(std::memory_order_acquire)) return CUDA_SUCCESS;
   std::lock_guard lock(mutex_);
   for (Variable& variable : variables_) {
@@ -141,7 +143,7 @@ CUresult ManagedVariables::SendNews(Link& link) {
   return CUDA_SUCCESS;
 }
 
-CUresult ManagedVariables::Push(Variable& variable, Place& place, Link& link) {
+CUresult ManagedVariables::Push(Variable& variable, Place& place, Connection& link) {
   if (!place.check) return CUDA_SUCCESS;
   const std::byte* const bytes = Pointer(variable.address);
   if (place.last.size() != variable.bytes ||
@@ -154,7 +156,7 @@ CUresult ManagedVariables::Push(Variable& variable, Place& place, Link& link) {
   return CUDA_SUCCESS;
 }
 
-std::vector<ManagedVariables::Quiet> ManagedVariables::OthersThatRan(const Link& link) {
+std::vector<ManagedVariables::Quiet> ManagedVariables::OthersThatRan(const Connection& link) {
   std::vector<Quiet> others;
   for (const Variable& variable : variables_) {
     for (const Place& place : variable.places) {
@@ -169,7 +171,7 @@ std::vector<ManagedVariables::Quiet> ManagedVariables::OthersThatRan(const Link&
   return others;
 }
 
-void ManagedVariables::AfterLaunch(Link& link) {
+void ManagedVariables::AfterLaunch(Connection& link) {
   if (!any_.load(std::memory_order_acquire)) return;
   std::lock_guard lock(mutex_);
   ++launches_[link.number()];
@@ -178,7 +180,7 @@ void ManagedVariables::AfterLaunch(Link& link) {
       if (place.number == link.number()) place.ran = true;
 }
 
-CUresult ManagedVariables::Pull(Variable& variable, Place& place, Link& link) {
+CUresult ManagedVariables::Pull(Variable& variable, Place& place, Connection& link) {
   std::vector<std::byte> news(variable.bytes);
   if (const CUresult result = Read(link, place.address, &news); result != CUDA_SUCCESS)
     return result;
@@ -193,7 +195,7 @@ CUresult ManagedVariables::Pull(Variable& variable, Place& place, Link& link) {
   return CUDA_SUCCESS;
 }
 
-CUresult ManagedVariables::Synchronized(Link& link, bool all) {
+CUresult ManagedVariables::Synchronized(Connection& link, bool all) {
   if (!any_.load(std::memory_order_acquire)) return CUDA_SUCCESS;
   std::lock_guard lock(mutex_);
   for (Variable& variable : variables_) {
@@ -208,7 +210,7 @@ CUresult ManagedVariables::Synchronized(Link& link, bool all) {
   return CUDA_SUCCESS;
 }
 
-void ManagedVariables::Forget(const Link& link) {
+void ManagedVariables::Forget(const Connection& link) {
   std::lock_guard lock(mutex_);
   launches_.erase(link.number());
   for (Variable& variable : variables_)

@@ -24,7 +24,7 @@
 
 namespace cuspan {
 
-class Link;
+class Connection;
 class SharedRegion;
 
 // Any thread.
@@ -34,16 +34,16 @@ class ManagedVariables {
 
   // `link` has loaded the module: its managed variables get their addresses, if this is the first
   // to do so, and the device their contents. Once more does no harm.
-  CUresult Loaded(Link& link, const FatbinRecord& fatbin);
+  CUresult Loaded(Connection& link, const FatbinRecord& fatbin);
   // Around a kernel on the device.
-  CUresult BeforeLaunch(Link& link);
-  void AfterLaunch(Link& link);
+  CUresult BeforeLaunch(Connection& link);
+  void AfterLaunch(Connection& link);
   // What the program wrote goes to the device.
-  CUresult SendNews(Link& link);
+  CUresult SendNews(Connection& link);
   // The program was told that work of the device is complete: all of it, or some.
-  CUresult Synchronized(Link& link, bool all);
+  CUresult Synchronized(Connection& link, bool all);
   // The device, or the library that holds the variables, is gone.
-  void Forget(const Link& link);
+  void Forget(const Connection& link);
   void Unload(const FatbinRecord& fatbin);
   // The variable that holds `address`.
   std::optional<BlockAllocator::Range> At(std::uint64_t address) const;
@@ -51,7 +51,7 @@ class ManagedVariables {
 
  private:
   struct Place {
-    std::weak_ptr<Link> link;
+    std::weak_ptr<Connection> link;
     std::uint64_t number;   // The link's.
     std::uint64_t address;  // Where its driver put the variable.
     std::vector<std::byte>
@@ -67,16 +67,16 @@ class ManagedVariables {
   };
   // Another device whose kernels may have written, and how many there were.
   struct Quiet {
-    std::shared_ptr<Link> link;
+    std::shared_ptr<Connection> link;
     std::uint64_t launches;
   };
-  std::vector<Quiet> OthersThatRan(const Link& link);
+  std::vector<Quiet> OthersThatRan(const Connection& link);
   Variable* Find(const FatbinRecord& fatbin, const ManagedRecord& record);
-  static bool Has(const Variable& variable, const Link& link);
-  CUresult Read(Link& link, std::uint64_t address, std::vector<std::byte>* bytes);
-  CUresult Write(Link& link, std::uint64_t address, const std::vector<std::byte>& bytes);
-  CUresult Pull(Variable& variable, Place& place, Link& link);
-  CUresult Push(Variable& variable, Place& place, Link& link);
+  static bool Has(const Variable& variable, const Connection& link);
+  CUresult Read(Connection& link, std::uint64_t address, std::vector<std::byte>* bytes);
+  CUresult Write(Connection& link, std::uint64_t address, const std::vector<std::byte>& bytes);
+  CUresult Pull(Variable& variable, Place& place, Connection& link);
+  CUresult Push(Variable& variable, Place& place, Connection& link);
 
   SharedRegion* const region_;
   std::atomic<bool> any_{false};

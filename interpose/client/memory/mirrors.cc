@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "common/log.h"
-#include "interpose/client/link.h"
+#include "interpose/client/connection/connection.h"
 #include "interpose/client/memory/faults.h"
 
 namespace cuspan {
@@ -52,7 +52,7 @@ Mirrors::Range* Mirrors::Find(std::uint64_t address) {
   return nullptr;
 }
 
-Mirrors::Replica* Mirrors::FindReplica(Range& range, const Link& link) {
+Mirrors::Replica* Mirrors::FindReplica(Range& range, const Connection& link) {
   for (Replica& replica : range.replicas)
     if (replica.link == link.number()) return &replica;
   return nullptr;
@@ -74,7 +74,7 @@ CUresult Mirrors::MapAlias() {
   return CUDA_SUCCESS;
 }
 
-CUresult Mirrors::Begin(Link& link, const BlockAllocator::Range& place) {
+CUresult Mirrors::Begin(Connection& link, const BlockAllocator::Range& place) {
   std::lock_guard lock(mutex_);
   if (const CUresult result = MapAlias(); result != CUDA_SUCCESS) return result;
   Range* range = Find(place.base);
@@ -96,8 +96,8 @@ CUresult Mirrors::Begin(Link& link, const BlockAllocator::Range& place) {
   zero.element_bytes = 1;
   zero.elements = place.bytes;
   CUresult result = link.OwnStream(&zero.stream);
-  if (result == CUDA_SUCCESS) result = link.PostUnseen(zero);
-  if (result == CUDA_SUCCESS) result = link.SynchronizeUnseen(zero.stream);
+  if (result == CUDA_SUCCESS) result = link.Send(zero);
+  if (result == CUDA_SUCCESS) result = link.SynchronizeStream(zero.stream);
   if (result == CUDA_SUCCESS) range->replicas.push_back({link.number(), range->pristine});
   return result;
 }
@@ -111,7 +111,7 @@ void Mirrors::End(const BlockAllocator::Range& place) {
   });
 }
 
-void Mirrors::Forget(const Link& link) {
+void Mirrors::Forget(const Connection& link) {
   std::lock_guard lock(mutex_);
   if (owner_.get() == &link) {
     // What it wrote and nobody fetched is gone; what the program has is what there is.
@@ -147,7 +147,7 @@ void Mirrors::Protect(Range& range, std::size_t first, std::size_t count) {
   }
 }
 
-void Mirrors::Changed(Range& range, std::size_t block, const Link* by) {
+void Mirrors::Changed(Range& range, std::size_t block, const Connection* by) {
   range.pristine[block] = false;
   for (Replica& replica : range.replicas)
     if (by == nullptr || replica.link != by->number()) replica.current[block] = false;
@@ -155,10 +155,10 @@ void Mirrors::Changed(Range& range, std::size_t block, const Link* by) {
 
 // --- To a device
 
-void Mirrors::WaitForOthers(const Link& link, std::unique_lock<std::mutex>* lock) {
+void Mirrors::WaitForOthers(const Connection& link, std::unique_lock<std::mutex>* lock) {
   constexpr int kMostRounds = 4;
   for (int round = 1; round <= kMostRounds; ++round) {
-    std::vector<std::shared_ptr<Link>> others;
+    std::vector<std::shared_ptr<Connection>> others;
     if (owner_ != nullptr && owner_.get() != &link) others.push_back(owner_);
     if (link.mirrors_managed()) others.insert(others.end(), wrote_here_.begin(), wrote_here_.end());
     if (others.empty()) return;
@@ -168,13 +168,14 @@ void Mirrors::WaitForOthers(const Link& link, std::unique_lock<std::mutex>* lock
     const bool last = round == kMostRounds;
     if (!last) lock->unlock();
     for (const auto& other : others)
-      static_cast<void>(other->CallUnseen(DeviceSynchronize{}));  // A lost one writes nothing more.
+      static_cast<void>(
+          other->CallAndStore(DeviceSynchronize{}));  // A lost one writes nothing more.
     if (!last) lock->lock();
     if (work == work_) return;
   }
 }
 
-CUresult Mirrors::BeforeWork(Link& link) {
+CUresult Mirrors::BeforeWork(Connection& link) {
   if (!active()) return CUDA_SUCCESS;
   std::unique_lock lock(mutex_);
   WaitForOthers(link, &lock);
@@ -190,20 +191,20 @@ CUresult Mirrors::BeforeWork(Link& link) {
   return Push(link);
 }
 
-CUresult Mirrors::SendNews(Link& link) {
+CUresult Mirrors::SendNews(Connection& link) {
   if (!active()) return CUDA_SUCCESS;
   std::lock_guard lock(mutex_);
   if (owner_ != nullptr && owner_.get() != &link) return CUDA_SUCCESS;
   return link.mirrors_managed() && wrote_here_.empty() ? Push(link) : CUDA_SUCCESS;
 }
 
-CUresult Mirrors::Push(Link& link) {
+CUresult Mirrors::Push(Connection& link) {
   for (Range& range : ranges_)
     if (const CUresult result = PushRange(link, range); result != CUDA_SUCCESS) return result;
   return CUDA_SUCCESS;
 }
 
-void Mirrors::PushBlock(Range& range, Replica& replica, std::size_t block, const Link& link,
+void Mirrors::PushBlock(Range& range, Replica& replica, std::size_t block, const Connection& link,
                         std::vector<BlockAllocator::Range>* spans) {
   const std::uint64_t offset = block * kBlockBytes;
   const std::byte* const here = Here(range.place.base + offset);
@@ -242,7 +243,7 @@ void Mirrors::PushBlock(Range& range, Replica& replica, std::size_t block, const
   replica.current[block] = true;
 }
 
-CUresult Mirrors::PushRange(Link& link, Range& range) {
+CUresult Mirrors::PushRange(Connection& link, Range& range) {
   Replica* const replica = FindReplica(range, link);
   if (replica == nullptr) return CUDA_SUCCESS;
   const bool all_current =
@@ -268,10 +269,10 @@ CUresult Mirrors::PushRange(Link& link, Range& range) {
   // Work on whatever stream finds it there.
   std::uint64_t stream = 0;
   if (const CUresult result = link.OwnStream(&stream); result != CUDA_SUCCESS) return result;
-  return link.SynchronizeUnseen(stream);
+  return link.SynchronizeStream(stream);
 }
 
-CUresult Mirrors::Send(Link& link, const Range& range, const BlockAllocator::Range& span) {
+CUresult Mirrors::Send(Connection& link, const Range& range, const BlockAllocator::Range& span) {
   std::uint64_t stream = 0;
   if (const CUresult result = link.OwnStream(&stream); result != CUDA_SUCCESS) return result;
   const std::byte* const source = range.twin + span.base;
@@ -280,21 +281,21 @@ CUresult Mirrors::Send(Link& link, const Range& range, const BlockAllocator::Ran
     op.stream = stream;
     op.destination = range.place.base + span.base;
     op.data = {source, span.bytes};
-    return link.PostUnseen(op);
+    return link.Send(op);
   }
   CopyToDevice op;
   op.stream = stream;
   op.destination = range.place.base + span.base;
   op.bytes = span.bytes;
   op.transfer = link.transfers().BeginOutgoing();
-  if (const CUresult result = link.PostUnseen(op); result != CUDA_SUCCESS) {
+  if (const CUresult result = link.Send(op); result != CUDA_SUCCESS) {
     link.transfers().Forget(op.transfer);
     return result;
   }
   return link.transfers().Send(op.transfer, source, span.bytes);
 }
 
-void Mirrors::AfterWork(Link& link) {
+void Mirrors::AfterWork(Connection& link) {
   if (!active()) return;
   std::lock_guard lock(mutex_);
   ++work_;
@@ -316,7 +317,7 @@ void Mirrors::AfterWork(Link& link) {
 
 // --- From a device
 
-void Mirrors::Synchronized(Link& link, bool all) {
+void Mirrors::Synchronized(Connection& link, bool all) {
   if (!active()) return;
   std::lock_guard lock(mutex_);
   if (owner_.get() != &link) return;
@@ -356,7 +357,7 @@ CUresult Mirrors::Fetch(Range& range, PageStates::Run run) {
     op.bytes = incoming->bytes;
     if (result == CUDA_SUCCESS) {
       op.transfer = owner_->transfers().BeginIncoming(incoming);
-      result = owner_->PostUnseen(op);
+      result = owner_->Send(op);
       if (result != CUDA_SUCCESS) owner_->transfers().Forget(op.transfer);
     }
     if (result == CUDA_SUCCESS) result = owner_->transfers().WaitComplete(*incoming);

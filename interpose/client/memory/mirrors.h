@@ -34,13 +34,13 @@
 
 namespace cuspan {
 
-class Link;
+class Connection;
 
 class Mirrors {
  public:
   static constexpr std::size_t kBlockBytes = 64 * 1024;
 
-  using Links = std::function<std::vector<std::shared_ptr<Link>>()>;
+  using Links = std::function<std::vector<std::shared_ptr<Connection>>()>;
   explicit Mirrors(Links links) : links_(std::move(links)) {}
   Mirrors(const Mirrors&) = delete;
 
@@ -58,19 +58,19 @@ class Mirrors {
   void SetInUse(bool in_use) { in_use_.store(in_use, std::memory_order_release); }
 
   // `link` has new memory for `range`, which it keeps equal from now on.
-  CUresult Begin(Link& link, const BlockAllocator::Range& range);
+  CUresult Begin(Connection& link, const BlockAllocator::Range& range);
   // The range is not used any more by anybody.
   void End(const BlockAllocator::Range& range);
   // The device is gone, and what it had not given back.
-  void Forget(const Link& link);
+  void Forget(const Connection& link);
 
   // Around everything that may read or write the region on a device.
-  CUresult BeforeWork(Link& link);
-  void AfterWork(Link& link);
+  CUresult BeforeWork(Connection& link);
+  void AfterWork(Connection& link);
   // What the program wrote goes to the device, unless another one has news for the program.
-  CUresult SendNews(Link& link);
+  CUresult SendNews(Connection& link);
   // The program was told that work of the device is complete: all of it, or some.
-  void Synchronized(Link& link, bool all);
+  void Synchronized(Connection& link, bool all);
 
   // The program is about to read or write [address, address + bytes), or was kept from it. False
   // when it is not a mirrored place.
@@ -96,22 +96,22 @@ class Mirrors {
 
   std::byte* Here(std::uint64_t address) const { return alias_ + (address - window_.base); }
   Range* Find(std::uint64_t address);
-  Replica* FindReplica(Range& range, const Link& link);
+  Replica* FindReplica(Range& range, const Connection& link);
   CUresult MapAlias();
   // Sets what the program may do with the blocks to what their states say.
   void Protect(Range& range, std::size_t first, std::size_t count);
-  void Changed(Range& range, std::size_t block, const Link* by);
-  CUresult Push(Link& link);
-  CUresult PushRange(Link& link, Range& range);
-  void PushBlock(Range& range, Replica& replica, std::size_t block, const Link& link,
+  void Changed(Range& range, std::size_t block, const Connection* by);
+  CUresult Push(Connection& link);
+  CUresult PushRange(Connection& link, Range& range);
+  void PushBlock(Range& range, Replica& replica, std::size_t block, const Connection& link,
                  std::vector<BlockAllocator::Range>* spans);
-  CUresult Send(Link& link, const Range& range, const BlockAllocator::Range& span);
+  CUresult Send(Connection& link, const Range& range, const BlockAllocator::Range& span);
   // Fetches blocks from the owner and merges them.
   CUresult Fetch(Range& range, PageStates::Run run);
   void Merge(Range& range, std::size_t block, const std::byte* news);
   // Waits until no other device than `link` that may have news for it has anything to do. The mutex
   // is not held meanwhile, as far as possible.
-  void WaitForOthers(const Link& link, std::unique_lock<std::mutex>* lock);
+  void WaitForOthers(const Connection& link, std::unique_lock<std::mutex>* lock);
   // Fetches all that the owner, which is done, may have written; then there is none.
   CUresult Disown();
   void Touch(Range& range, std::size_t block, bool write);
@@ -124,10 +124,10 @@ class Mirrors {
   std::mutex mutex_;  // Guards what follows.
   std::byte* alias_ = nullptr;
   std::list<Range> ranges_;
-  std::shared_ptr<Link> owner_;  // Mirrored.
-  bool at_work_ = false;         // The owner, as far as is known.
-  std::uint64_t work_ = 0;       // How often a device was given some.
-  std::vector<std::shared_ptr<Link>>
+  std::shared_ptr<Connection> owner_;  // Mirrored.
+  bool at_work_ = false;               // The owner, as far as is known.
+  std::uint64_t work_ = 0;             // How often a device was given some.
+  std::vector<std::shared_ptr<Connection>>
       wrote_here_;  // Sharing our memory, with work since all was last marked.
 };
 

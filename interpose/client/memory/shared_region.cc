@@ -11,7 +11,7 @@
 #include "common/log.h"
 #include "common/shared_memory.h"
 #include "interpose/client/background_thread.h"
-#include "interpose/client/link.h"
+#include "interpose/client/connection/connection.h"
 
 namespace cuspan {
 namespace {
@@ -115,13 +115,14 @@ void SharedRegion::DropHere(const BlockAllocator::Range& range) {
               static_cast<off_t>(range.base - window_.base), static_cast<off_t>(range.bytes));
 }
 
-bool SharedRegion::IsMirroredOn(const Link& link, const Segment& segment) const {
+bool SharedRegion::IsMirroredOn(const Connection& link, const Segment& segment) const {
   return link.sharing() == Sharing::kMirrored ||
          (link.mirrors_managed() && PartOf(segment.range.base) == Part::kManagedOnDevice);
 }
 
-CUresult SharedRegion::MapOn(Link& link, const Segment& segment) {
-  if (link.sharing() == Sharing::kNone || !link.attached || link.fault() != CUDA_SUCCESS)
+CUresult SharedRegion::MapOn(Connection& link, const Segment& segment) {
+  if (link.sharing() == Sharing::kNone || !attached_.contains(link.number()) ||
+      link.fault() != CUDA_SUCCESS)
     return CUDA_SUCCESS;
   if (link.sharing() == Sharing::kMirrored && !segment.mirrored) return CUDA_SUCCESS;
   MemoryMap op;
@@ -136,8 +137,8 @@ CUresult SharedRegion::MapOn(Link& link, const Segment& segment) {
   return result;
 }
 
-void SharedRegion::UnmapOn(Link& link, const Segment& segment) {
-  if (link.sharing() == Sharing::kNone || !link.attached) return;
+void SharedRegion::UnmapOn(Connection& link, const Segment& segment) {
+  if (link.sharing() == Sharing::kNone || !attached_.contains(link.number())) return;
   if (link.sharing() == Sharing::kMirrored && !segment.mirrored) return;
   MemoryUnmap op;
   op.address = segment.range.base;
@@ -168,7 +169,7 @@ CUresult SharedRegion::Grow(Part part, std::uint64_t bytes) {
   if (pinned && segment.range.bytes >= kCheckedBytes && segment.range.bytes > AvailableMemory())
     return CUDA_ERROR_OUT_OF_MEMORY;
   CUresult result = BackHere(segment.range);
-  std::vector<std::shared_ptr<Link>> mapped;
+  std::vector<std::shared_ptr<Connection>> mapped;
   if (result == CUDA_SUCCESS) {
     if (pinned) Populate(segment.range);
     for (const auto& link : links) {
@@ -272,7 +273,7 @@ SharedRegion::Segment* SharedRegion::FindSegment(std::uint64_t address) {
   return nullptr;
 }
 
-bool SharedRegion::Reaches(const Link& link, std::uint64_t address) const {
+bool SharedRegion::Reaches(const Connection& link, std::uint64_t address) const {
   if (!Contains(address)) return false;
   if (link.sharing() != Sharing::kMirrored || IsManaged(address))
     return link.sharing() != Sharing::kNone;
@@ -299,7 +300,7 @@ CUresult SharedRegion::Expose(std::uint64_t address) {
     if (link->sharing() != Sharing::kMirrored || link->fault() != CUDA_SUCCESS) continue;
     // Copies out of and into it are under way in threads of ours, which must not meet pages that
     // are away.
-    CUresult result = link->CallUnseen(DeviceSynchronize{});
+    CUresult result = link->CallAndStore(DeviceSynchronize{});
     if (result == CUDA_SUCCESS) result = MapOn(*link, segment);
     if (result != CUDA_SUCCESS) return result;
   }
@@ -322,10 +323,10 @@ CUresult SharedRegion::ExposePointers(std::span<const std::byte> arguments) {
   return CUDA_SUCCESS;
 }
 
-CUresult SharedRegion::Attach(Link& link) {
+CUresult SharedRegion::Attach(Connection& link) {
   if (!available() || link.sharing() == Sharing::kNone) return CUDA_SUCCESS;
   std::lock_guard growing(growing_);
-  link.attached = true;
+  attached_.insert(link.number());
   std::vector<Segment> segments;
   {
     std::shared_lock lock(mutex_);
@@ -334,6 +335,14 @@ CUresult SharedRegion::Attach(Link& link) {
   for (const Segment& segment : segments)
     if (const CUresult result = MapOn(link, segment); result != CUDA_SUCCESS) return result;
   return CUDA_SUCCESS;
+}
+
+void SharedRegion::Forget(const Connection& link) {
+  {
+    std::lock_guard growing(growing_);
+    attached_.erase(link.number());
+  }
+  mirrors_.Forget(link);
 }
 
 }  // namespace cuspan

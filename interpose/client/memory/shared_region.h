@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "common/unique_fd.h"
+#include "interpose/client/connection/connection.h"
 #include "interpose/client/memory/block_allocator.h"
 #include "interpose/client/memory/mirrors.h"
 #include "interpose/client/memory/registered_memory.h"
@@ -31,19 +32,10 @@
 
 namespace cuspan {
 
-class Link;
-
-// How a device has the region.
-enum class Sharing {
-  kNone,      // Not at all: its addresses were taken.
-  kMemory,    // The very same memory, but perhaps for the last quarter.
-  kMirrored,  // Memory of its own at the same addresses.
-};
-
 // Any thread.
 class SharedRegion {
  public:
-  using Links = std::function<std::vector<std::shared_ptr<Link>>()>;
+  using Links = std::function<std::vector<std::shared_ptr<Connection>>()>;
   // `links` gives those that are open. Without addresses or a file there is no region, which is
   // logged at the first need.
   explicit SharedRegion(Links links);
@@ -71,14 +63,16 @@ class SharedRegion {
   std::optional<BlockAllocator::Range> Find(std::uint64_t address) const;
 
   // Whether kernels and copies of the device may use this memory as their own.
-  bool Reaches(const Link& link, std::uint64_t address) const;
+  bool Reaches(const Connection& link, std::uint64_t address) const;
   // Makes sure that kernels of all devices can use the page-locked memory there.
   CUresult Expose(std::uint64_t address);
   // The same for all page-locked memory to which a kernel's arguments point.
   CUresult ExposePointers(std::span<const std::byte> arguments);
 
   // Gives a device that is being opened what exists; others must not use it before.
-  CUresult Attach(Link& link);
+  CUresult Attach(Connection& link);
+  // The device is gone.
+  void Forget(const Connection& link);
 
   // Whether kernels may ever have written memory here that the program reads: it has managed
   // memory, asked for the device's address of page-locked memory, or gave a kernel an address of
@@ -108,9 +102,9 @@ class SharedRegion {
   CUresult AllocateIn(Part part, std::uint64_t bytes, std::uint64_t* address);
   CUresult Grow(Part part, std::uint64_t bytes);
   // Whether the device has, or would have, memory of its own for it.
-  bool IsMirroredOn(const Link& link, const Segment& segment) const;
-  CUresult MapOn(Link& link, const Segment& segment);
-  void UnmapOn(Link& link, const Segment& segment);
+  bool IsMirroredOn(const Connection& link, const Segment& segment) const;
+  CUresult MapOn(Connection& link, const Segment& segment);
+  void UnmapOn(Connection& link, const Segment& segment);
   CUresult BackHere(const BlockAllocator::Range& range);
   void DropHere(const BlockAllocator::Range& range);
   Segment* FindSegment(std::uint64_t address);
@@ -118,8 +112,9 @@ class SharedRegion {
   const Links links_;
   AddressWindow window_;
   UniqueFd file_;
-  std::mutex growing_;               // Held while segments come and go and devices are attached.
-  mutable std::shared_mutex mutex_;  // Guards what follows; taken after growing_.
+  std::mutex growing_;                // Held while segments come and go and devices are attached.
+  std::set<std::uint64_t> attached_;  // With growing_: numbers of those that have all segments.
+  mutable std::shared_mutex mutex_;   // Guards what follows; taken after growing_.
   BlockAllocator host_;
   BlockAllocator managed_;
   BlockAllocator managed_on_device_;

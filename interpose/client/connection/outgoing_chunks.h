@@ -6,7 +6,8 @@
 
 #include <cstdint>
 
-#include "interpose/client/host_rows.h"
+#include "interpose/client/connection/copy_threads.h"
+#include "interpose/client/connection/host_rows.h"
 #include "protocol/channel/channel.h"
 
 namespace cuspan {
@@ -22,7 +23,7 @@ struct OutgoingBytes {
 
 // Sends [begin, end) of them as chunks and waits until all were posted. The proxy must want
 // them. CUDA_ERROR_DEVICE_UNAVAILABLE when the channel is closed. Any thread.
-CUresult SendChunks(Channel& channel, const OutgoingBytes& bytes, std::uint64_t begin,
-                    std::uint64_t end);
+CUresult SendChunks(Channel& channel, CopyThreads& threads, const OutgoingBytes& bytes,
+                    std::uint64_t begin, std::uint64_t end);
 
 }  // namespace cuspan

@@ -1,11 +1,10 @@
-#include "interpose/client/transfers.h"
+#include "interpose/client/connection/transfers.h"
 
 #include <algorithm>
 
 #include "common/trace.h"
 #include "interpose/client/background_thread.h"
-#include "interpose/client/copy_threads.h"
-#include "interpose/client/outgoing_chunks.h"
+#include "interpose/client/connection/outgoing_chunks.h"
 
 namespace cuspan {
 namespace {
@@ -40,7 +39,7 @@ std::uint64_t Transfers::BeginOutgoing() {
 void Transfers::Forget(std::uint64_t transfer) {
   std::lock_guard lock(mutex_);
   outgoing_.erase(transfer);
-  receiving_.fetch_sub(static_cast<int>(incoming_.erase(transfer)));
+  common_->receiving.fetch_sub(static_cast<int>(incoming_.erase(transfer)));
 }
 
 bool Transfers::MaySend(std::uint64_t transfer) {
@@ -62,7 +61,8 @@ CUresult Transfers::Send(std::uint64_t transfer, const std::byte* source, std::u
     // The proxy, which has posted why, takes no bytes of it.
     if (refused) return CUDA_SUCCESS;
   }
-  return SendChunks(*channel_, {transfer, source, bytes, rows, device_}, 0, bytes);
+  return SendChunks(*channel_, common_->copy_threads, {transfer, source, bytes, rows, device_}, 0,
+                    bytes);
 }
 
 void Transfers::SendLater(std::uint64_t transfer, const std::byte* source, std::uint64_t bytes,
@@ -87,7 +87,7 @@ bool Transfers::SendPart(std::uint64_t transfer, Outgoing& outgoing) {
       std::min(outgoing.bytes, outgoing.sent + std::uint64_t{channel_->MostChunkBytes()} *
                                                    std::max(layout.staging_slots / 2, 1U));
   // A failure here is the loss of the channel, which the receiver notices and tells.
-  static_cast<void>(SendChunks(*channel_,
+  static_cast<void>(SendChunks(*channel_, common_->copy_threads,
                                {transfer, outgoing.source, outgoing.bytes, outgoing.rows, device_},
                                outgoing.sent, end));
   outgoing.sent = end;
@@ -128,7 +128,7 @@ std::uint64_t Transfers::BeginIncoming(std::shared_ptr<Incoming> incoming) {
   std::lock_guard lock(mutex_);
   const std::uint64_t transfer = next_++;
   incoming_.emplace(transfer, std::move(incoming));
-  receiving_.fetch_add(1);
+  common_->receiving.fetch_add(1);
   return transfer;
 }
 
@@ -178,7 +178,7 @@ bool Transfers::OnChunk(const Chunk& chunk) {
     ++storing_;
   }
   const std::uint64_t arrival = arrived_chunks_++;
-  CopyThreads& threads = CopyThreads::Get();
+  CopyThreads& threads = common_->copy_threads;
   if (threads.count() == 1 || chunk.bytes < kLeastForOthers)
     Store(incoming, chunk, arrival);
   else
@@ -198,7 +198,7 @@ void Transfers::Store(const std::shared_ptr<Incoming>& incoming, const Chunk& ch
   --storing_;
   incoming->stored += chunk.bytes;
   if (incoming->stored == incoming->bytes) {
-    receiving_.fetch_sub(static_cast<int>(incoming_.erase(chunk.transfer)));
+    common_->receiving.fetch_sub(static_cast<int>(incoming_.erase(chunk.transfer)));
     incoming->ended = true;
   }
   Complete(*incoming);
@@ -244,7 +244,7 @@ void Transfers::OnFailed(std::uint64_t transfer, CUresult result) {
   if (const auto known = incoming_.find(transfer); known != incoming_.end()) {
     EndIncoming(*known->second, result);
     incoming_.erase(known);
-    receiving_.fetch_sub(1);
+    common_->receiving.fetch_sub(1);
     failed_incoming_.insert(transfer);
     if (failed_incoming_.size() > kFailedRemembered)
       failed_incoming_.erase(failed_incoming_.begin());
@@ -257,7 +257,7 @@ void Transfers::FailAll(CUresult result) {
   failed_ = result;
   outgoing_.clear();
   for (const auto& [number, incoming] : incoming_) EndIncoming(*incoming, result);
-  receiving_.fetch_sub(static_cast<int>(incoming_.size()));
+  common_->receiving.fetch_sub(static_cast<int>(incoming_.size()));
   incoming_.clear();
   may_send_.notify_all();
   received_.notify_all();

@@ -12,10 +12,11 @@
 
 namespace cuspan {
 
-// Those of the process. They start with the first task and never end. Any thread.
+// They start with the first task and never end: they outlive all else of the process, since the
+// program may copy while it exits. Any thread.
 class CopyThreads {
  public:
-  static CopyThreads& Get();
+  CopyThreads();
 
   // How many copy at the same time. 1: the machine has too few cores for more, and nothing may
   // be given to Run.
@@ -24,7 +25,6 @@ class CopyThreads {
   void Run(std::function<void()> task);
 
  private:
-  CopyThreads();
   void Loop();
 
   const unsigned count_;

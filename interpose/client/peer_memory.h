@@ -14,14 +14,12 @@
 #include <set>
 #include <vector>
 
-#include "interpose/client/memory/block_allocator.h"
+#include "interpose/client/link.h"
 
 namespace cuspan {
 
-class Link;
-
 // Any thread, but not the receiver's: functions wait for devices.
-class PeerMemory {
+class PeerMemory final : public PieceListener {
  public:
   using Links = std::function<std::vector<std::shared_ptr<Link>>()>;
   // `links` gives those that are open.
@@ -41,10 +39,10 @@ class PeerMemory {
   // What others do with the memory there is complete: it may be given out again. At once where
   // nobody else has it.
   CUresult WaitForUsers(Link& owner, std::uint64_t address);
-  // `owner` has new memory, before it is used.
-  CUresult AfterMap(Link& owner, const BlockAllocator::Range& piece);
-  // It gives memory back, which nobody uses any more.
-  void BeforeUnmap(Link& owner, const BlockAllocator::Range& piece);
+  CUresult AfterMap(const Connection& owner, const AddressWindow& window,
+                    const BlockAllocator::Range& piece) override;
+  void BeforeUnmap(const Connection& owner, const AddressWindow& window,
+                   const BlockAllocator::Range& piece) override;
   // The device is gone; so is what others had of it.
   void Forget(Link& link);
 
@@ -56,8 +54,11 @@ class PeerMemory {
   };
   // With the mutex.
   Pair& Ask(Link& user, Link& owner);
-  CUresult Map(Pair& pair, Link& user, Link& owner, const BlockAllocator::Range& piece);
-  static CUresult Unmap(Link& user, Link& owner, const BlockAllocator::Range& piece);
+  // Maps a piece of the device whose memory lies in `window`.
+  static CUresult Map(Pair& pair, Link& user, const AddressWindow& window,
+                      const BlockAllocator::Range& piece);
+  static CUresult Unmap(Link& user, const AddressWindow& window,
+                        const BlockAllocator::Range& piece);
 
   const Links links_;
   std::mutex mutex_;  // Guards what follows; taken before those of devices' memory.

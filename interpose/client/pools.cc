@@ -1,10 +1,10 @@
-#include "interpose/client/memory/pools.h"
+#include "interpose/client/pools.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "interpose/client/handles.h"
-#include "interpose/client/memory/ipc_memory.h"
+#include "interpose/client/ipc_memory.h"
 
 namespace cuspan {
 

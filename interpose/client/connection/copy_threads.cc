@@ -1,4 +1,4 @@
-#include "interpose/client/copy_threads.h"
+#include "interpose/client/connection/copy_threads.h"
 
 #include <sched.h>
 
@@ -24,12 +24,6 @@ unsigned ThreadsForThisMachine() {
 }
 
 }  // namespace
-
-CopyThreads& CopyThreads::Get() {
-  // Never destroyed: the program may copy while it exits.
-  static auto* const threads = new CopyThreads;
-  return *threads;
-}
 
 CopyThreads::CopyThreads() : count_(ThreadsForThisMachine()) {}
 

@@ -1,9 +1,8 @@
-#include "interpose/client/memory/peer_memory.h"
+#include "interpose/client/peer_memory.h"
 
 #include <cstring>
 
 #include "common/settings.h"
-#include "interpose/client/link.h"
 
 namespace cuspan {
 
@@ -22,10 +21,11 @@ PeerMemory::Pair& PeerMemory::Ask(Link& user, Link& owner) {
   return pair;
 }
 
-CUresult PeerMemory::Map(Pair& pair, Link& user, Link& owner, const BlockAllocator::Range& piece) {
+CUresult PeerMemory::Map(Pair& pair, Link& user, const AddressWindow& window,
+                         const BlockAllocator::Range& piece) {
   if (pair.mapped.contains(piece.base)) return CUDA_SUCCESS;
   PeerMap op;
-  op.base = owner.memory().window().base;
+  op.base = window.base;
   op.address = piece.base;
   op.bytes = piece.bytes;
   PeerMap::Reply reply;
@@ -34,9 +34,10 @@ CUresult PeerMemory::Map(Pair& pair, Link& user, Link& owner, const BlockAllocat
   return result;
 }
 
-CUresult PeerMemory::Unmap(Link& user, Link& owner, const BlockAllocator::Range& piece) {
+CUresult PeerMemory::Unmap(Link& user, const AddressWindow& window,
+                           const BlockAllocator::Range& piece) {
   PeerUnmap op;
-  op.base = owner.memory().window().base;
+  op.base = window.base;
   op.address = piece.base;
   op.bytes = piece.bytes;
   PeerUnmap::Reply reply;
@@ -54,7 +55,8 @@ CUresult PeerMemory::Enable(Link& user, Link& owner) {
   if (!pair.can) return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
   if (pair.enabled) return CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
   for (const BlockAllocator::Range& piece : owner.memory().Pieces())
-    if (const CUresult result = Map(pair, user, owner, piece); result != CUDA_SUCCESS)
+    if (const CUresult result = Map(pair, user, owner.memory().window(), piece);
+        result != CUDA_SUCCESS)
       return result;
   pair.enabled = true;
   return CUDA_SUCCESS;
@@ -68,7 +70,9 @@ CUresult PeerMemory::Disable(Link& user, Link& owner) {
   pair.enabled = false;
   for (const BlockAllocator::Range& piece : owner.memory().Pieces())
     if (pair.mapped.erase(piece.base) != 0)
-      if (const CUresult result = Unmap(user, owner, piece); result != CUDA_SUCCESS) return result;
+      if (const CUresult result = Unmap(user, owner.memory().window(), piece);
+          result != CUDA_SUCCESS)
+        return result;
   return CUDA_SUCCESS;
 }
 
@@ -78,7 +82,7 @@ bool PeerMemory::Reach(Link& user, Link& owner, std::uint64_t address) {
   if (!pair.can) return false;
   // Variables of modules are the driver's own, which no other device can have.
   const std::optional<BlockAllocator::Range> piece = owner.memory().Piece(address);
-  return piece && Map(pair, user, owner, *piece) == CUDA_SUCCESS;
+  return piece && Map(pair, user, owner.memory().window(), *piece) == CUDA_SUCCESS;
 }
 
 CUresult PeerMemory::WaitForUsers(Link& owner, std::uint64_t address) {
@@ -95,32 +99,34 @@ CUresult PeerMemory::WaitForUsers(Link& owner, std::uint64_t address) {
   }
   for (const std::shared_ptr<Link>& user : users)
     // A lost device uses nothing any more.
-    if (const CUresult result = user->CallUnseen(DeviceSynchronize{});
+    if (const CUresult result = user->CallAndStore(DeviceSynchronize{});
         result != CUDA_SUCCESS && user->fault() == CUDA_SUCCESS)
       return result;
   return CUDA_SUCCESS;
 }
 
-CUresult PeerMemory::AfterMap(Link& owner, const BlockAllocator::Range& piece) {
+CUresult PeerMemory::AfterMap(const Connection& owner, const AddressWindow& window,
+                              const BlockAllocator::Range& piece) {
   std::lock_guard lock(mutex_);
   if (pairs_.empty()) return CUDA_SUCCESS;
   for (const std::shared_ptr<Link>& user : links_()) {
     const auto found = pairs_.find({user->number(), owner.number()});
     if (found == pairs_.end() || !found->second.enabled || user->fault() != CUDA_SUCCESS) continue;
-    if (const CUresult result = Map(found->second, *user, owner, piece); result != CUDA_SUCCESS)
+    if (const CUresult result = Map(found->second, *user, window, piece); result != CUDA_SUCCESS)
       return result;
   }
   return CUDA_SUCCESS;
 }
 
-void PeerMemory::BeforeUnmap(Link& owner, const BlockAllocator::Range& piece) {
+void PeerMemory::BeforeUnmap(const Connection& owner, const AddressWindow& window,
+                             const BlockAllocator::Range& piece) {
   std::lock_guard lock(mutex_);
   if (pairs_.empty()) return;
   for (const std::shared_ptr<Link>& user : links_()) {
     const auto found = pairs_.find({user->number(), owner.number()});
     if (found == pairs_.end() || found->second.mapped.erase(piece.base) == 0) continue;
     // A failure means that the device is lost, which the next call tells.
-    static_cast<void>(Unmap(*user, owner, piece));
+    static_cast<void>(Unmap(*user, window, piece));
   }
 }
 

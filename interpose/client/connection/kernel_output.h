@@ -15,9 +15,6 @@ namespace cuspan {
 // the one that holds the lock among them: they write it before they hear that the device is done.
 class KernelOutput {
  public:
-  // Of this process.
-  static KernelOutput& Get();
-
   // Any thread; does not wait for others that write.
   void Write(bool error, std::string text);
   // Writes what is kept and flushes stdout, if anything came; a thread of the program, before it

@@ -1,4 +1,4 @@
-#include "interpose/client/memory/ipc_memory.h"
+#include "interpose/client/ipc_memory.h"
 
 #include <cstdio>
 #include <cstdlib>

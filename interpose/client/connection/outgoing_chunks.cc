@@ -1,4 +1,4 @@
-#include "interpose/client/outgoing_chunks.h"
+#include "interpose/client/connection/outgoing_chunks.h"
 
 #include <algorithm>
 #include <atomic>
@@ -8,7 +8,6 @@
 #include <optional>
 
 #include "common/trace.h"
-#include "interpose/client/copy_threads.h"
 
 namespace cuspan {
 namespace {
@@ -97,10 +96,9 @@ struct Shared {
 
 }  // namespace
 
-CUresult SendChunks(Channel& channel, const OutgoingBytes& bytes, std::uint64_t begin,
-                    std::uint64_t end) {
+CUresult SendChunks(Channel& channel, CopyThreads& threads, const OutgoingBytes& bytes,
+                    std::uint64_t begin, std::uint64_t end) {
   const auto shared = std::make_shared<Shared>(channel, bytes, begin, end);
-  CopyThreads& threads = CopyThreads::Get();
   if (end - begin >= kLeastShared) {
     // Two slots at least for each: one is filled while the other is on its way.
     const unsigned most = std::max(channel.layout().staging_slots / 2, 1U);

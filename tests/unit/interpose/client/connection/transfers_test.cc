@@ -1,5 +1,5 @@
 // Bytes from the device, as they come and as they fail.
-#include "interpose/client/transfers.h"
+#include "interpose/client/connection/transfers.h"
 
 #include <gtest/gtest.h>
 #include <semaphore.h>
@@ -41,7 +41,8 @@ class IncomingTransfers : public testing::Test {
   }
 
   ChannelEnds ends;
-  Transfers transfers{ends.client.get()};
+  ConnectionCommon common;
+  Transfers transfers{ends.client.get(), &common, 0};
 };
 
 TEST_F(IncomingTransfers, CompleteWithTheirLastChunk) {

@@ -22,7 +22,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "interpose/client/host_rows.h"
+#include "interpose/client/connection/common.h"
+#include "interpose/client/connection/host_rows.h"
 #include "protocol/channel/channel.h"
 
 namespace cuspan {
@@ -43,9 +44,9 @@ struct Incoming {
 
 class Transfers {
  public:
-  // `device` is the program's number of it, for a trace.
-  explicit Transfers(Channel* channel, int device = 0)
-      : channel_(channel), device_(static_cast<std::uint32_t>(device)) {}
+  // `common` outlives it. `device` is the program's number of it, for a trace.
+  Transfers(Channel* channel, ConnectionCommon* common, int device)
+      : channel_(channel), common_(common), device_(static_cast<std::uint32_t>(device)) {}
   ~Transfers();
 
   // --- To the device
@@ -75,9 +76,6 @@ class Transfers {
   bool Stored(std::uint64_t chunks) const {
     return stored_chunks_.load(std::memory_order_acquire) >= chunks;
   }
-
-  // Bytes are on their way from any device to this process.
-  static bool receiving() { return receiving_.load(std::memory_order_acquire) != 0; }
 
   // --- Receiver thread
 
@@ -113,9 +111,8 @@ class Transfers {
   // With the mutex: completes it if it may be.
   void Complete(Incoming& incoming);
 
-  static inline std::atomic<int> receiving_{0};  // Transfers in all incoming_.
-
   Channel* const channel_;
+  ConnectionCommon* const common_;
   const std::uint32_t device_;
   std::mutex mutex_;
   std::condition_variable may_send_;  // A transfer of outgoing_ may be ready, or is no more.

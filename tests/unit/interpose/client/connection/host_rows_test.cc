@@ -1,4 +1,4 @@
-#include "interpose/client/host_rows.h"
+#include "interpose/client/connection/host_rows.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "interpose/client/kernel_output.h"
+#include "interpose/client/connection/kernel_output.h"
 
 #include <cstdio>
 #include <utility>
@@ -6,12 +6,6 @@
 #include "interpose/client/thread_state.h"
 
 namespace cuspan {
-
-KernelOutput& KernelOutput::Get() {
-  // Never destroyed: devices may print until the process ends.
-  static auto* const output = new KernelOutput;
-  return *output;
-}
 
 void KernelOutput::Write(bool error, std::string text) {
   std::lock_guard lock(mutex_);

@@ -1,0 +1,19 @@
+// What all connections of a session share.
+#pragma once
+
+#include <atomic>
+
+#include "interpose/client/connection/copy_threads.h"
+#include "interpose/client/connection/kernel_output.h"
+
+namespace cuspan {
+
+// Outlives all connections. Any thread.
+struct ConnectionCommon {
+  CopyThreads copy_threads;
+  KernelOutput output;
+  // Bytes are on their way from a device to this process: so many transfers of all connections.
+  std::atomic<int> receiving{0};
+};
+
+}  // namespace cuspan

@@ -1,0 +1,243 @@
+// The connection to one proxy: what is posted to it, calls that wait for their replies, bulk bytes
+// (transfers.h), and what comes back. What all that means is for Link, which is one, to know.
+//
+// Any thread may use it; what comes is received by the session's one receiver thread, or by threads
+// that wait for a reply and would otherwise only watch how the receiver takes it for them.
+// Functions return the driver's results; a lost device makes every call return its sticky error.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "interpose/client/connection/common.h"
+#include "interpose/client/connection/last_posts.h"
+#include "interpose/client/connection/pending_calls.h"
+#include "interpose/client/connection/posted_failures.h"
+#include "interpose/client/connection/transfers.h"
+#include "interpose/client/thread_state.h"
+#include "protocol/channel/channel.h"
+
+namespace cuspan {
+
+// How a device has the shared region (memory/shared_region.h).
+enum class Sharing {
+  kNone,      // Not at all: its addresses were taken.
+  kMemory,    // The very same memory, but perhaps for the last quarter.
+  kMirrored,  // Memory of its own at the same addresses.
+};
+
+// What is known of a proxy when it is connected.
+struct ProxyPlace {
+  int device = 0;             // As the program counts.
+  std::uint32_t agent = 0;    // The rank of its node's.
+  std::uint32_t ordinal = 0;  // As the node's driver counts.
+  bool relayed = false;
+  std::string exchange;  // Where it answers other proxies of the node; empty: nowhere.
+  Sharing sharing = Sharing::kNone;
+  // Whether it has memory of its own for managed memory, kept equal to the program's: with
+  // kMirrored always.
+  bool mirrors_managed = false;
+
+  bool SameNode(const ProxyPlace& other) const {
+    return agent == other.agent && relayed == other.relayed && !exchange.empty() &&
+           !other.exchange.empty();
+  }
+};
+
+// The device's driver has answered this to code of the program; it has said which and why when it
+// does not support it. Ends a strict run then. Any thread.
+void EndIfRefused(CUresult result);
+
+// Whether kernels run by the op.
+constexpr bool RunsKernels(Op op) {
+  return op == Op::kLaunch || op == Op::kLaunchShaped || op == Op::kGraphLaunch;
+}
+
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  // `number` counts connections of this process from 1, so that handles of a lost one are told
+  // apart. `common` outlives it.
+  Connection(ProxyPlace place, std::uint64_t number, std::unique_ptr<Channel> channel,
+             ConnectionCommon* common);
+  virtual ~Connection();
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  const ProxyPlace& place() const { return place_; }
+  int device() const { return place_.device; }
+  std::uint64_t number() const { return number_; }
+  Sharing sharing() const { return place_.sharing; }
+  bool mirrors_managed() const { return place_.mirrors_managed; }
+  ConnectionCommon& common() { return *common_; }
+  Channel& channel() { return *channel_; }
+  Transfers& transfers() { return transfers_; }
+
+  // Posts an op that nobody waits for, as it is; *sequence is its place among all that was posted.
+  template <typename T>
+  CUresult Send(const T& op, std::uint64_t* sequence = nullptr) {
+    static_assert(T::kClass == OpClass::kPosted || T::kClass == OpClass::kChunk);
+    if (const CUresult sticky = fault(); sticky != CUDA_SUCCESS) return sticky;
+    channel_->statistics().template Count<T>();
+    const std::uint64_t posted = channel_->Post(op, ThisThread().number);
+    if (posted == 0) return Lost();
+    if constexpr (requires { op.stream; }) last_posts_.Note(op.stream, posted);
+    if (sequence != nullptr) *sequence = posted;
+    return CUDA_SUCCESS;
+  }
+  // Posts a call and waits for its reply; returns the reply's result, or why there is none.
+  template <typename T>
+  CUresult Call(const T& op, typename T::Reply* reply, std::uint64_t* sequence = nullptr) {
+    static_assert(T::kClass == OpClass::kCall);
+    if (const CUresult sticky = fault(); sticky != CUDA_SUCCESS) return sticky;
+    PendingCalls::Call pending;
+    channel_->statistics().template Count<T>();
+    const std::uint32_t request = calls_.Add(&pending);
+    const std::uint64_t posted = channel_->Post(op, request);
+    if (posted == 0) {
+      calls_.Remove(request);
+      return Lost();
+    }
+    if (sequence != nullptr) *sequence = posted;
+    if (const CUresult result = Wait(request, &pending); result != CUDA_SUCCESS) return result;
+    if (!DecodeFrom(pending.payload, *reply)) return MalformedReply(OpName(T::kOp));
+    return static_cast<CUresult>(reply->result);
+  }
+  // A call whose result holds only when the chunks pushed before it are stored.
+  template <typename T>
+  CUresult CallAndStore(const T& op, std::uint64_t* posted = nullptr) {
+    typename T::Reply reply;
+    std::uint64_t sequence = 0;
+    const CUresult result = Call(op, &reply, &sequence);
+    if (posted != nullptr) *posted = sequence;
+    if (result == CUDA_SUCCESS) {
+      transfers_.WaitStored(reply.chunks);
+      ShowStored();
+    }
+    bool all = T::kOp == Op::kDeviceSynchronize;
+    if constexpr (requires { reply.device_done; }) all = reply.device_done;
+    if (result == CUDA_SUCCESS && all) OnCompleted(sequence);
+    return fault() != CUDA_SUCCESS ? fault() : result;
+  }
+  CUresult SynchronizeStream(std::uint64_t stream);
+  // A stream of our own, bound to no other: for what one device does in the order of another's
+  // stream.
+  CUresult OwnStream(std::uint64_t* stream);
+
+  // What is posted up to now.
+  std::uint64_t LastPosted() const { return channel_->LastSequence(); }
+  // Not less than the sequence of the last op posted to a stream that the program made.
+  std::uint64_t LastOn(std::uint64_t stream) const { return last_posts_.Of(stream); }
+
+  // The sticky error of a device that is lost to this process; CUDA_SUCCESS while it lives.
+  CUresult fault() const { return static_cast<CUresult>(fault_.load(std::memory_order_acquire)); }
+  // The failure of an op that this thread posted earlier, once.
+  CUresult TakePostedFailure() { return failures_.Take(ThisThread().number); }
+  // Ends everything that waits; later calls return `result`.
+  void Fail(CUresult result);
+
+  // --- Waiting
+
+  // Receives until `over()` or for so long that sleeping costs little; the caller then waits
+  // otherwise. For what an answer of the device will end.
+  template <typename Over>
+  void Watch(Over&& over) {
+    const auto start = std::chrono::steady_clock::now();
+    watching_.fetch_add(1, std::memory_order_relaxed);
+    while (!over()) {
+      if (Receive()) continue;
+      const auto waited = std::chrono::steady_clock::now() - start;
+      if (waited >= stages_.await) break;
+      if (waited >= stages_.spin) std::this_thread::yield();
+    }
+    if (watching_.fetch_sub(1, std::memory_order_seq_cst) != 1) return;  // Others receive.
+    channel_->own_bell().RingNaps();
+    // What came meanwhile and is not this thread's to wait for.
+    if (HasWork()) channel_->own_bell().Ring();
+  }
+  // Waits for `over()`, told by `changed`, with the lock; says after a while what it may be that
+  // never comes.
+  template <typename Over>
+  void WaitLong(std::condition_variable& changed, std::unique_lock<std::mutex>& lock, Over&& over) {
+    if (changed.wait_for(lock, kLongWait, over)) return;
+    lock.unlock();
+    OnLongWait();
+    lock.lock();
+    changed.wait(lock, over);
+  }
+  static constexpr std::chrono::seconds kLongWait{10};
+  // Events that the proxy has told of are complete for the program as soon as the bytes that came
+  // before are stored: shows those now, and not when something is received next. The second form
+  // leaves it to another thread that receives just now.
+  void ShowStored();
+  void TryShowStored();
+
+  // --- Receiving
+
+  // Handles what has arrived; true when there was something. Nothing while another thread does.
+  bool Receive();
+  // For the receiver thread: whether there is something that no waiting thread takes.
+  bool HasWork();
+  // A thread takes what comes while it waits.
+  bool watched() const { return watching_.load(std::memory_order_seq_cst) != 0; }
+  // Posts without ever waiting: at once, or later from Receive.
+  void PostFromReceiver(const Signal& signal);
+
+ protected:
+  // What came, told by the thread that receives, which must not wait for anything.
+  virtual void OnEvent(const EventReached& reached) = 0;
+  // Everything posted up to `sequence` is complete on the device. Any thread.
+  virtual void OnCompleted(std::uint64_t sequence) = 0;
+  // The calling thread has waited for the device for a long time.
+  virtual void OnLongWait() = 0;
+
+ private:
+  CUresult Wait(std::uint32_t request, PendingCalls::Call* pending);
+  // The other end broke the protocol: the device is lost, and nothing more of it is read.
+  void GiveUp(const std::string& reason);
+  CUresult MalformedReply(const char* op);
+  CUresult Lost();
+  // With receiving_.
+  bool HasWorkNow() const;
+  bool ReceiveSome();
+  void ShowEvents();
+  // False when the message makes no sense.
+  bool HandleFrame(const Frame& frame);
+  bool HandlePostedFailure(const Frame& frame);
+  void PostDeferred();
+
+  const ProxyPlace place_;
+  const std::uint64_t number_;
+  const std::unique_ptr<Channel> channel_;
+  ConnectionCommon* const common_;
+  const WaitStages stages_ = WaitStages::ForThisMachine();
+  std::atomic<int> fault_{CUDA_SUCCESS};
+  std::atomic<bool> broken_{false};  // The other end broke the protocol: nothing more is read.
+  PendingCalls calls_;
+  PostedFailures failures_;
+  LastPosts last_posts_;
+
+  // Written all the time while the receiver thread watches: on lines of their own.
+  alignas(64) std::mutex receiving_;  // Of the thread that receives.
+  std::atomic<int> watching_{0};      // Threads that wait for a reply and receive meanwhile.
+  // Completions that wait for chunks: of the thread that receives.
+  std::deque<EventReached> unshown_events_;
+  std::atomic<bool> has_unshown_{false};
+  // Posts that wait for room.
+  std::mutex deferred_mutex_;
+  std::deque<Signal> deferred_;
+  std::atomic<bool> has_deferred_{false};
+
+  std::mutex own_stream_mutex_;
+  std::uint64_t own_stream_ = 0;
+
+  Transfers transfers_;
+};
+
+}  // namespace cuspan

@@ -1,0 +1,40 @@
+// Failures of posted ops, each for the thread that posted it.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <unordered_map>
+
+namespace cuspan {
+
+// Any thread. Threads go by ThreadState::number.
+class PostedFailures {
+ public:
+  void Add(std::uint32_t thread, CUresult failure) {
+    std::lock_guard lock(mutex_);
+    failures_.emplace(thread, failure);
+    any_.store(true, std::memory_order_release);
+  }
+  // The first of that thread, once; CUDA_SUCCESS when there is none.
+  CUresult Take(std::uint32_t thread) {
+    if (!any_.load(std::memory_order_acquire)) [[likely]]
+      return CUDA_SUCCESS;
+    std::lock_guard lock(mutex_);
+    const auto failure = failures_.find(thread);
+    if (failure == failures_.end()) return CUDA_SUCCESS;
+    const CUresult result = failure->second;
+    failures_.erase(failure);
+    if (failures_.empty()) any_.store(false, std::memory_order_release);
+    return result;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<std::uint32_t, CUresult> failures_;
+  std::atomic<bool> any_{false};
+};
+
+}  // namespace cuspan

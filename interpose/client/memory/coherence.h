@@ -1,0 +1,134 @@
+// What one device's work means for memory that the program and its kernels share: before work the
+// device must have what the program wrote, after it the program must find what the device wrote,
+// when CUDA promises it. Link asks it about everything that is posted and waited for.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstdint>
+#include <type_traits>
+
+#include "interpose/client/connection/connection.h"
+#include "interpose/client/memory/managed_variables.h"
+#include "interpose/client/memory/shared_region.h"
+
+namespace cuspan {
+
+// Any thread, but not the receiver's: functions wait for devices.
+class Coherence {
+ public:
+  // All outlive it. `region` and `variables` are null when the device has no shared memory.
+  Coherence(Connection* connection, SharedRegion* region, ManagedVariables* variables)
+      : connection_(*connection), region_(region), variables_(variables) {}
+
+  // Whether `op` may read or write shared memory: then Before and After go around posting it.
+  template <typename T>
+  bool Concerns(const T& op) const {
+    if (region_ == nullptr) return false;
+    if constexpr (kRuns<T>)
+      return true;
+    else
+      return region_->mirrors().active() && Touches(op);
+  }
+  template <typename T>
+  CUresult Before(const T& op) {
+    if constexpr (kRuns<T>) {
+      if (const CUresult result = BeforeKernels(op); result != CUDA_SUCCESS) return result;
+    }
+    return region_->mirrors().BeforeWork(connection_);
+  }
+  template <typename T>
+  void After(const T&) {
+    // Again: kernels may have written managed variables from now on, whatever another thread has
+    // found meanwhile.
+    if constexpr (kRuns<T>) variables_->AfterLaunch(connection_);
+    if (T::kOp != Op::kCopyFromDevice) region_->mirrors().AfterWork(connection_);
+  }
+  // What kernels that `op` names will find in their arguments of the program's memory is the
+  // device's, too, from now on. Before does so by itself.
+  template <typename T>
+  CUresult Expose(const T& op) {
+    if constexpr (requires { op.arguments; }) {
+      if (region_ != nullptr) return region_->ExposePointers(op.arguments);
+    }
+    return CUDA_SUCCESS;
+  }
+
+  // The program is about to hear that work of the device is complete: all of it, or some.
+  CUresult Synchronized(bool all) {
+    if (region_ == nullptr) return CUDA_SUCCESS;
+    region_->mirrors().Synchronized(connection_, all);
+    region_->registered().Synchronized();
+    return variables_->Synchronized(connection_, all);
+  }
+  // What the program wrote goes to the device now; waits for no other device.
+  CUresult SendNews() {
+    if (region_ == nullptr) return CUDA_SUCCESS;
+    region_->registered().BeforeLaunch();
+    const CUresult result = region_->mirrors().SendNews(connection_);
+    return result != CUDA_SUCCESS ? result : variables_->SendNews(connection_);
+  }
+
+  // An op was posted at that place.
+  template <typename T>
+  void Posted(const T& op, std::uint64_t sequence) {
+    if (WritesHost(op)) last_host_write_.store(sequence, std::memory_order_relaxed);
+  }
+  // Whether what the device has not completed, all after `completed`, may write memory which the
+  // program reads.
+  bool MayWriteHost(std::uint64_t completed) const {
+    return last_host_write_.load(std::memory_order_relaxed) > completed ||
+           (region_ != nullptr && region_->used_by_kernels());
+  }
+
+ private:
+  template <typename T>
+  static constexpr bool kRuns = RunsKernels(T::kOp);
+
+  template <typename T>
+  CUresult BeforeKernels(const T& op) {
+    if (const CUresult result = Expose(op); result != CUDA_SUCCESS) return result;
+    region_->registered().BeforeLaunch();
+    if (const CUresult result = variables_->BeforeLaunch(connection_); result != CUDA_SUCCESS)
+      return result;
+    variables_->AfterLaunch(connection_);
+    return CUDA_SUCCESS;
+  }
+  // Whether `op` itself writes memory that the program reads.
+  template <typename T>
+  bool WritesHost(const T& op) const {
+    if constexpr (T::kOp == Op::kGraphLaunch)
+      return region_ != nullptr;  // It may have copies.
+    else if constexpr (T::kOp == Op::kCopyFromDevice || T::kOp == Op::kCopyBoxFromDevice)
+      return true;
+    else if constexpr (requires { op.to.address; })
+      return region_ != nullptr && region_->Contains(op.to.address);
+    else if constexpr (requires { op.destination; })
+      return region_ != nullptr && region_->Contains(op.destination);
+    else
+      return false;
+  }
+  // Whether one of its numbers is an address in the region.
+  template <typename T>
+  bool Touches(const T& op) const {
+    if constexpr (std::is_same_v<T, std::uint64_t>) {
+      return region_->Contains(op);
+    } else if constexpr (std::is_class_v<T> &&
+                         requires { T::VisitFields(op, [](const auto&) {}); }) {
+      bool touches = false;
+      T::VisitFields(op, [&](const auto& field) { touches = touches || Touches(field); });
+      return touches;
+    } else {
+      return false;
+    }
+  }
+
+  Connection& connection_;
+  SharedRegion* const region_;
+  ManagedVariables* const variables_;
+  // Nearly: with several threads it may be that of one of the last.
+  std::atomic<std::uint64_t> last_host_write_{0};
+};
+
+}  // namespace cuspan
