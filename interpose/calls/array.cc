@@ -39,7 +39,7 @@ Error CreateArray(const ArrayShape& shape, unsigned levels, std::uint64_t* array
   if ((shape.flags & ~kKnownFlags) != 0 || !IsShape(shape)) return CUDA_ERROR_INVALID_VALUE;
   return WithSession([&](Session& session) -> Error {
     std::shared_ptr<Link> link;
-    CUSPAN_RETURN_IF_FAILED(session.CurrentLink(&link));
+    CUSPAN_RETURN_IF_FAILED(session.devices().OpenCurrent(&link));
     return session.arrays().Create(link, shape, std::min(levels, MostLevels(shape)), array);
   });
 }

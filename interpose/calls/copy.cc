@@ -7,22 +7,14 @@ namespace cuspan {
 
 Error CopyBytes(Session& session, const StreamTarget& target, void* destination, const void* source,
                 std::size_t bytes, CopySides sides, bool asynchronous) {
-  Session::CopyRequest request{};
-  request.sides = sides;
   if (destination == nullptr || source == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  CopyRequest request;
   request.destination = destination;
   request.source = source;
   request.bytes = bytes;
-  request.destination_device = -1;
-  request.source_device = -1;
-  // A managed variable's memory by name and by address are two: equal when the device is at rest.
-  const bool variable = session.managed_variables().Contains(NumberOf(destination)) ||
-                        session.managed_variables().Contains(NumberOf(source));
-  if (variable) CUSPAN_RETURN_IF_FAILED(session.SynchronizeStream(target));
-  request.asynchronous = asynchronous && !variable;
-  CUSPAN_RETURN_IF_FAILED(session.Copy(request, target));
-  // The program may look at shared memory itself when the call returns.
-  return request.asynchronous ? CUDA_SUCCESS : target.link->Synchronized(false);
+  request.sides = sides;
+  request.asynchronous = asynchronous;
+  return session.copies().Copy(request, target);
 }
 
 Error Copy(void* destination, const void* source, std::size_t bytes, CopySides sides,
@@ -44,13 +36,13 @@ Error CopyPeer(const PeerCopy& copy, bool asynchronous, CUstream stream, Default
   return OnStream(stream, meaning, [&](Session& session, const StreamTarget& target) -> Error {
     if (copy.bytes == 0) return CUDA_SUCCESS;
     const auto is_device = [&](int device) {
-      return device >= 0 && device < session.device_count();
+      return device >= 0 && device < session.devices().count();
     };
     if (!is_device(copy.destination_device) || !is_device(copy.source_device)) {
       return CUDA_ERROR_INVALID_DEVICE;
     }
     if (copy.destination == nullptr || copy.source == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    Session::CopyRequest request{};
+    CopyRequest request;
     request.sides = CopySides::kDeviceToDevice;
     request.destination = copy.destination;
     request.source = copy.source;
@@ -58,7 +50,7 @@ Error CopyPeer(const PeerCopy& copy, bool asynchronous, CUstream stream, Default
     request.destination_device = copy.destination_device;
     request.source_device = copy.source_device;
     request.asynchronous = asynchronous;
-    return session.Copy(request, target);
+    return session.copies().Copy(request, target);
   });
 }
 

@@ -5,9 +5,6 @@
 
 namespace cuspan {
 
-// What the program says of the two sides of a copy: host, device, or whatever the pointers say.
-using CopySides = Session::CopyRequest::Sides;
-
 // For a call on `target`. CUDA_ERROR_INVALID_VALUE for null pointers and extents that are not
 // there.
 Error CopyBytes(Session& session, const StreamTarget& target, void* destination, const void* source,

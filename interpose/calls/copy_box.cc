@@ -4,7 +4,7 @@ namespace cuspan {
 namespace {
 
 // Where the box starts in memory; its rows and planes must not overlap.
-Error SideInMemory(const BoxEnd& end, const BoxExtent& extent, Session::BoxSide* out) {
+Error SideInMemory(const BoxEnd& end, const BoxExtent& extent, BoxSide* out) {
   if (end.pointer == nullptr) return CUDA_ERROR_INVALID_VALUE;
   std::uint64_t row_end = 0;
   if (__builtin_add_overflow(end.x, extent.width, &row_end)) return CUDA_ERROR_INVALID_VALUE;
@@ -27,7 +27,7 @@ Error SideInMemory(const BoxEnd& end, const BoxExtent& extent, Session::BoxSide*
   return CUDA_SUCCESS;
 }
 
-Error SideOf(Session& session, const BoxEnd& end, const BoxExtent& extent, Session::BoxSide* out) {
+Error SideOf(Session& session, const BoxEnd& end, const BoxExtent& extent, BoxSide* out) {
   *out = {};
   if (end.array == 0) return SideInMemory(end, extent, out);
   CUSPAN_RETURN_IF_FAILED(FindArray(session, end.array, &out->array));
@@ -58,8 +58,7 @@ BoxRequest BoxOfRun(void* destination, const void* source, std::size_t bytes, Co
   return out;
 }
 
-Error DescribeBox(Session& session, const BoxRequest& request, bool asynchronous,
-                  Session::BoxCopy* copy) {
+Error DescribeBox(Session& session, const BoxRequest& request, bool asynchronous, BoxCopy* copy) {
   *copy = {};
   copy->sides = request.sides;
   copy->extent = request.extent;
@@ -74,12 +73,9 @@ Error DescribeBox(Session& session, const BoxRequest& request, bool asynchronous
 
 Error CopyBox(Session& session, const StreamTarget& target, const BoxRequest& request,
               bool asynchronous) {
-  Session::BoxCopy copy;
+  BoxCopy copy;
   CUSPAN_RETURN_IF_FAILED(DescribeBox(session, request, asynchronous, &copy));
-  CUSPAN_RETURN_IF_FAILED(session.CopyBox(copy, target));
-  // What came before it in its stream is complete, too.
-  if (!copy.asynchronous) session.shared().registered().Synchronized();
-  return CUDA_SUCCESS;
+  return session.copies().Copy(copy, target);
 }
 
 }  // namespace cuspan

@@ -30,8 +30,7 @@ BoxRequest BoxOfRun(void* destination, const void* source, std::size_t bytes, Co
 
 // The copy that is asked for, when it makes sense; what it points to is checked when it is used.
 // Its extent has no bytes when there is nothing to do.
-Error DescribeBox(Session& session, const BoxRequest& request, bool asynchronous,
-                  Session::BoxCopy* copy);
+Error DescribeBox(Session& session, const BoxRequest& request, bool asynchronous, BoxCopy* copy);
 
 // Makes it on `target`, wherever the sides lie.
 Error CopyBox(Session& session, const StreamTarget& target, const BoxRequest& request,

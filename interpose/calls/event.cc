@@ -13,7 +13,7 @@ Error CreateEvent(unsigned flags, CUevent* event) {
     return CUDA_ERROR_INVALID_VALUE;
   return WithSession([&](Session& session) -> Error {
     std::uint64_t made = 0;
-    CUSPAN_RETURN_IF_FAILED(session.CreateEvent(flags, &made));
+    CUSPAN_RETURN_IF_FAILED(session.events().Create(flags, &made));
     *event = HandleOf<CUevent>(made);
     return CUDA_SUCCESS;
   });
@@ -21,41 +21,41 @@ Error CreateEvent(unsigned flags, CUevent* event) {
 
 Error DestroyEvent(CUevent event) {
   return WithSession(
-      [&](Session& session) -> Error { return session.DestroyEvent(NumberOf(event)); });
+      [&](Session& session) -> Error { return session.events().Destroy(NumberOf(event)); });
 }
 
 Error RecordEvent(CUevent event, CUstream stream, unsigned flags, DefaultStream meaning) {
   return EventInStream(event, stream, flags, meaning, CaptureRecord, RecordWork{event},
                        [&](Session& session, const StreamTarget& target) {
-                         return session.RecordEvent(NumberOf(event), target);
+                         return session.events().Record(NumberOf(event), target);
                        });
 }
 
 Error WaitEvent(CUstream stream, CUevent event, unsigned flags, DefaultStream meaning) {
   return EventInStream(event, stream, flags, meaning, CaptureWait, WaitWork{event},
                        [&](Session& session, const StreamTarget& target) {
-                         return session.WaitEvent(target, NumberOf(event));
+                         return session.events().Wait(target, NumberOf(event));
                        });
 }
 
 Error QueryEvent(CUevent event) {
   return WithSession([&](Session& session) -> Error {
     CUSPAN_RETURN_IF_FAILED(RefuseCapturedEvent(event));
-    return session.QueryEvent(NumberOf(event));
+    return session.events().Query(NumberOf(event));
   });
 }
 
 Error SynchronizeEvent(CUevent event) {
   return WithSession([&](Session& session) -> Error {
     CUSPAN_RETURN_IF_FAILED(RefuseCapturedEvent(event));
-    return session.SynchronizeEvent(NumberOf(event));
+    return session.events().Synchronize(NumberOf(event));
   });
 }
 
 Error ElapsedTime(CUevent start, CUevent end, float* milliseconds) {
   if (milliseconds == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return WithSession([&](Session& session) -> Error {
-    return session.ElapsedTime(NumberOf(start), NumberOf(end), milliseconds);
+    return session.events().ElapsedTime(NumberOf(start), NumberOf(end), milliseconds);
   });
 }
 

@@ -6,7 +6,7 @@
 namespace cuspan {
 
 Error CallInOrder(Session& session, const StreamTarget& target, const HostFunction& call) {
-  return session.CallHost(target, [call](CUresult result) {
+  return session.host_calls().Call(target, [call](CUresult result) {
     // Not called any more once the device has failed; a callback is.
     return result == CUDA_SUCCESS ? call : HostFunction();
   });

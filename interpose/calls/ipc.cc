@@ -16,29 +16,36 @@ struct SharedPool {
 };
 constexpr std::uint64_t kPoolMagic = 0x706f'6f6c'7368'6131;
 
+// Of the block of a device that holds `memory`.
+Error Describe(Session& session, const void* memory, IpcMemoryHandle* handle) {
+  const PointerKind kind = session.addresses().Classify(memory);
+  if (kind.kind != PointerKind::kDevice || kind.range_bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  return session.ipc_memory().Describe(kind.device, {kind.range_base, kind.range_bytes}, handle);
+}
+
 }  // namespace
 
 Error GetMemoryHandle(const void* memory, IpcMemoryHandle* handle) {
   return WithSession([&](Session& session) -> Error {
-    if (Pools::Get().Holds(NumberOf(memory))) return CUDA_ERROR_INVALID_VALUE;
-    return IpcMemory::Get().Describe(session, memory, handle);
+    if (session.pools().Holds(NumberOf(memory))) return CUDA_ERROR_INVALID_VALUE;
+    return Describe(session, memory, handle);
   });
 }
 
 Error OpenMemoryHandle(const IpcMemoryHandle& handle, std::uint64_t* address) {
   return WithSession([&](Session& session) -> Error {
-    return IpcMemory::Get().Open(session, ThisThread().current_device, handle, address);
+    return session.ipc_memory().Open(CurrentDevice(), handle, address);
   });
 }
 
 Error CloseMemoryHandle(std::uint64_t address) {
   return WithSession(
-      [&](Session& session) -> Error { return IpcMemory::Get().Close(session, address); });
+      [&](Session& session) -> Error { return session.ipc_memory().Close(address); });
 }
 
 Error GetEventHandle(CUevent event, SharedEventHandle* handle) {
-  return WithSession([&](Session&) -> Error {
-    const auto shared = SharedEvent::Find(NumberOf(event));
+  return WithSession([&](Session& session) -> Error {
+    const auto shared = session.events().FindShared(NumberOf(event));
     if (shared == nullptr || !shared->GetHandle(handle)) return CUDA_ERROR_INVALID_HANDLE;
     return CUDA_SUCCESS;
   });
@@ -49,7 +56,7 @@ Error OpenEventHandle(const SharedEventHandle& handle, CUevent* event) {
     auto shared = SharedEvent::Open(handle);
     if (shared == nullptr) return CUDA_ERROR_INVALID_VALUE;
     std::uint64_t made = 0;
-    CUSPAN_RETURN_IF_FAILED(session.AddSharedEvent(
+    CUSPAN_RETURN_IF_FAILED(session.events().AddShared(
         std::move(shared), CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS, &made));
     *event = HandleOf<CUevent>(made);
     return CUDA_SUCCESS;
@@ -74,9 +81,9 @@ Error ImportPool(int file, CUmemoryPool* pool) {
     SharedPool content{};
     if (::pread(file, &content, sizeof content, 0) != sizeof content ||
         content.magic != kPoolMagic || content.device < 0 ||
-        content.device >= session.device_count())
+        content.device >= session.devices().count())
       return CUDA_ERROR_INVALID_VALUE;
-    const auto made = Pools::Get().Create(content.device, 0);
+    const auto made = session.pools().Create(content.device, 0);
     made->imported = true;
     *pool = HandleOf<CUmemoryPool>(made->handle);
     return CUDA_SUCCESS;
@@ -85,16 +92,16 @@ Error ImportPool(int file, CUmemoryPool* pool) {
 
 Error ExportPointer(const void* memory, IpcMemoryHandle* handle) {
   return WithSession([&](Session& session) -> Error {
-    if (!Pools::Get().Holds(NumberOf(memory), true)) return CUDA_ERROR_INVALID_VALUE;
-    return IpcMemory::Get().Describe(session, memory, handle);
+    if (!session.pools().Holds(NumberOf(memory), true)) return CUDA_ERROR_INVALID_VALUE;
+    return Describe(session, memory, handle);
   });
 }
 
 Error ImportPointer(CUmemoryPool pool, const IpcMemoryHandle& handle, std::uint64_t* address) {
   return WithPool(pool, [&](Session& session, const auto& found) -> Error {
     if (!found->imported) return CUDA_ERROR_INVALID_VALUE;
-    CUSPAN_RETURN_IF_FAILED(IpcMemory::Get().Open(session, found->device, handle, address));
-    Pools::Get().AddImported(*address);
+    CUSPAN_RETURN_IF_FAILED(session.ipc_memory().Open(found->device, handle, address));
+    session.pools().AddImported(*address);
     return CUDA_SUCCESS;
   });
 }

@@ -72,7 +72,7 @@ Error PostLaunch(const LaunchCall& call, const LoadedKernel& kernel, const Strea
 // The kernel on the device of `link`, when it can be launched like this.
 Error FindLaunchable(Session& session, Link& link, const LaunchCall& call, LoadedKernel** kernel) {
   CUSPAN_RETURN_IF_FAILED(FindKernel(link, *call.function, kernel));
-  const DeviceDescription& device = session.description(link.device());
+  const DeviceDescription& device = session.devices().description(link.device());
   CUSPAN_RETURN_IF_FAILED(CheckLaunch(device, **kernel, call.shape));
   if (call.cooperative) {
     CUSPAN_RETURN_IF_FAILED(CheckCooperative(device, link, **kernel, call.shape));
@@ -158,13 +158,13 @@ Error LaunchKernel(const LaunchCall& call, DefaultStream meaning) {
   return InStream(
       call.stream, meaning,
       [&](Session& session, const StreamTarget& target) -> Error {
-        if (target.link->device() != ThisThread().current_device) {
+        if (target.link->device() != CurrentDevice()) {
           return CUDA_ERROR_INVALID_HANDLE;
         }
         CUSPAN_RETURN_IF_FAILED(LaunchOn(session, target, call));
         for (const CUevent event : call.events) {
           if (event == nullptr) continue;
-          CUSPAN_RETURN_IF_FAILED(session.RecordEvent(NumberOf(event), target));
+          CUSPAN_RETURN_IF_FAILED(session.events().Record(NumberOf(event), target));
         }
         return CUDA_SUCCESS;
       },

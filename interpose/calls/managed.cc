@@ -6,8 +6,8 @@ namespace {
 // All of the range must be managed memory of one allocation.
 Error CheckManaged(Session& session, const void* memory, std::size_t bytes) {
   if (memory == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-  const Session::PointerKind kind = session.Classify(memory);
-  if (kind.kind != Session::PointerKind::kManaged ||
+  const PointerKind kind = session.addresses().Classify(memory);
+  if (kind.kind != PointerKind::kManaged ||
       bytes > kind.range_bytes - (NumberOf(memory) - kind.range_base)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
@@ -17,8 +17,9 @@ Error CheckManaged(Session& session, const void* memory, std::size_t bytes) {
 Error CheckLocation(const Session& session, const CUmemLocation& location) {
   switch (location.type) {
     case CU_MEM_LOCATION_TYPE_DEVICE:
-      return location.id >= 0 && location.id < session.device_count() ? CUDA_SUCCESS
-                                                                      : CUDA_ERROR_INVALID_DEVICE;
+      return location.id >= 0 && location.id < session.devices().count()
+                 ? CUDA_SUCCESS
+                 : CUDA_ERROR_INVALID_DEVICE;
     case CU_MEM_LOCATION_TYPE_HOST:
     case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
       return CUDA_SUCCESS;
@@ -48,7 +49,7 @@ Error AllocateManaged(std::size_t bytes, unsigned flags, std::uint64_t* address)
     *address = 0;
     // As the vendor's runtime has it (measured); CUDA's text says that it is an error.
     if (bytes == 0) return CUDA_SUCCESS;
-    const CUresult result = session.AllocateManaged(bytes, address);
+    const CUresult result = session.addresses().AllocateManaged(bytes, address);
     if (result == CUDA_ERROR_NOT_SUPPORTED) {
       return NotSupported("managed memory in a process in which its address range is in use");
     }
@@ -62,12 +63,12 @@ Error Prefetch(const void* memory, std::size_t bytes, const CUmemLocation& locat
   return OnStream(stream, meaning, [&](Session& session, const StreamTarget& target) -> Error {
     CUSPAN_RETURN_IF_FAILED(CheckManaged(session, memory, bytes));
     CUSPAN_RETURN_IF_FAILED(CheckLocation(session, location));
-    session.advice().Prefetched(NumberOf(memory), bytes, {location.type, location.id});
+    session.addresses().advice().Prefetched(NumberOf(memory), bytes, {location.type, location.id});
     // What the host wrote can go ahead of the kernels that need it. Towards the host a hint is
     // for nothing: its accesses fetch what they need.
     if (location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_SUCCESS;
     if (location.id != target.link->device()) return CUDA_SUCCESS;
-    return session.shared().mirrors().BeforeWork(*target.link);
+    return session.region().mirrors().BeforeWork(*target.link);
   });
 }
 
@@ -82,7 +83,8 @@ Error Advise(const void* memory, std::size_t bytes, CUmem_advise advice,
       return CUDA_ERROR_INVALID_VALUE;
     }
     if (placed) CUSPAN_RETURN_IF_FAILED(CheckLocation(session, location));
-    session.advice().Advise(NumberOf(memory), bytes, advice, {location.type, location.id});
+    session.addresses().advice().Advise(NumberOf(memory), bytes, advice,
+                                        {location.type, location.id});
     return CUDA_SUCCESS;
   });
 }
@@ -96,7 +98,7 @@ Error RangeAttribute(Session& session, void* data, std::size_t data_bytes,
   if (attribute != CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY && data_bytes != sizeof(int)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  const MemoryAdvice::Entry entry = session.advice().Common(NumberOf(memory), bytes);
+  const MemoryAdvice::Entry entry = session.addresses().advice().Common(NumberOf(memory), bytes);
   auto* const out = static_cast<int*>(data);
   switch (attribute) {
     case CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY:
@@ -139,8 +141,8 @@ Error AttachManaged(void* memory, std::size_t bytes, unsigned flags, CUstream st
         flags != CU_MEM_ATTACH_SINGLE) {
       return CUDA_ERROR_INVALID_VALUE;
     }
-    const Session::PointerKind kind = session.Classify(memory);
-    if (memory == nullptr || kind.kind != Session::PointerKind::kManaged ||
+    const PointerKind kind = session.addresses().Classify(memory);
+    if (memory == nullptr || kind.kind != PointerKind::kManaged ||
         NumberOf(memory) != kind.range_base || (bytes != 0 && bytes != kind.range_bytes)) {
       return CUDA_ERROR_INVALID_VALUE;
     }

@@ -4,16 +4,14 @@
 #include <limits>
 
 #include "interpose/calls/attributes.h"
-#include "interpose/client/ipc_memory.h"
-#include "interpose/client/pools.h"
 
 namespace cuspan {
 
 Error Allocate(Session& session, std::size_t bytes, std::uint64_t* address) {
   *address = 0;
-  if (bytes != 0) return session.Allocate(bytes, address);
+  if (bytes != 0) return session.addresses().Allocate(bytes, address);
   std::shared_ptr<Link> link;
-  return session.CurrentLink(&link);
+  return session.devices().OpenCurrent(&link);
 }
 
 Error AllocatePitched(Session& session, std::size_t width, std::size_t rows, std::size_t* pitch,
@@ -21,7 +19,7 @@ Error AllocatePitched(Session& session, std::size_t width, std::size_t rows, std
   *address = 0;
   *pitch = 0;
   if (width == 0 || rows == 0) return Allocate(session, 0, address);
-  const DeviceDescription& device = session.description(ThisThread().current_device);
+  const DeviceDescription& device = session.devices().description(CurrentDevice());
   const auto alignment = static_cast<std::size_t>(
       std::max(512, AttributeOf(device, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT)));
   constexpr std::size_t kMost = std::numeric_limits<std::size_t>::max();
@@ -36,19 +34,17 @@ Error AllocatePitched(Session& session, std::size_t width, std::size_t rows, std
 Error Free(Session& session, std::uint64_t address) {
   if (address == 0) {
     std::shared_ptr<Link> link;
-    return session.CurrentLink(&link);
+    return session.devices().OpenCurrent(&link);
   }
-  // Another process's, of a pool that both share.
-  if (Pools::Get().ForgetImported(address)) return IpcMemory::Get().Close(session, address);
-  return session.Free(address);
+  return session.addresses().Free(address);
 }
 
 Error WaitForDevices(Session& session) {
-  for (int device = 0; device < session.device_count(); ++device) {
+  for (int device = 0; device < session.devices().count(); ++device) {
     // A lost device uses nothing any more, and says so to whom it concerns.
-    const auto link = session.OpenedLink(device);
+    const auto link = session.devices().Opened(device);
     if (link == nullptr || link->fault() != CUDA_SUCCESS) continue;
-    CUSPAN_RETURN_IF_FAILED(session.Synchronize(device));
+    CUSPAN_RETURN_IF_FAILED(session.devices().Synchronize(device));
   }
   return CUDA_SUCCESS;
 }

@@ -13,7 +13,7 @@ namespace cuspan {
 
 // Any thread.
 template <typename Value>
-class ObjectTable {
+class ObjectTable final : public ContextTable {
  public:
   void Add(const Link& link, std::uint64_t object, Value value) {
     std::lock_guard lock(mutex_);
@@ -27,10 +27,10 @@ class ObjectTable {
   // Nothing when no device that is open has made it; with `remove`, it is forgotten.
   std::optional<Found> Find(Session& session, std::uint64_t object, bool remove = false) {
     std::lock_guard lock(mutex_);
-    const int current = ThisThread().current_device;
+    const int current = CurrentDevice();
     std::shared_ptr<Link> owner;
-    for (int device = 0; device < session.device_count(); ++device) {
-      const std::shared_ptr<Link> link = session.OpenedLink(device);
+    for (int device = 0; device < session.devices().count(); ++device) {
+      const std::shared_ptr<Link> link = session.devices().Opened(device);
       if (link == nullptr || !objects_.contains({object, link->number()})) continue;
       if (owner == nullptr || device == current) owner = link;
     }
@@ -39,6 +39,12 @@ class ObjectTable {
     Found found{owner, entry->second};
     if (remove) objects_.erase(entry);
     return found;
+  }
+
+  void Forget(const Link& ended) override {
+    std::lock_guard lock(mutex_);
+    std::erase_if(objects_,
+                  [&](const auto& entry) { return entry.first.second == ended.number(); });
   }
 
  private:

@@ -11,7 +11,7 @@ namespace cuspan {
 namespace {
 
 bool HasDevice(const Session& session, int device) {
-  return device >= 0 && device < session.device_count();
+  return device >= 0 && device < session.devices().count();
 }
 
 // Numbers are 64 bits wide, switches are ints.
@@ -45,20 +45,21 @@ Error CheckLocation(const Session& session, const CUmemLocation* location,
 Error AllocateInOrder(std::size_t bytes, std::optional<CUmemoryPool> handle, CUstream stream,
                       DefaultStream meaning, std::uint64_t* address) {
   *address = 0;
-  const auto find = [&](const StreamTarget& target) {
-    return handle ? Pools::Get().Find(NumberOf(*handle))
-                  : Pools::Get().Current(target.link->device());
+  const auto find = [&](Session& session, const StreamTarget& target) {
+    return handle ? session.pools().Find(NumberOf(*handle))
+                  : session.pools().Current(target.link->device());
   };
   return InStream(
       stream, meaning,
       [&](Session& session, const StreamTarget& target) -> Error {
-        const auto pool = find(target);
+        const auto pool = find(session, target);
         if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
         if (bytes == 0) return CUDA_SUCCESS;
-        return Pools::Get().Allocate(session, pool, bytes, address);
+        return session.pools().Allocate(pool, bytes, address);
       },
-      [&](Session&, const StreamTarget& target, const NewNode& place, Work* work) -> Described {
-        const auto pool = find(target);
+      [&](Session& session, const StreamTarget& target, const NewNode& place,
+          Work* work) -> Described {
+        const auto pool = find(session, target);
         if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
         CUDA_MEM_ALLOC_NODE_PARAMS parameters{};
         parameters.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -76,11 +77,11 @@ Error FreeInOrder(void* memory, CUstream stream, DefaultStream meaning) {
   return InStream(
       stream, meaning,
       [&](Session& session, const StreamTarget&) -> Error {
-        return Pools::Get().Free(session, NumberOf(memory));
+        return session.pools().Free(NumberOf(memory));
       },
-      [&](Session&, const StreamTarget&, const NewNode& place, Work* work) -> Described {
+      [&](Session& session, const StreamTarget&, const NewNode& place, Work* work) -> Described {
         const Error result = DescribeFree(place, memory, work);
-        return {result, Pools::Get().Holds(NumberOf(memory))};
+        return {result, session.pools().Holds(NumberOf(memory))};
       });
 }
 
@@ -96,7 +97,7 @@ Error CreatePool(CUmemoryPool* handle, const CUmemPoolProps* properties) {
     return NotSupported("a memory pool with a handle type other than a file descriptor");
   return WithSession([&](Session& session) -> Error {
     if (!HasDevice(session, properties->location.id)) return CUDA_ERROR_INVALID_DEVICE;
-    const auto pool = Pools::Get().Create(properties->location.id, properties->maxSize);
+    const auto pool = session.pools().Create(properties->location.id, properties->maxSize);
     pool->shareable = shareable;
     *handle = HandleOf<CUmemoryPool>(pool->handle);
     return CUDA_SUCCESS;
@@ -180,7 +181,7 @@ Error GetPoolAccess(Session& session, const MemoryPool& pool, const CUmemLocatio
 Error SetCurrentPool(Session& session, int device, const std::shared_ptr<MemoryPool>& pool) {
   if (!HasDevice(session, device)) return CUDA_ERROR_INVALID_DEVICE;
   if (pool->device != device) return CUDA_ERROR_INVALID_DEVICE;
-  Pools::Get().SetCurrent(device, pool);
+  session.pools().SetCurrent(device, pool);
   return CUDA_SUCCESS;
 }
 
@@ -194,7 +195,7 @@ Error GetPool(CUmemoryPool* handle, int device, PoolOf which) {
   if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return WithSession([&](Session& session) -> Error {
     if (!HasDevice(session, device)) return CUDA_ERROR_INVALID_DEVICE;
-    Pools& pools = Pools::Get();
+    Pools& pools = session.pools();
     const auto pool = which == PoolOf::kDefault ? pools.Default(device) : pools.Current(device);
     *handle = HandleOf<CUmemoryPool>(pool->handle);
     return CUDA_SUCCESS;

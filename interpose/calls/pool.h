@@ -13,7 +13,7 @@ namespace cuspan {
 template <typename Use>
 Error WithPool(CUmemoryPool handle, Use&& use) {
   return WithSession([&](Session& session) -> Error {
-    const std::shared_ptr<MemoryPool> pool = Pools::Get().Find(NumberOf(handle));
+    const std::shared_ptr<MemoryPool> pool = session.pools().Find(NumberOf(handle));
     if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
     return use(session, pool);
   });

@@ -7,8 +7,8 @@ namespace {
 
 // True when the last byte of the area lies in the allocation of its first.
 bool IsInside(Session& session, const FillArea& area) {
-  const Session::PointerKind kind = session.Classify(area.start);
-  if (kind.kind == Session::PointerKind::kUnknownHost || kind.range_bytes == 0) return false;
+  const PointerKind kind = session.addresses().Classify(area.start);
+  if (kind.kind == PointerKind::kUnknownHost || kind.range_bytes == 0) return false;
   const std::uint64_t room = kind.range_bytes - (NumberOf(area.start) - kind.range_base);
   if (area.width > room) return false;
   return area.rows == 1 || (area.rows - 1) <= (room - area.width) / area.pitch;
@@ -23,15 +23,16 @@ Error FillOn(Session& session, const StreamTarget& target, const FillArea& area,
   const std::uint64_t start = NumberOf(area.start);
   const auto byte = static_cast<std::uint32_t>(value) & 0xff;
   if (area.rows == 1 || area.pitch == area.width) {
-    CUSPAN_RETURN_IF_FAILED(session.Set(start, byte, area.width * area.rows, asynchronous, target));
+    CUSPAN_RETURN_IF_FAILED(
+        session.sets().Elements(start, byte, 1, area.width * area.rows, target));
   } else {
     CUSPAN_RETURN_IF_FAILED(
-        session.SetRows({start, area.pitch, area.width, area.rows, byte}, target));
+        session.sets().Rows({start, area.pitch, area.width, area.rows, byte}, target));
   }
   // The program may look at shared memory itself when the call returns.
-  const bool wait = session.shared().Contains(start) &&
+  const bool wait = session.region().Contains(start) &&
                     (!asynchronous || session.managed_variables().Contains(start));
-  return wait ? Error(session.SynchronizeStream(target)) : Error(CUDA_SUCCESS);
+  return wait ? Error(session.streams().Synchronize(target)) : Error(CUDA_SUCCESS);
 }
 
 }  // namespace
@@ -61,8 +62,8 @@ Error SetElements(Session& session, const StreamTarget& target,
   if (!IsInside(session, {HandleOf<void*>(set.dst), set.pitch, width, set.height}))
     return CUDA_ERROR_INVALID_VALUE;
   for (std::size_t row = 0; row < set.height; ++row) {
-    CUSPAN_RETURN_IF_FAILED(session.SetElements(set.dst + row * set.pitch, set.value,
-                                                set.elementSize, set.width, target));
+    CUSPAN_RETURN_IF_FAILED(session.sets().Elements(set.dst + row * set.pitch, set.value,
+                                                    set.elementSize, set.width, target));
   }
   return CUDA_SUCCESS;
 }

@@ -10,28 +10,41 @@
 namespace cuspan {
 namespace {
 
-// By stream (numbers are never used again) and attribute; what is not there was never set.
-struct Settings {
-  std::mutex mutex;
-  std::map<std::pair<std::uint64_t, int>, CUlaunchAttributeValue> values;
-};
-Settings& TheSettings() {
-  static auto* const settings = new Settings;
-  return *settings;
-}
+// Those of default streams: by the number that stands for the stream.
+class DefaultStreamAttributes final : public ContextTable {
+ public:
+  // use(StreamAttributes::Values&), under a mutex.
+  template <typename Use>
+  void With(const StreamTarget& target, Use&& use) {
+    std::lock_guard lock(mutex_);
+    use(values_[{target.link->number(), target.stream}]);
+  }
+  void Forget(const Link& ended) override {
+    std::lock_guard lock(mutex_);
+    std::erase_if(values_, [&](const auto& entry) { return entry.first.first == ended.number(); });
+  }
 
-// use(settings of all streams, the stream's number there, its device, what the program made or
-// null), under the mutex.
+ private:
+  std::mutex mutex_;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, StreamAttributes::Values> values_;
+};
+
+// use(what was set of the stream, its device, what the program made or null), under a mutex.
 template <typename Use>
 Error WithStream(CUstream stream, DefaultStream meaning, Use&& use) {
   return WithSession([&](Session& session) -> Error {
     StreamTarget target;
-    CUSPAN_RETURN_IF_FAILED(session.ResolveStream(stream, meaning, &target));
-    const std::uint64_t number = target.stream != 0 ? target.stream : target.link->number();
-    Settings& settings = TheSettings();
-    std::lock_guard lock(settings.mutex);
-    return use(settings.values, number, session.description(target.link->device()),
-               session.FindStream(NumberOf(stream)));
+    CUSPAN_RETURN_IF_FAILED(session.streams().Resolve(stream, meaning, &target));
+    const auto made = session.streams().Find(NumberOf(stream));
+    Error result = CUDA_SUCCESS;
+    const auto with_values = [&](StreamAttributes::Values& values) {
+      result = use(values, session.devices().description(target.link->device()), made);
+    };
+    if (made != nullptr)
+      made->attributes.With(with_values);
+    else
+      session.TableOf<DefaultStreamAttributes>().With(target, with_values);
+    return result;
   });
 }
 
@@ -79,9 +92,8 @@ Error GetStreamAttribute(CUstream stream, CUlaunchAttributeID attribute,
                          CUlaunchAttributeValue* value, DefaultStream meaning) {
   if (value == nullptr || !OfStreams(attribute)) return CUDA_ERROR_INVALID_VALUE;
   return WithStream(stream, meaning,
-                    [&](const auto& values, std::uint64_t number, const DeviceDescription&,
-                        const auto& made) -> Error {
-                      const auto known = values.find({number, attribute});
+                    [&](const auto& values, const DeviceDescription&, const auto& made) -> Error {
+                      const auto known = values.find(attribute);
                       *value = known != values.end()
                                    ? known->second
                                    : Default(attribute, made != nullptr ? made->priority : 0);
@@ -93,10 +105,9 @@ Error SetStreamAttribute(CUstream stream, CUlaunchAttributeID attribute,
                          const CUlaunchAttributeValue* value, DefaultStream meaning) {
   if (value == nullptr || !OfStreams(attribute)) return CUDA_ERROR_INVALID_VALUE;
   return WithStream(stream, meaning,
-                    [&](auto& values, std::uint64_t number, const DeviceDescription& device,
-                        const auto&) -> Error {
+                    [&](auto& values, const DeviceDescription& device, const auto&) -> Error {
                       CUSPAN_RETURN_IF_FAILED(Check(device, attribute, *value));
-                      values[{number, attribute}] = *value;
+                      values[attribute] = *value;
                       return CUDA_SUCCESS;
                     });
 }

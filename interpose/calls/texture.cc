@@ -5,24 +5,18 @@
 namespace cuspan {
 namespace {
 
-// Never destroyed, as the session.
-ObjectTable<TextureRecord>& Textures() {
-  static auto* const table = new ObjectTable<TextureRecord>;
-  return *table;
-}
-ObjectTable<std::uint64_t>& Surfaces() {
-  static auto* const table = new ObjectTable<std::uint64_t>;
-  return *table;
-}
+using Textures = ObjectTable<TextureRecord>;
+// With the arrays that they are of.
+using Surfaces = ObjectTable<std::uint64_t>;
 
 // The device that holds all of [address, address + bytes), or nothing.
 std::shared_ptr<Link> HolderOf(Session& session, std::uint64_t address, std::uint64_t bytes) {
-  const Session::PointerKind kind = session.Classify(HandleOf<const void*>(address));
-  if (kind.kind != Session::PointerKind::kDevice || kind.range_bytes == 0 ||
+  const PointerKind kind = session.addresses().Classify(HandleOf<const void*>(address));
+  if (kind.kind != PointerKind::kDevice || kind.range_bytes == 0 ||
       bytes > kind.range_bytes - (address - kind.range_base)) {
     return nullptr;
   }
-  return session.OpenedLink(kind.device);
+  return session.devices().Opened(kind.device);
 }
 
 // The device that has what the texture reads.
@@ -80,7 +74,7 @@ Error CreateTexture(TextureRecord record, std::uint64_t* object) {
     if (record.view) op.view = *record.view;
     TextureCreate::Reply reply;
     CUSPAN_RETURN_IF_FAILED(link->Call(op, &reply));
-    Textures().Add(*link, reply.object, std::move(record));
+    session.TableOf<Textures>().Add(*link, reply.object, std::move(record));
     *object = reply.object;
     return CUDA_SUCCESS;
   });
@@ -89,7 +83,7 @@ Error CreateTexture(TextureRecord record, std::uint64_t* object) {
 Error DestroyTexture(std::uint64_t object) {
   return WithSession([&](Session& session) -> Error {
     if (object == 0) return CUDA_SUCCESS;
-    const auto found = Textures().Find(session, object, true);
+    const auto found = session.TableOf<Textures>().Find(session, object, true);
     if (!found) return CUDA_ERROR_INVALID_VALUE;
     TextureDestroy op;
     op.object = object;
@@ -99,7 +93,7 @@ Error DestroyTexture(std::uint64_t object) {
 
 Error FindTexture(std::uint64_t object, TextureRecord* record) {
   return WithSession([&](Session& session) -> Error {
-    const auto found = Textures().Find(session, object);
+    const auto found = session.TableOf<Textures>().Find(session, object);
     if (!found) return CUDA_ERROR_INVALID_VALUE;
     *record = found->value;
     return CUDA_SUCCESS;
@@ -117,7 +111,7 @@ Error CreateSurface(std::uint64_t array, std::uint64_t* object) {
     op.array = found->handle;
     SurfaceCreate::Reply reply;
     CUSPAN_RETURN_IF_FAILED(found->link->Call(op, &reply));
-    Surfaces().Add(*found->link, reply.object, array);
+    session.TableOf<Surfaces>().Add(*found->link, reply.object, array);
     *object = reply.object;
     return CUDA_SUCCESS;
   });
@@ -126,7 +120,7 @@ Error CreateSurface(std::uint64_t array, std::uint64_t* object) {
 Error DestroySurface(std::uint64_t object) {
   return WithSession([&](Session& session) -> Error {
     if (object == 0) return CUDA_SUCCESS;
-    const auto found = Surfaces().Find(session, object, true);
+    const auto found = session.TableOf<Surfaces>().Find(session, object, true);
     if (!found) return CUDA_ERROR_INVALID_VALUE;
     SurfaceDestroy op;
     op.object = object;
@@ -136,7 +130,7 @@ Error DestroySurface(std::uint64_t object) {
 
 Error ArrayOfSurface(std::uint64_t object, std::uint64_t* array) {
   return WithSession([&](Session& session) -> Error {
-    const auto found = Surfaces().Find(session, object);
+    const auto found = session.TableOf<Surfaces>().Find(session, object);
     if (!found) return CUDA_ERROR_INVALID_VALUE;
     *array = found->value;
     return CUDA_SUCCESS;

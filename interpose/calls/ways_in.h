@@ -57,7 +57,7 @@ template <typename Body>
 Error OnCurrentDevice(Body&& body) {
   return WithSession([&](Session& session) -> Error {
     std::shared_ptr<Link> link;
-    CUSPAN_RETURN_IF_FAILED(session.CurrentLink(&link));
+    CUSPAN_RETURN_IF_FAILED(session.devices().OpenCurrent(&link));
     return body(session, *link);
   });
 }
@@ -69,7 +69,7 @@ template <typename Body>
 Error OnStream(CUstream stream, DefaultStream meaning, Body&& body) {
   return WithSession([&](Session& session) -> Error {
     StreamTarget target;
-    CUSPAN_RETURN_IF_FAILED(session.ResolveStream(stream, meaning, &target));
+    CUSPAN_RETURN_IF_FAILED(session.streams().Resolve(stream, meaning, &target));
     if (AnyCapture()) [[unlikely]] {
       CUSPAN_RETURN_IF_FAILED(RefuseCapture(session, target));
     }

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "interpose/client/handles.h"
-#include "interpose/client/link.h"
 
 namespace cuspan {
 namespace {
@@ -104,9 +103,9 @@ std::shared_ptr<const Array> Arrays::Find(std::uint64_t array) const {
   return known == arrays_.end() ? nullptr : known->second;
 }
 
-void Arrays::Forget(const Link& link) {
+void Arrays::Forget(const Link& ended) {
   std::lock_guard lock(mutex_);
-  std::erase_if(arrays_, [&](const auto& entry) { return entry.second->link.get() == &link; });
+  std::erase_if(arrays_, [&](const auto& entry) { return entry.second->link.get() == &ended; });
 }
 
 }  // namespace cuspan

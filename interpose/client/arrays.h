@@ -9,11 +9,10 @@
 #include <shared_mutex>
 #include <unordered_map>
 
-#include "structs.gen.h"
+#include "interpose/client/context.h"
+#include "interpose/client/link.h"
 
 namespace cuspan {
-
-class Link;
 
 // An array, a mipmapped array, or one level of such. Constant.
 struct Array {
@@ -30,7 +29,7 @@ struct Array {
 };
 
 // Any thread. Results are the driver's.
-class Arrays {
+class Arrays final : public ContextTable {
  public:
   // `levels` 0 makes a plain array. Waits for the proxy, which may be out of memory.
   CUresult Create(const std::shared_ptr<Link>& link, const ArrayShape& shape, unsigned levels,
@@ -42,8 +41,7 @@ class Arrays {
   CUresult Destroy(std::uint64_t array);
   // Null for unknown and destroyed ones.
   std::shared_ptr<const Array> Find(std::uint64_t array) const;
-  // The device of `link` was reset: its arrays are gone.
-  void Forget(const Link& link);
+  void Forget(const Link& ended) override;
 
  private:
   mutable std::shared_mutex mutex_;

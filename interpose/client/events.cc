@@ -1,77 +1,85 @@
-// Events of the session.
+#include "interpose/client/events.h"
+
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "interpose/client/handles.h"
-#include "interpose/client/session.h"
-#include "interpose/client/shared_event.h"
 #include "interpose/client/thread_state.h"
 
 namespace cuspan {
+namespace {
 
-CUresult Session::CreateEventOn(const std::shared_ptr<Link>& link, unsigned flags,
-                                std::uint64_t* event) {
+// Also when it was told of and only waited for bytes that are here by now.
+bool IsComplete(const Event& event) {
+  if (event.complete()) return true;
+  event.link->receiver().TryShowStored();
+  return event.complete();
+}
+
+}  // namespace
+
+CUresult Events::CreateOn(const std::shared_ptr<Link>& link, unsigned flags, std::uint64_t* event) {
   EventCreate create;
   create.event = NextHandle();
   create.flags = flags;
   if (const CUresult result = link->Post(create); result != CUDA_SUCCESS) return result;
   auto made = std::make_shared<Event>(create.event, link, flags);
-  std::lock_guard lock(events_mutex_);
+  std::lock_guard lock(mutex_);
   events_.emplace(create.event, std::move(made));
   *event = create.event;
   return CUDA_SUCCESS;
 }
 
-CUresult Session::CreateEvent(unsigned flags, std::uint64_t* event) {
+CUresult Events::Create(unsigned flags, std::uint64_t* event) {
   std::shared_ptr<Link> link;
-  if (const CUresult result = CurrentLink(&link); result != CUDA_SUCCESS) return result;
-  if ((flags & CU_EVENT_INTERPROCESS) == 0) return CreateEventOn(link, flags, event);
+  if (const CUresult result = devices_.OpenCurrent(&link); result != CUDA_SUCCESS) return result;
+  if ((flags & CU_EVENT_INTERPROCESS) == 0) return CreateOn(link, flags, event);
   auto shared = SharedEvent::Create();
   if (shared == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
-  return AddSharedEvent(std::move(shared), flags, event);
+  return AddShared(std::move(shared), flags, event);
 }
 
-CUresult Session::AddSharedEvent(std::shared_ptr<SharedEvent> shared, unsigned flags,
-                                 std::uint64_t* event) {
+CUresult Events::AddShared(std::shared_ptr<SharedEvent> shared, unsigned flags,
+                           std::uint64_t* event) {
   std::shared_ptr<Link> link;
-  if (const CUresult result = CurrentLink(&link); result != CUDA_SUCCESS) return result;
-  const CUresult result = CreateEventOn(link, flags, event);
-  if (result == CUDA_SUCCESS) SharedEvent::Add(*event, std::move(shared));
+  if (const CUresult result = devices_.OpenCurrent(&link); result != CUDA_SUCCESS) return result;
+  const CUresult result = CreateOn(link, flags, event);
+  if (result == CUDA_SUCCESS) shared_.Add(*event, std::move(shared));
   return result;
 }
 
-std::shared_ptr<Event> Session::FindEvent(std::uint64_t event) const {
+std::shared_ptr<Event> Events::Find(std::uint64_t event) const {
   if (event == 0) return nullptr;
   auto& lately = ThisThread().events;
   if (auto known = lately.Find(event); known != nullptr)
     return known->destroyed.load(std::memory_order_acquire) ? nullptr : known;
-  std::shared_lock lock(events_mutex_);
+  std::shared_lock lock(mutex_);
   const auto entry = events_.find(event);
   if (entry == events_.end() || entry->second->destroyed.load(std::memory_order_acquire))
     return nullptr;
   return lately.Keep(event, entry->second);
 }
 
-CUresult Session::DestroyEvent(std::uint64_t event) {
-  SharedEvent::Remove(event);
-  const std::shared_ptr<Event> known = FindEvent(event);
+void Events::Erase(std::uint64_t event) {
+  std::lock_guard lock(mutex_);
+  events_.erase(event);
+}
+
+CUresult Events::Destroy(std::uint64_t event) {
+  shared_.Remove(event);
+  const std::shared_ptr<Event> known = Find(event);
   if (known == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   known->destroyed.store(true);
   // Otherwise the last completion forgets it.
-  if (known->complete() && known->attended.load() == 0) {
-    std::lock_guard lock(events_mutex_);
-    events_.erase(event);
-  }
+  if (known->complete() && known->attended.load() == 0) Erase(event);
   EventDestroy destroy;
   destroy.event = event;
   return known->link->Post(destroy);
 }
 
-CUresult Session::RecordEvent(std::uint64_t event, const StreamTarget& target) {
-  if (const auto shared = SharedEvent::Find(event))
-    return SharedEvent::Record(shared, *this, target);
-  const std::shared_ptr<Event> known = FindEvent(event);
+CUresult Events::Record(std::uint64_t event, const StreamTarget& target) {
+  if (const auto shared = shared_.Find(event)) return RecordShared(shared, target);
+  const std::shared_ptr<Event> known = Find(event);
   if (known == nullptr || known->link != target.link) return CUDA_ERROR_INVALID_HANDLE;
   std::lock_guard recording(known->recording);
   EventRecord record;
@@ -82,34 +90,27 @@ CUresult Session::RecordEvent(std::uint64_t event, const StreamTarget& target) {
   return target.link->Post(record);
 }
 
-// Also when it was told of and only waited for bytes that are here by now.
-bool Session::IsComplete(const Event& event) {
-  if (event.complete()) return true;
-  event.link->TryShowStored();
-  return event.complete();
-}
-
-CUresult Session::QueryEvent(std::uint64_t event) {
-  if (const auto shared = SharedEvent::Find(event))
+CUresult Events::Query(std::uint64_t event) {
+  if (const auto shared = shared_.Find(event))
     if (const CUresult result = shared->Query(); result != CUDA_SUCCESS) return result;
-  const std::shared_ptr<Event> known = FindEvent(event);
+  const std::shared_ptr<Event> known = Find(event);
   if (known == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   const bool complete = IsComplete(*known);
   if (const CUresult failure = known->failure(); failure != CUDA_SUCCESS) return failure;
   return complete ? known->link->Synchronized(false) : CUDA_ERROR_NOT_READY;
 }
 
-CUresult Session::SynchronizeEvent(std::uint64_t event) {
-  if (const auto shared = SharedEvent::Find(event))
+CUresult Events::Synchronize(std::uint64_t event) {
+  if (const auto shared = shared_.Find(event))
     if (const CUresult result = shared->Synchronize(); result != CUDA_SUCCESS) return result;
-  const std::shared_ptr<Event> known = FindEvent(event);
+  const std::shared_ptr<Event> known = Find(event);
   if (known == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   const std::uint64_t wanted = known->recorded.load();
   const auto over = [&] {
     return known->reached.load() >= wanted || known->failure() != CUDA_SUCCESS ||
            known->link->fault() != CUDA_SUCCESS;
   };
-  if (!over() && (known->flags & CU_EVENT_BLOCKING_SYNC) == 0) known->link->Watch(over);
+  if (!over() && (known->flags & CU_EVENT_BLOCKING_SYNC) == 0) known->link->receiver().Watch(over);
   if (!over()) {
     known->attended.fetch_add(1);
     std::unique_lock lock(known->mutex);
@@ -122,9 +123,9 @@ CUresult Session::SynchronizeEvent(std::uint64_t event) {
   return known->link->Synchronized(false);
 }
 
-CUresult Session::ElapsedTime(std::uint64_t start, std::uint64_t end, float* milliseconds) {
-  const std::shared_ptr<Event> first = FindEvent(start);
-  const std::shared_ptr<Event> second = FindEvent(end);
+CUresult Events::ElapsedTime(std::uint64_t start, std::uint64_t end, float* milliseconds) {
+  const std::shared_ptr<Event> first = Find(start);
+  const std::shared_ptr<Event> second = Find(end);
   if (first == nullptr || second == nullptr || first->link != second->link)
     return CUDA_ERROR_INVALID_HANDLE;
   // What is wrong with either comes before what is not ready yet, as in the driver.
@@ -144,9 +145,10 @@ CUresult Session::ElapsedTime(std::uint64_t start, std::uint64_t end, float* mil
   return result;
 }
 
-CUresult Session::WaitEvent(const StreamTarget& target, std::uint64_t event) {
-  if (const auto shared = SharedEvent::Find(event)) return SharedEvent::Wait(shared, target);
-  const std::shared_ptr<Event> known = FindEvent(event);
+CUresult Events::Wait(const StreamTarget& target, std::uint64_t event) {
+  if (const auto shared = shared_.Find(event))
+    return shared_.Hold(shared, target.link, target.stream);
+  const std::shared_ptr<Event> known = Find(event);
   if (known == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (known->link == target.link) {
     StreamWaitEvent wait;
@@ -155,27 +157,67 @@ CUresult Session::WaitEvent(const StreamTarget& target, std::uint64_t event) {
     wait.record = known->recorded.load();
     return wait.record == 0 ? CUDA_SUCCESS : target.link->Post(wait);
   }
+  return WaitElsewhere(target, *known);
+}
+
+CUresult Events::WaitElsewhere(const StreamTarget& target, Event& event) {
   StreamWaitSignal wait;
   wait.stream = target.stream;
   wait.signal = NextHandle();
   {
-    std::lock_guard lock(known->mutex);
-    known->attended.fetch_add(1);
-    const std::uint64_t recorded = known->recorded.load();
-    if (known->failure() != CUDA_SUCCESS || known->reached.load() >= recorded) {
-      known->attended.fetch_sub(1);
-      return known->failure();
+    std::lock_guard lock(event.mutex);
+    event.attended.fetch_add(1);
+    const std::uint64_t recorded = event.recorded.load();
+    if (event.failure() != CUDA_SUCCESS || event.reached.load() >= recorded) {
+      event.attended.fetch_sub(1);
+      return event.failure();
     }
-    known->held.push_back({recorded, target.link, wait.signal});
+    event.held.push_back({recorded, target.link, wait.signal});
   }
   // The signal may overtake this, which the proxy expects.
   return target.link->Post(wait);
 }
 
-void Session::OnEventReached(const EventReached& reached) {
+CUresult Events::WhenReached(const StreamTarget& target, std::function<void(CUresult)> call) {
+  std::uint64_t event = 0;
+  if (const CUresult result = CreateOn(target.link, CU_EVENT_DISABLE_TIMING, &event);
+      result != CUDA_SUCCESS)
+    return result;
+  const std::shared_ptr<Event> reached = Find(event);
+  {
+    std::lock_guard lock(reached->mutex);
+    reached->attended.fetch_add(1);
+    reached->then = std::move(call);
+  }
+  const CUresult result = Record(event, target);
+  const CUresult destroyed = Destroy(event);
+  return result != CUDA_SUCCESS ? result : destroyed;
+}
+
+CUresult Events::Order(const StreamTarget& first, const StreamTarget& waiting) {
+  std::uint64_t event = 0;
+  if (const CUresult result = CreateOn(first.link, CU_EVENT_DISABLE_TIMING, &event);
+      result != CUDA_SUCCESS)
+    return result;
+  CUresult result = Record(event, first);
+  if (result == CUDA_SUCCESS) result = Wait(waiting, event);
+  const CUresult destroyed = Destroy(event);
+  return result != CUDA_SUCCESS ? result : destroyed;
+}
+
+CUresult Events::RecordShared(const std::shared_ptr<SharedEvent>& shared,
+                              const StreamTarget& target) {
+  const std::uint64_t number = shared->BeginRecord();
+  const CUresult result =
+      WhenReached(target, [shared, number](CUresult reached) { shared->Reached(number, reached); });
+  if (result != CUDA_SUCCESS) shared->Reached(number, result);
+  return result;
+}
+
+void Events::OnReached(const EventReached& reached) {
   std::shared_ptr<Event> event;
   {
-    std::shared_lock lock(events_mutex_);
+    std::shared_lock lock(mutex_);
     const auto entry = events_.find(reached.event);
     if (entry == events_.end()) return;
     event = entry->second;
@@ -188,13 +230,11 @@ void Session::OnEventReached(const EventReached& reached) {
     event->reached.store(reached.record);
   if (event->attended.load() != 0)
     Release(*event, reached.record, static_cast<CUresult>(reached.result));
-  if (event->destroyed.load() && event->complete() && event->attended.load() == 0) {
-    std::lock_guard lock(events_mutex_);
-    events_.erase(reached.event);
-  }
+  if (event->destroyed.load() && event->complete() && event->attended.load() == 0)
+    Erase(reached.event);
 }
 
-void Session::Release(Event& event, std::optional<std::uint64_t> record, CUresult result) {
+void Events::Release(Event& event, std::optional<std::uint64_t> record, CUresult result) {
   std::vector<Event::Held> released;
   std::function<void(CUresult)> then;
   {
@@ -212,24 +252,34 @@ void Session::Release(Event& event, std::optional<std::uint64_t> record, CUresul
   for (const Event::Held& held : released) {
     Signal signal;
     signal.signal = held.signal;
-    if (const auto link = held.link.lock()) link->PostFromReceiver(signal);
+    if (const auto link = held.link.lock()) link->receiver().Post(signal);
   }
-  if (!released.empty()) bell_.Ring();
+  if (!released.empty()) devices_.Wake();
 }
 
-void Session::FailEvents(const Link& link) {
-  std::vector<std::shared_ptr<Event>> lost;
+void Events::Lost(const Link& lost) {
+  std::vector<std::shared_ptr<Event>> failed;
   {
-    std::shared_lock lock(events_mutex_);
+    std::shared_lock lock(mutex_);
     for (const auto& [id, event] : events_)
-      if (event->link.get() == &link) lost.push_back(event);
+      if (event->link.get() == &lost) failed.push_back(event);
   }
-  for (const auto& event : lost) {
-    event->result.store(link.fault());
+  for (const auto& event : failed) {
+    event->result.store(lost.fault());
     // Streams of other devices must not be held for ever by a device that is gone; whoever asks
     // about the event itself is told.
-    Release(*event, std::nullopt, link.fault());
+    Release(*event, std::nullopt, lost.fault());
   }
+}
+
+void Events::Forget(const Link& ended) {
+  Lost(ended);
+  std::lock_guard lock(mutex_);
+  std::erase_if(events_, [&](const auto& entry) {
+    const bool gone = entry.second->link.get() == &ended;
+    if (gone) entry.second->destroyed.store(true);
+    return gone;
+  });
 }
 
 }  // namespace cuspan

@@ -6,12 +6,11 @@
 
 #include "interpose/client/background_thread.h"
 #include "interpose/client/handles.h"
-#include "interpose/client/session.h"
 #include "interpose/client/thread_state.h"
 
 namespace cuspan {
 
-void HostCalls::Run(Call call) {
+void HostCallThread::Run(Call call) {
   {
     std::lock_guard lock(mutex_);
     waiting_.push_back(std::move(call));
@@ -23,19 +22,19 @@ void HostCalls::Run(Call call) {
 
 // Has nothing to destroy, and no promise about exceptions: pthread_exit unwinds from the function
 // through this frame, by the program's unwinder, which has nothing to call here.
-void* HostCalls::Thread(void* calls) {
+void* HostCallThread::Thread(void* calls) {
   // Only the function can be cancelled.
   ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, nullptr);
   for (;;) {
-    const HostFunction next = static_cast<HostCalls*>(calls)->Next();
+    const HostFunction next = static_cast<HostCallThread*>(calls)->Next();
     ::pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, nullptr);
     if (next.function != nullptr) next.function(next.data);
     ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, nullptr);
-    static_cast<HostCalls*>(calls)->Over();
+    static_cast<HostCallThread*>(calls)->Over();
   }
 }
 
-HostFunction HostCalls::Next() {
+HostFunction HostCallThread::Next() {
   // What runs here is what CUDA forbids to use the devices.
   ThisThread().in_host_call = true;
   {
@@ -47,33 +46,17 @@ HostFunction HostCalls::Next() {
   return current_.choose();
 }
 
-void HostCalls::Over() {
+void HostCallThread::Over() {
   if (current_.over) current_.over();
   current_ = {};
 }
 
-CUresult Session::WhenReached(const StreamTarget& target, std::function<void(CUresult)> call) {
-  std::uint64_t event = 0;
-  if (const CUresult result = CreateEventOn(target.link, CU_EVENT_DISABLE_TIMING, &event);
-      result != CUDA_SUCCESS)
-    return result;
-  const std::shared_ptr<Event> reached = FindEvent(event);
-  {
-    std::lock_guard lock(reached->mutex);
-    reached->attended.fetch_add(1);
-    reached->then = std::move(call);
-  }
-  const CUresult result = RecordEvent(event, target);
-  const CUresult destroyed = DestroyEvent(event);
-  return result != CUDA_SUCCESS ? result : destroyed;
-}
-
 // The stream stops at a signal, which is given when the function has run.
-CUresult Session::CallHost(const StreamTarget& target, HostCall call) {
+CUresult HostCalls::Call(const StreamTarget& target, Choose call) {
   StreamWaitSignal wait;
   wait.stream = target.stream;
   wait.signal = NextHandle();
-  pending_host_calls_.fetch_add(1, std::memory_order_relaxed);
+  pending_.fetch_add(1, std::memory_order_relaxed);
   // The function finds in shared memory what the stream did so far, and the stream what the
   // function did.
   auto choose = [call = std::move(call),
@@ -85,16 +68,16 @@ CUresult Session::CallHost(const StreamTarget& target, HostCall call) {
   };
   auto over = [this, stream = std::weak_ptr<Link>(target.link), signal = wait.signal] {
     const std::shared_ptr<Link> link = stream.lock();
-    pending_host_calls_.fetch_sub(1, std::memory_order_release);
+    pending_.fetch_sub(1, std::memory_order_release);
     if (link == nullptr) return;
     static_cast<void>(link->coherence().SendNews());
     Signal over;
     over.signal = signal;
     static_cast<void>(link->Post(over));  // A lost device has nothing that waits.
   };
-  const CUresult result = WhenReached(
+  const CUresult result = events_.WhenReached(
       target, [this, choose = std::move(choose), over = std::move(over)](CUresult reached) {
-        host_calls_.Run({[choose, reached] { return choose(reached); }, over});
+        thread_.Run({[choose, reached] { return choose(reached); }, over});
       });
   return result != CUDA_SUCCESS ? result : target.link->Post(wait);
 }

@@ -1,10 +1,15 @@
 // Functions of the program that run when a stream comes to them.
 #pragma once
 
+#include <cuda.h>
+
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
 #include <mutex>
+
+#include "interpose/client/events.h"
 
 namespace cuspan {
 
@@ -19,7 +24,7 @@ struct HostFunction {
 //
 // A function may end its thread (pthread_exit). Then it is as with CUDA: it counts as one that
 // never returns, and what was to come after it never does (measured, driver 580).
-class HostCalls {
+class HostCallThread {
  public:
   struct Call {
     // Which function is to be called, said when its turn has come.
@@ -40,6 +45,26 @@ class HostCalls {
   std::deque<Call> waiting_;
   Call current_;  // The thread's own.
   bool started_ = false;
+};
+
+// Any thread. Lives as long as the process.
+class HostCalls {
+ public:
+  explicit HostCalls(Events* events) : events_(*events) {}
+  HostCalls(const HostCalls&) = delete;
+
+  // The function that `call` returns runs on a thread of ours when the stream has come so far, and
+  // the stream goes on after it. When the device is lost before, `call` is called with the sticky
+  // error.
+  using Choose = std::function<HostFunction(CUresult)>;
+  CUresult Call(const StreamTarget& target, Choose call);
+  // Whether there are some that have not run.
+  bool pending() const { return pending_.load(std::memory_order_acquire) != 0; }
+
+ private:
+  Events& events_;
+  std::atomic<int> pending_{0};
+  HostCallThread thread_;
 };
 
 }  // namespace cuspan

@@ -32,41 +32,32 @@ std::string ProxyName(const std::array<std::uint8_t, 16>& bytes) {
 
 }  // namespace
 
-IpcMemory& IpcMemory::Get() {
-  static auto* const memory = new IpcMemory;  // Never destroyed, as the session.
-  return *memory;
-}
-
-CUresult IpcMemory::Describe(Session& session, const void* pointer, IpcMemoryHandle* handle) {
-  const Session::PointerKind kind = session.Classify(pointer);
-  if (kind.kind != Session::PointerKind::kDevice || kind.range_bytes == 0)
-    return CUDA_ERROR_INVALID_VALUE;
-  const std::shared_ptr<Link> link = session.OpenedLink(kind.device);
+CUresult IpcMemory::Describe(int device, const BlockAllocator::Range& block,
+                             IpcMemoryHandle* handle) {
+  const std::shared_ptr<Link> link = devices_.Opened(device);
   if (link == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const auto piece = link->memory().OwnPiece(kind.range_base);
+  const auto piece = link->memory().OwnPiece(block.base);
   if (!piece) return CUDA_ERROR_INVALID_VALUE;  // A variable, or what another process has.
   *handle = {};
   if (!ParseProxy(link->place().exchange, &handle->proxy)) return CUDA_ERROR_NOT_SUPPORTED;
   handle->magic = kMagic;
   handle->piece = piece->base;
   handle->piece_bytes = piece->bytes;
-  handle->offset = kind.range_base - piece->base;
-  handle->bytes = kind.range_bytes;
+  handle->offset = block.base - piece->base;
+  handle->bytes = block.bytes;
   // What was copied there so far may still be under way.
-  session.ShareWithOthers();
-  return session.Synchronize(kind.device);
+  in_use_.store(true, std::memory_order_relaxed);
+  return devices_.Synchronize(device);
 }
 
-CUresult IpcMemory::Open(Session& session, int device, const IpcMemoryHandle& handle,
-                         std::uint64_t* address) {
+CUresult IpcMemory::Open(int device, const IpcMemoryHandle& handle, std::uint64_t* address) {
   if (handle.magic != kMagic || handle.offset >= handle.piece_bytes)
     return CUDA_ERROR_INVALID_VALUE;
   const std::string proxy = ProxyName(handle.proxy);
   std::shared_ptr<Link> link;
-  if (const CUresult result = session.OpenLink(device, &link); result != CUDA_SUCCESS)
-    return result;
-  for (int other = 0; other < session.device_count(); ++other) {
-    const auto own = session.OpenedLink(other);
+  if (const CUresult result = devices_.Open(device, &link); result != CUDA_SUCCESS) return result;
+  for (int other = 0; other < devices_.count(); ++other) {
+    const auto own = devices_.Opened(other);
     if (own != nullptr && own->place().exchange == proxy) return CUDA_ERROR_INVALID_CONTEXT;
   }
   std::lock_guard lock(mutex_);
@@ -81,18 +72,18 @@ CUresult IpcMemory::Open(Session& session, int device, const IpcMemoryHandle& ha
       return result;
     }
   }
-  session.ShareWithOthers();
+  in_use_.store(true, std::memory_order_relaxed);
   *address = import.base + handle.offset;
   ++import.opened[*address];
   return CUDA_SUCCESS;
 }
 
-CUresult IpcMemory::Close(Session& session, std::uint64_t address) {
+CUresult IpcMemory::Close(std::uint64_t address) {
   std::lock_guard lock(mutex_);
   for (auto entry = imports_.begin(); entry != imports_.end(); ++entry) {
     Import& import = entry->second;
     const auto block = import.opened.find(address);
-    const auto link = session.OpenedLink(import.device);
+    const auto link = devices_.Opened(import.device);
     if (block == import.opened.end() || link == nullptr ||
         link->number() != std::get<2>(entry->first))
       continue;
@@ -108,10 +99,10 @@ CUresult IpcMemory::Close(Session& session, std::uint64_t address) {
   return CUDA_ERROR_INVALID_VALUE;
 }
 
-void IpcMemory::ForgetLink(const Link& link) {
+void IpcMemory::Forget(const Link& ended) {
   std::lock_guard lock(mutex_);
   std::erase_if(imports_,
-                [&](const auto& entry) { return std::get<2>(entry.first) == link.number(); });
+                [&](const auto& entry) { return std::get<2>(entry.first) == ended.number(); });
 }
 
 }  // namespace cuspan

@@ -5,13 +5,15 @@
 #include <cuda.h>
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <mutex>
 #include <string>
 #include <tuple>
 
-#include "interpose/client/session.h"
+#include "interpose/client/context.h"
+#include "interpose/client/devices.h"
 
 namespace cuspan {
 
@@ -28,23 +30,24 @@ struct IpcMemoryHandle {
 static_assert(sizeof(IpcMemoryHandle) == 64);
 
 // Any thread.
-class IpcMemory {
+class IpcMemory final : public ContextTable {
  public:
-  static IpcMemory& Get();  // The one of this process.
+  explicit IpcMemory(Devices* devices) : devices_(*devices) {}
+  IpcMemory(const IpcMemory&) = delete;
 
-  // Of the block that holds `pointer`, which cudaMalloc or a pool gave out.
-  // CUDA_ERROR_INVALID_VALUE for other memory, CUDA_ERROR_NOT_SUPPORTED where proxies do not reach
-  // each other.
-  CUresult Describe(Session& session, const void* pointer, IpcMemoryHandle* handle);
+  // Of a block of `device`, which cudaMalloc or a pool gave out. CUDA_ERROR_INVALID_VALUE for other
+  // memory, CUDA_ERROR_NOT_SUPPORTED where proxies do not reach each other.
+  CUresult Describe(int device, const BlockAllocator::Range& block, IpcMemoryHandle* handle);
   // The block in the addresses of `device`. Opening it again gives the same address.
   // CUDA_ERROR_INVALID_CONTEXT for memory of this process, CUDA_ERROR_MAP_FAILED when it can not be
   // had.
-  CUresult Open(Session& session, int device, const IpcMemoryHandle& handle,
-                std::uint64_t* address);
+  CUresult Open(int device, const IpcMemoryHandle& handle, std::uint64_t* address);
   // Undoes one Open; waits for the device. CUDA_ERROR_INVALID_VALUE for what was not opened.
-  CUresult Close(Session& session, std::uint64_t address);
-  // The device of `link` was reset: what was opened on it is gone.
-  void ForgetLink(const Link& link);
+  CUresult Close(std::uint64_t address);
+  // Whether other processes have memory of this one's, or this one theirs.
+  bool in_use() const { return in_use_.load(std::memory_order_relaxed); }
+
+  void Forget(const Link& ended) override;
 
  private:
   struct Import {
@@ -55,6 +58,8 @@ class IpcMemory {
   // The proxy, the piece there, and the number of the link that uses it.
   using Key = std::tuple<std::string, std::uint64_t, std::uint64_t>;
 
+  Devices& devices_;
+  std::atomic<bool> in_use_{false};
   std::mutex mutex_;
   std::map<Key, Import> imports_;
 };

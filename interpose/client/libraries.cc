@@ -83,12 +83,6 @@ CUresult Library::KernelNames(Link& link, std::vector<std::string>* names) {
   return CUDA_SUCCESS;
 }
 
-Libraries& Libraries::Get() {
-  // Never destroyed: programs unload among the last things they do.
-  static auto* const libraries = new Libraries;
-  return *libraries;
-}
-
 Library* Libraries::Add(FatbinRecord* fatbin) {
   std::lock_guard lock(mutex_);
   Library& library = libraries_.emplace_back(fatbin);

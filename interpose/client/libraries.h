@@ -53,12 +53,9 @@ class Library {
   std::optional<std::vector<std::string>> names_;
 };
 
-// Any thread.
+// Those of the session. Any thread.
 class Libraries {
  public:
-  // Those of this process.
-  static Libraries& Get();
-
   Library* Add(FatbinRecord* fatbin);
   // Null when `handle` is no library, or one that was removed.
   Library* Find(const void* handle) const;

@@ -1,5 +1,5 @@
-// One device of the program: the connection to its proxy, its memory and its modules. A device
-// that is reset gets a new one.
+// One life of a context (context.h): the connection to its proxy, its memory and its modules. A
+// device that is reset gets a new one.
 //
 // Any thread may use a link. Functions return the driver's results; a lost device makes every call
 // return its sticky error.
@@ -30,6 +30,8 @@ struct LinkParts {
   SharedRegion* region = nullptr;
   ManagedVariables* variables = nullptr;
   PieceListener* pieces = nullptr;  // Null: nobody wants to know.
+  // Is told of completions by the thread that receives.
+  const std::function<void(const EventReached&)>* on_event = nullptr;
 };
 
 class Link final : public Connection {
@@ -77,18 +79,13 @@ class Link final : public Connection {
   const DeviceMemory& memory() const { return memory_; }
   Modules& modules() { return modules_; }
 
-  // Who is told of completions, by the thread that receives. Set once, before the link is used.
-  void SetOnEvent(std::function<void(const EventReached&)> on_event) {
-    on_event_ = std::move(on_event);
-  }
-
  private:
-  void OnEvent(const EventReached& reached) override { on_event_(reached); }
+  void OnEvent(const EventReached& reached) override { (*on_event_)(reached); }
   void OnCompleted(std::uint64_t sequence) override { memory_.Completed(sequence); }
   void OnLongWait() override;
 
   SharedRegion* const region_;
-  std::function<void(const EventReached&)> on_event_;
+  const std::function<void(const EventReached&)>* const on_event_;
   std::atomic<bool> said_what_is_waited_for_{false};
   Coherence coherence_;
   DeviceMemory memory_;

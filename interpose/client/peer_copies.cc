@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "interpose/client/handles.h"
-#include "interpose/client/link.h"
 
 namespace cuspan {
 
@@ -94,13 +93,13 @@ void PeerCopies::ForgetStream(const Link& link, std::uint64_t stream) {
   }
 }
 
-void PeerCopies::ForgetLink(const Link& link) {
+void PeerCopies::Forget(const Link& ended) {
   std::lock_guard lock(mutex_);
   std::erase_if(joins_, [&](const auto& entry) {
-    return entry.first.first == link.number() || entry.first.second == link.number();
+    return entry.first.first == ended.number() || entry.first.second == ended.number();
   });
   std::erase_if(companions_, [&](const auto& entry) {
-    if (entry.first.link != link.number() && entry.first.other != link.number()) return false;
+    if (entry.first.link != ended.number() && entry.first.other != ended.number()) return false;
     Destroy(entry.second);
     return true;
   });

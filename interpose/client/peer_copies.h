@@ -12,14 +12,13 @@
 #include <mutex>
 #include <utility>
 
-#include "structs.gen.h"
+#include "interpose/client/context.h"
+#include "interpose/client/link.h"
 
 namespace cuspan {
 
-class Link;
-
 // Any thread, but not the receiver's: functions wait for devices.
-class PeerCopies {
+class PeerCopies final : public ContextTable {
  public:
   // Asks the agent for a channel between the proxies of two devices.
   using Join = std::function<CUresult(std::uint32_t join, int first, int second)>;
@@ -38,8 +37,7 @@ class PeerCopies {
 
   // The stream is gone, or will be.
   void ForgetStream(const Link& link, std::uint64_t stream);
-  // The device is gone.
-  void ForgetLink(const Link& link);
+  void Forget(const Link& ended) override;
 
  private:
   // A stream of another device whose work is that of copies in one stream.

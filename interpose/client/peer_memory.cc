@@ -130,18 +130,18 @@ void PeerMemory::BeforeUnmap(const Connection& owner, const AddressWindow& windo
   }
 }
 
-void PeerMemory::Forget(Link& link) {
+void PeerMemory::Forget(const Link& ended) {
   std::lock_guard lock(mutex_);
   for (const std::shared_ptr<Link>& user : links_()) {
-    const auto found = pairs_.find({user->number(), link.number()});
+    const auto found = pairs_.find({user->number(), ended.number()});
     if (found == pairs_.end() || !found->second.can) continue;
     PeerClose op;
-    op.base = link.memory().window().base;
+    op.base = ended.memory().window().base;
     PeerClose::Reply reply;
     static_cast<void>(user->Call(op, &reply));
   }
   std::erase_if(pairs_, [&](const auto& entry) {
-    return entry.first.first == link.number() || entry.first.second == link.number();
+    return entry.first.first == ended.number() || entry.first.second == ended.number();
   });
 }
 

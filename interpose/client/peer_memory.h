@@ -14,12 +14,13 @@
 #include <set>
 #include <vector>
 
+#include "interpose/client/context.h"
 #include "interpose/client/link.h"
 
 namespace cuspan {
 
 // Any thread, but not the receiver's: functions wait for devices.
-class PeerMemory final : public PieceListener {
+class PeerMemory final : public PieceListener, public ContextTable {
  public:
   using Links = std::function<std::vector<std::shared_ptr<Link>>()>;
   // `links` gives those that are open.
@@ -43,8 +44,8 @@ class PeerMemory final : public PieceListener {
                     const BlockAllocator::Range& piece) override;
   void BeforeUnmap(const Connection& owner, const AddressWindow& window,
                    const BlockAllocator::Range& piece) override;
-  // The device is gone; so is what others had of it.
-  void Forget(Link& link);
+  // What others had of the device is gone, too.
+  void Forget(const Link& ended) override;
 
  private:
   struct Pair {

@@ -8,11 +8,6 @@
 
 namespace cuspan {
 
-Pools& Pools::Get() {
-  static auto* const pools = new Pools;  // Never destroyed, as the session.
-  return *pools;
-}
-
 std::shared_ptr<MemoryPool>& Pools::DefaultSlot(int device) {
   const auto index = static_cast<std::size_t>(device);
   if (defaults_.size() <= index) defaults_.resize(index + 1);
@@ -65,11 +60,11 @@ CUresult Pools::Destroy(const std::shared_ptr<MemoryPool>& pool) {
   return CUDA_SUCCESS;
 }
 
-CUresult Pools::Allocate(Session& session, const std::shared_ptr<MemoryPool>& pool,
-                         std::uint64_t bytes, std::uint64_t* address) {
+CUresult Pools::Allocate(const std::shared_ptr<MemoryPool>& pool, std::uint64_t bytes,
+                         std::uint64_t* address) {
   if (pool->imported) return CUDA_ERROR_INVALID_VALUE;
   std::shared_ptr<Link> link;
-  if (const CUresult result = session.OpenLink(pool->device, &link); result != CUDA_SUCCESS)
+  if (const CUresult result = devices_.Open(pool->device, &link); result != CUDA_SUCCESS)
     return result;
   {
     std::lock_guard lock(mutex_);
@@ -106,8 +101,8 @@ bool Pools::ForgetImported(std::uint64_t address) {
   return true;
 }
 
-CUresult Pools::Free(Session& session, std::uint64_t address) {
-  if (ForgetImported(address)) return IpcMemory::Get().Close(session, address);
+CUresult Pools::Free(std::uint64_t address) {
+  if (ForgetImported(address)) return ipc_.Close(address);
   std::shared_ptr<Link> link;
   std::shared_ptr<MemoryPool> pool;
   std::uint64_t bytes = 0;
@@ -118,7 +113,7 @@ CUresult Pools::Free(Session& session, std::uint64_t address) {
     const auto block = blocks_.find(address);
     if (block == blocks_.end()) return CUDA_ERROR_INVALID_VALUE;
     pool = block->second.pool;
-    link = session.OpenedLink(pool->device);
+    link = devices_.Opened(pool->device);
     if (link == nullptr || link->number() != block->second.link) return CUDA_ERROR_INVALID_VALUE;
     bytes = block->second.bytes;
     resets = pool->resets;
@@ -144,7 +139,7 @@ bool Pools::IsKept(std::uint64_t address) {
   return kept_.contains(address);
 }
 
-CUresult Pools::Forget(std::uint64_t address, bool* kept) {
+CUresult Pools::Take(std::uint64_t address, bool* kept) {
   std::lock_guard lock(mutex_);
   *kept = kept_.contains(address);
   if (*kept) return CUDA_SUCCESS;
@@ -160,22 +155,22 @@ void Pools::Release(std::map<std::uint64_t, Block>::iterator block) {
   blocks_.erase(block);
 }
 
-void Pools::ForgetLink(const Link& link) {
+void Pools::Forget(const Link& ended) {
   std::lock_guard lock(mutex_);
   const auto forget = [&](MemoryPool& pool) {
-    if (pool.device != link.device()) return;
+    if (pool.device != ended.device()) return;
     // Also what was freed and is not back: it will not come.
     pool.used = pool.reserved = 0;
     ++pool.resets;
   };
   std::erase_if(blocks_, [&](const auto& entry) {
-    if (entry.second.link != link.number()) return false;
+    if (entry.second.link != ended.number()) return false;
     forget(*entry.second.pool);
     return true;
   });
   for (const auto& [handle, pool] : pools_) forget(*pool);
   // The next link of the device gives out the same addresses.
-  const auto gone = [&](std::uint64_t address) { return link.memory().InWindow(address); };
+  const auto gone = [&](std::uint64_t address) { return ended.memory().InWindow(address); };
   std::erase_if(imported_, gone);
   std::erase_if(kept_, gone);
 }

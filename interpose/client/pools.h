@@ -14,7 +14,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "interpose/client/session.h"
+#include "interpose/client/context.h"
+#include "interpose/client/devices.h"
+#include "interpose/client/ipc_memory.h"
 
 namespace cuspan {
 
@@ -35,9 +37,10 @@ struct MemoryPool {
 };
 
 // Any thread. Results are the driver's.
-class Pools {
+class Pools final : public ContextTable {
  public:
-  static Pools& Get();  // The one of this process.
+  Pools(Devices* devices, IpcMemory* ipc) : devices_(*devices), ipc_(*ipc) {}
+  Pools(const Pools&) = delete;
 
   std::shared_ptr<MemoryPool> Default(int device);
   std::shared_ptr<MemoryPool> Current(int device);  // What cudaMallocAsync takes from.
@@ -56,15 +59,15 @@ class Pools {
   }
 
   // `bytes` > 0. CUDA_ERROR_OUT_OF_MEMORY when pool or device have no room.
-  CUresult Allocate(Session& session, const std::shared_ptr<MemoryPool>& pool, std::uint64_t bytes,
+  CUresult Allocate(const std::shared_ptr<MemoryPool>& pool, std::uint64_t bytes,
                     std::uint64_t* address);
   // The block comes back when its device has done all that was posted before.
   // CUDA_ERROR_INVALID_VALUE when no block of a pool starts there, or when it has been freed
   // already.
-  CUresult Free(Session& session, std::uint64_t address);
+  CUresult Free(std::uint64_t address);
   // For memory that the caller frees at once (cudaFree), whether a pool's or not.
   // *kept: it belongs to a graph, and the caller leaves it where it is.
-  CUresult Forget(std::uint64_t address, bool* kept);
+  CUresult Take(std::uint64_t address, bool* kept);
   // Memory of a graph, at whose address each launch finds it again: what the program frees stays.
   void Keep(std::uint64_t address, bool keep);
   bool IsKept(std::uint64_t address);
@@ -74,9 +77,8 @@ class Pools {
   void AddImported(std::uint64_t address);
   // Whether it was one, which it is no more.
   bool ForgetImported(std::uint64_t address);
-  // The device of `link` was reset: its pools are empty, and what graphs and other processes had
-  // there is gone.
-  void ForgetLink(const Link& link);
+  // Its pools are empty, and what graphs and other processes had there is gone.
+  void Forget(const Link& ended) override;
 
  private:
   struct Block {
@@ -88,6 +90,8 @@ class Pools {
   std::shared_ptr<MemoryPool>& DefaultSlot(int device);
   void Release(std::map<std::uint64_t, Block>::iterator block);
 
+  Devices& devices_;
+  IpcMemory& ipc_;
   std::mutex mutex_;
   std::unordered_map<std::uint64_t, std::shared_ptr<MemoryPool>> pools_;
   std::vector<std::shared_ptr<MemoryPool>> defaults_;  // By device.

@@ -9,29 +9,16 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <condition_variable>
 #include <ctime>
-#include <mutex>
 #include <new>
-#include <shared_mutex>
 #include <string>
-#include <unordered_map>
 #include <utility>
-#include <vector>
 
 #include "common/log.h"
 #include "interpose/client/background_thread.h"
 #include "interpose/client/handles.h"
 
 namespace cuspan {
-
-// A stream of this process that stands still until a record is reached.
-struct HeldStream {
-  std::shared_ptr<SharedEvent> event;
-  std::uint64_t number;
-  std::weak_ptr<Link> link;
-  std::uint64_t signal;
-};
 
 namespace {
 
@@ -51,28 +38,6 @@ std::uint64_t PackReached(std::uint64_t number, CUresult result) {
 std::uint64_t NumberIn(std::uint64_t reached) { return reached >> kResultBits; }
 CUresult ResultIn(std::uint64_t reached) {
   return static_cast<CUresult>(reached & ((std::uint64_t{1} << kResultBits) - 1));
-}
-
-// Never destroyed, as the session.
-struct Table {
-  std::atomic<std::size_t> count{0};
-  std::shared_mutex mutex;
-  std::unordered_map<std::uint64_t, std::shared_ptr<SharedEvent>> events;
-};
-Table& Events() {
-  static auto* const table = new Table;
-  return *table;
-}
-
-struct Watcher {
-  std::mutex mutex;
-  std::condition_variable arrived;
-  std::vector<HeldStream> held;
-  std::thread thread;
-};
-Watcher& TheWatcher() {
-  static auto* const watcher = new Watcher;
-  return *watcher;
 }
 
 }  // namespace
@@ -100,26 +65,6 @@ std::shared_ptr<SharedEvent> SharedEvent::Open(const SharedEventHandle& handle) 
   return event->page().token == handle.token ? event : nullptr;
 }
 
-void SharedEvent::Add(std::uint64_t event, std::shared_ptr<SharedEvent> shared) {
-  std::lock_guard lock(Events().mutex);
-  Events().events[event] = std::move(shared);
-  Events().count.store(Events().events.size(), std::memory_order_release);
-}
-
-std::shared_ptr<SharedEvent> SharedEvent::Find(std::uint64_t event) {
-  if (Events().count.load(std::memory_order_acquire) == 0) return nullptr;
-  std::shared_lock lock(Events().mutex);
-  const auto found = Events().events.find(event);
-  return found == Events().events.end() ? nullptr : found->second;
-}
-
-void SharedEvent::Remove(std::uint64_t event) {
-  if (Events().count.load(std::memory_order_acquire) == 0) return;
-  std::lock_guard lock(Events().mutex);
-  Events().events.erase(event);
-  Events().count.store(Events().events.size(), std::memory_order_release);
-}
-
 bool SharedEvent::GetHandle(SharedEventHandle* handle) const {
   if (!file_.valid()) return false;
   *handle = {};
@@ -130,14 +75,9 @@ bool SharedEvent::GetHandle(SharedEventHandle* handle) const {
   return true;
 }
 
-CUresult SharedEvent::Record(const std::shared_ptr<SharedEvent>& event, Session& session,
-                             const StreamTarget& target) {
-  event->page().recorder.store(static_cast<std::uint32_t>(::getpid()), std::memory_order_relaxed);
-  const std::uint64_t number = event->page().recorded.fetch_add(1) + 1;
-  const CUresult result = session.WhenReached(
-      target, [event, number](CUresult reached) { event->Reached(number, reached); });
-  if (result != CUDA_SUCCESS) event->Reached(number, result);
-  return result;
+std::uint64_t SharedEvent::BeginRecord() {
+  page().recorder.store(static_cast<std::uint32_t>(::getpid()), std::memory_order_relaxed);
+  return page().recorded.fetch_add(1) + 1;
 }
 
 void SharedEvent::Reached(std::uint64_t number, CUresult result) {
@@ -175,15 +115,13 @@ std::optional<CUresult> SharedEvent::Over(std::uint64_t number) {
   return ResultIn(page().reached.load());
 }
 
-CUresult SharedEvent::Query() {
-  return Over(page().recorded.load()).value_or(CUDA_ERROR_NOT_READY);
-}
+CUresult SharedEvent::Query() { return Over(recorded()).value_or(CUDA_ERROR_NOT_READY); }
 
 CUresult SharedEvent::Synchronize() {
-  const std::uint64_t recorded = page().recorded.load();
+  const std::uint64_t last = recorded();
   for (;;) {
     const std::uint32_t news = page().news.load();
-    if (const std::optional<CUresult> result = Over(recorded)) return *result;
+    if (const std::optional<CUresult> result = Over(last)) return *result;
     Pause(news);
   }
 }
@@ -193,22 +131,44 @@ void SharedEvent::Pause(std::uint32_t news) {
   ::syscall(SYS_futex, &page().news, FUTEX_WAIT, news, &limit, nullptr, 0);
 }
 
-CUresult SharedEvent::Wait(const std::shared_ptr<SharedEvent>& event, const StreamTarget& target) {
-  const std::uint64_t number = event->page().recorded.load();
+// --- Those of this process
+
+void SharedEvents::Add(std::uint64_t event, std::shared_ptr<SharedEvent> shared) {
+  std::lock_guard lock(mutex_);
+  events_[event] = std::move(shared);
+  count_.store(events_.size(), std::memory_order_release);
+}
+
+std::shared_ptr<SharedEvent> SharedEvents::Find(std::uint64_t event) const {
+  if (count_.load(std::memory_order_acquire) == 0) return nullptr;
+  std::shared_lock lock(mutex_);
+  const auto found = events_.find(event);
+  return found == events_.end() ? nullptr : found->second;
+}
+
+void SharedEvents::Remove(std::uint64_t event) {
+  if (count_.load(std::memory_order_acquire) == 0) return;
+  std::lock_guard lock(mutex_);
+  events_.erase(event);
+  count_.store(events_.size(), std::memory_order_release);
+}
+
+CUresult SharedEvents::Hold(const std::shared_ptr<SharedEvent>& event,
+                            const std::shared_ptr<Link>& link, std::uint64_t stream) {
+  const std::uint64_t number = event->recorded();
   if (event->Over(number)) return CUDA_SUCCESS;
   StreamWaitSignal wait;
-  wait.stream = target.stream;
+  wait.stream = stream;
   wait.signal = NextHandle();
-  if (const CUresult result = target.link->Post(wait); result != CUDA_SUCCESS) return result;
-  Watcher& watcher = TheWatcher();
-  std::lock_guard lock(watcher.mutex);
-  watcher.held.push_back({event, number, target.link, wait.signal});
-  watcher.arrived.notify_one();
-  if (!watcher.thread.joinable()) watcher.thread = StartBackgroundThread("cuspan-events", &Watch);
+  if (const CUresult result = link->Post(wait); result != CUDA_SUCCESS) return result;
+  std::lock_guard lock(held_mutex_);
+  held_.push_back({event, number, link, wait.signal});
+  arrived_.notify_one();
+  if (!watcher_.joinable()) watcher_ = StartBackgroundThread("cuspan-events", [this] { Watch(); });
   return CUDA_SUCCESS;
 }
 
-bool SharedEvent::SendIfOver(HeldStream& held) {
+bool SharedEvents::SendIfOver(const Held& held) {
   const std::shared_ptr<Link> link = held.link.lock();
   if (link == nullptr) return true;
   if (!held.event->Over(held.number)) return false;
@@ -218,20 +178,19 @@ bool SharedEvent::SendIfOver(HeldStream& held) {
   return true;
 }
 
-void SharedEvent::Watch() {
-  Watcher& watcher = TheWatcher();
+void SharedEvents::Watch() {
   for (;;) {
-    std::vector<HeldStream> held;
+    std::vector<Held> held;
     {
-      std::unique_lock lock(watcher.mutex);
-      watcher.arrived.wait(lock, [&] { return !watcher.held.empty(); });
-      held.swap(watcher.held);
+      std::unique_lock lock(held_mutex_);
+      arrived_.wait(lock, [&] { return !held_.empty(); });
+      held.swap(held_);
     }
     std::erase_if(held, SendIfOver);
     if (held.empty()) continue;
     {
-      std::lock_guard lock(watcher.mutex);
-      watcher.held.insert(watcher.held.end(), held.begin(), held.end());
+      std::lock_guard lock(held_mutex_);
+      held_.insert(held_.end(), held.begin(), held.end());
     }
     const timespec pause{0, kWatchPauseNs};
     ::nanosleep(&pause, nullptr);

@@ -8,14 +8,19 @@
 
 #include <array>
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <shared_mutex>
+#include <thread>
+#include <unordered_map>
+#include <vector>
 
 #include "common/shared_memory.h"
 #include "common/unique_fd.h"
-#include "interpose/client/session.h"
+#include "interpose/client/link.h"
 
 namespace cuspan {
 
@@ -38,20 +43,21 @@ class SharedEvent {
   // Another process's; null when the handle is none, or that process has ended.
   static std::shared_ptr<SharedEvent> Open(const SharedEventHandle& handle);
 
-  // Of the events of this process, those that are shared: by their handles in the program.
-  static void Add(std::uint64_t event, std::shared_ptr<SharedEvent> shared);
-  static std::shared_ptr<SharedEvent> Find(std::uint64_t event);  // Null for all others.
-  static void Remove(std::uint64_t event);
-
   // Nothing for one that was opened: only the process that made it gives it away.
   bool GetHandle(SharedEventHandle* handle) const;
 
-  // What cudaEventRecord, …Query and …Synchronize do, and cudaStreamWaitEvent.
-  static CUresult Record(const std::shared_ptr<SharedEvent>& event, Session& session,
-                         const StreamTarget& target);
+  // A record is posted: returns its number.
+  std::uint64_t BeginRecord();
+  // A stream of this process has come to the record, or never will.
+  void Reached(std::uint64_t number, CUresult result);
+  // The number of the last record.
+  std::uint64_t recorded() const { return page().recorded.load(); }
+  // The result when record `number` is complete, or never will be since its process has ended.
+  std::optional<CUresult> Over(std::uint64_t number);
+
+  // What cudaEventQuery and cudaEventSynchronize do.
   CUresult Query();
   CUresult Synchronize();
-  static CUresult Wait(const std::shared_ptr<SharedEvent>& event, const StreamTarget& target);
 
  private:
   struct Page {
@@ -68,15 +74,9 @@ class SharedEvent {
   SharedEvent(Mapping mapping, UniqueFd file)
       : mapping_(std::move(mapping)), file_(std::move(file)) {}
   Page& page() const { return *reinterpret_cast<Page*>(mapping_.data()); }
-  void Reached(std::uint64_t number, CUresult result);
-  // The result when record `number` is complete, or never will be since its process has ended.
-  std::optional<CUresult> Over(std::uint64_t number);
   bool RecorderEnded(pid_t recorder);
   // Waits a moment, or less when something changes.
   void Pause(std::uint32_t news);
-
-  static bool SendIfOver(struct HeldStream& held);
-  static void Watch();
 
   Mapping mapping_;
   UniqueFd file_;  // Of the one who made it.
@@ -84,6 +84,37 @@ class SharedEvent {
   // The recording process as this one knows it: its number alone might be another's some day.
   pid_t recorder_ = 0;
   UniqueFd recorder_file_;
+};
+
+// Of the events of this process, those that are shared, by their handles in the program; and the
+// streams that wait for them. Any thread. Lives as long as the process.
+class SharedEvents {
+ public:
+  void Add(std::uint64_t event, std::shared_ptr<SharedEvent> shared);
+  std::shared_ptr<SharedEvent> Find(std::uint64_t event) const;  // Null for all others.
+  void Remove(std::uint64_t event);
+  // The stream of `link` stands still until the last record, as of now, is reached.
+  CUresult Hold(const std::shared_ptr<SharedEvent>& event, const std::shared_ptr<Link>& link,
+                std::uint64_t stream);
+
+ private:
+  // A stream that stands still until a record is reached.
+  struct Held {
+    std::shared_ptr<SharedEvent> event;
+    std::uint64_t number;
+    std::weak_ptr<Link> link;
+    std::uint64_t signal;
+  };
+  static bool SendIfOver(const Held& held);
+  void Watch();
+
+  std::atomic<std::size_t> count_{0};
+  mutable std::shared_mutex mutex_;
+  std::unordered_map<std::uint64_t, std::shared_ptr<SharedEvent>> events_;
+  std::mutex held_mutex_;
+  std::condition_variable arrived_;
+  std::vector<Held> held_;
+  std::thread watcher_;
 };
 
 }  // namespace cuspan

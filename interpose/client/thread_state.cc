@@ -4,8 +4,6 @@
 
 #include <atomic>
 
-#include "interpose/client/session.h"
-
 namespace cuspan {
 namespace {
 
@@ -41,14 +39,7 @@ ThreadState& MakeState() {
 ThreadState::ThreadState() : number(NextThreadNumber()) {}
 
 ThreadState::~ThreadState() {
-  Session* const session = Session::IfStarted();
-  if (session == nullptr) return;
-  for (std::size_t device = 0; device < own_streams.size(); ++device) {
-    const OwnStream& own = own_streams[device];
-    if (own.stream != 0) {
-      session->DestroyThreadStream(static_cast<int>(device), own.link, own.stream);
-    }
-  }
+  for (const auto& call : at_end) call();
 }
 
 ThreadState& ThisThread() { return state != nullptr ? *state : MakeState(); }

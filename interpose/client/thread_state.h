@@ -7,8 +7,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <vector>
 
+#include "interpose/client/context.h"
 #include "interpose/client/lookup_cache.h"
 
 namespace cuspan {
@@ -28,7 +31,7 @@ struct CallConfiguration {
 };
 
 struct ThreadState {
-  int current_device = 0;
+  ContextStack contexts;  // Those that were made current.
   // The program chose it, so that a list of preferred devices no longer matters.
   bool device_chosen = false;
   // Of the runtime's cudaError_t. Cleared by cudaGetLastError.
@@ -40,13 +43,11 @@ struct ThreadState {
   bool in_host_call = false;
   // Of the runtime's cudaStreamCaptureMode; 0 is its default.
   int capture_mode = 0;
-  // By device; 0 where the thread has none. Destroyed with the thread.
-  struct OwnStream {
-    std::uint64_t stream = 0;
-    std::uint64_t link = 0;  // The link's number: a device that was reset has another.
-  };
-  std::vector<OwnStream> own_streams;
-  // Of the session's tables: see Session::OpenedLink, FindStream, FindEvent.
+  // The thread's own default stream, by the number of the link that has it; see Streams.
+  std::map<std::uint64_t, std::uint64_t> own_streams;
+  // Called when the thread ends.
+  std::vector<std::function<void()>> at_end;
+  // Of the session's tables: see Devices::Opened, Streams::Find, Events.
   LookupCache<Link, 8> links;
   LookupCache<const Stream, 16> streams;
   LookupCache<Event, 16> events;

@@ -90,7 +90,7 @@ Error Copy3DPeer(const cudaMemcpy3DPeerParms* parameters, bool asynchronous, cud
   const cudaMemcpy3DPeerParms& p = *parameters;
   CUSPAN_RETURN_IF_FAILED(WithSession([&](Session& session) -> Error {
     const auto is_device = [&](int device) {
-      return device >= 0 && device < session.device_count();
+      return device >= 0 && device < session.devices().count();
     };
     return is_device(p.dstDevice) && is_device(p.srcDevice) ? cudaSuccess : cudaErrorInvalidDevice;
   }));

@@ -8,7 +8,7 @@ namespace cuspan {
 Error PlaceInVariable(Session& session, const void* symbol, std::size_t offset, std::size_t bytes,
                       std::byte** place) {
   std::shared_ptr<Link> link;
-  CUSPAN_RETURN_IF_FAILED(session.CurrentLink(&link));
+  CUSPAN_RETURN_IF_FAILED(session.devices().OpenCurrent(&link));
   LoadedVariable variable{};
   CUSPAN_RETURN_IF_FAILED(FindVariable(*link, symbol, &variable));
   if (offset > variable.bytes || bytes > variable.bytes - offset) return cudaErrorInvalidValue;

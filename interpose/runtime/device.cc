@@ -15,14 +15,14 @@ namespace cuspan {
 namespace {
 
 bool HasDevice(const Session& session, int device) {
-  return device >= 0 && device < session.device_count();
+  return device >= 0 && device < session.devices().count();
 }
 
 Error DeviceCount(int* count) {
   if (count == nullptr) return cudaErrorInvalidValue;
   *count = 0;
   return WithSession([&](Session& session) -> Error {
-    *count = session.device_count();
+    *count = session.devices().count();
     return *count > 0 ? cudaSuccess : cudaErrorNoDevice;
   });
 }
@@ -45,8 +45,8 @@ int Matches(const cudaDeviceProp& device, const cudaDeviceProp& wanted) {
 
 Error ChooseDevice(Session& session, const cudaDeviceProp& wanted, int* device) {
   int best = -1;
-  for (int candidate = 0; candidate < session.device_count(); ++candidate) {
-    const int matches = Matches(MakeProperties(session.description(candidate)), wanted);
+  for (int candidate = 0; candidate < session.devices().count(); ++candidate) {
+    const int matches = Matches(MakeProperties(session.devices().description(candidate)), wanted);
     if (matches <= best) continue;
     best = matches;
     *device = candidate;
@@ -55,7 +55,7 @@ Error ChooseDevice(Session& session, const cudaDeviceProp& wanted, int* device) 
 }
 
 Error SetValidDevices(Session& session, const int* devices, int count) {
-  if (count < 0 || count > session.device_count() || (count > 0 && devices == nullptr)) {
+  if (count < 0 || count > session.devices().count() || (count > 0 && devices == nullptr)) {
     return cudaErrorInvalidValue;
   }
   std::vector<int> seen;
@@ -65,13 +65,14 @@ Error SetValidDevices(Session& session, const int* devices, int count) {
     seen.push_back(devices[i]);
   }
   ThreadState& thread = ThisThread();
-  if (!thread.device_chosen) thread.current_device = count > 0 ? devices[0] : 0;
+  if (!thread.device_chosen)
+    thread.contexts.Set(&session.devices().Primary(count > 0 ? devices[0] : 0));
   return cudaSuccess;
 }
 
 Error GetPciBusId(Session& session, int device, char* text, int length) {
   if (!HasDevice(session, device)) return cudaErrorInvalidDevice;
-  const std::string& id = session.description(device).pci_bus_id;
+  const std::string& id = session.devices().description(device).pci_bus_id;
   if (static_cast<std::size_t>(length) <= id.size()) return cudaErrorInvalidValue;
   std::memcpy(text, id.c_str(), id.size() + 1);
   return cudaSuccess;
@@ -81,8 +82,8 @@ Error GetPciBusId(Session& session, int device, char* text, int length) {
 Error FindByPciBusId(Session& session, const char* text, int* device) {
   const std::optional<PciBusId> wanted = ParsePciBusId(text);
   if (!wanted) return cudaErrorInvalidValue;
-  for (int candidate = 0; candidate < session.device_count(); ++candidate) {
-    if (ParsePciBusId(session.description(candidate).pci_bus_id) == wanted) {
+  for (int candidate = 0; candidate < session.devices().count(); ++candidate) {
+    if (ParsePciBusId(session.devices().description(candidate).pci_bus_id) == wanted) {
       *device = candidate;
       return cudaSuccess;
     }
@@ -105,7 +106,7 @@ CUSPAN_EXPORT cudaError_t cudaSetDevice(int device) {
   return Answer([&] {
     return WithSession([&](Session& session) -> Error {
       if (!HasDevice(session, device)) return cudaErrorInvalidDevice;
-      ThisThread().current_device = device;
+      ThisThread().contexts.Set(&session.devices().Primary(device));
       ThisThread().device_chosen = true;
       return cudaSuccess;
     });
@@ -116,7 +117,7 @@ CUSPAN_EXPORT cudaError_t cudaGetDevice(int* device) {
   return Answer([&]() -> Error {
     if (device == nullptr) return cudaErrorInvalidValue;
     return WithSession([&](Session&) -> Error {
-      *device = ThisThread().current_device;
+      *device = CurrentDevice();
       return cudaSuccess;
     });
   });
@@ -145,11 +146,11 @@ CUSPAN_EXPORT cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, in
       if (!HasDevice(session, device)) return cudaErrorInvalidDevice;
       if (before_13) {
         // CUDA 12 has another function for what is more than 11 knew.
-        const DeviceProperties12 made = MakeProperties12(session.description(device));
+        const DeviceProperties12 made = MakeProperties12(session.devices().description(device));
         std::memcpy(static_cast<void*>(properties), &made, kProperties11Bytes);
         return cudaSuccess;
       }
-      *properties = MakeProperties(session.description(device));
+      *properties = MakeProperties(session.devices().description(device));
       return cudaSuccess;
     });
   });
@@ -164,7 +165,7 @@ CUSPAN_EXPORT cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attr
     }
     return WithSession([&](Session& session) -> Error {
       if (!HasDevice(session, device)) return cudaErrorInvalidDevice;
-      *value = VisibleAttribute(session.description(device), attribute);
+      *value = VisibleAttribute(session.devices().description(device), attribute);
       return cudaSuccess;
     });
   });
@@ -188,7 +189,7 @@ CUSPAN_EXPORT cudaError_t cudaDeviceGetByPCIBusId(int* device, const char* text)
 CUSPAN_EXPORT cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   return Answer([&] {
     return OnCurrentDevice([&](Session& session, Link& link) -> Error {
-      const PriorityRange range = PrioritiesOf(session.description(link.device()));
+      const PriorityRange range = PrioritiesOf(session.devices().description(link.device()));
       if (least != nullptr) *least = range.least;
       if (greatest != nullptr) *greatest = range.greatest;
       return cudaSuccess;
@@ -217,11 +218,11 @@ CUSPAN_EXPORT cudaError_t cudaDriverGetVersion(int* version) {
     *version = 0;  // As documented for a host without a driver.
     CUresult ignored = CUDA_SUCCESS;
     const Session* const session = StartedSession(&ignored);
-    if (session == nullptr || session->device_count() == 0) return cudaSuccess;
+    if (session == nullptr || session->devices().count() == 0) return cudaSuccess;
     // What every device can do.
-    auto oldest = session->description(0).driver_version;
-    for (int device = 1; device < session->device_count(); ++device) {
-      oldest = std::min(oldest, session->description(device).driver_version);
+    auto oldest = session->devices().description(0).driver_version;
+    for (int device = 1; device < session->devices().count(); ++device) {
+      oldest = std::min(oldest, session->devices().description(device).driver_version);
     }
     *version = static_cast<int>(oldest);
     return cudaSuccess;
@@ -245,15 +246,16 @@ CUSPAN_EXPORT cudaError_t cudaDeviceSynchronize() {
     // Opens the device, as CUDA makes its context here.
     return OnCurrentDevice([](Session& session, Link& link) -> Error {
       if (AnyCapture()) CUSPAN_RETURN_IF_FAILED(RefuseCaptureOnDevice(session, link.device()));
-      return session.Synchronize(link.device());
+      return session.devices().Synchronize(link.device());
     });
   });
 }
 
 CUSPAN_EXPORT cudaError_t cudaDeviceReset() {
   return Answer([&] {
-    return WithSession(
-        [](Session& session) -> Error { return session.Reset(ThisThread().current_device); });
+    return WithSession([](Session& session) -> Error {
+      return session.devices().Reset(session.devices().Primary(CurrentDevice()));
+    });
   });
 }
 

@@ -18,8 +18,7 @@ using namespace cuspan;  // NOLINT: the entry points below are the C API.
 
 CUSPAN_EXPORT cudaError_t cudaSetDeviceFlags(unsigned flags) {
   return Answer([&] {
-    return WithSession(
-        [&](Session&) { return SetDeviceFlags(ThisThread().current_device, flags); });
+    return WithSession([&](Session&) { return SetDeviceFlags(CurrentDevice(), flags); });
   });
 }
 
@@ -28,7 +27,7 @@ CUSPAN_EXPORT cudaError_t cudaGetDeviceFlags(unsigned* flags) {
     if (flags == nullptr) return cudaErrorInvalidValue;
     return WithSession([&](Session&) -> Error {
       // Always reported by CUDA since address spaces are unified.
-      *flags = DeviceFlags(ThisThread().current_device) | cudaDeviceMapHost;
+      *flags = DeviceFlags(CurrentDevice()) | cudaDeviceMapHost;
       return cudaSuccess;
     });
   });
@@ -38,11 +37,11 @@ CUSPAN_EXPORT cudaError_t cudaInitDevice(int device, unsigned device_flags, unsi
   return Answer([&] {
     return WithSession([&](Session& session) -> Error {
       std::shared_ptr<Link> link;
-      if (device < 0 || device >= session.device_count()) return cudaErrorInvalidDevice;
+      if (device < 0 || device >= session.devices().count()) return cudaErrorInvalidDevice;
       if ((flags & cudaInitDeviceFlagsAreValid) != 0) {
         CUSPAN_RETURN_IF_FAILED(SetDeviceFlags(device, device_flags));
       }
-      return session.OpenLink(device, &link);
+      return session.devices().Open(device, &link);
     });
   });
 }

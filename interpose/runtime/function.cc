@@ -142,8 +142,8 @@ CUSPAN_EXPORT cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAtt
     return OnCurrentDevice([&](Session& session, Link& link) -> Error {
       LoadedKernel* kernel = nullptr;
       CUSPAN_RETURN_IF_FAILED(FindKernel(link, function, &kernel));
-      CUSPAN_RETURN_IF_FAILED(SetAttribute(session.description(link.device()), link, *kernel,
-                                           DriversOf(attribute), value));
+      CUSPAN_RETURN_IF_FAILED(SetAttribute(session.devices().description(link.device()), link,
+                                           *kernel, DriversOf(attribute), value));
       kernel->set_by_function->fetch_or(1U << attribute);
       return cudaSuccess;
     });
@@ -158,14 +158,16 @@ CUSPAN_EXPORT cudaError_t cudaKernelSetAttributeForDevice(cudaKernel_t function,
     CUSPAN_RETURN_IF_FAILED(CheckAttribute(attribute));
     return WithSession([&](Session& session) -> Error {
       std::shared_ptr<Link> link;
-      CUSPAN_RETURN_IF_FAILED(session.OpenLink(device, &link));
+      CUSPAN_RETURN_IF_FAILED(session.devices().Open(device, &link));
       LoadedKernel* kernel = nullptr;
       CUSPAN_RETURN_IF_FAILED(FindKernel(*link, function, &kernel));
       // What cudaFuncSetAttribute says counts, whichever was first.
       if ((kernel->set_by_function->load() & 1U << attribute) != 0) {
-        return CheckAttribute(session.description(device), *kernel, DriversOf(attribute), value);
+        return CheckAttribute(session.devices().description(device), *kernel, DriversOf(attribute),
+                              value);
       }
-      return SetAttribute(session.description(device), *link, *kernel, DriversOf(attribute), value);
+      return SetAttribute(session.devices().description(device), *link, *kernel,
+                          DriversOf(attribute), value);
     });
   });
 }

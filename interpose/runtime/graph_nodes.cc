@@ -88,7 +88,7 @@ Error DescribeWork(const cudaKernelNodeParams* parameters, Work* work) {
                     ShapeOf(parameters->gridDim, parameters->blockDim, parameters->sharedMemBytes),
                     parameters->kernelParams, nullptr};
     CUSPAN_RETURN_IF_FAILED(FindFunction(parameters->func, &call.function));
-    return DescribeKernel(session.description(link.device()), link, call, work);
+    return DescribeKernel(session.devices().description(link.device()), link, call, work);
   });
 }
 

@@ -24,10 +24,11 @@ Error AddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void* data
   if (callback == nullptr || flags != 0) return cudaErrorInvalidValue;
   return OnStream(stream, meaning, [&](Session& session, const StreamTarget& target) -> Error {
     auto call = std::make_shared<Callback>(Callback{callback, stream, cudaSuccess, data});
-    return session.CallHost(target, [call = std::move(call)](CUresult result) -> HostFunction {
-      call->status = Error(result).runtime();
-      return {&CallBack, call.get()};
-    });
+    return session.host_calls().Call(target,
+                                     [call = std::move(call)](CUresult result) -> HostFunction {
+                                       call->status = Error(result).runtime();
+                                       return {&CallBack, call.get()};
+                                     });
   });
 }
 

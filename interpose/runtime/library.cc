@@ -99,15 +99,16 @@ Error ApplyLibraryOptions(const Options<cudaLibraryOption>& options, bool* prese
 
 // Makes a library of `fatbin`, or forgets it.
 Error LoadOnCurrentDevice(FatbinRecord* fatbin, cudaLibrary_t* library) {
-  const Error result =
-      OnCurrentDevice([&](Session&, Link& link) -> Error { return link.modules().Load(*fatbin); });
+  const Error result = OnCurrentDevice([&](Session& session, Link& link) -> Error {
+    CUSPAN_RETURN_IF_FAILED(link.modules().Load(*fatbin));
+    *library = reinterpret_cast<cudaLibrary_t>(session.libraries().Add(fatbin));
+    return cudaSuccess;
+  });
   if (result.failed()) {
-    if (Session* const session = Session::IfStarted()) session->Unload(*fatbin);
+    if (Session* const session = Session::IfStarted()) session->devices().Unload(*fatbin);
     Registry::Get().RemoveFatbin(fatbin);
-    return result;
   }
-  *library = reinterpret_cast<cudaLibrary_t>(Libraries::Get().Add(fatbin));
-  return cudaSuccess;
+  return result;
 }
 
 Error LoadData(cudaLibrary_t* library, const void* code, const Options<cudaJitOption>& jit,
@@ -165,10 +166,12 @@ Error LoadFromFile(cudaLibrary_t* library, const char* path, const Options<cudaJ
 // body(Library&, Session&, Link&) → Error, with the current device.
 template <typename Body>
 Error WithLibrary(cudaLibrary_t handle, Body&& body) {
-  Library* const library = Libraries::Get().Find(handle);
-  if (library == nullptr) return cudaErrorInvalidResourceHandle;
-  return OnCurrentDevice(
-      [&](Session& session, Link& link) -> Error { return body(*library, session, link); });
+  return WithSession([&](Session& known) -> Error {
+    Library* const library = known.libraries().Find(handle);
+    if (library == nullptr) return cudaErrorInvalidResourceHandle;
+    return OnCurrentDevice(
+        [&](Session& session, Link& link) -> Error { return body(*library, session, link); });
+  });
 }
 
 // What CUDA calls a name that is not there; the numbers of both are the same.
@@ -183,8 +186,8 @@ Error GetVariable(void** address, std::size_t* bytes, cudaLibrary_t handle, cons
   if (name == nullptr || (address == nullptr && bytes == nullptr)) return cudaErrorInvalidValue;
   return WithLibrary(handle, [&](Library& library, Session& session, Link& link) -> Error {
     std::vector<std::shared_ptr<Link>> links;
-    for (int device = 0; device < session.device_count(); ++device) {
-      if (auto opened = session.OpenedLink(device)) links.push_back(std::move(opened));
+    for (int device = 0; device < session.devices().count(); ++device) {
+      if (auto opened = session.devices().Opened(device)) links.push_back(std::move(opened));
     }
     LoadedVariable variable{};
     const CUresult result = library.Variable(link, links, name, &variable);
@@ -239,10 +242,10 @@ CUSPAN_EXPORT cudaError_t cudaLibraryUnload(cudaLibrary_t handle) {
   return Answer([&]() -> Error {
     if (handle == nullptr) return cudaErrorInvalidValue;
     return WithSession([&](Session& session) -> Error {
-      Library* const library = Libraries::Get().Remove(handle);
+      Library* const library = session.libraries().Remove(handle);
       if (library == nullptr) return cudaErrorInvalidResourceHandle;
       Registry::Get().RemoveFatbin(&library->fatbin());
-      session.Unload(library->fatbin());
+      session.devices().Unload(library->fatbin());
       return cudaSuccess;
     });
   });

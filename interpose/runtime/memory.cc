@@ -24,31 +24,31 @@ Error AllocatePitched3D(Session& session, const cudaExtent& extent, cudaPitchedP
 void DescribePointer(Session& session, const void* pointer, cudaPointerAttributes* out) {
   *out = {};
   out->device = cudaInvalidDeviceId;
-  const Session::PointerKind kind = session.Classify(pointer);
+  const PointerKind kind = session.addresses().Classify(pointer);
   switch (kind.kind) {
-    case Session::PointerKind::kDevice:
+    case PointerKind::kDevice:
       // Inside the device's addresses, but not allocated: nobody's memory.
       if (kind.range_bytes == 0) break;
       out->type = cudaMemoryTypeDevice;
       out->device = kind.device;
       out->devicePointer = const_cast<void*>(pointer);
       return;
-    case Session::PointerKind::kManaged:
+    case PointerKind::kManaged:
       out->type = cudaMemoryTypeManaged;
       out->device = kind.device;
       out->devicePointer = const_cast<void*>(pointer);
       break;
-    case Session::PointerKind::kPinnedHost:
+    case PointerKind::kPinnedHost:
       out->type = cudaMemoryTypeHost;
       out->device = kind.device;
       if (kind.range_bytes != 0) {
         out->devicePointer = const_cast<void*>(pointer);
-      } else if (const auto address = session.shared().registered().DeviceAddress(pointer)) {
+      } else if (const auto address = session.region().registered().DeviceAddress(pointer)) {
         // Registered, and the program has asked for it.
         out->devicePointer = HandleOf<void*>(*address);
       }
       break;
-    case Session::PointerKind::kUnknownHost:
+    case PointerKind::kUnknownHost:
       break;
   }
   out->hostPointer = const_cast<void*>(pointer);

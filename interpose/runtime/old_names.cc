@@ -35,8 +35,8 @@ CUSPAN_EXPORT cudaError_t cudaGetDeviceProperties_v2(DeviceProperties12* propert
   return Answer([&]() -> Error {
     if (properties == nullptr) return cudaErrorInvalidValue;
     return WithSession([&](Session& session) -> Error {
-      if (device < 0 || device >= session.device_count()) return cudaErrorInvalidDevice;
-      *properties = MakeProperties12(session.description(device));
+      if (device < 0 || device >= session.devices().count()) return cudaErrorInvalidDevice;
+      *properties = MakeProperties12(session.devices().description(device));
       return cudaSuccess;
     });
   });

@@ -7,21 +7,21 @@ namespace cuspan {
 namespace {
 
 bool HasDevice(const Session& session, int device) {
-  return device >= 0 && device < session.device_count();
+  return device >= 0 && device < session.devices().count();
 }
 
 // Whether `device` can have the memory of `peer`.
 Error CanAccess(Session& session, int device, int peer, bool* can) {
   *can = false;
   // Without opening devices of which it is known.
-  const DeviceDescription& one = session.description(device);
-  const DeviceDescription& other = session.description(peer);
+  const DeviceDescription& one = session.devices().description(device);
+  const DeviceDescription& other = session.devices().description(peer);
   if (device == peer || one.agent != other.agent || one.host != other.host) return cudaSuccess;
   std::shared_ptr<Link> user;
   std::shared_ptr<Link> owner;
-  CUSPAN_RETURN_IF_FAILED(session.OpenLink(device, &user));
-  CUSPAN_RETURN_IF_FAILED(session.OpenLink(peer, &owner));
-  *can = session.peers().CanAccess(*user, *owner);
+  CUSPAN_RETURN_IF_FAILED(session.devices().Open(device, &user));
+  CUSPAN_RETURN_IF_FAILED(session.devices().Open(peer, &owner));
+  *can = session.peer_memory().CanAccess(*user, *owner);
   return cudaSuccess;
 }
 
@@ -48,12 +48,13 @@ CUSPAN_EXPORT cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
     return WithSession([&](Session& session) -> Error {
       if (!HasDevice(session, peer)) return cudaErrorInvalidDevice;
       if (flags != cudaPeerAccessDefault) return cudaErrorInvalidValue;
-      const int device = ThisThread().current_device;
+      const int device = CurrentDevice();
       if (device == peer) return cudaErrorInvalidDevice;
       bool can = false;
       CUSPAN_RETURN_IF_FAILED(CanAccess(session, device, peer, &can));
       if (!can) return cudaErrorPeerAccessUnsupported;
-      return session.peers().Enable(*session.OpenedLink(device), *session.OpenedLink(peer));
+      return session.peer_memory().Enable(*session.devices().Opened(device),
+                                          *session.devices().Opened(peer));
     });
   });
 }
@@ -62,10 +63,10 @@ CUSPAN_EXPORT cudaError_t cudaDeviceDisablePeerAccess(int peer) {
   return Answer([&] {
     return WithSession([&](Session& session) -> Error {
       if (!HasDevice(session, peer)) return cudaErrorInvalidDevice;
-      const auto user = session.OpenedLink(ThisThread().current_device);
-      const auto owner = session.OpenedLink(peer);
+      const auto user = session.devices().Opened(CurrentDevice());
+      const auto owner = session.devices().Opened(peer);
       if (user == nullptr || owner == nullptr) return cudaErrorPeerAccessNotEnabled;
-      return session.peers().Disable(*user, *owner);
+      return session.peer_memory().Disable(*user, *owner);
     });
   });
 }

@@ -18,12 +18,12 @@ Error AllocateHost(void** memory, std::size_t bytes, unsigned flags) {
     CUSPAN_RETURN_IF_FAILED(session.host_memory().Allocate(bytes, flags, link.device(), memory));
     // Kernels may find it by pointers that we do not see.
     if ((flags & cudaHostAllocMapped) == 0) return cudaSuccess;
-    return session.shared().Expose(NumberOf(*memory));
+    return session.region().Expose(NumberOf(*memory));
   });
 }
 
 bool IsDeviceAddress(Session& session, const void* memory) {
-  return session.Classify(memory).kind == Session::PointerKind::kDevice;
+  return session.addresses().Classify(memory).kind == PointerKind::kDevice;
 }
 
 }  // namespace
@@ -70,7 +70,7 @@ CUSPAN_EXPORT cudaError_t cudaHostUnregister(void* memory) {
       const auto range = session.host_memory().Find(memory, 1);
       if (range && !range->allocated && range->base == memory) {
         CUSPAN_RETURN_IF_FAILED(WaitForDevices(session));
-        session.shared().registered().Forget(range->base);
+        session.region().registered().Forget(range->base);
       }
       return session.host_memory().Unregister(memory);
     });
@@ -83,16 +83,16 @@ CUSPAN_EXPORT cudaError_t cudaHostGetDevicePointer(void** device, void* memory, 
     return OnCurrentDevice([&](Session& session, Link& link) -> Error {
       const auto range = session.host_memory().Find(memory, 1);
       if (!range) return cudaErrorInvalidValue;
-      if (!session.shared().available() || link.sharing() == Sharing::kNone)
+      if (!session.region().available() || link.sharing() == Sharing::kNone)
         return NotSupported("mapped memory in a process in which its address range is in use");
       if (!range->allocated) {
         std::uint64_t address = 0;
         CUSPAN_RETURN_IF_FAILED(
-            session.shared().registered().Expose(range->base, range->bytes, memory, &address));
+            session.region().registered().Expose(range->base, range->bytes, memory, &address));
         *device = HandleOf<void*>(address);
         return cudaSuccess;
       }
-      CUSPAN_RETURN_IF_FAILED(session.shared().Expose(NumberOf(memory)));
+      CUSPAN_RETURN_IF_FAILED(session.region().Expose(NumberOf(memory)));
       *device = memory;
       return cudaSuccess;
     });

@@ -56,8 +56,9 @@ CUSPAN_EXPORT cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool,
 
 CUSPAN_EXPORT cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool) {
   return Answer([&] {
-    return WithPool(
-        pool, [](Session&, const auto& found) -> Error { return Pools::Get().Destroy(found); });
+    return WithPool(pool, [](Session& session, const auto& found) -> Error {
+      return session.pools().Destroy(found);
+    });
   });
 }
 
@@ -71,9 +72,9 @@ CUSPAN_EXPORT cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoo
                                                   void* value) {
   return Answer([&]() -> Error {
     if (value == nullptr) return cudaErrorInvalidValue;
-    return WithPool(pool, [&](Session&, const auto& found) -> Error {
+    return WithPool(pool, [&](Session& session, const auto& found) -> Error {
       Error result = cudaSuccess;
-      Pools::Get().With(*found, [&](MemoryPool& p) {
+      session.pools().With(*found, [&](MemoryPool& p) {
         result = SetPoolAttribute(p, DriversOf(attribute), value);
       });
       return result;
@@ -85,9 +86,9 @@ CUSPAN_EXPORT cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemPoo
                                                   void* value) {
   return Answer([&]() -> Error {
     if (value == nullptr) return cudaErrorInvalidValue;
-    return WithPool(pool, [&](Session&, const auto& found) -> Error {
+    return WithPool(pool, [&](Session& session, const auto& found) -> Error {
       Error result = cudaSuccess;
-      Pools::Get().With(*found, [&](const MemoryPool& p) {
+      session.pools().With(*found, [&](const MemoryPool& p) {
         result = GetPoolAttribute(p, DriversOf(attribute), value);
       });
       return result;

@@ -28,7 +28,8 @@ CUSPAN_EXPORT void __cudaUnregisterFatBinary(void** handle) {
   FatbinRecord* const fatbin = RecordOf(handle);
   Registry::Get().RemoveFatbin(fatbin);
   if (cuspan::Unloading()) return;
-  if (cuspan::Session* const session = cuspan::Session::IfStarted()) session->Unload(*fatbin);
+  if (cuspan::Session* const session = cuspan::Session::IfStarted())
+    session->devices().Unload(*fatbin);
 }
 
 CUSPAN_EXPORT void __cudaRegisterFunction(void** handle, const char* host, char* /*device*/,

@@ -16,10 +16,10 @@ Error CreateStream(cudaStream_t* stream, unsigned flags, int priority) {
     return cudaErrorInvalidValue;
   }
   return WithSession([&](Session& session) -> Error {
-    const PriorityRange range = PrioritiesOf(session.description(ThisThread().current_device));
+    const PriorityRange range = PrioritiesOf(session.devices().description(CurrentDevice()));
     std::uint64_t made = 0;
     CUSPAN_RETURN_IF_FAILED(
-        session.CreateStream(flags, std::clamp(priority, range.greatest, range.least), &made));
+        session.streams().Create(flags, std::clamp(priority, range.greatest, range.least), &made));
     *stream = HandleOf<cudaStream_t>(made);
     return cudaSuccess;
   });
@@ -30,8 +30,8 @@ template <typename Use>
 Error AboutStream(cudaStream_t stream, DefaultStream meaning, Use&& use) {
   return WithSession([&](Session& session) -> Error {
     StreamTarget target;
-    CUSPAN_RETURN_IF_FAILED(session.ResolveStream(stream, meaning, &target));
-    use(target, session.FindStream(NumberOf(stream)));
+    CUSPAN_RETURN_IF_FAILED(session.streams().Resolve(stream, meaning, &target));
+    use(target, session.streams().Find(NumberOf(stream)));
     return cudaSuccess;
   });
 }
@@ -85,21 +85,21 @@ CUSPAN_EXPORT cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, uns
 CUSPAN_EXPORT cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return Answer([&] {
     return WithSession(
-        [&](Session& session) -> Error { return session.DestroyStream(NumberOf(stream)); });
+        [&](Session& session) -> Error { return session.streams().Destroy(NumberOf(stream)); });
   });
 }
 
 CUSPAN_EXPORT_TWINS(cudaStreamSynchronize, _ptsz, (cudaStream_t stream), Answer([&] {
                       return OnStream(stream, meaning,
                                       [](Session& session, const StreamTarget& target) {
-                                        return session.SynchronizeStream(target);
+                                        return session.streams().Synchronize(target);
                                       });
                     }))
 
 CUSPAN_EXPORT_TWINS(cudaStreamQuery, _ptsz, (cudaStream_t stream), Answer([&] {
                       return OnStream(stream, meaning,
                                       [](Session& session, const StreamTarget& target) {
-                                        return session.QueryStream(target);
+                                        return session.streams().Query(target);
                                       });
                     }))
 

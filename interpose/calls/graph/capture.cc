@@ -52,7 +52,7 @@ void CountCaptures() {
 Error RefuseLegacy(const Session& session) {
   bool refused = false;
   for (const auto& [stream, capture] : TheState().by_stream) {
-    const auto made = session.FindStream(stream);
+    const auto made = session.streams().Find(stream);
     if (made == nullptr || (made->flags & CU_STREAM_NON_BLOCKING) != 0) continue;
     if (capture->mode == CU_STREAM_CAPTURE_MODE_RELAXED ||
         (capture->mode == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL &&
@@ -147,7 +147,7 @@ template <typename Use>
 Error AboutCapture(CUstream stream, DefaultStream meaning, Use&& use) {
   return WithSession([&](Session& session) -> Error {
     StreamTarget target;
-    CUSPAN_RETURN_IF_FAILED(session.ResolveStream(stream, meaning, &target));
+    CUSPAN_RETURN_IF_FAILED(session.streams().Resolve(stream, meaning, &target));
     std::lock_guard lock(Graphs::Get().mutex);
     return use(session, target);
   });
@@ -195,8 +195,8 @@ Error RefuseCaptureOnDevice(Session& session, int device) {
   std::lock_guard lock(Graphs::Get().mutex);
   bool refused = false;
   for (const auto& [stream, capture] : TheState().by_stream) {
-    const auto made = session.FindStream(stream);
-    if (made == nullptr || made->device != device) continue;
+    const auto made = session.streams().Find(stream);
+    if (made == nullptr || made->context.device() != device) continue;
     capture->invalid = true;
     refused = true;
   }

@@ -43,7 +43,7 @@ template <typename Body, typename Describe>
 Error InStream(CUstream stream, DefaultStream meaning, Body&& body, Describe&& make_work) {
   return WithSession([&](Session& session) -> Error {
     StreamTarget target;
-    CUSPAN_RETURN_IF_FAILED(session.ResolveStream(stream, meaning, &target));
+    CUSPAN_RETURN_IF_FAILED(session.streams().Resolve(stream, meaning, &target));
     if (AnyCapture()) [[unlikely]] {
       bool captured = false;
       CUSPAN_RETURN_IF_FAILED(CaptureWork(
@@ -72,7 +72,7 @@ Error EventInStream(CUevent event, CUstream stream, unsigned flags, DefaultStrea
   static_assert(CU_EVENT_RECORD_EXTERNAL == 1 && CU_EVENT_WAIT_EXTERNAL == 1);
   return WithSession([&](Session& session) -> Error {
     StreamTarget target;
-    CUSPAN_RETURN_IF_FAILED(session.ResolveStream(stream, meaning, &target));
+    CUSPAN_RETURN_IF_FAILED(session.streams().Resolve(stream, meaning, &target));
     if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (flags > CU_EVENT_RECORD_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
     const bool is_external = flags == CU_EVENT_RECORD_EXTERNAL;

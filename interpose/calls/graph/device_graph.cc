@@ -40,13 +40,14 @@ class OnDevice {
   }
   bool operator()(const KernelWork&) const { return true; }
   bool operator()(const CopyWork& work) const {
-    Session::BoxCopy copy;
+    BoxCopy copy;
     if (DescribeBox(session_, work.box, true, &copy).failed()) return false;
-    return IsNothing(copy) || session_.BothOn(link_, copy);
+    return IsNothing(copy) || BothOn(link_, copy);
   }
   bool operator()(const SetWork& work) const {
-    const Session::PointerKind kind = session_.Classify(HandleOf<const void*>(work.parameters.dst));
-    return kind.kind == Session::PointerKind::kDevice && kind.device == link_.device();
+    const PointerKind kind =
+        session_.addresses().Classify(HandleOf<const void*>(work.parameters.dst));
+    return kind.kind == PointerKind::kDevice && kind.device == link_.device();
   }
   bool operator()(const HostWork&) const { return false; }
   bool operator()(const ChildWork& work) const {
@@ -60,7 +61,7 @@ class OnDevice {
   bool operator()(const FreeWork&) const { return true; }
   bool operator()(const ConditionWork&) const { return true; }
 
-  static bool IsNothing(const Session::BoxCopy& copy) {
+  static bool IsNothing(const BoxCopy& copy) {
     return copy.extent.width == 0 || copy.extent.rows == 0 || copy.extent.planes == 0;
   }
 
@@ -129,10 +130,10 @@ class Recorder {
                         Node<GraphKernel>());
   }
   Error operator()(const CopyWork& work) {
-    Session::BoxCopy copy;
+    BoxCopy copy;
     CUSPAN_RETURN_IF_FAILED(DescribeBox(session_, work.box, true, &copy));
     if (OnDevice::IsNothing(copy)) return (*this)(EmptyWork{});
-    auto op = Session::AsNode(copy);
+    auto op = AsNode(copy);
     op.graph = graph_;
     op.after = after_;
     return Post(op);
@@ -270,16 +271,16 @@ Error DeviceGraphExec::Launch(Session& session, const StreamTarget& target) cons
   }
   CUSPAN_RETURN_IF_FAILED(there.link->OwnStream(&there.stream));
   op.stream = there.stream;
-  CUSPAN_RETURN_IF_FAILED(session.Order(target, there));
+  CUSPAN_RETURN_IF_FAILED(session.events().Order(target, there));
   CUSPAN_RETURN_IF_FAILED(there.link->Post(op));
   CUSPAN_RETURN_IF_FAILED(graph_->NoteLaunch(session, there));
-  return session.Order(there, target);
+  return session.events().Order(there, target);
 }
 
 Error DeviceGraph::Create(Session& session, const Graph& whole,
                           std::shared_ptr<DeviceGraph>* made) {
   std::shared_ptr<Link> link;
-  CUSPAN_RETURN_IF_FAILED(session.CurrentLink(&link));
+  CUSPAN_RETURN_IF_FAILED(session.devices().OpenCurrent(&link));
   GraphCreate op;
   op.graph = NextHandle();
   CUSPAN_RETURN_IF_FAILED(link->Send(op));
@@ -291,7 +292,7 @@ DeviceGraph::~DeviceGraph() {
   Session* const session = Session::IfStarted();
   std::shared_ptr<Link> link;
   if (session == nullptr) return;
-  if (launched_ != 0) static_cast<void>(session->DestroyEvent(launched_));
+  if (launched_ != 0) static_cast<void>(session->events().Destroy(launched_));
   if (FindLink(*session, &link).failed()) return;
   GraphDestroy op;
   op.graph = handle_;
@@ -299,7 +300,7 @@ DeviceGraph::~DeviceGraph() {
 }
 
 Error DeviceGraph::FindLink(Session& session, std::shared_ptr<Link>* link) const {
-  *link = session.OpenedLink(device_);
+  *link = session.devices().Opened(device_);
   return *link != nullptr && (*link)->number() == link_number_ ? CUDA_SUCCESS
                                                                : CUDA_ERROR_INVALID_HANDLE;
 }
@@ -322,8 +323,8 @@ Error DeviceGraph::AddCondition(Session& session, unsigned value, unsigned flags
 Error DeviceGraph::NoteLaunch(Session& session, const StreamTarget& target) {
   if (launched_ == 0)
     CUSPAN_RETURN_IF_FAILED(
-        session.CreateEventOn(target.link, CU_EVENT_DISABLE_TIMING, &launched_));
-  return session.RecordEvent(launched_, target);
+        session.events().CreateOn(target.link, CU_EVENT_DISABLE_TIMING, &launched_));
+  return session.events().Record(launched_, target);
 }
 
 Error DeviceGraph::MakeReady(Session& session) {
@@ -333,7 +334,7 @@ Error DeviceGraph::MakeReady(Session& session) {
   std::shared_ptr<Link> link;
   CUSPAN_RETURN_IF_FAILED(FindLink(session, &link));
   // The driver has one executable graph at a time, and the one before goes with its last launch.
-  if (launched_ != 0) CUSPAN_RETURN_IF_FAILED(session.SynchronizeEvent(launched_));
+  if (launched_ != 0) CUSPAN_RETURN_IF_FAILED(session.events().Synchronize(launched_));
   GraphClear clear;
   clear.graph = handle_;
   GraphClear::Reply reply;

@@ -205,8 +205,8 @@ Error LaunchGraph(CUgraphExec handle, CUstream stream, DefaultStream meaning) {
         const bool elsewhere = exec->last.link != nullptr && (exec->last.link != target.link ||
                                                               exec->last.stream != target.stream);
         if (elsewhere && exec->last.link->fault() == CUDA_SUCCESS &&
-            (exec->last.stream == 0 || session.FindStream(exec->last.stream) != nullptr)) {
-          CUSPAN_RETURN_IF_FAILED(session.Order(exec->last, target));
+            (exec->last.stream == 0 || session.streams().Find(exec->last.stream) != nullptr)) {
+          CUSPAN_RETURN_IF_FAILED(session.events().Order(exec->last, target));
         }
         exec->last = target;
         if (exec->graph->on_device != nullptr) CUSPAN_RETURN_IF_FAILED(Renew(session, *exec));
@@ -219,8 +219,8 @@ Error LaunchGraph(CUgraphExec handle, CUstream stream, DefaultStream meaning) {
         std::vector<std::shared_ptr<UserObject>> kept;
         CollectObjects(*exec->graph, &kept);
         if (kept.empty()) return CUDA_SUCCESS;
-        return session.CallHost(target,
-                                [kept = std::move(kept)](CUresult) { return HostFunction(); });
+        return session.host_calls().Call(
+            target, [kept = std::move(kept)](CUresult) { return HostFunction(); });
       },
       // Called with the graphs in peace.
       [&](Session&, const StreamTarget&, Work* work) -> Error {

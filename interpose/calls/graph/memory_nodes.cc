@@ -22,8 +22,8 @@ std::map<int, Use>& Uses() {
 
 Error CheckDevice(int device) {
   return WithSession([&](Session& session) -> Error {
-    return device >= 0 && device < session.device_count() ? CUDA_SUCCESS
-                                                          : CUDA_ERROR_INVALID_DEVICE;
+    return device >= 0 && device < session.devices().count() ? CUDA_SUCCESS
+                                                             : CUDA_ERROR_INVALID_DEVICE;
   });
 }
 
@@ -101,7 +101,7 @@ Error DescribeAllocation(const NewNode& place, CUDA_MEM_ALLOC_NODE_PARAMS* param
   }
   return WithSession([&](Session& session) -> Error {
     const int device = parameters->poolProps.location.id;
-    if (device < 0 || device >= session.device_count()) return CUDA_ERROR_INVALID_DEVICE;
+    if (device < 0 || device >= session.devices().count()) return CUDA_ERROR_INVALID_DEVICE;
     std::shared_ptr<GraphMemory> memory = FreedBefore(place, device, parameters->bytesize);
     if (memory == nullptr) {
       memory = std::make_shared<GraphMemory>();
@@ -114,7 +114,9 @@ Error DescribeAllocation(const NewNode& place, CUDA_MEM_ALLOC_NODE_PARAMS* param
 }
 
 Error DescribeFree(const NewNode& place, void* memory, Work* work) {
-  if (!Pools::Get().IsKept(NumberOf(memory))) return CUDA_ERROR_INVALID_VALUE;
+  CUSPAN_RETURN_IF_FAILED(WithSession([&](Session& session) -> Error {
+    return session.pools().IsKept(NumberOf(memory)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  }));
   // Once for each time it is allocated; what another graph allocates, once.
   const auto turns = TurnsOf(*place.graph);
   const auto known = turns.find(NumberOf(memory));
@@ -133,14 +135,14 @@ bool HasMemoryNodes(const Graph& graph) {
 
 Error GraphMemory::Allocate(Session& session, int on, std::uint64_t size) {
   std::shared_ptr<Link> link;
-  CUSPAN_RETURN_IF_FAILED(session.OpenLink(on, &link));
+  CUSPAN_RETURN_IF_FAILED(session.devices().Open(on, &link));
   std::uint64_t made = 0;
   CUSPAN_RETURN_IF_FAILED(link->memory().Allocate(size, &made));
   device = on;
   address = made;
   bytes = size;
   link_number = link->number();
-  Pools::Get().Keep(address, true);
+  session.pools().Keep(address, true);
   std::lock_guard lock(use_mutex);
   Use& use = Uses()[device];
   use.now += bytes;
@@ -157,10 +159,10 @@ GraphMemory::~GraphMemory() {
   Session* const session = Session::IfStarted();
   if (session == nullptr) return;
   // A device that was reset has no such memory any more, but perhaps other at that address.
-  const std::shared_ptr<Link> link = session->OpenedLink(device);
+  const std::shared_ptr<Link> link = session->devices().Opened(device);
   if (link == nullptr || link->number() != link_number) return;
-  Pools::Get().Keep(address, false);
-  static_cast<void>(session->Free(address));
+  session->pools().Keep(address, false);
+  static_cast<void>(session->addresses().Free(address));
 }
 
 Error GetGraphMemory(int device, CUgraphMem_attribute attribute, std::uint64_t* value) {

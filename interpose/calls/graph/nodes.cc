@@ -27,8 +27,7 @@ Error AddNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
     }
     Work work;
     CUSPAN_RETURN_IF_FAILED(make_work({found, before}, &work));
-    GraphNode* const made =
-        found->Add(std::move(work), std::move(before), ThisThread().current_device);
+    GraphNode* const made = found->Add(std::move(work), std::move(before), CurrentDevice());
     Graphs::Get().Name(found, made);
     *node = HandleOf(*made);
     return CUDA_SUCCESS;
@@ -37,7 +36,7 @@ Error AddNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
 
 Error DescribeCopy(const BoxRequest& box, Work* work) {
   return WithSession([&](Session& session) -> Error {
-    Session::BoxCopy described;
+    BoxCopy described;
     CUSPAN_RETURN_IF_FAILED(DescribeBox(session, box, true, &described));
     *work = CopyWork{box};
     return CUDA_SUCCESS;
@@ -47,7 +46,8 @@ Error DescribeCopy(const BoxRequest& box, Work* work) {
 Error DescribeRun(void* destination, const void* source, std::size_t bytes, CopySides sides,
                   Work* work) {
   return WithSession([&](Session& session) -> Error {
-    if (bytes == 0 || session.RunsOver(destination, bytes) || session.RunsOver(source, bytes))
+    if (bytes == 0 || session.addresses().RunsOver(destination, bytes) ||
+        session.addresses().RunsOver(source, bytes))
       return CUDA_ERROR_INVALID_VALUE;
     return DescribeCopy(BoxOfRun(destination, source, bytes, sides), work);
   });

@@ -35,10 +35,10 @@ struct Runner {
     return order ? RunGraph(session, target, *order) : Error(CUDA_ERROR_INVALID_VALUE);
   }
   Error operator()(const WaitWork& work) const {
-    return session.WaitEvent(target, NumberOf(work.event));
+    return session.events().Wait(target, NumberOf(work.event));
   }
   Error operator()(const RecordWork& work) const {
-    return session.RecordEvent(NumberOf(work.event), target);
+    return session.events().Record(NumberOf(work.event), target);
   }
   // Nothing to do: the memory of a graph stays where it is.
   Error operator()(const EmptyWork&) const { return CUDA_SUCCESS; }
@@ -56,11 +56,11 @@ Error RunNode(Session& session, const StreamTarget& target, const GraphNode& nod
     return std::visit(Runner{session, target}, node.work);
   }
   StreamTarget there;
-  CUSPAN_RETURN_IF_FAILED(session.OpenLink(node.device, &there.link));
+  CUSPAN_RETURN_IF_FAILED(session.devices().Open(node.device, &there.link));
   CUSPAN_RETURN_IF_FAILED(there.link->OwnStream(&there.stream));
-  CUSPAN_RETURN_IF_FAILED(session.Order(target, there));
+  CUSPAN_RETURN_IF_FAILED(session.events().Order(target, there));
   CUSPAN_RETURN_IF_FAILED(std::visit(Runner{session, there}, node.work));
-  return session.Order(there, target);
+  return session.events().Order(there, target);
 }
 
 Error RunGraph(Session& session, const StreamTarget& target, const std::vector<GraphNode*>& order) {

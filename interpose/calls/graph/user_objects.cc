@@ -9,8 +9,8 @@
 namespace cuspan {
 namespace {
 
-HostCalls& Destructors() {
-  static auto* const calls = new HostCalls;  // Never destroyed, as the session.
+HostCallThread& Destructors() {
+  static auto* const calls = new HostCallThread;  // Never destroyed, as the session.
   return *calls;
 }
 

@@ -1,9 +1,8 @@
 // The connection to one proxy: what is posted to it, calls that wait for their replies, bulk bytes
 // (transfers.h), and what comes back. What all that means is for Link, which is one, to know.
 //
-// Any thread may use it; what comes is received by the session's one receiver thread, or by threads
-// that wait for a reply and would otherwise only watch how the receiver takes it for them.
-// Functions return the driver's results; a lost device makes every call return its sticky error.
+// Any thread may use it. Functions return the driver's results; a lost device makes every call
+// return its sticky error.
 #pragma once
 
 #include <cuda.h>
@@ -11,7 +10,6 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -20,6 +18,7 @@
 #include "interpose/client/connection/last_posts.h"
 #include "interpose/client/connection/pending_calls.h"
 #include "interpose/client/connection/posted_failures.h"
+#include "interpose/client/connection/receiver.h"
 #include "interpose/client/connection/transfers.h"
 #include "interpose/client/thread_state.h"
 #include "protocol/channel/channel.h"
@@ -78,6 +77,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   ConnectionCommon& common() { return *common_; }
   Channel& channel() { return *channel_; }
   Transfers& transfers() { return transfers_; }
+  Receiver& receiver() { return receiver_; }
 
   // Posts an op that nobody waits for, as it is; *sequence is its place among all that was posted.
   template <typename T>
@@ -118,7 +118,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     if (posted != nullptr) *posted = sequence;
     if (result == CUDA_SUCCESS) {
       transfers_.WaitStored(reply.chunks);
-      ShowStored();
+      receiver_.ShowStored();
     }
     bool all = T::kOp == Op::kDeviceSynchronize;
     if constexpr (requires { reply.device_done; }) all = reply.device_done;
@@ -142,25 +142,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Ends everything that waits; later calls return `result`.
   void Fail(CUresult result);
 
-  // --- Waiting
-
-  // Receives until `over()` or for so long that sleeping costs little; the caller then waits
-  // otherwise. For what an answer of the device will end.
-  template <typename Over>
-  void Watch(Over&& over) {
-    const auto start = std::chrono::steady_clock::now();
-    watching_.fetch_add(1, std::memory_order_relaxed);
-    while (!over()) {
-      if (Receive()) continue;
-      const auto waited = std::chrono::steady_clock::now() - start;
-      if (waited >= stages_.await) break;
-      if (waited >= stages_.spin) std::this_thread::yield();
-    }
-    if (watching_.fetch_sub(1, std::memory_order_seq_cst) != 1) return;  // Others receive.
-    channel_->own_bell().RingNaps();
-    // What came meanwhile and is not this thread's to wait for.
-    if (HasWork()) channel_->own_bell().Ring();
-  }
   // Waits for `over()`, told by `changed`, with the lock; says after a while what it may be that
   // never comes.
   template <typename Over>
@@ -172,22 +153,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
     changed.wait(lock, over);
   }
   static constexpr std::chrono::seconds kLongWait{10};
-  // Events that the proxy has told of are complete for the program as soon as the bytes that came
-  // before are stored: shows those now, and not when something is received next. The second form
-  // leaves it to another thread that receives just now.
-  void ShowStored();
-  void TryShowStored();
-
-  // --- Receiving
-
-  // Handles what has arrived; true when there was something. Nothing while another thread does.
-  bool Receive();
-  // For the receiver thread: whether there is something that no waiting thread takes.
-  bool HasWork();
-  // A thread takes what comes while it waits.
-  bool watched() const { return watching_.load(std::memory_order_seq_cst) != 0; }
-  // Posts without ever waiting: at once, or later from Receive.
-  void PostFromReceiver(const Signal& signal);
 
  protected:
   // What came, told by the thread that receives, which must not wait for anything.
@@ -198,46 +163,25 @@ class Connection : public std::enable_shared_from_this<Connection> {
   virtual void OnLongWait() = 0;
 
  private:
+  friend class Receiver;
   CUresult Wait(std::uint32_t request, PendingCalls::Call* pending);
-  // The other end broke the protocol: the device is lost, and nothing more of it is read.
-  void GiveUp(const std::string& reason);
   CUresult MalformedReply(const char* op);
   CUresult Lost();
-  // With receiving_.
-  bool HasWorkNow() const;
-  bool ReceiveSome();
-  void ShowEvents();
-  // False when the message makes no sense.
-  bool HandleFrame(const Frame& frame);
-  bool HandlePostedFailure(const Frame& frame);
-  void PostDeferred();
 
   const ProxyPlace place_;
   const std::uint64_t number_;
   const std::unique_ptr<Channel> channel_;
   ConnectionCommon* const common_;
-  const WaitStages stages_ = WaitStages::ForThisMachine();
   std::atomic<int> fault_{CUDA_SUCCESS};
-  std::atomic<bool> broken_{false};  // The other end broke the protocol: nothing more is read.
   PendingCalls calls_;
   PostedFailures failures_;
   LastPosts last_posts_;
-
-  // Written all the time while the receiver thread watches: on lines of their own.
-  alignas(64) std::mutex receiving_;  // Of the thread that receives.
-  std::atomic<int> watching_{0};      // Threads that wait for a reply and receive meanwhile.
-  // Completions that wait for chunks: of the thread that receives.
-  std::deque<EventReached> unshown_events_;
-  std::atomic<bool> has_unshown_{false};
-  // Posts that wait for room.
-  std::mutex deferred_mutex_;
-  std::deque<Signal> deferred_;
-  std::atomic<bool> has_deferred_{false};
 
   std::mutex own_stream_mutex_;
   std::uint64_t own_stream_ = 0;
 
   Transfers transfers_;
+  Receiver receiver_;
 };
 
 }  // namespace cuspan

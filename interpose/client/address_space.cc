@@ -1,0 +1,168 @@
+#include "interpose/client/address_space.h"
+
+#include "interpose/client/thread_state.h"
+
+namespace cuspan {
+namespace {
+
+std::uint64_t Address(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
+
+}  // namespace
+
+bool Covers(const DeviceMemory& memory, std::uint64_t address, std::uint64_t bytes) {
+  const auto range = memory.Find(address);
+  return range && bytes <= range->bytes - (address - range->base);
+}
+
+// --- Allocating and freeing
+
+CUresult AddressSpace::Allocate(std::uint64_t bytes, std::uint64_t* address) {
+  std::shared_ptr<Link> link;
+  if (const CUresult result = parts_.devices->OpenCurrent(&link); result != CUDA_SUCCESS)
+    return result;
+  return link->memory().Allocate(bytes, address);
+}
+
+CUresult AddressSpace::AllocateManaged(std::uint64_t bytes, std::uint64_t* address) {
+  std::shared_ptr<Link> link;
+  if (const CUresult result = parts_.devices->OpenCurrent(&link); result != CUDA_SUCCESS)
+    return result;
+  if (link->sharing() == Sharing::kNone) return CUDA_ERROR_NOT_SUPPORTED;
+  if (const CUresult result = parts_.region->Allocate(SharedRegion::Kind::kManaged, bytes, address);
+      result != CUDA_SUCCESS)
+    return result;
+  std::lock_guard lock(managed_mutex_);
+  managed_[*address] = link->device();
+  return CUDA_SUCCESS;
+}
+
+CUresult AddressSpace::FreeManaged(std::uint64_t address) {
+  {
+    std::lock_guard lock(managed_mutex_);
+    if (managed_.erase(address) == 0) return CUDA_ERROR_INVALID_VALUE;
+  }
+  CUresult earlier = CUDA_SUCCESS;
+  for (const auto& link : parts_.devices->Links()) {
+    // A lost device uses nothing any more, and says so to whom it concerns.
+    if (link->fault() != CUDA_SUCCESS) continue;
+    if (const CUresult result = link->Synchronize(DeviceSynchronize{}); result != CUDA_SUCCESS)
+      return result;
+    if (earlier == CUDA_SUCCESS) earlier = link->TakePostedFailure();
+  }
+  if (const auto block = parts_.region->Find(address)) advice_.Forget(address, block->bytes);
+  const CUresult result = parts_.region->Free(address);
+  return result != CUDA_SUCCESS ? result : earlier;
+}
+
+CUresult AddressSpace::Free(std::uint64_t address) {
+  // Another process's, of a pool that both share.
+  if (parts_.pools->ForgetImported(address)) return parts_.ipc->Close(address);
+  if (parts_.region->IsManaged(address)) return FreeManaged(address);
+  const std::shared_ptr<Link> link = LinkOf(reinterpret_cast<void*>(address));
+  if (link == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  return FreeOnDevice(*link, address);
+}
+
+CUresult AddressSpace::FreeOnDevice(Link& link, std::uint64_t address) {
+  const auto block = link.memory().Find(address);
+  if (!block || block->base != address) return CUDA_ERROR_INVALID_VALUE;
+  bool kept = false;
+  if (const CUresult result = parts_.pools->Take(address, &kept); result != CUDA_SUCCESS || kept)
+    return result;
+  if (const CUresult lost = link.fault(); lost != CUDA_SUCCESS) return lost;
+  // cudaFree waits for the device, and programs rely on it for what they read then: memory that
+  // kernels and copies write for them. Where there is none, nobody sees the difference.
+  if (link.MayWriteHost()) {
+    if (const CUresult result = link.Synchronize(DeviceSynchronize{}); result != CUDA_SUCCESS)
+      return result;
+  }
+  // Other devices of its node may copy from and to it.
+  if (const CUresult result = parts_.peers->WaitForUsers(link, address); result != CUDA_SUCCESS)
+    return result;
+  const CUresult earlier = link.TakePostedFailure();
+  const CUresult result = link.memory().Free(address);
+  return result != CUDA_SUCCESS ? result : earlier;
+}
+
+// --- What a pointer stands for
+
+std::shared_ptr<Link> AddressSpace::LinkOf(const void* pointer) {
+  const std::uint64_t address = Address(pointer);
+  // What all devices can use is the current one's, as long as the program has not said otherwise.
+  if (parts_.region->Contains(address)) {
+    auto current = parts_.devices->Opened(parts_.devices->CurrentContext());
+    return current != nullptr && parts_.region->Reaches(*current, address) ? current : nullptr;
+  }
+  // Variables lie where each driver put them: two devices may use one address,
+  // and then the current device is meant.
+  return parts_.devices->FindLink(
+      [&](const Link& link) { return link.memory().InWindow(address); },
+      [&](const Link& link) { return link.memory().Find(address).has_value(); });
+}
+
+bool AddressSpace::RunsOver(const void* pointer, std::uint64_t bytes) {
+  const std::shared_ptr<Link> link = LinkOf(pointer);
+  return link != nullptr && link->memory().Find(Address(pointer)) &&
+         !Covers(link->memory(), Address(pointer), bytes);
+}
+
+CopyEnds AddressSpace::EndsOf(const void* destination, const void* source) {
+  CopyEnds ends{LinkOf(destination), LinkOf(source)};
+  const auto reaches = [this](const std::shared_ptr<Link>& link, const void* pointer) {
+    return link != nullptr && parts_.region->Reaches(*link, Address(pointer));
+  };
+  if (ends.to == ends.from) return ends;
+  if (reaches(ends.from, destination))
+    ends.to = ends.from;
+  else if (reaches(ends.to, source))
+    ends.from = ends.to;
+  return ends;
+}
+
+std::shared_ptr<Link> AddressSpace::CopierOf(const CopyEnds& ends, const void* destination,
+                                             const void* source, const StreamTarget& target) {
+  if (ends.to == ends.from) return ends.to;
+  const auto reaches = [&](const std::shared_ptr<Link>& user) {
+    return user == ends.to ? parts_.peers->Reach(*user, *ends.from, Address(source))
+                           : parts_.peers->Reach(*user, *ends.to, Address(destination));
+  };
+  const auto& first = target.link == ends.from ? ends.from : ends.to;
+  const auto& second = first == ends.to ? ends.from : ends.to;
+  if (reaches(first)) return first;
+  return reaches(second) ? second : nullptr;
+}
+
+bool AddressSpace::SeenByOthers(const void* destination, const void* source) const {
+  return parts_.region->Contains(Address(destination)) ||
+         parts_.region->Contains(Address(source)) || parts_.ipc->in_use();
+}
+
+PointerKind AddressSpace::ClassifyShared(const void* pointer) {
+  const auto range = parts_.region->Find(Address(pointer));
+  if (!range) return {PointerKind::kUnknownHost};
+  if (!parts_.region->IsManaged(Address(pointer))) {
+    const auto host = parts_.host->Find(pointer, 1);
+    return {PointerKind::kPinnedHost, host ? host->device : 0, range->base, range->bytes};
+  }
+  std::lock_guard lock(managed_mutex_);
+  const auto known = managed_.find(range->base);
+  return {PointerKind::kManaged, known != managed_.end() ? known->second : 0, range->base,
+          range->bytes};
+}
+
+PointerKind AddressSpace::Classify(const void* pointer) {
+  if (parts_.region->Contains(Address(pointer))) return ClassifyShared(pointer);
+  if (const std::shared_ptr<Link> link = LinkOf(pointer)) {
+    PointerKind kind{PointerKind::kDevice, link->device()};
+    if (const auto range = link->memory().Find(Address(pointer))) {
+      kind.range_base = range->base;
+      kind.range_bytes = range->bytes;
+    }
+    return kind;
+  }
+  if (const auto host = parts_.host->Find(pointer, 1))
+    return {PointerKind::kPinnedHost, host->device};
+  return {PointerKind::kUnknownHost};
+}
+
+}  // namespace cuspan

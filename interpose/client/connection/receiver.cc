@@ -1,0 +1,185 @@
+#include "interpose/client/connection/receiver.h"
+
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "common/log.h"
+#include "interpose/client/connection/connection.h"
+
+namespace cuspan {
+
+Receiver::Receiver(Connection* connection)
+    : connection_(*connection), channel_(connection->channel()) {}
+
+void Receiver::GiveUp(const std::string& reason) {
+  if (broken_.exchange(true, std::memory_order_acq_rel)) return;
+  LogError("device {}: {}; the device is lost", connection_.device(), reason);
+  connection_.Fail(CUDA_ERROR_DEVICE_UNAVAILABLE);
+  channel_.Close(true);
+}
+
+bool Receiver::Receive() {
+  const std::unique_lock receiving(receiving_, std::try_to_lock);
+  return receiving && ReceiveSome();
+}
+
+bool Receiver::ReceiveSome() {
+  if (!HasWorkNow()) return false;
+  bool any = false;
+  // Bounded, so that one busy device does not keep the others waiting.
+  for (int i = 0; i < 256; ++i) {
+    Result<std::optional<Frame>> next = channel_.Peek();
+    if (!next.ok()) {
+      GiveUp(next.status().message());
+      return true;
+    }
+    if (!next->has_value()) break;
+    any = true;
+    const Frame& frame = **next;
+    if (frame.header.is_reply())
+      connection_.calls_.Deliver(frame.header.request, frame.payload);
+    else if (!HandleFrame(frame))
+      GiveUp(Format("the proxy sent an invalid message, op {} ({}) of {} bytes", frame.header.op,
+                    OpName(frame.op()), frame.payload.size()));
+    if (broken_.load(std::memory_order_acquire)) return true;
+    channel_.Pop();
+    ShowEvents();
+  }
+  ShowEvents();  // Those for which chunks were stored meanwhile.
+  PostDeferred();
+  if (!any && channel_.closed() && connection_.fault() == CUDA_SUCCESS) {
+    LogError("device {} is lost: its proxy exited; cudaDeviceReset starts a new one",
+             connection_.device());
+    connection_.Fail(CUDA_ERROR_DEVICE_UNAVAILABLE);
+    return true;
+  }
+  return any;
+}
+
+bool Receiver::HandleFrame(const Frame& frame) {
+  switch (frame.op()) {
+    case Op::kTransferWanted: {
+      TransferWanted wanted;
+      if (!DecodeFrom(frame.payload, wanted)) return false;
+      connection_.transfers_.OnWanted(wanted.transfer, wanted.chunks);
+      return true;
+    }
+    case Op::kChunk: {
+      Chunk chunk;
+      return DecodeFrom(frame.payload, chunk) && connection_.transfers_.OnChunk(chunk);
+    }
+    case Op::kTransferFailed: {
+      TransferFailed failed;
+      if (!DecodeFrom(frame.payload, failed)) return false;
+      connection_.transfers_.OnFailed(failed.transfer, static_cast<CUresult>(failed.result));
+      return true;
+    }
+    case Op::kEventReached: {
+      EventReached reached;
+      if (!DecodeFrom(frame.payload, reached)) return false;
+      unshown_events_.push_back(reached);
+      has_unshown_.store(true, std::memory_order_release);
+      return true;
+    }
+    case Op::kFenceReached: {
+      FenceReached reached;
+      if (!DecodeFrom(frame.payload, reached)) return false;
+      connection_.OnCompleted(reached.sequence);
+      return true;
+    }
+    case Op::kPostedFailure:
+      return HandlePostedFailure(frame);
+    case Op::kDeviceFault: {
+      DeviceFault device_fault;
+      if (!DecodeFrom(frame.payload, device_fault)) return false;
+      connection_.Fail(static_cast<CUresult>(device_fault.result));
+      return true;
+    }
+    case Op::kDeviceOutput: {
+      DeviceOutput output;
+      if (!DecodeFrom(frame.payload, output)) return false;
+      connection_.common_->output.Write(
+          output.error, {reinterpret_cast<const char*>(output.data.data()), output.data.size()});
+      return true;
+    }
+    default:
+      return false;
+  }
+}
+
+bool Receiver::HandlePostedFailure(const Frame& frame) {
+  PostedFailure failure;
+  if (!DecodeFrom(frame.payload, failure)) return false;
+  const auto op = static_cast<Op>(failure.op);
+  const auto result = static_cast<CUresult>(failure.result);
+  LogInfo("device {}: {} failed with CUDA error {}", connection_.device(), OpName(op),
+          failure.result);
+  // Here, and not when its thread asks: other threads may read what the kernel did not write.
+  if (RunsKernels(op)) EndIfRefused(result);
+  connection_.failures_.Add(failure.thread, result);
+  return true;
+}
+
+void Receiver::ShowEvents() {
+  while (!unshown_events_.empty() &&
+         connection_.transfers_.Stored(unshown_events_.front().chunks)) {
+    const EventReached reached = unshown_events_.front();
+    unshown_events_.pop_front();
+    connection_.OnEvent(reached);
+    if (unshown_events_.empty()) has_unshown_.store(false, std::memory_order_release);
+  }
+}
+
+void Receiver::ShowStored() {
+  if (!has_unshown_.load(std::memory_order_acquire)) return;
+  const std::lock_guard receiving(receiving_);
+  ShowEvents();
+}
+
+void Receiver::TryShowStored() {
+  if (!has_unshown_.load(std::memory_order_acquire)) return;
+  if (const std::unique_lock receiving(receiving_, std::try_to_lock); receiving) ShowEvents();
+}
+
+bool Receiver::HasWork() {
+  if (watched()) return false;
+  const std::unique_lock receiving(receiving_, std::try_to_lock);
+  return receiving && HasWorkNow();
+}
+
+bool Receiver::HasWorkNow() const {
+  // What still lies in the channel is not read.
+  if (broken_.load(std::memory_order_acquire)) return false;
+  return channel_.HasFrame() || (channel_.closed() && connection_.fault() == CUDA_SUCCESS) ||
+         (!unshown_events_.empty() &&
+          connection_.transfers_.Stored(unshown_events_.front().chunks)) ||
+         (has_deferred_.load(std::memory_order_acquire) &&
+          channel_.HasRoom(sizeof(FrameHeader) + sizeof(Signal)));
+}
+
+void Receiver::Post(const Signal& signal) {
+  std::lock_guard lock(deferred_mutex_);
+  deferred_.push_back(signal);
+  has_deferred_.store(true, std::memory_order_release);
+}
+
+void Receiver::PostDeferred() {
+  if (!has_deferred_.load(std::memory_order_acquire)) return;
+  std::lock_guard lock(deferred_mutex_);
+  while (!deferred_.empty()) {
+    const std::vector<std::byte> frame = MakeFrame(deferred_.front());
+    FrameHeader header;
+    std::memcpy(&header, frame.data(), sizeof header);
+    if (!channel_.TryPost(header, Bytes(frame).subspan(sizeof header))) {
+      channel_.WantRoom();
+      if (!channel_.closed()) return;
+      deferred_.clear();
+      break;
+    }
+    deferred_.pop_front();
+  }
+  has_deferred_.store(false, std::memory_order_release);
+}
+
+}  // namespace cuspan

@@ -1,0 +1,75 @@
+// CUDA contexts: what streams, events, memory and modules belong to. Every device has a primary
+// one, which all its users share; it has no other ones yet.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace cuspan {
+
+class Link;
+
+// A context begins with the first use of it and ends when it is reset: each time it has another
+// life, which is a Link. What belongs to it belongs to one of its lives.
+class Context {
+ public:
+  // `number` from 1 tells those of a process apart.
+  Context(std::uint64_t number, int device) : number_(number), device_(device) {}
+  Context(const Context&) = delete;
+
+  std::uint64_t number() const { return number_; }
+  int device() const { return device_; }
+
+ private:
+  friend class Devices;
+  const std::uint64_t number_;
+  const int device_;
+  std::mutex opening_;  // One thread begins or ends a life; others wait.
+  // Both guarded by the mutex of Devices.
+  std::shared_ptr<Link> link_;
+  std::shared_ptr<Link> starting_;  // Used by nobody but the one who opens it.
+};
+
+// The contexts that a thread has made current, the last one on top. Contexts outlive it. Threads:
+// its own only.
+class ContextStack {
+ public:
+  // Null when there is none: the first device's primary one is meant.
+  Context* top() const { return contexts_.empty() ? nullptr : contexts_.back(); }
+  // Makes it current instead of the one on top.
+  void Set(Context* context) {
+    if (contexts_.empty())
+      contexts_.push_back(context);
+    else
+      contexts_.back() = context;
+  }
+  void Push(Context* context) { contexts_.push_back(context); }
+  // Null when there is none.
+  Context* Pop() {
+    Context* const was = top();
+    if (was != nullptr) contexts_.pop_back();
+    return was;
+  }
+
+ private:
+  std::vector<Context*> contexts_;
+};
+
+// Something that holds what belongs to contexts. Streams, events, arrays and the like are kept in
+// tables for all contexts, since handles do not say which they belong to.
+class ContextTable {
+ public:
+  // A life of a context has ended: what belonged to it is gone. Once, and before another life
+  // begins. Any thread.
+  virtual void Forget(const Link& ended) = 0;
+  // The device is lost: nothing that is under way will complete. By the thread that receives, or
+  // the one that found out. Forget may follow, or not.
+  virtual void Lost(const Link& /*lost*/) {}
+
+ protected:
+  ~ContextTable() = default;
+};
+
+}  // namespace cuspan

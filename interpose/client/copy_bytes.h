@@ -1,0 +1,57 @@
+// The way that a copy's bytes take between the program's memory and a proxy, whatever op moves them
+// there.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "interpose/client/stream_target.h"
+
+namespace cuspan {
+
+// Posts `op`, a copy to a device, in the order of `there`, and sends it the bytes at `source`:
+// before it returns, or later.
+template <typename Op>
+CUresult SendBytes(const StreamTarget& there, Op& op, const std::byte* source, std::uint64_t bytes,
+                   const HostRows& rows, bool later) {
+  Transfers& transfers = there.link->transfers();
+  op.stream = there.stream;
+  op.transfer = transfers.BeginOutgoing();
+  if (const CUresult result = there.link->Post(op); result != CUDA_SUCCESS) {
+    transfers.Forget(op.transfer);
+    return result;
+  }
+  if (later) {
+    transfers.SendLater(op.transfer, source, bytes, rows);
+    return CUDA_SUCCESS;
+  }
+  there.link->receiver().Watch([&] { return transfers.MaySend(op.transfer); });
+  const CUresult result = transfers.Send(op.transfer, source, bytes, rows);
+  return result != CUDA_SUCCESS ? result : there.link->TakePostedFailure();
+}
+
+// The same from a device; returns when the bytes are there, or at once.
+template <typename Op>
+CUresult ReceiveBytes(const StreamTarget& there, Op& op, std::byte* destination,
+                      std::uint64_t bytes, const HostRows& rows, bool later) {
+  Transfers& transfers = there.link->transfers();
+  auto incoming = std::make_shared<Incoming>();
+  incoming->destination = destination;
+  incoming->bytes = bytes;
+  incoming->rows = rows;
+  op.stream = there.stream;
+  op.transfer = transfers.BeginIncoming(incoming);
+  if (const CUresult result = there.link->Post(op); result != CUDA_SUCCESS) {
+    transfers.Forget(op.transfer);
+    return result;
+  }
+  if (later) return CUDA_SUCCESS;
+  there.link->receiver().Watch([&] { return incoming->complete.load(std::memory_order_acquire); });
+  const CUresult result = transfers.WaitComplete(*incoming);
+  return result != CUDA_SUCCESS ? result : there.link->TakePostedFailure();
+}
+
+}  // namespace cuspan

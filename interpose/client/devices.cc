@@ -1,0 +1,265 @@
+#include "interpose/client/devices.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "common/log.h"
+#include "common/settings.h"
+#include "interpose/client/background_thread.h"
+#include "interpose/client/thread_state.h"
+
+namespace cuspan {
+namespace {
+
+// Other reasons than work to look again are rare, and this is soon enough for them.
+constexpr std::chrono::milliseconds kWatchedNap{1};
+
+}  // namespace
+
+int CurrentDevice() {
+  const Context* const current = ThisThread().contexts.top();
+  return current != nullptr ? current->device() : 0;
+}
+
+Devices::Devices(std::unique_ptr<DeviceOpener> opener, Bell bell,
+                 std::vector<DeviceDescription> descriptions, DeviceParts parts)
+    : opener_(std::move(opener)),
+      bell_(std::move(bell)),
+      descriptions_(std::move(descriptions)),
+      parts_(std::move(parts)) {
+  for (std::size_t device = 0; device < descriptions_.size(); ++device)
+    primary_.push_back(std::make_unique<Context>(device + 1, static_cast<int>(device)));
+}
+
+Context& Devices::CurrentContext() {
+  Context* const current = ThisThread().contexts.top();
+  return current != nullptr ? *current : Primary(0);
+}
+
+std::shared_ptr<Link> Devices::Opened(const Context& context) const {
+  auto& lately = ThisThread().links;
+  const std::uint64_t version = links_version_.load();
+  if (auto known = lately.Find(context.number(), version); known != nullptr) return known;
+  std::shared_lock lock(links_mutex_);
+  if (context.link_ == nullptr) return nullptr;
+  return lately.Keep(context.number(), context.link_, version);
+}
+
+std::vector<std::shared_ptr<Link>> Devices::Links() const {
+  std::vector<std::shared_ptr<Link>> links;
+  std::shared_lock lock(links_mutex_);
+  for (const auto& context : primary_)
+    for (const auto& link : {context->link_, context->starting_})
+      if (link != nullptr) links.push_back(link);
+  return links;
+}
+
+std::vector<std::shared_ptr<Connection>> Devices::Connections() const {
+  const auto links = Links();
+  return {links.begin(), links.end()};
+}
+
+// --- Lives of contexts
+
+CUresult Devices::Open(int device, std::shared_ptr<Link>* link) {
+  if (device < 0 || device >= count()) return CUDA_ERROR_INVALID_DEVICE;
+  return Open(Primary(device), link);
+}
+
+CUresult Devices::Open(Context& context, std::shared_ptr<Link>* link) {
+  *link = Opened(context);
+  if (*link == nullptr) {
+    std::lock_guard opening(context.opening_);
+    *link = Opened(context);
+    if (*link == nullptr)
+      if (const CUresult result = OpenNew(context, link); result != CUDA_SUCCESS) return result;
+  }
+  return (*link)->fault();
+}
+
+bool Devices::MirrorsManagedHere() const {
+  // Of several devices one at a time could work on it.
+  if (count() != 1) return false;
+  return std::strcmp(SettingText(settings::kManaged), "host") != 0;
+}
+
+Result<std::unique_ptr<Channel>> Devices::Attach(DeviceOpener::Opened& opened) {
+  Result<Bell> peer = Bell::Open(std::move(opened.bell));
+  if (!peer.ok()) return peer.status();
+  return Channel::Attach(std::move(opened.channel), ChannelSide::kClient, &bell_, std::move(*peer));
+}
+
+void Devices::SetLinks(Context& context, std::shared_ptr<Link> link,
+                       std::shared_ptr<Link> starting) {
+  std::lock_guard lock(links_mutex_);
+  context.link_ = std::move(link);
+  context.starting_ = std::move(starting);
+  links_version_.fetch_add(1);
+}
+
+CUresult Devices::OpenNew(Context& context, std::shared_ptr<Link>* link) {
+  const int device = context.device();
+  OpenDevice request;
+  request.device = static_cast<std::uint32_t>(device);
+  request.shared = parts_.region->window();
+  request.file_bytes = parts_.region->FileBytes(MirrorsManagedHere());
+  Result<DeviceOpener::Opened> asked = opener_->Open(request, parts_.region->file());
+  if (!asked.ok() || asked->answer.result != CUDA_SUCCESS) {
+    LogError("device {} cannot be opened: {}", device,
+             asked.ok() ? asked->answer.message : asked.status().message());
+    return asked.ok() ? static_cast<CUresult>(asked->answer.result) : CUDA_ERROR_DEVICE_UNAVAILABLE;
+  }
+  Result<std::unique_ptr<Channel>> channel = Attach(*asked);
+  if (!channel.ok()) {
+    LogError("device {} cannot be opened: {}", device, channel.status().message());
+    return CUDA_ERROR_DEVICE_UNAVAILABLE;
+  }
+  const DeviceOpened& opened = asked->answer;
+  LinkParts parts;
+  parts.place = {device, description(device).agent, description(device).ordinal, opened.relayed,
+                 opened.exchange};
+  if (opened.shared) {
+    parts.place.sharing = opened.relayed ? Sharing::kMirrored : Sharing::kMemory;
+    parts.place.mirrors_managed = opened.relayed || MirrorsManagedHere();
+  }
+  parts.number = next_link_.fetch_add(1);
+  parts.window = opened.window;
+  parts.channel = std::move(*channel);
+  parts.common = parts_.common;
+  parts.region = parts_.region;
+  parts.variables = parts_.variables;
+  parts.pieces = parts_.pieces;
+  parts.on_event = &parts_.on_event;
+  auto made = std::make_shared<Link>(std::move(parts));
+  SetLinks(context, nullptr, made);
+  StartReceiving();
+  if (const CUresult attached = parts_.region->Attach(*made); attached != CUDA_SUCCESS) {
+    LogError("device {} cannot use the program's managed and mapped memory: CUDA error {}", device,
+             static_cast<int>(attached));
+    made->Fail(attached);
+  }
+  SetLinks(context, made, nullptr);
+  bell_.Ring();
+  *link = std::move(made);
+  return CUDA_SUCCESS;
+}
+
+CUresult Devices::Reset(Context& context) {
+  std::lock_guard opening(context.opening_);
+  const std::shared_ptr<Link> link = Opened(context);
+  if (link == nullptr) return CUDA_SUCCESS;
+  // A healthy device finishes what it has, as cudaDeviceReset does.
+  if (link->fault() == CUDA_SUCCESS) static_cast<void>(link->Synchronize(DeviceSynchronize{}));
+  link->Fail(CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  parts_.region->Forget(*link);
+  parts_.variables->Forget(*link);
+  SetLinks(context, nullptr, nullptr);
+  for (ContextTable* const table : Tables()) table->Forget(*link);
+  // The agent closes the channel: a proxy that found it closed before the agent knows why would
+  // count as lost.
+  const Status closed = opener_->Close(static_cast<std::uint32_t>(context.device()));
+  link->channel().Close(false);
+  if (closed.ok()) return CUDA_SUCCESS;
+  LogError("device {} cannot be reset: {}", context.device(), closed.message());
+  return CUDA_ERROR_DEVICE_UNAVAILABLE;
+}
+
+void Devices::AddTable(ContextTable* table) {
+  std::lock_guard lock(tables_mutex_);
+  tables_.push_back(table);
+}
+
+std::vector<ContextTable*> Devices::Tables() const {
+  std::lock_guard lock(tables_mutex_);
+  return tables_;
+}
+
+void Devices::SayLost(const Link& link) {
+  for (ContextTable* const table : Tables()) table->Lost(link);
+}
+
+// --- All devices
+
+CUresult Devices::Synchronize(int device) {
+  const std::shared_ptr<Link> link = Opened(device);
+  if (link == nullptr) return CUDA_SUCCESS;
+  const CUresult result = link->Synchronize(DeviceSynchronize{});
+  return result != CUDA_SUCCESS ? result : link->TakePostedFailure();
+}
+
+void Devices::Unload(const FatbinRecord& fatbin) {
+  parts_.variables->Unload(fatbin);
+  for (const auto& link : Links()) link->modules().Unload(fatbin);
+}
+
+CUresult Devices::Join(std::uint32_t join, int first, int second) {
+  const Status sent =
+      opener_->Join({join, static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(second)});
+  if (sent.ok()) return CUDA_SUCCESS;
+  LogError("devices {} and {} cannot be connected: {}", first, second, sent.message());
+  return CUDA_ERROR_DEVICE_UNAVAILABLE;
+}
+
+// --- Receiving
+
+void Devices::StartReceiving() {
+  std::call_once(receiver_started_, [this] {
+    receiver_ = StartBackgroundThread("cuspan-receive", [this] { ReceiveLoop(); });
+  });
+  bell_.Ring();
+}
+
+void Devices::ReceiveLoop() {
+  const WaitStages stages = WaitStages::ForThisMachine();
+  std::vector<std::shared_ptr<Link>> links;
+  std::vector<std::shared_ptr<Link>> failed;
+  std::uint64_t version = 0;
+  const auto lately_failed = [&](const std::shared_ptr<Link>& link) {
+    return link->fault() != CUDA_SUCCESS &&
+           std::find(failed.begin(), failed.end(), link) == failed.end();
+  };
+  const auto all_watched = [&] {
+    return !links.empty() && std::all_of(links.begin(), links.end(), [](const auto& link) {
+      return link->receiver().watched();
+    });
+  };
+  for (;;) {
+    if (const std::uint64_t now = links_version_.load(); now != version) {
+      version = now;
+      links = Links();
+      failed.clear();
+    }
+    // Else the agent would wake this thread again and again for what others take. With an idle
+    // device beside theirs it still does: somebody has to hear of that one.
+    if (all_watched()) bell_.Nap(all_watched, kWatchedNap);
+    // The time-out is for the agent's death alone: whatever else happens rings.
+    const bool woken = bell_.Wait(
+        [&] {
+          if (links_version_.load(std::memory_order_relaxed) != version) return true;
+          for (const auto& link : links)
+            if (link->receiver().HasWork() || lately_failed(link)) return true;
+          return all_watched();
+        },
+        std::chrono::milliseconds(250), stages);
+    for (const auto& link : links) {
+      while (link->receiver().Receive() && link->fault() == CUDA_SUCCESS &&
+             links_version_.load() == version) {
+      }
+      if (lately_failed(link)) {
+        failed.push_back(link);
+        SayLost(*link);
+      }
+    }
+    if (!woken && opener_->Gone()) {
+      LogError("the agent of this node has exited; all devices are lost");
+      for (const auto& link : Links()) {
+        link->Fail(CUDA_ERROR_DEVICE_UNAVAILABLE);
+        SayLost(*link);
+      }
+      return;
+    }
+  }
+}
+
+}  // namespace cuspan

@@ -1,0 +1,118 @@
+// The devices of this process and their contexts: who is opened, reset and received from.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <thread>
+#include <vector>
+
+#include "interpose/client/context.h"
+#include "interpose/client/device_opener.h"
+#include "interpose/client/link.h"
+#include "protocol/channel/bell.h"
+
+namespace cuspan {
+
+// The calling thread's current device.
+int CurrentDevice();
+
+// What all links are made with. All outlive the devices.
+struct DeviceParts {
+  ConnectionCommon* common;
+  SharedRegion* region;
+  ManagedVariables* variables;
+  PieceListener* pieces;
+  // Is told of completions by the thread that receives.
+  std::function<void(const EventReached&)> on_event;
+};
+
+// Any thread. Results are the driver's. Lives as long as the process.
+class Devices {
+ public:
+  // Proxies of devices that `opener` opens ring `bell`.
+  Devices(std::unique_ptr<DeviceOpener> opener, Bell bell,
+          std::vector<DeviceDescription> descriptions, DeviceParts parts);
+  Devices(const Devices&) = delete;
+
+  int count() const { return static_cast<int>(primary_.size()); }
+  const DeviceDescription& description(int device) const {
+    return descriptions_[static_cast<std::size_t>(device)];
+  }
+  // The primary context of a device.
+  Context& Primary(int device) { return *primary_[static_cast<std::size_t>(device)]; }
+  // The calling thread's current context.
+  Context& CurrentContext();
+
+  // The life of a context, begun if it was not. Fails with the sticky error of a lost device.
+  CUresult Open(Context& context, std::shared_ptr<Link>* link);
+  // The same if it has begun already; null if not.
+  std::shared_ptr<Link> Opened(const Context& context) const;
+  // Of the primary context. CUDA_ERROR_INVALID_DEVICE when there is no such device.
+  CUresult Open(int device, std::shared_ptr<Link>* link);
+  std::shared_ptr<Link> Opened(int device) { return Opened(Primary(device)); }
+  // Of the current context.
+  CUresult OpenCurrent(std::shared_ptr<Link>* link) { return Open(CurrentContext(), link); }
+  // All that have begun.
+  std::vector<std::shared_ptr<Link>> Links() const;
+  std::vector<std::shared_ptr<Connection>> Connections() const;
+  // The life that surely(const Link&) holds for; else of those that perhaps(const Link&) holds for
+  // the current device's, or the last. Null when there is none. Both are called with a lock held.
+  template <typename Surely, typename Perhaps>
+  std::shared_ptr<Link> FindLink(Surely&& surely, Perhaps&& perhaps) const {
+    std::shared_lock lock(links_mutex_);
+    for (const auto& context : primary_)
+      if (context->link_ != nullptr && surely(*context->link_)) return context->link_;
+    std::shared_ptr<Link> found;
+    for (const auto& context : primary_)
+      if (context->link_ != nullptr && perhaps(*context->link_))
+        if (found == nullptr || context->device() == CurrentDevice()) found = context->link_;
+    return found;
+  }
+
+  // Ends the context's life; what belongs to it is gone from all tables.
+  CUresult Reset(Context& context);
+  // The table is told of contexts that end from now on, after those that were added before. It
+  // outlives the devices.
+  void AddTable(ContextTable* table);
+
+  // Waits for all work of the device; fine when it was never opened.
+  CUresult Synchronize(int device);
+  // The program unloads the library that holds `fatbin`: no device has it any more.
+  void Unload(const FatbinRecord& fatbin);
+  // Asks for a channel between the proxies of two devices.
+  CUresult Join(std::uint32_t join, int first, int second);
+  // Wakes the thread that receives.
+  void Wake() { bell_.Ring(); }
+
+ private:
+  CUresult OpenNew(Context& context, std::shared_ptr<Link>* link);
+  Result<std::unique_ptr<Channel>> Attach(DeviceOpener::Opened& opened);
+  // Whether devices of this node have memory of their own for managed memory.
+  bool MirrorsManagedHere() const;
+  void SetLinks(Context& context, std::shared_ptr<Link> link, std::shared_ptr<Link> starting);
+  void StartReceiving();
+  void ReceiveLoop();
+  // All tables hear of it.
+  void SayLost(const Link& link);
+  std::vector<ContextTable*> Tables() const;
+
+  const std::unique_ptr<DeviceOpener> opener_;
+  Bell bell_;
+  const std::vector<DeviceDescription> descriptions_;
+  const DeviceParts parts_;
+  std::vector<std::unique_ptr<Context>> primary_;  // By device.
+  mutable std::shared_mutex links_mutex_;          // Of the lives of all contexts.
+  std::atomic<std::uint64_t> links_version_{1};
+  std::atomic<std::uint64_t> next_link_{1};
+  mutable std::mutex tables_mutex_;
+  std::vector<ContextTable*> tables_;
+  std::once_flag receiver_started_;
+  std::thread receiver_;  // Runs until the process ends.
+};
+
+}  // namespace cuspan

@@ -1,0 +1,89 @@
+// The streams of all devices, and what a program's stream 0 stands for.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <unordered_map>
+
+#include "interpose/client/context.h"
+#include "interpose/client/devices.h"
+#include "interpose/client/peer_copies.h"
+#include "interpose/client/stream_target.h"
+
+namespace cuspan {
+
+// What the program has set of a stream; what is not there was never set. Any thread.
+class StreamAttributes {
+ public:
+  using Values = std::map<CUlaunchAttributeID, CUlaunchAttributeValue>;
+  // use(Values&), under a mutex.
+  template <typename Use>
+  void With(Use&& use) {
+    std::lock_guard lock(mutex_);
+    use(values_);
+  }
+
+ private:
+  std::mutex mutex_;
+  Values values_;
+};
+
+// A stream that the program made. `id` is its handle, in the program and at the proxy.
+struct Stream {
+  Stream(std::uint64_t id, const Context& context, std::uint64_t link, unsigned flags, int priority)
+      : id(id), context(context), link(link), flags(flags), priority(priority) {}
+  const std::uint64_t id;
+  const Context& context;    // Whose it is,
+  const std::uint64_t link;  // and in which of its lives.
+  const unsigned flags;
+  const int priority;
+  mutable std::atomic<bool> destroyed = false;
+  // All that was posted to it up to this sequence is known to be complete, so that a program that
+  // asks about an idle stream is answered here.
+  mutable std::atomic<std::uint64_t> completed = 0;
+  mutable StreamAttributes attributes;
+};
+
+// Any thread. Results are the driver's. Lives as long as the process.
+class Streams final : public ContextTable {
+ public:
+  Streams(Devices* devices, PeerCopies* peer_copies)
+      : devices_(*devices), peer_copies_(*peer_copies) {}
+  Streams(const Streams&) = delete;
+
+  // On the current device.
+  CUresult Create(unsigned flags, int priority, std::uint64_t* stream);
+  CUresult Destroy(std::uint64_t stream);
+  // Resolves a cudaStream_t / CUstream value. CUDA_ERROR_INVALID_HANDLE when it is none.
+  CUresult Resolve(void* stream, DefaultStream meaning, StreamTarget* target);
+  // What the program made; null for the default streams and unknown handles.
+  std::shared_ptr<const Stream> Find(std::uint64_t stream) const;
+  CUresult Synchronize(const StreamTarget& target);
+  // CUDA_ERROR_NOT_READY while work is pending.
+  CUresult Query(const StreamTarget& target);
+
+  void Forget(const Link& ended) override;
+
+ private:
+  // The calling thread's own stream, which ends with it.
+  CUresult ThreadStream(const std::shared_ptr<Link>& link, std::uint64_t* stream);
+  // The stream is gone as far as the program is concerned.
+  CUresult End(Link& link, std::uint64_t stream);
+  // Asks the proxy whether, or waits until, all that is in the stream is complete, and remembers
+  // it.
+  template <typename Op>
+  CUresult Ask(const StreamTarget& target, const Op& op);
+
+  Devices& devices_;
+  PeerCopies& peer_copies_;
+  mutable std::shared_mutex mutex_;
+  std::unordered_map<std::uint64_t, std::shared_ptr<const Stream>> streams_;
+};
+
+}  // namespace cuspan
