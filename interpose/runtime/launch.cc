@@ -1,7 +1,7 @@
 // Kernel launches: nvcc's own entry points of both generations, and the public ones.
 #include "interpose/runtime/launch.h"
 
-#include "interpose/runtime/function.h"
+#include "interpose/runtime/kernel.h"
 #include "interpose/runtime/same_bytes.h"
 
 namespace cuspan {

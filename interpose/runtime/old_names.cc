@@ -2,7 +2,6 @@
 // has: earlier names of what is still there, and the structure that has changed.
 #include "interpose/runtime/device_properties_12.h"
 #include "interpose/runtime/entry.h"
-#include "interpose/runtime/texture.h"
 
 using namespace cuspan;  // NOLINT: the entry points below are the C API.
 
@@ -93,19 +92,6 @@ CUSPAN_EXPORT_TWINS(cudaStreamUpdateCaptureDependencies_v2, _ptsz,
                          ? cudaStreamUpdateCaptureDependencies
                          : cudaStreamUpdateCaptureDependencies_ptsz)(stream, dependencies, edges,
                                                                      count, flags))
-
-// Of CUDA 11, whose functions of the plain names know a shorter description.
-CUSPAN_EXPORT cudaError_t cudaCreateTextureObject_v2(cudaTextureObject_t* object,
-                                                     const cudaResourceDesc* resource,
-                                                     const cudaTextureDesc* sampling,
-                                                     const cudaResourceViewDesc* view) {
-  return CreateTexture(object, resource, sampling, view, 12);
-}
-
-CUSPAN_EXPORT cudaError_t cudaGetTextureObjectTextureDesc_v2(cudaTextureDesc* desc,
-                                                             cudaTextureObject_t object) {
-  return cudaGetTextureObjectTextureDesc(desc, object);
-}
 
 // Of the results only the status is defined for a stream that is not capturing.
 CUSPAN_EXPORT_TWINS(cudaStreamGetCaptureInfo_v2, _ptsz,

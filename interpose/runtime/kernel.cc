@@ -1,4 +1,4 @@
-#include "interpose/runtime/function.h"
+#include "interpose/runtime/kernel.h"
 
 #include <string_view>
 

@@ -1,10 +1,10 @@
 // Nodes of graphs: adding them, and the parameters of each kind.
-#include "interpose/runtime/graph_nodes.h"
+#include "interpose/runtime/graph/nodes.h"
 
 #include "interpose/calls/graph/memory_nodes.h"
 #include "interpose/runtime/caller.h"
 #include "interpose/runtime/copy_box.h"
-#include "interpose/runtime/function.h"
+#include "interpose/runtime/kernel.h"
 #include "interpose/runtime/launch.h"
 #include "interpose/runtime/same_bytes.h"
 

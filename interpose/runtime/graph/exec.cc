@@ -2,7 +2,7 @@
 #include "interpose/calls/graph/exec.h"
 
 #include "interpose/runtime/caller.h"
-#include "interpose/runtime/graph_nodes.h"
+#include "interpose/runtime/graph/nodes.h"
 
 namespace cuspan {
 namespace {
