@@ -44,15 +44,6 @@ Error ReadConfig(const cudaLaunchConfig_t* config, const void* function, void** 
 
 using namespace cuspan;  // NOLINT: the entry points below are the C API.
 
-// Declared in crt/device_functions.h, which only nvcc can include.
-CUSPAN_EXPORT_TWINS(__cudaLaunchKernel, _ptsz,
-                    (cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments,
-                     std::size_t dynamic_shared, cudaStream_t stream),
-                    Answer([&] {
-                      return LaunchWith(kernel, ShapeOf(grid, block, dynamic_shared), arguments,
-                                        stream, meaning);
-                    }))
-
 CUSPAN_EXPORT_TWINS(cudaLaunchKernel, _ptsz,
                     (const void* function, dim3 grid, dim3 block, void** arguments,
                      std::size_t dynamic_shared, cudaStream_t stream),

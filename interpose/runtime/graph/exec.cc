@@ -39,19 +39,17 @@ CUSPAN_EXPORT cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* exec, c
   return Answer([&] { return InstantiateGraph(exec, graph, flags); });
 }
 
-CUSPAN_EXPORT_TWINS(cudaGraphInstantiateWithParams, _ptsz,
-                    (cudaGraphExec_t * exec, cudaGraph_t graph,
-                     cudaGraphInstantiateParams* parameters),
-                    Answer([&]() -> Error {
-                      static_cast<void>(meaning);
-                      if (parameters == nullptr) return cudaErrorInvalidValue;
-                      parameters->errNode_out = nullptr;
-                      const Error result = InstantiateGraph(exec, graph, parameters->flags);
-                      parameters->result_out = result.failed()
-                                                   ? cudaGraphInstantiateInvalidStructure
-                                                   : cudaGraphInstantiateSuccess;
-                      return result;
-                    }))
+CUSPAN_EXPORT cudaError_t cudaGraphInstantiateWithParams(cudaGraphExec_t* exec, cudaGraph_t graph,
+                                                         cudaGraphInstantiateParams* parameters) {
+  return Answer([&]() -> Error {
+    if (parameters == nullptr) return cudaErrorInvalidValue;
+    parameters->errNode_out = nullptr;
+    const Error result = InstantiateGraph(exec, graph, parameters->flags);
+    parameters->result_out =
+        result.failed() ? cudaGraphInstantiateInvalidStructure : cudaGraphInstantiateSuccess;
+    return result;
+  });
+}
 
 CUSPAN_EXPORT cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
   return Answer([&]() -> Error {

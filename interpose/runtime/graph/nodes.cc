@@ -150,32 +150,40 @@ Error DescribeWork(cudaGraphNodeParams* parameters, Work* work) {
   }
 }
 
+namespace {
+
+// Before CUDA 13 there was no data of edges, and what follows came earlier.
+void MoveUp(const cudaGraphEdgeData* edges, std::size_t* count, cudaGraphNodeParams** parameters) {
+  *parameters = HandleOf<cudaGraphNodeParams*>(*count);
+  *count = NumberOf(edges);
+}
+
+Error Add(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* dependencies,
+          std::size_t count, cudaGraphNodeParams* parameters) {
+  switch (parameters == nullptr ? cudaGraphNodeTypeEmpty : parameters->type) {
+    case cudaGraphNodeTypeConditional:
+      return AddConditional(node, graph, dependencies, count, &parameters->conditional);
+    case cudaGraphNodeTypeMemAlloc:
+      return AddAllocation(node, graph, dependencies, count, &parameters->alloc);
+    case cudaGraphNodeTypeMemFree:
+      return AddFree(node, graph, dependencies, count, parameters->free.dptr);
+    default:
+      return AddDescribed(node, graph, dependencies, count, parameters);
+  }
+}
+
+}  // namespace
 }  // namespace cuspan
 
 using namespace cuspan;  // NOLINT: the entry points below are the C API.
 
-CUSPAN_EXPORT cudaError_t cudaGraphAddNode(cudaGraphNode_t* node, cudaGraph_t graph,
-                                           const cudaGraphNode_t* dependencies,
-                                           const cudaGraphEdgeData* edges, std::size_t count,
-                                           cudaGraphNodeParams* parameters) {
-  // Before CUDA 13 there was no data of edges, and what follows came earlier.
-  if (CallerIsBefore13(__builtin_return_address(0))) {
-    parameters = HandleOf<cudaGraphNodeParams*>(count);
-    count = NumberOf(edges);
-  }
-  return Answer([&] {
-    switch (parameters == nullptr ? cudaGraphNodeTypeEmpty : parameters->type) {
-      case cudaGraphNodeTypeConditional:
-        return AddConditional(node, graph, dependencies, count, &parameters->conditional);
-      case cudaGraphNodeTypeMemAlloc:
-        return AddAllocation(node, graph, dependencies, count, &parameters->alloc);
-      case cudaGraphNodeTypeMemFree:
-        return AddFree(node, graph, dependencies, count, parameters->free.dptr);
-      default:
-        return AddDescribed(node, graph, dependencies, count, parameters);
-    }
-  });
-}
+CUSPAN_EXPORT_SINCE_13(cudaGraphAddNode,
+                       (cudaGraphNode_t * node, cudaGraph_t graph,
+                        const cudaGraphNode_t* dependencies,
+                        [[maybe_unused]] const cudaGraphEdgeData* edges, std::size_t count,
+                        cudaGraphNodeParams* parameters),
+                       MoveUp(edges, &count, &parameters),
+                       Answer([&] { return Add(node, graph, dependencies, count, parameters); }))
 
 CUSPAN_EXPORT cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t* node, cudaGraph_t graph,
                                                  const cudaGraphNode_t* dependencies,
