@@ -12,22 +12,6 @@ namespace cuspan {
 
 namespace {
 
-// A node with the work that `parameters` describe.
-template <typename Parameters>
-Error AddDescribed(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* dependencies,
-                   std::size_t count, Parameters* parameters) {
-  Work work;
-  CUSPAN_RETURN_IF_FAILED(DescribeWork(parameters, &work));
-  return AddNode(node, graph, dependencies, count, std::move(work));
-}
-
-template <typename Parameters>
-Error SetDescribed(cudaGraphNode_t node, Parameters* parameters) {
-  Work work;
-  CUSPAN_RETURN_IF_FAILED(DescribeWork(parameters, &work));
-  return SetNode(node, std::move(work));
-}
-
 // Of both kinds of parameters, which have the same members in another order.
 template <typename Parameters>
 Error AddAllocation(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* dependencies,
@@ -58,9 +42,21 @@ Error AddConditional(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNo
   return cudaSuccess;
 }
 
-// What the program calls the kernel by.
-const void* NameOf(const FunctionRecord& function) {
-  return function.host != nullptr ? function.host : &function;
+// The pointers are good until the node or this thread's next call.
+cudaKernelNodeParams ParametersOf(const KernelWork& work) {
+  thread_local std::vector<void*> pointers;
+  pointers.clear();
+  for (const auto& argument : work.arguments)
+    pointers.push_back(const_cast<std::byte*>(argument.data()));
+  // What the program calls the kernel by.
+  const FunctionRecord& function = *work.function;
+  const void* const name = function.host != nullptr ? function.host : &function;
+  return {const_cast<void*>(name),
+          {work.grid.x, work.grid.y, work.grid.z},
+          {work.block.x, work.block.y, work.block.z},
+          work.dynamic_shared,
+          pointers.data(),
+          nullptr};
 }
 
 Error AddFree(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* dependencies,
@@ -168,7 +164,8 @@ Error Add(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* depen
     case cudaGraphNodeTypeMemFree:
       return AddFree(node, graph, dependencies, count, parameters->free.dptr);
     default:
-      return AddDescribed(node, graph, dependencies, count, parameters);
+      return AddDescribed(node, graph, dependencies, count,
+                          [&](Work* work) { return DescribeWork(parameters, work); });
   }
 }
 
@@ -185,45 +182,47 @@ CUSPAN_EXPORT_SINCE_13(cudaGraphAddNode,
                        MoveUp(edges, &count, &parameters),
                        Answer([&] { return Add(node, graph, dependencies, count, parameters); }))
 
-CUSPAN_EXPORT cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t* node, cudaGraph_t graph,
-                                                 const cudaGraphNode_t* dependencies,
-                                                 std::size_t count,
-                                                 const cudaKernelNodeParams* parameters) {
-  return Answer([&] { return AddDescribed(node, graph, dependencies, count, parameters); });
-}
-
-CUSPAN_EXPORT cudaError_t cudaGraphAddMemcpyNode(cudaGraphNode_t* node, cudaGraph_t graph,
-                                                 const cudaGraphNode_t* dependencies,
-                                                 std::size_t count,
-                                                 const cudaMemcpy3DParms* parameters) {
-  return Answer([&] { return AddDescribed(node, graph, dependencies, count, parameters); });
-}
-
-CUSPAN_EXPORT cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t* node, cudaGraph_t graph,
-                                                   const cudaGraphNode_t* dependencies,
-                                                   std::size_t count, void* destination,
-                                                   const void* source, std::size_t bytes,
-                                                   cudaMemcpyKind kind) {
-  return Answer([&]() -> Error {
-    Work work;
-    CUSPAN_RETURN_IF_FAILED(DescribeRun(destination, source, bytes, kind, &work));
-    return AddNode(node, graph, dependencies, count, std::move(work));
+CUSPAN_EXPORT cudaError_t cudaGraphNodeSetParams(cudaGraphNode_t node,
+                                                 cudaGraphNodeParams* parameters) {
+  return Answer([&] {
+    return SetDescribed(node, [&](Work* work) { return DescribeWork(parameters, work); });
   });
 }
 
-CUSPAN_EXPORT cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t* node, cudaGraph_t graph,
-                                                 const cudaGraphNode_t* dependencies,
-                                                 std::size_t count,
-                                                 const cudaMemsetParams* parameters) {
-  return Answer([&] { return AddDescribed(node, graph, dependencies, count, parameters); });
+CUSPAN_EXPORT cudaError_t cudaGraphExecNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                                     cudaGraphNodeParams* parameters) {
+  return Answer([&] {
+    return SetDescribed(exec, node, [&](Work* work) { return DescribeWork(parameters, work); });
+  });
 }
 
-CUSPAN_EXPORT cudaError_t cudaGraphAddHostNode(cudaGraphNode_t* node, cudaGraph_t graph,
-                                               const cudaGraphNode_t* dependencies,
-                                               std::size_t count,
-                                               const cudaHostNodeParams* parameters) {
-  return Answer([&] { return AddDescribed(node, graph, dependencies, count, parameters); });
-}
+CUSPAN_EXPORT_NODE(cudaGraphAddKernelNode, cudaGraphKernelNodeSetParams,
+                   cudaGraphExecKernelNodeSetParams, DescribeWork(parameters, work),
+                   const cudaKernelNodeParams* parameters)
+
+CUSPAN_EXPORT_NODE(cudaGraphAddMemcpyNode, cudaGraphMemcpyNodeSetParams,
+                   cudaGraphExecMemcpyNodeSetParams, DescribeWork(parameters, work),
+                   const cudaMemcpy3DParms* parameters)
+
+CUSPAN_EXPORT_NODE(cudaGraphAddMemcpyNode1D, cudaGraphMemcpyNodeSetParams1D,
+                   cudaGraphExecMemcpyNodeSetParams1D,
+                   DescribeRun(destination, source, bytes, kind, work), void* destination,
+                   const void* source, std::size_t bytes, cudaMemcpyKind kind)
+
+CUSPAN_EXPORT_NODE(cudaGraphAddMemsetNode, cudaGraphMemsetNodeSetParams,
+                   cudaGraphExecMemsetNodeSetParams, DescribeWork(parameters, work),
+                   const cudaMemsetParams* parameters)
+
+CUSPAN_EXPORT_NODE(cudaGraphAddHostNode, cudaGraphHostNodeSetParams, cudaGraphExecHostNodeSetParams,
+                   DescribeWork(parameters, work), const cudaHostNodeParams* parameters)
+
+CUSPAN_EXPORT_NODE(cudaGraphAddEventRecordNode, cudaGraphEventRecordNodeSetEvent,
+                   cudaGraphExecEventRecordNodeSetEvent, DescribeEvent<RecordWork>(event, work),
+                   cudaEvent_t event)
+
+CUSPAN_EXPORT_NODE(cudaGraphAddEventWaitNode, cudaGraphEventWaitNodeSetEvent,
+                   cudaGraphExecEventWaitNodeSetEvent, DescribeEvent<WaitWork>(event, work),
+                   cudaEvent_t event)
 
 CUSPAN_EXPORT cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t* node, cudaGraph_t graph,
                                                 const cudaGraphNode_t* dependencies,
@@ -234,29 +233,16 @@ CUSPAN_EXPORT cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t* node, cudaGraph
 CUSPAN_EXPORT cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t* node, cudaGraph_t graph,
                                                      const cudaGraphNode_t* dependencies,
                                                      std::size_t count, cudaGraph_t child) {
-  return Answer([&]() -> Error {
-    Work work;
-    CUSPAN_RETURN_IF_FAILED(DescribeChild(child, &work));
-    return AddNode(node, graph, dependencies, count, std::move(work));
+  return Answer([&] {
+    return AddDescribed(node, graph, dependencies, count,
+                        [&](Work* work) { return DescribeChild(child, work); });
   });
 }
 
-CUSPAN_EXPORT cudaError_t cudaGraphAddEventRecordNode(cudaGraphNode_t* node, cudaGraph_t graph,
-                                                      const cudaGraphNode_t* dependencies,
-                                                      std::size_t count, cudaEvent_t event) {
-  return Answer([&]() -> Error {
-    if (event == nullptr) return cudaErrorInvalidValue;
-    return AddNode(node, graph, dependencies, count, RecordWork{event});
-  });
-}
-
-CUSPAN_EXPORT cudaError_t cudaGraphAddEventWaitNode(cudaGraphNode_t* node, cudaGraph_t graph,
-                                                    const cudaGraphNode_t* dependencies,
-                                                    std::size_t count, cudaEvent_t event) {
-  return Answer([&]() -> Error {
-    if (event == nullptr) return cudaErrorInvalidValue;
-    return AddNode(node, graph, dependencies, count, WaitWork{event});
-  });
+CUSPAN_EXPORT cudaError_t cudaGraphExecChildGraphNodeSetParams(cudaGraphExec_t exec,
+                                                               cudaGraphNode_t node,
+                                                               cudaGraph_t child) {
+  return Answer([&] { return SetExecChild(exec, node, child); });
 }
 
 CUSPAN_EXPORT cudaError_t cudaGraphAddMemAllocNode(cudaGraphNode_t* node, cudaGraph_t graph,
@@ -272,22 +258,30 @@ CUSPAN_EXPORT cudaError_t cudaGraphAddMemFreeNode(cudaGraphNode_t* node, cudaGra
   return Answer([&] { return AddFree(node, graph, dependencies, count, memory); });
 }
 
-CUSPAN_EXPORT cudaError_t cudaGraphKernelNodeGetParams(cudaGraphNode_t node,
-                                                       cudaKernelNodeParams* parameters) {
+// Defines a function that gives *out of the `work` of a node of the kind Kind.
+#define CUSPAN_EXPORT_GET(function, Kind, Out, ...)                                     \
+  CUSPAN_EXPORT cudaError_t function(cudaGraphNode_t node, Out* out) {                  \
+    return Answer([&] {                                                                 \
+      return AboutWork<Kind>(node, out, [&](const Kind& work) { *out = __VA_ARGS__; }); \
+    });                                                                                 \
+  }
+
+CUSPAN_EXPORT_GET(cudaGraphKernelNodeGetParams, KernelWork, cudaKernelNodeParams,
+                  ParametersOf(work))
+CUSPAN_EXPORT_GET(cudaGraphMemsetNodeGetParams, SetWork, cudaMemsetParams,
+                  SameBytes<cudaMemsetParams>(work.parameters))
+CUSPAN_EXPORT_GET(cudaGraphHostNodeGetParams, HostWork, cudaHostNodeParams,
+                  {work.call.function, work.call.data})
+CUSPAN_EXPORT_GET(cudaGraphChildGraphNodeGetGraph, ChildWork, cudaGraph_t, HandleOf(*work.graph))
+CUSPAN_EXPORT_GET(cudaGraphEventRecordNodeGetEvent, RecordWork, cudaEvent_t, work.event)
+CUSPAN_EXPORT_GET(cudaGraphEventWaitNodeGetEvent, WaitWork, cudaEvent_t, work.event)
+CUSPAN_EXPORT_GET(cudaGraphMemAllocNodeGetParams, AllocateWork, cudaMemAllocNodeParams,
+                  SameBytes<cudaMemAllocNodeParams>(work.parameters))
+
+CUSPAN_EXPORT cudaError_t cudaGraphMemFreeNodeGetParams(cudaGraphNode_t node, void* memory) {
   return Answer([&] {
-    return AboutWork<KernelWork>(node, parameters, [&](const KernelWork& work) {
-      // The pointers are good until the node or this thread's next such call.
-      thread_local std::vector<void*> pointers;
-      pointers.clear();
-      for (const auto& argument : work.arguments)
-        pointers.push_back(const_cast<std::byte*>(argument.data()));
-      *parameters = {const_cast<void*>(NameOf(*work.function)),
-                     {work.grid.x, work.grid.y, work.grid.z},
-                     {work.block.x, work.block.y, work.block.z},
-                     work.dynamic_shared,
-                     pointers.data(),
-                     nullptr};
-    });
+    return AboutWork<FreeWork>(
+        node, memory, [&](const FreeWork& work) { *static_cast<void**>(memory) = work.memory; });
   });
 }
 
@@ -299,110 +293,5 @@ CUSPAN_EXPORT cudaError_t cudaGraphMemcpyNodeGetParams(cudaGraphNode_t node,
         *parameters = ParametersOf(session, work.box);
       });
     });
-  });
-}
-
-CUSPAN_EXPORT cudaError_t cudaGraphMemsetNodeGetParams(cudaGraphNode_t node,
-                                                       cudaMemsetParams* parameters) {
-  return Answer([&] {
-    return AboutWork<SetWork>(node, parameters, [&](const SetWork& work) {
-      *parameters = SameBytes<cudaMemsetParams>(work.parameters);
-    });
-  });
-}
-
-CUSPAN_EXPORT cudaError_t cudaGraphHostNodeGetParams(cudaGraphNode_t node,
-                                                     cudaHostNodeParams* parameters) {
-  return Answer([&] {
-    return AboutWork<HostWork>(node, parameters, [&](const HostWork& work) {
-      *parameters = {work.call.function, work.call.data};
-    });
-  });
-}
-
-CUSPAN_EXPORT cudaError_t cudaGraphChildGraphNodeGetGraph(cudaGraphNode_t node,
-                                                          cudaGraph_t* graph) {
-  return Answer([&] {
-    return AboutWork<ChildWork>(node, graph,
-                                [&](const ChildWork& work) { *graph = HandleOf(*work.graph); });
-  });
-}
-
-CUSPAN_EXPORT cudaError_t cudaGraphMemAllocNodeGetParams(cudaGraphNode_t node,
-                                                         cudaMemAllocNodeParams* parameters) {
-  return Answer([&] {
-    return AboutWork<AllocateWork>(node, parameters, [&](const AllocateWork& work) {
-      *parameters = SameBytes<cudaMemAllocNodeParams>(work.parameters);
-    });
-  });
-}
-
-CUSPAN_EXPORT cudaError_t cudaGraphMemFreeNodeGetParams(cudaGraphNode_t node, void* memory) {
-  return Answer([&] {
-    return AboutWork<FreeWork>(
-        node, memory, [&](const FreeWork& work) { *static_cast<void**>(memory) = work.memory; });
-  });
-}
-
-CUSPAN_EXPORT cudaError_t cudaGraphEventRecordNodeGetEvent(cudaGraphNode_t node,
-                                                           cudaEvent_t* event) {
-  return Answer([&] {
-    return AboutWork<RecordWork>(node, event, [&](const RecordWork& work) { *event = work.event; });
-  });
-}
-
-CUSPAN_EXPORT cudaError_t cudaGraphEventWaitNodeGetEvent(cudaGraphNode_t node, cudaEvent_t* event) {
-  return Answer([&] {
-    return AboutWork<WaitWork>(node, event, [&](const WaitWork& work) { *event = work.event; });
-  });
-}
-
-CUSPAN_EXPORT cudaError_t cudaGraphNodeSetParams(cudaGraphNode_t node,
-                                                 cudaGraphNodeParams* parameters) {
-  return Answer([&] { return SetDescribed(node, parameters); });
-}
-
-CUSPAN_EXPORT cudaError_t cudaGraphKernelNodeSetParams(cudaGraphNode_t node,
-                                                       const cudaKernelNodeParams* parameters) {
-  return Answer([&] { return SetDescribed(node, parameters); });
-}
-
-CUSPAN_EXPORT cudaError_t cudaGraphMemcpyNodeSetParams(cudaGraphNode_t node,
-                                                       const cudaMemcpy3DParms* parameters) {
-  return Answer([&] { return SetDescribed(node, parameters); });
-}
-
-CUSPAN_EXPORT cudaError_t cudaGraphMemcpyNodeSetParams1D(cudaGraphNode_t node, void* destination,
-                                                         const void* source, std::size_t bytes,
-                                                         cudaMemcpyKind kind) {
-  return Answer([&]() -> Error {
-    Work work;
-    CUSPAN_RETURN_IF_FAILED(DescribeRun(destination, source, bytes, kind, &work));
-    return SetNode(node, std::move(work));
-  });
-}
-
-CUSPAN_EXPORT cudaError_t cudaGraphMemsetNodeSetParams(cudaGraphNode_t node,
-                                                       const cudaMemsetParams* parameters) {
-  return Answer([&] { return SetDescribed(node, parameters); });
-}
-
-CUSPAN_EXPORT cudaError_t cudaGraphHostNodeSetParams(cudaGraphNode_t node,
-                                                     const cudaHostNodeParams* parameters) {
-  return Answer([&] { return SetDescribed(node, parameters); });
-}
-
-CUSPAN_EXPORT cudaError_t cudaGraphEventRecordNodeSetEvent(cudaGraphNode_t node,
-                                                           cudaEvent_t event) {
-  return Answer([&]() -> Error {
-    if (event == nullptr) return cudaErrorInvalidValue;
-    return SetNode(node, RecordWork{event});
-  });
-}
-
-CUSPAN_EXPORT cudaError_t cudaGraphEventWaitNodeSetEvent(cudaGraphNode_t node, cudaEvent_t event) {
-  return Answer([&]() -> Error {
-    if (event == nullptr) return cudaErrorInvalidValue;
-    return SetNode(node, WaitWork{event});
   });
 }
