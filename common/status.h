@@ -114,4 +114,15 @@ class [[nodiscard]] Result {
     if (::cuspan::Status status_ = (expression); !status_.ok()) return status_; \
   } while (false)
 
+// The same with a Result, whose value is given to `target`: a variable, or the declaration of one.
+//   CUSPAN_ASSIGN_OR_RETURN(const std::uint64_t bytes, SettingBytes(settings::kStagingBytes));
+#define CUSPAN_ASSIGN_OR_RETURN(target, ...) \
+  CUSPAN_ASSIGN_OR_RETURN_AT(target, CUSPAN_RESULT_OF_LINE(__LINE__), __VA_ARGS__)
+#define CUSPAN_ASSIGN_OR_RETURN_AT(target, result, ...) \
+  auto result = __VA_ARGS__;                            \
+  if (!result.ok()) return result.status();             \
+  target = *std::move(result)
+#define CUSPAN_RESULT_OF_LINE(line) CUSPAN_RESULT_OF(line)
+#define CUSPAN_RESULT_OF(line) result_##line
+
 }  // namespace cuspan

@@ -46,9 +46,7 @@ DeviceSession::DeviceSession(const Driver& driver, const Device& device, Channel
 
 Result<std::shared_ptr<Stream>> DeviceSession::FindStream(std::uint64_t handle) {
   if (handle == 0 || handle == reinterpret_cast<std::uint64_t>(CU_STREAM_LEGACY)) return legacy;
-  std::shared_ptr<Stream> stream = streams.Find(handle);
-  if (stream == nullptr) return Status::Invalid("stream 0x{:x} does not exist", handle);
-  return stream;
+  return streams.Get(handle);
 }
 
 void DeviceSession::Mark(const std::shared_ptr<Stream>& stream) {

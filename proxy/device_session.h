@@ -56,17 +56,18 @@ struct DeviceSession {
   Faults faults;
   EventPool
       plain_events;  // Without times: cheaper; for our own marks and for events that want none.
-  EventPool timing_events;      // For cudaEventElapsedTime.
-  HandleTable<Stream> streams;  // The receiving thread's, as are the events and signals.
-  HandleTable<Event> events;
+  EventPool timing_events;                // For cudaEventElapsedTime.
+  HandleTable<Stream> streams{"stream"};  // The receiving thread's, as are the events and signals.
+  HandleTable<Event> events{"event"};
   Signals signals;
-  HandleTable<Module> modules;
-  HandleTable<Kernel> kernels;  // Filled by the worker, read by the receiving thread.
-  HandleTable<Array> arrays;    // The same, as the textures and surfaces.
-  HandleTable<Texture> textures;
-  HandleTable<Surface> surfaces;
-  HandleTable<Graph> graphs;         // The receiving thread's.
-  HandleTable<GraphExec> executors;  // Filled by the worker, read by the receiving thread.
+  HandleTable<Module> modules{"module"};
+  HandleTable<Kernel> kernels{"kernel"};  // Filled by the worker, read by the receiving thread.
+  HandleTable<Array> arrays{"array"};     // The same, as the textures and surfaces.
+  HandleTable<Texture> textures{"texture"};
+  HandleTable<Surface> surfaces{"surface"};
+  HandleTable<Graph> graphs{"graph"};  // The receiving thread's.
+  HandleTable<GraphExec> executors{
+      "executable graph"};  // Filled by the worker, read by the receiving thread.
   VariableRanges variables;
   Mappings mappings;  // Of the worker, as the peers.
   PeerMemory peers;

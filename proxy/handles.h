@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "common/status.h"
 #include "proxy/completion.h"
 
 namespace cuspan::proxy {
@@ -19,6 +20,14 @@ namespace cuspan::proxy {
 template <typename T>
 class HandleTable {
  public:
+  // `what` one is, for messages.
+  explicit HandleTable(const char* what) : what_(what) {}
+
+  // kInvalid when the handle is taken or 0.
+  Status CheckNew(std::uint64_t handle) const {
+    if (handle != 0 && Find(handle) == nullptr) return Status::Ok();
+    return Status::Invalid("{} 0x{:x} is no new handle", what_, handle);
+  }
   // False when the handle is taken or 0.
   bool Add(std::uint64_t handle, std::shared_ptr<T> object) {
     std::scoped_lock lock(mutex_);
@@ -30,13 +39,24 @@ class HandleTable {
     const auto found = objects_.find(handle);
     return found == objects_.end() ? nullptr : found->second;
   }
-  std::shared_ptr<T> Remove(std::uint64_t handle) {
+  // kInvalid when there is none.
+  Result<std::shared_ptr<T>> Get(std::uint64_t handle) const {
+    std::shared_ptr<T> object = Find(handle);
+    if (object == nullptr) return None(handle);
+    return object;
+  }
+  // The same, and takes it out.
+  Result<std::shared_ptr<T>> Take(std::uint64_t handle) {
     std::scoped_lock lock(mutex_);
     const auto found = objects_.find(handle);
-    if (found == objects_.end()) return nullptr;
+    if (found == objects_.end()) return None(handle);
     std::shared_ptr<T> object = std::move(found->second);
     objects_.erase(found);
     return object;
+  }
+  void Remove(std::uint64_t handle) {
+    std::scoped_lock lock(mutex_);
+    objects_.erase(handle);
   }
   template <typename Predicate>
   void RemoveIf(Predicate&& predicate) {
@@ -51,6 +71,11 @@ class HandleTable {
   }
 
  private:
+  Status None(std::uint64_t handle) const {
+    return Status::Invalid("{} 0x{:x} does not exist", what_, handle);
+  }
+
+  const char* const what_;
   mutable std::mutex mutex_;
   std::unordered_map<std::uint64_t, std::shared_ptr<T>> objects_;
 };

@@ -1,34 +1,22 @@
 """Makes a C file in which every function of a list exists and refuses.
 
-Each name gets a weak definition, which a real one elsewhere in the same shared
-library replaces. With --table the file also holds a table of all names, in
+Each function gets a weak definition, which a real one elsewhere in the same shared
+library replaces; another name of a function jumps there with the caller's arguments
+and return address, whatever they are. With --table the file also holds a table of all names, in
 strcmp's order, with the addresses of the definitions that were linked in the end.
 """
 
 import argparse
-import re
-import sys
+
+import exports_list
 
 
-def read_names(path):
-    """The list's (name, kind) pairs by name; kind is "error", "pointer" or "struct:N"."""
-    names = {}
-    with open(path, encoding="ascii") as lines:
-        for number, line in enumerate(lines, 1):
-            # Behind a colon stands what is not supported, which is no matter here.
-            words = line.split("#")[0].split(" :")[0].split()
-            if not words:
-                continue
-            name, kind = words[0], words[1] if len(words) > 1 else "error"
-            if len(words) > 2 or not re.fullmatch(r"[A-Za-z_]\w*", name) or name in names:
-                sys.exit(f"{path}:{number}: not one new function name: {line.strip()}")
-            if not re.fullmatch(r"error|pointer|struct:[1-9]\d*", kind):
-                sys.exit(f"{path}:{number}: unknown kind of result: {kind}")
-            names[name] = kind
-    return sorted(names.items())
-
-
-def definition(name, kind, refuse):
+def definition(export, refuse):
+    name, kind = export.name, export.kind
+    if export.alias and export.note != "not":
+        return (f'__attribute__((visibility("default"))) extern void {name}(void);\n'
+                f'__asm__(".text\\n.globl {name}\\n.type {name}, @function\\n"\n'
+                f'        "{name}: jmp {export.alias}@PLT\\n.size {name}, . - {name}");')
     head = "__attribute__((weak, visibility(\"default\")))"
     if kind == "error":
         return f'{head} int {name}(void) {{ return {refuse}("{name}"); }}'
@@ -51,16 +39,16 @@ def main():
     parser.add_argument("--table", help="name of the table; its length is NAME_count")
     options = parser.parse_args()
 
-    names = read_names(options.list)
+    exports = exports_list.read(options.list)
     lines = ["#include <stddef.h>", "", f"extern int {options.refuse}(const char* name);", ""]
-    lines += [definition(name, kind, options.refuse) for name, kind in names]
+    lines += [definition(export, options.refuse) for export in exports]
     if options.table:
         lines += ["", "struct entry { const char* name; void (*function)(void); };",
                   f"extern const struct entry {options.table}[];",
                   f"extern const size_t {options.table}_count;",
                   f"const struct entry {options.table}[] = {{"]
-        lines += [f'  {{"{name}", (void (*)(void)){name}}},' for name, _ in names]
-        lines += ["};", f"const size_t {options.table}_count = {len(names)};"]
+        lines += [f'  {{"{export.name}", (void (*)(void)){export.name}}},' for export in exports]
+        lines += ["};", f"const size_t {options.table}_count = {len(exports)};"]
     with open(options.output, "w", encoding="ascii") as output:
         output.write("\n".join(lines) + "\n")
 

@@ -17,7 +17,7 @@ import re
 import struct
 import sys
 
-from generate_exports import read_names
+import exports_list
 
 WINDOW = 32  # Bytes of an anchor; kWindow in signatures.cc.
 STEP = 16  # Anchors lie at multiples of this; kStep there.
@@ -131,7 +131,7 @@ def describe(path):
 
 def tables(exports, output, sources):
     """Writes the C tables of several releases, each once."""
-    index = {name: number for number, (name, _) in enumerate(read_names(exports))}
+    index = {export.name: number for number, export in enumerate(exports_list.read(exports))}
     code, releases, seen = [], [], set()
     for source in sources:
         if "=" in source:

@@ -11,27 +11,17 @@ import re
 import sys
 import textwrap
 
+import exports_list
+
 BEGIN, END = "<!-- functions: begin -->", "<!-- functions: end -->"
 
 
 def read_table(path):
     """(name, status, what is missing) by name; status is "yes", "partly" or "no"."""
     table = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        words, colon, note = line.split("#")[0].partition(":") if " :" in line else (line.split("#")[0], "", "")
-        words, note = words.split(), note.strip()
-        if not words:
-            continue
-        name = words[0]
-        if not colon:
-            status, missing = "yes", ""
-        elif note == "not":
-            status, missing = "no", ""
-        elif note.startswith("partly "):
-            status, missing = "partly", note[len("partly "):].strip()
-        else:
-            sys.exit(f"{path}:{number}: behind the colon stands 'not' or 'partly …', not '{note}'")
-        table[name] = (status, missing)
+    for export in exports_list.read(path):
+        status = {"": "yes", "not": "no"}.get(export.note, "partly")
+        table[export.name] = (status, export.note.removeprefix("partly ") if status == "partly" else "")
     for name in list(table):
         plain = re.sub(r"_pt[sd][sz]$", "", name)
         if name.startswith("__") or (plain != name and plain in table):

@@ -11,6 +11,15 @@ namespace cuspan {
 int CallerRelease(const void* address);
 inline bool CallerIsBefore13(const void* address) { return CallerRelease(address) < 13; }
 
+// Defines FUNCTION##_v2 with the parameters that it has had since CUDA 12, and FUNCTION, which has
+// had them since 13: `earlier` makes them of those that programs of earlier releases give.
+#define CUSPAN_EXPORT_SINCE_13(function, parameters, earlier, call)       \
+  CUSPAN_EXPORT cudaError_t function##_v2 parameters { return call; }     \
+  CUSPAN_EXPORT cudaError_t function parameters {                         \
+    if (::cuspan::CallerIsBefore13(__builtin_return_address(0))) earlier; \
+    return call;                                                          \
+  }
+
 // Structures have grown at their ends: copies so much of one as the other side knows.
 template <typename T>
 void CopyFirst(T* to, const T* from, std::size_t bytes) {

@@ -11,7 +11,7 @@ namespace cuspan {
 Error PlaceInVariable(Session& session, const void* symbol, std::size_t offset, std::size_t bytes,
                       std::byte** place);
 
-// The copy that the parameters describe, when they make sense (copy_3d.cc); and back.
+// The copy that the parameters describe, when they make sense (copy_box.cc); and back.
 Error BoxOf(Session& session, const cudaMemcpy3DParms& parameters, BoxRequest* box);
 cudaMemcpy3DParms ParametersOf(Session& session, const BoxRequest& box);
 

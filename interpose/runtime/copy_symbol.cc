@@ -1,7 +1,7 @@
 // Copies to and from __device__ and __constant__ variables.
 #include "interpose/calls/graph/capture.h"
 #include "interpose/runtime/copy_box.h"
-#include "interpose/runtime/function.h"
+#include "interpose/runtime/kernel.h"
 
 namespace cuspan {
 

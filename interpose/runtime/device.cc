@@ -156,6 +156,17 @@ CUSPAN_EXPORT cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, in
   });
 }
 
+CUSPAN_EXPORT cudaError_t cudaGetDeviceProperties_v2(DeviceProperties12* properties, int device) {
+  return Answer([&]() -> Error {
+    if (properties == nullptr) return cudaErrorInvalidValue;
+    return WithSession([&](Session& session) -> Error {
+      if (!HasDevice(session, device)) return cudaErrorInvalidDevice;
+      *properties = MakeProperties12(session.devices().description(device));
+      return cudaSuccess;
+    });
+  });
+}
+
 CUSPAN_EXPORT cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
   return Answer([&]() -> Error {
     // The runtime's numbers are the driver's.

@@ -2,7 +2,7 @@
 #include "interpose/calls/device_settings.h"
 
 #include "interpose/runtime/entry.h"
-#include "interpose/runtime/function.h"
+#include "interpose/runtime/kernel.h"
 
 namespace cuspan {
 namespace {

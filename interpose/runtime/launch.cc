@@ -1,7 +1,7 @@
 // Kernel launches: nvcc's own entry points of both generations, and the public ones.
 #include "interpose/runtime/launch.h"
 
-#include "interpose/runtime/function.h"
+#include "interpose/runtime/kernel.h"
 #include "interpose/runtime/same_bytes.h"
 
 namespace cuspan {
@@ -43,15 +43,6 @@ Error ReadConfig(const cudaLaunchConfig_t* config, const void* function, void** 
 }  // namespace cuspan
 
 using namespace cuspan;  // NOLINT: the entry points below are the C API.
-
-// Declared in crt/device_functions.h, which only nvcc can include.
-CUSPAN_EXPORT_TWINS(__cudaLaunchKernel, _ptsz,
-                    (cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments,
-                     std::size_t dynamic_shared, cudaStream_t stream),
-                    Answer([&] {
-                      return LaunchWith(kernel, ShapeOf(grid, block, dynamic_shared), arguments,
-                                        stream, meaning);
-                    }))
 
 CUSPAN_EXPORT_TWINS(cudaLaunchKernel, _ptsz,
                     (const void* function, dim3 grid, dim3 block, void** arguments,

@@ -4,7 +4,7 @@
 #include "interpose/calls/memory.h"
 #include "interpose/runtime/caller.h"
 #include "interpose/runtime/entry.h"
-#include "interpose/runtime/function.h"
+#include "interpose/runtime/kernel.h"
 
 namespace cuspan {
 namespace {

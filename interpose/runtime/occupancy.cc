@@ -1,7 +1,7 @@
 // How many blocks of a kernel fit a multiprocessor.
 #include "interpose/calls/occupancy.h"
 
-#include "interpose/runtime/function.h"
+#include "interpose/runtime/kernel.h"
 #include "interpose/runtime/launch.h"
 
 namespace cuspan {

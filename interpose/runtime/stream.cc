@@ -158,3 +158,15 @@ CUSPAN_EXPORT_TWINS(cudaStreamGetCaptureInfo, _ptsz,
                                       nullptr)
                         : CaptureInfo(stream, meaning, status, id, graph, dependencies, edges,
                                       count))
+
+// CUDA 12's names of what 13's has become, without and with the data of edges.
+CUSPAN_EXPORT_TWINS(cudaStreamGetCaptureInfo_v2, _ptsz,
+                    (cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id,
+                     cudaGraph_t* graph, const cudaGraphNode_t** dependencies, std::size_t* count),
+                    CaptureInfo(stream, meaning, status, id, graph, dependencies, nullptr, count))
+
+CUSPAN_EXPORT_TWINS(cudaStreamGetCaptureInfo_v3, _ptsz,
+                    (cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id,
+                     cudaGraph_t* graph, const cudaGraphNode_t** dependencies,
+                     const cudaGraphEdgeData** edges, std::size_t* count),
+                    CaptureInfo(stream, meaning, status, id, graph, dependencies, edges, count))

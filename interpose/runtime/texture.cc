@@ -1,10 +1,9 @@
-// Texture objects.
-#include "interpose/runtime/texture.h"
+// Texture and surface objects.
+#include "interpose/calls/texture.h"
 
 #include <algorithm>
 #include <optional>
 
-#include "interpose/calls/texture.h"
 #include "interpose/runtime/array_format.h"
 #include "interpose/runtime/caller.h"
 #include "interpose/runtime/entry.h"
@@ -155,6 +154,18 @@ Error Create(cudaTextureObject_t* object, const cudaResourceDesc& resource,
   return cudaSuccess;
 }
 
+// How much of it programs of a release have.
+std::size_t BytesOf(const cudaResourceDesc& desc, int release) {
+  // Before 13 the plane was the largest form, and nothing followed the forms.
+  return release < 13 ? offsetof(cudaResourceDesc, res) + sizeof desc.res.pitch2D : sizeof desc;
+}
+std::size_t BytesOf(const cudaResourceViewDesc& desc, int release) {
+  return release < 13 ? offsetof(cudaResourceViewDesc, reserved) : sizeof desc;
+}
+std::size_t BytesOf(const cudaTextureDesc& desc, int release) {
+  return release < 12 ? offsetof(cudaTextureDesc, seamlessCubemap) : sizeof desc;
+}
+
 // A description of which programs of `release` have the first part only.
 template <typename T>
 T Whole(const T& desc, int release) {
@@ -163,11 +174,9 @@ T Whole(const T& desc, int release) {
   return whole;
 }
 
-}  // namespace
-
-cudaError_t CreateTexture(cudaTextureObject_t* object, const cudaResourceDesc* resource,
-                          const cudaTextureDesc* sampling, const cudaResourceViewDesc* view,
-                          int release) {
+// cudaCreateTextureObject, of descriptions as programs of a major release of CUDA know them.
+cudaError_t Create(cudaTextureObject_t* object, const cudaResourceDesc* resource,
+                   const cudaTextureDesc* sampling, const cudaResourceViewDesc* view, int release) {
   return Answer([&]() -> Error {
     if (resource == nullptr || sampling == nullptr) return cudaErrorInvalidValue;
     const cudaResourceDesc whole_resource = Whole(*resource, release);
@@ -178,6 +187,19 @@ cudaError_t CreateTexture(cudaTextureObject_t* object, const cudaResourceDesc* r
   });
 }
 
+// cudaGetTextureObjectTextureDesc, the same.
+cudaError_t GetSampling(cudaTextureDesc* desc, cudaTextureObject_t object, int release) {
+  return Answer([&]() -> Error {
+    if (desc == nullptr) return cudaErrorInvalidValue;
+    TextureRecord record;
+    CUSPAN_RETURN_IF_FAILED(FindTexture(object, &record));
+    const cudaTextureDesc whole = SamplingOf(record);
+    CopyFirst(desc, &whole, BytesOf(whole, release));
+    return cudaSuccess;
+  });
+}
+
+}  // namespace
 }  // namespace cuspan
 
 using namespace cuspan;  // NOLINT: the entry points below are the C API.
@@ -186,8 +208,15 @@ CUSPAN_EXPORT cudaError_t cudaCreateTextureObject(cudaTextureObject_t* object,
                                                   const cudaResourceDesc* resource,
                                                   const cudaTextureDesc* sampling,
                                                   const cudaResourceViewDesc* view) {
-  return CreateTexture(object, resource, sampling, view,
-                       CallerRelease(__builtin_return_address(0)));
+  return Create(object, resource, sampling, view, CallerRelease(__builtin_return_address(0)));
+}
+
+// As CUDA 12 knows the descriptions, for programs of CUDA 11, whose plain names know less.
+CUSPAN_EXPORT cudaError_t cudaCreateTextureObject_v2(cudaTextureObject_t* object,
+                                                     const cudaResourceDesc* resource,
+                                                     const cudaTextureDesc* sampling,
+                                                     const cudaResourceViewDesc* view) {
+  return Create(object, resource, sampling, view, 12);
 }
 
 CUSPAN_EXPORT cudaError_t cudaDestroyTextureObject(cudaTextureObject_t object) {
@@ -209,15 +238,12 @@ CUSPAN_EXPORT cudaError_t cudaGetTextureObjectResourceDesc(cudaResourceDesc* des
 
 CUSPAN_EXPORT cudaError_t cudaGetTextureObjectTextureDesc(cudaTextureDesc* desc,
                                                           cudaTextureObject_t object) {
-  const int release = CallerRelease(__builtin_return_address(0));
-  return Answer([&]() -> Error {
-    if (desc == nullptr) return cudaErrorInvalidValue;
-    TextureRecord record;
-    CUSPAN_RETURN_IF_FAILED(FindTexture(object, &record));
-    const cudaTextureDesc whole = SamplingOf(record);
-    CopyFirst(desc, &whole, BytesOf(whole, release));
-    return cudaSuccess;
-  });
+  return GetSampling(desc, object, CallerRelease(__builtin_return_address(0)));
+}
+
+CUSPAN_EXPORT cudaError_t cudaGetTextureObjectTextureDesc_v2(cudaTextureDesc* desc,
+                                                             cudaTextureObject_t object) {
+  return GetSampling(desc, object, 12);
 }
 
 CUSPAN_EXPORT cudaError_t cudaGetTextureObjectResourceViewDesc(cudaResourceViewDesc* desc,
@@ -229,6 +255,37 @@ CUSPAN_EXPORT cudaError_t cudaGetTextureObjectResourceViewDesc(cudaResourceViewD
     CUSPAN_RETURN_IF_FAILED(FindTexture(object, &record));
     if (!record.view) return cudaErrorInvalidValue;
     const cudaResourceViewDesc whole = ViewOf(*record.view);
+    CopyFirst(desc, &whole, BytesOf(whole, release));
+    return cudaSuccess;
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaCreateSurfaceObject(cudaSurfaceObject_t* object,
+                                                  const cudaResourceDesc* resource) {
+  return Answer([&]() -> Error {
+    if (object == nullptr || resource == nullptr || resource->resType != cudaResourceTypeArray)
+      return cudaErrorInvalidValue;
+    std::uint64_t made = 0;
+    CUSPAN_RETURN_IF_FAILED(CreateSurface(NumberOf(resource->res.array.array), &made));
+    *object = made;
+    return cudaSuccess;
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaDestroySurfaceObject(cudaSurfaceObject_t object) {
+  return Answer([&] { return DestroySurface(object); });
+}
+
+CUSPAN_EXPORT cudaError_t cudaGetSurfaceObjectResourceDesc(cudaResourceDesc* desc,
+                                                           cudaSurfaceObject_t object) {
+  const int release = CallerRelease(__builtin_return_address(0));
+  return Answer([&]() -> Error {
+    if (desc == nullptr) return cudaErrorInvalidValue;
+    std::uint64_t array = 0;
+    CUSPAN_RETURN_IF_FAILED(ArrayOfSurface(object, &array));
+    cudaResourceDesc whole{};
+    whole.resType = cudaResourceTypeArray;
+    whole.res.array.array = HandleOf<cudaArray_t>(array);
     CopyFirst(desc, &whole, BytesOf(whole, release));
     return cudaSuccess;
   });

@@ -50,15 +50,13 @@ struct CopySide {
 // kInvalid when there is no such thing, or nothing to copy.
 template <typename Op>
 Result<CopySide> FindSide(DeviceSession& session, const Op& op, const BoxPlace& place) {
-  Result<std::shared_ptr<Stream>> stream = session.FindStream(op.stream);
-  if (!stream.ok()) return stream.status();
-  Result<Place> found = FindPlace(session, place, op.extent);
-  if (!found.ok()) return found.status();
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.FindStream(op.stream));
+  CUSPAN_ASSIGN_OR_RETURN(Place found, FindPlace(session, place, op.extent));
   const std::optional<std::uint64_t> bytes = PackedBytes(op.extent);
   if (!bytes || *bytes == 0)
     return Status::Invalid("a copy of {} × {} × {} bytes", op.extent.width, op.extent.rows,
                            op.extent.planes);
-  return CopySide{std::move(*stream), std::move(*found), *bytes};
+  return CopySide{std::move(stream), std::move(found), *bytes};
 }
 
 }  // namespace cuspan::proxy

@@ -1,5 +1,3 @@
-#include <limits>
-
 #include "proxy/handlers/handlers.h"
 #include "proxy/handlers/posted_op.h"
 #include "proxy/handlers/transfer_op.h"
@@ -49,76 +47,36 @@ struct DeviceCopy final : PostedOp {
   CopyOnDevice copy;
 };
 
-struct Set final : PostedOp {
-  using PostedOp::PostedOp;
-  Turn Submit() override {
-    if (!session->MayTouch(set.destination, set.elements * set.element_bytes))
-      return Finish(CUDA_ERROR_INVALID_VALUE);
-    if (set.elements == 0) return Turn::kSubmitted;
-    const Driver& driver = session->driver;
-    switch (set.element_bytes) {
-      case 1:
-        return Finish(driver.cuMemsetD8Async(set.destination, static_cast<unsigned char>(set.value),
-                                             set.elements, stream->driver));
-      case 2:
-        return Finish(driver.cuMemsetD16Async(
-            set.destination, static_cast<unsigned short>(set.value), set.elements, stream->driver));
-      default:
-        return Finish(
-            driver.cuMemsetD32Async(set.destination, set.value, set.elements, stream->driver));
-    }
-  }
-
-  Memset set;
-};
-
 }  // namespace
 
 Status Handle(DeviceSession& session, const Origin& origin, const CopyToDeviceInline& op) {
-  Result<std::shared_ptr<Stream>> stream = session.FindStream(op.stream);
-  if (!stream.ok()) return stream.status();
-  InlineCopy copy(session, origin, std::move(*stream));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.FindStream(op.stream));
+  InlineCopy copy(session, origin, std::move(stream));
   copy.destination = op.destination;
   copy.data = op.data;
   return Queue(session, std::move(copy));
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const CopyToDevice& op) {
-  Result<std::shared_ptr<Stream>> stream = session.FindStream(op.stream);
-  if (!stream.ok()) return stream.status();
-  auto transfer =
-      std::make_shared<Transfer>(op.transfer, origin, *stream, op.destination, op.bytes);
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.FindStream(op.stream));
+  auto transfer = std::make_shared<Transfer>(op.transfer, origin, stream, op.destination, op.bytes);
   CUSPAN_RETURN_IF_ERROR(session.transfers.Announce(transfer));
-  session.queues.Add(*(*stream)->queue, TransferToDevice(session, std::move(transfer)));
+  session.queues.Add(*stream->queue, TransferToDevice(session, std::move(transfer)));
   return Status::Ok();
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const CopyFromDevice& op) {
-  Result<std::shared_ptr<Stream>> stream = session.FindStream(op.stream);
-  if (!stream.ok()) return stream.status();
-  auto transfer = std::make_shared<Transfer>(op.transfer, origin, *stream, op.source, op.bytes);
-  session.queues.Add(*(*stream)->queue, TransferFromDevice(session, std::move(transfer)));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.FindStream(op.stream));
+  auto transfer = std::make_shared<Transfer>(op.transfer, origin, stream, op.source, op.bytes);
+  session.queues.Add(*stream->queue, TransferFromDevice(session, std::move(transfer)));
   return Status::Ok();
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const CopyOnDevice& op) {
-  Result<std::shared_ptr<Stream>> stream = session.FindStream(op.stream);
-  if (!stream.ok()) return stream.status();
-  DeviceCopy copy(session, origin, std::move(*stream));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.FindStream(op.stream));
+  DeviceCopy copy(session, origin, std::move(stream));
   copy.copy = op;
   return Queue(session, std::move(copy));
-}
-
-Status Handle(DeviceSession& session, const Origin& origin, const Memset& op) {
-  Result<std::shared_ptr<Stream>> stream = session.FindStream(op.stream);
-  if (!stream.ok()) return stream.status();
-  if (op.element_bytes != 1 && op.element_bytes != 2 && op.element_bytes != 4)
-    return Status::Invalid("setting elements of {} bytes", op.element_bytes);
-  if (op.elements > std::numeric_limits<std::uint64_t>::max() / op.element_bytes)
-    return Status::Invalid("setting {} elements of {} bytes", op.elements, op.element_bytes);
-  Set set(session, origin, std::move(*stream));
-  set.set = op;
-  return Queue(session, std::move(set));
 }
 
 Status Handle(DeviceSession& session, const Origin&, const Chunk& op) {

@@ -1,4 +1,4 @@
-// Copies of boxes and sets of rows.
+// Copies of boxes.
 #include <optional>
 
 #include "proxy/handlers/box_place.h"
@@ -21,69 +21,43 @@ struct BetweenBoxes final : PostedOp {
   Place from;
 };
 
-struct SetRows final : PostedOp {
-  using PostedOp::PostedOp;
-  Turn Submit() override {
-    const DeviceBox box{
-        nullptr, {0, set.destination, set.pitch, set.rows}, {set.width, set.rows, 1}};
-    if (!MayTouch(*session, box)) return Finish(CUDA_ERROR_INVALID_VALUE);
-    return Finish(session->driver.cuMemsetD2D8Async(set.destination, set.pitch,
-                                                    static_cast<unsigned char>(set.value),
-                                                    set.width, set.rows, stream->driver));
-  }
-
-  MemsetRows set;
-};
-
 // The transfer of a box, when the op makes sense.
 template <typename Op>
 Result<std::shared_ptr<Transfer>> MakeTransfer(DeviceSession& session, const Origin& origin,
                                                const Op& op, const BoxPlace& place) {
-  Result<CopySide> side = FindSide(session, op, place);
-  if (!side.ok()) return side.status();
-  auto transfer = std::make_shared<Transfer>(op.transfer, origin, std::move(side->stream),
-                                             place.address, side->bytes);
-  transfer->array = std::move(side->place.array);
-  transfer->box = side->place.box;
+  CUSPAN_ASSIGN_OR_RETURN(CopySide side, FindSide(session, op, place));
+  auto transfer = std::make_shared<Transfer>(op.transfer, origin, std::move(side.stream),
+                                             place.address, side.bytes);
+  transfer->array = std::move(side.place.array);
+  transfer->box = side.place.box;
   return transfer;
 }
 
 }  // namespace
 
 Status Handle(DeviceSession& session, const Origin& origin, const CopyBoxToDevice& op) {
-  Result<std::shared_ptr<Transfer>> transfer = MakeTransfer(session, origin, op, op.to);
-  if (!transfer.ok()) return transfer.status();
-  CUSPAN_RETURN_IF_ERROR(session.transfers.Announce(*transfer));
-  session.queues.Add(*(*transfer)->stream->queue, TransferToDevice(session, *transfer));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Transfer> transfer,
+                          MakeTransfer(session, origin, op, op.to));
+  CUSPAN_RETURN_IF_ERROR(session.transfers.Announce(transfer));
+  session.queues.Add(*transfer->stream->queue, TransferToDevice(session, transfer));
   return Status::Ok();
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const CopyBoxFromDevice& op) {
-  Result<std::shared_ptr<Transfer>> transfer = MakeTransfer(session, origin, op, op.from);
-  if (!transfer.ok()) return transfer.status();
-  session.queues.Add(*(*transfer)->stream->queue, TransferFromDevice(session, *transfer));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Transfer> transfer,
+                          MakeTransfer(session, origin, op, op.from));
+  session.queues.Add(*transfer->stream->queue, TransferFromDevice(session, transfer));
   return Status::Ok();
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const CopyBoxOnDevice& op) {
-  Result<std::shared_ptr<Stream>> stream = session.FindStream(op.stream);
-  if (!stream.ok()) return stream.status();
-  Result<Place> to = FindPlace(session, op.to, op.extent);
-  if (!to.ok()) return to.status();
-  Result<Place> from = FindPlace(session, op.from, op.extent);
-  if (!from.ok()) return from.status();
-  BetweenBoxes copy(session, origin, std::move(*stream));
-  copy.to = std::move(*to);
-  copy.from = std::move(*from);
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.FindStream(op.stream));
+  CUSPAN_ASSIGN_OR_RETURN(Place to, FindPlace(session, op.to, op.extent));
+  CUSPAN_ASSIGN_OR_RETURN(Place from, FindPlace(session, op.from, op.extent));
+  BetweenBoxes copy(session, origin, std::move(stream));
+  copy.to = std::move(to);
+  copy.from = std::move(from);
   return Queue(session, std::move(copy));
-}
-
-Status Handle(DeviceSession& session, const Origin& origin, const MemsetRows& op) {
-  Result<std::shared_ptr<Stream>> stream = session.FindStream(op.stream);
-  if (!stream.ok()) return stream.status();
-  SetRows set(session, origin, std::move(*stream));
-  set.set = op;
-  return Queue(session, std::move(set));
 }
 
 }  // namespace cuspan::proxy

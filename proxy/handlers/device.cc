@@ -1,24 +1,32 @@
 #include "proxy/handlers/handlers.h"
+#include "proxy/handlers/on_worker.h"
 
 namespace cuspan::proxy {
 
-Status Handle(DeviceSession& session, const Origin& origin, const LimitGet& op) {
-  session.worker.Run([&session, origin, op] {
-    std::size_t value = 0;
-    const CUresult result =
-        session.faults.Check(session.driver.cuCtxGetLimit(&value, static_cast<CUlimit>(op.limit)));
-    session.channel.Reply<LimitGet>(origin.request, {result, value});
+Status Handle(DeviceSession& session, const Origin& origin, const DeviceSynchronize&) {
+  session.WhenDeviceDone(
+      [&session, request = origin.request](CUresult result, std::uint64_t chunks) {
+        // The last completion may have been one that nobody waited for.
+        if (result == CUDA_SUCCESS) session.completer.FlushOutput();
+        session.channel.Reply<DeviceSynchronize>(request, {result, chunks});
+      });
+  return Status::Ok();
+}
+
+Status Handle(DeviceSession& session, const Origin& origin, const Fence&) {
+  session.WhenDeviceDone([&session, origin](CUresult result, std::uint64_t) {
+    if (result == CUDA_SUCCESS) session.channel.Post(FenceReached{origin.sequence});
   });
   return Status::Ok();
 }
 
-Status Handle(DeviceSession& session, const Origin& origin, const LimitSet& op) {
-  session.worker.Run([&session, origin, op] {
-    const CUresult result = session.faults.Check(
-        session.driver.cuCtxSetLimit(static_cast<CUlimit>(op.limit), op.value));
-    session.channel.Reply<LimitSet>(origin.request, {result});
+Status Handle(DeviceSession& session, const Origin& origin, const MemoryInfo&) {
+  return OnWorker<MemoryInfo>(session, origin, [&session] {
+    std::size_t free = 0;
+    std::size_t total = 0;
+    const CUresult result = session.faults.Check(session.driver.cuMemGetInfo(&free, &total));
+    return MemoryInfo::Reply{result, free, total};
   });
-  return Status::Ok();
 }
 
 }  // namespace cuspan::proxy

@@ -59,12 +59,6 @@ struct SignalWaitOp final : PostedOp {
   Turn Submit() override { return Turn::kSubmitted; }
 };
 
-Result<std::shared_ptr<Event>> FindEvent(DeviceSession& session, std::uint64_t handle) {
-  std::shared_ptr<Event> event = session.events.Find(handle);
-  if (event == nullptr) return Status::Invalid("event 0x{:x} does not exist", handle);
-  return event;
-}
-
 // Forgets records that are of no use any more: complete, and not the last.
 void Prune(Event& event) {
   while (!event.live.empty()) {
@@ -88,16 +82,15 @@ CUresult TimedRecord(const Event& event, RecordState& record) {
 
 Status Handle(DeviceSession& session, const Origin&, const EventCreate& op) {
   // The driver's events are made record by record.
+  CUSPAN_RETURN_IF_ERROR(session.events.CheckNew(op.event));
   auto event = std::make_shared<Event>();
   event->flags = op.flags;
-  if (!session.events.Add(op.event, std::move(event)))
-    return Status::Invalid("event 0x{:x} is no new handle", op.event);
+  session.events.Add(op.event, std::move(event));
   return Status::Ok();
 }
 
 Status Handle(DeviceSession& session, const Origin&, const EventDestroy& op) {
-  const std::shared_ptr<Event> event = session.events.Remove(op.event);
-  if (event == nullptr) return Status::Invalid("event 0x{:x} does not exist", op.event);
+  CUSPAN_ASSIGN_OR_RETURN(const std::shared_ptr<Event> event, session.events.Take(op.event));
   // Records that have not arrived never will.
   for (auto awaited = event->live.upper_bound(event->records); awaited != event->live.end();
        ++awaited)
@@ -106,47 +99,42 @@ Status Handle(DeviceSession& session, const Origin&, const EventDestroy& op) {
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const EventRecord& op) {
-  Result<std::shared_ptr<Stream>> stream = session.FindStream(op.stream);
-  if (!stream.ok()) return stream.status();
-  Result<std::shared_ptr<Event>> event = FindEvent(session, op.event);
-  if (!event.ok()) return event.status();
-  if (op.record != (*event)->records + 1)
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.FindStream(op.stream));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Event> event, session.events.Get(op.event));
+  if (op.record != event->records + 1)
     return Status::Invalid("record {} of event 0x{:x} comes after record {}", op.record, op.event,
-                           (*event)->records);
-  (*event)->records = op.record;
-  Prune(**event);
-  RecordState& record = (*event)->live[op.record];
+                           event->records);
+  event->records = op.record;
+  Prune(*event);
+  RecordState& record = event->live[op.record];
   if (record == nullptr) record = std::make_shared<EventRecordState>(op.event, op.record);
-  RecordOp recording(session, origin, std::move(*stream));
+  RecordOp recording(session, origin, std::move(stream));
   recording.record = record;
-  recording.timing = ((*event)->flags & CU_EVENT_DISABLE_TIMING) == 0;
+  recording.timing = (event->flags & CU_EVENT_DISABLE_TIMING) == 0;
   return Queue(session, std::move(recording));
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const StreamWaitEvent& op) {
-  Result<std::shared_ptr<Stream>> stream = session.FindStream(op.stream);
-  if (!stream.ok()) return stream.status();
-  Result<std::shared_ptr<Event>> event = FindEvent(session, op.event);
-  if (!event.ok()) return event.status();
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.FindStream(op.stream));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Event> event, session.events.Get(op.event));
   if (op.record == 0) return Status::Ok();  // Never recorded: nothing to wait for.
-  Prune(**event);
-  auto found = (*event)->live.find(op.record);
-  if (found == (*event)->live.end()) {
-    if (op.record <= (*event)->records) return Status::Ok();  // Complete.
+  Prune(*event);
+  auto found = event->live.find(op.record);
+  if (found == event->live.end()) {
+    if (op.record <= event->records) return Status::Ok();  // Complete.
     auto awaited = std::make_shared<EventRecordState>(op.event, op.record);
-    found = (*event)->live.emplace(op.record, std::move(awaited)).first;
+    found = event->live.emplace(op.record, std::move(awaited)).first;
   }
-  WaitOp wait(session, origin, std::move(*stream));
+  WaitOp wait(session, origin, std::move(stream));
   wait.record = found->second;
   return Queue(session, std::move(wait), GateOf(found->second));
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const StreamWaitSignal& op) {
-  Result<std::shared_ptr<Stream>> stream = session.FindStream(op.stream);
-  if (!stream.ok()) return stream.status();
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.FindStream(op.stream));
   std::shared_ptr<Gate> gate = session.signals.Await(op.signal);
   if (gate == nullptr) return Status::Ok();
-  return Queue(session, SignalWaitOp(session, origin, std::move(*stream)), std::move(gate));
+  return Queue(session, SignalWaitOp(session, origin, std::move(stream)), std::move(gate));
 }
 
 Status Handle(DeviceSession& session, const Origin&, const Signal& op) {
@@ -156,15 +144,13 @@ Status Handle(DeviceSession& session, const Origin&, const Signal& op) {
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const EventElapsed& op) {
-  Result<std::shared_ptr<Event>> start = FindEvent(session, op.start);
-  if (!start.ok()) return start.status();
-  Result<std::shared_ptr<Event>> end = FindEvent(session, op.end);
-  if (!end.ok()) return end.status();
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Event> start, session.events.Get(op.start));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Event> end, session.events.Get(op.end));
   RecordState first;
   RecordState second;
   float milliseconds = 0;
-  CUresult result = TimedRecord(**start, first);
-  if (result == CUDA_SUCCESS) result = TimedRecord(**end, second);
+  CUresult result = TimedRecord(*start, first);
+  if (result == CUDA_SUCCESS) result = TimedRecord(*end, second);
   if (result == CUDA_SUCCESS) {
     result = session.driver.cuEventElapsedTime(&milliseconds, first->driver_event.get(),
                                                second->driver_event.get());

@@ -5,6 +5,7 @@
 #include "proxy/handlers/box_place.h"
 #include "proxy/handlers/handlers.h"
 #include "proxy/handlers/kernel_use.h"
+#include "proxy/handlers/on_worker.h"
 #include "proxy/handlers/posted_op.h"
 
 namespace cuspan::proxy {
@@ -27,17 +28,11 @@ struct GraphLaunchOp final : PostedOp {
   std::shared_ptr<GraphExec> exec;
 };
 
-Result<std::shared_ptr<Graph>> FindGraph(DeviceSession& session, std::uint64_t handle) {
-  std::shared_ptr<Graph> graph = session.graphs.Find(handle);
-  if (graph == nullptr) return Status::Invalid("graph 0x{:x} does not exist", handle);
-  return graph;
-}
-
 Graph& WholeOf(Graph& graph) { return graph.whole != nullptr ? *graph.whole : graph; }
 
 // A graph, or a body, that a node may be added to.
 Result<std::shared_ptr<Graph>> FindFree(DeviceSession& session, std::uint64_t handle) {
-  Result<std::shared_ptr<Graph>> graph = FindGraph(session, handle);
+  Result<std::shared_ptr<Graph>> graph = session.graphs.Get(handle);
   if (graph.ok() && WholeOf(**graph).tasks.load(std::memory_order_acquire) != 0)
     return Status::Invalid("graph 0x{:x} gets a node before the answer to an earlier call", handle);
   return graph;
@@ -45,7 +40,7 @@ Result<std::shared_ptr<Graph>> FindFree(DeviceSession& session, std::uint64_t ha
 
 // A whole graph: kInvalid for a body.
 Result<std::shared_ptr<Graph>> FindWhole(DeviceSession& session, std::uint64_t handle) {
-  Result<std::shared_ptr<Graph>> graph = FindGraph(session, handle);
+  Result<std::shared_ptr<Graph>> graph = session.graphs.Get(handle);
   if (graph.ok() && (*graph)->whole != nullptr)
     return Status::Invalid("graph 0x{:x} is a part of another", handle);
   return graph;
@@ -55,21 +50,20 @@ Result<std::shared_ptr<Graph>> FindWhole(DeviceSession& session, std::uint64_t h
 template <typename Op>
 Status AddNode(DeviceSession& session, const Op& op, CUgraphNodeParams& parameters,
                CUgraphNode* node = nullptr) {
-  Result<std::shared_ptr<Graph>> graph = FindFree(session, op.graph);
-  if (!graph.ok()) return graph.status();
-  std::vector<CUgraphNode>& nodes = (*graph)->nodes;
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Graph> graph, FindFree(session, op.graph));
+  std::vector<CUgraphNode>& nodes = graph->nodes;
   std::vector<CUgraphNode> after;
   for (const std::uint32_t index : op.after) {
     if (index >= nodes.size())
       return Status::Invalid("a node after number {} of a graph of {}", index, nodes.size());
     after.push_back(nodes[index]);
   }
-  Graph& whole = WholeOf(**graph);
+  Graph& whole = WholeOf(*graph);
   CUgraphNode made = nullptr;
   // The rest of a graph that can not be made is not tried.
   if (whole.failure == CUDA_SUCCESS)
     whole.failure = session.faults.Check(session.driver.cuGraphAddNode(
-        &made, (*graph)->driver, after.data(), nullptr, after.size(), &parameters));
+        &made, graph->driver, after.data(), nullptr, after.size(), &parameters));
   nodes.push_back(made);
   if (node != nullptr) *node = made;
   return Status::Ok();
@@ -78,11 +72,10 @@ Status AddNode(DeviceSession& session, const Op& op, CUgraphNodeParams& paramete
 // The same for a node that the client must not ask for: its graph can not be instantiated.
 template <typename Op>
 Status AddFailure(DeviceSession& session, const Op& op, CUresult failure) {
-  Result<std::shared_ptr<Graph>> graph = FindFree(session, op.graph);
-  if (!graph.ok()) return graph.status();
-  Graph& whole = WholeOf(**graph);
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Graph> graph, FindFree(session, op.graph));
+  Graph& whole = WholeOf(*graph);
   if (whole.failure == CUDA_SUCCESS) whole.failure = failure;
-  (*graph)->nodes.push_back(nullptr);
+  graph->nodes.push_back(nullptr);
   return Status::Ok();
 }
 
@@ -91,12 +84,11 @@ template <typename Op, typename Work>
 Status RunForGraph(DeviceSession& session, const Origin& origin, std::shared_ptr<Graph> graph,
                    Work work) {
   graph->tasks.fetch_add(1, std::memory_order_relaxed);
-  session.worker.Run([&session, origin, graph = std::move(graph), work = std::move(work)] {
+  return OnWorker<Op>(session, origin, [&session, graph, work] {
     const typename Op::Reply reply = work(*graph);
     graph->tasks.fetch_sub(1, std::memory_order_release);
-    session.channel.Reply<Op>(origin.request, reply);
+    return reply;
   });
-  return Status::Ok();
 }
 
 CUcontext CurrentContext(DeviceSession& session) {
@@ -108,22 +100,21 @@ CUcontext CurrentContext(DeviceSession& session) {
 }  // namespace
 
 Status Handle(DeviceSession& session, const Origin& origin, const GraphCreate& op) {
+  CUSPAN_RETURN_IF_ERROR(session.graphs.CheckNew(op.graph));
   auto graph = std::make_shared<Graph>();
   if (const CUresult result = session.driver.cuGraphCreate(&graph->driver, 0);
       result != CUDA_SUCCESS)
     session.faults.Posted(origin, result);
-  if (!session.graphs.Add(op.graph, std::move(graph)))
-    return Status::Invalid("graph 0x{:x} is no new handle", op.graph);
+  session.graphs.Add(op.graph, std::move(graph));
   return Status::Ok();
 }
 
 Status Handle(DeviceSession& session, const Origin&, const GraphDestroy& op) {
-  Result<std::shared_ptr<Graph>> graph = FindWhole(session, op.graph);
-  if (!graph.ok()) return graph.status();
-  for (const std::uint64_t body : (*graph)->bodies) session.graphs.Remove(body);
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Graph> graph, FindWhole(session, op.graph));
+  for (const std::uint64_t body : graph->bodies) session.graphs.Remove(body);
   session.graphs.Remove(op.graph);
   // What the worker does with it comes before.
-  session.worker.Run([&session, graph = std::move(*graph)] {
+  session.worker.Run([&session, graph] {
     if (graph->driver != nullptr)
       session.faults.Check(session.driver.cuGraphDestroy(graph->driver));
   });
@@ -131,10 +122,9 @@ Status Handle(DeviceSession& session, const Origin&, const GraphDestroy& op) {
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const GraphCondition& op) {
-  Result<std::shared_ptr<Graph>> graph = FindWhole(session, op.graph);
-  if (!graph.ok()) return graph.status();
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Graph> graph, FindWhole(session, op.graph));
   return RunForGraph<GraphCondition>(
-      session, origin, std::move(*graph), [&session, op](const Graph& whole) {
+      session, origin, std::move(graph), [&session, op](const Graph& whole) {
         CUgraphConditionalHandle condition = 0;
         const CUresult result = session.faults.Check(session.driver.cuGraphConditionalHandleCreate(
             &condition, whole.driver, CurrentContext(session), op.value, op.flags));
@@ -143,15 +133,13 @@ Status Handle(DeviceSession& session, const Origin& origin, const GraphCondition
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const GraphClear& op) {
-  Result<std::shared_ptr<Graph>> graph = FindWhole(session, op.graph);
-  if (!graph.ok()) return graph.status();
-  for (const std::uint64_t body : (*graph)->bodies) session.graphs.Remove(body);
-  (*graph)->bodies.clear();
-  (*graph)->failure = CUDA_SUCCESS;
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Graph> graph, FindWhole(session, op.graph));
+  for (const std::uint64_t body : graph->bodies) session.graphs.Remove(body);
+  graph->bodies.clear();
+  graph->failure = CUDA_SUCCESS;
   // There, behind the end of what was instantiated of it.
   return RunForGraph<GraphClear>(
-      session, origin, *graph,
-      [&session, nodes = std::exchange((*graph)->nodes, {})](Graph& whole) {
+      session, origin, graph, [&session, nodes = std::exchange(graph->nodes, {})](Graph& whole) {
         // A conditional node takes its bodies along. One that stayed would be done as well.
         for (const CUgraphNode node : nodes) {
           if (node == nullptr) continue;
@@ -163,15 +151,15 @@ Status Handle(DeviceSession& session, const Origin& origin, const GraphClear& op
 }
 
 Status Handle(DeviceSession& session, const Origin&, const GraphKernel& op) {
-  Result<std::shared_ptr<Kernel>> kernel = FindKernel(session, op.kernel, op.arguments);
-  if (!kernel.ok()) return kernel.status();
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Kernel> kernel,
+                          FindKernel(session, op.kernel, op.arguments));
   const GridShape& shape = op.shape;
   std::vector<void*>& pointers = session.argument_pointers;
-  PointAtArguments(**kernel, op.arguments, pointers);
+  PointAtArguments(*kernel, op.arguments, pointers);
   CUgraphNodeParams parameters{};
   parameters.type = CU_GRAPH_NODE_TYPE_KERNEL;
   auto& launch = parameters.kernel;
-  launch.func = (*kernel)->driver;
+  launch.func = kernel->driver;
   SetSizes(shape, launch);
   launch.kernelParams = pointers.data();
   CUgraphNode node = nullptr;
@@ -196,16 +184,14 @@ Status Handle(DeviceSession& session, const Origin&, const GraphKernel& op) {
 }
 
 Status Handle(DeviceSession& session, const Origin&, const GraphCopy& op) {
-  Result<Place> to = FindPlace(session, op.to, op.extent);
-  if (!to.ok()) return to.status();
-  Result<Place> from = FindPlace(session, op.from, op.extent);
-  if (!from.ok()) return from.status();
-  if (!MayTouch(session, to->box) || !MayTouch(session, from->box))
+  CUSPAN_ASSIGN_OR_RETURN(Place to, FindPlace(session, op.to, op.extent));
+  CUSPAN_ASSIGN_OR_RETURN(Place from, FindPlace(session, op.from, op.extent));
+  if (!MayTouch(session, to.box) || !MayTouch(session, from.box))
     return AddFailure(session, op, CUDA_ERROR_INVALID_VALUE);
   CUgraphNodeParams parameters{};
   parameters.type = CU_GRAPH_NODE_TYPE_MEMCPY;
   parameters.memcpy.copyCtx = CurrentContext(session);
-  parameters.memcpy.copyParams = DescribeCopy(to->box, from->box);
+  parameters.memcpy.copyParams = DescribeCopy(to.box, from.box);
   return AddNode(session, op, parameters);
 }
 
@@ -246,24 +232,22 @@ Status Handle(DeviceSession& session, const Origin&, const GraphBranch& op) {
   std::shared_ptr<Graph> graph = session.graphs.Find(op.graph);
   std::shared_ptr<Graph> whole = graph->whole != nullptr ? graph->whole : graph;
   for (std::size_t i = 0; i < op.bodies.size(); ++i) {
+    CUSPAN_RETURN_IF_ERROR(session.graphs.CheckNew(op.bodies[i]));
     auto body = std::make_shared<Graph>();
     body->whole = whole;
     if (node != nullptr) body->driver = parameters.conditional.phGraph_out[i];
-    if (!session.graphs.Add(op.bodies[i], std::move(body)))
-      return Status::Invalid("graph 0x{:x} is no new handle", op.bodies[i]);
+    session.graphs.Add(op.bodies[i], std::move(body));
     whole->bodies.push_back(op.bodies[i]);
   }
   return Status::Ok();
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const GraphInstantiate& op) {
-  Result<std::shared_ptr<Graph>> graph = FindWhole(session, op.graph);
-  if (!graph.ok()) return graph.status();
-  if (op.exec == 0 || session.executors.Find(op.exec) != nullptr)
-    return Status::Invalid("executable graph 0x{:x} is no new handle", op.exec);
-  const CUresult failure = (*graph)->failure;
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Graph> graph, FindWhole(session, op.graph));
+  CUSPAN_RETURN_IF_ERROR(session.executors.CheckNew(op.exec));
+  const CUresult failure = graph->failure;
   return RunForGraph<GraphInstantiate>(
-      session, origin, std::move(*graph), [&session, exec = op.exec, failure](const Graph& whole) {
+      session, origin, std::move(graph), [&session, exec = op.exec, failure](const Graph& whole) {
         auto made = std::make_shared<GraphExec>(session.driver);
         CUresult result = failure != CUDA_SUCCESS ? failure : whole.unclean;
         if (result == CUDA_SUCCESS)
@@ -275,18 +259,14 @@ Status Handle(DeviceSession& session, const Origin& origin, const GraphInstantia
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const GraphLaunch& op) {
-  Result<std::shared_ptr<Stream>> stream = session.FindStream(op.stream);
-  if (!stream.ok()) return stream.status();
-  GraphLaunchOp launch(session, origin, std::move(*stream));
-  launch.exec = session.executors.Find(op.exec);
-  if (launch.exec == nullptr)
-    return Status::Invalid("executable graph 0x{:x} does not exist", op.exec);
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.FindStream(op.stream));
+  GraphLaunchOp launch(session, origin, std::move(stream));
+  CUSPAN_ASSIGN_OR_RETURN(launch.exec, session.executors.Get(op.exec));
   return Queue(session, std::move(launch));
 }
 
 Status Handle(DeviceSession& session, const Origin&, const GraphExecDestroy& op) {
-  std::shared_ptr<GraphExec> exec = session.executors.Remove(op.exec);
-  if (exec == nullptr) return Status::Invalid("executable graph 0x{:x} does not exist", op.exec);
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<GraphExec> exec, session.executors.Take(op.exec));
   // There, since the driver may wait.
   session.worker.Run([exec = std::move(exec)]() mutable { exec.reset(); });
   return Status::Ok();

@@ -1,21 +1,16 @@
 // What ops that run a kernel have in common.
 #pragma once
 
+#include <array>
+
 #include "proxy/device_session.h"
 
 namespace cuspan::proxy {
 
-// kInvalid when there is no such kernel.
-inline Result<std::shared_ptr<Kernel>> FindKernel(DeviceSession& session, std::uint64_t handle) {
-  std::shared_ptr<Kernel> kernel = session.kernels.Find(handle);
-  if (kernel == nullptr) return Status::Invalid("kernel 0x{:x} does not exist", handle);
-  return kernel;
-}
-
-// The same, and kInvalid when the arguments are not as many bytes as it takes.
+// kInvalid when there is no such kernel, or the arguments are not as many bytes as it takes.
 inline Result<std::shared_ptr<Kernel>> FindKernel(DeviceSession& session, std::uint64_t handle,
                                                   Bytes arguments) {
-  Result<std::shared_ptr<Kernel>> kernel = FindKernel(session, handle);
+  Result<std::shared_ptr<Kernel>> kernel = session.kernels.Get(handle);
   if (kernel.ok() && arguments.size() != (*kernel)->argument_bytes)
     return Status::Invalid("a launch with {} bytes of arguments of a kernel that takes {}",
                            arguments.size(), (*kernel)->argument_bytes);
@@ -42,6 +37,21 @@ void SetSizes(const GridShape& shape, Launch& launch) {
   launch.blockDimY = shape.block.y;
   launch.blockDimZ = shape.block.z;
   launch.sharedMemBytes = shape.dynamic_shared;
+}
+
+// What a launch of clusters is to the driver; valid as long as `attributes`.
+inline CUlaunchConfig ClusterConfig(const GridShape& shape, CUstream stream,
+                                    std::array<CUlaunchAttribute, 2>& attributes) {
+  attributes[0].id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+  attributes[0].value.clusterDim = {shape.cluster.x, shape.cluster.y, shape.cluster.z};
+  attributes[1].id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+  attributes[1].value.cooperative = shape.cooperative ? 1 : 0;
+  CUlaunchConfig config{};
+  SetSizes(shape, config);
+  config.hStream = stream;
+  config.attrs = attributes.data();
+  config.numAttrs = attributes.size();
+  return config;
 }
 
 }  // namespace cuspan::proxy

@@ -2,6 +2,7 @@
 #include "common/log.h"
 #include "proxy/handlers/box_place.h"
 #include "proxy/handlers/handlers.h"
+#include "proxy/handlers/on_worker.h"
 #include "proxy/handlers/posted_op.h"
 
 namespace cuspan::proxy {
@@ -29,13 +30,12 @@ struct PeerCopyOp final : StreamOp {
 template <typename Op>
 Result<std::shared_ptr<PeerCopy>> MakeCopy(DeviceSession& session, const Origin& origin,
                                            const Op& op, const BoxPlace& place) {
-  Result<CopySide> side = FindSide(session, op, place);
-  if (!side.ok()) return side.status();
-  auto copy = std::make_shared<PeerCopy>(op.transfer, origin, std::move(side->stream));
+  CUSPAN_ASSIGN_OR_RETURN(CopySide side, FindSide(session, op, place));
+  auto copy = std::make_shared<PeerCopy>(op.transfer, origin, std::move(side.stream));
   copy->join = op.join;
-  copy->box = side->place.box;
-  copy->array = std::move(side->place.array);
-  copy->bytes = side->bytes;
+  copy->box = side.place.box;
+  copy->array = std::move(side.place.array);
+  copy->bytes = side.bytes;
   return copy;
 }
 
@@ -52,12 +52,11 @@ Status Handle(DeviceSession& session, const Origin& origin, const PeerJoin& op) 
     session.channel.Reply<PeerJoin>(origin.request, {CUDA_ERROR_NOT_SUPPORTED});
     return Status::Ok();
   }
-  session.worker.Run([&session, origin, join = op.join] {
+  return OnWorker<PeerJoin>(session, origin, [&session, join = op.join] {
     JoinInbox::Joined joined = session.joins->Take(join, kJoinLimit);
     if (joined.channel == nullptr) {
       LogError("{}", joined.problem);
-      session.channel.Reply<PeerJoin>(origin.request, {CUDA_ERROR_DEVICE_UNAVAILABLE});
-      return;
+      return CUDA_ERROR_DEVICE_UNAVAILABLE;
     }
     for (const int direction : {0, 1}) session.device.Pin(joined.channel->StagingArea(direction));
     const auto unpin = [&driver = session.driver](Channel* channel) {
@@ -66,23 +65,20 @@ Status Handle(DeviceSession& session, const Origin& origin, const PeerJoin& op) 
       delete channel;
     };
     session.peer_copies.Add(join, std::shared_ptr<Channel>(joined.channel.release(), unpin));
-    session.channel.Reply<PeerJoin>(origin.request, {CUDA_SUCCESS});
+    return CUDA_SUCCESS;
   });
-  return Status::Ok();
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const PeerSend& op) {
-  Result<std::shared_ptr<PeerCopy>> copy = MakeCopy(session, origin, op, op.from);
-  if (!copy.ok()) return copy.status();
-  (*copy)->sends = true;
-  (*copy)->until_end = op.until_end;
-  return Queue(session, *copy);
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<PeerCopy> copy, MakeCopy(session, origin, op, op.from));
+  copy->sends = true;
+  copy->until_end = op.until_end;
+  return Queue(session, copy);
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const PeerReceive& op) {
-  Result<std::shared_ptr<PeerCopy>> copy = MakeCopy(session, origin, op, op.to);
-  if (!copy.ok()) return copy.status();
-  return Queue(session, *copy);
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<PeerCopy> copy, MakeCopy(session, origin, op, op.to));
+  return Queue(session, copy);
 }
 
 Status Handle(DeviceSession& session, const Origin&, const PeerAbandon& op) {

@@ -54,8 +54,7 @@ Status Handle(DeviceSession& session, const Origin& origin, const StreamCreate& 
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const StreamDestroy& op) {
-  std::shared_ptr<Stream> stream = session.streams.Remove(op.stream);
-  if (stream == nullptr) return Status::Invalid("stream 0x{:x} does not exist", op.stream);
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.streams.Take(op.stream));
   StreamQueue& queue = *stream->queue;
   if (stream->broken == CUDA_SUCCESS)
     session.queues.Add(queue, DestroyOp(session, origin, std::move(stream)));
@@ -64,11 +63,10 @@ Status Handle(DeviceSession& session, const Origin& origin, const StreamDestroy&
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const StreamSynchronize& op) {
-  Result<std::shared_ptr<Stream>> stream = session.FindStream(op.stream);
-  if (!stream.ok()) return stream.status();
-  StreamQueue& queue = *(*stream)->queue;
-  const bool legacy = *stream == session.legacy;
-  SynchronizeOp synchronize(session, origin, std::move(*stream));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.FindStream(op.stream));
+  StreamQueue& queue = *stream->queue;
+  const bool legacy = stream == session.legacy;
+  SynchronizeOp synchronize(session, origin, std::move(stream));
   // Waiting for a stream is no work of it, so nothing but its own queue is in the way.
   // (The legacy stream's own are the blocking streams', too.)
   if (!legacy && StreamQueues::Empty(queue))
@@ -79,10 +77,9 @@ Status Handle(DeviceSession& session, const Origin& origin, const StreamSynchron
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const StreamQuery& op) {
-  Result<std::shared_ptr<Stream>> found = session.FindStream(op.stream);
-  if (!found.ok()) return found.status();
-  Stream& stream = **found;
-  const bool legacy = *found == session.legacy;
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> found, session.FindStream(op.stream));
+  Stream& stream = *found;
+  const bool legacy = found == session.legacy;
   CUresult result = stream.broken;
   if (result == CUDA_SUCCESS) {
     const bool handed_over =
@@ -109,16 +106,6 @@ Status Handle(DeviceSession& session, const Origin& origin, const StreamQuery& o
       stream.lane, PooledEvent(), stream.submitted,
       [&session, request = origin.request](CUresult result, std::uint64_t chunks) {
         session.channel.Reply<StreamQuery>(request, {result, chunks});
-      });
-  return Status::Ok();
-}
-
-Status Handle(DeviceSession& session, const Origin& origin, const DeviceSynchronize&) {
-  session.WhenDeviceDone(
-      [&session, request = origin.request](CUresult result, std::uint64_t chunks) {
-        // The last completion may have been one that nobody waited for.
-        if (result == CUDA_SUCCESS) session.completer.FlushOutput();
-        session.channel.Reply<DeviceSynchronize>(request, {result, chunks});
       });
   return Status::Ok();
 }

@@ -10,17 +10,10 @@ import unittest
 
 ROOT, LIBRARY, NM = pathlib.Path(sys.argv.pop(1)), sys.argv.pop(1), sys.argv.pop(1)
 sys.path.insert(0, str(ROOT / "interpose/load"))
-import generate_support  # noqa: E402: found by the line above.
+import exports_list  # noqa: E402: found by the line above.
+import generate_support  # noqa: E402: the same.
 
 LIST = ROOT / "interpose/load/runtime_exports.txt"
-
-
-def listed():
-    """Whether each entry point is said to be refused."""
-    for line in LIST.read_text(encoding="utf-8").splitlines():
-        text = line.split("#")[0]
-        if text.split():
-            yield text.split()[0], text.partition(" :")[2].strip() == "not"
 
 
 class SupportTest(unittest.TestCase):
@@ -28,10 +21,11 @@ class SupportTest(unittest.TestCase):
         output = subprocess.run([NM, "-D", "--defined-only", LIBRARY], check=True, capture_output=True, text=True).stdout
         # A definition that only refuses is weak; a real one has taken its place.
         weak = {words[2]: words[1] == "W" for words in map(str.split, output.splitlines()) if len(words) == 3}
-        for name, refused in listed():
-            with self.subTest(name=name):
-                self.assertIn(name, weak, "the library does not export it")
-                self.assertEqual(weak[name], refused, "refused by the library" if weak[name] else "not refused")
+        for export in exports_list.read(LIST):
+            with self.subTest(name=export.name):
+                self.assertIn(export.name, weak, "the library does not export it")
+                self.assertEqual(weak[export.name], export.note == "not",
+                                 "refused by the library" if weak[export.name] else "not refused")
 
     def test_the_document_shows_the_list(self):
         document = (ROOT / "docs/support.md").read_text(encoding="utf-8")

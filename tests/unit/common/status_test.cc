@@ -107,5 +107,37 @@ TEST(ReturnIfError, EvaluatesItsExpressionOnce) {
   EXPECT_EQ(evaluated, 1);
 }
 
+Result<int> Sum(Result<int> first, Result<std::unique_ptr<int>> second) {
+  CUSPAN_ASSIGN_OR_RETURN(int sum, first);
+  CUSPAN_ASSIGN_OR_RETURN(const std::unique_ptr<int> more, std::move(second));
+  sum += *more;
+  return sum;
+}
+
+TEST(AssignOrReturn, GivesTheValue) { EXPECT_EQ(Sum(1, std::make_unique<int>(2)).value(), 3); }
+
+TEST(AssignOrReturn, LeavesOnFailureAlone) {
+  EXPECT_EQ(Sum(1, Status::Refused("no")).status().message(), "no");
+  EXPECT_EQ(Sum(Status::NotFound("gone"), Status::Refused("no")).status().message(), "gone");
+}
+
+TEST(AssignOrReturn, AssignsToWhatIsThereAndReturnsAPlainStatus) {
+  int evaluated = 0;
+  const auto count = [&](Result<int> result) {
+    ++evaluated;
+    return result;
+  };
+  int value = 0;
+  const auto function = [&](const Result<int>& result) -> Status {
+    CUSPAN_ASSIGN_OR_RETURN(value, count(result));
+    return Status::Ok();
+  };
+  EXPECT_TRUE(function(5).ok());
+  EXPECT_EQ(value, 5);
+  EXPECT_EQ(function(Status::Exhausted("full")).code(), StatusCode::kExhausted);
+  EXPECT_EQ(value, 5);
+  EXPECT_EQ(evaluated, 2);
+}
+
 }  // namespace
 }  // namespace cuspan

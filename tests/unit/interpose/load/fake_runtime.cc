@@ -74,7 +74,7 @@ EXPORTED cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t*
   *static_cast<void**>(stream) = configuration.stream;
   return cudaSuccess;
 }
-EXPORTED cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* stub) {
+EXPORTED cudaError_t cudaGetKernel(cudaKernel_t* kernel, const void* stub) {
   *kernel = static_cast<cudaKernel_t>(const_cast<void*>(stub));
   return cudaSuccess;
 }
@@ -83,10 +83,6 @@ EXPORTED cudaError_t cudaLaunchKernel(const void* stub, dim3 grid, dim3 block, v
   Say("fake: launch %s grid %u block %u count %d\n", NameOf(stub), grid.x, block.x,
       *static_cast<int*>(arguments[3]));
   return cudaSuccess;
-}
-EXPORTED cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block,
-                                        void** arguments, size_t shared, cudaStream_t stream) {
-  return cudaLaunchKernel(kernel, grid, block, arguments, shared, stream);
 }
 EXPORTED cudaError_t cudaMalloc(void** pointer, size_t size) {
   Say("fake: cudaMalloc %zu\n", size);

@@ -4,6 +4,18 @@
 #include "interpose/runtime/caller.h"
 #include "interpose/runtime/entry.h"
 
+namespace cuspan {
+namespace {
+
+cudaError_t Update(cudaStream_t stream, DefaultStream meaning, cudaGraphNode_t* dependencies,
+                   std::size_t count, unsigned flags) {
+  return Answer(
+      [&] { return UpdateCaptureDependencies(stream, meaning, dependencies, count, flags); });
+}
+
+}  // namespace
+}  // namespace cuspan
+
 using namespace cuspan;  // NOLINT: the entry points below are the C API.
 
 CUSPAN_EXPORT_TWINS(cudaStreamBeginCapture, _ptsz,
@@ -28,12 +40,11 @@ CUSPAN_EXPORT_TWINS(cudaStreamUpdateCaptureDependencies, _ptsz,
                     (cudaStream_t stream, cudaGraphNode_t* dependencies,
                      const cudaGraphEdgeData* edges, std::size_t count, unsigned flags),
                     CallerIsBefore13(__builtin_return_address(0))
-                        ? Answer([&] {
-                            return UpdateCaptureDependencies(stream, meaning, dependencies,
-                                                             NumberOf(edges),
-                                                             static_cast<unsigned>(count));
-                          })
-                        : Answer([&] {
-                            return UpdateCaptureDependencies(stream, meaning, dependencies, count,
-                                                             flags);
-                          }))
+                        ? Update(stream, meaning, dependencies, NumberOf(edges),
+                                 static_cast<unsigned>(count))
+                        : Update(stream, meaning, dependencies, count, flags))
+
+CUSPAN_EXPORT_TWINS(cudaStreamUpdateCaptureDependencies_v2, _ptsz,
+                    (cudaStream_t stream, cudaGraphNode_t* dependencies,
+                     const cudaGraphEdgeData* /*edges*/, std::size_t count, unsigned flags),
+                    Update(stream, meaning, dependencies, count, flags))

@@ -70,46 +70,38 @@ CUSPAN_EXPORT cudaError_t cudaGraphGetRootNodes(cudaGraph_t graph, cudaGraphNode
   return Answer([&] { return GetNodes(graph, true, nodes, count); });
 }
 
-CUSPAN_EXPORT cudaError_t cudaGraphGetEdges(cudaGraph_t graph, cudaGraphNode_t* from,
-                                            cudaGraphNode_t* to, cudaGraphEdgeData* edges,
-                                            std::size_t* count) {
-  if (CallerIsBefore13(__builtin_return_address(0))) MoveUp(&edges, &count);
-  return Answer(
-      [&] { return WithEdgeData(edges, count, [&] { return GetEdges(graph, from, to, count); }); });
-}
+CUSPAN_EXPORT_SINCE_13(cudaGraphGetEdges,
+                       (cudaGraph_t graph, cudaGraphNode_t* from, cudaGraphNode_t* to,
+                        cudaGraphEdgeData* edges, std::size_t* count),
+                       MoveUp(&edges, &count), Answer([&] {
+                         return WithEdgeData(edges, count,
+                                             [&] { return GetEdges(graph, from, to, count); });
+                       }))
 
-CUSPAN_EXPORT cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t node, cudaGraphNode_t* nodes,
-                                                       cudaGraphEdgeData* edges,
-                                                       std::size_t* count) {
-  if (CallerIsBefore13(__builtin_return_address(0))) MoveUp(&edges, &count);
-  return Answer([&] {
-    return WithEdgeData(edges, count, [&] { return GetDependencies(node, nodes, count); });
-  });
-}
+CUSPAN_EXPORT_SINCE_13(cudaGraphNodeGetDependencies,
+                       (cudaGraphNode_t node, cudaGraphNode_t* nodes, cudaGraphEdgeData* edges,
+                        std::size_t* count),
+                       MoveUp(&edges, &count), Answer([&] {
+                         return WithEdgeData(edges, count,
+                                             [&] { return GetDependencies(node, nodes, count); });
+                       }))
 
-CUSPAN_EXPORT cudaError_t cudaGraphNodeGetDependentNodes(cudaGraphNode_t node,
-                                                         cudaGraphNode_t* nodes,
-                                                         cudaGraphEdgeData* edges,
-                                                         std::size_t* count) {
-  if (CallerIsBefore13(__builtin_return_address(0))) MoveUp(&edges, &count);
-  return Answer([&] {
-    return WithEdgeData(edges, count, [&] { return GetDependents(node, nodes, count); });
-  });
-}
+CUSPAN_EXPORT_SINCE_13(cudaGraphNodeGetDependentNodes,
+                       (cudaGraphNode_t node, cudaGraphNode_t* nodes, cudaGraphEdgeData* edges,
+                        std::size_t* count),
+                       MoveUp(&edges, &count), Answer([&] {
+                         return WithEdgeData(edges, count,
+                                             [&] { return GetDependents(node, nodes, count); });
+                       }))
 
-CUSPAN_EXPORT cudaError_t cudaGraphAddDependencies(cudaGraph_t graph, const cudaGraphNode_t* from,
-                                                   const cudaGraphNode_t* to,
-                                                   const cudaGraphEdgeData* edges,
-                                                   std::size_t count) {
-  if (CallerIsBefore13(__builtin_return_address(0))) count = NumberOf(edges);
-  return Answer([&] { return AddDependencies(graph, from, to, count); });
-}
+CUSPAN_EXPORT_SINCE_13(cudaGraphAddDependencies,
+                       (cudaGraph_t graph, const cudaGraphNode_t* from, const cudaGraphNode_t* to,
+                        [[maybe_unused]] const cudaGraphEdgeData* edges, std::size_t count),
+                       count = NumberOf(edges),
+                       Answer([&] { return AddDependencies(graph, from, to, count); }))
 
-CUSPAN_EXPORT cudaError_t cudaGraphRemoveDependencies(cudaGraph_t graph,
-                                                      const cudaGraphNode_t* from,
-                                                      const cudaGraphNode_t* to,
-                                                      const cudaGraphEdgeData* edges,
-                                                      std::size_t count) {
-  if (CallerIsBefore13(__builtin_return_address(0))) count = NumberOf(edges);
-  return Answer([&] { return RemoveDependencies(graph, from, to, count); });
-}
+CUSPAN_EXPORT_SINCE_13(cudaGraphRemoveDependencies,
+                       (cudaGraph_t graph, const cudaGraphNode_t* from, const cudaGraphNode_t* to,
+                        [[maybe_unused]] const cudaGraphEdgeData* edges, std::size_t count),
+                       count = NumberOf(edges),
+                       Answer([&] { return RemoveDependencies(graph, from, to, count); }))

@@ -1,7 +1,7 @@
 // Copies of boxes between memory and arrays, on one device and between two.
+#include "interpose/runtime/copy_box.h"
 #include "interpose/calls/graph/capture.h"
 #include "interpose/calls/graph/nodes.h"
-#include "interpose/runtime/copy_box.h"
 
 namespace cuspan {
 namespace {

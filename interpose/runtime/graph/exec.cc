@@ -2,20 +2,7 @@
 #include "interpose/calls/graph/exec.h"
 
 #include "interpose/runtime/caller.h"
-#include "interpose/runtime/graph_nodes.h"
-
-namespace cuspan {
-namespace {
-
-template <typename Parameters>
-Error SetInExec(cudaGraphExec_t exec, cudaGraphNode_t node, Parameters* parameters) {
-  Work work;
-  CUSPAN_RETURN_IF_FAILED(DescribeWork(parameters, &work));
-  return SetExecNode(exec, node, std::move(work));
-}
-
-}  // namespace
-}  // namespace cuspan
+#include "interpose/runtime/entry.h"
 
 using namespace cuspan;  // NOLINT: the entry points below are the C API.
 
@@ -39,19 +26,17 @@ CUSPAN_EXPORT cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* exec, c
   return Answer([&] { return InstantiateGraph(exec, graph, flags); });
 }
 
-CUSPAN_EXPORT_TWINS(cudaGraphInstantiateWithParams, _ptsz,
-                    (cudaGraphExec_t * exec, cudaGraph_t graph,
-                     cudaGraphInstantiateParams* parameters),
-                    Answer([&]() -> Error {
-                      static_cast<void>(meaning);
-                      if (parameters == nullptr) return cudaErrorInvalidValue;
-                      parameters->errNode_out = nullptr;
-                      const Error result = InstantiateGraph(exec, graph, parameters->flags);
-                      parameters->result_out = result.failed()
-                                                   ? cudaGraphInstantiateInvalidStructure
-                                                   : cudaGraphInstantiateSuccess;
-                      return result;
-                    }))
+CUSPAN_EXPORT cudaError_t cudaGraphInstantiateWithParams(cudaGraphExec_t* exec, cudaGraph_t graph,
+                                                         cudaGraphInstantiateParams* parameters) {
+  return Answer([&]() -> Error {
+    if (parameters == nullptr) return cudaErrorInvalidValue;
+    parameters->errNode_out = nullptr;
+    const Error result = InstantiateGraph(exec, graph, parameters->flags);
+    parameters->result_out =
+        result.failed() ? cudaGraphInstantiateInvalidStructure : cudaGraphInstantiateSuccess;
+    return result;
+  });
+}
 
 CUSPAN_EXPORT cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
   return Answer([&]() -> Error {
@@ -99,64 +84,6 @@ CUSPAN_EXPORT cudaError_t CuspanGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_
     *static_cast<cudaGraphExecUpdateResultInfo*>(third) = {told, report.node, nullptr};
   }
   return error;
-}
-
-CUSPAN_EXPORT cudaError_t cudaGraphExecNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
-                                                     cudaGraphNodeParams* parameters) {
-  return Answer([&] { return SetInExec(exec, node, parameters); });
-}
-
-CUSPAN_EXPORT cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t exec,
-                                                           cudaGraphNode_t node,
-                                                           const cudaKernelNodeParams* parameters) {
-  return Answer([&] { return SetInExec(exec, node, parameters); });
-}
-
-CUSPAN_EXPORT cudaError_t cudaGraphExecMemcpyNodeSetParams(cudaGraphExec_t exec,
-                                                           cudaGraphNode_t node,
-                                                           const cudaMemcpy3DParms* parameters) {
-  return Answer([&] { return SetInExec(exec, node, parameters); });
-}
-
-CUSPAN_EXPORT cudaError_t cudaGraphExecMemcpyNodeSetParams1D(cudaGraphExec_t exec,
-                                                             cudaGraphNode_t node,
-                                                             void* destination, const void* source,
-                                                             std::size_t bytes,
-                                                             cudaMemcpyKind kind) {
-  return Answer([&]() -> Error {
-    Work work;
-    CUSPAN_RETURN_IF_FAILED(DescribeRun(destination, source, bytes, kind, &work));
-    return SetExecNode(exec, node, std::move(work));
-  });
-}
-
-CUSPAN_EXPORT cudaError_t cudaGraphExecMemsetNodeSetParams(cudaGraphExec_t exec,
-                                                           cudaGraphNode_t node,
-                                                           const cudaMemsetParams* parameters) {
-  return Answer([&] { return SetInExec(exec, node, parameters); });
-}
-
-CUSPAN_EXPORT cudaError_t cudaGraphExecHostNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
-                                                         const cudaHostNodeParams* parameters) {
-  return Answer([&] { return SetInExec(exec, node, parameters); });
-}
-
-CUSPAN_EXPORT cudaError_t cudaGraphExecEventRecordNodeSetEvent(cudaGraphExec_t exec,
-                                                               cudaGraphNode_t node,
-                                                               cudaEvent_t event) {
-  return Answer([&] { return SetExecNode(exec, node, RecordWork{event}); });
-}
-
-CUSPAN_EXPORT cudaError_t cudaGraphExecEventWaitNodeSetEvent(cudaGraphExec_t exec,
-                                                             cudaGraphNode_t node,
-                                                             cudaEvent_t event) {
-  return Answer([&] { return SetExecNode(exec, node, WaitWork{event}); });
-}
-
-CUSPAN_EXPORT cudaError_t cudaGraphExecChildGraphNodeSetParams(cudaGraphExec_t exec,
-                                                               cudaGraphNode_t node,
-                                                               cudaGraph_t child) {
-  return Answer([&] { return SetExecChild(exec, node, child); });
 }
 
 CUSPAN_EXPORT cudaError_t cudaGraphNodeSetEnabled(cudaGraphExec_t exec, cudaGraphNode_t node,

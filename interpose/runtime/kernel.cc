@@ -1,4 +1,4 @@
-#include "interpose/runtime/function.h"
+#include "interpose/runtime/kernel.h"
 
 #include <string_view>
 
@@ -94,11 +94,6 @@ Error FindVariable(Link& link, const void* symbol, LoadedVariable* variable) {
 }  // namespace cuspan
 
 using namespace cuspan;  // NOLINT: the entry points below are the C API.
-
-// Declared in crt/device_functions.h, which only nvcc can include.
-CUSPAN_EXPORT cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* function) {
-  return Answer([&] { return GetKernel(kernel, function); });
-}
 
 CUSPAN_EXPORT cudaError_t cudaGetKernel(cudaKernel_t* kernel, const void* function) {
   return Answer([&] { return GetKernel(kernel, function); });

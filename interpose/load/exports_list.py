@@ -1,0 +1,53 @@
+"""Reads the lists of functions that our libraries export: runtime_exports.txt and driver_exports.txt."""
+
+import re
+import sys
+import typing
+
+
+class Export(typing.NamedTuple):
+    name: str
+    kind: str   # What it returns: "error", "pointer" or "struct:N".
+    alias: str  # The function that it is another name of, or nothing.
+    note: str   # What is not supported: nothing, "not", or "partly …".
+
+
+def parse(line):
+    """The line's export, or None where it has none; ValueError when it is no such line."""
+    head, _, note = (line.split("#")[0].rstrip() + " ").partition(" : ")
+    words, note = head.split(), note.strip()
+    if not words:
+        return None
+    name, alias = words[0], ""
+    if words[1:2] == ["="]:
+        alias, words = " ".join(words[2:]), [name]
+        if note:
+            raise ValueError("another name is as supported as the function")
+    kind = " ".join(words[1:]) or "error"
+    if not re.fullmatch(r"[A-Za-z_]\w*", name) or not re.fullmatch(r"error|pointer|struct:[1-9]\d*", kind):
+        raise ValueError("a name, and what it returns when that is no error")
+    if not re.fullmatch(r"|not|partly \S.*", note):
+        raise ValueError("behind the colon stands 'not' or 'partly …'")
+    return Export(name, kind, alias, note)
+
+
+def read(path):
+    """The exports of a list in the order of their names; another name has the kind and note of its function."""
+    exports = {}
+    with open(path, encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                export = parse(line)
+                if export and export.name in exports:
+                    raise ValueError("listed twice")
+            except ValueError as error:
+                sys.exit(f"{path}:{number}: {error}: {line.strip()}")
+            if export:
+                exports[export.name] = export
+    for name, export in exports.items():
+        if export.alias:
+            function = exports.get(export.alias)
+            if function is None or function.alias:
+                sys.exit(f"{path}: {name} is another name of {export.alias}, which is no function of the list")
+            exports[name] = function._replace(name=name, alias=export.alias)
+    return sorted(exports.values())

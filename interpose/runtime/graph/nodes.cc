@@ -1,0 +1,297 @@
+// Nodes of graphs: adding them, and the parameters of each kind.
+#include "interpose/runtime/graph/nodes.h"
+
+#include "interpose/calls/graph/memory_nodes.h"
+#include "interpose/runtime/caller.h"
+#include "interpose/runtime/copy_box.h"
+#include "interpose/runtime/kernel.h"
+#include "interpose/runtime/launch.h"
+#include "interpose/runtime/same_bytes.h"
+
+namespace cuspan {
+
+namespace {
+
+// Of both kinds of parameters, which have the same members in another order.
+template <typename Parameters>
+Error AddAllocation(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* dependencies,
+                    std::size_t count, Parameters* parameters) {
+  if (parameters == nullptr) return cudaErrorInvalidValue;
+  return AddNode(node, graph, dependencies, count, [&](const NewNode& place, Work* work) -> Error {
+    cudaMemAllocNodeParams given{};
+    given.poolProps = parameters->poolProps;
+    given.accessDescs = parameters->accessDescs;
+    given.accessDescCount = parameters->accessDescCount;
+    given.bytesize = parameters->bytesize;
+    auto drivers = SameBytes<CUDA_MEM_ALLOC_NODE_PARAMS>(given);
+    CUSPAN_RETURN_IF_FAILED(DescribeAllocation(place, &drivers, work));
+    parameters->dptr = HandleOf<void*>(drivers.dptr);
+    return cudaSuccess;
+  });
+}
+
+// Its bodies are told in the parameters.
+Error AddConditional(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* dependencies,
+                     std::size_t count, cudaConditionalNodeParams* parameters) {
+  CUDA_CONDITIONAL_NODE_PARAMS drivers{};
+  drivers.handle = parameters->handle;
+  drivers.type = static_cast<CUgraphConditionalNodeType>(parameters->type);
+  drivers.size = parameters->size;
+  CUSPAN_RETURN_IF_FAILED(AddConditionalNode(node, graph, dependencies, count, &drivers));
+  parameters->phGraph_out = drivers.phGraph_out;
+  return cudaSuccess;
+}
+
+// The pointers are good until the node or this thread's next call.
+cudaKernelNodeParams ParametersOf(const KernelWork& work) {
+  thread_local std::vector<void*> pointers;
+  pointers.clear();
+  for (const auto& argument : work.arguments)
+    pointers.push_back(const_cast<std::byte*>(argument.data()));
+  // What the program calls the kernel by.
+  const FunctionRecord& function = *work.function;
+  const void* const name = function.host != nullptr ? function.host : &function;
+  return {const_cast<void*>(name),
+          {work.grid.x, work.grid.y, work.grid.z},
+          {work.block.x, work.block.y, work.block.z},
+          work.dynamic_shared,
+          pointers.data(),
+          nullptr};
+}
+
+Error AddFree(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* dependencies,
+              std::size_t count, void* memory) {
+  return AddNode(node, graph, dependencies, count, [&](const NewNode& place, Work* work) {
+    return DescribeFree(place, memory, work);
+  });
+}
+
+}  // namespace
+
+Error DescribeRun(void* destination, const void* source, std::size_t bytes, cudaMemcpyKind kind,
+                  Work* work) {
+  CopySides sides{};
+  CUSPAN_RETURN_IF_FAILED(SidesOf(kind, &sides));
+  return DescribeRun(destination, source, bytes, sides, work);
+}
+
+Error DescribeWork(const cudaKernelNodeParams* parameters, Work* work) {
+  if (parameters == nullptr || parameters->func == nullptr) return cudaErrorInvalidValue;
+  if (parameters->extra != nullptr)
+    return NotSupported("a kernel node with its arguments in 'extra'");
+  return OnCurrentDevice([&](Session& session, Link& link) -> Error {
+    LaunchCall call{nullptr,
+                    ShapeOf(parameters->gridDim, parameters->blockDim, parameters->sharedMemBytes),
+                    parameters->kernelParams, nullptr};
+    CUSPAN_RETURN_IF_FAILED(FindFunction(parameters->func, &call.function));
+    return DescribeKernel(session.devices().description(link.device()), link, call, work);
+  });
+}
+
+Error DescribeWork(const cudaMemcpy3DParms* parameters, Work* work) {
+  if (parameters == nullptr) return cudaErrorInvalidValue;
+  return WithSession([&](Session& session) -> Error {
+    BoxRequest box;
+    CUSPAN_RETURN_IF_FAILED(BoxOf(session, *parameters, &box));
+    return DescribeCopy(box, work);
+  });
+}
+
+Error DescribeWork(const cudaMemsetParams* parameters, Work* work) {
+  if (parameters == nullptr) return cudaErrorInvalidValue;
+  return DescribeSet(SameBytes<CUDA_MEMSET_NODE_PARAMS>(*parameters), work);
+}
+
+Error DescribeWork(const cudaHostNodeParams* parameters, Work* work) {
+  if (parameters == nullptr) return cudaErrorInvalidValue;
+  return DescribeHost({parameters->fn, parameters->userData}, work);
+}
+
+Error DescribeWork(cudaGraphNodeParams* parameters, Work* work) {
+  if (parameters == nullptr) return cudaErrorInvalidValue;
+  switch (parameters->type) {
+    case cudaGraphNodeTypeKernel: {
+      const auto& p = parameters->kernel;
+      const cudaKernelNodeParams same{p.func,           p.gridDim,      p.blockDim,
+                                      p.sharedMemBytes, p.kernelParams, p.extra};
+      return DescribeWork(&same, work);
+    }
+    case cudaGraphNodeTypeMemcpy:
+      return DescribeWork(&parameters->memcpy.copyParams, work);
+    case cudaGraphNodeTypeMemset: {
+      const auto& p = parameters->memset;
+      const cudaMemsetParams same{p.dst, p.pitch, p.value, p.elementSize, p.width, p.height};
+      return DescribeWork(&same, work);
+    }
+    case cudaGraphNodeTypeHost: {
+      const cudaHostNodeParams same{parameters->host.fn, parameters->host.userData};
+      return DescribeWork(&same, work);
+    }
+    case cudaGraphNodeTypeGraph:
+      return DescribeChild(parameters->graph.graph, work);
+    case cudaGraphNodeTypeEmpty:
+      *work = EmptyWork{};
+      return cudaSuccess;
+    case cudaGraphNodeTypeWaitEvent:
+      return DescribeEvent<WaitWork>(parameters->eventWait.event, work);
+    case cudaGraphNodeTypeEventRecord:
+      return DescribeEvent<RecordWork>(parameters->eventRecord.event, work);
+    // As CUDA has it: such a node stays as it was made.
+    case cudaGraphNodeTypeMemAlloc:
+    case cudaGraphNodeTypeMemFree:
+    case cudaGraphNodeTypeConditional:
+      return cudaErrorNotSupported;
+    default:
+      return NotSupported("a graph node of an external semaphore");
+  }
+}
+
+namespace {
+
+// Before CUDA 13 there was no data of edges, and what follows came earlier.
+void MoveUp(const cudaGraphEdgeData* edges, std::size_t* count, cudaGraphNodeParams** parameters) {
+  *parameters = HandleOf<cudaGraphNodeParams*>(*count);
+  *count = NumberOf(edges);
+}
+
+Error Add(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* dependencies,
+          std::size_t count, cudaGraphNodeParams* parameters) {
+  switch (parameters == nullptr ? cudaGraphNodeTypeEmpty : parameters->type) {
+    case cudaGraphNodeTypeConditional:
+      return AddConditional(node, graph, dependencies, count, &parameters->conditional);
+    case cudaGraphNodeTypeMemAlloc:
+      return AddAllocation(node, graph, dependencies, count, &parameters->alloc);
+    case cudaGraphNodeTypeMemFree:
+      return AddFree(node, graph, dependencies, count, parameters->free.dptr);
+    default:
+      return AddDescribed(node, graph, dependencies, count,
+                          [&](Work* work) { return DescribeWork(parameters, work); });
+  }
+}
+
+}  // namespace
+}  // namespace cuspan
+
+using namespace cuspan;  // NOLINT: the entry points below are the C API.
+
+CUSPAN_EXPORT_SINCE_13(cudaGraphAddNode,
+                       (cudaGraphNode_t * node, cudaGraph_t graph,
+                        const cudaGraphNode_t* dependencies,
+                        [[maybe_unused]] const cudaGraphEdgeData* edges, std::size_t count,
+                        cudaGraphNodeParams* parameters),
+                       MoveUp(edges, &count, &parameters),
+                       Answer([&] { return Add(node, graph, dependencies, count, parameters); }))
+
+CUSPAN_EXPORT cudaError_t cudaGraphNodeSetParams(cudaGraphNode_t node,
+                                                 cudaGraphNodeParams* parameters) {
+  return Answer([&] {
+    return SetDescribed(node, [&](Work* work) { return DescribeWork(parameters, work); });
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaGraphExecNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                                     cudaGraphNodeParams* parameters) {
+  return Answer([&] {
+    return SetDescribed(exec, node, [&](Work* work) { return DescribeWork(parameters, work); });
+  });
+}
+
+CUSPAN_EXPORT_NODE(cudaGraphAddKernelNode, cudaGraphKernelNodeSetParams,
+                   cudaGraphExecKernelNodeSetParams, DescribeWork(parameters, work),
+                   const cudaKernelNodeParams* parameters)
+
+CUSPAN_EXPORT_NODE(cudaGraphAddMemcpyNode, cudaGraphMemcpyNodeSetParams,
+                   cudaGraphExecMemcpyNodeSetParams, DescribeWork(parameters, work),
+                   const cudaMemcpy3DParms* parameters)
+
+CUSPAN_EXPORT_NODE(cudaGraphAddMemcpyNode1D, cudaGraphMemcpyNodeSetParams1D,
+                   cudaGraphExecMemcpyNodeSetParams1D,
+                   DescribeRun(destination, source, bytes, kind, work), void* destination,
+                   const void* source, std::size_t bytes, cudaMemcpyKind kind)
+
+CUSPAN_EXPORT_NODE(cudaGraphAddMemsetNode, cudaGraphMemsetNodeSetParams,
+                   cudaGraphExecMemsetNodeSetParams, DescribeWork(parameters, work),
+                   const cudaMemsetParams* parameters)
+
+CUSPAN_EXPORT_NODE(cudaGraphAddHostNode, cudaGraphHostNodeSetParams, cudaGraphExecHostNodeSetParams,
+                   DescribeWork(parameters, work), const cudaHostNodeParams* parameters)
+
+CUSPAN_EXPORT_NODE(cudaGraphAddEventRecordNode, cudaGraphEventRecordNodeSetEvent,
+                   cudaGraphExecEventRecordNodeSetEvent, DescribeEvent<RecordWork>(event, work),
+                   cudaEvent_t event)
+
+CUSPAN_EXPORT_NODE(cudaGraphAddEventWaitNode, cudaGraphEventWaitNodeSetEvent,
+                   cudaGraphExecEventWaitNodeSetEvent, DescribeEvent<WaitWork>(event, work),
+                   cudaEvent_t event)
+
+CUSPAN_EXPORT cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t* node, cudaGraph_t graph,
+                                                const cudaGraphNode_t* dependencies,
+                                                std::size_t count) {
+  return Answer([&] { return AddNode(node, graph, dependencies, count, EmptyWork{}); });
+}
+
+CUSPAN_EXPORT cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t* node, cudaGraph_t graph,
+                                                     const cudaGraphNode_t* dependencies,
+                                                     std::size_t count, cudaGraph_t child) {
+  return Answer([&] {
+    return AddDescribed(node, graph, dependencies, count,
+                        [&](Work* work) { return DescribeChild(child, work); });
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaGraphExecChildGraphNodeSetParams(cudaGraphExec_t exec,
+                                                               cudaGraphNode_t node,
+                                                               cudaGraph_t child) {
+  return Answer([&] { return SetExecChild(exec, node, child); });
+}
+
+CUSPAN_EXPORT cudaError_t cudaGraphAddMemAllocNode(cudaGraphNode_t* node, cudaGraph_t graph,
+                                                   const cudaGraphNode_t* dependencies,
+                                                   std::size_t count,
+                                                   cudaMemAllocNodeParams* parameters) {
+  return Answer([&] { return AddAllocation(node, graph, dependencies, count, parameters); });
+}
+
+CUSPAN_EXPORT cudaError_t cudaGraphAddMemFreeNode(cudaGraphNode_t* node, cudaGraph_t graph,
+                                                  const cudaGraphNode_t* dependencies,
+                                                  std::size_t count, void* memory) {
+  return Answer([&] { return AddFree(node, graph, dependencies, count, memory); });
+}
+
+// Defines a function that gives *out of the `work` of a node of the kind Kind.
+#define CUSPAN_EXPORT_GET(function, Kind, Out, ...)                                     \
+  CUSPAN_EXPORT cudaError_t function(cudaGraphNode_t node, Out* out) {                  \
+    return Answer([&] {                                                                 \
+      return AboutWork<Kind>(node, out, [&](const Kind& work) { *out = __VA_ARGS__; }); \
+    });                                                                                 \
+  }
+
+CUSPAN_EXPORT_GET(cudaGraphKernelNodeGetParams, KernelWork, cudaKernelNodeParams,
+                  ParametersOf(work))
+CUSPAN_EXPORT_GET(cudaGraphMemsetNodeGetParams, SetWork, cudaMemsetParams,
+                  SameBytes<cudaMemsetParams>(work.parameters))
+CUSPAN_EXPORT_GET(cudaGraphHostNodeGetParams, HostWork, cudaHostNodeParams,
+                  {work.call.function, work.call.data})
+CUSPAN_EXPORT_GET(cudaGraphChildGraphNodeGetGraph, ChildWork, cudaGraph_t, HandleOf(*work.graph))
+CUSPAN_EXPORT_GET(cudaGraphEventRecordNodeGetEvent, RecordWork, cudaEvent_t, work.event)
+CUSPAN_EXPORT_GET(cudaGraphEventWaitNodeGetEvent, WaitWork, cudaEvent_t, work.event)
+CUSPAN_EXPORT_GET(cudaGraphMemAllocNodeGetParams, AllocateWork, cudaMemAllocNodeParams,
+                  SameBytes<cudaMemAllocNodeParams>(work.parameters))
+
+CUSPAN_EXPORT cudaError_t cudaGraphMemFreeNodeGetParams(cudaGraphNode_t node, void* memory) {
+  return Answer([&] {
+    return AboutWork<FreeWork>(
+        node, memory, [&](const FreeWork& work) { *static_cast<void**>(memory) = work.memory; });
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaGraphMemcpyNodeGetParams(cudaGraphNode_t node,
+                                                       cudaMemcpy3DParms* parameters) {
+  return Answer([&] {
+    return WithSession([&](Session& session) {
+      return AboutWork<CopyWork>(node, parameters, [&](const CopyWork& work) {
+        *parameters = ParametersOf(session, work.box);
+      });
+    });
+  });
+}

@@ -1,0 +1,97 @@
+#include "proxy/handlers/handlers.h"
+#include "proxy/handlers/kernel_use.h"
+#include "proxy/handlers/on_worker.h"
+
+namespace cuspan::proxy {
+namespace {
+
+// More could not be told in one frame; CUDA's 32,764 bytes of arguments are rarely more than a few
+// dozen.
+constexpr std::size_t kMostParameters = 8192;
+
+CUresult ReadParameters(const Driver& driver, Kernel& kernel) {
+  for (;;) {
+    std::size_t offset = 0;
+    std::size_t bytes = 0;
+    const CUresult result =
+        driver.cuFuncGetParamInfo(kernel.driver, kernel.parameter_bytes.size(), &offset, &bytes);
+    if (result == CUDA_ERROR_INVALID_VALUE) return CUDA_SUCCESS;  // No more.
+    if (result != CUDA_SUCCESS) return result;
+    if (kernel.parameter_bytes.size() == kMostParameters) return CUDA_ERROR_NOT_SUPPORTED;
+    kernel.parameter_bytes.push_back(static_cast<std::uint32_t>(bytes));
+    kernel.argument_bytes += bytes;
+  }
+}
+
+CUresult LookUpKernel(DeviceSession& session, const Module& module, const char* name,
+                      Kernel& kernel, std::vector<std::int32_t>& attributes) {
+  if (module.result != CUDA_SUCCESS) return module.result;
+  if (const CUresult result =
+          session.driver.cuModuleGetFunction(&kernel.driver, module.driver, name);
+      result != CUDA_SUCCESS)
+    return result;
+  if (const CUresult result = ReadParameters(session.driver, kernel); result != CUDA_SUCCESS)
+    return result;
+  attributes.assign(CU_FUNC_ATTRIBUTE_MAX, 0);
+  for (int i = 0; i < CU_FUNC_ATTRIBUTE_MAX; ++i) {
+    // An older driver does not know the newest attributes: they stay 0.
+    int value = 0;
+    if (session.driver.cuFuncGetAttribute(&value, static_cast<CUfunction_attribute>(i),
+                                          kernel.driver) == CUDA_SUCCESS)
+      attributes[static_cast<std::size_t>(i)] = value;
+  }
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+Status Handle(DeviceSession& session, const Origin& origin, const KernelFind& op) {
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Module> module, session.modules.Get(op.module));
+  if (!module->load_asked) return Status::Invalid("module 0x{:x} is not loaded", op.module);
+  CUSPAN_RETURN_IF_ERROR(session.kernels.CheckNew(op.kernel));
+  return OnWorker<KernelFind>(session, origin, [&session, op, module] {
+    auto kernel = std::make_shared<Kernel>();
+    kernel->module = op.module;
+    kernel->name = op.name;
+    KernelFind::Reply reply;
+    reply.result = session.faults.Check(
+        LookUpKernel(session, *module, op.name.c_str(), *kernel, reply.attributes));
+    if (reply.result == CUDA_SUCCESS) {
+      reply.parameter_bytes = kernel->parameter_bytes;
+      if (!session.kernels.Add(op.kernel, std::move(kernel)))
+        reply = FailedReply<KernelFind>(CUDA_ERROR_INVALID_HANDLE);
+    } else {
+      reply.attributes.clear();
+    }
+    return reply;
+  });
+}
+
+Status Handle(DeviceSession& session, const Origin& origin, const KernelParameter& op) {
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Kernel> kernel, session.kernels.Get(op.kernel));
+  return OnWorker<KernelParameter>(session, origin, [&session, op, kernel] {
+    std::size_t offset = 0;
+    std::size_t bytes = 0;
+    const CUresult result = session.faults.Check(
+        session.driver.cuFuncGetParamInfo(kernel->driver, op.index, &offset, &bytes));
+    return KernelParameter::Reply{result, offset};
+  });
+}
+
+Status Handle(DeviceSession& session, const Origin& origin, const KernelSetAttribute& op) {
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Kernel> kernel, session.kernels.Get(op.kernel));
+  return OnWorker<KernelSetAttribute>(session, origin, [&session, op, kernel] {
+    return session.faults.Check(session.driver.cuFuncSetAttribute(
+        kernel->driver, static_cast<CUfunction_attribute>(op.attribute), op.value));
+  });
+}
+
+Status Handle(DeviceSession& session, const Origin& origin, const KernelSetCacheConfig& op) {
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Kernel> kernel, session.kernels.Get(op.kernel));
+  return OnWorker<KernelSetCacheConfig>(session, origin, [&session, op, kernel] {
+    return session.driver.cuFuncSetCacheConfig(kernel->driver,
+                                               static_cast<CUfunc_cache>(op.config));
+  });
+}
+
+}  // namespace cuspan::proxy

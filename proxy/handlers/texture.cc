@@ -1,0 +1,136 @@
+// Texture and surface objects, by which kernels read and write arrays.
+#include <algorithm>
+
+#include "proxy/handlers/handlers.h"
+#include "proxy/handlers/on_worker.h"
+
+namespace cuspan::proxy {
+namespace {
+
+// The resource as the driver takes it; kInvalid when it is none.
+Result<CUDA_RESOURCE_DESC> Describe(DeviceSession& session, const TextureResource& resource) {
+  CUDA_RESOURCE_DESC out{};
+  out.resType = static_cast<CUresourcetype>(resource.kind);
+  const auto format = static_cast<CUarray_format>(resource.format);
+  switch (out.resType) {
+    case CU_RESOURCE_TYPE_ARRAY:
+    case CU_RESOURCE_TYPE_MIPMAPPED_ARRAY: {
+      CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Array> array, session.arrays.Get(resource.array));
+      const bool mipmapped = array->mipmap != nullptr;
+      if (mipmapped != (out.resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY))
+        return Status::Invalid("array 0x{:x} is not of the kind that a texture is made of",
+                               resource.array);
+      if (mipmapped)
+        out.res.mipmap.hMipmappedArray = array->mipmap;
+      else
+        out.res.array.hArray = array->driver;
+      return out;
+    }
+    case CU_RESOURCE_TYPE_LINEAR:
+      out.res.linear = {resource.address, format, resource.channels, resource.width};
+      return out;
+    case CU_RESOURCE_TYPE_PITCH2D:
+      out.res.pitch2D = {resource.address, format,          resource.channels,
+                         resource.width,   resource.height, resource.pitch};
+      return out;
+    default:
+      return Status::Invalid("a texture of the unknown kind {}", resource.kind);
+  }
+}
+
+// Whether the client may read all of the memory that a texture shows.
+bool MayShow(const DeviceSession& session, const TextureResource& resource) {
+  switch (static_cast<CUresourcetype>(resource.kind)) {
+    case CU_RESOURCE_TYPE_LINEAR:
+      return session.MayTouch(resource.address, resource.width);
+    case CU_RESOURCE_TYPE_PITCH2D: {
+      std::uint64_t bytes = 0;
+      return !__builtin_mul_overflow(resource.pitch, resource.height == 0 ? 0 : resource.height - 1,
+                                     &bytes) &&
+             session.MayTouch(resource.address, bytes);
+    }
+    default:
+      return true;
+  }
+}
+
+CUDA_TEXTURE_DESC Describe(const TextureSampling& sampling) {
+  CUDA_TEXTURE_DESC out{};
+  for (std::size_t i = 0; i < sampling.address_modes.size(); ++i)
+    out.addressMode[i] = static_cast<CUaddress_mode>(sampling.address_modes[i]);
+  out.filterMode = static_cast<CUfilter_mode>(sampling.filter);
+  out.flags = sampling.flags;
+  out.maxAnisotropy = sampling.max_anisotropy;
+  out.mipmapFilterMode = static_cast<CUfilter_mode>(sampling.mipmap_filter);
+  out.mipmapLevelBias = sampling.mipmap_bias;
+  out.minMipmapLevelClamp = sampling.mipmap_least;
+  out.maxMipmapLevelClamp = sampling.mipmap_most;
+  std::copy(sampling.border.begin(), sampling.border.end(), out.borderColor);
+  return out;
+}
+
+CUDA_RESOURCE_VIEW_DESC Describe(const TextureView& view) {
+  CUDA_RESOURCE_VIEW_DESC out{};
+  out.format = static_cast<CUresourceViewFormat>(view.format);
+  out.width = view.width;
+  out.height = view.height;
+  out.depth = view.depth;
+  out.firstMipmapLevel = view.first_level;
+  out.lastMipmapLevel = view.last_level;
+  out.firstLayer = view.first_layer;
+  out.lastLayer = view.last_layer;
+  return out;
+}
+
+}  // namespace
+
+Status Handle(DeviceSession& session, const Origin& origin, const TextureCreate& op) {
+  CUSPAN_ASSIGN_OR_RETURN(CUDA_RESOURCE_DESC resource, Describe(session, op.resource));
+  if (!MayShow(session, op.resource)) {
+    session.channel.Reply<TextureCreate>(origin.request, {CUDA_ERROR_INVALID_VALUE, 0});
+    return Status::Ok();
+  }
+  return OnWorker<TextureCreate>(session, origin, [&session, op, resource = resource] {
+    const CUDA_TEXTURE_DESC sampling = Describe(op.sampling);
+    const CUDA_RESOURCE_VIEW_DESC view = Describe(op.view);
+    CUtexObject object = 0;
+    const CUresult result = session.faults.Check(session.driver.cuTexObjectCreate(
+        &object, &resource, &sampling, op.viewed ? &view : nullptr));
+    if (result == CUDA_SUCCESS)
+      session.textures.Add(object, std::make_shared<Texture>(Texture{object}));
+    return TextureCreate::Reply{result, object};
+  });
+}
+
+Status Handle(DeviceSession& session, const Origin& origin, const TextureDestroy& op) {
+  CUSPAN_ASSIGN_OR_RETURN(const std::shared_ptr<Texture> texture, session.textures.Take(op.object));
+  return OnWorkerWhenDone<TextureDestroy>(session, origin, [&session, texture](CUresult) {
+    return session.driver.cuTexObjectDestroy(texture->driver);
+  });
+}
+
+Status Handle(DeviceSession& session, const Origin& origin, const SurfaceCreate& op) {
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Array> array, session.arrays.Get(op.array));
+  return OnWorker<SurfaceCreate>(session, origin, [&session, array] {
+    CUDA_RESOURCE_DESC resource{};
+    resource.resType = CU_RESOURCE_TYPE_ARRAY;
+    resource.res.array.hArray = array->driver;
+    CUsurfObject object = 0;
+    const CUresult result =
+        array->driver == nullptr
+            ? CUDA_ERROR_INVALID_VALUE
+            : session.faults.Check(session.driver.cuSurfObjectCreate(&object, &resource));
+    if (result == CUDA_SUCCESS)
+      session.surfaces.Add(object, std::make_shared<Surface>(Surface{object}));
+    return SurfaceCreate::Reply{result, object};
+  });
+}
+
+Status Handle(DeviceSession& session, const Origin& origin, const SurfaceDestroy& op) {
+  CUSPAN_ASSIGN_OR_RETURN(const std::shared_ptr<Surface> surface, session.surfaces.Take(op.object));
+  return OnWorkerWhenDone<SurfaceDestroy>(session, origin, [&session, surface](CUresult) {
+    return session.driver.cuSurfObjectDestroy(surface->driver);
+  });
+}
+
+}  // namespace cuspan::proxy
