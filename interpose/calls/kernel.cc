@@ -11,6 +11,19 @@ Error CheckSupported(const FatbinRecord& fatbin) {
   return NotSupported(fatbin.unsupported);
 }
 
+Error FindFunction(const void* function, const FunctionRecord** record) {
+  auto& lately = ThisThread().functions;
+  auto& known = lately[NumberOf(function) / 16 % lately.size()];
+  const std::uint64_t version = Registry::Get().version();
+  if (known.stub != function || known.version != version) {
+    *record = Registry::Get().FindFunction(function);
+    if (*record == nullptr) return cudaErrorInvalidDeviceFunction;
+    known = {function, version, *record};
+  }
+  *record = known.record;
+  return CheckSupported(*known.record->fatbin);
+}
+
 Error FindKernel(Link& link, const FunctionRecord& function, LoadedKernel** kernel) {
   auto& lately = ThisThread().kernels;
   auto& known = lately[NumberOf(&function) / 16 % lately.size()];

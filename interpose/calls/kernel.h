@@ -10,6 +10,11 @@ namespace cuspan {
 // CUDA_ERROR_NOT_SUPPORTED when something in the image needs what we can not do.
 Error CheckSupported(const FatbinRecord& fatbin);
 
+// `function` is a host stub, or a kernel's handle: a cudaKernel_t, CUkernel or CUfunction.
+// cudaErrorInvalidDeviceFunction when the program has no such kernel, CUDA_ERROR_NOT_SUPPORTED when
+// its image needs what we can not do.
+Error FindFunction(const void* function, const FunctionRecord** record);
+
 // The kernel, loaded on the device of `link` if it was not. cudaErrorInvalidDeviceFunction when the
 // image that should hold it does not, or is unloaded.
 Error FindKernel(Link& link, const FunctionRecord& function, LoadedKernel** kernel);

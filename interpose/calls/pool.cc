@@ -3,16 +3,13 @@
 #include <cstring>
 #include <optional>
 
+#include "interpose/calls/device.h"
 #include "interpose/calls/graph/capture.h"
 #include "interpose/calls/graph/memory_nodes.h"
 #include "interpose/client/pools.h"
 
 namespace cuspan {
 namespace {
-
-bool HasDevice(const Session& session, int device) {
-  return device >= 0 && device < session.devices().count();
-}
 
 // Numbers are 64 bits wide, switches are ints.
 bool IsSwitch(CUmemPool_attribute attribute) {

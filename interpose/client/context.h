@@ -2,6 +2,7 @@
 // one, which all its users share; it has no other ones yet.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -21,6 +22,13 @@ class Context {
 
   std::uint64_t number() const { return number_; }
   int device() const { return device_; }
+
+  // How often the program has retained a primary one and not released it.
+  std::atomic<int> retained{0};
+  // The runtime has used it, and keeps it until it is reset.
+  std::atomic<bool> used_by_runtime{false};
+  // As in CUctx_flags: of its next life, and of this one.
+  std::atomic<unsigned> flags{0};
 
  private:
   friend class Devices;

@@ -37,6 +37,22 @@ Context& Devices::CurrentContext() {
   return current != nullptr ? *current : Primary(0);
 }
 
+Context* Devices::Find(const void* context) const {
+  for (const auto& primary : primary_)
+    if (primary.get() == context) return primary.get();
+  return nullptr;
+}
+
+CUresult Devices::OpenCurrent(std::shared_ptr<Link>* link) {
+  ThreadState& thread = ThisThread();
+  Context& context = CurrentContext();
+  if (!thread.in_driver_call && !context.used_by_runtime.load(std::memory_order_relaxed)) {
+    context.used_by_runtime.store(true, std::memory_order_relaxed);
+  }
+  if (thread.contexts.top() == nullptr) thread.contexts.Set(&context);
+  return Open(context, link);
+}
+
 std::shared_ptr<Link> Devices::Opened(const Context& context) const {
   auto& lately = ThisThread().links;
   const std::uint64_t version = links_version_.load();
@@ -155,6 +171,7 @@ CUresult Devices::Reset(Context& context) {
   parts_.region->Forget(*link);
   parts_.variables->Forget(*link);
   SetLinks(context, nullptr, nullptr);
+  context.used_by_runtime.store(false, std::memory_order_relaxed);
   for (ContextTable* const table : Tables()) table->Forget(*link);
   // The agent closes the channel: a proxy that found it closed before the agent knows why would
   // count as lost.

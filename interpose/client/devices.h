@@ -45,8 +45,11 @@ class Devices {
   }
   // The primary context of a device.
   Context& Primary(int device) { return *primary_[static_cast<std::size_t>(device)]; }
-  // The calling thread's current context.
+  // The calling thread's current context: the first device's primary one, if it has made none
+  // current.
   Context& CurrentContext();
+  // The context with that address; null when there is none.
+  Context* Find(const void* context) const;
 
   // The life of a context, begun if it was not. Fails with the sticky error of a lost device.
   CUresult Open(Context& context, std::shared_ptr<Link>* link);
@@ -55,8 +58,9 @@ class Devices {
   // Of the primary context. CUDA_ERROR_INVALID_DEVICE when there is no such device.
   CUresult Open(int device, std::shared_ptr<Link>* link);
   std::shared_ptr<Link> Opened(int device) { return Opened(Primary(device)); }
-  // Of the current context.
-  CUresult OpenCurrent(std::shared_ptr<Link>* link) { return Open(CurrentContext(), link); }
+  // Of the current context, for a call of the runtime: it keeps the context, and the thread has it
+  // as its current one from then on.
+  CUresult OpenCurrent(std::shared_ptr<Link>* link);
   // All that have begun.
   std::vector<std::shared_ptr<Link>> Links() const;
   std::vector<std::shared_ptr<Connection>> Connections() const;

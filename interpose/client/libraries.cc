@@ -83,9 +83,9 @@ CUresult Library::KernelNames(Link& link, std::vector<std::string>* names) {
   return CUDA_SUCCESS;
 }
 
-Library* Libraries::Add(FatbinRecord* fatbin) {
+Library* Libraries::Add(FatbinRecord* fatbin, const Link* owner) {
   std::lock_guard lock(mutex_);
-  Library& library = libraries_.emplace_back(fatbin);
+  Library& library = libraries_.emplace_back(fatbin, owner != nullptr ? owner->number() : 0);
   loaded_.emplace(&library, &library);
   return &library;
 }
@@ -96,13 +96,29 @@ Library* Libraries::Find(const void* handle) const {
   return known == loaded_.end() ? nullptr : known->second;
 }
 
-Library* Libraries::Remove(const void* handle) {
+Library* Libraries::Find(const FatbinRecord& fatbin) const {
+  std::shared_lock lock(mutex_);
+  for (const auto& [handle, library] : loaded_)
+    if (&library->fatbin() == &fatbin) return library;
+  return nullptr;
+}
+
+Library* Libraries::Remove(const void* handle, bool module) {
   std::lock_guard lock(mutex_);
   const auto known = loaded_.find(handle);
-  if (known == loaded_.end()) return nullptr;
+  if (known == loaded_.end() || (known->second->owner() != 0) != module) return nullptr;
   Library* const library = known->second;
   loaded_.erase(known);
   return library;
+}
+
+void Libraries::Forget(const Link& ended) {
+  std::lock_guard lock(mutex_);
+  std::erase_if(loaded_, [&](const auto& entry) {
+    const bool gone = entry.second->owner() == ended.number();
+    if (gone) Registry::Get().RemoveFatbin(&entry.second->fatbin());
+    return gone;
+  });
 }
 
 }  // namespace cuspan

@@ -1,5 +1,5 @@
-// The libraries of device code that the program loads itself (cudaLibraryLoadData), and what it
-// has found in them so far.
+// The device code that the program loads itself, as a library (cudaLibraryLoadData) or as a module of
+// one context (cuModuleLoadData), and what it has found in it so far.
 #pragma once
 
 #include <cuda.h>
@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "interpose/client/context.h"
 #include "interpose/client/modules.h"
 #include "interpose/client/registry.h"
 
@@ -21,13 +22,15 @@ namespace cuspan {
 
 class Link;
 
-// Its address doubles as the program's cudaLibrary_t. Any thread; what is found is asked of the
-// device of the link, which loads the library if it has not yet.
+// Its address doubles as the program's cudaLibrary_t or CUmodule. Any thread; what is found is asked
+// of the device of the link, which loads the library if it has not yet.
 class Library {
  public:
-  explicit Library(FatbinRecord* fatbin) : fatbin_(fatbin) {}
+  // `owner` is the number of the link whose module it is; 0 for a library.
+  Library(FatbinRecord* fatbin, std::uint64_t owner) : fatbin_(fatbin), owner_(owner) {}
 
   FatbinRecord& fatbin() const { return *fatbin_; }
+  std::uint64_t owner() const { return owner_; }
   // The kernel's record is known to the registry from then on. CUDA_ERROR_NOT_FOUND when there is
   // none of that name.
   CUresult Kernel(Link& link, const std::string& name, const FunctionRecord** kernel);
@@ -42,6 +45,7 @@ class Library {
   CUresult FindVariable(Link& link, const std::string& name, LoadedVariable* variable);
 
   FatbinRecord* const fatbin_;
+  const std::uint64_t owner_;
   std::mutex mutex_;
   std::map<std::string, std::unique_ptr<FunctionRecord>> kernels_;
   std::map<std::string, std::unique_ptr<VariableRecord>> variables_;
@@ -54,13 +58,17 @@ class Library {
 };
 
 // Those of the session. Any thread.
-class Libraries {
+class Libraries final : public ContextTable {
  public:
-  Library* Add(FatbinRecord* fatbin);
-  // Null when `handle` is no library, or one that was removed.
+  // A module of `owner`; null: a library.
+  Library* Add(FatbinRecord* fatbin, const Link* owner);
+  // Null when `handle` is neither, or one that was removed.
   Library* Find(const void* handle) const;
-  // The same, and it is none any more.
-  Library* Remove(const void* handle);
+  // The one that holds the code of `fatbin`.
+  Library* Find(const FatbinRecord& fatbin) const;
+  // The same for a module, or for a library, and it is none any more.
+  Library* Remove(const void* handle, bool module);
+  void Forget(const Link& ended) override;
 
  private:
   mutable std::shared_mutex mutex_;

@@ -39,6 +39,8 @@ struct ThreadState {
   // Names this thread to the proxies, so that a posted op's failure finds its way back.
   std::uint32_t number;
   std::vector<CallConfiguration> configurations;
+  // It came through the driver's functions, not the runtime's.
+  bool in_driver_call = false;
   // It runs a function that the program put into a stream.
   bool in_host_call = false;
   // Of the runtime's cudaStreamCaptureMode; 0 is its default.

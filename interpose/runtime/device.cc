@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "interpose/calls/attributes.h"
-#include "interpose/calls/pci_bus_id.h"
+#include "interpose/calls/device.h"
 #include "interpose/client/thread_state.h"
 #include "interpose/runtime/caller.h"
 #include "interpose/runtime/device_properties.h"
@@ -13,10 +13,6 @@
 
 namespace cuspan {
 namespace {
-
-bool HasDevice(const Session& session, int device) {
-  return device >= 0 && device < session.devices().count();
-}
 
 Error DeviceCount(int* count) {
   if (count == nullptr) return cudaErrorInvalidValue;
@@ -68,27 +64,6 @@ Error SetValidDevices(Session& session, const int* devices, int count) {
   if (!thread.device_chosen)
     thread.contexts.Set(&session.devices().Primary(count > 0 ? devices[0] : 0));
   return cudaSuccess;
-}
-
-Error GetPciBusId(Session& session, int device, char* text, int length) {
-  if (!HasDevice(session, device)) return cudaErrorInvalidDevice;
-  const std::string& id = session.devices().description(device).pci_bus_id;
-  if (static_cast<std::size_t>(length) <= id.size()) return cudaErrorInvalidValue;
-  std::memcpy(text, id.c_str(), id.size() + 1);
-  return cudaSuccess;
-}
-
-// Devices of different hosts may have the same address: the first one counts.
-Error FindByPciBusId(Session& session, const char* text, int* device) {
-  const std::optional<PciBusId> wanted = ParsePciBusId(text);
-  if (!wanted) return cudaErrorInvalidValue;
-  for (int candidate = 0; candidate < session.devices().count(); ++candidate) {
-    if (ParsePciBusId(session.devices().description(candidate).pci_bus_id) == wanted) {
-      *device = candidate;
-      return cudaSuccess;
-    }
-  }
-  return cudaErrorInvalidDevice;
 }
 
 }  // namespace
@@ -211,12 +186,7 @@ CUSPAN_EXPORT cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* grea
 CUSPAN_EXPORT cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   return Answer([&] {
     return OnCurrentDevice([&](Session&, Link& link) -> Error {
-      MemoryInfo::Reply reply;
-      CUSPAN_RETURN_IF_FAILED(link.Call(MemoryInfo{}, &reply));
-      // What is mapped for this program and not in use is free for it.
-      if (free != nullptr) *free = reply.free + link.memory().idle_bytes();
-      if (total != nullptr) *total = reply.total;
-      return cudaSuccess;
+      return GetMemoryInfo(link, free, total);
     });
   });
 }
@@ -229,13 +199,7 @@ CUSPAN_EXPORT cudaError_t cudaDriverGetVersion(int* version) {
     *version = 0;  // As documented for a host without a driver.
     CUresult ignored = CUDA_SUCCESS;
     const Session* const session = StartedSession(&ignored);
-    if (session == nullptr || session->devices().count() == 0) return cudaSuccess;
-    // What every device can do.
-    auto oldest = session->devices().description(0).driver_version;
-    for (int device = 1; device < session->devices().count(); ++device) {
-      oldest = std::min(oldest, session->devices().description(device).driver_version);
-    }
-    *version = static_cast<int>(oldest);
+    if (session != nullptr) *version = DriverVersion(*session);
     return cudaSuccess;
   });
 }

@@ -58,19 +58,6 @@ CUfunction_attribute DriversOf(cudaFuncAttribute attribute) {
 
 }  // namespace
 
-Error FindFunction(const void* function, const FunctionRecord** record) {
-  auto& lately = ThisThread().functions;
-  auto& known = lately[NumberOf(function) / 16 % lately.size()];
-  const std::uint64_t version = Registry::Get().version();
-  if (known.stub != function || known.version != version) {
-    *record = Registry::Get().FindFunction(function);
-    if (*record == nullptr) return cudaErrorInvalidDeviceFunction;
-    known = {function, version, *record};
-  }
-  *record = known.record;
-  return CheckSupported(*known.record->fatbin);
-}
-
 Error FindKernel(Link& link, const void* function, LoadedKernel** kernel) {
   const FunctionRecord* record = nullptr;
   CUSPAN_RETURN_IF_FAILED(FindFunction(function, &record));

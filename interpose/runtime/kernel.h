@@ -6,12 +6,7 @@
 
 namespace cuspan {
 
-// `function` is a host stub or a cudaKernel_t. cudaErrorInvalidDeviceFunction
-// when the program registered no such kernel, cudaErrorNotSupported when its
-// fat binary needs what we can not do.
-Error FindFunction(const void* function, const FunctionRecord** record);
-
-// The same, loaded on the device of `link`.
+// The kernel that FindFunction finds, loaded on the device of `link`.
 Error FindKernel(Link& link, const void* function, LoadedKernel** kernel);
 
 // `symbol` is the host's shadow of a __device__ or __constant__ variable.

@@ -1,177 +1,23 @@
 // Libraries of device code that a program loads itself, from memory or a file.
-//
-// CUDA compiles a library for a device when it is first used there. Here the current device gets it
-// at once, so that what is wrong with it is said by the call that loads it, and others at the first
-// use.
-#include "interpose/client/libraries.h"
+#include "interpose/calls/library.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
-#include <span>
-
-#include "common/format.h"
-#include "common/log.h"
-#include "common/unique_fd.h"
 #include "interpose/runtime/entry.h"
-#include "protocol/fatbin/image.h"
 
 namespace cuspan {
 namespace {
 
-template <typename Option>
-struct Options {
-  std::span<const Option> names;
-  void** values;
-};
+// The runtime's options have the driver's numbers.
+static_assert(static_cast<int>(cudaJitOverrideDirectiveValues) == CU_JIT_OVERRIDE_DIRECTIVE_VALUES);
+static_assert(static_cast<int>(cudaJitMaxThreadsPerBlock) == CU_JIT_MAX_THREADS_PER_BLOCK);
+static_assert(static_cast<int>(cudaLibraryBinaryIsPreserved) == CU_LIBRARY_BINARY_IS_PRESERVED);
 
-template <typename Option>
-Error Take(const Option* names, void** values, unsigned count, Options<Option>* out) {
-  if (count != 0 && names == nullptr) return cudaErrorInvalidValue;
-  *out = {{names, count}, values};
-  return cudaSuccess;
-}
-
-// The device's driver compiles with its defaults: what the options change is how fast the code is
-// and what is said about it. What they are to return is written as if nothing had been said.
-Error ApplyJitOptions(const Options<cudaJitOption>& options) {
-  char* logs[2] = {nullptr, nullptr};
-  std::size_t log_bytes[2] = {0, 0};
-  if (!options.names.empty() && options.values == nullptr) return cudaErrorInvalidValue;
-  for (std::size_t i = 0; i < options.names.size(); ++i) {
-    void*& value = options.values[i];
-    switch (options.names[i]) {
-      case cudaJitInfoLogBuffer:
-      case cudaJitErrorLogBuffer:
-        logs[options.names[i] == cudaJitErrorLogBuffer] = static_cast<char*>(value);
-        break;
-      case cudaJitInfoLogBufferSizeBytes:
-      case cudaJitErrorLogBufferSizeBytes:
-        log_bytes[options.names[i] == cudaJitErrorLogBufferSizeBytes] =
-            static_cast<unsigned>(NumberOf(value));
-        value = nullptr;
-        break;
-      case cudaJitWallTime:
-        value = nullptr;  // 0.0F in its first bytes.
-        break;
-      case cudaJitMaxRegisters:
-      case cudaJitThreadsPerBlock:
-      case cudaJitOptimizationLevel:
-      case cudaJitFallbackStrategy:
-      case cudaJitGenerateDebugInfo:
-      case cudaJitLogVerbose:
-      case cudaJitGenerateLineInfo:
-      case cudaJitCacheMode:
-      case cudaJitPositionIndependentCode:
-      case cudaJitMinCtaPerSm:
-      case cudaJitMaxThreadsPerBlock:
-      case cudaJitOverrideDirectiveValues:
-        break;
-      default:
-        return cudaErrorInvalidValue;
-    }
-  }
-  for (int i = 0; i < 2; ++i) {
-    if (logs[i] != nullptr && log_bytes[i] != 0) logs[i][0] = '\0';
-  }
-  return cudaSuccess;
-}
-
-Error ApplyLibraryOptions(const Options<cudaLibraryOption>& options, bool* preserved) {
-  for (std::size_t i = 0; i < options.names.size(); ++i) {
-    switch (options.names[i]) {
-      case cudaLibraryBinaryIsPreserved:
-        // A hint, of which no text says what value turns it on.
-        *preserved = options.values != nullptr && options.values[i] != nullptr;
-        break;
-      case cudaLibraryHostUniversalFunctionAndDataTable:
-        return NotSupported(
-            "a library with option cudaLibraryHostUniversalFunctionAndDataTable, host functions "
-            "for device code,");
-      default:
-        return cudaErrorInvalidValue;
-    }
-  }
-  return cudaSuccess;
-}
-
-// Makes a library of `fatbin`, or forgets it.
-Error LoadOnCurrentDevice(FatbinRecord* fatbin, cudaLibrary_t* library) {
-  const Error result = OnCurrentDevice([&](Session& session, Link& link) -> Error {
-    CUSPAN_RETURN_IF_FAILED(link.modules().Load(*fatbin));
-    *library = reinterpret_cast<cudaLibrary_t>(session.libraries().Add(fatbin));
-    return cudaSuccess;
-  });
-  if (result.failed()) {
-    if (Session* const session = Session::IfStarted()) session->devices().Unload(*fatbin);
-    Registry::Get().RemoveFatbin(fatbin);
-  }
-  return result;
-}
-
-Error LoadData(cudaLibrary_t* library, const void* code, const Options<cudaJitOption>& jit,
-               const Options<cudaLibraryOption>& options) {
-  bool preserved = false;
-  CUSPAN_RETURN_IF_FAILED(ApplyJitOptions(jit));
-  CUSPAN_RETURN_IF_FAILED(ApplyLibraryOptions(options, &preserved));
-  const Result<FatbinRecord*> fatbin = Registry::Get().AddImage(code, preserved);
-  if (!fatbin.ok()) {
-    LogError("a library cannot be loaded: {}", fatbin.status().message());
-    return cudaErrorInvalidKernelImage;
-  }
-  return LoadOnCurrentDevice(*fatbin, library);
-}
-
-Error ReadLibrary(const char* path, std::vector<std::byte>* image) {
-  const UniqueFd file(::open(path, O_RDONLY | O_CLOEXEC));
-  if (!file.valid()) return cudaErrorFileNotFound;
-  constexpr std::size_t kStep = 1 << 20;
-  std::size_t bytes = 0;
-  for (;;) {
-    image->resize(bytes + kStep);
-    const ssize_t got = ::read(file.get(), image->data() + bytes, kStep);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) {
-      LogError("the library {} cannot be read: {}", path, std::strerror(errno));
-      return cudaErrorOperatingSystem;
-    }
-    if (got == 0) break;
-    bytes += static_cast<std::size_t>(got);
-    if (bytes >= fatbin::kMostModuleBytes) {
-      LogError("the library {} has more than {} bytes", path, fatbin::kMostModuleBytes - 1);
-      return cudaErrorInvalidKernelImage;
-    }
-  }
-  // A text has no end of its own in a file.
-  image->resize(bytes + 1);
-  image->back() = std::byte{0};
-  return cudaSuccess;
-}
-
-Error LoadFromFile(cudaLibrary_t* library, const char* path, const Options<cudaJitOption>& jit,
-                   const Options<cudaLibraryOption>& options) {
-  for (const cudaLibraryOption option : options.names) {
-    if (option == cudaLibraryBinaryIsPreserved) return cudaErrorInvalidValue;
-  }
-  bool preserved = false;
-  CUSPAN_RETURN_IF_FAILED(ApplyJitOptions(jit));
-  CUSPAN_RETURN_IF_FAILED(ApplyLibraryOptions(options, &preserved));
-  std::vector<std::byte> image;
-  CUSPAN_RETURN_IF_FAILED(ReadLibrary(path, &image));
-  return LoadOnCurrentDevice(Registry::Get().AddImage(std::move(image)), library);
-}
-
-// body(Library&, Session&, Link&) → Error, with the current device.
-template <typename Body>
-Error WithLibrary(cudaLibrary_t handle, Body&& body) {
-  return WithSession([&](Session& known) -> Error {
-    Library* const library = known.libraries().Find(handle);
-    if (library == nullptr) return cudaErrorInvalidResourceHandle;
-    return OnCurrentDevice(
-        [&](Session& session, Link& link) -> Error { return body(*library, session, link); });
-  });
+Error Take(const cudaJitOption* jit, void** jit_values, unsigned jit_count,
+           const cudaLibraryOption* library, void** library_values, unsigned library_count,
+           LoadOptions* out) {
+  CUSPAN_RETURN_IF_FAILED(TakeOptions(reinterpret_cast<const CUjit_option*>(jit), jit_values,
+                                      jit_count, &out->jit));
+  return TakeOptions(reinterpret_cast<const CUlibraryOption*>(library), library_values,
+                     library_count, &out->library);
 }
 
 // What CUDA calls a name that is not there; the numbers of both are the same.
@@ -181,26 +27,14 @@ cudaKernel_t HandleOfKernel(const FunctionRecord* kernel) {
   return reinterpret_cast<cudaKernel_t>(const_cast<FunctionRecord*>(kernel));
 }
 
-Error GetVariable(void** address, std::size_t* bytes, cudaLibrary_t handle, const char* name,
-                  bool managed) {
+Error GetAddress(void** address, std::size_t* bytes, cudaLibrary_t library, const char* name,
+                 bool managed) {
   if (name == nullptr || (address == nullptr && bytes == nullptr)) return cudaErrorInvalidValue;
-  return WithLibrary(handle, [&](Library& library, Session& session, Link& link) -> Error {
-    std::vector<std::shared_ptr<Link>> links;
-    for (int device = 0; device < session.devices().count(); ++device) {
-      if (auto opened = session.devices().Opened(device)) links.push_back(std::move(opened));
-    }
-    LoadedVariable variable{};
-    const CUresult result = library.Variable(link, links, name, &variable);
-    if (result == CUDA_ERROR_NOT_SUPPORTED) {
-      return NotSupported(
-          "a managed variable of a library in a process in which its address range is in use");
-    }
-    CUSPAN_RETURN_IF_FAILED(result);
-    if (managed && !variable.managed) return cudaErrorSymbolNotFound;
-    if (address != nullptr) *address = HandleOf<void*>(variable.address);
-    if (bytes != nullptr) *bytes = variable.bytes;
-    return cudaSuccess;
-  });
+  LoadedVariable variable{};
+  CUSPAN_RETURN_IF_FAILED(GetVariable(library, name, managed, &variable));
+  if (address != nullptr) *address = HandleOf<void*>(variable.address);
+  if (bytes != nullptr) *bytes = variable.bytes;
+  return cudaSuccess;
 }
 
 }  // namespace
@@ -215,11 +49,10 @@ CUSPAN_EXPORT cudaError_t cudaLibraryLoadData(cudaLibrary_t* library, const void
                                               void** library_values, unsigned library_count) {
   return Answer([&]() -> Error {
     if (library == nullptr || code == nullptr) return cudaErrorInvalidValue;
-    Options<cudaJitOption> jit;
-    Options<cudaLibraryOption> options;
-    CUSPAN_RETURN_IF_FAILED(Take(jit_options, jit_values, jit_count, &jit));
-    CUSPAN_RETURN_IF_FAILED(Take(library_options, library_values, library_count, &options));
-    return LoadData(library, code, jit, options);
+    LoadOptions options;
+    CUSPAN_RETURN_IF_FAILED(Take(jit_options, jit_values, jit_count, library_options,
+                                 library_values, library_count, &options));
+    return LoadLibrary(code, options, reinterpret_cast<CUlibrary*>(library));
   });
 }
 
@@ -230,24 +63,17 @@ CUSPAN_EXPORT cudaError_t cudaLibraryLoadFromFile(cudaLibrary_t* library, const 
                                                   void** library_values, unsigned library_count) {
   return Answer([&]() -> Error {
     if (library == nullptr || path == nullptr) return cudaErrorInvalidValue;
-    Options<cudaJitOption> jit;
-    Options<cudaLibraryOption> options;
-    CUSPAN_RETURN_IF_FAILED(Take(jit_options, jit_values, jit_count, &jit));
-    CUSPAN_RETURN_IF_FAILED(Take(library_options, library_values, library_count, &options));
-    return LoadFromFile(library, path, jit, options);
+    LoadOptions options;
+    CUSPAN_RETURN_IF_FAILED(Take(jit_options, jit_values, jit_count, library_options,
+                                 library_values, library_count, &options));
+    return LoadLibraryFromFile(path, options, reinterpret_cast<CUlibrary*>(library));
   });
 }
 
 CUSPAN_EXPORT cudaError_t cudaLibraryUnload(cudaLibrary_t handle) {
   return Answer([&]() -> Error {
     if (handle == nullptr) return cudaErrorInvalidValue;
-    return WithSession([&](Session& session) -> Error {
-      Library* const library = session.libraries().Remove(handle);
-      if (library == nullptr) return cudaErrorInvalidResourceHandle;
-      Registry::Get().RemoveFatbin(&library->fatbin());
-      session.devices().Unload(library->fatbin());
-      return cudaSuccess;
-    });
+    return UnloadLibrary(reinterpret_cast<CUlibrary>(handle));
   });
 }
 
@@ -255,23 +81,21 @@ CUSPAN_EXPORT cudaError_t cudaLibraryGetKernel(cudaKernel_t* kernel, cudaLibrary
                                                const char* name) {
   return Answer([&]() -> Error {
     if (kernel == nullptr || name == nullptr) return cudaErrorInvalidValue;
-    return WithLibrary(handle, [&](Library& library, Session&, Link& link) -> Error {
-      const FunctionRecord* record = nullptr;
-      CUSPAN_RETURN_IF_FAILED(library.Kernel(link, name, &record));
-      *kernel = HandleOfKernel(record);
-      return cudaSuccess;
-    });
+    const FunctionRecord* record = nullptr;
+    CUSPAN_RETURN_IF_FAILED(GetKernel(handle, name, &record));
+    *kernel = HandleOfKernel(record);
+    return cudaSuccess;
   });
 }
 
 CUSPAN_EXPORT cudaError_t cudaLibraryGetGlobal(void** address, std::size_t* bytes,
                                                cudaLibrary_t handle, const char* name) {
-  return Answer([&] { return GetVariable(address, bytes, handle, name, false); });
+  return Answer([&] { return GetAddress(address, bytes, handle, name, false); });
 }
 
 CUSPAN_EXPORT cudaError_t cudaLibraryGetManaged(void** address, std::size_t* bytes,
                                                 cudaLibrary_t handle, const char* name) {
-  return Answer([&] { return GetVariable(address, bytes, handle, name, true); });
+  return Answer([&] { return GetAddress(address, bytes, handle, name, true); });
 }
 
 // For devices that run functions of the host, of which there is none: the answer is CUDA's for a
@@ -289,12 +113,7 @@ CUSPAN_EXPORT cudaError_t cudaLibraryGetUnifiedFunction(void** function, cudaLib
 CUSPAN_EXPORT cudaError_t cudaLibraryGetKernelCount(unsigned* count, cudaLibrary_t handle) {
   return Answer([&]() -> Error {
     if (count == nullptr) return cudaErrorInvalidValue;
-    return WithLibrary(handle, [&](Library& library, Session&, Link& link) -> Error {
-      std::vector<std::string> names;
-      CUSPAN_RETURN_IF_FAILED(library.KernelNames(link, &names));
-      *count = static_cast<unsigned>(names.size());
-      return cudaSuccess;
-    });
+    return CountKernels(handle, count);
   });
 }
 
@@ -302,15 +121,8 @@ CUSPAN_EXPORT cudaError_t cudaLibraryEnumerateKernels(cudaKernel_t* kernels, uns
                                                       cudaLibrary_t handle) {
   return Answer([&]() -> Error {
     if (kernels == nullptr) return cudaErrorInvalidValue;
-    return WithLibrary(handle, [&](Library& library, Session&, Link& link) -> Error {
-      std::vector<std::string> names;
-      CUSPAN_RETURN_IF_FAILED(library.KernelNames(link, &names));
-      for (std::size_t i = 0; i < names.size() && i < most; ++i) {
-        const FunctionRecord* record = nullptr;
-        CUSPAN_RETURN_IF_FAILED(library.Kernel(link, names[i], &record));
-        kernels[i] = HandleOfKernel(record);
-      }
-      return cudaSuccess;
+    return ForKernels(handle, most, [&](std::size_t index, const FunctionRecord* kernel) {
+      kernels[index] = HandleOfKernel(kernel);
     });
   });
 }

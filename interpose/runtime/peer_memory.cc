@@ -1,32 +1,8 @@
-// Access of one device's kernels to another's memory, where one node has both. Copies
-// between devices work without it (copy.cc).
-#include "interpose/client/thread_state.h"
+// Access of one device's kernels to another's memory.
+#include "interpose/calls/peer_memory.h"
+
+#include "interpose/calls/device.h"
 #include "interpose/runtime/entry.h"
-
-namespace cuspan {
-namespace {
-
-bool HasDevice(const Session& session, int device) {
-  return device >= 0 && device < session.devices().count();
-}
-
-// Whether `device` can have the memory of `peer`.
-Error CanAccess(Session& session, int device, int peer, bool* can) {
-  *can = false;
-  // Without opening devices of which it is known.
-  const DeviceDescription& one = session.devices().description(device);
-  const DeviceDescription& other = session.devices().description(peer);
-  if (device == peer || one.agent != other.agent || one.host != other.host) return cudaSuccess;
-  std::shared_ptr<Link> user;
-  std::shared_ptr<Link> owner;
-  CUSPAN_RETURN_IF_FAILED(session.devices().Open(device, &user));
-  CUSPAN_RETURN_IF_FAILED(session.devices().Open(peer, &owner));
-  *can = session.peer_memory().CanAccess(*user, *owner);
-  return cudaSuccess;
-}
-
-}  // namespace
-}  // namespace cuspan
 
 using namespace cuspan;  // NOLINT: the entry points below are the C API.
 
@@ -36,7 +12,7 @@ CUSPAN_EXPORT cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer
     return WithSession([&](Session& session) -> Error {
       if (!HasDevice(session, device) || !HasDevice(session, peer)) return cudaErrorInvalidDevice;
       bool answer = false;
-      CUSPAN_RETURN_IF_FAILED(CanAccess(session, device, peer, &answer));
+      CUSPAN_RETURN_IF_FAILED(CanAccessPeer(session, device, peer, &answer));
       *can = answer ? 1 : 0;
       return cudaSuccess;
     });
@@ -48,13 +24,8 @@ CUSPAN_EXPORT cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
     return WithSession([&](Session& session) -> Error {
       if (!HasDevice(session, peer)) return cudaErrorInvalidDevice;
       if (flags != cudaPeerAccessDefault) return cudaErrorInvalidValue;
-      const int device = CurrentDevice();
-      if (device == peer) return cudaErrorInvalidDevice;
-      bool can = false;
-      CUSPAN_RETURN_IF_FAILED(CanAccess(session, device, peer, &can));
-      if (!can) return cudaErrorPeerAccessUnsupported;
-      return session.peer_memory().Enable(*session.devices().Opened(device),
-                                          *session.devices().Opened(peer));
+      if (CurrentDevice() == peer) return cudaErrorInvalidDevice;
+      return EnablePeer(session, CurrentDevice(), peer);
     });
   });
 }
@@ -63,10 +34,7 @@ CUSPAN_EXPORT cudaError_t cudaDeviceDisablePeerAccess(int peer) {
   return Answer([&] {
     return WithSession([&](Session& session) -> Error {
       if (!HasDevice(session, peer)) return cudaErrorInvalidDevice;
-      const auto user = session.devices().Opened(CurrentDevice());
-      const auto owner = session.devices().Opened(peer);
-      if (user == nullptr || owner == nullptr) return cudaErrorPeerAccessNotEnabled;
-      return session.peer_memory().Disable(*user, *owner);
+      return DisablePeer(session, CurrentDevice(), peer);
     });
   });
 }
@@ -85,7 +53,7 @@ CUSPAN_EXPORT cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAtt
         return cudaErrorInvalidValue;
       }
       bool can = false;
-      CUSPAN_RETURN_IF_FAILED(CanAccess(session, source, destination, &can));
+      CUSPAN_RETURN_IF_FAILED(CanAccessPeer(session, source, destination, &can));
       const bool told = attribute == cudaDevP2PAttrAccessSupported;
       *value = can && told ? 1 : 0;
       return cudaSuccess;

@@ -1,0 +1,33 @@
+#include "interpose/calls/context.h"
+
+namespace cuspan {
+
+Error FindContext(const Session& session, CUcontext handle, Context** context) {
+  *context = session.devices().Find(handle);
+  return *context != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+Error RetainPrimary(Session& session, int device, CUcontext* context) {
+  Context& primary = session.devices().Primary(device);
+  std::shared_ptr<Link> link;
+  CUSPAN_RETURN_IF_FAILED(session.devices().Open(primary, &link));
+  primary.retained.fetch_add(1);
+  *context = HandleOf(&primary);
+  return CUDA_SUCCESS;
+}
+
+Error ReleasePrimary(Session& session, int device) {
+  Context& primary = session.devices().Primary(device);
+  int retained = primary.retained.load();
+  do {
+    if (retained == 0) return CUDA_ERROR_INVALID_CONTEXT;
+  } while (!primary.retained.compare_exchange_weak(retained, retained - 1));
+  if (retained > 1 || primary.used_by_runtime.load()) return CUDA_SUCCESS;
+  return session.devices().Reset(primary);
+}
+
+Error ResetPrimary(Session& session, int device) {
+  return session.devices().Reset(session.devices().Primary(device));
+}
+
+}  // namespace cuspan

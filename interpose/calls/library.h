@@ -1,0 +1,80 @@
+// Device code that the program loads itself: libraries, for all devices, and modules, of one
+// context each.
+//
+// CUDA compiles a library for a device when it is first used there. Here the current device gets it
+// at once, so that what is wrong with it is said by the call that loads it, and others at the first
+// use.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "interpose/calls/ways_in.h"
+#include "interpose/client/libraries.h"
+
+namespace cuspan {
+
+// Options as a program gives them: names, and as many values. The runtime's have the driver's
+// numbers.
+template <typename Option>
+struct Options {
+  std::span<const Option> names;
+  void** values = nullptr;
+};
+template <typename Option>
+Error TakeOptions(const Option* names, void** values, unsigned count, Options<Option>* out) {
+  if (count != 0 && names == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *out = {{names, count}, values};
+  return CUDA_SUCCESS;
+}
+struct LoadOptions {
+  Options<CUjit_option> jit;
+  Options<CUlibraryOption> library;
+};
+
+// `code` is whatever CUDA takes as a module.
+Error LoadLibrary(const void* code, const LoadOptions& options, CUlibrary* library);
+Error LoadLibraryFromFile(const char* path, const LoadOptions& options, CUlibrary* library);
+// CUDA_ERROR_INVALID_HANDLE for what is none, or none any more.
+Error UnloadLibrary(CUlibrary library);
+
+// A module of the current context.
+Error LoadModule(const void* image, const Options<CUjit_option>& jit, CUmodule* module);
+Error LoadModuleFromFile(const char* path, CUmodule* module);
+Error UnloadModule(CUmodule module);
+
+// body(Library&, Session&, Link&) → Error, with the current device. `handle` is a library or a
+// module.
+template <typename Body>
+Error WithLibrary(const void* handle, Body&& body) {
+  return WithSession([&](Session& known) -> Error {
+    Library* const library = known.libraries().Find(handle);
+    if (library == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    return OnCurrentDevice(
+        [&](Session& session, Link& link) -> Error { return body(*library, session, link); });
+  });
+}
+
+// CUDA_ERROR_NOT_FOUND when there is none of that name.
+Error GetKernel(const void* library, const char* name, const FunctionRecord** kernel);
+Error CountKernels(const void* library, unsigned* count);
+// use(index, const FunctionRecord*) for the first of them, `most` at most.
+template <typename Use>
+Error ForKernels(const void* handle, unsigned most, Use&& use) {
+  return WithLibrary(handle, [&](Library& library, Session&, Link& link) -> Error {
+    std::vector<std::string> names;
+    CUSPAN_RETURN_IF_FAILED(library.KernelNames(link, &names));
+    for (std::size_t i = 0; i < names.size() && i < most; ++i) {
+      const FunctionRecord* record = nullptr;
+      CUSPAN_RETURN_IF_FAILED(library.Kernel(link, names[i], &record));
+      use(i, record);
+    }
+    return CUDA_SUCCESS;
+  });
+}
+// A variable of any kind, or only a managed one. CUDA_ERROR_NOT_FOUND when there is none.
+Error GetVariable(const void* library, const char* name, bool managed, LoadedVariable* variable);
+
+}  // namespace cuspan

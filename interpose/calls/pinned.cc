@@ -1,0 +1,87 @@
+#include "interpose/calls/pinned.h"
+
+#include "interpose/calls/memory.h"
+
+namespace cuspan {
+namespace {
+
+constexpr unsigned kAllocFlags =
+    CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
+constexpr unsigned kRegisterFlags =
+    CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_READ_ONLY;
+
+bool IsDeviceAddress(Session& session, const void* memory) {
+  return session.addresses().Classify(memory).kind == PointerKind::kDevice;
+}
+
+}  // namespace
+
+Error AllocatePinned(std::size_t bytes, unsigned flags, void** memory) {
+  if (memory == nullptr || (flags & ~kAllocFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
+  *memory = nullptr;
+  return OnCurrentDevice([&](Session& session, Link& link) -> Error {
+    if (bytes == 0) return CUDA_SUCCESS;
+    CUSPAN_RETURN_IF_FAILED(session.host_memory().Allocate(bytes, flags, link.device(), memory));
+    // Kernels may find it by pointers that we do not see.
+    if ((flags & CU_MEMHOSTALLOC_DEVICEMAP) == 0) return CUDA_SUCCESS;
+    return session.region().Expose(NumberOf(*memory));
+  });
+}
+
+Error FreePinned(void* memory) {
+  return WithSession([&](Session& session) -> Error {
+    if (memory == nullptr) return CUDA_SUCCESS;
+    const auto range = session.host_memory().Find(memory, 1);
+    if (!range || !range->allocated || range->base != memory) return CUDA_ERROR_INVALID_VALUE;
+    CUSPAN_RETURN_IF_FAILED(WaitForDevices(session));
+    return session.host_memory().Free(memory);
+  });
+}
+
+Error RegisterPinned(void* memory, std::size_t bytes, unsigned flags) {
+  if (memory == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (flags == CU_MEMHOSTREGISTER_IOMEMORY)
+    return NotSupported("cudaHostRegister of I/O memory");
+  if ((flags & ~kRegisterFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
+  return OnCurrentDevice([&](Session& session, Link& link) -> Error {
+    if (IsDeviceAddress(session, memory)) return CUDA_ERROR_INVALID_VALUE;
+    return session.host_memory().Register(memory, bytes, flags, link.device());
+  });
+}
+
+Error UnregisterPinned(void* memory) {
+  if (memory == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  return WithSession([&](Session& session) -> Error {
+    const auto range = session.host_memory().Find(memory, 1);
+    if (range && !range->allocated && range->base == memory) {
+      CUSPAN_RETURN_IF_FAILED(WaitForDevices(session));
+      session.region().registered().Forget(range->base);
+    }
+    return session.host_memory().Unregister(memory);
+  });
+}
+
+Error DeviceAddressOfPinned(void* memory, std::uint64_t* address) {
+  return OnCurrentDevice([&](Session& session, Link& link) -> Error {
+    const auto range = session.host_memory().Find(memory, 1);
+    if (!range) return CUDA_ERROR_INVALID_VALUE;
+    if (!session.region().available() || link.sharing() == Sharing::kNone)
+      return NotSupported("mapped memory in a process in which its address range is in use");
+    if (!range->allocated)
+      return session.region().registered().Expose(range->base, range->bytes, memory, address);
+    *address = NumberOf(memory);
+    return session.region().Expose(*address);
+  });
+}
+
+Error FlagsOfPinned(const void* memory, unsigned* flags) {
+  return WithSession([&](Session& session) -> Error {
+    const auto range = session.host_memory().Find(memory, 1);
+    if (!range) return CUDA_ERROR_INVALID_VALUE;
+    // CUDA reports all such memory as mapped since address spaces are unified.
+    *flags = range->flags | CU_MEMHOSTALLOC_DEVICEMAP;
+    return CUDA_SUCCESS;
+  });
+}
+
+}  // namespace cuspan

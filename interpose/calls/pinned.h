@@ -1,0 +1,26 @@
+// Pinned memory of the host: allocated by us, or the program's own and registered.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "interpose/calls/ways_in.h"
+
+namespace cuspan {
+
+// `flags` as in CU_MEMHOSTALLOC_…, which are the runtime's. Nothing for no bytes.
+Error AllocatePinned(std::size_t bytes, unsigned flags, void** memory);
+// Waits for all devices. CUDA_ERROR_INVALID_VALUE for what was not allocated so.
+Error FreePinned(void* memory);
+
+// `flags` as in CU_MEMHOSTREGISTER_….
+Error RegisterPinned(void* memory, std::size_t bytes, unsigned flags);
+// Waits for all devices.
+Error UnregisterPinned(void* memory);
+
+// Where kernels find the memory.
+Error DeviceAddressOfPinned(void* memory, std::uint64_t* address);
+// As it was allocated or registered with.
+Error FlagsOfPinned(const void* memory, unsigned* flags);
+
+}  // namespace cuspan

@@ -1,0 +1,303 @@
+// Contexts.
+#include "interpose/calls/context.h"
+
+#include "interpose/calls/attributes.h"
+#include "interpose/calls/device.h"
+#include "interpose/calls/device_settings.h"
+#include "interpose/calls/graph/capture.h"
+#include "interpose/calls/peer_memory.h"
+#include "interpose/driver/entry.h"
+
+namespace cuspan {
+namespace {
+
+// body(Session&, int device) → Error, about a device that is there.
+template <typename Body>
+CUresult AboutDevice(CUdevice device, Body&& body) {
+  return AnswerWithDriver([&](Session& session) -> Error {
+    if (!HasDevice(session, device)) return CUDA_ERROR_INVALID_DEVICE;
+    return body(session, static_cast<int>(device));
+  });
+}
+
+// What driver 580 says of the contexts of programs that were compiled for it.
+constexpr unsigned kApiVersion = 3020;
+
+bool IsActive(Session& session, int device) {
+  return session.devices().Opened(device) != nullptr;
+}
+
+Error WaitForContext(Session& session, const Context& context) {
+  if (AnyCapture()) CUSPAN_RETURN_IF_FAILED(RefuseCaptureOnDevice(session, context.device()));
+  return session.devices().Synchronize(context.device());
+}
+
+}  // namespace
+}  // namespace cuspan
+
+using namespace cuspan;  // NOLINT: the entry points below are the C API.
+
+// --- The primary contexts of devices
+
+CUSPAN_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
+  return AboutDevice(device, [&](Session& session, int number) -> Error {
+    if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    return RetainPrimary(session, number, context);
+  });
+}
+
+CUSPAN_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
+  return AboutDevice(
+      device, [&](Session& session, int number) { return ReleasePrimary(session, number); });
+}
+CUSPAN_EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
+  return cuDevicePrimaryCtxRelease_v2(device);
+}
+
+CUSPAN_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
+  return AboutDevice(device,
+                     [&](Session& session, int number) { return ResetPrimary(session, number); });
+}
+CUSPAN_EXPORT CUresult cuDevicePrimaryCtxReset(CUdevice device) {
+  return cuDevicePrimaryCtxReset_v2(device);
+}
+
+CUSPAN_EXPORT CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned flags) {
+  return AboutDevice(device,
+                     [&](Session&, int number) { return SetDeviceFlags(number, flags); });
+}
+// Before CUDA 11 it was refused where the context lived already.
+CUSPAN_EXPORT CUresult cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned flags) {
+  return AboutDevice(device, [&](Session& session, int number) -> Error {
+    if (IsActive(session, number)) return CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE;
+    return SetDeviceFlags(number, flags);
+  });
+}
+
+CUSPAN_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* active) {
+  return AboutDevice(device, [&](Session& session, int number) -> Error {
+    if (flags == nullptr || active == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *flags = DeviceFlags(number);
+    *active = IsActive(session, number) ? 1 : 0;
+    return CUDA_SUCCESS;
+  });
+}
+
+// --- The current context of a thread
+
+CUSPAN_EXPORT CUresult cuCtxGetCurrent(CUcontext* context) {
+  return AnswerWithDriver([&](Session&) -> Error {
+    if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *context = HandleOf(ThisThread().contexts.top());
+    return CUDA_SUCCESS;
+  });
+}
+
+CUSPAN_EXPORT CUresult cuCtxSetCurrent(CUcontext handle) {
+  return AnswerWithDriver([&](Session& session) -> Error {
+    ThreadState& thread = ThisThread();
+    if (handle == nullptr) {
+      thread.contexts.Pop();
+      return CUDA_SUCCESS;
+    }
+    Context* context = nullptr;
+    CUSPAN_RETURN_IF_FAILED(FindContext(session, handle, &context));
+    thread.contexts.Set(context);
+    thread.device_chosen = true;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUSPAN_EXPORT CUresult cuCtxPushCurrent_v2(CUcontext handle) {
+  return AnswerWithDriver([&](Session& session) -> Error {
+    Context* context = nullptr;
+    CUSPAN_RETURN_IF_FAILED(FindContext(session, handle, &context));
+    ThisThread().contexts.Push(context);
+    return CUDA_SUCCESS;
+  });
+}
+CUSPAN_EXPORT CUresult cuCtxPushCurrent(CUcontext handle) { return cuCtxPushCurrent_v2(handle); }
+
+CUSPAN_EXPORT CUresult cuCtxPopCurrent_v2(CUcontext* context) {
+  return AnswerWithDriver([&](Session&) -> Error {
+    const Context* const was = ThisThread().contexts.Pop();
+    if (was == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+    if (context != nullptr) *context = HandleOf(was);
+    return CUDA_SUCCESS;
+  });
+}
+CUSPAN_EXPORT CUresult cuCtxPopCurrent(CUcontext* context) { return cuCtxPopCurrent_v2(context); }
+
+// --- What a context is asked
+
+CUSPAN_EXPORT CUresult cuCtxGetDevice(CUdevice* device) {
+  return AnswerWithDriver([&](Session&) -> Error {
+    if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    const Context* const context = ThisThread().contexts.top();
+    if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+    *device = context->device();
+    return CUDA_SUCCESS;
+  });
+}
+
+CUSPAN_EXPORT CUresult cuCtxGetDevice_v2(CUdevice* device, CUcontext handle) {
+  if (handle == nullptr) return cuCtxGetDevice(device);
+  return AnswerWithDriver([&](Session& session) -> Error {
+    if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    Context* context = nullptr;
+    CUSPAN_RETURN_IF_FAILED(FindContext(session, handle, &context));
+    *device = context->device();
+    return CUDA_SUCCESS;
+  });
+}
+
+CUSPAN_EXPORT CUresult cuCtxGetId(CUcontext handle, unsigned long long* id) {
+  return AnswerWithDriver([&](Session& session) -> Error {
+    if (id == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    Context* context = ThisThread().contexts.top();
+    if (handle != nullptr) CUSPAN_RETURN_IF_FAILED(FindContext(session, handle, &context));
+    if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+    *id = context->number();
+    return CUDA_SUCCESS;
+  });
+}
+
+CUSPAN_EXPORT CUresult cuCtxGetApiVersion(CUcontext handle, unsigned* version) {
+  return AnswerWithDriver([&](Session& session) -> Error {
+    if (version == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    Context* context = ThisThread().contexts.top();
+    if (handle != nullptr) CUSPAN_RETURN_IF_FAILED(FindContext(session, handle, &context));
+    if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+    *version = kApiVersion;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUSPAN_EXPORT CUresult cuCtxGetFlags(unsigned* flags) {
+  return AnswerInContext([&](Session&, Link& link) -> Error {
+    if (flags == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *flags = DeviceFlags(link.device());
+    return CUDA_SUCCESS;
+  });
+}
+
+CUSPAN_EXPORT CUresult cuCtxSetFlags(unsigned flags) {
+  return AnswerInContext(
+      [&](Session&, Link& link) -> Error { return SetDeviceFlags(link.device(), flags); });
+}
+
+CUSPAN_EXPORT CUresult cuCtxSynchronize() {
+  return AnswerInContext([&](Session& session, Link&) {
+    return WaitForContext(session, *ThisThread().contexts.top());
+  });
+}
+
+CUSPAN_EXPORT CUresult cuCtxSynchronize_v2(CUcontext handle) {
+  if (handle == nullptr) return cuCtxSynchronize();
+  return AnswerWithDriver([&](Session& session) -> Error {
+    Context* context = nullptr;
+    CUSPAN_RETURN_IF_FAILED(FindContext(session, handle, &context));
+    if (session.devices().Opened(*context) == nullptr) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    return WaitForContext(session, *context);
+  });
+}
+
+CUSPAN_EXPORT CUresult cuCtxGetLimit(std::size_t* value, CUlimit limit) {
+  return AnswerInContext([&](Session&, Link& link) -> Error {
+    if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    return GetLimit(link, limit, value);
+  });
+}
+
+CUSPAN_EXPORT CUresult cuCtxSetLimit(CUlimit limit, std::size_t value) {
+  return AnswerInContext(
+      [&](Session&, Link& link) -> Error { return SetLimit(link, limit, value); });
+}
+
+CUSPAN_EXPORT CUresult cuCtxGetCacheConfig(CUfunc_cache* config) {
+  return AnswerInContext([&](Session&, Link& link) -> Error {
+    if (config == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *config = DeviceCacheConfig(link.device());
+    return CUDA_SUCCESS;
+  });
+}
+
+CUSPAN_EXPORT CUresult cuCtxSetCacheConfig(CUfunc_cache config) {
+  return AnswerInContext(
+      [&](Session&, Link& link) -> Error { return SetDeviceCacheConfig(link.device(), config); });
+}
+
+// Of no device since 7.0: accepted and without effect.
+CUSPAN_EXPORT CUresult cuCtxGetSharedMemConfig(CUsharedconfig* config) {
+  return AnswerInContext([&](Session&, Link&) -> Error {
+    if (config == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *config = CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE;
+    return CUDA_SUCCESS;
+  });
+}
+CUSPAN_EXPORT CUresult cuCtxSetSharedMemConfig(CUsharedconfig config) {
+  return AnswerInContext([&](Session&, Link&) -> Error {
+    return config < CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE ||
+                   config > CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE
+               ? CUDA_ERROR_INVALID_VALUE
+               : CUDA_SUCCESS;
+  });
+}
+
+CUSPAN_EXPORT CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
+  return AnswerInContext([&](Session& session, Link& link) -> Error {
+    const PriorityRange range = PrioritiesOf(session.devices().description(link.device()));
+    if (least != nullptr) *least = range.least;
+    if (greatest != nullptr) *greatest = range.greatest;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUSPAN_EXPORT CUresult cuCtxResetPersistingL2Cache() {
+  return AnswerInContext([](Session&, Link&) -> Error { return CUDA_SUCCESS; });
+}
+
+// --- Access to other devices' memory
+
+CUSPAN_EXPORT CUresult cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice peer) {
+  return AboutDevice(device, [&](Session& session, int number) -> Error {
+    if (can == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (!HasDevice(session, peer)) return CUDA_ERROR_INVALID_DEVICE;
+    bool answer = false;
+    CUSPAN_RETURN_IF_FAILED(CanAccessPeer(session, number, peer, &answer));
+    *can = answer ? 1 : 0;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUSPAN_EXPORT CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {
+  return AnswerInContext([&](Session& session, Link& link) -> Error {
+    if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
+    Context* context = nullptr;
+    CUSPAN_RETURN_IF_FAILED(FindContext(session, peer, &context));
+    if (context->device() == link.device()) return CUDA_ERROR_INVALID_CONTEXT;
+    return EnablePeer(session, link.device(), context->device());
+  });
+}
+
+CUSPAN_EXPORT CUresult cuCtxDisablePeerAccess(CUcontext peer) {
+  return AnswerInContext([&](Session& session, Link& link) -> Error {
+    Context* context = nullptr;
+    CUSPAN_RETURN_IF_FAILED(FindContext(session, peer, &context));
+    return DisablePeer(session, link.device(), context->device());
+  });
+}
+
+CUSPAN_EXPORT CUresult cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute attribute,
+                                               CUdevice source, CUdevice destination) {
+  return AboutDevice(source, [&](Session& session, int number) -> Error {
+    if (value == nullptr || attribute < CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK ||
+        attribute > CU_DEVICE_P2P_ATTRIBUTE_ONLY_PARTIAL_NATIVE_ATOMIC_SUPPORTED)
+      return CUDA_ERROR_INVALID_VALUE;
+    if (!HasDevice(session, destination) || source == destination) return CUDA_ERROR_INVALID_DEVICE;
+    bool can = false;
+    CUSPAN_RETURN_IF_FAILED(CanAccessPeer(session, number, destination, &can));
+    *value = can && attribute == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED ? 1 : 0;
+    return CUDA_SUCCESS;
+  });
+}

@@ -1,0 +1,161 @@
+// Devices: what there are, and what they are like.
+#include "interpose/calls/device.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "interpose/calls/attributes.h"
+#include "interpose/calls/pool.h"
+#include "interpose/driver/entry.h"
+
+namespace cuspan {
+namespace {
+
+// body(const DeviceDescription&) → Error, about a device that is there.
+template <typename Body>
+CUresult Describe(CUdevice device, const void* out, Body&& body) {
+  return AnswerWithDriver([&](Session& session) -> Error {
+    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (!HasDevice(session, device)) return CUDA_ERROR_INVALID_DEVICE;
+    return body(session.devices().description(device));
+  });
+}
+
+}  // namespace
+}  // namespace cuspan
+
+using namespace cuspan;  // NOLINT: the entry points below are the C API.
+
+CUSPAN_EXPORT CUresult cuDeviceGetCount(int* count) {
+  return AnswerWithDriver([&](Session& session) -> Error {
+    if (count == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *count = session.devices().count();
+    return CUDA_SUCCESS;
+  });
+}
+
+CUSPAN_EXPORT CUresult cuDeviceGet(CUdevice* device, int ordinal) {
+  return Describe(ordinal, device, [&](const DeviceDescription&) -> Error {
+    *device = ordinal;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUSPAN_EXPORT CUresult cuDeviceGetName(char* name, int length, CUdevice device) {
+  return Describe(device, name, [&](const DeviceDescription& described) -> Error {
+    if (length <= 0) return CUDA_ERROR_INVALID_VALUE;
+    // Cut where there is no room for all of it.
+    const std::size_t bytes =
+        std::min(described.name.size(), static_cast<std::size_t>(length) - 1);
+    std::memcpy(name, described.name.data(), bytes);
+    name[bytes] = '\0';
+    return CUDA_SUCCESS;
+  });
+}
+
+CUSPAN_EXPORT CUresult cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice device) {
+  return Describe(device, uuid, [&](const DeviceDescription& described) -> Error {
+    static_assert(sizeof(uuid->bytes) == sizeof(described.uuid));
+    std::memcpy(uuid->bytes, described.uuid.data(), sizeof uuid->bytes);
+    return CUDA_SUCCESS;
+  });
+}
+CUSPAN_EXPORT CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
+  return cuDeviceGetUuid_v2(uuid, device);
+}
+
+CUSPAN_EXPORT CUresult cuDeviceTotalMem_v2(std::size_t* bytes, CUdevice device) {
+  return Describe(device, bytes, [&](const DeviceDescription& described) -> Error {
+    *bytes = described.memory_bytes;
+    return CUDA_SUCCESS;
+  });
+}
+// Of at most 4 GiB, when it was made.
+CUSPAN_EXPORT CUresult cuDeviceTotalMem(unsigned* bytes, CUdevice device) {
+  return Describe(device, bytes, [&](const DeviceDescription& described) -> Error {
+    *bytes = static_cast<unsigned>(std::min<std::uint64_t>(described.memory_bytes, ~0U));
+    return CUDA_SUCCESS;
+  });
+}
+
+CUSPAN_EXPORT CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute,
+                                            CUdevice device) {
+  return Describe(device, value, [&](const DeviceDescription& described) -> Error {
+    if (attribute < CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK ||
+        attribute >= CU_DEVICE_ATTRIBUTE_MAX)
+      return CUDA_ERROR_INVALID_VALUE;
+    *value = VisibleAttribute(described, attribute);
+    return CUDA_SUCCESS;
+  });
+}
+
+CUSPAN_EXPORT CUresult cuDeviceComputeCapability(int* major, int* minor, CUdevice device) {
+  return Describe(device, major, [&](const DeviceDescription& described) -> Error {
+    if (minor == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *major = VisibleAttribute(described, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+    *minor = VisibleAttribute(described, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+    return CUDA_SUCCESS;
+  });
+}
+
+CUSPAN_EXPORT CUresult cuDeviceGetProperties(CUdevprop* properties, CUdevice device) {
+  return Describe(device, properties, [&](const DeviceDescription& described) -> Error {
+    const auto value = [&](CUdevice_attribute which) { return VisibleAttribute(described, which); };
+    properties->maxThreadsPerBlock = value(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+    properties->maxThreadsDim[0] = value(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X);
+    properties->maxThreadsDim[1] = value(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y);
+    properties->maxThreadsDim[2] = value(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z);
+    properties->maxGridSize[0] = value(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X);
+    properties->maxGridSize[1] = value(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y);
+    properties->maxGridSize[2] = value(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z);
+    properties->sharedMemPerBlock = value(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK);
+    properties->totalConstantMemory = value(CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY);
+    properties->SIMDWidth = value(CU_DEVICE_ATTRIBUTE_WARP_SIZE);
+    properties->memPitch = value(CU_DEVICE_ATTRIBUTE_MAX_PITCH);
+    properties->regsPerBlock = value(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK);
+    properties->clockRate = value(CU_DEVICE_ATTRIBUTE_CLOCK_RATE);
+    properties->textureAlign = value(CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT);
+    return CUDA_SUCCESS;
+  });
+}
+
+CUSPAN_EXPORT CUresult cuDeviceGetPCIBusId(char* text, int length, CUdevice device) {
+  return AnswerWithDriver([&](Session& session) -> Error {
+    if (text == nullptr || length <= 0) return CUDA_ERROR_INVALID_VALUE;
+    return GetPciBusId(session, device, text, length);
+  });
+}
+
+CUSPAN_EXPORT CUresult cuDeviceGetByPCIBusId(CUdevice* device, const char* text) {
+  return AnswerWithDriver([&](Session& session) -> Error {
+    if (device == nullptr || text == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    return FindByPciBusId(session, text, device);
+  });
+}
+
+CUSPAN_EXPORT CUresult cuDeviceGetExecAffinitySupport(int* supported, CUexecAffinityType type,
+                                                      CUdevice device) {
+  return Describe(device, supported, [&](const DeviceDescription&) -> Error {
+    if (type != CU_EXEC_AFFINITY_TYPE_SM_COUNT) return CUDA_ERROR_INVALID_VALUE;
+    *supported = 0;
+    return CUDA_SUCCESS;
+  });
+}
+
+// --- Pools
+
+CUSPAN_EXPORT CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* pool, CUdevice device) {
+  return AnswerWithDriver([&](Session&) { return GetPool(pool, device, PoolOf::kDefault); });
+}
+
+CUSPAN_EXPORT CUresult cuDeviceGetMemPool(CUmemoryPool* pool, CUdevice device) {
+  return AnswerWithDriver([&](Session&) { return GetPool(pool, device, PoolOf::kCurrent); });
+}
+
+CUSPAN_EXPORT CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
+  return AnswerWithDriver([&](Session&) {
+    return WithPool(pool, [&](Session& session, const auto& found) {
+      return SetCurrentPool(session, device, found);
+    });
+  });
+}

@@ -1,0 +1,60 @@
+#include "interpose/driver/functions.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <string>
+#include <string_view>
+
+// Generated in strcmp's order, see load/generate_exports.py.
+extern "C" {
+extern const cuspan::DriverFunction cuspan_driver_exports[];
+extern const std::size_t cuspan_driver_exports_count;
+}
+
+namespace cuspan {
+namespace {
+
+// Of the forms of one function. No function has more.
+constexpr std::array<const char*, 4> kForms{"", "_v2", "_v3", "_v4"};
+
+const DriverFunction* FindForm(const char* name, const char* form, bool per_thread) {
+  const std::string wanted = std::string(name) + form;
+  if (per_thread) {
+    // Some have one kind of twin, some the other.
+    for (const char* const twin : {"_ptsz", "_ptds"})
+      if (const auto* const found = FindDriverFunction((wanted + twin).c_str())) return found;
+  }
+  return FindDriverFunction(wanted.c_str());
+}
+
+}  // namespace
+
+const DriverFunction* FindDriverFunction(const char* name) {
+  const std::span all(cuspan_driver_exports, cuspan_driver_exports_count);
+  const auto found =
+      std::lower_bound(all.begin(), all.end(), std::string_view(name),
+                       [](const DriverFunction& entry, std::string_view wanted) {
+                         return entry.name < wanted;
+                       });
+  return found != all.end() && std::string_view(found->name) == name ? &*found : nullptr;
+}
+
+const DriverFunction* FindDriverFunction(const char* name, int version, bool per_thread,
+                                         bool* too_old) {
+  *too_old = false;
+  const DriverFunction* newest = nullptr;
+  for (const char* const form : kForms) {
+    const DriverFunction* const found = FindForm(name, form, per_thread);
+    if (found == nullptr || found->since == 0 || found->absent) continue;
+    if (found->since > version) {
+      *too_old = newest == nullptr;
+      continue;
+    }
+    if (newest == nullptr || found->since > newest->since) newest = found;
+  }
+  if (newest != nullptr) *too_old = false;
+  return newest;
+}
+
+}  // namespace cuspan

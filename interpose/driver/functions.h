@@ -1,0 +1,25 @@
+// The functions that this library exports as libcuda.so.1, from driver_exports.txt. Constant: any
+// thread, any time.
+#pragma once
+
+#include <cstddef>
+
+namespace cuspan {
+
+struct DriverFunction {
+  const char* name;
+  void (*function)();
+  int since;    // The version of CUDA that brought it: 12040 is 12.4. 0: it has none.
+  bool absent;  // Who asks for it by name is told that there is none.
+};
+
+// By name, suffix and all; null when there is none.
+const DriverFunction* FindDriverFunction(const char* name);
+
+// As cuGetProcAddress finds it: the newest form of `name` (without a suffix) that version `version`
+// of CUDA knows; with `per_thread` the twin whose stream 0 is the thread's own, where there is one.
+// *too_old: there are only newer ones. Null when there is none.
+const DriverFunction* FindDriverFunction(const char* name, int version, bool per_thread,
+                                         bool* too_old);
+
+}  // namespace cuspan

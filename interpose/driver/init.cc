@@ -1,0 +1,65 @@
+// Starting the driver, and finding its functions.
+#include <algorithm>
+
+#include "common/log.h"
+#include "interpose/calls/device.h"
+#include "interpose/driver/entry.h"
+#include "interpose/driver/functions.h"
+
+namespace cuspan {
+namespace {
+
+Error GetProcAddress(const char* name, void** function, int version, cuuint64_t flags,
+                     CUdriverProcAddressQueryResult* status) {
+  constexpr cuuint64_t kKnown =
+      CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+  if (name == nullptr || function == nullptr || (flags & ~kKnown) != 0 || flags == kKnown)
+    return CUDA_ERROR_INVALID_VALUE;
+  *function = nullptr;
+  bool too_old = false;
+  const DriverFunction* const found = FindDriverFunction(
+      name, version, flags == CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, &too_old);
+  if (status != nullptr) {
+    *status = found != nullptr ? CU_GET_PROC_ADDRESS_SUCCESS
+              : too_old        ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
+                               : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+  }
+  if (found == nullptr) return CUDA_ERROR_NOT_FOUND;
+  *function = reinterpret_cast<void*>(found->function);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+}  // namespace cuspan
+
+using namespace cuspan;  // NOLINT: the entry points below are the C API.
+
+CUSPAN_EXPORT CUresult cuInit(unsigned flags) {
+  return AnswerAlways([&]() -> Error {
+    if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = CUDA_SUCCESS;
+    return StartedSession(&result) != nullptr ? CUDA_SUCCESS : result;
+  });
+}
+
+CUSPAN_EXPORT CUresult cuDriverGetVersion(int* version) {
+  return AnswerAlways([&]() -> Error {
+    if (version == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = CUDA_SUCCESS;
+    const Session* const session = StartedSession(&result);
+    if (session == nullptr) return result;
+    *version = DriverVersion(*session);
+    return CUDA_SUCCESS;
+  });
+}
+
+CUSPAN_EXPORT CUresult cuGetProcAddress_v2(const char* name, void** function, int version,
+                                           cuuint64_t flags,
+                                           CUdriverProcAddressQueryResult* status) {
+  return AnswerAlways([&] { return GetProcAddress(name, function, version, flags, status); });
+}
+
+CUSPAN_EXPORT CUresult cuGetProcAddress(const char* name, void** function, int version,
+                                        cuuint64_t flags) {
+  return AnswerAlways([&] { return GetProcAddress(name, function, version, flags, nullptr); });
+}
