@@ -32,9 +32,9 @@ Result<UniqueFd> TraceBuffer::Create() {
 }
 
 Result<std::unique_ptr<TraceBuffer>> TraceBuffer::Open(int fd) {
-  Result<Mapping> mapping = Mapping::Map(fd, 0, (kRecords + 1) * sizeof(TraceRecord));
-  if (!mapping.ok()) return mapping.status();
-  return std::unique_ptr<TraceBuffer>(new TraceBuffer(std::move(*mapping)));
+  CUSPAN_ASSIGN_OR_RETURN(Mapping mapping,
+                          Mapping::Map(fd, 0, (kRecords + 1) * sizeof(TraceRecord)));
+  return std::unique_ptr<TraceBuffer>(new TraceBuffer(std::move(mapping)));
 }
 
 void TraceBuffer::Add(const TraceRecord& record) {

@@ -142,12 +142,10 @@ Result<std::unique_ptr<AgentCluster>> AgentCluster::Start(const ClusterOptions& 
                                                           const InstallPaths& paths,
                                                           const RunKey& key,
                                                           const InheritedSignals& signals) {
-  Result<Reception> reception = Reception::Listen(key.LauncherAddress());
-  if (!reception.ok()) return reception.status();
-  Result<AgentStart> start = PrepareAgents(options, paths, key);
-  if (!start.ok()) return start.status();
+  CUSPAN_ASSIGN_OR_RETURN(Reception reception, Reception::Listen(key.LauncherAddress()));
+  CUSPAN_ASSIGN_OR_RETURN(AgentStart start, PrepareAgents(options, paths, key));
   std::unique_ptr<AgentCluster> cluster(new AgentCluster(
-      std::move(*start), key, !options.trace.empty(), signals, std::move(*reception)));
+      std::move(start), key, !options.trace.empty(), signals, std::move(reception)));
   CUSPAN_RETURN_IF_ERROR(cluster->Spawn());
   return cluster;
 }
@@ -201,8 +199,7 @@ Status AgentCluster::Spawn() {
 }
 
 Result<RunReady> AgentCluster::WaitReady() {
-  Result<EndingSignals> signals = EndingSignals::Take();
-  if (!signals.ok()) return signals.status();
+  CUSPAN_ASSIGN_OR_RETURN(EndingSignals signals, EndingSignals::Take());
   auto deadline = std::chrono::steady_clock::now() + kStartLimit;
   for (;;) {
     if (home_) {
@@ -216,9 +213,8 @@ Result<RunReady> AgentCluster::WaitReady() {
         const Frame& frame = (*message)->frame;
         FindSharedMemory();
         if (frame.op() == Op::kRunWaiting) {
-          const Result<RunWaiting> waiting = ParseMessage<RunWaiting>(frame);
-          if (!waiting.ok()) return waiting.status();
-          LogWarn("waiting for {}", waiting->text);
+          CUSPAN_ASSIGN_OR_RETURN(const RunWaiting waiting, ParseMessage<RunWaiting>(frame));
+          LogWarn("waiting for {}", waiting.text);
           waits_ = true;
           continue;
         }
@@ -230,7 +226,7 @@ Result<RunReady> AgentCluster::WaitReady() {
     pollfd waited[4] = {{home_ ? home_->fd() : reception_.fd(), POLLIN, 0},
                         {output_.get(), POLLIN, 0},
                         {process_.get(), POLLIN, 0},
-                        {signals->fd(), POLLIN, 0}};
+                        {signals.fd(), POLLIN, 0}};
     if (start_.plan.mpi() && !home_ && JobHasEnded(kept_) && !WaitGone(kMpirunEndLimit))
       return Status::Unavailable("{}", ExplainEnd());
     const int limit = waits_ ? -1 : MillisecondsUntil(deadline);
@@ -241,7 +237,7 @@ Result<RunReady> AgentCluster::WaitReady() {
                                          kStartLimit.count() / 1000,
                                          kept_.empty() ? "" : ": " + FirstLine(kept_));
     if (waited[3].revents != 0) {
-      if (const int number = signals->Read(); number != 0) {
+      if (const int number = signals.Read(); number != 0) {
         // The run has used nothing yet: it gives back its place in the queues, and all is over.
         Stop();
         EndLike(number);

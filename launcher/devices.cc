@@ -8,19 +8,15 @@
 namespace cuspan {
 
 Result<RunReady> LookAtDevices(const DevicesOptions& options, const InheritedSignals& signals) {
-  Result<InstallPaths> paths = InstallPaths::Find();
-  if (!paths.ok()) return paths.status();
-  Result<RunKey> key = RunKey::Random();
-  if (!key.ok()) return key.status();
+  CUSPAN_ASSIGN_OR_RETURN(InstallPaths paths, InstallPaths::Find());
+  CUSPAN_ASSIGN_OR_RETURN(RunKey key, RunKey::Random());
   ClusterOptions cluster = options.cluster;
   cluster.wish.look = true;
-  Result<std::unique_ptr<AgentCluster>> agents =
-      AgentCluster::Start(cluster, *paths, *key, signals);
-  if (!agents.ok()) return agents.status();
-  Result<RunReady> ready = (*agents)->WaitReady();
-  if (!ready.ok()) return ready;
+  CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<AgentCluster> agents,
+                          AgentCluster::Start(cluster, paths, key, signals));
+  CUSPAN_ASSIGN_OR_RETURN(RunReady ready, agents->WaitReady());
   // Nothing has used a device, so there is nothing to learn from the statistics.
-  if (Result<RunStatistics> ended = (*agents)->End(); !ended.ok())
+  if (Result<RunStatistics> ended = agents->End(); !ended.ok())
     LogInfo("{}", ended.status().message());
   return ready;
 }

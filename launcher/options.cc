@@ -108,29 +108,23 @@ void AddMpiOptions(CLI::App& command, MpiTexts& texts) {
 Result<MpiApp> CheckMpiOptions(const MpiTexts& texts, GpuWish& wish) {
   MpiApp app;
   if (texts.devices_a_rank.empty()) {
-    const Result<std::uint64_t> each = SettingNumber(settings::kGpusPerRank, 0, 4096);
-    if (!each.ok()) return each.status();
-    app.devices_a_rank = static_cast<std::uint32_t>(*each);
+    CUSPAN_ASSIGN_OR_RETURN(const std::uint64_t each,
+                            SettingNumber(settings::kGpusPerRank, 0, 4096));
+    app.devices_a_rank = static_cast<std::uint32_t>(each);
   } else {
-    const Result<std::uint32_t> each =
-        ParseNumber(texts.devices_a_rank, "--gpus-per-rank", "a rank has");
-    if (!each.ok()) return each.status();
-    app.devices_a_rank = *each;
+    CUSPAN_ASSIGN_OR_RETURN(app.devices_a_rank,
+                            ParseNumber(texts.devices_a_rank, "--gpus-per-rank", "a rank has"));
   }
   if (texts.ranks.empty()) {
     if (!texts.hosts.empty())
       return Status::Invalid("--app-hosts needs -np: say how many ranks to start");
     return app;
   }
-  const Result<std::uint32_t> ranks = ParseNumber(texts.ranks, "-np", "a program has");
-  if (!ranks.ok()) return ranks.status();
-  app.ranks = *ranks;
+  CUSPAN_ASSIGN_OR_RETURN(app.ranks, ParseNumber(texts.ranks, "-np", "a program has"));
   app.mpirun = SplitWords(texts.mpirun);
   if (app.mpirun.empty()) return Status::Invalid("--app-mpirun: no command given");
   if (!texts.hosts.empty()) {
-    Result<std::vector<HostRequest>> hosts = ParseHosts(texts.hosts, "--app-hosts");
-    if (!hosts.ok()) return hosts.status();
-    app.hosts = std::move(*hosts);
+    CUSPAN_ASSIGN_OR_RETURN(app.hosts, ParseHosts(texts.hosts, "--app-hosts"));
   }
   const std::uint64_t needed = std::uint64_t{app.ranks} * app.devices_a_rank;
   if (needed == 0) return app;
@@ -152,20 +146,13 @@ Result<std::string> ReadFile(const std::string& path) {
 Result<ClusterOptions> CheckClusterOptions(const Texts& texts) {
   ClusterOptions options;
   if (!texts.hosts.empty()) {
-    Result<std::vector<HostRequest>> hosts = ParseHosts(texts.hosts);
-    if (!hosts.ok()) return hosts.status();
-    options.hosts = std::move(*hosts);
+    CUSPAN_ASSIGN_OR_RETURN(options.hosts, ParseHosts(texts.hosts));
   }
   if (!texts.hostfile.empty()) {
-    Result<std::string> text = ReadFile(texts.hostfile);
-    if (!text.ok()) return text.status();
-    Result<std::vector<HostRequest>> hosts = ParseHostfile(*text, texts.hostfile);
-    if (!hosts.ok()) return hosts.status();
-    options.hosts = std::move(*hosts);
+    CUSPAN_ASSIGN_OR_RETURN(std::string text, ReadFile(texts.hostfile));
+    CUSPAN_ASSIGN_OR_RETURN(options.hosts, ParseHostfile(text, texts.hostfile));
   }
-  Result<GpuWish> wish = CheckGpuWish(texts.wish);
-  if (!wish.ok()) return wish.status();
-  options.wish = std::move(*wish);
+  CUSPAN_ASSIGN_OR_RETURN(options.wish, CheckGpuWish(texts.wish));
   if (texts.device != "auto" && texts.device != "cuda" && texts.device != "soft")
     return Status::Invalid("--device must be auto, cuda or soft, not '{}'", texts.device);
   options.device = texts.device;
@@ -357,14 +344,13 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
     return line;
   }
 
-  Result<ClusterOptions> cluster = CheckClusterOptions(texts);
-  if (!cluster.ok()) return cluster.status();
+  CUSPAN_ASSIGN_OR_RETURN(ClusterOptions cluster, CheckClusterOptions(texts));
   if (devices_command->parsed() || queue_command->parsed()) {
     const bool queue = queue_command->parsed();
     if (!command.empty())
       return Status::Invalid("{0} takes no program; see cuspan {0} --help",
                              queue ? "queue" : "devices");
-    devices.cluster = std::move(*cluster);
+    devices.cluster = std::move(cluster);
     (queue ? line.queue : line.devices) = std::move(devices);
     return line;
   }
@@ -380,14 +366,12 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
   }
   if (command.empty())
     return Status::Invalid("no program to run; use cuspan run [OPTIONS] -- PROGRAM [ARGUMENTS]");
-  Result<MpiApp> mpi_app = CheckMpiOptions(mpi, cluster->wish);
-  if (!mpi_app.ok()) return mpi_app.status();
-  run.mpi = std::move(*mpi_app);
-  if (!run.mpi.hosts.empty() && !cluster->remote_prefix.empty())
+  CUSPAN_ASSIGN_OR_RETURN(run.mpi, CheckMpiOptions(mpi, cluster.wish));
+  if (!run.mpi.hosts.empty() && !cluster.remote_prefix.empty())
     return Status::Invalid(
         "--app-hosts needs cuspan in the same directory on these hosts: omit --remote-prefix");
-  cluster->app_hosts = run.mpi.hosts;
-  run.cluster = std::move(*cluster);
+  cluster.app_hosts = run.mpi.hosts;
+  run.cluster = std::move(cluster);
   if (!trace.empty()) {
     // The agents may have another folder, and what they can not write is told before the run.
     run.cluster.trace = std::filesystem::absolute(trace).string();

@@ -131,9 +131,7 @@ Result<std::vector<std::string>> CommandOf(const RunOptions& options,
   // One that is not there is told of later, as any program is.
   if (!options.mpi.hosts.empty() &&
       FindCommand(options.mpi.mpirun.front(), environment.Get("PATH").value_or("")).ok()) {
-    const Result<MpiKind> found = FindMpiKind(options.mpi);
-    if (!found.ok()) return found.status();
-    kind = *found;
+    CUSPAN_ASSIGN_OR_RETURN(kind, FindMpiKind(options.mpi));
   }
   std::vector<std::string> names = {"LD_PRELOAD", "LD_LIBRARY_PATH", "CUSPAN_SOCKET",
                                     "CUSPAN_SECRET"};

@@ -20,9 +20,8 @@ Result<ExchangeSocket> ExchangeSocket::Open(const Key128& secret) {
     return Status::Internal("getrandom: {}", std::strerror(errno));
   std::string address = "cuspan-proxy-";
   for (const std::uint8_t byte : random) AppendFormat(address, "{:02x}", byte);
-  Result<Reception> reception = Reception::Listen(address);
-  if (!reception.ok()) return reception.status();
-  return ExchangeSocket{std::move(*reception), std::move(address), secret};
+  CUSPAN_ASSIGN_OR_RETURN(Reception reception, Reception::Listen(address));
+  return ExchangeSocket{std::move(reception), std::move(address), secret};
 }
 
 Exchange::Exchange(ExchangeSocket socket, const Device& device, Mappings& mappings)

@@ -55,9 +55,8 @@ Result<std::vector<DeviceDescription>> DescribeDevices(const LoadedDriver& drive
     return Status::Unavailable("counting the GPUs: {}", driver.functions.Describe(result));
   std::vector<DeviceDescription> devices;
   for (int ordinal = 0; ordinal < count; ++ordinal) {
-    Result<DeviceDescription> description = Describe(driver, ordinal);
-    if (!description.ok()) return description.status();
-    devices.push_back(std::move(*description));
+    CUSPAN_ASSIGN_OR_RETURN(DeviceDescription description, Describe(driver, ordinal));
+    devices.push_back(std::move(description));
   }
   return devices;
 }

@@ -60,29 +60,22 @@ Status TakeDescriptors(ControlSocket& socket, const ProxyStart& start, Place& pl
   }
   if (start.trace) {
     const UniqueFd memory = socket.TakeFd();
-    Result<std::unique_ptr<TraceBuffer>> trace = TraceBuffer::Open(memory.get());
-    if (!trace.ok()) return trace.status();
-    StartTracing(std::move(*trace));
+    CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<TraceBuffer> trace, TraceBuffer::Open(memory.get()));
+    StartTracing(std::move(trace));
   }
-  Result<Bell> own = Bell::Open(std::move(own_fd));
-  if (!own.ok()) return own.status();
-  Result<Bell> peer = Bell::Open(std::move(peer_fd));
-  if (!peer.ok()) return peer.status();
-  place.bell = std::make_unique<Bell>(std::move(*own));
-  Result<std::unique_ptr<Channel>> channel = Channel::Attach(
-      std::move(channel_fd), ChannelSide::kProxy, place.bell.get(), std::move(*peer));
-  if (!channel.ok()) return channel.status();
-  place.channel = std::move(*channel);
+  CUSPAN_ASSIGN_OR_RETURN(Bell own, Bell::Open(std::move(own_fd)));
+  CUSPAN_ASSIGN_OR_RETURN(Bell peer, Bell::Open(std::move(peer_fd)));
+  place.bell = std::make_unique<Bell>(std::move(own));
+  CUSPAN_ASSIGN_OR_RETURN(place.channel, Channel::Attach(std::move(channel_fd), ChannelSide::kProxy,
+                                                         place.bell.get(), std::move(peer)));
   return Status::Ok();
 }
 
 Status OpenDriver(const ProxyStart& start, Place& place) {
-  Result<LoadedDriver> driver = LoadDriver(start.driver);
-  if (!driver.ok()) return driver.status();
-  place.driver = std::move(*driver);
-  Result<Device> device = Device::Open(place.driver.functions, start.ordinal, start.window);
-  if (!device.ok()) return device.status();
-  place.device = std::make_unique<Device>(std::move(*device));
+  CUSPAN_ASSIGN_OR_RETURN(place.driver, LoadDriver(start.driver));
+  CUSPAN_ASSIGN_OR_RETURN(Device device,
+                          Device::Open(place.driver.functions, start.ordinal, start.window));
+  place.device = std::make_unique<Device>(std::move(device));
   if (start.shared.bytes != 0) {
     // Without it managed and mapped memory are refused; everything else works.
     const Status shared =

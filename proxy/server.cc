@@ -61,10 +61,9 @@ Status Loop(DeviceSession& session) {
       session.DropAll();
       dropped = true;
     }
-    Result<std::optional<Frame>> frame = channel.Peek();
-    if (!frame.ok()) return frame.status();
-    if (frame->has_value()) {
-      CUSPAN_RETURN_IF_ERROR(Dispatch(session, **frame));
+    CUSPAN_ASSIGN_OR_RETURN(std::optional<Frame> frame, channel.Peek());
+    if (frame.has_value()) {
+      CUSPAN_RETURN_IF_ERROR(Dispatch(session, *frame));
       channel.Pop();
       if (session.queues.waiting_bytes() > kMostWaitingBytes)
         return Status::Exhausted("{} ops are queued on streams, more than a proxy accepts",
@@ -73,7 +72,7 @@ Status Loop(DeviceSession& session) {
     if (session.transfers.SlotCameFree()) session.transfers.UseFreeSlots();
     if (session.SomeMayResume()) session.ResumeStreams();
     if (session.peer_copies.HasWork()) session.peer_copies.Progress();
-    if (frame->has_value()) {
+    if (frame.has_value()) {
       session.completer.Help(kLooksBetweenFrames);
       continue;
     }

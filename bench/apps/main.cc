@@ -44,9 +44,8 @@ Status Measure(const std::vector<std::string>& program, Place& place) {
   words.insert(words.end(), program.begin(), program.end());
   Environment environment = Environment::OfThisProcess();
   environment.Set(settings::kPipeline.name, place.pipelined ? "on" : "off");
-  const Result<std::string> text = Capture(words, place.optional, &environment);
-  if (!text.ok()) return text.status();
-  std::istringstream lines(*text);
+  CUSPAN_ASSIGN_OR_RETURN(const std::string text, Capture(words, place.optional, &environment));
+  std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     std::istringstream fields(line);
     Work work;
@@ -64,17 +63,16 @@ std::optional<double> SecondsOf(const Place& place, const Work& work) {
 }
 
 Status Run(const Options& options, const Origin& origin) {
-  const Result<std::string> folder = OwnFolder();
-  if (!folder.ok()) return folder.status();
+  CUSPAN_ASSIGN_OR_RETURN(const std::string folder, OwnFolder());
   CUSPAN_RETURN_IF_ERROR(ChooseTransport(options.transport));
   CUSPAN_RETURN_IF_ERROR(MakeFiles({options.csv_path, options.json_path}));
   std::vector<Work> works;
   for (const int n : options.matmul) works.emplace_back("matmul", n);
   for (const int n : options.fft) works.emplace_back("fft", n);
-  std::vector<std::string> program = {*folder + "/bench-apps-program"};
+  std::vector<std::string> program = {folder + "/bench-apps-program"};
   for (const auto& [name, n] : works) program.push_back(Format("{}:{}", name, n));
 
-  const std::string cuspan = *folder + "/../../bin/cuspan";
+  const std::string cuspan = folder + "/../../bin/cuspan";
   const std::vector<std::string> away = {cuspan,         "run",     "--device",
                                          options.device, "--hosts", options.hosts,
                                          "--same-node",  "never",   "--"};

@@ -122,11 +122,11 @@ Result<std::uint64_t> ContextAlone(const std::string& folder, const std::string&
   if (device != "soft") libraries.emplace_back("libcuda.so.1");
   if (device != "cuda") libraries.push_back(folder + "/soft/libcuda.so.1");
   for (const std::string& library : libraries) {
-    Result<Holder> holder = Holder::Start({folder + "/bench-context", library}, environment);
-    if (!holder.ok()) return holder.status();
-    if (!holder->WaitReady()) continue;
+    CUSPAN_ASSIGN_OR_RETURN(Holder holder,
+                            Holder::Start({folder + "/bench-context", library}, environment));
+    if (!holder.WaitReady()) continue;
     *soft = library != "libcuda.so.1";
-    return PrivateDirty(std::to_string(holder->pid()));
+    return PrivateDirty(std::to_string(holder.pid()));
   }
   return Status::Unavailable("no context can be made");
 }
@@ -134,19 +134,17 @@ Result<std::uint64_t> ContextAlone(const std::string& folder, const std::string&
 }  // namespace
 
 Result<std::vector<Footprint>> MeasureFootprints(const SweepOptions& options) {
-  const Result<std::string> folder = OwnFolder();
-  if (!folder.ok()) return folder.status();
+  CUSPAN_ASSIGN_OR_RETURN(const std::string folder, OwnFolder());
   CUSPAN_RETURN_IF_ERROR(ChooseTransport(options.transport));
   bool soft = false;
-  const Result<std::uint64_t> context = ContextAlone(*folder, options.device, &soft);
-  if (!context.ok()) return context.status();
+  CUSPAN_ASSIGN_OR_RETURN(const std::uint64_t context, ContextAlone(folder, options.device, &soft));
   std::vector<Footprint> footprints;
   for (const std::string& placement : options.placements) {
-    std::vector<std::string> words = {*folder + "/../../bin/cuspan", "run", "--device",
+    std::vector<std::string> words = {folder + "/../../bin/cuspan", "run", "--device",
                                       soft ? "soft" : "cuda"};
     if (placement == "agents") words.insert(words.end(), {"--same-node", "never"});
-    words.insert(words.end(), {"--", *folder + "/bench-bandwidth-program", "--hold",
-                               "--repetitions", "2", "--seconds", Format("{}", options.seconds)});
+    words.insert(words.end(), {"--", folder + "/bench-bandwidth-program", "--hold", "--repetitions",
+                               "2", "--seconds", Format("{}", options.seconds)});
     for (const char* const direction : {"to-device", "from-device", "both"})
       for (const std::string& memory : options.memories)
         for (const std::uint64_t bytes : options.transfers)
@@ -156,9 +154,8 @@ Result<std::vector<Footprint>> MeasureFootprints(const SweepOptions& options) {
     environment.Set(kMark, mark);
     environment.Set(settings::kStagingBytes.name, std::to_string(options.buffers.front()));
     environment.Set(settings::kStagingBuffers.name, std::to_string(options.buffer_count));
-    Result<Holder> holder = Holder::Start(words, environment);
-    if (!holder.ok()) return holder.status();
-    if (!holder->WaitReady()) return Status::Internal("{}: the program failed", placement);
+    CUSPAN_ASSIGN_OR_RETURN(Holder holder, Holder::Start(words, environment));
+    if (!holder.WaitReady()) return Status::Internal("{}: the program failed", placement);
     const std::map<std::string, std::uint64_t> largest = LargestOf(mark);
     for (const char* const process : {"cuspan-proxy", "cuspan-agent"}) {
       const auto found = largest.find(process);
@@ -167,7 +164,7 @@ Result<std::vector<Footprint>> MeasureFootprints(const SweepOptions& options) {
       footprint.placement = placement;
       footprint.process = process;
       footprint.private_dirty = found->second;
-      footprint.context = process == std::string("cuspan-proxy") ? *context : 0;
+      footprint.context = process == std::string("cuspan-proxy") ? context : 0;
       footprint.staging = 2 * options.buffer_count * options.buffers.front();
       footprints.push_back(std::move(footprint));
     }

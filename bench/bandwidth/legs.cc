@@ -88,8 +88,7 @@ class LegsBench {
             row.transfer_bytes = bytes_;
             row.buffer_bytes = buffer;
             row.buffers = options_.buffer_count;
-            const Status measured = Measure(row);
-            if (!measured.ok()) return measured;
+            CUSPAN_RETURN_IF_ERROR(Measure(row));
             if (!row.legs.empty()) rows.push_back(std::move(row));
           }
         }
@@ -122,9 +121,8 @@ class LegsBench {
       if (!environment.Get(settings::kSoftGpus.name))
         environment.Set(settings::kSoftGpus.name, "2");
     }
-    const Result<std::string> text = Capture(words, false, &environment);
-    if (!text.ok()) return text.status();
-    std::istringstream line(*text);
+    CUSPAN_ASSIGN_OR_RETURN(const std::string text, Capture(words, false, &environment));
+    std::istringstream line(text);
     std::string word;
     for (int i = 0; i < 4; ++i) line >> word;
     for (double gbps = 0; line >> gbps;)
@@ -180,10 +178,9 @@ class LegsBench {
 }  // namespace
 
 Result<std::vector<LegsRow>> MeasureLegs(const SweepOptions& options) {
-  const Result<std::string> folder = OwnFolder();
-  if (!folder.ok()) return folder.status();
+  CUSPAN_ASSIGN_OR_RETURN(const std::string folder, OwnFolder());
   CUSPAN_RETURN_IF_ERROR(ChooseTransport(options.transport));
-  return LegsBench(options, *folder).Run();
+  return LegsBench(options, folder).Run();
 }
 
 std::string LegsTable(const std::vector<LegsRow>& rows) {

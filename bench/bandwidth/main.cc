@@ -28,19 +28,16 @@ struct Parts {
 Status Run(const SweepOptions& options, const Parts& parts, const Files& files,
            const Origin& origin) {
   CUSPAN_RETURN_IF_ERROR(MakeFiles({files.csv, files.json}));
-  const Result<SweepResult> result = parts.copies ? Sweep(options) : SweepResult();
-  if (!result.ok()) return result.status();
-  if (parts.copies) std::fputs(Table(*result).c_str(), stdout);
-  const Result<std::vector<LegsRow>> legs =
-      parts.legs ? MeasureLegs(options) : std::vector<LegsRow>();
-  if (!legs.ok()) return legs.status();
-  if (parts.legs) std::fputs(LegsTable(*legs).c_str(), stdout);
-  const Result<std::vector<Footprint>> footprints =
-      parts.footprints ? MeasureFootprints(options) : std::vector<Footprint>();
-  if (!footprints.ok()) return footprints.status();
-  if (parts.footprints) std::fputs(FootprintTable(*footprints).c_str(), stdout);
-  CUSPAN_RETURN_IF_ERROR(WriteFile(files.csv, Csv(origin, *result)));
-  return WriteFile(files.json, Json(origin, *result, *legs, *footprints));
+  CUSPAN_ASSIGN_OR_RETURN(const SweepResult result, parts.copies ? Sweep(options) : SweepResult());
+  if (parts.copies) std::fputs(Table(result).c_str(), stdout);
+  CUSPAN_ASSIGN_OR_RETURN(const std::vector<LegsRow> legs,
+                          parts.legs ? MeasureLegs(options) : std::vector<LegsRow>());
+  if (parts.legs) std::fputs(LegsTable(legs).c_str(), stdout);
+  CUSPAN_ASSIGN_OR_RETURN(const std::vector<Footprint> footprints,
+                          parts.footprints ? MeasureFootprints(options) : std::vector<Footprint>());
+  if (parts.footprints) std::fputs(FootprintTable(footprints).c_str(), stdout);
+  CUSPAN_RETURN_IF_ERROR(WriteFile(files.csv, Csv(origin, result)));
+  return WriteFile(files.json, Json(origin, result, legs, footprints));
 }
 
 constexpr std::uint64_t kK = 1024;

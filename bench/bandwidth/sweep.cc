@@ -221,10 +221,9 @@ class Sweeper {
 }  // namespace
 
 Result<SweepResult> Sweep(const SweepOptions& options) {
-  const Result<std::string> folder = OwnFolder();
-  if (!folder.ok()) return folder.status();
+  CUSPAN_ASSIGN_OR_RETURN(const std::string folder, OwnFolder());
   CUSPAN_RETURN_IF_ERROR(ChooseTransport(options.transport));
-  return Sweeper(options, *folder).Run();
+  return Sweeper(options, folder).Run();
 }
 
 }  // namespace cuspan::bench

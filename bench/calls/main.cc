@@ -68,9 +68,8 @@ Result<Measurements> Measure(const std::vector<std::string>& before, const std::
     std::vector<std::string> words = before;
     words.insert(words.end(), {program, "--rounds", std::to_string(options.rounds)});
     words.insert(words.end(), more.begin(), more.end());
-    const Result<std::string> text = Capture(words, quiet);
-    if (!text.ok()) return text.status();
-    return Read(*text, measurements, order);
+    CUSPAN_ASSIGN_OR_RETURN(const std::string text, Capture(words, quiet));
+    return Read(text, measurements, order);
   };
   CUSPAN_RETURN_IF_ERROR(run({}));
   for (const std::string& entry : options.threads) {
@@ -99,17 +98,16 @@ std::string Number(const std::optional<double>& value) {
 }
 
 Status Run(const Options& options, const Origin& origin) {
-  const Result<std::string> folder = OwnFolder();
-  if (!folder.ok()) return folder.status();
+  CUSPAN_ASSIGN_OR_RETURN(const std::string folder, OwnFolder());
   CUSPAN_RETURN_IF_ERROR(MakeFiles({options.json_path}));
-  const std::string program = *folder + "/bench-calls-program";
-  const std::string cuspan = *folder + "/../../bin/cuspan";
+  const std::string program = folder + "/bench-calls-program";
+  const std::string cuspan = folder + "/../../bin/cuspan";
   const std::vector<Placement> placements = {
       {"same-node", {cuspan, "run", "--device", options.device, "--"}},
       {"agents",
        {cuspan, "run", "--device", options.device, "--hosts", options.hosts, "--same-node", "never",
         "--"}}};
-  const std::optional<double> mpi = MpiOneWay(*folder);
+  const std::optional<double> mpi = MpiOneWay(folder);
   std::vector<Key> order;
   // The same program with no library of ours: fails where there is no GPU.
   std::optional<Measurements> local;

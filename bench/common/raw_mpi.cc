@@ -41,12 +41,11 @@ Result<std::vector<double>> RawMpi(const std::string& folder, const std::string&
                    {"-np", std::to_string(ranks), "--host", agent.host, folder + "/raw-mpi"});
     command.insert(command.end(), words.begin(), words.end());
   }
-  const Result<std::string> text = Capture(command, true, &environment);
-  if (!text.ok()) return text.status();
-  std::istringstream stream(text->substr(std::min(text->rfind('=') + 1, text->size())));
+  CUSPAN_ASSIGN_OR_RETURN(const std::string text, Capture(command, true, &environment));
+  std::istringstream stream(text.substr(std::min(text.rfind('=') + 1, text.size())));
   std::vector<double> numbers;
   for (double number = 0; stream >> number;) numbers.push_back(number);
-  if (numbers.empty()) return Status::Internal("raw-mpi printed '{}'", *text);
+  if (numbers.empty()) return Status::Internal("raw-mpi printed '{}'", text);
   return numbers;
 }
 

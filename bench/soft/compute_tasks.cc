@@ -18,9 +18,8 @@ template <typename T>
 class Array {
  public:
   Status Allocate(Gpu& gpu, std::size_t count) {
-    Result<CUdeviceptr> address = gpu.Allocate(count * sizeof(T));
-    if (!address.ok()) return address.status();
-    data_ = reinterpret_cast<T*>(*address);
+    CUSPAN_ASSIGN_OR_RETURN(CUdeviceptr address, gpu.Allocate(count * sizeof(T)));
+    data_ = reinterpret_cast<T*>(address);
     return Status::Ok();
   }
   T* data() const { return data_; }
@@ -39,9 +38,7 @@ class ComputeTask : public Task {
       : gpu_(gpu), threads_(threads), kernel_(kernel) {}
 
   Status Prepare() final {
-    Result<CUfunction> function = gpu_.Function(kernel_);
-    if (!function.ok()) return function.status();
-    function_ = *function;
+    CUSPAN_ASSIGN_OR_RETURN(function_, gpu_.Function(kernel_));
     CUSPAN_RETURN_IF_ERROR(Fill());
     CUSPAN_RETURN_IF_ERROR(Launch());
     Compute();

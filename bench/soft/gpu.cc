@@ -18,9 +18,8 @@ Status Gpu::Check(CUresult result, const char* call) const {
 }
 
 Result<Gpu> Gpu::Open() {
-  Result<proxy::LoadedDriver> driver = proxy::LoadDriver("soft");
-  if (!driver.ok()) return driver.status();
-  Gpu gpu(*driver);
+  CUSPAN_ASSIGN_OR_RETURN(proxy::LoadedDriver driver, proxy::LoadDriver("soft"));
+  Gpu gpu(driver);
   CUcontext context = nullptr;
   CUSPAN_RETURN_IF_ERROR(
       gpu.Check(gpu.driver_.cuDevicePrimaryCtxRetain(&context, 0), "cuDevicePrimaryCtxRetain"));

@@ -131,9 +131,7 @@ class Measurer {
   Result<Server*> ServerOf(const ServerOptions& options) {
     std::unique_ptr<Server>& server = servers_[options];
     if (server == nullptr) {
-      Result<std::unique_ptr<Server>> started = Server::Start(options);
-      if (!started.ok()) return started.status();
-      server = std::move(*started);
+      CUSPAN_ASSIGN_OR_RETURN(server, Server::Start(options));
     }
     return server.get();
   }
@@ -145,9 +143,8 @@ class Measurer {
     for (int i = 0; i == 0 || (i < options_.repetitions && Clock::now() - start < kPatience); ++i) {
       for (const int which : {0, 1}) {
         const Measured& one = which == 0 ? a : b;
-        Result<double> value = Once(one);
-        if (!value.ok()) return value.status();
-        values[which].push_back(*value);
+        CUSPAN_ASSIGN_OR_RETURN(double value, Once(one));
+        values[which].push_back(value);
       }
     }
     *samples_a = Summarise(std::move(values[0]));
@@ -156,9 +153,8 @@ class Measurer {
   }
 
   Result<double> Once(const Measured& one) {
-    Result<Server*> server = ServerOf(one.server);
-    if (!server.ok()) return server.status();
-    Result<double> value = (*server)->Run(one.task, one.side);
+    CUSPAN_ASSIGN_OR_RETURN(auto* server, ServerOf(one.server));
+    Result<double> value = server->Run(one.task, one.side);
     if (!value.ok()) servers_.erase(one.server);  // It may have ended: the next row gets another.
     return value;
   }
@@ -192,9 +188,8 @@ class Measurer {
   Status Alone(const ServerOptions& server, TaskId task, double scale, RowResult& result) {
     std::vector<double> values;
     for (int i = 0; i < options_.repetitions; ++i) {
-      Result<double> value = Once({server, task, Side::kGpu});
-      if (!value.ok()) return value.status();
-      values.push_back(*value);
+      CUSPAN_ASSIGN_OR_RETURN(double value, Once({server, task, Side::kGpu}));
+      values.push_back(value);
     }
     result.ours = Summarise(std::move(values));
     result.measured = result.ours->least * scale;
@@ -203,19 +198,16 @@ class Measurer {
 
   // Each in a fresh process; cold ones with an empty folder of compiled kernels.
   Status FirstLaunch(bool cold, RowResult& result) {
-    Result<TemporaryFolder> filled = TemporaryFolder::Create();
-    if (!filled.ok()) return filled.status();
+    CUSPAN_ASSIGN_OR_RETURN(TemporaryFolder filled, TemporaryFolder::Create());
     std::vector<double> values;
     const int unused = cold ? 0 : 1;  // The first fills the folder.
     for (int i = 0; i < options_.repetitions + unused; ++i) {
-      Result<TemporaryFolder> empty = TemporaryFolder::Create();
-      if (!empty.ok()) return empty.status();
-      const std::string& folder = cold ? empty->path() : filled->path();
-      Result<std::unique_ptr<Server>> server = Server::Start({options_.threads, "", folder});
-      if (!server.ok()) return server.status();
-      Result<double> value = (*server)->Run(TaskId::kFirstLaunch, Side::kGpu);
-      if (!value.ok()) return value.status();
-      if (i >= unused) values.push_back(*value);
+      CUSPAN_ASSIGN_OR_RETURN(TemporaryFolder empty, TemporaryFolder::Create());
+      const std::string& folder = cold ? empty.path() : filled.path();
+      CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<Server> server,
+                              Server::Start({options_.threads, "", folder}));
+      CUSPAN_ASSIGN_OR_RETURN(double value, server->Run(TaskId::kFirstLaunch, Side::kGpu));
+      if (i >= unused) values.push_back(value);
     }
     result.ours = Summarise(std::move(values));
     result.measured = result.ours->least * 1e3;
@@ -235,11 +227,9 @@ class Measurer {
   }
 
   Status Memory(const char* model, RowResult& result) {
-    Result<std::unique_ptr<Server>> server = Server::Start({1, model, cache_});
-    if (!server.ok()) return server.status();
-    Result<double> bytes = (*server)->Run(TaskId::kResidentMemory, Side::kGpu);
-    if (!bytes.ok()) return bytes.status();
-    result.measured = *bytes / (1 << 20);
+    CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Server::Start({1, model, cache_}));
+    CUSPAN_ASSIGN_OR_RETURN(double bytes, server->Run(TaskId::kResidentMemory, Side::kGpu));
+    result.measured = bytes / (1 << 20);
     return Status::Ok();
   }
 
@@ -262,9 +252,8 @@ Verdict Judge(const RowResult& result) {
 }
 
 Status Measure(const MeasureOptions& options, const std::function<void(const RowResult&)>& tell) {
-  Result<TemporaryFolder> cache = TemporaryFolder::Create();
-  if (!cache.ok()) return cache.status();
-  Measurer measurer(options, cache->path());
+  CUSPAN_ASSIGN_OR_RETURN(TemporaryFolder cache, TemporaryFolder::Create());
+  Measurer measurer(options, cache.path());
   for (const RowSpec& spec : kRows) {
     const auto wanted = std::find(options.keys.begin(), options.keys.end(), spec.key);
     if (options.keys.empty() || wanted != options.keys.end()) tell(measurer.Row(spec));

@@ -21,9 +21,7 @@ class BarrierTask final : public Task {
  public:
   explicit BarrierTask(Gpu& gpu) : gpu_(gpu) {}
   Status Prepare() override {
-    Result<CUfunction> function = gpu_.Function("meet_often");
-    if (!function.ok()) return function.status();
-    function_ = *function;
+    CUSPAN_ASSIGN_OR_RETURN(function_, gpu_.Function("meet_often"));
     return OnGpu().status();
   }
   Result<double> OnGpu() override {
@@ -44,19 +42,16 @@ class FirstLaunchTask final : public Task {
   explicit FirstLaunchTask(Gpu& gpu) : gpu_(gpu) {}
   Status Prepare() override {
     for (CUdeviceptr* address : {&input_, &output_, &counts_}) {
-      Result<CUdeviceptr> memory = gpu_.Allocate(kCount * sizeof(float));
-      if (!memory.ok()) return memory.status();
-      *address = *memory;
+      CUSPAN_ASSIGN_OR_RETURN(*address, gpu_.Allocate(kCount * sizeof(float)));
     }
     return Status::Ok();
   }
   Result<double> OnGpu() override {
     int count = kCount;
     const Clock::time_point start = Clock::now();
-    Result<CUfunction> function = gpu_.Function(kFirstLaunchKernel);
-    if (!function.ok()) return function.status();
+    CUSPAN_ASSIGN_OR_RETURN(CUfunction function, gpu_.Function(kFirstLaunchKernel));
     CUSPAN_RETURN_IF_ERROR(
-        gpu_.Run(*function, {1}, {kCount}, {&input_, &output_, &counts_, &count}));
+        gpu_.Run(function, {1}, {kCount}, {&input_, &output_, &counts_, &count}));
     return SecondsSince(start);
   }
 
@@ -123,22 +118,17 @@ class ResidentMemoryTask final : public Task {
  public:
   explicit ResidentMemoryTask(Gpu& gpu) : gpu_(gpu) {}
   Status Prepare() override {
-    Result<CUfunction> function = gpu_.Function("be_resident");
-    if (!function.ok()) return function.status();
-    function_ = *function;
-    Result<CUdeviceptr> memory = gpu_.Allocate(sizeof(unsigned));
-    if (!memory.ok()) return memory.status();
-    arrived_ = reinterpret_cast<unsigned*>(*memory);
+    CUSPAN_ASSIGN_OR_RETURN(function_, gpu_.Function("be_resident"));
+    CUSPAN_ASSIGN_OR_RETURN(CUdeviceptr memory, gpu_.Allocate(sizeof(unsigned)));
+    arrived_ = reinterpret_cast<unsigned*>(memory);
     return Run(1);  // The code, and the first block's memory, are there now.
   }
   Result<double> OnGpu() override {
     constexpr unsigned kBlocks = 7;
-    Result<double> before = ResidentBytes();
-    if (!before.ok()) return before;
+    CUSPAN_ASSIGN_OR_RETURN(double before, ResidentBytes());
     CUSPAN_RETURN_IF_ERROR(Run(kBlocks));
-    Result<double> after = ResidentBytes();
-    if (!after.ok()) return after;
-    return (*after - *before) / (kBlocks - 1);
+    CUSPAN_ASSIGN_OR_RETURN(double after, ResidentBytes());
+    return (after - before) / (kBlocks - 1);
   }
 
  private:

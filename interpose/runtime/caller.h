@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstring>
 
+#include "interpose/runtime/api.h"
+
 namespace cuspan {
 
 // The major release of CUDA, 11, 12 or 13, whose runtime the program or library with the code at

@@ -31,9 +31,8 @@ int Fail(const Status& status) {
 Result<std::optional<RunKey>> KeyFromEnvironment() {
   const char* text = std::getenv(RunKey::kVariable);
   if (text == nullptr) return std::optional<RunKey>();
-  Result<RunKey> key = RunKey::Parse(text);
-  if (!key.ok()) return key.status();
-  return std::optional<RunKey>(*key);
+  CUSPAN_ASSIGN_OR_RETURN(RunKey key, RunKey::Parse(text));
+  return std::optional<RunKey>(key);
 }
 
 // This process's rank as mpirun's environment tells it, before MPI is started.

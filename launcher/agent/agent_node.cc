@@ -19,9 +19,9 @@ constexpr std::chrono::milliseconds kKillLimit{2'000};
 Result<std::optional<std::chrono::seconds>> HeartbeatLimit() {
   if (std::string_view(SettingText(settings::kHeartbeat)) == "off")
     return std::optional<std::chrono::seconds>();
-  const Result<std::uint64_t> seconds = SettingNumber(settings::kHeartbeat, 1, 3600);
-  if (!seconds.ok()) return seconds.status();
-  return std::optional(std::chrono::seconds(*seconds));
+  CUSPAN_ASSIGN_OR_RETURN(const std::uint64_t seconds,
+                          SettingNumber(settings::kHeartbeat, 1, 3600));
+  return std::optional(std::chrono::seconds(seconds));
 }
 
 }  // namespace
@@ -55,30 +55,23 @@ AgentNode::~AgentNode() { clients_.EndAll(); }
 Result<std::unique_ptr<AgentNode>> AgentNode::Create(const InstallPaths& paths,
                                                      const Environment& proxy_environment,
                                                      Transport* transport, const Ranks& ranks) {
-  Result<ChannelLayout> layout = ChannelLayout::FromSettings();
-  if (!layout.ok()) return layout.status();
-  Result<std::uint64_t> sends = SettingNumber(settings::kSendsInFlight, 1, 64);
-  if (!sends.ok()) return sends.status();
-  Result<std::optional<std::chrono::seconds>> heartbeat = HeartbeatLimit();
-  if (!heartbeat.ok()) return heartbeat.status();
-  Result<Poller> poller = Poller::Create();
-  if (!poller.ok()) return poller.status();
-  Result<Bell> bell = Bell::Create();
-  if (!bell.ok()) return bell.status();
-  std::unique_ptr<AgentNode> node(new AgentNode(paths, proxy_environment, transport, ranks, *layout,
-                                                std::move(*poller), std::move(*bell)));
+  CUSPAN_ASSIGN_OR_RETURN(ChannelLayout layout, ChannelLayout::FromSettings());
+  CUSPAN_ASSIGN_OR_RETURN(std::uint64_t sends, SettingNumber(settings::kSendsInFlight, 1, 64));
+  CUSPAN_ASSIGN_OR_RETURN(std::optional<std::chrono::seconds> heartbeat, HeartbeatLimit());
+  CUSPAN_ASSIGN_OR_RETURN(Poller poller, Poller::Create());
+  CUSPAN_ASSIGN_OR_RETURN(Bell bell, Bell::Create());
+  std::unique_ptr<AgentNode> node(new AgentNode(paths, proxy_environment, transport, ranks, layout,
+                                                std::move(poller), std::move(bell)));
   if (transport == nullptr) return node;
-  Result<std::unique_ptr<Carrier>> carrier = MakeCarrier(*transport, ranks, node->bell_);
-  if (!carrier.ok()) return carrier.status();
-  node->carrier_ = std::move(*carrier);
+  CUSPAN_ASSIGN_OR_RETURN(node->carrier_, MakeCarrier(*transport, ranks, node->bell_));
   AgentNode* const raw = node.get();
   node->context_.relay = &node->relay_.emplace(
-      *transport, *node->carrier_, static_cast<std::uint32_t>(*sends),
+      *transport, *node->carrier_, static_cast<std::uint32_t>(sends),
       Relay::Handlers{
           [raw](std::uint32_t rank, const Frame& frame) { raw->TakeControl(rank, frame); },
           [raw](RouteKey route, const std::string& reason) { raw->TakeBroken(route, reason); }});
-  if (*heartbeat)
-    node->heartbeats_.emplace(node->poller_, *node->relay_, **heartbeat,
+  if (heartbeat)
+    node->heartbeats_.emplace(node->poller_, *node->relay_, *heartbeat,
                               [raw](std::uint32_t rank) { raw->TakeSilence(rank); });
   return node;
 }

@@ -80,9 +80,7 @@ Result<AgentCommandLine> ParseAgentCommandLine(int argc, const char* const* argv
       return Status::Invalid("--serve {}: use a number of GPUs, or all", serve);
     options.serve = static_cast<std::uint32_t>(count);
   }
-  Result<GpuWish> wished = CheckGpuWish(wish);
-  if (!wished.ok()) return wished.status();
-  options.wish = std::move(*wished);
+  CUSPAN_ASSIGN_OR_RETURN(options.wish, CheckGpuWish(wish));
   options.wish.look = look;
   options.wish.order = order;
   options.wish.program = program.empty() && separated ? options.command.front() : program;

@@ -39,10 +39,9 @@ Result<std::unique_ptr<AwayAgent>> AwayAgent::Create(const AgentOptions& options
                                                      const InstallPaths& paths,
                                                      const Environment& proxy_environment,
                                                      Transport& transport, const Ranks& ranks) {
-  Result<std::unique_ptr<AgentNode>> node =
-      AgentNode::Create(paths, proxy_environment, &transport, ranks);
-  if (!node.ok()) return node.status();
-  return std::unique_ptr<AwayAgent>(new AwayAgent(options, transport, std::move(*node)));
+  CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<AgentNode> node,
+                          AgentNode::Create(paths, proxy_environment, &transport, ranks));
+  return std::unique_ptr<AwayAgent>(new AwayAgent(options, transport, std::move(node)));
 }
 
 bool AwayAgent::Meet(const RunKey* key) {

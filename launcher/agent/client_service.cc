@@ -20,9 +20,8 @@ void Pass(std::uint32_t rank, const Frame& frame, FindSession&& find,
 }  // namespace
 
 Status ClientService::Listen(const std::string& address) {
-  Result<Reception> reception = Reception::Listen(address);
-  if (!reception.ok()) return reception.status();
-  reception_.emplace(std::move(*reception));
+  CUSPAN_ASSIGN_OR_RETURN(Reception reception, Reception::Listen(address));
+  reception_.emplace(std::move(reception));
   return Status::Ok();
 }
 

@@ -126,24 +126,21 @@ Status ClientSession::TakeMessage(const Frame& frame) {
 }
 
 Status ClientSession::Introduce(const Frame& frame) {
-  Result<ClientHello> hello = ParseMessage<ClientHello>(frame);
-  if (!hello.ok()) return hello.status();
-  hello->program.resize(std::min(hello->program.size(), kMostOfName));
-  if (!SameSecret(hello->secret, context_.secret))
-    return Status::Refused("process {} ({}) does not know this run's secret", hello->pid,
-                           hello->program);
-  if (hello->table_hash != kOpTableHash)
+  CUSPAN_ASSIGN_OR_RETURN(ClientHello hello, ParseMessage<ClientHello>(frame));
+  hello.program.resize(std::min(hello.program.size(), kMostOfName));
+  if (!SameSecret(hello.secret, context_.secret))
+    return Status::Refused("process {} ({}) does not know this run's secret", hello.pid,
+                           hello.program);
+  if (hello.table_hash != kOpTableHash)
     return Status::Refused(
         "the client in process {} ({}) and the agent on host {} run different versions of cuspan: "
         "install one version everywhere",
-        hello->pid, hello->program, context_.host);
-  Result<Bell> bell = OpenForeignBell(socket_.TakeFd());
-  if (!bell.ok()) return bell.status();
-  Result<VisibleChoice> visible = ChooseVisible(context_.devices, hello->visible);
-  if (!visible.ok()) return visible.status();
-  visible_ = std::move(visible->devices);
-  bell_.emplace(std::move(*bell));
-  program_ = Format("{} (process {})", hello->program, hello->pid);
+        hello.pid, hello.program, context_.host);
+  CUSPAN_ASSIGN_OR_RETURN(Bell bell, OpenForeignBell(socket_.TakeFd()));
+  CUSPAN_ASSIGN_OR_RETURN(VisibleChoice visible, ChooseVisible(context_.devices, hello.visible));
+  visible_ = std::move(visible.devices);
+  bell_.emplace(std::move(bell));
+  program_ = Format("{} (process {})", hello.program, hello.pid);
   niceness_ = NicenessOf(socket_.fd());
   LogInfo("session {}: {}", id_, program_);
   UniqueFd trace;
@@ -151,7 +148,7 @@ Status ClientSession::Introduce(const Frame& frame) {
   const int fds[] = {trace.get()};
   std::vector<DeviceDescription> devices;
   for (const std::uint32_t number : visible_) devices.push_back(context_.devices[number]);
-  Answer(Welcome{id_, visible->result, std::move(devices), trace.valid()},
+  Answer(Welcome{id_, visible.result, std::move(devices), trace.valid()},
          std::span(fds, trace.valid() ? 1 : 0));
   return Status::Ok();
 }
@@ -189,9 +186,7 @@ Status ClientSession::OpenHere(const OpenDevice& open, UniqueFd shared_file, Dev
   CUSPAN_RETURN_IF_ERROR(CheckDescriptorsFor(kDeviceDescriptors));
   const std::uint32_t number = open.device;
   const DeviceDescription& description = Description(number);
-  Result<UniqueFd> fd = Channel::Create(context_.layout);
-  if (!fd.ok()) return fd.status();
-  device.channel_fd = std::move(*fd);
+  CUSPAN_ASSIGN_OR_RETURN(device.channel_fd, Channel::Create(context_.layout));
 
   ProxyRequest request;
   request.driver = DriverOf(description);
@@ -218,21 +213,14 @@ Status ClientSession::OpenHere(const OpenDevice& open, UniqueFd shared_file, Dev
   handlers.gone = [weak, number](const std::string& reason) {
     if (const auto session = weak.lock()) session->TakeGone(number, reason);
   };
-  Result<std::shared_ptr<ProxyProcess>> proxy =
-      context_.proxies->Start(request, std::move(handlers));
-  if (!proxy.ok()) return proxy.status();
-  device.proxy = *proxy;
+  CUSPAN_ASSIGN_OR_RETURN(device.proxy, context_.proxies->Start(request, std::move(handlers)));
 
   // The agent looks on: it reads the client's counters and closes the channel when either side is
   // gone.
-  Result<UniqueFd> own_fd = Duplicate(device.channel_fd.get());
-  if (!own_fd.ok()) return own_fd.status();
-  Result<Bell> proxy_bell = Duplicate(device.proxy->bell());
-  if (!proxy_bell.ok()) return proxy_bell.status();
-  Result<std::unique_ptr<Channel>> channel =
-      Channel::Attach(std::move(*own_fd), ChannelSide::kClient, &*bell_, std::move(*proxy_bell));
-  if (!channel.ok()) return channel.status();
-  device.channel = std::move(*channel);
+  CUSPAN_ASSIGN_OR_RETURN(UniqueFd own_fd, Duplicate(device.channel_fd.get()));
+  CUSPAN_ASSIGN_OR_RETURN(Bell proxy_bell, Duplicate(device.proxy->bell()));
+  CUSPAN_ASSIGN_OR_RETURN(device.channel, Channel::Attach(std::move(own_fd), ChannelSide::kClient,
+                                                          &*bell_, std::move(proxy_bell)));
   return Status::Ok();
 }
 
@@ -242,17 +230,12 @@ Status ClientSession::OpenAway(const OpenDevice& open, Device& device) {
   if (context_.relay->gave_up(description.agent))
     return Status::Unavailable("its host was lost and is no longer part of this run");
   CUSPAN_RETURN_IF_ERROR(CheckDescriptorsFor(kDeviceDescriptors));
-  Result<UniqueFd> fd = Channel::Create(context_.layout);
-  if (!fd.ok()) return fd.status();
-  device.channel_fd = std::move(*fd);
-  Result<UniqueFd> own_fd = Duplicate(device.channel_fd.get());
-  if (!own_fd.ok()) return own_fd.status();
-  Result<Bell> client_bell = Duplicate(*bell_);
-  if (!client_bell.ok()) return client_bell.status();
-  Result<std::unique_ptr<Channel>> channel = Channel::AttachAndKeep(
-      std::move(*own_fd), ChannelSide::kProxy, &context_.bell, std::move(*client_bell));
-  if (!channel.ok()) return channel.status();
-  device.channel = std::move(*channel);
+  CUSPAN_ASSIGN_OR_RETURN(device.channel_fd, Channel::Create(context_.layout));
+  CUSPAN_ASSIGN_OR_RETURN(UniqueFd own_fd, Duplicate(device.channel_fd.get()));
+  CUSPAN_ASSIGN_OR_RETURN(Bell client_bell, Duplicate(*bell_));
+  CUSPAN_ASSIGN_OR_RETURN(
+      device.channel, Channel::AttachAndKeep(std::move(own_fd), ChannelSide::kProxy, &context_.bell,
+                                             std::move(client_bell)));
   context_.relay->SendControl(
       description.agent, RemoteOpen{id_, number, description.ordinal,
                                     context_.windows[visible_[number]], open.shared, niceness_});

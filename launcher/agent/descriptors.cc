@@ -52,9 +52,8 @@ Result<UniqueFd> Duplicate(int fd) {
 }
 
 Result<Bell> Duplicate(const Bell& bell) {
-  Result<UniqueFd> fd = Duplicate(bell.fd());
-  if (!fd.ok()) return fd.status();
-  return Bell::Open(std::move(*fd));
+  CUSPAN_ASSIGN_OR_RETURN(UniqueFd fd, Duplicate(bell.fd()));
+  return Bell::Open(std::move(fd));
 }
 
 Result<Bell> OpenForeignBell(UniqueFd fd) {

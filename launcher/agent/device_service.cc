@@ -87,15 +87,14 @@ Result<DeviceService::Device> DeviceService::StartDevice(const RemoteOpen& open)
   if (description == inventory_.end())
     return Status::NotFound("host {} has no GPU {}", context_.host, open.ordinal);
   CUSPAN_RETURN_IF_ERROR(CheckDescriptorsFor(kDeviceDescriptors));
-  Result<UniqueFd> fd = Channel::Create(context_.layout);
-  if (!fd.ok()) return fd.status();
+  CUSPAN_ASSIGN_OR_RETURN(UniqueFd fd, Channel::Create(context_.layout));
   ProxyRequest request;
   request.driver = DriverOf(*description);
   request.ordinal = open.ordinal;
   request.name = Format("{}:{} session {}", context_.host, open.ordinal, open.session);
   request.window = open.window;
   request.shared = open.shared;
-  request.channel = fd->get();
+  request.channel = fd.get();
   request.peer_bell = context_.bell.fd();
   UniqueFd trace;
   if (context_.trace != nullptr)
@@ -105,17 +104,18 @@ Result<DeviceService::Device> DeviceService::StartDevice(const RemoteOpen& open)
   request.lease = context_.leases.LeaseFd(*description);
   request.niceness = open.niceness;
   const RouteKey key{open.session, open.device};
-  Result<std::shared_ptr<ProxyProcess>> proxy = context_.proxies->Start(
-      request, {[this, key](const ProxyReady& ready) { TakeReady(key, ready); },
-                [this, key](const std::string& reason) { TakeGone(key, reason); }});
-  if (!proxy.ok()) return proxy.status();
+  CUSPAN_ASSIGN_OR_RETURN(
+      std::shared_ptr<ProxyProcess> proxy,
+      context_.proxies->Start(request,
+                              {[this, key](const ProxyReady& ready) { TakeReady(key, ready); },
+                               [this, key](const std::string& reason) { TakeGone(key, reason); }}));
   Device device;
-  device.proxy = *proxy;
+  device.proxy = proxy;
   Result<Bell> proxy_bell = Duplicate(device.proxy->bell());
   Status attached = proxy_bell.status();
   if (proxy_bell.ok()) {
     Result<std::unique_ptr<Channel>> channel = Channel::AttachAndKeep(
-        std::move(*fd), ChannelSide::kClient, &context_.bell, std::move(*proxy_bell));
+        std::move(fd), ChannelSide::kClient, &context_.bell, std::move(*proxy_bell));
     attached = channel.status();
     if (channel.ok()) device.channel = std::move(*channel);
   }

@@ -43,27 +43,24 @@ Result<std::unique_ptr<HomeAgent>> HomeAgent::Create(const AgentOptions& options
                                                      const Environment& proxy_environment,
                                                      const RunKey& key, Transport* transport,
                                                      const Ranks& ranks) {
-  Result<std::unique_ptr<AgentNode>> node =
-      AgentNode::Create(paths, proxy_environment, transport, ranks);
-  if (!node.ok()) return node.status();
-  (*node)->Join(key.secret, !options.trace.empty());
-  CUSPAN_RETURN_IF_ERROR((*node)->clients().Listen(key.Address()));
-  return std::unique_ptr<HomeAgent>(new HomeAgent(options, key, transport, std::move(*node)));
+  CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<AgentNode> node,
+                          AgentNode::Create(paths, proxy_environment, transport, ranks));
+  node->Join(key.secret, !options.trace.empty());
+  CUSPAN_RETURN_IF_ERROR(node->clients().Listen(key.Address()));
+  return std::unique_ptr<HomeAgent>(new HomeAgent(options, key, transport, std::move(node)));
 }
 
 Status HomeAgent::JoinLauncher() {
-  Result<ControlSocket> launcher = ControlSocket::Connect(key_.LauncherAddress());
-  if (!launcher.ok()) return launcher.status();
-  CUSPAN_RETURN_IF_ERROR(launcher->Send(HomeJoin{key_.secret}));
-  Result<LauncherHello> hello = launcher->Expect<LauncherHello>(kHandshakeLimit);
-  if (!hello.ok()) return hello.status();
-  if (!SameSecret(hello->secret, key_.secret))
+  CUSPAN_ASSIGN_OR_RETURN(ControlSocket launcher, ControlSocket::Connect(key_.LauncherAddress()));
+  CUSPAN_RETURN_IF_ERROR(launcher.Send(HomeJoin{key_.secret}));
+  CUSPAN_ASSIGN_OR_RETURN(LauncherHello hello, launcher.Expect<LauncherHello>(kHandshakeLimit));
+  if (!SameSecret(hello.secret, key_.secret))
     return Status::Refused("the launcher does not know this run's secret");
-  if (hello->table_hash != kOpTableHash)
+  if (hello.table_hash != kOpTableHash)
     return Status::Refused(
         "cuspan and cuspan-agent on host {} have different versions: install one version",
         node_->host());
-  launcher_ = std::move(*launcher);
+  launcher_ = std::move(launcher);
   return Status::Ok();
 }
 
@@ -84,21 +81,17 @@ Status HomeAgent::FindDevices() {
 }
 
 Result<RunReady> HomeAgent::Prepare() {
-  Result<std::vector<AgentInventory>> inventories = GatherInventories();
-  if (!inventories.ok()) return inventories.status();
-  Result<std::unique_ptr<RunAllocation>> allocation =
-      RunAllocation::Create(*node_, options_.wish, ToHex(key_.id), *inventories);
-  if (!allocation.ok()) return allocation.status();
-  allocation_ = std::move(*allocation);
+  CUSPAN_ASSIGN_OR_RETURN(std::vector<AgentInventory> inventories, GatherInventories());
+  CUSPAN_ASSIGN_OR_RETURN(
+      allocation_, RunAllocation::Create(*node_, options_.wish, ToHex(key_.id), inventories));
   const auto keep_on = [this] { return !run_ended_; };
   if (options_.wish.look) return allocation_->Look(keep_on);
-  Result<std::vector<DeviceDescription>> devices =
-      allocation_->Allocate(keep_on, [this](const std::string& what) { TellWaiting(what); });
-  if (!devices.ok()) return devices.status();
-  Result<std::vector<AddressWindow>> windows = PlanWindows(*devices);
-  if (!windows.ok()) return windows.status();
-  node_->context().devices = std::move(*devices);
-  node_->context().windows = std::move(*windows);
+  CUSPAN_ASSIGN_OR_RETURN(
+      std::vector<DeviceDescription> devices,
+      allocation_->Allocate(keep_on, [this](const std::string& what) { TellWaiting(what); }));
+  CUSPAN_ASSIGN_OR_RETURN(std::vector<AddressWindow> windows, PlanWindows(devices));
+  node_->context().devices = std::move(devices);
+  node_->context().windows = std::move(windows);
   if (agents_met_) TellPlan();
   RunReady ready{node_->context().devices, allocation_->notes(), {}, {}};
   const Status room =
@@ -128,11 +121,9 @@ Result<std::vector<AgentInventory>> HomeAgent::GatherInventories() {
     own.address = key_.Address();
     own.same_node = options_.same_node == SameNode::kAuto;
     own.trace = !options_.trace.empty();
-    Result<std::vector<AgentInventory>> met = MeetAgents(*transport_, agents, own);
-    if (!met.ok()) return met;
+    CUSPAN_ASSIGN_OR_RETURN(inventories, MeetAgents(*transport_, agents, own));
     agents_met_ = true;
     node_->StartHeartbeats();
-    inventories = std::move(*met);
   }
   // Where others serve, this node's devices count only if it was named too.
   std::uint32_t serve = options_.serve.value_or(others ? 0 : kAllDevices);

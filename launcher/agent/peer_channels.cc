@@ -24,26 +24,20 @@ Result<PeerChannels::Joined> PeerChannels::MakeHere(RouteKey route, const End& f
                                                     const End& second) {
   ChannelLayout layout = layout_;
   layout.ring_slots = kRingSlots;
-  Result<UniqueFd> fd = Channel::Create(layout);
-  if (!fd.ok()) return fd.status();
+  CUSPAN_ASSIGN_OR_RETURN(UniqueFd fd, Channel::Create(layout));
   Joined joined;
   for (const End& end : {first, second}) {
-    Result<Bell> bell = Duplicate(end.proxy->bell());
-    if (!bell.ok()) return bell.status();
-    joined.bells.push_back(std::move(*bell));
+    CUSPAN_ASSIGN_OR_RETURN(Bell bell, Duplicate(end.proxy->bell()));
+    joined.bells.push_back(std::move(bell));
     joined.devices.push_back(end.device);
   }
   // This agent looks on, to close it when either proxy is gone.
-  Result<UniqueFd> own_fd = Duplicate(fd->get());
-  if (!own_fd.ok()) return own_fd.status();
-  Result<Bell> second_bell = Duplicate(second.proxy->bell());
-  if (!second_bell.ok()) return second_bell.status();
-  Result<std::unique_ptr<Channel>> channel =
-      Channel::Attach(std::move(*own_fd), ChannelSide::kClient, &bell_, std::move(*second_bell));
-  if (!channel.ok()) return channel.status();
-  joined.channel = std::move(*channel);
-  const int to_first[] = {fd->get(), second.proxy->bell().fd()};
-  const int to_second[] = {fd->get(), first.proxy->bell().fd()};
+  CUSPAN_ASSIGN_OR_RETURN(UniqueFd own_fd, Duplicate(fd.get()));
+  CUSPAN_ASSIGN_OR_RETURN(Bell second_bell, Duplicate(second.proxy->bell()));
+  CUSPAN_ASSIGN_OR_RETURN(joined.channel, Channel::Attach(std::move(own_fd), ChannelSide::kClient,
+                                                          &bell_, std::move(second_bell)));
+  const int to_first[] = {fd.get(), second.proxy->bell().fd()};
+  const int to_second[] = {fd.get(), first.proxy->bell().fd()};
   first.proxy->Join({NumberOf(route), false, ""}, to_first);
   second.proxy->Join({NumberOf(route), true, ""}, to_second);
   return joined;
@@ -52,18 +46,15 @@ Result<PeerChannels::Joined> PeerChannels::MakeHere(RouteKey route, const End& f
 Result<PeerChannels::Joined> PeerChannels::MakeAway(RouteKey route, const End& end) {
   ChannelLayout layout = layout_;
   layout.ring_slots = kRingSlots;
-  Result<UniqueFd> fd = Channel::Create(layout);
-  if (!fd.ok()) return fd.status();
+  CUSPAN_ASSIGN_OR_RETURN(UniqueFd fd, Channel::Create(layout));
   Joined joined;
-  Result<Bell> bell = Duplicate(end.proxy->bell());
-  if (!bell.ok()) return bell.status();
+  CUSPAN_ASSIGN_OR_RETURN(Bell bell, Duplicate(end.proxy->bell()));
   joined.devices.push_back(end.device);
-  const int fds[] = {fd->get(), bell_.fd()};
+  const int fds[] = {fd.get(), bell_.fd()};
   end.proxy->Join({NumberOf(route), true, ""}, fds);
-  Result<std::unique_ptr<Channel>> channel =
-      Channel::AttachAndKeep(std::move(*fd), ChannelSide::kClient, &bell_, std::move(*bell));
-  if (!channel.ok()) return channel.status();
-  joined.channel = std::move(*channel);
+  CUSPAN_ASSIGN_OR_RETURN(
+      joined.channel,
+      Channel::AttachAndKeep(std::move(fd), ChannelSide::kClient, &bell_, std::move(bell)));
   return joined;
 }
 

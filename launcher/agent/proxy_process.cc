@@ -56,11 +56,10 @@ Result<ProxyHouse::Child> ProxyHouse::Spawn(int lease, int niceness) {
   if (::access(executable_.c_str(), X_OK) != 0)
     return Status::NotFound("{}: {}: build or install cuspan again", executable_,
                             std::strerror(errno));
-  Result<std::pair<ControlSocket, ControlSocket>> sockets = ControlSocket::Pair();
-  if (!sockets.ok()) return sockets.status();
+  CUSPAN_ASSIGN_OR_RETURN(auto sockets, ControlSocket::Pair());
   UniqueFd nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!nothing.valid()) return Status::Internal("/dev/null: {}", std::strerror(errno));
-  const int proxy_end = sockets->second.fd();
+  const int proxy_end = sockets.second.fd();
   const std::string socket_text = std::to_string(kProxySocket);
   const char* const arguments[] = {executable_.c_str(), "--socket", socket_text.c_str(), nullptr};
   const std::vector<char*> variables = environment_.Pointers();
@@ -97,20 +96,19 @@ Result<ProxyHouse::Child> ProxyHouse::Spawn(int lease, int niceness) {
     ::waitpid(pid, nullptr, 0);
     return failure;
   }
-  return Child{pid, std::move(process), std::move(sockets->first)};
+  return Child{pid, std::move(process), std::move(sockets.first)};
 }
 
 Result<InventoryAnswer> ProxyHouse::Inventory(const std::string& driver) {
-  Result<Child> child = Spawn(-1, 0);
-  if (!child.ok()) return child.status();
-  const Status sent = child->socket.Send(InventoryRequest{driver});
-  Result<InventoryAnswer> answer = sent.ok() ? child->socket.Expect<InventoryAnswer>(kReadyLimit)
-                                             : Result<InventoryAnswer>(sent);
-  child->socket = ControlSocket(UniqueFd());
-  pollfd waited{child->process.get(), POLLIN, 0};
-  if (::poll(&waited, 1, static_cast<int>(kEndLimit.count())) == 0) ::kill(child->pid, SIGKILL);
+  CUSPAN_ASSIGN_OR_RETURN(Child child, Spawn(-1, 0));
+  const Status sent = child.socket.Send(InventoryRequest{driver});
+  Result<InventoryAnswer> answer =
+      sent.ok() ? child.socket.Expect<InventoryAnswer>(kReadyLimit) : Result<InventoryAnswer>(sent);
+  child.socket = ControlSocket(UniqueFd());
+  pollfd waited{child.process.get(), POLLIN, 0};
+  if (::poll(&waited, 1, static_cast<int>(kEndLimit.count())) == 0) ::kill(child.pid, SIGKILL);
   int wait_status = 0;
-  ::waitpid(child->pid, &wait_status, 0);
+  ::waitpid(child.pid, &wait_status, 0);
   if (answer.ok()) return answer;
   if (WIFSIGNALED(wait_status) || WEXITSTATUS(wait_status) != 0)
     return Status::Unavailable("listing the devices of driver '{}': {}", driver,
@@ -120,10 +118,8 @@ Result<InventoryAnswer> ProxyHouse::Inventory(const std::string& driver) {
 
 Result<std::shared_ptr<ProxyProcess>> ProxyHouse::Start(const ProxyRequest& request,
                                                         Handlers handlers) {
-  Result<Bell> bell = Bell::Create();
-  if (!bell.ok()) return bell.status();
-  Result<Child> child = Spawn(request.lease, request.niceness);
-  if (!child.ok()) return child.status();
+  CUSPAN_ASSIGN_OR_RETURN(Bell bell, Bell::Create());
+  CUSPAN_ASSIGN_OR_RETURN(Child child, Spawn(request.lease, request.niceness));
   ProxyStart start;
   start.secret = secret_;
   start.table_hash = kOpTableHash;
@@ -134,14 +130,14 @@ Result<std::shared_ptr<ProxyProcess>> ProxyHouse::Start(const ProxyRequest& requ
   start.shared = request.shared;
   start.shared_file = request.shared_file >= 0;
   start.file_bytes = request.file_bytes;
-  std::vector<int> fds = {request.channel, bell->fd(), request.peer_bell};
+  std::vector<int> fds = {request.channel, bell.fd(), request.peer_bell};
   if (start.shared_file) fds.push_back(request.shared_file);
   start.trace = request.trace >= 0;
   if (start.trace) fds.push_back(request.trace);
   // A proxy that dies here is noticed by its process.
-  if (const Status sent = child->socket.Send(start, fds); !sent.ok()) LogInfo("{}", sent.message());
+  if (const Status sent = child.socket.Send(start, fds); !sent.ok()) LogInfo("{}", sent.message());
   std::shared_ptr<ProxyProcess> proxy(
-      new ProxyProcess(*this, std::move(*child), std::move(*bell), std::move(handlers)));
+      new ProxyProcess(*this, std::move(child), std::move(bell), std::move(handlers)));
   living_.insert(proxy);
   CUSPAN_RETURN_IF_ERROR(proxy->WatchProcess());
   return proxy;

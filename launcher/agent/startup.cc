@@ -10,14 +10,12 @@ Result<Frame> ParseWhole(const std::vector<std::byte>& bytes) {
 // The message T, or the Refused that came in its place, as a failure.
 template <typename T>
 Result<T> ParseExpected(const std::vector<std::byte>& bytes) {
-  Result<Frame> frame = ParseWhole(bytes);
-  if (!frame.ok()) return frame.status();
-  if (frame->op() == Op::kRefused) {
-    Result<Refused> refused = ParseMessage<Refused>(*frame);
-    if (!refused.ok()) return refused.status();
-    return Status::Refused("{}", refused->reason);
+  CUSPAN_ASSIGN_OR_RETURN(Frame frame, ParseWhole(bytes));
+  if (frame.op() == Op::kRefused) {
+    CUSPAN_ASSIGN_OR_RETURN(Refused refused, ParseMessage<Refused>(frame));
+    return Status::Refused("{}", refused.reason);
   }
-  return ParseMessage<T>(*frame);
+  return ParseMessage<T>(frame);
 }
 
 Status CheckHello(const AgentHello& hello, const Key128& secret, const std::string& own_host) {

@@ -150,16 +150,15 @@ Result<std::vector<std::string>> LockFolder::List(const std::string& prefix,
 }
 
 Result<LockFolder::Found> LockFolder::Read(const std::string& name, std::size_t most) const {
-  Result<UniqueFd> fd = OpenFile(name, O_RDONLY);
-  if (!fd.ok()) return fd.status();
+  CUSPAN_ASSIGN_OR_RETURN(UniqueFd fd, OpenFile(name, O_RDONLY));
   Found found;
   struct stat file {};
-  if (::fstat(fd->get(), &file) != 0) return Explain("checking", name, errno);
+  if (::fstat(fd.get(), &file) != 0) return Explain("checking", name, errno);
   found.owner = file.st_uid;
   found.content.resize(most);
-  const ssize_t got = ::pread(fd->get(), found.content.data(), most, 0);
+  const ssize_t got = ::pread(fd.get(), found.content.data(), most, 0);
   found.content.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
-  found.fd = std::move(*fd);
+  found.fd = std::move(fd);
   return found;
 }
 

@@ -30,9 +30,8 @@ Result<NodeLocks> NodeLocks::Open(const std::string& host) {
 
 Result<NodeLocks> NodeLocks::Open(const std::string& host, const std::string& folder,
                                   LeaseLog log) {
-  Result<LockFolder> opened = LockFolder::Open(folder);
-  if (!opened.ok()) return opened.status();
-  return NodeLocks(host, std::move(*opened), std::move(log));
+  CUSPAN_ASSIGN_OR_RETURN(LockFolder opened, LockFolder::Open(folder));
+  return NodeLocks(host, std::move(opened), std::move(log));
 }
 
 NodeLocks::~NodeLocks() {
@@ -56,15 +55,14 @@ Result<std::optional<UniqueFd>> NodeLocks::LockQueue() {
 }
 
 Result<NodeLocks::Outcome> NodeLocks::Enter(LeaseTicket ticket) {
-  Result<std::optional<UniqueFd>> queue = LockQueue();
-  if (!queue.ok()) return queue.status();
-  if (!queue->has_value()) return Outcome::kBusy;
+  CUSPAN_ASSIGN_OR_RETURN(std::optional<UniqueFd> queue, LockQueue());
+  if (!queue.has_value()) return Outcome::kBusy;
   ticket.host = host_;
   ticket.user = NameOf(::geteuid());
   ticket.waiting = true;
   Result<UniqueFd> file = folder_.CreateLocked(TicketName(ticket), TicketText(ticket));
   if (!file.ok()) {
-    RemoveQueueFile(**queue);
+    RemoveQueueFile(*queue);
     return file.status();
   }
   ticket_file_ = std::move(*file);
@@ -74,9 +72,9 @@ Result<NodeLocks::Outcome> NodeLocks::Enter(LeaseTicket ticket) {
 }
 
 Status NodeLocks::ReadTickets(bool waiting, std::vector<LeaseTicket>& tickets) {
-  Result<std::vector<std::string>> names = folder_.List(TicketPrefix(host_, waiting), kMostFiles);
-  if (!names.ok()) return names.status();
-  for (const std::string& name : *names) {
+  CUSPAN_ASSIGN_OR_RETURN(std::vector<std::string> names,
+                          folder_.List(TicketPrefix(host_, waiting), kMostFiles));
+  for (const std::string& name : names) {
     std::optional<LeaseTicket> ticket = ParseTicketName(name, host_, waiting);
     if (!ticket || (ticket_ && ticket->run == ticket_->run)) continue;
     // What can not be opened, or is no plain file, is nobody's ticket.
@@ -95,9 +93,8 @@ Status NodeLocks::ReadTickets(bool waiting, std::vector<LeaseTicket>& tickets) {
 
 Status NodeLocks::RemoveDeadLeases() {
   const std::string prefix = LeasePrefix(host_);
-  Result<std::vector<std::string>> names = folder_.List(prefix, kMostFiles);
-  if (!names.ok()) return names.status();
-  for (const std::string& name : *names) {
+  CUSPAN_ASSIGN_OR_RETURN(std::vector<std::string> names, folder_.List(prefix, kMostFiles));
+  for (const std::string& name : names) {
     const std::string gpu = name.substr(prefix.size());
     if (!IsGpuKey(gpu) || leases_.contains(gpu)) continue;
     Result<std::optional<UniqueFd>> lock = folder_.TryLock(name, false);
@@ -140,12 +137,10 @@ Result<bool> NodeLocks::SomebodyAhead() {
 
 Result<NodeLocks::Outcome> NodeLocks::Take(const std::vector<std::string>& gpus) {
   if (!ticket_) return Status::Internal("a request for GPUs without a place in the queue");
-  Result<std::optional<UniqueFd>> queue = LockQueue();
-  if (!queue.ok()) return queue.status();
-  if (!queue->has_value()) return Outcome::kBusy;
-  const Result<bool> ahead = SomebodyAhead();
-  if (!ahead.ok()) return ahead.status();
-  if (*ahead) return Outcome::kRefused;
+  CUSPAN_ASSIGN_OR_RETURN(std::optional<UniqueFd> queue, LockQueue());
+  if (!queue.has_value()) return Outcome::kBusy;
+  CUSPAN_ASSIGN_OR_RETURN(const bool ahead, SomebodyAhead());
+  if (ahead) return Outcome::kRefused;
   std::map<std::string, UniqueFd> taken;
   Status failure;
   bool refused = false;

@@ -25,15 +25,13 @@ WaitStages WaitStages::ForThisMachine() {
 }
 
 Result<Bell> Bell::Create() {
-  Result<UniqueFd> fd = CreateSharedMemory("cuspan-bell", sizeof(Word));
-  if (!fd.ok()) return fd.status();
-  return Open(std::move(*fd));
+  CUSPAN_ASSIGN_OR_RETURN(UniqueFd fd, CreateSharedMemory("cuspan-bell", sizeof(Word)));
+  return Open(std::move(fd));
 }
 
 Result<Bell> Bell::Open(UniqueFd fd) {
-  Result<Mapping> mapping = Mapping::Map(fd.get(), 0, sizeof(Word));
-  if (!mapping.ok()) return mapping.status();
-  return Bell(std::move(fd), std::move(*mapping));
+  CUSPAN_ASSIGN_OR_RETURN(Mapping mapping, Mapping::Map(fd.get(), 0, sizeof(Word)));
+  return Bell(std::move(fd), std::move(mapping));
 }
 
 void Bell::Ring() {

@@ -66,14 +66,12 @@ Status CheckLayout(const ChannelLayout& layout) {
 
 Result<ChannelLayout> ChannelLayout::FromSettings() {
   ChannelLayout layout;
-  Result<std::uint64_t> slots = SettingNumber(settings::kStagingBuffers, 2, 64);
-  if (!slots.ok()) return slots.status();
-  Result<std::uint64_t> bytes = SettingBytes(settings::kStagingBytes, kPage, 64 << 20);
-  if (!bytes.ok()) return bytes.status();
-  Result<bool> pipelined = SettingSwitch(settings::kPipeline);
-  if (!pipelined.ok()) return pipelined.status();
-  layout.staging_slots = *pipelined ? static_cast<std::uint32_t>(*slots) : 1;
-  layout.staging_bytes = (*bytes + kPage - 1) / kPage * kPage;
+  CUSPAN_ASSIGN_OR_RETURN(std::uint64_t slots, SettingNumber(settings::kStagingBuffers, 2, 64));
+  CUSPAN_ASSIGN_OR_RETURN(std::uint64_t bytes,
+                          SettingBytes(settings::kStagingBytes, kPage, 64 << 20));
+  CUSPAN_ASSIGN_OR_RETURN(bool pipelined, SettingSwitch(settings::kPipeline));
+  layout.staging_slots = pipelined ? static_cast<std::uint32_t>(slots) : 1;
+  layout.staging_bytes = (bytes + kPage - 1) / kPage * kPage;
   // Fewer slots rather than smaller ones: other agents may have no such limit, and chunks have to
   // fit the slots of both.
   const std::uint64_t largest = LargestSharedMemory();
@@ -94,11 +92,9 @@ std::size_t Channel::BytesFor(const ChannelLayout& layout) {
 
 Result<UniqueFd> Channel::Create(const ChannelLayout& layout) {
   CUSPAN_RETURN_IF_ERROR(CheckLayout(layout));
-  Result<UniqueFd> fd = CreateSharedMemory("cuspan-channel", BytesFor(layout));
-  if (!fd.ok()) return fd;
-  Result<Mapping> mapping = Mapping::Map(fd->get(), 0, PagesFor<Header>());
-  if (!mapping.ok()) return mapping.status();
-  auto* header = new (mapping->data()) Header{};
+  CUSPAN_ASSIGN_OR_RETURN(UniqueFd fd, CreateSharedMemory("cuspan-channel", BytesFor(layout)));
+  CUSPAN_ASSIGN_OR_RETURN(Mapping mapping, Mapping::Map(fd.get(), 0, PagesFor<Header>()));
+  auto* header = new (mapping.data()) Header{};
   header->magic = kChannelMagic;
   header->layout = layout;
   for (StagingControl& staging : header->staging) {
@@ -122,29 +118,27 @@ Result<std::unique_ptr<Channel>> Channel::AttachAndKeep(UniqueFd fd, ChannelSide
 }
 
 Result<std::unique_ptr<Channel>> Channel::Map(int fd, ChannelSide side, Bell* own, Bell peer) {
-  Result<Mapping> header = Mapping::Map(fd, 0, PagesFor<Header>());
-  if (!header.ok()) return header.status();
-  const auto* shared = reinterpret_cast<const Header*>(header->data());
+  CUSPAN_ASSIGN_OR_RETURN(Mapping header, Mapping::Map(fd, 0, PagesFor<Header>()));
+  const auto* shared = reinterpret_cast<const Header*>(header.data());
   const ChannelLayout layout = shared->layout;
   if (shared->magic != kChannelMagic) return Status::Invalid("shared memory that is not a channel");
   CUSPAN_RETURN_IF_ERROR(CheckLayout(layout));
   const std::size_t ring_bytes = layout.ring_slots * kSlotBytes;
   Mapping rings[2];
   for (std::size_t direction = 0; direction < 2; ++direction) {
-    Result<Mapping> ring =
-        Mapping::MapTwice(fd, PagesFor<Header>() + direction * ring_bytes, ring_bytes);
-    if (!ring.ok()) return ring.status();
-    rings[direction] = std::move(*ring);
+    CUSPAN_ASSIGN_OR_RETURN(
+        rings[direction],
+        Mapping::MapTwice(fd, PagesFor<Header>() + direction * ring_bytes, ring_bytes));
   }
-  Result<Mapping> staging = Mapping::Map(fd, PagesFor<Header>() + 2 * ring_bytes,
-                                         2 * layout.staging_slots * layout.staging_bytes);
-  if (!staging.ok()) return staging.status();
+  CUSPAN_ASSIGN_OR_RETURN(Mapping staging,
+                          Mapping::Map(fd, PagesFor<Header>() + 2 * ring_bytes,
+                                       2 * layout.staging_slots * layout.staging_bytes));
   struct stat information = {};
   if (::fstat(fd, &information) != 0)
     return Status::Invalid("fstat of a channel: {}", std::strerror(errno));
   peer.CloseFd();
-  return std::unique_ptr<Channel>(new Channel(layout, side, own, std::move(peer),
-                                              std::move(*header), rings, std::move(*staging),
+  return std::unique_ptr<Channel>(new Channel(layout, side, own, std::move(peer), std::move(header),
+                                              rings, std::move(staging),
                                               SharedSync(information.st_ino)));
 }
 

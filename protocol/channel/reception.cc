@@ -38,15 +38,14 @@ UniqueFd Spare() { return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 }  // namespace
 
 Result<Reception> Reception::Listen(const std::string& address) {
-  Result<ControlListener> listener = ControlListener::Listen(address);
-  if (!listener.ok()) return listener.status();
+  CUSPAN_ASSIGN_OR_RETURN(ControlListener listener, ControlListener::Listen(address));
   UniqueFd events(::epoll_create1(EPOLL_CLOEXEC));
   UniqueFd timer(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
   UniqueFd spare = Spare();
   if (!events.valid() || !timer.valid() || !spare.valid() ||
-      !Add(events.get(), listener->fd(), kListener) || !Add(events.get(), timer.get(), kTimer))
+      !Add(events.get(), listener.fd(), kListener) || !Add(events.get(), timer.get(), kTimer))
     return Status::Exhausted("listening at '{}': {}", address, std::strerror(errno));
-  Reception reception(std::move(*listener), std::move(events), std::move(timer), std::move(spare));
+  Reception reception(std::move(listener), std::move(events), std::move(timer), std::move(spare));
   reception.last_guest_ = kFirstGuest;
   return reception;
 }

@@ -84,10 +84,9 @@ Result<std::optional<Frame>> RingConsumer::Peek() {
   sync_.Acquire();
   const std::byte* start = slots_ + (head_ % slot_count_) * kSlotBytes + kPublishBytes;
   const std::size_t room = slot_count_ * kSlotBytes - kPublishBytes;
-  Result<Frame> frame = ParseFrame({start, room}, kMaxFrameBytes);
-  if (!frame.ok()) return frame.status();
-  current_slots_ = SlotsFor(sizeof(FrameHeader) + frame->header.payload_bytes);
-  return std::optional<Frame>(*frame);
+  CUSPAN_ASSIGN_OR_RETURN(Frame frame, ParseFrame({start, room}, kMaxFrameBytes));
+  current_slots_ = SlotsFor(sizeof(FrameHeader) + frame.header.payload_bytes);
+  return std::optional<Frame>(frame);
 }
 
 void RingConsumer::Pop() {

@@ -40,11 +40,10 @@ Status CheckPeer(int fd) {
 }
 
 Result<ControlSocket> ControlSocket::Connect(const std::string& address) {
-  auto target = AbstractAddress(address);
-  if (!target.ok()) return target.status();
+  CUSPAN_ASSIGN_OR_RETURN(auto target, AbstractAddress(address));
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!fd.valid()) return Status::Internal("socket: {}", std::strerror(errno));
-  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&target->first), target->second) != 0)
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&target.first), target.second) != 0)
     return Status::Unavailable("no cuspan agent answers at '{}': {}", address,
                                std::strerror(errno));
   CUSPAN_RETURN_IF_ERROR(CheckPeer(fd.get()));
@@ -99,11 +98,11 @@ Status ControlSocket::SendFrame(const std::vector<std::byte>& frame, std::span<c
   CUSPAN_RETURN_IF_ERROR(CheckSize(frame, fds));
   const auto deadline = std::chrono::steady_clock::now() + kSendLimit;
   for (std::size_t sent = 0; sent < frame.size();) {
-    const Result<std::size_t> part =
-        SendPart(std::span(frame).subspan(sent), sent == 0 ? fds : std::span<const int>());
-    if (!part.ok()) return part.status();
-    sent += *part;
-    if (*part != 0) continue;
+    CUSPAN_ASSIGN_OR_RETURN(
+        const std::size_t part,
+        SendPart(std::span(frame).subspan(sent), sent == 0 ? fds : std::span<const int>()));
+    sent += part;
+    if (part != 0) continue;
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
     if (left.count() <= 0)
@@ -118,9 +117,7 @@ Status ControlSocket::PostFrame(std::vector<std::byte> frame, std::span<const in
   CUSPAN_RETURN_IF_ERROR(CheckSize(frame, fds));
   Kept message{std::move(frame), 0, {}};
   if (kept_.empty()) {
-    const Result<std::size_t> part = SendPart(message.bytes, fds);
-    if (!part.ok()) return part.status();
-    message.sent = *part;
+    CUSPAN_ASSIGN_OR_RETURN(message.sent, SendPart(message.bytes, fds));
     if (message.sent == message.bytes.size()) return Status::Ok();
   }
   if (message.sent == 0) {
@@ -139,11 +136,11 @@ Status ControlSocket::Flush() {
     Kept& message = kept_.front();
     std::vector<int> fds;
     for (const UniqueFd& fd : message.fds) fds.push_back(fd.get());
-    const Result<std::size_t> part = SendPart(std::span(message.bytes).subspan(message.sent), fds);
-    if (!part.ok()) return part.status();
-    if (*part == 0) return Status::Ok();
+    CUSPAN_ASSIGN_OR_RETURN(const std::size_t part,
+                            SendPart(std::span(message.bytes).subspan(message.sent), fds));
+    if (part == 0) return Status::Ok();
     message.fds.clear();
-    message.sent += *part;
+    message.sent += part;
     if (message.sent == message.bytes.size()) kept_.pop_front();
   }
   return Status::Ok();
@@ -191,12 +188,11 @@ Result<std::optional<ControlSocket::Message>> ControlSocket::TryReceive() {
       CUSPAN_RETURN_IF_ERROR(CheckFrameHeader(header, kMaxControlBytes));
       const std::size_t whole = sizeof header + header.payload_bytes;
       if (buffer_.size() >= whole) {
-        Result<Frame> checked = ParseFrame(buffer_, kMaxControlBytes);
-        if (!checked.ok()) return checked.status();
+        CUSPAN_ASSIGN_OR_RETURN(Frame checked, ParseFrame(buffer_, kMaxControlBytes));
         Message message;
         message.bytes.assign(buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(whole));
         buffer_.erase(buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(whole));
-        message.frame = {checked->header, Bytes(message.bytes).subspan(sizeof header)};
+        message.frame = {checked.header, Bytes(message.bytes).subspan(sizeof header)};
         return std::optional<Message>(std::move(message));
       }
     }
@@ -209,9 +205,8 @@ Result<ControlSocket::Message> ControlSocket::Receive(std::chrono::milliseconds 
                                                       const char* what) {
   const auto deadline = std::chrono::steady_clock::now() + limit;
   for (;;) {
-    Result<std::optional<Message>> message = TryReceive();
-    if (!message.ok()) return message.status();
-    if (message->has_value()) return std::move(**message);
+    CUSPAN_ASSIGN_OR_RETURN(std::optional<Message> message, TryReceive());
+    if (message.has_value()) return std::move(*message);
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
     if (left.count() <= 0)
@@ -229,11 +224,10 @@ UniqueFd ControlSocket::TakeFd() {
 }
 
 Result<ControlListener> ControlListener::Listen(const std::string& address) {
-  auto target = AbstractAddress(address);
-  if (!target.ok()) return target.status();
+  CUSPAN_ASSIGN_OR_RETURN(auto target, AbstractAddress(address));
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid()) return Status::Internal("socket: {}", std::strerror(errno));
-  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&target->first), target->second) != 0 ||
+  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&target.first), target.second) != 0 ||
       ::listen(fd.get(), 128) != 0)
     return Status::Invalid("listening at '{}': {}", address, std::strerror(errno));
   return ControlListener(std::move(fd));

@@ -64,14 +64,12 @@ class ControlSocket {
   // Waits for a message of type T; a Refused from the peer becomes a failure with its reason.
   template <typename T>
   Result<T> Expect(std::chrono::milliseconds limit) {
-    Result<Message> message = Receive(limit, OpName(T::kOp));
-    if (!message.ok()) return message.status();
-    if (message->frame.op() == Op::kRefused) {
-      Result<Refused> refused = ParseMessage<Refused>(message->frame);
-      if (!refused.ok()) return refused.status();
-      return Status::Refused("{}", refused->reason);
+    CUSPAN_ASSIGN_OR_RETURN(Message message, Receive(limit, OpName(T::kOp)));
+    if (message.frame.op() == Op::kRefused) {
+      CUSPAN_ASSIGN_OR_RETURN(Refused refused, ParseMessage<Refused>(message.frame));
+      return Status::Refused("{}", refused.reason);
     }
-    return ParseMessage<T>(message->frame);
+    return ParseMessage<T>(message.frame);
   }
   // The oldest descriptor that came with a message and was not taken yet; invalid when there is
   // none.

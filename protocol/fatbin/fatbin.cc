@@ -207,9 +207,8 @@ Result<Container> ReadContainer(std::span<const std::uint8_t> bytes) {
   const std::span<const std::uint8_t> whole = bytes.first(container.bytes);
   for (std::uint64_t at = header.header_bytes; at < whole.size();) {
     std::uint64_t length = 0;
-    Result<Entry> entry = ReadEntry(whole, at, &length);
-    if (!entry.ok()) return entry.status();
-    container.entries.push_back(*entry);
+    CUSPAN_ASSIGN_OR_RETURN(Entry entry, ReadEntry(whole, at, &length));
+    container.entries.push_back(entry);
     at += length;
   }
   return container;

@@ -123,8 +123,7 @@ Status CheckImage(std::span<const std::byte> image) {
   // Drivers look at a magic number first.
   if (image.size() < sizeof(std::uint32_t))
     return Status::Invalid("device code of {} bytes", image.size());
-  const Result<std::uint64_t> bytes = ImageBytes(image.data(), image.size());
-  if (!bytes.ok()) return bytes.status();
+  CUSPAN_RETURN_IF_ERROR(ImageBytes(image.data(), image.size()).status());
   if (KindOf(image.data(), image.size()) != ImageKind::kContainer) return Status::Ok();
   return ReadContainer({reinterpret_cast<const std::uint8_t*>(image.data()), image.size()})
       .status();

@@ -110,10 +110,9 @@ Result<std::string> DecodePtx(const Entry& entry, std::uint64_t most_bytes) {
   if (entry.kind != Kind::kPtx) {
     return Status::Invalid("the fat binary's entry for sm_{} holds no PTX", entry.architecture);
   }
-  Result<std::vector<std::uint8_t>> image = DecodePayload(entry, most_bytes);
-  if (!image.ok()) return image.status();
-  const auto end = std::find(image->begin(), image->end(), std::uint8_t{0});
-  return std::string(image->begin(), end);
+  CUSPAN_ASSIGN_OR_RETURN(std::vector<std::uint8_t> image, DecodePayload(entry, most_bytes));
+  const auto end = std::find(image.begin(), image.end(), std::uint8_t{0});
+  return std::string(image.begin(), end);
 }
 
 bool MayName(std::span<const std::byte> image, std::string_view name) {

@@ -48,9 +48,7 @@ Result<Device> Device::Open(const Driver& driver, std::uint32_t ordinal,
                                driver.Describe(result));
   Device opened(&driver, device, context, {});
   CUSPAN_RETURN_IF_ERROR(opened.MakeCurrent());
-  Result<AddressWindow> window = ReserveWindow(driver, wanted);
-  if (!window.ok()) return window.status();
-  opened.window_ = *window;
+  CUSPAN_ASSIGN_OR_RETURN(opened.window_, ReserveWindow(driver, wanted));
   return opened;
 }
 

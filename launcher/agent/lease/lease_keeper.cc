@@ -110,9 +110,8 @@ void LeaseKeeper::Run() {
 
 Status LeaseKeeper::Open() {
   if (locks_) return Status::Ok();
-  Result<NodeLocks> locks = NodeLocks::Open(host_);
-  if (!locks.ok()) return locks.status();
-  locks_.emplace(std::move(*locks));
+  CUSPAN_ASSIGN_OR_RETURN(NodeLocks locks, NodeLocks::Open(host_));
+  locks_.emplace(std::move(locks));
   return Status::Ok();
 }
 

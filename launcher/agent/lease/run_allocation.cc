@@ -36,8 +36,7 @@ RunAllocation::RunAllocation(AgentNode& node, const GpuWish& wish, LeaseTicket t
 Result<std::unique_ptr<RunAllocation>> RunAllocation::Create(
     AgentNode& node, const GpuWish& wish, const std::string& run,
     const std::vector<AgentInventory>& found) {
-  const Result<LeaseMode> mode = ParseLeaseMode(SettingText(settings::kLeases));
-  if (!mode.ok()) return mode.status();
+  CUSPAN_ASSIGN_OR_RETURN(const LeaseMode mode, ParseLeaseMode(SettingText(settings::kLeases)));
   LeaseTicket ticket;
   ticket.order = wish.order != 0 ? wish.order : RealTimeNow();
   ticket.run = run;
@@ -45,7 +44,7 @@ Result<std::unique_ptr<RunAllocation>> RunAllocation::Create(
   ticket.wanted = wish.number.value_or(0);
   const std::uint64_t order = ticket.order;
   std::unique_ptr<RunAllocation> made(
-      new RunAllocation(node, wish, std::move(ticket), MakeRunPool(found, *mode)));
+      new RunAllocation(node, wish, std::move(ticket), MakeRunPool(found, mode)));
   // Other users' runs may have what this one would share.
   if (wish.look)
     for (std::size_t gpu = 0; gpu < made->pool_.keys.size(); ++gpu)

@@ -67,11 +67,11 @@ class BatchReader {
     if (left_.size() < sizeof item.route)
       return Status::Invalid("a batch from another agent is truncated");
     std::memcpy(&item.route, left_.data(), sizeof item.route);
-    Result<Frame> frame = ParseFrame(left_.subspan(sizeof item.route), kMaxFrameBytes);
-    if (!frame.ok()) return frame.status();
-    item.frame = *frame;
+    CUSPAN_ASSIGN_OR_RETURN(Frame frame,
+                            ParseFrame(left_.subspan(sizeof item.route), kMaxFrameBytes));
+    item.frame = frame;
     const std::size_t used =
-        (sizeof item.route + sizeof(FrameHeader) + frame->payload.size() + 7) / 8 * 8;
+        (sizeof item.route + sizeof(FrameHeader) + frame.payload.size() + 7) / 8 * 8;
     left_ = left_.subspan(std::min(used, left_.size()));
     return std::optional<Item>(item);
   }

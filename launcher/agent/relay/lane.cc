@@ -68,9 +68,8 @@ Status Lane::Serve() {
   Clock::time_point moved_last = Clock::now();
   microseconds nap = kFirstNap;
   while (!ended_) {
-    Result<bool> moved = TakeCommands();
-    if (!moved.ok()) return moved.status();
-    if (TellFinished() || *moved) {
+    CUSPAN_ASSIGN_OR_RETURN(bool moved, TakeCommands());
+    if (TellFinished() || moved) {
       moved_last = Clock::now();
       nap = kFirstNap;
     } else if (!ended_) {
@@ -96,10 +95,9 @@ void Lane::Rest(Clock::time_point moved_last, microseconds& nap) {
 Result<bool> Lane::TakeCommands() {
   bool taken = false;
   for (;;) {
-    const Result<std::optional<Frame>> frame = commands_->Peek();
-    if (!frame.ok()) return frame.status();
-    if (!frame->has_value()) return taken;
-    CUSPAN_RETURN_IF_ERROR(Take(**frame));
+    CUSPAN_ASSIGN_OR_RETURN(const std::optional<Frame> frame, commands_->Peek());
+    if (!frame.has_value()) return taken;
+    CUSPAN_RETURN_IF_ERROR(Take(*frame));
     commands_->Pop();
     taken = true;
   }
@@ -117,33 +115,27 @@ Status Lane::Take(const Frame& frame) {
       return unmap.status();
     }
     case Op::kLaneSend: {
-      const Result<LaneSend> send = ParseMessage<LaneSend>(frame);
-      if (!send.ok()) return send.status();
-      const Result<std::span<std::byte>> bytes = Find(*send);
-      if (!bytes.ok()) return bytes.status();
+      CUSPAN_ASSIGN_OR_RETURN(const LaneSend send, ParseMessage<LaneSend>(frame));
+      CUSPAN_ASSIGN_OR_RETURN(const std::span<std::byte> bytes, Find(send));
       ++under_way_;
-      transport_.StartBulkSend(ranks_.LaneRank(send->agent, lane_), send->tag, *bytes, send->id);
+      transport_.StartBulkSend(ranks_.LaneRank(send.agent, lane_), send.tag, bytes, send.id);
       return Status::Ok();
     }
     case Op::kLaneReceive: {
-      const Result<LaneReceive> receive = ParseMessage<LaneReceive>(frame);
-      if (!receive.ok()) return receive.status();
-      const Result<std::span<std::byte>> bytes = Find(*receive);
-      if (!bytes.ok()) return bytes.status();
-      transport_.StartBulkReceive(ranks_.LaneRank(receive->agent, lane_), receive->tag, *bytes,
-                                  receive->id);
+      CUSPAN_ASSIGN_OR_RETURN(const LaneReceive receive, ParseMessage<LaneReceive>(frame));
+      CUSPAN_ASSIGN_OR_RETURN(const std::span<std::byte> bytes, Find(receive));
+      transport_.StartBulkReceive(ranks_.LaneRank(receive.agent, lane_), receive.tag, bytes,
+                                  receive.id);
       return Status::Ok();
     }
     case Op::kLaneExpect: {
-      const Result<LaneExpect> expect = ParseMessage<LaneExpect>(frame);
-      if (!expect.ok()) return expect.status();
-      if (transport_.ExpectBulk(expect->id)) ++under_way_;
+      CUSPAN_ASSIGN_OR_RETURN(const LaneExpect expect, ParseMessage<LaneExpect>(frame));
+      if (transport_.ExpectBulk(expect.id)) ++under_way_;
       return Status::Ok();
     }
     case Op::kLaneCancel: {
-      const Result<LaneCancel> cancel = ParseMessage<LaneCancel>(frame);
-      if (!cancel.ok()) return cancel.status();
-      if (transport_.CancelBulkReceive(cancel->id)) --under_way_;
+      CUSPAN_ASSIGN_OR_RETURN(const LaneCancel cancel, ParseMessage<LaneCancel>(frame));
+      if (transport_.CancelBulkReceive(cancel.id)) --under_way_;
       return Status::Ok();
     }
     case Op::kLaneEnd:
@@ -157,17 +149,14 @@ Status Lane::Take(const Frame& frame) {
 
 Status Lane::Map(std::uint32_t number) {
   // The agent has sent it before it said so.
-  Result<LaneMap> map = socket_.Expect<LaneMap>(kMapLimit);
-  if (!map.ok()) return map.status();
-  if (map->number != number)
-    return Status::Invalid("channel {} arrived as number {}", number, map->number);
-  Result<Bell> peer = Bell::Open(UniqueFd(::dup(unused_.fd())));
-  if (!peer.ok()) return peer.status();
-  Result<std::unique_ptr<Channel>> channel =
-      Channel::Attach(socket_.TakeFd(), map->client ? ChannelSide::kClient : ChannelSide::kProxy,
-                      bell_.get(), std::move(*peer));
-  if (!channel.ok()) return channel.status();
-  channels_[number] = std::move(*channel);
+  CUSPAN_ASSIGN_OR_RETURN(LaneMap map, socket_.Expect<LaneMap>(kMapLimit));
+  if (map.number != number)
+    return Status::Invalid("channel {} arrived as number {}", number, map.number);
+  CUSPAN_ASSIGN_OR_RETURN(Bell peer, Bell::Open(UniqueFd(::dup(unused_.fd()))));
+  CUSPAN_ASSIGN_OR_RETURN(
+      channels_[number],
+      Channel::Attach(socket_.TakeFd(), map.client ? ChannelSide::kClient : ChannelSide::kProxy,
+                      bell_.get(), std::move(peer)));
   return Status::Ok();
 }
 
@@ -196,11 +185,9 @@ bool Lane::TellFinished() {
 
 Result<LaneHello> AwaitAgent(Transport& transport, const Ranks& ranks) {
   const std::vector<std::byte> bytes = transport.ReceiveWhole(ranks.AgentOf(transport.rank()));
-  Result<Frame> frame = ParseFrame(bytes, kMaxControlBytes);
-  if (!frame.ok()) return frame.status();
-  Result<LaneHello> hello = ParseMessage<LaneHello>(*frame);
-  if (!hello.ok()) return hello.status();
-  if (hello->table_hash != kOpTableHash)
+  CUSPAN_ASSIGN_OR_RETURN(Frame frame, ParseFrame(bytes, kMaxControlBytes));
+  CUSPAN_ASSIGN_OR_RETURN(LaneHello hello, ParseMessage<LaneHello>(frame));
+  if (hello.table_hash != kOpTableHash)
     return Status::Refused(
         "the agent and the lanes of a host run different versions of cuspan: install one version");
   return hello;
@@ -209,28 +196,23 @@ Result<LaneHello> AwaitAgent(Transport& transport, const Ranks& ranks) {
 }  // namespace
 
 Status ServeAsLane(Transport& transport, const Ranks& ranks) {
-  Result<LaneHello> hello = AwaitAgent(transport, ranks);
-  if (!hello.ok()) return hello.status();
-  Result<ControlSocket> socket = ControlSocket::Connect(hello->address);
+  CUSPAN_ASSIGN_OR_RETURN(LaneHello hello, AwaitAgent(transport, ranks));
+  Result<ControlSocket> socket = ControlSocket::Connect(hello.address);
   if (!socket.ok())
     return Status::Unavailable("{}; the lanes of an agent must run on its host",
                                socket.status().message());
-  CUSPAN_RETURN_IF_ERROR(socket->Send(LaneJoin{hello->secret, ranks.LaneOf(transport.rank())}));
-  const Result<LaneStart> start = socket->Expect<LaneStart>(kJoinLimit);
-  if (!start.ok()) return start.status();
+  CUSPAN_RETURN_IF_ERROR(socket->Send(LaneJoin{hello.secret, ranks.LaneOf(transport.rank())}));
+  CUSPAN_RETURN_IF_ERROR(socket->Expect<LaneStart>(kJoinLimit).status());
   UniqueFd channel_fd = socket->TakeFd();
-  Result<Bell> bell = Bell::Open(socket->TakeFd());
-  if (!bell.ok()) return bell.status();
-  Result<Bell> agent_bell = Bell::Open(socket->TakeFd());
-  if (!agent_bell.ok()) return agent_bell.status();
-  Result<Bell> unused = Bell::Create();
-  if (!unused.ok()) return unused.status();
-  auto own = std::make_unique<Bell>(std::move(*bell));
-  Result<std::unique_ptr<Channel>> commands = Channel::Attach(
-      std::move(channel_fd), ChannelSide::kProxy, own.get(), std::move(*agent_bell));
-  if (!commands.ok()) return commands.status();
-  Lane lane(transport, ranks, std::move(*socket), std::move(own), std::move(*commands),
-            std::move(*unused));
+  CUSPAN_ASSIGN_OR_RETURN(Bell bell, Bell::Open(socket->TakeFd()));
+  CUSPAN_ASSIGN_OR_RETURN(Bell agent_bell, Bell::Open(socket->TakeFd()));
+  CUSPAN_ASSIGN_OR_RETURN(Bell unused, Bell::Create());
+  auto own = std::make_unique<Bell>(std::move(bell));
+  CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<Channel> commands,
+                          Channel::Attach(std::move(channel_fd), ChannelSide::kProxy, own.get(),
+                                          std::move(agent_bell)));
+  Lane lane(transport, ranks, std::move(*socket), std::move(own), std::move(commands),
+            std::move(unused));
   CUSPAN_RETURN_IF_ERROR(lane.Serve());
   ::alarm(kShutdownSeconds);
   transport.Shutdown();

@@ -32,14 +32,12 @@ ChannelLayout CommandLayout() {
 Result<std::unique_ptr<Carrier>> LaneCarrier::Start(Transport& transport, const Ranks& ranks,
                                                     Bell& bell) {
   // Known to this agent's lanes only, which have it over MPI.
-  Result<RunKey> key = RunKey::Random();
-  if (!key.ok()) return key.status();
-  const std::string address = key->Address() + "-lanes";
-  Result<Reception> reception = Reception::Listen(address);
-  if (!reception.ok()) return reception.status();
+  CUSPAN_ASSIGN_OR_RETURN(RunKey key, RunKey::Random());
+  const std::string address = key.Address() + "-lanes";
+  CUSPAN_ASSIGN_OR_RETURN(Reception reception, Reception::Listen(address));
   for (std::uint32_t lane = 0; lane < ranks.lanes; ++lane)
     transport.SendWhole(ranks.LaneRank(transport.rank(), lane),
-                        MakeFrame(LaneHello{key->secret, kOpTableHash, address}));
+                        MakeFrame(LaneHello{key.secret, kOpTableHash, address}));
 
   std::unique_ptr<LaneCarrier> carrier(new LaneCarrier);
   std::vector<std::optional<Lane>> joined(ranks.lanes);
@@ -47,14 +45,14 @@ Result<std::unique_ptr<Carrier>> LaneCarrier::Start(Transport& transport, const 
   for (std::uint32_t count = 0; count < ranks.lanes;) {
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-    pollfd waited{reception->fd(), POLLIN, 0};
+    pollfd waited{reception.fd(), POLLIN, 0};
     if (left.count() <= 0 || ::poll(&waited, 1, static_cast<int>(left.count())) == 0)
       return Status::Unavailable("{} of {} lanes did not connect to this agent within {} s",
                                  ranks.lanes - count, ranks.lanes, kJoinLimit.count() / 1000);
-    std::optional<Reception::Arrival> arrival = reception->Next();
+    std::optional<Reception::Arrival> arrival = reception.Next();
     if (!arrival) continue;
     const Result<LaneJoin> join = ParseMessage<LaneJoin>(arrival->first.frame);
-    if (!join.ok() || !SameSecret(join->secret, key->secret) || join->lane >= joined.size() ||
+    if (!join.ok() || !SameSecret(join->secret, key.secret) || join->lane >= joined.size() ||
         joined[join->lane]) {
       LogWarn("a process that is not a lane of this agent tried to connect as one");
       Reception::Refuse(std::move(*arrival), "not a lane of this agent");
@@ -68,16 +66,14 @@ Result<std::unique_ptr<Carrier>> LaneCarrier::Start(Transport& transport, const 
 }
 
 Status LaneCarrier::Admit(ControlSocket socket, Bell& bell, std::optional<Lane>& lane) {
-  Result<UniqueFd> fd = Channel::Create(CommandLayout());
-  if (!fd.ok()) return fd.status();
-  Result<Bell> lane_bell = Bell::Create();
-  if (!lane_bell.ok()) return lane_bell.status();
-  const int fds[] = {fd->get(), lane_bell->fd(), bell.fd()};
+  CUSPAN_ASSIGN_OR_RETURN(UniqueFd fd, Channel::Create(CommandLayout()));
+  CUSPAN_ASSIGN_OR_RETURN(Bell lane_bell, Bell::Create());
+  const int fds[] = {fd.get(), lane_bell.fd(), bell.fd()};
   CUSPAN_RETURN_IF_ERROR(socket.Send(LaneStart{}, fds));
-  Result<std::unique_ptr<Channel>> channel =
-      Channel::Attach(std::move(*fd), ChannelSide::kClient, &bell, std::move(*lane_bell));
-  if (!channel.ok()) return channel.status();
-  lane.emplace(Lane{std::move(socket), std::move(*channel), {}});
+  CUSPAN_ASSIGN_OR_RETURN(
+      std::unique_ptr<Channel> channel,
+      Channel::Attach(std::move(fd), ChannelSide::kClient, &bell, std::move(lane_bell)));
+  lane.emplace(Lane{std::move(socket), std::move(channel), {}});
   return Status::Ok();
 }
 

@@ -45,9 +45,8 @@ class Planner {
   Status Add(std::uint32_t index) {
     if (!position_.try_emplace(index, static_cast<std::uint32_t>(plan_.functions.size())).second)
       return Status::Ok();
-    auto body = bodies_(index);
-    if (!body.ok()) return body.status();
-    plan_.functions.push_back({index, *body, CollectFacts(**body), {}});
+    CUSPAN_ASSIGN_OR_RETURN(auto body, bodies_(index));
+    plan_.functions.push_back({index, body, CollectFacts(*body), {}});
     return Status::Ok();
   }
 

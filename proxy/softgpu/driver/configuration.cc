@@ -73,9 +73,8 @@ Result<unsigned> ReadThreads() {
   if (std::strcmp(SettingText(settings::kSoftThreads), settings::kSoftThreads.default_value) == 0) {
     return std::max(std::thread::hardware_concurrency(), 1u);
   }
-  Result<std::uint64_t> threads = SettingNumber(settings::kSoftThreads, 1, 1024);
-  if (!threads.ok()) return threads.status();
-  return static_cast<unsigned>(*threads);
+  CUSPAN_ASSIGN_OR_RETURN(std::uint64_t threads, SettingNumber(settings::kSoftThreads, 1, 1024));
+  return static_cast<unsigned>(threads);
 }
 
 bool IsOff(const Setting& setting) { return std::string_view(SettingText(setting)) == "off"; }
@@ -83,9 +82,9 @@ bool IsOff(const Setting& setting) { return std::string_view(SettingText(setting
 Status ReadKernelLimit(Configuration* configuration) {
   configuration->kernel_limit = {};
   if (IsOff(settings::kSoftWatchdog)) return Status::Ok();
-  Result<std::uint64_t> seconds = SettingNumber(settings::kSoftWatchdog, 1, 1'000'000);
-  if (!seconds.ok()) return seconds.status();
-  configuration->kernel_limit = std::chrono::seconds(*seconds);
+  CUSPAN_ASSIGN_OR_RETURN(std::uint64_t seconds,
+                          SettingNumber(settings::kSoftWatchdog, 1, 1'000'000));
+  configuration->kernel_limit = std::chrono::seconds(seconds);
   return Status::Ok();
 }
 
@@ -126,20 +125,18 @@ Status ReadCopyRate(Configuration* configuration) {
 
 Result<Configuration> ReadConfiguration() {
   Configuration configuration;
-  Result<int> devices = ReadDevices();
-  if (!devices.ok()) return devices.status();
-  configuration.devices = *devices;
-  Result<std::uint64_t> memory =
-      SettingBytes(settings::kSoftMemory, 8 * kMemoryGranularity, std::uint64_t{1} << 44);
-  if (!memory.ok()) return memory.status();
-  configuration.memory_bytes = *memory;
+  CUSPAN_ASSIGN_OR_RETURN(configuration.devices, ReadDevices());
+  CUSPAN_ASSIGN_OR_RETURN(
+      std::uint64_t memory,
+      SettingBytes(settings::kSoftMemory, 8 * kMemoryGranularity, std::uint64_t{1} << 44));
+  configuration.memory_bytes = memory;
   // It is a file, which the limit of file sizes concerns.
-  if (const std::uint64_t largest = LargestSharedMemory(); *memory > largest) {
+  if (const std::uint64_t largest = LargestSharedMemory(); memory > largest) {
     configuration.memory_bytes = largest / kMemoryGranularity * kMemoryGranularity;
     LogWarn(
         "software GPU: {} bytes of memory instead of {}: the file size limit is {} bytes; raise it "
         "(ulimit -f)",
-        configuration.memory_bytes, *memory, largest);
+        configuration.memory_bytes, memory, largest);
     if (configuration.memory_bytes == 0)
       return Status::Exhausted("a software GPU without memory: the limit of file sizes is too low");
   }
@@ -148,9 +145,7 @@ Result<Configuration> ReadConfiguration() {
     return Status::Invalid("{} is empty: give the software GPU a name", settings::kSoftName.name);
   }
   CUSPAN_RETURN_IF_ERROR(ReadCapability(&configuration));
-  Result<unsigned> threads = ReadThreads();
-  if (!threads.ok()) return threads.status();
-  configuration.threads = *threads;
+  CUSPAN_ASSIGN_OR_RETURN(configuration.threads, ReadThreads());
   CUSPAN_RETURN_IF_ERROR(ReadKernelLimit(&configuration));
   CUSPAN_RETURN_IF_ERROR(ReadCheck(&configuration));
   CUSPAN_RETURN_IF_ERROR(CheckCompilation());

@@ -68,18 +68,16 @@ Status Driver::Initialize() {
     return Status::Unavailable(
         "the software GPU cannot be used in a child process created by fork");
   }
-  Result<Configuration> configuration = ReadConfiguration();
-  if (!configuration.ok()) return configuration.status();
-  if (configuration->devices == 0) return Status::NotFound("this host has no software GPU");
-  auto driver = std::unique_ptr<Driver>(new Driver(*configuration));
-  for (int ordinal = 0; ordinal < configuration->devices; ++ordinal) {
-    auto device = std::make_unique<Device>(configuration->copy_rate);
+  CUSPAN_ASSIGN_OR_RETURN(Configuration configuration, ReadConfiguration());
+  if (configuration.devices == 0) return Status::NotFound("this host has no software GPU");
+  auto driver = std::unique_ptr<Driver>(new Driver(configuration));
+  for (int ordinal = 0; ordinal < configuration.devices; ++ordinal) {
+    auto device = std::make_unique<Device>(configuration.copy_rate);
     device->ordinal = ordinal;
     device->context_handle =
         MakeHandle(HandleKind::kContext, static_cast<std::uint64_t>(ordinal) + 1);
-    auto memory = PhysicalMemory::Create(ordinal, configuration->memory_bytes);
-    if (!memory.ok()) return memory.status();
-    device->memory = *memory;
+    CUSPAN_ASSIGN_OR_RETURN(device->memory,
+                            PhysicalMemory::Create(ordinal, configuration.memory_bytes));
     driver->devices.push_back(std::move(device));
   }
   InstallFaultHandlers();

@@ -129,13 +129,12 @@ Result<std::string> CompileKernel(const ptx::Module& module, const analysis::Ker
   const std::string what = Format("kernel '{}'", module.functions[plan.functions[0].index].name);
   emit::Host host;
   host.check_memory = check_memory;
-  auto machine = MakeTargetMachine(&host);
-  if (!machine.ok()) return machine.status();
+  CUSPAN_ASSIGN_OR_RETURN(auto machine, MakeTargetMachine(&host));
   // Leaked with the module if LLVM fails in the middle.
   auto context = std::make_unique<llvm::LLVMContext>();
-  auto emitted = emit::ModuleEmitter(*context, module, plan, warps, host).Emit();
-  if (!emitted.ok()) return emitted.status();
-  auto object = CompileModule(std::move(*emitted), **machine, what);
+  CUSPAN_ASSIGN_OR_RETURN(auto emitted,
+                          emit::ModuleEmitter(*context, module, plan, warps, host).Emit());
+  auto object = CompileModule(std::move(emitted), *machine, what);
   if (!object.ok()) {
     (void)context.release();
     return object.status();

@@ -35,9 +35,7 @@ class LoadedProgram final : public Program {
 
   // The first step after construction; nothing else may be called when it fails.
   Status Initialise() {
-    auto module = ptx::IndexModule(text_);
-    if (!module.ok()) return module.status();
-    module_ = std::move(*module);
+    CUSPAN_ASSIGN_OR_RETURN(module_, ptx::IndexModule(text_));
     function_marks_.resize(module_.functions.size());
     bodies_.resize(module_.functions.size());
     for (const auto& variable : module_.variables) {
@@ -78,9 +76,8 @@ class LoadedProgram final : public Program {
 
   Result<const KernelInfo*> Kernel(std::string_view name) override {
     const std::lock_guard lock(mutex_);
-    auto state = StateOf(name);
-    if (!state.ok()) return state.status();
-    return &(*state)->info;
+    CUSPAN_ASSIGN_OR_RETURN(auto state, StateOf(name));
+    return &state->info;
   }
 
   void Bind(std::string_view name, void* address) override {
@@ -90,9 +87,8 @@ class LoadedProgram final : public Program {
 
   Result<CompiledKernel> Compile(std::string_view name, const BlockShape& shape) override {
     const std::lock_guard lock(mutex_);
-    auto found = StateOf(name);
-    if (!found.ok()) return found.status();
-    KernelState& state = **found;
+    CUSPAN_ASSIGN_OR_RETURN(auto found, StateOf(name));
+    KernelState& state = *found;
     const auto [place, added] =
         state.compiled.try_emplace(VariantFor(shape), Status::Internal("not compiled"));
     if (added) place->second = CompileNow(state, place->first, WarpLayoutFor(shape));
@@ -161,9 +157,8 @@ class LoadedProgram final : public Program {
   Result<const ptx::Body*> BodyOf(std::uint32_t index) {
     auto& body = bodies_[index];
     if (body == nullptr) {
-      auto parsed = ptx::ParseBody(text_, module_.functions[index]);
-      if (!parsed.ok()) return parsed.status();
-      body = std::make_unique<ptx::Body>(std::move(*parsed));
+      CUSPAN_ASSIGN_OR_RETURN(auto parsed, ptx::ParseBody(text_, module_.functions[index]));
+      body = std::make_unique<ptx::Body>(std::move(parsed));
       analysis::SplitRegisters(body.get());
     }
     return body.get();
@@ -206,10 +201,9 @@ class LoadedProgram final : public Program {
   // Parses the kernel and all that it may reach.
   Status Plan(KernelState& state) {
     if (state.plan) return Status::Ok();
-    auto plan = analysis::PlanKernel(module_, state.function,
-                                     [this](std::uint32_t i) { return BodyOf(i); });
-    if (!plan.ok()) return plan.status();
-    state.plan = std::move(*plan);
+    CUSPAN_ASSIGN_OR_RETURN(state.plan,
+                            analysis::PlanKernel(module_, state.function,
+                                                 [this](std::uint32_t i) { return BodyOf(i); }));
     return Status::Ok();
   }
 
@@ -280,14 +274,13 @@ class LoadedProgram final : public Program {
 
   Result<CompiledKernel> Link(const KernelState& state, const jit::KernelCode& code) {
     if (linker_ == nullptr) {
-      auto linker = jit::Linker::Create([this](std::string_view name) { return AddressOf(name); });
-      if (!linker.ok()) return linker.status();
-      linker_ = std::move(*linker);
+      CUSPAN_ASSIGN_OR_RETURN(
+          linker_, jit::Linker::Create([this](std::string_view name) { return AddressOf(name); }));
     }
-    auto entry = linker_->Link(code.object, emit::EntrySymbol(state.info.name));
-    if (!entry.ok()) return entry.status();
+    CUSPAN_ASSIGN_OR_RETURN(auto entry,
+                            linker_->Link(code.object, emit::EntrySymbol(state.info.name)));
     CompiledKernel compiled = code.properties;
-    compiled.entry = reinterpret_cast<KernelEntry>(*entry);
+    compiled.entry = reinterpret_cast<KernelEntry>(entry);
     return compiled;
   }
 

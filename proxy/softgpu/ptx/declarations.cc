@@ -19,11 +19,10 @@ struct Prefix {
 };
 
 Result<std::uint32_t> ParseAlignment(Lexer& lexer) {
-  auto value = lexer.ExpectInteger("an alignment after '.align'", 1 << 16);
-  if (!value.ok()) return value.status();
-  if (!std::has_single_bit(*value))
-    return lexer.Error(Format("alignment {} is not a power of two", *value));
-  return static_cast<std::uint32_t>(*value);
+  CUSPAN_ASSIGN_OR_RETURN(auto value, lexer.ExpectInteger("an alignment after '.align'", 1 << 16));
+  if (!std::has_single_bit(value))
+    return lexer.Error(Format("alignment {} is not a power of two", value));
+  return static_cast<std::uint32_t>(value);
 }
 
 Result<Prefix> ParsePrefix(Lexer& lexer) {
@@ -31,9 +30,7 @@ Result<Prefix> ParsePrefix(Lexer& lexer) {
   while (lexer.Peek().kind == Token::Kind::kDirective) {
     const Token token = lexer.Take();
     if (token.text == "align") {
-      auto alignment = ParseAlignment(lexer);
-      if (!alignment.ok()) return alignment.status();
-      prefix.alignment = *alignment;
+      CUSPAN_ASSIGN_OR_RETURN(prefix.alignment, ParseAlignment(lexer));
     } else if (token.text == "ptr") {
       // A pointer parameter: what it points to does not matter to its layout.
       while (lexer.Peek().kind == Token::Kind::kDirective) {
@@ -155,9 +152,7 @@ class InitialiserParser {
   Status Symbol(const Token& first, std::uint64_t offset) {
     std::string_view name = first.text;
     if (name == "generic" && lexer_.Accept('(')) {
-      auto inner = lexer_.ExpectIdentifier("a variable in 'generic()'");
-      if (!inner.ok()) return inner.status();
-      name = *inner;
+      CUSPAN_ASSIGN_OR_RETURN(name, lexer_.ExpectIdentifier("a variable in 'generic()'"));
       CUSPAN_RETURN_IF_ERROR(ParseAddend());
       CUSPAN_RETURN_IF_ERROR(lexer_.Expect(')', "'generic('"));
     } else {
@@ -180,9 +175,9 @@ class InitialiserParser {
       bool negative = false;
       while (lexer_.IsPunctuation('+') || lexer_.IsPunctuation('-'))
         if (lexer_.Take().punctuation == '-') negative = !negative;
-      auto value = lexer_.ExpectInteger("an offset", std::uint64_t{1} << 40);
-      if (!value.ok()) return value.status();
-      addend_ += negative ? -static_cast<std::int64_t>(*value) : static_cast<std::int64_t>(*value);
+      CUSPAN_ASSIGN_OR_RETURN(auto value,
+                              lexer_.ExpectInteger("an offset", std::uint64_t{1} << 40));
+      addend_ += negative ? -static_cast<std::int64_t>(value) : static_cast<std::int64_t>(value);
       if (addend_ > (std::int64_t{1} << 41) || addend_ < -(std::int64_t{1} << 41))
         return lexer_.Error("an offset is too large");
     }
@@ -211,13 +206,12 @@ Status ParseDeclarator(Lexer& lexer, const Prefix& prefix, Space space, bool ext
   variable.managed = prefix.managed;
   variable.external = external;
   variable.line = lexer.LineOf(lexer.Peek().offset);
-  auto name = lexer.ExpectIdentifier("the name of a variable");
-  if (!name.ok()) return name.status();
-  variable.name = *name;
+  CUSPAN_ASSIGN_OR_RETURN(auto name, lexer.ExpectIdentifier("the name of a variable"));
+  variable.name = name;
   const std::uint64_t element = std::uint64_t{BytesOf(prefix.type)} * prefix.vector;
   if (element == 0)
     return lexer.Error(
-        Format("'{}' cannot be a variable of type .{}", *name, TypeName(prefix.type)));
+        Format("'{}' cannot be a variable of type .{}", name, TypeName(prefix.type)));
   variable.alignment =
       prefix.alignment != 0 ? prefix.alignment : static_cast<std::uint32_t>(element);
   variable.bytes = element;
@@ -226,18 +220,18 @@ Status ParseDeclarator(Lexer& lexer, const Prefix& prefix, Space space, bool ext
   while (lexer.Accept('[')) {
     if (lexer.Accept(']')) {
       if (!dimensions.empty())
-        return lexer.Error(Format("only the first dimension of '{}' may be left open", *name));
+        return lexer.Error(Format("only the first dimension of '{}' may be left open", name));
       open = true;
       dimensions.push_back(0);
       continue;
     }
-    auto count = lexer.ExpectInteger("the length of an array", kMaxVariableBytes);
-    if (!count.ok()) return count.status();
+    CUSPAN_ASSIGN_OR_RETURN(auto count,
+                            lexer.ExpectInteger("the length of an array", kMaxVariableBytes));
     if (dimensions.size() >= kMaxDimensions) return lexer.Error("an array has too many dimensions");
-    if (*count != 0 && variable.bytes > kMaxVariableBytes / *count)
-      return lexer.Error(Format("'{}' is larger than any memory", *name));
-    variable.bytes *= *count;
-    dimensions.push_back(*count);
+    if (count != 0 && variable.bytes > kMaxVariableBytes / count)
+      return lexer.Error(Format("'{}' is larger than any memory", name));
+    variable.bytes *= count;
+    dimensions.push_back(count);
     CUSPAN_RETURN_IF_ERROR(lexer.Expect(']', "the length of an array"));
   }
   if (prefix.vector != 1) dimensions.push_back(prefix.vector);
@@ -245,7 +239,7 @@ Status ParseDeclarator(Lexer& lexer, const Prefix& prefix, Space space, bool ext
   if (open) variable.bytes = 0;
   if (lexer.IsPunctuation('=')) {
     if (space != Space::kGlobal && space != Space::kConst)
-      return lexer.Error(Format("'{}' cannot have an initial value in its state space", *name));
+      return lexer.Error(Format("'{}' cannot have an initial value in its state space", name));
     lexer.Take();
     CUSPAN_RETURN_IF_ERROR(InitialiserParser(lexer, &variable, dimensions).Parse());
     if (open && row != 0) variable.bytes = AlignUp(variable.initial.size(), row);
@@ -257,10 +251,9 @@ Status ParseDeclarator(Lexer& lexer, const Prefix& prefix, Space space, bool ext
 }  // namespace
 
 Status ParseVariables(Lexer& lexer, Space space, bool external, std::vector<Variable>* out) {
-  auto prefix = ParsePrefix(lexer);
-  if (!prefix.ok()) return prefix.status();
+  CUSPAN_ASSIGN_OR_RETURN(auto prefix, ParsePrefix(lexer));
   do {
-    CUSPAN_RETURN_IF_ERROR(ParseDeclarator(lexer, *prefix, space, external, out));
+    CUSPAN_RETURN_IF_ERROR(ParseDeclarator(lexer, prefix, space, external, out));
   } while (lexer.Accept(','));
   return Status::Ok();
 }
@@ -276,9 +269,8 @@ Status ParseParameterList(Lexer& lexer, std::vector<Variable>* out) {
       return lexer.Error(
           Format("expected '.param' or '.reg' in a parameter list, found {}", lexer.Describe()));
     }
-    auto prefix = ParsePrefix(lexer);
-    if (!prefix.ok()) return prefix.status();
-    CUSPAN_RETURN_IF_ERROR(ParseDeclarator(lexer, *prefix, space, false, out));
+    CUSPAN_ASSIGN_OR_RETURN(auto prefix, ParsePrefix(lexer));
+    CUSPAN_RETURN_IF_ERROR(ParseDeclarator(lexer, prefix, space, false, out));
     if (out->back().bytes > kMaxParameterBytes)
       return lexer.Error(
           Format("parameter '{}' is larger than {} bytes", out->back().name, kMaxParameterBytes));
@@ -298,13 +290,12 @@ Status ParseRegisters(Lexer& lexer, std::vector<RegisterRange>* out) {
   if (type == Type::kNone)
     return lexer.Error(Format("expected a type after '.reg', found {}", lexer.Describe()));
   do {
-    auto name = lexer.ExpectIdentifier("the name of a register");
-    if (!name.ok()) return name.status();
-    RegisterRange range{*name, type, kNoIndex};
+    CUSPAN_ASSIGN_OR_RETURN(auto name, lexer.ExpectIdentifier("the name of a register"));
+    RegisterRange range{name, type, kNoIndex};
     if (lexer.Accept('<')) {
-      auto count = lexer.ExpectInteger("the number of registers", kNoIndex - 1);
-      if (!count.ok()) return count.status();
-      range.count = static_cast<std::uint32_t>(*count);
+      CUSPAN_ASSIGN_OR_RETURN(auto count,
+                              lexer.ExpectInteger("the number of registers", kNoIndex - 1));
+      range.count = static_cast<std::uint32_t>(count);
       CUSPAN_RETURN_IF_ERROR(lexer.Expect('>', "the number of registers"));
     }
     out->push_back(range);

@@ -82,25 +82,23 @@ class Indexer {
 
   Status Target() {
     do {
-      auto word = lexer_.ExpectIdentifier("a target such as sm_75");
-      if (!word.ok()) return word.status();
-      if (word->substr(0, 3) != "sm_") continue;
-      const auto digits = word->substr(3);
+      CUSPAN_ASSIGN_OR_RETURN(auto word, lexer_.ExpectIdentifier("a target such as sm_75"));
+      if (word.substr(0, 3) != "sm_") continue;
+      const auto digits = word.substr(3);
       const auto result =
           std::from_chars(digits.data(), digits.data() + digits.size(), module_.target);
       if (result.ec != std::errc() || module_.target == 0)
-        return lexer_.Error(Format("'{}' is not a target", *word));
+        return lexer_.Error(Format("'{}' is not a target", word));
     } while (lexer_.Accept(','));
     return Status::Ok();
   }
 
   Status AddressSize() {
-    auto bits = lexer_.ExpectInteger("32 or 64 after '.address_size'", 64);
-    if (!bits.ok()) return bits.status();
-    if (*bits != 64)
+    CUSPAN_ASSIGN_OR_RETURN(auto bits, lexer_.ExpectInteger("32 or 64 after '.address_size'", 64));
+    if (bits != 64)
       return Status::Unsupported(
           "PTX line {}: .address_size {} is not implemented; compile for 64 bits",
-          lexer_.LineOf(lexer_.Peek().offset), *bits);
+          lexer_.LineOf(lexer_.Peek().offset), bits);
     return Status::Ok();
   }
 
@@ -150,9 +148,7 @@ class Indexer {
       CUSPAN_RETURN_IF_ERROR(Attribute(&function));
     if (!entry) CUSPAN_RETURN_IF_ERROR(ParseParameterList(lexer_, &function.signature.results));
     function.line = lexer_.LineOf(lexer_.Peek().offset);
-    auto name = lexer_.ExpectIdentifier("the name of a function");
-    if (!name.ok()) return name.status();
-    function.name = *name;
+    CUSPAN_ASSIGN_OR_RETURN(function.name, lexer_.ExpectIdentifier("the name of a function"));
     CUSPAN_RETURN_IF_ERROR(ParseParameterList(lexer_, &function.signature.parameters));
     while (lexer_.Peek().kind == Token::Kind::kDirective)
       CUSPAN_RETURN_IF_ERROR(Attribute(&function));
@@ -190,10 +186,9 @@ class Indexer {
       auto* const extent = token.text == "maxntid" ? function->max_ntid : function->required_ntid;
       extent[0] = extent[1] = extent[2] = 1;
       for (int i = 0; i < 3; ++i) {
-        auto value = lexer_.ExpectInteger("the extent of a block", 65535);
-        if (!value.ok()) return value.status();
-        if (*value == 0) return lexer_.Error(Format("'.{}' has an extent of 0", token.text));
-        extent[i] = static_cast<std::uint32_t>(*value);
+        CUSPAN_ASSIGN_OR_RETURN(auto value, lexer_.ExpectInteger("the extent of a block", 65535));
+        if (value == 0) return lexer_.Error(Format("'.{}' has an extent of 0", token.text));
+        extent[i] = static_cast<std::uint32_t>(value);
         if (!lexer_.Accept(',')) break;
       }
       return Status::Ok();

@@ -230,9 +230,8 @@ class Linker {
 Result<std::string> LinkModules(std::span<const std::string> texts) {
   std::vector<Object> objects;
   for (const std::string& text : texts) {
-    Result<Object> object = Splitter(text).Split();
-    if (!object.ok()) return object.status();
-    objects.push_back(std::move(*object));
+    CUSPAN_ASSIGN_OR_RETURN(Object object, Splitter(text).Split());
+    objects.push_back(std::move(object));
   }
   if (objects.empty()) return Status::Invalid("there is no PTX to link");
   return Linker(std::move(objects)).Link();

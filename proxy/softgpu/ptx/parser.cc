@@ -156,18 +156,16 @@ class BodyParser {
       body_.branch_tables.push_back({word.text, {}});
       do {
         const auto line = lexer_.LineOf(lexer_.Peek().offset);
-        auto name = lexer_.ExpectIdentifier("a label in '.branchtargets'");
-        if (!name.ok()) return name.status();
-        uses_.push_back({scope_, *name, line, kNoIndex, 0, table});
+        CUSPAN_ASSIGN_OR_RETURN(auto name, lexer_.ExpectIdentifier("a label in '.branchtargets'"));
+        uses_.push_back({scope_, name, line, kNoIndex, 0, table});
       } while (lexer_.Accept(','));
       return lexer_.Expect(';', "'.branchtargets'");
     }
     if (lexer_.AcceptDirective("callprototype")) return PrototypeStatement(word);
     if (lexer_.AcceptDirective("calltargets")) {
-      auto target = lexer_.ExpectIdentifier("a function in '.calltargets'");
-      if (!target.ok()) return target.status();
+      CUSPAN_ASSIGN_OR_RETURN(auto target, lexer_.ExpectIdentifier("a function in '.calltargets'"));
       while (!lexer_.IsPunctuation(';') && !lexer_.AtEnd()) lexer_.Take();
-      body_.prototypes.push_back({word.text, {}, *target});
+      body_.prototypes.push_back({word.text, {}, target});
       return lexer_.Expect(';', "'.calltargets'");
     }
     const auto index = static_cast<std::uint32_t>(body_.labels.size());
@@ -200,16 +198,14 @@ class BodyParser {
     instruction.opcode = opcode.text;
     if (lexer_.Accept('@')) {
       instruction.guard_negated = lexer_.Accept('!');
-      auto name = lexer_.ExpectIdentifier("a predicate after '@'");
-      if (!name.ok()) return name.status();
-      const Named* const guard = Find(*name);
+      CUSPAN_ASSIGN_OR_RETURN(auto name, lexer_.ExpectIdentifier("a predicate after '@'"));
+      const Named* const guard = Find(name);
       if (guard == nullptr || !guard->is_register ||
           body_.registers[guard->index].type != Type::kPred)
-        return lexer_.Error(Format("'{}' after '@' is not a predicate register", *name));
+        return lexer_.Error(Format("'{}' after '@' is not a predicate register", name));
       instruction.guard = guard->index;
-      auto word = lexer_.ExpectIdentifier("an instruction after the guard");
-      if (!word.ok()) return word.status();
-      instruction.opcode = *word;
+      CUSPAN_ASSIGN_OR_RETURN(instruction.opcode,
+                              lexer_.ExpectIdentifier("an instruction after the guard"));
     }
     std::size_t type_count = 0;
     while (lexer_.Peek().kind == Token::Kind::kDirective) {
@@ -356,10 +352,9 @@ class BodyParser {
       bool negative = false;
       while (lexer_.IsPunctuation('+') || lexer_.IsPunctuation('-'))
         if (lexer_.Take().punctuation == '-') negative = !negative;
-      auto value = lexer_.ExpectInteger("an offset", ~std::uint64_t{0});
-      if (!value.ok()) return value.status();
+      CUSPAN_ASSIGN_OR_RETURN(auto value, lexer_.ExpectInteger("an offset", ~std::uint64_t{0}));
       const std::uint64_t sum =
-          static_cast<std::uint64_t>(operand->offset) + (negative ? 0 - *value : *value);
+          static_cast<std::uint64_t>(operand->offset) + (negative ? 0 - value : value);
       operand->offset = static_cast<std::int64_t>(sum);
     }
     return Status::Ok();

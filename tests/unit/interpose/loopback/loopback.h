@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "interpose/client/session.h"
-#include "tests/unit/proxy/server/fake_gpu.h"
+#include "tests/unit/proxy/loopback/fake_gpu.h"
 
 namespace cuspan {
 

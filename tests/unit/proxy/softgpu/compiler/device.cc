@@ -177,9 +177,8 @@ std::vector<Results> Evaluate(std::string_view body, const std::vector<Words>& i
 }
 
 Status CompileStatus(std::string_view body) {
-  auto program = Program::Load(EvaluateModule(body));
-  if (!program.ok()) return program.status();
-  return (*program)->Compile("evaluate").status();
+  CUSPAN_ASSIGN_OR_RETURN(auto program, Program::Load(EvaluateModule(body)));
+  return program->Compile("evaluate").status();
 }
 
 std::uint64_t Bits(float value) { return std::bit_cast<std::uint32_t>(value); }

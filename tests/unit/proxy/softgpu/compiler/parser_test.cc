@@ -103,12 +103,12 @@ TEST(Module, NamesTheLineOfBadDeclarations) {
 }
 
 Status KernelStatus(const std::string& body) {
-  auto program =
+  CUSPAN_ASSIGN_OR_RETURN(
+      auto program,
       Program::Load(Module(".visible .entry k(.param .u32 p) {\n.reg .pred %p<4>; .reg .b16 %h<4>; "
                            ".reg .b32 %r<4>; .reg .b64 %d<4>; .reg .f32 %f<4>;\n" +
-                           body + "\n}"));
-  if (!program.ok()) return program.status();
-  return (*program)->Compile("k").status();
+                           body + "\n}")));
+  return program->Compile("k").status();
 }
 
 TEST(Body, NamesTheLineOfBadStatements) {

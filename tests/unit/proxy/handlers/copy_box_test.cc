@@ -1,6 +1,6 @@
 // Copies of boxes through a whole session over the fake GPU: the bytes of chunks, which end
 // anywhere in a row, come to the right rows; what is not the client's is refused.
-#include "tests/unit/proxy/server/server_fixture.h"
+#include "tests/unit/proxy/loopback/server_fixture.h"
 
 namespace cuspan::proxy {
 namespace {

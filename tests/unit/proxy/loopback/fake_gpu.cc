@@ -1,11 +1,11 @@
-#include "tests/unit/proxy/server/fake_gpu.h"
+#include "tests/unit/proxy/loopback/fake_gpu.h"
 
 #include <sys/mman.h>
 
 #include <algorithm>
 #include <chrono>
 
-#include "tests/unit/proxy/server/fake_gpu_parts.h"
+#include "tests/unit/proxy/loopback/fake_gpu_parts.h"
 
 namespace cuspan::proxy {
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "tests/unit/proxy/server/fake_gpu.h"
+#include "tests/unit/proxy/loopback/fake_gpu.h"
 
 namespace cuspan::proxy {
 

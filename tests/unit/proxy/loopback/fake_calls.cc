@@ -5,7 +5,7 @@
 #include <chrono>
 #include <cstring>
 
-#include "tests/unit/proxy/server/fake_gpu_parts.h"
+#include "tests/unit/proxy/loopback/fake_gpu_parts.h"
 
 namespace cuspan::proxy {
 namespace {

@@ -4,12 +4,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 
-#include "tests/unit/proxy/server/fake_gpu.h"
-#include "tests/unit/proxy/server/loopback.h"
+#include "tests/unit/proxy/loopback/fake_gpu.h"
+#include "tests/unit/proxy/loopback/loopback.h"
 
 namespace cuspan::proxy {
+
+// How often the fake GPU's log has the entry.
+inline std::size_t Count(const std::vector<std::string>& log, const std::string& entry) {
+  return static_cast<std::size_t>(std::count(log.begin(), log.end(), entry));
+}
 
 class ServerTest : public ::testing::Test {
  protected:

@@ -1,4 +1,4 @@
-#include "tests/unit/proxy/server/loopback.h"
+#include "tests/unit/proxy/loopback/loopback.h"
 
 #include <gtest/gtest.h>
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "proxy/gpu/driver.h"
-#include "tests/unit/proxy/server/fake_graphs.h"
+#include "tests/unit/proxy/loopback/fake_graphs.h"
 
 namespace cuspan::proxy {
 

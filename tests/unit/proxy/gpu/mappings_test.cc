@@ -4,7 +4,7 @@
 
 #include "common/shared_memory.h"
 #include "proxy/gpu/mappings.h"
-#include "tests/unit/proxy/server/fake_gpu.h"
+#include "tests/unit/proxy/loopback/fake_gpu.h"
 
 namespace cuspan::proxy {
 namespace {

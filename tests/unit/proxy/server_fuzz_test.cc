@@ -2,7 +2,7 @@
 #include <random>
 
 #include "tests/unit/fuzz_seed.h"
-#include "tests/unit/proxy/server/server_fixture.h"
+#include "tests/unit/proxy/loopback/server_fixture.h"
 
 namespace cuspan::proxy {
 namespace {

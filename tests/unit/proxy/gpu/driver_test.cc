@@ -9,7 +9,7 @@
 #include <numeric>
 
 #include "proxy/inventory.h"
-#include "tests/unit/proxy/server/loopback.h"
+#include "tests/unit/proxy/loopback/loopback.h"
 
 namespace cuspan::proxy {
 namespace {

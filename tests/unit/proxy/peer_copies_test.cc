@@ -1,7 +1,7 @@
 // Copies between devices through the channel of two proxies, of which the test is the other one.
 #include <random>
 
-#include "tests/unit/proxy/server/server_fixture.h"
+#include "tests/unit/proxy/loopback/server_fixture.h"
 
 namespace cuspan::proxy {
 namespace {

@@ -1,4 +1,4 @@
-#include "tests/unit/proxy/server/fake_graphs.h"
+#include "tests/unit/proxy/loopback/fake_graphs.h"
 
 #include <cstdlib>
 #include <utility>

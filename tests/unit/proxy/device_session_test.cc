@@ -1,0 +1,147 @@
+// A whole session over the fake GPU: the order of streams, copies and completions.
+#include <algorithm>
+
+#include "tests/unit/proxy/loopback/server_fixture.h"
+
+namespace cuspan::proxy {
+namespace {
+
+using OrderTest = ServerTest;
+
+TEST_F(OrderTest, CopiesAndLaunchesGiveTheRightBytes) {
+  const std::uint64_t block = loopback.Map();
+  const std::uint64_t stream = loopback.NewStream();
+  const std::vector<std::byte> bytes = Pattern(100'000, 1);
+  client.Post(CopyToDevice{stream, block, bytes.size(), 1});
+  ASSERT_TRUE(client.AwaitWanted(1));
+  client.SendChunks(1, bytes);
+  const std::uint32_t seven = 7;
+  client.Post(CopyToDeviceInline{stream, block + 200'000, std::as_bytes(std::span(&seven, 1))});
+  PostAdd(stream, block + 200'000, 1, 35);
+  client.Post(CopyOnDevice{stream, block + 300'000, block, bytes.size()});
+  client.Post(Memset{stream, block + 500'000, 0x11223344, 4, 2});
+  EXPECT_EQ(Read(stream, block + 300'000, bytes.size()), bytes);
+  EXPECT_EQ(ReadWord(stream, block + 200'000), 42U);
+  EXPECT_EQ(ReadWord(stream, block + 500'004), 0x11223344U);
+}
+
+// The copy's bytes do not come; what stands behind it waits, and nothing else does.
+TEST_F(OrderTest, FiveThousandLaunchesBehindACopyHeldBack) {
+  const std::uint64_t block = loopback.Map();
+  const std::uint64_t held = loopback.NewStream();
+  const std::uint64_t other = loopback.NewStream();
+  client.Post(CopyToDevice{held, block, 4, 1});
+  for (int i = 0; i < 5000; ++i) PostAdd(held, block, 1, 1);
+  ASSERT_TRUE(client.AwaitWanted(1));
+
+  PostAdd(other, block + 4096, 1, 9);
+  EXPECT_EQ(client.Call(StreamSynchronize{other}).result, CUDA_SUCCESS);
+  EXPECT_EQ(client.Call(MemoryMap{kWindow + (1 << 28), 1 << 20}).result, CUDA_SUCCESS);
+  loopback.LoadModule(AnyImage());
+  EXPECT_EQ(client.Call(StreamQuery{held}).result, CUDA_ERROR_NOT_READY);
+  EXPECT_EQ(Count(gpu.Log(), "add 1"), 0U);
+  EXPECT_EQ(Count(gpu.Log(), "add 2"), 1U);
+
+  client.SendChunks(1, std::vector<std::byte>(4, std::byte{1}));
+  EXPECT_EQ(ReadWord(held, block), 0x01010101U + 5000);
+  EXPECT_EQ(client.Call(StreamQuery{held}).result, CUDA_SUCCESS);
+}
+
+TEST_F(OrderTest, FiveThousandLaunchesBehindACopyHeldBackOnTheLegacyStream) {
+  const std::uint64_t block = loopback.Map();
+  const std::uint64_t blocking = loopback.NewStream();
+  const std::uint64_t free = loopback.NewStream(CU_STREAM_NON_BLOCKING);
+  client.Post(CopyToDevice{0, block, 4, 1});
+  for (int i = 0; i < 5000; ++i)
+    PostAdd(i % 2 == 0 ? 0 : 1, block, 1, 1);  // 0 and 1 mean the same.
+  PostAdd(blocking, block, 1, 1);
+  ASSERT_TRUE(client.AwaitWanted(1));
+
+  PostAdd(free, block + 4096, 1, 9);
+  EXPECT_EQ(client.Call(StreamSynchronize{free}).result, CUDA_SUCCESS);
+  EXPECT_EQ(client.Call(MemoryMap{kWindow + (1 << 28), 1 << 20}).result, CUDA_SUCCESS);
+  loopback.LoadModule(AnyImage());
+  EXPECT_EQ(Count(gpu.Log(), "add 0"), 0U);
+  EXPECT_EQ(Count(gpu.Log(), "add 1"), 0U) << "a blocking stream waits for the legacy stream";
+  EXPECT_EQ(Count(gpu.Log(), "add 2"), 1U);
+
+  client.SendChunks(1, std::vector<std::byte>(4, std::byte{0}));
+  EXPECT_EQ(ReadWord(blocking, block), 5001U);
+  const std::vector<std::string> log = gpu.Log();
+  EXPECT_EQ(Count(log, "add 0"), 5000U);
+  const auto last_legacy = std::find(log.rbegin(), log.rend(), "add 0");
+  EXPECT_NE(std::find(log.rbegin(), last_legacy, "add 1"), last_legacy)
+      << "submitted after all legacy ops";
+}
+
+// Wherever a completion is seen, the chunks of copies before it have been pushed.
+TEST_F(OrderTest, CompletionsAcrossStreamsComeAfterTheChunksBeforeThem) {
+  const std::uint64_t block = loopback.Map();
+  const std::uint64_t copying = loopback.NewStream(CU_STREAM_NON_BLOCKING);
+  const std::uint64_t waiting = loopback.NewStream(CU_STREAM_NON_BLOCKING);
+  const std::uint64_t copied = loopback.NewHandle();
+  const std::uint64_t seen = loopback.NewHandle();
+  client.Post(EventCreate{copied, 0});
+  client.Post(EventCreate{seen, CU_EVENT_DISABLE_TIMING});
+  constexpr std::uint64_t kRounds = 300;
+  std::vector<std::byte> place(2 * 4096);
+  for (std::uint64_t round = 1; round <= kRounds; ++round) {
+    client.ReceiveTo(round, place.data());
+    client.Post(CopyFromDevice{copying, block, place.size(), round});
+    client.Post(EventRecord{copied, copying, round});
+    client.Post(StreamWaitEvent{waiting, copied, round});
+    client.Post(EventRecord{seen, waiting, round});
+  }
+  ASSERT_TRUE(AwaitReached(seen, kRounds));
+  for (const EventReached& reached : client.Now().reached) {
+    EXPECT_EQ(reached.result, CUDA_SUCCESS);
+    EXPECT_GE(reached.chunks, 2 * reached.record)
+        << (reached.event == seen ? "other stream" : "same stream");
+  }
+  EXPECT_EQ(client.Call(StreamSynchronize{waiting}).chunks, 2 * kRounds);
+}
+
+TEST_F(OrderTest, DeviceSynchronizeWaitsForDestroyedStreams) {
+  const std::uint64_t stream = loopback.NewStream();
+  client.Call(StreamSynchronize{stream});
+  const std::uint64_t kernel = loopback.FindKernel(module(), "nothing");
+  gpu.Hold(1);
+  PostLaunch(stream, kernel);
+  client.Post(StreamDestroy{stream});
+  const std::uint32_t device = client.Ask(DeviceSynchronize{});
+  client.Call(MemoryInfo{});
+  EXPECT_EQ(client.Now().replies.count(device), 0U);
+  gpu.Let(1);
+  EXPECT_EQ(client.AwaitReply<DeviceSynchronize>(device).result, CUDA_SUCCESS);
+}
+
+// The vendor's driver blocks its caller when some 1,000 ops of a stream are
+// pending or many bytes of small copies are: other streams must not notice.
+TEST_F(OrderTest, ABusyStreamIsGivenNoMoreThanTheDriverTakesWithoutBlocking) {
+  const std::uint64_t block = loopback.Map();
+  const std::uint64_t busy = loopback.NewStream(CU_STREAM_NON_BLOCKING);
+  const std::uint64_t copying = loopback.NewStream(CU_STREAM_NON_BLOCKING);
+  const std::uint64_t other = loopback.NewStream(CU_STREAM_NON_BLOCKING);
+  client.Call(DeviceSynchronize{});
+  gpu.Hold(1);
+  gpu.Hold(2);
+  for (int i = 0; i < 3000; ++i) PostAdd(busy, block, 1, 1);
+  const std::vector<std::byte> bytes = Pattern(16 << 10, 4);
+  for (int i = 0; i < 100; ++i) client.Post(CopyToDeviceInline{copying, block + 8192, bytes});
+  PostAdd(other, block + 4096, 1, 1);
+  EXPECT_EQ(ReadWord(other, block + 4096), 1U);
+  const std::size_t launched = Count(gpu.Log(), "add 1");
+  EXPECT_GE(launched, 200U);
+  EXPECT_LE(launched, 900U);
+  EXPECT_LE(Count(gpu.Log(), "to-device 2"), 60U);
+  const std::uint32_t all = client.Ask(DeviceSynchronize{});
+  client.Post(StreamDestroy{copying});
+  gpu.Let(1);
+  gpu.Let(2);
+  EXPECT_EQ(client.AwaitReply<DeviceSynchronize>(all).result, CUDA_SUCCESS);
+  EXPECT_EQ(ReadWord(busy, block), 3000U);
+  EXPECT_EQ(Read(other, block + 8192, bytes.size()), bytes);
+}
+
+}  // namespace
+}  // namespace cuspan::proxy

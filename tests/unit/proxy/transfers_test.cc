@@ -1,0 +1,78 @@
+// The bytes of large copies: chunks, and the slots that they lie in.
+#include <algorithm>
+
+#include "tests/unit/proxy/loopback/server_fixture.h"
+
+namespace cuspan::proxy {
+namespace {
+
+using OrderTest = ServerTest;
+
+TEST_F(OrderTest, ChunksAreSubmittedAsTheyComeAndSlotsGoBackWhenTheDeviceHasReadThem) {
+  const std::uint64_t block = loopback.Map();
+  const std::uint64_t stream = loopback.NewStream();
+  client.Call(StreamSynchronize{stream});
+  gpu.Hold(1);
+  const std::vector<std::byte> bytes = Pattern(4 * 4096, 2);
+  client.Post(CopyToDevice{stream, block, 2 * bytes.size(), 1});
+  ASSERT_TRUE(client.AwaitWanted(1));
+  client.SendChunks(1, bytes);  // All four slots.
+  ASSERT_TRUE(gpu.WaitForLog("to-device 1", 4));
+  EXPECT_FALSE(client.channel().TryTakeSlot().has_value());
+  gpu.Let(1);
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    const std::optional<std::uint32_t> slot = client.channel().TakeSlot();
+    ASSERT_TRUE(slot.has_value());
+    std::memcpy(client.channel().OutgoingSlot(*slot), bytes.data() + i * 4096, 4096);
+    client.Post(Chunk{1, bytes.size() + (3 - i) * 4096, 4096, *slot});  // Any order will do.
+  }
+  const std::vector<std::byte> copied = Read(stream, block, 2 * bytes.size());
+  EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), copied.begin()));
+  EXPECT_TRUE(std::equal(bytes.begin(), bytes.begin() + 4096, copied.end() - 4096));
+}
+
+TEST_F(OrderTest, ChunksFromTheDeviceComeInOrderThroughFewSlots) {
+  const std::uint64_t block = loopback.Map();
+  const std::uint64_t first = loopback.NewStream();
+  const std::uint64_t second = loopback.NewStream();
+  const std::uint64_t bytes = 50 * 4096 + 100;
+  std::vector<std::byte> places[2] = {std::vector<std::byte>(bytes), std::vector<std::byte>(bytes)};
+  for (std::uint64_t i = 0; i < 2; ++i) client.ReceiveTo(i + 1, places[i].data());
+  client.Post(CopyFromDevice{first, block, bytes, 1});
+  client.Post(CopyFromDevice{second, block, bytes, 2});
+  const StreamSynchronize::Reply reply = client.Call(StreamSynchronize{first});
+  const DeviceSynchronize::Reply all = client.Call(DeviceSynchronize{});
+  EXPECT_GE(reply.chunks, 51U);
+  EXPECT_EQ(all.chunks, 102U);
+  ASSERT_TRUE(client.Await([](const Told& told) { return told.chunks.size() == 102; }));
+  std::uint64_t next[2] = {0, 0};
+  for (const Chunk& chunk : client.Now().chunks) {
+    EXPECT_EQ(chunk.offset, next[chunk.transfer - 1]);
+    next[chunk.transfer - 1] += chunk.bytes;
+  }
+  EXPECT_EQ(next[0], bytes);
+  EXPECT_EQ(next[1], bytes);
+}
+
+TEST_F(OrderTest, ACopyFromTheDeviceThatWaitsForSlotsHoldsItsStreamOnly) {
+  const std::uint64_t block = loopback.Map();
+  const std::uint64_t stream = loopback.NewStream();
+  const std::uint64_t other = loopback.NewStream();
+  add();  // Before the client stops to listen.
+  client.HoldChunks(true);
+  std::vector<std::byte> place(8 * 4096);
+  client.ReceiveTo(1, place.data());
+  client.Post(CopyFromDevice{stream, block, place.size(), 1});
+  client.Post(Memset{stream, block, 1, 1, place.size()});  // Must not be seen by the copy.
+  PostAdd(other, block + (1 << 19), 1, 1);
+  ASSERT_TRUE(gpu.WaitForLog("add 2"));
+  EXPECT_EQ(Count(gpu.Log(), "from-device 1"), 4U);
+  EXPECT_EQ(Count(gpu.Log(), "set 1"), 0U);
+  client.HoldChunks(false);
+  ASSERT_TRUE(gpu.WaitForLog("set 1"));
+  ASSERT_TRUE(client.Await([](const Told& told) { return told.chunks.size() == 8; }));
+  EXPECT_EQ(place, std::vector<std::byte>(place.size()));
+}
+
+}  // namespace
+}  // namespace cuspan::proxy
