@@ -84,15 +84,10 @@ Error SetCacheConfig(Link& link, const LoadedKernel& kernel, CUfunc_cache config
   return link.Post(op);
 }
 
-Error PlaceOfParameter(Link& link, const LoadedKernel& kernel, std::size_t index,
-                       std::size_t* offset, std::size_t* bytes) {
+Error PlaceOfParameter(const LoadedKernel& kernel, std::size_t index, std::size_t* offset,
+                       std::size_t* bytes) {
   if (index >= kernel.parameter_bytes.size()) return CUDA_ERROR_INVALID_VALUE;
-  KernelParameter op;
-  op.kernel = kernel.handle;
-  op.index = static_cast<std::uint32_t>(index);
-  KernelParameter::Reply reply;
-  CUSPAN_RETURN_IF_FAILED(link.Call(op, &reply));
-  *offset = reply.offset;
+  *offset = kernel.parameter_offsets[index];
   if (bytes != nullptr) *bytes = kernel.parameter_bytes[index];
   return CUDA_SUCCESS;
 }

@@ -30,7 +30,7 @@ Error SetAttribute(const DeviceDescription& device, Link& link, LoadedKernel& ke
 Error SetCacheConfig(Link& link, const LoadedKernel& kernel, CUfunc_cache config);
 
 // Where a parameter lies among the kernel's, and its size, which may be null.
-Error PlaceOfParameter(Link& link, const LoadedKernel& kernel, std::size_t index,
-                       std::size_t* offset, std::size_t* bytes);
+Error PlaceOfParameter(const LoadedKernel& kernel, std::size_t index, std::size_t* offset,
+                       std::size_t* bytes);
 
 }  // namespace cuspan

@@ -31,17 +31,29 @@ Error CheckCooperative(const DeviceDescription& device, Link& link, const Loaded
                                                      : CUDA_SUCCESS;
 }
 
+// Where the program has an argument; null when it gave none, or too few.
+inline const void* ArgumentOf(const LaunchCall& call, const LoadedKernel& kernel,
+                              std::size_t index) {
+  if (call.arguments != nullptr) [[likely]]
+    return call.arguments[index];
+  const std::size_t offset = kernel.parameter_offsets[index];
+  if (call.buffer == nullptr || offset > call.buffer_bytes ||
+      kernel.parameter_bytes[index] > call.buffer_bytes - offset)
+    return nullptr;
+  return static_cast<const std::byte*>(call.buffer) + offset;
+}
+
 // Calls use(bytes) → Error with the arguments, one behind the other.
 template <typename Use>
 Error WithArguments(const LaunchCall& call, const LoadedKernel& kernel, Use&& use) {
   // Not initialised: only what is filled in below is sent.
   std::byte bytes[kMaxArgumentBytes];
   if (kernel.argument_bytes > sizeof bytes) return CUDA_ERROR_INVALID_VALUE;
-  if (call.arguments == nullptr && !kernel.parameter_bytes.empty()) return CUDA_ERROR_INVALID_VALUE;
   std::byte* next = bytes;
   for (std::size_t i = 0; i < kernel.parameter_bytes.size(); ++i) {
-    if (call.arguments[i] == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    std::memcpy(next, call.arguments[i], kernel.parameter_bytes[i]);
+    const void* const argument = ArgumentOf(call, kernel, i);
+    if (argument == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    std::memcpy(next, argument, kernel.parameter_bytes[i]);
     next += kernel.parameter_bytes[i];
   }
   return use(Bytes{bytes, kernel.argument_bytes});
@@ -91,7 +103,6 @@ Error FindLaunchable(Session& session, Link& link, const LaunchCall& call, Loade
 
 // As DescribeKernel, of a kernel that was found.
 Error DescribeFound(const LoadedKernel& kernel, const LaunchCall& call, Work* work) {
-  if (call.arguments == nullptr && !kernel.parameter_bytes.empty()) return CUDA_ERROR_INVALID_VALUE;
   KernelWork out;
   out.function = call.function;
   out.grid = call.shape.grid;
@@ -100,8 +111,8 @@ Error DescribeFound(const LoadedKernel& kernel, const LaunchCall& call, Work* wo
   out.cooperative = call.cooperative;
   out.cluster = call.cluster;
   for (std::size_t i = 0; i < kernel.parameter_bytes.size(); ++i) {
-    if (call.arguments[i] == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    const auto* const bytes = static_cast<const std::byte*>(call.arguments[i]);
+    const auto* const bytes = static_cast<const std::byte*>(ArgumentOf(call, kernel, i));
+    if (bytes == nullptr) return CUDA_ERROR_INVALID_VALUE;
     out.arguments.emplace_back(bytes, bytes + kernel.parameter_bytes[i]);
   }
   *work = std::move(out);

@@ -12,13 +12,16 @@ namespace cuspan {
 struct LaunchCall {
   const FunctionRecord* function;
   LaunchShape shape;
-  void** arguments;
-  CUstream stream;  // As the program gave it.
+  void** arguments;  // A pointer to each; null: none, or those in `buffer`.
+  CUstream stream;   // As the program gave it.
   bool cooperative = false;
   Dim3 cluster{};  // In blocks; one block: what the kernel itself says.
   // Recorded behind the launch: null where there is none. (CUDA lets them be reached earlier, and
   // does not promise it.)
   std::array<CUevent, 2> events{};
+  // All arguments, each where the kernel says that it lies (LoadedKernel::parameter_offsets).
+  const void* buffer = nullptr;
+  std::size_t buffer_bytes = 0;
 };
 
 inline bool HasClusters(const LaunchCall& call) {

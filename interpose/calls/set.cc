@@ -14,6 +14,14 @@ bool IsInside(Session& session, const FillArea& area) {
   return area.rows == 1 || (area.rows - 1) <= (room - area.width) / area.pitch;
 }
 
+// The program may look at shared memory itself when the call returns.
+Error WaitIfSeen(Session& session, const StreamTarget& target, std::uint64_t start,
+                 bool asynchronous) {
+  const bool wait = session.region().Contains(start) &&
+                    (!asynchronous || session.managed_variables().Contains(start));
+  return wait ? Error(session.streams().Synchronize(target)) : Error(CUDA_SUCCESS);
+}
+
 Error FillOn(Session& session, const StreamTarget& target, const FillArea& area, int value,
              bool asynchronous) {
   if (area.width == 0 || area.rows == 0) return CUDA_SUCCESS;
@@ -29,10 +37,7 @@ Error FillOn(Session& session, const StreamTarget& target, const FillArea& area,
     CUSPAN_RETURN_IF_FAILED(
         session.sets().Rows({start, area.pitch, area.width, area.rows, byte}, target));
   }
-  // The program may look at shared memory itself when the call returns.
-  const bool wait = session.region().Contains(start) &&
-                    (!asynchronous || session.managed_variables().Contains(start));
-  return wait ? Error(session.streams().Synchronize(target)) : Error(CUDA_SUCCESS);
+  return WaitIfSeen(session, target, start, asynchronous);
 }
 
 }  // namespace
@@ -46,6 +51,25 @@ Error Fill(const FillArea& area, int value, bool asynchronous, CUstream stream,
   return InStream(stream, meaning, fill, [&](Session&, const StreamTarget&, Work* work) -> Error {
     *work = SetWork{{NumberOf(area.start), area.pitch, static_cast<unsigned>(value) & 0xff, 1,
                      area.width, area.rows}};
+    return CUDA_SUCCESS;
+  });
+}
+
+Error FillElements(const CUDA_MEMSET_NODE_PARAMS& set, bool asynchronous, CUstream stream,
+                   DefaultStream meaning) {
+  std::size_t width = 0;
+  if (set.dst % set.elementSize != 0 ||
+      __builtin_mul_overflow(set.width, std::size_t{set.elementSize}, &width) ||
+      (set.height > 1 && (set.pitch < width || set.pitch % set.elementSize != 0)))
+    return CUDA_ERROR_INVALID_VALUE;
+  const auto fill = [&](Session& session, const StreamTarget& target) -> Error {
+    if (set.width == 0 || set.height == 0) return CUDA_SUCCESS;
+    CUSPAN_RETURN_IF_FAILED(SetElements(session, target, set));
+    return WaitIfSeen(session, target, set.dst, asynchronous);
+  };
+  if (!asynchronous) return OnStream(stream, meaning, fill);
+  return InStream(stream, meaning, fill, [&](Session&, const StreamTarget&, Work* work) -> Error {
+    *work = SetWork{set};
     return CUDA_SUCCESS;
   });
 }

@@ -18,6 +18,11 @@ struct FillArea {
 Error Fill(const FillArea& area, int value, bool asynchronous, CUstream stream,
            DefaultStream meaning);
 
+// The same with elements of 1, 2 or 4 bytes, at a multiple of their size, as a node of a graph says
+// it.
+Error FillElements(const CUDA_MEMSET_NODE_PARAMS& set, bool asynchronous, CUstream stream,
+                   DefaultStream meaning);
+
 // Sets rows of elements of 1, 2 or 4 bytes, as a node of a graph says it. CUDA_ERROR_INVALID_VALUE
 // for memory that is not there.
 Error SetElements(Session& session, const StreamTarget& target, const CUDA_MEMSET_NODE_PARAMS& set);

@@ -31,7 +31,8 @@ Error NotSupported(std::string_view what) {
     if (named->find(what) != named->end()) return CUDA_ERROR_NOT_SUPPORTED;
     named->emplace(what);
   }
-  LogError("{} is not supported yet; the call returns cudaErrorNotSupported", what);
+  LogError("{} is not supported yet; the call returns {}", what,
+           ThisThread().in_driver_call ? "CUDA_ERROR_NOT_SUPPORTED" : "cudaErrorNotSupported");
   EndIfStrict();
   return CUDA_ERROR_NOT_SUPPORTED;
 }

@@ -94,7 +94,10 @@ CUresult Modules::Kernel(const FunctionRecord& function, LoadedKernel** kernel) 
   loaded->handle = find.kernel;
   loaded->argument_bytes =
       std::accumulate(reply.parameter_bytes.begin(), reply.parameter_bytes.end(), 0U);
+  // A proxy that says more of one than of the other is not to be believed.
+  reply.parameter_offsets.resize(reply.parameter_bytes.size());
   loaded->parameter_bytes = std::move(reply.parameter_bytes);
+  loaded->parameter_offsets = std::move(reply.parameter_offsets);
   loaded->attributes = std::vector<std::atomic<int>>(reply.attributes.size());
   std::copy(reply.attributes.begin(), reply.attributes.end(), loaded->attributes.begin());
   std::lock_guard lock(mutex_);

@@ -60,7 +60,8 @@ class Occupancies {
 struct LoadedKernel {
   std::uint64_t handle;
   std::vector<std::uint32_t> parameter_bytes;
-  std::uint32_t argument_bytes;  // Their sum.
+  std::vector<std::uint32_t> parameter_offsets;  // Where each lies in a buffer of all.
+  std::uint32_t argument_bytes;                  // The sum of their bytes.
   // By CUfunction_attribute; the ones that can be set change with KernelSetAttribute.
   std::vector<std::atomic<int>> attributes;
   // Bits by number, of those that cudaFuncSetAttribute has set.

@@ -50,16 +50,10 @@ CUSPAN_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
   return AboutDevice(
       device, [&](Session& session, int number) { return ReleasePrimary(session, number); });
 }
-CUSPAN_EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
-  return cuDevicePrimaryCtxRelease_v2(device);
-}
 
 CUSPAN_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
   return AboutDevice(device,
                      [&](Session& session, int number) { return ResetPrimary(session, number); });
-}
-CUSPAN_EXPORT CUresult cuDevicePrimaryCtxReset(CUdevice device) {
-  return cuDevicePrimaryCtxReset_v2(device);
 }
 
 CUSPAN_EXPORT CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned flags) {
@@ -67,6 +61,7 @@ CUSPAN_EXPORT CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned f
                      [&](Session&, int number) { return SetDeviceFlags(number, flags); });
 }
 // Before CUDA 11 it was refused where the context lived already.
+#undef cuDevicePrimaryCtxSetFlags
 CUSPAN_EXPORT CUresult cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned flags) {
   return AboutDevice(device, [&](Session& session, int number) -> Error {
     if (IsActive(session, number)) return CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE;
@@ -116,7 +111,6 @@ CUSPAN_EXPORT CUresult cuCtxPushCurrent_v2(CUcontext handle) {
     return CUDA_SUCCESS;
   });
 }
-CUSPAN_EXPORT CUresult cuCtxPushCurrent(CUcontext handle) { return cuCtxPushCurrent_v2(handle); }
 
 CUSPAN_EXPORT CUresult cuCtxPopCurrent_v2(CUcontext* context) {
   return AnswerWithDriver([&](Session&) -> Error {
@@ -126,7 +120,6 @@ CUSPAN_EXPORT CUresult cuCtxPopCurrent_v2(CUcontext* context) {
     return CUDA_SUCCESS;
   });
 }
-CUSPAN_EXPORT CUresult cuCtxPopCurrent(CUcontext* context) { return cuCtxPopCurrent_v2(context); }
 
 // --- What a context is asked
 

@@ -60,20 +60,10 @@ CUSPAN_EXPORT CUresult cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice device) {
     return CUDA_SUCCESS;
   });
 }
-CUSPAN_EXPORT CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
-  return cuDeviceGetUuid_v2(uuid, device);
-}
 
 CUSPAN_EXPORT CUresult cuDeviceTotalMem_v2(std::size_t* bytes, CUdevice device) {
   return Describe(device, bytes, [&](const DeviceDescription& described) -> Error {
     *bytes = described.memory_bytes;
-    return CUDA_SUCCESS;
-  });
-}
-// Of at most 4 GiB, when it was made.
-CUSPAN_EXPORT CUresult cuDeviceTotalMem(unsigned* bytes, CUdevice device) {
-  return Describe(device, bytes, [&](const DeviceDescription& described) -> Error {
-    *bytes = static_cast<unsigned>(std::min<std::uint64_t>(described.memory_bytes, ~0U));
     return CUDA_SUCCESS;
   });
 }

@@ -59,6 +59,7 @@ CUSPAN_EXPORT CUresult cuGetProcAddress_v2(const char* name, void** function, in
   return AnswerAlways([&] { return GetProcAddress(name, function, version, flags, status); });
 }
 
+#undef cuGetProcAddress
 CUSPAN_EXPORT CUresult cuGetProcAddress(const char* name, void** function, int version,
                                         cuuint64_t flags) {
   return AnswerAlways([&] { return GetProcAddress(name, function, version, flags, nullptr); });

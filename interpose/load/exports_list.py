@@ -8,8 +8,9 @@ import typing
 class Export(typing.NamedTuple):
     name: str
     kind: str   # What it returns: "error", "pointer" or "struct:N".
+    since: int  # The version of CUDA that brought it, of the driver's; 0: none is given.
     alias: str  # The function that it is another name of, or nothing.
-    note: str   # What is not supported: nothing, "not", or "partly …".
+    note: str   # What is not supported: nothing, "not", "absent", or "partly …".
 
 
 def parse(line):
@@ -19,6 +20,7 @@ def parse(line):
     if not words:
         return None
     name, alias = words[0], ""
+    since = int(words.pop(1)) if re.fullmatch(r"\d+", "".join(words[1:2])) else 0
     if words[1:2] == ["="]:
         alias, words = " ".join(words[2:]), [name]
         if note:
@@ -26,9 +28,9 @@ def parse(line):
     kind = " ".join(words[1:]) or "error"
     if not re.fullmatch(r"[A-Za-z_]\w*", name) or not re.fullmatch(r"error|pointer|struct:[1-9]\d*", kind):
         raise ValueError("a name, and what it returns when that is no error")
-    if not re.fullmatch(r"|not|partly \S.*", note):
-        raise ValueError("behind the colon stands 'not' or 'partly …'")
-    return Export(name, kind, alias, note)
+    if not re.fullmatch(r"|not|absent|partly \S.*", note):
+        raise ValueError("behind the colon stands 'not', 'absent' or 'partly …'")
+    return Export(name, kind, since, alias, note)
 
 
 def read(path):
@@ -49,5 +51,5 @@ def read(path):
             function = exports.get(export.alias)
             if function is None or function.alias:
                 sys.exit(f"{path}: {name} is another name of {export.alias}, which is no function of the list")
-            exports[name] = function._replace(name=name, alias=export.alias)
+            exports[name] = function._replace(name=name, since=export.since, alias=export.alias)
     return sorted(exports.values())

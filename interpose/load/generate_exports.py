@@ -3,7 +3,8 @@
 Each function gets a weak definition, which a real one elsewhere in the same shared
 library replaces; another name of a function jumps there with the caller's arguments
 and return address, whatever they are. With --table the file also holds a table of all names, in
-strcmp's order, with the addresses of the definitions that were linked in the end.
+strcmp's order, with the addresses of the definitions that were linked in the end; with --versions
+each has the version that brought it, and whether it is to be taken for absent.
 """
 
 import argparse
@@ -13,7 +14,7 @@ import exports_list
 
 def definition(export, refuse):
     name, kind = export.name, export.kind
-    if export.alias and export.note != "not":
+    if export.alias and export.note not in ("not", "absent"):
         return (f'__attribute__((visibility("default"))) extern void {name}(void);\n'
                 f'__asm__(".text\\n.globl {name}\\n.type {name}, @function\\n"\n'
                 f'        "{name}: jmp {export.alias}@PLT\\n.size {name}, . - {name}");')
@@ -37,17 +38,21 @@ def main():
     parser.add_argument("--refuse", required=True,
                         help="the function called with the name; its int result is returned")
     parser.add_argument("--table", help="name of the table; its length is NAME_count")
+    parser.add_argument("--versions", action="store_true", help="with versions in the table")
     options = parser.parse_args()
 
     exports = exports_list.read(options.list)
     lines = ["#include <stddef.h>", "", f"extern int {options.refuse}(const char* name);", ""]
     lines += [definition(export, options.refuse) for export in exports]
     if options.table:
-        lines += ["", "struct entry { const char* name; void (*function)(void); };",
+        more = " int since; _Bool absent;" if options.versions else ""
+        lines += ["", f"struct entry {{ const char* name; void (*function)(void);{more} }};",
                   f"extern const struct entry {options.table}[];",
                   f"extern const size_t {options.table}_count;",
                   f"const struct entry {options.table}[] = {{"]
-        lines += [f'  {{"{export.name}", (void (*)(void)){export.name}}},' for export in exports]
+        for export in exports:
+            version = f", {export.since}, {int(export.note == 'absent')}" if options.versions else ""
+            lines.append(f'  {{"{export.name}", (void (*)(void)){export.name}{version}}},')
         lines += ["};", f"const size_t {options.table}_count = {len(exports)};"]
     with open(options.output, "w", encoding="ascii") as output:
         output.write("\n".join(lines) + "\n")

@@ -162,7 +162,7 @@ CUSPAN_EXPORT cudaError_t cudaFuncGetParamInfo(const void* function, std::size_t
     return OnCurrentDevice([&](Session&, Link& link) -> Error {
       LoadedKernel* kernel = nullptr;
       CUSPAN_RETURN_IF_FAILED(FindKernel(link, function, &kernel));
-      return PlaceOfParameter(link, *kernel, index, offset, bytes);
+      return PlaceOfParameter(*kernel, index, offset, bytes);
     });
   });
 }

@@ -9,7 +9,7 @@ namespace {
 // dozen.
 constexpr std::size_t kMostParameters = 8192;
 
-CUresult ReadParameters(const Driver& driver, Kernel& kernel) {
+CUresult ReadParameters(const Driver& driver, Kernel& kernel, std::vector<std::uint32_t>* offsets) {
   for (;;) {
     std::size_t offset = 0;
     std::size_t bytes = 0;
@@ -19,26 +19,27 @@ CUresult ReadParameters(const Driver& driver, Kernel& kernel) {
     if (result != CUDA_SUCCESS) return result;
     if (kernel.parameter_bytes.size() == kMostParameters) return CUDA_ERROR_NOT_SUPPORTED;
     kernel.parameter_bytes.push_back(static_cast<std::uint32_t>(bytes));
+    offsets->push_back(static_cast<std::uint32_t>(offset));
     kernel.argument_bytes += bytes;
   }
 }
 
 CUresult LookUpKernel(DeviceSession& session, const Module& module, const char* name,
-                      Kernel& kernel, std::vector<std::int32_t>& attributes) {
+                      Kernel& kernel, KernelFind::Reply* reply) {
   if (module.result != CUDA_SUCCESS) return module.result;
   if (const CUresult result =
           session.driver.cuModuleGetFunction(&kernel.driver, module.driver, name);
       result != CUDA_SUCCESS)
     return result;
-  if (const CUresult result = ReadParameters(session.driver, kernel); result != CUDA_SUCCESS)
+  if (const CUresult result = ReadParameters(session.driver, kernel, &reply->parameter_offsets); result != CUDA_SUCCESS)
     return result;
-  attributes.assign(CU_FUNC_ATTRIBUTE_MAX, 0);
+  reply->attributes.assign(CU_FUNC_ATTRIBUTE_MAX, 0);
   for (int i = 0; i < CU_FUNC_ATTRIBUTE_MAX; ++i) {
     // An older driver does not know the newest attributes: they stay 0.
     int value = 0;
     if (session.driver.cuFuncGetAttribute(&value, static_cast<CUfunction_attribute>(i),
                                           kernel.driver) == CUDA_SUCCESS)
-      attributes[static_cast<std::size_t>(i)] = value;
+      reply->attributes[static_cast<std::size_t>(i)] = value;
   }
   return CUDA_SUCCESS;
 }
@@ -55,26 +56,15 @@ Status Handle(DeviceSession& session, const Origin& origin, const KernelFind& op
     kernel->name = op.name;
     KernelFind::Reply reply;
     reply.result = session.faults.Check(
-        LookUpKernel(session, *module, op.name.c_str(), *kernel, reply.attributes));
+        LookUpKernel(session, *module, op.name.c_str(), *kernel, &reply));
     if (reply.result == CUDA_SUCCESS) {
       reply.parameter_bytes = kernel->parameter_bytes;
       if (!session.kernels.Add(op.kernel, std::move(kernel)))
         reply = FailedReply<KernelFind>(CUDA_ERROR_INVALID_HANDLE);
     } else {
-      reply.attributes.clear();
+      reply = FailedReply<KernelFind>(static_cast<CUresult>(reply.result));
     }
     return reply;
-  });
-}
-
-Status Handle(DeviceSession& session, const Origin& origin, const KernelParameter& op) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Kernel> kernel, session.kernels.Get(op.kernel));
-  return OnWorker<KernelParameter>(session, origin, [&session, op, kernel] {
-    std::size_t offset = 0;
-    std::size_t bytes = 0;
-    const CUresult result = session.faults.Check(
-        session.driver.cuFuncGetParamInfo(kernel->driver, op.index, &offset, &bytes));
-    return KernelParameter::Reply{result, offset};
   });
 }
 

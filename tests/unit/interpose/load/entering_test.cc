@@ -123,7 +123,7 @@ TEST(Entering, NothingIsTouchedWithoutASocket) {
   for (const char* variable : {"", "CUSPAN_SOCKET= ", "NOT_CUSPAN_SOCKET=x "}) {
     const Outcome outcome =
         RunShell("unset CUSPAN_SOCKET; " + std::string(variable) + Preload(FAKE) +
-                 "LD_LIBRARY_PATH=$(dirname " STANDIN ") " PROGRAMS "/vadd_static");
+                 "LD_LIBRARY_PATH=" FAKE_RUNTIME " " PROGRAMS "/vadd_static");
     EXPECT_THAT(outcome.output, Not(HasSubstr("fake:")));
     EXPECT_THAT(outcome.output, HasSubstr("app: cudaMalloc: error"));
     EXPECT_EQ(outcome.status, 1);
@@ -137,7 +137,7 @@ TEST(Entering, ProgramsWithoutCudaRunAsEver) {
 }
 
 TEST(Entering, StrippedProgramsGetALineWithTheRemedy) {
-  const std::string path = "LD_LIBRARY_PATH=$(dirname " STANDIN ") ";
+  const std::string path = "LD_LIBRARY_PATH=" FAKE_RUNTIME " ";
   for (const std::string& command :
        {std::string(PROGRAMS "/vadd_stripped_other"),
         std::string(LOADS_LIBRARY " " PROGRAMS "/libvadd_stripped_other.so")}) {
@@ -151,7 +151,7 @@ TEST(Entering, StrippedProgramsGetALineWithTheRemedy) {
 }
 
 TEST(Entering, RefusedBySystemPolicyIsSaidAndHarmless) {
-  const std::string path = "LD_LIBRARY_PATH=$(dirname " STANDIN ") ";
+  const std::string path = "LD_LIBRARY_PATH=" FAKE_RUNTIME " ";
   const Outcome refused = RunShell(Entered(DENIES_NEW_CODE " " PROGRAMS "/vadd_static", path));
   if (refused.status == 125) GTEST_SKIP() << "this system has no seccomp filters";
   EXPECT_EQ(refused.status, 1) << refused.output;

@@ -10,6 +10,17 @@
 
 #include "interpose/load/load.h"
 
+// The fake driver's answer to every call: says why a runtime came here, if that is known.
+extern "C" int cuspan_fake_driver_refuse(const char*) {
+  static const bool said = [] {
+    if (const char* const warning = cuspan::LoadWarning())
+      std::fprintf(stderr, "cuspan: %s\n", warning);
+    return true;
+  }();
+  static_cast<void>(said);
+  return 801;
+}
+
 #define EXPORTED extern "C" __attribute__((visibility("default")))
 
 namespace {

@@ -11,6 +11,7 @@ TEST_F(CallTest, KernelsAndVariables) {
   const KernelFind::Reply found = client.Call(KernelFind{module(), 5000, "add"});
   EXPECT_EQ(found.result, CUDA_SUCCESS);
   EXPECT_THAT(found.parameter_bytes, ElementsAre(8, 4, 4));
+  EXPECT_EQ(found.parameter_offsets.size(), 3U);
   ASSERT_EQ(found.attributes.size(), static_cast<std::size_t>(CU_FUNC_ATTRIBUTE_MAX));
   EXPECT_EQ(found.attributes[CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK], 1024);
   EXPECT_EQ(client.Call(KernelFind{module(), 5001, "missing"}).result, CUDA_ERROR_NOT_FOUND);

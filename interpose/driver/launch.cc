@@ -1,0 +1,103 @@
+// Kernel launches.
+#include "interpose/calls/launch.h"
+
+#include "interpose/calls/host_function.h"
+#include "interpose/calls/kernel.h"
+#include "interpose/driver/launch.h"
+
+namespace cuspan {
+namespace {
+
+// Arguments in a buffer: names and values by turns, until the name that ends them.
+Error TakeExtra(void** extra, LaunchCall* call) {
+  bool has_size = false;
+  for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {
+    if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER) {
+      call->buffer = extra[1];
+    } else if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE && extra[1] != nullptr) {
+      call->buffer_bytes = *static_cast<const std::size_t*>(extra[1]);
+      has_size = true;
+    } else {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+  }
+  return call->buffer != nullptr && has_size ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+// The arguments of a launch; as CUDA has it, in one of the two ways.
+Error TakeArguments(void** parameters, void** extra, LaunchCall* call) {
+  if (parameters != nullptr && extra != nullptr) return CUDA_ERROR_INVALID_VALUE;
+  call->arguments = parameters;
+  return extra != nullptr ? TakeExtra(extra, call) : Error(CUDA_SUCCESS);
+}
+
+Error LaunchFunction(CUfunction function, const LaunchShape& shape, CUstream stream, bool cooperative,
+             void** parameters, void** extra, DefaultStream meaning) {
+  LaunchCall call{};
+  call.shape = shape;
+  call.stream = stream;
+  call.cooperative = cooperative;
+  CUSPAN_RETURN_IF_FAILED(TakeFunction(function, &call));
+  CUSPAN_RETURN_IF_FAILED(TakeArguments(parameters, extra, &call));
+  return LaunchKernel(call, meaning);
+}
+
+}  // namespace
+
+Error TakeFunction(CUfunction function, LaunchCall* call) {
+  if (function == nullptr || FindFunction(function, &call->function).failed())
+    return CUDA_ERROR_INVALID_HANDLE;
+  return CUDA_SUCCESS;
+}
+
+Error ReadConfig(const CUlaunchConfig* config, CUfunction function, LaunchCall* call) {
+  if (config == nullptr || (config->numAttrs != 0 && config->attrs == nullptr))
+    return CUDA_ERROR_INVALID_VALUE;
+  *call = {};
+  call->shape = {{config->gridDimX, config->gridDimY, config->gridDimZ},
+                 {config->blockDimX, config->blockDimY, config->blockDimZ},
+                 config->sharedMemBytes};
+  call->stream = config->hStream;
+  for (unsigned i = 0; i < config->numAttrs; ++i)
+    CUSPAN_RETURN_IF_FAILED(TakeAttribute(config->attrs[i], call));
+  return TakeFunction(function, call);
+}
+
+}  // namespace cuspan
+
+using namespace cuspan;  // NOLINT: the entry points below are the C API.
+
+CUSPAN_EXPORT_TWINS(cuLaunchKernel, _ptsz,
+                    (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                     unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
+                     CUstream stream, void** parameters, void** extra),
+                    AnswerInContext([&](Session&, Link&) {
+                      return LaunchFunction(function,
+                                    {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared},
+                                    stream, false, parameters, extra, meaning);
+                    }))
+
+CUSPAN_EXPORT_TWINS(cuLaunchCooperativeKernel, _ptsz,
+                    (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                     unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
+                     CUstream stream, void** parameters),
+                    AnswerInContext([&](Session&, Link&) {
+                      return LaunchFunction(function,
+                                    {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared},
+                                    stream, true, parameters, nullptr, meaning);
+                    }))
+
+CUSPAN_EXPORT_TWINS(cuLaunchKernelEx, _ptsz,
+                    (const CUlaunchConfig* config, CUfunction function, void** parameters,
+                     void** extra),
+                    AnswerInContext([&](Session&, Link&) -> Error {
+                      LaunchCall call{};
+                      CUSPAN_RETURN_IF_FAILED(ReadConfig(config, function, &call));
+                      CUSPAN_RETURN_IF_FAILED(TakeArguments(parameters, extra, &call));
+                      return LaunchKernel(call, meaning);
+                    }))
+
+CUSPAN_EXPORT_TWINS(cuLaunchHostFunc, _ptsz, (CUstream stream, CUhostFn function, void* data),
+                    AnswerInContext([&](Session&, Link&) {
+                      return LaunchHostFunction(stream, {function, data}, meaning);
+                    }))

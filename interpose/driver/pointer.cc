@@ -1,0 +1,124 @@
+// What a pointer points to.
+#include <cstring>
+
+#include "interpose/calls/context.h"
+#include "interpose/driver/entry.h"
+
+namespace cuspan {
+namespace {
+
+template <typename T>
+Error Put(void* out, const T& value) {
+  std::memcpy(out, &value, sizeof value);
+  return CUDA_SUCCESS;
+}
+
+// CUDA_ERROR_INVALID_VALUE for what CUDA knows nothing of: memory that was not allocated through it,
+// and attributes that such memory does not have.
+Error GetAttribute(Session& session, void* out, CUpointer_attribute attribute, CUdeviceptr address) {
+  const PointerKind kind = session.addresses().Classify(HandleOf<const void*>(address));
+  const bool device = kind.kind == PointerKind::kDevice && kind.range_bytes != 0;
+  const bool known = device || kind.kind == PointerKind::kManaged ||
+                     kind.kind == PointerKind::kPinnedHost;
+  if (!known) return CUDA_ERROR_INVALID_VALUE;
+  switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_CONTEXT:
+      return Put(out, HandleOf(&session.devices().Primary(kind.device)));
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+      return Put(out, static_cast<unsigned>(kind.kind == PointerKind::kPinnedHost
+                                                ? CU_MEMORYTYPE_HOST
+                                                : CU_MEMORYTYPE_DEVICE));
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+      if (kind.kind == PointerKind::kPinnedHost && kind.range_bytes == 0) {
+        const auto place =
+            session.region().registered().DeviceAddress(HandleOf<const void*>(address));
+        return Put(out, CUdeviceptr{place.value_or(address)});
+      }
+      return Put(out, address);
+    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+      if (device) return CUDA_ERROR_INVALID_VALUE;
+      return Put(out, HandleOf<void*>(address));
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+      return Put(out, static_cast<unsigned char>(kind.kind == PointerKind::kManaged));
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+      return Put(out, kind.device);
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+      return Put(out, kind.range_bytes != 0 ? CUdeviceptr{kind.range_base} : address);
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+      return Put(out, static_cast<std::size_t>(kind.range_bytes));
+    case CU_POINTER_ATTRIBUTE_MAPPED:
+      return Put(out, static_cast<unsigned char>(1));
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+    case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
+      return Put(out, static_cast<unsigned char>(
+                          attribute == CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE && device));
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+      return Put(out, std::uint64_t{0});
+    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+      return Put(out, static_cast<unsigned>(CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE));
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+      return Put(out, CUmemoryPool{nullptr});
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+      // Allocations that live at a time have different ones.
+      return Put(out, std::uint64_t{kind.range_base});
+    case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+      return Put(out, std::uint64_t{kind.range_base});
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+// What is said of memory that CUDA does not know, where several attributes are asked for.
+void PutNothing(void* out, CUpointer_attribute attribute) {
+  switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+      static_cast<void>(Put(out, -2));
+      return;
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+      static_cast<void>(Put(out, 0U));
+      return;
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+    case CU_POINTER_ATTRIBUTE_MAPPED:
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+    case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
+      static_cast<void>(Put(out, static_cast<unsigned char>(0)));
+      return;
+    default:
+      static_cast<void>(Put(out, std::uint64_t{0}));
+  }
+}
+
+}  // namespace
+}  // namespace cuspan
+
+using namespace cuspan;  // NOLINT: the entry points below are the C API.
+
+CUSPAN_EXPORT CUresult cuPointerGetAttribute(void* out, CUpointer_attribute attribute,
+                                             CUdeviceptr address) {
+  return AnswerInContext([&](Session& session, Link&) -> Error {
+    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    return GetAttribute(session, out, attribute, address);
+  });
+}
+
+CUSPAN_EXPORT CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes,
+                                              void** out, CUdeviceptr address) {
+  return AnswerInContext([&](Session& session, Link&) -> Error {
+    if (count == 0 || attributes == nullptr || out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    for (unsigned i = 0; i < count; ++i) {
+      if (out[i] == nullptr || attributes[i] < CU_POINTER_ATTRIBUTE_CONTEXT ||
+          attributes[i] > CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE)
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    for (unsigned i = 0; i < count; ++i) {
+      if (GetAttribute(session, out[i], attributes[i], address).failed())
+        PutNothing(out[i], attributes[i]);
+    }
+    return CUDA_SUCCESS;
+  });
+}

@@ -1,0 +1,70 @@
+// Memory pools.
+#include "interpose/calls/pool.h"
+
+#include "interpose/driver/entry.h"
+
+using namespace cuspan;  // NOLINT: the entry points below are the C API.
+
+CUSPAN_EXPORT CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* properties) {
+  return AnswerWithDriver([&](Session&) { return CreatePool(pool, properties); });
+}
+
+CUSPAN_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool pool) {
+  return AnswerWithDriver([&](Session&) {
+    return WithPool(pool, [](Session& session, const auto& found) -> Error {
+      return session.pools().Destroy(found);
+    });
+  });
+}
+
+// What is free goes back to the device by itself.
+CUSPAN_EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool pool, std::size_t /*keep*/) {
+  return AnswerWithDriver([&](Session&) {
+    return WithPool(pool, [](Session&, const auto&) -> Error { return CUDA_SUCCESS; });
+  });
+}
+
+CUSPAN_EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute,
+                                             void* value) {
+  return AnswerWithDriver([&](Session&) -> Error {
+    if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    return WithPool(pool, [&](Session& session, const auto& found) -> Error {
+      Error result = CUDA_SUCCESS;
+      session.pools().With(
+          *found, [&](MemoryPool& p) { result = SetPoolAttribute(p, attribute, value); });
+      return result;
+    });
+  });
+}
+
+CUSPAN_EXPORT CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute,
+                                             void* value) {
+  return AnswerWithDriver([&](Session&) -> Error {
+    if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    return WithPool(pool, [&](Session& session, const auto& found) -> Error {
+      Error result = CUDA_SUCCESS;
+      session.pools().With(
+          *found, [&](const MemoryPool& p) { result = GetPoolAttribute(p, attribute, value); });
+      return result;
+    });
+  });
+}
+
+CUSPAN_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* list,
+                                          std::size_t count) {
+  return AnswerWithDriver([&](Session&) {
+    return WithPool(pool, [&](Session& session, const auto& found) {
+      return SetPoolAccess(session, *found, list, count);
+    });
+  });
+}
+
+CUSPAN_EXPORT CUresult cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool pool,
+                                          CUmemLocation* location) {
+  return AnswerWithDriver([&](Session&) -> Error {
+    if (flags == nullptr || location == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    return WithPool(pool, [&](Session& session, const auto& found) {
+      return GetPoolAccess(session, *found, *location, flags);
+    });
+  });
+}

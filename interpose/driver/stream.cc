@@ -1,0 +1,158 @@
+// Streams.
+#include "interpose/calls/stream.h"
+
+#include "interpose/calls/context.h"
+#include "interpose/calls/event.h"
+#include "interpose/calls/graph/capture.h"
+#include "interpose/calls/managed.h"
+#include "interpose/calls/stream_attributes.h"
+#include "interpose/calls/device_settings.h"
+#include "interpose/driver/entry.h"
+
+namespace cuspan {
+namespace {
+
+// use(const StreamTarget&, what the program made) tells *out.
+template <typename Use>
+CUresult Tell(CUstream stream, DefaultStream meaning, const void* out, Use&& use) {
+  return AnswerInContext([&](Session&, Link&) -> Error {
+    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    return AboutStream(stream, meaning, use);
+  });
+}
+
+CUresult TellCapture(CUstream stream, DefaultStream meaning, const CaptureInfo& info) {
+  return AnswerInContext(
+      [&](Session&, Link&) { return GetCaptureInfo(stream, meaning, info); });
+}
+
+}  // namespace
+}  // namespace cuspan
+
+using namespace cuspan;  // NOLINT: the entry points below are the C API.
+
+CUSPAN_EXPORT CUresult cuStreamCreate(CUstream* stream, unsigned flags) {
+  return AnswerInContext([&](Session&, Link&) { return CreateStream(flags, 0, stream); });
+}
+
+CUSPAN_EXPORT CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int priority) {
+  return AnswerInContext([&](Session&, Link&) { return CreateStream(flags, priority, stream); });
+}
+
+CUSPAN_EXPORT CUresult cuStreamDestroy_v2(CUstream stream) {
+  return AnswerInContext([&](Session&, Link&) { return DestroyStream(stream); });
+}
+
+CUSPAN_EXPORT_TWINS(cuStreamSynchronize, _ptsz, (CUstream stream),
+                    AnswerInContext([&](Session&, Link&) {
+                      return SynchronizeStream(stream, meaning);
+                    }))
+
+CUSPAN_EXPORT_TWINS(cuStreamQuery, _ptsz, (CUstream stream), AnswerInContext([&](Session&, Link&) {
+                      return QueryStream(stream, meaning);
+                    }))
+
+CUSPAN_EXPORT_TWINS(cuStreamWaitEvent, _ptsz, (CUstream stream, CUevent event, unsigned flags),
+                    AnswerInContext([&](Session&, Link&) {
+                      return WaitEvent(stream, event, flags, meaning);
+                    }))
+
+// --- What a stream is asked
+
+CUSPAN_EXPORT_TWINS(cuStreamGetFlags, _ptsz, (CUstream stream, unsigned* flags),
+                    Tell(stream, meaning, flags, [&](const StreamTarget&, const auto& made) {
+                      *flags = made != nullptr ? made->flags : unsigned{CU_STREAM_DEFAULT};
+                    }))
+
+CUSPAN_EXPORT_TWINS(cuStreamGetPriority, _ptsz, (CUstream stream, int* priority),
+                    Tell(stream, meaning, priority, [&](const StreamTarget&, const auto& made) {
+                      *priority = made != nullptr ? made->priority : 0;
+                    }))
+
+CUSPAN_EXPORT_TWINS(cuStreamGetDevice, _ptsz, (CUstream stream, CUdevice* device),
+                    Tell(stream, meaning, device, [&](const StreamTarget& target, const auto&) {
+                      *device = target.link->device();
+                    }))
+
+CUSPAN_EXPORT_TWINS(cuStreamGetId, _ptsz, (CUstream stream, unsigned long long* id),
+                    Tell(stream, meaning, id, [&](const StreamTarget& target, const auto&) {
+                      *id = IdOf(target);
+                    }))
+
+CUSPAN_EXPORT_TWINS(cuStreamGetCtx, _ptsz, (CUstream stream, CUcontext* context),
+                    Tell(stream, meaning, context, [&](const StreamTarget&, const auto& made) {
+                      *context = HandleOf(made != nullptr ? &made->context
+                                                          : ThisThread().contexts.top());
+                    }))
+
+CUSPAN_EXPORT_TWINS(cuStreamGetAttribute, _ptsz,
+                    (CUstream stream, CUstreamAttrID attribute, CUstreamAttrValue* value),
+                    AnswerInContext([&](Session&, Link&) {
+                      return GetStreamAttribute(stream, attribute, value, meaning);
+                    }))
+
+CUSPAN_EXPORT_TWINS(cuStreamSetAttribute, _ptsz,
+                    (CUstream stream, CUstreamAttrID attribute, const CUstreamAttrValue* value),
+                    AnswerInContext([&](Session&, Link&) {
+                      return SetStreamAttribute(stream, attribute, value, meaning);
+                    }))
+
+CUSPAN_EXPORT_TWINS(cuStreamCopyAttributes, _ptsz, (CUstream to, CUstream from),
+                    AnswerInContext([&](Session&, Link&) {
+                      return CopyStreamAttributes(to, from, meaning);
+                    }))
+
+CUSPAN_EXPORT_TWINS(cuStreamAttachMemAsync, _ptsz,
+                    (CUstream stream, CUdeviceptr memory, std::size_t bytes, unsigned flags),
+                    AnswerInContext([&](Session&, Link&) {
+                      return AttachManaged(HandleOf<void*>(memory), bytes, flags, stream, meaning);
+                    }))
+
+// --- Capture
+
+CUSPAN_EXPORT_TWINS(cuStreamBeginCapture_v2, _ptsz, (CUstream stream, CUstreamCaptureMode mode),
+                    AnswerInContext([&](Session&, Link&) {
+                      return BeginCapture(stream, meaning, mode);
+                    }))
+// Before CUDA 10.1: of the only mode that there was.
+#undef cuStreamBeginCapture
+CUSPAN_EXPORT_TWINS(cuStreamBeginCapture, _ptsz, (CUstream stream),
+                    AnswerInContext([&](Session&, Link&) {
+                      return BeginCapture(stream, meaning, CU_STREAM_CAPTURE_MODE_GLOBAL);
+                    }))
+
+CUSPAN_EXPORT_TWINS(cuStreamEndCapture, _ptsz, (CUstream stream, CUgraph* graph),
+                    AnswerInContext([&](Session&, Link&) -> Error {
+                      if (graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
+                      return EndCapture(stream, meaning, graph);
+                    }))
+
+CUSPAN_EXPORT_TWINS(cuStreamIsCapturing, _ptsz, (CUstream stream, CUstreamCaptureStatus* status),
+                    Tell(stream, meaning, status, [&](const StreamTarget& target, const auto&) {
+                      *status = CaptureOf(target).status;
+                    }))
+
+#undef cuStreamGetCaptureInfo
+CUSPAN_EXPORT_TWINS(cuStreamGetCaptureInfo, _ptsz,
+                    (CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id),
+                    TellCapture(stream, meaning, {status, id, nullptr, nullptr, nullptr, nullptr}))
+CUSPAN_EXPORT_TWINS(cuStreamGetCaptureInfo_v2, _ptsz,
+                    (CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph,
+                     const CUgraphNode** dependencies, std::size_t* count),
+                    TellCapture(stream, meaning, {status, id, graph, dependencies, nullptr, count}))
+CUSPAN_EXPORT_TWINS(cuStreamGetCaptureInfo_v3, _ptsz,
+                    (CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph,
+                     const CUgraphNode** dependencies, const CUgraphEdgeData** edges,
+                     std::size_t* count),
+                    TellCapture(stream, meaning, {status, id, graph, dependencies, edges, count}))
+
+#undef cuStreamUpdateCaptureDependencies
+CUSPAN_EXPORT_TWINS(cuStreamUpdateCaptureDependencies, _ptsz,
+                    (CUstream stream, CUgraphNode* dependencies, std::size_t count, unsigned flags),
+                    AnswerInContext([&](Session&, Link&) {
+                      return UpdateCaptureDependencies(stream, meaning, dependencies, count, flags);
+                    }))
+
+CUSPAN_EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
+  return AnswerWithDriver([&](Session&) { return ExchangeCaptureMode(mode); });
+}
