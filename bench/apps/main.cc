@@ -120,7 +120,7 @@ Status Run(const Options& options, const Origin& origin) {
   std::fputs(table.c_str(), stdout);
   CUSPAN_RETURN_IF_ERROR(WriteFile(options.csv_path, csv));
   nlohmann::ordered_json document = JsonHead(origin);
-  document["results"] = std::move(rows);
+  document["results"] = rows;
   return WriteFile(options.json_path, document.dump(2) + '\n');
 }
 

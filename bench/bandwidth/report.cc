@@ -114,9 +114,9 @@ std::string Json(const Origin& origin, const SweepResult& result, const std::vec
                            {"bound_bytes", one.bound()}});
   nlohmann::ordered_json all = JsonHead(origin);
   all["mpi_one_way_us"] = OrNull(result.mpi_one_way_us);
-  all["results"] = std::move(rows);
-  all["legs"] = std::move(leg_rows);
-  all["memory"] = std::move(memory_rows);
+  all["results"] = rows;
+  all["legs"] = leg_rows;
+  all["memory"] = memory_rows;
   return all.dump(2) + '\n';
 }
 

@@ -196,8 +196,8 @@ Status Run(const Options& options, const Origin& origin) {
   }
   std::fputs(text.c_str(), stdout);
   nlohmann::ordered_json document = JsonHead(origin);
-  document["results"] = std::move(rows);
-  document["idle"] = std::move(idle);
+  document["results"] = rows;
+  document["idle"] = idle;
   return WriteFile(options.json_path, document.dump(2) + '\n');
 }
 

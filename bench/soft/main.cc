@@ -132,7 +132,7 @@ Result<bool> Run(const Options& options, const Origin& origin) {
   document["threads"] = options.measure.threads;
   document["vector_instructions"] = VectorInstructions();
   document["repetitions"] = options.measure.repetitions;
-  document["results"] = std::move(rows);
+  document["results"] = rows;
   CUSPAN_RETURN_IF_ERROR(WriteFile(options.json_path, document.dump(2) + '\n'));
   return all_measured;
 }

@@ -14,10 +14,6 @@
 namespace cuspan {
 namespace {
 
-bool HasDevice(const Session& session, int device) {
-  return device >= 0 && device < session.devices().count();
-}
-
 Error DeviceCount(int* count) {
   if (count == nullptr) return cudaErrorInvalidValue;
   *count = 0;

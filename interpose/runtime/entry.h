@@ -18,6 +18,11 @@ namespace cuspan {
 // does not clear it, and cudaErrorNotReady is none.
 cudaError_t KeepError(Error error);
 
+// Whether there is a device of this number.
+inline bool HasDevice(const Session& session, int device) {
+  return device >= 0 && device < session.devices().count();
+}
+
 // Runs the body of an entry point.
 template <typename Body>
 cudaError_t Answer(Body&& body) {

@@ -6,10 +6,6 @@
 namespace cuspan {
 namespace {
 
-bool HasDevice(const Session& session, int device) {
-  return device >= 0 && device < session.devices().count();
-}
-
 // Whether `device` can have the memory of `peer`.
 Error CanAccess(Session& session, int device, int peer, bool* can) {
   *can = false;

@@ -2,9 +2,23 @@
 
 #include <sys/mman.h>
 
+#include <cerrno>
+#include <cstring>
 #include <iterator>
 
+#include "common/log.h"
+
 namespace cuspan::proxy {
+namespace {
+
+// What was mapped there goes; the addresses stay taken.
+void ReserveAgain(void* at, std::uint64_t bytes) {
+  if (::mmap(at, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+             0) == MAP_FAILED)
+    LogError("cannot unmap a part of the shared region: {}", std::strerror(errno));
+}
+
+}  // namespace
 
 Mappings::~Mappings() {
   for (const auto& [address, memory] : mapped_) {
@@ -113,15 +127,14 @@ CUresult Mappings::MapFile(std::uint64_t address, std::uint64_t bytes) {
     if (result == CUDA_SUCCESS && mapped != address) result = CUDA_ERROR_NOT_SUPPORTED;
     if (result != CUDA_SUCCESS) driver_.cuMemHostUnregister(at);
   }
-  if (result != CUDA_SUCCESS)
-    ::mmap(at, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  if (result != CUDA_SUCCESS) ReserveAgain(at, bytes);
   return result;
 }
 
 CUresult Mappings::UnmapFile(std::uint64_t address, std::uint64_t bytes) {
   void* const at = reinterpret_cast<void*>(address);
   const CUresult result = driver_.cuMemHostUnregister(at);
-  ::mmap(at, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  ReserveAgain(at, bytes);
   return result;
 }
 

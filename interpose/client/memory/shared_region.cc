@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <thread>
 
@@ -109,8 +110,9 @@ CUresult SharedRegion::BackHere(const BlockAllocator::Range& range) {
 }
 
 void SharedRegion::DropHere(const BlockAllocator::Range& range) {
-  ::mmap(Pointer(range.base), range.bytes, PROT_NONE,
-         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  if (::mmap(Pointer(range.base), range.bytes, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
+    LogError("cannot unmap a part of the shared region: {}", std::strerror(errno));
   ::fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
               static_cast<off_t>(range.base - window_.base), static_cast<off_t>(range.bytes));
 }
