@@ -63,6 +63,9 @@ class CUSPAN_CAPABILITY("mutex") Mutex {
 class CUSPAN_SCOPED_CAPABILITY MutexLock {
  public:
   explicit MutexLock(Mutex& mutex) CUSPAN_ACQUIRE(mutex) : lock_(mutex.mutex_) {}
+  // Of one that the calling thread has, after try_lock().
+  MutexLock(Mutex& mutex, std::adopt_lock_t adopt) CUSPAN_REQUIRES(mutex)
+      : lock_(mutex.mutex_, adopt) {}
   ~MutexLock() CUSPAN_RELEASE() = default;
   MutexLock(const MutexLock&) = delete;
   MutexLock& operator=(const MutexLock&) = delete;
