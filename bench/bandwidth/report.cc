@@ -5,7 +5,7 @@
 
 #include "common/format.h"
 
-namespace cuspan::bench {
+namespace cuspan::bench::bandwidth {
 namespace {
 
 std::optional<double> Ratio(double value, const std::optional<double>& of) {
@@ -120,4 +120,4 @@ std::string Json(const Origin& origin, const SweepResult& result, const std::vec
   return all.dump(2) + '\n';
 }
 
-}  // namespace cuspan::bench
+}  // namespace cuspan::bench::bandwidth
