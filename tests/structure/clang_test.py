@@ -25,15 +25,10 @@ CLANG_TIDY = sys.argv.pop(1)
 
 # Folders, each of which is read as one with what is below it, but for what stands here itself.
 PARTS = (
-    "bench/allocator",
-    "bench/apps",
-    "bench/bandwidth",
-    "bench/calls",
-    "bench/common",
-    "bench/mpi",
-    "bench/soft",
+    "bench",
     "common",
     "interpose/calls",
+    "interpose/client",
     "interpose/client",
     "interpose/driver",
     "interpose/load",
@@ -49,6 +44,7 @@ LEFT_OUT = "proxy/softgpu"
 ANNOTATED = (
     "bench",
     "common",
+    "interpose/client",
     "interpose/driver",
     "interpose/load",
     "launcher",
@@ -103,7 +99,8 @@ def batches_of(root, entries):
 def findings(root, flags, names):
     """What clang-tidy says of sources that are read as one: (name, line, text, check) each, without repetitions."""
     with tempfile.NamedTemporaryFile("w", suffix=".cc") as together:
-        together.writelines(f'#include "{root / name}"\n' for name in names)
+        together.writelines(f'#define main main_{number}\n#include "{root / name}"\n#undef main\n'
+                            for number, name in enumerate(names))
         together.flush()
         run = subprocess.run([CLANG_TIDY, "--quiet", f"--config-file={ROOT / '.clang-tidy'}", together.name, "--",
                               *flags, "-Wno-everything", "-Wthread-safety", "-ferror-limit=0"],
