@@ -11,10 +11,10 @@
 #include <cerrno>
 #include <cstdlib>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "common/log_limiter.h"
+#include "common/mutex.h"
 
 namespace cuspan {
 namespace {
@@ -34,10 +34,10 @@ spdlog::level::level_enum ToSpdlog(LogLevel level) {
 }
 
 // Standard error, one write a line.
-class StandardError final : public spdlog::sinks::base_sink<std::mutex> {
+class StandardError final : public spdlog::sinks::base_sink<Mutex> {
  public:
   void KeepFromWaiting() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     struct stat file {};
     if (::fstat(STDERR_FILENO, &file) != 0 || S_ISREG(file.st_mode)) return;
     waits_ = false;
@@ -50,12 +50,12 @@ class StandardError final : public spdlog::sinks::base_sink<std::mutex> {
   }
 
   void Write(std::string_view text) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     WriteLocked(text);
   }
 
  protected:
-  void sink_it_(const spdlog::details::log_msg& message) override {
+  void sink_it_(const spdlog::details::log_msg& message) override CUSPAN_REQUIRES(mutex_) {
     spdlog::memory_buf_t line;
     formatter_->format(message, line);
     WriteLocked({line.data(), line.size()});
@@ -63,7 +63,7 @@ class StandardError final : public spdlog::sinks::base_sink<std::mutex> {
   void flush_() override {}
 
  private:
-  void WriteLocked(std::string_view text) {
+  void WriteLocked(std::string_view text) CUSPAN_REQUIRES(mutex_) {
     if (left_out_ != 0) {
       const std::string notice = Format(
           "cuspan: {} lines were omitted here because nobody read standard error\n", left_out_);
@@ -74,7 +74,7 @@ class StandardError final : public spdlog::sinks::base_sink<std::mutex> {
   }
 
   // False when there is no room for it.
-  bool WriteOnce(std::string_view text) {
+  bool WriteOnce(std::string_view text) CUSPAN_REQUIRES(mutex_) {
     while (!text.empty()) {
       // Without a description of its own this thread looks first; another process may still take
       // the room that it saw.
@@ -92,10 +92,10 @@ class StandardError final : public spdlog::sinks::base_sink<std::mutex> {
     return true;
   }
 
-  int fd_ = STDERR_FILENO;
-  bool waits_ = true;
-  bool is_socket_ = false;
-  std::uint64_t left_out_ = 0;  // Lines, since the last that was written.
+  int fd_ CUSPAN_GUARDED_BY(mutex_) = STDERR_FILENO;
+  bool waits_ CUSPAN_GUARDED_BY(mutex_) = true;
+  bool is_socket_ CUSPAN_GUARDED_BY(mutex_) = false;
+  std::uint64_t left_out_ CUSPAN_GUARDED_BY(mutex_) = 0;  // Lines, since the last that was written.
 };
 
 StandardError& Output() {
@@ -122,9 +122,9 @@ spdlog::logger*& Logger() {
 }
 
 LogLimiter::Verdict CountLine(std::string_view kind) {
-  static auto* const mutex = new std::mutex;
-  static auto* const limiter = new LogLimiter;
-  const std::lock_guard lock(*mutex);
+  static auto* const mutex = new Mutex;
+  static auto* const limiter CUSPAN_PT_GUARDED_BY(*mutex) = new LogLimiter;
+  const MutexLock lock(*mutex);
   return limiter->Take(kind, LogLimiter::Clock::now());
 }
 

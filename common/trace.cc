@@ -8,6 +8,7 @@
 namespace cuspan {
 
 TraceRecord& TraceRecord::operator=(const TraceRecord& other) {
+  if (this == &other) return *this;
   begin = other.begin;
   end = other.end;
   transfer = other.transfer;

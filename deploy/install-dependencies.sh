@@ -15,7 +15,7 @@ packages=(
   # Running: mpirun, the transports under it, and the way it starts processes on other nodes.
   openmpi-bin libucx0 openssh-client
   # Gates of style.
-  clang-format-16 shellcheck
+  clang-format-16 clang-tidy-16 shellcheck
   # Tests: GoogleTest; terminals (script is in bsdutils); network namespaces; ps; plots.
   libgtest-dev libgmock-dev tmux bsdutils iproute2 procps gnuplot-nox
 )

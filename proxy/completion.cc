@@ -47,12 +47,12 @@ void TransferState::Fail(Channel& channel, CUresult result) {
 }
 
 CUresult AskedStream::Query(const Driver& driver) const {
-  std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return last_.get() != nullptr ? driver.cuEventQuery(last_.get()) : driver.cuStreamQuery(stream_);
 }
 
 void AskedStream::Replace(PooledEvent last) {
-  std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   last_ = std::move(last);
 }
 
@@ -65,7 +65,7 @@ Completer::Completer(const Device& device, const Driver& driver, Channel& channe
 
 Completer::~Completer() {
   {
-    std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     ending_ = true;
   }
   arrived_.notify_one();
@@ -95,7 +95,7 @@ void Completer::Put(Arrival arrival) {
     unpushed_.fetch_add(1, std::memory_order_relaxed);
   bool wake = false;
   {
-    std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     const bool urgent = !std::holds_alternative<ProgressMark>(arrival.entry.completion);
     arrivals_.push_back(std::move(arrival));
     have_arrivals_.store(true, std::memory_order_release);
@@ -110,7 +110,7 @@ void Completer::Put(Arrival arrival) {
 void Completer::TakeArrivals() {
   if (!have_arrivals_.load(std::memory_order_acquire)) return;
   {
-    std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     taken_.swap(arrivals_);
     urgent_arrival_ = false;
     have_arrivals_.store(false, std::memory_order_relaxed);
@@ -190,7 +190,7 @@ void Completer::Tell(std::vector<Report>& reports) {
 }
 
 Completer::Look Completer::Round() {
-  std::scoped_lock lock(looking_);
+  const MutexLock lock(looking_);
   rounds_.fetch_add(1, std::memory_order_relaxed);
   const std::uint64_t before = urgent_changes_;
   TakeArrivals();
@@ -222,7 +222,7 @@ void Completer::HelperSleeps() {
   helper_awake_.store(false, std::memory_order_relaxed);
   if (entries_.load(std::memory_order_relaxed) == 0) return;
   {
-    std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     take_over_ = true;
   }
   arrived_.notify_one();
@@ -269,10 +269,10 @@ void Completer::Loop(const Device& device) {
 }
 
 void Completer::Sleep(microseconds limit) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   sleeping_ = true;
   napping_ = limit != kNoLimit;
-  arrived_.wait_for(lock, limit, [this] {
+  arrived_.wait_for(lock, limit, [this]() CUSPAN_REQUIRES(mutex_) {
     if (ending_ || take_over_) return true;
     if (!napping_) return !arrivals_.empty();
     return urgent_arrival_ && !helper_awake_.load(std::memory_order_relaxed);

@@ -15,11 +15,11 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <variant>
 #include <vector>
 
+#include "common/mutex.h"
 #include "protocol/channel/channel.h"
 #include "proxy/faults.h"
 #include "proxy/gpu/device.h"
@@ -63,9 +63,9 @@ class AskedStream {
   void Replace(PooledEvent last);
 
  private:
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   const CUstream stream_;
-  PooledEvent last_;
+  PooledEvent last_ CUSPAN_GUARDED_BY(mutex_);
 };
 
 // --- What to do.
@@ -174,11 +174,11 @@ class Completer {
   // Sleeps until something urgent arrives (or anything, when nothing is pending), at most for
   // `limit`.
   void Sleep(std::chrono::microseconds limit);
-  void TakeArrivals();
+  void TakeArrivals() CUSPAN_REQUIRES(looking_);
   // Finds what is complete: pushes chunks and gives slots back, and leaves the rest in `reports`.
-  void Sweep(std::vector<Report>& reports);
+  void Sweep(std::vector<Report>& reports) CUSPAN_REQUIRES(looking_);
   void Tell(std::vector<Report>& reports);
-  void Push(const SendChunk& chunk, CUresult result);
+  void Push(const SendChunk& chunk, CUresult result) CUSPAN_REQUIRES(looking_);
   CUresult Query(const Lane::Entry& entry);
 
   const Driver& driver_;
@@ -186,14 +186,15 @@ class Completer {
   Faults& faults_;
   const WaitStages stages_ = WaitStages::ForThisMachine();
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable arrived_;
-  // Guarded by mutex_.
-  std::vector<Arrival> arrivals_;
-  bool urgent_arrival_ = false;
-  bool sleeping_ = false;
-  bool napping_ = false;    // Only something urgent ends the sleep, and that only without helper.
-  bool take_over_ = false;  // The helper sleeps, and something is pending.
+  std::vector<Arrival> arrivals_ CUSPAN_GUARDED_BY(mutex_);
+  bool urgent_arrival_ CUSPAN_GUARDED_BY(mutex_) = false;
+  bool sleeping_ CUSPAN_GUARDED_BY(mutex_) = false;
+  // Only something urgent ends the sleep, and that only without helper.
+  bool napping_ CUSPAN_GUARDED_BY(mutex_) = false;
+  // The helper sleeps, and something is pending.
+  bool take_over_ CUSPAN_GUARDED_BY(mutex_) = false;
   std::atomic<bool> have_arrivals_ = false;
   std::atomic<bool> ending_ = false;
 
@@ -204,16 +205,17 @@ class Completer {
   std::atomic<std::size_t> urgent_entries_ = 0;
   std::chrono::steady_clock::time_point last_help_;  // Of the helper.
 
-  // Of the thread that looks, under looking_.
-  std::mutex looking_;
-  std::vector<Report> found_;
-  std::vector<Report> later_;
-  std::vector<Arrival> taken_;
-  std::vector<std::shared_ptr<Lane>> active_;  // Lanes with entries.
-  std::size_t pending_chunks_ = 0;
+  Mutex looking_;  // Of the thread that looks.
+  std::vector<Report> found_ CUSPAN_GUARDED_BY(looking_);
+  std::vector<Report> later_ CUSPAN_GUARDED_BY(looking_);
+  std::vector<Arrival> taken_ CUSPAN_GUARDED_BY(looking_);
+  // Lanes with entries.
+  std::vector<std::shared_ptr<Lane>> active_ CUSPAN_GUARDED_BY(looking_);
+  std::size_t pending_chunks_ CUSPAN_GUARDED_BY(looking_) = 0;
   // Entries that are no progress marks: how many are pending, came and went.
-  std::size_t urgent_ = 0;
-  std::uint64_t urgent_changes_ = 0;
+  std::size_t urgent_ CUSPAN_GUARDED_BY(looking_) = 0;
+  std::uint64_t urgent_changes_ CUSPAN_GUARDED_BY(looking_) = 0;
+
   std::atomic<std::uint64_t> pushed_ = 0;
   std::atomic<std::uint64_t> unpushed_ = 0;
   const CUevent complete_;  // Recorded before all work.

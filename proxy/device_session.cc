@@ -5,17 +5,17 @@
 namespace cuspan::proxy {
 
 void VariableRanges::Add(std::uint64_t module, std::uint64_t address, std::uint64_t bytes) {
-  std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   ranges_[address] = {bytes, module};
 }
 
 void VariableRanges::RemoveModule(std::uint64_t module) {
-  std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   std::erase_if(ranges_, [module](const auto& range) { return range.second.module == module; });
 }
 
 bool VariableRanges::Contains(std::uint64_t address, std::uint64_t bytes) const {
-  std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   auto after = ranges_.upper_bound(address);
   if (after == ranges_.begin()) return false;
   const auto& [start, range] = *std::prev(after);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "common/mutex.h"
 #include "proxy/completion.h"
 #include "proxy/exchange.h"
 #include "proxy/faults.h"
@@ -37,8 +38,8 @@ class VariableRanges {
     std::uint64_t bytes;
     std::uint64_t module;
   };
-  mutable std::mutex mutex_;
-  std::map<std::uint64_t, Range> ranges_;
+  mutable Mutex mutex_;
+  std::map<std::uint64_t, Range> ranges_ CUSPAN_GUARDED_BY(mutex_);
 };
 
 struct DeviceSession {

@@ -4,12 +4,12 @@
 #include <atomic>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "common/mutex.h"
 #include "common/status.h"
 #include "proxy/completion.h"
 
@@ -30,12 +30,12 @@ class HandleTable {
   }
   // False when the handle is taken or 0.
   bool Add(std::uint64_t handle, std::shared_ptr<T> object) {
-    std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     return handle != 0 && objects_.emplace(handle, std::move(object)).second;
   }
   // Null when there is none.
   std::shared_ptr<T> Find(std::uint64_t handle) const {
-    std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = objects_.find(handle);
     return found == objects_.end() ? nullptr : found->second;
   }
@@ -47,7 +47,7 @@ class HandleTable {
   }
   // The same, and takes it out.
   Result<std::shared_ptr<T>> Take(std::uint64_t handle) {
-    std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = objects_.find(handle);
     if (found == objects_.end()) return None(handle);
     std::shared_ptr<T> object = std::move(found->second);
@@ -55,18 +55,18 @@ class HandleTable {
     return object;
   }
   void Remove(std::uint64_t handle) {
-    std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     objects_.erase(handle);
   }
   template <typename Predicate>
   void RemoveIf(Predicate&& predicate) {
-    std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     std::erase_if(objects_, [&](const auto& entry) { return predicate(*entry.second); });
   }
   // Calls use(object) for all. `use` does not touch the table.
   template <typename Use>
   void ForEach(Use&& use) const {
-    std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const auto& [handle, object] : objects_) use(*object);
   }
 
@@ -76,8 +76,8 @@ class HandleTable {
   }
 
   const char* const what_;
-  mutable std::mutex mutex_;
-  std::unordered_map<std::uint64_t, std::shared_ptr<T>> objects_;
+  mutable Mutex mutex_;
+  std::unordered_map<std::uint64_t, std::shared_ptr<T>> objects_ CUSPAN_GUARDED_BY(mutex_);
 };
 
 // A stream. Of the receiving thread.

@@ -26,7 +26,7 @@ bool IsRun(const DeviceBox& box) {
 
 void PeerCopies::Add(std::uint32_t join, std::shared_ptr<Channel> channel) {
   {
-    std::scoped_lock lock(inbox_->mutex);
+    const MutexLock lock(inbox_->mutex);
     inbox_->joined.emplace_back(join, std::move(channel));
     inbox_->any.store(true, std::memory_order_release);
   }
@@ -37,7 +37,7 @@ void PeerCopies::TakeInbox() {
   if (!inbox_->any.load(std::memory_order_acquire)) return;
   std::vector<std::shared_ptr<PeerCopy>> reached;
   {
-    std::scoped_lock lock(inbox_->mutex);
+    const MutexLock lock(inbox_->mutex);
     for (auto& [join, channel] : inbox_->joined) peers_[join].channel = std::move(channel);
     inbox_->joined.clear();
     reached.swap(inbox_->reached);
@@ -85,7 +85,7 @@ Turn PeerCopies::Begin(const std::shared_ptr<PeerCopy>& copy) {
       [inbox = inbox_, copy, &bell = client_.own_bell()](CUresult result, std::uint64_t) {
         if (result != CUDA_SUCCESS) return;  // A lost device drops it.
         {
-          std::scoped_lock lock(inbox->mutex);
+          const MutexLock lock(inbox->mutex);
           inbox->reached.push_back(copy);
           inbox->any.store(true, std::memory_order_release);
         }

@@ -16,11 +16,11 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <unordered_map>
 #include <vector>
 
+#include "common/mutex.h"
 #include "proxy/gpu/boxes.h"
 #include "proxy/handles.h"
 #include "proxy/timeline.h"
@@ -83,9 +83,9 @@ class PeerCopies {
  private:
   // What another thread leaves for the receiving one. Outlives this for those that come late.
   struct Inbox {
-    std::mutex mutex;
-    std::vector<std::pair<std::uint32_t, std::shared_ptr<Channel>>> joined;
-    std::vector<std::shared_ptr<PeerCopy>> reached;
+    Mutex mutex;
+    std::vector<std::pair<std::uint32_t, std::shared_ptr<Channel>>> joined CUSPAN_GUARDED_BY(mutex);
+    std::vector<std::shared_ptr<PeerCopy>> reached CUSPAN_GUARDED_BY(mutex);
     std::atomic<bool> any{false};
   };
   // What came for a copy before it was announced.

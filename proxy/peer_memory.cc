@@ -100,14 +100,14 @@ CUresult PeerMemory::Map(std::uint64_t base, std::uint64_t address, std::uint64_
   if (peer == nullptr || bytes == 0 || !Inside(peer->window, address, bytes))
     return CUDA_ERROR_INVALID_VALUE;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (pieces_.contains(address)) return CUDA_ERROR_ALREADY_MAPPED;
   }
   Piece piece{};
   if (const CUresult result = Import(*peer, address, bytes, address, bytes, &piece);
       result != CUDA_SUCCESS)
     return result;
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   pieces_[address] = piece;
   return CUDA_SUCCESS;
 }
@@ -116,7 +116,7 @@ CUresult PeerMemory::Borrow(const std::string& exchange, std::uint64_t theirs, s
                             std::uint64_t at) {
   if (!secret_ || bytes == 0 || !device_.InWindow(at, bytes)) return CUDA_ERROR_INVALID_VALUE;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (pieces_.contains(at)) return CUDA_ERROR_ALREADY_MAPPED;
   }
   Result<ControlSocket> socket = ControlSocket::Connect(exchange);
@@ -131,7 +131,7 @@ CUresult PeerMemory::Borrow(const std::string& exchange, std::uint64_t theirs, s
     LogInfo("cannot map memory exported by another process: {}", driver_.Describe(result));
     return CUDA_ERROR_MAP_FAILED;
   }
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   pieces_[at] = piece;
   return CUDA_SUCCESS;
 }
@@ -139,7 +139,7 @@ CUresult PeerMemory::Borrow(const std::string& exchange, std::uint64_t theirs, s
 CUresult PeerMemory::Return(std::uint64_t at, std::uint64_t bytes) {
   Piece piece{};
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = pieces_.find(at);
     if (!device_.InWindow(at, bytes) || found == pieces_.end() || found->second.bytes != bytes)
       return CUDA_ERROR_INVALID_VALUE;
@@ -154,7 +154,7 @@ CUresult PeerMemory::Unmap(std::uint64_t base, std::uint64_t address, std::uint6
   if (Find(base) == nullptr) return CUDA_ERROR_INVALID_VALUE;
   Piece piece{};
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = pieces_.find(address);
     if (found == pieces_.end() || found->second.bytes != bytes) return CUDA_ERROR_INVALID_VALUE;
     piece = found->second;
@@ -169,7 +169,7 @@ CUresult PeerMemory::Close(std::uint64_t base) {
   if (peer == nullptr) return CUDA_ERROR_INVALID_VALUE;
   std::vector<std::pair<std::uint64_t, Piece>> mapped;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     std::erase_if(pieces_, [&](const auto& entry) {
       if (!Inside(peer->window, entry.first, entry.second.bytes)) return false;
       mapped.push_back(entry);
@@ -183,7 +183,7 @@ CUresult PeerMemory::Close(std::uint64_t base) {
 }
 
 bool PeerMemory::Contains(std::uint64_t address, std::uint64_t bytes) const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto after = pieces_.upper_bound(address);
   if (after == pieces_.begin()) return false;
   const auto& [start, piece] = *std::prev(after);

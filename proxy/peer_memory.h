@@ -4,11 +4,11 @@
 #pragma once
 
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "common/mutex.h"
 #include "protocol/channel/socket.h"
 #include "proxy/gpu/device.h"
 #include "proxy/gpu/mappings.h"
@@ -64,8 +64,8 @@ class PeerMemory {
   const Device& device_;
   const std::optional<Key128> secret_;
   std::map<std::uint64_t, Peer> peers_;  // By the window's base.
-  mutable std::mutex mutex_;             // Guards what follows.
-  std::map<std::uint64_t, Piece> pieces_;
+  mutable Mutex mutex_;
+  std::map<std::uint64_t, Piece> pieces_ CUSPAN_GUARDED_BY(mutex_);
 };
 
 }  // namespace cuspan::proxy

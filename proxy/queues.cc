@@ -9,37 +9,37 @@ namespace cuspan::proxy {
 StreamQueues::StreamQueues() {
   streams_.push_back(StreamQueue(StreamQueue::Kind::kLegacy));
   legacy_ = &streams_.back();
-  legacy_->self = streams_.begin();
+  legacy_->self_ = streams_.begin();
 }
 
 StreamQueue& StreamQueues::AddStream(bool blocking) {
   streams_.push_back(
       StreamQueue(blocking ? StreamQueue::Kind::kBlocking : StreamQueue::Kind::kNonBlocking));
-  streams_.back().self = std::prev(streams_.end());
+  streams_.back().self_ = std::prev(streams_.end());
   return streams_.back();
 }
 
 void StreamQueues::Retire(StreamQueue& stream) {
-  if (stream.ops.empty() && !stream.ready) {
-    streams_.erase(stream.self);
+  if (stream.ops_.empty() && !stream.ready_) {
+    streams_.erase(stream.self_);
     return;
   }
-  stream.retired = true;
+  stream.retired_ = true;
   retired_.push_back(&stream);
 }
 
 bool StreamQueues::MayStart(const StreamQueue& stream, std::uint64_t index,
                             const Gate* gate) const {
-  if (stream.paused || (gate != nullptr && !gate->open())) return false;
-  switch (stream.kind) {
+  if (stream.paused_ || (gate != nullptr && !gate->open())) return false;
+  switch (stream.kind_) {
     case StreamQueue::Kind::kNonBlocking:
       return true;
     case StreamQueue::Kind::kBlocking:
-      return legacy_->ops.empty() || legacy_->ops.front().index > index;
+      return legacy_->ops_.empty() || legacy_->ops_.front().index > index;
     case StreamQueue::Kind::kLegacy:
       if (busy_blocking_ == 0) return true;
       return std::none_of(busy_.begin(), busy_.end(), [&](const StreamQueue* other) {
-        return other->kind == StreamQueue::Kind::kBlocking && other->ops.front().index < index;
+        return other->kind_ == StreamQueue::Kind::kBlocking && other->ops_.front().index < index;
       });
   }
   return false;
@@ -48,16 +48,16 @@ bool StreamQueues::MayStart(const StreamQueue& stream, std::uint64_t index,
 void StreamQueues::Enqueue(StreamQueue& stream, std::unique_ptr<StreamOp> op,
                            std::shared_ptr<Gate> gate, bool begun) {
   const std::size_t bytes = sizeof(StreamQueue::Entry) + (begun ? 0 : op->Keep());
-  if (stream.ops.empty()) {
-    stream.busy_position = busy_.size();
+  if (stream.ops_.empty()) {
+    stream.busy_position_ = busy_.size();
     busy_.push_back(&stream);
-    if (stream.kind == StreamQueue::Kind::kBlocking) ++busy_blocking_;
+    if (stream.kind_ == StreamQueue::Kind::kBlocking) ++busy_blocking_;
   }
-  stream.ops.push_back({std::move(op), std::move(gate), next_index_++, bytes, begun});
+  stream.ops_.push_back({std::move(op), std::move(gate), next_index_++, bytes, begun});
   ++waiting_ops_;
   waiting_bytes_ += bytes;
   // The only op of its stream: if it waits at a gate, the gate must know of it.
-  if (stream.ops.size() == 1 && !begun) {
+  if (stream.ops_.size() == 1 && !begun) {
     MarkReady(stream);
     Pump();
   }
@@ -65,34 +65,34 @@ void StreamQueues::Enqueue(StreamQueue& stream, std::unique_ptr<StreamOp> op,
 
 void StreamQueues::PopHead(StreamQueue& stream) {
   --waiting_ops_;
-  waiting_bytes_ -= stream.ops.front().bytes;
-  stream.ops.pop_front();
-  if (stream.ops.empty()) {
-    busy_.back()->busy_position = stream.busy_position;
-    std::swap(busy_[stream.busy_position], busy_.back());
+  waiting_bytes_ -= stream.ops_.front().bytes;
+  stream.ops_.pop_front();
+  if (stream.ops_.empty()) {
+    busy_.back()->busy_position_ = stream.busy_position_;
+    std::swap(busy_[stream.busy_position_], busy_.back());
     busy_.pop_back();
-    if (stream.kind == StreamQueue::Kind::kBlocking) --busy_blocking_;
+    if (stream.kind_ == StreamQueue::Kind::kBlocking) --busy_blocking_;
   }
-  if (stream.kind == StreamQueue::Kind::kBlocking && !legacy_->ops.empty()) MarkReady(*legacy_);
-  if (stream.kind == StreamQueue::Kind::kLegacy) {
+  if (stream.kind_ == StreamQueue::Kind::kBlocking && !legacy_->ops_.empty()) MarkReady(*legacy_);
+  if (stream.kind_ == StreamQueue::Kind::kLegacy) {
     for (StreamQueue* other : busy_)
-      if (other->kind == StreamQueue::Kind::kBlocking) MarkReady(*other);
+      if (other->kind_ == StreamQueue::Kind::kBlocking) MarkReady(*other);
   }
 }
 
 void StreamQueues::MarkReady(StreamQueue& stream) {
-  if (stream.ready) return;
-  stream.ready = true;
+  if (stream.ready_) return;
+  stream.ready_ = true;
   ready_.push_back(&stream);
 }
 
 void StreamQueues::Advance(StreamQueue& stream) {
-  while (!stream.ops.empty()) {
-    StreamQueue::Entry& head = stream.ops.front();
+  while (!stream.ops_.empty()) {
+    StreamQueue::Entry& head = stream.ops_.front();
     if (head.begun) return;
     if (head.gate != nullptr && !head.gate->open()) {
-      if (!stream.at_gate) head.gate->waiting_.push_back(&stream);
-      stream.at_gate = true;
+      if (!stream.at_gate_) head.gate->waiting_.push_back(&stream);
+      stream.at_gate_ = true;
       return;
     }
     if (!MayStart(stream, head.index, nullptr)) return;
@@ -110,13 +110,13 @@ void StreamQueues::Pump() {
   while (!ready_.empty()) {
     StreamQueue& stream = *ready_.back();
     ready_.pop_back();
-    stream.ready = false;
+    stream.ready_ = false;
     Advance(stream);
   }
   pumping_ = false;
   std::erase_if(retired_, [this](StreamQueue* stream) {
-    if (!stream->ops.empty()) return false;
-    streams_.erase(stream->self);
+    if (!stream->ops_.empty()) return false;
+    streams_.erase(stream->self_);
     return true;
   });
   PassBarriers();
@@ -124,14 +124,14 @@ void StreamQueues::Pump() {
 
 void StreamQueues::Release(StreamQueue& stream) {
   if (lost_) return;
-  assert(!stream.ops.empty() && stream.ops.front().begun);
+  assert(!stream.ops_.empty() && stream.ops_.front().begun);
   PopHead(stream);
   MarkReady(stream);
   Pump();
 }
 
 void StreamQueues::Resume(StreamQueue& stream) {
-  stream.paused = false;
+  stream.paused_ = false;
   if (lost_) return;
   MarkReady(stream);
   Pump();
@@ -141,7 +141,7 @@ void StreamQueues::Open(Gate& gate) {
   gate.open_ = true;
   if (lost_) return;
   for (StreamQueue* stream : gate.waiting_) {
-    stream->at_gate = false;
+    stream->at_gate_ = false;
     MarkReady(*stream);
   }
   gate.waiting_.clear();
@@ -156,7 +156,7 @@ void StreamQueues::WhenSubmitted(std::function<void()> then) {
 void StreamQueues::PassBarriers() {
   while (!barriers_.empty()) {
     std::uint64_t oldest = std::numeric_limits<std::uint64_t>::max();
-    for (const StreamQueue* stream : busy_) oldest = std::min(oldest, stream->ops.front().index);
+    for (const StreamQueue* stream : busy_) oldest = std::min(oldest, stream->ops_.front().index);
     if (oldest < barriers_.front().index) return;
     const std::function<void()> then = std::move(barriers_.front().then);
     barriers_.pop_front();
@@ -175,10 +175,10 @@ void StreamQueues::DropAll() {
   waiting_bytes_ = 0;
   std::vector<StreamQueue::Entry> dropped;
   for (auto stream = streams_.begin(); stream != streams_.end();) {
-    for (StreamQueue::Entry& entry : stream->ops) dropped.push_back(std::move(entry));
-    stream->ops.clear();
-    stream->ready = false;
-    stream = stream->retired ? streams_.erase(stream) : std::next(stream);
+    for (StreamQueue::Entry& entry : stream->ops_) dropped.push_back(std::move(entry));
+    stream->ops_.clear();
+    stream->ready_ = false;
+    stream = stream->retired_ ? streams_.erase(stream) : std::next(stream);
   }
   std::sort(dropped.begin(), dropped.end(),
             [](const auto& a, const auto& b) { return a.index < b.index; });
@@ -187,9 +187,9 @@ void StreamQueues::DropAll() {
 }
 
 bool StreamQueues::EmptyAround(const StreamQueue& stream) const {
-  if (!stream.ops.empty()) return false;
-  if (stream.kind == StreamQueue::Kind::kLegacy) return busy_blocking_ == 0;
-  return stream.kind == StreamQueue::Kind::kNonBlocking || legacy_->ops.empty();
+  if (!stream.ops_.empty()) return false;
+  if (stream.kind_ == StreamQueue::Kind::kLegacy) return busy_blocking_ == 0;
+  return stream.kind_ == StreamQueue::Kind::kNonBlocking || legacy_->ops_.empty();
 }
 
 }  // namespace cuspan::proxy

@@ -70,16 +70,16 @@ class StreamQueue {
     bool begun;
   };
   enum class Kind { kLegacy, kBlocking, kNonBlocking };
-  explicit StreamQueue(Kind kind) : kind(kind) {}
+  explicit StreamQueue(Kind kind) : kind_(kind) {}
 
-  const Kind kind;
-  std::deque<Entry> ops;
-  std::size_t busy_position = 0;  // Its index in StreamQueues::busy_ while `ops` is not empty.
-  bool ready = false;             // Is in StreamQueues::ready_.
-  bool at_gate = false;           // Is in its gate's list.
-  bool retired = false;
-  bool paused = false;
-  std::list<StreamQueue>::iterator self;
+  const Kind kind_;
+  std::deque<Entry> ops_;
+  std::size_t busy_position_ = 0;  // Its index in StreamQueues::busy_ while `ops_` is not empty.
+  bool ready_ = false;             // Is in StreamQueues::ready_.
+  bool at_gate_ = false;           // Is in its gate's list.
+  bool retired_ = false;
+  bool paused_ = false;
+  std::list<StreamQueue>::iterator self_;
 };
 
 class StreamQueues {
@@ -99,7 +99,7 @@ class StreamQueues {
   void Add(StreamQueue& stream, T op, std::shared_ptr<Gate> gate = nullptr) {
     if (lost_) return op.Drop();
     bool begun = false;
-    if (MayStart(stream, next_index_, gate.get()) && stream.ops.empty()) {
+    if (MayStart(stream, next_index_, gate.get()) && stream.ops_.empty()) {
       begun = op.Submit() == Turn::kHeld;
       if (!begun) {
         ++next_index_;
@@ -116,7 +116,7 @@ class StreamQueues {
 
   // Nothing more is handed over in `stream` until Resume. Ops of other streams
   // that must come after its waiting ones wait, too.
-  void Pause(StreamQueue& stream) { stream.paused = true; }
+  void Pause(StreamQueue& stream) { stream.paused_ = true; }
   void Resume(StreamQueue& stream);
 
   // Calls `then` once all ops that were added before have been submitted or dropped.
@@ -126,7 +126,7 @@ class StreamQueues {
   void DropAll();
 
   // Whether nothing of `stream` waits here.
-  static bool Empty(const StreamQueue& stream) { return stream.ops.empty(); }
+  static bool Empty(const StreamQueue& stream) { return stream.ops_.empty(); }
   // The same for a stream and all that it keeps order with.
   bool EmptyAround(const StreamQueue& stream) const;
   // All that waits: ops, and the memory that they take.

@@ -98,7 +98,7 @@ Status Loop(DeviceSession& session) {
 }  // namespace
 
 Status Serve(DeviceSession& session) {
-  const Status ended = Loop(session);
+  Status ended = Loop(session);
   if (!ended.ok()) session.channel.Close(true);
   return ended;
 }

@@ -10,7 +10,7 @@ Worker::Worker(const Device& device) : thread_([this, &device] { Loop(device); }
 
 Worker::~Worker() {
   {
-    std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     ending_ = true;
   }
   changed_.notify_one();
@@ -19,7 +19,7 @@ Worker::~Worker() {
 
 void Worker::Run(std::function<void()> task) {
   {
-    std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     tasks_.push_back(std::move(task));
   }
   changed_.notify_one();
@@ -27,9 +27,9 @@ void Worker::Run(std::function<void()> task) {
 
 void Worker::Loop(const Device& device) {
   if (const Status status = device.MakeCurrent(); !status.ok()) LogError("{}", status.message());
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return ending_ || !tasks_.empty(); });
+    changed_.wait(lock, [this]() CUSPAN_REQUIRES(mutex_) { return ending_ || !tasks_.empty(); });
     if (ending_) return;
     const std::function<void()> task = std::move(tasks_.front());
     tasks_.pop_front();

@@ -5,9 +5,9 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <thread>
 
+#include "common/mutex.h"
 #include "proxy/gpu/device.h"
 
 namespace cuspan::proxy {
@@ -25,10 +25,10 @@ class Worker {
  private:
   void Loop(const Device& device);
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::function<void()>> tasks_;
-  bool ending_ = false;
+  std::deque<std::function<void()>> tasks_ CUSPAN_GUARDED_BY(mutex_);
+  bool ending_ CUSPAN_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

@@ -9,7 +9,7 @@
 #include "bench/common/origin.h"
 #include "common/format.h"
 
-namespace cuspan::bench {
+namespace cuspan::bench::allocator {
 namespace {
 
 struct Options {
@@ -111,11 +111,11 @@ Status Run(const Options& options, const Origin& origin) {
 }
 
 }  // namespace
-}  // namespace cuspan::bench
+}  // namespace cuspan::bench::allocator
 
 int main(int argc, char** argv) {
-  cuspan::bench::Options options;
-  cuspan::bench::SimulationOptions& simulation = options.simulation;
+  cuspan::bench::allocator::Options options;
+  cuspan::bench::allocator::SimulationOptions& simulation = options.simulation;
   CLI::App app(
       "Simulates a cluster in which requests for GPUs arrive, wait and end, under each policy.",
       "cuspan bench allocator");
@@ -136,5 +136,5 @@ int main(int argc, char** argv) {
   app.footer("bench/plot.py draws the files of --csv and --json.");
   CLI11_PARSE(app, argc, argv);
   return cuspan::bench::ExitStatusOf(
-      cuspan::bench::Run(options, cuspan::bench::OriginOf("allocator", argc, argv)));
+      cuspan::bench::allocator::Run(options, cuspan::bench::OriginOf("allocator", argc, argv)));
 }

@@ -8,7 +8,7 @@
 #include <queue>
 #include <random>
 
-namespace cuspan::bench {
+namespace cuspan::bench::allocator {
 namespace {
 
 constexpr double kSeemsLong = 0.3e-3;
@@ -252,4 +252,4 @@ Outcome Simulate(const Workload& workload, Policy policy) {
   return Simulation(workload, policy).Run();
 }
 
-}  // namespace cuspan::bench
+}  // namespace cuspan::bench::allocator

@@ -7,7 +7,7 @@
 
 #include "launcher/allocator/policy.h"
 
-namespace cuspan::bench {
+namespace cuspan::bench::allocator {
 
 struct SimulationOptions {
   std::uint32_t nodes = 1000;
@@ -54,4 +54,4 @@ struct Outcome {
 
 Outcome Simulate(const Workload& workload, Policy policy);
 
-}  // namespace cuspan::bench
+}  // namespace cuspan::bench::allocator

@@ -15,7 +15,7 @@
 #include "common/format.h"
 #include "common/settings.h"
 
-namespace cuspan::bench {
+namespace cuspan::bench::apps {
 namespace {
 
 struct Options {
@@ -120,15 +120,15 @@ Status Run(const Options& options, const Origin& origin) {
   std::fputs(table.c_str(), stdout);
   CUSPAN_RETURN_IF_ERROR(WriteFile(options.csv_path, csv));
   nlohmann::ordered_json document = JsonHead(origin);
-  document["results"] = std::move(rows);
+  document["results"] = rows;
   return WriteFile(options.json_path, document.dump(2) + '\n');
 }
 
 }  // namespace
-}  // namespace cuspan::bench
+}  // namespace cuspan::bench::apps
 
 int main(int argc, char** argv) {
-  cuspan::bench::Options options;
+  cuspan::bench::apps::Options options;
   CLI::App app("Times a matrix multiplication and Fourier transforms from start to end.",
                "cuspan bench apps");
   cuspan::bench::AddDeviceOption(app, options.device);
@@ -147,5 +147,5 @@ int main(int argc, char** argv) {
   cuspan::bench::AddResultsOption(app, "--json", options.json_path);
   CLI11_PARSE(app, argc, argv);
   return cuspan::bench::ExitStatusOf(
-      cuspan::bench::Run(options, cuspan::bench::OriginOf("apps", argc, argv)));
+      cuspan::bench::apps::Run(options, cuspan::bench::OriginOf("apps", argc, argv)));
 }

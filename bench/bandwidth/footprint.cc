@@ -19,7 +19,7 @@
 #include "common/settings.h"
 #include "common/unique_fd.h"
 
-namespace cuspan::bench {
+namespace cuspan::bench::bandwidth {
 namespace {
 
 // All processes of one measurement have it in their environment.
@@ -183,4 +183,4 @@ std::string FootprintTable(const std::vector<Footprint>& footprints) {
   return text;
 }
 
-}  // namespace cuspan::bench
+}  // namespace cuspan::bench::bandwidth

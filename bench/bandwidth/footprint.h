@@ -6,7 +6,7 @@
 
 #include "bench/bandwidth/sweep.h"
 
-namespace cuspan::bench {
+namespace cuspan::bench::bandwidth {
 
 // Bytes. Private dirty pages, as /proc tells them.
 struct Footprint {
@@ -25,4 +25,4 @@ Result<std::vector<Footprint>> MeasureFootprints(const SweepOptions& options);
 
 std::string FootprintTable(const std::vector<Footprint>& footprints);
 
-}  // namespace cuspan::bench
+}  // namespace cuspan::bench::bandwidth

@@ -15,7 +15,7 @@
 #include "common/log.h"
 #include "common/settings.h"
 
-namespace cuspan::bench {
+namespace cuspan::bench::bandwidth {
 namespace {
 
 using Samples = std::vector<double>;
@@ -198,4 +198,4 @@ std::string LegsTable(const std::vector<LegsRow>& rows) {
   return text;
 }
 
-}  // namespace cuspan::bench
+}  // namespace cuspan::bench::bandwidth

@@ -12,7 +12,7 @@
 
 #include "bench/bandwidth/sweep.h"
 
-namespace cuspan::bench {
+namespace cuspan::bench::bandwidth {
 
 // One copy; seconds, medians.
 struct LegsRow {
@@ -39,4 +39,4 @@ Result<std::vector<LegsRow>> MeasureLegs(const SweepOptions& options);
 
 std::string LegsTable(const std::vector<LegsRow>& rows);
 
-}  // namespace cuspan::bench
+}  // namespace cuspan::bench::bandwidth

@@ -10,7 +10,7 @@
 #include "bench/common/command.h"
 #include "bench/common/origin.h"
 
-namespace cuspan::bench {
+namespace cuspan::bench::bandwidth {
 namespace {
 
 struct Files {
@@ -44,13 +44,13 @@ constexpr std::uint64_t kK = 1024;
 constexpr std::uint64_t kM = 1024 * 1024;
 
 }  // namespace
-}  // namespace cuspan::bench
+}  // namespace cuspan::bench::bandwidth
 
 int main(int argc, char** argv) {
-  using cuspan::bench::kK;
-  using cuspan::bench::kM;
-  cuspan::bench::SweepOptions options;
-  cuspan::bench::Files files;
+  using cuspan::bench::bandwidth::kK;
+  using cuspan::bench::bandwidth::kM;
+  cuspan::bench::bandwidth::SweepOptions options;
+  cuspan::bench::bandwidth::Files files;
   bool full = false;
   std::string pipeline = "on";
   std::vector<std::uint64_t> transfers;
@@ -136,7 +136,7 @@ int main(int argc, char** argv) {
   const auto wants = [&measured](const char* part) {
     return std::find(measured.begin(), measured.end(), part) != measured.end();
   };
-  const cuspan::bench::Parts parts{wants("copies"), wants("legs"), wants("memory")};
-  return cuspan::bench::ExitStatusOf(
-      cuspan::bench::Run(options, parts, files, cuspan::bench::OriginOf("bandwidth", argc, argv)));
+  const cuspan::bench::bandwidth::Parts parts{wants("copies"), wants("legs"), wants("memory")};
+  return cuspan::bench::ExitStatusOf(cuspan::bench::bandwidth::Run(
+      options, parts, files, cuspan::bench::OriginOf("bandwidth", argc, argv)));
 }

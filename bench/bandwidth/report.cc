@@ -5,7 +5,7 @@
 
 #include "common/format.h"
 
-namespace cuspan::bench {
+namespace cuspan::bench::bandwidth {
 namespace {
 
 std::optional<double> Ratio(double value, const std::optional<double>& of) {
@@ -114,10 +114,10 @@ std::string Json(const Origin& origin, const SweepResult& result, const std::vec
                            {"bound_bytes", one.bound()}});
   nlohmann::ordered_json all = JsonHead(origin);
   all["mpi_one_way_us"] = OrNull(result.mpi_one_way_us);
-  all["results"] = std::move(rows);
-  all["legs"] = std::move(leg_rows);
-  all["memory"] = std::move(memory_rows);
+  all["results"] = rows;
+  all["legs"] = leg_rows;
+  all["memory"] = memory_rows;
   return all.dump(2) + '\n';
 }
 
-}  // namespace cuspan::bench
+}  // namespace cuspan::bench::bandwidth

@@ -8,7 +8,7 @@
 #include "bench/bandwidth/sweep.h"
 #include "bench/common/origin.h"
 
-namespace cuspan::bench {
+namespace cuspan::bench::bandwidth {
 
 std::string Table(const SweepResult& result);
 std::string Csv(const Origin& origin, const SweepResult& result);
@@ -16,4 +16,4 @@ std::string Csv(const Origin& origin, const SweepResult& result);
 std::string Json(const Origin& origin, const SweepResult& result, const std::vector<LegsRow>& legs,
                  const std::vector<Footprint>& footprints);
 
-}  // namespace cuspan::bench
+}  // namespace cuspan::bench::bandwidth

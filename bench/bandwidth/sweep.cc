@@ -13,7 +13,7 @@
 #include "common/settings.h"
 #include "launcher/plan.h"
 
-namespace cuspan::bench {
+namespace cuspan::bench::bandwidth {
 namespace {
 
 using Samples = std::vector<double>;
@@ -226,4 +226,4 @@ Result<SweepResult> Sweep(const SweepOptions& options) {
   return Sweeper(options, folder).Run();
 }
 
-}  // namespace cuspan::bench
+}  // namespace cuspan::bench::bandwidth

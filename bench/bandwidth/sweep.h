@@ -10,7 +10,7 @@
 
 #include "common/status.h"
 
-namespace cuspan::bench {
+namespace cuspan::bench::bandwidth {
 
 struct SweepOptions {
   std::string device = "auto";
@@ -61,4 +61,4 @@ struct SweepResult {
 // had, the results lack them.
 Result<SweepResult> Sweep(const SweepOptions& options);
 
-}  // namespace cuspan::bench
+}  // namespace cuspan::bench::bandwidth

@@ -15,7 +15,7 @@
 #include "common/log.h"
 #include "launcher/plan.h"
 
-namespace cuspan::bench {
+namespace cuspan::bench::calls {
 namespace {
 
 struct Options {
@@ -196,16 +196,16 @@ Status Run(const Options& options, const Origin& origin) {
   }
   std::fputs(text.c_str(), stdout);
   nlohmann::ordered_json document = JsonHead(origin);
-  document["results"] = std::move(rows);
-  document["idle"] = std::move(idle);
+  document["results"] = rows;
+  document["idle"] = idle;
   return WriteFile(options.json_path, document.dump(2) + '\n');
 }
 
 }  // namespace
-}  // namespace cuspan::bench
+}  // namespace cuspan::bench::calls
 
 int main(int argc, char** argv) {
-  cuspan::bench::Options options;
+  cuspan::bench::calls::Options options;
   CLI::App app("Times CUDA calls: locally where there is a GPU, on one node, and over agents.",
                "cuspan bench calls");
   cuspan::bench::AddDeviceOption(app, options.device);
@@ -218,5 +218,5 @@ int main(int argc, char** argv) {
   cuspan::bench::AddResultsOption(app, "--json", options.json_path);
   CLI11_PARSE(app, argc, argv);
   return cuspan::bench::ExitStatusOf(
-      cuspan::bench::Run(options, cuspan::bench::OriginOf("calls", argc, argv)));
+      cuspan::bench::calls::Run(options, cuspan::bench::OriginOf("calls", argc, argv)));
 }

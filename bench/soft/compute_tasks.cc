@@ -8,7 +8,7 @@
 #include "bench/soft/host_threads.h"
 #include "bench/soft/reference.h"
 
-namespace cuspan::bench {
+namespace cuspan::bench::soft {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -289,4 +289,4 @@ std::unique_ptr<Task> MakeComputeTask(TaskId id, Gpu& gpu, unsigned threads) {
   }
 }
 
-}  // namespace cuspan::bench
+}  // namespace cuspan::bench::soft

@@ -5,9 +5,9 @@
 
 #include "bench/soft/tasks.h"
 
-namespace cuspan::bench {
+namespace cuspan::bench::soft {
 
 // Null when `id` is no such task.
 std::unique_ptr<Task> MakeComputeTask(TaskId id, Gpu& gpu, unsigned threads);
 
-}  // namespace cuspan::bench
+}  // namespace cuspan::bench::soft

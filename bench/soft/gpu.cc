@@ -6,7 +6,7 @@
 extern "C" const char cuspan_bench_ptx[];
 extern "C" const char cuspan_bench_ptx_end[];
 
-namespace cuspan::bench {
+namespace cuspan::bench::soft {
 
 std::string_view KernelsPtx() {
   return {cuspan_bench_ptx, static_cast<std::size_t>(cuspan_bench_ptx_end - cuspan_bench_ptx)};
@@ -74,4 +74,4 @@ Status Gpu::LoadAndUnload(const std::string& ptx) {
   return Check(driver_.cuModuleUnload(module), "cuModuleUnload");
 }
 
-}  // namespace cuspan::bench
+}  // namespace cuspan::bench::soft

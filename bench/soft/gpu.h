@@ -12,7 +12,7 @@
 #include "common/status.h"
 #include "proxy/gpu/driver.h"
 
-namespace cuspan::bench {
+namespace cuspan::bench::soft {
 
 struct Shape {
   unsigned x = 1, y = 1;
@@ -47,4 +47,4 @@ class Gpu {
 // The PTX of kernels.cu, NUL-terminated.
 std::string_view KernelsPtx();
 
-}  // namespace cuspan::bench
+}  // namespace cuspan::bench::soft

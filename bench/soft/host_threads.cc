@@ -3,7 +3,7 @@
 #include <thread>
 #include <vector>
 
-namespace cuspan::bench {
+namespace cuspan::bench::soft {
 
 void InParallel(unsigned threads, std::size_t units,
                 const std::function<void(unsigned, std::size_t, std::size_t)>& part) {
@@ -13,4 +13,4 @@ void InParallel(unsigned threads, std::size_t units,
   part(0, 0, units / threads);
 }
 
-}  // namespace cuspan::bench
+}  // namespace cuspan::bench::soft

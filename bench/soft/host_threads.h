@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <functional>
 
-namespace cuspan::bench {
+namespace cuspan::bench::soft {
 
 // Calls part(thread, begin, end) with equal parts of [0, units) on `threads` threads, the
 // caller's among them, and returns when all have ended.
@@ -16,4 +16,4 @@ inline double SecondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-}  // namespace cuspan::bench
+}  // namespace cuspan::bench::soft

@@ -10,7 +10,7 @@
 #include "bench/soft/rows.h"
 #include "common/format.h"
 
-namespace cuspan::bench {
+namespace cuspan::bench::soft {
 namespace {
 
 struct Options {
@@ -132,16 +132,16 @@ Result<bool> Run(const Options& options, const Origin& origin) {
   document["threads"] = options.measure.threads;
   document["vector_instructions"] = VectorInstructions();
   document["repetitions"] = options.measure.repetitions;
-  document["results"] = std::move(rows);
+  document["results"] = rows;
   CUSPAN_RETURN_IF_ERROR(WriteFile(options.json_path, document.dump(2) + '\n'));
   return all_measured;
 }
 
 }  // namespace
-}  // namespace cuspan::bench
+}  // namespace cuspan::bench::soft
 
 int main(int argc, char** argv) {
-  cuspan::bench::Options options;
+  cuspan::bench::soft::Options options;
   options.measure.threads = std::max(std::thread::hardware_concurrency(), 1u);
   CLI::App app("Times the software GPU against plain C++ on the same cores.", "cuspan bench soft");
   app.add_option("--threads", options.measure.threads, "of either side (default: the cores)")
@@ -154,7 +154,7 @@ int main(int argc, char** argv) {
   app.add_flag("--list", options.list, "lists the rows' keys");
   CLI11_PARSE(app, argc, argv);
   const cuspan::Result<bool> measured =
-      cuspan::bench::Run(options, cuspan::bench::OriginOf("soft", argc, argv));
+      cuspan::bench::soft::Run(options, cuspan::bench::OriginOf("soft", argc, argv));
   if (!measured.ok()) return cuspan::bench::ExitStatusOf(measured.status());
   return *measured ? 0 : 1;
 }

@@ -1,6 +1,6 @@
 #include "bench/soft/reference.h"
 
-namespace cuspan::bench {
+namespace cuspan::bench::soft {
 
 void MultiplyTiles(const float* a, const float* b, float* c, std::size_t n, std::size_t begin,
                    std::size_t end) {
@@ -82,4 +82,4 @@ void CountSteps(const std::uint32_t* starts, std::uint32_t* steps, std::size_t b
   }
 }
 
-}  // namespace cuspan::bench
+}  // namespace cuspan::bench::soft

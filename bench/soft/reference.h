@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace cuspan::bench {
+namespace cuspan::bench::soft {
 
 struct Complex {
   float x, y;
@@ -27,4 +27,4 @@ void Transform1024(const Complex* input, const Complex* turns, Complex* output, 
 void CountSteps(const std::uint32_t* starts, std::uint32_t* steps, std::size_t begin,
                 std::size_t end);
 
-}  // namespace cuspan::bench
+}  // namespace cuspan::bench::soft

@@ -13,7 +13,7 @@
 #include "bench/soft/server.h"
 #include "common/format.h"
 
-namespace cuspan::bench {
+namespace cuspan::bench::soft {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -261,4 +261,4 @@ Status Measure(const MeasureOptions& options, const std::function<void(const Row
   return Status::Ok();
 }
 
-}  // namespace cuspan::bench
+}  // namespace cuspan::bench::soft

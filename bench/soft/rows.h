@@ -10,7 +10,7 @@
 
 #include "common/status.h"
 
-namespace cuspan::bench {
+namespace cuspan::bench::soft {
 
 struct RowSpec {
   const char* key;
@@ -49,4 +49,4 @@ std::span<const RowSpec> AllRows();
 // failures of a row are in its result.
 Status Measure(const MeasureOptions& options, const std::function<void(const RowResult&)>& tell);
 
-}  // namespace cuspan::bench
+}  // namespace cuspan::bench::soft

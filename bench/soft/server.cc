@@ -13,7 +13,7 @@
 
 #include "common/settings.h"
 
-namespace cuspan::bench {
+namespace cuspan::bench::soft {
 namespace {
 
 struct Request {
@@ -129,4 +129,4 @@ Result<double> Server::Run(TaskId task, Side side) {
   return answer.value;
 }
 
-}  // namespace cuspan::bench
+}  // namespace cuspan::bench::soft

@@ -12,7 +12,7 @@
 #include "common/status.h"
 #include "common/unique_fd.h"
 
-namespace cuspan::bench {
+namespace cuspan::bench::soft {
 
 enum class Side : std::uint32_t { kGpu, kHost };
 
@@ -41,4 +41,4 @@ class Server {
   const UniqueFd socket_;
 };
 
-}  // namespace cuspan::bench
+}  // namespace cuspan::bench::soft

@@ -9,7 +9,7 @@
 #include "bench/soft/compute_tasks.h"
 #include "bench/soft/host_threads.h"
 
-namespace cuspan::bench {
+namespace cuspan::bench::soft {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -173,4 +173,4 @@ std::unique_ptr<Task> MakeTask(TaskId id, Gpu& gpu, unsigned threads) {
   }
 }
 
-}  // namespace cuspan::bench
+}  // namespace cuspan::bench::soft

@@ -8,7 +8,7 @@
 #include "bench/soft/gpu.h"
 #include "common/status.h"
 
-namespace cuspan::bench {
+namespace cuspan::bench::soft {
 
 enum class TaskId : std::uint32_t {
   kMultiply32,
@@ -44,4 +44,4 @@ std::unique_ptr<Task> MakeTask(TaskId id, Gpu& gpu, unsigned threads);
 // Instructions of the kernel that kFirstLaunch launches.
 int FirstLaunchInstructions();
 
-}  // namespace cuspan::bench
+}  // namespace cuspan::bench::soft

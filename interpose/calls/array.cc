@@ -6,8 +6,8 @@
 namespace cuspan {
 namespace {
 
-constexpr unsigned kKnownFlags = CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_SURFACE_LDST |
-                                 CUDA_ARRAY3D_CUBEMAP | CUDA_ARRAY3D_TEXTURE_GATHER;
+constexpr unsigned kKnownArrayFlags = CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_SURFACE_LDST |
+                                      CUDA_ARRAY3D_CUBEMAP | CUDA_ARRAY3D_TEXTURE_GATHER;
 
 bool IsCubemap(const ArrayShape& shape) { return (shape.flags & CUDA_ARRAY3D_CUBEMAP) != 0; }
 bool IsLayered(const ArrayShape& shape) { return (shape.flags & CUDA_ARRAY3D_LAYERED) != 0; }
@@ -36,7 +36,7 @@ unsigned MostLevels(const ArrayShape& shape) {
 Error CreateArray(const ArrayShape& shape, unsigned levels, std::uint64_t* array) {
   if ((shape.flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)) != 0)
     return NotSupported("a sparse array, or one with deferred mapping");
-  if ((shape.flags & ~kKnownFlags) != 0 || !IsShape(shape)) return CUDA_ERROR_INVALID_VALUE;
+  if ((shape.flags & ~kKnownArrayFlags) != 0 || !IsShape(shape)) return CUDA_ERROR_INVALID_VALUE;
   return WithSession([&](Session& session) -> Error {
     std::shared_ptr<Link> link;
     CUSPAN_RETURN_IF_FAILED(session.devices().OpenCurrent(&link));

@@ -8,10 +8,6 @@
 
 namespace cuspan {
 
-inline bool HasDevice(const Session& session, int device) {
-  return device >= 0 && device < session.devices().count();
-}
-
 // The version of CUDA that every device's driver has; 0 without devices.
 int DriverVersion(const Session& session);
 

@@ -3,10 +3,10 @@
 #pragma once
 
 #include <map>
-#include <mutex>
 #include <optional>
 #include <utility>
 
+#include "common/mutex.h"
 #include "interpose/client/session.h"
 
 namespace cuspan {
@@ -16,7 +16,7 @@ template <typename Value>
 class ObjectTable final : public ContextTable {
  public:
   void Add(const Link& link, std::uint64_t object, Value value) {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     objects_.insert_or_assign({object, link.number()}, std::move(value));
   }
 
@@ -26,7 +26,7 @@ class ObjectTable final : public ContextTable {
   };
   // Nothing when no device that is open has made it; with `remove`, it is forgotten.
   std::optional<Found> Find(Session& session, std::uint64_t object, bool remove = false) {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const int current = CurrentDevice();
     std::shared_ptr<Link> owner;
     for (int device = 0; device < session.devices().count(); ++device) {
@@ -42,14 +42,15 @@ class ObjectTable final : public ContextTable {
   }
 
   void Forget(const Link& ended) override {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     std::erase_if(objects_,
                   [&](const auto& entry) { return entry.first.second == ended.number(); });
   }
 
  private:
-  std::mutex mutex_;
-  std::map<std::pair<std::uint64_t, std::uint64_t>, Value> objects_;  // By object and link number.
+  Mutex mutex_;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, Value> objects_
+      CUSPAN_GUARDED_BY(mutex_);  // By object and link number.
 };
 
 }  // namespace cuspan

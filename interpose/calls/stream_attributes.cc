@@ -1,9 +1,9 @@
 #include "interpose/calls/stream_attributes.h"
 
 #include <map>
-#include <mutex>
 #include <utility>
 
+#include "common/mutex.h"
 #include "interpose/calls/attributes.h"
 #include "interpose/calls/ways_in.h"
 
@@ -16,17 +16,18 @@ class DefaultStreamAttributes final : public ContextTable {
   // use(StreamAttributes::Values&), under a mutex.
   template <typename Use>
   void With(const StreamTarget& target, Use&& use) {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     use(values_[{target.link->number(), target.stream}]);
   }
   void Forget(const Link& ended) override {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     std::erase_if(values_, [&](const auto& entry) { return entry.first.first == ended.number(); });
   }
 
  private:
-  std::mutex mutex_;
-  std::map<std::pair<std::uint64_t, std::uint64_t>, StreamAttributes::Values> values_;
+  Mutex mutex_;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, StreamAttributes::Values> values_
+      CUSPAN_GUARDED_BY(mutex_);
 };
 
 // use(what was set of the stream, its device, what the program made or null), under a mutex.

@@ -74,7 +74,7 @@ Error CreateTexture(TextureRecord record, std::uint64_t* object) {
     if (record.view) op.view = *record.view;
     TextureCreate::Reply reply;
     CUSPAN_RETURN_IF_FAILED(link->Call(op, &reply));
-    session.TableOf<Textures>().Add(*link, reply.object, std::move(record));
+    session.TableOf<Textures>().Add(*link, reply.object, record);
     *object = reply.object;
     return CUDA_SUCCESS;
   });

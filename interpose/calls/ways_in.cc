@@ -1,6 +1,5 @@
 #include "interpose/calls/ways_in.h"
 
-#include <mutex>
 #include <set>
 #include <string>
 
@@ -24,10 +23,10 @@ __attribute__((destructor)) void BeginUnloading() {
 bool Unloading() { return unloading.load(std::memory_order_relaxed); }
 
 Error NotSupported(std::string_view what) {
-  static auto* const mutex = new std::mutex;
-  static auto* const named = new std::set<std::string, std::less<>>;
+  static auto* const mutex = new Mutex;
+  static auto* const named CUSPAN_PT_GUARDED_BY(*mutex) = new std::set<std::string, std::less<>>;
   {
-    std::lock_guard lock(*mutex);
+    const MutexLock lock(*mutex);
     if (named->find(what) != named->end()) return CUDA_ERROR_NOT_SUPPORTED;
     named->emplace(what);
   }

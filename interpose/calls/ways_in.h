@@ -28,6 +28,11 @@ Error NotSupported(std::string_view what);
 // why.
 Session* StartedSession(CUresult* result);
 
+// Whether there is a device of this number.
+inline bool HasDevice(const Session& session, int device) {
+  return device >= 0 && device < session.devices().count();
+}
+
 // --- Stream capture (capture.cc). What a call that no graph can hold does to a capture: ends it,
 // with the error returned; success where none is concerned.
 extern constinit std::atomic<int> captures_active;

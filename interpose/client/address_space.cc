@@ -1,13 +1,9 @@
 #include "interpose/client/address_space.h"
 
+#include "interpose/client/memory/addresses.h"
 #include "interpose/client/thread_state.h"
 
 namespace cuspan {
-namespace {
-
-std::uint64_t Address(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
-
-}  // namespace
 
 bool Covers(const DeviceMemory& memory, std::uint64_t address, std::uint64_t bytes) {
   const auto range = memory.Find(address);
@@ -31,14 +27,14 @@ CUresult AddressSpace::AllocateManaged(std::uint64_t bytes, std::uint64_t* addre
   if (const CUresult result = parts_.region->Allocate(SharedRegion::Kind::kManaged, bytes, address);
       result != CUDA_SUCCESS)
     return result;
-  std::lock_guard lock(managed_mutex_);
+  const MutexLock lock(managed_mutex_);
   managed_[*address] = link->device();
   return CUDA_SUCCESS;
 }
 
 CUresult AddressSpace::FreeManaged(std::uint64_t address) {
   {
-    std::lock_guard lock(managed_mutex_);
+    const MutexLock lock(managed_mutex_);
     if (managed_.erase(address) == 0) return CUDA_ERROR_INVALID_VALUE;
   }
   CUresult earlier = CUDA_SUCCESS;
@@ -87,7 +83,7 @@ CUresult AddressSpace::FreeOnDevice(Link& link, std::uint64_t address) {
 // --- What a pointer stands for
 
 std::shared_ptr<Link> AddressSpace::LinkOf(const void* pointer) {
-  const std::uint64_t address = Address(pointer);
+  const std::uint64_t address = AddressOf(pointer);
   // What all devices can use is the current one's, as long as the program has not said otherwise.
   if (parts_.region->Contains(address)) {
     auto current = parts_.devices->Opened(parts_.devices->CurrentContext());
@@ -102,14 +98,14 @@ std::shared_ptr<Link> AddressSpace::LinkOf(const void* pointer) {
 
 bool AddressSpace::RunsOver(const void* pointer, std::uint64_t bytes) {
   const std::shared_ptr<Link> link = LinkOf(pointer);
-  return link != nullptr && link->memory().Find(Address(pointer)) &&
-         !Covers(link->memory(), Address(pointer), bytes);
+  return link != nullptr && link->memory().Find(AddressOf(pointer)) &&
+         !Covers(link->memory(), AddressOf(pointer), bytes);
 }
 
 CopyEnds AddressSpace::EndsOf(const void* destination, const void* source) {
   CopyEnds ends{LinkOf(destination), LinkOf(source)};
   const auto reaches = [this](const std::shared_ptr<Link>& link, const void* pointer) {
-    return link != nullptr && parts_.region->Reaches(*link, Address(pointer));
+    return link != nullptr && parts_.region->Reaches(*link, AddressOf(pointer));
   };
   if (ends.to == ends.from) return ends;
   if (reaches(ends.from, destination))
@@ -123,8 +119,8 @@ std::shared_ptr<Link> AddressSpace::CopierOf(const CopyEnds& ends, const void* d
                                              const void* source, const StreamTarget& target) {
   if (ends.to == ends.from) return ends.to;
   const auto reaches = [&](const std::shared_ptr<Link>& user) {
-    return user == ends.to ? parts_.peers->Reach(*user, *ends.from, Address(source))
-                           : parts_.peers->Reach(*user, *ends.to, Address(destination));
+    return user == ends.to ? parts_.peers->Reach(*user, *ends.from, AddressOf(source))
+                           : parts_.peers->Reach(*user, *ends.to, AddressOf(destination));
   };
   const auto& first = target.link == ends.from ? ends.from : ends.to;
   const auto& second = first == ends.to ? ends.from : ends.to;
@@ -133,28 +129,28 @@ std::shared_ptr<Link> AddressSpace::CopierOf(const CopyEnds& ends, const void* d
 }
 
 bool AddressSpace::SeenByOthers(const void* destination, const void* source) const {
-  return parts_.region->Contains(Address(destination)) ||
-         parts_.region->Contains(Address(source)) || parts_.ipc->in_use();
+  return parts_.region->Contains(AddressOf(destination)) ||
+         parts_.region->Contains(AddressOf(source)) || parts_.ipc->in_use();
 }
 
 PointerKind AddressSpace::ClassifyShared(const void* pointer) {
-  const auto range = parts_.region->Find(Address(pointer));
+  const auto range = parts_.region->Find(AddressOf(pointer));
   if (!range) return {PointerKind::kUnknownHost};
-  if (!parts_.region->IsManaged(Address(pointer))) {
+  if (!parts_.region->IsManaged(AddressOf(pointer))) {
     const auto host = parts_.host->Find(pointer, 1);
     return {PointerKind::kPinnedHost, host ? host->device : 0, range->base, range->bytes};
   }
-  std::lock_guard lock(managed_mutex_);
+  const MutexLock lock(managed_mutex_);
   const auto known = managed_.find(range->base);
   return {PointerKind::kManaged, known != managed_.end() ? known->second : 0, range->base,
           range->bytes};
 }
 
 PointerKind AddressSpace::Classify(const void* pointer) {
-  if (parts_.region->Contains(Address(pointer))) return ClassifyShared(pointer);
+  if (parts_.region->Contains(AddressOf(pointer))) return ClassifyShared(pointer);
   if (const std::shared_ptr<Link> link = LinkOf(pointer)) {
     PointerKind kind{PointerKind::kDevice, link->device()};
-    if (const auto range = link->memory().Find(Address(pointer))) {
+    if (const auto range = link->memory().Find(AddressOf(pointer))) {
       kind.range_base = range->base;
       kind.range_bytes = range->bytes;
     }

@@ -7,9 +7,9 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 
+#include "common/mutex.h"
 #include "interpose/client/devices.h"
 #include "interpose/client/ipc_memory.h"
 #include "interpose/client/memory/host_memory.h"
@@ -85,8 +85,9 @@ class AddressSpace {
 
   const AddressSpaceParts parts_;
   MemoryAdvice advice_;
-  std::mutex managed_mutex_;
-  std::unordered_map<std::uint64_t, int> managed_;  // Managed blocks, each with its device.
+  Mutex managed_mutex_;
+  std::unordered_map<std::uint64_t, int> managed_
+      CUSPAN_GUARDED_BY(managed_mutex_);  // Managed blocks, each with its device.
 };
 
 // Whether all of [address, address + bytes) is one allocation or variable of the device.

@@ -90,7 +90,7 @@ Result<AgentConnection::Introduced> AgentConnection::Introduce() {
 }
 
 Result<DeviceOpener::Opened> AgentConnection::Open(const OpenDevice& request, int region) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   CUSPAN_RETURN_IF_ERROR(socket_.Send(request, std::span(&region, region >= 0 ? 1 : 0)));
   // A driver may take its time to start.
   Result<DeviceOpened> opened = socket_.Expect<DeviceOpened>(std::chrono::seconds(120));
@@ -104,13 +104,13 @@ Result<DeviceOpener::Opened> AgentConnection::Open(const OpenDevice& request, in
 }
 
 Status AgentConnection::Close(std::uint32_t device) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   CUSPAN_RETURN_IF_ERROR(socket_.Send(CloseDevice{device}));
   return socket_.Expect<DeviceClosed>(std::chrono::seconds(30)).status();
 }
 
 Status AgentConnection::Join(const JoinDevices& request) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return socket_.Send(request);
 }
 

@@ -5,9 +5,9 @@
 #include <cuda.h>
 
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "common/mutex.h"
 #include "interpose/client/device_opener.h"
 #include "protocol/channel/bell.h"
 #include "protocol/channel/socket.h"
@@ -36,7 +36,7 @@ class AgentConnection : public DeviceOpener {
  private:
   explicit AgentConnection(ControlSocket socket) : socket_(std::move(socket)) {}
 
-  std::mutex mutex_;
+  Mutex mutex_;  // Held for a question and its answer; Gone needs none.
   ControlSocket socket_;
 };
 

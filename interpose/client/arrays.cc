@@ -50,14 +50,14 @@ CUresult Arrays::Create(const std::shared_ptr<Link>& link, const ArrayShape& sha
   ArrayCreate::Reply reply;
   if (const CUresult result = link->Call(op, &reply); result != CUDA_SUCCESS) return result;
   auto made = std::make_shared<const Array>(Array{op.array, link, shape, levels});
-  std::lock_guard lock(mutex_);
+  const WriterLock lock(mutex_);
   arrays_.emplace(op.array, std::move(made));
   *array = op.array;
   return CUDA_SUCCESS;
 }
 
 CUresult Arrays::LevelOf(std::uint64_t mipmap, unsigned level, std::uint64_t* array) {
-  std::lock_guard lock(mutex_);
+  const WriterLock lock(mutex_);
   const auto whole = arrays_.find(mipmap);
   if (whole == arrays_.end() || whole->second->levels == 0) return CUDA_ERROR_INVALID_HANDLE;
   if (level >= whole->second->levels) return CUDA_ERROR_INVALID_VALUE;
@@ -82,7 +82,7 @@ CUresult Arrays::LevelOf(std::uint64_t mipmap, unsigned level, std::uint64_t* ar
 }
 
 CUresult Arrays::Destroy(std::uint64_t array) {
-  std::lock_guard lock(mutex_);
+  const WriterLock lock(mutex_);
   const auto known = arrays_.find(array);
   if (known == arrays_.end() || known->second->mipmap != 0) return CUDA_ERROR_INVALID_HANDLE;
   const std::shared_ptr<const Array> whole = known->second;
@@ -98,13 +98,13 @@ CUresult Arrays::Destroy(std::uint64_t array) {
 }
 
 std::shared_ptr<const Array> Arrays::Find(std::uint64_t array) const {
-  std::shared_lock lock(mutex_);
+  const ReaderLock lock(mutex_);
   const auto known = arrays_.find(array);
   return known == arrays_.end() ? nullptr : known->second;
 }
 
 void Arrays::Forget(const Link& ended) {
-  std::lock_guard lock(mutex_);
+  const WriterLock lock(mutex_);
   std::erase_if(arrays_, [&](const auto& entry) { return entry.second->link.get() == &ended; });
 }
 

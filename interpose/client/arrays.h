@@ -5,10 +5,9 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
-#include <shared_mutex>
 #include <unordered_map>
 
+#include "common/mutex.h"
 #include "interpose/client/context.h"
 #include "interpose/client/link.h"
 
@@ -44,8 +43,8 @@ class Arrays final : public ContextTable {
   void Forget(const Link& ended) override;
 
  private:
-  mutable std::shared_mutex mutex_;
-  std::unordered_map<std::uint64_t, std::shared_ptr<const Array>> arrays_;
+  mutable SharedMutex mutex_;
+  std::unordered_map<std::uint64_t, std::shared_ptr<const Array>> arrays_ CUSPAN_GUARDED_BY(mutex_);
 };
 
 }  // namespace cuspan

@@ -5,8 +5,9 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
+
+#include "common/mutex.h"
 
 namespace cuspan {
 
@@ -34,7 +35,7 @@ class Context {
   friend class Devices;
   const std::uint64_t number_;
   const int device_;
-  std::mutex opening_;  // One thread begins or ends a life; others wait.
+  Mutex opening_;  // One thread begins or ends a life; others wait.
   // Both guarded by the mutex of Devices.
   std::shared_ptr<Link> link_;
   std::shared_ptr<Link> starting_;  // Used by nobody but the one who opens it.

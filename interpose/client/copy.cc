@@ -3,11 +3,10 @@
 
 #include "interpose/client/copies.h"
 #include "interpose/client/copy_bytes.h"
+#include "interpose/client/memory/addresses.h"
 
 namespace cuspan {
 namespace {
-
-std::uint64_t Address(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
 
 // Whether the device that the program names for a side, if it does, is not the pointer's.
 bool IsElsewhere(const std::shared_ptr<Link>& link, int device) {
@@ -19,8 +18,8 @@ bool IsElsewhere(const std::shared_ptr<Link>& link, int device) {
 CUresult Copies::Begin(const void* destination, const void* source, bool* asynchronous,
                        const StreamTarget& target) {
   // A managed variable's memory by name and by address are two: equal when the device is at rest.
-  if (!parts_.variables->Contains(Address(destination)) &&
-      !parts_.variables->Contains(Address(source)))
+  if (!parts_.variables->Contains(AddressOf(destination)) &&
+      !parts_.variables->Contains(AddressOf(source)))
     return CUDA_SUCCESS;
   *asynchronous = false;
   return parts_.streams->Synchronize(target);
@@ -61,21 +60,21 @@ CUresult Copies::PostRun(const CopyRequest& request, const StreamTarget& target,
     return CUDA_ERROR_INVALID_VALUE;
   if (IsElsewhere(to, request.destination_device) || IsElsewhere(from, request.source_device))
     return CUDA_ERROR_INVALID_VALUE;
-  if ((to != nullptr && !Covers(to->memory(), Address(request.destination), request.bytes)) ||
-      (from != nullptr && !Covers(from->memory(), Address(request.source), request.bytes)))
+  if ((to != nullptr && !Covers(to->memory(), AddressOf(request.destination), request.bytes)) ||
+      (from != nullptr && !Covers(from->memory(), AddressOf(request.source), request.bytes)))
     return CUDA_ERROR_INVALID_VALUE;
   if (to != nullptr && from != nullptr) {
     const std::shared_ptr<Link> copier =
         parts_.addresses->CopierOf(ends, request.destination, request.source, target);
     if (copier == nullptr) {
       PeerCopies::Copy copy{to, from, {}, {}, {request.bytes, 1, 1}};
-      copy.to_place.address = Address(request.destination);
-      copy.from_place.address = Address(request.source);
+      copy.to_place.address = AddressOf(request.destination);
+      copy.from_place.address = AddressOf(request.source);
       return CopyPeer(copy, request.asynchronous, target);
     }
     CopyOnDevice op;
-    op.destination = Address(request.destination);
-    op.source = Address(request.source);
+    op.destination = AddressOf(request.destination);
+    op.source = AddressOf(request.source);
     op.bytes = request.bytes;
     return CopyByItself(copier, ends, request.asynchronous, target, op);
   }
@@ -127,21 +126,21 @@ CUresult Copies::CopyHostToDevice(const CopyRequest& request, const StreamTarget
   if (request.bytes <= kMaxInlineBytes && !(pinned && HostWritesPending(*there.link))) {
     CopyToDeviceInline op;
     op.stream = there.stream;
-    op.destination = Address(request.destination);
+    op.destination = AddressOf(request.destination);
     op.data = {source, request.bytes};
     there.link->channel().statistics().bytes_to_device.fetch_add(request.bytes,
                                                                  std::memory_order_relaxed);
     return there.link->Post(op);
   }
   CopyToDevice op;
-  op.destination = Address(request.destination);
+  op.destination = AddressOf(request.destination);
   op.bytes = request.bytes;
   return SendBytes(there, op, source, request.bytes, {}, request.asynchronous && pinned);
 }
 
 CUresult Copies::CopyDeviceToHost(const CopyRequest& request, const StreamTarget& there) {
   CopyFromDevice op;
-  op.source = Address(request.source);
+  op.source = AddressOf(request.source);
   op.bytes = request.bytes;
   // CUDA returns from a copy to pageable memory when the bytes are there.
   const bool later = request.asynchronous && parts_.host->Find(request.destination, request.bytes);

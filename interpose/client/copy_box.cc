@@ -3,11 +3,10 @@
 
 #include "interpose/client/copies.h"
 #include "interpose/client/copy_bytes.h"
+#include "interpose/client/memory/addresses.h"
 
 namespace cuspan {
 namespace {
-
-std::uint64_t Address(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
 
 bool InsideOf(std::uint64_t start, std::uint64_t size, std::uint64_t whole) {
   return start <= whole && size <= whole - start;
@@ -28,14 +27,14 @@ bool IsOneRun(const BoxSide& side, const BoxExtent& extent) {
 
 BoxPlace PlaceOf(const BoxSide& side) {
   if (side.array != nullptr) return {side.array->handle, 0, 0, 0, side.x, side.y, side.z};
-  return {0, Address(side.pointer), side.pitch, side.plane_rows, 0, 0, 0};
+  return {0, AddressOf(side.pointer), side.pitch, side.plane_rows, 0, 0, 0};
 }
 
 // Whether all of a side in memory is there, on the device of `link`.
 bool InsideMemory(const Link& link, const BoxSide& side, const BoxExtent& extent) {
   const auto span = SpannedBytes(extent, side.pitch, side.plane_rows);
-  const auto range = link.memory().Find(Address(side.pointer));
-  return span && range && InsideOf(Address(side.pointer) - range->base, *span, range->bytes);
+  const auto range = link.memory().Find(AddressOf(side.pointer));
+  return span && range && InsideOf(AddressOf(side.pointer) - range->base, *span, range->bytes);
 }
 
 HostRows RowsOf(const BoxSide& side, const BoxExtent& extent) {

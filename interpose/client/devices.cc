@@ -57,14 +57,14 @@ std::shared_ptr<Link> Devices::Opened(const Context& context) const {
   auto& lately = ThisThread().links;
   const std::uint64_t version = links_version_.load();
   if (auto known = lately.Find(context.number(), version); known != nullptr) return known;
-  std::shared_lock lock(links_mutex_);
+  const ReaderLock lock(links_mutex_);
   if (context.link_ == nullptr) return nullptr;
   return lately.Keep(context.number(), context.link_, version);
 }
 
 std::vector<std::shared_ptr<Link>> Devices::Links() const {
   std::vector<std::shared_ptr<Link>> links;
-  std::shared_lock lock(links_mutex_);
+  const ReaderLock lock(links_mutex_);
   for (const auto& context : primary_)
     for (const auto& link : {context->link_, context->starting_})
       if (link != nullptr) links.push_back(link);
@@ -86,7 +86,7 @@ CUresult Devices::Open(int device, std::shared_ptr<Link>* link) {
 CUresult Devices::Open(Context& context, std::shared_ptr<Link>* link) {
   *link = Opened(context);
   if (*link == nullptr) {
-    std::lock_guard opening(context.opening_);
+    const MutexLock opening(context.opening_);
     *link = Opened(context);
     if (*link == nullptr)
       if (const CUresult result = OpenNew(context, link); result != CUDA_SUCCESS) return result;
@@ -108,7 +108,7 @@ Result<std::unique_ptr<Channel>> Devices::Attach(DeviceOpener::Opened& opened) {
 
 void Devices::SetLinks(Context& context, std::shared_ptr<Link> link,
                        std::shared_ptr<Link> starting) {
-  std::lock_guard lock(links_mutex_);
+  const WriterLock lock(links_mutex_);
   context.link_ = std::move(link);
   context.starting_ = std::move(starting);
   links_version_.fetch_add(1);
@@ -162,7 +162,7 @@ CUresult Devices::OpenNew(Context& context, std::shared_ptr<Link>* link) {
 }
 
 CUresult Devices::Reset(Context& context) {
-  std::lock_guard opening(context.opening_);
+  const MutexLock opening(context.opening_);
   const std::shared_ptr<Link> link = Opened(context);
   if (link == nullptr) return CUDA_SUCCESS;
   // A healthy device finishes what it has, as cudaDeviceReset does.
@@ -183,12 +183,12 @@ CUresult Devices::Reset(Context& context) {
 }
 
 void Devices::AddTable(ContextTable* table) {
-  std::lock_guard lock(tables_mutex_);
+  const MutexLock lock(tables_mutex_);
   tables_.push_back(table);
 }
 
 std::vector<ContextTable*> Devices::Tables() const {
-  std::lock_guard lock(tables_mutex_);
+  const MutexLock lock(tables_mutex_);
   return tables_;
 }
 

@@ -7,10 +7,10 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <shared_mutex>
 #include <thread>
 #include <vector>
 
+#include "common/mutex.h"
 #include "interpose/client/context.h"
 #include "interpose/client/device_opener.h"
 #include "interpose/client/link.h"
@@ -68,7 +68,7 @@ class Devices {
   // the current device's, or the last. Null when there is none. Both are called with a lock held.
   template <typename Surely, typename Perhaps>
   std::shared_ptr<Link> FindLink(Surely&& surely, Perhaps&& perhaps) const {
-    std::shared_lock lock(links_mutex_);
+    const ReaderLock lock(links_mutex_);
     for (const auto& context : primary_)
       if (context->link_ != nullptr && surely(*context->link_)) return context->link_;
     std::shared_ptr<Link> found;
@@ -110,11 +110,11 @@ class Devices {
   const std::vector<DeviceDescription> descriptions_;
   const DeviceParts parts_;
   std::vector<std::unique_ptr<Context>> primary_;  // By device.
-  mutable std::shared_mutex links_mutex_;          // Of the lives of all contexts.
+  mutable SharedMutex links_mutex_;                // Of the lives of all contexts.
   std::atomic<std::uint64_t> links_version_{1};
   std::atomic<std::uint64_t> next_link_{1};
-  mutable std::mutex tables_mutex_;
-  std::vector<ContextTable*> tables_;
+  mutable Mutex tables_mutex_;
+  std::vector<ContextTable*> tables_ CUSPAN_GUARDED_BY(tables_mutex_);
   std::once_flag receiver_started_;
   std::thread receiver_;  // Runs until the process ends.
 };

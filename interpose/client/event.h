@@ -9,8 +9,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <vector>
+
+#include "common/mutex.h"
 
 namespace cuspan {
 
@@ -25,7 +26,7 @@ struct Event {
 
   // Held while a record is numbered and posted, so that both orders agree. Never
   // taken by the receiver thread, since posting may wait for it.
-  std::mutex recording;
+  Mutex recording;
   std::atomic<std::uint64_t> recorded = 0;  // Number of the last record posted.
   std::atomic<bool> destroyed = false;  // By the program; it is kept until all records are reached.
 
@@ -39,7 +40,7 @@ struct Event {
   // How many wait for it in one of the ways below. Counted before they look whether it is reached,
   // and looked at after it is: so one of the two sees the other.
   alignas(64) std::atomic<unsigned> attended = 0;
-  std::mutex mutex;  // Guards all that follows.
+  Mutex mutex;
   std::condition_variable changed;
   // Streams of other devices that are held until `record` itself is reached: records of several
   // streams may be reached in another order than they were made in.
@@ -48,10 +49,10 @@ struct Event {
     std::weak_ptr<Link> link;
     std::uint64_t signal;
   };
-  std::vector<Held> held;
+  std::vector<Held> held CUSPAN_GUARDED_BY(mutex);
   // Called once, without locks, by the thread that receives, when the first record is
   // reached or the device is lost.
-  std::function<void(CUresult)> then;
+  std::function<void(CUresult)> then CUSPAN_GUARDED_BY(mutex);
 };
 
 }  // namespace cuspan

@@ -24,7 +24,7 @@ CUresult Events::CreateOn(const std::shared_ptr<Link>& link, unsigned flags, std
   create.flags = flags;
   if (const CUresult result = link->Post(create); result != CUDA_SUCCESS) return result;
   auto made = std::make_shared<Event>(create.event, link, flags);
-  std::lock_guard lock(mutex_);
+  const WriterLock lock(mutex_);
   events_.emplace(create.event, std::move(made));
   *event = create.event;
   return CUDA_SUCCESS;
@@ -53,7 +53,7 @@ std::shared_ptr<Event> Events::Find(std::uint64_t event) const {
   auto& lately = ThisThread().events;
   if (auto known = lately.Find(event); known != nullptr)
     return known->destroyed.load(std::memory_order_acquire) ? nullptr : known;
-  std::shared_lock lock(mutex_);
+  const ReaderLock lock(mutex_);
   const auto entry = events_.find(event);
   if (entry == events_.end() || entry->second->destroyed.load(std::memory_order_acquire))
     return nullptr;
@@ -61,7 +61,7 @@ std::shared_ptr<Event> Events::Find(std::uint64_t event) const {
 }
 
 void Events::Erase(std::uint64_t event) {
-  std::lock_guard lock(mutex_);
+  const WriterLock lock(mutex_);
   events_.erase(event);
 }
 
@@ -81,7 +81,7 @@ CUresult Events::Record(std::uint64_t event, const StreamTarget& target) {
   if (const auto shared = shared_.Find(event)) return RecordShared(shared, target);
   const std::shared_ptr<Event> known = Find(event);
   if (known == nullptr || known->link != target.link) return CUDA_ERROR_INVALID_HANDLE;
-  std::lock_guard recording(known->recording);
+  const MutexLock recording(known->recording);
   EventRecord record;
   record.event = event;
   record.stream = target.stream;
@@ -113,7 +113,7 @@ CUresult Events::Synchronize(std::uint64_t event) {
   if (!over() && (known->flags & CU_EVENT_BLOCKING_SYNC) == 0) known->link->receiver().Watch(over);
   if (!over()) {
     known->attended.fetch_add(1);
-    std::unique_lock lock(known->mutex);
+    MutexLock lock(known->mutex);
     known->link->WaitLong(known->changed, lock, over);
     known->attended.fetch_sub(1);
   }
@@ -165,7 +165,7 @@ CUresult Events::WaitElsewhere(const StreamTarget& target, Event& event) {
   wait.stream = target.stream;
   wait.signal = NextHandle();
   {
-    std::lock_guard lock(event.mutex);
+    const MutexLock lock(event.mutex);
     event.attended.fetch_add(1);
     const std::uint64_t recorded = event.recorded.load();
     if (event.failure() != CUDA_SUCCESS || event.reached.load() >= recorded) {
@@ -185,7 +185,7 @@ CUresult Events::WhenReached(const StreamTarget& target, std::function<void(CUre
     return result;
   const std::shared_ptr<Event> reached = Find(event);
   {
-    std::lock_guard lock(reached->mutex);
+    const MutexLock lock(reached->mutex);
     reached->attended.fetch_add(1);
     reached->then = std::move(call);
   }
@@ -217,7 +217,7 @@ CUresult Events::RecordShared(const std::shared_ptr<SharedEvent>& shared,
 void Events::OnReached(const EventReached& reached) {
   std::shared_ptr<Event> event;
   {
-    std::shared_lock lock(mutex_);
+    const ReaderLock lock(mutex_);
     const auto entry = events_.find(reached.event);
     if (entry == events_.end()) return;
     event = entry->second;
@@ -238,7 +238,7 @@ void Events::Release(Event& event, std::optional<std::uint64_t> record, CUresult
   std::vector<Event::Held> released;
   std::function<void(CUresult)> then;
   {
-    std::lock_guard lock(event.mutex);
+    const MutexLock lock(event.mutex);
     const auto still =
         std::partition(event.held.begin(), event.held.end(),
                        [&](const Event::Held& held) { return record && held.record != *record; });
@@ -260,7 +260,7 @@ void Events::Release(Event& event, std::optional<std::uint64_t> record, CUresult
 void Events::Lost(const Link& lost) {
   std::vector<std::shared_ptr<Event>> failed;
   {
-    std::shared_lock lock(mutex_);
+    const ReaderLock lock(mutex_);
     for (const auto& [id, event] : events_)
       if (event->link.get() == &lost) failed.push_back(event);
   }
@@ -274,7 +274,7 @@ void Events::Lost(const Link& lost) {
 
 void Events::Forget(const Link& ended) {
   Lost(ended);
-  std::lock_guard lock(mutex_);
+  const WriterLock lock(mutex_);
   std::erase_if(events_, [&](const auto& entry) {
     const bool gone = entry.second->link.get() == &ended;
     if (gone) entry.second->destroyed.store(true);

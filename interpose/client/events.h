@@ -8,9 +8,9 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <shared_mutex>
 #include <unordered_map>
 
+#include "common/mutex.h"
 #include "interpose/client/context.h"
 #include "interpose/client/devices.h"
 #include "interpose/client/event.h"
@@ -78,8 +78,8 @@ class Events final : public ContextTable {
 
   Devices& devices_;
   SharedEvents shared_;
-  mutable std::shared_mutex mutex_;
-  std::unordered_map<std::uint64_t, std::shared_ptr<Event>> events_;
+  mutable SharedMutex mutex_;
+  std::unordered_map<std::uint64_t, std::shared_ptr<Event>> events_ CUSPAN_GUARDED_BY(mutex_);
 };
 
 }  // namespace cuspan

@@ -12,7 +12,7 @@ namespace cuspan {
 
 void HostCallThread::Run(Call call) {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     waiting_.push_back(std::move(call));
     if (!started_) StartPlainThread("cuspan-hostcall", &Thread, this);
     started_ = true;
@@ -38,8 +38,8 @@ HostFunction HostCallThread::Next() {
   // What runs here is what CUDA forbids to use the devices.
   ThisThread().in_host_call = true;
   {
-    std::unique_lock lock(mutex_);
-    arrived_.wait(lock, [&] { return !waiting_.empty(); });
+    MutexLock lock(mutex_);
+    arrived_.wait(lock, [&]() CUSPAN_REQUIRES(mutex_) { return !waiting_.empty(); });
     current_ = std::move(waiting_.front());
     waiting_.pop_front();
   }

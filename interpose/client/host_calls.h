@@ -7,8 +7,8 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
-#include <mutex>
 
+#include "common/mutex.h"
 #include "interpose/client/events.h"
 
 namespace cuspan {
@@ -40,11 +40,11 @@ class HostCallThread {
   HostFunction Next();
   void Over();
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable arrived_;
-  std::deque<Call> waiting_;
+  std::deque<Call> waiting_ CUSPAN_GUARDED_BY(mutex_);
   Call current_;  // The thread's own.
-  bool started_ = false;
+  bool started_ CUSPAN_GUARDED_BY(mutex_) = false;
 };
 
 // Any thread. Lives as long as the process.

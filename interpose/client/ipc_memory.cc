@@ -60,7 +60,7 @@ CUresult IpcMemory::Open(int device, const IpcMemoryHandle& handle, std::uint64_
     const auto own = devices_.Opened(other);
     if (own != nullptr && own->place().exchange == proxy) return CUDA_ERROR_INVALID_CONTEXT;
   }
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto [found, is_new] = imports_.try_emplace({proxy, handle.piece, link->number()});
   Import& import = found->second;
   if (is_new) {
@@ -79,7 +79,7 @@ CUresult IpcMemory::Open(int device, const IpcMemoryHandle& handle, std::uint64_
 }
 
 CUresult IpcMemory::Close(std::uint64_t address) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (auto entry = imports_.begin(); entry != imports_.end(); ++entry) {
     Import& import = entry->second;
     const auto block = import.opened.find(address);
@@ -100,7 +100,7 @@ CUresult IpcMemory::Close(std::uint64_t address) {
 }
 
 void IpcMemory::Forget(const Link& ended) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::erase_if(imports_,
                 [&](const auto& entry) { return std::get<2>(entry.first) == ended.number(); });
 }

@@ -8,10 +8,10 @@
 #include <atomic>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <string>
 #include <tuple>
 
+#include "common/mutex.h"
 #include "interpose/client/context.h"
 #include "interpose/client/devices.h"
 
@@ -60,8 +60,8 @@ class IpcMemory final : public ContextTable {
 
   Devices& devices_;
   std::atomic<bool> in_use_{false};
-  std::mutex mutex_;
-  std::map<Key, Import> imports_;
+  Mutex mutex_;
+  std::map<Key, Import> imports_ CUSPAN_GUARDED_BY(mutex_);
 };
 
 }  // namespace cuspan

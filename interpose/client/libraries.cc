@@ -7,7 +7,7 @@
 namespace cuspan {
 
 CUresult Library::Kernel(Link& link, const std::string& name, const FunctionRecord** kernel) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (const auto known = kernels_.find(name); known != kernels_.end()) {
     *kernel = known->second.get();
     return CUDA_SUCCESS;
@@ -40,7 +40,7 @@ CUresult Library::FindVariable(Link& link, const std::string& name, LoadedVariab
 
 CUresult Library::Variable(Link& link, const std::vector<std::shared_ptr<Link>>& links,
                            const std::string& name, LoadedVariable* variable) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   CUresult result = FindVariable(link, name, variable);
   if (result != CUDA_SUCCESS || !variable->managed) return result;
   auto known = managed_.find(name);
@@ -63,7 +63,7 @@ CUresult Library::Variable(Link& link, const std::vector<std::shared_ptr<Link>>&
 }
 
 CUresult Library::KernelNames(Link& link, std::vector<std::string>* names) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!names_) {
     if (const CUresult result = link.modules().Load(*fatbin_); result != CUDA_SUCCESS) {
       return result;
@@ -84,27 +84,27 @@ CUresult Library::KernelNames(Link& link, std::vector<std::string>* names) {
 }
 
 Library* Libraries::Add(FatbinRecord* fatbin, const Link* owner) {
-  std::lock_guard lock(mutex_);
+  const WriterLock lock(mutex_);
   Library& library = libraries_.emplace_back(fatbin, owner != nullptr ? owner->number() : 0);
   loaded_.emplace(&library, &library);
   return &library;
 }
 
 Library* Libraries::Find(const void* handle) const {
-  std::shared_lock lock(mutex_);
+  const ReaderLock lock(mutex_);
   const auto known = loaded_.find(handle);
   return known == loaded_.end() ? nullptr : known->second;
 }
 
 Library* Libraries::Find(const FatbinRecord& fatbin) const {
-  std::shared_lock lock(mutex_);
+  const ReaderLock lock(mutex_);
   for (const auto& [handle, library] : loaded_)
     if (&library->fatbin() == &fatbin) return library;
   return nullptr;
 }
 
 Library* Libraries::Remove(const void* handle, bool module) {
-  std::lock_guard lock(mutex_);
+  const WriterLock lock(mutex_);
   const auto known = loaded_.find(handle);
   if (known == loaded_.end() || (known->second->owner() != 0) != module) return nullptr;
   Library* const library = known->second;
@@ -113,7 +113,7 @@ Library* Libraries::Remove(const void* handle, bool module) {
 }
 
 void Libraries::Forget(const Link& ended) {
-  std::lock_guard lock(mutex_);
+  const WriterLock lock(mutex_);
   std::erase_if(loaded_, [&](const auto& entry) {
     const bool gone = entry.second->owner() == ended.number();
     if (gone) Registry::Get().RemoveFatbin(&entry.second->fatbin());

@@ -7,13 +7,12 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <shared_mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "common/mutex.h"
 #include "interpose/client/context.h"
 #include "interpose/client/modules.h"
 #include "interpose/client/registry.h"
@@ -42,19 +41,20 @@ class Library {
   CUresult KernelNames(Link& link, std::vector<std::string>* names);
 
  private:
-  CUresult FindVariable(Link& link, const std::string& name, LoadedVariable* variable);
+  CUresult FindVariable(Link& link, const std::string& name, LoadedVariable* variable)
+      CUSPAN_REQUIRES(mutex_);
 
   FatbinRecord* const fatbin_;
   const std::uint64_t owner_;
-  std::mutex mutex_;
-  std::map<std::string, std::unique_ptr<FunctionRecord>> kernels_;
-  std::map<std::string, std::unique_ptr<VariableRecord>> variables_;
+  Mutex mutex_;
+  std::map<std::string, std::unique_ptr<FunctionRecord>> kernels_ CUSPAN_GUARDED_BY(mutex_);
+  std::map<std::string, std::unique_ptr<VariableRecord>> variables_ CUSPAN_GUARDED_BY(mutex_);
   struct Managed {
     void** address;           // Where it stands.
     bool everywhere = false;  // All devices that had the library have it there.
   };
-  std::map<std::string, Managed> managed_;
-  std::optional<std::vector<std::string>> names_;
+  std::map<std::string, Managed> managed_ CUSPAN_GUARDED_BY(mutex_);
+  std::optional<std::vector<std::string>> names_ CUSPAN_GUARDED_BY(mutex_);
 };
 
 // Those of the session. Any thread.
@@ -71,11 +71,11 @@ class Libraries final : public ContextTable {
   void Forget(const Link& ended) override;
 
  private:
-  mutable std::shared_mutex mutex_;
+  mutable SharedMutex mutex_;
   // Never destroyed, so that a handle never becomes another library's; without their images they
   // are small.
-  std::deque<Library> libraries_;
-  std::unordered_map<const void*, Library*> loaded_;
+  std::deque<Library> libraries_ CUSPAN_GUARDED_BY(mutex_);
+  std::unordered_map<const void*, Library*> loaded_ CUSPAN_GUARDED_BY(mutex_);
 };
 
 }  // namespace cuspan

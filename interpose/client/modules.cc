@@ -16,13 +16,13 @@ namespace cuspan {
 CUresult Modules::Load(const FatbinRecord& fatbin) {
   LoadedModule* module = nullptr;
   {
-    std::lock_guard lock(mutex_);
+    const WriterLock lock(mutex_);
     auto& entry = modules_[&fatbin];
     if (entry == nullptr) entry = std::make_unique<LoadedModule>();
     module = entry.get();
   }
   // Other kernels and other modules go on meanwhile.
-  std::lock_guard loading(module->loading);
+  const MutexLock loading(module->loading);
   if (module->loaded) return module->result;
   if (fatbin.image.empty()) return CUDA_ERROR_INVALID_IMAGE;
   std::span<const std::byte> image = fatbin.image;
@@ -67,14 +67,14 @@ std::optional<BlockAllocator::Range> Modules::ManagedVariable(std::uint64_t addr
 }
 
 bool Modules::Has(const FatbinRecord& fatbin) const {
-  std::shared_lock lock(mutex_);
+  const ReaderLock lock(mutex_);
   const auto known = modules_.find(&fatbin);
   return known != modules_.end() && known->second->usable.load(std::memory_order_acquire);
 }
 
 CUresult Modules::Kernel(const FunctionRecord& function, LoadedKernel** kernel) {
   {
-    std::shared_lock lock(mutex_);
+    const ReaderLock lock(mutex_);
     if (const auto known = kernels_.find(&function); known != kernels_.end()) {
       *kernel = known->second.get();
       return CUDA_SUCCESS;
@@ -100,7 +100,7 @@ CUresult Modules::Kernel(const FunctionRecord& function, LoadedKernel** kernel) 
   loaded->parameter_offsets = std::move(reply.parameter_offsets);
   loaded->attributes = std::vector<std::atomic<int>>(reply.attributes.size());
   std::copy(reply.attributes.begin(), reply.attributes.end(), loaded->attributes.begin());
-  std::lock_guard lock(mutex_);
+  const WriterLock lock(mutex_);
   // Of two threads that asked at once the first to come back wins; both handles work.
   *kernel = kernels_.emplace(&function, std::move(loaded)).first->second.get();
   return CUDA_SUCCESS;
@@ -108,7 +108,7 @@ CUresult Modules::Kernel(const FunctionRecord& function, LoadedKernel** kernel) 
 
 CUresult Modules::Variable(const VariableRecord& variable, LoadedVariable* loaded) {
   {
-    std::shared_lock lock(mutex_);
+    const ReaderLock lock(mutex_);
     if (const auto known = variables_.find(&variable); known != variables_.end()) {
       *loaded = known->second;
       return CUDA_SUCCESS;
@@ -120,7 +120,7 @@ CUresult Modules::Variable(const VariableRecord& variable, LoadedVariable* loade
   find.name = variable.name;
   VariableFind::Reply reply;
   if (const CUresult result = link_->Call(find, &reply); result != CUDA_SUCCESS) return result;
-  std::lock_guard lock(mutex_);
+  const WriterLock lock(mutex_);
   const auto [entry, added] =
       variables_.emplace(&variable, LoadedVariable{reply.address, reply.bytes, reply.managed});
   if (added) memory_->AddVariable(reply.address, reply.bytes);
@@ -131,7 +131,7 @@ CUresult Modules::Variable(const VariableRecord& variable, LoadedVariable* loade
 void Modules::Unload(const FatbinRecord& fatbin) {
   std::unique_ptr<LoadedModule> module;
   {
-    std::lock_guard lock(mutex_);
+    const WriterLock lock(mutex_);
     const auto known = modules_.find(&fatbin);
     if (known == modules_.end()) return;
     module = std::move(known->second);
@@ -143,6 +143,7 @@ void Modules::Unload(const FatbinRecord& fatbin) {
       return true;
     });
   }
+  const MutexLock loading(module->loading);
   if (!module->sent) return;
   ModuleUnload unload;
   unload.module = fatbin.module;

@@ -7,12 +7,11 @@
 #include <atomic>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <shared_mutex>
 #include <unordered_map>
 #include <vector>
 
+#include "common/mutex.h"
 #include "interpose/client/memory/block_allocator.h"
 #include "interpose/client/registry.h"
 
@@ -34,26 +33,26 @@ class Occupancies {
   // The blocks of the largest cluster, instead.
   static constexpr unsigned kLargestCluster = ~0U;
   std::optional<int> Find(const Key& key) {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto known = blocks_.find(key);
     return known == blocks_.end() ? std::nullopt : std::optional(known->second);
   }
   void Add(const Key& key, int blocks) {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (blocks_.size() == kMost) blocks_.clear();
     blocks_[key] = blocks;
   }
   // An attribute of the kernel has changed.
   void Clear() {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     blocks_.clear();
   }
 
  private:
   // Programs that ask for each size of their dynamic shared memory must not fill the process.
   static constexpr std::size_t kMost = 1024;
-  std::mutex mutex_;
-  std::map<Key, int> blocks_;
+  Mutex mutex_;
+  std::map<Key, int> blocks_ CUSPAN_GUARDED_BY(mutex_);
 };
 
 // A kernel on one device. Lives as long as the link.
@@ -103,20 +102,22 @@ class Modules {
 
  private:
   struct LoadedModule {
-    std::mutex loading;
-    bool sent = false;  // The proxy knows of it.
-    bool loaded = false;
+    Mutex loading;
+    bool sent CUSPAN_GUARDED_BY(loading) = false;  // The proxy knows of it.
+    bool loaded CUSPAN_GUARDED_BY(loading) = false;
     std::atomic<bool> usable = false;  // Without the lock: the driver has it.
-    CUresult result = CUDA_SUCCESS;
+    CUresult result CUSPAN_GUARDED_BY(loading) = CUDA_SUCCESS;
   };
 
   Connection* const link_;
   DeviceMemory* const memory_;
   ManagedVariables* const managed_;
-  mutable std::shared_mutex mutex_;
-  std::unordered_map<const FatbinRecord*, std::unique_ptr<LoadedModule>> modules_;
-  std::unordered_map<const FunctionRecord*, std::unique_ptr<LoadedKernel>> kernels_;
-  std::unordered_map<const VariableRecord*, LoadedVariable> variables_;
+  mutable SharedMutex mutex_;
+  std::unordered_map<const FatbinRecord*, std::unique_ptr<LoadedModule>> modules_
+      CUSPAN_GUARDED_BY(mutex_);
+  std::unordered_map<const FunctionRecord*, std::unique_ptr<LoadedKernel>> kernels_
+      CUSPAN_GUARDED_BY(mutex_);
+  std::unordered_map<const VariableRecord*, LoadedVariable> variables_ CUSPAN_GUARDED_BY(mutex_);
 };
 
 }  // namespace cuspan

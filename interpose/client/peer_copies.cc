@@ -48,7 +48,7 @@ CUresult PeerCopies::Post(const Copy& copy, const std::shared_ptr<Link>& ordered
   const std::shared_ptr<Link>& other = from_ordered ? copy.to : copy.from;
   for (const auto& link : {copy.from, copy.to})
     if (const CUresult lost = link->fault(); lost != CUDA_SUCCESS) return lost;
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   PeerSend send;
   std::uint64_t companion = 0;
   CUresult result = JoinOf(*copy.from, *copy.to, &send.join);
@@ -83,7 +83,7 @@ void PeerCopies::Destroy(const Companion& companion) {
 }
 
 void PeerCopies::ForgetStream(const Link& link, std::uint64_t stream) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const CompanionKey first{link.number(), stream, 0};
   auto entry = companions_.lower_bound(first);
   while (entry != companions_.end() && entry->first.link == link.number() &&
@@ -94,7 +94,7 @@ void PeerCopies::ForgetStream(const Link& link, std::uint64_t stream) {
 }
 
 void PeerCopies::Forget(const Link& ended) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::erase_if(joins_, [&](const auto& entry) {
     return entry.first.first == ended.number() || entry.first.second == ended.number();
   });

@@ -9,9 +9,9 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <utility>
 
+#include "common/mutex.h"
 #include "interpose/client/context.h"
 #include "interpose/client/link.h"
 
@@ -52,25 +52,26 @@ class PeerCopies final : public ContextTable {
     std::uint64_t other;
     auto operator<=>(const CompanionKey&) const = default;
   };
-  // With the mutex.
-  CUresult JoinOf(Link& first, Link& second, std::uint32_t* join);
+  CUresult JoinOf(Link& first, Link& second, std::uint32_t* join) CUSPAN_REQUIRES(mutex_);
   CUresult CompanionOf(const Link& ordered, std::uint64_t stream,
-                       const std::shared_ptr<Link>& other, std::uint64_t* companion);
+                       const std::shared_ptr<Link>& other, std::uint64_t* companion)
+      CUSPAN_REQUIRES(mutex_);
   static void Destroy(const Companion& companion);
 
   const Join join_;
-  // Guards what follows. Held while a copy is posted to both devices: copies of one stream come to
+  // Held while a copy is posted to both devices: copies of one stream come to
   // both in one order.
-  std::mutex mutex_;
-  std::uint32_t last_join_ = 0;
+  Mutex mutex_;
+  std::uint32_t last_join_ CUSPAN_GUARDED_BY(mutex_) = 0;
   // A join that failed stays so until one of the devices is reset: each try costs an agent a
   // channel.
   struct Joined {
     std::uint32_t number;
     CUresult result;
   };
-  std::map<std::pair<std::uint64_t, std::uint64_t>, Joined> joins_;  // By Link::number().
-  std::map<CompanionKey, Companion> companions_;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, Joined> joins_
+      CUSPAN_GUARDED_BY(mutex_);  // By Link::number().
+  std::map<CompanionKey, Companion> companions_ CUSPAN_GUARDED_BY(mutex_);
 };
 
 }  // namespace cuspan

@@ -45,12 +45,12 @@ CUresult PeerMemory::Unmap(Link& user, const AddressWindow& window,
 }
 
 bool PeerMemory::CanAccess(Link& user, Link& owner) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return Ask(user, owner).can;
 }
 
 CUresult PeerMemory::Enable(Link& user, Link& owner) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Pair& pair = Ask(user, owner);
   if (!pair.can) return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
   if (pair.enabled) return CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
@@ -63,7 +63,7 @@ CUresult PeerMemory::Enable(Link& user, Link& owner) {
 }
 
 CUresult PeerMemory::Disable(Link& user, Link& owner) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = pairs_.find({user.number(), owner.number()});
   if (found == pairs_.end() || !found->second.enabled) return CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
   Pair& pair = found->second;
@@ -77,7 +77,7 @@ CUresult PeerMemory::Disable(Link& user, Link& owner) {
 }
 
 bool PeerMemory::Reach(Link& user, Link& owner, std::uint64_t address) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Pair& pair = Ask(user, owner);
   if (!pair.can) return false;
   // Variables of modules are the driver's own, which no other device can have.
@@ -88,7 +88,7 @@ bool PeerMemory::Reach(Link& user, Link& owner, std::uint64_t address) {
 CUresult PeerMemory::WaitForUsers(Link& owner, std::uint64_t address) {
   std::vector<std::shared_ptr<Link>> users;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (pairs_.empty()) return CUDA_SUCCESS;
     const std::optional<BlockAllocator::Range> piece = owner.memory().Piece(address);
     for (const std::shared_ptr<Link>& user : links_()) {
@@ -107,7 +107,7 @@ CUresult PeerMemory::WaitForUsers(Link& owner, std::uint64_t address) {
 
 CUresult PeerMemory::AfterMap(const Connection& owner, const AddressWindow& window,
                               const BlockAllocator::Range& piece) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (pairs_.empty()) return CUDA_SUCCESS;
   for (const std::shared_ptr<Link>& user : links_()) {
     const auto found = pairs_.find({user->number(), owner.number()});
@@ -120,7 +120,7 @@ CUresult PeerMemory::AfterMap(const Connection& owner, const AddressWindow& wind
 
 void PeerMemory::BeforeUnmap(const Connection& owner, const AddressWindow& window,
                              const BlockAllocator::Range& piece) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (pairs_.empty()) return;
   for (const std::shared_ptr<Link>& user : links_()) {
     const auto found = pairs_.find({user->number(), owner.number()});
@@ -131,7 +131,7 @@ void PeerMemory::BeforeUnmap(const Connection& owner, const AddressWindow& windo
 }
 
 void PeerMemory::Forget(const Link& ended) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const std::shared_ptr<Link>& user : links_()) {
     const auto found = pairs_.find({user->number(), ended.number()});
     if (found == pairs_.end() || !found->second.can) continue;

@@ -10,10 +10,10 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <vector>
 
+#include "common/mutex.h"
 #include "interpose/client/context.h"
 #include "interpose/client/link.h"
 
@@ -53,8 +53,7 @@ class PeerMemory final : public PieceListener, public ContextTable {
     bool enabled = false;
     std::set<std::uint64_t> mapped;  // Bases of pieces.
   };
-  // With the mutex.
-  Pair& Ask(Link& user, Link& owner);
+  Pair& Ask(Link& user, Link& owner) CUSPAN_REQUIRES(mutex_);
   // Maps a piece of the device whose memory lies in `window`.
   static CUresult Map(Pair& pair, Link& user, const AddressWindow& window,
                       const BlockAllocator::Range& piece);
@@ -62,9 +61,9 @@ class PeerMemory final : public PieceListener, public ContextTable {
                         const BlockAllocator::Range& piece);
 
   const Links links_;
-  std::mutex mutex_;  // Guards what follows; taken before those of devices' memory.
-  std::map<std::pair<std::uint64_t, std::uint64_t>, Pair>
-      pairs_;  // By Link::number(): user, owner.
+  Mutex mutex_;  // Taken before those of devices' memory.
+  std::map<std::pair<std::uint64_t, std::uint64_t>, Pair> pairs_
+      CUSPAN_GUARDED_BY(mutex_);  // By Link::number(): user, owner.
 };
 
 }  // namespace cuspan

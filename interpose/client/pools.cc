@@ -19,19 +19,19 @@ std::shared_ptr<MemoryPool>& Pools::DefaultSlot(int device) {
 }
 
 std::shared_ptr<MemoryPool> Pools::Default(int device) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return DefaultSlot(device);
 }
 
 std::shared_ptr<MemoryPool> Pools::Current(int device) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto index = static_cast<std::size_t>(device);
   return index < current_.size() && current_[index] != nullptr ? current_[index]
                                                                : DefaultSlot(device);
 }
 
 void Pools::SetCurrent(int device, std::shared_ptr<MemoryPool> pool) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto index = static_cast<std::size_t>(device);
   if (current_.size() <= index) current_.resize(index + 1);
   current_[index] = std::move(pool);
@@ -39,20 +39,20 @@ void Pools::SetCurrent(int device, std::shared_ptr<MemoryPool> pool) {
 
 std::shared_ptr<MemoryPool> Pools::Create(int device, std::uint64_t most) {
   auto pool = std::make_shared<MemoryPool>(MemoryPool{NextHandle(), device, false, most});
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   pools_.emplace(pool->handle, pool);
   return pool;
 }
 
 std::shared_ptr<MemoryPool> Pools::Find(std::uint64_t handle) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto known = pools_.find(handle);
   return known == pools_.end() ? nullptr : known->second;
 }
 
 CUresult Pools::Destroy(const std::shared_ptr<MemoryPool>& pool) {
   if (pool->is_default) return CUDA_ERROR_INVALID_VALUE;
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   pool->destroyed = true;
   pools_.erase(pool->handle);
   // A device whose current pool goes has its default one again.
@@ -67,13 +67,13 @@ CUresult Pools::Allocate(const std::shared_ptr<MemoryPool>& pool, std::uint64_t 
   if (const CUresult result = devices_.Open(pool->device, &link); result != CUDA_SUCCESS)
     return result;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (pool->most != 0 && (bytes > pool->most || pool->used > pool->most - bytes))
       return CUDA_ERROR_OUT_OF_MEMORY;
   }
   if (const CUresult result = link->memory().Allocate(bytes, address); result != CUDA_SUCCESS)
     return result;
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   blocks_[*address] = {pool, bytes, link->number()};
   pool->used += bytes;
   pool->reserved += bytes;
@@ -83,18 +83,18 @@ CUresult Pools::Allocate(const std::shared_ptr<MemoryPool>& pool, std::uint64_t 
 }
 
 bool Pools::Holds(std::uint64_t address, bool of_shareable) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto block = blocks_.find(address);
   return block != blocks_.end() && (!of_shareable || block->second.pool->shareable);
 }
 
 void Pools::AddImported(std::uint64_t address) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   imported_.insert(address);
 }
 
 bool Pools::ForgetImported(std::uint64_t address) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = imported_.find(address);
   if (found == imported_.end()) return false;
   imported_.erase(found);
@@ -108,7 +108,7 @@ CUresult Pools::Free(std::uint64_t address) {
   std::uint64_t bytes = 0;
   std::uint64_t resets = 0;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (kept_.contains(address)) return CUDA_SUCCESS;
     const auto block = blocks_.find(address);
     if (block == blocks_.end()) return CUDA_ERROR_INVALID_VALUE;
@@ -121,13 +121,13 @@ CUresult Pools::Free(std::uint64_t address) {
     blocks_.erase(block);
   }
   return link->memory().Free(address, [this, pool, bytes, resets] {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (pool->resets == resets) pool->reserved -= bytes;
   });
 }
 
 void Pools::Keep(std::uint64_t address, bool keep) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (keep)
     kept_.insert(address);
   else
@@ -135,12 +135,12 @@ void Pools::Keep(std::uint64_t address, bool keep) {
 }
 
 bool Pools::IsKept(std::uint64_t address) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return kept_.contains(address);
 }
 
 CUresult Pools::Take(std::uint64_t address, bool* kept) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   *kept = kept_.contains(address);
   if (*kept) return CUDA_SUCCESS;
   const auto block = blocks_.find(address);
@@ -156,7 +156,7 @@ void Pools::Release(std::map<std::uint64_t, Block>::iterator block) {
 }
 
 void Pools::Forget(const Link& ended) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto forget = [&](MemoryPool& pool) {
     if (pool.device != ended.device()) return;
     // Also what was freed and is not back: it will not come.

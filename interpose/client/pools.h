@@ -9,11 +9,11 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <unordered_map>
 #include <vector>
 
+#include "common/mutex.h"
 #include "interpose/client/context.h"
 #include "interpose/client/devices.h"
 #include "interpose/client/ipc_memory.h"
@@ -54,7 +54,7 @@ class Pools final : public ContextTable {
   // Calls use(MemoryPool&) with its numbers in peace.
   template <typename Use>
   void With(MemoryPool& pool, Use&& use) {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     use(pool);
   }
 
@@ -86,19 +86,20 @@ class Pools final : public ContextTable {
     std::uint64_t bytes;
     std::uint64_t link;  // Link::number()
   };
-  // Under the mutex.
-  std::shared_ptr<MemoryPool>& DefaultSlot(int device);
-  void Release(std::map<std::uint64_t, Block>::iterator block);
+  std::shared_ptr<MemoryPool>& DefaultSlot(int device) CUSPAN_REQUIRES(mutex_);
+  void Release(std::map<std::uint64_t, Block>::iterator block) CUSPAN_REQUIRES(mutex_);
 
   Devices& devices_;
   IpcMemory& ipc_;
-  std::mutex mutex_;
-  std::unordered_map<std::uint64_t, std::shared_ptr<MemoryPool>> pools_;
-  std::vector<std::shared_ptr<MemoryPool>> defaults_;  // By device.
-  std::vector<std::shared_ptr<MemoryPool>> current_;   // By device; null: the default one.
-  std::map<std::uint64_t, Block> blocks_;              // By address.
-  std::multiset<std::uint64_t> imported_;              // Addresses, once for each time.
-  std::set<std::uint64_t> kept_;                       // Addresses of graphs' memory.
+  Mutex mutex_;
+  std::unordered_map<std::uint64_t, std::shared_ptr<MemoryPool>> pools_ CUSPAN_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<MemoryPool>> defaults_ CUSPAN_GUARDED_BY(mutex_);  // By device.
+  std::vector<std::shared_ptr<MemoryPool>> current_
+      CUSPAN_GUARDED_BY(mutex_);  // By device; null: the default one.
+  std::map<std::uint64_t, Block> blocks_ CUSPAN_GUARDED_BY(mutex_);  // By address.
+  std::multiset<std::uint64_t> imported_
+      CUSPAN_GUARDED_BY(mutex_);                            // Addresses, once for each time.
+  std::set<std::uint64_t> kept_ CUSPAN_GUARDED_BY(mutex_);  // Addresses of graphs' memory.
 };
 
 }  // namespace cuspan

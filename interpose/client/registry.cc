@@ -50,7 +50,7 @@ FatbinRecord* Registry::AddFatbin(const void* wrapper) {
 
 FatbinRecord* Registry::Add(FatbinRecord record) {
   record.module = NextHandle();
-  std::lock_guard lock(mutex_);
+  const WriterLock lock(mutex_);
   return &fatbins_.emplace_back(std::move(record));
 }
 
@@ -77,7 +77,7 @@ FatbinRecord* Registry::AddImage(std::vector<std::byte> image) {
 }
 
 void Registry::RemoveFatbin(FatbinRecord* fatbin) {
-  std::lock_guard lock(mutex_);
+  const WriterLock lock(mutex_);
   fatbin->registered = false;
   fatbin->image = {};
   fatbin->objects = {};
@@ -91,14 +91,14 @@ void Registry::RemoveFatbin(FatbinRecord* fatbin) {
 }
 
 void Registry::SetUnsupported(FatbinRecord* fatbin, std::string why) {
-  std::lock_guard lock(mutex_);
+  const WriterLock lock(mutex_);
   if (fatbin->unsupported.empty()) fatbin->unsupported = std::move(why);
   version_.fetch_add(1, std::memory_order_release);
 }
 
 FunctionRecord* Registry::AddFunction(const FatbinRecord* fatbin, const void* host,
                                       const char* name) {
-  std::lock_guard lock(mutex_);
+  const WriterLock lock(mutex_);
   FunctionRecord& record = functions_.emplace_back(FunctionRecord{fatbin, name, host});
   functions_by_key_[host] = &record;
   version_.fetch_add(1, std::memory_order_release);
@@ -108,7 +108,7 @@ FunctionRecord* Registry::AddFunction(const FatbinRecord* fatbin, const void* ho
 
 VariableRecord* Registry::AddVariable(const FatbinRecord* fatbin, const void* host,
                                       const char* name, std::size_t bytes, bool constant) {
-  std::lock_guard lock(mutex_);
+  const WriterLock lock(mutex_);
   VariableRecord& record =
       variables_.emplace_back(VariableRecord{fatbin, name, host, bytes, constant});
   variables_by_host_[host] = &record;
@@ -116,14 +116,14 @@ VariableRecord* Registry::AddVariable(const FatbinRecord* fatbin, const void* ho
 }
 
 void** Registry::AddManaged(const FatbinRecord* fatbin, void** host, const char* name) {
-  std::lock_guard lock(mutex_);
+  const WriterLock lock(mutex_);
   ManagedRecord& record = managed_.emplace_back(ManagedRecord{fatbin, name, host});
   if (host == nullptr) record.host = &record.place;
   return record.host;
 }
 
 std::vector<const ManagedRecord*> Registry::ManagedOf(const FatbinRecord& fatbin) const {
-  std::shared_lock lock(mutex_);
+  const ReaderLock lock(mutex_);
   std::vector<const ManagedRecord*> found;
   for (const ManagedRecord& record : managed_)
     if (record.fatbin == &fatbin) found.push_back(&record);
@@ -131,19 +131,19 @@ std::vector<const ManagedRecord*> Registry::ManagedOf(const FatbinRecord& fatbin
 }
 
 void Registry::AddKernel(const FunctionRecord& record) {
-  std::lock_guard lock(mutex_);
+  const WriterLock lock(mutex_);
   version_.fetch_add(1, std::memory_order_release);
   functions_by_key_[&record] = &record;
 }
 
 const FunctionRecord* Registry::FindFunction(const void* key) const {
-  std::shared_lock lock(mutex_);
+  const ReaderLock lock(mutex_);
   const auto known = functions_by_key_.find(key);
   return known == functions_by_key_.end() ? nullptr : known->second;
 }
 
 const VariableRecord* Registry::FindVariable(const void* host) const {
-  std::shared_lock lock(mutex_);
+  const ReaderLock lock(mutex_);
   const auto known = variables_by_host_.find(host);
   return known == variables_by_host_.end() ? nullptr : known->second;
 }

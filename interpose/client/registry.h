@@ -7,13 +7,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <mutex>
-#include <shared_mutex>
 #include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "common/mutex.h"
 #include "common/status.h"
 
 namespace cuspan {
@@ -88,13 +87,15 @@ class Registry {
   FatbinRecord* Add(FatbinRecord record);
 
   std::atomic<std::uint64_t> version_{1};
-  mutable std::shared_mutex mutex_;
-  std::deque<FatbinRecord> fatbins_;
-  std::deque<FunctionRecord> functions_;
-  std::deque<VariableRecord> variables_;
-  std::deque<ManagedRecord> managed_;
-  std::unordered_map<const void*, const FunctionRecord*> functions_by_key_;
-  std::unordered_map<const void*, const VariableRecord*> variables_by_host_;
+  mutable SharedMutex mutex_;
+  std::deque<FatbinRecord> fatbins_ CUSPAN_GUARDED_BY(mutex_);
+  std::deque<FunctionRecord> functions_ CUSPAN_GUARDED_BY(mutex_);
+  std::deque<VariableRecord> variables_ CUSPAN_GUARDED_BY(mutex_);
+  std::deque<ManagedRecord> managed_ CUSPAN_GUARDED_BY(mutex_);
+  std::unordered_map<const void*, const FunctionRecord*> functions_by_key_
+      CUSPAN_GUARDED_BY(mutex_);
+  std::unordered_map<const void*, const VariableRecord*> variables_by_host_
+      CUSPAN_GUARDED_BY(mutex_);
 };
 
 }  // namespace cuspan

@@ -4,10 +4,10 @@
 
 #include <atomic>
 #include <initializer_list>
-#include <mutex>
 #include <utility>
 
 #include "common/log.h"
+#include "common/mutex.h"
 #include "interpose/client/agent_connection.h"
 
 namespace cuspan {
@@ -16,13 +16,13 @@ namespace {
 // The one session of the process. Never destroyed: the program may call us while it exits.
 std::atomic<Session*> the_session{nullptr};
 std::atomic<int> start_failure{CUDA_SUCCESS};
-std::mutex start_mutex;
+Mutex start_mutex;
 
 // After a fork the child has the parent's memory but neither its threads nor
 // its devices: CUDA defines that it can not use them.
-void BeforeFork() { start_mutex.lock(); }
-void AfterForkInParent() { start_mutex.unlock(); }
-void AfterForkInChild() {
+void BeforeFork() CUSPAN_NO_THREAD_SAFETY_ANALYSIS { start_mutex.lock(); }
+void AfterForkInParent() CUSPAN_NO_THREAD_SAFETY_ANALYSIS { start_mutex.unlock(); }
+void AfterForkInChild() CUSPAN_NO_THREAD_SAFETY_ANALYSIS {
   if (the_session.exchange(nullptr) != nullptr) start_failure.store(CUDA_ERROR_NOT_INITIALIZED);
   start_mutex.unlock();
 }
@@ -37,7 +37,7 @@ Session* Session::Get(CUresult* result) {
 }
 
 Session* Session::Start(CUresult* result) {
-  std::lock_guard lock(start_mutex);
+  const MutexLock lock(start_mutex);
   if (Session* session = IfStarted()) return session;
   *result = static_cast<CUresult>(start_failure.load());
   if (*result != CUDA_SUCCESS) return nullptr;
@@ -62,7 +62,7 @@ Session* Session::Start(CUresult* result) {
 
 Session* Session::StartWith(std::unique_ptr<DeviceOpener> opener, Bell bell,
                             std::vector<DeviceDescription> devices) {
-  std::lock_guard lock(start_mutex);
+  const MutexLock lock(start_mutex);
   if (IfStarted() != nullptr) return nullptr;
   return Begin(std::move(opener), std::move(bell), std::move(devices));
 }

@@ -22,7 +22,7 @@ namespace cuspan {
 
 namespace {
 
-constexpr std::uint64_t kMagic = 0x7473'6576'656e'7531;
+constexpr std::uint64_t kEventMagic = 0x7473'6576'656e'7531;
 // Where programs do not look for descriptors of theirs.
 constexpr int kFirstDescriptor = 500;
 // How long a waiter sleeps at most before it looks whether the recording process lives.
@@ -54,7 +54,7 @@ std::shared_ptr<SharedEvent> SharedEvent::Create() {
 }
 
 std::shared_ptr<SharedEvent> SharedEvent::Open(const SharedEventHandle& handle) {
-  if (handle.magic != kMagic) return nullptr;
+  if (handle.magic != kEventMagic) return nullptr;
   const std::string path =
       "/proc/" + std::to_string(handle.process) + "/fd/" + std::to_string(handle.file);
   const UniqueFd file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
@@ -68,7 +68,7 @@ std::shared_ptr<SharedEvent> SharedEvent::Open(const SharedEventHandle& handle) 
 bool SharedEvent::GetHandle(SharedEventHandle* handle) const {
   if (!file_.valid()) return false;
   *handle = {};
-  handle->magic = kMagic;
+  handle->magic = kEventMagic;
   handle->process = static_cast<std::uint32_t>(::getpid());
   handle->file = file_.get();
   handle->token = page().token;
@@ -93,7 +93,7 @@ void SharedEvent::Reached(std::uint64_t number, CUresult result) {
 // By a descriptor of the process: one that has ended and that nobody has waited for is still there
 // by its number.
 bool SharedEvent::RecorderEnded(pid_t recorder) {
-  std::lock_guard lock(recorder_mutex_);
+  const MutexLock lock(recorder_mutex_);
   if (recorder_ != recorder) {
     UniqueFd opened(static_cast<int>(::syscall(SYS_pidfd_open, recorder, 0U)));
     // Kernels before 5.3 have no such descriptors.
@@ -134,21 +134,21 @@ void SharedEvent::Pause(std::uint32_t news) {
 // --- Those of this process
 
 void SharedEvents::Add(std::uint64_t event, std::shared_ptr<SharedEvent> shared) {
-  std::lock_guard lock(mutex_);
+  const WriterLock lock(mutex_);
   events_[event] = std::move(shared);
   count_.store(events_.size(), std::memory_order_release);
 }
 
 std::shared_ptr<SharedEvent> SharedEvents::Find(std::uint64_t event) const {
   if (count_.load(std::memory_order_acquire) == 0) return nullptr;
-  std::shared_lock lock(mutex_);
+  const ReaderLock lock(mutex_);
   const auto found = events_.find(event);
   return found == events_.end() ? nullptr : found->second;
 }
 
 void SharedEvents::Remove(std::uint64_t event) {
   if (count_.load(std::memory_order_acquire) == 0) return;
-  std::lock_guard lock(mutex_);
+  const WriterLock lock(mutex_);
   events_.erase(event);
   count_.store(events_.size(), std::memory_order_release);
 }
@@ -161,7 +161,7 @@ CUresult SharedEvents::Hold(const std::shared_ptr<SharedEvent>& event,
   wait.stream = stream;
   wait.signal = NextHandle();
   if (const CUresult result = link->Post(wait); result != CUDA_SUCCESS) return result;
-  std::lock_guard lock(held_mutex_);
+  const MutexLock lock(held_mutex_);
   held_.push_back({event, number, link, wait.signal});
   arrived_.notify_one();
   if (!watcher_.joinable()) watcher_ = StartBackgroundThread("cuspan-events", [this] { Watch(); });
@@ -182,14 +182,14 @@ void SharedEvents::Watch() {
   for (;;) {
     std::vector<Held> held;
     {
-      std::unique_lock lock(held_mutex_);
-      arrived_.wait(lock, [&] { return !held_.empty(); });
+      MutexLock lock(held_mutex_);
+      arrived_.wait(lock, [&]() CUSPAN_REQUIRES(held_mutex_) { return !held_.empty(); });
       held.swap(held_);
     }
     std::erase_if(held, SendIfOver);
     if (held.empty()) continue;
     {
-      std::lock_guard lock(held_mutex_);
+      const MutexLock lock(held_mutex_);
       held_.insert(held_.end(), held.begin(), held.end());
     }
     const timespec pause{0, kWatchPauseNs};

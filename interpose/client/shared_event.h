@@ -11,13 +11,12 @@
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <shared_mutex>
 #include <thread>
 #include <unordered_map>
 #include <vector>
 
+#include "common/mutex.h"
 #include "common/shared_memory.h"
 #include "common/unique_fd.h"
 #include "interpose/client/link.h"
@@ -80,10 +79,10 @@ class SharedEvent {
 
   Mapping mapping_;
   UniqueFd file_;  // Of the one who made it.
-  std::mutex recorder_mutex_;
+  Mutex recorder_mutex_;
   // The recording process as this one knows it: its number alone might be another's some day.
-  pid_t recorder_ = 0;
-  UniqueFd recorder_file_;
+  pid_t recorder_ CUSPAN_GUARDED_BY(recorder_mutex_) = 0;
+  UniqueFd recorder_file_ CUSPAN_GUARDED_BY(recorder_mutex_);
 };
 
 // Of the events of this process, those that are shared, by their handles in the program; and the
@@ -109,11 +108,11 @@ class SharedEvents {
   void Watch();
 
   std::atomic<std::size_t> count_{0};
-  mutable std::shared_mutex mutex_;
-  std::unordered_map<std::uint64_t, std::shared_ptr<SharedEvent>> events_;
-  std::mutex held_mutex_;
+  mutable SharedMutex mutex_;
+  std::unordered_map<std::uint64_t, std::shared_ptr<SharedEvent>> events_ CUSPAN_GUARDED_BY(mutex_);
+  Mutex held_mutex_;
   std::condition_variable arrived_;
-  std::vector<Held> held_;
+  std::vector<Held> held_ CUSPAN_GUARDED_BY(held_mutex_);
   std::thread watcher_;
 };
 

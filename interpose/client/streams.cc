@@ -18,7 +18,7 @@ CUresult Streams::Create(unsigned flags, int priority, std::uint64_t* stream) {
   if (const CUresult result = link->Post(create); result != CUDA_SUCCESS) return result;
   auto made =
       std::make_shared<const Stream>(create.stream, context, link->number(), flags, priority);
-  std::lock_guard lock(mutex_);
+  const WriterLock lock(mutex_);
   streams_.emplace(create.stream, std::move(made));
   *stream = create.stream;
   return CUDA_SUCCESS;
@@ -34,7 +34,7 @@ CUresult Streams::End(Link& link, std::uint64_t stream) {
 CUresult Streams::Destroy(std::uint64_t stream) {
   std::shared_ptr<const Stream> known;
   {
-    std::lock_guard lock(mutex_);
+    const WriterLock lock(mutex_);
     const auto entry = streams_.find(stream);
     if (entry == streams_.end()) return CUDA_ERROR_INVALID_HANDLE;
     known = entry->second;
@@ -51,7 +51,7 @@ std::shared_ptr<const Stream> Streams::Find(std::uint64_t stream) const {
   auto& lately = ThisThread().streams;
   if (auto known = lately.Find(stream); known != nullptr)
     return known->destroyed.load(std::memory_order_acquire) ? nullptr : known;
-  std::shared_lock lock(mutex_);
+  const ReaderLock lock(mutex_);
   const auto entry = streams_.find(stream);
   return entry == streams_.end() ? nullptr : lately.Keep(stream, entry->second);
 }
@@ -127,7 +127,7 @@ CUresult Streams::Ask(const StreamTarget& target, const Op& op) {
 }
 
 void Streams::Forget(const Link& ended) {
-  std::lock_guard lock(mutex_);
+  const WriterLock lock(mutex_);
   std::erase_if(streams_, [&](const auto& entry) {
     const bool gone = entry.second->link == ended.number();
     if (gone) entry.second->destroyed.store(true, std::memory_order_release);

@@ -7,10 +7,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
-#include <shared_mutex>
 #include <unordered_map>
 
+#include "common/mutex.h"
 #include "interpose/client/context.h"
 #include "interpose/client/devices.h"
 #include "interpose/client/peer_copies.h"
@@ -25,13 +24,13 @@ class StreamAttributes {
   // use(Values&), under a mutex.
   template <typename Use>
   void With(Use&& use) {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     use(values_);
   }
 
  private:
-  std::mutex mutex_;
-  Values values_;
+  Mutex mutex_;
+  Values values_ CUSPAN_GUARDED_BY(mutex_);
 };
 
 // A stream that the program made. `id` is its handle, in the program and at the proxy.
@@ -82,8 +81,9 @@ class Streams final : public ContextTable {
 
   Devices& devices_;
   PeerCopies& peer_copies_;
-  mutable std::shared_mutex mutex_;
-  std::unordered_map<std::uint64_t, std::shared_ptr<const Stream>> streams_;
+  mutable SharedMutex mutex_;
+  std::unordered_map<std::uint64_t, std::shared_ptr<const Stream>> streams_
+      CUSPAN_GUARDED_BY(mutex_);
 };
 
 }  // namespace cuspan

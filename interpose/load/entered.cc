@@ -28,7 +28,7 @@ struct EnteredObject {
 // More than programs have libraries with a runtime of their own. What comes after is taken for CUDA
 // 13's, as what was built with none.
 constexpr std::size_t kMostObjects = 256;
-constinit EnteredObject objects[kMostObjects] = {};
+constinit EnteredObject entered[kMostObjects] = {};
 constinit std::atomic<std::size_t> object_count{0};  // Those behind were never used.
 
 bool Holds(const TargetList& found, const ExportTable& exports, const char* name) {
@@ -58,23 +58,23 @@ void RememberRelease(const ElfImage& image, std::uint64_t bias, int release) {
   if (end <= begin) return;
   const std::size_t count = object_count.load(std::memory_order_relaxed);
   std::size_t place = 0;
-  while (place < count && objects[place].end.load(std::memory_order_relaxed) != 0) ++place;
+  while (place < count && entered[place].end.load(std::memory_order_relaxed) != 0) ++place;
   if (place == kMostObjects) return;
-  objects[place].met = true;
-  objects[place].Set(bias + begin, bias + end, release);
+  entered[place].met = true;
+  entered[place].Set(bias + begin, bias + end, release);
   if (place == count) object_count.store(count + 1, std::memory_order_release);
 }
 
 void BeginWalk() {
-  for (EnteredObject& object : objects) object.met = false;
+  for (EnteredObject& object : entered) object.met = false;
 }
 
 void Meet(std::uint64_t dynamic) {
   const std::size_t count = object_count.load(std::memory_order_relaxed);
   for (std::size_t i = 0; i < count; ++i) {
-    if (dynamic >= objects[i].begin.load(std::memory_order_relaxed) &&
-        dynamic < objects[i].end.load(std::memory_order_relaxed)) {
-      objects[i].met = true;
+    if (dynamic >= entered[i].begin.load(std::memory_order_relaxed) &&
+        dynamic < entered[i].end.load(std::memory_order_relaxed)) {
+      entered[i].met = true;
     }
   }
 }
@@ -82,8 +82,8 @@ void Meet(std::uint64_t dynamic) {
 void EndWalk() {
   const std::size_t count = object_count.load(std::memory_order_relaxed);
   for (std::size_t i = 0; i < count; ++i) {
-    if (!objects[i].met && objects[i].end.load(std::memory_order_relaxed) != 0)
-      objects[i].Set(0, 0, 0);
+    if (!entered[i].met && entered[i].end.load(std::memory_order_relaxed) != 0)
+      entered[i].Set(0, 0, 0);
   }
 }
 
@@ -95,7 +95,7 @@ int LinkedRuntimeRelease(const void* address) {
   const auto at = reinterpret_cast<std::uint64_t>(address);
   const std::size_t count = load::object_count.load(std::memory_order_acquire);
   for (std::size_t i = 0; i < count; ++i) {
-    const load::EnteredObject& object = load::objects[i];
+    const load::EnteredObject& object = load::entered[i];
     const std::uint32_t version = object.version.load(std::memory_order_acquire);
     const std::uint64_t begin = object.begin.load(std::memory_order_acquire);
     const std::uint64_t end = object.end.load(std::memory_order_acquire);

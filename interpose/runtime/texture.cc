@@ -149,7 +149,7 @@ Error Create(cudaTextureObject_t* object, const cudaResourceDesc& resource,
   record.sampling = Describe(sampling);
   if (view != nullptr) record.view = Describe(*view);
   std::uint64_t made = 0;
-  CUSPAN_RETURN_IF_FAILED(CreateTexture(std::move(record), &made));
+  CUSPAN_RETURN_IF_FAILED(CreateTexture(record, &made));
   *object = made;
   return cudaSuccess;
 }

@@ -2,6 +2,7 @@
 // processes on its node, and its node's devices to sessions of other agents.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -15,6 +16,13 @@
 #include "launcher/install_paths.h"
 
 namespace cuspan {
+
+// For the whole end of the agents; after it a process ends by force. The second where the traces of
+// all have to come home, and be written.
+inline constexpr unsigned kEndSeconds = 5;
+inline constexpr unsigned kTracedEndSeconds = 60;
+// For the proxies of a traced run to end by themselves: they still record what was under way.
+inline constexpr std::chrono::milliseconds kTracedEndLimit{1'000};
 
 // One thread.
 class AgentNode {

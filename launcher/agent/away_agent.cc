@@ -14,11 +14,6 @@
 namespace cuspan {
 namespace {
 
-// For the whole end of the agents; after it this process ends by force.
-constexpr unsigned kShutdownSeconds = 5;
-// The same where this node's traces have to go home.
-constexpr unsigned kTraceSeconds = 60;
-constexpr std::chrono::milliseconds kTraceEndLimit{1'000};
 // So many of them fit into a message.
 constexpr std::size_t kReportsAMessage = 16;
 
@@ -75,14 +70,13 @@ bool AwayAgent::Meet(const RunKey* key) {
 void AwayAgent::Serve() {
   node_->Loop([this] { return ends_ == 0; });
   const bool traced = node_->trace() != nullptr;
-  ::alarm(traced ? kTraceSeconds : kShutdownSeconds);
+  ::alarm(traced ? kTracedEndSeconds : kEndSeconds);
   node_->clients().EndAll();
   SendReports();
   node_->relay()->SendControl(0, AgentShutdown{});
   // Others' sessions end meanwhile, and let go of this node's devices.
   node_->Loop([this] { return ends_ == 1; });
-  // Proxies still record what was under way.
-  node_->EndAll(traced ? kTraceEndLimit : std::chrono::milliseconds(0));
+  node_->EndAll(traced ? kTracedEndLimit : std::chrono::milliseconds(0));
   if (traced)
     node_->trace()->ForEachPart(
         transport_.rank(), [this](const TracePart& part) { node_->relay()->SendControl(0, part); });

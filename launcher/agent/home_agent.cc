@@ -19,11 +19,6 @@ namespace cuspan {
 namespace {
 
 constexpr std::chrono::milliseconds kHandshakeLimit{10'000};
-// For the whole end of the agents; after it this process ends by force.
-constexpr unsigned kShutdownSeconds = 5;
-// The same where the traces of all have to come home, and be written.
-constexpr unsigned kTraceSeconds = 60;
-constexpr std::chrono::milliseconds kTraceEndLimit{1'000};
 // The fastest of so many answers tells how the clocks stand.
 constexpr int kClockQuestions = 64;
 // So many devices with all their attributes fit into a message.
@@ -262,7 +257,7 @@ void HomeAgent::EndOthers() {
 
 void HomeAgent::Shutdown() {
   const bool traced = node_->trace() != nullptr;
-  ::alarm(traced ? kTraceSeconds : kShutdownSeconds);
+  ::alarm(traced ? kTracedEndSeconds : kEndSeconds);
   node_->clients().EndAll();
   KeepReports(node_->clients().TakeReports());
   EndOthers();
@@ -270,8 +265,7 @@ void HomeAgent::Shutdown() {
     if (const Status sent = launcher_->Send(RunStatistics{reports_}); !sent.ok())
       LogInfo("{}", sent.message());
   if (traced) EndTrace();
-  // Proxies still record what was under way.
-  node_->EndAll(traced ? kTraceEndLimit : std::chrono::milliseconds(0));
+  node_->EndAll(traced ? kTracedEndLimit : std::chrono::milliseconds(0));
   EndOthers();
   node_->Disconnect();
   if (traced)

@@ -13,7 +13,6 @@
 
 #include <chrono>
 #include <memory>
-#include <mutex>
 
 #include "common/shared_sync.h"
 #include "protocol/channel/bell.h"

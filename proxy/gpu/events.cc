@@ -20,7 +20,7 @@ CUresult EventPool::Record(CUstream stream, PooledEvent& event) {
 
 CUresult EventPool::Take(PooledEvent& event) {
   {
-    std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!free_.empty()) {
       event = PooledEvent(this, free_.back());
       free_.pop_back();
@@ -34,7 +34,7 @@ CUresult EventPool::Take(PooledEvent& event) {
 }
 
 void EventPool::Return(CUevent event) {
-  std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   free_.push_back(event);
 }
 

@@ -1,10 +1,10 @@
 // Driver events, used over and over: making one costs microseconds, recording one little.
 #pragma once
 
-#include <mutex>
 #include <utility>
 #include <vector>
 
+#include "common/mutex.h"
 #include "proxy/gpu/driver.h"
 
 namespace cuspan::proxy {
@@ -52,8 +52,8 @@ class EventPool {
 
   const Driver& driver_;
   const unsigned flags_;
-  std::mutex mutex_;
-  std::vector<CUevent> free_;
+  Mutex mutex_;
+  std::vector<CUevent> free_ CUSPAN_GUARDED_BY(mutex_);
 };
 
 }  // namespace cuspan::proxy

@@ -2,9 +2,23 @@
 
 #include <sys/mman.h>
 
+#include <cerrno>
+#include <cstring>
 #include <iterator>
 
+#include "common/log.h"
+
 namespace cuspan::proxy {
+namespace {
+
+// What was mapped there goes; the addresses stay taken.
+void ReserveAgain(void* at, std::uint64_t bytes) {
+  if (::mmap(at, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+             0) == MAP_FAILED)
+    LogError("cannot unmap a part of the shared region: {}", std::strerror(errno));
+}
+
+}  // namespace
 
 Mappings::~Mappings() {
   for (const auto& [address, memory] : mapped_) {
@@ -21,7 +35,7 @@ CUresult Mappings::Map(std::uint64_t address, std::uint64_t bytes) {
   if (Meets(address, bytes)) return CUDA_ERROR_ALREADY_MAPPED;
   if (IsFile(address, bytes)) {
     const CUresult result = MapFile(address, bytes);
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (result == CUDA_SUCCESS) mapped_[address] = {bytes, 0};
     return result;
   }
@@ -40,7 +54,7 @@ CUresult Mappings::Map(std::uint64_t address, std::uint64_t bytes) {
     driver_.cuMemRelease(memory);
     return result;
   }
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   mapped_[address] = {bytes, memory};
   return CUDA_SUCCESS;
 }
@@ -66,7 +80,7 @@ CUresult Mappings::Export(std::uint64_t address, std::uint64_t bytes, UniqueFd* 
   CUresult result = CUDA_ERROR_INVALID_VALUE;
   {
     // Held meanwhile, so that the memory stays.
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = mapped_.find(address);
     CUmemGenericAllocationHandle memory = trial;
     if (trial == 0 && found != mapped_.end() && found->second.first == bytes)
@@ -82,15 +96,19 @@ CUresult Mappings::Export(std::uint64_t address, std::uint64_t bytes, UniqueFd* 
 }
 
 CUresult Mappings::Unmap(std::uint64_t address, std::uint64_t bytes) {
-  const auto found = mapped_.find(address);
-  if (found == mapped_.end() || found->second.first != bytes) return CUDA_ERROR_INVALID_VALUE;
-  const CUmemGenericAllocationHandle memory = found->second.second;
+  CUmemGenericAllocationHandle memory = 0;
+  {
+    const MutexLock lock(mutex_);
+    const auto found = mapped_.find(address);
+    if (found == mapped_.end() || found->second.first != bytes) return CUDA_ERROR_INVALID_VALUE;
+    memory = found->second.second;
+  }
   if (!IsFile(address, bytes))
     if (const CUresult result = driver_.cuMemUnmap(address, bytes); result != CUDA_SUCCESS)
       return result;
   {
-    std::lock_guard lock(mutex_);
-    mapped_.erase(found);
+    const MutexLock lock(mutex_);
+    mapped_.erase(address);
   }
   return IsFile(address, bytes) ? UnmapFile(address, bytes) : driver_.cuMemRelease(memory);
 }
@@ -109,19 +127,19 @@ CUresult Mappings::MapFile(std::uint64_t address, std::uint64_t bytes) {
     if (result == CUDA_SUCCESS && mapped != address) result = CUDA_ERROR_NOT_SUPPORTED;
     if (result != CUDA_SUCCESS) driver_.cuMemHostUnregister(at);
   }
-  if (result != CUDA_SUCCESS)
-    ::mmap(at, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  if (result != CUDA_SUCCESS) ReserveAgain(at, bytes);
   return result;
 }
 
 CUresult Mappings::UnmapFile(std::uint64_t address, std::uint64_t bytes) {
   void* const at = reinterpret_cast<void*>(address);
   const CUresult result = driver_.cuMemHostUnregister(at);
-  ::mmap(at, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  ReserveAgain(at, bytes);
   return result;
 }
 
 bool Mappings::Meets(std::uint64_t address, std::uint64_t bytes) const {
+  const MutexLock lock(mutex_);
   const auto after = mapped_.lower_bound(address);
   if (after != mapped_.end() && after->first - address < bytes) return true;
   if (after == mapped_.begin()) return false;

@@ -3,9 +3,9 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <utility>
 
+#include "common/mutex.h"
 #include "proxy/gpu/device.h"
 
 namespace cuspan::proxy {
@@ -43,9 +43,10 @@ class Mappings {
 
   const Driver& driver_;
   const Device& device_;
-  std::mutex mutex_;  // Guards what follows.
+  mutable Mutex mutex_;
   // By address: bytes and memory.
-  std::map<std::uint64_t, std::pair<std::uint64_t, CUmemGenericAllocationHandle>> mapped_;
+  std::map<std::uint64_t, std::pair<std::uint64_t, CUmemGenericAllocationHandle>> mapped_
+      CUSPAN_GUARDED_BY(mutex_);
 };
 
 }  // namespace cuspan::proxy

@@ -328,7 +328,7 @@ Error DeviceGraph::NoteLaunch(Session& session, const StreamTarget& target) {
 }
 
 Error DeviceGraph::MakeReady(Session& session) {
-  std::lock_guard lock(renewing_);
+  const MutexLock lock(renewing_);
   if (!exec_.expired()) return CUDA_ERROR_NOT_SUPPORTED;
   if (ready_) return CUDA_SUCCESS;
   std::shared_ptr<Link> link;

@@ -11,9 +11,9 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "common/mutex.h"
 #include "interpose/calls/graph/graph.h"
 
 namespace cuspan {
@@ -83,7 +83,7 @@ class DeviceGraph : public std::enable_shared_from_this<DeviceGraph> {
   const std::uint64_t handle_;
   const std::uint64_t whole_;
   std::vector<Condition> conditions_;
-  std::mutex renewing_;                  // Held while the graph is made ready.
+  Mutex renewing_;                       // Held while the graph is made ready.
   bool ready_ = true;                    // It has no nodes.
   std::weak_ptr<DeviceGraphExec> exec_;  // The last one.
   std::uint64_t launched_ = 0;           // An event behind the last launch; 0 before the first.

@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "common/mutex.h"
 #include "interpose/client/pools.h"
 
 namespace cuspan {
@@ -14,8 +15,8 @@ struct Use {
   std::uint64_t now = 0;
   std::uint64_t most = 0;
 };
-std::mutex use_mutex;
-std::map<int, Use>& Uses() {
+Mutex use_mutex;
+std::map<int, Use>& Uses() CUSPAN_REQUIRES(use_mutex) {
   static auto* const uses = new std::map<int, Use>;  // Never destroyed, as the session.
   return *uses;
 }
@@ -143,7 +144,7 @@ Error GraphMemory::Allocate(Session& session, int on, std::uint64_t size) {
   bytes = size;
   link_number = link->number();
   session.pools().Keep(address, true);
-  std::lock_guard lock(use_mutex);
+  const MutexLock lock(use_mutex);
   Use& use = Uses()[device];
   use.now += bytes;
   use.most = std::max(use.most, use.now);
@@ -153,7 +154,7 @@ Error GraphMemory::Allocate(Session& session, int on, std::uint64_t size) {
 GraphMemory::~GraphMemory() {
   if (address == 0) return;
   {
-    std::lock_guard lock(use_mutex);
+    const MutexLock lock(use_mutex);
     Uses()[device].now -= bytes;
   }
   Session* const session = Session::IfStarted();
@@ -168,7 +169,7 @@ GraphMemory::~GraphMemory() {
 Error GetGraphMemory(int device, CUgraphMem_attribute attribute, std::uint64_t* value) {
   if (!IsHigh(attribute) && !IsCurrent(attribute)) return CUDA_ERROR_INVALID_VALUE;
   CUSPAN_RETURN_IF_FAILED(CheckDevice(device));
-  std::lock_guard lock(use_mutex);
+  const MutexLock lock(use_mutex);
   const Use& use = Uses()[device];
   *value = IsHigh(attribute) ? use.most : use.now;
   return CUDA_SUCCESS;
@@ -177,7 +178,7 @@ Error GetGraphMemory(int device, CUgraphMem_attribute attribute, std::uint64_t* 
 Error SetGraphMemory(int device, CUgraphMem_attribute attribute, std::uint64_t value) {
   if (!IsHigh(attribute) || value != 0) return CUDA_ERROR_INVALID_VALUE;
   CUSPAN_RETURN_IF_FAILED(CheckDevice(device));
-  std::lock_guard lock(use_mutex);
+  const MutexLock lock(use_mutex);
   Use& use = Uses()[device];
   use.most = use.now;
   return CUDA_SUCCESS;

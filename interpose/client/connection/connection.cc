@@ -32,7 +32,7 @@ CUresult Connection::SynchronizeStream(std::uint64_t stream) {
 }
 
 CUresult Connection::OwnStream(std::uint64_t* stream) {
-  std::lock_guard lock(own_stream_mutex_);
+  const MutexLock lock(own_stream_mutex_);
   if (own_stream_ == 0) {
     StreamCreate create;
     create.stream = NextHandle();
@@ -77,10 +77,9 @@ CUresult Connection::Wait(std::uint32_t request, PendingCalls::Call* pending) {
     return pending->done.load(std::memory_order_acquire) || fault() != CUDA_SUCCESS;
   };
   receiver_.Watch(over);
-  calls_.WaitFor(request, pending,
-                 [&](std::condition_variable& arrived, std::unique_lock<std::mutex>& lock) {
-                   WaitLong(arrived, lock, over);
-                 });
+  calls_.WaitFor(request, pending, [&](std::condition_variable& arrived, MutexLock& lock) {
+    WaitLong(arrived, lock, over);
+  });
   const auto waited = std::chrono::steady_clock::now() - start;
   channel_->statistics().wait_nanoseconds.fetch_add(
       static_cast<std::uint64_t>(std::chrono::nanoseconds(waited).count()),

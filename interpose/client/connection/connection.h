@@ -11,9 +11,9 @@
 #include <chrono>
 #include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <string>
 
+#include "common/mutex.h"
 #include "interpose/client/connection/common.h"
 #include "interpose/client/connection/last_posts.h"
 #include "interpose/client/connection/pending_calls.h"
@@ -145,7 +145,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Waits for `over()`, told by `changed`, with the lock; says after a while what it may be that
   // never comes.
   template <typename Over>
-  void WaitLong(std::condition_variable& changed, std::unique_lock<std::mutex>& lock, Over&& over) {
+  void WaitLong(std::condition_variable& changed, MutexLock& lock, Over&& over)
+      CUSPAN_NO_THREAD_SAFETY_ANALYSIS {  // Which mutex it is, only the caller knows.
     if (changed.wait_for(lock, kLongWait, over)) return;
     lock.unlock();
     OnLongWait();
@@ -177,8 +178,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   PostedFailures failures_;
   LastPosts last_posts_;
 
-  std::mutex own_stream_mutex_;
-  std::uint64_t own_stream_ = 0;
+  Mutex own_stream_mutex_;
+  std::uint64_t own_stream_ CUSPAN_GUARDED_BY(own_stream_mutex_) = 0;
 
   Transfers transfers_;
   Receiver receiver_;

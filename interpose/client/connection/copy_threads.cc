@@ -30,7 +30,7 @@ CopyThreads::CopyThreads() : count_(ThreadsForThisMachine()) {}
 void CopyThreads::Run(std::function<void()> task) {
   std::size_t waiting = 0;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     tasks_.push_back(std::move(task));
     waiting = waiting_.fetch_add(1) + 1;
     if (threads_.empty())
@@ -52,8 +52,8 @@ void CopyThreads::Loop() {
     looking_.fetch_sub(1);
     std::function<void()> task;
     {
-      std::unique_lock lock(mutex_);
-      arrived_.wait(lock, [this] { return !tasks_.empty(); });
+      MutexLock lock(mutex_);
+      arrived_.wait(lock, [this]() CUSPAN_REQUIRES(mutex_) { return !tasks_.empty(); });
       task = std::move(tasks_.front());
       tasks_.pop_front();
       waiting_.fetch_sub(1, std::memory_order_relaxed);

@@ -6,9 +6,10 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <thread>
 #include <vector>
+
+#include "common/mutex.h"
 
 namespace cuspan {
 
@@ -30,9 +31,9 @@ class CopyThreads {
   const unsigned count_;
   std::atomic<std::size_t> waiting_{0};
   std::atomic<std::size_t> looking_{0};  // Threads that will see a new task without being woken.
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable arrived_;
-  std::deque<std::function<void()>> tasks_;
+  std::deque<std::function<void()>> tasks_ CUSPAN_GUARDED_BY(mutex_);
   std::vector<std::thread> threads_;
 };
 

@@ -8,7 +8,7 @@
 namespace cuspan {
 
 void KernelOutput::Write(bool error, std::string text) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   kept_.push_back({error, std::move(text)});
   while (!kept_.empty()) {
     std::FILE* const stream = StreamOf(kept_.front());
@@ -31,7 +31,7 @@ void KernelOutput::WriteFor(std::FILE* stream) {
 void KernelOutput::WriteAll() {
   // The holder of a stream's lock may wait for the function that this thread is to run.
   if (ThisThread().in_host_call) return;
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (!kept_.empty()) {
     std::FILE* const stream = StreamOf(kept_.front());
     // Who holds the lock of a stream may wait for mutex_, not the other way round.

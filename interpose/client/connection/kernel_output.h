@@ -4,8 +4,9 @@
 #include <atomic>
 #include <cstdio>
 #include <deque>
-#include <mutex>
 #include <string>
+
+#include "common/mutex.h"
 
 namespace cuspan {
 
@@ -31,11 +32,11 @@ class KernelOutput {
   };
   static std::FILE* StreamOf(const Piece& piece) { return piece.error ? stderr : stdout; }
   // What comes first and is for `stream`, whose lock the thread has.
-  void WriteFor(std::FILE* stream);
+  void WriteFor(std::FILE* stream) CUSPAN_REQUIRES(mutex_);
   void WriteAll();
 
-  std::mutex mutex_;  // Held while writing, but never while waiting for a stream's lock.
-  std::deque<Piece> kept_;
+  Mutex mutex_;  // Held while writing, but never while waiting for a stream's lock.
+  std::deque<Piece> kept_ CUSPAN_GUARDED_BY(mutex_);
   std::atomic<bool> has_kept_ = false;  // Or stdout is to be flushed.
 };
 

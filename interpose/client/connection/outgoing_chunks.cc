@@ -4,9 +4,9 @@
 #include <atomic>
 #include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <optional>
 
+#include "common/mutex.h"
 #include "common/trace.h"
 
 namespace cuspan {
@@ -67,19 +67,19 @@ struct Shared {
   // The same by a thread that may come when all is over.
   void Help() {
     {
-      std::lock_guard lock(mutex);
+      const MutexLock lock(mutex);
       if (over) return;
       ++helpers;
     }
     Work();
-    std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     if (--helpers == 0) done.notify_all();
   }
   // Those who help are done, and nobody else will: the channel and the bytes may go.
   void End() {
-    std::unique_lock lock(mutex);
+    MutexLock lock(mutex);
     over = true;
-    done.wait(lock, [this] { return helpers == 0; });
+    done.wait(lock, [this]() CUSPAN_REQUIRES(mutex) { return helpers == 0; });
   }
 
   Channel& channel;
@@ -88,10 +88,10 @@ struct Shared {
   const std::uint64_t end;
   std::atomic<bool> failed{false};
   std::atomic<int> working{0};  // Threads that take pieces; no longer right when all are taken.
-  std::mutex mutex;
+  Mutex mutex;
   std::condition_variable done;
-  int helpers = 0;
-  bool over = false;
+  int helpers CUSPAN_GUARDED_BY(mutex) = 0;
+  bool over CUSPAN_GUARDED_BY(mutex) = false;
 };
 
 }  // namespace

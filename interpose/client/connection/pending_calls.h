@@ -5,10 +5,11 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <span>
 #include <unordered_map>
 #include <vector>
+
+#include "common/mutex.h"
 
 namespace cuspan {
 
@@ -24,27 +25,27 @@ class PendingCalls {
 
   // Returns the number under which the reply comes.
   std::uint32_t Add(Call* call) {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const std::uint32_t request = next_++;
     calls_[request] = call;
     return request;
   }
   // Nobody waits for it any more.
   void Remove(std::uint32_t request) {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     calls_.erase(request);
   }
   // Calls wait(std::condition_variable&, std::unique_lock&), which returns when the reply has
   // arrived or never will, and removes the call.
   template <typename Wait>
   void WaitFor(std::uint32_t request, Call* call, Wait&& wait) {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     wait(call->arrived, lock);
     calls_.erase(request);
   }
   // The reply of one that somebody waits for; others are given up.
   void Deliver(std::uint32_t request, std::span<const std::byte> payload) {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto call = calls_.find(request);
     if (call == calls_.end()) return;
     // The caller can not leave, and take its Call with it, before it has the mutex.
@@ -56,16 +57,16 @@ class PendingCalls {
   // seen by them.
   template <typename Fail>
   bool FailAll(Fail&& fail) {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!fail()) return false;
     for (auto& [request, call] : calls_) call->arrived.notify_one();
     return true;
   }
 
  private:
-  std::mutex mutex_;
-  std::unordered_map<std::uint32_t, Call*> calls_;
-  std::uint32_t next_ = 1;
+  Mutex mutex_;
+  std::unordered_map<std::uint32_t, Call*> calls_ CUSPAN_GUARDED_BY(mutex_);
+  std::uint32_t next_ CUSPAN_GUARDED_BY(mutex_) = 1;
 };
 
 }  // namespace cuspan

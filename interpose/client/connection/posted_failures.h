@@ -5,8 +5,9 @@
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <unordered_map>
+
+#include "common/mutex.h"
 
 namespace cuspan {
 
@@ -14,7 +15,7 @@ namespace cuspan {
 class PostedFailures {
  public:
   void Add(std::uint32_t thread, CUresult failure) {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     failures_.emplace(thread, failure);
     any_.store(true, std::memory_order_release);
   }
@@ -22,7 +23,7 @@ class PostedFailures {
   CUresult Take(std::uint32_t thread) {
     if (!any_.load(std::memory_order_acquire)) [[likely]]
       return CUDA_SUCCESS;
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto failure = failures_.find(thread);
     if (failure == failures_.end()) return CUDA_SUCCESS;
     const CUresult result = failure->second;
@@ -32,8 +33,8 @@ class PostedFailures {
   }
 
  private:
-  std::mutex mutex_;
-  std::unordered_map<std::uint32_t, CUresult> failures_;
+  Mutex mutex_;
+  std::unordered_map<std::uint32_t, CUresult> failures_ CUSPAN_GUARDED_BY(mutex_);
   std::atomic<bool> any_{false};
 };
 

@@ -20,8 +20,9 @@ void Receiver::GiveUp(const std::string& reason) {
 }
 
 bool Receiver::Receive() {
-  const std::unique_lock receiving(receiving_, std::try_to_lock);
-  return receiving && ReceiveSome();
+  if (!receiving_.try_lock()) return false;
+  const MutexLock receiving(receiving_, std::adopt_lock);
+  return ReceiveSome();
 }
 
 bool Receiver::ReceiveSome() {
@@ -133,19 +134,22 @@ void Receiver::ShowEvents() {
 
 void Receiver::ShowStored() {
   if (!has_unshown_.load(std::memory_order_acquire)) return;
-  const std::lock_guard receiving(receiving_);
+  const MutexLock receiving(receiving_);
   ShowEvents();
 }
 
 void Receiver::TryShowStored() {
   if (!has_unshown_.load(std::memory_order_acquire)) return;
-  if (const std::unique_lock receiving(receiving_, std::try_to_lock); receiving) ShowEvents();
+  if (!receiving_.try_lock()) return;
+  const MutexLock receiving(receiving_, std::adopt_lock);
+  ShowEvents();
 }
 
 bool Receiver::HasWork() {
   if (watched()) return false;
-  const std::unique_lock receiving(receiving_, std::try_to_lock);
-  return receiving && HasWorkNow();
+  if (!receiving_.try_lock()) return false;
+  const MutexLock receiving(receiving_, std::adopt_lock);
+  return HasWorkNow();
 }
 
 bool Receiver::HasWorkNow() const {
@@ -159,14 +163,14 @@ bool Receiver::HasWorkNow() const {
 }
 
 void Receiver::Post(const Signal& signal) {
-  std::lock_guard lock(deferred_mutex_);
+  const MutexLock lock(deferred_mutex_);
   deferred_.push_back(signal);
   has_deferred_.store(true, std::memory_order_release);
 }
 
 void Receiver::PostDeferred() {
   if (!has_deferred_.load(std::memory_order_acquire)) return;
-  std::lock_guard lock(deferred_mutex_);
+  const MutexLock lock(deferred_mutex_);
   while (!deferred_.empty()) {
     const std::vector<std::byte> frame = MakeFrame(deferred_.front());
     FrameHeader header;

@@ -4,10 +4,10 @@
 #include <atomic>
 #include <chrono>
 #include <deque>
-#include <mutex>
 #include <string>
 #include <thread>
 
+#include "common/mutex.h"
 #include "ops.gen.h"
 #include "protocol/channel/channel.h"
 
@@ -32,7 +32,7 @@ class Receiver {
   // that receives.
   template <typename Over>
   void Drain(Over&& over) {
-    const std::lock_guard receiving(receiving_);
+    const MutexLock receiving(receiving_);
     while (!over() && ReceiveSome()) {
     }
   }
@@ -65,12 +65,11 @@ class Receiver {
   void Post(const Signal& signal);
 
  private:
-  // With receiving_.
-  bool HasWorkNow() const;
-  bool ReceiveSome();
-  void ShowEvents();
+  bool HasWorkNow() const CUSPAN_REQUIRES(receiving_);
+  bool ReceiveSome() CUSPAN_REQUIRES(receiving_);
+  void ShowEvents() CUSPAN_REQUIRES(receiving_);
   // False when the message makes no sense.
-  bool HandleFrame(const Frame& frame);
+  bool HandleFrame(const Frame& frame) CUSPAN_REQUIRES(receiving_);
   bool HandlePostedFailure(const Frame& frame);
   void PostDeferred();
 
@@ -79,14 +78,14 @@ class Receiver {
   const WaitStages stages_ = WaitStages::ForThisMachine();
   std::atomic<bool> broken_{false};  // The other end broke the protocol.
   // Written all the time while the receiver thread watches: on lines of their own.
-  alignas(64) std::mutex receiving_;  // Of the thread that receives.
-  std::atomic<int> watching_{0};      // Threads that wait for a reply and receive meanwhile.
+  alignas(64) Mutex receiving_;   // Of the thread that receives.
+  std::atomic<int> watching_{0};  // Threads that wait for a reply and receive meanwhile.
   // Completions that wait for chunks: of the thread that receives.
-  std::deque<EventReached> unshown_events_;
+  std::deque<EventReached> unshown_events_ CUSPAN_GUARDED_BY(receiving_);
   std::atomic<bool> has_unshown_{false};
   // Posts that wait for room.
-  std::mutex deferred_mutex_;
-  std::deque<Signal> deferred_;
+  Mutex deferred_mutex_;
+  std::deque<Signal> deferred_ CUSPAN_GUARDED_BY(deferred_mutex_);
   std::atomic<bool> has_deferred_{false};
 };
 

@@ -20,30 +20,30 @@ constexpr std::size_t kFailedRemembered = 1024;
 
 Transfers::~Transfers() {
   {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     stopping_ = true;
     may_send_.notify_all();
     // What is being stored uses this and the channel.
-    received_.wait(lock, [this] { return storing_ == 0; });
+    received_.wait(lock, [this]() CUSPAN_REQUIRES(mutex_) { return storing_ == 0; });
   }
   if (sender_.joinable()) sender_.join();
 }
 
 std::uint64_t Transfers::BeginOutgoing() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const std::uint64_t transfer = next_++;
   outgoing_.emplace(transfer, Outgoing{});
   return transfer;
 }
 
 void Transfers::Forget(std::uint64_t transfer) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   outgoing_.erase(transfer);
   common_->receiving.fetch_sub(static_cast<int>(incoming_.erase(transfer)));
 }
 
 bool Transfers::MaySend(std::uint64_t transfer) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto known = outgoing_.find(transfer);
   return failed_ != CUDA_SUCCESS || known == outgoing_.end() || Wanted(known->second);
 }
@@ -51,8 +51,8 @@ bool Transfers::MaySend(std::uint64_t transfer) {
 CUresult Transfers::Send(std::uint64_t transfer, const std::byte* source, std::uint64_t bytes,
                          const HostRows& rows) {
   {
-    std::unique_lock lock(mutex_);
-    may_send_.wait(lock, [&] {
+    MutexLock lock(mutex_);
+    may_send_.wait(lock, [&]() CUSPAN_REQUIRES(mutex_) {
       const auto known = outgoing_.find(transfer);
       return failed_ != CUDA_SUCCESS || known == outgoing_.end() || Wanted(known->second);
     });
@@ -68,7 +68,7 @@ CUresult Transfers::Send(std::uint64_t transfer, const std::byte* source, std::u
 void Transfers::SendLater(std::uint64_t transfer, const std::byte* source, std::uint64_t bytes,
                           const HostRows& rows) {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto known = outgoing_.find(transfer);
     if (known == outgoing_.end()) return;  // Refused in the meantime.
     known->second.source = source;
@@ -95,11 +95,11 @@ bool Transfers::SendPart(std::uint64_t transfer, Outgoing& outgoing) {
 }
 
 void Transfers::SenderLoop() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   std::uint64_t last = 0;  // The one that had its turn.
   for (;;) {
     auto ready = outgoing_.end();
-    may_send_.wait(lock, [&] {
+    may_send_.wait(lock, [&]() CUSPAN_REQUIRES(mutex_) {
       const auto is_ready = [&](const auto& entry) {
         return entry.second.by_sender && Wanted(entry.second);
       };
@@ -125,7 +125,7 @@ void Transfers::SenderLoop() {
 }
 
 std::uint64_t Transfers::BeginIncoming(std::shared_ptr<Incoming> incoming) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const std::uint64_t transfer = next_++;
   incoming_.emplace(transfer, std::move(incoming));
   common_->receiving.fetch_add(1);
@@ -134,22 +134,25 @@ std::uint64_t Transfers::BeginIncoming(std::shared_ptr<Incoming> incoming) {
 
 CUresult Transfers::WaitComplete(const Incoming& incoming) {
   // It becomes so when the device is lost, too, and not while its memory is written to.
-  std::unique_lock lock(mutex_);
-  received_.wait(lock, [&] { return incoming.complete.load(std::memory_order_relaxed); });
+  MutexLock lock(mutex_);
+  received_.wait(lock, [&]() CUSPAN_REQUIRES(mutex_) {
+    return incoming.complete.load(std::memory_order_relaxed);
+  });
   return incoming.result;
 }
 
 void Transfers::WaitStored(std::uint64_t chunks) {
   if (Stored(chunks)) return;
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   const auto awaited = stored_awaited_.insert(chunks);
-  received_.wait(lock, [&] { return failed_ != CUDA_SUCCESS || Stored(chunks); });
+  received_.wait(
+      lock, [&]() CUSPAN_REQUIRES(mutex_) { return failed_ != CUDA_SUCCESS || Stored(chunks); });
   stored_awaited_.erase(awaited);
 }
 
 void Transfers::OnWanted(std::uint64_t transfer, std::uint64_t chunks) {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto known = outgoing_.find(transfer);
     if (known == outgoing_.end()) return;
     known->second.wanted = chunks;
@@ -161,7 +164,7 @@ void Transfers::OnWanted(std::uint64_t transfer, std::uint64_t chunks) {
 bool Transfers::OnChunk(const Chunk& chunk) {
   std::shared_ptr<Incoming> incoming;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     // So many slots there are, and no chunk without one.
     if (channel_->IncomingSlot(chunk.slot) == nullptr || storing_ >= 64) return false;
     const auto known = incoming_.find(chunk.transfer);
@@ -193,7 +196,7 @@ void Transfers::Store(const std::shared_ptr<Incoming>& incoming, const Chunk& ch
              channel_->IncomingSlot(chunk.slot));
   span.Done(TraceKind::kOutOfStaging, device_, chunk.transfer, chunk.offset, chunk.bytes);
   channel_->statistics().bytes_from_device.fetch_add(chunk.bytes, std::memory_order_relaxed);
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   --incoming->storing;
   --storing_;
   incoming->stored += chunk.bytes;
@@ -239,7 +242,7 @@ void Transfers::Complete(Incoming& incoming) {
 }
 
 void Transfers::OnFailed(std::uint64_t transfer, CUresult result) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   outgoing_.erase(transfer);
   if (const auto known = incoming_.find(transfer); known != incoming_.end()) {
     EndIncoming(*known->second, result);
@@ -253,7 +256,7 @@ void Transfers::OnFailed(std::uint64_t transfer, CUresult result) {
 }
 
 void Transfers::FailAll(CUresult result) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   failed_ = result;
   outgoing_.clear();
   for (const auto& [number, incoming] : incoming_) EndIncoming(*incoming, result);

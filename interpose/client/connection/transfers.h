@@ -15,13 +15,13 @@
 #include <condition_variable>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <thread>
 #include <unordered_map>
 #include <vector>
 
+#include "common/mutex.h"
 #include "interpose/client/connection/common.h"
 #include "interpose/client/connection/host_rows.h"
 #include "protocol/channel/channel.h"
@@ -104,34 +104,36 @@ class Transfers {
   // Sends what comes next of it; true when that was all. Without the mutex.
   bool SendPart(std::uint64_t transfer, Outgoing& outgoing);
   void Store(const std::shared_ptr<Incoming>& incoming, const Chunk& chunk, std::uint64_t arrival);
-  // With the mutex: what is in the chunk's slot is not needed any more.
-  void Done(const Chunk& chunk, std::uint64_t arrival);
-  // With the mutex: no more chunks of it will come.
-  void EndIncoming(Incoming& incoming, CUresult result);
-  // With the mutex: completes it if it may be.
-  void Complete(Incoming& incoming);
+  // What is in the chunk's slot is not needed any more.
+  void Done(const Chunk& chunk, std::uint64_t arrival) CUSPAN_REQUIRES(mutex_);
+  // No more chunks of it will come.
+  void EndIncoming(Incoming& incoming, CUresult result) CUSPAN_REQUIRES(mutex_);
+  // Completes it if it may be.
+  void Complete(Incoming& incoming) CUSPAN_REQUIRES(mutex_);
 
   Channel* const channel_;
   ConnectionCommon* const common_;
   const std::uint32_t device_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable may_send_;  // A transfer of outgoing_ may be ready, or is no more.
   std::condition_variable received_;  // One of incoming_ is complete, or what stored_awaited_ says.
-  std::uint64_t next_ = 1;
-  CUresult failed_ = CUDA_SUCCESS;
-  bool stopping_ = false;
-  std::map<std::uint64_t, Outgoing> outgoing_;  // In the order in which they were begun.
-  std::unordered_map<std::uint64_t, std::shared_ptr<Incoming>> incoming_;
-  std::set<std::uint64_t> failed_incoming_;  // The last of those of which chunks may still come.
-  int storing_ = 0;                          // Chunks of all transfers that are being copied now.
-  std::uint64_t arrived_chunks_ = 0;         // Receiver thread.
+  std::uint64_t next_ CUSPAN_GUARDED_BY(mutex_) = 1;
+  CUresult failed_ CUSPAN_GUARDED_BY(mutex_) = CUDA_SUCCESS;
+  bool stopping_ CUSPAN_GUARDED_BY(mutex_) = false;
+  std::map<std::uint64_t, Outgoing> outgoing_
+      CUSPAN_GUARDED_BY(mutex_);  // In the order in which they were begun.
+  std::unordered_map<std::uint64_t, std::shared_ptr<Incoming>> incoming_ CUSPAN_GUARDED_BY(mutex_);
+  std::set<std::uint64_t> failed_incoming_
+      CUSPAN_GUARDED_BY(mutex_);               // The last of those of which chunks may still come.
+  int storing_ CUSPAN_GUARDED_BY(mutex_) = 0;  // Chunks of all transfers that are being copied now.
+  std::uint64_t arrived_chunks_ = 0;           // Receiver thread.
   // The first so many to arrive are stored, and of those after them these: however many, while a
   // thread that copies one of the first does not get its turn.
   std::atomic<std::uint64_t> stored_chunks_{0};
-  std::set<std::uint64_t> stored_later_;
+  std::set<std::uint64_t> stored_later_ CUSPAN_GUARDED_BY(mutex_);
   // Until so many are stored, somebody waits to have it told, or to send.
-  std::multiset<std::uint64_t> stored_awaited_;
-  std::multiset<std::uint64_t> send_awaits_stored_;
+  std::multiset<std::uint64_t> stored_awaited_ CUSPAN_GUARDED_BY(mutex_);
+  std::multiset<std::uint64_t> send_awaits_stored_ CUSPAN_GUARDED_BY(mutex_);
   std::thread sender_;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "interpose/client/connection/connection.h"
+#include "interpose/client/memory/addresses.h"
 #include "interpose/client/memory/shared_region.h"
 
 namespace cuspan {
@@ -10,7 +11,6 @@ namespace {
 
 // Pieces are mapped in multiples of the driver's granularity, and small blocks
 // share pieces of kPieceBytes, so that few allocations need a round trip.
-constexpr std::uint64_t kGranularity = 2 << 20;
 constexpr std::uint64_t kPieceBytes = 64 << 20;
 // Blocks from here on have a piece of their own, which goes back to the driver when freed.
 constexpr std::uint64_t kLargeBytes = 32 << 20;
@@ -18,10 +18,6 @@ constexpr std::uint64_t kLargeBytes = 32 << 20;
 // Of freed blocks, until the proxy is asked how far the device has come.
 constexpr std::uint64_t kFenceBytes = 8 << 20;
 constexpr std::size_t kFenceBlocks = 256;
-
-std::uint64_t RoundUp(std::uint64_t bytes) {
-  return (bytes + kGranularity - 1) / kGranularity * kGranularity;
-}
 
 }  // namespace
 
@@ -39,7 +35,7 @@ CUresult DeviceMemory::Allocate(std::uint64_t bytes, std::uint64_t* address) {
   for (bool waited = false;;) {
     bool enough_retired = false;
     {
-      std::lock_guard lock(mutex_);
+      const WriterLock lock(mutex_);
       if (const auto base = blocks_.Allocate(bytes)) {
         *address = *base;
         return CUDA_SUCCESS;
@@ -61,7 +57,7 @@ CUresult DeviceMemory::Allocate(std::uint64_t bytes, std::uint64_t* address) {
 
 void DeviceMemory::WaitForRetired() {
   {
-    std::shared_lock lock(mutex_);
+    const ReaderLock lock(mutex_);
     if (retired_.empty()) return;
   }
   // What is wrong with the device is told by the next call.
@@ -69,16 +65,16 @@ void DeviceMemory::WaitForRetired() {
 }
 
 CUresult DeviceMemory::Grow(std::uint64_t bytes) {
-  std::lock_guard growing(growing_);
+  const MutexLock growing(growing_);
   {
     // Somebody else may have grown while this thread waited for its turn.
-    std::lock_guard lock(mutex_);
+    const WriterLock lock(mutex_);
     if (const auto base = blocks_.Allocate(bytes)) {
       blocks_.Free(*base);
       return CUDA_SUCCESS;
     }
   }
-  const std::uint64_t exact = RoundUp(bytes);
+  const std::uint64_t exact = RoundUpToGranularity(bytes);
   if (exact < kLargeBytes && Map(kPieceBytes) == CUDA_SUCCESS) return CUDA_SUCCESS;
   CUresult result = Map(exact);
   if (result != CUDA_ERROR_OUT_OF_MEMORY) return result;
@@ -93,7 +89,7 @@ CUresult DeviceMemory::Map(std::uint64_t bytes) {
   MemoryMap op;
   op.bytes = bytes;
   {
-    std::lock_guard lock(mutex_);
+    const WriterLock lock(mutex_);
     const auto base = blocks_.PlaceSegment(bytes);
     if (!base) return CUDA_ERROR_OUT_OF_MEMORY;
     op.address = *base;
@@ -106,20 +102,20 @@ CUresult DeviceMemory::Map(std::uint64_t bytes) {
     Unmap({op.address, bytes});
     return result;
   }
-  std::lock_guard lock(mutex_);
+  const WriterLock lock(mutex_);
   blocks_.AddSegment({op.address, bytes});
   return CUDA_SUCCESS;
 }
 
 void DeviceMemory::Trim(bool all) {
-  std::lock_guard growing(growing_);
+  const MutexLock growing(growing_);
   TrimLocked(all);
 }
 
 void DeviceMemory::TrimLocked(bool all) {
   std::vector<BlockAllocator::Range> idle;
   {
-    std::lock_guard lock(mutex_);
+    const WriterLock lock(mutex_);
     trim_wanted_.store(false, std::memory_order_relaxed);
     idle = blocks_.EmptySegments();
     // One shared piece stays, for the next small blocks.
@@ -144,7 +140,7 @@ void DeviceMemory::Unmap(const BlockAllocator::Range& segment) {
 CUresult DeviceMemory::Free(std::uint64_t address, std::function<void()> returned) {
   bool ask = false;
   {
-    std::lock_guard lock(mutex_);
+    const WriterLock lock(mutex_);
     if (imports_.contains(address)) return CUDA_ERROR_INVALID_VALUE;
     const auto range = blocks_.Retire(address);
     if (!range) return CUDA_ERROR_INVALID_VALUE;
@@ -176,7 +172,7 @@ void DeviceMemory::Recycle(BlockAllocator::Range range) {
 void DeviceMemory::Completed(std::uint64_t sequence) {
   std::vector<std::function<void()>> returned;
   {
-    std::lock_guard lock(mutex_);
+    const WriterLock lock(mutex_);
     if (sequence <= completed_.load(std::memory_order_relaxed)) return;
     completed_.store(sequence, std::memory_order_release);
     while (!retired_.empty() && retired_.front().fence <= sequence) {
@@ -193,20 +189,20 @@ void DeviceMemory::Completed(std::uint64_t sequence) {
 
 CUresult DeviceMemory::Import(const std::string& exchange, BlockAllocator::Range piece,
                               std::uint64_t* base) {
-  std::lock_guard growing(growing_);
+  const MutexLock growing(growing_);
   MemoryImport op;
   op.exchange = exchange;
   op.address = piece.base;
   op.bytes = piece.bytes;
   {
-    std::lock_guard lock(mutex_);
+    const WriterLock lock(mutex_);
     const auto place = blocks_.PlaceSegment(piece.bytes);
     if (!place) return CUDA_ERROR_MAP_FAILED;
     op.at = *place;
   }
   MemoryImport::Reply reply;
   if (const CUresult result = link_->Call(op, &reply); result != CUDA_SUCCESS) return result;
-  std::lock_guard lock(mutex_);
+  const WriterLock lock(mutex_);
   blocks_.AddTaken({op.at, piece.bytes});
   imports_.insert(op.at);
   *base = op.at;
@@ -214,11 +210,11 @@ CUresult DeviceMemory::Import(const std::string& exchange, BlockAllocator::Range
 }
 
 CUresult DeviceMemory::EndImport(std::uint64_t base) {
-  std::lock_guard growing(growing_);
+  const MutexLock growing(growing_);
   MemoryImportEnd op;
   op.at = base;
   {
-    std::lock_guard lock(mutex_);
+    const WriterLock lock(mutex_);
     const auto segment = blocks_.Segment(base);
     if (!imports_.contains(base) || !segment) return CUDA_ERROR_INVALID_VALUE;
     op.bytes = segment->bytes;
@@ -226,34 +222,36 @@ CUresult DeviceMemory::EndImport(std::uint64_t base) {
   MemoryImportEnd::Reply reply;
   // What could not be given back stays where it is, and is still another's.
   if (const CUresult result = link_->Call(op, &reply); result != CUDA_SUCCESS) return result;
-  std::lock_guard lock(mutex_);
+  const WriterLock lock(mutex_);
   imports_.erase(base);
   blocks_.RemoveTaken(base);
   return CUDA_SUCCESS;
 }
 
 std::vector<BlockAllocator::Range> DeviceMemory::Pieces() const {
-  std::shared_lock lock(mutex_);
+  const ReaderLock lock(mutex_);
   std::vector<BlockAllocator::Range> own = blocks_.Segments();
-  std::erase_if(own, [&](const auto& segment) { return imports_.contains(segment.base); });
+  std::erase_if(own, [&](const auto& segment) CUSPAN_REQUIRES_SHARED(mutex_) {
+    return imports_.contains(segment.base);
+  });
   return own;
 }
 
 std::optional<BlockAllocator::Range> DeviceMemory::OwnPiece(std::uint64_t address) const {
-  std::shared_lock lock(mutex_);
+  const ReaderLock lock(mutex_);
   const auto piece = InWindow(address) ? blocks_.Segment(address) : std::nullopt;
   return piece && !imports_.contains(piece->base) ? piece : std::nullopt;
 }
 
 std::optional<BlockAllocator::Range> DeviceMemory::Piece(std::uint64_t address) const {
-  std::shared_lock lock(mutex_);
+  const ReaderLock lock(mutex_);
   return InWindow(address) ? blocks_.Segment(address) : std::nullopt;
 }
 
 std::optional<BlockAllocator::Range> DeviceMemory::Find(std::uint64_t address) const {
   if (region_ != nullptr && region_->Contains(address))
     return region_->Reaches(*link_, address) ? region_->Find(address) : std::nullopt;
-  std::shared_lock lock(mutex_);
+  const ReaderLock lock(mutex_);
   if (InWindow(address)) return blocks_.Find(address);
   for (const auto& variable : variables_)
     if (address - variable.base < variable.bytes) return variable;
@@ -261,17 +259,17 @@ std::optional<BlockAllocator::Range> DeviceMemory::Find(std::uint64_t address) c
 }
 
 void DeviceMemory::AddVariable(std::uint64_t address, std::uint64_t bytes) {
-  std::lock_guard lock(mutex_);
+  const WriterLock lock(mutex_);
   variables_.push_back({address, bytes});
 }
 
 void DeviceMemory::RemoveVariable(std::uint64_t address) {
-  std::lock_guard lock(mutex_);
+  const WriterLock lock(mutex_);
   std::erase_if(variables_, [&](const auto& variable) { return variable.base == address; });
 }
 
 std::uint64_t DeviceMemory::idle_bytes() const {
-  std::shared_lock lock(mutex_);
+  const ReaderLock lock(mutex_);
   return blocks_.free_bytes() + retired_bytes_;
 }
 

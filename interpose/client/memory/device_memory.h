@@ -13,13 +13,12 @@
 #include <atomic>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <set>
-#include <shared_mutex>
 #include <string>
 #include <vector>
 
+#include "common/mutex.h"
 #include "interpose/client/memory/block_allocator.h"
 #include "structs.gen.h"
 
@@ -91,8 +90,8 @@ class DeviceMemory {
   void Unmap(const BlockAllocator::Range& segment);
   // Gives back what is idle: all of it, or what is not kept for the next blocks.
   void Trim(bool all);
-  void TrimLocked(bool all);                  // Under growing_.
-  void Recycle(BlockAllocator::Range range);  // Under mutex_.
+  void TrimLocked(bool all);                                          // Under growing_.
+  void Recycle(BlockAllocator::Range range) CUSPAN_REQUIRES(mutex_);  // Under mutex_.
   // Waits until the device has done what freed blocks wait for.
   void WaitForRetired();
 
@@ -100,15 +99,16 @@ class DeviceMemory {
   const AddressWindow window_;
   const SharedRegion* const region_;
   PieceListener* const pieces_;
-  std::mutex growing_;  // Held while the proxy maps or unmaps; the blocks stay usable.
-  mutable std::shared_mutex mutex_;
-  BlockAllocator blocks_;
-  std::set<std::uint64_t> imports_;  // The bases of imported pieces.
-  std::vector<BlockAllocator::Range> variables_;
-  std::deque<Retired> retired_;       // In the order of their fences, nearly.
-  std::uint64_t retired_bytes_ = 0;   // Of all of them,
-  std::uint64_t unfenced_bytes_ = 0;  // and of those since a fence was asked for.
-  std::size_t unfenced_blocks_ = 0;
+  Mutex growing_;  // Held while the proxy maps or unmaps; the blocks stay usable.
+  mutable SharedMutex mutex_;
+  BlockAllocator blocks_ CUSPAN_GUARDED_BY(mutex_);
+  std::set<std::uint64_t> imports_ CUSPAN_GUARDED_BY(mutex_);  // The bases of imported pieces.
+  std::vector<BlockAllocator::Range> variables_ CUSPAN_GUARDED_BY(mutex_);
+  std::deque<Retired> retired_ CUSPAN_GUARDED_BY(mutex_);  // In the order of their fences, nearly.
+  std::uint64_t retired_bytes_ CUSPAN_GUARDED_BY(mutex_) = 0;  // Of all of them,
+  std::uint64_t unfenced_bytes_ CUSPAN_GUARDED_BY(mutex_) =
+      0;  // and of those since a fence was asked for.
+  std::size_t unfenced_blocks_ CUSPAN_GUARDED_BY(mutex_) = 0;
   std::atomic<std::uint64_t> completed_ = 0;
   std::atomic<bool> trim_wanted_ = false;  // A segment is empty that need not be kept.
 };

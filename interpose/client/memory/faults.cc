@@ -11,6 +11,7 @@
 #include <mutex>
 
 #include "common/log.h"
+#include "common/mutex.h"
 #include "interpose/client/background_thread.h"
 #include "interpose/client/memory/mirrors.h"
 
@@ -150,8 +151,8 @@ bool AdmitSystemCall(std::uint64_t address, std::size_t bytes, bool write) {
 }
 
 int ExchangeSegvAction(const struct sigaction* action, struct sigaction* old) {
-  static constinit std::mutex exchanging;
-  std::lock_guard lock(exchanging);
+  static constinit Mutex exchanging;
+  const MutexLock lock(exchanging);
   const struct sigaction* const before = programs_action.load();
   struct sigaction plain {};
   plain.sa_handler = SIG_DFL;

@@ -49,7 +49,7 @@ CUresult HostMemory::Allocate(std::size_t bytes, unsigned flags, int device, voi
     base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (base == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  std::lock_guard lock(mutex_);
+  const WriterLock lock(mutex_);
   const auto* const key = static_cast<const std::byte*>(base);
   ranges_[key] = {static_cast<std::byte*>(base), bytes, flags, true, device};
   *memory = base;
@@ -59,7 +59,7 @@ CUresult HostMemory::Allocate(std::size_t bytes, unsigned flags, int device, voi
 CUresult HostMemory::Free(void* memory) {
   HostRange range{};
   {
-    std::lock_guard lock(mutex_);
+    const WriterLock lock(mutex_);
     const auto known = ranges_.find(static_cast<const std::byte*>(memory));
     if (known == ranges_.end() || !known->second.allocated) return CUDA_ERROR_INVALID_VALUE;
     range = known->second;
@@ -79,7 +79,7 @@ CUresult HostMemory::Register(void* memory, std::size_t bytes, unsigned flags, i
       !IsMapped(base, bytes)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  std::lock_guard lock(mutex_);
+  const WriterLock lock(mutex_);
   if (const HostRange* other = FindOverlap(base, bytes)) {
     return other->allocated ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
   }
@@ -90,7 +90,7 @@ CUresult HostMemory::Register(void* memory, std::size_t bytes, unsigned flags, i
 CUresult HostMemory::Unregister(void* memory) {
   const auto* const base = static_cast<const std::byte*>(memory);
   if (base == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  std::lock_guard lock(mutex_);
+  const WriterLock lock(mutex_);
   const HostRange* const range = FindOverlap(base, 1);
   if (range == nullptr) return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
   if (range->allocated || range->base != base) return CUDA_ERROR_INVALID_VALUE;
@@ -100,7 +100,7 @@ CUresult HostMemory::Unregister(void* memory) {
 
 std::optional<HostRange> HostMemory::Find(const void* address, std::size_t bytes) const {
   const auto* const at = static_cast<const std::byte*>(address);
-  std::shared_lock lock(mutex_);
+  const ReaderLock lock(mutex_);
   const auto after = ranges_.upper_bound(at);
   if (after == ranges_.begin()) return std::nullopt;
   const HostRange& range = std::prev(after)->second;

@@ -7,9 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <optional>
-#include <shared_mutex>
+
+#include "common/mutex.h"
 
 namespace cuspan {
 
@@ -42,10 +42,11 @@ class HostMemory {
 
  private:
   SharedRegion* const shared_;
-  mutable std::shared_mutex mutex_;
-  std::map<const std::byte*, HostRange> ranges_;  // By base.
-  // Under the mutex: a range that shares a byte with [base, base + bytes), or null.
-  const HostRange* FindOverlap(const std::byte* base, std::size_t bytes) const;
+  mutable SharedMutex mutex_;
+  std::map<const std::byte*, HostRange> ranges_ CUSPAN_GUARDED_BY(mutex_);  // By base.
+  // A range that shares a byte with [base, base + bytes), or null.
+  const HostRange* FindOverlap(const std::byte* base, std::size_t bytes) const
+      CUSPAN_REQUIRES_SHARED(mutex_);
 };
 
 }  // namespace cuspan

@@ -65,7 +65,7 @@ CUresult ManagedVariables::Write(Connection& link, std::uint64_t address,
 CUresult ManagedVariables::Loaded(Connection& link, const FatbinRecord& fatbin) {
   const std::vector<const ManagedRecord*> records = Registry::Get().ManagedOf(fatbin);
   if (records.empty()) return CUDA_SUCCESS;
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const ManagedRecord* record : records) {
     VariableFind find;
     find.module = fatbin.module;
@@ -100,7 +100,7 @@ CUresult ManagedVariables::Loaded(Connection& link, const FatbinRecord& fatbin) 
 
 CUresult ManagedVariables::BeforeLaunch(Connection& link) {
   if (!any_.load(std::memory_order_acquire)) return CUDA_SUCCESS;
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   const std::vector<Quiet> others = OthersThatRan(link);
   if (!others.empty()) {
     // What these do may wait for a function of the program, whose thread comes here as well.
@@ -132,7 +132,7 @@ CUresult ManagedVariables::BeforeLaunch(Connection& link) {
 
 CUresult ManagedVariables::SendNews(Connection& link) {
   if (!any_.load(std::memory_order_acquire)) return CUDA_SUCCESS;
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (Variable& variable : variables_) {
     for (Place& place : variable.places) {
       if (place.number != link.number()) continue;
@@ -173,7 +173,7 @@ std::vector<ManagedVariables::Quiet> ManagedVariables::OthersThatRan(const Conne
 
 void ManagedVariables::AfterLaunch(Connection& link) {
   if (!any_.load(std::memory_order_acquire)) return;
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ++launches_[link.number()];
   for (Variable& variable : variables_)
     for (Place& place : variable.places)
@@ -197,7 +197,7 @@ CUresult ManagedVariables::Pull(Variable& variable, Place& place, Connection& li
 
 CUresult ManagedVariables::Synchronized(Connection& link, bool all) {
   if (!any_.load(std::memory_order_acquire)) return CUDA_SUCCESS;
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (Variable& variable : variables_) {
     for (Place& place : variable.places) {
       place.check = true;
@@ -211,7 +211,7 @@ CUresult ManagedVariables::Synchronized(Connection& link, bool all) {
 }
 
 void ManagedVariables::Forget(const Connection& link) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   launches_.erase(link.number());
   for (Variable& variable : variables_)
     variable.places.remove_if([&](const Place& place) { return place.number == link.number(); });
@@ -220,7 +220,7 @@ void ManagedVariables::Forget(const Connection& link) {
 void ManagedVariables::Unload(const FatbinRecord& fatbin) {
   std::vector<std::uint64_t> gone;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     variables_.remove_if([&](const Variable& variable) {
       if (variable.fatbin != &fatbin) return false;
       gone.push_back(variable.address);
@@ -233,7 +233,7 @@ void ManagedVariables::Unload(const FatbinRecord& fatbin) {
 
 std::optional<BlockAllocator::Range> ManagedVariables::At(std::uint64_t address) const {
   if (!any_.load(std::memory_order_acquire)) return std::nullopt;
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const Variable& variable : variables_)
     if (address - variable.address < variable.bytes)
       return BlockAllocator::Range{variable.address, variable.bytes};

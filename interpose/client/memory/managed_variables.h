@@ -15,10 +15,10 @@
 #include <cstdint>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <vector>
 
+#include "common/mutex.h"
 #include "interpose/client/memory/block_allocator.h"
 #include "interpose/client/registry.h"
 
@@ -70,8 +70,8 @@ class ManagedVariables {
     std::shared_ptr<Connection> link;
     std::uint64_t launches;
   };
-  std::vector<Quiet> OthersThatRan(const Connection& link);
-  Variable* Find(const FatbinRecord& fatbin, const ManagedRecord& record);
+  std::vector<Quiet> OthersThatRan(const Connection& link) CUSPAN_REQUIRES(mutex_);
+  Variable* Find(const FatbinRecord& fatbin, const ManagedRecord& record) CUSPAN_REQUIRES(mutex_);
   static bool Has(const Variable& variable, const Connection& link);
   CUresult Read(Connection& link, std::uint64_t address, std::vector<std::byte>* bytes);
   CUresult Write(Connection& link, std::uint64_t address, const std::vector<std::byte>& bytes);
@@ -80,11 +80,12 @@ class ManagedVariables {
 
   SharedRegion* const region_;
   std::atomic<bool> any_{false};
-  // Guards what follows. Nobody waits under it for what a device does: that may wait for the
+  // Nobody waits under it for what a device does: that may wait for the
   // program's own functions, around which it is taken.
-  mutable std::mutex mutex_;
-  std::list<Variable> variables_;
-  std::map<std::uint64_t, std::uint64_t> launches_;  // By the number of the link.
+  mutable Mutex mutex_;
+  std::list<Variable> variables_ CUSPAN_GUARDED_BY(mutex_);
+  std::map<std::uint64_t, std::uint64_t> launches_
+      CUSPAN_GUARDED_BY(mutex_);  // By the number of the link.
 };
 
 }  // namespace cuspan

@@ -19,7 +19,7 @@ void MemoryAdvice::ForRange(std::uint64_t address, std::uint64_t bytes, Use&& us
 void MemoryAdvice::Advise(std::uint64_t address, std::uint64_t bytes, CUmem_advise advice,
                           const Place& place) {
   const int device = place.type == CU_MEM_LOCATION_TYPE_DEVICE ? place.id : CU_DEVICE_CPU;
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ForRange(address, bytes, [&](Entry& entry) {
     switch (advice) {
       case CU_MEM_ADVISE_SET_READ_MOSTLY:
@@ -45,12 +45,12 @@ void MemoryAdvice::Advise(std::uint64_t address, std::uint64_t bytes, CUmem_advi
 }
 
 void MemoryAdvice::Prefetched(std::uint64_t address, std::uint64_t bytes, const Place& place) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ForRange(address, bytes, [&](Entry& entry) { entry.prefetched = place; });
 }
 
 MemoryAdvice::Entry MemoryAdvice::Common(std::uint64_t address, std::uint64_t bytes) const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   auto at = std::prev(entries_.upper_bound(address));
   Entry common = at->second;
   for (++at; at != entries_.end() && at->first < address + bytes; ++at) {
@@ -65,7 +65,7 @@ MemoryAdvice::Entry MemoryAdvice::Common(std::uint64_t address, std::uint64_t by
 }
 
 void MemoryAdvice::Forget(std::uint64_t address, std::uint64_t bytes) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ForRange(address, bytes, [](Entry& entry) { entry = {}; });
   entries_.erase(std::next(entries_.find(address)), entries_.find(address + bytes));
 }

@@ -6,8 +6,9 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <set>
+
+#include "common/mutex.h"
 
 namespace cuspan {
 
@@ -36,13 +37,13 @@ class MemoryAdvice {
 
  private:
   // Makes `address` the start of an entry.
-  void Split(std::uint64_t address);
+  void Split(std::uint64_t address) CUSPAN_REQUIRES(mutex_);
   template <typename Use>
-  void ForRange(std::uint64_t address, std::uint64_t bytes, Use&& use);
+  void ForRange(std::uint64_t address, std::uint64_t bytes, Use&& use) CUSPAN_REQUIRES(mutex_);
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   // By start; each holds up to the next.
-  std::map<std::uint64_t, Entry> entries_{{0, {}}};
+  std::map<std::uint64_t, Entry> entries_ CUSPAN_GUARDED_BY(mutex_){{0, {}}};
 };
 
 }  // namespace cuspan

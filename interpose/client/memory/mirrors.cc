@@ -7,12 +7,11 @@
 
 #include "common/log.h"
 #include "interpose/client/connection/connection.h"
+#include "interpose/client/memory/addresses.h"
 #include "interpose/client/memory/faults.h"
 
 namespace cuspan {
 namespace {
-
-void* Pointer(std::uint64_t address) { return reinterpret_cast<void*>(address); }
 
 // Spans with no more than this between them cross as one.
 constexpr std::uint64_t kGapBytes = 1024;
@@ -75,7 +74,7 @@ CUresult Mirrors::MapAlias() {
 }
 
 CUresult Mirrors::Begin(Connection& link, const BlockAllocator::Range& place) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (const CUresult result = MapAlias(); result != CUDA_SUCCESS) return result;
   Range* range = Find(place.base);
   if (range == nullptr) {
@@ -103,7 +102,7 @@ CUresult Mirrors::Begin(Connection& link, const BlockAllocator::Range& place) {
 }
 
 void Mirrors::End(const BlockAllocator::Range& place) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ranges_.remove_if([&](const Range& range) {
     if (range.place.base != place.base) return false;
     ::munmap(range.twin, range.place.bytes);
@@ -112,7 +111,7 @@ void Mirrors::End(const BlockAllocator::Range& place) {
 }
 
 void Mirrors::Forget(const Connection& link) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (owner_.get() == &link) {
     // What it wrote and nobody fetched is gone; what the program has is what there is.
     owner_ = nullptr;
@@ -132,7 +131,7 @@ void Mirrors::Protect(Range& range, std::size_t first, std::size_t count) {
   const std::size_t end = first + count;
   for (std::size_t at = first; at < end;) {
     const PageStates::Run run = range.states.SameAccess(at, end);
-    void* const start = Pointer(range.place.base + run.first * kBlockBytes);
+    void* const start = PointerTo(range.place.base + run.first * kBlockBytes);
     if (::mprotect(start, run.count * kBlockBytes, ProtectionOf(range.states.access(run.first))) !=
         0) {
       // The kernel has no room for more pieces of different protection. All may be written then,
@@ -140,7 +139,7 @@ void Mirrors::Protect(Range& range, std::size_t first, std::size_t count) {
       for (std::size_t block = 0; block < range.states.size(); ++block) range.states.Written(block);
       for (std::size_t block = 0; block < range.states.size(); ++block)
         if (!range.states.valid(block)) static_cast<void>(Fetch(range, {block, 1}));
-      ::mprotect(Pointer(range.place.base), range.place.bytes, PROT_READ | PROT_WRITE);
+      ::mprotect(PointerTo(range.place.base), range.place.bytes, PROT_READ | PROT_WRITE);
       return;
     }
     at += run.count;
@@ -155,7 +154,9 @@ void Mirrors::Changed(Range& range, std::size_t block, const Connection* by) {
 
 // --- To a device
 
-void Mirrors::WaitForOthers(const Connection& link, std::unique_lock<std::mutex>* lock) {
+// Not analysed, as it gives the mutex back in between.
+void Mirrors::WaitForOthers(const Connection& link,
+                            MutexLock* lock) CUSPAN_NO_THREAD_SAFETY_ANALYSIS {
   constexpr int kMostRounds = 4;
   for (int round = 1; round <= kMostRounds; ++round) {
     std::vector<std::shared_ptr<Connection>> others;
@@ -177,7 +178,7 @@ void Mirrors::WaitForOthers(const Connection& link, std::unique_lock<std::mutex>
 
 CUresult Mirrors::BeforeWork(Connection& link) {
   if (!active()) return CUDA_SUCCESS;
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   WaitForOthers(link, &lock);
   if (owner_ != nullptr && owner_.get() != &link)
     if (const CUresult result = Disown(); result != CUDA_SUCCESS) return result;
@@ -193,7 +194,7 @@ CUresult Mirrors::BeforeWork(Connection& link) {
 
 CUresult Mirrors::SendNews(Connection& link) {
   if (!active()) return CUDA_SUCCESS;
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (owner_ != nullptr && owner_.get() != &link) return CUDA_SUCCESS;
   return link.mirrors_managed() && wrote_here_.empty() ? Push(link) : CUDA_SUCCESS;
 }
@@ -254,7 +255,7 @@ CUresult Mirrors::PushRange(Connection& link, Range& range) {
   for (std::size_t block = 0; block < count;) {
     const PageStates::Run run = range.states.SameAccess(block, count);
     if (range.states.access(block) == PageStates::Access::kWrite)
-      ::mprotect(Pointer(range.place.base + run.first * kBlockBytes), run.count * kBlockBytes,
+      ::mprotect(PointerTo(range.place.base + run.first * kBlockBytes), run.count * kBlockBytes,
                  PROT_READ);
     block += run.count;
   }
@@ -297,7 +298,7 @@ CUresult Mirrors::Send(Connection& link, const Range& range, const BlockAllocato
 
 void Mirrors::AfterWork(Connection& link) {
   if (!active()) return;
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ++work_;
   if (link.sharing() == Sharing::kMemory && !link.mirrors_managed()) {
     const auto self = link.shared_from_this();
@@ -319,7 +320,7 @@ void Mirrors::AfterWork(Connection& link) {
 
 void Mirrors::Synchronized(Connection& link, bool all) {
   if (!active()) return;
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (owner_.get() != &link) return;
   for (Range& range : ranges_)
     if (range.states.Synchronized()) Protect(range, 0, range.states.size());
@@ -405,7 +406,7 @@ void Mirrors::Touch(Range& range, std::size_t block, bool write) {
 }
 
 bool Mirrors::Admit(std::uint64_t address, std::uint64_t bytes, bool write) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Range* const range = Find(address);
   if (range == nullptr) return false;
   const std::uint64_t offset = address - range->place.base;

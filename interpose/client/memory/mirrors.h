@@ -25,9 +25,9 @@
 #include <functional>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "common/mutex.h"
 #include "interpose/client/memory/block_allocator.h"
 #include "interpose/client/memory/page_states.h"
 #include "structs.gen.h"
@@ -94,41 +94,44 @@ class Mirrors {
     std::list<Replica> replicas;
   };
 
-  std::byte* Here(std::uint64_t address) const { return alias_ + (address - window_.base); }
-  Range* Find(std::uint64_t address);
+  std::byte* Here(std::uint64_t address) const CUSPAN_REQUIRES(mutex_) {
+    return alias_ + (address - window_.base);
+  }
+  Range* Find(std::uint64_t address) CUSPAN_REQUIRES(mutex_);
   Replica* FindReplica(Range& range, const Connection& link);
-  CUresult MapAlias();
+  CUresult MapAlias() CUSPAN_REQUIRES(mutex_);
   // Sets what the program may do with the blocks to what their states say.
-  void Protect(Range& range, std::size_t first, std::size_t count);
+  void Protect(Range& range, std::size_t first, std::size_t count) CUSPAN_REQUIRES(mutex_);
   void Changed(Range& range, std::size_t block, const Connection* by);
-  CUresult Push(Connection& link);
-  CUresult PushRange(Connection& link, Range& range);
+  CUresult Push(Connection& link) CUSPAN_REQUIRES(mutex_);
+  CUresult PushRange(Connection& link, Range& range) CUSPAN_REQUIRES(mutex_);
   void PushBlock(Range& range, Replica& replica, std::size_t block, const Connection& link,
-                 std::vector<BlockAllocator::Range>* spans);
-  CUresult Send(Connection& link, const Range& range, const BlockAllocator::Range& span);
+                 std::vector<BlockAllocator::Range>* spans) CUSPAN_REQUIRES(mutex_);
+  CUresult Send(Connection& link, const Range& range, const BlockAllocator::Range& span)
+      CUSPAN_REQUIRES(mutex_);
   // Fetches blocks from the owner and merges them.
-  CUresult Fetch(Range& range, PageStates::Run run);
-  void Merge(Range& range, std::size_t block, const std::byte* news);
+  CUresult Fetch(Range& range, PageStates::Run run) CUSPAN_REQUIRES(mutex_);
+  void Merge(Range& range, std::size_t block, const std::byte* news) CUSPAN_REQUIRES(mutex_);
   // Waits until no other device than `link` that may have news for it has anything to do. The mutex
   // is not held meanwhile, as far as possible.
-  void WaitForOthers(const Connection& link, std::unique_lock<std::mutex>* lock);
+  void WaitForOthers(const Connection& link, MutexLock* lock) CUSPAN_REQUIRES(mutex_);
   // Fetches all that the owner, which is done, may have written; then there is none.
-  CUresult Disown();
-  void Touch(Range& range, std::size_t block, bool write);
+  CUresult Disown() CUSPAN_REQUIRES(mutex_);
+  void Touch(Range& range, std::size_t block, bool write) CUSPAN_REQUIRES(mutex_);
 
   const Links links_;
   AddressWindow window_;
   int file_ = -1;
   std::atomic<bool> mirrored_{false};  // There are, or were, ranges.
   std::atomic<bool> in_use_{false};
-  std::mutex mutex_;  // Guards what follows.
-  std::byte* alias_ = nullptr;
-  std::list<Range> ranges_;
-  std::shared_ptr<Connection> owner_;  // Mirrored.
-  bool at_work_ = false;               // The owner, as far as is known.
-  std::uint64_t work_ = 0;             // How often a device was given some.
-  std::vector<std::shared_ptr<Connection>>
-      wrote_here_;  // Sharing our memory, with work since all was last marked.
+  Mutex mutex_;
+  std::byte* alias_ CUSPAN_GUARDED_BY(mutex_) = nullptr;
+  std::list<Range> ranges_ CUSPAN_GUARDED_BY(mutex_);
+  std::shared_ptr<Connection> owner_ CUSPAN_GUARDED_BY(mutex_);  // Mirrored.
+  bool at_work_ CUSPAN_GUARDED_BY(mutex_) = false;               // The owner, as far as is known.
+  std::uint64_t work_ CUSPAN_GUARDED_BY(mutex_) = 0;  // How often a device was given some.
+  std::vector<std::shared_ptr<Connection>> wrote_here_
+      CUSPAN_GUARDED_BY(mutex_);  // Sharing our memory, with work since all was last marked.
 };
 
 }  // namespace cuspan

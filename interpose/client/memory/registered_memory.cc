@@ -10,7 +10,7 @@ namespace cuspan {
 
 CUresult RegisteredMemory::Expose(const std::byte* base, std::size_t bytes, const void* memory,
                                   std::uint64_t* address) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   auto known = ranges_.find(base);
   if (known == ranges_.end()) {
     // This waits for devices, and what they do may wait for a thread that comes here.
@@ -45,7 +45,7 @@ CUresult RegisteredMemory::Expose(const std::byte* base, std::size_t bytes, cons
 std::optional<std::uint64_t> RegisteredMemory::DeviceAddress(const void* memory) const {
   if (!any_.load(std::memory_order_acquire)) return std::nullopt;
   const auto* const at = static_cast<const std::byte*>(memory);
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto after = ranges_.upper_bound(at);
   if (after == ranges_.begin()) return std::nullopt;
   const Range& range = std::prev(after)->second;
@@ -57,7 +57,7 @@ std::optional<std::uint64_t> RegisteredMemory::DeviceAddress(const void* memory)
 void RegisteredMemory::Forget(const std::byte* base) {
   std::uint64_t place = 0;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto known = ranges_.find(base);
     if (known == ranges_.end()) return;
     Exchange(known->second, Direction::kToProgram);
@@ -69,7 +69,7 @@ void RegisteredMemory::Forget(const std::byte* base) {
 }
 
 void RegisteredMemory::Exchange(Direction direction) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (auto& [base, range] : ranges_) Exchange(range, direction);
 }
 

@@ -14,9 +14,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <vector>
+
+#include "common/mutex.h"
 
 namespace cuspan {
 
@@ -60,8 +61,8 @@ class RegisteredMemory {
 
   SharedRegion* const region_;
   std::atomic<bool> any_{false};
-  mutable std::mutex mutex_;
-  std::map<const std::byte*, Range> ranges_;  // By base.
+  mutable Mutex mutex_;
+  std::map<const std::byte*, Range> ranges_ CUSPAN_GUARDED_BY(mutex_);  // By base.
 };
 
 }  // namespace cuspan

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <thread>
 
@@ -12,6 +13,7 @@
 #include "common/shared_memory.h"
 #include "interpose/client/background_thread.h"
 #include "interpose/client/connection/connection.h"
+#include "interpose/client/memory/addresses.h"
 
 namespace cuspan {
 namespace {
@@ -23,29 +25,22 @@ constexpr std::uint64_t kBytes = std::uint64_t{1} << 40;
 constexpr std::uint64_t kUnitBytes = 4 * (std::uint64_t{4} << 20);
 // A driver may not reserve less where it is asked to (580 does not reserve 16 MiB).
 constexpr std::uint64_t kLeastBytes = std::uint64_t{64} << 20;
-// What the driver maps at least.
-constexpr std::uint64_t kGranularity = 2 << 20;
 // Small blocks are cut from segments of this size.
-constexpr std::uint64_t kPieceBytes = 4 << 20;
+constexpr std::uint64_t kSegmentBytes = 4 << 20;
 // Blocks from here on have a segment of their own.
-constexpr std::uint64_t kLargeBytes = 1 << 20;
+constexpr std::uint64_t kOwnSegmentBytes = 1 << 20;
 // From here on it is looked whether the host has so much, which costs little beside pinning it:
 // taking more would have the kernel end processes.
 constexpr std::uint64_t kCheckedBytes = 16 << 20;
-
-std::uint64_t RoundUp(std::uint64_t bytes) {
-  return (bytes + kGranularity - 1) / kGranularity * kGranularity;
-}
-void* Pointer(std::uint64_t address) { return reinterpret_cast<void*>(address); }
 
 // No more than the file behind it may have.
 AddressWindow ReserveAddresses() {
   const std::uint64_t bytes = std::min(kBytes, LargestSharedMemory() / kUnitBytes * kUnitBytes);
   if (bytes < kLeastBytes) return {};
   void* const got =
-      ::mmap(Pointer(kBase), bytes, PROT_NONE,
+      ::mmap(PointerTo(kBase), bytes, PROT_NONE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-  if (got == Pointer(kBase)) return {kBase, bytes, 0};
+  if (got == PointerTo(kBase)) return {kBase, bytes, 0};
   if (got != MAP_FAILED) ::munmap(got, bytes);
   return {};
 }
@@ -58,10 +53,10 @@ void Populate(const BlockAllocator::Range& range) {
   const std::uint64_t pieces = std::clamp<std::uint64_t>(
       range.bytes / kLeastShared, 1,
       std::min(std::max(std::thread::hardware_concurrency(), 1U), kMostThreads));
-  const std::uint64_t piece = RoundUp(range.bytes / pieces);
+  const std::uint64_t piece = RoundUpToGranularity(range.bytes / pieces);
   const auto populate = [&](std::uint64_t begin) {
     // Where the kernel can not (before Linux 5.14), pinning does it.
-    static_cast<void>(::madvise(Pointer(range.base + begin), std::min(piece, range.bytes - begin),
+    static_cast<void>(::madvise(PointerTo(range.base + begin), std::min(piece, range.bytes - begin),
                                 MADV_POPULATE_WRITE));
   };
   std::vector<std::thread> threads;
@@ -97,20 +92,21 @@ SharedRegion::SharedRegion(Links links)
     return;
   }
   LogInfo("managed memory is not available: {}", file.status().message());
-  ::munmap(Pointer(window_.base), window_.bytes);
+  ::munmap(PointerTo(window_.base), window_.bytes);
   window_ = {};
 }
 
 CUresult SharedRegion::BackHere(const BlockAllocator::Range& range) {
   void* const mapped =
-      ::mmap(Pointer(range.base), range.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+      ::mmap(PointerTo(range.base), range.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
              file_.get(), static_cast<off_t>(range.base - window_.base));
   return mapped == MAP_FAILED ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
 void SharedRegion::DropHere(const BlockAllocator::Range& range) {
-  ::mmap(Pointer(range.base), range.bytes, PROT_NONE,
-         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  if (::mmap(PointerTo(range.base), range.bytes, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
+    LogError("cannot unmap a part of the shared region: {}", std::strerror(errno));
   ::fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
               static_cast<off_t>(range.base - window_.base), static_cast<off_t>(range.bytes));
 }
@@ -149,10 +145,11 @@ void SharedRegion::UnmapOn(Connection& link, const Segment& segment) {
 }
 
 CUresult SharedRegion::Grow(Part part, std::uint64_t bytes) {
-  std::lock_guard growing(growing_);
-  Segment segment{{0, bytes < kLargeBytes ? kPieceBytes : RoundUp(bytes)}, part != Part::kHost};
+  const MutexLock growing(growing_);
+  Segment segment{{0, bytes < kOwnSegmentBytes ? kSegmentBytes : RoundUpToGranularity(bytes)},
+                  part != Part::kHost};
   {
-    std::lock_guard lock(mutex_);
+    const WriterLock lock(mutex_);
     // Somebody else may have grown while this thread waited for its turn.
     if (const auto base = Blocks(part).Allocate(bytes)) {
       Blocks(part).Free(*base);
@@ -183,7 +180,7 @@ CUresult SharedRegion::Grow(Part part, std::uint64_t bytes) {
     DropHere(segment.range);
     return result;
   }
-  std::lock_guard lock(mutex_);
+  const WriterLock lock(mutex_);
   segments_.push_back(segment);
   if (!segment.mirrored) has_unmirrored_ = true;
   if (part != Part::kHost) used_by_kernels_.store(true, std::memory_order_relaxed);
@@ -221,7 +218,7 @@ CUresult SharedRegion::AllocateAvailable(Kind kind, std::uint64_t bytes, std::ui
 CUresult SharedRegion::AllocateIn(Part part, std::uint64_t bytes, std::uint64_t* address) {
   for (;;) {
     {
-      std::lock_guard lock(mutex_);
+      const WriterLock lock(mutex_);
       if (const auto base = Blocks(part).Allocate(bytes)) {
         *address = *base;
         if (blocks_in_use_++ == 0) mirrors_.SetInUse(true);
@@ -235,10 +232,10 @@ CUresult SharedRegion::AllocateIn(Part part, std::uint64_t bytes, std::uint64_t*
 
 CUresult SharedRegion::Free(std::uint64_t address) {
   if (!Contains(address)) return CUDA_ERROR_INVALID_VALUE;
-  std::lock_guard growing(growing_);
+  const MutexLock growing(growing_);
   std::optional<Segment> empty;
   {
-    std::lock_guard lock(mutex_);
+    const WriterLock lock(mutex_);
     BlockAllocator& blocks = Blocks(PartOf(address));
     if (!blocks.Free(address)) return CUDA_ERROR_INVALID_VALUE;
     if (--blocks_in_use_ == 0) mirrors_.SetInUse(false);
@@ -247,7 +244,7 @@ CUresult SharedRegion::Free(std::uint64_t address) {
     const bool is_empty =
         std::any_of(idle.begin(), idle.end(), [&](const auto& e) { return e.base == range.base; });
     // One shared piece stays, for the next small blocks.
-    if (!is_empty || (range.bytes == kPieceBytes && idle.size() == 1)) return CUDA_SUCCESS;
+    if (!is_empty || (range.bytes == kSegmentBytes && idle.size() == 1)) return CUDA_SUCCESS;
     blocks.RemoveSegment(range.base);
     const auto segment =
         std::find_if(segments_.begin(), segments_.end(),
@@ -263,7 +260,7 @@ CUresult SharedRegion::Free(std::uint64_t address) {
 
 std::optional<BlockAllocator::Range> SharedRegion::Find(std::uint64_t address) const {
   if (!Contains(address)) return std::nullopt;
-  std::shared_lock lock(mutex_);
+  const ReaderLock lock(mutex_);
   return Blocks(PartOf(address)).Find(address);
 }
 
@@ -277,7 +274,7 @@ bool SharedRegion::Reaches(const Connection& link, std::uint64_t address) const 
   if (!Contains(address)) return false;
   if (link.sharing() != Sharing::kMirrored || IsManaged(address))
     return link.sharing() != Sharing::kNone;
-  std::shared_lock lock(mutex_);
+  const ReaderLock lock(mutex_);
   const Segment* const segment = const_cast<SharedRegion*>(this)->FindSegment(address);
   return segment != nullptr && segment->mirrored;
 }
@@ -286,10 +283,10 @@ CUresult SharedRegion::Expose(std::uint64_t address) {
   if (!Contains(address)) return CUDA_SUCCESS;
   used_by_kernels_.store(true, std::memory_order_relaxed);
   if (!has_unmirrored_) return CUDA_SUCCESS;
-  std::lock_guard growing(growing_);
+  const MutexLock growing(growing_);
   Segment segment{};
   {
-    std::shared_lock lock(mutex_);
+    const ReaderLock lock(mutex_);
     const Segment* const found = FindSegment(address);
     if (found == nullptr || found->mirrored) return CUDA_SUCCESS;
     segment = *found;
@@ -304,7 +301,7 @@ CUresult SharedRegion::Expose(std::uint64_t address) {
     if (result == CUDA_SUCCESS) result = MapOn(*link, segment);
     if (result != CUDA_SUCCESS) return result;
   }
-  std::lock_guard lock(mutex_);
+  const WriterLock lock(mutex_);
   FindSegment(address)->mirrored = true;
   has_unmirrored_ =
       std::any_of(segments_.begin(), segments_.end(), [](const Segment& s) { return !s.mirrored; });
@@ -325,11 +322,11 @@ CUresult SharedRegion::ExposePointers(std::span<const std::byte> arguments) {
 
 CUresult SharedRegion::Attach(Connection& link) {
   if (!available() || link.sharing() == Sharing::kNone) return CUDA_SUCCESS;
-  std::lock_guard growing(growing_);
+  const MutexLock growing(growing_);
   attached_.insert(link.number());
   std::vector<Segment> segments;
   {
-    std::shared_lock lock(mutex_);
+    const ReaderLock lock(mutex_);
     segments = segments_;
   }
   for (const Segment& segment : segments)
@@ -339,7 +336,7 @@ CUresult SharedRegion::Attach(Connection& link) {
 
 void SharedRegion::Forget(const Connection& link) {
   {
-    std::lock_guard growing(growing_);
+    const MutexLock growing(growing_);
     attached_.erase(link.number());
   }
   mirrors_.Forget(link);

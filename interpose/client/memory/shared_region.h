@@ -16,13 +16,12 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
-#include <shared_mutex>
 #include <utility>
 #include <vector>
 
+#include "common/mutex.h"
 #include "common/unique_fd.h"
 #include "interpose/client/connection/connection.h"
 #include "interpose/client/memory/block_allocator.h"
@@ -92,34 +91,35 @@ class SharedRegion {
     if (!IsManaged(address)) return Part::kHost;
     return address - window_.base < FileBytes(true) ? Part::kManaged : Part::kManagedOnDevice;
   }
-  const BlockAllocator& Blocks(Part part) const {
+  const BlockAllocator& Blocks(Part part) const CUSPAN_REQUIRES_SHARED(mutex_) {
     return part == Part::kHost ? host_ : part == Part::kManaged ? managed_ : managed_on_device_;
   }
-  BlockAllocator& Blocks(Part part) {
-    return const_cast<BlockAllocator&>(std::as_const(*this).Blocks(part));
+  BlockAllocator& Blocks(Part part) CUSPAN_REQUIRES(mutex_) {
+    return part == Part::kHost ? host_ : part == Part::kManaged ? managed_ : managed_on_device_;
   }
   CUresult AllocateAvailable(Kind kind, std::uint64_t bytes, std::uint64_t* address);
   CUresult AllocateIn(Part part, std::uint64_t bytes, std::uint64_t* address);
   CUresult Grow(Part part, std::uint64_t bytes);
   // Whether the device has, or would have, memory of its own for it.
   bool IsMirroredOn(const Connection& link, const Segment& segment) const;
-  CUresult MapOn(Connection& link, const Segment& segment);
-  void UnmapOn(Connection& link, const Segment& segment);
+  CUresult MapOn(Connection& link, const Segment& segment) CUSPAN_REQUIRES(growing_);
+  void UnmapOn(Connection& link, const Segment& segment) CUSPAN_REQUIRES(growing_);
   CUresult BackHere(const BlockAllocator::Range& range);
   void DropHere(const BlockAllocator::Range& range);
-  Segment* FindSegment(std::uint64_t address);
+  Segment* FindSegment(std::uint64_t address) CUSPAN_REQUIRES_SHARED(mutex_);
 
   const Links links_;
   AddressWindow window_;
   UniqueFd file_;
-  std::mutex growing_;                // Held while segments come and go and devices are attached.
-  std::set<std::uint64_t> attached_;  // With growing_: numbers of those that have all segments.
-  mutable std::shared_mutex mutex_;   // Guards what follows; taken after growing_.
-  BlockAllocator host_;
-  BlockAllocator managed_;
-  BlockAllocator managed_on_device_;
-  std::vector<Segment> segments_;
-  std::size_t blocks_in_use_ = 0;
+  Mutex growing_;  // Held while segments come and go and devices are attached.
+  std::set<std::uint64_t> attached_
+      CUSPAN_GUARDED_BY(growing_);  // Numbers of those that have all segments.
+  mutable SharedMutex mutex_;       // Taken after growing_.
+  BlockAllocator host_ CUSPAN_GUARDED_BY(mutex_);
+  BlockAllocator managed_ CUSPAN_GUARDED_BY(mutex_);
+  BlockAllocator managed_on_device_ CUSPAN_GUARDED_BY(mutex_);
+  std::vector<Segment> segments_ CUSPAN_GUARDED_BY(mutex_);
+  std::size_t blocks_in_use_ CUSPAN_GUARDED_BY(mutex_) = 0;
   std::atomic<bool> has_unmirrored_{false};
   std::atomic<bool> used_by_kernels_{false};
   Mirrors mirrors_;

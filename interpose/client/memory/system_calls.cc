@@ -14,6 +14,7 @@
 #include <atomic>
 #include <cerrno>
 
+#include "interpose/client/memory/addresses.h"
 #include "interpose/client/memory/faults.h"
 
 #define CUSPAN_BEFORE_LIBC extern "C" __attribute__((visibility("default")))
@@ -53,8 +54,6 @@ Function* Next(std::atomic<Function*>& known, const char* name) {
   }
   return function;
 }
-
-std::uintptr_t AddressOf(const void* buffer) { return reinterpret_cast<std::uintptr_t>(buffer); }
 
 // Makes the buffer ready and calls. A launch in another thread may take the buffer away in
 // between: then once more, a few times.

@@ -18,10 +18,10 @@ using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 using Clock = std::chrono::steady_clock;
 
-constexpr milliseconds kJoinLimit{30'000};
+constexpr milliseconds kAgentLimit{30'000};  // To start this lane.
 constexpr milliseconds kMapLimit{10'000};
 // Nothing under way: only the agent has something to say, and rings.
-constexpr milliseconds kIdleNap{1'000};
+constexpr milliseconds kLaneIdleNap{1'000};
 // All ranks of the job end together, and agents of a traced run first hand in what they recorded:
 // not less than they may take.
 constexpr unsigned kShutdownSeconds = 65;
@@ -86,7 +86,7 @@ void Lane::Rest(Clock::time_point moved_last, microseconds& nap) {
     ::sched_yield();
     return;
   }
-  const nanoseconds limit = under_way_ != 0 ? nanoseconds(nap) : nanoseconds(kIdleNap);
+  const nanoseconds limit = under_way_ != 0 ? nanoseconds(nap) : nanoseconds(kLaneIdleNap);
   bell_->Wait([this] { return commands_->HasFrame(); }, limit,
               WaitStages{nanoseconds(0), nanoseconds(0)});
   nap = std::min(2 * nap, kLongestNap);
@@ -202,7 +202,7 @@ Status ServeAsLane(Transport& transport, const Ranks& ranks) {
     return Status::Unavailable("{}; the lanes of an agent must run on its host",
                                socket.status().message());
   CUSPAN_RETURN_IF_ERROR(socket->Send(LaneJoin{hello.secret, ranks.LaneOf(transport.rank())}));
-  CUSPAN_RETURN_IF_ERROR(socket->Expect<LaneStart>(kJoinLimit).status());
+  CUSPAN_RETURN_IF_ERROR(socket->Expect<LaneStart>(kAgentLimit).status());
   UniqueFd channel_fd = socket->TakeFd();
   CUSPAN_ASSIGN_OR_RETURN(Bell bell, Bell::Open(socket->TakeFd()));
   CUSPAN_ASSIGN_OR_RETURN(Bell agent_bell, Bell::Open(socket->TakeFd()));

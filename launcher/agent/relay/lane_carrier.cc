@@ -16,7 +16,7 @@ namespace {
 constexpr std::chrono::milliseconds kJoinLimit{30'000};
 // For a lane to come to what it was told last: what is before it takes far less, unless the lane is
 // gone, and then the job ends anyway.
-constexpr std::chrono::milliseconds kEndLimit{10'000};
+constexpr std::chrono::milliseconds kLaneEndLimit{10'000};
 
 // Only frames go through a lane's channel.
 ChannelLayout CommandLayout() {
@@ -103,7 +103,7 @@ Status LaneCarrier::Attach(Channel& channel) {
   const LaneMap map{number, channel.side() == ChannelSide::kClient};
   const int fds[] = {channel.fd()};
   for (std::uint32_t lane = 0; lane < lanes(); ++lane) {
-    if (const Status sent = lanes_[lane].socket.Send(map, fds); !sent.ok()) {
+    if (Status sent = lanes_[lane].socket.Send(map, fds); !sent.ok()) {
       for (std::uint32_t told = 0; told < lane; ++told) Tell(told, LaneUnmap{number});
       return sent;
     }
@@ -166,7 +166,7 @@ void LaneCarrier::End() {
   for (std::uint32_t lane = 0; lane < lanes(); ++lane) Tell(lane, LaneEnd{});
   // A lane that is behind has no room for it yet, and may itself have none for what it finished.
   std::vector<std::uint64_t> unused;
-  const auto end = std::chrono::steady_clock::now() + kEndLimit;
+  const auto end = std::chrono::steady_clock::now() + kLaneEndLimit;
   for (Lane& lane : lanes_) {
     while (!lane.commands.empty() && !lane.channel->closed()) {
       if (std::chrono::steady_clock::now() >= end)

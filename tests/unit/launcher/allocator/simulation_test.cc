@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace cuspan::bench {
+namespace cuspan::bench::allocator {
 namespace {
 
 SimulationOptions Small(double load) {
@@ -41,4 +41,4 @@ TEST(Simulation, PoliciesDoWhatTheyAreFor) {
 }
 
 }  // namespace
-}  // namespace cuspan::bench
+}  // namespace cuspan::bench::allocator

@@ -1,0 +1,231 @@
+#!/usr/bin/env python3
+"""Gates of clang: locks are used as they are annotated (-Wthread-safety), and what clang-tidy checks (.clang-tidy).
+
+The sources of a part are read as one, so that clang sees each header once and not for each source. Sources with
+the same names in their anonymous namespaces can not be read together; they are read apart, which takes longer.
+
+Usage: clang_test.py ROOT_OF_THE_REPOSITORY COMPILE_COMMANDS CLANG_TIDY
+"""
+import concurrent.futures
+import json
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from sources import sources
+
+ROOT = pathlib.Path(sys.argv.pop(1)).resolve()
+COMMANDS = pathlib.Path(sys.argv.pop(1))
+CLANG_TIDY = sys.argv.pop(1)
+
+# Folders, each of which is read as one with what is below it, but for what stands here itself.
+PARTS = (
+    "bench",
+    "common",
+    "interpose/calls",
+    "interpose/client",
+    "interpose/client",
+    "interpose/driver",
+    "interpose/load",
+    "interpose/runtime",
+    "launcher",
+    "launcher/agent",
+    "protocol",
+    "proxy",
+)
+# With LLVM's headers it would take as long as all others.
+LEFT_OUT = "proxy/softgpu"
+# Where every mutex is one of common/mutex.h: of others clang knows nothing.
+ANNOTATED = (
+    "bench",
+    "common",
+    "interpose/client",
+    "interpose/driver",
+    "interpose/load",
+    "launcher",
+    "protocol",
+    "proxy/gpu",
+    "proxy/handlers",
+)
+ANNOTATED_FILES = "proxy"  # Those of the folder itself.
+UNANNOTATED = re.compile(r"\bstd::((?:recursive_|timed_|recursive_timed_|shared_|shared_timed_)?mutex"
+                         r"|lock_guard|scoped_lock|shared_lock)\b")
+FLAG = re.compile(r"-[IDU].+|-std=.*")
+FINDING = re.compile(r"^(/[^:\n]+):(\d+):\d+: (?:warning|error): (.*) \[([^\]]+)\]$", re.MULTILINE)
+BROKEN = "clang-diagnostic-error"
+
+
+def flags_of(command):
+    """The words of a compiler's command that say what the preprocessor sees."""
+    words, kept = shlex.split(command), []
+    for word, following in zip(words, words[1:] + [""]):
+        if word in ("-isystem", "-I", "-D", "-U"):
+            kept += [word, following]
+        elif FLAG.fullmatch(word):
+            kept.append(word)
+    return tuple(kept)
+
+
+def part_of(name):
+    """The part that a source belongs to; None when it is none of these."""
+    within = [part for part in (*PARTS, LEFT_OUT) if name.startswith(part + "/")]
+    part = max(within, key=len, default=None)
+    return None if part == LEFT_OUT else part
+
+
+def batches_of(root, entries):
+    """What is read as one: [(flags, names)], the longest first. A source with fewer flags than others of its part
+    can be read with theirs."""
+    flags_of_sources = {}
+    for entry in entries:
+        path = pathlib.Path(entry["file"])
+        if path.suffix == ".cc" and root in path.parents:
+            flags_of_sources.setdefault(path.relative_to(root).as_posix(), flags_of(entry["command"]))
+    batches = {}
+    for name, flags in sorted(flags_of_sources.items(), key=lambda source: -len(source[1])):
+        part = part_of(name)
+        if part is None:
+            continue
+        known = [key for key in batches if key[0] == part and set(flags) <= set(key[1])]
+        batches.setdefault(known[0] if known else (part, flags), []).append(name)
+    return sorted(((flags, sorted(names)) for (_, flags), names in batches.items()), key=lambda batch: -len(batch[1]))
+
+
+def findings(root, flags, names):
+    """What clang-tidy says of sources that are read as one: (name, line, text, check) each, without repetitions."""
+    with tempfile.NamedTemporaryFile("w", suffix=".cc") as together:
+        together.writelines(f'#define main main_{number}\n#include "{root / name}"\n#undef main\n'
+                            for number, name in enumerate(names))
+        together.flush()
+        run = subprocess.run([CLANG_TIDY, "--quiet", f"--config-file={ROOT / '.clang-tidy'}", together.name, "--",
+                              *flags, "-Wno-everything", "-Wthread-safety", "-ferror-limit=0"],
+                             capture_output=True, text=True, check=False)
+    found = sorted({(os.path.relpath(path, root), int(line), text, check)
+                    for path, line, text, check in FINDING.findall(run.stdout)})
+    if run.returncode != 0 and not found:
+        raise RuntimeError(f"clang-tidy failed on {names}:\n{run.stdout}{run.stderr}")
+    return found
+
+
+def problems_of(root, flags, names):
+    """What is wrong with these sources: a line each."""
+    found = findings(root, flags, names)
+    broken = {name for name, _, _, check in found if check.startswith(BROKEN)}
+    apart = [name for name in names if name in broken]
+    if 0 < len(apart) < len(names):
+        print(f"read apart, for names that others have as well: {' '.join(apart)}", file=sys.stderr)
+        together = [name for name in names if name not in broken]
+        return problems_of(root, flags, together) + problems_of(root, flags, apart)
+    return [f"{name}:{line}: {text} [{check}]" for name, line, text, check in found]
+
+
+def all_problems(root, entries):
+    batches = batches_of(root, entries)
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        of_batches = pool.map(lambda batch: problems_of(root, *batch), batches)
+        # A header's are found with every folder that includes it.
+        return sum(len(names) for _, names in batches), sorted({line for lines in of_batches for line in lines})
+
+
+def unannotated_mutexes(root):
+    problems = []
+    for path in [*sources(root, ANNOTATED), *sorted(pathlib.Path(root, ANNOTATED_FILES).glob("*"))]:
+        name = path.relative_to(root).as_posix()
+        if path.suffix not in (".cc", ".h") or name == "common/mutex.h":
+            continue
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            if match := UNANNOTATED.search(line):
+                problems.append(f"{name}:{number}: {match.group(0)}; take one of common/mutex.h")
+    return problems
+
+
+class Clang(unittest.TestCase):
+    maxDiff = None
+
+    def test_sources_pass(self):
+        count, problems = all_problems(ROOT, json.loads(COMMANDS.read_text(encoding="utf-8")))
+        self.assertGreater(count, 200, "the sources were not found")
+        self.assertEqual("\n".join(problems), "")
+
+    def test_mutexes_are_annotated(self):
+        self.assertEqual(unannotated_mutexes(ROOT), [])
+
+
+class TheTestItself(unittest.TestCase):
+    """It must see what it is there to see."""
+
+    COUNTER = """#include "common/mutex.h"
+namespace {{
+class {name} {{
+ public:
+  int Next() {{
+    {lock}
+    return ++count_;
+  }}
+
+ private:
+  cuspan::Mutex mutex_;
+  int count_ CUSPAN_GUARDED_BY(mutex_) = 0;
+}};
+}}  // namespace
+int NextOf{name}() {{ return {name}().Next(); }}
+"""
+    LOCK = "const cuspan::MutexLock lock(mutex_);"
+    MOVED = """#include <string>
+#include <utility>
+std::size_t Length(std::string text) {{
+  const std::string other = std::move(text);
+  return other.size() + {what}.size();
+}}
+"""
+
+    def found(self, **files):
+        """The checks that something in common/NAME.cc does not pass."""
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder).resolve()
+            (root / "common").mkdir()
+            entries = []
+            for name, text in files.items():
+                path = root / "common" / f"{name}.cc"
+                path.write_text(text, encoding="utf-8")
+                entries.append({"file": str(path), "command": f"c++ -O1 -I{ROOT} -std=c++20 -o a.o -c {path}"})
+            count, problems = all_problems(root, entries)
+            self.assertEqual(count, len(files))
+            return [re.sub(r":\d+: .* \[([\w-]+).*", r" \1", problem) for problem in problems]
+
+    def test_nothing(self):
+        self.assertEqual(self.found(a=self.COUNTER.format(name="A", lock=self.LOCK), b=self.MOVED.format(what="other")),
+                         [])
+
+    def test_faults(self):
+        self.assertEqual(self.found(a=self.COUNTER.format(name="A", lock=""), b=self.MOVED.format(what="text")),
+                         ["common/a.cc clang-diagnostic-thread-safety-analysis", "common/b.cc bugprone-use-after-move"])
+
+    def test_a_fault_beside_a_source_with_the_same_names(self):
+        same = self.COUNTER.format(name="A", lock="").replace("NextOf", "Other")
+        self.assertEqual(self.found(a=self.COUNTER.format(name="A", lock=self.LOCK), b=same),
+                         ["common/b.cc clang-diagnostic-thread-safety-analysis"])
+
+    def test_a_source_that_does_not_compile(self):
+        self.assertEqual(self.found(a="int x = y;\n", b="int z;\n"), ["common/a.cc clang-diagnostic-error"])
+
+    def test_mutexes_of_the_standard_library(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            (root / "proxy/gpu").mkdir(parents=True)
+            for name in ("proxy/a.cc", "proxy/gpu/b.h"):
+                (root / name).write_text("std::shared_mutex a;\nstd::unique_lock b;\n", encoding="utf-8")
+            self.assertEqual(sorted(problem.split()[0] for problem in unannotated_mutexes(root)),
+                             ["proxy/a.cc:1:", "proxy/gpu/b.h:1:"])
+
+
+if __name__ == "__main__":
+    if not os.access(CLANG_TIDY, os.X_OK):
+        sys.exit("clang_test.py: there is no clang-tidy-16 here; run deploy/install-dependencies.sh, "
+                 "and configure the build again")
+    unittest.main()
