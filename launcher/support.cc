@@ -33,7 +33,8 @@ int ShowSupport(const SupportOptions& options) {
     const auto found = std::find_if(table.begin(), table.end(),
                                     [&](const SupportEntry& entry) { return entry.name == name; });
     if (found == table.end()) {
-      LogError("{} is not a function of the CUDA runtime, versions 11 to 13", name);
+      LogError("{} is not a function of the CUDA runtime, versions 11 to 13, or of the CUDA driver",
+               name);
       status = 1;
     } else {
       shown.push_back(*found);

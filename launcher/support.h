@@ -1,4 +1,4 @@
-// `cuspan support`: which functions of the CUDA runtime are supported.
+// `cuspan support`: which functions of the CUDA runtime and the CUDA driver are supported.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ struct SupportOptions {
   bool json = false;
 };
 
-// Prints the table. The exit status: 1 when a name is no function of the CUDA runtime.
+// Prints the table. The exit status: 1 when a name is a function of neither.
 int ShowSupport(const SupportOptions& options);
 
 }  // namespace cuspan

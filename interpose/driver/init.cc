@@ -1,10 +1,14 @@
 // Starting the driver, and finding its functions.
-#include <algorithm>
+#include <set>
+#include <string>
 
+#include "common/format.h"
 #include "common/log.h"
+#include "common/mutex.h"
 #include "interpose/calls/device.h"
+#include "interpose/calls/driver_functions.h"
 #include "interpose/driver/entry.h"
-#include "interpose/driver/functions.h"
+#include "interpose/load/load.h"
 
 namespace cuspan {
 namespace {
@@ -27,6 +31,17 @@ Error GetProcAddress(const char* name, void** function, int version, cuuint64_t 
   if (found == nullptr) return CUDA_ERROR_NOT_FOUND;
   *function = reinterpret_cast<void*>(found->function);
   return CUDA_SUCCESS;
+}
+
+// Says once per table that somebody has asked for it.
+void NoteTable(const CUuuid& id) {
+  static Mutex mutex;
+  static auto* const asked = new std::set<std::string>;
+  std::string name;
+  for (const char byte : id.bytes) name += Format("{:02x}", static_cast<unsigned char>(byte));
+  const MutexLock lock(mutex);
+  if (asked->insert(name).second)
+    LogInfo("the program, or a library of it, asks the driver for its private table {}", name);
 }
 
 }  // namespace
@@ -63,4 +78,21 @@ CUSPAN_EXPORT CUresult cuGetProcAddress_v2(const char* name, void** function, in
 CUSPAN_EXPORT CUresult cuGetProcAddress(const char* name, void** function, int version,
                                         cuuint64_t flags) {
   return AnswerAlways([&] { return GetProcAddress(name, function, version, flags, nullptr); });
+}
+
+// Tables of functions without names, by which NVIDIA's libraries talk to its driver. A runtime that
+// was not replaced by ours asks for them as well, and is told why it was not.
+CUSPAN_EXPORT CUresult cuGetExportTable(const void** table, const CUuuid* id) {
+  return AnswerAlways([&]() -> Error {
+    if (table == nullptr || id == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *table = nullptr;
+    static const bool said = [] {
+      const char* const warning = AnyLoadWarning();
+      if (warning != nullptr) LogWarn("{}", warning);
+      return warning != nullptr;
+    }();
+    static_cast<void>(said);
+    NoteTable(*id);
+    return CUDA_ERROR_NOT_SUPPORTED;
+  });
 }

@@ -142,11 +142,9 @@ namespace cuspan {
 
 const char* LoadWarning() { return load::main_warning.text(); }
 
-bool LoadedByCuspan() { return load::loaded_by_cuspan; }
+const char* AnyLoadWarning() {
+  const char* const text = load::main_warning.text();
+  return text != nullptr ? text : load::lesser_warning.text();
+}
 
 }  // namespace cuspan
-
-extern "C" __attribute__((visibility("default"))) const char* cuspan_load_warning() {
-  const char* const text = cuspan::load::main_warning.text();
-  return text != nullptr ? text : cuspan::load::lesser_warning.text();
-}

@@ -1,8 +1,9 @@
-"""Makes the table of CUDA runtime functions that `cuspan support` prints, and that of docs/support.md.
+"""Makes the table of CUDA functions that `cuspan support` prints, and those of docs/support.md.
 
-The source is the list of entry points, interpose/load/runtime_exports.txt, which says behind a colon what is
-not supported. Functions that no program calls by name (__cuda…) and twins for per-thread default streams are
-left out.
+The sources are the lists of entry points of the runtime (interpose/load/runtime_exports.txt) and of the driver
+(interpose/driver/driver_exports.txt), which say behind a colon what is not supported. Functions that no program
+calls by name (__cuda…) and twins for per-thread default streams are left out, and of the forms of a driver's
+function (_v2, _v3, …) all but the newest, which stands under the name without a suffix.
 """
 
 import argparse
@@ -13,18 +14,27 @@ import textwrap
 
 import exports_list
 
+HEADINGS = ("The runtime", "The driver")
+LIBRARIES = ("libcudart 11 to 13", "libcuda (CUDA 13.0)")
 BEGIN, END = "<!-- functions: begin -->", "<!-- functions: end -->"
 
 
 def read_table(path):
     """(name, status, what is missing) by name; status is "yes", "partly" or "no"."""
     table = {}
+    newest = {}
     for export in exports_list.read(path):
-        status = {"": "yes", "not": "no"}.get(export.note, "partly")
-        table[export.name] = (status, export.note.removeprefix("partly ") if status == "partly" else "")
+        status = {"": "yes", "not": "no", "absent": "no"}.get(export.note, "partly")
+        name = export.name
+        if export.since:
+            name = re.sub(r"_v\d+(?=$|_pt)", "", name)
+            if newest.setdefault(name, 0) > export.since:
+                continue
+            newest[name] = export.since
+        table[name] = (status, export.note.removeprefix("partly ") if status == "partly" else "")
     for name in list(table):
         plain = re.sub(r"_pt[sd][sz]$", "", name)
-        if name.startswith("__") or (plain != name and plain in table):
+        if name.startswith(("__", "cudbg")) or (plain != name and plain in table):
             if plain in table and table[plain][0] != table[name][0] and not name.startswith("__"):
                 sys.exit(f"{path}: {name} and {plain} differ in what is supported")
             del table[name]
@@ -33,32 +43,41 @@ def read_table(path):
 
 def family(name):
     """The start that related functions share: cudaGraphicsMapResources -> cudaGraphics."""
-    return re.match(r"cuda(?:[A-Z]+(?=[A-Z][a-z])|[A-Z][a-z]*)?", name).group()
+    return re.match(r"cu(?:da)?(?:[A-Z]+(?=[A-Z][a-z])|[A-Z][a-z]*)?", name).group()
 
 
-def document_part(table):
+def library_part(library, table):
+    """What a document says of the functions of one library."""
     count = {status: sum(1 for entry in table if entry[1] == status) for status in ("yes", "partly", "no")}
-    lines = [BEGIN, "",
-             f"Of {len(table)} functions of libcudart 11 to 13, {count['yes']} are supported, "
-             f"{count['partly']} are partly supported,", f"and {count['no']} are not supported.", "",
-             "## Partly supported", "", "| function | limitations |", "| --- | --- |"]
-    lines += [f"| `{name}` | {missing} |" for name, status, missing in table if status == "partly"]
+    lines = [f"Of {len(table)} functions of {library}, {count['yes']} are supported, "
+             f"{count['partly']} are partly supported,", f"and {count['no']} are not supported.", ""]
+    if count["partly"]:
+        lines += ["| partly supported | limitations |", "| --- | --- |"]
+        lines += [f"| `{name}` | {missing} |" for name, status, missing in table if status == "partly"]
+        lines.append("")
     families = {}
     for name, status, _ in table:
         if status == "no":
             families.setdefault(family(name), []).append(name)
-    lines += ["", "## Not supported", ""]
+    lines += ["Not supported:", ""]
     for _, names in sorted(families.items()):
         lines += textwrap.wrap(", ".join(f"`{name}`" for name in names), width=100, initial_indent="- ",
                                subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    return lines
+
+
+def document_part(tables):
+    lines = [BEGIN]
+    for heading, library, table in zip(HEADINGS, LIBRARIES, tables):
+        lines += ["", f"### {heading}", "", *library_part(library, table)]
     return "\n".join([*lines, "", END])
 
 
-def with_document_part(text, table):
+def with_document_part(text, tables):
     begin, end = text.find(BEGIN), text.find(END)
     if begin < 0 or end < begin:
         sys.exit(f"the document has no lines '{BEGIN}' and '{END}'")
-    return text[:begin] + document_part(table) + text[end + len(END):]
+    return text[:begin] + document_part(tables) + text[end + len(END):]
 
 
 def source_text(table):
@@ -73,16 +92,16 @@ def source_text(table):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("list", type=pathlib.Path, help="the list of entry points")
+    parser.add_argument("lists", type=pathlib.Path, nargs=2, help="the lists of entry points: runtime, driver")
     parser.add_argument("--source", type=pathlib.Path, help="the C++ file to write")
     parser.add_argument("--document", type=pathlib.Path, help="the document whose tables to renew")
     options = parser.parse_args()
-    table = read_table(options.list)
+    tables = [read_table(path) for path in options.lists]
     if options.source:
-        options.source.write_text(source_text(table), encoding="utf-8")
+        options.source.write_text(source_text(sorted(sum(tables, []))), encoding="utf-8")
     if options.document:
         text = options.document.read_text(encoding="utf-8")
-        options.document.write_text(with_document_part(text, table), encoding="utf-8")
+        options.document.write_text(with_document_part(text, tables), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -10,17 +10,12 @@ namespace cuspan {
 // library is loaded. Any thread, any time, also before main.
 const char* LoadWarning();
 
-// True when CUSPAN_SOCKET was in the environment when the library was loaded.
-// Without it nothing in the process is touched.
-bool LoadedByCuspan();
+// The same line, or a lesser one (that libraries loaded later can not be seen): for whom a runtime
+// that was not replaced has asked.
+const char* AnyLoadWarning();
 
 // The major release (11, 12 or 13) of the CUDA runtime that is linked into the program or library
 // whose code `address` is, and that now leads to ours; 0 where none is. Any thread, any time.
 int LinkedRuntimeRelease(const void* address);
 
 }  // namespace cuspan
-
-// The same line, or a lesser one (that libraries loaded later can not be seen),
-// for the stand-in libcuda.so.1, which finds it by dlsym: a CUDA runtime that was
-// not entered ends up there.
-extern "C" const char* cuspan_load_warning();

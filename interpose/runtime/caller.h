@@ -13,6 +13,12 @@ namespace cuspan {
 int CallerRelease(const void* address);
 inline bool CallerIsBefore13(const void* address) { return CallerRelease(address) < 13; }
 
+// Of a major release, as the runtime counts versions. Which one of it the caller has can not be
+// seen: the last.
+inline int RuntimeVersion(int release) {
+  return release == 13 ? CUDART_VERSION : release == 12 ? 12090 : 11080;
+}
+
 // Defines FUNCTION##_v2 with the parameters that it has had since CUDA 12, and FUNCTION, which has
 // had them since 13: `earlier` makes them of those that programs of earlier releases give.
 #define CUSPAN_EXPORT_SINCE_13(function, parameters, earlier, call)       \

@@ -185,9 +185,8 @@ CUSPAN_EXPORT cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* grea
 
 CUSPAN_EXPORT cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   return Answer([&] {
-    return OnCurrentDevice([&](Session&, Link& link) -> Error {
-      return GetMemoryInfo(link, free, total);
-    });
+    return OnCurrentDevice(
+        [&](Session&, Link& link) -> Error { return GetMemoryInfo(link, free, total); });
   });
 }
 
@@ -208,8 +207,7 @@ CUSPAN_EXPORT cudaError_t cudaRuntimeGetVersion(int* version) {
   const int release = CallerRelease(__builtin_return_address(0));
   return Answer([&]() -> Error {
     if (version == nullptr) return cudaErrorInvalidValue;
-    // Which release of a major one it was can not be seen: the last.
-    *version = release == 13 ? CUDART_VERSION : release == 12 ? 12090 : 11080;
+    *version = RuntimeVersion(release);
     return cudaSuccess;
   });
 }

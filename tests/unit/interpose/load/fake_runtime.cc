@@ -13,7 +13,7 @@
 // The fake driver's answer to every call: says why a runtime came here, if that is known.
 extern "C" int cuspan_fake_driver_refuse(const char*) {
   static const bool said = [] {
-    if (const char* const warning = cuspan::LoadWarning())
+    if (const char* const warning = cuspan::AnyLoadWarning())
       std::fprintf(stderr, "cuspan: %s\n", warning);
     return true;
   }();
@@ -102,6 +102,6 @@ EXPORTED cudaError_t cudaMalloc(void** pointer, size_t size) {
 }
 EXPORTED cudaError_t cudaGetLastError() { return cudaSuccess; }
 EXPORTED cudaError_t cudaDeviceSynchronize() {
-  if (cuspan::LoadWarning() != nullptr) Say("fake: warning: %s\n", cuspan::LoadWarning());
+  if (cuspan::AnyLoadWarning() != nullptr) Say("fake: warning: %s\n", cuspan::AnyLoadWarning());
   return cudaSuccess;
 }

@@ -4,6 +4,7 @@
 namespace cuspan {
 
 const char* LoadWarning() { return nullptr; }
+const char* AnyLoadWarning() { return nullptr; }
 int LinkedRuntimeRelease(const void* /*address*/) { return 0; }
 
 }  // namespace cuspan

@@ -1,4 +1,4 @@
-#include "interpose/driver/functions.h"
+#include "interpose/calls/driver_functions.h"
 
 #include <algorithm>
 #include <array>
@@ -32,11 +32,9 @@ const DriverFunction* FindForm(const char* name, const char* form, bool per_thre
 
 const DriverFunction* FindDriverFunction(const char* name) {
   const std::span all(cuspan_driver_exports, cuspan_driver_exports_count);
-  const auto found =
-      std::lower_bound(all.begin(), all.end(), std::string_view(name),
-                       [](const DriverFunction& entry, std::string_view wanted) {
-                         return entry.name < wanted;
-                       });
+  const auto found = std::lower_bound(
+      all.begin(), all.end(), std::string_view(name),
+      [](const DriverFunction& entry, std::string_view wanted) { return entry.name < wanted; });
   return found != all.end() && std::string_view(found->name) == name ? &*found : nullptr;
 }
 

@@ -1,5 +1,5 @@
-// The functions that this library exports as libcuda.so.1, from driver_exports.txt. Constant: any
-// thread, any time.
+// The functions that this library exports as libcuda.so.1, from driver/driver_exports.txt, for
+// whoever asks for one by its name. Constant: any thread, any time.
 #pragma once
 
 #include <cstddef>
