@@ -40,8 +40,7 @@ Error FreePinned(void* memory) {
 
 Error RegisterPinned(void* memory, std::size_t bytes, unsigned flags) {
   if (memory == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-  if (flags == CU_MEMHOSTREGISTER_IOMEMORY)
-    return NotSupported("cudaHostRegister of I/O memory");
+  if (flags == CU_MEMHOSTREGISTER_IOMEMORY) return NotSupported("cudaHostRegister of I/O memory");
   if ((flags & ~kRegisterFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
   return OnCurrentDevice([&](Session& session, Link& link) -> Error {
     if (IsDeviceAddress(session, memory)) return CUDA_ERROR_INVALID_VALUE;

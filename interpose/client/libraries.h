@@ -1,5 +1,5 @@
-// The device code that the program loads itself, as a library (cudaLibraryLoadData) or as a module of
-// one context (cuModuleLoadData), and what it has found in it so far.
+// The device code that the program loads itself, as a library (cudaLibraryLoadData) or as a module
+// of one context (cuModuleLoadData), and what it has found in it so far.
 #pragma once
 
 #include <cuda.h>
@@ -21,8 +21,8 @@ namespace cuspan {
 
 class Link;
 
-// Its address doubles as the program's cudaLibrary_t or CUmodule. Any thread; what is found is asked
-// of the device of the link, which loads the library if it has not yet.
+// Its address doubles as the program's cudaLibrary_t or CUmodule. Any thread; what is found is
+// asked of the device of the link, which loads the library if it has not yet.
 class Library {
  public:
   // `owner` is the number of the link whose module it is; 0 for a library.

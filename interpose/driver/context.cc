@@ -23,9 +23,7 @@ CUresult AboutDevice(CUdevice device, Body&& body) {
 // What driver 580 says of the contexts of programs that were compiled for it.
 constexpr unsigned kApiVersion = 3020;
 
-bool IsActive(Session& session, int device) {
-  return session.devices().Opened(device) != nullptr;
-}
+bool IsActive(Session& session, int device) { return session.devices().Opened(device) != nullptr; }
 
 Error WaitForContext(Session& session, const Context& context) {
   if (AnyCapture()) CUSPAN_RETURN_IF_FAILED(RefuseCaptureOnDevice(session, context.device()));
@@ -47,8 +45,8 @@ CUSPAN_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice dev
 }
 
 CUSPAN_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
-  return AboutDevice(
-      device, [&](Session& session, int number) { return ReleasePrimary(session, number); });
+  return AboutDevice(device,
+                     [&](Session& session, int number) { return ReleasePrimary(session, number); });
 }
 
 CUSPAN_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
@@ -57,8 +55,7 @@ CUSPAN_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
 }
 
 CUSPAN_EXPORT CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned flags) {
-  return AboutDevice(device,
-                     [&](Session&, int number) { return SetDeviceFlags(number, flags); });
+  return AboutDevice(device, [&](Session&, int number) { return SetDeviceFlags(number, flags); });
 }
 // Before CUDA 11 it was refused where the context lived already.
 #undef cuDevicePrimaryCtxSetFlags

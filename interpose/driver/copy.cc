@@ -11,9 +11,8 @@ void* Pointer(CUdeviceptr address) { return HandleOf<void*>(address); }
 
 CUresult Run(void* to, const void* from, std::size_t bytes, CopySides sides, bool asynchronous,
              CUstream stream, DefaultStream meaning) {
-  return AnswerInContext([&](Session&, Link&) {
-    return Copy(to, from, bytes, sides, asynchronous, stream, meaning);
-  });
+  return AnswerInContext(
+      [&](Session&, Link&) { return Copy(to, from, bytes, sides, asynchronous, stream, meaning); });
 }
 
 CUresult Peer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
@@ -66,10 +65,10 @@ CUSPAN_EXPORT_TWINS(cuMemcpyDtoDAsync_v2, _ptsz,
                         meaning))
 
 CUSPAN_EXPORT_TWINS(cuMemcpyPeer, _ptds,
-                    (CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
-                     CUcontext from_context, std::size_t bytes),
+                    (CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
+                     std::size_t bytes),
                     Peer(to, to_context, from, from_context, bytes, false, nullptr, meaning))
 CUSPAN_EXPORT_TWINS(cuMemcpyPeerAsync, _ptsz,
-                    (CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
-                     CUcontext from_context, std::size_t bytes, CUstream stream),
+                    (CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
+                     std::size_t bytes, CUstream stream),
                     Peer(to, to_context, from, from_context, bytes, true, stream, meaning))

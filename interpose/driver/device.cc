@@ -45,8 +45,7 @@ CUSPAN_EXPORT CUresult cuDeviceGetName(char* name, int length, CUdevice device) 
   return Describe(device, name, [&](const DeviceDescription& described) -> Error {
     if (length <= 0) return CUDA_ERROR_INVALID_VALUE;
     // Cut where there is no room for all of it.
-    const std::size_t bytes =
-        std::min(described.name.size(), static_cast<std::size_t>(length) - 1);
+    const std::size_t bytes = std::min(described.name.size(), static_cast<std::size_t>(length) - 1);
     std::memcpy(name, described.name.data(), bytes);
     name[bytes] = '\0';
     return CUDA_SUCCESS;

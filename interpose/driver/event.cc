@@ -18,8 +18,7 @@ CUSPAN_EXPORT_TWINS(cuEventRecord, _ptsz, (CUevent event, CUstream stream),
                       return RecordEvent(event, stream, CU_EVENT_RECORD_DEFAULT, meaning);
                     }))
 
-CUSPAN_EXPORT_TWINS(cuEventRecordWithFlags, _ptsz,
-                    (CUevent event, CUstream stream, unsigned flags),
+CUSPAN_EXPORT_TWINS(cuEventRecordWithFlags, _ptsz, (CUevent event, CUstream stream, unsigned flags),
                     AnswerInContext([&](Session&, Link&) {
                       return RecordEvent(event, stream, flags, meaning);
                     }))

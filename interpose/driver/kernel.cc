@@ -7,8 +7,8 @@
 namespace cuspan {
 namespace {
 
-// use(Session&, Link&, const FunctionRecord&, LoadedKernel&) → Error, with the kernel on the current
-// device.
+// use(Session&, Link&, const FunctionRecord&, LoadedKernel&) → Error, with the kernel on the
+// current device.
 template <typename Use>
 CUresult AboutFunction(CUfunction function, Use&& use) {
   return AnswerInContext([&](Session& session, Link& link) -> Error {
@@ -38,14 +38,15 @@ CUSPAN_EXPORT CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attri
 
 CUSPAN_EXPORT CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute,
                                           int value) {
-  return AboutFunction(function, [&](Session& session, Link& link, const FunctionRecord&,
-                                     LoadedKernel& kernel) -> Error {
-    CUSPAN_RETURN_IF_FAILED(SetAttribute(session.devices().description(link.device()), link, kernel,
-                                         attribute, value));
-    // It counts more than what is said of the kernel (cudaKernelSetAttributeForDevice).
-    kernel.set_by_function->fetch_or(1U << attribute);
-    return CUDA_SUCCESS;
-  });
+  return AboutFunction(
+      function,
+      [&](Session& session, Link& link, const FunctionRecord&, LoadedKernel& kernel) -> Error {
+        CUSPAN_RETURN_IF_FAILED(SetAttribute(session.devices().description(link.device()), link,
+                                             kernel, attribute, value));
+        // It counts more than what is said of the kernel (cudaKernelSetAttributeForDevice).
+        kernel.set_by_function->fetch_or(1U << attribute);
+        return CUDA_SUCCESS;
+      });
 }
 
 CUSPAN_EXPORT CUresult cuFuncSetCacheConfig(CUfunction function, CUfunc_cache config) {
@@ -67,14 +68,14 @@ CUSPAN_EXPORT CUresult cuFuncSetSharedMemConfig(CUfunction function, CUsharedcon
 }
 
 CUSPAN_EXPORT CUresult cuFuncGetModule(CUmodule* module, CUfunction function) {
-  return AboutFunction(function, [&](Session& session, Link&, const FunctionRecord& record,
-                                     LoadedKernel&) -> Error {
-    if (module == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    Library* const found = session.libraries().Find(*record.fatbin);
-    if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    *module = reinterpret_cast<CUmodule>(found);
-    return CUDA_SUCCESS;
-  });
+  return AboutFunction(
+      function, [&](Session& session, Link&, const FunctionRecord& record, LoadedKernel&) -> Error {
+        if (module == nullptr) return CUDA_ERROR_INVALID_VALUE;
+        Library* const found = session.libraries().Find(*record.fatbin);
+        if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+        *module = reinterpret_cast<CUmodule>(found);
+        return CUDA_SUCCESS;
+      });
 }
 
 CUSPAN_EXPORT CUresult cuFuncGetName(const char** name, CUfunction function) {
@@ -89,11 +90,11 @@ CUSPAN_EXPORT CUresult cuFuncGetName(const char** name, CUfunction function) {
 
 CUSPAN_EXPORT CUresult cuFuncGetParamInfo(CUfunction function, std::size_t index,
                                           std::size_t* offset, std::size_t* bytes) {
-  return AboutFunction(
-      function, [&](Session&, Link&, const FunctionRecord&, LoadedKernel& kernel) -> Error {
-        if (offset == nullptr) return CUDA_ERROR_INVALID_VALUE;
-        return PlaceOfParameter(kernel, index, offset, bytes);
-      });
+  return AboutFunction(function,
+                       [&](Session&, Link&, const FunctionRecord&, LoadedKernel& kernel) -> Error {
+                         if (offset == nullptr) return CUDA_ERROR_INVALID_VALUE;
+                         return PlaceOfParameter(kernel, index, offset, bytes);
+                       });
 }
 
 CUSPAN_EXPORT CUresult cuFuncIsLoaded(CUfunctionLoadingState* state, CUfunction function) {
@@ -106,6 +107,7 @@ CUSPAN_EXPORT CUresult cuFuncIsLoaded(CUfunctionLoadingState* state, CUfunction 
 }
 
 CUSPAN_EXPORT CUresult cuFuncLoad(CUfunction function) {
-  return AboutFunction(function, [](Session&, Link&, const FunctionRecord&,
-                                    LoadedKernel&) -> Error { return CUDA_SUCCESS; });
+  return AboutFunction(
+      function,
+      [](Session&, Link&, const FunctionRecord&, LoadedKernel&) -> Error { return CUDA_SUCCESS; });
 }

@@ -31,8 +31,8 @@ Error TakeArguments(void** parameters, void** extra, LaunchCall* call) {
   return extra != nullptr ? TakeExtra(extra, call) : Error(CUDA_SUCCESS);
 }
 
-Error LaunchFunction(CUfunction function, const LaunchShape& shape, CUstream stream, bool cooperative,
-             void** parameters, void** extra, DefaultStream meaning) {
+Error LaunchFunction(CUfunction function, const LaunchShape& shape, CUstream stream,
+                     bool cooperative, void** parameters, void** extra, DefaultStream meaning) {
   LaunchCall call{};
   call.shape = shape;
   call.stream = stream;
@@ -72,9 +72,9 @@ CUSPAN_EXPORT_TWINS(cuLaunchKernel, _ptsz,
                      unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
                      CUstream stream, void** parameters, void** extra),
                     AnswerInContext([&](Session&, Link&) {
-                      return LaunchFunction(function,
-                                    {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared},
-                                    stream, false, parameters, extra, meaning);
+                      return LaunchFunction(
+                          function, {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared},
+                          stream, false, parameters, extra, meaning);
                     }))
 
 CUSPAN_EXPORT_TWINS(cuLaunchCooperativeKernel, _ptsz,
@@ -82,9 +82,9 @@ CUSPAN_EXPORT_TWINS(cuLaunchCooperativeKernel, _ptsz,
                      unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
                      CUstream stream, void** parameters),
                     AnswerInContext([&](Session&, Link&) {
-                      return LaunchFunction(function,
-                                    {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared},
-                                    stream, true, parameters, nullptr, meaning);
+                      return LaunchFunction(
+                          function, {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared},
+                          stream, true, parameters, nullptr, meaning);
                     }))
 
 CUSPAN_EXPORT_TWINS(cuLaunchKernelEx, _ptsz,

@@ -194,8 +194,8 @@ CUSPAN_EXPORT CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache conf
   });
 }
 
-CUSPAN_EXPORT CUresult cuKernelGetParamInfo(CUkernel kernel, std::size_t index,
-                                            std::size_t* offset, std::size_t* bytes) {
+CUSPAN_EXPORT CUresult cuKernelGetParamInfo(CUkernel kernel, std::size_t index, std::size_t* offset,
+                                            std::size_t* bytes) {
   return AnswerWithDriver([&](Session&) -> Error {
     if (offset == nullptr) return CUDA_ERROR_INVALID_VALUE;
     const FunctionRecord* record = nullptr;

@@ -9,8 +9,8 @@
 namespace cuspan {
 namespace {
 
-CUresult AllocateRows(CUdeviceptr* address, std::size_t* pitch, std::size_t width,
-                      std::size_t rows, unsigned element_bytes) {
+CUresult AllocateRows(CUdeviceptr* address, std::size_t* pitch, std::size_t width, std::size_t rows,
+                      unsigned element_bytes) {
   return AnswerInContext([&](Session& session, Link&) -> Error {
     if (address == nullptr || pitch == nullptr || width == 0 || rows == 0 ||
         (element_bytes != 4 && element_bytes != 8 && element_bytes != 16))
@@ -67,7 +67,8 @@ CUSPAN_EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, std::size_t* b
                                                CUdeviceptr address) {
   return AnswerInContext([&](Session& session, Link&) -> Error {
     const PointerKind kind = session.addresses().Classify(HandleOf<const void*>(address));
-    if (kind.kind == PointerKind::kUnknownHost || kind.range_bytes == 0) return CUDA_ERROR_NOT_FOUND;
+    if (kind.kind == PointerKind::kUnknownHost || kind.range_bytes == 0)
+      return CUDA_ERROR_NOT_FOUND;
     if (base != nullptr) *base = kind.range_base;
     if (bytes != nullptr) *bytes = kind.range_bytes;
     return CUDA_SUCCESS;

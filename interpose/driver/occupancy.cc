@@ -100,9 +100,11 @@ CUSPAN_EXPORT CUresult cuOccupancyMaxPotentialBlockSize(int* grid, int* block, C
   return BestBlockSize(grid, block, function, shared_of, shared, limit, CU_OCCUPANCY_DEFAULT);
 }
 
-CUSPAN_EXPORT CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(
-    int* grid, int* block, CUfunction function, CUoccupancyB2DSize shared_of, std::size_t shared,
-    int limit, unsigned flags) {
+CUSPAN_EXPORT CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* block,
+                                                                 CUfunction function,
+                                                                 CUoccupancyB2DSize shared_of,
+                                                                 std::size_t shared, int limit,
+                                                                 unsigned flags) {
   return BestBlockSize(grid, block, function, shared_of, shared, limit, flags);
 }
 

@@ -27,8 +27,7 @@ CUSPAN_EXPORT CUresult cuMemFreeHost(void* memory) {
 }
 
 CUSPAN_EXPORT CUresult cuMemHostRegister_v2(void* memory, std::size_t bytes, unsigned flags) {
-  return AnswerInContext(
-      [&](Session&, Link&) { return RegisterPinned(memory, bytes, flags); });
+  return AnswerInContext([&](Session&, Link&) { return RegisterPinned(memory, bytes, flags); });
 }
 
 CUSPAN_EXPORT CUresult cuMemHostUnregister(void* memory) {

@@ -13,21 +13,22 @@ Error Put(void* out, const T& value) {
   return CUDA_SUCCESS;
 }
 
-// CUDA_ERROR_INVALID_VALUE for what CUDA knows nothing of: memory that was not allocated through it,
-// and attributes that such memory does not have.
-Error GetAttribute(Session& session, void* out, CUpointer_attribute attribute, CUdeviceptr address) {
+// CUDA_ERROR_INVALID_VALUE for what CUDA knows nothing of: memory that was not allocated through
+// it, and attributes that such memory does not have.
+Error GetAttribute(Session& session, void* out, CUpointer_attribute attribute,
+                   CUdeviceptr address) {
   const PointerKind kind = session.addresses().Classify(HandleOf<const void*>(address));
   const bool device = kind.kind == PointerKind::kDevice && kind.range_bytes != 0;
-  const bool known = device || kind.kind == PointerKind::kManaged ||
-                     kind.kind == PointerKind::kPinnedHost;
+  const bool known =
+      device || kind.kind == PointerKind::kManaged || kind.kind == PointerKind::kPinnedHost;
   if (!known) return CUDA_ERROR_INVALID_VALUE;
   switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
-      return Put(out, HandleOf(&session.devices().Primary(kind.device)));
+      return Put(out, NumberOf(HandleOf(&session.devices().Primary(kind.device))));
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-      return Put(out, static_cast<unsigned>(kind.kind == PointerKind::kPinnedHost
-                                                ? CU_MEMORYTYPE_HOST
-                                                : CU_MEMORYTYPE_DEVICE));
+      return Put(
+          out, static_cast<unsigned>(kind.kind == PointerKind::kPinnedHost ? CU_MEMORYTYPE_HOST
+                                                                           : CU_MEMORYTYPE_DEVICE));
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
       if (kind.kind == PointerKind::kPinnedHost && kind.range_bytes == 0) {
         const auto place =
@@ -37,7 +38,7 @@ Error GetAttribute(Session& session, void* out, CUpointer_attribute attribute, C
       return Put(out, address);
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
       if (device) return CUDA_ERROR_INVALID_VALUE;
-      return Put(out, HandleOf<void*>(address));
+      return Put(out, address);
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
       return Put(out, static_cast<unsigned char>(kind.kind == PointerKind::kManaged));
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
@@ -59,7 +60,7 @@ Error GetAttribute(Session& session, void* out, CUpointer_attribute attribute, C
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
       return Put(out, static_cast<unsigned>(CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE));
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-      return Put(out, CUmemoryPool{nullptr});
+      return Put(out, std::uint64_t{0});
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
       // Allocations that live at a time have different ones.
       return Put(out, std::uint64_t{kind.range_base});

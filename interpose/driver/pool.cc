@@ -30,8 +30,8 @@ CUSPAN_EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attrib
     if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
     return WithPool(pool, [&](Session& session, const auto& found) -> Error {
       Error result = CUDA_SUCCESS;
-      session.pools().With(
-          *found, [&](MemoryPool& p) { result = SetPoolAttribute(p, attribute, value); });
+      session.pools().With(*found,
+                           [&](MemoryPool& p) { result = SetPoolAttribute(p, attribute, value); });
       return result;
     });
   });

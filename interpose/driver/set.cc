@@ -28,20 +28,20 @@ CUresult FillRows(CUdeviceptr start, std::size_t pitch, std::uint32_t value, uns
 using namespace cuspan;  // NOLINT: the entry points below are the C API.
 
 // The four functions of an element's size.
-#define CUSPAN_EXPORT_SETS(bits, type, bytes)                                                      \
-  CUSPAN_EXPORT_TWINS(cuMemsetD##bits##_v2, _ptds,                                                 \
-                      (CUdeviceptr start, type value, std::size_t count),                          \
-                      FillRows(start, 0, value, bytes, count, 1, false, nullptr, meaning))         \
-  CUSPAN_EXPORT_TWINS(cuMemsetD##bits##Async, _ptsz,                                               \
-                      (CUdeviceptr start, type value, std::size_t count, CUstream stream),         \
-                      FillRows(start, 0, value, bytes, count, 1, true, stream, meaning))           \
-  CUSPAN_EXPORT_TWINS(                                                                             \
-      cuMemsetD2D##bits##_v2, _ptds,                                                               \
-      (CUdeviceptr start, std::size_t pitch, type value, std::size_t width, std::size_t rows),     \
-      FillRows(start, pitch, value, bytes, width, rows, false, nullptr, meaning))                  \
-  CUSPAN_EXPORT_TWINS(cuMemsetD2D##bits##Async, _ptsz,                                             \
-                      (CUdeviceptr start, std::size_t pitch, type value, std::size_t width,        \
-                       std::size_t rows, CUstream stream),                                         \
+#define CUSPAN_EXPORT_SETS(bits, type, bytes)                                                  \
+  CUSPAN_EXPORT_TWINS(cuMemsetD##bits##_v2, _ptds,                                             \
+                      (CUdeviceptr start, type value, std::size_t count),                      \
+                      FillRows(start, 0, value, bytes, count, 1, false, nullptr, meaning))     \
+  CUSPAN_EXPORT_TWINS(cuMemsetD##bits##Async, _ptsz,                                           \
+                      (CUdeviceptr start, type value, std::size_t count, CUstream stream),     \
+                      FillRows(start, 0, value, bytes, count, 1, true, stream, meaning))       \
+  CUSPAN_EXPORT_TWINS(                                                                         \
+      cuMemsetD2D##bits##_v2, _ptds,                                                           \
+      (CUdeviceptr start, std::size_t pitch, type value, std::size_t width, std::size_t rows), \
+      FillRows(start, pitch, value, bytes, width, rows, false, nullptr, meaning))              \
+  CUSPAN_EXPORT_TWINS(cuMemsetD2D##bits##Async, _ptsz,                                         \
+                      (CUdeviceptr start, std::size_t pitch, type value, std::size_t width,    \
+                       std::size_t rows, CUstream stream),                                     \
                       FillRows(start, pitch, value, bytes, width, rows, true, stream, meaning))
 
 CUSPAN_EXPORT_SETS(8, unsigned char, 1)

@@ -2,11 +2,11 @@
 #include "interpose/calls/stream.h"
 
 #include "interpose/calls/context.h"
+#include "interpose/calls/device_settings.h"
 #include "interpose/calls/event.h"
 #include "interpose/calls/graph/capture.h"
 #include "interpose/calls/managed.h"
 #include "interpose/calls/stream_attributes.h"
-#include "interpose/calls/device_settings.h"
 #include "interpose/driver/entry.h"
 
 namespace cuspan {
@@ -22,8 +22,7 @@ CUresult Tell(CUstream stream, DefaultStream meaning, const void* out, Use&& use
 }
 
 CUresult TellCapture(CUstream stream, DefaultStream meaning, const CaptureInfo& info) {
-  return AnswerInContext(
-      [&](Session&, Link&) { return GetCaptureInfo(stream, meaning, info); });
+  return AnswerInContext([&](Session&, Link&) { return GetCaptureInfo(stream, meaning, info); });
 }
 
 }  // namespace
@@ -48,9 +47,8 @@ CUSPAN_EXPORT_TWINS(cuStreamSynchronize, _ptsz, (CUstream stream),
                       return SynchronizeStream(stream, meaning);
                     }))
 
-CUSPAN_EXPORT_TWINS(cuStreamQuery, _ptsz, (CUstream stream), AnswerInContext([&](Session&, Link&) {
-                      return QueryStream(stream, meaning);
-                    }))
+CUSPAN_EXPORT_TWINS(cuStreamQuery, _ptsz, (CUstream stream),
+                    AnswerInContext([&](Session&, Link&) { return QueryStream(stream, meaning); }))
 
 CUSPAN_EXPORT_TWINS(cuStreamWaitEvent, _ptsz, (CUstream stream, CUevent event, unsigned flags),
                     AnswerInContext([&](Session&, Link&) {
@@ -75,14 +73,13 @@ CUSPAN_EXPORT_TWINS(cuStreamGetDevice, _ptsz, (CUstream stream, CUdevice* device
                     }))
 
 CUSPAN_EXPORT_TWINS(cuStreamGetId, _ptsz, (CUstream stream, unsigned long long* id),
-                    Tell(stream, meaning, id, [&](const StreamTarget& target, const auto&) {
-                      *id = IdOf(target);
-                    }))
+                    Tell(stream, meaning, id,
+                         [&](const StreamTarget& target, const auto&) { *id = IdOf(target); }))
 
 CUSPAN_EXPORT_TWINS(cuStreamGetCtx, _ptsz, (CUstream stream, CUcontext* context),
                     Tell(stream, meaning, context, [&](const StreamTarget&, const auto& made) {
-                      *context = HandleOf(made != nullptr ? &made->context
-                                                          : ThisThread().contexts.top());
+                      *context =
+                          HandleOf(made != nullptr ? &made->context : ThisThread().contexts.top());
                     }))
 
 CUSPAN_EXPORT_TWINS(cuStreamGetAttribute, _ptsz,

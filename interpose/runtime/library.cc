@@ -14,8 +14,8 @@ static_assert(static_cast<int>(cudaLibraryBinaryIsPreserved) == CU_LIBRARY_BINAR
 Error Take(const cudaJitOption* jit, void** jit_values, unsigned jit_count,
            const cudaLibraryOption* library, void** library_values, unsigned library_count,
            LoadOptions* out) {
-  CUSPAN_RETURN_IF_FAILED(TakeOptions(reinterpret_cast<const CUjit_option*>(jit), jit_values,
-                                      jit_count, &out->jit));
+  CUSPAN_RETURN_IF_FAILED(
+      TakeOptions(reinterpret_cast<const CUjit_option*>(jit), jit_values, jit_count, &out->jit));
   return TakeOptions(reinterpret_cast<const CUlibraryOption*>(library), library_values,
                      library_count, &out->library);
 }

@@ -108,9 +108,9 @@ CUSPAN_EXPORT_TWINS(cudaStreamGetCaptureInfo, _ptsz,
                     // Before CUDA 13 it had the first three only.
                     CallerIsBefore13(__builtin_return_address(0))
                         ? CaptureInfoOf(stream, meaning, status, id, nullptr, nullptr, nullptr,
-                                      nullptr)
+                                        nullptr)
                         : CaptureInfoOf(stream, meaning, status, id, graph, dependencies, edges,
-                                      count))
+                                        count))
 
 // CUDA 12's names of what 13's has become, without and with the data of edges.
 CUSPAN_EXPORT_TWINS(cudaStreamGetCaptureInfo_v2, _ptsz,

@@ -31,7 +31,8 @@ CUresult LookUpKernel(DeviceSession& session, const Module& module, const char* 
           session.driver.cuModuleGetFunction(&kernel.driver, module.driver, name);
       result != CUDA_SUCCESS)
     return result;
-  if (const CUresult result = ReadParameters(session.driver, kernel, &reply->parameter_offsets); result != CUDA_SUCCESS)
+  if (const CUresult result = ReadParameters(session.driver, kernel, &reply->parameter_offsets);
+      result != CUDA_SUCCESS)
     return result;
   reply->attributes.assign(CU_FUNC_ATTRIBUTE_MAX, 0);
   for (int i = 0; i < CU_FUNC_ATTRIBUTE_MAX; ++i) {
@@ -55,8 +56,8 @@ Status Handle(DeviceSession& session, const Origin& origin, const KernelFind& op
     kernel->module = op.module;
     kernel->name = op.name;
     KernelFind::Reply reply;
-    reply.result = session.faults.Check(
-        LookUpKernel(session, *module, op.name.c_str(), *kernel, &reply));
+    reply.result =
+        session.faults.Check(LookUpKernel(session, *module, op.name.c_str(), *kernel, &reply));
     if (reply.result == CUDA_SUCCESS) {
       reply.parameter_bytes = kernel->parameter_bytes;
       if (!session.kernels.Add(op.kernel, std::move(kernel)))

@@ -51,19 +51,19 @@ const char* Name(CUresult result) {
   return cuGetErrorName(result, &name) == CUDA_SUCCESS ? name : "?";
 }
 
-#define DRIVER(call)                                                                       \
-  do {                                                                                     \
-    const CUresult driver_result = (call);                                                 \
-    if (driver_result != CUDA_SUCCESS) {                                                   \
+#define DRIVER(call)                                                                           \
+  do {                                                                                         \
+    const CUresult driver_result = (call);                                                     \
+    if (driver_result != CUDA_SUCCESS) {                                                       \
       std::fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, Name(driver_result)); \
-      std::exit(EXIT_FAILURE);                                                             \
-    }                                                                                      \
+      std::exit(EXIT_FAILURE);                                                                 \
+    }                                                                                          \
   } while (false)
 
-#define EXPECT_RESULT(call, wanted)                                            \
-  do {                                                                         \
-    const CUresult expect_result = (call);                                     \
-    EXPECT(expect_result == (wanted), "%s: %s", #call, Name(expect_result));   \
+#define EXPECT_RESULT(call, wanted)                                          \
+  do {                                                                       \
+    const CUresult expect_result = (call);                                   \
+    EXPECT(expect_result == (wanted), "%s: %s", #call, Name(expect_result)); \
   } while (false)
 
 constexpr unsigned kCount = 1000;
@@ -164,7 +164,8 @@ void CheckModule() {
   unsigned n = kCount;
   unsigned factor = 3;
   void* arguments[] = {&words, &n, &factor};
-  DRIVER(cuLaunchKernel(scale, (kCount + 127) / 128, 1, 1, 128, 1, 1, 0, stream, arguments, nullptr));
+  DRIVER(
+      cuLaunchKernel(scale, (kCount + 127) / 128, 1, 1, 128, 1, 1, 0, stream, arguments, nullptr));
   struct {
     CUdeviceptr words;
     unsigned count;
@@ -232,10 +233,9 @@ void CheckMemory() {
   DRIVER(cuPointerGetAttribute(&context, CU_POINTER_ATTRIBUTE_CONTEXT, copy));
   DRIVER(cuCtxGetCurrent(&current));
   EXPECT(context == current, "another context");
-  EXPECT_RESULT(
-      cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                            reinterpret_cast<CUdeviceptr>(sent.data())),
-      CUDA_ERROR_INVALID_VALUE);
+  EXPECT_RESULT(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                      reinterpret_cast<CUdeviceptr>(sent.data())),
+                CUDA_ERROR_INVALID_VALUE);
   void* pinned = nullptr;
   DRIVER(cuMemHostAlloc(&pinned, 4096, CU_MEMHOSTALLOC_DEVICEMAP));
   DRIVER(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,

@@ -14,7 +14,7 @@ def exported(nm, library):
 
 
 def listed(path):
-    with open(path, encoding="ascii") as lines:
+    with open(path, encoding="utf-8") as lines:
         return {line.split()[0] for line in lines if line.split("#")[0].split()}
 
 

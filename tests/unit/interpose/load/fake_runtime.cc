@@ -102,6 +102,6 @@ EXPORTED cudaError_t cudaMalloc(void** pointer, size_t size) {
 }
 EXPORTED cudaError_t cudaGetLastError() { return cudaSuccess; }
 EXPORTED cudaError_t cudaDeviceSynchronize() {
-  if (cuspan::AnyLoadWarning() != nullptr) Say("fake: warning: %s\n", cuspan::AnyLoadWarning());
+  if (cuspan::LoadWarning() != nullptr) Say("fake: warning: %s\n", cuspan::LoadWarning());
   return cudaSuccess;
 }
