@@ -1,6 +1,6 @@
 # cuspan_runtime_links(TARGET [FOLDER folder] [NO_INSTALL]): puts a client library
 # where it is found: FOLDER (lib/cuspan of the build tree, which is what is
-# installed), with links to it under the names of libcudart and libcuda in FOLDER/runtime.
+# installed), with links to it under the names of libcudart in FOLDER/runtime.
 # The links are relative, so that the folder can be moved.
 function(cuspan_runtime_links target)
   cmake_parse_arguments(arg "NO_INSTALL" "FOLDER" "" ${ARGN})
@@ -12,8 +12,8 @@ function(cuspan_runtime_links target)
   if(NOT arg_NO_INSTALL)
     install(TARGETS ${target} LIBRARY DESTINATION lib/cuspan)
   endif()
-  foreach(name libcudart.so.11.0 libcudart.so.12 libcudart.so.13 libcuda.so.1)
-    set(link ${arg_FOLDER}/runtime/${name})
+  foreach(version 11.0 12 13)
+    set(link ${arg_FOLDER}/runtime/libcudart.so.${version})
     add_custom_command(TARGET ${target} POST_BUILD
       COMMAND ${CMAKE_COMMAND} -E create_symlink ../$<TARGET_FILE_NAME:${target}> ${link} VERBATIM)
     if(NOT arg_NO_INSTALL)

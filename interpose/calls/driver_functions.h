@@ -12,6 +12,8 @@ struct DriverFunction {
   int since;    // The version of CUDA that brought it: 12040 is 12.4. 0: it has none.
   bool absent;  // Who asks for it by name is told that there is none.
 };
+// As libcuda.so.1 finds it (load/generate_exports.py --forward-to).
+static_assert(sizeof(DriverFunction) == 24 && offsetof(DriverFunction, function) == 8);
 
 // By name, suffix and all; null when there is none.
 const DriverFunction* FindDriverFunction(const char* name);

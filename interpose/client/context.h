@@ -28,8 +28,6 @@ class Context {
   std::atomic<int> retained{0};
   // The runtime has used it, and keeps it until it is reset.
   std::atomic<bool> used_by_runtime{false};
-  // As in CUctx_flags: of its next life, and of this one.
-  std::atomic<unsigned> flags{0};
 
  private:
   friend class Devices;

@@ -1,7 +1,6 @@
 // Kernel launches.
 #include "interpose/calls/launch.h"
 
-#include "interpose/calls/host_function.h"
 #include "interpose/calls/kernel.h"
 #include "interpose/driver/launch.h"
 
@@ -24,13 +23,6 @@ Error TakeExtra(void** extra, LaunchCall* call) {
   return call->buffer != nullptr && has_size ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-// The arguments of a launch; as CUDA has it, in one of the two ways.
-Error TakeArguments(void** parameters, void** extra, LaunchCall* call) {
-  if (parameters != nullptr && extra != nullptr) return CUDA_ERROR_INVALID_VALUE;
-  call->arguments = parameters;
-  return extra != nullptr ? TakeExtra(extra, call) : Error(CUDA_SUCCESS);
-}
-
 Error LaunchFunction(CUfunction function, const LaunchShape& shape, CUstream stream,
                      bool cooperative, void** parameters, void** extra, DefaultStream meaning) {
   LaunchCall call{};
@@ -43,6 +35,12 @@ Error LaunchFunction(CUfunction function, const LaunchShape& shape, CUstream str
 }
 
 }  // namespace
+
+Error TakeArguments(void** parameters, void** extra, LaunchCall* call) {
+  if (parameters != nullptr && extra != nullptr) return CUDA_ERROR_INVALID_VALUE;
+  call->arguments = parameters;
+  return extra != nullptr ? TakeExtra(extra, call) : Error(CUDA_SUCCESS);
+}
 
 Error TakeFunction(CUfunction function, LaunchCall* call) {
   if (function == nullptr || FindFunction(function, &call->function).failed())
@@ -95,9 +93,4 @@ CUSPAN_EXPORT_TWINS(cuLaunchKernelEx, _ptsz,
                       CUSPAN_RETURN_IF_FAILED(ReadConfig(config, function, &call));
                       CUSPAN_RETURN_IF_FAILED(TakeArguments(parameters, extra, &call));
                       return LaunchKernel(call, meaning);
-                    }))
-
-CUSPAN_EXPORT_TWINS(cuLaunchHostFunc, _ptsz, (CUstream stream, CUhostFn function, void* data),
-                    AnswerInContext([&](Session&, Link&) {
-                      return LaunchHostFunction(stream, {function, data}, meaning);
                     }))

@@ -150,6 +150,20 @@ CUSPAN_EXPORT_TWINS(cuStreamUpdateCaptureDependencies, _ptsz,
                       return UpdateCaptureDependencies(stream, meaning, dependencies, count, flags);
                     }))
 
+CUSPAN_EXPORT_TWINS(cuStreamUpdateCaptureDependencies_v2, _ptsz,
+                    (CUstream stream, CUgraphNode* dependencies, const CUgraphEdgeData* /*edges*/,
+                     std::size_t count, unsigned flags),
+                    AnswerInContext([&](Session&, Link&) {
+                      return UpdateCaptureDependencies(stream, meaning, dependencies, count, flags);
+                    }))
+
+CUSPAN_EXPORT_TWINS(cuStreamBeginCaptureToGraph, _ptsz,
+                    (CUstream stream, CUgraph graph, const CUgraphNode* dependencies,
+                     const CUgraphEdgeData* /*edges*/, std::size_t count, CUstreamCaptureMode mode),
+                    AnswerInContext([&](Session&, Link&) {
+                      return BeginCaptureToGraph(stream, meaning, graph, dependencies, count, mode);
+                    }))
+
 CUSPAN_EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
   return AnswerWithDriver([&](Session&) { return ExchangeCaptureMode(mode); });
 }

@@ -5,6 +5,9 @@ library replaces; another name of a function jumps there with the caller's argum
 and return address, whatever they are. With --table the file also holds a table of all names, in
 strcmp's order, with the addresses of the definitions that were linked in the end; with --versions
 each has the version that brought it, and whether it is to be taken for absent.
+
+With --forward-to the functions are instead those of another library, which has such a table with versions: each
+jumps to its row's. That library must be loaded already: without the table this one is not loaded.
 """
 
 import argparse
@@ -31,23 +34,40 @@ def definition(export, refuse):
             f"  return result;\n}}")
 
 
+def forwarding(exports, table):
+    """Each function takes its row's address and goes there, with the caller's arguments and return address."""
+    function, size = 8, 24  # Of struct entry: where the address is, and how long a row.
+    lines = ['__asm__(".text\\n");']
+    for row, export in enumerate(exports):
+        lines.append(f'__asm__(".globl {export.name}\\n.type {export.name}, @function\\n"\n'
+                     f'        "{export.name}: mov {table}@GOTPCREL(%rip), %r11\\n"\n'
+                     f'        "jmp *{row * size + function}(%r11)\\n.size {export.name}, . - {export.name}");')
+    return lines
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("list", help="function names, one per line")
     parser.add_argument("output", help="the C file to write")
-    parser.add_argument("--refuse", required=True,
+    parser.add_argument("--forward-to", metavar="TABLE", help="the table of the library that has the functions")
+    parser.add_argument("--refuse",
                         help="the function called with the name; its int result is returned")
     parser.add_argument("--table", help="name of the table; its length is NAME_count")
     parser.add_argument("--versions", action="store_true", help="with versions in the table")
     options = parser.parse_args()
 
     exports = exports_list.read(options.list)
+    if options.forward_to:
+        with open(options.output, "w", encoding="ascii") as output:
+            output.write("\n".join(forwarding(exports, options.forward_to)) + "\n")
+        return
     lines = ["#include <stddef.h>", "", f"extern int {options.refuse}(const char* name);", ""]
     lines += [definition(export, options.refuse) for export in exports]
     if options.table:
         more = " int since; _Bool absent;" if options.versions else ""
+        visible = ' __attribute__((visibility("default")))' if options.versions else ""
         lines += ["", f"struct entry {{ const char* name; void (*function)(void);{more} }};",
-                  f"extern const struct entry {options.table}[];",
+                  f"extern const struct entry {options.table}[]{visible};",
                   f"extern const size_t {options.table}_count;",
                   f"const struct entry {options.table}[] = {{"]
         for export in exports:

@@ -1,7 +1,9 @@
 // What a program makes of its graphs to launch them: instantiation, launches, updates.
 #pragma once
 
-#include "interpose/calls/graph/graph.h"
+#include <utility>
+
+#include "interpose/calls/graph/nodes.h"
 
 namespace cuspan {
 
@@ -36,5 +38,27 @@ Error SetExecChild(CUgraphExec exec, CUgraphNode node, CUgraph child);
 // Only what does something on a device can be left out.
 Error EnableNode(CUgraphExec exec, CUgraphNode node, bool enabled);
 Error IsNodeEnabled(CUgraphExec exec, CUgraphNode node, bool* enabled);
+
+// --- What becomes of a node's new work. describe(Work*) → Error makes it.
+
+template <typename Describe>
+Error AddDescribed(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
+                   std::size_t count, Describe&& describe) {
+  Work work;
+  CUSPAN_RETURN_IF_FAILED(describe(&work));
+  return AddNode(node, graph, dependencies, count, std::move(work));
+}
+template <typename Describe>
+Error SetDescribed(CUgraphNode node, Describe&& describe) {
+  Work work;
+  CUSPAN_RETURN_IF_FAILED(describe(&work));
+  return SetNode(node, std::move(work));
+}
+template <typename Describe>
+Error SetDescribed(CUgraphExec exec, CUgraphNode node, Describe&& describe) {
+  Work work;
+  CUSPAN_RETURN_IF_FAILED(describe(&work));
+  return SetExecNode(exec, node, std::move(work));
+}
 
 }  // namespace cuspan

@@ -20,27 +20,6 @@ Error DescribeWork(cudaGraphNodeParams* parameters, Work* work);
 Error DescribeRun(void* destination, const void* source, std::size_t bytes, cudaMemcpyKind kind,
                   Work* work);
 
-// What becomes of a node's new work. describe(Work*) → Error makes it.
-template <typename Describe>
-Error AddDescribed(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* dependencies,
-                   std::size_t count, Describe&& describe) {
-  Work work;
-  CUSPAN_RETURN_IF_FAILED(describe(&work));
-  return AddNode(node, graph, dependencies, count, std::move(work));
-}
-template <typename Describe>
-Error SetDescribed(cudaGraphNode_t node, Describe&& describe) {
-  Work work;
-  CUSPAN_RETURN_IF_FAILED(describe(&work));
-  return SetNode(node, std::move(work));
-}
-template <typename Describe>
-Error SetDescribed(cudaGraphExec_t exec, cudaGraphNode_t node, Describe&& describe) {
-  Work work;
-  CUSPAN_RETURN_IF_FAILED(describe(&work));
-  return SetExecNode(exec, node, std::move(work));
-}
-
 }  // namespace cuspan
 
 // Defines the functions that add a node of some kind to a graph, change one there, and change one

@@ -1,0 +1,48 @@
+// Functions of the program that run when a stream comes to them.
+#include "interpose/calls/host_function.h"
+
+#include <memory>
+#include <utility>
+
+#include "interpose/driver/entry.h"
+
+namespace cuspan {
+namespace {
+
+struct Callback {
+  CUstreamCallback function;
+  CUstream stream;
+  CUresult status;
+  void* data;
+};
+
+// Nothing to destroy here, as in HostCallThread::Thread.
+void CallBack(void* argument) {
+  const auto* const call = static_cast<const Callback*>(argument);
+  call->function(call->stream, call->status, call->data);
+}
+
+}  // namespace
+}  // namespace cuspan
+
+using namespace cuspan;  // NOLINT: the entry points below are the C API.
+
+CUSPAN_EXPORT_TWINS(cuLaunchHostFunc, _ptsz, (CUstream stream, CUhostFn function, void* data),
+                    AnswerInContext([&](Session&, Link&) {
+                      return LaunchHostFunction(stream, {function, data}, meaning);
+                    }))
+
+CUSPAN_EXPORT_TWINS(
+    cuStreamAddCallback, _ptsz,
+    (CUstream stream, CUstreamCallback callback, void* data, unsigned flags),
+    AnswerInContext([&](Session&, Link&) -> Error {
+      if (callback == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+      return OnStream(stream, meaning, [&](Session& session, const StreamTarget& target) -> Error {
+        auto call = std::make_shared<Callback>(Callback{callback, stream, CUDA_SUCCESS, data});
+        return session.host_calls().Call(target,
+                                         [call = std::move(call)](CUresult result) -> HostFunction {
+                                           call->status = result;
+                                           return {&CallBack, call.get()};
+                                         });
+      });
+    }))
