@@ -189,6 +189,11 @@ Error InstantiateGraph(CUgraphExec* exec, CUgraph graph, unsigned long long flag
   });
 }
 
+Error DestroyExec(CUgraphExec exec) {
+  std::lock_guard lock(Graphs::Get().mutex);
+  return Graphs::Get().Destroy(exec) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
 Error LaunchGraph(CUgraphExec handle, CUstream stream, DefaultStream meaning) {
   std::shared_ptr<GraphExec> exec;
   {

@@ -10,6 +10,8 @@ namespace cuspan {
 // `flags` as in CUgraphInstantiate_flags.
 Error InstantiateGraph(CUgraphExec* exec, CUgraph graph, unsigned long long flags);
 
+Error DestroyExec(CUgraphExec exec);
+
 Error LaunchGraph(CUgraphExec handle, CUstream stream, DefaultStream meaning);
 
 // Takes the work of `graph`, whose nodes and edges must be like those that the exec was made of.

@@ -1,8 +1,6 @@
 // What a program makes of its graphs to launch them: instantiation, launches, updates.
 #include "interpose/calls/graph/exec.h"
 
-#include <mutex>
-
 #include "interpose/driver/entry.h"
 
 namespace cuspan {
@@ -49,10 +47,7 @@ CUSPAN_EXPORT_TWINS(cuGraphInstantiateWithParams, _ptsz,
                     }))
 
 CUSPAN_EXPORT CUresult cuGraphExecDestroy(CUgraphExec exec) {
-  return AnswerWithDriver([&](Session&) -> Error {
-    std::lock_guard lock(Graphs::Get().mutex);
-    return Graphs::Get().Destroy(exec) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-  });
+  return AnswerWithDriver([&](Session&) { return DestroyExec(exec); });
 }
 
 CUSPAN_EXPORT CUresult cuGraphExecGetFlags(CUgraphExec exec, cuuint64_t* flags) {

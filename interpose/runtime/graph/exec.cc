@@ -39,10 +39,7 @@ CUSPAN_EXPORT cudaError_t cudaGraphInstantiateWithParams(cudaGraphExec_t* exec, 
 }
 
 CUSPAN_EXPORT cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
-  return Answer([&]() -> Error {
-    std::lock_guard lock(Graphs::Get().mutex);
-    return Graphs::Get().Destroy(exec) ? cudaSuccess : cudaErrorInvalidValue;
-  });
+  return Answer([&] { return DestroyExec(exec); });
 }
 
 CUSPAN_EXPORT cudaError_t cudaGraphExecGetFlags(cudaGraphExec_t exec, unsigned long long* flags) {
