@@ -28,6 +28,15 @@ const DriverFunction* FindForm(const char* name, const char* form, bool per_thre
   return FindDriverFunction(wanted.c_str());
 }
 
+// Whether the name has a suffix already.
+bool NamesOneForm(std::string_view name) {
+  const std::size_t at = name.rfind('_');
+  if (at == std::string_view::npos) return false;
+  const std::string_view suffix = name.substr(at);
+  return suffix == "_ptsz" || suffix == "_ptds" ||
+         (suffix.size() == 3 && suffix[1] == 'v' && suffix[2] >= '0' && suffix[2] <= '9');
+}
+
 }  // namespace
 
 const DriverFunction* FindDriverFunction(const char* name) {
@@ -41,6 +50,7 @@ const DriverFunction* FindDriverFunction(const char* name) {
 const DriverFunction* FindDriverFunction(const char* name, int version, bool per_thread,
                                          bool* too_old) {
   *too_old = false;
+  if (NamesOneForm(name)) return nullptr;
   const DriverFunction* newest = nullptr;
   for (const char* const form : kForms) {
     const DriverFunction* const found = FindForm(name, form, per_thread);

@@ -18,9 +18,10 @@ static_assert(sizeof(DriverFunction) == 24 && offsetof(DriverFunction, function)
 // By name, suffix and all; null when there is none.
 const DriverFunction* FindDriverFunction(const char* name);
 
-// As cuGetProcAddress finds it: the newest form of `name` (without a suffix) that version `version`
-// of CUDA knows; with `per_thread` the twin whose stream 0 is the thread's own, where there is one.
-// *too_old: there are only newer ones. Null when there is none.
+// As cuGetProcAddress finds it: the newest form of `name` that version `version` of CUDA knows;
+// names with a suffix are not found (nor does driver 580 find them); with `per_thread` the twin
+// whose stream 0 is the thread's own, where there is one. *too_old: there are only newer ones. Null
+// when there is none.
 const DriverFunction* FindDriverFunction(const char* name, int version, bool per_thread,
                                          bool* too_old);
 

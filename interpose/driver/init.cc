@@ -1,12 +1,8 @@
 // Starting the driver, and finding its functions.
-#include <set>
-#include <string>
-
-#include "common/format.h"
 #include "common/log.h"
-#include "common/mutex.h"
 #include "interpose/calls/device.h"
 #include "interpose/calls/driver_functions.h"
+#include "interpose/calls/private_tables.h"
 #include "interpose/driver/entry.h"
 #include "interpose/load/load.h"
 
@@ -19,6 +15,10 @@ Error GetProcAddress(const char* name, void** function, int version, cuuint64_t 
       CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
   if (name == nullptr || function == nullptr || (flags & ~kKnown) != 0 || flags == kKnown)
     return CUDA_ERROR_INVALID_VALUE;
+  // Newer than the driver. Where that is not known yet, names do not wait for it.
+  const Session* const session = Session::IfStarted();
+  if (version > (session != nullptr ? DriverVersion(*session) : CUDA_VERSION))
+    return CUDA_ERROR_INVALID_VALUE;
   *function = nullptr;
   bool too_old = false;
   const DriverFunction* const found = FindDriverFunction(
@@ -28,20 +28,10 @@ Error GetProcAddress(const char* name, void** function, int version, cuuint64_t 
               : too_old        ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
                                : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
   }
-  if (found == nullptr) return CUDA_ERROR_NOT_FOUND;
+  // Who asks for a status is told by it alone (measured natively, driver 580).
+  if (found == nullptr) return status != nullptr ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
   *function = reinterpret_cast<void*>(found->function);
   return CUDA_SUCCESS;
-}
-
-// Says once per table that somebody has asked for it.
-void NoteTable(const CUuuid& id) {
-  static Mutex mutex;
-  static auto* const asked = new std::set<std::string>;
-  std::string name;
-  for (const char byte : id.bytes) name += Format("{:02x}", static_cast<unsigned char>(byte));
-  const MutexLock lock(mutex);
-  if (asked->insert(name).second)
-    LogInfo("the program, or a library of it, asks the driver for its private table {}", name);
 }
 
 }  // namespace
@@ -80,19 +70,15 @@ CUSPAN_EXPORT CUresult cuGetProcAddress(const char* name, void** function, int v
   return AnswerAlways([&] { return GetProcAddress(name, function, version, flags, nullptr); });
 }
 
-// Tables of functions without names, by which NVIDIA's libraries talk to its driver. A runtime that
-// was not replaced by ours asks for them as well, and is told why it was not.
 CUSPAN_EXPORT CUresult cuGetExportTable(const void** table, const CUuuid* id) {
-  return AnswerAlways([&]() -> Error {
-    if (table == nullptr || id == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *table = nullptr;
+  return AnswerAlways([&, caller = __builtin_return_address(0)]() -> Error {
+    // A runtime that was not replaced by ours asks for them as well, and is told why it was not.
     static const bool said = [] {
       const char* const warning = AnyLoadWarning();
       if (warning != nullptr) LogWarn("{}", warning);
       return warning != nullptr;
     }();
     static_cast<void>(said);
-    NoteTable(*id);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return GetPrivateTable(table, id, caller);
   });
 }

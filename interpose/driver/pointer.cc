@@ -101,7 +101,7 @@ using namespace cuspan;  // NOLINT: the entry points below are the C API.
 
 CUSPAN_EXPORT CUresult cuPointerGetAttribute(void* out, CUpointer_attribute attribute,
                                              CUdeviceptr address) {
-  return AnswerInContext([&](Session& session, Link&) -> Error {
+  return AnswerWithDriver([&](Session& session) -> Error {
     if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
     return GetAttribute(session, out, attribute, address);
   });
@@ -109,7 +109,7 @@ CUSPAN_EXPORT CUresult cuPointerGetAttribute(void* out, CUpointer_attribute attr
 
 CUSPAN_EXPORT CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes,
                                               void** out, CUdeviceptr address) {
-  return AnswerInContext([&](Session& session, Link&) -> Error {
+  return AnswerWithDriver([&](Session& session) -> Error {
     if (count == 0 || attributes == nullptr || out == nullptr) return CUDA_ERROR_INVALID_VALUE;
     for (unsigned i = 0; i < count; ++i) {
       if (out[i] == nullptr || attributes[i] < CU_POINTER_ATTRIBUTE_CONTEXT ||

@@ -1,5 +1,6 @@
 // The driver's functions, as the runtime finds them.
 #include "interpose/calls/driver_functions.h"
+#include "interpose/calls/private_tables.h"
 
 #include "interpose/runtime/caller.h"
 #include "interpose/runtime/entry.h"
@@ -48,3 +49,9 @@ CUSPAN_EXPORT_TWINS(cudaGetDriverEntryPoint, _ptsz,
                             version = RuntimeVersion(CallerRelease(__builtin_return_address(0)))] {
                       return GetEntryPoint(name, function, version, flags, meaning, status);
                     }))
+
+// The runtime has such tables of its own, too; no library was seen to ask for them.
+CUSPAN_EXPORT cudaError_t cudaGetExportTable(const void** table, const cudaUUID_t* id) {
+  return Answer(
+      [&, caller = __builtin_return_address(0)] { return GetPrivateTable(table, id, caller); });
+}

@@ -98,6 +98,14 @@ void CheckContexts(CUdevice device) {
   EXPECT(current == nullptr, "a context is current");
   CUdeviceptr memory = 0;
   EXPECT_RESULT(cuMemAlloc(&memory, 16), CUDA_ERROR_INVALID_CONTEXT);
+  // Pointers are known without a context.
+  unsigned type = 7;
+  CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
+  void* answer = &type;
+  const auto here = reinterpret_cast<CUdeviceptr>(&type);
+  EXPECT_RESULT(cuPointerGetAttribute(&type, attribute, here), CUDA_ERROR_INVALID_VALUE);
+  DRIVER(cuPointerGetAttributes(1, &attribute, &answer, here));
+  EXPECT(type == 0, "%u", type);
   unsigned flags = 0;
   int active = 1;
   DRIVER(cuDevicePrimaryCtxGetState(device, &flags, &active));
@@ -192,18 +200,9 @@ void CheckModule() {
       break;
     }
   }
-  // Arguments that are too few, twice given, or none.
-  buffer_bytes = 8;
-  EXPECT_RESULT(cuLaunchKernel(scale, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, extra),
-                CUDA_ERROR_INVALID_VALUE);
-  EXPECT_RESULT(cuLaunchKernel(scale, 1, 1, 1, 1, 1, 1, 0, stream, arguments, extra),
-                CUDA_ERROR_INVALID_VALUE);
-  EXPECT_RESULT(cuLaunchKernel(nullptr, 1, 1, 1, 1, 1, 1, 0, stream, arguments, nullptr),
-                CUDA_ERROR_INVALID_HANDLE);
   DRIVER(cuMemFree(words));
   DRIVER(cuStreamDestroy(stream));
   DRIVER(cuModuleUnload(module));
-  EXPECT_RESULT(cuModuleUnload(module), CUDA_ERROR_INVALID_HANDLE);
   const char* const rubbish = "this is no device code";
   const CUresult refused = cuModuleLoadData(&module, rubbish);
   EXPECT(refused != CUDA_SUCCESS, "rubbish was loaded");
@@ -266,7 +265,6 @@ void CheckEvents() {
   EXPECT(milliseconds >= 0, "%f", milliseconds);
   DRIVER(cuEventDestroy(start));
   DRIVER(cuEventDestroy(end));
-  EXPECT_RESULT(cuEventQuery(end), CUDA_ERROR_INVALID_HANDLE);
 }
 
 // A function by its name, as libraries find theirs.
@@ -277,16 +275,21 @@ void CheckNames() {
   CUdeviceptr memory = 0;
   DRIVER(reinterpret_cast<CUresult (*)(CUdeviceptr*, std::size_t)>(function)(&memory, 256));
   DRIVER(cuMemFree(memory));
+  // The status says what is wrong, and the call is fine (measured natively, driver 580).
+  const auto refused = [&](const char* name, int version, CUdriverProcAddressQueryResult wanted) {
+    DRIVER(cuGetProcAddress(name, &function, version, CU_GET_PROC_ADDRESS_DEFAULT, &status));
+    EXPECT(function == nullptr && status == wanted, "%s: status %d", name,
+           static_cast<int>(status));
+  };
+  refused("cuNoSuchFunction", 12000, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
+  refused("cuLaunchKernelEx", 10000, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
+  // A version is asked for by its number, not by a suffix.
+  refused("cuMemAlloc_v2", 12000, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
+  int driver = 0;
+  DRIVER(cuDriverGetVersion(&driver));
   EXPECT_RESULT(
-      cuGetProcAddress("cuNoSuchFunction", &function, 12000, CU_GET_PROC_ADDRESS_DEFAULT, &status),
-      CUDA_ERROR_NOT_FOUND);
-  EXPECT(function == nullptr && status == CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND, "status %d",
-         static_cast<int>(status));
-  EXPECT_RESULT(
-      cuGetProcAddress("cuLaunchKernelEx", &function, 10000, CU_GET_PROC_ADDRESS_DEFAULT, &status),
-      CUDA_ERROR_NOT_FOUND);
-  EXPECT(status == CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT, "status %d",
-         static_cast<int>(status));
+      cuGetProcAddress("cuMemAlloc", &function, driver + 10, CU_GET_PROC_ADDRESS_DEFAULT, &status),
+      CUDA_ERROR_INVALID_VALUE);
 }
 
 }  // namespace

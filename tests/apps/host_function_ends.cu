@@ -35,6 +35,9 @@ int main() {
   CHECK(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
   int* place = nullptr;
   CHECK(cudaMalloc(&place, sizeof(int)));
+  // Loads the kernel. Later, its first launch could wait for the stream that stays where it is.
+  Store<<<1, 1, 0, other>>>(place, 4);
+  CHECK_LAUNCH();
   CHECK(cudaStreamSynchronize(other));
 
   CHECK(cudaLaunchHostFunc(stopped, Ends, nullptr));

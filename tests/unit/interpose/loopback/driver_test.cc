@@ -111,6 +111,69 @@ TEST_F(DriverTest, HandlesThatAreNoneAreRefused) {
   EXPECT_EQ(cuDevicePrimaryCtxRetain(nullptr, 0), CUDA_ERROR_INVALID_VALUE);
 }
 
+TEST_F(DriverTest, FreedHandlesAreRefused) {
+  EXPECT_CUDA(cudaFree(nullptr));
+  CUevent event = nullptr;
+  EXPECT_EQ(cuEventCreate(&event, CU_EVENT_DEFAULT), CUDA_SUCCESS);
+  EXPECT_EQ(cuEventDestroy(event), CUDA_SUCCESS);
+  EXPECT_EQ(cuEventQuery(event), CUDA_ERROR_INVALID_HANDLE);
+  EXPECT_EQ(cuEventDestroy(event), CUDA_ERROR_INVALID_HANDLE);
+  CUstream stream = nullptr;
+  EXPECT_EQ(cuStreamCreate(&stream, CU_STREAM_DEFAULT), CUDA_SUCCESS);
+  EXPECT_EQ(cuStreamDestroy(stream), CUDA_SUCCESS);
+  EXPECT_EQ(cuStreamQuery(stream), CUDA_ERROR_INVALID_HANDLE);
+}
+
+// By their places in tables without names, as cuBLAS calls them.
+TEST_F(DriverTest, PrivateTablesTellOfContextsAndStreams) {
+  constexpr CUuuid kThread{{0x42, '\xd8', 0x5a, '\x81', 0x23, '\xf6', '\xcb', 0x47, '\x82', '\x98',
+                            '\xf6', '\xe7', '\x8a', 0x3a, '\xec', '\xdc'}};
+  constexpr CUuuid kContexts{{0x21, 0x31, '\x8c', 0x60, '\x97', 0x14, 0x32, 0x48, '\x8c', '\xa6',
+                              0x41, '\xff', 0x73, 0x24, '\xc8', '\xf2'}};
+  const void* found = nullptr;
+  ASSERT_EQ(cuGetExportTable(&found, &kThread), CUDA_SUCCESS);
+  const auto* const thread = static_cast<const void* const*>(found);
+  EXPECT_GT(reinterpret_cast<std::uintptr_t>(thread[0]), 2 * sizeof(void*));
+  const auto current = reinterpret_cast<CUresult (*)(CUcontext*)>(thread[2]);
+  CUcontext context = nullptr;
+  InNewThread([&] {
+    EXPECT_EQ(current(&context), CUDA_SUCCESS);
+    EXPECT_EQ(context, nullptr);
+    EXPECT_CUDA(cudaSetDevice(1));
+    EXPECT_CUDA(cudaFree(nullptr));
+    EXPECT_EQ(current(&context), CUDA_SUCCESS);
+    EXPECT_EQ(context, Primary(1));
+    EXPECT_EQ(cuDevicePrimaryCtxRelease(1), CUDA_SUCCESS);
+    EXPECT_CUDA(cudaGetExportTable(&found, &kContexts));
+    const auto* const contexts = static_cast<const void* const*>(found);
+    EXPECT_GT(reinterpret_cast<std::uintptr_t>(contexts[0]), 51 * sizeof(void*));
+    const auto number = reinterpret_cast<CUresult (*)(CUcontext, unsigned*)>(contexts[4]);
+    unsigned long long id = 0;
+    EXPECT_EQ(cuCtxGetId(context, &id), CUDA_SUCCESS);
+    unsigned out = 0;
+    EXPECT_EQ(number(context, &out), CUDA_SUCCESS);
+    EXPECT_EQ(out, id);
+    EXPECT_EQ(number(context, nullptr), CUDA_ERROR_INVALID_VALUE);
+    int here = 0;
+    EXPECT_EQ(number(reinterpret_cast<CUcontext>(&here), &out), CUDA_ERROR_INVALID_CONTEXT);
+    CUstream stream = nullptr;
+    EXPECT_EQ(reinterpret_cast<CUresult (*)(CUcontext, CUstream, CUstream*)>(contexts[51])(
+                  context, nullptr, &stream),
+              CUDA_SUCCESS);
+    EXPECT_NE(stream, nullptr);
+    EXPECT_EQ(cuStreamQuery(stream), CUDA_SUCCESS);
+    EXPECT_EQ(reinterpret_cast<CUresult (*)(CUcontext, CUstream, unsigned*)>(contexts[39])(
+                  context, stream, &out),
+              CUDA_SUCCESS);
+    EXPECT_EQ(reinterpret_cast<CUresult (*)()>(const_cast<void*>(contexts[1]))(),
+              CUDA_ERROR_NOT_SUPPORTED);
+  });
+  constexpr CUuuid kOther{{1, 2, 3}};
+  EXPECT_EQ(cuGetExportTable(&found, &kOther), CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(found, nullptr);
+  EXPECT_EQ(cuGetExportTable(nullptr, &kOther), CUDA_ERROR_INVALID_VALUE);
+}
+
 TEST_F(DriverTest, TheRuntimeFindsTheDriversFunctions) {
   void* function = nullptr;
   cudaDriverEntryPointQueryResult status = cudaDriverEntryPointSymbolNotFound;
