@@ -18,6 +18,8 @@ Value* Slot(std::array<Value, kMostDevices>& values, int device) {
   return index < values.size() ? &values[index] : nullptr;
 }
 
+}  // namespace
+
 bool AreDeviceFlags(unsigned flags) {
   constexpr unsigned kKnown =
       CU_CTX_SCHED_MASK | CU_CTX_MAP_HOST | CU_CTX_LMEM_RESIZE_TO_MAX | CU_CTX_SYNC_MEMOPS;
@@ -26,8 +28,6 @@ bool AreDeviceFlags(unsigned flags) {
          (schedule == CU_CTX_SCHED_AUTO || schedule == CU_CTX_SCHED_SPIN ||
           schedule == CU_CTX_SCHED_YIELD || schedule == CU_CTX_SCHED_BLOCKING_SYNC);
 }
-
-}  // namespace
 
 Error SetDeviceFlags(int device, unsigned flags) {
   if (!AreDeviceFlags(flags)) return CUDA_ERROR_INVALID_VALUE;

@@ -6,7 +6,9 @@
 
 namespace cuspan {
 
-// `flags` as in CUctx_flags. CUDA_ERROR_INVALID_VALUE for those that are none.
+// Whether the flags are those of a device, as in CUctx_flags.
+bool AreDeviceFlags(unsigned flags);
+// CUDA_ERROR_INVALID_VALUE for those that are none.
 Error SetDeviceFlags(int device, unsigned flags);
 unsigned DeviceFlags(int device);
 

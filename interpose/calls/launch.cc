@@ -1,5 +1,6 @@
 #include "interpose/calls/launch.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "common/format.h"
@@ -31,16 +32,34 @@ Error CheckCooperative(const DeviceDescription& device, Link& link, const Loaded
                                                      : CUDA_SUCCESS;
 }
 
-// Where the program has an argument; null when it gave none, or too few.
-inline const void* ArgumentOf(const LaunchCall& call, const LoadedKernel& kernel,
-                              std::size_t index) {
-  if (call.arguments != nullptr) [[likely]]
-    return call.arguments[index];
+// Whether there is anything to take arguments from. A buffer may be larger than the kernel's
+// arguments by what a struct of them has at its end.
+Error CheckArguments(const LaunchCall& call, const LoadedKernel& kernel) {
+  if (kernel.parameter_bytes.empty()) return CUDA_SUCCESS;
+  if (call.arguments != nullptr) return CUDA_SUCCESS;
+  if (call.buffer == nullptr || call.buffer_bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  constexpr std::size_t kLargestAlignment = 16;
+  const std::size_t end = kernel.parameter_offsets.back() + kernel.parameter_bytes.back();
+  return call.buffer_bytes >= end + kLargestAlignment ? CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
+                                                      : CUDA_SUCCESS;
+}
+
+// False when the program gave none.
+inline bool CopyArgument(const LaunchCall& call, const LoadedKernel& kernel, std::size_t index,
+                         std::byte* out) {
+  const std::size_t bytes = kernel.parameter_bytes[index];
+  if (call.arguments != nullptr) [[likely]] {
+    if (call.arguments[index] == nullptr) return false;
+    std::memcpy(out, call.arguments[index], bytes);
+    return true;
+  }
+  // CUDA launches kernels with buffers that end before their arguments do. Zeros follow.
   const std::size_t offset = kernel.parameter_offsets[index];
-  if (call.buffer == nullptr || offset > call.buffer_bytes ||
-      kernel.parameter_bytes[index] > call.buffer_bytes - offset)
-    return nullptr;
-  return static_cast<const std::byte*>(call.buffer) + offset;
+  const std::size_t given =
+      std::min(bytes, call.buffer_bytes - std::min(offset, call.buffer_bytes));
+  std::memcpy(out, static_cast<const std::byte*>(call.buffer) + offset, given);
+  std::memset(out + given, 0, bytes - given);
+  return true;
 }
 
 // Calls use(bytes) → Error with the arguments, one behind the other.
@@ -49,11 +68,10 @@ Error WithArguments(const LaunchCall& call, const LoadedKernel& kernel, Use&& us
   // Not initialised: only what is filled in below is sent.
   std::byte bytes[kMaxArgumentBytes];
   if (kernel.argument_bytes > sizeof bytes) return CUDA_ERROR_INVALID_VALUE;
+  CUSPAN_RETURN_IF_FAILED(CheckArguments(call, kernel));
   std::byte* next = bytes;
   for (std::size_t i = 0; i < kernel.parameter_bytes.size(); ++i) {
-    const void* const argument = ArgumentOf(call, kernel, i);
-    if (argument == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    std::memcpy(next, argument, kernel.parameter_bytes[i]);
+    if (!CopyArgument(call, kernel, i, next)) return CUDA_ERROR_INVALID_VALUE;
     next += kernel.parameter_bytes[i];
   }
   return use(Bytes{bytes, kernel.argument_bytes});
@@ -110,10 +128,10 @@ Error DescribeFound(const LoadedKernel& kernel, const LaunchCall& call, Work* wo
   out.dynamic_shared = static_cast<unsigned>(call.shape.dynamic_shared);
   out.cooperative = call.cooperative;
   out.cluster = call.cluster;
+  CUSPAN_RETURN_IF_FAILED(CheckArguments(call, kernel));
   for (std::size_t i = 0; i < kernel.parameter_bytes.size(); ++i) {
-    const auto* const bytes = static_cast<const std::byte*>(ArgumentOf(call, kernel, i));
-    if (bytes == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    out.arguments.emplace_back(bytes, bytes + kernel.parameter_bytes[i]);
+    auto& bytes = out.arguments.emplace_back(kernel.parameter_bytes[i]);
+    if (!CopyArgument(call, kernel, i, bytes.data())) return CUDA_ERROR_INVALID_VALUE;
   }
   *work = std::move(out);
   return CUDA_SUCCESS;

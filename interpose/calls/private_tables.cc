@@ -7,12 +7,14 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "common/cancellation.h"
 #include "common/format.h"
 #include "common/log.h"
 #include "common/mutex.h"
 #include "interpose/calls/context.h"
+#include "interpose/calls/library.h"
 #include "interpose/calls/stream.h"
 
 namespace cuspan {
@@ -79,20 +81,20 @@ CUresult AboutContext(CUcontext handle, Body&& body) {
       .driver();
 }
 
-CUresult NumberOfContext(CUcontext handle, unsigned* number) {
+CUresult NumberOfContext(CUcontext handle, std::uint64_t* number) {
   return AboutContext(handle, [&](Session&, const Context& context) -> Error {
     if (number == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *number = static_cast<unsigned>(context.number());
+    *number = context.number();
     return CUDA_SUCCESS;
   });
 }
 
-CUresult NumberOfStream(CUcontext handle, CUstream stream, unsigned* number) {
+CUresult NumberOfStream(CUcontext handle, CUstream stream, std::uint64_t* number) {
   return AboutContext(handle, [&](Session& session, const Context&) -> Error {
     if (number == nullptr) return CUDA_ERROR_INVALID_VALUE;
     StreamTarget target;
     CUSPAN_RETURN_IF_FAILED(session.streams().Resolve(stream, DefaultStream::kLegacy, &target));
-    *number = static_cast<unsigned>(IdOf(target));
+    *number = IdOf(target);
     return CUDA_SUCCESS;
   });
 }
@@ -106,13 +108,32 @@ CUresult HandleOfStream(CUcontext handle, CUstream stream, CUstream* real) {
   });
 }
 
+// --- Of modules
+
+// Calls use(data, function, number of the module) for each function of a module; their count.
+std::size_t EachFunction(CUcontext, CUmodule module,
+                         void (*use)(void* data, CUfunction function, std::uint64_t module),
+                         void* data) {
+  const CancellationOff cancellation;
+  unsigned count = 0;
+  if (use == nullptr || CountKernels(module, &count).failed()) return 0;
+  std::vector<const FunctionRecord*> functions;
+  const Error result = ForKernels(module, count, [&](std::size_t, const FunctionRecord* function) {
+    functions.push_back(function);
+  });
+  if (result.failed()) return 0;
+  for (const FunctionRecord* const function : functions)
+    use(data, HandleOf<CUfunction>(NumberOf(function)), NumberOf(module));
+  return functions.size();
+}
+
 struct KnownTable {
   std::array<unsigned char, sizeof(CUuuid::bytes)> id;
   const void* table;
 };
 
-// cuBLAS, cuBLASLt and cuFFT ask for both.
-std::array<KnownTable, 2> KnownTables() {
+// cuBLAS, cuBLASLt and cuFFT ask for the first two, cuFFT for the third.
+std::array<KnownTable, 3> KnownTables() {
   static const auto thread = [] {
     auto table = Missings<0x42d85a81>(std::make_index_sequence<3>());
     table[2] = Address(&CurrentContextOf);
@@ -125,12 +146,20 @@ std::array<KnownTable, 2> KnownTables() {
     table[51] = Address(&HandleOfStream);
     return table;
   }();
+  static const auto modules = [] {
+    auto table = Missings<0x6e163fbe>(std::make_index_sequence<8>());
+    table[7] = Address(&EachFunction);
+    return table;
+  }();
   return {{{{0x42, 0xd8, 0x5a, 0x81, 0x23, 0xf6, 0xcb, 0x47, 0x82, 0x98, 0xf6, 0xe7, 0x8a, 0x3a,
              0xec, 0xdc},
             thread.data()},
            {{0x21, 0x31, 0x8c, 0x60, 0x97, 0x14, 0x32, 0x48, 0x8c, 0xa6, 0x41, 0xff, 0x73, 0x24,
              0xc8, 0xf2},
-            contexts.data()}}};
+            contexts.data()},
+           {{0x6e, 0x16, 0x3f, 0xbe, 0xb9, 0x58, 0x44, 0x4d, 0x83, 0x5c, 0xe1, 0x82, 0xaf, 0xf1,
+             0x99, 0x1e},
+            modules.data()}}};
 }
 
 }  // namespace

@@ -23,6 +23,15 @@ CUresult AboutDevice(CUdevice device, Body&& body) {
 // What driver 580 says of the contexts of programs that were compiled for it.
 constexpr unsigned kApiVersion = 3020;
 
+// Mapped memory is always there, and of no primary context's flags (measured natively, driver 580).
+bool ArePrimaryFlags(unsigned flags) {
+  return AreDeviceFlags(flags) && (flags & CU_CTX_MAP_HOST) == 0;
+}
+
+Error SetPrimaryFlags(int device, unsigned flags) {
+  return ArePrimaryFlags(flags) ? SetDeviceFlags(device, flags) : Error(CUDA_ERROR_INVALID_VALUE);
+}
+
 bool IsActive(Session& session, int device) { return session.devices().Opened(device) != nullptr; }
 
 Error WaitForContext(Session& session, const Context& context) {
@@ -55,14 +64,15 @@ CUSPAN_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
 }
 
 CUSPAN_EXPORT CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned flags) {
-  return AboutDevice(device, [&](Session&, int number) { return SetDeviceFlags(number, flags); });
+  return AboutDevice(device, [&](Session&, int number) { return SetPrimaryFlags(number, flags); });
 }
 // Before CUDA 11 it was refused where the context lived already.
 #undef cuDevicePrimaryCtxSetFlags
 CUSPAN_EXPORT CUresult cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned flags) {
   return AboutDevice(device, [&](Session& session, int number) -> Error {
+    if (!ArePrimaryFlags(flags)) return CUDA_ERROR_INVALID_VALUE;
     if (IsActive(session, number)) return CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE;
-    return SetDeviceFlags(number, flags);
+    return SetPrimaryFlags(number, flags);
   });
 }
 

@@ -28,9 +28,7 @@ Error GetProcAddress(const char* name, void** function, int version, cuuint64_t 
               : too_old        ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
                                : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
   }
-  // Who asks for a status is told by it alone (measured natively, driver 580).
-  if (found == nullptr) return status != nullptr ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
-  *function = reinterpret_cast<void*>(found->function);
+  if (found != nullptr) *function = reinterpret_cast<void*>(found->function);
   return CUDA_SUCCESS;
 }
 
@@ -67,7 +65,12 @@ CUSPAN_EXPORT CUresult cuGetProcAddress_v2(const char* name, void** function, in
 #undef cuGetProcAddress
 CUSPAN_EXPORT CUresult cuGetProcAddress(const char* name, void** function, int version,
                                         cuuint64_t flags) {
-  return AnswerAlways([&] { return GetProcAddress(name, function, version, flags, nullptr); });
+  // Unlike the second version, which has a status, it fails where there is no such function
+  // (measured natively, driver 580).
+  return AnswerAlways([&]() -> Error {
+    CUSPAN_RETURN_IF_FAILED(GetProcAddress(name, function, version, flags, nullptr));
+    return *function != nullptr ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+  });
 }
 
 CUSPAN_EXPORT CUresult cuGetExportTable(const void** table, const CUuuid* id) {

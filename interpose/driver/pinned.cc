@@ -6,24 +6,17 @@
 using namespace cuspan;  // NOLINT: the entry points below are the C API.
 
 CUSPAN_EXPORT CUresult cuMemAllocHost_v2(void** memory, std::size_t bytes) {
-  return AnswerInContext([&](Session&, Link&) -> Error {
-    if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-    return AllocatePinned(bytes, 0, memory);
-  });
+  return AnswerInContext(
+      [&](Session&, Link&) -> Error { return AllocatePinned(bytes, 0, memory); });
 }
 
 CUSPAN_EXPORT CUresult cuMemHostAlloc(void** memory, std::size_t bytes, unsigned flags) {
-  return AnswerInContext([&](Session&, Link&) -> Error {
-    if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-    return AllocatePinned(bytes, flags, memory);
-  });
+  return AnswerInContext(
+      [&](Session&, Link&) -> Error { return AllocatePinned(bytes, flags, memory); });
 }
 
 CUSPAN_EXPORT CUresult cuMemFreeHost(void* memory) {
-  return AnswerInContext([&](Session&, Link&) -> Error {
-    if (memory == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    return FreePinned(memory);
-  });
+  return AnswerInContext([&](Session&, Link&) -> Error { return FreePinned(memory); });
 }
 
 CUSPAN_EXPORT CUresult cuMemHostRegister_v2(void* memory, std::size_t bytes, unsigned flags) {

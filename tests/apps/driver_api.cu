@@ -200,6 +200,19 @@ void CheckModule() {
       break;
     }
   }
+  // Arguments that are twice given, none, of no bytes, or of too many.
+  EXPECT_RESULT(cuLaunchKernel(scale, 1, 1, 1, 1, 1, 1, 0, stream, arguments, extra),
+                CUDA_ERROR_INVALID_VALUE);
+  EXPECT_RESULT(cuLaunchKernel(scale, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr),
+                CUDA_ERROR_INVALID_VALUE);
+  buffer_bytes = 0;
+  EXPECT_RESULT(cuLaunchKernel(scale, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, extra),
+                CUDA_ERROR_INVALID_VALUE);
+  buffer_bytes = 1000;
+  EXPECT_RESULT(cuLaunchKernel(scale, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, extra),
+                CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+  EXPECT_RESULT(cuLaunchKernel(nullptr, 1, 1, 1, 1, 1, 1, 0, stream, arguments, nullptr),
+                CUDA_ERROR_INVALID_HANDLE);
   DRIVER(cuMemFree(words));
   DRIVER(cuStreamDestroy(stream));
   DRIVER(cuModuleUnload(module));

@@ -147,10 +147,10 @@ TEST_F(DriverTest, PrivateTablesTellOfContextsAndStreams) {
     EXPECT_CUDA(cudaGetExportTable(&found, &kContexts));
     const auto* const contexts = static_cast<const void* const*>(found);
     EXPECT_GT(reinterpret_cast<std::uintptr_t>(contexts[0]), 51 * sizeof(void*));
-    const auto number = reinterpret_cast<CUresult (*)(CUcontext, unsigned*)>(contexts[4]);
+    const auto number = reinterpret_cast<CUresult (*)(CUcontext, std::uint64_t*)>(contexts[4]);
     unsigned long long id = 0;
     EXPECT_EQ(cuCtxGetId(context, &id), CUDA_SUCCESS);
-    unsigned out = 0;
+    std::uint64_t out = 0;
     EXPECT_EQ(number(context, &out), CUDA_SUCCESS);
     EXPECT_EQ(out, id);
     EXPECT_EQ(number(context, nullptr), CUDA_ERROR_INVALID_VALUE);
@@ -162,7 +162,7 @@ TEST_F(DriverTest, PrivateTablesTellOfContextsAndStreams) {
               CUDA_SUCCESS);
     EXPECT_NE(stream, nullptr);
     EXPECT_EQ(cuStreamQuery(stream), CUDA_SUCCESS);
-    EXPECT_EQ(reinterpret_cast<CUresult (*)(CUcontext, CUstream, unsigned*)>(contexts[39])(
+    EXPECT_EQ(reinterpret_cast<CUresult (*)(CUcontext, CUstream, std::uint64_t*)>(contexts[39])(
                   context, stream, &out),
               CUDA_SUCCESS);
     EXPECT_EQ(reinterpret_cast<CUresult (*)()>(const_cast<void*>(contexts[1]))(),
