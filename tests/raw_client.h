@@ -66,12 +66,14 @@ class RawClient {
     return Must(socket_.Expect<Welcome>(kLimit), "welcome");
   }
 
-  RawDevice Open(std::uint32_t number) {
-    Check(socket_.Send(OpenDevice{number}).ok(), "asking for a device");
+  RawDevice Open(std::uint32_t number) { return Open(number, number); }
+  // A context of a device.
+  RawDevice Open(std::uint32_t number, std::uint32_t device_number) {
+    Check(socket_.Send(OpenDevice{number, device_number}).ok(), "asking for a device");
     RawDevice device;
     device.number = number;
     device.opened = Must(socket_.Expect<DeviceOpened>(kLimit), "a device");
-    Check(device.opened.device == number, "another device was opened");
+    Check(device.opened.context == number, "another device was opened");
     if (device.opened.result != 0) return device;
     UniqueFd channel = socket_.TakeFd();
     Bell peer = Must(Bell::Open(socket_.TakeFd()), "the peer's bell");
@@ -83,8 +85,9 @@ class RawClient {
 
   void Close(const RawDevice& device) {
     Check(socket_.Send(CloseDevice{device.number}).ok(), "closing a device");
-    Check(Must(socket_.Expect<DeviceClosed>(kLimit), "the end of a device").device == device.number,
-          "another was closed");
+    Check(
+        Must(socket_.Expect<DeviceClosed>(kLimit), "the end of a device").context == device.number,
+        "another was closed");
   }
 
   // The next frame of the channel; none when it is closed.

@@ -1,5 +1,7 @@
 #include "interpose/calls/context.h"
 
+#include "interpose/calls/device_settings.h"
+
 namespace cuspan {
 
 Error FindContext(const Session& session, CUcontext handle, Context** context) {
@@ -28,6 +30,37 @@ Error ReleasePrimary(Session& session, int device) {
 
 Error ResetPrimary(Session& session, int device) {
   return session.devices().Reset(session.devices().Primary(device));
+}
+
+Error CreateContext(Session& session, int device, unsigned flags, CUcontext* context) {
+  if (!AreDeviceFlags(flags)) return CUDA_ERROR_INVALID_VALUE;
+  Context* made = nullptr;
+  CUSPAN_RETURN_IF_FAILED(session.devices().Create(device, &made));
+  made->flags.store(flags);
+  ThisThread().contexts.Push(made);
+  *context = HandleOf(made);
+  return CUDA_SUCCESS;
+}
+
+Error DestroyContext(Session& session, CUcontext handle) {
+  Context* context = nullptr;
+  CUSPAN_RETURN_IF_FAILED(FindContext(session, handle, &context));
+  if (context->is_primary()) return CUDA_ERROR_INVALID_CONTEXT;
+  CUSPAN_RETURN_IF_FAILED(session.devices().Destroy(*context));
+  ContextStack& stack = ThisThread().contexts;
+  if (stack.top() == context) stack.Pop();
+  return CUDA_SUCCESS;
+}
+
+unsigned FlagsOf(const Context& context) {
+  return context.is_primary() ? DeviceFlags(context.device()) : context.flags.load();
+}
+
+Error SetFlags(Context& context, unsigned flags) {
+  if (context.is_primary()) return SetDeviceFlags(context.device(), flags);
+  if (!AreDeviceFlags(flags)) return CUDA_ERROR_INVALID_VALUE;
+  context.flags.store(flags);
+  return CUDA_SUCCESS;
 }
 
 }  // namespace cuspan

@@ -19,4 +19,14 @@ Error ReleasePrimary(Session& session, int device);
 // Ends it, whoever uses it.
 Error ResetPrimary(Session& session, int device);
 
+// A context of the device beside its primary one, with memory, modules, streams and events of its
+// own. `flags` as in CUctx_flags. The calling thread has it as its current one then.
+Error CreateContext(Session& session, int device, unsigned flags, CUcontext* context);
+// Ends it, whoever uses it; it stays in the stacks of other threads. CUDA_ERROR_INVALID_CONTEXT for
+// primary ones.
+Error DestroyContext(Session& session, CUcontext handle);
+
+unsigned FlagsOf(const Context& context);
+Error SetFlags(Context& context, unsigned flags);
+
 }  // namespace cuspan

@@ -20,7 +20,9 @@ constexpr std::uint64_t kPoolMagic = 0x706f'6f6c'7368'6131;
 Error Describe(Session& session, const void* memory, IpcMemoryHandle* handle) {
   const PointerKind kind = session.addresses().Classify(memory);
   if (kind.kind != PointerKind::kDevice || kind.range_bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-  return session.ipc_memory().Describe(kind.device, {kind.range_base, kind.range_bytes}, handle);
+  const std::shared_ptr<Link> owner = session.addresses().LinkOf(memory);
+  if (owner == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  return session.ipc_memory().Describe(*owner, {kind.range_base, kind.range_bytes}, handle);
 }
 
 }  // namespace
@@ -33,8 +35,8 @@ Error GetMemoryHandle(const void* memory, IpcMemoryHandle* handle) {
 }
 
 Error OpenMemoryHandle(const IpcMemoryHandle& handle, std::uint64_t* address) {
-  return WithSession([&](Session& session) -> Error {
-    return session.ipc_memory().Open(CurrentDevice(), handle, address);
+  return OnCurrentDevice([&](Session& session, Link& link) -> Error {
+    return session.ipc_memory().Open(link, handle, address);
   });
 }
 
@@ -100,7 +102,9 @@ Error ExportPointer(const void* memory, IpcMemoryHandle* handle) {
 Error ImportPointer(CUmemoryPool pool, const IpcMemoryHandle& handle, std::uint64_t* address) {
   return WithPool(pool, [&](Session& session, const auto& found) -> Error {
     if (!found->imported) return CUDA_ERROR_INVALID_VALUE;
-    CUSPAN_RETURN_IF_FAILED(session.ipc_memory().Open(found->device, handle, address));
+    std::shared_ptr<Link> link;
+    CUSPAN_RETURN_IF_FAILED(session.devices().Open(found->device, &link));
+    CUSPAN_RETURN_IF_FAILED(session.ipc_memory().Open(*link, handle, address));
     session.pools().AddImported(*address);
     return CUDA_SUCCESS;
   });

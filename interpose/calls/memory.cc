@@ -40,11 +40,10 @@ Error Free(Session& session, std::uint64_t address) {
 }
 
 Error WaitForDevices(Session& session) {
-  for (int device = 0; device < session.devices().count(); ++device) {
+  for (const auto& link : session.devices().Links()) {
     // A lost device uses nothing any more, and says so to whom it concerns.
-    const auto link = session.devices().Opened(device);
-    if (link == nullptr || link->fault() != CUDA_SUCCESS) continue;
-    CUSPAN_RETURN_IF_FAILED(session.devices().Synchronize(device));
+    if (link->fault() != CUDA_SUCCESS) continue;
+    CUSPAN_RETURN_IF_FAILED(session.devices().Synchronize(link->context()));
   }
   return CUDA_SUCCESS;
 }

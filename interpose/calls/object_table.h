@@ -27,12 +27,11 @@ class ObjectTable final : public ContextTable {
   // Nothing when no device that is open has made it; with `remove`, it is forgotten.
   std::optional<Found> Find(Session& session, std::uint64_t object, bool remove = false) {
     const MutexLock lock(mutex_);
-    const int current = CurrentDevice();
+    const Context& current = session.devices().CurrentContext();
     std::shared_ptr<Link> owner;
-    for (int device = 0; device < session.devices().count(); ++device) {
-      const std::shared_ptr<Link> link = session.devices().Opened(device);
-      if (link == nullptr || !objects_.contains({object, link->number()})) continue;
-      if (owner == nullptr || device == current) owner = link;
+    for (const std::shared_ptr<Link>& link : session.devices().Links()) {
+      if (!objects_.contains({object, link->number()})) continue;
+      if (owner == nullptr || &link->context() == &current) owner = link;
     }
     if (owner == nullptr) return std::nullopt;
     const auto entry = objects_.find({object, owner->number()});

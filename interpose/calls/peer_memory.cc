@@ -2,12 +2,20 @@
 
 namespace cuspan {
 
-Error CanAccessPeer(Session& session, int device, int peer, bool* can) {
-  *can = false;
-  // Without opening devices of which it is known.
+namespace {
+
+// Without opening devices of which it is known.
+bool MayReach(const Session& session, int device, int peer) {
   const DeviceDescription& one = session.devices().description(device);
   const DeviceDescription& other = session.devices().description(peer);
-  if (device == peer || one.agent != other.agent || one.host != other.host) return CUDA_SUCCESS;
+  return device != peer && one.agent == other.agent && one.host == other.host;
+}
+
+}  // namespace
+
+Error CanAccessPeer(Session& session, int device, int peer, bool* can) {
+  *can = false;
+  if (!MayReach(session, device, peer)) return CUDA_SUCCESS;
   std::shared_ptr<Link> user;
   std::shared_ptr<Link> owner;
   CUSPAN_RETURN_IF_FAILED(session.devices().Open(device, &user));
@@ -16,19 +24,22 @@ Error CanAccessPeer(Session& session, int device, int peer, bool* can) {
   return CUDA_SUCCESS;
 }
 
-Error EnablePeer(Session& session, int device, int peer) {
-  bool can = false;
-  CUSPAN_RETURN_IF_FAILED(CanAccessPeer(session, device, peer, &can));
-  if (!can) return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
-  return session.peer_memory().Enable(*session.devices().Opened(device),
-                                      *session.devices().Opened(peer));
+Error EnablePeer(Session& session, Context& user, Context& owner) {
+  std::shared_ptr<Link> of_user;
+  std::shared_ptr<Link> of_owner;
+  if (!MayReach(session, user.device(), owner.device())) return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+  CUSPAN_RETURN_IF_FAILED(session.devices().Open(user, &of_user));
+  CUSPAN_RETURN_IF_FAILED(session.devices().Open(owner, &of_owner));
+  if (!session.peer_memory().CanAccess(*of_user, *of_owner))
+    return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+  return session.peer_memory().Enable(*of_user, *of_owner);
 }
 
-Error DisablePeer(Session& session, int device, int peer) {
-  const auto user = session.devices().Opened(device);
-  const auto owner = session.devices().Opened(peer);
-  if (user == nullptr || owner == nullptr) return CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
-  return session.peer_memory().Disable(*user, *owner);
+Error DisablePeer(Session& session, const Context& user, const Context& owner) {
+  const auto of_user = session.devices().Opened(user);
+  const auto of_owner = session.devices().Opened(owner);
+  if (of_user == nullptr || of_owner == nullptr) return CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
+  return session.peer_memory().Disable(*of_user, *of_owner);
 }
 
 }  // namespace cuspan

@@ -8,10 +8,10 @@ namespace cuspan {
 
 // Both are devices. Whether `device` can have the memory of `peer`.
 Error CanAccessPeer(Session& session, int device, int peer, bool* can);
-// Gives the kernels of `device` all memory of `peer`, another device.
+// Gives the kernels of `user` all memory of `owner`, a context of another device.
 // CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, or …_ALREADY_ENABLED.
-Error EnablePeer(Session& session, int device, int peer);
+Error EnablePeer(Session& session, Context& user, Context& owner);
 // CUDA_ERROR_PEER_ACCESS_NOT_ENABLED.
-Error DisablePeer(Session& session, int device, int peer);
+Error DisablePeer(Session& session, const Context& user, const Context& owner);
 
 }  // namespace cuspan

@@ -52,7 +52,7 @@ Error AllocateInOrder(std::size_t bytes, std::optional<CUmemoryPool> handle, CUs
         const auto pool = find(session, target);
         if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
         if (bytes == 0) return CUDA_SUCCESS;
-        return session.pools().Allocate(pool, bytes, address);
+        return session.pools().Allocate(pool, target.link, bytes, address);
       },
       [&](Session& session, const StreamTarget& target, const NewNode& place,
           Work* work) -> Described {

@@ -16,7 +16,7 @@ std::shared_ptr<Link> HolderOf(Session& session, std::uint64_t address, std::uin
       bytes > kind.range_bytes - (address - kind.range_base)) {
     return nullptr;
   }
-  return session.devices().Opened(kind.device);
+  return session.addresses().LinkOf(HandleOf<const void*>(address));
 }
 
 // The device that has what the texture reads.

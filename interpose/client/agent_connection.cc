@@ -103,9 +103,9 @@ Result<DeviceOpener::Opened> AgentConnection::Open(const OpenDevice& request, in
   return device;
 }
 
-Status AgentConnection::Close(std::uint32_t device) {
+Status AgentConnection::Close(std::uint32_t context) {
   const MutexLock lock(mutex_);
-  CUSPAN_RETURN_IF_ERROR(socket_.Send(CloseDevice{device}));
+  CUSPAN_RETURN_IF_ERROR(socket_.Send(CloseDevice{context}));
   return socket_.Expect<DeviceClosed>(std::chrono::seconds(30)).status();
 }
 

@@ -29,7 +29,7 @@ class AgentConnection : public DeviceOpener {
   static Result<Introduced> Introduce();
 
   Result<Opened> Open(const OpenDevice& request, int region) override;
-  Status Close(std::uint32_t device) override;
+  Status Close(std::uint32_t context) override;
   Status Join(const JoinDevices& request) override;
   bool Gone() const override;
 

@@ -1,5 +1,5 @@
 // CUDA contexts: what streams, events, memory and modules belong to. Every device has a primary
-// one, which all its users share; it has no other ones yet.
+// one, which all its users share, and those that the program creates. Each has a proxy of its own.
 #pragma once
 
 #include <atomic>
@@ -13,24 +13,35 @@ namespace cuspan {
 
 class Link;
 
-// A context begins with the first use of it and ends when it is reset: each time it has another
-// life, which is a Link. What belongs to it belongs to one of its lives.
+// A primary context begins with the first use of it and ends when it is reset: each time it has
+// another life, which is a Link. What belongs to it belongs to one of its lives. A created one has
+// one life, and is destroyed after it.
 class Context {
  public:
-  // `number` from 1 tells those of a process apart.
-  Context(std::uint64_t number, int device) : number_(number), device_(device) {}
+  enum class Kind { kPrimary, kCreated };
+  // `number` from 1 tells those of a process apart: a primary one has its device's and 1.
+  Context(Kind kind, std::uint64_t number, int device)
+      : kind_(kind), number_(number), device_(device) {}
   Context(const Context&) = delete;
 
+  bool is_primary() const { return kind_ == Kind::kPrimary; }
   std::uint64_t number() const { return number_; }
+  // As agents number it.
+  std::uint32_t agent_number() const { return static_cast<std::uint32_t>(number_ - 1); }
   int device() const { return device_; }
+  bool destroyed() const { return destroyed_.load(std::memory_order_acquire); }
 
   // How often the program has retained a primary one and not released it.
   std::atomic<int> retained{0};
   // The runtime has used it, and keeps it until it is reset.
   std::atomic<bool> used_by_runtime{false};
+  // Of a created one, as in CUctx_flags.
+  std::atomic<unsigned> flags{0};
 
  private:
   friend class Devices;
+  const Kind kind_;
+  std::atomic<bool> destroyed_{false};
   const std::uint64_t number_;
   const int device_;
   Mutex opening_;  // One thread begins or ends a life; others wait.

@@ -21,10 +21,10 @@ class DeviceOpener {
   // `region`: the file of the program's shared region, or -1 where it has none. It is not kept.
   // Waits for the device's proxy to start.
   virtual Result<Opened> Open(const OpenDevice& request, int region) = 0;
-  // The device's proxy ends. Returns when nothing more is expected of it: from then on its channel
+  // The context's proxy ends. Returns when nothing more is expected of it: from then on its channel
   // may be closed.
-  virtual Status Close(std::uint32_t device) = 0;
-  // Gives the proxies of two devices a channel between them. Does not wait for that.
+  virtual Status Close(std::uint32_t context) = 0;
+  // Gives the proxies of two contexts a channel between them. Does not wait for that.
   virtual Status Join(const JoinDevices& request) = 0;
   // Whether there is nobody to ask any more, so that all devices are lost. Does not wait.
   virtual bool Gone() const = 0;

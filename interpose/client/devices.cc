@@ -29,7 +29,8 @@ Devices::Devices(std::unique_ptr<DeviceOpener> opener, Bell bell,
       descriptions_(std::move(descriptions)),
       parts_(std::move(parts)) {
   for (std::size_t device = 0; device < descriptions_.size(); ++device)
-    primary_.push_back(std::make_unique<Context>(device + 1, static_cast<int>(device)));
+    primary_.push_back(
+        std::make_unique<Context>(Context::Kind::kPrimary, device + 1, static_cast<int>(device)));
 }
 
 Context& Devices::CurrentContext() {
@@ -40,6 +41,9 @@ Context& Devices::CurrentContext() {
 Context* Devices::Find(const void* context) const {
   for (const auto& primary : primary_)
     if (primary.get() == context) return primary.get();
+  const ReaderLock lock(links_mutex_);
+  for (const auto& created : created_)
+    if (created.get() == context) return created.get();
   return nullptr;
 }
 
@@ -65,9 +69,10 @@ std::shared_ptr<Link> Devices::Opened(const Context& context) const {
 std::vector<std::shared_ptr<Link>> Devices::Links() const {
   std::vector<std::shared_ptr<Link>> links;
   const ReaderLock lock(links_mutex_);
-  for (const auto& context : primary_)
-    for (const auto& link : {context->link_, context->starting_})
+  ForEach([&](const Context& context) {
+    for (const auto& link : {context.link_, context.starting_})
       if (link != nullptr) links.push_back(link);
+  });
   return links;
 }
 
@@ -88,10 +93,34 @@ CUresult Devices::Open(Context& context, std::shared_ptr<Link>* link) {
   if (*link == nullptr) {
     const MutexLock opening(context.opening_);
     *link = Opened(context);
-    if (*link == nullptr)
+    if (*link == nullptr) {
+      if (context.destroyed()) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
       if (const CUresult result = OpenNew(context, link); result != CUDA_SUCCESS) return result;
+    }
   }
   return (*link)->fault();
+}
+
+CUresult Devices::Create(int device, Context** context) {
+  Context* made = nullptr;
+  {
+    const WriterLock lock(links_mutex_);
+    const std::uint64_t number = primary_.size() + created_.size() + 1;
+    made = created_.emplace_back(std::make_unique<Context>(Context::Kind::kCreated, number, device))
+               .get();
+  }
+  std::shared_ptr<Link> link;
+  if (const CUresult result = Open(*made, &link); result != CUDA_SUCCESS) {
+    made->destroyed_.store(true, std::memory_order_release);
+    return result;
+  }
+  *context = made;
+  return CUDA_SUCCESS;
+}
+
+CUresult Devices::Destroy(Context& context) {
+  if (context.destroyed_.exchange(true)) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  return Reset(context);
 }
 
 bool Devices::MirrorsManagedHere() const {
@@ -117,6 +146,7 @@ void Devices::SetLinks(Context& context, std::shared_ptr<Link> link,
 CUresult Devices::OpenNew(Context& context, std::shared_ptr<Link>* link) {
   const int device = context.device();
   OpenDevice request;
+  request.context = context.agent_number();
   request.device = static_cast<std::uint32_t>(device);
   request.shared = parts_.region->window();
   request.file_bytes = parts_.region->FileBytes(MirrorsManagedHere());
@@ -133,6 +163,7 @@ CUresult Devices::OpenNew(Context& context, std::shared_ptr<Link>* link) {
   }
   const DeviceOpened& opened = asked->answer;
   LinkParts parts;
+  parts.context = &context;
   parts.place = {device, description(device).agent, description(device).ordinal, opened.relayed,
                  opened.exchange};
   if (opened.shared) {
@@ -175,7 +206,7 @@ CUresult Devices::Reset(Context& context) {
   for (ContextTable* const table : Tables()) table->Forget(*link);
   // The agent closes the channel: a proxy that found it closed before the agent knows why would
   // count as lost.
-  const Status closed = opener_->Close(static_cast<std::uint32_t>(context.device()));
+  const Status closed = opener_->Close(context.agent_number());
   link->channel().Close(false);
   if (closed.ok()) return CUDA_SUCCESS;
   LogError("device {} cannot be reset: {}", context.device(), closed.message());
@@ -198,8 +229,8 @@ void Devices::SayLost(const Link& link) {
 
 // --- All devices
 
-CUresult Devices::Synchronize(int device) {
-  const std::shared_ptr<Link> link = Opened(device);
+CUresult Devices::Synchronize(const Context& context) {
+  const std::shared_ptr<Link> link = Opened(context);
   if (link == nullptr) return CUDA_SUCCESS;
   const CUresult result = link->Synchronize(DeviceSynchronize{});
   return result != CUDA_SUCCESS ? result : link->TakePostedFailure();
@@ -210,11 +241,11 @@ void Devices::Unload(const FatbinRecord& fatbin) {
   for (const auto& link : Links()) link->modules().Unload(fatbin);
 }
 
-CUresult Devices::Join(std::uint32_t join, int first, int second) {
-  const Status sent =
-      opener_->Join({join, static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(second)});
+CUresult Devices::Join(std::uint32_t join, const Context& first, const Context& second) {
+  const Status sent = opener_->Join({join, first.agent_number(), second.agent_number()});
   if (sent.ok()) return CUDA_SUCCESS;
-  LogError("devices {} and {} cannot be connected: {}", first, second, sent.message());
+  LogError("devices {} and {} cannot be connected: {}", first.device(), second.device(),
+           sent.message());
   return CUDA_ERROR_DEVICE_UNAVAILABLE;
 }
 

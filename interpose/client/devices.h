@@ -48,8 +48,12 @@ class Devices {
   // The calling thread's current context: the first device's primary one, if it has made none
   // current.
   Context& CurrentContext();
-  // The context with that address; null when there is none.
+  // The context with that address, which may be destroyed; null when there never was one.
   Context* Find(const void* context) const;
+  // A new context of a device, and its life.
+  CUresult Create(int device, Context** context);
+  // Ends a created context for good. CUDA_ERROR_CONTEXT_IS_DESTROYED where it has ended already.
+  CUresult Destroy(Context& context);
 
   // The life of a context, begun if it was not. Fails with the sticky error of a lost device.
   CUresult Open(Context& context, std::shared_ptr<Link>* link);
@@ -65,17 +69,30 @@ class Devices {
   std::vector<std::shared_ptr<Link>> Links() const;
   std::vector<std::shared_ptr<Connection>> Connections() const;
   // The life that surely(const Link&) holds for; else of those that perhaps(const Link&) holds for
-  // the current device's, or the last. Null when there is none. Both are called with a lock held.
+  // the current context's, or the first. Null when there is none. Both are called with a lock held.
   template <typename Surely, typename Perhaps>
-  std::shared_ptr<Link> FindLink(Surely&& surely, Perhaps&& perhaps) const {
-    const ReaderLock lock(links_mutex_);
-    for (const auto& context : primary_)
-      if (context->link_ != nullptr && surely(*context->link_)) return context->link_;
+  std::shared_ptr<Link> FindLink(Surely&& surely, Perhaps&& perhaps) {
+    const Context* const current = &CurrentContext();
     std::shared_ptr<Link> found;
-    for (const auto& context : primary_)
-      if (context->link_ != nullptr && perhaps(*context->link_))
-        if (found == nullptr || context->device() == CurrentDevice()) found = context->link_;
+    bool is_sure = false;
+    const ReaderLock lock(links_mutex_);
+    ForEach([&](const Context& context) {
+      if (is_sure || context.link_ == nullptr) return;
+      is_sure = surely(*context.link_);
+      if (is_sure) found = context.link_;
+    });
+    if (is_sure) return found;
+    ForEach([&](const Context& context) {
+      if (context.link_ == nullptr || !perhaps(*context.link_)) return;
+      if (found == nullptr || &context == current) found = context.link_;
+    });
     return found;
+  }
+
+  // The life of that number; null where it has ended.
+  std::shared_ptr<Link> LinkNumbered(std::uint64_t number) {
+    return FindLink([number](const Link& link) { return link.number() == number; },
+                    [](const Link&) { return false; });
   }
 
   // Ends the context's life; what belongs to it is gone from all tables.
@@ -84,16 +101,22 @@ class Devices {
   // outlives the devices.
   void AddTable(ContextTable* table);
 
-  // Waits for all work of the device; fine when it was never opened.
-  CUresult Synchronize(int device);
+  // Waits for all work of the context; fine where it has no life.
+  CUresult Synchronize(const Context& context);
   // The program unloads the library that holds `fatbin`: no device has it any more.
   void Unload(const FatbinRecord& fatbin);
-  // Asks for a channel between the proxies of two devices.
-  CUresult Join(std::uint32_t join, int first, int second);
+  // Asks for a channel between the proxies of two contexts.
+  CUresult Join(std::uint32_t join, const Context& first, const Context& second);
   // Wakes the thread that receives.
   void Wake() { bell_.Ring(); }
 
  private:
+  // use(const Context&) for all of them.
+  template <typename Use>
+  void ForEach(Use&& use) const CUSPAN_REQUIRES_SHARED(links_mutex_) {
+    for (const auto& context : primary_) use(*context);
+    for (const auto& context : created_) use(*context);
+  }
   CUresult OpenNew(Context& context, std::shared_ptr<Link>* link);
   Result<std::unique_ptr<Channel>> Attach(DeviceOpener::Opened& opened);
   // Whether devices of this node have memory of their own for managed memory.
@@ -111,6 +134,9 @@ class Devices {
   const DeviceParts parts_;
   std::vector<std::unique_ptr<Context>> primary_;  // By device.
   mutable SharedMutex links_mutex_;                // Of the lives of all contexts.
+  // Also those that were destroyed: threads may still have them as their current ones. Each took
+  // the start of a process, so they stay few.
+  std::vector<std::unique_ptr<Context>> created_ CUSPAN_GUARDED_BY(links_mutex_);
   std::atomic<std::uint64_t> links_version_{1};
   std::atomic<std::uint64_t> next_link_{1};
   mutable Mutex tables_mutex_;

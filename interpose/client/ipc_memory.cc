@@ -32,14 +32,12 @@ std::string ProxyName(const std::array<std::uint8_t, 16>& bytes) {
 
 }  // namespace
 
-CUresult IpcMemory::Describe(int device, const BlockAllocator::Range& block,
+CUresult IpcMemory::Describe(Link& owner, const BlockAllocator::Range& block,
                              IpcMemoryHandle* handle) {
-  const std::shared_ptr<Link> link = devices_.Opened(device);
-  if (link == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const auto piece = link->memory().OwnPiece(block.base);
+  const auto piece = owner.memory().OwnPiece(block.base);
   if (!piece) return CUDA_ERROR_INVALID_VALUE;  // A variable, or what another process has.
   *handle = {};
-  if (!ParseProxy(link->place().exchange, &handle->proxy)) return CUDA_ERROR_NOT_SUPPORTED;
+  if (!ParseProxy(owner.place().exchange, &handle->proxy)) return CUDA_ERROR_NOT_SUPPORTED;
   handle->magic = kMagic;
   handle->piece = piece->base;
   handle->piece_bytes = piece->bytes;
@@ -47,26 +45,21 @@ CUresult IpcMemory::Describe(int device, const BlockAllocator::Range& block,
   handle->bytes = block.bytes;
   // What was copied there so far may still be under way.
   in_use_.store(true, std::memory_order_relaxed);
-  return devices_.Synchronize(device);
+  return devices_.Synchronize(owner.context());
 }
 
-CUresult IpcMemory::Open(int device, const IpcMemoryHandle& handle, std::uint64_t* address) {
+CUresult IpcMemory::Open(Link& user, const IpcMemoryHandle& handle, std::uint64_t* address) {
   if (handle.magic != kMagic || handle.offset >= handle.piece_bytes)
     return CUDA_ERROR_INVALID_VALUE;
   const std::string proxy = ProxyName(handle.proxy);
-  std::shared_ptr<Link> link;
-  if (const CUresult result = devices_.Open(device, &link); result != CUDA_SUCCESS) return result;
-  for (int other = 0; other < devices_.count(); ++other) {
-    const auto own = devices_.Opened(other);
-    if (own != nullptr && own->place().exchange == proxy) return CUDA_ERROR_INVALID_CONTEXT;
-  }
+  for (const auto& own : devices_.Links())
+    if (own->place().exchange == proxy) return CUDA_ERROR_INVALID_CONTEXT;
   const MutexLock lock(mutex_);
-  const auto [found, is_new] = imports_.try_emplace({proxy, handle.piece, link->number()});
+  const auto [found, is_new] = imports_.try_emplace({proxy, handle.piece, user.number()});
   Import& import = found->second;
   if (is_new) {
-    import.device = device;
     const CUresult result =
-        link->memory().Import(proxy, {handle.piece, handle.piece_bytes}, &import.base);
+        user.memory().Import(proxy, {handle.piece, handle.piece_bytes}, &import.base);
     if (result != CUDA_SUCCESS) {
       imports_.erase(found);
       return result;
@@ -83,10 +76,8 @@ CUresult IpcMemory::Close(std::uint64_t address) {
   for (auto entry = imports_.begin(); entry != imports_.end(); ++entry) {
     Import& import = entry->second;
     const auto block = import.opened.find(address);
-    const auto link = devices_.Opened(import.device);
-    if (block == import.opened.end() || link == nullptr ||
-        link->number() != std::get<2>(entry->first))
-      continue;
+    const auto link = devices_.LinkNumbered(std::get<2>(entry->first));
+    if (block == import.opened.end() || link == nullptr) continue;
     const bool last = block->second == 1 && import.opened.size() == 1;
     if (last) {
       const CUresult result = link->memory().EndImport(import.base);

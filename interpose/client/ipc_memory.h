@@ -35,13 +35,13 @@ class IpcMemory final : public ContextTable {
   explicit IpcMemory(Devices* devices) : devices_(*devices) {}
   IpcMemory(const IpcMemory&) = delete;
 
-  // Of a block of `device`, which cudaMalloc or a pool gave out. CUDA_ERROR_INVALID_VALUE for other
+  // Of a block of `owner`, which cudaMalloc or a pool gave out. CUDA_ERROR_INVALID_VALUE for other
   // memory, CUDA_ERROR_NOT_SUPPORTED where proxies do not reach each other.
-  CUresult Describe(int device, const BlockAllocator::Range& block, IpcMemoryHandle* handle);
-  // The block in the addresses of `device`. Opening it again gives the same address.
+  CUresult Describe(Link& owner, const BlockAllocator::Range& block, IpcMemoryHandle* handle);
+  // The block in the addresses of `user`. Opening it again gives the same address.
   // CUDA_ERROR_INVALID_CONTEXT for memory of this process, CUDA_ERROR_MAP_FAILED when it can not be
   // had.
-  CUresult Open(int device, const IpcMemoryHandle& handle, std::uint64_t* address);
+  CUresult Open(Link& user, const IpcMemoryHandle& handle, std::uint64_t* address);
   // Undoes one Open; waits for the device. CUDA_ERROR_INVALID_VALUE for what was not opened.
   CUresult Close(std::uint64_t address);
   // Whether other processes have memory of this one's, or this one theirs.
@@ -53,7 +53,6 @@ class IpcMemory final : public ContextTable {
   struct Import {
     std::uint64_t base;                   // Of the piece, here.
     std::map<std::uint64_t, int> opened;  // By address: how many times.
-    int device;
   };
   // The proxy, the piece there, and the number of the link that uses it.
   using Key = std::tuple<std::string, std::uint64_t, std::uint64_t>;

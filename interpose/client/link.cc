@@ -17,6 +17,7 @@ Part* IfShared(const ProxyPlace& place, Part* part) {
 
 Link::Link(LinkParts parts)
     : Connection(std::move(parts.place), parts.number, std::move(parts.channel), parts.common),
+      context_(*parts.context),
       region_(IfShared(place(), parts.region)),
       on_event_(parts.on_event),
       coherence_(this, region_, IfShared(place(), parts.variables)),

@@ -18,10 +18,12 @@
 
 namespace cuspan {
 
+class Context;
 class Link;
 
 // What a link is made from. The pointers outlive it.
 struct LinkParts {
+  Context* context = nullptr;
   ProxyPlace place;
   std::uint64_t number = 0;
   AddressWindow window;
@@ -74,6 +76,7 @@ class Link final : public Connection {
     return completed < LastPosted() && coherence_.MayWriteHost(completed);
   }
 
+  Context& context() const { return context_; }
   Coherence& coherence() { return coherence_; }
   DeviceMemory& memory() { return memory_; }
   const DeviceMemory& memory() const { return memory_; }
@@ -84,6 +87,7 @@ class Link final : public Connection {
   void OnCompleted(std::uint64_t sequence) override { memory_.Completed(sequence); }
   void OnLongWait() override;
 
+  Context& context_;
   SharedRegion* const region_;
   const std::function<void(const EventReached&)>* const on_event_;
   std::atomic<bool> said_what_is_waited_for_{false};

@@ -14,7 +14,7 @@ CUresult PeerCopies::JoinOf(Link& first, Link& second, std::uint32_t* join) {
     return known->second.result;
   }
   *join = ++last_join_;
-  CUresult result = join_(*join, first.device(), second.device());
+  CUresult result = join_(*join, first.context(), second.context());
   for (Link* link : {&first, &second}) {
     if (result != CUDA_SUCCESS) break;
     PeerJoin op;

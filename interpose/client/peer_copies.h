@@ -20,8 +20,9 @@ namespace cuspan {
 // Any thread, but not the receiver's: functions wait for devices.
 class PeerCopies final : public ContextTable {
  public:
-  // Asks the agent for a channel between the proxies of two devices.
-  using Join = std::function<CUresult(std::uint32_t join, int first, int second)>;
+  // Asks the agent for a channel between the proxies of two contexts.
+  using Join =
+      std::function<CUresult(std::uint32_t join, const Context& first, const Context& second)>;
   explicit PeerCopies(Join join) : join_(std::move(join)) {}
   PeerCopies(const PeerCopies&) = delete;
 

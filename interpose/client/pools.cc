@@ -60,12 +60,13 @@ CUresult Pools::Destroy(const std::shared_ptr<MemoryPool>& pool) {
   return CUDA_SUCCESS;
 }
 
-CUresult Pools::Allocate(const std::shared_ptr<MemoryPool>& pool, std::uint64_t bytes,
-                         std::uint64_t* address) {
+CUresult Pools::Allocate(const std::shared_ptr<MemoryPool>& pool, const std::shared_ptr<Link>& user,
+                         std::uint64_t bytes, std::uint64_t* address) {
   if (pool->imported) return CUDA_ERROR_INVALID_VALUE;
-  std::shared_ptr<Link> link;
-  if (const CUresult result = devices_.Open(pool->device, &link); result != CUDA_SUCCESS)
-    return result;
+  std::shared_ptr<Link> link = user;
+  if (user->device() != pool->device)
+    if (const CUresult result = devices_.Open(pool->device, &link); result != CUDA_SUCCESS)
+      return result;
   {
     const MutexLock lock(mutex_);
     if (pool->most != 0 && (bytes > pool->most || pool->used > pool->most - bytes))
@@ -113,8 +114,8 @@ CUresult Pools::Free(std::uint64_t address) {
     const auto block = blocks_.find(address);
     if (block == blocks_.end()) return CUDA_ERROR_INVALID_VALUE;
     pool = block->second.pool;
-    link = devices_.Opened(pool->device);
-    if (link == nullptr || link->number() != block->second.link) return CUDA_ERROR_INVALID_VALUE;
+    link = devices_.LinkNumbered(block->second.link);
+    if (link == nullptr) return CUDA_ERROR_INVALID_VALUE;
     bytes = block->second.bytes;
     resets = pool->resets;
     pool->used -= bytes;
@@ -157,15 +158,21 @@ void Pools::Release(std::map<std::uint64_t, Block>::iterator block) {
 
 void Pools::Forget(const Link& ended) {
   const MutexLock lock(mutex_);
+  const bool primary = ended.context().is_primary();
   const auto forget = [&](MemoryPool& pool) {
-    if (pool.device != ended.device()) return;
+    if (pool.device != ended.device() || !primary) return;
     // Also what was freed and is not back: it will not come.
     pool.used = pool.reserved = 0;
     ++pool.resets;
   };
   std::erase_if(blocks_, [&](const auto& entry) {
-    if (entry.second.link != ended.number()) return false;
-    forget(*entry.second.pool);
+    const Block& block = entry.second;
+    if (block.link != ended.number()) return false;
+    forget(*block.pool);
+    if (!primary) {
+      block.pool->used -= block.bytes;
+      block.pool->reserved -= block.bytes;
+    }
     return true;
   });
   for (const auto& [handle, pool] : pools_) forget(*pool);

@@ -59,8 +59,8 @@ class Pools final : public ContextTable {
   }
 
   // `bytes` > 0. CUDA_ERROR_OUT_OF_MEMORY when pool or device have no room.
-  CUresult Allocate(const std::shared_ptr<MemoryPool>& pool, std::uint64_t bytes,
-                    std::uint64_t* address);
+  CUresult Allocate(const std::shared_ptr<MemoryPool>& pool, const std::shared_ptr<Link>& user,
+                    std::uint64_t bytes, std::uint64_t* address);
   // The block comes back when its device has done all that was posted before.
   // CUDA_ERROR_INVALID_VALUE when no block of a pool starts there, or when it has been freed
   // already.

@@ -83,7 +83,7 @@ class Session {
   HostMemory host_memory_{&region_};
   PeerMemory peer_memory_{[this] { return devices_.Links(); }};
   Devices devices_;
-  PeerCopies peer_copies_{[this](std::uint32_t join, int first, int second) {
+  PeerCopies peer_copies_{[this](std::uint32_t join, const Context& first, const Context& second) {
     return devices_.Join(join, first, second);
   }};
   Arrays arrays_;

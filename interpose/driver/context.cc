@@ -36,7 +36,7 @@ bool IsActive(Session& session, int device) { return session.devices().Opened(de
 
 Error WaitForContext(Session& session, const Context& context) {
   if (AnyCapture()) CUSPAN_RETURN_IF_FAILED(RefuseCaptureOnDevice(session, context.device()));
-  return session.devices().Synchronize(context.device());
+  return session.devices().Synchronize(context);
 }
 
 }  // namespace
@@ -82,6 +82,43 @@ CUSPAN_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned* fla
     *flags = DeviceFlags(number);
     *active = IsActive(session, number) ? 1 : 0;
     return CUDA_SUCCESS;
+  });
+}
+
+// --- Contexts beside them
+
+CUSPAN_EXPORT CUresult cuCtxCreate_v2(CUcontext* context, unsigned flags, CUdevice device) {
+  return AboutDevice(device, [&](Session& session, int number) -> Error {
+    if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    return CreateContext(session, number, flags, context);
+  });
+}
+
+CUSPAN_EXPORT CUresult cuCtxCreate_v3(CUcontext* context, CUexecAffinityParam* affinities,
+                                      int count, unsigned flags, CUdevice device) {
+  return AboutDevice(device, [&](Session& session, int number) -> Error {
+    if (context == nullptr || count < 0 || (count != 0 && affinities == nullptr))
+      return CUDA_ERROR_INVALID_VALUE;
+    if (count != 0) return NotSupported("cuCtxCreate with an execution affinity");
+    return CreateContext(session, number, flags, context);
+  });
+}
+
+CUSPAN_EXPORT CUresult cuCtxCreate_v4(CUcontext* context, CUctxCreateParams* parameters,
+                                      unsigned flags, CUdevice device) {
+  return AboutDevice(device, [&](Session& session, int number) -> Error {
+    if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (parameters != nullptr &&
+        (parameters->numExecAffinityParams != 0 || parameters->cigParams != nullptr))
+      return NotSupported("cuCtxCreate with an execution affinity, or for graphics");
+    return CreateContext(session, number, flags, context);
+  });
+}
+
+CUSPAN_EXPORT CUresult cuCtxDestroy_v2(CUcontext context) {
+  return AnswerWithDriver([&](Session& session) -> Error {
+    if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    return DestroyContext(session, context);
   });
 }
 
@@ -176,14 +213,14 @@ CUSPAN_EXPORT CUresult cuCtxGetApiVersion(CUcontext handle, unsigned* version) {
 CUSPAN_EXPORT CUresult cuCtxGetFlags(unsigned* flags) {
   return AnswerInContext([&](Session&, Link& link) -> Error {
     if (flags == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *flags = DeviceFlags(link.device());
+    *flags = FlagsOf(link.context());
     return CUDA_SUCCESS;
   });
 }
 
 CUSPAN_EXPORT CUresult cuCtxSetFlags(unsigned flags) {
   return AnswerInContext(
-      [&](Session&, Link& link) -> Error { return SetDeviceFlags(link.device(), flags); });
+      [&](Session&, Link& link) -> Error { return SetFlags(link.context(), flags); });
 }
 
 CUSPAN_EXPORT CUresult cuCtxSynchronize() {
@@ -276,7 +313,7 @@ CUSPAN_EXPORT CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {
     Context* context = nullptr;
     CUSPAN_RETURN_IF_FAILED(FindContext(session, peer, &context));
     if (context->device() == link.device()) return CUDA_ERROR_INVALID_CONTEXT;
-    return EnablePeer(session, link.device(), context->device());
+    return EnablePeer(session, link.context(), *context);
   });
 }
 
@@ -284,7 +321,7 @@ CUSPAN_EXPORT CUresult cuCtxDisablePeerAccess(CUcontext peer) {
   return AnswerInContext([&](Session& session, Link& link) -> Error {
     Context* context = nullptr;
     CUSPAN_RETURN_IF_FAILED(FindContext(session, peer, &context));
-    return DisablePeer(session, link.device(), context->device());
+    return DisablePeer(session, link.context(), *context);
   });
 }
 

@@ -13,6 +13,14 @@ Error Put(void* out, const T& value) {
   return CUDA_SUCCESS;
 }
 
+// Whose memory it is. That of the host belongs to its device's primary context.
+const Context& ContextOf(Session& session, const PointerKind& kind, CUdeviceptr address) {
+  const auto link = kind.kind == PointerKind::kDevice
+                        ? session.addresses().LinkOf(HandleOf<const void*>(address))
+                        : nullptr;
+  return link != nullptr ? link->context() : session.devices().Primary(kind.device);
+}
+
 // CUDA_ERROR_INVALID_VALUE for what CUDA knows nothing of: memory that was not allocated through
 // it, and attributes that such memory does not have.
 Error GetAttribute(Session& session, void* out, CUpointer_attribute attribute,
@@ -24,7 +32,7 @@ Error GetAttribute(Session& session, void* out, CUpointer_attribute attribute,
   if (!known) return CUDA_ERROR_INVALID_VALUE;
   switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
-      return Put(out, NumberOf(HandleOf(&session.devices().Primary(kind.device))));
+      return Put(out, NumberOf(HandleOf(&ContextOf(session, kind, address))));
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
       return Put(
           out, static_cast<unsigned>(kind.kind == PointerKind::kPinnedHost ? CU_MEMORYTYPE_HOST

@@ -219,7 +219,7 @@ CUSPAN_EXPORT cudaError_t cudaDeviceSynchronize() {
     // Opens the device, as CUDA makes its context here.
     return OnCurrentDevice([](Session& session, Link& link) -> Error {
       if (AnyCapture()) CUSPAN_RETURN_IF_FAILED(RefuseCaptureOnDevice(session, link.device()));
-      return session.devices().Synchronize(link.device());
+      return session.devices().Synchronize(link.context());
     });
   });
 }

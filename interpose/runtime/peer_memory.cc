@@ -25,7 +25,8 @@ CUSPAN_EXPORT cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
       if (!HasDevice(session, peer)) return cudaErrorInvalidDevice;
       if (flags != cudaPeerAccessDefault) return cudaErrorInvalidValue;
       if (CurrentDevice() == peer) return cudaErrorInvalidDevice;
-      return EnablePeer(session, CurrentDevice(), peer);
+      return EnablePeer(session, session.devices().CurrentContext(),
+                        session.devices().Primary(peer));
     });
   });
 }
@@ -34,7 +35,8 @@ CUSPAN_EXPORT cudaError_t cudaDeviceDisablePeerAccess(int peer) {
   return Answer([&] {
     return WithSession([&](Session& session) -> Error {
       if (!HasDevice(session, peer)) return cudaErrorInvalidDevice;
-      return DisablePeer(session, CurrentDevice(), peer);
+      return DisablePeer(session, session.devices().CurrentContext(),
+                         session.devices().Primary(peer));
     });
   });
 }

@@ -83,7 +83,7 @@ void ClientService::TakeBroken(RouteKey route, const std::string& reason) {
   if (ClientSession* session = Find(route.session))
     session->End(IsJoinRoute(route)
                      ? Format("on the channel between two devices: {}", reason)
-                     : Format("on the channel of device {}: {}", route.device, reason));
+                     : Format("on the channel of device {}: {}", route.context, reason));
 }
 
 void ClientService::LoseAgent(std::uint32_t rank, const std::string& reason) {

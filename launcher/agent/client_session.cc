@@ -22,6 +22,8 @@ constexpr int kMessagesATurn = 16;
 constexpr std::chrono::milliseconds kCongestionRest{5};
 // An honest client joins two devices once; after a failure it may try again.
 constexpr unsigned kMostJoins = 8;
+// Of contexts that were joined. There are addresses for fewer contexts.
+constexpr std::size_t kMostPairs = 4096;
 // Of what a process calls itself, which may be anything, in messages and in the log.
 constexpr std::size_t kMostOfName = 255;
 
@@ -113,7 +115,7 @@ Status ClientSession::TakeMessage(const Frame& frame) {
     }
     case Op::kCloseDevice: {
       Result<CloseDevice> close = ParseMessage<CloseDevice>(frame);
-      return close.ok() ? Close(close->device) : close.status();
+      return close.ok() ? Close(close->context) : close.status();
     }
     case Op::kJoinDevices: {
       Result<JoinDevices> join = ParseMessage<JoinDevices>(frame);
@@ -153,46 +155,79 @@ Status ClientSession::Introduce(const Frame& frame) {
   return Status::Ok();
 }
 
-std::string ClientSession::Describe(std::uint32_t number) const {
-  const DeviceDescription& device = Description(number);
-  return Format("device {} ({} {} on host {})", number, device.name, device.ordinal, device.host);
+std::string ClientSession::Describe(const Device& device) const {
+  const DeviceDescription& description = Description(device);
+  return Format("device {} ({} {} on host {})", device.number, description.name,
+                description.ordinal, description.host);
 }
 
 // --- Opening.
 
+Status ClientSession::CheckOpen(const OpenDevice& open) const {
+  if (open.device >= visible_.size())
+    return Status::Invalid("device {} was requested by a process that sees {}", open.device,
+                           visible_.size());
+  const bool primary = open.context < visible_.size();
+  if ((primary && open.context != open.device) || open.context >= kJoinRoutes)
+    return Status::Invalid("context {} was requested on device {}", open.context, open.device);
+  if (devices_.contains(open.context))
+    return Status::Invalid("context {} was requested twice", open.context);
+  return Status::Ok();
+}
+
+Result<AddressWindow> ClientSession::WindowFor(const OpenDevice& open) const {
+  const AddressWindow& own = context_.windows[visible_[open.device]];
+  if (open.context < visible_.size()) return own;
+  // Behind the windows of all devices.
+  AddressWindow window = context_.windows.front();
+  const std::uint64_t end = window.base + window.stride;
+  window.base += context_.windows.size() * window.bytes;
+  const auto used = [this, &window] {
+    return std::any_of(devices_.begin(), devices_.end(), [&](const auto& opened) {
+      return opened.second.window.base == window.base;
+    });
+  };
+  while (window.base < end && used()) window.base += window.bytes;
+  if (window.base >= end)
+    return Status::Exhausted("this process has as many contexts as there are addresses for");
+  return window;
+}
+
 Status ClientSession::Open(const OpenDevice& open) {
-  const std::uint32_t number = open.device;
   UniqueFd shared_file;
   if (open.shared.bytes != 0) {
     shared_file = socket_.TakeFd();
     if (!shared_file.valid()) return Status::Invalid("a shared region arrived without its file");
   }
-  if (number >= visible_.size())
-    return Status::Invalid("device {} was requested by a process that sees {}", number,
-                           visible_.size());
-  if (devices_.contains(number)) return Status::Invalid("device {} was requested twice", number);
-  std::erase_if(joins_, [number](const auto& joined) {
-    return joined.first.first == number || joined.first.second == number;
+  CUSPAN_RETURN_IF_ERROR(CheckOpen(open));
+  std::erase_if(joins_, [&open](const auto& joined) {
+    return joined.first.first == open.context || joined.first.second == open.context;
   });
-  Device& device = devices_[number];
-  device.relayed = context_.relay != nullptr && RankOf(number) != context_.rank;
+  const Result<AddressWindow> window = WindowFor(open);
+  Device& device = devices_[open.context];
+  device.number = open.device;
+  device.relayed = context_.relay != nullptr && RankOf(device) != context_.rank;
+  if (!window.ok()) {
+    AnswerFailed(open.context, kOutOfMemory, window.status().message());
+    return Status::Ok();
+  }
+  device.window = *window;
   const Status opened =
       device.relayed ? OpenAway(open, device) : OpenHere(open, std::move(shared_file), device);
-  if (!opened.ok()) AnswerFailed(number, kDeviceUnavailable, opened.message());
+  if (!opened.ok()) AnswerFailed(open.context, kDeviceUnavailable, opened.message());
   return Status::Ok();
 }
 
 Status ClientSession::OpenHere(const OpenDevice& open, UniqueFd shared_file, Device& device) {
   CUSPAN_RETURN_IF_ERROR(CheckDescriptorsFor(kDeviceDescriptors));
-  const std::uint32_t number = open.device;
-  const DeviceDescription& description = Description(number);
+  const DeviceDescription& description = Description(device);
   CUSPAN_ASSIGN_OR_RETURN(device.channel_fd, Channel::Create(context_.layout));
 
   ProxyRequest request;
   request.driver = DriverOf(description);
   request.ordinal = description.ordinal;
   request.name = Format("{}:{} session {}", description.host, description.ordinal, id_);
-  request.window = context_.windows[visible_[number]];
+  request.window = device.window;
   request.channel = device.channel_fd.get();
   request.peer_bell = bell_->fd();
   request.shared = open.shared;
@@ -200,18 +235,18 @@ Status ClientSession::OpenHere(const OpenDevice& open, UniqueFd shared_file, Dev
   request.file_bytes = open.file_bytes;
   UniqueFd trace;
   if (context_.trace != nullptr)
-    trace = context_.trace->AddProcess(Format("GPU {} for device {}", description.ordinal, number),
-                                       id_, number, false);
+    trace = context_.trace->AddProcess(
+        Format("GPU {} for device {}", description.ordinal, open.device), id_, open.context, false);
   request.trace = trace.get();
   request.lease = context_.leases.LeaseFd(description);
   request.niceness = niceness_;
   const std::weak_ptr<ClientSession> weak = weak_from_this();
   ProxyHouse::Handlers handlers;
-  handlers.ready = [weak, number](const ProxyReady& ready) {
-    if (const auto session = weak.lock()) session->TakeReady(number, ready);
+  handlers.ready = [weak, context = open.context](const ProxyReady& ready) {
+    if (const auto session = weak.lock()) session->TakeReady(context, ready);
   };
-  handlers.gone = [weak, number](const std::string& reason) {
-    if (const auto session = weak.lock()) session->TakeGone(number, reason);
+  handlers.gone = [weak, context = open.context](const std::string& reason) {
+    if (const auto session = weak.lock()) session->TakeGone(context, reason);
   };
   CUSPAN_ASSIGN_OR_RETURN(device.proxy, context_.proxies->Start(request, std::move(handlers)));
 
@@ -225,8 +260,7 @@ Status ClientSession::OpenHere(const OpenDevice& open, UniqueFd shared_file, Dev
 }
 
 Status ClientSession::OpenAway(const OpenDevice& open, Device& device) {
-  const std::uint32_t number = open.device;
-  const DeviceDescription& description = Description(number);
+  const DeviceDescription& description = Description(device);
   if (context_.relay->gave_up(description.agent))
     return Status::Unavailable("its host was lost and is no longer part of this run");
   CUSPAN_RETURN_IF_ERROR(CheckDescriptorsFor(kDeviceDescriptors));
@@ -236,9 +270,8 @@ Status ClientSession::OpenAway(const OpenDevice& open, Device& device) {
   CUSPAN_ASSIGN_OR_RETURN(
       device.channel, Channel::AttachAndKeep(std::move(own_fd), ChannelSide::kProxy, &context_.bell,
                                              std::move(client_bell)));
-  context_.relay->SendControl(
-      description.agent, RemoteOpen{id_, number, description.ordinal,
-                                    context_.windows[visible_[number]], open.shared, niceness_});
+  context_.relay->SendControl(description.agent, RemoteOpen{id_, open.context, description.ordinal,
+                                                            device.window, open.shared, niceness_});
   return Status::Ok();
 }
 
@@ -246,16 +279,12 @@ Status ClientSession::OpenAway(const OpenDevice& open, Device& device) {
 
 Status ClientSession::Join(const JoinDevices& join) {
   if (join.join == 0 || join.join >= kJoinRoutes || join.first == join.second)
-    return Status::Invalid("devices {} and {} cannot be connected under number {}", join.first,
+    return Status::Invalid("contexts {} and {} cannot be connected under number {}", join.first,
                            join.second, join.join);
   const auto first = devices_.find(join.first);
   const auto second = devices_.find(join.second);
-  for (const std::uint32_t number : {join.first, join.second})
-    if (number >= visible_.size())
-      return Status::Invalid("device {} was connected by a process that sees {}", number,
-                             visible_.size());
-  if (++joins_[std::minmax(join.first, join.second)] > kMostJoins)
-    return Status::Invalid("devices {} and {} were connected too often", join.first, join.second);
+  if (++joins_[std::minmax(join.first, join.second)] > kMostJoins || joins_.size() > kMostPairs)
+    return Status::Invalid("contexts {} and {} were connected too often", join.first, join.second);
   const RouteKey route = JoinRoute(id_, join.join);
   // Of one that is lost the client has been told, or will be; another thread may have reset one.
   const auto open = [this](auto found) {
@@ -266,7 +295,7 @@ Status ClientSession::Join(const JoinDevices& join) {
       if (!open(found)) continue;
       if (found->second.relayed)
         context_.relay->SendControl(
-            RankOf(found->first),
+            RankOf(found->second),
             RemoteJoin{id_, join.join, found->first, found->first, kNoAgent, false});
       else
         PeerChannels::Refuse(route, {{id_, found->first}, found->second.proxy.get()});
@@ -275,10 +304,10 @@ Status ClientSession::Join(const JoinDevices& join) {
   }
   if (first->second.relayed) {
     context_.relay->SendControl(
-        RankOf(join.first),
-        RemoteJoin{id_, join.join, join.first, join.second, RankOf(join.second), true});
+        RankOf(first->second),
+        RemoteJoin{id_, join.join, join.first, join.second, RankOf(second->second), true});
   } else if (second->second.relayed) {
-    const std::uint32_t rank = RankOf(join.second);
+    const std::uint32_t rank = RankOf(second->second);
     context_.relay->SendControl(
         rank, RemoteJoin{id_, join.join, join.second, join.first, context_.rank, false});
     context_.peer_channels->JoinAway(*context_.relay, route,
@@ -291,75 +320,76 @@ Status ClientSession::Join(const JoinDevices& join) {
 }
 
 void ClientSession::TakeRemoteJoin(const RemoteJoin& join) {
-  const auto found = devices_.find(join.device);
+  const auto found = devices_.find(join.context);
   if (ended_ || found == devices_.end() || found->second.state != State::kOpen ||
       !found->second.proxy) {
     context_.relay->SendControl(join.rank, RemoteUnjoin{join.session, join.join});
     return;
   }
   context_.peer_channels->JoinAway(*context_.relay, JoinRoute(id_, join.join),
-                                   {{id_, join.device}, found->second.proxy.get()}, join.rank);
+                                   {{id_, join.context}, found->second.proxy.get()}, join.rank);
 }
 
-void ClientSession::TakeReady(std::uint32_t number, const ProxyReady& ready) {
-  const auto found = devices_.find(number);
+void ClientSession::TakeReady(std::uint32_t context, const ProxyReady& ready) {
+  const auto found = devices_.find(context);
   if (ended_ || found == devices_.end() || found->second.state != State::kOpening) return;
-  if (ready.result != 0) return AnswerFailed(number, ready.result, ready.message);
-  AnswerOpened(number, ready, found->second.proxy->bell().fd());
+  if (ready.result != 0) return AnswerFailed(context, ready.result, ready.message);
+  AnswerOpened(context, ready, found->second.proxy->bell().fd());
 }
 
 void ClientSession::TakeRemoteOpened(const RemoteOpened& opened) {
-  const auto found = devices_.find(opened.device);
+  const auto found = devices_.find(opened.context);
   if (ended_ || found == devices_.end() || found->second.state != State::kOpening ||
       !found->second.relayed)
     return;
-  if (opened.result != 0) return AnswerFailed(opened.device, opened.result, opened.message);
-  context_.relay->Open({id_, opened.device}, RankOf(opened.device), found->second.channel);
-  AnswerOpened(opened.device, opened, context_.bell.fd());
+  if (opened.result != 0) return AnswerFailed(opened.context, opened.result, opened.message);
+  context_.relay->Open({id_, opened.context}, RankOf(found->second), found->second.channel);
+  AnswerOpened(opened.context, opened, context_.bell.fd());
 }
 
 template <typename Opened>
-void ClientSession::AnswerOpened(std::uint32_t number, const Opened& opened, int bell) {
-  Device& device = devices_[number];
+void ClientSession::AnswerOpened(std::uint32_t context, const Opened& opened, int bell) {
+  Device& device = devices_[context];
   device.state = State::kOpen;
   const UniqueFd channel = std::move(device.channel_fd);
   const int fds[] = {channel.get(), bell};
-  Answer(DeviceOpened{number, 0, "", device.relayed, opened.window, opened.shared, opened.exchange},
-         fds);
+  Answer(
+      DeviceOpened{context, 0, "", device.relayed, opened.window, opened.shared, opened.exchange},
+      fds);
 }
 
-void ClientSession::AnswerFailed(std::uint32_t number, std::int32_t result,
+void ClientSession::AnswerFailed(std::uint32_t context, std::int32_t result,
                                  const std::string& why) {
-  const auto found = devices_.find(number);
+  const auto found = devices_.find(context);
   const bool relayed = found->second.relayed;
   if (found->second.proxy) found->second.proxy->End({});
-  const std::string message = Format("{}: {}", Describe(number), why);
+  const std::string message = Format("{}: {}", Describe(found->second), why);
   devices_.erase(found);
-  Answer(DeviceOpened{number, result, message, relayed, {}, false, ""});
+  Answer(DeviceOpened{context, result, message, relayed, {}, false, ""});
 }
 
 // --- The end of a device.
 
-void ClientSession::TakeGone(std::uint32_t number, const std::string& reason) {
-  const auto found = devices_.find(number);
+void ClientSession::TakeGone(std::uint32_t context, const std::string& reason) {
+  const auto found = devices_.find(context);
   if (ended_ || found == devices_.end()) return;
   if (found->second.state == State::kOpening)
-    return AnswerFailed(number, kDeviceUnavailable, reason);
-  context_.peer_channels->Forget(context_.relay, {id_, number});
-  Lose(number, reason);
+    return AnswerFailed(context, kDeviceUnavailable, reason);
+  context_.peer_channels->Forget(context_.relay, {id_, context});
+  Lose(context, reason);
 }
 
 void ClientSession::TakeRemoteLost(const RemoteLost& lost) {
-  const auto found = devices_.find(lost.device);
+  const auto found = devices_.find(lost.context);
   if (ended_ || found == devices_.end() || !found->second.relayed) return;
-  context_.relay->Close({id_, lost.device});
+  context_.relay->Close({id_, lost.context});
   switch (found->second.state) {
     case State::kOpening:
-      return AnswerFailed(lost.device, kDeviceUnavailable, lost.reason);
+      return AnswerFailed(lost.context, kDeviceUnavailable, lost.reason);
     case State::kClosing:
-      return AnswerClosed(lost.device);
+      return AnswerClosed(lost.context);
     case State::kOpen:
-      return Lose(lost.device, lost.reason);
+      return Lose(lost.context, lost.reason);
     case State::kLost:
       return;
   }
@@ -367,59 +397,60 @@ void ClientSession::TakeRemoteLost(const RemoteLost& lost) {
 
 void ClientSession::LoseAgent(std::uint32_t rank, const std::string& reason) {
   std::vector<std::uint32_t> lost;
-  for (const auto& [number, device] : devices_)
-    if (device.relayed && RankOf(number) == rank) lost.push_back(number);
-  for (const std::uint32_t number : lost) TakeRemoteLost({id_, number, reason});
+  for (const auto& [context, device] : devices_)
+    if (device.relayed && RankOf(device) == rank) lost.push_back(context);
+  for (const std::uint32_t context : lost) TakeRemoteLost({id_, context, reason});
 }
 
-void ClientSession::Lose(std::uint32_t number, const std::string& reason) {
-  Device& device = devices_[number];
+void ClientSession::Lose(std::uint32_t context, const std::string& reason) {
+  Device& device = devices_[context];
   if (device.state != State::kOpen) return;
   device.state = State::kLost;
   device.channel->Close(true);
-  LogError("session {}: {} of {} is lost: {}", id_, Describe(number), program_, reason);
+  LogError("session {}: {} of {} is lost: {}", id_, Describe(device), program_, reason);
 }
 
-Status ClientSession::Close(std::uint32_t number) {
-  const auto found = devices_.find(number);
+Status ClientSession::Close(std::uint32_t context) {
+  const auto found = devices_.find(context);
   if (found == devices_.end())
-    return Status::Invalid("device {} was closed but is not open", number);
+    return Status::Invalid("context {} was closed but is not open", context);
   Device& device = found->second;
-  if (device.state == State::kClosing) return Status::Invalid("device {} was closed twice", number);
+  if (device.state == State::kClosing)
+    return Status::Invalid("context {} was closed twice", context);
   if (device.state == State::kOpening)
-    return Status::Invalid("device {} was closed while it was being opened", number);
+    return Status::Invalid("context {} was closed while it was being opened", context);
   device.channel->Close(false);
-  context_.peer_channels->Forget(context_.relay, {id_, number});
+  context_.peer_channels->Forget(context_.relay, {id_, context});
   const bool was_lost = device.state == State::kLost;
   device.state = State::kClosing;
   if (was_lost) {
-    AnswerClosed(number);
+    AnswerClosed(context);
   } else if (device.relayed) {
-    context_.relay->Close({id_, number});
-    context_.relay->SendControl(RankOf(number), RemoteClose{id_, number});
+    context_.relay->Close({id_, context});
+    context_.relay->SendControl(RankOf(device), RemoteClose{id_, context});
   } else {
-    device.proxy->End([weak = weak_from_this(), number] {
+    device.proxy->End([weak = weak_from_this(), context] {
       if (const auto session = weak.lock(); session && !session->ended_)
-        session->AnswerClosed(number);
+        session->AnswerClosed(context);
     });
   }
   return Status::Ok();
 }
 
-void ClientSession::AnswerClosed(std::uint32_t number) {
-  const auto found = devices_.find(number);
-  Report(number, found->second);
+void ClientSession::AnswerClosed(std::uint32_t context) {
+  const auto found = devices_.find(context);
+  Report(found->second);
   devices_.erase(found);
-  Answer(DeviceClosed{number});
+  Answer(DeviceClosed{context});
 }
 
-void ClientSession::Report(std::uint32_t number, const Device& device) {
+void ClientSession::Report(const Device& device) {
   if (!device.channel) return;
-  const DeviceDescription& description = Description(number);
+  const DeviceDescription& description = Description(device);
   const ChannelStatistics& statistics = device.channel->statistics();
   DeviceReport report;
   report.session = id_;
-  report.device = visible_[number];
+  report.device = visible_[device.number];
   report.host = description.host;
   report.name = description.name;
   report.relayed = device.relayed;
@@ -442,14 +473,14 @@ void ClientSession::End(const std::string& reason) {
     LogInfo("session {} has ended", id_);
   context_.poller.Forget(socket_.fd());
   socket_ = ControlSocket(UniqueFd());
-  for (auto& [number, device] : devices_) {
-    Report(number, device);
-    context_.peer_channels->Forget(context_.relay, {id_, number});
+  for (auto& [context, device] : devices_) {
+    Report(device);
+    context_.peer_channels->Forget(context_.relay, {id_, context});
     if (device.channel) device.channel->Close(!reason.empty());
     if (device.proxy) device.proxy->End({});
     if (device.relayed) {
-      context_.relay->Close({id_, number});
-      context_.relay->SendControl(RankOf(number), RemoteClose{id_, number});
+      context_.relay->Close({id_, context});
+      context_.relay->SendControl(RankOf(device), RemoteClose{id_, context});
     }
   }
   devices_.clear();

@@ -1,6 +1,6 @@
 // One process's use of the run's devices, with the agent of its node: its connection, and for each
-// device that it has opened a channel and a proxy, here or with another agent. Devices are numbered
-// as the process sees them (visible_devices.h).
+// context of a device that it has opened a channel and a proxy, here or with another agent. Devices
+// are numbered as the process sees them (visible_devices.h), and so are their primary contexts.
 #pragma once
 
 #include <map>
@@ -39,7 +39,10 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
 
  private:
   enum class State { kOpening, kOpen, kClosing, kLost };
+  // A context that is open.
   struct Device {
+    std::uint32_t number = 0;  // Of the device.
+    AddressWindow window;
     State state = State::kOpening;
     bool relayed = false;
     UniqueFd channel_fd;  // Until the client has it.
@@ -58,25 +61,28 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
   Status TakeMessage(const Frame& frame);
   Status Introduce(const Frame& frame);
   Status Open(const OpenDevice& open);
+  Status CheckOpen(const OpenDevice& open) const;
+  // Of a context that is to be opened.
+  Result<AddressWindow> WindowFor(const OpenDevice& open) const;
   Status OpenHere(const OpenDevice& open, UniqueFd shared_file, Device& device);
   Status OpenAway(const OpenDevice& open, Device& device);
-  Status Close(std::uint32_t number);
+  Status Close(std::uint32_t context);
   Status Join(const JoinDevices& join);
-  void TakeReady(std::uint32_t number, const ProxyReady& ready);
-  void TakeGone(std::uint32_t number, const std::string& reason);
+  void TakeReady(std::uint32_t context, const ProxyReady& ready);
+  void TakeGone(std::uint32_t context, const std::string& reason);
   // `opened` is a ProxyReady or a RemoteOpened.
   template <typename Opened>
-  void AnswerOpened(std::uint32_t number, const Opened& opened, int bell);
-  void AnswerFailed(std::uint32_t number, std::int32_t result, const std::string& why);
-  void AnswerClosed(std::uint32_t number);
-  void Lose(std::uint32_t number, const std::string& reason);
-  void Report(std::uint32_t number, const Device& device);
-  const DeviceDescription& Description(std::uint32_t number) const {
-    return context_.devices[visible_[number]];
+  void AnswerOpened(std::uint32_t context, const Opened& opened, int bell);
+  void AnswerFailed(std::uint32_t context, std::int32_t result, const std::string& why);
+  void AnswerClosed(std::uint32_t context);
+  void Lose(std::uint32_t context, const std::string& reason);
+  void Report(const Device& device);
+  const DeviceDescription& Description(const Device& device) const {
+    return context_.devices[visible_[device.number]];
   }
-  // Of the agent that has the device's proxy.
-  std::uint32_t RankOf(std::uint32_t number) const { return Description(number).agent; }
-  std::string Describe(std::uint32_t number) const;
+  // Of the agent that has the proxy.
+  std::uint32_t RankOf(const Device& device) const { return Description(device).agent; }
+  std::string Describe(const Device& device) const;
   template <typename T>
   void Answer(const T& message, std::span<const int> fds = {});
 
@@ -86,11 +92,11 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
   std::vector<DeviceReport>& reports_;
   bool rests_ = false;  // Nothing is read until a timer rings.
   std::string program_;
-  int niceness_ = 0;                    // Of the process: its proxies have it, too.
-  std::vector<std::uint32_t> visible_;  // Numbers in the run.
-  std::optional<Bell> bell_;            // The client's.
-  std::map<std::uint32_t, Device> devices_;
-  // How often two devices were joined, the lower number first, since one of them was opened.
+  int niceness_ = 0;                         // Of the process: its proxies have it, too.
+  std::vector<std::uint32_t> visible_;       // Numbers in the run.
+  std::optional<Bell> bell_;                 // The client's.
+  std::map<std::uint32_t, Device> devices_;  // By the numbers of contexts.
+  // How often two contexts were joined, the lower number first, since one of them was opened.
   std::map<std::pair<std::uint32_t, std::uint32_t>, unsigned> joins_;
   bool ended_ = false;
 };

@@ -27,7 +27,7 @@ bool DeviceService::TakeControl(std::uint32_t rank, const Frame& frame) {
     const Result<RemoteClose> close = ParseMessage<RemoteClose>(frame);
     if (!close.ok()) return wrong(close.status());
     if (const Status own = check(close->session); !own.ok()) return wrong(own);
-    Close({close->session, close->device});
+    Close({close->session, close->context});
   } else if (frame.op() == Op::kRemoteJoin) {
     const Result<RemoteJoin> join = ParseMessage<RemoteJoin>(frame);
     if (!join.ok()) return wrong(join.status());
@@ -64,12 +64,13 @@ void DeviceService::EndAll() {
 }
 
 void DeviceService::Open(std::uint32_t rank, const RemoteOpen& open) {
-  const RouteKey key{open.session, open.device};
-  if (devices_.contains(key)) return LogError("agent {} opened device {} twice", rank, open.device);
+  const RouteKey key{open.session, open.context};
+  if (devices_.contains(key))
+    return LogError("agent {} opened device {} twice", rank, open.context);
   Result<Device> device = StartDevice(open);
   if (!device.ok()) {
     context_.relay->SendControl(rank, RemoteOpened{open.session,
-                                                   open.device,
+                                                   open.context,
                                                    kDeviceUnavailable,
                                                    device.status().message(),
                                                    {},
@@ -98,12 +99,12 @@ Result<DeviceService::Device> DeviceService::StartDevice(const RemoteOpen& open)
   request.peer_bell = context_.bell.fd();
   UniqueFd trace;
   if (context_.trace != nullptr)
-    trace = context_.trace->AddProcess(Format("GPU {} for device {}", open.ordinal, open.device),
-                                       open.session, open.device, false);
+    trace = context_.trace->AddProcess(Format("GPU {} for device {}", open.ordinal, open.context),
+                                       open.session, open.context, false);
   request.trace = trace.get();
   request.lease = context_.leases.LeaseFd(*description);
   request.niceness = open.niceness;
-  const RouteKey key{open.session, open.device};
+  const RouteKey key{open.session, open.context};
   CUSPAN_ASSIGN_OR_RETURN(
       std::shared_ptr<ProxyProcess> proxy,
       context_.proxies->Start(request,
@@ -130,7 +131,7 @@ void DeviceService::TakeReady(RouteKey key, const ProxyReady& ready) {
   const std::uint32_t rank = AgentOfSession(key.session);
   // The session's agent must know the route before anything comes over it.
   context_.relay->SendControl(
-      rank, RemoteOpened{key.session, key.device, ready.result, ready.message, ready.window,
+      rank, RemoteOpened{key.session, key.context, ready.result, ready.message, ready.window,
                          ready.shared, ready.exchange});
   if (ready.result == 0) {
     found->second.state = State::kOpen;
@@ -152,7 +153,7 @@ void DeviceService::TakeGone(RouteKey key, const std::string& reason) {
   }
   devices_.erase(found);
   context_.relay->SendControl(AgentOfSession(key.session),
-                              RemoteLost{key.session, key.device, reason});
+                              RemoteLost{key.session, key.context, reason});
 }
 
 void DeviceService::Join(const RemoteJoin& join) {
@@ -162,7 +163,7 @@ void DeviceService::Join(const RemoteJoin& join) {
     return PeerChannels::End{found->first, found->second.proxy.get()};
   };
   const RouteKey route = JoinRoute(join.session, join.join);
-  const std::optional<PeerChannels::End> end = end_of(join.device);
+  const std::optional<PeerChannels::End> end = end_of(join.context);
   if (join.rank == context_.rank) {
     // Of one that is gone the client hears by itself.
     const std::optional<PeerChannels::End> peer = end_of(join.peer);
@@ -181,7 +182,7 @@ void DeviceService::Join(const RemoteJoin& join) {
   if (!end) return context_.relay->SendControl(join.rank, RemoteUnjoin{join.session, join.join});
   if (join.tell)
     context_.relay->SendControl(join.rank, RemoteJoin{join.session, join.join, join.peer,
-                                                      join.device, context_.rank, false});
+                                                      join.context, context_.rank, false});
   context_.peer_channels->JoinAway(*context_.relay, route, *end, join.rank);
 }
 
@@ -201,7 +202,7 @@ void DeviceService::EndProxy(RouteKey key, const std::string& reason) {
   device.proxy->End([this, key, reason] {
     devices_.erase(key);
     context_.relay->SendControl(AgentOfSession(key.session),
-                                RemoteLost{key.session, key.device, reason});
+                                RemoteLost{key.session, key.context, reason});
   });
 }
 

@@ -11,10 +11,10 @@ namespace {
 // Frames are few here: questions for bytes, and the ends of copies.
 constexpr std::uint32_t kRingSlots = 2048;
 
-std::uint32_t NumberOf(RouteKey route) { return route.device & ~kJoinRoutes; }
+std::uint32_t NumberOf(RouteKey route) { return route.context & ~kJoinRoutes; }
 
 void TellProblem(RouteKey route, const PeerChannels::End& end, const Status& problem) {
-  LogError("device {}: no connection to another device: {}", end.device.device, problem.message());
+  LogError("device {}: no connection to another device: {}", end.device.context, problem.message());
   end.proxy->Join({NumberOf(route), false, problem.message()}, {});
 }
 

@@ -20,7 +20,7 @@ inline constexpr std::uint32_t kJoinRoutes = 0x8000'0000;
 inline RouteKey JoinRoute(std::uint32_t session, std::uint32_t join) {
   return {session, kJoinRoutes | join};
 }
-inline bool IsJoinRoute(RouteKey route) { return (route.device & kJoinRoutes) != 0; }
+inline bool IsJoinRoute(RouteKey route) { return (route.context & kJoinRoutes) != 0; }
 
 // One thread. A proxy that can not have a channel is told why; its client hears it from there.
 class PeerChannels {

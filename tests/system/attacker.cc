@@ -210,7 +210,7 @@ void Shrink() {
     }
     const AddressWindow region{0x1100'0000'0000, 1 << 20, 0};
     const int files[] = {file.get()};
-    static_cast<void>(client.socket().Send(OpenDevice{0, region, 1 << 20}, files));
+    static_cast<void>(client.socket().Send(OpenDevice{0, 0, region, 1 << 20}, files));
     Check(::ftruncate(file.get(), 0) == 0, "ftruncate");
     static_cast<void>(client.socket().Expect<DeviceOpened>(kLimit));
   }
@@ -225,7 +225,8 @@ void Fork() {
     if (::fork() != 0) continue;
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     for (int i = 0; i < 200; ++i) {
-      static_cast<void>(client.socket().Send(OpenDevice{static_cast<std::uint32_t>(i % 3)}));
+      static_cast<void>(client.socket().Send(
+          OpenDevice{static_cast<std::uint32_t>(i % 3), static_cast<std::uint32_t>(i % 3)}));
       static_cast<void>(client.socket().Send(CloseDevice{static_cast<std::uint32_t>(i % 3)}));
       for (RawDevice& device : devices)
         if (device.channel) device.channel->TryPost(FrameHeader{}, {});

@@ -300,9 +300,8 @@ DeviceGraph::~DeviceGraph() {
 }
 
 Error DeviceGraph::FindLink(Session& session, std::shared_ptr<Link>* link) const {
-  *link = session.devices().Opened(device_);
-  return *link != nullptr && (*link)->number() == link_number_ ? CUDA_SUCCESS
-                                                               : CUDA_ERROR_INVALID_HANDLE;
+  *link = session.devices().LinkNumbered(link_number_);
+  return *link != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
 Error DeviceGraph::AddCondition(Session& session, unsigned value, unsigned flags,

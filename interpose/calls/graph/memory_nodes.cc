@@ -160,8 +160,7 @@ GraphMemory::~GraphMemory() {
   Session* const session = Session::IfStarted();
   if (session == nullptr) return;
   // A device that was reset has no such memory any more, but perhaps other at that address.
-  const std::shared_ptr<Link> link = session->devices().Opened(device);
-  if (link == nullptr || link->number() != link_number) return;
+  if (session->devices().LinkNumbered(link_number) == nullptr) return;
   session->pools().Keep(address, false);
   static_cast<void>(session->addresses().Free(address));
 }

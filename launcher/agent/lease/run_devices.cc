@@ -12,6 +12,8 @@ namespace {
 constexpr std::uint64_t kFirstAddress = 0x1800'0000'0000;
 constexpr std::uint64_t kEndAddress = 0x5500'0000'0000;
 constexpr std::uint64_t kSmallestWindow = std::uint64_t{256} << 30;
+// For contexts that a process creates, beside the primary ones of its devices.
+constexpr std::uint64_t kMoreWindows = 8;
 
 // Numbers of CUdevice_attribute, and of CUcomputemode, from cuda.h.
 constexpr std::size_t kClockRate = 13;
@@ -178,9 +180,11 @@ Result<std::vector<AddressWindow>> PlanWindows(const std::vector<DeviceDescripti
     return Status::Exhausted(
         "{} GPUs with {} GiB of address space each are too many for one program: use at most {}",
         devices.size(), bytes >> 30, (kEndAddress - kFirstAddress) / bytes);
+  const std::uint64_t room = (kEndAddress - kFirstAddress) / bytes;
+  const std::uint64_t planned = std::min<std::uint64_t>(devices.size() + kMoreWindows, room);
   std::vector<AddressWindow> windows;
   for (std::size_t i = 0; i < devices.size(); ++i)
-    windows.push_back({kFirstAddress + i * bytes, bytes, bytes * devices.size()});
+    windows.push_back({kFirstAddress + i * bytes, bytes, bytes * planned});
   return windows;
 }
 

@@ -18,7 +18,7 @@ namespace cuspan {
 // One session's use of one device.
 struct RouteKey {
   std::uint32_t session = 0;  // Counted from 1.
-  std::uint32_t device = 0;
+  std::uint32_t context = 0;  // As the client numbers them.
   auto operator<=>(const RouteKey&) const = default;
 };
 

@@ -87,7 +87,7 @@ Status ChunkInbox::Announce(const FrameHeader& header, const RemoteChunk& chunk)
 // It is there, and known.
 void ChunkInbox::Trace(const Incoming& incoming) const {
   const Chunk& chunk = incoming.arrival.chunk;
-  incoming.trace.Done(TraceKind::kNetworkReceive, route_.device, chunk.transfer, chunk.offset,
+  incoming.trace.Done(TraceKind::kNetworkReceive, route_.context, chunk.transfer, chunk.offset,
                       chunk.bytes, route_.session);
 }
 

@@ -67,7 +67,7 @@ std::optional<ChunkSends::Item> ChunkSends::Finished(std::uint64_t id, LinkRate:
   const auto found = sending_.find(id);
   if (found == sending_.end()) return std::nullopt;
   Item item = std::move(found->second.item);
-  found->second.trace.Done(TraceKind::kNetworkSend, item.route.device, item.chunk.transfer,
+  found->second.trace.Done(TraceKind::kNetworkSend, item.route.context, item.chunk.transfer,
                            item.chunk.offset, item.chunk.bytes, item.route.session);
   Lane& lane = lanes_[found->second.lane];
   sending_.erase(found);

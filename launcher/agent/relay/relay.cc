@@ -275,7 +275,7 @@ bool Relay::PostToChannel(Route& route, const FrameHeader& header, Bytes payload
 void Relay::TakeCredit(std::uint32_t rank, const Frame& frame) {
   const Result<RemoteCredit> credit = ParseMessage<RemoteCredit>(frame);
   if (!credit.ok()) return LogError("agent {}: {}", rank, credit.status().message());
-  Route* route = Find({credit->session, credit->device});
+  Route* route = Find({credit->session, credit->context});
   if (route == nullptr || route->rank != rank) {
     // Of a route that was closed here before it was open there: nothing was sent for it.
     if (credit->opening)
@@ -397,7 +397,7 @@ void Relay::Grant(Route& route) {
   const std::uint32_t least = route.granted && route.consumed < kGrantBytes ? portion : 0;
   const std::optional<std::vector<std::uint32_t>> chunks = route.inbox->TakeGrants(least);
   if (!chunks) return;
-  SendControl(route.rank, RemoteCredit{route.key.session, route.key.device, route.inbox->tag(),
+  SendControl(route.rank, RemoteCredit{route.key.session, route.key.context, route.inbox->tag(),
                                        !std::exchange(route.granted, true), route.consumed,
                                        route.channel->layout().staging_bytes, *chunks});
   route.consumed = 0;

@@ -113,7 +113,13 @@ TEST_P(EveryPath, ADeviceWhoseRepliesNobodyReadsHoldsUpNoOther) {
 TEST_P(EveryPath, AProgramThatAsksWithoutEndLosesItsSession) {
   const Outcome outcome = RunApp({kClient, "joins"});
   EXPECT_EQ(outcome.exit_status, 0) << outcome.err;
-  EXPECT_THAT(outcome.err, HasSubstr("devices 0 and 1 were connected too often"));
+  EXPECT_THAT(outcome.err, HasSubstr("contexts 0 and 1 were connected too often"));
+}
+
+TEST_P(EveryPath, ADeviceHasSeveralContexts) {
+  const Outcome outcome = RunApp({kClient, "contexts"});
+  EXPECT_EQ(outcome.exit_status, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("context 0 was requested on device 1"));
 }
 
 TEST_P(EveryPath, AProxyThatRefusesSaysWhy) {

@@ -8,6 +8,7 @@
 // fake_client stall        leaves device 0's replies unread while device 1 works
 // fake_client hello WHAT   introduces itself wrongly: secret, hash, bell, op, garbage
 // fake_client joins        joins two devices without end, until the agent hangs up
+// fake_client contexts     opens contexts of device 0 until there are no addresses for more
 // fake_client fail         opens a device whose proxy refuses it
 // fake_client count N      expects N devices
 // fake_client linger       opens all devices and stays until the agent has gone
@@ -147,6 +148,33 @@ void Stall(Client& client) {
   client.Work(devices[0], 8 << 20);
 }
 
+void Contexts(Client& client) {
+  std::vector<Device> devices = OpenAll(client);
+  const auto first = static_cast<std::uint32_t>(devices.size());
+  for (std::uint32_t number = first;; ++number) {
+    Check(number < first + 100, "contexts without end");
+    Device made = client.Open(number, 0);
+    if (made.opened.result != 0) {
+      Check(made.opened.result == 2, "another reason");
+      break;
+    }
+    for (const Device& other : devices)
+      Check(other.opened.window.base != made.opened.window.base, "one window for two contexts");
+    devices.push_back(std::move(made));
+  }
+  Check(devices.size() >= first + 8, "room for too few contexts");
+  for (Device& device : devices) client.Work(device, 100'000);
+  // Closing one makes room for another.
+  client.Close(devices.back());
+  devices.back() = client.Open(1'000'000, 0);
+  Check(devices.back().opened.result == 0, "no room after one was closed");
+  client.Work(devices.back(), 100'000);
+  // A primary context is that of its own device.
+  client.Close(devices.front());
+  Check(client.socket().Send(OpenDevice{0, 1}).ok(), "asking for a device");
+  Check(!client.socket().Receive(kLimit, "an answer").ok(), "the session goes on");
+}
+
 void Joins(Client& client) {
   Check(OpenAll(client).size() >= 2, "two devices are needed");
   for (std::uint32_t join = 1; join < 100'000; ++join) {
@@ -199,6 +227,8 @@ int Run(int argc, char** argv) {
     Reset(client);
   } else if (mode == "stall") {
     Stall(client);
+  } else if (mode == "contexts") {
+    Contexts(client);
   } else if (mode == "joins") {
     Joins(client);
   } else if (mode == "fail") {

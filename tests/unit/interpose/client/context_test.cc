@@ -13,8 +13,8 @@ TEST(ContextStack, IsEmptyAtFirst) {
 }
 
 TEST(ContextStack, SetReplacesTheTop) {
-  Context first(1, 0);
-  Context second(2, 1);
+  Context first(Context::Kind::kPrimary, 1, 0);
+  Context second(Context::Kind::kPrimary, 2, 1);
   ContextStack stack;
   stack.Set(&first);
   EXPECT_EQ(stack.top(), &first);
@@ -24,8 +24,8 @@ TEST(ContextStack, SetReplacesTheTop) {
 }
 
 TEST(ContextStack, PopsInTheOppositeOrder) {
-  Context first(1, 0);
-  Context second(2, 0);
+  Context first(Context::Kind::kPrimary, 1, 0);
+  Context second(Context::Kind::kPrimary, 2, 0);
   ContextStack stack;
   stack.Push(&first);
   stack.Push(&second);

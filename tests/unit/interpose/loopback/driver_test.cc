@@ -111,6 +111,102 @@ TEST_F(DriverTest, HandlesThatAreNoneAreRefused) {
   EXPECT_EQ(cuDevicePrimaryCtxRetain(nullptr, 0), CUDA_ERROR_INVALID_VALUE);
 }
 
+// What belongs to a created context is its own, and goes with it.
+TEST_F(DriverTest, ACreatedContextHasALifeOfItsOwn) {
+  InNewThread([] {
+    const CUcontext primary = Primary(0);
+    EXPECT_EQ(cuCtxSetCurrent(primary), CUDA_SUCCESS);
+    CUcontext created = nullptr;
+    ASSERT_EQ(cuCtxCreate(&created, nullptr, CU_CTX_SCHED_SPIN, 0), CUDA_SUCCESS);
+    EXPECT_NE(created, primary);
+    CUcontext current = nullptr;
+    EXPECT_EQ(cuCtxGetCurrent(&current), CUDA_SUCCESS);
+    EXPECT_EQ(current, created);
+    unsigned flags = 0;
+    EXPECT_EQ(cuCtxGetFlags(&flags), CUDA_SUCCESS);
+    EXPECT_EQ(flags, CU_CTX_SCHED_SPIN);
+    int device = -1;
+    EXPECT_CUDA(cudaGetDevice(&device));
+    EXPECT_EQ(device, 0);
+    unsigned long long ids[2];
+    EXPECT_EQ(cuCtxGetId(created, &ids[0]), CUDA_SUCCESS);
+    EXPECT_EQ(cuCtxGetId(primary, &ids[1]), CUDA_SUCCESS);
+    EXPECT_NE(ids[0], ids[1]);
+
+    // Memory of both at a time; each is read and freed from anywhere.
+    CUdeviceptr mine = 0;
+    EXPECT_EQ(cuMemAlloc(&mine, 64), CUDA_SUCCESS);
+    CUcontext owner = nullptr;
+    EXPECT_EQ(cuPointerGetAttribute(&owner, CU_POINTER_ATTRIBUTE_CONTEXT, mine), CUDA_SUCCESS);
+    EXPECT_EQ(owner, created);
+    const char sent[] = "a context of its own";
+    EXPECT_EQ(cuMemcpyHtoD(mine, sent, sizeof sent), CUDA_SUCCESS);
+    CUstream stream = nullptr;
+    EXPECT_EQ(cuStreamCreate(&stream, CU_STREAM_DEFAULT), CUDA_SUCCESS);
+    CUevent event = nullptr;
+    EXPECT_EQ(cuEventCreate(&event, CU_EVENT_DEFAULT), CUDA_SUCCESS);
+    EXPECT_EQ(cuCtxPopCurrent(&current), CUDA_SUCCESS);
+    EXPECT_EQ(cuCtxGetCurrent(&current), CUDA_SUCCESS);
+    EXPECT_EQ(current, primary);
+    CUdeviceptr theirs = 0;
+    EXPECT_EQ(cuMemAlloc(&theirs, 64), CUDA_SUCCESS);
+    EXPECT_NE(theirs, mine);
+    EXPECT_EQ(cuMemcpy(theirs, mine, sizeof sent), CUDA_SUCCESS);
+    char read[sizeof sent] = {};
+    EXPECT_EQ(cuMemcpyDtoH(read, theirs, sizeof read), CUDA_SUCCESS);
+    EXPECT_STREQ(read, sent);
+    EXPECT_EQ(cuEventRecord(event, stream), CUDA_SUCCESS);
+    EXPECT_EQ(cuEventRecord(event, nullptr), CUDA_ERROR_INVALID_HANDLE) << "another context";
+    EXPECT_EQ(cuStreamSynchronize(stream), CUDA_SUCCESS);
+    CUcontext of_stream = nullptr;
+    EXPECT_EQ(cuStreamGetCtx(stream, &of_stream), CUDA_SUCCESS);
+    EXPECT_EQ(of_stream, created);
+
+    // A reset of the device is one of its primary context.
+    EXPECT_EQ(cuCtxSetCurrent(created), CUDA_SUCCESS);
+    EXPECT_CUDA(cudaDeviceReset());
+    EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
+    EXPECT_EQ(cuMemcpyDtoH(read, mine, sizeof read), CUDA_SUCCESS);
+
+    EXPECT_EQ(cuCtxDestroy(created), CUDA_SUCCESS);
+    EXPECT_EQ(cuCtxGetCurrent(&current), CUDA_SUCCESS);
+    EXPECT_EQ(current, nullptr);
+    EXPECT_EQ(cuCtxDestroy(created), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    EXPECT_EQ(cuCtxSetCurrent(created), CUDA_SUCCESS) << "measured natively, driver 580";
+    EXPECT_EQ(cuMemAlloc(&mine, 64), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    EXPECT_EQ(cuStreamSynchronize(stream), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  });
+}
+
+// It stays where other contexts lie on it.
+TEST_F(DriverTest, AContextIsDestroyedBelowAnother) {
+  InNewThread([] {
+    const CUcontext primary = Primary(1);
+    CUcontext created = nullptr;
+    ASSERT_EQ(cuCtxCreate(&created, nullptr, 0, 1), CUDA_SUCCESS);
+    EXPECT_EQ(cuCtxPushCurrent(primary), CUDA_SUCCESS);
+    EXPECT_EQ(cuCtxDestroy(created), CUDA_SUCCESS);
+    CUcontext current = nullptr;
+    EXPECT_EQ(cuCtxPopCurrent(&current), CUDA_SUCCESS);
+    EXPECT_EQ(current, primary);
+    EXPECT_EQ(cuCtxGetCurrent(&current), CUDA_SUCCESS);
+    EXPECT_EQ(current, created);
+    EXPECT_EQ(cuCtxSynchronize(), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    EXPECT_EQ(cuDevicePrimaryCtxRelease(1), CUDA_SUCCESS);
+  });
+}
+
+TEST_F(DriverTest, ContextsThatCannotBeCreatedOrDestroyed) {
+  CUcontext context = nullptr;
+  EXPECT_EQ(cuCtxCreate(nullptr, nullptr, 0, 0), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuCtxCreate(&context, nullptr, 0, kDevices), CUDA_ERROR_INVALID_DEVICE);
+  EXPECT_EQ(cuCtxCreate(&context, nullptr, 3, 0), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuCtxDestroy(nullptr), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuCtxDestroy(reinterpret_cast<CUcontext>(&context)), CUDA_ERROR_INVALID_CONTEXT);
+  EXPECT_EQ(cuCtxDestroy(Primary(0)), CUDA_ERROR_INVALID_CONTEXT);
+  EXPECT_EQ(cuDevicePrimaryCtxRelease(0), CUDA_SUCCESS);
+}
+
 TEST_F(DriverTest, FreedHandlesAreRefused) {
   EXPECT_CUDA(cudaFree(nullptr));
   CUevent event = nullptr;

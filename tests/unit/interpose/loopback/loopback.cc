@@ -45,7 +45,7 @@ class Proxy {
       : bell_(Must(Bell::Create())),
         channel_(Must(
             Channel::Attach(std::move(channel), ChannelSide::kProxy, &bell_, Another(client)))) {
-    const std::uint64_t base = kWindow + request.device * kWindowBytes;
+    const std::uint64_t base = kWindow + request.context * kWindowBytes;
     device_.emplace(Must(proxy::Device::Open(
         driver, 0, {base, kWindowBytes, LoopbackTest::kDevices * kWindowBytes})));
     // No file: this is another node, as far as the client knows.
@@ -93,19 +93,19 @@ class Opener : public DeviceOpener {
   Result<Opened> Open(const OpenDevice& request, int /*region*/) override {
     std::lock_guard lock(mutex_);
     UniqueFd memory = Must(Channel::Create(SmallLayout()));
-    auto& proxy = proxies_.at(request.device);
+    auto& proxy = proxies_[request.context];
     proxy = std::make_unique<Proxy>(gpu->driver(), UniqueFd(::dup(memory.get())), client_, request);
     DeviceOpened answer;
-    answer.device = request.device;
+    answer.context = request.context;
     answer.relayed = true;
     answer.window = proxy->device().window();
     answer.shared = proxy->device().shared().bytes != 0;
     return Opened{answer, std::move(memory), UniqueFd(::dup(proxy->bell().fd()))};
   }
-  Status Close(std::uint32_t device) override {
+  Status Close(std::uint32_t context) override {
     std::lock_guard lock(mutex_);
-    EndJoins(device);
-    proxies_.at(device).reset();
+    EndJoins(context);
+    proxies_.erase(context);
     return Status::Ok();
   }
   Status Join(const JoinDevices& request) override {
@@ -135,23 +135,24 @@ class Opener : public DeviceOpener {
   void Lose(int device) {
     std::lock_guard lock(mutex_);
     EndJoins(static_cast<std::uint32_t>(device));
-    proxies_.at(static_cast<std::size_t>(device))->End(true);
+    proxies_.at(static_cast<std::uint32_t>(device))->End(true);
   }
 
   proxy::FakeGpu* gpu = nullptr;  // Of the running test.
 
  private:
   struct Joined {
-    std::array<std::uint32_t, 2> devices;
+    std::array<std::uint32_t, 2> contexts;
     std::unique_ptr<Channel> channel;  // To close it, as the agent does.
   };
-  // Those that still have a device's end are told.
-  void EndJoins(std::uint32_t device) {
+  // Those that still have a context's end are told.
+  void EndJoins(std::uint32_t context) {
     std::erase_if(joins_, [&](const Joined& joined) {
-      if (joined.devices[0] != device && joined.devices[1] != device) return false;
+      if (joined.contexts[0] != context && joined.contexts[1] != context) return false;
       joined.channel->Close(true);
-      for (const std::uint32_t end : joined.devices)
-        if (proxies_.at(end) != nullptr) proxies_.at(end)->bell().Ring();
+      for (const std::uint32_t end : joined.contexts)
+        if (const auto found = proxies_.find(end); found != proxies_.end())
+          found->second->bell().Ring();
       return true;
     });
   }
@@ -160,7 +161,7 @@ class Opener : public DeviceOpener {
   Bell bell_ = Must(Bell::Create());
   std::mutex mutex_;
   std::vector<Joined> joins_;
-  std::array<std::unique_ptr<Proxy>, LoopbackTest::kDevices> proxies_;
+  std::map<std::uint32_t, std::unique_ptr<Proxy>> proxies_;  // By the numbers of contexts.
 };
 
 DeviceDescription Description(int device) {

@@ -53,7 +53,7 @@ void SendRaw(const ControlSocket& socket, Bytes bytes) {
 RemoteLost Sample(const std::string& reason) {
   RemoteLost message;
   message.session = 4;
-  message.device = 5;
+  message.context = 5;
   message.reason = reason;
   return message;
 }

@@ -132,7 +132,7 @@ TEST(PlanWindows, AreDisjointAndStartAboveTheSanitizers) {
   for (std::size_t i = 0; i < 3; ++i) {
     EXPECT_EQ((*windows)[i].base, 0x180000000000 + i * bytes);
     EXPECT_EQ((*windows)[i].bytes, bytes);
-    EXPECT_EQ((*windows)[i].stride, 3 * bytes);
+    EXPECT_EQ((*windows)[i].stride, (3 + 8) * bytes);
   }
 }
 
