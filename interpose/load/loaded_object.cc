@@ -95,8 +95,7 @@ Entered EnterObject(const LoadedObject& object, const ExportTable& exports, Warn
   if (image.Parse(file.bytes()) != ElfImage::Verdict::kUsable) return Entered::kNotReadable;
   if (!IsLoadedAs(image, object)) return Entered::kOtherFile;
 
-  const Search search =
-      FindStaticCudart(image, exports, KnownReleases(), object.is_program, &target_list);
+  const Search search = FindStaticCudart(image, exports, object.is_program, &target_list);
   switch (search.finding) {
     case Finding::kNone:
       return Entered::kNothingToDo;
@@ -105,8 +104,8 @@ Entered EnterObject(const LoadedObject& object, const ExportTable& exports, Warn
     case Finding::kStripped:
       warning->Add(object.name)
           .Add(
-              " is a stripped binary with a static CUDA runtime of a release that cuspan does not "
-              "know: link it with nvcc -cudart shared, or do not strip it")
+              " is a stripped binary with a static CUDA runtime that cuspan does not "
+              "understand: link it with nvcc -cudart shared, or do not strip it")
           .Publish();
       return Entered::kNotEntered;
     case Finding::kUnusable:
