@@ -130,4 +130,12 @@ Search FindStaticCudart(const ElfImage& image, const ExportTable& exports, bool 
   return Complete(symbols, exports, out);
 }
 
+Search FindExported(const ElfImage& image, const ExportTable& exports, TargetList* out) {
+  const SymbolTable symbols = image.Symbols(SHT_DYNSYM);
+  if (!CollectTargets(image, symbols, exports, out)) {
+    return {Finding::kUnusable, "defines too many functions", image.SharedName()};
+  }
+  return out->count == 0 ? Search{Finding::kNone} : Complete(symbols, exports, out);
+}
+
 }  // namespace cuspan::load

@@ -1,6 +1,6 @@
 // Finding the functions of a CUDA runtime that is linked into a program or a
 // library (nvcc's default), by the names in its .symtab, or, where it was stripped,
-// by what its code tells (stripped_cudart.h).
+// by what its code tells (stripped_cudart.h); and those that a library exports.
 //
 // One thread at a time; no allocation, no C library (see elf_image.h).
 #pragma once
@@ -32,5 +32,9 @@ struct Search {
 // CUDA runtime (libcudart.so itself, a tracing tool) is left alone.
 Search FindStaticCudart(const ElfImage& image, const ExportTable& exports, bool is_program,
                         TargetList* out);
+
+// Looks for the functions of `exports` that the library `image` exports: kFound or kUnusable, and
+// kNone when there are none.
+Search FindExported(const ElfImage& image, const ExportTable& exports, TargetList* out);
 
 }  // namespace cuspan::load

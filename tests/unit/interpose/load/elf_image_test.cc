@@ -38,6 +38,7 @@ void Explore(Bytes bytes) {
     FindStaticCudart(image, kSmallTable, is_program, &targets);
   }
   FindStrippedCudart(image, RuntimeExports(), &targets);
+  FindExported(image, RuntimeExports(), &targets);
 }
 
 TEST(ElfImage, ReadsTheTestItself) {

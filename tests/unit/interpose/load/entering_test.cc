@@ -119,6 +119,12 @@ TEST(Entering, ProgramWhoseFileIsGone) {
   close(memory);
 }
 
+TEST(Entering, RuntimesReachedPastTheirNames) {
+  const Outcome outcome = RunShell(Entered(CALLS_BY_HANDLE " " REAL_CUDART));
+  EXPECT_THAT(outcome.output, HasSubstr("fake: cudaMalloc 1234"));
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+}
+
 TEST(Entering, NothingIsTouchedWithoutASocket) {
   for (const char* variable : {"", "CUSPAN_SOCKET= ", "NOT_CUSPAN_SOCKET=x "}) {
     const Outcome outcome =

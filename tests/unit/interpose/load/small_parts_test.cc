@@ -25,6 +25,17 @@ TEST(ExportTable, FindsEachNameAndNoOther) {
   EXPECT_NE(RuntimeExports().Find("cudaMalloc"), ExportTable::kNone);
 }
 
+TEST(ExportTable, AnswersForTheRuntimeByTheNamesItHas) {
+  // The last is as tools that gather a program's libraries name them.
+  for (const char* name :
+       {"libcudart.so.11.0", "libcudart.so.13", "libcudart-c64a25f3.so.12.3.101"}) {
+    EXPECT_EQ(ReplacementsFor(name).entries, RuntimeExports().entries) << name;
+  }
+  for (const char* name : {"", "libc.so.6", "libcudart_static.a", "libcuda.so.1", "libcuspan.so"}) {
+    EXPECT_EQ(ReplacementsFor(name).count, 0u) << name;
+  }
+}
+
 bool Has(const std::string& text, const char* needle) {
   const std::vector<std::uint8_t> bytes(text.begin(), text.end());
   return Contains(View(bytes), needle);

@@ -74,6 +74,30 @@ TEST(StaticCudartSearch, SaysWhichStrippedOnesItDoesNotUnderstand) {
   EXPECT_EQ(Find(PROGRAMS "/devices_stripped_damaged", true, all).finding, Finding::kNone);
 }
 
+TEST(StaticCudartSearch, FindsWhatALibraryExports) {
+  const std::vector<std::uint8_t> file = ReadFile(REAL_CUDART);
+  ElfImage image;
+  ASSERT_EQ(image.Parse(View(file)), ElfImage::Verdict::kUsable);
+  EXPECT_STREQ(image.SharedName(), "libcudart.so.13");
+  ASSERT_EQ(FindExported(image, RuntimeExports(), &targets).finding, Finding::kFound);
+  const SymbolTable symbols = image.Symbols(SHT_DYNSYM);
+  std::size_t exported = 0;
+  for (std::size_t i = 0; i < symbols.count(); ++i) {
+    const Elf64_Sym symbol = symbols.Get(i);
+    exported += symbol.st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol.st_info) == STT_FUNC;
+  }
+  EXPECT_EQ(targets.count, exported);
+  for (std::size_t i = 0; i < targets.count; ++i) {
+    const Target& target = targets.targets[i];
+    EXPECT_TRUE(symbols.Defines(RuntimeExports().entries[target.export_index].name));
+    EXPECT_GE(target.limit, target.address + kJumpSize);
+  }
+  const std::vector<std::uint8_t> other = ReadFile(PROGRAMS "/libvadd_shared.so");
+  ASSERT_EQ(image.Parse(View(other)), ElfImage::Verdict::kUsable);
+  EXPECT_STREQ(image.SharedName(), "");
+  EXPECT_EQ(FindExported(image, RuntimeExports(), &targets).finding, Finding::kNone);
+}
+
 TEST(StaticCudartSearch, RefusesTwoFunctionsInOneBody) {
   EXPECT_EQ(Find(SHARED_BODY).finding, Finding::kUnusable);
 }
