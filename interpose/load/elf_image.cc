@@ -1,5 +1,7 @@
 #include "interpose/load/elf_image.h"
 
+#include <emmintrin.h>
+
 namespace cuspan::load {
 namespace {
 
@@ -48,20 +50,30 @@ bool StartsWith(const char* text, const char* prefix) {
   return true;
 }
 
-bool Contains(Bytes haystack, const char* needle) {
-  // Horspool's search: the byte under the needle's end says how far to move on.
+std::size_t Find(Bytes haystack, const char* needle, std::size_t from) {
   const std::size_t length = Length(needle);
-  if (length == 0 || length > 255 || haystack.size < length) return false;
-  std::uint8_t skip[256];
-  for (std::uint8_t& distance : skip) distance = static_cast<std::uint8_t>(length);
-  for (std::size_t i = 0; i + 1 < length; ++i) {
-    skip[static_cast<std::uint8_t>(needle[i])] = static_cast<std::uint8_t>(length - 1 - i);
-  }
+  if (length == 0 || haystack.size < length) return kNowhere;
   const std::size_t last = haystack.size - length;
-  for (std::size_t at = 0; at <= last; at += skip[haystack.data[at + length - 1]]) {
-    if (MatchesAt(haystack.data + at, needle, length)) return true;
+  // Looks at the needle's first and last byte, for as many places at once as fit.
+  constexpr std::size_t kBlock = sizeof(__m128i);
+  const __m128i first = _mm_set1_epi8(needle[0]);
+  const __m128i final = _mm_set1_epi8(needle[length - 1]);
+  std::size_t at = from;
+  for (; at <= last && last - at >= kBlock - 1; at += kBlock) {
+    const auto* const block = reinterpret_cast<const __m128i*>(haystack.data + at);
+    const auto* const ends = reinterpret_cast<const __m128i*>(haystack.data + at + length - 1);
+    const __m128i both = _mm_and_si128(_mm_cmpeq_epi8(_mm_loadu_si128(block), first),
+                                       _mm_cmpeq_epi8(_mm_loadu_si128(ends), final));
+    for (auto found = static_cast<unsigned>(_mm_movemask_epi8(both)); found != 0;
+         found &= found - 1) {
+      const std::size_t place = at + static_cast<unsigned>(__builtin_ctz(found));
+      if (MatchesAt(haystack.data + place, needle, length)) return place;
+    }
   }
-  return false;
+  for (; at <= last; ++at) {
+    if (MatchesAt(haystack.data + at, needle, length)) return at;
+  }
+  return kNowhere;
 }
 
 Elf64_Sym SymbolTable::Get(std::size_t index) const {
@@ -147,6 +159,13 @@ bool ElfImage::FindSegment(std::uint64_t address, std::uint64_t length, Elf64_Ph
   return false;
 }
 
+Bytes ElfImage::BytesFrom(std::uint64_t address) const {
+  Elf64_Phdr segment;
+  if (!FindSegment(address, 1, &segment)) return {};
+  const std::uint64_t inside = address - segment.p_vaddr;
+  return file_.Part(segment.p_offset + inside, segment.p_filesz - inside);
+}
+
 bool ElfImage::DynamicAddress(std::uint64_t* out) const {
   for (std::size_t i = 0; i < segment_count(); ++i) {
     const Elf64_Phdr segment = Segment(i);
@@ -157,14 +176,45 @@ bool ElfImage::DynamicAddress(std::uint64_t* out) const {
   return false;
 }
 
+bool ElfImage::DynamicValue(std::int64_t tag, std::uint64_t* out) const {
+  std::uint64_t address = 0;
+  if (!DynamicAddress(&address)) return false;
+  const Bytes entries = BytesFrom(address);
+  Elf64_Dyn entry;
+  for (std::uint64_t at = 0; entries.Read(at, &entry) && entry.d_tag != DT_NULL;
+       at += sizeof(entry)) {
+    if (entry.d_tag != tag) continue;
+    *out = entry.d_un.d_val;
+    return true;
+  }
+  return false;
+}
+
+const char* ElfImage::SharedName() const {
+  std::uint64_t name = 0;
+  std::uint64_t strings = 0;
+  std::uint64_t size = 0;
+  if (!DynamicValue(DT_SONAME, &name) || !DynamicValue(DT_STRTAB, &strings) ||
+      !DynamicValue(DT_STRSZ, &size) || size == 0) {
+    return "";
+  }
+  const Bytes names = BytesFrom(strings);
+  if (size > names.size || names.data[size - 1] != 0) return "";
+  return StringAt(names.Part(0, size), name);
+}
+
 bool ElfImage::Section(std::size_t index, Elf64_Shdr* out) const {
   return index < section_count() && sections_.Read(index * sizeof(Elf64_Shdr), out);
+}
+
+const char* ElfImage::SectionName(const Elf64_Shdr& section) const {
+  return StringAt(section_names_, section.sh_name);
 }
 
 bool ElfImage::HasSection(const char* name) const {
   Elf64_Shdr section;
   for (std::size_t i = 0; Section(i, &section); ++i) {
-    if (CompareNames(StringAt(section_names_, section.sh_name), name) == 0) return true;
+    if (CompareNames(SectionName(section), name) == 0) return true;
   }
   return false;
 }

@@ -40,9 +40,12 @@ struct Bytes {
 int CompareNames(const char* a, const char* b);
 bool StartsWith(const char* text, const char* prefix);
 
-// True when `needle` (1 to 255 bytes) occurs in `haystack`. Skips ahead, so
-// that most bytes of a large string table are never looked at.
-bool Contains(Bytes haystack, const char* needle);
+// Where `needle`, which is not empty, first occurs in `haystack` at or behind `from`, or kNowhere.
+inline constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
+std::size_t Find(Bytes haystack, const char* needle, std::size_t from = 0);
+inline bool Contains(Bytes haystack, const char* needle) {
+  return Find(haystack, needle) != kNowhere;
+}
 
 // The symbols of a .symtab or .dynsym with their names. Empty when there is none.
 struct SymbolTable {
@@ -80,12 +83,21 @@ class ElfImage {
   // Finds the PT_LOAD segment whose bytes from the file hold the virtual addresses
   // [address, address + length).
   bool FindSegment(std::uint64_t address, std::uint64_t length, Elf64_Phdr* out) const;
+  // The bytes from the file from a virtual address to the end of its segment; empty when none holds
+  // it.
+  Bytes BytesFrom(std::uint64_t address) const;
   // The virtual address of the dynamic section; false when there is none.
   bool DynamicAddress(std::uint64_t* out) const;
+  // What the dynamic section says under a tag (DT_…); false when it says nothing.
+  bool DynamicValue(std::int64_t tag, std::uint64_t* out) const;
+  // The name under which other files need this one (DT_SONAME); "" when it has none.
+  const char* SharedName() const;
 
   std::size_t section_count() const { return sections_.size / sizeof(Elf64_Shdr); }
   // The section header numbered `index`; false when there is none.
   bool Section(std::size_t index, Elf64_Shdr* out) const;
+  // Its name; "" when the file gives none.
+  const char* SectionName(const Elf64_Shdr& section) const;
   bool HasSection(const char* name) const;
   // The first table of a type, SHT_SYMTAB or SHT_DYNSYM; empty when there is none
   // or when it does not lie inside the file.

@@ -47,7 +47,7 @@ void EnterProgram(const link_map* map) {
     const bool named_oddly = path == paths[0] && executed != nullptr;
     LoadedObject object = Describe(map, path, named_oddly ? executed : path);
     object.is_program = true;
-    const Entered entered = EnterObject(object, RuntimeExports(), &main_warning);
+    const Entered entered = EnterObject(object, RuntimeExports(), &main_warning, &lesser_warning);
     if (entered != Entered::kNotReadable && entered != Entered::kOtherFile) return;
   }
 }
@@ -59,7 +59,8 @@ void EnterMap(const link_map* map, bool is_program) {
   bool has_slash = false;
   for (const char* c = map->l_name; *c != 0; ++c) has_slash = has_slash || *c == '/';
   if (!has_slash) return;
-  EnterObject(Describe(map, map->l_name, map->l_name), RuntimeExports(), &main_warning);
+  EnterObject(Describe(map, map->l_name, map->l_name), RuntimeExports(), &main_warning,
+              &lesser_warning);
 }
 
 // The debugger's view of one of the loader's name spaces (dlmopen makes others),

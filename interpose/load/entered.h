@@ -7,7 +7,7 @@
 
 #include "interpose/load/elf_image.h"
 #include "interpose/load/exports.h"
-#include "interpose/load/signatures.h"
+#include "interpose/load/targets.h"
 
 namespace cuspan::load {
 

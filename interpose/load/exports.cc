@@ -28,4 +28,12 @@ std::size_t ExportTable::Find(const char* name) const {
 
 ExportTable RuntimeExports() { return {cuspan_runtime_exports, cuspan_runtime_exports_count}; }
 
+ExportTable ReplacementsFor(const char* shared_name) {
+  // Tools that gather a program's libraries put a hash behind the name.
+  if (StartsWith(shared_name, "libcudart.so.") || StartsWith(shared_name, "libcudart-")) {
+    return RuntimeExports();
+  }
+  return {nullptr, 0};
+}
+
 }  // namespace cuspan::load

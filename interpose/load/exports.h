@@ -25,4 +25,9 @@ struct ExportTable {
 // The table of this library.
 ExportTable RuntimeExports();
 
+// The functions that answer in place of those that a library exports, by the name under which
+// others need it (DT_SONAME). Empty: the library is left as it is. A program may reach such a
+// library past the names of ours, by a path of its own or by the loader's handle.
+ExportTable ReplacementsFor(const char* shared_name);
+
 }  // namespace cuspan::load

@@ -12,6 +12,8 @@ namespace {
 // What follows from a reason, and what to do about it.
 constexpr const char* kRemedy =
     ", so the CUDA runtime linked into it cannot be replaced: link it with nvcc -cudart shared";
+constexpr const char* kMissed =
+    ", so calls of it that do not go by the names of its functions are not intercepted";
 
 // A file mapped for reading.
 class MappedFile {
@@ -88,15 +90,23 @@ void Explain(const char* what, const char* function, const PatchReport& report, 
 
 }  // namespace
 
-Entered EnterObject(const LoadedObject& object, const ExportTable& exports, Warning* warning) {
+Entered EnterObject(const LoadedObject& object, const ExportTable& runtime, Warning* serious,
+                    Warning* lesser) {
   const MappedFile file(object.path);
   if (file.bytes().data == nullptr) return Entered::kNotReadable;
   ElfImage image;
   if (image.Parse(file.bytes()) != ElfImage::Verdict::kUsable) return Entered::kNotReadable;
   if (!IsLoadedAs(image, object)) return Entered::kOtherFile;
 
-  const Search search =
-      FindStaticCudart(image, exports, KnownReleases(), object.is_program, &target_list);
+  const ExportTable replacements =
+      object.is_program ? ExportTable{} : ReplacementsFor(image.SharedName());
+  const bool is_replaced = replacements.count != 0;
+  const ExportTable& exports = is_replaced ? replacements : runtime;
+  const char* const remedy = is_replaced ? kMissed : kRemedy;
+  Warning* const warning = is_replaced ? lesser : serious;
+  const Search search = is_replaced
+                            ? FindExported(image, exports, &target_list)
+                            : FindStaticCudart(image, exports, object.is_program, &target_list);
   switch (search.finding) {
     case Finding::kNone:
       return Entered::kNothingToDo;
@@ -105,13 +115,13 @@ Entered EnterObject(const LoadedObject& object, const ExportTable& exports, Warn
     case Finding::kStripped:
       warning->Add(object.name)
           .Add(
-              " is a stripped binary with a static CUDA runtime of a release that cuspan does not "
-              "know: link it with nvcc -cudart shared, or do not strip it")
+              " is a stripped binary with a static CUDA runtime that cuspan does not "
+              "understand: link it with nvcc -cudart shared, or do not strip it")
           .Publish();
       return Entered::kNotEntered;
     case Finding::kUnusable:
       warning->Add(search.name).Add(" in ").Add(object.name).Add(" ").Add(search.problem);
-      warning->Add(kRemedy).Publish();
+      warning->Add(remedy).Publish();
       return Entered::kNotEntered;
   }
   for (std::size_t i = 0; i < target_list.count; ++i) {
@@ -123,12 +133,12 @@ Entered EnterObject(const LoadedObject& object, const ExportTable& exports, Warn
   const PatchReport report =
       PatchEntries(image, object.bias, file.fd(), entry_list, target_list.count);
   if (report.verdict == PatchVerdict::kDone) {
-    RememberRelease(image, object.bias, ReleaseOf(target_list, exports));
+    if (!is_replaced) RememberRelease(image, object.bias, ReleaseOf(target_list, exports));
     return Entered::kDone;
   }
   const char* const name = exports.entries[target_list.targets[report.entry].export_index].name;
   Explain(object.name, name, report, warning);
-  warning->Add(kRemedy).Publish();
+  warning->Add(remedy).Publish();
   if (report.verdict == PatchVerdict::kBroken) GiveUp(*warning);
   return Entered::kNotEntered;
 }

@@ -1,5 +1,6 @@
 // Entering one program or library of this process: reading its file, finding a
-// CUDA runtime linked into it and sending that runtime's functions to ours.
+// CUDA runtime linked into it and sending that runtime's functions to ours; or
+// sending what it exports to ours, where it is a library that we answer for.
 // Called by one thread at a time; no allocation, no C library.
 #pragma once
 
@@ -20,17 +21,19 @@ struct LoadedObject {
 };
 
 enum class Entered {
-  kNothingToDo,  // No CUDA runtime in it, or one that is answered by symbol lookup.
+  kNothingToDo,  // Nothing in it that we answer for, or only what symbol lookup finds in ours.
   kDone,         // Its functions now lead to ours.
   kNotReadable,  // The file is not there, or no ELF file.
   kOtherFile,    // The file at that path is not what was loaded.
-  kNotEntered,   // `warning` says why.
+  kNotEntered,   // A warning says why.
 };
 
-// Enters one object, wholly or not at all. Ends the process, with a line on
-// standard error, in the one case in which it could not run on: its code was
-// changed, may not run, and can not be put back.
-Entered EnterObject(const LoadedObject& object, const ExportTable& exports, Warning* warning);
+// Enters one object, wholly or not at all; `runtime` has our functions of the CUDA runtime.
+// `serious` says why a runtime that is linked in can not be replaced, `lesser` why a library is
+// reached by some ways only. Ends the process, with a line on standard error, in the one case in
+// which it could not run on: its code was changed, may not run, and can not be put back.
+Entered EnterObject(const LoadedObject& object, const ExportTable& runtime, Warning* serious,
+                    Warning* lesser);
 
 // Makes the dynamic loader call `function` wherever it tells debuggers that its
 // list of objects changed: `breakpoint` is the function it calls for that

@@ -1,33 +1,16 @@
 #include "interpose/load/static_cudart.h"
 
+#include "interpose/load/stripped_cudart.h"
+
 namespace cuspan::load {
 namespace {
 
 // Every CUDA runtime defines it, and every program with kernels needs it.
 constexpr const char* kMarker = "__cudaRegisterFatBinary";
 
-bool MayBeCudart(const char* name) {
-  return StartsWith(name, "cuda") || StartsWith(name, "__cuda");
-}
-
 bool IsDefinedFunction(const Elf64_Sym& symbol) {
   return ELF64_ST_TYPE(symbol.st_info) == STT_FUNC && symbol.st_shndx != SHN_UNDEF &&
          symbol.st_shndx < SHN_LORESERVE;
-}
-
-// Shell's sort: no recursion, no memory, no library.
-void SortByAddress(TargetList* list) {
-  Target* const targets = list->targets;
-  for (std::size_t gap = list->count / 2; gap > 0; gap /= 2) {
-    for (std::size_t i = gap; i < list->count; ++i) {
-      const Target moved = targets[i];
-      std::size_t j = i;
-      for (; j >= gap && targets[j - gap].address > moved.address; j -= gap) {
-        targets[j] = targets[j - gap];
-      }
-      targets[j] = moved;
-    }
-  }
 }
 
 // The last target that begins before `address`, or null.
@@ -53,9 +36,7 @@ bool CollectTargets(const ElfImage& image, const SymbolTable& symbols, const Exp
   for (std::size_t i = 0; i < symbols.count(); ++i) {
     const Elf64_Sym symbol = symbols.Get(i);
     if (!IsDefinedFunction(symbol)) continue;
-    const char* const name = symbols.Name(symbol);
-    if (!MayBeCudart(name)) continue;
-    const std::size_t index = exports.Find(name);
+    const std::size_t index = exports.Find(symbols.Name(symbol));
     if (index == ExportTable::kNone) continue;
     if (out->count == TargetList::kCapacity) return false;
     Elf64_Shdr section;
@@ -100,38 +81,41 @@ bool Unify(TargetList* list, std::size_t* conflict) {
   return true;
 }
 
-// True when nvcc linked the image, it takes no CUDA runtime from elsewhere, and it can load the
-// driver, as a runtime in it would.
+// True when nvcc linked the image and it takes no CUDA runtime from elsewhere.
 bool LooksStripped(const ElfImage& image, const Bytes& imports) {
-  return image.HasSection(".nvFatBinSegment") && !Contains(imports, kMarker) &&
-         !Contains(imports, "libcudart.so") && Contains(imports, "dlsym");
-}
-
-// True when the image imports what every release of the CUDA runtime imports and little else does:
-// a program that nvcc did not link has no other sign of a runtime in it.
-bool ImportsWhatCudartDoes(const Bytes& imports) {
-  return Contains(imports, "dlvsym") && Contains(imports, "pthread_rwlock_timedwrlock");
+  return image.HasSection(".nvFatBinSegment") && !Contains(imports, "libcudart.so");
 }
 
 // What an image without the names of a CUDA runtime holds.
-Search FindInStripped(const ElfImage& image, const ReleaseTable& releases, TargetList* out) {
+Search FindInStripped(const ElfImage& image, const ExportTable& exports, TargetList* out) {
   out->count = 0;
   const Bytes imports = image.Symbols(SHT_DYNSYM).names;
-  const bool of_nvcc = LooksStripped(image, imports);
-  if (!of_nvcc && !ImportsWhatCudartDoes(imports)) return {Finding::kNone};
-  if (FindBySignatures(image, releases, out)) return {Finding::kFound};
-  return {of_nvcc ? Finding::kStripped : Finding::kNone};
+  // Every runtime loads the driver by dlsym. One that is imported or exported is not linked in.
+  if (!Contains(imports, "dlsym") || Contains(imports, kMarker)) return {Finding::kNone};
+  if (FindStrippedCudart(image, exports, out)) return {Finding::kFound};
+  return {LooksStripped(image, imports) ? Finding::kStripped : Finding::kNone};
+}
+
+// Makes targets of the collected functions, one for each address.
+Search Complete(const SymbolTable& symbols, const ExportTable& exports, TargetList* out) {
+  std::size_t conflict = 0;
+  if (!Unify(out, &conflict)) {
+    return {Finding::kUnusable, "shares its code with another function",
+            exports.entries[conflict].name};
+  }
+  LimitByNeighbours(symbols, out);
+  return {Finding::kFound};
 }
 
 }  // namespace
 
-Search FindStaticCudart(const ElfImage& image, const ExportTable& exports,
-                        const ReleaseTable& releases, bool is_program, TargetList* out) {
+Search FindStaticCudart(const ElfImage& image, const ExportTable& exports, bool is_program,
+                        TargetList* out) {
   const SymbolTable symbols = image.Symbols(SHT_SYMTAB);
   const std::size_t marker = exports.Find(kMarker);
   out->count = 0;
   // Most files end here: few have a .symtab at all, and fewer this name in it.
-  if (!Contains(symbols.names, kMarker)) return FindInStripped(image, releases, out);
+  if (!Contains(symbols.names, kMarker)) return FindInStripped(image, exports, out);
   if (!is_program && image.Symbols(SHT_DYNSYM).Defines(kMarker)) return {Finding::kNone};
   if (!CollectTargets(image, symbols, exports, out)) {
     return {Finding::kUnusable, "is defined too many times", kMarker};
@@ -141,15 +125,17 @@ Search FindStaticCudart(const ElfImage& image, const ExportTable& exports,
     has_marker = has_marker || out->targets[i].export_index == marker;
   }
   if (!has_marker) {  // Only used here: a program linked with -cudart shared.
-    return FindInStripped(image, releases, out);
+    return FindInStripped(image, exports, out);
   }
-  std::size_t conflict = 0;
-  if (!Unify(out, &conflict)) {
-    return {Finding::kUnusable, "shares its code with another function",
-            exports.entries[conflict].name};
+  return Complete(symbols, exports, out);
+}
+
+Search FindExported(const ElfImage& image, const ExportTable& exports, TargetList* out) {
+  const SymbolTable symbols = image.Symbols(SHT_DYNSYM);
+  if (!CollectTargets(image, symbols, exports, out)) {
+    return {Finding::kUnusable, "defines too many functions", image.SharedName()};
   }
-  LimitByNeighbours(symbols, out);
-  return {Finding::kFound};
+  return out->count == 0 ? Search{Finding::kNone} : Complete(symbols, exports, out);
 }
 
 }  // namespace cuspan::load

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "interpose/load/static_cudart.h"
+#include "interpose/load/stripped_cudart.h"
 #include "tests/unit/fuzz_seed.h"
 #include "tests/unit/interpose/load/small_exports.h"
 #include "tests/unit/interpose/load/test_files.h"
@@ -34,9 +35,10 @@ void Explore(Bytes bytes) {
     }
   }
   for (bool is_program : {false, true}) {
-    FindStaticCudart(image, kSmallTable, KnownReleases(), is_program, &targets);
+    FindStaticCudart(image, kSmallTable, is_program, &targets);
   }
-  FindBySignatures(image, KnownReleases(), &targets);
+  FindStrippedCudart(image, RuntimeExports(), &targets);
+  FindExported(image, RuntimeExports(), &targets);
 }
 
 TEST(ElfImage, ReadsTheTestItself) {

@@ -119,6 +119,12 @@ TEST(Entering, ProgramWhoseFileIsGone) {
   close(memory);
 }
 
+TEST(Entering, RuntimesReachedPastTheirNames) {
+  const Outcome outcome = RunShell(Entered(CALLS_BY_HANDLE " " REAL_CUDART));
+  EXPECT_THAT(outcome.output, HasSubstr("fake: cudaMalloc 1234"));
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+}
+
 TEST(Entering, NothingIsTouchedWithoutASocket) {
   for (const char* variable : {"", "CUSPAN_SOCKET= ", "NOT_CUSPAN_SOCKET=x "}) {
     const Outcome outcome =
@@ -139,11 +145,11 @@ TEST(Entering, ProgramsWithoutCudaRunAsEver) {
 TEST(Entering, StrippedProgramsGetALineWithTheRemedy) {
   const std::string path = "LD_LIBRARY_PATH=" FAKE_RUNTIME " ";
   for (const std::string& command :
-       {std::string(PROGRAMS "/vadd_stripped_other"),
-        std::string(LOADS_LIBRARY " " PROGRAMS "/libvadd_stripped_other.so")}) {
+       {std::string(PROGRAMS "/vadd_stripped_damaged"),
+        std::string(LOADS_LIBRARY " " PROGRAMS "/libvadd_stripped_damaged.so")}) {
     const Outcome outcome = RunShell(Entered(command, path));
     EXPECT_EQ(outcome.status, 1) << outcome.output;
-    EXPECT_THAT(outcome.output, HasSubstr("stripped_other"));
+    EXPECT_THAT(outcome.output, HasSubstr("stripped_damaged"));
     EXPECT_THAT(outcome.output, HasSubstr("is a stripped binary with a static CUDA runtime"));
     EXPECT_THAT(outcome.output, HasSubstr("nvcc -cudart shared"));
     EXPECT_THAT(outcome.output, Not(HasSubstr("fake:")));

@@ -4,7 +4,6 @@
 
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "interpose/load/patch.h"
@@ -16,13 +15,12 @@ namespace {
 
 TargetList targets;
 
-// `releases` is of tables made for the small table of exports, see CMakeLists.txt.
 Search Find(const std::string& path, bool is_program = true,
-            const ReleaseTable& releases = KnownReleases()) {
+            const ExportTable& exports = kSmallTable) {
   const std::vector<std::uint8_t> file = ReadFile(path);
   ElfImage image;
   EXPECT_EQ(image.Parse(View(file)), ElfImage::Verdict::kUsable) << path;
-  Search search = FindStaticCudart(image, kSmallTable, releases, is_program, &targets);
+  Search search = FindStaticCudart(image, exports, is_program, &targets);
   return search;
 }
 
@@ -60,7 +58,7 @@ TEST(StaticCudartSearch, LeavesSharedOnesAlone) {
 }
 
 TEST(StaticCudartSearch, LeavesProgramsWithoutCudaAlone) {
-  EXPECT_EQ(Find("/proc/self/exe").finding, Finding::kNone);
+  EXPECT_EQ(Find("/bin/sh").finding, Finding::kNone);
   EXPECT_EQ(Find("/bin/true").finding, Finding::kNone);
 }
 
@@ -68,56 +66,36 @@ TEST(StaticCudartSearch, LeavesLibrariesThatExportARuntimeAlone) {
   EXPECT_EQ(Find(FAKE, false).finding, Finding::kNone);
 }
 
-TEST(StaticCudartSearch, KnowsStrippedOnes) {
-  const ReleaseTable none = {nullptr, 0};
-  EXPECT_EQ(Find(PROGRAMS "/vadd_stripped", true, none).finding, Finding::kStripped);
-  EXPECT_EQ(Find(PROGRAMS "/libvadd_stripped.so", false, none).finding, Finding::kStripped);
-  EXPECT_EQ(Find(PROGRAMS "/devices_stripped", true, none).finding, Finding::kStripped);
+TEST(StaticCudartSearch, SaysWhichStrippedOnesItDoesNotUnderstand) {
+  const ExportTable all = RuntimeExports();
+  EXPECT_EQ(Find(PROGRAMS "/vadd_stripped_damaged", true, all).finding, Finding::kStripped);
+  EXPECT_EQ(Find(PROGRAMS "/libvadd_stripped_damaged.so", false, all).finding, Finding::kStripped);
   // Nothing tells for certain that it is a program for CUDA.
-  EXPECT_EQ(Find(PROGRAMS "/devices_not_by_nvcc_stripped", true, none).finding, Finding::kNone);
+  EXPECT_EQ(Find(PROGRAMS "/devices_stripped_damaged", true, all).finding, Finding::kNone);
 }
 
-std::vector<Target> Found(const std::string& path) {
-  EXPECT_EQ(Find(path).finding, Finding::kFound) << path;
-  return {targets.targets, targets.targets + targets.count};
-}
-
-TEST(StaticCudartSearch, FindsInStrippedOnesWhatTheSymbolsTell) {
-  const std::pair<const char*, const char*> pairs[] = {
-      {"vadd_static", "vadd_stripped"},
-      {"libvadd_static.so", "libvadd_stripped.so"},
-      {"devices_static", "devices_stripped"},
-      {"devices_not_by_nvcc", "devices_not_by_nvcc_stripped"}};
-  for (const auto& [with_symbols, stripped] : pairs) {
-    const std::vector<Target> expected = Found(std::string(PROGRAMS "/") + with_symbols);
-    const std::vector<Target> found = Found(std::string(PROGRAMS "/") + stripped);
-    ASSERT_EQ(found.size(), expected.size());
-    for (std::size_t i = 0; i < found.size(); ++i) {
-      EXPECT_EQ(found[i].address, expected[i].address);
-      EXPECT_EQ(found[i].size, expected[i].size);
-      EXPECT_LE(found[i].limit, expected[i].limit);
-      EXPECT_GE(found[i].limit, found[i].address + kJumpSize);
-      EXPECT_EQ(found[i].export_index, expected[i].export_index);
-    }
+TEST(StaticCudartSearch, FindsWhatALibraryExports) {
+  const std::vector<std::uint8_t> file = ReadFile(REAL_CUDART);
+  ElfImage image;
+  ASSERT_EQ(image.Parse(View(file)), ElfImage::Verdict::kUsable);
+  EXPECT_STREQ(image.SharedName(), "libcudart.so.13");
+  ASSERT_EQ(FindExported(image, RuntimeExports(), &targets).finding, Finding::kFound);
+  const SymbolTable symbols = image.Symbols(SHT_DYNSYM);
+  std::size_t exported = 0;
+  for (std::size_t i = 0; i < symbols.count(); ++i) {
+    const Elf64_Sym symbol = symbols.Get(i);
+    exported += symbol.st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol.st_info) == STT_FUNC;
   }
-}
-
-TEST(StaticCudartSearch, TakesAChangedRuntimeForAnUnknownOne) {
-  const std::vector<Target> known = Found(PROGRAMS "/vadd_stripped");
-  std::vector<std::uint8_t> file = ReadFile(PROGRAMS "/vadd_stripped");
-  for (const Target& target : known) {
-    ElfImage image;
-    ASSERT_EQ(image.Parse(View(file)), ElfImage::Verdict::kUsable);
-    Elf64_Phdr segment;
-    ASSERT_TRUE(image.FindSegment(target.address, target.size, &segment));
-    std::uint8_t* const code = file.data() + segment.p_offset + (target.address - segment.p_vaddr);
-    // Not every byte counts: a linker fills some in.
-    for (std::size_t i = 0; i < target.size; ++i) code[i] ^= 0xff;
-    EXPECT_FALSE(FindBySignatures(image, KnownReleases(), &targets));
-    EXPECT_EQ(targets.count, 0u);
-    for (std::size_t i = 0; i < target.size; ++i) code[i] ^= 0xff;
-    EXPECT_TRUE(FindBySignatures(image, KnownReleases(), &targets));
+  EXPECT_EQ(targets.count, exported);
+  for (std::size_t i = 0; i < targets.count; ++i) {
+    const Target& target = targets.targets[i];
+    EXPECT_TRUE(symbols.Defines(RuntimeExports().entries[target.export_index].name));
+    EXPECT_GE(target.limit, target.address + kJumpSize);
   }
+  const std::vector<std::uint8_t> other = ReadFile(PROGRAMS "/libvadd_shared.so");
+  ASSERT_EQ(image.Parse(View(other)), ElfImage::Verdict::kUsable);
+  EXPECT_STREQ(image.SharedName(), "");
+  EXPECT_EQ(FindExported(image, RuntimeExports(), &targets).finding, Finding::kNone);
 }
 
 TEST(StaticCudartSearch, RefusesTwoFunctionsInOneBody) {
