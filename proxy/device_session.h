@@ -62,6 +62,7 @@ struct DeviceSession {
   HandleTable<Event> events{"event"};
   Signals signals;
   HandleTable<Module> modules{"module"};
+  HandleTable<Linker> linkers{"linker"};
   HandleTable<Kernel> kernels{"kernel"};  // Filled by the worker, read by the receiving thread.
   HandleTable<Array> arrays{"array"};     // The same, as the textures and surfaces.
   HandleTable<Texture> textures{"texture"};

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "common/mutex.h"
 #include "common/status.h"
 #include "proxy/completion.h"
+#include "proxy/gpu/jit.h"
 
 namespace cuspan::proxy {
 
@@ -116,6 +118,17 @@ struct Module {
   CUmodule driver = nullptr;
   CUresult result = CUDA_ERROR_NOT_INITIALIZED;     // Of loading it.
   std::optional<std::vector<std::string>> kernels;  // Their names, once they were asked for.
+};
+
+// A linker of device code. The pieces of its next input are collected by the receiving thread; the
+// rest is the worker's.
+struct Linker {
+  std::vector<std::byte> input;
+  std::uint64_t input_total = 0;
+  JitArguments jit;  // The driver writes into it until the state is destroyed.
+  CUlinkState state = nullptr;
+  CUresult result = CUDA_ERROR_NOT_INITIALIZED;  // Of making the state.
+  std::span<const std::byte> image;              // The state's, once it is complete.
 };
 
 // A kernel: constant once its handle is in the table.

@@ -13,53 +13,6 @@
 namespace cuspan {
 namespace {
 
-// The device's driver compiles with its defaults: what the options change is how fast the code is
-// and what is said about it. What they are to return is written as if nothing had been said.
-Error ApplyJitOptions(const Options<CUjit_option>& options) {
-  char* logs[2] = {nullptr, nullptr};
-  std::size_t log_bytes[2] = {0, 0};
-  if (!options.names.empty() && options.values == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  for (std::size_t i = 0; i < options.names.size(); ++i) {
-    void*& value = options.values[i];
-    switch (options.names[i]) {
-      case CU_JIT_INFO_LOG_BUFFER:
-      case CU_JIT_ERROR_LOG_BUFFER:
-        logs[options.names[i] == CU_JIT_ERROR_LOG_BUFFER] = static_cast<char*>(value);
-        break;
-      case CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES:
-      case CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES:
-        log_bytes[options.names[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES] =
-            static_cast<unsigned>(NumberOf(value));
-        value = nullptr;
-        break;
-      case CU_JIT_WALL_TIME:
-        value = nullptr;  // 0.0F in its first bytes.
-        break;
-      case CU_JIT_MAX_REGISTERS:
-      case CU_JIT_TARGET_FROM_CUCONTEXT:
-      case CU_JIT_TARGET:
-      case CU_JIT_THREADS_PER_BLOCK:
-      case CU_JIT_OPTIMIZATION_LEVEL:
-      case CU_JIT_FALLBACK_STRATEGY:
-      case CU_JIT_GENERATE_DEBUG_INFO:
-      case CU_JIT_LOG_VERBOSE:
-      case CU_JIT_GENERATE_LINE_INFO:
-      case CU_JIT_CACHE_MODE:
-      case CU_JIT_POSITION_INDEPENDENT_CODE:
-      case CU_JIT_MIN_CTA_PER_SM:
-      case CU_JIT_MAX_THREADS_PER_BLOCK:
-      case CU_JIT_OVERRIDE_DIRECTIVE_VALUES:
-        break;
-      default:
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-  }
-  for (int i = 0; i < 2; ++i) {
-    if (logs[i] != nullptr && log_bytes[i] != 0) logs[i][0] = '\0';
-  }
-  return CUDA_SUCCESS;
-}
-
 Error ApplyLibraryOptions(const Options<CUlibraryOption>& options, bool* preserved) {
   for (std::size_t i = 0; i < options.names.size(); ++i) {
     switch (options.names[i]) {
@@ -78,32 +31,6 @@ Error ApplyLibraryOptions(const Options<CUlibraryOption>& options, bool* preserv
   return CUDA_SUCCESS;
 }
 
-Error ReadLibrary(const char* path, std::vector<std::byte>* image) {
-  const UniqueFd file(::open(path, O_RDONLY | O_CLOEXEC));
-  if (!file.valid()) return CUDA_ERROR_FILE_NOT_FOUND;
-  constexpr std::size_t kStep = 1 << 20;
-  std::size_t bytes = 0;
-  for (;;) {
-    image->resize(bytes + kStep);
-    const ssize_t got = ::read(file.get(), image->data() + bytes, kStep);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) {
-      LogError("the library {} cannot be read: {}", path, std::strerror(errno));
-      return CUDA_ERROR_OPERATING_SYSTEM;
-    }
-    if (got == 0) break;
-    bytes += static_cast<std::size_t>(got);
-    if (bytes >= fatbin::kMostModuleBytes) {
-      LogError("the library {} has more than {} bytes", path, fatbin::kMostModuleBytes - 1);
-      return CUDA_ERROR_INVALID_IMAGE;
-    }
-  }
-  // A text has no end of its own in a file.
-  image->resize(bytes + 1);
-  image->back() = std::byte{0};
-  return CUDA_SUCCESS;
-}
-
 Error AddImage(const void* code, bool preserved, FatbinRecord** fatbin) {
   const Result<FatbinRecord*> added = Registry::Get().AddImage(code, preserved);
   if (!added.ok()) {
@@ -116,18 +43,22 @@ Error AddImage(const void* code, bool preserved, FatbinRecord** fatbin) {
 
 Error AddFile(const char* path, FatbinRecord** fatbin) {
   std::vector<std::byte> image;
-  CUSPAN_RETURN_IF_FAILED(ReadLibrary(path, &image));
+  CUSPAN_RETURN_IF_FAILED(ReadCodeFile(path, &image));
   *fatbin = Registry::Get().AddImage(std::move(image));
   return CUDA_SUCCESS;
 }
 
 enum class Kind { kLibrary, kModule };
 
-// Makes a library of `fatbin`, or forgets it.
+// Makes a library of `fatbin`, or forgets it. What `jit` asks for is written in both cases.
 template <typename Handle>
-Error LoadOnCurrentDevice(FatbinRecord* fatbin, Kind kind, Handle* handle) {
+Error LoadOnCurrentDevice(FatbinRecord* fatbin, const JitOptions& jit, Kind kind, Handle* handle) {
+  fatbin->jit = jit.request();
   const Error result = OnCurrentDevice([&](Session& session, Link& link) -> Error {
-    CUSPAN_RETURN_IF_FAILED(link.modules().Load(*fatbin));
+    JitAnswer answer;
+    const CUresult loaded = link.modules().Load(*fatbin, &answer);
+    jit.Answer(answer);
+    if (loaded != CUDA_SUCCESS) return loaded;
     Library* const made = session.libraries().Add(fatbin, kind == Kind::kModule ? &link : nullptr);
     *handle = reinterpret_cast<Handle>(made);
     return CUDA_SUCCESS;
@@ -151,39 +82,67 @@ Error Unload(const void* handle, Kind kind) {
 
 }  // namespace
 
+Error ReadCodeFile(const char* path, std::vector<std::byte>* code) {
+  const UniqueFd file(::open(path, O_RDONLY | O_CLOEXEC));
+  if (!file.valid()) return CUDA_ERROR_FILE_NOT_FOUND;
+  constexpr std::size_t kStep = 1 << 20;
+  std::size_t bytes = 0;
+  for (;;) {
+    code->resize(bytes + kStep);
+    const ssize_t got = ::read(file.get(), code->data() + bytes, kStep);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) {
+      LogError("device code of {} cannot be read: {}", path, std::strerror(errno));
+      return CUDA_ERROR_OPERATING_SYSTEM;
+    }
+    if (got == 0) break;
+    bytes += static_cast<std::size_t>(got);
+    if (bytes >= fatbin::kMostModuleBytes) {
+      LogError("device code of {} has more than {} bytes", path, fatbin::kMostModuleBytes - 1);
+      return CUDA_ERROR_INVALID_IMAGE;
+    }
+  }
+  code->resize(bytes + 1);
+  code->back() = std::byte{0};
+  return CUDA_SUCCESS;
+}
+
 Error LoadLibrary(const void* code, const LoadOptions& options, CUlibrary* library) {
   bool preserved = false;
-  CUSPAN_RETURN_IF_FAILED(ApplyJitOptions(options.jit));
+  JitOptions jit;
+  CUSPAN_RETURN_IF_FAILED(jit.Read(options.jit));
   CUSPAN_RETURN_IF_FAILED(ApplyLibraryOptions(options.library, &preserved));
   FatbinRecord* fatbin = nullptr;
   CUSPAN_RETURN_IF_FAILED(AddImage(code, preserved, &fatbin));
-  return LoadOnCurrentDevice(fatbin, Kind::kLibrary, library);
+  return LoadOnCurrentDevice(fatbin, jit, Kind::kLibrary, library);
 }
 
 Error LoadLibraryFromFile(const char* path, const LoadOptions& options, CUlibrary* library) {
   for (const CUlibraryOption option : options.library.names)
     if (option == CU_LIBRARY_BINARY_IS_PRESERVED) return CUDA_ERROR_INVALID_VALUE;
   bool preserved = false;
-  CUSPAN_RETURN_IF_FAILED(ApplyJitOptions(options.jit));
+  JitOptions jit;
+  CUSPAN_RETURN_IF_FAILED(jit.Read(options.jit));
   CUSPAN_RETURN_IF_FAILED(ApplyLibraryOptions(options.library, &preserved));
   FatbinRecord* fatbin = nullptr;
   CUSPAN_RETURN_IF_FAILED(AddFile(path, &fatbin));
-  return LoadOnCurrentDevice(fatbin, Kind::kLibrary, library);
+  return LoadOnCurrentDevice(fatbin, jit, Kind::kLibrary, library);
 }
 
 Error UnloadLibrary(CUlibrary library) { return Unload(library, Kind::kLibrary); }
 
-Error LoadModule(const void* image, const Options<CUjit_option>& jit, CUmodule* module) {
-  CUSPAN_RETURN_IF_FAILED(ApplyJitOptions(jit));
+Error LoadModule(const void* image, const Options<CUjit_option>& options, CUmodule* module) {
+  JitOptions jit;
+  CUSPAN_RETURN_IF_FAILED(jit.Read(options));
   FatbinRecord* fatbin = nullptr;
   CUSPAN_RETURN_IF_FAILED(AddImage(image, false, &fatbin));
-  return LoadOnCurrentDevice(fatbin, Kind::kModule, module);
+  return LoadOnCurrentDevice(fatbin, jit, Kind::kModule, module);
 }
 
 Error LoadModuleFromFile(const char* path, CUmodule* module) {
   FatbinRecord* fatbin = nullptr;
   CUSPAN_RETURN_IF_FAILED(AddFile(path, &fatbin));
-  return LoadOnCurrentDevice(fatbin, Kind::kModule, module);
+  return LoadOnCurrentDevice(fatbin, {}, Kind::kModule, module);
 }
 
 Error UnloadModule(CUmodule module) { return Unload(module, Kind::kModule); }

@@ -7,32 +7,18 @@
 #pragma once
 
 #include <cstddef>
-#include <span>
 #include <string>
 #include <vector>
 
+#include "interpose/calls/load_options.h"
 #include "interpose/calls/ways_in.h"
 #include "interpose/client/libraries.h"
 
 namespace cuspan {
 
-// Options as a program gives them: names, and as many values. The runtime's have the driver's
-// numbers.
-template <typename Option>
-struct Options {
-  std::span<const Option> names;
-  void** values = nullptr;
-};
-template <typename Option>
-Error TakeOptions(const Option* names, void** values, unsigned count, Options<Option>* out) {
-  if (count != 0 && names == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *out = {{names, count}, values};
-  return CUDA_SUCCESS;
-}
-struct LoadOptions {
-  Options<CUjit_option> jit;
-  Options<CUlibraryOption> library;
-};
+// The file's bytes, and a NUL behind them, since a text has no end of its own there.
+// CUDA_ERROR_FILE_NOT_FOUND when it cannot be opened.
+Error ReadCodeFile(const char* path, std::vector<std::byte>* code);
 
 // `code` is whatever CUDA takes as a module.
 Error LoadLibrary(const void* code, const LoadOptions& options, CUlibrary* library);
@@ -41,7 +27,7 @@ Error LoadLibraryFromFile(const char* path, const LoadOptions& options, CUlibrar
 Error UnloadLibrary(CUlibrary library);
 
 // A module of the current context.
-Error LoadModule(const void* image, const Options<CUjit_option>& jit, CUmodule* module);
+Error LoadModule(const void* image, const Options<CUjit_option>& options, CUmodule* module);
 Error LoadModuleFromFile(const char* path, CUmodule* module);
 Error UnloadModule(CUmodule module);
 

@@ -13,7 +13,7 @@
 
 namespace cuspan {
 
-CUresult Modules::Load(const FatbinRecord& fatbin) {
+CUresult Modules::Load(const FatbinRecord& fatbin, JitAnswer* answer) {
   LoadedModule* module = nullptr;
   {
     const WriterLock lock(mutex_);
@@ -44,8 +44,11 @@ CUresult Modules::Load(const FatbinRecord& fatbin) {
   }
   ModuleLoad load;
   load.module = fatbin.module;
+  load.jit = fatbin.jit;
+  if (answer == nullptr) load.jit.info_room = load.jit.error_room = 0;
   ModuleLoad::Reply reply;
   module->result = link_->Call(load, &reply);
+  if (answer != nullptr) *answer = std::move(reply.jit);
   if (module->result == CUDA_SUCCESS) module->usable.store(true, std::memory_order_release);
   if (module->result == CUDA_SUCCESS) module->result = PlaceManaged(fatbin);
   module->loaded = true;

@@ -88,8 +88,9 @@ class Modules {
   // Loads what is needed. CUDA_ERROR_NOT_FOUND when the fat binary has no such kernel.
   CUresult Kernel(const FunctionRecord& function, LoadedKernel** kernel);
   CUresult Variable(const VariableRecord& variable, LoadedVariable* loaded);
-  // Only that, for what the host uses of it.
-  CUresult Load(const FatbinRecord& fatbin);
+  // Only that, for what the host uses of it. `answer`, where somebody wants it, gets what the
+  // options return if it is this call that loads.
+  CUresult Load(const FatbinRecord& fatbin, JitAnswer* answer = nullptr);
   // Gives the managed variables of a loaded module their places. CUDA_ERROR_NOT_SUPPORTED when it
   // has some and the device has no shared memory.
   CUresult PlaceManaged(const FatbinRecord& fatbin);

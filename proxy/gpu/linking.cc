@@ -53,15 +53,17 @@ CUresult Link(const Driver& driver, const Objects& objects, CUmodule* module) {
 
 }  // namespace
 
-CUresult LoadImage(const Driver& driver, std::span<std::byte> image, CUmodule* module) {
-  const bool links = driver.cuLinkCreate != nullptr && driver.cuLinkAddData != nullptr &&
-                     driver.cuLinkComplete != nullptr && driver.cuLinkDestroy != nullptr;
-  const Objects objects = links ? ObjectsOf(image) : Objects{};
-  if (objects.empty()) return driver.cuModuleLoadData(module, image.data());
+CUresult LoadImage(const Driver& driver, std::span<std::byte> image, JitArguments& jit,
+                   CUmodule* module) {
+  const Objects objects = ObjectsOf(image);
   // The driver knows nothing of our entries.
-  fatbin::HideObjects(image);
-  const CUresult result = driver.cuModuleLoadData(module, image.data());
-  return result == CUDA_ERROR_NO_BINARY_FOR_GPU ? Link(driver, objects, module) : result;
+  if (!objects.empty()) fatbin::HideObjects(image);
+  const CUresult result =
+      jit.count() == 0
+          ? driver.cuModuleLoadData(module, image.data())
+          : driver.cuModuleLoadDataEx(module, image.data(), jit.count(), jit.names(), jit.values());
+  if (objects.empty() || result != CUDA_ERROR_NO_BINARY_FOR_GPU) return result;
+  return Link(driver, objects, module);
 }
 
 }  // namespace cuspan::proxy

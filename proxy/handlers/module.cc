@@ -10,13 +10,13 @@
 namespace cuspan::proxy {
 namespace {
 
-CUresult Load(DeviceSession& session, Module& module) {
+CUresult Load(DeviceSession& session, Module& module, JitArguments& jit) {
   if (const Status image = fatbin::CheckImage(module.image); !image.ok()) {
     LogError("{}", image.message());
     return CUDA_ERROR_INVALID_IMAGE;
   }
   KernelOutput::Expect(module.image);
-  const CUresult result = LoadImage(session.driver, module.image, &module.driver);
+  const CUresult result = LoadImage(session.driver, module.image, jit, &module.driver);
   if (result != CUDA_SUCCESS)
     LogInfo("the driver cannot load a module of {} bytes: {}", module.total,
             session.driver.Describe(result));
@@ -102,11 +102,13 @@ Status Handle(DeviceSession& session, const Origin& origin, const ModuleLoad& op
   if (module->load_asked || module->image.size() != module->total)
     return Status::Invalid("module 0x{:x} is loaded with {} of {} bytes, or twice", op.module,
                            module->image.size(), module->total);
+  CUSPAN_ASSIGN_OR_RETURN(JitArguments made, JitArguments::Of(op.jit));
   module->load_asked = true;
-  return OnWorker<ModuleLoad>(session, origin, [&session, module] {
-    module->result = session.faults.Check(Load(session, *module));
+  const auto jit = std::make_shared<JitArguments>(std::move(made));
+  return OnWorker<ModuleLoad>(session, origin, [&session, module, jit] {
+    module->result = session.faults.Check(Load(session, *module, *jit));
     module->image = {};
-    return module->result;
+    return ModuleLoad::Reply{module->result, jit->Answer()};
   });
 }
 

@@ -15,6 +15,7 @@ struct Configuration {
   std::uint64_t memory_bytes;  // Of each device.
   std::string name;
   int capability_major, capability_minor;
+  int Capability() const { return capability_major * 10 + capability_minor; }  // 90 for 9.0.
   unsigned threads;
   std::chrono::seconds kernel_limit;  // How long a kernel may run; 0: for ever.
   bool check_memory;                  // Every access of a kernel is checked.

@@ -25,7 +25,8 @@ enum class HandleKind : std::uint8_t {
   kGraph,
   kGraphNode,
   kGraphExec,
-  kCondition
+  kCondition,
+  kLinkState
 };
 
 // Of no address that can be dereferenced, and none of the small values that

@@ -245,6 +245,9 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuFuncGetAttribute(int* value, CUfunction_attri
     case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
       *value = static_cast<int>(info.local_bytes);
       return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES:
+      *value = static_cast<int>(function->module()->constant_bytes());
+      return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_NUM_REGS:
       *value = limits::kRegistersPerThread;
       return CUDA_SUCCESS;

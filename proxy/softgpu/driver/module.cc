@@ -86,27 +86,33 @@ bool VariableMemory::Allocate(std::uint64_t bytes) {
   return true;
 }
 
-CUresult Module::Load(std::string ptx, int capability, const std::shared_ptr<Context>& context,
-                      AddressSpace& addresses, std::shared_ptr<PhysicalMemory> memory,
-                      std::shared_ptr<Module>* module) {
-  Result<std::unique_ptr<Program>> program = Program::Load(std::move(ptx));
-  if (!program.ok()) {
-    LogError("software GPU: {}", program.status().message());
-    return PtxError(program.status());
-  }
-  if ((*program)->ptx_version() > kNewestPtx) {
-    LogError("software GPU: PTX {}.{} is newer than {}.{}, the newest known",
-             (*program)->ptx_version() / 10, (*program)->ptx_version() % 10, kNewestPtx / 10,
-             kNewestPtx % 10);
+CUresult CheckPtx(std::uint32_t version, std::uint32_t target, int capability, std::string* why) {
+  if (version > kNewestPtx) {
+    *why = Format("PTX {}.{} is newer than {}.{}, the newest known", version / 10, version % 10,
+                  kNewestPtx / 10, kNewestPtx % 10);
     return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
   }
-  if ((*program)->target() > static_cast<std::uint32_t>(capability)) {
-    LogError(
-        "software GPU: PTX for sm_{} needs more than compute capability {}.{}; "
-        "CUSPAN_SOFT_CAPABILITY sets it",
-        (*program)->target(), capability / 10, capability % 10);
+  if (target > static_cast<std::uint32_t>(capability)) {
+    *why = Format(
+        "PTX for sm_{} needs more than compute capability {}.{}; CUSPAN_SOFT_CAPABILITY sets it",
+        target, capability / 10, capability % 10);
     return CUDA_ERROR_INVALID_PTX;
   }
+  return CUDA_SUCCESS;
+}
+
+CUresult Module::Load(std::string ptx, int capability, const std::shared_ptr<Context>& context,
+                      AddressSpace& addresses, std::shared_ptr<PhysicalMemory> memory,
+                      std::shared_ptr<Module>* module, std::string* why) {
+  Result<std::unique_ptr<Program>> program = Program::Load(std::move(ptx));
+  if (!program.ok()) {
+    *why = program.status().message();
+    return PtxError(program.status());
+  }
+  if (const CUresult result =
+          CheckPtx((*program)->ptx_version(), (*program)->target(), capability, why);
+      result != CUDA_SUCCESS)
+    return result;
   auto loaded =
       std::make_shared<Module>(context, std::move(*program), addresses, std::move(memory));
   if (const CUresult result = loaded->PlaceVariables(); result != CUDA_SUCCESS) return result;
@@ -134,6 +140,7 @@ CUresult Module::PlaceVariables() {
   place(false);
   const std::uint64_t constants = RoundUp(end, kVariableAlignment);
   place(true);
+  constant_bytes_ = end - constants;
   // A GPU has a bank for them, all of which can be read: programs do, beyond the end of a table.
   if (end > constants) end = std::max<std::uint64_t>(end, constants + limits::kConstantBytes);
   if (!variable_memory_.Allocate(end)) {

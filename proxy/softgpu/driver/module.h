@@ -71,6 +71,10 @@ class VariableMemory {
   std::uint64_t bytes_ = 0;
 };
 
+// Whether a device of `capability` (90 for 9.0) runs PTX of that version (90 for 9.0) and target.
+// The driver's code, and in *why what is wrong.
+CUresult CheckPtx(std::uint32_t version, std::uint32_t target, int capability, std::string* why);
+
 // Any thread calls.
 class Module : public std::enable_shared_from_this<Module> {
  public:
@@ -80,17 +84,19 @@ class Module : public std::enable_shared_from_this<Module> {
     bool managed;
   };
 
-  // Loads `ptx` for `context`; `capability` is the device's (90 for 9.0). Logs
-  // why it fails and returns the driver's code.
+  // Loads `ptx` for `context`; `capability` is the device's (90 for 9.0). The driver's code, and in
+  // *why what is wrong.
   static CUresult Load(std::string ptx, int capability, const std::shared_ptr<Context>& context,
                        AddressSpace& addresses, std::shared_ptr<PhysicalMemory> memory,
-                       std::shared_ptr<Module>* module);
+                       std::shared_ptr<Module>* module, std::string* why);
 
   Module(std::shared_ptr<Context> context, std::unique_ptr<Program> program,
          AddressSpace& addresses, std::shared_ptr<PhysicalMemory> memory);
 
   const std::shared_ptr<Context>& context() const { return context_; }
   Program& program() { return *program_; }
+  // Of its .const variables, one behind the other as they are aligned.
+  std::uint64_t constant_bytes() const { return constant_bytes_; }
   // Null when there is none of that name.
   const Variable* FindVariable(const std::string& name) const;
   // The variable that holds `address`; null when none does.
@@ -113,6 +119,7 @@ class Module : public std::enable_shared_from_this<Module> {
   VariableMemory variable_memory_;
   // After the memory, so that no code outlives what it refers to.
   const std::unique_ptr<Program> program_;
+  std::uint64_t constant_bytes_ = 0;
   std::map<std::string, Variable> variables_;
   std::mutex mutex_;
   std::map<std::string, std::uint64_t> functions_;

@@ -1,10 +1,12 @@
 // cuModule*, and what tells the names and the memory of what is in a module.
+#include <chrono>
 #include <string>
 #include <utility>
 
 #include "common/log.h"
 #include "proxy/softgpu/driver/errors.h"
 #include "proxy/softgpu/driver/image.h"
+#include "proxy/softgpu/driver/jit_options.h"
 #include "proxy/softgpu/driver/state.h"
 
 namespace cuspan::softgpu {
@@ -27,20 +29,34 @@ CUresult FunctionNamed(Driver& driver, const std::shared_ptr<Module>& module,
 
 }  // namespace
 
-CUSPAN_SOFT_API CUresult CUDAAPI cuModuleLoadData(CUmodule* module, const void* image) {
+CUSPAN_SOFT_API CUresult CUDAAPI cuModuleLoadDataEx(CUmodule* module, const void* image,
+                                                    unsigned count, CUjit_option* names,
+                                                    void** values) {
   CUSPAN_SOFT_ENTER(driver);
   if (module == nullptr || image == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  JitOptions options;
+  CUSPAN_SOFT_RETURN_IF_ERROR(options.Read(count, names, values));
   std::shared_ptr<Context> context;
   CUSPAN_SOFT_RETURN_IF_ERROR(driver->UsableContext(&context));
-  const int capability =
-      driver->configuration.capability_major * 10 + driver->configuration.capability_minor;
-  std::string ptx;
-  CUSPAN_SOFT_RETURN_IF_ERROR(SelectPtx(image, capability, &ptx));
+  const auto start = std::chrono::steady_clock::now();
+  const int capability = driver->configuration.Capability();
+  std::string ptx, why;
   std::shared_ptr<Module> loaded;
-  CUSPAN_SOFT_RETURN_IF_ERROR(Module::Load(std::move(ptx), capability, context, driver->addresses,
-                                           driver->FindDevice(context->device())->memory, &loaded));
-  *module = AsHandle<CUmodule>(driver->modules.Add(std::move(loaded)));
-  return CUDA_SUCCESS;
+  CUresult result = SelectPtx(image, capability, &ptx, &why);
+  if (result == CUDA_SUCCESS)
+    result = Module::Load(std::move(ptx), capability, context, driver->addresses,
+                          driver->FindDevice(context->device())->memory, &loaded, &why);
+  options.Took(std::chrono::steady_clock::now() - start);
+  if (!why.empty()) {
+    LogError("software GPU: {}", why);
+    options.Complain(why);
+  }
+  if (result == CUDA_SUCCESS) *module = AsHandle<CUmodule>(driver->modules.Add(std::move(loaded)));
+  return result;
+}
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuModuleLoadData(CUmodule* module, const void* image) {
+  return cuModuleLoadDataEx(module, image, 0, nullptr, nullptr);
 }
 
 CUSPAN_SOFT_API CUresult CUDAAPI cuModuleUnload(CUmodule handle) {

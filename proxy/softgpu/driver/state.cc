@@ -9,6 +9,7 @@
 #include "proxy/softgpu/driver/array.h"
 #include "proxy/softgpu/driver/errors.h"
 #include "proxy/softgpu/driver/graph.h"
+#include "proxy/softgpu/driver/linker.h"
 #include "proxy/softgpu/rt/fault.h"
 
 namespace cuspan::softgpu {
@@ -160,6 +161,7 @@ void Driver::Destroy(const std::shared_ptr<Context>& context) {
   DestroyImageObjects(context);
   arrays.RemoveIf([&](const ArrayEntry& entry) { return entry.array->context() == context; });
   mipmaps.RemoveIf([&](const MipmapEntry& entry) { return entry.array->context() == context; });
+  link_states.RemoveIf([&](const LinkState& state) { return state.context == context; });
   modules.RemoveIf([&](const Module& module) { return module.context() == context; });
 }
 

@@ -49,6 +49,7 @@ struct MipmapEntry;
 struct Graph;  // driver/graph.h
 struct GraphNode;
 struct GraphExec;
+struct LinkState;  // driver/linker.h
 
 // Forgets the texture and surface objects of a context that has no work left. (driver/texture.cc)
 void DestroyImageObjects(const std::shared_ptr<Context>& context);
@@ -101,6 +102,7 @@ class Driver {
   HandleTable<Graph> graphs{HandleKind::kGraph};
   HandleTable<GraphNode> graph_nodes{HandleKind::kGraphNode};
   HandleTable<GraphExec> graph_execs{HandleKind::kGraphExec};
+  HandleTable<LinkState> link_states{HandleKind::kLinkState};
   std::atomic<std::uint64_t> next_grid{1};
   std::atomic<std::uint64_t> next_condition{1};
 

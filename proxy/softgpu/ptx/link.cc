@@ -1,13 +1,16 @@
 #include "proxy/softgpu/ptx/link.h"
 
 #include <algorithm>
+#include <set>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
+#include "proxy/softgpu/ptx/index.h"
 #include "proxy/softgpu/ptx/lexer.h"
+#include "proxy/softgpu/ptx/parser.h"
 
 namespace cuspan::softgpu::ptx {
 namespace {
@@ -225,6 +228,19 @@ class Linker {
   std::string text_;
 };
 
+// Adds the names of the module that an operand is made of.
+void AddSymbols(const Operand& operand, std::set<std::string_view>* names) {
+  if (operand.kind == Operand::Kind::kSymbol) names->insert(operand.name);
+  for (const Operand& element : operand.elements) AddSymbols(element, names);
+}
+
+bool IsDefined(const Module& module, std::string_view name) {
+  if (const Function* const function = module.FindFunction(name)) return function->defined;
+  const Variable* const variable = module.FindVariable(name);
+  // Dynamic shared memory is .extern and nobody's.
+  return variable == nullptr || !variable->external || variable->space == Space::kShared;
+}
+
 }  // namespace
 
 Result<std::string> LinkModules(std::span<const std::string> texts) {
@@ -235,6 +251,25 @@ Result<std::string> LinkModules(std::span<const std::string> texts) {
   }
   if (objects.empty()) return Status::Invalid("there is no PTX to link");
   return Linker(std::move(objects)).Link();
+}
+
+Result<std::vector<std::string>> UndefinedNames(std::string_view text) {
+  CUSPAN_ASSIGN_OR_RETURN(const Module module, IndexModule(text));
+  std::set<std::string_view> used;
+  for (const Variable& variable : module.variables)
+    for (const Relocation& relocation : variable.relocations) used.insert(relocation.symbol);
+  for (const Function& function : module.functions) {
+    if (!function.defined) continue;
+    const Result<Body> body = ParseBody(text, function);
+    if (!body.ok() && body.status().code() == StatusCode::kInvalid) return body.status();
+    if (!body.ok()) continue;
+    for (const Instruction& instruction : body->instructions)
+      for (const Operand& operand : instruction.operands) AddSymbols(operand, &used);
+  }
+  std::vector<std::string> undefined;
+  for (const std::string_view name : used)
+    if (!IsDefined(module, name)) undefined.emplace_back(name);
+  return undefined;
 }
 
 }  // namespace cuspan::softgpu::ptx

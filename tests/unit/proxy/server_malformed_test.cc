@@ -207,6 +207,47 @@ const Malformed kMalformed[] = {
        client.Post(ModuleLoad{99});
      },
      "of 1000 bytes"},
+    {"ModuleOptions",
+     [](Test&, Loopback&, TestClient& client) {
+       const std::vector<std::byte> image = AnyImage();
+       client.Post(ModuleImage{99, image.size(), 0, image});
+       client.Post(ModuleLoad{99, {{{CU_JIT_GLOBAL_SYMBOL_ADDRESSES, 8}}, 0, 0}});
+     },
+     "option 18"},
+    {"ModuleManyOptions",
+     [](Test&, Loopback&, TestClient& client) {
+       client.Post(LinkerCreate{99, {std::vector<JitOption>(1000), 0, 0}});
+     },
+     "1000 options"},
+    {"Linker", [](Test&, Loopback&, TestClient& client) { client.Post(LinkerComplete{99}); },
+     "linker 0x63"},
+    {"LinkerTwice",
+     [](Test&, Loopback&, TestClient& client) {
+       client.Post(LinkerCreate{99, {}});
+       client.Post(LinkerCreate{99, {}});
+     },
+     "no new handle"},
+    {"LinkerWithoutInput",
+     [](Test&, Loopback&, TestClient& client) {
+       client.Post(LinkerCreate{99, {}});
+       client.Post(LinkerAdd{99, 1, "", {}});
+     },
+     "of 0 bytes"},
+    {"LinkerGap",
+     [](Test&, Loopback&, TestClient& client) {
+       const std::vector<std::byte> image = AnyImage();
+       client.Post(LinkerCreate{99, {}});
+       client.Post(LinkerInput{99, 1000, 0, image});
+       client.Post(LinkerInput{99, 1000, 500, image});
+     },
+     "not the next"},
+    {"LinkerOfGreatSize",
+     [](Test&, Loopback&, TestClient& client) {
+       const std::vector<std::byte> image = AnyImage();
+       client.Post(LinkerCreate{99, {}});
+       client.Post(LinkerInput{99, std::uint64_t{1} << 62, 0, image});
+     },
+     "not the next"},
     {"MapOutside",
      [](Test&, Loopback&, TestClient& client) {
        client.Post(MemoryMap{0x1000, 4096});

@@ -12,6 +12,37 @@ namespace {
 
 constexpr std::chrono::seconds kPatience{20};
 
+// The options of the driver's compiler: it writes the same into both logs, and a number into each
+// option that returns one.
+class FakeJit {
+ public:
+  FakeJit(unsigned count, const CUjit_option* names, void** values)
+      : names_(names, names + count), values_(values) {}
+  void Write(const std::string& text) {
+    for (std::size_t i = 0; i < names_.size(); ++i) {
+      const bool log = names_[i] == CU_JIT_INFO_LOG_BUFFER || names_[i] == CU_JIT_ERROR_LOG_BUFFER;
+      if (log) {
+        // The size follows, as the proxy gives them.
+        const auto room = reinterpret_cast<std::uintptr_t>(values_[i + 1]);
+        const std::size_t bytes = std::min<std::size_t>(text.size(), room - 1);
+        std::memcpy(values_[i], text.data(), bytes);
+        static_cast<char*>(values_[i])[bytes] = '\0';
+        values_[i + 1] = reinterpret_cast<void*>(bytes);
+      }
+      if (names_[i] == CU_JIT_THREADS_PER_BLOCK)
+        values_[i] = reinterpret_cast<void*>(std::uintptr_t{96});
+    }
+  }
+
+ private:
+  std::vector<CUjit_option> names_;
+  void** values_;
+};
+struct FakeLink {
+  FakeJit jit;
+  std::string inputs;
+};
+
 // What a driver without the function answers.
 template <typename... Arguments>
 CUresult NotThere(Arguments...) {
@@ -224,6 +255,42 @@ struct FakeCalls {
     fake->changed_.wait_for(lock, kPatience, [] { return !fake->modules_held_; });
     *module = reinterpret_cast<CUmodule>(fake);
     return fake->Refusal("cuModuleLoadData");
+  }
+  static CUresult LoadModuleWith(CUmodule* module, const void* image, unsigned count,
+                                 CUjit_option* names, void** values) {
+    FakeJit(count, names, values).Write("loaded");
+    return LoadModule(module, image);
+  }
+  // A link state is its log and the inputs, one behind the other.
+  static CUresult CreateLink(unsigned count, CUjit_option* names, void** values,
+                             CUlinkState* state) {
+    *state = reinterpret_cast<CUlinkState>(new FakeLink{FakeJit(count, names, values), {}});
+    std::scoped_lock lock(fake->mutex_);
+    fake->log_.push_back("link");
+    return fake->Refusal("cuLinkCreate");
+  }
+  static CUresult AddToLink(CUlinkState handle, CUjitInputType type, void* data, std::size_t bytes,
+                            const char* name, unsigned count, CUjit_option*, void**) {
+    auto& state = *reinterpret_cast<FakeLink*>(handle);
+    state.inputs.append(static_cast<const char*>(data), bytes);
+    std::scoped_lock lock(fake->mutex_);
+    const CUresult result = fake->Refusal("cuLinkAddData");
+    state.jit.Write(Format("{} of kind {} with {} options", name, static_cast<int>(type), count));
+    return result;
+  }
+  static CUresult CompleteLink(CUlinkState handle, void** image, std::size_t* bytes) {
+    auto& state = *reinterpret_cast<FakeLink*>(handle);
+    *image = state.inputs.data();
+    *bytes = state.inputs.size();
+    state.jit.Write("complete");
+    std::scoped_lock lock(fake->mutex_);
+    return fake->Refusal("cuLinkComplete");
+  }
+  static CUresult DestroyLink(CUlinkState handle) {
+    delete reinterpret_cast<FakeLink*>(handle);
+    std::scoped_lock lock(fake->mutex_);
+    fake->log_.push_back("unlink");
+    return CUDA_SUCCESS;
   }
   static CUresult UnloadModule(CUmodule) {
     std::scoped_lock lock(fake->mutex_);
@@ -445,6 +512,11 @@ void FakeGpu::InstallCalls() {
   d.cuSurfObjectCreate = FakeCalls::CreateSurface;
   d.cuSurfObjectDestroy = FakeCalls::DestroySurface;
   d.cuModuleLoadData = FakeCalls::LoadModule;
+  d.cuModuleLoadDataEx = FakeCalls::LoadModuleWith;
+  d.cuLinkCreate = FakeCalls::CreateLink;
+  d.cuLinkAddData = FakeCalls::AddToLink;
+  d.cuLinkComplete = FakeCalls::CompleteLink;
+  d.cuLinkDestroy = FakeCalls::DestroyLink;
   d.cuModuleUnload = FakeCalls::UnloadModule;
   d.cuModuleGetFunction = FakeCalls::GetFunction;
   d.cuModuleGetGlobal = FakeCalls::GetGlobal;

@@ -104,6 +104,26 @@ TEST(LinkTest, TwoStrongDefinitionsAreAnError) {
   EXPECT_THAT(Linked({Object(visible), Object(visible)}).error, HasSubstr("'same'"));
 }
 
+TEST(LinkTest, NamesWhatIsUsedAndNotDefined) {
+  const auto undefined = [](const std::string& body) {
+    auto names = UndefinedNames(Object(body));
+    return names.ok() ? *names : std::vector<std::string>{names.status().message()};
+  };
+  EXPECT_THAT(undefined(".extern .func called();\n.extern .func unused();\n"
+                        ".extern .global .align 4 .u32 read;\n"
+                        ".extern .shared .align 4 .b8 dynamic[];\n"
+                        ".global .align 8 .u64 pointer = named;\n.extern .global .u32 named;\n"
+                        ".visible .entry kernel()\n{\n  .reg .b32 %r<3>;\n  call called;\n"
+                        "  ld.global.u32 %r1, [read+4];\n  ld.shared.u32 %r2, [dynamic];\n"
+                        "  ret;\n}\n"),
+              testing::UnorderedElementsAre("called", "read", "named"));
+  EXPECT_THAT(undefined(".func own()\n{\n  ret;\n}\n"
+                        ".visible .entry kernel()\n{\n  call own;\n  ret;\n}\n"),
+              testing::IsEmpty());
+  EXPECT_THAT(undefined(".visible .entry kernel()\n{\n  nonsense here;\n}\n"),
+              testing::ElementsAre(HasSubstr("line")));
+}
+
 TEST(LinkTest, WhatIsNoPtxIsAnError) {
   EXPECT_NE(Linked({Object(""), "nonsense"}).error, "");
   EXPECT_NE(Linked({Object(".visible .func open()\n{\n  ret;\n")}).error, "");

@@ -1,0 +1,169 @@
+#include "interpose/calls/linker.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "interpose/calls/library.h"
+#include "interpose/calls/ways_in.h"
+#include "interpose/client/handles.h"
+#include "protocol/fatbin/image.h"
+
+namespace cuspan {
+namespace {
+
+// A linker of one life of a context.
+struct ContextLinker {
+  ContextLinker(std::shared_ptr<Link> owner, JitOptions wanted)
+      : link(std::move(owner)), options(std::move(wanted)) {}
+  const std::shared_ptr<Link> link;
+  const std::uint64_t number = NextHandle();  // That the proxy knows it by, and the program.
+  const JitOptions options;
+  Mutex mutex;  // One thread at a time: the pieces of an input come one behind the other.
+  std::vector<std::uint8_t> image CUSPAN_GUARDED_BY(mutex);
+};
+
+// Those of the session. Any thread.
+class Linkers final : public ContextTable {
+ public:
+  void Add(std::shared_ptr<ContextLinker> linker) {
+    const MutexLock lock(mutex_);
+    linkers_.emplace(linker->number, std::move(linker));
+  }
+  // Null when there is none; with `remove`, it is none any more.
+  std::shared_ptr<ContextLinker> Find(CUlinkState handle, bool remove = false) {
+    const MutexLock lock(mutex_);
+    const auto known = linkers_.find(NumberOf(handle));
+    if (known == linkers_.end()) return nullptr;
+    std::shared_ptr<ContextLinker> linker = known->second;
+    if (remove) linkers_.erase(known);
+    return linker;
+  }
+  void Forget(const Link& ended) override {
+    const MutexLock lock(mutex_);
+    std::erase_if(linkers_, [&](const auto& entry) {
+      return entry.second->link->number() == ended.number();
+    });
+  }
+
+ private:
+  Mutex mutex_;
+  std::unordered_map<std::uint64_t, std::shared_ptr<ContextLinker>> linkers_
+      CUSPAN_GUARDED_BY(mutex_);
+};
+
+// body(ContextLinker&) → Error.
+template <typename Body>
+Error WithLinker(CUlinkState handle, Body&& body) {
+  return WithSession([&](Session& session) -> Error {
+    const std::shared_ptr<ContextLinker> linker = session.TableOf<Linkers>().Find(handle);
+    return linker == nullptr ? CUDA_ERROR_INVALID_HANDLE : body(*linker);
+  });
+}
+
+CUresult SendInput(const ContextLinker& linker, const LinkerInputData& input) {
+  const std::span bytes(static_cast<const std::byte*>(input.data), input.bytes);
+  for (std::size_t offset = 0; offset < bytes.size(); offset += kMaxInlineBytes) {
+    LinkerInput piece;
+    piece.linker = linker.number;
+    piece.total = bytes.size();
+    piece.offset = offset;
+    piece.data = bytes.subspan(offset, std::min(kMaxInlineBytes, bytes.size() - offset));
+    if (const CUresult result = linker.link->Send(piece); result != CUDA_SUCCESS) return result;
+  }
+  return CUDA_SUCCESS;
+}
+
+// The image of `bytes` that the linker has at the proxy.
+CUresult FetchImage(const ContextLinker& linker, std::uint64_t bytes,
+                    std::vector<std::uint8_t>* image) {
+  std::vector<std::uint8_t> fetched;
+  while (fetched.size() < bytes) {
+    LinkerImage::Reply piece;
+    const CUresult result = linker.link->Call(LinkerImage{linker.number, fetched.size()}, &piece);
+    if (result != CUDA_SUCCESS) return result;
+    if (piece.data.empty()) return CUDA_ERROR_UNKNOWN;
+    fetched.insert(fetched.end(), piece.data.begin(), piece.data.end());
+  }
+  *image = std::move(fetched);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+Error CreateLinker(const Options<CUjit_option>& options, CUlinkState* linker) {
+  JitOptions jit;
+  CUSPAN_RETURN_IF_FAILED(jit.Read(options));
+  return WithSession([&](Session& session) -> Error {
+    std::shared_ptr<Link> link;
+    CUSPAN_RETURN_IF_FAILED(session.devices().OpenCurrent(&link));
+    const auto made = std::make_shared<ContextLinker>(link, std::move(jit));
+    LinkerCreate::Reply reply;
+    const CUresult result = link->Call(LinkerCreate{made->number, made->options.request()}, &reply);
+    if (result != CUDA_SUCCESS) {
+      static_cast<void>(link->Send(LinkerDestroy{made->number}));  // A lost device has none.
+      return result;
+    }
+    session.TableOf<Linkers>().Add(made);
+    *linker = HandleOf<CUlinkState>(made->number);
+    return CUDA_SUCCESS;
+  });
+}
+
+Error AddToLinker(CUlinkState handle, const LinkerInputData& input,
+                  const Options<CUjit_option>& options) {
+  if (input.data == nullptr || input.bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (input.bytes > fatbin::kMostModuleBytes) return CUDA_ERROR_INVALID_IMAGE;
+  JitOptions own;
+  CUSPAN_RETURN_IF_FAILED(own.Read(options));
+  return WithLinker(handle, [&](ContextLinker& linker) -> Error {
+    const MutexLock lock(linker.mutex);
+    CUSPAN_RETURN_IF_FAILED(SendInput(linker, input));
+    LinkerAdd op;
+    op.linker = linker.number;
+    op.kind = static_cast<std::uint32_t>(input.kind);
+    // As much of it as a log shows, and a frame holds.
+    constexpr std::size_t kMostName = 4096;
+    if (input.name != nullptr) op.name.assign(input.name, strnlen(input.name, kMostName));
+    op.options = own.request().options;
+    LinkerAdd::Reply reply;
+    const CUresult result = linker.link->Call(op, &reply);
+    linker.options.Answer(reply.jit);
+    return result;
+  });
+}
+
+Error AddFileToLinker(CUlinkState handle, CUjitInputType kind, const char* path,
+                      const Options<CUjit_option>& options) {
+  std::vector<std::byte> code;
+  CUSPAN_RETURN_IF_FAILED(ReadCodeFile(path, &code));
+  return AddToLinker(handle, {kind, code.data(), code.size() - 1, path}, options);
+}
+
+Error CompleteLinker(CUlinkState handle, void** image, std::size_t* bytes) {
+  return WithLinker(handle, [&](ContextLinker& linker) -> Error {
+    const MutexLock lock(linker.mutex);
+    LinkerComplete::Reply reply;
+    const CUresult result = linker.link->Call(LinkerComplete{linker.number}, &reply);
+    linker.options.Answer(reply.jit);
+    if (result != CUDA_SUCCESS) return result;
+    // The program may hold what an earlier call has returned.
+    if (linker.image.empty())
+      CUSPAN_RETURN_IF_FAILED(FetchImage(linker, reply.bytes, &linker.image));
+    *image = linker.image.data();
+    if (bytes != nullptr) *bytes = linker.image.size();
+    return CUDA_SUCCESS;
+  });
+}
+
+Error DestroyLinker(CUlinkState handle) {
+  return WithSession([&](Session& session) -> Error {
+    const std::shared_ptr<ContextLinker> linker = session.TableOf<Linkers>().Find(handle, true);
+    if (linker == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    return linker->link->Send(LinkerDestroy{linker->number});
+  });
+}
+
+}  // namespace cuspan

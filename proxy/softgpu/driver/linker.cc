@@ -1,0 +1,191 @@
+// cuLink*: the PTX of several inputs becomes one image.
+#include "proxy/softgpu/driver/linker.h"
+
+#include <cstring>
+#include <span>
+#include <utility>
+
+#include "common/log.h"
+#include "protocol/fatbin/fatbin.h"
+#include "proxy/softgpu/analysis/device_runtime.h"
+#include "proxy/softgpu/driver/elf.h"
+#include "proxy/softgpu/driver/errors.h"
+#include "proxy/softgpu/driver/image.h"
+#include "proxy/softgpu/driver/state.h"
+#include "proxy/softgpu/ptx/index.h"
+#include "proxy/softgpu/ptx/link.h"
+
+namespace cuspan::softgpu {
+namespace {
+
+using Bytes = std::span<const std::uint8_t>;
+
+// Whether an object is the toolkit's device runtime (libcudadevrt.a), in whose place the software
+// GPU has its own.
+bool IsDeviceRuntime(const std::string& ptx) {
+  static constexpr std::string_view kName = " __cudaCDP2LaunchDeviceV2";
+  for (std::size_t at = ptx.find(kName); at != std::string::npos; at = ptx.find(kName, at + 1)) {
+    const std::size_t line = ptx.rfind('\n', at) + 1;
+    if (ptx.compare(line, 8, ".visible") == 0) return true;
+  }
+  return false;
+}
+
+// Names that code may use though no input defines them.
+bool IsOfDeviceRuntime(std::string_view name) {
+  return analysis::FindRuntimeFunction(name) != nullptr || name.starts_with("__cuda") ||
+         name.starts_with("cuda");
+}
+
+CUresult AddPtx(std::string ptx, int capability, LinkState& state, std::string* why) {
+  const Result<ptx::Module> module = ptx::IndexModule(ptx);
+  if (!module.ok()) {
+    *why = module.status().message();
+    return CUDA_ERROR_INVALID_PTX;
+  }
+  CUSPAN_SOFT_RETURN_IF_ERROR(CheckPtx(module->version, module->target, capability, why));
+  if (const auto names = ptx::UndefinedNames(ptx); !names.ok()) {
+    *why = names.status().message();
+    return CUDA_ERROR_INVALID_PTX;
+  }
+  state.texts.push_back(std::move(ptx));
+  return CUDA_SUCCESS;
+}
+
+CUresult AddFatbins(const std::vector<Bytes>& containers, int capability, LinkState& state,
+                    std::string* why) {
+  for (const Bytes container : containers) {
+    std::string text;
+    const CUresult result = PtxOfFatbin(container, capability, &text, why);
+    // The device runtime's may be for other devices.
+    constexpr int kAny = 1 << 20;
+    std::string ignored;
+    if (result != CUDA_SUCCESS) PtxOfFatbin(container, kAny, &text, &ignored);
+    if (IsDeviceRuntime(text)) {
+      why->clear();
+      continue;
+    }
+    CUSPAN_SOFT_RETURN_IF_ERROR(result);
+    CUSPAN_SOFT_RETURN_IF_ERROR(AddPtx(std::move(text), capability, state, why));
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult AddInput(CUjitInputType type, Bytes bytes, int capability, LinkState& state,
+                  std::string* why) {
+  const auto* const text = reinterpret_cast<const char*>(bytes.data());
+  const bool container = bytes.size() >= 4 && fatbin::IsContainer(bytes.data());
+  const bool elf = bytes.size() >= 4 && IsElf(bytes.data());
+  switch (type) {
+    case CU_JIT_INPUT_PTX:
+      return AddPtx({text, strnlen(text, bytes.size())}, capability, state, why);
+    case CU_JIT_INPUT_CUBIN: {
+      if (!elf) return CUDA_ERROR_INVALID_IMAGE;
+      std::string ptx;
+      CUSPAN_SOFT_RETURN_IF_ERROR(PtxOfElf(bytes, &ptx, why));
+      return AddPtx(std::move(ptx), capability, state, why);
+    }
+    case CU_JIT_INPUT_FATBINARY:
+    case CU_JIT_INPUT_OBJECT:
+    case CU_JIT_INPUT_LIBRARY: {
+      const std::vector<Bytes> containers = container ? std::vector{bytes}
+                                            : elf     ? FatbinsOfObject(bytes)
+                                                      : FatbinsOfArchive(bytes);
+      if (containers.empty()) return CUDA_ERROR_INVALID_IMAGE;
+      return AddFatbins(containers, capability, state, why);
+    }
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+// What a linker answers to objects that do not fit together is CUDA_ERROR_UNKNOWN.
+CUresult Link(LinkState& state, std::string* why) {
+  if (state.texts.empty()) {
+    *why = "nothing was added that could be linked";
+    return CUDA_ERROR_UNKNOWN;
+  }
+  const Result<std::string> linked = ptx::LinkModules(state.texts);
+  if (!linked.ok()) {
+    *why = linked.status().message();
+    return CUDA_ERROR_UNKNOWN;
+  }
+  const Result<std::vector<std::string>> undefined = ptx::UndefinedNames(*linked);
+  if (!undefined.ok()) {
+    *why = undefined.status().message();
+    return CUDA_ERROR_UNKNOWN;
+  }
+  for (const std::string& name : *undefined) {
+    if (IsOfDeviceRuntime(name)) continue;
+    *why = Format("undefined reference to '{}'", name);
+    return CUDA_ERROR_UNKNOWN;
+  }
+  state.image = ImageOfPtx(*linked);
+  return CUDA_SUCCESS;
+}
+
+// work(LinkState&, std::string* why) → CUresult, timed and with its complaint in the log.
+template <typename Work>
+CUresult WithState(CUlinkState handle, Work&& work) {
+  CUSPAN_SOFT_ENTER(driver);
+  const std::shared_ptr<LinkState> state = driver->link_states.Find(Number(handle));
+  if (state == nullptr) return driver->InvalidHandle();
+  CUSPAN_SOFT_RETURN_IF_ERROR(state->context->error());
+  const std::lock_guard lock(state->mutex);
+  const auto start = std::chrono::steady_clock::now();
+  std::string why;
+  const CUresult result = work(*driver, *state, &why);
+  state->spent += std::chrono::steady_clock::now() - start;
+  state->options.Took(state->spent);
+  if (!why.empty()) {
+    LogInfo("software GPU: {}", why);
+    state->options.Complain(why);
+  }
+  return result;
+}
+
+}  // namespace
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuLinkCreate(unsigned count, CUjit_option* names, void** values,
+                                              CUlinkState* handle) {
+  CUSPAN_SOFT_ENTER(driver);
+  if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const auto state = std::make_shared<LinkState>();
+  CUSPAN_SOFT_RETURN_IF_ERROR(driver->UsableContext(&state->context));
+  CUSPAN_SOFT_RETURN_IF_ERROR(state->options.Read(count, names, values));
+  *handle = AsHandle<CUlinkState>(driver->link_states.Add(state));
+  return CUDA_SUCCESS;
+}
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuLinkAddData(CUlinkState handle, CUjitInputType type, void* data,
+                                               std::size_t bytes, const char* name, unsigned count,
+                                               CUjit_option* names, void** values) {
+  JitOptions own;
+  CUSPAN_SOFT_RETURN_IF_ERROR(own.Read(count, names, values));
+  if (data == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  return WithState(handle, [&](Driver& driver, LinkState& state, std::string* why) {
+    const CUresult result = AddInput(type, {static_cast<const std::uint8_t*>(data), bytes},
+                                     driver.configuration.Capability(), state, why);
+    if (!why->empty() && name != nullptr) *why = Format("{}: {}", name, *why);
+    return result;
+  });
+}
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuLinkComplete(CUlinkState handle, void** image,
+                                                std::size_t* bytes) {
+  if (image == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  return WithState(handle, [&](Driver&, LinkState& state, std::string* why) {
+    if (state.image.empty()) CUSPAN_SOFT_RETURN_IF_ERROR(Link(state, why));
+    *image = state.image.data();
+    if (bytes != nullptr) *bytes = state.image.size();
+    return CUDA_SUCCESS;
+  });
+}
+
+CUSPAN_SOFT_API CUresult CUDAAPI cuLinkDestroy(CUlinkState handle) {
+  CUSPAN_SOFT_ENTER(driver);
+  return driver->link_states.Remove(Number(handle)) != nullptr ? CUDA_SUCCESS
+                                                               : driver->InvalidHandle();
+}
+
+}  // namespace cuspan::softgpu

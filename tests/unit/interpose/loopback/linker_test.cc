@@ -1,0 +1,195 @@
+// Linking device code at run time, and the options of the driver's compiler. The fake GPU's linker
+// makes an image of its inputs, one behind the other, and writes into both logs what it was given.
+#include <cuda.h>
+
+#include <cstdio>
+
+#include "tests/unit/interpose/loopback/loopback.h"
+
+namespace cuspan {
+namespace {
+
+constexpr char kPtx[] = ".version 8.0\n.target sm_80\n.address_size 64\n";
+
+// Both logs and an option that returns a number.
+struct Logs {
+  static constexpr unsigned kCount = 6;
+  char info[64] = "unchanged";
+  char error[8] = "same";
+  CUjit_option names[kCount] = {CU_JIT_INFO_LOG_BUFFER,   CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES,
+                                CU_JIT_THREADS_PER_BLOCK, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
+                                CU_JIT_ERROR_LOG_BUFFER,  CU_JIT_MAX_REGISTERS};
+  void* values[kCount] = {info,  Number(sizeof info), Number(32), Number(sizeof error),
+                          error, Number(40)};
+
+  static void* Number(std::uintptr_t number) { return reinterpret_cast<void*>(number); }
+  static std::uintptr_t Number(const void* value) {
+    return reinterpret_cast<std::uintptr_t>(value);
+  }
+};
+
+class LinkerTest : public LoopbackTest {
+ protected:
+  // The device's context becomes current.
+  LinkerTest() { EXPECT_CUDA(cudaFree(nullptr)); }
+  static CUlinkState New() {
+    CUlinkState state = nullptr;
+    EXPECT_EQ(cuLinkCreate(0, nullptr, nullptr, &state), CUDA_SUCCESS);
+    return state;
+  }
+  static CUresult Add(CUlinkState state, const std::string& data,
+                      CUjitInputType type = CU_JIT_INPUT_PTX, const char* name = "input") {
+    return cuLinkAddData(state, type, const_cast<char*>(data.data()), data.size(), name, 0, nullptr,
+                         nullptr);
+  }
+  static std::string Complete(CUlinkState state) {
+    void* image = nullptr;
+    std::size_t bytes = 0;
+    EXPECT_EQ(cuLinkComplete(state, &image, &bytes), CUDA_SUCCESS);
+    return {static_cast<const char*>(image), bytes};
+  }
+};
+
+TEST_F(LinkerTest, TheImageOfAllInputsComesBack) {
+  const CUlinkState state = New();
+  const std::string large(100'000, 'x');
+  EXPECT_EQ(Add(state, "first, "), CUDA_SUCCESS);
+  EXPECT_EQ(Add(state, large), CUDA_SUCCESS);
+  EXPECT_EQ(Complete(state), "first, " + large);
+  EXPECT_EQ(Complete(state), "first, " + large);
+  EXPECT_EQ(cuLinkDestroy(state), CUDA_SUCCESS);
+  EXPECT_CUDA(cudaDeviceSynchronize());
+  EXPECT_THAT(gpu().Log(), ::testing::Contains("unlink"));
+}
+
+TEST_F(LinkerTest, AFileIsReadWhereTheProgramIs) {
+  const std::string path = ::testing::TempDir() + "/cuspan_linker_test.ptx";
+  std::FILE* const file = std::fopen(path.c_str(), "w");
+  ASSERT_NE(file, nullptr);
+  std::fputs("from a file", file);
+  std::fclose(file);
+  const CUlinkState state = New();
+  EXPECT_EQ(cuLinkAddFile(state, CU_JIT_INPUT_PTX, path.c_str(), 0, nullptr, nullptr),
+            CUDA_SUCCESS);
+  std::remove(path.c_str());
+  EXPECT_EQ(cuLinkAddFile(state, CU_JIT_INPUT_PTX, path.c_str(), 0, nullptr, nullptr),
+            CUDA_ERROR_FILE_NOT_FOUND);
+  EXPECT_EQ(cuLinkAddFile(state, CU_JIT_INPUT_PTX, nullptr, 0, nullptr, nullptr),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(Complete(state), "from a file");
+  EXPECT_EQ(cuLinkDestroy(state), CUDA_SUCCESS);
+}
+
+TEST_F(LinkerTest, TheLogsOfCreationAreWrittenByEachCall) {
+  Logs logs;
+  CUlinkState state = nullptr;
+  ASSERT_EQ(cuLinkCreate(Logs::kCount, logs.names, logs.values, &state), CUDA_SUCCESS);
+  CUjit_option level = CU_JIT_OPTIMIZATION_LEVEL;
+  void* value = Logs::Number(3);
+  EXPECT_EQ(cuLinkAddData(state, CU_JIT_INPUT_CUBIN, const_cast<char*>(kPtx), sizeof kPtx, "name",
+                          1, &level, &value),
+            CUDA_SUCCESS);
+  EXPECT_STREQ(logs.info, "name of kind 0 with 1 options");
+  EXPECT_EQ(Logs::Number(logs.values[1]), std::string(logs.info).size());
+  EXPECT_STREQ(logs.error, "name of") << "cut where the buffer ends";
+  EXPECT_EQ(Logs::Number(logs.values[3]), 7U);
+  EXPECT_EQ(Logs::Number(logs.values[2]), 96U) << "the threads that the driver has written";
+  EXPECT_EQ(Logs::Number(logs.values[5]), 40U) << "what it has not is as it was";
+  gpu().Refuse("cuLinkComplete", CUDA_ERROR_UNKNOWN);
+  void* image = nullptr;
+  std::size_t bytes = 0;
+  EXPECT_EQ(cuLinkComplete(state, &image, &bytes), CUDA_ERROR_UNKNOWN);
+  EXPECT_STREQ(logs.info, "complete") << "of a call that failed, too";
+  EXPECT_EQ(cuLinkDestroy(state), CUDA_SUCCESS);
+}
+
+TEST_F(LinkerTest, AModuleIsLoadedWithItsOptions) {
+  Logs logs;
+  CUmodule module = nullptr;
+  EXPECT_EQ(cuModuleLoadDataEx(&module, kPtx, Logs::kCount, logs.names, logs.values), CUDA_SUCCESS);
+  EXPECT_STREQ(logs.info, "loaded");
+  EXPECT_EQ(Logs::Number(logs.values[1]), 6U);
+  EXPECT_EQ(Logs::Number(logs.values[2]), 96U);
+  EXPECT_EQ(cuModuleUnload(module), CUDA_SUCCESS);
+  Logs of_library;
+  CUlibrary library = nullptr;
+  gpu().Refuse("cuModuleLoadData", CUDA_ERROR_INVALID_PTX);
+  EXPECT_EQ(cuLibraryLoadData(&library, kPtx, of_library.names, of_library.values, Logs::kCount,
+                              nullptr, nullptr, 0),
+            CUDA_ERROR_INVALID_PTX);
+  EXPECT_STREQ(of_library.error, "loaded") << "of one that failed, too";
+}
+
+TEST_F(LinkerTest, ABufferWithoutRoomStaysAsItIs) {
+  Logs logs;
+  logs.values[1] = logs.values[3] = nullptr;
+  CUmodule module = nullptr;
+  EXPECT_EQ(cuModuleLoadDataEx(&module, kPtx, Logs::kCount, logs.names, logs.values), CUDA_SUCCESS);
+  EXPECT_STREQ(logs.info, "unchanged");
+  EXPECT_STREQ(logs.error, "same");
+  logs.values[0] = nullptr;
+  logs.values[1] = Logs::Number(sizeof logs.info);
+  EXPECT_EQ(cuModuleLoadDataEx(&module, kPtx, Logs::kCount, logs.names, logs.values), CUDA_SUCCESS);
+  // A log of which not even the size is given.
+  EXPECT_EQ(cuModuleLoadDataEx(&module, kPtx, 1, logs.names, logs.values), CUDA_SUCCESS);
+}
+
+TEST_F(LinkerTest, OptionsThatAreNoneAreRefused) {
+  CUlinkState state = nullptr;
+  CUmodule module = nullptr;
+  void* value = nullptr;
+  for (const int name : {-1, static_cast<int>(CU_JIT_NUM_OPTIONS), 1000}) {
+    auto option = static_cast<CUjit_option>(name);
+    EXPECT_EQ(cuLinkCreate(1, &option, &value, &state), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(cuModuleLoadDataEx(&module, kPtx, 1, &option, &value), CUDA_ERROR_INVALID_VALUE);
+  }
+  CUjit_option level = CU_JIT_OPTIMIZATION_LEVEL;
+  EXPECT_EQ(cuLinkCreate(1, nullptr, &value, &state), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuLinkCreate(1, &level, nullptr, &state), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuLinkCreate(0, nullptr, nullptr, nullptr), CUDA_ERROR_INVALID_VALUE);
+  CUjit_option names = CU_JIT_GLOBAL_SYMBOL_NAMES;
+  EXPECT_EQ(cuLinkCreate(1, &names, &value, &state), CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_THAT(gpu().Log(), ::testing::Not(::testing::Contains("link")));
+}
+
+TEST_F(LinkerTest, WhatIsNoLinkerIsRefused) {
+  void* image = nullptr;
+  std::size_t bytes = 0;
+  int here = 0;
+  const CUlinkState state = New();
+  EXPECT_EQ(cuLinkDestroy(state), CUDA_SUCCESS);
+  for (const CUlinkState wrong : {CUlinkState{}, state, reinterpret_cast<CUlinkState>(&here)}) {
+    EXPECT_EQ(Add(wrong, "text"), CUDA_ERROR_INVALID_HANDLE);
+    EXPECT_EQ(cuLinkComplete(wrong, &image, &bytes), CUDA_ERROR_INVALID_HANDLE);
+    EXPECT_EQ(cuLinkDestroy(wrong), CUDA_ERROR_INVALID_HANDLE);
+  }
+}
+
+TEST_F(LinkerTest, BadInputsAreRefusedAndGoodOnesStillTaken) {
+  const CUlinkState state = New();
+  char one = 1;
+  EXPECT_EQ(cuLinkAddData(state, CU_JIT_INPUT_PTX, nullptr, 1, nullptr, 0, nullptr, nullptr),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuLinkAddData(state, CU_JIT_INPUT_PTX, &one, 0, nullptr, 0, nullptr, nullptr),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuLinkAddData(state, CU_JIT_INPUT_PTX, &one, SIZE_MAX, nullptr, 0, nullptr, nullptr),
+            CUDA_ERROR_INVALID_IMAGE);
+  EXPECT_EQ(Add(state, "\177ELF, but no more of it", CU_JIT_INPUT_CUBIN), CUDA_ERROR_INVALID_IMAGE);
+  EXPECT_EQ(cuLinkComplete(state, nullptr, nullptr), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(Add(state, "good", CU_JIT_INPUT_PTX, nullptr), CUDA_SUCCESS);
+  EXPECT_EQ(Complete(state), "good");
+  EXPECT_EQ(cuLinkDestroy(state), CUDA_SUCCESS);
+}
+
+TEST_F(LinkerTest, ALinkerEndsWithItsContext) {
+  const CUlinkState state = New();
+  EXPECT_CUDA(cudaDeviceReset());
+  EXPECT_CUDA(cudaFree(nullptr));
+  EXPECT_EQ(Add(state, "text"), CUDA_ERROR_INVALID_HANDLE);
+  gpu().Refuse("cuLinkCreate", CUDA_ERROR_OUT_OF_MEMORY);
+  CUlinkState refused = nullptr;
+  EXPECT_EQ(cuLinkCreate(0, nullptr, nullptr, &refused), CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+}  // namespace
+}  // namespace cuspan

@@ -1,0 +1,3 @@
+// What PTX of linker_test.cc uses.
+extern "C" __device__ int offset = 100;
+extern "C" __device__ int scaled(int value) { return value * 3; }

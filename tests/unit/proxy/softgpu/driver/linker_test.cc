@@ -1,0 +1,201 @@
+// Linking PTX, objects of nvcc and archives of them; logs and options.
+#include <cstring>
+
+#include "tests/unit/proxy/softgpu/driver/driver_harness.h"
+
+namespace cuspan::softgpu {
+namespace {
+
+using testing::HasSubstr;
+
+// *word = scaled(14) + offset, both of another input.
+const std::string kKernel = R"(
+.version 8.0
+.target sm_80
+.address_size 64
+.extern .func (.param .b32 result) scaled(.param .b32 value);
+.extern .global .align 4 .u32 offset;
+.visible .entry kernel(.param .u64 word)
+{
+  .reg .b32 %r<5>;
+  .reg .b64 %rd<2>;
+  ld.param.u64 %rd1, [word];
+  {
+    .param .b32 value;
+    .param .b32 result;
+    mov.u32 %r1, 14;
+    st.param.b32 [value], %r1;
+    call (result), scaled, (value);
+    ld.param.b32 %r2, [result];
+  }
+  ld.global.u32 %r3, [offset];
+  add.u32 %r4, %r2, %r3;
+  st.global.u32 [%rd1], %r4;
+  ret;
+}
+)";
+
+std::string Ptx(const std::string& body) {
+  return ".version 8.0\n.target sm_80\n.address_size 64\n" + body;
+}
+
+class LinkerTest : public DriverTest {
+ protected:
+  LinkerTest() : error(4096), info(4096) {}
+  void SetUp() override {
+    DriverTest::SetUp();
+    CUjit_option names[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
+                            CU_JIT_WALL_TIME, CU_JIT_OPTIMIZATION_LEVEL};
+    values[0] = error.data();
+    values[1] = reinterpret_cast<void*>(error.size());
+    ASSERT_CUDA(cuLinkCreate(4, names, values, &state));
+  }
+  void TearDown() override {
+    EXPECT_CUDA(cuLinkDestroy(state));
+    DriverTest::TearDown();
+  }
+  CUresult Add(CUjitInputType type, std::string_view data, const char* name = "input") {
+    return cuLinkAddData(state, type, const_cast<char*>(data.data()), data.size(), name, 0, nullptr,
+                         nullptr);
+  }
+  CUresult AddFile(CUjitInputType type, const char* name) {
+    const std::vector<char> bytes = ReadTestFile(name);
+    return Add(type, {bytes.data(), bytes.size()}, name);
+  }
+  std::string Log() const { return error.data(); }
+
+  // The kernel of the linked image.
+  void Run() {
+    void* image = nullptr;
+    std::size_t bytes = 0;
+    ASSERT_CUDA(cuLinkComplete(state, &image, &bytes)) << Log();
+    RunImage(image);
+  }
+  void RunImage(const void* image) {
+    CUmodule module = nullptr;
+    ASSERT_CUDA(cuModuleLoadData(&module, image));
+    CUfunction kernel = nullptr;
+    ASSERT_CUDA(cuModuleGetFunction(&kernel, module, "kernel"));
+    const DeviceMemory word(4);
+    EXPECT_CUDA(Launch(kernel, 1, 1, 0, nullptr, word.address()));
+    EXPECT_EQ(word.Read<unsigned>(1).front(), 142U);
+    EXPECT_CUDA(cuModuleUnload(module));
+  }
+
+  std::vector<char> error, info;
+  void* values[4] = {};
+  CUlinkState state = nullptr;
+};
+
+TEST_F(LinkerTest, AnImageIsAnInputToo) {
+  ASSERT_CUDA(Add(CU_JIT_INPUT_PTX, kKernel));
+  ASSERT_CUDA(Add(CU_JIT_INPUT_PTX,
+                  Ptx(".visible .global .align 4 .u32 offset = 100;\n"
+                      ".visible .func (.param .b32 r) scaled(.param .b32 p)\n{\n.reg .b32 %r<3>;\n"
+                      "ld.param.b32 %r1, [p];\nmul.lo.u32 %r2, %r1, 3;\nst.param.b32 [r], %r2;\n"
+                      "ret;\n}\n")));
+  Run();
+  float milliseconds = 0;
+  std::memcpy(&milliseconds, &values[2], sizeof milliseconds);
+  EXPECT_GT(milliseconds, 0);
+  EXPECT_EQ(reinterpret_cast<std::size_t>(values[1]), 0U) << "bytes of the log";
+  void* image = nullptr;
+  std::size_t bytes = 0;
+  ASSERT_CUDA(cuLinkComplete(state, &image, &bytes));
+  CUlinkState second = nullptr;
+  ASSERT_CUDA(cuLinkCreate(0, nullptr, nullptr, &second));
+  EXPECT_CUDA(
+      cuLinkAddData(second, CU_JIT_INPUT_CUBIN, image, bytes, nullptr, 0, nullptr, nullptr));
+  void* again = nullptr;
+  ASSERT_CUDA(cuLinkComplete(second, &again, nullptr));
+  RunImage(again);
+  EXPECT_CUDA(cuLinkDestroy(second));
+}
+
+TEST_F(LinkerTest, ObjectsOfNvccAreLinked) {
+  ASSERT_CUDA(Add(CU_JIT_INPUT_PTX, kKernel));
+  ASSERT_CUDA(AddFile(CU_JIT_INPUT_OBJECT, "linker.o")) << Log();
+  Run();
+}
+
+TEST_F(LinkerTest, ArchivesAreLinked) {
+  ASSERT_CUDA(AddFile(CU_JIT_INPUT_LIBRARY, "linker.a")) << Log();
+  ASSERT_CUDA(Add(CU_JIT_INPUT_PTX, kKernel));
+  Run();
+}
+
+TEST_F(LinkerTest, WhatIsUndefinedIsNamed) {
+  ASSERT_CUDA(Add(CU_JIT_INPUT_PTX, kKernel));
+  void* image = nullptr;
+  std::size_t bytes = 0;
+  EXPECT_EQ(cuLinkComplete(state, &image, &bytes), CUDA_ERROR_UNKNOWN);
+  EXPECT_THAT(Log(), HasSubstr("offset"));
+  EXPECT_EQ(reinterpret_cast<std::size_t>(values[1]), Log().size());
+}
+
+TEST_F(LinkerTest, WhatNothingUsesMayBeUndefined) {
+  ASSERT_CUDA(Add(CU_JIT_INPUT_PTX, Ptx(".extern .func unused();\n"
+                                        ".extern .shared .align 4 .b8 dynamic[];\n"
+                                        ".visible .entry kernel() { ret; }\n")));
+  void* image = nullptr;
+  std::size_t bytes = 0;
+  EXPECT_CUDA(cuLinkComplete(state, &image, &bytes)) << Log();
+}
+
+TEST_F(LinkerTest, WhatIsDefinedTwiceIsRefused) {
+  for (int i = 0; i < 2; ++i)
+    ASSERT_CUDA(Add(CU_JIT_INPUT_PTX, Ptx(".visible .global .align 4 .u32 twice;\n")));
+  void* image = nullptr;
+  EXPECT_EQ(cuLinkComplete(state, &image, nullptr), CUDA_ERROR_UNKNOWN);
+  EXPECT_THAT(Log(), HasSubstr("twice"));
+}
+
+TEST_F(LinkerTest, BadInputsAreRefused) {
+  EXPECT_EQ(Add(CU_JIT_INPUT_PTX, "no PTX", "name of it"), CUDA_ERROR_INVALID_PTX);
+  EXPECT_THAT(Log(), HasSubstr("name of it"));
+  EXPECT_EQ(Add(CU_JIT_INPUT_PTX, Ptx(".visible .entry kernel() { this is none; }\n")),
+            CUDA_ERROR_INVALID_PTX);
+  EXPECT_EQ(Add(CU_JIT_INPUT_PTX, ".version 99.0\n.target sm_80\n.address_size 64\n"),
+            CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
+  EXPECT_EQ(AddFile(CU_JIT_INPUT_FATBINARY, "newer.fatbin"), CUDA_ERROR_NO_BINARY_FOR_GPU);
+  for (const CUjitInputType type :
+       {CU_JIT_INPUT_CUBIN, CU_JIT_INPUT_FATBINARY, CU_JIT_INPUT_OBJECT, CU_JIT_INPUT_LIBRARY}) {
+    EXPECT_EQ(Add(type, "rubbish"), CUDA_ERROR_INVALID_IMAGE) << type;
+    EXPECT_EQ(Add(type, "!<arch>\n"), CUDA_ERROR_INVALID_IMAGE) << type;
+    EXPECT_NE(Add(type, "\177ELF"), CUDA_SUCCESS) << type;
+    std::string damaged(200, '\xff');
+    damaged.replace(0, 4, "\177ELF");
+    EXPECT_NE(Add(type, damaged), CUDA_SUCCESS) << type;
+  }
+  EXPECT_EQ(Add(static_cast<CUjitInputType>(77), "x"), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(Add(CU_JIT_INPUT_PTX, ""), CUDA_ERROR_INVALID_VALUE);
+  void* image = nullptr;
+  EXPECT_EQ(cuLinkComplete(state, &image, nullptr), CUDA_ERROR_UNKNOWN) << "of nothing";
+  EXPECT_EQ(cuLinkComplete(state, nullptr, nullptr), CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST_F(LinkerTest, BadOptionsAndHandlesAreRefused) {
+  CUlinkState none = nullptr;
+  auto option = CU_JIT_NUM_OPTIONS;
+  void* value = nullptr;
+  EXPECT_EQ(cuLinkCreate(1, &option, &value, &none), CUDA_ERROR_INVALID_VALUE);
+  option = CU_JIT_GLOBAL_SYMBOL_NAMES;
+  EXPECT_EQ(cuLinkCreate(1, &option, &value, &none), CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(cuLinkCreate(1, nullptr, nullptr, &none), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuLinkCreate(0, nullptr, nullptr, nullptr), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuLinkComplete(none, &value, nullptr), CUDA_ERROR_INVALID_HANDLE);
+  EXPECT_EQ(cuLinkDestroy(none), CUDA_ERROR_INVALID_HANDLE);
+}
+
+TEST_F(LinkerTest, AModuleHasLogsToo) {
+  CUmodule module = nullptr;
+  CUjit_option names[] = {CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CU_JIT_ERROR_LOG_BUFFER};
+  char small[8] = "same";
+  void* of_module[] = {reinterpret_cast<void*>(sizeof small), small};
+  EXPECT_EQ(cuModuleLoadDataEx(&module, ".rubbish", 2, names, of_module), CUDA_ERROR_INVALID_PTX);
+  EXPECT_EQ(std::strlen(small), 7U) << small;
+  EXPECT_EQ(reinterpret_cast<std::size_t>(of_module[0]), 7U);
+}
+
+}  // namespace
+}  // namespace cuspan::softgpu
