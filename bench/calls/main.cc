@@ -23,6 +23,7 @@ struct Options {
   std::string hosts = "localhost,localhost";
   int rounds = 200;
   std::vector<std::string> threads;  // "T" or "TxD": T threads on D devices.
+  std::string face = "runtime";
   std::string json_path;
 };
 
@@ -100,7 +101,8 @@ std::string Number(const std::optional<double>& value) {
 Status Run(const Options& options, const Origin& origin) {
   CUSPAN_ASSIGN_OR_RETURN(const std::string folder, OwnFolder());
   CUSPAN_RETURN_IF_ERROR(MakeFiles({options.json_path}));
-  const std::string program = folder + "/bench-calls-program";
+  const std::string program =
+      folder + (options.face == "driver" ? "/bench-calls-driver-program" : "/bench-calls-program");
   const std::string cuspan = folder + "/../../bin/cuspan";
   const std::vector<Placement> placements = {
       {"same-node", {cuspan, "run", "--device", options.device, "--"}},
@@ -212,9 +214,13 @@ int main(int argc, char** argv) {
   app.add_option("--hosts", options.hosts, "of the runs over agents (default: localhost twice)");
   app.add_option("--rounds", options.rounds, "of 100 calls each (default: 200)")
       ->check(CLI::Range(1, 100000));
-  app.add_option("--threads", options.threads,
-                 "also launches from several threads: T or TxD, T threads on D devices, …")
-      ->delimiter(',');
+  CLI::Option* const threads =
+      app.add_option("--threads", options.threads,
+                     "also launches from several threads: T or TxD, T threads on D devices, …")
+          ->delimiter(',');
+  app.add_option("--face", options.face, "whose calls: runtime (the default), driver")
+      ->check(CLI::IsMember({"runtime", "driver"}))
+      ->excludes(threads);
   cuspan::bench::AddResultsOption(app, "--json", options.json_path);
   CLI11_PARSE(app, argc, argv);
   return cuspan::bench::ExitStatusOf(

@@ -1,9 +1,6 @@
 // What calls of the CUDA runtime cost the program that makes them. An ordinary
 // CUDA program, which `cuspan bench calls` runs in several places; it prints one
-// line for each class of call:
-//   CALL THREADS DEVICES ISSUE_US ROUND_TRIP_US PER_SECOND
-// issue: of one call among many that nobody waits for; round trip: of one call
-// and the wait for it, or of the call itself where it waits; both are medians.
+// line for each class of call (measure.h).
 // The lines whose CALL is idle:PROCESS have, instead of ISSUE_US, the processor time that a process
 // uses while nothing happens, in percent of one core.
 //
@@ -23,68 +20,16 @@
 #include <thread>
 #include <vector>
 
+#include "bench/calls/measure.h"
 #include "bench/common/check_cuda.h"
-#include "bench/common/median.h"
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double Microseconds(Clock::duration time) {
-  return std::chrono::duration<double, std::micro>(time).count();
-}
 
 __global__ void Empty() {}
 
 __global__ void WaitFor(volatile int* go_on) {
   while (*go_on == 0) {
   }
-}
-
-int rounds = 200;
-// Calls between two waits, as a program would make them.
-constexpr int kCallsInARound = 100;
-
-struct Measured {
-  double issue = 0;
-  double round_trip = 0;
-  double per_second = 0;
-};
-
-// `call` is measured; `wait` ends what it began.
-Measured Measure(const std::function<void()>& call, const std::function<void()>& wait,
-                 int calls_at_once = 1) {
-  Measured measured;
-  for (int i = 0; i < kCallsInARound; ++i) call();
-  wait();
-  std::vector<double> samples;
-  for (int round = 0; round < rounds; ++round) {
-    const auto start = Clock::now();
-    for (int i = 0; i < kCallsInARound; ++i) call();
-    samples.push_back(Microseconds(Clock::now() - start) / kCallsInARound / calls_at_once);
-    wait();
-  }
-  measured.issue = Median(samples);
-  samples.clear();
-  for (int round = 0; round < 5 * rounds; ++round) {
-    const auto start = Clock::now();
-    call();
-    wait();
-    samples.push_back(Microseconds(Clock::now() - start) / calls_at_once);
-  }
-  measured.round_trip = Median(samples);
-  const int many = 50 * rounds;
-  const auto start = Clock::now();
-  for (int i = 0; i < many; ++i) call();
-  wait();
-  measured.per_second = 1e6 * many * calls_at_once / Microseconds(Clock::now() - start);
-  return measured;
-}
-
-void Print(const char* call, int threads, int devices, const Measured& measured) {
-  std::printf("%s %d %d %.4f %.4f %.0f\n", call, threads, devices, measured.issue,
-              measured.round_trip, measured.per_second);
-  std::fflush(stdout);
 }
 
 void MeasureClasses() {
@@ -186,27 +131,19 @@ void MeasureClasses() {
         CHECK(cudaStreamDestroy(made));
       },
       nothing);
-  // What takes nanoseconds is measured many times between two looks at the clock.
-  constexpr int kAtOnce = 100;
-  const auto local = [&](const char* name, const std::function<void()>& call) {
-    measure(
-        name,
-        [&] {
-          for (int i = 0; i < kAtOnce; ++i) call();
-        },
-        nothing, kAtOnce);
-  };
   int value = 0;
-  local("get_last_error", [] { CHECK(cudaGetLastError()); });
-  local("get_device", [&] { CHECK(cudaGetDevice(&value)); });
-  local("device_get_attribute",
-        [&] { CHECK(cudaDeviceGetAttribute(&value, cudaDevAttrWarpSize, 0)); });
+  MeasureLocal("get_last_error", [] { CHECK(cudaGetLastError()); });
+  MeasureLocal("get_device", [&] { CHECK(cudaGetDevice(&value)); });
+  MeasureLocal("device_get_attribute",
+               [&] { CHECK(cudaDeviceGetAttribute(&value, cudaDevAttrWarpSize, 0)); });
   cudaPointerAttributes attributes;
-  local("pointer_get_attributes", [&] { CHECK(cudaPointerGetAttributes(&attributes, memory)); });
+  MeasureLocal("pointer_get_attributes",
+               [&] { CHECK(cudaPointerGetAttributes(&attributes, memory)); });
   cudaFuncAttributes function;
-  local("func_get_attributes", [&] { CHECK(cudaFuncGetAttributes(&function, Empty)); });
-  local("occupancy",
-        [&] { CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&value, Empty, 128, 0)); });
+  MeasureLocal("func_get_attributes", [&] { CHECK(cudaFuncGetAttributes(&function, Empty)); });
+  MeasureLocal("occupancy", [&] {
+    CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&value, Empty, 128, 0));
+  });
 }
 
 // A launch and the wait for it, of a program that did nothing for a while.
