@@ -50,8 +50,8 @@ std::vector<DeviceDescription> AssignAgents(const RunPool& pool,
                                             const std::vector<std::uint32_t>& gpus);
 
 // The window of each device: equal powers of two of at least 256 GiB and four
-// times the largest memory, side by side from 0x1800'0000'0000, all below
-// 0x5500'0000'0000 (DESIGN.md 5). A failure when they do not fit.
+// times the largest memory, side by side where the address plan has room for them
+// (protocol/api/address_plan.h). A failure when they do not fit.
 Result<std::vector<AddressWindow>> PlanWindows(const std::vector<DeviceDescription>& devices);
 
 }  // namespace cuspan
