@@ -2,6 +2,7 @@
 
 #include "interpose/client/memory/addresses.h"
 #include "interpose/client/thread_state.h"
+#include "protocol/api/address_plan.h"
 
 namespace cuspan {
 
@@ -100,7 +101,8 @@ bool AddressSpace::RunsOver(const void* pointer, std::uint64_t bytes) {
 bool AddressSpace::Holds(const void* pointer, std::uint64_t bytes) {
   const PointerKind kind = Classify(pointer);
   if (kind.kind == PointerKind::kUnknownHost || kind.range_bytes == 0) return false;
-  if (kind.kind != PointerKind::kDevice)
+  // Only of what the program maps does one piece continue another.
+  if (!MayReserve(AddressOf(pointer), 1))
     return bytes <= kind.range_bytes - (AddressOf(pointer) - kind.range_base);
   const std::shared_ptr<Link> link = LinkOf(pointer);
   return link != nullptr && link->memory().Covers(AddressOf(pointer), bytes);
