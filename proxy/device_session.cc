@@ -32,6 +32,7 @@ DeviceSession::DeviceSession(const Driver& driver, const Device& device, Channel
       plain_events(driver, CU_EVENT_DISABLE_TIMING),
       timing_events(driver, CU_EVENT_DEFAULT),
       mappings(driver, device),
+      reservations(driver, device),
       peers(driver, device,
             exchange_socket ? std::optional(exchange_socket->secret) : std::nullopt),
       legacy(std::make_shared<Stream>()),
@@ -41,7 +42,8 @@ DeviceSession::DeviceSession(const Driver& driver, const Device& device, Channel
       completer(device, driver, channel, faults),
       timeline(driver, timing_events, completer) {
   legacy->queue = &queues.legacy();
-  if (exchange_socket) exchange.emplace(std::move(*exchange_socket), device, mappings);
+  if (exchange_socket)
+    exchange.emplace(std::move(*exchange_socket), device, mappings, reservations);
 }
 
 Result<std::shared_ptr<Stream>> DeviceSession::FindStream(std::uint64_t handle) {
@@ -73,6 +75,21 @@ void DeviceSession::ResumeStreams() {
     return true;
   });
   for (const auto& stream : resumed) queues.Resume(*stream->queue);
+}
+
+void DeviceSession::HoldStreamsDuring(std::function<void()> work) {
+  queues.HoldAll();
+  worker.Run([this, work = std::move(work)] {
+    work();
+    holds_done.fetch_add(1, std::memory_order_release);
+    channel.own_bell().Ring();
+  });
+}
+
+void DeviceSession::ResumeAll() {
+  for (const std::uint64_t done = holds_done.load(std::memory_order_acquire);
+       holds_resumed_ != done; ++holds_resumed_)
+    queues.LetAll();
 }
 
 void DeviceSession::WhenStreamDone(Stream& stream, Answer answer) {

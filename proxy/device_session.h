@@ -1,6 +1,8 @@
 // One client's use of one device: everything that the handlers work on.
 #pragma once
 
+#include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -13,6 +15,7 @@
 #include "proxy/gpu/device.h"
 #include "proxy/gpu/events.h"
 #include "proxy/gpu/mappings.h"
+#include "proxy/gpu/reservations.h"
 #include "proxy/handles.h"
 #include "proxy/join_inbox.h"
 #include "proxy/peer_copies.h"
@@ -71,7 +74,8 @@ struct DeviceSession {
   HandleTable<GraphExec> executors{
       "executable graph"};  // Filled by the worker, read by the receiving thread.
   VariableRanges variables;
-  Mappings mappings;  // Of the worker, as the peers.
+  Mappings mappings;  // Of the worker, as the reservations and the peers.
+  Reservations reservations;
   PeerMemory peers;
   std::optional<Exchange> exchange;
   // Lanes of destroyed streams that may have work on the device, each with the
@@ -80,6 +84,7 @@ struct DeviceSession {
   std::shared_ptr<Stream> legacy;
   std::vector<void*> argument_pointers;  // Of the launch that is being submitted.
   StreamQueues queues;
+  std::atomic<std::uint64_t> holds_done = 0;  // Of HoldStreamsDuring, by the worker.
   Transfers transfers;
   PeerCopies peer_copies;
   // The worker's tasks use what is above, and the completer's answers that and the worker: the last
@@ -93,7 +98,8 @@ struct DeviceSession {
   // Whether the client may copy to or from this memory.
   bool MayTouch(std::uint64_t address, std::uint64_t bytes) const {
     return device.InWindow(address, bytes) || device.InShared(address, bytes) ||
-           variables.Contains(address, bytes) || peers.Contains(address, bytes);
+           variables.Contains(address, bytes) || peers.Contains(address, bytes) ||
+           reservations.Contains(address, bytes);
   }
   // Notes what the driver said to an op that was handed to it. `units` is how
   // much of the driver's room for pending work the op takes; see kMostPending.
@@ -110,6 +116,13 @@ struct DeviceSession {
   // Bell::Wait.
   bool SomeMayResume() const;
   void ResumeStreams();
+
+  // No stream goes on until the worker has done work(), nor after it before the receiving thread
+  // comes to ResumeAll.
+  void HoldStreamsDuring(std::function<void()> work);
+  // Whether some of that is done. Cheap; for Bell::Wait.
+  bool AllMayResume() const { return holds_done.load(std::memory_order_acquire) != holds_resumed_; }
+  void ResumeAll();
 
   // Calls `answer` (on the completer's or this thread, or at once) when all that was
   // handed to the driver in `stream` so far is complete.
@@ -140,6 +153,7 @@ struct DeviceSession {
   void Mark(const std::shared_ptr<Stream>& stream);
 
   std::vector<std::shared_ptr<Stream>> paused_;
+  std::uint64_t holds_resumed_ = 0;  // Of holds_done.
   std::uint64_t turns_ = 0;
 };
 

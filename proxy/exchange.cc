@@ -24,9 +24,11 @@ Result<ExchangeSocket> ExchangeSocket::Open(const Key128& secret) {
   return ExchangeSocket{std::move(reception), std::move(address), secret};
 }
 
-Exchange::Exchange(ExchangeSocket socket, const Device& device, Mappings& mappings)
+Exchange::Exchange(ExchangeSocket socket, const Device& device, Mappings& mappings,
+                   Reservations& reservations)
     : socket_(std::move(socket)),
       mappings_(mappings),
+      reservations_(reservations),
       ending_(::eventfd(0, EFD_CLOEXEC)),
       thread_([this, &device] { Loop(device); }) {}
 
@@ -77,7 +79,9 @@ bool Exchange::Serve(ControlSocket& socket) {
   const Result<PeerExport> wanted = ParseMessage<PeerExport>((*message)->frame);
   if (!wanted.ok()) return false;
   UniqueFd file;
-  const CUresult result = mappings_.Export(wanted->address, wanted->bytes, &file);
+  const CUresult result = wanted->allocation != 0
+                              ? reservations_.Export(wanted->allocation, &file)
+                              : mappings_.Export(wanted->address, wanted->bytes, &file);
   const int fds[] = {file.get()};
   return socket.Send(PeerExported{result}, std::span(fds, file.valid() ? 1 : 0)).ok();
 }

@@ -8,6 +8,7 @@
 
 #include "protocol/channel/reception.h"
 #include "proxy/gpu/mappings.h"
+#include "proxy/gpu/reservations.h"
 
 namespace cuspan::proxy {
 
@@ -22,8 +23,9 @@ struct ExchangeSocket {
 // Answers until its end, on a thread of its own.
 class Exchange {
  public:
-  // All three outlive it.
-  Exchange(ExchangeSocket socket, const Device& device, Mappings& mappings);
+  // All outlive it.
+  Exchange(ExchangeSocket socket, const Device& device, Mappings& mappings,
+           Reservations& reservations);
   ~Exchange();
   Exchange(const Exchange&) = delete;
 
@@ -36,6 +38,7 @@ class Exchange {
 
   ExchangeSocket socket_;
   Mappings& mappings_;
+  Reservations& reservations_;
   UniqueFd ending_;  // Readable at the end.
   std::thread thread_;
 };

@@ -12,6 +12,15 @@ namespace {
 // For an answer of a proxy, which does nothing else meanwhile.
 constexpr std::chrono::milliseconds kAnswerLimit{10'000};
 
+CUresult Ask(ControlSocket& peer, const PeerExport& wanted, UniqueFd* file) {
+  if (!peer.Send(wanted).ok()) return CUDA_ERROR_DEVICE_UNAVAILABLE;
+  const Result<PeerExported> exported = peer.Expect<PeerExported>(kAnswerLimit);
+  if (!exported.ok()) return CUDA_ERROR_DEVICE_UNAVAILABLE;
+  if (exported->result != CUDA_SUCCESS) return static_cast<CUresult>(exported->result);
+  *file = peer.TakeFd();
+  return file->valid() ? CUDA_SUCCESS : CUDA_ERROR_DEVICE_UNAVAILABLE;
+}
+
 bool Inside(const AddressWindow& window, std::uint64_t address, std::uint64_t bytes) {
   return address >= window.base && bytes <= window.bytes &&
          address - window.base <= window.bytes - bytes;
@@ -53,7 +62,7 @@ CUresult PeerMemory::Open(const std::string& exchange, std::uint32_t ordinal,
   // Nothing is mapped there yet: what the driver says to one piece holds for others.
   Peer peer{window, std::move(*socket)};
   Piece piece{};
-  result = Import(peer, 0, 0, window.base, Mappings::kTrialBytes, &piece);
+  result = Import(peer.socket, {}, window.base, Mappings::kTrialBytes, &piece);
   if (result == CUDA_SUCCESS) {
     Release(window.base, piece);
     peers_.emplace(window.base, std::move(peer));
@@ -64,17 +73,13 @@ CUresult PeerMemory::Open(const std::string& exchange, std::uint32_t ordinal,
   return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
 }
 
-CUresult PeerMemory::Import(Peer& peer, std::uint64_t wanted, std::uint64_t wanted_bytes,
-                            std::uint64_t address, std::uint64_t bytes, Piece* piece) {
-  if (!peer.socket.Send(PeerExport{wanted, wanted_bytes}).ok())
-    return CUDA_ERROR_DEVICE_UNAVAILABLE;
-  const Result<PeerExported> exported = peer.socket.Expect<PeerExported>(kAnswerLimit);
-  if (!exported.ok()) return CUDA_ERROR_DEVICE_UNAVAILABLE;
-  if (exported->result != CUDA_SUCCESS) return static_cast<CUresult>(exported->result);
-  const UniqueFd file = peer.socket.TakeFd();
-  if (!file.valid()) return CUDA_ERROR_DEVICE_UNAVAILABLE;
+CUresult PeerMemory::Import(ControlSocket& peer, const PeerExport& wanted, std::uint64_t address,
+                            std::uint64_t bytes, Piece* piece) {
+  UniqueFd file;
+  CUresult result = Ask(peer, wanted, &file);
+  if (result != CUDA_SUCCESS) return result;
   piece->bytes = bytes;
-  CUresult result = driver_.cuMemImportFromShareableHandle(
+  result = driver_.cuMemImportFromShareableHandle(
       &piece->memory, reinterpret_cast<void*>(static_cast<std::intptr_t>(file.get())),
       CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
   if (result != CUDA_SUCCESS) return result;
@@ -104,7 +109,7 @@ CUresult PeerMemory::Map(std::uint64_t base, std::uint64_t address, std::uint64_
     if (pieces_.contains(address)) return CUDA_ERROR_ALREADY_MAPPED;
   }
   Piece piece{};
-  if (const CUresult result = Import(*peer, address, bytes, address, bytes, &piece);
+  if (const CUresult result = Import(peer->socket, {address, bytes, 0}, address, bytes, &piece);
       result != CUDA_SUCCESS)
     return result;
   const MutexLock lock(mutex_);
@@ -112,21 +117,37 @@ CUresult PeerMemory::Map(std::uint64_t base, std::uint64_t address, std::uint64_
   return CUDA_SUCCESS;
 }
 
+CUresult PeerMemory::Connect(const std::string& exchange,
+                             std::optional<ControlSocket>* socket) const {
+  if (!secret_) return CUDA_ERROR_MAP_FAILED;
+  Result<ControlSocket> connected = ControlSocket::Connect(exchange);
+  if (!connected.ok() || !connected->Send(PeerHello{*secret_, kOpTableHash}).ok()) {
+    LogInfo("the proxy that owns the memory exported by another process does not answer");
+    return CUDA_ERROR_MAP_FAILED;
+  }
+  socket->emplace(std::move(*connected));
+  return CUDA_SUCCESS;
+}
+
+CUresult PeerMemory::Fetch(const std::string& exchange, std::uint64_t theirs,
+                           UniqueFd* file) const {
+  std::optional<ControlSocket> socket;
+  CUresult result = Connect(exchange, &socket);
+  if (result == CUDA_SUCCESS) result = Ask(*socket, {0, 0, theirs}, file);
+  return result == CUDA_SUCCESS ? result : CUDA_ERROR_MAP_FAILED;
+}
+
 CUresult PeerMemory::Borrow(const std::string& exchange, std::uint64_t theirs, std::uint64_t bytes,
                             std::uint64_t at) {
-  if (!secret_ || bytes == 0 || !device_.InWindow(at, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  if (bytes == 0 || !device_.InWindow(at, bytes)) return CUDA_ERROR_INVALID_VALUE;
   {
     const MutexLock lock(mutex_);
     if (pieces_.contains(at)) return CUDA_ERROR_ALREADY_MAPPED;
   }
-  Result<ControlSocket> socket = ControlSocket::Connect(exchange);
-  if (!socket.ok() || !socket->Send(PeerHello{*secret_, kOpTableHash}).ok()) {
-    LogInfo("the proxy that owns the memory exported by another process does not answer");
-    return CUDA_ERROR_MAP_FAILED;
-  }
-  Peer peer{device_.window(), std::move(*socket)};
+  std::optional<ControlSocket> socket;
+  if (const CUresult result = Connect(exchange, &socket); result != CUDA_SUCCESS) return result;
   Piece piece{};
-  if (const CUresult result = Import(peer, theirs, bytes, at, bytes, &piece);
+  if (const CUresult result = Import(*socket, {theirs, bytes, 0}, at, bytes, &piece);
       result != CUDA_SUCCESS) {
     LogInfo("cannot map memory exported by another process: {}", driver_.Describe(result));
     return CUDA_ERROR_MAP_FAILED;

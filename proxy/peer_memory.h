@@ -42,6 +42,10 @@ class PeerMemory {
   // Undoes exactly one Borrow.
   CUresult Return(std::uint64_t at, std::uint64_t bytes);
 
+  // The file of an allocation that another proxy of this node has under the number `theirs`.
+  // CUDA_ERROR_MAP_FAILED when it can not be had.
+  CUresult Fetch(const std::string& exchange, std::uint64_t theirs, UniqueFd* file) const;
+
   // Whether all of [address, address + bytes) lies in one piece that is mapped.
   bool Contains(std::uint64_t address, std::uint64_t bytes) const;
 
@@ -54,9 +58,11 @@ class PeerMemory {
     std::uint64_t bytes;
     CUmemGenericAllocationHandle memory;
   };
-  // Gets memory from the peer and maps it at `address`; 0 and 0 of its own choice.
-  CUresult Import(Peer& peer, std::uint64_t wanted, std::uint64_t wanted_bytes,
-                  std::uint64_t address, std::uint64_t bytes, Piece* piece);
+  // To the proxy that answers there; CUDA_ERROR_MAP_FAILED when none does.
+  CUresult Connect(const std::string& exchange, std::optional<ControlSocket>* socket) const;
+  // Gets memory from the peer and maps it at `address`.
+  CUresult Import(ControlSocket& peer, const PeerExport& wanted, std::uint64_t address,
+                  std::uint64_t bytes, Piece* piece);
   void Release(std::uint64_t address, const Piece& piece);
   Peer* Find(std::uint64_t base);
 

@@ -30,7 +30,7 @@ void StreamQueues::Retire(StreamQueue& stream) {
 
 bool StreamQueues::MayStart(const StreamQueue& stream, std::uint64_t index,
                             const Gate* gate) const {
-  if (stream.paused_ || (gate != nullptr && !gate->open())) return false;
+  if (stream.paused_ || holds_ != 0 || (gate != nullptr && !gate->open())) return false;
   switch (stream.kind_) {
     case StreamQueue::Kind::kNonBlocking:
       return true;
@@ -134,6 +134,12 @@ void StreamQueues::Resume(StreamQueue& stream) {
   stream.paused_ = false;
   if (lost_) return;
   MarkReady(stream);
+  Pump();
+}
+
+void StreamQueues::LetAll() {
+  if (--holds_ != 0 || lost_) return;
+  for (StreamQueue* stream : busy_) MarkReady(*stream);
   Pump();
 }
 

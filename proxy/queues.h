@@ -7,7 +7,7 @@
 //   - for an op of the legacy default stream, earlier ops of all blocking
 //     streams, and for an op of a blocking stream, earlier ops of the legacy stream;
 //   - what its Gate stands for: the record of an event, a signal.
-// Besides, a stream takes nothing while it is paused.
+// Besides, a stream takes nothing while it is paused, and none does while all are held.
 // An op that is handed over piece by piece (a copy from the host, whose chunks
 // come one after another) holds its stream until Release; other streams go on.
 //
@@ -118,6 +118,9 @@ class StreamQueues {
   // that must come after its waiting ones wait, too.
   void Pause(StreamQueue& stream) { stream.paused_ = true; }
   void Resume(StreamQueue& stream);
+  // Nothing more is handed over, in any stream, until as many LetAll.
+  void HoldAll() { ++holds_; }
+  void LetAll();
 
   // Calls `then` once all ops that were added before have been submitted or dropped.
   void WhenSubmitted(std::function<void()> then);
@@ -157,6 +160,7 @@ class StreamQueues {
   std::uint64_t next_index_ = 1;
   std::size_t waiting_ops_ = 0;
   std::size_t waiting_bytes_ = 0;
+  std::uint64_t holds_ = 0;
   bool pumping_ = false;
   bool lost_ = false;
 };

@@ -71,6 +71,7 @@ Status Loop(DeviceSession& session) {
     }
     if (session.transfers.SlotCameFree()) session.transfers.UseFreeSlots();
     if (session.SomeMayResume()) session.ResumeStreams();
+    if (session.AllMayResume()) session.ResumeAll();
     if (session.peer_copies.HasWork()) session.peer_copies.Progress();
     if (frame.has_value()) {
       session.completer.Help(kLooksBetweenFrames);
@@ -78,7 +79,7 @@ Status Loop(DeviceSession& session) {
     }
     const auto woken = [&] {
       return channel.HasFrame() || channel.closed() || session.transfers.SlotCameFree() ||
-             session.SomeMayResume() || session.peer_copies.HasWork() ||
+             session.SomeMayResume() || session.AllMayResume() || session.peer_copies.HasWork() ||
              (!dropped && session.faults.lost() != CUDA_SUCCESS);
     };
     const bool soon = channel.own_bell().Wait(

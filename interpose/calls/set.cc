@@ -1,17 +1,15 @@
 #include "interpose/calls/set.h"
 
 #include "interpose/calls/graph/capture.h"
+#include "protocol/api/box.h"
 
 namespace cuspan {
 namespace {
 
 // True when the last byte of the area lies in the allocation of its first.
 bool IsInside(Session& session, const FillArea& area) {
-  const PointerKind kind = session.addresses().Classify(area.start);
-  if (kind.kind == PointerKind::kUnknownHost || kind.range_bytes == 0) return false;
-  const std::uint64_t room = kind.range_bytes - (NumberOf(area.start) - kind.range_base);
-  if (area.width > room) return false;
-  return area.rows == 1 || (area.rows - 1) <= (room - area.width) / area.pitch;
+  const auto span = SpannedBytes({area.width, area.rows, 1}, area.pitch, area.rows);
+  return span && session.addresses().Holds(area.start, *span);
 }
 
 // The program may look at shared memory itself when the call returns.

@@ -12,10 +12,9 @@ using Surfaces = ObjectTable<std::uint64_t>;
 // The device that holds all of [address, address + bytes), or nothing.
 std::shared_ptr<Link> HolderOf(Session& session, std::uint64_t address, std::uint64_t bytes) {
   const PointerKind kind = session.addresses().Classify(HandleOf<const void*>(address));
-  if (kind.kind != PointerKind::kDevice || kind.range_bytes == 0 ||
-      bytes > kind.range_bytes - (address - kind.range_base)) {
+  if (kind.kind != PointerKind::kDevice ||
+      !session.addresses().Holds(HandleOf<const void*>(address), bytes))
     return nullptr;
-  }
   return session.addresses().LinkOf(HandleOf<const void*>(address));
 }
 

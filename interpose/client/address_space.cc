@@ -2,13 +2,9 @@
 
 #include "interpose/client/memory/addresses.h"
 #include "interpose/client/thread_state.h"
+#include "protocol/api/address_plan.h"
 
 namespace cuspan {
-
-bool Covers(const DeviceMemory& memory, std::uint64_t address, std::uint64_t bytes) {
-  const auto range = memory.Find(address);
-  return range && bytes <= range->bytes - (address - range->base);
-}
 
 // --- Allocating and freeing
 
@@ -92,14 +88,24 @@ std::shared_ptr<Link> AddressSpace::LinkOf(const void* pointer) {
   // Variables lie where each driver put them: two devices may use one address,
   // and then the current device is meant.
   return parts_.devices->FindLink(
-      [&](const Link& link) { return link.memory().InWindow(address); },
+      [&](const Link& link) { return link.memory().Owns(address); },
       [&](const Link& link) { return link.memory().Find(address).has_value(); });
 }
 
 bool AddressSpace::RunsOver(const void* pointer, std::uint64_t bytes) {
   const std::shared_ptr<Link> link = LinkOf(pointer);
   return link != nullptr && link->memory().Find(AddressOf(pointer)) &&
-         !Covers(link->memory(), AddressOf(pointer), bytes);
+         !link->memory().Covers(AddressOf(pointer), bytes);
+}
+
+bool AddressSpace::Holds(const void* pointer, std::uint64_t bytes) {
+  const PointerKind kind = Classify(pointer);
+  if (kind.kind == PointerKind::kUnknownHost || kind.range_bytes == 0) return false;
+  // Only of what the program maps does one piece continue another.
+  if (!MayReserve(AddressOf(pointer), 1))
+    return bytes <= kind.range_bytes - (AddressOf(pointer) - kind.range_base);
+  const std::shared_ptr<Link> link = LinkOf(pointer);
+  return link != nullptr && link->memory().Covers(AddressOf(pointer), bytes);
 }
 
 CopyEnds AddressSpace::EndsOf(const void* destination, const void* source) {

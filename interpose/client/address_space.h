@@ -62,8 +62,11 @@ class AddressSpace {
   MemoryAdvice& advice() { return advice_; }
 
   PointerKind Classify(const void* pointer);
+  // Whether all of that is one allocation, or mappings of the program side by side, that devices can
+  // use.
+  bool Holds(const void* pointer, std::uint64_t bytes);
   // Whether `bytes` from there on go beyond the allocation or variable of a device that holds the
-  // pointer. Other memory has no known end.
+  // pointer, or the mappings side by side. Other memory has no known end.
   bool RunsOver(const void* pointer, std::uint64_t bytes);
   // The link of the device that a pointer points into; null for host memory.
   std::shared_ptr<Link> LinkOf(const void* pointer);
@@ -89,8 +92,5 @@ class AddressSpace {
   std::unordered_map<std::uint64_t, int> managed_
       CUSPAN_GUARDED_BY(managed_mutex_);  // Managed blocks, each with its device.
 };
-
-// Whether all of [address, address + bytes) is one allocation or variable of the device.
-bool Covers(const DeviceMemory& memory, std::uint64_t address, std::uint64_t bytes);
 
 }  // namespace cuspan

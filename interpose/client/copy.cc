@@ -60,8 +60,8 @@ CUresult Copies::PostRun(const CopyRequest& request, const StreamTarget& target,
     return CUDA_ERROR_INVALID_VALUE;
   if (IsElsewhere(to, request.destination_device) || IsElsewhere(from, request.source_device))
     return CUDA_ERROR_INVALID_VALUE;
-  if ((to != nullptr && !Covers(to->memory(), AddressOf(request.destination), request.bytes)) ||
-      (from != nullptr && !Covers(from->memory(), AddressOf(request.source), request.bytes)))
+  if ((to != nullptr && !to->memory().Covers(AddressOf(request.destination), request.bytes)) ||
+      (from != nullptr && !from->memory().Covers(AddressOf(request.source), request.bytes)))
     return CUDA_ERROR_INVALID_VALUE;
   if (to != nullptr && from != nullptr) {
     const std::shared_ptr<Link> copier =

@@ -33,8 +33,7 @@ BoxPlace PlaceOf(const BoxSide& side) {
 // Whether all of a side in memory is there, on the device of `link`.
 bool InsideMemory(const Link& link, const BoxSide& side, const BoxExtent& extent) {
   const auto span = SpannedBytes(extent, side.pitch, side.plane_rows);
-  const auto range = link.memory().Find(AddressOf(side.pointer));
-  return span && range && InsideOf(AddressOf(side.pointer) - range->base, *span, range->bytes);
+  return span && link.memory().Covers(AddressOf(side.pointer), *span);
 }
 
 HostRows RowsOf(const BoxSide& side, const BoxExtent& extent) {

@@ -44,7 +44,7 @@ CUresult IpcMemory::Describe(Link& owner, const BlockAllocator::Range& block,
   handle->offset = block.base - piece->base;
   handle->bytes = block.bytes;
   // What was copied there so far may still be under way.
-  in_use_.store(true, std::memory_order_relaxed);
+  SetInUse();
   return devices_.Synchronize(owner.context());
 }
 
@@ -65,7 +65,7 @@ CUresult IpcMemory::Open(Link& user, const IpcMemoryHandle& handle, std::uint64_
       return result;
     }
   }
-  in_use_.store(true, std::memory_order_relaxed);
+  SetInUse();
   *address = import.base + handle.offset;
   ++import.opened[*address];
   return CUDA_SUCCESS;

@@ -46,6 +46,8 @@ class IpcMemory final : public ContextTable {
   CUresult Close(std::uint64_t address);
   // Whether other processes have memory of this one's, or this one theirs.
   bool in_use() const { return in_use_.load(std::memory_order_relaxed); }
+  // They are about to, in another way than these.
+  void SetInUse() { in_use_.store(true, std::memory_order_relaxed); }
 
   void Forget(const Link& ended) override;
 

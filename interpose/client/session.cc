@@ -83,9 +83,9 @@ Session::Session(std::unique_ptr<DeviceOpener> opener, Bell bell,
                {&common_, &region_, &managed_variables_, &peer_memory_,
                 [this](const EventReached& reached) { events_.OnReached(reached); }}) {
   // In the order in which they are told that a context has ended.
-  for (ContextTable* const table :
-       std::initializer_list<ContextTable*>{&streams_, &peer_memory_, &peer_copies_, &arrays_,
-                                            &libraries_, &pools_, &ipc_memory_, &events_})
+  for (ContextTable* const table : std::initializer_list<ContextTable*>{
+           &streams_, &peer_memory_, &peer_copies_, &arrays_, &libraries_, &pools_, &ipc_memory_,
+           &events_, &virtual_memory_})
     devices_.AddTable(table);
 }
 

@@ -24,6 +24,7 @@
 #include "interpose/client/pools.h"
 #include "interpose/client/sets.h"
 #include "interpose/client/streams.h"
+#include "interpose/client/virtual_memory.h"
 
 namespace cuspan {
 
@@ -55,6 +56,7 @@ class Session {
   Copies& copies() { return copies_; }
   Sets& sets() { return sets_; }
   Libraries& libraries() { return libraries_; }
+  VirtualMemory& virtual_memory() { return virtual_memory_; }
 
   // A table of a layer above, which is told of contexts that end. Made at the first use; there is
   // one of each type.
@@ -98,6 +100,7 @@ class Session {
   Copies copies_{{&addresses_, &host_memory_, &managed_variables_, &events_, &streams_,
                   &host_calls_, &peer_copies_}};
   Sets sets_{&addresses_, &events_};
+  VirtualMemory virtual_memory_{&devices_, &peer_memory_};
 };
 
 }  // namespace cuspan

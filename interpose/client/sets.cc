@@ -14,7 +14,7 @@ CUresult Sets::Elements(std::uint64_t address, std::uint32_t value, std::uint32_
       __builtin_mul_overflow(elements, std::uint64_t{element_bytes}, &bytes))
     return CUDA_ERROR_INVALID_VALUE;
   const std::shared_ptr<Link> link = addresses_.LinkOf(reinterpret_cast<void*>(address));
-  if (link == nullptr || !Covers(link->memory(), address, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  if (link == nullptr || !link->memory().Covers(address, bytes)) return CUDA_ERROR_INVALID_VALUE;
   return events_.OnDevice(target, link, [&](const StreamTarget& there) {
     Memset op;
     op.stream = there.stream;
@@ -30,7 +30,7 @@ CUresult Sets::Rows(const RowsSet& set, const StreamTarget& target) {
   if (set.width == 0 || set.rows == 0) return CUDA_SUCCESS;
   const auto span = SpannedBytes({set.width, set.rows, 1}, set.pitch, set.rows);
   const std::shared_ptr<Link> link = addresses_.LinkOf(reinterpret_cast<void*>(set.address));
-  if (link == nullptr || !span || !Covers(link->memory(), set.address, *span))
+  if (link == nullptr || !span || !link->memory().Covers(set.address, *span))
     return CUDA_ERROR_INVALID_VALUE;
   return events_.OnDevice(target, link, [&](const StreamTarget& there) {
     MemsetRows op;

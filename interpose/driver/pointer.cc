@@ -1,8 +1,10 @@
 // What a pointer points to.
 #include <cstring>
+#include <optional>
 
 #include "interpose/calls/context.h"
 #include "interpose/driver/entry.h"
+#include "protocol/api/address_plan.h"
 
 namespace cuspan {
 namespace {
@@ -21,6 +23,31 @@ const Context& ContextOf(Session& session, const PointerKind& kind, CUdeviceptr 
   return link != nullptr ? link->context() : session.devices().Primary(kind.device);
 }
 
+// Of memory that the program has mapped itself; nothing for other memory, and for attributes in
+// which it does not differ.
+std::optional<Error> GetOfMapped(Session& session, void* out, CUpointer_attribute attribute,
+                                 CUdeviceptr address) {
+  switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE: {
+      const auto reservation = session.virtual_memory().Reservation(address);
+      if (!reservation) return std::nullopt;
+      return attribute == CU_POINTER_ATTRIBUTE_RANGE_SIZE
+                 ? Put(out, static_cast<std::size_t>(reservation->bytes))
+                 : Put(out, CUdeviceptr{reservation->base});
+    }
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES: {
+      const auto allocation = session.virtual_memory().At(address);
+      if (!allocation) return std::nullopt;
+      return Put(out, std::uint64_t{allocation->handle_types});
+    }
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+      return Put(out, static_cast<unsigned char>(0));
+    default:
+      return std::nullopt;
+  }
+}
+
 // CUDA_ERROR_INVALID_VALUE for what CUDA knows nothing of: memory that was not allocated through
 // it, and attributes that such memory does not have.
 Error GetAttribute(Session& session, void* out, CUpointer_attribute attribute,
@@ -30,6 +57,9 @@ Error GetAttribute(Session& session, void* out, CUpointer_attribute attribute,
   const bool known =
       device || kind.kind == PointerKind::kManaged || kind.kind == PointerKind::kPinnedHost;
   if (!known) return CUDA_ERROR_INVALID_VALUE;
+  if (MayReserve(address, 1)) {
+    if (const auto mapped = GetOfMapped(session, out, attribute, address)) return *mapped;
+  }
   switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
       return Put(out, NumberOf(HandleOf(&ContextOf(session, kind, address))));

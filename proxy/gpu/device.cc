@@ -4,6 +4,7 @@
 
 #include "common/log.h"
 #include "common/shared_memory.h"
+#include "protocol/api/address_plan.h"
 
 namespace cuspan::proxy {
 namespace {
@@ -16,6 +17,7 @@ Result<AddressWindow> ReserveWindow(const Driver& driver, const AddressWindow& w
   std::string reason = "every requested address is in use";
   for (std::uint64_t attempt = 0; attempt < kWindowAttempts; ++attempt) {
     const std::uint64_t base = wanted.base + attempt * wanted.stride;
+    if (base < kReservationsEnd && kReservationsBase < base + wanted.bytes) break;
     CUdeviceptr got = 0;
     const CUresult result = driver.cuMemAddressReserve(&got, wanted.bytes, 0, base, 0);
     if (result != CUDA_SUCCESS) {
@@ -108,6 +110,20 @@ void Device::Pin(std::span<std::byte> area) const {
     LogWarn(
         "pinning {} MiB of staging memory: {}; copies will be slower (is `ulimit -l` too small?)",
         area.size() >> 20, driver_->Describe(result));
+}
+
+CUresult CreateMemory(const Driver& driver, const Device& device, std::uint64_t bytes,
+                      CUmemGenericAllocationHandle* memory) {
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device.handle()}};
+  int shareable = 0;
+  if (driver.cuDeviceGetAttribute(&shareable,
+                                  CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
+                                  device.handle()) == CUDA_SUCCESS &&
+      shareable != 0)
+    properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  return driver.cuMemCreate(memory, bytes, &properties, 0);
 }
 
 }  // namespace cuspan::proxy

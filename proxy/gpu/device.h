@@ -89,4 +89,8 @@ class Device {
   AddressWindow rest_;            // What is the driver's of the region.
 };
 
+// Memory of the device, mapped nowhere, which other processes can have if the driver lets them.
+CUresult CreateMemory(const Driver& driver, const Device& device, std::uint64_t bytes,
+                      CUmemGenericAllocationHandle* memory);
+
 }  // namespace cuspan::proxy

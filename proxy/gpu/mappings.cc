@@ -44,7 +44,9 @@ CUresult Mappings::Map(std::uint64_t address, std::uint64_t bytes) {
   access.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device_.handle()}};
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   CUmemGenericAllocationHandle memory = 0;
-  if (const CUresult result = Create(bytes, &memory); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = CreateMemory(driver_, device_, bytes, &memory);
+      result != CUDA_SUCCESS)
+    return result;
   CUresult result = driver_.cuMemMap(address, bytes, 0, memory, 0);
   if (result == CUDA_SUCCESS) {
     result = driver_.cuMemSetAccess(address, bytes, &access, 1);
@@ -59,23 +61,12 @@ CUresult Mappings::Map(std::uint64_t address, std::uint64_t bytes) {
   return CUDA_SUCCESS;
 }
 
-CUresult Mappings::Create(std::uint64_t bytes, CUmemGenericAllocationHandle* memory) {
-  CUmemAllocationProp properties{};
-  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device_.handle()}};
-  int shareable = 0;
-  if (driver_.cuDeviceGetAttribute(&shareable,
-                                   CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
-                                   device_.handle()) == CUDA_SUCCESS &&
-      shareable != 0)
-    properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-  return driver_.cuMemCreate(memory, bytes, &properties, 0);
-}
-
 CUresult Mappings::Export(std::uint64_t address, std::uint64_t bytes, UniqueFd* file) {
   CUmemGenericAllocationHandle trial = 0;
   if (address == 0 && bytes == 0) {
-    if (const CUresult result = Create(kTrialBytes, &trial); result != CUDA_SUCCESS) return result;
+    if (const CUresult result = CreateMemory(driver_, device_, kTrialBytes, &trial);
+        result != CUDA_SUCCESS)
+      return result;
   }
   CUresult result = CUDA_ERROR_INVALID_VALUE;
   {

@@ -31,8 +31,6 @@ class Mappings {
   CUresult Export(std::uint64_t address, std::uint64_t bytes, UniqueFd* file);
 
  private:
-  CUresult Create(std::uint64_t bytes, CUmemGenericAllocationHandle* memory);
-
   // A part of the shared region's file: mapped and pinned for the device, at the same address.
   CUresult MapFile(std::uint64_t address, std::uint64_t bytes);
   CUresult UnmapFile(std::uint64_t address, std::uint64_t bytes);

@@ -14,7 +14,7 @@ INPUT = {"filter": "one line\nand another\n"}
 ALL_DEVICES = {"completions", "fft", "libraries", "managed", "mapped", "matmul", "multi_device", "peer_copies", "peers", "prefetch",
                "transfers", "vector_add"}
 # And those that use two.
-TWO_DEVICES = {"conditions", "ipc"}
+TWO_DEVICES = {"conditions", "driver_vmm", "ipc"}
 NO_DEVICE = {"never_cuda"}
 # Those that make a device fault, load damaged code, or ask for what the software GPU does not have, of which
 # cuspan says on standard error what it was.

@@ -5,6 +5,7 @@
 #include "interpose/client/connection/connection.h"
 #include "interpose/client/memory/addresses.h"
 #include "interpose/client/memory/shared_region.h"
+#include "protocol/api/address_plan.h"
 
 namespace cuspan {
 namespace {
@@ -85,6 +86,11 @@ CUresult DeviceMemory::Grow(std::uint64_t bytes) {
   return Map(exact);
 }
 
+void DeviceMemory::GiveBackIdle() {
+  WaitForRetired();
+  Trim(true);
+}
+
 CUresult DeviceMemory::Map(std::uint64_t bytes) {
   MemoryMap op;
   op.bytes = bytes;
@@ -97,6 +103,7 @@ CUresult DeviceMemory::Map(std::uint64_t bytes) {
   MemoryMap::Reply reply;
   CUresult result = link_->Call(op, &reply);
   if (result != CUDA_SUCCESS) return result;
+  growth_.fetch_add(1, std::memory_order_relaxed);
   if (pieces_ != nullptr &&
       (result = pieces_->AfterMap(*link_, window_, {op.address, bytes})) != CUDA_SUCCESS) {
     Unmap({op.address, bytes});
@@ -253,9 +260,40 @@ std::optional<BlockAllocator::Range> DeviceMemory::Find(std::uint64_t address) c
     return region_->Reaches(*link_, address) ? region_->Find(address) : std::nullopt;
   const ReaderLock lock(mutex_);
   if (InWindow(address)) return blocks_.Find(address);
+  if (MayReserve(address, 1)) return mapped_.Find(address);
   for (const auto& variable : variables_)
     if (address - variable.base < variable.bytes) return variable;
   return std::nullopt;
+}
+
+bool DeviceMemory::Covers(std::uint64_t address, std::uint64_t bytes) const {
+  if (MayReserve(address, bytes)) {
+    const ReaderLock lock(mutex_);
+    return mapped_.Covers(address, bytes);
+  }
+  const auto range = Find(address);
+  return range && bytes <= range->bytes - (address - range->base);
+}
+
+bool DeviceMemory::Owns(std::uint64_t address) const {
+  if (!MayReserve(address, 1)) return InWindow(address);
+  const ReaderLock lock(mutex_);
+  return mapped_.Owns(address);
+}
+
+void DeviceMemory::AddMapped(BlockAllocator::Range range, bool own) {
+  const WriterLock lock(mutex_);
+  mapped_.Add(range, own);
+}
+
+void DeviceMemory::RemoveMapped(std::uint64_t base) {
+  const WriterLock lock(mutex_);
+  mapped_.Remove(base);
+}
+
+void DeviceMemory::SetMappedAccess(std::uint64_t base, bool accessible) {
+  const WriterLock lock(mutex_);
+  mapped_.SetAccess(base, accessible);
 }
 
 void DeviceMemory::AddVariable(std::uint64_t address, std::uint64_t bytes) {

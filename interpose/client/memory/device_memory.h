@@ -20,6 +20,7 @@
 
 #include "common/mutex.h"
 #include "interpose/client/memory/block_allocator.h"
+#include "interpose/client/memory/mapped_ranges.h"
 #include "structs.gen.h"
 
 namespace cuspan {
@@ -58,7 +59,12 @@ class DeviceMemory {
   void Completed(std::uint64_t sequence);
   std::uint64_t completed() const { return completed_.load(std::memory_order_acquire); }
 
-  // True when `address` may belong to this device: inside its window, or a variable's.
+  // Gives back to the device what is mapped and not in use, when freed blocks are.
+  void GiveBackIdle();
+  // How often more was mapped.
+  std::uint64_t growth() const { return growth_.load(std::memory_order_relaxed); }
+
+  // True when `address` may be of a block of this device: inside its window.
   bool InWindow(std::uint64_t address) const { return address - window_.base < window_.bytes; }
   const AddressWindow& window() const { return window_; }
   // All that the proxy has mapped in the window, and the part of it that holds `address`.
@@ -71,8 +77,17 @@ class DeviceMemory {
   CUresult Import(const std::string& exchange, BlockAllocator::Range piece, std::uint64_t* base);
   // Undoes it, when the device has done all that was posted before.
   CUresult EndImport(std::uint64_t base);
-  // The block or the module variable that holds `address`.
+  // Whether it is one of the device's own addresses, or of its memory where the program mapped it.
+  bool Owns(std::uint64_t address) const;
+  // What the program itself maps, and may or may not use on the device.
+  void AddMapped(BlockAllocator::Range range, bool own);
+  void RemoveMapped(std::uint64_t base);
+  void SetMappedAccess(std::uint64_t base, bool accessible);
+  // The block, the mapping or the module variable that holds `address`.
   std::optional<BlockAllocator::Range> Find(std::uint64_t address) const;
+  // Whether all of [address, address + bytes) is one of these, or mappings side by side that the
+  // device has access to.
+  bool Covers(std::uint64_t address, std::uint64_t bytes) const;
   // A variable of a loaded module, which the driver placed where it likes.
   void AddVariable(std::uint64_t address, std::uint64_t bytes);
   void RemoveVariable(std::uint64_t address);
@@ -104,12 +119,14 @@ class DeviceMemory {
   BlockAllocator blocks_ CUSPAN_GUARDED_BY(mutex_);
   std::set<std::uint64_t> imports_ CUSPAN_GUARDED_BY(mutex_);  // The bases of imported pieces.
   std::vector<BlockAllocator::Range> variables_ CUSPAN_GUARDED_BY(mutex_);
+  MappedRanges mapped_ CUSPAN_GUARDED_BY(mutex_);
   std::deque<Retired> retired_ CUSPAN_GUARDED_BY(mutex_);  // In the order of their fences, nearly.
   std::uint64_t retired_bytes_ CUSPAN_GUARDED_BY(mutex_) = 0;  // Of all of them,
   std::uint64_t unfenced_bytes_ CUSPAN_GUARDED_BY(mutex_) =
       0;  // and of those since a fence was asked for.
   std::size_t unfenced_blocks_ CUSPAN_GUARDED_BY(mutex_) = 0;
   std::atomic<std::uint64_t> completed_ = 0;
+  std::atomic<std::uint64_t> growth_ = 0;
   std::atomic<bool> trim_wanted_ = false;  // A segment is empty that need not be kept.
 };
 

@@ -5,12 +5,11 @@
 
 #include "launcher/allocator/allocation.h"
 #include "launcher/plan.h"
+#include "protocol/api/address_plan.h"
 
 namespace cuspan {
 namespace {
 
-constexpr std::uint64_t kFirstAddress = 0x1800'0000'0000;
-constexpr std::uint64_t kEndAddress = 0x5500'0000'0000;
 constexpr std::uint64_t kSmallestWindow = std::uint64_t{256} << 30;
 // For contexts that a process creates, beside the primary ones of its devices.
 constexpr std::uint64_t kMoreWindows = 8;
@@ -171,20 +170,20 @@ std::vector<DeviceDescription> AssignAgents(const RunPool& pool,
 Result<std::vector<AddressWindow>> PlanWindows(const std::vector<DeviceDescription>& devices) {
   std::uint64_t bytes = kSmallestWindow;
   for (const DeviceDescription& device : devices) {
-    if (device.memory_bytes > kEndAddress - kFirstAddress)
+    if (device.memory_bytes > kWindowsEnd - kWindowsBase)
       return Status::Invalid("{} on host {} reports {} bytes of memory", device.name, device.host,
                              device.memory_bytes);
     bytes = std::max(bytes, std::bit_ceil(4 * device.memory_bytes));
   }
-  if (devices.size() > (kEndAddress - kFirstAddress) / bytes)
+  if (devices.size() > (kWindowsEnd - kWindowsBase) / bytes)
     return Status::Exhausted(
         "{} GPUs with {} GiB of address space each are too many for one program: use at most {}",
-        devices.size(), bytes >> 30, (kEndAddress - kFirstAddress) / bytes);
-  const std::uint64_t room = (kEndAddress - kFirstAddress) / bytes;
+        devices.size(), bytes >> 30, (kWindowsEnd - kWindowsBase) / bytes);
+  const std::uint64_t room = (kWindowsEnd - kWindowsBase) / bytes;
   const std::uint64_t planned = std::min<std::uint64_t>(devices.size() + kMoreWindows, room);
   std::vector<AddressWindow> windows;
   for (std::size_t i = 0; i < devices.size(); ++i)
-    windows.push_back({kFirstAddress + i * bytes, bytes, bytes * planned});
+    windows.push_back({kWindowsBase + i * bytes, bytes, bytes * planned});
   return windows;
 }
 

@@ -50,9 +50,10 @@ std::vector<DeviceDescription> AssignAgents(const RunPool& pool,
                                             const std::vector<std::uint32_t>& gpus);
 
 // The window of each device: equal powers of two of at least 256 GiB and four
-// times the largest memory, side by side from 0x1800'0000'0000, all below
-// 0x5500'0000'0000. Behind them is room for some more, for contexts that a process
-// creates: their stride says where it ends. A failure when they do not fit.
+// times the largest memory, side by side where the address plan has room for them
+// (protocol/api/address_plan.h). Behind them is room for some more, for contexts
+// that a process creates: their stride says where it ends. A failure when they do
+// not fit.
 Result<std::vector<AddressWindow>> PlanWindows(const std::vector<DeviceDescription>& devices);
 
 }  // namespace cuspan

@@ -90,6 +90,26 @@ TEST_F(Queues, AnOpWithNothingInItsWayIsSubmittedAtOnceAndNotKept) {
   EXPECT_EQ(queues.waiting_bytes(), 0U);
 }
 
+TEST_F(Queues, NothingGoesOnWhileAllAreHeld) {
+  StreamQueue& first = queues.AddStream(true);
+  StreamQueue& second = queues.AddStream(false);
+  queues.HoldAll();
+  queues.HoldAll();
+  Add(first, 1);
+  Add(queues.legacy(), 2);
+  Add(first, 3);
+  Add(second, 4);
+  queues.LetAll();
+  EXPECT_TRUE(log.submitted.empty());
+  queues.LetAll();
+  EXPECT_THAT(log.submitted, testing::UnorderedElementsAre(1, 2, 3, 4));
+  EXPECT_LT(std::find(log.submitted.begin(), log.submitted.end(), 1),
+            std::find(log.submitted.begin(), log.submitted.end(), 2));
+  EXPECT_LT(std::find(log.submitted.begin(), log.submitted.end(), 2),
+            std::find(log.submitted.begin(), log.submitted.end(), 3));
+  EXPECT_EQ(queues.waiting_ops(), 0U);
+}
+
 TEST_F(Queues, FiveThousandLaunchesBehindAHeldCopyWaitAndOtherStreamsGoOn) {
   StreamQueue& held = queues.AddStream(false);
   StreamQueue& other = queues.AddStream(false);

@@ -1,6 +1,7 @@
 // Random frames: a proxy survives any, and ends with a reason or not at all.
 #include <random>
 
+#include "protocol/api/address_plan.h"
 #include "tests/unit/fuzz_seed.h"
 #include "tests/unit/proxy/loopback/server_fixture.h"
 
@@ -13,7 +14,7 @@ std::uint64_t Below(Random& random, std::uint64_t limit) { return random() % lim
 
 // Numbers that are near something: handles in use, addresses in the window, limits.
 std::uint64_t Number(Random& random) {
-  switch (Below(random, 12)) {
+  switch (Below(random, 14)) {
     case 0:
       return Below(random, 4);
     case 1:
@@ -21,7 +22,7 @@ std::uint64_t Number(Random& random) {
     case 8:
     case 9:
     case 10:
-      return 100 + Below(random, 9);
+      return 100 + Below(random, 10);
     case 2:
       return kWindow + Below(random, 1 << 20);
     case 3:
@@ -30,6 +31,10 @@ std::uint64_t Number(Random& random) {
       return std::uint64_t{1} << Below(random, 64);
     case 5:
       return ~Below(random, 16);
+    case 12:
+      return kReservationsBase + (Below(random, 4) << 21);
+    case 13:
+      return Below(random, 4) << 21;
     case 6:
       return 4096 * Below(random, 16);
     default:
@@ -103,7 +108,7 @@ TEST_P(FuzzTest, RandomFramesEndASessionOrDoNot) {
   FakeGpu gpu;
   Loopback loopback(gpu.driver());
   TestClient& client = loopback.client();
-  // Something for the random handles to hit: 101 … 108.
+  // Something for the random handles to hit: 101 … 109.
   loopback.Map();
   const std::uint64_t module = loopback.LoadModule(AnyImage());
   loopback.FindKernel(module, "add");
@@ -113,6 +118,8 @@ TEST_P(FuzzTest, RandomFramesEndASessionOrDoNot) {
   client.Post(EventCreate{loopback.NewHandle(), 0});
   client.Post(EventCreate{loopback.NewHandle(), CU_EVENT_DISABLE_TIMING});
   client.Post(GraphCreate{loopback.NewHandle()});
+  client.Call(AddressReserve{kReservationsBase, 8 << 21});
+  client.Post(AllocationMake{loopback.NewHandle(), 2 << 20});
   const bool flip = GetParam() % 3 == 0;
   const std::vector<Op> ops = ClientOps();
   for (int i = 0; i < 400 && !loopback.ended(); ++i)

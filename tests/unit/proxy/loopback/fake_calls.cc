@@ -1,5 +1,7 @@
 // The driver's functions of the fake GPU.
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -99,8 +101,9 @@ struct FakeCalls {
 
   // --- Memory
   static CUresult GetInfo(std::size_t* free, std::size_t* total) {
-    *free = 1 << 20;
-    *total = 2 << 20;
+    std::scoped_lock lock(fake->mutex_);
+    *free = fake->free_bytes_;
+    *total = 2 * fake->free_bytes_;
     return fake->Refusal("cuMemGetInfo");
   }
   static CUresult Reserve(CUdeviceptr* got, std::size_t bytes, std::size_t, CUdeviceptr wanted,
@@ -122,27 +125,54 @@ struct FakeCalls {
   }
   static CUresult CreateMemory(CUmemGenericAllocationHandle* memory, std::size_t bytes,
                                const CUmemAllocationProp*, unsigned long long) {
-    *memory = bytes;
-    return bytes > (64 << 20) ? CUDA_ERROR_OUT_OF_MEMORY : fake->Refusal("cuMemCreate");
-  }
-  static CUresult ReleaseMemory(CUmemGenericAllocationHandle) { return CUDA_SUCCESS; }
-  static CUresult MapMemory(CUdeviceptr address, std::size_t bytes, std::size_t,
-                            CUmemGenericAllocationHandle, unsigned long long) {
-    if (address % 4096 != 0 || bytes % 4096 != 0) return CUDA_ERROR_INVALID_VALUE;
     std::scoped_lock lock(fake->mutex_);
-    ::mprotect(fake->Memory(address), bytes, PROT_READ | PROT_WRITE);
+    if (bytes > (64 << 20)) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (const CUresult refusal = fake->Refusal("cuMemCreate"); refusal != CUDA_SUCCESS)
+      return refusal;
+    // A handle is a file, which what is mapped of it keeps.
+    const int file = ::memfd_create("fake-gpu", MFD_CLOEXEC);
+    if (file < 0 || ::ftruncate(file, static_cast<off_t>(bytes)) != 0)
+      return CUDA_ERROR_OPERATING_SYSTEM;
+    *memory = static_cast<CUmemGenericAllocationHandle>(file);
+    fake->log_.push_back("create");
+    return CUDA_SUCCESS;
+  }
+  static CUresult ReleaseMemory(CUmemGenericAllocationHandle memory) {
+    std::scoped_lock lock(fake->mutex_);
+    ::close(static_cast<int>(memory));
+    fake->log_.push_back("release");
+    return CUDA_SUCCESS;
+  }
+  static CUresult MapMemory(CUdeviceptr address, std::size_t bytes, std::size_t,
+                            CUmemGenericAllocationHandle memory, unsigned long long) {
+    struct stat status {};
+    if (address % 4096 != 0 || bytes % 4096 != 0 || bytes == 0 ||
+        ::fstat(static_cast<int>(memory), &status) != 0 ||
+        static_cast<std::size_t>(status.st_size) != bytes)
+      return CUDA_ERROR_INVALID_VALUE;
+    std::scoped_lock lock(fake->mutex_);
+    if (::mmap(fake->Memory(address), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+               static_cast<int>(memory), 0) == MAP_FAILED)
+      return CUDA_ERROR_OUT_OF_MEMORY;
     fake->Current().mapped[address] = bytes;
     return CUDA_SUCCESS;
   }
   static CUresult UnmapMemory(CUdeviceptr address, std::size_t bytes) {
     std::scoped_lock lock(fake->mutex_);
     fake->Current().mapped.erase(address);
-    ::mprotect(fake->Memory(address), bytes, PROT_NONE);
+    ::mmap(fake->Memory(address), bytes, PROT_NONE,
+           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     fake->log_.push_back("unmap");
     return CUDA_SUCCESS;
   }
-  static CUresult SetAccess(CUdeviceptr, std::size_t, const CUmemAccessDesc*, std::size_t) {
-    return CUDA_SUCCESS;
+  static CUresult SetAccess(CUdeviceptr address, std::size_t bytes, const CUmemAccessDesc*,
+                            std::size_t) {
+    std::unique_lock lock(fake->mutex_);
+    fake->log_.push_back("asked for access");
+    fake->changed_.notify_all();
+    fake->changed_.wait_for(lock, kPatience, [] { return !fake->access_held_; });
+    if (!fake->Mapped(address, bytes)) return CUDA_ERROR_INVALID_VALUE;
+    return fake->Refusal("cuMemSetAccess");
   }
   static CUresult RegisterHost(void*, std::size_t, unsigned) { return CUDA_SUCCESS; }
 

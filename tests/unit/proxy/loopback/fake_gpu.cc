@@ -78,6 +78,17 @@ void FakeGpu::HaveOwnAddresses() {
   has_own_addresses_ = true;
 }
 
+void FakeGpu::HaveFree(std::uint64_t bytes) {
+  std::scoped_lock lock(mutex_);
+  free_bytes_ = bytes;
+}
+
+void FakeGpu::HoldAccess(bool hold) {
+  std::scoped_lock lock(mutex_);
+  access_held_ = hold;
+  changed_.notify_all();
+}
+
 void FakeGpu::HoldModules() {
   std::scoped_lock lock(mutex_);
   modules_held_ = true;
@@ -166,8 +177,16 @@ bool FakeGpu::Mapped(CUdeviceptr address, std::size_t bytes) const {
   const auto inside = [&](CUdeviceptr start, std::size_t size) {
     return address >= start && bytes <= size && address - start <= size - bytes;
   };
-  for (const auto& [start, size] : Current().mapped)
-    if (inside(start, size)) return true;
+  // From one mapping to the next, where they lie side by side.
+  CUdeviceptr at = address;
+  std::size_t left = bytes;
+  for (const auto& [start, size] : Current().mapped) {
+    if (at < start || at - start >= size) continue;
+    const std::size_t here = size - (at - start);
+    if (left <= here) return true;
+    left -= here;
+    at += here;
+  }
   return inside(reinterpret_cast<CUdeviceptr>(variable_.data()), variable_.size());
 }
 

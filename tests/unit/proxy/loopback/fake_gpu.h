@@ -49,6 +49,10 @@ class FakeGpu {
   // Addresses of the device are its own from now on, whatever this process has there: each
   // reservation is where it is wanted.
   void HaveOwnAddresses();
+  // What cuMemGetInfo says from now on, of twice as much.
+  void HaveFree(std::uint64_t bytes);
+  // cuMemSetAccess waits while this is so.
+  void HoldAccess(bool hold);
   // cuModuleLoadData waits until LetModulesLoad.
   void HoldModules();
   void LetModulesLoad();
@@ -99,6 +103,8 @@ class FakeGpu {
   unsigned long long objects_ = 0;  // Textures and surfaces made so far.
   std::uint64_t tasks_ = 0;         // Handed over so far.
   bool modules_held_ = false;
+  bool access_held_ = false;
+  std::uint64_t free_bytes_ = 1 << 20;
 };
 
 }  // namespace cuspan::proxy

@@ -1,0 +1,439 @@
+#include "interpose/client/virtual_memory.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "interpose/client/handles.h"
+#include "interpose/client/memory/addresses.h"
+#include "protocol/api/address_plan.h"
+
+namespace cuspan {
+namespace {
+
+// Of what a device has free, how much is given out before it is asked again, and for how long:
+// other processes may use the device as well.
+constexpr std::uint64_t kCreditShare = 8;
+constexpr std::chrono::milliseconds kCreditTime{50};
+
+constexpr bool IsMultiple(std::uint64_t value) { return value % kDriverGranularity == 0; }
+
+std::optional<std::uint64_t> AlignUp(std::uint64_t address, std::uint64_t alignment) {
+  const std::uint64_t behind = address % alignment;
+  if (behind == 0) return address;
+  std::uint64_t aligned = 0;
+  if (__builtin_add_overflow(address, alignment - behind, &aligned)) return std::nullopt;
+  return aligned;
+}
+
+}  // namespace
+
+// --- Addresses
+
+std::optional<std::uint64_t> VirtualMemory::Place(std::uint64_t bytes, std::uint64_t alignment,
+                                                  std::uint64_t hint) const {
+  const auto fits = [&](std::uint64_t address, std::uint64_t limit) {
+    return address <= limit && bytes <= limit - address;
+  };
+  if (MayReserve(hint, bytes) && hint % alignment == 0) {
+    const auto next = reserved_.lower_bound(hint);
+    const bool before =
+        next == reserved_.begin() || std::prev(next)->first + std::prev(next)->second.bytes <= hint;
+    if (before && fits(hint, next == reserved_.end() ? kReservationsEnd : next->first)) return hint;
+  }
+  std::uint64_t start = kReservationsBase;
+  for (const auto& [address, reserved] : reserved_) {
+    const auto candidate = AlignUp(start, alignment);
+    if (!candidate) return std::nullopt;
+    if (fits(*candidate, address)) return candidate;
+    start = address + reserved.bytes;
+  }
+  const auto last = AlignUp(start, alignment);
+  return last && fits(*last, kReservationsEnd) ? last : std::nullopt;
+}
+
+CUresult VirtualMemory::Reserve(std::uint64_t bytes, std::uint64_t alignment, std::uint64_t hint,
+                                std::uint64_t* address) {
+  if (bytes > kReservationsEnd - kReservationsBase) return CUDA_ERROR_OUT_OF_MEMORY;
+  const std::uint64_t all = RoundUpToGranularity(bytes);
+  const MutexLock lock(mutex_);
+  const auto place = Place(all, std::max(alignment, kDriverGranularity), hint);
+  if (!place) return CUDA_ERROR_OUT_OF_MEMORY;
+  reserved_[*place] = {all, bytes, {}};
+  *address = *place;
+  return CUDA_SUCCESS;
+}
+
+CUresult VirtualMemory::Free(std::uint64_t address, std::uint64_t bytes) {
+  const MutexLock lock(mutex_);
+  const auto found = reserved_.find(address);
+  if (found == reserved_.end() || found->second.requested != bytes) return CUDA_ERROR_INVALID_VALUE;
+  const auto mapped = mapped_.lower_bound(address);
+  if (mapped != mapped_.end() && mapped->first - address < found->second.bytes)
+    return CUDA_ERROR_INVALID_VALUE;
+  AddressFree op;
+  op.address = address;
+  for (const std::uint64_t number : found->second.known_at)
+    // A lost device has it no more.
+    if (const auto link = LinkOf(number)) static_cast<void>(Post(*link, op));
+  reserved_.erase(found);
+  return CUDA_SUCCESS;
+}
+
+VirtualMemory::Reservations::iterator VirtualMemory::FindReserved(std::uint64_t address,
+                                                                  std::uint64_t bytes) {
+  const auto after = reserved_.upper_bound(address);
+  if (after == reserved_.begin()) return reserved_.end();
+  const auto found = std::prev(after);
+  const std::uint64_t offset = address - found->first;
+  const bool inside = offset < found->second.bytes && bytes <= found->second.bytes - offset;
+  return inside ? found : reserved_.end();
+}
+
+std::optional<BlockAllocator::Range> VirtualMemory::Reservation(std::uint64_t address) {
+  const MutexLock lock(mutex_);
+  const auto found = FindReserved(address, 1);
+  if (found == reserved_.end()) return std::nullopt;
+  return BlockAllocator::Range{found->first, found->second.requested};
+}
+
+// --- Allocations
+
+bool VirtualMemory::TakeCredit(const Link& link, std::uint64_t bytes) {
+  const auto known = credits_.find(link.number());
+  if (known == credits_.end() || known->second.bytes < bytes ||
+      known->second.growth != link.memory().growth() ||
+      std::chrono::steady_clock::now() >= known->second.until)
+    return false;
+  known->second.bytes -= bytes;
+  return true;
+}
+
+CUresult VirtualMemory::TryMake(Link& link, const AllocationTry& op) {
+  AllocationTry::Reply reply;
+  CUresult result = link.Call(op, &reply);
+  if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+    // What is kept for the program's other memory is as good for this.
+    link.memory().GiveBackIdle();
+    result = link.Call(op, &reply);
+  }
+  if (result != CUDA_SUCCESS) return result;
+  const MutexLock lock(mutex_);
+  credits_[link.number()] = {reply.free / kCreditShare, link.memory().growth(),
+                             std::chrono::steady_clock::now() + kCreditTime};
+  return CUDA_SUCCESS;
+}
+
+std::uint64_t VirtualMemory::Add(const AllocationFacts& facts, const Link& link,
+                                 std::uint64_t number) {
+  allocations_[number] =
+      std::make_shared<Allocation>(Allocation{number, facts, link.number(), 1, 0, {link.number()}});
+  return number;
+}
+
+CUresult VirtualMemory::Create(const AllocationFacts& facts, std::uint64_t* handle) {
+  if (facts.bytes == 0 || !IsMultiple(facts.bytes)) return CUDA_ERROR_INVALID_VALUE;
+  if (facts.bytes > devices_.description(facts.device).memory_bytes)
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  std::shared_ptr<Link> link;
+  if (const CUresult result = devices_.Open(facts.device, &link); result != CUDA_SUCCESS)
+    return result;
+  const std::uint64_t number = NextHandle();
+  {
+    const MutexLock lock(mutex_);
+    if (TakeCredit(*link, facts.bytes)) {
+      AllocationMake op;
+      op.allocation = number;
+      op.bytes = facts.bytes;
+      if (const CUresult result = Post(*link, op); result != CUDA_SUCCESS) return result;
+      *handle = Add(facts, *link, number);
+      return CUDA_SUCCESS;
+    }
+  }
+  AllocationTry op;
+  op.allocation = number;
+  op.bytes = facts.bytes;
+  if (const CUresult result = TryMake(*link, op); result != CUDA_SUCCESS) return result;
+  const MutexLock lock(mutex_);
+  *handle = Add(facts, *link, number);
+  return CUDA_SUCCESS;
+}
+
+CUresult VirtualMemory::Import(const ExportedAllocation& exported, std::uint64_t* handle) {
+  std::shared_ptr<Link> link;
+  if (const CUresult result = devices_.Open(exported.facts.device, &link); result != CUDA_SUCCESS)
+    return result;
+  AllocationImport op;
+  op.allocation = NextHandle();
+  op.exchange = exported.exchange;
+  op.theirs = exported.number;
+  AllocationImport::Reply reply;
+  if (const CUresult result = link->Call(op, &reply); result != CUDA_SUCCESS) return result;
+  const MutexLock lock(mutex_);
+  *handle = Add(exported.facts, *link, op.allocation);
+  return CUDA_SUCCESS;
+}
+
+CUresult VirtualMemory::Export(std::uint64_t handle, ExportedAllocation* exported) {
+  const MutexLock lock(mutex_);
+  const auto allocation = FindAllocation(handle);
+  const auto link = allocation == nullptr ? nullptr : LinkOf(allocation->link);
+  if (link == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (link->place().exchange.empty()) return CUDA_ERROR_NOT_SUPPORTED;
+  *exported = {allocation->facts, link->place().exchange, allocation->number};
+  // It is there when the other one asks for it.
+  MemoryInfo::Reply reply;
+  return link->Call(MemoryInfo{}, &reply);
+}
+
+std::shared_ptr<VirtualMemory::Allocation> VirtualMemory::FindAllocation(std::uint64_t handle) {
+  const auto found = allocations_.find(handle);
+  return found != allocations_.end() && found->second->references > 0 ? found->second : nullptr;
+}
+
+std::optional<AllocationFacts> VirtualMemory::Find(std::uint64_t handle) {
+  const MutexLock lock(mutex_);
+  const auto allocation = FindAllocation(handle);
+  if (allocation == nullptr) return std::nullopt;
+  return allocation->facts;
+}
+
+CUresult VirtualMemory::Release(std::uint64_t handle) {
+  const MutexLock lock(mutex_);
+  const auto allocation = FindAllocation(handle);
+  if (allocation == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  --allocation->references;
+  EndIfUnused(*allocation);
+  return CUDA_SUCCESS;
+}
+
+CUresult VirtualMemory::Retain(std::uint64_t address, std::uint64_t* handle) {
+  const MutexLock lock(mutex_);
+  const auto mapped = FindMapped(address);
+  if (mapped == mapped_.end()) return CUDA_ERROR_INVALID_VALUE;
+  ++mapped->second.allocation->references;
+  *handle = mapped->second.allocation->number;
+  return CUDA_SUCCESS;
+}
+
+void VirtualMemory::EndIfUnused(const Allocation& allocation) {
+  if (allocation.references != 0 || allocation.mappings != 0) return;
+  AllocationEnd op;
+  op.allocation = allocation.number;
+  for (const std::uint64_t number : allocation.known_at)
+    if (const auto link = LinkOf(number)) static_cast<void>(Post(*link, op));
+  allocations_.erase(op.allocation);
+}
+
+// --- Mappings
+
+VirtualMemory::Mappings::iterator VirtualMemory::FindMapped(std::uint64_t address) {
+  const auto after = mapped_.upper_bound(address);
+  if (after == mapped_.begin()) return mapped_.end();
+  const auto found = std::prev(after);
+  return address - found->first < found->second.bytes ? found : mapped_.end();
+}
+
+bool VirtualMemory::FindWhole(std::uint64_t address, std::uint64_t bytes, Mappings::iterator* first,
+                              Mappings::iterator* last) {
+  *first = mapped_.find(address);
+  *last = *first;
+  std::uint64_t found = 0;
+  for (; *last != mapped_.end() && (*last)->first == address + found && found < bytes; ++*last)
+    found += (*last)->second.bytes;
+  // Never over the border of a reservation.
+  return found != 0 && found == bytes && FindReserved(address, bytes) != reserved_.end();
+}
+
+CUresult VirtualMemory::Map(std::uint64_t address, std::uint64_t bytes, std::uint64_t handle) {
+  if (bytes == 0 || !IsMultiple(address) || !IsMultiple(bytes)) return CUDA_ERROR_INVALID_VALUE;
+  const MutexLock lock(mutex_);
+  const auto allocation = FindAllocation(handle);
+  if (allocation == nullptr || bytes > allocation->facts.bytes ||
+      FindReserved(address, bytes) == reserved_.end())
+    return CUDA_ERROR_INVALID_VALUE;
+  const auto next = mapped_.lower_bound(address);
+  if (FindMapped(address) != mapped_.end() ||
+      (next != mapped_.end() && next->first - address < bytes))
+    return CUDA_ERROR_INVALID_VALUE;
+  // The driver maps allocations as a whole.
+  if (bytes != allocation->facts.bytes) return CUDA_ERROR_NOT_SUPPORTED;
+  const std::shared_ptr<Link> link = LinkOf(allocation->link);
+  if (link == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const auto mapped = mapped_.emplace(address, Mapped{bytes, allocation, {}, {}}).first;
+  const CUresult result = MapAt(*link, mapped);
+  if (result == CUDA_SUCCESS)
+    ++allocation->mappings;
+  else
+    mapped_.erase(mapped);
+  return result;
+}
+
+CUresult VirtualMemory::MapAt(Link& link, Mappings::iterator mapped) {
+  auto& [address, mapping] = *mapped;
+  if (mapping.known_at.contains(link.number())) return CUDA_SUCCESS;
+  if (const CUresult result = ImportAt(link, *mapping.allocation); result != CUDA_SUCCESS)
+    return result;
+  auto& [base, reservation] = *FindReserved(address, mapping.bytes);
+  if (!reservation.known_at.contains(link.number())) {
+    AddressReserve reserve;
+    reserve.address = base;
+    reserve.bytes = reservation.bytes;
+    AddressReserve::Reply reply;
+    if (const CUresult result = link.Call(reserve, &reply); result != CUDA_SUCCESS) return result;
+    reservation.known_at.insert(link.number());
+  }
+  AllocationMap map;
+  map.address = address;
+  map.bytes = mapping.bytes;
+  map.allocation = mapping.allocation->number;
+  if (const CUresult result = Post(link, map); result != CUDA_SUCCESS) return result;
+  mapping.known_at.insert(link.number());
+  link.memory().AddMapped({address, mapping.bytes}, mapping.allocation->link == link.number());
+  return CUDA_SUCCESS;
+}
+
+CUresult VirtualMemory::ImportAt(Link& link, Allocation& allocation) {
+  if (allocation.known_at.contains(link.number())) return CUDA_SUCCESS;
+  const std::shared_ptr<Link> owner = LinkOf(allocation.link);
+  if (owner == nullptr || !peers_.CanAccess(link, *owner)) return CUDA_ERROR_NOT_SUPPORTED;
+  // The owner has made it when it has answered.
+  MemoryInfo::Reply made;
+  if (const CUresult result = owner->Call(MemoryInfo{}, &made); result != CUDA_SUCCESS)
+    return result;
+  AllocationImport op;
+  op.allocation = op.theirs = allocation.number;
+  op.exchange = owner->place().exchange;
+  AllocationImport::Reply reply;
+  const CUresult result = link.Call(op, &reply);
+  if (result == CUDA_SUCCESS) allocation.known_at.insert(link.number());
+  return result;
+}
+
+CUresult VirtualMemory::Unmap(std::uint64_t address, std::uint64_t bytes) {
+  const MutexLock lock(mutex_);
+  Mappings::iterator first;
+  Mappings::iterator last;
+  if (!FindWhole(address, bytes, &first, &last)) return CUDA_ERROR_INVALID_VALUE;
+  LinkNumbers users;
+  for (auto mapped = first; mapped != last; ++mapped)
+    users.merge(LinkNumbers(mapped->second.known_at));
+  for (const std::uint64_t number : users) {
+    const auto link = LinkOf(number);
+    // A lost device uses nothing any more.
+    if (link == nullptr || link->fault() != CUDA_SUCCESS) continue;
+    if (const CUresult result = WaitFor(*link); result != CUDA_SUCCESS) return result;
+  }
+  for (auto mapped = first; mapped != last; mapped = mapped_.erase(mapped)) UnmapEverywhere(mapped);
+  return CUDA_SUCCESS;
+}
+
+void VirtualMemory::UnmapEverywhere(Mappings::iterator mapped) {
+  auto& [address, mapping] = *mapped;
+  AllocationUnmap op;
+  op.address = address;
+  op.bytes = mapping.bytes;
+  for (const std::uint64_t number : mapping.known_at) {
+    const auto link = LinkOf(number);
+    if (link == nullptr) continue;
+    link->memory().RemoveMapped(address);
+    static_cast<void>(Post(*link, op));
+  }
+  --mapping.allocation->mappings;
+  EndIfUnused(*mapping.allocation);
+}
+
+CUresult VirtualMemory::SetAccess(std::uint64_t address, std::uint64_t bytes, int device,
+                                  CUmemAccess_flags flags) {
+  std::shared_ptr<Link> link;
+  if (const CUresult result = devices_.Open(device, &link); result != CUDA_SUCCESS) return result;
+  const MutexLock lock(mutex_);
+  Mappings::iterator first;
+  Mappings::iterator last;
+  if (!FindWhole(address, bytes, &first, &last)) return CUDA_ERROR_INVALID_VALUE;
+  for (auto mapped = first; mapped != last; ++mapped)
+    if (const CUresult result = MapAt(*link, mapped); result != CUDA_SUCCESS) return result;
+  AllocationAccess op;
+  op.address = address;
+  op.bytes = bytes;
+  op.flags = flags;
+  if (const CUresult result = Post(*link, op); result != CUDA_SUCCESS) return result;
+  for (auto mapped = first; mapped != last; ++mapped) {
+    mapped->second.access[device] = flags;
+    link->memory().SetMappedAccess(mapped->first, flags != CU_MEM_ACCESS_FLAGS_PROT_NONE);
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult VirtualMemory::GetAccess(std::uint64_t address, int device, CUmemAccess_flags* flags) {
+  const MutexLock lock(mutex_);
+  const auto mapped = FindMapped(address);
+  if (mapped == mapped_.end()) return CUDA_ERROR_INVALID_VALUE;
+  const auto known = mapped->second.access.find(device);
+  *flags = known == mapped->second.access.end() ? CU_MEM_ACCESS_FLAGS_PROT_NONE : known->second;
+  return CUDA_SUCCESS;
+}
+
+std::optional<AllocationFacts> VirtualMemory::At(std::uint64_t address) {
+  const MutexLock lock(mutex_);
+  const auto mapped = FindMapped(address);
+  if (mapped == mapped_.end()) return std::nullopt;
+  return mapped->second.allocation->facts;
+}
+
+// --- Devices
+
+std::shared_ptr<Link> VirtualMemory::LinkOf(std::uint64_t number) const {
+  for (auto& link : devices_.Links())
+    if (link->number() == number) return std::move(link);
+  return nullptr;
+}
+
+template <typename T>
+CUresult VirtualMemory::Post(Link& link, const T& op) {
+  std::uint64_t sequence = 0;
+  const CUresult result = link.Send(op, &sequence);
+  std::uint64_t& quiet = quiet_[link.number()];
+  if (result == CUDA_SUCCESS &&
+      (quiet + 1 == sequence || link.memory().completed() + 1 >= sequence))
+    quiet = sequence;
+  return result;
+}
+
+CUresult VirtualMemory::WaitFor(Link& link) {
+  std::uint64_t& quiet = quiet_[link.number()];
+  const std::uint64_t last = link.LastPosted();
+  if (quiet == last || link.memory().completed() >= last) return CUDA_SUCCESS;
+  return link.Synchronize(DeviceSynchronize{}, &quiet);
+}
+
+void VirtualMemory::Forget(const Link& ended) {
+  const MutexLock lock(mutex_);
+  for (auto mapped = mapped_.begin(); mapped != mapped_.end();) {
+    mapped->second.known_at.erase(ended.number());
+    mapped->second.access.erase(ended.device());
+    if (mapped->second.allocation->link != ended.number()) {
+      ++mapped;
+      continue;
+    }
+    // Others may have it, too.
+    for (const std::uint64_t number : mapped->second.known_at) {
+      const auto user = LinkOf(number);
+      if (user != nullptr && user->fault() == CUDA_SUCCESS) static_cast<void>(WaitFor(*user));
+    }
+    UnmapEverywhere(mapped);
+    mapped = mapped_.erase(mapped);
+  }
+  for (auto next = allocations_.begin(); next != allocations_.end();) {
+    Allocation& allocation = *(next++)->second;
+    allocation.known_at.erase(ended.number());
+    if (allocation.link != ended.number()) continue;
+    allocation.references = 0;
+    EndIfUnused(allocation);
+  }
+  for (auto& [address, reservation] : reserved_) reservation.known_at.erase(ended.number());
+  credits_.erase(ended.number());
+  quiet_.erase(ended.number());
+}
+
+}  // namespace cuspan

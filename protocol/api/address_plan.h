@@ -1,0 +1,22 @@
+// Which device addresses are for what in the address plan of a session.
+#pragma once
+
+#include <cstdint>
+
+namespace cuspan {
+
+// The windows of the devices, side by side.
+inline constexpr std::uint64_t kWindowsBase = 0x1800'0000'0000;
+inline constexpr std::uint64_t kWindowsEnd = 0x4500'0000'0000;
+// What programs reserve by themselves (cuMemAddressReserve), of all devices: frameworks reserve
+// more than a device has for each of their pools.
+inline constexpr std::uint64_t kReservationsBase = kWindowsEnd;
+inline constexpr std::uint64_t kReservationsEnd = 0x5500'0000'0000;
+
+// Whether all of [address, address + bytes) is for reservations.
+constexpr bool MayReserve(std::uint64_t address, std::uint64_t bytes) {
+  return address >= kReservationsBase && address < kReservationsEnd &&
+         bytes <= kReservationsEnd - address;
+}
+
+}  // namespace cuspan

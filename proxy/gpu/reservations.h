@@ -1,0 +1,52 @@
+// Memory that the program manages by itself (cuMemAddressReserve, cuMemCreate, cuMemMap), beside
+// the window: addresses, allocations by the client's numbers, and which of them is mapped where.
+#pragma once
+
+#include <cstdint>
+#include <map>
+
+#include "common/mutex.h"
+#include "proxy/gpu/device.h"
+
+namespace cuspan::proxy {
+
+// Results are the driver's; CUDA_ERROR_INVALID_VALUE for what is not there. Threads: one at a time;
+// Export and Contains: any. What is there at the end is given back.
+class Reservations {
+ public:
+  Reservations(const Driver& driver, const Device& device) : driver_(driver), device_(device) {}
+  Reservations(const Reservations&) = delete;
+  ~Reservations();
+
+  // CUDA_ERROR_OUT_OF_MEMORY when the addresses are taken.
+  CUresult Reserve(std::uint64_t address, std::uint64_t bytes);
+  // Undoes exactly one Reserve, where nothing is mapped any more.
+  CUresult Free(std::uint64_t address);
+
+  CUresult Make(std::uint64_t allocation, std::uint64_t bytes);
+  // What another proxy has exported.
+  CUresult Import(std::uint64_t allocation, const UniqueFd& file);
+  // A file by which a proxy of this node can have it.
+  CUresult Export(std::uint64_t allocation, UniqueFd* file) const;
+  // The number is free again; the memory goes when it is mapped nowhere.
+  CUresult End(std::uint64_t allocation);
+
+  CUresult Map(std::uint64_t address, std::uint64_t bytes, std::uint64_t allocation);
+  // Undoes exactly one Map.
+  CUresult Unmap(std::uint64_t address, std::uint64_t bytes);
+  // Of this device, to all that is mapped in the range.
+  CUresult SetAccess(std::uint64_t address, std::uint64_t bytes, std::uint32_t flags);
+
+  // Whether all of the range lies in one reservation.
+  bool Contains(std::uint64_t address, std::uint64_t bytes) const;
+
+ private:
+  const Driver& driver_;
+  const Device& device_;
+  mutable Mutex mutex_;  // Held while the driver is asked about what could go meanwhile.
+  std::map<std::uint64_t, std::uint64_t> reserved_ CUSPAN_GUARDED_BY(mutex_);  // Address, bytes.
+  std::map<std::uint64_t, CUmemGenericAllocationHandle> allocations_ CUSPAN_GUARDED_BY(mutex_);
+  std::map<std::uint64_t, std::uint64_t> mapped_;  // Address, bytes.
+};
+
+}  // namespace cuspan::proxy
