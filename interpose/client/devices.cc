@@ -85,7 +85,8 @@ std::vector<std::shared_ptr<Connection>> Devices::Connections() const {
 
 CUresult Devices::Open(int device, std::shared_ptr<Link>* link) {
   if (device < 0 || device >= count()) return CUDA_ERROR_INVALID_DEVICE;
-  return Open(Primary(device), link);
+  Context& current = CurrentContext();
+  return Open(current.device() == device ? current : Primary(device), link);
 }
 
 CUresult Devices::Open(Context& context, std::shared_ptr<Link>* link) {

@@ -59,7 +59,8 @@ class Devices {
   CUresult Open(Context& context, std::shared_ptr<Link>* link);
   // The same if it has begun already; null if not.
   std::shared_ptr<Link> Opened(const Context& context) const;
-  // Of the primary context. CUDA_ERROR_INVALID_DEVICE when there is no such device.
+  // Of the current context where it is one of that device, else of the primary one.
+  // CUDA_ERROR_INVALID_DEVICE when there is no such device.
   CUresult Open(int device, std::shared_ptr<Link>* link);
   std::shared_ptr<Link> Opened(int device) { return Opened(Primary(device)); }
   // Of the current context, for a call of the runtime: it keeps the context, and the thread has it

@@ -32,7 +32,6 @@ Gpu::Gpu(const std::string& library) {
 #define CUSPAN_DRIVER_FUNCTION(name) Find(handle, CUSPAN_SYMBOL(name), name);
 #include "proxy/gpu/driver_functions.def"
 #undef CUSPAN_DRIVER_FUNCTION
-  Find(handle, CUSPAN_SYMBOL(cuModuleLoadDataEx), cuModuleLoadDataEx);
   Check(cuInit(0), "cuInit");
   CUdevice device = 0;
   Check(cuDeviceGet(&device, 0), "cuDeviceGet");

@@ -14,7 +14,6 @@ class Gpu {
 #define CUSPAN_DRIVER_FUNCTION(name) decltype(&::name) name = nullptr;
 #include "proxy/gpu/driver_functions.def"
 #undef CUSPAN_DRIVER_FUNCTION
-  decltype(&::cuModuleLoadDataEx) cuModuleLoadDataEx = nullptr;  // Null where there is none.
 
   // Loads `library` ("libcuda.so.1", or a path) and makes device 0 current. Ends
   // the process with a message when that fails; so do the functions below.
