@@ -1,6 +1,7 @@
 // cuLink*: the PTX of several inputs becomes one image.
 #include "proxy/softgpu/driver/linker.h"
 
+#include <algorithm>
 #include <cstring>
 #include <span>
 #include <utility>
@@ -36,6 +37,72 @@ bool IsOfDeviceRuntime(std::string_view name) {
   return analysis::FindRuntimeFunction(name) != nullptr || name.starts_with("__cuda") ||
          name.starts_with("cuda");
 }
+
+// The device runtime's functions of cooperative groups, for compilers that call them where nvcc has
+// the same as code in its headers: blocks meet at the word behind the first of the workspace of a
+// cooperative launch (%envreg1, 2), whose highest bit changes when the last one has come.
+constexpr std::string_view kCooperativeGroups = R"(
+.version 7.0
+.target sm_70
+.address_size 64
+.visible .func (.param .b64 handle) cudaCGGetIntrinsicHandle(.param .b32 scope)
+{
+  .reg .b64 %rd<2>;
+  mov.u64 %rd1, 1;
+  st.param.b64 [handle], %rd1;
+  ret;
+}
+.visible .func (.param .b32 result) cudaCGSynchronize(.param .b64 handle, .param .b32 flags)
+{
+  .reg .pred %p<5>;
+  .reg .b32 %r<24>;
+  .reg .b64 %rd<5>;
+  mov.u32 %r1, %envreg1;
+  mov.u32 %r2, %envreg2;
+  cvt.u64.u32 %rd1, %r1;
+  cvt.u64.u32 %rd2, %r2;
+  bfi.b64 %rd3, %rd1, %rd2, 32, 32;
+  setp.ne.s64 %p1, %rd3, 0;
+  @%p1 bra there;
+  trap;
+there:
+  barrier.sync 0;
+  mov.u32 %r3, %tid.x;
+  mov.u32 %r4, %tid.y;
+  mov.u32 %r5, %tid.z;
+  or.b32 %r6, %r3, %r4;
+  or.b32 %r7, %r6, %r5;
+  setp.ne.s32 %p2, %r7, 0;
+  @%p2 bra done;
+  add.s64 %rd4, %rd3, 4;
+  mov.u32 %r8, %nctaid.x;
+  mov.u32 %r9, %nctaid.y;
+  mov.u32 %r10, %nctaid.z;
+  mul.lo.s32 %r11, %r8, %r9;
+  mul.lo.s32 %r12, %r11, %r10;
+  mov.u32 %r13, %ctaid.x;
+  mov.u32 %r14, %ctaid.y;
+  mov.u32 %r15, %ctaid.z;
+  or.b32 %r16, %r13, %r14;
+  or.b32 %r17, %r16, %r15;
+  setp.eq.s32 %p3, %r17, 0;
+  mov.u32 %r18, -2147483647;
+  sub.s32 %r19, %r18, %r12;
+  selp.b32 %r20, %r19, 1, %p3;
+  atom.add.release.gpu.u32 %r21, [%rd4], %r20;
+wait:
+  ld.acquire.gpu.u32 %r22, [%rd4];
+  xor.b32 %r22, %r22, %r21;
+  setp.gt.s32 %p4, %r22, -1;
+  @%p4 bra wait;
+done:
+  barrier.sync 0;
+  mov.u32 %r23, 0;
+  st.param.b32 [result], %r23;
+  ret;
+}
+)";
+bool IsOfCooperativeGroups(const std::string& name) { return name.starts_with("cudaCG"); }
 
 CUresult AddPtx(std::string ptx, int capability, LinkState& state, std::string* why) {
   const Result<ptx::Module> module = ptx::IndexModule(ptx);
@@ -99,28 +166,35 @@ CUresult AddInput(CUjitInputType type, Bytes bytes, int capability, LinkState& s
   }
 }
 
+// The text of all of `texts`, and what it does not define.
+struct Linked {
+  std::string text;
+  std::vector<std::string> undefined;
+};
+Result<Linked> LinkTexts(const std::vector<std::string>& texts) {
+  Linked linked;
+  CUSPAN_ASSIGN_OR_RETURN(linked.text, ptx::LinkModules(texts));
+  CUSPAN_ASSIGN_OR_RETURN(linked.undefined, ptx::UndefinedNames(linked.text));
+  return linked;
+}
+
 // What a linker answers to objects that do not fit together is CUDA_ERROR_UNKNOWN.
 CUresult Link(LinkState& state, std::string* why) {
-  if (state.texts.empty()) {
-    *why = "nothing was added that could be linked";
-    return CUDA_ERROR_UNKNOWN;
+  Result<Linked> linked = LinkTexts(state.texts);
+  if (linked.ok() && std::ranges::any_of(linked->undefined, IsOfCooperativeGroups)) {
+    state.texts.emplace_back(kCooperativeGroups);
+    linked = LinkTexts(state.texts);
   }
-  const Result<std::string> linked = ptx::LinkModules(state.texts);
   if (!linked.ok()) {
     *why = linked.status().message();
     return CUDA_ERROR_UNKNOWN;
   }
-  const Result<std::vector<std::string>> undefined = ptx::UndefinedNames(*linked);
-  if (!undefined.ok()) {
-    *why = undefined.status().message();
-    return CUDA_ERROR_UNKNOWN;
-  }
-  for (const std::string& name : *undefined) {
+  for (const std::string& name : linked->undefined) {
     if (IsOfDeviceRuntime(name)) continue;
     *why = Format("undefined reference to '{}'", name);
     return CUDA_ERROR_UNKNOWN;
   }
-  state.image = ImageOfPtx(*linked);
+  state.image = ImageOfPtx(linked->text);
   return CUDA_SUCCESS;
 }
 

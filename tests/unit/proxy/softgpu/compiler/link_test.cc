@@ -120,7 +120,7 @@ TEST(LinkTest, NamesWhatIsUsedAndNotDefined) {
   EXPECT_THAT(undefined(".func own()\n{\n  ret;\n}\n"
                         ".visible .entry kernel()\n{\n  call own;\n  ret;\n}\n"),
               testing::IsEmpty());
-  EXPECT_THAT(undefined(".visible .entry kernel()\n{\n  nonsense here;\n}\n"),
+  EXPECT_THAT(undefined(".visible .entry kernel()\n{\n  this is none;\n}\n"),
               testing::ElementsAre(HasSubstr("line")));
 }
 

@@ -124,6 +124,61 @@ TEST_F(LinkerTest, ArchivesAreLinked) {
   Run();
 }
 
+// As compilers without nvcc's headers meet all blocks.
+TEST_F(LinkerTest, BlocksMeetByTheDeviceRuntime) {
+  ASSERT_CUDA(Add(CU_JIT_INPUT_PTX, Ptx(R"(
+.extern .func (.param .b64 handle) cudaCGGetIntrinsicHandle(.param .b32 scope);
+.extern .func (.param .b32 result) cudaCGSynchronize(.param .b64 handle, .param .b32 flags);
+.visible .entry kernel(.param .u64 words)
+{
+  .reg .b32 %r<6>;
+  .reg .b64 %rd<6>;
+  ld.param.u64 %rd1, [words];
+  mov.u32 %r1, %ctaid.x;
+  mul.wide.u32 %rd2, %r1, 4;
+  add.u64 %rd3, %rd1, %rd2;
+  st.global.u32 [%rd3], %r1;
+  {
+    .param .b32 scope;
+    .param .b64 handle;
+    mov.u32 %r2, 1;
+    st.param.b32 [scope], %r2;
+    call (handle), cudaCGGetIntrinsicHandle, (scope);
+    ld.param.b64 %rd4, [handle];
+  }
+  {
+    .param .b64 handle;
+    .param .b32 flags;
+    .param .b32 result;
+    mov.u32 %r3, 0;
+    st.param.b64 [handle], %rd4;
+    st.param.b32 [flags], %r3;
+    call (result), cudaCGSynchronize, (handle, flags);
+  }
+  xor.b64 %rd5, %rd2, 4;
+  add.u64 %rd3, %rd1, %rd5;
+  ld.global.u32 %r4, [%rd3];
+  add.u64 %rd3, %rd1, %rd2;
+  st.global.u32 [%rd3+32], %r4;
+  ret;
+}
+)")));
+  void* image = nullptr;
+  ASSERT_CUDA(cuLinkComplete(state, &image, nullptr)) << Log();
+  CUmodule module = nullptr;
+  ASSERT_CUDA(cuModuleLoadData(&module, image));
+  CUfunction kernel = nullptr;
+  ASSERT_CUDA(cuModuleGetFunction(&kernel, module, "kernel"));
+  const DeviceMemory words(64);
+  CUdeviceptr address = words.address();
+  void* arguments[] = {&address};
+  ASSERT_CUDA(cuLaunchCooperativeKernel(kernel, 8, 1, 1, 64, 1, 1, 0, nullptr, arguments));
+  // Each block has read what its neighbour wrote before they met.
+  const auto read = words.Read<unsigned>(16);
+  for (unsigned i = 0; i < 8; ++i) EXPECT_EQ(read[8 + i], i ^ 1) << i;
+  EXPECT_CUDA(cuModuleUnload(module));
+}
+
 TEST_F(LinkerTest, WhatIsUndefinedIsNamed) {
   ASSERT_CUDA(Add(CU_JIT_INPUT_PTX, kKernel));
   void* image = nullptr;
