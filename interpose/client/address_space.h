@@ -62,8 +62,8 @@ class AddressSpace {
   MemoryAdvice& advice() { return advice_; }
 
   PointerKind Classify(const void* pointer);
-  // Whether all of that is one allocation, or mappings of the program side by side, that devices can
-  // use.
+  // Whether all of that is one allocation, or mappings of the program side by side, that devices
+  // can use.
   bool Holds(const void* pointer, std::uint64_t bytes);
   // Whether `bytes` from there on go beyond the allocation or variable of a device that holds the
   // pointer, or the mappings side by side. Other memory has no known end.
