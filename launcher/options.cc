@@ -289,7 +289,7 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
   queue_command->add_flag("--json", devices.json, "print JSON");
   SupportOptions support;
   CLI::App* support_command = app.add_subcommand(
-      "support", "list which CUDA functions are supported: cuspan support [NAMES]");
+      "support", "list which functions of CUDA and NVML are supported: cuspan support [NAMES]");
   support_command->add_option("names", support.names, "only these functions");
   support_command->add_flag("--json", support.json, "print JSON");
   CLI::App* bench_command = app.add_subcommand(

@@ -19,6 +19,7 @@
 #include "protocol/channel/socket.h"
 #include "proxy/inventory.h"
 #include "proxy/kernel_output.h"
+#include "proxy/observer.h"
 #include "proxy/server.h"
 
 namespace cuspan::proxy {
@@ -158,6 +159,24 @@ int ServeDevice(ControlSocket& socket, const ProxyStart& start) {
   return 1;
 }
 
+int ServeObserver(ControlSocket& socket, const ProxyStart& start) {
+  SetLogName(Format("cuspan proxy[{}]", start.name));
+  auto* place = new Place;  // Threads use it until the process ends.
+  Status ready = CheckStart(start);
+  if (ready.ok()) ready = TakeDescriptors(socket, start, *place);
+  ProxyReady answer;
+  answer.result = ready.ok() ? CUDA_SUCCESS : CUDA_ERROR_DEVICE_UNAVAILABLE;
+  answer.message = ready.message();
+  answer.window = start.window;
+  if (!socket.Send(answer).ok() || !ready.ok()) return 1;
+  std::thread([&socket, place] { ServeSocket(socket, *place); }).detach();
+  NvmlDevice device(start.uuid);
+  const Status served = Observe(*place->channel, device);
+  if (served.ok()) return 0;
+  LogError("the session was terminated: {}", served.message());
+  return 1;
+}
+
 int Run(int socket_fd) {
   // The agent's end dies with the agent, so a parent that is gone already is noticed by the first
   // read.
@@ -176,7 +195,8 @@ int Run(int socket_fd) {
     return 1;
   }
   Result<ProxyStart> start = ParseMessage<ProxyStart>(message->frame);
-  if (start.ok()) return ServeDevice(*socket, *start);
+  if (start.ok())
+    return start->observe ? ServeObserver(*socket, *start) : ServeDevice(*socket, *start);
   LogError("{}", start.status().message());
   return 1;
 }

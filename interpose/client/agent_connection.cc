@@ -39,9 +39,9 @@ std::uint32_t RankOfThisProcess() {
   return 0;
 }
 
-VisibleDevices Visible() {
+VisibleDevices Visible(bool all) {
   VisibleDevices visible;
-  if (const char* choice = std::getenv("CUDA_VISIBLE_DEVICES")) {
+  if (const char* choice = std::getenv("CUDA_VISIBLE_DEVICES"); choice != nullptr && !all) {
     visible.chosen = true;
     visible.choice = choice;
   }
@@ -54,7 +54,11 @@ VisibleDevices Visible() {
 
 }  // namespace
 
-Result<AgentConnection::Introduced> AgentConnection::Introduce() {
+Result<AgentConnection::Introduced> AgentConnection::Introduce() { return Introduce(false); }
+
+Result<AgentConnection::Introduced> AgentConnection::IntroduceObserver() { return Introduce(true); }
+
+Result<AgentConnection::Introduced> AgentConnection::Introduce(bool observer) {
   const char* address = std::getenv("CUSPAN_SOCKET");
   const std::optional<Key128> secret = ParseSecret(std::getenv("CUSPAN_SECRET"));
   if (address == nullptr || !secret)
@@ -70,7 +74,8 @@ Result<AgentConnection::Introduced> AgentConnection::Introduce() {
   hello.table_hash = kOpTableHash;
   hello.pid = static_cast<std::uint32_t>(::getpid());
   hello.program = program_invocation_short_name;
-  hello.visible = Visible();
+  hello.visible = Visible(observer);
+  hello.observer = observer;
   const int fds[] = {bell->fd()};
   CUSPAN_RETURN_IF_ERROR(socket->Send(hello, fds));
   bell->CloseFd();

@@ -27,6 +27,9 @@ class AgentConnection : public DeviceOpener {
   // kUnavailable when the program was not started by `cuspan run`; otherwise as the socket says, or
   // kRefused with the agent's reason. Begins the tracing of this process where the run is traced.
   static Result<Introduced> Introduce();
+  // The same for one who only asks about devices (observers.h): all that the run has for this
+  // process, whatever CUDA_VISIBLE_DEVICES says, as NVML counts them.
+  static Result<Introduced> IntroduceObserver();
 
   Result<Opened> Open(const OpenDevice& request, int region) override;
   Status Close(std::uint32_t context) override;
@@ -34,6 +37,7 @@ class AgentConnection : public DeviceOpener {
   bool Gone() const override;
 
  private:
+  static Result<Introduced> Introduce(bool observer);
   explicit AgentConnection(ControlSocket socket) : socket_(std::move(socket)) {}
 
   Mutex mutex_;  // Held for a question and its answer; Gone needs none.

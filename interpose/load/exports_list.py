@@ -1,4 +1,4 @@
-"""Reads the lists of functions that our libraries export: runtime_exports.txt and driver_exports.txt."""
+"""Reads the lists of functions that our libraries export: runtime_exports.txt, driver_exports.txt, nvml_exports.txt."""
 
 import re
 import sys
@@ -8,7 +8,7 @@ import typing
 class Export(typing.NamedTuple):
     name: str
     kind: str   # What it returns: "error", "pointer" or "struct:N".
-    since: int  # The version of CUDA that brought it, of the driver's; 0: none is given.
+    since: int  # The version of CUDA that brought it, of the driver's; of NVML's the form (2: _v2); 0: none is given.
     alias: str  # The function that it is another name of, or nothing.
     note: str   # What is not supported: nothing, "not", "absent", or "partly …".
 

@@ -1,10 +1,12 @@
 #include "interpose/load/loaded_object.h"
 
+#include "interpose/load/cupti.h"
 #include "interpose/load/elf_image.h"
 #include "interpose/load/entered.h"
 #include "interpose/load/patch.h"
 #include "interpose/load/static_cudart.h"
 #include "interpose/load/syscalls.h"
+#include "interpose/load/vendor_nvml.h"
 
 namespace cuspan::load {
 namespace {
@@ -88,6 +90,17 @@ void Explain(const char* what, const char* function, const PatchReport& report, 
   SysExit(127);
 }
 
+// Sends the first `count` of entry_list, functions that the object exports, to ours.
+Entered EnterExports(const LoadedObject& object, const ElfImage& image, int fd, std::size_t count,
+                     Warning* warning) {
+  const PatchReport report = PatchEntries(image, object.bias, fd, entry_list, count);
+  if (report.verdict == PatchVerdict::kDone) return Entered::kDone;
+  Explain(object.name, "a function", report, warning);
+  warning->Add(", so what it tells is not about the devices of the run").Publish();
+  if (report.verdict == PatchVerdict::kBroken) GiveUp(*warning);
+  return Entered::kNotEntered;
+}
+
 }  // namespace
 
 Entered EnterObject(const LoadedObject& object, const ExportTable& runtime, Warning* serious,
@@ -97,6 +110,15 @@ Entered EnterObject(const LoadedObject& object, const ExportTable& runtime, Warn
   ElfImage image;
   if (image.Parse(file.bytes()) != ElfImage::Verdict::kUsable) return Entered::kNotReadable;
   if (!IsLoadedAs(image, object)) return Entered::kOtherFile;
+  if (IsCupti(object.path)) {
+    const std::size_t count = ListCupti(image, entry_list, TargetList::kCapacity);
+    return EnterExports(object, image, file.fd(), count, lesser);
+  }
+  if (IsVendorNvml(object.path, image)) {
+    const std::size_t count =
+        ListVendorNvml(image, NvmlExports(), entry_list, TargetList::kCapacity);
+    return EnterExports(object, image, file.fd(), count, lesser);
+  }
 
   const ExportTable replacements =
       object.is_program ? ExportTable{} : ReplacementsFor(image.SharedName());

@@ -143,10 +143,13 @@ Status ClientSession::Introduce(const Frame& frame) {
   visible_ = std::move(visible.devices);
   bell_.emplace(std::move(bell));
   program_ = Format("{} (process {})", hello.program, hello.pid);
+  observer_ = hello.observer;
   niceness_ = NicenessOf(socket_.fd());
   LogInfo("session {}: {}", id_, program_);
   UniqueFd trace;
-  if (context_.trace != nullptr) trace = context_.trace->AddProcess(program_, id_, 0, true);
+  // The process of an observer has a session of its own if it uses a device.
+  if (context_.trace != nullptr && !observer_)
+    trace = context_.trace->AddProcess(program_, id_, 0, true);
   const int fds[] = {trace.get()};
   std::vector<DeviceDescription> devices;
   for (const std::uint32_t number : visible_) devices.push_back(context_.devices[number]);
@@ -234,12 +237,14 @@ Status ClientSession::OpenHere(const OpenDevice& open, UniqueFd shared_file, Dev
   request.shared_file = shared_file.get();
   request.file_bytes = open.file_bytes;
   UniqueFd trace;
-  if (context_.trace != nullptr)
+  if (context_.trace != nullptr && !observer_)
     trace = context_.trace->AddProcess(
         Format("GPU {} for device {}", description.ordinal, open.device), id_, open.context, false);
   request.trace = trace.get();
   request.lease = context_.leases.LeaseFd(description);
   request.niceness = niceness_;
+  request.observe = observer_;
+  request.uuid = description.uuid;
   const std::weak_ptr<ClientSession> weak = weak_from_this();
   ProxyHouse::Handlers handlers;
   handlers.ready = [weak, context = open.context](const ProxyReady& ready) {
@@ -270,8 +275,9 @@ Status ClientSession::OpenAway(const OpenDevice& open, Device& device) {
   CUSPAN_ASSIGN_OR_RETURN(
       device.channel, Channel::AttachAndKeep(std::move(own_fd), ChannelSide::kProxy, &context_.bell,
                                              std::move(client_bell)));
-  context_.relay->SendControl(description.agent, RemoteOpen{id_, open.context, description.ordinal,
-                                                            device.window, open.shared, niceness_});
+  context_.relay->SendControl(description.agent,
+                              RemoteOpen{id_, open.context, description.ordinal, device.window,
+                                         open.shared, niceness_, observer_});
   return Status::Ok();
 }
 
@@ -445,7 +451,7 @@ void ClientSession::AnswerClosed(std::uint32_t context) {
 }
 
 void ClientSession::Report(const Device& device) {
-  if (!device.channel) return;
+  if (!device.channel || observer_) return;
   const DeviceDescription& description = Description(device);
   const ChannelStatistics& statistics = device.channel->statistics();
   DeviceReport report;

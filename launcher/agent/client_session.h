@@ -93,6 +93,7 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
   bool rests_ = false;  // Nothing is read until a timer rings.
   std::string program_;
   int niceness_ = 0;                         // Of the process: its proxies have it, too.
+  bool observer_ = false;                    // As in ClientHello.
   std::vector<std::uint32_t> visible_;       // Numbers in the run.
   std::optional<Bell> bell_;                 // The client's.
   std::map<std::uint32_t, Device> devices_;  // By the numbers of contexts.

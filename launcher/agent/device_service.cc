@@ -98,12 +98,14 @@ Result<DeviceService::Device> DeviceService::StartDevice(const RemoteOpen& open)
   request.channel = fd.get();
   request.peer_bell = context_.bell.fd();
   UniqueFd trace;
-  if (context_.trace != nullptr)
+  if (context_.trace != nullptr && !open.observe)
     trace = context_.trace->AddProcess(Format("GPU {} for device {}", open.ordinal, open.context),
                                        open.session, open.context, false);
   request.trace = trace.get();
   request.lease = context_.leases.LeaseFd(*description);
   request.niceness = open.niceness;
+  request.observe = open.observe;
+  request.uuid = description->uuid;
   const RouteKey key{open.session, open.context};
   CUSPAN_ASSIGN_OR_RETURN(
       std::shared_ptr<ProxyProcess> proxy,

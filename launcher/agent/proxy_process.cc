@@ -130,6 +130,8 @@ Result<std::shared_ptr<ProxyProcess>> ProxyHouse::Start(const ProxyRequest& requ
   start.shared = request.shared;
   start.shared_file = request.shared_file >= 0;
   start.file_bytes = request.file_bytes;
+  start.observe = request.observe;
+  start.uuid = request.uuid;
   std::vector<int> fds = {request.channel, bell.fd(), request.peer_bell};
   if (start.shared_file) fds.push_back(request.shared_file);
   start.trace = request.trace >= 0;

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <array>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -36,6 +37,8 @@ struct ProxyRequest {
   int trace = -1;                // The memory for its trace, in a traced run.
   int lease = -1;                // The lock of its GPU, which it keeps as long as it lives.
   int niceness = 0;              // Of the program: work for one that gives way gives way, too.
+  bool observe = false;          // It only tells about the device with `uuid`, without a context.
+  std::array<std::uint8_t, 16> uuid{};
 };
 
 class ProxyProcess;

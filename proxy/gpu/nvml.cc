@@ -2,68 +2,62 @@
 
 #include <dlfcn.h>
 
+#include <cstring>
 #include <string>
 
-#include "common/format.h"
 #include "common/log.h"
 
 namespace cuspan::proxy {
-namespace {
 
-// As NVIDIA's "NVML API Reference Guide" has them: every call returns 0 for success; memory is
-// nvmlMemory_t.
-struct Memory {
-  unsigned long long total = 0;
-  unsigned long long free = 0;
-  unsigned long long used = 0;
-};
-using NvmlDevice = void*;
-
-struct Nvml {
-  int (*init)() = nullptr;
-  int (*shutdown)() = nullptr;
-  int (*find)(const char* uuid, NvmlDevice* device) = nullptr;
-  int (*memory)(NvmlDevice device, Memory* memory) = nullptr;
-};
-
-template <typename Function>
-bool Find(void* library, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(::dlsym(library, name));
-  return function != nullptr;
-}
-
-// The text by which NVML knows a device: "GPU-" or "MIG-" and the UUID in the usual groups.
-std::string UuidText(const char* kind, const std::array<std::uint8_t, 16>& uuid) {
-  std::string text = kind;
-  for (std::size_t i = 0; i < uuid.size(); ++i) {
-    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-    AppendFormat(text, "{:02x}", uuid[i]);
+std::unique_ptr<Nvml> Nvml::Load() {
+  void* const library = ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return nullptr;
+  std::unique_ptr<Nvml> nvml(new Nvml(library));
+  auto* const init = nvml->Function<int()>("nvmlInit_v2");
+  if (init == nullptr || nvml->Symbol("nvmlShutdown") == nullptr || init() != nvml::kSuccess) {
+    // Without the destructor, which would end what was not begun.
+    static_cast<void>(nvml.release());
+    return nullptr;
   }
-  return text;
+  return nvml;
 }
 
-}  // namespace
+Nvml::~Nvml() { Function<int()>("nvmlShutdown")(); }
+
+void* Nvml::Symbol(const char* name) const { return ::dlsym(library_, name); }
+
+nvml::Device Nvml::Find(const std::array<std::uint8_t, 16>& uuid, bool* mig) const {
+  auto* const find = Function<int(const char*, nvml::Device*)>("nvmlDeviceGetHandleByUUID");
+  if (find == nullptr) return nullptr;
+  for (const bool part : {false, true}) {
+    nvml::Device device = nullptr;
+    if (find(nvml::UuidText(part, uuid).c_str(), &device) != nvml::kSuccess) continue;
+    *mig = part;
+    return device;
+  }
+  return nullptr;
+}
 
 void AskNvml(std::vector<DeviceDescription>& devices) {
-  void* const library = ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-  Nvml nvml;
-  if (library == nullptr || !Find(library, "nvmlInit_v2", nvml.init) ||
-      !Find(library, "nvmlShutdown", nvml.shutdown) ||
-      !Find(library, "nvmlDeviceGetHandleByUUID", nvml.find) ||
-      !Find(library, "nvmlDeviceGetMemoryInfo", nvml.memory) || nvml.init() != 0) {
+  const std::unique_ptr<Nvml> nvml = Nvml::Load();
+  if (nvml == nullptr) {
     LogInfo("libnvidia-ml.so.1 not found: the free memory of the GPUs is unknown");
     return;
   }
+  std::string release;
+  char text[80] = "";
+  auto* const version = nvml->Function<int(char*, unsigned)>("nvmlSystemGetDriverVersion");
+  if (version != nullptr && version(text, sizeof text) == nvml::kSuccess)
+    release.assign(text, ::strnlen(text, sizeof text));
+  auto* const memory = nvml->Function<int(nvml::Device, nvml::Memory*)>("nvmlDeviceGetMemoryInfo");
   for (DeviceDescription& device : devices) {
-    NvmlDevice handle = nullptr;
-    if (nvml.find(UuidText("GPU-", device.uuid).c_str(), &handle) != 0) {
-      if (nvml.find(UuidText("MIG-", device.uuid).c_str(), &handle) != 0) continue;
-      device.mig = true;
-    }
-    Memory memory;
-    if (nvml.memory(handle, &memory) == 0) device.free_bytes = memory.free;
+    device.driver_release = release;
+    nvml::Device handle = nvml->Find(device.uuid, &device.mig);
+    if (handle == nullptr) continue;
+    nvml::Memory bytes{};
+    if (memory != nullptr && memory(handle, &bytes) == nvml::kSuccess)
+      device.free_bytes = bytes.free;
   }
-  nvml.shutdown();
 }
 
 }  // namespace cuspan::proxy

@@ -13,7 +13,8 @@ sys.path.insert(0, str(ROOT / "interpose/load"))
 import exports_list  # noqa: E402: found by the line above.
 import generate_support  # noqa: E402: the same.
 
-LISTS = [ROOT / "interpose/load/runtime_exports.txt", ROOT / "interpose/driver/driver_exports.txt"]
+LISTS = [ROOT / "interpose" / path
+         for path in ("load/runtime_exports.txt", "driver/driver_exports.txt", "nvml/nvml_exports.txt")]
 
 
 class SupportTest(unittest.TestCase):
@@ -32,7 +33,7 @@ class SupportTest(unittest.TestCase):
         tables = [generate_support.read_table(path) for path in LISTS]
         self.assertEqual(document, generate_support.with_document_part(document, tables),
                          "renew it: python3 interpose/load/generate_support.py interpose/load/runtime_exports.txt"
-                         " interpose/driver/driver_exports.txt --document docs/support.md")
+                         " interpose/driver/driver_exports.txt interpose/nvml/nvml_exports.txt --document docs/support.md")
 
 
 if __name__ == "__main__":

@@ -77,6 +77,7 @@ class Install(SystemTest):
         for name in ("bin/cuspan", "bin/cuspan-agent", "lib/cuspan/cuspan-proxy", "lib/cuspan/libcuspan.so",
                      "lib/cuspan/runtime/libcudart.so.11.0", "lib/cuspan/runtime/libcudart.so.12",
                      "lib/cuspan/runtime/libcudart.so.13", "lib/cuspan/runtime/libcuda.so.1",
+                     "lib/cuspan/runtime/libnvidia-ml.so.1",
                      "lib/cuspan/soft/libcuda.so.1"):
             self.assertTrue((self.prefix / name).is_file(), name)
         # Where ldconfig looks there must be nothing that a program could take for the vendor's.

@@ -126,6 +126,32 @@ TEST_F(ProcessTest, AStartWithoutASecretIsRefused) {
   EXPECT_EQ(Exit(), 1);
 }
 
+// It needs no driver, and no device that it could open.
+TEST_F(ProcessTest, AnObserverAnswersAndDoesNothingElse) {
+  ProxyStart start = Start("/nowhere/libcuda.so.1");
+  start.observe = true;
+  const ProxyReady ready = SendStart(start);
+  ASSERT_EQ(ready.result, 0) << ready.message;
+  channel->Post(NvmlAsk{"nvmlNoQuestion", {}});
+  bell->Wait([&] { return channel->HasFrame() || channel->closed(); }, kPatience,
+             WaitStages::ForThisMachine());
+  const std::optional<Frame> frame = Must(channel->Peek());
+  ASSERT_TRUE(frame.has_value());
+  EXPECT_EQ(Must(ParseMessage<NvmlAnswer>(*frame)).result, 13);  // NVML_ERROR_FUNCTION_NOT_FOUND
+  channel->Pop();
+  channel->Post(MemoryMap{kWindow, 4096}, 1);
+  EXPECT_EQ(Exit(), 1);
+  EXPECT_TRUE(channel->lost());
+}
+
+TEST_F(ProcessTest, AnObserverEndsWithItsSocket) {
+  ProxyStart start = Start("soft");
+  start.observe = true;
+  ASSERT_EQ(SendStart(start).result, 0);
+  socket.reset();
+  EXPECT_EQ(Exit(), 0);
+}
+
 TEST_F(ProcessTest, AStartWithoutDescriptorsIsRefused) {
   ASSERT_TRUE(socket->Send(Start("soft")).ok());
   EXPECT_THAT(Must(socket->Expect<ProxyReady>(kPatience)).message, HasSubstr("no channel"));

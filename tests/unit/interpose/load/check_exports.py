@@ -25,10 +25,11 @@ def is_listed_release(toolkit):
 
 
 def main():
-    nm, runtime_list, runtime, driver_list, driver, toolkit = sys.argv[1:]
+    nm, runtime_list, runtime, driver_list, driver, nvml_list, toolkit = sys.argv[1:]
     lost = []
     for names, ours, theirs in ((runtime_list, runtime, "lib*/libcudart.so.[0-9]*"),
-                                (driver_list, driver, "lib*/stubs/libcuda.so")):
+                                (driver_list, driver, "lib*/stubs/libcuda.so"),
+                                (nvml_list, driver, "lib*/stubs/libnvidia-ml.so")):
         wanted = listed(names)
         lost += [f"{ours} does not export {name}" for name in sorted(wanted - exported(nm, ours))]
         if not is_listed_release(toolkit):

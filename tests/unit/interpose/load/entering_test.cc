@@ -61,6 +61,22 @@ TEST(Entering, LibrariesLoadedLater) {
   }
 }
 
+TEST(Entering, CuptiIsToldItsVersionAndRefuses) {
+  const Outcome outcome = RunShell(Entered(LOADS_CUPTI " " CUPTI));
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_EQ(outcome.output,
+            "app: version 0 130042\n"
+            "app: subscribe 27, enable 27\n"
+            "app: text 0 CUPTI_ERROR_NOT_SUPPORTED\n"
+            "app: other 13\n");
+}
+
+TEST(Entering, CuptiOutsideOfRunsIsItsOwn) {
+  const Outcome outcome = RunShell(LOADS_CUPTI " " CUPTI);
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("app: subscribe 0, enable 0\n"));
+}
+
 TEST(Entering, LibrariesLoadedByThreadsAndInAnotherNameSpace) {
   const std::filesystem::path folder =
       testing::TempDir() + "cuspan_load_" + std::to_string(getpid());

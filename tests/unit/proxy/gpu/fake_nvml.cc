@@ -1,5 +1,5 @@
 // Stands in for libnvidia-ml.so.1: knows GPU-01000000-… with 5 bytes free, and the part of a GPU
-// MIG-02000000-… with 3.
+// MIG-02000000-… with 3. The first is at 41 degrees, and tells other things that tests ask for.
 #include <cstring>
 #include <string>
 
@@ -32,6 +32,60 @@ EXPORT int nvmlDeviceGetHandleByUUID(const char* uuid, void** device) {
   } else {
     return 6;  // NVML_ERROR_NOT_FOUND
   }
+  return 0;
+}
+EXPORT int nvmlSystemGetDriverVersion(char* version, unsigned length) {
+  if (length < 8) return 7;  // NVML_ERROR_INSUFFICIENT_SIZE
+  std::strcpy(version, "580.1.2");
+  return 0;
+}
+EXPORT int nvmlDeviceGetTemperature(void* device, unsigned sensor, unsigned* celsius) {
+  if (device != &g_gpu) return 3;  // NVML_ERROR_NOT_SUPPORTED
+  if (sensor != 0) return 2;       // NVML_ERROR_INVALID_ARGUMENT
+  *celsius = 41;
+  return 0;
+}
+EXPORT int nvmlDeviceGetUtilizationRates(void*, unsigned* percent) {
+  percent[0] = 93;
+  percent[1] = 17;
+  return 0;
+}
+EXPORT int nvmlDeviceGetTotalEccErrors(void*, unsigned error, unsigned counter,
+                                       unsigned long long* count) {
+  *count = (1ULL << 40) + 10 * error + counter;
+  return 0;
+}
+EXPORT int nvmlDeviceGetEncoderUtilization(void*, unsigned* percent, unsigned* microseconds) {
+  *percent = 8;
+  *microseconds = 167000;
+  return 0;
+}
+EXPORT int nvmlDeviceGetP2PStatus(void* device, void* peer, unsigned ability, int* status) {
+  *status = device == &g_gpu && peer == &g_part ? static_cast<int>(ability) : 6;
+  return 0;
+}
+EXPORT int nvmlDeviceGetFieldValues(void*, int count, void* values) {
+  struct Value {
+    unsigned field, scope;
+    long long timestamp, latency;
+    int type, result;
+    unsigned long long value;
+  };
+  auto* const value = static_cast<Value*>(values);
+  if (count != 1) return 2;
+  value->type = 3;
+  value->result = value->field == 83 ? 0 : 3;
+  value->value = 1234567890123;
+  return 0;
+}
+EXPORT int nvmlDeviceGetMemoryInfo_v2(void*, void* memory) {
+  struct MemoryV2 {
+    unsigned version;
+    unsigned long long total, reserved, free, used;
+  };
+  auto* const told = static_cast<MemoryV2*>(memory);
+  if (told->version != (2U << 24 | sizeof(MemoryV2))) return 25;
+  *told = {told->version, 9, 1, 5, 3};
   return 0;
 }
 EXPORT int nvmlDeviceGetMemoryInfo(void* device, Memory* memory) {

@@ -1,0 +1,103 @@
+#include "interpose/nvml/library.h"
+
+#include <pthread.h>
+
+#include <utility>
+
+#include "common/log.h"
+#include "interpose/client/agent_connection.h"
+
+namespace cuspan::nvml {
+
+Library& Library::Instance() {
+  // Never destroyed: the program may call us while it exits.
+  static Library* const library = [] {
+    auto* const made = new Library;
+    ::pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild);
+    return made;
+  }();
+  return *library;
+}
+
+// The child has the parent's memory, so it knows the devices; whom the parent asks is the parent's.
+void Library::BeforeFork() CUSPAN_NO_THREAD_SAFETY_ANALYSIS { Instance().mutex_.lock(); }
+void Library::AfterForkInParent() CUSPAN_NO_THREAD_SAFETY_ANALYSIS { Instance().mutex_.unlock(); }
+void Library::AfterForkInChild() CUSPAN_NO_THREAD_SAFETY_ANALYSIS {
+  Library& library = Instance();
+  // Not destroyed: another thread of the parent may have been in it.
+  static_cast<void>(new std::shared_ptr<Observers>(std::move(library.observers_)));
+  library.mutex_.unlock();
+}
+
+int Library::Start() {
+  const MutexLock lock(mutex_);
+  if (!known_) {
+    Result<AgentConnection::Introduced> told = AgentConnection::IntroduceObserver();
+    if (!told.ok()) {
+      LogError("NVML has no devices: {}", told.status().message());
+      return kDriverNotLoaded;
+    }
+    devices_ = std::move(told->devices);
+    known_ = true;
+  }
+  ++started_;
+  return kSuccess;
+}
+
+int Library::Stop() {
+  std::shared_ptr<Observers> over;
+  const MutexLock lock(mutex_);
+  if (started_ == 0) return kUninitialized;
+  // Who asks just now has its answer first.
+  if (--started_ == 0) over = std::move(observers_);
+  return kSuccess;
+}
+
+void Library::StartWith(std::vector<DeviceDescription> devices,
+                        std::unique_ptr<Observers> observers) {
+  const MutexLock lock(mutex_);
+  devices_ = std::move(devices);
+  observers_ = std::move(observers);
+  known_ = true;
+  ++started_;
+}
+
+bool Library::started() const {
+  const MutexLock lock(mutex_);
+  return started_ != 0;
+}
+
+const DeviceDescription* Library::Find(Device handle) const {
+  for (const DeviceDescription& device : devices_)
+    if (&device == handle) return &device;
+  return nullptr;
+}
+
+int Library::Ask(const DeviceDescription& device, const char* function,
+                 std::vector<std::uint32_t> arguments, std::vector<std::uint64_t>* values) {
+  std::shared_ptr<Observers> observers;
+  {
+    const MutexLock lock(mutex_);
+    if (observers_ == nullptr) {
+      Result<AgentConnection::Introduced> told = AgentConnection::IntroduceObserver();
+      if (!told.ok()) {
+        LogInfo("{}: {}", function, told.status().message());
+        return kGpuIsLost;
+      }
+      observers_ = std::make_shared<Observers>(std::move(told->agent), std::move(told->bell));
+    }
+    observers = observers_;
+  }
+  NvmlAsk ask;
+  ask.function = function;
+  ask.arguments = std::move(arguments);
+  Result<NvmlAnswer> answer = observers->Ask(IndexOf(device), ask);
+  if (!answer.ok()) {
+    LogInfo("{}: {}", function, answer.status().message());
+    return kGpuIsLost;
+  }
+  *values = std::move(answer->values);
+  return answer->result;
+}
+
+}  // namespace cuspan::nvml

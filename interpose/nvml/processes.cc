@@ -1,0 +1,93 @@
+// The processes that use a device: this one, as far as this one knows. On the device's node it is a
+// proxy, whose number there means nothing here.
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "interpose/calls/device.h"
+#include "interpose/nvml/library.h"
+#include "interpose/nvml/this_process.h"
+
+namespace cuspan::nvml {
+namespace {
+
+// The life of the device's primary context in this process; null when there is none.
+std::shared_ptr<Link> LinkTo(const DeviceDescription& device) {
+  Session* const session = Session::IfStarted();
+  if (session == nullptr) return nullptr;
+  for (int number = 0; number < session->devices().count(); ++number) {
+    const DeviceDescription& each = session->devices().description(number);
+    if (each.agent == device.agent && each.ordinal == device.ordinal && each.uuid == device.uuid)
+      return session->devices().Opened(number);
+  }
+  return nullptr;
+}
+
+// NVML_VALUE_NOT_AVAILABLE
+constexpr unsigned long long kNotAvailable = ~0ULL;
+
+// Fills in what both forms of the structure have.
+template <typename Info>
+int ListProcesses(Device handle, unsigned* count, Info* infos) {
+  return AnswerAbout(handle, [&](Library&, const DeviceDescription& device) -> int {
+    if (count == nullptr || (*count != 0 && infos == nullptr)) return kInvalidArgument;
+    const unsigned room = *count;
+    *count = UsedByThisProcess(device) ? 1 : 0;
+    if (*count > room) return kInsufficientSize;
+    if (*count == 0) return kSuccess;
+    Info info{};
+    info.pid = static_cast<unsigned>(::getpid());
+    // Of a real GPU that is not known apart from what others use.
+    info.used_memory = device.software ? UsedHere(device).value_or(kNotAvailable) : kNotAvailable;
+    if constexpr (std::is_same_v<Info, ProcessInfo>)
+      info.gpu_instance = info.compute_instance = kNoInstance;
+    infos[0] = info;
+    return kSuccess;
+  });
+}
+
+// Nobody draws with a device of the run, or shares it by MPS.
+int ListNone(Device handle, unsigned* count) {
+  return AnswerAbout(handle, [&](Library&, const DeviceDescription&) -> int {
+    if (count == nullptr) return kInvalidArgument;
+    *count = 0;
+    return kSuccess;
+  });
+}
+
+}  // namespace
+
+bool UsedByThisProcess(const DeviceDescription& device) { return LinkTo(device) != nullptr; }
+
+std::optional<std::uint64_t> UsedHere(const DeviceDescription& device) {
+  const std::shared_ptr<Link> link = LinkTo(device);
+  std::size_t free = 0;
+  std::size_t total = 0;
+  if (link == nullptr || GetMemoryInfo(*link, &free, &total).failed()) return std::nullopt;
+  return total - std::min(free, total);
+}
+
+}  // namespace cuspan::nvml
+
+using namespace cuspan;        // NOLINT: the entry points below are the C API.
+using namespace cuspan::nvml;  // NOLINT: the same.
+
+CUSPAN_EXPORT int nvmlDeviceGetComputeRunningProcesses(Device device, unsigned* count,
+                                                       ProcessInfoV1* infos) {
+  return ListProcesses(device, count, infos);
+}
+
+CUSPAN_EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(Device device, unsigned* count,
+                                                          ProcessInfo* infos) {
+  return ListProcesses(device, count, infos);
+}
+
+CUSPAN_EXPORT int nvmlDeviceGetGraphicsRunningProcesses_v3(Device device, unsigned* count,
+                                                           ProcessInfo*) {
+  return ListNone(device, count);
+}
+
+CUSPAN_EXPORT int nvmlDeviceGetMPSComputeRunningProcesses_v3(Device device, unsigned* count,
+                                                             ProcessInfo*) {
+  return ListNone(device, count);
+}

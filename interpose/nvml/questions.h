@@ -1,0 +1,64 @@
+// Questions that are put to the NVML of a device's node, as functions of NVML put them.
+#pragma once
+
+#include <type_traits>
+
+#include "interpose/nvml/library.h"
+
+namespace cuspan::nvml {
+
+// What was told, value by value.
+class Told {
+ public:
+  explicit Told(std::vector<std::uint64_t> values) : values_(std::move(values)) {}
+  // Whether all was told, and nothing else.
+  bool complete() const { return next_ == values_.size(); }
+
+  template <typename Number>
+    requires std::is_integral_v<Number>
+  void Take(Number& number) {
+    number = static_cast<Number>(Next());
+  }
+  void Take(Utilization& percent) { Take(percent.gpu), Take(percent.memory); }
+  void Take(Memory& memory) { Take(memory.total), Take(memory.free), Take(memory.used); }
+  void Take(Bar1Memory& memory) { Take(memory.total), Take(memory.free), Take(memory.used); }
+
+ private:
+  std::uint64_t Next() {
+    const std::size_t at = next_++;
+    return at < values_.size() ? values_[at] : 0;
+  }
+
+  const std::vector<std::uint64_t> values_;
+  std::size_t next_ = 0;
+};
+
+// The arguments are as the function has them behind the device: numbers go to the node, and what
+// pointers point to comes from there; it is as it was where the result is not kSuccess.
+template <typename... Arguments>
+int AskAbout(Device handle, const char* function, Arguments... arguments) {
+  return AnswerAbout(handle, [&](Library& library, const DeviceDescription& device) -> int {
+    bool usable = true;
+    std::vector<std::uint32_t> numbers;
+    const auto give = [&](auto argument) {
+      if constexpr (std::is_pointer_v<decltype(argument)>)
+        usable = usable && argument != nullptr;
+      else
+        numbers.push_back(argument);
+    };
+    (give(arguments), ...);
+    if (!usable) return kInvalidArgument;
+    std::vector<std::uint64_t> values;
+    if (const int result = library.Ask(device, function, std::move(numbers), &values);
+        result != kSuccess)
+      return result;
+    Told told(std::move(values));
+    const auto take = [&](auto argument) {
+      if constexpr (std::is_pointer_v<decltype(argument)>) told.Take(*argument);
+    };
+    (take(arguments), ...);
+    return told.complete() ? kSuccess : kUnknown;
+  });
+}
+
+}  // namespace cuspan::nvml

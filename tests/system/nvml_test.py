@@ -1,0 +1,49 @@
+"""NVIDIA's management library in a run, apart from CUDA."""
+import sys
+
+from harness import SystemTest, build
+
+# Asks NVML of all devices, forks, and uses CUDA in the child, for which the parent has begun none.
+PROGRAM = """
+import ctypes, os
+os.environ["CUDA_VISIBLE_DEVICES"] = "1"
+nvml = ctypes.CDLL("libnvidia-ml.so.1")
+count, celsius, handle = ctypes.c_uint(), ctypes.c_uint(), ctypes.c_void_p()
+assert nvml.nvmlInit_v2() == 0 and nvml.nvmlDeviceGetCount_v2(ctypes.byref(count)) == 0
+print("devices", count.value)
+def temperature(device):
+    assert nvml.nvmlDeviceGetHandleByIndex_v2(device, ctypes.byref(handle)) == 0
+    return nvml.nvmlDeviceGetTemperature(handle, 0, ctypes.byref(celsius))
+print("before", *map(temperature, range(count.value)), flush=True)
+if os.fork() == 0:
+    cuda = ctypes.CDLL("libcudart.so.13")
+    print("child", *map(temperature, range(count.value)))
+    print("cuda", cuda.cudaGetDeviceCount(ctypes.byref(count)), count.value, flush=True)
+    os._exit(0)
+assert os.wait()[1] == 0
+print("after", *map(temperature, range(count.value)))
+assert nvml.nvmlShutdown() == 0
+"""
+
+
+class Nvml(SystemTest):
+    def test_it_is_apart_from_cuda(self):
+        for path in ("auto", "never"):
+            with self.subTest(path=path):
+                result = self.run_command(
+                    self.cuspan("run", "--gpus", "2", "--same-node", path, "--stats", "--", sys.executable, "-c", PROGRAM),
+                    self.environment(2))
+                self.assertEqual(result.stdout.splitlines(),
+                                 ["devices 2", "before 3 3", "child 3 3", "cuda 0 1", "after 3 3"])
+                # Nobody has used a device.
+                self.assertNotIn("cuspan software GPU", result.stderr)
+                self.assert_nothing_left()
+
+    def test_a_library_that_is_named_by_its_path_shows_the_devices_of_the_run(self):
+        library = build() / "tests/unit/interpose/load/programs/libnvidia-ml.so.1"
+        if not library.is_file():
+            self.skipTest("it is not built")
+        program = PROGRAM.replace('"libnvidia-ml.so.1"', repr(str(library))).partition("def")[0]
+        result = self.run_command(self.cuspan("run", "--gpus", "2", "--", sys.executable, "-c", program),
+                                  self.environment(2))
+        self.assertEqual(result.stdout, "devices 2\n")
