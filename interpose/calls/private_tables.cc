@@ -132,8 +132,9 @@ struct KnownTable {
   const void* table;
 };
 
-// cuBLAS, cuBLASLt and cuFFT ask for the first two, cuFFT for the third.
-std::array<KnownTable, 3> KnownTables() {
+// cuBLAS, cuBLASLt and cuFFT ask for the first two, cuFFT for the third. cuBLASLt asks for the last
+// one and does not look whether there is one; none of its functions is supported.
+std::array<KnownTable, 4> KnownTables() {
   static const auto thread = [] {
     auto table = Missings<0x42d85a81>(std::make_index_sequence<3>());
     table[2] = Address(&CurrentContextOf);
@@ -151,6 +152,7 @@ std::array<KnownTable, 3> KnownTables() {
     table[7] = Address(&EachFunction);
     return table;
   }();
+  static const auto unsupported = Missings<0x1734dc26>(std::make_index_sequence<17>());
   return {{{{0x42, 0xd8, 0x5a, 0x81, 0x23, 0xf6, 0xcb, 0x47, 0x82, 0x98, 0xf6, 0xe7, 0x8a, 0x3a,
              0xec, 0xdc},
             thread.data()},
@@ -159,7 +161,10 @@ std::array<KnownTable, 3> KnownTables() {
             contexts.data()},
            {{0x6e, 0x16, 0x3f, 0xbe, 0xb9, 0x58, 0x44, 0x4d, 0x83, 0x5c, 0xe1, 0x82, 0xaf, 0xf1,
              0x99, 0x1e},
-            modules.data()}}};
+            modules.data()},
+           {{0x17, 0x34, 0xdc, 0x26, 0x80, 0x0d, 0x47, 0x45, 0x87, 0x26, 0xc0, 0xf1, 0xe7, 0xdd,
+             0x8b, 0xca},
+            unsupported.data()}}};
 }
 
 }  // namespace

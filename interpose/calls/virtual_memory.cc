@@ -34,6 +34,9 @@ Error CheckAllocation(Session& session, const CUmemAllocationProp* properties,
   if (location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
   if (!HasDevice(session, location.id)) return CUDA_ERROR_INVALID_DEVICE;
   if (!session.devices().description(location.id).virtual_memory) return CUDA_ERROR_NOT_SUPPORTED;
+  // Asked for to see whether it is there: CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED is 0.
+  if (properties->requestedHandleTypes == CU_MEM_HANDLE_TYPE_FABRIC)
+    return CUDA_ERROR_NOT_SUPPORTED;
   if (properties->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE &&
       properties->requestedHandleTypes != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
     return NotSupported("cuMemCreate with a handle type other than a file descriptor");

@@ -246,18 +246,17 @@ bool VirtualMemory::FindWhole(std::uint64_t address, std::uint64_t bytes, Mappin
 }
 
 CUresult VirtualMemory::Map(std::uint64_t address, std::uint64_t bytes, std::uint64_t handle) {
-  if (bytes == 0 || !IsMultiple(address) || !IsMultiple(bytes)) return CUDA_ERROR_INVALID_VALUE;
+  if (bytes == 0 || !IsMultiple(address)) return CUDA_ERROR_INVALID_VALUE;
   const MutexLock lock(mutex_);
   const auto allocation = FindAllocation(handle);
-  if (allocation == nullptr || bytes > allocation->facts.bytes ||
-      FindReserved(address, bytes) == reserved_.end())
-    return CUDA_ERROR_INVALID_VALUE;
+  if (allocation == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  // The driver maps allocations as a whole.
+  if (bytes != allocation->facts.bytes) return CUDA_ERROR_NOT_SUPPORTED;
+  if (FindReserved(address, bytes) == reserved_.end()) return CUDA_ERROR_INVALID_VALUE;
   const auto next = mapped_.lower_bound(address);
   if (FindMapped(address) != mapped_.end() ||
       (next != mapped_.end() && next->first - address < bytes))
     return CUDA_ERROR_INVALID_VALUE;
-  // The driver maps allocations as a whole.
-  if (bytes != allocation->facts.bytes) return CUDA_ERROR_NOT_SUPPORTED;
   const std::shared_ptr<Link> link = LinkOf(allocation->link);
   if (link == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const auto mapped = mapped_.emplace(address, Mapped{bytes, allocation, {}, {}}).first;

@@ -17,8 +17,8 @@ CUSPAN_EXPORT CUresult cuMemAddressReserve(CUdeviceptr* address, std::size_t byt
                                            unsigned long long flags) {
   return AnswerWithDriver([&](Session& session) -> Error {
     const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-    if (address == nullptr || bytes == 0 || bytes % page != 0 || hint % page != 0 || flags != 0 ||
-        (alignment != 0 && !std::has_single_bit(alignment)))
+    if (address == nullptr || bytes == 0 || bytes % page != 0 || hint % kDriverGranularity != 0 ||
+        flags != 0 || (alignment != 0 && !std::has_single_bit(alignment)))
       return CUDA_ERROR_INVALID_VALUE;
     std::uint64_t reserved = 0;
     CUSPAN_RETURN_IF_FAILED(session.virtual_memory().Reserve(bytes, alignment, hint, &reserved));
@@ -122,8 +122,9 @@ CUSPAN_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHand
 CUSPAN_EXPORT CUresult cuMemMap(CUdeviceptr address, std::size_t bytes, std::size_t offset,
                                 CUmemGenericAllocationHandle handle, unsigned long long flags) {
   return AnswerWithDriver([&](Session& session) -> Error {
-    // CUDA maps from the start of an allocation only.
-    if (flags != 0 || offset != 0) return CUDA_ERROR_INVALID_VALUE;
+    if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
+    // The driver maps allocations as a whole.
+    if (offset != 0) return CUDA_ERROR_NOT_SUPPORTED;
     return session.virtual_memory().Map(address, bytes, handle);
   });
 }

@@ -86,6 +86,17 @@ CUSPAN_EXPORT cudaError_t cudaGetKernel(cudaKernel_t* kernel, const void* functi
   return Answer([&] { return GetKernel(kernel, function); });
 }
 
+// A CUfunction, CUkernel and cudaKernel_t are one object.
+CUSPAN_EXPORT cudaError_t cudaGetFuncBySymbol(cudaFunction_t* function, const void* symbol) {
+  return Answer([&]() -> Error {
+    if (function == nullptr) return cudaErrorInvalidValue;
+    cudaKernel_t kernel = nullptr;
+    CUSPAN_RETURN_IF_FAILED(GetKernel(&kernel, symbol));
+    *function = reinterpret_cast<cudaFunction_t>(kernel);
+    return cudaSuccess;
+  });
+}
+
 CUSPAN_EXPORT cudaError_t cudaFuncGetName(const char** name, const void* function) {
   return Answer([&]() -> Error {
     if (name == nullptr) return cudaErrorInvalidValue;

@@ -2,41 +2,52 @@
 
 #include <iterator>
 
+#include "common/log.h"
+#include "protocol/api/address_plan.h"
+
 namespace cuspan::proxy {
 
 Reservations::~Reservations() {
   for (const auto& [address, bytes] : mapped_) driver_.cuMemUnmap(address, bytes);
   const MutexLock lock(mutex_);
   for (const auto& [number, memory] : allocations_) driver_.cuMemRelease(memory);
-  for (const auto& [address, bytes] : reserved_) driver_.cuMemAddressFree(address, bytes);
+  for (const std::uint64_t block : blocks_) driver_.cuMemAddressFree(block, kReservationBlock);
+}
+
+CUresult Reservations::TakeBlock(std::uint64_t block) {
+  if (blocks_.contains(block)) return CUDA_SUCCESS;
+  CUdeviceptr got = 0;
+  if (const CUresult result = driver_.cuMemAddressReserve(&got, kReservationBlock, 0, block, 0);
+      result != CUDA_SUCCESS)
+    return result;
+  if (got != block) {
+    LogWarn("the driver reserves {} GiB of device addresses at 0x{:x}, not at 0x{:x}",
+            kReservationBlock >> 30, got, block);
+    driver_.cuMemAddressFree(got, kReservationBlock);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  blocks_.insert(block);
+  return CUDA_SUCCESS;
 }
 
 CUresult Reservations::Reserve(std::uint64_t address, std::uint64_t bytes) {
-  CUdeviceptr got = 0;
-  if (const CUresult result = driver_.cuMemAddressReserve(&got, bytes, 0, address, 0);
-      result != CUDA_SUCCESS)
-    return result;
-  if (got != address) {
-    driver_.cuMemAddressFree(got, bytes);
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  }
+  const std::uint64_t first = address / kReservationBlock * kReservationBlock;
+  for (std::uint64_t block = first; block < address + bytes; block += kReservationBlock)
+    if (const CUresult result = TakeBlock(block); result != CUDA_SUCCESS) return result;
   const MutexLock lock(mutex_);
   reserved_[address] = bytes;
   return CUDA_SUCCESS;
 }
 
 CUresult Reservations::Free(std::uint64_t address) {
-  std::uint64_t bytes = 0;
-  {
-    const MutexLock lock(mutex_);
-    const auto found = reserved_.find(address);
-    if (found == reserved_.end()) return CUDA_ERROR_INVALID_VALUE;
-    bytes = found->second;
-    const auto mapped = mapped_.lower_bound(address);
-    if (mapped != mapped_.end() && mapped->first - address < bytes) return CUDA_ERROR_INVALID_VALUE;
-    reserved_.erase(found);
-  }
-  return driver_.cuMemAddressFree(address, bytes);
+  const MutexLock lock(mutex_);
+  const auto found = reserved_.find(address);
+  if (found == reserved_.end()) return CUDA_ERROR_INVALID_VALUE;
+  const auto mapped = mapped_.lower_bound(address);
+  if (mapped != mapped_.end() && mapped->first - address < found->second)
+    return CUDA_ERROR_INVALID_VALUE;
+  reserved_.erase(found);
+  return CUDA_SUCCESS;
 }
 
 CUresult Reservations::Make(std::uint64_t allocation, std::uint64_t bytes) {

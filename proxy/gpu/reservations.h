@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 
 #include "common/mutex.h"
 #include "proxy/gpu/device.h"
@@ -18,7 +19,8 @@ class Reservations {
   Reservations(const Reservations&) = delete;
   ~Reservations();
 
-  // CUDA_ERROR_OUT_OF_MEMORY when the addresses are taken.
+  // Addresses of the plan for reservations. CUDA_ERROR_OUT_OF_MEMORY when they are taken. What the
+  // driver has reserved for them stays until the end, for others.
   CUresult Reserve(std::uint64_t address, std::uint64_t bytes);
   // Undoes exactly one Reserve, where nothing is mapped any more.
   CUresult Free(std::uint64_t address);
@@ -41,9 +43,12 @@ class Reservations {
   bool Contains(std::uint64_t address, std::uint64_t bytes) const;
 
  private:
+  CUresult TakeBlock(std::uint64_t block);
+
   const Driver& driver_;
   const Device& device_;
-  mutable Mutex mutex_;  // Held while the driver is asked about what could go meanwhile.
+  mutable Mutex mutex_;             // Held while the driver is asked about what could go meanwhile.
+  std::set<std::uint64_t> blocks_;  // Of addresses, each of kReservationBlock.
   std::map<std::uint64_t, std::uint64_t> reserved_ CUSPAN_GUARDED_BY(mutex_);  // Address, bytes.
   std::map<std::uint64_t, CUmemGenericAllocationHandle> allocations_ CUSPAN_GUARDED_BY(mutex_);
   std::map<std::uint64_t, std::uint64_t> mapped_;  // Address, bytes.

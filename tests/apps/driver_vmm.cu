@@ -231,7 +231,7 @@ void CheckWhatIsTold(int device) {
   EXPECT_FAILURE(Allow(address, 2 * piece, device));
   EXPECT_FAILURE(cuMemRetainAllocationHandle(&none, Words(address)));
   EXPECT_RESULT(cuMemMap(address, piece, 0, handle, 1), CUDA_ERROR_INVALID_VALUE);
-  EXPECT_RESULT(cuMemMap(address, piece + 1, 0, handle, 0), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_RESULT(cuMemMap(address, piece / 2, 0, handle, 0), CUDA_ERROR_NOT_SUPPORTED);
   properties = Properties(device);
   EXPECT_RESULT(cuMemCreate(&none, piece + 1, &properties, 0), CUDA_ERROR_INVALID_VALUE);
   EXPECT_RESULT(cuMemCreate(&none, piece, nullptr, 0), CUDA_ERROR_INVALID_VALUE);

@@ -232,10 +232,10 @@ TEST_F(VirtualMemoryTest, WhatMakesNoSenseIsRefused) {
   EXPECT_EQ(cuMemCreate(&none, kPiece, &host, 0), CUDA_ERROR_NOT_SUPPORTED);
 
   EXPECT_EQ(cuMemMap(address, kPiece, 0, handle, 1), CUDA_ERROR_INVALID_VALUE);
-  EXPECT_EQ(cuMemMap(address, kPiece, kPiece, handle, 0), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuMemMap(address, kPiece, kPiece, handle, 0), CUDA_ERROR_NOT_SUPPORTED);
   EXPECT_EQ(cuMemMap(address + 1, kPiece, 0, handle, 0), CUDA_ERROR_INVALID_VALUE);
-  EXPECT_EQ(cuMemMap(address, kPiece - 1, 0, handle, 0), CUDA_ERROR_INVALID_VALUE);
-  EXPECT_EQ(cuMemMap(address, 2 * kPiece, 0, handle, 0), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuMemMap(address, kPiece - 1, 0, handle, 0), CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(cuMemMap(address, 2 * kPiece, 0, handle, 0), CUDA_ERROR_NOT_SUPPORTED);
   EXPECT_EQ(cuMemMap(address, kPiece, 0, handle + 1, 0), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(cuMemMap(address + 4 * kPiece, kPiece, 0, handle, 0), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(cuMemMap(0, kPiece, 0, handle, 0), CUDA_ERROR_INVALID_VALUE);
