@@ -11,8 +11,8 @@ namespace {
 using testing::HasSubstr;
 
 std::vector<std::byte> Sample() {
-  ModuleLoad message;
-  message.module = 0x1122334455667788;
+  GraphClear message;
+  message.graph = 0x1122334455667788;
   return MakeFrame(message, 5, 6);
 }
 
@@ -31,15 +31,15 @@ TEST(Frame, ParsesWhatWasMade) {
   const std::vector<std::byte> bytes = Sample();
   const Result<Frame> frame = ParseFrame(bytes, kMaxFrameBytes);
   ASSERT_TRUE(frame.ok()) << frame.status().message();
-  EXPECT_EQ(frame->op(), Op::kModuleLoad);
+  EXPECT_EQ(frame->op(), Op::kGraphClear);
   EXPECT_EQ(frame->header.request, 5U);
   EXPECT_EQ(frame->header.sequence, 6U);
   EXPECT_FALSE(frame->header.is_reply());
   EXPECT_EQ(frame->payload.data(), bytes.data() + sizeof(FrameHeader));
   EXPECT_EQ(frame->payload.size(), 8U);
-  const Result<ModuleLoad> message = ParseMessage<ModuleLoad>(*frame);
+  const Result<GraphClear> message = ParseMessage<GraphClear>(*frame);
   ASSERT_TRUE(message.ok());
-  EXPECT_EQ(message->module, 0x1122334455667788U);
+  EXPECT_EQ(message->graph, 0x1122334455667788U);
 }
 
 TEST(Frame, MayBeFollowedByOtherBytes) {
@@ -167,14 +167,14 @@ TEST(ParseMessage, RefusesAnotherOp) {
   ASSERT_TRUE(frame.ok());
   const Status status = ParseMessage<Launch>(*frame).status();
   EXPECT_EQ(status.code(), StatusCode::kInvalid);
-  EXPECT_THAT(status.message(), testing::AllOf(HasSubstr("Launch"), HasSubstr("ModuleLoad")));
+  EXPECT_THAT(status.message(), testing::AllOf(HasSubstr("Launch"), HasSubstr("GraphClear")));
 }
 
 TEST(ParseMessage, RefusesAReply) {
   const std::vector<std::byte> bytes = SampleWith(3, kFrameReply);
   const Result<Frame> frame = ParseFrame(bytes, kMaxFrameBytes);
   ASSERT_TRUE(frame.ok());
-  EXPECT_EQ(ParseMessage<ModuleLoad>(*frame).status().code(), StatusCode::kInvalid);
+  EXPECT_EQ(ParseMessage<GraphClear>(*frame).status().code(), StatusCode::kInvalid);
 }
 
 TEST(ParseMessage, RefusesAPayloadThatIsNone) {
@@ -182,9 +182,9 @@ TEST(ParseMessage, RefusesAPayloadThatIsNone) {
     const std::vector<std::byte> bytes = SampleWith(8, length);
     const Result<Frame> frame = ParseFrame(bytes, kMaxFrameBytes);
     ASSERT_TRUE(frame.ok());
-    const Status status = ParseMessage<ModuleLoad>(*frame).status();
+    const Status status = ParseMessage<GraphClear>(*frame).status();
     EXPECT_EQ(status.code(), StatusCode::kInvalid);
-    EXPECT_THAT(status.message(), HasSubstr("ModuleLoad"));
+    EXPECT_THAT(status.message(), HasSubstr("GraphClear"));
   }
 }
 
@@ -193,7 +193,7 @@ TEST(ParseMessage, UnknownOpsHaveAFrameAndNoMessage) {
   const Result<Frame> frame = ParseFrame(bytes, kMaxFrameBytes);
   ASSERT_TRUE(frame.ok()) << "whoever takes frames decides about ops";
   EXPECT_STREQ(OpName(frame->op()), "unknown");
-  EXPECT_FALSE(ParseMessage<ModuleLoad>(*frame).ok());
+  EXPECT_FALSE(ParseMessage<GraphClear>(*frame).ok());
 }
 
 // --- What the limits promise
