@@ -13,6 +13,7 @@
 #include "common/mutex.h"
 #include "common/status.h"
 #include "proxy/completion.h"
+#include "proxy/gpu/driver.h"
 #include "proxy/gpu/jit.h"
 
 namespace cuspan::proxy {
@@ -123,6 +124,13 @@ struct Module {
 // A linker of device code. The pieces of its next input are collected by the receiving thread; the
 // rest is the worker's.
 struct Linker {
+  explicit Linker(const Driver& of) : driver(of) {}
+  Linker(const Linker&) = delete;
+  ~Linker() {
+    if (state != nullptr) driver.cuLinkDestroy(state);
+  }
+
+  const Driver& driver;
   std::vector<std::byte> input;
   std::uint64_t input_total = 0;
   JitArguments jit;  // The driver writes into it until the state is destroyed.

@@ -7,13 +7,13 @@ namespace cuspan {
 
 // The windows of the devices, side by side.
 inline constexpr std::uint64_t kWindowsBase = 0x1800'0000'0000;
-inline constexpr std::uint64_t kWindowsEnd = 0x3800'0000'0000;
+inline constexpr std::uint64_t kWindowsEnd = 0x4500'0000'0000;
 // What programs reserve by themselves (cuMemAddressReserve), of all devices: frameworks reserve
-// more than a device has for each of their pools. Driver 580 did not give 6 MiB at
-// 0x4500'0000'0000, so all of it is below 2^46.
+// more than a device has for each of their pools.
 inline constexpr std::uint64_t kReservationsBase = kWindowsEnd;
-inline constexpr std::uint64_t kReservationsEnd = 0x4000'0000'0000;
-// A proxy takes them from the driver in aligned blocks of this size, as large as a window.
+inline constexpr std::uint64_t kReservationsEnd = 0x5500'0000'0000;
+// A proxy takes them from the driver in aligned blocks of this size, as large as a window: at the
+// start of the range, driver 580 gave 3.2 GiB, but neither 2 MiB nor 8 MiB.
 inline constexpr std::uint64_t kReservationBlock = std::uint64_t{256} << 30;
 
 // Whether all of [address, address + bytes) is for reservations.

@@ -1,5 +1,6 @@
 // Linkers of device code: cuLink*.
 #include <algorithm>
+#include <utility>
 
 #include "common/log.h"
 #include "protocol/fatbin/image.h"
@@ -44,7 +45,7 @@ CUresult Complete(DeviceSession& session, Linker& linker) {
 Status Handle(DeviceSession& session, const Origin& origin, const LinkerCreate& op) {
   CUSPAN_RETURN_IF_ERROR(session.linkers.CheckNew(op.linker));
   CUSPAN_ASSIGN_OR_RETURN(JitArguments jit, JitArguments::Of(op.jit));
-  const auto linker = std::make_shared<Linker>();
+  const auto linker = std::make_shared<Linker>(session.driver);
   linker->jit = std::move(jit);
   session.linkers.Add(op.linker, linker);
   return OnWorker<LinkerCreate>(session, origin, [&session, linker] {
@@ -105,7 +106,8 @@ Status Handle(DeviceSession& session, const Origin& origin, const LinkerImage& o
 Status Handle(DeviceSession& session, const Origin& origin, const LinkerDestroy& op) {
   CUSPAN_ASSIGN_OR_RETURN(const std::shared_ptr<Linker> linker, session.linkers.Take(op.linker));
   return OnWorker<LinkerDestroy>(session, origin, [&session, linker] {
-    return linker->state != nullptr ? session.driver.cuLinkDestroy(linker->state) : CUDA_SUCCESS;
+    const CUlinkState state = std::exchange(linker->state, nullptr);
+    return state != nullptr ? session.driver.cuLinkDestroy(state) : CUDA_SUCCESS;
   });
 }
 

@@ -146,7 +146,7 @@ TEST(PlanWindows, GrowWithTheLargestMemory) {
 }
 
 TEST(PlanWindows, StayBelowTheEnd) {
-  const std::size_t most = (0x380000000000 - 0x180000000000) / (std::uint64_t{256} << 30);
+  const std::size_t most = (0x450000000000 - 0x180000000000) / (std::uint64_t{256} << 30);
   EXPECT_TRUE(PlanWindows(std::vector(most, Gpu("a", 0, 1))).ok());
   EXPECT_FALSE(PlanWindows(std::vector(most + 1, Gpu("a", 0, 1))).ok());
   DeviceDescription absurd = Gpu("a", 0, 1);
