@@ -24,12 +24,18 @@ Objects ObjectsOf(std::span<const std::byte> image) {
   return objects;
 }
 
+// Options by which the driver says what it has against something.
+struct Complaint {
+  std::array<char, 4096> text{};
+  std::array<CUjit_option, 2> names = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+  std::array<void*, 2> values = {text.data(), reinterpret_cast<void*>(text.size() - 1)};
+};
+
 CUresult Link(const Driver& driver, const Objects& objects, CUmodule* module) {
-  std::array<char, 4096> complaint{};
-  std::array options = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
-  std::array<void*, 2> values = {complaint.data(), reinterpret_cast<void*>(complaint.size() - 1)};
+  Complaint complaint;
   CUlinkState state = nullptr;
-  CUresult result = driver.cuLinkCreate(options.size(), options.data(), values.data(), &state);
+  CUresult result = driver.cuLinkCreate(complaint.names.size(), complaint.names.data(),
+                                        complaint.values.data(), &state);
   if (result != CUDA_SUCCESS) return result;
   for (const std::span<const std::uint8_t> object : objects) {
     if (result != CUDA_SUCCESS) break;
@@ -45,7 +51,7 @@ CUresult Link(const Driver& driver, const Objects& objects, CUmodule* module) {
     result = driver.cuModuleLoadData(module, linked);
   } else {
     LogError("the driver cannot link the {} objects of a program: {} {}", objects.size(),
-             driver.Describe(result), complaint.data());
+             driver.Describe(result), complaint.text.data());
   }
   driver.cuLinkDestroy(state);
   return result;
@@ -55,15 +61,22 @@ CUresult Link(const Driver& driver, const Objects& objects, CUmodule* module) {
 
 CUresult LoadImage(const Driver& driver, std::span<std::byte> image, JitArguments& jit,
                    CUmodule* module) {
+  const auto load = [&](unsigned count, CUjit_option* names, void** values) {
+    return count == 0 ? driver.cuModuleLoadData(module, image.data())
+                      : driver.cuModuleLoadDataEx(module, image.data(), count, names, values);
+  };
   const Objects objects = ObjectsOf(image);
+  if (objects.empty()) return load(jit.count(), jit.names(), jit.values());
   // The driver knows nothing of our entries.
-  if (!objects.empty()) fatbin::HideObjects(image);
-  const CUresult result =
-      jit.count() == 0
-          ? driver.cuModuleLoadData(module, image.data())
-          : driver.cuModuleLoadDataEx(module, image.data(), jit.count(), jit.names(), jit.values());
-  if (objects.empty() || result != CUDA_ERROR_NO_BINARY_FOR_GPU) return result;
-  return Link(driver, objects, module);
+  fatbin::HideObjects(image);
+  // That nothing of the linked image is for this device is no error: its objects may be.
+  Complaint complaint;
+  const CUresult result = jit.count() != 0 ? load(jit.count(), jit.names(), jit.values())
+                                           : load(complaint.names.size(), complaint.names.data(),
+                                                  complaint.values.data());
+  if (result == CUDA_ERROR_NO_BINARY_FOR_GPU) return Link(driver, objects, module);
+  if (complaint.text.front() != '\0') LogError("{}", complaint.text.data());
+  return result;
 }
 
 }  // namespace cuspan::proxy

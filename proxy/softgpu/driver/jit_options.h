@@ -21,6 +21,8 @@ class JitOptions {
   // A line for the log of errors, or the other one; each is cut where its buffer ends.
   void Complain(std::string_view line) { error_.Append(line); }
   void Say(std::string_view line) { info_.Append(line); }
+  // Whether the caller takes the log of errors.
+  bool takes_errors() const { return error_.buffer != nullptr && error_.room != 0; }
   // The work for which the options were given has taken so long, so far.
   void Took(std::chrono::duration<float, std::milli> time);
 
