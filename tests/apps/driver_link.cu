@@ -10,27 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "check.h"
+#include "driver_check.h"
 
 namespace {
 
 int failures = 0;
-
-#define DRIVER(call)                                                     \
-  do {                                                                   \
-    const CUresult driver_result = (call);                               \
-    if (driver_result != CUDA_SUCCESS) {                                 \
-      std::fprintf(stderr, "%s:%d: %s: %d\n", __FILE__, __LINE__, #call, \
-                   static_cast<int>(driver_result));                     \
-      std::exit(EXIT_FAILURE);                                           \
-    }                                                                    \
-  } while (false)
-
-#define EXPECT_RESULT(call, wanted)                                                      \
-  do {                                                                                   \
-    const CUresult expect_result = (call);                                               \
-    EXPECT(expect_result == (wanted), "%s: %d", #call, static_cast<int>(expect_result)); \
-  } while (false)
 
 // words[i] = scaled(words[i]) + offset
 const std::string kKernel = R"(

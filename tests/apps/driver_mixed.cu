@@ -8,21 +8,11 @@
 #include <thread>
 #include <vector>
 
-#include "check.h"
+#include "driver_check.h"
 
 namespace {
 
 int failures = 0;
-
-#define DRIVER(call)                                                     \
-  do {                                                                   \
-    const CUresult driver_result = (call);                               \
-    if (driver_result != CUDA_SUCCESS) {                                 \
-      std::fprintf(stderr, "%s:%d: %s: %d\n", __FILE__, __LINE__, #call, \
-                   static_cast<int>(driver_result));                     \
-      std::exit(EXIT_FAILURE);                                           \
-    }                                                                    \
-  } while (false)
 
 constexpr int kCount = 1 << 12;
 
