@@ -76,6 +76,29 @@ CUresult SendInput(const ContextLinker& linker, const LinkerInputData& input) {
   return CUDA_SUCCESS;
 }
 
+// Whether the linker takes input: a complete one does not. Natively measured.
+Error CheckOpen(const ContextLinker& linker) CUSPAN_REQUIRES(linker.mutex) {
+  return linker.image.empty() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+Error AddInput(const ContextLinker& linker, const LinkerInputData& input, const JitRequest& own)
+    CUSPAN_REQUIRES(linker.mutex) {
+  if (input.bytes > fatbin::kMostModuleBytes) return CUDA_ERROR_INVALID_IMAGE;
+  CUSPAN_RETURN_IF_FAILED(CheckOpen(linker));
+  CUSPAN_RETURN_IF_FAILED(SendInput(linker, input));
+  LinkerAdd op;
+  op.linker = linker.number;
+  op.kind = static_cast<std::uint32_t>(input.kind);
+  // As much of it as a log shows, and a frame holds.
+  constexpr std::size_t kMostName = 4096;
+  if (input.name != nullptr) op.name.assign(input.name, strnlen(input.name, kMostName));
+  op.options = own.options;
+  LinkerAdd::Reply reply;
+  const CUresult result = linker.link->Call(op, &reply);
+  linker.options.Answer(reply.jit);
+  return result;
+}
+
 // The image of `bytes` that the linker has at the proxy.
 CUresult FetchImage(const ContextLinker& linker, std::uint64_t bytes,
                     std::vector<std::uint8_t>* image) {
@@ -115,31 +138,25 @@ Error CreateLinker(const Options<CUjit_option>& options, CUlinkState* linker) {
 Error AddToLinker(CUlinkState handle, const LinkerInputData& input,
                   const Options<CUjit_option>& options) {
   if (input.data == nullptr || input.bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-  if (input.bytes > fatbin::kMostModuleBytes) return CUDA_ERROR_INVALID_IMAGE;
   JitOptions own;
   CUSPAN_RETURN_IF_FAILED(own.Read(options));
-  return WithLinker(handle, [&](ContextLinker& linker) -> Error {
+  return WithLinker(handle, [&](ContextLinker& linker) {
     const MutexLock lock(linker.mutex);
-    CUSPAN_RETURN_IF_FAILED(SendInput(linker, input));
-    LinkerAdd op;
-    op.linker = linker.number;
-    op.kind = static_cast<std::uint32_t>(input.kind);
-    // As much of it as a log shows, and a frame holds.
-    constexpr std::size_t kMostName = 4096;
-    if (input.name != nullptr) op.name.assign(input.name, strnlen(input.name, kMostName));
-    op.options = own.request().options;
-    LinkerAdd::Reply reply;
-    const CUresult result = linker.link->Call(op, &reply);
-    linker.options.Answer(reply.jit);
-    return result;
+    return AddInput(linker, input, own.request());
   });
 }
 
 Error AddFileToLinker(CUlinkState handle, CUjitInputType kind, const char* path,
                       const Options<CUjit_option>& options) {
-  std::vector<std::byte> code;
-  CUSPAN_RETURN_IF_FAILED(ReadCodeFile(path, &code));
-  return AddToLinker(handle, {kind, code.data(), code.size() - 1, path}, options);
+  JitOptions own;
+  CUSPAN_RETURN_IF_FAILED(own.Read(options));
+  return WithLinker(handle, [&](ContextLinker& linker) -> Error {
+    const MutexLock lock(linker.mutex);
+    CUSPAN_RETURN_IF_FAILED(CheckOpen(linker));  // A complete one does not look for the file.
+    std::vector<std::byte> code;
+    CUSPAN_RETURN_IF_FAILED(ReadCodeFile(path, &code));
+    return AddInput(linker, {kind, code.data(), code.size() - 1, path}, own.request());
+  });
 }
 
 Error CompleteLinker(CUlinkState handle, void** image, std::size_t* bytes) {

@@ -148,6 +148,11 @@ void CheckFile() {
   DRIVER(cuLinkComplete(state, &image, &bytes));
   RunImage(image);
   std::remove(path.c_str());
+  // A complete linker takes no input, and does not look for the file.
+  EXPECT_RESULT(cuLinkAddFile(state, CU_JIT_INPUT_PTX, path.c_str(), 0, nullptr, nullptr),
+                CUDA_ERROR_INVALID_VALUE);
+  DRIVER(cuLinkDestroy(state));
+  DRIVER(cuLinkCreate(0, nullptr, nullptr, &state));
   EXPECT_RESULT(cuLinkAddFile(state, CU_JIT_INPUT_PTX, path.c_str(), 0, nullptr, nullptr),
                 CUDA_ERROR_FILE_NOT_FOUND);
   DRIVER(cuLinkDestroy(state));

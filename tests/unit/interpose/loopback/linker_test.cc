@@ -80,6 +80,18 @@ TEST_F(LinkerTest, AFileIsReadWhereTheProgramIs) {
   EXPECT_EQ(cuLinkDestroy(state), CUDA_SUCCESS);
 }
 
+TEST_F(LinkerTest, ACompleteOneTakesNoInput) {
+  const CUlinkState state = New();
+  EXPECT_EQ(Add(state, "all of it"), CUDA_SUCCESS);
+  EXPECT_EQ(Complete(state), "all of it");
+  EXPECT_EQ(Add(state, "too late"), CUDA_ERROR_INVALID_VALUE);
+  // It does not look for the file.
+  EXPECT_EQ(cuLinkAddFile(state, CU_JIT_INPUT_PTX, "/no/such/file", 0, nullptr, nullptr),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(Complete(state), "all of it");
+  EXPECT_EQ(cuLinkDestroy(state), CUDA_SUCCESS);
+}
+
 TEST_F(LinkerTest, TheLogsOfCreationAreWrittenByEachCall) {
   Logs logs;
   CUlinkState state = nullptr;
