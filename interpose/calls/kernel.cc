@@ -1,5 +1,7 @@
 #include "interpose/calls/kernel.h"
 
+#include <array>
+
 #include "interpose/calls/attributes.h"
 
 namespace cuspan {
@@ -11,9 +13,18 @@ Error CheckSupported(const FatbinRecord& fatbin) {
   return NotSupported(fatbin.unsupported);
 }
 
+namespace {
+
+// Where a thread keeps what it has found lately.
+template <typename Place, std::size_t kPlaces>
+Place& PlaceOf(std::array<Place, kPlaces>& places, const void* key) {
+  return places[NumberOf(key) / 16 % kPlaces];
+}
+
+}  // namespace
+
 Error FindFunction(const void* function, const FunctionRecord** record) {
-  auto& lately = ThisThread().functions;
-  auto& known = lately[NumberOf(function) / 16 % lately.size()];
+  auto& known = PlaceOf(ThisThread().functions, function);
   const std::uint64_t version = Registry::Get().version();
   if (known.stub != function || known.version != version) {
     *record = Registry::Get().FindFunction(function);
@@ -25,8 +36,7 @@ Error FindFunction(const void* function, const FunctionRecord** record) {
 }
 
 Error FindKernel(Link& link, const FunctionRecord& function, LoadedKernel** kernel) {
-  auto& lately = ThisThread().kernels;
-  auto& known = lately[NumberOf(&function) / 16 % lately.size()];
+  auto& known = PlaceOf(ThisThread().kernels, &function);
   const std::uint64_t version = Registry::Get().version();
   if (known.function == &function && known.link == link.number() && known.version == version) {
     *kernel = known.kernel;
@@ -39,6 +49,17 @@ Error FindKernel(Link& link, const FunctionRecord& function, LoadedKernel** kern
   if (result == CUDA_SUCCESS) known = {&function, link.number(), version, *kernel};
   // Registered, and yet not in any image of its fat binary.
   return result == CUDA_ERROR_NOT_FOUND ? Error(cudaErrorInvalidDeviceFunction) : Error(result);
+}
+
+const LoadedKernel* KnownKernel(const Link& link, const void* function) {
+  ThreadState& thread = ThisThread();
+  const std::uint64_t version = Registry::Get().version();
+  const auto& found = PlaceOf(thread.functions, function);
+  if (found.stub != function || found.version != version) return nullptr;
+  const auto& loaded = PlaceOf(thread.kernels, found.record);
+  const bool is_here =
+      loaded.function == found.record && loaded.link == link.number() && loaded.version == version;
+  return is_here ? loaded.kernel : nullptr;
 }
 
 Error CheckAttribute(const DeviceDescription& device, const LoadedKernel& kernel,

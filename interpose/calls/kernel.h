@@ -19,6 +19,10 @@ Error FindFunction(const void* function, const FunctionRecord** record);
 // image that should hold it does not, or is unloaded.
 Error FindKernel(Link& link, const FunctionRecord& function, LoadedKernel** kernel);
 
+// What FindFunction and FindKernel have told the calling thread lately of a kernel on the device of
+// `link`, from tables alone; null if it must be found.
+const LoadedKernel* KnownKernel(const Link& link, const void* function);
+
 // Whether a program may give the attribute this value.
 Error CheckAttribute(const DeviceDescription& device, const LoadedKernel& kernel,
                      CUfunction_attribute attribute, int value);

@@ -32,6 +32,7 @@ std::uint64_t ClusterBlocks(const LoadedKernel& kernel, const Dim3& asked) {
 Error CheckCluster(const LoadedKernel& kernel, const LaunchShape& shape, const Dim3& asked) {
   const auto divides = [](unsigned part, unsigned whole) { return part != 0 && whole % part == 0; };
   const Dim3 cluster = ClusterOf(kernel, asked);
+  if (Volume(cluster) == 1) return CUDA_SUCCESS;
   if (!divides(cluster.x, shape.grid.x) || !divides(cluster.y, shape.grid.y) ||
       !divides(cluster.z, shape.grid.z)) {
     return CUDA_ERROR_INVALID_CLUSTER_SIZE;

@@ -16,13 +16,14 @@ Error SynchronizeStream(CUstream stream, DefaultStream meaning);
 // CUDA_ERROR_NOT_READY while work is pending.
 Error QueryStream(CUstream stream, DefaultStream meaning);
 
-// use(const StreamTarget&, what the program made; null for a default stream). Checks the handle.
+// use(const StreamTarget&, const Stream*: what the program made; null for a default stream). Checks
+// the handle.
 template <typename Use>
 Error AboutStream(CUstream stream, DefaultStream meaning, Use&& use) {
   return WithSession([&](Session& session) -> Error {
     StreamTarget target;
     CUSPAN_RETURN_IF_FAILED(session.streams().Resolve(stream, meaning, &target));
-    use(target, session.streams().Find(NumberOf(stream)));
+    use(target, session.streams().Peek(NumberOf(stream)));
     return CUDA_SUCCESS;
   });
 }

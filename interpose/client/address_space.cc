@@ -78,6 +78,15 @@ CUresult AddressSpace::FreeOnDevice(Link& link, std::uint64_t address) {
 
 // --- What a pointer stands for
 
+template <typename Use>
+auto AddressSpace::VisitDeviceOf(std::uint64_t address, Use&& use) {
+  // Variables lie where each driver put them: two devices may use one address,
+  // and then the current device is meant.
+  return parts_.devices->VisitLink(
+      [&](const Link& link) { return link.memory().Owns(address); },
+      [&](const Link& link) { return link.memory().Find(address).has_value(); }, use);
+}
+
 std::shared_ptr<Link> AddressSpace::LinkOf(const void* pointer) {
   const std::uint64_t address = AddressOf(pointer);
   // What all devices can use is the current one's, as long as the program has not said otherwise.
@@ -85,11 +94,7 @@ std::shared_ptr<Link> AddressSpace::LinkOf(const void* pointer) {
     auto current = parts_.devices->Opened(parts_.devices->CurrentContext());
     return current != nullptr && parts_.region->Reaches(*current, address) ? current : nullptr;
   }
-  // Variables lie where each driver put them: two devices may use one address,
-  // and then the current device is meant.
-  return parts_.devices->FindLink(
-      [&](const Link& link) { return link.memory().Owns(address); },
-      [&](const Link& link) { return link.memory().Find(address).has_value(); });
+  return VisitDeviceOf(address, [](const std::shared_ptr<Link>& link) { return link; });
 }
 
 bool AddressSpace::RunsOver(const void* pointer, std::uint64_t bytes) {
@@ -154,14 +159,18 @@ PointerKind AddressSpace::ClassifyShared(const void* pointer) {
 
 PointerKind AddressSpace::Classify(const void* pointer) {
   if (parts_.region->Contains(AddressOf(pointer))) return ClassifyShared(pointer);
-  if (const std::shared_ptr<Link> link = LinkOf(pointer)) {
+  const auto describe = [&](const std::shared_ptr<Link>& link) {
+    if (link == nullptr) return PointerKind{PointerKind::kUnknownHost};
     PointerKind kind{PointerKind::kDevice, link->device()};
     if (const auto range = link->memory().Find(AddressOf(pointer))) {
       kind.range_base = range->base;
       kind.range_bytes = range->bytes;
     }
     return kind;
-  }
+  };
+  if (const PointerKind kind = VisitDeviceOf(AddressOf(pointer), describe);
+      kind.kind == PointerKind::kDevice)
+    return kind;
   if (const auto host = parts_.host->Find(pointer, 1))
     return {PointerKind::kPinnedHost, host->device};
   return {PointerKind::kUnknownHost};

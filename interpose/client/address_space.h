@@ -85,6 +85,10 @@ class AddressSpace {
   CUresult FreeManaged(std::uint64_t address);
   CUresult FreeOnDevice(Link& link, std::uint64_t address);
   PointerKind ClassifyShared(const void* pointer);
+  // use(const std::shared_ptr<Link>&) → any value, with the device that has this in its own memory,
+  // or null; with a lock held.
+  template <typename Use>
+  auto VisitDeviceOf(std::uint64_t address, Use&& use);
 
   const AddressSpaceParts parts_;
   MemoryAdvice advice_;

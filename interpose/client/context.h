@@ -2,6 +2,8 @@
 // one, which all its users share, and those that the program creates. Each has a proxy of its own.
 #pragma once
 
+#include <cuda.h>
+
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -30,6 +32,18 @@ class Context {
   std::uint32_t agent_number() const { return static_cast<std::uint32_t>(number_ - 1); }
   int device() const { return device_; }
   bool destroyed() const { return destroyed_.load(std::memory_order_acquire); }
+  // Whether it can be used, without a lock: success in a life, the sticky error of one whose device
+  // is lost, CUDA_ERROR_CONTEXT_IS_DESTROYED where it has none.
+  CUresult state() const {
+    return static_cast<CUresult>(life_.load(std::memory_order_acquire) & 0xffff'ffff);
+  }
+  // The number of the life that it has, Link::number(); 0 if it has none.
+  std::uint64_t life() const { return life_.load(std::memory_order_acquire) >> 32; }
+  // That life fails.
+  void Fail(std::uint64_t life, CUresult result) {
+    std::uint64_t healthy = LifeOf(life, CUDA_SUCCESS);
+    life_.compare_exchange_strong(healthy, LifeOf(life, result));
+  }
 
   // How often the program has retained a primary one and not released it.
   std::atomic<int> retained{0};
@@ -41,7 +55,12 @@ class Context {
  private:
   friend class Devices;
   const Kind kind_;
+  // Lives are few: each took the start of a process.
+  static constexpr std::uint64_t LifeOf(std::uint64_t life, CUresult result) {
+    return life << 32 | static_cast<std::uint32_t>(result);
+  }
   std::atomic<bool> destroyed_{false};
+  std::atomic<std::uint64_t> life_{LifeOf(0, CUDA_ERROR_CONTEXT_IS_DESTROYED)};
   const std::uint64_t number_;
   const int device_;
   Mutex opening_;  // One thread begins or ends a life; others wait.

@@ -84,9 +84,19 @@ std::vector<std::shared_ptr<Connection>> Devices::Connections() const {
 // --- Lives of contexts
 
 CUresult Devices::Open(int device, std::shared_ptr<Link>* link) {
-  if (device < 0 || device >= count()) return CUDA_ERROR_INVALID_DEVICE;
+  Context* const context = ContextFor(device);
+  return context != nullptr ? Open(*context, link) : CUDA_ERROR_INVALID_DEVICE;
+}
+
+std::shared_ptr<Link> Devices::OpenedFor(int device) {
+  const Context* const context = ContextFor(device);
+  return context != nullptr ? Opened(*context) : nullptr;
+}
+
+Context* Devices::ContextFor(int device) {
+  if (device < 0 || device >= count()) return nullptr;
   Context& current = CurrentContext();
-  return Open(current.device() == device ? current : Primary(device), link);
+  return current.device() == device ? &current : &Primary(device);
 }
 
 CUresult Devices::Open(Context& context, std::shared_ptr<Link>* link) {
@@ -139,6 +149,11 @@ Result<std::unique_ptr<Channel>> Devices::Attach(DeviceOpener::Opened& opened) {
 void Devices::SetLinks(Context& context, std::shared_ptr<Link> link,
                        std::shared_ptr<Link> starting) {
   const WriterLock lock(links_mutex_);
+  context.life_.store(link == nullptr ? Context::LifeOf(0, CUDA_ERROR_CONTEXT_IS_DESTROYED)
+                                      : Context::LifeOf(link->number(), CUDA_SUCCESS),
+                      std::memory_order_release);
+  // It may have failed while it started.
+  if (link != nullptr && link->fault() != CUDA_SUCCESS) context.Fail(link->number(), link->fault());
   context.link_ = std::move(link);
   context.starting_ = std::move(starting);
   links_version_.fetch_add(1);

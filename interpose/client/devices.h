@@ -62,6 +62,8 @@ class Devices {
   // Of the current context where it is one of that device, else of the primary one.
   // CUDA_ERROR_INVALID_DEVICE when there is no such device.
   CUresult Open(int device, std::shared_ptr<Link>* link);
+  // The same if it has begun already; null if not, or there is no such device.
+  std::shared_ptr<Link> OpenedFor(int device);
   std::shared_ptr<Link> Opened(int device) { return Opened(Primary(device)); }
   // Of the current context, for a call of the runtime: it keeps the context, and the thread has it
   // as its current one from then on.
@@ -69,25 +71,29 @@ class Devices {
   // All that have begun.
   std::vector<std::shared_ptr<Link>> Links() const;
   std::vector<std::shared_ptr<Connection>> Connections() const;
-  // The life that surely(const Link&) holds for; else of those that perhaps(const Link&) holds for
-  // the current context's, or the first. Null when there is none. Both are called with a lock held.
-  template <typename Surely, typename Perhaps>
-  std::shared_ptr<Link> FindLink(Surely&& surely, Perhaps&& perhaps) {
-    const Context* const current = &CurrentContext();
-    std::shared_ptr<Link> found;
-    bool is_sure = false;
+  // use(const std::shared_ptr<Link>&) → any value, with the life that surely(const Link&) holds
+  // for; else of those that perhaps(const Link&) holds for the current context's, or the first.
+  // With null when there is none. All are called with a lock held.
+  template <typename Surely, typename Perhaps, typename Use>
+  auto VisitLink(Surely&& surely, Perhaps&& perhaps, Use&& use) {
+    static const std::shared_ptr<Link> none;
+    const std::shared_ptr<Link>* found = nullptr;
     const ReaderLock lock(links_mutex_);
     ForEach([&](const Context& context) {
-      if (is_sure || context.link_ == nullptr) return;
-      is_sure = surely(*context.link_);
-      if (is_sure) found = context.link_;
+      if (found == nullptr && context.link_ != nullptr && surely(*context.link_))
+        found = &context.link_;
     });
-    if (is_sure) return found;
+    if (found != nullptr) return use(*found);
+    const Context* const current = &CurrentContext();
     ForEach([&](const Context& context) {
       if (context.link_ == nullptr || !perhaps(*context.link_)) return;
-      if (found == nullptr || &context == current) found = context.link_;
+      if (found == nullptr || &context == current) found = &context.link_;
     });
-    return found;
+    return use(found != nullptr ? *found : none);
+  }
+  template <typename Surely, typename Perhaps>
+  std::shared_ptr<Link> FindLink(Surely&& surely, Perhaps&& perhaps) {
+    return VisitLink(surely, perhaps, [](const std::shared_ptr<Link>& link) { return link; });
   }
 
   // The life of that number; null where it has ended.
@@ -118,6 +124,7 @@ class Devices {
     for (const auto& context : primary_) use(*context);
     for (const auto& context : created_) use(*context);
   }
+  Context* ContextFor(int device);
   CUresult OpenNew(Context& context, std::shared_ptr<Link>* link);
   Result<std::unique_ptr<Channel>> Attach(DeviceOpener::Opened& opened);
   // Whether devices of this node have memory of their own for managed memory.

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/log.h"
+#include "interpose/client/context.h"
 
 namespace cuspan {
 namespace {
@@ -23,6 +24,8 @@ Link::Link(LinkParts parts)
       coherence_(this, region_, IfShared(place(), parts.variables)),
       memory_(this, parts.window, region_, parts.pieces),
       modules_(this, &memory_, IfShared(place(), parts.variables)) {}
+
+void Link::OnFailed(CUresult result) { context_.Fail(number(), result); }
 
 void Link::OnLongWait() {
   if (region_ == nullptr || sharing() != Sharing::kMirrored || !region_->used_by_kernels()) return;

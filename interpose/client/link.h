@@ -85,6 +85,7 @@ class Link final : public Connection {
  private:
   void OnEvent(const EventReached& reached) override { (*on_event_)(reached); }
   void OnCompleted(std::uint64_t sequence) override { memory_.Completed(sequence); }
+  void OnFailed(CUresult result) override;
   void OnLongWait() override;
 
   Context& context_;

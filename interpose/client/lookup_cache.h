@@ -4,6 +4,7 @@
 
 #include <array>
 #include <bit>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -13,9 +14,10 @@ namespace cuspan {
 
 // Values by key, each key in one of `kPlaces` places; the last one of a place stays. Whether a
 // value is still what the table has is the caller's to know: by a version of the table, or by
-// something in the value. Does not keep the values alive: a thread that looks up nothing any more
-// would hold what was destroyed long ago. Threads: its own only.
-template <typename Value, std::size_t kPlaces>
+// something in the value. With weak pointers it does not keep the values alive: a thread that looks
+// up nothing any more would hold what was destroyed long ago. With shared ones it does, which is
+// for small values, and costs no atomic operation. Threads: its own only.
+template <typename Value, std::size_t kPlaces, template <typename> typename Pointer = std::weak_ptr>
 class LookupCache {
   static_assert(kPlaces > 1 && std::has_single_bit(kPlaces));
 
@@ -23,7 +25,15 @@ class LookupCache {
   // Null unless it was kept with this key, which is not 0, and version, and still lives.
   std::shared_ptr<Value> Find(std::uint64_t key, std::uint64_t version = 0) const {
     const Place& place = places_[PlaceOf(key)];
-    return place.key == key && place.version == version ? place.value.lock() : nullptr;
+    if (place.key != key || place.version != version) return nullptr;
+    return std::shared_ptr<Value>(Locked(place.value));
+  }
+  // The same without a share of it: there until the next Keep.
+  Value* Peek(std::uint64_t key, std::uint64_t version = 0) const
+    requires std::same_as<Pointer<Value>, std::shared_ptr<Value>>
+  {
+    const Place& place = places_[PlaceOf(key)];
+    return place.key == key && place.version == version ? place.value.get() : nullptr;
   }
   // Returns `value`.
   std::shared_ptr<Value> Keep(std::uint64_t key, std::shared_ptr<Value> value,
@@ -33,6 +43,7 @@ class LookupCache {
   }
 
  private:
+  static std::shared_ptr<Value> Locked(const std::weak_ptr<Value>& value) { return value.lock(); }
   // Fibonacci hashing: neighbours get places far apart, also handles, whose low bits are all the
   // same.
   static std::size_t PlaceOf(std::uint64_t key) {
@@ -41,7 +52,7 @@ class LookupCache {
   struct Place {
     std::uint64_t key = 0;
     std::uint64_t version = 0;
-    std::weak_ptr<Value> value;
+    Pointer<Value> value;
   };
   std::array<Place, kPlaces> places_;
 };

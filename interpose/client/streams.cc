@@ -47,13 +47,23 @@ CUresult Streams::Destroy(std::uint64_t stream) {
 }
 
 std::shared_ptr<const Stream> Streams::Find(std::uint64_t stream) const {
+  return Peek(stream) != nullptr ? ThisThread().streams.Find(stream) : nullptr;
+}
+
+const Stream* Streams::Peek(std::uint64_t stream) const {
   if (stream == 0) return nullptr;
   auto& lately = ThisThread().streams;
-  if (auto known = lately.Find(stream); known != nullptr)
+  if (const Stream* const known = lately.Peek(stream); known != nullptr)
     return known->destroyed.load(std::memory_order_acquire) ? nullptr : known;
   const ReaderLock lock(mutex_);
   const auto entry = streams_.find(stream);
-  return entry == streams_.end() ? nullptr : lately.Keep(stream, entry->second);
+  return entry == streams_.end() ? nullptr : lately.Keep(stream, entry->second).get();
+}
+
+CUresult Streams::Check(std::uint64_t stream) const {
+  const Stream* const known = Peek(stream);
+  if (known == nullptr || known->context.life() != known->link) return CUDA_ERROR_INVALID_HANDLE;
+  return known->context.state();
 }
 
 CUresult Streams::ThreadStream(const std::shared_ptr<Link>& link, std::uint64_t* stream) {
@@ -80,13 +90,13 @@ CUresult Streams::ThreadStream(const std::shared_ptr<Link>& link, std::uint64_t*
 CUresult Streams::Resolve(void* stream, DefaultStream meaning, StreamTarget* target) {
   const auto value = reinterpret_cast<std::uintptr_t>(stream);
   const bool own = value == 2 || (value == 0 && meaning == DefaultStream::kPerThread);
-  if (value <= 2) {
+  if (IsDefaultStream(stream)) {
     if (const CUresult result = devices_.OpenCurrent(&target->link); result != CUDA_SUCCESS)
       return result;
     target->stream = 0;
     return own ? ThreadStream(target->link, &target->stream) : CUDA_SUCCESS;
   }
-  const std::shared_ptr<const Stream> known = Find(value);
+  const Stream* const known = Peek(value);
   if (known == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   target->link = devices_.Opened(known->context);
   if (target->link == nullptr || target->link->number() != known->link)

@@ -49,6 +49,12 @@ struct Stream {
   mutable StreamAttributes attributes;
 };
 
+// Whether it stands for a stream that the program need not make: 0, CU_STREAM_LEGACY or
+// CU_STREAM_PER_THREAD.
+inline bool IsDefaultStream(const void* stream) {
+  return reinterpret_cast<std::uintptr_t>(stream) <= 2;
+}
+
 // Any thread. Results are the driver's. Lives as long as the process.
 class Streams final : public ContextTable {
  public:
@@ -63,6 +69,10 @@ class Streams final : public ContextTable {
   CUresult Resolve(void* stream, DefaultStream meaning, StreamTarget* target);
   // What the program made; null for the default streams and unknown handles.
   std::shared_ptr<const Stream> Find(std::uint64_t stream) const;
+  // The same, there until the calling thread asks for another one.
+  const Stream* Peek(std::uint64_t stream) const;
+  // Whether a stream that the program made can be used, as Resolve says it.
+  CUresult Check(std::uint64_t stream) const;
   CUresult Synchronize(const StreamTarget& target);
   // CUDA_ERROR_NOT_READY while work is pending.
   CUresult Query(const StreamTarget& target);

@@ -12,36 +12,36 @@ std::uint32_t NextThreadNumber() {
   return next.fetch_add(1, std::memory_order_relaxed);
 }
 
-// A plain pointer, so that a destructor of the program's own thread-local
-// objects may still call us after our part of the thread is gone.
-constinit thread_local ThreadState* state = nullptr;
-
 // Ends the state with its thread. The main thread's stays: its thread-local
 // objects go before the program's exit handlers run, which may call us.
 struct Reaper {
   ~Reaper() {
     if (::gettid() == ::getpid()) return;
-    delete state;
-    state = nullptr;
+    delete detail::this_thread;
+    detail::this_thread = nullptr;
   }
   void Arm() const {}
 };
 
-ThreadState& MakeState() {
+}  // namespace
+
+namespace detail {
+
+constinit thread_local ThreadState* this_thread = nullptr;
+
+ThreadState& MakeThreadState() {
   static thread_local const Reaper reaper;
   reaper.Arm();
-  state = new ThreadState;
-  return *state;
+  this_thread = new ThreadState;
+  return *this_thread;
 }
 
-}  // namespace
+}  // namespace detail
 
 ThreadState::ThreadState() : number(NextThreadNumber()) {}
 
 ThreadState::~ThreadState() {
   for (const auto& call : at_end) call();
 }
-
-ThreadState& ThisThread() { return state != nullptr ? *state : MakeState(); }
 
 }  // namespace cuspan

@@ -51,7 +51,7 @@ struct ThreadState {
   std::vector<std::function<void()>> at_end;
   // Of the session's tables: see Devices::Opened, Streams::Find, Events.
   LookupCache<Link, 8> links;
-  LookupCache<const Stream, 16> streams;
+  LookupCache<const Stream, 16, std::shared_ptr> streams;
   LookupCache<Event, 16> events;
   // Of the registry: see FindFunction.
   struct KnownFunction {
@@ -73,7 +73,18 @@ struct ThreadState {
   ~ThreadState();
 };
 
+namespace detail {
+// A plain pointer, so that a destructor of the program's own thread-local objects may still call us
+// after our part of the thread is gone. Every call reads it: at a fixed place of the thread, for
+// which glibc keeps room also where it loads this library late.
+[[gnu::tls_model("initial-exec")]] extern constinit thread_local ThreadState* this_thread;
+ThreadState& MakeThreadState();
+}  // namespace detail
+
 // The calling thread's state; made at its first use.
-ThreadState& ThisThread();
+inline ThreadState& ThisThread() {
+  ThreadState* const state = detail::this_thread;
+  return state != nullptr ? *state : detail::MakeThreadState();
+}
 
 }  // namespace cuspan

@@ -17,7 +17,7 @@ Error Create(const CUDA_ARRAY3D_DESCRIPTOR& shape, unsigned levels, std::uint64_
 // Tells *array of what create(std::uint64_t*) → Error made.
 template <typename Handle, typename Make>
 CUresult Give(Handle* array, const void* description, Make&& create) {
-  return AnswerInContext([&](Session&, Link&) -> Error {
+  return AnswerInContext([&](Session&) -> Error {
     if (array == nullptr || description == nullptr) return CUDA_ERROR_INVALID_VALUE;
     std::uint64_t made = 0;
     CUSPAN_RETURN_IF_FAILED(create(&made));
@@ -29,7 +29,7 @@ CUresult Give(Handle* array, const void* description, Make&& create) {
 // describe(const ArrayShape&) of an array, or a level of one, tells *out.
 template <typename Use>
 CUresult Describe(CUarray array, const void* out, Use&& describe) {
-  return AnswerInContext([&](Session&, Link&) -> Error {
+  return AnswerInContext([&](Session&) -> Error {
     if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
     return AboutArray(NumberOf(array), [&](const Array& known) { describe(known.shape); });
   });
@@ -51,7 +51,7 @@ CUSPAN_EXPORT CUresult cuArray3DCreate_v2(CUarray* array, const CUDA_ARRAY3D_DES
 }
 
 CUSPAN_EXPORT CUresult cuArrayDestroy(CUarray array) {
-  return AnswerInContext([&](Session&, Link&) -> Error {
+  return AnswerInContext([&](Session&) -> Error {
     if (array == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     return DestroyArray(NumberOf(array), false);
   });
@@ -86,7 +86,7 @@ CUSPAN_EXPORT CUresult cuMipmappedArrayGetLevel(CUarray* array, CUmipmappedArray
 }
 
 CUSPAN_EXPORT CUresult cuMipmappedArrayDestroy(CUmipmappedArray array) {
-  return AnswerInContext([&](Session&, Link&) -> Error {
+  return AnswerInContext([&](Session&) -> Error {
     if (array == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     return DestroyArray(NumberOf(array), true);
   });

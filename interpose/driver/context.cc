@@ -13,11 +13,13 @@ namespace {
 
 // body(Session&, int device) → Error, about a device that is there.
 template <typename Body>
+Error WithDevice(Session& session, CUdevice device, Body&& body) {
+  if (!HasDevice(session, device)) return CUDA_ERROR_INVALID_DEVICE;
+  return body(session, static_cast<int>(device));
+}
+template <typename Body>
 CUresult AboutDevice(CUdevice device, Body&& body) {
-  return AnswerWithDriver([&](Session& session) -> Error {
-    if (!HasDevice(session, device)) return CUDA_ERROR_INVALID_DEVICE;
-    return body(session, static_cast<int>(device));
-  });
+  return AnswerWithDriver([&](Session& session) { return WithDevice(session, device, body); });
 }
 
 // What driver 580 says of the contexts of programs that were compiled for it.
@@ -32,7 +34,9 @@ Error SetPrimaryFlags(int device, unsigned flags) {
   return ArePrimaryFlags(flags) ? SetDeviceFlags(device, flags) : Error(CUDA_ERROR_INVALID_VALUE);
 }
 
-bool IsActive(Session& session, int device) { return session.devices().Opened(device) != nullptr; }
+bool IsActive(Session& session, int device) {
+  return session.devices().Primary(device).life() != 0;
+}
 
 Error WaitForContext(Session& session, const Context& context) {
   if (AnyCapture()) CUSPAN_RETURN_IF_FAILED(RefuseCaptureOnDevice(session, context.device()));
@@ -77,12 +81,13 @@ CUSPAN_EXPORT CUresult cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned flag
 }
 
 CUSPAN_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* active) {
-  return AboutDevice(device, [&](Session& session, int number) -> Error {
+  const auto tell = [&](Session& session, int number) -> Error {
     if (flags == nullptr || active == nullptr) return CUDA_ERROR_INVALID_VALUE;
     *flags = DeviceFlags(number);
     *active = IsActive(session, number) ? 1 : 0;
     return CUDA_SUCCESS;
-  });
+  };
+  return AnswerFromTables([&](Session& session) { return WithDevice(session, device, tell); });
 }
 
 // --- Contexts beside them
@@ -125,7 +130,7 @@ CUSPAN_EXPORT CUresult cuCtxDestroy_v2(CUcontext context) {
 // --- The current context of a thread
 
 CUSPAN_EXPORT CUresult cuCtxGetCurrent(CUcontext* context) {
-  return AnswerWithDriver([&](Session&) -> Error {
+  return AnswerFromTables([&](Session&) -> Error {
     if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
     *context = HandleOf(ThisThread().contexts.top());
     return CUDA_SUCCESS;
@@ -168,7 +173,7 @@ CUSPAN_EXPORT CUresult cuCtxPopCurrent_v2(CUcontext* context) {
 // --- What a context is asked
 
 CUSPAN_EXPORT CUresult cuCtxGetDevice(CUdevice* device) {
-  return AnswerWithDriver([&](Session&) -> Error {
+  return AnswerFromTables([&](Session&) -> Error {
     if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
     const Context* const context = ThisThread().contexts.top();
     if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
@@ -224,9 +229,8 @@ CUSPAN_EXPORT CUresult cuCtxSetFlags(unsigned flags) {
 }
 
 CUSPAN_EXPORT CUresult cuCtxSynchronize() {
-  return AnswerInContext([&](Session& session, Link&) {
-    return WaitForContext(session, *ThisThread().contexts.top());
-  });
+  return AnswerInContext(
+      [&](Session& session) { return WaitForContext(session, *ThisThread().contexts.top()); });
 }
 
 CUSPAN_EXPORT CUresult cuCtxSynchronize_v2(CUcontext handle) {
@@ -266,14 +270,14 @@ CUSPAN_EXPORT CUresult cuCtxSetCacheConfig(CUfunc_cache config) {
 
 // Of no device since 7.0: accepted and without effect.
 CUSPAN_EXPORT CUresult cuCtxGetSharedMemConfig(CUsharedconfig* config) {
-  return AnswerInContext([&](Session&, Link&) -> Error {
+  return AnswerInContext([&](Session&) -> Error {
     if (config == nullptr) return CUDA_ERROR_INVALID_VALUE;
     *config = CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE;
     return CUDA_SUCCESS;
   });
 }
 CUSPAN_EXPORT CUresult cuCtxSetSharedMemConfig(CUsharedconfig config) {
-  return AnswerInContext([&](Session&, Link&) -> Error {
+  return AnswerInContext([&](Session&) -> Error {
     return config < CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE ||
                    config > CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE
                ? CUDA_ERROR_INVALID_VALUE
@@ -291,7 +295,7 @@ CUSPAN_EXPORT CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
 }
 
 CUSPAN_EXPORT CUresult cuCtxResetPersistingL2Cache() {
-  return AnswerInContext([](Session&, Link&) -> Error { return CUDA_SUCCESS; });
+  return AnswerInContext([](Session&) -> Error { return CUDA_SUCCESS; });
 }
 
 // --- Access to other devices' memory

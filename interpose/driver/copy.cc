@@ -12,12 +12,12 @@ void* Pointer(CUdeviceptr address) { return HandleOf<void*>(address); }
 CUresult Run(void* to, const void* from, std::size_t bytes, CopySides sides, bool asynchronous,
              CUstream stream, DefaultStream meaning) {
   return AnswerInContext(
-      [&](Session&, Link&) { return Copy(to, from, bytes, sides, asynchronous, stream, meaning); });
+      [&](Session&) { return Copy(to, from, bytes, sides, asynchronous, stream, meaning); });
 }
 
 CUresult Peer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
               std::size_t bytes, bool asynchronous, CUstream stream, DefaultStream meaning) {
-  return AnswerInContext([&](Session& session, Link&) -> Error {
+  return AnswerInContext([&](Session& session) -> Error {
     Context* destination = nullptr;
     Context* source = nullptr;
     CUSPAN_RETURN_IF_FAILED(FindContext(session, to_context, &destination));

@@ -82,7 +82,7 @@ Error BoxOf(const CUDA_MEMCPY2D& p, BoxRequest* box) {
 template <typename Description>
 CUresult CopyAs(const Description* copy, bool asynchronous, CUstream stream,
                 DefaultStream meaning) {
-  return AnswerInContext([&](Session&, Link&) -> Error {
+  return AnswerInContext([&](Session&) -> Error {
     if (copy == nullptr) return CUDA_ERROR_INVALID_VALUE;
     BoxRequest box;
     CUSPAN_RETURN_IF_FAILED(BoxOf(*copy, &box));
@@ -98,7 +98,7 @@ CUresult CopyAs(const Description* copy, bool asynchronous, CUstream stream,
 
 CUresult CopyPeerAs(const CUDA_MEMCPY3D_PEER* p, bool asynchronous, CUstream stream,
                     DefaultStream meaning) {
-  return AnswerInContext([&](Session& session, Link&) -> Error {
+  return AnswerInContext([&](Session& session) -> Error {
     if (p == nullptr) return CUDA_ERROR_INVALID_VALUE;
     Context* to = nullptr;
     Context* from = nullptr;
@@ -122,7 +122,7 @@ CUresult CopyPeerAs(const CUDA_MEMCPY3D_PEER* p, bool asynchronous, CUstream str
 // Runs of an array's bytes.
 CUresult CopyWithArray(const Side& to, const Side& from, std::size_t bytes, bool asynchronous,
                        CUstream stream, DefaultStream meaning) {
-  return AnswerInContext([&](Session&, Link&) -> Error {
+  return AnswerInContext([&](Session&) -> Error {
     BoxRequest box;
     CUSPAN_RETURN_IF_FAILED(BoxBetween(to, from, {bytes, 1, 1}, &box));
     return OnStream(stream, meaning, [&](Session& session, const StreamTarget& target) {

@@ -154,9 +154,9 @@ CUSPAN_EXPORT CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
 // --- Nothing to profile in this process
 
 CUSPAN_EXPORT CUresult cuProfilerStart() {
-  return AnswerInContext([](Session&, Link&) -> Error { return CUDA_SUCCESS; });
+  return AnswerInContext([](Session&) -> Error { return CUDA_SUCCESS; });
 }
 
 CUSPAN_EXPORT CUresult cuProfilerStop() {
-  return AnswerInContext([](Session&, Link&) -> Error { return CUDA_SUCCESS; });
+  return AnswerInContext([](Session&) -> Error { return CUDA_SUCCESS; });
 }

@@ -3,10 +3,16 @@
 //
 //   AnswerAlways(body)       nothing: body() → Error
 //   AnswerWithDriver(body)   cuInit, or a runtime that has done the same: body(Session&) → Error
-//   AnswerInContext(body)    a current context that lives: body(Session&, Link&) → Error
+//   AnswerInContext(body)    a current context that lives: body(Session&) → Error, or
+//                            body(Session&, Link&) → Error
+//   AnswerFromTables(body)   as AnswerWithDriver, for what programs ask thousands of times
 //
-// A body may call what is in calls/: the current context is then open.
+// A body may call what is in calls/: the current context is then open. That of AnswerFromTables
+// only looks into tables of the session: nothing on its way may wait or write, be a point of
+// cancellation, or take the device as the runtime's.
 #pragma once
+
+#include <type_traits>
 
 #include "common/cancellation.h"
 #include "interpose/calls/ways_in.h"
@@ -48,17 +54,34 @@ CUresult AnswerWithDriver(Body&& body) {
   });
 }
 
+// Of the current context; CUDA_ERROR_CONTEXT_IS_DESTROYED when it was reset, or released by all who
+// retained it.
+inline CUresult CurrentContextState() {
+  const Context* const context = ThisThread().contexts.top();
+  return context != nullptr ? context->state() : CUDA_ERROR_INVALID_CONTEXT;
+}
+
 template <typename Body>
 CUresult AnswerInContext(Body&& body) {
   return AnswerWithDriver([&](Session& session) -> Error {
-    const Context* const context = ThisThread().contexts.top();
-    if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-    const std::shared_ptr<Link> link = session.devices().Opened(*context);
-    // Reset, or released by all who retained it.
-    if (link == nullptr) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    if (const CUresult lost = link->fault(); lost != CUDA_SUCCESS) return lost;
-    return body(session, *link);
+    CUSPAN_RETURN_IF_FAILED(CurrentContextState());
+    if constexpr (std::is_invocable_v<Body, Session&>) {
+      return body(session);
+    } else {
+      const std::shared_ptr<Link> link = session.devices().Opened(*ThisThread().contexts.top());
+      if (link == nullptr) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+      return body(session, *link);
+    }
   });
+}
+
+template <typename Body>
+CUresult AnswerFromTables(Body&& body) {
+  if (Unloading()) return CUDA_ERROR_DEINITIALIZED;
+  Session* const session = Session::IfStarted();
+  if (session == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  if (const Error refused = CheckMayCall(); refused.failed()) return refused.driver();
+  return Error(body(*session)).driver();
 }
 
 }  // namespace cuspan

@@ -6,31 +6,31 @@
 using namespace cuspan;  // NOLINT: the entry points below are the C API.
 
 CUSPAN_EXPORT CUresult cuEventCreate(CUevent* event, unsigned flags) {
-  return AnswerInContext([&](Session&, Link&) { return CreateEvent(flags, event); });
+  return AnswerInContext([&](Session&) { return CreateEvent(flags, event); });
 }
 
 CUSPAN_EXPORT CUresult cuEventDestroy_v2(CUevent event) {
-  return AnswerInContext([&](Session&, Link&) { return DestroyEvent(event); });
+  return AnswerInContext([&](Session&) { return DestroyEvent(event); });
 }
 
 CUSPAN_EXPORT_TWINS(cuEventRecord, _ptsz, (CUevent event, CUstream stream),
-                    AnswerInContext([&](Session&, Link&) {
+                    AnswerInContext([&](Session&) {
                       return RecordEvent(event, stream, CU_EVENT_RECORD_DEFAULT, meaning);
                     }))
 
 CUSPAN_EXPORT_TWINS(cuEventRecordWithFlags, _ptsz, (CUevent event, CUstream stream, unsigned flags),
-                    AnswerInContext([&](Session&, Link&) {
+                    AnswerInContext([&](Session&) {
                       return RecordEvent(event, stream, flags, meaning);
                     }))
 
 CUSPAN_EXPORT CUresult cuEventQuery(CUevent event) {
-  return AnswerInContext([&](Session&, Link&) { return QueryEvent(event); });
+  return AnswerInContext([&](Session&) { return QueryEvent(event); });
 }
 
 CUSPAN_EXPORT CUresult cuEventSynchronize(CUevent event) {
-  return AnswerInContext([&](Session&, Link&) { return SynchronizeEvent(event); });
+  return AnswerInContext([&](Session&) { return SynchronizeEvent(event); });
 }
 
 CUSPAN_EXPORT CUresult cuEventElapsedTime_v2(float* milliseconds, CUevent start, CUevent end) {
-  return AnswerInContext([&](Session&, Link&) { return ElapsedTime(start, end, milliseconds); });
+  return AnswerInContext([&](Session&) { return ElapsedTime(start, end, milliseconds); });
 }

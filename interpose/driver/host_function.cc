@@ -28,14 +28,14 @@ void CallBack(void* argument) {
 using namespace cuspan;  // NOLINT: the entry points below are the C API.
 
 CUSPAN_EXPORT_TWINS(cuLaunchHostFunc, _ptsz, (CUstream stream, CUhostFn function, void* data),
-                    AnswerInContext([&](Session&, Link&) {
+                    AnswerInContext([&](Session&) {
                       return LaunchHostFunction(stream, {function, data}, meaning);
                     }))
 
 CUSPAN_EXPORT_TWINS(
     cuStreamAddCallback, _ptsz,
     (CUstream stream, CUstreamCallback callback, void* data, unsigned flags),
-    AnswerInContext([&](Session&, Link&) -> Error {
+    AnswerInContext([&](Session&) -> Error {
       if (callback == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
       return OnStream(stream, meaning, [&](Session& session, const StreamTarget& target) -> Error {
         auto call = std::make_shared<Callback>(Callback{callback, stream, CUDA_SUCCESS, data});

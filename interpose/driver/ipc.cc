@@ -32,7 +32,7 @@ Error Give(Out* out, Make&& make) {
 using namespace cuspan;  // NOLINT: the entry points below are the C API.
 
 CUSPAN_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr memory) {
-  return AnswerInContext([&](Session&, Link&) {
+  return AnswerInContext([&](Session&) {
     return Give<IpcMemoryHandle>(
         handle, [&](auto* made) { return GetMemoryHandle(HandleOf<const void*>(memory), made); });
   });
@@ -40,7 +40,7 @@ CUSPAN_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr mem
 
 CUSPAN_EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* memory, CUipcMemHandle handle,
                                              unsigned flags) {
-  return AnswerInContext([&](Session&, Link&) -> Error {
+  return AnswerInContext([&](Session&) -> Error {
     if (memory == nullptr || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
       return CUDA_ERROR_INVALID_VALUE;
     std::uint64_t address = 0;
@@ -51,17 +51,17 @@ CUSPAN_EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* memory, CUipcMemHandle
 }
 
 CUSPAN_EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr memory) {
-  return AnswerInContext([&](Session&, Link&) { return CloseMemoryHandle(memory); });
+  return AnswerInContext([&](Session&) { return CloseMemoryHandle(memory); });
 }
 
 CUSPAN_EXPORT CUresult cuIpcGetEventHandle(CUipcEventHandle* handle, CUevent event) {
-  return AnswerInContext([&](Session&, Link&) {
+  return AnswerInContext([&](Session&) {
     return Give<SharedEventHandle>(handle, [&](auto* made) { return GetEventHandle(event, made); });
   });
 }
 
 CUSPAN_EXPORT CUresult cuIpcOpenEventHandle(CUevent* event, CUipcEventHandle handle) {
-  return AnswerInContext([&](Session&, Link&) -> Error {
+  return AnswerInContext([&](Session&) -> Error {
     if (event == nullptr) return CUDA_ERROR_INVALID_VALUE;
     return OpenEventHandle(Convert<SharedEventHandle>(handle), event);
   });

@@ -69,7 +69,7 @@ CUSPAN_EXPORT_TWINS(cuLaunchKernel, _ptsz,
                     (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                      unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
                      CUstream stream, void** parameters, void** extra),
-                    AnswerInContext([&](Session&, Link&) {
+                    AnswerInContext([&](Session&) {
                       return LaunchFunction(
                           function, {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared},
                           stream, false, parameters, extra, meaning);
@@ -79,7 +79,7 @@ CUSPAN_EXPORT_TWINS(cuLaunchCooperativeKernel, _ptsz,
                     (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                      unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
                      CUstream stream, void** parameters),
-                    AnswerInContext([&](Session&, Link&) {
+                    AnswerInContext([&](Session&) {
                       return LaunchFunction(
                           function, {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared},
                           stream, true, parameters, nullptr, meaning);
@@ -88,7 +88,7 @@ CUSPAN_EXPORT_TWINS(cuLaunchCooperativeKernel, _ptsz,
 CUSPAN_EXPORT_TWINS(cuLaunchKernelEx, _ptsz,
                     (const CUlaunchConfig* config, CUfunction function, void** parameters,
                      void** extra),
-                    AnswerInContext([&](Session&, Link&) -> Error {
+                    AnswerInContext([&](Session&) -> Error {
                       LaunchCall call{};
                       CUSPAN_RETURN_IF_FAILED(ReadConfig(config, function, &call));
                       CUSPAN_RETURN_IF_FAILED(TakeArguments(parameters, extra, &call));

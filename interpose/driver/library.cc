@@ -14,7 +14,7 @@ CUkernel HandleOfKernel(const FunctionRecord* kernel) {
 
 CUresult GetAddress(CUdeviceptr* address, std::size_t* bytes, CUlibrary library, const char* name,
                     bool managed) {
-  return AnswerInContext([&](Session&, Link&) -> Error {
+  return AnswerInContext([&](Session&) -> Error {
     if (name == nullptr || (address == nullptr && bytes == nullptr))
       return CUDA_ERROR_INVALID_VALUE;
     LoadedVariable variable{};
@@ -80,7 +80,7 @@ CUSPAN_EXPORT CUresult cuLibraryUnload(CUlibrary library) {
 
 // A library doubles as its module in whatever context is current.
 CUSPAN_EXPORT CUresult cuLibraryGetModule(CUmodule* module, CUlibrary library) {
-  return AnswerInContext([&](Session& session, Link&) -> Error {
+  return AnswerInContext([&](Session& session) -> Error {
     if (module == nullptr) return CUDA_ERROR_INVALID_VALUE;
     if (session.libraries().Find(library) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     *module = reinterpret_cast<CUmodule>(library);
@@ -139,7 +139,7 @@ CUSPAN_EXPORT CUresult cuLibraryGetUnifiedFunction(void** function, CUlibrary li
 
 // A kernel doubles as its function in whatever context is current.
 CUSPAN_EXPORT CUresult cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
-  return AnswerInContext([&](Session&, Link&) -> Error {
+  return AnswerInContext([&](Session&) -> Error {
     if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
     const FunctionRecord* record = nullptr;
     CUSPAN_RETURN_IF_FAILED(FindFunction(kernel, &record));
@@ -172,12 +172,24 @@ CUSPAN_EXPORT CUresult cuKernelGetName(const char** name, CUkernel kernel) {
 
 CUSPAN_EXPORT CUresult cuKernelGetAttribute(int* value, CUfunction_attribute attribute,
                                             CUkernel kernel, CUdevice device) {
-  return AboutKernel(kernel, device, [&](Session&, Link&, LoadedKernel& loaded) -> Error {
+  const auto tell = [&](const LoadedKernel& loaded) -> Error {
     if (value == nullptr || attribute < 0 || attribute >= CU_FUNC_ATTRIBUTE_MAX)
       return CUDA_ERROR_INVALID_VALUE;
     *value = loaded.attribute(attribute);
     return CUDA_SUCCESS;
+  };
+  // Libraries ask it before every launch.
+  bool known = false;
+  const CUresult told = AnswerFromTables([&](Session& session) -> Error {
+    const std::shared_ptr<Link> link = session.devices().OpenedFor(device);
+    if (link == nullptr || link->fault() != CUDA_SUCCESS) return CUDA_SUCCESS;
+    const LoadedKernel* const loaded = KnownKernel(*link, kernel);
+    known = loaded != nullptr;
+    return known ? tell(*loaded) : CUDA_SUCCESS;
   });
+  if (known) return told;
+  return AboutKernel(kernel, device,
+                     [&](Session&, Link&, LoadedKernel& loaded) { return tell(loaded); });
 }
 
 CUSPAN_EXPORT CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value,

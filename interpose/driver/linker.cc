@@ -7,7 +7,7 @@ using namespace cuspan;  // NOLINT: the entry points below are the C API.
 
 CUSPAN_EXPORT CUresult cuLinkCreate_v2(unsigned count, CUjit_option* names, void** values,
                                        CUlinkState* linker) {
-  return AnswerInContext([&](Session&, Link&) -> Error {
+  return AnswerInContext([&](Session&) -> Error {
     if (linker == nullptr) return CUDA_ERROR_INVALID_VALUE;
     Options<CUjit_option> options;
     CUSPAN_RETURN_IF_FAILED(TakeOptions(names, values, count, &options));
@@ -18,7 +18,7 @@ CUSPAN_EXPORT CUresult cuLinkCreate_v2(unsigned count, CUjit_option* names, void
 CUSPAN_EXPORT CUresult cuLinkAddData_v2(CUlinkState linker, CUjitInputType kind, void* data,
                                         std::size_t bytes, const char* name, unsigned count,
                                         CUjit_option* names, void** values) {
-  return AnswerInContext([&](Session&, Link&) -> Error {
+  return AnswerInContext([&](Session&) -> Error {
     Options<CUjit_option> options;
     CUSPAN_RETURN_IF_FAILED(TakeOptions(names, values, count, &options));
     return AddToLinker(linker, {kind, data, bytes, name}, options);
@@ -27,7 +27,7 @@ CUSPAN_EXPORT CUresult cuLinkAddData_v2(CUlinkState linker, CUjitInputType kind,
 
 CUSPAN_EXPORT CUresult cuLinkAddFile_v2(CUlinkState linker, CUjitInputType kind, const char* path,
                                         unsigned count, CUjit_option* names, void** values) {
-  return AnswerInContext([&](Session&, Link&) -> Error {
+  return AnswerInContext([&](Session&) -> Error {
     if (path == nullptr) return CUDA_ERROR_INVALID_VALUE;
     Options<CUjit_option> options;
     CUSPAN_RETURN_IF_FAILED(TakeOptions(names, values, count, &options));
@@ -36,12 +36,12 @@ CUSPAN_EXPORT CUresult cuLinkAddFile_v2(CUlinkState linker, CUjitInputType kind,
 }
 
 CUSPAN_EXPORT CUresult cuLinkComplete(CUlinkState linker, void** image, std::size_t* bytes) {
-  return AnswerInContext([&](Session&, Link&) -> Error {
+  return AnswerInContext([&](Session&) -> Error {
     if (image == nullptr) return CUDA_ERROR_INVALID_VALUE;
     return CompleteLinker(linker, image, bytes);
   });
 }
 
 CUSPAN_EXPORT CUresult cuLinkDestroy(CUlinkState linker) {
-  return AnswerInContext([&](Session&, Link&) { return DestroyLinker(linker); });
+  return AnswerInContext([&](Session&) { return DestroyLinker(linker); });
 }

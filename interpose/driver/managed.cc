@@ -16,16 +16,15 @@ CUmemLocation LocationOf(CUdevice device) {
 
 CUresult PrefetchTo(CUdeviceptr memory, std::size_t bytes, const CUmemLocation& location,
                     unsigned flags, CUstream stream, DefaultStream meaning) {
-  return AnswerInContext([&](Session&, Link&) {
+  return AnswerInContext([&](Session&) {
     return Prefetch(HandleOf<const void*>(memory), bytes, location, flags, stream, meaning);
   });
 }
 
 CUresult AdviseAbout(CUdeviceptr memory, std::size_t bytes, CUmem_advise advice,
                      const CUmemLocation& location) {
-  return AnswerInContext([&](Session&, Link&) {
-    return Advise(HandleOf<const void*>(memory), bytes, advice, location);
-  });
+  return AnswerInContext(
+      [&](Session&) { return Advise(HandleOf<const void*>(memory), bytes, advice, location); });
 }
 
 }  // namespace
@@ -55,7 +54,7 @@ CUSPAN_EXPORT CUresult cuMemAdvise(CUdeviceptr memory, std::size_t bytes, CUmem_
 CUSPAN_EXPORT CUresult cuMemRangeGetAttribute(void* data, std::size_t data_bytes,
                                               CUmem_range_attribute attribute, CUdeviceptr memory,
                                               std::size_t bytes) {
-  return AnswerInContext([&](Session& session, Link&) {
+  return AnswerInContext([&](Session& session) {
     return RangeAttribute(session, data, data_bytes, attribute, HandleOf<const void*>(memory),
                           bytes);
   });
@@ -64,7 +63,7 @@ CUSPAN_EXPORT CUresult cuMemRangeGetAttribute(void* data, std::size_t data_bytes
 CUSPAN_EXPORT CUresult cuMemRangeGetAttributes(void** data, std::size_t* data_bytes,
                                                CUmem_range_attribute* attributes, std::size_t count,
                                                CUdeviceptr memory, std::size_t bytes) {
-  return AnswerInContext([&](Session& session, Link&) -> Error {
+  return AnswerInContext([&](Session& session) -> Error {
     if (data == nullptr || data_bytes == nullptr || attributes == nullptr || count == 0)
       return CUDA_ERROR_INVALID_VALUE;
     for (std::size_t i = 0; i < count; ++i) {

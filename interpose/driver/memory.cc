@@ -11,7 +11,7 @@ namespace {
 
 CUresult AllocateRows(CUdeviceptr* address, std::size_t* pitch, std::size_t width, std::size_t rows,
                       unsigned element_bytes) {
-  return AnswerInContext([&](Session& session, Link&) -> Error {
+  return AnswerInContext([&](Session& session) -> Error {
     if (address == nullptr || pitch == nullptr || width == 0 || rows == 0 ||
         (element_bytes != 4 && element_bytes != 8 && element_bytes != 16))
       return CUDA_ERROR_INVALID_VALUE;
@@ -28,7 +28,7 @@ CUresult AllocateRows(CUdeviceptr* address, std::size_t* pitch, std::size_t widt
 using namespace cuspan;  // NOLINT: the entry points below are the C API.
 
 CUSPAN_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr* address, std::size_t bytes) {
-  return AnswerInContext([&](Session& session, Link&) -> Error {
+  return AnswerInContext([&](Session& session) -> Error {
     if (address == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
     std::uint64_t made = 0;
     CUSPAN_RETURN_IF_FAILED(Allocate(session, bytes, &made));
@@ -44,13 +44,13 @@ CUSPAN_EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr* address, std::size_t* pit
 }
 
 CUSPAN_EXPORT CUresult cuMemFree_v2(CUdeviceptr address) {
-  return AnswerInContext([&](Session& session, Link&) -> Error {
+  return AnswerInContext([&](Session& session) -> Error {
     return address == 0 ? Error(CUDA_SUCCESS) : Free(session, address);
   });
 }
 
 CUSPAN_EXPORT CUresult cuMemAllocManaged(CUdeviceptr* address, std::size_t bytes, unsigned flags) {
-  return AnswerInContext([&](Session&, Link&) -> Error {
+  return AnswerInContext([&](Session&) -> Error {
     if (address == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
     std::uint64_t made = 0;
     CUSPAN_RETURN_IF_FAILED(AllocateManaged(bytes, flags, &made));
@@ -65,7 +65,7 @@ CUSPAN_EXPORT CUresult cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
 
 CUSPAN_EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, std::size_t* bytes,
                                                CUdeviceptr address) {
-  return AnswerInContext([&](Session& session, Link&) -> Error {
+  return AnswerInContext([&](Session& session) -> Error {
     const PointerKind kind = session.addresses().Classify(HandleOf<const void*>(address));
     if (kind.kind == PointerKind::kUnknownHost || kind.range_bytes == 0)
       return CUDA_ERROR_NOT_FOUND;
@@ -79,7 +79,7 @@ CUSPAN_EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, std::size_t* b
 
 CUSPAN_EXPORT_TWINS(cuMemAllocAsync, _ptsz,
                     (CUdeviceptr * address, std::size_t bytes, CUstream stream),
-                    AnswerInContext([&](Session&, Link&) -> Error {
+                    AnswerInContext([&](Session&) -> Error {
                       if (address == nullptr) return CUDA_ERROR_INVALID_VALUE;
                       std::uint64_t made = 0;
                       const Error result =
@@ -90,7 +90,7 @@ CUSPAN_EXPORT_TWINS(cuMemAllocAsync, _ptsz,
 
 CUSPAN_EXPORT_TWINS(cuMemAllocFromPoolAsync, _ptsz,
                     (CUdeviceptr * address, std::size_t bytes, CUmemoryPool pool, CUstream stream),
-                    AnswerInContext([&](Session&, Link&) -> Error {
+                    AnswerInContext([&](Session&) -> Error {
                       if (address == nullptr) return CUDA_ERROR_INVALID_VALUE;
                       std::uint64_t made = 0;
                       const Error result = AllocateInOrder(bytes, pool, stream, meaning, &made);
@@ -99,6 +99,6 @@ CUSPAN_EXPORT_TWINS(cuMemAllocFromPoolAsync, _ptsz,
                     }))
 
 CUSPAN_EXPORT_TWINS(cuMemFreeAsync, _ptsz, (CUdeviceptr address, CUstream stream),
-                    AnswerInContext([&](Session&, Link&) {
+                    AnswerInContext([&](Session&) {
                       return FreeInOrder(HandleOf<void*>(address), stream, meaning);
                     }))

@@ -12,7 +12,7 @@ CUfunction FunctionOf(const FunctionRecord* kernel) {
 
 CUresult Load(CUmodule* module, const void* image, unsigned count, CUjit_option* names,
               void** values) {
-  return AnswerInContext([&](Session&, Link&) -> Error {
+  return AnswerInContext([&](Session&) -> Error {
     if (module == nullptr || image == nullptr) return CUDA_ERROR_INVALID_VALUE;
     Options<CUjit_option> options;
     CUSPAN_RETURN_IF_FAILED(TakeOptions(names, values, count, &options));
@@ -44,14 +44,14 @@ CUSPAN_EXPORT CUresult cuModuleLoadFatBinary(CUmodule* module, const void* image
 }
 
 CUSPAN_EXPORT CUresult cuModuleLoad(CUmodule* module, const char* path) {
-  return AnswerInContext([&](Session&, Link&) -> Error {
+  return AnswerInContext([&](Session&) -> Error {
     if (module == nullptr || path == nullptr) return CUDA_ERROR_INVALID_VALUE;
     return LoadModuleFromFile(path, module);
   });
 }
 
 CUSPAN_EXPORT CUresult cuModuleUnload(CUmodule module) {
-  return AnswerInContext([&](Session&, Link&) { return UnloadModule(module); });
+  return AnswerInContext([&](Session&) { return UnloadModule(module); });
 }
 
 // Modules are loaded at once, whatever the environment says.
@@ -65,7 +65,7 @@ CUSPAN_EXPORT CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
 
 CUSPAN_EXPORT CUresult cuModuleGetFunction(CUfunction* function, CUmodule module,
                                            const char* name) {
-  return AnswerInContext([&](Session&, Link&) -> Error {
+  return AnswerInContext([&](Session&) -> Error {
     if (function == nullptr || name == nullptr) return CUDA_ERROR_INVALID_VALUE;
     const FunctionRecord* kernel = nullptr;
     CUSPAN_RETURN_IF_FAILED(GetKernel(module, name, &kernel));
@@ -75,7 +75,7 @@ CUSPAN_EXPORT CUresult cuModuleGetFunction(CUfunction* function, CUmodule module
 }
 
 CUSPAN_EXPORT CUresult cuModuleGetFunctionCount(unsigned* count, CUmodule module) {
-  return AnswerInContext([&](Session&, Link&) -> Error {
+  return AnswerInContext([&](Session&) -> Error {
     if (count == nullptr) return CUDA_ERROR_INVALID_VALUE;
     return CountKernels(module, count);
   });
@@ -83,7 +83,7 @@ CUSPAN_EXPORT CUresult cuModuleGetFunctionCount(unsigned* count, CUmodule module
 
 CUSPAN_EXPORT CUresult cuModuleEnumerateFunctions(CUfunction* functions, unsigned most,
                                                   CUmodule module) {
-  return AnswerInContext([&](Session&, Link&) -> Error {
+  return AnswerInContext([&](Session&) -> Error {
     if (functions == nullptr) return CUDA_ERROR_INVALID_VALUE;
     return ForKernels(module, most, [&](std::size_t index, const FunctionRecord* kernel) {
       functions[index] = FunctionOf(kernel);
@@ -93,7 +93,7 @@ CUSPAN_EXPORT CUresult cuModuleEnumerateFunctions(CUfunction* functions, unsigne
 
 CUSPAN_EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr* address, std::size_t* bytes,
                                             CUmodule module, const char* name) {
-  return AnswerInContext([&](Session&, Link&) -> Error {
+  return AnswerInContext([&](Session&) -> Error {
     LoadedVariable variable{};
     CUSPAN_RETURN_IF_FAILED(GetGlobal(module, name, &variable));
     if (address != nullptr) *address = variable.address;

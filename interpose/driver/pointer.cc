@@ -139,7 +139,7 @@ using namespace cuspan;  // NOLINT: the entry points below are the C API.
 
 CUSPAN_EXPORT CUresult cuPointerGetAttribute(void* out, CUpointer_attribute attribute,
                                              CUdeviceptr address) {
-  return AnswerWithDriver([&](Session& session) -> Error {
+  return AnswerFromTables([&](Session& session) -> Error {
     if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
     return GetAttribute(session, out, attribute, address);
   });

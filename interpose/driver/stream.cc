@@ -15,14 +15,29 @@ namespace {
 // use(const StreamTarget&, what the program made) tells *out.
 template <typename Use>
 CUresult Tell(CUstream stream, DefaultStream meaning, const void* out, Use&& use) {
-  return AnswerInContext([&](Session&, Link&) -> Error {
+  return AnswerInContext([&](Session&) -> Error {
     if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
     return AboutStream(stream, meaning, use);
   });
 }
 
+CUresult TellWhetherCapturing(CUstream stream, DefaultStream meaning,
+                              CUstreamCaptureStatus* status) {
+  // Libraries ask it before nearly everything they do.
+  if (!AnyCapture()) {
+    return AnswerFromTables([&](Session& session) -> Error {
+      CUSPAN_RETURN_IF_FAILED(CurrentContextState());
+      if (status == nullptr) return CUDA_ERROR_INVALID_VALUE;
+      *status = CU_STREAM_CAPTURE_STATUS_NONE;
+      return IsDefaultStream(stream) ? CUDA_SUCCESS : session.streams().Check(NumberOf(stream));
+    });
+  }
+  return Tell(stream, meaning, status,
+              [&](const StreamTarget& target, const auto&) { *status = CaptureOf(target).status; });
+}
+
 CUresult TellCapture(CUstream stream, DefaultStream meaning, const CaptureInfo& info) {
-  return AnswerInContext([&](Session&, Link&) { return GetCaptureInfo(stream, meaning, info); });
+  return AnswerInContext([&](Session&) { return GetCaptureInfo(stream, meaning, info); });
 }
 
 }  // namespace
@@ -31,27 +46,25 @@ CUresult TellCapture(CUstream stream, DefaultStream meaning, const CaptureInfo& 
 using namespace cuspan;  // NOLINT: the entry points below are the C API.
 
 CUSPAN_EXPORT CUresult cuStreamCreate(CUstream* stream, unsigned flags) {
-  return AnswerInContext([&](Session&, Link&) { return CreateStream(flags, 0, stream); });
+  return AnswerInContext([&](Session&) { return CreateStream(flags, 0, stream); });
 }
 
 CUSPAN_EXPORT CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int priority) {
-  return AnswerInContext([&](Session&, Link&) { return CreateStream(flags, priority, stream); });
+  return AnswerInContext([&](Session&) { return CreateStream(flags, priority, stream); });
 }
 
 CUSPAN_EXPORT CUresult cuStreamDestroy_v2(CUstream stream) {
-  return AnswerInContext([&](Session&, Link&) { return DestroyStream(stream); });
+  return AnswerInContext([&](Session&) { return DestroyStream(stream); });
 }
 
 CUSPAN_EXPORT_TWINS(cuStreamSynchronize, _ptsz, (CUstream stream),
-                    AnswerInContext([&](Session&, Link&) {
-                      return SynchronizeStream(stream, meaning);
-                    }))
+                    AnswerInContext([&](Session&) { return SynchronizeStream(stream, meaning); }))
 
 CUSPAN_EXPORT_TWINS(cuStreamQuery, _ptsz, (CUstream stream),
-                    AnswerInContext([&](Session&, Link&) { return QueryStream(stream, meaning); }))
+                    AnswerInContext([&](Session&) { return QueryStream(stream, meaning); }))
 
 CUSPAN_EXPORT_TWINS(cuStreamWaitEvent, _ptsz, (CUstream stream, CUevent event, unsigned flags),
-                    AnswerInContext([&](Session&, Link&) {
+                    AnswerInContext([&](Session&) {
                       return WaitEvent(stream, event, flags, meaning);
                     }))
 
@@ -84,50 +97,45 @@ CUSPAN_EXPORT_TWINS(cuStreamGetCtx, _ptsz, (CUstream stream, CUcontext* context)
 
 CUSPAN_EXPORT_TWINS(cuStreamGetAttribute, _ptsz,
                     (CUstream stream, CUstreamAttrID attribute, CUstreamAttrValue* value),
-                    AnswerInContext([&](Session&, Link&) {
+                    AnswerInContext([&](Session&) {
                       return GetStreamAttribute(stream, attribute, value, meaning);
                     }))
 
 CUSPAN_EXPORT_TWINS(cuStreamSetAttribute, _ptsz,
                     (CUstream stream, CUstreamAttrID attribute, const CUstreamAttrValue* value),
-                    AnswerInContext([&](Session&, Link&) {
+                    AnswerInContext([&](Session&) {
                       return SetStreamAttribute(stream, attribute, value, meaning);
                     }))
 
 CUSPAN_EXPORT_TWINS(cuStreamCopyAttributes, _ptsz, (CUstream to, CUstream from),
-                    AnswerInContext([&](Session&, Link&) {
+                    AnswerInContext([&](Session&) {
                       return CopyStreamAttributes(to, from, meaning);
                     }))
 
 CUSPAN_EXPORT_TWINS(cuStreamAttachMemAsync, _ptsz,
                     (CUstream stream, CUdeviceptr memory, std::size_t bytes, unsigned flags),
-                    AnswerInContext([&](Session&, Link&) {
+                    AnswerInContext([&](Session&) {
                       return AttachManaged(HandleOf<void*>(memory), bytes, flags, stream, meaning);
                     }))
 
 // --- Capture
 
 CUSPAN_EXPORT_TWINS(cuStreamBeginCapture_v2, _ptsz, (CUstream stream, CUstreamCaptureMode mode),
-                    AnswerInContext([&](Session&, Link&) {
-                      return BeginCapture(stream, meaning, mode);
-                    }))
+                    AnswerInContext([&](Session&) { return BeginCapture(stream, meaning, mode); }))
 // Before CUDA 10.1: of the only mode that there was.
 #undef cuStreamBeginCapture
-CUSPAN_EXPORT_TWINS(cuStreamBeginCapture, _ptsz, (CUstream stream),
-                    AnswerInContext([&](Session&, Link&) {
+CUSPAN_EXPORT_TWINS(cuStreamBeginCapture, _ptsz, (CUstream stream), AnswerInContext([&](Session&) {
                       return BeginCapture(stream, meaning, CU_STREAM_CAPTURE_MODE_GLOBAL);
                     }))
 
 CUSPAN_EXPORT_TWINS(cuStreamEndCapture, _ptsz, (CUstream stream, CUgraph* graph),
-                    AnswerInContext([&](Session&, Link&) -> Error {
+                    AnswerInContext([&](Session&) -> Error {
                       if (graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
                       return EndCapture(stream, meaning, graph);
                     }))
 
 CUSPAN_EXPORT_TWINS(cuStreamIsCapturing, _ptsz, (CUstream stream, CUstreamCaptureStatus* status),
-                    Tell(stream, meaning, status, [&](const StreamTarget& target, const auto&) {
-                      *status = CaptureOf(target).status;
-                    }))
+                    TellWhetherCapturing(stream, meaning, status))
 
 #undef cuStreamGetCaptureInfo
 CUSPAN_EXPORT_TWINS(cuStreamGetCaptureInfo, _ptsz,
@@ -146,21 +154,21 @@ CUSPAN_EXPORT_TWINS(cuStreamGetCaptureInfo_v3, _ptsz,
 #undef cuStreamUpdateCaptureDependencies
 CUSPAN_EXPORT_TWINS(cuStreamUpdateCaptureDependencies, _ptsz,
                     (CUstream stream, CUgraphNode* dependencies, std::size_t count, unsigned flags),
-                    AnswerInContext([&](Session&, Link&) {
+                    AnswerInContext([&](Session&) {
                       return UpdateCaptureDependencies(stream, meaning, dependencies, count, flags);
                     }))
 
 CUSPAN_EXPORT_TWINS(cuStreamUpdateCaptureDependencies_v2, _ptsz,
                     (CUstream stream, CUgraphNode* dependencies, const CUgraphEdgeData* /*edges*/,
                      std::size_t count, unsigned flags),
-                    AnswerInContext([&](Session&, Link&) {
+                    AnswerInContext([&](Session&) {
                       return UpdateCaptureDependencies(stream, meaning, dependencies, count, flags);
                     }))
 
 CUSPAN_EXPORT_TWINS(cuStreamBeginCaptureToGraph, _ptsz,
                     (CUstream stream, CUgraph graph, const CUgraphNode* dependencies,
                      const CUgraphEdgeData* /*edges*/, std::size_t count, CUstreamCaptureMode mode),
-                    AnswerInContext([&](Session&, Link&) {
+                    AnswerInContext([&](Session&) {
                       return BeginCaptureToGraph(stream, meaning, graph, dependencies, count, mode);
                     }))
 

@@ -122,7 +122,7 @@ CUDA_RESOURCE_VIEW_DESC ViewOf(const TextureView& view) {
 // tell(const TextureRecord&) → Error gives *out of a texture.
 template <typename Tell>
 CUresult AboutTexture(CUtexObject object, const void* out, Tell&& tell) {
-  return AnswerInContext([&](Session&, Link&) -> Error {
+  return AnswerInContext([&](Session&) -> Error {
     if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
     TextureRecord record;
     CUSPAN_RETURN_IF_FAILED(FindTexture(object, &record));
@@ -138,7 +138,7 @@ using namespace cuspan;  // NOLINT: the entry points below are the C API.
 CUSPAN_EXPORT CUresult cuTexObjectCreate(CUtexObject* object, const CUDA_RESOURCE_DESC* resource,
                                          const CUDA_TEXTURE_DESC* sampling,
                                          const CUDA_RESOURCE_VIEW_DESC* view) {
-  return AnswerInContext([&](Session&, Link&) -> Error {
+  return AnswerInContext([&](Session&) -> Error {
     if (object == nullptr || resource == nullptr || sampling == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
     TextureRecord record;
@@ -153,7 +153,7 @@ CUSPAN_EXPORT CUresult cuTexObjectCreate(CUtexObject* object, const CUDA_RESOURC
 }
 
 CUSPAN_EXPORT CUresult cuTexObjectDestroy(CUtexObject object) {
-  return AnswerInContext([&](Session&, Link&) { return DestroyTexture(object); });
+  return AnswerInContext([&](Session&) { return DestroyTexture(object); });
 }
 
 CUSPAN_EXPORT CUresult cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC* out, CUtexObject object) {
@@ -181,7 +181,7 @@ CUSPAN_EXPORT CUresult cuTexObjectGetResourceViewDesc(CUDA_RESOURCE_VIEW_DESC* o
 
 CUSPAN_EXPORT CUresult cuSurfObjectCreate(CUsurfObject* object,
                                           const CUDA_RESOURCE_DESC* resource) {
-  return AnswerInContext([&](Session&, Link&) -> Error {
+  return AnswerInContext([&](Session&) -> Error {
     if (object == nullptr || resource == nullptr || resource->resType != CU_RESOURCE_TYPE_ARRAY)
       return CUDA_ERROR_INVALID_VALUE;
     std::uint64_t made = 0;
@@ -192,11 +192,11 @@ CUSPAN_EXPORT CUresult cuSurfObjectCreate(CUsurfObject* object,
 }
 
 CUSPAN_EXPORT CUresult cuSurfObjectDestroy(CUsurfObject object) {
-  return AnswerInContext([&](Session&, Link&) { return DestroySurface(object); });
+  return AnswerInContext([&](Session&) { return DestroySurface(object); });
 }
 
 CUSPAN_EXPORT CUresult cuSurfObjectGetResourceDesc(CUDA_RESOURCE_DESC* out, CUsurfObject object) {
-  return AnswerInContext([&](Session&, Link&) -> Error {
+  return AnswerInContext([&](Session&) -> Error {
     if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
     std::uint64_t array = 0;
     CUSPAN_RETURN_IF_FAILED(ArrayOfSurface(object, &array));

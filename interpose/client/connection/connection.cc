@@ -67,6 +67,7 @@ void Connection::Fail(CUresult result) {
     return fault_.compare_exchange_strong(none, result);
   });
   if (!first) return;
+  OnFailed(result);
   transfers_.FailAll(result);
   channel_->own_bell().Ring();
 }

@@ -160,6 +160,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   virtual void OnEvent(const EventReached& reached) = 0;
   // Everything posted up to `sequence` is complete on the device. Any thread.
   virtual void OnCompleted(std::uint64_t sequence) = 0;
+  // fault() is no success any more. Once, any thread.
+  virtual void OnFailed(CUresult result) = 0;
   // The calling thread has waited for the device for a long time.
   virtual void OnLongWait() = 0;
 
