@@ -1,0 +1,40 @@
+# The library by whose name programs find a face, and the functions of it that only refuse.
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+
+# cuspan_face_library(NAME LIBRARY): the functions of NAME_exports.txt that the object library
+# cuspan_NAME_face does not define call cuspan_NAME_not_supported. LIBRARY is the name of NVIDIA's
+# library without "lib": each of its functions is libcuspan.so's, which every process of a run has
+# loaded. It has no library of its own, so that a program that is linked statically as a whole, and has
+# none to share, gets the loader's error instead of a second C library, whose thread-local storage glibc
+# puts where there is none.
+function(cuspan_face_library name library)
+  set(load ${PROJECT_SOURCE_DIR}/interpose/load)
+  set(exports ${CMAKE_CURRENT_SOURCE_DIR}/${name}_exports.txt)
+  set(table cuspan_${name}_exports)
+  set(refusing ${CMAKE_CURRENT_BINARY_DIR}/${name}_refusing.c)
+  set(forwarding ${CMAKE_CURRENT_BINARY_DIR}/${name}_forwarding.c)
+  set(generate Python3::Interpreter ${load}/generate_exports.py ${exports})
+  set(needs ${load}/generate_exports.py ${load}/exports_list.py ${exports})
+  add_custom_command(
+    OUTPUT ${refusing}
+    COMMAND ${generate} ${refusing} --refuse cuspan_${name}_not_supported --table ${table} --versions
+    DEPENDS ${needs}
+    COMMENT "Generating the functions of lib${library}.so.1 that refuse"
+    VERBATIM)
+  add_custom_command(
+    OUTPUT ${forwarding}
+    COMMAND ${generate} ${forwarding} --forward-to ${table}
+    DEPENDS ${needs}
+    COMMENT "Generating lib${library}.so.1"
+    VERBATIM)
+
+  # A library of its own: one with sources in C and in C++ has no precompiled headers.
+  add_library(${table} OBJECT ${refusing})
+  target_sources(cuspan_${name}_face INTERFACE $<TARGET_OBJECTS:${table}>)
+  add_library(cuspan_${name}_library SHARED ${forwarding})
+  target_link_options(cuspan_${name}_library PRIVATE -nostdlib -Wl,-z,now)
+  set_target_properties(cuspan_${name}_library PROPERTIES
+    OUTPUT_NAME ${library} VERSION 1 SOVERSION 1
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/cuspan/runtime)
+  install(TARGETS cuspan_${name}_library LIBRARY DESTINATION lib/cuspan/runtime NAMELINK_SKIP)
+endfunction()
