@@ -1,4 +1,7 @@
+#include <sys/mman.h>
+
 #include <algorithm>
+#include <cstdint>
 
 #include "common/log.h"
 #include "protocol/fatbin/image.h"
@@ -21,6 +24,20 @@ CUresult Load(DeviceSession& session, Module& module, JitArguments& jit) {
     LogInfo("the driver cannot load a module of {} bytes: {}", module.total,
             session.driver.Describe(result));
   return result;
+}
+
+// So much room is taken at once: no image needs more, but for a few.
+constexpr std::uint64_t kMostRoomAtOnce = 256 << 20;
+
+// Room for an image that comes in many pieces, which would else move again and again as it grows;
+// in huge pages, since a fault for each small one costs more than the copy.
+void Reserve(std::vector<std::byte>& image, std::uint64_t bytes) {
+  image.reserve(std::min(bytes, kMostRoomAtOnce));
+  constexpr std::uintptr_t kHugePage = 2 << 20;
+  const auto start = reinterpret_cast<std::uintptr_t>(image.data());
+  const std::uintptr_t first = (start + kHugePage - 1) / kHugePage * kHugePage;
+  const std::uintptr_t last = (start + image.capacity()) / kHugePage * kHugePage;
+  if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
 }
 
 CUresult ReadKernelNames(const Driver& driver, const Module& module,
@@ -87,6 +104,7 @@ Status Handle(DeviceSession& session, const Origin&, const ModuleImage& op) {
     if (op.total == 0 || op.total > fatbin::kMostModuleBytes ||
         !session.modules.Add(op.module, module))
       return Status::Invalid("module 0x{:x} with an image of {} bytes", op.module, op.total);
+    Reserve(module->image, op.total);
   }
   if (module == nullptr || module->load_asked || op.total != module->total ||
       op.offset != module->image.size() || op.data.empty() ||
