@@ -98,6 +98,8 @@ class ContextStack {
 // tables for all contexts, since handles do not say which they belong to.
 class ContextTable {
  public:
+  // A life of a context has begun; other threads may use it already. Any thread.
+  virtual void Began(Link& /*link*/) {}
   // A life of a context has ended: what belonged to it is gone. Once, and before another life
   // begins. Any thread.
   virtual void Forget(const Link& ended) = 0;

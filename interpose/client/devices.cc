@@ -204,6 +204,7 @@ CUresult Devices::OpenNew(Context& context, std::shared_ptr<Link>* link) {
   }
   SetLinks(context, made, nullptr);
   bell_.Ring();
+  for (ContextTable* const table : Tables()) table->Began(*made);
   *link = std::move(made);
   return CUDA_SUCCESS;
 }

@@ -78,13 +78,13 @@ class Devices {
   auto VisitLink(Surely&& surely, Perhaps&& perhaps, Use&& use) {
     static const std::shared_ptr<Link> none;
     const std::shared_ptr<Link>* found = nullptr;
+    const Context* const current = &CurrentContext();
     const ReaderLock lock(links_mutex_);
     ForEach([&](const Context& context) {
-      if (found == nullptr && context.link_ != nullptr && surely(*context.link_))
-        found = &context.link_;
+      if (context.link_ == nullptr || (found != nullptr && &context != current)) return;
+      if (surely(*context.link_)) found = &context.link_;
     });
     if (found != nullptr) return use(*found);
-    const Context* const current = &CurrentContext();
     ForEach([&](const Context& context) {
       if (context.link_ == nullptr || !perhaps(*context.link_)) return;
       if (found == nullptr || &context == current) found = &context.link_;

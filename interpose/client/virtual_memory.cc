@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "common/log.h"
 #include "interpose/client/handles.h"
 #include "interpose/client/memory/addresses.h"
 #include "protocol/api/address_plan.h"
@@ -127,7 +128,7 @@ CUresult VirtualMemory::TryMake(Link& link, const AllocationTry& op) {
 std::uint64_t VirtualMemory::Add(const AllocationFacts& facts, const Link& link,
                                  std::uint64_t number) {
   allocations_[number] =
-      std::make_shared<Allocation>(Allocation{number, facts, link.number(), 1, 0, {link.number()}});
+      std::make_shared<Allocation>(Allocation{number, facts, 1, 0, {link.number()}});
   return number;
 }
 
@@ -177,13 +178,13 @@ CUresult VirtualMemory::Import(const ExportedAllocation& exported, std::uint64_t
 CUresult VirtualMemory::Export(std::uint64_t handle, ExportedAllocation* exported) {
   const MutexLock lock(mutex_);
   const auto allocation = FindAllocation(handle);
-  const auto link = allocation == nullptr ? nullptr : LinkOf(allocation->link);
-  if (link == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (link->place().exchange.empty()) return CUDA_ERROR_NOT_SUPPORTED;
-  *exported = {allocation->facts, link->place().exchange, allocation->number};
+  if (allocation == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const auto holder = HolderOf(*allocation);
+  if (holder == nullptr || holder->place().exchange.empty()) return CUDA_ERROR_NOT_SUPPORTED;
+  *exported = {allocation->facts, holder->place().exchange, allocation->number};
   // It is there when the other one asks for it.
   MemoryInfo::Reply reply;
-  return link->Call(MemoryInfo{}, &reply);
+  return holder->Call(MemoryInfo{}, &reply);
 }
 
 std::shared_ptr<VirtualMemory::Allocation> VirtualMemory::FindAllocation(std::uint64_t handle) {
@@ -257,10 +258,10 @@ CUresult VirtualMemory::Map(std::uint64_t address, std::uint64_t bytes, std::uin
   if (FindMapped(address) != mapped_.end() ||
       (next != mapped_.end() && next->first - address < bytes))
     return CUDA_ERROR_INVALID_VALUE;
-  const std::shared_ptr<Link> link = LinkOf(allocation->link);
-  if (link == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const std::shared_ptr<Link> holder = HolderOf(*allocation);
+  if (holder == nullptr) return CUDA_ERROR_NOT_SUPPORTED;
   const auto mapped = mapped_.emplace(address, Mapped{bytes, allocation, {}, {}}).first;
-  const CUresult result = MapAt(*link, mapped);
+  const CUresult result = MapAt(*holder, mapped);
   if (result == CUDA_SUCCESS)
     ++allocation->mappings;
   else
@@ -288,21 +289,24 @@ CUresult VirtualMemory::MapAt(Link& link, Mappings::iterator mapped) {
   map.allocation = mapping.allocation->number;
   if (const CUresult result = Post(link, map); result != CUDA_SUCCESS) return result;
   mapping.known_at.insert(link.number());
-  link.memory().AddMapped({address, mapping.bytes}, mapping.allocation->link == link.number());
+  link.memory().AddMapped({address, mapping.bytes},
+                          mapping.allocation->facts.device == link.device());
   return CUDA_SUCCESS;
 }
 
 CUresult VirtualMemory::ImportAt(Link& link, Allocation& allocation) {
   if (allocation.known_at.contains(link.number())) return CUDA_SUCCESS;
-  const std::shared_ptr<Link> owner = LinkOf(allocation.link);
-  if (owner == nullptr || !peers_.CanAccess(link, *owner)) return CUDA_ERROR_NOT_SUPPORTED;
-  // The owner has made it when it has answered.
+  const std::shared_ptr<Link> holder = HolderOf(allocation);
+  if (holder == nullptr || holder->place().exchange.empty()) return CUDA_ERROR_NOT_SUPPORTED;
+  if (holder->device() != link.device() && !peers_.CanAccess(link, *holder))
+    return CUDA_ERROR_NOT_SUPPORTED;
+  // The holder has it when it has answered.
   MemoryInfo::Reply made;
-  if (const CUresult result = owner->Call(MemoryInfo{}, &made); result != CUDA_SUCCESS)
+  if (const CUresult result = holder->Call(MemoryInfo{}, &made); result != CUDA_SUCCESS)
     return result;
   AllocationImport op;
   op.allocation = op.theirs = allocation.number;
-  op.exchange = owner->place().exchange;
+  op.exchange = holder->place().exchange;
   AllocationImport::Reply reply;
   const CUresult result = link.Call(op, &reply);
   if (result == CUDA_SUCCESS) allocation.known_at.insert(link.number());
@@ -344,23 +348,34 @@ void VirtualMemory::UnmapEverywhere(Mappings::iterator mapped) {
 
 CUresult VirtualMemory::SetAccess(std::uint64_t address, std::uint64_t bytes, int device,
                                   CUmemAccess_flags flags) {
+  // At least one context has it.
   std::shared_ptr<Link> link;
   if (const CUresult result = devices_.Open(device, &link); result != CUDA_SUCCESS) return result;
   const MutexLock lock(mutex_);
   Mappings::iterator first;
   Mappings::iterator last;
   if (!FindWhole(address, bytes, &first, &last)) return CUDA_ERROR_INVALID_VALUE;
-  for (auto mapped = first; mapped != last; ++mapped)
-    if (const CUresult result = MapAt(*link, mapped); result != CUDA_SUCCESS) return result;
-  AllocationAccess op;
-  op.address = address;
-  op.bytes = bytes;
-  op.flags = flags;
-  if (const CUresult result = Post(*link, op); result != CUDA_SUCCESS) return result;
-  for (auto mapped = first; mapped != last; ++mapped) {
-    mapped->second.access[device] = flags;
-    link->memory().SetMappedAccess(mapped->first, flags != CU_MEM_ACCESS_FLAGS_PROT_NONE);
+  for (const auto& context : devices_.Links()) {
+    if (context->device() != device || context->fault() != CUDA_SUCCESS) continue;
+    if (const CUresult result = SetAccessAt(*context, first, last, flags); result != CUDA_SUCCESS)
+      return result;
   }
+  for (auto mapped = first; mapped != last; ++mapped) mapped->second.access[device] = flags;
+  return CUDA_SUCCESS;
+}
+
+CUresult VirtualMemory::SetAccessAt(Link& link, Mappings::iterator first, Mappings::iterator last,
+                                    CUmemAccess_flags flags) {
+  AllocationAccess op;
+  op.address = first->first;
+  op.flags = flags;
+  for (auto mapped = first; mapped != last; ++mapped) {
+    if (const CUresult result = MapAt(link, mapped); result != CUDA_SUCCESS) return result;
+    op.bytes += mapped->second.bytes;
+  }
+  if (const CUresult result = Post(link, op); result != CUDA_SUCCESS) return result;
+  for (auto mapped = first; mapped != last; ++mapped)
+    link.memory().SetMappedAccess(mapped->first, flags != CU_MEM_ACCESS_FLAGS_PROT_NONE);
   return CUDA_SUCCESS;
 }
 
@@ -388,6 +403,12 @@ std::shared_ptr<Link> VirtualMemory::LinkOf(std::uint64_t number) const {
   return nullptr;
 }
 
+std::shared_ptr<Link> VirtualMemory::HolderOf(const Allocation& allocation) const {
+  for (const std::uint64_t number : allocation.known_at)
+    if (auto link = LinkOf(number)) return link;
+  return nullptr;
+}
+
 template <typename T>
 CUresult VirtualMemory::Post(Link& link, const T& op) {
   std::uint64_t sequence = 0;
@@ -406,31 +427,29 @@ CUresult VirtualMemory::WaitFor(Link& link) {
   return link.Synchronize(DeviceSynchronize{}, &quiet);
 }
 
+void VirtualMemory::Began(Link& link) {
+  const MutexLock lock(mutex_);
+  for (auto mapped = mapped_.begin(); mapped != mapped_.end(); ++mapped) {
+    const auto access = mapped->second.access.find(link.device());
+    if (access == mapped->second.access.end() || HolderOf(*mapped->second.allocation) == nullptr)
+      continue;
+    if (const CUresult result = SetAccessAt(link, mapped, std::next(mapped), access->second);
+        result != CUDA_SUCCESS)
+      LogError("a new context of device {} cannot have the memory at 0x{:x}: CUDA error {}",
+               link.device(), mapped->first, static_cast<int>(result));
+  }
+}
+
 void VirtualMemory::Forget(const Link& ended) {
   const MutexLock lock(mutex_);
-  for (auto mapped = mapped_.begin(); mapped != mapped_.end();) {
-    mapped->second.known_at.erase(ended.number());
-    mapped->second.access.erase(ended.device());
-    if (mapped->second.allocation->link != ended.number()) {
-      ++mapped;
-      continue;
-    }
-    // Others may have it, too.
-    for (const std::uint64_t number : mapped->second.known_at) {
-      const auto user = LinkOf(number);
-      if (user != nullptr && user->fault() == CUDA_SUCCESS) static_cast<void>(WaitFor(*user));
-    }
-    UnmapEverywhere(mapped);
-    mapped = mapped_.erase(mapped);
-  }
-  for (auto next = allocations_.begin(); next != allocations_.end();) {
-    Allocation& allocation = *(next++)->second;
-    allocation.known_at.erase(ended.number());
-    if (allocation.link != ended.number()) continue;
-    allocation.references = 0;
-    EndIfUnused(allocation);
-  }
+  for (auto& [address, mapping] : mapped_) mapping.known_at.erase(ended.number());
   for (auto& [address, reservation] : reserved_) reservation.known_at.erase(ended.number());
+  for (auto& [number, allocation] : allocations_) {
+    allocation->known_at.erase(ended.number());
+    if (allocation->known_at.empty())
+      LogInfo("memory of cuMemCreate on device {} has ended with its last context",
+              allocation->facts.device);
+  }
   credits_.erase(ended.number());
   quiet_.erase(ended.number());
 }

@@ -1,6 +1,10 @@
 // Memory that the program manages by itself: addresses that it reserves, allocations, and what of
 // them is mapped where (cuMemAddressReserve, cuMemCreate, cuMemMap, cuMemSetAccess).
 //
+// All of it belongs to devices: each context of a device has what is mapped for that device. The
+// bytes are in the proxies of contexts, and live as long as one that has them; with CUDA they do so
+// without any.
+//
 // Addresses are given out here, from a part of the plan that is for all devices
 // (protocol/api/address_plan.h). A device has a reservation from the first mapping there that it
 // takes part in. What fails for other reasons than a lack of memory is known here, so most ops are
@@ -78,7 +82,9 @@ class VirtualMemory final : public ContextTable {
   // The reservation that holds it.
   std::optional<BlockAllocator::Range> Reservation(std::uint64_t address);
 
-  // Its allocations and what is mapped of them are gone; reservations stay.
+  // It has what is mapped for its device.
+  void Began(Link& link) override;
+  // What no other context has is gone; handles, mappings and reservations stay.
   void Forget(const Link& ended) override;
 
  private:
@@ -87,7 +93,6 @@ class VirtualMemory final : public ContextTable {
   struct Allocation {
     std::uint64_t number;
     AllocationFacts facts;
-    std::uint64_t link;    // Whose life it belongs to.
     int references = 1;    // Of the program.
     int mappings = 0;      // Places where it is mapped.
     LinkNumbers known_at;  // Who has it under its number.
@@ -121,6 +126,10 @@ class VirtualMemory final : public ContextTable {
   bool FindWhole(std::uint64_t address, std::uint64_t bytes, Mappings::iterator* first,
                  Mappings::iterator* last) CUSPAN_REQUIRES(mutex_);
   std::shared_ptr<Allocation> FindAllocation(std::uint64_t handle) CUSPAN_REQUIRES(mutex_);
+  CUresult SetAccessAt(Link& link, Mappings::iterator first, Mappings::iterator last,
+                       CUmemAccess_flags flags) CUSPAN_REQUIRES(mutex_);
+  // One of those who have it; null where nobody does any more.
+  std::shared_ptr<Link> HolderOf(const Allocation& allocation) const;
   // The life of that number; null when it has ended.
   std::shared_ptr<Link> LinkOf(std::uint64_t number) const;
 

@@ -258,6 +258,34 @@ void CheckPeer() {
 
 // --- Two processes
 
+// Memory belongs to the device: its contexts share it, and it outlives them.
+void CheckContexts(int device) {
+  const std::size_t piece = Granularity(device);
+  const CUmemGenericAllocationHandle handle = Create(piece, device);
+  const CUdeviceptr address = Reserve(piece);
+  CUctxCreateParams parameters{};
+  CUcontext first = nullptr;
+  CUcontext second = nullptr;
+  DRIVER(cuCtxCreate(&first, &parameters, 0, device));
+  DRIVER(cuMemMap(address, piece, 0, handle, 0));
+  DRIVER(Allow(address, piece, device));
+  DRIVER(cuMemsetD32(address, 21, 100));
+  DRIVER(cuCtxSynchronize());
+  DRIVER(cuCtxCreate(&second, &parameters, 0, device));
+  unsigned word = 0;
+  DRIVER(cuMemcpyDtoH(&word, address, sizeof word));
+  EXPECT(word == 21, "%u of the first context in the second", word);
+  DRIVER(cuMemsetD32(address, 22, 100));
+  DRIVER(cuCtxSynchronize());
+  DRIVER(cuCtxDestroy(first));
+  DRIVER(cuMemcpyDtoH(&word, address, sizeof word));
+  EXPECT(word == 22, "%u after the first context", word);
+  DRIVER(cuCtxDestroy(second));
+  DRIVER(cuMemUnmap(address, piece));
+  DRIVER(cuMemRelease(handle));
+  DRIVER(cuMemAddressFree(address, piece));
+}
+
 void SendFile(int socket, int file) {
   char byte = 'f';
   iovec part{&byte, 1};
@@ -380,6 +408,8 @@ int main() {
     CheckGrowth(0);
     CheckWhatIsTold(0);
     CheckPeer();
+    CheckContexts(0);
+    UseDevice(0);
     Export(ends[0]);
   }
   close(ends[0]);
