@@ -25,6 +25,23 @@ TEST_F(MemoryBatchTest, AWaitHoldsUpNothingButItsStream) {
   EXPECT_EQ(ReadWord(other, block + 4), 10U);
 }
 
+// More than the driver takes of a stream before it makes the calling thread wait.
+TEST_F(MemoryBatchTest, MuchBehindAWaitHoldsUpNothingEither) {
+  const std::uint64_t block = loopback.Map();
+  const std::uint64_t waiting = loopback.NewStream();
+  const std::uint64_t other = loopback.NewStream();
+  client.Post(Memset{other, block, 0, 4, 2});
+  EXPECT_EQ(client.Call(StreamSynchronize{other}).result, CUDA_SUCCESS);
+  client.Post(MemoryBatch{waiting, {{kWait, block, 3, CU_STREAM_WAIT_VALUE_EQ}}});
+  for (int i = 0; i < 2000; ++i) PostAdd(waiting, block + 4, 1, 1);
+  EXPECT_EQ(ReadWord(other, block + 4), 0U);
+  EXPECT_LT(Count(gpu.Log(), "add 1"), 1000U);
+  client.Post(MemoryBatch{other, {{kWrite, block, 3, 0}}});
+  EXPECT_EQ(client.Call(StreamSynchronize{waiting}).result, CUDA_SUCCESS);
+  EXPECT_EQ(ReadWord(other, block + 4), 2000U);
+  EXPECT_EQ(Count(gpu.Log(), "add 1"), 2000U);
+}
+
 TEST_F(MemoryBatchTest, OperationsAreDoneInTheirOrder) {
   const std::uint64_t block = loopback.Map();
   const std::uint64_t stream = loopback.NewStream();
