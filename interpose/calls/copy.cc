@@ -2,8 +2,18 @@
 
 #include "interpose/calls/graph/capture.h"
 #include "interpose/calls/graph/nodes.h"
+#include "interpose/calls/synchronous_memory.h"
 
 namespace cuspan {
+namespace {
+
+Error CopyOn(Session& session, const StreamTarget& target, const CopyRequest& request) {
+  CUSPAN_RETURN_IF_FAILED(session.copies().Copy(request, target));
+  if (request.asynchronous) return CUDA_SUCCESS;
+  return WaitIfSynchronous(session, target, {request.destination, request.source});
+}
+
+}  // namespace
 
 Error CopyBytes(Session& session, const StreamTarget& target, void* destination, const void* source,
                 std::size_t bytes, CopySides sides, bool asynchronous) {
@@ -14,7 +24,7 @@ Error CopyBytes(Session& session, const StreamTarget& target, void* destination,
   request.bytes = bytes;
   request.sides = sides;
   request.asynchronous = asynchronous;
-  return session.copies().Copy(request, target);
+  return CopyOn(session, target, request);
 }
 
 Error Copy(void* destination, const void* source, std::size_t bytes, CopySides sides,
@@ -50,7 +60,7 @@ Error CopyPeer(const PeerCopy& copy, bool asynchronous, CUstream stream, Default
     request.destination_device = copy.destination_device;
     request.source_device = copy.source_device;
     request.asynchronous = asynchronous;
-    return session.copies().Copy(request, target);
+    return CopyOn(session, target, request);
   });
 }
 

@@ -1,5 +1,7 @@
 #include "interpose/calls/copy_box.h"
 
+#include "interpose/calls/synchronous_memory.h"
+
 namespace cuspan {
 namespace {
 
@@ -75,7 +77,9 @@ Error CopyBox(Session& session, const StreamTarget& target, const BoxRequest& re
               bool asynchronous) {
   BoxCopy copy;
   CUSPAN_RETURN_IF_FAILED(DescribeBox(session, request, asynchronous, &copy));
-  return session.copies().Copy(copy, target);
+  CUSPAN_RETURN_IF_FAILED(session.copies().Copy(copy, target));
+  if (asynchronous) return CUDA_SUCCESS;
+  return WaitIfSynchronous(session, target, {request.destination.pointer, request.source.pointer});
 }
 
 }  // namespace cuspan

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "interpose/calls/attributes.h"
+#include "interpose/calls/synchronous_memory.h"
 
 namespace cuspan {
 
@@ -36,6 +37,7 @@ Error Free(Session& session, std::uint64_t address) {
     std::shared_ptr<Link> link;
     return session.devices().OpenCurrent(&link);
   }
+  ForgetSynchronous(session, HandleOf<const void*>(address));
   return session.addresses().Free(address);
 }
 

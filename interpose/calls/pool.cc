@@ -6,6 +6,7 @@
 #include "interpose/calls/device.h"
 #include "interpose/calls/graph/capture.h"
 #include "interpose/calls/graph/memory_nodes.h"
+#include "interpose/calls/synchronous_memory.h"
 #include "interpose/client/pools.h"
 
 namespace cuspan {
@@ -74,6 +75,7 @@ Error FreeInOrder(void* memory, CUstream stream, DefaultStream meaning) {
   return InStream(
       stream, meaning,
       [&](Session& session, const StreamTarget&) -> Error {
+        ForgetSynchronous(session, memory);
         return session.pools().Free(NumberOf(memory));
       },
       [&](Session& session, const StreamTarget&, const NewNode& place, Work* work) -> Described {

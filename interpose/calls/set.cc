@@ -1,6 +1,7 @@
 #include "interpose/calls/set.h"
 
 #include "interpose/calls/graph/capture.h"
+#include "interpose/calls/synchronous_memory.h"
 #include "protocol/api/box.h"
 
 namespace cuspan {
@@ -12,11 +13,12 @@ bool IsInside(Session& session, const FillArea& area) {
   return span && session.addresses().Holds(area.start, *span);
 }
 
-// The program may look at shared memory itself when the call returns.
+// The program may look at shared memory itself when the call returns, or wants it complete then.
 Error WaitIfSeen(Session& session, const StreamTarget& target, std::uint64_t start,
                  bool asynchronous) {
-  const bool wait = session.region().Contains(start) &&
+  const bool seen = session.region().Contains(start) &&
                     (!asynchronous || session.managed_variables().Contains(start));
+  const bool wait = seen || (!asynchronous && IsSynchronous(session, HandleOf<const void*>(start)));
   return wait ? Error(session.streams().Synchronize(target)) : Error(CUDA_SUCCESS);
 }
 

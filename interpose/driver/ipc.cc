@@ -8,6 +8,15 @@
 namespace cuspan {
 namespace {
 
+// make(std::uint64_t*) → Error makes an address.
+template <typename Make>
+Error GiveAddress(CUdeviceptr* memory, Make&& make) {
+  std::uint64_t address = 0;
+  CUSPAN_RETURN_IF_FAILED(make(&address));
+  *memory = address;
+  return CUDA_SUCCESS;
+}
+
 template <typename To, typename From>
 To Convert(const From& from) {
   To to;
@@ -43,10 +52,9 @@ CUSPAN_EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* memory, CUipcMemHandle
   return AnswerInContext([&](Session&) -> Error {
     if (memory == nullptr || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
       return CUDA_ERROR_INVALID_VALUE;
-    std::uint64_t address = 0;
-    CUSPAN_RETURN_IF_FAILED(OpenMemoryHandle(Convert<IpcMemoryHandle>(handle), &address));
-    *memory = address;
-    return CUDA_SUCCESS;
+    return GiveAddress(memory, [&](std::uint64_t* address) {
+      return OpenMemoryHandle(Convert<IpcMemoryHandle>(handle), address);
+    });
   });
 }
 
@@ -64,5 +72,47 @@ CUSPAN_EXPORT CUresult cuIpcOpenEventHandle(CUevent* event, CUipcEventHandle han
   return AnswerInContext([&](Session&) -> Error {
     if (event == nullptr) return CUDA_ERROR_INVALID_VALUE;
     return OpenEventHandle(Convert<SharedEventHandle>(handle), event);
+  });
+}
+
+CUSPAN_EXPORT CUresult cuMemPoolExportToShareableHandle(void* handle, CUmemoryPool pool,
+                                                        CUmemAllocationHandleType type,
+                                                        unsigned long long flags) {
+  return AnswerWithDriver([&](Session&) -> Error {
+    if (handle == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+    if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+      return NotSupported(
+          "cuMemPoolExportToShareableHandle with a handle type other than a file descriptor");
+    return ExportPool(pool, static_cast<int*>(handle));
+  });
+}
+
+CUSPAN_EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool* pool, void* handle,
+                                                          CUmemAllocationHandleType type,
+                                                          unsigned long long flags) {
+  return AnswerWithDriver([&](Session&) -> Error {
+    if (pool == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+    if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+      return NotSupported(
+          "cuMemPoolImportFromShareableHandle with a handle type other than a file descriptor");
+    return ImportPool(static_cast<int>(NumberOf(handle)), pool);
+  });
+}
+
+CUSPAN_EXPORT CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData* data, CUdeviceptr memory) {
+  return AnswerWithDriver([&](Session&) -> Error {
+    if (memory == 0) return CUDA_ERROR_INVALID_VALUE;
+    return Give<IpcMemoryHandle>(
+        data, [&](auto* made) { return ExportPointer(HandleOf<const void*>(memory), made); });
+  });
+}
+
+CUSPAN_EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr* memory, CUmemoryPool pool,
+                                              CUmemPoolPtrExportData* data) {
+  return AnswerWithDriver([&](Session&) -> Error {
+    if (memory == nullptr || data == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    return GiveAddress(memory, [&](std::uint64_t* address) {
+      return ImportPointer(pool, Convert<IpcMemoryHandle>(*data), address);
+    });
   });
 }

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "interpose/calls/context.h"
+#include "interpose/calls/synchronous_memory.h"
 #include "interpose/driver/entry.h"
 #include "protocol/api/address_plan.h"
 
@@ -88,6 +89,8 @@ Error GetAttribute(Session& session, void* out, CUpointer_attribute attribute,
     case CU_POINTER_ATTRIBUTE_MAPPED:
       return Put(out, static_cast<unsigned char>(1));
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+      return Put(
+          out, static_cast<unsigned char>(IsSynchronous(session, HandleOf<const void*>(address))));
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
     case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
@@ -159,5 +162,17 @@ CUSPAN_EXPORT CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribut
         PutNothing(out[i], attributes[i]);
     }
     return CUDA_SUCCESS;
+  });
+}
+
+// The only one that can be set.
+CUSPAN_EXPORT CUresult cuPointerSetAttribute(const void* value, CUpointer_attribute attribute,
+                                             CUdeviceptr address) {
+  return AnswerInContext([&](Session& session) -> Error {
+    if (value == nullptr || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
+      return CUDA_ERROR_INVALID_VALUE;
+    unsigned synchronous = 0;
+    std::memcpy(&synchronous, value, sizeof synchronous);
+    return SetSynchronous(session, HandleOf<const void*>(address), synchronous != 0);
   });
 }

@@ -5,6 +5,7 @@
 #include "proxy/handlers/box_place.h"
 #include "proxy/handlers/handlers.h"
 #include "proxy/handlers/kernel_use.h"
+#include "proxy/handlers/memory_batch.h"
 #include "proxy/handlers/on_worker.h"
 #include "proxy/handlers/posted_op.h"
 
@@ -209,6 +210,17 @@ Status Handle(DeviceSession& session, const Origin&, const GraphSet& op) {
   parameters.memset.width = op.width;
   parameters.memset.height = op.rows;
   parameters.memset.ctx = CurrentContext(session);
+  return AddNode(session, op, parameters);
+}
+
+Status Handle(DeviceSession& session, const Origin&, const GraphMemoryBatch& op) {
+  CUSPAN_ASSIGN_OR_RETURN(MemoryOperations operations, ReadOperations(op.operations));
+  if (!MayTouch(session, operations)) return AddFailure(session, op, CUDA_ERROR_INVALID_VALUE);
+  CUgraphNodeParams parameters{};
+  parameters.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
+  parameters.memOp.ctx = CurrentContext(session);
+  parameters.memOp.count = static_cast<unsigned>(operations.size());
+  parameters.memOp.paramArray = operations.data();
   return AddNode(session, op, parameters);
 }
 

@@ -1,4 +1,4 @@
-// Two processes that give each other device memory, events and a memory pool of the last device.
+// Two processes that give each other device memory, events and memory pools of the last device.
 //
 //   ipc [ELEMENTS]
 #include <sys/socket.h>
@@ -8,7 +8,7 @@
 #include <cstring>
 #include <vector>
 
-#include "check.h"
+#include "driver_check.h"
 
 namespace {
 
@@ -191,7 +191,59 @@ int Take(const End& other, int count) {
   return failures;
 }
 
-int GivePool(const End& other, int count) {
+// What processes that share a pool call, by the runtime or by the driver.
+struct PoolCalls {
+  bool by_driver;
+
+  int Export(cudaMemPool_t pool) const {
+    int file = -1;
+    if (by_driver)
+      DRIVER(cuMemPoolExportToShareableHandle(&file, pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                                              0));
+    else
+      CHECK(
+          cudaMemPoolExportToShareableHandle(&file, pool, cudaMemHandleTypePosixFileDescriptor, 0));
+    return file;
+  }
+  cudaMemPool_t Import(int file) const {
+    void* const handle = reinterpret_cast<void*>(static_cast<intptr_t>(file));
+    cudaMemPool_t pool = nullptr;
+    if (by_driver)
+      DRIVER(cuMemPoolImportFromShareableHandle(&pool, handle,
+                                                CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+    else
+      CHECK(cudaMemPoolImportFromShareableHandle(&pool, handle,
+                                                 cudaMemHandleTypePosixFileDescriptor, 0));
+    return pool;
+  }
+  void Give(const End& other, int* values) const {
+    if (by_driver) {
+      CUmemPoolPtrExportData data;
+      DRIVER(cuMemPoolExportPointer(&data, reinterpret_cast<CUdeviceptr>(values)));
+      other.Send(data);
+    } else {
+      cudaMemPoolPtrExportData data;
+      CHECK(cudaMemPoolExportPointer(&data, values));
+      other.Send(data);
+    }
+  }
+  int* Take(const End& other, cudaMemPool_t pool) const {
+    if (by_driver) {
+      auto data = other.Receive<CUmemPoolPtrExportData>();
+      CHECK(cudaSetDevice(0));
+      CUdeviceptr values = 0;
+      DRIVER(cuMemPoolImportPointer(&values, pool, &data));
+      return reinterpret_cast<int*>(values);
+    }
+    auto data = other.Receive<cudaMemPoolPtrExportData>();
+    CHECK(cudaSetDevice(0));
+    void* values = nullptr;
+    CHECK(cudaMemPoolImportPointer(&values, pool, &data));
+    return static_cast<int*>(values);
+  }
+};
+
+int GivePool(const End& other, int count, const PoolCalls& calls) {
   int failures = 0;
   cudaMemPoolProps properties{};
   properties.allocType = cudaMemAllocationTypePinned;
@@ -202,8 +254,7 @@ int GivePool(const End& other, int count) {
   properties.location = {cudaMemLocationTypeDevice, device};
   cudaMemPool_t pool;
   CHECK(cudaMemPoolCreate(&pool, &properties));
-  int file = -1;
-  CHECK(cudaMemPoolExportToShareableHandle(&file, pool, cudaMemHandleTypePosixFileDescriptor, 0));
+  const int file = calls.Export(pool);
   other.SendFile(file);
   close(file);
   int *first = nullptr, *second = nullptr;
@@ -214,9 +265,7 @@ int GivePool(const End& other, int count) {
   CHECK(cudaStreamSynchronize(nullptr));
   for (int* values : {first, second}) {
     Fill(values, count);
-    cudaMemPoolPtrExportData data;
-    CHECK(cudaMemPoolExportPointer(&data, values));
-    other.Send(data);
+    calls.Give(other, values);
   }
   other.Hear();
   EXPECT(Wrong(first, count, 5) == 0, "what the other has added to the first");
@@ -227,14 +276,11 @@ int GivePool(const End& other, int count) {
   return failures;
 }
 
-int TakePool(const End& other, int count) {
+int TakePool(const End& other, int count, const PoolCalls& calls) {
   int failures = 0;
   const int device = DeviceCount() - 1;
   const int file = other.ReceiveFile();
-  cudaMemPool_t pool;
-  CHECK(cudaMemPoolImportFromShareableHandle(&pool,
-                                             reinterpret_cast<void*>(static_cast<intptr_t>(file)),
-                                             cudaMemHandleTypePosixFileDescriptor, 0));
+  const cudaMemPool_t pool = calls.Import(file);
   close(file);
   void* none = nullptr;
   EXPECT(cudaMallocFromPoolAsync(&none, 100, pool, nullptr) != cudaSuccess,
@@ -242,9 +288,7 @@ int TakePool(const End& other, int count) {
   cudaGetLastError();
   int* values[2] = {};
   for (int i = 0; i < 2; ++i) {
-    auto data = other.Receive<cudaMemPoolPtrExportData>();
-    CHECK(cudaSetDevice(0));
-    CHECK(cudaMemPoolImportPointer(reinterpret_cast<void**>(&values[i]), pool, &data));
+    values[i] = calls.Take(other, pool);
     cudaPointerAttributes attributes;
     CHECK(cudaPointerGetAttributes(&attributes, values[i]));
     EXPECT(attributes.device == device, "it is on device %d", attributes.device);
@@ -274,10 +318,14 @@ int main(int argc, char** argv) {
   if (!Supported()) {
     if (child == 0) return 0;
   } else if (child == 0) {
-    failures += Take(other, count) + TakePool(other, count);
+    failures += Take(other, count);
+    for (const PoolCalls& calls : {PoolCalls{false}, PoolCalls{true}})
+      failures += TakePool(other, count, calls);
     return ExitStatus(failures);
   } else {
-    failures += Give(other, count) + GivePool(other, count);
+    failures += Give(other, count);
+    for (const PoolCalls& calls : {PoolCalls{false}, PoolCalls{true}})
+      failures += GivePool(other, count, calls);
   }
   int status = 0;
   waitpid(child, &status, 0);

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "interpose/calls/launch.h"
+#include "interpose/calls/memory_batch.h"
 #include "interpose/client/handles.h"
 
 namespace cuspan {
@@ -34,7 +35,8 @@ class OnDevice {
   OnDevice(Session& session, const Link& link) : session_(session), link_(link) {}
 
   bool operator()(const GraphNode& node) const {
-    // Only kernels run where they were put; the rest goes by its pointers and arrays.
+    // Only kernels and memory operations run where they were put; the rest goes by its pointers and
+    // arrays.
     if (std::holds_alternative<KernelWork>(node.work)) return node.device == link_.device();
     return std::visit(*this, node.work);
   }
@@ -59,6 +61,7 @@ class OnDevice {
   bool operator()(const RecordWork&) const { return false; }
   bool operator()(const AllocateWork&) const { return true; }
   bool operator()(const FreeWork&) const { return true; }
+  bool operator()(const MemoryBatchWork& work) const { return work.device == link_.device(); }
   bool operator()(const ConditionWork&) const { return true; }
 
   static bool IsNothing(const BoxCopy& copy) {
@@ -164,6 +167,11 @@ class Recorder {
     CUSPAN_RETURN_IF_FAILED(ComeAfter(std::move(after)));
     return (*this)(EmptyWork{});
   }
+  Error operator()(const MemoryBatchWork& work) {
+    auto op = Node<GraphMemoryBatch>();
+    op.operations = OperationsOf(work);
+    return Post(op);
+  }
   Error operator()(const EmptyWork&) { return Post(Node<GraphJoin>()); }
   Error operator()(const AllocateWork&) { return (*this)(EmptyWork{}); }
   Error operator()(const FreeWork&) { return (*this)(EmptyWork{}); }
@@ -225,7 +233,8 @@ class Recorder {
       if (const auto* const child = std::get_if<ChildWork>(&node->work))
         CUSPAN_RETURN_IF_FAILED(CheckBody(*child->graph));
       if (std::holds_alternative<AllocateWork>(node->work) ||
-          std::holds_alternative<FreeWork>(node->work))
+          std::holds_alternative<FreeWork>(node->work) ||
+          std::holds_alternative<MemoryBatchWork>(node->work))
         return CUDA_ERROR_INVALID_VALUE;  // Nor these.
       if (std::holds_alternative<CopyWork>(node->work) && !on_device(*node))
         return NotSupported(

@@ -40,6 +40,9 @@ struct Label {
     return Format("alloc {}", work.parameters.bytesize);
   }
   std::string operator()(const FreeWork&) const { return "free"; }
+  std::string operator()(const MemoryBatchWork& work) const {
+    return Format("batch mem op {}", work.operations.size());
+  }
   std::string operator()(const ConditionWork& work) const {
     constexpr const char* kKinds[] = {"if", "while", "switch"};
     return kKinds[work.kind];

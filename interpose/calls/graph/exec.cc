@@ -5,6 +5,7 @@
 #include "interpose/calls/graph/capture.h"
 #include "interpose/calls/graph/device_graph.h"
 #include "interpose/calls/graph/nodes.h"
+#include "interpose/calls/memory_batch.h"
 
 namespace cuspan {
 namespace {
@@ -58,6 +59,12 @@ void CollectObjects(const Graph& graph, std::vector<std::shared_ptr<UserObject>>
   }
 }
 
+// Whether what was instantiated may do other work of the same kind.
+bool MayBecome(const Work& mine, const Work& theirs) {
+  const auto* const batch = std::get_if<MemoryBatchWork>(&mine);
+  return batch == nullptr || AreAlike(*batch, std::get<MemoryBatchWork>(theirs));
+}
+
 // Whether the nodes and edges of the two are alike; where not, what and which node says so.
 CUgraphExecUpdateResult Compare(const Graph& mine, const Graph& theirs, const GraphNode** where) {
   const auto position = [](const Graph& of, const GraphNode* node) {
@@ -81,6 +88,7 @@ CUgraphExecUpdateResult Compare(const Graph& mine, const Graph& theirs, const Gr
     // Memory has its place for good.
     if (std::holds_alternative<AllocateWork>(their.work))
       return CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED;
+    if (!MayBecome(my.work, their.work)) return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
     const auto* const condition = std::get_if<ConditionWork>(&their.work);
     if (condition == nullptr) continue;
     const auto& kept = std::get<ConditionWork>(my.work);
@@ -243,8 +251,11 @@ Error UpdateExec(CUgraphExec exec, CUgraph graph, UpdateReport* report) {
 }
 
 Error SetExecNode(CUgraphExec exec, CUgraphNode node, Work work) {
-  return ChangeExecNode(exec, node,
-                        [&](GraphNode& copy) { return ReplaceWork(copy, std::move(work)); });
+  return ChangeExecNode(exec, node, [&](GraphNode& copy) -> Error {
+    if (copy.work.index() == work.index() && !MayBecome(copy.work, work))
+      return CUDA_ERROR_INVALID_VALUE;
+    return ReplaceWork(copy, std::move(work));
+  });
 }
 
 Error SetExecChild(CUgraphExec exec, CUgraphNode node, CUgraph child) {

@@ -1,18 +1,22 @@
 #include "interpose/calls/graph/graph.h"
 
 #include <algorithm>
+#include <deque>
 #include <unordered_map>
 
+#include "interpose/calls/memory_batch.h"
 #include "interpose/client/handles.h"
 
 namespace cuspan {
 
 CUgraphNodeType TypeOf(const Work& work) {
   constexpr CUgraphNodeType kTypes[] = {
-      CU_GRAPH_NODE_TYPE_KERNEL,     CU_GRAPH_NODE_TYPE_MEMCPY,       CU_GRAPH_NODE_TYPE_MEMSET,
-      CU_GRAPH_NODE_TYPE_HOST,       CU_GRAPH_NODE_TYPE_GRAPH,        CU_GRAPH_NODE_TYPE_EMPTY,
-      CU_GRAPH_NODE_TYPE_WAIT_EVENT, CU_GRAPH_NODE_TYPE_EVENT_RECORD, CU_GRAPH_NODE_TYPE_MEM_ALLOC,
-      CU_GRAPH_NODE_TYPE_MEM_FREE,   CU_GRAPH_NODE_TYPE_CONDITIONAL};
+      CU_GRAPH_NODE_TYPE_KERNEL,       CU_GRAPH_NODE_TYPE_MEMCPY,
+      CU_GRAPH_NODE_TYPE_MEMSET,       CU_GRAPH_NODE_TYPE_HOST,
+      CU_GRAPH_NODE_TYPE_GRAPH,        CU_GRAPH_NODE_TYPE_EMPTY,
+      CU_GRAPH_NODE_TYPE_WAIT_EVENT,   CU_GRAPH_NODE_TYPE_EVENT_RECORD,
+      CU_GRAPH_NODE_TYPE_MEM_ALLOC,    CU_GRAPH_NODE_TYPE_MEM_FREE,
+      CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, CU_GRAPH_NODE_TYPE_CONDITIONAL};
   static_assert(std::size(kTypes) == std::variant_size_v<Work>);
   return kTypes[work.index()];
 }
@@ -141,15 +145,27 @@ std::optional<std::vector<GraphNode*>> InOrder(const Graph& graph) {
   std::unordered_map<const GraphNode*, std::vector<GraphNode*>> dependents;
   std::vector<GraphNode*> order;
   order.reserve(graph.nodes.size());
+  std::deque<GraphNode*> waiting;
+  const auto add = [&](GraphNode* node) {
+    const auto* const batch = std::get_if<MemoryBatchWork>(&node->work);
+    if (batch != nullptr && WaitsForValue(*batch))
+      waiting.push_back(node);
+    else
+      order.push_back(node);
+  };
   for (const auto& node : graph.nodes) {
     missing[node.get()] = node->dependencies.size();
-    if (node->dependencies.empty()) order.push_back(node.get());
+    if (node->dependencies.empty()) add(node.get());
     for (const GraphNode* dependency : node->dependencies)
       dependents[dependency].push_back(node.get());
   }
-  for (std::size_t i = 0; i < order.size(); ++i) {
+  for (std::size_t i = 0; i < order.size() || !waiting.empty(); ++i) {
+    if (i == order.size()) {
+      order.push_back(waiting.front());
+      waiting.pop_front();
+    }
     for (GraphNode* dependent : dependents[order[i]]) {
-      if (--missing[dependent] == 0) order.push_back(dependent);
+      if (--missing[dependent] == 0) add(dependent);
     }
   }
   if (order.size() != graph.nodes.size()) return std::nullopt;

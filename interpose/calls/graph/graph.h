@@ -84,6 +84,12 @@ struct AllocateWork {
 struct FreeWork {
   void* memory = nullptr;
 };
+// Waits for values in memory and writes of them, one after the other (calls/memory_batch.h).
+struct MemoryBatchWork {
+  CUcontext context = nullptr;  // As the program named it.
+  int device = 0;               // Of that context.
+  std::vector<CUstreamBatchMemOpParams> operations;
+};
 // Runs one of its bodies, none, or one again and again, by a number that kernels set.
 struct ConditionWork {
   std::uint64_t condition = 0;  // The device's name for the number.
@@ -91,9 +97,9 @@ struct ConditionWork {
   std::vector<std::shared_ptr<Graph>> bodies;
   std::shared_ptr<std::vector<CUgraph>> handles;  // Theirs, as the program reads them.
 };
-// In the order of CUgraphNodeType, without semaphores and batches.
+// In the order of CUgraphNodeType, without semaphores.
 using Work = std::variant<KernelWork, CopyWork, SetWork, HostWork, ChildWork, EmptyWork, WaitWork,
-                          RecordWork, AllocateWork, FreeWork, ConditionWork>;
+                          RecordWork, AllocateWork, FreeWork, MemoryBatchWork, ConditionWork>;
 
 CUgraphNodeType TypeOf(const Work& work);
 
@@ -176,7 +182,8 @@ struct NewNode {
 // These nodes and all that they depend on.
 std::set<const GraphNode*> WithAncestors(const std::vector<GraphNode*>& nodes);
 
-// Nodes, each behind those that it depends on; nothing when they form a cycle.
+// Nodes, each behind those that it depends on; nothing when they form a cycle. One that waits for a
+// value in memory comes as late as it may: a node beside it may write the value.
 std::optional<std::vector<GraphNode*>> InOrder(const Graph& graph);
 
 inline CUgraphNode HandleOf(const GraphNode& node) { return HandleOf<CUgraphNode>(node.handle); }

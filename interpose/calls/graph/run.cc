@@ -2,7 +2,9 @@
 #include "interpose/calls/graph/graph.h"
 #include "interpose/calls/host_function.h"
 #include "interpose/calls/launch.h"
+#include "interpose/calls/memory_batch.h"
 #include "interpose/calls/set.h"
+#include "interpose/client/handles.h"
 
 namespace cuspan {
 namespace {
@@ -41,6 +43,9 @@ struct Runner {
     return session.events().Record(NumberOf(work.event), target);
   }
   // Nothing to do: the memory of a graph stays where it is.
+  Error operator()(const MemoryBatchWork& work) const {
+    return PostMemoryBatch(session, target, work);
+  }
   Error operator()(const EmptyWork&) const { return CUDA_SUCCESS; }
   Error operator()(const AllocateWork&) const { return CUDA_SUCCESS; }
   Error operator()(const FreeWork&) const { return CUDA_SUCCESS; }
@@ -48,19 +53,43 @@ struct Runner {
   Error operator()(const ConditionWork&) const { return CUDA_ERROR_UNKNOWN; }
 };
 
+// Only kernels and memory operations run where they were put; the rest goes by its pointers, arrays
+// and events.
+int DeviceOf(const GraphNode& node, const StreamTarget& target) {
+  if (const auto* const batch = std::get_if<MemoryBatchWork>(&node.work)) return batch->device;
+  return std::holds_alternative<KernelWork>(node.work) ? node.device : target.link->device();
+}
+
+// The work of another device than the target's, there.
+Error RunThere(Session& session, const StreamTarget& target, const StreamTarget& there,
+               const Work& work) {
+  CUSPAN_RETURN_IF_FAILED(session.events().Order(target, there));
+  CUSPAN_RETURN_IF_FAILED(std::visit(Runner{session, there}, work));
+  return session.events().Order(there, target);
+}
+
 }  // namespace
 
 Error RunNode(Session& session, const StreamTarget& target, const GraphNode& node) {
-  // Only kernels run where they were put; the rest goes by its pointers, arrays and events.
-  if (!std::holds_alternative<KernelWork>(node.work) || node.device == target.link->device()) {
-    return std::visit(Runner{session, target}, node.work);
-  }
+  const int device = DeviceOf(node, target);
+  if (device == target.link->device()) return std::visit(Runner{session, target}, node.work);
   StreamTarget there;
-  CUSPAN_RETURN_IF_FAILED(session.devices().Open(node.device, &there.link));
-  CUSPAN_RETURN_IF_FAILED(there.link->OwnStream(&there.stream));
-  CUSPAN_RETURN_IF_FAILED(session.events().Order(target, there));
-  CUSPAN_RETURN_IF_FAILED(std::visit(Runner{session, there}, node.work));
-  return session.events().Order(there, target);
+  CUSPAN_RETURN_IF_FAILED(session.devices().Open(device, &there.link));
+  if (!std::holds_alternative<MemoryBatchWork>(node.work)) {
+    CUSPAN_RETURN_IF_FAILED(there.link->OwnStream(&there.stream));
+    return RunThere(session, target, there, node.work);
+  }
+  // A wait would hold up what else is in that stream.
+  StreamCreate create;
+  create.stream = NextHandle();
+  create.flags = CU_STREAM_NON_BLOCKING;
+  CUSPAN_RETURN_IF_FAILED(there.link->Post(create));
+  there.stream = create.stream;
+  const Error result = RunThere(session, target, there, node.work);
+  StreamDestroy destroy;
+  destroy.stream = create.stream;
+  const Error destroyed = there.link->Post(destroy);
+  return result.failed() ? result : destroyed;
 }
 
 Error RunGraph(Session& session, const StreamTarget& target, const std::vector<GraphNode*>& order) {

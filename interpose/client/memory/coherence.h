@@ -5,6 +5,7 @@
 
 #include <cuda.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <type_traits>
@@ -28,6 +29,9 @@ class Coherence {
     if (region_ == nullptr) return false;
     if constexpr (kRuns<T>)
       return true;
+    else if constexpr (kIsMemoryBatch<T>)
+      return std::any_of(op.operations.begin(), op.operations.end(),
+                         [this](const auto& one) { return region_->Contains(one.address); });
     else
       return region_->mirrors().active() && Touches(op);
   }
@@ -36,6 +40,8 @@ class Coherence {
     if constexpr (kRuns<T>) {
       if (const CUresult result = BeforeKernels(op); result != CUDA_SUCCESS) return result;
     }
+    // A wait finds what a kernel would.
+    if constexpr (kIsMemoryBatch<T>) region_->registered().BeforeLaunch();
     return region_->mirrors().BeforeWork(connection_);
   }
   template <typename T>
@@ -85,6 +91,8 @@ class Coherence {
  private:
   template <typename T>
   static constexpr bool kRuns = RunsKernels(T::kOp);
+  template <typename T>
+  static constexpr bool kIsMemoryBatch = T::kOp == Op::kMemoryBatch;
 
   template <typename T>
   CUresult BeforeKernels(const T& op) {
@@ -100,6 +108,8 @@ class Coherence {
   bool WritesHost(const T& op) const {
     if constexpr (T::kOp == Op::kGraphLaunch)
       return region_ != nullptr;  // It may have copies.
+    else if constexpr (kIsMemoryBatch<T>)
+      return region_ != nullptr && Concerns(op);
     else if constexpr (T::kOp == Op::kCopyFromDevice || T::kOp == Op::kCopyBoxFromDevice)
       return true;
     else if constexpr (requires { op.to.address; })

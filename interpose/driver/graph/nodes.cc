@@ -6,6 +6,7 @@
 #include "interpose/calls/graph/attributes.h"
 #include "interpose/calls/graph/exec.h"
 #include "interpose/calls/graph/memory_nodes.h"
+#include "interpose/calls/memory_batch.h"
 #include "interpose/driver/copy_box.h"
 #include "interpose/driver/launch.h"
 
@@ -48,6 +49,11 @@ Error DescribeWork(const CUDA_HOST_NODE_PARAMS* parameters, Work* work) {
   return DescribeHost({parameters->fn, parameters->userData}, work);
 }
 
+Error DescribeWork(const CUDA_BATCH_MEM_OP_NODE_PARAMS* parameters, Work* work) {
+  if (parameters == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  return DescribeMemoryBatch(*parameters, work);
+}
+
 // All kinds that cuGraphAddNode knows, but for those that need their place.
 Error DescribeWork(CUgraphNodeParams* parameters, Work* work) {
   if (parameters == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -71,6 +77,10 @@ Error DescribeWork(CUgraphNodeParams* parameters, Work* work) {
       return DescribeEvent<WaitWork>(parameters->eventWait.event, work);
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
       return DescribeEvent<RecordWork>(parameters->eventRecord.event, work);
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP: {
+      const auto& p = parameters->memOp;
+      return DescribeMemoryBatch({p.ctx, p.count, p.paramArray, p.flags}, work);
+    }
     // As CUDA has it: such a node stays as it was made.
     case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
     case CU_GRAPH_NODE_TYPE_MEM_FREE:
@@ -222,6 +232,14 @@ CUSPAN_EXPORT_NODE(cuGraphAddHostNode, cuGraphHostNodeSetParams, cuGraphExecHost
                    DescribeWork(parameters, work), const CUDA_HOST_NODE_PARAMS* parameters)
 CUSPAN_EXPORT_GET(cuGraphHostNodeGetParams, HostWork, CUDA_HOST_NODE_PARAMS,
                   *out = {work.call.function, work.call.data})
+
+// The operations are good until the node changes.
+CUSPAN_EXPORT_NODE(cuGraphAddBatchMemOpNode, cuGraphBatchMemOpNodeSetParams,
+                   cuGraphExecBatchMemOpNodeSetParams, DescribeWork(parameters, work),
+                   const CUDA_BATCH_MEM_OP_NODE_PARAMS* parameters)
+CUSPAN_EXPORT_GET(cuGraphBatchMemOpNodeGetParams, MemoryBatchWork, CUDA_BATCH_MEM_OP_NODE_PARAMS,
+                  *out = {work.context, static_cast<unsigned>(work.operations.size()),
+                          const_cast<CUstreamBatchMemOpParams*>(work.operations.data()), 0})
 
 CUSPAN_EXPORT_NODE(cuGraphAddEventRecordNode, cuGraphEventRecordNodeSetEvent,
                    cuGraphExecEventRecordNodeSetEvent, DescribeEvent<RecordWork>(event, work),

@@ -54,8 +54,8 @@ CUresult Context::Synchronize() {
 }
 
 // Work that was given before still counts: programs read what a kernel printed after they have
-// reset the device. But a kernel, or a loop of a graph, that never ends must not keep the context
-// for ever.
+// reset the device. But a kernel, a loop of a graph or a wait for a value that never ends must not
+// keep the context for ever.
 void Context::End() {
   std::uint64_t finished = queue_.finished_units();
   auto last_progress = std::chrono::steady_clock::now();
@@ -69,8 +69,8 @@ void Context::End() {
       last_progress = now;
     } else if (now - last_progress > kPatience && error() == CUDA_SUCCESS) {
       Raise(CUDA_ERROR_CONTEXT_IS_DESTROYED,
-            "its context was destroyed while a kernel or a graph loop was still running: it was "
-            "terminated");
+            "its context was destroyed while a kernel or a graph loop was still running, or a "
+            "stream waiting for a value: it was terminated");
     }
   }
 }

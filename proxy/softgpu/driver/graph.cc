@@ -8,6 +8,7 @@
 
 #include "proxy/softgpu/driver/errors.h"
 #include "proxy/softgpu/driver/fill.h"
+#include "proxy/softgpu/driver/memory_batch.h"
 #include "proxy/softgpu/driver/state.h"
 
 namespace cuspan::softgpu {
@@ -154,6 +155,19 @@ CUresult MakeCopy(Driver& driver, const GraphTree& tree, const CUDA_MEMCPY_NODE_
   return CUDA_SUCCESS;
 }
 
+CUresult MakeMemoryBatch(Driver& driver, const Graph& graph,
+                         const CUDA_BATCH_MEM_OP_NODE_PARAMS_v2& params, GraphNode* node) {
+  const GraphTree& tree = *graph.tree;
+  CUSPAN_SOFT_RETURN_IF_ERROR(CheckContext(driver, tree, params.ctx));
+  // Bodies have no such nodes.
+  if (graph.lineage.size() > 1) return CUDA_ERROR_INVALID_VALUE;
+  MemoryBatchNode batch;
+  CUSPAN_SOFT_RETURN_IF_ERROR(PrepareMemoryBatch(
+      driver, *tree.context, params.count, params.paramArray, params.flags, &batch.operations));
+  node->work = std::move(batch);
+  return CUDA_SUCCESS;
+}
+
 bool IsKnownConditional(const CUDA_CONDITIONAL_NODE_PARAMS& params) {
   switch (params.type) {
     case CU_GRAPH_COND_TYPE_IF:
@@ -206,6 +220,9 @@ CUresult MakeWork(Driver& driver, const Graph& graph, CUgraphNodeParams* params,
     case CU_GRAPH_NODE_TYPE_MEMCPY:
       used = sizeof params->memcpy;
       break;
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+      used = sizeof params->memOp;
+      break;
     case CU_GRAPH_NODE_TYPE_CONDITIONAL:
       used = sizeof params->conditional;
       break;
@@ -220,6 +237,8 @@ CUresult MakeWork(Driver& driver, const Graph& graph, CUgraphNodeParams* params,
       return MakeFill(driver, *graph.tree, params->memset, node);
     case CU_GRAPH_NODE_TYPE_MEMCPY:
       return MakeCopy(driver, *graph.tree, params->memcpy, node);
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+      return MakeMemoryBatch(driver, graph, params->memOp, node);
     case CU_GRAPH_NODE_TYPE_CONDITIONAL:
       return MakeConditional(driver, graph, &params->conditional, node);
     default:
@@ -253,6 +272,12 @@ CUresult AddStep(Driver&, const GraphTree&, const Fill& fill, std::vector<GraphS
 
 CUresult AddStep(Driver&, const GraphTree&, const BoxCopy& copy, std::vector<GraphStep>* steps) {
   if (!copy.empty()) steps->push_back({copy});
+  return CUDA_SUCCESS;
+}
+
+CUresult AddStep(Driver&, const GraphTree&, const MemoryBatchNode& batch,
+                 std::vector<GraphStep>* steps) {
+  if (!batch.operations.empty()) steps->push_back({batch});
   return CUDA_SUCCESS;
 }
 

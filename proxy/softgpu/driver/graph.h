@@ -17,6 +17,7 @@
 #include "proxy/softgpu/driver/launch.h"
 #include "proxy/softgpu/driver/pitched_copy.h"
 #include "proxy/softgpu/rt/graph_conditions.h"
+#include "proxy/softgpu/rt/memory_batch.h"
 #include "proxy/softgpu/rt/queue.h"
 #include "proxy/softgpu/rt/transfer.h"
 
@@ -32,6 +33,10 @@ struct KernelNode {
 };
 
 struct EmptyNode {};
+
+struct MemoryBatchNode {
+  std::vector<MemoryOperation> operations;
+};
 
 struct ConditionalNode {
   std::uint64_t condition = 0;
@@ -57,7 +62,7 @@ struct GraphNode {
   std::shared_ptr<GraphTree> tree;
   std::uint64_t graph = 0;   // The handle of the one that it is in.
   std::uint64_t handle = 0;  // Its own.
-  std::variant<EmptyNode, KernelNode, Fill, BoxCopy, ConditionalNode> work;
+  std::variant<EmptyNode, KernelNode, Fill, BoxCopy, MemoryBatchNode, ConditionalNode> work;
 };
 
 struct Graph {
@@ -83,7 +88,7 @@ struct ConditionalStep {
 };
 
 struct GraphStep {
-  std::variant<KernelStep, Fill, BoxCopy, ConditionalStep> work;
+  std::variant<KernelStep, Fill, BoxCopy, MemoryBatchNode, ConditionalStep> work;
 };
 
 struct GraphProgram {

@@ -75,6 +75,9 @@ class GraphRun final : public TaskSequence {
   std::unique_ptr<Task> Begin(const BoxCopy& copy) {
     return MakeBoxCopyTask(copy, priority_, program_->context);
   }
+  std::unique_ptr<Task> Begin(const MemoryBatchNode& batch) {
+    return std::make_unique<MemoryBatchTask>(batch.operations, priority_, program_->context);
+  }
   std::unique_ptr<Task> Begin(const ConditionalStep& step) {
     const std::uint32_t value = conditions_->Get(step.condition);
     // The body of a false `if` is the one of its `else`, if there is one.

@@ -92,7 +92,8 @@ Driver::Driver(const Configuration& wanted)
     : configuration(wanted),
       pool(wanted.threads, wanted.kernel_limit),
       copies(std::min(wanted.threads, kMostCopyThreads)),
-      queue(pool, copies) {}
+      memory_operations(1),
+      queue(pool, copies, memory_operations) {}
 
 Device* Driver::FindDevice(CUdevice device) {
   if (device < 0 || static_cast<std::size_t>(device) >= devices.size()) return nullptr;

@@ -89,6 +89,7 @@ class Driver {
   HostRegistry host_memory;
   WorkerPool pool;
   WorkerPool copies;
+  WorkerPool memory_operations;
   OperationQueue queue;
   std::vector<std::unique_ptr<Device>> devices;
 

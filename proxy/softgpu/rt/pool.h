@@ -57,8 +57,9 @@ class Task {
   // Executes the units from `begin` to `end` to their ends, if that is cheaper than one by one;
   // false when it is not.
   virtual bool Execute(Worker&, std::uint64_t /*begin*/, std::uint64_t /*end*/) { return false; }
-  // Copies have an engine of their own, so that kernels do not hold them up.
-  enum class Engine : std::uint8_t { kCompute, kCopy };
+  // Copies have an engine of their own, so that kernels do not hold them up. So have waits for
+  // values in memory, so that none takes the place of what will write the value.
+  enum class Engine : std::uint8_t { kCompute, kCopy, kMemory };
   virtual Engine engine() const { return Engine::kCompute; }
   // It has run for longer than the pool's limit: called until it is cancelled.
   virtual void Overdue(std::chrono::seconds) {}

@@ -28,9 +28,19 @@ bool OperationQueue::BeginTask(const OperationPtr& operation) {
     if (more == nullptr) return false;
     task = nullptr;
   }
-  WorkerPool& pool = task->engine() == Task::Engine::kCopy ? copies_ : pool_;
-  pool.Add(*task, [this, operation] { GoOn(operation); });
+  PoolOf(task->engine()).Add(*task, [this, operation] { GoOn(operation); });
   return true;
+}
+
+WorkerPool& OperationQueue::PoolOf(Task::Engine engine) const {
+  switch (engine) {
+    case Task::Engine::kCopy:
+      return copies_;
+    case Task::Engine::kMemory:
+      return memory_;
+    default:
+      return pool_;
+  }
 }
 
 void OperationQueue::GoOn(const OperationPtr& operation) {

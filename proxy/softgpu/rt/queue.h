@@ -57,9 +57,10 @@ using OperationPtr = std::shared_ptr<Operation>;
 // Any thread calls.
 class OperationQueue {
  public:
-  // Copies run on `copies`, everything else on `pool`.
-  OperationQueue(WorkerPool& pool, WorkerPool& copies) : pool_(pool), copies_(copies) {}
-  explicit OperationQueue(WorkerPool& pool) : OperationQueue(pool, pool) {}
+  // Copies run on `copies`, memory operations on `memory`, everything else on `pool`.
+  OperationQueue(WorkerPool& pool, WorkerPool& copies, WorkerPool& memory)
+      : pool_(pool), copies_(copies), memory_(memory) {}
+  explicit OperationQueue(WorkerPool& pool) : OperationQueue(pool, pool, pool) {}
 
   // `operation` is executed after all of `after` (null entries do not count).
   // Whoever needs a consistent set of `after` holds a lock of his own meanwhile.
@@ -67,17 +68,21 @@ class OperationQueue {
 
   WorkerPool& pool() { return pool_; }
   // As WorkerPool::finished_units, of all that executes.
-  std::uint64_t finished_units() const { return pool_.finished_units() + copies_.finished_units(); }
+  std::uint64_t finished_units() const {
+    return pool_.finished_units() + copies_.finished_units() + memory_.finished_units();
+  }
 
  private:
   // Hands the operation's next task to the pool; false when there is nothing to execute.
   bool BeginTask(const OperationPtr& operation);
+  WorkerPool& PoolOf(Task::Engine engine) const;
   // Its task has finished: begins what the task asks for next, or finishes the operation.
   void GoOn(const OperationPtr& operation);
   void Finish(OperationPtr operation);
 
   WorkerPool& pool_;
   WorkerPool& copies_;
+  WorkerPool& memory_;
   std::mutex mutex_;
 };
 

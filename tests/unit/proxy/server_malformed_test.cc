@@ -52,6 +52,22 @@ TEST_P(MalformedTest, EndsTheSessionWithAReason) {
 using Test = ServerTest;
 
 const Malformed kMalformed[] = {
+    {"MemoryBatchOfNothing",
+     [](Test&, Loopback&, TestClient& client) {
+       client.Post(MemoryBatch{0, {}});
+     },
+     "a batch of 0 memory operations"},
+    {"MemoryBatchOfTooMany",
+     [](Test&, Loopback&, TestClient& client) {
+       client.Post(
+           MemoryBatch{0, std::vector<MemoryOperation>(256, {CU_STREAM_MEM_OP_BARRIER, 0, 0, 0})});
+     },
+     "a batch of 256 memory operations"},
+    {"MemoryOperationOfNoKind",
+     [](Test&, Loopback&, TestClient& client) {
+       client.Post(MemoryBatch{0, {{99, 0, 0, 0}}});
+     },
+     "a memory operation of kind 99"},
     {"Magic",
      [](Test&, Loopback&, TestClient& client) {
        PostSpoiled(client, Signal{1}, [](FrameHeader& header) { header.magic = 0x1234; });

@@ -532,6 +532,7 @@ void FakeGpu::InstallCalls() {
   d.cuMemsetD32Async = FakeCalls::Set<unsigned>;
   d.cuMemsetD2D8Async = FakeCalls::SetRows;
   d.cuMemcpy3DAsync = FakeCalls::CopyBox;
+  d.cuStreamBatchMemOp = FakeMemoryBatch::Call;
   d.cuArray3DCreate = FakeCalls::CreateArray;
   d.cuArrayDestroy = FakeCalls::DestroyArray;
   d.cuMipmappedArrayCreate = FakeCalls::CreateMipmap;

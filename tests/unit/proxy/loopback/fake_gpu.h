@@ -69,6 +69,7 @@ class FakeGpu {
 
  private:
   friend struct FakeCalls;
+  friend struct FakeMemoryBatch;
   struct Task {
     std::function<bool()> ready;
     std::function<void()> run;

@@ -39,6 +39,17 @@ struct FakeGpu::Function {
   std::vector<std::size_t> parameters;
 };
 
+// Memory operations, each a piece of work in its stream. Waits are for a value that is equal, or
+// one that is not less.
+struct FakeMemoryBatch {
+  static CUresult Call(CUstream stream, unsigned count, CUstreamBatchMemOpParams* operations,
+                       unsigned flags);
+
+ private:
+  template <typename T>
+  static CUresult Do(const CUstreamBatchMemOpParams& operation, bool wait, CUstream stream);
+};
+
 // The one that is there, for the driver's functions.
 extern FakeGpu* fake;
 // A context is its number, from 1, so that one of an earlier test does no harm.

@@ -1,0 +1,80 @@
+#include "interpose/calls/synchronous_memory.h"
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+
+#include "common/mutex.h"
+
+namespace cuspan {
+namespace {
+
+// Any thread.
+class SynchronousMemory final : public ContextTable {
+ public:
+  // Without a lock.
+  bool empty() const { return empty_.load(std::memory_order_acquire); }
+  bool Contains(std::uint64_t base) const {
+    const MutexLock lock(mutex_);
+    return links_.contains(base);
+  }
+  void Add(std::uint64_t base, const Link& link) {
+    const MutexLock lock(mutex_);
+    links_.insert_or_assign(base, link.number());
+    empty_.store(false, std::memory_order_release);
+  }
+  void Remove(std::uint64_t base) {
+    const MutexLock lock(mutex_);
+    links_.erase(base);
+    empty_.store(links_.empty(), std::memory_order_release);
+  }
+  void Forget(const Link& ended) override {
+    const MutexLock lock(mutex_);
+    std::erase_if(links_, [&](const auto& entry) { return entry.second == ended.number(); });
+    empty_.store(links_.empty(), std::memory_order_release);
+  }
+
+ private:
+  mutable Mutex mutex_;
+  // By where allocations start: the life of the context that they belong to.
+  std::map<std::uint64_t, std::uint64_t> links_ CUSPAN_GUARDED_BY(mutex_);
+  std::atomic<bool> empty_{true};
+};
+
+SynchronousMemory& TableOf(Session& session) { return session.TableOf<SynchronousMemory>(); }
+
+}  // namespace
+
+Error SetSynchronous(Session& session, const void* memory, bool synchronous) {
+  const PointerKind kind = session.addresses().Classify(memory);
+  if (kind.kind == PointerKind::kUnknownHost || kind.range_bytes == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (!synchronous) {
+    TableOf(session).Remove(kind.range_base);
+    return CUDA_SUCCESS;
+  }
+  const std::shared_ptr<Link> link = session.addresses().LinkOf(memory);
+  if (link == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  TableOf(session).Add(kind.range_base, *link);
+  // Synchronous operations are in default streams, for which this one stands.
+  return session.streams().Synchronize({link, 0});
+}
+
+bool IsSynchronous(Session& session, const void* memory) {
+  const SynchronousMemory& table = TableOf(session);
+  return !table.empty() && table.Contains(session.addresses().Classify(memory).range_base);
+}
+
+void ForgetSynchronous(Session& session, const void* memory) {
+  SynchronousMemory& table = TableOf(session);
+  if (!table.empty()) table.Remove(NumberOf(memory));
+}
+
+Error WaitIfSynchronous(Session& session, const StreamTarget& target,
+                        std::initializer_list<const void*> places) {
+  const bool wait = std::any_of(places.begin(), places.end(),
+                                [&](const void* place) { return IsSynchronous(session, place); });
+  return wait ? Error(session.streams().Synchronize(target)) : Error(CUDA_SUCCESS);
+}
+
+}  // namespace cuspan

@@ -1,0 +1,67 @@
+#include "proxy/softgpu/rt/memory_batch.h"
+
+#include <atomic>
+#include <type_traits>
+#include <utility>
+
+#include "common/format.h"
+
+namespace cuspan::softgpu {
+namespace {
+
+template <typename T>
+bool Satisfies(T found, T value, unsigned condition) {
+  switch (condition) {
+    case CU_STREAM_WAIT_VALUE_EQ:
+      return found == value;
+    case CU_STREAM_WAIT_VALUE_AND:
+      return (found & value) != 0;
+    case CU_STREAM_WAIT_VALUE_NOR:
+      return static_cast<T>(~(found | value)) != 0;
+    default:  // CU_STREAM_WAIT_VALUE_GEQ, which is cyclic.
+      return static_cast<std::make_signed_t<T>>(static_cast<T>(found - value)) >= 0;
+  }
+}
+
+// False while it must wait.
+template <typename T>
+bool Try(const MemoryOperation& operation) {
+  const std::atomic_ref<T> place(*reinterpret_cast<T*>(operation.address));
+  const T value = static_cast<T>(operation.value);
+  if (operation.wait)
+    return Satisfies(place.load(std::memory_order_acquire), value, operation.condition);
+  place.store(value, std::memory_order_release);
+  return true;
+}
+
+bool Try(const MemoryOperation& operation) {
+  return operation.width == 8 ? Try<std::uint64_t>(operation) : Try<std::uint32_t>(operation);
+}
+
+}  // namespace
+
+MemoryBatchTask::MemoryBatchTask(std::vector<MemoryOperation> operations, int priority,
+                                 std::shared_ptr<ErrorSink> errors)
+    : Task(1, 1, priority, /*all_resident=*/true),
+      operations_(std::move(operations)),
+      errors_(std::move(errors)) {}
+
+Resident* MemoryBatchTask::Start(Worker& worker, std::uint64_t) {
+  return Advance(worker) ? nullptr : &rest_;
+}
+
+bool MemoryBatchTask::Advance(Worker& worker) {
+  if (Cancelled()) return true;
+  if (worker.RunGuarded(&Run, this)) return next_ == operations_.size();
+  errors_->Raise(CUDA_ERROR_ILLEGAL_ADDRESS,
+                 Format("stream memory operation: access to an address that is not mapped ({})",
+                        reinterpret_cast<const void*>(operations_[next_].address)));
+  return true;
+}
+
+void MemoryBatchTask::Run(void* task) {
+  auto& self = *static_cast<MemoryBatchTask*>(task);
+  while (self.next_ != self.operations_.size() && Try(self.operations_[self.next_])) ++self.next_;
+}
+
+}  // namespace cuspan::softgpu
