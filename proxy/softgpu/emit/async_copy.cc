@@ -8,6 +8,7 @@
 #include "proxy/softgpu/emit/lane_words.h"
 #include "proxy/softgpu/emit/memory_order.h"
 #include "proxy/softgpu/emit/operations.h"
+#include "proxy/softgpu/rt/abi.h"
 #include "proxy/softgpu/rt/tensor_operation.h"
 
 namespace cuspan::softgpu::emit {
@@ -105,6 +106,17 @@ std::optional<Element> ElementOf(Type type) {
   }
 }
 
+// In checking mode: that the thread may access all of it.
+void CheckBulk(FunctionEmitter& e, Value* address, Space space, Value* bytes, bool writes) {
+  if (!e.module().host().check_memory) return;
+  const std::uint32_t kind =
+      (writes ? kCheckWrite : 0) | (space == Space::kShared ? kCheckShared : 0);
+  e.CallRuntime(
+      "cuspan_rt_check", e.b.getVoidTy(),
+      {e.ContextPointer(), address, e.b.CreateZExt(bytes, e.Int(64)), e.b.getInt32(1),
+       e.b.getInt32(kind), e.module().Text(Format("{}: '{}'", e.Where(), e.instruction().Name()))});
+}
+
 // cp{.reduce}.async.bulk.to.from.completion{.operation.type} [to], [from], bytes{, [barrier]}
 // {, policy}
 void EmitBulkCopy(FunctionEmitter& e, bool reduces) {
@@ -118,6 +130,8 @@ void EmitBulkCopy(FunctionEmitter& e, bool reduces) {
   auto* const from = e.Address(e.operand(1), spaces.from, 0);
   auto* const bytes = e.Read(2, Type::kU32);
   if (e.failed()) return;
+  CheckBulk(e, to, spaces.to, bytes, true);
+  CheckBulk(e, from, spaces.from, bytes, false);
   if (reduces) {
     e.Take("noftz");
     const auto reduction = TakeReduction(e);

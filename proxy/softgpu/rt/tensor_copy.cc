@@ -14,7 +14,8 @@ constexpr std::uintptr_t kSharedStart = 128;  // What the box in shared memory i
 // A box that is copied row by row: a row is what is side by side in the innermost dimension.
 class BoxCopy {
  public:
-  BoxCopy(const TensorOperation& operation, const TensorMap& map, std::uint8_t* shared)
+  BoxCopy(const TensorOperation& operation, const TensorMap& map, std::uint8_t* shared,
+          ThreadContext* checked)
       : operation_(operation),
         map_(map),
         element_(static_cast<Element>(map.element)),
@@ -22,6 +23,7 @@ class BoxCopy {
         row_bytes_(map.box[0] * element_bytes_),
         // A swizzle moves chunks all over its span.
         pitch_(std::max(row_bytes_, SwizzleSpan(map))),
+        checked_(checked),
         shared_(reinterpret_cast<std::uintptr_t>(shared)) {}
 
   // The next row of the box, which begins at these coordinates. In the first dimension part of it
@@ -63,6 +65,10 @@ class BoxCopy {
         address + static_cast<std::uint64_t>(first + begin) * element_bytes_);
     std::uint8_t* const box = shared + static_cast<std::uint64_t>(begin) * element_bytes_;
     const auto elements = static_cast<std::size_t>(end - begin);
+    if (checked_ != nullptr)
+      cuspan_rt_check(checked_, tensor, elements * element_bytes_, 1,
+                      operation_.kind == TensorCopyKind::kLoad ? 0 : kCheckWrite,
+                      "a copy by a tensor map");
     switch (operation_.kind) {
       case TensorCopyKind::kLoad:
         std::memcpy(box, tensor, elements * element_bytes_);
@@ -87,6 +93,7 @@ class BoxCopy {
   const TensorMap& map_;
   const Element element_;
   const unsigned element_bytes_, row_bytes_, pitch_;
+  ThreadContext* const checked_;
   std::uintptr_t shared_;
   std::uint32_t bytes_ = 0;
 };
@@ -140,7 +147,8 @@ void CopyPixels(const TensorMap& map, const std::int32_t* words, BoxCopy& copy) 
 }  // namespace
 
 TensorCopied CopyTensor(const TensorOperation& operation, const void* memory,
-                        const std::int32_t* words, std::uint8_t* shared, std::uint64_t room) {
+                        const std::int32_t* words, std::uint8_t* shared, std::uint64_t room,
+                        ThreadContext* checked) {
   // What a GPU says of a map that it cannot read.
   constexpr CUresult kNotAllowed = CUDA_ERROR_ILLEGAL_INSTRUCTION;
   TensorMap map;
@@ -155,7 +163,7 @@ TensorCopied CopyTensor(const TensorOperation& operation, const void* memory,
     return {kNotAllowed, "the elements have no such reduction"};
   if (reinterpret_cast<std::uintptr_t>(shared) % kSharedStart != 0)
     return {CUDA_ERROR_MISALIGNED_ADDRESS, "the box in shared memory is not aligned to 128 bytes"};
-  BoxCopy copy(operation, map, shared);
+  BoxCopy copy(operation, map, shared, checked);
   if (RowsOf(map) * copy.pitch() > room)
     return {CUDA_ERROR_ILLEGAL_ADDRESS, "the box goes beyond the block's shared memory"};
   if (operation.im2col)

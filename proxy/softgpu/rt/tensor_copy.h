@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "proxy/softgpu/rt/abi.h"
 #include "proxy/softgpu/rt/tensor_operation.h"
 
 namespace cuspan::softgpu {
@@ -18,8 +19,10 @@ struct TensorCopied {
 
 // `map` is a tensor map's 128 bytes, which are checked; `shared` is where the box lies, with `room`
 // bytes of the block's shared memory from there on. What lies outside the tensor is filled, or left
-// out where the tensor is written. Global memory that is not there faults.
+// out where the tensor is written. Global memory that is not there faults; in checking mode
+// `checked` is the thread whose accesses are looked at before, otherwise null.
 TensorCopied CopyTensor(const TensorOperation& operation, const void* map,
-                        const std::int32_t* words, std::uint8_t* shared, std::uint64_t room);
+                        const std::int32_t* words, std::uint8_t* shared, std::uint64_t room,
+                        ThreadContext* checked);
 
 }  // namespace cuspan::softgpu

@@ -124,6 +124,20 @@ TEST_F(TensorMapTest, KernelsFault) {
   EXPECT_CUDA(Encode(&nowhere, 0x10000));
   EXPECT_EXIT(run(nowhere, CUDA_ERROR_ILLEGAL_ADDRESS), testing::ExitedWithCode(0),
               "an address that is not mapped");
+  setenv("CUSPAN_SOFT_CHECK", "memory", 1);
+  EXPECT_EXIT(run(nowhere, CUDA_ERROR_ILLEGAL_ADDRESS), testing::ExitedWithCode(0),
+              "a copy by a tensor map: 16 bytes read at 0x10000");
+  CUtensorMap good{};
+  EXPECT_CUDA(Encode(&good, out.address()));
+  const auto run_to = [&](CUdeviceptr address, CUresult error) {
+    EXPECT_CUDA(Launch(load_, 1, 1, 0, nullptr, good, address, 0U, 0U));
+    EXPECT_EQ(cuCtxSynchronize(), error);
+    std::exit(HasFailure() ? 1 : 0);
+  };
+  EXPECT_EXIT(run_to(out.address() + 1024, CUDA_SUCCESS), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(run_to(out.address() + out.bytes() - 64, CUDA_ERROR_ILLEGAL_ADDRESS),
+              testing::ExitedWithCode(0), "cp.async.bulk.*128 bytes written at");
+  unsetenv("CUSPAN_SOFT_CHECK");
 }
 
 TEST_F(TensorMapTest, EncodesPixels) {
