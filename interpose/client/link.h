@@ -15,6 +15,7 @@
 #include "interpose/client/memory/coherence.h"
 #include "interpose/client/memory/device_memory.h"
 #include "interpose/client/modules.h"
+#include "interpose/client/tensor_maps.h"
 
 namespace cuspan {
 
@@ -81,6 +82,7 @@ class Link final : public Connection {
   DeviceMemory& memory() { return memory_; }
   const DeviceMemory& memory() const { return memory_; }
   Modules& modules() { return modules_; }
+  TensorMaps& tensor_maps() { return tensor_maps_; }
 
  private:
   void OnEvent(const EventReached& reached) override { (*on_event_)(reached); }
@@ -95,6 +97,7 @@ class Link final : public Connection {
   Coherence coherence_;
   DeviceMemory memory_;
   Modules modules_;
+  TensorMaps tensor_maps_;
 };
 
 }  // namespace cuspan

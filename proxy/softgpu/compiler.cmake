@@ -22,6 +22,7 @@ add_library(cuspan_softgpu_compiler STATIC
   analysis/warp_plan.cc
   emit/address.cc
   emit/arithmetic.cc
+  emit/async_copy.cc
   emit/atomic.cc
   emit/call.cc
   emit/check.cc

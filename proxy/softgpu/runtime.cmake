@@ -6,7 +6,7 @@ add_library(cuspan_softgpu_runtime STATIC
   rt/barrier.cc rt/warp.cc rt/block.cc rt/block_errors.cc rt/grid.cc rt/pool.cc
   rt/queue.cc rt/stream.cc rt/physical.cc rt/address_space.cc rt/transfer.cc rt/memory_batch.cc
   rt/check.cc rt/device_runtime.cc rt/heap.cc rt/printf.cc rt/intrinsics.cc rt/symbols.cc
-  rt/matrix.cc rt/texture.cc rt/sampler.cc rt/surface.cc)
+  rt/element.cc rt/matrix.cc rt/tensor_copy.cc rt/tensor_map.cc rt/texture.cc rt/sampler.cc rt/surface.cc)
 target_link_libraries(cuspan_softgpu_runtime PUBLIC cuspan::common cuspan::cuda_headers)
 cuspan_precompile(cuspan_softgpu_runtime LIKE cuspan_common)
 
@@ -14,7 +14,7 @@ add_library(cuspan_softgpu SHARED
   driver/array.cc driver/configuration.cc driver/context.cc driver/device.cc driver/device_launch.cc driver/elf.cc driver/event.cc driver/fill.cc driver/graph.cc
   driver/graph_run.cc driver/image.cc driver/jit_options.cc
   driver/launch.cc driver/linker.cc driver/memory.cc driver/memory_batch.cc driver/module.cc driver/module_api.cc driver/occupancy.cc
-  driver/pitched_copy.cc driver/state.cc driver/stream.cc driver/texture.cc)
+  driver/pitched_copy.cc driver/state.cc driver/stream.cc driver/tensor_map.cc driver/texture.cc)
 set_target_properties(cuspan_softgpu PROPERTIES
   OUTPUT_NAME cuda SOVERSION 1
   LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/cuspan/soft

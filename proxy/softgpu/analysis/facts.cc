@@ -20,9 +20,10 @@ bool IsOneOf(std::string_view word, const std::string_view (&words)[N]) {
 // Instructions whose first operand is not a destination.
 bool HasDestination(const Instruction& instruction) {
   static constexpr std::string_view kNone[] = {
-      "st",        "red",      "bra",  "brx",   "ret",      "exit",         "membar",
-      "fence",     "prefetch", "cp",   "trap",  "brkpt",    "call",         "prefetchu",
-      "nanosleep", "discard",  "sust", "sured", "stmatrix", "stackrestore", "applypriority"};
+      "st",       "red",          "bra",           "brx",      "ret",  "exit",
+      "membar",   "fence",        "prefetch",      "cp",       "trap", "brkpt",
+      "call",     "prefetchu",    "nanosleep",     "discard",  "sust", "sured",
+      "stmatrix", "stackrestore", "applypriority", "tensormap"};
   if (instruction.opcode == "mbarrier")
     return !instruction.Has("init") && !instruction.Has("inval") && instruction.operands.size() > 1;
   if (instruction.opcode == "bar" || instruction.opcode == "barrier") return instruction.Has("red");

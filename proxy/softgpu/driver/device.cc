@@ -198,6 +198,8 @@ int Attribute(const Driver& driver, CUdevice_attribute attribute, int ordinal) {
     case CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR:
     case CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES:
       return 1;
+    case CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED:
+      return driver.configuration.capability_major >= 9 ? 1 : 0;
     case CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT:
       return 2;
     case CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO:

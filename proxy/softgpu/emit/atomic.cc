@@ -126,10 +126,9 @@ void EmitRed(FunctionEmitter& e) {
 // here.
 void EmitFence(FunctionEmitter& e) {
   for (auto modifier : e.instruction().modifiers) e.Take(modifier);
-  if (e.instruction().Has("tensormap::generic")) {
-    e.Refuse("this fence is not implemented");
-    return;
-  }
+  // An acquiring fence of tensor maps names one and its size.
+  if (e.operand_count() > 0 && !e.instruction().Has("tensormap::generic"))
+    e.Reject("it has no operands");
   const bool block_only = e.instruction().Has("cta") && !e.instruction().Has("sc");
   e.b.CreateFence(block_only ? llvm::AtomicOrdering::AcquireRelease
                              : llvm::AtomicOrdering::SequentiallyConsistent);
@@ -140,7 +139,7 @@ constexpr Opcode kOpcodes[] = {
     {"atom", 3, 4, kUpdatable, EmitAtom},
     {"red", 2, 2, kUpdatable, EmitRed},
     {"membar", 0, 0, kNoType, EmitFence},
-    {"fence", 0, 0, kNoType, EmitFence},
+    {"fence", 0, 2, kNoType, EmitFence},
 };
 
 }  // namespace

@@ -46,7 +46,8 @@ std::span<const Opcode> CompareOpcodes();     // compare.cc
 std::span<const Opcode> ConvertOpcodes();     // convert.cc
 std::span<const Opcode> MemoryOpcodes();      // mem.cc
 std::span<const Opcode> AtomicOpcodes();      // atomic.cc
-std::span<const Opcode> MbarrierOpcodes();    // mbarrier.cc: barriers in memory, and bulk copies
+std::span<const Opcode> MbarrierOpcodes();    // mbarrier.cc: barriers in memory
+std::span<const Opcode> AsyncCopyOpcodes();   // async_copy.cc: cp, and tensor maps
 std::span<const Opcode> CollectiveOpcodes();  // collective.cc
 std::span<const Opcode> MatrixOpcodes();      // matrix.cc
 std::span<const Opcode> TextureOpcodes();     // texture.cc: textures and surfaces

@@ -24,7 +24,7 @@ const Opcode* FindOpcode(std::string_view name) {
     auto* const table = new std::unordered_map<std::string_view, const Opcode*>;
     for (auto family :
          {ArithmeticOpcodes(), IntegerOpcodes(), VideoOpcodes(), FloatOpcodes(), CompareOpcodes(),
-          ConvertOpcodes(), MemoryOpcodes(), AtomicOpcodes(), MbarrierOpcodes(),
+          ConvertOpcodes(), MemoryOpcodes(), AtomicOpcodes(), MbarrierOpcodes(), AsyncCopyOpcodes(),
           CollectiveOpcodes(), MatrixOpcodes(), TextureOpcodes(), ControlOpcodes(), CallOpcodes()})
       for (const auto& opcode : family) table->emplace(opcode.name, &opcode);
     return table;

@@ -1,15 +1,11 @@
-// Barriers in memory, and the copies that report to them. (PTX ISA,
-// "mbarrier", "cp.async", "cp.async.bulk") Copies happen at once, so that
-// waiting for groups of them has nothing to wait for.
+// Barriers in memory. (PTX ISA, "mbarrier")
 #include "proxy/softgpu/emit/families.h"
 #include "proxy/softgpu/emit/memory_order.h"
-#include "proxy/softgpu/emit/operations.h"
 
 namespace cuspan::softgpu::emit {
 namespace {
 
 using llvm::Value;
-using ptx::Operand;
 using ptx::Space;
 using ptx::Type;
 
@@ -81,86 +77,6 @@ void EmitMbarrier(FunctionEmitter& e) {
   }
 }
 
-// cp.async.bulk.<to>.<from>.<completion> [to], [from], bytes{, [barrier]}
-void EmitBulkCopy(FunctionEmitter& e) {
-  if (e.Take("commit_group") || e.Take("wait_group")) {
-    e.Take("read");
-    return;
-  }
-  if (e.Take("prefetch")) {  // A hint.
-    for (std::string_view word : {"L2", "global"}) e.Take(word);
-    return;
-  }
-  const auto& modifiers = e.instruction().modifiers;
-  const auto space_of = [](std::string_view name) {
-    return name == "global"                                     ? Space::kGlobal
-           : name == "shared::cta" || name == "shared::cluster" ? Space::kShared
-                                                                : Space::kGeneric;
-  };
-  // async, bulk, then where to and where from.
-  if (modifiers.size() < 5 || space_of(modifiers[2]) == Space::kGeneric ||
-      space_of(modifiers[3]) == Space::kGeneric || e.operand_count() < 3) {
-    e.Refuse("only copies between .global and .shared are implemented");
-    return;
-  }
-  e.Take(modifiers[2]);
-  e.Take(modifiers[3]);
-  auto* const to = e.Address(e.operand(0), space_of(modifiers[2]), 0);
-  auto* const from = e.Address(e.operand(1), space_of(modifiers[3]), 0);
-  auto* const bytes = e.Read(2, Type::kU32);
-  if (e.failed()) return;
-  e.b.CreateMemCpy(to, llvm::MaybeAlign(1), from, llvm::MaybeAlign(1), bytes);
-  if (e.Take("bulk_group")) return;
-  if (!e.Take("mbarrier::complete_tx::bytes"))
-    e.Refuse("this way of completion is not implemented");
-  if (e.failed()) return;
-  e.CallRuntime("cuspan_mbarrier_complete", e.b.getVoidTy(),
-                {BarrierAt(e, 3, Space::kShared), bytes});
-}
-
-// cp.async.{ca,cg}.shared.global [to], [from], size{, source bytes or ignore-source predicate}
-void EmitCopy(FunctionEmitter& e) {
-  for (std::string_view space : {"shared", "shared::cta", "global"}) e.Take(space);
-  TakeCacheHints(e);
-  const Operand& size = e.operand(2);
-  if (size.kind != Operand::Kind::kInteger ||
-      (size.bits != 4 && size.bits != 8 && size.bits != 16)) {
-    e.Reject("the size is not 4, 8 or 16");
-    return;
-  }
-  auto* const to = e.Address(e.operand(0), Space::kShared, size.bits);
-  auto* const from = e.Address(e.operand(1), Space::kGlobal, size.bits);
-  Value* source_bytes = e.ConstInt(32, size.bits);
-  if (e.IsPredicate(e.operand(3))) {
-    source_bytes = e.b.CreateSelect(e.Read(3, Type::kPred), e.ConstInt(32, 0), source_bytes);
-  } else if (e.operand_count() > 3) {
-    source_bytes = e.Read(3, Type::kU32);
-  }
-  if (e.failed()) return;
-  // What the source is too short for is zero; nothing behind the source is read.
-  source_bytes = IntegerMinMax(e, source_bytes, e.ConstInt(32, size.bits), false, false);
-  if (!llvm::isa<llvm::ConstantInt>(source_bytes))
-    e.b.CreateMemSet(to, e.ConstInt(8, 0), size.bits, llvm::MaybeAlign(1));
-  e.b.CreateMemCpy(to, llvm::MaybeAlign(1), from, llvm::MaybeAlign(1), source_bytes);
-}
-
-void EmitCp(FunctionEmitter& e) {
-  if (!e.Take("async")) {
-    e.Refuse("only cp.async is implemented");
-  } else if (e.Take("bulk")) {
-    EmitBulkCopy(e);
-  } else if (e.Take("mbarrier")) {
-    // The copies before are done: without .noinc the arrival was counted in as well.
-    if (!e.Take("arrive")) e.Reject(".arrive is missing");
-    const bool counted = e.Take("noinc");
-    auto* const barrier = BarrierAt(e, 0, e.TakeSpace());
-    if (!counted) e.CallRuntime("cuspan_mbarrier_add_pending", e.b.getVoidTy(), {barrier});
-    e.CallRuntime("cuspan_mbarrier_arrive", e.Int(64), {barrier, e.ConstInt(32, 1)});
-  } else if (!e.Take("commit_group") && !e.Take("wait_group") && !e.Take("wait_all")) {
-    EmitCopy(e);
-  }
-}
-
 // mapa{.shared::cluster} d, a, rank: the address of a in the cluster's block `rank`, and
 // getctarank{.shared::cluster} d, a: a cluster is one block.
 void EmitMapa(FunctionEmitter& e) {
@@ -178,7 +94,6 @@ constexpr Opcode kOpcodes[] = {
     {"mapa", 3, 3, kIntegers, EmitMapa},
     {"getctarank", 2, 2, kIntegers, EmitGetctarank},
     {"mbarrier", 1, 4, kIntegers, EmitMbarrier},
-    {"cp", 0, 5, kNoType | kIntegers, EmitCp},
 };
 
 }  // namespace

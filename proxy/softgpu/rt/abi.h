@@ -120,6 +120,16 @@ void cuspan_rt_matrix_warp(std::uint64_t operation, std::uint32_t* registers);
 // of a lane is words[lanes * i + lane].
 void cuspan_rt_image(ThreadContext*, std::uint64_t operation, std::uint32_t mask,
                      std::uint32_t* words, std::uint32_t lanes);
+// A copy by a tensor map (rt/tensor_operation.h) of one thread, with kTensorWords words. Returns
+// how many bytes the box has.
+std::uint32_t cuspan_rt_tensor_copy(ThreadContext*, std::uint32_t operation, const void* map,
+                                    const std::int32_t* words, std::uint8_t* shared);
+// tensormap.replace of a TensorField (rt/tensor_operation.h) of the map at `map`.
+void cuspan_rt_tensor_replace(ThreadContext*, void* map, std::uint32_t field, std::uint32_t ordinal,
+                              std::uint64_t value);
+// cp.reduce.async.bulk of `bytes` bytes: an Element and a Reduction that it has (rt/element.h).
+void cuspan_rt_bulk_reduce(ThreadContext*, std::uint32_t element, std::uint32_t reduction,
+                           std::uint8_t* to, const std::uint8_t* from, std::uint32_t bytes);
 // The lanes of the caller's warp that have not exited. (activemask)
 std::uint32_t cuspan_rt_active_mask(ThreadContext*);
 // A kernel that ends here with a sticky error of the driver (trap: 719, illegal instruction: 715,

@@ -11,10 +11,13 @@
 
 #include "proxy/softgpu/rt/abi.h"
 #include "proxy/softgpu/rt/block.h"
+#include "proxy/softgpu/rt/element.h"
 #include "proxy/softgpu/rt/heap.h"
 #include "proxy/softgpu/rt/image.h"
 #include "proxy/softgpu/rt/matrix.h"
 #include "proxy/softgpu/rt/printf.h"
+#include "proxy/softgpu/rt/tensor_copy.h"
+#include "proxy/softgpu/rt/tensor_map.h"
 
 namespace cuspan::softgpu {
 namespace {
@@ -177,6 +180,36 @@ void cuspan_rt_image(ThreadContext* context, std::uint64_t operation, std::uint3
   const ImageFault fault = ExecuteImage(operation, mask, words, lanes);
   if (fault.error != CUDA_SUCCESS)
     Self(context)->block->Abandon(Self(context), fault.error, fault.what);
+}
+
+std::uint32_t cuspan_rt_tensor_copy(ThreadContext* context, std::uint32_t operation,
+                                    const void* map, const std::int32_t* words,
+                                    std::uint8_t* shared) {
+  const auto offset = static_cast<std::uint64_t>(shared - context->shared);
+  const std::uint64_t room = offset < context->shared_bytes ? context->shared_bytes - offset : 0;
+  // Only the checking mode looks at addresses.
+  const bool checks = Self(context)->block->launch().addresses != nullptr;
+  const TensorCopied copied = CopyTensor(TensorOperation::Unpack(operation), map, words, shared,
+                                         room, checks ? context : nullptr);
+  if (copied.error != CUDA_SUCCESS)
+    Self(context)->block->Abandon(Self(context), copied.error, copied.what);
+  return copied.bytes;
+}
+
+void cuspan_rt_tensor_replace(ThreadContext* context, void* map, std::uint32_t field,
+                              std::uint32_t ordinal, std::uint64_t value) {
+  if (!ReplaceField(map, static_cast<TensorField>(field), ordinal, value))
+    Self(context)->block->Abandon(Self(context), CUDA_ERROR_ILLEGAL_INSTRUCTION,
+                                  "tensormap.replace of what is no tensor map");
+}
+
+void cuspan_rt_bulk_reduce(ThreadContext* context, std::uint32_t element, std::uint32_t reduction,
+                           std::uint8_t* to, const std::uint8_t* from, std::uint32_t bytes) {
+  const auto kind = static_cast<Element>(element);
+  if (reinterpret_cast<std::uintptr_t>(to) % 16 != 0 || bytes % 16 != 0)
+    Self(context)->block->Abandon(Self(context), CUDA_ERROR_MISALIGNED_ADDRESS,
+                                  "cp.reduce.async.bulk of what is no multiple of 16 bytes");
+  Reduce(kind, static_cast<Reduction>(reduction), to, from, bytes / BytesOf(kind));
 }
 
 void cuspan_rt_yield(ThreadContext* context) { Self(context)->block->Yield(Self(context)); }

@@ -573,6 +573,7 @@ void FakeGpu::InstallCalls() {
   d.cuEventQuery = FakeCalls::QueryEvent;
   d.cuEventElapsedTime = FakeCalls::Elapsed;
   graphs_.Install(d);
+  InstallTensorMaps();
 #define CUSPAN_DRIVER_FUNCTION(name) \
   if (d.name == nullptr) d.name = NotThere;
 #include "proxy/gpu/driver_functions.def"

@@ -76,6 +76,7 @@ class FakeGpu {
     std::uint64_t number;  // Counts all of them.
   };
   void InstallCalls();
+  void InstallTensorMaps();
   Stream* AddStream(Context* context, bool blocking);
   Stream& StreamOf(CUstream stream) const;
   CUresult Enqueue(CUstream stream, std::string entry, std::function<void()> run,

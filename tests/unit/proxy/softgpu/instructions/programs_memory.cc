@@ -347,6 +347,15 @@ void AddAsynchronous() {
            "cp.async.bulk.global.shared::cta.bulk_group [%out], [%r21], 512; "
            "cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;\nDONE:",
       copied(16, 16));
+  Add("cp.reduce.async.bulk adds to global",
+      {.group = "async", .words = 4, .shared = 1024, .target = 90},
+      at +
+          "ld.global.v4.u32 {%r0, %r1, %r2, %r3}, [%rd0]; st.shared.v4.u32 [%r9], {%r0, %r1, %r2, "
+          "%r3}; mov.u32 %r4, 7; st.global.v4.u32 [%out], {%r4, %r4, %r4, %r4}; fence.proxy.async; "
+          "bar.sync 0; setp.ne.u32 %p9, %me, 0; @%p9 bra DONE; mov.u32 %r21, shared;"
+          "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%out], [%r21], 512; "
+          "cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;\nDONE:",
+      [](const std::vector<U>& in, U t, U i) { return in[4 * t + i] + 7; });
 }
 
 }  // namespace
