@@ -7,6 +7,7 @@
 
 #include "common/log.h"
 #include "proxy/softgpu/driver/errors.h"
+#include "proxy/softgpu/driver/limits.h"
 #include "proxy/softgpu/driver/state.h"
 
 namespace cuspan::softgpu {
@@ -29,8 +30,22 @@ bool HasUsableSizes(const CUDA_ARRAY3D_DESCRIPTOR& d) {
   if ((d.Flags & CUDA_ARRAY3D_CUBEMAP) != 0) {
     return d.Width == d.Height && d.Depth % 6 == 0 && d.Depth != 0 && (layered || d.Depth == 6);
   }
-  if (layered) return d.Depth != 0;
+  if (layered) return d.Depth != 0 && d.Depth <= limits::kMostLayers;
+  if ((d.Flags & CUDA_ARRAY3D_TEXTURE_GATHER) != 0 && d.Height == 0) return false;
   return d.Height != 0 || d.Depth == 0;  // A third dimension needs a second.
+}
+
+// Of those that CUDA has, whoever implements them: they come in these groups.
+bool IsFormat(CUarray_format format) {
+  const auto from_to = [&](unsigned first, unsigned last) {
+    return format >= first && format <= last;
+  };
+  return from_to(CU_AD_FORMAT_UNSIGNED_INT8, CU_AD_FORMAT_UNSIGNED_INT32) ||
+         from_to(CU_AD_FORMAT_SIGNED_INT8, CU_AD_FORMAT_SIGNED_INT32) ||
+         format == CU_AD_FORMAT_HALF || format == CU_AD_FORMAT_FLOAT ||
+         format == CU_AD_FORMAT_UNORM_INT_101010_2 ||
+         from_to(CU_AD_FORMAT_BC1_UNORM, CU_AD_FORMAT_YUV444_16bit_SemiPlanar) ||
+         from_to(CU_AD_FORMAT_UNORM_INT8X1, CU_AD_FORMAT_SNORM_INT16X4);
 }
 
 // The size of level `level` of a dimension.
@@ -50,6 +65,7 @@ CUresult Array::Create(Driver& driver, const std::shared_ptr<Context>& context,
     return CUDA_ERROR_INVALID_VALUE;
   if ((flags & ~kKnownFlags) != 0 ||
       !FormatOf(descriptor.Format, descriptor.NumChannels, &format)) {
+    if (!IsFormat(descriptor.Format)) return CUDA_ERROR_INVALID_VALUE;
     LogError(
         "software GPU: an array of format {} with {} channels and flags {:#x} is not implemented",
         static_cast<int>(descriptor.Format), descriptor.NumChannels, flags);

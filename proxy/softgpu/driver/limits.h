@@ -22,6 +22,7 @@ inline constexpr int kRegisters = 65536;              // Of a block and of a pro
 inline constexpr int kRegistersPerThread = 32;        // What every kernel claims to use.
 inline constexpr std::size_t kConstantBytes = 64 * 1024;
 
+inline constexpr std::size_t kMostLayers = 2048;  // Of an array.
 inline constexpr int kTextureAlignment = 512;
 inline constexpr int kTexturePitchAlignment = 32;
 

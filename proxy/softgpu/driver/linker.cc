@@ -249,7 +249,9 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuLinkComplete(CUlinkState handle, void** image
                                                 std::size_t* bytes) {
   if (image == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return WithState(handle, [&](Driver&, LinkState& state, std::string* why) {
-    if (state.image.empty()) CUSPAN_SOFT_RETURN_IF_ERROR(Link(state, why));
+    // Once (measured natively, driver 580).
+    if (!state.image.empty()) return CUDA_ERROR_INVALID_HANDLE;
+    CUSPAN_SOFT_RETURN_IF_ERROR(Link(state, why));
     *image = state.image.data();
     if (bytes != nullptr) *bytes = state.image.size();
     return CUDA_SUCCESS;

@@ -1,4 +1,5 @@
 // cuModule*, and what tells the names and the memory of what is in a module.
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <utility>
@@ -123,7 +124,13 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuModuleGetGlobal(CUdeviceptr* address, std::si
   if (module == nullptr) return driver->InvalidHandle();
   CUSPAN_SOFT_RETURN_IF_ERROR(module->context()->error());
   const Module::Variable* variable = module->FindVariable(name);
-  if (variable == nullptr) return CUDA_ERROR_NOT_FOUND;
+  if (variable == nullptr) {
+    // A kernel is no variable, which is not the same as nothing (measured natively, driver 580).
+    const std::vector<std::string> kernels = module->program().kernel_names();
+    return std::find(kernels.begin(), kernels.end(), name) != kernels.end()
+               ? CUDA_ERROR_INVALID_VALUE
+               : CUDA_ERROR_NOT_FOUND;
+  }
   if (address != nullptr) *address = reinterpret_cast<CUdeviceptr>(variable->address);
   if (bytes != nullptr) *bytes = variable->bytes;
   return CUDA_SUCCESS;

@@ -43,8 +43,7 @@ CUresult ResolveArray(Driver& driver, const Place& place, const Extent& extent, 
     return from <= size && count <= size - from;
   };
   if (!within(place.x, extent.width, row) || !within(place.y, extent.height, image.height) ||
-      !within(place.z, extent.depth, image.depth) || place.x % texel != 0 ||
-      extent.width % texel != 0) {
+      !within(place.z, extent.depth, image.depth)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   out->array = entry->array;

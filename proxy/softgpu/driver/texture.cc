@@ -113,7 +113,8 @@ CUresult FromMemory(Driver& driver, const CUDA_RESOURCE_DESC& resource, const Co
     object->shape = ImageShape::kLinear;
   }
   image.slice_bytes = bytes;
-  if (address % texel != 0 || !driver.addresses.Accessible(address, bytes, context.device(), false))
+  if (address % limits::kTextureAlignment != 0 ||
+      !driver.addresses.Accessible(address, bytes, context.device(), false))
     return CUDA_ERROR_INVALID_VALUE;
   object->levels = {image};
   return CUDA_SUCCESS;
@@ -328,9 +329,6 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuSurfObjectCreate(CUsurfObject* handle,
   auto object = std::make_shared<ImageObject>();
   object->is_surface = true;
   CUSPAN_SOFT_RETURN_IF_ERROR(FromResource(*driver, *resource, context, object.get()));
-  const auto* keep = static_cast<const Keep*>(object->keep.get());
-  if ((keep->array->descriptor().Flags & CUDA_ARRAY3D_SURFACE_LDST) == 0)
-    return CUDA_ERROR_INVALID_VALUE;
   return Publish(std::move(object), handle);
 }
 

@@ -22,7 +22,7 @@ std::uint64_t Number(Random& random) {
     case 8:
     case 9:
     case 10:
-      return 100 + Below(random, 10);
+      return 100 + Below(random, 12);
     case 2:
       return kWindow + Below(random, 1 << 20);
     case 3:
@@ -108,7 +108,7 @@ TEST_P(FuzzTest, RandomFramesEndASessionOrDoNot) {
   FakeGpu gpu;
   Loopback loopback(gpu.driver());
   TestClient& client = loopback.client();
-  // Something for the random handles to hit: 101 … 109.
+  // Something for the random handles to hit: 101 … 111.
   loopback.Map();
   const std::uint64_t module = loopback.LoadModule(AnyImage());
   loopback.FindKernel(module, "add");
@@ -120,6 +120,8 @@ TEST_P(FuzzTest, RandomFramesEndASessionOrDoNot) {
   client.Post(GraphCreate{loopback.NewHandle()});
   client.Call(AddressReserve{kReservationsBase, 8 << 21});
   client.Post(AllocationMake{loopback.NewHandle(), 2 << 20});
+  client.Call(LinkerCreate{loopback.NewHandle(), {}});
+  client.Call(ArrayCreate{loopback.NewHandle(), {64, 64, 0, CU_AD_FORMAT_FLOAT, 1, 0}, 0});
   const bool flip = GetParam() % 3 == 0;
   const std::vector<Op> ops = ClientOps();
   for (int i = 0; i < 400 && !loopback.ended(); ++i)

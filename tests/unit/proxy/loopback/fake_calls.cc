@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <numeric>
 
 #include "tests/unit/proxy/loopback/fake_gpu_parts.h"
 
@@ -365,7 +366,7 @@ struct FakeCalls {
                             std::size_t* bytes) {
     const auto& parameters = reinterpret_cast<FakeGpu::Function*>(function)->parameters;
     if (index >= parameters.size()) return CUDA_ERROR_INVALID_VALUE;
-    *offset = 0;
+    *offset = std::accumulate(parameters.begin(), parameters.begin() + index, std::size_t{0});
     *bytes = parameters[index];
     return CUDA_SUCCESS;
   }

@@ -144,6 +144,8 @@ TEST_F(DeviceTest, FunctionsAndVariablesAreFoundByName) {
   EXPECT_CUDA(cuModuleGetGlobal(nullptr, &bytes, module_, "weights"));
   EXPECT_CUDA(cuModuleGetGlobal(&address, nullptr, module_, "weights"));
   EXPECT_EQ(cuModuleGetGlobal(&address, &bytes, module_, "nothing"), CUDA_ERROR_NOT_FOUND);
+  EXPECT_EQ(cuModuleGetGlobal(&address, &bytes, module_, "Store"), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_CUDA(cuModuleGetGlobal(&address, &bytes, module_, "weights"));
   std::vector<float> weights(4);
   EXPECT_CUDA(cuMemcpyDtoHAsync(weights.data(), address, 16, nullptr));
   EXPECT_EQ(weights, (std::vector<float>{1, 2, 3, 4}));

@@ -66,10 +66,8 @@ class LinkerTest : public DriverTest {
 
   // The kernel of the linked image.
   void Run() {
-    void* image = nullptr;
-    std::size_t bytes = 0;
-    ASSERT_CUDA(cuLinkComplete(state, &image, &bytes)) << Log();
-    RunImage(image);
+    ASSERT_CUDA(cuLinkComplete(state, &linked, &linked_bytes)) << Log();
+    RunImage(linked);
   }
   void RunImage(const void* image) {
     CUmodule module = nullptr;
@@ -85,6 +83,8 @@ class LinkerTest : public DriverTest {
   std::vector<char> error, info;
   void* values[4] = {};
   CUlinkState state = nullptr;
+  void* linked = nullptr;  // By Run.
+  std::size_t linked_bytes = 0;
 };
 
 TEST_F(LinkerTest, AnImageIsAnInputToo) {
@@ -99,14 +99,12 @@ TEST_F(LinkerTest, AnImageIsAnInputToo) {
   std::memcpy(&milliseconds, &values[2], sizeof milliseconds);
   EXPECT_GT(milliseconds, 0);
   EXPECT_EQ(reinterpret_cast<std::size_t>(values[1]), 0U) << "bytes of the log";
-  void* image = nullptr;
-  std::size_t bytes = 0;
-  ASSERT_CUDA(cuLinkComplete(state, &image, &bytes));
+  void* again = nullptr;
+  EXPECT_EQ(cuLinkComplete(state, &again, nullptr), CUDA_ERROR_INVALID_HANDLE) << "complete";
   CUlinkState second = nullptr;
   ASSERT_CUDA(cuLinkCreate(0, nullptr, nullptr, &second));
-  EXPECT_CUDA(
-      cuLinkAddData(second, CU_JIT_INPUT_CUBIN, image, bytes, nullptr, 0, nullptr, nullptr));
-  void* again = nullptr;
+  EXPECT_CUDA(cuLinkAddData(second, CU_JIT_INPUT_CUBIN, linked, linked_bytes, nullptr, 0, nullptr,
+                            nullptr));
   ASSERT_CUDA(cuLinkComplete(second, &again, nullptr));
   RunImage(again);
   EXPECT_CUDA(cuLinkDestroy(second));
