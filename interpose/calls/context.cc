@@ -9,6 +9,12 @@ Error FindContext(const Session& session, CUcontext handle, Context** context) {
   return *context != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
+Error FindContextOrCurrent(Session& session, CUcontext handle, Context** context) {
+  if (handle != nullptr) return FindContext(session, handle, context);
+  *context = &session.devices().CurrentContext();
+  return CUDA_SUCCESS;
+}
+
 Error RetainPrimary(Session& session, int device, CUcontext* context) {
   Context& primary = session.devices().Primary(device);
   std::shared_ptr<Link> link;

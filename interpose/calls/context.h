@@ -7,6 +7,8 @@ namespace cuspan {
 
 // A context's handle is its address. CUDA_ERROR_INVALID_CONTEXT for what is none.
 Error FindContext(const Session& session, CUcontext handle, Context** context);
+// The same, null being the current one.
+Error FindContextOrCurrent(Session& session, CUcontext handle, Context** context);
 inline CUcontext HandleOf(const Context* context) {
   return reinterpret_cast<CUcontext>(const_cast<Context*>(context));
 }

@@ -59,8 +59,7 @@ Error SetLimit(Link& link, CUlimit limit, std::size_t value) {
 }
 
 Error SetDeviceCacheConfig(int device, CUfunc_cache config) {
-  if (config < CU_FUNC_CACHE_PREFER_NONE || config > CU_FUNC_CACHE_PREFER_EQUAL)
-    return CUDA_ERROR_INVALID_VALUE;
+  if (!IsCacheConfig(config)) return CUDA_ERROR_INVALID_VALUE;
   if (auto* const slot = Slot(cache_configs, device)) slot->store(config);
   return CUDA_SUCCESS;
 }

@@ -16,6 +16,9 @@ Error GetLimit(Link& link, CUlimit limit, std::size_t* value);
 Error SetLimit(Link& link, CUlimit limit, std::size_t value);
 
 // A preference between cache and shared memory of all kernels of a device.
+inline bool IsCacheConfig(CUfunc_cache config) {
+  return config >= CU_FUNC_CACHE_PREFER_NONE && config <= CU_FUNC_CACHE_PREFER_EQUAL;
+}
 Error SetDeviceCacheConfig(int device, CUfunc_cache config);
 CUfunc_cache DeviceCacheConfig(int device);
 

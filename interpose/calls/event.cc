@@ -55,6 +55,7 @@ Error SynchronizeEvent(CUevent event) {
 Error ElapsedTime(CUevent start, CUevent end, float* milliseconds) {
   if (milliseconds == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return WithSession([&](Session& session) -> Error {
+    if (IsCaptured(start) || IsCaptured(end)) return CUDA_ERROR_CAPTURED_EVENT;
     return session.events().ElapsedTime(NumberOf(start), NumberOf(end), milliseconds);
   });
 }

@@ -56,7 +56,7 @@ Error GetEventHandle(CUevent event, SharedEventHandle* handle) {
 Error OpenEventHandle(const SharedEventHandle& handle, CUevent* event) {
   return WithSession([&](Session& session) -> Error {
     auto shared = SharedEvent::Open(handle);
-    if (shared == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (shared == nullptr) return CUDA_ERROR_MAP_FAILED;
     std::uint64_t made = 0;
     CUSPAN_RETURN_IF_FAILED(session.events().AddShared(
         std::move(shared), CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS, &made));

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "interpose/calls/attributes.h"
+#include "interpose/calls/device_settings.h"
 
 namespace cuspan {
 
@@ -64,6 +65,7 @@ const LoadedKernel* KnownKernel(const Link& link, const void* function) {
 
 Error CheckAttribute(const DeviceDescription& device, const LoadedKernel& kernel,
                      CUfunction_attribute attribute, int value) {
+  if (attribute < 0 || attribute >= CU_FUNC_ATTRIBUTE_MAX) return CUDA_ERROR_INVALID_VALUE;
   if (attribute > CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT) {
     // Of clusters: the device's driver knows what it takes.
     if (AttributeOf(device, CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH) == 0)
@@ -98,6 +100,7 @@ Error SetAttribute(const DeviceDescription& device, Link& link, LoadedKernel& ke
 }
 
 Error SetCacheConfig(Link& link, const LoadedKernel& kernel, CUfunc_cache config) {
+  if (!IsCacheConfig(config)) return CUDA_ERROR_INVALID_VALUE;
   KernelSetCacheConfig op;
   op.kernel = kernel.handle;
   op.config = config;

@@ -40,8 +40,8 @@ Error CheckArguments(const LaunchCall& call, const LoadedKernel& kernel) {
   if (call.buffer == nullptr || call.buffer_bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   constexpr std::size_t kLargestAlignment = 16;
   const std::size_t end = kernel.parameter_offsets.back() + kernel.parameter_bytes.back();
-  return call.buffer_bytes >= end + kLargestAlignment ? CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
-                                                      : CUDA_SUCCESS;
+  const std::size_t most = (end + kLargestAlignment - 1) / kLargestAlignment * kLargestAlignment;
+  return call.buffer_bytes > most ? CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES : CUDA_SUCCESS;
 }
 
 // False when the program gave none.
@@ -97,6 +97,12 @@ Error PostLaunch(const LaunchCall& call, const LoadedKernel& kernel, const Strea
     op.arguments = arguments;
     return target.link->Post(op);
   });
+}
+
+// A module's kernel runs in its context alone.
+Error CheckOwner(const LaunchCall& call, const Link& link) {
+  const std::uint64_t owner = call.function->fatbin->owner;
+  return owner == 0 || owner == link.number() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
 // The kernel on the device of `link`, when it can be launched like this.
@@ -177,8 +183,12 @@ Error TakeAttribute(const CUlaunchAttribute& attribute, LaunchCall* call) {
     case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
       if (value.deviceUpdatableKernelNode.deviceUpdatable == 0) return CUDA_SUCCESS;
       break;
-    default:
+    case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
+    case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
+    case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:
       break;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
   }
   return NotSupported(Format("a launch with attribute {}", static_cast<int>(attribute.id)));
 }
@@ -187,9 +197,9 @@ Error LaunchKernel(const LaunchCall& call, DefaultStream meaning) {
   return InStream(
       call.stream, meaning,
       [&](Session& session, const StreamTarget& target) -> Error {
-        if (target.link->device() != CurrentDevice()) {
+        if (target.link->device() != CurrentDevice() && !IsAnywhere())
           return CUDA_ERROR_INVALID_HANDLE;
-        }
+        CUSPAN_RETURN_IF_FAILED(CheckOwner(call, *target.link));
         CUSPAN_RETURN_IF_FAILED(LaunchOn(session, target, call));
         for (const CUevent event : call.events) {
           if (event == nullptr) continue;
@@ -200,6 +210,7 @@ Error LaunchKernel(const LaunchCall& call, DefaultStream meaning) {
       [&](Session& session, const StreamTarget& target, Work* work) -> Described {
         if (call.events[0] != nullptr || call.events[1] != nullptr)
           return OrEndsCapture(NotSupported("the capture of a launch with an event"));
+        if (const Error result = CheckOwner(call, *target.link); result.failed()) return result;
         return OrEndsCapture(DescribeLaunch(session, call, target, work));
       });
 }

@@ -59,7 +59,8 @@ Error LoadOnCurrentDevice(FatbinRecord* fatbin, const JitOptions& jit, Kind kind
     const CUresult loaded = link.modules().Load(*fatbin, &answer);
     jit.Answer(answer);
     if (loaded != CUDA_SUCCESS) return loaded;
-    Library* const made = session.libraries().Add(fatbin, kind == Kind::kModule ? &link : nullptr);
+    if (kind == Kind::kModule) fatbin->owner = link.number();
+    Library* const made = session.libraries().Add(fatbin);
     *handle = reinterpret_cast<Handle>(made);
     return CUDA_SUCCESS;
   });

@@ -31,13 +31,19 @@ Error LoadModule(const void* image, const Options<CUjit_option>& options, CUmodu
 Error LoadModuleFromFile(const char* path, CUmodule* module);
 Error UnloadModule(CUmodule module);
 
-// body(Library&, Session&, Link&) → Error, with the current device. `handle` is a library or a
-// module.
+// body(Library&, Session&, Link&) → Error, with the current device; without one, a module is in its
+// own context. `handle` is a library or a module.
 template <typename Body>
 Error WithLibrary(const void* handle, Body&& body) {
   return WithSession([&](Session& known) -> Error {
     Library* const library = known.libraries().Find(handle);
     if (library == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    if (IsAnywhere() && library->owner() != 0) {
+      const std::shared_ptr<Link> owner = known.devices().LinkNumbered(library->owner());
+      if (owner == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+      CUSPAN_RETURN_IF_FAILED(owner->fault());
+      return body(*library, known, *owner);
+    }
     return OnCurrentDevice(
         [&](Session& session, Link& link) -> Error { return body(*library, session, link); });
   });

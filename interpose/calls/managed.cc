@@ -82,7 +82,9 @@ Error Advise(const void* memory, std::size_t bytes, CUmem_advise advice,
     if (advice < CU_MEM_ADVISE_SET_READ_MOSTLY || advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY) {
       return CUDA_ERROR_INVALID_VALUE;
     }
-    if (placed) CUSPAN_RETURN_IF_FAILED(CheckLocation(session, location));
+    // Unlike where it is prefetched to, a device that is not there is an invalid value (measured
+    // natively).
+    if (placed && CheckLocation(session, location).failed()) return CUDA_ERROR_INVALID_VALUE;
     session.addresses().advice().Advise(NumberOf(memory), bytes, advice,
                                         {location.type, location.id});
     return CUDA_SUCCESS;

@@ -10,6 +10,7 @@ namespace cuspan {
 
 Error Allocate(Session& session, std::size_t bytes, std::uint64_t* address) {
   *address = 0;
+  if (AnyCapture()) CUSPAN_RETURN_IF_FAILED(RefuseUnsafe());
   if (bytes != 0) return session.addresses().Allocate(bytes, address);
   std::shared_ptr<Link> link;
   return session.devices().OpenCurrent(&link);
@@ -37,6 +38,7 @@ Error Free(Session& session, std::uint64_t address) {
     std::shared_ptr<Link> link;
     return session.devices().OpenCurrent(&link);
   }
+  if (AnyCapture()) CUSPAN_RETURN_IF_FAILED(RefuseUnsafe());
   ForgetSynchronous(session, HandleOf<const void*>(address));
   return session.addresses().Free(address);
 }

@@ -7,6 +7,7 @@
 #include "interpose/calls/graph/capture.h"
 #include "interpose/calls/graph/memory_nodes.h"
 #include "interpose/calls/synchronous_memory.h"
+#include "interpose/calls/virtual_memory.h"
 #include "interpose/client/pools.h"
 
 namespace cuspan {
@@ -89,13 +90,20 @@ Error CreatePool(CUmemoryPool* handle, const CUmemPoolProps* properties) {
       properties->allocType != CU_MEM_ALLOCATION_TYPE_PINNED) {
     return CUDA_ERROR_INVALID_VALUE;
   }
+  constexpr unsigned kKnownHandles = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR |
+                                     CU_MEM_HANDLE_TYPE_WIN32 | CU_MEM_HANDLE_TYPE_WIN32_KMT |
+                                     CU_MEM_HANDLE_TYPE_FABRIC;
+  if (properties->location.type <= CU_MEM_LOCATION_TYPE_INVALID ||
+      properties->location.type > CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT ||
+      (static_cast<unsigned>(properties->handleTypes) & ~kKnownHandles) != 0)
+    return CUDA_ERROR_INVALID_VALUE;
   if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
     return NotSupported("a host-located memory pool");
   const bool shareable = properties->handleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   if (properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE && !shareable)
     return NotSupported("a memory pool with a handle type other than a file descriptor");
   return WithSession([&](Session& session) -> Error {
-    if (!HasDevice(session, properties->location.id)) return CUDA_ERROR_INVALID_DEVICE;
+    if (!HasDevice(session, properties->location.id)) return CUDA_ERROR_INVALID_VALUE;
     const auto pool = session.pools().Create(properties->location.id, properties->maxSize);
     pool->shareable = shareable;
     *handle = HandleOf<CUmemoryPool>(pool->handle);
@@ -156,11 +164,11 @@ Error GetPoolAttribute(const MemoryPool& pool, CUmemPool_attribute attribute, vo
 // No device's kernels reach another's memory, and each reaches its own.
 Error SetPoolAccess(Session& session, const MemoryPool& pool, const CUmemAccessDesc* list,
                     std::size_t count) {
+  if (list == nullptr && count != 0) return CUDA_ERROR_INVALID_VALUE;
   for (std::size_t i = 0; i < count; ++i) {
-    if (list[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
-        !HasDevice(session, list[i].location.id)) {
+    if (list[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE || !IsAccess(list[i].flags))
       return CUDA_ERROR_INVALID_VALUE;
-    }
+    if (!HasDevice(session, list[i].location.id)) return CUDA_ERROR_INVALID_DEVICE;
     const bool own = list[i].location.id == pool.device;
     const bool wanted = list[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE;
     if (own != wanted) return CUDA_ERROR_INVALID_DEVICE;

@@ -36,10 +36,9 @@ Error FindResource(Session& session, TextureResource* resource, std::shared_ptr<
       break;
     case CU_RESOURCE_TYPE_PITCH2D: {
       std::uint64_t bytes = 0;
-      if (resource->height == 0 ||
-          __builtin_mul_overflow(resource->pitch, resource->height - 1, &bytes)) {
+      if (resource->height != 0 &&
+          __builtin_mul_overflow(resource->pitch, resource->height - 1, &bytes))
         return CUDA_ERROR_INVALID_VALUE;
-      }
       *link = HolderOf(session, resource->address, bytes);
       break;
     }
@@ -102,10 +101,7 @@ Error FindTexture(std::uint64_t object, TextureRecord* record) {
 Error CreateSurface(std::uint64_t array, std::uint64_t* object) {
   return WithSession([&](Session& session) -> Error {
     const auto found = session.arrays().Find(array);
-    if (found == nullptr || found->levels != 0 ||
-        (found->shape.flags & CUDA_ARRAY3D_SURFACE_LDST) == 0) {
-      return CUDA_ERROR_INVALID_VALUE;
-    }
+    if (found == nullptr || found->levels != 0) return CUDA_ERROR_INVALID_VALUE;
     SurfaceCreate op;
     op.array = found->handle;
     SurfaceCreate::Reply reply;

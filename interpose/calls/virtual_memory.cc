@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <cstring>
 
 #include "common/shared_memory.h"
@@ -35,13 +36,16 @@ Error CheckAllocation(Session& session, const CUmemAllocationProp* properties,
   if (!HasDevice(session, location.id)) return CUDA_ERROR_INVALID_DEVICE;
   if (!session.devices().description(location.id).virtual_memory) return CUDA_ERROR_NOT_SUPPORTED;
   // Asked for to see whether it is there: CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED is 0.
-  if (properties->requestedHandleTypes == CU_MEM_HANDLE_TYPE_FABRIC)
-    return CUDA_ERROR_NOT_SUPPORTED;
-  if (properties->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE &&
-      properties->requestedHandleTypes != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+  constexpr unsigned kKnownHandles = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR |
+                                     CU_MEM_HANDLE_TYPE_WIN32 | CU_MEM_HANDLE_TYPE_WIN32_KMT |
+                                     CU_MEM_HANDLE_TYPE_FABRIC;
+  // Others are not looked at (measured natively).
+  const unsigned handles = properties->requestedHandleTypes & kKnownHandles;
+  if (handles == CU_MEM_HANDLE_TYPE_FABRIC) return CUDA_ERROR_NOT_SUPPORTED;
+  if (handles != CU_MEM_HANDLE_TYPE_NONE && handles != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
     return NotSupported("cuMemCreate with a handle type other than a file descriptor");
   if (properties->allocFlags.usage != 0) return NotSupported("cuMemCreate with a usage");
-  *facts = {location.id, 0, static_cast<std::uint32_t>(properties->requestedHandleTypes)};
+  *facts = {location.id, 0, handles};
   return CUDA_SUCCESS;
 }
 
@@ -75,8 +79,9 @@ Error ExportAllocation(Session& session, std::uint64_t handle, int* file) {
 
 Error ImportAllocation(Session& session, int file, std::uint64_t* handle) {
   SharedAllocation content{};
-  if (::pread(file, &content, sizeof content, 0) != sizeof content ||
-      content.magic != kAllocationMagic || content.exchange.back() != '\0')
+  const ssize_t got = ::pread(file, &content, sizeof content, 0);
+  if (got < 0 && errno == EBADF) return CUDA_ERROR_UNKNOWN;  // No file at all. Measured natively.
+  if (got != sizeof content || content.magic != kAllocationMagic || content.exchange.back() != '\0')
     return CUDA_ERROR_INVALID_VALUE;
   for (int device = 0; device < session.devices().count(); ++device) {
     const DeviceDescription& description = session.devices().description(device);
@@ -93,15 +98,12 @@ Error ImportAllocation(Session& session, int file, std::uint64_t* handle) {
 
 Error SetAccess(Session& session, CUdeviceptr address, std::size_t bytes,
                 const CUmemAccessDesc& access) {
-  if (access.flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
-      access.flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
-      access.flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
-    return CUDA_ERROR_INVALID_VALUE;
+  if (!IsAccess(access.flags)) return CUDA_ERROR_INVALID_VALUE;
   if (access.location.type == CU_MEM_LOCATION_TYPE_HOST ||
       access.location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA)
     return NotSupported("cuMemSetAccess for the host");
   if (access.location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
-  if (!HasDevice(session, access.location.id)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!HasDevice(session, access.location.id)) return CUDA_ERROR_INVALID_VALUE;
   const CUresult result =
       session.virtual_memory().SetAccess(address, bytes, access.location.id, access.flags);
   if (result == CUDA_ERROR_NOT_SUPPORTED)

@@ -19,6 +19,10 @@ Error ExportAllocation(Session& session, std::uint64_t handle, int* file);
 // CUDA_ERROR_NOT_SUPPORTED for memory of a device that this process does not see.
 Error ImportAllocation(Session& session, int file, std::uint64_t* handle);
 
+inline bool IsAccess(CUmemAccess_flags flags) {
+  return flags == CU_MEM_ACCESS_FLAGS_PROT_NONE || flags == CU_MEM_ACCESS_FLAGS_PROT_READ ||
+         flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+}
 Error SetAccess(Session& session, CUdeviceptr address, std::size_t bytes,
                 const CUmemAccessDesc& access);
 // No access for locations that can have none.

@@ -39,10 +39,20 @@ extern constinit std::atomic<int> captures_active;
 inline bool AnyCapture() { return captures_active.load(std::memory_order_acquire) != 0; }
 Error RefuseCapture(Session& session, const StreamTarget& target);
 Error RefuseCaptureOnDevice(Session& session, int device);
+// The same for what may wait for a device, or do other things that no capture knows of: refused
+// while there is a capture that forbids it to the calling thread, see
+// cuThreadExchangeStreamCaptureMode.
+Error RefuseUnsafe();
 
 // What runs in a stream's order must not wait for one, and may call nothing that could.
 inline Error CheckMayCall() {
   return ThisThread().in_host_call ? CUDA_ERROR_NOT_PERMITTED : CUDA_SUCCESS;
+}
+
+// Whether the thread is in a call of the driver and has no current context.
+inline bool IsAnywhere() {
+  const ThreadState& thread = ThisThread();
+  return thread.in_driver_call && thread.contexts.top() == nullptr;
 }
 
 // body(Session&) → Error.

@@ -13,7 +13,7 @@ CUresult Library::Kernel(Link& link, const std::string& name, const FunctionReco
     return CUDA_SUCCESS;
   }
   // No frame holds such a name, and no image does.
-  if (name.size() > kMaxInlineBytes) return CUDA_ERROR_NOT_FOUND;
+  if (name.empty() || name.size() > kMaxInlineBytes) return CUDA_ERROR_NOT_FOUND;
   auto record = std::make_unique<FunctionRecord>(FunctionRecord{fatbin_, name, nullptr});
   LoadedKernel* loaded = nullptr;
   if (const CUresult result = link.modules().Kernel(*record, &loaded); result != CUDA_SUCCESS) {
@@ -83,9 +83,9 @@ CUresult Library::KernelNames(Link& link, std::vector<std::string>* names) {
   return CUDA_SUCCESS;
 }
 
-Library* Libraries::Add(FatbinRecord* fatbin, const Link* owner) {
+Library* Libraries::Add(FatbinRecord* fatbin) {
   const WriterLock lock(mutex_);
-  Library& library = libraries_.emplace_back(fatbin, owner != nullptr ? owner->number() : 0);
+  Library& library = libraries_.emplace_back(fatbin);
   loaded_.emplace(&library, &library);
   return &library;
 }

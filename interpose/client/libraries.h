@@ -25,11 +25,11 @@ class Link;
 // asked of the device of the link, which loads the library if it has not yet.
 class Library {
  public:
-  // `owner` is the number of the link whose module it is; 0 for a library.
-  Library(FatbinRecord* fatbin, std::uint64_t owner) : fatbin_(fatbin), owner_(owner) {}
+  explicit Library(FatbinRecord* fatbin) : fatbin_(fatbin) {}
 
   FatbinRecord& fatbin() const { return *fatbin_; }
-  std::uint64_t owner() const { return owner_; }
+  // The number of the link whose module it is; 0 for a library.
+  std::uint64_t owner() const { return fatbin_->owner; }
   // The kernel's record is known to the registry from then on. CUDA_ERROR_NOT_FOUND when there is
   // none of that name.
   CUresult Kernel(Link& link, const std::string& name, const FunctionRecord** kernel);
@@ -45,7 +45,6 @@ class Library {
       CUSPAN_REQUIRES(mutex_);
 
   FatbinRecord* const fatbin_;
-  const std::uint64_t owner_;
   Mutex mutex_;
   std::map<std::string, std::unique_ptr<FunctionRecord>> kernels_ CUSPAN_GUARDED_BY(mutex_);
   std::map<std::string, std::unique_ptr<VariableRecord>> variables_ CUSPAN_GUARDED_BY(mutex_);
@@ -60,8 +59,8 @@ class Library {
 // Those of the session. Any thread.
 class Libraries final : public ContextTable {
  public:
-  // A module of `owner`; null: a library.
-  Library* Add(FatbinRecord* fatbin, const Link* owner);
+  // Of device code that is loaded.
+  Library* Add(FatbinRecord* fatbin);
   // Null when `handle` is neither, or one that was removed.
   Library* Find(const void* handle) const;
   // The one that holds the code of `fatbin`.

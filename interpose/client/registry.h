@@ -25,6 +25,7 @@ struct FatbinRecord {
   std::vector<std::byte> owned;      // `image`, where it is not in the program's memory.
   // Of relocatable code: the containers of the objects that were linked to `image`.
   std::vector<std::span<const std::byte>> objects;
+  std::uint64_t owner = 0;  // The number of the link whose module it is; 0: no module.
   JitRequest jit;           // How the program wants it compiled; constant once it is loaded.
   bool registered = true;   // Cleared when the library that holds it goes.
   std::string unsupported;  // Why nothing in it can be used yet; empty when all can.

@@ -1,6 +1,7 @@
 #include "interpose/client/session.h"
 
 #include <pthread.h>
+#include <sys/mman.h>
 
 #include <atomic>
 #include <initializer_list>
@@ -9,6 +10,7 @@
 #include "common/log.h"
 #include "common/mutex.h"
 #include "interpose/client/agent_connection.h"
+#include "interpose/client/memory/addresses.h"
 
 namespace cuspan {
 namespace {
@@ -17,13 +19,22 @@ namespace {
 std::atomic<Session*> the_session{nullptr};
 std::atomic<int> start_failure{CUDA_SUCCESS};
 Mutex start_mutex;
+// Made, and perhaps not started yet.
+Session* made_session CUSPAN_GUARDED_BY(start_mutex) = nullptr;
 
 // After a fork the child has the parent's memory but neither its threads nor
-// its devices: CUDA defines that it can not use them.
+// its devices: CUDA defines that it can not use them. What is not started has none.
 void BeforeFork() CUSPAN_NO_THREAD_SAFETY_ANALYSIS { start_mutex.lock(); }
 void AfterForkInParent() CUSPAN_NO_THREAD_SAFETY_ANALYSIS { start_mutex.unlock(); }
 void AfterForkInChild() CUSPAN_NO_THREAD_SAFETY_ANALYSIS {
-  if (the_session.exchange(nullptr) != nullptr) start_failure.store(CUDA_ERROR_NOT_INITIALIZED);
+  if (the_session.exchange(nullptr) != nullptr) {
+    start_failure.store(CUDA_ERROR_NOT_INITIALIZED);
+  } else if (made_session != nullptr) {
+    // The child's own will want its addresses, at which nothing lies yet.
+    const AddressWindow& window = made_session->region().window();
+    ::munmap(PointerTo(window.base), window.bytes);
+  }
+  made_session = nullptr;
   start_mutex.unlock();
 }
 
@@ -33,12 +44,20 @@ Session* Session::IfStarted() { return the_session.load(std::memory_order_acquir
 
 Session* Session::Get(CUresult* result) {
   if (Session* session = IfStarted()) return session;
-  return Start(result);
+  const MutexLock lock(start_mutex);
+  Session* const session = Make(result);
+  the_session.store(session, std::memory_order_release);
+  return session;
 }
 
-Session* Session::Start(CUresult* result) {
+Session* Session::Prepare(CUresult* result) {
   const MutexLock lock(start_mutex);
-  if (Session* session = IfStarted()) return session;
+  return Make(result);
+}
+
+// With the mutex.
+Session* Session::Make(CUresult* result) CUSPAN_NO_THREAD_SAFETY_ANALYSIS {
+  if (made_session != nullptr) return made_session;
   *result = static_cast<CUresult>(start_failure.load());
   if (*result != CUDA_SUCCESS) return nullptr;
   Result<AgentConnection::Introduced> known = AgentConnection::Introduce();
@@ -63,18 +82,19 @@ Session* Session::Start(CUresult* result) {
 Session* Session::StartWith(std::unique_ptr<DeviceOpener> opener, Bell bell,
                             std::vector<DeviceDescription> devices) {
   const MutexLock lock(start_mutex);
-  if (IfStarted() != nullptr) return nullptr;
-  return Begin(std::move(opener), std::move(bell), std::move(devices));
+  if (made_session != nullptr) return nullptr;
+  Session* const session = Begin(std::move(opener), std::move(bell), std::move(devices));
+  the_session.store(session, std::memory_order_release);
+  return session;
 }
 
 Session* Session::Begin(std::unique_ptr<DeviceOpener> opener, Bell bell,
-                        std::vector<DeviceDescription> devices) {
+                        std::vector<DeviceDescription> devices) CUSPAN_NO_THREAD_SAFETY_ANALYSIS {
   static const int fork_handlers =
       ::pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild);
   static_cast<void>(fork_handlers);
-  auto* session = new Session(std::move(opener), std::move(bell), std::move(devices));
-  the_session.store(session, std::memory_order_release);
-  return session;
+  made_session = new Session(std::move(opener), std::move(bell), std::move(devices));
+  return made_session;
 }
 
 Session::Session(std::unique_ptr<DeviceOpener> opener, Bell bell,

@@ -33,6 +33,8 @@ class Session {
   // The session of this process, started if it was not; null when it can not
   // be had, and then *result says why (and one line was logged).
   static Session* Get(CUresult* result);
+  // The same for what can be asked before CUDA is initialised, which this does not do.
+  static Session* Prepare(CUresult* result);
   // The session if it was started and this process did not inherit it by fork.
   static Session* IfStarted();
   // Starts it with devices that `opener` opens, whose proxies ring `bell`; null if it was started.
@@ -73,8 +75,8 @@ class Session {
 
  private:
   Session(std::unique_ptr<DeviceOpener> opener, Bell bell, std::vector<DeviceDescription> devices);
-  static Session* Start(CUresult* result);
   // With the mutex of starting.
+  static Session* Make(CUresult* result);
   static Session* Begin(std::unique_ptr<DeviceOpener> opener, Bell bell,
                         std::vector<DeviceDescription> devices);
 

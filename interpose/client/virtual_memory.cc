@@ -56,11 +56,10 @@ std::optional<std::uint64_t> VirtualMemory::Place(std::uint64_t bytes, std::uint
 CUresult VirtualMemory::Reserve(std::uint64_t bytes, std::uint64_t alignment, std::uint64_t hint,
                                 std::uint64_t* address) {
   if (bytes > kReservationsEnd - kReservationsBase) return CUDA_ERROR_OUT_OF_MEMORY;
-  const std::uint64_t all = RoundUpToGranularity(bytes);
   const MutexLock lock(mutex_);
-  const auto place = Place(all, std::max(alignment, kDriverGranularity), hint);
+  const auto place = Place(bytes, std::max(alignment, kDriverGranularity), hint);
   if (!place) return CUDA_ERROR_OUT_OF_MEMORY;
-  reserved_[*place] = {all, bytes, {}};
+  reserved_[*place] = {bytes, {}};
   *address = *place;
   return CUDA_SUCCESS;
 }
@@ -68,7 +67,7 @@ CUresult VirtualMemory::Reserve(std::uint64_t bytes, std::uint64_t alignment, st
 CUresult VirtualMemory::Free(std::uint64_t address, std::uint64_t bytes) {
   const MutexLock lock(mutex_);
   const auto found = reserved_.find(address);
-  if (found == reserved_.end() || found->second.requested != bytes) return CUDA_ERROR_INVALID_VALUE;
+  if (found == reserved_.end() || found->second.bytes != bytes) return CUDA_ERROR_INVALID_VALUE;
   const auto mapped = mapped_.lower_bound(address);
   if (mapped != mapped_.end() && mapped->first - address < found->second.bytes)
     return CUDA_ERROR_INVALID_VALUE;
@@ -95,7 +94,7 @@ std::optional<BlockAllocator::Range> VirtualMemory::Reservation(std::uint64_t ad
   const MutexLock lock(mutex_);
   const auto found = FindReserved(address, 1);
   if (found == reserved_.end()) return std::nullopt;
-  return BlockAllocator::Range{found->first, found->second.requested};
+  return BlockAllocator::Range{found->first, found->second.bytes};
 }
 
 // --- Allocations
@@ -315,6 +314,12 @@ CUresult VirtualMemory::ImportAt(Link& link, Allocation& allocation) {
 
 CUresult VirtualMemory::Unmap(std::uint64_t address, std::uint64_t bytes) {
   const MutexLock lock(mutex_);
+  if (bytes == 0 || FindReserved(address, bytes) == reserved_.end())
+    return CUDA_ERROR_INVALID_VALUE;
+  const auto next = mapped_.lower_bound(address);
+  if (FindMapped(address) == mapped_.end() &&
+      (next == mapped_.end() || next->first - address >= bytes))
+    return CUDA_SUCCESS;  // Nothing is mapped there: wherever it begins. Measured natively.
   Mappings::iterator first;
   Mappings::iterator last;
   if (!FindWhole(address, bytes, &first, &last)) return CUDA_ERROR_INVALID_VALUE;

@@ -105,8 +105,7 @@ class VirtualMemory final : public ContextTable {
   };
   using Mappings = std::map<std::uint64_t, Mapped>;
   struct Reserved {
-    std::uint64_t bytes;      // Up to the granularity, and
-    std::uint64_t requested;  // as the program said.
+    std::uint64_t bytes;
     LinkNumbers known_at;
   };
   using Reservations = std::map<std::uint64_t, Reserved>;

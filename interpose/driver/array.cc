@@ -1,6 +1,8 @@
 // Arrays and mipmapped arrays.
 #include "interpose/calls/array.h"
 
+#include <algorithm>
+
 #include "interpose/driver/entry.h"
 
 namespace cuspan {
@@ -74,8 +76,7 @@ CUSPAN_EXPORT CUresult cuMipmappedArrayCreate(CUmipmappedArray* array,
                                               const CUDA_ARRAY3D_DESCRIPTOR* shape,
                                               unsigned levels) {
   return Give(array, shape, [&](std::uint64_t* made) -> Error {
-    if (levels == 0) return CUDA_ERROR_INVALID_VALUE;
-    return Create(*shape, levels, made);
+    return Create(*shape, std::max(levels, 1U), made);  // None is one. Measured natively.
   });
 }
 

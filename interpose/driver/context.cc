@@ -114,17 +114,16 @@ CUSPAN_EXPORT CUresult cuCtxCreate_v4(CUcontext* context, CUctxCreateParams* par
   return AboutDevice(device, [&](Session& session, int number) -> Error {
     if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
     if (parameters != nullptr &&
-        (parameters->numExecAffinityParams != 0 || parameters->cigParams != nullptr))
+        (parameters->numExecAffinityParams > 0 || parameters->cigParams != nullptr))
       return NotSupported("cuCtxCreate with an execution affinity, or for graphics");
     return CreateContext(session, number, flags, context);
   });
 }
 
 CUSPAN_EXPORT CUresult cuCtxDestroy_v2(CUcontext context) {
-  return AnswerWithDriver([&](Session& session) -> Error {
-    if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    return DestroyContext(session, context);
-  });
+  if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;  // Also before cuInit.
+  return AnswerWithDriver(
+      [&](Session& session) -> Error { return DestroyContext(session, context); });
 }
 
 // --- The current context of a thread
@@ -154,6 +153,7 @@ CUSPAN_EXPORT CUresult cuCtxSetCurrent(CUcontext handle) {
 
 CUSPAN_EXPORT CUresult cuCtxPushCurrent_v2(CUcontext handle) {
   return AnswerWithDriver([&](Session& session) -> Error {
+    if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
     Context* context = nullptr;
     CUSPAN_RETURN_IF_FAILED(FindContext(session, handle, &context));
     ThisThread().contexts.Push(context);
@@ -199,6 +199,7 @@ CUSPAN_EXPORT CUresult cuCtxGetId(CUcontext handle, unsigned long long* id) {
     Context* context = ThisThread().contexts.top();
     if (handle != nullptr) CUSPAN_RETURN_IF_FAILED(FindContext(session, handle, &context));
     if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+    if (context->destroyed()) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     *id = context->number();
     return CUDA_SUCCESS;
   });
@@ -209,16 +210,19 @@ CUSPAN_EXPORT CUresult cuCtxGetApiVersion(CUcontext handle, unsigned* version) {
     if (version == nullptr) return CUDA_ERROR_INVALID_VALUE;
     Context* context = ThisThread().contexts.top();
     if (handle != nullptr) CUSPAN_RETURN_IF_FAILED(FindContext(session, handle, &context));
-    if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+    if (context == nullptr || context->destroyed()) return CUDA_ERROR_INVALID_CONTEXT;
     *version = kApiVersion;
     return CUDA_SUCCESS;
   });
 }
 
 CUSPAN_EXPORT CUresult cuCtxGetFlags(unsigned* flags) {
-  return AnswerInContext([&](Session&, Link& link) -> Error {
+  // Also of one that has ended.
+  return AnswerFromTables([&](Session&) -> Error {
+    const Context* const context = ThisThread().contexts.top();
+    if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
     if (flags == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *flags = FlagsOf(link.context());
+    *flags = FlagsOf(*context);
     return CUDA_SUCCESS;
   });
 }
@@ -316,7 +320,7 @@ CUSPAN_EXPORT CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {
     if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
     Context* context = nullptr;
     CUSPAN_RETURN_IF_FAILED(FindContext(session, peer, &context));
-    if (context->device() == link.device()) return CUDA_ERROR_INVALID_CONTEXT;
+    if (context->device() == link.device()) return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
     return EnablePeer(session, link.context(), *context);
   });
 }
@@ -332,10 +336,11 @@ CUSPAN_EXPORT CUresult cuCtxDisablePeerAccess(CUcontext peer) {
 CUSPAN_EXPORT CUresult cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute attribute,
                                                CUdevice source, CUdevice destination) {
   return AboutDevice(source, [&](Session& session, int number) -> Error {
-    if (value == nullptr || attribute < CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK ||
+    if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (!HasDevice(session, destination) || source == destination) return CUDA_ERROR_INVALID_DEVICE;
+    if (attribute < CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK ||
         attribute > CU_DEVICE_P2P_ATTRIBUTE_ONLY_PARTIAL_NATIVE_ATOMIC_SUPPORTED)
       return CUDA_ERROR_INVALID_VALUE;
-    if (!HasDevice(session, destination) || source == destination) return CUDA_ERROR_INVALID_DEVICE;
     bool can = false;
     CUSPAN_RETURN_IF_FAILED(CanAccessPeer(session, number, destination, &can));
     *value = can && attribute == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED ? 1 : 0;

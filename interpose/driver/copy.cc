@@ -20,8 +20,8 @@ CUresult Peer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext 
   return AnswerInContext([&](Session& session) -> Error {
     Context* destination = nullptr;
     Context* source = nullptr;
-    CUSPAN_RETURN_IF_FAILED(FindContext(session, to_context, &destination));
-    CUSPAN_RETURN_IF_FAILED(FindContext(session, from_context, &source));
+    CUSPAN_RETURN_IF_FAILED(FindContextOrCurrent(session, to_context, &destination));
+    CUSPAN_RETURN_IF_FAILED(FindContextOrCurrent(session, from_context, &source));
     return CopyPeer({Pointer(to), destination->device(), Pointer(from), source->device(), bytes},
                     asynchronous, stream, meaning);
   });

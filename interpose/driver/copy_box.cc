@@ -102,8 +102,8 @@ CUresult CopyPeerAs(const CUDA_MEMCPY3D_PEER* p, bool asynchronous, CUstream str
     if (p == nullptr) return CUDA_ERROR_INVALID_VALUE;
     Context* to = nullptr;
     Context* from = nullptr;
-    CUSPAN_RETURN_IF_FAILED(FindContext(session, p->dstContext, &to));
-    CUSPAN_RETURN_IF_FAILED(FindContext(session, p->srcContext, &from));
+    CUSPAN_RETURN_IF_FAILED(FindContextOrCurrent(session, p->dstContext, &to));
+    CUSPAN_RETURN_IF_FAILED(FindContextOrCurrent(session, p->srcContext, &from));
     BoxRequest box;
     CUSPAN_RETURN_IF_FAILED(
         BoxBetween({p->dstXInBytes, p->dstY, p->dstZ, p->dstMemoryType, p->dstHost, p->dstDevice,

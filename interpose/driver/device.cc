@@ -23,6 +23,9 @@ CUresult Describe(CUdevice device, const void* out, Body&& body) {
   });
 }
 
+// Unlike other functions' (measured natively).
+constexpr CUresult kNoDeviceOfPool = CUDA_ERROR_INVALID_VALUE;
+
 }  // namespace
 }  // namespace cuspan
 
@@ -45,9 +48,10 @@ CUSPAN_EXPORT CUresult cuDeviceGet(CUdevice* device, int ordinal) {
 
 CUSPAN_EXPORT CUresult cuDeviceGetName(char* name, int length, CUdevice device) {
   return Describe(device, name, [&](const DeviceDescription& described) -> Error {
-    if (length <= 0) return CUDA_ERROR_INVALID_VALUE;
-    // Cut where there is no room for all of it.
-    const std::size_t bytes = std::min(described.name.size(), static_cast<std::size_t>(length) - 1);
+    if (length == 0) return CUDA_ERROR_INVALID_VALUE;
+    // Cut where there is no room for all of it. What is negative is large (measured natively).
+    const std::size_t bytes =
+        std::min(described.name.size(), std::size_t{static_cast<unsigned>(length)} - 1);
     std::memcpy(name, described.name.data(), bytes);
     name[bytes] = '\0';
     return CUDA_SUCCESS;
@@ -124,10 +128,9 @@ CUSPAN_EXPORT CUresult cuDeviceGetByPCIBusId(CUdevice* device, const char* text)
   });
 }
 
-CUSPAN_EXPORT CUresult cuDeviceGetExecAffinitySupport(int* supported, CUexecAffinityType type,
+CUSPAN_EXPORT CUresult cuDeviceGetExecAffinitySupport(int* supported, CUexecAffinityType /*type*/,
                                                       CUdevice device) {
   return Describe(device, supported, [&](const DeviceDescription&) -> Error {
-    if (type != CU_EXEC_AFFINITY_TYPE_SM_COUNT) return CUDA_ERROR_INVALID_VALUE;
     *supported = 0;
     return CUDA_SUCCESS;
   });
@@ -140,11 +143,15 @@ CUSPAN_EXPORT CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* pool, CUdevice de
 }
 
 CUSPAN_EXPORT CUresult cuDeviceGetMemPool(CUmemoryPool* pool, CUdevice device) {
-  return AnswerWithDriver([&](Session&) { return GetPool(pool, device, PoolOf::kCurrent); });
+  return AnswerWithDriver([&](Session& session) -> Error {
+    if (!HasDevice(session, device)) return kNoDeviceOfPool;
+    return GetPool(pool, device, PoolOf::kCurrent);
+  });
 }
 
 CUSPAN_EXPORT CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
-  return AnswerWithDriver([&](Session&) {
+  return AnswerWithDriver([&](Session& known) -> Error {
+    if (!HasDevice(known, device)) return kNoDeviceOfPool;
     return WithPool(pool, [&](Session& session, const auto& found) {
       return SetCurrentPool(session, device, found);
     });

@@ -5,6 +5,9 @@
 //   AnswerWithDriver(body)   cuInit, or a runtime that has done the same: body(Session&) → Error
 //   AnswerInContext(body)    a current context that lives: body(Session&) → Error, or
 //                            body(Session&, Link&) → Error
+//   AnswerInAny(body)        as AnswerInContext, but none need be current: what the call names says
+//                            which context it is about
+//   AnswerOnStream(s, body)  AnswerInContext for a default stream, AnswerInAny for others
 //   AnswerFromTables(body)   as AnswerWithDriver, for what programs ask thousands of times
 //
 // A body may call what is in calls/: the current context is then open. That of AnswerFromTables
@@ -73,6 +76,19 @@ CUresult AnswerInContext(Body&& body) {
       return body(session, *link);
     }
   });
+}
+
+template <typename Body>
+CUresult AnswerInAny(Body&& body) {
+  return AnswerWithDriver([&](Session& session) -> Error {
+    if (ThisThread().contexts.top() != nullptr) CUSPAN_RETURN_IF_FAILED(CurrentContextState());
+    return body(session);
+  });
+}
+
+template <typename Body>
+CUresult AnswerOnStream(CUstream stream, Body&& body) {
+  return IsDefaultStream(stream) ? AnswerInContext(body) : AnswerInAny(body);
 }
 
 template <typename Body>

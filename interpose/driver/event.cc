@@ -14,23 +14,26 @@ CUSPAN_EXPORT CUresult cuEventDestroy_v2(CUevent event) {
 }
 
 CUSPAN_EXPORT_TWINS(cuEventRecord, _ptsz, (CUevent event, CUstream stream),
-                    AnswerInContext([&](Session&) {
+                    AnswerOnStream(stream, [&](Session&) {
                       return RecordEvent(event, stream, CU_EVENT_RECORD_DEFAULT, meaning);
                     }))
 
 CUSPAN_EXPORT_TWINS(cuEventRecordWithFlags, _ptsz, (CUevent event, CUstream stream, unsigned flags),
-                    AnswerInContext([&](Session&) {
+                    AnswerOnStream(stream, [&](Session&) {
                       return RecordEvent(event, stream, flags, meaning);
                     }))
 
 CUSPAN_EXPORT CUresult cuEventQuery(CUevent event) {
-  return AnswerInContext([&](Session&) { return QueryEvent(event); });
+  return AnswerInAny([&](Session&) { return QueryEvent(event); });
 }
 
 CUSPAN_EXPORT CUresult cuEventSynchronize(CUevent event) {
-  return AnswerInContext([&](Session&) { return SynchronizeEvent(event); });
+  return AnswerInAny([&](Session&) { return SynchronizeEvent(event); });
 }
 
 CUSPAN_EXPORT CUresult cuEventElapsedTime_v2(float* milliseconds, CUevent start, CUevent end) {
-  return AnswerInContext([&](Session&) { return ElapsedTime(start, end, milliseconds); });
+  return AnswerInContext([&](Session&) -> Error {
+    if (milliseconds == nullptr) return CUDA_ERROR_INVALID_HANDLE;  // Measured natively.
+    return ElapsedTime(start, end, milliseconds);
+  });
 }

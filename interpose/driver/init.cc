@@ -13,7 +13,7 @@ Error GetProcAddress(const char* name, void** function, int version, cuuint64_t 
                      CUdriverProcAddressQueryResult* status) {
   constexpr cuuint64_t kKnown =
       CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
-  if (name == nullptr || function == nullptr || (flags & ~kKnown) != 0 || flags == kKnown)
+  if (name == nullptr || function == nullptr || (flags & ~kKnown) != 0)
     return CUDA_ERROR_INVALID_VALUE;
   // Newer than the driver. Where that is not known yet, names do not wait for it.
   const Session* const session = Session::IfStarted();
@@ -22,7 +22,7 @@ Error GetProcAddress(const char* name, void** function, int version, cuuint64_t 
   *function = nullptr;
   bool too_old = false;
   const DriverFunction* const found = FindDriverFunction(
-      name, version, flags == CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, &too_old);
+      name, version, (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0, &too_old);
   if (status != nullptr) {
     *status = found != nullptr ? CU_GET_PROC_ADDRESS_SUCCESS
               : too_old        ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
@@ -49,7 +49,7 @@ CUSPAN_EXPORT CUresult cuDriverGetVersion(int* version) {
   return AnswerAlways([&]() -> Error {
     if (version == nullptr) return CUDA_ERROR_INVALID_VALUE;
     CUresult result = CUDA_SUCCESS;
-    const Session* const session = StartedSession(&result);
+    const Session* const session = Session::Prepare(&result);
     if (session == nullptr) return result;
     *version = DriverVersion(*session);
     return CUDA_SUCCESS;

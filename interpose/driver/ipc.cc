@@ -63,7 +63,8 @@ CUSPAN_EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr memory) {
 }
 
 CUSPAN_EXPORT CUresult cuIpcGetEventHandle(CUipcEventHandle* handle, CUevent event) {
-  return AnswerInContext([&](Session&) {
+  return AnswerInContext([&](Session&) -> Error {
+    if (event == nullptr) return CUDA_ERROR_INVALID_VALUE;
     return Give<SharedEventHandle>(handle, [&](auto* made) { return GetEventHandle(event, made); });
   });
 }

@@ -68,6 +68,8 @@ CUSPAN_EXPORT CUresult cuFuncSetSharedMemConfig(CUfunction function, CUsharedcon
 }
 
 CUSPAN_EXPORT CUresult cuFuncGetModule(CUmodule* module, CUfunction function) {
+  if (function == nullptr)
+    return AnswerInContext([](Session&) { return CUDA_ERROR_INVALID_VALUE; });
   return AboutFunction(
       function, [&](Session& session, Link&, const FunctionRecord& record, LoadedKernel&) -> Error {
         if (module == nullptr) return CUDA_ERROR_INVALID_VALUE;

@@ -37,8 +37,10 @@ Error LaunchFunction(CUfunction function, const LaunchShape& shape, CUstream str
 }  // namespace
 
 Error TakeArguments(void** parameters, void** extra, LaunchCall* call) {
-  if (parameters != nullptr && extra != nullptr) return CUDA_ERROR_INVALID_VALUE;
   call->arguments = parameters;
+  // An empty list beside the arguments says nothing.
+  if (parameters != nullptr && extra != nullptr)
+    return *extra == CU_LAUNCH_PARAM_END ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   return extra != nullptr ? TakeExtra(extra, call) : Error(CUDA_SUCCESS);
 }
 
@@ -69,7 +71,7 @@ CUSPAN_EXPORT_TWINS(cuLaunchKernel, _ptsz,
                     (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                      unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
                      CUstream stream, void** parameters, void** extra),
-                    AnswerInContext([&](Session&) {
+                    AnswerOnStream(stream, [&](Session&) {
                       return LaunchFunction(
                           function, {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared},
                           stream, false, parameters, extra, meaning);
@@ -79,18 +81,18 @@ CUSPAN_EXPORT_TWINS(cuLaunchCooperativeKernel, _ptsz,
                     (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                      unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
                      CUstream stream, void** parameters),
-                    AnswerInContext([&](Session&) {
+                    AnswerOnStream(stream, [&](Session&) {
                       return LaunchFunction(
                           function, {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared},
                           stream, true, parameters, nullptr, meaning);
                     }))
 
-CUSPAN_EXPORT_TWINS(cuLaunchKernelEx, _ptsz,
-                    (const CUlaunchConfig* config, CUfunction function, void** parameters,
-                     void** extra),
-                    AnswerInContext([&](Session&) -> Error {
-                      LaunchCall call{};
-                      CUSPAN_RETURN_IF_FAILED(ReadConfig(config, function, &call));
-                      CUSPAN_RETURN_IF_FAILED(TakeArguments(parameters, extra, &call));
-                      return LaunchKernel(call, meaning);
-                    }))
+CUSPAN_EXPORT_TWINS(
+    cuLaunchKernelEx, _ptsz,
+    (const CUlaunchConfig* config, CUfunction function, void** parameters, void** extra),
+    AnswerOnStream(config != nullptr ? config->hStream : nullptr, [&](Session&) -> Error {
+      LaunchCall call{};
+      CUSPAN_RETURN_IF_FAILED(ReadConfig(config, function, &call));
+      CUSPAN_RETURN_IF_FAILED(TakeArguments(parameters, extra, &call));
+      return LaunchKernel(call, meaning);
+    }))

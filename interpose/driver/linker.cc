@@ -37,6 +37,7 @@ CUSPAN_EXPORT CUresult cuLinkAddFile_v2(CUlinkState linker, CUjitInputType kind,
 
 CUSPAN_EXPORT CUresult cuLinkComplete(CUlinkState linker, void** image, std::size_t* bytes) {
   return AnswerInContext([&](Session&) -> Error {
+    if (linker == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (image == nullptr) return CUDA_ERROR_INVALID_VALUE;
     return CompleteLinker(linker, image, bytes);
   });

@@ -1,6 +1,8 @@
 // Memory of devices.
 #include "interpose/calls/memory.h"
 
+#include <limits>
+
 #include "interpose/calls/device.h"
 #include "interpose/calls/managed.h"
 #include "interpose/calls/pool.h"
@@ -12,8 +14,10 @@ namespace {
 CUresult AllocateRows(CUdeviceptr* address, std::size_t* pitch, std::size_t width, std::size_t rows,
                       unsigned element_bytes) {
   return AnswerInContext([&](Session& session) -> Error {
-    if (address == nullptr || pitch == nullptr || width == 0 || rows == 0 ||
-        (element_bytes != 4 && element_bytes != 8 && element_bytes != 16))
+    // More than any copy reaches.
+    constexpr std::size_t kMost = std::numeric_limits<std::int32_t>::max();
+    if (address == nullptr || pitch == nullptr || width == 0 || rows == 0 || width > kMost ||
+        rows > kMost || (element_bytes != 4 && element_bytes != 8 && element_bytes != 16))
       return CUDA_ERROR_INVALID_VALUE;
     std::uint64_t made = 0;
     CUSPAN_RETURN_IF_FAILED(AllocatePitched(session, width, rows, pitch, &made));
@@ -44,8 +48,9 @@ CUSPAN_EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr* address, std::size_t* pit
 }
 
 CUSPAN_EXPORT CUresult cuMemFree_v2(CUdeviceptr address) {
-  return AnswerInContext([&](Session& session) -> Error {
-    return address == 0 ? Error(CUDA_SUCCESS) : Free(session, address);
+  return AnswerInAny([&](Session& session) -> Error {
+    if (address == 0) return CUDA_SUCCESS;
+    return Free(session, address);
   });
 }
 
@@ -99,6 +104,7 @@ CUSPAN_EXPORT_TWINS(cuMemAllocFromPoolAsync, _ptsz,
                     }))
 
 CUSPAN_EXPORT_TWINS(cuMemFreeAsync, _ptsz, (CUdeviceptr address, CUstream stream),
-                    AnswerInContext([&](Session&) {
+                    AnswerInContext([&](Session&) -> Error {
+                      if (address == 0) return CUDA_SUCCESS;
                       return FreeInOrder(HandleOf<void*>(address), stream, meaning);
                     }))

@@ -21,7 +21,7 @@ CUresult Load(CUmodule* module, const void* image, unsigned count, CUjit_option*
 }
 
 Error GetGlobal(CUmodule module, const char* name, LoadedVariable* variable) {
-  if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (name == nullptr || *name == '\0') return CUDA_ERROR_INVALID_VALUE;
   return GetVariable(module, name, false, variable);
 }
 
@@ -45,7 +45,7 @@ CUSPAN_EXPORT CUresult cuModuleLoadFatBinary(CUmodule* module, const void* image
 
 CUSPAN_EXPORT CUresult cuModuleLoad(CUmodule* module, const char* path) {
   return AnswerInContext([&](Session&) -> Error {
-    if (module == nullptr || path == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (module == nullptr || path == nullptr || *path == '\0') return CUDA_ERROR_INVALID_VALUE;
     return LoadModuleFromFile(path, module);
   });
 }
@@ -65,8 +65,8 @@ CUSPAN_EXPORT CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
 
 CUSPAN_EXPORT CUresult cuModuleGetFunction(CUfunction* function, CUmodule module,
                                            const char* name) {
-  return AnswerInContext([&](Session&) -> Error {
-    if (function == nullptr || name == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  return AnswerInAny([&](Session&) -> Error {
+    if (function == nullptr || name == nullptr || *name == '\0') return CUDA_ERROR_INVALID_VALUE;
     const FunctionRecord* kernel = nullptr;
     CUSPAN_RETURN_IF_FAILED(GetKernel(module, name, &kernel));
     *function = FunctionOf(kernel);
@@ -94,6 +94,7 @@ CUSPAN_EXPORT CUresult cuModuleEnumerateFunctions(CUfunction* functions, unsigne
 CUSPAN_EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr* address, std::size_t* bytes,
                                             CUmodule module, const char* name) {
   return AnswerInContext([&](Session&) -> Error {
+    if (address == nullptr && bytes == nullptr) return CUDA_ERROR_INVALID_VALUE;
     LoadedVariable variable{};
     CUSPAN_RETURN_IF_FAILED(GetGlobal(module, name, &variable));
     if (address != nullptr) *address = variable.address;

@@ -14,7 +14,7 @@ CUSPAN_EXPORT CUresult cuMemHostAlloc(void** memory, std::size_t bytes, unsigned
 }
 
 CUSPAN_EXPORT CUresult cuMemFreeHost(void* memory) {
-  return AnswerInContext([&](Session&) -> Error { return FreePinned(memory); });
+  return AnswerInAny([&](Session&) -> Error { return FreePinned(memory); });
 }
 
 CUSPAN_EXPORT CUresult cuMemHostRegister_v2(void* memory, std::size_t bytes, unsigned flags) {
@@ -22,7 +22,7 @@ CUSPAN_EXPORT CUresult cuMemHostRegister_v2(void* memory, std::size_t bytes, uns
 }
 
 CUSPAN_EXPORT CUresult cuMemHostUnregister(void* memory) {
-  return AnswerInContext([&](Session&) { return UnregisterPinned(memory); });
+  return AnswerInAny([&](Session&) { return UnregisterPinned(memory); });
 }
 
 CUSPAN_EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* device, void* memory,

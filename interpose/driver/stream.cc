@@ -58,13 +58,14 @@ CUSPAN_EXPORT CUresult cuStreamDestroy_v2(CUstream stream) {
 }
 
 CUSPAN_EXPORT_TWINS(cuStreamSynchronize, _ptsz, (CUstream stream),
-                    AnswerInContext([&](Session&) { return SynchronizeStream(stream, meaning); }))
+                    AnswerOnStream(stream,
+                                   [&](Session&) { return SynchronizeStream(stream, meaning); }))
 
 CUSPAN_EXPORT_TWINS(cuStreamQuery, _ptsz, (CUstream stream),
-                    AnswerInContext([&](Session&) { return QueryStream(stream, meaning); }))
+                    AnswerOnStream(stream, [&](Session&) { return QueryStream(stream, meaning); }))
 
 CUSPAN_EXPORT_TWINS(cuStreamWaitEvent, _ptsz, (CUstream stream, CUevent event, unsigned flags),
-                    AnswerInContext([&](Session&) {
+                    AnswerOnStream(stream, [&](Session&) {
                       return WaitEvent(stream, event, flags, meaning);
                     }))
 
@@ -130,7 +131,6 @@ CUSPAN_EXPORT_TWINS(cuStreamBeginCapture, _ptsz, (CUstream stream), AnswerInCont
 
 CUSPAN_EXPORT_TWINS(cuStreamEndCapture, _ptsz, (CUstream stream, CUgraph* graph),
                     AnswerInContext([&](Session&) -> Error {
-                      if (graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
                       return EndCapture(stream, meaning, graph);
                     }))
 

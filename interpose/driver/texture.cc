@@ -173,8 +173,8 @@ CUSPAN_EXPORT CUresult cuTexObjectGetTextureDesc(CUDA_TEXTURE_DESC* out, CUtexOb
 CUSPAN_EXPORT CUresult cuTexObjectGetResourceViewDesc(CUDA_RESOURCE_VIEW_DESC* out,
                                                       CUtexObject object) {
   return AboutTexture(object, out, [&](const TextureRecord& record) -> Error {
-    if (!record.view) return CUDA_ERROR_INVALID_VALUE;
-    *out = ViewOf(*record.view);
+    // None is no error, whatever the text says. Measured natively.
+    *out = record.view ? ViewOf(*record.view) : CUDA_RESOURCE_VIEW_DESC{};
     return CUDA_SUCCESS;
   });
 }

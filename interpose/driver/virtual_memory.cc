@@ -1,8 +1,6 @@
 // Memory that the program manages by itself: addresses, allocations and mappings.
 #include "interpose/calls/virtual_memory.h"
 
-#include <unistd.h>
-
 #include <bit>
 
 #include "interpose/client/memory/addresses.h"
@@ -16,9 +14,9 @@ CUSPAN_EXPORT CUresult cuMemAddressReserve(CUdeviceptr* address, std::size_t byt
                                            std::size_t alignment, CUdeviceptr hint,
                                            unsigned long long flags) {
   return AnswerWithDriver([&](Session& session) -> Error {
-    const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-    if (address == nullptr || bytes == 0 || bytes % page != 0 || hint % kDriverGranularity != 0 ||
-        flags != 0 || (alignment != 0 && !std::has_single_bit(alignment)))
+    if (address == nullptr || bytes == 0 || bytes % kDriverGranularity != 0 ||
+        hint % kDriverGranularity != 0 || flags != 0 ||
+        (alignment != 0 && !std::has_single_bit(alignment)))
       return CUDA_ERROR_INVALID_VALUE;
     std::uint64_t reserved = 0;
     CUSPAN_RETURN_IF_FAILED(session.virtual_memory().Reserve(bytes, alignment, hint, &reserved));
@@ -37,12 +35,12 @@ CUSPAN_EXPORT CUresult cuMemAddressFree(CUdeviceptr address, std::size_t bytes) 
 CUSPAN_EXPORT CUresult cuMemGetAllocationGranularity(std::size_t* granularity,
                                                      const CUmemAllocationProp* properties,
                                                      CUmemAllocationGranularity_flags option) {
-  return AnswerWithDriver([&](Session& session) -> Error {
-    if (granularity == nullptr || (option != CU_MEM_ALLOC_GRANULARITY_MINIMUM &&
-                                   option != CU_MEM_ALLOC_GRANULARITY_RECOMMENDED))
+  return AnswerWithDriver([&](Session&) -> Error {
+    // It is the same everywhere: where it would be, nobody asks (measured natively).
+    if (granularity == nullptr || properties == nullptr ||
+        (option != CU_MEM_ALLOC_GRANULARITY_MINIMUM &&
+         option != CU_MEM_ALLOC_GRANULARITY_RECOMMENDED))
       return CUDA_ERROR_INVALID_VALUE;
-    AllocationFacts facts{};
-    CUSPAN_RETURN_IF_FAILED(CheckAllocation(session, properties, &facts));
     *granularity = kDriverGranularity;
     return CUDA_SUCCESS;
   });

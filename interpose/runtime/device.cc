@@ -197,7 +197,7 @@ CUSPAN_EXPORT cudaError_t cudaDriverGetVersion(int* version) {
     if (version == nullptr) return cudaErrorInvalidValue;
     *version = 0;  // As documented for a host without a driver.
     CUresult ignored = CUDA_SUCCESS;
-    const Session* const session = StartedSession(&ignored);
+    const Session* const session = Session::Prepare(&ignored);
     if (session != nullptr) *version = DriverVersion(*session);
     return cudaSuccess;
   });

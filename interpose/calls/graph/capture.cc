@@ -43,6 +43,28 @@ std::shared_ptr<Capture> FindCapture(std::uint64_t stream) {
   return known == state.by_stream.end() ? nullptr : known->second;
 }
 
+// The one that the event's latest record is in; null when there is none.
+std::shared_ptr<Capture> CaptureOfRecord(CUevent event) {
+  const auto record = TheState().records.find(NumberOf(event));
+  return record == TheState().records.end() ? nullptr : record->second.capture.lock();
+}
+
+// Whether a call that is unsafe in a capture is forbidden to this thread because of this one:
+// what the capture asks of threads, as far as the thread's own mode follows it.
+bool Forbids(const Capture& capture) {
+  const ThreadState& thread = ThisThread();
+  const bool own = capture.thread == thread.number;
+  switch (thread.capture_mode) {
+    case CU_STREAM_CAPTURE_MODE_GLOBAL:
+      return own ? capture.mode != CU_STREAM_CAPTURE_MODE_RELAXED
+                 : capture.mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
+    case CU_STREAM_CAPTURE_MODE_THREAD_LOCAL:
+      return own && capture.mode != CU_STREAM_CAPTURE_MODE_RELAXED;
+    default:
+      return false;
+  }
+}
+
 void CountCaptures() {
   captures_active.store(static_cast<int>(TheState().by_stream.size()), std::memory_order_release);
 }
@@ -203,6 +225,20 @@ Error RefuseCaptureOnDevice(Session& session, int device) {
   return refused ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
 }
 
+Error RefuseUnsafe() {
+  const Session* const session = Session::IfStarted();
+  if (session == nullptr) return CUDA_SUCCESS;
+  std::lock_guard lock(Graphs::Get().mutex);
+  bool refused = false;
+  for (const auto& [stream, capture] : TheState().by_stream) {
+    // One whose stream has gone with its context concerns nobody any more.
+    if (session->streams().Find(stream) == nullptr || !Forbids(*capture)) continue;
+    capture->invalid = true;
+    refused = true;
+  }
+  return refused ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
+}
+
 Error CaptureWork(Session& session, const StreamTarget& target, const MakeWork& make_work,
                   bool* captured) {
   *captured = false;
@@ -268,12 +304,16 @@ Error CaptureWait(Session& session, const StreamTarget& target, CUevent event, b
   return CUDA_SUCCESS;
 }
 
+bool IsCaptured(CUevent event) {
+  if (!AnyCapture()) return false;
+  std::lock_guard lock(Graphs::Get().mutex);
+  return CaptureOfRecord(event) != nullptr;
+}
+
 Error RefuseCapturedEvent(CUevent event) {
   if (!AnyCapture()) return CUDA_SUCCESS;
   std::lock_guard lock(Graphs::Get().mutex);
-  const auto record = TheState().records.find(NumberOf(event));
-  if (record == TheState().records.end()) return CUDA_SUCCESS;
-  const std::shared_ptr<Capture> capture = record->second.capture.lock();
+  const std::shared_ptr<Capture> capture = CaptureOfRecord(event);
   if (capture == nullptr) return CUDA_SUCCESS;
   capture->invalid = true;
   return CUDA_ERROR_CAPTURED_EVENT;

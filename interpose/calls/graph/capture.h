@@ -33,7 +33,9 @@ Error CaptureWork(Session& session, const StreamTarget& target, const MakeWork& 
 // A record of an event, or a wait for one: these only move dependencies.
 Error CaptureRecord(Session& session, const StreamTarget& target, CUevent event, bool* captured);
 Error CaptureWait(Session& session, const StreamTarget& target, CUevent event, bool* captured);
-// CUDA_ERROR_CAPTURED_EVENT when the event's latest record was captured: nobody can wait for it.
+// Whether the event's latest record was captured, by a capture that goes on.
+bool IsCaptured(CUevent event);
+// The same for who wants to wait for it: ends the capture with CUDA_ERROR_CAPTURED_EVENT.
 Error RefuseCapturedEvent(CUevent event);
 
 // body(Session&, const StreamTarget&) → Error, or in a capturing stream

@@ -271,12 +271,19 @@ Error SetExecChild(CUgraphExec exec, CUgraphNode node, CUgraph child) {
   });
 }
 
+namespace {
+
+bool CanBeDisabled(const GraphNode& node) {
+  const CUgraphNodeType type = TypeOf(node.work);
+  return type == CU_GRAPH_NODE_TYPE_KERNEL || type == CU_GRAPH_NODE_TYPE_MEMCPY ||
+         type == CU_GRAPH_NODE_TYPE_MEMSET;
+}
+
+}  // namespace
+
 Error EnableNode(CUgraphExec exec, CUgraphNode node, bool enabled) {
   return ChangeExecNode(exec, node, [&](GraphNode& copy) -> Error {
-    const CUgraphNodeType type = TypeOf(copy.work);
-    if (type != CU_GRAPH_NODE_TYPE_KERNEL && type != CU_GRAPH_NODE_TYPE_MEMCPY &&
-        type != CU_GRAPH_NODE_TYPE_MEMSET)
-      return CUDA_ERROR_INVALID_VALUE;
+    if (!CanBeDisabled(copy)) return CUDA_ERROR_INVALID_VALUE;
     copy.enabled = enabled;
     return CUDA_SUCCESS;
   });
@@ -285,7 +292,7 @@ Error EnableNode(CUgraphExec exec, CUgraphNode node, bool enabled) {
 Error IsNodeEnabled(CUgraphExec exec, CUgraphNode node, bool* enabled) {
   return WithExec(exec, [&](GraphExec& found) -> Error {
     const GraphNode* const copy = FindNode(*found.graph, NumberOf(node));
-    if (copy == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (copy == nullptr || !CanBeDisabled(*copy)) return CUDA_ERROR_INVALID_VALUE;
     *enabled = copy->enabled;
     return CUDA_SUCCESS;
   });

@@ -102,7 +102,7 @@ Error DescribeAllocation(const NewNode& place, CUDA_MEM_ALLOC_NODE_PARAMS* param
   }
   return WithSession([&](Session& session) -> Error {
     const int device = parameters->poolProps.location.id;
-    if (device < 0 || device >= session.devices().count()) return CUDA_ERROR_INVALID_DEVICE;
+    if (!HasDevice(session, device)) return CUDA_ERROR_INVALID_VALUE;
     std::shared_ptr<GraphMemory> memory = FreedBefore(place, device, parameters->bytesize);
     if (memory == nullptr) {
       memory = std::make_shared<GraphMemory>();

@@ -54,9 +54,10 @@ Error DescribeRun(void* destination, const void* source, std::size_t bytes, Copy
 }
 
 Error DescribeSet(const CUDA_MEMSET_NODE_PARAMS& parameters, Work* work) {
-  if (parameters.dst == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (parameters.dst == 0 || parameters.width == 0) return CUDA_ERROR_INVALID_VALUE;
   const unsigned bytes = parameters.elementSize;
   if (bytes != 1 && bytes != 2 && bytes != 4) return CUDA_ERROR_INVALID_VALUE;
+  if (parameters.dst % bytes != 0) return CUDA_ERROR_INVALID_VALUE;
   if (parameters.height > 1 && parameters.pitch / bytes < parameters.width)
     return CUDA_ERROR_INVALID_VALUE;
   *work = SetWork{parameters};

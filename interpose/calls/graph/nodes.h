@@ -1,7 +1,9 @@
 // Nodes of graphs: reaching what a handle stands for, adding nodes, and changing what they do.
 #pragma once
 
+#include <algorithm>
 #include <functional>
+#include <iterator>
 
 #include "interpose/calls/graph/graph.h"
 
@@ -25,6 +27,18 @@ Error WithNode(CUgraphNode node, Use&& use) {
   const Graphs::Place place = Graphs::Get().Find(node);
   if (place.node == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return use(place);
+}
+
+// Whether members without a meaning are 0, which other values may get one day.
+template <typename Member, std::size_t kCount>
+bool AreClear(const Member (&members)[kCount]) {
+  return std::all_of(std::begin(members), std::end(members),
+                     [](Member member) { return member == 0; });
+}
+// The same for the parameters of any node, as either face describes them.
+template <typename Parameters>
+bool IsReservedClear(const Parameters& parameters) {
+  return AreClear(parameters.reserved0) && parameters.reserved2 == 0;
 }
 
 // Adds a node that depends on others of the graph. make_work(NewNode, Work*) → Error says what it

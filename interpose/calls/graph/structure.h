@@ -5,7 +5,9 @@
 // array's size, and becomes the number of entries; what is left of the array is cleared.
 #pragma once
 
-#include "interpose/calls/graph/graph.h"
+#include <algorithm>
+
+#include "interpose/calls/graph/nodes.h"
 
 namespace cuspan {
 
@@ -21,6 +23,13 @@ Error GetNodes(CUgraph graph, bool roots, CUgraphNode* nodes, std::size_t* count
 Error GetEdges(CUgraph graph, CUgraphNode* from, CUgraphNode* to, std::size_t* count);
 Error GetDependencies(CUgraphNode node, CUgraphNode* nodes, std::size_t* count);
 Error GetDependents(CUgraphNode node, CUgraphNode* nodes, std::size_t* count);
+// Whether the edges, as either face describes them, are of kinds that CUDA has. None are.
+template <typename Edge>
+bool AreEdges(const Edge* edges, std::size_t count) {
+  return edges == nullptr || std::all_of(edges, edges + count, [](const Edge& edge) {
+           return edge.type <= CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC && AreClear(edge.reserved);
+         });
+}
 Error AddDependencies(CUgraph graph, const CUgraphNode* from, const CUgraphNode* to,
                       std::size_t count);
 Error RemoveDependencies(CUgraph graph, const CUgraphNode* from, const CUgraphNode* to,

@@ -78,10 +78,9 @@ CUSPAN_EXPORT_TWINS(cuGraphUpload, _ptsz, (CUgraphExec exec, CUstream stream),
 CUSPAN_EXPORT CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph,
                                             CUgraphExecUpdateResultInfo* result) {
   return AnswerInContext([&](Session&, Link&) -> Error {
-    if (result == nullptr) return CUDA_ERROR_INVALID_VALUE;
     UpdateReport report{};
     const Error error = UpdateExec(exec, graph, &report);
-    *result = {report.result, report.node, nullptr};
+    if (result != nullptr) *result = {report.result, report.node, nullptr};
     return error;
   });
 }

@@ -6,6 +6,7 @@
 #include "interpose/calls/graph/attributes.h"
 #include "interpose/calls/graph/exec.h"
 #include "interpose/calls/graph/memory_nodes.h"
+#include "interpose/calls/graph/structure.h"
 #include "interpose/calls/memory_batch.h"
 #include "interpose/driver/copy_box.h"
 #include "interpose/driver/launch.h"
@@ -32,8 +33,16 @@ Error DescribeWork(const Parameters* parameters, Work* work) {
   });
 }
 
+// Unlike a call, a node says where its memory is also if it copies nothing.
+bool HasKinds(const CUDA_MEMCPY3D& copy) {
+  const auto is_kind = [](CUmemorytype kind) {
+    return kind >= CU_MEMORYTYPE_HOST && kind <= CU_MEMORYTYPE_UNIFIED;
+  };
+  return is_kind(copy.srcMemoryType) && is_kind(copy.dstMemoryType);
+}
+
 Error DescribeWork(const CUDA_MEMCPY3D* parameters, Work* work) {
-  if (parameters == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (parameters == nullptr || !HasKinds(*parameters)) return CUDA_ERROR_INVALID_VALUE;
   BoxRequest box;
   CUSPAN_RETURN_IF_FAILED(BoxOf(*parameters, &box));
   return DescribeCopy(box, work);
@@ -86,8 +95,11 @@ Error DescribeWork(CUgraphNodeParams* parameters, Work* work) {
     case CU_GRAPH_NODE_TYPE_MEM_FREE:
     case CU_GRAPH_NODE_TYPE_CONDITIONAL:
       return CUDA_ERROR_NOT_SUPPORTED;
-    default:
+    case CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL:
+    case CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT:
       return NotSupported("a graph node of an external semaphore");
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
   }
 }
 
@@ -117,6 +129,7 @@ Error AddFree(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
 
 Error Add(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, std::size_t count,
           CUgraphNodeParams* parameters) {
+  if (parameters != nullptr && !IsReservedClear(*parameters)) return CUDA_ERROR_INVALID_VALUE;
   switch (parameters == nullptr ? CU_GRAPH_NODE_TYPE_EMPTY : parameters->type) {
     case CU_GRAPH_NODE_TYPE_CONDITIONAL:
       return AddConditionalNode(node, graph, dependencies, count, &parameters->conditional);
@@ -128,6 +141,13 @@ Error Add(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, std
       return AddDescribed(node, graph, dependencies, count,
                           [&](Work* work) { return DescribeWork(parameters, work); });
   }
+}
+
+// What the node is counts before what it is to do.
+template <typename Kind, typename Describe>
+Error SetKind(CUgraphNode node, Describe&& describe) {
+  CUSPAN_RETURN_IF_FAILED(AboutWork<Kind>(node, node, [](const Kind&) {}));
+  return SetDescribed(node, describe);
 }
 
 // The pointers are good until the node or this thread's next call.
@@ -157,7 +177,7 @@ using namespace cuspan;  // NOLINT: the entry points below are the C API.
 // Defines the functions that add a node of some kind to a graph, change one there, and change one
 // in what was instantiated of it. `describe` makes the Work* `work` of the parameter that the three
 // share.
-#define CUSPAN_EXPORT_NODE(add, set, set_in_exec, describe, parameter)                             \
+#define CUSPAN_EXPORT_NODE(add, set, set_in_exec, Kind, describe, parameter)                       \
   CUSPAN_EXPORT CUresult add(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,    \
                              std::size_t count, parameter) {                                       \
     return AnswerInContext([&](Session&, Link&) {                                                  \
@@ -166,7 +186,7 @@ using namespace cuspan;  // NOLINT: the entry points below are the C API.
   }                                                                                                \
   CUSPAN_EXPORT CUresult set(CUgraphNode node, parameter) {                                        \
     return AnswerInContext([&](Session&, Link&) {                                                  \
-      return SetDescribed(node, [&](Work* work) { return describe; });                             \
+      return SetKind<Kind>(node, [&](Work* work) { return describe; });                            \
     });                                                                                            \
   }                                                                                                \
   CUSPAN_EXPORT CUresult set_in_exec(CUgraphExec exec, CUgraphNode node, parameter) {              \
@@ -205,7 +225,7 @@ using namespace cuspan;  // NOLINT: the entry points below are the C API.
   }
 
 CUSPAN_EXPORT_NODE(cuGraphAddKernelNode_v2, cuGraphKernelNodeSetParams_v2,
-                   cuGraphExecKernelNodeSetParams_v2, DescribeWork(parameters, work),
+                   cuGraphExecKernelNodeSetParams_v2, KernelWork, DescribeWork(parameters, work),
                    const CUDA_KERNEL_NODE_PARAMS_v2* parameters)
 CUSPAN_EXPORT_GET(cuGraphKernelNodeGetParams_v2, KernelWork, CUDA_KERNEL_NODE_PARAMS_v2,
                   TellKernel(work, out))
@@ -214,7 +234,8 @@ CUSPAN_EXPORT_GET(cuGraphKernelNodeGetParams_v2, KernelWork, CUDA_KERNEL_NODE_PA
 #undef cuGraphExecKernelNodeSetParams
 #undef cuGraphKernelNodeGetParams
 CUSPAN_EXPORT_NODE(cuGraphAddKernelNode, cuGraphKernelNodeSetParams, cuGraphExecKernelNodeSetParams,
-                   DescribeWork(parameters, work), const CUDA_KERNEL_NODE_PARAMS_v1* parameters)
+                   KernelWork, DescribeWork(parameters, work),
+                   const CUDA_KERNEL_NODE_PARAMS_v1* parameters)
 CUSPAN_EXPORT_GET(cuGraphKernelNodeGetParams, KernelWork, CUDA_KERNEL_NODE_PARAMS_v1,
                   TellKernel(work, out))
 
@@ -229,25 +250,26 @@ CUSPAN_EXPORT_GET(cuGraphMemsetNodeGetParams, SetWork, CUDA_MEMSET_NODE_PARAMS,
                   *out = work.parameters)
 
 CUSPAN_EXPORT_NODE(cuGraphAddHostNode, cuGraphHostNodeSetParams, cuGraphExecHostNodeSetParams,
-                   DescribeWork(parameters, work), const CUDA_HOST_NODE_PARAMS* parameters)
+                   HostWork, DescribeWork(parameters, work),
+                   const CUDA_HOST_NODE_PARAMS* parameters)
 CUSPAN_EXPORT_GET(cuGraphHostNodeGetParams, HostWork, CUDA_HOST_NODE_PARAMS,
                   *out = {work.call.function, work.call.data})
 
 // The operations are good until the node changes.
 CUSPAN_EXPORT_NODE(cuGraphAddBatchMemOpNode, cuGraphBatchMemOpNodeSetParams,
-                   cuGraphExecBatchMemOpNodeSetParams, DescribeWork(parameters, work),
-                   const CUDA_BATCH_MEM_OP_NODE_PARAMS* parameters)
+                   cuGraphExecBatchMemOpNodeSetParams, MemoryBatchWork,
+                   DescribeWork(parameters, work), const CUDA_BATCH_MEM_OP_NODE_PARAMS* parameters)
 CUSPAN_EXPORT_GET(cuGraphBatchMemOpNodeGetParams, MemoryBatchWork, CUDA_BATCH_MEM_OP_NODE_PARAMS,
                   *out = {work.context, static_cast<unsigned>(work.operations.size()),
                           const_cast<CUstreamBatchMemOpParams*>(work.operations.data()), 0})
 
 CUSPAN_EXPORT_NODE(cuGraphAddEventRecordNode, cuGraphEventRecordNodeSetEvent,
-                   cuGraphExecEventRecordNodeSetEvent, DescribeEvent<RecordWork>(event, work),
-                   CUevent event)
+                   cuGraphExecEventRecordNodeSetEvent, RecordWork,
+                   DescribeEvent<RecordWork>(event, work), CUevent event)
 CUSPAN_EXPORT_GET(cuGraphEventRecordNodeGetEvent, RecordWork, CUevent, *out = work.event)
 
 CUSPAN_EXPORT_NODE(cuGraphAddEventWaitNode, cuGraphEventWaitNodeSetEvent,
-                   cuGraphExecEventWaitNodeSetEvent, DescribeEvent<WaitWork>(event, work),
+                   cuGraphExecEventWaitNodeSetEvent, WaitWork, DescribeEvent<WaitWork>(event, work),
                    CUevent event)
 CUSPAN_EXPORT_GET(cuGraphEventWaitNodeGetEvent, WaitWork, CUevent, *out = work.event)
 
@@ -293,10 +315,12 @@ CUSPAN_EXPORT_GET(cuGraphMemFreeNodeGetParams, FreeWork, CUdeviceptr, *out = Num
 
 CUSPAN_EXPORT CUresult cuGraphAddNode_v2(CUgraphNode* node, CUgraph graph,
                                          const CUgraphNode* dependencies,
-                                         const CUgraphEdgeData* /*edges*/, std::size_t count,
+                                         const CUgraphEdgeData* edges, std::size_t count,
                                          CUgraphNodeParams* parameters) {
-  return AnswerInContext(
-      [&](Session&, Link&) { return Add(node, graph, dependencies, count, parameters); });
+  return AnswerInContext([&](Session&, Link&) -> Error {
+    if (!AreEdges(edges, count)) return CUDA_ERROR_INVALID_VALUE;
+    return Add(node, graph, dependencies, count, parameters);
+  });
 }
 #undef cuGraphAddNode
 CUSPAN_EXPORT CUresult cuGraphAddNode(CUgraphNode* node, CUgraph graph,

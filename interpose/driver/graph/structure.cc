@@ -110,9 +110,11 @@ CUSPAN_EXPORT CUresult cuGraphNodeGetDependentNodes(CUgraphNode node, CUgraphNod
 
 CUSPAN_EXPORT CUresult cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode* from,
                                                  const CUgraphNode* to,
-                                                 const CUgraphEdgeData* /*edges*/,
-                                                 std::size_t count) {
-  return AboutGraphs([&] { return AddDependencies(graph, from, to, count); });
+                                                 const CUgraphEdgeData* edges, std::size_t count) {
+  return AboutGraphs([&]() -> Error {
+    if (!AreEdges(edges, count)) return CUDA_ERROR_INVALID_VALUE;
+    return AddDependencies(graph, from, to, count);
+  });
 }
 #undef cuGraphAddDependencies
 CUSPAN_EXPORT CUresult cuGraphAddDependencies(CUgraph graph, const CUgraphNode* from,

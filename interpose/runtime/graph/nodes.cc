@@ -2,6 +2,7 @@
 #include "interpose/runtime/graph/nodes.h"
 
 #include "interpose/calls/graph/memory_nodes.h"
+#include "interpose/calls/graph/structure.h"
 #include "interpose/runtime/caller.h"
 #include "interpose/runtime/copy_box.h"
 #include "interpose/runtime/kernel.h"
@@ -141,21 +142,27 @@ Error DescribeWork(cudaGraphNodeParams* parameters, Work* work) {
     case cudaGraphNodeTypeMemFree:
     case cudaGraphNodeTypeConditional:
       return cudaErrorNotSupported;
-    default:
+    case cudaGraphNodeTypeExtSemaphoreSignal:
+    case cudaGraphNodeTypeExtSemaphoreWait:
       return NotSupported("a graph node of an external semaphore");
+    default:
+      return cudaErrorInvalidValue;
   }
 }
 
 namespace {
 
 // Before CUDA 13 there was no data of edges, and what follows came earlier.
-void MoveUp(const cudaGraphEdgeData* edges, std::size_t* count, cudaGraphNodeParams** parameters) {
+void MoveUp(const cudaGraphEdgeData** edges, std::size_t* count, cudaGraphNodeParams** parameters) {
   *parameters = HandleOf<cudaGraphNodeParams*>(*count);
-  *count = NumberOf(edges);
+  *count = NumberOf(*edges);
+  *edges = nullptr;
 }
 
 Error Add(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* dependencies,
-          std::size_t count, cudaGraphNodeParams* parameters) {
+          const cudaGraphEdgeData* edges, std::size_t count, cudaGraphNodeParams* parameters) {
+  if (!AreEdges(edges, count) || (parameters != nullptr && !IsReservedClear(*parameters)))
+    return cudaErrorInvalidValue;
   switch (parameters == nullptr ? cudaGraphNodeTypeEmpty : parameters->type) {
     case cudaGraphNodeTypeConditional:
       return AddConditional(node, graph, dependencies, count, &parameters->conditional);
@@ -176,11 +183,11 @@ using namespace cuspan;  // NOLINT: the entry points below are the C API.
 
 CUSPAN_EXPORT_SINCE_13(cudaGraphAddNode,
                        (cudaGraphNode_t * node, cudaGraph_t graph,
-                        const cudaGraphNode_t* dependencies,
-                        [[maybe_unused]] const cudaGraphEdgeData* edges, std::size_t count,
-                        cudaGraphNodeParams* parameters),
-                       MoveUp(edges, &count, &parameters),
-                       Answer([&] { return Add(node, graph, dependencies, count, parameters); }))
+                        const cudaGraphNode_t* dependencies, const cudaGraphEdgeData* edges,
+                        std::size_t count, cudaGraphNodeParams* parameters),
+                       MoveUp(&edges, &count, &parameters), Answer([&] {
+                         return Add(node, graph, dependencies, edges, count, parameters);
+                       }))
 
 CUSPAN_EXPORT cudaError_t cudaGraphNodeSetParams(cudaGraphNode_t node,
                                                  cudaGraphNodeParams* parameters) {

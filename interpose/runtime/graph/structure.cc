@@ -2,6 +2,7 @@
 #include "interpose/calls/graph/structure.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "interpose/runtime/caller.h"
 #include "interpose/runtime/entry.h"
@@ -96,9 +97,11 @@ CUSPAN_EXPORT_SINCE_13(cudaGraphNodeGetDependentNodes,
 
 CUSPAN_EXPORT_SINCE_13(cudaGraphAddDependencies,
                        (cudaGraph_t graph, const cudaGraphNode_t* from, const cudaGraphNode_t* to,
-                        [[maybe_unused]] const cudaGraphEdgeData* edges, std::size_t count),
-                       count = NumberOf(edges),
-                       Answer([&] { return AddDependencies(graph, from, to, count); }))
+                        const cudaGraphEdgeData* edges, std::size_t count),
+                       count = NumberOf(std::exchange(edges, nullptr)), Answer([&]() -> Error {
+                         if (!AreEdges(edges, count)) return cudaErrorInvalidValue;
+                         return AddDependencies(graph, from, to, count);
+                       }))
 
 CUSPAN_EXPORT_SINCE_13(cudaGraphRemoveDependencies,
                        (cudaGraph_t graph, const cudaGraphNode_t* from, const cudaGraphNode_t* to,

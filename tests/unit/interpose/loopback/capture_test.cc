@@ -1,5 +1,6 @@
 // Stream capture.
 #include <future>
+#include <thread>
 
 #include "tests/unit/interpose/loopback/loopback.h"
 
@@ -211,12 +212,46 @@ TEST_F(CaptureTest, TheLegacyStreamWouldWaitForIt) {
   EXPECT_EQ(Read(words, 1).front(), 1U);
 }
 
+// As the capture asks of threads, and as they have it.
 TEST_F(CaptureTest, UnsafeCallsAreRefused) {
-  GTEST_SKIP() << "calls that CUDA calls unsafe are not refused: they are safe here";
   void* memory = nullptr;
+  void* more = nullptr;
+  ASSERT_CUDA(cudaMalloc(&memory, 16));
   cudaStream_t stream = NewStream();
+  for (const auto mode : {cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal}) {
+    Begin(stream, mode);
+    EXPECT_CUDA_ERROR(cudaMalloc(&more, 16), cudaErrorStreamCaptureUnsupported);
+    ExpectEnd(stream, cudaErrorStreamCaptureInvalidated);
+    Begin(stream, mode);
+    EXPECT_CUDA_ERROR(cudaFree(memory), cudaErrorStreamCaptureUnsupported);
+    ExpectEnd(stream, cudaErrorStreamCaptureInvalidated);
+  }
+  Begin(stream, cudaStreamCaptureModeRelaxed);
+  EXPECT_CUDA(cudaMalloc(&more, 16));
+  EXPECT_CUDA(cudaFree(more));
+  EXPECT_CUDA(cudaGraphExecDestroy(End(stream)));
   Begin(stream, cudaStreamCaptureModeGlobal);
-  EXPECT_CUDA_ERROR(cudaMalloc(&memory, 16), cudaErrorStreamCaptureUnsupported);
+  auto own = cudaStreamCaptureModeRelaxed;
+  ASSERT_CUDA(cudaThreadExchangeStreamCaptureMode(&own));
+  EXPECT_CUDA(cudaFree(memory));
+  ASSERT_CUDA(cudaThreadExchangeStreamCaptureMode(&own));
+  EXPECT_CUDA(cudaGraphExecDestroy(End(stream)));
+}
+
+TEST_F(CaptureTest, OnlyGlobalCapturesConcernOtherThreads) {
+  cudaStream_t stream = NewStream();
+  void* memory = nullptr;
+  Begin(stream, cudaStreamCaptureModeThreadLocal);
+  std::thread([&] { EXPECT_CUDA(cudaMalloc(&memory, 16)); }).join();
+  EXPECT_CUDA(cudaGraphExecDestroy(End(stream)));
+  Begin(stream, cudaStreamCaptureModeGlobal);
+  std::thread([&] {
+    auto mode = cudaStreamCaptureModeThreadLocal;
+    EXPECT_CUDA(cudaThreadExchangeStreamCaptureMode(&mode));
+    EXPECT_CUDA(cudaFree(memory));
+    EXPECT_CUDA(cudaThreadExchangeStreamCaptureMode(&mode));
+    EXPECT_CUDA_ERROR(cudaMalloc(&memory, 16), cudaErrorStreamCaptureUnsupported);
+  }).join();
   ExpectEnd(stream, cudaErrorStreamCaptureInvalidated);
 }
 

@@ -210,7 +210,7 @@ TEST_F(ManagedTest, OnlyManagedMemoryIsPrefetchedAndAdvisedAbout) {
   EXPECT_CUDA_ERROR(cudaMemAdvise(there, 64, cudaMemAdviseSetReadMostly, first),
                     cudaErrorInvalidValue);
   EXPECT_CUDA_ERROR(cudaMemAdvise(words, 64, cudaMemAdviseSetAccessedBy, none),
-                    cudaErrorInvalidDevice);
+                    cudaErrorInvalidValue);
   EXPECT_CUDA(cudaFree(words));
 }
 
