@@ -2,7 +2,8 @@
 # On a machine with NVIDIA GPUs: builds, then runs every test program natively and
 # through cuspan (static and shared runtime, shared memory and agents over MPI) and
 # compares; shows that the program itself never opens the driver; runs every form of PTX
-# instructions, with CUSPAN_SOFTGPU=ON on the software GPU too, and random kernels on both.
+# instructions, with CUSPAN_SOFTGPU=ON on the software GPU too, and random kernels on both; and
+# compares, call by call, what bad input gives.
 #
 #   tests/gpu.sh [BUILD_FOLDER]      default build/gpu
 set -euo pipefail
@@ -82,6 +83,13 @@ else
 fi
 exec 9>&-
 wait
+
+echo "== bad input to the driver"
+bad_input=$build/tests/apps/static/driver_bad_input
+timeout "$limit" "$bad_input" > "$work/native.txt" || true
+timeout "$limit" "$cuspan" run --gpus 1 --device cuda -- "$bad_input" > "$work/through.txt" 2> "$work/err" || true
+attempt "results as native" python3 -B tests/system/bad_input.py "$work/native.txt" "$work/through.txt"
+attempt "what the driver does not survive" "$cuspan" run --gpus 1 --device cuda -- "$bad_input" --fatal
 
 echo "== PTX instructions"
 limit=600

@@ -47,6 +47,12 @@ std::map<int, int> ForkAndWait(int children, int (*work)(int)) {
 int main(int argc, char** argv) {
   const int children = argc > 1 ? std::atoi(argv[1]) : 4;
   int failures = 0;
+  // To ask for the version is not to use CUDA.
+  int version = 0;
+  if (cudaDriverGetVersion(&version) != cudaSuccess || version == 0) {
+    std::fprintf(stderr, "forks: no version of the driver\n");
+    ++failures;
+  }
   std::map<int, int> expected;
   for (int i = 0; i < children; ++i) expected[10 + i] = 1;
   if (ForkAndWait(children, Early) != expected) {
