@@ -83,6 +83,7 @@ Error CheckOpen(const ContextLinker& linker) CUSPAN_REQUIRES(linker.mutex) {
 
 Error AddInput(const ContextLinker& linker, const LinkerInputData& input, const JitRequest& own)
     CUSPAN_REQUIRES(linker.mutex) {
+  if (input.data == nullptr || input.bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   if (input.bytes > fatbin::kMostModuleBytes) return CUDA_ERROR_INVALID_IMAGE;
   CUSPAN_RETURN_IF_FAILED(CheckOpen(linker));
   CUSPAN_RETURN_IF_FAILED(SendInput(linker, input));

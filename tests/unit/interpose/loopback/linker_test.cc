@@ -80,6 +80,15 @@ TEST_F(LinkerTest, AFileIsReadWhereTheProgramIs) {
   EXPECT_EQ(cuLinkDestroy(state), CUDA_SUCCESS);
 }
 
+TEST_F(LinkerTest, AnEmptyFileIsRefused) {
+  const CUlinkState state = New();
+  EXPECT_EQ(cuLinkAddFile(state, CU_JIT_INPUT_PTX, "/dev/null", 0, nullptr, nullptr),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(Add(state, "good"), CUDA_SUCCESS);
+  EXPECT_EQ(Complete(state), "good");
+  EXPECT_EQ(cuLinkDestroy(state), CUDA_SUCCESS);
+}
+
 TEST_F(LinkerTest, ACompleteOneTakesNoInput) {
   const CUlinkState state = New();
   EXPECT_EQ(Add(state, "all of it"), CUDA_SUCCESS);
