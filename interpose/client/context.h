@@ -98,7 +98,7 @@ class ContextStack {
 // tables for all contexts, since handles do not say which they belong to.
 class ContextTable {
  public:
-  // A life of a context has begun; other threads may use it already. Any thread.
+  // A life of a context begins: it takes calls, and no other thread uses it yet. Any thread.
   virtual void Began(Link& /*link*/) {}
   // A life of a context has ended: what belonged to it is gone. Once, and before another life
   // begins. Any thread.

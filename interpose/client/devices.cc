@@ -152,7 +152,8 @@ void Devices::SetLinks(Context& context, std::shared_ptr<Link> link,
   context.life_.store(link == nullptr ? Context::LifeOf(0, CUDA_ERROR_CONTEXT_IS_DESTROYED)
                                       : Context::LifeOf(link->number(), CUDA_SUCCESS),
                       std::memory_order_release);
-  // It may have failed while it started.
+  // It may have failed while it started: this finds the fault, or Connection::Fail the life.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
   if (link != nullptr && link->fault() != CUDA_SUCCESS) context.Fail(link->number(), link->fault());
   context.link_ = std::move(link);
   context.starting_ = std::move(starting);
@@ -202,9 +203,10 @@ CUresult Devices::OpenNew(Context& context, std::shared_ptr<Link>* link) {
              static_cast<int>(attached));
     made->Fail(attached);
   }
+  if (made->fault() == CUDA_SUCCESS)
+    for (ContextTable* const table : Tables()) table->Began(*made);
   SetLinks(context, made, nullptr);
   bell_.Ring();
-  for (ContextTable* const table : Tables()) table->Began(*made);
   *link = std::move(made);
   return CUDA_SUCCESS;
 }

@@ -409,9 +409,14 @@ std::shared_ptr<Link> VirtualMemory::LinkOf(std::uint64_t number) const {
 }
 
 std::shared_ptr<Link> VirtualMemory::HolderOf(const Allocation& allocation) const {
-  for (const std::uint64_t number : allocation.known_at)
-    if (auto link = LinkOf(number)) return link;
-  return nullptr;
+  std::shared_ptr<Link> holder;
+  for (const std::uint64_t number : allocation.known_at) {
+    auto link = LinkOf(number);
+    if (link == nullptr) continue;
+    if (link->fault() == CUDA_SUCCESS) return link;
+    if (holder == nullptr) holder = std::move(link);
+  }
+  return holder;
 }
 
 template <typename T>

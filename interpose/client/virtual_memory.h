@@ -127,7 +127,7 @@ class VirtualMemory final : public ContextTable {
   std::shared_ptr<Allocation> FindAllocation(std::uint64_t handle) CUSPAN_REQUIRES(mutex_);
   CUresult SetAccessAt(Link& link, Mappings::iterator first, Mappings::iterator last,
                        CUmemAccess_flags flags) CUSPAN_REQUIRES(mutex_);
-  // One of those who have it; null where nobody does any more.
+  // One of those who have it, a failed one if there is no other; null where nobody does any more.
   std::shared_ptr<Link> HolderOf(const Allocation& allocation) const;
   // The life of that number; null when it has ended.
   std::shared_ptr<Link> LinkOf(std::uint64_t number) const;

@@ -62,11 +62,16 @@ CUresult Connection::MalformedReply(const char* op) {
 }
 
 void Connection::Fail(CUresult result) {
+  // Whoever learns of the fault finds the context failed, too.
   const bool first = calls_.FailAll([&] {
-    int none = CUDA_SUCCESS;
-    return fault_.compare_exchange_strong(none, result);
+    if (fault() != CUDA_SUCCESS) return false;
+    OnFailed(result);
+    fault_.store(result);
+    return true;
   });
   if (!first) return;
+  // Once more: the context may have got this life between the two, and seen no fault.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
   OnFailed(result);
   transfers_.FailAll(result);
   channel_->own_bell().Ring();
