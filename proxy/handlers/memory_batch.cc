@@ -13,6 +13,7 @@ constexpr std::size_t kMostOperations = 255;
 
 struct BatchOp final : PostedOp {
   using PostedOp::PostedOp;
+  std::size_t Keep() override { return operations.capacity() * sizeof(operations.front()); }
   Turn Submit() override {
     if (!MayTouch(*session, operations)) return Finish(CUDA_ERROR_INVALID_VALUE);
     const auto count = static_cast<unsigned>(operations.size());
@@ -37,6 +38,7 @@ Result<MemoryOperations> ReadOperations(const std::vector<MemoryOperation>& oper
   if (operations.empty() || operations.size() > kMostOperations)
     return Status::Invalid("a batch of {} memory operations", operations.size());
   MemoryOperations out;
+  out.reserve(operations.size());
   for (const MemoryOperation& operation : operations) {
     CUstreamBatchMemOpParams& params = out.emplace_back();
     params.operation = static_cast<CUstreamBatchMemOpType>(operation.kind);

@@ -26,13 +26,14 @@ CUresult Load(DeviceSession& session, Module& module, JitArguments& jit) {
   return result;
 }
 
-// So much room is taken at once: no image needs more, but for a few.
-constexpr std::uint64_t kMostRoomAtOnce = 256 << 20;
+// So much room is taken for each byte of the first piece, which of a large image is a whole frame:
+// who only claims to send much gets little.
+constexpr std::uint64_t kRoomForByte = 8192;
 
 // Room for an image that comes in many pieces, which would else move again and again as it grows;
 // in huge pages, since a fault for each small one costs more than the copy.
 void Reserve(std::vector<std::byte>& image, std::uint64_t bytes) {
-  image.reserve(std::min(bytes, kMostRoomAtOnce));
+  image.reserve(bytes);
   constexpr std::uintptr_t kHugePage = 2 << 20;
   const auto start = reinterpret_cast<std::uintptr_t>(image.data());
   const std::uintptr_t first = (start + kHugePage - 1) / kHugePage * kHugePage;
@@ -104,13 +105,13 @@ Status Handle(DeviceSession& session, const Origin&, const ModuleImage& op) {
     if (op.total == 0 || op.total > fatbin::kMostModuleBytes ||
         !session.modules.Add(op.module, module))
       return Status::Invalid("module 0x{:x} with an image of {} bytes", op.module, op.total);
-    Reserve(module->image, op.total);
   }
   if (module == nullptr || module->load_asked || op.total != module->total ||
       op.offset != module->image.size() || op.data.empty() ||
       op.data.size() > module->total - module->image.size())
     return Status::Invalid("bytes {} + {} of {} of module 0x{:x} are not the next of its image",
                            op.offset, op.data.size(), op.total, op.module);
+  if (op.offset == 0) Reserve(module->image, std::min(op.total, op.data.size() * kRoomForByte));
   module->image.insert(module->image.end(), op.data.begin(), op.data.end());
   return Status::Ok();
 }
