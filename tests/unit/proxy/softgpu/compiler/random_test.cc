@@ -26,12 +26,19 @@ std::vector<std::uint32_t> RunModel(const RandomKernel& kernel, ExecutionModel m
   return output;
 }
 
-TEST(RandomKernels, GiveTheSameInBothModels) {
+// The kernels in parts, since to compile them all takes minutes.
+constexpr std::uint64_t kParts = 5;
+class RandomKernels : public ::testing::TestWithParam<std::uint64_t> {};
+
+TEST_P(RandomKernels, GiveTheSameInBothModels) {
   const std::uint64_t first = FuzzNumber("CUSPAN_RANDOM_FIRST", 1);
   const std::uint64_t count = FuzzNumber("CUSPAN_RANDOM_KERNELS", 150);
+  const std::uint64_t part = GetParam();
   std::ofstream json;
-  if (const char* const path = std::getenv("CUSPAN_RANDOM_JSON"); path != nullptr) json.open(path);
-  for (std::uint64_t seed = first; seed < first + count; ++seed) {
+  if (const char* const path = std::getenv("CUSPAN_RANDOM_JSON"); path != nullptr)
+    json.open(path, part == 0 ? std::ios::trunc : std::ios::app);
+  const std::uint64_t end = first + count * (part + 1) / kParts;
+  for (std::uint64_t seed = first + count * part / kParts; seed < end; ++seed) {
     const RandomKernel kernel = MakeRandomKernel(seed);
     const auto threads = RunModel(kernel, ExecutionModel::kThread);
     const auto warps = RunModel(kernel, ExecutionModel::kVector);
@@ -40,6 +47,7 @@ TEST(RandomKernels, GiveTheSameInBothModels) {
     if (json.is_open()) json << RandomKernelJson(seed, kernel, threads) << "\n";
   }
 }
+INSTANTIATE_TEST_SUITE_P(Parts, RandomKernels, ::testing::Range(std::uint64_t{0}, kParts));
 
 }  // namespace
 }  // namespace cuspan::softgpu
