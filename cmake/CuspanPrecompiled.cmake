@@ -1,6 +1,7 @@
 # The headers of the language and of other libraries, parsed once for many sources, which takes a
-# third off the time that the build needs. None of our own are among them, so each file has to
-# name what it uses of ours; that it also names what it uses of these is seen by a build without.
+# third off the time that the build needs. Of our own only the client's session is among them, for the
+# layers above the client, whose sources all need it. That each file names what it uses all the same
+# is seen by a build without.
 option(CUSPAN_PRECOMPILED "Parse the headers of other libraries once for many sources" ON)
 
 set(cuspan_language_headers
