@@ -15,7 +15,7 @@ namespace {
 // body(const DeviceDescription&) → a result, where the caller's pointer is none to nothing.
 template <typename Body>
 int Describe(Device handle, const void* out, Body&& body) {
-  return AnswerAbout(handle, [&](Library&, const DeviceDescription& device) -> int {
+  return AnswerAbout(handle, [&](ManagementLibrary&, const DeviceDescription& device) -> int {
     return out != nullptr ? body(device) : kInvalidArgument;
   });
 }
@@ -23,12 +23,12 @@ int Describe(Device handle, const void* out, Body&& body) {
 // The first device that is(device) holds for.
 template <typename Is>
 int FindDevice(const void* given, Device* found, Is&& is) {
-  return Answer([&](Library& library) -> int {
+  return Answer([&](ManagementLibrary& library) -> int {
     if (given == nullptr || found == nullptr) return kInvalidArgument;
     const auto& all = library.devices();
     const auto device = std::find_if(all.begin(), all.end(), is);
     if (device == all.end()) return kNotFound;
-    *found = Library::HandleOf(*device);
+    *found = ManagementLibrary::HandleOf(*device);
     return kSuccess;
   });
 }
@@ -92,7 +92,7 @@ using namespace cuspan::nvml;  // NOLINT: the same.
 // --- What there are
 
 CUSPAN_EXPORT int nvmlDeviceGetCount_v2(unsigned* count) {
-  return Answer([&](Library& library) -> int {
+  return Answer([&](ManagementLibrary& library) -> int {
     if (count == nullptr) return kInvalidArgument;
     *count = static_cast<unsigned>(library.devices().size());
     return kSuccess;
@@ -100,9 +100,9 @@ CUSPAN_EXPORT int nvmlDeviceGetCount_v2(unsigned* count) {
 }
 
 CUSPAN_EXPORT int nvmlDeviceGetHandleByIndex_v2(unsigned index, Device* device) {
-  return Answer([&](Library& library) -> int {
+  return Answer([&](ManagementLibrary& library) -> int {
     if (device == nullptr || index >= library.devices().size()) return kInvalidArgument;
-    *device = Library::HandleOf(library.devices()[index]);
+    *device = ManagementLibrary::HandleOf(library.devices()[index]);
     return kSuccess;
   });
 }
@@ -123,11 +123,12 @@ CUSPAN_EXPORT int nvmlDeviceGetHandleByPciBusId_v2(const char* text, Device* dev
 }
 
 CUSPAN_EXPORT int nvmlDeviceGetIndex(Device device, unsigned* index) {
-  return AnswerAbout(device, [&](Library& library, const DeviceDescription& described) -> int {
-    if (index == nullptr) return kInvalidArgument;
-    *index = library.IndexOf(described);
-    return kSuccess;
-  });
+  return AnswerAbout(device,
+                     [&](ManagementLibrary& library, const DeviceDescription& described) -> int {
+                       if (index == nullptr) return kInvalidArgument;
+                       *index = library.IndexOf(described);
+                       return kSuccess;
+                     });
 }
 
 // --- What they are

@@ -7,7 +7,7 @@
 namespace cuspan::nvml {
 namespace {
 
-void GetField(Library& library, const DeviceDescription& device, FieldValue& field) {
+void GetField(ManagementLibrary& library, const DeviceDescription& device, FieldValue& field) {
   field.timestamp = std::chrono::duration_cast<std::chrono::microseconds>(
                         std::chrono::system_clock::now().time_since_epoch())
                         .count();
@@ -47,9 +47,10 @@ using namespace cuspan;        // NOLINT: the entry points below are the C API.
 using namespace cuspan::nvml;  // NOLINT: the same.
 
 CUSPAN_EXPORT int nvmlDeviceGetFieldValues(Device device, int count, FieldValue* fields) {
-  return AnswerAbout(device, [&](Library& library, const DeviceDescription& described) -> int {
-    if (count <= 0 || fields == nullptr) return kInvalidArgument;
-    for (int i = 0; i < count; ++i) GetField(library, described, fields[i]);
-    return kSuccess;
-  });
+  return AnswerAbout(device,
+                     [&](ManagementLibrary& library, const DeviceDescription& described) -> int {
+                       if (count <= 0 || fields == nullptr) return kInvalidArgument;
+                       for (int i = 0; i < count; ++i) GetField(library, described, fields[i]);
+                       return kSuccess;
+                     });
 }

@@ -48,7 +48,7 @@ using namespace cuspan;  // NOLINT: the entry points below are the C API.
 
 CUSPAN_EXPORT int nvmlInit_v2() {
   const CancellationOff cancellation;
-  return nvml::Library::Instance().Start();
+  return nvml::ManagementLibrary::Instance().Start();
 }
 
 CUSPAN_EXPORT int nvmlInitWithFlags(unsigned flags) {
@@ -59,7 +59,7 @@ CUSPAN_EXPORT int nvmlInitWithFlags(unsigned flags) {
 
 CUSPAN_EXPORT int nvmlShutdown() {
   const CancellationOff cancellation;
-  return nvml::Library::Instance().Stop();
+  return nvml::ManagementLibrary::Instance().Stop();
 }
 
 CUSPAN_EXPORT const char* nvmlErrorString(int result) {

@@ -9,10 +9,10 @@
 
 namespace cuspan::nvml {
 
-Library& Library::Instance() {
+ManagementLibrary& ManagementLibrary::Instance() {
   // Never destroyed: the program may call us while it exits.
-  static Library* const library = [] {
-    auto* const made = new Library;
+  static ManagementLibrary* const library = [] {
+    auto* const made = new ManagementLibrary;
     ::pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild);
     return made;
   }();
@@ -20,16 +20,18 @@ Library& Library::Instance() {
 }
 
 // The child has the parent's memory, so it knows the devices; whom the parent asks is the parent's.
-void Library::BeforeFork() CUSPAN_NO_THREAD_SAFETY_ANALYSIS { Instance().mutex_.lock(); }
-void Library::AfterForkInParent() CUSPAN_NO_THREAD_SAFETY_ANALYSIS { Instance().mutex_.unlock(); }
-void Library::AfterForkInChild() CUSPAN_NO_THREAD_SAFETY_ANALYSIS {
-  Library& library = Instance();
+void ManagementLibrary::BeforeFork() CUSPAN_NO_THREAD_SAFETY_ANALYSIS { Instance().mutex_.lock(); }
+void ManagementLibrary::AfterForkInParent() CUSPAN_NO_THREAD_SAFETY_ANALYSIS {
+  Instance().mutex_.unlock();
+}
+void ManagementLibrary::AfterForkInChild() CUSPAN_NO_THREAD_SAFETY_ANALYSIS {
+  ManagementLibrary& library = Instance();
   // Not destroyed: another thread of the parent may have been in it.
   static_cast<void>(new std::shared_ptr<Observers>(std::move(library.observers_)));
   library.mutex_.unlock();
 }
 
-int Library::Start() {
+int ManagementLibrary::Start() {
   const MutexLock lock(mutex_);
   if (!known_) {
     Result<AgentConnection::Introduced> told = AgentConnection::IntroduceObserver();
@@ -44,7 +46,7 @@ int Library::Start() {
   return kSuccess;
 }
 
-int Library::Stop() {
+int ManagementLibrary::Stop() {
   std::shared_ptr<Observers> over;
   const MutexLock lock(mutex_);
   if (started_ == 0) return kUninitialized;
@@ -53,8 +55,8 @@ int Library::Stop() {
   return kSuccess;
 }
 
-void Library::StartWith(std::vector<DeviceDescription> devices,
-                        std::unique_ptr<Observers> observers) {
+void ManagementLibrary::StartWith(std::vector<DeviceDescription> devices,
+                                  std::unique_ptr<Observers> observers) {
   const MutexLock lock(mutex_);
   devices_ = std::move(devices);
   observers_ = std::move(observers);
@@ -62,19 +64,20 @@ void Library::StartWith(std::vector<DeviceDescription> devices,
   ++started_;
 }
 
-bool Library::started() const {
+bool ManagementLibrary::started() const {
   const MutexLock lock(mutex_);
   return started_ != 0;
 }
 
-const DeviceDescription* Library::Find(Device handle) const {
+const DeviceDescription* ManagementLibrary::Find(Device handle) const {
   for (const DeviceDescription& device : devices_)
     if (&device == handle) return &device;
   return nullptr;
 }
 
-int Library::Ask(const DeviceDescription& device, const char* function,
-                 std::vector<std::uint32_t> arguments, std::vector<std::uint64_t>* values) {
+int ManagementLibrary::Ask(const DeviceDescription& device, const char* function,
+                           std::vector<std::uint32_t> arguments,
+                           std::vector<std::uint64_t>* values) {
   std::shared_ptr<Observers> observers;
   {
     const MutexLock lock(mutex_);

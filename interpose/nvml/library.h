@@ -16,9 +16,9 @@
 namespace cuspan::nvml {
 
 // Any thread. Results are NVML's. Lives as long as the process.
-class Library {
+class ManagementLibrary {
  public:
-  static Library& Instance();
+  static ManagementLibrary& Instance();
 
   // nvmlInit and nvmlShutdown: as many of one as of the other. The devices stay the same.
   int Start();
@@ -56,19 +56,19 @@ class Library {
   std::shared_ptr<Observers> observers_ CUSPAN_GUARDED_BY(mutex_);
 };
 
-// body(Library&) → a result, of a library that was started.
+// body(ManagementLibrary&) → a result, of a library that was started.
 template <typename Body>
 int Answer(Body&& body) {
   const CancellationOff cancellation;
-  Library& library = Library::Instance();
+  ManagementLibrary& library = ManagementLibrary::Instance();
   if (!library.started()) return kUninitialized;
   return body(library);
 }
 
-// body(Library&, const DeviceDescription&) → a result.
+// body(ManagementLibrary&, const DeviceDescription&) → a result.
 template <typename Body>
 int AnswerAbout(Device handle, Body&& body) {
-  return Answer([&](Library& library) -> int {
+  return Answer([&](ManagementLibrary& library) -> int {
     const DeviceDescription* const device = library.Find(handle);
     return device != nullptr ? body(library, *device) : kInvalidArgument;
   });

@@ -29,7 +29,7 @@ constexpr unsigned long long kNotAvailable = ~0ULL;
 // Fills in what both forms of the structure have.
 template <typename Info>
 int ListProcesses(Device handle, unsigned* count, Info* infos) {
-  return AnswerAbout(handle, [&](Library&, const DeviceDescription& device) -> int {
+  return AnswerAbout(handle, [&](ManagementLibrary&, const DeviceDescription& device) -> int {
     if (count == nullptr || (*count != 0 && infos == nullptr)) return kInvalidArgument;
     const unsigned room = *count;
     *count = UsedByThisProcess(device) ? 1 : 0;
@@ -48,7 +48,7 @@ int ListProcesses(Device handle, unsigned* count, Info* infos) {
 
 // Nobody draws with a device of the run, or shares it by MPS.
 int ListNone(Device handle, unsigned* count) {
-  return AnswerAbout(handle, [&](Library&, const DeviceDescription&) -> int {
+  return AnswerAbout(handle, [&](ManagementLibrary&, const DeviceDescription&) -> int {
     if (count == nullptr) return kInvalidArgument;
     *count = 0;
     return kSuccess;

@@ -37,28 +37,29 @@ class Told {
 // pointers point to comes from there; it is as it was where the result is not kSuccess.
 template <typename... Arguments>
 int AskAbout(Device handle, const char* function, Arguments... arguments) {
-  return AnswerAbout(handle, [&](Library& library, const DeviceDescription& device) -> int {
-    bool usable = true;
-    std::vector<std::uint32_t> numbers;
-    const auto give = [&](auto argument) {
-      if constexpr (std::is_pointer_v<decltype(argument)>)
-        usable = usable && argument != nullptr;
-      else
-        numbers.push_back(argument);
-    };
-    (give(arguments), ...);
-    if (!usable) return kInvalidArgument;
-    std::vector<std::uint64_t> values;
-    if (const int result = library.Ask(device, function, std::move(numbers), &values);
-        result != kSuccess)
-      return result;
-    Told told(std::move(values));
-    const auto take = [&](auto argument) {
-      if constexpr (std::is_pointer_v<decltype(argument)>) told.Take(*argument);
-    };
-    (take(arguments), ...);
-    return told.complete() ? kSuccess : kUnknown;
-  });
+  return AnswerAbout(
+      handle, [&](ManagementLibrary& library, const DeviceDescription& device) -> int {
+        bool usable = true;
+        std::vector<std::uint32_t> numbers;
+        const auto give = [&](auto argument) {
+          if constexpr (std::is_pointer_v<decltype(argument)>)
+            usable = usable && argument != nullptr;
+          else
+            numbers.push_back(argument);
+        };
+        (give(arguments), ...);
+        if (!usable) return kInvalidArgument;
+        std::vector<std::uint64_t> values;
+        if (const int result = library.Ask(device, function, std::move(numbers), &values);
+            result != kSuccess)
+          return result;
+        Told told(std::move(values));
+        const auto take = [&](auto argument) {
+          if constexpr (std::is_pointer_v<decltype(argument)>) told.Take(*argument);
+        };
+        (take(arguments), ...);
+        return told.complete() ? kSuccess : kUnknown;
+      });
 }
 
 }  // namespace cuspan::nvml

@@ -10,7 +10,7 @@ using namespace cuspan::nvml;  // NOLINT: the same.
 
 // The first device's node speaks for all.
 CUSPAN_EXPORT int nvmlSystemGetDriverVersion(char* version, unsigned length) {
-  return Answer([&](Library& library) -> int {
+  return Answer([&](ManagementLibrary& library) -> int {
     if (version == nullptr) return kInvalidArgument;
     if (library.devices().empty() || library.devices().front().driver_release.empty())
       return kNotSupported;
@@ -20,7 +20,7 @@ CUSPAN_EXPORT int nvmlSystemGetDriverVersion(char* version, unsigned length) {
 
 // Of CUDA: what every device's driver has.
 CUSPAN_EXPORT int nvmlSystemGetCudaDriverVersion_v2(int* version) {
-  return Answer([&](Library& library) -> int {
+  return Answer([&](ManagementLibrary& library) -> int {
     if (version == nullptr) return kInvalidArgument;
     if (library.devices().empty()) return kNotSupported;
     *version = static_cast<int>(std::min_element(library.devices().begin(), library.devices().end(),
@@ -34,7 +34,7 @@ CUSPAN_EXPORT int nvmlSystemGetCudaDriverVersion_v2(int* version) {
 
 // NVML_API_VERSION, and the driver's release as far as there is one.
 CUSPAN_EXPORT int nvmlSystemGetNVMLVersion(char* version, unsigned length) {
-  return Answer([&](Library& library) -> int {
+  return Answer([&](ManagementLibrary& library) -> int {
     if (version == nullptr) return kInvalidArgument;
     std::string text = "13";
     if (!library.devices().empty() && !library.devices().front().driver_release.empty())
@@ -46,7 +46,7 @@ CUSPAN_EXPORT int nvmlSystemGetNVMLVersion(char* version, unsigned length) {
 // --- Confidential computing: what leaves the program's node is not protected by it.
 
 CUSPAN_EXPORT int nvmlSystemGetConfComputeState(ConfComputeState* state) {
-  return Answer([&](Library&) -> int {
+  return Answer([&](ManagementLibrary&) -> int {
     if (state == nullptr) return kInvalidArgument;
     *state = {};
     return kSuccess;
@@ -54,7 +54,7 @@ CUSPAN_EXPORT int nvmlSystemGetConfComputeState(ConfComputeState* state) {
 }
 
 CUSPAN_EXPORT int nvmlSystemGetConfComputeSettings(ConfComputeSettings* settings) {
-  return Answer([&](Library&) -> int {
+  return Answer([&](ManagementLibrary&) -> int {
     if (settings == nullptr) return kInvalidArgument;
     if (settings->version != VersionOf<ConfComputeSettings>(1)) return kVersionMismatch;
     *settings = {settings->version, 0, 0, 0, 0};

@@ -12,8 +12,8 @@ bool SameNode(const DeviceDescription& one, const DeviceDescription& other) {
   return one.agent == other.agent && one.host == other.host;
 }
 
-int PeerStatusOf(Library& library, const DeviceDescription& device, const DeviceDescription& peer,
-                 unsigned ability, int* status) {
+int PeerStatusOf(ManagementLibrary& library, const DeviceDescription& device,
+                 const DeviceDescription& peer, unsigned ability, int* status) {
   *status = kPeerNotSupported;
   if (&device == &peer || !SameNode(device, peer)) return kSuccess;
   if (ability != kPeerRead && ability != kPeerWrite && ability != kPeerAtomics) return kSuccess;
@@ -36,7 +36,7 @@ int PeerStatusOf(Library& library, const DeviceDescription& device, const Device
 
 // Of a link that is not there.
 int NoNvLink(Device handle, const void* out) {
-  return AnswerAbout(handle, [&](Library&, const DeviceDescription&) -> int {
+  return AnswerAbout(handle, [&](ManagementLibrary&, const DeviceDescription&) -> int {
     return out != nullptr ? kNotSupported : kInvalidArgument;
   });
 }
@@ -49,7 +49,7 @@ using namespace cuspan::nvml;  // NOLINT: the same.
 
 CUSPAN_EXPORT int nvmlDeviceGetP2PStatus(Device device, Device peer, unsigned ability,
                                          int* status) {
-  return AnswerAbout(device, [&](Library& library, const DeviceDescription& one) -> int {
+  return AnswerAbout(device, [&](ManagementLibrary& library, const DeviceDescription& one) -> int {
     const DeviceDescription* const other = library.Find(peer);
     if (other == nullptr || status == nullptr || ability >= kPeerAbilities) return kInvalidArgument;
     return PeerStatusOf(library, one, *other, ability, status);
@@ -80,7 +80,7 @@ CUSPAN_EXPORT int nvmlDeviceGetNvLinkRemotePciInfo_v2(Device device, unsigned /*
 }
 
 CUSPAN_EXPORT int nvmlDeviceGetGpuFabricInfo(Device device, FabricInfo* info) {
-  return AnswerAbout(device, [&](Library&, const DeviceDescription&) -> int {
+  return AnswerAbout(device, [&](ManagementLibrary&, const DeviceDescription&) -> int {
     if (info == nullptr) return kInvalidArgument;
     *info = {};
     return kSuccess;
@@ -88,7 +88,7 @@ CUSPAN_EXPORT int nvmlDeviceGetGpuFabricInfo(Device device, FabricInfo* info) {
 }
 
 CUSPAN_EXPORT int nvmlDeviceGetGpuFabricInfoV(Device device, FabricInfoV* info) {
-  return AnswerAbout(device, [&](Library&, const DeviceDescription&) -> int {
+  return AnswerAbout(device, [&](ManagementLibrary&, const DeviceDescription&) -> int {
     if (info == nullptr) return kInvalidArgument;
     // The second form has the size up to the summary, which padding takes up as well.
     constexpr unsigned kSecond = offsetof(FabricInfoV, health_summary) | 2U << 24U;

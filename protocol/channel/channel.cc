@@ -20,23 +20,22 @@ constexpr std::size_t kPage = 4096;
 constexpr std::uint64_t kFirstChunk = 256 * 1024;
 constexpr std::chrono::milliseconds kSlotSoon{1};
 
-// A staging area's free slots, one bit each.
-struct StagingControl {
-  alignas(64) std::atomic<std::uint64_t> free;
-  alignas(64) std::atomic<std::uint32_t> wanted;  // The sender waits for a slot.
-  alignas(64) std::atomic<std::uint32_t> pace_chunk_bytes;
-  std::atomic<std::uint32_t> pace_slots;
-};
-
-enum class ChannelState : std::uint32_t { kOpen = 0, kClosed = 1, kLost = 2 };
-
 }  // namespace
 
 // The first pages of the memfd. Indexes are directions: 0 client to proxy, 1 back.
 struct Channel::Header {
+  enum class State : std::uint32_t { kOpen = 0, kClosed = 1, kLost = 2 };
+  // A staging area's free slots, one bit each.
+  struct StagingControl {
+    alignas(64) std::atomic<std::uint64_t> free;
+    alignas(64) std::atomic<std::uint32_t> wanted;  // The sender waits for a slot.
+    alignas(64) std::atomic<std::uint32_t> pace_chunk_bytes;
+    std::atomic<std::uint32_t> pace_slots;
+  };
+
   std::uint64_t magic;
   ChannelLayout layout;
-  alignas(64) std::atomic<ChannelState> state;
+  alignas(64) std::atomic<State> state;
   RingControl rings[2];
   StagingControl staging[2];
   alignas(64) ChannelStatistics statistics;
@@ -97,7 +96,7 @@ Result<UniqueFd> Channel::Create(const ChannelLayout& layout) {
   auto* header = new (mapping.data()) Header{};
   header->magic = kChannelMagic;
   header->layout = layout;
-  for (StagingControl& staging : header->staging) {
+  for (Header::StagingControl& staging : header->staging) {
     staging.free = ~std::uint64_t{0} >> (64 - layout.staging_slots);
     staging.pace_chunk_bytes = Pace{}.chunk_bytes;
     staging.pace_slots = Pace{}.slots;
@@ -188,7 +187,7 @@ bool Channel::TryPost(const FrameHeader& header, Bytes payload) {
 }
 
 std::optional<std::uint32_t> Channel::TryTakeSlot() {
-  StagingControl& staging = header()->staging[side_ == ChannelSide::kClient ? 0 : 1];
+  Header::StagingControl& staging = header()->staging[side_ == ChannelSide::kClient ? 0 : 1];
   // So many are free when no more may be taken.
   const auto kept_free = [&] {
     const std::uint32_t slots = staging.pace_slots.load(std::memory_order_relaxed);
@@ -233,7 +232,7 @@ std::byte* Channel::OutgoingSlot(std::uint32_t slot) const {
 }
 
 void Channel::ReturnSlot(std::uint32_t slot) {
-  StagingControl& staging = header()->staging[side_ == ChannelSide::kClient ? 0 : 1];
+  Header::StagingControl& staging = header()->staging[side_ == ChannelSide::kClient ? 0 : 1];
   staging.free.fetch_or(std::uint64_t{1} << slot);
   // Another thread of this side may wait for it.
   if (staging.wanted.load() != 0 && staging.wanted.exchange(0) != 0) own_->Ring();
@@ -247,21 +246,21 @@ std::byte* Channel::IncomingSlot(std::uint32_t slot) const {
 
 void Channel::ReleaseSlot(std::uint32_t slot) {
   if (slot >= layout_.staging_slots) return;
-  StagingControl& staging = header()->staging[side_ == ChannelSide::kClient ? 1 : 0];
+  Header::StagingControl& staging = header()->staging[side_ == ChannelSide::kClient ? 1 : 0];
   sync_.Release();
   staging.free.fetch_or(std::uint64_t{1} << slot);
   if (staging.wanted.load() != 0 && staging.wanted.exchange(0) != 0) peer_.Ring();
 }
 
 void Channel::SetPace(const Pace& pace) {
-  StagingControl& staging = header()->staging[side_ == ChannelSide::kClient ? 1 : 0];
+  Header::StagingControl& staging = header()->staging[side_ == ChannelSide::kClient ? 1 : 0];
   staging.pace_chunk_bytes.store(pace.chunk_bytes, std::memory_order_relaxed);
   staging.pace_slots.store(std::max(pace.slots, 1U));
   if (staging.wanted.load() != 0 && staging.wanted.exchange(0) != 0) peer_.Ring();
 }
 
 std::uint32_t Channel::MostChunkBytes() const {
-  const StagingControl& staging = header()->staging[side_ == ChannelSide::kClient ? 0 : 1];
+  const Header::StagingControl& staging = header()->staging[side_ == ChannelSide::kClient ? 0 : 1];
   const std::uint64_t bytes = staging.pace_chunk_bytes.load(std::memory_order_relaxed);
   return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
       bytes, std::min<std::uint64_t>(kPage, layout_.staging_bytes), layout_.staging_bytes));
@@ -286,17 +285,18 @@ void Channel::Flush() {
 }
 
 void Channel::Close(bool lost) {
-  ChannelState open = ChannelState::kOpen;
-  header()->state.compare_exchange_strong(open, lost ? ChannelState::kLost : ChannelState::kClosed);
+  Header::State open = Header::State::kOpen;
+  header()->state.compare_exchange_strong(open,
+                                          lost ? Header::State::kLost : Header::State::kClosed);
   own_->Ring();
   peer_.Ring();
 }
 
 bool Channel::closed() const {
-  return header()->state.load(std::memory_order_acquire) != ChannelState::kOpen;
+  return header()->state.load(std::memory_order_acquire) != Header::State::kOpen;
 }
 bool Channel::lost() const {
-  return header()->state.load(std::memory_order_acquire) == ChannelState::kLost;
+  return header()->state.load(std::memory_order_acquire) == Header::State::kLost;
 }
 
 ChannelStatistics& Channel::statistics() const { return header()->statistics; }

@@ -19,9 +19,10 @@ constexpr std::uint64_t kMaxSharedBytes = 227 << 10;
 // Dynamic shared memory begins at a multiple of this at least.
 constexpr std::uint32_t kSharedAlignment = 16;
 
-class Planner {
+class ModulePlanner {
  public:
-  Planner(const ptx::Module& module, const BodySource& bodies) : module_(module), bodies_(bodies) {}
+  ModulePlanner(const ptx::Module& module, const BodySource& bodies)
+      : module_(module), bodies_(bodies) {}
 
   Result<KernelPlan> Plan(std::uint32_t kernel) {
     kernel_name_ = module_.functions[kernel].name;
@@ -190,7 +191,7 @@ class Planner {
 
 Result<KernelPlan> PlanKernel(const ptx::Module& module, std::uint32_t kernel,
                               const BodySource& bodies) {
-  return Planner(module, bodies).Plan(kernel);
+  return ModulePlanner(module, bodies).Plan(kernel);
 }
 
 }  // namespace cuspan::softgpu::analysis

@@ -96,10 +96,11 @@ bool Separate(const Shape& shape, const WarpLayout& layout, Addends* addends) {
 }
 
 // Operand shapes and constants of the instruction being planned.
-class Planner {
+class InstructionPlanner {
  public:
-  Planner(const ptx::Function& function, const ptx::Body& body, const Instruction& instruction,
-          const std::vector<Shape>& registers, const WarpLayout& layout)
+  InstructionPlanner(const ptx::Function& function, const ptx::Body& body,
+                     const Instruction& instruction, const std::vector<Shape>& registers,
+                     const WarpLayout& layout)
       : function_(function), body_(body), i_(instruction), registers_(registers), layout_(layout) {}
 
   InstructionPlan Plan() {
@@ -460,7 +461,7 @@ std::uint64_t LaneBytes(const ptx::Variable& variable) {
 InstructionPlan PlanInstruction(const ptx::Function& function, const ptx::Body& body,
                                 const Instruction& instruction, const std::vector<Shape>& registers,
                                 const WarpLayout& layout) {
-  InstructionPlan plan = Planner(function, body, instruction, registers, layout).Plan();
+  InstructionPlan plan = InstructionPlanner(function, body, instruction, registers, layout).Plan();
   if (layout.row == 1 && plan.result.spread == Spread::kRows) plan.result.spread = Spread::kLanes;
   if (layout.row == 1 && plan.width == Spread::kRows) plan.width = Spread::kLanes;
   // All lanes have their own base: nothing is left of strides.

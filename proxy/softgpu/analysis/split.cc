@@ -18,8 +18,8 @@ using ptx::Operand;
 using ptx::Type;
 
 // Beyond, the tables grow too large.
-constexpr std::size_t kMostBlocks = 3000;
-constexpr std::size_t kMostInstructions = 60000;
+constexpr std::size_t kMostSplitBlocks = 3000;
+constexpr std::size_t kMostSplitInstructions = 60000;
 
 template <typename Visit>
 void VisitRegisters(Operand& operand, Visit visit) {
@@ -33,7 +33,9 @@ class Splitter {
 
   void Run() {
     const std::size_t count = graph_.blocks.size();
-    if (count == 0 || count > kMostBlocks || body_.instructions.size() > kMostInstructions) return;
+    if (count == 0 || count > kMostSplitBlocks ||
+        body_.instructions.size() > kMostSplitInstructions)
+      return;
     FindCandidates();
     if (candidates_.empty()) return;
     FindOrder();

@@ -9,6 +9,7 @@
 #include "proxy/softgpu/driver/errors.h"
 #include "proxy/softgpu/driver/limits.h"
 #include "proxy/softgpu/driver/state.h"
+#include "proxy/softgpu/rt/round_up.h"
 
 namespace cuspan::softgpu {
 namespace {
@@ -20,8 +21,6 @@ constexpr unsigned kKnownFlags = CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_SURFACE_LDS
 constexpr std::size_t kMostTexels = std::size_t{1} << 28;
 // Rows and slices begin where vector instructions like it.
 constexpr std::size_t kRowAlignment = 64;
-
-std::size_t RoundUp(std::size_t value, std::size_t to) { return (value + to - 1) / to * to; }
 
 bool HasUsableSizes(const CUDA_ARRAY3D_DESCRIPTOR& d) {
   const bool layered = (d.Flags & CUDA_ARRAY3D_LAYERED) != 0;

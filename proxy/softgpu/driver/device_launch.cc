@@ -26,7 +26,7 @@ constexpr std::uint32_t kInvalidValue = 1, kMemoryAllocation = 2, kInvalidConfig
                         kMaxDepthExceeded = 65, kInvalidDeviceFunction = 98;
 // Levels of grids below the one that the host launched. (CUDA C++ Programming Guide, "Technical
 // Specifications": maximum nesting depth of dynamic parallelism)
-constexpr int kMostLevels = 24;
+constexpr int kMostLaunchLevels = 24;
 // cudaStreamTailLaunch (cuda_device_runtime_api.h): after the grid and all else that it launched.
 constexpr std::uint64_t kTailLaunch = 3;
 // Launches of one grid that wait: arguments beyond this are refused. Far more than a GPU keeps.
@@ -119,7 +119,7 @@ class Children final : public ChildLaunches {
     Child& child = known.mapped();
     // What is launched at a grid's tail takes its place.
     child.level = stream == kTailLaunch ? level_ : level_ + 1;
-    if (child.level > kMostLevels) {
+    if (child.level > kMostLaunchLevels) {
       arguments_.Free(const_cast<void*>(arguments));
       return error_ = kMaxDepthExceeded;
     }

@@ -8,6 +8,7 @@
 #include "common/log.h"
 #include "proxy/softgpu/driver/context.h"
 #include "proxy/softgpu/driver/limits.h"
+#include "proxy/softgpu/rt/round_up.h"
 
 namespace cuspan::softgpu {
 namespace {
@@ -17,8 +18,6 @@ constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kVariableAlignment = 256;
 // The newest PTX that the compiler is written for: CUDA 13.0's.
 constexpr std::uint32_t kNewestPtx = 90;
-
-std::uint64_t RoundUp(std::uint64_t value, std::uint64_t to) { return (value + to - 1) / to * to; }
 
 // The driver's answer to PTX that can not be loaded or compiled.
 CUresult PtxError(const Status& status) {

@@ -302,7 +302,7 @@ void EmitMin(FunctionEmitter& e) { EmitMinMax(e, false); }
 void EmitMax(FunctionEmitter& e) { EmitMinMax(e, true); }
 
 constexpr std::uint16_t kNumbers = kIntegers | kHalves | kFloats | kPacked;
-constexpr Opcode kOpcodes[] = {
+constexpr Opcode kArithmeticOpcodes[] = {
     {"add", 3, 3, kNumbers | kPackedIntegers, EmitAdd},
     {"sub", 3, 3, kNumbers, EmitSub},
     {"mul", 3, 3, kNumbers, EmitMul},
@@ -318,6 +318,6 @@ constexpr Opcode kOpcodes[] = {
 
 }  // namespace
 
-std::span<const Opcode> ArithmeticOpcodes() { return kOpcodes; }
+std::span<const Opcode> ArithmeticOpcodes() { return kArithmeticOpcodes; }
 
 }  // namespace cuspan::softgpu::emit

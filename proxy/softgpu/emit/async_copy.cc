@@ -19,7 +19,6 @@ using ptx::Operand;
 using ptx::Space;
 using ptx::Type;
 
-constexpr std::uint64_t kBarrierBytes = 8;
 constexpr std::uint64_t kTensorMapBytes = 128;
 
 // Lets the runtime say which thread it was called by.
@@ -348,13 +347,13 @@ void EmitCp(FunctionEmitter& e) {
   }
 }
 
-constexpr Opcode kOpcodes[] = {
+constexpr Opcode kAsyncCopyOpcodes[] = {
     {"cp", 0, 6, kNoType | kIntegers | kFloats | kHalves, EmitCp},
     {"tensormap", 2, 3, kNoType | kIntegers, EmitTensormap},
 };
 
 }  // namespace
 
-std::span<const Opcode> AsyncCopyOpcodes() { return kOpcodes; }
+std::span<const Opcode> AsyncCopyOpcodes() { return kAsyncCopyOpcodes; }
 
 }  // namespace cuspan::softgpu::emit

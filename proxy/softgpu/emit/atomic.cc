@@ -135,7 +135,7 @@ void EmitFence(FunctionEmitter& e) {
 }
 
 constexpr std::uint16_t kUpdatable = kIntegers | kFloats | kHalves | kPacked;
-constexpr Opcode kOpcodes[] = {
+constexpr Opcode kAtomicOpcodes[] = {
     {"atom", 3, 4, kUpdatable, EmitAtom},
     {"red", 2, 2, kUpdatable, EmitRed},
     {"membar", 0, 0, kNoType, EmitFence},
@@ -144,6 +144,6 @@ constexpr Opcode kOpcodes[] = {
 
 }  // namespace
 
-std::span<const Opcode> AtomicOpcodes() { return kOpcodes; }
+std::span<const Opcode> AtomicOpcodes() { return kAtomicOpcodes; }
 
 }  // namespace cuspan::softgpu::emit

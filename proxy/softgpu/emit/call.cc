@@ -330,10 +330,10 @@ void EmitCall(FunctionEmitter& e) {
   }
 }
 
-constexpr Opcode kOpcodes[] = {{"call", 1, 4, kNoType, EmitCall}};
+constexpr Opcode kCallOpcodes[] = {{"call", 1, 4, kNoType, EmitCall}};
 
 }  // namespace
 
-std::span<const Opcode> CallOpcodes() { return kOpcodes; }
+std::span<const Opcode> CallOpcodes() { return kCallOpcodes; }
 
 }  // namespace cuspan::softgpu::emit

@@ -266,7 +266,7 @@ void EmitNanosleep(FunctionEmitter& e) {
   e.CallRuntime("cuspan_rt_yield", e.b.getVoidTy(), {e.ContextPointer()});
 }
 
-constexpr Opcode kOpcodes[] = {
+constexpr Opcode kCollectiveOpcodes[] = {
     {"bar", 0, 4, kNoType | kPredicates | kIntegers, EmitBar},
     {"barrier", 0, 4, kNoType | kPredicates | kIntegers, EmitBar},
     {"shfl", 4, 5, kWords, EmitShfl},
@@ -280,6 +280,6 @@ constexpr Opcode kOpcodes[] = {
 
 }  // namespace
 
-std::span<const Opcode> CollectiveOpcodes() { return kOpcodes; }
+std::span<const Opcode> CollectiveOpcodes() { return kCollectiveOpcodes; }
 
 }  // namespace cuspan::softgpu::emit

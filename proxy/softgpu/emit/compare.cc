@@ -235,7 +235,7 @@ void EmitSlct(FunctionEmitter& e) {
 }
 
 constexpr std::uint16_t kComparable = kIntegers | kHalves | kFloats | kPacked;
-constexpr Opcode kOpcodes[] = {
+constexpr Opcode kCompareOpcodes[] = {
     {"setp", 3, 4, kComparable, EmitSetp},
     {"set", 3, 4, kIntegers | kHalves | kSingle | kPacked, EmitSet},
     {"selp", 4, 4, kIntegers | kFloats | kHalves | kPacked, EmitSelp},
@@ -244,6 +244,6 @@ constexpr Opcode kOpcodes[] = {
 
 }  // namespace
 
-std::span<const Opcode> CompareOpcodes() { return kOpcodes; }
+std::span<const Opcode> CompareOpcodes() { return kCompareOpcodes; }
 
 }  // namespace cuspan::softgpu::emit

@@ -7,8 +7,6 @@ namespace {
 using ptx::Operand;
 using ptx::Type;
 
-constexpr std::uint32_t kLaunchFailed = 719;  // CUDA_ERROR_LAUNCH_FAILED (cuda.h)
-
 void EmitBra(FunctionEmitter& e) {
   e.Take("uni");
   if (e.operand(0).kind != Operand::Kind::kLabel) {
@@ -67,7 +65,7 @@ void EmitNothing(FunctionEmitter& e) {
   for (auto modifier : e.instruction().modifiers) e.Take(modifier);
 }
 
-constexpr Opcode kOpcodes[] = {
+constexpr Opcode kControlOpcodes[] = {
     {"bra", 1, 1, kNoType, EmitBra},           {"brx", 2, 2, kNoType, EmitBrx},
     {"ret", 0, 0, kNoType, EmitRet},           {"exit", 0, 0, kNoType, EmitExit},
     {"trap", 0, 0, kNoType, EmitTrap},         {"brkpt", 0, 0, kNoType, EmitTrap},
@@ -77,6 +75,6 @@ constexpr Opcode kOpcodes[] = {
 
 }  // namespace
 
-std::span<const Opcode> ControlOpcodes() { return kOpcodes; }
+std::span<const Opcode> ControlOpcodes() { return kControlOpcodes; }
 
 }  // namespace cuspan::softgpu::emit

@@ -340,12 +340,12 @@ void EmitCvt(FunctionEmitter& e) {
   }
 }
 
-constexpr Opcode kOpcodes[] = {
+constexpr Opcode kConvertOpcodes[] = {
     {"cvt", 2, 4, kAnyType & ~(kNoType | kPredicates | kWide | kPackedIntegers), EmitCvt},
 };
 
 }  // namespace
 
-std::span<const Opcode> ConvertOpcodes() { return kOpcodes; }
+std::span<const Opcode> ConvertOpcodes() { return kConvertOpcodes; }
 
 }  // namespace cuspan::softgpu::emit

@@ -405,7 +405,7 @@ void EmitTestp(FunctionEmitter& e) {
   e.Write(result, Type::kPred);
 }
 
-constexpr Opcode kOpcodes[] = {
+constexpr Opcode kFloatOpcodes[] = {
     {"sin", 2, 2, kSingle, EmitSin},
     {"cos", 2, 2, kSingle, EmitCos},
     {"ex2", 2, 2, kSingle | kHalves | kPacked, EmitEx2},
@@ -420,6 +420,6 @@ constexpr Opcode kOpcodes[] = {
 
 }  // namespace
 
-std::span<const Opcode> FloatOpcodes() { return kOpcodes; }
+std::span<const Opcode> FloatOpcodes() { return kFloatOpcodes; }
 
 }  // namespace cuspan::softgpu::emit

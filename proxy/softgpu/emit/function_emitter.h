@@ -28,6 +28,8 @@
 
 namespace cuspan::softgpu::emit {
 
+inline constexpr std::uint32_t kLaunchFailed = 719;  // CUDA_ERROR_LAUNCH_FAILED (cuda.h)
+
 enum class Rounding : std::uint8_t { kNearest, kZero, kDown, kUp };
 
 // What the address of a scalar or vector access of so many bytes must be a multiple of: its size

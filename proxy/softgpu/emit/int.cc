@@ -362,7 +362,7 @@ void EmitSad(FunctionEmitter& e) {
   e.Write(e.b.CreateAdd(difference, e.Read(3, e.type())), e.type());
 }
 
-constexpr Opcode kOpcodes[] = {
+constexpr Opcode kIntegerOpcodes[] = {
     {"and", 3, 3, kIntegers | kPredicates, EmitAnd},
     {"or", 3, 3, kIntegers | kPredicates, EmitOr},
     {"xor", 3, 3, kIntegers | kPredicates, EmitXor},
@@ -398,6 +398,6 @@ void WriteAddWithCarryOut(FunctionEmitter& e) {
 void WriteSubWithCarryOut(FunctionEmitter& e) { WriteDifference(e, false); }
 void WriteMadWithCarryOut(FunctionEmitter& e) { WriteMadCarry(e, false); }
 
-std::span<const Opcode> IntegerOpcodes() { return kOpcodes; }
+std::span<const Opcode> IntegerOpcodes() { return kIntegerOpcodes; }
 
 }  // namespace cuspan::softgpu::emit

@@ -67,11 +67,11 @@ bool TakeShape(FunctionEmitter& e, MatrixOperation* op) {
   return false;
 }
 
-struct Shape {
+struct TileShape {
   unsigned m, n, k;
 };
-bool IsOneOf(const MatrixOperation& op, std::initializer_list<Shape> shapes) {
-  for (const Shape& shape : shapes)
+bool IsOneOf(const MatrixOperation& op, std::initializer_list<TileShape> shapes) {
+  for (const TileShape& shape : shapes)
     if (shape.m == op.m && shape.n == op.n && shape.k == op.k) return true;
   return false;
 }
@@ -532,7 +532,7 @@ void EmitMovmatrix(FunctionEmitter& e) {
   words.End();
 }
 
-constexpr Opcode kOpcodes[] = {
+constexpr Opcode kMatrixOpcodes[] = {
     {"mma", 4, 4, kAnyType, EmitMma},
     {"wmma", 2, 4, kAnyType, EmitWmma},
     {"ldmatrix", 2, 2, kAnyType, EmitLdmatrix},
@@ -542,6 +542,6 @@ constexpr Opcode kOpcodes[] = {
 
 }  // namespace
 
-std::span<const Opcode> MatrixOpcodes() { return kOpcodes; }
+std::span<const Opcode> MatrixOpcodes() { return kMatrixOpcodes; }
 
 }  // namespace cuspan::softgpu::emit

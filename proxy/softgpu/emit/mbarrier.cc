@@ -9,8 +9,6 @@ using llvm::Value;
 using ptx::Space;
 using ptx::Type;
 
-constexpr std::uint64_t kBarrierBytes = 8;
-
 // The barrier object at operand `i`, wherever its address says.
 Value* BarrierAt(FunctionEmitter& e, std::size_t i, Space space) {
   return e.Address(e.operand(i), space, kBarrierBytes);
@@ -90,7 +88,7 @@ void EmitGetctarank(FunctionEmitter& e) {
   e.Write(e.ConstInt(32, 0), Type::kU32);
 }
 
-constexpr Opcode kOpcodes[] = {
+constexpr Opcode kMbarrierOpcodes[] = {
     {"mapa", 3, 3, kIntegers, EmitMapa},
     {"getctarank", 2, 2, kIntegers, EmitGetctarank},
     {"mbarrier", 1, 4, kIntegers, EmitMbarrier},
@@ -98,6 +96,6 @@ constexpr Opcode kOpcodes[] = {
 
 }  // namespace
 
-std::span<const Opcode> MbarrierOpcodes() { return kOpcodes; }
+std::span<const Opcode> MbarrierOpcodes() { return kMbarrierOpcodes; }
 
 }  // namespace cuspan::softgpu::emit

@@ -294,7 +294,7 @@ void EmitCreatepolicy(FunctionEmitter& e) {
 }
 
 constexpr std::uint16_t kStorable = kBytes | kIntegers | kWide | kFloats | kHalves | kPacked;
-constexpr Opcode kOpcodes[] = {
+constexpr Opcode kMemoryOpcodes[] = {
     {"ld", 2, 2, kStorable, EmitLd},
     {"ldu", 2, 2, kStorable, EmitLd},
     {"st", 2, 2, kStorable, EmitSt},
@@ -310,6 +310,6 @@ constexpr Opcode kOpcodes[] = {
 
 }  // namespace
 
-std::span<const Opcode> MemoryOpcodes() { return kOpcodes; }
+std::span<const Opcode> MemoryOpcodes() { return kMemoryOpcodes; }
 
 }  // namespace cuspan::softgpu::emit

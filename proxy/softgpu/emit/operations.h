@@ -6,6 +6,9 @@
 
 namespace cuspan::softgpu::emit {
 
+// A barrier object in memory. (PTX ISA, "mbarrier")
+inline constexpr std::uint64_t kBarrierBytes = 8;
+
 // --- Integers (int.cc)
 
 // Logical or arithmetic shifts by any amount: beyond the width gives 0, or the sign.

@@ -319,7 +319,7 @@ void EmitSured(FunctionEmitter& e) {
   words.End();
 }
 
-constexpr Opcode kOpcodes[] = {
+constexpr Opcode kTextureOpcodes[] = {
     {"tex", 2, 6, kFloats | kIntegers, EmitTex},
     {"tld4", 2, 4, kFloats | kIntegers, EmitTld4},
     {"txq", 2, 3, kIntegers, EmitQuery},
@@ -331,6 +331,6 @@ constexpr Opcode kOpcodes[] = {
 
 }  // namespace
 
-std::span<const Opcode> TextureOpcodes() { return kOpcodes; }
+std::span<const Opcode> TextureOpcodes() { return kTextureOpcodes; }
 
 }  // namespace cuspan::softgpu::emit

@@ -106,7 +106,7 @@ void EmitVideo(FunctionEmitter& e) {
   EmitLanewise(e, lanes, operation);
 }
 
-constexpr Opcode kOpcodes[] = {
+constexpr Opcode kVideoOpcodes[] = {
     {"dp4a", 4, 4, kWords, EmitDp4a},
     {"dp2a", 4, 4, kWords, EmitDp2a},
     {"vadd2", 4, 4, kWords, EmitVideo<2, Lanewise::kAdd>},
@@ -125,6 +125,6 @@ constexpr Opcode kOpcodes[] = {
 
 }  // namespace
 
-std::span<const Opcode> VideoOpcodes() { return kOpcodes; }
+std::span<const Opcode> VideoOpcodes() { return kVideoOpcodes; }
 
 }  // namespace cuspan::softgpu::emit

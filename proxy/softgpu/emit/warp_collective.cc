@@ -12,8 +12,6 @@ using llvm::Value;
 using ptx::Operand;
 using ptx::Type;
 
-constexpr std::uint32_t kLaunchFailed = 719;  // CUDA_ERROR_LAUNCH_FAILED (cuda.h)
-
 // The member mask: one for all lanes, or one for each.
 struct Members {
   Value* word = nullptr;   // i32, when it is one.

@@ -20,7 +20,6 @@ using ptx::Operand;
 
 // So many places to go on are tested one by one behind a branch; more share a chain.
 constexpr std::size_t kOwnChecks = 6;
-constexpr std::uint32_t kLaunchFailed = 719;  // CUDA_ERROR_LAUNCH_FAILED (cuda.h)
 
 }  // namespace
 

@@ -11,6 +11,11 @@ struct HelperSymbol {
   void* address;
 };
 
+template <typename Function>
+void* AddressOf(Function* function) {
+  return reinterpret_cast<void*>(function);
+}
+
 // cuspan_math_…: directed roundings, PTX's approximations, formats of 8 bits;
 // and the C library's functions that LLVM calls by itself. Pure.
 std::span<const HelperSymbol> MathHelpers();

@@ -130,11 +130,6 @@ float DecodeByte(std::uint32_t bits) {
                            std::max(exponent, 1) - format.bias - format.mantissa_bits);
 }
 
-template <typename Function>
-constexpr void* AddressOf(Function* function) {
-  return reinterpret_cast<void*>(function);
-}
-
 #define CUSPAN_MATH_MODES(name, function, type, suffix)                               \
   {"cuspan_math_" name "_rz_" suffix, AddressOf(&function<type, Mode::kZero>)},       \
       {"cuspan_math_" name "_rm_" suffix, AddressOf(&function<type, Mode::kDown>)}, { \
@@ -143,7 +138,7 @@ constexpr void* AddressOf(Function* function) {
 #define CUSPAN_MATH_TYPES(name, function) \
   CUSPAN_MATH_MODES(name, function, float, "f32"), CUSPAN_MATH_MODES(name, function, double, "f64")
 
-const HelperSymbol kSymbols[] = {
+const HelperSymbol kMathSymbols[] = {
     CUSPAN_MATH_TYPES("add", Add),
     CUSPAN_MATH_TYPES("mul", Mul),
     CUSPAN_MATH_TYPES("div", Div),
@@ -184,6 +179,6 @@ const HelperSymbol kSymbols[] = {
 
 }  // namespace
 
-std::span<const HelperSymbol> MathHelpers() { return kSymbols; }
+std::span<const HelperSymbol> MathHelpers() { return kMathSymbols; }
 
 }  // namespace cuspan::softgpu

@@ -95,12 +95,7 @@ std::uint32_t TestParity(void* memory, std::uint32_t parity) {
 }
 std::uint32_t PendingCount(std::uint64_t state) { return Barrier::Pending(state); }
 
-template <typename Function>
-void* AddressOf(Function* function) {
-  return reinterpret_cast<void*>(function);
-}
-
-const HelperSymbol kSymbols[] = {
+const HelperSymbol kMbarrierSymbols[] = {
     {"cuspan_mbarrier_init", AddressOf(&Init)},
     {"cuspan_mbarrier_arrive", AddressOf(&Arrive)},
     {"cuspan_mbarrier_arrive_drop", AddressOf(&ArriveDrop)},
@@ -114,6 +109,6 @@ const HelperSymbol kSymbols[] = {
 
 }  // namespace
 
-std::span<const HelperSymbol> MbarrierHelpers() { return kSymbols; }
+std::span<const HelperSymbol> MbarrierHelpers() { return kMbarrierSymbols; }
 
 }  // namespace cuspan::softgpu

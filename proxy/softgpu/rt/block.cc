@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/status.h"
+#include "proxy/softgpu/rt/round_up.h"
 #include "proxy/softgpu/rt/sanitizer.h"
 
 namespace cuspan::softgpu {
@@ -15,7 +16,7 @@ constinit thread_local Block* t_running_block = nullptr;
 
 namespace {
 
-constexpr std::size_t kPage = 4096;
+constexpr std::size_t kGuardBytes = 4096;  // A page behind shared memory.
 // So many threads before its turn the memory of a thread is asked for, and its stack later.
 constexpr std::uint32_t kAhead = 5, kStackAhead = 2;
 
@@ -23,14 +24,10 @@ constexpr std::uint32_t LanesBelow(std::uint32_t count) {
   return count >= 32 ? ~0u : (1u << count) - 1;
 }
 
-constexpr std::size_t RoundUp(std::size_t value, std::size_t to) {
-  return (value + to - 1) / to * to;
-}
-
 }  // namespace
 
 Block::~Block() {
-  if (shared_mapping_ != nullptr) munmap(shared_mapping_, shared_capacity_ + kPage);
+  if (shared_mapping_ != nullptr) munmap(shared_mapping_, shared_capacity_ + kGuardBytes);
 }
 
 bool Block::Start(Worker& worker, const Launch& launch, std::uint64_t index) {
@@ -125,16 +122,16 @@ bool Block::PrepareShared() {
       std::size_t{launch_->static_shared_bytes} + launch_->dynamic_shared_bytes;
   const std::size_t needed = RoundUp(std::max<std::size_t>(bytes, 1), kSharedAlignment);
   if (needed > shared_capacity_) {
-    if (shared_mapping_ != nullptr) munmap(shared_mapping_, shared_capacity_ + kPage);
+    if (shared_mapping_ != nullptr) munmap(shared_mapping_, shared_capacity_ + kGuardBytes);
     shared_mapping_ = nullptr;
     shared_capacity_ = 0;
     const std::size_t capacity = RoundUp(needed, 64 * 1024);
-    void* mapping = mmap(nullptr, capacity + kPage, PROT_READ | PROT_WRITE,
+    void* mapping = mmap(nullptr, capacity + kGuardBytes, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapping == MAP_FAILED) return false;
     shared_mapping_ = static_cast<std::uint8_t*>(mapping);
     shared_capacity_ = capacity;
-    mprotect(shared_mapping_ + capacity, kPage, PROT_NONE);
+    mprotect(shared_mapping_ + capacity, kGuardBytes, PROT_NONE);
   }
   shared_ = shared_mapping_ + shared_capacity_ - needed;
   return true;

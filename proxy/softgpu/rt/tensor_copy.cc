@@ -8,7 +8,7 @@
 namespace cuspan::softgpu {
 namespace {
 
-constexpr unsigned kChunk = 16;               // Bytes: what a swizzle moves.
+constexpr unsigned kSwizzleUnit = 16;         // Bytes: what a swizzle moves.
 constexpr std::uintptr_t kSharedStart = 128;  // What the box in shared memory is aligned to.
 
 // A box that is copied row by row: a row is what is side by side in the innermost dimension.
@@ -38,7 +38,7 @@ class BoxCopy {
       inside = inside && at[i] >= 0 && at[i] <= map_.last[i];
       address += static_cast<std::uint64_t>(at[i]) * map_.strides[i - 1];
     }
-    for (unsigned offset = 0; offset < row_bytes_; offset += kChunk)
+    for (unsigned offset = 0; offset < row_bytes_; offset += kSwizzleUnit)
       Chunk(Swizzled(row + offset), inside, address, at[0] + offset / element_bytes_);
   }
 
@@ -49,13 +49,13 @@ class BoxCopy {
   // The bits of the address above 128 bytes choose between the chunks of the span.
   std::uint8_t* Swizzled(std::uintptr_t address) const {
     if (const unsigned span = SwizzleSpan(map_); span != 0)
-      address ^= address >> 3 & (span - kChunk);
+      address ^= address >> 3 & (span - kSwizzleUnit);
     return reinterpret_cast<std::uint8_t*>(address);
   }
 
   // 16 bytes in shared memory, and those of the tensor's row at `address` from element `first` on.
   void Chunk(std::uint8_t* shared, bool inside, std::uint64_t address, std::int64_t first) const {
-    const std::int64_t count = kChunk / element_bytes_;
+    const std::int64_t count = kSwizzleUnit / element_bytes_;
     const std::int64_t end =
         inside ? std::min<std::int64_t>(count, std::int64_t{map_.last[0]} + 1 - first) : 0;
     const std::int64_t begin = std::min(std::max<std::int64_t>(-first, 0), count);
@@ -85,7 +85,7 @@ class BoxCopy {
   // Zeros, or the NaN that has all bits but the sign.
   void Fill(std::uint8_t* chunk) const {
     const bool zeros = map_.fill == CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE;
-    for (unsigned i = 0; i < kChunk; ++i)
+    for (unsigned i = 0; i < kSwizzleUnit; ++i)
       chunk[i] = zeros ? 0 : i % element_bytes_ == element_bytes_ - 1 ? 0x7f : 0xff;
   }
 

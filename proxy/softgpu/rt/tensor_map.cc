@@ -6,7 +6,7 @@
 namespace cuspan::softgpu {
 namespace {
 
-constexpr unsigned kChunk = 16;  // Bytes: rows in shared memory consist of such.
+constexpr unsigned kRowUnit = 16;  // Bytes: rows in shared memory consist of such.
 constexpr unsigned kMostBox = 256, kMostPixels = 1024, kMostStep = 8;
 
 // The numbers that tensormap.replace gives to types. (PTX ISA, "tensormap.replace")
@@ -77,9 +77,9 @@ const char* TensorMap::Problem() const {
   if (fill > CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA ||
       (fill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE && !IsFloat(static_cast<Element>(element))))
     return "what fills the outside does not fit the type of the elements";
-  if (address % kChunk != 0) return "the tensor's address is no multiple of 16";
+  if (address % kRowUnit != 0) return "the tensor's address is no multiple of 16";
   for (unsigned i = 1; i < rank; ++i) {
-    if (strides[i - 1] % kChunk != 0) return "a stride is no multiple of 16";
+    if (strides[i - 1] % kRowUnit != 0) return "a stride is no multiple of 16";
     if (steps[i] == 0 || steps[i] > kMostStep) return "an element stride is not 1 to 8";
   }
   for (unsigned i = 0; i < (im2col != 0 ? 2U : rank); ++i) {
@@ -93,7 +93,7 @@ const char* TensorMap::Problem() const {
       if (std::int64_t{last[i + 1]} + upper[i] < lower[i]) return "the box of pixels is empty";
   }
   const unsigned row = box[0] * BytesOf(static_cast<Element>(element));
-  if (row % kChunk != 0) return "the rows of the box are no multiple of 16 bytes";
+  if (row % kRowUnit != 0) return "the rows of the box are no multiple of 16 bytes";
   if (const unsigned span = SwizzleSpan(*this); span != 0 && row > span)
     return "the rows of the box are longer than the swizzle";
   return nullptr;

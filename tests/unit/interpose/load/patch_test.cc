@@ -169,28 +169,28 @@ TEST_F(Patching, PutsTheCodeBackWhereTheSystemRefuses) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
-Placement Place(const std::string& code, std::uint64_t size) {
+Placement PlaceIn(const std::string& code, std::uint64_t size) {
   return PlaceJump({reinterpret_cast<const std::uint8_t*>(code.data()), code.size()}, size);
 }
 
 const std::string kMark = "\xf3\x0f\x1e\xfa";
 
 TEST(PlaceJump, GoesToTheStartOrBehindTheMark) {
-  EXPECT_TRUE(Place(std::string(32, '\x55'), 32).fits);
-  EXPECT_EQ(Place(std::string(32, '\x55'), 32).at, 0u);
-  EXPECT_TRUE(Place(kMark + std::string(32, '\x55'), 36).fits);
-  EXPECT_EQ(Place(kMark + std::string(32, '\x55'), 36).at, 4u);
-  EXPECT_EQ(Place(kMark + std::string(12, '\x55'), 16).at, 0u);  // Too short for both.
-  EXPECT_TRUE(Place(kMark + std::string(12, '\x55'), 16).fits);
+  EXPECT_TRUE(PlaceIn(std::string(32, '\x55'), 32).fits);
+  EXPECT_EQ(PlaceIn(std::string(32, '\x55'), 32).at, 0u);
+  EXPECT_TRUE(PlaceIn(kMark + std::string(32, '\x55'), 36).fits);
+  EXPECT_EQ(PlaceIn(kMark + std::string(32, '\x55'), 36).at, 4u);
+  EXPECT_EQ(PlaceIn(kMark + std::string(12, '\x55'), 16).at, 0u);  // Too short for both.
+  EXPECT_TRUE(PlaceIn(kMark + std::string(12, '\x55'), 16).fits);
 }
 
 TEST(PlaceJump, UsesPaddingAndNothingElse) {
-  EXPECT_TRUE(Place(std::string(10, '\x55') + std::string(6, '\x90'), 10).fits);
-  EXPECT_FALSE(Place(std::string(16, '\x55'), 10).fits);
-  EXPECT_FALSE(Place(std::string(13, '\x55'), 13).fits);
-  EXPECT_TRUE(Place(std::string(14, '\x55'), 0).fits);
-  EXPECT_FALSE(Place("", 0).fits);
-  EXPECT_FALSE(Place("", 100).fits);
+  EXPECT_TRUE(PlaceIn(std::string(10, '\x55') + std::string(6, '\x90'), 10).fits);
+  EXPECT_FALSE(PlaceIn(std::string(16, '\x55'), 10).fits);
+  EXPECT_FALSE(PlaceIn(std::string(13, '\x55'), 13).fits);
+  EXPECT_TRUE(PlaceIn(std::string(14, '\x55'), 0).fits);
+  EXPECT_FALSE(PlaceIn("", 0).fits);
+  EXPECT_FALSE(PlaceIn("", 100).fits);
 }
 
 bool Padding(const std::string& code, std::size_t length) {

@@ -13,14 +13,14 @@
 namespace cuspan::load {
 namespace {
 
-TargetList targets;
+TargetList symbol_targets;
 
 Search Find(const std::string& path, bool is_program = true,
             const ExportTable& exports = kSmallTable) {
   const std::vector<std::uint8_t> file = ReadFile(path);
   ElfImage image;
   EXPECT_EQ(image.Parse(View(file)), ElfImage::Verdict::kUsable) << path;
-  Search search = FindStaticCudart(image, exports, is_program, &targets);
+  Search search = FindStaticCudart(image, exports, is_program, &symbol_targets);
   return search;
 }
 
@@ -30,15 +30,15 @@ TEST_P(StaticCudart, IsFound) {
   ASSERT_EQ(Find(std::string(PROGRAMS "/") + GetParam()).finding, Finding::kFound);
   std::set<std::string> names;
   std::uint64_t last = 0;
-  for (std::size_t i = 0; i < targets.count; ++i) {
-    const Target& target = targets.targets[i];
+  for (std::size_t i = 0; i < symbol_targets.count; ++i) {
+    const Target& target = symbol_targets.targets[i];
     names.insert(kSmallExports[target.export_index].name);
     EXPECT_GT(target.address, last);
     EXPECT_GE(target.limit, target.address + kJumpSize) << kSmallExports[target.export_index].name;
     last = target.address;
   }
   EXPECT_EQ(names.size(), std::size(kSmallExports));
-  EXPECT_EQ(targets.count, std::size(kSmallExports));
+  EXPECT_EQ(symbol_targets.count, std::size(kSmallExports));
 }
 
 INSTANTIATE_TEST_SUITE_P(Programs, StaticCudart,
@@ -79,23 +79,23 @@ TEST(StaticCudartSearch, FindsWhatALibraryExports) {
   ElfImage image;
   ASSERT_EQ(image.Parse(View(file)), ElfImage::Verdict::kUsable);
   EXPECT_STREQ(image.SharedName(), "libcudart.so.13");
-  ASSERT_EQ(FindExported(image, RuntimeExports(), &targets).finding, Finding::kFound);
+  ASSERT_EQ(FindExported(image, RuntimeExports(), &symbol_targets).finding, Finding::kFound);
   const SymbolTable symbols = image.Symbols(SHT_DYNSYM);
   std::size_t exported = 0;
   for (std::size_t i = 0; i < symbols.count(); ++i) {
     const Elf64_Sym symbol = symbols.Get(i);
     exported += symbol.st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol.st_info) == STT_FUNC;
   }
-  EXPECT_EQ(targets.count, exported);
-  for (std::size_t i = 0; i < targets.count; ++i) {
-    const Target& target = targets.targets[i];
+  EXPECT_EQ(symbol_targets.count, exported);
+  for (std::size_t i = 0; i < symbol_targets.count; ++i) {
+    const Target& target = symbol_targets.targets[i];
     EXPECT_TRUE(symbols.Defines(RuntimeExports().entries[target.export_index].name));
     EXPECT_GE(target.limit, target.address + kJumpSize);
   }
   const std::vector<std::uint8_t> other = ReadFile(PROGRAMS "/libvadd_shared.so");
   ASSERT_EQ(image.Parse(View(other)), ElfImage::Verdict::kUsable);
   EXPECT_STREQ(image.SharedName(), "");
-  EXPECT_EQ(FindExported(image, RuntimeExports(), &targets).finding, Finding::kNone);
+  EXPECT_EQ(FindExported(image, RuntimeExports(), &symbol_targets).finding, Finding::kNone);
 }
 
 TEST(StaticCudartSearch, RefusesTwoFunctionsInOneBody) {

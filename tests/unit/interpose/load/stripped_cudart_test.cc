@@ -15,7 +15,7 @@
 namespace cuspan::load {
 namespace {
 
-TargetList targets;
+TargetList code_targets;
 
 const char* NameOf(const Target& target) {
   return RuntimeExports().entries[target.export_index].name;
@@ -26,9 +26,9 @@ std::vector<Target> BySymbols(const std::string& path) {
   const std::vector<std::uint8_t> file = ReadFile(path);
   ElfImage image;
   EXPECT_EQ(image.Parse(View(file)), ElfImage::Verdict::kUsable) << path;
-  EXPECT_EQ(FindStaticCudart(image, RuntimeExports(), true, &targets).finding, Finding::kFound)
+  EXPECT_EQ(FindStaticCudart(image, RuntimeExports(), true, &code_targets).finding, Finding::kFound)
       << path;
-  std::vector<Target> found(targets.targets, targets.targets + targets.count);
+  std::vector<Target> found(code_targets.targets, code_targets.targets + code_targets.count);
   // A function that does nothing, and can not be told from others.
   std::erase_if(found, [](const Target& target) {
     return std::string_view(NameOf(target)) == "__cudaGetProcAddress";
@@ -39,9 +39,9 @@ std::vector<Target> BySymbols(const std::string& path) {
 std::vector<Target> ByCode(const std::vector<std::uint8_t>& file) {
   ElfImage image;
   EXPECT_EQ(image.Parse(View(file)), ElfImage::Verdict::kUsable);
-  const bool found = FindStrippedCudart(image, RuntimeExports(), &targets);
-  EXPECT_EQ(found, targets.count != 0);
-  return {targets.targets, targets.targets + targets.count};
+  const bool found = FindStrippedCudart(image, RuntimeExports(), &code_targets);
+  EXPECT_EQ(found, code_targets.count != 0);
+  return {code_targets.targets, code_targets.targets + code_targets.count};
 }
 
 void ExpectSame(const std::vector<Target>& found, const std::vector<Target>& expected) {

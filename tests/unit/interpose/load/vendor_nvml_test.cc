@@ -8,7 +8,7 @@
 namespace cuspan::load {
 namespace {
 
-constexpr std::size_t kRoom = 64;
+constexpr std::size_t kRoomForNvml = 64;
 
 void Count() {}
 void Init() {}
@@ -35,8 +35,8 @@ TEST(VendorNvml, IsToldFromOurs) {
 
 TEST(VendorNvml, FunctionsLeadToOursOrRefuse) {
   const std::vector<std::uint8_t> file = ReadFile(VENDOR_NVML);
-  Entry entries[kRoom];
-  ASSERT_EQ(ListVendorNvml(Parsed(file), kTable, entries, kRoom), 3U);
+  Entry entries[kRoomForNvml];
+  ASSERT_EQ(ListVendorNvml(Parsed(file), kTable, entries, kRoomForNvml), 3U);
   int counts = 0;
   int inits = 0;
   for (std::size_t i = 0; i < 3; ++i) {
@@ -46,7 +46,7 @@ TEST(VendorNvml, FunctionsLeadToOursOrRefuse) {
   EXPECT_EQ(counts, 1);
   EXPECT_EQ(inits, 1);
   // Without a table all refuse: nothing is the library's own.
-  EXPECT_EQ(ListVendorNvml(Parsed(file), {nullptr, 0}, entries, kRoom), 3U);
+  EXPECT_EQ(ListVendorNvml(Parsed(file), {nullptr, 0}, entries, kRoomForNvml), 3U);
 }
 
 }  // namespace

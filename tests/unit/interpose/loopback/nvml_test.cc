@@ -152,7 +152,7 @@ class NvmlTest : public LoopbackTest {
     devices.push_back(devices[kGpu]);
     devices[kPart].mig = true;
     devices[kPart].uuid.fill(0xCD);
-    nvml::Library::Instance().StartWith(
+    nvml::ManagementLibrary::Instance().StartWith(
         std::move(devices), std::make_unique<Observers>(std::move(node), std::move(bell)));
   }
   ~NvmlTest() override {

@@ -10,7 +10,7 @@ namespace cuspan {
 namespace {
 
 constexpr std::size_t kPiece = 2 << 20;
-constexpr std::size_t kWords = kPiece / sizeof(std::uint32_t);
+constexpr std::size_t kWordsOfPiece = kPiece / sizeof(std::uint32_t);
 
 class VirtualMemoryTest : public LoopbackTest {
  protected:
@@ -76,7 +76,7 @@ class VirtualMemoryTest : public LoopbackTest {
 
 TEST_F(VirtualMemoryTest, WorkSpansMappings) {
   const CUdeviceptr address = Pieces(3);
-  const std::size_t words = 3 * kWords;
+  const std::size_t words = 3 * kWordsOfPiece;
   std::vector<std::uint32_t> data = Count(words);
   EXPECT_EQ(cuMemcpyHtoD(address, data.data(), 3 * kPiece), CUDA_SUCCESS);
   EXPECT_CUDA(Add(WordsAt(address), static_cast<std::uint32_t>(words), 1, nullptr));
@@ -84,14 +84,14 @@ TEST_F(VirtualMemoryTest, WorkSpansMappings) {
   EXPECT_EQ(Read(WordsAt(address), words), data);
   // Over one border each: a set, a copy on the device, rows, a few bytes.
   EXPECT_EQ(cuMemsetD32(address + kPiece - 8, 77, 4), CUDA_SUCCESS);
-  EXPECT_CUDA(cudaMemcpy(WordsAt(address) + 2 * kWords - 2, WordsAt(address) + kWords - 2, 16,
-                         cudaMemcpyDeviceToDevice));
-  EXPECT_EQ(Read(WordsAt(address) + 2 * kWords - 2, 4), std::vector<std::uint32_t>(4, 77));
-  EXPECT_CUDA(cudaMemset2D(WordsAt(address) + kWords - 4, 16, 0, 8, 2));
-  EXPECT_EQ(Read(WordsAt(address) + kWords - 4, 6),
+  EXPECT_CUDA(cudaMemcpy(WordsAt(address) + 2 * kWordsOfPiece - 2,
+                         WordsAt(address) + kWordsOfPiece - 2, 16, cudaMemcpyDeviceToDevice));
+  EXPECT_EQ(Read(WordsAt(address) + 2 * kWordsOfPiece - 2, 4), std::vector<std::uint32_t>(4, 77));
+  EXPECT_CUDA(cudaMemset2D(WordsAt(address) + kWordsOfPiece - 4, 16, 0, 8, 2));
+  EXPECT_EQ(Read(WordsAt(address) + kWordsOfPiece - 4, 6),
             (std::vector<std::uint32_t>{0, 0, 77, 77, 0, 0}));
-  EXPECT_CUDA(cudaMemcpy2D(WordsAt(address) + 2 * kWords - 4, 16, WordsAt(address) + kWords - 4, 16,
-                           8, 2, cudaMemcpyDefault));
+  EXPECT_CUDA(cudaMemcpy2D(WordsAt(address) + 2 * kWordsOfPiece - 4, 16,
+                           WordsAt(address) + kWordsOfPiece - 4, 16, 8, 2, cudaMemcpyDefault));
   EXPECT_EQ(cuMemcpyHtoD(address + kPiece, data.data(), 2 * kPiece + 1), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(cuMemUnmap(address, 3 * kPiece), CUDA_SUCCESS);
 }
@@ -101,13 +101,14 @@ TEST_F(VirtualMemoryTest, AnAllocationKeepsItsBytesWhereverItIsMapped) {
   const auto handle = Create();
   EXPECT_EQ(cuMemMap(address, kPiece, 0, handle, 0), CUDA_SUCCESS);
   EXPECT_EQ(Allow(address, kPiece), CUDA_SUCCESS);
-  EXPECT_EQ(cuMemsetD32(address, 5, kWords), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemsetD32(address, 5, kWordsOfPiece), CUDA_SUCCESS);
   EXPECT_EQ(cuMemMap(address + 2 * kPiece, kPiece, 0, handle, 0), CUDA_SUCCESS) << "a second place";
   EXPECT_EQ(cuMemUnmap(address, kPiece), CUDA_SUCCESS);
   EXPECT_EQ(cuMemsetD32(address, 5, 1), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(cuMemsetD32(address + 2 * kPiece, 5, 1), CUDA_ERROR_INVALID_VALUE) << "no access yet";
   EXPECT_EQ(Allow(address + 2 * kPiece, kPiece), CUDA_SUCCESS);
-  EXPECT_EQ(Read(WordsAt(address + 2 * kPiece), kWords), std::vector<std::uint32_t>(kWords, 5));
+  EXPECT_EQ(Read(WordsAt(address + 2 * kPiece), kWordsOfPiece),
+            std::vector<std::uint32_t>(kWordsOfPiece, 5));
   EXPECT_EQ(cuMemRelease(handle), CUDA_SUCCESS);
   EXPECT_EQ(cuMemMap(address, kPiece, 0, handle, 0), CUDA_ERROR_INVALID_VALUE) << "released";
   EXPECT_EQ(Logged("release"), 0U);
@@ -303,7 +304,7 @@ TEST_F(VirtualMemoryTest, UnmappingWaitsForTheDevice) {
   const CUdeviceptr address = Pieces(2);
   const cudaStream_t stream = NewStream();
   Hold(stream);
-  EXPECT_CUDA(Add(WordsAt(address), 2 * kWords, 1, stream));
+  EXPECT_CUDA(Add(WordsAt(address), 2 * kWordsOfPiece, 1, stream));
   ASSERT_TRUE(WaitForWork(stream, "add"));
   std::thread unmapping([&] { EXPECT_EQ(cuMemUnmap(address, 2 * kPiece), CUDA_SUCCESS); });
   ASSERT_TRUE(WaitForWork(stream, "record"));
@@ -326,8 +327,8 @@ TEST_F(VirtualMemoryTest, HandlesAndMappingsOutliveTheContext) {
   const auto another = Create();
   EXPECT_EQ(cuMemMap(address, kPiece, 0, another, 0), CUDA_SUCCESS);
   EXPECT_EQ(Allow(address, kPiece), CUDA_SUCCESS);
-  EXPECT_EQ(cuMemsetD32(address, 9, kWords), CUDA_SUCCESS);
-  EXPECT_EQ(Read(WordsAt(address), kWords), std::vector<std::uint32_t>(kWords, 9));
+  EXPECT_EQ(cuMemsetD32(address, 9, kWordsOfPiece), CUDA_SUCCESS);
+  EXPECT_EQ(Read(WordsAt(address), kWordsOfPiece), std::vector<std::uint32_t>(kWordsOfPiece, 9));
 }
 
 TEST_F(VirtualMemoryTest, PartsOfOneReservationBelongToDifferentDevices) {
@@ -338,7 +339,7 @@ TEST_F(VirtualMemoryTest, PartsOfOneReservationBelongToDifferentDevices) {
     EXPECT_EQ(cuMemMap(piece, kPiece, 0, handle, 0), CUDA_SUCCESS);
     EXPECT_EQ(cuMemRelease(handle), CUDA_SUCCESS);
     EXPECT_EQ(Allow(piece, kPiece, device), CUDA_SUCCESS);
-    EXPECT_EQ(cuMemsetD32(piece, 1 + static_cast<unsigned>(device), kWords), CUDA_SUCCESS);
+    EXPECT_EQ(cuMemsetD32(piece, 1 + static_cast<unsigned>(device), kWordsOfPiece), CUDA_SUCCESS);
     cudaPointerAttributes attributes{};
     EXPECT_CUDA(cudaPointerGetAttributes(&attributes, WordsAt(piece)));
     EXPECT_EQ(attributes.device, device);

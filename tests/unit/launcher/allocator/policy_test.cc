@@ -27,7 +27,7 @@ GpuPool PoolOf(const std::vector<std::uint32_t>& counts) {
   return pool;
 }
 
-GpuRequest Want(std::uint32_t number, Policy policy = Policy::kLocalFirst) {
+GpuRequest WantedGpus(std::uint32_t number, Policy policy = Policy::kLocalFirst) {
   GpuRequest request;
   request.number = number;
   request.policy = policy;
@@ -46,7 +46,7 @@ std::map<std::uint32_t, std::uint32_t> ByHost(const GpuPool& pool,
 
 TEST(LocalFirst, TakesTheOwnHostThenTheFewestOthers) {
   const GpuPool pool = PoolOf({2, 1, 4, 3});
-  GpuRequest request = Want(5);
+  GpuRequest request = WantedGpus(5);
   request.home = 0;
   EXPECT_THAT(Decide(pool, PoolLeases(pool), request).gpus, ElementsAre(0, 1, 7, 8, 9));
   request.number = 2;
@@ -57,27 +57,27 @@ TEST(LocalFirst, TakesHostsThatAreEqualInTheirOrder) {
   GpuPool pool;
   pool.AddHost({{.speed = 9}});
   pool.AddHost({{.speed = 1}});
-  EXPECT_THAT(Decide(pool, PoolLeases(pool), Want(1)).gpus, ElementsAre(0));
+  EXPECT_THAT(Decide(pool, PoolLeases(pool), WantedGpus(1)).gpus, ElementsAre(0));
 }
 
 TEST(Pack, FillsTheFullestHost) {
   const GpuPool pool = PoolOf({4, 4, 4});
   PoolLeases leases(pool);
   leases.held[4] = leases.held[5] = 1;
-  EXPECT_THAT(Decide(pool, leases, Want(2, Policy::kPack)).gpus, ElementsAre(6, 7));
-  EXPECT_THAT(Decide(pool, leases, Want(3, Policy::kPack)).gpus, ElementsAre(0, 1, 2));
+  EXPECT_THAT(Decide(pool, leases, WantedGpus(2, Policy::kPack)).gpus, ElementsAre(6, 7));
+  EXPECT_THAT(Decide(pool, leases, WantedGpus(3, Policy::kPack)).gpus, ElementsAre(0, 1, 2));
 }
 
 TEST(Pack, LeavesTheFasterToThoseWhoNeedThem) {
   GpuPool pool;
   pool.AddHost({{.speed = 9}, {.speed = 1}});
   pool.AddHost({{.speed = 5}, {.speed = 1}});
-  EXPECT_THAT(Decide(pool, PoolLeases(pool), Want(1, Policy::kPack)).gpus, ElementsAre(3));
+  EXPECT_THAT(Decide(pool, PoolLeases(pool), WantedGpus(1, Policy::kPack)).gpus, ElementsAre(3));
 }
 
 TEST(Spread, TakesFromAsManyHostsAsItCan) {
   const GpuPool pool = PoolOf({1, 4, 4});
-  EXPECT_THAT(ByHost(pool, Decide(pool, PoolLeases(pool), Want(5, Policy::kSpread)).gpus),
+  EXPECT_THAT(ByHost(pool, Decide(pool, PoolLeases(pool), WantedGpus(5, Policy::kSpread)).gpus),
               ElementsAre(std::pair(0, 1), std::pair(1, 2), std::pair(2, 2)));
 }
 
@@ -85,7 +85,7 @@ TEST(Fastest, TakesTheFastestThatFit) {
   GpuPool pool;
   pool.AddHost({{.memory_bytes = 10, .speed = 1}, {.memory_bytes = 10, .speed = 8}});
   pool.AddHost({{.memory_bytes = 5, .speed = 9}, {.memory_bytes = 10, .speed = 5}});
-  GpuRequest request = Want(2, Policy::kFastest);
+  GpuRequest request = WantedGpus(2, Policy::kFastest);
   EXPECT_THAT(Decide(pool, PoolLeases(pool), request).gpus, ElementsAre(1, 2));
   request.least_memory_bytes = 10;
   EXPECT_THAT(Decide(pool, PoolLeases(pool), request).gpus, ElementsAre(1, 3));
@@ -96,7 +96,7 @@ TEST(Fastest, TakesTheFastestThatFit) {
 
 TEST(Fastest, PrefersTheOwnHostAmongEquals) {
   const GpuPool pool = PoolOf({1, 1});
-  GpuRequest request = Want(1, Policy::kFastest);
+  GpuRequest request = WantedGpus(1, Policy::kFastest);
   request.home = 1;
   EXPECT_THAT(Decide(pool, PoolLeases(pool), request).gpus, ElementsAre(1));
 }
@@ -110,13 +110,13 @@ TEST(Decide, TellsNotNowFromNever) {
   const GpuPool pool = PoolOf({2, 2});
   PoolLeases leases(pool);
   leases.held[0] = 1;
-  EXPECT_EQ(Decide(pool, leases, Want(3)).verdict, Verdict::kChosen);
-  EXPECT_EQ(Decide(pool, leases, Want(4)).verdict, Verdict::kNotNow);
-  EXPECT_EQ(Decide(pool, leases, Want(5)).verdict, Verdict::kNever);
-  EXPECT_EQ(Decide(pool, leases, Want(0)).verdict, Verdict::kNever);
+  EXPECT_EQ(Decide(pool, leases, WantedGpus(3)).verdict, Verdict::kChosen);
+  EXPECT_EQ(Decide(pool, leases, WantedGpus(4)).verdict, Verdict::kNotNow);
+  EXPECT_EQ(Decide(pool, leases, WantedGpus(5)).verdict, Verdict::kNever);
+  EXPECT_EQ(Decide(pool, leases, WantedGpus(0)).verdict, Verdict::kNever);
   leases.closed[1] = 1;
-  EXPECT_EQ(Decide(pool, leases, Want(2)).verdict, Verdict::kNotNow);
-  EXPECT_EQ(Decide(pool, leases, Want(1)).verdict, Verdict::kChosen);
+  EXPECT_EQ(Decide(pool, leases, WantedGpus(2)).verdict, Verdict::kNotNow);
+  EXPECT_EQ(Decide(pool, leases, WantedGpus(1)).verdict, Verdict::kChosen);
 }
 
 TEST(Decide, AllMeansAllThatThereAre) {
@@ -148,8 +148,8 @@ TEST(Decide, AllFreeMeansAtLeastOne) {
 TEST(Decide, NeverTakesWhatMayNotBeUsed) {
   GpuPool pool;
   pool.AddHost({{.usable = false}, {.usable = true}});
-  EXPECT_THAT(Decide(pool, PoolLeases(pool), Want(1)).gpus, ElementsAre(1));
-  EXPECT_EQ(Decide(pool, PoolLeases(pool), Want(2)).verdict, Verdict::kNever);
+  EXPECT_THAT(Decide(pool, PoolLeases(pool), WantedGpus(1)).gpus, ElementsAre(1));
+  EXPECT_EQ(Decide(pool, PoolLeases(pool), WantedGpus(2)).verdict, Verdict::kNever);
 }
 
 TEST(ParsePolicy, ReadsEveryNameAndNothingElse) {

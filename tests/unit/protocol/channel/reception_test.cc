@@ -18,7 +18,7 @@ namespace {
 using std::chrono::minutes;
 using testing::HasSubstr;
 
-std::string NewAddress() {
+std::string NewReceptionAddress() {
   static int number = 0;
   return Format("cuspan-test-reception-{}-{}", ::getpid(), ++number);
 }
@@ -61,7 +61,7 @@ std::string NumberOf(const Reception::Arrival& arrival) {
 }
 
 TEST(Reception, HandsOutWhoSpeaksWithItsFirstMessage) {
-  const std::string address = NewAddress();
+  const std::string address = NewReceptionAddress();
   Reception reception = Listening(address);
   EXPECT_FALSE(reception.Next());
   ControlSocket client = Connected(address);
@@ -75,7 +75,7 @@ TEST(Reception, HandsOutWhoSpeaksWithItsFirstMessage) {
 }
 
 TEST(Reception, WhoIsSilentDoesNotKeepOthersWaiting) {
-  const std::string address = NewAddress();
+  const std::string address = NewReceptionAddress();
   Reception reception = Listening(address);
   std::vector<ControlSocket> silent;
   for (int i = 0; i < 10; ++i) silent.push_back(Connected(address));
@@ -89,7 +89,7 @@ TEST(Reception, WhoIsSilentDoesNotKeepOthersWaiting) {
 }
 
 TEST(Reception, WhoStaysSilentIsHungUpOn) {
-  const std::string address = NewAddress();
+  const std::string address = NewReceptionAddress();
   Reception reception = Listening(address);
   ControlSocket silent = Connected(address);
   pollfd gone{silent.fd(), POLLIN, 0};
@@ -102,7 +102,7 @@ TEST(Reception, WhoStaysSilentIsHungUpOn) {
 }
 
 TEST(Reception, OfTooManyTheOldestGivesWay) {
-  const std::string address = NewAddress();
+  const std::string address = NewReceptionAddress();
   Reception reception = Listening(address);
   std::vector<ControlSocket> silent;
   for (std::size_t i = 0; i < Reception::kMostUnproven + 3; ++i) {
@@ -117,7 +117,7 @@ TEST(Reception, OfTooManyTheOldestGivesWay) {
 }
 
 TEST(Reception, WhatMakesNoSenseIsToldSo) {
-  const std::string address = NewAddress();
+  const std::string address = NewReceptionAddress();
   Reception reception = Listening(address);
   ControlSocket client = Connected(address);
   const std::vector<char> garbage(4096, 0x5a);
@@ -126,7 +126,7 @@ TEST(Reception, WhatMakesNoSenseIsToldSo) {
 }
 
 TEST(Reception, ARefusalIsRead) {
-  const std::string address = NewAddress();
+  const std::string address = NewReceptionAddress();
   Reception reception = Listening(address);
   ControlSocket client = Connected(address);
   ASSERT_TRUE(client.Send(RunEnd{}).ok());
@@ -146,7 +146,7 @@ int StatusOfChild(const std::function<int()>& body) {
 // In a child, which alone has the limit.
 TEST(Reception, WithoutDescriptorsWhoComesIsToldWhy) {
   const auto body = [] {
-    const std::string address = NewAddress();
+    const std::string address = NewReceptionAddress();
     Reception reception = Listening(address);
     ControlSocket client = Connected(address);
     // All that are left.
@@ -169,7 +169,7 @@ TEST(Reception, WithoutDescriptorsWhoComesIsToldWhy) {
 
 TEST(Reception, AnotherUserIsDroppedAndOthersComeIn) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
-  const std::string address = NewAddress();
+  const std::string address = NewReceptionAddress();
   Reception reception = Listening(address);
   const int status = StatusOfChild([&] {
     if (::setuid(65534) != 0) return 2;

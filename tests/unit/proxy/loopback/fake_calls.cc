@@ -13,8 +13,6 @@
 namespace cuspan::proxy {
 namespace {
 
-constexpr std::chrono::seconds kPatience{20};
-
 // The options of the driver's compiler: it writes the same into both logs, and a number into each
 // option that returns one.
 class FakeJit {

@@ -12,12 +12,6 @@ namespace cuspan::proxy {
 FakeGpu* fake = nullptr;
 thread_local std::uintptr_t current_context = 0;
 
-namespace {
-
-constexpr std::chrono::seconds kPatience{20};
-
-}  // namespace
-
 FakeGpu::FakeGpu()
     : graphs_(
           [this](const char* function) {

@@ -1,11 +1,15 @@
 // What the fake GPU is made of: for its own sources.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 
 #include "tests/unit/proxy/loopback/fake_gpu.h"
 
 namespace cuspan::proxy {
+
+// How long a call waits for what the test is to do.
+inline constexpr std::chrono::seconds kPatience{20};
 
 struct FakeGpu::Context {
   struct Reserved {

@@ -9,7 +9,7 @@ namespace cuspan::proxy {
 namespace {
 
 // For what happens at once unless something is broken.
-constexpr std::chrono::seconds kPatience{30};
+constexpr std::chrono::seconds kServerPatience{30};
 
 template <typename T>
 T Must(Result<T> result) {
@@ -32,7 +32,7 @@ TestClient::~TestClient() {
 }
 
 bool TestClient::Await(const std::function<bool(const Told&)>& done) {
-  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  const auto deadline = std::chrono::steady_clock::now() + kServerPatience;
   std::unique_lock lock(mutex_);
   for (;;) {
     const bool last = channel_.closed() || std::chrono::steady_clock::now() > deadline;
@@ -208,7 +208,7 @@ Status Loopback::End() {
 Status Loopback::AwaitEnd() {
   {
     std::unique_lock lock(mutex_);
-    if (!changed_.wait_for(lock, kPatience, [this] { return end_.has_value(); })) {
+    if (!changed_.wait_for(lock, kServerPatience, [this] { return end_.has_value(); })) {
       ADD_FAILURE() << "the session does not end";
       std::abort();
     }

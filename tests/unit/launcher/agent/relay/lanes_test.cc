@@ -48,8 +48,8 @@ TEST(Ranks, AsManyLanesOnEachHost) {
 constexpr std::uint32_t kLanes = 2;
 constexpr Ranks kRanks{2, kLanes};
 
-struct Agent {
-  Agent(Network& network, std::uint32_t rank) : transport(network.Join(rank, 6)) {
+struct AgentWithLanes {
+  AgentWithLanes(Network& network, std::uint32_t rank) : transport(network.Join(rank, 6)) {
     for (std::uint32_t lane = 0; lane < kLanes; ++lane)
       lanes.emplace_back([&network, number = kRanks.LaneRank(rank, lane)] {
         const std::unique_ptr<Transport> own = network.Join(number, 6);
@@ -64,7 +64,7 @@ struct Agent {
         Relay::Handlers{[](std::uint32_t, const Frame&) {},
                         [](RouteKey, const std::string& reason) { ADD_FAILURE() << reason; }});
   }
-  ~Agent() {
+  ~AgentWithLanes() {
     carrier->End();
     for (std::thread& lane : lanes) lane.join();
   }
@@ -78,7 +78,7 @@ struct Agent {
 
 // A process beside an agent, and the channel to it.
 struct Process {
-  Process(Agent& agent, ChannelSide side, const ChannelLayout& layout) {
+  Process(AgentWithLanes& agent, ChannelSide side, const ChannelLayout& layout) {
     const UniqueFd fd = *Channel::Create(layout);
     const ChannelSide far =
         side == ChannelSide::kClient ? ChannelSide::kProxy : ChannelSide::kClient;
@@ -129,8 +129,8 @@ class LanesTest : public testing::Test {
   }
 
   Network network_;
-  Agent home_{network_, 0};
-  Agent away_{network_, 1};
+  AgentWithLanes home_{network_, 0};
+  AgentWithLanes away_{network_, 1};
 };
 
 TEST_F(LanesTest, MoveTheBytesOfChunksBothWays) {

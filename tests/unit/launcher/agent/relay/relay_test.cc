@@ -14,8 +14,8 @@ using testing::HasSubstr;
 constexpr std::uint64_t kStagingBytes = 8192;
 
 // One agent: its relay, and what it told its handlers.
-struct Agent {
-  Agent(Network& network, std::uint32_t rank, std::uint32_t lanes)
+struct AgentAtWork {
+  AgentAtWork(Network& network, std::uint32_t rank, std::uint32_t lanes)
       : transport(network.Join(rank, 2)),
         bell(*Bell::Create()),
         carrier(*transport, lanes),
@@ -34,7 +34,7 @@ struct Agent {
 
 // A route with the process at each of its ends.
 struct Line {
-  Line(RouteKey key, Agent& home, Agent& away, ChannelLayout layout)
+  Line(RouteKey key, AgentAtWork& home, AgentAtWork& away, ChannelLayout layout)
       : key(key), client_bell(*Bell::Create()), proxy_bell(*Bell::Create()) {
     client = Make(layout, ChannelSide::kClient, client_bell, home, at_home);
     proxy = Make(layout, ChannelSide::kProxy, proxy_bell, away, at_away);
@@ -44,7 +44,7 @@ struct Line {
 
   // This end of a new channel; the agent's end goes to `other`.
   static std::unique_ptr<Channel> Make(const ChannelLayout& layout, ChannelSide side, Bell& bell,
-                                       Agent& agent, std::shared_ptr<Channel>& other) {
+                                       AgentAtWork& agent, std::shared_ptr<Channel>& other) {
     UniqueFd fd = *Channel::Create(layout);
     const ChannelSide far =
         side == ChannelSide::kClient ? ChannelSide::kProxy : ChannelSide::kClient;
@@ -95,8 +95,8 @@ class RelayTest : public testing::TestWithParam<std::uint32_t> {
   }
 
   Network network_;
-  Agent home_{network_, 0, GetParam()};
-  Agent away_{network_, 1, GetParam()};
+  AgentAtWork home_{network_, 0, GetParam()};
+  AgentAtWork away_{network_, 1, GetParam()};
 };
 
 // It would stay ahead of all others for ever.

@@ -15,7 +15,7 @@ using U64 = std::uint64_t;
 using S64 = std::int64_t;
 __extension__ typedef __int128 S128;
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kWideNan = std::numeric_limits<double>::quiet_NaN();
 
 std::vector<Words> IntegerInputs() {
   std::vector<Words> words;
@@ -116,7 +116,7 @@ std::vector<double> Reals() {
                                2147483648.0, -2147483648.0, -2147483649.0, 4294967295.0,
                                4294967296.0, 9.2e18,        9.3e18,        1.8e19,
                                1.9e19,       -1e30,         1e30,          HUGE_VAL,
-                               -HUGE_VAL,    kNan,          1e-40,         -1e-310};
+                               -HUGE_VAL,    kWideNan,      1e-40,         -1e-310};
   std::mt19937_64 random(6);
   for (int i = 0; i < 300; ++i)
     reals.push_back(std::ldexp(static_cast<double>(static_cast<S64>(random())),

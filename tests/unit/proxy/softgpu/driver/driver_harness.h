@@ -19,6 +19,9 @@ namespace cuspan::softgpu {
 #define EXPECT_CUDA(expression) EXPECT_EQ((expression), CUDA_SUCCESS)
 #define ASSERT_CUDA(expression) ASSERT_EQ((expression), CUDA_SUCCESS)
 
+// The end of a child process of a test: with 0 if nothing failed in it.
+[[noreturn]] inline void Finish() { std::exit(testing::Test::HasFailure() ? 1 : 0); }
+
 inline constexpr std::size_t kMiB = std::size_t{1} << 20;
 
 // Two devices of 512 MiB, unless the caller of the test wants others.

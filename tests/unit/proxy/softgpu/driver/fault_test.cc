@@ -51,8 +51,6 @@ struct Session {
 #define CUSPAN_SKIP_UNLESS_SIGNALS_REACH_KERNELS() static_cast<void>(0)
 #endif
 
-[[noreturn]] void Finish() { std::exit(testing::Test::HasFailure() ? 1 : 0); }
-
 // --- Kernels that never end.
 
 void WatchdogEnds(const char* kernel) {

@@ -12,7 +12,7 @@ namespace {
 
 using GraphFaultTest = GraphTest;
 
-[[noreturn]] void Finish() { std::_Exit(testing::Test::HasFailure() ? 1 : 0); }
+[[noreturn]] void FinishAtOnce() { std::_Exit(testing::Test::HasFailure() ? 1 : 0); }
 
 TEST_F(GraphFaultTest, UnknownHandlesAreErrors) {
   CUgraph const no_graph = reinterpret_cast<CUgraph>(0x1234);
@@ -190,7 +190,7 @@ TEST_F(GraphFaultTest, AFaultEndsALoop) {
         AddAppend(graph_, {node}, 1);
         EXPECT_EQ(Run(graph_), CUDA_ERROR_LAUNCH_FAILED);
         EXPECT_EQ(cuGraphDestroy(graph_), CUDA_ERROR_LAUNCH_FAILED);
-        Finish();
+        FinishAtOnce();
       },
       testing::ExitedWithCode(0), "kernel TrapAtZero");
 }
@@ -211,7 +211,7 @@ TEST_F(GraphFaultTest, OtherNumbersThanItsConditionsAreFaultsOfAKernel) {
             EXPECT_CUDA(Launch(GraphKernel("Set"), 1, 1, 0, nullptr, known, 1U));
             EXPECT_EQ(cuCtxSynchronize(), CUDA_ERROR_LAUNCH_FAILED);
           }
-          Finish();
+          FinishAtOnce();
         },
         testing::ExitedWithCode(0), "is not a conditional handle of (the|any) graph")
         << number;

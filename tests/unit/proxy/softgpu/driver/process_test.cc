@@ -12,8 +12,6 @@ namespace cuspan::softgpu {
 namespace {
 
 // Ends a body: its failed expectations are the exit status.
-[[noreturn]] void Finish() { std::exit(testing::Test::HasFailure() ? 1 : 0); }
-
 class ProcessTest : public testing::Test {
  protected:
   ProcessTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }

@@ -6,8 +6,6 @@
 namespace cuspan::ptx_forms {
 namespace {
 
-float FlushIf(bool flush, float x) { return flush ? Flush(x) : x; }
-
 // A function of one f32, with and without .ftz. `flushes_anyway`: subnormal inputs
 // and results may or may not be flushed, so that they are not compared.
 template <typename Function>

@@ -12,10 +12,10 @@ constexpr struct {
   const char* name;
   int fenv;
   Mode mode;
-} kModes[] = {{"rn", FE_TONEAREST, Mode::kNearest},
-              {"rz", FE_TOWARDZERO, Mode::kZero},
-              {"rm", FE_DOWNWARD, Mode::kDown},
-              {"rp", FE_UPWARD, Mode::kUp}};
+} kRoundings[] = {{"rn", FE_TONEAREST, Mode::kNearest},
+                  {"rz", FE_TOWARDZERO, Mode::kZero},
+                  {"rm", FE_DOWNWARD, Mode::kDown},
+                  {"rp", FE_UPWARD, Mode::kUp}};
 
 // Evaluates in a rounding mode. Volatile variables keep the compiler from moving
 // or folding the operation.
@@ -27,9 +27,6 @@ T Rounded(int mode, Operation operation, T a, T b = 0, T c = 0) {
   std::fesetround(FE_TONEAREST);
   return result;
 }
-
-float FlushIf(bool flush, float x) { return flush ? Flush(x) : x; }
-double FlushIf(bool, double x) { return x; }
 
 // What .ftz does to a result.
 template <typename T>
@@ -50,9 +47,9 @@ void AddRoundings(FormList& list, const std::string& name, const std::string& ty
     for (const bool flush : {false, true}) {
       for (const bool saturate : {false, true}) {
         if ((flush && !is_float) || (saturate && (!is_float || !has_saturation))) continue;
-        const std::string text = name + (mode < 0 ? "" : std::string(".") + kModes[mode].name) +
+        const std::string text = name + (mode < 0 ? "" : std::string(".") + kRoundings[mode].name) +
                                  (flush ? ".ftz" : "") + (saturate ? ".sat" : "") + "." + type;
-        const auto rounding = kModes[std::max(mode, 0)];
+        const auto rounding = kRoundings[std::max(mode, 0)];
         const auto compute = [=](T a, T b, T c) {
           a = FlushIf(flush, a);
           b = FlushIf(flush, b);

@@ -18,7 +18,7 @@ template <typename H>
 constexpr std::uint16_t kInfinity = std::is_same_v<H, Half> ? 0x7c00 : 0x7f80;
 
 template <typename H>
-bool IsNan(H x) {
+bool IsHalfNan(H x) {
   return (x.bits & 0x7fff) > kInfinity<H>;
 }
 template <typename H>
@@ -27,7 +27,7 @@ H Nan() {
 }
 
 template <typename H>
-H FlushIf(bool flush, H x) {
+H FlushHalfIf(bool flush, H x) {
   if constexpr (std::is_same_v<H, Half>) {
     return flush ? Flush(x) : x;
   } else {
@@ -40,20 +40,20 @@ H Finish(Wide exact, bool flush, bool saturate, bool relu) {
   H result = Make<H>(exact);
   if (flush && IsFlushed(kHalfFormat, exact, Mode::kNearest)) result.bits &= 0x8000;
   if (saturate) {
-    if (IsNan(result)) return {0};
+    if (IsHalfNan(result)) return {0};
     const double value = ToDouble(result);
     if (!(value > 0)) return {0};
     if (value > 1) return Make<H>(1);
   }
-  if (relu && !IsNan(result) && (result.bits & 0x8000) != 0) return {0};
+  if (relu && !IsHalfNan(result) && (result.bits & 0x8000) != 0) return {0};
   return result;
 }
 
 template <typename H>
-H MinMax(H a, H b, bool is_max, bool nan) {
-  if (IsNan(a) || IsNan(b)) {
-    if (nan || (IsNan(a) && IsNan(b))) return Nan<H>();
-    return IsNan(a) ? b : a;
+H HalfMinMax(H a, H b, bool is_max, bool nan) {
+  if (IsHalfNan(a) || IsHalfNan(b)) {
+    if (nan || (IsHalfNan(a) && IsHalfNan(b))) return Nan<H>();
+    return IsHalfNan(a) ? b : a;
   }
   const double x = ToDouble(a), y = ToDouble(b);
   if (x == y) return ((a.bits & 0x8000) != 0) == is_max ? b : a;
@@ -106,7 +106,7 @@ void AddType(FormList& list, const std::string& type) {
     for (const bool saturate : {false, true}) {
       if (!kHalf && (flush || saturate)) continue;
       const std::string tail = std::string(flush ? ".ftz" : "") + (saturate ? ".sat" : "");
-      const auto wide = [=](H x) { return static_cast<Wide>(ToDouble(FlushIf(flush, x))); };
+      const auto wide = [=](H x) { return static_cast<Wide>(ToDouble(FlushHalfIf(flush, x))); };
       const auto finish = [=](Wide x) { return Finish<H>(x, flush, saturate, false); };
       for (const std::string rounding : {"", ".rn"}) {
         if (!kHalf && rounding.empty()) continue;
@@ -122,21 +122,22 @@ void AddType(FormList& list, const std::string& type) {
     if (!kHalf && flush) continue;
     const std::string ftz = flush ? ".ftz" : "";
     both.Add3("fma.rn" + ftz + ".relu", [=](H a, H b, H c) {
-      const auto wide = [=](H x) { return static_cast<Wide>(ToDouble(FlushIf(flush, x))); };
+      const auto wide = [=](H x) { return static_cast<Wide>(ToDouble(FlushHalfIf(flush, x))); };
       return Finish<H>(AddToOdd(wide(a) * wide(b), wide(c)), flush, false, true);
     });
     for (const bool is_max : {false, true}) {
       for (const bool nan : {false, true}) {
         const std::string name = std::string(is_max ? "max" : "min") + ftz + (nan ? ".NaN" : "");
         both.Add2(name, [=](H a, H b) {
-          return MinMax(FlushIf(flush, a), FlushIf(flush, b), is_max, nan);
+          return HalfMinMax(FlushHalfIf(flush, a), FlushHalfIf(flush, b), is_max, nan);
         });
         both.Add2(name + ".xorsign.abs", [=](H a, H b) {
-          a = FlushIf(flush, a);
-          b = FlushIf(flush, b);
-          const H magnitude = MinMax(H{static_cast<std::uint16_t>(a.bits & 0x7fff)},
-                                     H{static_cast<std::uint16_t>(b.bits & 0x7fff)}, is_max, nan);
-          if (IsNan(magnitude)) return magnitude;
+          a = FlushHalfIf(flush, a);
+          b = FlushHalfIf(flush, b);
+          const H magnitude =
+              HalfMinMax(H{static_cast<std::uint16_t>(a.bits & 0x7fff)},
+                         H{static_cast<std::uint16_t>(b.bits & 0x7fff)}, is_max, nan);
+          if (IsHalfNan(magnitude)) return magnitude;
           return H{
               static_cast<std::uint16_t>((magnitude.bits & 0x7fff) | ((a.bits ^ b.bits) & 0x8000))};
         });
@@ -146,10 +147,12 @@ void AddType(FormList& list, const std::string& type) {
   for (const bool flush : {false, true}) {
     if (flush && !kHalf) continue;
     const std::string ftz = flush ? ".ftz" : "";
-    both.Add1("abs" + ftz,
-              [=](H a) { return H{static_cast<std::uint16_t>(FlushIf(flush, a).bits & 0x7fff)}; });
-    both.Add1("neg" + ftz,
-              [=](H a) { return H{static_cast<std::uint16_t>(FlushIf(flush, a).bits ^ 0x8000)}; });
+    both.Add1("abs" + ftz, [=](H a) {
+      return H{static_cast<std::uint16_t>(FlushHalfIf(flush, a).bits & 0x7fff)};
+    });
+    both.Add1("neg" + ftz, [=](H a) {
+      return H{static_cast<std::uint16_t>(FlushHalfIf(flush, a).bits ^ 0x8000)};
+    });
   }
   // (PTX ISA, "tanh", "ex2": the error bounds of the half-precision forms)
   const Tolerance tanh_bound = {.ulps = 0, .relative = 0, .absolute = kHalf ? 0x1.03p-11 : 0x1p-8};

@@ -14,6 +14,8 @@ enum class Mode : std::uint8_t { kNearest, kZero, kDown, kUp, kNearestAway };
 
 using Wide = __float128;  // 113 digits.
 
+inline constexpr unsigned kLanes = 32;  // Of a warp.
+
 // A binary format: digits with the hidden one, and exponents of normal numbers.
 struct Format {
   int digits;
@@ -144,6 +146,8 @@ inline float Flush(float x) {
 inline Half Flush(Half x) {
   return (x.bits & 0x7c00) == 0 ? Half{static_cast<std::uint16_t>(x.bits & 0x8000)} : x;
 }
+inline float FlushIf(bool flush, float x) { return flush ? Flush(x) : x; }
+inline double FlushIf(bool, double x) { return x; }  // .ftz is for f32 alone.
 template <typename T>
 T Saturated(T x) {
   return !(x > 0) ? T{0} : x > 1 ? T{1} : x;

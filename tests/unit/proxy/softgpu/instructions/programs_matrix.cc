@@ -9,7 +9,6 @@ namespace cuspan::ptx_forms {
 namespace {
 
 using U = std::uint32_t;
-constexpr unsigned kLanes = 32;
 
 struct ElementFormat {
   std::string name;
@@ -116,7 +115,7 @@ std::string StoreWords(unsigned first, std::size_t words, bool wide) {
   return text;
 }
 
-struct Shape {
+struct MatrixShape {
   unsigned m, n, k;
   std::string Name() const {
     return "m" + std::to_string(m) + "n" + std::to_string(n) + "k" + std::to_string(k);
@@ -128,7 +127,7 @@ struct Shape {
 struct Place {
   unsigned row, column;
 };
-Place PlaceInA(const Shape& s, const ElementFormat& f, unsigned lane, unsigned i) {
+Place PlaceInA(const MatrixShape& s, const ElementFormat& f, unsigned lane, unsigned i) {
   const unsigned per = f.bits >= 32 ? 1 : 32 / f.bits;
   const unsigned reg = i / per;
   const unsigned down = s.m / 8;
@@ -140,7 +139,7 @@ Place PlaceInB(const ElementFormat& f, unsigned lane, unsigned i) {
 }
 Place PlaceInC(unsigned lane, unsigned i) { return {lane / 4 + 8 * (i / 2), lane % 4 * 2 + i % 2}; }
 
-void AddMma(const Shape& shape, const ElementFormat& a, const ElementFormat& b,
+void AddMma(const MatrixShape& shape, const ElementFormat& a, const ElementFormat& b,
             const ElementFormat& c, unsigned target, Bits bits = Bits::kNone,
             const std::string& modifier = "") {
   std::uint64_t seed = 11;
@@ -205,7 +204,7 @@ std::vector<U> InMemory(const Matrix& matrix, const ElementFormat& format, bool 
   });
 }
 
-void AddWmma(const Shape& shape, const ElementFormat& a, const ElementFormat& b,
+void AddWmma(const MatrixShape& shape, const ElementFormat& a, const ElementFormat& b,
              const ElementFormat& c, bool a_column, bool b_column, bool d_column, unsigned target,
              Bits bits = Bits::kNone) {
   std::uint64_t seed = 23;
@@ -335,7 +334,7 @@ void AddExchanges() {
 }  // namespace
 
 void AddMatrixPrograms() {
-  for (const Shape shape : {Shape{16, 8, 8}, Shape{16, 8, 16}}) {
+  for (const MatrixShape shape : {MatrixShape{16, 8, 8}, MatrixShape{16, 8, 16}}) {
     AddMma(shape, kF16, kF16, kF32, 80);
     AddMma(shape, kF16, kF16, kF16C, 80);
     AddMma(shape, kBf16, kBf16, kF32, 80);
@@ -344,20 +343,24 @@ void AddMatrixPrograms() {
   AddMma({16, 8, 8}, kTf32, kTf32, kF32, 80);
   AddMma({8, 8, 4}, kF64, kF64, kF64, 80);
   for (const unsigned k : {4U, 8U, 16U}) AddMma({16, 8, k}, kF64, kF64, kF64, 90);
-  for (const Shape shape : {Shape{8, 8, 16}, Shape{16, 8, 16}, Shape{16, 8, 32}}) {
+  for (const MatrixShape shape :
+       {MatrixShape{8, 8, 16}, MatrixShape{16, 8, 16}, MatrixShape{16, 8, 32}}) {
     for (const ElementFormat* a : {&kS8, &kU8})
       for (const ElementFormat* b : {&kS8, &kU8}) AddMma(shape, *a, *b, kS32, 80);
     AddMma(shape, kS8, kS8, kS32, 80, Bits::kNone, ".satfinite");
   }
-  for (const Shape shape : {Shape{8, 8, 32}, Shape{16, 8, 32}, Shape{16, 8, 64}}) {
+  for (const MatrixShape shape :
+       {MatrixShape{8, 8, 32}, MatrixShape{16, 8, 32}, MatrixShape{16, 8, 64}}) {
     AddMma(shape, kS4, kS4, kS32, 80);
     AddMma(shape, kU4, kS4, kS32, 80);
   }
-  for (const Shape shape : {Shape{8, 8, 128}, Shape{16, 8, 128}, Shape{16, 8, 256}})
+  for (const MatrixShape shape :
+       {MatrixShape{8, 8, 128}, MatrixShape{16, 8, 128}, MatrixShape{16, 8, 256}})
     for (const Bits bits : {Bits::kXor, Bits::kAnd}) AddMma(shape, kB1, kB1, kS32, 80, bits);
   for (const ElementFormat* a : {&kE4m3, &kE5m2})
     for (const ElementFormat* b : {&kE4m3, &kE5m2}) AddMma({16, 8, 32}, *a, *b, kF32, 89);
-  for (const Shape shape : {Shape{16, 16, 16}, Shape{8, 32, 16}, Shape{32, 8, 16}}) {
+  for (const MatrixShape shape :
+       {MatrixShape{16, 16, 16}, MatrixShape{8, 32, 16}, MatrixShape{32, 8, 16}}) {
     for (const bool a_column : {false, true})
       for (const bool b_column : {false, true}) {
         AddWmma(shape, kF16, kF16, kF32, a_column, b_column, a_column != b_column, 80);

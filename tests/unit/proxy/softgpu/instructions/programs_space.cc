@@ -17,7 +17,8 @@ struct Space {
 };
 
 template <typename Expected>
-void Add(const std::string& name, const Space& how, const std::string& body, Expected expected) {
+void AddSpaceProgram(const std::string& name, const Space& how, const std::string& body,
+                     Expected expected) {
   Program program;
   program.group = "space";
   program.name = name;
@@ -48,9 +49,9 @@ void AddGeneric() {
   for (const Window& window : kWindows) {
     const std::string at = window.code;
     const auto add = [&](const std::string& name, const std::string& body, auto expected) {
-      Add(name + " of " + window.name, {.shared = 512},
-          at + "st.u32 [%rd4], %me;\n" + body + "st.global.u32 [%out], %r2;",
-          [=](U t, U) { return expected(t); });
+      AddSpaceProgram(name + " of " + window.name, {.shared = 512},
+                      at + "st.u32 [%rd4], %me;\n" + body + "st.global.u32 [%out], %r2;",
+                      [=](U t, U) { return expected(t); });
     };
     const auto same = [](U t) { return t; };
     for (const std::string order : {"", ".weak", ".volatile", ".relaxed.cta", ".relaxed.gpu",
@@ -110,7 +111,8 @@ void AddGeneric() {
     const bool wide = type == "b64";
     const std::string a = wide ? "%rd6" : "%r5", b = wide ? "%rd7" : "%r6",
                       c = wide ? "%rd8" : "%r7";
-    Add("atom.shared.cas." + type, {.shared = 512},
+    AddSpaceProgram(
+        "atom.shared.cas." + type, {.shared = 512},
         "mov.u32 %r0, shared; mad.lo.u32 %r0, %me, 8, %r0; mov." + type + " " + a + ", 5; mov." +
             type + " " + b + ", 66; mov." + type + " " + c + ", 0; st.shared." + type + " [%r0], " +
             c + "; st.shared.u32 [%r0], %me; atom.shared.cas." + type + " " + c + ", [%r0], " + a +
@@ -118,12 +120,12 @@ void AddGeneric() {
         [](U t, U) { return t == 5 ? 66 : t; });
   }
   for (const std::string order : {".volatile", ".relaxed.cta", ".weak"}) {
-    Add("ld" + order + ".shared.u32 and st" + order + ".shared.u32", {.shared = 512},
-        "mov.u32 %r0, shared; mad.lo.u32 %r0, %me, 4, %r0; st" + order +
-            ".shared.u32 [%r0], %me; ld" + order +
-            ".shared.u32 %r1, [%r0]; st.global.u32 [%out], "
-            "%r1;",
-        [](U t, U) { return t; });
+    AddSpaceProgram("ld" + order + ".shared.u32 and st" + order + ".shared.u32", {.shared = 512},
+                    "mov.u32 %r0, shared; mad.lo.u32 %r0, %me, 4, %r0; st" + order +
+                        ".shared.u32 [%r0], %me; ld" + order +
+                        ".shared.u32 %r1, [%r0]; st.global.u32 [%out], "
+                        "%r1;",
+                    [](U t, U) { return t; });
   }
 }
 
@@ -136,12 +138,14 @@ void AddIsspacep() {
       "%r2, %r2, %r4; st.global.u32 [%out], %r2;";
   const U expected[] = {4, 2, 1};
   for (int i = 0; i < 3; ++i)
-    Add(std::string("isspacep of an address in ") + kWindows[i].name, {.shared = 512},
-        kWindows[i].code + test, [&, i](U, U) { return expected[i]; });
-  Add("isspacep of an address in const",
-      {.declarations = ".const .align 8 .u32 constants[2] = {1, 2};\n"},
-      "mov.u64 %rd0, constants; cvta.const.u64 %rd4, %rd0;" + test, [](U, U) { return 8; });
-  Add("isspacep of the ends of a frame", {.words = 1},
+    AddSpaceProgram(std::string("isspacep of an address in ") + kWindows[i].name, {.shared = 512},
+                    kWindows[i].code + test, [&, i](U, U) { return expected[i]; });
+  AddSpaceProgram("isspacep of an address in const",
+                  {.declarations = ".const .align 8 .u32 constants[2] = {1, 2};\n"},
+                  "mov.u64 %rd0, constants; cvta.const.u64 %rd4, %rd0;" + test,
+                  [](U, U) { return 8; });
+  AddSpaceProgram(
+      "isspacep of the ends of a frame", {.words = 1},
       ".local .align 16 .b8 frame[4096]; mov.u64 %rd1, frame; cvta.local.u64 %rd1, %rd1; "
       "isspacep.local %p0, %rd1; add.s64 %rd2, %rd1, 4095; isspacep.local %p1, %rd2; st.u32 "
       "[%rd1], %me; st.u8 [%rd2], %me; ld.u32 %r1, [%rd1]; ld.u8 %r2, [%rd2]; and.pred %p2, %p0, "
@@ -155,19 +159,23 @@ void AddVariables() {
       ".const .align 4 .u32 table[32] = {0, 3, 6, 9, 12, 15, 18, 21, 24, 27, 30, 33, 36, 39, 42, "
       "45, 48, 51, 54, 57, 60, 63, 66, 69, 72, 75, 78, 81, 84, 87, 90, 93};\n";
   const auto tripled = [](U t, U) { return 3 * t; };
-  Add("ld.const.u32", {.declarations = table},
+  AddSpaceProgram(
+      "ld.const.u32", {.declarations = table},
       "mov.u64 %rd0, table; mul.wide.u32 %rd1, %me, 4; add.s64 %rd0, %rd0, %rd1; ld.const.u32 "
       "%r0, [%rd0]; st.global.u32 [%out], %r0;",
       tripled);
-  Add("ld.const.v4.u32 by name", {.declarations = table, .words = 4},
+  AddSpaceProgram(
+      "ld.const.v4.u32 by name", {.declarations = table, .words = 4},
       "ld.const.v4.u32 {%r0, %r1, %r2, %r3}, [table+16]; st.global.v4.u32 [%out], {%r0, %r1, %r2, "
       "%r3};",
       [](U, U i) { return 12 + 3 * i; });
-  Add("cvta.const and ld", {.declarations = table},
+  AddSpaceProgram(
+      "cvta.const and ld", {.declarations = table},
       "mov.u64 %rd0, table; cvta.const.u64 %rd0, %rd0; mul.wide.u32 %rd1, %me, 4; add.s64 %rd0, "
       "%rd0, %rd1; ld.u32 %r0, [%rd0]; st.global.u32 [%out], %r0;",
       tripled);
-  Add("ld.global of variables with initializers",
+  AddSpaceProgram(
+      "ld.global of variables with initializers",
       {.declarations = ".global .align 8 .b8 bytes[8] = {1, 2, 3, 4, 250, 0, 7, 8};\n"
                        ".global .align 4 .f32 one = 0f3F800000;\n"
                        ".global .align 8 .u64 pointer = generic(bytes)+4;\n"
@@ -179,29 +187,34 @@ void AddVariables() {
       [](U, U i) {
         return i == 0 ? 0x04030201U : i == 1 ? 0x3f800000U : i == 2 ? 250U : 0U;
       });
-  Add("st.global and ld.global of a variable of the module",
+  AddSpaceProgram(
+      "st.global and ld.global of a variable of the module",
       {.declarations = ".global .align 4 .b8 scratch[128];\n"},
       "mov.u64 %rd0, scratch; mul.wide.u32 %rd1, %me, 4; add.s64 %rd0, %rd0, %rd1; mul.lo.u32 "
       "%r0, %me, %me; st.global.u32 [%rd0], %r0; ld.global.u32 %r1, [%rd0]; st.global.u32 [%out], "
       "%r1;",
       [](U t, U) { return t * t; });
-  Add("ld.local and st.local at computed places", {},
+  AddSpaceProgram(
+      "ld.local and st.local at computed places", {},
       ".local .align 4 .b8 frame[256]; mov.u64 %rd0, frame; mov.u32 %r0, 0;\n"
       "fill: mul.wide.u32 %rd1, %r0, 4; add.s64 %rd2, %rd0, %rd1; mad.lo.u32 %r1, %r0, 3, %me; "
       "st.local.u32 [%rd2], %r1; add.u32 %r0, %r0, 1; setp.lt.u32 %p0, %r0, 64; @%p0 bra fill;\n"
       "mul.lo.u32 %r2, %me, 2; mul.wide.u32 %rd1, %r2, 4; add.s64 %rd2, %rd0, %rd1; ld.local.u32 "
       "%r3, [%rd2]; st.global.u32 [%out], %r3;",
       [](U t, U) { return 7 * t; });
-  Add("st.local.v4.u32 and ld.local.v2.u64", {.words = 4},
+  AddSpaceProgram(
+      "st.local.v4.u32 and ld.local.v2.u64", {.words = 4},
       ".local .align 16 .b8 frame[32]; mov.u64 %rd0, frame; add.u32 %r1, %me, 1; add.u32 %r2, "
       "%me, 2; add.u32 %r3, %me, 3; st.local.v4.u32 [%rd0+16], {%me, %r1, %r2, %r3}; "
       "ld.local.v2.u64 {%rd1, %rd2}, [%rd0+16]; st.global.v2.u64 [%out], {%rd1, %rd2};",
       [](U t, U i) { return t + i; });
-  Add("ld.param of bytes and halves", {.words = 1},
+  AddSpaceProgram(
+      "ld.param of bytes and halves", {.words = 1},
       "ld.param.u8 %r0, [pin]; ld.param.u16 %r1, [pin]; and.b32 %r1, %r1, 255; sub.u32 %r2, %r0, "
       "%r1; st.global.u32 [%out], %r2;",
       [](U, U) { return 0; });
-  Add("an array of shared memory of its own alignment", {.shared = 64},
+  AddSpaceProgram(
+      "an array of shared memory of its own alignment", {.shared = 64},
       ".shared .align 16 .b8 more[64]; mov.u32 %r0, more; and.b32 %r1, %r0, 15; mov.u32 %r2, "
       "shared; sub.u32 %r3, %r0, %r2; setp.ne.u32 %p0, %r3, 0; selp.u32 %r4, 100, 0, %p0; add.u32 "
       "%r4, %r4, %r1; st.global.u32 [%out], %r4;",

@@ -64,7 +64,7 @@ int Address(CUaddress_mode mode, int i, int size) {
   }
 }
 
-struct Place {
+struct TexelPlace {
   std::vector<float> at;  // Of each dimension, in texels.
   int slice = 0;          // Of layers.
 };
@@ -86,7 +86,7 @@ double TexelAt(const Shape& shape, const Sampler& sampler, const std::vector<int
                  static_cast<unsigned>(at[2]), channel, level);
 }
 
-double Sample(const Shape& shape, const Sampler& sampler, const Place& place, unsigned channel,
+double Sample(const Shape& shape, const Sampler& sampler, const TexelPlace& place, unsigned channel,
               unsigned level = 0) {
   std::vector<int> index;
   if (!sampler.linear) {
@@ -135,8 +135,8 @@ struct Fetch {
 
 // `expected(coordinates, channel)`
 template <typename Expected>
-void Add(const Fetch& fetch, Kind kind, Expected expected,
-         const std::function<float(unsigned, unsigned)>& coordinate) {
+void AddFetchProgram(const Fetch& fetch, Kind kind, Expected expected,
+                     const std::function<float(unsigned, unsigned)>& coordinate) {
   Program program;
   program.group = "texture";
   program.name = fetch.name;
@@ -222,10 +222,10 @@ void AddModes() {
           const Shape shape = g.shape;
           const unsigned dimensions = g.dimensions;
           const float sizes[3] = {8, 8, 4};
-          Add(
+          AddFetchProgram(
               fetch, Kind::kFloat,
               [=](const std::vector<float>& at, unsigned c) {
-                Place place;
+                TexelPlace place;
                 for (unsigned i = 0; i < dimensions; ++i)
                   place.at.push_back(normalised ? at[i] * sizes[i] : at[i]);
                 return Sample(shape, sampler, place, c);
@@ -258,7 +258,7 @@ void AddBordersOfLines() {
       unsigned thread = 0;
       const Sampler sampler = fetch.sampler;
       const Shape shape = fetch.shape;
-      Add(
+      AddFetchProgram(
           fetch, Kind::kFloat,
           [=, &thread](const std::vector<float>& at, unsigned c) {
             const int layer = layers ? static_cast<int>(thread++ / 2 % 4) : 0;
@@ -278,7 +278,7 @@ void AddOthers() {
   fetch.shape = {8, 8};
   fetch.name = "tex.2d.v4.f32.s32";
   fetch.instruction = std::string("tex.2d.v4.f32.s32 ") + kFloatResult + ", [%image, {%r8, %r9}];";
-  Add(
+  AddFetchProgram(
       fetch, Kind::kFloat,
       [=](const std::vector<float>& at, unsigned c) {
         return Sample(fetch.shape, fetch.sampler, {{at[0], at[1]}, 0}, c);
@@ -304,7 +304,7 @@ void AddOthers() {
     const std::string type = is_signed ? "s32" : "u32";
     integers.name = "tex.2d.v4." + type + ".f32 of " + std::to_string(bits) + " bits";
     integers.instruction = "tex.2d.v4." + type + ".f32 " + kWordResult + ", [%image, {%f8, %f9}];";
-    Add(
+    AddFetchProgram(
         integers, Kind::kU32,
         [=](const std::vector<float>& at, unsigned c) {
           return static_cast<double>(stored(at, c));
@@ -319,7 +319,7 @@ void AddOthers() {
         std::string("tex.2d.v4.f32.f32 ") + kFloatResult + ", [%image, {%f8, %f9}];";
     normalised.tolerance = 1e-6;
     const double scale = std::ldexp(1.0, static_cast<int>(bits) - (is_signed ? 1 : 0)) - 1;
-    Add(
+    AddFetchProgram(
         normalised, Kind::kFloat,
         [=](const std::vector<float>& at, unsigned c) {
           return std::max(static_cast<double>(stored(at, c)) / scale, -1.0);
@@ -330,7 +330,7 @@ void AddOthers() {
     srgb.name = "tex.2d.v4.f32.f32 of sRGB";
     srgb.sampler.srgb = true;
     srgb.tolerance = kSrgbTolerance;
-    Add(
+    AddFetchProgram(
         srgb, Kind::kFloat,
         [=](const std::vector<float>& at, unsigned c) {
           const double v = static_cast<double>(stored(at, c)) / 255;
@@ -362,7 +362,7 @@ void AddOthers() {
   halves.format = CU_AD_FORMAT_HALF;
   halves.name = "tex.2d.v4.f32.f32 of f16";
   halves.instruction = std::string("tex.2d.v4.f32.f32 ") + kFloatResult + ", [%image, {%f8, %f9}];";
-  Add(
+  AddFetchProgram(
       halves, Kind::kFloat,
       [=](const std::vector<float>& at, unsigned c) {
         return Sample(fetch.shape, fetch.sampler, {{at[0], at[1]}, 0}, c);
@@ -378,7 +378,7 @@ void AddOthers() {
   planes.name = "tex.a2d.v4.f32.f32";
   planes.instruction =
       std::string("tex.a2d.v4.f32.f32 ") + kFloatResult + ", [%image, {%r10, %f8, %f9, %f9}];";
-  Add(
+  AddFetchProgram(
       planes, Kind::kFloat,
       [=](const std::vector<float>& at, unsigned c) {
         return Sample(planes.shape, planes.sampler,
@@ -390,7 +390,7 @@ void AddOthers() {
   lines.name = "tex.a1d.v4.f32.f32";
   lines.instruction =
       std::string("tex.a1d.v4.f32.f32 ") + kFloatResult + ", [%image, {%r10, %f8}];";
-  Add(
+  AddFetchProgram(
       lines, Kind::kFloat,
       [=](const std::vector<float>& at, unsigned c) {
         return ValueAt(static_cast<unsigned>(at[0]), 0,
@@ -427,7 +427,7 @@ void AddOthers() {
     };
     return static_cast<double>(ValueAt(index(s), index(t), first + face, c, 0));
   };
-  Add(
+  AddFetchProgram(
       cube, Kind::kFloat,
       [=](const std::vector<float>& at, unsigned c) { return on_face(at, c, 0); }, direction);
   Fetch cubes = cube;
@@ -436,7 +436,7 @@ void AddOthers() {
   cubes.instruction = std::string("and.b32 %r20, %me, 1; tex.acube.v4.f32.f32 ") + kFloatResult +
                       ", [%image, {%r20, %f8, %f9, %f10}];";
   unsigned thread = 0;
-  Add(
+  AddFetchProgram(
       cubes, Kind::kFloat,
       [=, &thread](const std::vector<float>& at, unsigned c) {
         return on_face(at, c, (thread++ / 2) % 2 * 6);
@@ -459,7 +459,7 @@ void AddLevels() {
   fetch.name = "tex.level.2d.v4.f32.f32";
   fetch.instruction =
       std::string("tex.level.2d.v4.f32.f32 ") + kFloatResult + ", [%image, {%f8, %f9}], %f10;";
-  Add(
+  AddFetchProgram(
       fetch, Kind::kFloat,
       [=](const std::vector<float>& at, unsigned c) {
         return at_level(at, c, static_cast<unsigned>(at[2]));
@@ -473,7 +473,7 @@ void AddLevels() {
           "ex2.approx.f32 %f20, %f10; mul.f32 %f20, %f20, 0f3E000000; mov.f32 %f21, 0f00000000;"
           "tex.grad.2d.v4.f32.f32 ") +
       kFloatResult + ", [%image, {%f8, %f9}], {%f20, %f21}, {%f21, %f20};";
-  Add(
+  AddFetchProgram(
       grad, Kind::kFloat,
       [=](const std::vector<float>& at, unsigned c) {
         return at_level(at, c, static_cast<unsigned>(at[2]));
@@ -483,7 +483,7 @@ void AddLevels() {
   between.sampler.linear_mipmap = true;
   between.name = "tex.level.2d.v4.f32.f32 between levels";
   between.tolerance = 0.5;
-  Add(
+  AddFetchProgram(
       between, Kind::kFloat,
       [=](const std::vector<float>& at, unsigned c) {
         const auto below = static_cast<unsigned>(std::floor(at[2]));
@@ -507,7 +507,7 @@ void AddGathersAndQueries() {
     const std::string letter(1, "rgba"[component]);
     fetch.name = "tld4." + letter + ".2d.v4.f32.f32";
     fetch.instruction = fetch.name + " " + kFloatResult + ", [%image, {%f8, %f9}];";
-    Add(
+    AddFetchProgram(
         fetch, Kind::kFloat,
         [=](const std::vector<float>& at, unsigned i) {
           static constexpr int kX[] = {0, 1, 1, 0}, kY[] = {1, 1, 0, 0};
@@ -539,7 +539,7 @@ void AddGathersAndQueries() {
     // The vendor's driver finds no such function (CUDA_ERROR_NOT_FOUND) when it loads these two.
     const bool may_be_refused =
         query.name == std::string("array_size") || query.name == std::string("num_mipmap_levels");
-    Add(
+    AddFetchProgram(
         ask, Kind::kU32,
         [=](const std::vector<float>&, unsigned) { return static_cast<double>(value); },
         coordinate);

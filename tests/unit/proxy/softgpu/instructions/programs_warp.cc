@@ -11,8 +11,6 @@ namespace {
 
 using U = std::uint32_t;
 
-constexpr unsigned kLanes = 32;
-
 std::vector<U> RandomWords(std::size_t count, std::uint64_t seed) {
   std::vector<U> words(count);
   for (U& word : words) word = static_cast<U>(Random(seed));
@@ -23,8 +21,9 @@ constexpr const char* kLoadWord =
     "mul.wide.u32 %rd0, %me, 4; add.s64 %rd0, %in, %rd0; ld.global.u32 %r0, [%rd0];\n";
 
 template <typename Expected>
-void Add(const std::string& name, const std::string& body, unsigned words, Expected expected,
-         std::vector<U> input = RandomWords(kLanes, 5), unsigned target = 80) {
+void AddWarpProgram(const std::string& name, const std::string& body, unsigned words,
+                    Expected expected, std::vector<U> input = RandomWords(kLanes, 5),
+                    unsigned target = 80) {
   Program program;
   program.group = "warp";
   program.name = name;
@@ -70,21 +69,22 @@ void AddShuffles() {
       for (const unsigned c : {mode == "up" ? 0U : 31U, mode == "up" ? 0x1800U : 0x181fU}) {
         const std::string name =
             "shfl.sync." + mode + ".b32 " + std::to_string(b) + " " + std::to_string(c);
-        Add(name,
-            "shfl.sync." + mode + ".b32 %r1|%p0, %r0, " + std::to_string(b) + ", " +
-                std::to_string(c) +
-                ", -1; selp.u32 %r2, 1, 0, %p0; st.global.v2.u32 [%out], {%r1, %r2};",
-            2, [=](const std::vector<U>& in, unsigned lane, unsigned i) {
-              const Source from = source(mode, lane, b, c);
-              return i == 0 ? in[from.lane] : U{from.valid};
-            });
+        AddWarpProgram(name,
+                       "shfl.sync." + mode + ".b32 %r1|%p0, %r0, " + std::to_string(b) + ", " +
+                           std::to_string(c) +
+                           ", -1; selp.u32 %r2, 1, 0, %p0; st.global.v2.u32 [%out], {%r1, %r2};",
+                       2, [=](const std::vector<U>& in, unsigned lane, unsigned i) {
+                         const Source from = source(mode, lane, b, c);
+                         return i == 0 ? in[from.lane] : U{from.valid};
+                       });
       }
     }
   }
-  Add("shfl.sync.idx of a lane that varies",
-      "and.b32 %r3, %r0, 31; shfl.sync.idx.b32 %r1, %me, %r3, 31, 0xffffffff;"
-      "st.global.u32 [%out], %r1;",
-      1, [](const std::vector<U>& in, unsigned lane, unsigned) { return in[lane] & 31; });
+  AddWarpProgram("shfl.sync.idx of a lane that varies",
+                 "and.b32 %r3, %r0, 31; shfl.sync.idx.b32 %r1, %me, %r3, 31, 0xffffffff;"
+                 "st.global.u32 [%out], %r1;",
+                 1,
+                 [](const std::vector<U>& in, unsigned lane, unsigned) { return in[lane] & 31; });
 }
 
 U PopulationOf(const std::vector<U>& in, bool (*predicate)(U)) {
@@ -96,10 +96,12 @@ U PopulationOf(const std::vector<U>& in, bool (*predicate)(U)) {
 void AddVotes() {
   const auto odd = [](U x) { return (x & 1) != 0; };
   const std::string predicate = "and.b32 %r1, %r0, 1; setp.ne.u32 %p0, %r1, 0;\n";
-  Add("vote.sync.ballot.b32",
+  AddWarpProgram(
+      "vote.sync.ballot.b32",
       predicate + "vote.sync.ballot.b32 %r2, %p0, -1; st.global.u32 [%out], %r2;", 1,
       [=](const std::vector<U>& in, unsigned, unsigned) { return PopulationOf(in, odd); });
-  Add("vote.sync.ballot.b32 of half a warp",
+  AddWarpProgram(
+      "vote.sync.ballot.b32 of half a warp",
       predicate +
           "setp.lt.u32 %p1, %lan, 16; mov.u32 %r2, 7; @%p1 vote.sync.ballot.b32 %r2, %p0, 0xffff;"
           "st.global.u32 [%out], %r2;",
@@ -109,7 +111,7 @@ void AddVotes() {
   for (const std::string mode : {"all", "any", "uni"}) {
     for (const std::string sign : {"", "!"}) {
       for (const U value : {0U, 1U, 2U}) {  // 2: mixed
-        Add(
+        AddWarpProgram(
             "vote.sync." + mode + ".pred " + sign + std::to_string(value),
             predicate + "vote.sync." + mode + ".pred %p1, " + sign +
                 "%p0, -1; selp.u32 %r2, 1, 0, %p1; st.global.u32 [%out], %r2;",
@@ -123,14 +125,14 @@ void AddVotes() {
       }
     }
   }
-  Add("activemask.b32", "activemask.b32 %r2; st.global.u32 [%out], %r2;", 1,
-      [](const std::vector<U>&, unsigned, unsigned) { return 0xffffffffU; });
+  AddWarpProgram("activemask.b32", "activemask.b32 %r2; st.global.u32 [%out], %r2;", 1,
+                 [](const std::vector<U>&, unsigned, unsigned) { return 0xffffffffU; });
 }
 
 void AddMatches() {
   std::vector<U> few = RandomWords(kLanes, 3);
   for (U& word : few) word &= 3;
-  Add(
+  AddWarpProgram(
       "match.any.sync.b32", "match.any.sync.b32 %r1, %r0, -1; st.global.u32 [%out], %r1;", 1,
       [](const std::vector<U>& in, unsigned lane, unsigned) {
         U mask = 0;
@@ -138,7 +140,7 @@ void AddMatches() {
         return mask;
       },
       few);
-  Add(
+  AddWarpProgram(
       "match.any.sync.b64",
       "cvt.u64.u32 %rd1, %r0; shl.b64 %rd1, %rd1, 33; match.any.sync.b64 %r1, %rd1, -1;"
       "st.global.u32 [%out], %r1;",
@@ -150,7 +152,7 @@ void AddMatches() {
       },
       few);
   for (const bool equal : {true, false}) {
-    Add(
+    AddWarpProgram(
         std::string("match.all.sync.b32 ") + (equal ? "equal" : "not equal"),
         "match.all.sync.b32 %r1|%p0, %r0, -1; selp.u32 %r2, 1, 0, %p0;"
         "st.global.v2.u32 [%out], {%r1, %r2};",
@@ -183,7 +185,8 @@ void AddReductions() {
   };
   for (const Operation& operation : kOperations) {
     const auto combine = operation.combine;
-    Add(std::string("redux.sync.") + operation.name,
+    AddWarpProgram(
+        std::string("redux.sync.") + operation.name,
         std::string("redux.sync.") + operation.name + " %r1, %r0, -1; st.global.u32 [%out], %r1;",
         1, [=](const std::vector<U>& in, unsigned, unsigned) {
           U result = in[0];
