@@ -65,8 +65,8 @@ for preset in "${sanitized_presets[@]}"; do
   build_preset "$preset" "${sanitized_targets[@]}"
   test_preset "$preset" "${sanitized_selection[@]}"
 done
-build_preset dev
-test_preset dev
+build_preset ci
+test_preset ci
 
 if ((${#failed_presets[@]} > 0)); then
   echo "run.sh: tests failed, preset and log: ${failed_presets[*]}" >&2

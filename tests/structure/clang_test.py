@@ -7,7 +7,6 @@ the same names in their anonymous namespaces can not be read together; they are 
 Usage: clang_test.py ROOT_OF_THE_REPOSITORY COMPILE_COMMANDS CLANG_TIDY
 """
 import concurrent.futures
-import json
 import os
 import pathlib
 import re
@@ -17,7 +16,7 @@ import sys
 import tempfile
 import unittest
 
-from sources import sources
+from sources import compile_commands, sources
 
 ROOT = pathlib.Path(sys.argv.pop(1)).resolve()
 COMMANDS = pathlib.Path(sys.argv.pop(1))
@@ -150,7 +149,7 @@ class Clang(unittest.TestCase):
     maxDiff = None
 
     def test_sources_pass(self):
-        count, problems = all_problems(ROOT, json.loads(COMMANDS.read_text(encoding="utf-8")))
+        count, problems = all_problems(ROOT, compile_commands(COMMANDS))
         self.assertGreater(count, 200, "the sources were not found")
         self.assertEqual("\n".join(problems), "")
 

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Each header compiles alone, with the flags of a source beside it.
 
-A header that its own source includes before anything else has been compiled alone by the build, which takes
-most of them from this test. Where the build has the headers of other libraries precompiled (CUSPAN_PRECOMPILED),
-that says nothing of these; a build without, such as that of the preset tsan, does.
+A header that its own source includes before anything else is compiled alone by the build of a developer, which takes
+most of them from this test. That of CI compiles sources together: there names_test.py sees what they live on. Where
+the build has the headers of other libraries precompiled (CUSPAN_PRECOMPILED), nothing is seen of these; a build
+without, such as that of the preset tsan, does.
 
 Usage: headers_test.py ROOT_OF_THE_REPOSITORY COMPILE_COMMANDS
 """
 import concurrent.futures
-import json
 import os
 import pathlib
 import re
@@ -18,13 +18,13 @@ import sys
 import tempfile
 import unittest
 
-from sources import LAYERS, sources
+from sources import LAYERS, compile_commands, sources
 
 ROOT = pathlib.Path(sys.argv.pop(1)).resolve()
 COMMANDS = pathlib.Path(sys.argv.pop(1))
 
 
-ENTRIES = json.loads(COMMANDS.read_text(encoding="utf-8"))
+ENTRIES = list(compile_commands(COMMANDS))
 COMPILED = {pathlib.Path(entry["file"]).resolve() for entry in ENTRIES}
 
 

@@ -1,4 +1,5 @@
 """What the structure tests know about the repository's files."""
+import json
 import pathlib
 import re
 
@@ -20,3 +21,15 @@ def includes(path):
     text = path.read_text(encoding="utf-8")
     for match in INCLUDE.finditer(text):
         yield text.count("\n", 0, match.start(2)) + 1, match.group(2), match.group(1) == '"'
+
+
+def compile_commands(path):
+    """The entries of a compile_commands.json. Where sources are compiled together (CMAKE_UNITY_BUILD), each has the
+    command that all have."""
+    for entry in json.loads(pathlib.Path(path).read_text(encoding="utf-8")):
+        source = pathlib.Path(entry["directory"], entry["file"])
+        if source.parent.name != "Unity":
+            yield entry
+            continue
+        for _, included, _ in includes(source):
+            yield {**entry, "file": included, "command": entry["command"].replace(entry["file"], included)}
