@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""What the list of entry points says is supported is what the library does, and what docs/support.md says.
+"""What the list of entry points says is supported is what the library does, what docs/support.md says, and all that
+libraries and frameworks call.
 
 Usage: support_test.py ROOT_OF_THE_REPOSITORY LIBCUSPAN NM
 """
+import csv
 import pathlib
+import re
 import subprocess
 import sys
 import unittest
@@ -16,6 +19,15 @@ import generate_support  # noqa: E402: the same.
 LISTS = [ROOT / "interpose" / path
          for path in ("load/runtime_exports.txt", "driver/driver_exports.txt", "nvml/nvml_exports.txt")]
 
+# The functions that 18 libraries and frameworks name (they import them, look them up, or contain the name), and in
+# which of them each was seen called on a GPU.
+LIBRARY_CALLS = {"driver": LISTS[1], "nvml": LISTS[2]}
+
+
+def base_of(name):
+    """A function's name without what tells its forms apart."""
+    return re.sub(r"(?:_v\d+)?(?:_ptsz|_ptds)?$", "", name)
+
 
 class SupportTest(unittest.TestCase):
     def test_the_library_refuses_what_the_list_says_and_nothing_else(self):
@@ -27,6 +39,20 @@ class SupportTest(unittest.TestCase):
                 self.assertIn(export.name, weak, "the library does not export it")
                 self.assertEqual(weak[export.name], export.note in ("not", "absent"),
                                  "refused by the library" if weak[export.name] else "not refused")
+
+    def test_what_libraries_name_is_there_and_what_they_call_is_supported(self):
+        for face, path in LIBRARY_CALLS.items():
+            notes = {}
+            for export in exports_list.read(path):
+                notes.setdefault(base_of(export.name), []).append(export.note)
+            with open(ROOT / f"tests/structure/library_calls/{face}.csv", encoding="utf-8") as rows:
+                calls = list(csv.DictReader(rows))
+            self.assertGreater(len(calls), 30)
+            for call in calls:
+                with self.subTest(name=call["function"]):
+                    self.assertIn(base_of(call["function"]), notes)
+                    if call["called_in_trace_by"]:
+                        self.assertTrue(any(note not in ("not", "absent") for note in notes[base_of(call["function"])]))
 
     def test_the_document_shows_the_list(self):
         document = (ROOT / "docs/support.md").read_text(encoding="utf-8")
