@@ -30,7 +30,7 @@ using Outcome = NodeLocks::Outcome;
 
 const std::string kHost = "n1";
 
-LeaseTicket TicketOf(std::uint64_t order, const std::string& program = "train") {
+LeaseTicket LockTicket(std::uint64_t order, const std::string& program = "train") {
   LeaseTicket ticket;
   ticket.order = order;
   ticket.run = Format("{:016x}", order + 0xa000);
@@ -55,7 +55,7 @@ class NodeLocksTest : public testing::Test {
   }
   NodeLocks Entered(std::uint64_t order) {
     NodeLocks locks = Open();
-    const Result<Outcome> entered = locks.Enter(TicketOf(order));
+    const Result<Outcome> entered = locks.Enter(LockTicket(order));
     EXPECT_TRUE(entered.ok()) << entered.status().message();
     EXPECT_EQ(*entered, Outcome::kDone);
     return locks;
@@ -118,7 +118,7 @@ TEST_F(NodeLocksTest, ALeaseIsExclusiveAndShown) {
   const NodeView view = Look(second);
   EXPECT_THAT(view.held, ElementsAre("g0"));
   ASSERT_EQ(view.tickets.size(), 1U);
-  EXPECT_EQ(view.tickets[0].run, TicketOf(1).run);
+  EXPECT_EQ(view.tickets[0].run, LockTicket(1).run);
   EXPECT_EQ(view.tickets[0].user, UserName(::geteuid()));
   EXPECT_EQ(view.tickets[0].program, "train");
   EXPECT_FALSE(view.tickets[0].waiting);
@@ -141,7 +141,7 @@ TEST_F(NodeLocksTest, TheEarlierRunIsServedFirst) {
 }
 
 TEST_F(NodeLocksTest, TheOrderIsCompleteByTheRunsNames) {
-  LeaseTicket one = TicketOf(1), other = TicketOf(1);
+  LeaseTicket one = LockTicket(1), other = LockTicket(1);
   other.run = "ffffffffffffffff";
   NodeLocks first = Open(), second = Open();
   ASSERT_TRUE(second.Enter(other).ok());
@@ -167,7 +167,7 @@ TEST_F(NodeLocksTest, HostsOfOneFolderDoNotMeet) {
   EXPECT_EQ(Take(first, {"g0"}), Outcome::kDone);
   Result<NodeLocks> other = NodeLocks::Open("n1-b", folder_, {});
   ASSERT_TRUE(other.ok());
-  ASSERT_TRUE(other->Enter(TicketOf(2)).ok());
+  ASSERT_TRUE(other->Enter(LockTicket(2)).ok());
   EXPECT_EQ(*other->Take({"g0"}), Outcome::kDone);
   EXPECT_THAT(Look(first).tickets, IsEmpty());
 }
@@ -175,12 +175,12 @@ TEST_F(NodeLocksTest, HostsOfOneFolderDoNotMeet) {
 TEST_F(NodeLocksTest, AKilledRunHoldsNothingAndLeavesNothing) {
   const pid_t holder = Holder([&] {
     static NodeLocks locks = Open();
-    return locks.Enter(TicketOf(1)).ok() && Take(locks, {"g0"}) == Outcome::kDone &&
+    return locks.Enter(LockTicket(1)).ok() && Take(locks, {"g0"}) == Outcome::kDone &&
            locks.Settle().ok();
   });
   const pid_t waiter = Holder([&] {
     static NodeLocks locks = Open();
-    return locks.Enter(TicketOf(2)).ok();
+    return locks.Enter(LockTicket(2)).ok();
   });
   {
     NodeLocks locks = Entered(3);
@@ -202,7 +202,7 @@ TEST_F(NodeLocksTest, AGpuIsNotFreeWhileAChildHasItsLock) {
   // As a proxy inherits it from its agent, which is then killed.
   const pid_t agent = Holder([&] {
     static NodeLocks locks = Open();
-    if (!locks.Enter(TicketOf(1)).ok() || Take(locks, {"g0"}) != Outcome::kDone) return false;
+    if (!locks.Enter(LockTicket(1)).ok() || Take(locks, {"g0"}) != Outcome::kDone) return false;
     if (::fork() == 0) {
       ::close(hold[1]);
       char end = 0;
@@ -228,7 +228,7 @@ TEST_F(NodeLocksTest, TheSweeperRemovesWhatAKilledAgentLeaves) {
       if (!started.ok()) return false;
       sweeper.emplace(std::move(*started));
       static NodeLocks locks = Open();
-      if (!locks.Enter(TicketOf(killed ? 2 : 1)).ok() || Take(locks, {"g0"}) != Outcome::kDone)
+      if (!locks.Enter(LockTicket(killed ? 2 : 1)).ok() || Take(locks, {"g0"}) != Outcome::kDone)
         return false;
       if (!killed) sweeper.reset();  // As where all ends in good order, which this does not.
       return true;
@@ -255,7 +255,7 @@ TEST_F(NodeLocksTest, RunsThatRaceNeverHaveOneGpuTogether) {
       Result<NodeLocks> locks = NodeLocks::Open(kHost, folder_, {});
       if (!locks.ok()) ::_exit(1);
       const auto order = static_cast<std::uint64_t>(i * kRounds + round);
-      while (*locks->Enter(TicketOf(order)) == Outcome::kBusy) ::sched_yield();
+      while (*locks->Enter(LockTicket(order)) == Outcome::kBusy) ::sched_yield();
       for (;;) {
         const Result<Outcome> taken = locks->Take({"g0"});
         if (!taken.ok()) ::_exit(2);
@@ -312,7 +312,7 @@ TEST_F(NodeLocksTest, PipesAndFoldersAreRefused) {
   }
   // Where a ticket would be, they are nobody's ticket.
   ASSERT_EQ(::mkfifo(Path(TicketName([] {
-                       LeaseTicket ticket = TicketOf(0);
+                       LeaseTicket ticket = LockTicket(0);
                        ticket.host = kHost;
                        ticket.waiting = true;
                        return ticket;
@@ -336,7 +336,7 @@ TEST_F(NodeLocksTest, TicketsMaySayAnything) {
                                "cuspan 1\nprogram p\nwanted 1\ngpu g0"};
   std::uint64_t order = 100;
   for (const std::string& text : texts) {
-    LeaseTicket ticket = TicketOf(order++);
+    LeaseTicket ticket = LockTicket(order++);
     ticket.host = kHost;
     ticket.waiting = true;
     std::ofstream(Path(TicketName(ticket))) << text;
@@ -367,7 +367,7 @@ TEST_F(NodeLocksTest, AnotherUsersFilesAreUsedAndLeft) {
   if (child == 0) {
     if (::setgid(65534) != 0 || ::setuid(65534) != 0) ::_exit(1);
     Result<NodeLocks> locks = NodeLocks::Open(kHost, folder_, {});
-    if (!locks.ok() || !locks->Enter(TicketOf(1)).ok()) ::_exit(2);
+    if (!locks.ok() || !locks->Enter(LockTicket(1)).ok()) ::_exit(2);
     const Result<Outcome> taken = locks->Take({"g0"});
     if (!taken.ok() || *taken != Outcome::kDone) ::_exit(3);
     NodeView view;
@@ -403,14 +403,14 @@ TEST_F(NodeLocksTest, AFullDiskIsSaidClearly) {
     std::ofstream(Path("fill")) << std::string(4096, 'x');
     Result<NodeLocks> locks = NodeLocks::Open(kHost, folder_, {});
     if (!locks.ok()) ::_exit(1);
-    const Result<Outcome> entered = locks->Enter(TicketOf(1));
+    const Result<Outcome> entered = locks->Enter(LockTicket(1));
     if (entered.ok() || entered.status().code() != StatusCode::kExhausted) ::_exit(2);
     if (entered.status().message().find("no space for GPU locks in " + folder_) ==
         std::string::npos)
       ::_exit(3);
     std::filesystem::remove(Path("fill"));
     if (!Files().empty()) ::_exit(5);
-    const Result<Outcome> again = locks->Enter(TicketOf(1));
+    const Result<Outcome> again = locks->Enter(LockTicket(1));
     ::_exit(again.ok() ? 0 : 4);
   }
   int status = 0;
@@ -425,7 +425,7 @@ TEST_F(NodeLocksTest, TheLogHasEveryEventInOrder) {
   {
     Result<NodeLocks> locks = NodeLocks::Open(kHost, folder_, LeaseLog::FromSettings());
     ASSERT_TRUE(locks.ok());
-    ASSERT_TRUE(locks->Enter(TicketOf(1)).ok());
+    ASSERT_TRUE(locks->Enter(LockTicket(1)).ok());
     EXPECT_EQ(Take(*locks, {"g0", "g1"}), Outcome::kDone);
     ASSERT_TRUE(locks->Settle().ok());
   }
@@ -437,7 +437,7 @@ TEST_F(NodeLocksTest, TheLogHasEveryEventInOrder) {
     const std::size_t gpu = rest.find(" gpu=");
     events.push_back(event + rest.substr(gpu, rest.find(' ', gpu + 1) - gpu));
     EXPECT_THAT(rest, HasSubstr(" host=n1 "));
-    EXPECT_THAT(rest, HasSubstr(Format(" order=0000000000000001 run={} user={}", TicketOf(1).run,
+    EXPECT_THAT(rest, HasSubstr(Format(" order=0000000000000001 run={} user={}", LockTicket(1).run,
                                        UserName(::geteuid()))));
   }
   EXPECT_THAT(events, ElementsAre("arrive gpu=-", "grant gpu=g0", "grant gpu=g1", "leave gpu=-",
@@ -445,7 +445,7 @@ TEST_F(NodeLocksTest, TheLogHasEveryEventInOrder) {
 }
 
 TEST(TicketName, SaysTheOrderAndTheRun) {
-  LeaseTicket ticket = TicketOf(0x1234);
+  LeaseTicket ticket = LockTicket(0x1234);
   ticket.host = "a-b.c";
   ticket.waiting = true;
   const std::string name = TicketName(ticket);
@@ -460,7 +460,7 @@ TEST(TicketName, SaysTheOrderAndTheRun) {
 }
 
 TEST(TicketText, ComesBackAsItWas) {
-  LeaseTicket ticket = TicketOf(1, "a b");
+  LeaseTicket ticket = LockTicket(1, "a b");
   ticket.wanted = 3;
   ticket.gpus = {"g0", "0123-4"};
   LeaseTicket read;
