@@ -70,8 +70,8 @@ class AddressSpace {
   bool RunsOver(const void* pointer, std::uint64_t bytes);
   // The link of the device that a pointer points into; null for host memory.
   std::shared_ptr<Link> LinkOf(const void* pointer);
-  // Both sides of a copy, as LinkOf. Memory of the shared region counts as the other side's
-  // device's where that reaches it: it needs no help to copy.
+  // Both sides of a copy, as LinkOf. Memory of the shared region, and what the program mapped,
+  // counts as the other side's where that has it: it needs no help to copy.
   CopyEnds EndsOf(const void* destination, const void* source);
   // The device that copies between two by itself, in the order of `target`: that one's, if it is
   // one of them. Null when neither has the other's memory.

@@ -331,6 +331,29 @@ TEST_F(VirtualMemoryTest, HandlesAndMappingsOutliveTheContext) {
   EXPECT_EQ(Read(WordsAt(address), kWordsOfPiece), std::vector<std::uint32_t>(kWordsOfPiece, 9));
 }
 
+// Contexts share what is mapped: the one that has the other side of a copy, too, needs no help.
+TEST_F(VirtualMemoryTest, ACopyIsMadeByTheContextThatHasBothSides) {
+  const CUdeviceptr address = Pieces(1);
+  CUcontext other = nullptr;
+  ASSERT_EQ(cuCtxCreate(&other, nullptr, 0, 0), CUDA_SUCCESS);
+  CUdeviceptr theirs = 0;
+  ASSERT_EQ(cuMemAlloc(&theirs, kPiece), CUDA_SUCCESS);
+  CUcontext popped = nullptr;
+  ASSERT_EQ(cuCtxPopCurrent(&popped), CUDA_SUCCESS);
+  const auto link = session().addresses().LinkOf(WordsAt(theirs));
+  // The proxies of these tests do not reach each other; as if they had.
+  link->memory().AddMapped({address, kPiece}, true);
+  link->memory().SetMappedAccess(address, true);
+  for (const bool to_mapped : {true, false}) {
+    const CopyEnds ends = session().addresses().EndsOf(WordsAt(to_mapped ? address : theirs),
+                                                       WordsAt(to_mapped ? theirs : address));
+    EXPECT_EQ(ends.to, link);
+    EXPECT_EQ(ends.from, link);
+  }
+  link->memory().RemoveMapped(address);
+  EXPECT_EQ(cuCtxDestroy(other), CUDA_SUCCESS);
+}
+
 TEST_F(VirtualMemoryTest, PartsOfOneReservationBelongToDifferentDevices) {
   const CUdeviceptr address = Reserve(2 * kPiece);
   for (const int device : {0, 1}) {
