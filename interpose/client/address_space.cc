@@ -162,6 +162,14 @@ PointerKind AddressSpace::ClassifyShared(const void* pointer) {
           range->bytes};
 }
 
+// Mappings outlive contexts.
+PointerKind AddressSpace::ClassifyMapped(const void* pointer) {
+  std::uint64_t base = 0;
+  const auto allocation = parts_.mapped->At(AddressOf(pointer), &base);
+  if (!allocation) return {PointerKind::kUnknownHost};
+  return {PointerKind::kDevice, allocation->device, base, allocation->bytes};
+}
+
 PointerKind AddressSpace::Classify(const void* pointer) {
   if (parts_.region->Contains(AddressOf(pointer))) return ClassifyShared(pointer);
   const auto describe = [&](const std::shared_ptr<Link>& link) {
@@ -176,6 +184,7 @@ PointerKind AddressSpace::Classify(const void* pointer) {
   if (const PointerKind kind = VisitDeviceOf(AddressOf(pointer), describe);
       kind.kind == PointerKind::kDevice)
     return kind;
+  if (MayReserve(AddressOf(pointer), 1)) return ClassifyMapped(pointer);
   if (const auto host = parts_.host->Find(pointer, 1))
     return {PointerKind::kPinnedHost, host->device};
   return {PointerKind::kUnknownHost};

@@ -17,6 +17,7 @@
 #include "interpose/client/peer_memory.h"
 #include "interpose/client/pools.h"
 #include "interpose/client/stream_target.h"
+#include "interpose/client/virtual_memory.h"
 
 namespace cuspan {
 
@@ -42,6 +43,7 @@ struct AddressSpaceParts {
   PeerMemory* peers;
   IpcMemory* ipc;
   Pools* pools;
+  VirtualMemory* mapped;
 };
 
 // Any thread, but not the receiver's. Results are the driver's.
@@ -85,6 +87,7 @@ class AddressSpace {
   CUresult FreeManaged(std::uint64_t address);
   CUresult FreeOnDevice(Link& link, std::uint64_t address);
   PointerKind ClassifyShared(const void* pointer);
+  PointerKind ClassifyMapped(const void* pointer);
   // use(const std::shared_ptr<Link>&) → any value, with the device that has this in its own memory,
   // or null; with a lock held.
   template <typename Use>

@@ -393,10 +393,11 @@ CUresult VirtualMemory::GetAccess(std::uint64_t address, int device, CUmemAccess
   return CUDA_SUCCESS;
 }
 
-std::optional<AllocationFacts> VirtualMemory::At(std::uint64_t address) {
+std::optional<AllocationFacts> VirtualMemory::At(std::uint64_t address, std::uint64_t* base) {
   const MutexLock lock(mutex_);
   const auto mapped = FindMapped(address);
   if (mapped == mapped_.end()) return std::nullopt;
+  if (base != nullptr) *base = mapped->first;
   return mapped->second.allocation->facts;
 }
 

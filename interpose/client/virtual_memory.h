@@ -77,8 +77,8 @@ class VirtualMemory final : public ContextTable {
   CUresult SetAccess(std::uint64_t address, std::uint64_t bytes, int device,
                      CUmemAccess_flags flags);
   CUresult GetAccess(std::uint64_t address, int device, CUmemAccess_flags* flags);
-  // What is mapped at an address.
-  std::optional<AllocationFacts> At(std::uint64_t address);
+  // What is mapped at an address, and where the mapping begins.
+  std::optional<AllocationFacts> At(std::uint64_t address, std::uint64_t* base = nullptr);
   // The reservation that holds it.
   std::optional<BlockAllocator::Range> Reservation(std::uint64_t address);
 

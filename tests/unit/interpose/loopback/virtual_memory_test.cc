@@ -155,6 +155,9 @@ TEST_F(VirtualMemoryTest, PointersTellWhatTheyPointTo) {
   EXPECT_EQ(base, address);
   EXPECT_EQ(cuPointerGetAttribute(&bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE, inside), CUDA_SUCCESS);
   EXPECT_EQ(bytes, 2 * kPiece);
+  CUcontext context = reinterpret_cast<CUcontext>(1);
+  EXPECT_EQ(cuPointerGetAttribute(&context, CU_POINTER_ATTRIBUTE_CONTEXT, inside), CUDA_SUCCESS);
+  EXPECT_EQ(context, nullptr) << "it belongs to its device";
   unsigned char capable = 1;
   EXPECT_EQ(
       cuPointerGetAttribute(&capable, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, inside),
@@ -318,6 +321,14 @@ TEST_F(VirtualMemoryTest, HandlesAndMappingsOutliveTheContext) {
   const CUdeviceptr address = Pieces(2);
   const auto handle = Create();
   EXPECT_CUDA(cudaDeviceReset());
+  unsigned type = 0;
+  EXPECT_EQ(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address + 4),
+            CUDA_SUCCESS);
+  EXPECT_EQ(type, unsigned{CU_MEMORYTYPE_DEVICE});
+  int device = -1;
+  EXPECT_EQ(cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address + 4),
+            CUDA_SUCCESS);
+  EXPECT_EQ(device, 0);
   CUmemAllocationProp properties{};
   EXPECT_EQ(cuMemGetAllocationPropertiesFromHandle(&properties, handle), CUDA_SUCCESS);
   EXPECT_EQ(cuMemRelease(handle), CUDA_SUCCESS);
