@@ -37,7 +37,8 @@ Error FindByPciBusId(const Session& session, const char* text, int* device) {
   return CUDA_ERROR_INVALID_DEVICE;
 }
 
-Error GetMemoryInfo(Link& link, std::size_t* free, std::size_t* total) {
+Error GetMemoryInfo(Session& session, Link& link, std::size_t* free, std::size_t* total) {
+  session.virtual_memory().EndClosed();
   MemoryInfo::Reply reply;
   CUSPAN_RETURN_IF_FAILED(link.Call(MemoryInfo{}, &reply));
   // What is mapped for this program and not in use is free for it.

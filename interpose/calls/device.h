@@ -17,6 +17,6 @@ Error GetPciBusId(const Session& session, int device, char* text, int length);
 Error FindByPciBusId(const Session& session, const char* text, int* device);
 
 // Bytes of the device; either may be null.
-Error GetMemoryInfo(Link& link, std::size_t* free, std::size_t* total);
+Error GetMemoryInfo(Session& session, Link& link, std::size_t* free, std::size_t* total);
 
 }  // namespace cuspan

@@ -81,9 +81,9 @@ Error CheckOpen(const ContextLinker& linker) CUSPAN_REQUIRES(linker.mutex) {
   return linker.image.empty() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
+// `input` is not empty.
 Error AddInput(const ContextLinker& linker, const LinkerInputData& input, const JitRequest& own)
     CUSPAN_REQUIRES(linker.mutex) {
-  if (input.data == nullptr || input.bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   if (input.bytes > fatbin::kMostModuleBytes) return CUDA_ERROR_INVALID_IMAGE;
   CUSPAN_RETURN_IF_FAILED(CheckOpen(linker));
   CUSPAN_RETURN_IF_FAILED(SendInput(linker, input));
@@ -156,7 +156,9 @@ Error AddFileToLinker(CUlinkState handle, CUjitInputType kind, const char* path,
     CUSPAN_RETURN_IF_FAILED(CheckOpen(linker));  // A complete one does not look for the file.
     std::vector<std::byte> code;
     CUSPAN_RETURN_IF_FAILED(ReadCodeFile(path, &code));
-    return AddInput(linker, {kind, code.data(), code.size() - 1, path}, own.request());
+    const std::size_t bytes = code.size() - 1;  // Without the zero behind it.
+    if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+    return AddInput(linker, {kind, code.data(), bytes, path}, own.request());
   });
 }
 

@@ -144,6 +144,9 @@ Error CheckIm2colWide(const TensorMapIm2colWide& op) {
   return CheckPixels(op.layout, op.channels, corners, 32768);
 }
 
+// Kernels use the memory of a map without naming it in their arguments: what is the program's own
+// has to be the device's, too, from when the map is made.
+
 // Registered memory has another address on the device than in the program.
 std::uint64_t SeenByDevice(Session& session, std::uint64_t address) {
   return session.region()
@@ -170,6 +173,7 @@ Error CheckAndEncode(Session& session, Link& link, Op& op, CUtensorMap* map, Che
   if (!IsMap(map)) return CUDA_ERROR_INVALID_VALUE;
   op.layout.address = SeenByDevice(session, op.layout.address);
   CUSPAN_RETURN_IF_FAILED(check(op));
+  CUSPAN_RETURN_IF_FAILED(session.region().Expose(op.layout.address));
   return Encode(link, op, map);
 }
 
@@ -191,6 +195,7 @@ Error ReplaceTensorAddress(Session& session, Link& link, const void* address, CU
   TensorMapAddress op;
   op.address = SeenByDevice(session, NumberOf(address));
   if (!IsMap(map) || op.address % 16 != 0) return CUDA_ERROR_INVALID_VALUE;
+  CUSPAN_RETURN_IF_FAILED(session.region().Expose(op.address));
   std::memcpy(op.map.data(), map->opaque, sizeof map->opaque);
   return Encode(link, op, map);
 }

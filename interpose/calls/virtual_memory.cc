@@ -1,17 +1,18 @@
 #include "interpose/calls/virtual_memory.h"
 
-#include <unistd.h>
+#include <sys/socket.h>
 
 #include <array>
 #include <cerrno>
 #include <cstring>
 
-#include "common/shared_memory.h"
+#include "common/high_fd.h"
 
 namespace cuspan {
 namespace {
 
-// What the file of an exported allocation holds.
+// What an exported allocation's descriptor holds: a connection from which it is never taken. So
+// the exporting process learns when the last copy of the descriptor is closed.
 struct SharedAllocation {
   std::uint64_t magic;
   std::uint32_t agent;    // Of the device, and its number there: processes may count devices
@@ -70,16 +71,21 @@ Error ExportAllocation(Session& session, std::uint64_t handle, int* file) {
                            exported.facts.bytes, exported.number, {}};
   if (exported.exchange.size() >= content.exchange.size()) return CUDA_ERROR_OPERATING_SYSTEM;
   exported.exchange.copy(content.exchange.data(), content.exchange.size() - 1);
-  Result<UniqueFd> made = CreateSharedMemory("cuspan-allocation", sizeof content);
-  if (!made.ok() || ::pwrite(made->get(), &content, sizeof content, 0) != sizeof content)
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
     return CUDA_ERROR_OPERATING_SYSTEM;
-  *file = made->Release();
+  UniqueFd own = MoveHigh(UniqueFd(ends[0]));
+  UniqueFd given(ends[1]);
+  if (::send(own.get(), &content, sizeof content, MSG_NOSIGNAL) != sizeof content)
+    return CUDA_ERROR_OPERATING_SYSTEM;
+  CUSPAN_RETURN_IF_FAILED(session.virtual_memory().KeepFor(handle, std::move(own)));
+  *file = given.Release();
   return CUDA_SUCCESS;
 }
 
 Error ImportAllocation(Session& session, int file, std::uint64_t* handle) {
   SharedAllocation content{};
-  const ssize_t got = ::pread(file, &content, sizeof content, 0);
+  const ssize_t got = ::recv(file, &content, sizeof content, MSG_PEEK | MSG_DONTWAIT);
   if (got < 0 && errno == EBADF) return CUDA_ERROR_UNKNOWN;  // No file at all. Measured natively.
   if (got != sizeof content || content.magic != kAllocationMagic || content.exchange.back() != '\0')
     return CUDA_ERROR_INVALID_VALUE;

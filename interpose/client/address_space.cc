@@ -115,10 +115,15 @@ bool AddressSpace::Holds(const void* pointer, std::uint64_t bytes) {
 
 CopyEnds AddressSpace::EndsOf(const void* destination, const void* source) {
   CopyEnds ends{LinkOf(destination), LinkOf(source)};
-  const auto reaches = [this](const std::shared_ptr<Link>& link, const void* pointer) {
-    return link != nullptr && parts_.region->Reaches(*link, AddressOf(pointer));
-  };
   if (ends.to == ends.from) return ends;
+  // Contexts of a device share what the program maps.
+  const bool one_device =
+      ends.to != nullptr && ends.from != nullptr && ends.to->device() == ends.from->device();
+  const auto reaches = [&](const std::shared_ptr<Link>& link, const void* pointer) {
+    const std::uint64_t address = AddressOf(pointer);
+    if (one_device && MayReserve(address, 1)) return link->memory().Covers(address, 1);
+    return link != nullptr && parts_.region->Reaches(*link, address);
+  };
   if (reaches(ends.from, destination))
     ends.to = ends.from;
   else if (reaches(ends.to, source))
@@ -157,6 +162,14 @@ PointerKind AddressSpace::ClassifyShared(const void* pointer) {
           range->bytes};
 }
 
+// Mappings outlive contexts.
+PointerKind AddressSpace::ClassifyMapped(const void* pointer) {
+  std::uint64_t base = 0;
+  const auto allocation = parts_.mapped->At(AddressOf(pointer), &base);
+  if (!allocation) return {PointerKind::kUnknownHost};
+  return {PointerKind::kDevice, allocation->device, base, allocation->bytes};
+}
+
 PointerKind AddressSpace::Classify(const void* pointer) {
   if (parts_.region->Contains(AddressOf(pointer))) return ClassifyShared(pointer);
   const auto describe = [&](const std::shared_ptr<Link>& link) {
@@ -171,6 +184,7 @@ PointerKind AddressSpace::Classify(const void* pointer) {
   if (const PointerKind kind = VisitDeviceOf(AddressOf(pointer), describe);
       kind.kind == PointerKind::kDevice)
     return kind;
+  if (MayReserve(AddressOf(pointer), 1)) return ClassifyMapped(pointer);
   if (const auto host = parts_.host->Find(pointer, 1))
     return {PointerKind::kPinnedHost, host->device};
   return {PointerKind::kUnknownHost};

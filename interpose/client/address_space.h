@@ -17,6 +17,7 @@
 #include "interpose/client/peer_memory.h"
 #include "interpose/client/pools.h"
 #include "interpose/client/stream_target.h"
+#include "interpose/client/virtual_memory.h"
 
 namespace cuspan {
 
@@ -42,6 +43,7 @@ struct AddressSpaceParts {
   PeerMemory* peers;
   IpcMemory* ipc;
   Pools* pools;
+  VirtualMemory* mapped;
 };
 
 // Any thread, but not the receiver's. Results are the driver's.
@@ -70,8 +72,8 @@ class AddressSpace {
   bool RunsOver(const void* pointer, std::uint64_t bytes);
   // The link of the device that a pointer points into; null for host memory.
   std::shared_ptr<Link> LinkOf(const void* pointer);
-  // Both sides of a copy, as LinkOf. Memory of the shared region counts as the other side's
-  // device's where that reaches it: it needs no help to copy.
+  // Both sides of a copy, as LinkOf. Memory of the shared region, and what the program mapped,
+  // counts as the other side's where that has it: it needs no help to copy.
   CopyEnds EndsOf(const void* destination, const void* source);
   // The device that copies between two by itself, in the order of `target`: that one's, if it is
   // one of them. Null when neither has the other's memory.
@@ -85,6 +87,7 @@ class AddressSpace {
   CUresult FreeManaged(std::uint64_t address);
   CUresult FreeOnDevice(Link& link, std::uint64_t address);
   PointerKind ClassifyShared(const void* pointer);
+  PointerKind ClassifyMapped(const void* pointer);
   // use(const std::shared_ptr<Link>&) → any value, with the device that has this in its own memory,
   // or null; with a lock held.
   template <typename Use>

@@ -1,6 +1,7 @@
 #include "interpose/client/agent_connection.h"
 
 #include <poll.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -8,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <optional>
+#include <set>
 
 #include "common/log.h"
 #include "common/settings.h"
@@ -15,6 +17,13 @@
 
 namespace cuspan {
 namespace {
+
+// All connections of the process. Never destroyed: the program may fork while it exits.
+Mutex connections_mutex;
+std::set<AgentConnection*>& Connections() CUSPAN_REQUIRES(connections_mutex) {
+  static auto* const connections = new std::set<AgentConnection*>;
+  return *connections;
+}
 
 std::optional<Key128> ParseSecret(const char* text) {
   Key128 secret{};
@@ -92,6 +101,31 @@ Result<AgentConnection::Introduced> AgentConnection::Introduce(bool observer) {
   return Introduced{std::unique_ptr<AgentConnection>(new AgentConnection(std::move(*socket))),
                     std::move(*bell), static_cast<CUresult>(welcome->result),
                     std::move(welcome->devices)};
+}
+
+AgentConnection::AgentConnection(ControlSocket socket) : socket_(std::move(socket)) {
+  static const int fork_handlers =
+      ::pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild);
+  static_cast<void>(fork_handlers);
+  const MutexLock lock(connections_mutex);
+  Connections().insert(this);
+}
+
+AgentConnection::~AgentConnection() {
+  const MutexLock lock(connections_mutex);
+  Connections().erase(this);
+}
+
+void AgentConnection::BeforeFork() CUSPAN_NO_THREAD_SAFETY_ANALYSIS { connections_mutex.lock(); }
+void AgentConnection::AfterForkInParent() CUSPAN_NO_THREAD_SAFETY_ANALYSIS {
+  connections_mutex.unlock();
+}
+// A thread of the parent may have been in a question, which is none of the child's.
+void AgentConnection::AfterForkInChild() CUSPAN_NO_THREAD_SAFETY_ANALYSIS {
+  for (AgentConnection* const connection : Connections())
+    connection->socket_ = ControlSocket(UniqueFd());
+  Connections().clear();
+  connections_mutex.unlock();
 }
 
 Result<DeviceOpener::Opened> AgentConnection::Open(const OpenDevice& request, int region) {

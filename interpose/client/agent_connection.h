@@ -31,6 +31,9 @@ class AgentConnection : public DeviceOpener {
   // process, whatever CUDA_VISIBLE_DEVICES says, as NVML counts them.
   static Result<Introduced> IntroduceObserver();
 
+  AgentConnection(const AgentConnection&) = delete;
+  ~AgentConnection() override;
+
   Result<Opened> Open(const OpenDevice& request, int region) override;
   Status Close(std::uint32_t context) override;
   Status Join(const JoinDevices& request) override;
@@ -38,7 +41,11 @@ class AgentConnection : public DeviceOpener {
 
  private:
   static Result<Introduced> Introduce(bool observer);
-  explicit AgentConnection(ControlSocket socket) : socket_(std::move(socket)) {}
+  explicit AgentConnection(ControlSocket socket);
+  // A child process has its own: the parent's sessions end with the parent.
+  static void BeforeFork();
+  static void AfterForkInParent();
+  static void AfterForkInChild();
 
   Mutex mutex_;  // Held for a question and its answer; Gone needs none.
   ControlSocket socket_;

@@ -14,6 +14,7 @@
 #include <string>
 #include <utility>
 
+#include "common/high_fd.h"
 #include "common/log.h"
 #include "interpose/client/background_thread.h"
 #include "interpose/client/handles.h"
@@ -23,8 +24,6 @@ namespace cuspan {
 namespace {
 
 constexpr std::uint64_t kEventMagic = 0x7473'6576'656e'7531;
-// Where programs do not look for descriptors of theirs.
-constexpr int kFirstDescriptor = 500;
 // How long a waiter sleeps at most before it looks whether the recording process lives.
 constexpr long kLongestPauseNs = 50'000'000;
 // And one that watches several events, each of which may change.
@@ -45,12 +44,12 @@ CUresult ResultIn(std::uint64_t reached) {
 std::shared_ptr<SharedEvent> SharedEvent::Create() {
   Result<UniqueFd> file = CreateSharedMemory("cuspan-event", sizeof(Page));
   if (!file.ok()) return nullptr;
-  UniqueFd high(::fcntl(file->get(), F_DUPFD_CLOEXEC, kFirstDescriptor));
   Result<Mapping> mapping = Mapping::Map(file->get(), 0, sizeof(Page));
-  if (!high.valid() || !mapping.ok()) return nullptr;
+  if (!mapping.ok()) return nullptr;
   Page* const page = new (mapping->data()) Page{};
   if (::getrandom(page->token.data(), sizeof page->token, 0) != sizeof page->token) return nullptr;
-  return std::shared_ptr<SharedEvent>(new SharedEvent(std::move(*mapping), std::move(high)));
+  return std::shared_ptr<SharedEvent>(
+      new SharedEvent(std::move(*mapping), MoveHigh(std::move(*file))));
 }
 
 std::shared_ptr<SharedEvent> SharedEvent::Open(const SharedEventHandle& handle) {
@@ -98,8 +97,8 @@ bool SharedEvent::RecorderEnded(pid_t recorder) {
     UniqueFd opened(static_cast<int>(::syscall(SYS_pidfd_open, recorder, 0U)));
     // Kernels before 5.3 have no such descriptors.
     if (!opened.valid()) return ::kill(recorder, 0) != 0 && errno == ESRCH;
-    recorder_file_.Reset(::fcntl(opened.get(), F_DUPFD_CLOEXEC, kFirstDescriptor));
-    recorder_ = recorder_file_.valid() ? recorder : 0;
+    recorder_file_ = MoveHigh(std::move(opened));
+    recorder_ = recorder;
   }
   pollfd ended{recorder_file_.get(), POLLIN, 0};
   return ::poll(&ended, 1, 0) > 0;

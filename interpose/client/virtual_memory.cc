@@ -1,5 +1,7 @@
 #include "interpose/client/virtual_memory.h"
 
+#include <poll.h>
+
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -16,6 +18,12 @@ namespace {
 // other processes may use the device as well.
 constexpr std::uint64_t kCreditShare = 8;
 constexpr std::chrono::milliseconds kCreditTime{50};
+
+// Whether no process has the other end any more.
+bool IsClosed(const UniqueFd& end) {
+  pollfd watched{end.get(), 0, 0};
+  return ::poll(&watched, 1, 0) > 0;
+}
 
 constexpr bool IsMultiple(std::uint64_t value) { return value % kDriverGranularity == 0; }
 
@@ -127,7 +135,7 @@ CUresult VirtualMemory::TryMake(Link& link, const AllocationTry& op) {
 std::uint64_t VirtualMemory::Add(const AllocationFacts& facts, const Link& link,
                                  std::uint64_t number) {
   allocations_[number] =
-      std::make_shared<Allocation>(Allocation{number, facts, 1, 0, {link.number()}});
+      std::make_shared<Allocation>(Allocation{number, facts, 1, 0, {link.number()}, {}});
   return number;
 }
 
@@ -135,6 +143,7 @@ CUresult VirtualMemory::Create(const AllocationFacts& facts, std::uint64_t* hand
   if (facts.bytes == 0 || !IsMultiple(facts.bytes)) return CUDA_ERROR_INVALID_VALUE;
   if (facts.bytes > devices_.description(facts.device).memory_bytes)
     return CUDA_ERROR_OUT_OF_MEMORY;
+  EndClosed();
   std::shared_ptr<Link> link;
   if (const CUresult result = devices_.Open(facts.device, &link); result != CUDA_SUCCESS)
     return result;
@@ -186,6 +195,22 @@ CUresult VirtualMemory::Export(std::uint64_t handle, ExportedAllocation* exporte
   return holder->Call(MemoryInfo{}, &reply);
 }
 
+CUresult VirtualMemory::KeepFor(std::uint64_t handle, UniqueFd end) {
+  const MutexLock lock(mutex_);
+  const auto allocation = FindAllocation(handle);
+  if (allocation == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  std::erase_if(allocation->exports, IsClosed);
+  allocation->exports.push_back(std::move(end));
+  return CUDA_SUCCESS;
+}
+
+void VirtualMemory::EndClosed() {
+  const MutexLock lock(mutex_);
+  std::erase_if(kept_, [this](std::uint64_t number) CUSPAN_REQUIRES(mutex_) {
+    return EndIfUnused(*allocations_.at(number));
+  });
+}
+
 std::shared_ptr<VirtualMemory::Allocation> VirtualMemory::FindAllocation(std::uint64_t handle) {
   const auto found = allocations_.find(handle);
   return found != allocations_.end() && found->second->references > 0 ? found->second : nullptr;
@@ -203,7 +228,7 @@ CUresult VirtualMemory::Release(std::uint64_t handle) {
   const auto allocation = FindAllocation(handle);
   if (allocation == nullptr) return CUDA_ERROR_INVALID_VALUE;
   --allocation->references;
-  EndIfUnused(*allocation);
+  if (!EndIfUnused(*allocation)) kept_.insert(handle);
   return CUDA_SUCCESS;
 }
 
@@ -216,13 +241,16 @@ CUresult VirtualMemory::Retain(std::uint64_t address, std::uint64_t* handle) {
   return CUDA_SUCCESS;
 }
 
-void VirtualMemory::EndIfUnused(const Allocation& allocation) {
-  if (allocation.references != 0 || allocation.mappings != 0) return;
+bool VirtualMemory::EndIfUnused(Allocation& allocation) {
+  if (allocation.references != 0 || allocation.mappings != 0) return true;
+  std::erase_if(allocation.exports, IsClosed);
+  if (!allocation.exports.empty()) return false;
   AllocationEnd op;
   op.allocation = allocation.number;
   for (const std::uint64_t number : allocation.known_at)
     if (const auto link = LinkOf(number)) static_cast<void>(Post(*link, op));
   allocations_.erase(op.allocation);
+  return true;
 }
 
 // --- Mappings
@@ -348,7 +376,7 @@ void VirtualMemory::UnmapEverywhere(Mappings::iterator mapped) {
     static_cast<void>(Post(*link, op));
   }
   --mapping.allocation->mappings;
-  EndIfUnused(*mapping.allocation);
+  if (!EndIfUnused(*mapping.allocation)) kept_.insert(mapping.allocation->number);
 }
 
 CUresult VirtualMemory::SetAccess(std::uint64_t address, std::uint64_t bytes, int device,
@@ -393,10 +421,11 @@ CUresult VirtualMemory::GetAccess(std::uint64_t address, int device, CUmemAccess
   return CUDA_SUCCESS;
 }
 
-std::optional<AllocationFacts> VirtualMemory::At(std::uint64_t address) {
+std::optional<AllocationFacts> VirtualMemory::At(std::uint64_t address, std::uint64_t* base) {
   const MutexLock lock(mutex_);
   const auto mapped = FindMapped(address);
   if (mapped == mapped_.end()) return std::nullopt;
+  if (base != nullptr) *base = mapped->first;
   return mapped->second.allocation->facts;
 }
 

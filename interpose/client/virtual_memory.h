@@ -20,8 +20,10 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "common/mutex.h"
+#include "common/unique_fd.h"
 #include "interpose/client/context.h"
 #include "interpose/client/devices.h"
 #include "interpose/client/peer_memory.h"
@@ -62,8 +64,14 @@ class VirtualMemory final : public ContextTable {
   CUresult Import(const ExportedAllocation& exported, std::uint64_t* handle);
   // CUDA_ERROR_NOT_SUPPORTED where proxies do not reach each other.
   CUresult Export(std::uint64_t handle, ExportedAllocation* exported);
-  // The handle ends with the last of those who have it, the memory with the last mapping, too.
+  // It was exported by a descriptor, the other end of the connection `end`: the memory lives while
+  // any process has that open.
+  CUresult KeepFor(std::uint64_t handle, UniqueFd end);
+  // The handle ends with the last of those who have it, the memory with the last mapping and the
+  // last descriptor, too.
   CUresult Release(std::uint64_t handle);
+  // Gives back what only descriptors have kept, and those are closed; nobody tells of that.
+  void EndClosed();
   // The handle of what is mapped at an address, for one more to release.
   CUresult Retain(std::uint64_t address, std::uint64_t* handle);
   std::optional<AllocationFacts> Find(std::uint64_t handle);
@@ -77,8 +85,8 @@ class VirtualMemory final : public ContextTable {
   CUresult SetAccess(std::uint64_t address, std::uint64_t bytes, int device,
                      CUmemAccess_flags flags);
   CUresult GetAccess(std::uint64_t address, int device, CUmemAccess_flags* flags);
-  // What is mapped at an address.
-  std::optional<AllocationFacts> At(std::uint64_t address);
+  // What is mapped at an address, and where the mapping begins.
+  std::optional<AllocationFacts> At(std::uint64_t address, std::uint64_t* base = nullptr);
   // The reservation that holds it.
   std::optional<BlockAllocator::Range> Reservation(std::uint64_t address);
 
@@ -93,9 +101,10 @@ class VirtualMemory final : public ContextTable {
   struct Allocation {
     std::uint64_t number;
     AllocationFacts facts;
-    int references = 1;    // Of the program.
-    int mappings = 0;      // Places where it is mapped.
-    LinkNumbers known_at;  // Who has it under its number.
+    int references = 1;             // Of the program.
+    int mappings = 0;               // Places where it is mapped.
+    LinkNumbers known_at;           // Who has it under its number.
+    std::vector<UniqueFd> exports;  // The ends of connections whose others are descriptors of it.
   };
   struct Mapped {
     std::uint64_t bytes;
@@ -136,7 +145,8 @@ class VirtualMemory final : public ContextTable {
       CUSPAN_REQUIRES(mutex_);
   bool TakeCredit(const Link& link, std::uint64_t bytes) CUSPAN_REQUIRES(mutex_);
   CUresult TryMake(Link& link, const AllocationTry& op);
-  void EndIfUnused(const Allocation& allocation) CUSPAN_REQUIRES(mutex_);
+  // False when a descriptor alone keeps it.
+  bool EndIfUnused(Allocation& allocation) CUSPAN_REQUIRES(mutex_);
   // A mapping at the device, too, without access.
   CUresult MapAt(Link& link, Mappings::iterator mapped) CUSPAN_REQUIRES(mutex_);
   CUresult ImportAt(Link& link, Allocation& allocation) CUSPAN_REQUIRES(mutex_);
@@ -155,7 +165,8 @@ class VirtualMemory final : public ContextTable {
   Reservations reserved_ CUSPAN_GUARDED_BY(mutex_);  // By address.
   Mappings mapped_ CUSPAN_GUARDED_BY(mutex_);        // By address.
   std::map<std::uint64_t, std::shared_ptr<Allocation>> allocations_
-      CUSPAN_GUARDED_BY(mutex_);                                       // By number.
+      CUSPAN_GUARDED_BY(mutex_);                            // By number.
+  std::set<std::uint64_t> kept_ CUSPAN_GUARDED_BY(mutex_);  // Those that descriptors alone keep.
   std::map<std::uint64_t, Credit> credits_ CUSPAN_GUARDED_BY(mutex_);  // By link.
   // By link: up to there the device has done all but what was posted here.
   std::map<std::uint64_t, std::uint64_t> quiet_ CUSPAN_GUARDED_BY(mutex_);

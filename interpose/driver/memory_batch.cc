@@ -14,23 +14,20 @@ CUresult Batch(CUstream stream, DefaultStream meaning, unsigned count,
   });
 }
 
-CUresult Wait(CUstream stream, DefaultStream meaning, CUstreamBatchMemOpType kind,
-              CUdeviceptr address, cuuint64_t value, unsigned flags, MemoryOperationForm form) {
+// A wait for one value, or a write of one.
+CUresult Single(CUstream stream, DefaultStream meaning, CUstreamBatchMemOpType kind,
+                CUdeviceptr address, cuuint64_t value, unsigned flags, MemoryOperationForm form) {
   CUstreamBatchMemOpParams operation{};
-  operation.waitValue.operation = kind;
-  operation.waitValue.address = address;
-  operation.waitValue.value64 = value;
-  operation.waitValue.flags = flags;
-  return Batch(stream, meaning, 1, &operation, 0, form);
-}
-
-CUresult Write(CUstream stream, DefaultStream meaning, CUstreamBatchMemOpType kind,
-               CUdeviceptr address, cuuint64_t value, unsigned flags, MemoryOperationForm form) {
-  CUstreamBatchMemOpParams operation{};
-  operation.writeValue.operation = kind;
-  operation.writeValue.address = address;
-  operation.writeValue.value64 = value;
-  operation.writeValue.flags = flags;
+  const auto fill = [&](auto& params) {
+    params.operation = kind;
+    params.address = address;
+    params.value64 = value;
+    params.flags = flags;
+  };
+  if (kind == CU_STREAM_MEM_OP_WAIT_VALUE_32 || kind == CU_STREAM_MEM_OP_WAIT_VALUE_64)
+    fill(operation.waitValue);
+  else
+    fill(operation.writeValue);
   return Batch(stream, meaning, 1, &operation, 0, form);
 }
 
@@ -44,19 +41,19 @@ using namespace cuspan;  // NOLINT: the entry points below are the C API.
   CUSPAN_EXPORT_TWINS(                                                                         \
       cuStreamWaitValue32##suffix, _ptsz,                                                      \
       (CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags),                \
-      Wait(stream, meaning, CU_STREAM_MEM_OP_WAIT_VALUE_32, address, value, flags, form))      \
+      Single(stream, meaning, CU_STREAM_MEM_OP_WAIT_VALUE_32, address, value, flags, form))    \
   CUSPAN_EXPORT_TWINS(                                                                         \
       cuStreamWaitValue64##suffix, _ptsz,                                                      \
       (CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned flags),                \
-      Wait(stream, meaning, CU_STREAM_MEM_OP_WAIT_VALUE_64, address, value, flags, form))      \
+      Single(stream, meaning, CU_STREAM_MEM_OP_WAIT_VALUE_64, address, value, flags, form))    \
   CUSPAN_EXPORT_TWINS(                                                                         \
       cuStreamWriteValue32##suffix, _ptsz,                                                     \
       (CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags),                \
-      Write(stream, meaning, CU_STREAM_MEM_OP_WRITE_VALUE_32, address, value, flags, form))    \
+      Single(stream, meaning, CU_STREAM_MEM_OP_WRITE_VALUE_32, address, value, flags, form))   \
   CUSPAN_EXPORT_TWINS(                                                                         \
       cuStreamWriteValue64##suffix, _ptsz,                                                     \
       (CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned flags),                \
-      Write(stream, meaning, CU_STREAM_MEM_OP_WRITE_VALUE_64, address, value, flags, form))    \
+      Single(stream, meaning, CU_STREAM_MEM_OP_WRITE_VALUE_64, address, value, flags, form))   \
   CUSPAN_EXPORT_TWINS(                                                                         \
       cuStreamBatchMemOp##suffix, _ptsz,                                                       \
       (CUstream stream, unsigned count, CUstreamBatchMemOpParams* operations, unsigned flags), \

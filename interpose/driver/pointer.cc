@@ -29,6 +29,8 @@ const Context& ContextOf(Session& session, const PointerKind& kind, CUdeviceptr 
 std::optional<Error> GetOfMapped(Session& session, void* out, CUpointer_attribute attribute,
                                  CUdeviceptr address) {
   switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_CONTEXT:  // It belongs to its device.
+      return Put(out, CUcontext{nullptr});
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE: {
       const auto reservation = session.virtual_memory().Reservation(address);

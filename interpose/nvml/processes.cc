@@ -60,10 +60,13 @@ int ListNone(Device handle, unsigned* count) {
 bool UsedByThisProcess(const DeviceDescription& device) { return LinkTo(device) != nullptr; }
 
 std::optional<std::uint64_t> UsedHere(const DeviceDescription& device) {
+  Session* const session = Session::IfStarted();
   const std::shared_ptr<Link> link = LinkTo(device);
   std::size_t free = 0;
   std::size_t total = 0;
-  if (link == nullptr || GetMemoryInfo(*link, &free, &total).failed()) return std::nullopt;
+  if (session == nullptr || link == nullptr ||
+      GetMemoryInfo(*session, *link, &free, &total).failed())
+    return std::nullopt;
   return total - std::min(free, total);
 }
 

@@ -185,8 +185,9 @@ CUSPAN_EXPORT cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* grea
 
 CUSPAN_EXPORT cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   return Answer([&] {
-    return OnCurrentDevice(
-        [&](Session&, Link& link) -> Error { return GetMemoryInfo(link, free, total); });
+    return OnCurrentDevice([&](Session& session, Link& link) -> Error {
+      return GetMemoryInfo(session, link, free, total);
+    });
   });
 }
 

@@ -8,11 +8,12 @@
 #include <cerrno>
 #include <cstring>
 
+#include "common/high_fd.h"
+
 namespace cuspan {
 namespace {
 
 constexpr std::size_t kMaxFds = 8;
-constexpr int kHighFd = 500;
 // For a peer to take what fills its socket: one that reads nothing must not hold up the sender.
 constexpr std::chrono::milliseconds kSendLimit{1'000};
 
@@ -47,9 +48,7 @@ Result<ControlSocket> ControlSocket::Connect(const std::string& address) {
     return Status::Unavailable("no cuspan agent answers at '{}': {}", address,
                                std::strerror(errno));
   CUSPAN_RETURN_IF_ERROR(CheckPeer(fd.get()));
-  // Out of the way of the program around us, which may count on the lowest free number.
-  UniqueFd high(::fcntl(fd.get(), F_DUPFD_CLOEXEC, kHighFd));
-  return ControlSocket(high.valid() ? std::move(high) : std::move(fd));
+  return ControlSocket(MoveHigh(std::move(fd)));
 }
 
 Result<std::pair<ControlSocket, ControlSocket>> ControlSocket::Pair() {

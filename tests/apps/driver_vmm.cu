@@ -5,8 +5,6 @@
 //
 //   driver_vmm
 #include <cuda.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +14,7 @@
 #include <vector>
 
 #include "driver_check.h"
+#include "two_processes.h"
 
 namespace {
 
@@ -286,49 +285,6 @@ void CheckContexts(int device) {
   DRIVER(cuMemAddressFree(address, piece));
 }
 
-void SendFile(int socket, int file) {
-  char byte = 'f';
-  iovec part{&byte, 1};
-  alignas(cmsghdr) char room[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = room;
-  message.msg_controllen = sizeof room;
-  cmsghdr* const header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof(int));
-  std::memcpy(CMSG_DATA(header), &file, sizeof file);
-  if (sendmsg(socket, &message, 0) != 1) std::exit(3);
-}
-
-// -1 when the other end has none to give.
-int ReceiveFile(int socket) {
-  char byte = 0;
-  iovec part{&byte, 1};
-  alignas(cmsghdr) char room[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = room;
-  message.msg_controllen = sizeof room;
-  if (recvmsg(socket, &message, 0) != 1) return -1;
-  const cmsghdr* const header = CMSG_FIRSTHDR(&message);
-  int file = -1;
-  if (header != nullptr) std::memcpy(&file, CMSG_DATA(header), sizeof file);
-  return file;
-}
-
-void Wait(int socket) {
-  char byte = 0;
-  if (read(socket, &byte, 1) != 1) std::exit(3);
-}
-
-void Tell(int socket) {
-  if (write(socket, "x", 1) != 1) std::exit(3);
-}
-
 void UseDevice(int device) {
   DRIVER(cuInit(0));
   CUcontext context = nullptr;
@@ -336,40 +292,84 @@ void UseDevice(int device) {
   DRIVER(cuCtxSetCurrent(context));
 }
 
+constexpr CUmemAllocationHandleType kDescriptor = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+
+// A descriptor's memory, mapped and with access.
+CUdeviceptr MapFile(int file, std::size_t bytes) {
+  CUmemGenericAllocationHandle handle = 0;
+  DRIVER(cuMemImportFromShareableHandle(
+      &handle, reinterpret_cast<void*>(static_cast<std::intptr_t>(file)), kDescriptor));
+  close(file);
+  const CUdeviceptr address = Reserve(bytes);
+  DRIVER(cuMemMap(address, bytes, 0, handle, 0));
+  DRIVER(cuMemRelease(handle));
+  DRIVER(Allow(address, bytes, 0));
+  return address;
+}
+
+void Drop(CUdeviceptr address, std::size_t bytes) {
+  DRIVER(cuMemUnmap(address, bytes));
+  DRIVER(cuMemAddressFree(address, bytes));
+}
+
 // The process that has the memory of the other.
-int Import(int socket) {
-  const int file = ReceiveFile(socket);
+int Import(const End& other) {
+  const int file = other.ReceiveFile();
   if (file < 0) return EXIT_SUCCESS;
   UseDevice(0);
   const std::size_t piece = Granularity(0);
-  CUmemGenericAllocationHandle handle = 0;
-  DRIVER(cuMemImportFromShareableHandle(&handle,
-                                        reinterpret_cast<void*>(static_cast<std::intptr_t>(file)),
-                                        CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
-  close(file);
-  const CUdeviceptr address = Reserve(piece);
-  DRIVER(cuMemMap(address, piece, 0, handle, 0));
-  DRIVER(cuMemRelease(handle));
-  DRIVER(Allow(address, piece, 0));
+  const CUdeviceptr address = MapFile(file, piece);
   EXPECT(HasOnly(address, 100, 11), "what the other process wrote");
   DRIVER(cuMemsetD32(address, 12, 100));
   DRIVER(cuCtxSynchronize());
-  Tell(socket);
-  DRIVER(cuMemUnmap(address, piece));
-  DRIVER(cuMemAddressFree(address, piece));
+  other.Tell();
+  Drop(address, piece);
+  // Nothing but the descriptor has this one.
+  const CUdeviceptr left = MapFile(other.ReceiveFile(), piece);
+  EXPECT(HasOnly(left, 100, 13), "what the other process has released");
+  Drop(left, piece);
+  other.Tell();
   return ExitStatus(failures);
 }
 
-void Export(int socket) {
+CUmemGenericAllocationHandle CreateExportable(std::size_t bytes, int* file) {
+  CUmemAllocationProp properties = Properties(0);
+  properties.requestedHandleTypes = kDescriptor;
+  CUmemGenericAllocationHandle handle = 0;
+  DRIVER(cuMemCreate(&handle, bytes, &properties, 0));
+  DRIVER(cuMemExportToShareableHandle(file, handle, kDescriptor, 0));
+  return handle;
+}
+
+// Memory lives as long as its last descriptor, and no longer.
+void CheckLifeOfDescriptors() {
+  const std::size_t piece = Granularity(0);
+  std::size_t free = 0;
+  std::size_t total = 0;
+  DRIVER(cuMemGetInfo(&free, &total));
+  const std::size_t most = free / 8 * 5 / piece * piece;
+  int file = -1;
+  DRIVER(cuMemRelease(CreateExportable(most, &file)));
+  const CUmemAllocationProp properties = Properties(0);
+  CUmemGenericAllocationHandle more = 0;
+  EXPECT_RESULT(cuMemCreate(&more, most, &properties, 0), CUDA_ERROR_OUT_OF_MEMORY);
+  const int copy = dup(file);
+  close(file);
+  EXPECT_RESULT(cuMemCreate(&more, most, &properties, 0), CUDA_ERROR_OUT_OF_MEMORY);
+  close(copy);
+  DRIVER(cuMemCreate(&more, most, &properties, 0));
+  DRIVER(cuMemRelease(more));
+}
+
+void Export(const End& other) {
   int able = 0;
   DRIVER(cuDeviceGetAttribute(&able,
                               CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 0));
   if (able == 0) return;
+  CheckLifeOfDescriptors();
   const std::size_t piece = Granularity(0);
-  CUmemAllocationProp properties = Properties(0);
-  properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-  CUmemGenericAllocationHandle handle = 0;
-  DRIVER(cuMemCreate(&handle, piece, &properties, 0));
+  int file = -1;
+  const CUmemGenericAllocationHandle handle = CreateExportable(piece, &file);
   const CUdeviceptr address = Reserve(piece);
   DRIVER(cuMemMap(address, piece, 0, handle, 0));
   DRIVER(Allow(address, piece, 0));
@@ -377,29 +377,35 @@ void Export(int socket) {
   DRIVER(cuCtxSynchronize());
   unsigned long long types = 0;
   DRIVER(cuPointerGetAttribute(&types, CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES, address));
-  EXPECT(types == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, "%llu", types);
-  int file = -1;
-  DRIVER(cuMemExportToShareableHandle(&file, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
-  SendFile(socket, file);
+  EXPECT(types == kDescriptor, "%llu", types);
+  CUcontext context = nullptr;
+  DRIVER(cuPointerGetAttribute(&context, CU_POINTER_ATTRIBUTE_CONTEXT, address));
+  EXPECT(context == nullptr, "the memory is a context's");
+  other.SendFile(file);
   close(file);
-  Wait(socket);
+  other.Hear();
   EXPECT(HasOnly(address, 100, 12), "what the other process wrote");
   DRIVER(cuMemUnmap(address, piece));
   DRIVER(cuMemRelease(handle));
-  DRIVER(cuMemAddressFree(address, piece));
+
+  const CUmemGenericAllocationHandle left = CreateExportable(piece, &file);
+  DRIVER(cuMemMap(address, piece, 0, left, 0));
+  DRIVER(Allow(address, piece, 0));
+  DRIVER(cuMemsetD32(address, 13, 100));
+  DRIVER(cuCtxSynchronize());
+  Drop(address, piece);
+  DRIVER(cuMemRelease(left));
+  other.SendFile(file);
+  close(file);
+  other.Hear();
 }
 
 }  // namespace
 
 int main() {
-  int ends[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) return 3;
-  const pid_t other = fork();
-  if (other == 0) {
-    close(ends[0]);
-    return Import(ends[1]);
-  }
-  close(ends[1]);
+  End other;
+  const pid_t child = StartOther(&other);
+  if (child == 0) return Import(other);
   UseDevice(0);
   int able = 0;
   DRIVER(cuDeviceGetAttribute(&able, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0));
@@ -410,11 +416,10 @@ int main() {
     CheckPeer();
     CheckContexts(0);
     UseDevice(0);
-    Export(ends[0]);
+    Export(other);
   }
-  close(ends[0]);
-  int status = 0;
-  EXPECT(waitpid(other, &status, 0) == other && status == 0, "the other process: %d", status);
+  close(other.socket);
+  EXPECT(EndsWell(child), "the other process failed");
   std::printf("driver_vmm: %s\n", Verdict(failures));
   return ExitStatus(failures);
 }

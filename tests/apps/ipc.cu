@@ -1,14 +1,13 @@
 // Two processes that give each other device memory, events and memory pools of the last device.
 //
 //   ipc [ELEMENTS]
-#include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <vector>
 
 #include "driver_check.h"
+#include "two_processes.h"
 
 namespace {
 
@@ -28,56 +27,6 @@ void Launch(int* values, int count, int number, cudaStream_t stream, long long c
   Add<<<(count + kThreads - 1) / kThreads, kThreads, 0, stream>>>(values, count, number, cycles);
   CHECK_LAUNCH();
 }
-
-// --- One end of a pair of connected sockets
-
-struct End {
-  int socket;
-
-  template <typename T>
-  void Send(const T& value) const {
-    if (write(socket, &value, sizeof value) != sizeof value) std::exit(3);
-  }
-  template <typename T>
-  T Receive() const {
-    T value;
-    if (recv(socket, &value, sizeof value, MSG_WAITALL) != sizeof value) std::exit(3);
-    return value;
-  }
-  void Tell() const { Send('x'); }
-  void Hear() const { Receive<char>(); }
-
-  void SendFile(int file) const {
-    char byte = 'f';
-    iovec part{&byte, 1};
-    alignas(cmsghdr) char room[CMSG_SPACE(sizeof(int))] = {};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = room;
-    message.msg_controllen = sizeof room;
-    cmsghdr* const header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(header), &file, sizeof file);
-    if (sendmsg(socket, &message, 0) != 1) std::exit(3);
-  }
-  int ReceiveFile() const {
-    char byte = 0;
-    iovec part{&byte, 1};
-    alignas(cmsghdr) char room[CMSG_SPACE(sizeof(int))] = {};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = room;
-    message.msg_controllen = sizeof room;
-    if (recvmsg(socket, &message, 0) != 1 || CMSG_FIRSTHDR(&message) == nullptr) std::exit(3);
-    int file = -1;
-    std::memcpy(&file, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof file);
-    return file;
-  }
-};
 
 int Wrong(const int* device, int count, int first) {
   std::vector<int> values(count);
@@ -307,13 +256,8 @@ int TakePool(const End& other, int count, const PoolCalls& calls) {
 
 int main(int argc, char** argv) {
   const int count = static_cast<int>(NumberArgument(argc, argv, 1, 100'000, 1, 1L << 28));
-  int sockets[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) != 0) return 3;
-  // Before either uses CUDA, which a child made later could not.
-  const pid_t child = fork();
-  if (child < 0) return 3;
-  const End other{sockets[child == 0]};
-  close(sockets[child != 0]);
+  End other;
+  const pid_t child = StartOther(&other);
   int failures = 0;
   if (!Supported()) {
     if (child == 0) return 0;
@@ -327,9 +271,7 @@ int main(int argc, char** argv) {
     for (const PoolCalls& calls : {PoolCalls{false}, PoolCalls{true}})
       failures += GivePool(other, count, calls);
   }
-  int status = 0;
-  waitpid(child, &status, 0);
-  EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the other process ended with %d", status);
+  EXPECT(EndsWell(child), "the other process failed");
   std::printf("ipc: %d elements: %s\n", count, Verdict(failures));
   return ExitStatus(failures);
 }

@@ -1,7 +1,35 @@
 """What a program's own processes and threads leave, and leave each other."""
+import sys
+
 from harness import SystemTest, own_lines, program
 
 RESETS = 28
+
+# Which sockets the child of a process has that came with CUDA.
+FORKS = """
+import ctypes, os, sys
+def sockets():
+    links = (f"/proc/self/fd/{fd}" for fd in os.listdir("/proc/self/fd"))
+    return {os.readlink(link) for link in links if os.path.islink(link) and "socket:" in os.readlink(link)}
+before = sockets()
+version = ctypes.c_int()
+cuda = ctypes.CDLL("libcuda.so.1")
+if sys.argv[1] == "cuda":
+    assert cuda.cuDriverGetVersion(ctypes.byref(version)) == 0
+if sys.argv[1] == "init":
+    assert cuda.cuInit(0) == 0
+if sys.argv[1] == "nvml":
+    nvml = ctypes.CDLL("libnvidia-ml.so.1")
+    handle, celsius = ctypes.c_void_p(), ctypes.c_uint()
+    assert nvml.nvmlInit_v2() == 0 and nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(handle)) == 0
+    nvml.nvmlDeviceGetTemperature(handle, 0, ctypes.byref(celsius))
+print("parent", len(sockets() - before), flush=True)
+if os.fork() == 0:
+    print("child", len(sockets() - before), flush=True)
+    os._exit(0)
+assert os.wait()[1] == 0
+assert cuda.cuInit(0) == 0
+"""
 
 
 class Processes(SystemTest):
@@ -14,6 +42,13 @@ class Processes(SystemTest):
                 self.assertEqual(result.stdout, "PASS\n")
                 # The software GPU may also say what became of the kernel that was running.
                 self.assertRegex(own_lines(result.stderr)[0], "^cuspan: process [0-9]+ exited before an event")
+        self.assert_nothing_left()
+
+    def test_a_forked_child_holds_nothing_of_its_parents(self):
+        for use in ("cuda", "init", "nvml"):
+            with self.subTest(use=use):
+                result = self.run_command(self.cuspan("run", "--", sys.executable, "-c", FORKS, use))
+                self.assertEqual(result.stdout, "parent 1\nchild 0\n")
         self.assert_nothing_left()
 
     def test_many_resets(self):

@@ -21,6 +21,14 @@ struct Capture {
   std::map<std::uint64_t, std::vector<GraphNode*>> streams;
 };
 
+// A stream that is part of a capture.
+struct CapturingStream {
+  std::shared_ptr<Capture> capture;
+  std::uint64_t link = 0;        // The life of the context that has it.
+  bool made_by_program = false;  // Otherwise it is a thread's own default stream.
+  bool blocking = true;          // Keeps order with the legacy stream.
+};
+
 struct CapturedRecord {
   std::weak_ptr<Capture> capture;
   std::vector<GraphNode*> nodes;
@@ -28,7 +36,7 @@ struct CapturedRecord {
 
 // Guarded by the mutex of Graphs.
 struct State {
-  std::unordered_map<std::uint64_t, std::shared_ptr<Capture>> by_stream;
+  std::unordered_map<std::uint64_t, CapturingStream> by_stream;
   std::unordered_map<std::uint64_t, CapturedRecord> records;  // By event.
 };
 
@@ -40,7 +48,7 @@ State& TheState() {
 std::shared_ptr<Capture> FindCapture(std::uint64_t stream) {
   const State& state = TheState();
   const auto known = state.by_stream.find(stream);
-  return known == state.by_stream.end() ? nullptr : known->second;
+  return known == state.by_stream.end() ? nullptr : known->second.capture;
 }
 
 // The one that the event's latest record is in; null when there is none.
@@ -69,13 +77,51 @@ void CountCaptures() {
   captures_active.store(static_cast<int>(TheState().by_stream.size()), std::memory_order_release);
 }
 
+void Join(const Session& session, const StreamTarget& target, std::shared_ptr<Capture> capture) {
+  const auto made = session.streams().Find(target.stream);
+  TheState().by_stream[target.stream] = {
+      std::move(capture), target.link->number(), made != nullptr,
+      made == nullptr || (made->flags & CU_STREAM_NON_BLOCKING) == 0};
+  CountCaptures();
+}
+
+// Its streams are no longer part of it.
+void Leave(const std::shared_ptr<Capture>& capture) {
+  State& state = TheState();
+  std::erase_if(state.by_stream,
+                [&](const auto& entry) { return entry.second.capture == capture; });
+  std::erase_if(state.records,
+                [&](const auto& entry) { return entry.second.capture.lock() == capture; });
+  CountCaptures();
+}
+
+// Streams that are gone, with their contexts or alone, concern nobody any more; nor does a capture
+// that can not be ended where it began.
+void ForgetGone(Session& session) {
+  std::vector<std::shared_ptr<Capture>> ended;
+  std::erase_if(TheState().by_stream, [&](const auto& entry) {
+    const auto& [stream, capturing] = entry;
+    const bool alive = session.devices().LinkNumbered(capturing.link) != nullptr;
+    if (alive && (!capturing.made_by_program || session.streams().Find(stream) != nullptr))
+      return false;
+    capturing.capture->invalid = capturing.capture->invalid || !alive;
+    if (stream == capturing.capture->origin) ended.push_back(capturing.capture);
+    return true;
+  });
+  CountCaptures();
+  for (const auto& capture : ended) {
+    Leave(capture);
+    if (capture->own_graph) Graphs::Get().Destroy(capture->graph->handle);
+  }
+}
+
 // The legacy stream keeps order with blocking streams, which a capture can not record: whoever
 // uses it meanwhile ends those captures (but for relaxed ones, and another thread's private ones).
-Error RefuseLegacy(const Session& session) {
+Error RefuseLegacy() {
   bool refused = false;
-  for (const auto& [stream, capture] : TheState().by_stream) {
-    const auto made = session.streams().Find(stream);
-    if (made == nullptr || (made->flags & CU_STREAM_NON_BLOCKING) != 0) continue;
+  for (const auto& [stream, capturing] : TheState().by_stream) {
+    const auto& capture = capturing.capture;
+    if (!capturing.blocking) continue;
     if (capture->mode == CU_STREAM_CAPTURE_MODE_RELAXED ||
         (capture->mode == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL &&
          capture->thread != ThisThread().number)) {
@@ -88,10 +134,10 @@ Error RefuseLegacy(const Session& session) {
 }
 
 // The capture that a call into `target` belongs to; null when there is none.
-Error CaptureFor(const Session& session, const StreamTarget& target,
-                 std::shared_ptr<Capture>* capture) {
+Error CaptureFor(Session& session, const StreamTarget& target, std::shared_ptr<Capture>* capture) {
+  ForgetGone(session);
   *capture = FindCapture(target.stream);
-  if (*capture == nullptr) return target.stream == 0 ? RefuseLegacy(session) : CUDA_SUCCESS;
+  if (*capture == nullptr) return target.stream == 0 ? RefuseLegacy() : CUDA_SUCCESS;
   return (*capture)->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS;
 }
 
@@ -113,7 +159,6 @@ Error Begin(Session& session, const StreamTarget& target, CUstreamCaptureMode mo
     return CUDA_ERROR_INVALID_VALUE;
   if (target.stream == 0) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   if (FindCapture(target.stream) != nullptr) return CUDA_ERROR_ILLEGAL_STATE;
-  static_cast<void>(session);
   auto capture = std::make_shared<Capture>();
   capture->id = NextHandle();
   capture->own_graph = graph == nullptr;
@@ -122,8 +167,7 @@ Error Begin(Session& session, const StreamTarget& target, CUstreamCaptureMode mo
   capture->thread = ThisThread().number;
   capture->mode = mode;
   capture->streams[target.stream] = std::move(dependencies);
-  TheState().by_stream[target.stream] = std::move(capture);
-  CountCaptures();
+  Join(session, target, std::move(capture));
   return CUDA_SUCCESS;
 }
 
@@ -149,11 +193,7 @@ Error End(const StreamTarget& target, CUgraph* graph) {
   }
   if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED && capture->thread != ThisThread().number)
     return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
-  State& state = TheState();
-  std::erase_if(state.by_stream, [&](const auto& entry) { return entry.second == capture; });
-  std::erase_if(state.records,
-                [&](const auto& entry) { return entry.second.capture.lock() == capture; });
-  CountCaptures();
+  Leave(capture);
   const Error result = capture->invalid       ? Error(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED)
                        : !AllJoined(*capture) ? Error(CUDA_ERROR_STREAM_CAPTURE_UNJOINED)
                                               : Error(CUDA_SUCCESS);
@@ -215,25 +255,26 @@ Error RefuseCapture(Session& session, const StreamTarget& target) {
 
 Error RefuseCaptureOnDevice(Session& session, int device) {
   std::lock_guard lock(Graphs::Get().mutex);
+  ForgetGone(session);
   bool refused = false;
-  for (const auto& [stream, capture] : TheState().by_stream) {
-    const auto made = session.streams().Find(stream);
-    if (made == nullptr || made->context.device() != device) continue;
-    capture->invalid = true;
+  for (const auto& [stream, capturing] : TheState().by_stream) {
+    const auto link = session.devices().LinkNumbered(capturing.link);
+    if (link == nullptr || link->device() != device) continue;
+    capturing.capture->invalid = true;
     refused = true;
   }
   return refused ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
 }
 
 Error RefuseUnsafe() {
-  const Session* const session = Session::IfStarted();
+  Session* const session = Session::IfStarted();
   if (session == nullptr) return CUDA_SUCCESS;
   std::lock_guard lock(Graphs::Get().mutex);
+  ForgetGone(*session);
   bool refused = false;
-  for (const auto& [stream, capture] : TheState().by_stream) {
-    // One whose stream has gone with its context concerns nobody any more.
-    if (session->streams().Find(stream) == nullptr || !Forbids(*capture)) continue;
-    capture->invalid = true;
+  for (const auto& [stream, capturing] : TheState().by_stream) {
+    if (!Forbids(*capturing.capture)) continue;
+    capturing.capture->invalid = true;
     refused = true;
   }
   return refused ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
@@ -298,8 +339,7 @@ Error CaptureWait(Session& session, const StreamTarget& target, CUevent event, b
   }
   // A stream that was not capturing is from now on.
   Merge(recorded->streams[target.stream], record->second.nodes);
-  state.by_stream[target.stream] = recorded;
-  CountCaptures();
+  Join(session, target, recorded);
   *captured = true;
   return CUDA_SUCCESS;
 }

@@ -140,6 +140,14 @@ std::set<const GraphNode*> WithAncestors(const std::vector<GraphNode*>& nodes) {
   return found;
 }
 
+bool WaitsForValue(const GraphNode& node) {
+  if (const auto* const batch = std::get_if<MemoryBatchWork>(&node.work))
+    return WaitsForValue(*batch);
+  const auto* const child = std::get_if<ChildWork>(&node.work);
+  return child != nullptr && std::any_of(child->graph->nodes.begin(), child->graph->nodes.end(),
+                                         [](const auto& inner) { return WaitsForValue(*inner); });
+}
+
 std::optional<std::vector<GraphNode*>> InOrder(const Graph& graph) {
   std::unordered_map<const GraphNode*, std::size_t> missing;
   std::unordered_map<const GraphNode*, std::vector<GraphNode*>> dependents;
@@ -147,8 +155,7 @@ std::optional<std::vector<GraphNode*>> InOrder(const Graph& graph) {
   order.reserve(graph.nodes.size());
   std::deque<GraphNode*> waiting;
   const auto add = [&](GraphNode* node) {
-    const auto* const batch = std::get_if<MemoryBatchWork>(&node->work);
-    if (batch != nullptr && WaitsForValue(*batch))
+    if (WaitsForValue(*node))
       waiting.push_back(node);
     else
       order.push_back(node);

@@ -182,6 +182,9 @@ struct NewNode {
 // These nodes and all that they depend on.
 std::set<const GraphNode*> WithAncestors(const std::vector<GraphNode*>& nodes);
 
+// Whether the node, or one in a graph inside, waits for a value in memory.
+bool WaitsForValue(const GraphNode& node);
+
 // Nodes, each behind those that it depends on; nothing when they form a cycle. One that waits for a
 // value in memory comes as late as it may: a node beside it may write the value.
 std::optional<std::vector<GraphNode*>> InOrder(const Graph& graph);
@@ -189,9 +192,9 @@ std::optional<std::vector<GraphNode*>> InOrder(const Graph& graph);
 inline CUgraphNode HandleOf(const GraphNode& node) { return HandleOf<CUgraphNode>(node.handle); }
 inline CUgraph HandleOf(const Graph& graph) { return HandleOf<CUgraph>(graph.handle); }
 
-// Hands the work of a node to the stream, or, where it concerns another device, to that one in
-// the stream's order (run.cc).
-Error RunNode(Session& session, const StreamTarget& target, const GraphNode& node);
+// Hands the nodes' work to the stream, and, where it concerns another device, to that one in the
+// stream's order; InOrder says their order. What waits for a value in memory holds up nothing but
+// what depends on it (run.cc).
 Error RunGraph(Session& session, const StreamTarget& target, const std::vector<GraphNode*>& order);
 
 }  // namespace cuspan

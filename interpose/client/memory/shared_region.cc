@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "common/available_memory.h"
+#include "common/high_fd.h"
 #include "common/log.h"
 #include "common/shared_memory.h"
 #include "interpose/client/background_thread.h"
@@ -85,9 +86,7 @@ SharedRegion::SharedRegion(Links links)
   if (window_.bytes == 0) return;
   Result<UniqueFd> file = CreateSharedMemory("cuspan-shared", window_.bytes);
   if (file.ok()) {
-    // Out of the way of programs that count on small numbers.
-    const int high = ::fcntl(file->get(), F_DUPFD_CLOEXEC, 500);
-    file_ = high >= 0 ? UniqueFd(high) : std::move(*file);
+    file_ = MoveHigh(std::move(*file));
     mirrors_.SetMemory(window_, file_.get());
     return;
   }

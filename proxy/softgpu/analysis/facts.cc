@@ -34,7 +34,8 @@ bool IsCollective(const Instruction& instruction) {
   static constexpr std::string_view kCollectives[] = {
       "bar",       "barrier", "shfl", "vote", "match",    "redux",    "activemask",
       "nanosleep", "elect",   "mma",  "wmma", "ldmatrix", "stmatrix", "movmatrix"};
-  return IsOneOf(instruction.opcode, kCollectives);
+  return IsOneOf(instruction.opcode, kCollectives) ||
+         (instruction.opcode == "tensormap" && instruction.Has("cp_fenceproxy"));
 }
 
 // A load whose value other threads may be expected to change.

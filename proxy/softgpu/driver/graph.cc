@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -98,8 +99,9 @@ bool IsKnownEdge(const CUgraphEdgeData& edge) {
                      [](unsigned char byte) { return byte == 0; });
 }
 
-CUresult CheckDependencies(Driver& driver, const Graph& graph, const CUgraphNode* dependencies,
-                           const CUgraphEdgeData* edges, std::size_t count) {
+CUresult ReadDependencies(Driver& driver, const Graph& graph, const CUgraphNode* dependencies,
+                          const CUgraphEdgeData* edges, std::size_t count,
+                          std::vector<std::uint64_t>* after) {
   if (count > graph.nodes.size() || (count != 0 && dependencies == nullptr))
     return CUDA_ERROR_INVALID_VALUE;
   std::unordered_set<std::uint64_t> seen;
@@ -110,6 +112,7 @@ CUresult CheckDependencies(Driver& driver, const Graph& graph, const CUgraphNode
         (edges != nullptr && !IsKnownEdge(edges[i]))) {
       return CUDA_ERROR_INVALID_VALUE;
     }
+    after->push_back(node->handle);
   }
   return CUDA_SUCCESS;
 }
@@ -250,7 +253,9 @@ CUresult MakeWork(Driver& driver, const Graph& graph, CUgraphNodeParams* params,
 
 CUresult MakeSteps(Driver& driver, const Graph& graph, std::vector<GraphStep>* steps);
 
-CUresult AddStep(Driver&, const GraphTree&, const EmptyNode&, std::vector<GraphStep>*) {
+// What a node does, step by step; nothing, too, is a step.
+CUresult AddStep(Driver&, const GraphTree&, const EmptyNode& node, std::vector<GraphStep>* steps) {
+  steps->push_back({node});
   return CUDA_SUCCESS;
 }
 
@@ -266,18 +271,25 @@ CUresult AddStep(Driver& driver, const GraphTree& tree, const KernelNode& node,
 }
 
 CUresult AddStep(Driver&, const GraphTree&, const Fill& fill, std::vector<GraphStep>* steps) {
-  if (!IsEmpty(fill)) steps->push_back({fill});
+  if (IsEmpty(fill))
+    steps->push_back({EmptyNode{}});
+  else
+    steps->push_back({fill});
   return CUDA_SUCCESS;
 }
 
 CUresult AddStep(Driver&, const GraphTree&, const BoxCopy& copy, std::vector<GraphStep>* steps) {
-  if (!copy.empty()) steps->push_back({copy});
+  if (copy.empty())
+    steps->push_back({EmptyNode{}});
+  else
+    steps->push_back({copy});
   return CUDA_SUCCESS;
 }
 
 CUresult AddStep(Driver&, const GraphTree&, const MemoryBatchNode& batch,
                  std::vector<GraphStep>* steps) {
-  if (!batch.operations.empty()) steps->push_back({batch});
+  if (batch.operations.empty()) steps->push_back({EmptyNode{}});
+  for (const MemoryOperation& operation : batch.operations) steps->push_back({operation});
   return CUDA_SUCCESS;
 }
 
@@ -294,9 +306,17 @@ CUresult AddStep(Driver& driver, const GraphTree&, const ConditionalNode& node,
 }
 
 CUresult MakeSteps(Driver& driver, const Graph& graph, std::vector<GraphStep>* steps) {
+  std::unordered_map<std::uint64_t, std::size_t> last_steps;  // By node.
   for (const std::shared_ptr<GraphNode>& node : graph.nodes) {
+    const std::size_t first = steps->size();
     CUSPAN_SOFT_RETURN_IF_ERROR(std::visit(
         [&](const auto& work) { return AddStep(driver, *graph.tree, work, steps); }, node->work));
+    for (const std::uint64_t before : node->after) {
+      const auto known = last_steps.find(before);  // One that was destroyed has no steps.
+      if (known != last_steps.end()) (*steps)[first].after.push_back(known->second);
+    }
+    for (std::size_t i = first + 1; i < steps->size(); ++i) (*steps)[i].after = {i - 1};
+    last_steps[node->handle] = steps->size() - 1;
   }
   return CUDA_SUCCESS;
 }
@@ -351,8 +371,9 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuGraphAddNode(CUgraphNode* handle, CUgraph gra
   CUSPAN_SOFT_RETURN_IF_ERROR(FindGraph(*driver, graph_handle, &graph));
   if (handle == nullptr || params == nullptr) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(graph->tree->mutex);
-  CUSPAN_SOFT_RETURN_IF_ERROR(CheckDependencies(*driver, *graph, dependencies, edges, count));
   auto node = std::make_shared<GraphNode>();
+  CUSPAN_SOFT_RETURN_IF_ERROR(
+      ReadDependencies(*driver, *graph, dependencies, edges, count, &node->after));
   node->tree = graph->tree;
   node->graph = graph->lineage.back();
   CUSPAN_SOFT_RETURN_IF_ERROR(MakeWork(*driver, *graph, params, node.get()));

@@ -1,8 +1,9 @@
 // Graphs: what cuGraph* build, what they become when they are instantiated, and their execution.
 // (CUDA Driver API, "Graph Management"; CUDA C++ Programming Guide, "Conditional Graph Nodes")
 //
-// A node can only depend on nodes that are there already. So the order in which nodes were added is
-// one in which they may be executed, one after another: dependencies are checked and not kept.
+// Nodes are executed one after another. A node can only depend on nodes that are there already: the
+// order in which they were added is one in which they may be executed. It is left for waits for
+// values alone, which go last, since what does not depend on one may write its value.
 #pragma once
 
 #include <cuda.h>
@@ -60,8 +61,9 @@ struct GraphTree {
 
 struct GraphNode {
   std::shared_ptr<GraphTree> tree;
-  std::uint64_t graph = 0;   // The handle of the one that it is in.
-  std::uint64_t handle = 0;  // Its own.
+  std::uint64_t graph = 0;           // The handle of the one that it is in.
+  std::uint64_t handle = 0;          // Its own.
+  std::vector<std::uint64_t> after;  // Those that it depends on.
   std::variant<EmptyNode, KernelNode, Fill, BoxCopy, MemoryBatchNode, ConditionalNode> work;
 };
 
@@ -87,8 +89,10 @@ struct ConditionalStep {
   std::vector<std::vector<GraphStep>> bodies;
 };
 
+// A node, or one operation of it.
 struct GraphStep {
-  std::variant<KernelStep, Fill, BoxCopy, MemoryBatchNode, ConditionalStep> work;
+  std::variant<EmptyNode, KernelStep, Fill, BoxCopy, MemoryOperation, ConditionalStep> work;
+  std::vector<std::size_t> after = {};  // The steps of its graph that come before it.
 };
 
 struct GraphProgram {

@@ -1,4 +1,5 @@
 // Launches of graphs: the tasks of their nodes, with the decisions of conditional nodes in between.
+#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -38,14 +39,7 @@ class GraphRun final : public TaskSequence {
 
   std::unique_ptr<Task> Next() override {
     while (!places_.empty() && program_->context->error() == CUDA_SUCCESS) {
-      Place& place = places_.back();
-      std::unique_ptr<Task> task;
-      if (place.next == place.steps->size()) {
-        task = EndBody();
-      } else {
-        task = std::visit([&](const auto& work) { return Begin(work); },
-                          (*place.steps)[place.next++].work);
-      }
+      std::unique_ptr<Task> task = places_.back().left == 0 ? EndBody() : BeginNext();
       if (task == nullptr) continue;
       if (loops_ != 0) task->SetRepeats();
       ++tasks_;
@@ -57,13 +51,58 @@ class GraphRun final : public TaskSequence {
  private:
   // Where the execution is in the graph or in a body.
   struct Place {
-    explicit Place(const std::vector<GraphStep>& graph) : steps(&graph) {}
+    explicit Place(const std::vector<GraphStep>& graph) : steps(&graph) { Restart(); }
+    void Restart() {
+      begun.assign(steps->size(), false);
+      first = 0;
+      left = steps->size();
+    }
+    bool IsReady(std::size_t step) const {
+      const auto& after = (*steps)[step].after;
+      return !begun[step] &&
+             std::all_of(after.begin(), after.end(), [&](std::size_t one) { return begun[one]; });
+    }
+    const GraphStep& Take(std::size_t step) {
+      begun[step] = true;
+      --left;
+      while (first != begun.size() && begun[first]) ++first;
+      return (*steps)[step];
+    }
+
     const std::vector<GraphStep>* steps;
-    std::size_t next = 0;
+    std::vector<bool> begun;  // And over, but for a body that is the place after this one.
+    std::size_t first = 0;    // The first that is not.
+    std::size_t left = 0;     // How many are not.
     const ConditionalStep* loop = nullptr;  // The while that it is the body of.
     std::uint64_t tasks_before = 0;         // Those that were there when the round began.
   };
 
+  // What is ready and waits for no value goes first; then there is nothing else to do than to wait
+  // for the first value that is there.
+  std::unique_ptr<Task> BeginNext() {
+    Place& place = places_.back();
+    // The values that the last task has waited for: one is there.
+    if (!waits_.empty()) {
+      place.Take(waits_[found_]);
+      waits_.clear();
+      return nullptr;
+    }
+    std::vector<std::size_t> waits;
+    std::vector<MemoryOperation> values;
+    for (std::size_t i = place.first; i < place.steps->size(); ++i) {
+      if (!place.IsReady(i)) continue;
+      const auto* const operation = std::get_if<MemoryOperation>(&(*place.steps)[i].work);
+      if (operation == nullptr || !operation->wait)
+        return std::visit([&](const auto& work) { return Begin(work); }, place.Take(i).work);
+      waits.push_back(i);
+      values.push_back(*operation);
+    }
+    waits_ = std::move(waits);
+    return std::make_unique<FirstValueTask>(std::move(values), priority_, program_->context,
+                                            &found_);
+  }
+
+  std::unique_ptr<Task> Begin(const EmptyNode&) { return nullptr; }
   std::unique_ptr<Task> Begin(const KernelStep& step) {
     Launch launch = step.launch;
     launch.conditions = conditions_;
@@ -75,8 +114,8 @@ class GraphRun final : public TaskSequence {
   std::unique_ptr<Task> Begin(const BoxCopy& copy) {
     return MakeBoxCopyTask(copy, priority_, program_->context);
   }
-  std::unique_ptr<Task> Begin(const MemoryBatchNode& batch) {
-    return std::make_unique<MemoryBatchTask>(batch.operations, priority_, program_->context);
+  std::unique_ptr<Task> Begin(const MemoryOperation& write) {
+    return std::make_unique<MemoryBatchTask>(std::vector{write}, priority_, program_->context);
   }
   std::unique_ptr<Task> Begin(const ConditionalStep& step) {
     const std::uint32_t value = conditions_->Get(step.condition);
@@ -101,7 +140,7 @@ class GraphRun final : public TaskSequence {
       return nullptr;
     }
     const bool idle = place.tasks_before == tasks_;
-    place.next = 0;
+    place.Restart();
     place.tasks_before = tasks_;
     return idle ? std::make_unique<PauseTask>(priority_, program_->context) : nullptr;
   }
@@ -113,6 +152,9 @@ class GraphRun final : public TaskSequence {
   std::vector<Place> places_;  // The innermost last.
   std::size_t loops_ = 0;      // How many of them are bodies of a while.
   std::uint64_t tasks_ = 0;    // How many there were.
+  // The steps whose values the task waits for, and which of them found its value.
+  std::vector<std::size_t> waits_;
+  std::size_t found_ = 0;
 };
 
 }  // namespace

@@ -278,6 +278,12 @@ void EmitReplace(FunctionEmitter& e) {
                 {e.ContextPointer(), map, e.b.getInt32(field), ordinal, value});
 }
 
+// A place to which all lanes come before one goes on. Those of a vector do so by themselves.
+void MeetLanes(FunctionEmitter& e) {
+  if (e.warp() != nullptr) return;
+  e.CallRuntime("cuspan_rt_warp_sync", e.b.getVoidTy(), {e.ContextPointer(), e.b.getInt32(~0U)});
+}
+
 // tensormap.cp_fenceproxy.to.from.fence.sync.aligned [to], [from], 128: of each lane the same.
 void EmitCopyMap(FunctionEmitter& e) {
   for (auto modifier : e.instruction().modifiers) e.Take(modifier);
@@ -287,8 +293,10 @@ void EmitCopyMap(FunctionEmitter& e) {
   if (bytes.kind != Operand::Kind::kInteger || bytes.bits != kTensorMapBytes)
     e.Reject("tensor maps have 128 bytes");
   if (e.failed()) return;
+  MeetLanes(e);
   e.b.CreateMemCpy(to, llvm::MaybeAlign(1), from, llvm::MaybeAlign(1), kTensorMapBytes);
   e.b.CreateFence(llvm::AtomicOrdering::SequentiallyConsistent);
+  MeetLanes(e);
 }
 
 void EmitTensormap(FunctionEmitter& e) {

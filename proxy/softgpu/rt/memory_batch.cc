@@ -25,7 +25,7 @@ bool Satisfies(T found, T value, unsigned condition) {
 
 // False while it must wait.
 template <typename T>
-bool Try(const MemoryOperation& operation) {
+bool Do(const MemoryOperation& operation) {
   const std::atomic_ref<T> place(*reinterpret_cast<T*>(operation.address));
   const T value = static_cast<T>(operation.value);
   if (operation.wait)
@@ -34,34 +34,47 @@ bool Try(const MemoryOperation& operation) {
   return true;
 }
 
-bool Try(const MemoryOperation& operation) {
-  return operation.width == 8 ? Try<std::uint64_t>(operation) : Try<std::uint32_t>(operation);
+bool Do(const MemoryOperation& operation) {
+  return operation.width == 8 ? Do<std::uint64_t>(operation) : Do<std::uint32_t>(operation);
 }
 
 }  // namespace
 
-MemoryBatchTask::MemoryBatchTask(std::vector<MemoryOperation> operations, int priority,
-                                 std::shared_ptr<ErrorSink> errors)
+ValueTask::ValueTask(std::vector<MemoryOperation> operations, int priority,
+                     std::shared_ptr<ErrorSink> errors)
     : Task(1, 1, priority, /*all_resident=*/true),
       operations_(std::move(operations)),
       errors_(std::move(errors)) {}
 
-Resident* MemoryBatchTask::Start(Worker& worker, std::uint64_t) {
+Resident* ValueTask::Start(Worker& worker, std::uint64_t) {
   return Advance(worker) ? nullptr : &rest_;
 }
 
-bool MemoryBatchTask::Advance(Worker& worker) {
+bool ValueTask::Advance(Worker& worker) {
   if (Cancelled()) return true;
-  if (worker.RunGuarded(&Run, this)) return next_ == operations_.size();
+  const auto run = [](void* task) {
+    auto& self = *static_cast<ValueTask*>(task);
+    self.done_ = self.Try();
+  };
+  if (worker.RunGuarded(run, this)) return done_;
   errors_->Raise(CUDA_ERROR_ILLEGAL_ADDRESS,
                  Format("stream memory operation: access to an address that is not mapped ({})",
                         reinterpret_cast<const void*>(operations_[next_].address)));
   return true;
 }
 
-void MemoryBatchTask::Run(void* task) {
-  auto& self = *static_cast<MemoryBatchTask*>(task);
-  while (self.next_ != self.operations_.size() && Try(self.operations_[self.next_])) ++self.next_;
+bool MemoryBatchTask::Try() {
+  while (next_ != operations_.size() && Do(operations_[next_])) ++next_;
+  return next_ == operations_.size();
+}
+
+bool FirstValueTask::Try() {
+  for (next_ = 0; next_ != operations_.size(); ++next_) {
+    if (!Do(operations_[next_])) continue;
+    *found_ = next_;
+    return true;
+  }
+  return false;
 }
 
 }  // namespace cuspan::softgpu

@@ -1,4 +1,4 @@
-// Batches of waits for values in memory and writes of them, as tasks of the worker pool.
+// Waits for values in memory and writes of them, as tasks of the worker pool.
 // (CUDA Driver API, "Stream Memory Operations")
 #pragma once
 
@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "proxy/softgpu/rt/launch.h"
@@ -24,37 +25,64 @@ struct MemoryOperation {
   std::uint64_t value = 0;
 };
 
-// Executes the operations one after the other. While one waits, the task stays resident on its
-// worker, which looks again in turn with all others: so such tasks have an engine to themselves. A
-// fault (memory that was unmapped meanwhile) becomes an error of `errors`.
-class MemoryBatchTask final : public Task {
+// While it waits, the task stays resident on its worker, which looks again in turn with all others:
+// so such tasks have an engine to themselves. A fault (memory that was unmapped meanwhile) becomes
+// an error of `errors`.
+class ValueTask : public Task {
  public:
-  MemoryBatchTask(std::vector<MemoryOperation> operations, int priority,
-                  std::shared_ptr<ErrorSink> errors);
-
   Engine engine() const override { return Engine::kMemory; }
   bool Cancelled() const override { return errors_->error() != CUDA_SUCCESS; }
   Resident* Start(Worker& worker, std::uint64_t unit) override;
 
+ protected:
+  ValueTask(std::vector<MemoryOperation> operations, int priority,
+            std::shared_ptr<ErrorSink> errors);
+  // Tries operation `next_`, and others, as far as it can; true when nothing is left to do.
+  virtual bool Try() = 0;
+
+  const std::vector<MemoryOperation> operations_;
+  std::size_t next_ = 0;  // The one that is tried.
+
  private:
   class Rest final : public Resident {
    public:
-    explicit Rest(MemoryBatchTask* task) : task_(task) {}
+    explicit Rest(ValueTask* task) : task_(task) {}
     bool Resume(Worker& worker) override { return task_->Advance(worker); }
     void Release(Worker&) override {}
 
    private:
-    MemoryBatchTask* const task_;
+    ValueTask* const task_;
   };
-  // Goes on as far as it can; true when nothing is left to do.
+  // Try with a guard.
   bool Advance(Worker& worker);
-  // The same without a guard.
-  static void Run(void* task);
 
-  const std::vector<MemoryOperation> operations_;
   const std::shared_ptr<ErrorSink> errors_;
-  std::size_t next_ = 0;
+  bool done_ = false;
   Rest rest_{this};
+};
+
+// Executes the operations one after the other.
+class MemoryBatchTask final : public ValueTask {
+ public:
+  MemoryBatchTask(std::vector<MemoryOperation> operations, int priority,
+                  std::shared_ptr<ErrorSink> errors)
+      : ValueTask(std::move(operations), priority, std::move(errors)) {}
+
+ private:
+  bool Try() override;
+};
+
+// Waits for the first of several values. *found, which outlives the task, says whose it was.
+class FirstValueTask final : public ValueTask {
+ public:
+  FirstValueTask(std::vector<MemoryOperation> waits, int priority,
+                 std::shared_ptr<ErrorSink> errors, std::size_t* found)
+      : ValueTask(std::move(waits), priority, std::move(errors)), found_(found) {}
+
+ private:
+  bool Try() override;
+
+  std::size_t* const found_;
 };
 
 }  // namespace cuspan::softgpu

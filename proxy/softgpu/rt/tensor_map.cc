@@ -1,7 +1,9 @@
 #include "proxy/softgpu/rt/tensor_map.h"
 
+#include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <limits>
 
 namespace cuspan::softgpu {
 namespace {
@@ -16,20 +18,26 @@ constexpr Element kElementsOfPtx[] = {
     Element::kBf16, Element::kTf32, Element::kTf32Ftz};
 constexpr std::uint8_t kNoElement = 0xff;
 
+// What a field has no room for becomes its largest number: as wrong, where a field is too large.
+template <typename T>
+T Narrow(std::uint64_t value) {
+  return static_cast<T>(std::min<std::uint64_t>(value, std::numeric_limits<T>::max()));
+}
+
 template <typename T, std::size_t N>
 bool Set(T (&fields)[N], std::uint32_t ordinal, std::uint64_t value) {
   if (ordinal >= N) return false;
-  fields[ordinal] = static_cast<T>(value);
+  fields[ordinal] = Narrow<T>(value);
   return true;
 }
 
 bool Replace(TensorMap& map, TensorField field, std::uint32_t ordinal, std::uint64_t value) {
-  const auto small = static_cast<std::uint8_t>(value);
+  const auto small = Narrow<std::uint8_t>(value);
   switch (field) {
     case TensorField::kBox:
       return Set(map.box, ordinal, value);
     case TensorField::kSize:
-      return Set(map.last, ordinal, value - 1);
+      return Set(map.last, ordinal, static_cast<std::uint32_t>(value - 1));  // 2^32 is given as 0.
     case TensorField::kStride:
       return Set(map.strides, ordinal, value);
     case TensorField::kStep:
@@ -38,7 +46,7 @@ bool Replace(TensorMap& map, TensorField field, std::uint32_t ordinal, std::uint
       map.address = value;
       return true;
     case TensorField::kRank:  // One less is given.
-      map.rank = static_cast<std::uint8_t>(value + 1);
+      map.rank = Narrow<std::uint8_t>(value + 1);
       return true;
     case TensorField::kElement:
       map.element = value < std::size(kElementsOfPtx)

@@ -2,6 +2,7 @@
 #include <future>
 #include <thread>
 
+#include "interpose/calls/ways_in.h"
 #include "tests/unit/interpose/loopback/loopback.h"
 
 namespace cuspan {
@@ -236,6 +237,35 @@ TEST_F(CaptureTest, UnsafeCallsAreRefused) {
   EXPECT_CUDA(cudaFree(memory));
   ASSERT_CUDA(cudaThreadExchangeStreamCaptureMode(&own));
   EXPECT_CUDA(cudaGraphExecDestroy(End(stream)));
+}
+
+// Also in a thread's own default stream, which the legacy stream would wait for.
+TEST_F(CaptureTest, WhatIsRefusedIsSoInTheThreadsOwnStream) {
+  void* memory = nullptr;
+  for (const auto mode : {cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal}) {
+    Begin(cudaStreamPerThread, mode);
+    EXPECT_CUDA_ERROR(cudaMalloc(&memory, 16), cudaErrorStreamCaptureUnsupported);
+    ExpectEnd(cudaStreamPerThread, cudaErrorStreamCaptureInvalidated);
+    Begin(cudaStreamPerThread, mode);
+    EXPECT_CUDA_ERROR(cudaDeviceSynchronize(), cudaErrorStreamCaptureUnsupported);
+    ExpectEnd(cudaStreamPerThread, cudaErrorStreamCaptureInvalidated);
+    Begin(cudaStreamPerThread, mode);
+    EXPECT_CUDA_ERROR(Launch("nothing", nullptr), cudaErrorStreamCaptureImplicit);
+    ExpectEnd(cudaStreamPerThread, cudaErrorStreamCaptureInvalidated);
+  }
+}
+
+TEST_F(CaptureTest, EndsWithItsDevice) {
+  for (const bool own : {true, false}) {
+    cudaStream_t stream = own ? cudaStreamPerThread : NewStream();
+    Begin(stream, cudaStreamCaptureModeGlobal);
+    ASSERT_CUDA(Launch("nothing", stream));
+    ASSERT_CUDA(cudaDeviceReset());
+    void* memory = nullptr;
+    EXPECT_CUDA(cudaMalloc(&memory, 16));
+    EXPECT_CUDA(cudaFree(memory));
+    EXPECT_FALSE(AnyCapture());
+  }
 }
 
 TEST_F(CaptureTest, OnlyGlobalCapturesConcernOtherThreads) {

@@ -292,6 +292,78 @@ TEST_F(MemoryBatchTest, AWaitOfOneBranchGetsItsValueFromAnother) {
   EXPECT_EQ(Read(words, 3), (std::vector<std::uint32_t>{1, 2, 3}));
 }
 
+// Each of the waits comes first in one of the two graphs.
+TEST_F(MemoryBatchTest, WhatFollowsAWaitMakesTheValueOfAnother) {
+  for (const bool first : {true, false}) {
+    SCOPED_TRACE(first);
+    std::uint32_t* const words = NewWords(3);
+    const CUgraphNode one = AddNode({Wait(words + (first ? 0 : 1), 1)});
+    const CUgraphNode other = AddNode({Wait(words + (first ? 1 : 0), 1)});
+    const CUgraphNode writer = AddNode({Write(words + 1, 1)}, {first ? one : other});
+    const CUgraphNode joined = AddNode({Wait(words + 1, 1), Write(words + 2, 4)}, {one, other});
+    CUgraphExec exec = Instantiate();
+    cudaStream_t stream = NewStream();
+    ASSERT_EQ(cuGraphLaunch(exec, stream), CUDA_SUCCESS);
+    EXPECT_EQ(cudaStreamQuery(stream), cudaErrorNotReady);
+    ASSERT_EQ(cuStreamWriteValue32(NewStream(), At(words), 1, 0), CUDA_SUCCESS);
+    ASSERT_CUDA(cudaStreamSynchronize(stream));
+    EXPECT_EQ(Read(words, 3), (std::vector<std::uint32_t>{1, 1, 4}));
+    EXPECT_EQ(cuGraphExecDestroy(exec), CUDA_SUCCESS);
+    for (CUgraphNode node : {joined, writer, other, one})
+      ASSERT_EQ(cuGraphDestroyNode(node), CUDA_SUCCESS);
+  }
+}
+
+TEST_F(MemoryBatchTest, AWaitInAGraphInsideHoldsUpNoOtherBranch) {
+  std::uint32_t* const words = NewWords(3);
+  CUgraph inside = nullptr;
+  ASSERT_EQ(cuGraphCreate(&inside, 0), CUDA_SUCCESS);
+  std::swap(graph, inside);
+  AddNode({Wait(words, 1), Write(words + 2, 5)});
+  std::swap(graph, inside);
+  CUgraphNode child = nullptr;
+  ASSERT_EQ(cuGraphAddChildGraphNode(&child, graph, nullptr, 0, inside), CUDA_SUCCESS);
+  const CUgraphNode wait = AddNode({Wait(words + 1, 1)});
+  AddNode({Write(words, 1)}, {wait});
+  AddNode({Write(words + 1, 1)});
+  RunAndDestroy(Instantiate());
+  EXPECT_EQ(Read(words, 3), (std::vector<std::uint32_t>{1, 1, 5}));
+  EXPECT_EQ(cuGraphDestroy(inside), CUDA_SUCCESS);
+}
+
+// The kernels behind the two waits go to the same other device.
+TEST_F(MemoryBatchTest, WaitsHoldUpNoOtherBranchOnAnotherDevice) {
+  std::uint32_t* const words = NewWords(2);
+  ASSERT_CUDA(cudaSetDevice(1));
+  std::uint32_t* const there = NewWords(2);
+  ASSERT_CUDA(cudaSetDevice(0));
+  std::vector<CUgraphNode> kernels;
+  for (const unsigned i : {0U, 1U}) {
+    const CUgraphNode wait = AddNode({Wait(words + i, 1)});
+    std::uint32_t* place = there + i;
+    std::uint32_t count = 1;
+    std::uint32_t value = 7 + i;
+    void* arguments[] = {&place, &count, &value};
+    cudaKernelNodeParams parameters{};
+    parameters.func = const_cast<void*>(Kernel("add"));
+    parameters.gridDim = parameters.blockDim = {1, 1, 1};
+    parameters.kernelParams = arguments;
+    ASSERT_CUDA(cudaSetDevice(1));
+    CUgraphNode kernel = nullptr;
+    ASSERT_CUDA(cudaGraphAddKernelNode(&kernel, graph, &wait, 1, &parameters));
+    kernels.push_back(kernel);
+    ASSERT_CUDA(cudaSetDevice(0));
+  }
+  AddNode({Write(words, 1)}, {kernels[1]});
+  CUgraphExec exec = Instantiate();
+  cudaStream_t stream = NewStream();
+  ASSERT_EQ(cuGraphLaunch(exec, stream), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamWriteValue32(NewStream(), At(words + 1), 1, 0), CUDA_SUCCESS);
+  ASSERT_CUDA(cudaStreamSynchronize(stream));
+  EXPECT_EQ(Read(there, 2), (std::vector<std::uint32_t>{7, 8}));
+  EXPECT_EQ(cuGraphExecDestroy(exec), CUDA_SUCCESS);
+}
+
 TEST_F(MemoryBatchTest, ANodeOfAnotherDeviceRunsThere) {
   cudaStream_t stream = NewStream();
   ASSERT_CUDA(cudaSetDevice(1));

@@ -66,6 +66,27 @@ class TensorMapsTest : public LoopbackTest {
   }
 };
 
+// Kernels find it by the map alone. So large that it shares no piece with other memory.
+TEST_F(TensorMapsTest, PinnedMemoryBecomesTheDevices) {
+  for (const bool replaced : {false, true}) {
+    void* memory = nullptr;
+    ASSERT_CUDA(cudaMallocHost(&memory, 64 << 20));
+    std::shared_ptr<Link> link;
+    ASSERT_EQ(session().devices().OpenCurrent(&link), CUDA_SUCCESS);
+    const auto address = reinterpret_cast<std::uintptr_t>(memory);
+    EXPECT_FALSE(session().region().Reaches(*link, address));
+    Tiled arguments;
+    CUtensorMap map{};
+    if (!replaced) arguments.address = memory;
+    ASSERT_EQ(arguments.Encode(&map), CUDA_SUCCESS);
+    if (replaced) {
+      EXPECT_EQ(cuTensorMapReplaceAddress(&map, memory), CUDA_SUCCESS);
+    }
+    EXPECT_TRUE(session().region().Reaches(*link, address));
+    EXPECT_CUDA(cudaFreeHost(memory));
+  }
+}
+
 TEST_F(TensorMapsTest, TheDriverIsAskedOnce) {
   CUtensorMap first{}, second{};
   const Tiled arguments;

@@ -155,6 +155,9 @@ TEST_F(VirtualMemoryTest, PointersTellWhatTheyPointTo) {
   EXPECT_EQ(base, address);
   EXPECT_EQ(cuPointerGetAttribute(&bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE, inside), CUDA_SUCCESS);
   EXPECT_EQ(bytes, 2 * kPiece);
+  CUcontext context = reinterpret_cast<CUcontext>(1);
+  EXPECT_EQ(cuPointerGetAttribute(&context, CU_POINTER_ATTRIBUTE_CONTEXT, inside), CUDA_SUCCESS);
+  EXPECT_EQ(context, nullptr) << "it belongs to its device";
   unsigned char capable = 1;
   EXPECT_EQ(
       cuPointerGetAttribute(&capable, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, inside),
@@ -318,6 +321,14 @@ TEST_F(VirtualMemoryTest, HandlesAndMappingsOutliveTheContext) {
   const CUdeviceptr address = Pieces(2);
   const auto handle = Create();
   EXPECT_CUDA(cudaDeviceReset());
+  unsigned type = 0;
+  EXPECT_EQ(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address + 4),
+            CUDA_SUCCESS);
+  EXPECT_EQ(type, unsigned{CU_MEMORYTYPE_DEVICE});
+  int device = -1;
+  EXPECT_EQ(cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address + 4),
+            CUDA_SUCCESS);
+  EXPECT_EQ(device, 0);
   CUmemAllocationProp properties{};
   EXPECT_EQ(cuMemGetAllocationPropertiesFromHandle(&properties, handle), CUDA_SUCCESS);
   EXPECT_EQ(cuMemRelease(handle), CUDA_SUCCESS);
@@ -329,6 +340,29 @@ TEST_F(VirtualMemoryTest, HandlesAndMappingsOutliveTheContext) {
   EXPECT_EQ(Allow(address, kPiece), CUDA_SUCCESS);
   EXPECT_EQ(cuMemsetD32(address, 9, kWordsOfPiece), CUDA_SUCCESS);
   EXPECT_EQ(Read(WordsAt(address), kWordsOfPiece), std::vector<std::uint32_t>(kWordsOfPiece, 9));
+}
+
+// Contexts share what is mapped: the one that has the other side of a copy, too, needs no help.
+TEST_F(VirtualMemoryTest, ACopyIsMadeByTheContextThatHasBothSides) {
+  const CUdeviceptr address = Pieces(1);
+  CUcontext other = nullptr;
+  ASSERT_EQ(cuCtxCreate(&other, nullptr, 0, 0), CUDA_SUCCESS);
+  CUdeviceptr theirs = 0;
+  ASSERT_EQ(cuMemAlloc(&theirs, kPiece), CUDA_SUCCESS);
+  CUcontext popped = nullptr;
+  ASSERT_EQ(cuCtxPopCurrent(&popped), CUDA_SUCCESS);
+  const auto link = session().addresses().LinkOf(WordsAt(theirs));
+  // The proxies of these tests do not reach each other; as if they had.
+  link->memory().AddMapped({address, kPiece}, true);
+  link->memory().SetMappedAccess(address, true);
+  for (const bool to_mapped : {true, false}) {
+    const CopyEnds ends = session().addresses().EndsOf(WordsAt(to_mapped ? address : theirs),
+                                                       WordsAt(to_mapped ? theirs : address));
+    EXPECT_EQ(ends.to, link);
+    EXPECT_EQ(ends.from, link);
+  }
+  link->memory().RemoveMapped(address);
+  EXPECT_EQ(cuCtxDestroy(other), CUDA_SUCCESS);
 }
 
 TEST_F(VirtualMemoryTest, PartsOfOneReservationBelongToDifferentDevices) {

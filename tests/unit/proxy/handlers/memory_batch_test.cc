@@ -1,4 +1,5 @@
 // Stream memory operations through a whole session over the fake GPU.
+#include "common/format.h"
 #include "tests/unit/proxy/loopback/server_fixture.h"
 
 namespace cuspan::proxy {
@@ -80,11 +81,20 @@ TEST_F(MemoryBatchTest, AGraphHasThemAsNodes) {
   const std::uint64_t block = loopback.Map();
   const std::uint64_t graph = loopback.NewHandle();
   client.Post(GraphCreate{graph});
-  client.Post(GraphMemoryBatch{graph, {}, {{kWrite, block, 1, 0}}});
+  client.Post(GraphMemoryBatch{graph,
+                               {},
+                               {{kWrite, block, 1, 0},
+                                {CU_STREAM_MEM_OP_BARRIER, 0, 0, CU_STREAM_MEMORY_BARRIER_TYPE_GPU},
+                                {CU_STREAM_MEM_OP_WRITE_VALUE_64, block + 8, 0x5'0000'0006, 0}}});
   client.Post(GraphMemoryBatch{graph, {0}, {{kWait, block, 1, CU_STREAM_WAIT_VALUE_EQ}}});
   const std::uint64_t exec = loopback.NewHandle();
   EXPECT_EQ(client.Call(GraphInstantiate{graph, exec}).result, CUDA_SUCCESS);
   client.Post(GraphExecDestroy{exec});
+  const auto log = gpu.Log();
+  EXPECT_EQ(Count(log, Format("node write-value 4 {} 1 0", block)), 1U);
+  EXPECT_EQ(Count(log, "node barrier"), 1U);
+  EXPECT_EQ(Count(log, Format("node write-value 8 {} {} 0", block + 8, 0x5'0000'0006)), 1U);
+  EXPECT_EQ(Count(log, Format("node wait-value 4 {} 1 {}", block, CU_STREAM_WAIT_VALUE_EQ)), 1U);
   // Of what is not the client's, nothing can be made.
   const std::uint64_t wrong = loopback.NewHandle();
   client.Post(GraphCreate{wrong});

@@ -90,6 +90,10 @@ struct FakeCalls {
     current_context = reinterpret_cast<std::uintptr_t>(context);
     return CUDA_SUCCESS;
   }
+  static CUresult GetCurrent(CUcontext* context) {
+    *context = reinterpret_cast<CUcontext>(current_context);
+    return CUDA_SUCCESS;
+  }
   static CUresult GetLimit(std::size_t* value, CUlimit limit) {
     *value = 1024;
     return limit == CU_LIMIT_STACK_SIZE ? CUDA_SUCCESS : CUDA_ERROR_UNSUPPORTED_LIMIT;
@@ -503,6 +507,7 @@ void FakeGpu::InstallCalls() {
   d.cuDevicePrimaryCtxRelease = FakeCalls::ReleaseContext;
   d.cuDevicePrimaryCtxSetFlags = FakeCalls::SetFlags;
   d.cuCtxSetCurrent = FakeCalls::SetCurrent;
+  d.cuCtxGetCurrent = FakeCalls::GetCurrent;
   d.cuCtxGetLimit = FakeCalls::GetLimit;
   d.cuCtxSetLimit = FakeCalls::SetLimit;
   d.cuMemGetInfo = FakeCalls::GetInfo;

@@ -18,7 +18,8 @@ FakeGpu::FakeGpu()
             std::scoped_lock lock(mutex_);
             return Refusal(function);
           },
-          [this](CUstream stream) { return Enqueue(stream, "graph", [] {}); }) {
+          [this](CUstream stream) { return Enqueue(stream, "graph", [] {}); },
+          FakeMemoryBatch::CheckNode) {
   fake = this;
   contexts_.push_back(std::make_unique<Context>());
   contexts_.back()->legacy = AddStream(contexts_.back().get(), true);

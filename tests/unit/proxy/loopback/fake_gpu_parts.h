@@ -48,8 +48,13 @@ struct FakeGpu::Function {
 struct FakeMemoryBatch {
   static CUresult Call(CUstream stream, unsigned count, CUstreamBatchMemOpParams* operations,
                        unsigned flags);
+  // CUDA_ERROR_INVALID_VALUE for what a stream would not take either; otherwise the log has each as
+  // "node write-value" or "node wait-value" with bytes, address, value and flags, and "node
+  // barrier".
+  static CUresult CheckNode(const CUDA_BATCH_MEM_OP_NODE_PARAMS& batch);
 
  private:
+  static CUresult CheckOperation(const CUstreamBatchMemOpParams& operation);
   template <typename T>
   static CUresult Do(const CUstreamBatchMemOpParams& operation, bool wait, CUstream stream);
 };

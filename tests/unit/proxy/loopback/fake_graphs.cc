@@ -64,6 +64,11 @@ struct FakeGraphCalls {
     if (const CUresult refusal = graphs->refusal_("cuGraphAddNode"); refusal != CUDA_SUCCESS)
       return refusal;
     auto made = std::make_unique<FakeGraphs::Node>();
+    if (parameters->type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP) {
+      const auto& [context, operations, array, flags] = parameters->memOp;
+      const CUresult result = graphs->batch_({context, operations, array, flags});
+      if (result != CUDA_SUCCESS) return result;
+    }
     if (parameters->type == CU_GRAPH_NODE_TYPE_CONDITIONAL) {
       if (parameters->conditional.handle == 0) return CUDA_ERROR_INVALID_VALUE;
       for (unsigned i = 0; i < parameters->conditional.size; ++i)
@@ -108,8 +113,8 @@ struct FakeGraphCalls {
   }
 };
 
-FakeGraphs::FakeGraphs(Refusal refusal, Launch launch)
-    : refusal_(std::move(refusal)), launch_(std::move(launch)) {
+FakeGraphs::FakeGraphs(Refusal refusal, Launch launch, Batch batch)
+    : refusal_(std::move(refusal)), launch_(std::move(launch)), batch_(std::move(batch)) {
   graphs = this;
 }
 

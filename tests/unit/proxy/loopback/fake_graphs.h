@@ -14,10 +14,12 @@ namespace cuspan::proxy {
 // was never one, ends the test.
 class FakeGraphs {
  public:
-  // What a function is to answer, if it is to fail; and a launch's work in its stream.
+  // What a function is to answer, if it is to fail; a launch's work in its stream; and what is said
+  // to a node's memory operations.
   using Refusal = std::function<CUresult(const char* function)>;
   using Launch = std::function<CUresult(CUstream stream)>;
-  FakeGraphs(Refusal refusal, Launch launch);
+  using Batch = std::function<CUresult(const CUDA_BATCH_MEM_OP_NODE_PARAMS& batch)>;
+  FakeGraphs(Refusal refusal, Launch launch, Batch batch);
   ~FakeGraphs();
   FakeGraphs(const FakeGraphs&) = delete;
 
@@ -31,6 +33,7 @@ class FakeGraphs {
 
   const Refusal refusal_;
   const Launch launch_;
+  const Batch batch_;
   std::mutex mutex_;
   std::map<Graph*, std::unique_ptr<Graph>> graphs_;  // With the bodies of conditional nodes.
   std::map<void*, std::unique_ptr<int>> executors_;

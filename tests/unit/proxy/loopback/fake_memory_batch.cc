@@ -42,4 +42,39 @@ CUresult FakeMemoryBatch::Call(CUstream stream, unsigned count,
   return result;
 }
 
+CUresult FakeMemoryBatch::CheckNode(const CUDA_BATCH_MEM_OP_NODE_PARAMS& batch) {
+  std::scoped_lock lock(fake->mutex_);
+  if (batch.ctx == nullptr || batch.count == 0 || batch.flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  for (unsigned i = 0; i < batch.count; ++i)
+    if (const CUresult result = CheckOperation(batch.paramArray[i]); result != CUDA_SUCCESS)
+      return result;
+  return CUDA_SUCCESS;
+}
+
+CUresult FakeMemoryBatch::CheckOperation(const CUstreamBatchMemOpParams& operation) {
+  const CUstreamBatchMemOpType kind = operation.operation;
+  const bool wait =
+      kind == CU_STREAM_MEM_OP_WAIT_VALUE_32 || kind == CU_STREAM_MEM_OP_WAIT_VALUE_64;
+  const bool write =
+      kind == CU_STREAM_MEM_OP_WRITE_VALUE_32 || kind == CU_STREAM_MEM_OP_WRITE_VALUE_64;
+  if (!wait && !write) {
+    fake->log_.push_back("node barrier");
+    return kind == CU_STREAM_MEM_OP_BARRIER ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  }
+  const bool wide =
+      kind == CU_STREAM_MEM_OP_WAIT_VALUE_64 || kind == CU_STREAM_MEM_OP_WRITE_VALUE_64;
+  const auto& place = operation.writeValue;  // A wait's address, value and flags lie there, too.
+  const std::size_t bytes = wide ? 8 : 4;
+  if (!fake->Mapped(place.address, bytes) || place.address % bytes != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  std::string entry = wait ? "node wait-value" : "node write-value";
+  for (const std::uint64_t number :
+       {std::uint64_t{bytes}, std::uint64_t{place.address},
+        wide ? std::uint64_t{place.value64} : std::uint64_t{place.value},
+        std::uint64_t{place.flags}})
+    entry += " " + std::to_string(number);
+  fake->log_.push_back(std::move(entry));
+  return CUDA_SUCCESS;
+}
+
 }  // namespace cuspan::proxy

@@ -370,6 +370,45 @@ TEST_F(TensorTest, KernelsMakeMaps) {
   EXPECT_EQ(std::vector(box, box + 128), Tile(arguments, at));
 }
 
+// All lanes come to the copy before one does it, in both models.
+TEST_F(TensorTest, MapsAreCopiedByAWholeWarp) {
+  for (const auto model : {ExecutionModel::kThread, ExecutionModel::kVector}) {
+    ProgramOptions options;
+    options.model = model;
+    Device device(Module(R"(.visible .entry k(.param .u64 out) {
+      .reg .pred %p<2>; .reg .b32 %r<9>; .reg .b64 %d<9>;
+      .shared .align 128 .b8 map[128];
+      mov.u32 %r1, %tid.x; ld.param.u64 %d1, [out]; mov.u32 %r2, map;
+      shl.b32 %r3, %r1, 2; add.u32 %r4, %r2, %r3; add.u32 %r5, %r1, 100; st.shared.b32 [%r4], %r5;
+      tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%d1],
+        [%r2], 128;
+      mov.b32 %r7, 0; st.shared.b32 [%r4], %r7;
+      xor.b32 %r3, %r3, 124; cvt.u64.u32 %d2, %r3; add.u64 %d2, %d2, %d1; ld.global.b32 %r6, [%d2];
+      st.global.b32 [%d2+128], %r6; ret; })"),
+                  options);
+    std::vector<std::uint32_t> out(64, 0xdead);
+    ASSERT_EQ(device.Launch("k", {1}, {32}, 0, out.data()), CUDA_SUCCESS) << device.message();
+    for (std::uint32_t i = 0; i < 64; ++i) EXPECT_EQ(out[i], 100 + i % 32) << i;
+  }
+}
+
+TEST_F(TensorTest, WhatIsTooLargeForAFieldIsWrong) {
+  const auto problem = [this](TensorField field, std::uint32_t ordinal, std::uint64_t value) {
+    TensorMap map = MapOf(Element::kF32, {20, 10}, {8, 4}).map;
+    EXPECT_EQ(map.Problem(), nullptr);
+    EXPECT_TRUE(ReplaceField(&map, field, ordinal, value));
+    return map.Problem() != nullptr;
+  };
+  EXPECT_FALSE(problem(TensorField::kBox, 1, 8));
+  EXPECT_TRUE(problem(TensorField::kBox, 1, 0x1'0008));
+  EXPECT_TRUE(problem(TensorField::kStep, 1, 0x101));
+  EXPECT_TRUE(problem(TensorField::kRank, 0, 0x101));
+  EXPECT_TRUE(problem(TensorField::kInterleave, 0, 0x100));
+  EXPECT_TRUE(problem(TensorField::kSwizzle, 0, 0x100));
+  EXPECT_TRUE(problem(TensorField::kAtomicity, 0, 0x100));
+  EXPECT_TRUE(problem(TensorField::kFill, 0, 0x100));
+}
+
 TEST_F(TensorTest, MapsThatAreNoneEndTheKernel) {
   Device device(LoadOf(2));
   const auto run = [&](auto change) {

@@ -1,6 +1,7 @@
 // Stream memory operations. (CUDA Driver API, "Stream Memory Operations")
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <deque>
 #include <vector>
@@ -36,6 +37,12 @@ CUresult Batch(CUstream stream, Operations operations) {
 
 class MemoryBatchTest : public GraphTest {
  protected:
+  CUgraphNode AddBatch(Operations operations, const Nodes& after) {
+    CUgraphNodeParams params = {};
+    params.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
+    params.memOp = {context_, static_cast<unsigned>(operations.size()), operations.data(), 0};
+    return Add(graph_, &params, after);
+  }
   void Put64(std::uint64_t value) {
     TestStream stream;
     EXPECT_CUDA(Batch(stream, {Write(At(0), value, 64)}));
@@ -163,6 +170,30 @@ TEST_F(MemoryBatchTest, GraphsHaveThemAsNodes) {
   CUgraphNode node = nullptr;
   EXPECT_EQ(cuGraphAddNode(&node, bodies[0], nullptr, nullptr, 0, &params),
             CUDA_ERROR_INVALID_VALUE);
+}
+
+// Whatever the order in which the nodes were added.
+TEST_F(MemoryBatchTest, AWaitOfAGraphHoldsUpNothingThatDoesNotDependOnIt) {
+  const CUgraphNode first = AddBatch({Wait(At(0), 1, CU_STREAM_WAIT_VALUE_EQ)}, {});
+  const CUgraphNode other =
+      AddBatch({Write(At(4), 7), Wait(At(1), 1, CU_STREAM_WAIT_VALUE_EQ), Write(At(2), 1)}, {});
+  const CUgraphNode last = AddBatch({Wait(At(2), 1, CU_STREAM_WAIT_VALUE_EQ)}, {});
+  AddBatch({Write(At(0), 1)}, {last});
+  AddAppend(graph_, {first, other}, 5);
+  AddAppend(graph_, {}, 4);
+  CUgraphExec exec = Instantiate(graph_);
+  for (int round = 0; round < 2; ++round) {
+    TestStream stream;
+    ASSERT_CUDA(cuGraphLaunch(exec, stream));
+    TestStream writing;
+    ASSERT_CUDA(Batch(writing, {Wait(At(4), 7, CU_STREAM_WAIT_VALUE_EQ), Write(At(1), 1)}));
+    ASSERT_CUDA(cuStreamSynchronize(stream));
+    std::vector<int> log = TakeLog();
+    std::sort(log.begin(), log.end());
+    EXPECT_EQ(log, (std::vector<int>{4, 5}));
+    memory_->Write(std::vector<int>(kInts));
+  }
+  EXPECT_CUDA(cuGraphExecDestroy(exec));
 }
 
 TEST_F(MemoryBatchTest, WhatIsWrongIsRefused) {
