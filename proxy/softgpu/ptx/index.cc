@@ -195,7 +195,7 @@ class Indexer {
       return Status::Ok();
     }
     if (token.text == "explicitcluster" || token.text == "reqnctapercluster" ||
-        token.text == "maxclusterrank" || token.text == "blocksareclusters") {
+        token.text == "blocksareclusters") {
       // The others of the module run.
       if (function->unsupported.empty())
         function->unsupported =
@@ -209,8 +209,8 @@ class Indexer {
       return lexer_.Expect(')', "'.attribute('");
     }
     static constexpr std::string_view kIgnored[] = {
-        "maxnreg", "minnctapersm", "maxnctapersm",        "noreturn",
-        "unified", "abi_preserve", "abi_preserve_control"};
+        "maxnreg",  "minnctapersm", "maxnctapersm", "maxclusterrank",
+        "noreturn", "unified",      "abi_preserve", "abi_preserve_control"};
     for (auto ignored : kIgnored) {
       if (token.text == ignored) return SkipNumbers();
     }
