@@ -34,11 +34,11 @@ Error AllocatePitched(Session& session, std::size_t width, std::size_t rows, std
 }
 
 Error Free(Session& session, std::uint64_t address) {
+  if (AnyCapture()) CUSPAN_RETURN_IF_FAILED(RefuseUnsafe());
   if (address == 0) {
     std::shared_ptr<Link> link;
     return session.devices().OpenCurrent(&link);
   }
-  if (AnyCapture()) CUSPAN_RETURN_IF_FAILED(RefuseUnsafe());
   ForgetSynchronous(session, HandleOf<const void*>(address));
   return session.addresses().Free(address);
 }

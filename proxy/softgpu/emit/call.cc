@@ -61,15 +61,26 @@ Value* Passed(FunctionEmitter& e, const Operand& actual, const ptx::Variable& fo
   return copy;
 }
 
-// Arguments of the LLVM call; empty when the call does not fit the signature.
-std::vector<Value*> PassAll(FunctionEmitter& e, const Call& call, const Signature& signature) {
-  if (call.results.size() != signature.results.size() ||
-      call.arguments.size() != signature.parameters.size()) {
+// Whether the call fits `signature`. Objects that are linked may declare a function with results
+// that it does not have, at most `declared_results`: what the caller finds there is not specified,
+// and the call loses them.
+bool Fits(FunctionEmitter& e, const Signature& signature, std::size_t declared_results,
+          Call* call) {
+  const std::size_t results = signature.results.size();
+  if (call->results.size() < results ||
+      call->results.size() > std::max(results, declared_results) ||
+      call->arguments.size() != signature.parameters.size()) {
     e.Reject(Format("the call has {} results and {} arguments, the function {} and {}",
-                    call.results.size(), call.arguments.size(), signature.results.size(),
+                    call->results.size(), call->arguments.size(), results,
                     signature.parameters.size()));
-    return {};
+    return false;
   }
+  call->results = call->results.take_front(results);
+  return true;
+}
+
+// Arguments of the LLVM call, which fits the signature.
+std::vector<Value*> PassAll(FunctionEmitter& e, const Call& call, const Signature& signature) {
   std::vector<Value*> passed = {e.ContextPointer()};
   for (std::size_t i = 0; i < call.results.size(); ++i)
     passed.push_back(Passed(e, call.results[i], signature.results[i], true));
@@ -124,13 +135,6 @@ Value* PassedByWarp(FunctionEmitter& e, const Operand& actual, const ptx::Variab
 
 std::vector<Value*> PassAllByWarp(FunctionEmitter& e, const Call& call,
                                   const Signature& signature) {
-  if (call.results.size() != signature.results.size() ||
-      call.arguments.size() != signature.parameters.size()) {
-    e.Reject(Format("the call has {} results and {} arguments, the function {} and {}",
-                    call.results.size(), call.arguments.size(), signature.results.size(),
-                    signature.parameters.size()));
-    return {};
-  }
   std::vector<Value*> passed = {e.ContextPointer(), e.mask()};
   for (std::size_t i = 0; i < call.results.size(); ++i)
     passed.push_back(PassedByWarp(e, call.results[i], signature.results[i], true));
@@ -194,7 +198,7 @@ void CallDeviceRuntime(FunctionEmitter& e, std::string_view name, const Call& ca
   FetchResults(e, call, signature, passed);
 }
 
-void CallDirect(FunctionEmitter& e, const Call& call) {
+void CallDirect(FunctionEmitter& e, Call call) {
   const auto& ptx = e.module().ptx();
   const auto found = ptx.function_index.find(call.callee->name);
   if (found == ptx.function_index.end()) {
@@ -202,6 +206,7 @@ void CallDirect(FunctionEmitter& e, const Call& call) {
     return;
   }
   const auto& target = ptx.functions[found->second];
+  if (!Fits(e, target.signature, target.declared_results, &call)) return;
   if (!target.defined) {
     if (e.warp() == nullptr) {
       CallDeviceRuntime(e, target.name, call, target.signature);
@@ -268,7 +273,7 @@ void CallIndirectByWarp(FunctionEmitter& e, const Call& call, const Signature& s
 
 // A pointer is the address that stands for one of the functions whose address
 // is taken; one that is none of them, or has another signature, ends the thread.
-void CallIndirect(FunctionEmitter& e, const Call& call) {
+void CallIndirect(FunctionEmitter& e, Call call) {
   if (call.prototype == nullptr) {
     e.Refuse("a call through a pointer without a prototype is not implemented");
     return;
@@ -285,6 +290,7 @@ void CallIndirect(FunctionEmitter& e, const Call& call) {
     e.Refuse(Format("there is no .callprototype or .calltargets '{}'", call.prototype->name));
     return;
   }
+  if (!Fits(e, *signature, 0, &call)) return;
   if (e.warp() != nullptr) {
     CallIndirectByWarp(e, call, *signature);
     return;

@@ -84,8 +84,6 @@ void IntegerToFloat(FunctionEmitter& e, Type to, Type from) {
   } else if (to == Type::kF32 && rounding == Rounding::kNearest) {
     result = convert(e.Float());
   } else if (exact_in_double) {
-    if (to == Type::kBf16 && (rounding == Rounding::kDown || rounding == Rounding::kUp))
-      e.Refuse("this rounding is not implemented");
     result = NarrowFloat(e, convert(e.Double()), Type::kF64, to, rounding);
   } else if (to == Type::kF32 || to == Type::kF64) {
     static constexpr std::string_view kRoundings[] = {"rn", "rz", "rm", "rp"};
@@ -191,8 +189,6 @@ Value* ConvertFloat(FunctionEmitter& e, const FloatConversion& c, Value* value, 
                         true);
   }
   if (to != through) {
-    if (to == Type::kBf16 && (c.rounding == Rounding::kDown || c.rounding == Rounding::kUp))
-      e.Refuse("this rounding is not implemented");
     auto* const wide = value;
     value = NarrowFloat(e, wide, through, to, c.rounding);
     if (c.flush && through == Type::kF64 && to == Type::kF32)

@@ -243,8 +243,14 @@ Value* NarrowFloat(FunctionEmitter& e, Value* value, Type from, Type to, Roundin
     if (from == Type::kF64) value = NarrowToOdd(e, value);
     if (rounding == Rounding::kNearest) return RoundToBf16(e, value);
     // Cutting digits off rounds towards zero; a NaN must not become an infinity.
-    auto* const cut =
-        e.b.CreateTrunc(e.b.CreateLShr(AsBits(e, value), e.ConstInt(32, 16)), e.Int(16));
+    auto* const bits = AsBits(e, value);
+    Value* cut = e.b.CreateTrunc(e.b.CreateLShr(bits, e.ConstInt(32, 16)), e.Int(16));
+    if (rounding != Rounding::kZero) {
+      auto* const inexact = e.b.CreateIsNotNull(e.b.CreateAnd(bits, e.ConstInt(32, 0xffff)));
+      auto* const negative = e.b.CreateICmpSLT(bits, e.ConstInt(32, 0));
+      auto* const side = rounding == Rounding::kDown ? negative : e.b.CreateNot(negative);
+      cut = e.b.CreateAdd(cut, e.b.CreateZExt(e.b.CreateAnd(inexact, side), e.Int(16)));
+    }
     return e.b.CreateSelect(e.b.CreateFCmpUNO(value, value), e.ConstInt(16, 0x7fff), cut);
   }
   auto* const target = e.TypeOf(to);

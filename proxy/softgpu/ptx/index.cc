@@ -147,6 +147,7 @@ class Indexer {
            lexer_.IsDirective("unified"))
       CUSPAN_RETURN_IF_ERROR(Attribute(&function));
     if (!entry) CUSPAN_RETURN_IF_ERROR(ParseParameterList(lexer_, &function.signature.results));
+    function.declared_results = function.signature.results.size();
     function.line = lexer_.LineOf(lexer_.Peek().offset);
     CUSPAN_ASSIGN_OR_RETURN(function.name, lexer_.ExpectIdentifier("the name of a function"));
     CUSPAN_RETURN_IF_ERROR(ParseParameterList(lexer_, &function.signature.parameters));
@@ -194,7 +195,7 @@ class Indexer {
       return Status::Ok();
     }
     if (token.text == "explicitcluster" || token.text == "reqnctapercluster" ||
-        token.text == "maxclusterrank" || token.text == "blocksareclusters") {
+        token.text == "blocksareclusters") {
       // The others of the module run.
       if (function->unsupported.empty())
         function->unsupported =
@@ -208,8 +209,8 @@ class Indexer {
       return lexer_.Expect(')', "'.attribute('");
     }
     static constexpr std::string_view kIgnored[] = {
-        "maxnreg", "minnctapersm", "maxnctapersm",        "noreturn",
-        "unified", "abi_preserve", "abi_preserve_control"};
+        "maxnreg",  "minnctapersm", "maxnctapersm", "maxclusterrank",
+        "noreturn", "unified",      "abi_preserve", "abi_preserve_control"};
     for (auto ignored : kIgnored) {
       if (token.text == ignored) return SkipNumbers();
     }
@@ -244,6 +245,8 @@ class Indexer {
     if (known.entry != function.entry)
       return Status::Invalid("PTX line {}: '{}' is both a kernel and a function", function.line,
                              function.name);
+    function.declared_results = known.declared_results =
+        std::max(function.declared_results, known.declared_results);
     if (function.defined) known = std::move(function);
     return Status::Ok();
   }

@@ -130,6 +130,7 @@ struct Function {
   bool entry = false;
   bool defined = false;
   Signature signature;
+  std::size_t declared_results = 0;  // The most that a declaration or the definition has.
   std::uint32_t line = 0;
   std::size_t body_begin = 0;  // Offsets in the text: behind '{' and at '}'.
   std::size_t body_end = 0;

@@ -226,6 +226,9 @@ TEST_F(CaptureTest, UnsafeCallsAreRefused) {
     Begin(stream, mode);
     EXPECT_CUDA_ERROR(cudaFree(memory), cudaErrorStreamCaptureUnsupported);
     ExpectEnd(stream, cudaErrorStreamCaptureInvalidated);
+    Begin(stream, mode);
+    EXPECT_CUDA_ERROR(cudaFree(nullptr), cudaErrorStreamCaptureUnsupported);
+    ExpectEnd(stream, cudaErrorStreamCaptureInvalidated);
   }
   Begin(stream, cudaStreamCaptureModeRelaxed);
   EXPECT_CUDA(cudaMalloc(&more, 16));

@@ -198,6 +198,14 @@ TEST(Body, AKernelOfClustersDoesNotHinderOthers) {
   EXPECT_THAT(refused.message(), HasSubstr("clusters of blocks ('.explicitcluster')"));
 }
 
+// A limit of what a launch may ask for; a launch without clusters asks for none.
+TEST(Body, AKernelWithALimitOfClustersRuns) {
+  auto program = Program::Load(
+      Module(".entry good() .maxntid 128 .minnctapersm 2 .maxclusterrank 4 { ret; }"));
+  ASSERT_TRUE(program.ok()) << program.status().message();
+  EXPECT_TRUE((*program)->Compile("good").ok());
+}
+
 // --- Random damage. What matters is that every outcome is a status.
 
 std::string NvccText() {

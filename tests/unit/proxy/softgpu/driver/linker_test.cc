@@ -122,6 +122,55 @@ TEST_F(LinkerTest, ArchivesAreLinked) {
   Run();
 }
 
+// A linker does not compare declarations, and compilers for other languages than C++ declare
+// results of functions that have none. What is read there is not specified.
+TEST_F(LinkerTest, ACallMayDeclareAResultThatTheFunctionDoesNotHave) {
+  ASSERT_CUDA(Add(CU_JIT_INPUT_PTX, Ptx(R"(
+.extern .func (.param .b32 result) put(.param .b64 word, .param .b32 value);
+.visible .entry kernel(.param .u64 words)
+{
+  .reg .b32 %r<4>;
+  .reg .b64 %rd<4>;
+  ld.param.u64 %rd1, [words];
+  mov.u32 %r1, %tid.x;
+  mul.wide.u32 %rd2, %r1, 4;
+  add.u64 %rd3, %rd1, %rd2;
+  add.u32 %r2, %r1, 142;
+  {
+    .param .b64 word;
+    .param .b32 value;
+    .param .b32 result;
+    st.param.b64 [word], %rd3;
+    st.param.b32 [value], %r2;
+    call.uni (result), put, (word, value);
+    ld.param.b32 %r3, [result];
+  }
+  ret;
+}
+)")));
+  ASSERT_CUDA(Add(CU_JIT_INPUT_PTX, Ptx(R"(
+.visible .func put(.param .b64 word, .param .b32 value)
+{
+  .reg .b32 %r<2>;
+  .reg .b64 %rd<2>;
+  ld.param.b64 %rd1, [word];
+  ld.param.b32 %r1, [value];
+  st.u32 [%rd1], %r1;
+  ret;
+}
+)")));
+  ASSERT_CUDA(cuLinkComplete(state, &linked, &linked_bytes)) << Log();
+  CUmodule module = nullptr;
+  ASSERT_CUDA(cuModuleLoadData(&module, linked));
+  CUfunction kernel = nullptr;
+  ASSERT_CUDA(cuModuleGetFunction(&kernel, module, "kernel"));
+  const DeviceMemory words(64 * sizeof(unsigned));
+  EXPECT_CUDA(Launch(kernel, 1, 64, 0, nullptr, words.address()));
+  const std::vector<unsigned> read = words.Read<unsigned>(64);
+  for (unsigned i = 0; i < 64; ++i) EXPECT_EQ(read[i], 142 + i);
+  EXPECT_CUDA(cuModuleUnload(module));
+}
+
 // As compilers without nvcc's headers meet all blocks.
 TEST_F(LinkerTest, BlocksMeetByTheDeviceRuntime) {
   ASSERT_CUDA(Add(CU_JIT_INPUT_PTX, Ptx(R"(

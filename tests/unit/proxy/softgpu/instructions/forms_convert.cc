@@ -88,9 +88,8 @@ template <typename F, typename I>
 void AddBetween(FormList& list, const std::string& f, const std::string& i) {
   for (const auto& mode : kModes) {
     const Mode m = mode.mode;
-    if (!std::is_same_v<F, Bf16> || m == Mode::kNearest)
-      list.Add(std::string("cvt.") + mode.name + "." + f + "." + i + " d, a;",
-               [m](I a) { return Nearest<F>(static_cast<Wide>(a), m); });
+    list.Add(std::string("cvt.") + mode.name + "." + f + "." + i + " d, a;",
+             [m](I a) { return Nearest<F>(static_cast<Wide>(a), m); });
     const auto to_integer = [m](F a, bool flush) {
       if (IsNan(a)) {
         const bool top_bit = std::is_same_v<F, double> || sizeof(I) == 8;
@@ -139,10 +138,9 @@ void AddIntegral(FormList& list, const std::string& f) {
 }
 
 template <typename To, typename From>
-void AddNarrowing(FormList& list, const std::string& types, bool all_modes) {
+void AddNarrowing(FormList& list, const std::string& types) {
   for (const auto& mode : kModes) {
     const Mode m = mode.mode;
-    if (!all_modes && m != Mode::kNearest) continue;
     list.Add(std::string("cvt.") + mode.name + "." + types + " d, a;",
              [m](From a) { return Nearest<To>(Exact(a), m); });
   }
@@ -154,14 +152,13 @@ void AddWidening(FormList& list, const std::string& types) {
 }
 
 void AddFloats(FormList& list) {
-  AddNarrowing<float, double>(list, "f32.f64", true);
-  AddNarrowing<Half, float>(list, "f16.f32", true);
-  AddNarrowing<Half, double>(list, "f16.f64", true);
-  AddNarrowing<Bf16, float>(list, "bf16.f32", false);
-  AddNarrowing<Bf16, double>(list, "bf16.f64", false);
-  AddNarrowing<Half, Bf16>(list, "f16.bf16", true);
-  AddNarrowing<Bf16, Half>(list, "bf16.f16", false);
-  list.Add("cvt.rz.bf16.f32 d, a;", [](float a) { return ToBf16(Exact(a), Mode::kZero); });
+  AddNarrowing<float, double>(list, "f32.f64");
+  AddNarrowing<Half, float>(list, "f16.f32");
+  AddNarrowing<Half, double>(list, "f16.f64");
+  AddNarrowing<Bf16, float>(list, "bf16.f32");
+  AddNarrowing<Bf16, double>(list, "bf16.f64");
+  AddNarrowing<Half, Bf16>(list, "f16.bf16");
+  AddNarrowing<Bf16, Half>(list, "bf16.f16");
   AddWidening<double, float>(list, "f64.f32");
   AddWidening<float, Half>(list, "f32.f16");
   AddWidening<double, Half>(list, "f64.f16");
