@@ -53,6 +53,11 @@ Error DestroyArray(std::uint64_t array, bool mipmapped) {
   });
 }
 
+Error PlaneOfArray(std::uint64_t array) {
+  CUSPAN_RETURN_IF_FAILED(AboutArray(array, [](const Array&) {}));
+  return CUDA_ERROR_INVALID_VALUE;
+}
+
 Error LevelOfArray(std::uint64_t mipmap, unsigned level, std::uint64_t* array) {
   return WithSession(
       [&](Session& session) -> Error { return session.arrays().LevelOf(mipmap, level, array); });

@@ -13,6 +13,12 @@ Error CreateArray(const ArrayShape& shape, unsigned levels, std::uint64_t* array
 Error DestroyArray(std::uint64_t array, bool mipmapped);
 Error LevelOfArray(std::uint64_t mipmap, unsigned level, std::uint64_t* array);
 
+// Of an array's planes: no format that arrays have here has planes. CUDA_ERROR_INVALID_VALUE, or
+// CUDA_ERROR_INVALID_HANDLE for what is no array.
+Error PlaneOfArray(std::uint64_t array);
+// Of arrays whose memory is mapped later, and of sparse ones, which there are none.
+inline Error AboutMappedArray() { return CUDA_ERROR_INVALID_VALUE; }
+
 // use(const Array&) for a plain array or a level.
 template <typename Use>
 Error AboutArray(std::uint64_t array, Use&& use) {

@@ -1,8 +1,39 @@
 #include "interpose/calls/context.h"
 
+#include <map>
+
+#include "common/mutex.h"
 #include "interpose/calls/device_settings.h"
 
 namespace cuspan {
+namespace {
+
+// The users of created contexts beside the one who created it. Any thread.
+class AttachedContexts final : public ContextTable {
+ public:
+  void Attach(const Context& context) {
+    const MutexLock lock(mutex_);
+    ++users_[&context];
+  }
+  // False when there was none.
+  bool Detach(const Context& context) {
+    const MutexLock lock(mutex_);
+    const auto found = users_.find(&context);
+    if (found == users_.end()) return false;
+    if (--found->second == 0) users_.erase(found);
+    return true;
+  }
+  void Forget(const Link& ended) override {
+    const MutexLock lock(mutex_);
+    users_.erase(&ended.context());
+  }
+
+ private:
+  Mutex mutex_;
+  std::map<const Context*, int> users_ CUSPAN_GUARDED_BY(mutex_);
+};
+
+}  // namespace
 
 Error FindContext(const Session& session, CUcontext handle, Context** context) {
   *context = session.devices().Find(handle);
@@ -56,6 +87,21 @@ Error DestroyContext(Session& session, CUcontext handle) {
   ContextStack& stack = ThisThread().contexts;
   if (stack.top() == context) stack.Pop();
   return CUDA_SUCCESS;
+}
+
+Error AttachContext(Session& session, CUcontext* context) {
+  Context* const current = ThisThread().contexts.top();
+  if (!current->is_primary()) session.TableOf<AttachedContexts>().Attach(*current);
+  *context = HandleOf(current);
+  return CUDA_SUCCESS;
+}
+
+Error DetachContext(Session& session, CUcontext handle) {
+  Context* const current = ThisThread().contexts.top();
+  if (handle != HandleOf(current)) return CUDA_ERROR_INVALID_CONTEXT;
+  if (current->is_primary() || session.TableOf<AttachedContexts>().Detach(*current))
+    return CUDA_SUCCESS;
+  return DestroyContext(session, handle);
 }
 
 unsigned FlagsOf(const Context& context) {

@@ -28,6 +28,12 @@ Error CreateContext(Session& session, int device, unsigned flags, CUcontext* con
 // primary ones.
 Error DestroyContext(Session& session, CUcontext handle);
 
+// Another user of the current context, and one user less, with the last of whom a created one is
+// destroyed. Those of primary ones are counted by RetainPrimary alone (measured natively, driver
+// 580). CUDA_ERROR_INVALID_CONTEXT for one that is not current.
+Error AttachContext(Session& session, CUcontext* context);
+Error DetachContext(Session& session, CUcontext handle);
+
 unsigned FlagsOf(const Context& context);
 Error SetFlags(Context& context, unsigned flags);
 

@@ -28,6 +28,11 @@ inline bool HasClusters(const LaunchCall& call) {
   return call.cluster.x != 1 || call.cluster.y != 1 || call.cluster.z != 1;
 }
 
+// The arguments, in one of the two ways in which CUDA takes them: a pointer to each, or `extra`,
+// the buffer with all of them. CUDA_ERROR_INVALID_VALUE for both, and for what says nothing of a
+// buffer or other things beside it.
+Error TakeArguments(void** parameters, void** extra, LaunchCall* call);
+
 // Takes what is understood of an attribute into `call`; named and refused when we do not have it.
 Error TakeAttribute(const CUlaunchAttribute& attribute, LaunchCall* call);
 

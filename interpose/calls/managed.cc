@@ -30,6 +30,17 @@ Error CheckLocation(const Session& session, const CUmemLocation& location) {
   }
 }
 
+// Of what was checked.
+Error PrefetchTo(Session& session, const StreamTarget& target, const void* memory,
+                 std::size_t bytes, const CUmemLocation& location) {
+  session.addresses().advice().Prefetched(NumberOf(memory), bytes, {location.type, location.id});
+  // What the host wrote can go ahead of the kernels that need it. Towards the host a hint is for
+  // nothing: its accesses fetch what they need.
+  if (location.type != CU_MEM_LOCATION_TYPE_DEVICE || location.id != target.link->device())
+    return CUDA_SUCCESS;
+  return session.region().mirrors().BeforeWork(*target.link);
+}
+
 int DeviceNumber(const MemoryAdvice::Place& place) {
   switch (place.type) {
     case CU_MEM_LOCATION_TYPE_DEVICE:
@@ -63,12 +74,28 @@ Error Prefetch(const void* memory, std::size_t bytes, const CUmemLocation& locat
   return OnStream(stream, meaning, [&](Session& session, const StreamTarget& target) -> Error {
     CUSPAN_RETURN_IF_FAILED(CheckManaged(session, memory, bytes));
     CUSPAN_RETURN_IF_FAILED(CheckLocation(session, location));
-    session.addresses().advice().Prefetched(NumberOf(memory), bytes, {location.type, location.id});
-    // What the host wrote can go ahead of the kernels that need it. Towards the host a hint is
-    // for nothing: its accesses fetch what they need.
-    if (location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_SUCCESS;
-    if (location.id != target.link->device()) return CUDA_SUCCESS;
-    return session.region().mirrors().BeforeWork(*target.link);
+    return PrefetchTo(session, target, memory, bytes, location);
+  });
+}
+
+Error PrefetchBatch(const std::vector<ManagedRange>& ranges, unsigned long long flags,
+                    CUstream stream, DefaultStream meaning) {
+  if (ranges.empty() || flags != 0 || IsLegacyStream(stream, meaning))
+    return CUDA_ERROR_INVALID_VALUE;
+  return OnStream(stream, meaning, [&](Session& session, const StreamTarget& target) -> Error {
+    for (const ManagedRange& range : ranges) {
+      CUSPAN_RETURN_IF_FAILED(CheckManaged(session, range.memory, range.bytes));
+      // Unlike in a single prefetch, a device that is not there is an invalid value (measured
+      // natively).
+      if (range.place && CheckLocation(session, *range.place).failed())
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    for (const ManagedRange& range : ranges) {
+      if (range.place)
+        CUSPAN_RETURN_IF_FAILED(
+            PrefetchTo(session, target, range.memory, range.bytes, *range.place));
+    }
+    return CUDA_SUCCESS;
   });
 }
 

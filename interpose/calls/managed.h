@@ -1,7 +1,10 @@
 // Managed memory: allocation, and the hints about where it is used.
 #pragma once
 
-#include "interpose/calls/ways_in.h"
+#include <optional>
+#include <vector>
+
+#include "interpose/calls/batch.h"
 
 namespace cuspan {
 
@@ -11,6 +14,39 @@ Error AllocateManaged(std::size_t bytes, unsigned flags, std::uint64_t* address)
 // All of a range that is named below must be managed memory of one allocation.
 Error Prefetch(const void* memory, std::size_t bytes, const CUmemLocation& location, unsigned flags,
                CUstream stream, DefaultStream meaning);
+
+struct ManagedRange {
+  const void* memory;
+  std::size_t bytes;
+  std::optional<CUmemLocation> place;  // Where it is to be; nothing: wherever it is.
+};
+// Those of two lists, which are pointers or CUdeviceptr, and their sizes, without places;
+// CUDA_ERROR_INVALID_VALUE where one is missing.
+template <typename Address>
+Error RangesOf(const Address* addresses, const std::size_t* sizes, std::size_t count,
+               std::vector<ManagedRange>* ranges) {
+  if (addresses == nullptr || sizes == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  for (std::size_t i = 0; i < count; ++i)
+    ranges->push_back({reinterpret_cast<const void*>(addresses[i]), sizes[i], std::nullopt});
+  return CUDA_SUCCESS;
+}
+// The same with a place for each group (batch.h); place_of(group) → CUmemLocation.
+template <typename Address, typename PlaceOf>
+Error RangesOf(const Address* addresses, const std::size_t* sizes, std::size_t count,
+               const std::size_t* first, std::size_t groups, PlaceOf&& place_of,
+               std::vector<ManagedRange>* ranges) {
+  if (!AreGroups(first, groups, count)) return CUDA_ERROR_INVALID_VALUE;
+  CUSPAN_RETURN_IF_FAILED(RangesOf(addresses, sizes, count, ranges));
+  return ForEachInGroups(first, groups, count, [&](std::size_t i, std::size_t group) -> Error {
+    (*ranges)[i].place = place_of(group);
+    return CUDA_SUCCESS;
+  });
+}
+// `flags` must be 0. Memory whose bytes are not needed any longer may keep them: discarding it is a
+// prefetch to nowhere.
+Error PrefetchBatch(const std::vector<ManagedRange>& ranges, unsigned long long flags,
+                    CUstream stream, DefaultStream meaning);
+
 Error Advise(const void* memory, std::size_t bytes, CUmem_advise advice,
              const CUmemLocation& location);
 // What is asked for is an int, or a list of them.

@@ -92,3 +92,29 @@ CUSPAN_EXPORT CUresult cuMipmappedArrayDestroy(CUmipmappedArray array) {
     return DestroyArray(NumberOf(array), true);
   });
 }
+
+CUSPAN_EXPORT CUresult cuArrayGetPlane(CUarray* plane, CUarray array, unsigned /*index*/) {
+  return AnswerInContext([&](Session&) -> Error {
+    return plane == nullptr ? Error(CUDA_ERROR_INVALID_VALUE) : PlaneOfArray(NumberOf(array));
+  });
+}
+
+CUSPAN_EXPORT CUresult cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS* /*out*/,
+                                                    CUarray /*array*/, CUdevice /*device*/) {
+  return AnswerInContext([](Session&) { return AboutMappedArray(); });
+}
+
+CUSPAN_EXPORT CUresult cuMipmappedArrayGetMemoryRequirements(
+    CUDA_ARRAY_MEMORY_REQUIREMENTS* /*out*/, CUmipmappedArray /*array*/, CUdevice /*device*/) {
+  return AnswerInContext([](Session&) { return AboutMappedArray(); });
+}
+
+CUSPAN_EXPORT CUresult cuArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES* /*out*/,
+                                                  CUarray /*array*/) {
+  return AnswerInContext([](Session&) { return AboutMappedArray(); });
+}
+
+CUSPAN_EXPORT CUresult cuMipmappedArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES* /*out*/,
+                                                           CUmipmappedArray /*array*/) {
+  return AnswerInContext([](Session&) { return AboutMappedArray(); });
+}

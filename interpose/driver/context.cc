@@ -126,6 +126,17 @@ CUSPAN_EXPORT CUresult cuCtxDestroy_v2(CUcontext context) {
       [&](Session& session) -> Error { return DestroyContext(session, context); });
 }
 
+CUSPAN_EXPORT CUresult cuCtxAttach(CUcontext* context, unsigned flags) {
+  return AnswerInContext([&](Session& session) -> Error {
+    if (context == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+    return AttachContext(session, context);
+  });
+}
+
+CUSPAN_EXPORT CUresult cuCtxDetach(CUcontext context) {
+  return AnswerInContext([&](Session& session) { return DetachContext(session, context); });
+}
+
 // --- The current context of a thread
 
 CUSPAN_EXPORT CUresult cuCtxGetCurrent(CUcontext* context) {
@@ -345,5 +356,16 @@ CUSPAN_EXPORT CUresult cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute
     CUSPAN_RETURN_IF_FAILED(CanAccessPeer(session, number, destination, &can));
     *value = can && attribute == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED ? 1 : 0;
     return CUDA_SUCCESS;
+  });
+}
+
+CUSPAN_EXPORT CUresult cuDeviceGetP2PAtomicCapabilities(unsigned* capabilities,
+                                                        const CUatomicOperation* operations,
+                                                        unsigned count, CUdevice source,
+                                                        CUdevice destination) {
+  return AnswerWithDriver([&](Session& session) -> Error {
+    CUSPAN_RETURN_IF_FAILED(AtomicsOverLink(operations, count, capabilities));
+    const bool two = HasDevice(session, source) && HasDevice(session, destination);
+    return two && source != destination ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
   });
 }

@@ -136,6 +136,41 @@ CUSPAN_EXPORT CUresult cuDeviceGetExecAffinitySupport(int* supported, CUexecAffi
   });
 }
 
+CUSPAN_EXPORT CUresult cuDeviceGetTexture1DLinearMaxWidth(std::size_t* elements,
+                                                          CUarray_format format, unsigned channels,
+                                                          CUdevice device) {
+  return Describe(device, elements, [&](const DeviceDescription& described) {
+    return LinearTextureWidth(described, static_cast<std::uint32_t>(format), channels, elements);
+  });
+}
+
+CUSPAN_EXPORT CUresult cuDeviceGetHostAtomicCapabilities(unsigned* capabilities,
+                                                         const CUatomicOperation* operations,
+                                                         unsigned count, CUdevice device) {
+  return AnswerWithDriver([&](Session& session) -> Error {
+    CUSPAN_RETURN_IF_FAILED(AtomicsOverLink(operations, count, capabilities));
+    return HasDevice(session, device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+  });
+}
+
+// Windows tells devices apart by it.
+CUSPAN_EXPORT CUresult cuDeviceGetLuid(char* luid, unsigned* /*nodes*/, CUdevice device) {
+  return Describe(device, luid,
+                  [](const DeviceDescription&) -> Error { return CUDA_ERROR_NOT_SUPPORTED; });
+}
+
+// No other device of the program's node writes to memory of this one: its attributes say that there
+// is nothing to flush.
+CUSPAN_EXPORT CUresult cuFlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesTarget target,
+                                                  CUflushGPUDirectRDMAWritesScope scope) {
+  return AnswerInContext([&](Session&) -> Error {
+    const bool known = target == CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX &&
+                       (scope == CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER ||
+                        scope == CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_ALL_DEVICES);
+    return known ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
+  });
+}
+
 // --- Pools
 
 CUSPAN_EXPORT CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* pool, CUdevice device) {

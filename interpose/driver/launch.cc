@@ -7,22 +7,6 @@
 namespace cuspan {
 namespace {
 
-// Arguments in a buffer: names and values by turns, until the name that ends them.
-Error TakeExtra(void** extra, LaunchCall* call) {
-  bool has_size = false;
-  for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {
-    if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER) {
-      call->buffer = extra[1];
-    } else if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE && extra[1] != nullptr) {
-      call->buffer_bytes = *static_cast<const std::size_t*>(extra[1]);
-      has_size = true;
-    } else {
-      return CUDA_ERROR_INVALID_VALUE;
-    }
-  }
-  return call->buffer != nullptr && has_size ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
 Error LaunchFunction(CUfunction function, const LaunchShape& shape, CUstream stream,
                      bool cooperative, void** parameters, void** extra, DefaultStream meaning) {
   LaunchCall call{};
@@ -35,14 +19,6 @@ Error LaunchFunction(CUfunction function, const LaunchShape& shape, CUstream str
 }
 
 }  // namespace
-
-Error TakeArguments(void** parameters, void** extra, LaunchCall* call) {
-  call->arguments = parameters;
-  // An empty list beside the arguments says nothing.
-  if (parameters != nullptr && extra != nullptr)
-    return *extra == CU_LAUNCH_PARAM_END ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-  return extra != nullptr ? TakeExtra(extra, call) : Error(CUDA_SUCCESS);
-}
 
 Error TakeFunction(CUfunction function, LaunchCall* call) {
   if (function == nullptr || FindFunction(function, &call->function).failed())

@@ -8,8 +8,6 @@ namespace cuspan {
 
 // CUDA_ERROR_INVALID_HANDLE for what is no function.
 Error TakeFunction(CUfunction function, LaunchCall* call);
-// The arguments, in one of the two ways in which CUDA takes them.
-Error TakeArguments(void** parameters, void** extra, LaunchCall* call);
 // All but the arguments.
 Error ReadConfig(const CUlaunchConfig* config, CUfunction function, LaunchCall* call);
 

@@ -21,6 +21,28 @@ CUresult PrefetchTo(CUdeviceptr memory, std::size_t bytes, const CUmemLocation& 
   });
 }
 
+CUresult PrefetchAll(const CUdeviceptr* memory, const std::size_t* sizes, std::size_t count,
+                     const CUmemLocation* places, const std::size_t* first, std::size_t groups,
+                     unsigned long long flags, CUstream stream, DefaultStream meaning) {
+  return AnswerInContext([&](Session&) -> Error {
+    if (places == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    std::vector<ManagedRange> ranges;
+    CUSPAN_RETURN_IF_FAILED(RangesOf(
+        memory, sizes, count, first, groups, [&](std::size_t group) { return places[group]; },
+        &ranges));
+    return PrefetchBatch(ranges, flags, stream, meaning);
+  });
+}
+
+CUresult DiscardAll(const CUdeviceptr* memory, const std::size_t* sizes, std::size_t count,
+                    unsigned long long flags, CUstream stream, DefaultStream meaning) {
+  return AnswerInContext([&](Session&) -> Error {
+    std::vector<ManagedRange> ranges;
+    CUSPAN_RETURN_IF_FAILED(RangesOf(memory, sizes, count, &ranges));
+    return PrefetchBatch(ranges, flags, stream, meaning);
+  });
+}
+
 CUresult AdviseAbout(CUdeviceptr memory, std::size_t bytes, CUmem_advise advice,
                      const CUmemLocation& location) {
   return AnswerInContext(
@@ -40,6 +62,23 @@ CUSPAN_EXPORT_TWINS(cuMemPrefetchAsync_v2, _ptsz,
 CUSPAN_EXPORT_TWINS(cuMemPrefetchAsync, _ptsz,
                     (CUdeviceptr memory, std::size_t bytes, CUdevice device, CUstream stream),
                     PrefetchTo(memory, bytes, LocationOf(device), 0, stream, meaning))
+
+CUSPAN_EXPORT_TWINS(cuMemPrefetchBatchAsync, _ptsz,
+                    (CUdeviceptr * memory, std::size_t* sizes, std::size_t count,
+                     CUmemLocation* places, std::size_t* first, std::size_t groups,
+                     unsigned long long flags, CUstream stream),
+                    PrefetchAll(memory, sizes, count, places, first, groups, flags, stream,
+                                meaning))
+CUSPAN_EXPORT_TWINS(cuMemDiscardBatchAsync, _ptsz,
+                    (CUdeviceptr * memory, std::size_t* sizes, std::size_t count,
+                     unsigned long long flags, CUstream stream),
+                    DiscardAll(memory, sizes, count, flags, stream, meaning))
+CUSPAN_EXPORT_TWINS(cuMemDiscardAndPrefetchBatchAsync, _ptsz,
+                    (CUdeviceptr * memory, std::size_t* sizes, std::size_t count,
+                     CUmemLocation* places, std::size_t* first, std::size_t groups,
+                     unsigned long long flags, CUstream stream),
+                    PrefetchAll(memory, sizes, count, places, first, groups, flags, stream,
+                                meaning))
 
 CUSPAN_EXPORT CUresult cuMemAdvise_v2(CUdeviceptr memory, std::size_t bytes, CUmem_advise advice,
                                       CUmemLocation location) {

@@ -3,6 +3,24 @@
 
 #include "interpose/driver/entry.h"
 
+namespace cuspan {
+namespace {
+
+// body(Session&) → Error with the pools of a place. A device that is not there is an invalid value
+// (measured natively).
+template <typename Body>
+CUresult AtPlace(const CUmemLocation* place, Body&& body) {
+  return AnswerWithDriver([&](Session& session) -> Error {
+    if (place != nullptr && place->type == CU_MEM_LOCATION_TYPE_DEVICE &&
+        !HasDevice(session, place->id))
+      return CUDA_ERROR_INVALID_VALUE;
+    return body(session);
+  });
+}
+
+}  // namespace
+}  // namespace cuspan
+
 using namespace cuspan;  // NOLINT: the entry points below are the C API.
 
 CUSPAN_EXPORT CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* properties) {
@@ -65,6 +83,25 @@ CUSPAN_EXPORT CUresult cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool
     if (flags == nullptr || location == nullptr) return CUDA_ERROR_INVALID_VALUE;
     return WithPool(pool, [&](Session& session, const auto& found) {
       return GetPoolAccess(session, *found, *location, flags);
+    });
+  });
+}
+
+CUSPAN_EXPORT CUresult cuMemGetDefaultMemPool(CUmemoryPool* pool, CUmemLocation* place,
+                                              CUmemAllocationType type) {
+  return AtPlace(place, [&](Session&) { return GetPool(pool, place, type, PoolOf::kDefault); });
+}
+
+CUSPAN_EXPORT CUresult cuMemGetMemPool(CUmemoryPool* pool, CUmemLocation* place,
+                                       CUmemAllocationType type) {
+  return AtPlace(place, [&](Session&) { return GetPool(pool, place, type, PoolOf::kCurrent); });
+}
+
+CUSPAN_EXPORT CUresult cuMemSetMemPool(CUmemLocation* place, CUmemAllocationType type,
+                                       CUmemoryPool pool) {
+  return AtPlace(place, [&](Session&) {
+    return WithPool(pool, [&](Session& session, const auto& found) {
+      return SetCurrentPool(session, place, type, found);
     });
   });
 }

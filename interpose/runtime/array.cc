@@ -95,3 +95,30 @@ CUSPAN_EXPORT cudaError_t cudaGetChannelDesc(cudaChannelFormatDesc* desc, cudaAr
     });
   });
 }
+
+CUSPAN_EXPORT cudaError_t cudaArrayGetPlane(cudaArray_t* plane, cudaArray_t array,
+                                            unsigned /*index*/) {
+  return Answer([&]() -> Error {
+    return plane == nullptr ? Error(cudaErrorInvalidValue) : PlaneOfArray(NumberOf(array));
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaArrayGetMemoryRequirements(cudaArrayMemoryRequirements* /*out*/,
+                                                         cudaArray_t /*array*/, int /*device*/) {
+  return Answer([] { return AboutMappedArray(); });
+}
+
+CUSPAN_EXPORT cudaError_t cudaMipmappedArrayGetMemoryRequirements(
+    cudaArrayMemoryRequirements* /*out*/, cudaMipmappedArray_t /*array*/, int /*device*/) {
+  return Answer([] { return AboutMappedArray(); });
+}
+
+CUSPAN_EXPORT cudaError_t cudaArrayGetSparseProperties(cudaArraySparseProperties* /*out*/,
+                                                       cudaArray_t /*array*/) {
+  return Answer([] { return AboutMappedArray(); });
+}
+
+CUSPAN_EXPORT cudaError_t cudaMipmappedArrayGetSparseProperties(cudaArraySparseProperties* /*out*/,
+                                                                cudaMipmappedArray_t /*array*/) {
+  return Answer([] { return AboutMappedArray(); });
+}

@@ -6,6 +6,7 @@
 #include "interpose/calls/attributes.h"
 #include "interpose/calls/device.h"
 #include "interpose/client/thread_state.h"
+#include "interpose/runtime/array_format.h"
 #include "interpose/runtime/caller.h"
 #include "interpose/runtime/device_properties.h"
 #include "interpose/runtime/device_properties_12.h"
@@ -187,6 +188,46 @@ CUSPAN_EXPORT cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) 
   return Answer([&] {
     return OnCurrentDevice([&](Session& session, Link& link) -> Error {
       return GetMemoryInfo(session, link, free, total);
+    });
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaDeviceGetTexture1DLinearMaxWidth(std::size_t* elements,
+                                                               const cudaChannelFormatDesc* desc,
+                                                               int device) {
+  return Answer([&]() -> Error {
+    if (elements == nullptr || desc == nullptr) return cudaErrorInvalidValue;
+    const auto format = FormatOf(*desc);
+    if (!format) return cudaErrorInvalidValue;
+    return WithSession([&](Session& session) -> Error {
+      if (!HasDevice(session, device)) return cudaErrorInvalidDevice;
+      return LinearTextureWidth(session.devices().description(device), format->format,
+                                format->channels, elements);
+    });
+  });
+}
+
+CUSPAN_EXPORT cudaError_t cudaDeviceGetHostAtomicCapabilities(unsigned* capabilities,
+                                                              const cudaAtomicOperation* operations,
+                                                              unsigned count, int device) {
+  return Answer([&] {
+    return WithSession([&](Session& session) -> Error {
+      CUSPAN_RETURN_IF_FAILED(AtomicsOverLink(operations, count, capabilities));
+      return HasDevice(session, device) ? cudaSuccess : cudaErrorInvalidDevice;
+    });
+  });
+}
+
+// No other device of the program's node writes to memory of this one: its attributes say that there
+// is nothing to flush.
+CUSPAN_EXPORT cudaError_t cudaDeviceFlushGPUDirectRDMAWrites(
+    cudaFlushGPUDirectRDMAWritesTarget target, cudaFlushGPUDirectRDMAWritesScope scope) {
+  return Answer([&] {
+    return OnCurrentDevice([&](Session&, Link&) -> Error {
+      const bool known = target == cudaFlushGPUDirectRDMAWritesTargetCurrentDevice &&
+                         (scope == cudaFlushGPUDirectRDMAWritesToOwner ||
+                          scope == cudaFlushGPUDirectRDMAWritesToAllDevices);
+      return known ? cudaErrorNotSupported : cudaErrorInvalidValue;
     });
   });
 }

@@ -178,6 +178,20 @@ CUSPAN_EXPORT cudaError_t cudaFuncGetParamInfo(const void* function, std::size_t
   });
 }
 
+// Of later releases of CUDA 13 than 13.0.
+CUSPAN_EXPORT cudaError_t cudaFuncGetParamCount(const void* function, std::size_t* count) {
+  return Answer([&]() -> Error {
+    if (function == nullptr) return cudaErrorInvalidDeviceFunction;
+    if (count == nullptr) return cudaErrorInvalidValue;
+    return OnCurrentDevice([&](Session&, Link& link) -> Error {
+      LoadedKernel* kernel = nullptr;
+      CUSPAN_RETURN_IF_FAILED(FindKernel(link, function, &kernel));
+      *count = kernel->parameter_bytes.size();
+      return cudaSuccess;
+    });
+  });
+}
+
 CUSPAN_EXPORT cudaError_t cudaFuncSetCacheConfig(const void* function, cudaFuncCache config) {
   return Answer([&]() -> Error {
     if (function == nullptr) return cudaErrorInvalidDeviceFunction;

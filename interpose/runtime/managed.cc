@@ -44,6 +44,24 @@ Error PrefetchOf(const void* memory, std::size_t bytes, std::uint64_t place, std
                   meaning);
 }
 
+Error PrefetchAll(void* const* memory, const std::size_t* sizes, std::size_t count,
+                  const cudaMemLocation* places, const std::size_t* first, std::size_t groups,
+                  unsigned long long flags, cudaStream_t stream, DefaultStream meaning) {
+  if (places == nullptr) return cudaErrorInvalidValue;
+  std::vector<ManagedRange> ranges;
+  CUSPAN_RETURN_IF_FAILED(RangesOf(
+      memory, sizes, count, first, groups,
+      [&](std::size_t group) { return SameBytes<CUmemLocation>(places[group]); }, &ranges));
+  return PrefetchBatch(ranges, flags, stream, meaning);
+}
+
+Error DiscardAll(void* const* memory, const std::size_t* sizes, std::size_t count,
+                 unsigned long long flags, cudaStream_t stream, DefaultStream meaning) {
+  std::vector<ManagedRange> ranges;
+  CUSPAN_RETURN_IF_FAILED(RangesOf(memory, sizes, count, &ranges));
+  return PrefetchBatch(ranges, flags, stream, meaning);
+}
+
 }  // namespace
 }  // namespace cuspan
 
@@ -88,6 +106,29 @@ CUSPAN_EXPORT_TWINS(cudaMemPrefetchAsync_v2, _ptsz,
                     Answer([&] {
                       return Prefetch(memory, bytes, SameBytes<CUmemLocation>(location), flags,
                                       stream, meaning);
+                    }))
+
+CUSPAN_EXPORT_TWINS(cudaMemPrefetchBatchAsync, _ptsz,
+                    (void** memory, std::size_t* sizes, std::size_t count, cudaMemLocation* places,
+                     std::size_t* first, std::size_t groups, unsigned long long flags,
+                     cudaStream_t stream),
+                    Answer([&] {
+                      return PrefetchAll(memory, sizes, count, places, first, groups, flags, stream,
+                                         meaning);
+                    }))
+CUSPAN_EXPORT_TWINS(cudaMemDiscardBatchAsync, _ptsz,
+                    (void** memory, std::size_t* sizes, std::size_t count, unsigned long long flags,
+                     cudaStream_t stream),
+                    Answer([&] {
+                      return DiscardAll(memory, sizes, count, flags, stream, meaning);
+                    }))
+CUSPAN_EXPORT_TWINS(cudaMemDiscardAndPrefetchBatchAsync, _ptsz,
+                    (void** memory, std::size_t* sizes, std::size_t count, cudaMemLocation* places,
+                     std::size_t* first, std::size_t groups, unsigned long long flags,
+                     cudaStream_t stream),
+                    Answer([&] {
+                      return PrefetchAll(memory, sizes, count, places, first, groups, flags, stream,
+                                         meaning);
                     }))
 
 CUSPAN_EXPORT cudaError_t CuspanMemAdvise(const void* memory, std::size_t bytes,

@@ -62,3 +62,16 @@ CUSPAN_EXPORT cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAtt
     });
   });
 }
+
+CUSPAN_EXPORT cudaError_t cudaDeviceGetP2PAtomicCapabilities(unsigned* capabilities,
+                                                             const cudaAtomicOperation* operations,
+                                                             unsigned count, int source,
+                                                             int destination) {
+  return Answer([&] {
+    return WithSession([&](Session& session) -> Error {
+      CUSPAN_RETURN_IF_FAILED(AtomicsOverLink(operations, count, capabilities));
+      const bool two = HasDevice(session, source) && HasDevice(session, destination);
+      return two && source != destination ? cudaSuccess : cudaErrorInvalidDevice;
+    });
+  });
+}

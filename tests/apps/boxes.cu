@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "check.h"
+#include "releases.h"
 
 namespace {
 
@@ -193,6 +194,58 @@ void Refused() {
   CHECK(cudaFree(device));
 }
 
+#if CUDART_VERSION >= 12080
+// Runs and boxes that are copied together, with the host's side tight.
+void Batches() {
+  cudaStream_t stream = nullptr;
+  CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  const Frame tight{40, 9, 5};
+  const Frame room{64, 12, 5};
+  const std::vector<Byte> source = Filled(tight, 1);
+  Byte* device = nullptr;
+  CHECK(cudaMalloc(&device, room.bytes() + tight.bytes()));
+  CHECK(cudaMemset(device, 0, room.bytes() + tight.bytes()));
+  Byte* const second = device + room.bytes();
+
+  // A run in two pieces, of which one need not outlive the call.
+  std::vector<Byte> piece(source.begin(), source.begin() + 100);
+  void* to[] = {second, second + piece.size()};
+  void* from[] = {piece.data(), const_cast<Byte*>(source.data()) + piece.size()};
+  std::size_t sizes[] = {piece.size(), source.size() - piece.size()};
+  cudaMemcpyAttributes attributes[2] = {};
+  attributes[0].srcAccessOrder = cudaMemcpySrcAccessOrderDuringApiCall;
+  attributes[1].srcAccessOrder = cudaMemcpySrcAccessOrderAny;
+  std::size_t first[] = {0, 1};
+  CHECK(CopyBatch(to, from, sizes, 2, attributes, first, 2, stream));
+  piece.assign(piece.size(), 0);
+
+  cudaMemcpy3DBatchOp box{};
+  box.src.type = box.dst.type = cudaMemcpyOperandTypePointer;
+  box.src.op.ptr.ptr = second;
+  box.dst.op.ptr.ptr = device;
+  box.dst.op.ptr.rowLength = room.pitch;
+  box.dst.op.ptr.layerHeight = room.height;
+  box.extent = {tight.pitch, tight.height, tight.depth};
+  box.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
+  CHECK(CopyBatch(&box, 1, stream));
+  std::vector<Byte> back(tight.bytes());
+  box.src = box.dst;
+  box.dst.op.ptr = {};
+  box.dst.op.ptr.ptr = back.data();
+  CHECK(CopyBatch(&box, 1, stream));
+  CHECK(cudaStreamSynchronize(stream));
+  EXPECT(back == source, "after batches of copies");
+
+  EXPECT(CopyBatch(to, from, sizes, 2, attributes, first, 2, nullptr) == cudaErrorInvalidValue,
+         "a batch in the legacy default stream");
+  box.extent.depth = 0;
+  EXPECT(CopyBatch(&box, 1, stream) == cudaErrorInvalidValue, "a box of nothing in a batch");
+  static_cast<void>(cudaGetLastError());
+  CHECK(cudaFree(device));
+  CHECK(cudaStreamDestroy(stream));
+}
+#endif
+
 }  // namespace
 
 int main() {
@@ -210,6 +263,9 @@ int main() {
   Copy2D(2, 3000, 40);
   Set3D();
   Refused();
+#if CUDART_VERSION >= 12080
+  Batches();
+#endif
   std::printf("boxes: %s\n", Verdict(failures));
   return ExitStatus(failures);
 }

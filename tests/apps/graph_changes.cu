@@ -1,13 +1,16 @@
 // What can be changed in graphs and attached to them: copies of variables, events, attributes of
-// kernels, graphs inside, objects that a graph keeps, and a drawing.
+// kernels and their arguments in one buffer, graphs inside, objects that a graph keeps, and a
+// drawing.
 //
 //   graph_changes
 #include <atomic>
+#include <cstddef>
 #include <fstream>
 #include <iterator>
 #include <string>
 #include <thread>
 
+#include <cuda.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -294,6 +297,40 @@ void Drawing() {
   CHECK(cudaGraphDestroy(graph));
 }
 
+// A kernel's arguments in one buffer, which the node need not keep.
+void Buffers() {
+  int* word = nullptr;
+  CHECK(cudaMalloc(&word, sizeof *word));
+  CHECK(cudaMemset(word, 0, sizeof *word));
+  struct {
+    int* word;
+    int value;
+  } arguments{word, 17};
+  std::size_t bytes = offsetof(decltype(arguments), value) + sizeof arguments.value;
+  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &arguments, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+                   CU_LAUNCH_PARAM_END};
+  cudaKernelNodeParams parameters{};
+  parameters.func = reinterpret_cast<void*>(AddTo);
+  parameters.gridDim = parameters.blockDim = 1;
+  parameters.extra = extra;
+  const cudaGraph_t graph = NewGraph();
+  cudaGraphNode_t node = nullptr;
+  CHECK(cudaGraphAddKernelNode(&node, graph, nullptr, 0, &parameters));
+  arguments.value = 18;
+  const cudaGraphExec_t exec = NewExec(graph);
+  Run(exec);
+  int found = 0;
+  CHECK(cudaMemcpy(&found, word, sizeof found, cudaMemcpyDeviceToHost));
+  EXPECT(found == 17, "%d", found);
+  CHECK(cudaGraphExecKernelNodeSetParams(exec, node, &parameters));
+  Run(exec);
+  CHECK(cudaMemcpy(&found, word, sizeof found, cudaMemcpyDeviceToHost));
+  EXPECT(found == 17 + 18, "%d", found);
+  CHECK(cudaGraphExecDestroy(exec));
+  CHECK(cudaGraphDestroy(graph));
+  CHECK(cudaFree(word));
+}
+
 }  // namespace
 
 int main() {
@@ -304,6 +341,7 @@ int main() {
   Inside();
   Objects();
   Drawing();
+  Buffers();
   std::printf("graph_changes: %s\n", Verdict(failures));
   return ExitStatus(failures);
 }

@@ -51,3 +51,26 @@ inline cudaError_t Update(cudaGraphExec_t exec, cudaGraph_t graph,
   return cudaGraphExecUpdate(exec, graph, &node, result);
 #endif
 }
+
+#if CUDART_VERSION >= 12080
+inline cudaError_t CopyBatch(void** to, void** from, std::size_t* sizes, std::size_t count,
+                             cudaMemcpyAttributes* attributes, std::size_t* first,
+                             std::size_t groups, cudaStream_t stream) {
+#if CUDART_VERSION >= 13000
+  return cudaMemcpyBatchAsync(to, const_cast<const void**>(from), sizes, count, attributes, first,
+                              groups, stream);
+#else
+  std::size_t failed = 0;
+  return cudaMemcpyBatchAsync(to, from, sizes, count, attributes, first, groups, &failed, stream);
+#endif
+}
+
+inline cudaError_t CopyBatch(cudaMemcpy3DBatchOp* copies, std::size_t count, cudaStream_t stream) {
+#if CUDART_VERSION >= 13000
+  return cudaMemcpy3DBatchAsync(count, copies, 0, stream);
+#else
+  std::size_t failed = 0;
+  return cudaMemcpy3DBatchAsync(count, copies, &failed, 0, stream);
+#endif
+}
+#endif

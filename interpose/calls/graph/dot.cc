@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "common/format.h"
+#include "interpose/calls/graph/identity.h"
 #include "interpose/calls/graph/nodes.h"
 
 namespace cuspan {
@@ -50,12 +51,12 @@ struct Label {
 };
 
 void Draw(const Graph& graph, std::string* out) {
-  AppendFormat(*out, "subgraph cluster_{} {{\n", graph.handle);
+  AppendFormat(*out, "subgraph cluster_{} {{\n", IdOf(graph));
   for (const auto& node : graph.nodes) {
-    AppendFormat(*out, "node_{} [label={}];\n", node->handle,
+    AppendFormat(*out, "node_{} [label={}];\n", IdOf(*node),
                  Quoted(std::visit(Label(), node->work)));
     for (const GraphNode* dependency : node->dependencies)
-      AppendFormat(*out, "node_{} -> node_{};\n", dependency->handle, node->handle);
+      AppendFormat(*out, "node_{} -> node_{};\n", IdOf(*dependency), IdOf(*node));
     if (const auto* const child = std::get_if<ChildWork>(&node->work)) Draw(*child->graph, out);
     if (const auto* const condition = std::get_if<ConditionWork>(&node->work))
       for (const auto& body : condition->bodies) Draw(*body, out);

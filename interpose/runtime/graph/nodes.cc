@@ -60,6 +60,60 @@ cudaKernelNodeParams ParametersOf(const KernelWork& work) {
           nullptr};
 }
 
+// Tells *out of a node's work, whose own memory the pointers lead to.
+struct TellParameters {
+  Session& session;
+  cudaGraphNodeParams* out;
+
+  Error operator()(const KernelWork& work) const {
+    const cudaKernelNodeParams p = ParametersOf(work);
+    out->kernel = {p.func, p.gridDim, p.blockDim, p.sharedMemBytes, p.kernelParams, p.extra};
+    return cudaSuccess;
+  }
+  Error operator()(const CopyWork& work) const {
+    out->memcpy.copyParams = ParametersOf(session, work.box);
+    return cudaSuccess;
+  }
+  Error operator()(const SetWork& work) const {
+    const CUDA_MEMSET_NODE_PARAMS& p = work.parameters;
+    out->memset = {HandleOf<void*>(p.dst), p.pitch, p.value, p.elementSize, p.width, p.height};
+    return cudaSuccess;
+  }
+  Error operator()(const HostWork& work) const {
+    out->host = {work.call.function, work.call.data};
+    return cudaSuccess;
+  }
+  Error operator()(const ChildWork& work) const {
+    out->graph.graph = HandleOf(*work.graph);
+    return cudaSuccess;
+  }
+  Error operator()(const EmptyWork&) const { return cudaSuccess; }
+  Error operator()(const WaitWork& work) const {
+    out->eventWait.event = work.event;
+    return cudaSuccess;
+  }
+  Error operator()(const RecordWork& work) const {
+    out->eventRecord.event = work.event;
+    return cudaSuccess;
+  }
+  Error operator()(const AllocateWork& work) const {
+    const auto p = SameBytes<cudaMemAllocNodeParams>(work.parameters);
+    out->alloc = {p.poolProps, p.accessDescs, p.accessDescCount, p.bytesize, p.dptr};
+    return cudaSuccess;
+  }
+  Error operator()(const FreeWork& work) const {
+    out->free.dptr = work.memory;
+    return cudaSuccess;
+  }
+  Error operator()(const ConditionWork& work) const {
+    out->conditional = {work.condition, static_cast<cudaGraphConditionalNodeType>(work.kind),
+                        static_cast<unsigned>(work.handles->size()), work.handles->data()};
+    return cudaSuccess;
+  }
+  // The runtime has no such nodes.
+  Error operator()(const MemoryBatchWork&) const { return cudaErrorNotSupported; }
+};
+
 Error AddFree(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* dependencies,
               std::size_t count, void* memory) {
   return AddNode(node, graph, dependencies, count, [&](const NewNode& place, Work* work) {
@@ -78,12 +132,11 @@ Error DescribeRun(void* destination, const void* source, std::size_t bytes, cuda
 
 Error DescribeWork(const cudaKernelNodeParams* parameters, Work* work) {
   if (parameters == nullptr || parameters->func == nullptr) return cudaErrorInvalidValue;
-  if (parameters->extra != nullptr)
-    return NotSupported("a kernel node with its arguments in 'extra'");
   return OnCurrentDevice([&](Session& session, Link& link) -> Error {
     LaunchCall call{nullptr,
                     ShapeOf(parameters->gridDim, parameters->blockDim, parameters->sharedMemBytes),
-                    parameters->kernelParams, nullptr};
+                    nullptr, nullptr};
+    CUSPAN_RETURN_IF_FAILED(TakeArguments(parameters->kernelParams, parameters->extra, &call));
     CUSPAN_RETURN_IF_FAILED(FindFunction(parameters->func, &call.function));
     return DescribeKernel(session.devices().description(link.device()), link, call, work);
   });
@@ -298,6 +351,21 @@ CUSPAN_EXPORT cudaError_t cudaGraphMemcpyNodeGetParams(cudaGraphNode_t node,
     return WithSession([&](Session& session) {
       return AboutWork<CopyWork>(node, parameters, [&](const CopyWork& work) {
         *parameters = ParametersOf(session, work.box);
+      });
+    });
+  });
+}
+
+// Of later releases of CUDA 13 than 13.0, whose header does not declare it.
+CUSPAN_EXPORT cudaError_t cudaGraphNodeGetParams(cudaGraphNode_t node,
+                                                 cudaGraphNodeParams* parameters) {
+  return Answer([&]() -> Error {
+    if (parameters == nullptr) return cudaErrorInvalidValue;
+    return WithSession([&](Session& session) {
+      return WithNode(node, [&](const Graphs::Place& place) -> Error {
+        *parameters = {};
+        parameters->type = static_cast<cudaGraphNodeType>(TypeOf(place.node->work));
+        return std::visit(TellParameters{session, parameters}, place.node->work);
       });
     });
   });

@@ -243,5 +243,82 @@ TEST_F(ManagedTest, OutlivesItsDevices) {
   EXPECT_CUDA(cudaFree(words));
 }
 
+// Ranges that are prefetched and discarded together.
+TEST_F(ManagedTest, BatchesOfRangesArePrefetched) {
+  std::uint32_t* const words = NewManaged(kWords);
+  cudaStream_t stream = NewStream();
+  for (std::uint32_t i = 0; i < kWords; ++i) words[i] = i;
+  void* ranges[] = {words, words + kWords / 2};
+  std::size_t sizes[] = {kWords * 2, kWords * 2};
+  cudaMemLocation places[] = {{cudaMemLocationTypeDevice, {0}}, {cudaMemLocationTypeHost, {0}}};
+  std::size_t first[] = {0, 1};
+  ASSERT_CUDA(cudaMemPrefetchBatchAsync(ranges, sizes, 2, places, first, 2, 0, stream));
+  for (std::size_t i = 0; i < 2; ++i) {
+    int last = -1;
+    EXPECT_CUDA(cudaMemRangeGetAttribute(
+        &last, sizeof last, cudaMemRangeAttributeLastPrefetchLocation, ranges[i], sizes[i]));
+    EXPECT_EQ(last, i == 0 ? 0 : cudaCpuDeviceId);
+  }
+  ASSERT_CUDA(Add(words, kWords, 1, stream));
+  ASSERT_CUDA(cudaStreamSynchronize(stream));
+  ExpectCounted(words, 1);
+
+  // What is discarded can be written again.
+  ASSERT_CUDA(cudaMemDiscardBatchAsync(ranges, sizes, 2, 0, stream));
+  ASSERT_CUDA(cudaMemDiscardAndPrefetchBatchAsync(ranges, sizes, 2, places, first, 1, 0, stream));
+  ASSERT_CUDA(cudaStreamSynchronize(stream));
+  for (std::uint32_t i = 0; i < kWords; ++i) words[i] = i;
+  ASSERT_CUDA(Add(words, kWords, 2, stream));
+  ASSERT_CUDA(cudaStreamSynchronize(stream));
+  ExpectCounted(words, 2);
+  EXPECT_CUDA(cudaFree(words));
+}
+
+// As an H100 answers, driver 580.
+TEST_F(ManagedTest, WhatMakesNoBatchOfRangesIsRefused) {
+  std::uint32_t* const words = NewManaged(kWords);
+  cudaStream_t stream = NewStream();
+  std::uint32_t* const on_device = NewWords(4);
+  struct Batch {
+    void* ranges[2];
+    std::size_t sizes[2];
+    std::size_t count;
+    cudaMemLocation place;
+    std::size_t first[2];
+    std::size_t groups;
+    unsigned long long flags;
+    cudaStream_t stream;
+  };
+  const auto refuses = [&](bool discards, auto&& change) {
+    Batch b{
+        {words, words + 8}, {32, 32}, 2, {cudaMemLocationTypeDevice, {0}}, {0, 1}, 1, 0, stream};
+    change(b);
+    cudaMemLocation places[] = {b.place, b.place};
+    for (const auto call : {cudaMemPrefetchBatchAsync, cudaMemDiscardAndPrefetchBatchAsync}) {
+      EXPECT_CUDA_ERROR(
+          call(b.ranges, b.sizes, b.count, places, b.first, b.groups, b.flags, b.stream),
+          cudaErrorInvalidValue);
+    }
+    if (discards) {
+      EXPECT_CUDA_ERROR(cudaMemDiscardBatchAsync(b.ranges, b.sizes, b.count, b.flags, b.stream),
+                        cudaErrorInvalidValue);
+    }
+  };
+  refuses(true, [](Batch& b) { b.count = 0; });
+  refuses(true, [](Batch& b) { b.flags = 1; });
+  refuses(true, [](Batch& b) { b.stream = nullptr; });
+  refuses(true, [](Batch& b) { b.stream = cudaStreamLegacy; });
+  refuses(true, [](Batch& b) { b.sizes[1] = 0; });
+  refuses(true, [](Batch& b) { b.sizes[1] = kWords * 4; });
+  refuses(true, [](Batch& b) { b.ranges[1] = nullptr; });
+  refuses(true, [&](Batch& b) { b.ranges[1] = on_device; });
+  refuses(false, [](Batch& b) { b.groups = 0; });
+  refuses(false, [](Batch& b) { b.count = 1, b.groups = 2; });
+  refuses(false, [](Batch& b) { b.first[0] = 1; });
+  refuses(false, [](Batch& b) { b.place.id = 9; });
+  refuses(false, [](Batch& b) { b.place.type = cudaMemLocationTypeInvalid; });
+  EXPECT_CUDA(cudaFree(words));
+}
+
 }  // namespace
 }  // namespace cuspan

@@ -1,0 +1,146 @@
+// Launches as they were before CUDA 4: what a launch needs is first said of the function, one thing
+// after the other, and stays until it is said again.
+#include <cstring>
+#include <map>
+
+#include "interpose/calls/attributes.h"
+#include "interpose/driver/launch.h"
+
+namespace cuspan {
+namespace {
+
+// CUDA's limit for the arguments of one launch, in bytes.
+constexpr std::size_t kMostArgumentBytes = 32764;
+
+// What was said of a function.
+struct NextLaunch {
+  Dim3 block{1, 1, 1};
+  unsigned shared = 0;  // Bytes.
+  unsigned argument_bytes = 0;
+  std::vector<std::byte> arguments;  // Each where the function expects it.
+};
+
+// Any thread.
+class NextLaunches final : public ContextTable {
+ public:
+  // use(NextLaunch&), under a mutex.
+  template <typename Use>
+  void With(const FunctionRecord* function, Use&& use) {
+    const MutexLock lock(mutex_);
+    use(launches_[function]);
+  }
+  // A module's functions end with its context.
+  void Forget(const Link& ended) override {
+    const MutexLock lock(mutex_);
+    std::erase_if(launches_,
+                  [&](const auto& entry) { return entry.first->fatbin->owner == ended.number(); });
+  }
+
+ private:
+  Mutex mutex_;
+  std::map<const FunctionRecord*, NextLaunch> launches_ CUSPAN_GUARDED_BY(mutex_);
+};
+
+// change(NextLaunch&) where `possible`.
+template <typename Change>
+CUresult ChangeLaunch(CUfunction function, bool possible, Change&& change) {
+  return AnswerInContext([&](Session& session) -> Error {
+    LaunchCall call{};
+    CUSPAN_RETURN_IF_FAILED(TakeFunction(function, &call));
+    if (!possible) return CUDA_ERROR_INVALID_VALUE;
+    session.TableOf<NextLaunches>().With(call.function, change);
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult SetArgument(CUfunction function, int offset, const void* value, std::size_t bytes) {
+  const std::size_t start = static_cast<unsigned>(offset);
+  const bool possible = offset >= 0 && (value != nullptr || bytes == 0) &&
+                        bytes <= kMostArgumentBytes && start <= kMostArgumentBytes - bytes;
+  return ChangeLaunch(function, possible, [&](NextLaunch& next) {
+    if (bytes == 0) return;
+    if (next.arguments.size() < start + bytes) next.arguments.resize(start + bytes);
+    std::memcpy(next.arguments.data() + start, value, bytes);
+  });
+}
+
+// Whether the device has such blocks, whatever the function needs of it.
+bool IsBlock(const DeviceDescription& device, const int (&block)[3]) {
+  std::uint64_t threads = 1;
+  for (int i = 0; i < 3; ++i) {
+    if (block[i] < 1 || block[i] > AttributeOf(device, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X + i))
+      return false;
+    threads *= static_cast<unsigned>(block[i]);
+  }
+  const int most = AttributeOf(device, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+  return threads <= static_cast<std::uint64_t>(most);
+}
+
+CUresult LaunchNext(CUfunction function, int width, int height, CUstream stream) {
+  return AnswerOnStream(stream, [&](Session& session) -> Error {
+    LaunchCall call{};
+    CUSPAN_RETURN_IF_FAILED(TakeFunction(function, &call));
+    if (width < 1 || height < 1) return CUDA_ERROR_INVALID_VALUE;
+    NextLaunch next;
+    session.TableOf<NextLaunches>().With(call.function,
+                                         [&](const NextLaunch& said) { next = said; });
+    next.arguments.resize(next.argument_bytes);
+    call.shape = {
+        {static_cast<unsigned>(width), static_cast<unsigned>(height), 1}, next.block, next.shared};
+    call.stream = stream;
+    call.buffer = next.arguments.data();
+    call.buffer_bytes = next.arguments.size();
+    return LaunchKernel(call, DefaultStream::kLegacy);
+  });
+}
+
+}  // namespace
+}  // namespace cuspan
+
+using namespace cuspan;  // NOLINT: the entry points below are the C API.
+
+CUSPAN_EXPORT CUresult cuFuncSetBlockShape(CUfunction function, int x, int y, int z) {
+  return AnswerInContext([&](Session& session, Link& link) -> Error {
+    LaunchCall call{};
+    CUSPAN_RETURN_IF_FAILED(TakeFunction(function, &call));
+    if (!IsBlock(session.devices().description(link.device()), {x, y, z}))
+      return CUDA_ERROR_INVALID_VALUE;
+    session.TableOf<NextLaunches>().With(call.function, [&](NextLaunch& next) {
+      next.block = {static_cast<unsigned>(x), static_cast<unsigned>(y), static_cast<unsigned>(z)};
+    });
+    return CUDA_SUCCESS;
+  });
+}
+
+// Of more than the device has, the launch fails.
+CUSPAN_EXPORT CUresult cuFuncSetSharedSize(CUfunction function, unsigned bytes) {
+  return ChangeLaunch(function, true, [&](NextLaunch& next) { next.shared = bytes; });
+}
+
+CUSPAN_EXPORT CUresult cuParamSetSize(CUfunction function, unsigned bytes) {
+  return ChangeLaunch(function, bytes <= kMostArgumentBytes,
+                      [&](NextLaunch& next) { next.argument_bytes = bytes; });
+}
+
+CUSPAN_EXPORT CUresult cuParamSeti(CUfunction function, int offset, unsigned value) {
+  return SetArgument(function, offset, &value, sizeof value);
+}
+
+CUSPAN_EXPORT CUresult cuParamSetf(CUfunction function, int offset, float value) {
+  return SetArgument(function, offset, &value, sizeof value);
+}
+
+CUSPAN_EXPORT CUresult cuParamSetv(CUfunction function, int offset, void* value, unsigned bytes) {
+  return SetArgument(function, offset, value, bytes);
+}
+
+CUSPAN_EXPORT CUresult cuLaunch(CUfunction function) { return LaunchNext(function, 1, 1, nullptr); }
+
+CUSPAN_EXPORT CUresult cuLaunchGrid(CUfunction function, int width, int height) {
+  return LaunchNext(function, width, height, nullptr);
+}
+
+CUSPAN_EXPORT CUresult cuLaunchGridAsync(CUfunction function, int width, int height,
+                                         CUstream stream) {
+  return LaunchNext(function, width, height, stream);
+}

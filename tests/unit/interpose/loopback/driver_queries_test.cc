@@ -1,0 +1,263 @@
+// Functions of both faces that say what there is, or that there is nothing: pools by place, links,
+// arrays, textures, the log; users of contexts; and launches as they were before CUDA 4. Where
+// CUDA's text leaves it open, an H100 answered so, driver 580.
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+#include <cuda.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <thread>
+
+#include "tests/unit/interpose/loopback/loopback.h"
+
+// Of later releases of CUDA 13 than the header's.
+extern "C" cudaError_t cudaFuncGetParamCount(const void* function, std::size_t* count);
+
+namespace cuspan {
+namespace {
+
+class DriverQueriesTest : public LoopbackTest {
+ protected:
+  DriverQueriesTest() {
+    EXPECT_EQ(cuInit(0), CUDA_SUCCESS);
+    EXPECT_CUDA(cudaFree(nullptr));
+  }
+};
+
+TEST_F(DriverQueriesTest, PlacesHavePools) {
+  CUmemLocation place{};
+  place.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  place.id = 1;
+  CUmemoryPool of_place = nullptr;
+  CUmemoryPool of_device = nullptr;
+  EXPECT_EQ(cuMemGetDefaultMemPool(&of_place, &place, CU_MEM_ALLOCATION_TYPE_PINNED), CUDA_SUCCESS);
+  EXPECT_EQ(cuDeviceGetDefaultMemPool(&of_device, 1), CUDA_SUCCESS);
+  EXPECT_EQ(of_place, of_device);
+  CUmemPoolProps properties{};
+  properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location = place;
+  CUmemoryPool pool = nullptr;
+  ASSERT_EQ(cuMemPoolCreate(&pool, &properties), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemSetMemPool(&place, CU_MEM_ALLOCATION_TYPE_PINNED, pool), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemGetMemPool(&of_place, &place, CU_MEM_ALLOCATION_TYPE_PINNED), CUDA_SUCCESS);
+  EXPECT_EQ(of_place, pool);
+  EXPECT_EQ(cuDeviceGetMemPool(&of_device, 1), CUDA_SUCCESS);
+  EXPECT_EQ(of_device, pool);
+  EXPECT_EQ(cuMemPoolDestroy(pool), CUDA_SUCCESS);
+
+  EXPECT_EQ(cuMemSetMemPool(&place, CU_MEM_ALLOCATION_TYPE_PINNED, nullptr),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuMemGetMemPool(nullptr, &place, CU_MEM_ALLOCATION_TYPE_PINNED),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuMemGetDefaultMemPool(&of_place, nullptr, CU_MEM_ALLOCATION_TYPE_PINNED),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuMemGetDefaultMemPool(&of_place, &place, CU_MEM_ALLOCATION_TYPE_INVALID),
+            CUDA_ERROR_INVALID_VALUE);
+  place.id = 9;
+  EXPECT_EQ(cuMemGetMemPool(&of_place, &place, CU_MEM_ALLOCATION_TYPE_PINNED),
+            CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST_F(DriverQueriesTest, LinksHaveNoAtomicOperations) {
+  const CUatomicOperation add = CU_ATOMIC_OPERATION_INTEGER_ADD;
+  const CUatomicOperation none = CU_ATOMIC_OPERATION_MAX;
+  unsigned found = 7;
+  EXPECT_EQ(cuDeviceGetHostAtomicCapabilities(&found, &add, 1, 0), CUDA_SUCCESS);
+  EXPECT_EQ(found, 0U);
+  EXPECT_EQ(cuDeviceGetHostAtomicCapabilities(&found, &add, 0, 9), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuDeviceGetHostAtomicCapabilities(&found, &none, 1, 0), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuDeviceGetHostAtomicCapabilities(&found, nullptr, 1, 0), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuDeviceGetHostAtomicCapabilities(&found, &add, 1, 9), CUDA_ERROR_INVALID_DEVICE);
+  found = 7;
+  EXPECT_EQ(cuDeviceGetP2PAtomicCapabilities(&found, &add, 1, 0, 1), CUDA_SUCCESS);
+  EXPECT_EQ(found, 0U);
+  EXPECT_EQ(cuDeviceGetP2PAtomicCapabilities(&found, &add, 1, 1, 1), CUDA_ERROR_INVALID_DEVICE);
+  EXPECT_EQ(cuDeviceGetP2PAtomicCapabilities(&found, &add, 0, 1, 1), CUDA_ERROR_INVALID_VALUE);
+  const cudaAtomicOperation cas = cudaAtomicOperationCAS;
+  EXPECT_CUDA(cudaDeviceGetHostAtomicCapabilities(&found, &cas, 1, 1));
+  EXPECT_CUDA(cudaDeviceGetP2PAtomicCapabilities(&found, &cas, 1, 1, 0));
+  EXPECT_CUDA_ERROR(cudaDeviceGetP2PAtomicCapabilities(&found, &cas, 1, 0, 0),
+                    cudaErrorInvalidDevice);
+}
+
+TEST_F(DriverQueriesTest, NoArrayHasPlanesOrIsSparse) {
+  CUarray array = nullptr;
+  CUmipmappedArray mipmap = nullptr;
+  const CUDA_ARRAY3D_DESCRIPTOR shape{8, 8, 0, CU_AD_FORMAT_FLOAT, 1, 0};
+  ASSERT_EQ(cuArray3DCreate(&array, &shape), CUDA_SUCCESS);
+  ASSERT_EQ(cuMipmappedArrayCreate(&mipmap, &shape, 2), CUDA_SUCCESS);
+  CUarray plane = nullptr;
+  EXPECT_EQ(cuArrayGetPlane(&plane, array, 0), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuArrayGetPlane(nullptr, array, 0), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuArrayGetPlane(&plane, nullptr, 0), CUDA_ERROR_INVALID_HANDLE);
+  EXPECT_CUDA_ERROR(cudaArrayGetPlane(reinterpret_cast<cudaArray_t*>(&plane),
+                                      reinterpret_cast<cudaArray_t>(array), 1),
+                    cudaErrorInvalidValue);
+  CUDA_ARRAY_MEMORY_REQUIREMENTS needs;
+  CUDA_ARRAY_SPARSE_PROPERTIES sparse;
+  EXPECT_EQ(cuArrayGetMemoryRequirements(&needs, array, 0), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuMipmappedArrayGetMemoryRequirements(&needs, mipmap, 0), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuArrayGetSparseProperties(&sparse, array), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuMipmappedArrayGetSparseProperties(&sparse, mipmap), CUDA_ERROR_INVALID_VALUE);
+  cudaArraySparseProperties properties;
+  EXPECT_CUDA_ERROR(cudaArrayGetSparseProperties(&properties, reinterpret_cast<cudaArray_t>(array)),
+                    cudaErrorInvalidValue);
+  EXPECT_EQ(cuMipmappedArrayDestroy(mipmap), CUDA_SUCCESS);
+  EXPECT_EQ(cuArrayDestroy(array), CUDA_SUCCESS);
+}
+
+TEST_F(DriverQueriesTest, TexturesOfLinearMemoryHaveAWidth) {
+  int least = 0;
+  EXPECT_EQ(cuDeviceGetAttribute(&least, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LINEAR_WIDTH, 0),
+            CUDA_SUCCESS);
+  const auto whole = static_cast<std::size_t>(least);
+  const auto width = [](CUarray_format format, unsigned channels) {
+    std::size_t elements = 77;
+    EXPECT_EQ(cuDeviceGetTexture1DLinearMaxWidth(&elements, format, channels, 0), CUDA_SUCCESS);
+    return elements;
+  };
+  EXPECT_EQ(width(CU_AD_FORMAT_FLOAT, 4), whole);
+  EXPECT_EQ(width(CU_AD_FORMAT_HALF, 4), 2 * whole);
+  EXPECT_EQ(width(CU_AD_FORMAT_FLOAT, 1), 4 * whole);
+  EXPECT_EQ(width(CU_AD_FORMAT_UNSIGNED_INT8, 1), 4 * whole);
+  std::size_t elements = 0;
+  EXPECT_EQ(cuDeviceGetTexture1DLinearMaxWidth(&elements, CU_AD_FORMAT_FLOAT, 3, 0),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuDeviceGetTexture1DLinearMaxWidth(&elements, static_cast<CUarray_format>(0x63), 1, 0),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuDeviceGetTexture1DLinearMaxWidth(nullptr, CU_AD_FORMAT_FLOAT, 1, 0),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuDeviceGetTexture1DLinearMaxWidth(&elements, CU_AD_FORMAT_FLOAT, 1, 9),
+            CUDA_ERROR_INVALID_DEVICE);
+  const cudaChannelFormatDesc pair =
+      cudaCreateChannelDesc(32, 32, 0, 0, cudaChannelFormatKindFloat);
+  EXPECT_CUDA(cudaDeviceGetTexture1DLinearMaxWidth(&elements, &pair, 0));
+  EXPECT_EQ(elements, 2 * whole);
+}
+
+TEST_F(DriverQueriesTest, WhatOtherDevicesAndSystemsHaveIsNotThere) {
+  char luid[8];
+  unsigned nodes = 0;
+  EXPECT_EQ(cuDeviceGetLuid(luid, &nodes, 0), CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(cuDeviceGetLuid(luid, &nodes, 9), CUDA_ERROR_INVALID_DEVICE);
+  EXPECT_EQ(cuDeviceGetLuid(nullptr, &nodes, 0), CUDA_ERROR_INVALID_VALUE);
+  const auto context = CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX;
+  EXPECT_EQ(cuFlushGPUDirectRDMAWrites(context, CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER),
+            CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(cuFlushGPUDirectRDMAWrites(context, static_cast<CUflushGPUDirectRDMAWritesScope>(1)),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_CUDA_ERROR(
+      cudaDeviceFlushGPUDirectRDMAWrites(cudaFlushGPUDirectRDMAWritesTargetCurrentDevice,
+                                         cudaFlushGPUDirectRDMAWritesToAllDevices),
+      cudaErrorNotSupported);
+}
+
+TEST_F(DriverQueriesTest, TheLogIsEmpty) {
+  unsigned iterator = 7;
+  EXPECT_EQ(cuLogsCurrent(&iterator, 0), CUDA_SUCCESS);
+  EXPECT_EQ(cuLogsCurrent(nullptr, 0), CUDA_ERROR_INVALID_VALUE);
+  char text[] = "text";
+  std::size_t bytes = sizeof text;
+  EXPECT_EQ(cuLogsDumpToMemory(&iterator, text, &bytes, 0), CUDA_SUCCESS);
+  EXPECT_EQ(bytes, 0U);
+  EXPECT_STREQ(text, "");
+  EXPECT_EQ(cuLogsDumpToMemory(&iterator, nullptr, &bytes, 0), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuLogsDumpToMemory(&iterator, text, nullptr, 0), CUDA_ERROR_INVALID_VALUE);
+  const std::string path = ::testing::TempDir() + "cuspan_log_" + std::to_string(getpid());
+  EXPECT_EQ(cuLogsDumpToFile(&iterator, path.c_str(), 0), CUDA_SUCCESS);
+  EXPECT_EQ(std::remove(path.c_str()), 0);
+  EXPECT_EQ(cuLogsDumpToFile(&iterator, nullptr, 0), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuLogsDumpToFile(&iterator, "/no/such/folder/log", 0), CUDA_ERROR_INVALID_VALUE);
+
+  CUlogsCallbackHandle handle = nullptr;
+  const CUlogsCallback callback = [](void*, CUlogLevel, char*, std::size_t) { ADD_FAILURE(); };
+  EXPECT_EQ(cuLogsRegisterCallback(callback, nullptr, &handle), CUDA_SUCCESS);
+  EXPECT_NE(handle, nullptr);
+  EXPECT_EQ(cuLogsRegisterCallback(callback, nullptr, nullptr), CUDA_SUCCESS);
+  EXPECT_EQ(cuLogsRegisterCallback(nullptr, nullptr, &handle), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuMemAlloc(nullptr, 4), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuLogsUnregisterCallback(handle), CUDA_SUCCESS);
+  EXPECT_EQ(cuLogsUnregisterCallback(nullptr), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_CUDA(cudaLogsCurrent(&iterator, 0));
+  EXPECT_CUDA(cudaLogsDumpToMemory(nullptr, text, &bytes, 0));
+}
+
+TEST_F(DriverQueriesTest, AContextEndsWithTheLastWhoWasAttached) {
+  std::thread([] {
+    CUcontext found = nullptr;
+    EXPECT_EQ(cuCtxAttach(&found, 0), CUDA_ERROR_INVALID_CONTEXT);
+    EXPECT_EQ(cuCtxDetach(nullptr), CUDA_ERROR_INVALID_CONTEXT);
+    CUcontext primary = nullptr;
+    ASSERT_EQ(cuDevicePrimaryCtxRetain(&primary, 0), CUDA_SUCCESS);
+    ASSERT_EQ(cuCtxSetCurrent(primary), CUDA_SUCCESS);
+    EXPECT_EQ(cuCtxAttach(&found, 0), CUDA_SUCCESS);
+    EXPECT_EQ(found, primary);
+    EXPECT_EQ(cuCtxAttach(&found, 1), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(cuCtxAttach(nullptr, 0), CUDA_ERROR_INVALID_VALUE);
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(cuCtxDetach(primary), CUDA_SUCCESS);
+    EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
+    CUcontext made = nullptr;
+    ASSERT_EQ(cuCtxCreate(&made, nullptr, 0, 0), CUDA_SUCCESS);
+    EXPECT_EQ(cuCtxAttach(&found, 0), CUDA_SUCCESS);
+    EXPECT_EQ(found, made);
+    EXPECT_EQ(cuCtxDetach(primary), CUDA_ERROR_INVALID_CONTEXT);
+    EXPECT_EQ(cuCtxDetach(made), CUDA_SUCCESS);
+    EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
+    EXPECT_EQ(cuCtxDetach(made), CUDA_SUCCESS);
+    EXPECT_EQ(cuCtxGetCurrent(&found), CUDA_SUCCESS);
+    EXPECT_EQ(found, primary);
+    EXPECT_EQ(cuCtxDetach(made), CUDA_ERROR_INVALID_CONTEXT);
+    EXPECT_EQ(cuDevicePrimaryCtxRelease(0), CUDA_SUCCESS);
+  }).join();
+}
+
+TEST_F(DriverQueriesTest, WhatWasSaidOfAFunctionIsLaunched) {
+  CUmodule module = nullptr;
+  CUfunction add = nullptr;
+  ASSERT_EQ(cuModuleLoadData(&module, ".version 8.0\n.target sm_80\n.address_size 64\n"),
+            CUDA_SUCCESS);
+  ASSERT_EQ(cuModuleGetFunction(&add, module, "add"), CUDA_SUCCESS);
+  std::uint32_t* words = NewWords(2);
+  EXPECT_EQ(cuLaunch(add), CUDA_ERROR_INVALID_VALUE) << "arguments are missing";
+  EXPECT_EQ(cuFuncSetBlockShape(add, 2, 1, 1), CUDA_SUCCESS);
+  EXPECT_EQ(cuFuncSetSharedSize(add, 0), CUDA_SUCCESS);
+  EXPECT_EQ(cuParamSetSize(add, 16), CUDA_SUCCESS);
+  EXPECT_EQ(cuParamSetv(add, 0, &words, sizeof words), CUDA_SUCCESS);
+  EXPECT_EQ(cuParamSeti(add, 8, 2), CUDA_SUCCESS);
+  EXPECT_EQ(cuParamSeti(add, 12, 5), CUDA_SUCCESS);
+  EXPECT_EQ(cuLaunch(add), CUDA_SUCCESS);
+  EXPECT_EQ(cuParamSeti(add, 12, 1), CUDA_SUCCESS);
+  EXPECT_EQ(cuLaunchGrid(add, 1, 1), CUDA_SUCCESS);
+  EXPECT_EQ(Read(words, 2), (std::vector<std::uint32_t>{6, 6}));
+  cudaStream_t stream = NewStream();
+  EXPECT_EQ(cuParamSetf(add, 12, 1.0F), CUDA_SUCCESS);
+  EXPECT_EQ(cuLaunchGridAsync(add, 1, 1, stream), CUDA_SUCCESS);
+  EXPECT_EQ(Read(words, 1), (std::vector<std::uint32_t>{6 + 0x3f80'0000}));
+
+  EXPECT_EQ(cuFuncSetBlockShape(add, 0, 1, 1), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuFuncSetBlockShape(add, 64, 64, 1), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuFuncSetBlockShape(nullptr, 1, 1, 1), CUDA_ERROR_INVALID_HANDLE);
+  EXPECT_EQ(cuParamSetSize(add, 32'764), CUDA_SUCCESS);
+  EXPECT_EQ(cuParamSetSize(add, 40'000), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuParamSetSize(add, 16), CUDA_SUCCESS);
+  EXPECT_EQ(cuParamSetv(add, -4, &words, 4), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuParamSetv(add, 0, nullptr, 4), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuParamSetv(add, 0, nullptr, 0), CUDA_SUCCESS);
+  EXPECT_EQ(cuParamSeti(add, 32'764, 1), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuLaunch(nullptr), CUDA_ERROR_INVALID_HANDLE);
+  EXPECT_EQ(cuLaunchGrid(add, 0, 1), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuLaunchGrid(add, -1, 1), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuModuleUnload(module), CUDA_SUCCESS);
+}
+
+TEST_F(DriverQueriesTest, KernelsTellHowManyParametersTheyHave) {
+  std::size_t count = 0;
+  EXPECT_CUDA(cudaFuncGetParamCount(Kernel("add"), &count));
+  EXPECT_EQ(count, 3U);
+  EXPECT_CUDA(cudaFuncGetParamCount(Kernel("nothing"), &count));
+  EXPECT_EQ(count, 0U);
+  EXPECT_CUDA_ERROR(cudaFuncGetParamCount(Kernel("add"), nullptr), cudaErrorInvalidValue);
+}
+
+}  // namespace
+}  // namespace cuspan
