@@ -13,7 +13,7 @@ jobs=$(nproc)
 
 echo "== build in $build"
 mkdir -p "$build"
-cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCUSPAN_TESTS=ON \
+cmake --preset release -B "$build" -DCUSPAN_TESTS=ON \
   -DCUSPAN_SOFTGPU="${CUSPAN_SOFTGPU:-OFF}" > "$build.configure.log" || { tail -n 30 "$build.configure.log"; exit 1; }
 targets=(cuspan cuspan-agent cuspan-proxy cuspan_client cuspan_driver_library test_apps ptx_forms)
 if [[ ${CUSPAN_SOFTGPU:-OFF} != OFF ]]; then targets+=(cuspan_softgpu softgpu_random_test); fi
