@@ -280,9 +280,14 @@ class FunctionPlanner {
       if (GuardIsUniform(last)) continue;
       // With one way for all that go on there is nobody to wait for.
       if (node.successors.size() < 2) continue;
-      const std::uint32_t join = schedule.join[n];
-      std::vector<Bits> reached;
-      for (auto next : node.successors) reached.push_back(ReachedFrom(schedule, next, join));
+      // Lanes wait for each other at a join only where all that comes before it also runs before
+      // it. Those that go round a loop to come there do not: the end of the loop runs later.
+      std::uint32_t join = schedule.join[n];
+      std::vector<Bits> reached = WaysTo(node, join);
+      while (join != kNoIndex && AnyBehind(reached, join)) {
+        join = schedule.join[join];
+        reached = WaysTo(node, join);
+      }
       for (std::size_t i = 0; i < reached.size(); ++i) {
         for (std::size_t j = 0; j < reached.size(); ++j) {
           if (i == j) continue;
@@ -328,6 +333,19 @@ class FunctionPlanner {
         out_.may_owe = out_.may_owe || (IsWarpCollective(instruction) && !MaskIsOwn(instruction));
       });
     }
+  }
+
+  // For each way on from the node: what lanes may reach by it without passing `join`.
+  std::vector<Bits> WaysTo(const Node& node, std::uint32_t join) const {
+    std::vector<Bits> ways;
+    for (auto next : node.successors) ways.push_back(ReachedFrom(out_.schedule, next, join));
+    return ways;
+  }
+  static bool AnyBehind(const std::vector<Bits>& reached, std::uint32_t join) {
+    bool behind = false;
+    for (const Bits& nodes : reached)
+      nodes.ForEach([&](std::uint32_t n) { behind = behind || n > join; });
+    return behind;
   }
 
   // Nodes that only lanes of one side of a branch come to, before they meet again or go round.

@@ -124,6 +124,16 @@ void AddControl() {
       "mov.u32 %r0, 0;\nnext: setp.ge.u32 %p0, %r0, %me; st.global.u32 [%out], %r0; @%p0 ret; "
       "add.u32 %r0, %r0, 1; bra.uni next;",
       [](U t, U) { return t; });
+  // The way to where lanes meet again leads over the end of the loop, for some of them.
+  Add("a loop whose ways meet in its middle", "",
+      "mov.u32 %r1, 0; bra.uni middle;\n"
+      "again: add.u32 %r1, %r1, 4;\n"
+      "middle: add.u32 %r2, %r1, 4; setp.gt.u32 %p0, %r2, %me; @%p0 bra found; bra.uni again;\n"
+      "found: setp.gt.u32 %p1, %r1, %me; @%p1 bra back; bra.uni done;\n"
+      "back: sub.u32 %r1, %r1, 1; bra.uni middle;\n"
+      "done: mov.u32 %r0, %r1; " +
+          std::string(kStore),
+      [](U t, U) { return t / 4 * 4; });
   Add("trap and brkpt that are not reached", "",
       "setp.gt.u32 %p0, %me, 1000; @%p0 trap; @%p0 brkpt; st.global.u32 [%out], %me;",
       [](U t, U) { return t; });
