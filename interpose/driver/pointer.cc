@@ -30,7 +30,7 @@ std::optional<Error> GetOfMapped(Session& session, void* out, CUpointer_attribut
                                  CUdeviceptr address) {
   switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:  // It belongs to its device.
-      return Put(out, CUcontext{nullptr});
+      return Put(out, std::uint64_t{0});
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE: {
       const auto reservation = session.virtual_memory().Reservation(address);
