@@ -323,6 +323,7 @@ struct FakeCalls {
     delete reinterpret_cast<FakeLink*>(handle);
     std::scoped_lock lock(fake->mutex_);
     fake->log_.push_back("unlink");
+    fake->changed_.notify_all();
     return CUDA_SUCCESS;
   }
   static CUresult UnloadModule(CUmodule) {
