@@ -5,7 +5,8 @@
 #   tests/run.sh --all    before them all tests of the parts, with the address and then with the
 #                         thread sanitizer
 #
-# CTEST_PARALLEL_LEVEL says how many tests run at once; the default is one a processor, at most 4.
+# CTEST_PARALLEL_LEVEL says how many tests run at once; the default is one more than processors, at
+# most 4: many tests wait for processes to start and to end.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -34,7 +35,7 @@ step_shown_lines=40
 # shellcheck source=deploy/steps.sh
 source deploy/steps.sh
 processors=$(nproc)
-export CTEST_PARALLEL_LEVEL=${CTEST_PARALLEL_LEVEL:-$((processors < 4 ? processors : 4))}
+export CTEST_PARALLEL_LEVEL=${CTEST_PARALLEL_LEVEL:-$((processors < 3 ? processors + 1 : 4))}
 
 begin "install packages"
 quietly deploy/install-dependencies.sh
