@@ -5,8 +5,7 @@
 #   tests/run.sh --all    before them all tests of the parts, with the address and then with the
 #                         thread sanitizer
 #
-# CTEST_PARALLEL_LEVEL says how many tests run at once; the default is one more than processors, at
-# most 4: many tests wait for processes to start and to end.
+# CTEST_PARALLEL_LEVEL says how many tests run at once; the default is one a processor, at most 4.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -35,7 +34,7 @@ step_shown_lines=40
 # shellcheck source=deploy/steps.sh
 source deploy/steps.sh
 processors=$(nproc)
-export CTEST_PARALLEL_LEVEL=${CTEST_PARALLEL_LEVEL:-$((processors < 3 ? processors + 1 : 4))}
+export CTEST_PARALLEL_LEVEL=${CTEST_PARALLEL_LEVEL:-$((processors < 4 ? processors : 4))}
 
 begin "install packages"
 quietly deploy/install-dependencies.sh

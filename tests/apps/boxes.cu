@@ -205,6 +205,7 @@ void Batches() {
   Byte* device = nullptr;
   CHECK(cudaMalloc(&device, room.bytes() + tight.bytes()));
   CHECK(cudaMemset(device, 0, room.bytes() + tight.bytes()));
+  CHECK(cudaDeviceSynchronize());  // The stream waits for no other.
   Byte* const second = device + room.bytes();
 
   // A run in two pieces, of which one need not outlive the call.

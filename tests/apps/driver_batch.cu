@@ -52,6 +52,7 @@ CUdeviceptr NewMemory(std::size_t bytes) {
   CUdeviceptr memory = 0;
   DRIVER(cuMemAlloc(&memory, bytes));
   DRIVER(cuMemsetD8(memory, 0, bytes));
+  DRIVER(cuCtxSynchronize());  // Streams that do not block wait for no other.
   return memory;
 }
 unsigned char* NewPinned(std::size_t bytes) {
