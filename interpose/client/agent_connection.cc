@@ -103,10 +103,14 @@ Result<AgentConnection::Introduced> AgentConnection::Introduce(bool observer) {
                     std::move(welcome->devices)};
 }
 
-AgentConnection::AgentConnection(ControlSocket socket) : socket_(std::move(socket)) {
+void AgentConnection::HandleForks() {
   static const int fork_handlers =
       ::pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild);
   static_cast<void>(fork_handlers);
+}
+
+AgentConnection::AgentConnection(ControlSocket socket) : socket_(std::move(socket)) {
+  HandleForks();
   const MutexLock lock(connections_mutex);
   Connections().insert(this);
 }

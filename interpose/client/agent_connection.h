@@ -31,6 +31,11 @@ class AgentConnection : public DeviceOpener {
   // process, whatever CUDA_VISIBLE_DEVICES says, as NVML counts them.
   static Result<Introduced> IntroduceObserver();
 
+  // Has a forked child close the connections of its parent. A fork takes the locks of those first
+  // who registered last: who makes or ends connections with a lock held that a fork takes, too,
+  // calls this before it registers that.
+  static void HandleForks();
+
   AgentConnection(const AgentConnection&) = delete;
   ~AgentConnection() override;
 

@@ -13,6 +13,7 @@ ManagementLibrary& ManagementLibrary::Instance() {
   // Never destroyed: the program may call us while it exits.
   static ManagementLibrary* const library = [] {
     auto* const made = new ManagementLibrary;
+    AgentConnection::HandleForks();
     ::pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild);
     return made;
   }();

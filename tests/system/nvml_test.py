@@ -25,6 +25,29 @@ print("after", *map(temperature, range(count.value)))
 assert nvml.nvmlShutdown() == 0
 """
 
+# Forks as often as it can while a thread begins and ends its use of NVML.
+FORKING = """
+import ctypes, os, threading
+nvml = ctypes.CDLL("libnvidia-ml.so.1")
+celsius, handle = ctypes.c_uint(), ctypes.c_void_p()
+def use():
+    for _ in range(20):
+        assert nvml.nvmlInit_v2() == 0
+        assert nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(handle)) == 0
+        assert nvml.nvmlDeviceGetTemperature(handle, 0, ctypes.byref(celsius)) == 3
+        assert nvml.nvmlShutdown() == 0
+    print("used")
+thread = threading.Thread(target=use)
+thread.start()
+while thread.is_alive():
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+thread.join()
+print("forked")
+"""
+
 
 class Nvml(SystemTest):
     def test_it_is_apart_from_cuda(self):
@@ -38,6 +61,11 @@ class Nvml(SystemTest):
                 # Nobody has used a device.
                 self.assertNotIn("cuspan software GPU", result.stderr)
                 self.assert_nothing_left()
+
+    def test_a_thread_uses_it_while_another_forks(self):
+        result = self.run_command(self.cuspan("run", "--", sys.executable, "-c", FORKING))
+        self.assertEqual(result.stdout.split(), ["used", "forked"])
+        self.assert_nothing_left()
 
     def test_a_library_that_is_named_by_its_path_shows_the_devices_of_the_run(self):
         library = build() / "tests/unit/interpose/load/programs/libnvidia-ml.so.1"
