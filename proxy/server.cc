@@ -101,6 +101,8 @@ Status Loop(DeviceSession& session) {
 Status Serve(DeviceSession& session) {
   Status ended = Loop(session);
   if (!ended.ok()) session.channel.Close(true);
+  // Nobody is left to whom the worker could tell of a device that it waits for.
+  if (session.joins != nullptr) session.joins->End();
   return ended;
 }
 
