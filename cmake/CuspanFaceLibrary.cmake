@@ -1,5 +1,4 @@
 # The library by whose name programs find a face, and the functions of it that only refuse.
-find_package(Python3 REQUIRED COMPONENTS Interpreter)
 
 # cuspan_face_library(NAME LIBRARY): the functions of NAME_exports.txt that the object library
 # cuspan_NAME_face does not define call cuspan_NAME_not_supported. LIBRARY is the name of NVIDIA's

@@ -5,6 +5,7 @@
 // LIBRARY is "libcuda.so.1" by default. --json writes what the device computed, to be
 // compared with another device's (compare_results.py). --ptx writes the PTX and ends.
 // --kernels runs the kernels of a file instead of the forms (kernels.h).
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdio>
@@ -13,6 +14,7 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <span>
 
 #include "tests/unit/proxy/softgpu/instructions/forms.h"
 #include "tests/unit/proxy/softgpu/instructions/gpu.h"
@@ -35,6 +37,7 @@ namespace {
 
 constexpr unsigned kSlots = 4;  // Inputs of a case, 64 bits each.
 constexpr unsigned kOutSlots = 2;
+constexpr std::size_t kMostForms = 16;  // In one kernel.
 
 std::string Register(Kind kind, const std::string& name) {
   const unsigned bits = BitsOf(kind);
@@ -42,24 +45,31 @@ std::string Register(Kind kind, const std::string& name) {
          ";\n";
 }
 
-// The kernel of one form: each thread does one case.
-std::string KernelOf(const Form& form, const std::string& name) {
+// Forms of one group with the same registers and the same cases.
+struct Batch {
+  std::vector<const Form*> forms;
+  std::vector<std::uint64_t> cases;
+};
+
+// The kernel of these forms: each thread does one case of all. Reading inputs and writing results
+// takes a compiler longer than most forms do.
+std::string KernelOf(std::span<const Form* const> forms, const std::string& name) {
   static const char* const kIn[] = {"a", "b", "c", "e"};
   static const char* const kOut[] = {"d", "q"};
+  const Form& first = *forms.front();
   std::string text = ".visible .entry " + name +
                      "(.param .u64 pin, .param .u64 pout, .param .u32 pcount)\n{\n"
                      "  .reg .b32 %i, %n, %t, %w;\n  .reg .b64 %in, %out, %x;\n  .reg .pred %p;\n";
-  for (std::size_t i = 0; i < form.inputs.size(); ++i) text += Register(form.inputs[i], kIn[i]);
-  for (std::size_t i = 0; i < form.outputs.size(); ++i) text += Register(form.outputs[i], kOut[i]);
+  for (std::size_t i = 0; i < first.inputs.size(); ++i) text += Register(first.inputs[i], kIn[i]);
   text +=
       "  ld.param.u64 %in, [pin];\n  ld.param.u64 %out, [pout];\n  ld.param.u32 %n, [pcount];\n"
       "  mov.u32 %i, %ctaid.x;\n  mov.u32 %t, %ntid.x;\n  mov.u32 %w, %tid.x;\n"
       "  mad.lo.s32 %i, %i, %t, %w;\n  setp.ge.u32 %p, %i, %n;\n  @%p ret;\n";
   text += "  mul.wide.u32 %x, %i, " + std::to_string(8 * kSlots) + ";\n  add.s64 %in, %in, %x;\n";
-  text +=
-      "  mul.wide.u32 %x, %i, " + std::to_string(8 * kOutSlots) + ";\n  add.s64 %out, %out, %x;\n";
-  for (std::size_t i = 0; i < form.inputs.size(); ++i) {
-    const unsigned bits = BitsOf(form.inputs[i]);
+  text += "  mul.wide.u32 %x, %i, " + std::to_string(8 * kOutSlots * forms.size()) +
+          ";\n  add.s64 %out, %out, %x;\n";
+  for (std::size_t i = 0; i < first.inputs.size(); ++i) {
+    const unsigned bits = BitsOf(first.inputs[i]);
     const std::string at = "[%in+" + std::to_string(8 * i) + "];\n";
     if (bits == 1) {
       text += "  ld.global.b32 %t, " + at + "  setp.ne.u32 " + kIn[i] + ", %t, 0;\n";
@@ -67,15 +77,23 @@ std::string KernelOf(const Form& form, const std::string& name) {
       text += "  ld.global.b" + std::to_string(bits) + " " + kIn[i] + ", " + at;
     }
   }
-  text += "  " + form.text + "\n";
-  for (std::size_t i = 0; i < form.outputs.size(); ++i) {
-    const unsigned bits = BitsOf(form.outputs[i]);
-    const std::string at = "[%out+" + std::to_string(8 * i) + "], ";
-    if (bits == 1) {
-      text += std::string("  selp.u32 %t, 1, 0, ") + kOut[i] + ";\n  st.global.b32 " + at + "%t;\n";
-    } else {
-      text += "  st.global.b" + std::to_string(bits) + " " + at + kOut[i] + ";\n";
+  for (std::size_t j = 0; j < forms.size(); ++j) {
+    // Registers of its own: a form finds nothing that another has left.
+    text += "  {\n";
+    for (std::size_t i = 0; i < first.outputs.size(); ++i)
+      text += Register(first.outputs[i], kOut[i]);
+    text += "  " + forms[j]->text + "\n";
+    for (std::size_t i = 0; i < first.outputs.size(); ++i) {
+      const unsigned bits = BitsOf(first.outputs[i]);
+      const std::string at = "[%out+" + std::to_string(8 * (j * kOutSlots + i)) + "], ";
+      if (bits == 1) {
+        text +=
+            std::string("  selp.u32 %t, 1, 0, ") + kOut[i] + ";\n  st.global.b32 " + at + "%t;\n";
+      } else {
+        text += "  st.global.b" + std::to_string(bits) + " " + at + kOut[i] + ";\n";
+      }
     }
+    text += "  }\n";
   }
   return text + "  ret;\n}\n";
 }
@@ -114,9 +132,8 @@ class Runner {
     gpu_ = std::make_unique<Gpu>(options_.driver);
     if (!options_.kernels.empty()) return RunKernels(*gpu_, options_.kernels) == 0 ? 0 : 1;
     in_ = gpu_->Allocate(kMostCases * kSlots * 8);
-    out_ = gpu_->Allocate(kMostCases * kOutSlots * 8);
-    for (const Form& form : Forms())
-      if (Wanted(form.group + ": " + form.text)) RunForm(form);
+    out_ = gpu_->Allocate(kMostCases * kOutSlots * kMostForms * 8);
+    for (const Batch& batch : Batches()) RunForms(batch.forms, batch.cases);
     for (const Program& program : Programs())
       if (Wanted(program.group + ": " + program.name)) RunProgram(program);
     if (!options_.json.empty()) WriteJson();
@@ -138,7 +155,8 @@ class Runner {
       ++number;
     };
     for (const Form& form : Forms()) {
-      if (Wanted(form.group + ": " + form.text)) write(90, KernelOf(form, "form"), form.text);
+      const Form* const forms[] = {&form};
+      if (Wanted(form.group + ": " + form.text)) write(90, KernelOf(forms, "form"), form.text);
     }
     for (const Program& program : Programs()) {
       if (Wanted(program.group + ": " + program.name))
@@ -147,13 +165,38 @@ class Runner {
     return 0;
   }
 
+  std::vector<Batch> Batches() const {
+    std::vector<Batch> batches;
+    for (const Form& form : Forms()) {
+      if (!Wanted(form.group + ": " + form.text)) continue;
+      std::vector<std::uint64_t> cases = CasesOf(form, kSlots, kMostCases);
+      const auto fits = [&](const Batch& batch) {
+        const Form& other = *batch.forms.front();
+        return batch.forms.size() < kMostForms && form.group == other.group &&
+               form.inputs == other.inputs && form.outputs == other.outputs && cases == batch.cases;
+      };
+      // A full one is followed by another of its kind.
+      const auto batch = std::find_if(batches.begin(), batches.end(), fits);
+      if (batch != batches.end()) {
+        batch->forms.push_back(&form);
+      } else {
+        batches.push_back({{&form}, std::move(cases)});
+      }
+    }
+    return batches;
+  }
+
+  CUresult TryToLoad(const std::string& text, CUmodule* module, CUfunction* function) {
+    const CUresult result = gpu_->cuModuleLoadData(module, text.c_str());
+    return result != CUDA_SUCCESS ? result : gpu_->cuModuleGetFunction(function, *module, "form");
+  }
+
   // Null, and counted as failed, when the driver refuses it.
   CUfunction Load(const std::string& text, const std::string& what, CUmodule* module,
                   bool may_be_refused = false) {
     ++forms_;
-    CUresult result = gpu_->cuModuleLoadData(module, text.c_str());
     CUfunction function = nullptr;
-    if (result == CUDA_SUCCESS) result = gpu_->cuModuleGetFunction(&function, *module, "form");
+    const CUresult result = TryToLoad(text, module, &function);
     if (result == CUDA_SUCCESS) return function;
     if (may_be_refused) {
       ++skipped_;
@@ -183,29 +226,48 @@ class Runner {
     return false;
   }
 
-  void RunForm(const Form& form) {
-    const std::string what = form.group + ": " + form.text;
-    const std::vector<std::uint64_t> values = CasesOf(form, kSlots, kMostCases);
-    auto count = static_cast<std::uint32_t>(values.size() / kSlots);
+  void RunForms(std::span<const Form* const> forms, const std::vector<std::uint64_t>& cases) {
+    const std::string text = Header(90) + KernelOf(forms, "form");
     CUmodule module = nullptr;
-    CUfunction function = Load(Header(90) + KernelOf(form, "form"), what, &module);
-    if (function == nullptr) return;
-    gpu_->Upload(in_, values.data(), values.size() * 8);
-    gpu_->Fill(out_, count * kOutSlots * 8);
+    CUfunction function = nullptr;
+    const CUresult result = TryToLoad(text, &module, &function);
+    if (result != CUDA_SUCCESS && forms.size() > 1) {
+      // One of them is refused: which?
+      for (const Form* const& form : forms) RunForms(std::span(&form, 1), cases);
+      return;
+    }
+    const std::string what = WhatOf(*forms.front());
+    forms_ += static_cast<unsigned>(forms.size());
+    if (result != CUDA_SUCCESS) return Fail(what, "refused: " + gpu_->Describe(result));
+    auto count = static_cast<std::uint32_t>(cases.size() / kSlots);
+    const std::size_t words = count * kOutSlots * forms.size();
+    gpu_->Upload(in_, cases.data(), cases.size() * 8);
+    gpu_->Fill(out_, words * 8);
     void* arguments[] = {&in_, &out_, &count};
     if (!Launch(function, (count + 127) / 128, 128, arguments, what)) return;
-    std::vector<std::uint64_t> results(count * kOutSlots);
-    gpu_->Download(results.data(), out_, results.size() * 8);
+    std::vector<std::uint64_t> results(words);
+    gpu_->Download(results.data(), out_, words * 8);
     gpu_->cuModuleUnload(module);
-    cases_ += count;
+    for (std::size_t j = 0; j < forms.size(); ++j)
+      Compare(*forms[j], cases, &results[j * kOutSlots], kOutSlots * forms.size());
+  }
+
+  static std::string WhatOf(const Form& form) { return form.group + ": " + form.text; }
+
+  // The results of a form, those of a case `stride` behind those of the case before.
+  void Compare(const Form& form, const std::vector<std::uint64_t>& cases,
+               const std::uint64_t* results, std::size_t stride) {
+    const std::string what = WhatOf(form);
+    const std::size_t count = cases.size() / kSlots;
+    cases_ += static_cast<unsigned>(count);
     unsigned wrong = 0;
     std::string& json = json_[what];
-    for (std::uint32_t i = 0; i < count; ++i) {
+    for (std::size_t i = 0; i < count; ++i) {
       std::uint64_t expected[kOutSlots] = {};
-      const std::uint64_t* const in = &values[i * kSlots];
+      const std::uint64_t* const in = &cases[i * kSlots];
       form.reference(in, expected);
       for (std::size_t k = 0; k < form.outputs.size(); ++k) {
-        const std::uint64_t got = Canonical(form.outputs[k], results[i * kOutSlots + k]);
+        const std::uint64_t got = Canonical(form.outputs[k], results[i * stride + k]);
         if (!options_.json.empty()) Append(json, form.outputs[k], got);
         if (Agrees(form.outputs[k], got, expected[k], form.tolerance)) continue;
         if (++wrong > 3) continue;
