@@ -21,6 +21,7 @@
 #include "launcher/ending_signals.h"
 #include "launcher/mpirun_command.h"
 #include "launcher/process_fd.h"
+#include "launcher/wait_status.h"
 
 namespace cuspan {
 namespace {
@@ -43,13 +44,6 @@ constexpr milliseconds kTerminateLimit{2'000};
 // Each lasts some 50 ms. To lose the folder this often takes as many other runs that end just then.
 constexpr int kMostStarts = 8;
 constexpr std::size_t kKeptBytes = 64 * 1024;
-
-std::string DescribeExit(int wait_status) {
-  if (WIFSIGNALED(wait_status))
-    return Format("was killed by signal {} ({})", WTERMSIG(wait_status),
-                  ::strsignal(WTERMSIG(wait_status)));
-  return Format("exited with status {}", WEXITSTATUS(wait_status));
-}
 
 int MillisecondsUntil(std::chrono::steady_clock::time_point deadline) {
   const auto left = std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now());

@@ -1,18 +1,11 @@
 #include "launcher/plan.h"
+#include "common/trim.h"
 
 #include <algorithm>
 #include <charconv>
 
 namespace cuspan {
 namespace {
-
-constexpr std::string_view kBlanks = " \t\r";
-
-std::string_view Trim(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(kBlanks);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
-}
 
 std::optional<std::uint32_t> ParseCount(std::string_view text) {
   std::uint32_t count = 0;

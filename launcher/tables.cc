@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "launcher/device_attributes.h"
 #include "launcher/lease_tables.h"
 #include "launcher/run_key.h"
 #include "ops.gen.h"
@@ -12,18 +13,9 @@
 namespace cuspan {
 namespace {
 
-// Numbers of CUdevice_attribute, from cuda.h.
-constexpr std::size_t kMultiprocessorCount = 16;
-constexpr std::size_t kComputeMode = 20;
-constexpr std::size_t kCapabilityMajor = 75;
-constexpr std::size_t kCapabilityMinor = 76;
-
-std::int32_t Attribute(const DeviceDescription& device, std::size_t number) {
-  return number < device.attributes.size() ? device.attributes[number] : 0;
-}
-
 std::string Capability(const DeviceDescription& device) {
-  return Format("{}.{}", Attribute(device, kCapabilityMajor), Attribute(device, kCapabilityMinor));
+  return Format("{}.{}", Attribute(device, kAttributeCapabilityMajor),
+                Attribute(device, kAttributeCapabilityMinor));
 }
 
 // 12040 is 12.4 (cuDriverGetVersion).
@@ -48,7 +40,7 @@ std::string FreeText(const DeviceDescription& device) {
 
 // Of CUcomputemode, in cuda.h.
 const char* ComputeMode(const DeviceDescription& device) {
-  switch (Attribute(device, kComputeMode)) {
+  switch (Attribute(device, kAttributeComputeMode)) {
     case 0:
       return "default";
     case 2:
@@ -118,7 +110,7 @@ std::string DeviceJson(const RunReady& found) {
                                        ? nlohmann::ordered_json()
                                        : nlohmann::ordered_json(device.free_bytes)},
                     {"compute_capability", Capability(device)},
-                    {"multiprocessors", Attribute(device, kMultiprocessorCount)},
+                    {"multiprocessors", Attribute(device, kAttributeMultiprocessors)},
                     {"driver_version", DriverVersion(device.driver_version)},
                     {"software", device.software},
                     {"virtual_memory", device.virtual_memory},

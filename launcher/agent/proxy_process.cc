@@ -17,6 +17,7 @@
 
 #include "common/log.h"
 #include "launcher/process_fd.h"
+#include "launcher/wait_status.h"
 
 namespace cuspan {
 namespace {
@@ -26,20 +27,13 @@ using std::chrono::milliseconds;
 // A driver with many GPUs takes seconds to start, and a busy machine longer.
 constexpr milliseconds kReadyLimit{60'000};
 // For a proxy to give its device back by itself.
-constexpr milliseconds kEndLimit{1'000};
+constexpr milliseconds kEndOfProxyLimit{1'000};
 // Messages that a proxy has not read, beside what its socket holds.
 constexpr std::size_t kMostKept = 64;
 // The descriptor under which a proxy finds its socket.
 constexpr int kProxySocket = 3;
 // The one by which it keeps its GPU's lock, which it knows nothing of.
 constexpr int kProxyLease = 4;
-
-std::string DescribeExit(int wait_status) {
-  if (WIFSIGNALED(wait_status))
-    return Format("its proxy was killed by signal {} ({})", WTERMSIG(wait_status),
-                  ::strsignal(WTERMSIG(wait_status)));
-  return Format("its proxy exited with status {}", WEXITSTATUS(wait_status));
-}
 
 }  // namespace
 
@@ -106,13 +100,14 @@ Result<InventoryAnswer> ProxyHouse::Inventory(const std::string& driver) {
       sent.ok() ? child.socket.Expect<InventoryAnswer>(kReadyLimit) : Result<InventoryAnswer>(sent);
   child.socket = ControlSocket(UniqueFd());
   pollfd waited{child.process.get(), POLLIN, 0};
-  if (::poll(&waited, 1, static_cast<int>(kEndLimit.count())) == 0) ::kill(child.pid, SIGKILL);
+  if (::poll(&waited, 1, static_cast<int>(kEndOfProxyLimit.count())) == 0)
+    ::kill(child.pid, SIGKILL);
   int wait_status = 0;
   ::waitpid(child.pid, &wait_status, 0);
   if (answer.ok()) return answer;
   if (WIFSIGNALED(wait_status) || WEXITSTATUS(wait_status) != 0)
     return Status::Unavailable("listing the devices of driver '{}': {}", driver,
-                               DescribeExit(wait_status));
+                               "its proxy " + DescribeExit(wait_status));
   return answer.status();
 }
 
@@ -221,7 +216,7 @@ void ProxyProcess::HangUp() {
   socket_ = ControlSocket(UniqueFd());
   // A proxy lives as long as its socket: one that goes on without is ended.
   house_.poller_.Cancel(timer_);
-  timer_ = house_.poller_.After(kEndLimit, [this] { Kill(); });
+  timer_ = house_.poller_.After(kEndOfProxyLimit, [this] { Kill(); });
 }
 
 void ProxyProcess::CanNotBeTold(const Status& why) {
@@ -261,7 +256,8 @@ void ProxyProcess::Reap() {
   hung_up_ = true;
   house_.poller_.Cancel(timer_);
   house_.living_.erase(alive);
-  const std::string reason = last_words_.empty() ? DescribeExit(wait_status) : last_words_;
+  const std::string reason =
+      last_words_.empty() ? "its proxy " + DescribeExit(wait_status) : last_words_;
   if (handlers_.gone) std::exchange(handlers_, {}).gone(reason);
   if (ended_) std::exchange(ended_, {})();
 }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string_view>
 
+#include "common/trim.h"
 #include "launcher/run_key.h"
 
 namespace cuspan {
@@ -17,12 +18,6 @@ constexpr std::int32_t kInvalidDevice = 101;
 
 bool IsIdentifier(std::string_view choice) {
   return choice.starts_with("GPU-") || choice.starts_with("MIG-");
-}
-
-std::string_view Trim(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
 // GPU-01234567-89ab-… of the start of an identifier, as nvidia-smi -L prints it.

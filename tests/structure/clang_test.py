@@ -22,21 +22,16 @@ ROOT = pathlib.Path(sys.argv.pop(1)).resolve()
 COMMANDS = pathlib.Path(sys.argv.pop(1))
 CLANG_TIDY = sys.argv.pop(1)
 
-# Folders, each of which is read as one with what is below it, but for what stands here itself.
+# What is read as one: these folders with what is below them, but for what belongs to a longer name of another part.
+# The fewer parts, the less often clang reads the libraries' headers; a part is what one processor reads.
 PARTS = (
-    "bench",
-    "common",
-    "interpose/calls",
-    "interpose/client",
-    "interpose/client",
-    "interpose/driver",
-    "interpose/load",
-    "interpose/nvml",
-    "interpose/runtime",
-    "launcher",
-    "launcher/agent",
-    "protocol",
-    "proxy",
+    ("bench", "common", "launcher", "protocol"),
+    ("interpose/calls",),
+    ("interpose/client",),
+    ("interpose/driver",),
+    ("interpose/load", "interpose/nvml"),
+    ("interpose/runtime",),
+    ("proxy",),
 )
 # With LLVM's headers it would take as long as all others.
 LEFT_OUT = "proxy/softgpu"
@@ -56,45 +51,47 @@ ANNOTATED = (
 ANNOTATED_FILES = "proxy"  # Those of the folder itself.
 UNANNOTATED = re.compile(r"\bstd::((?:recursive_|timed_|recursive_timed_|shared_|shared_timed_)?mutex"
                          r"|lock_guard|scoped_lock|shared_lock)\b")
-FLAG = re.compile(r"-[IDU].+|-std=.*")
+FLAG = re.compile(r"-(?:[IDU]|isystem).+|-std=.*")
 FINDING = re.compile(r"^(/[^:\n]+):(\d+):\d+: (?:warning|error): (.*) \[([^\]]+)\]$", re.MULTILINE)
 BROKEN = "clang-diagnostic-error"
 
 
 def flags_of(command):
     """The words of a compiler's command that say what the preprocessor sees."""
-    words, kept = shlex.split(command), []
-    for word, following in zip(words, words[1:] + [""]):
-        if word in ("-isystem", "-I", "-D", "-U"):
-            kept += [word, following]
-        elif FLAG.fullmatch(word):
-            kept.append(word)
-    return tuple(kept)
+    words = shlex.split(re.sub(r"(?<= )(-isystem|-[IDU]) +", r"\1", command))
+    return [word for word in words if FLAG.fullmatch(word)]
 
 
 def part_of(name):
     """The part that a source belongs to; None when it is none of these."""
-    within = [part for part in (*PARTS, LEFT_OUT) if name.startswith(part + "/")]
-    part = max(within, key=len, default=None)
-    return None if part == LEFT_OUT else part
+    within = [(folder, part) for part in (*PARTS, (LEFT_OUT,)) for folder in part if name.startswith(folder + "/")]
+    folder, part = max(within, key=lambda found: len(found[0]), default=(LEFT_OUT, None))
+    return None if folder == LEFT_OUT else part
 
 
 def batches_of(root, entries):
-    """What is read as one: [(flags, names)], the longest first. A source with fewer flags than others of its part
-    can be read with theirs."""
-    flags_of_sources = {}
+    """What is read as one: [(flags, names)], the longest first. A part is read with the flags of all its sources, but
+    for those that give a macro another value than others do."""
+    batches = {}
     for entry in entries:
         path = pathlib.Path(entry["file"])
-        if path.suffix == ".cc" and root in path.parents:
-            flags_of_sources.setdefault(path.relative_to(root).as_posix(), flags_of(entry["command"]))
-    batches = {}
-    for name, flags in sorted(flags_of_sources.items(), key=lambda source: -len(source[1])):
+        if path.suffix != ".cc" or root not in path.parents:
+            continue
+        name = path.relative_to(root).as_posix()
         part = part_of(name)
         if part is None:
             continue
-        known = [key for key in batches if key[0] == part and set(flags) <= set(key[1])]
-        batches.setdefault(known[0] if known else (part, flags), []).append(name)
-    return sorted(((flags, sorted(names)) for (_, flags), names in batches.items()), key=lambda batch: -len(batch[1]))
+        flags = {flag.partition("=")[0]: flag for flag in flags_of(entry["command"])}
+        of_part = batches.setdefault(part, [])
+        batch = next((known for known in of_part
+                      if all(known[0].get(flag, value) == value for flag, value in flags.items())), None)
+        if batch is None:
+            batch = ({}, set())
+            of_part.append(batch)
+        batch[0].update(flags)
+        batch[1].add(name)
+    found = [(tuple(flags.values()), sorted(names)) for of_part in batches.values() for flags, names in of_part]
+    return sorted(found, key=lambda batch: -len(batch[1]))
 
 
 def findings(root, flags, names):

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "launcher/allocator/allocation.h"
+#include "launcher/device_attributes.h"
 #include "launcher/plan.h"
 #include "protocol/api/address_plan.h"
 
@@ -14,28 +15,22 @@ constexpr std::uint64_t kSmallestWindow = std::uint64_t{256} << 30;
 // For contexts that a process creates, beside the primary ones of its devices.
 constexpr std::uint64_t kMoreWindows = 8;
 
-// Numbers of CUdevice_attribute, and of CUcomputemode, from cuda.h.
-constexpr std::size_t kClockRate = 13;
-constexpr std::size_t kMultiprocessors = 16;
-constexpr std::size_t kComputeMode = 20;
-constexpr std::size_t kMemoryClockRate = 36;
-constexpr std::size_t kCapabilityMajor = 75;
-constexpr std::size_t kCapabilityMinor = 76;
+// Of CUcomputemode, from cuda.h.
 constexpr std::uint32_t kProhibited = 2;
 
-std::uint32_t Attribute(const DeviceDescription& device, std::size_t number) {
-  return number < device.attributes.size()
-             ? static_cast<std::uint32_t>(std::max(device.attributes[number], 0))
-             : 0;
+std::uint32_t CountOf(const DeviceDescription& device, std::size_t number) {
+  return static_cast<std::uint32_t>(std::max(Attribute(device, number), 0));
 }
 
 PoolGpu FactsOf(const DeviceDescription& device) {
   PoolGpu facts;
   facts.memory_bytes = device.memory_bytes;
-  facts.capability = 10 * Attribute(device, kCapabilityMajor) + Attribute(device, kCapabilityMinor);
-  facts.speed = GpuSpeed(Attribute(device, kMultiprocessors), facts.capability,
-                         Attribute(device, kClockRate), Attribute(device, kMemoryClockRate));
-  facts.usable = Attribute(device, kComputeMode) != kProhibited;
+  facts.capability =
+      10 * CountOf(device, kAttributeCapabilityMajor) + CountOf(device, kAttributeCapabilityMinor);
+  facts.speed =
+      GpuSpeed(CountOf(device, kAttributeMultiprocessors), facts.capability,
+               CountOf(device, kAttributeClockRate), CountOf(device, kAttributeMemoryClockRate));
+  facts.usable = CountOf(device, kAttributeComputeMode) != kProhibited;
   return facts;
 }
 

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string_view>
+
+namespace cuspan {
+
+// What separates words of a line; the last ends lines of files that were written elsewhere.
+inline constexpr std::string_view kBlanks = " \t\r";
+
+// Without the blanks at both ends.
+inline std::string_view Trim(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(kBlanks);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
+}
+
+}  // namespace cuspan
