@@ -363,8 +363,11 @@ void EmitSqrt(FunctionEmitter& e) {
 
 void EmitRsqrt(FunctionEmitter& e) {
   if (!e.Take("approx")) e.Refuse("only the .approx form exists");
+  // The form of f64 without .ftz is what the math library's rsqrt() becomes: GPUs emulate it in
+  // full.
+  const bool approximate = e.instruction().Has("ftz");
   EmitUnary(e, [&](Value* value) {
-    return ByUpperHalves(e, true, value, [&](Value* v) {
+    return ByUpperHalves(e, approximate, value, [&](Value* v) {
       return e.b.CreateFDiv(FloatConstant(v->getType(), 1),
                             e.b.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, v));
     });

@@ -36,7 +36,7 @@ class GenerateOps(unittest.TestCase):
         self.output = pathlib.Path(self.folder.name, "generated")
 
     def run_generator(self, *arguments):
-        return subprocess.run([sys.executable, FOLDER / "generate_ops.py", *arguments],
+        return subprocess.run([sys.executable, "-S", FOLDER / "generate_ops.py", *arguments],
                               capture_output=True, text=True, check=False)
 
     def generate(self, table):
