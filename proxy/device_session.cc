@@ -36,6 +36,7 @@ DeviceSession::DeviceSession(const Driver& driver, const Device& device, Channel
       peers(driver, device,
             exchange_socket ? std::optional(exchange_socket->secret) : std::nullopt),
       legacy(std::make_shared<Stream>()),
+      patch_kernel(driver),
       transfers(driver, channel, faults, queues, plain_events, completer, timeline),
       peer_copies(driver, channel, faults, queues, plain_events, completer, timeline),
       worker(device),
@@ -120,6 +121,21 @@ bool DeviceSession::OthersIdle(const Stream& stream) {
   bool idle = old_lanes.empty() && (&stream == legacy.get() || legacy->Idle());
   streams.ForEach([&](const Stream& other) { idle = idle && (&other == &stream || other.Idle()); });
   return idle;
+}
+
+bool DeviceSession::OthersDone(const Stream& stream) {
+  ForgetOldLanes();
+  bool done = old_lanes.empty();
+  const auto ask = [&](Stream& other) {
+    if (!done || &other == &stream || other.broken != CUDA_SUCCESS || other.Idle() ||
+        other.found_done == other.submitted)
+      return;
+    done = driver.cuStreamQuery(other.driver) == CUDA_SUCCESS;
+    if (done) other.found_done = other.submitted;
+  };
+  ask(*legacy);
+  streams.ForEach(ask);
+  return done;
 }
 
 void DeviceSession::WhenDeviceDone(Answer answer) {

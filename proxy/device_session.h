@@ -15,6 +15,7 @@
 #include "proxy/gpu/device.h"
 #include "proxy/gpu/events.h"
 #include "proxy/gpu/mappings.h"
+#include "proxy/gpu/patch_kernel.h"
 #include "proxy/gpu/reservations.h"
 #include "proxy/handles.h"
 #include "proxy/join_inbox.h"
@@ -82,6 +83,7 @@ struct DeviceSession {
   // number of ops after which it has none.
   std::vector<std::pair<std::shared_ptr<Completer::Lane>, std::uint64_t>> old_lanes;
   std::shared_ptr<Stream> legacy;
+  PatchKernel patch_kernel;              // The receiving thread's.
   std::vector<void*> argument_pointers;  // Of the launch that is being submitted.
   StreamQueues queues;
   std::atomic<std::uint64_t> holds_done = 0;  // Of HoldStreamsDuring, by the worker.
@@ -134,6 +136,9 @@ struct DeviceSession {
   void WhenDeviceDone(Answer answer);
   // Whether no stream but this one has anything to do, in the queues or on the device.
   bool OthersIdle(const Stream& stream);
+  // Whether no stream but this one has anything on the device. Asks the driver about those that
+  // were not asked since they were given something.
+  bool OthersDone(const Stream& stream);
   // Whether all that was handed over in `stream` is known to be complete. The legacy stream also
   // stands for the work of those that keep order with it.
   bool Done(const Stream& stream);

@@ -94,6 +94,7 @@ struct Stream {
   // marked.
   std::uint64_t submitted = 0;
   std::uint64_t marked = 0;
+  std::uint64_t found_done = 0;  // How much that was when the driver said that all of it is done.
   std::uint64_t turn =
       0;  // When it was given its last op: DeviceSession::Submitted counts for all.
   std::shared_ptr<AskedStream> asked;  // Made when it is needed.

@@ -23,6 +23,16 @@ __global__ void Add(float* to, const float* from, int count) {
   if (i < count) to[i] += from[i];
 }
 
+__global__ void AddToOdd(unsigned char* bytes, int pairs, int by) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < pairs) bytes[2 * i + 1] += by;
+}
+
+__global__ void Sum(int* sums, const unsigned char* bytes, int pairs) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < pairs) sums[i] = bytes[2 * i] * 256 + bytes[2 * i + 1];
+}
+
 unsigned Blocks(int count) { return (count + kThreads - 1) / kThreads; }
 
 int CheckKernels(int devices, int count, unsigned flags) {
@@ -79,6 +89,40 @@ int CheckHalves(int count) {
   for (int i = count; i < 2 * count; ++i) wrong += shared[i] != 5;
   EXPECT(wrong == 0, "%d values of the two halves are wrong: %g, %g", wrong, shared[0],
          shared[count]);
+  CHECK(cudaFreeHost(shared));
+  return failures;
+}
+
+// The host writes bytes while a kernel may be writing those between them.
+int CheckBytes(int pairs) {
+  int failures = 0;
+  unsigned char* shared = nullptr;
+  int* sums = nullptr;
+  CHECK(cudaHostAlloc(&shared, 2 * pairs, cudaHostAllocMapped));
+  CHECK(cudaMalloc(&sums, pairs * sizeof(int)));
+  for (int i = 0; i < 2 * pairs; ++i) shared[i] = 0;
+  std::vector<int> expected(pairs), got(pairs);
+  for (int round = 1; round <= 3; ++round) {
+    AddToOdd<<<Blocks(pairs), kThreads>>>(shared, pairs, round);
+    CHECK_LAUNCH();
+    // Here and there, and some whole stretches.
+    for (int i = 0; i < pairs; ++i)
+      if (i % (round + 1) == 0 || i % 1000 > 600) shared[2 * i] += round;
+    // Behind the other kernel, and launched when all that was written.
+    Sum<<<Blocks(pairs), kThreads>>>(sums, shared, pairs);
+    CHECK_LAUNCH();
+    CHECK(cudaMemcpy(got.data(), sums, pairs * sizeof(int), cudaMemcpyDeviceToHost));
+    int wrong = 0, wrong_here = 0;
+    for (int i = 0; i < pairs; ++i) {
+      if (i % (round + 1) == 0 || i % 1000 > 600) expected[i] += round * 256;
+      expected[i] += round;
+      wrong += got[i] != expected[i];
+      wrong_here += shared[2 * i] * 256 + shared[2 * i + 1] != expected[i];
+    }
+    EXPECT(wrong == 0 && wrong_here == 0, "%d pairs are wrong on the device, %d on the host", wrong,
+           wrong_here);
+  }
+  CHECK(cudaFree(sums));
   CHECK(cudaFreeHost(shared));
   return failures;
 }
@@ -262,6 +306,7 @@ int main(int argc, char** argv) {
   failures += CheckKernels(devices, count, cudaHostAllocDefault);
   CHECK(cudaSetDevice(0));
   failures += CheckHalves(count);
+  failures += CheckBytes(count);
   failures += CheckCopies(count);
   failures += CheckRegistered(devices, count);
   failures += CheckSeveralRegistered(devices);

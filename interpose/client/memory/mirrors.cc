@@ -3,12 +3,14 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "common/log.h"
 #include "interpose/client/connection/connection.h"
 #include "interpose/client/memory/addresses.h"
 #include "interpose/client/memory/faults.h"
+#include "protocol/api/patch.h"
 
 namespace cuspan {
 namespace {
@@ -41,6 +43,20 @@ std::size_t NextDifference(const std::byte* a, const std::byte* b, std::size_t f
     from += piece;
   }
   return end;
+}
+
+// Where the piece of a patch starts whose first span starts here.
+constexpr std::uint64_t PatchStart(std::uint64_t from) {
+  return from / kPatchWordBytes * kPatchWordBytes;
+}
+
+// How many of the spans, from the first on, one patch has room for: a patch is worth its while from
+// two on, since it is one op, and one call of the driver.
+std::size_t FitPatch(std::span<const BlockAllocator::Range> spans) {
+  const std::uint64_t most = PatchStart(spans.front().base) + kMostPatchBytes;
+  std::size_t count = 0;
+  while (count < spans.size() && spans[count].base + spans[count].bytes <= most) ++count;
+  return count;
 }
 
 }  // namespace
@@ -264,8 +280,13 @@ CUresult Mirrors::PushRange(Connection& link, Range& range) {
     if (range.states.dirty(block) || !replica->current[block])
       PushBlock(range, *replica, block, link, &spans);
   }
-  for (const auto& span : spans)
-    if (const CUresult result = Send(link, range, span); result != CUDA_SUCCESS) return result;
+  for (std::span<const BlockAllocator::Range> rest = spans; !rest.empty();) {
+    const std::size_t count = std::max<std::size_t>(FitPatch(rest), 1);
+    const CUresult result =
+        count == 1 ? Send(link, range, rest.front()) : SendPatch(link, range, rest.first(count));
+    if (result != CUDA_SUCCESS) return result;
+    rest = rest.subspan(count);
+  }
   if (spans.empty()) return CUDA_SUCCESS;
   // Work on whatever stream finds it there.
   std::uint64_t stream = 0;
@@ -282,6 +303,7 @@ CUresult Mirrors::Send(Connection& link, const Range& range, const BlockAllocato
     op.stream = stream;
     op.destination = range.place.base + span.base;
     op.data = {source, span.bytes};
+    link.channel().statistics().bytes_to_device.fetch_add(span.bytes, std::memory_order_relaxed);
     return link.Send(op);
   }
   CopyToDevice op;
@@ -294,6 +316,26 @@ CUresult Mirrors::Send(Connection& link, const Range& range, const BlockAllocato
     return result;
   }
   return link.transfers().Send(op.transfer, source, span.bytes);
+}
+
+CUresult Mirrors::SendPatch(Connection& link, const Range& range,
+                            std::span<const BlockAllocator::Range> spans) {
+  const std::uint64_t start = PatchStart(spans.front().base);
+  std::array<std::byte, kMostPatchBytes / kPatchWordBytes> mask{};
+  for (const auto& span : spans) {
+    for (std::uint64_t at = span.base - start; at < span.base + span.bytes - start; ++at)
+      mask[at / kPatchWordBytes] |= std::byte{1} << (at % kPatchWordBytes);
+  }
+  // Ranges are of whole blocks, so that the last word is there.
+  const std::uint64_t end = spans.back().base + spans.back().bytes;
+  const std::uint64_t words = (end - start + kPatchWordBytes - 1) / kPatchWordBytes;
+  PatchMemory op;
+  if (const CUresult result = link.OwnStream(&op.stream); result != CUDA_SUCCESS) return result;
+  op.destination = range.place.base + start;
+  op.mask = Bytes(mask).first(words);
+  op.data = {range.twin + start, words * kPatchWordBytes};
+  link.channel().statistics().bytes_to_device.fetch_add(op.data.size(), std::memory_order_relaxed);
+  return link.Send(op);
 }
 
 void Mirrors::AfterWork(Connection& link) {

@@ -25,6 +25,7 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "common/mutex.h"
@@ -109,6 +110,9 @@ class Mirrors {
                  std::vector<BlockAllocator::Range>* spans) CUSPAN_REQUIRES(mutex_);
   CUresult Send(Connection& link, const Range& range, const BlockAllocator::Range& span)
       CUSPAN_REQUIRES(mutex_);
+  // The same for spans of one piece, and for nothing between them.
+  CUresult SendPatch(Connection& link, const Range& range,
+                     std::span<const BlockAllocator::Range> spans) CUSPAN_REQUIRES(mutex_);
   // Fetches blocks from the owner and merges them.
   CUresult Fetch(Range& range, PageStates::Run run) CUSPAN_REQUIRES(mutex_);
   void Merge(Range& range, std::size_t block, const std::byte* news) CUSPAN_REQUIRES(mutex_);

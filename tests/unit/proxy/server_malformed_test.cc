@@ -68,6 +68,35 @@ const Malformed kMalformed[] = {
        client.Post(MemoryBatch{0, {{99, 0, 0, 0}}});
      },
      "a memory operation of kind 99"},
+    {"PatchOfNothing",
+     [](Test&, Loopback&, TestClient& client) {
+       client.Post(PatchMemory{0, kWindow, {}, {}});
+     },
+     "a patch of 0 bytes with a mask of 0"},
+    {"PatchOfTooMuch",
+     [](Test&, Loopback&, TestClient& client) {
+       const std::vector<std::byte> bytes(2056);
+       client.Post(PatchMemory{0, kWindow, Bytes(bytes).first(257), bytes});
+     },
+     "a patch of 2056 bytes with a mask of 257"},
+    {"PatchWithShortMask",
+     [](Test&, Loopback&, TestClient& client) {
+       const std::vector<std::byte> bytes(16);
+       client.Post(PatchMemory{0, kWindow, Bytes(bytes).first(1), bytes});
+     },
+     "a patch of 16 bytes with a mask of 1"},
+    {"PatchOfHalfAWord",
+     [](Test&, Loopback&, TestClient& client) {
+       const std::vector<std::byte> bytes(12);
+       client.Post(PatchMemory{0, kWindow, Bytes(bytes).first(2), bytes});
+     },
+     "a patch of 12 bytes with a mask of 2"},
+    {"UnalignedPatch",
+     [](Test&, Loopback&, TestClient& client) {
+       const std::vector<std::byte> bytes(8);
+       client.Post(PatchMemory{0, kWindow + 4, Bytes(bytes).first(1), bytes});
+     },
+     "which is no multiple of 8"},
     {"Magic",
      [](Test&, Loopback&, TestClient& client) {
        PostSpoiled(client, Signal{1}, [](FrameHeader& header) { header.magic = 0x1234; });

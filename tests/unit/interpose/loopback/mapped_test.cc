@@ -1,4 +1,6 @@
 // Page-locked memory of the program that kernels use.
+#include <algorithm>
+
 #include "tests/unit/interpose/loopback/loopback.h"
 
 namespace cuspan {
@@ -60,6 +62,49 @@ TEST_F(MappedTest, KernelsUseWhatWasNotAskedToBeMapped) {
   ASSERT_CUDA(cudaDeviceSynchronize());
   for (std::uint32_t i = 0; i < 10'000; ++i) ASSERT_EQ(words[i], i + 2);
   EXPECT_CUDA(cudaFreeHost(memory));
+}
+
+// The program writes some words while a kernel may be writing those between them.
+TEST_F(MappedTest, ScatteredWordsGoTogetherAndAlone) {
+  constexpr std::uint32_t kWords = 20'000;
+  std::uint32_t* const words = NewMapped(kWords);
+  std::vector<std::uint32_t> expected(kWords);
+  std::fill_n(words, kWords, 0);
+  cudaStream_t stream = NewStream();
+  for (std::uint32_t round = 1; round <= 4; ++round) {
+    for (std::uint32_t i = 1; i < kWords; i += 1000) {
+      ASSERT_CUDA(Add(words + i, 1, round, stream));
+      expected[i] += round;
+    }
+    for (std::uint32_t i = 0; i < kWords; i += 3)
+      if (i % 1000 != 1) expected[i] = words[i] = 0x01010101 * round + i;
+    ASSERT_CUDA(Add(words + kWords / 2, kWords / 2, 5, stream));
+    for (std::uint32_t i = kWords / 2; i < kWords; ++i) expected[i] += 5;
+    ASSERT_CUDA(cudaStreamSynchronize(stream));
+    for (std::uint32_t i = 0; i < kWords; ++i) ASSERT_EQ(words[i], expected[i]) << i;
+  }
+  const std::vector<std::string> log = gpu().Log();
+  EXPECT_TRUE(std::any_of(log.begin(), log.end(),
+                          [](const std::string& entry) { return entry.starts_with("patch "); }));
+  EXPECT_CUDA(cudaFreeHost(words));
+}
+
+// What a host has written reaches a kernel beside one that runs until it is let.
+TEST_F(MappedTest, ScatteredWordsPassAKernelThatRuns) {
+  std::uint32_t* const words = NewMapped(100);
+  std::fill_n(words, 100, 0);
+  cudaStream_t running = NewStream();
+  cudaStream_t stream = NewStream();
+  Hold(running);
+  ASSERT_CUDA(Add(words, 1, 7, running));
+  for (std::uint32_t i = 1; i < 100; i += 2) words[i] = i;
+  ASSERT_CUDA(Add(words + 1, 99, 1000, stream));
+  ASSERT_CUDA(cudaStreamSynchronize(stream));
+  for (std::uint32_t i = 1; i < 100; ++i) ASSERT_EQ(words[i], i % 2 == 0 ? 1000 : 1000 + i);
+  Let(running);
+  ASSERT_CUDA(cudaDeviceSynchronize());
+  EXPECT_EQ(words[0], 7U);
+  EXPECT_CUDA(cudaFreeHost(words));
 }
 
 TEST_F(MappedTest, HostFunctionsSeeWhatKernelsWrote) {

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <numeric>
 
+#include "protocol/api/patch.h"
 #include "proxy/inventory.h"
 #include "tests/unit/proxy/loopback/loopback.h"
 
@@ -121,6 +122,33 @@ TEST_P(DriverTest, VectorAddition) {
                        Arguments(a, b, sum, kCount)});
   const std::vector<float> result = Receive<float>(stream, sum, kCount);
   for (std::size_t i = 0; i < kCount; ++i) ASSERT_EQ(result[i], first[i] + 0.5F) << i;
+  EXPECT_TRUE(session->End().ok());
+}
+
+// Every second and third byte, and whole words, over what is there.
+TEST_P(DriverTest, PatchesWriteWhatTheirMasksSay) {
+  const std::uint64_t block = session->Map(64 << 20);
+  const std::uint64_t stream = session->NewStream(CU_STREAM_NON_BLOCKING);
+  constexpr std::size_t kBytes = kMostPatchBytes;
+  std::vector<std::uint8_t> expected(kBytes + 8, 7);
+  client().Post(Memset{stream, block, 7, 1, expected.size()});
+  std::vector<std::uint8_t> data(kBytes);
+  std::iota(data.begin(), data.end(), std::uint8_t{10});
+  std::vector<std::uint8_t> mask(kBytes / kPatchWordBytes);
+  for (std::size_t i = 0; i < kBytes; ++i) {
+    if (i % 2 != 0 && i % 3 != 0 && i / 64 % 4 != 0) continue;
+    mask[i / kPatchWordBytes] |= static_cast<std::uint8_t>(1U << (i % kPatchWordBytes));
+    expected[i] = data[i];
+  }
+  client().Post(PatchMemory{stream, block, BytesOf(mask), BytesOf(data)});
+  EXPECT_EQ(Receive<std::uint8_t>(stream, block, expected.size()), expected);
+  // A short one.
+  data = {1, 2, 3, 4, 5, 6, 7, 8};
+  mask = {0x81};
+  expected[kBytes] = 1;
+  expected[kBytes + 7] = 8;
+  client().Post(PatchMemory{stream, block + kBytes, BytesOf(mask), BytesOf(data)});
+  EXPECT_EQ(Receive<std::uint8_t>(stream, block, expected.size()), expected);
   EXPECT_TRUE(session->End().ok());
 }
 

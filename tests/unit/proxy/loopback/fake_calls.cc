@@ -396,6 +396,7 @@ struct FakeCalls {
     CUresult& lost = StreamOf(stream).context->lost;
     if (kernel.name == "faults")
       return fake->Enqueue(stream, "faults", [&lost] { lost = CUDA_ERROR_ILLEGAL_ADDRESS; });
+    if (kernel.name == "cuspan_patch") return FakePatch::Launch(block, stream, arguments);
     std::uint64_t address = 0;
     std::uint32_t count = 0;
     std::uint32_t value = 0;

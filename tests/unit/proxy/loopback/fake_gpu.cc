@@ -28,6 +28,7 @@ FakeGpu::FakeGpu()
         std::make_unique<Function>(Function{std::move(name), std::move(parameters)}));
   };
   add("add", {8, 4, 4});
+  add("cuspan_patch", {8, 256, 2048});
   for (const char* name : {"nothing", "refused", "faults"}) add(name, {});
   InstallCalls();
 }

@@ -28,7 +28,8 @@ namespace cuspan::proxy {
 // in it is gone.
 // Kernels of every module: "add" (u64 address, u32 count, u32 value) adds to u32
 // elements; "nothing" () does nothing; "refused" () is refused with
-// CUDA_ERROR_INVALID_VALUE; "faults" () loses the context when it runs. Variable:
+// CUDA_ERROR_INVALID_VALUE; "faults" () loses the context when it runs; "cuspan_patch"
+// does what the proxy's own kernel of that name does (proxy/gpu/patch_kernel.h). Variable:
 // "variable", 64 bytes.
 class FakeGpu {
  public:
@@ -70,6 +71,7 @@ class FakeGpu {
  private:
   friend struct FakeCalls;
   friend struct FakeMemoryBatch;
+  friend struct FakePatch;
   struct Task {
     std::function<bool()> ready;
     std::function<void()> run;

@@ -59,6 +59,11 @@ struct FakeMemoryBatch {
   static CUresult Do(const CUstreamBatchMemOpParams& operation, bool wait, CUstream stream);
 };
 
+// The proxy's own kernel, with so many threads; the caller holds the lock.
+struct FakePatch {
+  static CUresult Launch(std::size_t threads, CUstream stream, void** arguments);
+};
+
 // The one that is there, for the driver's functions.
 extern FakeGpu* fake;
 // A context is its number, from 1, so that one of an earlier test does no harm.
