@@ -72,7 +72,7 @@ Error AllocateInOrder(std::size_t bytes, std::optional<CUmemoryPool> handle, CUs
 }
 
 Error FreeInOrder(void* memory, CUstream stream, DefaultStream meaning) {
-  if (memory == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (memory == nullptr) return CUDA_SUCCESS;
   return InStream(
       stream, meaning,
       [&](Session& session, const StreamTarget&) -> Error {

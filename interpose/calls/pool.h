@@ -23,6 +23,7 @@ Error WithPool(CUmemoryPool handle, Use&& use) {
 // captured. *address is 0 for no bytes, and after a failure.
 Error AllocateInOrder(std::size_t bytes, std::optional<CUmemoryPool> handle, CUstream stream,
                       DefaultStream meaning, std::uint64_t* address);
+// Null is nothing to free, as for cuMemFreeAsync.
 Error FreeInOrder(void* memory, CUstream stream, DefaultStream meaning);
 
 Error CreatePool(CUmemoryPool* handle, const CUmemPoolProps* properties);

@@ -106,6 +106,5 @@ CUSPAN_EXPORT_TWINS(cuMemAllocFromPoolAsync, _ptsz,
 
 CUSPAN_EXPORT_TWINS(cuMemFreeAsync, _ptsz, (CUdeviceptr address, CUstream stream),
                     AnswerInContext([&](Session&) -> Error {
-                      if (address == 0) return CUDA_SUCCESS;
                       return FreeInOrder(HandleOf<void*>(address), stream, meaning);
                     }))
