@@ -1,5 +1,7 @@
 // Random frames: a proxy survives any, and ends with a reason or not at all.
+#include <deque>
 #include <random>
+#include <vector>
 
 #include "protocol/api/address_plan.h"
 #include "tests/unit/fuzz_seed.h"
@@ -42,10 +44,11 @@ std::uint64_t Number(Random& random) {
   }
 }
 
-// Fills in every field of any op. What fields of kind bytes point to lies in `data`.
+// Fills in every field of any op. What fields of kind bytes point to lies in `data`, each in one of
+// its own.
 struct Filler {
   Random& random;
-  std::vector<std::byte>& data;
+  std::deque<std::vector<std::byte>>& data;
 
   template <typename T>
   void operator()(T& field) {
@@ -59,8 +62,7 @@ struct Filler {
       field = kNames[Below(random, std::size(kNames))];
     } else if constexpr (std::is_same_v<T, Bytes>) {
       static constexpr std::size_t kSizes[] = {0, 4, 16, 44, 1000};
-      data.assign(kSizes[Below(random, std::size(kSizes))], std::byte{0x41});
-      field = data;
+      field = data.emplace_back(kSizes[Below(random, std::size(kSizes))], std::byte{0x41});
     } else if constexpr (requires { T::VisitFields(field, *this); }) {
       T::VisitFields(field, *this);
     } else {
@@ -88,7 +90,7 @@ std::vector<Op> ClientOps() {
 void PostRandom(TestClient& client, Random& random, Op op, bool flip) {
   WithOp(op, [&]<typename T>() {
     T message;
-    std::vector<std::byte> data;
+    std::deque<std::vector<std::byte>> data;
     T::VisitFields(message, Filler{random, data});
     std::vector<std::byte> frame =
         MakeFrame(message, static_cast<std::uint32_t>(random()), random());
