@@ -35,5 +35,5 @@ function(cuspan_face_library name library)
   set_target_properties(cuspan_${name}_library PROPERTIES
     OUTPUT_NAME ${library} VERSION 1 SOVERSION 1
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/cuspan/runtime)
-  install(TARGETS cuspan_${name}_library LIBRARY DESTINATION lib/cuspan/runtime NAMELINK_SKIP)
+  install(TARGETS cuspan_${name}_library LIBRARY DESTINATION lib/cuspan/runtime)
 endfunction()

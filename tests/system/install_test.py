@@ -5,8 +5,11 @@ import re
 import shutil
 import subprocess
 
-from harness import Statistics, SystemTest, app, build
+from harness import OWN_FAILURE, Statistics, SystemTest, app, build
 
+# Programs load either name of each.
+NAMES_OF_THE_DRIVER = [f"lib/cuspan/runtime/{library}.so{version}"
+                       for library in ("libcuda", "libnvidia-ml") for version in ("", ".1")]
 VENDOR_NAMES = re.compile(r"^lib(cuda|cudart|nv[a-z]*)(\.|-|$)")
 
 
@@ -76,13 +79,20 @@ class Install(SystemTest):
     def test_what_is_there_and_where(self):
         for name in ("bin/cuspan", "bin/cuspan-agent", "lib/cuspan/cuspan-proxy", "lib/cuspan/libcuspan.so",
                      "lib/cuspan/runtime/libcudart.so.11.0", "lib/cuspan/runtime/libcudart.so.12",
-                     "lib/cuspan/runtime/libcudart.so.13", "lib/cuspan/runtime/libcuda.so.1",
-                     "lib/cuspan/runtime/libnvidia-ml.so.1",
-                     "lib/cuspan/soft/libcuda.so.1"):
+                     "lib/cuspan/runtime/libcudart.so.13", *NAMES_OF_THE_DRIVER, "lib/cuspan/soft/libcuda.so.1"):
             self.assertTrue((self.prefix / name).is_file(), name)
         # Where ldconfig looks there must be nothing that a program could take for the vendor's.
         for folder in (self.prefix / "bin", self.prefix / "lib"):
             self.assertEqual([path.name for path in folder.iterdir() if VENDOR_NAMES.match(path.name)], [])
+
+    def test_a_name_that_is_missing_is_not_found_elsewhere(self):
+        """The node's own driver may have the same names: a program would use that one."""
+        for name in NAMES_OF_THE_DRIVER:
+            away = self.prefix / name
+            kept = away.rename(self.folder / "kept")
+            result = self.run_command([str(self.prefix / "bin/cuspan"), "run", "--", "true"], status=OWN_FAILURE)
+            self.assertIn(f"{away.name} is missing: build or install cuspan again", result.stderr)
+            kept.rename(away)
 
     def test_uninstall_removes_all(self):
         (self.prefix / "bin/somebody-elses").write_text("", encoding="utf-8")
