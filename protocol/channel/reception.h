@@ -26,7 +26,7 @@ namespace cuspan {
 // One thread at a time.
 class Reception {
  public:
-  static constexpr std::chrono::milliseconds kProofLimit{2'000};
+  static constexpr std::chrono::milliseconds kProofLimit{5'000};
   static constexpr std::size_t kMostUnproven = 64;
 
   // kInvalid when the address is taken.

@@ -101,6 +101,17 @@ TEST(Reception, WhoStaysSilentIsHungUpOn) {
   EXPECT_TRUE(IsHungUp(silent));
 }
 
+TEST(Reception, WhoSpokeIsHeardHoweverLate) {
+  const std::string address = NewReceptionAddress();
+  Reception reception = Listening(address);
+  ControlSocket client = Connected(address);
+  Settle(reception);
+  // This process has no time for anybody until the limit has passed: only then is the message sent.
+  ::poll(nullptr, 0, static_cast<int>(Reception::kProofLimit.count()) + 100);
+  ASSERT_TRUE(client.Send(Refused{"here"}).ok());
+  EXPECT_EQ(NumberOf(Await(reception)), "here");
+}
+
 TEST(Reception, OfTooManyTheOldestGivesWay) {
   const std::string address = NewReceptionAddress();
   Reception reception = Listening(address);
