@@ -118,6 +118,7 @@ TEST_F(CopyBatchTest, AllCopiesOfABatchAreMade) {
   EXPECT_EQ(BytesOf(three), pageable);
   EXPECT_TRUE(std::equal(back.begin(), back.end() - 7, pinned));
   EXPECT_TRUE(std::equal(back.end() - 7, back.end(), pageable.begin()));
+  EXPECT_CUDA(cudaFreeHost(pinned));
 }
 
 TEST_F(CopyBatchTest, ABatchIsInTheOrderOfItsStream) {
@@ -153,6 +154,7 @@ TEST_F(CopyBatchTest, ASourceThatIsReadDuringTheCallIsTheProgramsAgain) {
   EXPECT_CUDA(copied.get());
   ASSERT_CUDA(cudaStreamSynchronize(stream));
   EXPECT_EQ(BytesOf(memory), sent);
+  EXPECT_CUDA(cudaFreeHost(pinned));
 }
 
 TEST_F(CopyBatchTest, WhatMakesNoBatchIsRefused) {
