@@ -65,6 +65,7 @@ CUSPAN_EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr memory) {
 CUSPAN_EXPORT CUresult cuIpcGetEventHandle(CUipcEventHandle* handle, CUevent event) {
   return AnswerInContext([&](Session&) -> Error {
     if (event == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (handle != nullptr) *handle = {};  // What the driver leaves when it fails (measured, 580).
     return Give<SharedEventHandle>(handle, [&](auto* made) { return GetEventHandle(event, made); });
   });
 }
