@@ -1,5 +1,5 @@
 // Graphs, copies of boxes and arrays by the driver API: nodes of each kind, what was instantiated
-// and changed, and rows that lie a pitch apart.
+// and changed, graphs inside others, and rows that lie a pitch apart.
 //
 //   driver_graphs
 #include <cuda.h>
@@ -122,6 +122,72 @@ void CheckGraph() {
   DRIVER(cuModuleUnload(module));
 }
 
+#if CUDA_VERSION >= 12090
+CUgraphNode AddSet(CUgraph graph, CUdeviceptr word, unsigned value, CUcontext context) {
+  CUDA_MEMSET_NODE_PARAMS set{};
+  set.dst = word;
+  set.value = value;
+  set.elementSize = 4;
+  set.width = set.height = 1;
+  CUgraphNode node = nullptr;
+  DRIVER(cuGraphAddMemsetNode(&node, graph, nullptr, 0, &set, context));
+  return node;
+}
+
+// A graph that was moved into another, which changes as a part of that one (XLA does so), and what
+// can not be done with it.
+void CheckInside() {
+  CUcontext context = nullptr;
+  DRIVER(cuCtxGetCurrent(&context));
+  CUdeviceptr word = 0;
+  DRIVER(cuMemAlloc(&word, sizeof(unsigned)));
+  CUgraph outer = nullptr;
+  CUgraph inner = nullptr;
+  CUgraph other = nullptr;
+  DRIVER(cuGraphCreate(&outer, 0));
+  DRIVER(cuGraphCreate(&inner, 0));
+  DRIVER(cuGraphCreate(&other, 0));
+  const CUgraphNode set_node = AddSet(inner, word, 1, context);
+  CUgraphNodeParams child{};
+  child.type = CU_GRAPH_NODE_TYPE_GRAPH;
+  child.graph.graph = inner;
+  child.graph.ownership = CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE;
+  CUgraphNode child_node = nullptr;
+  CUgraphNode node = nullptr;
+  DRIVER(cuGraphAddNode_v2(&child_node, outer, nullptr, nullptr, 0, &child));
+  CUgraph inside = nullptr;
+  DRIVER(cuGraphChildGraphNodeGetGraph(child_node, &inside));
+  EXPECT(inside == inner, "another graph is inside");
+  CUgraphExec exec = nullptr;
+  EXPECT_RESULT(cuGraphDestroy(inner), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_RESULT(cuGraphInstantiateWithFlags(&exec, inner, 0), CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_RESULT(cuGraphAddNode_v2(&node, other, nullptr, nullptr, 0, &child),
+                CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_RESULT(cuGraphAddChildGraphNode(&node, other, nullptr, 0, inner),
+                CUDA_ERROR_NOT_SUPPORTED);
+
+  const auto expect = [&](unsigned wanted) {
+    unsigned got = 0;
+    DRIVER(cuGraphLaunch(exec, nullptr));
+    DRIVER(cuMemcpyDtoH(&got, word, sizeof got));
+    EXPECT(got == wanted, "%u, not %u", got, wanted);
+  };
+  DRIVER(cuGraphInstantiateWithFlags(&exec, outer, 0));
+  expect(1);
+  CUDA_MEMSET_NODE_PARAMS set{};
+  DRIVER(cuGraphMemsetNodeGetParams(set_node, &set));
+  set.value = 5;
+  DRIVER(cuGraphExecMemsetNodeSetParams(exec, set_node, &set, context));
+  expect(5);
+  DRIVER(cuGraphExecDestroy(exec));
+  DRIVER(cuGraphDestroy(outer));
+  DRIVER(cuGraphDestroy(other));
+  DRIVER(cuMemFree(word));
+}
+#else
+void CheckInside() {}
+#endif
+
 // Rows of 100 bytes in memory with a pitch, and in an array.
 void CheckRows() {
   constexpr std::size_t kWidth = 100;
@@ -192,6 +258,7 @@ int main() {
   DRIVER(cuDevicePrimaryCtxRetain(&context, 0));
   DRIVER(cuCtxSetCurrent(context));
   CheckGraph();
+  CheckInside();
   CheckRows();
   DRIVER(cuDevicePrimaryCtxRelease(0));
   std::printf("driver_graphs: %s\n", Verdict(failures));

@@ -149,11 +149,13 @@ Error Update(GraphExec& exec, const Graph& graph, UpdateReport* report) {
   return CUDA_SUCCESS;
 }
 
-// The node of an exec's graph that stands for one of the graph that it was made of; also in the
-// bodies of conditional nodes.
+// The node of an exec's graph that stands for one of the graph that it was made of; also in graphs
+// inside and in the bodies of conditional nodes.
 GraphNode* FindNode(const Graph& graph, std::uint64_t origin) {
   for (const auto& node : graph.nodes) {
     if (node->origin == origin) return node.get();
+    if (const auto* const child = std::get_if<ChildWork>(&node->work))
+      if (GraphNode* const inner = FindNode(*child->graph, origin); inner != nullptr) return inner;
     const auto* const condition = std::get_if<ConditionWork>(&node->work);
     if (condition == nullptr) continue;
     for (const auto& body : condition->bodies)
@@ -183,6 +185,7 @@ Error InstantiateGraph(CUgraphExec* exec, CUgraph graph, unsigned long long flag
   if ((flags & ~kKnownFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
   CUSPAN_RETURN_IF_FAILED(MakeReady(graph));
   return WithGraph(graph, [&](const std::shared_ptr<Graph>& found) -> Error {
+    if (found->child) return CUDA_ERROR_NOT_SUPPORTED;
     auto made = std::make_shared<GraphExec>();
     made->graph = Graphs::Get().Clone(*found);
     made->graph->child = true;  // The program can not reach it but through the exec.
@@ -246,6 +249,7 @@ Error UpdateExec(CUgraphExec exec, CUgraph graph, UpdateReport* report) {
   return WithGraph(graph, [&](const std::shared_ptr<Graph>& found) -> Error {
     const std::shared_ptr<GraphExec> target = Graphs::Get().Find(exec);
     if (target == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (found->child) return CUDA_ERROR_NOT_SUPPORTED;
     return Update(*target, *found, report);
   });
 }

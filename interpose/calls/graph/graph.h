@@ -117,7 +117,9 @@ struct GraphNode {
 struct Graph {
   std::uint64_t handle = 0;
   std::vector<std::unique_ptr<GraphNode>> nodes;  // In the order in which they were made.
-  bool child = false;  // Belongs to a node, and can not be destroyed by itself.
+  // Belongs to a node, or is an exec's. The program can not destroy or instantiate it, nor make it
+  // another node's, nor add nodes of memory (measured, 580).
+  bool child = false;
   // What the program gave it to keep, and how often (user_objects.cc); its clones keep it, too.
   std::map<std::shared_ptr<UserObject>, unsigned> objects;
   // Of a graph with conditions, and of the bodies of its conditional nodes.

@@ -72,7 +72,38 @@ Error DescribeHost(const HostFunction& call, Work* work) {
 
 Error DescribeChild(CUgraph graph, Work* work) {
   return WithGraph(graph, [&](const std::shared_ptr<Graph>& found) -> Error {
-    return CloneAsChild(*found, work);
+    return found->child ? Error(CUDA_ERROR_NOT_SUPPORTED) : CloneAsChild(*found, work);
+  });
+}
+
+namespace {
+
+// Whether `graph` is `inside` or contains it.
+bool Contains(const Graph& graph, const Graph& inside) {
+  return &graph == &inside ||
+         std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const auto& node) {
+           const auto* const child = std::get_if<ChildWork>(&node->work);
+           return child != nullptr && Contains(*child->graph, inside);
+         });
+}
+
+}  // namespace
+
+Error AddChildNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
+                   std::size_t count, CUgraph child, int ownership) {
+  if (ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE) {
+    Work work;
+    CUSPAN_RETURN_IF_FAILED(DescribeChild(child, &work));
+    return AddNode(node, graph, dependencies, count, std::move(work));
+  }
+  if (ownership != CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE) return CUDA_ERROR_INVALID_VALUE;
+  return AddNode(node, graph, dependencies, count, [&](const NewNode& place, Work* work) -> Error {
+    std::shared_ptr<Graph> moved = Graphs::Get().Find(child);
+    if (moved == nullptr || Contains(*moved, *place.graph)) return CUDA_ERROR_INVALID_VALUE;
+    if (moved->child || moved->on_device != nullptr) return CUDA_ERROR_NOT_SUPPORTED;
+    moved->child = true;
+    *work = ChildWork{std::move(moved)};
+    return CUDA_SUCCESS;
   });
 }
 

@@ -55,8 +55,11 @@ Error CreateCondition(CUgraphConditionalHandle* handle, CUgraph graph, unsigned 
 // The same for a conditional node; its bodies are given to the program (conditions.cc).
 Error AddConditionalNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
                          std::size_t count, CUDA_CONDITIONAL_NODE_PARAMS* parameters);
+// The same for a graph inside, as `ownership` says: a clone of `child`, or `child` itself.
+Error AddChildNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
+                   std::size_t count, CUgraph child, int ownership);
 // A clone of the graph as a node of another, with the graphs in peace. CUDA_ERROR_NOT_SUPPORTED, as
-// CUDA has it, for one with conditions.
+// CUDA has it, for one with conditions or nodes of memory.
 Error CloneAsChild(const Graph& graph, Work* work);
 
 // --- What a node is to do, checked as far as that can be done without the node's place.

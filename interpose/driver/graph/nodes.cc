@@ -137,6 +137,9 @@ Error Add(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, std
       return AddAllocation(node, graph, dependencies, count, &parameters->alloc);
     case CU_GRAPH_NODE_TYPE_MEM_FREE:
       return AddFree(node, graph, dependencies, count, parameters->free.dptr);
+    case CU_GRAPH_NODE_TYPE_GRAPH:
+      return AddChildNode(node, graph, dependencies, count, parameters->graph.graph,
+                          parameters->graph.ownership);
     default:
       return AddDescribed(node, graph, dependencies, count,
                           [&](Work* work) { return DescribeWork(parameters, work); });

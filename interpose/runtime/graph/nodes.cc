@@ -223,6 +223,9 @@ Error Add(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* depen
       return AddAllocation(node, graph, dependencies, count, &parameters->alloc);
     case cudaGraphNodeTypeMemFree:
       return AddFree(node, graph, dependencies, count, parameters->free.dptr);
+    case cudaGraphNodeTypeGraph:
+      return AddChildNode(node, graph, dependencies, count, parameters->graph.graph,
+                          parameters->graph.ownership);
     default:
       return AddDescribed(node, graph, dependencies, count,
                           [&](Work* work) { return DescribeWork(parameters, work); });

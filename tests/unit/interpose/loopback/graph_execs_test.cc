@@ -193,6 +193,74 @@ TEST_F(GraphExecsTest, KernelsOfTwoDevicesAreInOne) {
   EXPECT_EQ(Read(second, 1).front(), 4U);
 }
 
+// What the program still reaches of a graph inside is changed in the exec alone.
+TEST_F(GraphExecsTest, NodesOfGraphsInsideAreChanged) {
+  std::uint32_t* const words = NewWords(2);
+  cudaGraph_t copied = nullptr;
+  cudaGraph_t moved = nullptr;
+  ASSERT_CUDA(cudaGraphCreate(&copied, 0));
+  ASSERT_CUDA(cudaGraphCreate(&moved, 0));
+  const auto add_set = [](cudaGraph_t to, void* word) {
+    const cudaMemsetParams set{word, 0, 1, 4, 1, 1};
+    cudaGraphNode_t node = nullptr;
+    EXPECT_CUDA(cudaGraphAddMemsetNode(&node, to, nullptr, 0, &set));
+    return node;
+  };
+  const cudaGraphNode_t before = add_set(copied, words);
+  const cudaGraphNode_t in_moved = add_set(moved, words + 1);
+  cudaGraphNode_t node = nullptr;
+  cudaGraph_t inside = nullptr;
+  cudaGraphNode_t in_copy = nullptr;
+  std::size_t one = 1;
+  ASSERT_CUDA(cudaGraphAddChildGraphNode(&node, graph, nullptr, 0, copied));
+  ASSERT_CUDA(cudaGraphChildGraphNodeGetGraph(node, &inside));
+  ASSERT_CUDA(cudaGraphGetNodes(inside, &in_copy, &one));
+  cudaGraphNodeParams parameters{};
+  parameters.type = cudaGraphNodeTypeGraph;
+  parameters.graph.graph = moved;
+  parameters.graph.ownership = cudaGraphChildGraphOwnershipMove;
+  ASSERT_CUDA(cudaGraphAddNode(&node, graph, nullptr, nullptr, 0, &parameters));
+  ASSERT_CUDA(cudaGraphChildGraphNodeGetGraph(node, &inside));
+  EXPECT_EQ(inside, moved);
+  cudaGraphExec_t exec = Instantiate();
+  const cudaMemsetParams other{words, 0, 8, 4, 1, 1};
+  const cudaMemsetParams another{words + 1, 0, 9, 4, 1, 1};
+  EXPECT_CUDA_ERROR(cudaGraphExecMemsetNodeSetParams(exec, before, &other), cudaErrorInvalidValue);
+  EXPECT_CUDA(cudaGraphExecMemsetNodeSetParams(exec, in_copy, &other));
+  EXPECT_CUDA(cudaGraphExecMemsetNodeSetParams(exec, in_moved, &another));
+  ASSERT_CUDA(cudaGraphLaunch(exec, stream));
+  EXPECT_EQ(Read(words, 2), (std::vector<std::uint32_t>{8, 9}));
+  EXPECT_CUDA(cudaGraphExecDestroy(exec));
+  EXPECT_CUDA(cudaGraphDestroy(copied));
+}
+
+TEST_F(GraphExecsTest, AGraphInsideIsNoOthers) {
+  cudaGraph_t moved = nullptr;
+  cudaGraph_t other = nullptr;
+  cudaGraphNode_t node = nullptr;
+  cudaGraphExec_t exec = nullptr;
+  ASSERT_CUDA(cudaGraphCreate(&moved, 0));
+  ASSERT_CUDA(cudaGraphCreate(&other, 0));
+  cudaGraphNodeParams parameters{};
+  parameters.type = cudaGraphNodeTypeGraph;
+  parameters.graph.graph = moved;
+  parameters.graph.ownership = cudaGraphChildGraphOwnershipMove;
+  // Not into itself, nor into what is inside it.
+  EXPECT_CUDA_ERROR(cudaGraphAddNode(&node, moved, nullptr, nullptr, 0, &parameters),
+                    cudaErrorInvalidValue);
+  ASSERT_CUDA(cudaGraphAddNode(&node, graph, nullptr, nullptr, 0, &parameters));
+  EXPECT_CUDA_ERROR(cudaGraphAddNode(&node, other, nullptr, nullptr, 0, &parameters),
+                    cudaErrorNotSupported);
+  EXPECT_CUDA_ERROR(cudaGraphAddChildGraphNode(&node, other, nullptr, 0, moved),
+                    cudaErrorNotSupported);
+  EXPECT_CUDA_ERROR(cudaGraphInstantiate(&exec, moved, 0), cudaErrorNotSupported);
+  EXPECT_CUDA_ERROR(cudaGraphDestroy(moved), cudaErrorInvalidValue);
+  parameters.graph.graph = graph;
+  EXPECT_CUDA_ERROR(cudaGraphAddNode(&node, moved, nullptr, nullptr, 0, &parameters),
+                    cudaErrorInvalidValue);
+  EXPECT_CUDA(cudaGraphDestroy(other));
+}
+
 TEST_F(GraphExecsTest, ALaunchIsCapturedAsAChild) {
   std::uint32_t* const words = NewWords(1);
   AddNode(words, 1, 1);
