@@ -77,7 +77,9 @@ Error FreeInOrder(void* memory, CUstream stream, DefaultStream meaning) {
       stream, meaning,
       [&](Session& session, const StreamTarget&) -> Error {
         ForgetSynchronous(session, memory);
-        return session.pools().Free(NumberOf(memory));
+        GraphBlocks& of_graphs = session.graph_blocks();
+        return of_graphs.Contains(NumberOf(memory)) ? of_graphs.TakeBack(NumberOf(memory))
+                                                    : session.pools().Free(NumberOf(memory));
       },
       [&](Session& session, const StreamTarget&, const NewNode& place, Work* work) -> Described {
         const Error result = DescribeFree(place, memory, work);

@@ -58,9 +58,8 @@ CUresult AddressSpace::Free(std::uint64_t address) {
 CUresult AddressSpace::FreeOnDevice(Link& link, std::uint64_t address) {
   const auto block = link.memory().Find(address);
   if (!block || block->base != address) return CUDA_ERROR_INVALID_VALUE;
-  bool kept = false;
-  if (const CUresult result = parts_.pools->Take(address, &kept); result != CUDA_SUCCESS || kept)
-    return result;
+  if (parts_.graph_blocks->Contains(address)) return parts_.graph_blocks->TakeBack(address);
+  parts_.pools->Take(address);
   if (const CUresult lost = link.fault(); lost != CUDA_SUCCESS) return lost;
   // cudaFree waits for the device, and programs rely on it for what they read then: memory that
   // kernels and copies write for them. Where there is none, nobody sees the difference.

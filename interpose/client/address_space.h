@@ -11,6 +11,7 @@
 
 #include "common/mutex.h"
 #include "interpose/client/devices.h"
+#include "interpose/client/graph_blocks.h"
 #include "interpose/client/ipc_memory.h"
 #include "interpose/client/memory/host_memory.h"
 #include "interpose/client/memory/memory_advice.h"
@@ -43,6 +44,7 @@ struct AddressSpaceParts {
   PeerMemory* peers;
   IpcMemory* ipc;
   Pools* pools;
+  GraphBlocks* graph_blocks;
   VirtualMemory* mapped;
 };
 

@@ -110,7 +110,6 @@ CUresult Pools::Free(std::uint64_t address) {
   std::uint64_t resets = 0;
   {
     const MutexLock lock(mutex_);
-    if (kept_.contains(address)) return CUDA_SUCCESS;
     const auto block = blocks_.find(address);
     if (block == blocks_.end()) return CUDA_ERROR_INVALID_VALUE;
     pool = block->second.pool;
@@ -127,28 +126,12 @@ CUresult Pools::Free(std::uint64_t address) {
   });
 }
 
-void Pools::Keep(std::uint64_t address, bool keep) {
+void Pools::Take(std::uint64_t address) {
   const MutexLock lock(mutex_);
-  if (keep)
-    kept_.insert(address);
-  else
-    kept_.erase(address);
-}
-
-bool Pools::IsKept(std::uint64_t address) {
-  const MutexLock lock(mutex_);
-  return kept_.contains(address);
-}
-
-CUresult Pools::Take(std::uint64_t address, bool* kept) {
-  const MutexLock lock(mutex_);
-  *kept = kept_.contains(address);
-  if (*kept) return CUDA_SUCCESS;
   const auto block = blocks_.find(address);
-  if (block == blocks_.end()) return CUDA_SUCCESS;
+  if (block == blocks_.end()) return;
   block->second.pool->used -= block->second.bytes;
   Release(block);
-  return CUDA_SUCCESS;
 }
 
 void Pools::Release(std::map<std::uint64_t, Block>::iterator block) {
@@ -179,7 +162,6 @@ void Pools::Forget(const Link& ended) {
   // The next link of the device gives out the same addresses.
   const auto gone = [&](std::uint64_t address) { return ended.memory().InWindow(address); };
   std::erase_if(imported_, gone);
-  std::erase_if(kept_, gone);
 }
 
 }  // namespace cuspan

@@ -66,11 +66,7 @@ class Pools final : public ContextTable {
   // already.
   CUresult Free(std::uint64_t address);
   // For memory that the caller frees at once (cudaFree), whether a pool's or not.
-  // *kept: it belongs to a graph, and the caller leaves it where it is.
-  CUresult Take(std::uint64_t address, bool* kept);
-  // Memory of a graph, at whose address each launch finds it again: what the program frees stays.
-  void Keep(std::uint64_t address, bool keep);
-  bool IsKept(std::uint64_t address);
+  void Take(std::uint64_t address);
   // Whether a block of a pool, or of a shareable one, starts there.
   bool Holds(std::uint64_t address, bool of_shareable = false);
   // A block of another process's pool, which IpcMemory has opened; what frees it closes it.
@@ -98,8 +94,7 @@ class Pools final : public ContextTable {
       CUSPAN_GUARDED_BY(mutex_);  // By device; null: the default one.
   std::map<std::uint64_t, Block> blocks_ CUSPAN_GUARDED_BY(mutex_);  // By address.
   std::multiset<std::uint64_t> imported_
-      CUSPAN_GUARDED_BY(mutex_);                            // Addresses, once for each time.
-  std::set<std::uint64_t> kept_ CUSPAN_GUARDED_BY(mutex_);  // Addresses of graphs' memory.
+      CUSPAN_GUARDED_BY(mutex_);  // Addresses, once for each time.
 };
 
 }  // namespace cuspan

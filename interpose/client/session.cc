@@ -104,8 +104,8 @@ Session::Session(std::unique_ptr<DeviceOpener> opener, Bell bell,
                 [this](const EventReached& reached) { events_.OnReached(reached); }}) {
   // In the order in which they are told that a context has ended.
   for (ContextTable* const table : std::initializer_list<ContextTable*>{
-           &streams_, &peer_memory_, &peer_copies_, &arrays_, &libraries_, &pools_, &ipc_memory_,
-           &events_, &virtual_memory_})
+           &streams_, &peer_memory_, &peer_copies_, &arrays_, &libraries_, &pools_, &graph_blocks_,
+           &ipc_memory_, &events_, &virtual_memory_})
     devices_.AddTable(table);
 }
 

@@ -15,6 +15,7 @@
 #include "interpose/client/copies.h"
 #include "interpose/client/devices.h"
 #include "interpose/client/events.h"
+#include "interpose/client/graph_blocks.h"
 #include "interpose/client/host_calls.h"
 #include "interpose/client/ipc_memory.h"
 #include "interpose/client/libraries.h"
@@ -52,6 +53,7 @@ class Session {
   SharedRegion& region() { return region_; }
   ManagedVariables& managed_variables() { return managed_variables_; }
   Pools& pools() { return pools_; }
+  GraphBlocks& graph_blocks() { return graph_blocks_; }
   IpcMemory& ipc_memory() { return ipc_memory_; }
   PeerMemory& peer_memory() { return peer_memory_; }
   Arrays& arrays() { return arrays_; }
@@ -94,12 +96,13 @@ class Session {
   Libraries libraries_;
   IpcMemory ipc_memory_{&devices_};
   Pools pools_{&devices_, &ipc_memory_};
+  GraphBlocks graph_blocks_;
   Events events_{&devices_};
   Streams streams_{&devices_, &peer_copies_};
   HostCalls host_calls_{&events_};
   VirtualMemory virtual_memory_{&devices_, &peer_memory_};
-  AddressSpace addresses_{
-      {&devices_, &region_, &host_memory_, &peer_memory_, &ipc_memory_, &pools_, &virtual_memory_}};
+  AddressSpace addresses_{{&devices_, &region_, &host_memory_, &peer_memory_, &ipc_memory_, &pools_,
+                           &graph_blocks_, &virtual_memory_}};
   Copies copies_{{&addresses_, &host_memory_, &managed_variables_, &events_, &streams_,
                   &host_calls_, &peer_copies_}};
   Sets sets_{&addresses_, &events_};

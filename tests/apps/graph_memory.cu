@@ -1,5 +1,5 @@
 // Memory that graphs allocate: again and again in one graph, in branches that run at the same time,
-// and beyond the launch; and what can not be freed.
+// beyond the launch and beyond the graph; and what can not be freed.
 //
 //   graph_memory [TURNS]
 #include <vector>
@@ -139,16 +139,32 @@ void BeyondTheLaunch() {
   CHECK(cudaGraphAddMemsetNode(&filled, graph, &allocated, 1, &set));
   cudaGraphExec_t exec = nullptr;
   CHECK(Instantiate(&exec, graph));
-  for (int i = 0; i < 3; ++i) {
-    CHECK(cudaGraphLaunch(exec, stream));
+  EXPECT(cudaFreeAsync(parameters.dptr, stream) == cudaErrorInvalidValue,
+         "memory is freed before a launch allocates it");
+  cudaGraphExec_t second = nullptr;
+  EXPECT(Instantiate(&second, graph) == cudaErrorNotSupported,
+         "a graph with memory is instantiated twice");
+  const auto count_others = [&] {
+    static_cast<void>(cudaGetLastError());  // Of what was refused.
     CountOthers<<<kBlocks, kThreads, 0, stream>>>(static_cast<unsigned*>(parameters.dptr), kCount,
                                                   0x07070707, counter.wrong);
     CHECK_LAUNCH();
+  };
+  for (int i = 0; i < 3; ++i) {
+    CHECK(cudaGraphLaunch(exec, stream));
+    EXPECT(cudaGraphLaunch(exec, stream) == cudaErrorInvalidValue, "memory is allocated twice");
+    count_others();
     CHECK(cudaFreeAsync(parameters.dptr, stream));
   }
-  CHECK(cudaStreamSynchronize(stream));
+  // The last launch's is there after the graph.
+  CHECK(cudaGraphLaunch(exec, stream));
   CHECK(cudaGraphExecDestroy(exec));
   CHECK(cudaGraphDestroy(graph));
+  count_others();
+  CHECK(cudaFreeAsync(parameters.dptr, stream));
+  EXPECT(cudaFreeAsync(parameters.dptr, stream) == cudaErrorInvalidValue, "memory is freed twice");
+  static_cast<void>(cudaGetLastError());
+  CHECK(cudaStreamSynchronize(stream));
   CHECK(cudaStreamDestroy(stream));
   counter.ExpectNone("memory beyond the launch");
 }

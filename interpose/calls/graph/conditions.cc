@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "interpose/calls/graph/device_graph.h"
+#include "interpose/calls/graph/memory_nodes.h"
 #include "interpose/calls/graph/nodes.h"
 
 namespace cuspan {
@@ -84,7 +85,7 @@ Error AddConditionalNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* de
 }
 
 Error CloneAsChild(const Graph& graph, Work* work) {
-  if (graph.on_device != nullptr) return CUDA_ERROR_NOT_SUPPORTED;
+  if (graph.on_device != nullptr || HasMemoryNodes(graph)) return CUDA_ERROR_NOT_SUPPORTED;
   std::shared_ptr<Graph> clone = Graphs::Get().Clone(graph);
   clone->child = true;
   *work = ChildWork{std::move(clone)};

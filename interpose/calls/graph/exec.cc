@@ -4,6 +4,7 @@
 
 #include "interpose/calls/graph/capture.h"
 #include "interpose/calls/graph/device_graph.h"
+#include "interpose/calls/graph/memory_nodes.h"
 #include "interpose/calls/graph/nodes.h"
 #include "interpose/calls/memory_batch.h"
 
@@ -145,6 +146,7 @@ Error Update(GraphExec& exec, const Graph& graph, UpdateReport* report) {
     return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
   }
   Take(*exec.graph, graph);
+  exec.left = LeftByLaunch(*exec.graph);
   exec.stale = true;
   return CUDA_SUCCESS;
 }
@@ -185,15 +187,18 @@ Error InstantiateGraph(CUgraphExec* exec, CUgraph graph, unsigned long long flag
   if ((flags & ~kKnownFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
   CUSPAN_RETURN_IF_FAILED(MakeReady(graph));
   return WithGraph(graph, [&](const std::shared_ptr<Graph>& found) -> Error {
-    if (found->child) return CUDA_ERROR_NOT_SUPPORTED;
+    const bool has_memory = HasMemoryNodes(*found);
+    if (found->child || (has_memory && !found->exec.expired())) return CUDA_ERROR_NOT_SUPPORTED;
     auto made = std::make_shared<GraphExec>();
     made->graph = Graphs::Get().Clone(*found);
     made->graph->child = true;  // The program can not reach it but through the exec.
     made->flags = flags;
+    made->left = LeftByLaunch(*made->graph);
     if (const Error result = PutInOrder(*made); result.failed()) {
       Graphs::Get().Destroy(made->graph->handle);
       return result;
     }
+    if (has_memory) found->exec = made;
     Graphs::Get().Add(made);
     *exec = HandleOf<CUgraphExec>(made->handle);
     return CUDA_SUCCESS;
@@ -216,6 +221,9 @@ Error LaunchGraph(CUgraphExec handle, CUstream stream, DefaultStream meaning) {
       stream, meaning,
       [&](Session& session, const StreamTarget& target) -> Error {
         std::lock_guard launching(exec->launching);
+        CUSPAN_RETURN_IF_FAILED(
+            HandOver(session, exec->left,
+                     (exec->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) != 0));
         // Two launches of one exec do not run at a time. (A stream that is gone has nothing left to
         // wait for.)
         const bool elsewhere = exec->last.link != nullptr && (exec->last.link != target.link ||
@@ -239,7 +247,8 @@ Error LaunchGraph(CUgraphExec handle, CUstream stream, DefaultStream meaning) {
             target, [kept = std::move(kept)](CUresult) { return HostFunction(); });
       },
       // Called with the graphs in peace.
-      [&](Session&, const StreamTarget&, Work* work) -> Error {
+      [&](Session&, const StreamTarget&, Work* work) -> Described {
+        if (HasMemoryNodes(*exec->graph)) return {CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, true};
         return CloneAsChild(*exec->graph, work);
       });
 }

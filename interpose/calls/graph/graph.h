@@ -24,6 +24,7 @@
 namespace cuspan {
 
 struct Graph;
+struct GraphExec;
 class UserObject;
 class DeviceGraph;
 class DeviceGraphExec;
@@ -66,8 +67,8 @@ struct RecordWork {
   CUevent event = nullptr;
 };
 // The memory is there from when the node is made until the graph and what was
-// made of it are gone; so its address is the same at each launch. Nodes that allocate after it was
-// freed in the graph share it.
+// made of it are gone, and the program has freed what a launch left it; so its address is the same
+// at each launch. Nodes that allocate after it was freed in the graph share it.
 struct GraphMemory {
   int device = 0;
   std::uint64_t address = 0;
@@ -83,6 +84,11 @@ struct AllocateWork {
 };
 struct FreeWork {
   void* memory = nullptr;
+};
+// What the program has after a launch, and what it has no more.
+struct MemoryLeft {
+  std::vector<std::shared_ptr<GraphMemory>> allocated;
+  std::vector<std::uint64_t> freed;
 };
 // Waits for values in memory and writes of them, one after the other (calls/memory_batch.h).
 struct MemoryBatchWork {
@@ -122,6 +128,7 @@ struct Graph {
   bool child = false;
   // What the program gave it to keep, and how often (user_objects.cc); its clones keep it, too.
   std::map<std::shared_ptr<UserObject>, unsigned> objects;
+  std::weak_ptr<GraphExec> exec;  // The one made of it, where it has nodes of memory.
   // Of a graph with conditions, and of the bodies of its conditional nodes.
   std::shared_ptr<DeviceGraph> on_device;
 
@@ -137,6 +144,7 @@ struct GraphExec {
   std::vector<GraphNode*> order;
   std::vector<GraphNode*> behind;
   std::shared_ptr<DeviceGraphExec> on_device;
+  MemoryLeft left;     // By each launch.
   bool stale = false;  // Nodes have changed that the device has.
   unsigned long long flags = 0;
   std::mutex launching;

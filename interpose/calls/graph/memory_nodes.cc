@@ -5,7 +5,7 @@
 #include <unordered_set>
 
 #include "common/mutex.h"
-#include "interpose/client/pools.h"
+#include "interpose/client/graph_blocks.h"
 
 namespace cuspan {
 namespace {
@@ -37,6 +37,11 @@ bool IsCurrent(CUgraphMem_attribute attribute) {
          attribute == CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT;
 }
 
+void FreeAll(Session& session, const std::vector<std::uint64_t>& addresses) {
+  for (const std::uint64_t address : addresses)
+    static_cast<void>(session.addresses().Free(address));
+}
+
 // Some memory of a graph, and what its nodes do with it.
 struct Turns {
   std::shared_ptr<GraphMemory> memory;
@@ -46,19 +51,28 @@ struct Turns {
 };
 
 // By address.
-std::map<std::uint64_t, Turns> TurnsOf(const Graph& graph) {
-  std::map<std::uint64_t, Turns> turns;
+using TurnsByAddress = std::map<std::uint64_t, Turns>;
+
+void AddTurns(const Graph& graph, bool with_children, TurnsByAddress* turns) {
   for (const auto& node : graph.nodes) {
     if (const auto* const allocate = std::get_if<AllocateWork>(&node->work)) {
-      Turns& of_memory = turns[allocate->memory->address];
+      Turns& of_memory = (*turns)[allocate->memory->address];
       of_memory.memory = allocate->memory;
       ++of_memory.allocated;
     } else if (const auto* const free = std::get_if<FreeWork>(&node->work)) {
-      Turns& of_memory = turns[NumberOf(free->memory)];
+      Turns& of_memory = (*turns)[NumberOf(free->memory)];
       ++of_memory.freed;
       of_memory.last_free = node.get();
+    } else if (const auto* const child = std::get_if<ChildWork>(&node->work);
+               child != nullptr && with_children) {
+      AddTurns(*child->graph, true, turns);
     }
   }
+}
+
+TurnsByAddress TurnsOf(const Graph& graph) {
+  TurnsByAddress turns;
+  AddTurns(graph, false, &turns);
   return turns;
 }
 
@@ -95,6 +109,7 @@ std::shared_ptr<GraphMemory> FreedBefore(const NewNode& place, int device, std::
 }  // namespace
 
 Error DescribeAllocation(const NewNode& place, CUDA_MEM_ALLOC_NODE_PARAMS* parameters, Work* work) {
+  if (place.graph->child) return CUDA_ERROR_NOT_SUPPORTED;
   if (parameters->bytesize == 0) return CUDA_ERROR_INVALID_VALUE;
   if (parameters->poolProps.allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
       parameters->poolProps.location.type != CU_MEM_LOCATION_TYPE_DEVICE) {
@@ -115,8 +130,10 @@ Error DescribeAllocation(const NewNode& place, CUDA_MEM_ALLOC_NODE_PARAMS* param
 }
 
 Error DescribeFree(const NewNode& place, void* memory, Work* work) {
+  if (place.graph->child) return CUDA_ERROR_NOT_SUPPORTED;
   CUSPAN_RETURN_IF_FAILED(WithSession([&](Session& session) -> Error {
-    return session.pools().IsKept(NumberOf(memory)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    return session.graph_blocks().IsOfGraph(NumberOf(memory)) ? CUDA_SUCCESS
+                                                              : CUDA_ERROR_INVALID_VALUE;
   }));
   // Once for each time it is allocated; what another graph allocates, once.
   const auto turns = TurnsOf(*place.graph);
@@ -129,9 +146,33 @@ Error DescribeFree(const NewNode& place, void* memory, Work* work) {
 
 bool HasMemoryNodes(const Graph& graph) {
   return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const auto& node) {
+    const auto* const child = std::get_if<ChildWork>(&node->work);
     return std::holds_alternative<AllocateWork>(node->work) ||
-           std::holds_alternative<FreeWork>(node->work);
+           std::holds_alternative<FreeWork>(node->work) ||
+           (child != nullptr && HasMemoryNodes(*child->graph));
   });
+}
+
+MemoryLeft LeftByLaunch(const Graph& graph) {
+  TurnsByAddress turns;
+  AddTurns(graph, true, &turns);
+  MemoryLeft left;
+  for (const auto& [address, of_memory] : turns) {
+    if (of_memory.allocated > of_memory.freed) left.allocated.push_back(of_memory.memory);
+    if (of_memory.allocated < of_memory.freed) left.freed.push_back(address);
+  }
+  return left;
+}
+
+Error HandOver(Session& session, const MemoryLeft& left, bool again) {
+  GraphBlocks& blocks = session.graph_blocks();
+  for (const auto& memory : left.allocated)
+    if (!again && blocks.IsHanded(memory->address)) return CUDA_ERROR_INVALID_VALUE;
+  for (const std::uint64_t address : left.freed)
+    if (!blocks.IsHanded(address)) return CUDA_ERROR_INVALID_VALUE;
+  for (const auto& memory : left.allocated) blocks.Hand(memory->address, memory);
+  for (const std::uint64_t address : left.freed) CUSPAN_RETURN_IF_FAILED(blocks.TakeBack(address));
+  return CUDA_SUCCESS;
 }
 
 Error GraphMemory::Allocate(Session& session, int on, std::uint64_t size) {
@@ -143,7 +184,7 @@ Error GraphMemory::Allocate(Session& session, int on, std::uint64_t size) {
   address = made;
   bytes = size;
   link_number = link->number();
-  session.pools().Keep(address, true);
+  session.graph_blocks().Add(address);
   const MutexLock lock(use_mutex);
   Use& use = Uses()[device];
   use.now += bytes;
@@ -161,8 +202,7 @@ GraphMemory::~GraphMemory() {
   if (session == nullptr) return;
   // A device that was reset has no such memory any more, but perhaps other at that address.
   if (session->devices().LinkNumbered(link_number) == nullptr) return;
-  session->pools().Keep(address, false);
-  static_cast<void>(session->addresses().Free(address));
+  FreeAll(*session, session->graph_blocks().End(address, bytes));
 }
 
 Error GetGraphMemory(int device, CUgraphMem_attribute attribute, std::uint64_t* value) {
@@ -183,6 +223,14 @@ Error SetGraphMemory(int device, CUgraphMem_attribute attribute, std::uint64_t v
   return CUDA_SUCCESS;
 }
 
-Error TrimGraphMemory(int device) { return CheckDevice(device); }
+Error TrimGraphMemory(int device) {
+  return WithSession([&](Session& session) -> Error {
+    if (!HasDevice(session, device)) return CUDA_ERROR_INVALID_DEVICE;
+    std::shared_ptr<Link> link;
+    CUSPAN_RETURN_IF_FAILED(session.devices().Open(device, &link));
+    FreeAll(session, session.graph_blocks().TakeEnded(*link));
+    return CUDA_SUCCESS;
+  });
+}
 
 }  // namespace cuspan

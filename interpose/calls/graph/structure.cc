@@ -118,7 +118,8 @@ Error DestroyGraph(CUgraph graph) {
 Error CloneGraph(CUgraph* clone, CUgraph original) {
   if (clone == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return WithGraph(original, [&](const std::shared_ptr<Graph>& found) -> Error {
-    if (found->on_device != nullptr) return CUDA_ERROR_NOT_SUPPORTED;  // As CUDA has it.
+    // As CUDA has it.
+    if (found->on_device != nullptr || HasMemoryNodes(*found)) return CUDA_ERROR_NOT_SUPPORTED;
     *clone = HandleOf(*Graphs::Get().Clone(*found));
     return CUDA_SUCCESS;
   });
