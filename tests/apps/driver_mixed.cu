@@ -58,6 +58,7 @@ void CheckCapture() {
   int* words = nullptr;
   CHECK(cudaMalloc(&words, kCount * sizeof(int)));
   CHECK(cudaMemset(words, 0, kCount * sizeof(int)));
+  CHECK(cudaDeviceSynchronize());  // The stream does not wait for the default one.
   cudaStream_t stream = nullptr;
   CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   DRIVER(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));

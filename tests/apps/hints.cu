@@ -73,6 +73,7 @@ int main() {
   int* data = nullptr;
   CHECK(cudaMalloc(reinterpret_cast<void**>(&data), kThreads * sizeof(int)));
   CHECK(cudaMemset(data, 0, kThreads * sizeof(int)));
+  CHECK(cudaDeviceSynchronize());  // Not all streams wait for the default one.
   StreamAttributes(data);
   LaunchAttributes(data);
   int values[kThreads] = {};
