@@ -1,5 +1,5 @@
 """Each program of tests/apps: both kinds of binary, both ways to run it, both paths; those that use
-all devices with 1, 2 and 4 of them."""
+all devices with 1, 2 and 4 of them. The two kinds share a run, which starts them one after the other."""
 import pathlib
 
 from harness import KINDS, Statistics, SystemTest, app, own_lines
@@ -28,56 +28,76 @@ def numbers_of_devices(name):
     return (1, 2, 4) if name in ALL_DEVICES else (1,)
 
 
-class Programs(SystemTest):
-    """The methods are made below, one for each combination but the number of devices."""
+# Each kind of the program with the arguments and the input, and this line between their outputs.
+BETWEEN = "--- the next program"
+BOTH = f"""shared=$1 static=$2
+           shift 2
+           "$shared" "$@" < input && echo '{BETWEEN}' && exec "$static" "$@" < input"""
 
-    def check_output(self, name, result):
+
+class Programs(SystemTest):
+    """The methods are made below, one for each combination but the kinds of binary and the number of devices."""
+
+    def commands(self, name):
+        """What is run: (kinds, command) each."""
+        arguments = ARGUMENTS.get(name, [])
+        # A run whose device has faulted is none to start another program in.
+        if name in FAULTS:
+            return [((kind,), [app(name, kind), *arguments]) for kind in KINDS]
+        return [(KINDS, ["sh", "-c", BOTH, "sh", *(app(name, kind) for kind in KINDS), *arguments])]
+
+    def check_output(self, name, kinds, result):
         if name not in FAULTS:
             self.assertEqual(own_lines(result.stderr), [], "cuspan has something to say")
-        if name == "filter":
-            self.assertEqual(result.stdout, INPUT[name].upper())
-        else:
-            self.assertIn("PASS", result.stdout)
+        outputs = result.stdout.split(f"{BETWEEN}\n")
+        self.assertEqual(len(outputs), len(kinds), result.stdout)
+        for output in outputs:
+            if name == "filter":
+                self.assertEqual(output, INPUT[name].upper())
+            else:
+                self.assertIn("PASS", output)
 
-    def check_statistics(self, name, path, devices, result):
+    def check_statistics(self, name, kinds, path, devices, result):
         statistics = Statistics(result.stderr)
         if name in NO_DEVICE:
             self.assertEqual(statistics.rows, [])
             return
         self.assertEqual(statistics.paths(), {path})
-        self.assertLessEqual(statistics.devices(), set(range(devices)))
-        if name in ALL_DEVICES:
-            self.assertEqual(statistics.devices(), set(range(devices)))
+        self.assertGreaterEqual(len(statistics.sessions()), len(kinds))
+        for session in statistics.sessions():
+            self.assertLessEqual(statistics.devices(session), set(range(devices)))
+            if name in ALL_DEVICES:
+                self.assertEqual(statistics.devices(session), set(range(devices)))
 
-    def through_cuspan_run(self, name, kind, path):
+    def check(self, name, path, run):
+        """run(command, devices) → (command of the run, environment) of what runs the command."""
+        (self.folder / "input").write_text(INPUT.get(name, ""), encoding="utf-8")
         for devices in numbers_of_devices(name):
-            with self.subTest(devices=devices):
-                command = self.cuspan("run", "--gpus", str(devices), "--same-node",
-                                      "auto" if path == "same-node" else "never", "--stats", "--",
-                                      app(name, kind), *ARGUMENTS.get(name, []))
-                result = self.run_command(command, self.environment(devices), input=INPUT.get(name, ""))
-                self.check_statistics(name, path, devices, result)
-                self.check_output(name, result)
+            for kinds, command in self.commands(name):
+                with self.subTest(devices=devices, kinds=kinds):
+                    result = self.run_command(*run(command, devices))
+                    self.check_statistics(name, kinds, path, devices, result)
+                    self.check_output(name, kinds, result)
 
-    def through_mpirun(self, name, kind, path):
-        for devices in numbers_of_devices(name):
-            with self.subTest(devices=devices):
-                command = self.mpirun(devices, path, [app(name, kind), *ARGUMENTS.get(name, [])])
-                # On the agent path each agent brings one device.
-                environment = self.environment(devices if path == "same-node" else 1)
-                result = self.run_command(command, environment, input=INPUT.get(name, ""))
-                self.check_statistics(name, path, devices, result)
-                self.check_output(name, result)
+    def through_cuspan_run(self, name, path):
+        same_node = "auto" if path == "same-node" else "never"
+        self.check(name, path, lambda command, devices: (
+            self.cuspan("run", "--gpus", str(devices), "--same-node", same_node, "--stats", "--", *command),
+            self.environment(devices)))
+
+    def through_mpirun(self, name, path):
+        # On the agent path each agent brings one device.
+        self.check(name, path, lambda command, devices: (
+            self.mpirun(devices, path, command), self.environment(devices if path == "same-node" else 1)))
 
 
 def _add_cases():
     for name in APPS:
-        for kind in KINDS:
-            for path in PATHS:
-                for how in ("cuspan_run", "mpirun"):
-                    def case(self, name=name, kind=kind, path=path, how=how):
-                        getattr(self, f"through_{how}")(name, kind, path)
-                    setattr(Programs, f"test_{name}_{kind}_{how}_{path.replace('-', '_')}", case)
+        for path in PATHS:
+            for how in ("cuspan_run", "mpirun"):
+                def case(self, name=name, path=path, how=how):
+                    getattr(self, f"through_{how}")(name, path)
+                setattr(Programs, f"test_{name}_{how}_{path.replace('-', '_')}", case)
 
 
 _add_cases()
