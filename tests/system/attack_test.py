@@ -40,7 +40,8 @@ class Attack(SystemTest):
               case $order in
                 steady) {program('steady', 'shared')} {STEPS} || echo wrong ;;
                 attack) {attacker()} $argument >/dev/null 2>&1 & attackers="$attackers $!" ; echo begun ;;
-                peace) kill -9 $attackers; attackers= ; echo over ;;
+                # Some may have ended.
+                peace) kill -9 $attackers 2>/dev/null; attackers= ; echo over ;;
               esac
             done"""
         process = self.start(self.cuspan("run", "--gpus", "2", "--same-node", path, "--", "sh", "-c", script),
