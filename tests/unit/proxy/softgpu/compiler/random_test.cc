@@ -32,7 +32,7 @@ class RandomKernels : public ::testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(RandomKernels, GiveTheSameInBothModels) {
   const std::uint64_t first = FuzzNumber("CUSPAN_RANDOM_FIRST", 1);
-  const std::uint64_t count = FuzzNumber("CUSPAN_RANDOM_KERNELS", 150);
+  const std::uint64_t count = FuzzNumber("CUSPAN_RANDOM_KERNELS", 100);
   const std::uint64_t part = GetParam();
   std::ofstream json;
   if (const char* const path = std::getenv("CUSPAN_RANDOM_JSON"); path != nullptr)
