@@ -14,18 +14,8 @@ Error CheckSupported(const FatbinRecord& fatbin) {
   return NotSupported(fatbin.unsupported);
 }
 
-namespace {
-
-// Where a thread keeps what it has found lately.
-template <typename Place, std::size_t kPlaces>
-Place& PlaceOf(std::array<Place, kPlaces>& places, const void* key) {
-  return places[NumberOf(key) / 16 % kPlaces];
-}
-
-}  // namespace
-
 Error FindFunction(const void* function, const FunctionRecord** record) {
-  auto& known = PlaceOf(ThisThread().functions, function);
+  auto& known = PlaceOf(ThisThread().functions, NumberOf(function));
   const std::uint64_t version = Registry::Get().version();
   if (known.stub != function || known.version != version) {
     *record = Registry::Get().FindFunction(function);
@@ -37,7 +27,7 @@ Error FindFunction(const void* function, const FunctionRecord** record) {
 }
 
 Error FindKernel(Link& link, const FunctionRecord& function, LoadedKernel** kernel) {
-  auto& known = PlaceOf(ThisThread().kernels, &function);
+  auto& known = PlaceOf(ThisThread().kernels, NumberOf(&function));
   const std::uint64_t version = Registry::Get().version();
   if (known.function == &function && known.link == link.number() && known.version == version) {
     *kernel = known.kernel;
@@ -55,9 +45,9 @@ Error FindKernel(Link& link, const FunctionRecord& function, LoadedKernel** kern
 const LoadedKernel* KnownKernel(const Link& link, const void* function) {
   ThreadState& thread = ThisThread();
   const std::uint64_t version = Registry::Get().version();
-  const auto& found = PlaceOf(thread.functions, function);
+  const auto& found = PlaceOf(thread.functions, NumberOf(function));
   if (found.stub != function || found.version != version) return nullptr;
-  const auto& loaded = PlaceOf(thread.kernels, found.record);
+  const auto& loaded = PlaceOf(thread.kernels, NumberOf(found.record));
   const bool is_here =
       loaded.function == found.record && loaded.link == link.number() && loaded.version == version;
   return is_here ? loaded.kernel : nullptr;

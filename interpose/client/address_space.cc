@@ -170,6 +170,11 @@ PointerKind AddressSpace::ClassifyMapped(const void* pointer) {
 }
 
 PointerKind AddressSpace::Classify(const void* pointer) {
+  auto& known = PlaceOf(ThisThread().blocks, AddressOf(pointer));
+  // Before it is looked up: what ends meanwhile is not kept.
+  const std::uint64_t version = parts_.common->blocks_version.load(std::memory_order_acquire);
+  if (known.pointer == AddressOf(pointer) && known.version == version)
+    return {PointerKind::kDevice, known.device, known.base, known.bytes};
   if (parts_.region->Contains(AddressOf(pointer))) return ClassifyShared(pointer);
   const auto describe = [&](const std::shared_ptr<Link>& link) {
     if (link == nullptr) return PointerKind{PointerKind::kUnknownHost};
@@ -177,6 +182,8 @@ PointerKind AddressSpace::Classify(const void* pointer) {
     if (const auto range = link->memory().Find(AddressOf(pointer))) {
       kind.range_base = range->base;
       kind.range_bytes = range->bytes;
+      if (link->memory().InWindow(AddressOf(pointer)))
+        known = {AddressOf(pointer), version, kind.device, range->base, range->bytes};
     }
     return kind;
   };

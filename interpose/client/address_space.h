@@ -38,6 +38,7 @@ struct CopyEnds {
 
 // All outlive the address space.
 struct AddressSpaceParts {
+  ConnectionCommon* common;
   Devices* devices;
   SharedRegion* region;
   HostMemory* host;

@@ -221,6 +221,7 @@ CUresult Devices::Reset(Context& context) {
   parts_.region->Forget(*link);
   parts_.variables->Forget(*link);
   SetLinks(context, nullptr, nullptr);
+  parts_.common->blocks_version.fetch_add(1, std::memory_order_release);
   context.used_by_runtime.store(false, std::memory_order_relaxed);
   for (ContextTable* const table : Tables()) table->Forget(*link);
   // The agent closes the channel: a proxy that found it closed before the agent knows why would

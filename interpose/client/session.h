@@ -101,8 +101,8 @@ class Session {
   Streams streams_{&devices_, &peer_copies_};
   HostCalls host_calls_{&events_};
   VirtualMemory virtual_memory_{&devices_, &peer_memory_};
-  AddressSpace addresses_{{&devices_, &region_, &host_memory_, &peer_memory_, &ipc_memory_, &pools_,
-                           &graph_blocks_, &virtual_memory_}};
+  AddressSpace addresses_{{&common_, &devices_, &region_, &host_memory_, &peer_memory_,
+                           &ipc_memory_, &pools_, &graph_blocks_, &virtual_memory_}};
   Copies copies_{{&addresses_, &host_memory_, &managed_variables_, &events_, &streams_,
                   &host_calls_, &peer_copies_}};
   Sets sets_{&addresses_, &events_};

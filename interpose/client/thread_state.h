@@ -68,6 +68,15 @@ struct ThreadState {
     LoadedKernel* kernel = nullptr;
   };
   std::array<KnownKernel, 16> kernels;
+  // Blocks of device memory by a pointer into them: see AddressSpace::Classify.
+  struct KnownBlock {
+    std::uint64_t pointer = 0;
+    std::uint64_t version = 0;  // ConnectionCommon::blocks_version, when it was looked up.
+    int device = 0;
+    std::uint64_t base = 0;
+    std::uint64_t bytes = 0;
+  };
+  std::array<KnownBlock, 16> blocks;
 
   ThreadState();
   ~ThreadState();

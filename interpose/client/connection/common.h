@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 
 #include "interpose/client/connection/copy_threads.h"
 #include "interpose/client/connection/kernel_output.h"
@@ -14,6 +15,8 @@ struct ConnectionCommon {
   KernelOutput output;
   // Bytes are on their way from a device to this process: so many transfers of all connections.
   std::atomic<int> receiving{0};
+  // Of blocks of device memory, after each end of some: what was found before may be no more.
+  std::atomic<std::uint64_t> blocks_version{1};
 };
 
 }  // namespace cuspan

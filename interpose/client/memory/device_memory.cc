@@ -151,6 +151,7 @@ CUresult DeviceMemory::Free(std::uint64_t address, std::function<void()> returne
     if (imports_.contains(address)) return CUDA_ERROR_INVALID_VALUE;
     const auto range = blocks_.Retire(address);
     if (!range) return CUDA_ERROR_INVALID_VALUE;
+    link_->common().blocks_version.fetch_add(1, std::memory_order_release);
     // Read here, so that fences grow along the queue.
     const std::uint64_t fence = link_->LastPosted();
     if (fence > completed_.load(std::memory_order_relaxed)) {
@@ -232,6 +233,7 @@ CUresult DeviceMemory::EndImport(std::uint64_t base) {
   const WriterLock lock(mutex_);
   imports_.erase(base);
   blocks_.RemoveTaken(base);
+  link_->common().blocks_version.fetch_add(1, std::memory_order_release);
   return CUDA_SUCCESS;
 }
 

@@ -58,6 +58,39 @@ TEST_F(DriverQueriesTest, PlacesHavePools) {
             CUDA_ERROR_INVALID_VALUE);
 }
 
+// A thread asks again and again; what it was told may have ended in another thread.
+TEST_F(DriverQueriesTest, PointersAreOfBlocksAsTheyAreNow) {
+  const auto bytes_at = [](CUdeviceptr pointer) {
+    std::size_t bytes = 0;
+    const CUresult result = cuPointerGetAttribute(&bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE, pointer);
+    return result == CUDA_SUCCESS ? bytes : 0;
+  };
+  CUdeviceptr first = 0;
+  ASSERT_EQ(cuMemAlloc(&first, 1000), CUDA_SUCCESS);
+  CUdeviceptr second = 0;
+  ASSERT_EQ(cuMemAlloc(&second, 5000), CUDA_SUCCESS);
+  for (int times = 0; times < 2; ++times) {
+    EXPECT_EQ(bytes_at(first), 1000);
+    EXPECT_EQ(bytes_at(first + 999), 1000);
+    EXPECT_EQ(bytes_at(first + 1000), 0);
+    EXPECT_EQ(bytes_at(second), 5000);
+  }
+  std::thread([&] {
+    EXPECT_CUDA(cudaSetDevice(0));
+    EXPECT_EQ(cuMemFree(first), CUDA_SUCCESS);
+    EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
+  }).join();
+  EXPECT_EQ(bytes_at(first), 0);
+  EXPECT_EQ(bytes_at(second), 5000);
+  CUdeviceptr third = 0;
+  ASSERT_EQ(cuMemAlloc(&third, 600), CUDA_SUCCESS);
+  EXPECT_EQ(third, first);  // It fits best.
+  EXPECT_EQ(bytes_at(third), 600);
+  EXPECT_EQ(bytes_at(third + 700), 0);
+  EXPECT_CUDA(cudaDeviceReset());
+  EXPECT_EQ(bytes_at(second), 0);
+}
+
 TEST_F(DriverQueriesTest, LinksHaveNoAtomicOperations) {
   const CUatomicOperation add = CU_ATOMIC_OPERATION_INTEGER_ADD;
   const CUatomicOperation none = CU_ATOMIC_OPERATION_MAX;
