@@ -77,9 +77,11 @@ Error FreeInOrder(void* memory, CUstream stream, DefaultStream meaning) {
       stream, meaning,
       [&](Session& session, const StreamTarget&) -> Error {
         ForgetSynchronous(session, memory);
-        GraphBlocks& of_graphs = session.graph_blocks();
-        return of_graphs.Contains(NumberOf(memory)) ? of_graphs.TakeBack(NumberOf(memory))
-                                                    : session.pools().Free(NumberOf(memory));
+        const CUresult result = session.pools().Free(NumberOf(memory));
+        // What is no pool's may be a graph's.
+        return result == CUDA_ERROR_INVALID_VALUE
+                   ? session.graph_blocks().TakeBack(NumberOf(memory))
+                   : result;
       },
       [&](Session& session, const StreamTarget&, const NewNode& place, Work* work) -> Described {
         const Error result = DescribeFree(place, memory, work);
