@@ -6,12 +6,16 @@ namespace {
 
 class GraphMemoryTest : public GraphsFixture {
  protected:
-  cudaGraphNode_t AllocateNode(std::size_t words, std::uint32_t** memory,
-                               const Nodes& before = {}) const {
+  static cudaMemAllocNodeParams Parameters(std::size_t words) {
     cudaMemAllocNodeParams parameters{};
     parameters.poolProps.allocType = cudaMemAllocationTypePinned;
     parameters.poolProps.location = {cudaMemLocationTypeDevice, {0}};
     parameters.bytesize = words * sizeof(std::uint32_t);
+    return parameters;
+  }
+  cudaGraphNode_t AllocateNode(std::size_t words, std::uint32_t** memory,
+                               const Nodes& before = {}) const {
+    cudaMemAllocNodeParams parameters = Parameters(words);
     cudaGraphNode_t node = nullptr;
     EXPECT_CUDA(cudaGraphAddMemAllocNode(&node, graph, before.data(), before.size(), &parameters));
     *memory = static_cast<std::uint32_t*>(parameters.dptr);
@@ -142,10 +146,7 @@ TEST_F(GraphMemoryTest, IsInAGraphThatWasMovedIntoAnother) {
   parameters.graph.graph = graph;
   parameters.graph.ownership = cudaGraphChildGraphOwnershipMove;
   ASSERT_CUDA(cudaGraphAddNode(&node, outer, nullptr, nullptr, 0, &parameters));
-  cudaMemAllocNodeParams more{};
-  more.poolProps.allocType = cudaMemAllocationTypePinned;
-  more.poolProps.location = {cudaMemLocationTypeDevice, {0}};
-  more.bytesize = 40;
+  cudaMemAllocNodeParams more = Parameters(10);
   EXPECT_CUDA_ERROR(cudaGraphAddMemAllocNode(&node, graph, nullptr, 0, &more),
                     cudaErrorNotSupported);
   graph = outer;
