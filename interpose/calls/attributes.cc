@@ -55,11 +55,6 @@ constexpr bool IsWithheld(int attribute) {
 
 }  // namespace
 
-int AttributeOf(const DeviceDescription& device, int attribute) {
-  const auto index = static_cast<std::size_t>(attribute);
-  return attribute >= 0 && index < device.attributes.size() ? device.attributes[index] : 0;
-}
-
 int VisibleAttribute(const DeviceDescription& device, int attribute) {
   if (IsWithheld(attribute)) return 0;
   switch (attribute) {

@@ -4,12 +4,17 @@
 
 #include <cuda.h>
 
+#include <cstddef>
+
 #include "structs.gen.h"
 
 namespace cuspan {
 
 // As the device's driver says; 0 when it says nothing. `attribute` as in CUdevice_attribute.
-int AttributeOf(const DeviceDescription& device, int attribute);
+inline int AttributeOf(const DeviceDescription& device, int attribute) {
+  const auto index = static_cast<std::size_t>(attribute);
+  return attribute >= 0 && index < device.attributes.size() ? device.attributes[index] : 0;
+}
 
 // The same as a program sees it: what a device can do with the memory, the
 // processes and the files of its own host is not offered to a program on

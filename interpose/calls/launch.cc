@@ -113,9 +113,10 @@ Error FindLaunchable(Session& session, Link& link, const LaunchCall& call, Loade
   if (call.cooperative) {
     CUSPAN_RETURN_IF_FAILED(CheckCooperative(device, link, **kernel, call.shape));
   }
-  CUSPAN_RETURN_IF_FAILED(CheckCluster(**kernel, call.shape, call.cluster));
   const std::uint64_t cluster = ClusterBlocks(**kernel, call.cluster);
-  if (cluster == 1) return CUDA_SUCCESS;
+  if (cluster == 1) [[likely]]
+    return CUDA_SUCCESS;
+  CUSPAN_RETURN_IF_FAILED(CheckCluster(**kernel, call.shape, call.cluster));
   if (AttributeOf(device, CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH) == 0)
     return NotSupported("a launch with thread block clusters on a device without them");
   if (cluster <= kPortableCluster) return CUDA_SUCCESS;
@@ -237,6 +238,18 @@ Error LaunchKernel(const LaunchCall& call, DefaultStream meaning) {
         if (const Error result = CheckOwner(call, *target.link); result.failed()) return result;
         return OrEndsCapture(DescribeLaunch(session, call, target, work));
       });
+}
+
+LaunchCall LaunchOf(const KernelWork& work, std::vector<void*>* arguments) {
+  arguments->clear();
+  for (const auto& argument : work.arguments)
+    arguments->push_back(const_cast<std::byte*>(argument.data()));
+  LaunchCall call({work.grid, work.block, work.dynamic_shared}, nullptr);
+  call.function = work.function;
+  call.arguments = arguments->data();
+  call.cooperative = work.cooperative;
+  call.cluster = work.cluster;
+  return call;
 }
 
 GridShape ShapeOf(const LaunchCall& call) {

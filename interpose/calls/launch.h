@@ -10,10 +10,15 @@
 namespace cuspan {
 
 struct LaunchCall {
-  const FunctionRecord* function;
+  // Not an aggregate: all of one is cleared first, by a slow instruction, on the way of each
+  // launch.
+  LaunchCall() : LaunchCall(LaunchShape{}, nullptr) {}
+  LaunchCall(const LaunchShape& shape, CUstream stream) : shape(shape), stream(stream) {}
+
+  const FunctionRecord* function = nullptr;
   LaunchShape shape;
-  void** arguments;  // A pointer to each; null: none, or those in `buffer`.
-  CUstream stream;   // As the program gave it.
+  void** arguments = nullptr;  // A pointer to each; null: none, or those in `buffer`.
+  CUstream stream;             // As the program gave it.
   bool cooperative = false;
   Dim3 cluster{};  // In blocks; one block: what the kernel itself says.
   // Recorded behind the launch: null where there is none. (CUDA lets them be reached earlier, and
@@ -23,6 +28,9 @@ struct LaunchCall {
   const void* buffer = nullptr;
   std::size_t buffer_bytes = 0;
 };
+
+// That of a node, in no stream; *arguments must live as long.
+LaunchCall LaunchOf(const KernelWork& work, std::vector<void*>* arguments);
 
 inline bool HasClusters(const LaunchCall& call) {
   return call.cluster.x != 1 || call.cluster.y != 1 || call.cluster.z != 1;

@@ -13,20 +13,26 @@ bool Within(unsigned value, int most) {
 
 std::uint64_t Volume(const Dim3& size) { return std::uint64_t{size.x} * size.y * size.z; }
 
+unsigned CompiledCluster(const LoadedKernel& kernel, CUfunction_attribute side) {
+  return static_cast<unsigned>(std::max(kernel.attribute(side), 1));
+}
+
 Dim3 ClusterOf(const LoadedKernel& kernel, const Dim3& asked) {
   if (Volume(asked) != 1) return asked;
-  const auto compiled = [&](CUfunction_attribute which) {
-    return static_cast<unsigned>(std::max(kernel.attribute(which), 1));
-  };
-  return {compiled(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH),
-          compiled(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT),
-          compiled(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH)};
+  return {CompiledCluster(kernel, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH),
+          CompiledCluster(kernel, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT),
+          CompiledCluster(kernel, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH)};
 }
 
 }  // namespace
 
+// Every launch asks. Not by ClusterOf: a struct that is read right after its fields were written
+// makes the processor wait for them (store forwarding), which was a tenth of a launch.
 std::uint64_t ClusterBlocks(const LoadedKernel& kernel, const Dim3& asked) {
-  return Volume(ClusterOf(kernel, asked));
+  if (const std::uint64_t volume = Volume(asked); volume != 1) return volume;
+  return std::uint64_t{CompiledCluster(kernel, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH)} *
+         CompiledCluster(kernel, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT) *
+         CompiledCluster(kernel, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH);
 }
 
 Error CheckCluster(const LoadedKernel& kernel, const LaunchShape& shape, const Dim3& asked) {

@@ -7,15 +7,12 @@
 namespace cuspan {
 namespace {
 
-Error LaunchFunction(CUfunction function, const LaunchShape& shape, CUstream stream,
-                     bool cooperative, void** parameters, void** extra, DefaultStream meaning) {
-  LaunchCall call{};
-  call.shape = shape;
-  call.stream = stream;
-  call.cooperative = cooperative;
-  CUSPAN_RETURN_IF_FAILED(TakeFunction(function, &call));
-  CUSPAN_RETURN_IF_FAILED(TakeArguments(parameters, extra, &call));
-  return LaunchKernel(call, meaning);
+// `call` has all but its function and arguments.
+Error LaunchFunction(CUfunction function, void** parameters, void** extra, DefaultStream meaning,
+                     LaunchCall* call) {
+  CUSPAN_RETURN_IF_FAILED(TakeFunction(function, call));
+  CUSPAN_RETURN_IF_FAILED(TakeArguments(parameters, extra, call));
+  return LaunchKernel(*call, meaning);
 }
 
 }  // namespace
@@ -29,11 +26,10 @@ Error TakeFunction(CUfunction function, LaunchCall* call) {
 Error ReadConfig(const CUlaunchConfig* config, CUfunction function, LaunchCall* call) {
   if (config == nullptr || (config->numAttrs != 0 && config->attrs == nullptr))
     return CUDA_ERROR_INVALID_VALUE;
-  *call = {};
-  call->shape = {{config->gridDimX, config->gridDimY, config->gridDimZ},
-                 {config->blockDimX, config->blockDimY, config->blockDimZ},
-                 config->sharedMemBytes};
-  call->stream = config->hStream;
+  *call = LaunchCall({{config->gridDimX, config->gridDimY, config->gridDimZ},
+                      {config->blockDimX, config->blockDimY, config->blockDimZ},
+                      config->sharedMemBytes},
+                     config->hStream);
   for (unsigned i = 0; i < config->numAttrs; ++i)
     CUSPAN_RETURN_IF_FAILED(TakeAttribute(config->attrs[i], call));
   return TakeFunction(function, call);
@@ -43,31 +39,31 @@ Error ReadConfig(const CUlaunchConfig* config, CUfunction function, LaunchCall* 
 
 using namespace cuspan;  // NOLINT: the entry points below are the C API.
 
-CUSPAN_EXPORT_TWINS(cuLaunchKernel, _ptsz,
-                    (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-                     unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
-                     CUstream stream, void** parameters, void** extra),
-                    AnswerOnStream(stream, [&](Session&) {
-                      return LaunchFunction(
-                          function, {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared},
-                          stream, false, parameters, extra, meaning);
-                    }))
+CUSPAN_EXPORT_TWINS(
+    cuLaunchKernel, _ptsz,
+    (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+     unsigned block_y, unsigned block_z, unsigned shared, CUstream stream, void** parameters,
+     void** extra),
+    AnswerOnStream(stream, [&](Session&) {
+      LaunchCall call({{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared}, stream);
+      return LaunchFunction(function, parameters, extra, meaning, &call);
+    }))
 
-CUSPAN_EXPORT_TWINS(cuLaunchCooperativeKernel, _ptsz,
-                    (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-                     unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
-                     CUstream stream, void** parameters),
-                    AnswerOnStream(stream, [&](Session&) {
-                      return LaunchFunction(
-                          function, {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared},
-                          stream, true, parameters, nullptr, meaning);
-                    }))
+CUSPAN_EXPORT_TWINS(
+    cuLaunchCooperativeKernel, _ptsz,
+    (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+     unsigned block_y, unsigned block_z, unsigned shared, CUstream stream, void** parameters),
+    AnswerOnStream(stream, [&](Session&) {
+      LaunchCall call({{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared}, stream);
+      call.cooperative = true;
+      return LaunchFunction(function, parameters, nullptr, meaning, &call);
+    }))
 
 CUSPAN_EXPORT_TWINS(
     cuLaunchKernelEx, _ptsz,
     (const CUlaunchConfig* config, CUfunction function, void** parameters, void** extra),
     AnswerOnStream(config != nullptr ? config->hStream : nullptr, [&](Session&) -> Error {
-      LaunchCall call{};
+      LaunchCall call;
       CUSPAN_RETURN_IF_FAILED(ReadConfig(config, function, &call));
       CUSPAN_RETURN_IF_FAILED(TakeArguments(parameters, extra, &call));
       return LaunchKernel(call, meaning);

@@ -45,7 +45,7 @@ class NextLaunches final : public ContextTable {
 template <typename Change>
 CUresult ChangeLaunch(CUfunction function, bool possible, Change&& change) {
   return AnswerInContext([&](Session& session) -> Error {
-    LaunchCall call{};
+    LaunchCall call;
     CUSPAN_RETURN_IF_FAILED(TakeFunction(function, &call));
     if (!possible) return CUDA_ERROR_INVALID_VALUE;
     session.TableOf<NextLaunches>().With(call.function, change);
@@ -78,7 +78,7 @@ bool IsBlock(const DeviceDescription& device, const int (&block)[3]) {
 
 CUresult LaunchNext(CUfunction function, int width, int height, CUstream stream) {
   return AnswerOnStream(stream, [&](Session& session) -> Error {
-    LaunchCall call{};
+    LaunchCall call;
     CUSPAN_RETURN_IF_FAILED(TakeFunction(function, &call));
     if (width < 1 || height < 1) return CUDA_ERROR_INVALID_VALUE;
     NextLaunch next;
@@ -101,7 +101,7 @@ using namespace cuspan;  // NOLINT: the entry points below are the C API.
 
 CUSPAN_EXPORT CUresult cuFuncSetBlockShape(CUfunction function, int x, int y, int z) {
   return AnswerInContext([&](Session& session, Link& link) -> Error {
-    LaunchCall call{};
+    LaunchCall call;
     CUSPAN_RETURN_IF_FAILED(TakeFunction(function, &call));
     if (!IsBlock(session.devices().description(link.device()), {x, y, z}))
       return CUDA_ERROR_INVALID_VALUE;

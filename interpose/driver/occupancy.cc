@@ -70,7 +70,7 @@ CUresult AboutClusters(int* value, CUfunction function, const CUlaunchConfig* co
                        decltype(ActiveClusters)* ask) {
   return AnswerInContext([&](Session&, Link& link) -> Error {
     if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    LaunchCall call{};
+    LaunchCall call;
     CUSPAN_RETURN_IF_FAILED(ReadConfig(config, function, &call));
     LoadedKernel* kernel = nullptr;
     CUSPAN_RETURN_IF_FAILED(FindKernel(link, *call.function, &kernel));

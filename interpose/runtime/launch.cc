@@ -10,14 +10,16 @@ namespace {
 Error LaunchWith(const void* function, const LaunchShape& shape, void** arguments,
                  cudaStream_t stream, DefaultStream meaning, bool cooperative = false) {
   if (function == nullptr) return cudaErrorInvalidDeviceFunction;
-  LaunchCall call{nullptr, shape, arguments, stream, cooperative};
+  LaunchCall call(shape, stream);
+  call.arguments = arguments;
+  call.cooperative = cooperative;
   CUSPAN_RETURN_IF_FAILED(FindFunction(function, &call.function));
   return LaunchKernel(call, meaning);
 }
 
 Error LaunchWithConfig(const cudaLaunchConfig_t* config, const void* function, void** arguments,
                        DefaultStream meaning) {
-  LaunchCall call{};
+  LaunchCall call;
   CUSPAN_RETURN_IF_FAILED(ReadConfig(config, function, arguments, &call));
   return LaunchKernel(call, meaning);
 }
@@ -33,8 +35,9 @@ Error ReadConfig(const cudaLaunchConfig_t* config, const void* function, void** 
   if (function == nullptr) return cudaErrorInvalidDeviceFunction;
   if (config == nullptr || (config->numAttrs != 0 && config->attrs == nullptr))
     return cudaErrorInvalidValue;
-  *call = {nullptr, ShapeOf(config->gridDim, config->blockDim, config->dynamicSmemBytes), arguments,
-           config->stream};
+  *call = LaunchCall(ShapeOf(config->gridDim, config->blockDim, config->dynamicSmemBytes),
+                     config->stream);
+  call->arguments = arguments;
   for (unsigned i = 0; i < config->numAttrs; ++i)
     CUSPAN_RETURN_IF_FAILED(TakeAttribute(DriversOf(config->attrs[i]), call));
   return FindFunction(function, &call->function);

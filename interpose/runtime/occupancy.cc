@@ -25,7 +25,7 @@ Error AskAboutClusters(int* value, const void* function, const cudaLaunchConfig_
                        decltype(ActiveClusters)* ask) {
   if (function == nullptr) return cudaErrorInvalidDeviceFunction;
   if (value == nullptr) return cudaErrorInvalidValue;
-  LaunchCall call{};
+  LaunchCall call;
   CUSPAN_RETURN_IF_FAILED(ReadConfig(config, function, nullptr, &call));
   return OnCurrentDevice([&](Session&, Link& link) -> Error {
     LoadedKernel* kernel = nullptr;

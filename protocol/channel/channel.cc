@@ -152,15 +152,14 @@ Channel::Channel(ChannelLayout layout, ChannelSide side, Bell* own, Bell peer, M
       staging_(std::move(staging)),
       sync_(sync),
       outgoing_(&this->header()->rings[side == ChannelSide::kClient ? 0 : 1],
-                rings_[side == ChannelSide::kClient ? 0 : 1].data(), layout.ring_slots, sync),
+                {rings_[side == ChannelSide::kClient ? 0 : 1].data(), layout.ring_slots}, sync),
       incoming_(&this->header()->rings[side == ChannelSide::kClient ? 1 : 0],
-                rings_[side == ChannelSide::kClient ? 1 : 0].data(), layout.ring_slots, sync) {}
+                {rings_[side == ChannelSide::kClient ? 1 : 0].data(), layout.ring_slots}, sync) {}
 
 Channel::Header* Channel::header() const { return reinterpret_cast<Header*>(header_.data()); }
 
-std::optional<RingProducer::Reservation> Channel::Reserve(std::size_t frame_bytes) {
-  if (frame_bytes > kMaxFrameBytes || closed()) return std::nullopt;
-  std::optional<RingProducer::Reservation> room = outgoing_.TryReserve(frame_bytes);
+std::optional<RingProducer::Reservation> Channel::WaitForRoom(std::size_t frame_bytes) {
+  std::optional<RingProducer::Reservation> room;
   while (!room) {
     own_->Wait(
         [&] {

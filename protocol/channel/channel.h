@@ -13,6 +13,7 @@
 
 #include <chrono>
 #include <memory>
+#include <new>
 
 #include "common/shared_sync.h"
 #include "protocol/channel/bell.h"
@@ -158,22 +159,27 @@ class Channel {
   template <typename T>
   std::uint64_t PostEncoded(std::uint16_t op, std::uint8_t flags, std::uint32_t request,
                             const T& message) {
-    FrameHeader frame;
-    frame.op = op;
-    frame.flags = flags;
-    frame.request = request;
-    frame.payload_bytes = static_cast<std::uint32_t>(EncodedSize(message));
-    std::optional<RingProducer::Reservation> room = Reserve(sizeof frame + frame.payload_bytes);
-    if (!room) return 0;
-    frame.sequence = room->sequence;
-    std::memcpy(room->frame, &frame, sizeof frame);
-    EncodeInto({room->frame + sizeof frame, frame.payload_bytes}, message);
+    const std::size_t payload_bytes = EncodedSize(message);
+    const std::size_t frame_bytes = sizeof(FrameHeader) + payload_bytes;
+    if (frame_bytes > kMaxFrameBytes || closed()) return 0;
+    std::optional<RingProducer::Reservation> room = outgoing_.TryReserve(frame_bytes);
+    if (!room) [[unlikely]] {
+      room = WaitForRoom(frame_bytes);
+      if (!room) return 0;
+    }
+    // Made in place: whoever copies what it has only just written waits for the writes.
+    ::new (room->frame) FrameHeader{.flags = flags,
+                                    .op = op,
+                                    .payload_bytes = static_cast<std::uint32_t>(payload_bytes),
+                                    .request = request,
+                                    .sequence = room->sequence};
+    EncodeInto({room->frame + sizeof(FrameHeader), payload_bytes}, message);
     outgoing_.Publish(*room);
     peer_.Ring();
-    return frame.sequence;
+    return room->sequence;
   }
-  // Waits for room; nothing when closed or when no frame may be so large.
-  std::optional<RingProducer::Reservation> Reserve(std::size_t frame_bytes);
+  // Nothing when closed.
+  std::optional<RingProducer::Reservation> WaitForRoom(std::size_t frame_bytes);
 
   const ChannelLayout layout_;
   const ChannelSide side_;

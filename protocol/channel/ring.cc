@@ -30,7 +30,7 @@ std::uint64_t SlotsFor(std::size_t frame_bytes) {
 // quick; that is room, not its lack.
 bool RingProducer::Fits(std::uint64_t end) const {
   const auto fits = [&](std::uint64_t released) {
-    return static_cast<std::int64_t>(end - released) <= static_cast<std::int64_t>(slot_count_);
+    return static_cast<std::int64_t>(end - released) <= static_cast<std::int64_t>(slots_.count);
   };
   if (fits(released_seen_.load(std::memory_order_acquire))) return true;
   const std::uint64_t released = control_->released.load(std::memory_order_acquire);
@@ -47,7 +47,7 @@ void RingProducer::PrefetchAhead(std::uint64_t end) const {
   constexpr std::uint64_t kAhead = 8;
   for (std::uint64_t slot = end + kAhead; slot < end + kAhead + 2; ++slot) {
     // Not __builtin_prefetch, which means the read form on the baseline processor.
-    asm volatile("prefetchw %0" : : "m"(slots_[(slot % slot_count_) * kSlotBytes]));
+    asm volatile("prefetchw %0" : : "m"(*slots_.At(slot)));
   }
 #else
   static_cast<void>(end);
@@ -63,35 +63,32 @@ std::optional<RingProducer::Reservation> RingProducer::TryReserve(std::size_t fr
       !control_->ticket.compare_exchange_weak(first, first + slots, std::memory_order_relaxed));
   sync_.Acquire();
   PrefetchAhead(first + slots);
-  return Reservation{slots_ + (first % slot_count_) * kSlotBytes + kPublishBytes, first + 1, first};
+  return Reservation{slots_.At(first) + kPublishBytes, first + 1, first};
 }
 
 void RingProducer::Publish(const Reservation& reservation) {
   sync_.Release();
-  StoreWord(slots_ + (reservation.slot % slot_count_) * kSlotBytes, reservation.slot + 1);
+  StoreWord(slots_.At(reservation.slot), reservation.slot + 1);
 }
 
 bool RingProducer::HasRoom(std::size_t frame_bytes) const {
   return Fits(control_->ticket.load(std::memory_order_relaxed) + SlotsFor(frame_bytes));
 }
 
-bool RingConsumer::HasFrame() const {
-  return LoadWord(slots_ + (head_ % slot_count_) * kSlotBytes) == head_ + 1;
-}
+bool RingConsumer::HasFrame() const { return LoadWord(slots_.At(head_)) == head_ + 1; }
 
 Result<std::optional<Frame>> RingConsumer::Peek() {
   if (!HasFrame()) return std::optional<Frame>();
   sync_.Acquire();
-  const std::byte* start = slots_ + (head_ % slot_count_) * kSlotBytes + kPublishBytes;
-  const std::size_t room = slot_count_ * kSlotBytes - kPublishBytes;
+  const std::byte* start = slots_.At(head_) + kPublishBytes;
+  const std::size_t room = slots_.count * kSlotBytes - kPublishBytes;
   CUSPAN_ASSIGN_OR_RETURN(Frame frame, ParseFrame({start, room}, kMaxFrameBytes));
   current_slots_ = SlotsFor(sizeof(FrameHeader) + frame.header.payload_bytes);
   return std::optional<Frame>(frame);
 }
 
 void RingConsumer::Pop() {
-  for (std::uint64_t i = 0; i < current_slots_; ++i)
-    StoreWord(slots_ + ((head_ + i) % slot_count_) * kSlotBytes, 0);
+  for (std::uint64_t i = 0; i < current_slots_; ++i) StoreWord(slots_.At(head_ + i), 0);
   head_ += current_slots_;
   current_slots_ = 0;
 }

@@ -27,11 +27,21 @@ struct RingControl {
   alignas(64) std::atomic<std::uint32_t> space_wanted;  // A producer waits for room.
 };
 
+// The slots of one ring, as mapped: twice, one behind the other.
+struct RingSlots {
+  std::byte* bytes;
+  std::uint64_t count;  // A power of two.
+
+  // The place of the slot that is the `number`th ever taken. Not by a division: every frame asks
+  // four times.
+  std::byte* At(std::uint64_t number) const { return bytes + (number & (count - 1)) * kSlotBytes; }
+};
+
 // Threads: any number may produce.
 class RingProducer {
  public:
-  RingProducer(RingControl* control, std::byte* slots, std::uint64_t slot_count, SharedSync sync)
-      : control_(control), slots_(slots), slot_count_(slot_count), sync_(sync) {}
+  RingProducer(RingControl* control, RingSlots slots, SharedSync sync)
+      : control_(control), slots_(slots), sync_(sync) {}
 
   // Room for one frame, to be filled in and published.
   struct Reservation {
@@ -54,8 +64,7 @@ class RingProducer {
   bool Fits(std::uint64_t end) const;
   void PrefetchAhead(std::uint64_t end) const;
   RingControl* control_;
-  std::byte* slots_;
-  std::uint64_t slot_count_;
+  RingSlots slots_;
   SharedSync sync_;
   // RingControl::released as some thread last read it: the consumer writes that
   // line with every frame while it keeps up, so it is read only when this is not enough.
@@ -65,8 +74,8 @@ class RingProducer {
 // Threads: one at a time.
 class RingConsumer {
  public:
-  RingConsumer(RingControl* control, std::byte* slots, std::uint64_t slot_count, SharedSync sync)
-      : control_(control), slots_(slots), slot_count_(slot_count), sync_(sync) {}
+  RingConsumer(RingControl* control, RingSlots slots, SharedSync sync)
+      : control_(control), slots_(slots), sync_(sync) {}
 
   // The next frame, in place, until Pop; nothing when there is none yet.
   // kInvalid for a frame that no honest producer writes.
@@ -81,8 +90,7 @@ class RingConsumer {
 
  private:
   RingControl* control_;
-  std::byte* slots_;
-  std::uint64_t slot_count_;
+  RingSlots slots_;
   SharedSync sync_;
   std::uint64_t head_ = 0;
   std::uint64_t published_ = 0;

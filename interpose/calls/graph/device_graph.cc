@@ -120,17 +120,8 @@ class Recorder {
 
   Error operator()(const KernelWork& work) {
     std::vector<void*> arguments;
-    for (const auto& argument : work.arguments)
-      arguments.push_back(const_cast<std::byte*>(argument.data()));
     ++count_;
-    return RecordLaunch(session_, link_,
-                        {work.function,
-                         {work.grid, work.block, work.dynamic_shared},
-                         arguments.data(),
-                         nullptr,
-                         work.cooperative,
-                         work.cluster},
-                        Node<GraphKernel>());
+    return RecordLaunch(session_, link_, LaunchOf(work, &arguments), Node<GraphKernel>());
   }
   Error operator()(const CopyWork& work) {
     BoxCopy copy;

@@ -129,15 +129,7 @@ struct Runner {
 
   Error operator()(const KernelWork& work) const {
     std::vector<void*> arguments;
-    for (const auto& argument : work.arguments)
-      arguments.push_back(const_cast<std::byte*>(argument.data()));
-    return LaunchOn(session, target,
-                    {work.function,
-                     {work.grid, work.block, work.dynamic_shared},
-                     arguments.data(),
-                     nullptr,
-                     work.cooperative,
-                     work.cluster});
+    return LaunchOn(session, target, LaunchOf(work, &arguments));
   }
   // Host memory is read now, when it is pageable, and otherwise when its turn has come: at each
   // launch.

@@ -22,7 +22,7 @@ Error DescribeWork(const Parameters* parameters, Work* work) {
   if constexpr (requires { parameters->kern; }) {
     if (function == nullptr) function = reinterpret_cast<CUfunction>(parameters->kern);
   }
-  LaunchCall call{};
+  LaunchCall call;
   call.shape = {{parameters->gridDimX, parameters->gridDimY, parameters->gridDimZ},
                 {parameters->blockDimX, parameters->blockDimY, parameters->blockDimZ},
                 parameters->sharedMemBytes};

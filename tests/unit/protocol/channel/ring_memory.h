@@ -18,8 +18,8 @@ struct RingMemory {
         mapping(*Mapping::MapTwice(fd.get(), 0, slots * kSlotBytes)),
         control(std::make_unique<RingControl>()) {}
 
-  RingProducer Producer() { return {control.get(), mapping.data(), slot_count, SharedSync(1)}; }
-  RingConsumer Consumer() { return {control.get(), mapping.data(), slot_count, SharedSync(1)}; }
+  RingProducer Producer() { return {control.get(), {mapping.data(), slot_count}, SharedSync(1)}; }
+  RingConsumer Consumer() { return {control.get(), {mapping.data(), slot_count}, SharedSync(1)}; }
 
   std::uint64_t slot_count;
   UniqueFd fd;
