@@ -165,15 +165,17 @@ struct Graph {
   // Of a whole graph.
   CUresult failure = CUDA_SUCCESS;    // The first of its nodes that could not be made.
   std::vector<std::uint64_t> bodies;  // Their handles.
+  std::uint64_t life = 0;             // Counts the times that its nodes went.
   // Tasks that the worker has for it: the driver has one thread at a time work on a graph.
   std::atomic<unsigned> tasks = 0;
   CUresult unclean = CUDA_SUCCESS;  // The worker's: why not all of its nodes could be removed.
 };
 
-// What was instantiated of a graph: constant once its handle is in the table. It goes with the last
-// launch that waits for its turn; of threads with the device's context.
+// What was instantiated of a graph. It goes with the last launch that waits for its turn; of
+// threads with the device's context.
 struct GraphExec {
-  explicit GraphExec(const Driver& functions) : functions(functions) {}
+  GraphExec(const Driver& functions, std::shared_ptr<Graph> graph, std::uint64_t life)
+      : functions(functions), graph(std::move(graph)), life(life) {}
   ~GraphExec() {
     if (driver != nullptr) functions.cuGraphExecDestroy(driver);
   }
@@ -181,7 +183,11 @@ struct GraphExec {
   GraphExec& operator=(const GraphExec&) = delete;
 
   const Driver& functions;
+  const std::shared_ptr<Graph> graph;
+  const std::uint64_t life;  // Of the graph, when this was instantiated.
   CUgraphExec driver = nullptr;
+  // Of the receiving thread: why a node could not be changed.
+  CUresult failure = CUDA_SUCCESS;
 };
 
 // Known by the driver's own handles, which kernels use.

@@ -168,6 +168,19 @@ Error TakeExtra(void** extra, LaunchCall* call) {
   return call->buffer != nullptr && has_size ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
+template <typename Op>
+Error Record(Session& session, Link& link, const LaunchCall& call, Op op) {
+  LoadedKernel* kernel = nullptr;
+  CUSPAN_RETURN_IF_FAILED(FindLaunchable(session, link, call, &kernel));
+  return WithArguments(call, *kernel, [&](Bytes arguments) -> Error {
+    op.kernel = kernel->handle;
+    op.shape = ShapeOf(call);
+    op.arguments = arguments;
+    CUSPAN_RETURN_IF_FAILED(link.coherence().Expose(op));
+    return link.Send(op);
+  });
+}
+
 }  // namespace
 
 Error TakeArguments(void** parameters, void** extra, LaunchCall* call) {
@@ -264,15 +277,10 @@ Error LaunchOn(Session& session, const StreamTarget& target, const LaunchCall& c
 }
 
 Error RecordLaunch(Session& session, Link& link, const LaunchCall& call, GraphKernel op) {
-  LoadedKernel* kernel = nullptr;
-  CUSPAN_RETURN_IF_FAILED(FindLaunchable(session, link, call, &kernel));
-  return WithArguments(call, *kernel, [&](Bytes arguments) -> Error {
-    op.kernel = kernel->handle;
-    op.shape = ShapeOf(call);
-    op.arguments = arguments;
-    CUSPAN_RETURN_IF_FAILED(link.coherence().Expose(op));
-    return link.Send(op);
-  });
+  return Record(session, link, call, op);
+}
+Error RecordLaunch(Session& session, Link& link, const LaunchCall& call, GraphChangeKernel op) {
+  return Record(session, link, call, op);
 }
 
 Error DescribeKernel(const DeviceDescription& device, Link& link, const LaunchCall& call,

@@ -52,6 +52,7 @@ Error LaunchOn(Session& session, const StreamTarget& target, const LaunchCall& c
 
 // The same into a graph of the device: `op` says where.
 Error RecordLaunch(Session& session, Link& link, const LaunchCall& call, GraphKernel op);
+Error RecordLaunch(Session& session, Link& link, const LaunchCall& call, GraphChangeKernel op);
 
 // The shape as the device gets it.
 GridShape ShapeOf(const LaunchCall& call);

@@ -1,10 +1,8 @@
-// Graphs with conditional nodes, whose course the device decides: recorded node by node into one of
-// the driver's. (Graphs without are taken apart by the client, which posts what is in them.)
+// Graphs that the client has the device keep, recorded node by node into one of the driver's.
 #include <utility>
 
-#include "proxy/handlers/box_place.h"
+#include "proxy/handlers/graph_node.h"
 #include "proxy/handlers/handlers.h"
-#include "proxy/handlers/kernel_use.h"
 #include "proxy/handlers/memory_batch.h"
 #include "proxy/handlers/on_worker.h"
 #include "proxy/handlers/posted_op.h"
@@ -18,6 +16,7 @@ constexpr std::size_t kMostBodies = 4096;
 struct GraphLaunchOp final : PostedOp {
   using PostedOp::PostedOp;
   Turn Submit() override {
+    if (exec->failure != CUDA_SUCCESS) return Finish(exec->failure);
     Timeline::Start start = session->timeline.Begin(stream->driver);
     const CUresult result = session->driver.cuGraphLaunch(exec->driver, stream->driver);
     if (result == CUDA_SUCCESS)
@@ -92,12 +91,6 @@ Status RunForGraph(DeviceSession& session, const Origin& origin, std::shared_ptr
   });
 }
 
-CUcontext CurrentContext(DeviceSession& session) {
-  CUcontext context = nullptr;
-  session.faults.Check(session.driver.cuCtxGetCurrent(&context));
-  return context;
-}
-
 }  // namespace
 
 Status Handle(DeviceSession& session, const Origin& origin, const GraphCreate& op) {
@@ -114,6 +107,7 @@ Status Handle(DeviceSession& session, const Origin&, const GraphDestroy& op) {
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Graph> graph, FindWhole(session, op.graph));
   for (const std::uint64_t body : graph->bodies) session.graphs.Remove(body);
   session.graphs.Remove(op.graph);
+  ++graph->life;
   // What the worker does with it comes before.
   session.worker.Run([&session, graph] {
     if (graph->driver != nullptr)
@@ -137,6 +131,7 @@ Status Handle(DeviceSession& session, const Origin& origin, const GraphClear& op
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Graph> graph, FindWhole(session, op.graph));
   for (const std::uint64_t body : graph->bodies) session.graphs.Remove(body);
   graph->bodies.clear();
+  ++graph->life;
   graph->failure = CUDA_SUCCESS;
   // There, behind the end of what was instantiated of it.
   return RunForGraph<GraphClear>(
@@ -157,12 +152,7 @@ Status Handle(DeviceSession& session, const Origin&, const GraphKernel& op) {
   const GridShape& shape = op.shape;
   std::vector<void*>& pointers = session.argument_pointers;
   PointAtArguments(*kernel, op.arguments, pointers);
-  CUgraphNodeParams parameters{};
-  parameters.type = CU_GRAPH_NODE_TYPE_KERNEL;
-  auto& launch = parameters.kernel;
-  launch.func = kernel->driver;
-  SetSizes(shape, launch);
-  launch.kernelParams = pointers.data();
+  CUgraphNodeParams parameters = KernelNode(*kernel, shape, pointers);
   CUgraphNode node = nullptr;
   CUSPAN_RETURN_IF_ERROR(AddNode(session, op, parameters, &node));
   const auto set = [&](CUlaunchAttributeID id, const CUlaunchAttributeValue& value) {
@@ -187,30 +177,15 @@ Status Handle(DeviceSession& session, const Origin&, const GraphKernel& op) {
 Status Handle(DeviceSession& session, const Origin&, const GraphCopy& op) {
   CUSPAN_ASSIGN_OR_RETURN(Place to, FindPlace(session, op.to, op.extent));
   CUSPAN_ASSIGN_OR_RETURN(Place from, FindPlace(session, op.from, op.extent));
-  if (!MayTouch(session, to.box) || !MayTouch(session, from.box))
-    return AddFailure(session, op, CUDA_ERROR_INVALID_VALUE);
-  CUgraphNodeParams parameters{};
-  parameters.type = CU_GRAPH_NODE_TYPE_MEMCPY;
-  parameters.memcpy.copyCtx = CurrentContext(session);
-  parameters.memcpy.copyParams = DescribeCopy(to.box, from.box);
-  return AddNode(session, op, parameters);
+  std::optional<CUgraphNodeParams> parameters = CopyNode(session, to.box, from.box);
+  if (!parameters) return AddFailure(session, op, CUDA_ERROR_INVALID_VALUE);
+  return AddNode(session, op, *parameters);
 }
 
 Status Handle(DeviceSession& session, const Origin&, const GraphSet& op) {
-  std::uint64_t row_bytes = 0;
-  const bool fits = !__builtin_mul_overflow(op.width, std::uint64_t{op.element_bytes}, &row_bytes);
-  const DeviceBox box{nullptr, {0, op.destination, op.pitch, op.rows}, {row_bytes, op.rows, 1}};
-  if (!fits || !MayTouch(session, box)) return AddFailure(session, op, CUDA_ERROR_INVALID_VALUE);
-  CUgraphNodeParams parameters{};
-  parameters.type = CU_GRAPH_NODE_TYPE_MEMSET;
-  parameters.memset.dst = op.destination;
-  parameters.memset.pitch = op.pitch;
-  parameters.memset.value = op.value;
-  parameters.memset.elementSize = op.element_bytes;
-  parameters.memset.width = op.width;
-  parameters.memset.height = op.rows;
-  parameters.memset.ctx = CurrentContext(session);
-  return AddNode(session, op, parameters);
+  std::optional<CUgraphNodeParams> parameters = SetNode(session, op);
+  if (!parameters) return AddFailure(session, op, CUDA_ERROR_INVALID_VALUE);
+  return AddNode(session, op, *parameters);
 }
 
 Status Handle(DeviceSession& session, const Origin&, const GraphMemoryBatch& op) {
@@ -258,14 +233,15 @@ Status Handle(DeviceSession& session, const Origin& origin, const GraphInstantia
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Graph> graph, FindWhole(session, op.graph));
   CUSPAN_RETURN_IF_ERROR(session.executors.CheckNew(op.exec));
   const CUresult failure = graph->failure;
+  auto made = std::make_shared<GraphExec>(session.driver, graph, graph->life);
   return RunForGraph<GraphInstantiate>(
-      session, origin, std::move(graph), [&session, exec = op.exec, failure](const Graph& whole) {
-        auto made = std::make_shared<GraphExec>(session.driver);
+      session, origin, std::move(graph),
+      [&session, exec = op.exec, made, failure](const Graph& whole) {
         CUresult result = failure != CUDA_SUCCESS ? failure : whole.unclean;
         if (result == CUDA_SUCCESS)
           result = session.faults.Check(
               session.driver.cuGraphInstantiate(&made->driver, whole.driver, 0));
-        if (result == CUDA_SUCCESS) session.executors.Add(exec, std::move(made));
+        if (result == CUDA_SUCCESS) session.executors.Add(exec, made);
         return GraphInstantiate::Reply{result};
       });
 }

@@ -14,28 +14,9 @@
 #include <vector>
 
 #include "common/mutex.h"
-#include "interpose/calls/graph/graph.h"
+#include "interpose/calls/graph/device_exec.h"
 
 namespace cuspan {
-
-// An executable graph of the device; forgotten there with the object.
-class DeviceGraphExec {
- public:
-  DeviceGraphExec(std::shared_ptr<DeviceGraph> graph, std::uint64_t handle)
-      : graph_(std::move(graph)), handle_(handle) {}
-  ~DeviceGraphExec();
-  DeviceGraphExec(const DeviceGraphExec&) = delete;
-  DeviceGraphExec& operator=(const DeviceGraphExec&) = delete;
-
-  const std::shared_ptr<DeviceGraph>& graph() const { return graph_; }
-  // Puts a launch into the stream's order, whatever device that is of. Not with the graphs in
-  // peace.
-  Error Launch(Session& session, const StreamTarget& target) const;
-
- private:
-  const std::shared_ptr<DeviceGraph> graph_;
-  const std::uint64_t handle_;
-};
 
 class DeviceGraph : public std::enable_shared_from_this<DeviceGraph> {
  public:
@@ -63,9 +44,8 @@ class DeviceGraph : public std::enable_shared_from_this<DeviceGraph> {
   // waits for: so not with the graphs in peace. CUDA_ERROR_NOT_SUPPORTED, as CUDA has it, while
   // there is one.
   Error MakeReady(Session& session);
-  // Puts the exec's graph into the device, which is ready, and sorts its nodes: those of `order`
-  // that the device has leave it, and what comes behind them goes to `behind`. Fails as
-  // cuGraphInstantiate.
+  // Puts the exec's graph into the device, which is ready, and parts its nodes: what comes before
+  // those that the device has, these, and what comes behind them. Fails as cuGraphInstantiate.
   Error Instantiate(Session& session, GraphExec& exec);
 
  private:

@@ -20,10 +20,7 @@ Error PutInOrder(GraphExec& exec) {
     return WithSession(
         [&](Session& session) { return exec.graph->on_device->Instantiate(session, exec); });
   }
-  auto order = InOrder(*exec.graph);
-  if (!order) return CUDA_ERROR_INVALID_VALUE;
-  exec.order = std::move(*order);
-  return CUDA_SUCCESS;
+  return PutInOrder(*exec.graph, &exec.parts);
 }
 
 // Before the graph, if it has conditions, is instantiated again.
@@ -37,16 +34,98 @@ Error MakeReady(CUgraph graph) {
   return WithSession([&](Session& session) { return on_device->MakeReady(session); });
 }
 
-// What was changed since the last launch, the device gets now.
+// With conditions: what was changed since the last launch, the device gets now.
 Error Renew(Session& session, GraphExec& exec) {
   {
     std::lock_guard lock(Graphs::Get().mutex);
     if (!exec.stale) return CUDA_SUCCESS;
-    exec.on_device = nullptr;
+    exec.parts.clear();
   }
   CUSPAN_RETURN_IF_FAILED(exec.graph->on_device->MakeReady(session));
   std::lock_guard lock(Graphs::Get().mutex);
   return exec.stale ? PutInOrder(exec) : Error(CUDA_SUCCESS);
+}
+
+// Whether the program has not unloaded the kernels of the graph.
+bool HasItsKernels(const Graph& graph) {
+  return std::all_of(graph.nodes.begin(), graph.nodes.end(), [](const auto& node) {
+    if (const auto* const child = std::get_if<ChildWork>(&node->work))
+      return HasItsKernels(*child->graph);
+    const auto* const kernel = std::get_if<KernelWork>(&node->work);
+    return kernel == nullptr || Registry::Get().FindFunction(kernel->function) != nullptr;
+  });
+}
+
+// Whether the device still has what it was given, and can do what has changed.
+bool IsUpToDate(Session& session, GraphExec& exec) {
+  if (exec.stale) return false;
+  if (!exec.given) return true;
+  const std::uint64_t version = Registry::Get().version();
+  if (exec.registry_version != version && !HasItsKernels(*exec.graph)) return false;
+  exec.registry_version = version;
+  for (const GraphPart& part : exec.parts) {
+    if (part.on_device == nullptr) continue;
+    std::shared_ptr<Link> link = part.on_device->FindLink(session);
+    if (link == nullptr) return false;
+    const OnDevice on_device(session, *link);
+    for (const GraphNode* node : exec.changed)
+      if (part.on_device->Has(*node) && !on_device(*node)) return false;
+  }
+  return true;
+}
+
+// Without conditions: what the device is to be told of goes to *changed.
+Error Renew(Session& session, const StreamTarget& target, GraphExec& exec,
+            std::vector<const GraphNode*>* changed) {
+  std::lock_guard lock(Graphs::Get().mutex);
+  if (!IsUpToDate(session, exec)) {
+    CUSPAN_RETURN_IF_FAILED(PutInOrder(exec));
+    exec.launched = exec.given = exec.stale = false;
+    exec.changed.clear();
+  }
+  *changed = std::exchange(exec.changed, {});
+  // The device may refuse it, which does not keep the client from handing over the nodes.
+  if (exec.launched && !exec.given) {
+    exec.given = true;
+    static_cast<void>(GiveToDevice(session, *target.link, *exec.graph, &exec.parts));
+  }
+  exec.launched = true;
+  return CUDA_SUCCESS;
+}
+
+Error RunParts(Session& session, const StreamTarget& target, GraphExec& exec) {
+  std::vector<const GraphNode*> changed;
+  CUSPAN_RETURN_IF_FAILED(exec.graph->on_device != nullptr
+                              ? Renew(session, exec)
+                              : Renew(session, target, exec, &changed));
+  for (const GraphPart& part : exec.parts) {
+    const Error result = part.on_device != nullptr
+                             ? part.on_device->Launch(session, target, changed)
+                             : RunGraph(session, target, part.nodes);
+    if (!result.failed()) continue;
+    // The device may not have heard of all changes.
+    std::lock_guard lock(Graphs::Get().mutex);
+    exec.stale = exec.stale || !changed.empty();
+    return result;
+  }
+  return CUDA_SUCCESS;
+}
+
+// The node of the exec had other work.
+void NoteChange(GraphExec& exec, const GraphNode& node, const Work& before, int device_before) {
+  // With conditions the driver has no more than one executable graph, which is made anew.
+  if (exec.graph->on_device != nullptr) exec.stale = true;
+  const bool given = std::any_of(exec.parts.begin(), exec.parts.end(), [&](const auto& part) {
+    return part.on_device != nullptr && part.on_device->Has(node);
+  });
+  if (!given || exec.stale) return;
+  const Renewal renewal =
+      node.device == device_before ? RenewalOf(before, node.work) : Renewal::kAllAnew;
+  if (renewal == Renewal::kAllAnew) exec.stale = true;
+  if (renewal != Renewal::kChange) return;
+  const bool noted =
+      std::find(exec.changed.begin(), exec.changed.end(), &node) != exec.changed.end();
+  if (!noted) exec.changed.push_back(&node);
 }
 
 // Those of the graph and of all that is inside.
@@ -105,23 +184,31 @@ CUgraphExecUpdateResult Compare(const Graph& mine, const Graph& theirs, const Gr
 }
 
 // Takes the work of the nodes of `theirs`, which is alike.
-void Take(Graph& mine, const Graph& theirs) {
+void Take(GraphExec& exec, Graph& mine, const Graph& theirs) {
   mine.objects = theirs.objects;  // Launches have references of their own to what they use.
   for (std::size_t i = 0; i < mine.nodes.size(); ++i) {
     GraphNode& my = *mine.nodes[i];
-    my.device = theirs.nodes[i]->device;
+    const int device = std::exchange(my.device, theirs.nodes[i]->device);
     if (auto* const condition = std::get_if<ConditionWork>(&my.work)) {
       const auto& bodies = std::get<ConditionWork>(theirs.nodes[i]->work).bodies;
-      for (std::size_t j = 0; j < bodies.size(); ++j) Take(*condition->bodies[j], *bodies[j]);
+      for (std::size_t j = 0; j < bodies.size(); ++j) Take(exec, *condition->bodies[j], *bodies[j]);
       continue;
     }
-    Work work = theirs.nodes[i]->work;
-    if (auto* const child = std::get_if<ChildWork>(&work)) {
-      Graphs::Get().Destroy(std::get<ChildWork>(my.work).graph->handle);
-      child->graph = Graphs::Get().Clone(*child->graph);
+    if (auto* const child = std::get_if<ChildWork>(&my.work)) {
+      Graph& inner = *std::get<ChildWork>(theirs.nodes[i]->work).graph;
+      const GraphNode* where = nullptr;
+      if (Compare(*child->graph, inner, &where) == CU_GRAPH_EXEC_UPDATE_SUCCESS) {
+        Take(exec, *child->graph, inner);
+        continue;
+      }
+      Graphs::Get().Destroy(child->graph->handle);
+      child->graph = Graphs::Get().Clone(inner);
       child->graph->child = true;
+      exec.stale = true;
+      continue;
     }
-    my.work = std::move(work);
+    const Work before = std::exchange(my.work, theirs.nodes[i]->work);
+    NoteChange(exec, my, before, device);
   }
 }
 
@@ -145,9 +232,9 @@ Error Update(GraphExec& exec, const Graph& graph, UpdateReport* report) {
     if (where != nullptr) report->node = HandleOf(*where);
     return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
   }
-  Take(*exec.graph, graph);
+  Take(exec, *exec.graph, graph);
   exec.left = LeftByLaunch(*exec.graph);
-  exec.stale = true;
+  exec.stale = exec.stale || exec.graph->on_device != nullptr;
   return CUDA_SUCCESS;
 }
 
@@ -166,14 +253,12 @@ GraphNode* FindNode(const Graph& graph, std::uint64_t origin) {
   return nullptr;
 }
 
-// use(GraphNode&) → Error changes the node.
+// use(GraphExec&, GraphNode&) → Error.
 template <typename Use>
-Error ChangeExecNode(CUgraphExec exec, CUgraphNode node, Use&& use) {
+Error WithExecNode(CUgraphExec exec, CUgraphNode node, Use&& use) {
   return WithExec(exec, [&](GraphExec& found) -> Error {
     GraphNode* const copy = FindNode(*found.graph, NumberOf(node));
-    if (copy == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    found.stale = true;
-    return use(*copy);
+    return copy == nullptr ? Error(CUDA_ERROR_INVALID_VALUE) : use(found, *copy);
   });
 }
 
@@ -233,12 +318,7 @@ Error LaunchGraph(CUgraphExec handle, CUstream stream, DefaultStream meaning) {
           CUSPAN_RETURN_IF_FAILED(session.events().Order(exec->last, target));
         }
         exec->last = target;
-        if (exec->graph->on_device != nullptr) CUSPAN_RETURN_IF_FAILED(Renew(session, *exec));
-        CUSPAN_RETURN_IF_FAILED(RunGraph(session, target, exec->order));
-        if (exec->on_device != nullptr) {
-          CUSPAN_RETURN_IF_FAILED(exec->on_device->Launch(session, target));
-          CUSPAN_RETURN_IF_FAILED(RunGraph(session, target, exec->behind));
-        }
+        CUSPAN_RETURN_IF_FAILED(RunParts(session, target, *exec));
         // What it keeps for the program stays until the launch is over.
         std::vector<std::shared_ptr<UserObject>> kept;
         CollectObjects(*exec->graph, &kept);
@@ -264,22 +344,25 @@ Error UpdateExec(CUgraphExec exec, CUgraph graph, UpdateReport* report) {
 }
 
 Error SetExecNode(CUgraphExec exec, CUgraphNode node, Work work) {
-  return ChangeExecNode(exec, node, [&](GraphNode& copy) -> Error {
+  return WithExecNode(exec, node, [&](GraphExec& found, GraphNode& copy) -> Error {
     if (copy.work.index() == work.index() && !MayBecome(copy.work, work))
       return CUDA_ERROR_INVALID_VALUE;
-    return ReplaceWork(copy, std::move(work));
+    const Work before = copy.work;
+    CUSPAN_RETURN_IF_FAILED(ReplaceWork(copy, std::move(work)));
+    NoteChange(found, copy, before, copy.device);
+    return CUDA_SUCCESS;
   });
 }
 
 Error SetExecChild(CUgraphExec exec, CUgraphNode node, CUgraph child) {
-  return ChangeExecNode(exec, node, [&](GraphNode& copy) -> Error {
+  return WithExecNode(exec, node, [&](GraphExec& found, GraphNode& copy) -> Error {
     const std::shared_ptr<Graph> theirs = Graphs::Get().Find(child);
     auto* const work = std::get_if<ChildWork>(&copy.work);
     if (theirs == nullptr || work == nullptr) return CUDA_ERROR_INVALID_VALUE;
     const GraphNode* where = nullptr;
     if (Compare(*work->graph, *theirs, &where) != CU_GRAPH_EXEC_UPDATE_SUCCESS)
       return CUDA_ERROR_INVALID_VALUE;
-    Take(*work->graph, *theirs);
+    Take(found, *work->graph, *theirs);
     return CUDA_SUCCESS;
   });
 }
@@ -295,18 +378,18 @@ bool CanBeDisabled(const GraphNode& node) {
 }  // namespace
 
 Error EnableNode(CUgraphExec exec, CUgraphNode node, bool enabled) {
-  return ChangeExecNode(exec, node, [&](GraphNode& copy) -> Error {
+  return WithExecNode(exec, node, [&](GraphExec& found, GraphNode& copy) -> Error {
     if (!CanBeDisabled(copy)) return CUDA_ERROR_INVALID_VALUE;
+    found.stale = found.stale || copy.enabled != enabled;
     copy.enabled = enabled;
     return CUDA_SUCCESS;
   });
 }
 
 Error IsNodeEnabled(CUgraphExec exec, CUgraphNode node, bool* enabled) {
-  return WithExec(exec, [&](GraphExec& found) -> Error {
-    const GraphNode* const copy = FindNode(*found.graph, NumberOf(node));
-    if (copy == nullptr || !CanBeDisabled(*copy)) return CUDA_ERROR_INVALID_VALUE;
-    *enabled = copy->enabled;
+  return WithExecNode(exec, node, [&](const GraphExec&, const GraphNode& copy) -> Error {
+    if (!CanBeDisabled(copy)) return CUDA_ERROR_INVALID_VALUE;
+    *enabled = copy.enabled;
     return CUDA_SUCCESS;
   });
 }

@@ -1,7 +1,8 @@
 // Graphs as the program builds them: nodes, what they do, and their edges. They
 // live in the client; a launch hands the nodes' operations to the streams in an
-// order that the edges allow (run.cc). Where the device itself decides what comes next, at
-// conditional nodes, it gets those and what leads to them as a graph of its own (device_graph.h).
+// order that the edges allow (run.cc). The device has graphs of its own: of what is launched again
+// (device_exec.h), and where it decides itself what comes next, at conditional nodes
+// (device_graph.h).
 //
 // Handles are numbers (NextHandle) that stand for the objects. One mutex guards
 // all graphs: CUDA lets a program use a graph from one thread at a time only.
@@ -135,17 +136,23 @@ struct Graph {
   GraphNode* Add(Work work, std::vector<GraphNode*> dependencies, int device);
 };
 
+// A piece of what a launch does, behind the pieces before it.
+struct GraphPart {
+  std::vector<GraphNode*> nodes;               // Each behind those that it depends on.
+  std::shared_ptr<DeviceGraphExec> on_device;  // Null: the client hands over the nodes.
+};
+
 // What a program instantiated: a clone of its graph.
 struct GraphExec {
   std::uint64_t handle = 0;
   std::shared_ptr<Graph> graph;
-  // Each node behind those that it depends on; with conditions, those that come before the part
-  // that is the device's own, and those behind it.
-  std::vector<GraphNode*> order;
-  std::vector<GraphNode*> behind;
-  std::shared_ptr<DeviceGraphExec> on_device;
-  MemoryLeft left;     // By each launch.
-  bool stale = false;  // Nodes have changed that the device has.
+  std::vector<GraphPart> parts;
+  bool launched = false;                  // Since `parts` was made anew.
+  bool given = false;                     // The device was given what it takes.
+  std::vector<const GraphNode*> changed;  // Whose new work the device is to be told of.
+  std::uint64_t registry_version = 0;     // The registry's, when it had all kernels of the graph.
+  MemoryLeft left;                        // By each launch.
+  bool stale = false;                     // `parts` is to be made anew.
   unsigned long long flags = 0;
   std::mutex launching;
   StreamTarget last;  // Where it was launched the last time; launches of one do not overlap.

@@ -48,7 +48,7 @@ CUresult FindNode(Driver& driver, CUgraphNode handle, std::shared_ptr<GraphNode>
 CUresult FindExec(Driver& driver, CUgraphExec handle, std::shared_ptr<GraphExec>* exec) {
   return FindIn(
       driver, driver.graph_execs, Number(handle),
-      [](const GraphExec& found) { return found.program->context; }, exec);
+      [](const GraphExec& found) { return found.context; }, exec);
 }
 
 // Nodes and conditions name the context that they are for; null names none.
@@ -251,7 +251,10 @@ CUresult MakeWork(Driver& driver, const Graph& graph, CUgraphNodeParams* params,
 
 // --- Executable graphs
 
-CUresult MakeSteps(Driver& driver, const Graph& graph, std::vector<GraphStep>* steps);
+// The last step of each node, by its handle.
+using LastSteps = std::unordered_map<std::uint64_t, std::size_t>;
+CUresult MakeSteps(Driver& driver, const Graph& graph, std::vector<GraphStep>* steps,
+                   LastSteps* last_steps);
 
 // What a node does, step by step; nothing, too, is a step.
 CUresult AddStep(Driver&, const GraphTree&, const EmptyNode& node, std::vector<GraphStep>* steps) {
@@ -299,24 +302,25 @@ CUresult AddStep(Driver& driver, const GraphTree&, const ConditionalNode& node,
   step.condition = node.condition;
   step.type = node.type;
   for (const std::shared_ptr<Graph>& body : node.bodies) {
-    CUSPAN_SOFT_RETURN_IF_ERROR(MakeSteps(driver, *body, &step.bodies.emplace_back()));
+    LastSteps last_steps;
+    CUSPAN_SOFT_RETURN_IF_ERROR(MakeSteps(driver, *body, &step.bodies.emplace_back(), &last_steps));
   }
   steps->push_back({std::move(step)});
   return CUDA_SUCCESS;
 }
 
-CUresult MakeSteps(Driver& driver, const Graph& graph, std::vector<GraphStep>* steps) {
-  std::unordered_map<std::uint64_t, std::size_t> last_steps;  // By node.
+CUresult MakeSteps(Driver& driver, const Graph& graph, std::vector<GraphStep>* steps,
+                   LastSteps* last_steps) {
   for (const std::shared_ptr<GraphNode>& node : graph.nodes) {
     const std::size_t first = steps->size();
     CUSPAN_SOFT_RETURN_IF_ERROR(std::visit(
         [&](const auto& work) { return AddStep(driver, *graph.tree, work, steps); }, node->work));
     for (const std::uint64_t before : node->after) {
-      const auto known = last_steps.find(before);  // One that was destroyed has no steps.
-      if (known != last_steps.end()) (*steps)[first].after.push_back(known->second);
+      const auto known = last_steps->find(before);  // One that was destroyed has no steps.
+      if (known != last_steps->end()) (*steps)[first].after.push_back(known->second);
     }
     for (std::size_t i = first + 1; i < steps->size(); ++i) (*steps)[i].after = {i - 1};
-    last_steps[node->handle] = steps->size() - 1;
+    (*last_steps)[node->handle] = steps->size() - 1;
   }
   return CUDA_SUCCESS;
 }
@@ -429,10 +433,41 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuGraphInstantiate(CUgraphExec* handle, CUgraph
   program->context = graph->tree->context;
   for (const GraphCondition& condition : graph->tree->conditions)
     program->conditions.push_back(condition.at_launch);
-  CUSPAN_SOFT_RETURN_IF_ERROR(MakeSteps(*driver, *graph, &program->steps));
-  auto exec = std::make_shared<GraphExec>();
-  exec->program = std::move(program);
+  CUSPAN_SOFT_RETURN_IF_ERROR(MakeSteps(*driver, *graph, &program->steps, &program->places));
+  auto exec =
+      std::shared_ptr<GraphExec>(new GraphExec{program->context, {}, std::move(program), nullptr});
   *handle = AsHandle<CUgraphExec>(driver->graph_execs.Add(std::move(exec)));
+  return CUDA_SUCCESS;
+}
+
+// Nodes that are one step and stay of their kind. As on hardware, fills and copies of a single row.
+CUSPAN_SOFT_API CUresult CUDAAPI cuGraphExecNodeSetParams(CUgraphExec handle, CUgraphNode node,
+                                                          CUgraphNodeParams* params) {
+  CUSPAN_SOFT_ENTER(driver);
+  std::shared_ptr<GraphExec> exec;
+  CUSPAN_SOFT_RETURN_IF_ERROR(FindExec(*driver, handle, &exec));
+  std::shared_ptr<GraphNode> known;
+  CUSPAN_SOFT_RETURN_IF_ERROR(FindNode(*driver, node, &known));
+  if (params == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const std::lock_guard tree_lock(known->tree->mutex);
+  const std::lock_guard lock(exec->mutex);
+  const std::shared_ptr<Graph> graph = driver->graphs.Find(known->graph);
+  const auto place = exec->program->places.find(known->handle);
+  if (graph == nullptr || place == exec->program->places.end()) return CUDA_ERROR_INVALID_VALUE;
+  GraphNode changed;
+  CUSPAN_SOFT_RETURN_IF_ERROR(MakeWork(*driver, *graph, params, &changed));
+  if (changed.work.index() != known->work.index() ||
+      std::holds_alternative<MemoryBatchNode>(changed.work) ||
+      std::holds_alternative<ConditionalNode>(changed.work))
+    return CUDA_ERROR_INVALID_VALUE;
+  if (auto* const kernel = std::get_if<KernelNode>(&changed.work))
+    kernel->cooperative = std::get<KernelNode>(known->work).cooperative;
+  std::vector<GraphStep> step;
+  CUSPAN_SOFT_RETURN_IF_ERROR(std::visit(
+      [&](const auto& work) { return AddStep(*driver, *graph->tree, work, &step); }, changed.work));
+  // A launch that is under way keeps what it began with.
+  if (exec->program.use_count() > 1) exec->program = std::make_shared<GraphProgram>(*exec->program);
+  exec->program->steps[place->second].work = std::move(step.front().work);
   return CUDA_SUCCESS;
 }
 
@@ -451,7 +486,7 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuGraphLaunch(CUgraphExec handle, CUstream stre
   CUSPAN_SOFT_RETURN_IF_ERROR(FindExec(*driver, handle, &exec));
   StreamEntry at;
   CUSPAN_SOFT_RETURN_IF_ERROR(driver->FindStream(stream, &at));
-  if (at.context != exec->program->context) return CUDA_ERROR_INVALID_HANDLE;
+  if (at.context != exec->context) return CUDA_ERROR_INVALID_HANDLE;
   std::lock_guard lock(exec->mutex);
   exec->last = at.context->streams().EnqueueSequence(
       *at.stream, MakeGraphRun(*driver, exec->program, at.stream->priority()), exec->last);

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <unordered_map>
 #include <variant>
 #include <vector>
 
@@ -99,12 +100,15 @@ struct GraphProgram {
   std::shared_ptr<Context> context;
   std::vector<GraphConditions::Condition> conditions;  // As they are when a launch begins.
   std::vector<GraphStep> steps;
+  // The last step of each node of the graph itself, by its handle.
+  std::unordered_map<std::uint64_t, std::size_t> places;
 };
 
 struct GraphExec {
-  std::shared_ptr<const GraphProgram> program;
-  std::mutex mutex;
-  OperationPtr last;  // Its last launch, which the next one comes after. Guarded by the mutex.
+  const std::shared_ptr<Context> context;
+  std::mutex mutex;                       // Guards what follows.
+  std::shared_ptr<GraphProgram> program;  // Not changed while a launch has it.
+  OperationPtr last;                      // Its last launch, which the next one comes after.
 };
 
 // One launch of `program`: its nodes' tasks, which have `priority`, one after another.

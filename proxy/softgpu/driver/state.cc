@@ -154,7 +154,7 @@ void Driver::Destroy(const std::shared_ptr<Context>& context) {
   context->End();
   streams.RemoveIf(of_context);
   events.RemoveIf(of_context);
-  graph_execs.RemoveIf([&](const GraphExec& exec) { return exec.program->context == context; });
+  graph_execs.RemoveIf([&](const GraphExec& exec) { return exec.context == context; });
   graph_nodes.RemoveIf([&](const GraphNode& node) { return node.tree->context == context; });
   graphs.RemoveIf([&](const Graph& graph) { return graph.tree->context == context; });
   functions.RemoveIf(

@@ -1,4 +1,5 @@
-// The graphs of a fake driver: they have nodes and bodies, and run as nothing.
+// The graphs of a fake driver. Their kernels, sets and copies run in the order in which they were
+// added; conditional nodes and memory operations run as nothing.
 #pragma once
 
 #include <functional>
@@ -14,8 +15,8 @@ namespace cuspan::proxy {
 // was never one, ends the test.
 class FakeGraphs {
  public:
-  // What a function is to answer, if it is to fail; a launch's work in its stream; and what is said
-  // to a node's memory operations.
+  // What a function is to answer, if it is to fail; that a launch begins in its stream; and what is
+  // said to a node's memory operations.
   using Refusal = std::function<CUresult(const char* function)>;
   using Launch = std::function<CUresult(CUstream stream)>;
   using Batch = std::function<CUresult(const CUDA_BATCH_MEM_OP_NODE_PARAMS& batch)>;
@@ -27,6 +28,7 @@ class FakeGraphs {
 
   struct Graph;
   struct Node;
+  struct Exec;
 
  private:
   friend struct FakeGraphCalls;
@@ -36,7 +38,8 @@ class FakeGraphs {
   const Batch batch_;
   std::mutex mutex_;
   std::map<Graph*, std::unique_ptr<Graph>> graphs_;  // With the bodies of conditional nodes.
-  std::map<void*, std::unique_ptr<int>> executors_;
+  std::map<void*, std::unique_ptr<Exec>> executors_;
+  const Driver* driver_ = nullptr;
   unsigned long long conditions_ = 0;  // Made so far.
 };
 

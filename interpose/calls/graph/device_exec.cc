@@ -1,0 +1,157 @@
+#include "interpose/calls/graph/device_exec.h"
+
+#include <algorithm>
+#include <unordered_set>
+#include <utility>
+
+#include "interpose/calls/graph/device_graph.h"
+#include "interpose/client/handles.h"
+
+namespace cuspan {
+namespace {
+
+// A launch of a graph costs the driver as much as two or three of kernels.
+constexpr std::size_t kLeastNodes = 3;
+
+// Takes the nodes for which `mine` holds out of *left, but for those behind one that stays.
+template <typename Mine>
+std::vector<GraphNode*> TakeFirst(std::vector<GraphNode*>* left, Mine&& mine) {
+  std::vector<GraphNode*> taken;
+  std::vector<GraphNode*> rest;
+  std::unordered_set<const GraphNode*> staying;
+  for (GraphNode* const node : *left) {
+    const bool free = std::none_of(node->dependencies.begin(), node->dependencies.end(),
+                                   [&](const GraphNode* one) { return staying.contains(one); });
+    if (free && mine(*node)) {
+      taken.push_back(node);
+    } else {
+      staying.insert(node);
+      rest.push_back(node);
+    }
+  }
+  *left = std::move(rest);
+  return taken;
+}
+
+// With those in graphs inside.
+std::size_t Count(const std::vector<GraphNode*>& nodes) {
+  std::size_t count = 0;
+  for (const GraphNode* node : nodes) {
+    const auto* const child = std::get_if<ChildWork>(&node->work);
+    count += child != nullptr ? child->graph->nodes.size() : 1;
+  }
+  return count;
+}
+
+void AddByClient(std::vector<GraphNode*> nodes, std::vector<GraphPart>* parts) {
+  if (nodes.empty()) return;
+  if (parts->empty() || parts->back().on_device != nullptr) parts->emplace_back();
+  auto& last = parts->back().nodes;
+  last.insert(last.end(), nodes.begin(), nodes.end());
+}
+
+Error Record(Session& session, Link& link, GraphPart* part) {
+  GraphCreate create;
+  create.graph = NextHandle();
+  CUSPAN_RETURN_IF_FAILED(link.Send(create));
+  RecordedPlaces places;
+  GraphInstantiate op;
+  op.graph = create.graph;
+  op.exec = NextHandle();
+  GraphInstantiate::Reply reply;
+  Error result = RecordNodes(session, link, create.graph, part->nodes, &places);
+  if (!result.failed()) result = link.Call(op, &reply);
+  if (result.failed()) {
+    GraphDestroy end;
+    end.graph = create.graph;
+    static_cast<void>(link.Send(end));
+    return result;
+  }
+  part->on_device =
+      std::make_shared<DeviceGraphExec>(link.number(), op.exec, create.graph, std::move(places));
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+DeviceGraphExec::DeviceGraphExec(std::uint64_t link_number, std::uint64_t handle,
+                                 std::shared_ptr<DeviceGraph> conditions)
+    : link_number_(link_number), handle_(handle), conditions_(std::move(conditions)) {}
+
+DeviceGraphExec::DeviceGraphExec(std::uint64_t link_number, std::uint64_t handle,
+                                 std::uint64_t graph, RecordedPlaces places)
+    : link_number_(link_number), handle_(handle), graph_(graph), places_(std::move(places)) {}
+
+DeviceGraphExec::~DeviceGraphExec() {
+  Session* const session = Session::IfStarted();
+  const std::shared_ptr<Link> link = session != nullptr ? FindLink(*session) : nullptr;
+  if (link == nullptr) return;
+  GraphExecDestroy op;
+  op.exec = handle_;
+  static_cast<void>(link->Send(op));
+  if (graph_ == 0) return;
+  GraphDestroy end;
+  end.graph = graph_;
+  static_cast<void>(link->Send(end));
+}
+
+Error DeviceGraphExec::Launch(Session& session, const StreamTarget& target,
+                              const std::vector<const GraphNode*>& changed) const {
+  StreamTarget there{FindLink(session), 0};
+  if (there.link == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const bool elsewhere = there.link != target.link;
+  if (elsewhere) {
+    CUSPAN_RETURN_IF_FAILED(there.link->OwnStream(&there.stream));
+    CUSPAN_RETURN_IF_FAILED(session.events().Order(target, there));
+  } else {
+    there.stream = target.stream;
+  }
+  for (const GraphNode* node : changed) {
+    const auto place = places_.find(node);
+    if (place != places_.end())
+      CUSPAN_RETURN_IF_FAILED(PostChange(session, there, handle_, place->second, *node));
+  }
+  GraphLaunch op;
+  op.exec = handle_;
+  op.stream = there.stream;
+  CUSPAN_RETURN_IF_FAILED(there.link->Post(op));
+  if (conditions_ != nullptr) CUSPAN_RETURN_IF_FAILED(conditions_->NoteLaunch(session, there));
+  return elsewhere ? Error(session.events().Order(there, target)) : CUDA_SUCCESS;
+}
+
+Error PutInOrder(const Graph& graph, std::vector<GraphPart>* parts) {
+  auto order = InOrder(graph);
+  if (!order) return CUDA_ERROR_INVALID_VALUE;
+  parts->assign(1, {std::move(*order), nullptr});
+  return CUDA_SUCCESS;
+}
+
+Error GiveToDevice(Session& session, Link& link, const Graph& graph,
+                   std::vector<GraphPart>* parts) {
+  auto left = InOrder(graph);
+  if (!left) return CUDA_ERROR_INVALID_VALUE;
+  // What satisfies a wait may be of another part.
+  if (std::any_of(left->begin(), left->end(),
+                  [](const auto* node) { return WaitsForValue(*node); }))
+    return CUDA_ERROR_NOT_SUPPORTED;
+  const OnDevice on_device(session, link);
+  std::vector<GraphPart> made;
+  bool any = false;
+  while (!left->empty()) {
+    GraphPart part;
+    part.nodes = TakeFirst(&*left, on_device);
+    if (Count(part.nodes) >= kLeastNodes) {
+      CUSPAN_RETURN_IF_FAILED(Record(session, link, &part));
+      made.push_back(std::move(part));
+      any = true;
+    } else {
+      AddByClient(std::move(part.nodes), &made);
+    }
+    AddByClient(TakeFirst(&*left, [&](const GraphNode& node) { return !on_device(node); }), &made);
+  }
+  if (!any) return CUDA_ERROR_NOT_SUPPORTED;
+  *parts = std::move(made);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace cuspan

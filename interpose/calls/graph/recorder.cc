@@ -1,0 +1,299 @@
+#include "interpose/calls/graph/recorder.h"
+
+#include <algorithm>
+#include <cstring>
+#include <unordered_set>
+
+#include "interpose/calls/launch.h"
+#include "interpose/calls/memory_batch.h"
+#include "interpose/client/handles.h"
+
+namespace cuspan {
+namespace {
+
+// With the largest arguments of a kernel they fit a frame.
+constexpr std::size_t kMostAfter = 2048;
+
+bool IsNothing(const BoxCopy& copy) {
+  return copy.extent.width == 0 || copy.extent.rows == 0 || copy.extent.planes == 0;
+}
+
+// Fills in what GraphSet and GraphChangeSet have in common.
+template <typename Op>
+void Describe(const CUDA_MEMSET_NODE_PARAMS& set, Op* op) {
+  op->destination = set.dst;
+  op->pitch = set.height == 1 ? std::uint64_t{set.width} * set.elementSize : set.pitch;
+  op->value = set.value;
+  op->element_bytes = static_cast<std::uint8_t>(set.elementSize);
+  op->width = set.width;
+  op->rows = set.height;
+}
+
+// Records one graph or body at the proxy.
+class Recorder {
+ public:
+  Recorder(Session& session, Link& link, std::uint64_t graph, RecordedPlaces* places)
+      : session_(session), link_(link), graph_(graph), places_(*places) {}
+
+  // The nodes, each behind those that it depends on; `entry` come before the first ones.
+  Error Record(const std::vector<GraphNode*>& order, const std::vector<std::uint32_t>& entry) {
+    for (const GraphNode* node : order) {
+      std::vector<std::uint32_t> after = entry;
+      for (const GraphNode* dependency : node->dependencies)
+        if (const auto known = places_.find(dependency); known != places_.end())
+          after.push_back(known->second);
+      CUSPAN_RETURN_IF_FAILED(ComeAfter(std::move(after)));
+      if (node->enabled)
+        CUSPAN_RETURN_IF_FAILED(std::visit(*this, node->work));
+      else
+        CUSPAN_RETURN_IF_FAILED((*this)(EmptyWork{}));
+      places_[node] = count_ - 1;
+    }
+    return CUDA_SUCCESS;
+  }
+
+  Error operator()(const KernelWork& work) {
+    std::vector<void*> arguments;
+    ++count_;
+    return RecordLaunch(session_, link_, LaunchOf(work, &arguments), Node<GraphKernel>());
+  }
+  Error operator()(const CopyWork& work) {
+    BoxCopy copy;
+    CUSPAN_RETURN_IF_FAILED(DescribeBox(session_, work.box, true, &copy));
+    if (IsNothing(copy)) return (*this)(EmptyWork{});
+    auto op = AsNode(copy);
+    op.graph = graph_;
+    op.after = after_;
+    return Post(op);
+  }
+  Error operator()(const SetWork& work) {
+    const CUDA_MEMSET_NODE_PARAMS& set = work.parameters;
+    if (set.width == 0 || set.height == 0) return (*this)(EmptyWork{});
+    auto op = Node<GraphSet>();
+    Describe(set, &op);
+    return Post(op);
+  }
+  Error operator()(const ChildWork& work) {
+    const auto order = InOrder(*work.graph);
+    if (!order) return CUDA_ERROR_INVALID_VALUE;
+    const std::vector<std::uint32_t> entry = after_;
+    CUSPAN_RETURN_IF_FAILED(Record(*order, entry));
+    // It ends with those that no other waits for.
+    std::unordered_set<const GraphNode*> leaves(order->begin(), order->end());
+    for (const GraphNode* node : *order)
+      for (const GraphNode* dependency : node->dependencies) leaves.erase(dependency);
+    std::vector<std::uint32_t> after = entry;
+    for (const GraphNode* node : leaves) after.push_back(places_.at(node));
+    CUSPAN_RETURN_IF_FAILED(ComeAfter(std::move(after)));
+    return (*this)(EmptyWork{});
+  }
+  Error operator()(const MemoryBatchWork& work) {
+    auto op = Node<GraphMemoryBatch>();
+    op.operations = OperationsOf(work);
+    return Post(op);
+  }
+  Error operator()(const EmptyWork&) { return Post(Node<GraphJoin>()); }
+  Error operator()(const AllocateWork&) { return (*this)(EmptyWork{}); }
+  Error operator()(const FreeWork&) { return (*this)(EmptyWork{}); }
+  Error operator()(const ConditionWork& work) {
+    auto op = Node<GraphBranch>();
+    op.condition = work.condition;
+    op.kind = work.kind;
+    for (std::size_t i = 0; i < work.bodies.size(); ++i) op.bodies.push_back(NextHandle());
+    CUSPAN_RETURN_IF_FAILED(Post(op));
+    for (std::size_t i = 0; i < work.bodies.size(); ++i)
+      CUSPAN_RETURN_IF_FAILED(RecordBody(*work.bodies[i], op.bodies[i]));
+    return CUDA_SUCCESS;
+  }
+  // CUDA lets none of these into a body; elsewhere they are left to the client.
+  Error operator()(const HostWork&) { return CUDA_ERROR_INVALID_VALUE; }
+  Error operator()(const WaitWork&) { return CUDA_ERROR_INVALID_VALUE; }
+  Error operator()(const RecordWork&) { return CUDA_ERROR_INVALID_VALUE; }
+
+ private:
+  // The next node comes after these: where a frame does not hold their numbers, by nodes that join
+  // some each.
+  Error ComeAfter(std::vector<std::uint32_t> nodes) {
+    while (nodes.size() > kMostAfter) {
+      std::vector<std::uint32_t> joins;
+      for (std::size_t first = 0; first < nodes.size(); first += kMostAfter) {
+        const std::size_t end = std::min(first + kMostAfter, nodes.size());
+        after_.assign(nodes.begin() + static_cast<std::ptrdiff_t>(first),
+                      nodes.begin() + static_cast<std::ptrdiff_t>(end));
+        CUSPAN_RETURN_IF_FAILED((*this)(EmptyWork{}));
+        joins.push_back(count_ - 1);
+      }
+      nodes = std::move(joins);
+    }
+    after_ = std::move(nodes);
+    return CUDA_SUCCESS;
+  }
+  template <typename Op>
+  Op Node() const {
+    Op op;
+    op.graph = graph_;
+    op.after = after_;
+    return op;
+  }
+  template <typename Op>
+  Error Post(const Op& op) {
+    ++count_;
+    return link_.Send(op);
+  }
+  Error RecordBody(const Graph& body, std::uint64_t handle) {
+    const auto order = InOrder(body);
+    if (!order) return CUDA_ERROR_INVALID_VALUE;
+    CUSPAN_RETURN_IF_FAILED(CheckBody(body));
+    RecordedPlaces places;
+    return Recorder(session_, link_, handle, &places).Record(*order, {});
+  }
+  // Also of the graphs inside.
+  Error CheckBody(const Graph& body) const {
+    const OnDevice on_device(session_, link_);
+    for (const auto& node : body.nodes) {
+      if (const auto* const child = std::get_if<ChildWork>(&node->work))
+        CUSPAN_RETURN_IF_FAILED(CheckBody(*child->graph));
+      if (std::holds_alternative<AllocateWork>(node->work) ||
+          std::holds_alternative<FreeWork>(node->work) ||
+          std::holds_alternative<MemoryBatchWork>(node->work))
+        return CUDA_ERROR_INVALID_VALUE;  // Nor these.
+      if (std::holds_alternative<CopyWork>(node->work) && !on_device(*node))
+        return NotSupported(
+            "a memcpy in the body of a conditional node that is not within the memory of its "
+            "device");
+      if (std::holds_alternative<SetWork>(node->work) && !on_device(*node))
+        return NotSupported(
+            "a memset in the body of a conditional node that is not in the memory of its device");
+      if (std::holds_alternative<KernelWork>(node->work) && !on_device(*node))
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    return CUDA_SUCCESS;
+  }
+
+  Session& session_;
+  Link& link_;
+  const std::uint64_t graph_;
+  std::uint32_t count_ = 0;  // Nodes that were posted.
+  RecordedPlaces& places_;
+  std::vector<std::uint32_t> after_;  // What the node that is recorded now comes after.
+};
+
+bool AreSame(const Dim3& one, const Dim3& other) {
+  return one.x == other.x && one.y == other.y && one.z == other.z;
+}
+bool AreSame(const BoxEnd& one, const BoxEnd& other) {
+  return one.array == other.array && one.pointer == other.pointer && one.pitch == other.pitch &&
+         one.plane_rows == other.plane_rows && one.x == other.x && one.y == other.y &&
+         one.z == other.z;
+}
+
+// The driver takes other sizes, arguments and functions, but no other attributes.
+Renewal RenewalOf(const KernelWork& before, const KernelWork& after) {
+  if (before.cooperative != after.cooperative || !AreSame(before.cluster, after.cluster))
+    return Renewal::kAllAnew;
+  const bool same = before.function == after.function && AreSame(before.grid, after.grid) &&
+                    AreSame(before.block, after.block) &&
+                    before.dynamic_shared == after.dynamic_shared &&
+                    before.arguments == after.arguments;
+  return same ? Renewal::kNone : Renewal::kChange;
+}
+// Of copies and sets it takes those of a single row.
+bool IsRow(const CopyWork& work) {
+  const BoxRequest& box = work.box;
+  return box.destination.array == 0 && box.source.array == 0 && box.extent.width != 0 &&
+         box.extent.rows == 1 && box.extent.planes == 1;
+}
+bool IsRow(const SetWork& work) {
+  return work.parameters.width != 0 && work.parameters.height == 1;
+}
+Renewal RenewalOf(const CopyWork& before, const CopyWork& after) {
+  const BoxRequest& one = before.box;
+  const BoxRequest& other = after.box;
+  const bool same = AreSame(one.destination, other.destination) &&
+                    AreSame(one.source, other.source) && one.extent.width == other.extent.width &&
+                    one.extent.rows == other.extent.rows &&
+                    one.extent.planes == other.extent.planes && one.sides == other.sides &&
+                    one.destination_device == other.destination_device &&
+                    one.source_device == other.source_device;
+  if (same) return Renewal::kNone;
+  return IsRow(before) && IsRow(after) ? Renewal::kChange : Renewal::kAllAnew;
+}
+Renewal RenewalOf(const SetWork& before, const SetWork& after) {
+  const CUDA_MEMSET_NODE_PARAMS& one = before.parameters;
+  const CUDA_MEMSET_NODE_PARAMS& other = after.parameters;
+  const bool same = one.dst == other.dst && one.pitch == other.pitch && one.value == other.value &&
+                    one.elementSize == other.elementSize && one.width == other.width &&
+                    one.height == other.height;
+  if (same) return Renewal::kNone;
+  return IsRow(before) && IsRow(after) ? Renewal::kChange : Renewal::kAllAnew;
+}
+// They do nothing on the device.
+Renewal RenewalOf(const EmptyWork&, const EmptyWork&) { return Renewal::kNone; }
+Renewal RenewalOf(const AllocateWork&, const AllocateWork&) { return Renewal::kNone; }
+Renewal RenewalOf(const FreeWork&, const FreeWork&) { return Renewal::kNone; }
+
+}  // namespace
+
+bool OnDevice::operator()(const CopyWork& work) const {
+  BoxCopy copy;
+  if (DescribeBox(session_, work.box, true, &copy).failed()) return false;
+  return IsNothing(copy) || BothOn(link_, copy);
+}
+
+bool OnDevice::operator()(const SetWork& work) const {
+  const PointerKind kind =
+      session_.addresses().Classify(HandleOf<const void*>(work.parameters.dst));
+  return kind.kind == PointerKind::kDevice && kind.device == link_.device();
+}
+
+bool OnDevice::operator()(const ChildWork& work) const {
+  return std::all_of(work.graph->nodes.begin(), work.graph->nodes.end(),
+                     [&](const auto& node) { return (*this)(*node); });
+}
+
+Error RecordNodes(Session& session, Link& link, std::uint64_t graph,
+                  const std::vector<GraphNode*>& order, RecordedPlaces* places) {
+  return Recorder(session, link, graph, places).Record(order, {});
+}
+
+Renewal RenewalOf(const Work& before, const Work& after) {
+  return std::visit(
+      [](const auto& one, const auto& other) {
+        if constexpr (requires { RenewalOf(one, other); } &&
+                      std::is_same_v<decltype(one), decltype(other)>)
+          return RenewalOf(one, other);
+        else
+          return Renewal::kAllAnew;
+      },
+      before, after);
+}
+
+Error PostChange(Session& session, const StreamTarget& there, std::uint64_t exec,
+                 std::uint32_t place, const GraphNode& node) {
+  const auto to_node = [&](auto op) {
+    op.stream = there.stream;
+    op.exec = exec;
+    op.node = place;
+    return op;
+  };
+  Link& link = *there.link;
+  if (const auto* const kernel = std::get_if<KernelWork>(&node.work)) {
+    std::vector<void*> arguments;
+    return RecordLaunch(session, link, LaunchOf(*kernel, &arguments), to_node(GraphChangeKernel{}));
+  }
+  if (const auto* const copy = std::get_if<CopyWork>(&node.work)) {
+    BoxCopy box;
+    CUSPAN_RETURN_IF_FAILED(DescribeBox(session, copy->box, true, &box));
+    const GraphCopy described = AsNode(box);
+    auto op = to_node(GraphChangeCopy{});
+    op.to = described.to;
+    op.from = described.from;
+    op.extent = described.extent;
+    return link.Send(op);
+  }
+  auto op = to_node(GraphChangeSet{});
+  Describe(std::get<SetWork>(node.work).parameters, &op);
+  return link.Send(op);
+}
+
+}  // namespace cuspan

@@ -1,0 +1,105 @@
+// Changes of what the nodes of instantiated graphs do, in the order of a stream: launches that come
+// before are not concerned.
+#include <utility>
+
+#include "proxy/handlers/graph_node.h"
+#include "proxy/handlers/handlers.h"
+#include "proxy/handlers/posted_op.h"
+
+namespace cuspan::proxy {
+namespace {
+
+struct ChangeOp : PostedOp {
+  using PostedOp::PostedOp;
+
+  // What the driver refuses is told by the launches: work that was not changed must not run.
+  Turn Change(CUgraphNodeParams* parameters) {
+    if (exec->failure == CUDA_SUCCESS) exec->failure = TryChange(parameters);
+    return Finish(CUDA_SUCCESS, 0);
+  }
+  CUresult TryChange(CUgraphNodeParams* parameters) {
+    const Graph& graph = *exec->graph;
+    if (parameters == nullptr || graph.life != exec->life || node >= graph.nodes.size() ||
+        graph.tasks.load(std::memory_order_acquire) != 0)
+      return CUDA_ERROR_INVALID_VALUE;
+    return session->faults.Check(
+        session->driver.cuGraphExecNodeSetParams(exec->driver, graph.nodes[node], parameters));
+  }
+
+  std::shared_ptr<GraphExec> exec;
+  std::uint32_t node = 0;
+};
+
+struct ChangeKernelOp final : ChangeOp {
+  using ChangeOp::ChangeOp;
+  Turn Submit() override {
+    std::vector<void*>& pointers = session->argument_pointers;
+    PointAtArguments(*kernel, arguments, pointers);
+    CUgraphNodeParams parameters = KernelNode(*kernel, shape, pointers);
+    return Change(&parameters);
+  }
+  std::size_t Keep() override {
+    kept.assign(arguments.begin(), arguments.end());
+    arguments = kept;
+    return kept.size();
+  }
+
+  std::shared_ptr<Kernel> kernel;
+  GridShape shape;
+  Bytes arguments;
+  std::vector<std::byte> kept;
+};
+
+struct ChangeCopyOp final : ChangeOp {
+  using ChangeOp::ChangeOp;
+  Turn Submit() override {
+    std::optional<CUgraphNodeParams> parameters = CopyNode(*session, to.box, from.box);
+    return Change(parameters ? &*parameters : nullptr);
+  }
+
+  Place to, from;
+};
+
+struct ChangeSetOp final : ChangeOp {
+  using ChangeOp::ChangeOp;
+  Turn Submit() override {
+    std::optional<CUgraphNodeParams> parameters = SetNode(*session, set);
+    return Change(parameters ? &*parameters : nullptr);
+  }
+
+  GraphChangeSet set;
+};
+
+template <typename Made, typename Op>
+Result<Made> MakeChange(DeviceSession& session, const Origin& origin, const Op& op) {
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.FindStream(op.stream));
+  Made change(session, origin, std::move(stream));
+  CUSPAN_ASSIGN_OR_RETURN(change.exec, session.executors.Get(op.exec));
+  change.node = op.node;
+  return change;
+}
+
+}  // namespace
+
+Status Handle(DeviceSession& session, const Origin& origin, const GraphChangeKernel& op) {
+  CUSPAN_ASSIGN_OR_RETURN(ChangeKernelOp change, MakeChange<ChangeKernelOp>(session, origin, op));
+  CUSPAN_ASSIGN_OR_RETURN(change.kernel, FindKernel(session, op.kernel, op.arguments));
+  change.shape = op.shape;
+  change.arguments = op.arguments;
+  return Queue(session, std::move(change));
+}
+
+Status Handle(DeviceSession& session, const Origin& origin, const GraphChangeCopy& op) {
+  CUSPAN_ASSIGN_OR_RETURN(ChangeCopyOp change, MakeChange<ChangeCopyOp>(session, origin, op));
+  CUSPAN_ASSIGN_OR_RETURN(change.to, FindPlace(session, op.to, op.extent));
+  CUSPAN_ASSIGN_OR_RETURN(change.from, FindPlace(session, op.from, op.extent));
+  return Queue(session, std::move(change));
+}
+
+Status Handle(DeviceSession& session, const Origin& origin, const GraphChangeSet& op) {
+  CUSPAN_ASSIGN_OR_RETURN(ChangeSetOp change, MakeChange<ChangeSetOp>(session, origin, op));
+  change.set = op;
+  return Queue(session, std::move(change));
+}
+
+}  // namespace cuspan::proxy
