@@ -331,6 +331,64 @@ void Buffers() {
   CHECK(cudaFree(word));
 }
 
+// Launched again and again, each time with other work, without waiting in between: each launch does
+// what was asked when it was launched.
+void Again() {
+  constexpr int kRounds = 20;
+  int* words = nullptr;  // What is added to, and what each round found there.
+  CHECK(cudaMalloc(&words, (1 + kRounds) * sizeof *words));
+  cudaStream_t stream = nullptr;
+  CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  const cudaGraph_t inner = NewGraph();
+  const cudaGraph_t graph = NewGraph();
+  const auto kernel = [](void** arguments) {
+    cudaKernelNodeParams parameters{};
+    parameters.func = reinterpret_cast<void*>(AddTo);
+    parameters.gridDim = parameters.blockDim = 1;
+    parameters.kernelParams = arguments;
+    return parameters;
+  };
+  int value = 1;
+  void* arguments[] = {&words, &value};
+  cudaMemsetParams set{words, 0, 0, sizeof(int), 1, 1};
+  cudaGraphNode_t start = nullptr, add = nullptr, inside = nullptr, child = nullptr, keep = nullptr;
+  CHECK(cudaGraphAddMemsetNode(&start, graph, nullptr, 0, &set));
+  cudaKernelNodeParams parameters = kernel(arguments);
+  CHECK(cudaGraphAddKernelNode(&add, graph, &start, 1, &parameters));
+  CHECK(cudaGraphAddKernelNode(&inside, inner, nullptr, 0, &parameters));
+  CHECK(cudaGraphAddChildGraphNode(&child, graph, &add, 1, inner));
+  CHECK(cudaGraphAddMemcpyNode1D(&keep, graph, &child, 1, words + 1, words, sizeof *words,
+                                 cudaMemcpyDeviceToDevice));
+  const cudaGraphExec_t exec = NewExec(graph);
+  int expected[kRounds];
+  for (int round = 0; round < kRounds; ++round) {
+    set.value = static_cast<unsigned>(1000 * round);
+    CHECK(cudaGraphExecMemsetNodeSetParams(exec, start, &set));
+    value = round + 1;
+    parameters = kernel(arguments);
+    CHECK(cudaGraphExecKernelNodeSetParams(exec, add, &parameters));
+    value = 100 * (round % 3);
+    CHECK(cudaGraphKernelNodeSetParams(inside, &parameters));
+    CHECK(cudaGraphExecChildGraphNodeSetParams(exec, child, inner));
+    CHECK(cudaGraphExecMemcpyNodeSetParams1D(exec, keep, words + 1 + round, words, sizeof *words,
+                                             cudaMemcpyDeviceToDevice));
+    if (round == kRounds / 2) CHECK(cudaGraphNodeSetEnabled(exec, add, 0));
+    CHECK(cudaGraphLaunch(exec, stream));
+    expected[round] = 1000 * round + (round < kRounds / 2 ? round + 1 : 0) + 100 * (round % 3);
+  }
+  int found[kRounds];
+  CHECK(cudaStreamSynchronize(stream));
+  CHECK(cudaMemcpy(found, words + 1, sizeof found, cudaMemcpyDeviceToHost));
+  for (int round = 0; round < kRounds; ++round)
+    EXPECT(found[round] == expected[round], "round %d: %d, not %d", round, found[round],
+           expected[round]);
+  CHECK(cudaGraphExecDestroy(exec));
+  CHECK(cudaGraphDestroy(graph));
+  CHECK(cudaGraphDestroy(inner));
+  CHECK(cudaStreamDestroy(stream));
+  CHECK(cudaFree(words));
+}
+
 }  // namespace
 
 int main() {
@@ -342,6 +400,7 @@ int main() {
   Objects();
   Drawing();
   Buffers();
+  Again();
   std::printf("graph_changes: %s\n", Verdict(failures));
   return ExitStatus(failures);
 }

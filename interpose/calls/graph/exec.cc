@@ -118,7 +118,8 @@ void NoteChange(GraphExec& exec, const GraphNode& node, const Work& before, int 
   const bool given = std::any_of(exec.parts.begin(), exec.parts.end(), [&](const auto& part) {
     return part.on_device != nullptr && part.on_device->Has(node);
   });
-  if (!given || exec.stale) return;
+  // One that is left out does nothing there, and all is made anew when it is taken in again.
+  if (!given || !node.enabled || exec.stale) return;
   const Renewal renewal =
       node.device == device_before ? RenewalOf(before, node.work) : Renewal::kAllAnew;
   if (renewal == Renewal::kAllAnew) exec.stale = true;
