@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "interpose/client/stream_target.h"
+#include "interpose/client/thread_state.h"
 
 namespace cuspan {
 
@@ -44,13 +45,16 @@ CUresult ReceiveBytes(const StreamTarget& there, Op& op, std::byte* destination,
   incoming->rows = rows;
   op.stream = there.stream;
   op.transfer = transfers.BeginIncoming(incoming);
-  if (const CUresult result = there.link->Post(op); result != CUDA_SUCCESS) {
+  std::uint64_t sequence = 0;
+  if (const CUresult result = there.link->Post(op, &sequence); result != CUDA_SUCCESS) {
     transfers.Forget(op.transfer);
     return result;
   }
   if (later) return CUDA_SUCCESS;
   there.link->receiver().Watch([&] { return incoming->complete.load(std::memory_order_acquire); });
   const CUresult result = transfers.WaitComplete(*incoming);
+  if (result == CUDA_SUCCESS)
+    ThisThread().finished_copy = {there.link->number(), there.stream, sequence};
   return result != CUDA_SUCCESS ? result : there.link->TakePostedFailure();
 }
 

@@ -43,8 +43,9 @@ class Link final : public Connection {
 
   // Posts an op that nobody waits for. What it may do with shared memory is seen to, which Send
   // does not: that is for the work of shared memory itself, and for what only describes work.
+  // *place is its place among all that was posted.
   template <typename T>
-  CUresult Post(const T& op) {
+  CUresult Post(const T& op, std::uint64_t* place = nullptr) {
     const bool shared = coherence_.Concerns(op);
     if (shared) {
       if (const CUresult result = coherence_.Before(op); result != CUDA_SUCCESS) return result;
@@ -53,6 +54,7 @@ class Link final : public Connection {
     const CUresult result = Send(op, &sequence);
     if (result == CUDA_SUCCESS) [[likely]]
       coherence_.Posted(op, sequence);
+    if (place != nullptr) *place = sequence;
     if (shared) coherence_.After(op);
     return result;
   }

@@ -105,19 +105,36 @@ CUresult Streams::Resolve(void* stream, DefaultStream meaning, StreamTarget* tar
   return target->link->fault();
 }
 
+// Frameworks wait for the stream each time that they have read a number from the device into
+// pageable memory, which waits by itself.
+bool Streams::EndsWithCopy(const StreamTarget& target) {
+  const Link& link = *target.link;
+  const ThreadState::FinishedCopy& copy = ThisThread().finished_copy;
+  if (copy.link != link.number() || copy.stream != target.stream) return false;
+  // What a default stream waits for may be in any stream.
+  const std::uint64_t last = target.stream <= 2 ? link.LastPosted() : link.LastOn(target.stream);
+  // Events are reached, and bytes of earlier copies stored, a little later than the copy is over.
+  return last == copy.sequence && !link.HasRecordsPending() &&
+         link.common().receiving.load(std::memory_order_acquire) == 0;
+}
+
+CUresult Streams::Completed(Link& link) {
+  const CUresult result = link.Synchronized(false);
+  return result != CUDA_SUCCESS ? result : link.TakePostedFailure();
+}
+
 CUresult Streams::Synchronize(const StreamTarget& target) {
+  if (EndsWithCopy(target)) return Completed(*target.link);
   return Ask(target, StreamSynchronize{target.stream});
 }
 
 CUresult Streams::Query(const StreamTarget& target) {
   Link& link = *target.link;
+  if (EndsWithCopy(target)) return Completed(link);
   if (const std::shared_ptr<const Stream> known = Find(target.stream)) {
     const std::uint64_t last = link.LastOn(target.stream);
     // Not what a fence says of the device: chunks of copies to the host may come after it.
-    if (known->completed.load(std::memory_order_acquire) >= last) {
-      const CUresult result = link.Synchronized(false);
-      return result != CUDA_SUCCESS ? result : link.TakePostedFailure();
-    }
+    if (known->completed.load(std::memory_order_acquire) >= last) return Completed(link);
   }
   return Ask(target, StreamQuery{target.stream});
 }

@@ -80,6 +80,11 @@ class Streams final : public ContextTable {
   void Forget(const Link& ended) override;
 
  private:
+  // Whether nothing comes behind a copy in the stream whose bytes the calling thread has waited
+  // for: then all that is in the stream is complete, and known to be.
+  static bool EndsWithCopy(const StreamTarget& target);
+  // The program hears that it is.
+  static CUresult Completed(Link& link);
   // The calling thread's own stream, which ends with it.
   CUresult ThreadStream(const std::shared_ptr<Link>& link, std::uint64_t* stream);
   // The stream is gone as far as the program is concerned.

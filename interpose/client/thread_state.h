@@ -77,6 +77,13 @@ struct ThreadState {
     std::uint64_t bytes = 0;
   };
   std::array<KnownBlock, 16> blocks;
+  // The last copy from a device whose bytes the thread has waited for: see Streams::EndsWithCopy.
+  struct FinishedCopy {
+    std::uint64_t link = 0;  // Its number; 0: none.
+    std::uint64_t stream = 0;
+    std::uint64_t sequence = 0;  // The op's.
+  };
+  FinishedCopy finished_copy;
 
   ThreadState();
   ~ThreadState();

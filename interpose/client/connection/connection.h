@@ -74,7 +74,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::uint64_t number() const { return number_; }
   Sharing sharing() const { return place_.sharing; }
   bool mirrors_managed() const { return place_.mirrors_managed; }
-  ConnectionCommon& common() { return *common_; }
+  ConnectionCommon& common() const { return *common_; }
   Channel& channel() { return *channel_; }
   Transfers& transfers() { return transfers_; }
   Receiver& receiver() { return receiver_; }
@@ -88,6 +88,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     const std::uint64_t posted = channel_->Post(op, ThisThread().number);
     if (posted == 0) return Lost();
     if constexpr (requires { op.stream; }) last_posts_.Note(op.stream, posted);
+    if constexpr (T::kOp == Op::kEventRecord)
+      records_pending_.fetch_add(1, std::memory_order_relaxed);
     if (sequence != nullptr) *sequence = posted;
     return CUDA_SUCCESS;
   }
@@ -134,6 +136,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::uint64_t LastPosted() const { return channel_->LastSequence(); }
   // Not less than the sequence of the last op posted to a stream that the program made.
   std::uint64_t LastOn(std::uint64_t stream) const { return last_posts_.Of(stream); }
+  // Whether events were recorded of which the program may not know yet that they are reached. True
+  // for good once the driver has refused a record.
+  bool HasRecordsPending() const { return records_pending_.load(std::memory_order_acquire) != 0; }
 
   // The sticky error of a device that is lost to this process; CUDA_SUCCESS while it lives.
   CUresult fault() const { return static_cast<CUresult>(fault_.load(std::memory_order_acquire)); }
@@ -179,6 +184,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   PendingCalls calls_;
   PostedFailures failures_;
   LastPosts last_posts_;
+  std::atomic<std::uint64_t> records_pending_{0};
 
   Mutex own_stream_mutex_;
   std::uint64_t own_stream_ CUSPAN_GUARDED_BY(own_stream_mutex_) = 0;

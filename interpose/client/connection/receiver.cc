@@ -128,6 +128,7 @@ void Receiver::ShowEvents() {
     const EventReached reached = unshown_events_.front();
     unshown_events_.pop_front();
     connection_.OnEvent(reached);
+    connection_.records_pending_.fetch_sub(1, std::memory_order_release);
     if (unshown_events_.empty()) has_unshown_.store(false, std::memory_order_release);
   }
 }

@@ -209,5 +209,52 @@ TEST_F(StreamsTest, ManyComeAndGo) {
   EXPECT_EQ(Read(words, 1), std::vector<std::uint32_t>{300});
 }
 
+// How often the device was asked whether a stream is at its end.
+std::uint64_t Waits(Session& session) {
+  return session.devices().Opened(0)->channel().statistics().ops[StreamSynchronize::kIndex].load();
+}
+
+// A copy to pageable memory returns when its bytes are there: then the stream is at its end.
+TEST_F(StreamsTest, BehindACopyThatWasWaitedForNobodyIsAsked) {
+  std::uint32_t* const words = NewWords(1);
+  std::uint32_t word = 0;
+  for (cudaStream_t stream : {NewStream(), cudaStream_t{nullptr}, cudaStreamPerThread}) {
+    ASSERT_CUDA(Add(words, 1, 1, stream));
+    ASSERT_CUDA(cudaMemcpyAsync(&word, words, sizeof word, cudaMemcpyDeviceToHost, stream));
+    const std::uint64_t waits = Waits(session());
+    EXPECT_CUDA(cudaStreamSynchronize(stream));
+    EXPECT_CUDA(cudaStreamQuery(stream));
+    EXPECT_EQ(Waits(session()), waits);
+    ASSERT_CUDA(Add(words, 1, 1, stream));
+    EXPECT_CUDA(cudaStreamSynchronize(stream));
+    EXPECT_EQ(Waits(session()), waits + 1);
+  }
+  EXPECT_EQ(word, 5U);
+}
+
+TEST_F(StreamsTest, BehindACopyTheDefaultStreamWaitsForOthers) {
+  std::uint32_t* const words = NewWords(1);
+  cudaStream_t blocking = NewStream(cudaStreamDefault);
+  std::uint32_t word = 0;
+  ASSERT_CUDA(cudaMemcpyAsync(&word, words, sizeof word, cudaMemcpyDeviceToHost, nullptr));
+  ASSERT_CUDA(Add(words, 1, 1, blocking));
+  const std::uint64_t waits = Waits(session());
+  EXPECT_CUDA(cudaStreamSynchronize(nullptr));
+  EXPECT_EQ(Waits(session()), waits + 1);
+}
+
+TEST_F(StreamsTest, EventsBeforeACopyAreReachedWithIt) {
+  std::uint32_t* const words = NewWords(1);
+  cudaStream_t stream = NewStream();
+  cudaEvent_t event = NewEvent();
+  std::uint32_t word = 0;
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_CUDA(cudaEventRecord(event, stream));
+    ASSERT_CUDA(cudaMemcpyAsync(&word, words, sizeof word, cudaMemcpyDeviceToHost, stream));
+    ASSERT_CUDA(cudaStreamSynchronize(stream));
+    ASSERT_CUDA(cudaEventQuery(event));
+  }
+}
+
 }  // namespace
 }  // namespace cuspan
