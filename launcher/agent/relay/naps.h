@@ -13,13 +13,13 @@ namespace cuspan {
 // message after them, naps of 1 ms 0.9 % and 0.5 ms.
 constexpr std::chrono::microseconds kFirstNap{50};
 constexpr std::chrono::microseconds kLongestNap{500};
-// How long to go on looking without a nap. While a reply is owed a nap would add to its time; but
+// How long to go on looking without a nap. While an answer is owed a nap would add to its time; but
 // what takes this long does not notice one. Nor does MPI move bulk during a nap: with naps between
 // chunks copies of 256 MiB through shared memory took an eighth longer, measured on 16 cores; on
 // two it makes no difference.
 inline std::chrono::nanoseconds YieldLimit(const WaitStages& stages, bool awaiting) {
-  constexpr std::chrono::milliseconds kAwaitYield{2};
-  return awaiting ? std::max<std::chrono::nanoseconds>(stages.yield, kAwaitYield) : stages.yield;
+  constexpr std::chrono::nanoseconds kAwaitYield = std::chrono::milliseconds(2);
+  return awaiting ? std::max({stages.yield, stages.await, kAwaitYield}) : stages.yield;
 }
 
 }  // namespace cuspan

@@ -115,7 +115,8 @@ bool Relay::awaiting() const {
   return std::any_of(routes_.begin(), routes_.end(),
                      [](const auto& entry) {
                        const Route& route = entry.second;
-                       return route.open_calls > 0 || !route.waiting_chunks.empty() ||
+                       return route.open_calls > 0 || route.open_records > 0 ||
+                              route.awaits_chunk || !route.waiting_chunks.empty() ||
                               route.held_slot;
                      }) ||
          std::any_of(peers_.begin(), peers_.end(),
@@ -246,7 +247,7 @@ void Relay::TakeItem(std::uint32_t rank, const BatchReader::Item& item) {
 }
 
 void Relay::TakeFrame(Route& route, const Frame& frame) {
-  CountCall(route, frame);
+  CountAnswers(route, frame);
   if (route.backlog.empty() && PostToChannel(route, frame.header, frame.payload)) return;
   std::vector<std::byte> kept(FrameBytes(frame.header));
   std::memcpy(kept.data(), &frame.header, sizeof frame.header);
@@ -258,11 +259,29 @@ void Relay::TakeFrame(Route& route, const Frame& frame) {
     route.failure = "the other agent sent more than it was allowed to";
 }
 
-void Relay::CountCall(Route& route, const Frame& frame) {
-  if (frame.header.is_reply())
-    route.open_calls = std::max<std::int64_t>(route.open_calls - 1, 0);
-  else if (IsCall(frame.op()))
-    ++route.open_calls;
+void Relay::CountAnswers(Route& route, const Frame& frame) {
+  const auto less = [](std::int64_t count) { return std::max<std::int64_t>(count - 1, 0); };
+  if (frame.header.is_reply()) {
+    route.open_calls = less(route.open_calls);
+    return;
+  }
+  switch (frame.op()) {
+    case Op::kEventRecord:
+      ++route.open_records;
+      return;
+    case Op::kEventReached:
+      route.open_records = less(route.open_records);
+      return;
+    case Op::kCopyFromDevice:
+    case Op::kCopyBoxFromDevice:
+      route.awaits_chunk = true;
+      return;
+    case Op::kTransferFailed:
+      route.awaits_chunk = false;
+      return;
+    default:
+      if (IsCall(frame.op())) ++route.open_calls;
+  }
 }
 
 bool Relay::PostToChannel(Route& route, const FrameHeader& header, Bytes payload) {
@@ -385,6 +404,7 @@ bool Relay::DeliverChunks(Route& route) {
       return moved;
     }
     route.inbox->PopFront();
+    route.awaits_chunk = false;
     moved = true;
   }
   return moved;
@@ -504,7 +524,7 @@ bool Relay::CollectFrame(Route& route, const Frame& frame) {
   peers_[route.rank].urgent = true;
   route.needed_credit = 0;
   route.frame_credit -= bytes;
-  CountCall(route, frame);
+  CountAnswers(route, frame);
   return true;
 }
 
@@ -522,6 +542,7 @@ bool Relay::CollectChunk(Route& route, const Frame& frame) {
                chunk->bytes, chunk->slot);
     return false;
   }
+  route.awaits_chunk = false;
   route.busy_slots |= std::uint64_t{1} << chunk->slot;
   route.waiting_chunks.emplace_back(frame.header, *chunk);
   AnnounceChunks(route);

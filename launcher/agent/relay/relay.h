@@ -74,7 +74,8 @@ class Relay {
   // True when a pass would find something in a channel. Cheap, for Bell::Wait.
   bool HasWork();
   bool has_routes() const { return !routes_.empty(); }
-  // A call was passed on and its reply not yet, or bulk is on its way: more will come soon.
+  // Something was passed on that has an answer, which was not yet, or bulk is on its way: more will
+  // come soon.
   bool awaiting() const;
   // No bulk, no receive for a closed route, and no unsent message, but for agents given up.
   bool quiet() const;
@@ -98,8 +99,13 @@ class Relay {
     // there is but one (see ChannelLayout).
     std::optional<std::uint32_t> held_slot;
     std::uint64_t needed_credit = 0;  // Of the frame that waits for it.
-    std::int64_t open_calls = 0;      // Requests that passed, either way, less replies.
-    Pace pace;                        // As the channel was told.
+    // What passed, either way, and has an answer that did not: calls less replies, records of
+    // events less what was told of them, and a copy from the device of which no chunk came yet. A
+    // program may wait for any of these.
+    std::int64_t open_calls = 0;
+    std::int64_t open_records = 0;
+    bool awaits_chunk = false;
+    Pace pace;  // As the channel was told.
     // From the other agent to the channel.
     std::deque<std::vector<std::byte>> backlog;  // Frames for which the ring had no room.
     std::uint64_t backlog_bytes = 0;
@@ -126,7 +132,7 @@ class Relay {
   bool ReceiveMessages();
   void TakeItem(std::uint32_t rank, const BatchReader::Item& item);
   void TakeFrame(Route& route, const Frame& frame);
-  static void CountCall(Route& route, const Frame& frame);
+  static void CountAnswers(Route& route, const Frame& frame);
   void TakeCredit(std::uint32_t rank, const Frame& frame);
   void TakeRemoteChunk(std::uint32_t rank, const Frame& frame);
   void TakeRemoteClosed(std::uint32_t rank, const Frame& frame);

@@ -157,6 +157,38 @@ TEST_P(RelayTest, KnowsOfRepliesThatAreOwed) {
   EXPECT_FALSE(away_.relay.awaiting());
 }
 
+TEST_P(RelayTest, KnowsOfEventsThatAreToBeReached) {
+  auto line = NewLine(1, 0);
+  for (std::uint64_t record = 1; record <= 2; ++record)
+    line->client->Post(EventRecord{7, 0, record});
+  for (std::uint64_t record = 1; record <= 2; ++record) {
+    Settle();
+    EXPECT_TRUE(home_.relay.awaiting());
+    EXPECT_TRUE(away_.relay.awaiting());
+    line->proxy->Post(EventReached{7, record, 0, 0});
+  }
+  Settle();
+  EXPECT_FALSE(home_.relay.awaiting());
+  EXPECT_FALSE(away_.relay.awaiting());
+}
+
+TEST_P(RelayTest, KnowsOfCopiesFromTheDevice) {
+  auto line = NewLine(1, 0);
+  line->client->Post(CopyFromDevice{0, 1 << 20, 100, 5});
+  Settle();
+  EXPECT_TRUE(home_.relay.awaiting());
+  EXPECT_TRUE(away_.relay.awaiting());
+  PostChunk(*line->proxy, 5, 100, 1);
+  Settle();
+  EXPECT_FALSE(home_.relay.awaiting());
+  EXPECT_FALSE(away_.relay.awaiting());
+  line->client->Post(CopyFromDevice{0, 1 << 20, 100, 6});
+  line->proxy->Post(TransferFailed{6, 700});
+  Settle();
+  EXPECT_FALSE(home_.relay.awaiting());
+  EXPECT_FALSE(away_.relay.awaiting());
+}
+
 TEST_P(RelayTest, KnowsOfBulkOnItsWay) {
   auto line = NewLine(1, 0);
   network_.hold_bulk = true;
