@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# On a machine with an NVIDIA GPU and Python's frameworks: runs the programs of tests/frameworks
+# natively, through cuspan on one node, and over agents (TCP), by turns; compares what they
+# computed, and prints one table of their times. A program whose framework is not installed is
+# skipped, and said so.
+#
+#   tests/frameworks.sh [--build FOLDER] [--rounds N] [--only REGEX] [--results FOLDER]
+#
+# FOLDER of the build: build/gpu, where tests/gpu.sh builds. Exit status 1: something failed, or
+# was computed otherwise than natively.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+build=build/gpu rounds=5 only=. results=
+while (($# > 0)); do
+  case $1 in
+    --build) build=$2 ;;
+    --rounds) rounds=$2 ;;
+    --only) only=$2 ;;
+    --results) results=$2 ;;
+    *)
+      sed -n '7s/^# *//p' "$0" >&2
+      exit 2
+      ;;
+  esac
+  shift 2
+done
+cuspan=$build/bin/cuspan
+if [[ ! -x $cuspan ]]; then
+  echo "frameworks.sh: $cuspan is missing: build it, or name the build with --build" >&2
+  exit 2
+fi
+if [[ -z $results ]]; then
+  results=$(mktemp -d)
+  trap 'rm -rf "$results"' EXIT
+fi
+mkdir -p "$results"
+
+# What each program needs, as Python imports it.
+declare -A needs=(
+  [torch_first]=torch [torch_train]=torch [torch_decode]=torch [torch_compile]=torch
+  [torch_resnet]=torchvision [jax_train]=jax [cupy_small]=cupy [triton_rate]=triton
+)
+programs=()
+for program in torch_first torch_train torch_decode torch_compile torch_resnet jax_train cupy_small \
+  triton_rate; do
+  [[ $program =~ $only ]] || continue
+  if python3 -c "import importlib.util, sys; sys.exit(not importlib.util.find_spec('${needs[$program]}'))"; then
+    programs+=("$program")
+  else
+    echo "SKIP  $program: ${needs[$program]} is not installed"
+  fi
+done
+
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export XLA_PYTHON_CLIENT_PREALLOCATE=false PYTHONDONTWRITEBYTECODE=1
+run=("$cuspan" run --gpus 1 --device cuda)
+failures=0
+attempt() {  # WAY PROGRAM COMMAND…
+  local way=$1 program=$2 status=0
+  shift 2
+  timeout 300 "$@" python3 "tests/frameworks/$program.py" > "$results/out" 2> "$results/err" < /dev/null || status=$?
+  sed -n "s/^\(time\|value\)\t/&$way\t/p" "$results/out" >> "$results/rows"
+  ((status == 0)) && return
+  failures=$((failures + 1))
+  echo "FAIL  $program, $way (exit status $status)"
+  tail -n 15 "$results/err" | sed 's/^/      /'
+}
+
+: > "$results/rows"
+for ((round = 1; round <= rounds; ++round)); do
+  for program in "${programs[@]}"; do
+    echo "round $round of $rounds: $program"
+    attempt native "$program"
+    attempt "one node" "$program" "${run[@]}" --
+    attempt "over agents" "$program" "${run[@]}" --hosts localhost:1 --same-node never --
+  done
+done
+python3 tests/frameworks/table.py "$results/rows" || failures=$((failures + 1))
+echo "== $failures failures"
+((failures == 0))

@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+"""Makes one table of what the programs of this folder printed natively and through cuspan.
+
+Usage: table.py FILE
+
+A line of FILE: "time" or "value", the way, the row, and the figure, with tabs between. Exit status 1 when a
+value is another than natively: where all native runs have the same, it must be that one, bit for bit; else
+it must lie no further from one of theirs than they lie from each other.
+"""
+
+import collections
+import statistics
+import sys
+
+WAYS = ("native", "one node", "over agents")
+
+
+def read(path):
+    """Figures by kind, row, and way, in the order of the rows."""
+    figures = {"time": {}, "value": {}}
+    with open(path, encoding="utf-8") as lines:
+        for line in lines:
+            kind, way, row, figure = line.rstrip("\n").split("\t")
+            number = float.fromhex(figure) if kind == "value" else float(figure)
+            figures[kind].setdefault(row, collections.defaultdict(list))[way].append(number)
+    return figures
+
+
+def duration(seconds):
+    for unit, size in (("s", 1), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds / 1e-9:.3g} ns"
+
+
+def cell(native, times):
+    """The median, and that of the ratios of the rounds."""
+    if not times:
+        return "failed"
+    if not native:
+        return duration(statistics.median(times))
+    ratio = statistics.median(time / other for time, other in zip(times, native))
+    return f"{duration(statistics.median(times))} ({ratio:.2f})"
+
+
+def differences(rows):
+    for row, ways in rows.items():
+        native = ways["native"]
+        if not native:
+            continue
+        spread = max(native) - min(native)
+        for way in WAYS[1:]:
+            for value in ways[way]:
+                if min(abs(value - one) for one in native) > spread or value != value:
+                    yield f"{row}, {way}: {value!r}, natively {', '.join(map(repr, sorted(set(native))))}"
+
+
+def main():
+    figures = read(sys.argv[1])
+    print("| what | native | one node | over agents |\n|---|---|---|---|")
+    for row, ways in figures["time"].items():
+        native = ways["native"]
+        print(f"| {row} | {cell([], native)} | {' | '.join(cell(native, ways[way]) for way in WAYS[1:])} |")
+    found = list(differences(figures["value"]))
+    for difference in found:
+        print(f"DIFFERENT  {difference}")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
