@@ -34,20 +34,13 @@ struct ChangeKernelOp final : ChangeOp {
   using ChangeOp::ChangeOp;
   Turn Submit() override {
     std::vector<void*>& pointers = session->argument_pointers;
-    PointAtArguments(*kernel, arguments, pointers);
-    CUgraphNodeParams parameters = KernelNode(*kernel, shape, pointers);
+    PointAtArguments(*call.kernel, call.arguments, pointers);
+    CUgraphNodeParams parameters = KernelNode(*call.kernel, call.shape, pointers);
     return Change(&parameters);
   }
-  std::size_t Keep() override {
-    kept.assign(arguments.begin(), arguments.end());
-    arguments = kept;
-    return kept.size();
-  }
+  std::size_t Keep() override { return call.Keep(); }
 
-  std::shared_ptr<Kernel> kernel;
-  GridShape shape;
-  Bytes arguments;
-  std::vector<std::byte> kept;
+  KernelCall call;
 };
 
 struct ChangeCopyOp final : ChangeOp {
@@ -83,9 +76,9 @@ Result<Made> MakeChange(DeviceSession& session, const Origin& origin, const Op& 
 
 Status Handle(DeviceSession& session, const Origin& origin, const GraphChangeKernel& op) {
   CUSPAN_ASSIGN_OR_RETURN(ChangeKernelOp change, MakeChange<ChangeKernelOp>(session, origin, op));
-  CUSPAN_ASSIGN_OR_RETURN(change.kernel, FindKernel(session, op.kernel, op.arguments));
-  change.shape = op.shape;
-  change.arguments = op.arguments;
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Kernel> kernel,
+                          FindKernel(session, op.kernel, op.arguments));
+  change.call = {std::move(kernel), op.shape, op.arguments, {}};
   return Queue(session, std::move(change));
 }
 

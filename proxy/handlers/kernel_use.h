@@ -27,6 +27,21 @@ inline void PointAtArguments(const Kernel& kernel, Bytes arguments, std::vector<
   }
 }
 
+// A kernel as it is to run, for ops that may have to wait.
+struct KernelCall {
+  std::shared_ptr<Kernel> kernel;
+  GridShape shape;
+  Bytes arguments;  // In the frame, or in `kept`.
+  std::vector<std::byte> kept;
+
+  // The frame goes: as StreamOp::Keep.
+  std::size_t Keep() {
+    kept.assign(arguments.begin(), arguments.end());
+    arguments = kept;
+    return kept.size();
+  }
+};
+
 // The sizes of a launch, in any of the driver's descriptions of one.
 template <typename Launch>
 void SetSizes(const GridShape& shape, Launch& launch) {

@@ -27,25 +27,18 @@ struct LaunchOp final : PostedOp {
   using PostedOp::PostedOp;
   Turn Submit() override {
     std::vector<void*>& pointers = session->argument_pointers;
-    PointAtArguments(*kernel, arguments, pointers);
+    PointAtArguments(*call.kernel, call.arguments, pointers);
     Timeline::Start start = session->timeline.Begin(stream->driver);
     const CUresult result =
-        LaunchIn(session->driver, kernel->driver, shape, stream->driver, pointers.data());
+        LaunchIn(session->driver, call.kernel->driver, call.shape, stream->driver, pointers.data());
     if (result == CUDA_SUCCESS)
       session->timeline.End(std::move(start), *stream, TraceKind::kKernel, 0, 0,
-                            reinterpret_cast<std::uint64_t>(stream->driver), kernel->name);
+                            reinterpret_cast<std::uint64_t>(stream->driver), call.kernel->name);
     return Finish(result);
   }
-  std::size_t Keep() override {
-    kept.assign(arguments.begin(), arguments.end());
-    arguments = kept;
-    return kept.size();
-  }
+  std::size_t Keep() override { return call.Keep(); }
 
-  std::shared_ptr<Kernel> kernel;
-  GridShape shape;
-  Bytes arguments;
-  std::vector<std::byte> kept;
+  KernelCall call;
 };
 
 template <typename Op>
@@ -55,9 +48,7 @@ Status QueueLaunch(DeviceSession& session, const Origin& origin, const Op& op,
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Kernel> kernel,
                           FindKernel(session, op.kernel, op.arguments));
   LaunchOp launch(session, origin, std::move(stream));
-  launch.kernel = std::move(kernel);
-  launch.shape = shape;
-  launch.arguments = op.arguments;
+  launch.call = {std::move(kernel), shape, op.arguments, {}};
   return Queue(session, std::move(launch));
 }
 
