@@ -23,6 +23,11 @@ Error PutInOrder(GraphExec& exec) {
   return PutInOrder(*exec.graph, &exec.parts);
 }
 
+std::shared_ptr<GraphExec> FindExec(CUgraphExec handle) {
+  std::lock_guard lock(Graphs::Get().mutex);
+  return Graphs::Get().Find(handle);
+}
+
 // Before the graph, if it has conditions, is instantiated again.
 Error MakeReady(CUgraph graph) {
   std::shared_ptr<DeviceGraph> on_device;
@@ -74,30 +79,31 @@ bool IsUpToDate(Session& session, GraphExec& exec) {
   return true;
 }
 
-// Without conditions: what the device is to be told of goes to *changed.
-Error Renew(Session& session, const StreamTarget& target, GraphExec& exec,
-            std::vector<const GraphNode*>* changed) {
-  std::lock_guard lock(Graphs::Get().mutex);
+// Without conditions, with the graphs in peace. `give`: the device is to have what it can do.
+Error Renew(Session& session, const StreamTarget& target, GraphExec& exec, bool give) {
   if (!IsUpToDate(session, exec)) {
     CUSPAN_RETURN_IF_FAILED(PutInOrder(exec));
     exec.launched = exec.given = exec.stale = false;
     exec.changed.clear();
   }
-  *changed = std::exchange(exec.changed, {});
+  if (!give || exec.given) return CUDA_SUCCESS;
+  exec.given = true;
+  exec.registry_version = Registry::Get().version();
   // The device may refuse it, which does not keep the client from handing over the nodes.
-  if (exec.launched && !exec.given) {
-    exec.given = true;
-    static_cast<void>(GiveToDevice(session, *target.link, *exec.graph, &exec.parts));
-  }
-  exec.launched = true;
+  static_cast<void>(GiveToDevice(session, *target.link, *exec.graph, &exec.parts));
   return CUDA_SUCCESS;
 }
 
 Error RunParts(Session& session, const StreamTarget& target, GraphExec& exec) {
   std::vector<const GraphNode*> changed;
-  CUSPAN_RETURN_IF_FAILED(exec.graph->on_device != nullptr
-                              ? Renew(session, exec)
-                              : Renew(session, target, exec, &changed));
+  if (exec.graph->on_device != nullptr) {
+    CUSPAN_RETURN_IF_FAILED(Renew(session, exec));
+  } else {
+    std::lock_guard lock(Graphs::Get().mutex);
+    CUSPAN_RETURN_IF_FAILED(Renew(session, target, exec, exec.launched));
+    changed = std::exchange(exec.changed, {});
+    exec.launched = true;
+  }
   for (const GraphPart& part : exec.parts) {
     const Error result = part.on_device != nullptr
                              ? part.on_device->Launch(session, target, changed)
@@ -297,11 +303,7 @@ Error DestroyExec(CUgraphExec exec) {
 }
 
 Error LaunchGraph(CUgraphExec handle, CUstream stream, DefaultStream meaning) {
-  std::shared_ptr<GraphExec> exec;
-  {
-    std::lock_guard lock(Graphs::Get().mutex);
-    exec = Graphs::Get().Find(handle);
-  }
+  const std::shared_ptr<GraphExec> exec = FindExec(handle);
   if (exec == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return InStream(
       stream, meaning,
@@ -332,6 +334,17 @@ Error LaunchGraph(CUgraphExec handle, CUstream stream, DefaultStream meaning) {
         if (HasMemoryNodes(*exec->graph)) return {CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, true};
         return CloneAsChild(*exec->graph, work);
       });
+}
+
+Error UploadGraph(CUgraphExec handle, CUstream stream, DefaultStream meaning) {
+  const std::shared_ptr<GraphExec> exec = FindExec(handle);
+  if (exec == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  return OnStream(stream, meaning, [&](Session& session, const StreamTarget& target) -> Error {
+    if (exec->graph->on_device != nullptr) return CUDA_SUCCESS;  // There since it was instantiated.
+    std::lock_guard launching(exec->launching);
+    std::lock_guard lock(Graphs::Get().mutex);
+    return Renew(session, target, *exec, true);
+  });
 }
 
 Error UpdateExec(CUgraphExec exec, CUgraph graph, UpdateReport* report) {

@@ -13,6 +13,8 @@ Error InstantiateGraph(CUgraphExec* exec, CUgraph graph, unsigned long long flag
 Error DestroyExec(CUgraphExec exec);
 
 Error LaunchGraph(CUgraphExec handle, CUstream stream, DefaultStream meaning);
+// The device gets what it can do by itself now, and not at the second launch.
+Error UploadGraph(CUgraphExec handle, CUstream stream, DefaultStream meaning);
 
 // Takes the work of `graph`, whose nodes and edges must be like those that the exec was made of.
 struct UpdateReport {

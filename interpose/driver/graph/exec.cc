@@ -65,14 +65,9 @@ CUSPAN_EXPORT_TWINS(cuGraphLaunch, _ptsz, (CUgraphExec exec, CUstream stream),
                       return LaunchGraph(exec, stream, meaning);
                     }))
 
-// A launch needs nothing to be sent before it.
 CUSPAN_EXPORT_TWINS(cuGraphUpload, _ptsz, (CUgraphExec exec, CUstream stream),
-                    AnswerInContext([&](Session&, Link&) -> Error {
-                      CUSPAN_RETURN_IF_FAILED(
-                          WithExec(exec, [](const GraphExec&) -> Error { return CUDA_SUCCESS; }));
-                      return OnStream(stream, meaning, [](Session&, const StreamTarget&) -> Error {
-                        return CUDA_SUCCESS;
-                      });
+                    AnswerInContext([&](Session&, Link&) {
+                      return UploadGraph(exec, stream, meaning);
                     }))
 
 CUSPAN_EXPORT CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph,

@@ -55,15 +55,8 @@ CUSPAN_EXPORT cudaError_t cudaGraphExecGetFlags(cudaGraphExec_t exec, unsigned l
 CUSPAN_EXPORT_TWINS(cudaGraphLaunch, _ptsz, (cudaGraphExec_t exec, cudaStream_t stream),
                     Answer([&] { return LaunchGraph(exec, stream, meaning); }))
 
-// A launch needs nothing to be sent before it.
 CUSPAN_EXPORT_TWINS(cudaGraphUpload, _ptsz, (cudaGraphExec_t exec, cudaStream_t stream),
-                    Answer([&]() -> Error {
-                      CUSPAN_RETURN_IF_FAILED(
-                          WithExec(exec, [](const GraphExec&) -> Error { return cudaSuccess; }));
-                      return OnStream(stream, meaning, [](Session&, const StreamTarget&) -> Error {
-                        return cudaSuccess;
-                      });
-                    }))
+                    Answer([&] { return UploadGraph(exec, stream, meaning); }))
 
 // Programs of CUDA 11 call it with places for a node and the result in place of the structure.
 CUSPAN_EXPORT cudaError_t

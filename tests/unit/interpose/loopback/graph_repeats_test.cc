@@ -51,6 +51,20 @@ TEST_F(GraphRepeatsTest, AreTheDevicesFromTheSecondLaunchOn) {
   EXPECT_CUDA(cudaGraphExecDestroy(exec));
 }
 
+TEST_F(GraphRepeatsTest, UploadsGiveThemToTheDevice) {
+  std::uint32_t* const words = NewWords(1);
+  cudaGraphNode_t add = AddChain(words, 3, 1);
+  cudaGraphExec_t exec = Instantiate();
+  ASSERT_CUDA(cudaGraphUpload(exec, stream));
+  AddKernel ten(Kernel("add"), words, 1, 10);
+  ASSERT_CUDA(cudaGraphExecKernelNodeSetParams(exec, add, &ten.parameters));
+  ASSERT_CUDA(cudaGraphUpload(exec, stream));
+  Launch(exec, 1);
+  EXPECT_EQ(Graphs(), 1);
+  EXPECT_EQ(Read(words, 1).front(), 12U);
+  EXPECT_CUDA_ERROR(cudaGraphUpload(nullptr, stream), cudaErrorInvalidValue);
+}
+
 TEST_F(GraphRepeatsTest, AFewNodesAreNotWorthIt) {
   std::uint32_t* const words = NewWords(1);
   AddChain(words, 2, 1);
