@@ -119,6 +119,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
     const CUresult result = Call(op, &reply, &sequence);
     if (posted != nullptr) *posted = sequence;
     if (result == CUDA_SUCCESS) {
+      // Over agents the bytes may come a little later than the reply: not a reason to sleep.
+      if (!transfers_.Stored(reply.chunks)) {
+        receiver_.Watch([&] { return transfers_.Stored(reply.chunks) || fault() != CUDA_SUCCESS; });
+      }
       transfers_.WaitStored(reply.chunks);
       receiver_.ShowStored();
     }
