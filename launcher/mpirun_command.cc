@@ -85,6 +85,11 @@ bool OnThisHost(const Plan& plan) {
                      [](const AgentPlan& agent) { return agent.host == kThisHost; });
 }
 
+bool SaysNoSpace(std::string_view output) {
+  return output.find("PMIX ERROR: OUT-OF-RESOURCE") != std::string_view::npos ||
+         output.find("PMIX ERROR: NO-SPACE") != std::string_view::npos;
+}
+
 }  // namespace
 
 std::vector<std::string> AgentPlanOptions(const Plan& plan, std::size_t agent) {
@@ -220,7 +225,9 @@ std::vector<std::string> SplitWords(std::string_view text) {
 }
 
 bool JobHasEnded(std::string_view output) {
-  return output.find("mpirun detected that one or more processes exited") != std::string_view::npos;
+  return output.find("mpirun detected that one or more processes exited") !=
+             std::string_view::npos ||
+         SaysNoSpace(output);
 }
 
 std::string ExplainMpirun(std::string_view output, const Plan& plan) {
@@ -246,9 +253,7 @@ std::string ExplainMpirun(std::string_view output, const Plan& plan) {
         unmade->path, unmade->error);
   // What ssh, or another program that reaches a host, says of itself comes before mpirun's own
   // text.
-  if (find([&](std::string_view line) {
-        return has(line, "PMIX ERROR: OUT-OF-RESOURCE") || has(line, "PMIX ERROR: NO-SPACE");
-      }) != lines.end())
+  if (SaysNoSpace(output))
     return "no space for Open MPI's files in its temporary directory (TMPDIR, otherwise /tmp) on a "
            "host: free some space there, or set TMPDIR to another directory";
   const bool unreachable = find([&](std::string_view line) {

@@ -55,7 +55,8 @@ std::string QuoteForShell(const std::vector<std::string>& words);
 // Words separated by blanks; "…" and '…' keep blanks.
 std::vector<std::string> SplitWords(std::string_view text);
 
-// Whether mpirun has said that its processes have ended: it is about to end as well, or hangs.
+// Whether mpirun has said that its processes have ended, or that it has no space for what they
+// need to start: it is about to end as well, or hangs.
 bool JobHasEnded(std::string_view output);
 
 // One sentence from the output of an mpirun that failed: which host, and why.

@@ -173,6 +173,8 @@ TEST(ExplainMpirun, SaysThatThereIsNoRoom) {
       "the job to be terminated. The first process to do so was:\n";
   EXPECT_THAT(ExplainMpirun(output, TwoHosts()), HasSubstr("no space for Open MPI's files"));
   EXPECT_TRUE(JobHasEnded(output));
+  EXPECT_TRUE(
+      JobHasEnded("[n:1] PMIX ERROR: OUT-OF-RESOURCE in file dstore_segment.c at line 208\n"));
   EXPECT_FALSE(JobHasEnded("mpirun: a warning\n"));
 }
 
