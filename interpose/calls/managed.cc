@@ -38,7 +38,7 @@ Error PrefetchTo(Session& session, const StreamTarget& target, const void* memor
   // nothing: its accesses fetch what they need.
   if (location.type != CU_MEM_LOCATION_TYPE_DEVICE || location.id != target.link->device())
     return CUDA_SUCCESS;
-  return session.region().mirrors().BeforeWork(*target.link);
+  return session.region().mirrors().Prepare(*target.link);
 }
 
 int DeviceNumber(const MemoryAdvice::Place& place) {

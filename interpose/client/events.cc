@@ -12,6 +12,7 @@ namespace {
 // Also when it was told of and only waited for bytes that are here by now.
 bool IsComplete(const Event& event) {
   if (event.complete()) return true;
+  event.link->coherence().BeforeWait();
   event.link->receiver().TryShowStored();
   return event.complete();
 }
@@ -110,6 +111,7 @@ CUresult Events::Synchronize(std::uint64_t event) {
     return known->reached.load() >= wanted || known->failure() != CUDA_SUCCESS ||
            known->link->fault() != CUDA_SUCCESS;
   };
+  if (!over()) known->link->coherence().BeforeWait();
   if (!over() && (known->flags & CU_EVENT_BLOCKING_SYNC) == 0) known->link->receiver().Watch(over);
   if (!over()) {
     known->attended.fetch_add(1);
@@ -164,18 +166,24 @@ CUresult Events::WaitElsewhere(const StreamTarget& target, Event& event) {
   StreamWaitSignal wait;
   wait.stream = target.stream;
   wait.signal = NextHandle();
-  {
-    const MutexLock lock(event.mutex);
-    event.attended.fetch_add(1);
-    const std::uint64_t recorded = event.recorded.load();
-    if (event.failure() != CUDA_SUCCESS || event.reached.load() >= recorded) {
-      event.attended.fetch_sub(1);
-      return event.failure();
-    }
-    event.held.push_back({recorded, target.link, wait.signal});
+  if (!Hold(event, target.link, wait.signal)) {
+    target.link->coherence().Follow(*event.link);
+    return event.failure();
   }
   // The signal may overtake this, which the proxy expects.
   return target.link->Post(wait);
+}
+
+bool Events::Hold(Event& event, const std::shared_ptr<Link>& link, std::uint64_t signal) {
+  const MutexLock lock(event.mutex);
+  event.attended.fetch_add(1);
+  const std::uint64_t recorded = event.recorded.load();
+  if (event.failure() != CUDA_SUCCESS || event.reached.load() >= recorded) {
+    event.attended.fetch_sub(1);
+    return false;
+  }
+  event.held.push_back({recorded, link, signal});
+  return true;
 }
 
 CUresult Events::WhenReached(const StreamTarget& target, std::function<void(CUresult)> call) {
@@ -250,9 +258,14 @@ void Events::Release(Event& event, std::optional<std::uint64_t> record, CUresult
   event.changed.notify_all();
   if (then) then(result);
   for (const Event::Held& held : released) {
+    const auto link = held.link.lock();
+    if (link == nullptr) continue;
     Signal signal;
     signal.signal = held.signal;
-    if (const auto link = held.link.lock()) link->receiver().Post(signal);
+    // A lost device has nothing that waits.
+    if (!link->coherence().FollowLater(event.link,
+                                       [link, signal] { static_cast<void>(link->Post(signal)); }))
+      link->receiver().Post(signal);
   }
   if (!released.empty()) devices_.Wake();
 }

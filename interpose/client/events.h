@@ -72,6 +72,8 @@ class Events final : public ContextTable {
   void Erase(std::uint64_t event);
   CUresult RecordShared(const std::shared_ptr<SharedEvent>& shared, const StreamTarget& target);
   CUresult WaitElsewhere(const StreamTarget& target, Event& event);
+  // The signal is given to `link` when what was recorded is reached. False when it is already.
+  static bool Hold(Event& event, const std::shared_ptr<Link>& link, std::uint64_t signal);
   // Lets those go on who attend to the event: those who wait for this record of it, or, when its
   // device is lost, all.
   void Release(Event& event, std::optional<std::uint64_t> record, CUresult result);

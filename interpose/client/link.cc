@@ -28,12 +28,14 @@ Link::Link(LinkParts parts)
 void Link::OnFailed(CUresult result) { context_.Fail(number(), result); }
 
 void Link::OnLongWait() {
-  if (region_ == nullptr || sharing() != Sharing::kMirrored || !region_->used_by_kernels()) return;
+  if (region_ == nullptr || !mirrors_managed() || !region_->mirrors().managed_in_use()) return;
   if (said_what_is_waited_for_.exchange(true)) return;
   LogWarn(
-      "device {} (on another node) has been busy for {} s. Its kernels use pinned memory of the "
-      "program, which they see as it was at launch: a kernel that spins until the host writes to "
-      "it never finishes",
+      "device {} has been busy for {} s. The program uses managed memory, which a kernel sees as "
+      "it "
+      "was at launch, and which goes to another device only when the first is done: a kernel that "
+      "spins until the host or another device writes to it never finishes. Use pinned memory for "
+      "flags (cudaHostAlloc)",
       device(), kLongWait.count());
 }
 

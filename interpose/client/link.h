@@ -61,6 +61,7 @@ class Link final : public Connection {
   // CallAndStore for the program, which hears that work is complete.
   template <typename T>
   CUresult Synchronize(const T& op, std::uint64_t* sequence = nullptr) {
+    coherence_.BeforeWait();
     const CUresult result = CallAndStore(op, sequence);
     if (result != CUDA_SUCCESS) return result;
     return Synchronized(T::kOp == Op::kDeviceSynchronize);
@@ -89,6 +90,7 @@ class Link final : public Connection {
  private:
   void OnEvent(const EventReached& reached) override { (*on_event_)(reached); }
   void OnCompleted(std::uint64_t sequence) override { memory_.Completed(sequence); }
+  std::uint64_t completed() const override { return memory_.completed(); }
   void OnFailed(CUresult result) override;
   void OnLongWait() override;
 

@@ -270,7 +270,7 @@ class ProgramsThatCanNotBeEntered(SystemTest):
 
 class Waiting(SystemTest):
     def test_for_a_latch_that_the_device_can_not_see(self):
-        """A kernel that spins on pinned memory of another node never sees the host's store: that is said."""
+        """A kernel that spins on managed memory of another node never sees the host's store: that is said."""
         process = self.start(self.cuspan("run", "--same-node", "never", "--", program("latch", "shared")))
         line = wait_until(lambda: process.stderr.readline(), "cuspan says what is waited for")
-        self.assertRegex(line, r"^cuspan: device 0 .*has been busy for 10 s.*pinned memory")
+        self.assertRegex(line, r"^cuspan: device 0 .*has been busy for 10 s.*managed memory")

@@ -31,6 +31,12 @@ CUresult Connection::SynchronizeStream(std::uint64_t stream) {
   return CallAndStore(op);
 }
 
+void Connection::AskWhenDone() {
+  const std::uint64_t work = last_work_.load(std::memory_order_acquire);
+  if (asked_for_.exchange(work) == work) return;
+  static_cast<void>(Send(Fence{}));  // A lost device does nothing any more.
+}
+
 CUresult Connection::OwnStream(std::uint64_t* stream) {
   const MutexLock lock(own_stream_mutex_);
   if (own_stream_ == 0) {

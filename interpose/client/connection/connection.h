@@ -136,6 +136,15 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // stream.
   CUresult OwnStream(std::uint64_t* stream);
 
+  // Work that may use memory shared with the program was posted just now.
+  void Worked() { last_work_.store(LastPosted(), std::memory_order_release); }
+  // Whether the device may still be doing such work, as far as is known here.
+  bool AtWork() const {
+    return completed() < last_work_.load(std::memory_order_acquire) && fault() == CUDA_SUCCESS;
+  }
+  // Has the device say when it has done it.
+  void AskWhenDone();
+
   // What is posted up to now.
   std::uint64_t LastPosted() const { return channel_->LastSequence(); }
   // Not less than the sequence of the last op posted to a stream that the program made.
@@ -169,6 +178,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   virtual void OnEvent(const EventReached& reached) = 0;
   // Everything posted up to `sequence` is complete on the device. Any thread.
   virtual void OnCompleted(std::uint64_t sequence) = 0;
+  // The highest of these.
+  virtual std::uint64_t completed() const = 0;
   // fault() is no success any more. Once, any thread.
   virtual void OnFailed(CUresult result) = 0;
   // The calling thread has waited for the device for a long time.
@@ -189,6 +200,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   PostedFailures failures_;
   LastPosts last_posts_;
   std::atomic<std::uint64_t> records_pending_{0};
+  std::atomic<std::uint64_t> last_work_{0};
+  std::atomic<std::uint64_t> asked_for_{0};  // Up to where AskWhenDone has asked.
 
   Mutex own_stream_mutex_;
   std::uint64_t own_stream_ CUSPAN_GUARDED_BY(own_stream_mutex_) = 0;

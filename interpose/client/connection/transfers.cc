@@ -42,6 +42,11 @@ void Transfers::Forget(std::uint64_t transfer) {
   common_->receiving.fetch_sub(static_cast<int>(incoming_.erase(transfer)));
 }
 
+bool Transfers::Idle() {
+  const MutexLock lock(mutex_);
+  return outgoing_.empty() && incoming_.empty();
+}
+
 bool Transfers::MaySend(std::uint64_t transfer) {
   const MutexLock lock(mutex_);
   const auto known = outgoing_.find(transfer);

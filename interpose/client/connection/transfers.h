@@ -69,6 +69,8 @@ class Transfers {
 
   std::uint64_t BeginIncoming(std::shared_ptr<Incoming> incoming);
   CUresult WaitComplete(const Incoming& incoming);
+  // Whether no transfer is under way, in neither direction.
+  bool Idle();
   // The bytes of a transfer to the device may be sent, or it is over.
   bool MaySend(std::uint64_t transfer);
   // Waits until as many chunks are stored.

@@ -1,5 +1,6 @@
 #include "interpose/client/memory/block_allocator.h"
 
+#include <algorithm>
 #include <iterator>
 
 namespace cuspan {
@@ -125,6 +126,17 @@ std::optional<BlockAllocator::Range> BlockAllocator::Segment(std::uint64_t addre
   const auto& [base, bytes] = *std::prev(after);
   if (address - base >= bytes) return std::nullopt;
   return Range{base, bytes};
+}
+
+BlockAllocator::Range BlockAllocator::UsedIn(const Range& part) const {
+  const std::uint64_t part_end = part.base + part.bytes;
+  const auto after = used_.lower_bound(part_end);
+  if (after == used_.begin()) return {part.base, 0};
+  const auto& [last, block] = *std::prev(after);
+  const std::uint64_t end = std::min(last + block.requested, part_end);
+  if (end <= part.base) return {part.base, 0};
+  const std::uint64_t begin = Find(part.base) ? part.base : used_.lower_bound(part.base)->first;
+  return {begin, end - begin};
 }
 
 void BlockAllocator::AddFree(std::uint64_t base, std::uint64_t bytes) {

@@ -52,6 +52,8 @@ class BlockAllocator {
   std::optional<Range> Find(std::uint64_t address) const;
   // The segment that holds `address`.
   std::optional<Range> Segment(std::uint64_t address) const;
+  // Of `part`, from the first byte of a block to the last; no bytes without a block.
+  Range UsedIn(const Range& part) const;
 
   std::uint64_t free_bytes() const { return free_bytes_; }
   std::uint64_t used_blocks() const { return used_.size(); }

@@ -8,7 +8,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <type_traits>
+#include <utility>
 
 #include "interpose/client/connection/connection.h"
 #include "interpose/client/memory/managed_variables.h"
@@ -42,14 +45,18 @@ class Coherence {
     }
     // A wait finds what a kernel would.
     if constexpr (kIsMemoryBatch<T>) region_->registered().BeforeLaunch();
-    return region_->mirrors().BeforeWork(connection_);
+    return kReadsOnly<T> ? region_->mirrors().Prepare(connection_)
+                         : region_->mirrors().BeforeWork(connection_);
   }
   template <typename T>
   void After(const T&) {
     // Again: kernels may have written managed variables from now on, whatever another thread has
     // found meanwhile.
     if constexpr (kRuns<T>) variables_->AfterLaunch(connection_);
-    if (T::kOp != Op::kCopyFromDevice) region_->mirrors().AfterWork(connection_);
+    if (kReadsOnly<T>) return;
+    connection_.Worked();
+    region_->mirrors().AfterWork(connection_);
+    region_->registered().AfterWork();
   }
   // What kernels that `op` names will find in their arguments of the program's memory is the
   // device's, too, from now on. Before does so by itself.
@@ -61,10 +68,34 @@ class Coherence {
     return CUDA_SUCCESS;
   }
 
+  // The program is about to wait, or asks whether something is complete: kernels that run see what
+  // it wrote in page-locked memory.
+  void BeforeWait() {
+    if (region_ == nullptr) return;
+    region_->registered().BeforeWait();
+    region_->mirrors().BeforeWait();
+  }
+  // A stream is about to go on behind work of `other`, which is complete.
+  void Follow(const Connection& other) {
+    // A lost device has no stream that goes on.
+    if (region_ != nullptr) static_cast<void>(region_->mirrors().Follow(connection_, other));
+  }
+  // The same by another thread, which calls `then` when that is done. False when there is nothing
+  // to be done. Any thread, also the receiver's.
+  bool FollowLater(const std::shared_ptr<Connection>& other, std::function<void()> then) {
+    if (region_ == nullptr || !region_->mirrors().active()) return false;
+    region_->refresher().Run(
+        [self = connection_.shared_from_this(), region = region_, other, then = std::move(then)] {
+          static_cast<void>(region->mirrors().Follow(*self, *other));
+          then();
+        });
+    return true;
+  }
+
   // The program is about to hear that work of the device is complete: all of it, or some.
   CUresult Synchronized(bool all) {
     if (region_ == nullptr) return CUDA_SUCCESS;
-    region_->mirrors().Synchronized(connection_, all);
+    region_->mirrors().Synchronized(connection_);
     region_->registered().Synchronized();
     return variables_->Synchronized(connection_, all);
   }
@@ -93,6 +124,8 @@ class Coherence {
   static constexpr bool kRuns = RunsKernels(T::kOp);
   template <typename T>
   static constexpr bool kIsMemoryBatch = T::kOp == Op::kMemoryBatch;
+  template <typename T>
+  static constexpr bool kReadsOnly = T::kOp == Op::kCopyFromDevice;
 
   template <typename T>
   CUresult BeforeKernels(const T& op) {

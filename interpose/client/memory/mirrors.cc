@@ -3,20 +3,29 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
+#include <iterator>
 
 #include "common/log.h"
 #include "interpose/client/connection/connection.h"
 #include "interpose/client/memory/addresses.h"
 #include "interpose/client/memory/faults.h"
-#include "protocol/api/patch.h"
+#include "interpose/client/memory/spans.h"
 
 namespace cuspan {
 namespace {
 
-// Spans with no more than this between them cross as one.
-constexpr std::uint64_t kGapBytes = 1024;
+using Clock = std::chrono::steady_clock;
+using std::chrono::microseconds;
+
+constexpr std::size_t kBlockBytes = MirroredRange::kBlockBytes;
+// What is read ahead stays for a multiple of the time that it took, or the program would fetch it
+// again before it gets there; and everything long enough to be looked at.
+constexpr int kMostFetching = 4;
+constexpr microseconds kLeastSeen{50};
+// The most blocks that are relayed at once, and the longest pause after there was nothing.
+constexpr std::size_t kMostRelayed = 16;
+constexpr microseconds kMostPause{100'000};
 
 int ProtectionOf(PageStates::Access access) {
   switch (access) {
@@ -30,47 +39,34 @@ int ProtectionOf(PageStates::Access access) {
   return PROT_NONE;
 }
 
-// Where the first difference at or after `from` is; `end` when there is none.
-std::size_t NextDifference(const std::byte* a, const std::byte* b, std::size_t from,
-                           std::size_t end) {
-  constexpr std::size_t kStride = 4096;
-  while (from < end) {
-    const std::size_t piece = std::min(kStride, end - from);
-    if (std::memcmp(a + from, b + from, piece) != 0) {
-      while (a[from] == b[from]) ++from;
-      return from;
-    }
-    from += piece;
+// Whether its kernels see the region.
+bool CanWork(const Connection& link) {
+  return link.mirrors_managed() || link.sharing() == Sharing::kMemory;
+}
+
+// A part of the region, as the device has it.
+CUresult Receive(Connection& link, const BlockAllocator::Range& part,
+                 const std::shared_ptr<Incoming>& incoming) {
+  incoming->bytes = part.bytes;
+  CopyFromDevice op;
+  if (const CUresult result = link.OwnStream(&op.stream); result != CUDA_SUCCESS) return result;
+  op.source = part.base;
+  op.bytes = part.bytes;
+  op.transfer = link.transfers().BeginIncoming(incoming);
+  if (const CUresult result = link.Send(op); result != CUDA_SUCCESS) {
+    link.transfers().Forget(op.transfer);
+    return result;
   }
-  return end;
-}
-
-// Where the piece of a patch starts whose first span starts here.
-constexpr std::uint64_t PatchStart(std::uint64_t from) {
-  return from / kPatchWordBytes * kPatchWordBytes;
-}
-
-// How many of the spans, from the first on, one patch has room for: a patch is worth its while from
-// two on, since it is one op, and one call of the driver.
-std::size_t FitPatch(std::span<const BlockAllocator::Range> spans) {
-  const std::uint64_t most = PatchStart(spans.front().base) + kMostPatchBytes;
-  std::size_t count = 0;
-  while (count < spans.size() && spans[count].base + spans[count].bytes <= most) ++count;
-  return count;
+  return link.transfers().WaitComplete(*incoming);
 }
 
 }  // namespace
 
-Mirrors::Range* Mirrors::Find(std::uint64_t address) {
-  for (Range& range : ranges_)
-    if (address - range.place.base < range.place.bytes) return &range;
-  return nullptr;
-}
-
-Mirrors::Replica* Mirrors::FindReplica(Range& range, const Connection& link) {
-  for (Replica& replica : range.replicas)
-    if (replica.link == link.number()) return &replica;
-  return nullptr;
+MirroredRange* Mirrors::Find(std::uint64_t address) {
+  const auto after = ranges_.upper_bound(address);
+  if (after == ranges_.begin()) return nullptr;
+  MirroredRange& range = std::prev(after)->second;
+  return address - range.place().base < range.place().bytes ? &range : nullptr;
 }
 
 CUresult Mirrors::MapAlias() {
@@ -92,19 +88,20 @@ CUresult Mirrors::MapAlias() {
 CUresult Mirrors::Begin(Connection& link, const BlockAllocator::Range& place) {
   const MutexLock lock(mutex_);
   if (const CUresult result = MapAlias(); result != CUDA_SUCCESS) return result;
-  Range* range = Find(place.base);
+  MirroredRange* range = Find(place.base);
   if (range == nullptr) {
-    void* const twin = ::mmap(nullptr, place.bytes, PROT_READ | PROT_WRITE,
-                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (twin == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
-    range = &ranges_.emplace_back(place, static_cast<std::byte*>(twin));
-    // Page-locked memory may have been in use for long: all that is not zero is news to the twin.
-    const bool managed = place.base - window_.base >= window_.bytes / 2;
-    for (std::size_t block = 0; !managed && block < range->states.size(); ++block)
-      range->states.Written(block);
+    const std::uint64_t offset = place.base - window_.base;
+    const auto made =
+        ranges_.try_emplace(place.base, place, alias_ + offset, offset >= window_.bytes / 2,
+                            link.sharing() == Sharing::kMemory);
+    range = &made.first->second;
+    if (!range->valid()) {
+      ranges_.erase(made.first);
+      return CUDA_ERROR_OUT_OF_MEMORY;
+    }
     StartFaults(*this, window_);
     mirrored_.store(true, std::memory_order_release);
-    Protect(*range, 0, range->states.size());
+    Protect(*range, 0, range->blocks());
   }
   Memset zero;
   zero.destination = place.base;
@@ -113,62 +110,95 @@ CUresult Mirrors::Begin(Connection& link, const BlockAllocator::Range& place) {
   CUresult result = link.OwnStream(&zero.stream);
   if (result == CUDA_SUCCESS) result = link.Send(zero);
   if (result == CUDA_SUCCESS) result = link.SynchronizeStream(zero.stream);
-  if (result == CUDA_SUCCESS) range->replicas.push_back({link.number(), range->pristine});
+  if (result == CUDA_SUCCESS) range->AddReplica(link.number());
   return result;
 }
 
 void Mirrors::End(const BlockAllocator::Range& place) {
   const MutexLock lock(mutex_);
-  ranges_.remove_if([&](const Range& range) {
-    if (range.place.base != place.base) return false;
-    ::munmap(range.twin, range.place.bytes);
-    return true;
-  });
+  ranges_.erase(place.base);
+}
+
+void Mirrors::Allocated(const BlockAllocator::Range& block) {
+  if (!active()) return;
+  const MutexLock lock(mutex_);
+  MirroredRange* const range = Find(block.base);
+  if (range == nullptr || workers_.empty()) return;
+  // Nobody has fetched what devices wrote there for an earlier block.
+  const std::size_t first = (block.base - range->place().base) / kBlockBytes;
+  const std::size_t last =
+      (block.base + std::max<std::uint64_t>(block.bytes, 1) - 1 - range->place().base) /
+      kBlockBytes;
+  range->states().Invalidate({first, last - first + 1});
+  Protect(*range, first, last - first + 1);
 }
 
 void Mirrors::Forget(const Connection& link) {
   const MutexLock lock(mutex_);
-  if (owner_.get() == &link) {
+  workers_.remove_if([&](const Worker& worker) { return worker.link.get() == &link; });
+  for (auto& [base, range] : ranges_) {
+    range.replicas().remove_if(
+        [&](const MirroredRange::Replica& replica) { return replica.link == link.number(); });
+    if (!workers_.empty()) continue;
     // What it wrote and nobody fetched is gone; what the program has is what there is.
-    owner_ = nullptr;
-    at_work_ = false;
-    for (Range& range : ranges_) {
-      for (std::size_t block = 0; block < range.states.size(); ++block)
-        range.states.Fetched(block, false);
-      Protect(range, 0, range.states.size());
-    }
+    for (std::size_t block = 0; block < range.blocks(); ++block)
+      range.states().Fetched(block, false);
+    Protect(range, 0, range.blocks());
   }
-  std::erase_if(wrote_here_, [&](const auto& other) { return other.get() == &link; });
-  for (Range& range : ranges_)
-    range.replicas.remove_if([&](const Replica& replica) { return replica.link == link.number(); });
 }
 
-void Mirrors::Protect(Range& range, std::size_t first, std::size_t count) {
+void Mirrors::Protect(MirroredRange& range, std::size_t first, std::size_t count) {
+  PageStates& states = range.states();
   const std::size_t end = first + count;
   for (std::size_t at = first; at < end;) {
-    const PageStates::Run run = range.states.SameAccess(at, end);
-    void* const start = PointerTo(range.place.base + run.first * kBlockBytes);
-    if (::mprotect(start, run.count * kBlockBytes, ProtectionOf(range.states.access(run.first))) !=
-        0) {
+    const PageStates::Run run = states.SameAccess(at, end);
+    void* const start = PointerTo(range.place().base + run.first * kBlockBytes);
+    if (::mprotect(start, run.count * kBlockBytes, ProtectionOf(states.access(run.first))) != 0) {
       // The kernel has no room for more pieces of different protection. All may be written then,
       // once all is here.
-      for (std::size_t block = 0; block < range.states.size(); ++block) range.states.Written(block);
-      for (std::size_t block = 0; block < range.states.size(); ++block)
-        if (!range.states.valid(block)) static_cast<void>(Fetch(range, {block, 1}));
-      ::mprotect(PointerTo(range.place.base), range.place.bytes, PROT_READ | PROT_WRITE);
+      range.Written({0, range.blocks()}, false);
+      for (std::size_t block = 0; block < range.blocks(); ++block)
+        if (!states.valid(block)) static_cast<void>(Fetch(range, {block, 1}));
+      ::mprotect(PointerTo(range.place().base), range.place().bytes, PROT_READ | PROT_WRITE);
       return;
     }
     at += run.count;
   }
 }
 
-void Mirrors::Changed(Range& range, std::size_t block, const Connection* by) {
-  range.pristine[block] = false;
-  for (Replica& replica : range.replicas)
-    if (by == nullptr || replica.link != by->number()) replica.current[block] = false;
+// --- Devices that may have news
+
+bool Mirrors::Alone(const MirroredRange& range) const {
+  return range.replicas().size() == 1 &&
+         std::none_of(workers_.begin(), workers_.end(), [](const Worker& worker) {
+           return worker.in_place || worker.posting != 0 || worker.link->AtWork();
+         });
 }
 
-// --- To a device
+Mirrors::Worker* Mirrors::FindWorker(const Connection& link) {
+  for (Worker& worker : workers_)
+    if (worker.link.get() == &link) return &worker;
+  return nullptr;
+}
+
+Mirrors::Worker& Mirrors::AddWorker(Connection& link, bool in_place) {
+  if (Worker* const known = FindWorker(link)) return *known;
+  return workers_.emplace_back(Worker{link.shared_from_this(), in_place, false, 0});
+}
+
+unsigned Mirrors::CountAtWork() const {
+  return static_cast<unsigned>(std::count_if(workers_.begin(), workers_.end(),
+                                             [](const Worker& w) { return w.link->AtWork(); }));
+}
+
+std::vector<std::uint64_t> Mirrors::ThoseWhoHearAll() const {
+  std::vector<std::uint64_t> numbers;
+  for (const Worker& worker : workers_)
+    if (!worker.in_place) numbers.push_back(worker.link->number());
+  return numbers;
+}
+
+// --- To devices
 
 // Not analysed, as it gives the mutex back in between.
 void Mirrors::WaitForOthers(const Connection& link,
@@ -176,8 +206,10 @@ void Mirrors::WaitForOthers(const Connection& link,
   constexpr int kMostRounds = 4;
   for (int round = 1; round <= kMostRounds; ++round) {
     std::vector<std::shared_ptr<Connection>> others;
-    if (owner_ != nullptr && owner_.get() != &link) others.push_back(owner_);
-    if (link.mirrors_managed()) others.insert(others.end(), wrote_here_.begin(), wrote_here_.end());
+    for (const Worker& worker : workers_) {
+      if (worker.link.get() != &link && (!worker.in_place || link.mirrors_managed()))
+        others.push_back(worker.link);
+    }
     if (others.empty()) return;
     const std::uint64_t work = work_;
     // What these do may wait for a function of the program, whose thread comes here as well. Only
@@ -192,271 +224,345 @@ void Mirrors::WaitForOthers(const Connection& link,
   }
 }
 
+CUresult Mirrors::PrepareLocked(Connection& link, MutexLock* lock) {
+  const bool managed = managed_in_use();
+  if (managed) WaitForOthers(link, lock);
+  if (const CUresult result = Collect(link, managed); result != CUDA_SUCCESS) return result;
+  return link.mirrors_managed() ? Push(&link) : CUDA_SUCCESS;
+}
+
+CUresult Mirrors::Prepare(Connection& link) {
+  if (!active()) return CUDA_SUCCESS;
+  MutexLock lock(mutex_);
+  return PrepareLocked(link, &lock);
+}
+
 CUresult Mirrors::BeforeWork(Connection& link) {
   if (!active()) return CUDA_SUCCESS;
   MutexLock lock(mutex_);
-  WaitForOthers(link, &lock);
-  if (owner_ != nullptr && owner_.get() != &link)
-    if (const CUresult result = Disown(); result != CUDA_SUCCESS) return result;
-  if (!link.mirrors_managed()) return CUDA_SUCCESS;
-  if (!wrote_here_.empty()) {
-    wrote_here_.clear();
-    for (Range& range : ranges_) {
-      for (std::size_t block = 0; block < range.states.size(); ++block) range.states.Written(block);
-    }
-  }
-  return Push(link);
-}
-
-CUresult Mirrors::SendNews(Connection& link) {
-  if (!active()) return CUDA_SUCCESS;
-  const MutexLock lock(mutex_);
-  if (owner_ != nullptr && owner_.get() != &link) return CUDA_SUCCESS;
-  return link.mirrors_managed() && wrote_here_.empty() ? Push(link) : CUDA_SUCCESS;
-}
-
-CUresult Mirrors::Push(Connection& link) {
-  for (Range& range : ranges_)
-    if (const CUresult result = PushRange(link, range); result != CUDA_SUCCESS) return result;
+  const CUresult result = PrepareLocked(link, &lock);
+  if (result != CUDA_SUCCESS || !CanWork(link)) return result;
+  // From now on one with a copy hears of every change, so that it has all when its work is there;
+  // and what one writes that has our memory is told by the twins.
+  const bool in_place = !link.mirrors_managed();
+  if (in_place && FindWorker(link) == nullptr)
+    for (auto& [base, range] : ranges_) range.MakeTwins({0, range.blocks()});
+  ++AddWorker(link, in_place).posting;
   return CUDA_SUCCESS;
 }
 
-void Mirrors::PushBlock(Range& range, Replica& replica, std::size_t block, const Connection& link,
-                        std::vector<BlockAllocator::Range>* spans) {
-  const std::uint64_t offset = block * kBlockBytes;
-  const std::byte* const here = Here(range.place.base + offset);
-  std::byte* const twin = range.twin + offset;
-  const bool was_current = replica.current[block];
-  // Bytes between those that the program wrote may only go along when it is known what the device
-  // has there.
-  const bool exact = !range.states.valid(block) || range.states.unstable(block);
-  const auto add = [&](std::uint64_t from, std::uint64_t to) {
-    if (!spans->empty()) {
-      auto& last = spans->back();
-      const std::uint64_t end = last.base + last.bytes;
-      if (from == end || (!exact && end >= offset && from - end <= kGapBytes)) {
-        last.bytes = to - last.base;
-        return;
-      }
-    }
-    spans->push_back({from, to - from});
-  };
-  if (range.states.dirty(block)) {
-    bool changed = false;
-    for (std::size_t at = NextDifference(here, twin, 0, kBlockBytes); at < kBlockBytes;) {
-      std::size_t end = at;
-      while (end < kBlockBytes && here[end] != twin[end]) {
-        twin[end] = here[end];
-        ++end;
-      }
-      changed = true;
-      if (was_current) add(offset + at, offset + end);
-      at = NextDifference(here, twin, end, kBlockBytes);
-    }
-    if (changed) Changed(range, block, &link);
-    range.states.Pushed(block);
-  }
-  if (!was_current) add(offset, offset + kBlockBytes);
-  replica.current[block] = true;
+CUresult Mirrors::SendNews(Connection& link) {
+  if (!active() || !link.mirrors_managed()) return CUDA_SUCCESS;
+  const MutexLock lock(mutex_);
+  return Push(&link);
 }
 
-CUresult Mirrors::PushRange(Connection& link, Range& range) {
-  Replica* const replica = FindReplica(range, link);
-  if (replica == nullptr) return CUDA_SUCCESS;
-  const bool all_current =
-      std::find(replica->current.begin(), replica->current.end(), false) == replica->current.end();
-  if (!range.states.any_dirty() && all_current) return CUDA_SUCCESS;
+void Mirrors::BeforeWait() {
+  if (!active()) return;
+  const MutexLock lock(mutex_);
+  if (CountAtWork() != 0 && AnyPinnedDirty()) static_cast<void>(Push(nullptr));
+}
+
+CUresult Mirrors::Follow(Connection& link, const Connection& other) {
+  // With managed memory work waited before it was posted.
+  if (!active() || managed_in_use()) return CUDA_SUCCESS;
+  MutexLock lock(mutex_);
+  if (Worker* const worker = FindWorker(other)) worker->heard = true;
+  return PrepareLocked(link, &lock);
+}
+
+CUresult Mirrors::Push(Connection* link) {
+  CUresult result = CUDA_SUCCESS;
+  for (auto& [base, range] : ranges_) {
+    // Of managed memory a device is told only before it works.
+    if (link == nullptr && range.managed()) continue;
+    if (const CUresult pushed = PushRange(range, link); result == CUDA_SUCCESS) result = pushed;
+  }
+  return result;
+}
+
+CUresult Mirrors::PushRange(MirroredRange& range, Connection* link) {
+  PageStates& states = range.states();
+  MirroredRange::Replica* replica = link == nullptr ? nullptr : range.FindReplica(link->number());
+  const bool behind =
+      replica != nullptr &&
+      std::find(replica->current.begin(), replica->current.end(), false) != replica->current.end();
+  if (!states.any_dirty() && !behind) return CUDA_SUCCESS;
+  std::vector<std::uint64_t> told = ThoseWhoHearAll();
+  if (replica != nullptr) {
+    if (std::find(told.begin(), told.end(), replica->link) != told.end())
+      replica = nullptr;  // Which Tell tells.
+    else
+      told.push_back(replica->link);
+  }
   // From here on the program's writes count for the next time.
-  const std::size_t count = range.states.size();
-  for (std::size_t block = 0; block < count;) {
-    const PageStates::Run run = range.states.SameAccess(block, count);
-    if (range.states.access(block) == PageStates::Access::kWrite)
-      ::mprotect(PointerTo(range.place.base + run.first * kBlockBytes), run.count * kBlockBytes,
+  const std::size_t count = range.blocks();
+  for (std::size_t block = 0; states.any_dirty() && block < count;) {
+    const PageStates::Run run = states.SameAccess(block, count);
+    if (states.access(block) == PageStates::Access::kWrite)
+      ::mprotect(PointerTo(range.place().base + run.first * kBlockBytes), run.count * kBlockBytes,
                  PROT_READ);
     block += run.count;
   }
-  std::vector<BlockAllocator::Range> spans;
+  MirroredRange::Spans written;
+  MirroredRange::Spans missing;
   for (std::size_t block = 0; block < count; ++block) {
-    if (range.states.dirty(block) || !replica->current[block])
-      PushBlock(range, *replica, block, link, &spans);
+    if (states.dirty(block) && range.TakeWritten(block, &written)) range.Changed({block, 1}, told);
+    if (replica == nullptr || replica->current[block]) continue;
+    replica->current[block] = true;
+    const std::uint64_t offset = block * kBlockBytes;
+    if (!missing.empty() && missing.back().base + missing.back().bytes == offset)
+      missing.back().bytes += kBlockBytes;
+    else
+      missing.push_back({offset, kBlockBytes});
   }
-  for (std::span<const BlockAllocator::Range> rest = spans; !rest.empty();) {
-    const std::size_t count = std::max<std::size_t>(FitPatch(rest), 1);
-    const CUresult result =
-        count == 1 ? Send(link, range, rest.front()) : SendPatch(link, range, rest.first(count));
-    if (result != CUDA_SUCCESS) return result;
-    rest = rest.subspan(count);
+  if (!written.empty()) relay_pause_ = kSoon;
+  CUresult result = Tell(range, written, nullptr);
+  if (replica == nullptr) return result;
+  for (const MirroredRange::Spans& spans : {missing, written}) {
+    if (result == CUDA_SUCCESS) result = SendSpans(*link, range.place().base, range.here(), spans);
   }
-  if (spans.empty()) return CUDA_SUCCESS;
-  // Work on whatever stream finds it there.
-  std::uint64_t stream = 0;
-  if (const CUresult result = link.OwnStream(&stream); result != CUDA_SUCCESS) return result;
-  return link.SynchronizeStream(stream);
+  return result;
 }
 
-CUresult Mirrors::Send(Connection& link, const Range& range, const BlockAllocator::Range& span) {
-  std::uint64_t stream = 0;
-  if (const CUresult result = link.OwnStream(&stream); result != CUDA_SUCCESS) return result;
-  const std::byte* const source = range.twin + span.base;
-  if (span.bytes <= kMaxInlineBytes) {
-    CopyToDeviceInline op;
-    op.stream = stream;
-    op.destination = range.place.base + span.base;
-    op.data = {source, span.bytes};
-    link.channel().statistics().bytes_to_device.fetch_add(span.bytes, std::memory_order_relaxed);
-    return link.Send(op);
+CUresult Mirrors::Tell(MirroredRange& range, const MirroredRange::Spans& spans,
+                       const Connection* except) {
+  CUresult result = CUDA_SUCCESS;
+  for (const Worker& worker : workers_) {
+    Connection& link = *worker.link;
+    if (worker.in_place || &link == except || range.FindReplica(link.number()) == nullptr) continue;
+    const CUresult sent = SendSpans(link, range.place().base, range.here(), spans);
+    // The loss of one device is no failure of whoever works on another.
+    if (result == CUDA_SUCCESS && link.fault() == CUDA_SUCCESS) result = sent;
   }
-  CopyToDevice op;
-  op.stream = stream;
-  op.destination = range.place.base + span.base;
-  op.bytes = span.bytes;
-  op.transfer = link.transfers().BeginOutgoing();
-  if (const CUresult result = link.Send(op); result != CUDA_SUCCESS) {
-    link.transfers().Forget(op.transfer);
-    return result;
-  }
-  return link.transfers().Send(op.transfer, source, span.bytes);
-}
-
-CUresult Mirrors::SendPatch(Connection& link, const Range& range,
-                            std::span<const BlockAllocator::Range> spans) {
-  const std::uint64_t start = PatchStart(spans.front().base);
-  std::array<std::byte, kMostPatchBytes / kPatchWordBytes> mask{};
-  for (const auto& span : spans) {
-    for (std::uint64_t at = span.base - start; at < span.base + span.bytes - start; ++at)
-      mask[at / kPatchWordBytes] |= std::byte{1} << (at % kPatchWordBytes);
-  }
-  // Ranges are of whole blocks, so that the last word is there.
-  const std::uint64_t end = spans.back().base + spans.back().bytes;
-  const std::uint64_t words = (end - start + kPatchWordBytes - 1) / kPatchWordBytes;
-  PatchMemory op;
-  if (const CUresult result = link.OwnStream(&op.stream); result != CUDA_SUCCESS) return result;
-  op.destination = range.place.base + start;
-  op.mask = Bytes(mask).first(words);
-  op.data = {range.twin + start, words * kPatchWordBytes};
-  link.channel().statistics().bytes_to_device.fetch_add(op.data.size(), std::memory_order_relaxed);
-  return link.Send(op);
+  return result;
 }
 
 void Mirrors::AfterWork(Connection& link) {
   if (!active()) return;
   const MutexLock lock(mutex_);
   ++work_;
-  if (link.sharing() == Sharing::kMemory && !link.mirrors_managed()) {
-    const auto self = link.shared_from_this();
-    if (std::find(wrote_here_.begin(), wrote_here_.end(), self) == wrote_here_.end())
-      wrote_here_.push_back(self);
-    return;
+  if (!CanWork(link)) return;
+  const bool in_place = !link.mirrors_managed();
+  Worker& worker = AddWorker(link, in_place);
+  if (worker.posting != 0) --worker.posting;
+  bool dirty = false;
+  for (auto& [base, range] : ranges_) {
+    if (in_place) break;
+    dirty = dirty || (!range.managed() && range.states().any_dirty());
+    if (!range.states().any_valid()) continue;
+    range.states().DeviceRuns();
+    Protect(range, 0, range.blocks());
   }
-  if (!link.mirrors_managed()) return;
-  owner_ = link.shared_from_this();
-  at_work_ = true;
-  for (Range& range : ranges_) {
-    if (!range.states.any_valid()) continue;
-    range.states.DeviceRuns();
-    Protect(range, 0, range.states.size());
-  }
+  seen_.clear();
+  if (dirty || workers_.size() > 1) call_by_(Clock::now() + kSoon);
 }
 
-// --- From a device
+// --- From devices
 
-void Mirrors::Synchronized(Connection& link, bool all) {
+void Mirrors::Synchronized(const Connection& link) {
   if (!active()) return;
   const MutexLock lock(mutex_);
-  if (owner_.get() != &link) return;
-  for (Range& range : ranges_)
-    if (range.states.Synchronized()) Protect(range, 0, range.states.size());
-  if (all) at_work_ = false;
+  Worker* const worker = FindWorker(link);
+  if (worker == nullptr) return;
+  worker->heard = true;
+  if (worker->in_place) return;
+  for (auto& [base, range] : ranges_)
+    if (range.states().Synchronized()) Protect(range, 0, range.blocks());
 }
 
-void Mirrors::Merge(Range& range, std::size_t block, const std::byte* news) {
-  std::byte* const here = Here(range.place.base + block * kBlockBytes);
-  std::byte* const twin = range.twin + block * kBlockBytes;
-  bool changed = false;
-  const bool dirty = range.states.dirty(block);
-  for (std::size_t at = NextDifference(news, twin, 0, kBlockBytes); at < kBlockBytes;) {
-    changed = true;
-    if (!dirty) {
-      std::memcpy(twin + at, news + at, kBlockBytes - at);
-      std::memcpy(here + at, news + at, kBlockBytes - at);
-      break;
-    }
-    twin[at] = here[at] = news[at];
-    at = NextDifference(news, twin, at + 1, kBlockBytes);
-  }
-  if (changed) Changed(range, block, owner_.get());
-}
-
-CUresult Mirrors::Fetch(Range& range, PageStates::Run run) {
+CUresult Mirrors::Collect(const Connection& link, bool all) {
+  bool fetch = false;
+  bool in_place = false;
+  const auto concerns = [&](const Worker& worker) {
+    // Devices that have our memory see what the others of them wrote.
+    return worker.link.get() != &link && (all || worker.heard) &&
+           (!worker.in_place || link.mirrors_managed());
+  };
+  for (const Worker& worker : workers_)
+    if (concerns(worker)) (worker.in_place ? in_place : fetch) = true;
+  if (!fetch && !in_place) return CUDA_SUCCESS;
   CUresult result = CUDA_SUCCESS;
-  if (owner_ != nullptr && FindReplica(range, *owner_) != nullptr) {
-    auto incoming = std::make_shared<Incoming>();
-    incoming->owned.resize(run.count * kBlockBytes);
-    incoming->destination = incoming->owned.data();
-    incoming->bytes = incoming->owned.size();
-    CopyFromDevice op;
-    result = owner_->OwnStream(&op.stream);
-    op.source = range.place.base + run.first * kBlockBytes;
-    op.bytes = incoming->bytes;
-    if (result == CUDA_SUCCESS) {
-      op.transfer = owner_->transfers().BeginIncoming(incoming);
-      result = owner_->Send(op);
-      if (result != CUDA_SUCCESS) owner_->transfers().Forget(op.transfer);
-    }
-    if (result == CUDA_SUCCESS) result = owner_->transfers().WaitComplete(*incoming);
-    for (std::size_t i = 0; result == CUDA_SUCCESS && i < run.count; ++i)
-      Merge(range, run.first + i, incoming->owned.data() + i * kBlockBytes);
-  }
-  // Of a lost device there is nothing to be had: the program goes on with what is here, and is
-  // told by its next call.
-  for (std::size_t i = 0; i < run.count; ++i) range.states.Fetched(run.first + i, at_work_);
-  return result;
-}
-
-CUresult Mirrors::Disown() {
-  CUresult result = CUDA_SUCCESS;
-  at_work_ = false;
-  for (Range& range : ranges_) {
-    range.states.Synchronized();
-    for (std::size_t block = 0; block < range.states.size(); ++block) {
-      if (range.states.valid(block)) continue;
+  for (auto& [base, range] : ranges_) {
+    PageStates& states = range.states();
+    if (fetch) states.Synchronized();
+    for (std::size_t block = 0; fetch && block < range.blocks(); ++block) {
+      if (states.valid(block)) continue;
       PageStates::Run run{block, 1};
-      while (run.count < PageStates::kMostAhead && block + run.count < range.states.size() &&
-             !range.states.valid(block + run.count))
+      while (run.count < PageStates::kMostAhead && block + run.count < range.blocks() &&
+             !states.valid(block + run.count))
         ++run.count;
       if (const CUresult fetched = Fetch(range, run); result == CUDA_SUCCESS) result = fetched;
     }
-    Protect(range, 0, range.states.size());
+    for (std::size_t block = 0; in_place && block < range.blocks(); ++block) states.Written(block);
+    Protect(range, 0, range.blocks());
   }
-  // The loss of the owner is no failure of whoever works on another device.
-  if (owner_->fault() != CUDA_SUCCESS) result = CUDA_SUCCESS;
-  owner_ = nullptr;
+  for (Worker& worker : workers_)
+    if (concerns(worker)) worker.heard = false;
+  workers_.remove_if([&](const Worker& worker) {
+    return worker.link.get() != &link && (!worker.in_place || in_place) && !worker.heard &&
+           worker.posting == 0 && !worker.link->AtWork();
+  });
   return result;
 }
 
-void Mirrors::Touch(Range& range, std::size_t block, bool write) {
-  if (!range.states.valid(block)) {
-    const PageStates::Run run = range.states.Ahead(block);
-    static_cast<void>(Fetch(range, run));
-    if (write) range.states.Written(block);
-    Protect(range, run.first, run.count);
-    return;
+CUresult Mirrors::FetchAlone(MirroredRange& range, PageStates::Run run) {
+  const BlockAllocator::Range part =
+      used_({range.place().base + run.first * kBlockBytes, run.count * kBlockBytes});
+  Connection* link = nullptr;
+  for (const Worker& worker : workers_)
+    if (range.FindReplica(worker.link->number()) != nullptr) link = worker.link.get();
+  if (link == nullptr || part.bytes == 0) return CUDA_SUCCESS;
+  auto incoming = std::make_shared<Incoming>();
+  incoming->destination = range.here() + (part.base - range.place().base);
+  const CUresult result = Receive(*link, part, incoming);
+  range.Stored(run);
+  return result;
+}
+
+CUresult Mirrors::FetchFrom(Connection& link, MirroredRange& range,
+                            const BlockAllocator::Range& part, bool* changed) {
+  auto incoming = std::make_shared<Incoming>();
+  incoming->owned.resize(part.bytes);
+  incoming->destination = incoming->owned.data();
+  const CUresult result = Receive(link, part, incoming);
+  // Of a lost device there is nothing to be had: the program goes on with what is here, and is told
+  // by its next call.
+  if (link.fault() != CUDA_SUCCESS) return CUDA_SUCCESS;
+  if (result != CUDA_SUCCESS) return result;
+  MirroredRange::Spans spans;
+  const PageStates::Run run = range.Merge(part.base - range.place().base, incoming->owned,
+                                          workers_.size() > 1 ? &spans : nullptr);
+  if (run.count == 0) return CUDA_SUCCESS;
+  *changed = true;
+  range.Changed(run, ThoseWhoHearAll());
+  return Tell(range, spans, &link);
+}
+
+CUresult Mirrors::FetchBytes(MirroredRange& range, PageStates::Run run, bool* changed) {
+  const BlockAllocator::Range part =
+      used_({range.place().base + run.first * kBlockBytes, run.count * kBlockBytes});
+  CUresult result = CUDA_SUCCESS;
+  if (part.bytes == 0) return result;
+  for (const Worker& worker : workers_) {
+    if (worker.in_place || range.FindReplica(worker.link->number()) == nullptr) continue;
+    const CUresult fetched = FetchFrom(*worker.link, range, part, changed);
+    if (result == CUDA_SUCCESS) result = fetched;
   }
-  if (!write || range.states.dirty(block)) return;
-  range.states.Written(block);
-  Protect(range, block, 1);
+  return result;
+}
+
+CUresult Mirrors::Fetch(MirroredRange& range, PageStates::Run run) {
+  const bool at_work = CountAtWork() != 0;
+  const Time start = Clock::now();
+  bool written = false;
+  for (std::size_t i = 0; i < run.count; ++i)
+    written = written || range.states().dirty(run.first + i);
+  bool changed = false;
+  const CUresult result =
+      Alone(range) && !written ? FetchAlone(range, run) : FetchBytes(range, run, &changed);
+  for (std::size_t i = 0; i < run.count; ++i) range.states().Fetched(run.first + i, at_work);
+  if (!at_work || range.managed()) return result;
+  const Time end = Clock::now();
+  Time until = std::max(start + kSoon, end + kLeastSeen);
+  if (run.count > 1) until = std::max(until, end + kMostFetching * (end - start));
+  seen_.push_back({range.place().base + run.first * kBlockBytes, run.count, until});
+  call_by_(until);
+  return result;
+}
+
+void Mirrors::Touch(MirroredRange& range, std::size_t block, bool write) {
+  PageStates& states = range.states();
+  PageStates::Run run{block, 0};
+  if (!states.valid(block)) {
+    run = states.Ahead(block);
+    static_cast<void>(Fetch(range, run));
+  }
+  if (write && !states.dirty(block)) {
+    const bool alone = Alone(range);
+    const PageStates::Run written = alone ? states.AheadWritten(block) : PageStates::Run{block, 1};
+    range.Written(written, alone && range.near());
+    run.count = std::max(run.count, written.count);
+  }
+  if (run.count != 0) Protect(range, run.first, run.count);
 }
 
 bool Mirrors::Admit(std::uint64_t address, std::uint64_t bytes, bool write) {
   const MutexLock lock(mutex_);
-  Range* const range = Find(address);
+  MirroredRange* const range = Find(address);
   if (range == nullptr) return false;
-  const std::uint64_t offset = address - range->place.base;
+  const std::uint64_t offset = address - range->place().base;
   const std::size_t last =
-      (std::min(offset + std::max<std::uint64_t>(bytes, 1), range->place.bytes) - 1) / kBlockBytes;
+      (std::min(offset + std::max<std::uint64_t>(bytes, 1), range->place().bytes) - 1) /
+      kBlockBytes;
   for (std::size_t block = offset / kBlockBytes; block <= last; ++block)
     Touch(*range, block, write);
   return true;
+}
+
+// --- While devices work
+
+bool Mirrors::AnyPinnedDirty() const {
+  return std::any_of(ranges_.begin(), ranges_.end(), [](const auto& entry) {
+    return !entry.second.managed() && entry.second.states().any_dirty();
+  });
+}
+
+void Mirrors::Expire(const Seen& seen) {
+  MirroredRange* const range = Find(seen.address);
+  if (range == nullptr) return;
+  const PageStates::Run run{(seen.address - range->place().base) / kBlockBytes, seen.blocks};
+  range->states().Invalidate(run);
+  Protect(*range, run.first, run.count);
+}
+
+void Mirrors::Relay() {
+  const bool in_place = std::any_of(workers_.begin(), workers_.end(),
+                                    [](const Worker& worker) { return worker.in_place; });
+  bool changed = false;
+  std::size_t relayed = 0;
+  auto entry = ranges_.begin();
+  while (entry != ranges_.end() && relayed < kMostRelayed) {
+    MirroredRange& range = entry->second;
+    const auto [base, bytes] = range.place();
+    const std::uint64_t start = std::max(relay_at_, base);
+    if (range.managed() || start >= base + bytes) {
+      ++entry;
+      continue;
+    }
+    PageStates::Run run{(start - base) / kBlockBytes, 0};
+    run.count = std::min(kMostRelayed - relayed, range.blocks() - run.first);
+    relay_at_ = start + run.count * kBlockBytes;
+    if (used_({start, run.count * kBlockBytes}).bytes == 0) continue;
+    static_cast<void>(FetchBytes(range, run, &changed));
+    for (std::size_t i = 0; in_place && i < run.count; ++i) range.states().Written(run.first + i);
+    relayed += run.count;
+  }
+  if (entry == ranges_.end()) relay_at_ = 0;
+  relay_pause_ = changed ? kSoon : std::min(2 * relay_pause_, kMostPause);
+  if (in_place) static_cast<void>(Push(nullptr));  // Which sets the pause back if there was any.
+}
+
+std::optional<Mirrors::Time> Mirrors::Refresh(Time now, bool at_work) {
+  if (!active()) return std::nullopt;
+  const MutexLock lock(mutex_);
+  if (at_work && AnyPinnedDirty()) static_cast<void>(Push(nullptr));
+  // When no device works any more, what was seen last may be older than the end of the work.
+  const auto due = std::partition(seen_.begin(), seen_.end(),
+                                  [&](const Seen& seen) { return at_work && seen.until > now; });
+  for (auto seen = due; seen != seen_.end(); ++seen) Expire(*seen);
+  seen_.erase(due, seen_.end());
+  if (!at_work) return std::nullopt;
+  std::optional<Time> next;
+  for (const Seen& seen : seen_) next = std::min(next.value_or(seen.until), seen.until);
+  // One that is done may have told another just before.
+  if (workers_.size() == 1) return next;
+  if (relay_due_ <= now) {
+    Relay();
+    const Time end = Clock::now();
+    relay_due_ = end + std::max<Clock::duration>(relay_pause_, kMostFetching * (end - now));
+  }
+  return std::min(next.value_or(relay_due_), relay_due_);
 }
 
 }  // namespace cuspan

@@ -1,19 +1,26 @@
 // Keeps parts of the shared region equal between the program and devices that
-// have memory of their own for them, as CUDA promises for devices without concurrent managed
-// access: what the host wrote is there for what it launches next, and what a device
-// wrote is there for the host after a synchronisation.
+// have memory of their own for them, as CUDA promises: what the host wrote is there for what it
+// launches next, and what a device wrote is there for the host after a synchronisation. Of
+// page-locked memory also while kernels run: what the host wrote goes to the devices at every call
+// that waits or asks, and soon without one; what it reads is fetched anew soon (kSoon).
 //
 // Of each block there is the program's copy (seen by the program with the protection that
 // page_states.h says, and by us through a second mapping without any), each device's, and a
 // twin: the contents on which all agreed last. What differs from the twin is what one side
-// wrote; only that crosses, and so both may write different bytes of a block at once, as
+// wrote; only that crosses, and so several may write different bytes of a block at once, as
 // page-locked memory allows.
 //
 // - Before work on a device, what the program wrote goes there.
 // - After it nothing is valid here; the first touch of a block fetches it (faults.h).
-// - Of devices with work on them one at a time may have news (the owner): before work
-//   on another one its news are fetched. A device that shares our memory needs none of
-//   this for itself, but what it writes is not noticed, so all counts as written.
+// - A device with work may have news until all is fetched that it wrote. Until then it hears of
+// every
+//   change of the twin at once, so that what it has differs from the twin by its own news only.
+// - News of one device are fetched for another one when the program's order says that they are
+// there:
+//   it heard of their completion, or had a stream wait for an event. Managed memory changes hands
+//   only when a device is done.
+// - A device that shares our memory needs none of this for itself, but what it writes is not
+//   noticed, so all counts as written.
 //
 // Any thread, but not the receiver's: functions wait for devices.
 #pragma once
@@ -21,16 +28,18 @@
 #include <cuda.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
-#include <span>
+#include <optional>
 #include <vector>
 
 #include "common/mutex.h"
 #include "interpose/client/memory/block_allocator.h"
-#include "interpose/client/memory/page_states.h"
+#include "interpose/client/memory/mirrored_range.h"
 #include "structs.gen.h"
 
 namespace cuspan {
@@ -39,10 +48,16 @@ class Connection;
 
 class Mirrors {
  public:
-  static constexpr std::size_t kBlockBytes = 64 * 1024;
+  using Time = std::chrono::steady_clock::time_point;
+  // How old what the program sees of page-locked memory may become while a device works, and how
+  // long what it wrote may stay here.
+  static constexpr std::chrono::microseconds kSoon{200};
 
-  using Links = std::function<std::vector<std::shared_ptr<Connection>>()>;
-  explicit Mirrors(Links links) : links_(std::move(links)) {}
+  // What the program uses of a part of the region, from the first block there to the last.
+  using Used = std::function<BlockAllocator::Range(const BlockAllocator::Range& part)>;
+  // Has Refresh called by that time; does not wait.
+  using CallBy = std::function<void(Time when)>;
+  Mirrors(Used used, CallBy call_by) : used_(std::move(used)), call_by_(std::move(call_by)) {}
   Mirrors(const Mirrors&) = delete;
 
   // The region and the file behind it, once.
@@ -55,87 +70,120 @@ class Mirrors {
   bool active() const {
     return mirrored_.load(std::memory_order_acquire) && in_use_.load(std::memory_order_acquire);
   }
-  // Whether the program has any block of the region.
-  void SetInUse(bool in_use) { in_use_.store(in_use, std::memory_order_release); }
+  // Whether the program has any block of the region, and any of managed memory.
+  void SetInUse(bool any, bool managed) {
+    in_use_.store(any, std::memory_order_release);
+    managed_in_use_.store(managed, std::memory_order_release);
+  }
+  bool managed_in_use() const { return managed_in_use_.load(std::memory_order_acquire); }
 
   // `link` has new memory for `range`, which it keeps equal from now on.
   CUresult Begin(Connection& link, const BlockAllocator::Range& range);
   // The range is not used any more by anybody.
   void End(const BlockAllocator::Range& range);
+  // The program has a new block there.
+  void Allocated(const BlockAllocator::Range& block);
   // The device is gone, and what it had not given back.
   void Forget(const Connection& link);
 
-  // Around everything that may read or write the region on a device.
+  // What the program and others wrote that its next work must find goes to the device.
+  CUresult Prepare(Connection& link);
+  // Around everything that may write the region on a device; the first does what Prepare does.
   CUresult BeforeWork(Connection& link);
   void AfterWork(Connection& link);
-  // What the program wrote goes to the device, unless another one has news for the program.
+  // What the program wrote goes to the device.
   CUresult SendNews(Connection& link);
-  // The program was told that work of the device is complete: all of it, or some.
-  void Synchronized(Connection& link, bool all);
+  // The program waits, or asks: what it wrote to page-locked memory goes to all devices at work.
+  void BeforeWait();
+  // The program was told that work of the device is complete.
+  void Synchronized(const Connection& link);
+  // A stream of `link` is about to go on behind work of `other`, which is complete.
+  CUresult Follow(Connection& link, const Connection& other);
 
   // The program is about to read or write [address, address + bytes), or was kept from it. False
   // when it is not a mirrored place.
   bool Admit(std::uint64_t address, std::uint64_t bytes, bool write);
 
+  // Does what is due for page-locked memory while devices work, or when they no longer do; returns
+  // when something is again.
+  std::optional<Time> Refresh(Time now, bool at_work);
+
  private:
-  struct Replica {
-    std::uint64_t link;         // Its number.
-    std::vector<bool> current;  // By block: had the twin's contents when it was last told.
+  // A device that may have news.
+  struct Worker {
+    std::shared_ptr<Connection> link;
+    bool in_place;  // Has our memory.
+    bool heard;   // The program knows of work of its that is complete and whose news are not here.
+    int posting;  // Threads between BeforeWork and AfterWork.
   };
-  struct Range {
-    Range(BlockAllocator::Range place, std::byte* twin)
-        : place(place),
-          twin(twin),
-          states(place.bytes / kBlockBytes),
-          pristine(states.size(), true) {}
-    BlockAllocator::Range place;
-    std::byte* twin;
-    PageStates states;
-    std::vector<bool> pristine;  // By block: never anything but zeros.
-    std::list<Replica> replicas;
+  // Blocks of page-locked memory that the program sees as they were while a device worked.
+  struct Seen {
+    std::uint64_t address;
+    std::size_t blocks;
+    Time until;
   };
 
-  std::byte* Here(std::uint64_t address) const CUSPAN_REQUIRES(mutex_) {
-    return alias_ + (address - window_.base);
-  }
-  Range* Find(std::uint64_t address) CUSPAN_REQUIRES(mutex_);
-  Replica* FindReplica(Range& range, const Connection& link);
+  MirroredRange* Find(std::uint64_t address) CUSPAN_REQUIRES(mutex_);
   CUresult MapAlias() CUSPAN_REQUIRES(mutex_);
   // Sets what the program may do with the blocks to what their states say.
-  void Protect(Range& range, std::size_t first, std::size_t count) CUSPAN_REQUIRES(mutex_);
-  void Changed(Range& range, std::size_t block, const Connection* by);
-  CUresult Push(Connection& link) CUSPAN_REQUIRES(mutex_);
-  CUresult PushRange(Connection& link, Range& range) CUSPAN_REQUIRES(mutex_);
-  void PushBlock(Range& range, Replica& replica, std::size_t block, const Connection& link,
-                 std::vector<BlockAllocator::Range>* spans) CUSPAN_REQUIRES(mutex_);
-  CUresult Send(Connection& link, const Range& range, const BlockAllocator::Range& span)
+  void Protect(MirroredRange& range, std::size_t first, std::size_t count) CUSPAN_REQUIRES(mutex_);
+
+  Worker* FindWorker(const Connection& link) CUSPAN_REQUIRES(mutex_);
+  Worker& AddWorker(Connection& link, bool in_place) CUSPAN_REQUIRES(mutex_);
+  unsigned CountAtWork() const CUSPAN_REQUIRES(mutex_);
+  // Whether one device has a copy of the range, and nobody but the program can write to it now.
+  bool Alone(const MirroredRange& range) const CUSPAN_REQUIRES(mutex_);
+  // The numbers of those with copies of their own, which hear of every change.
+  std::vector<std::uint64_t> ThoseWhoHearAll() const CUSPAN_REQUIRES(mutex_);
+
+  // To devices: to all that hear of every change, and to `link`, if it is not null, all that it has
+  // not.
+  CUresult Push(Connection* link) CUSPAN_REQUIRES(mutex_);
+  CUresult PushRange(MirroredRange& range, Connection* link) CUSPAN_REQUIRES(mutex_);
+  // Tells all that hear of every change, but not `except`.
+  CUresult Tell(MirroredRange& range, const MirroredRange::Spans& spans, const Connection* except)
       CUSPAN_REQUIRES(mutex_);
-  // The same for spans of one piece, and for nothing between them.
-  CUresult SendPatch(Connection& link, const Range& range,
-                     std::span<const BlockAllocator::Range> spans) CUSPAN_REQUIRES(mutex_);
-  // Fetches blocks from the owner and merges them.
-  CUresult Fetch(Range& range, PageStates::Run run) CUSPAN_REQUIRES(mutex_);
-  void Merge(Range& range, std::size_t block, const std::byte* news) CUSPAN_REQUIRES(mutex_);
+  CUresult PrepareLocked(Connection& link, MutexLock* lock) CUSPAN_REQUIRES(mutex_);
   // Waits until no other device than `link` that may have news for it has anything to do. The mutex
   // is not held meanwhile, as far as possible.
   void WaitForOthers(const Connection& link, MutexLock* lock) CUSPAN_REQUIRES(mutex_);
-  // Fetches all that the owner, which is done, may have written; then there is none.
-  CUresult Disown() CUSPAN_REQUIRES(mutex_);
-  void Touch(Range& range, std::size_t block, bool write) CUSPAN_REQUIRES(mutex_);
 
-  const Links links_;
+  // From devices: what others than `link` wrote, of all, or of those of whose completion the
+  // program has heard.
+  CUresult Collect(const Connection& link, bool all) CUSPAN_REQUIRES(mutex_);
+  // Fetches blocks, which are valid then.
+  CUresult Fetch(MirroredRange& range, PageStates::Run run) CUSPAN_REQUIRES(mutex_);
+  // The same straight into the program's copy, from the only device that has another one.
+  CUresult FetchAlone(MirroredRange& range, PageStates::Run run) CUSPAN_REQUIRES(mutex_);
+  // The same, whatever they are; *changed when anybody had news.
+  CUresult FetchBytes(MirroredRange& range, PageStates::Run run, bool* changed)
+      CUSPAN_REQUIRES(mutex_);
+  CUresult FetchFrom(Connection& link, MirroredRange& range, const BlockAllocator::Range& part,
+                     bool* changed) CUSPAN_REQUIRES(mutex_);
+  void Touch(MirroredRange& range, std::size_t block, bool write) CUSPAN_REQUIRES(mutex_);
+
+  void Expire(const Seen& seen) CUSPAN_REQUIRES(mutex_);
+  bool AnyPinnedDirty() const CUSPAN_REQUIRES(mutex_);
+  // What devices at work wrote goes to each other; a part of all there is.
+  void Relay() CUSPAN_REQUIRES(mutex_);
+
+  const Used used_;
+  const CallBy call_by_;
   AddressWindow window_;
   int file_ = -1;
   std::atomic<bool> mirrored_{false};  // There are, or were, ranges.
   std::atomic<bool> in_use_{false};
+  std::atomic<bool> managed_in_use_{false};
   Mutex mutex_;
   std::byte* alias_ CUSPAN_GUARDED_BY(mutex_) = nullptr;
-  std::list<Range> ranges_ CUSPAN_GUARDED_BY(mutex_);
-  std::shared_ptr<Connection> owner_ CUSPAN_GUARDED_BY(mutex_);  // Mirrored.
-  bool at_work_ CUSPAN_GUARDED_BY(mutex_) = false;               // The owner, as far as is known.
+  std::map<std::uint64_t, MirroredRange> ranges_ CUSPAN_GUARDED_BY(mutex_);  // By base.
+  std::list<Worker> workers_ CUSPAN_GUARDED_BY(mutex_);
   std::uint64_t work_ CUSPAN_GUARDED_BY(mutex_) = 0;  // How often a device was given some.
-  std::vector<std::shared_ptr<Connection>> wrote_here_
-      CUSPAN_GUARDED_BY(mutex_);  // Sharing our memory, with work since all was last marked.
+  std::vector<Seen> seen_ CUSPAN_GUARDED_BY(mutex_);
+  // Of Relay: where to go on, when, and how long to wait when there was nothing.
+  std::uint64_t relay_at_ CUSPAN_GUARDED_BY(mutex_) = 0;
+  Time relay_due_ CUSPAN_GUARDED_BY(mutex_);
+  std::chrono::microseconds relay_pause_ CUSPAN_GUARDED_BY(mutex_){kSoon};
 };
 
 }  // namespace cuspan

@@ -10,12 +10,24 @@ PageStates::Run PageStates::SameAccess(std::size_t first, std::size_t end) const
   return {first, next - first};
 }
 
-PageStates::Run PageStates::Ahead(std::size_t block) {
-  ahead_ = block == ahead_end_ && block != 0 ? std::min(2 * ahead_, kMostAhead) : 1;
-  Run run{block, 0};
-  while (run.count < ahead_ && block + run.count < size() && !valid(block + run.count)) ++run.count;
-  ahead_end_ = block + run.count;
+template <typename Belongs>
+PageStates::Run PageStates::Continue(Sequence& sequence, std::size_t block, Belongs&& belongs) {
+  const bool goes_on = block == sequence.end && block != 0;
+  sequence.most = goes_on ? std::min(2 * sequence.most, kMostAhead) : 1;
+  Run run{block, 1};
+  while (run.count < sequence.most && block + run.count < size() && belongs(block + run.count))
+    ++run.count;
+  sequence.end = block + run.count;
   return run;
+}
+
+PageStates::Run PageStates::Ahead(std::size_t block) {
+  return Continue(fetched_, block, [this](std::size_t next) { return !valid(next); });
+}
+
+PageStates::Run PageStates::AheadWritten(std::size_t block) {
+  return Continue(written_, block,
+                  [this](std::size_t next) { return valid(next) && !dirty(next); });
 }
 
 void PageStates::Fetched(std::size_t block, bool device_at_work) {
@@ -37,6 +49,15 @@ void PageStates::Pushed(std::size_t block) {
   blocks_[block].dirty = false;
 }
 
+void PageStates::Invalidate(Run run) {
+  for (std::size_t block = run.first; block < run.first + run.count; ++block) {
+    Block& known = blocks_[block];
+    if (known.valid) --valid_count_;
+    if (known.unstable) --unstable_;
+    known.valid = known.unstable = false;
+  }
+}
+
 void PageStates::DeviceRuns() {
   if (valid_count_ == 0) return;
   for (Block& block : blocks_) block.valid = block.unstable = false;
@@ -46,12 +67,8 @@ void PageStates::DeviceRuns() {
 
 bool PageStates::Synchronized() {
   if (unstable_ == 0) return false;
-  for (Block& block : blocks_) {
-    if (!block.unstable) continue;
-    block.valid = block.unstable = false;
-    --valid_count_;
-  }
-  unstable_ = 0;
+  for (std::size_t block = 0; block < size(); ++block)
+    if (unstable(block)) Invalidate({block, 1});
   return true;
 }
 

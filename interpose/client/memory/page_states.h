@@ -45,10 +45,14 @@ class PageStates {
   // that are not valid either, more of them as long as the program goes on where the last run
   // ended.
   Run Ahead(std::size_t block);
+  // The same for writes: `block`, which is valid and not dirty, and such blocks behind it.
+  Run AheadWritten(std::size_t block);
   // The block was fetched.
   void Fetched(std::size_t block, bool device_at_work);
   // The program wrote, or is about to.
   void Written(std::size_t block);
+  // What the program has of them is not to be relied on any more.
+  void Invalidate(Run run);
   // The device has what the program wrote.
   void Pushed(std::size_t block);
   // Something that may write runs on the device: nothing is valid any more.
@@ -67,8 +71,16 @@ class PageStates {
   std::size_t valid_count_ = blocks_.size();
   std::size_t dirty_ = 0;
   std::size_t unstable_ = 0;
-  std::size_t ahead_end_ = 0;  // Where the last run ended, and
-  std::size_t ahead_ = 1;      // how long it was.
+  // The last run of several: where it ended, and how long it was to be.
+  struct Sequence {
+    std::size_t end = 0;
+    std::size_t most = 1;
+  };
+  template <typename Belongs>
+  Run Continue(Sequence& sequence, std::size_t block, Belongs&& belongs);
+
+  Sequence fetched_;
+  Sequence written_;
 };
 
 }  // namespace cuspan

@@ -3,10 +3,17 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <utility>
 
 #include "interpose/client/memory/shared_region.h"
 
 namespace cuspan {
+namespace {
+
+// Flags and mailboxes; what is larger would cost more than it is worth.
+constexpr std::size_t kMostRefreshedBytes = std::size_t{1} << 20;
+
+}  // namespace
 
 CUresult RegisteredMemory::Expose(const std::byte* base, std::size_t bytes, const void* memory,
                                   std::uint64_t* address) {
@@ -66,6 +73,35 @@ void RegisteredMemory::Forget(const std::byte* base) {
     any_.store(!ranges_.empty(), std::memory_order_release);
   }
   static_cast<void>(region_->Free(place));
+}
+
+void RegisteredMemory::AfterWork() {
+  if (!any_.load(std::memory_order_acquire)) [[likely]]
+    return;
+  worked_.store(true);
+  region_->refresher().CallBy(Refresher::Clock::now() + Mirrors::kSoon);
+}
+
+void RegisteredMemory::BeforeWait() {
+  if (any_.load(std::memory_order_acquire) && region_->AnyAtWork()) [[unlikely]]
+    Exchange(Direction::kToDevices);
+}
+
+std::optional<Refresher::Time> RegisteredMemory::Refresh(bool worked, bool at_work) {
+  const bool was_at_work = std::exchange(was_at_work_, at_work);
+  if (!any_.load(std::memory_order_acquire) || !(worked || was_at_work)) return std::nullopt;
+  const auto start = Refresher::Clock::now();
+  {
+    const MutexLock lock(mutex_);
+    for (auto& [base, range] : ranges_) {
+      if (range.last.size() > kMostRefreshedBytes) continue;
+      Exchange(range, Direction::kToDevices);
+      Exchange(range, Direction::kToProgram);
+    }
+  }
+  if (!at_work) return std::nullopt;
+  const auto end = Refresher::Clock::now();
+  return end + std::max<Refresher::Clock::duration>(Mirrors::kSoon, 4 * (end - start));
 }
 
 void RegisteredMemory::Exchange(Direction direction) {

@@ -1,8 +1,9 @@
 // Memory that the program registered and that its kernels use. Its pages are the program's own and
 // can not be put where devices have them, so kernels get memory of the shared region beside it, and
 // the two are kept equal as CUDA lets one see them: what the program wrote is there for what it
-// launches next, and what kernels wrote is there after a synchronisation. Within that, a kernel
-// that runs does not see what the program writes, nor the other way round.
+// launches next, and what kernels wrote is there after a synchronisation. A kernel that runs sees
+// what the program wrote when that waits or asks; of small memory each side sees soon what the
+// other one wrote.
 //
 // What differs from the contents on which both agreed last is what one of them wrote; only that
 // is copied, so both may write different bytes at once.
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "common/mutex.h"
+#include "interpose/client/memory/refresher.h"
 
 namespace cuspan {
 
@@ -43,11 +45,21 @@ class RegisteredMemory {
     if (any_.load(std::memory_order_acquire)) [[unlikely]]
       Exchange(Direction::kToDevices);
   }
+  // Work was posted.
+  void AfterWork();
+  // The program is about to wait, or asks.
+  void BeforeWait();
   // The program is about to hear that work is complete.
   void Synchronized() {
     if (any_.load(std::memory_order_acquire)) [[unlikely]]
       Exchange(Direction::kToProgram);
   }
+
+  // Whether work was posted since this was asked last.
+  bool TakeWorked() { return worked_.exchange(false); }
+  // Exchanges what is small while devices work, and once more when they no longer do; returns when
+  // to do so again. By one thread.
+  std::optional<Refresher::Time> Refresh(bool worked, bool at_work);
 
  private:
   enum class Direction { kToDevices, kToProgram };
@@ -61,6 +73,8 @@ class RegisteredMemory {
 
   SharedRegion* const region_;
   std::atomic<bool> any_{false};
+  std::atomic<bool> worked_{false};
+  bool was_at_work_ = false;  // When Refresh was called last.
   mutable Mutex mutex_;
   std::map<const std::byte*, Range> ranges_ CUSPAN_GUARDED_BY(mutex_);  // By base.
 };

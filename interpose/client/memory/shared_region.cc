@@ -82,7 +82,9 @@ SharedRegion::SharedRegion(Links links)
       host_(window_.base, window_.bytes / 2),
       managed_(window_.base + window_.bytes / 2, window_.bytes / 4),
       managed_on_device_(window_.base + FileBytes(true), window_.bytes / 4),
-      mirrors_(links_) {
+      mirrors_([this](const BlockAllocator::Range& part) { return UsedIn(part); },
+               [this](Mirrors::Time when) { refresher_.CallBy(when); }),
+      refresher_([this](Refresher::Time now) { return Refresh(now); }) {
   if (window_.bytes == 0) return;
   Result<UniqueFd> file = CreateSharedMemory("cuspan-shared", window_.bytes);
   if (file.ok()) {
@@ -220,13 +222,47 @@ CUresult SharedRegion::AllocateIn(Part part, std::uint64_t bytes, std::uint64_t*
       const WriterLock lock(mutex_);
       if (const auto base = Blocks(part).Allocate(bytes)) {
         *address = *base;
-        if (blocks_in_use_++ == 0) mirrors_.SetInUse(true);
-        return CUDA_SUCCESS;
+        CountBlock(part, +1);
+        break;
       }
     }
     // Another thread may take what was mapped here: then this goes round again.
     if (const CUresult result = Grow(part, bytes); result != CUDA_SUCCESS) return result;
   }
+  mirrors_.Allocated({*address, bytes});
+  return CUDA_SUCCESS;
+}
+
+void SharedRegion::CountBlock(Part part, int change) {
+  std::size_t& blocks = part == Part::kHost ? pinned_in_use_ : managed_in_use_;
+  blocks = static_cast<std::size_t>(static_cast<std::ptrdiff_t>(blocks) + change);
+  mirrors_.SetInUse(pinned_in_use_ + managed_in_use_ != 0, managed_in_use_ != 0);
+}
+
+// From the first block that is used there to the last.
+BlockAllocator::Range SharedRegion::UsedIn(const BlockAllocator::Range& part) const {
+  const ReaderLock lock(mutex_);
+  return Blocks(PartOf(part.base)).UsedIn(part);
+}
+
+bool SharedRegion::AnyAtWork() const {
+  bool any = false;
+  for (const auto& link : links_()) {
+    if (!link->AtWork()) continue;
+    any = true;
+    link->AskWhenDone();
+  }
+  return any;
+}
+
+std::optional<Refresher::Time> SharedRegion::Refresh(Refresher::Time now) {
+  const bool worked = registered_.TakeWorked();  // Before it is looked who works.
+  const bool at_work = AnyAtWork();
+  // First, since the other one goes through what this keeps.
+  const auto mirrored = mirrors_.Refresh(now, at_work);
+  const auto registered = registered_.Refresh(worked, at_work);
+  if (!registered || !mirrored) return registered ? registered : mirrored;
+  return std::min(*registered, *mirrored);
 }
 
 CUresult SharedRegion::Free(std::uint64_t address) {
@@ -237,7 +273,7 @@ CUresult SharedRegion::Free(std::uint64_t address) {
     const WriterLock lock(mutex_);
     BlockAllocator& blocks = Blocks(PartOf(address));
     if (!blocks.Free(address)) return CUDA_ERROR_INVALID_VALUE;
-    if (--blocks_in_use_ == 0) mirrors_.SetInUse(false);
+    CountBlock(PartOf(address), -1);
     const BlockAllocator::Range range = *blocks.Segment(address);
     const auto idle = blocks.EmptySegments();
     const bool is_empty =
@@ -294,9 +330,11 @@ CUresult SharedRegion::Expose(std::uint64_t address) {
   const auto links = links_();
   for (const auto& link : links) {
     if (link->sharing() != Sharing::kMirrored || link->fault() != CUDA_SUCCESS) continue;
-    // Copies out of and into it are under way in threads of ours, which must not meet pages that
-    // are away.
-    CUresult result = link->CallAndStore(DeviceSynchronize{});
+    // Copies out of and into it that are under way are made by threads of ours, which must not meet
+    // pages that are away. Without one the device need not be done: it may be waiting for the
+    // program.
+    CUresult result = CUDA_SUCCESS;
+    if (!link->transfers().Idle()) result = link->CallAndStore(DeviceSynchronize{});
     if (result == CUDA_SUCCESS) result = MapOn(*link, segment);
     if (result != CUDA_SUCCESS) return result;
   }

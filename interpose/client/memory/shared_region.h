@@ -26,6 +26,7 @@
 #include "interpose/client/connection/connection.h"
 #include "interpose/client/memory/block_allocator.h"
 #include "interpose/client/memory/mirrors.h"
+#include "interpose/client/memory/refresher.h"
 #include "interpose/client/memory/registered_memory.h"
 #include "structs.gen.h"
 
@@ -78,8 +79,13 @@ class SharedRegion {
   // it.
   bool used_by_kernels() const { return used_by_kernels_.load(std::memory_order_relaxed); }
 
+  // Whether any device may still be doing work that uses memory here; it is asked to say when it
+  // has done that.
+  bool AnyAtWork() const;
+
   Mirrors& mirrors() { return mirrors_; }
   RegisteredMemory& registered() { return registered_; }
+  Refresher& refresher() { return refresher_; }
 
  private:
   struct Segment {
@@ -107,6 +113,9 @@ class SharedRegion {
   CUresult BackHere(const BlockAllocator::Range& range);
   void DropHere(const BlockAllocator::Range& range);
   Segment* FindSegment(std::uint64_t address) CUSPAN_REQUIRES_SHARED(mutex_);
+  BlockAllocator::Range UsedIn(const BlockAllocator::Range& part) const;
+  void CountBlock(Part part, int change) CUSPAN_REQUIRES(mutex_);
+  std::optional<Refresher::Time> Refresh(Refresher::Time now);
 
   const Links links_;
   AddressWindow window_;
@@ -119,11 +128,13 @@ class SharedRegion {
   BlockAllocator managed_ CUSPAN_GUARDED_BY(mutex_);
   BlockAllocator managed_on_device_ CUSPAN_GUARDED_BY(mutex_);
   std::vector<Segment> segments_ CUSPAN_GUARDED_BY(mutex_);
-  std::size_t blocks_in_use_ CUSPAN_GUARDED_BY(mutex_) = 0;
+  std::size_t pinned_in_use_ CUSPAN_GUARDED_BY(mutex_) = 0;   // Blocks.
+  std::size_t managed_in_use_ CUSPAN_GUARDED_BY(mutex_) = 0;  // Blocks.
   std::atomic<bool> has_unmirrored_{false};
   std::atomic<bool> used_by_kernels_{false};
   Mirrors mirrors_;
   RegisteredMemory registered_{this};
+  Refresher refresher_;  // Uses the others.
 };
 
 }  // namespace cuspan

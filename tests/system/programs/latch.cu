@@ -1,5 +1,5 @@
-// A kernel that waits for the host to write pinned memory, and a host that writes it and waits for
-// the kernel. It works where the device reads the host's own memory.
+// A kernel that waits for the host to write managed memory, which the host may not touch while the
+// kernel runs. It ends where the device reads the host's own memory.
 #include <cstdio>
 
 #include "use_cuda.h"
@@ -11,7 +11,7 @@ __global__ void WaitFor(volatile int* latch) {
 
 int main() {
   int* latch = nullptr;
-  if (cudaMallocHost(&latch, sizeof *latch) != cudaSuccess) return 1;
+  if (cudaMallocManaged(&latch, sizeof *latch) != cudaSuccess) return 1;
   *latch = 0;
   WaitFor<<<1, 1>>>(latch);
   *static_cast<volatile int*>(latch) = 1;

@@ -67,6 +67,28 @@ TEST(BlockAllocator, FindKnowsTheSizeThatWasAskedFor) {
   EXPECT_FALSE(allocator.Find(~std::uint64_t{0}));
 }
 
+TEST(BlockAllocator, UsedInGoesFromTheFirstBlockToTheLast) {
+  BlockAllocator allocator = WithSegment(10);
+  const auto used = [&](std::uint64_t from, std::uint64_t bytes) {
+    const BlockAllocator::Range range = allocator.UsedIn({kBase + from, bytes});
+    return std::pair(range.base - kBase, range.bytes);
+  };
+  EXPECT_EQ(used(0, 10 * kUnit).second, 0U);
+  const auto first = allocator.Allocate(kUnit);
+  const auto second = allocator.Allocate(2 * kUnit);
+  const auto third = allocator.Allocate(5);
+  ASSERT_EQ(first, kBase);
+  ASSERT_EQ(second, kBase + kUnit);
+  ASSERT_EQ(third, kBase + 3 * kUnit);
+  EXPECT_EQ(used(0, 10 * kUnit), std::pair(0UL, 3 * kUnit + 5));
+  EXPECT_EQ(used(kUnit + 7, 10), std::pair(kUnit + 7, 10UL)) << "in the middle of one";
+  EXPECT_EQ(used(3 * kUnit + 5, kUnit).second, 0U) << "behind the last";
+  ASSERT_TRUE(allocator.Free(*second));
+  EXPECT_EQ(used(kUnit, 2 * kUnit).second, 0U);
+  EXPECT_EQ(used(kUnit, 9 * kUnit), std::pair(3 * kUnit, 5UL));
+  EXPECT_EQ(used(7, 9 * kUnit), std::pair(7UL, 3 * kUnit - 2));
+}
+
 TEST(BlockAllocator, FreeTakesTheStartOfABlockAndNothingElse) {
   BlockAllocator allocator = WithSegment(10);
   const auto block = allocator.Allocate(2 * kUnit);

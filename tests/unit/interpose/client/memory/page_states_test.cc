@@ -64,6 +64,21 @@ TEST(PageStates, WhatWasSeenDuringWorkIsSeenAnewAfterASynchronisation) {
   EXPECT_TRUE(states.valid(0));
 }
 
+TEST(PageStates, WhatIsInvalidatedIsFetchedAnew) {
+  PageStates states(4);
+  states.DeviceRuns();
+  states.Fetched(1, true);
+  states.Fetched(2, false);
+  states.Written(1);
+  states.Invalidate({0, 3});
+  states.Invalidate({1, 1});
+  EXPECT_FALSE(states.any_valid());
+  EXPECT_TRUE(states.dirty(1)) << "what the program wrote is not forgotten";
+  EXPECT_FALSE(states.Synchronized()) << "nothing unstable is left";
+  states.Fetched(1, false);
+  EXPECT_EQ(states.access(1), Access::kWrite);
+}
+
 TEST(PageStates, ReadsAheadAsLongAsTheProgramGoesOn) {
   PageStates states(200);
   states.DeviceRuns();
@@ -76,6 +91,21 @@ TEST(PageStates, ReadsAheadAsLongAsTheProgramGoesOn) {
     at += run.count;
   }
   EXPECT_EQ(counts, (std::vector<std::size_t>{1, 2, 4, 8, 16, 32, 64, 63}));
+}
+
+TEST(PageStates, WritesAheadOfCleanBlocksThatAreHere) {
+  PageStates states(100);
+  EXPECT_EQ(states.AheadWritten(0), (Blocks{0, 1}));
+  states.Written(0);
+  EXPECT_EQ(states.AheadWritten(1), (Blocks{1, 2}));
+  EXPECT_EQ(states.AheadWritten(3), (Blocks{3, 4}));
+  states.Written(9);
+  EXPECT_EQ(states.AheadWritten(7), (Blocks{7, 2})) << "up to one that is dirty";
+  states.DeviceRuns();
+  states.Fetched(20, false);
+  states.Fetched(21, false);
+  EXPECT_EQ(states.AheadWritten(20), (Blocks{20, 1})) << "after a jump";
+  EXPECT_EQ(states.AheadWritten(21), (Blocks{21, 1})) << "up to one that is not here";
 }
 
 TEST(PageStates, AJumpStartsReadingAheadAnew) {

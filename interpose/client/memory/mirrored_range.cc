@@ -1,0 +1,183 @@
+#include "interpose/client/memory/mirrored_range.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace cuspan {
+namespace {
+
+// Spans with no more than this between them cross as one.
+constexpr std::uint64_t kGapBytes = 1024;
+// What is compared at once where it need not be known which bytes differ.
+constexpr std::uint64_t kLineBytes = 64;
+
+// Where the first difference at or after `from` is; `end` when there is none.
+std::uint64_t NextDifference(const std::byte* a, const std::byte* b, std::uint64_t from,
+                             std::uint64_t end) {
+  constexpr std::uint64_t kStride = 4096;
+  while (from < end) {
+    const std::uint64_t piece = std::min(kStride, end - from);
+    if (std::memcmp(a + from, b + from, piece) != 0) {
+      while (a[from] == b[from]) ++from;
+      return from;
+    }
+    from += piece;
+  }
+  return end;
+}
+
+std::uint64_t EndOfDifference(const std::byte* a, const std::byte* b, std::uint64_t from,
+                              std::uint64_t end) {
+  while (from < end && a[from] != b[from]) ++from;
+  return from;
+}
+
+// The same for whole lines, of which a block is made.
+std::uint64_t EndOfDifferentLines(const std::byte* a, const std::byte* b, std::uint64_t from,
+                                  std::uint64_t end) {
+  while (from < end && std::memcmp(a + from, b + from, kLineBytes) != 0) from += kLineBytes;
+  return from;
+}
+
+// Adds [from, to); together with the last one if that ends not earlier than `least`, and not more
+// than `gap` before.
+void Add(std::uint64_t from, std::uint64_t to, std::uint64_t least, std::uint64_t gap,
+         MirroredRange::Spans* spans) {
+  if (!spans->empty()) {
+    auto& last = spans->back();
+    const std::uint64_t end = last.base + last.bytes;
+    if (from == end || (end >= least && from - end <= gap)) {
+      last.bytes = to - last.base;
+      return;
+    }
+  }
+  spans->push_back({from, to - from});
+}
+
+}  // namespace
+
+MirroredRange::MirroredRange(BlockAllocator::Range place, std::byte* here, bool managed, bool near)
+    : place_(place),
+      here_(here),
+      managed_(managed),
+      near_(near),
+      states_(place.bytes / kBlockBytes),
+      pristine_(states_.size(), true),
+      twinned_(states_.size(), true) {
+  void* const twin = ::mmap(nullptr, place.bytes, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (twin == MAP_FAILED) return;
+  twin_ = static_cast<std::byte*>(twin);
+  // All that is not zero is news to the twin.
+  for (std::size_t block = 0; !managed && block < blocks(); ++block) states_.Written(block);
+}
+
+MirroredRange::~MirroredRange() {
+  if (twin_ != nullptr) ::munmap(twin_, place_.bytes);
+}
+
+MirroredRange::Replica* MirroredRange::FindReplica(std::uint64_t link) {
+  for (Replica& replica : replicas_)
+    if (replica.link == link) return &replica;
+  return nullptr;
+}
+
+void MirroredRange::AddReplica(std::uint64_t link) {
+  // Several may have different news.
+  if (!replicas_.empty()) MakeTwins({0, blocks()});
+  replicas_.push_back({link, pristine_});
+}
+
+void MirroredRange::MakeTwins(PageStates::Run run) {
+  for (std::size_t block = run.first; block < run.first + run.count; ++block) {
+    if (twinned_[block] || states_.dirty(block)) continue;
+    std::memcpy(twin_ + block * kBlockBytes, here_ + block * kBlockBytes, kBlockBytes);
+    twinned_[block] = true;
+  }
+}
+
+void MirroredRange::Written(PageStates::Run run, bool whole) {
+  if (!whole) MakeTwins(run);
+  for (std::size_t block = run.first; block < run.first + run.count; ++block) {
+    // Of a dirty one the twin is still needed.
+    if (whole && !states_.dirty(block)) twinned_[block] = false;
+    states_.Written(block);
+  }
+}
+
+void MirroredRange::Stored(PageStates::Run run) {
+  for (std::size_t block = run.first; block < run.first + run.count; ++block)
+    pristine_[block] = twinned_[block] = false;
+}
+
+bool MirroredRange::TakeWritten(std::size_t block, Spans* spans) {
+  if (!twinned_[block]) {
+    Add(block * kBlockBytes, (block + 1) * kBlockBytes, block * kBlockBytes, 0, spans);
+    states_.Pushed(block);
+    if (replicas_.size() > 1) MakeTwins({block, 1});
+    return true;
+  }
+  // Bytes between those that the program wrote may only go along when it is known what devices
+  // have there.
+  const bool exact = !states_.valid(block) || states_.unstable(block);
+  const std::uint64_t begin = block * kBlockBytes;
+  const std::uint64_t block_end = begin + kBlockBytes;
+  bool changed = false;
+  for (std::uint64_t at = NextDifference(here_, twin_, begin, block_end); at < block_end;) {
+    if (!exact) at = at / kLineBytes * kLineBytes;
+    const std::uint64_t end = exact ? EndOfDifference(here_, twin_, at, block_end)
+                                    : EndOfDifferentLines(here_, twin_, at, block_end);
+    // What the program writes meanwhile counts for the next time.
+    std::memcpy(twin_ + at, here_ + at, end - at);
+    Add(at, end, begin, exact ? 0 : kGapBytes, spans);
+    changed = true;
+    at = NextDifference(here_, twin_, end, block_end);
+  }
+  states_.Pushed(block);
+  return changed;
+}
+
+PageStates::Run MirroredRange::Merge(std::uint64_t offset, std::span<const std::byte> news,
+                                     Spans* spans) {
+  PageStates::Run changed{0, 0};
+  const std::size_t first = offset / kBlockBytes;
+  MakeTwins({first, (offset + news.size() - 1) / kBlockBytes - first + 1});
+  const std::byte* const bytes = news.data() - offset;
+  const std::uint64_t news_end = offset + news.size();
+  for (std::uint64_t begin = offset; begin < news_end;) {
+    const std::size_t block = begin / kBlockBytes;
+    const std::uint64_t end = std::min<std::uint64_t>((block + 1) * kBlockBytes, news_end);
+    // Of a block that the program did not write its copy is the twin: more may be copied than
+    // differs.
+    const bool exact = spans != nullptr || states_.dirty(block);
+    if (!twinned_[block]) {  // What the program wrote to all of it goes to the device.
+      begin = end;
+      continue;
+    }
+    for (std::uint64_t at = NextDifference(bytes, twin_, begin, end); at < end;) {
+      const std::uint64_t run_end = exact ? EndOfDifference(bytes, twin_, at, end) : end;
+      std::memcpy(twin_ + at, bytes + at, run_end - at);
+      std::memcpy(here_ + at, bytes + at, run_end - at);
+      if (spans != nullptr) Add(at, run_end, begin, 0, spans);
+      if (changed.count == 0) changed.first = block;
+      changed.count = block - changed.first + 1;
+      at = NextDifference(bytes, twin_, run_end, end);
+    }
+    begin = end;
+  }
+  return changed;
+}
+
+void MirroredRange::Changed(PageStates::Run run, std::span<const std::uint64_t> told) {
+  for (std::size_t block = run.first; block < run.first + run.count; ++block)
+    pristine_[block] = false;
+  for (Replica& replica : replicas_) {
+    if (std::find(told.begin(), told.end(), replica.link) != told.end()) continue;
+    for (std::size_t block = run.first; block < run.first + run.count; ++block)
+      replica.current[block] = false;
+  }
+}
+
+}  // namespace cuspan

@@ -1,0 +1,91 @@
+#include "interpose/client/memory/spans.h"
+
+#include <algorithm>
+#include <array>
+
+#include "interpose/client/connection/connection.h"
+#include "protocol/api/patch.h"
+
+namespace cuspan {
+namespace {
+
+using Spans = std::span<const BlockAllocator::Range>;
+
+// Where the piece of a patch starts whose first span starts here.
+constexpr std::uint64_t PatchStart(std::uint64_t from) {
+  return from / kPatchWordBytes * kPatchWordBytes;
+}
+
+// How many of the spans, from the first on, one patch has room for: a patch is worth its while from
+// two on, since it is one op, and one call of the driver.
+std::size_t FitPatch(Spans spans) {
+  const std::uint64_t most = PatchStart(spans.front().base) + kMostPatchBytes;
+  std::size_t count = 0;
+  while (count < spans.size() && spans[count].base + spans[count].bytes <= most) ++count;
+  return count;
+}
+
+void CountBytes(Connection& link, std::uint64_t bytes) {
+  link.channel().statistics().bytes_to_device.fetch_add(bytes, std::memory_order_relaxed);
+}
+
+CUresult SendOne(Connection& link, std::uint64_t stream, std::uint64_t destination,
+                 const std::byte* source, std::uint64_t bytes) {
+  if (bytes <= kMaxInlineBytes) {
+    CopyToDeviceInline op;
+    op.stream = stream;
+    op.destination = destination;
+    op.data = {source, bytes};
+    CountBytes(link, bytes);
+    return link.Send(op);
+  }
+  CopyToDevice op;
+  op.stream = stream;
+  op.destination = destination;
+  op.bytes = bytes;
+  op.transfer = link.transfers().BeginOutgoing();
+  if (const CUresult result = link.Send(op); result != CUDA_SUCCESS) {
+    link.transfers().Forget(op.transfer);
+    return result;
+  }
+  return link.transfers().Send(op.transfer, source, bytes);
+}
+
+CUresult SendPatch(Connection& link, std::uint64_t stream, std::uint64_t base,
+                   const std::byte* memory, Spans spans) {
+  const std::uint64_t start = PatchStart(spans.front().base);
+  std::array<std::byte, kMostPatchBytes / kPatchWordBytes> mask{};
+  for (const auto& span : spans) {
+    for (std::uint64_t at = span.base - start; at < span.base + span.bytes - start; ++at)
+      mask[at / kPatchWordBytes] |= std::byte{1} << (at % kPatchWordBytes);
+  }
+  const std::uint64_t end = spans.back().base + spans.back().bytes;
+  const std::uint64_t words = (end - start + kPatchWordBytes - 1) / kPatchWordBytes;
+  PatchMemory op;
+  op.stream = stream;
+  op.destination = base + start;
+  op.mask = Bytes(mask).first(words);
+  op.data = {memory + start, words * kPatchWordBytes};
+  CountBytes(link, op.data.size());
+  return link.Send(op);
+}
+
+}  // namespace
+
+CUresult SendSpans(Connection& link, std::uint64_t base, const std::byte* memory, Spans spans) {
+  if (spans.empty()) return CUDA_SUCCESS;
+  std::uint64_t stream = 0;
+  if (const CUresult result = link.OwnStream(&stream); result != CUDA_SUCCESS) return result;
+  while (!spans.empty()) {
+    const std::size_t count = std::max<std::size_t>(FitPatch(spans), 1);
+    const auto& first = spans.front();
+    const CUresult result =
+        count == 1 ? SendOne(link, stream, base + first.base, memory + first.base, first.bytes)
+                   : SendPatch(link, stream, base, memory, spans.first(count));
+    if (result != CUDA_SUCCESS) return result;
+    spans = spans.subspan(count);
+  }
+  return link.SynchronizeStream(stream);
+}
+
+}  // namespace cuspan
