@@ -1,4 +1,4 @@
-// cuspan bench apps: two applications from start to end, locally where there is a GPU, over
+// cuspan bench apps: small applications from start to end, locally where there is a GPU, over
 // agents with and without the pipeline, and on one node.
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -24,6 +24,7 @@ struct Options {
   std::string transport = "auto";
   std::vector<int> matmul = {1024, 2048, 4096};
   std::vector<int> fft = {8, 64, 512, 1024, 4096, 8192};
+  std::vector<int> walk = {1, 4, 16, 64};
   int rounds = 3;
   std::string csv_path;
   std::string json_path;
@@ -69,6 +70,10 @@ Status Run(const Options& options, const Origin& origin) {
   std::vector<Work> works;
   for (const int n : options.matmul) works.emplace_back("matmul", n);
   for (const int n : options.fft) works.emplace_back("fft", n);
+  for (const int n : options.walk) {
+    works.emplace_back("walk", n);
+    works.emplace_back("copies", n);
+  }
   std::vector<std::string> program = {folder + "/bench-apps-program"};
   for (const auto& [name, n] : works) program.push_back(Format("{}:{}", name, n));
 
@@ -129,8 +134,11 @@ Status Run(const Options& options, const Origin& origin) {
 
 int main(int argc, char** argv) {
   cuspan::bench::apps::Options options;
-  CLI::App app("Times a matrix multiplication and Fourier transforms from start to end.",
-               "cuspan bench apps");
+  CLI::App app(
+      "Times a matrix multiplication, Fourier transforms and walks through managed memory from "
+      "start to "
+      "end.",
+      "cuspan bench apps");
   cuspan::bench::AddDeviceOption(app, options.device);
   app.add_option("--hosts", options.hosts, "where the GPUs are, for the path over agents");
   cuspan::bench::AddTransportOption(app, options.transport);
@@ -140,6 +148,11 @@ int main(int argc, char** argv) {
   app.add_option("--fft", options.fft, "numbers of transforms (default: 8,64,512,1024,4096,8192)")
       ->delimiter(',')
       ->check(CLI::Range(1, 1 << 20));
+  app.add_option("--walk", options.walk,
+                 "MiB of managed memory that host and kernel change by turns, and that are copied "
+                 "both ways for comparison (default: 1,4,16,64)")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 4096));
   app.add_option("--rounds", options.rounds,
                  "of all measurements, one after the other (default: 3)")
       ->check(CLI::Range(1, 1000));

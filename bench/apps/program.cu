@@ -1,8 +1,11 @@
-// Two small applications, timed from start to end: the bytes go to the device, it computes, the
+// Small applications, timed from start to end: the bytes go to the device, it computes, the
 // results come back. An ordinary CUDA program, which `cuspan bench apps` runs in several places;
 // each argument makes one line of output:
 //   matmul:N   the product of two N × N matrices of float
 //   fft:N      N Fourier transforms of 1,024 complex points of double
+//   walk:N     host and kernel change N MiB of managed memory by turns
+//   copies:N   only what a walk moves: N MiB of pinned memory to the device and back, and its
+//   kernel
 //     APPLICATION N SECONDS…
 //
 //   program [--repetitions R] APPLICATION:N…
@@ -69,6 +72,11 @@ __global__ void __launch_bounds__(kPoints / 2) Transform(double2* data) {
     __syncthreads();
   }
   for (int i = threadIdx.x; i < kPoints; i += blockDim.x) own[i] = points[i];
+}
+
+__global__ void Increment(int* values, int count) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < count) ++values[i];
 }
 
 template <typename T>
@@ -147,6 +155,55 @@ std::vector<double> Fourier(int transforms, bool* right) {
   return seconds;
 }
 
+constexpr int kIntsPerMebibyte = (1 << 20) / sizeof(int);
+
+void LaunchIncrement(int* values, int count) {
+  constexpr int kThreads = 256;
+  Increment<<<(count + kThreads - 1) / kThreads, kThreads>>>(values, count);
+  CHECK(cudaGetLastError());
+}
+
+std::vector<double> Walk(int mebibytes, bool* right) {
+  const int count = mebibytes * kIntsPerMebibyte;
+  int* values = nullptr;
+  CHECK(cudaMallocManaged(&values, count * sizeof(int)));
+  int turn = 0;
+  long wrong = 0;
+  const std::vector<double> seconds = Time([&] {
+    ++turn;
+    for (int i = 0; i < count; ++i) values[i] = i + turn;
+    LaunchIncrement(values, count);
+    CHECK(cudaDeviceSynchronize());
+    for (int i = 0; i < count; ++i) wrong += values[i] != i + turn + 1;
+  });
+  CHECK(cudaFree(values));
+  *right = wrong == 0;
+  return seconds;
+}
+
+std::vector<double> CopyBothWays(int mebibytes, bool* right) {
+  const int count = mebibytes * kIntsPerMebibyte;
+  const size_t bytes = count * sizeof(int);
+  HostArray<int> in(count), out(count);
+  DeviceArray<int> values(count);
+  for (int i = 0; i < count; ++i) in.data[i] = i;
+  const std::vector<double> seconds = Time([&] {
+    CHECK(cudaMemcpyAsync(values.data, in.data, bytes, cudaMemcpyHostToDevice));
+    LaunchIncrement(values.data, count);
+    CHECK(cudaMemcpyAsync(out.data, values.data, bytes, cudaMemcpyDeviceToHost));
+    CHECK(cudaDeviceSynchronize());
+  });
+  *right = out.data[0] == 1 && out.data[count - 1] == count;
+  return seconds;
+}
+
+struct Application {
+  const char* name;
+  std::vector<double> (*run)(int n, bool* right);
+};
+constexpr Application kApplications[] = {
+    {"matmul", MatrixProduct}, {"fft", Fourier}, {"walk", Walk}, {"copies", CopyBothWays}};
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -157,14 +214,17 @@ int main(int argc, char** argv) {
     }
     char name[16] = {};
     int n = 0;
-    if (std::sscanf(argv[i], "%15[^:]:%d", name, &n) != 2 || n < 1 ||
-        (std::strcmp(name, "matmul") != 0 && std::strcmp(name, "fft") != 0)) {
+    const Application* application = nullptr;
+    if (std::sscanf(argv[i], "%15[^:]:%d", name, &n) == 2 && n >= 1) {
+      for (const Application& one : kApplications)
+        if (std::strcmp(name, one.name) == 0) application = &one;
+    }
+    if (application == nullptr) {
       std::fprintf(stderr, "'%s' is no APPLICATION:N\n", argv[i]);
       return 2;
     }
     bool right = false;
-    const std::vector<double> seconds =
-        name[0] == 'm' ? MatrixProduct(n, &right) : Fourier(n, &right);
+    const std::vector<double> seconds = application->run(n, &right);
     if (!right) {
       std::fprintf(stderr, "%s of %d: the result is wrong\n", name, n);
       return 3;
