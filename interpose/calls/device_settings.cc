@@ -2,6 +2,7 @@
 
 #include <array>
 #include <atomic>
+#include <optional>
 #include <utility>
 
 namespace cuspan {
@@ -42,10 +43,18 @@ unsigned DeviceFlags(int device) {
 }
 
 Error GetLimit(Link& link, CUlimit limit, std::size_t* value) {
+  std::uint64_t age = 0;
+  const std::optional<std::uint64_t> known = link.limits().Find(limit, &age);
+  // A driver gives stacks more room for a kernel that needs it.
+  if (known && (limit != CU_LIMIT_STACK_SIZE || link.modules().most_local_bytes() <= *known)) {
+    *value = *known;
+    return CUDA_SUCCESS;
+  }
   LimitGet op;
   op.limit = limit;
   LimitGet::Reply reply;
   CUSPAN_RETURN_IF_FAILED(link.Call(op, &reply));
+  link.limits().Keep(limit, reply.value, age);
   *value = reply.value;
   return CUDA_SUCCESS;
 }
@@ -55,7 +64,9 @@ Error SetLimit(Link& link, CUlimit limit, std::size_t value) {
   op.limit = limit;
   op.value = value;
   LimitSet::Reply reply;
-  return link.Call(op, &reply);
+  const Error result = link.Call(op, &reply);
+  link.limits().Forget();
+  return result;
 }
 
 Error SetDeviceCacheConfig(int device, CUfunc_cache config) {

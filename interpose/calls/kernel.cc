@@ -77,6 +77,10 @@ Error CheckAttribute(const DeviceDescription& device, const LoadedKernel& kernel
 Error SetAttribute(const DeviceDescription& device, Link& link, LoadedKernel& kernel,
                    CUfunction_attribute attribute, int value) {
   CUSPAN_RETURN_IF_FAILED(CheckAttribute(device, kernel, attribute, value));
+  const MutexLock lock(*kernel.setting);
+  const bool known = static_cast<std::size_t>(attribute) < kernel.attributes.size();
+  // Libraries set it before each launch.
+  if (known && kernel.attributes[attribute].load() == value) return CUDA_SUCCESS;
   KernelSetAttribute op;
   op.kernel = kernel.handle;
   op.attribute = attribute;
@@ -84,8 +88,7 @@ Error SetAttribute(const DeviceDescription& device, Link& link, LoadedKernel& ke
   KernelSetAttribute::Reply reply;
   CUSPAN_RETURN_IF_FAILED(link.Call(op, &reply));
   kernel.occupancies->Clear();
-  if (static_cast<std::size_t>(attribute) < kernel.attributes.size())
-    kernel.attributes[attribute].store(value);
+  if (known) kernel.attributes[attribute].store(value);
   return CUDA_SUCCESS;
 }
 

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "interpose/client/connection/connection.h"
+#include "interpose/client/limits.h"
 #include "interpose/client/memory/coherence.h"
 #include "interpose/client/memory/device_memory.h"
 #include "interpose/client/modules.h"
@@ -86,6 +87,7 @@ class Link final : public Connection {
   const DeviceMemory& memory() const { return memory_; }
   Modules& modules() { return modules_; }
   TensorMaps& tensor_maps() { return tensor_maps_; }
+  Limits& limits() { return limits_; }
 
  private:
   void OnEvent(const EventReached& reached) override { (*on_event_)(reached); }
@@ -102,6 +104,7 @@ class Link final : public Connection {
   DeviceMemory memory_;
   Modules modules_;
   TensorMaps tensor_maps_;
+  Limits limits_;
 };
 
 }  // namespace cuspan

@@ -103,6 +103,11 @@ CUresult Modules::Kernel(const FunctionRecord& function, LoadedKernel** kernel) 
   loaded->parameter_offsets = std::move(reply.parameter_offsets);
   loaded->attributes = std::vector<std::atomic<int>>(reply.attributes.size());
   std::copy(reply.attributes.begin(), reply.attributes.end(), loaded->attributes.begin());
+  const auto local = static_cast<std::uint64_t>(
+      std::max(loaded->attribute(CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES), 0));
+  std::uint64_t most = most_local_bytes_.load();
+  while (most < local && !most_local_bytes_.compare_exchange_weak(most, local)) {
+  }
   const WriterLock lock(mutex_);
   // Of two threads that asked at once the first to come back wins; both handles work.
   *kernel = kernels_.emplace(&function, std::move(loaded)).first->second.get();

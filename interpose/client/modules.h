@@ -63,6 +63,8 @@ struct LoadedKernel {
   std::uint32_t argument_bytes;                  // The sum of their bytes.
   // By CUfunction_attribute; the ones that can be set change with KernelSetAttribute.
   std::vector<std::atomic<int>> attributes;
+  // Held while one is set, so that the device and this agree on the last.
+  std::unique_ptr<Mutex> setting = std::make_unique<Mutex>();
   // Bits by number, of those that cudaFuncSetAttribute has set.
   std::unique_ptr<std::atomic<std::uint32_t>> set_by_function =
       std::make_unique<std::atomic<std::uint32_t>>(0);
@@ -98,6 +100,8 @@ class Modules {
   std::optional<BlockAllocator::Range> ManagedVariable(std::uint64_t address) const;
   // Whether the device has loaded it, successfully.
   bool Has(const FatbinRecord& fatbin) const;
+  // Of local memory, the most that a thread of a kernel found so far needs.
+  std::uint64_t most_local_bytes() const { return most_local_bytes_.load(); }
   // The library that holds `fatbin` is being unloaded.
   void Unload(const FatbinRecord& fatbin);
 
@@ -110,6 +114,7 @@ class Modules {
     CUresult result CUSPAN_GUARDED_BY(loading) = CUDA_SUCCESS;
   };
 
+  std::atomic<std::uint64_t> most_local_bytes_{0};
   Connection* const link_;
   DeviceMemory* const memory_;
   ManagedVariables* const managed_;
