@@ -45,6 +45,7 @@
 namespace cuspan {
 
 class Connection;
+struct Incoming;
 
 class Mirrors {
  public:
@@ -53,6 +54,7 @@ class Mirrors {
   // long what it wrote may stay here.
   static constexpr std::chrono::microseconds kSoon{200};
 
+  static constexpr std::size_t kBlockBytes = MirroredRange::kBlockBytes;
   // What the program uses of a part of the region, from the first block there to the last.
   using Used = std::function<BlockAllocator::Range(const BlockAllocator::Range& part)>;
   // Has Refresh called by that time; does not wait.
@@ -123,6 +125,14 @@ class Mirrors {
     Time until;
   };
 
+  // Blocks on their way here.
+  struct Fetching {
+    MirroredRange* range;
+    PageStates::Run run;
+    std::shared_ptr<Connection> link;
+    std::shared_ptr<Incoming> incoming;
+  };
+
   MirroredRange* Find(std::uint64_t address) CUSPAN_REQUIRES(mutex_);
   CUresult MapAlias() CUSPAN_REQUIRES(mutex_);
   // Sets what the program may do with the blocks to what their states say.
@@ -140,8 +150,8 @@ class Mirrors {
   // not.
   CUresult Push(Connection* link) CUSPAN_REQUIRES(mutex_);
   CUresult PushRange(MirroredRange& range, Connection* link) CUSPAN_REQUIRES(mutex_);
-  // Tells all that hear of every change, but not `except`.
-  CUresult Tell(MirroredRange& range, const MirroredRange::Spans& spans, const Connection* except)
+  // Those that hear of every change of the range, but not `except`.
+  std::vector<Connection*> Listeners(MirroredRange& range, const Connection* except)
       CUSPAN_REQUIRES(mutex_);
   CUresult PrepareLocked(Connection& link, MutexLock* lock) CUSPAN_REQUIRES(mutex_);
   // Waits until no other device than `link` that may have news for it has anything to do. The mutex
@@ -153,8 +163,12 @@ class Mirrors {
   CUresult Collect(const Connection& link, bool all) CUSPAN_REQUIRES(mutex_);
   // Fetches blocks, which are valid then.
   CUresult Fetch(MirroredRange& range, PageStates::Run run) CUSPAN_REQUIRES(mutex_);
-  // The same straight into the program's copy, from the only device that has another one.
-  CUresult FetchAlone(MirroredRange& range, PageStates::Run run) CUSPAN_REQUIRES(mutex_);
+  // The same straight into the program's copy, from the only device that has another one: starts
+  // it. Settle waits for it, and is the first thing to be done with the mutex.
+  CUresult BeginFetch(MirroredRange& range, PageStates::Run run) CUSPAN_REQUIRES(mutex_);
+  CUresult Settle() CUSPAN_REQUIRES(mutex_);
+  // Begins to fetch what follows the run when the program goes on from one to the next.
+  void FetchAhead(MirroredRange& range, PageStates::Run run) CUSPAN_REQUIRES(mutex_);
   // The same, whatever they are; *changed when anybody had news.
   CUresult FetchBytes(MirroredRange& range, PageStates::Run run, bool* changed)
       CUSPAN_REQUIRES(mutex_);
@@ -180,6 +194,7 @@ class Mirrors {
   std::list<Worker> workers_ CUSPAN_GUARDED_BY(mutex_);
   std::uint64_t work_ CUSPAN_GUARDED_BY(mutex_) = 0;  // How often a device was given some.
   std::vector<Seen> seen_ CUSPAN_GUARDED_BY(mutex_);
+  std::optional<Fetching> fetching_ CUSPAN_GUARDED_BY(mutex_);
   // Of Relay: where to go on, when, and how long to wait when there was nothing.
   std::uint64_t relay_at_ CUSPAN_GUARDED_BY(mutex_) = 0;
   Time relay_due_ CUSPAN_GUARDED_BY(mutex_);

@@ -3,6 +3,12 @@
 #include <algorithm>
 
 namespace cuspan {
+namespace {
+
+// How much longer the next run is. A request costs about as much as four blocks on a fast link.
+constexpr std::size_t kGrowth = 4;
+
+}  // namespace
 
 PageStates::Run PageStates::SameAccess(std::size_t first, std::size_t end) const {
   std::size_t next = first + 1;
@@ -13,7 +19,7 @@ PageStates::Run PageStates::SameAccess(std::size_t first, std::size_t end) const
 template <typename Belongs>
 PageStates::Run PageStates::Continue(Sequence& sequence, std::size_t block, Belongs&& belongs) {
   const bool goes_on = block == sequence.end && block != 0;
-  sequence.most = goes_on ? std::min(2 * sequence.most, kMostAhead) : 1;
+  sequence.most = goes_on ? std::min(kGrowth * sequence.most, kMostAhead) : 1;
   Run run{block, 1};
   while (run.count < sequence.most && block + run.count < size() && belongs(block + run.count))
     ++run.count;

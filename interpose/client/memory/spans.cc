@@ -48,7 +48,8 @@ CUresult SendOne(Connection& link, std::uint64_t stream, std::uint64_t destinati
     link.transfers().Forget(op.transfer);
     return result;
   }
-  return link.transfers().Send(op.transfer, source, bytes);
+  link.transfers().SendLater(op.transfer, source, bytes);
+  return CUDA_SUCCESS;
 }
 
 CUresult SendPatch(Connection& link, std::uint64_t stream, std::uint64_t base,
@@ -72,7 +73,7 @@ CUresult SendPatch(Connection& link, std::uint64_t stream, std::uint64_t base,
 
 }  // namespace
 
-CUresult SendSpans(Connection& link, std::uint64_t base, const std::byte* memory, Spans spans) {
+CUresult PostSpans(Connection& link, std::uint64_t base, const std::byte* memory, Spans spans) {
   if (spans.empty()) return CUDA_SUCCESS;
   std::uint64_t stream = 0;
   if (const CUresult result = link.OwnStream(&stream); result != CUDA_SUCCESS) return result;
@@ -85,6 +86,12 @@ CUresult SendSpans(Connection& link, std::uint64_t base, const std::byte* memory
     if (result != CUDA_SUCCESS) return result;
     spans = spans.subspan(count);
   }
+  return CUDA_SUCCESS;
+}
+
+CUresult SettleSpans(Connection& link) {
+  std::uint64_t stream = 0;
+  if (const CUresult result = link.OwnStream(&stream); result != CUDA_SUCCESS) return result;
   return link.SynchronizeStream(stream);
 }
 

@@ -1,0 +1,41 @@
+// The limits of a context that the program has asked for: some libraries ask before each launch.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+
+#include "common/mutex.h"
+
+namespace cuspan {
+
+// Any thread.
+class Limits {
+ public:
+  // Nothing when it must be asked for; then Keep takes what is answered, with the `age` as it was.
+  std::optional<std::uint64_t> Find(CUlimit limit, std::uint64_t* age) const {
+    const MutexLock lock(mutex_);
+    *age = age_;
+    const auto known = known_.find(limit);
+    return known == known_.end() ? std::nullopt : std::optional(known->second);
+  }
+  void Keep(CUlimit limit, std::uint64_t value, std::uint64_t age) {
+    const MutexLock lock(mutex_);
+    if (age == age_) known_[limit] = value;
+  }
+  // One was set, or the driver may have changed one.
+  void Forget() {
+    const MutexLock lock(mutex_);
+    ++age_;
+    known_.clear();
+  }
+
+ private:
+  mutable Mutex mutex_;
+  std::uint64_t age_ CUSPAN_GUARDED_BY(mutex_) = 0;  // How often they were forgotten.
+  std::map<CUlimit, std::uint64_t> known_ CUSPAN_GUARDED_BY(mutex_);
+};
+
+}  // namespace cuspan

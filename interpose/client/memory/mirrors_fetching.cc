@@ -1,0 +1,301 @@
+// What Mirrors gets from devices: when the program touches it, when its order asks for it, and
+// while they work.
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "interpose/client/connection/connection.h"
+#include "interpose/client/memory/addresses.h"
+#include "interpose/client/memory/mirrors.h"
+#include "interpose/client/memory/spans.h"
+
+namespace cuspan {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::microseconds;
+
+// What is read ahead stays for a multiple of the time that it took, or the program would fetch it
+// again before it gets there; and everything long enough to be looked at.
+constexpr int kMostFetching = 4;
+constexpr microseconds kLeastSeen{50};
+// The shortest run after which the next one is fetched before the program asks for it.
+constexpr std::size_t kLeastFollowed = 4;
+// The most blocks that are relayed at once, and the longest pause after there was nothing.
+constexpr std::size_t kMostRelayed = 16;
+constexpr microseconds kMostPause{100'000};
+
+// A part of the region, as the device has it.
+CUresult BeginReceive(Connection& link, const BlockAllocator::Range& part,
+                      const std::shared_ptr<Incoming>& incoming) {
+  incoming->bytes = part.bytes;
+  CopyFromDevice op;
+  if (const CUresult result = link.OwnStream(&op.stream); result != CUDA_SUCCESS) return result;
+  op.source = part.base;
+  op.bytes = part.bytes;
+  op.transfer = link.transfers().BeginIncoming(incoming);
+  if (const CUresult result = link.Send(op); result != CUDA_SUCCESS) {
+    link.transfers().Forget(op.transfer);
+    return result;
+  }
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+void Mirrors::Synchronized(const Connection& link) {
+  if (!active()) return;
+  const MutexLock lock(mutex_);
+  static_cast<void>(Settle());
+  Worker* const worker = FindWorker(link);
+  if (worker == nullptr) return;
+  worker->heard = true;
+  if (worker->in_place) return;
+  for (auto& [base, range] : ranges_)
+    if (range.states().Synchronized()) Protect(range, 0, range.blocks());
+}
+
+CUresult Mirrors::Collect(const Connection& link, bool all) {
+  bool fetch = false;
+  bool in_place = false;
+  const auto concerns = [&](const Worker& worker) {
+    // Devices that have our memory see what the others of them wrote.
+    return worker.link.get() != &link && (all || worker.heard) &&
+           (!worker.in_place || link.mirrors_managed());
+  };
+  for (const Worker& worker : workers_)
+    if (concerns(worker)) (worker.in_place ? in_place : fetch) = true;
+  if (!fetch && !in_place) return CUDA_SUCCESS;
+  CUresult result = CUDA_SUCCESS;
+  for (auto& [base, range] : ranges_) {
+    PageStates& states = range.states();
+    if (fetch) states.Synchronized();
+    for (std::size_t block = 0; fetch && block < range.blocks(); ++block) {
+      if (states.valid(block)) continue;
+      PageStates::Run run{block, 1};
+      while (run.count < PageStates::kMostAhead && block + run.count < range.blocks() &&
+             !states.valid(block + run.count))
+        ++run.count;
+      if (const CUresult fetched = Fetch(range, run); result == CUDA_SUCCESS) result = fetched;
+    }
+    for (std::size_t block = 0; in_place && block < range.blocks(); ++block) states.Written(block);
+    Protect(range, 0, range.blocks());
+  }
+  for (Worker& worker : workers_)
+    if (concerns(worker)) worker.heard = false;
+  workers_.remove_if([&](const Worker& worker) {
+    return worker.link.get() != &link && (!worker.in_place || in_place) && !worker.heard &&
+           worker.posting == 0 && !worker.link->AtWork();
+  });
+  return result;
+}
+
+CUresult Mirrors::BeginFetch(MirroredRange& range, PageStates::Run run) {
+  const BlockAllocator::Range part =
+      used_({range.place().base + run.first * kBlockBytes, run.count * kBlockBytes});
+  std::shared_ptr<Connection> link;
+  for (const Worker& worker : workers_)
+    if (range.FindReplica(worker.link->number()) != nullptr) link = worker.link;
+  auto incoming = std::make_shared<Incoming>();
+  CUresult result = CUDA_SUCCESS;
+  if (link == nullptr || part.bytes == 0) {
+    incoming->complete = true;
+  } else {
+    incoming->destination = range.here() + (part.base - range.place().base);
+    result = BeginReceive(*link, part, incoming);
+    if (result != CUDA_SUCCESS) incoming->complete = true;
+  }
+  fetching_ = {&range, run, std::move(link), std::move(incoming)};
+  return result;
+}
+
+CUresult Mirrors::Settle() {
+  if (!fetching_) return CUDA_SUCCESS;
+  const Fetching fetched = *std::exchange(fetching_, std::nullopt);
+  CUresult result = CUDA_SUCCESS;
+  if (fetched.link != nullptr) result = fetched.link->transfers().WaitComplete(*fetched.incoming);
+  MirroredRange& range = *fetched.range;
+  range.Stored(fetched.run);
+  for (std::size_t i = 0; i < fetched.run.count; ++i)
+    range.states().Fetched(fetched.run.first + i, false);
+  Protect(range, fetched.run.first, fetched.run.count);
+  return result;
+}
+
+void Mirrors::FetchAhead(MirroredRange& range, PageStates::Run run) {
+  const std::size_t next = run.first + run.count;
+  PageStates& states = range.states();
+  if (run.count < kLeastFollowed || next >= range.blocks() || states.valid(next) ||
+      states.dirty(next) || !Alone(range))
+    return;
+  PageStates::Run ahead = states.Ahead(next);
+  for (std::size_t i = 0; i < ahead.count; ++i)
+    if (states.dirty(next + i)) return;
+  static_cast<void>(BeginFetch(range, ahead));
+}
+
+CUresult Mirrors::FetchFrom(Connection& link, MirroredRange& range,
+                            const BlockAllocator::Range& part, bool* changed) {
+  auto incoming = std::make_shared<Incoming>();
+  incoming->owned.resize(part.bytes);
+  incoming->destination = incoming->owned.data();
+  CUresult result = BeginReceive(link, part, incoming);
+  if (result == CUDA_SUCCESS) result = link.transfers().WaitComplete(*incoming);
+  // Of a lost device there is nothing to be had: the program goes on with what is here, and is told
+  // by its next call.
+  if (link.fault() != CUDA_SUCCESS) return CUDA_SUCCESS;
+  if (result != CUDA_SUCCESS) return result;
+  MirroredRange::Spans spans;
+  const PageStates::Run run = range.Merge(part.base - range.place().base, incoming->owned,
+                                          workers_.size() > 1 ? &spans : nullptr);
+  if (run.count == 0) return CUDA_SUCCESS;
+  *changed = true;
+  range.Changed(run, ThoseWhoHearAll());
+  for (Connection* const other : Listeners(range, &link)) {
+    CUresult told = PostSpans(*other, range.place().base, range.here(), spans);
+    if (told == CUDA_SUCCESS) told = SettleSpans(*other);
+    if (result == CUDA_SUCCESS && other->fault() == CUDA_SUCCESS) result = told;
+  }
+  return result;
+}
+
+CUresult Mirrors::FetchBytes(MirroredRange& range, PageStates::Run run, bool* changed) {
+  const BlockAllocator::Range part =
+      used_({range.place().base + run.first * kBlockBytes, run.count * kBlockBytes});
+  CUresult result = CUDA_SUCCESS;
+  if (part.bytes == 0) return result;
+  for (const Worker& worker : workers_) {
+    if (worker.in_place || range.FindReplica(worker.link->number()) == nullptr) continue;
+    const CUresult fetched = FetchFrom(*worker.link, range, part, changed);
+    if (result == CUDA_SUCCESS) result = fetched;
+  }
+  return result;
+}
+
+CUresult Mirrors::Fetch(MirroredRange& range, PageStates::Run run) {
+  const bool at_work = CountAtWork() != 0;
+  const Time start = Clock::now();
+  bool written = false;
+  for (std::size_t i = 0; i < run.count; ++i)
+    written = written || range.states().dirty(run.first + i);
+  if (Alone(range) && !written) {
+    const CUresult begun = BeginFetch(range, run);
+    const CUresult settled = Settle();
+    return begun != CUDA_SUCCESS ? begun : settled;
+  }
+  bool changed = false;
+  const CUresult result = FetchBytes(range, run, &changed);
+  for (std::size_t i = 0; i < run.count; ++i) range.states().Fetched(run.first + i, at_work);
+  if (!at_work || range.managed()) return result;
+  const Time end = Clock::now();
+  Time until = std::max(start + kSoon, end + kLeastSeen);
+  if (run.count > 1) until = std::max(until, end + kMostFetching * (end - start));
+  seen_.push_back({range.place().base + run.first * kBlockBytes, run.count, until});
+  call_by_(until);
+  return result;
+}
+
+void Mirrors::Touch(MirroredRange& range, std::size_t block, bool write) {
+  PageStates& states = range.states();
+  PageStates::Run run{block, 0};
+  if (fetching_) {
+    const Fetching& fetching = *fetching_;
+    if (fetching.range == &range && block - fetching.run.first < fetching.run.count)
+      run = fetching.run;
+    static_cast<void>(Settle());
+  }
+  if (!states.valid(block)) {
+    run = states.Ahead(block);
+    static_cast<void>(Fetch(range, run));
+  }
+  if (write && !states.dirty(block)) {
+    const bool alone = Alone(range);
+    const PageStates::Run written = alone ? states.AheadWritten(block) : PageStates::Run{block, 1};
+    range.Written(written, alone && range.near());
+    Protect(range, written.first, written.count);
+  }
+  if (run.count == 0) return;
+  Protect(range, run.first, run.count);
+  FetchAhead(range, run);
+}
+
+bool Mirrors::Admit(std::uint64_t address, std::uint64_t bytes, bool write) {
+  const MutexLock lock(mutex_);
+  MirroredRange* const range = Find(address);
+  if (range == nullptr) return false;
+  const std::uint64_t offset = address - range->place().base;
+  const std::size_t last =
+      (std::min(offset + std::max<std::uint64_t>(bytes, 1), range->place().bytes) - 1) /
+      kBlockBytes;
+  for (std::size_t block = offset / kBlockBytes; block <= last; ++block)
+    Touch(*range, block, write);
+  return true;
+}
+
+// --- While devices work
+
+bool Mirrors::AnyPinnedDirty() const {
+  return std::any_of(ranges_.begin(), ranges_.end(), [](const auto& entry) {
+    return !entry.second.managed() && entry.second.states().any_dirty();
+  });
+}
+
+void Mirrors::Expire(const Seen& seen) {
+  MirroredRange* const range = Find(seen.address);
+  if (range == nullptr) return;
+  const PageStates::Run run{(seen.address - range->place().base) / kBlockBytes, seen.blocks};
+  range->states().Invalidate(run);
+  Protect(*range, run.first, run.count);
+}
+
+void Mirrors::Relay() {
+  const bool in_place = std::any_of(workers_.begin(), workers_.end(),
+                                    [](const Worker& worker) { return worker.in_place; });
+  bool changed = false;
+  std::size_t relayed = 0;
+  auto entry = ranges_.begin();
+  while (entry != ranges_.end() && relayed < kMostRelayed) {
+    MirroredRange& range = entry->second;
+    const auto [base, bytes] = range.place();
+    const std::uint64_t start = std::max(relay_at_, base);
+    if (range.managed() || start >= base + bytes) {
+      ++entry;
+      continue;
+    }
+    PageStates::Run run{(start - base) / kBlockBytes, 0};
+    run.count = std::min(kMostRelayed - relayed, range.blocks() - run.first);
+    relay_at_ = start + run.count * kBlockBytes;
+    if (used_({start, run.count * kBlockBytes}).bytes == 0) continue;
+    static_cast<void>(FetchBytes(range, run, &changed));
+    for (std::size_t i = 0; in_place && i < run.count; ++i) range.states().Written(run.first + i);
+    relayed += run.count;
+  }
+  if (entry == ranges_.end()) relay_at_ = 0;
+  relay_pause_ = changed ? kSoon : std::min(2 * relay_pause_, kMostPause);
+  if (in_place) static_cast<void>(Push(nullptr));  // Which sets the pause back if there was any.
+}
+
+std::optional<Mirrors::Time> Mirrors::Refresh(Time now, bool at_work) {
+  if (!active()) return std::nullopt;
+  const MutexLock lock(mutex_);
+  static_cast<void>(Settle());
+  if (at_work && AnyPinnedDirty()) static_cast<void>(Push(nullptr));
+  // When no device works any more, what was seen last may be older than the end of the work.
+  const auto due = std::partition(seen_.begin(), seen_.end(),
+                                  [&](const Seen& seen) { return at_work && seen.until > now; });
+  for (auto seen = due; seen != seen_.end(); ++seen) Expire(*seen);
+  seen_.erase(due, seen_.end());
+  if (!at_work) return std::nullopt;
+  std::optional<Time> next;
+  for (const Seen& seen : seen_) next = std::min(next.value_or(seen.until), seen.until);
+  // One that is done may have told another just before.
+  if (workers_.size() == 1) return next;
+  if (relay_due_ <= now) {
+    Relay();
+    const Time end = Clock::now();
+    relay_due_ = end + std::max<Clock::duration>(relay_pause_, kMostFetching * (end - now));
+  }
+  return std::min(next.value_or(relay_due_), relay_due_);
+}
+
+}  // namespace cuspan
