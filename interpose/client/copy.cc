@@ -17,7 +17,7 @@ bool IsElsewhere(const std::shared_ptr<Link>& link, int device) {
 
 CUresult Copies::Begin(const void* destination, const void* source, bool* asynchronous,
                        const StreamTarget& target) {
-  if (!*asynchronous) target.link->coherence().BeforeWait();
+  if (!*asynchronous) target.link->coherence().BeforeWait(false);
   // A managed variable's memory by name and by address are two: equal when the device is at rest.
   if (!parts_.variables->Contains(AddressOf(destination)) &&
       !parts_.variables->Contains(AddressOf(source)))

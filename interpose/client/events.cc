@@ -12,7 +12,7 @@ namespace {
 // Also when it was told of and only waited for bytes that are here by now.
 bool IsComplete(const Event& event) {
   if (event.complete()) return true;
-  event.link->coherence().BeforeWait();
+  event.link->coherence().BeforeWait(true);
   event.link->receiver().TryShowStored();
   return event.complete();
 }
@@ -111,7 +111,7 @@ CUresult Events::Synchronize(std::uint64_t event) {
     return known->reached.load() >= wanted || known->failure() != CUDA_SUCCESS ||
            known->link->fault() != CUDA_SUCCESS;
   };
-  if (!over()) known->link->coherence().BeforeWait();
+  if (!over()) known->link->coherence().BeforeWait(false);
   if (!over() && (known->flags & CU_EVENT_BLOCKING_SYNC) == 0) known->link->receiver().Watch(over);
   if (!over()) {
     known->attended.fetch_add(1);

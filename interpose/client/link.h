@@ -62,7 +62,7 @@ class Link final : public Connection {
   // CallAndStore for the program, which hears that work is complete.
   template <typename T>
   CUresult Synchronize(const T& op, std::uint64_t* sequence = nullptr) {
-    coherence_.BeforeWait();
+    coherence_.BeforeWait(T::kOp == Op::kStreamQuery);
     const CUresult result = CallAndStore(op, sequence);
     if (result != CUDA_SUCCESS) return result;
     return Synchronized(T::kOp == Op::kDeviceSynchronize);

@@ -56,6 +56,22 @@ __global__ void TakeTurns(volatile int* mine, const volatile int* other, int lea
   }
 }
 
+constexpr int kLetterInts = 1000;
+constexpr int kFarInts = 128 * 1024 / sizeof(int);
+
+// Takes the host's letters, whose flags come first, and answers with letters of its own.
+__global__ void Correspond(const volatile int* letter, volatile int* answer, int rounds) {
+  for (int round = 1; round <= rounds; ++round) {
+    Await(letter, round);
+    int wrong = 0;
+    for (int i = 1; i <= kLetterInts; ++i) wrong += letter[i] != round * 1000 + i;
+    for (int i = 1; i <= kLetterInts; ++i) answer[kFarInts + i] = wrong == 0 ? round * 7 + i : -1;
+    __threadfence_system();
+    *answer = round;
+    __threadfence_system();
+  }
+}
+
 volatile int& Volatile(int& value) { return value; }
 
 enum class Kind { kAllocated, kMapped, kRegistered };
@@ -200,6 +216,34 @@ int CheckTurns(Kind kind, int rounds) {
   return failures;
 }
 
+// Flags stand for more than themselves, in memory far from them and near.
+int CheckLetters(Kind kind, int rounds) {
+  int failures = 0;
+  Pinned memory(kind, 2 * kFarInts + kLetterInts + 1);
+  int* const letter = memory.host();
+  int* const answer = memory.host() + kFarInts - 1;
+  Correspond<<<1, 1>>>(memory.device(), memory.device() + kFarInts - 1, rounds);
+  CHECK_LAUNCH();
+  int wrong = 0, last_wrong = 0;
+  for (int round = 1; round <= rounds; ++round) {
+    for (int i = 1; i <= kLetterInts; ++i) letter[i] = round * 1000 + i;
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    Volatile(letter[0]) = round;
+    while (Volatile(answer[0]) < round) {
+    }
+    for (int i = 1; i <= kLetterInts; ++i) {
+      const int value = Volatile(answer[kFarInts + i]);
+      if (value == round * 7 + i) continue;
+      ++wrong;
+      last_wrong = value;
+    }
+  }
+  EXPECT(wrong == 0, "%d values of %s memory are older than their flags, %d the last (%s)", wrong,
+         Name(kind), last_wrong, last_wrong == -1 ? "the kernel's" : "the host's");
+  CHECK(cudaDeviceSynchronize());
+  return failures;
+}
+
 // A benchmark fills its stream behind a latch, and lets it go when all is there.
 int CheckHeldBack(Kind kind) {
   constexpr int kLaunches = 300, kInts = 100'000;
@@ -318,6 +362,7 @@ void LoadKernels() {
   Greet<<<1, 1>>>(flag + 2, flag);
   Answer<<<1, 1>>>(flag, flag + 1, 0);
   TakeTurns<<<1, 1>>>(flag, flag + 1, 0, 0);
+  Correspond<<<1, 1>>>(flag, flag + 1, 0);
   CHECK_LAUNCH();
   CHECK(cudaDeviceSynchronize());
 }
@@ -337,6 +382,7 @@ int main(int argc, char** argv) {
     failures += CheckHostWaits(kind);
     failures += CheckThread(kind);
     failures += CheckTurns(kind, rounds);
+    failures += CheckLetters(kind, rounds);
     failures += CheckHeldBack(kind);
     if (devices > 1) failures += CheckDevices(kind, rounds);
   }

@@ -31,22 +31,32 @@ CUresult Connection::SynchronizeStream(std::uint64_t stream) {
   return CallAndStore(op);
 }
 
+void Connection::Worked() {
+  const std::uint64_t posted = LastPosted();
+  std::uint64_t known = last_work_.load(std::memory_order_relaxed);
+  while (known < posted &&
+         !last_work_.compare_exchange_weak(known, posted, std::memory_order_release)) {
+  }
+}
+
 void Connection::AskWhenDone() {
   const std::uint64_t work = last_work_.load(std::memory_order_acquire);
   if (asked_for_.exchange(work) == work) return;
   static_cast<void>(Send(Fence{}));  // A lost device does nothing any more.
 }
 
-CUresult Connection::OwnStream(std::uint64_t* stream) {
-  const MutexLock lock(own_stream_mutex_);
-  if (own_stream_ == 0) {
-    StreamCreate create;
-    create.stream = NextHandle();
-    create.flags = CU_STREAM_NON_BLOCKING;
-    if (const CUresult result = Send(create); result != CUDA_SUCCESS) return result;
-    own_stream_ = create.stream;
-  }
-  *stream = own_stream_;
+CUresult Connection::OwnStream(std::atomic<std::uint64_t>& known, std::uint64_t* stream) {
+  *stream = known.load(std::memory_order_acquire);
+  if (*stream != 0) return CUDA_SUCCESS;
+  const MutexLock lock(own_streams_mutex_);
+  *stream = known.load(std::memory_order_relaxed);
+  if (*stream != 0) return CUDA_SUCCESS;
+  StreamCreate create;
+  create.stream = NextHandle();
+  create.flags = CU_STREAM_NON_BLOCKING;
+  if (const CUresult result = Send(create); result != CUDA_SUCCESS) return result;
+  *stream = create.stream;
+  known.store(create.stream, std::memory_order_release);
   return CUDA_SUCCESS;
 }
 

@@ -134,10 +134,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
   CUresult SynchronizeStream(std::uint64_t stream);
   // A stream of our own, bound to no other: for what one device does in the order of another's
   // stream.
-  CUresult OwnStream(std::uint64_t* stream);
+  CUresult OwnStream(std::uint64_t* stream) { return OwnStream(own_stream_, stream); }
+  // Another one, for shared memory: nothing there waits for the program or for other devices.
+  CUresult MemoryStream(std::uint64_t* stream) { return OwnStream(memory_stream_, stream); }
 
   // Work that may use memory shared with the program was posted just now.
-  void Worked() { last_work_.store(LastPosted(), std::memory_order_release); }
+  void Worked();
   // Whether the device may still be doing such work, as far as is known here.
   bool AtWork() const {
     return completed() < last_work_.load(std::memory_order_acquire) && fault() == CUDA_SUCCESS;
@@ -188,6 +190,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
  private:
   friend class Receiver;
   CUresult Wait(std::uint32_t request, PendingCalls::Call* pending);
+  CUresult OwnStream(std::atomic<std::uint64_t>& known, std::uint64_t* stream);
   CUresult MalformedReply(const char* op);
   CUresult Lost();
 
@@ -203,8 +206,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::atomic<std::uint64_t> last_work_{0};
   std::atomic<std::uint64_t> asked_for_{0};  // Up to where AskWhenDone has asked.
 
-  Mutex own_stream_mutex_;
-  std::uint64_t own_stream_ CUSPAN_GUARDED_BY(own_stream_mutex_) = 0;
+  Mutex own_streams_mutex_;  // While one is made.
+  std::atomic<std::uint64_t> own_stream_{0};
+  std::atomic<std::uint64_t> memory_stream_{0};
 
   Transfers transfers_;
   Receiver receiver_;

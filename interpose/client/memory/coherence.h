@@ -68,11 +68,11 @@ class Coherence {
     return CUDA_SUCCESS;
   }
 
-  // The program is about to wait, or asks whether something is complete: kernels that run see what
-  // it wrote in page-locked memory.
-  void BeforeWait() {
+  // The program is about to wait, or only asks whether something is complete: kernels that run see
+  // what it wrote in page-locked memory.
+  void BeforeWait(bool asks) {
     if (region_ == nullptr) return;
-    region_->registered().BeforeWait();
+    region_->registered().BeforeWait(asks);
     region_->mirrors().BeforeWait();
   }
   // A stream is about to go on behind work of `other`, which is complete.

@@ -32,7 +32,7 @@ CUresult ManagedVariables::Read(Connection& link, std::uint64_t address,
   incoming->destination = incoming->owned.data();
   incoming->bytes = bytes->size();
   CopyFromDevice op;
-  if (const CUresult result = link.OwnStream(&op.stream); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = link.MemoryStream(&op.stream); result != CUDA_SUCCESS) return result;
   op.source = address;
   op.bytes = bytes->size();
   op.transfer = link.transfers().BeginIncoming(incoming);
@@ -48,7 +48,7 @@ CUresult ManagedVariables::Read(Connection& link, std::uint64_t address,
 CUresult ManagedVariables::Write(Connection& link, std::uint64_t address,
                                  const std::vector<std::byte>& bytes) {
   CopyToDevice op;
-  if (const CUresult result = link.OwnStream(&op.stream); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = link.MemoryStream(&op.stream); result != CUDA_SUCCESS) return result;
   op.destination = address;
   op.bytes = bytes.size();
   op.transfer = link.transfers().BeginOutgoing();

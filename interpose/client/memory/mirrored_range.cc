@@ -112,7 +112,7 @@ void MirroredRange::Stored(PageStates::Run run) {
     pristine_[block] = twinned_[block] = false;
 }
 
-bool MirroredRange::TakeWritten(std::size_t block, Spans* spans) {
+bool MirroredRange::TakeWritten(std::size_t block, bool exact, Spans* spans) {
   if (!twinned_[block]) {
     Add(block * kBlockBytes, (block + 1) * kBlockBytes, block * kBlockBytes, 0, spans);
     states_.Pushed(block);
@@ -121,7 +121,7 @@ bool MirroredRange::TakeWritten(std::size_t block, Spans* spans) {
   }
   // Bytes between those that the program wrote may only go along when it is known what devices
   // have there.
-  const bool exact = !states_.valid(block) || states_.unstable(block);
+  exact = exact || !states_.valid(block) || states_.unstable(block);
   const std::uint64_t begin = block * kBlockBytes;
   const std::uint64_t block_end = begin + kBlockBytes;
   bool changed = false;

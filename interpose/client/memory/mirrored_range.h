@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "interpose/client/memory/arrival_order.h"
 #include "interpose/client/memory/block_allocator.h"
 #include "interpose/client/memory/page_states.h"
 
@@ -16,8 +17,8 @@ namespace cuspan {
 class MirroredRange {
  public:
   static constexpr std::size_t kBlockBytes = 64 * 1024;
-  // Runs of bytes by their offsets in the range, in ascending order.
-  using Spans = std::vector<BlockAllocator::Range>;
+  // By their offsets in the range.
+  using Spans = ByteRuns;
   // What a device has.
   struct Replica {
     std::uint64_t link;         // The number of its connection.
@@ -41,6 +42,9 @@ class MirroredRange {
   const PageStates& states() const { return states_; }
   // The program's copy.
   std::byte* here() { return here_; }
+  // Where what was taken and what was merged is sent from: the twin, which does not change
+  // meanwhile, but for a near device.
+  const std::byte* agreed() const { return near_ ? here_ : twin_; }
 
   std::list<Replica>& replicas() { return replicas_; }
   const std::list<Replica>& replicas() const { return replicas_; }
@@ -57,8 +61,9 @@ class MirroredRange {
   // The blocks, which are not dirty, were stored in the program's copy as a device has them.
   void Stored(PageStates::Run run);
   // What the program wrote to the block becomes the twin's and is added to *spans; the block is not
-  // dirty any more. Returns whether there was any.
-  bool TakeWritten(std::size_t block, Spans* spans);
+  // dirty any more. `exact`: a device may be writing there, so that no byte goes along which the
+  // program did not write. Returns whether there was any.
+  bool TakeWritten(std::size_t block, bool exact, Spans* spans);
   // `news` are a device's bytes from `offset` on. What differs from the twin it wrote: that becomes
   // the twin's and the program's, and is added to *spans, if it is not null. Returns the blocks
   // from the first to the last that changed.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <utility>
 
 #include "common/log.h"
 #include "interpose/client/connection/connection.h"
@@ -84,17 +85,22 @@ CUresult Mirrors::Begin(Connection& link, const BlockAllocator::Range& place) {
   zero.destination = place.base;
   zero.element_bytes = 1;
   zero.elements = place.bytes;
-  CUresult result = link.OwnStream(&zero.stream);
+  CUresult result = link.MemoryStream(&zero.stream);
   if (result == CUDA_SUCCESS) result = link.Send(zero);
   if (result == CUDA_SUCCESS) result = link.SynchronizeStream(zero.stream);
-  if (result == CUDA_SUCCESS) range->AddReplica(link.number());
-  return result;
+  if (result != CUDA_SUCCESS) return result;
+  range->AddReplica(link.number());
+  // One that has work hears of changes only.
+  if (FindWorker(link) == nullptr) return CUDA_SUCCESS;
+  result = CatchUp(*range, *range->FindReplica(link.number()), link);
+  return result == CUDA_SUCCESS ? SettleSpans(link) : result;
 }
 
 void Mirrors::End(const BlockAllocator::Range& place) {
   const MutexLock lock(mutex_);
   static_cast<void>(Settle());
   ranges_.erase(place.base);
+  std::erase_if(seen_, [&](const Seen& seen) { return seen.address - place.base < place.bytes; });
 }
 
 void Mirrors::Allocated(const BlockAllocator::Range& block) {
@@ -149,10 +155,15 @@ void Mirrors::Protect(MirroredRange& range, std::size_t first, std::size_t count
 // --- Devices that may have news
 
 bool Mirrors::Alone(const MirroredRange& range) const {
-  return range.replicas().size() == 1 &&
-         std::none_of(workers_.begin(), workers_.end(), [](const Worker& worker) {
-           return worker.in_place || worker.posting != 0 || worker.link->AtWork();
-         });
+  return range.replicas().size() == 1 && !Busy() &&
+         std::none_of(workers_.begin(), workers_.end(),
+                      [](const Worker& worker) { return worker.in_place; });
+}
+
+bool Mirrors::Busy() const {
+  return std::any_of(workers_.begin(), workers_.end(), [](const Worker& worker) {
+    return worker.posting != 0 || worker.link->AtWork();
+  });
 }
 
 Mirrors::Worker* Mirrors::FindWorker(const Connection& link) {
@@ -183,6 +194,7 @@ std::vector<std::uint64_t> Mirrors::ThoseWhoHearAll() const {
 // Not analysed, as it gives the mutex back in between.
 void Mirrors::WaitForOthers(const Connection& link,
                             MutexLock* lock) CUSPAN_NO_THREAD_SAFETY_ANALYSIS {
+  // Where other threads give them more and more work it must end some time.
   constexpr int kMostRounds = 4;
   for (int round = 1; round <= kMostRounds; ++round) {
     std::vector<std::shared_ptr<Connection>> others;
@@ -192,14 +204,13 @@ void Mirrors::WaitForOthers(const Connection& link,
     }
     if (others.empty()) return;
     const std::uint64_t work = work_;
-    // What these do may wait for a function of the program, whose thread comes here as well. Only
-    // where other threads give them more and more work it must end some time.
-    const bool last = round == kMostRounds;
-    if (!last) lock->unlock();
+    // What these do may wait for a function of the program, whose thread comes here as well.
+    lock->unlock();
     for (const auto& other : others)
       static_cast<void>(
           other->CallAndStore(DeviceSynchronize{}));  // A lost one writes nothing more.
-    if (!last) lock->lock();
+    lock->lock();
+    static_cast<void>(Settle());
     if (work == work_) return;
   }
 }
@@ -248,104 +259,125 @@ void Mirrors::BeforeWait() {
 }
 
 CUresult Mirrors::Follow(Connection& link, const Connection& other) {
-  // With managed memory work waited before it was posted.
-  if (!active() || managed_in_use()) return CUDA_SUCCESS;
-  MutexLock lock(mutex_);
+  if (!active()) return CUDA_SUCCESS;
+  const MutexLock lock(mutex_);
   static_cast<void>(Settle());
   if (Worker* const worker = FindWorker(other)) worker->heard = true;
-  return PrepareLocked(link, &lock);
+  if (const CUresult result = Collect(link, false); result != CUDA_SUCCESS) return result;
+  return link.mirrors_managed() ? Push(&link) : CUDA_SUCCESS;
 }
 
 CUresult Mirrors::Push(Connection* link) {
   CUresult result = CUDA_SUCCESS;
+  bool any = false;
+  const auto note = [&](CUresult posted) {
+    if (result == CUDA_SUCCESS) result = posted;
+  };
   for (auto& [base, range] : ranges_) {
     // Of managed memory a device is told only before it works.
     if (link == nullptr && range.managed()) continue;
-    if (const CUresult pushed = PushRange(range, link); result == CUDA_SUCCESS) result = pushed;
+    MirroredRange::Replica* const replica =
+        link == nullptr ? nullptr : range.FindReplica(link->number());
+    if (range.states().any_dirty()) {
+      any = true;
+      note(PostWritten(range, replica == nullptr ? nullptr : link));
+    }
+    if (replica == nullptr || std::find(replica->current.begin(), replica->current.end(), false) ==
+                                  replica->current.end())
+      continue;
+    any = true;
+    note(CatchUp(range, *replica, *link));
   }
+  if (!any) return result;
+  note(SettlePosted(link));
   return result;
 }
 
-CUresult Mirrors::PushRange(MirroredRange& range, Connection* link) {
+CUresult Mirrors::PostWritten(MirroredRange& range, Connection* link) {
   PageStates& states = range.states();
-  MirroredRange::Replica* replica = link == nullptr ? nullptr : range.FindReplica(link->number());
-  const bool behind =
-      replica != nullptr &&
-      std::find(replica->current.begin(), replica->current.end(), false) != replica->current.end();
-  if (!states.any_dirty() && !behind) return CUDA_SUCCESS;
   std::vector<std::uint64_t> told = ThoseWhoHearAll();
-  if (replica != nullptr) {
-    if (std::find(told.begin(), told.end(), replica->link) != told.end())
-      replica = nullptr;  // Which Tell tells.
-    else
-      told.push_back(replica->link);
-  }
+  if (link != nullptr) told.push_back(link->number());
   // From here on the program's writes count for the next time.
   const std::size_t count = range.blocks();
-  for (std::size_t block = 0; states.any_dirty() && block < count;) {
+  for (std::size_t block = 0; block < count;) {
     const PageStates::Run run = states.SameAccess(block, count);
     if (states.access(block) == PageStates::Access::kWrite)
       ::mprotect(PointerTo(range.place().base + run.first * kBlockBytes), run.count * kBlockBytes,
                  PROT_READ);
     block += run.count;
   }
-  const std::vector<Connection*> listeners = Listeners(range, nullptr);
-  MirroredRange::Spans written;
-  MirroredRange::Spans missing;
+  const bool busy = Busy();
   CUresult result = CUDA_SUCCESS;
-  const auto post = [&](Connection& to, const MirroredRange::Spans& spans) {
-    const CUresult posted = PostSpans(to, range.place().base, range.here(), spans);
-    // The loss of one device is no failure of whoever works on another.
-    if (result == CUDA_SUCCESS && (&to == link || to.fault() == CUDA_SUCCESS)) result = posted;
+  MirroredRange::Spans written;
+  const auto post = [&](const MirroredRange::Spans& spans) {
+    const CUresult posted = Post(range, link, spans);
+    if (result == CUDA_SUCCESS) result = posted;
   };
-  // What was found goes while more is looked for.
-  const auto post_all = [&] {
-    for (Connection* const listener : listeners) post(*listener, written);
-    if (replica != nullptr) {
-      post(*link, missing);
-      post(*link, written);
-    }
-    written.clear();
-    missing.clear();
-  };
-  bool any = false;
   for (std::size_t block = 0; block < count; ++block) {
-    if (states.dirty(block) && range.TakeWritten(block, &written)) {
+    if (states.dirty(block) && range.TakeWritten(block, busy, &written)) {
       range.Changed({block, 1}, told);
       relay_pause_ = kSoon;
     }
-    const std::uint64_t offset = block * kBlockBytes;
-    if (replica != nullptr && !replica->current[block]) {
-      replica->current[block] = true;
-      if (!missing.empty() && missing.back().base + missing.back().bytes == offset)
-        missing.back().bytes += kBlockBytes;
-      else
-        missing.push_back({offset, kBlockBytes});
-    }
-    any = any || !written.empty() || !missing.empty();
-    const auto long_enough = [&](const MirroredRange::Spans& spans) {
-      return !spans.empty() && offset - spans.front().base >= kMostLookedAt;
-    };
-    if (long_enough(written) || long_enough(missing)) post_all();
+    // What was found goes while more is looked for.
+    if (busy || written.empty() || block * kBlockBytes - written.front().base < kMostLookedAt)
+      continue;
+    post(written);
+    written.clear();
   }
-  if (!any) return result;
-  post_all();
-  for (Connection* const listener : listeners) {
-    const CUresult settled = SettleSpans(*listener);
-    if (result == CUDA_SUCCESS && (listener == link || listener->fault() == CUDA_SUCCESS))
-      result = settled;
-  }
-  if (replica != nullptr && result == CUDA_SUCCESS) result = SettleSpans(*link);
+  if (!busy)
+    post(written);
+  else
+    for (const MirroredRange::Spans& spans : InOrderOfArrival(written)) post(spans);
   return result;
 }
 
-std::vector<Connection*> Mirrors::Listeners(MirroredRange& range, const Connection* except) {
-  std::vector<Connection*> listeners;
-  for (const Worker& worker : workers_) {
-    Connection& link = *worker.link;
-    if (!worker.in_place && &link != except && range.FindReplica(link.number()) != nullptr)
-      listeners.push_back(&link);
+CUresult Mirrors::Post(MirroredRange& range, Connection* link, const MirroredRange::Spans& spans) {
+  CUresult result = CUDA_SUCCESS;
+  for (Connection* const to : Listeners(range, nullptr, link)) {
+    const CUresult posted = PostSpans(*to, range.place().base, range.agreed(), spans);
+    // The loss of one device is no failure of whoever works on another.
+    if (result == CUDA_SUCCESS && (to == link || to->fault() == CUDA_SUCCESS)) result = posted;
   }
+  return result;
+}
+
+CUresult Mirrors::SettlePosted(Connection* link) {
+  CUresult result = link == nullptr ? CUDA_SUCCESS : SettleSpans(*link);
+  for (const Worker& worker : workers_) {
+    if (worker.in_place || worker.link.get() == link) continue;
+    const CUresult settled = SettleSpans(*worker.link);
+    if (result == CUDA_SUCCESS && worker.link->fault() == CUDA_SUCCESS) result = settled;
+  }
+  return result;
+}
+
+CUresult Mirrors::CatchUp(MirroredRange& range, MirroredRange::Replica& replica, Connection& link) {
+  MirroredRange::Spans missing;
+  for (std::size_t block = 0; block < range.blocks(); ++block) {
+    if (replica.current[block]) continue;
+    replica.current[block] = true;
+    range.MakeTwins({block, 1});
+    const std::uint64_t offset = block * kBlockBytes;
+    if (!missing.empty() && missing.back().base + missing.back().bytes == offset)
+      missing.back().bytes += kBlockBytes;
+    else
+      missing.push_back({offset, kBlockBytes});
+  }
+  return PostSpans(link, range.place().base, range.agreed(), missing);
+}
+
+std::vector<Connection*> Mirrors::Listeners(MirroredRange& range, const Connection* except,
+                                            Connection* link) {
+  std::vector<Connection*> listeners;
+  const auto add = [&](Connection* one) {
+    if (one == nullptr || one == except || range.FindReplica(one->number()) == nullptr ||
+        std::find(listeners.begin(), listeners.end(), one) != listeners.end())
+      return;
+    listeners.push_back(one);
+  };
+  add(link);
+  for (const Worker& worker : workers_)
+    if (!worker.in_place) add(worker.link.get());
   return listeners;
 }
 
@@ -356,8 +388,16 @@ void Mirrors::AfterWork(Connection& link) {
   ++work_;
   if (!CanWork(link)) return;
   const bool in_place = !link.mirrors_managed();
+  const bool known = FindWorker(link) != nullptr;
   Worker& worker = AddWorker(link, in_place);
   if (worker.posting != 0) --worker.posting;
+  // Nothing was mirrored when this was posted.
+  for (auto& [base, range] : ranges_) {
+    MirroredRange::Replica* const replica = range.FindReplica(link.number());
+    if (known || replica == nullptr) continue;
+    static_cast<void>(CatchUp(range, *replica, link));
+    static_cast<void>(SettleSpans(link));
+  }
   bool dirty = false;
   for (auto& [base, range] : ranges_) {
     if (in_place) break;

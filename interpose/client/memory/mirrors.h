@@ -149,13 +149,21 @@ class Mirrors {
   // To devices: to all that hear of every change, and to `link`, if it is not null, all that it has
   // not.
   CUresult Push(Connection* link) CUSPAN_REQUIRES(mutex_);
-  CUresult PushRange(MirroredRange& range, Connection* link) CUSPAN_REQUIRES(mutex_);
-  // Those that hear of every change of the range, but not `except`.
-  std::vector<Connection*> Listeners(MirroredRange& range, const Connection* except)
+  CUresult PostWritten(MirroredRange& range, Connection* link) CUSPAN_REQUIRES(mutex_);
+  CUresult Post(MirroredRange& range, Connection* link, const MirroredRange::Spans& spans)
       CUSPAN_REQUIRES(mutex_);
+  // Returns when all that was posted is there.
+  CUresult SettlePosted(Connection* link) CUSPAN_REQUIRES(mutex_);
+  // Posts the blocks of which a replica is behind.
+  static CUresult CatchUp(MirroredRange& range, MirroredRange::Replica& replica, Connection& link);
+  // Those that hear of every change of the range, but not `except`, and `link`, if it is not null.
+  std::vector<Connection*> Listeners(MirroredRange& range, const Connection* except,
+                                     Connection* link) CUSPAN_REQUIRES(mutex_);
+  // Whether devices may be writing.
+  bool Busy() const CUSPAN_REQUIRES(mutex_);
   CUresult PrepareLocked(Connection& link, MutexLock* lock) CUSPAN_REQUIRES(mutex_);
-  // Waits until no other device than `link` that may have news for it has anything to do. The mutex
-  // is not held meanwhile, as far as possible.
+  // Waits until no other device than `link` that may have news for it has anything to do, without
+  // the mutex.
   void WaitForOthers(const Connection& link, MutexLock* lock) CUSPAN_REQUIRES(mutex_);
 
   // From devices: what others than `link` wrote, of all, or of those of whose completion the
@@ -176,7 +184,8 @@ class Mirrors {
                      bool* changed) CUSPAN_REQUIRES(mutex_);
   void Touch(MirroredRange& range, std::size_t block, bool write) CUSPAN_REQUIRES(mutex_);
 
-  void Expire(const Seen& seen) CUSPAN_REQUIRES(mutex_);
+  // What the program sees of page-locked memory is fetched anew when it looks again.
+  void ExpireAll() CUSPAN_REQUIRES(mutex_);
   bool AnyPinnedDirty() const CUSPAN_REQUIRES(mutex_);
   // What devices at work wrote goes to each other; a part of all there is.
   void Relay() CUSPAN_REQUIRES(mutex_);

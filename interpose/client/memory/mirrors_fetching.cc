@@ -22,7 +22,7 @@ constexpr microseconds kLeastSeen{50};
 // The shortest run after which the next one is fetched before the program asks for it.
 constexpr std::size_t kLeastFollowed = 4;
 // The most blocks that are relayed at once, and the longest pause after there was nothing.
-constexpr std::size_t kMostRelayed = 16;
+constexpr std::size_t kMostRelayed = 8;
 constexpr microseconds kMostPause{100'000};
 
 // A part of the region, as the device has it.
@@ -30,7 +30,7 @@ CUresult BeginReceive(Connection& link, const BlockAllocator::Range& part,
                       const std::shared_ptr<Incoming>& incoming) {
   incoming->bytes = part.bytes;
   CopyFromDevice op;
-  if (const CUresult result = link.OwnStream(&op.stream); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = link.MemoryStream(&op.stream); result != CUDA_SUCCESS) return result;
   op.source = part.base;
   op.bytes = part.bytes;
   op.transfer = link.transfers().BeginIncoming(incoming);
@@ -63,8 +63,12 @@ CUresult Mirrors::Collect(const Connection& link, bool all) {
     return worker.link.get() != &link && (all || worker.heard) &&
            (!worker.in_place || link.mirrors_managed());
   };
-  for (const Worker& worker : workers_)
+  // Those that are done by now, and of which all is known afterwards.
+  std::vector<const Connection*> done;
+  for (const Worker& worker : workers_) {
     if (concerns(worker)) (worker.in_place ? in_place : fetch) = true;
+    if (worker.posting == 0 && !worker.link->AtWork()) done.push_back(worker.link.get());
+  }
   if (!fetch && !in_place) return CUDA_SUCCESS;
   CUresult result = CUDA_SUCCESS;
   for (auto& [base, range] : ranges_) {
@@ -84,8 +88,9 @@ CUresult Mirrors::Collect(const Connection& link, bool all) {
   for (Worker& worker : workers_)
     if (concerns(worker)) worker.heard = false;
   workers_.remove_if([&](const Worker& worker) {
-    return worker.link.get() != &link && (!worker.in_place || in_place) && !worker.heard &&
-           worker.posting == 0 && !worker.link->AtWork();
+    return worker.link.get() != &link && (worker.in_place ? in_place : fetch) &&
+           worker.posting == 0 &&
+           std::find(done.begin(), done.end(), worker.link.get()) != done.end();
   });
   return result;
 }
@@ -151,8 +156,11 @@ CUresult Mirrors::FetchFrom(Connection& link, MirroredRange& range,
   if (run.count == 0) return CUDA_SUCCESS;
   *changed = true;
   range.Changed(run, ThoseWhoHearAll());
-  for (Connection* const other : Listeners(range, &link)) {
-    CUresult told = PostSpans(*other, range.place().base, range.here(), spans);
+  for (Connection* const other : Listeners(range, &link, nullptr)) {
+    CUresult told = CUDA_SUCCESS;
+    for (const MirroredRange::Spans& part : InOrderOfArrival(spans)) {
+      if (told == CUDA_SUCCESS) told = PostSpans(*other, range.place().base, range.agreed(), part);
+    }
     if (told == CUDA_SUCCESS) told = SettleSpans(*other);
     if (result == CUDA_SUCCESS && other->fault() == CUDA_SUCCESS) result = told;
   }
@@ -240,15 +248,20 @@ bool Mirrors::AnyPinnedDirty() const {
   });
 }
 
-void Mirrors::Expire(const Seen& seen) {
-  MirroredRange* const range = Find(seen.address);
-  if (range == nullptr) return;
-  const PageStates::Run run{(seen.address - range->place().base) / kBlockBytes, seen.blocks};
-  range->states().Invalidate(run);
-  Protect(*range, run.first, run.count);
+void Mirrors::ExpireAll() {
+  for (const Seen& seen : seen_) {
+    MirroredRange* const range = Find(seen.address);
+    if (range == nullptr) continue;
+    PageStates::Run run{(seen.address - range->place().base) / kBlockBytes, seen.blocks};
+    run.count = std::min(run.count, range->blocks() - run.first);
+    range->states().Invalidate(run);
+    Protect(*range, run.first, run.count);
+  }
+  seen_.clear();
 }
 
 void Mirrors::Relay() {
+  ExpireAll();  // The program must not see a part of what comes.
   const bool in_place = std::any_of(workers_.begin(), workers_.end(),
                                     [](const Worker& worker) { return worker.in_place; });
   bool changed = false;
@@ -280,11 +293,11 @@ std::optional<Mirrors::Time> Mirrors::Refresh(Time now, bool at_work) {
   const MutexLock lock(mutex_);
   static_cast<void>(Settle());
   if (at_work && AnyPinnedDirty()) static_cast<void>(Push(nullptr));
-  // When no device works any more, what was seen last may be older than the end of the work.
-  const auto due = std::partition(seen_.begin(), seen_.end(),
-                                  [&](const Seen& seen) { return at_work && seen.until > now; });
-  for (auto seen = due; seen != seen_.end(); ++seen) Expire(*seen);
-  seen_.erase(due, seen_.end());
+  // All at once, so that nothing is older here than a flag that is seen to change. And when no
+  // device works any more, what was seen last may be older than the end of the work.
+  if (!at_work ||
+      std::any_of(seen_.begin(), seen_.end(), [&](const Seen& seen) { return seen.until <= now; }))
+    ExpireAll();
   if (!at_work) return std::nullopt;
   std::optional<Time> next;
   for (const Seen& seen : seen_) next = std::min(next.value_or(seen.until), seen.until);

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <utility>
 
+#include "interpose/client/memory/arrival_order.h"
 #include "interpose/client/memory/shared_region.h"
 
 namespace cuspan {
@@ -82,44 +83,50 @@ void RegisteredMemory::AfterWork() {
   region_->refresher().CallBy(Refresher::Clock::now() + Mirrors::kSoon);
 }
 
-void RegisteredMemory::BeforeWait() {
+void RegisteredMemory::BeforeWait(bool asks) {
   if (any_.load(std::memory_order_acquire) && region_->AnyAtWork()) [[unlikely]]
-    Exchange(Direction::kToDevices);
+    Exchange(Direction::kToDevices, asks ? kMostRefreshedBytes : kAll);
 }
 
 std::optional<Refresher::Time> RegisteredMemory::Refresh(bool worked, bool at_work) {
   const bool was_at_work = std::exchange(was_at_work_, at_work);
   if (!any_.load(std::memory_order_acquire) || !(worked || was_at_work)) return std::nullopt;
   const auto start = Refresher::Clock::now();
-  {
-    const MutexLock lock(mutex_);
-    for (auto& [base, range] : ranges_) {
-      if (range.last.size() > kMostRefreshedBytes) continue;
-      Exchange(range, Direction::kToDevices);
-      Exchange(range, Direction::kToProgram);
-    }
-  }
+  Exchange(Direction::kToDevices, kMostRefreshedBytes);
+  Exchange(Direction::kToProgram, kMostRefreshedBytes);
   if (!at_work) return std::nullopt;
   const auto end = Refresher::Clock::now();
   return end + std::max<Refresher::Clock::duration>(Mirrors::kSoon, 4 * (end - start));
 }
 
-void RegisteredMemory::Exchange(Direction direction) {
+void RegisteredMemory::Exchange(Direction direction, std::size_t most_bytes) {
   const MutexLock lock(mutex_);
-  for (auto& [base, range] : ranges_) Exchange(range, direction);
+  for (auto& [base, range] : ranges_)
+    if (range.last.size() <= most_bytes) Exchange(range, direction);
 }
 
 void RegisteredMemory::Exchange(Range& range, Direction direction) {
   const bool to_devices = direction == Direction::kToDevices;
   const std::byte* const from = to_devices ? range.base : range.devices;
   std::byte* const to = to_devices ? range.devices : range.base;
+  ByteRuns runs;
   // Mostly nothing has changed, which is seen faster in pieces.
   constexpr std::size_t kPiece = 4096;
   for (std::size_t begin = 0; begin < range.last.size(); begin += kPiece) {
     const std::size_t end = std::min(begin + kPiece, range.last.size());
     if (std::memcmp(from + begin, range.last.data() + begin, end - begin) == 0) continue;
-    for (std::size_t i = begin; i < end; ++i)
-      if (from[i] != range.last[i]) to[i] = range.last[i] = from[i];
+    for (std::size_t i = begin; i < end; ++i) {
+      const std::size_t start = i;
+      while (i < end && from[i] != range.last[i]) ++i;
+      if (i != start) runs.push_back({start, i - start});
+    }
+  }
+  for (const ByteRuns& part : InOrderOfArrival(runs)) {
+    for (const auto& [start, bytes] : part) {
+      std::memcpy(range.last.data() + start, from + start, bytes);
+      std::memcpy(to + start, range.last.data() + start, bytes);
+    }
+    std::atomic_thread_fence(std::memory_order_seq_cst);
   }
 }
 

@@ -43,16 +43,16 @@ class RegisteredMemory {
   // A kernel is about to be launched.
   void BeforeLaunch() {
     if (any_.load(std::memory_order_acquire)) [[unlikely]]
-      Exchange(Direction::kToDevices);
+      Exchange(Direction::kToDevices, kAll);
   }
   // Work was posted.
   void AfterWork();
-  // The program is about to wait, or asks.
-  void BeforeWait();
+  // The program is about to wait, or only asks.
+  void BeforeWait(bool asks);
   // The program is about to hear that work is complete.
   void Synchronized() {
     if (any_.load(std::memory_order_acquire)) [[unlikely]]
-      Exchange(Direction::kToProgram);
+      Exchange(Direction::kToProgram, kAll);
   }
 
   // Whether work was posted since this was asked last.
@@ -62,13 +62,15 @@ class RegisteredMemory {
   std::optional<Refresher::Time> Refresh(bool worked, bool at_work);
 
  private:
+  static constexpr std::size_t kAll = SIZE_MAX;
   enum class Direction { kToDevices, kToProgram };
   struct Range {
     std::byte* base;
     std::byte* devices;           // In the region.
     std::vector<std::byte> last;  // What both had.
   };
-  void Exchange(Direction direction);
+  // Of all that is not larger.
+  void Exchange(Direction direction, std::size_t most_bytes);
   static void Exchange(Range& range, Direction direction);
 
   SharedRegion* const region_;

@@ -76,7 +76,7 @@ CUresult SendPatch(Connection& link, std::uint64_t stream, std::uint64_t base,
 CUresult PostSpans(Connection& link, std::uint64_t base, const std::byte* memory, Spans spans) {
   if (spans.empty()) return CUDA_SUCCESS;
   std::uint64_t stream = 0;
-  if (const CUresult result = link.OwnStream(&stream); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = link.MemoryStream(&stream); result != CUDA_SUCCESS) return result;
   while (!spans.empty()) {
     const std::size_t count = std::max<std::size_t>(FitPatch(spans), 1);
     const auto& first = spans.front();
@@ -91,7 +91,7 @@ CUresult PostSpans(Connection& link, std::uint64_t base, const std::byte* memory
 
 CUresult SettleSpans(Connection& link) {
   std::uint64_t stream = 0;
-  if (const CUresult result = link.OwnStream(&stream); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = link.MemoryStream(&stream); result != CUDA_SUCCESS) return result;
   return link.SynchronizeStream(stream);
 }
 

@@ -34,7 +34,7 @@ class Ranges : public testing::Test {
   Spans TakeAll() {
     Spans spans;
     for (std::size_t block = 0; block < kBlocks; ++block)
-      if (range_.states().dirty(block)) range_.TakeWritten(block, &spans);
+      if (range_.states().dirty(block)) range_.TakeWritten(block, false, &spans);
     return spans;
   }
 };
@@ -42,7 +42,7 @@ class Ranges : public testing::Test {
 TEST_F(Ranges, WhatWasNotWrittenIsNotSent) {
   range_.states().Written(1);
   Spans spans;
-  EXPECT_FALSE(range_.TakeWritten(1, &spans));
+  EXPECT_FALSE(range_.TakeWritten(1, false, &spans));
   EXPECT_TRUE(spans.empty());
   EXPECT_FALSE(range_.states().dirty(1));
 }
@@ -156,8 +156,8 @@ TEST(MirroredRange, OfPageLockedMemoryAllThatIsThereIsNews) {
   here[kBlock + 3] = std::byte{1};
   MirroredRange range({kBase, here.size()}, here.data(), false, false);
   Spans spans;
-  EXPECT_FALSE(range.TakeWritten(0, &spans));
-  EXPECT_TRUE(range.TakeWritten(1, &spans));
+  EXPECT_FALSE(range.TakeWritten(0, false, &spans));
+  EXPECT_TRUE(range.TakeWritten(1, false, &spans));
   EXPECT_EQ(spans.size(), 1U);
 }
 
