@@ -157,8 +157,17 @@ struct Array {
 };
 
 // A graph that the client records, or a body of one of its conditional nodes. Of the receiving
-// thread, but for what is said to be the worker's.
+// thread, but for what is said to be the worker's; it ends in a thread with the device's context.
 struct Graph {
+  Graph() = default;
+  explicit Graph(const Driver& functions) : functions(&functions) {}
+  ~Graph() {
+    if (functions != nullptr && driver != nullptr) functions->cuGraphDestroy(driver);
+  }
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+
+  const Driver* functions = nullptr;  // Of a whole graph, which goes with what was made of it.
   CUgraph driver = nullptr;
   std::shared_ptr<Graph> whole;    // Of a body: the graph that it is a part of.
   std::vector<CUgraphNode> nodes;  // In the order in which they were recorded.

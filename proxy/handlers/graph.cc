@@ -95,7 +95,7 @@ Status RunForGraph(DeviceSession& session, const Origin& origin, std::shared_ptr
 
 Status Handle(DeviceSession& session, const Origin& origin, const GraphCreate& op) {
   CUSPAN_RETURN_IF_ERROR(session.graphs.CheckNew(op.graph));
-  auto graph = std::make_shared<Graph>();
+  auto graph = std::make_shared<Graph>(session.driver);
   if (const CUresult result = session.driver.cuGraphCreate(&graph->driver, 0);
       result != CUDA_SUCCESS)
     session.faults.Posted(origin, result);
@@ -107,12 +107,9 @@ Status Handle(DeviceSession& session, const Origin&, const GraphDestroy& op) {
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Graph> graph, FindWhole(session, op.graph));
   for (const std::uint64_t body : graph->bodies) session.graphs.Remove(body);
   session.graphs.Remove(op.graph);
-  ++graph->life;
-  // What the worker does with it comes before.
-  session.worker.Run([&session, graph] {
-    if (graph->driver != nullptr)
-      session.faults.Check(session.driver.cuGraphDestroy(graph->driver));
-  });
+  // What the worker does with it comes before. Changes of what was instantiated of it, which wait
+  // for their turns in streams, still need its nodes.
+  session.worker.Run([graph = std::move(graph)]() mutable { graph.reset(); });
   return Status::Ok();
 }
 

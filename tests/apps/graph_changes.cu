@@ -389,6 +389,93 @@ void Again() {
   CHECK(cudaFree(words));
 }
 
+// What was launched runs as it was then, although nothing of it is left by the time.
+void Leave() {
+  constexpr int kNodes = 6;
+  int* sum = nullptr;
+  CHECK(cudaMalloc(&sum, sizeof *sum));
+  CHECK(cudaMemset(sum, 0, sizeof *sum));
+  cudaStream_t stream = nullptr;
+  CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  const cudaGraph_t graph = NewGraph();
+  cudaGraphNode_t nodes[kNodes] = {};
+  for (int i = 0; i < kNodes; ++i)
+    nodes[i] = AddKernel(graph, i == 0 ? nullptr : &nodes[i - 1], 1, AddTo, sum, 1);
+  const cudaGraphExec_t exec = NewExec(graph);
+  for (int i = 0; i < 3; ++i) CHECK(cudaGraphLaunch(exec, stream));
+  static std::atomic<bool> goes_on{false};
+  goes_on = false;
+  CHECK(cudaLaunchHostFunc(
+      stream,
+      [](void*) {
+        while (!goes_on) std::this_thread::yield();
+      },
+      nullptr));
+  int what = 100;
+  void* arguments[] = {&sum, &what};
+  cudaKernelNodeParams parameters{};
+  parameters.func = reinterpret_cast<void*>(AddTo);
+  parameters.gridDim = 1;
+  parameters.blockDim = 1;
+  parameters.kernelParams = arguments;
+  CHECK(cudaGraphExecKernelNodeSetParams(exec, nodes[2], &parameters));
+  CHECK(cudaGraphLaunch(exec, stream));
+  // This one is made anew.
+  CHECK(cudaGraphNodeSetEnabled(exec, nodes[1], 0));
+  CHECK(cudaGraphLaunch(exec, stream));
+  CHECK(cudaGraphExecDestroy(exec));
+  CHECK(cudaGraphDestroy(graph));
+  goes_on = true;
+  CHECK(cudaStreamSynchronize(stream));
+  int found = 0;
+  CHECK(cudaMemcpy(&found, sum, sizeof found, cudaMemcpyDeviceToHost));
+  const int expected = 3 * kNodes + (kNodes - 1 + what) + (kNodes - 2 + what);
+  EXPECT(found == expected, "%d, not %d", found, expected);
+  CHECK(cudaStreamDestroy(stream));
+  CHECK(cudaFree(sum));
+}
+
+// One exec in streams that follow each other: threads' own ones, and one that is gone.
+void InSeveralStreams() {
+  constexpr int kNodes = 4, kRounds = 6;
+  int* words = nullptr;
+  CHECK(cudaMalloc(&words, (kRounds + 1) * sizeof *words));
+  CHECK(cudaMemset(words, 0, (kRounds + 1) * sizeof *words));
+  const cudaGraph_t graph = NewGraph();
+  cudaGraphNode_t nodes[kNodes] = {};
+  for (int i = 0; i < kNodes; ++i)
+    nodes[i] = AddKernel(graph, i == 0 ? nullptr : &nodes[i - 1], 1, AddTo, words, 1);
+  const cudaGraphExec_t exec = NewExec(graph);
+  for (int round = 0; round < kRounds; ++round) {
+    int* const word = words + 1 + round;
+    int what = 1 + round;
+    void* arguments[] = {const_cast<int**>(&word), &what};
+    cudaKernelNodeParams parameters{};
+    parameters.func = reinterpret_cast<void*>(AddTo);
+    parameters.gridDim = 1;
+    parameters.blockDim = 1;
+    parameters.kernelParams = arguments;
+    CHECK(cudaGraphExecKernelNodeSetParams(exec, nodes[0], &parameters));
+    if (round % 2 == 0) {
+      CHECK(cudaGraphLaunch(exec, cudaStreamPerThread));
+      continue;
+    }
+    cudaStream_t stream = nullptr;
+    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    CHECK(cudaGraphLaunch(exec, stream));
+    CHECK(cudaStreamDestroy(stream));
+  }
+  CHECK(cudaDeviceSynchronize());
+  int found[kRounds + 1];
+  CHECK(cudaMemcpy(found, words, sizeof found, cudaMemcpyDeviceToHost));
+  EXPECT(found[0] == (kNodes - 1) * kRounds, "%d", found[0]);
+  for (int round = 0; round < kRounds; ++round)
+    EXPECT(found[1 + round] == 1 + round, "round %d: %d", round, found[1 + round]);
+  CHECK(cudaGraphExecDestroy(exec));
+  CHECK(cudaGraphDestroy(graph));
+  CHECK(cudaFree(words));
+}
+
 }  // namespace
 
 int main() {
@@ -401,6 +488,8 @@ int main() {
   Drawing();
   Buffers();
   Again();
+  Leave();
+  InSeveralStreams();
   std::printf("graph_changes: %s\n", Verdict(failures));
   return ExitStatus(failures);
 }

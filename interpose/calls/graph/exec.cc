@@ -79,14 +79,15 @@ bool IsUpToDate(Session& session, GraphExec& exec) {
   return true;
 }
 
-// Without conditions, with the graphs in peace. `give`: the device is to have what it can do.
+// Without conditions, with the graphs in peace. `give`: the device is to have what it can do, which
+// it otherwise gets with the second launch of what is the same.
 Error Renew(Session& session, const StreamTarget& target, GraphExec& exec, bool give) {
   if (!IsUpToDate(session, exec)) {
     CUSPAN_RETURN_IF_FAILED(PutInOrder(exec));
     exec.launched = exec.given = exec.stale = false;
     exec.changed.clear();
   }
-  if (!give || exec.given) return CUDA_SUCCESS;
+  if ((!give && !exec.launched) || exec.given) return CUDA_SUCCESS;
   exec.given = true;
   exec.registry_version = Registry::Get().version();
   // The device may refuse it, which does not keep the client from handing over the nodes.
@@ -100,7 +101,7 @@ Error RunParts(Session& session, const StreamTarget& target, GraphExec& exec) {
     CUSPAN_RETURN_IF_FAILED(Renew(session, exec));
   } else {
     std::lock_guard lock(Graphs::Get().mutex);
-    CUSPAN_RETURN_IF_FAILED(Renew(session, target, exec, exec.launched));
+    CUSPAN_RETURN_IF_FAILED(Renew(session, target, exec, false));
     changed = std::exchange(exec.changed, {});
     exec.launched = true;
   }
@@ -115,6 +116,35 @@ Error RunParts(Session& session, const StreamTarget& target, GraphExec& exec) {
     return result;
   }
   return CUDA_SUCCESS;
+}
+
+// A thread's own default stream is none that other threads may name.
+bool IsThreadsOwn(Session& session, const StreamTarget& target) {
+  return target.stream != 0 && session.streams().Find(target.stream) == nullptr;
+}
+
+// Two launches of one exec do not run at a time.
+Error FollowLast(Session& session, const StreamTarget& target, const GraphExec& exec) {
+  const StreamTarget& last = exec.last;
+  const bool elsewhere =
+      last.link != nullptr && (last.link != target.link || last.stream != target.stream);
+  if (!elsewhere || last.link->fault() != CUDA_SUCCESS) return CUDA_SUCCESS;
+  if (exec.behind != 0) return session.events().Wait(target, exec.behind);
+  if (!IsThreadsOwn(session, last)) return session.events().Order(last, target);
+  // The stream was destroyed, and what was in it may still be under way.
+  return last.link->CallAndStore(DeviceSynchronize{});
+}
+
+// After a launch.
+Error NoteLast(Session& session, GraphExec& exec) {
+  std::uint64_t event = std::exchange(exec.behind, 0);
+  if (!IsThreadsOwn(session, exec.last))
+    return event == 0 ? Error(CUDA_SUCCESS) : Error(session.events().Destroy(event));
+  if (event == 0)
+    CUSPAN_RETURN_IF_FAILED(
+        session.events().CreateOn(exec.last.link, CU_EVENT_DISABLE_TIMING, &event));
+  exec.behind = event;
+  return session.events().Record(event, exec.last);
 }
 
 // The node of the exec had other work.
@@ -312,16 +342,10 @@ Error LaunchGraph(CUgraphExec handle, CUstream stream, DefaultStream meaning) {
         CUSPAN_RETURN_IF_FAILED(
             HandOver(session, exec->left,
                      (exec->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) != 0));
-        // Two launches of one exec do not run at a time. (A stream that is gone has nothing left to
-        // wait for.)
-        const bool elsewhere = exec->last.link != nullptr && (exec->last.link != target.link ||
-                                                              exec->last.stream != target.stream);
-        if (elsewhere && exec->last.link->fault() == CUDA_SUCCESS &&
-            (exec->last.stream == 0 || session.streams().Find(exec->last.stream) != nullptr)) {
-          CUSPAN_RETURN_IF_FAILED(session.events().Order(exec->last, target));
-        }
+        CUSPAN_RETURN_IF_FAILED(FollowLast(session, target, *exec));
         exec->last = target;
         CUSPAN_RETURN_IF_FAILED(RunParts(session, target, *exec));
+        CUSPAN_RETURN_IF_FAILED(NoteLast(session, *exec));
         // What it keeps for the program stays until the launch is over.
         std::vector<std::shared_ptr<UserObject>> kept;
         CollectObjects(*exec->graph, &kept);

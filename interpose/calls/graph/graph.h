@@ -155,7 +155,8 @@ struct GraphExec {
   bool stale = false;                     // `parts` is to be made anew.
   unsigned long long flags = 0;
   std::mutex launching;
-  StreamTarget last;  // Where it was launched the last time; launches of one do not overlap.
+  StreamTarget last;         // Where it was launched the last time; launches of one do not overlap.
+  std::uint64_t behind = 0;  // An event behind that, if the stream is a thread's own.
 };
 
 // All of the process. The functions are called with the mutex held.

@@ -237,6 +237,11 @@ Renewal RenewalOf(const FreeWork&, const FreeWork&) { return Renewal::kNone; }
 bool OnDevice::operator()(const CopyWork& work) const {
   BoxCopy copy;
   if (DescribeBox(session_, work.box, true, &copy).failed()) return false;
+  // Of a managed variable kernels have another copy, which the client keeps equal.
+  const ManagedVariables& variables = session_.managed_variables();
+  if (variables.Contains(NumberOf(copy.destination.pointer)) ||
+      variables.Contains(NumberOf(copy.source.pointer)))
+    return false;
   return IsNothing(copy) || BothOn(link_, copy);
 }
 

@@ -309,7 +309,7 @@ CUresult Mirrors::PostWritten(MirroredRange& range, Connection* link) {
   const bool busy = Busy();
   CUresult result = CUDA_SUCCESS;
   MirroredRange::Spans written;
-  const auto post = [&](const MirroredRange::Spans& spans) {
+  const auto post = [&](const MirroredRange::Spans& spans) CUSPAN_REQUIRES(mutex_) {
     const CUresult posted = Post(range, link, spans);
     if (result == CUDA_SUCCESS) result = posted;
   };
