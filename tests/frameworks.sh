@@ -72,7 +72,8 @@ for ((round = 1; round <= rounds; ++round)); do
     echo "round $round of $rounds: $program"
     attempt native "$program"
     attempt "one node" "$program" "${run[@]}" --
-    attempt "over agents" "$program" "${run[@]}" --hosts localhost:1 --same-node never --
+    attempt "over agents" "$program" env OMPI_MCA_btl=tcp,self \
+      "${run[@]}" --hosts localhost:1 --same-node never --
   done
 done
 python3 tests/frameworks/table.py "$results/rows" || failures=$((failures + 1))

@@ -77,7 +77,9 @@ CUresult Copies::PostRun(const CopyRequest& request, const StreamTarget& target,
     op.destination = AddressOf(request.destination);
     op.source = AddressOf(request.source);
     op.bytes = request.bytes;
-    return CopyByItself(copier, ends, request.asynchronous, target, op);
+    const CUresult result = CopyByItself(copier, ends, request.asynchronous, target, op);
+    if (result == CUDA_SUCCESS) copier->coherence().Copied(op.destination, op.bytes, op.stream);
+    return result;
   }
   if (to != nullptr) {
     return parts_.events->OnDevice(

@@ -33,6 +33,12 @@ __global__ void Sum(int* sums, const unsigned char* bytes, int pairs) {
   if (i < pairs) sums[i] = bytes[2 * i] * 256 + bytes[2 * i + 1];
 }
 
+__global__ void Count(int* counter, int* all, int* twice) {
+  ++*counter;
+  ++*all;
+  *twice = 2 * *all;
+}
+
 unsigned Blocks(int count) { return (count + kThreads - 1) / kThreads; }
 
 int CheckKernels(int devices, int count, unsigned flags) {
@@ -155,6 +161,40 @@ int CheckCopies(int count) {
   EXPECT(host[0] == 0 && host[count - 1] == 0, "cudaMemset of host memory");
   CHECK(cudaEventDestroy(done));
   CHECK(cudaStreamDestroy(stream));
+  CHECK(cudaFree(device));
+  CHECK(cudaFreeHost(host));
+  return failures;
+}
+
+// Small results that are copied to such memory, beside others that kernels and the host write
+// there.
+int CheckResults(int rounds) {
+  int failures = 0;
+  int* host = nullptr;
+  int* device = nullptr;
+  CHECK(cudaHostAlloc(&host, 4 * sizeof(int), cudaHostAllocMapped));
+  CHECK(cudaMalloc(&device, 2 * sizeof(int)));
+  CHECK(cudaMemset(device, 0, 2 * sizeof(int)));
+  for (int i = 0; i < 4; ++i) host[i] = 0;
+  int wrong = 0;
+  for (int round = 1; round <= rounds; ++round) {
+    Count<<<1, 1>>>(device, host + 1, host + 2);
+    CHECK_LAUNCH();
+    CHECK(cudaMemcpyAsync(host, device, sizeof(int), cudaMemcpyDeviceToHost));
+    // In some rounds something else comes between the copy and its use.
+    if (round % 5 == 2) {
+      Count<<<1, 1>>>(device + 1, host + 1, host + 2);
+      CHECK_LAUNCH();
+    }
+    if (round % 3 == 0) host[3] = round;
+    CHECK(cudaStreamSynchronize(nullptr));
+    const int more = (round + 3) / 5;
+    wrong += host[0] != round;
+    wrong += host[1] != round + more;
+    wrong += host[2] != 2 * host[1];
+    wrong += host[3] != round / 3 * 3;
+  }
+  EXPECT(wrong == 0, "%d results are wrong", wrong);
   CHECK(cudaFree(device));
   CHECK(cudaFreeHost(host));
   return failures;
@@ -308,6 +348,7 @@ int main(int argc, char** argv) {
   failures += CheckHalves(count);
   failures += CheckBytes(count);
   failures += CheckCopies(count);
+  failures += CheckResults(60);
   failures += CheckRegistered(devices, count);
   failures += CheckSeveralRegistered(devices);
   failures += CheckAttributes();

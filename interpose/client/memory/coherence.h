@@ -68,6 +68,11 @@ class Coherence {
     return CUDA_SUCCESS;
   }
 
+  // A copy to [address, address + bytes) was posted to the stream.
+  void Copied(std::uint64_t address, std::uint64_t bytes, std::uint64_t stream) {
+    if (region_ != nullptr && region_->Contains(address))
+      region_->mirrors().Copied(connection_, address, bytes, stream);
+  }
   // The program is about to wait, or only asks whether something is complete: kernels that run see
   // what it wrote in page-locked memory.
   void BeforeWait(bool asks) {

@@ -109,6 +109,7 @@ void Mirrors::Allocated(const BlockAllocator::Range& block) {
   static_cast<void>(Settle());
   MirroredRange* const range = Find(block.base);
   if (range == nullptr || workers_.empty()) return;
+  expected_.clear();
   // Nobody has fetched what devices wrote there for an earlier block.
   const std::size_t first = (block.base - range->place().base) / kBlockBytes;
   const std::size_t last =
@@ -317,6 +318,7 @@ CUresult Mirrors::PostWritten(MirroredRange& range, Connection* link) {
     if (states.dirty(block) && range.TakeWritten(block, busy, &written)) {
       range.Changed({block, 1}, told);
       relay_pause_ = kSoon;
+      expected_.clear();  // It may be older.
     }
     // What was found goes while more is looked for.
     if (busy || written.empty() || block * kBlockBytes - written.front().base < kMostLookedAt)
@@ -407,6 +409,7 @@ void Mirrors::AfterWork(Connection& link) {
     Protect(range, 0, range.blocks());
   }
   seen_.clear();
+  expected_.clear();  // The work may write there, too.
   if (dirty || workers_.size() > 1) call_by_(Clock::now() + kSoon);
 }
 

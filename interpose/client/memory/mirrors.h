@@ -95,6 +95,9 @@ class Mirrors {
   void AfterWork(Connection& link);
   // What the program wrote goes to the device.
   CUresult SendNews(Connection& link);
+  // A copy was posted to the device's stream that writes there. A small one is for the program to
+  // read when it has waited: then it is here, without another wait for it.
+  void Copied(Connection& link, std::uint64_t address, std::uint64_t bytes, std::uint64_t stream);
   // The program waits, or asks: what it wrote to page-locked memory goes to all devices at work.
   void BeforeWait();
   // The program was told that work of the device is complete.
@@ -125,6 +128,14 @@ class Mirrors {
     Time until;
   };
 
+  // Blocks that are fetched in the order of a stream.
+  struct Expected {
+    std::shared_ptr<Connection> link;
+    std::uint64_t address;  // Of the first.
+    std::size_t blocks;
+    BlockAllocator::Range part;  // What is fetched of them.
+    std::shared_ptr<Incoming> incoming;
+  };
   // Blocks on their way here.
   struct Fetching {
     MirroredRange* range;
@@ -182,6 +193,14 @@ class Mirrors {
       CUSPAN_REQUIRES(mutex_);
   CUresult FetchFrom(Connection& link, MirroredRange& range, const BlockAllocator::Range& part,
                      bool* changed) CUSPAN_REQUIRES(mutex_);
+  // `part` as the device has it.
+  CUresult Merge(Connection& link, MirroredRange& range, const BlockAllocator::Range& part,
+                 const Incoming& incoming, bool* changed) CUSPAN_REQUIRES(mutex_);
+  // Takes what is here of what was expected of a device that was synchronised.
+  void TakeExpected(const Connection& link) CUSPAN_REQUIRES(mutex_);
+  // The program sees the blocks as they were at that time while a device works.
+  void NoteSeen(const MirroredRange& range, PageStates::Run run, Time until)
+      CUSPAN_REQUIRES(mutex_);
   void Touch(MirroredRange& range, std::size_t block, bool write) CUSPAN_REQUIRES(mutex_);
 
   // What the program sees of page-locked memory is fetched anew when it looks again.
@@ -204,6 +223,7 @@ class Mirrors {
   std::uint64_t work_ CUSPAN_GUARDED_BY(mutex_) = 0;  // How often a device was given some.
   std::vector<Seen> seen_ CUSPAN_GUARDED_BY(mutex_);
   std::optional<Fetching> fetching_ CUSPAN_GUARDED_BY(mutex_);
+  std::vector<Expected> expected_ CUSPAN_GUARDED_BY(mutex_);  // Since the last synchronisation.
   // Of Relay: where to go on, when, and how long to wait when there was nothing.
   std::uint64_t relay_at_ CUSPAN_GUARDED_BY(mutex_) = 0;
   Time relay_due_ CUSPAN_GUARDED_BY(mutex_);

@@ -21,16 +21,20 @@ constexpr int kMostFetching = 4;
 constexpr microseconds kLeastSeen{50};
 // The shortest run after which the next one is fetched before the program asks for it.
 constexpr std::size_t kLeastFollowed = 4;
+// The most copies whose results are fetched with them between two synchronisations, and how large
+// they may be: programs that have more of them read it in pieces.
+constexpr std::size_t kMostExpected = 4;
+constexpr std::uint64_t kMostExpectedBytes = 4096;
 // The most blocks that are relayed at once, and the longest pause after there was nothing.
 constexpr std::size_t kMostRelayed = 8;
 constexpr microseconds kMostPause{100'000};
 
 // A part of the region, as the device has it.
-CUresult BeginReceive(Connection& link, const BlockAllocator::Range& part,
+CUresult BeginReceive(Connection& link, std::uint64_t stream, const BlockAllocator::Range& part,
                       const std::shared_ptr<Incoming>& incoming) {
   incoming->bytes = part.bytes;
   CopyFromDevice op;
-  if (const CUresult result = link.MemoryStream(&op.stream); result != CUDA_SUCCESS) return result;
+  op.stream = stream;
   op.source = part.base;
   op.bytes = part.bytes;
   op.transfer = link.transfers().BeginIncoming(incoming);
@@ -53,6 +57,54 @@ void Mirrors::Synchronized(const Connection& link) {
   if (worker->in_place) return;
   for (auto& [base, range] : ranges_)
     if (range.states().Synchronized()) Protect(range, 0, range.blocks());
+  TakeExpected(link);
+}
+
+void Mirrors::Copied(Connection& link, std::uint64_t address, std::uint64_t bytes,
+                     std::uint64_t stream) {
+  if (!active() || !link.mirrors_managed() || bytes > kMostExpectedBytes) return;
+  const MutexLock lock(mutex_);
+  MirroredRange* const range = Find(address);
+  if (range == nullptr || range->managed() || expected_.size() == kMostExpected) return;
+  const std::size_t first = (address - range->place().base) / kBlockBytes;
+  const std::size_t last = (address + bytes - 1 - range->place().base) / kBlockBytes;
+  Expected expected{
+      link.shared_from_this(), range->place().base + first * kBlockBytes, last - first + 1,
+      used_({range->place().base + first * kBlockBytes, (last - first + 1) * kBlockBytes}),
+      std::make_shared<Incoming>()};
+  if (expected.part.bytes == 0) return;
+  expected.incoming->owned.resize(expected.part.bytes);
+  expected.incoming->destination = expected.incoming->owned.data();
+  if (BeginReceive(link, stream, expected.part, expected.incoming) == CUDA_SUCCESS)
+    expected_.push_back(std::move(expected));
+}
+
+void Mirrors::TakeExpected(const Connection& link) {
+  // What comes later may be older than what the program hears of now.
+  const std::vector<Expected> all = std::exchange(expected_, {});
+  if (std::any_of(workers_.begin(), workers_.end(),
+                  [](const Worker& worker) { return worker.posting != 0; }))
+    return;
+  for (const Expected& expected : all) {
+    MirroredRange* const range = Find(expected.address);
+    if (expected.link.get() != &link || range == nullptr ||
+        !expected.incoming->complete.load(std::memory_order_acquire) ||
+        expected.incoming->result != CUDA_SUCCESS || workers_.size() > 1)
+      continue;
+    bool changed = false;
+    if (Merge(*expected.link, *range, expected.part, *expected.incoming, &changed) != CUDA_SUCCESS)
+      continue;
+    const PageStates::Run run{(expected.address - range->place().base) / kBlockBytes,
+                              expected.blocks};
+    for (std::size_t i = 0; i < run.count; ++i) range->states().Fetched(run.first + i, true);
+    Protect(*range, run.first, run.count);
+    NoteSeen(*range, run, Clock::now() + kSoon);
+  }
+}
+
+void Mirrors::NoteSeen(const MirroredRange& range, PageStates::Run run, Time until) {
+  seen_.push_back({range.place().base + run.first * kBlockBytes, run.count, until});
+  call_by_(until);
 }
 
 CUresult Mirrors::Collect(const Connection& link, bool all) {
@@ -107,7 +159,9 @@ CUresult Mirrors::BeginFetch(MirroredRange& range, PageStates::Run run) {
     incoming->complete = true;
   } else {
     incoming->destination = range.here() + (part.base - range.place().base);
-    result = BeginReceive(*link, part, incoming);
+    std::uint64_t stream = 0;
+    result = link->MemoryStream(&stream);
+    if (result == CUDA_SUCCESS) result = BeginReceive(*link, stream, part, incoming);
     if (result != CUDA_SUCCESS) incoming->complete = true;
   }
   fetching_ = {&range, run, std::move(link), std::move(incoming)};
@@ -144,17 +198,25 @@ CUresult Mirrors::FetchFrom(Connection& link, MirroredRange& range,
   auto incoming = std::make_shared<Incoming>();
   incoming->owned.resize(part.bytes);
   incoming->destination = incoming->owned.data();
-  CUresult result = BeginReceive(link, part, incoming);
+  std::uint64_t stream = 0;
+  CUresult result = link.MemoryStream(&stream);
+  if (result == CUDA_SUCCESS) result = BeginReceive(link, stream, part, incoming);
   if (result == CUDA_SUCCESS) result = link.transfers().WaitComplete(*incoming);
   // Of a lost device there is nothing to be had: the program goes on with what is here, and is told
   // by its next call.
   if (link.fault() != CUDA_SUCCESS) return CUDA_SUCCESS;
-  if (result != CUDA_SUCCESS) return result;
+  return result == CUDA_SUCCESS ? Merge(link, range, part, *incoming, changed) : result;
+}
+
+CUresult Mirrors::Merge(Connection& link, MirroredRange& range, const BlockAllocator::Range& part,
+                        const Incoming& incoming, bool* changed) {
   MirroredRange::Spans spans;
-  const PageStates::Run run = range.Merge(part.base - range.place().base, incoming->owned,
+  const PageStates::Run run = range.Merge(part.base - range.place().base, incoming.owned,
                                           workers_.size() > 1 ? &spans : nullptr);
   if (run.count == 0) return CUDA_SUCCESS;
   *changed = true;
+  expected_.clear();  // It may be older.
+  CUresult result = CUDA_SUCCESS;
   range.Changed(run, ThoseWhoHearAll());
   for (Connection* const other : Listeners(range, &link, nullptr)) {
     CUresult told = CUDA_SUCCESS;
@@ -198,8 +260,7 @@ CUresult Mirrors::Fetch(MirroredRange& range, PageStates::Run run) {
   const Time end = Clock::now();
   Time until = std::max(start + kSoon, end + kLeastSeen);
   if (run.count > 1) until = std::max(until, end + kMostFetching * (end - start));
-  seen_.push_back({range.place().base + run.first * kBlockBytes, run.count, until});
-  call_by_(until);
+  NoteSeen(range, run, until);
   return result;
 }
 
