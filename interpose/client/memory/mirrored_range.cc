@@ -63,7 +63,8 @@ MirroredRange::MirroredRange(BlockAllocator::Range place, std::byte* here, bool 
       here_(here),
       managed_(managed),
       near_(near),
-      states_(place.bytes / kBlockBytes),
+      block_bytes_(!managed && place.bytes <= kMostSharedBytes ? kSmallBlockBytes : kBlockBytes),
+      states_(place.bytes / block_bytes_),
       pristine_(states_.size(), true),
       twinned_(states_.size(), true) {
   void* const twin = ::mmap(nullptr, place.bytes, PROT_READ | PROT_WRITE,
@@ -72,6 +73,13 @@ MirroredRange::MirroredRange(BlockAllocator::Range place, std::byte* here, bool 
   twin_ = static_cast<std::byte*>(twin);
   // All that is not zero is news to the twin.
   for (std::size_t block = 0; !managed && block < blocks(); ++block) states_.Written(block);
+}
+
+PageStates::Run MirroredRange::BlocksOf(std::uint64_t address, std::uint64_t bytes) const {
+  const std::uint64_t offset = address - place_.base;
+  const std::uint64_t end = std::min(offset + std::max<std::uint64_t>(bytes, 1), place_.bytes);
+  const std::size_t first = offset / block_bytes_;
+  return {first, (end - 1) / block_bytes_ - first + 1};
 }
 
 MirroredRange::~MirroredRange() {
@@ -93,7 +101,7 @@ void MirroredRange::AddReplica(std::uint64_t link) {
 void MirroredRange::MakeTwins(PageStates::Run run) {
   for (std::size_t block = run.first; block < run.first + run.count; ++block) {
     if (twinned_[block] || states_.dirty(block)) continue;
-    std::memcpy(twin_ + block * kBlockBytes, here_ + block * kBlockBytes, kBlockBytes);
+    std::memcpy(twin_ + block * block_bytes_, here_ + block * block_bytes_, block_bytes_);
     twinned_[block] = true;
   }
 }
@@ -114,7 +122,7 @@ void MirroredRange::Stored(PageStates::Run run) {
 
 bool MirroredRange::TakeWritten(std::size_t block, bool exact, Spans* spans) {
   if (!twinned_[block]) {
-    Add(block * kBlockBytes, (block + 1) * kBlockBytes, block * kBlockBytes, 0, spans);
+    Add(block * block_bytes_, (block + 1) * block_bytes_, block * block_bytes_, 0, spans);
     states_.Pushed(block);
     if (replicas_.size() > 1) MakeTwins({block, 1});
     return true;
@@ -122,8 +130,8 @@ bool MirroredRange::TakeWritten(std::size_t block, bool exact, Spans* spans) {
   // Bytes between those that the program wrote may only go along when it is known what devices
   // have there.
   exact = exact || !states_.valid(block) || states_.unstable(block);
-  const std::uint64_t begin = block * kBlockBytes;
-  const std::uint64_t block_end = begin + kBlockBytes;
+  const std::uint64_t begin = block * block_bytes_;
+  const std::uint64_t block_end = begin + block_bytes_;
   bool changed = false;
   for (std::uint64_t at = NextDifference(here_, twin_, begin, block_end); at < block_end;) {
     if (!exact) at = at / kLineBytes * kLineBytes;
@@ -142,13 +150,13 @@ bool MirroredRange::TakeWritten(std::size_t block, bool exact, Spans* spans) {
 PageStates::Run MirroredRange::Merge(std::uint64_t offset, std::span<const std::byte> news,
                                      Spans* spans) {
   PageStates::Run changed{0, 0};
-  const std::size_t first = offset / kBlockBytes;
-  MakeTwins({first, (offset + news.size() - 1) / kBlockBytes - first + 1});
+  const std::size_t first = offset / block_bytes_;
+  MakeTwins({first, (offset + news.size() - 1) / block_bytes_ - first + 1});
   const std::byte* const bytes = news.data() - offset;
   const std::uint64_t news_end = offset + news.size();
   for (std::uint64_t begin = offset; begin < news_end;) {
-    const std::size_t block = begin / kBlockBytes;
-    const std::uint64_t end = std::min<std::uint64_t>((block + 1) * kBlockBytes, news_end);
+    const std::size_t block = begin / block_bytes_;
+    const std::uint64_t end = std::min<std::uint64_t>((block + 1) * block_bytes_, news_end);
     // Of a block that the program did not write its copy is the twin: more may be copied than
     // differs.
     const bool exact = spans != nullptr || states_.dirty(block);

@@ -16,7 +16,11 @@ namespace cuspan {
 
 class MirroredRange {
  public:
+  // What is fetched, protected and compared at once. Of page-locked memory that small pieces share,
+  // less: their flags and results have nothing to do with each other.
   static constexpr std::size_t kBlockBytes = 64 * 1024;
+  static constexpr std::size_t kSmallBlockBytes = 4 * 1024;
+  static constexpr std::size_t kMostSharedBytes = std::size_t{4} << 20;
   // By their offsets in the range.
   using Spans = ByteRuns;
   // What a device has.
@@ -37,7 +41,14 @@ class MirroredRange {
   const BlockAllocator::Range& place() const { return place_; }
   bool managed() const { return managed_; }
   bool near() const { return near_; }
+  std::size_t block_bytes() const { return block_bytes_; }
   std::size_t blocks() const { return states_.size(); }
+  // The blocks of [address, address + bytes), at least one, as far as they are in the range.
+  PageStates::Run BlocksOf(std::uint64_t address, std::uint64_t bytes) const;
+  // Where they lie.
+  BlockAllocator::Range PlaceOf(PageStates::Run run) const {
+    return {place_.base + run.first * block_bytes_, run.count * block_bytes_};
+  }
   PageStates& states() { return states_; }
   const PageStates& states() const { return states_; }
   // The program's copy.
@@ -78,6 +89,7 @@ class MirroredRange {
   std::byte* twin_ = nullptr;
   const bool managed_;
   const bool near_;
+  const std::size_t block_bytes_;
   PageStates states_;
   std::vector<bool> pristine_;  // By block: never anything but zeros.
   // By block: the twin has the contents on which all agreed last. They are the program's otherwise,

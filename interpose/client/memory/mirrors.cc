@@ -100,7 +100,8 @@ void Mirrors::End(const BlockAllocator::Range& place) {
   const MutexLock lock(mutex_);
   static_cast<void>(Settle());
   ranges_.erase(place.base);
-  std::erase_if(seen_, [&](const Seen& seen) { return seen.address - place.base < place.bytes; });
+  std::erase_if(seen_,
+                [&](const Seen& seen) { return seen.place.base - place.base < place.bytes; });
 }
 
 void Mirrors::Allocated(const BlockAllocator::Range& block) {
@@ -111,12 +112,9 @@ void Mirrors::Allocated(const BlockAllocator::Range& block) {
   if (range == nullptr || workers_.empty()) return;
   expected_.clear();
   // Nobody has fetched what devices wrote there for an earlier block.
-  const std::size_t first = (block.base - range->place().base) / kBlockBytes;
-  const std::size_t last =
-      (block.base + std::max<std::uint64_t>(block.bytes, 1) - 1 - range->place().base) /
-      kBlockBytes;
-  range->states().Invalidate({first, last - first + 1});
-  Protect(*range, first, last - first + 1);
+  const PageStates::Run run = range->BlocksOf(block.base, block.bytes);
+  range->states().Invalidate(run);
+  Protect(*range, run.first, run.count);
 }
 
 void Mirrors::Forget(const Connection& link) {
@@ -139,8 +137,9 @@ void Mirrors::Protect(MirroredRange& range, std::size_t first, std::size_t count
   const std::size_t end = first + count;
   for (std::size_t at = first; at < end;) {
     const PageStates::Run run = states.SameAccess(at, end);
-    void* const start = PointerTo(range.place().base + run.first * kBlockBytes);
-    if (::mprotect(start, run.count * kBlockBytes, ProtectionOf(states.access(run.first))) != 0) {
+    const BlockAllocator::Range place = range.PlaceOf(run);
+    if (::mprotect(PointerTo(place.base), place.bytes, ProtectionOf(states.access(run.first))) !=
+        0) {
       // The kernel has no room for more pieces of different protection. All may be written then,
       // once all is here.
       range.Written({0, range.blocks()}, false);
@@ -302,9 +301,10 @@ CUresult Mirrors::PostWritten(MirroredRange& range, Connection* link) {
   const std::size_t count = range.blocks();
   for (std::size_t block = 0; block < count;) {
     const PageStates::Run run = states.SameAccess(block, count);
-    if (states.access(block) == PageStates::Access::kWrite)
-      ::mprotect(PointerTo(range.place().base + run.first * kBlockBytes), run.count * kBlockBytes,
-                 PROT_READ);
+    if (states.access(block) == PageStates::Access::kWrite) {
+      const BlockAllocator::Range place = range.PlaceOf(run);
+      ::mprotect(PointerTo(place.base), place.bytes, PROT_READ);
+    }
     block += run.count;
   }
   const bool busy = Busy();
@@ -321,7 +321,8 @@ CUresult Mirrors::PostWritten(MirroredRange& range, Connection* link) {
       expected_.clear();  // It may be older.
     }
     // What was found goes while more is looked for.
-    if (busy || written.empty() || block * kBlockBytes - written.front().base < kMostLookedAt)
+    if (busy || written.empty() ||
+        block * range.block_bytes() - written.front().base < kMostLookedAt)
       continue;
     post(written);
     written.clear();
@@ -359,11 +360,11 @@ CUresult Mirrors::CatchUp(MirroredRange& range, MirroredRange::Replica& replica,
     if (replica.current[block]) continue;
     replica.current[block] = true;
     range.MakeTwins({block, 1});
-    const std::uint64_t offset = block * kBlockBytes;
+    const std::uint64_t offset = block * range.block_bytes();
     if (!missing.empty() && missing.back().base + missing.back().bytes == offset)
-      missing.back().bytes += kBlockBytes;
+      missing.back().bytes += range.block_bytes();
     else
-      missing.push_back({offset, kBlockBytes});
+      missing.push_back({offset, range.block_bytes()});
   }
   return PostSpans(link, range.place().base, range.agreed(), missing);
 }

@@ -54,7 +54,6 @@ class Mirrors {
   // long what it wrote may stay here.
   static constexpr std::chrono::microseconds kSoon{200};
 
-  static constexpr std::size_t kBlockBytes = MirroredRange::kBlockBytes;
   // What the program uses of a part of the region, from the first block there to the last.
   using Used = std::function<BlockAllocator::Range(const BlockAllocator::Range& part)>;
   // Has Refresh called by that time; does not wait.
@@ -123,17 +122,15 @@ class Mirrors {
   };
   // Blocks of page-locked memory that the program sees as they were while a device worked.
   struct Seen {
-    std::uint64_t address;
-    std::size_t blocks;
+    BlockAllocator::Range place;
     Time until;
   };
 
   // Blocks that are fetched in the order of a stream.
   struct Expected {
     std::shared_ptr<Connection> link;
-    std::uint64_t address;  // Of the first.
-    std::size_t blocks;
-    BlockAllocator::Range part;  // What is fetched of them.
+    BlockAllocator::Range place;
+    BlockAllocator::Range part;  // What is fetched of it.
     std::shared_ptr<Incoming> incoming;
   };
   // Blocks on their way here.

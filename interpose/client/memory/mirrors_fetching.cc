@@ -25,8 +25,8 @@ constexpr std::size_t kLeastFollowed = 4;
 // they may be: programs that have more of them read it in pieces.
 constexpr std::size_t kMostExpected = 4;
 constexpr std::uint64_t kMostExpectedBytes = 4096;
-// The most blocks that are relayed at once, and the longest pause after there was nothing.
-constexpr std::size_t kMostRelayed = 8;
+// The most bytes that are relayed at once, and the longest pause after there was nothing.
+constexpr std::uint64_t kMostRelayedBytes = 512 * 1024;
 constexpr microseconds kMostPause{100'000};
 
 // A part of the region, as the device has it.
@@ -66,12 +66,8 @@ void Mirrors::Copied(Connection& link, std::uint64_t address, std::uint64_t byte
   const MutexLock lock(mutex_);
   MirroredRange* const range = Find(address);
   if (range == nullptr || range->managed() || expected_.size() == kMostExpected) return;
-  const std::size_t first = (address - range->place().base) / kBlockBytes;
-  const std::size_t last = (address + bytes - 1 - range->place().base) / kBlockBytes;
-  Expected expected{
-      link.shared_from_this(), range->place().base + first * kBlockBytes, last - first + 1,
-      used_({range->place().base + first * kBlockBytes, (last - first + 1) * kBlockBytes}),
-      std::make_shared<Incoming>()};
+  const BlockAllocator::Range place = range->PlaceOf(range->BlocksOf(address, bytes));
+  Expected expected{link.shared_from_this(), place, used_(place), std::make_shared<Incoming>()};
   if (expected.part.bytes == 0) return;
   expected.incoming->owned.resize(expected.part.bytes);
   expected.incoming->destination = expected.incoming->owned.data();
@@ -86,7 +82,7 @@ void Mirrors::TakeExpected(const Connection& link) {
                   [](const Worker& worker) { return worker.posting != 0; }))
     return;
   for (const Expected& expected : all) {
-    MirroredRange* const range = Find(expected.address);
+    MirroredRange* const range = Find(expected.place.base);
     if (expected.link.get() != &link || range == nullptr ||
         !expected.incoming->complete.load(std::memory_order_acquire) ||
         expected.incoming->result != CUDA_SUCCESS || workers_.size() > 1)
@@ -94,8 +90,7 @@ void Mirrors::TakeExpected(const Connection& link) {
     bool changed = false;
     if (Merge(*expected.link, *range, expected.part, *expected.incoming, &changed) != CUDA_SUCCESS)
       continue;
-    const PageStates::Run run{(expected.address - range->place().base) / kBlockBytes,
-                              expected.blocks};
+    const PageStates::Run run = range->BlocksOf(expected.place.base, expected.place.bytes);
     for (std::size_t i = 0; i < run.count; ++i) range->states().Fetched(run.first + i, true);
     Protect(*range, run.first, run.count);
     NoteSeen(*range, run, Clock::now() + kSoon);
@@ -103,7 +98,7 @@ void Mirrors::TakeExpected(const Connection& link) {
 }
 
 void Mirrors::NoteSeen(const MirroredRange& range, PageStates::Run run, Time until) {
-  seen_.push_back({range.place().base + run.first * kBlockBytes, run.count, until});
+  seen_.push_back({range.PlaceOf(run), until});
   call_by_(until);
 }
 
@@ -148,8 +143,7 @@ CUresult Mirrors::Collect(const Connection& link, bool all) {
 }
 
 CUresult Mirrors::BeginFetch(MirroredRange& range, PageStates::Run run) {
-  const BlockAllocator::Range part =
-      used_({range.place().base + run.first * kBlockBytes, run.count * kBlockBytes});
+  const BlockAllocator::Range part = used_(range.PlaceOf(run));
   std::shared_ptr<Connection> link;
   for (const Worker& worker : workers_)
     if (range.FindReplica(worker.link->number()) != nullptr) link = worker.link;
@@ -230,8 +224,7 @@ CUresult Mirrors::Merge(Connection& link, MirroredRange& range, const BlockAlloc
 }
 
 CUresult Mirrors::FetchBytes(MirroredRange& range, PageStates::Run run, bool* changed) {
-  const BlockAllocator::Range part =
-      used_({range.place().base + run.first * kBlockBytes, run.count * kBlockBytes});
+  const BlockAllocator::Range part = used_(range.PlaceOf(run));
   CUresult result = CUDA_SUCCESS;
   if (part.bytes == 0) return result;
   for (const Worker& worker : workers_) {
@@ -292,11 +285,8 @@ bool Mirrors::Admit(std::uint64_t address, std::uint64_t bytes, bool write) {
   const MutexLock lock(mutex_);
   MirroredRange* const range = Find(address);
   if (range == nullptr) return false;
-  const std::uint64_t offset = address - range->place().base;
-  const std::size_t last =
-      (std::min(offset + std::max<std::uint64_t>(bytes, 1), range->place().bytes) - 1) /
-      kBlockBytes;
-  for (std::size_t block = offset / kBlockBytes; block <= last; ++block)
+  const PageStates::Run run = range->BlocksOf(address, bytes);
+  for (std::size_t block = run.first; block < run.first + run.count; ++block)
     Touch(*range, block, write);
   return true;
 }
@@ -311,10 +301,9 @@ bool Mirrors::AnyPinnedDirty() const {
 
 void Mirrors::ExpireAll() {
   for (const Seen& seen : seen_) {
-    MirroredRange* const range = Find(seen.address);
+    MirroredRange* const range = Find(seen.place.base);
     if (range == nullptr) continue;
-    PageStates::Run run{(seen.address - range->place().base) / kBlockBytes, seen.blocks};
-    run.count = std::min(run.count, range->blocks() - run.first);
+    const PageStates::Run run = range->BlocksOf(seen.place.base, seen.place.bytes);
     range->states().Invalidate(run);
     Protect(*range, run.first, run.count);
   }
@@ -326,9 +315,9 @@ void Mirrors::Relay() {
   const bool in_place = std::any_of(workers_.begin(), workers_.end(),
                                     [](const Worker& worker) { return worker.in_place; });
   bool changed = false;
-  std::size_t relayed = 0;
+  std::uint64_t relayed = 0;
   auto entry = ranges_.begin();
-  while (entry != ranges_.end() && relayed < kMostRelayed) {
+  while (entry != ranges_.end() && relayed < kMostRelayedBytes) {
     MirroredRange& range = entry->second;
     const auto [base, bytes] = range.place();
     const std::uint64_t start = std::max(relay_at_, base);
@@ -336,13 +325,14 @@ void Mirrors::Relay() {
       ++entry;
       continue;
     }
-    PageStates::Run run{(start - base) / kBlockBytes, 0};
-    run.count = std::min(kMostRelayed - relayed, range.blocks() - run.first);
-    relay_at_ = start + run.count * kBlockBytes;
-    if (used_({start, run.count * kBlockBytes}).bytes == 0) continue;
+    const PageStates::Run run =
+        range.BlocksOf(start, std::min(kMostRelayedBytes - relayed, base + bytes - start));
+    const BlockAllocator::Range place = range.PlaceOf(run);
+    relay_at_ = place.base + place.bytes;
+    if (used_(place).bytes == 0) continue;
     static_cast<void>(FetchBytes(range, run, &changed));
     for (std::size_t i = 0; in_place && i < run.count; ++i) range.states().Written(run.first + i);
-    relayed += run.count;
+    relayed += place.bytes;
   }
   if (entry == ranges_.end()) relay_at_ = 0;
   relay_pause_ = changed ? kSoon : std::min(2 * relay_pause_, kMostPause);

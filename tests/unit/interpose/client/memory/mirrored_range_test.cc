@@ -151,13 +151,30 @@ TEST_F(Ranges, ADeviceHasNoNewsForABlockThatIsTakenAsAWhole) {
   EXPECT_EQ(here_[kBlock], std::byte{9});
 }
 
+TEST(MirroredRange, BlocksAreSmallWhereSmallPiecesLie) {
+  Bytes here(4 * kBlock);
+  MirroredRange small({kBase, here.size()}, here.data(), false, false);
+  EXPECT_EQ(small.block_bytes(), MirroredRange::kSmallBlockBytes);
+  EXPECT_EQ(small.blocks() * small.block_bytes(), here.size());
+  const PageStates::Run run = small.BlocksOf(kBase + 4095, 2);
+  EXPECT_EQ(run, (PageStates::Run{0, 2}));
+  EXPECT_EQ(small.PlaceOf(run).base, kBase);
+  EXPECT_EQ(small.PlaceOf(run).bytes, 2U * 4096);
+  EXPECT_EQ(small.BlocksOf(kBase + 4096, 0), (PageStates::Run{1, 1}));
+  EXPECT_EQ(small.BlocksOf(kBase + here.size() - 1, 1000), (PageStates::Run{63, 1}))
+      << "as far as they are there";
+  MirroredRange managed({kBase, here.size()}, here.data(), true, false);
+  EXPECT_EQ(managed.block_bytes(), kBlock);
+}
+
 TEST(MirroredRange, OfPageLockedMemoryAllThatIsThereIsNews) {
   Bytes here(2 * kBlock);
   here[kBlock + 3] = std::byte{1};
   MirroredRange range({kBase, here.size()}, here.data(), false, false);
   Spans spans;
-  EXPECT_FALSE(range.TakeWritten(0, false, &spans));
-  EXPECT_TRUE(range.TakeWritten(1, false, &spans));
+  const std::size_t written = range.BlocksOf(kBase + kBlock + 3, 1).first;
+  for (std::size_t block = 0; block < range.blocks(); ++block)
+    EXPECT_EQ(range.TakeWritten(block, false, &spans), block == written);
   EXPECT_EQ(spans.size(), 1U);
 }
 
