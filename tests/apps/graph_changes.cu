@@ -395,6 +395,7 @@ void Leave() {
   int* sum = nullptr;
   CHECK(cudaMalloc(&sum, sizeof *sum));
   CHECK(cudaMemset(sum, 0, sizeof *sum));
+  CHECK(cudaDeviceSynchronize());  // The stream does not wait for it.
   cudaStream_t stream = nullptr;
   CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   const cudaGraph_t graph = NewGraph();
@@ -441,6 +442,7 @@ void InSeveralStreams() {
   int* words = nullptr;
   CHECK(cudaMalloc(&words, (kRounds + 1) * sizeof *words));
   CHECK(cudaMemset(words, 0, (kRounds + 1) * sizeof *words));
+  CHECK(cudaDeviceSynchronize());  // The streams do not wait for it.
   const cudaGraph_t graph = NewGraph();
   cudaGraphNode_t nodes[kNodes] = {};
   for (int i = 0; i < kNodes; ++i)
