@@ -135,16 +135,18 @@ Error FollowLast(Session& session, const StreamTarget& target, const GraphExec& 
   return last.link->CallAndStore(DeviceSynchronize{});
 }
 
+void ForgetLast(Session& session, GraphExec& exec) {
+  // Of a device that was reset it is gone.
+  if (exec.behind != 0) static_cast<void>(session.events().Destroy(std::exchange(exec.behind, 0)));
+}
+
 // After a launch.
 Error NoteLast(Session& session, GraphExec& exec) {
-  std::uint64_t event = std::exchange(exec.behind, 0);
-  if (!IsThreadsOwn(session, exec.last))
-    return event == 0 ? Error(CUDA_SUCCESS) : Error(session.events().Destroy(event));
-  if (event == 0)
-    CUSPAN_RETURN_IF_FAILED(
-        session.events().CreateOn(exec.last.link, CU_EVENT_DISABLE_TIMING, &event));
-  exec.behind = event;
-  return session.events().Record(event, exec.last);
+  ForgetLast(session, exec);
+  if (!IsThreadsOwn(session, exec.last)) return CUDA_SUCCESS;
+  CUSPAN_RETURN_IF_FAILED(
+      session.events().CreateOn(exec.last.link, CU_EVENT_DISABLE_TIMING, &exec.behind));
+  return session.events().Record(exec.behind, exec.last);
 }
 
 // The node of the exec had other work.
@@ -327,9 +329,16 @@ Error InstantiateGraph(CUgraphExec* exec, CUgraph graph, unsigned long long flag
   });
 }
 
-Error DestroyExec(CUgraphExec exec) {
-  std::lock_guard lock(Graphs::Get().mutex);
-  return Graphs::Get().Destroy(exec) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+Error DestroyExec(CUgraphExec handle) {
+  const std::shared_ptr<GraphExec> exec = FindExec(handle);
+  if (exec == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  {
+    std::lock_guard lock(Graphs::Get().mutex);
+    if (!Graphs::Get().Destroy(handle)) return CUDA_ERROR_INVALID_VALUE;
+  }
+  std::lock_guard launching(exec->launching);
+  if (Session* const session = Session::IfStarted()) ForgetLast(*session, *exec);
+  return CUDA_SUCCESS;
 }
 
 Error LaunchGraph(CUgraphExec handle, CUstream stream, DefaultStream meaning) {

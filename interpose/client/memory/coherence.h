@@ -53,7 +53,7 @@ class Coherence {
     // Again: kernels may have written managed variables from now on, whatever another thread has
     // found meanwhile.
     if constexpr (kRuns<T>) variables_->AfterLaunch(connection_);
-    if (kReadsOnly<T>) return;
+    if (kReadsOnly<T> || !region_->used_by_kernels()) return;
     connection_.Worked();
     region_->mirrors().AfterWork(connection_);
     region_->registered().AfterWork();

@@ -401,16 +401,19 @@ void Mirrors::AfterWork(Connection& link) {
     static_cast<void>(CatchUp(range, *replica, link));
     static_cast<void>(SettleSpans(link));
   }
+  expected_.clear();  // The work may write there, too.
+  if (in_place) {
+    if (workers_.size() > 1) call_by_(Clock::now() + kSoon);
+    return;
+  }
   bool dirty = false;
   for (auto& [base, range] : ranges_) {
-    if (in_place) break;
     dirty = dirty || (!range.managed() && range.states().any_dirty());
     if (!range.states().any_valid()) continue;
     range.states().DeviceRuns();
     Protect(range, 0, range.blocks());
   }
-  seen_.clear();
-  expected_.clear();  // The work may write there, too.
+  seen_.clear();  // Nothing of it is valid any more.
   if (dirty || workers_.size() > 1) call_by_(Clock::now() + kSoon);
 }
 

@@ -12,13 +12,11 @@
 //
 // - Before work on a device, what the program wrote goes there.
 // - After it nothing is valid here; the first touch of a block fetches it (faults.h).
-// - A device with work may have news until all is fetched that it wrote. Until then it hears of
-// every
-//   change of the twin at once, so that what it has differs from the twin by its own news only.
+// - A device with work may have news until all is fetched that it wrote. Until then it hears at
+//   once when the twin changes, so that what it has differs from the twin by its own news only.
 // - News of one device are fetched for another one when the program's order says that they are
-// there:
-//   it heard of their completion, or had a stream wait for an event. Managed memory changes hands
-//   only when a device is done.
+//   complete: it heard so, or had a stream wait for an event. Managed memory changes hands only
+//   when a device is done.
 // - A device that shares our memory needs none of this for itself, but what it writes is not
 //   noticed, so all counts as written.
 //
