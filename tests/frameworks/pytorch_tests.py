@@ -1,0 +1,379 @@
+#!/usr/bin/env python3
+"""Runs PyTorch's own tests natively and through cuspan on one node, and says what differs.
+
+Usage: pytorch_tests.py FOLDER [options], FOLDER being "test" of PyTorch's sources, of the version that is
+installed or the nearest one.
+
+Each case of test_cuda, test_torch, test_nn and test_linalg runs, and those of test_ops and
+inductor/test_torchinductor that pytorch_cases.txt names. Cases of other devices than CUDA's do not. What
+passes natively and not through cuspan runs again both ways, alone, and counts as passed when it then
+does; what fails natively then does not count. Exit status 1 when less than 99 of 100 pass of those that
+pass natively.
+
+    pytorch_tests.py FOLDER --sample     writes pytorch_cases.txt anew
+"""
+
+import argparse
+import collections
+import contextlib
+import os
+import pathlib
+import queue
+import random
+import re
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+SAMPLE = HERE / "pytorch_cases.txt"
+SAMPLED = {"test_ops": 2000, "inductor.test_torchinductor": 300}
+MODULES = ("test_cuda", "test_torch", "test_nn", "test_linalg", *SAMPLED)
+SEED = 21
+CASES_A_TURN = 100
+SECONDS_A_CASE = 180
+SECONDS_TO_START = 300
+PASS, SKIP, FAIL, CRASH, HANG = "pass", "skip", "fail", "crash", "hang"
+
+Outcome = collections.namedtuple("Outcome", "what seconds reason")
+
+
+# ---- In a worker: one process that loads one module and runs the cases it is told, one by one. ----
+
+
+def case_names(module):
+    """The cases of a module, as Class.test, in the order of its classes."""
+    import unittest
+
+    loader = unittest.TestLoader()
+    for name, value in sorted(vars(module).items()):
+        if isinstance(value, type) and issubclass(value, unittest.TestCase):
+            for test in loader.getTestCaseNames(value):
+                yield f"{name}.{test}"
+
+
+def run_case(module, name):
+    import unittest
+
+    class_name, test = name.split(".")
+    if not hasattr(getattr(module, class_name, None), test):
+        return SKIP, "there is no such case with this GPU"
+    result = unittest.TestResult()
+    unittest.TestSuite([getattr(module, class_name)(test)]).run(result)
+    problems = result.failures + result.errors
+    if problems:
+        # PyTorch adds advice behind the error's own line.
+        errors = re.findall(r"^\w[\w.]*(?:Error|Exception)\b.*", problems[0][1], re.MULTILINE)
+        return FAIL, errors[-1] if errors else problems[0][1].strip().splitlines()[-1]
+    if result.unexpectedSuccesses:
+        return FAIL, "unexpected success"
+    if result.skipped:
+        return SKIP, result.skipped[0][1].splitlines()[0]
+    return PASS, ""
+
+
+class Missing:
+    """Stands for a helper that tests of a later PyTorch import and the installed one has not: false where a
+    condition is asked for, nothing as a decorator; a case that needs it is skipped."""
+
+    def __bool__(self):
+        return False
+
+    def __iter__(self):
+        return iter(())
+
+    def __call__(self, *arguments, **_):
+        return arguments[0] if len(arguments) == 1 and callable(arguments[0]) else self
+
+    def __enter__(self):
+        import unittest
+
+        raise unittest.SkipTest("needs a later PyTorch")
+
+    def __exit__(self, *_):
+        return False
+
+
+def load(module_name):
+    import importlib
+
+    while True:
+        try:
+            return importlib.import_module(module_name)
+        except ImportError as error:
+            missing = re.match(r"cannot import name '(\w+)' from '(torch\.testing\.[\w.]+)'", str(error))
+            if not missing:
+                raise
+            name, helpers = missing.groups()
+            print(f"{module_name}: {helpers} has no {name}", file=sys.stderr)
+            setattr(sys.modules[helpers], name, Missing())
+
+
+def work(module_name):
+    """Answers each line of the standard input, the name of a case, by one line: outcome, and reason.
+    The first line, empty, is answered by the names of all cases."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # What tests print.
+    sys.path.insert(0, os.getcwd())
+    sys.path.append(os.path.join(os.getcwd(), module_name.rpartition(".")[0]))
+    sys.argv[1:] = []
+    module = load(module_name)
+    for line in sys.stdin:
+        name = line.strip()
+        answer = "\t".join(run_case(module, name)) if name else " ".join(case_names(module))
+        print(answer.replace("\n", " "), file=answers, flush=True)
+
+
+# ---- In the process that was started: workers, and what they say. ----
+
+
+class Worker:
+    """One process of a module, run in one way."""
+
+    def __init__(self, way, module, folder, log):
+        self.way, self.module = way, module
+        command = [*way.command, sys.executable, str(pathlib.Path(__file__).resolve())]
+        self.process = subprocess.Popen(
+            [*command, "--worker", module], cwd=folder, env=way.environment, start_new_session=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, encoding="utf-8", bufsize=1,
+        )
+        self.started = False
+
+    def ask(self, name):
+        """The answer to a line, or CRASH or HANG; the process is then gone."""
+        try:
+            self.process.stdin.write(name + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            return self.lost()
+        limit = SECONDS_A_CASE if self.started else SECONDS_A_CASE + SECONDS_TO_START
+        if not select.select([self.process.stdout], [], [], limit)[0]:
+            self.stop()
+            return f"{HANG}\tno answer in {limit} s"
+        answer = self.process.stdout.readline()
+        self.started = True
+        return answer.rstrip("\n") if answer.endswith("\n") else self.lost()
+
+    def lost(self):
+        self.stop()
+        return f"{CRASH}\tthe process ended with {self.process.returncode}"
+
+    def alive(self):
+        return self.process.poll() is None
+
+    def stop(self):
+        for sign, patience in ((signal.SIGTERM, 10), (signal.SIGKILL, None)):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, sign)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(patience)
+                break
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+        self.process.stdout.close()
+
+    def finish(self):
+        """Ends the process as a program ends by itself."""
+        if self.process.stdin.closed:
+            return
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(60)
+        self.stop()
+
+
+class Way:
+    def __init__(self, name, command, results):
+        self.name, self.command = name, command
+        self.environment = dict(
+            os.environ, PYTORCH_TESTING_DEVICE_ONLY_FOR="cuda", PYTHONDONTWRITEBYTECODE="1",
+            TORCHINDUCTOR_CACHE_DIR=str(results / f"inductor-{name}"), OMP_NUM_THREADS="1",
+        )
+        self.outcomes = {}  # By module and name.
+
+
+class Runner:
+    def __init__(self, folder, results):
+        self.folder, self.results = folder, results
+        self.say_lock = threading.Lock()
+
+    def say(self, text):
+        with self.say_lock:
+            print(text, flush=True)
+
+    @contextlib.contextmanager
+    def log(self, name):
+        with open(self.results / f"{name}.log", "ab") as file:
+            yield file
+
+    def names(self, way, module):
+        with self.log("list") as log:
+            worker = Worker(way, module, self.folder, log)
+            answer = worker.ask("")
+            worker.finish()
+        if "\t" in answer:
+            sys.exit(f"pytorch_tests.py: {module} can not be loaded ({answer}): {self.results}/list.log")
+        return answer.split()
+
+    def outcome(self, worker, name):
+        start = time.monotonic()
+        what, _, reason = worker.ask(name).partition("\t")
+        return Outcome(what, time.monotonic() - start, reason)
+
+    def serve(self, way, turns, log_name):
+        """Takes turns until none is left; keeps its worker while the module is the same one."""
+        worker = None
+        with self.log(log_name) as log:
+            while True:
+                try:
+                    module, names = turns.get_nowait()
+                except queue.Empty:
+                    break
+                for name in names:
+                    if worker and (worker.module != module or not worker.alive()):
+                        worker.finish()
+                        worker = None
+                    worker = worker or Worker(way, module, self.folder, log)
+                    way.outcomes[module, name] = self.outcome(worker, name)
+                if len(names) > 1:
+                    self.say(f"      {way.name}: {len(way.outcomes)} cases done ({module})")
+            if worker:
+                worker.finish()
+
+    def run_all(self, ways, cases, jobs):
+        threads = []
+        for way in ways:
+            turns = queue.Queue()
+            for module, names in cases.items():
+                for first in range(0, len(names), CASES_A_TURN):
+                    turns.put((module, names[first : first + CASES_A_TURN]))
+            threads += [
+                threading.Thread(target=self.serve, args=(way, turns, f"{way.name}-{job}"))
+                for job in range(jobs)
+            ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def run_alone(self, ways, differing):
+        """Both ways at the same time; not the cases."""
+        for module, name in differing:
+            threads = []
+            for way in ways:
+                turns = queue.Queue()
+                turns.put((module, [name]))
+                threads.append(threading.Thread(target=self.serve, args=(way, turns, f"{way.name}-alone")))
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+
+
+def differing(ways):
+    native, remote = (way.outcomes for way in ways)
+    return [
+        key for key, outcome in native.items()
+        if outcome.what == PASS and (key not in remote or remote[key].what != PASS)
+    ]
+
+
+def report(ways, cases, again):
+    """Prints a table and each difference; returns whether 99 of 100 pass of what passes natively."""
+    native, remote = (way.outcomes for way in ways)
+    print(f"\n{'module':30}{'cases':>8}{'native':>9}{'cuspan':>9}{'of 100':>9}")
+    passed = wanted = 0
+    for module, names in cases.items():
+        ours = [name for name in names if native[module, name].what == PASS]
+        good = sum(remote[module, name].what == PASS for name in ours)
+        share = f"{100 * good / len(ours):9.2f}" if ours else f"{'-':>9}"
+        print(f"{module:30}{len(names):8}{len(ours):9}{good:9}{share}")
+        passed, wanted = passed + good, wanted + len(ours)
+    print(f"\nnative: cases that pass. cuspan: those of them that pass, too. {again} ran again, alone.")
+    for module, name in differing(ways):
+        outcome = remote[module, name]
+        print(f"{outcome.what.upper():6}{module} {name}: {outcome.reason[:240]}")
+    return wanted > 0 and passed >= 0.99 * wanted
+
+
+def write_outcomes(ways, path):
+    with open(path, "w", encoding="utf-8") as file:
+        for key in ways[0].outcomes:
+            cells = [*key]
+            for way in ways:
+                outcome = way.outcomes.get(key, Outcome("none", 0, ""))
+                cells += [outcome.what, f"{outcome.seconds:.2f}", outcome.reason]
+            print("\t".join(cells), file=file)
+
+
+def read_sample():
+    cases = collections.defaultdict(list)
+    for line in SAMPLE.read_text(encoding="utf-8").splitlines():
+        if not line.startswith("#"):
+            module, name = line.split()
+            cases[module].append(name)
+    return cases
+
+
+def write_sample(runner, way):
+    chooser = random.Random(SEED)
+    with open(SAMPLE, "w", encoding="utf-8") as file:
+        print(f"# Written by pytorch_tests.py --sample, seed {SEED}.", file=file)
+        for module, count in SAMPLED.items():
+            # The classes of devices end with the device's name.
+            names = [name for name in runner.names(way, module) if name.split(".")[0].endswith(("CUDA", "GPUTests"))]
+            for name in sorted(chooser.sample(names, min(count, len(names)))):
+                print(module, name, file=file)
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--build", type=pathlib.Path, default=HERE.parent.parent / "build/gpu")
+    parser.add_argument("--device", default="cuda", help="of `cuspan run`; the default is cuda")
+    parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) // 2 - 1),
+                        help="processes of each way at once")
+    parser.add_argument("--modules", nargs="+", choices=MODULES, default=MODULES)
+    parser.add_argument("--first", type=int, help="run no more than so many cases of a module")
+    parser.add_argument("--results", type=pathlib.Path, help="folder for outcomes and logs")
+    parser.add_argument("--sample", action="store_true")
+    arguments = parser.parse_args()
+    results = (arguments.results or pathlib.Path(tempfile.mkdtemp(prefix="pytorch-tests-"))).resolve()
+    results.mkdir(parents=True, exist_ok=True)
+    cuspan = (arguments.build / "bin/cuspan").resolve()
+    ways = [
+        Way("native", [], results),
+        Way("cuspan", [str(cuspan), "run", "--gpus", "1", "--device", arguments.device, "--"], results),
+    ]
+    if not cuspan.exists():
+        sys.exit(f"pytorch_tests.py: {cuspan} is missing: build it, or name the build with --build")
+    runner = Runner(arguments.folder.resolve(), results)
+    if arguments.sample:
+        write_sample(runner, ways[1])
+        return
+    sample = read_sample() if SAMPLED.keys() & set(arguments.modules) else {}
+    cases = {}
+    for module in arguments.modules:
+        cases[module] = sample[module] if module in SAMPLED else runner.names(ways[0], module)
+        cases[module] = cases[module][: arguments.first]
+        runner.say(f"      {module}: {len(cases[module])} cases")
+    runner.run_all(ways, cases, arguments.jobs)
+    again = differing(ways)
+    runner.run_alone(ways, again)
+    write_outcomes(ways, results / "outcomes.tsv")
+    good = report(ways, cases, len(again))
+    print(f"\noutcomes and logs: {results}")
+    sys.exit(0 if good else 1)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--worker"]:
+        work(sys.argv[2])
+    else:
+        main()
