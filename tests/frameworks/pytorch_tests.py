@@ -7,8 +7,8 @@ installed or the nearest one.
 Each case of test_cuda, test_torch, test_nn and test_linalg runs, and those of test_ops and
 inductor/test_torchinductor that pytorch_cases.txt names. Cases of other devices than CUDA's do not. What
 passes natively and not through cuspan runs again both ways, alone, and counts as passed when it then
-does; what fails natively then does not count. Exit status 1 when less than 99 of 100 pass of those that
-pass natively.
+does (such cases are named, with their first error); what fails natively then does not count. Exit status 1
+when less than 99 of 100 pass of those that pass natively.
 
     pytorch_tests.py FOLDER --sample     writes pytorch_cases.txt anew
 """
@@ -60,8 +60,9 @@ def run_case(module, name):
     import unittest
 
     class_name, test = name.split(".")
+    # The sample was taken with another GPU, or another PyTorch.
     if not hasattr(getattr(module, class_name, None), test):
-        return SKIP, "there is no such case with this GPU"
+        return SKIP, "there is no such case here"
     result = unittest.TestResult()
     unittest.TestSuite([getattr(module, class_name)(test)]).run(result)
     problems = result.failures + result.errors
@@ -76,9 +77,20 @@ def run_case(module, name):
     return PASS, ""
 
 
+def spoiled():
+    """Whether the device accepts nothing more from this process: what comes next would fail, too."""
+    import torch
+
+    try:
+        torch.cuda.synchronize()
+    except RuntimeError:
+        return True
+    return False
+
+
 class Missing:
     """Stands for a helper that tests of a later PyTorch import and the installed one has not: false where a
-    condition is asked for, nothing as a decorator; a case that needs it is skipped."""
+    condition is asked for, nothing as a decorator. A case that needs it is skipped, or fails both ways."""
 
     def __bool__(self):
         return False
@@ -114,18 +126,24 @@ def load(module_name):
 
 
 def work(module_name):
-    """Answers each line of the standard input, the name of a case, by one line: outcome, and reason.
-    The first line, empty, is answered by the names of all cases."""
+    """Answers each line of the standard input, the name of a case, by one line: outcome, reason, and
+    whether the process is of no more use. An empty line is answered by the names of all cases."""
+    questions = os.fdopen(os.dup(0), encoding="utf-8")
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # What tests print.
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # What tests and their children read,
+    os.dup2(2, 1)  # and print.
     sys.path.insert(0, os.getcwd())
     sys.path.append(os.path.join(os.getcwd(), module_name.rpartition(".")[0]))
     sys.argv[1:] = []
     module = load(module_name)
-    for line in sys.stdin:
+    for line in questions:
         name = line.strip()
-        answer = "\t".join(run_case(module, name)) if name else " ".join(case_names(module))
-        print(answer.replace("\n", " "), file=answers, flush=True)
+        if not name:
+            print(*case_names(module), file=answers, flush=True)
+            continue
+        what, reason = run_case(module, name)
+        lost = "spoiled" if what == FAIL and spoiled() else ""
+        print(what, " ".join(reason.split()), lost, sep="\t", file=answers, flush=True)
 
 
 # ---- In the process that was started: workers, and what they say. ----
@@ -144,7 +162,7 @@ class Worker:
         self.started = False
 
     def ask(self, name):
-        """The answer to a line, or CRASH or HANG; the process is then gone."""
+        """The answer to a line, or of a process that is gone now, CRASH or HANG with a reason."""
         try:
             self.process.stdin.write(name + "\n")
             self.process.stdin.flush()
@@ -159,6 +177,8 @@ class Worker:
         return answer.rstrip("\n") if answer.endswith("\n") else self.lost()
 
     def lost(self):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(10)  # For its own exit status.
         self.stop()
         return f"{CRASH}\tthe process ended with {self.process.returncode}"
 
@@ -206,10 +226,8 @@ class Runner:
         with self.say_lock:
             print(text, flush=True)
 
-    @contextlib.contextmanager
     def log(self, name):
-        with open(self.results / f"{name}.log", "ab") as file:
-            yield file
+        return open(self.results / f"{name}.log", "ab")
 
     def names(self, way, module):
         with self.log("list") as log:
@@ -222,7 +240,9 @@ class Runner:
 
     def outcome(self, worker, name):
         start = time.monotonic()
-        what, _, reason = worker.ask(name).partition("\t")
+        what, reason, *lost = worker.ask(name).split("\t")
+        if lost == ["spoiled"]:
+            worker.finish()
         return Outcome(what, time.monotonic() - start, reason)
 
     def serve(self, way, turns, log_name):
@@ -261,30 +281,17 @@ class Runner:
         for thread in threads:
             thread.join()
 
-    def run_alone(self, ways, differing):
-        """Both ways at the same time; not the cases."""
-        for module, name in differing:
-            threads = []
-            for way in ways:
-                turns = queue.Queue()
-                turns.put((module, [name]))
-                threads.append(threading.Thread(target=self.serve, args=(way, turns, f"{way.name}-alone")))
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-
 
 def differing(ways):
     native, remote = (way.outcomes for way in ways)
     return [
         key for key, outcome in native.items()
-        if outcome.what == PASS and (key not in remote or remote[key].what != PASS)
+        if outcome.what == PASS and remote[key].what != PASS
     ]
 
 
 def report(ways, cases, again):
-    """Prints a table and each difference; returns whether 99 of 100 pass of what passes natively."""
+    """again: the first outcomes of those that ran again. Prints a table and each difference; returns whether 99 of 100 pass of what passes natively."""
     native, remote = (way.outcomes for way in ways)
     print(f"\n{'module':30}{'cases':>8}{'native':>9}{'cuspan':>9}{'of 100':>9}")
     passed = wanted = 0
@@ -294,10 +301,15 @@ def report(ways, cases, again):
         share = f"{100 * good / len(ours):9.2f}" if ours else f"{'-':>9}"
         print(f"{module:30}{len(names):8}{len(ours):9}{good:9}{share}")
         passed, wanted = passed + good, wanted + len(ours)
-    print(f"\nnative: cases that pass. cuspan: those of them that pass, too. {again} ran again, alone.")
+    print(f"\nnative: cases that pass. cuspan: those of them that pass, too. {len(again)} ran again, alone.")
     for module, name in differing(ways):
         outcome = remote[module, name]
         print(f"{outcome.what.upper():6}{module} {name}: {outcome.reason[:240]}")
+    for (module, name), first in again.items():
+        if native[module, name].what != PASS:
+            print(f"-     {module} {name}: fails natively when alone; before, through cuspan: {first.reason[:240]}")
+        elif remote[module, name].what == PASS:
+            print(f"PASS  {module} {name}, alone; before: {first.what}: {first.reason[:240]}")
     return wanted > 0 and passed >= 0.99 * wanted
 
 
@@ -344,6 +356,10 @@ def main():
     parser.add_argument("--results", type=pathlib.Path, help="folder for outcomes and logs")
     parser.add_argument("--sample", action="store_true")
     arguments = parser.parse_args()
+    if arguments.jobs < 1:
+        parser.error("--jobs: at least 1")
+    if not (arguments.folder / "test_torch.py").exists():
+        parser.error(f'{arguments.folder} is not the folder "test" of PyTorch\'s sources: test_torch.py is not there')
     results = (arguments.results or pathlib.Path(tempfile.mkdtemp(prefix="pytorch-tests-"))).resolve()
     results.mkdir(parents=True, exist_ok=True)
     cuspan = (arguments.build / "bin/cuspan").resolve()
@@ -364,10 +380,11 @@ def main():
         cases[module] = cases[module][: arguments.first]
         runner.say(f"      {module}: {len(cases[module])} cases")
     runner.run_all(ways, cases, arguments.jobs)
-    again = differing(ways)
-    runner.run_alone(ways, again)
+    again = {key: ways[1].outcomes[key] for key in differing(ways)}
+    for module, name in again:
+        runner.run_all(ways, {module: [name]}, 1)
     write_outcomes(ways, results / "outcomes.tsv")
-    good = report(ways, cases, len(again))
+    good = report(ways, cases, again)
     print(f"\noutcomes and logs: {results}")
     sys.exit(0 if good else 1)
 
