@@ -6,7 +6,8 @@
 
 #include <iterator>
 
-namespace cuspan::internal {
+namespace cuspan {
+namespace internal {
 
 std::string FormatArguments(fmt::string_view format, fmt::format_args arguments) {
   return fmt::vformat(format, arguments);
@@ -16,4 +17,13 @@ void AppendArguments(std::string& text, fmt::string_view format, fmt::format_arg
   fmt::vformat_to(std::back_inserter(text), format, arguments);
 }
 
-}  // namespace cuspan::internal
+}  // namespace internal
+
+std::string Printable(std::string_view text, std::size_t most) {
+  std::string printable(text.substr(0, most));
+  for (char& c : printable)
+    if (c < 0x20 || c > 0x7e) c = '?';
+  return printable;
+}
+
+}  // namespace cuspan

@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 
 #include <string>
+#include <string_view>
 
 namespace cuspan {
 
@@ -25,5 +26,8 @@ template <typename... Args>
 void AppendFormat(std::string& text, fmt::format_string<Args...> format, Args&&... args) {
   internal::AppendArguments(text, format, fmt::make_format_args(args...));
 }
+
+// Only printable ASCII, at most `most` characters: for what others wrote and a terminal shows.
+std::string Printable(std::string_view text, std::size_t most);
 
 }  // namespace cuspan

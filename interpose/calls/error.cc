@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "interpose/client/session.h"
+
 namespace cuspan {
 namespace {
 
@@ -30,6 +32,13 @@ const ErrorEntry* FindError(int number) {
       std::lower_bound(std::begin(kEntries), std::end(kEntries), number,
                        [](const ErrorEntry& entry, int wanted) { return entry.number < wanted; });
   return found != std::end(kEntries) && found->number == number ? found : nullptr;
+}
+
+const char* TextOf(const ErrorEntry& entry) {
+  if (entry.number != CUDA_ERROR_DEVICE_UNAVAILABLE) return entry.text;
+  Session* const session = Session::IfStarted();
+  const char* const lost = session != nullptr ? session->devices().lost_text() : nullptr;
+  return lost != nullptr ? lost : entry.text;
 }
 
 cudaError_t Error::ToRuntime(int number) {

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "common/format.h"
 #include "common/log.h"
 #include "common/settings.h"
 #include "interpose/client/background_thread.h"
@@ -181,8 +182,13 @@ CUresult Devices::OpenNew(Context& context, std::shared_ptr<Link>* link) {
   const DeviceOpened& opened = asked->answer;
   LinkParts parts;
   parts.context = &context;
-  parts.place = {device, description(device).agent, description(device).ordinal, opened.relayed,
-                 opened.exchange};
+  const DeviceDescription& known = description(device);
+  parts.place.device = device;
+  parts.place.name = Format("{} {} on host {}", known.name, known.ordinal, known.host);
+  parts.place.agent = known.agent;
+  parts.place.ordinal = known.ordinal;
+  parts.place.relayed = opened.relayed;
+  parts.place.exchange = opened.exchange;
   if (opened.shared) {
     parts.place.sharing = opened.relayed ? Sharing::kMirrored : Sharing::kMemory;
     parts.place.mirrors_managed = opened.relayed || MirrorsManagedHere();
@@ -218,6 +224,7 @@ CUresult Devices::Reset(Context& context) {
   // A healthy device finishes what it has, as cudaDeviceReset does.
   if (link->fault() == CUDA_SUCCESS) static_cast<void>(link->Synchronize(DeviceSynchronize{}));
   link->Fail(CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  parts_.common->lost_devices.Remove(link->number());
   parts_.region->Forget(*link);
   parts_.variables->Forget(*link);
   SetLinks(context, nullptr, nullptr);
@@ -322,7 +329,7 @@ void Devices::ReceiveLoop() {
     if (!woken && opener_->Gone()) {
       LogError("the agent of this node has exited; all devices are lost");
       for (const auto& link : Links()) {
-        link->Fail(CUDA_ERROR_DEVICE_UNAVAILABLE);
+        link->Lose("the agent of this node has exited");
         SayLost(*link);
       }
       return;

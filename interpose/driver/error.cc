@@ -18,7 +18,7 @@ CUSPAN_EXPORT CUresult cuGetErrorString(CUresult error, const char** text) {
   return AnswerAlways([&]() -> Error {
     if (text == nullptr) return CUDA_ERROR_INVALID_VALUE;
     const ErrorEntry* const entry = FindError(static_cast<int>(error));
-    *text = entry != nullptr && entry->driver_name != nullptr ? entry->text : nullptr;
+    *text = entry != nullptr && entry->driver_name != nullptr ? TextOf(*entry) : nullptr;
     return *text != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   });
 }

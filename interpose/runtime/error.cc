@@ -48,5 +48,5 @@ CUSPAN_EXPORT const char* cudaGetErrorName(cudaError_t error) {
 
 CUSPAN_EXPORT const char* cudaGetErrorString(cudaError_t error) {
   const cuspan::ErrorEntry* const entry = cuspan::FindRuntimeError(error);
-  return entry != nullptr ? entry->text : cuspan::kNoSuchError;
+  return entry != nullptr ? cuspan::TextOf(*entry) : cuspan::kNoSuchError;
 }

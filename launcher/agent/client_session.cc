@@ -412,7 +412,7 @@ void ClientSession::Lose(std::uint32_t context, const std::string& reason) {
   Device& device = devices_[context];
   if (device.state != State::kOpen) return;
   device.state = State::kLost;
-  device.channel->Close(true);
+  device.channel->Lose(reason);
   LogError("session {}: {} of {} is lost: {}", id_, Describe(device), program_, reason);
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "common/format.h"
 #include "common/log.h"
 #include "common/settings.h"
 #include "launcher/allocator/ticket.h"

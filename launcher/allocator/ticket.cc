@@ -42,13 +42,6 @@ std::optional<std::string_view> TakeField(std::string_view& text, std::string_vi
 
 }  // namespace
 
-std::string Printable(std::string_view text, std::size_t most) {
-  std::string printable(text.substr(0, most));
-  for (char& c : printable)
-    if (c < 0x20 || c > 0x7e) c = '?';
-  return printable;
-}
-
 std::string HostForNames(std::string_view host) {
   std::string name(host.substr(0, 64));
   for (char& c : name)

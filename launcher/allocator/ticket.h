@@ -41,7 +41,4 @@ std::string TicketText(const LeaseTicket& ticket);
 // TicketText writes it is left out, and nothing but printable characters comes through.
 void ReadTicketText(std::string_view text, LeaseTicket& ticket);
 
-// Only printable ASCII, at most `most` characters: for what others wrote and a terminal shows.
-std::string Printable(std::string_view text, std::size_t most);
-
 }  // namespace cuspan

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "common/format.h"
 #include "common/log.h"
 #include "common/settings.h"
 
@@ -19,6 +20,8 @@ constexpr std::size_t kPage = 4096;
 // (bench/results/change-first-chunks.csv).
 constexpr std::uint64_t kFirstChunk = 256 * 1024;
 constexpr std::chrono::milliseconds kSlotSoon{1};
+// Bytes of the sentence that says why a channel ended.
+constexpr std::size_t kMostReason = 512;
 
 }  // namespace
 
@@ -39,6 +42,7 @@ struct Channel::Header {
   RingControl rings[2];
   StagingControl staging[2];
   alignas(64) ChannelStatistics statistics;
+  alignas(64) char end_reason[kMostReason];
 };
 
 namespace {
@@ -281,6 +285,24 @@ void Channel::Pop() {
 
 void Channel::Flush() {
   if (incoming_.UnpublishedReleaseSlots() != 0 && incoming_.PublishReleased()) peer_.Ring();
+}
+
+void Channel::Lose(std::string_view reason) {
+  // Read by nobody before the state says that there is something to read.
+  if (!closed()) {
+    reason = reason.substr(0, kMostReason - 1);
+    std::memcpy(header()->end_reason, reason.data(), reason.size());
+    header()->end_reason[reason.size()] = '\0';
+  }
+  Close(true);
+}
+
+std::string Channel::end_reason() const {
+  if (!lost()) return "";
+  // Whoever has the memory may be writing to it.
+  char copy[kMostReason];
+  std::memcpy(copy, header()->end_reason, kMostReason);
+  return Printable({copy, ::strnlen(copy, kMostReason)}, kMostReason);
 }
 
 void Channel::Close(bool lost) {

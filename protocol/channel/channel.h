@@ -14,6 +14,8 @@
 #include <chrono>
 #include <memory>
 #include <new>
+#include <string>
+#include <string_view>
 
 #include "common/shared_sync.h"
 #include "protocol/channel/bell.h"
@@ -138,8 +140,13 @@ class Channel {
 
   // Ends the channel for both sides; `lost` says that the other side did not do so willingly.
   void Close(bool lost);
+  // Close(true), with a sentence for the other side that says why: its first 511 bytes arrive. By
+  // the agent that made the channel, one thread at a time.
+  void Lose(std::string_view reason);
   bool closed() const;
   bool lost() const;
+  // Why the channel was lost, in printable characters; empty where nobody said so.
+  std::string end_reason() const;
   Bell& own_bell() { return *own_; }
   ChannelSide side() const { return side_; }
   // -1 unless it was kept.

@@ -169,6 +169,9 @@ class Faults(BoxTest):
             self.assertEqual(self.ask(process, f"use {device}"), LOST)
         for device in (0, 1, 4, 5):
             self.assertEqual(self.ask(process, f"use {device}"), "right")
+        explained = self.ask(process, "explain 0")
+        self.assertIn("on host n2) is lost: ", explained)
+        self.assertIn(f"no message from host n2 for {HEARTBEAT_S} s", explained)
         self.assertEqual(self.run_on("n2", *next_run, **leases).stdout, "used\n")
         status, _, errors = self.ends(process)
         self.assertEqual(status, 0)

@@ -78,6 +78,7 @@ class Faults(SystemTest):
                 self.assertEqual(self.ask(process, "use 0"), "right")
                 first = self.one("cuspan-proxy")
                 self.assertEqual(self.ask(process, "use 1"), "right")
+                self.assertNotIn("device 0", self.ask(process, "explain 1"))
                 os.kill(first, signal.SIGKILL)
                 wait_until(lambda first=first: (first, "cuspan-proxy") not in self.processes(), "the proxy is gone")
                 # Until the agent has noticed, calls may still be taken without an answer.
@@ -86,6 +87,8 @@ class Faults(SystemTest):
                     self.assertEqual(self.ask(process, "use 0"), LOST)
                     self.assertEqual(self.ask(process, "sync 0"), LOST)
                     self.assertEqual(self.ask(process, "use 1"), "right")
+                explained = self.ask(process, "explain 1")
+                self.assertRegex(explained, r"^device 0 \(.* on host .+\) is lost: its proxy was killed by signal 9 ")
                 status, _, errors = self.ends(process)
                 self.assertEqual(status, 0)
                 self.assertTrue(any("device 0" in line for line in own_lines(errors)), errors)

@@ -6,6 +6,7 @@
 
 #include "interpose/client/connection/copy_threads.h"
 #include "interpose/client/connection/kernel_output.h"
+#include "interpose/client/connection/lost_devices.h"
 
 namespace cuspan {
 
@@ -13,6 +14,7 @@ namespace cuspan {
 struct ConnectionCommon {
   CopyThreads copy_threads;
   KernelOutput output;
+  LostDevices lost_devices;
   // Bytes are on their way from a device to this process: so many transfers of all connections.
   std::atomic<int> receiving{0};
   // Of blocks of device memory, after each end of some: what was found before may be no more.

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/format.h"
 #include "common/log.h"
 #include "common/strict.h"
 #include "interpose/client/handles.h"
@@ -91,6 +92,16 @@ void Connection::Fail(CUresult result) {
   OnFailed(result);
   transfers_.FailAll(result);
   channel_->own_bell().Ring();
+}
+
+std::string Connection::Lose(std::string_view why) {
+  std::string sentence = Format("device {} ({}) is lost: {}", device(), place_.name, why);
+  // Who learns of the fault finds the sentence, too. One that ended for another reason first, such
+  // as a reset, was not lost.
+  if (fault() == CUDA_SUCCESS) common_->lost_devices.Add(number_, sentence);
+  Fail(CUDA_ERROR_DEVICE_UNAVAILABLE);
+  if (fault() != CUDA_ERROR_DEVICE_UNAVAILABLE) common_->lost_devices.Remove(number_);
+  return sentence;
 }
 
 CUresult Connection::Wait(std::uint32_t request, PendingCalls::Call* pending) {

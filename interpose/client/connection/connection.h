@@ -12,6 +12,7 @@
 #include <condition_variable>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "common/mutex.h"
 #include "interpose/client/connection/common.h"
@@ -35,6 +36,7 @@ enum class Sharing {
 // What is known of a proxy when it is connected.
 struct ProxyPlace {
   int device = 0;             // As the program counts.
+  std::string name;           // For a person: which GPU it is, and on which host.
   std::uint32_t agent = 0;    // The rank of its node's.
   std::uint32_t ordinal = 0;  // As the node's driver counts.
   bool relayed = false;
@@ -161,6 +163,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   CUresult TakePostedFailure() { return failures_.Take(ThisThread().number); }
   // Ends everything that waits; later calls return `result`.
   void Fail(CUresult result);
+  // The same for a device that cannot be reached any more; `why` is for the text of that error.
+  // Returns which device that is, and why, for a log.
+  std::string Lose(std::string_view why);
 
   // Waits for `over()`, told by `changed`, with the lock; says after a while what it may be that
   // never comes.

@@ -14,8 +14,7 @@ Receiver::Receiver(Connection* connection)
 
 void Receiver::GiveUp(const std::string& reason) {
   if (broken_.exchange(true, std::memory_order_acq_rel)) return;
-  LogError("device {}: {}; the device is lost", connection_.device(), reason);
-  connection_.Fail(CUDA_ERROR_DEVICE_UNAVAILABLE);
+  LogError("{}", connection_.Lose(reason));
   channel_.Close(true);
 }
 
@@ -50,9 +49,9 @@ bool Receiver::ReceiveSome() {
   ShowEvents();  // Those for which chunks were stored meanwhile.
   PostDeferred();
   if (!any && channel_.closed() && connection_.fault() == CUDA_SUCCESS) {
-    LogError("device {} is lost: its proxy exited; cudaDeviceReset starts a new one",
-             connection_.device());
-    connection_.Fail(CUDA_ERROR_DEVICE_UNAVAILABLE);
+    const std::string why = channel_.end_reason();
+    LogError("{}; cudaDeviceReset starts a new one",
+             connection_.Lose(why.empty() ? "its proxy exited" : why));
     return true;
   }
   return any;

@@ -5,6 +5,7 @@
 //   spin N     a kernel that never ends on device N; the name of the error
 //   query N    asks whether device N's default stream is done; the name of the error
 //   loop N     works on device N until that fails, and ends then
+//   explain N  the text, for a person, of the error that a lost device gives
 //   fault N    a kernel on device N that writes where nothing is; the name of the error
 //   send N     begins a large copy to device N,
 //   receive N  from it,
@@ -136,6 +137,8 @@ int main() {
       std::printf("%s\n", StartSpin());
     } else if (std::strcmp(command, "query") == 0) {
       std::printf("%s\n", cudaGetErrorName(cudaStreamQuery(nullptr)));
+    } else if (std::strcmp(command, "explain") == 0) {
+      std::printf("%s\n", cudaGetErrorString(cudaErrorDevicesUnavailable));
     } else if (std::strcmp(command, "fault") == 0) {
       std::printf("%s\n", StartFault());
     } else if (std::strcmp(command, "send") == 0 || std::strcmp(command, "receive") == 0 ||

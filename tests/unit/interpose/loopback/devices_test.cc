@@ -1,10 +1,16 @@
 // The devices themselves: choosing, describing, resetting and losing them.
+#include <gmock/gmock.h>
+
 #include <future>
 
 #include "tests/unit/interpose/loopback/loopback.h"
 
 namespace cuspan {
 namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::StartsWith;
 
 class DevicesTest : public LoopbackTest {
  protected:
@@ -191,12 +197,19 @@ TEST_F(DevicesTest, ALostOneSaysSoUntilItIsReset) {
   EXPECT_EQ(cudaStreamSynchronize(stream), lost);
   EXPECT_EQ(Launch("nothing", stream), lost);
   EXPECT_EQ(cudaGetLastError(), lost);
+  const char* const text = cudaGetErrorString(lost);
+  EXPECT_THAT(text, AllOf(StartsWith("device 0 ("), HasSubstr(") is lost: the test ended it")));
+  const char* of_driver = nullptr;
+  EXPECT_EQ(cuGetErrorString(CUDA_ERROR_DEVICE_UNAVAILABLE, &of_driver), CUDA_SUCCESS);
+  EXPECT_STREQ(of_driver, text);
   // The other one goes on.
   ASSERT_CUDA(cudaSetDevice(1));
   ExpectWorks();
   ASSERT_CUDA(cudaSetDevice(0));
   ASSERT_CUDA(cudaDeviceReset());
   ExpectWorks();
+  EXPECT_STREQ(cudaGetErrorString(lost), "CUDA-capable device(s) is/are busy or unavailable");
+  EXPECT_THAT(text, HasSubstr("device 0"));  // What was asked for earlier stays.
 }
 
 // Also by calls that need not ask the device.

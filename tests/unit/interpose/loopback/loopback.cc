@@ -63,12 +63,13 @@ class Proxy {
       device_.reset();  // With its context, which is this thread's.
     });
   }
-  ~Proxy() { End(false); }
-  void End(bool lost) {
-    ended_ = true;
-    channel_->Close(lost);
-    joins_.End();
-    if (thread_.joinable()) thread_.join();
+  ~Proxy() {
+    channel_->Close(false);
+    End();
+  }
+  void Lose(std::string_view reason) {
+    channel_->Lose(reason);
+    End();
   }
 
   bool ended() const { return ended_; }
@@ -77,6 +78,12 @@ class Proxy {
   const proxy::Device& device() const { return *device_; }
 
  private:
+  void End() {
+    ended_ = true;
+    joins_.End();
+    if (thread_.joinable()) thread_.join();
+  }
+
   Bell bell_;
   const std::unique_ptr<Channel> channel_;
   std::optional<proxy::Device> device_;
@@ -135,7 +142,7 @@ class Opener : public DeviceOpener {
   void Lose(int device) {
     std::lock_guard lock(mutex_);
     EndJoins(static_cast<std::uint32_t>(device));
-    proxies_.at(static_cast<std::uint32_t>(device))->End(true);
+    proxies_.at(static_cast<std::uint32_t>(device))->Lose("the test ended it");
   }
 
   proxy::FakeGpu* gpu = nullptr;  // Of the running test.

@@ -237,6 +237,31 @@ TEST(Channel, TheFirstCloseSaysWhy) {
   EXPECT_FALSE(ends.client->lost());
 }
 
+TEST(Channel, WhoLosesItSaysWhy) {
+  ChannelEnds ends;
+  EXPECT_EQ(ends.client->end_reason(), "");
+  ends.proxy->Lose("its proxy was killed by signal 9\n\x1b[31m");
+  EXPECT_TRUE(ends.client->lost());
+  EXPECT_EQ(ends.client->end_reason(), "its proxy was killed by signal 9??[31m");
+}
+
+TEST(Channel, AReasonThatIsTooLongIsCut) {
+  ChannelEnds ends;
+  ends.proxy->Lose(std::string(5000, 'x'));
+  EXPECT_EQ(ends.client->end_reason(), std::string(511, 'x'));
+}
+
+TEST(Channel, AReasonBehindTheEndIsNotHeard) {
+  ChannelEnds closed;
+  closed.client->Close(false);
+  closed.proxy->Lose("too late");
+  EXPECT_EQ(closed.proxy->end_reason(), "");
+  ChannelEnds lost;
+  lost.client->Close(true);
+  lost.proxy->Lose("too late");
+  EXPECT_EQ(lost.client->end_reason(), "");
+}
+
 // A proxy's last word must arrive though it closes behind it.
 TEST(Channel, FramesPostedBeforeTheEndCanBeRead) {
   ChannelEnds ends;

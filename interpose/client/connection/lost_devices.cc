@@ -1,0 +1,27 @@
+#include "interpose/client/connection/lost_devices.h"
+
+#include <utility>
+
+namespace cuspan {
+
+void LostDevices::Add(std::uint64_t connection, std::string sentence) {
+  const MutexLock lock(mutex_);
+  if (lost_.try_emplace(connection, std::move(sentence)).second) Write();
+}
+
+void LostDevices::Remove(std::uint64_t connection) {
+  const MutexLock lock(mutex_);
+  if (lost_.erase(connection) != 0) Write();
+}
+
+void LostDevices::Write() {
+  if (lost_.empty()) return text_.store(nullptr, std::memory_order_release);
+  std::string& text = texts_.emplace_back();
+  const char* between = "";
+  for (const auto& [connection, sentence] : lost_) {
+    text.append(std::exchange(between, "; ")).append(sentence);
+  }
+  text_.store(text.c_str(), std::memory_order_release);
+}
+
+}  // namespace cuspan
