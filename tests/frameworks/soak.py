@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+"""On a machine with an NVIDIA GPU and PyTorch: trains for long over agents (TCP), and kills a proxy in a step.
+
+1. torch_soak.py runs natively three times and over agents once. At each checkpoint the memory of the program,
+   the agents and the proxy is noted. The losses must be as natively: bit for bit where all native runs agree,
+   else no further from one of theirs than they lie from each other. From the second checkpoint on no process
+   may grow by more than 8 MiB, and the device's memory not at all.
+2. Five times torch_soak.py runs over agents, and its proxy is killed (SIGKILL) in a step, each time at another
+   moment. The program must end by itself within the heartbeat time, by an exception of Python whose message
+   names the host. (Its batches do not come from pinned memory then: PyTorch ends a process that frees such
+   memory after an error of the device, natively, too: https://github.com/pytorch/pytorch/pull/178154.)
+
+Exit status 1: something is otherwise.
+"""
+
+import argparse
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+NATIVE_RUNS = 3
+KILLS = 5
+SECONDS_BETWEEN_MOMENTS = 0.004  # A fraction of a step.
+HEARTBEAT_S = 10
+MOST_GROWTH = 8 << 20
+SECONDS_TO_END = 120  # Of a program that should have ended long before.
+NAMES = ("program", "cuspan-agent", "cuspan-proxy")
+
+
+def children(pid):
+    """All processes below one, itself too: pid and name."""
+    found = [(pid, pathlib.Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip())]
+    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        for child in (task / "children").read_text(encoding="utf-8").split():
+            try:
+                found += children(int(child))
+            except OSError:  # It has ended meanwhile.
+                continue
+    return found
+
+
+def resident(pid):
+    for line in pathlib.Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) << 10
+    return 0
+
+
+def memory(pid):
+    """Resident bytes by what the processes are; agents together."""
+    sizes = dict.fromkeys(NAMES, 0)
+    for process, name in children(pid):
+        if name.startswith("python") or name in sizes:
+            sizes[name if name in sizes else "program"] += resident(process)
+    return sizes
+
+
+class Training:
+    """A run of torch_soak.py."""
+
+    def __init__(self, command, steps, steps_a_checkpoint, folder, batches="pinned"):
+        self.errors = open(folder / "errors", "w+", encoding="utf-8")
+        environment = dict(
+            os.environ, CUBLAS_WORKSPACE_CONFIG=":4096:8", PYTHONDONTWRITEBYTECODE="1",
+            OMPI_MCA_btl="tcp,self", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+            CUSPAN_HEARTBEAT_SECONDS=str(HEARTBEAT_S),
+        )
+        self.process = subprocess.Popen(
+            [*command, sys.executable, HERE / "torch_soak.py", str(steps), str(steps_a_checkpoint), folder, batches],
+            env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.errors, encoding="utf-8",
+        )
+
+    def checkpoints(self):
+        """Step, loss, the device's bytes in use, and memory() of each."""
+        for line in self.process.stdout:
+            step, loss, used = line.split()
+            yield int(step), float.fromhex(loss), int(used), memory(self.process.pid)
+
+    def what_it_said(self):
+        self.errors.seek(0)
+        return self.errors.read()
+
+
+def soak(run, steps, steps_a_checkpoint, folder):
+    """The problems that were found, after a table."""
+    losses = []  # By native run.
+    for number in range(NATIVE_RUNS):
+        training = Training([], steps, steps_a_checkpoint, folder)
+        losses.append([loss for _, loss, _, _ in training.checkpoints()])
+        if training.process.wait() != 0:
+            return [f"native run {number + 1}: exit status {training.process.returncode}\n{training.what_it_said()}"]
+    training = Training(run, steps, steps_a_checkpoint, folder)
+    print(f"| step | loss, natively ({NATIVE_RUNS} runs) | over agents | program | agents | proxy | device |\n|---|---|---|---|---|---|---|")
+    problems, sizes = [], []
+    for (step, loss, used, resident_bytes), native in zip(training.checkpoints(), zip(*losses)):
+        sizes.append({**resident_bytes, "device": used})
+        megabytes = " | ".join(f"{size / 2**20:.1f} MiB" for size in sizes[-1].values())
+        print(f"| {step} | {', '.join(sorted({f'{one:.7f}' for one in native}))} | {loss:.7f} | {megabytes} |", flush=True)
+        if not min(abs(loss - one) for one in native) <= max(native) - min(native):
+            problems.append(f"step {step}: loss {loss!r}, natively {native}")
+    if training.process.wait() != 0:
+        problems.append(f"over agents: exit status {training.process.returncode}\n{training.what_it_said()}")
+    if len(sizes) != len(losses[0]):
+        return [*problems, f"{len(sizes)} checkpoints over agents, {len(losses[0])} natively"]
+    for name in sizes[0]:
+        growth = max(size[name] for size in sizes[1:]) - sizes[1][name]
+        if growth > (0 if name == "device" else MOST_GROWTH) or not sizes[1][name]:
+            problems.append(f"memory of {name}: {sizes[1][name]} bytes at the second checkpoint, {growth} more later")
+    return problems
+
+
+def kill_proxy(run, moment, folder):
+    """`moment`: seconds after a checkpoint."""
+    training = Training(run, 1_000_000, 20, folder, "resident")
+    checkpoints = training.checkpoints()
+    for _ in range(3):
+        if not next(checkpoints, None):
+            return [f"the training to be killed ended early\n{training.what_it_said()}"]
+    proxies = [pid for pid, name in children(training.process.pid) if name == "cuspan-proxy"]
+    time.sleep(moment)
+    os.kill(*proxies, signal.SIGKILL)
+    start = time.monotonic()
+    try:
+        # Not by the pipe's end: a program that hangs holds it.
+        status = training.process.wait(SECONDS_TO_END)
+    except subprocess.TimeoutExpired:
+        training.process.kill()
+        return [f"the program still ran {SECONDS_TO_END} s after its proxy was killed\n{training.what_it_said()}"]
+    seconds = time.monotonic() - start
+    said = training.what_it_said()
+    exceptions = re.findall(r"^Traceback .*?^(\S+: .*?)$", said, re.MULTILINE | re.DOTALL)
+    print(f"proxy killed in a step: the program ended by itself after {seconds:.1f} s with status {status}:")
+    print("     ", *exceptions)
+    problems = []
+    if status != 1 or not any(f"on host {socket.gethostname()}) is lost" in line for line in exceptions):
+        problems.append(f"no exception that names the host\n{said}")
+    if seconds > HEARTBEAT_S:
+        problems.append(f"the program ended {seconds:.1f} s after its proxy was killed")
+    return problems
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, default=HERE.parent.parent / "build/gpu")
+    parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--checkpoint", type=int, default=200, help="steps from one checkpoint to the next")
+    arguments = parser.parse_args()
+    if arguments.checkpoint < 1 or arguments.steps < 2 * arguments.checkpoint:
+        parser.error("--steps: two checkpoints at least")
+    cuspan = (arguments.build / "bin/cuspan").resolve()
+    if not cuspan.exists():
+        sys.exit(f"soak.py: {cuspan} is missing: build it, or name the build with --build")
+    run = [cuspan, "run", "--gpus", "1", "--device", "cuda", "--hosts", "localhost:1", "--same-node", "never", "--"]
+    with tempfile.TemporaryDirectory(prefix="soak-") as folder:
+        problems = soak(run, arguments.steps, arguments.checkpoint, pathlib.Path(folder))
+        for kill in range(KILLS):
+            problems += kill_proxy(run, kill * SECONDS_BETWEEN_MOMENTS, pathlib.Path(folder))
+    for problem in problems:
+        print(f"FAIL  {problem}")
+    print(f"== {len(problems)} failures")
+    sys.exit(1 if problems else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""Trains the transformer for long, with a checkpoint at each so many steps.
+
+Usage: torch_soak.py STEPS STEPS_A_CHECKPOINT FOLDER pinned|resident
+
+At each checkpoint it writes a line: step, loss (hexadecimal), bytes of the device that are in use. The last
+one is loaded to the device again and compared. Every batch comes from pinned memory, or all are one that is
+resident on the device.
+"""
+
+import pathlib
+import sys
+
+import torch
+
+from torch_model import VOCABULARY, Transformer
+
+BATCH, LENGTH = 8, 256
+
+
+def device_bytes():
+    free, total = torch.cuda.mem_get_info()
+    return total - free
+
+
+def main():
+    steps, steps_a_checkpoint = map(int, sys.argv[1:3])
+    pinned = sys.argv[4] == "pinned"
+    checkpoint = pathlib.Path(sys.argv[3]) / "checkpoint.pt"
+    # The same loss each time, where PyTorch has the means.
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.manual_seed(0)
+    model = Transformer(LENGTH).cuda()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    tokens = torch.randint(VOCABULARY, (BATCH, LENGTH + 1), device="cuda")
+    for step in range(1, steps + 1):
+        if pinned:
+            batch = torch.randint(VOCABULARY, (BATCH, LENGTH + 1)).pin_memory()
+            tokens = batch.to("cuda", non_blocking=True)
+        optimizer.zero_grad(set_to_none=True)
+        with torch.autocast("cuda", torch.bfloat16):
+            logits = model(tokens[:, :-1])
+            loss = torch.nn.functional.cross_entropy(
+                logits.flatten(0, 1).float(), tokens[:, 1:].flatten()
+            )
+        loss.backward()
+        optimizer.step()
+        if step % steps_a_checkpoint == 0:
+            torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, checkpoint)
+            print(step, loss.item().hex(), device_bytes(), flush=True)
+    saved = torch.load(checkpoint, map_location="cuda", weights_only=True)["model"]
+    for name, value in model.state_dict().items():
+        if not torch.equal(saved[name], value):
+            sys.exit(f"torch_soak.py: {name} is not what was saved")
+
+
+main()
