@@ -237,7 +237,7 @@ class BadFrames(Attacked):
         self.assertLess(self.processor_time(pid) - before, 1.0, "a thread of the program spins")
         status, _, errors = self.ends(process)
         self.assertEqual(status, 0)
-        given_up = [line for line in own_lines(errors) if "; the device is lost" in line]
+        given_up = [line for line in own_lines(errors) if "is lost: frame magic" in line]
         self.assertEqual(len(given_up), 1, errors)
         self.assertLess(len(own_lines(errors)), 6, errors)
 
