@@ -9,6 +9,7 @@ namespace cuspan::softgpu::ptx {
 namespace {
 
 constexpr int kMaxNesting = 4;
+constexpr std::uint64_t kMostElements = std::uint64_t{1} << 32;
 constexpr std::size_t kMaxScopes = 1 << 20;
 constexpr int kMaxScopeDepth = 64;
 
@@ -333,7 +334,10 @@ class BodyParser {
     } else {
       operand->kind = Operand::Kind::kSymbol;
     }
-    CUSPAN_RETURN_IF_ERROR(ParseOffset(operand));
+    if (depth == 0 && lexer_.IsPunctuation('['))
+      CUSPAN_RETURN_IF_ERROR(ParseElement(operand));
+    else
+      CUSPAN_RETURN_IF_ERROR(ParseOffset(operand));
     if (lexer_.Accept('|')) {
       Operand second;
       CUSPAN_RETURN_IF_ERROR(ParseOperand(depth + 1, &second));
@@ -343,6 +347,27 @@ class BodyParser {
       pair.elements.push_back(std::move(second));
       *operand = std::move(pair);
     }
+    return Status::Ok();
+  }
+
+  // "[5]" behind a variable's name: the address of that element (PTX ISA, "mov").
+  Status ParseElement(Operand* operand) {
+    const bool is_variable = operand->kind == Operand::Kind::kVariable;
+    if (!is_variable && operand->kind != Operand::Kind::kSymbol)
+      return lexer_.Error("an index stands behind what is no variable");
+    lexer_.Take();
+    const bool negative = lexer_.Accept('-');
+    CUSPAN_ASSIGN_OR_RETURN(const auto index, lexer_.ExpectInteger("an index", kMostElements));
+    CUSPAN_RETURN_IF_ERROR(lexer_.Expect(']', "an index"));
+    if (!is_variable) {
+      if (index == 0) return Status::Ok();
+      return lexer_.Error(
+          Format("the address of element {} of '{}': implemented for variables of a function alone",
+                 index, operand->name));
+    }
+    const auto offset =
+        static_cast<std::int64_t>(index * BytesOf(body_.variables[operand->index].type));
+    operand->offset = negative ? -offset : offset;
     return Status::Ok();
   }
 

@@ -37,6 +37,21 @@ TEST(Memory, MovPacksAndUnpacks) {
             Bits(1.5F));
 }
 
+// As ptxas translates it: by the size of an element.
+TEST(Memory, MovTakesTheAddressOfAnElement) {
+  const auto distance = [](const char* declaration, const char* element) {
+    return EvaluateOne(
+               Format("{{.local {}; mov.u64 %d8, a; mov.u64 %d9, {}; sub.u64 %d0, %d9, %d8;}}",
+                      declaration, element),
+               kPattern)
+        .d;
+  };
+  EXPECT_EQ(distance(".align 16 .b32 a[8]", "a[5]"), 20U);
+  EXPECT_EQ(distance(".align 16 .b8 a[64]", "a[5]"), 5U);
+  EXPECT_EQ(distance(".align 16 .b64 a[4]", "a[0]"), 0U);
+  EXPECT_EQ(distance(".align 16 .b16 a[4]", "a[-1]"), ~U64{1});
+}
+
 TEST(Memory, LoadsExtendAndStoresTruncate) {
   const auto in_local = [](const char* access) {
     return Format(
