@@ -4,7 +4,6 @@
 #
 #   deploy/install-dependencies.sh
 set -euo pipefail
-folder=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 packages=(
   # Building.
@@ -19,10 +18,8 @@ packages=(
   # Tests: GoogleTest; terminals (script is in bsdutils); network namespaces; ps; plots.
   libgtest-dev libgmock-dev tmux bsdutils iproute2 procps gnuplot-nox
 )
-# Without a CUDA Toolkit, deploy/toolkit.sh makes one with pip.
-if ! "$folder/toolkit.sh" --find >/dev/null 2>&1 && ! python3 -m pip --version >/dev/null 2>&1; then
-  packages+=(python3-pip)
-fi
+# For wheels: of the tests' clients, and of the CUDA Toolkit where there is none.
+if ! python3 -m pip --version >/dev/null 2>&1; then packages+=(python3-pip); fi
 
 if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
   echo "install-dependencies: no apt-get here (it is for Debian and Ubuntu);" \

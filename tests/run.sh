@@ -28,7 +28,7 @@ case ${1:-} in
     ;;
 esac
 
-step_total=$((2 + 3 * (1 + ${#sanitized_presets[@]})))
+step_total=$((3 + 3 * (1 + ${#sanitized_presets[@]})))
 step_logs=$PWD/build/test-logs
 step_shown_lines=40
 # shellcheck source=deploy/steps.sh
@@ -43,10 +43,14 @@ begin "find the CUDA Toolkit"
 toolkit=$(deploy/toolkit.sh 2> >(tee "$step_log" >&2)) || failed
 echo "      $toolkit"
 
+begin "install Python's CUDA clients"
+clients=$(tests/clients/install.sh 2> >(tee "$step_log" >&2)) || failed
+echo "      $clients"
+
 # build_preset PRESET [CMAKE_ARGUMENT…]: configures and builds it.
 build_preset() {
   begin "configure preset $1"
-  quietly cmake --preset "$1" -DCUSPAN_NVCC="$toolkit/bin/nvcc"
+  quietly cmake --preset "$1" -DCUSPAN_NVCC="$toolkit/bin/nvcc" -DCUSPAN_CLIENTS="$clients"
   begin "build preset $1"
   building cmake --build --preset "$1" --parallel "$(build_jobs)" "${@:2}"
 }
