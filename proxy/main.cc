@@ -119,7 +119,7 @@ void ServeSocket(ControlSocket& socket, Place& place) {
     }
     if (!message.ok()) break;
   }
-  place.channel->Close(true);
+  place.channel->Lose("the agent of its node has exited");
   place.joins.End();
 }
 

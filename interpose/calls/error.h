@@ -44,7 +44,7 @@ struct ErrorEntry {
 // Null when no error has that number.
 const ErrorEntry* FindError(int number);
 
-// What the error is, for a person: its text, or of a device that was lost, which one and why. Valid
+// What the error is, for a person: its text, and for devices that were lost, which and why. Valid
 // as long as the process lives. Any thread, also before CUDA is initialised.
 const char* TextOf(const ErrorEntry& entry);
 

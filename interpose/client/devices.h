@@ -55,8 +55,8 @@ class Devices {
   // Ends a created context for good. CUDA_ERROR_CONTEXT_IS_DESTROYED where it has ended already.
   CUresult Destroy(Context& context);
 
-  // Which devices are lost, and why, for a person; null where none is. Valid as long as the process
-  // lives.
+  // The text of CUDA_ERROR_DEVICE_UNAVAILABLE where devices are lost, with which and why; null
+  // where none is. Valid as long as the process lives.
   const char* lost_text() const { return parts_.common->lost_devices.text(); }
 
   // The life of a context, begun if it was not. Fails with the sticky error of a lost device.

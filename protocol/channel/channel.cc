@@ -288,7 +288,7 @@ void Channel::Flush() {
 }
 
 void Channel::Lose(std::string_view reason) {
-  // Read by nobody before the state says that there is something to read.
+  // Where the other side ends the channel in between, the sentence may be read cut.
   if (!closed()) {
     reason = reason.substr(0, kMostReason - 1);
     std::memcpy(header()->end_reason, reason.data(), reason.size());

@@ -141,7 +141,7 @@ class Channel {
   // Ends the channel for both sides; `lost` says that the other side did not do so willingly.
   void Close(bool lost);
   // Close(true), with a sentence for the other side that says why: its first 511 bytes arrive. By
-  // the agent that made the channel, one thread at a time.
+  // the agent that made the channel, or by the proxy when that agent is gone.
   void Lose(std::string_view reason);
   bool closed() const;
   bool lost() const;

@@ -22,6 +22,9 @@ if [[ ! -d $folder ]]; then
     exit 1
   }
   # Another run may have been faster.
-  mv -T "$work/site" "$folder" 2> /dev/null || [[ -d $folder ]]
+  mv -T "$work/site" "$folder" 2> /dev/null || [[ -d $folder ]] || {
+    echo "install: $folder cannot be made" >&2
+    exit 1
+  }
 fi
 echo "$folder"

@@ -1,7 +1,8 @@
 """The math libraries of the toolkit whose kernels' PTX the software GPU can run, or that begin without one:
-what makes a handle, sets and asks its properties, plans, and ends it.
+what makes a handle, sets and asks its properties, plans, and ends it. One device.
 
-Usage: libraries_client.py FOLDER, FOLDER having the libraries; those that are not there are left out.
+Usage: libraries_client.py FOLDER, FOLDER having one of the libraries at least; those that are not there are
+left out.
 """
 
 import ctypes
@@ -81,7 +82,5 @@ def use_cudnn(call):
 for name, use in (("libcufft.so.12", use_cufft), ("libcurand.so.10", use_curand), ("libcudnn.so.9", use_cudnn)):
     if call := library(name):
         use(call)
-if not FOUND:
-    print("none")
-else:
-    print("right")
+assert FOUND, f"{FOLDER} has none of the libraries"
+print("right")

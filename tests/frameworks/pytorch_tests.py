@@ -258,18 +258,18 @@ class Runner:
         """Takes turns until none is left; keeps its worker while the module is the same one."""
         worker = None
         with self.log(log_name) as log:
-            while True:
+            while time.monotonic() < self.deadline:
                 try:
                     module, names = turns.get_nowait()
                 except queue.Empty:
                     break
                 for name in names:
+                    if time.monotonic() >= self.deadline:
+                        break
                     if worker and (worker.module != module or not worker.alive()):
                         worker.finish()
                         worker = None
                     worker = worker or Worker(way, module, self.folder, log)
-                    if time.monotonic() > self.deadline:
-                        break
                     way.add(module, name, self.outcome(worker, name))
                 if len(names) > 1:
                     self.say(f"      {way.name}: {len(way.outcomes)} cases done ({module})")

@@ -14,6 +14,8 @@ Exit status 1: something is otherwise.
 """
 
 import argparse
+import contextlib
+import glob
 import os
 import pathlib
 import re
@@ -34,20 +36,25 @@ SECONDS_TO_END = 120  # Of a program that should have ended long before.
 NAMES = ("program", "cuspan-agent", "cuspan-proxy")
 
 
+def read(path):
+    """Of what has ended meanwhile, nothing."""
+    try:
+        return pathlib.Path(path).read_text(encoding="utf-8")
+    except OSError:
+        return ""
+
+
 def children(pid):
     """All processes below one, itself too: pid and name."""
-    found = [(pid, pathlib.Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip())]
-    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
-        for child in (task / "children").read_text(encoding="utf-8").split():
-            try:
-                found += children(int(child))
-            except OSError:  # It has ended meanwhile.
-                continue
+    found = [(pid, read(f"/proc/{pid}/comm").strip())]
+    for path in glob.glob(f"/proc/{pid}/task/*/children"):
+        for child in read(path).split():
+            found += children(int(child))
     return found
 
 
 def resident(pid):
-    for line in pathlib.Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines():
+    for line in read(f"/proc/{pid}/status").splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) << 10
     return 0
@@ -75,7 +82,19 @@ class Training:
         self.process = subprocess.Popen(
             [*command, sys.executable, HERE / "torch_soak.py", str(steps), str(steps_a_checkpoint), folder, batches],
             env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.errors, encoding="utf-8",
+            start_new_session=True,
         )
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        """Nothing of it goes on."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        self.process.stdout.close()
+        self.errors.close()
 
     def checkpoints(self):
         """Step, loss, the device's bytes in use, and memory() of each."""
@@ -92,21 +111,23 @@ def soak(run, steps, steps_a_checkpoint, folder):
     """The problems that were found, after a table."""
     losses = []  # By native run.
     for number in range(NATIVE_RUNS):
-        training = Training([], steps, steps_a_checkpoint, folder)
-        losses.append([loss for _, loss, _, _ in training.checkpoints()])
-        if training.process.wait() != 0:
-            return [f"native run {number + 1}: exit status {training.process.returncode}\n{training.what_it_said()}"]
-    training = Training(run, steps, steps_a_checkpoint, folder)
-    print(f"| step | loss, natively ({NATIVE_RUNS} runs) | over agents | program | agents | proxy | device |\n|---|---|---|---|---|---|---|")
+        with Training([], steps, steps_a_checkpoint, folder) as training:
+            losses.append([loss for _, loss, _, _ in training.checkpoints()])
+            if training.process.wait() != 0:
+                return [f"native run {number + 1}: status {training.process.returncode}\n{training.what_it_said()}"]
+    print(f"| step | loss, natively ({NATIVE_RUNS} runs) | over agents | program | agents | proxy | device |")
+    print("|---|---|---|---|---|---|---|")
     problems, sizes = [], []
-    for (step, loss, used, resident_bytes), native in zip(training.checkpoints(), zip(*losses)):
-        sizes.append({**resident_bytes, "device": used})
-        megabytes = " | ".join(f"{size / 2**20:.1f} MiB" for size in sizes[-1].values())
-        print(f"| {step} | {', '.join(sorted({f'{one:.7f}' for one in native}))} | {loss:.7f} | {megabytes} |", flush=True)
-        if not min(abs(loss - one) for one in native) <= max(native) - min(native):
-            problems.append(f"step {step}: loss {loss!r}, natively {native}")
-    if training.process.wait() != 0:
-        problems.append(f"over agents: exit status {training.process.returncode}\n{training.what_it_said()}")
+    with Training(run, steps, steps_a_checkpoint, folder) as training:
+        for (step, loss, used, resident_bytes), native in zip(training.checkpoints(), zip(*losses)):
+            sizes.append({**resident_bytes, "device": used})
+            megabytes = " | ".join(f"{size / 2**20:.1f} MiB" for size in sizes[-1].values())
+            natively = ", ".join(sorted({f"{one:.7f}" for one in native}))
+            print(f"| {step} | {natively} | {loss:.7f} | {megabytes} |", flush=True)
+            if not min(abs(loss - one) for one in native) <= max(native) - min(native):
+                problems.append(f"step {step}: loss {loss!r}, natively {native}")
+        if training.process.wait() != 0:
+            problems.append(f"over agents: exit status {training.process.returncode}\n{training.what_it_said()}")
     if len(sizes) != len(losses[0]):
         return [*problems, f"{len(sizes)} checkpoints over agents, {len(losses[0])} natively"]
     for name in sizes[0]:
@@ -118,23 +139,24 @@ def soak(run, steps, steps_a_checkpoint, folder):
 
 def kill_proxy(run, moment, folder):
     """`moment`: seconds after a checkpoint."""
-    training = Training(run, 1_000_000, 20, folder, "resident")
-    checkpoints = training.checkpoints()
-    for _ in range(3):
-        if not next(checkpoints, None):
-            return [f"the training to be killed ended early\n{training.what_it_said()}"]
-    proxies = [pid for pid, name in children(training.process.pid) if name == "cuspan-proxy"]
-    time.sleep(moment)
-    os.kill(*proxies, signal.SIGKILL)
-    start = time.monotonic()
-    try:
-        # Not by the pipe's end: a program that hangs holds it.
-        status = training.process.wait(SECONDS_TO_END)
-    except subprocess.TimeoutExpired:
-        training.process.kill()
-        return [f"the program still ran {SECONDS_TO_END} s after its proxy was killed\n{training.what_it_said()}"]
-    seconds = time.monotonic() - start
-    said = training.what_it_said()
+    with Training(run, 1_000_000, 20, folder, "resident") as training:
+        checkpoints = training.checkpoints()
+        for _ in range(3):
+            if not next(checkpoints, None):
+                return [f"the training to be killed ended early\n{training.what_it_said()}"]
+        proxies = [pid for pid, name in children(training.process.pid) if name == "cuspan-proxy"]
+        if len(proxies) != 1:
+            return [f"{len(proxies)} proxies were found, not one"]
+        time.sleep(moment)
+        os.kill(proxies[0], signal.SIGKILL)
+        start = time.monotonic()
+        try:
+            # Not by the pipe's end: a program that hangs holds it.
+            status = training.process.wait(SECONDS_TO_END)
+        except subprocess.TimeoutExpired:
+            return [f"the program still ran {SECONDS_TO_END} s after its proxy was killed\n{training.what_it_said()}"]
+        seconds = time.monotonic() - start
+        said = training.what_it_said()
     exceptions = re.findall(r"^Traceback .*?^(\S+: .*?)$", said, re.MULTILINE | re.DOTALL)
     print(f"proxy killed in a step: the program ended by itself after {seconds:.1f} s with status {status}:")
     print("     ", *exceptions)
@@ -152,8 +174,8 @@ def main():
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--checkpoint", type=int, default=200, help="steps from one checkpoint to the next")
     arguments = parser.parse_args()
-    if arguments.checkpoint < 1 or arguments.steps < 2 * arguments.checkpoint:
-        parser.error("--steps: two checkpoints at least")
+    if arguments.checkpoint < 1 or arguments.steps < 2 * arguments.checkpoint or arguments.steps % arguments.checkpoint:
+        parser.error("--steps: a multiple of --checkpoint, two of them at least")
     cuspan = (arguments.build / "bin/cuspan").resolve()
     if not cuspan.exists():
         sys.exit(f"soak.py: {cuspan} is missing: build it, or name the build with --build")

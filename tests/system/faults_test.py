@@ -88,7 +88,7 @@ class Faults(SystemTest):
                     self.assertEqual(self.ask(process, "sync 0"), LOST)
                     self.assertEqual(self.ask(process, "use 1"), "right")
                 explained = self.ask(process, "explain 1")
-                self.assertRegex(explained, r"^device 0 \(.* on host .+\) is lost: its proxy was killed by signal 9 ")
+                self.assertRegex(explained, r"^CUDA-capable device.* unavailable; device 0 \(.* on host .+\) is lost: its proxy was killed by signal 9 ")
                 status, _, errors = self.ends(process)
                 self.assertEqual(status, 0)
                 self.assertTrue(any("device 0" in line for line in own_lines(errors)), errors)

@@ -78,11 +78,13 @@ CUresult Connection::MalformedReply(const char* op) {
   return CUDA_ERROR_DEVICE_UNAVAILABLE;
 }
 
-void Connection::Fail(CUresult result) {
+void Connection::Fail(CUresult result, const std::string* lost) {
   // Whoever learns of the fault finds the context failed, too.
   const bool first = calls_.FailAll([&] {
     if (fault() != CUDA_SUCCESS) return false;
     OnFailed(result);
+    // Who learns of the fault finds the sentence, too.
+    if (lost != nullptr) common_->lost_devices.Add(number_, *lost);
     fault_.store(result);
     return true;
   });
@@ -96,11 +98,7 @@ void Connection::Fail(CUresult result) {
 
 std::string Connection::Lose(std::string_view why) {
   std::string sentence = Format("device {} ({}) is lost: {}", device(), place_.name, why);
-  // Who learns of the fault finds the sentence, too. One that ended for another reason first, such
-  // as a reset, was not lost.
-  if (fault() == CUDA_SUCCESS) common_->lost_devices.Add(number_, sentence);
-  Fail(CUDA_ERROR_DEVICE_UNAVAILABLE);
-  if (fault() != CUDA_ERROR_DEVICE_UNAVAILABLE) common_->lost_devices.Remove(number_);
+  Fail(CUDA_ERROR_DEVICE_UNAVAILABLE, &sentence);
   return sentence;
 }
 

@@ -162,7 +162,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // The failure of an op that this thread posted earlier, once.
   CUresult TakePostedFailure() { return failures_.Take(ThisThread().number); }
   // Ends everything that waits; later calls return `result`.
-  void Fail(CUresult result);
+  void Fail(CUresult result) { Fail(result, nullptr); }
   // The same for a device that cannot be reached any more; `why` is for the text of that error.
   // Returns which device that is, and why, for a log.
   std::string Lose(std::string_view why);
@@ -193,6 +193,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   virtual void OnLongWait() = 0;
 
  private:
+  // `lost`: for the text of that error, of a device that is lost.
+  void Fail(CUresult result, const std::string* lost);
   friend class Receiver;
   CUresult Wait(std::uint32_t request, PendingCalls::Call* pending);
   CUresult OwnStream(std::atomic<std::uint64_t>& known, std::uint64_t* stream);

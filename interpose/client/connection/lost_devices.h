@@ -19,8 +19,8 @@ class LostDevices {
   void Add(std::uint64_t connection, std::string sentence);
   // The device was reset: it is lost no more.
   void Remove(std::uint64_t connection);
-  // The sentences of all that are lost; null where none is. The text stays valid for the life of
-  // this object.
+  // The text of CUDA_ERROR_DEVICE_UNAVAILABLE, with the sentences of all that are lost; null where
+  // none is. It stays valid for the life of this object.
   const char* text() const { return text_.load(std::memory_order_acquire); }
 
  private:

@@ -50,7 +50,7 @@ bool Receiver::ReceiveSome() {
   PostDeferred();
   if (!any && channel_.closed() && connection_.fault() == CUDA_SUCCESS) {
     const std::string why = channel_.end_reason();
-    LogError("{}; cudaDeviceReset starts a new one",
+    LogError("{}; cudaDeviceReset opens it again where its host can be reached",
              connection_.Lose(why.empty() ? "its proxy exited" : why));
     return true;
   }

@@ -198,7 +198,9 @@ TEST_F(DevicesTest, ALostOneSaysSoUntilItIsReset) {
   EXPECT_EQ(Launch("nothing", stream), lost);
   EXPECT_EQ(cudaGetLastError(), lost);
   const char* const text = cudaGetErrorString(lost);
-  EXPECT_THAT(text, AllOf(StartsWith("device 0 ("), HasSubstr(") is lost: the test ended it")));
+  EXPECT_THAT(text,
+              AllOf(StartsWith("CUDA-capable device(s) is/are busy or unavailable; device 0 ("),
+                    HasSubstr(") is lost: the test ended it")));
   const char* of_driver = nullptr;
   EXPECT_EQ(cuGetErrorString(CUDA_ERROR_DEVICE_UNAVAILABLE, &of_driver), CUDA_SUCCESS);
   EXPECT_STREQ(of_driver, text);

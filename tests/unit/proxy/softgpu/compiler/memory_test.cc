@@ -37,7 +37,7 @@ TEST(Memory, MovPacksAndUnpacks) {
             Bits(1.5F));
 }
 
-// As ptxas translates it: by the size of an element.
+// As ptxas translates it: by the size of the scalar type, whatever vectors and rows there are.
 TEST(Memory, MovTakesTheAddressOfAnElement) {
   const auto distance = [](const char* declaration, const char* element) {
     return EvaluateOne(
@@ -49,6 +49,8 @@ TEST(Memory, MovTakesTheAddressOfAnElement) {
   EXPECT_EQ(distance(".align 16 .b32 a[8]", "a[5]"), 20U);
   EXPECT_EQ(distance(".align 16 .b8 a[64]", "a[5]"), 5U);
   EXPECT_EQ(distance(".align 16 .b64 a[4]", "a[0]"), 0U);
+  EXPECT_EQ(distance(".align 16 .v4 .f32 a[8]", "a[1]"), 4U);
+  EXPECT_EQ(distance(".align 16 .b32 a[4][8]", "a[3]"), 12U);
   EXPECT_EQ(distance(".align 16 .b16 a[4]", "a[-1]"), ~U64{1});
 }
 
