@@ -1,0 +1,154 @@
+#!/usr/bin/env bash
+# Builds the programs of tests/libraries, which use CUDA's math libraries and compilers, and runs them
+# on a GPU natively, on one node and over agents.
+#
+#   tests/libraries.sh build FOLDER [--libraries FOLDER] [--static [--includes FOLDER]]
+#   tests/libraries.sh run FOLDER [--build FOLDER]
+#
+# build: into FOLDER. The libraries are those of --libraries (default: lib64 of the toolkit), linked as
+# shared ones, or with --static as static ones (libcublas_static.a, libcudart_static.a and so on, all of
+# one release; --includes: its headers). A program whose libraries are not there is left out, and said so.
+# run: each program of FOLDER three times. The build of cuspan: build/gpu, where tests/gpu.sh builds.
+# Exit status 1: something failed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+sources=tests/libraries
+
+usage() {
+  sed -n '5,6s/^# *//p' "$0" >&2
+  exit 2
+}
+
+# By the beginning of a program's name: the libraries that it names, and what their static forms need.
+libraries_of() {
+  case $1 in
+    cublaslt_*) echo cublasLt ;;
+    cublas_*) echo cublas cublasLt ;;
+    cudnn_*) echo cudnn ;;
+    cufft_*) echo cufft ;;
+    curand_*) echo curand ;;
+    cusparse_*) echo cusparse ;;
+    cusolver_*) echo cusolver cublas cublasLt cusparse ;;
+    conjugate_*) echo cusparse cublas cublasLt ;;
+    nvrtc_*) echo nvrtc ;;
+    nvjitlink_*) echo nvrtc nvJitLink ;;
+    thrust_* | cub_*) ;;
+    *)
+      echo "libraries.sh: $sources/$1 is of no library that libraries_of knows" >&2
+      exit 1
+      ;;
+  esac
+}
+needed_by_static() {
+  case $1 in
+    cusparse | nvJitLink) echo nvJitLink_static nvptxcompiler_static ;;
+    cusolver) echo cusolver_lapack_static cusolver_metis_static metis_static ;;
+    nvrtc) echo nvrtc-builtins_static nvptxcompiler_static ;;
+  esac
+}
+
+# build_one SOURCE: says what it did.
+build_one() {
+  local source=$1 name library file need links=() wanted found
+  name=$(basename "${source%.*}")
+  read -ra wanted <<< "$(libraries_of "$name")"
+  for library in "${wanted[@]}"; do
+    if [[ $static == yes ]]; then
+      file=$folder_of_libraries/lib${library}_static.a
+      links+=("-l${library}_static")
+      for need in $(needed_by_static "$library"); do links+=("-l$need"); done
+    else
+      found=("$folder_of_libraries/lib$library.so".*)
+      file=${found[0]}
+      links+=("$file")
+    fi
+    if [[ ! -e $file ]]; then
+      echo "SKIP  $name: lib$library is not in $folder_of_libraries"
+      return
+    fi
+  done
+  if [[ $name == nv* ]]; then links+=(-L"$toolkit/lib64/stubs" -lcuda); fi  # They call the driver.
+  if [[ $static == yes ]]; then
+    # shellcheck disable=SC2054  # The commas are the linker's.
+    links=(-L"$folder_of_libraries" -Wl,--start-group "${links[@]}" -lculibos -Wl,--end-group -lcudart_static)
+  else
+    links+=(-L"$toolkit/lib64" -lcudart)
+    # shellcheck disable=SC2054
+    links+=(-Wl,-rpath,"$folder_of_libraries" -Wl,-rpath,"$toolkit/lib64" -Wl,-rpath-link,"$folder_of_libraries")
+  fi
+  local compile=(g++ -std=c++20 -Wall -Wextra) object=$folder/$name.o
+  if [[ $source == *.cu ]]; then compile=("$toolkit/bin/nvcc" -std=c++17 -arch=sm_90); fi
+  if { "${compile[@]}" -O1 -isystem "$includes" -c "$source" -o "$object" &&
+    g++ "$object" -o "$folder/$name" "${links[@]}" -ldl -lrt -lpthread; } > "$folder/$name.log" 2>&1; then
+    rm "$folder/$name.log" "$object"
+    echo "built $name"
+  else
+    echo "FAIL  $name: see $folder/$name.log"
+    return 1
+  fi
+}
+
+case ${1:-} in
+  build | run) ;;
+  *) usage ;;
+esac
+(($# >= 2)) || usage
+command=$1 folder=$2
+shift 2
+mkdir -p "$folder"
+folder=$(cd "$folder" && pwd)
+build=build/gpu static=no folder_of_libraries='' includes=''
+while (($# > 0)); do
+  case $1 in
+    --build) build=${2:?} && shift ;;
+    --libraries) folder_of_libraries=${2:?} && shift ;;
+    --includes) includes=${2:?} && shift ;;
+    --static) static=yes ;;
+    *) usage ;;
+  esac
+  shift
+done
+
+if [[ $command == build ]]; then
+  toolkit=$(deploy/toolkit.sh)
+  : "${folder_of_libraries:=$toolkit/lib64}" "${includes:=$toolkit/include}"
+  export -f build_one libraries_of needed_by_static
+  export folder static folder_of_libraries includes toolkit sources
+  # shellcheck disable=SC2016  # For the shell that is started.
+  printf '%s\0' "$sources"/*.cc "$sources"/*.cu | xargs -0 -n 1 -P "$(nproc)" bash -c 'build_one "$1"' build_one
+  exit
+fi
+
+cuspan=$build/bin/cuspan
+if [[ ! -x $cuspan ]]; then
+  echo "libraries.sh: $cuspan is missing: build it, or name the build with --build" >&2
+  exit 2
+fi
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+run=("$cuspan" run --gpus 1 --device cuda)
+failures=0 passed=0 skipped=0
+attempt() {  # WAY NAME COMMAND…
+  local way=$1 name=$2 output status=0
+  shift 2
+  output=$(timeout 120 "$@" 2>&1 < /dev/null) || status=$?
+  if ((status == 0)) && [[ ${output##*$'\n'} == right ]]; then
+    passed=$((passed + 1))
+    echo "PASS  $way: $name"
+  elif ((status == 77)); then
+    skipped=$((skipped + 1))
+    echo "SKIP  $way: $name: $output"
+  else
+    failures=$((failures + 1))
+    echo "FAIL  $way: $name (exit status $status)"
+    tail -n 8 <<< "$output" | sed 's/^/      /'
+  fi
+}
+for program in "$folder"/*; do
+  [[ -x $program ]] || continue
+  name=$(basename "$program")
+  attempt native "$name" "$program"
+  attempt "one node" "$name" "${run[@]}" -- "$program"
+  attempt "over agents" "$name" env OMPI_MCA_btl=tcp,self "${run[@]}" --hosts localhost:1 --same-node never -- "$program"
+done
+echo "== $passed passed, $skipped skipped, $failures failed"
+((failures == 0 && passed > 0))

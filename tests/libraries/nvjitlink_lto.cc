@@ -1,0 +1,104 @@
+// Two sources become LTO IR by NVRTC, and one cubin by nvJitLink: the kernel of one calls a device
+// function of the other and reads its table.
+#include <cuda.h>
+#include <nvJitLink.h>
+#include <nvrtc.h>
+
+#include <string>
+
+#include "library_check.h"
+
+namespace {
+
+constexpr const char* kKernelSource = R"(
+extern __constant__ int weights[4];
+__device__ long long Mixed(int x, int y);
+
+extern "C" __global__ void Mix(const int* x, const int* y, long long* result, int size) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < size) result[i] = Mixed(x[i], y[i]) + weights[i % 4];
+}
+)";
+
+constexpr const char* kFunctionSource = R"(
+__constant__ int weights[4] = {3, -5, 7, -11};
+
+__device__ long long Mixed(int x, int y) {
+  long long sum = 0;
+  for (int i = 0; i < 4; ++i) sum += static_cast<long long>(weights[i]) * (x << i ^ y);
+  return sum;
+}
+)";
+
+constexpr int kWeights[] = {3, -5, 7, -11};
+
+std::string Architecture() {
+  int major = 0, minor = 0;
+  CHECK(cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0));
+  CHECK(cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0));
+  return "-arch=sm_" + std::to_string(major * 10 + minor);
+}
+
+std::vector<char> LtoIr(const char* source, const char* name, const std::string& architecture) {
+  nvrtcProgram program = nullptr;
+  CHECK(nvrtcCreateProgram(&program, source, name, 0, nullptr, nullptr));
+  const char* const options[] = {"-dlto", "-rdc=true", architecture.c_str()};
+  CHECK(nvrtcCompileProgram(program, 3, options));
+  std::size_t size = 0;
+  CHECK(nvrtcGetLTOIRSize(program, &size));
+  std::vector<char> ir(size);
+  CHECK(nvrtcGetLTOIR(program, ir.data()));
+  CHECK(nvrtcDestroyProgram(&program));
+  return ir;
+}
+
+std::vector<char> Linked(const std::vector<std::vector<char>>& parts,
+                         const std::string& architecture) {
+  const char* options[] = {"-lto", architecture.c_str()};
+  nvJitLinkHandle linker = nullptr;
+  CHECK(nvJitLinkCreate(&linker, 2, options));
+  for (const std::vector<char>& part : parts)
+    CHECK(nvJitLinkAddData(linker, NVJITLINK_INPUT_LTOIR, part.data(), part.size(), "part"));
+  CHECK(nvJitLinkComplete(linker));
+  std::size_t size = 0;
+  CHECK(nvJitLinkGetLinkedCubinSize(linker, &size));
+  std::vector<char> cubin(size);
+  CHECK(nvJitLinkGetLinkedCubin(linker, cubin.data()));
+  CHECK(nvJitLinkDestroy(&linker));
+  return cubin;
+}
+
+}  // namespace
+
+int main() {
+  // The runtime's context is the one that the driver's functions then use.
+  CHECK(cudaFree(nullptr));
+  const std::string architecture = Architecture();
+  const std::vector<char> cubin = Linked({LtoIr(kKernelSource, "kernel.cu", architecture),
+                                          LtoIr(kFunctionSource, "function.cu", architecture)},
+                                         architecture);
+  CUmodule module = nullptr;
+  CUfunction function = nullptr;
+  CHECK(cuModuleLoadData(&module, cubin.data()));
+  CHECK(cuModuleGetFunction(&function, module, "Mix"));
+
+  std::vector<int> x(1000), y(1000);
+  std::vector<long long> expected(1000);
+  for (int i = 0; i < 1000; ++i) {
+    x[i] = i * 97 + 5;
+    y[i] = i * i + 1;
+    expected[i] = kWeights[i % 4];
+    for (int k = 0; k < 4; ++k)
+      expected[i] += static_cast<long long>(kWeights[k]) * (x[i] << k ^ y[i]);
+  }
+  const DeviceVector<int> x_there(x), y_there(y);
+  const DeviceVector<long long> result(x.size());
+  const int *x_argument = x_there.get(), *y_argument = y_there.get();
+  long long* result_argument = result.get();
+  int size = 1000;
+  void* arguments[] = {&x_argument, &y_argument, &result_argument, &size};
+  CHECK(cuLaunchKernel(function, 8, 1, 1, 128, 1, 1, 0, nullptr, arguments, nullptr));
+  REQUIRE(result.Read() == expected);
+  CHECK(cuModuleUnload(module));
+  std::puts("right");
+}
