@@ -30,6 +30,8 @@ libraries_of() {
     cusparse_*) echo cusparse ;;
     cusolver_*) echo cusolver cublas cublasLt cusparse ;;
     conjugate_*) echo cusparse cublas cublasLt ;;
+    npp_*) echo nppial nppicc nppif nppig npps nppc ;;
+    nvjpeg_*) echo nvjpeg ;;
     nvrtc_*) echo nvrtc ;;
     nvjitlink_*) echo nvrtc nvJitLink ;;
     thrust_* | cub_*) ;;
@@ -67,7 +69,8 @@ build_one() {
       return
     fi
   done
-  if [[ $name == nv* ]]; then links+=(-L"$toolkit/lib64/stubs" -lcuda); fi  # They call the driver.
+  # These call the driver.
+  if [[ $name == nvrtc_* || $name == nvjitlink_* ]]; then links+=(-L"$toolkit/lib64/stubs" -lcuda); fi
   if [[ $static == yes ]]; then
     # shellcheck disable=SC2054  # The commas are the linker's.
     links=(-L"$folder_of_libraries" -Wl,--start-group "${links[@]}" -lculibos -Wl,--end-group -lcudart_static)
