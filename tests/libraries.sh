@@ -36,8 +36,8 @@ libraries_of() {
     nvjitlink_*) echo nvrtc nvJitLink ;;
     thrust_* | cub_*) ;;
     *)
-      echo "libraries.sh: $sources/$1 is of no library that libraries_of knows" >&2
-      exit 1
+      echo "FAIL  $1: libraries_of does not know its library" >&2
+      return 1
       ;;
   esac
 }
@@ -51,13 +51,16 @@ needed_by_static() {
 
 # build_one SOURCE: says what it did.
 build_one() {
-  local source=$1 name library file need links=() wanted found
+  local source=$1 name library libraries file need links=() wanted found
   name=$(basename "${source%.*}")
-  read -ra wanted <<< "$(libraries_of "$name")"
+  libraries=$(libraries_of "$name") || return 1
+  read -ra wanted <<< "$libraries"
   for library in "${wanted[@]}"; do
     if [[ $static == yes ]]; then
-      file=$folder_of_libraries/lib${library}_static.a
-      links+=("-l${library}_static")
+      file=${library}_static
+      if [[ $library == cufft ]]; then file+=_nocallback; fi  # The other one has device code to link.
+      links+=("-l$file")
+      file=$folder_of_libraries/lib$file.a
       for need in $(needed_by_static "$library"); do links+=("-l$need"); done
     else
       found=("$folder_of_libraries/lib$library.so".*)
@@ -98,21 +101,28 @@ esac
 (($# >= 2)) || usage
 command=$1 folder=$2
 shift 2
-mkdir -p "$folder"
-folder=$(cd "$folder" && pwd)
 build=build/gpu static=no folder_of_libraries='' includes=''
 while (($# > 0)); do
-  case $1 in
-    --build) build=${2:?} && shift ;;
-    --libraries) folder_of_libraries=${2:?} && shift ;;
-    --includes) includes=${2:?} && shift ;;
-    --static) static=yes ;;
+  case $command$1 in
+    build--static)
+      static=yes
+      shift
+      continue
+      ;;
+    run--build | build--libraries | build--includes) (($# >= 2)) || usage ;;
     *) usage ;;
   esac
-  shift
+  case $1 in
+    --build) build=$2 ;;
+    --libraries) folder_of_libraries=$2 ;;
+    --includes) includes=$2 ;;
+  esac
+  shift 2
 done
 
 if [[ $command == build ]]; then
+  mkdir -p "$folder"
+  folder=$(cd "$folder" && pwd)
   toolkit=$(deploy/toolkit.sh)
   : "${folder_of_libraries:=$toolkit/lib64}" "${includes:=$toolkit/include}"
   export -f build_one libraries_of needed_by_static
@@ -122,6 +132,11 @@ if [[ $command == build ]]; then
   exit
 fi
 
+if [[ ! -d $folder ]]; then
+  echo "libraries.sh: $folder is missing: build the programs with \"tests/libraries.sh build $folder\"" >&2
+  exit 2
+fi
+folder=$(cd "$folder" && pwd)
 cuspan=$build/bin/cuspan
 if [[ ! -x $cuspan ]]; then
   echo "libraries.sh: $cuspan is missing: build it, or name the build with --build" >&2
@@ -154,4 +169,5 @@ for program in "$folder"/*; do
   attempt "over agents" "$name" env OMPI_MCA_btl=tcp,self "${run[@]}" --hosts localhost:1 --same-node never -- "$program"
 done
 echo "== $passed passed, $skipped skipped, $failures failed"
+if ((passed == 0)); then echo "libraries.sh: $folder has no program that ran" >&2; fi
 ((failures == 0 && passed > 0))

@@ -31,8 +31,9 @@ for number in range(2):
         numpy.testing.assert_allclose(y.get(), 2 * numpy.sqrt(numpy.abs(x)), rtol=1e-6)
         numpy.testing.assert_allclose(distance(on_device, y).get(), (x - 2 * numpy.sqrt(numpy.abs(x))) ** 2, rtol=1e-5)
         assert float(longest(on_device)) == 5
-        table = on_device.reshape(50, 60)
-        numpy.testing.assert_allclose((table + table[:, :1]).sum(axis=0).get(), (x.reshape(50, 60) + x.reshape(50, 60)[:, :1]).sum(axis=0), rtol=1e-4, atol=1e-4)
+        table, expected = on_device.reshape(50, 60), x.reshape(50, 60)
+        sums, expected = (table + table[:, :1]).sum(axis=0), (expected + expected[:, :1]).sum(axis=0)
+        numpy.testing.assert_allclose(sums.get(), expected, rtol=1e-4, atol=1e-4)
         stream.synchronize()
         parts.append(y)
 with cupy.cuda.Device(1):

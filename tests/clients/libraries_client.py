@@ -56,7 +56,8 @@ def use_curand(call):
         generator = c_void_p()
         call("curandCreateGenerator", byref(generator), kind)
         call("curandSetStream", generator, None)
-        call("curandSetGeneratorOffset" if kind != 141 else "curandSetStream", generator, c_ulonglong(0))
+        if kind != 141:  # It has no offset.
+            call("curandSetGeneratorOffset", generator, c_ulonglong(0))
         if kind < 200:
             call("curandSetPseudoRandomGeneratorSeed", generator, c_ulonglong(7))
         else:

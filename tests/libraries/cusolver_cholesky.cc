@@ -1,23 +1,11 @@
 // Cholesky factors, solutions and inverses by them, and info where there is no such factor.
 #include <cusolverDn.h>
 
-#include "library_check.h"
+#include "matrix_check.h"
 
 namespace {
 
 constexpr int kSize = 120, kSides = 7;
-
-// op(a)·b, column by column; op(a) is m × k.
-std::vector<double> Product(const std::vector<double>& a, bool a_transposed,
-                            const std::vector<double>& b, int m, int n, int k) {
-  std::vector<double> product(m * n);
-  for (int column = 0; column < n; ++column)
-    for (int row = 0; row < m; ++row)
-      for (int i = 0; i < k; ++i)
-        product[column * m + row] +=
-            a[a_transposed ? row * k + i : i * m + row] * b[column * k + i];
-  return product;
-}
 
 // Symmetric, with eigenvalues well above 0.
 std::vector<double> PositiveDefinite() {

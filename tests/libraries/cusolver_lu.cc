@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "library_check.h"
+#include "matrix_check.h"
 
 namespace {
 
@@ -16,19 +16,6 @@ std::vector<T> RandomMatrix() {
   for (int column = 0; column < kSize; ++column)
     matrix[column * kSize + (column + 17) % kSize] += 20;
   return matrix;
-}
-
-// op(a)·x, column by column.
-template <typename T>
-std::vector<double> Product(const std::vector<T>& a, bool transposed, const std::vector<T>& x) {
-  std::vector<double> product(x.size());
-  for (int side = 0; side < kSides; ++side)
-    for (int row = 0; row < kSize; ++row)
-      for (int i = 0; i < kSize; ++i)
-        product[side * kSize + row] +=
-            static_cast<double>(a[transposed ? row * kSize + i : i * kSize + row]) *
-            static_cast<double>(x[side * kSize + i]);
-  return product;
 }
 
 // L·U; the ones on L's diagonal are not stored.
@@ -77,7 +64,7 @@ void Compare(cusolverDnHandle_t handle, Size buffer_size, Factorize factorize, S
     CHECK(solve(handle, transposed ? CUBLAS_OP_T : CUBLAS_OP_N, kSize, kSides, a_there.get(), kSize,
                 pivots.get(), x_there.get(), kSize, info.get()));
     REQUIRE(info.Read()[0] == 0);
-    RequireNear(Product(a, transposed, x_there.Read()), b, tolerance);
+    RequireNear(Product(a, transposed, x_there.Read(), kSize, kSides, kSize), b, tolerance);
   }
 
   // The last column stays 0 throughout, so the last diagonal element of U is 0.

@@ -2,24 +2,12 @@
 #include <cublas_v2.h>
 #include <cusolverDn.h>
 
-#include "library_check.h"
+#include "matrix_check.h"
 
 namespace {
 
 constexpr int kRows = 160, kColumns = 60, kSides = 5;
 constexpr double kTolerance = 1e-12;
-
-// op(a)·b, column by column; op(a) is m × k.
-std::vector<double> Product(const std::vector<double>& a, bool a_transposed,
-                            const std::vector<double>& b, int m, int n, int k) {
-  std::vector<double> product(m * n);
-  for (int column = 0; column < n; ++column)
-    for (int row = 0; row < m; ++row)
-      for (int i = 0; i < k; ++i)
-        product[column * m + row] +=
-            a[a_transposed ? row * k + i : i * m + row] * b[column * k + i];
-  return product;
-}
 
 // The first `count` rows of each column.
 std::vector<double> FirstRows(const std::vector<double>& matrix, int count) {

@@ -361,9 +361,10 @@ class BodyParser {
     CUSPAN_RETURN_IF_ERROR(lexer_.Expect(']', "an index"));
     if (!is_variable) {
       if (index == 0) return Status::Ok();
-      return lexer_.Error(
-          Format("the address of element {} of '{}': implemented for variables of a function alone",
-                 index, operand->name));
+      return Status::Unsupported(
+          "PTX line {}: the address of element {} of '{}': implemented for variables of a function "
+          "alone",
+          lexer_.LineOf(lexer_.Peek().offset), index, operand->name);
     }
     const auto offset =
         static_cast<std::int64_t>(index * BytesOf(body_.variables[operand->index].type));
