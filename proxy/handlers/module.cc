@@ -134,9 +134,9 @@ Status Handle(DeviceSession& session, const Origin& origin, const ModuleLoad& op
 Status Handle(DeviceSession& session, const Origin& origin, const ModuleUnload& op) {
   CUSPAN_ASSIGN_OR_RETURN(const std::shared_ptr<Module> module, session.modules.Take(op.module));
   session.kernels.RemoveIf([&](const Kernel& kernel) { return kernel.module == op.module; });
-  session.variables.RemoveModule(op.module);
-  // Kernels of it may wait or run.
-  return OnWorkerWhenDone<ModuleUnload>(session, origin, [&session, module](CUresult) {
+  // Kernels of it, and copies to its variables, may wait or run.
+  return OnWorkerWhenDone<ModuleUnload>(session, origin, [&session, op, module](CUresult) {
+    session.variables.RemoveModule(op.module);
     return module->driver != nullptr ? session.driver.cuModuleUnload(module->driver) : CUDA_SUCCESS;
   });
 }

@@ -29,7 +29,9 @@ TEST_F(CallTest, KernelsAndVariables) {
   EXPECT_EQ(ReadWord(0, variable.address + 60), 6U);
   client.Post(Memset{0, variable.address + 60, 0, 1, 5});  // Beyond its end.
   client.Post(ModuleUnload{module()});
-  client.Post(Memset{0, variable.address, 0, 1, 1});  // Not there any more.
+  EXPECT_EQ(client.Call(DeviceSynchronize{}).result, CUDA_SUCCESS);
+  EXPECT_EQ(client.Call(MemoryInfo{}).result, CUDA_SUCCESS);  // The worker has unloaded it.
+  client.Post(Memset{0, variable.address, 0, 1, 1});          // Not there any more.
   EXPECT_EQ(client.Call(DeviceSynchronize{}).result, CUDA_SUCCESS);
   EXPECT_EQ(client.Now().failures.size(), 2U);
 }

@@ -43,6 +43,21 @@ TEST_F(CallTest, AModuleIsUnloadedWhenItsKernelsHaveRun) {
   EXPECT_THAT(gpu.Log(), ::testing::Contains("unload"));
 }
 
+TEST_F(CallTest, CopiesToAModulesVariablesAreDoneBeforeItIsUnloaded) {
+  const std::uint64_t stream = loopback.NewStream();
+  const VariableFind::Reply variable = client.Call(VariableFind{module(), "variable"});
+  ASSERT_EQ(variable.result, CUDA_SUCCESS);
+  const std::uint32_t word = 6;
+  client.Post(StreamWaitSignal{stream, 3});
+  client.Post(CopyToDeviceInline{stream, variable.address, std::as_bytes(std::span(&word, 1))});
+  client.Post(ModuleUnload{module()});
+  client.Post(Signal{3});
+  EXPECT_EQ(client.Call(DeviceSynchronize{}).result, CUDA_SUCCESS);
+  EXPECT_EQ(client.Call(MemoryInfo{}).result, CUDA_SUCCESS);
+  EXPECT_EQ(client.Now().failures.size(), 0U);
+  EXPECT_THAT(gpu.Log(), ::testing::Contains("unload"));
+}
+
 TEST_F(CallTest, BadModulesAreRefusedByTheirCheck) {
   const auto load = [&](const std::vector<std::byte>& image) {
     const std::uint64_t module = loopback.NewHandle();
