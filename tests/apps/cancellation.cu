@@ -1,6 +1,7 @@
 // A thread that is cancelled inside a CUDA call leaves it when the call has done its work, and is
 // cancelled at the next cancellation point of its own. What it used stays usable for others.
 #include <pthread.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -9,6 +10,7 @@
 
 static std::atomic<int> calling{0};
 static std::atomic<bool> returned{false};
+static std::atomic<bool> cancelled{false};
 static cudaStream_t stream;
 static int* place = nullptr;
 
@@ -41,6 +43,7 @@ static void* Thread(void* argument) {
   calling = 1;
   const cudaError_t error = call.call();
   if (error == cudaSuccess) returned = true;
+  while (!cancelled) sched_yield();  // No cancellation point. Main may come late on a busy machine.
   pthread_testcancel();
   return argument;
 }
@@ -64,11 +67,13 @@ int main() {
   for (const Call& call : kCalls) {
     calling = 0;
     returned = false;
+    cancelled = false;
     pthread_t thread;
     if (pthread_create(&thread, nullptr, Thread, const_cast<Call*>(&call)) != 0) return 1;
     while (calling == 0) usleep(1000);
     usleep(20'000);
     pthread_cancel(thread);
+    cancelled = true;
     void* result = nullptr;
     pthread_join(thread, &result);
     ++runs;
