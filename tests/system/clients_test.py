@@ -3,22 +3,28 @@ import os
 import pathlib
 import sys
 import tempfile
+import unittest
 
-from harness import SystemTest
+from harness import Statistics, SystemTest
 
 CLIENTS = pathlib.Path(__file__).resolve().parent.parent / "clients"
-LIBRARIES = pathlib.Path(os.environ.get("CUSPAN_TOOLKIT", "")) / "lib64"
+TOOLKIT = pathlib.Path(os.environ.get("CUSPAN_TOOLKIT", "")) / "lib64"
+LIBRARIES = [library for library in ("libcufft.so.12", "libcurand.so.10", "libcudnn.so.9", "libcublas.so.13",
+                                     "libcublasLt.so.13", "libcusparse.so.12", "libcusolver.so.12")
+             if (TOOLKIT / library).exists()]
+NO_LIBRARIES = "the CUDA Toolkit that was found has no math libraries, as the one made of wheels"
+MOST_PTX = "12.0"  # The capability for which most of the libraries have PTX, and no other.
 
 
 class Clients(SystemTest):
-    def use(self, name, *arguments):
+    def use(self, name, *arguments, capability="9.0"):
         site = os.environ.get("CUSPAN_CLIENTS")
         if not site:
             self.skipTest("CMake's CUSPAN_CLIENTS does not name what tests/clients/install.sh made")
         home = tempfile.TemporaryDirectory()  # For what clients compile and keep.
         self.addCleanup(home.cleanup)
         environment = self.environment(2, PYTHONPATH=site, PYTHONDONTWRITEBYTECODE="1", HOME=home.name,
-                                       XDG_CACHE_HOME=home.name)
+                                       XDG_CACHE_HOME=home.name, CUSPAN_SOFT_CAPABILITY=capability)
         for path in ("auto", "never"):
             with self.subTest(same_node=path):
                 command = ["--same-node", path, "--gpus", "2", "--", sys.executable, str(CLIENTS / f"{name}_client.py")]
@@ -44,7 +50,16 @@ class Clients(SystemTest):
     def test_cuda_core(self):
         self.use("cuda_core")
 
+    @unittest.skipUnless(LIBRARIES, NO_LIBRARIES)
     def test_libraries(self):
-        if not any(any(LIBRARIES.glob(f"{name}.so.*")) for name in ("libcufft", "libcurand", "libcudnn")):
-            self.skipTest("the CUDA Toolkit that was found has no math libraries, as the one made of wheels")
-        self.use("libraries", str(LIBRARIES))
+        self.use("libraries", str(TOOLKIT), capability=MOST_PTX)
+
+    @unittest.skipUnless(LIBRARIES, NO_LIBRARIES)
+    def test_the_start_of_a_library_waits_for_few_calls(self):
+        for library in LIBRARIES:
+            with self.subTest(library=library):
+                result = self.run_command(
+                    self.cuspan("run", "--stats", "--", sys.executable, str(CLIENTS / "libraries_client.py"), str(TOOLKIT),
+                                library), self.environment(1, CUSPAN_SOFT_CAPABILITY=MOST_PTX))
+                for row in Statistics(result.stderr).rows:  # None where it has not begun to use the device.
+                    self.assertLessEqual(int(row["calls"]), 10, result.stderr)
