@@ -35,6 +35,23 @@ Error EnablePeer(Session& session, Context& user, Context& owner) {
   return session.peer_memory().Enable(*of_user, *of_owner);
 }
 
+Error SetPeerPoolAccess(Session& session, int user, int owner, std::uint64_t pool,
+                        CUmemAccess_flags flags) {
+  std::shared_ptr<Link> of_user;
+  std::shared_ptr<Link> of_owner;
+  if (!MayReach(session, user, owner)) return CUDA_ERROR_INVALID_DEVICE;
+  CUSPAN_RETURN_IF_FAILED(session.devices().Open(user, &of_user));
+  CUSPAN_RETURN_IF_FAILED(session.devices().Open(owner, &of_owner));
+  return session.peer_memory().SetPoolAccess(*of_user, *of_owner, pool, flags);
+}
+
+CUmemAccess_flags PeerPoolAccess(Session& session, int user, int owner, std::uint64_t pool) {
+  const auto of_user = session.devices().Opened(user);
+  const auto of_owner = session.devices().Opened(owner);
+  if (of_user == nullptr || of_owner == nullptr) return CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  return session.peer_memory().PoolAccess(*of_user, *of_owner, pool);
+}
+
 Error DisablePeer(Session& session, const Context& user, const Context& owner) {
   const auto of_user = session.devices().Opened(user);
   const auto of_owner = session.devices().Opened(owner);

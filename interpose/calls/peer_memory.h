@@ -11,6 +11,11 @@ Error CanAccessPeer(Session& session, int device, int peer, bool* can);
 // Gives the kernels of `user` all memory of `owner`, a context of another device.
 // CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, or …_ALREADY_ENABLED.
 Error EnablePeer(Session& session, Context& user, Context& owner);
+// The same for the memory of a pool of `owner`, another device, or takes it back with
+// …_PROT_NONE. CUDA_ERROR_INVALID_DEVICE where it cannot be.
+Error SetPeerPoolAccess(Session& session, int user, int owner, std::uint64_t pool,
+                        CUmemAccess_flags flags);
+CUmemAccess_flags PeerPoolAccess(Session& session, int user, int owner, std::uint64_t pool);
 // CUDA_ERROR_PEER_ACCESS_NOT_ENABLED.
 Error DisablePeer(Session& session, const Context& user, const Context& owner);
 

@@ -6,6 +6,7 @@
 #include "interpose/calls/device.h"
 #include "interpose/calls/graph/capture.h"
 #include "interpose/calls/graph/memory_nodes.h"
+#include "interpose/calls/peer_memory.h"
 #include "interpose/calls/synchronous_memory.h"
 #include "interpose/calls/virtual_memory.h"
 #include "interpose/client/pools.h"
@@ -165,17 +166,21 @@ Error GetPoolAttribute(const MemoryPool& pool, CUmemPool_attribute attribute, vo
   }
 }
 
-// No device's kernels reach another's memory, and each reaches its own.
+// A device always has access to its own pools.
 Error SetPoolAccess(Session& session, const MemoryPool& pool, const CUmemAccessDesc* list,
                     std::size_t count) {
   if (list == nullptr && count != 0) return CUDA_ERROR_INVALID_VALUE;
   for (std::size_t i = 0; i < count; ++i) {
-    if (list[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE || !IsAccess(list[i].flags))
+    const auto& [location, flags] = list[i];
+    if (location.type != CU_MEM_LOCATION_TYPE_DEVICE || !IsAccess(flags))
       return CUDA_ERROR_INVALID_VALUE;
-    if (!HasDevice(session, list[i].location.id)) return CUDA_ERROR_INVALID_DEVICE;
-    const bool own = list[i].location.id == pool.device;
-    const bool wanted = list[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE;
-    if (own != wanted) return CUDA_ERROR_INVALID_DEVICE;
+    if (!HasDevice(session, location.id)) return CUDA_ERROR_INVALID_DEVICE;
+    if (location.id != pool.device) {
+      CUSPAN_RETURN_IF_FAILED(
+          SetPeerPoolAccess(session, location.id, pool.device, pool.handle, flags));
+    } else if (flags == CU_MEM_ACCESS_FLAGS_PROT_NONE) {
+      return CUDA_ERROR_INVALID_DEVICE;
+    }
   }
   return CUDA_SUCCESS;
 }
@@ -184,8 +189,9 @@ Error GetPoolAccess(Session& session, const MemoryPool& pool, const CUmemLocatio
                     CUmemAccess_flags* flags) {
   if (location.type != CU_MEM_LOCATION_TYPE_DEVICE || !HasDevice(session, location.id))
     return CUDA_ERROR_INVALID_VALUE;
-  *flags = location.id == pool.device ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-                                      : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  *flags = location.id == pool.device
+               ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+               : PeerPoolAccess(session, location.id, pool.device, pool.handle);
   return CUDA_SUCCESS;
 }
 

@@ -34,6 +34,23 @@ CUresult PeerMemory::Map(Pair& pair, Link& user, const AddressWindow& window,
   return result;
 }
 
+CUresult PeerMemory::MapAll(Pair& pair, Link& user, Link& owner) {
+  for (const BlockAllocator::Range& piece : owner.memory().Pieces())
+    if (const CUresult result = Map(pair, user, owner.memory().window(), piece);
+        result != CUDA_SUCCESS)
+      return result;
+  return CUDA_SUCCESS;
+}
+
+CUresult PeerMemory::UnmapAll(Pair& pair, Link& user, Link& owner) {
+  for (const BlockAllocator::Range& piece : owner.memory().Pieces())
+    if (pair.mapped.erase(piece.base) != 0)
+      if (const CUresult result = Unmap(user, owner.memory().window(), piece);
+          result != CUDA_SUCCESS)
+        return result;
+  return CUDA_SUCCESS;
+}
+
 CUresult PeerMemory::Unmap(Link& user, const AddressWindow& window,
                            const BlockAllocator::Range& piece) {
   PeerUnmap op;
@@ -54,10 +71,7 @@ CUresult PeerMemory::Enable(Link& user, Link& owner) {
   Pair& pair = Ask(user, owner);
   if (!pair.can) return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
   if (pair.enabled) return CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
-  for (const BlockAllocator::Range& piece : owner.memory().Pieces())
-    if (const CUresult result = Map(pair, user, owner.memory().window(), piece);
-        result != CUDA_SUCCESS)
-      return result;
+  if (const CUresult result = MapAll(pair, user, owner); result != CUDA_SUCCESS) return result;
   pair.enabled = true;
   return CUDA_SUCCESS;
 }
@@ -68,12 +82,27 @@ CUresult PeerMemory::Disable(Link& user, Link& owner) {
   if (found == pairs_.end() || !found->second.enabled) return CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
   Pair& pair = found->second;
   pair.enabled = false;
-  for (const BlockAllocator::Range& piece : owner.memory().Pieces())
-    if (pair.mapped.erase(piece.base) != 0)
-      if (const CUresult result = Unmap(user, owner.memory().window(), piece);
-          result != CUDA_SUCCESS)
-        return result;
+  return pair.all() ? CUDA_SUCCESS : UnmapAll(pair, user, owner);
+}
+
+CUresult PeerMemory::SetPoolAccess(Link& user, Link& owner, std::uint64_t pool,
+                                   CUmemAccess_flags flags) {
+  const MutexLock lock(mutex_);
+  Pair& pair = Ask(user, owner);
+  if (!pair.can) return CUDA_ERROR_INVALID_DEVICE;
+  if (flags == CU_MEM_ACCESS_FLAGS_PROT_NONE)
+    return pair.pools.erase(pool) == 0 || pair.all() ? CUDA_SUCCESS : UnmapAll(pair, user, owner);
+  if (const CUresult result = MapAll(pair, user, owner); result != CUDA_SUCCESS) return result;
+  pair.pools[pool] = flags;
   return CUDA_SUCCESS;
+}
+
+CUmemAccess_flags PeerMemory::PoolAccess(const Link& user, const Link& owner, std::uint64_t pool) {
+  const MutexLock lock(mutex_);
+  const auto pair = pairs_.find({user.number(), owner.number()});
+  if (pair == pairs_.end()) return CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  const auto found = pair->second.pools.find(pool);
+  return found == pair->second.pools.end() ? CU_MEM_ACCESS_FLAGS_PROT_NONE : found->second;
 }
 
 bool PeerMemory::Reach(Link& user, Link& owner, std::uint64_t address) {
@@ -111,7 +140,7 @@ CUresult PeerMemory::AfterMap(const Connection& owner, const AddressWindow& wind
   if (pairs_.empty()) return CUDA_SUCCESS;
   for (const std::shared_ptr<Link>& user : links_()) {
     const auto found = pairs_.find({user->number(), owner.number()});
-    if (found == pairs_.end() || !found->second.enabled || user->fault() != CUDA_SUCCESS) continue;
+    if (found == pairs_.end() || !found->second.all() || user->fault() != CUDA_SUCCESS) continue;
     if (const CUresult result = Map(found->second, *user, window, piece); result != CUDA_SUCCESS)
       return result;
   }

@@ -1,7 +1,7 @@
 // Which devices of one node use each other's memory. A device that does has the
 // other's pieces of memory mapped at the other's own addresses: all of them, and
-// those that come later, when the program has enabled access; otherwise those
-// that a copy needed.
+// those that come later, when the program has enabled access to the device or to
+// one of its pools; otherwise those that a copy needed.
 #pragma once
 
 #include <cuda.h>
@@ -34,6 +34,11 @@ class PeerMemory final : public PieceListener, public ContextTable {
   CUresult Enable(Link& user, Link& owner);
   // Takes it back; waits for `user`. CUDA_ERROR_PEER_ACCESS_NOT_ENABLED.
   CUresult Disable(Link& user, Link& owner);
+  // Gives `user`'s kernels the memory of a pool of `owner`, and with it all the other, or takes it
+  // back with …_PROT_NONE; then it waits for `user`. CUDA_ERROR_INVALID_DEVICE where there is no
+  // peer access.
+  CUresult SetPoolAccess(Link& user, Link& owner, std::uint64_t pool, CUmemAccess_flags flags);
+  CUmemAccess_flags PoolAccess(const Link& user, const Link& owner, std::uint64_t pool);
   // Makes sure that `user` can copy from and to a block of `owner`; false when it can not.
   bool Reach(Link& user, Link& owner, std::uint64_t address);
 
@@ -51,9 +56,13 @@ class PeerMemory final : public PieceListener, public ContextTable {
   struct Pair {
     bool can = false;
     bool enabled = false;
+    std::map<std::uint64_t, CUmemAccess_flags> pools;  // Those with access, by handle.
+    bool all() const { return enabled || !pools.empty(); }
     std::set<std::uint64_t> mapped;  // Bases of pieces.
   };
   Pair& Ask(Link& user, Link& owner) CUSPAN_REQUIRES(mutex_);
+  static CUresult MapAll(Pair& pair, Link& user, Link& owner);
+  static CUresult UnmapAll(Pair& pair, Link& user, Link& owner);
   // Maps a piece of the device whose memory lies in `window`.
   static CUresult Map(Pair& pair, Link& user, const AddressWindow& window,
                       const BlockAllocator::Range& piece);

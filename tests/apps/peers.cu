@@ -132,6 +132,48 @@ bool KernelsReach(int user, int owner, size_t count) {
   return true;
 }
 
+// The same with the memory of a pool that the user was given.
+void KernelsReachPools(int user, int owner, size_t count) {
+  const size_t bytes = count * sizeof(unsigned);
+  cudaMemPool_t pool = nullptr;
+  CHECK(cudaSetDevice(owner));
+  CHECK(cudaDeviceGetDefaultMemPool(&pool, owner));
+  cudaMemAccessDesc access{};
+  access.location.type = cudaMemLocationTypeDevice;
+  access.location.id = user;
+  const auto expect = [&](cudaMemAccessFlags expected) {
+    cudaMemAccessFlags flags{};
+    CHECK(cudaMemPoolGetAccess(&flags, pool, &access.location));
+    EXPECT(flags == expected, "access %d", flags);
+  };
+  expect(cudaMemAccessFlagsProtNone);
+  unsigned* before = nullptr;
+  CHECK(cudaMallocAsync(&before, bytes, cudaStreamPerThread));
+  Fill<<<Blocks(count), 256, 0, cudaStreamPerThread>>>(before, count, 5);
+  CHECK_LAUNCH();
+  access.flags = cudaMemAccessFlagsProtReadWrite;
+  CHECK(cudaMemPoolSetAccess(pool, &access, 1));
+  expect(cudaMemAccessFlagsProtReadWrite);
+  unsigned* after = nullptr;
+  CHECK(cudaMallocAsync(&after, bytes + (48 << 20), cudaStreamPerThread));
+  CHECK(cudaMemsetAsync(after, 0, bytes, cudaStreamPerThread));
+  CHECK(cudaStreamSynchronize(cudaStreamPerThread));
+  CHECK(cudaSetDevice(user));
+  // It is another right than that to the other memory of the device.
+  CHECK(cudaDeviceEnablePeerAccess(owner, 0));
+  CHECK(cudaDeviceDisablePeerAccess(owner));
+  AddFrom<<<Blocks(count), 256>>>(after, before, count);
+  CHECK_LAUNCH();
+  CHECK(cudaDeviceSynchronize());
+  ExpectValues(owner, after, count, 5, "written by another device's kernel in a pool");
+  CHECK(cudaFreeAsync(after, cudaStreamPerThread));
+  CHECK(cudaFreeAsync(before, cudaStreamPerThread));
+  CHECK(cudaStreamSynchronize(cudaStreamPerThread));
+  access.flags = cudaMemAccessFlagsProtNone;
+  CHECK(cudaMemPoolSetAccess(pool, &access, 1));
+  expect(cudaMemAccessFlagsProtNone);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -144,7 +186,10 @@ int main(int argc, char** argv) {
   int reached = 0;
   for (int user = 0; user < devices; ++user)
     for (int owner = 0; owner < devices; ++owner)
-      if (user != owner && KernelsReach(user, owner, kib * 256)) ++reached;
+      if (user != owner && KernelsReach(user, owner, kib * 256)) {
+        KernelsReachPools(user, owner, kib * 256);
+        ++reached;
+      }
   // Where kernels reached it, copies still do.
   AllToAll(devices, kib * 256, true);
   std::printf("peers: %d %s, %d pairs with access: %s\n", devices, Devices(devices), reached,

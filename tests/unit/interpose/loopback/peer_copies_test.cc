@@ -157,6 +157,12 @@ TEST_F(PeerCopiesTest, KernelsDoNotReachOtherNodes) {
   EXPECT_CUDA_ERROR(cudaDeviceDisablePeerAccess(1), cudaErrorPeerAccessNotEnabled);
   EXPECT_CUDA_ERROR(cudaDeviceEnablePeerAccess(0, 0), cudaErrorInvalidDevice);
   EXPECT_CUDA_ERROR(cudaDeviceCanAccessPeer(&can, 0, 7), cudaErrorInvalidDevice);
+  cudaMemPool_t pool = nullptr;
+  ASSERT_CUDA(cudaDeviceGetDefaultMemPool(&pool, 1));
+  cudaMemAccessDesc access{{cudaMemLocationTypeDevice, {0}}, cudaMemAccessFlagsProtReadWrite};
+  EXPECT_CUDA_ERROR(cudaMemPoolSetAccess(pool, &access, 1), cudaErrorInvalidDevice);
+  EXPECT_CUDA(cudaMemPoolGetAccess(&access.flags, pool, &access.location));
+  EXPECT_EQ(access.flags, cudaMemAccessFlagsProtNone);
   int value = 1;
   EXPECT_CUDA(cudaDeviceGetP2PAttribute(&value, cudaDevP2PAttrAccessSupported, 0, 1));
   EXPECT_EQ(value, 0);
