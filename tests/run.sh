@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds cuspan and runs its tests. CI runs exactly this.
+# Installs what is missing, builds cuspan and runs its tests. CI runs this with --torch.
 #
-#   tests/run.sh          all tests, and before them the fuzz tests with the address sanitizer
-#   tests/run.sh --all    before them all tests of the parts, with the address and then with the
-#                         thread sanitizer
+#   tests/run.sh            all tests, and before them the fuzz tests with the address sanitizer
+#   tests/run.sh --all      before them all tests of the parts, with the address and then with the
+#                           thread sanitizer
+#   tests/run.sh --torch    also the tests that need PyTorch and Triton, 3 GB more of wheels
 #
 # CTEST_PARALLEL_LEVEL says how many tests run at once; the default is one a processor, at most 4.
 set -euo pipefail
@@ -11,24 +12,28 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # The presets with a sanitizer, what is built of them, and what CTest is told there. The plain build
 # comes after them, so that the last lines of the output are the summary of the longest run.
-case ${1:-} in
-  "")
-    sanitized_presets=(asan)
-    sanitized_targets=(--target fuzz_tests)
-    sanitized_selection=(--label-regex '^fuzz$')
-    ;;
-  --all)
-    sanitized_presets=(asan tsan)
-    sanitized_targets=()
-    sanitized_selection=()  # The presets say which: whole programs would need the sanitizer in them.
-    ;;
-  *)
-    echo "usage: $0 [--all]" >&2
-    exit 2
-    ;;
-esac
+sanitized_presets=(asan)
+sanitized_targets=(--target fuzz_tests)
+sanitized_selection=(--label-regex '^fuzz$')
+with_torch=
+for argument; do
+  case $argument in
+    --all)
+      sanitized_presets=(asan tsan)
+      sanitized_targets=()
+      sanitized_selection=()  # The presets say which: whole programs would need the sanitizer in them.
+      ;;
+    --torch)
+      with_torch=1
+      ;;
+    *)
+      echo "usage: $0 [--all] [--torch]" >&2
+      exit 2
+      ;;
+  esac
+done
 
-step_total=$((3 + 3 * (1 + ${#sanitized_presets[@]})))
+step_total=$((3 + ${with_torch:-0} + 3 * (1 + ${#sanitized_presets[@]})))
 step_logs=$PWD/build/test-logs
 step_shown_lines=40
 # shellcheck source=deploy/steps.sh
@@ -47,10 +52,18 @@ begin "install Python's CUDA clients"
 clients=$(tests/clients/install.sh 2> >(tee "$step_log" >&2)) || failed
 echo "      $clients"
 
+torch=
+if [[ $with_torch ]]; then
+  begin "install PyTorch"
+  torch=$(tests/clients/install.sh torch.txt 2> >(tee "$step_log" >&2)) || failed
+  echo "      $torch"
+fi
+
 # build_preset PRESET [CMAKE_ARGUMENT…]: configures and builds it.
 build_preset() {
   begin "configure preset $1"
-  quietly cmake --preset "$1" -DCUSPAN_NVCC="$toolkit/bin/nvcc" -DCUSPAN_CLIENTS="$clients"
+  quietly cmake --preset "$1" -DCUSPAN_NVCC="$toolkit/bin/nvcc" -DCUSPAN_CLIENTS="$clients" \
+    -DCUSPAN_TORCH="$torch"
   begin "build preset $1"
   building cmake --build --preset "$1" --parallel "$(build_jobs)" "${@:2}"
 }

@@ -1,24 +1,30 @@
 #!/usr/bin/env bash
-# Prints a folder for PYTHONPATH with the wheels of requirements.txt; makes it, by some 500 MB of
-# downloads, where it is not there.
+# Prints a folder for PYTHONPATH with the wheels of a list beside this script; makes it where it is
+# not there.
 #
-#   tests/clients/install.sh
+#   tests/clients/install.sh              those of requirements.txt, some 500 MB of downloads
+#   tests/clients/install.sh torch.txt    some 3 GB
 #
 # It lies in the cache, ${XDG_CACHE_HOME:-~/.cache}/cuspan/clients, one folder for each Python and
-# each state of requirements.txt.
+# each state of the list.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+list=$here/${1:-requirements.txt}
+[[ -f $list ]] || {
+  echo "install: there is no $list; usage: $0 [requirements.txt|torch.txt]" >&2
+  exit 2
+}
 cache=${XDG_CACHE_HOME:-${HOME:?install: neither XDG_CACHE_HOME nor HOME is set}/.cache}/cuspan/clients
 python=$(python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')
-folder=$cache/$python-$(sha256sum "$here/requirements.txt" | cut -c 1-16)
+folder=$cache/$python-$(sha256sum "$list" | cut -c 1-16)
 if [[ ! -d $folder ]]; then
   mkdir -p "$cache"
   work=$(mktemp -d "$cache/making.XXXXXX")
   trap 'rm -rf "$work"' EXIT
   # Not into Python's own places: --target leaves the installed packages alone.
   PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --disable-pip-version-check --no-deps --only-binary=:all: \
-    --target "$work/site" --requirement "$here/requirements.txt" >&2 || {
-    echo "install: the wheels of $here/requirements.txt cannot be installed with python3 -m pip (see above)" >&2
+    --target "$work/site" --requirement "$list" >&2 || {
+    echo "install: the wheels of $list cannot be installed with python3 -m pip (see above)" >&2
     exit 1
   }
   # Another run may have been faster.

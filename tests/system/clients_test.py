@@ -2,6 +2,7 @@
 import os
 import pathlib
 import sys
+import sysconfig
 import tempfile
 import unittest
 
@@ -17,10 +18,10 @@ MOST_PTX = "12.0"  # The capability for which most of the libraries have PTX, an
 
 
 class Clients(SystemTest):
-    def use(self, name, *arguments, capability="9.0"):
-        site = os.environ.get("CUSPAN_CLIENTS")
+    def use(self, name, *arguments, capability="9.0", wheels="CUSPAN_CLIENTS"):
+        site = os.environ.get(wheels)
         if not site:
-            self.skipTest("CMake's CUSPAN_CLIENTS does not name what tests/clients/install.sh made")
+            self.skipTest(f"CMake's {wheels} does not name what tests/clients/install.sh made")
         home = tempfile.TemporaryDirectory()  # For what clients compile and keep.
         self.addCleanup(home.cleanup)
         environment = self.environment(2, PYTHONPATH=site, PYTHONDONTWRITEBYTECODE="1", HOME=home.name,
@@ -49,6 +50,20 @@ class Clients(SystemTest):
 
     def test_cuda_core(self):
         self.use("cuda_core")
+
+    def test_torch(self):
+        self.use("torch", "native", wheels="CUSPAN_TORCH")
+
+    def test_torch_with_expandable_segments(self):
+        self.use("torch", "expandable", wheels="CUSPAN_TORCH")
+
+    def test_torch_with_cuda_malloc_async(self):
+        self.use("torch", "async", wheels="CUSPAN_TORCH")
+
+    def test_triton(self):
+        if not (pathlib.Path(sysconfig.get_path("include")) / "Python.h").exists():
+            self.skipTest("Triton compiles its launcher against Python.h, which is not installed")
+        self.use("triton", wheels="CUSPAN_TORCH")
 
     @unittest.skipUnless(LIBRARIES, NO_LIBRARIES)
     def test_libraries(self):
