@@ -21,6 +21,7 @@ constexpr Setting kAll[] = {
     settings::kPeerMemory,
     settings::kManaged,
     settings::kStrict,
+    settings::kStats,
     settings::kLeases,
     settings::kLeaseFolder,
     settings::kLeaseLog,

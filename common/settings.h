@@ -52,6 +52,9 @@ inline constexpr Setting kManaged{
 inline constexpr Setting kStrict{
     "CUSPAN_STRICT", "off",
     "on: the program ends at the first use of an unsupported feature (exit status 69)"};
+inline constexpr Setting kStats{
+    "CUSPAN_STATS", "off",
+    "on: Python programs note on which lines they wait for GPUs; cuspan run --stats sets it"};
 inline constexpr Setting kLeases{"CUSPAN_LEASES", "auto",
                                  "auto: a run has its GPUs to itself, except software GPUs; on: "
                                  "software GPUs too; off: runs share GPUs"};

@@ -172,6 +172,7 @@ int Run(const RunOptions& options, const InheritedSignals& signals) {
   StripOuterRun(environment);
   AddClient(environment, *paths, *key);
   if (options.strict) environment.Set(settings::kStrict.name, "on");
+  if (options.statistics) environment.Set(settings::kStats.name, "on");
   if (options.mpi.devices_a_rank != 0)
     environment.Set(settings::kGpusPerRank.name, std::to_string(options.mpi.devices_a_rank));
   Result<std::vector<std::string>> command = CommandOf(options, environment);

@@ -161,6 +161,11 @@ std::string StatisticsTable(const std::vector<DeviceReport>& reports) {
     const std::string place = Format("session {} device {}", report.session, report.device);
     if (posted.total != 0) AppendFormat(ops, "{}, posted: {}\n", place, posted.text);
     if (calls.total != 0) AppendFormat(ops, "{}, waited for: {}\n", place, calls.text);
+    std::string waits;
+    for (const WaitTime& wait : report.waits)
+      AppendFormat(waits, "{}{} {:.3f} s", waits.empty() ? "" : ", ", wait.place,
+                   static_cast<double>(wait.nanoseconds) * 1e-9);
+    if (!waits.empty()) AppendFormat(ops, "{}, waited on: {}\n", place, waits);
     rows.push_back({std::to_string(report.session), std::to_string(report.device), report.host,
                     report.name, report.relayed ? "agents" : "same-node",
                     std::to_string(posted.total), std::to_string(calls.total),

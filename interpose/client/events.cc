@@ -112,6 +112,8 @@ CUresult Events::Synchronize(std::uint64_t event) {
            known->link->fault() != CUDA_SUCCESS;
   };
   if (!over()) known->link->coherence().BeforeWait(false);
+  const PythonWaits::Mark mark(known->link->common().python_waits,
+                               known->link->channel().statistics());
   if (!over() && (known->flags & CU_EVENT_BLOCKING_SYNC) == 0) known->link->receiver().Watch(over);
   if (!over()) {
     known->attended.fetch_add(1);

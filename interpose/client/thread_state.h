@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "interpose/client/context.h"
@@ -20,6 +21,7 @@ class Link;
 struct Event;
 struct FunctionRecord;
 struct LoadedKernel;
+struct PythonWaiter;
 struct Stream;
 
 // One <<<…>>> between its push and its pop.
@@ -47,6 +49,8 @@ struct ThreadState {
   int capture_mode = 0;
   // The thread's own default stream, by the number of the link that has it; see Streams.
   std::map<std::uint64_t, std::uint64_t> own_streams;
+  // Where it waits is asked for; null until it has waited.
+  std::shared_ptr<PythonWaiter> python_waiter;
   // Called when the thread ends.
   std::vector<std::function<void()>> at_end;
   // Of the session's tables: see Devices::Opened, Streams::Find, Events.

@@ -148,6 +148,7 @@ int RunAgent(int argc, char** argv) {
     if (const std::string warning = WarnOfOwnRights(*program); !warning.empty())
       LogWarn("{}", warning);
     AddClient(environment, *paths, key);
+    if (setup.options.statistics) environment.Set(settings::kStats.name, "on");
     // Forked before MPI is there, of which a child must inherit nothing.
     Result<AppProcess> prepared = AppProcess::Prepare(setup.options.command, environment, signals);
     if (!prepared.ok()) return Fail(prepared.status());

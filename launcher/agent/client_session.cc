@@ -450,6 +450,27 @@ void ClientSession::AnswerClosed(std::uint32_t context) {
   Answer(DeviceClosed{context});
 }
 
+namespace {
+
+// What the client, which may write there whatever it likes, noted.
+std::vector<WaitTime> WaitTimes(const ChannelStatistics& statistics) {
+  constexpr std::size_t kMost = 8;
+  std::vector<WaitTime> waits;
+  for (const WaitPlace& place : statistics.wait_places) {
+    const std::size_t bytes =
+        std::min<std::size_t>(place.text_bytes.load(std::memory_order_acquire), sizeof place.text);
+    if (bytes == 0) continue;
+    waits.push_back({Printable({place.text, bytes}, sizeof place.text), place.nanoseconds});
+  }
+  std::stable_sort(waits.begin(), waits.end(), [](const WaitTime& a, const WaitTime& b) {
+    return a.nanoseconds > b.nanoseconds;
+  });
+  if (waits.size() > kMost) waits.resize(kMost);
+  return waits;
+}
+
+}  // namespace
+
 void ClientSession::Report(const Device& device) {
   if (!device.channel || observer_) return;
   const DeviceDescription& description = Description(device);
@@ -467,6 +488,7 @@ void ClientSession::Report(const Device& device) {
   report.bytes_to_device = statistics.bytes_to_device;
   report.bytes_from_device = statistics.bytes_from_device;
   report.wait_nanoseconds = statistics.wait_nanoseconds;
+  report.waits = WaitTimes(statistics);
   reports_.push_back(std::move(report));
 }
 

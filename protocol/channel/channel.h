@@ -48,6 +48,13 @@ struct Pace {
 // Which end of the channel this process holds.
 enum class ChannelSide { kClient = 0, kProxy = 1 };
 
+// A line of a Python program, and how long it waited there for the device.
+struct WaitPlace {
+  std::atomic<std::uint32_t> text_bytes;  // 0: none yet; set when the text is there.
+  char text[108];
+  std::atomic<std::uint64_t> nanoseconds;
+};
+
 // Counters that the client keeps in the channel, so that the agent can report
 // them however the program ends.
 struct ChannelStatistics {
@@ -60,6 +67,7 @@ struct ChannelStatistics {
   std::atomic<std::uint64_t> bytes_to_device;
   std::atomic<std::uint64_t> bytes_from_device;
   std::atomic<std::uint64_t> wait_nanoseconds;
+  std::array<WaitPlace, 32> wait_places;  // From the first on; the last stands for all others.
 };
 
 class Channel {

@@ -7,6 +7,7 @@
 #include "interpose/client/connection/copy_threads.h"
 #include "interpose/client/connection/kernel_output.h"
 #include "interpose/client/connection/lost_devices.h"
+#include "interpose/client/python_waits.h"
 
 namespace cuspan {
 
@@ -15,6 +16,7 @@ struct ConnectionCommon {
   CopyThreads copy_threads;
   KernelOutput output;
   LostDevices lost_devices;
+  PythonWaits* const python_waits = PythonWaits::Start();
   // Bytes are on their way from a device to this process: so many transfers of all connections.
   std::atomic<int> receiving{0};
   // Of blocks of device memory, after each end of some: what was found before may be no more.

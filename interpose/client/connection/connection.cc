@@ -107,6 +107,7 @@ CUresult Connection::Wait(std::uint32_t request, PendingCalls::Call* pending) {
   const auto over = [&] {
     return pending->done.load(std::memory_order_acquire) || fault() != CUDA_SUCCESS;
   };
+  const PythonWaits::Mark mark(common_->python_waits, channel_->statistics());
   receiver_.Watch(over);
   calls_.WaitFor(request, pending, [&](std::condition_variable& arrived, MutexLock& lock) {
     WaitLong(arrived, lock, over);

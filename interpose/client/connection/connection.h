@@ -121,6 +121,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     const CUresult result = Call(op, &reply, &sequence);
     if (posted != nullptr) *posted = sequence;
     if (result == CUDA_SUCCESS) {
+      const PythonWaits::Mark mark(common_->python_waits, channel_->statistics());
       // Over agents the bytes may come a little later than the reply: not a reason to sleep.
       if (!transfers_.Stored(reply.chunks)) {
         receiver_.Watch([&] { return transfers_.Stored(reply.chunks) || fault() != CUDA_SUCCESS; });

@@ -1,0 +1,135 @@
+#include "interpose/client/python_waits.h"
+
+#include <pthread.h>
+#include <time.h>
+
+#include <algorithm>
+#include <map>
+
+#include "common/settings.h"
+#include "interpose/client/background_thread.h"
+#include "interpose/client/python.h"
+#include "interpose/client/thread_state.h"
+
+namespace cuspan {
+namespace {
+
+using std::chrono::nanoseconds;
+using std::chrono::steady_clock;
+
+constexpr nanoseconds kBetweenLooks{1'000'000};
+// What a sample stands for, at most: a look may wait for Python's lock.
+constexpr nanoseconds kMostOfSample{20'000'000};
+// Shorter waits of a thread that keeps Python's lock are not worth the question.
+constexpr nanoseconds kWorthAsking{20'000};
+
+}  // namespace
+
+PythonWaits* PythonWaits::Start() {
+  if (SettingText(settings::kStats) != std::string_view("on")) return nullptr;
+  const Python* const python = Python::Find();
+  if (python == nullptr) return nullptr;
+  auto* const waits = new PythonWaits(python);  // Its thread uses it until the process ends.
+  StartPlainThread("cuspan-python", Run, waits);
+  return waits;
+}
+
+// Nothing here has to be destroyed: see Python::TakeLock.
+void* PythonWaits::Run(void* self) {
+  auto* const waits = static_cast<PythonWaits*>(self);
+  const timespec pause{0, kBetweenLooks.count()};
+  const Python& python = waits->python_;
+  for (;;) {
+    ::nanosleep(&pause, nullptr);
+    if (!waits->Look()) continue;
+    if (!python.StartAsking()) return nullptr;
+    const int lock = python.TakeLock();
+    waits->Note();
+    python.ReturnLock(lock);
+    python.StopAsking();
+  }
+}
+
+bool PythonWaits::Look() {
+  const steady_clock::time_point now = steady_clock::now();
+  since_ = std::min<nanoseconds>(now - last_look_, kMostOfSample);
+  last_look_ = now;
+  waiting_.clear();
+  const MutexLock lock(mutex_);
+  std::erase_if(waiters_, [](const auto& waiter) { return waiter.expired(); });
+  for (const auto& weak : waiters_) {
+    const std::shared_ptr<PythonWaiter> waiter = weak.lock();
+    if (waiter == nullptr) continue;
+    const MutexLock of_waiter(waiter->mutex);
+    if (waiter->statistics != nullptr) waiting_.push_back({waiter, waiter->waits});
+  }
+  return !waiting_.empty();
+}
+
+void PythonWaits::Note() {
+  const std::map<std::uint64_t, std::string> places = python_.PlacesOfAll();
+  // Of a thread that has come back in the meantime it is not known where it was.
+  for (const Waiting& one : waiting_) {
+    const auto place = places.find(one.waiter->thread);
+    if (place == places.end()) continue;
+    const MutexLock lock(one.waiter->mutex);
+    if (one.waiter->statistics != nullptr && one.waiter->waits == one.waits)
+      Add(*one.waiter->statistics, place->second, since_);
+  }
+}
+
+std::shared_ptr<PythonWaiter> PythonWaits::WaiterOfThisThread() {
+  std::shared_ptr<PythonWaiter>& waiter = ThisThread().python_waiter;
+  if (waiter == nullptr || waiter->owner != this) {
+    waiter = std::make_shared<PythonWaiter>(this, static_cast<std::uint64_t>(::pthread_self()));
+    const MutexLock lock(mutex_);
+    waiters_.push_back(waiter);
+  }
+  return waiter;
+}
+
+void PythonWaits::Mark::Begin(PythonWaits& waits, ChannelStatistics& statistics) {
+  const std::shared_ptr<PythonWaiter> waiter = waits.WaiterOfThisThread();
+  const MutexLock lock(waiter->mutex);
+  if (waiter->statistics != nullptr) return;
+  waiter->statistics = &statistics;
+  ++waiter->waits;
+  waits_ = &waits;
+  start_ = steady_clock::now();
+}
+
+void PythonWaits::Mark::End() {
+  const std::shared_ptr<PythonWaiter> waiter = waits_->WaiterOfThisThread();
+  ChannelStatistics* statistics = nullptr;
+  {
+    const MutexLock lock(waiter->mutex);
+    std::swap(statistics, waiter->statistics);
+  }
+  const nanoseconds waited = steady_clock::now() - start_;
+  if (waited >= kWorthAsking && waits_->python_.ThisThreadHoldsLock())
+    waits_->MeasureOwn(*statistics, waited);
+}
+
+void PythonWaits::MeasureOwn(ChannelStatistics& statistics, nanoseconds waited) {
+  Add(statistics, python_.PlaceHere(), waited);
+}
+
+void PythonWaits::Add(ChannelStatistics& statistics, std::string_view place, nanoseconds waited) {
+  if (place.empty()) return;
+  const MutexLock lock(adding_);
+  for (WaitPlace& known : statistics.wait_places) {
+    const bool last = &known == &statistics.wait_places.back();
+    const std::string_view text = last ? "other places" : place.substr(0, sizeof known.text);
+    if (known.text_bytes.load(std::memory_order_relaxed) == 0) {
+      text.copy(known.text, text.size());
+      known.text_bytes.store(static_cast<std::uint32_t>(text.size()), std::memory_order_release);
+    } else if (!last && std::string_view(known.text, known.text_bytes) != text) {
+      continue;
+    }
+    known.nanoseconds.fetch_add(static_cast<std::uint64_t>(waited.count()),
+                                std::memory_order_relaxed);
+    return;
+  }
+}
+
+}  // namespace cuspan
