@@ -39,6 +39,9 @@ class Clients(SystemTest):
     def test_cupy(self):
         self.use("cupy")
 
+    def test_notebooks(self):
+        self.use("notebook")
+
     def test_warp(self):
         self.use("warp")
 
