@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # On a machine with an NVIDIA GPU and Python's frameworks: runs the programs of tests/frameworks
-# natively, through cuspan on one node, and over agents (TCP), by turns; compares what they
+# natively (twice), through cuspan on one node, and over agents (TCP), by turns; compares what they
 # computed, and prints one table of their times. A program whose framework is not installed is
 # skipped, and said so.
 #
@@ -51,30 +51,14 @@ for program in torch_first torch_train torch_decode torch_compile torch_resnet j
   fi
 done
 
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export XLA_PYTHON_CLIENT_PREALLOCATE=false PYTHONDONTWRITEBYTECODE=1
-run=("$cuspan" run --gpus 1 --device cuda)
 failures=0
-attempt() {  # WAY PROGRAM COMMAND…
-  local way=$1 program=$2 status=0
-  shift 2
-  timeout 300 "$@" python3 "tests/frameworks/$program.py" > "$results/out" 2> "$results/err" < /dev/null || status=$?
-  sed -n "s/^\(time\|value\)\t/&$way\t/p" "$results/out" >> "$results/rows"
-  ((status == 0)) && return
-  failures=$((failures + 1))
-  echo "FAIL  $program, $way (exit status $status)"
-  tail -n 15 "$results/err" | sed 's/^/      /'
-}
-
 : > "$results/rows"
-for ((round = 1; round <= rounds; ++round)); do
-  for program in "${programs[@]}"; do
-    echo "round $round of $rounds: $program"
-    attempt native "$program"
-    attempt "one node" "$program" "${run[@]}" --
-    attempt "over agents" "$program" env OMPI_MCA_btl=tcp,self \
-      "${run[@]}" --hosts localhost:1 --same-node never --
-  done
+for program in "${programs[@]}"; do
+  echo "== $program"
+  # Its own start is what this one measures.
+  [[ $program == torch_first ]] && fresh=(fresh) || fresh=()
+  python3 tests/frameworks/rounds.py "$program" "$rounds" "$cuspan" "$results/rows" "${fresh[@]}" ||
+    failures=$((failures + 1))
 done
 python3 tests/frameworks/table.py "$results/rows" || failures=$((failures + 1))
 echo "== $failures failures"

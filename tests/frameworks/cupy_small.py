@@ -2,7 +2,7 @@
 
 import cupy
 
-from report import median_time, say_time, say_value
+from report import measure, say_value
 
 x = cupy.linspace(0, 1, 1000, dtype=cupy.float32)
 
@@ -14,5 +14,5 @@ def unit():
 
 
 wait = cupy.cuda.Device().synchronize
-say_time("CuPy 1,000 operations", 1000 / 3 * median_time(unit, wait, 334))
+measure("CuPy 1,000 operations", unit, wait, 334, scale=1000 / 3)
 say_value("CuPy 1,000 operations", x.sum())

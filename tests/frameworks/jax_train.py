@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from report import median_time, say_time, say_value
+from report import measure, say_value
 
 LAYERS, WIDTH, HEADS, VOCABULARY, BATCH, LENGTH = 8, 512, 8, 1024, 8, 256
 
@@ -73,5 +73,5 @@ def unit():
     state[:] = step(*state[:3], tokens)
 
 
-say_time("JAX training step", median_time(unit, lambda: state[3].block_until_ready(), 20))
+measure("JAX training step", unit, lambda: state[3].block_until_ready(), 20)
 say_value("JAX training step", state[3])

@@ -2,7 +2,7 @@
 
 import torch
 
-from report import median_time, say_time, say_value
+from report import measure, say_value
 from torch_model import HEADS, LAYERS, WIDTH, Transformer
 
 LONGEST = 256
@@ -43,5 +43,5 @@ class Decoder:
             self.position.zero_()
 
         self.reset()
-        say_time(name, median_time(token, start, LONGEST - 1))
+        measure(name, token, start, LONGEST - 1)
         say_value(name, self.sum)

@@ -3,7 +3,7 @@
 import torch
 import torchvision
 
-from report import median_time, say_time, say_value
+from report import measure, say_value
 
 torch.manual_seed(0)
 model = torchvision.models.resnet50().cuda().to(memory_format=torch.channels_last)
@@ -29,5 +29,5 @@ def step():
     optimizer.step()
 
 
-say_time("ResNet-50 step", median_time(step, torch.cuda.synchronize, 10))
+measure("ResNet-50 step", step, torch.cuda.synchronize, 10)
 say_value("ResNet-50 step", loss)

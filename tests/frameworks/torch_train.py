@@ -4,7 +4,7 @@ import contextlib
 
 import torch
 
-from report import median_time, say_time, say_value
+from report import measure, say_value
 from torch_model import VOCABULARY, Transformer
 
 BATCH, LENGTH = 8, 256
@@ -28,7 +28,7 @@ def train(name, autocast, item):
         optimizer.step()
         losses.append(loss.item() if item else loss.detach())
 
-    say_time(name, median_time(step, torch.cuda.synchronize, 20))
+    measure(name, step, torch.cuda.synchronize, 20)
     say_value(name, losses[-1])
 
 

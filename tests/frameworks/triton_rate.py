@@ -4,7 +4,7 @@ import torch
 import triton
 import triton.language as tl
 
-from report import median_time, say_time, say_value
+from report import measure, say_value
 
 
 @triton.jit
@@ -18,5 +18,5 @@ COUNT = 4000
 x, y = (torch.rand(COUNT, device="cuda", generator=torch.Generator("cuda").manual_seed(i)) for i in (1, 2))
 out = torch.empty_like(x)
 unit = lambda: add[(4,)](x, y, out, COUNT, BLOCK=1024)  # noqa: E731
-say_time("Triton vector add", median_time(unit, torch.cuda.synchronize, 2000))
+measure("Triton vector add", unit, torch.cuda.synchronize, 2000)
 say_value("Triton vector add", out.double().sum())

@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""Runs a program of this folder natively, natively once more, on one node and over agents (TCP): as four processes
+at once, of which one measures at a time, by turns. So start-up and compiling are paid for once, and each round has
+all ways close to each other.
+
+Usage: rounds.py PROGRAM ROUNDS CUSPAN ROWS [fresh]
+
+CUSPAN is the command. What the program prints is added to the file ROWS, for table.py. fresh: each round starts the
+program anew, one way after the other, for one that measures its own start. Exit status 1: a way failed.
+"""
+
+import os
+import pathlib
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+
+HERE = pathlib.Path(__file__).resolve().parent
+WAYS = ("native", "native again", "one node", "over agents")
+LIMIT = 300  # Seconds for what a program does between two lines.
+
+
+class Way:
+    """The program, run in one way."""
+
+    def __init__(self, name, program, cuspan, rounds):
+        self.name = name
+        self.failure = None
+        command, environment = [], dict(os.environ, PYTHONDONTWRITEBYTECODE="1", XLA_PYTHON_CLIENT_PREALLOCATE="false")
+        if rounds:
+            environment["CUSPAN_TEST_ROUNDS"] = "1"
+        if name in ("one node", "over agents"):
+            # Two runs have the GPU at once.
+            environment.update(CUSPAN_LEASES="off", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+            command = [cuspan, "run", "--gpus", "1", "--device", os.environ.get("CUSPAN_DEVICE", "cuda")]
+            if name == "over agents":
+                environment["OMPI_MCA_btl"] = "tcp,self"
+                command += ["--hosts", "localhost:1", "--same-node", "never"]
+            command.append("--")
+        self.errors = tempfile.TemporaryFile()
+        self.process = subprocess.Popen([*command, sys.executable, str(HERE / f"{program}.py")], env=environment,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True)
+        self.lines = queue.Queue()
+        threading.Thread(target=self.read, daemon=True).start()
+
+    def read(self):
+        for line in self.process.stdout:
+            self.lines.put(line.rstrip("\n").split("\t"))
+        self.lines.put(None)
+
+    def line(self):
+        """The next line's parts; None at the end, or when none comes."""
+        try:
+            return self.lines.get(timeout=LIMIT)
+        except queue.Empty:
+            self.process.kill()
+            self.failure = f"nothing for {LIMIT} s"
+            return None
+
+    def tell(self, word):
+        try:
+            self.process.stdin.write(word + "\n")
+            self.process.stdin.flush()
+        except OSError:
+            pass  # It has ended, which line() tells.
+
+    def end(self):
+        """Why it failed, or None."""
+        self.tell("")
+        try:
+            status = self.process.wait(LIMIT)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            status = self.process.wait()
+            self.failure = self.failure or f"it does not end for {LIMIT} s"
+        if status != 0 and self.failure is None:
+            self.failure = f"exit status {status}"
+        if self.failure is None:
+            return None
+        self.errors.seek(0)
+        last = self.errors.read().decode(errors="replace").splitlines()[-15:]
+        return "\n      ".join([self.failure, *last])
+
+
+class Rows:
+    """The file of what was printed."""
+
+    def __init__(self, path):
+        self.file = open(path, "a", encoding="utf-8")
+
+    def add(self, way, line):
+        kind, row, figure = line
+        self.file.write(f"{kind}\t{way.name}\t{row}\t{figure}\n")
+        self.file.flush()
+
+
+def until_ready(way, rows):
+    """The row for which the way is ready; None when it has ended. What it says before is kept."""
+    while (line := way.line()) is not None:
+        if line[0] == "ready":
+            return line[1]
+        if line[0] in ("time", "value"):
+            rows.add(way, line)
+    return None
+
+
+def in_turns(program, rounds, cuspan, rows):
+    ways = [Way(name, program, cuspan, True) for name in WAYS]
+    at_work = list(ways)
+    while at_work:
+        ready = {way: until_ready(way, rows) for way in at_work}
+        at_work = [way for way in at_work if ready[way] is not None]
+        if at_work:
+            print(f"      {ready[at_work[0]]}", flush=True)
+        for _ in range(rounds):
+            for way in list(at_work):
+                way.tell("go")
+                line = way.line()
+                if line is None or line[0] != "time":
+                    at_work.remove(way)
+                else:
+                    rows.add(way, line)
+        for way in at_work:
+            way.tell("next")
+    return [(way.name, way.end()) for way in ways]
+
+
+def fresh(program, rounds, cuspan, rows):
+    ended = []
+    for _ in range(rounds):
+        for name in WAYS:
+            way = Way(name, program, cuspan, False)
+            until_ready(way, rows)
+            ended.append((name, way.end()))
+    return ended
+
+
+def main():
+    if len(sys.argv) not in (5, 6) or sys.argv[5:] not in ([], ["fresh"]) or not sys.argv[2].isdecimal():
+        print(f"usage: {sys.argv[0]} PROGRAM ROUNDS CUSPAN ROWS [fresh]", file=sys.stderr)
+        return 2
+    program, rounds, cuspan, path = sys.argv[1:5]
+    run = fresh if sys.argv[5:] else in_turns
+    failures = [(name, why) for name, why in run(program, int(rounds), cuspan, Rows(path)) if why is not None]
+    for name, why in failures:
+        print(f"FAIL  {program}, {name}: {why}")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
