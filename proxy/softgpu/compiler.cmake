@@ -44,6 +44,7 @@ add_library(cuspan_softgpu_compiler STATIC
   emit/warp_control.cc
   emit/warp_memory.cc
   emit/warp_values.cc
+  jit/compile_notice.cc
   jit/engine.cc
   jit/kernel_cache.cc
   jit/kernel_file.cc

@@ -14,6 +14,7 @@
 #include "proxy/softgpu/analysis/plan.h"
 #include "proxy/softgpu/analysis/split.h"
 #include "proxy/softgpu/analysis/warp_plan.h"
+#include "proxy/softgpu/jit/compile_notice.h"
 #include "proxy/softgpu/jit/engine.h"
 #include "proxy/softgpu/jit/kernel_cache.h"
 #include "proxy/softgpu/jit/kernel_file.h"
@@ -243,6 +244,7 @@ class LoadedProgram final : public Program {
         }
       }
     }
+    const CompileNotice notice(state.info.name, cache_ != nullptr);
     CUSPAN_RETURN_IF_ERROR(Plan(state));
     std::optional<analysis::WarpPlan> warps;
     if (layout) {

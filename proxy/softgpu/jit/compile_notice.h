@@ -1,0 +1,42 @@
+// Compiling a kernel can take long, and whoever launched it waits without knowing why.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
+
+namespace cuspan::softgpu {
+
+// While one lives a kernel is compiled. If that takes longer than `limit`, one line says so on
+// standard error, and another one how long it took in the end. At the level info each compilation
+// has a line.
+class CompileNotice {
+ public:
+  static constexpr std::chrono::seconds kLimit{2};
+
+  // `kept`: the code goes to the cache on disk.
+  CompileNotice(std::string kernel, bool kept, std::chrono::milliseconds limit = kLimit);
+  ~CompileNotice();
+  CompileNotice(const CompileNotice&) = delete;
+
+  // Whether the limit has passed, and that was said.
+  bool late() const { return late_.load(); }
+
+ private:
+  void Watch();
+
+  const std::string kernel_;
+  const bool kept_;
+  const std::chrono::milliseconds limit_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool done_ = false;
+  std::atomic<bool> late_ = false;
+  std::thread thread_;  // Waits for the end or the limit.
+};
+
+}  // namespace cuspan::softgpu
