@@ -265,8 +265,10 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
       app.add_subcommand("run", "run a program: cuspan run [OPTIONS] -- PROGRAM [ARGUMENTS]");
   AddGpuWishOptions(*run_command, texts.wish);
   AddClusterOptions(*run_command, texts);
-  run_command->add_flag("--stats", run.statistics,
-                        "print what each GPU did, on stderr, when the program has ended");
+  run_command->add_flag(
+      "--stats", run.statistics,
+      "print what each GPU did, and on which lines a Python program waited for it, on "
+      "stderr, when the program has ended");
   run_command
       ->add_option("--trace", trace,
                    "write a timeline of all transfers and kernels on all hosts to FILE, for "
