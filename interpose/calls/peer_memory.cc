@@ -37,8 +37,11 @@ Error EnablePeer(Session& session, Context& user, Context& owner) {
 
 Error SetPeerPoolAccess(Session& session, int user, int owner, std::uint64_t pool,
                         CUmemAccess_flags flags) {
-  std::shared_ptr<Link> of_user;
-  std::shared_ptr<Link> of_owner;
+  std::shared_ptr<Link> of_user = session.devices().Opened(user);
+  std::shared_ptr<Link> of_owner = session.devices().Opened(owner);
+  // Nothing was given.
+  if (flags == CU_MEM_ACCESS_FLAGS_PROT_NONE && (of_user == nullptr || of_owner == nullptr))
+    return CUDA_SUCCESS;
   if (!MayReach(session, user, owner)) return CUDA_ERROR_INVALID_DEVICE;
   CUSPAN_RETURN_IF_FAILED(session.devices().Open(user, &of_user));
   CUSPAN_RETURN_IF_FAILED(session.devices().Open(owner, &of_owner));

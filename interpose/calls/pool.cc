@@ -166,6 +166,12 @@ Error GetPoolAttribute(const MemoryPool& pool, CUmemPool_attribute attribute, vo
   }
 }
 
+Error DestroyPool(Session& session, const std::shared_ptr<MemoryPool>& pool) {
+  CUSPAN_RETURN_IF_FAILED(session.pools().Destroy(pool));
+  session.peer_memory().ForgetPool(pool->handle);
+  return CUDA_SUCCESS;
+}
+
 // A device always has access to its own pools.
 Error SetPoolAccess(Session& session, const MemoryPool& pool, const CUmemAccessDesc* list,
                     std::size_t count) {
@@ -176,6 +182,8 @@ Error SetPoolAccess(Session& session, const MemoryPool& pool, const CUmemAccessD
       return CUDA_ERROR_INVALID_VALUE;
     if (!HasDevice(session, location.id)) return CUDA_ERROR_INVALID_DEVICE;
     if (location.id != pool.device) {
+      if (pool.imported && flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
+        return NotSupported("access of another device to a memory pool of another process");
       CUSPAN_RETURN_IF_FAILED(
           SetPeerPoolAccess(session, location.id, pool.device, pool.handle, flags));
     } else if (flags == CU_MEM_ACCESS_FLAGS_PROT_NONE) {

@@ -27,6 +27,7 @@ Error AllocateInOrder(std::size_t bytes, std::optional<CUmemoryPool> handle, CUs
 Error FreeInOrder(void* memory, CUstream stream, DefaultStream meaning);
 
 Error CreatePool(CUmemoryPool* handle, const CUmemPoolProps* properties);
+Error DestroyPool(Session& session, const std::shared_ptr<MemoryPool>& pool);
 // With the pool's numbers in peace. What is pointed to is 64 bits, or an int for a switch.
 Error SetPoolAttribute(MemoryPool& pool, CUmemPool_attribute attribute, const void* value);
 Error GetPoolAttribute(const MemoryPool& pool, CUmemPool_attribute attribute, void* value);

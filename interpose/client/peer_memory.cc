@@ -97,6 +97,11 @@ CUresult PeerMemory::SetPoolAccess(Link& user, Link& owner, std::uint64_t pool,
   return CUDA_SUCCESS;
 }
 
+void PeerMemory::ForgetPool(std::uint64_t pool) {
+  const MutexLock lock(mutex_);
+  for (auto& [users, pair] : pairs_) pair.pools.erase(pool);
+}
+
 CUmemAccess_flags PeerMemory::PoolAccess(const Link& user, const Link& owner, std::uint64_t pool) {
   const MutexLock lock(mutex_);
   const auto pair = pairs_.find({user.number(), owner.number()});

@@ -38,6 +38,8 @@ class PeerMemory final : public PieceListener, public ContextTable {
   // back with …_PROT_NONE; then it waits for `user`. CUDA_ERROR_INVALID_DEVICE where there is no
   // peer access.
   CUresult SetPoolAccess(Link& user, Link& owner, std::uint64_t pool, CUmemAccess_flags flags);
+  // The pool is destroyed. Blocks of it that live on stay where others have them.
+  void ForgetPool(std::uint64_t pool);
   CUmemAccess_flags PoolAccess(const Link& user, const Link& owner, std::uint64_t pool);
   // Makes sure that `user` can copy from and to a block of `owner`; false when it can not.
   bool Reach(Link& user, Link& owner, std::uint64_t address);

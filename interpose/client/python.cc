@@ -24,7 +24,8 @@ constexpr std::size_t kMostFileBytes = 72;
 
 // Of the file of a frame: whether it is the program's own.
 bool IsProgram(std::string_view file) {
-  for (const char* part : {"/site-packages/", "/dist-packages/", "/lib/python3", "<frozen "})
+  for (const char* part : {"/site-packages/", "/dist-packages/", "/lib/python3", "/lib64/python3",
+                           "/torchinductor_", "<frozen "})
     if (file.find(part) != std::string_view::npos) return false;
   return true;
 }
@@ -69,6 +70,11 @@ bool Python::Load(const char* name, Function*& function) {
 }
 
 bool Python::LoadAll() {
+  // Without the lock others' frames change while they are looked at.
+  const char* (*version)() = nullptr;
+  if (!Load("Py_GetVersion", version) ||
+      std::string_view(version()).find("free-threading") != std::string_view::npos)
+    return false;
   // Public since 3.13, and the same under another name before.
   if (!Load("PyThreadState_GetUnchecked", current_thread_) &&
       !Load("_PyThreadState_UncheckedGet", current_thread_))
@@ -86,7 +92,9 @@ bool Python::LoadAll() {
          Load("PyObject_GetAttrString", attribute_) && Load("PyDict_Next", next_) &&
          Load("PyLong_AsUnsignedLong", as_unsigned_) && Load("PyLong_AsLong", as_long_) &&
          Load("PyUnicode_AsUTF8", as_utf8_) && Load("PyCFunction_NewEx", new_function_) &&
-         Load("Py_DecRef", decrease_) && Load("Py_IncRef", increase_);
+         Load("PyInterpreterState_Head", first_interpreter_) &&
+         Load("PyInterpreterState_Next", next_interpreter_) && Load("Py_DecRef", decrease_) &&
+         Load("Py_IncRef", increase_);
 }
 
 const Python* Python::Find() {
@@ -124,8 +132,9 @@ long Python::NumberOf(Object* object, const char* attribute) const {
 std::string Python::PlaceOf(Object* frame) const {
   std::string innermost;
   increase_(frame);
-  for (int depth = 0; depth < kMostFrames && frame != nullptr; ++depth) {
+  for (int depth = 0; frame != nullptr; ++depth) {
     const Owned here(*this, frame);
+    if (depth == kMostFrames) break;
     const Owned code(*this, attribute_(frame, "f_code"));
     if (code.object == nullptr) break;
     const std::string file = TextOf(code.object, "co_filename");
@@ -191,8 +200,11 @@ bool Python::StartAsking() const {
 
 void Python::StopAsking() const { asking.store(0); }
 
-std::map<std::uint64_t, std::string> Python::PlacesOfAll() const {
+std::map<std::uint64_t, std::string> Python::PlacesOf(
+    const std::set<std::uint64_t>& threads) const {
   std::map<std::uint64_t, std::string> places;
+  // The lock is one interpreter's, and what is asked reaches all.
+  if (next_interpreter_(first_interpreter_()) != nullptr) return places;
   const bool collecting = disable_collection_() != 0;
   static const bool told = TellOfExit();
   Object* const function = told ? of_sys_("_current_frames") : nullptr;
@@ -202,7 +214,8 @@ std::map<std::uint64_t, std::string> Python::PlacesOfAll() const {
     Object* thread = nullptr;
     Object* frame = nullptr;
     while (frames.object != nullptr && next_(frames.object, &position, &thread, &frame) != 0)
-      places[as_unsigned_(thread)] = PlaceOf(frame);
+      if (const std::uint64_t number = as_unsigned_(thread); threads.contains(number))
+        places[number] = PlaceOf(frame);
   }
   clear_error_();
   if (collecting) enable_collection_();

@@ -1,9 +1,11 @@
 // Python's C API, as far as we ask an interpreter that lives in this process about its threads.
-// Found by name, so that a process without Python needs none; of versions 3.10 and later.
+// Found by name, so that a process without Python needs none; of versions 3.10 and later, with
+// the lock (not free-threaded).
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -31,8 +33,8 @@ class Python {
   int TakeLock() const { return ensure_(); }
   void ReturnLock(int taken) const { release_(taken); }
   void StopAsking() const;
-  // The line of each thread of Python, by number. With the lock.
-  std::map<std::uint64_t, std::string> PlacesOfAll() const;
+  // The line of each of these threads that is one of Python's, by number. With the lock.
+  std::map<std::uint64_t, std::string> PlacesOf(const std::set<std::uint64_t>& threads) const;
 
  private:
   using Object = void;  // PyObject, of which the reference is counted.
@@ -69,6 +71,8 @@ class Python {
   long (*as_long_)(Object*);
   const char* (*as_utf8_)(Object*);
   Object* (*new_function_)(Method*, Object*, Object*);
+  void* (*first_interpreter_)();
+  void* (*next_interpreter_)(void*);
   void (*decrease_)(Object*);
   void (*increase_)(Object*);
   Object* none_;

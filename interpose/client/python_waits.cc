@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <span>
 
 #include "common/settings.h"
 #include "interpose/client/background_thread.h"
@@ -67,7 +69,9 @@ bool PythonWaits::Look() {
 }
 
 void PythonWaits::Note() {
-  const std::map<std::uint64_t, std::string> places = python_.PlacesOfAll();
+  std::set<std::uint64_t> threads;
+  for (const Waiting& one : waiting_) threads.insert(one.waiter->thread);
+  const std::map<std::uint64_t, std::string> places = python_.PlacesOf(threads);
   // Of a thread that has come back in the meantime it is not known where it was.
   for (const Waiting& one : waiting_) {
     const auto place = places.find(one.waiter->thread);
@@ -114,22 +118,38 @@ void PythonWaits::MeasureOwn(ChannelStatistics& statistics, nanoseconds waited) 
   Add(statistics, python_.PlaceHere(), waited);
 }
 
+// What is in the table may have been written by another process that has it: lengths are not
+// believed.
 void PythonWaits::Add(ChannelStatistics& statistics, std::string_view place, nanoseconds waited) {
   if (place.empty()) return;
+  const auto added = static_cast<std::uint64_t>(waited.count());
   const MutexLock lock(adding_);
-  for (WaitPlace& known : statistics.wait_places) {
-    const bool last = &known == &statistics.wait_places.back();
-    const std::string_view text = last ? "other places" : place.substr(0, sizeof known.text);
-    if (known.text_bytes.load(std::memory_order_relaxed) == 0) {
-      text.copy(known.text, text.size());
-      known.text_bytes.store(static_cast<std::uint32_t>(text.size()), std::memory_order_release);
-    } else if (!last && std::string_view(known.text, known.text_bytes) != text) {
-      continue;
-    }
-    known.nanoseconds.fetch_add(static_cast<std::uint64_t>(waited.count()),
-                                std::memory_order_relaxed);
+  const std::span<WaitPlace> places = statistics.wait_places;
+  const std::span<WaitPlace> lines = places.first(places.size() - 1);
+  const auto set = [](WaitPlace& entry, std::string_view text, std::uint64_t time) {
+    entry.text_bytes.store(0, std::memory_order_release);
+    text.copy(entry.text, text.size());
+    entry.nanoseconds.store(time, std::memory_order_relaxed);
+    entry.text_bytes.store(static_cast<std::uint32_t>(text.size()), std::memory_order_release);
+  };
+  const auto text_of = [](const WaitPlace& entry) {
+    return std::string_view(entry.text,
+                            std::min<std::size_t>(entry.text_bytes.load(), sizeof entry.text));
+  };
+  place = place.substr(0, sizeof WaitPlace::text);
+  for (WaitPlace& entry : lines) {
+    const std::string_view text = text_of(entry);
+    if (text.empty()) return set(entry, place, added);
+    if (text != place) continue;
+    entry.nanoseconds.fetch_add(added, std::memory_order_relaxed);
     return;
   }
+  // The line that has waited least makes room: lines that matter come again and again.
+  WaitPlace& least = *std::min_element(
+      lines.begin(), lines.end(),
+      [](const WaitPlace& a, const WaitPlace& b) { return a.nanoseconds < b.nanoseconds; });
+  set(places.back(), "other lines", places.back().nanoseconds + least.nanoseconds);
+  set(least, place, added);
 }
 
 }  // namespace cuspan

@@ -30,7 +30,7 @@ CUSPAN_EXPORT CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps*
 CUSPAN_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool pool) {
   return AnswerWithDriver([&](Session&) {
     return WithPool(pool, [](Session& session, const auto& found) -> Error {
-      return session.pools().Destroy(found);
+      return DestroyPool(session, found);
     });
   });
 }

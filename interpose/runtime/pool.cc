@@ -57,7 +57,7 @@ CUSPAN_EXPORT cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool,
 CUSPAN_EXPORT cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool) {
   return Answer([&] {
     return WithPool(pool, [](Session& session, const auto& found) -> Error {
-      return session.pools().Destroy(found);
+      return DestroyPool(session, found);
     });
   });
 }

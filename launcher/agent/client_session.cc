@@ -454,7 +454,7 @@ namespace {
 
 // What the client, which may write there whatever it likes, noted.
 std::vector<WaitTime> WaitTimes(const ChannelStatistics& statistics) {
-  constexpr std::size_t kMost = 8;
+  constexpr std::size_t kMost = 5;
   std::vector<WaitTime> waits;
   for (const WaitPlace& place : statistics.wait_places) {
     const std::size_t bytes =

@@ -23,6 +23,7 @@ constexpr std::chrono::milliseconds kHandshakeLimit{10'000};
 constexpr int kClockQuestions = 64;
 // So many devices with all their attributes fit into a message.
 constexpr std::size_t kDevicesAMessage = 32;
+constexpr std::size_t kMostReportsWithWaits = 256;
 
 }  // namespace
 
@@ -261,6 +262,9 @@ void HomeAgent::Shutdown() {
   node_->clients().EndAll();
   KeepReports(node_->clients().TakeReports());
   EndOthers();
+  // One message holds all: of very many sessions it has the figures alone.
+  if (reports_.size() > kMostReportsWithWaits)
+    for (DeviceReport& report : reports_) report.waits.clear();
   if (reports_wanted_)
     if (const Status sent = launcher_->Send(RunStatistics{reports_}); !sent.ok())
       LogInfo("{}", sent.message());

@@ -9,6 +9,7 @@ CUSPAN is the command. What the program prints is added to the file ROWS, for ta
 program anew, one way after the other, for one that measures its own start. Exit status 1: a way failed.
 """
 
+import contextlib
 import os
 import pathlib
 import queue
@@ -51,9 +52,11 @@ class Way:
         self.lines.put(None)
 
     def line(self):
-        """The next line's parts; None at the end, or when none comes."""
+        """The parts of the next line that report.py wrote; None at the end, or when none comes."""
         try:
-            return self.lines.get(timeout=LIMIT)
+            while (line := self.lines.get(timeout=LIMIT)) is not None and line[0] not in ("time", "value", "ready"):
+                pass  # Libraries say things, too.
+            return line
         except queue.Empty:
             self.process.kill()
             self.failure = f"nothing for {LIMIT} s"
@@ -68,7 +71,8 @@ class Way:
 
     def end(self):
         """Why it failed, or None."""
-        self.tell("")
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
         try:
             status = self.process.wait(LIMIT)
         except subprocess.TimeoutExpired:
@@ -101,8 +105,7 @@ def until_ready(way, rows):
     while (line := way.line()) is not None:
         if line[0] == "ready":
             return line[1]
-        if line[0] in ("time", "value"):
-            rows.add(way, line)
+        rows.add(way, line)
     return None
 
 
@@ -113,15 +116,19 @@ def in_turns(program, rounds, cuspan, rows):
         ready = {way: until_ready(way, rows) for way in at_work}
         at_work = [way for way in at_work if ready[way] is not None]
         if at_work:
-            print(f"      {ready[at_work[0]]}", flush=True)
-        for _ in range(rounds):
+            row = ready[at_work[0]]
+            print(f"      {row}", flush=True)
+            for way in set(ready) - set(at_work):
+                way.failure = way.failure or f"it ended before {row}"
+        for round_number in range(rounds):
             for way in list(at_work):
                 way.tell("go")
                 line = way.line()
-                if line is None or line[0] != "time":
-                    at_work.remove(way)
-                else:
+                if line is not None and line[0] == "time":
                     rows.add(way, line)
+                    continue
+                at_work.remove(way)
+                way.failure = way.failure or f"no time of round {round_number + 1}, but {line}"
         for way in at_work:
             way.tell("next")
     return [(way.name, way.end()) for way in ways]
