@@ -21,9 +21,9 @@ if [[ ! -d $folder ]]; then
   mkdir -p "$cache"
   work=$(mktemp -d "$cache/making.XXXXXX")
   trap 'rm -rf "$work"' EXIT
-  # Not into Python's own places: --target leaves the installed packages alone.
-  PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --disable-pip-version-check --no-deps --only-binary=:all: \
-    --target "$work/site" --requirement "$list" >&2 || {
+  # Not into Python's own places: --target leaves the installed packages alone. Nor into pip's cache, a second time.
+  PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --disable-pip-version-check --no-cache-dir \
+    --no-deps --only-binary=:all: --target "$work/site" --requirement "$list" >&2 || {
     echo "install: the wheels of $list cannot be installed with python3 -m pip (see above)" >&2
     exit 1
   }
