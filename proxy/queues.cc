@@ -65,6 +65,7 @@ void StreamQueues::Enqueue(StreamQueue& stream, std::unique_ptr<StreamOp> op,
 
 void StreamQueues::PopHead(StreamQueue& stream) {
   --waiting_ops_;
+  ++taken_;
   waiting_bytes_ -= stream.ops_.front().bytes;
   stream.ops_.pop_front();
   if (stream.ops_.empty()) {

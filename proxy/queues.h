@@ -135,6 +135,8 @@ class StreamQueues {
   // All that waits: ops, and the memory that they take.
   std::size_t waiting_ops() const { return waiting_ops_; }
   std::size_t waiting_bytes() const { return waiting_bytes_; }
+  // How many that waited have been submitted or dropped.
+  std::uint64_t taken() const { return taken_; }
 
  private:
   struct Barrier {
@@ -160,6 +162,7 @@ class StreamQueues {
   std::uint64_t next_index_ = 1;
   std::size_t waiting_ops_ = 0;
   std::size_t waiting_bytes_ = 0;
+  std::uint64_t taken_ = 0;
   std::uint64_t holds_ = 0;
   bool pumping_ = false;
   bool lost_ = false;

@@ -1,13 +1,14 @@
 #include "proxy/server.h"
 
 #include "common/log.h"
+#include "proxy/backlog.h"
 #include "proxy/handlers/handlers.h"
 
 namespace cuspan::proxy {
 namespace {
 
-// Ops behind a copy whose bytes are late, or an event of another device, wait
-// here; CUDA's own queues hold about a thousand, so nobody waits for this many.
+// Ops behind a copy whose bytes are late, or an event of another device, wait here, and beyond
+// Backlog's measure only while nothing else moves.
 constexpr std::size_t kMostWaitingBytes = std::size_t{4} << 30;
 
 // What a client sends; the table gives each such op a handler.
@@ -51,17 +52,25 @@ Status Dispatch(DeviceSession& session, const Frame& frame) {
 constexpr std::chrono::nanoseconds kLooksBetweenFrames{4000};
 constexpr std::chrono::nanoseconds kLooksWhileIdle{300};
 
+constexpr std::chrono::milliseconds kLongestSleep{10'000};
+
 Status Loop(DeviceSession& session) {
   Channel& channel = session.channel;
   const WaitStages stages = WaitStages::ForThisMachine();
   bool dropped = false;
+  Backlog backlog;
   session.completer.HelperIsBack();
   while (!channel.closed()) {
     if (!dropped && session.faults.lost() != CUDA_SUCCESS) {
       session.DropAll();
       dropped = true;
     }
-    CUSPAN_ASSIGN_OR_RETURN(std::optional<Frame> frame, channel.Peek());
+    const bool hold = backlog.Hold(session.queues.waiting_ops(), session.queues.taken(),
+                                   std::chrono::steady_clock::now);
+    std::optional<Frame> frame;
+    if (!hold) {
+      CUSPAN_ASSIGN_OR_RETURN(frame, channel.Peek());
+    }
     if (frame.has_value()) {
       CUSPAN_RETURN_IF_ERROR(Dispatch(session, *frame));
       channel.Pop();
@@ -78,8 +87,9 @@ Status Loop(DeviceSession& session) {
       continue;
     }
     const auto woken = [&] {
-      return channel.HasFrame() || channel.closed() || session.transfers.SlotCameFree() ||
-             session.SomeMayResume() || session.AllMayResume() || session.peer_copies.HasWork() ||
+      return (!hold && channel.HasFrame()) || channel.closed() ||
+             session.transfers.SlotCameFree() || session.SomeMayResume() ||
+             session.AllMayResume() || session.peer_copies.HasWork() ||
              (!dropped && session.faults.lost() != CUDA_SUCCESS);
     };
     const bool soon = channel.own_bell().Wait(
@@ -90,7 +100,7 @@ Status Loop(DeviceSession& session) {
         stages.yield, stages);
     if (soon) continue;
     session.completer.HelperSleeps();
-    channel.own_bell().Wait(woken, std::chrono::seconds(10), stages);
+    channel.own_bell().Wait(woken, hold ? Backlog::kPatience : kLongestSleep, stages);
     session.completer.HelperIsBack();
   }
   return Status::Ok();
