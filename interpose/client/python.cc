@@ -203,10 +203,10 @@ void Python::StopAsking() const { asking.store(0); }
 std::map<std::uint64_t, std::string> Python::PlacesOf(
     const std::set<std::uint64_t>& threads) const {
   std::map<std::uint64_t, std::string> places;
-  // The lock is one interpreter's, and what is asked reaches all.
-  if (next_interpreter_(first_interpreter_()) != nullptr) return places;
   const bool collecting = disable_collection_() != 0;
-  static const bool told = TellOfExit();
+  static const bool ends_are_told = TellOfExit();
+  // The lock is one interpreter's, and what is asked reaches all.
+  const bool told = ends_are_told && next_interpreter_(first_interpreter_()) == nullptr;
   Object* const function = told ? of_sys_("_current_frames") : nullptr;
   if (function != nullptr) {
     const Owned frames(*this, call_(function, nullptr));

@@ -111,11 +111,7 @@ void PythonWaits::Mark::End() {
   }
   const nanoseconds waited = steady_clock::now() - start_;
   if (waited >= kWorthAsking && waits_->python_.ThisThreadHoldsLock())
-    waits_->MeasureOwn(*statistics, waited);
-}
-
-void PythonWaits::MeasureOwn(ChannelStatistics& statistics, nanoseconds waited) {
-  Add(statistics, python_.PlaceHere(), waited);
+    waits_->Add(*statistics, waits_->python_.PlaceHere(), waited);
 }
 
 // What is in the table may have been written by another process that has it: lengths are not

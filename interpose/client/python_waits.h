@@ -69,8 +69,6 @@ class PythonWaits {
   bool Look();
   void Note();
   std::shared_ptr<PythonWaiter> WaiterOfThisThread();
-  // What the calling thread has waited, which holds Python's lock.
-  void MeasureOwn(ChannelStatistics& statistics, std::chrono::nanoseconds waited);
   void Add(ChannelStatistics& statistics, std::string_view place, std::chrono::nanoseconds waited);
 
   const Python& python_;

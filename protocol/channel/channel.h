@@ -67,8 +67,8 @@ struct ChannelStatistics {
   std::atomic<std::uint64_t> bytes_to_device;
   std::atomic<std::uint64_t> bytes_from_device;
   std::atomic<std::uint64_t> wait_nanoseconds;
-  std::array<WaitPlace, 32>
-      wait_places;  // Those that waited longest; the last stands for all others.
+  // The lines that waited longest; the last one stands for all others.
+  std::array<WaitPlace, 32> wait_places;
 };
 
 class Channel {

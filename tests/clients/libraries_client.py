@@ -174,6 +174,7 @@ def use_cusolver(call):
     assert not stream.value
     somewhere, length, lower = c_void_p(4096), 96, 0
     for name in ("cusolverDnSpotrf", "cusolverDnDpotrf"):
+        size.value = -1
         call(f"{name}_bufferSize", handle, lower, length, somewhere, length, byref(size))
         assert size.value >= 0
     for name in ("cusolverDnSgetrf", "cusolverDnSgeqrf"):

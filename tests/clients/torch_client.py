@@ -1,5 +1,5 @@
 """PyTorch without kernels of its own, which the software GPU cannot run: devices, memory, copies, pinned memory,
-streams, events, graphs, DataLoader with workers, tensors saved, loaded and sent to another process. Two devices.
+streams, events, DataLoader with workers, tensors saved, loaded and sent to another process. Two devices.
 
 Usage: torch_client.py native|expandable|async, for PyTorch's allocator: as it comes, with expandable segments, or
 cudaMallocAsync.

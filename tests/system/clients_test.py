@@ -74,10 +74,13 @@ class Clients(SystemTest):
 
     @unittest.skipUnless(LIBRARIES, NO_LIBRARIES)
     def test_the_start_of_a_library_waits_for_few_calls(self):
+        used = 0  # Some begin to use the device later.
         for library in LIBRARIES:
             with self.subTest(library=library):
                 result = self.run_command(
                     self.cuspan("run", "--stats", "--", sys.executable, str(CLIENTS / "libraries_client.py"), str(TOOLKIT),
                                 library), self.environment(1, CUSPAN_SOFT_CAPABILITY=MOST_PTX))
-                for row in Statistics(result.stderr).rows:  # None where it has not begun to use the device.
+                for row in Statistics(result.stderr).rows:
+                    used += 1
                     self.assertLessEqual(int(row["calls"]), 10, result.stderr)
+        self.assertGreater(used, 0)
