@@ -1,5 +1,7 @@
 #include "proxy/device_session.h"
 
+#include "proxy/handlers/launch_batches.h"
+
 #include <algorithm>
 
 namespace cuspan::proxy {
@@ -185,6 +187,18 @@ bool DeviceSession::Done(const Stream& stream) {
   bool done = legacy->Idle() && old_lanes.empty();
   streams.ForEach([&](const Stream& other) { done = done && (!other.blocking || other.Idle()); });
   return done;
+}
+
+std::vector<std::shared_ptr<LaunchBatches>> DeviceSession::TakeBatches(
+    std::optional<std::uint64_t> module) {
+  std::vector<std::shared_ptr<LaunchBatches>> taken;
+  const auto take = [&](Stream& stream) {
+    if (stream.batches != nullptr && (!module || stream.batches->MadeOf(*module)))
+      taken.push_back(std::move(stream.batches));
+  };
+  take(*legacy);
+  streams.ForEach(take);
+  return taken;
 }
 
 void DeviceSession::ForgetOldLanes() {

@@ -142,6 +142,9 @@ struct DeviceSession {
   // Whether all that was handed over in `stream` is known to be complete. The legacy stream also
   // stands for the work of those that keep order with it.
   bool Done(const Stream& stream);
+  // Takes the batches away from all streams that have any made of kernels of `module`; without it
+  // from all. They end with the last who holds them, or when they are told to.
+  std::vector<std::shared_ptr<LaunchBatches>> TakeBatches(std::optional<std::uint64_t> module);
   // Prunes old_lanes.
   void ForgetOldLanes();
 

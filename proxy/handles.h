@@ -83,6 +83,8 @@ class HandleTable {
   std::unordered_map<std::uint64_t, std::shared_ptr<T>> objects_ CUSPAN_GUARDED_BY(mutex_);
 };
 
+class LaunchBatches;
+
 // A stream. Of the receiving thread.
 struct Stream {
   CUstream driver = nullptr;
@@ -98,6 +100,9 @@ struct Stream {
   std::uint64_t turn =
       0;  // When it was given its last op: DeviceSession::Submitted counts for all.
   std::shared_ptr<AskedStream> asked;  // Made when it is needed.
+  // The same, when so many launches have come that were worth one.
+  std::shared_ptr<LaunchBatches> batches;
+  unsigned worth_batches = 0;
 
   bool Idle() const { return lane->completed() == submitted; }
 };
@@ -140,13 +145,16 @@ struct Linker {
   std::span<const std::byte> image;              // The state's, once it is complete.
 };
 
-// A kernel: constant once its handle is in the table.
+// A kernel: constant once its handle is in the table, but for what is said to be another's.
 struct Kernel {
   CUfunction driver = nullptr;
   std::uint64_t module = 0;  // The handle.
   std::string name;          // As the module has it.
   std::vector<std::uint32_t> parameter_bytes;
   std::uint64_t argument_bytes = 0;  // Their sum.
+  // The receiving thread's: its launches are not handed over with others, since the driver refuses
+  // that, or since its module goes.
+  bool launched_alone = false;
 };
 
 // An array, a mipmapped array, or one level of such.

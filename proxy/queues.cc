@@ -46,7 +46,8 @@ bool StreamQueues::MayStart(const StreamQueue& stream, std::uint64_t index,
 }
 
 void StreamQueues::Enqueue(StreamQueue& stream, std::unique_ptr<StreamOp> op,
-                           std::shared_ptr<Gate> gate, bool begun) {
+                           std::shared_ptr<Gate> gate, Start start) {
+  const bool begun = start == Start::kBegun;
   const std::size_t bytes = sizeof(StreamQueue::Entry) + (begun ? 0 : op->Keep());
   if (stream.ops_.empty()) {
     stream.busy_position_ = busy_.size();
@@ -56,11 +57,23 @@ void StreamQueues::Enqueue(StreamQueue& stream, std::unique_ptr<StreamOp> op,
   stream.ops_.push_back({std::move(op), std::move(gate), next_index_++, bytes, begun});
   ++waiting_ops_;
   waiting_bytes_ += bytes;
+  if (start == Start::kInBatch) {
+    stream.gathering_ = true;
+    gathering_.push_back(&stream);
+    return;
+  }
+  const bool batch_ends = stream.gathering_ &&
+                          (stream.ops_.size() == kMostInBatch || !stream.ops_.back().op->Batches());
   // The only op of its stream: if it waits at a gate, the gate must know of it.
-  if (stream.ops_.size() == 1 && !begun) {
+  if (batch_ends || (stream.ops_.size() == 1 && !begun)) {
     MarkReady(stream);
     Pump();
   }
+}
+
+void StreamQueues::FlushGathered() {
+  for (StreamQueue* stream : gathering_) MarkReady(*stream);
+  Pump();
 }
 
 void StreamQueues::PopHead(StreamQueue& stream) {
@@ -87,7 +100,26 @@ void StreamQueues::MarkReady(StreamQueue& stream) {
   ready_.push_back(&stream);
 }
 
+// Submits the stream's first ops together; false when the first one is to go by itself.
+bool StreamQueues::AdvanceBatch(StreamQueue& stream) {
+  batch_.clear();
+  for (const StreamQueue::Entry& entry : stream.ops_) {
+    if (batch_.size() == kMostInBatch || entry.gate != nullptr || !entry.op->Batches() ||
+        !MayStart(stream, entry.index, nullptr))
+      break;
+    batch_.push_back(entry.op.get());
+  }
+  if (batch_.size() < 2) return false;
+  const std::size_t taken = batch_.front()->SubmitBatch(batch_);
+  for (std::size_t i = 0; i < taken; ++i) PopHead(stream);
+  return taken != 0;
+}
+
 void StreamQueues::Advance(StreamQueue& stream) {
+  if (stream.gathering_) {
+    stream.gathering_ = false;
+    std::erase(gathering_, &stream);
+  }
   while (!stream.ops_.empty()) {
     StreamQueue::Entry& head = stream.ops_.front();
     if (head.begun) return;
@@ -97,6 +129,7 @@ void StreamQueues::Advance(StreamQueue& stream) {
       return;
     }
     if (!MayStart(stream, head.index, nullptr)) return;
+    if (head.op->Batches() && AdvanceBatch(stream)) continue;
     head.begun = true;
     if (head.op->Submit() == Turn::kHeld) return;
     PopHead(stream);
@@ -175,6 +208,7 @@ void StreamQueues::DropAll() {
   if (lost_) return;
   lost_ = true;
   ready_.clear();
+  gathering_.clear();
   retired_.clear();
   busy_.clear();
   busy_blocking_ = 0;
@@ -185,6 +219,7 @@ void StreamQueues::DropAll() {
     for (StreamQueue::Entry& entry : stream->ops_) dropped.push_back(std::move(entry));
     stream->ops_.clear();
     stream->ready_ = false;
+    stream->gathering_ = false;
     stream = stream->retired_ ? streams_.erase(stream) : std::next(stream);
   }
   std::sort(dropped.begin(), dropped.end(),

@@ -14,6 +14,11 @@
 // When nothing is in the way an op is submitted at once, from where it lies,
 // without an allocation. Otherwise it is moved into its stream's queue.
 //
+// Ops that lie next to each other in a queue may be handed over together
+// (StreamOp::SubmitBatch). An op that could go may also wait for such company
+// (StreamOp::WaitsForBatch), until it is a full batch, an op that is not of its
+// kind comes, or FlushGathered.
+//
 // Threads: one at a time (the receiving thread).
 #pragma once
 
@@ -23,6 +28,7 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace cuspan::proxy {
@@ -41,6 +47,13 @@ class StreamOp {
   // Called before the op is queued: copies what points into the frame it came
   // in. Returns the bytes that it keeps beyond its own size.
   virtual std::size_t Keep() { return 0; }
+  // Whether it may be handed over together with its neighbours in the stream that may, too.
+  virtual bool Batches() const { return false; }
+  // Hands over the first ops of `batch` together: this one and those that follow it, all of which
+  // Batches. Returns how many; 0 when this one is to go by itself. As Submit.
+  virtual std::size_t SubmitBatch(std::span<StreamOp* const> batch) { return 0 * batch.size(); }
+  // Of one that could be submitted now: whether it had better wait for others to make a batch.
+  bool WaitsForBatch() const { return false; }
   // Called instead of Submit, or of the rest of a held op, when the device is lost.
   virtual void Drop() {}
 };
@@ -77,6 +90,7 @@ class StreamQueue {
   std::size_t busy_position_ = 0;  // Its index in StreamQueues::busy_ while `ops_` is not empty.
   bool ready_ = false;             // Is in StreamQueues::ready_.
   bool at_gate_ = false;           // Is in its gate's list.
+  bool gathering_ = false;         // Is in StreamQueues::gathering_.
   bool retired_ = false;
   bool paused_ = false;
   std::list<StreamQueue>::iterator self_;
@@ -98,16 +112,26 @@ class StreamQueues {
   template <std::derived_from<StreamOp> T>
   void Add(StreamQueue& stream, T op, std::shared_ptr<Gate> gate = nullptr) {
     if (lost_) return op.Drop();
-    bool begun = false;
+    Start start = Start::kWhenItMay;
     if (MayStart(stream, next_index_, gate.get()) && stream.ops_.empty()) {
-      begun = op.Submit() == Turn::kHeld;
-      if (!begun) {
+      if (op.WaitsForBatch()) {
+        start = Start::kInBatch;
+      } else if (op.Submit() == Turn::kHeld) {
+        start = Start::kBegun;
+      } else {
         ++next_index_;
         return;
       }
     }
-    Enqueue(stream, std::make_unique<T>(std::move(op)), std::move(gate), begun);
+    Enqueue(stream, std::make_unique<T>(std::move(op)), std::move(gate), start);
   }
+
+  // The most ops that are handed over together.
+  static constexpr std::size_t kMostInBatch = 32;
+  // Whether some ops only wait for others to make a batch.
+  bool gathering() const { return !gathering_.empty(); }
+  // They wait no longer.
+  void FlushGathered();
 
   // The rest of the op that holds `stream` was submitted.
   void Release(StreamQueue& stream);
@@ -144,12 +168,14 @@ class StreamQueues {
     std::function<void()> then;
   };
   bool MayStart(const StreamQueue& stream, std::uint64_t index, const Gate* gate) const;
+  enum class Start { kWhenItMay, kBegun, kInBatch };
   void Enqueue(StreamQueue& stream, std::unique_ptr<StreamOp> op, std::shared_ptr<Gate> gate,
-               bool begun);
+               Start start);
   void PopHead(StreamQueue& stream);
   void MarkReady(StreamQueue& stream);
   void Pump();
   void Advance(StreamQueue& stream);
+  bool AdvanceBatch(StreamQueue& stream);
   void PassBarriers();
 
   std::list<StreamQueue> streams_;
@@ -158,6 +184,8 @@ class StreamQueues {
   std::size_t busy_blocking_ = 0;    // How many of them are blocking ones.
   std::vector<StreamQueue*> ready_;  // Those whose head may be able to go now.
   std::vector<StreamQueue*> retired_;
+  std::vector<StreamQueue*> gathering_;  // Those whose ops wait for others to make a batch.
+  std::vector<StreamOp*> batch_;         // The one that is being submitted.
   std::deque<Barrier> barriers_;
   std::uint64_t next_index_ = 1;
   std::size_t waiting_ops_ = 0;

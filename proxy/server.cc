@@ -54,11 +54,16 @@ constexpr std::chrono::nanoseconds kLooksWhileIdle{300};
 
 constexpr std::chrono::milliseconds kLongestSleep{10'000};
 
+// Launches wait for others to be handed over with, of the same stream, while so many frames come:
+// those of other streams may keep the loop busy for long.
+constexpr unsigned kMostFramesForBatch = 64;
+
 Status Loop(DeviceSession& session) {
   Channel& channel = session.channel;
   const WaitStages stages = WaitStages::ForThisMachine();
   bool dropped = false;
   Backlog backlog;
+  unsigned frames_for_batch = 0;
   session.completer.HelperIsBack();
   while (!channel.closed()) {
     if (!dropped && session.faults.lost() != CUDA_SUCCESS) {
@@ -77,6 +82,12 @@ Status Loop(DeviceSession& session) {
       if (session.queues.waiting_bytes() > kMostWaitingBytes)
         return Status::Exhausted("{} ops are queued on streams, more than a proxy accepts",
                                  session.queues.waiting_ops());
+    }
+    if (session.queues.gathering()) {
+      if (!frame.has_value() || ++frames_for_batch >= kMostFramesForBatch || !channel.HasFrame()) {
+        session.queues.FlushGathered();
+        frames_for_batch = 0;
+      }
     }
     if (session.transfers.SlotCameFree()) session.transfers.UseFreeSlots();
     if (session.SomeMayResume()) session.ResumeStreams();

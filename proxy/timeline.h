@@ -18,6 +18,8 @@ class Timeline {
   // The device's context is current, and it has nothing to do yet.
   Timeline(const Driver& driver, EventPool& timing_events, Completer& completer);
 
+  bool traced() const { return clock_ != nullptr; }
+
   // Where a piece of work starts in its stream; empty when the run is not traced.
   struct Start {
     PooledEvent event;

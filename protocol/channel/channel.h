@@ -133,6 +133,8 @@ class Channel {
   void Pop();
   // True when Peek would find something: cheap, for Bell::Wait.
   bool HasFrame() const { return incoming_.HasFrame(); }
+  // The same for what comes after the frame that Peek gave, until Pop.
+  bool HasAnotherFrame() const { return incoming_.HasAnother(); }
   // Shows the sender what was popped. Peek does it when the ring is empty.
   void Flush();
 

@@ -77,6 +77,11 @@ bool RingProducer::HasRoom(std::size_t frame_bytes) const {
 
 bool RingConsumer::HasFrame() const { return LoadWord(slots_.At(head_)) == head_ + 1; }
 
+bool RingConsumer::HasAnother() const {
+  const std::uint64_t next = head_ + current_slots_;
+  return LoadWord(slots_.At(next)) == next + 1;
+}
+
 Result<std::optional<Frame>> RingConsumer::Peek() {
   if (!HasFrame()) return std::optional<Frame>();
   sync_.Acquire();

@@ -82,6 +82,8 @@ class RingConsumer {
   Result<std::optional<Frame>> Peek();
   void Pop();
   bool HasFrame() const;
+  // Whether there is one behind the frame that Peek gave and Pop has not yet taken.
+  bool HasAnother() const;
   // Shows the producers what was given back; true when one of them waits for it.
   // Pop does so by itself only now and then.
   bool PublishReleased();

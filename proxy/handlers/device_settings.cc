@@ -1,4 +1,5 @@
 #include "proxy/handlers/handlers.h"
+#include "proxy/handlers/launch_batches.h"
 #include "proxy/handlers/on_worker.h"
 
 namespace cuspan::proxy {
@@ -13,7 +14,9 @@ Status Handle(DeviceSession& session, const Origin& origin, const LimitGet& op) 
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const LimitSet& op) {
-  return OnWorker<LimitSet>(session, origin, [&session, op] {
+  // Some say what a kernel has while it runs: graphs are made anew, behind this.
+  return OnWorker<LimitSet>(session, origin, [&session, op, batches = session.TakeBatches({})] {
+    for (const auto& some : batches) some->End();
     return session.faults.Check(
         session.driver.cuCtxSetLimit(static_cast<CUlimit>(op.limit), op.value));
   });

@@ -2,6 +2,7 @@
 
 #include "proxy/handlers/handlers.h"
 #include "proxy/handlers/kernel_use.h"
+#include "proxy/handlers/launch_batches.h"
 #include "proxy/handlers/posted_op.h"
 
 namespace cuspan::proxy {
@@ -23,9 +24,21 @@ CUresult LaunchIn(const Driver& driver, CUfunction kernel, const GridShape& shap
                                      dynamic_shared, stream, arguments, nullptr);
 }
 
+// Launches wait for a batch while the device has so many others to run, which take it longer than
+// the few microseconds in which a batch comes together.
+constexpr std::uint64_t kEnoughToRun = 8;
+// So many launches of a stream that would have been better off in a batch are worth the
+// milliseconds that making the graphs takes the worker.
+constexpr unsigned kWorthBatches = 256;
+// The same in bytes of arguments that most kernels have far less of.
+constexpr std::size_t kMostArgumentBytes = 1024;
+
 struct LaunchOp final : PostedOp {
   using PostedOp::PostedOp;
   Turn Submit() override {
+    if (stream->batches == nullptr && Behind() && MayBatch() &&
+        ++stream->worth_batches == kWorthBatches)
+      MakeBatches();
     std::vector<void*>& pointers = session->argument_pointers;
     PointAtArguments(*call.kernel, call.arguments, pointers);
     Timeline::Start start = session->timeline.Begin(stream->driver);
@@ -36,9 +49,52 @@ struct LaunchOp final : PostedOp {
                             reinterpret_cast<std::uint64_t>(stream->driver), call.kernel->name);
     return Finish(result);
   }
-  std::size_t Keep() override { return call.Keep(); }
+  std::size_t Keep() override {
+    waited = true;
+    return call.Keep();
+  }
+  bool Batches() const override {
+    return stream->batches != nullptr && stream->batches->ready() && MayBatch();
+  }
+  bool WaitsForBatch() const { return Batches() && Behind(); }
+  std::size_t SubmitBatch(std::span<StreamOp* const> batch) override {
+    LaunchBatches& batches = *stream->batches;
+    LaunchBatches::Chain* chain = batches.Next(batch.size(), stream->lane->completed());
+    if (chain == nullptr) return 0;
+    const std::size_t count = chain->nodes->size();
+    for (std::size_t i = 0; i < count; ++i) {
+      const KernelCall& next = static_cast<LaunchOp*>(batch[i])->call;
+      if (batches.Set(*chain, i, next, session->argument_pointers) == CUDA_SUCCESS) continue;
+      next.kernel->launched_alone = true;
+      return 0;
+    }
+    if (session->driver.cuGraphLaunch(chain->driver, stream->driver) != CUDA_SUCCESS) return 0;
+    Finish(CUDA_SUCCESS, count);
+    chain->last_launch = stream->submitted;
+    return count;
+  }
+
+  // Whether launches come faster than they are handed over, and the device has enough to run.
+  bool Behind() const {
+    return (waited || session->channel.HasAnotherFrame()) &&
+           stream->submitted - stream->lane->completed() >= kEnoughToRun;
+  }
+  bool MayBatch() const {
+    const auto& [grid, block, cluster, dynamic_shared, cooperative] = call.shape;
+    return !call.kernel->launched_alone && !cooperative && cluster.x == 1 && cluster.y == 1 &&
+           cluster.z == 1 && call.arguments.size() <= kMostArgumentBytes &&
+           !session->timeline.traced();
+  }
+  void MakeBatches() {
+    stream->worth_batches = 0;
+    stream->batches = std::make_shared<LaunchBatches>(session->driver, *call.kernel);
+    auto model = std::make_shared<KernelCall>(call);
+    model->Keep();
+    session->worker.Run([batches = stream->batches, model] { batches->Make(*model); });
+  }
 
   KernelCall call;
+  bool waited = false;
 };
 
 template <typename Op>

@@ -7,6 +7,7 @@
 #include "protocol/fatbin/image.h"
 #include "proxy/gpu/linking.h"
 #include "proxy/handlers/handlers.h"
+#include "proxy/handlers/launch_batches.h"
 #include "proxy/handlers/on_worker.h"
 #include "proxy/kernel_output.h"
 
@@ -133,12 +134,19 @@ Status Handle(DeviceSession& session, const Origin& origin, const ModuleLoad& op
 
 Status Handle(DeviceSession& session, const Origin& origin, const ModuleUnload& op) {
   CUSPAN_ASSIGN_OR_RETURN(const std::shared_ptr<Module> module, session.modules.Take(op.module));
-  session.kernels.RemoveIf([&](const Kernel& kernel) { return kernel.module == op.module; });
-  // Kernels of it, and copies to its variables, may wait or run.
-  return OnWorkerWhenDone<ModuleUnload>(session, origin, [&session, op, module](CUresult) {
-    session.variables.RemoveModule(op.module);
-    return module->driver != nullptr ? session.driver.cuModuleUnload(module->driver) : CUDA_SUCCESS;
+  session.kernels.RemoveIf([&](Kernel& kernel) {
+    if (kernel.module != op.module) return false;
+    kernel.launched_alone = true;  // Those of its launches that wait.
+    return true;
   });
+  // Kernels of it, and copies to its variables, may wait or run.
+  return OnWorkerWhenDone<ModuleUnload>(
+      session, origin, [&session, op, module, batches = session.TakeBatches(op.module)](CUresult) {
+        for (const auto& some : batches) some->End();
+        session.variables.RemoveModule(op.module);
+        return module->driver != nullptr ? session.driver.cuModuleUnload(module->driver)
+                                         : CUDA_SUCCESS;
+      });
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const VariableFind& op) {

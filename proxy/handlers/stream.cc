@@ -14,9 +14,12 @@ struct DestroyOp final : PostedOp {
       session->WhenStreamDone(*stream, [](CUresult, std::uint64_t) {});
     }
     session->Forsake(*stream);
-    session->worker.Run([session = session, stream = stream] {
-      session->faults.Check(session->driver.cuStreamDestroy(stream->driver));
-    });
+    // There, since the driver may wait.
+    session->worker.Run(
+        [session = session, stream = stream, batches = std::move(stream->batches)]() mutable {
+          batches.reset();
+          session->faults.Check(session->driver.cuStreamDestroy(stream->driver));
+        });
     return Turn::kSubmitted;
   }
 };

@@ -20,6 +20,8 @@ struct Log {
   std::vector<int> submitted;
   std::vector<int> dropped;
   int kept = 0;
+  std::vector<std::size_t> offered;  // The sizes of batches.
+  bool refuse_batches = false;
 };
 
 struct PlainOp final : StreamOp {
@@ -67,8 +69,35 @@ struct OpeningOp final : StreamOp {
   std::shared_ptr<Gate> gate;
 };
 
+// One that is handed over with up to three neighbours, as launches are.
+struct BatchOp final : StreamOp {
+  BatchOp(Log& log, int number, bool waits) : log(&log), number(number), waits(waits) {}
+  Turn Submit() override {
+    log->submitted.push_back(number);
+    return Turn::kSubmitted;
+  }
+  bool Batches() const override { return true; }
+  std::size_t SubmitBatch(std::span<StreamOp* const> batch) override {
+    log->offered.push_back(batch.size());
+    if (log->refuse_batches || batch.size() < kTaken) return 0;
+    for (StreamOp* op : batch.first(kTaken))
+      log->submitted.push_back(static_cast<BatchOp*>(op)->number);
+    return kTaken;
+  }
+  bool WaitsForBatch() const { return waits; }
+  void Drop() override { log->dropped.push_back(number); }
+
+  static constexpr std::size_t kTaken = 4;
+  Log* log;
+  int number;
+  bool waits;
+};
+
 class Queues : public ::testing::Test {
  protected:
+  void AddWaiting(StreamQueue& stream, int first, int last) {
+    for (int i = first; i <= last; ++i) queues.Add(stream, BatchOp(log, i, true));
+  }
   void Add(StreamQueue& stream, int number, std::shared_ptr<Gate> gate = nullptr) {
     queues.Add(stream, PlainOp(log, number), std::move(gate));
   }
@@ -355,6 +384,85 @@ TEST_F(Queues, EmptyAroundKnowsWhatTheLegacyStreamWaitsFor) {
   EXPECT_TRUE(StreamQueues::Empty(other));
 }
 
+TEST_F(Queues, OpsWaitForABatchUntilItIsFull) {
+  StreamQueue& stream = queues.AddStream(true);
+  constexpr int kFull = static_cast<int>(StreamQueues::kMostInBatch);
+  AddWaiting(stream, 1, kFull - 1);
+  EXPECT_THAT(log.submitted, IsEmpty());
+  EXPECT_TRUE(queues.gathering());
+  AddWaiting(stream, kFull, kFull);
+  ASSERT_EQ(log.submitted.size(), StreamQueues::kMostInBatch);
+  EXPECT_TRUE(std::is_sorted(log.submitted.begin(), log.submitted.end()));
+  EXPECT_THAT(log.offered, ElementsAre(32, 28, 24, 20, 16, 12, 8, 4));
+  EXPECT_FALSE(queues.gathering());
+  EXPECT_EQ(queues.waiting_ops(), 0U);
+}
+
+TEST_F(Queues, ABatchEndsWithAnOpOfAnotherKind) {
+  StreamQueue& stream = queues.AddStream(true);
+  AddWaiting(stream, 1, 6);
+  Add(stream, 7);
+  EXPECT_THAT(log.submitted, ElementsAre(1, 2, 3, 4, 5, 6, 7));
+  EXPECT_THAT(log.offered, ElementsAre(6, 2)) << "the last one of two has no neighbour left";
+  EXPECT_FALSE(queues.gathering());
+}
+
+TEST_F(Queues, WhatWaitsForABatchGoesWhenItIsFlushed) {
+  StreamQueue& one = queues.AddStream(false);
+  StreamQueue& two = queues.AddStream(false);
+  AddWaiting(one, 1, 4);
+  AddWaiting(two, 11, 11);
+  queues.FlushGathered();
+  EXPECT_EQ(log.submitted.size(), 5U);
+  EXPECT_FALSE(queues.gathering());
+  queues.FlushGathered();
+  EXPECT_EQ(log.submitted.size(), 5U);
+}
+
+TEST_F(Queues, ABatchThatIsRefusedGoesOpByOp) {
+  StreamQueue& stream = queues.AddStream(true);
+  log.refuse_batches = true;
+  AddWaiting(stream, 1, 4);
+  queues.FlushGathered();
+  EXPECT_THAT(log.submitted, ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(log.offered, ElementsAre(4, 3, 2));
+}
+
+// What comes after an op of the legacy stream is no part of a batch before it.
+TEST_F(Queues, ABatchEndsWhereTheLegacyStreamComesBetween) {
+  StreamQueue& stream = queues.AddStream(true);
+  queues.Pause(stream);
+  for (int i = 1; i <= 4; ++i) queues.Add(stream, BatchOp(log, i, false));
+  Add(queues.legacy(), 5);
+  for (int i = 6; i <= 9; ++i) queues.Add(stream, BatchOp(log, i, false));
+  queues.Resume(stream);
+  EXPECT_THAT(log.submitted, ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9));
+  EXPECT_THAT(log.offered, ElementsAre(4, 4));
+}
+
+TEST_F(Queues, WhatWaitsForABatchHoldsWhatMustComeLater) {
+  StreamQueue& stream = queues.AddStream(true);
+  AddWaiting(stream, 1, 2);
+  Add(queues.legacy(), 3);
+  int called = 0;
+  queues.WhenSubmitted([&] { ++called; });
+  EXPECT_THAT(log.submitted, IsEmpty());
+  EXPECT_EQ(called, 0);
+  queues.FlushGathered();
+  EXPECT_THAT(log.submitted, ElementsAre(1, 2, 3));
+  EXPECT_EQ(called, 1);
+}
+
+TEST_F(Queues, ALostDeviceDropsWhatWaitsForABatch) {
+  StreamQueue& stream = queues.AddStream(true);
+  AddWaiting(stream, 1, 2);
+  queues.DropAll();
+  EXPECT_THAT(log.dropped, ElementsAre(1, 2));
+  EXPECT_FALSE(queues.gathering());
+  queues.FlushGathered();
+  EXPECT_THAT(log.submitted, IsEmpty());
+}
+
 // Any order of ops on any streams: what is handed over respects every edge.
 TEST_F(Queues, RandomOpsKeepEveryEdge) {
   std::uint32_t state = 12345;
@@ -389,14 +497,19 @@ TEST_F(Queues, RandomOpsKeepEveryEdge) {
   for (int i = 0; i < kOps; ++i) {
     const std::size_t s = random(static_cast<std::uint32_t>(streams.size()));
     const bool held = random(8) == 0;
+    const bool batches = !held && random(3) != 0;
     stream_of.push_back(s);
     is_held.push_back(held);
     if (held)
       AddHeld(*streams[s].queue, i);
+    else if (batches)
+      queues.Add(*streams[s].queue, BatchOp(log, i, random(2) == 0));
     else
       Add(*streams[s].queue, i);
     if (random(4) == 0) release_one();
+    if (random(16) == 0) queues.FlushGathered();
   }
+  queues.FlushGathered();
   while (release_one()) {
   }
   ASSERT_EQ(log.submitted.size(), std::size_t{kOps});

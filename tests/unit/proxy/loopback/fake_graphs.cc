@@ -1,6 +1,7 @@
 #include "tests/unit/proxy/loopback/fake_graphs.h"
 
 #include <cstdlib>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -169,6 +170,11 @@ struct FakeGraphCalls {
     if (const CUresult refusal = graphs->refusal_("cuGraphExecNodeSetParams");
         refusal != CUDA_SUCCESS)
       return refusal;
+    const char* kernel = nullptr;
+    if (parameters->type == CU_GRAPH_NODE_TYPE_KERNEL &&
+        graphs->driver_->cuFuncGetName(&kernel, parameters->kernel.func) == CUDA_SUCCESS &&
+        std::strcmp(kernel, "refused") == 0)
+      return CUDA_ERROR_INVALID_VALUE;
     for (auto& [known, work] : ExecOf(exec).works) {
       if (known != node) continue;
       work = WorkOf(*graphs->driver_, *parameters);

@@ -1,5 +1,5 @@
 // The graphs of a fake driver. Their kernels, sets and copies run in the order in which they were
-// added; conditional nodes and memory operations run as nothing.
+// added; conditional nodes and memory operations run as nothing. No node can become a "refused".
 #pragma once
 
 #include <functional>

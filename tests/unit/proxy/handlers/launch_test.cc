@@ -1,0 +1,149 @@
+// Launches that come faster than they are handed over: in batches, with what each of them does, and
+// with the errors that each has, as if they had been handed over one by one.
+#include "tests/unit/proxy/loopback/server_fixture.h"
+
+namespace cuspan::proxy {
+namespace {
+
+// More than a proxy hands over before the device has done some of it, and enough behind that to be
+// worth batches.
+constexpr std::uint32_t kFlood = 1000;
+
+class LaunchTest : public ServerTest {
+ protected:
+  void SetUp() override { ASSERT_EQ(client.Call(StreamSynchronize{stream}).result, CUDA_SUCCESS); }
+  // Launches that all wait at the proxy before the first of them runs.
+  void Flood(std::uint32_t launches = kFlood) {
+    gpu.Hold(kStream);
+    for (std::uint32_t i = 0; i < launches; ++i) PostAdd(stream, block, 1, 1);
+  }
+  void Let() {
+    EXPECT_EQ(client.Call(MemoryInfo{}).result, CUDA_SUCCESS);  // All have arrived.
+    gpu.Let(kStream);
+  }
+  // A flood after which the graphs are there, and how often it was added to the word.
+  std::uint32_t FloodOnce() {
+    Flood();
+    Let();
+    EXPECT_EQ(client.Call(StreamSynchronize{stream}).result, CUDA_SUCCESS);
+    EXPECT_EQ(client.Call(MemoryInfo{}).result, CUDA_SUCCESS);  // By the worker, behind them.
+    return kFlood;
+  }
+  std::size_t Batches() const { return Count(gpu.Log(), "graph 1"); }
+
+  static constexpr int kStream = 1;
+  const std::uint64_t block = loopback.Map();
+  const std::uint64_t stream = loopback.NewStream();
+};
+
+TEST_F(LaunchTest, AFloodIsHandedOverInBatches) {
+  const std::uint32_t first = FloodOnce();
+  const std::size_t before = Batches();
+  Flood();
+  Let();
+  EXPECT_EQ(ReadWord(stream, block), first + kFlood);
+  EXPECT_GT(Batches(), before + kFlood / 2 / 32);
+  EXPECT_TRUE(client.Now().failures.empty());
+}
+
+TEST_F(LaunchTest, AFewLaunchesAreNot) {
+  FloodOnce();
+  const std::size_t before = Batches();
+  for (int i = 0; i < 8; ++i) {
+    PostAdd(stream, block, 1, 1);
+    EXPECT_EQ(client.Call(StreamSynchronize{stream}).result, CUDA_SUCCESS);
+  }
+  EXPECT_EQ(ReadWord(stream, block), kFlood + 8);
+  EXPECT_EQ(Batches(), before);
+}
+
+// The order of a stream: each launch finds what the one before it left, and so do copies between.
+TEST_F(LaunchTest, WhatComesBetweenStaysThere) {
+  FloodOnce();
+  const std::size_t before = Batches();
+  gpu.Hold(kStream);
+  std::uint32_t sum = kFlood;
+  for (std::uint32_t i = 0; i < 40; ++i) {
+    for (std::uint32_t k = 0; k < i; ++k) PostAdd(stream, block, 1, 1);
+    client.Post(CopyOnDevice{stream, block + 4096 + 4ULL * i, block, 4});
+  }
+  Let();
+  for (std::uint32_t i = 0; i < 40; ++i)
+    EXPECT_EQ(ReadWord(stream, block + 4096 + 4ULL * i), sum += i);
+  EXPECT_GT(Batches(), before);
+}
+
+TEST_F(LaunchTest, ARefusedLaunchFailsByItselfAndTheOthersRun) {
+  const std::uint64_t refused = loopback.FindKernel(module(), "refused");
+  FloodOnce();
+  const std::size_t before = Batches();
+  Flood(500);
+  PostLaunch(stream, refused, {}, 7);
+  for (int i = 0; i < 100; ++i) PostAdd(stream, block, 1, 1);
+  Let();
+  EXPECT_EQ(ReadWord(stream, block), kFlood + 600);
+  EXPECT_GT(Batches(), before);
+  const Told told = client.Now();
+  ASSERT_EQ(told.failures.size(), 1U);
+  EXPECT_EQ(told.failures[0].result, CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST_F(LaunchTest, ADriverThatDoesNotChangeNodesGetsThemOneByOne) {
+  for (const char* function :
+       {"cuGraphExecNodeSetParams", "cuGraphInstantiate", "cuGraphAddNode", "cuGraphCreate"}) {
+    gpu.Refuse(function, CUDA_ERROR_NOT_SUPPORTED);
+    const std::uint32_t before = ReadWord(stream, block);
+    FloodOnce();
+    Flood();
+    Let();
+    EXPECT_EQ(ReadWord(stream, block), before + 2 * kFlood) << function;
+    EXPECT_EQ(Batches(), 0U) << function;
+    EXPECT_TRUE(client.Now().failures.empty()) << function;
+    gpu.Refuse(function, CUDA_SUCCESS);
+  }
+}
+
+TEST_F(LaunchTest, AModuleGoesWithWhatWasMadeOfItsKernels) {
+  FloodOnce();
+  Flood();
+  client.Post(ModuleUnload{module()});  // Behind them.
+  EXPECT_EQ(client.Call(LimitGet{CU_LIMIT_STACK_SIZE}).result, CUDA_SUCCESS);
+  std::size_t before = Batches();
+  gpu.Let(kStream);
+  EXPECT_EQ(ReadWord(stream, block), 2 * kFlood);
+  EXPECT_EQ(client.Call(MemoryInfo{}).result, CUDA_SUCCESS);  // The worker has unloaded it.
+  EXPECT_EQ(Batches(), before) << "launches of kernels that go are handed over one by one";
+  module_ = add_ = 0;
+  FloodOnce();
+  before = Batches();
+  Flood();
+  Let();
+  EXPECT_EQ(ReadWord(stream, block), 4 * kFlood);
+  EXPECT_GT(Batches(), before);
+}
+
+TEST_F(LaunchTest, AStreamGoesWithItsBatches) {
+  FloodOnce();
+  const std::size_t before = Batches();
+  Flood();
+  client.Post(StreamDestroy{stream});
+  Let();
+  EXPECT_EQ(client.Call(DeviceSynchronize{}).result, CUDA_SUCCESS);
+  EXPECT_EQ(ReadWord(0, block), 2 * kFlood);
+  EXPECT_GT(Batches(), before);
+}
+
+// What was made before is not used any more: the fake GPU would end the test.
+TEST_F(LaunchTest, ALimitIsSetForBatchesToo) {
+  FloodOnce();
+  EXPECT_EQ(client.Call(LimitSet{CU_LIMIT_STACK_SIZE, 4096}).result, CUDA_SUCCESS);
+  FloodOnce();
+  const std::size_t before = Batches();
+  Flood();
+  Let();
+  EXPECT_EQ(ReadWord(stream, block), 3 * kFlood);
+  EXPECT_GT(Batches(), before);
+}
+
+}  // namespace
+}  // namespace cuspan::proxy
