@@ -147,6 +147,8 @@ class Completer {
   // Any thread with the device's context.
   void FlushOutput() { KernelOutput::Flush(driver_, complete_); }
 
+  // Whether the client waits for something that is pending: anything but how far streams are.
+  bool urgent() const { return urgent_entries_.load(std::memory_order_relaxed) != 0; }
   // Chunks pushed so far.
   std::uint64_t pushed() const { return pushed_.load(std::memory_order_acquire); }
   // Chunks were handed to the device that are not pushed yet.

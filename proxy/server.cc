@@ -61,6 +61,7 @@ constexpr unsigned kMostFramesForBatch = 64;
 Status Loop(DeviceSession& session) {
   Channel& channel = session.channel;
   const WaitStages stages = WaitStages::ForThisMachine();
+  const WaitStages awaiting{stages.spin, stages.await};
   bool dropped = false;
   Backlog backlog;
   unsigned frames_for_batch = 0;
@@ -110,6 +111,15 @@ Status Loop(DeviceSession& session) {
         },
         stages.yield, stages);
     if (soon) continue;
+    // Somebody waits for what the device does. A thread of this process looks for it anyway; this
+    // one also takes the client's next frame at once.
+    if (session.completer.urgent() && channel.own_bell().Wait(
+                                          [&] {
+                                            session.completer.Help(kLooksWhileIdle);
+                                            return !session.completer.urgent() || woken();
+                                          },
+                                          stages.await, awaiting))
+      continue;
     session.completer.HelperSleeps();
     channel.own_bell().Wait(woken, hold ? Backlog::kPatience : kLongestSleep, stages);
     session.completer.HelperIsBack();

@@ -88,6 +88,10 @@ __global__ void Texts(char* out) {
   for (int i = 0; i < 64 && (i == 0 || text[i - 1] != 0); ++i) out[i] = text[i];
 }
 
+// Each child adds to what the ones of the launches before left.
+__global__ void CountChild(int* count) { ++*count; }
+__global__ void CountParent(int* count) { CountChild<<<1, 1>>>(count); }
+
 __global__ void EveryThread(int* data) {
   AddElsewhere<<<1, 1>>>(data + blockIdx.x * blockDim.x + threadIdx.x, threadIdx.x);
 }
@@ -170,6 +174,13 @@ int main(int argc, char** argv) {
   CHECK_LAUNCH();
   CHECK(cudaMemcpy(host.data(), data, 4 * sizeof(int), cudaMemcpyDeviceToHost));
   for (int i = 0; i < 4; ++i) EXPECT(host[i] == 31 + i % 2 * 11, "thread %d got %d", i, host[i]);
+  // Faster than the device runs them.
+  CHECK(cudaMemset(data, 0, sizeof(int)));
+  constexpr int kMany = 2000;
+  for (int i = 0; i < kMany; ++i) CountParent<<<1, 1>>>(data);
+  CHECK_LAUNCH();
+  CHECK(cudaMemcpy(host.data(), data, sizeof(int), cudaMemcpyDeviceToHost));
+  EXPECT(host[0] == kMany, "%d of %d children ran", host[0], kMany);
   char text[64] = {};
   Texts<<<1, 1>>>(reinterpret_cast<char*>(data));
   CHECK_LAUNCH();
