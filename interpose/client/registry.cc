@@ -83,11 +83,20 @@ void Registry::RemoveFatbin(FatbinRecord* fatbin) {
   fatbin->objects = {};
   fatbin->owned = {};
   version_.fetch_add(1, std::memory_order_release);
-  // The addresses may belong to another library soon.
-  std::erase_if(functions_by_key_,
-                [&](const auto& entry) { return entry.second->fatbin == fatbin; });
-  std::erase_if(variables_by_host_,
-                [&](const auto& entry) { return entry.second->fatbin == fatbin; });
+  // The addresses may belong to another library soon, or do already.
+  const auto erase = [fatbin](auto& records, const void* key) {
+    const auto known = records.find(key);
+    if (known != records.end() && known->second->fatbin == fatbin) records.erase(known);
+  };
+  const auto keys = keys_.extract(fatbin);
+  if (keys.empty()) return;
+  for (const void* key : keys.mapped().functions) erase(functions_by_key_, key);
+  for (const void* key : keys.mapped().variables) erase(variables_by_host_, key);
+}
+
+void Registry::Enter(const void* key, const FunctionRecord& record) {
+  functions_by_key_[key] = &record;
+  keys_[record.fatbin].functions.push_back(key);
 }
 
 void Registry::SetUnsupported(FatbinRecord* fatbin, std::string why) {
@@ -100,9 +109,9 @@ FunctionRecord* Registry::AddFunction(const FatbinRecord* fatbin, const void* ho
                                       const char* name) {
   const WriterLock lock(mutex_);
   FunctionRecord& record = functions_.emplace_back(FunctionRecord{fatbin, name, host});
-  functions_by_key_[host] = &record;
   version_.fetch_add(1, std::memory_order_release);
-  functions_by_key_[&record] = &record;
+  Enter(host, record);
+  Enter(&record, record);
   return &record;
 }
 
@@ -112,6 +121,7 @@ VariableRecord* Registry::AddVariable(const FatbinRecord* fatbin, const void* ho
   VariableRecord& record =
       variables_.emplace_back(VariableRecord{fatbin, name, host, bytes, constant});
   variables_by_host_[host] = &record;
+  keys_[fatbin].variables.push_back(host);
   return &record;
 }
 
@@ -133,7 +143,7 @@ std::vector<const ManagedRecord*> Registry::ManagedOf(const FatbinRecord& fatbin
 void Registry::AddKernel(const FunctionRecord& record) {
   const WriterLock lock(mutex_);
   version_.fetch_add(1, std::memory_order_release);
-  functions_by_key_[&record] = &record;
+  Enter(&record, record);
 }
 
 const FunctionRecord* Registry::FindFunction(const void* key) const {

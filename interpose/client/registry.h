@@ -87,7 +87,14 @@ class Registry {
   std::uint64_t version() const { return version_.load(std::memory_order_acquire); }
 
  private:
+  // What is known of a fat binary: keys of the maps below. Programs have thousands of fat binaries
+  // with a hundred thousand kernels, and take each of them away when they end.
+  struct Keys {
+    std::vector<const void*> functions;
+    std::vector<const void*> variables;
+  };
   FatbinRecord* Add(FatbinRecord record);
+  void Enter(const void* key, const FunctionRecord& record) CUSPAN_REQUIRES(mutex_);
 
   std::atomic<std::uint64_t> version_{1};
   mutable SharedMutex mutex_;
@@ -99,6 +106,7 @@ class Registry {
       CUSPAN_GUARDED_BY(mutex_);
   std::unordered_map<const void*, const VariableRecord*> variables_by_host_
       CUSPAN_GUARDED_BY(mutex_);
+  std::unordered_map<const FatbinRecord*, Keys> keys_ CUSPAN_GUARDED_BY(mutex_);
 };
 
 }  // namespace cuspan

@@ -105,6 +105,23 @@ TEST(Registry, ForgetsTheAddressesOfAnUnloadedLibrary) {
   EXPECT_EQ(registry.FindFunction(&stub), function);
 }
 
+// As where one is loaded before the other has said that it goes.
+TEST(Registry, KeepsAnAddressThatIsAnotherLibrarysMeanwhile) {
+  Registry registry;
+  const Program program;
+  FatbinRecord* const gone = registry.AddFatbin(&program.wrapper);
+  const FatbinRecord* const next = registry.AddFatbin(&program.wrapper);
+  const int stub = 0;
+  const int shadow = 0;
+  registry.AddFunction(gone, &stub, "old");
+  registry.AddVariable(gone, &shadow, "old", 4, false);
+  const FunctionRecord* const function = registry.AddFunction(next, &stub, "new");
+  const VariableRecord* const variable = registry.AddVariable(next, &shadow, "new", 4, false);
+  registry.RemoveFatbin(gone);
+  EXPECT_EQ(registry.FindFunction(&stub), function);
+  EXPECT_EQ(registry.FindVariable(&shadow), variable);
+}
+
 TEST(Registry, CopiesTheImageOfALibrary) {
   Registry registry;
   Program program;
