@@ -9,6 +9,9 @@
 namespace cuspan {
 namespace {
 
+// A proxy that is further behind than this waits for more than its processor.
+constexpr std::chrono::milliseconds kLongestBehind{20};
+
 // Also when it was told of and only waited for bytes that are here by now.
 bool IsComplete(const Event& event) {
   if (event.complete()) return true;
@@ -88,7 +91,14 @@ CUresult Events::Record(std::uint64_t event, const StreamTarget& target) {
   record.stream = target.stream;
   record.record = known->recorded.load(std::memory_order_relaxed) + 1;
   known->recorded.store(record.record);
-  return target.link->Post(record);
+  std::uint64_t sequence = 0;
+  const CUresult result = target.link->Post(record, &sequence);
+  // Who measures kernels may have one in front of them wait for a word of page-locked memory, which
+  // the program writes behind the record: what is measured has to be at the device by then.
+  if (result == CUDA_SUCCESS && (known->flags & CU_EVENT_DISABLE_TIMING) == 0 &&
+      target.link->sharing() == Sharing::kMemory && target.link->coherence().KernelsUseHost())
+    target.link->channel().AwaitTaken(sequence, kLongestBehind);
+  return result;
 }
 
 CUresult Events::Query(std::uint64_t event) {

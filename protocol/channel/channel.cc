@@ -189,6 +189,12 @@ bool Channel::TryPost(const FrameHeader& header, Bytes payload) {
   return true;
 }
 
+void Channel::AwaitTaken(std::uint64_t sequence, std::chrono::nanoseconds limit) {
+  if (outgoing_.Taken(sequence - 1)) return;
+  own_->Wait([&] { return outgoing_.Taken(sequence) || closed(); }, limit,
+             WaitStages{std::min(stages_.spin, limit), limit});
+}
+
 std::optional<std::uint32_t> Channel::TryTakeSlot() {
   Header::StagingControl& staging = header()->staging[side_ == ChannelSide::kClient ? 0 : 1];
   // So many are free when no more may be taken.

@@ -103,6 +103,9 @@ class Channel {
   bool TryPost(const FrameHeader& header, Bytes payload);
   // Not less than the sequence of any frame posted before, and less than those of later ones.
   std::uint64_t LastSequence() const { return outgoing_.LastTaken(); }
+  // Returns when the receiver has taken the frame of this sequence, unless it is the only one that
+  // it has not taken; `limit` later at the latest.
+  void AwaitTaken(std::uint64_t sequence, std::chrono::nanoseconds limit);
   // Whether a frame of so many bytes would fit now.
   bool HasRoom(std::size_t frame_bytes) const { return outgoing_.HasRoom(frame_bytes); }
   // Asks the receiver to ring this side's bell when room was made.

@@ -57,6 +57,11 @@ class RingProducer {
   // Not less than the sequence of any frame for which room was taken, and less than that of any
   // frame to come.
   std::uint64_t LastTaken() const { return control_->ticket.load(std::memory_order_acquire); }
+  // Whether the consumer is known to have taken the frame of this sequence and all before it. While
+  // there are others behind them, it says so late.
+  bool Taken(std::uint64_t sequence) const {
+    return control_->released.load(std::memory_order_acquire) >= sequence;
+  }
   // Asks the consumer to ring when it gives slots back.
   void WantSpace() { control_->space_wanted.store(1); }
 

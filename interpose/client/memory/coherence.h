@@ -117,11 +117,12 @@ class Coherence {
   void Posted(const T& op, std::uint64_t sequence) {
     if (WritesHost(op)) last_host_write_.store(sequence, std::memory_order_relaxed);
   }
+  // Whether kernels may use memory of the program's as their own.
+  bool KernelsUseHost() const { return region_ != nullptr && region_->used_by_kernels(); }
   // Whether what the device has not completed, all after `completed`, may write memory which the
   // program reads.
   bool MayWriteHost(std::uint64_t completed) const {
-    return last_host_write_.load(std::memory_order_relaxed) > completed ||
-           (region_ != nullptr && region_->used_by_kernels());
+    return last_host_write_.load(std::memory_order_relaxed) > completed || KernelsUseHost();
   }
 
  private:

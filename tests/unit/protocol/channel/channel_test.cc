@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <set>
 #include <thread>
@@ -52,6 +53,42 @@ TEST(Channel, CarriesMessagesBothWays) {
   ASSERT_TRUE(DecodeFrom((*frame)->payload, received));
   EXPECT_EQ(received.result, -3);
   ends.client->Pop();
+}
+
+TEST(Channel, TellsWhenTheReceiverHasTakenAFrame) {
+  ChannelEnds ends;
+  std::atomic<int> taken = 0;
+  std::thread receiver([&] {
+    while (NextFrame(*ends.proxy)) {
+      ++taken;
+      ends.proxy->Pop();
+    }
+  });
+  for (int i = 1; i <= 1000; ++i) {
+    ends.client->Post(ModuleUnload{});
+    ends.client->AwaitTaken(ends.client->Post(ModuleUnload{}), kForEver);
+    // One that is alone may still be there.
+    EXPECT_GE(taken, 2 * i - 1);
+  }
+  ends.client->Close(false);
+  receiver.join();
+}
+
+TEST(Channel, DoesNotWaitForTheOnlyFrameThatWasNotTaken) {
+  ChannelEnds ends;
+  ends.client->Post(ModuleUnload{});
+  ASSERT_TRUE(NextFrame(*ends.proxy));
+  ends.proxy->Pop();
+  ends.proxy->Flush();
+  ends.client->AwaitTaken(ends.client->Post(ModuleUnload{}), kForEver);
+}
+
+TEST(Channel, DoesNotWaitForAReceiverThatIsGone) {
+  ChannelEnds ends;
+  ends.client->Post(ModuleUnload{});
+  const std::uint64_t second = ends.client->Post(ModuleUnload{});
+  ends.proxy->Close(true);
+  ends.client->AwaitTaken(second, kForEver);
 }
 
 TEST(Channel, IsEmptyAtFirst) {
