@@ -22,6 +22,10 @@ constexpr std::chrono::nanoseconds kBetweenLooks{1500};
 // The same when only the progress of streams is of interest.
 constexpr microseconds kBetweenMarks{20};
 constexpr microseconds kNoLimit = std::chrono::hours(1);
+// Chunks of no more bytes go as a frame: between nodes a chunk is a message of its own, behind one
+// that announces it. But not beside others: it would overtake them, and the client keep it until
+// they are there.
+constexpr std::uint32_t kMostInlineChunk = 4096;
 // While the receiving thread looks, the completer's watches it in such naps, and for so long after
 // the last thing that was pending.
 constexpr microseconds kWatchNap{200};
@@ -142,7 +146,15 @@ void Completer::Push(const SendChunk& chunk, CUresult result) {
     chunk.transfer->Fail(channel_, result);
     channel_.ReturnSlot(chunk.slot);
   } else {
-    channel_.Post(Chunk{chunk.transfer->id, chunk.offset, chunk.bytes, chunk.slot});
+    if (chunk.bytes <= kMostInlineChunk && channel_.SlotsInUse() == 1) {
+      channel_.Post(ChunkInline{chunk.transfer->id,
+                                chunk.offset,
+                                pushed(),
+                                {channel_.OutgoingSlot(chunk.slot), chunk.bytes}});
+      channel_.ReturnSlot(chunk.slot);
+    } else {
+      channel_.Post(Chunk{chunk.transfer->id, chunk.offset, chunk.bytes, chunk.slot});
+    }
     pushed_.fetch_add(1, std::memory_order_release);
   }
   unpushed_.fetch_sub(1, std::memory_order_release);

@@ -240,6 +240,12 @@ std::byte* Channel::OutgoingSlot(std::uint32_t slot) const {
   return staging_.data() + (direction * layout_.staging_slots + slot) * layout_.staging_bytes;
 }
 
+std::uint32_t Channel::SlotsInUse() const {
+  const Header::StagingControl& staging = header()->staging[side_ == ChannelSide::kClient ? 0 : 1];
+  const int free = std::popcount(staging.free.load(std::memory_order_acquire));
+  return layout_.staging_slots - std::min(static_cast<std::uint32_t>(free), layout_.staging_slots);
+}
+
 void Channel::ReturnSlot(std::uint32_t slot) {
   Header::StagingControl& staging = header()->staging[side_ == ChannelSide::kClient ? 0 : 1];
   staging.free.fetch_or(std::uint64_t{1} << slot);

@@ -123,6 +123,8 @@ class Channel {
   // Waits for a free slot; nothing when the channel is closed.
   std::optional<std::uint32_t> TakeSlot();
   std::byte* OutgoingSlot(std::uint32_t slot) const;
+  // How many slots of the outgoing area are not free now.
+  std::uint32_t SlotsInUse() const;
   // Gives back a slot of the outgoing area that was taken and not posted.
   void ReturnSlot(std::uint32_t slot);
 

@@ -69,6 +69,10 @@ bool Receiver::HandleFrame(const Frame& frame) {
       Chunk chunk;
       return DecodeFrom(frame.payload, chunk) && connection_.transfers_.OnChunk(chunk);
     }
+    case Op::kChunkInline: {
+      ChunkInline chunk;
+      return DecodeFrom(frame.payload, chunk) && connection_.transfers_.OnChunkInline(chunk);
+    }
     case Op::kTransferFailed: {
       TransferFailed failed;
       if (!DecodeFrom(frame.payload, failed)) return false;

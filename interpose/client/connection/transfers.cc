@@ -16,6 +16,10 @@ constexpr std::uint32_t kLeastForOthers = 64 * 1024;
 // which holds one of at most 64 slots.
 constexpr std::size_t kFailedRemembered = 1024;
 
+// Inline chunks that may have overtaken others: a proxy sends none while it has such, so that only
+// what is on its way already can be overtaken.
+constexpr std::size_t kMostEarly = 65536;
+
 }  // namespace
 
 Transfers::~Transfers() {
@@ -166,63 +170,117 @@ void Transfers::OnWanted(std::uint64_t transfer, std::uint64_t chunks) {
   may_send_.notify_all();
 }
 
+bool Transfers::Begin(const Piece& piece, bool later, std::shared_ptr<Incoming>* incoming) {
+  const auto known = incoming_.find(piece.transfer);
+  if (known == incoming_.end())
+    return failed_ != CUDA_SUCCESS || failed_incoming_.contains(piece.transfer);
+  const std::uint64_t bytes = known->second->bytes;
+  if (piece.offset > bytes || piece.bytes.size() > bytes - piece.offset) return false;
+  if (later) return true;
+  *incoming = known->second;
+  ++(*incoming)->storing;
+  ++storing_;
+  return true;
+}
+
 bool Transfers::OnChunk(const Chunk& chunk) {
+  while (arrived_early_.erase(arrived_chunks_) != 0) ++arrived_chunks_;
+  const std::byte* const slot = channel_->IncomingSlot(chunk.slot);
+  if (slot == nullptr || chunk.bytes > channel_->layout().staging_bytes) return false;
+  Piece piece{arrived_chunks_++, chunk.transfer, chunk.offset, {slot, chunk.bytes}, chunk.slot, {}};
   std::shared_ptr<Incoming> incoming;
   {
     const MutexLock lock(mutex_);
     // So many slots there are, and no chunk without one.
-    if (channel_->IncomingSlot(chunk.slot) == nullptr || storing_ >= 64) return false;
-    const auto known = incoming_.find(chunk.transfer);
-    if (known == incoming_.end()) {
-      if (failed_ == CUDA_SUCCESS && !failed_incoming_.contains(chunk.transfer)) return false;
-      Done(chunk, arrived_chunks_++);
-      return true;
-    }
-    incoming = known->second;
-    if (chunk.bytes > channel_->layout().staging_bytes || chunk.offset > incoming->bytes ||
-        chunk.bytes > incoming->bytes - chunk.offset)
-      return false;
-    ++incoming->storing;
-    ++storing_;
+    if (storing_ >= 64 || !Begin(piece, false, &incoming)) return false;
   }
-  const std::uint64_t arrival = arrived_chunks_++;
   CopyThreads& threads = common_->copy_threads;
-  if (threads.count() == 1 || chunk.bytes < kLeastForOthers)
-    Store(incoming, chunk, arrival);
+  if (incoming == nullptr)
+    Skip(piece);
+  else if (threads.count() == 1 || chunk.bytes < kLeastForOthers)
+    Store(std::move(incoming), std::move(piece));
   else
-    threads.Run([this, incoming, chunk, arrival] { Store(incoming, chunk, arrival); });
+    threads.Run([this, incoming, piece] { Store(incoming, piece); });
   return true;
 }
 
-void Transfers::Store(const std::shared_ptr<Incoming>& incoming, const Chunk& chunk,
-                      std::uint64_t arrival) {
-  const TraceSpan span;
-  UnpackRows(incoming->rows, incoming->destination, chunk.offset, chunk.bytes,
-             channel_->IncomingSlot(chunk.slot));
-  span.Done(TraceKind::kOutOfStaging, device_, chunk.transfer, chunk.offset, chunk.bytes);
-  channel_->statistics().bytes_from_device.fetch_add(chunk.bytes, std::memory_order_relaxed);
-  const MutexLock lock(mutex_);
-  --incoming->storing;
-  --storing_;
-  incoming->stored += chunk.bytes;
-  if (incoming->stored == incoming->bytes) {
-    common_->receiving.fetch_sub(static_cast<int>(incoming_.erase(chunk.transfer)));
-    incoming->ended = true;
+bool Transfers::OnChunkInline(const ChunkInline& chunk) {
+  if (chunk.number < arrived_chunks_ || arrived_early_.size() >= kMostEarly ||
+      !arrived_early_.insert(chunk.number).second)
+    return false;
+  Piece piece{chunk.number, chunk.transfer, chunk.offset, chunk.data, {}, {}};
+  std::shared_ptr<Incoming> incoming;
+  {
+    const MutexLock lock(mutex_);
+    const bool later = stored_chunks_.load(std::memory_order_relaxed) != chunk.number;
+    if (!Begin(piece, later, &incoming)) return false;
+    if (later) {
+      piece.kept.assign(chunk.data.begin(), chunk.data.end());
+      piece.bytes = piece.kept;  // Moving it does not move them.
+      kept_.emplace(chunk.number, std::move(piece));
+      return true;
+    }
   }
-  Complete(*incoming);
-  // With the mutex: nobody destroys this meanwhile.
-  Done(chunk, arrival);
+  if (incoming != nullptr)
+    Store(std::move(incoming), std::move(piece));
+  else
+    Skip(piece);
+  return true;
 }
 
-void Transfers::Done(const Chunk& chunk, std::uint64_t arrival) {
+void Transfers::Store(std::shared_ptr<Incoming> incoming, Piece piece) {
+  for (bool more = true; more;) {
+    const std::uint64_t bytes = piece.bytes.size();
+    const TraceSpan span;
+    UnpackRows(incoming->rows, incoming->destination, piece.offset, bytes, piece.bytes.data());
+    span.Done(TraceKind::kOutOfStaging, device_, piece.transfer, piece.offset, bytes);
+    channel_->statistics().bytes_from_device.fetch_add(bytes, std::memory_order_relaxed);
+    // With the mutex: nobody destroys this meanwhile.
+    const MutexLock lock(mutex_);
+    --incoming->storing;
+    --storing_;
+    incoming->stored += bytes;
+    if (incoming->stored == incoming->bytes) {
+      common_->receiving.fetch_sub(static_cast<int>(incoming_.erase(piece.transfer)));
+      incoming->ended = true;
+    }
+    Complete(*incoming);
+    Done(piece);
+    more = TakeKept(&incoming, &piece);
+  }
+}
+
+void Transfers::Skip(const Piece& piece) {
+  std::shared_ptr<Incoming> incoming;
+  Piece next;
+  {
+    const MutexLock lock(mutex_);
+    Done(piece);
+    if (!TakeKept(&incoming, &next)) return;
+  }
+  Store(std::move(incoming), std::move(next));
+}
+
+bool Transfers::TakeKept(std::shared_ptr<Incoming>* incoming, Piece* piece) {
+  for (;;) {
+    auto next = kept_.extract(stored_chunks_.load(std::memory_order_relaxed));
+    if (next.empty()) return false;
+    *piece = std::move(next.mapped());
+    incoming->reset();
+    if (Begin(*piece, false, incoming) && *incoming != nullptr) return true;
+    Done(*piece);  // Its transfer has failed since it came.
+  }
+}
+
+void Transfers::Done(const Piece& piece) {
   std::uint64_t stored = stored_chunks_.load(std::memory_order_relaxed);
-  stored_later_.insert(arrival);
+  stored_later_.insert(piece.number);
   while (!stored_later_.empty() && *stored_later_.begin() == stored) {
     stored_later_.erase(stored_later_.begin());
     ++stored;
   }
   stored_chunks_.store(stored, std::memory_order_release);
-  channel_->ReleaseSlot(chunk.slot);
+  if (piece.slot) channel_->ReleaseSlot(*piece.slot);
   channel_->own_bell().Ring();
   // Only who has something to do then: thousands of chunks a second come, and to wake a thread
   // takes as long as to copy some of them.

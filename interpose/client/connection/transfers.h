@@ -86,6 +86,9 @@ class Transfers {
   // False when the chunk is none of ours or out of bounds. One of a transfer that has failed, whose
   // failure may overtake it between nodes, gives its slot back and is otherwise of no use.
   bool OnChunk(const Chunk& chunk);
+  // The same for one whose bytes are in the frame. Between nodes it may overtake chunks that lie in
+  // slots: it is kept until those are stored, which may write to the same place.
+  bool OnChunkInline(const ChunkInline& chunk);
   void OnFailed(std::uint64_t transfer, CUresult result);
   void FailAll(CUresult result);
 
@@ -105,9 +108,28 @@ class Transfers {
   }
   // Sends what comes next of it; true when that was all. Without the mutex.
   bool SendPart(std::uint64_t transfer, Outgoing& outgoing);
-  void Store(const std::shared_ptr<Incoming>& incoming, const Chunk& chunk, std::uint64_t arrival);
-  // What is in the chunk's slot is not needed any more.
-  void Done(const Chunk& chunk, std::uint64_t arrival) CUSPAN_REQUIRES(mutex_);
+  // A chunk that has arrived.
+  struct Piece {
+    std::uint64_t number;  // Of the chunk, among all.
+    std::uint64_t transfer;
+    std::uint64_t offset;
+    Bytes bytes;
+    std::optional<std::uint32_t> slot;  // In which they lie.
+    std::vector<std::byte> kept;        // Or where they do, when the frame is gone.
+  };
+  // False when it belongs to no transfer, or to one that has no such bytes. To be stored now unless
+  // `later`: then *incoming is its transfer, or null when that has failed.
+  bool Begin(const Piece& piece, bool later, std::shared_ptr<Incoming>* incoming)
+      CUSPAN_REQUIRES(mutex_);
+  // Copies it to the program's memory, which may have to wait for a page there, and then those that
+  // were kept until this one is stored.
+  void Store(std::shared_ptr<Incoming> incoming, Piece piece);
+  // The same for one of which nothing has to be copied.
+  void Skip(const Piece& piece);
+  // The chunk is stored, or of no use.
+  void Done(const Piece& piece) CUSPAN_REQUIRES(mutex_);
+  // Takes the next of those that were kept, if it may be stored now and there is something to copy.
+  bool TakeKept(std::shared_ptr<Incoming>* incoming, Piece* piece) CUSPAN_REQUIRES(mutex_);
   // No more chunks of it will come.
   void EndIncoming(Incoming& incoming, CUresult result) CUSPAN_REQUIRES(mutex_);
   // Completes it if it may be.
@@ -128,11 +150,16 @@ class Transfers {
   std::set<std::uint64_t> failed_incoming_
       CUSPAN_GUARDED_BY(mutex_);               // The last of those of which chunks may still come.
   int storing_ CUSPAN_GUARDED_BY(mutex_) = 0;  // Chunks of all transfers that are being copied now.
-  std::uint64_t arrived_chunks_ = 0;           // Receiver thread.
+  // Of the receiver thread: the chunks up to this number have arrived, and of those after them
+  // these, which lay in frames.
+  std::uint64_t arrived_chunks_ = 0;
+  std::set<std::uint64_t> arrived_early_;
   // The first so many to arrive are stored, and of those after them these: however many, while a
   // thread that copies one of the first does not get its turn.
   std::atomic<std::uint64_t> stored_chunks_{0};
   std::set<std::uint64_t> stored_later_ CUSPAN_GUARDED_BY(mutex_);
+  // Inline chunks, by their number, that wait until all before them are stored.
+  std::map<std::uint64_t, Piece> kept_ CUSPAN_GUARDED_BY(mutex_);
   // Until so many are stored, somebody waits to have it told, or to send.
   std::multiset<std::uint64_t> stored_awaited_ CUSPAN_GUARDED_BY(mutex_);
   std::multiset<std::uint64_t> send_awaits_stored_ CUSPAN_GUARDED_BY(mutex_);

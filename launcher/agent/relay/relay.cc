@@ -276,6 +276,7 @@ void Relay::CountAnswers(Route& route, const Frame& frame) {
     case Op::kCopyBoxFromDevice:
       route.awaits_chunk = true;
       return;
+    case Op::kChunkInline:
     case Op::kTransferFailed:
       route.awaits_chunk = false;
       return;

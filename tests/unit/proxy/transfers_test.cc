@@ -54,6 +54,16 @@ TEST_F(OrderTest, ChunksFromTheDeviceComeInOrderThroughFewSlots) {
   EXPECT_EQ(next[1], bytes);
 }
 
+TEST_F(OrderTest, ASmallCopyFromTheDeviceNeedsNoSlot) {
+  const std::uint64_t block = loopback.Map();
+  const std::uint64_t stream = loopback.NewStream();
+  PostAdd(stream, block, 1, 5);
+  EXPECT_EQ(ReadWord(stream, block), 5U);
+  const Told told = client.Now();
+  ASSERT_EQ(told.chunks.size(), 1U);
+  EXPECT_GE(told.chunks[0].slot, client.channel().layout().staging_slots);
+}
+
 TEST_F(OrderTest, ACopyFromTheDeviceThatWaitsForSlotsHoldsItsStreamOnly) {
   const std::uint64_t block = loopback.Map();
   const std::uint64_t stream = loopback.NewStream();

@@ -153,6 +153,24 @@ void TestClient::Take(const Frame& frame) {
         channel_.ReleaseSlot(chunk.slot);
         break;
       }
+      case Op::kChunkInline: {
+        changed_.notify_all();
+        changed_.wait(lock, [&] { return !hold_chunks_ || ending_; });
+        ChunkInline chunk;
+        if (!DecodeFrom(frame.payload, chunk)) {
+          told_.wrong = "a malformed inline chunk";
+          break;
+        }
+        const auto place = places_.find(chunk.transfer);
+        if (chunk.number != told_.chunks.size() || place == places_.end())
+          told_.wrong = "an inline chunk that nobody asked for, or with a wrong number";
+        else
+          std::memcpy(place->second + chunk.offset, chunk.data.data(), chunk.data.size());
+        constexpr std::uint32_t kNoSlot = ~0U;
+        told_.chunks.push_back(
+            {chunk.transfer, chunk.offset, static_cast<std::uint32_t>(chunk.data.size()), kNoSlot});
+        break;
+      }
       default:
         told_.wrong = OpName(frame.op());
     }

@@ -159,6 +159,84 @@ TEST_F(IncomingTransfers, WakeWhoWaitsUntilTheyAreStored) {
   third.join();
 }
 
+// Chunks whose bytes are in the frame, and which between nodes may overtake those in slots.
+class InlineChunks : public IncomingTransfers {
+ protected:
+  // A chunk of `piece` filled with `value`.
+  ChunkInline Inline(std::uint64_t transfer, std::uint32_t piece, std::uint64_t number, int value) {
+    std::memset(data.data(), value, data.size());
+    return {transfer, std::uint64_t{piece} * kPiece, number, data};
+  }
+  std::vector<std::byte> data = std::vector<std::byte>(kPiece);
+};
+
+TEST_F(InlineChunks, CompleteATransferWithTheOthers) {
+  const auto incoming = NewIncoming();
+  const std::uint64_t transfer = transfers.BeginIncoming(incoming);
+  EXPECT_TRUE(transfers.OnChunkInline(Inline(transfer, 0, 0, 7)));
+  EXPECT_TRUE(transfers.Stored(1));
+  EXPECT_TRUE(transfers.OnChunk(Piece(transfer, 1)));
+  EXPECT_FALSE(incoming->complete);
+  EXPECT_TRUE(transfers.OnChunkInline(Inline(transfer, 2, 2, 9)));
+  EXPECT_EQ(transfers.WaitComplete(*incoming), CUDA_SUCCESS);
+  for (std::uint32_t piece = 0; piece < 3; ++piece)
+    EXPECT_EQ(incoming->owned[std::size_t{piece} * kPiece], std::byte(piece == 1 ? 2 : 7 + piece));
+  EXPECT_TRUE(transfers.Stored(3));
+  ExpectSlotsBack();
+}
+
+// The same place is written by both: the later copy of the stream must be the last.
+TEST_F(InlineChunks, WaitForThoseThatTheyHaveOvertaken) {
+  const auto first = NewIncoming();
+  const auto second = NewIncoming();
+  second->destination = first->destination;
+  first->bytes = second->bytes = kPiece;
+  const auto third = NewIncoming();
+  third->bytes = kPiece;
+  const std::uint64_t earlier = transfers.BeginIncoming(first);
+  const std::uint64_t later = transfers.BeginIncoming(second);
+  const std::uint64_t last = transfers.BeginIncoming(third);
+  EXPECT_TRUE(transfers.OnChunkInline(Inline(later, 0, 1, 7)));
+  EXPECT_TRUE(transfers.OnChunkInline(Inline(last, 0, 2, 8)));
+  EXPECT_FALSE(second->complete);
+  EXPECT_FALSE(transfers.Stored(1));
+  EXPECT_EQ(first->owned[0], std::byte{0});
+  EXPECT_TRUE(transfers.OnChunk(Piece(earlier, 0)));
+  for (const auto& incoming : {first, second, third})
+    EXPECT_EQ(transfers.WaitComplete(*incoming), CUDA_SUCCESS);
+  EXPECT_EQ(first->owned[0], std::byte{7});
+  EXPECT_EQ(third->owned[0], std::byte{8});
+  EXPECT_TRUE(transfers.Stored(3));
+  // Numbers go on behind them.
+  const auto fourth = NewIncoming();
+  fourth->bytes = kPiece;
+  EXPECT_TRUE(transfers.OnChunk(Piece(transfers.BeginIncoming(fourth), 0)));
+  EXPECT_TRUE(transfers.Stored(4));
+  ExpectSlotsBack();
+}
+
+TEST_F(InlineChunks, OfATransferThatFailsMeanwhileAreCounted) {
+  const auto incoming = NewIncoming();
+  const std::uint64_t transfer = transfers.BeginIncoming(incoming);
+  const Chunk overtaken = Piece(transfer, 0);
+  EXPECT_TRUE(transfers.OnChunkInline(Inline(transfer, 1, 1, 7)));
+  transfers.OnFailed(transfer, CUDA_ERROR_INVALID_VALUE);
+  EXPECT_TRUE(transfers.OnChunkInline(Inline(transfer, 2, 2, 7)));
+  EXPECT_TRUE(transfers.OnChunk(overtaken));
+  EXPECT_TRUE(transfers.Stored(3));
+  for (const std::byte byte : incoming->owned) ASSERT_EQ(byte, std::byte{0});
+  ExpectSlotsBack();
+}
+
+TEST_F(InlineChunks, ThatNoProxySendsAreRefused) {
+  const auto incoming = NewIncoming();
+  const std::uint64_t transfer = transfers.BeginIncoming(incoming);
+  EXPECT_FALSE(transfers.OnChunkInline(Inline(transfer + 1, 0, 0, 7))) << "no such transfer";
+  EXPECT_FALSE(transfers.OnChunkInline(Inline(transfer, 3, 1, 7))) << "beyond its end";
+  EXPECT_FALSE(transfers.OnChunkInline(Inline(transfer, 0, 0, 7))) << "a number that was taken";
+  EXPECT_EQ(incoming->owned[0], std::byte{0});
+}
+
 // Bytes to the device, of which some wait for what comes from there.
 class OutgoingTransfers : public IncomingTransfers {
  protected:
