@@ -74,11 +74,16 @@ void Compare(cusolverDnHandle_t handle, cublasFillMode_t fill) {
   }
   RequireNear(Product(a, false, inverse, kSize, kSize, kSize), identity, 1e-12);
 
-  // A negative diagonal element makes the leading minor that ends there the first bad one.
+  // A negative diagonal element makes all leading minors bad that reach it. The one that is told of
+  // must be a bad one: that it is the first is not promised, nor so on an H200.
   for (const int order : {1, 64, 77, kSize}) {
     std::vector<double> indefinite = a;
     indefinite[(order - 1) * (kSize + 1)] = -1;
-    REQUIRE(Factorize(handle, fill, DeviceVector<double>(indefinite)) == order);
+    const int found = Factorize(handle, fill, DeviceVector<double>(indefinite));
+    if (found >= order && found <= kSize) continue;
+    std::fprintf(stderr, "the leading minor of order %d is said to be bad, which begin at %d\n",
+                 found, order);
+    std::exit(1);
   }
 }
 
