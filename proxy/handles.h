@@ -91,6 +91,7 @@ struct Stream {
   CUresult broken = CUDA_SUCCESS;  // Why the driver made none.
   bool blocking = true;            // Keeps order with the legacy stream.
   StreamQueue* queue = nullptr;    // Valid until the stream is retired.
+  bool leaving = false;            // It was destroyed, and may still have ops that wait.
   std::shared_ptr<Completer::Lane> lane = std::make_shared<Completer::Lane>();
   // What the driver took, in units of DeviceSession::Submitted, and how much of it when last
   // marked.
@@ -153,7 +154,7 @@ struct Kernel {
   std::vector<std::uint32_t> parameter_bytes;
   std::uint64_t argument_bytes = 0;  // Their sum.
   // The receiving thread's: its launches are not handed over with others, since the driver refuses
-  // that, or since its module goes.
+  // that, or may not do it rightly, or since its module goes.
   bool launched_alone = false;
 };
 

@@ -52,11 +52,16 @@ Status Dispatch(DeviceSession& session, const Frame& frame) {
 constexpr std::chrono::nanoseconds kLooksBetweenFrames{4000};
 constexpr std::chrono::nanoseconds kLooksWhileIdle{300};
 
+// When that has taken longer than most answers do, and the worker may want the driver meanwhile.
+constexpr std::chrono::nanoseconds kLooksWhileAwaiting{1500};
+
 constexpr std::chrono::milliseconds kLongestSleep{10'000};
 
 // Launches wait for others to be handed over with, of the same stream, while so many frames come:
 // those of other streams may keep the loop busy for long.
 constexpr unsigned kMostFramesForBatch = 64;
+
+bool IsLaunch(Op op) { return op == Op::kLaunch || op == Op::kLaunchShaped; }
 
 Status Loop(DeviceSession& session) {
   Channel& channel = session.channel;
@@ -78,17 +83,19 @@ Status Loop(DeviceSession& session) {
       CUSPAN_ASSIGN_OR_RETURN(frame, channel.Peek());
     }
     if (frame.has_value()) {
+      // What the worker does at once, a kernel's attributes for one, must not overtake launches.
+      if (session.queues.gathering() && !IsLaunch(frame->op())) session.queues.FlushGathered();
       CUSPAN_RETURN_IF_ERROR(Dispatch(session, *frame));
       channel.Pop();
       if (session.queues.waiting_bytes() > kMostWaitingBytes)
         return Status::Exhausted("{} ops are queued on streams, more than a proxy accepts",
                                  session.queues.waiting_ops());
     }
-    if (session.queues.gathering()) {
-      if (!frame.has_value() || ++frames_for_batch >= kMostFramesForBatch || !channel.HasFrame()) {
-        session.queues.FlushGathered();
-        frames_for_batch = 0;
-      }
+    if (!session.queues.gathering()) {
+      frames_for_batch = 0;
+    } else if (!frame.has_value() || ++frames_for_batch >= kMostFramesForBatch ||
+               !channel.HasFrame()) {
+      session.queues.FlushGathered();
     }
     if (session.transfers.SlotCameFree()) session.transfers.UseFreeSlots();
     if (session.SomeMayResume()) session.ResumeStreams();
@@ -115,7 +122,7 @@ Status Loop(DeviceSession& session) {
     // one also takes the client's next frame at once.
     if (session.completer.urgent() && channel.own_bell().Wait(
                                           [&] {
-                                            session.completer.Help(kLooksWhileIdle);
+                                            session.completer.Help(kLooksWhileAwaiting);
                                             return !session.completer.urgent() || woken();
                                           },
                                           stages.await, awaiting))

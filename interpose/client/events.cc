@@ -10,7 +10,7 @@ namespace cuspan {
 namespace {
 
 // A proxy that is further behind than this waits for more than its processor.
-constexpr std::chrono::milliseconds kLongestBehind{20};
+constexpr std::chrono::milliseconds kLongestBehind{5};
 
 // Also when it was told of and only waited for bytes that are here by now.
 bool IsComplete(const Event& event) {

@@ -42,6 +42,9 @@ CUresult LookUpKernel(DeviceSession& session, const Module& module, const char* 
                                           kernel.driver) == CUDA_SUCCESS)
       reply->attributes[static_cast<std::size_t>(i)] = value;
   }
+  // Those that are compiled for clusters. Nodes of a graph have no sizes of clusters to change.
+  kernel.launched_alone = reply->attributes[CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH] != 0 ||
+                          reply->attributes[CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET] != 0;
   return CUDA_SUCCESS;
 }
 
@@ -71,6 +74,10 @@ Status Handle(DeviceSession& session, const Origin& origin, const KernelFind& op
 
 Status Handle(DeviceSession& session, const Origin& origin, const KernelSetAttribute& op) {
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Kernel> kernel, session.kernels.Get(op.kernel));
+  if (op.attribute == CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH ||
+      op.attribute == CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT ||
+      op.attribute == CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH)
+    kernel->launched_alone = true;
   return OnWorker<KernelSetAttribute>(session, origin, [&session, op, kernel] {
     return session.faults.Check(session.driver.cuFuncSetAttribute(
         kernel->driver, static_cast<CUfunction_attribute>(op.attribute), op.value));

@@ -68,7 +68,10 @@ struct LaunchOp final : PostedOp {
       next.kernel->launched_alone = true;
       return 0;
     }
-    if (session->driver.cuGraphLaunch(chain->driver, stream->driver) != CUDA_SUCCESS) return 0;
+    if (session->driver.cuGraphLaunch(chain->driver, stream->driver) != CUDA_SUCCESS) {
+      batches.GiveUp();  // For want of memory, for one. The next would fail, too.
+      return 0;
+    }
     Finish(CUDA_SUCCESS, count);
     chain->last_launch = stream->submitted;
     return count;
@@ -81,8 +84,8 @@ struct LaunchOp final : PostedOp {
   }
   bool MayBatch() const {
     const auto& [grid, block, cluster, dynamic_shared, cooperative] = call.shape;
-    return !call.kernel->launched_alone && !cooperative && cluster.x == 1 && cluster.y == 1 &&
-           cluster.z == 1 && call.arguments.size() <= kMostArgumentBytes &&
+    return !stream->leaving && !call.kernel->launched_alone && !cooperative && cluster.x == 1 &&
+           cluster.y == 1 && cluster.z == 1 && call.arguments.size() <= kMostArgumentBytes &&
            !session->timeline.traced();
   }
   void MakeBatches() {

@@ -32,7 +32,7 @@ void LaunchBatches::Make(const KernelCall& call) {
              driver_.Describe(result));
     return;
   }
-  ready_.store(true, std::memory_order_release);
+  made_.store(true, std::memory_order_release);
 }
 
 void LaunchBatches::End() {

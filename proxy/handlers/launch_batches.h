@@ -18,7 +18,7 @@
 
 namespace cuspan::proxy {
 
-// Threads: the worker makes and ends it, the receiving thread uses it when it is ready.
+// Threads: the worker makes it, and ends it when nobody uses it; the rest is the receiving thread's.
 class LaunchBatches {
  public:
   // Several that are launched by turns, since only one that is not running can be changed.
@@ -35,7 +35,9 @@ class LaunchBatches {
 
   // Makes the chains, of nodes like this one. What fails is not ready, ever.
   void Make(const KernelCall& call);
-  bool ready() const { return ready_.load(std::memory_order_acquire); }
+  bool ready() const { return !given_up_ && made_.load(std::memory_order_acquire); }
+  // It is never ready from now on, made or not.
+  void GiveUp() { given_up_ = true; }
   // Gives back what the driver has of it.
   void End();
 
@@ -65,7 +67,8 @@ class LaunchBatches {
   CUresult MakeOne(const Size& size, const KernelCall& call, Chains& made) const;
 
   const Driver& driver_;
-  std::atomic<bool> ready_ = false;
+  std::atomic<bool> made_ = false;
+  bool given_up_ = false;  // The receiving thread's.
   std::array<Chains, kSizes.size()> sizes_;
   std::unordered_set<std::uint64_t> modules_;
 };

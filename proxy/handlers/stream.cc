@@ -1,4 +1,5 @@
 #include "proxy/handlers/handlers.h"
+#include "proxy/handlers/launch_batches.h"
 #include "proxy/handlers/posted_op.h"
 
 namespace cuspan::proxy {
@@ -14,12 +15,9 @@ struct DestroyOp final : PostedOp {
       session->WhenStreamDone(*stream, [](CUresult, std::uint64_t) {});
     }
     session->Forsake(*stream);
-    // There, since the driver may wait.
-    session->worker.Run(
-        [session = session, stream = stream, batches = std::move(stream->batches)]() mutable {
-          batches.reset();
-          session->faults.Check(session->driver.cuStreamDestroy(stream->driver));
-        });
+    session->worker.Run([session = session, stream = stream] {
+      session->faults.Check(session->driver.cuStreamDestroy(stream->driver));
+    });
     return Turn::kSubmitted;
   }
 };
@@ -59,6 +57,10 @@ Status Handle(DeviceSession& session, const Origin& origin, const StreamCreate& 
 Status Handle(DeviceSession& session, const Origin& origin, const StreamDestroy& op) {
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.streams.Take(op.stream));
   StreamQueue& queue = *stream->queue;
+  // Launches that wait go one by one: who takes batches away does not find this stream any more.
+  stream->leaving = true;
+  if (const auto batches = stream->batches; batches != nullptr)
+    session.worker.Run([batches] { batches->End(); });  // There, since the driver may wait.
   if (stream->broken == CUDA_SUCCESS)
     session.queues.Add(queue, DestroyOp(session, origin, std::move(stream)));
   session.queues.Retire(queue);

@@ -191,8 +191,15 @@ bool Transfers::OnChunk(const Chunk& chunk) {
   std::shared_ptr<Incoming> incoming;
   {
     const MutexLock lock(mutex_);
-    // So many slots there are, and no chunk without one.
-    if (storing_ >= 64 || !Begin(piece, false, &incoming)) return false;
+    // So many slots there are; and of the chunks without one, one at a time is stored.
+    if (storing_ > 64) return false;
+    // What is kept and comes before it may write to the same place.
+    const bool later = !kept_.empty() && kept_.begin()->first < piece.number;
+    if (!Begin(piece, later, &incoming)) return false;
+    if (later) {
+      kept_.emplace(piece.number, std::move(piece));
+      return true;
+    }
   }
   CopyThreads& threads = common_->copy_threads;
   if (incoming == nullptr)
@@ -208,6 +215,7 @@ bool Transfers::OnChunkInline(const ChunkInline& chunk) {
   if (chunk.number < arrived_chunks_ || arrived_early_.size() >= kMostEarly ||
       !arrived_early_.insert(chunk.number).second)
     return false;
+  while (arrived_early_.erase(arrived_chunks_) != 0) ++arrived_chunks_;
   Piece piece{chunk.number, chunk.transfer, chunk.offset, chunk.data, {}, {}};
   std::shared_ptr<Incoming> incoming;
   {

@@ -158,7 +158,8 @@ class Transfers {
   // thread that copies one of the first does not get its turn.
   std::atomic<std::uint64_t> stored_chunks_{0};
   std::set<std::uint64_t> stored_later_ CUSPAN_GUARDED_BY(mutex_);
-  // Inline chunks, by their number, that wait until all before them are stored.
+  // By their number, inline chunks that wait until all before them are stored, and what came behind
+  // those.
   std::map<std::uint64_t, Piece> kept_ CUSPAN_GUARDED_BY(mutex_);
   // Until so many are stored, somebody waits to have it told, or to send.
   std::multiset<std::uint64_t> stored_awaited_ CUSPAN_GUARDED_BY(mutex_);

@@ -88,20 +88,22 @@ TEST_F(LaunchTest, ARefusedLaunchFailsByItselfAndTheOthersRun) {
   EXPECT_EQ(told.failures[0].result, CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST_F(LaunchTest, ADriverThatDoesNotChangeNodesGetsThemOneByOne) {
-  for (const char* function :
-       {"cuGraphExecNodeSetParams", "cuGraphInstantiate", "cuGraphAddNode", "cuGraphCreate"}) {
-    gpu.Refuse(function, CUDA_ERROR_NOT_SUPPORTED);
-    const std::uint32_t before = ReadWord(stream, block);
-    FloodOnce();
-    Flood();
-    Let();
-    EXPECT_EQ(ReadWord(stream, block), before + 2 * kFlood) << function;
-    EXPECT_EQ(Batches(), 0U) << function;
-    EXPECT_TRUE(client.Now().failures.empty()) << function;
-    gpu.Refuse(function, CUDA_SUCCESS);
-  }
+class RefusingDriverTest : public LaunchTest, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(RefusingDriverTest, GetsThemOneByOne) {
+  gpu.Refuse(GetParam(), CUDA_ERROR_OUT_OF_MEMORY);
+  FloodOnce();
+  Flood();
+  Let();
+  EXPECT_EQ(ReadWord(stream, block), 2 * kFlood);
+  EXPECT_EQ(Batches(), 0U);
+  EXPECT_TRUE(client.Now().failures.empty());
 }
+
+INSTANTIATE_TEST_SUITE_P(Launches, RefusingDriverTest,
+                         ::testing::Values("cuGraphCreate", "cuGraphAddNode", "cuGraphInstantiate",
+                                           "cuGraphExecNodeSetParams", "cuGraphLaunch"),
+                         [](const auto& test) { return std::string(test.param); });
 
 TEST_F(LaunchTest, AModuleGoesWithWhatWasMadeOfItsKernels) {
   FloodOnce();
@@ -124,13 +126,32 @@ TEST_F(LaunchTest, AModuleGoesWithWhatWasMadeOfItsKernels) {
 
 TEST_F(LaunchTest, AStreamGoesWithItsBatches) {
   FloodOnce();
-  const std::size_t before = Batches();
   Flood();
   client.Post(StreamDestroy{stream});
-  Let();
+  EXPECT_EQ(client.Call(LimitGet{CU_LIMIT_STACK_SIZE}).result, CUDA_SUCCESS);
+  const std::size_t before = Batches();
+  gpu.Let(kStream);
   EXPECT_EQ(client.Call(DeviceSynchronize{}).result, CUDA_SUCCESS);
   EXPECT_EQ(ReadWord(0, block), 2 * kFlood);
-  EXPECT_GT(Batches(), before);
+  EXPECT_EQ(Batches(), before) << "the launches that waited go one by one";
+}
+
+TEST_F(LaunchTest, AStreamMayGoBeforeItsGraphsAreMade) {
+  add();
+  gpu.HoldModules();
+  const std::uint64_t other = loopback.NewHandle();
+  const std::vector<std::byte> image = AnyImage();
+  client.Post(ModuleImage{other, image.size(), 0, image});
+  const std::uint32_t loading = client.Ask(ModuleLoad{other, {}});  // The worker waits in it.
+  Flood();
+  client.Post(StreamDestroy{stream});
+  // Others follow those that run, whose number asks for graphs, were it not for the destruction.
+  gpu.LetNext(kStream, 200);
+  gpu.LetModulesLoad();
+  client.AwaitReply<ModuleLoad>(loading);
+  gpu.Let(kStream);
+  EXPECT_EQ(client.Call(DeviceSynchronize{}).result, CUDA_SUCCESS);
+  EXPECT_EQ(ReadWord(0, block), kFlood);
 }
 
 // What was made before is not used any more: the fake GPU would end the test.

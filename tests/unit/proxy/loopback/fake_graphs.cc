@@ -191,6 +191,8 @@ struct FakeGraphCalls {
     std::vector<std::pair<CUgraphNode, Work>> works;
     {
       std::scoped_lock lock(graphs->mutex_);
+      if (const CUresult refusal = graphs->refusal_("cuGraphLaunch"); refusal != CUDA_SUCCESS)
+        return refusal;
       works = ExecOf(exec).works;
     }
     CUresult result = graphs->launch_(stream);

@@ -215,6 +215,44 @@ TEST_F(InlineChunks, WaitForThoseThatTheyHaveOvertaken) {
   ExpectSlotsBack();
 }
 
+// Chunks behind one that is kept come after it, whether they lie in slots or not.
+TEST_F(InlineChunks, AreStoredBeforeThoseBehindThem) {
+  std::vector<std::shared_ptr<Incoming>> copies;
+  std::vector<std::uint64_t> numbers;
+  for (int i = 0; i < 3; ++i) {
+    copies.push_back(NewIncoming());
+    copies.back()->bytes = kPiece;
+    numbers.push_back(transfers.BeginIncoming(copies.back()));
+  }
+  copies[2]->destination = copies[1]->destination;
+  SlowPage page;
+  copies[0]->destination = page.data();
+  const Chunk first = Piece(numbers[0], 0);
+  Chunk last = Piece(numbers[2], 2);  // Filled with 3.
+  last.offset = 0;
+  std::thread copier([&] { EXPECT_TRUE(transfers.OnChunk(first)); });
+  page.WaitUntilWritten();
+  EXPECT_TRUE(transfers.OnChunkInline(Inline(numbers[1], 0, 1, 7)));
+  EXPECT_TRUE(transfers.OnChunk(last));
+  page.LetGo();
+  copier.join();
+  for (const auto& copy : copies) EXPECT_EQ(transfers.WaitComplete(*copy), CUDA_SUCCESS);
+  EXPECT_EQ(copies[1]->owned[0], std::byte{3});
+  EXPECT_TRUE(transfers.Stored(3));
+  ExpectSlotsBack();
+}
+
+TEST_F(InlineChunks, MayBeAnyNumber) {
+  constexpr std::uint64_t kMany = 200'000;
+  for (std::uint64_t i = 0; i < kMany; ++i) {
+    const auto incoming = NewIncoming();
+    incoming->bytes = kPiece;
+    const std::uint64_t transfer = transfers.BeginIncoming(incoming);
+    ASSERT_TRUE(transfers.OnChunkInline(Inline(transfer, 0, i, 7))) << i;
+  }
+  EXPECT_TRUE(transfers.Stored(kMany));
+}
+
 TEST_F(InlineChunks, OfATransferThatFailsMeanwhileAreCounted) {
   const auto incoming = NewIncoming();
   const std::uint64_t transfer = transfers.BeginIncoming(incoming);
