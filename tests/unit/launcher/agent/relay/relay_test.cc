@@ -187,6 +187,13 @@ TEST_P(RelayTest, KnowsOfCopiesFromTheDevice) {
   Settle();
   EXPECT_FALSE(home_.relay.awaiting());
   EXPECT_FALSE(away_.relay.awaiting());
+  line->client->Post(CopyFromDevice{0, 1 << 20, 100, 7});
+  Settle();
+  EXPECT_TRUE(home_.relay.awaiting());
+  line->proxy->Post(ChunkInline{7, 0, 1, std::vector<std::byte>(100)});
+  Settle();
+  EXPECT_FALSE(home_.relay.awaiting());
+  EXPECT_FALSE(away_.relay.awaiting());
 }
 
 TEST_P(RelayTest, KnowsOfBulkOnItsWay) {
