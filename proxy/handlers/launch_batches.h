@@ -18,7 +18,8 @@
 
 namespace cuspan::proxy {
 
-// Threads: the worker makes it, and ends it when nobody uses it; the rest is the receiving thread's.
+// Threads: the worker makes it, and ends it when nobody uses it; the rest is the receiving
+// thread's.
 class LaunchBatches {
  public:
   // Several that are launched by turns, since only one that is not running can be changed.
