@@ -168,6 +168,38 @@ int CheckKernelWaits(Kind kind) {
   return failures;
 }
 
+// Many launches behind a kernel that waits for the host, which meanwhile asks for memory.
+int CheckManyBehind(Kind kind) {
+  int failures = 0;
+  constexpr int kRounds = 5;
+  constexpr int kLaunches = 400;
+  constexpr size_t kBytes = 64 << 20;
+  Pinned flag(kind, 1);
+  cudaStream_t stream;
+  CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  int* sum = nullptr;
+  CHECK(cudaMalloc(&sum, sizeof(int)));
+  CHECK(cudaMemset(sum, 0, sizeof(int)));
+  CHECK(cudaDeviceSynchronize());
+  for (int round = 1; round <= kRounds; ++round) {
+    WaitFor<<<1, 1, 0, stream>>>(flag.device(), round);
+    for (int i = 0; i < kLaunches; ++i) Add<<<1, 1, 0, stream>>>(sum, 1);
+    CHECK_LAUNCH();
+    void* memory = nullptr;
+    CHECK(cudaMalloc(&memory, kBytes));
+    Volatile(*flag.host()) = round;
+    CHECK(cudaStreamSynchronize(stream));
+    CHECK(cudaFree(memory));
+    int got = 0;
+    CHECK(cudaMemcpy(&got, sum, sizeof got, cudaMemcpyDeviceToHost));
+    EXPECT(got == round * kLaunches, "%s memory: %d launches, not %d", Name(kind), got,
+           round * kLaunches);
+  }
+  CHECK(cudaFree(sum));
+  CHECK(cudaStreamDestroy(stream));
+  return failures;
+}
+
 // The host makes no call at all while it waits.
 int CheckHostWaits(Kind kind) {
   Pinned flags(kind, 2);
@@ -379,6 +411,7 @@ int main(int argc, char** argv) {
   }
   for (const Kind kind : kKinds) {
     failures += CheckKernelWaits(kind);
+    failures += CheckManyBehind(kind);
     failures += CheckHostWaits(kind);
     failures += CheckThread(kind);
     failures += CheckTurns(kind, rounds);
