@@ -1,8 +1,8 @@
 #include "proxy/device_session.h"
 
-#include "proxy/handlers/launch_batches.h"
-
 #include <algorithm>
+
+#include "proxy/handlers/launch_batches.h"
 
 namespace cuspan::proxy {
 

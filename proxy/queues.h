@@ -51,8 +51,9 @@ class StreamOp {
   virtual bool Batches() const { return false; }
   // Hands over the first ops of `batch` together: this one and those that follow it, all of which
   // Batches. Returns how many; 0 when this one is to go by itself. As Submit.
-  virtual std::size_t SubmitBatch(std::span<StreamOp* const> batch) { return 0 * batch.size(); }
-  // Of one that could be submitted now: whether it had better wait for others to make a batch.
+  virtual std::size_t SubmitBatch(std::span<StreamOp* const> /*batch*/) { return 0; }
+  // Of one that could be submitted now: whether it had better wait for others to make a batch. Not
+  // virtual: StreamQueues::Add knows what it adds.
   bool WaitsForBatch() const { return false; }
   // Called instead of Submit, or of the rest of a held op, when the device is lost.
   virtual void Drop() {}

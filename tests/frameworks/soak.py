@@ -54,12 +54,10 @@ def children(pid):
 
 
 def resident(pid):
-    """What it allocated. Pages of its code, which are the kernel's to drop, come as it runs."""
-    kibibytes = 0
     for line in read(f"/proc/{pid}/status").splitlines():
-        if line.startswith(("RssAnon:", "RssShmem:")):
-            kibibytes += int(line.split()[1])
-    return kibibytes << 10
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) << 10
+    return 0
 
 
 def memory(pid):

@@ -6,8 +6,7 @@ Usage: table.py FILE
 A line of FILE: "time" or "value", the way, the row, and the figure, with tabs between. In brackets: the median, over
 the rounds, of the ratio to the native time of the same round; natively once more that shows how much the machine
 itself varies. Exit status 1 when a value is another than natively: where all native runs have the same, it must be
-that one, bit for bit; else it must lie no further from one of theirs than three times what they lie from each other,
-since two of them say little of how far they may.
+that one, bit for bit; else it must lie no further from one of theirs than they lie from each other.
 """
 
 import collections
@@ -55,7 +54,7 @@ def differences(rows):
         spread = max(native) - min(native)
         for way in WAYS[len(NATIVE):]:
             for value in ways[way]:
-                if min(abs(value - one) for one in native) > 3 * spread or value != value:
+                if min(abs(value - one) for one in native) > spread or value != value:
                     yield f"{row}, {way}: {value!r}, natively {', '.join(map(repr, sorted(set(native))))}"
 
 

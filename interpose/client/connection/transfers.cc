@@ -193,8 +193,8 @@ bool Transfers::OnChunk(const Chunk& chunk) {
     const MutexLock lock(mutex_);
     // So many slots there are; and of the chunks without one, one at a time is stored.
     if (storing_ > 64) return false;
-    // What is kept and comes before it may write to the same place.
-    const bool later = !kept_.empty() && kept_.begin()->first < piece.number;
+    // What was kept and comes before it may write to the same place.
+    const bool later = storing_kept_ || (!kept_.empty() && kept_.begin()->first < piece.number);
     if (!Begin(piece, later, &incoming)) return false;
     if (later) {
       kept_.emplace(piece.number, std::move(piece));
@@ -253,6 +253,7 @@ void Transfers::Store(std::shared_ptr<Incoming> incoming, Piece piece) {
       incoming->ended = true;
     }
     Complete(*incoming);
+    if (piece.waited) storing_kept_ = false;
     Done(piece);
     more = TakeKept(&incoming, &piece);
   }
@@ -275,7 +276,10 @@ bool Transfers::TakeKept(std::shared_ptr<Incoming>* incoming, Piece* piece) {
     if (next.empty()) return false;
     *piece = std::move(next.mapped());
     incoming->reset();
-    if (Begin(*piece, false, incoming) && *incoming != nullptr) return true;
+    if (Begin(*piece, false, incoming) && *incoming != nullptr) {
+      piece->waited = storing_kept_ = true;
+      return true;
+    }
     Done(*piece);  // Its transfer has failed since it came.
   }
 }

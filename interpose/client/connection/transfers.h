@@ -116,6 +116,7 @@ class Transfers {
     Bytes bytes;
     std::optional<std::uint32_t> slot;  // In which they lie.
     std::vector<std::byte> kept;        // Or where they do, when the frame is gone.
+    bool waited = false;                // It was one of kept_.
   };
   // False when it belongs to no transfer, or to one that has no such bytes. To be stored now unless
   // `later`: then *incoming is its transfer, or null when that has failed.
@@ -158,6 +159,7 @@ class Transfers {
   // thread that copies one of the first does not get its turn.
   std::atomic<std::uint64_t> stored_chunks_{0};
   std::set<std::uint64_t> stored_later_ CUSPAN_GUARDED_BY(mutex_);
+  bool storing_kept_ CUSPAN_GUARDED_BY(mutex_) = false;  // One that was in kept_ is being copied.
   // By their number, inline chunks that wait until all before them are stored, and what came behind
   // those.
   std::map<std::uint64_t, Piece> kept_ CUSPAN_GUARDED_BY(mutex_);

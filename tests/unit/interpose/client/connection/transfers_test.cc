@@ -242,6 +242,31 @@ TEST_F(InlineChunks, AreStoredBeforeThoseBehindThem) {
   ExpectSlotsBack();
 }
 
+// The same while another thread copies the one that was kept.
+TEST_F(InlineChunks, AreStoredBeforeThoseThatComeMeanwhile) {
+  std::vector<std::shared_ptr<Incoming>> copies;
+  std::vector<std::uint64_t> numbers;
+  for (int i = 0; i < 3; ++i) {
+    copies.push_back(NewIncoming());
+    copies.back()->bytes = kPiece;
+    numbers.push_back(transfers.BeginIncoming(copies.back()));
+  }
+  SlowPage page;
+  copies[1]->destination = page.data();
+  const Chunk first = Piece(numbers[0], 0);
+  const Chunk last = Piece(numbers[2], 0);
+  EXPECT_TRUE(transfers.OnChunkInline(Inline(numbers[1], 0, 1, 7)));
+  std::thread copier([&] { EXPECT_TRUE(transfers.OnChunk(first)); });
+  page.WaitUntilWritten();
+  EXPECT_TRUE(transfers.OnChunk(last));
+  EXPECT_FALSE(copies[2]->complete);
+  page.LetGo();
+  copier.join();
+  for (const auto& copy : copies) EXPECT_EQ(transfers.WaitComplete(*copy), CUDA_SUCCESS);
+  EXPECT_TRUE(transfers.Stored(3));
+  ExpectSlotsBack();
+}
+
 TEST_F(InlineChunks, MayBeAnyNumber) {
   constexpr std::uint64_t kMany = 200'000;
   for (std::uint64_t i = 0; i < kMany; ++i) {
