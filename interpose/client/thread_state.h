@@ -38,6 +38,10 @@ struct ThreadState {
   bool device_chosen = false;
   // Of the runtime's cudaError_t. Cleared by cudaGetLastError.
   int last_error = 0;
+  // A call has told it that a device is lost. Of the driver's launches before, on one that was, so
+  // many have succeeded.
+  bool heard_of_loss = false;
+  int launches_unheard = 0;
   // Names this thread to the proxies, so that a posted op's failure finds its way back.
   std::uint32_t number;
   std::vector<CallConfiguration> configurations;

@@ -9,6 +9,7 @@
 //                            which context it is about
 //   AnswerOnStream(s, body)  AnswerInContext for a default stream, AnswerInAny for others
 //   AnswerFromTables(body)   as AnswerWithDriver, for what programs ask thousands of times
+//   AnswerUnlessLost(answer) one of the above, for kernels and fills that nobody waits for
 //
 // A body may call what is in calls/: the current context is then open. That of AnswerFromTables
 // only looks into tables of the session: nothing on its way may wait or write, be a point of
@@ -43,7 +44,10 @@ template <typename Body>
 CUresult AnswerAlways(Body&& body) {
   const CancellationOff cancellation;
   if (Unloading()) return CUDA_ERROR_DEINITIALIZED;
-  return Error(body()).driver();
+  const CUresult result = Error(body()).driver();
+  if (result == CUDA_ERROR_DEVICE_UNAVAILABLE) [[unlikely]]
+    ThisThread().heard_of_loss = true;
+  return result;
 }
 
 template <typename Body>
@@ -98,6 +102,24 @@ CUresult AnswerFromTables(Body&& body) {
   if (session == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   if (const Error refused = CheckMayCall(); refused.failed()) return refused.driver();
   return Error(body(*session)).driver();
+}
+
+// answer() → CUresult. To a thread that has not heard of a lost device yet, the first work on one
+// succeeds, as work does of which the device was lost a moment later. Libraries (cuBLAS, cuDNN)
+// make a status of their own of a launch's error, which has no words: so the program hears of the
+// loss from a call of its own, or of its framework's, and finds the sentence that names the host.
+template <typename Answering>
+CUresult AnswerUnlessLost(Answering&& answer) {
+  constexpr int kMostUnheard = 1000;  // Of one who does nothing else.
+  ThreadState& thread = ThisThread();
+  const bool heard = thread.heard_of_loss;
+  const CUresult result = answer();
+  if (result != CUDA_ERROR_DEVICE_UNAVAILABLE || heard) [[likely]]
+    return result;
+  if (Session::IfStarted()->devices().lost_text() == nullptr) return result;
+  if (++thread.launches_unheard > kMostUnheard) return result;
+  thread.heard_of_loss = false;
+  return CUDA_SUCCESS;
 }
 
 }  // namespace cuspan

@@ -7,6 +7,12 @@
 namespace cuspan {
 namespace {
 
+// body(Session&) → Error launches.
+template <typename Body>
+CUresult AnswerLaunch(CUstream stream, Body&& body) {
+  return AnswerUnlessLost([&] { return AnswerOnStream(stream, body); });
+}
+
 // `call` has all but its function and arguments.
 Error LaunchFunction(CUfunction function, void** parameters, void** extra, DefaultStream meaning,
                      LaunchCall* call) {
@@ -44,7 +50,7 @@ CUSPAN_EXPORT_TWINS(
     (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
      unsigned block_y, unsigned block_z, unsigned shared, CUstream stream, void** parameters,
      void** extra),
-    AnswerOnStream(stream, [&](Session&) {
+    AnswerLaunch(stream, [&](Session&) {
       LaunchCall call({{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared}, stream);
       return LaunchFunction(function, parameters, extra, meaning, &call);
     }))
@@ -53,18 +59,19 @@ CUSPAN_EXPORT_TWINS(
     cuLaunchCooperativeKernel, _ptsz,
     (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
      unsigned block_y, unsigned block_z, unsigned shared, CUstream stream, void** parameters),
-    AnswerOnStream(stream, [&](Session&) {
+    AnswerLaunch(stream, [&](Session&) {
       LaunchCall call({{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared}, stream);
       call.cooperative = true;
       return LaunchFunction(function, parameters, nullptr, meaning, &call);
     }))
 
-CUSPAN_EXPORT_TWINS(
-    cuLaunchKernelEx, _ptsz,
-    (const CUlaunchConfig* config, CUfunction function, void** parameters, void** extra),
-    AnswerOnStream(config != nullptr ? config->hStream : nullptr, [&](Session&) -> Error {
-      LaunchCall call;
-      CUSPAN_RETURN_IF_FAILED(ReadConfig(config, function, &call));
-      CUSPAN_RETURN_IF_FAILED(TakeArguments(parameters, extra, &call));
-      return LaunchKernel(call, meaning);
-    }))
+CUSPAN_EXPORT_TWINS(cuLaunchKernelEx, _ptsz,
+                    (const CUlaunchConfig* config, CUfunction function, void** parameters,
+                     void** extra),
+                    AnswerLaunch(config != nullptr ? config->hStream : nullptr,
+                                 [&](Session&) -> Error {
+                                   LaunchCall call;
+                                   CUSPAN_RETURN_IF_FAILED(ReadConfig(config, function, &call));
+                                   CUSPAN_RETURN_IF_FAILED(TakeArguments(parameters, extra, &call));
+                                   return LaunchKernel(call, meaning);
+                                 }))

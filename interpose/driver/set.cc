@@ -10,7 +10,7 @@ namespace {
 CUresult FillRows(CUdeviceptr start, std::size_t pitch, std::uint32_t value, unsigned element_bytes,
                   std::size_t width, std::size_t rows, bool asynchronous, CUstream stream,
                   DefaultStream meaning) {
-  return AnswerInContext([&](Session&) -> Error {
+  const auto fill = [&](Session&) -> Error {
     CUDA_MEMSET_NODE_PARAMS set{};
     set.dst = start;
     set.pitch = pitch;
@@ -19,7 +19,9 @@ CUresult FillRows(CUdeviceptr start, std::size_t pitch, std::uint32_t value, uns
     set.width = width;
     set.height = rows;
     return FillElements(set, asynchronous, stream, meaning);
-  });
+  };
+  const auto answer = [&] { return AnswerInContext(fill); };
+  return asynchronous ? AnswerUnlessLost(answer) : answer();
 }
 
 }  // namespace

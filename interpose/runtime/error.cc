@@ -22,6 +22,7 @@ cudaError_t KeepError(Error error) {
   const cudaError_t value = error.runtime();
   if (value != cudaSuccess && value != cudaErrorNotReady) [[unlikely]] {
     ThisThread().last_error = value;
+    if (value == cudaErrorDevicesUnavailable) ThisThread().heard_of_loss = true;
   }
   return value;
 }

@@ -94,6 +94,20 @@ class Faults(SystemTest):
                 self.assertTrue(any("device 0" in line for line in own_lines(errors)), errors)
                 self.assert_nothing_left()
 
+    def test_launch_on_a_lost_device(self):
+        """A thread hears of the loss from a call that waits, not from a launch, whose error libraries translate."""
+        for path in PATHS:
+            with self.subTest(path=path):
+                process = self.hold(path)
+                self.assertEqual(self.ask(process, "use 0"), "right")
+                self.assertEqual(self.ask(process, "launch 0"), "0 0 0")
+                os.kill(self.one("cuspan-proxy"), signal.SIGKILL)
+                wait_until(lambda process=process: self.ask(process, "sync 0") == LOST, "the device is lost")
+                for _ in range(2):
+                    self.assertEqual(self.ask(process, "launch 0"), "0 46 46")
+                self.assertEqual(self.ends(process)[0], 0)
+                self.assert_nothing_left()
+
     def test_proxy_killed_while_a_call_waits(self):
         for path in PATHS:
             with self.subTest(path=path):

@@ -5,6 +5,8 @@
 //   spin N     a kernel that never ends on device N; the name of the error
 //   query N    asks whether device N's default stream is done; the name of the error
 //   loop N     works on device N until that fails, and ends then
+//   launch N   a thread of its own launches by the driver's function on device N, waits for the
+//              device, and launches again: the three errors' numbers
 //   explain N  the text, for a person, of the error that a lost device gives
 //   fault N    a kernel on device N that writes where nothing is; the name of the error
 //   send N     begins a large copy to device N,
@@ -14,9 +16,12 @@
 //
 // At the end of its input it exits with status 0.
 
+#include <cuda.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include "use_cuda.h"
 
@@ -113,6 +118,35 @@ const char* StartSpin() {
   return cudaGetErrorName(error);
 }
 
+// The driver's function, which is not linked here.
+template <typename Function>
+Function* DriverFunction(const char* name) {
+  void* found = nullptr;
+  cudaDriverEntryPointQueryResult result;
+  cudaGetDriverEntryPointByVersion(name, &found, CUDART_VERSION, cudaEnableDefault, &result);
+  return reinterpret_cast<Function*>(found);
+}
+
+__global__ void Nothing() {}
+
+// The kernel is looked up before the thread begins, as libraries do it before they launch.
+void LaunchByDriver(int device) {
+  static cudaFunction_t kernels[16];
+  static auto* const launch = DriverFunction<decltype(cuLaunchKernel)>("cuLaunchKernel");
+  static auto* const synchronize = DriverFunction<decltype(cuCtxSynchronize)>("cuCtxSynchronize");
+  if (kernels[device] == nullptr)
+    cudaGetFuncBySymbol(&kernels[device], reinterpret_cast<const void*>(Nothing));
+  std::thread([&] {
+    static_cast<void>(cudaSetDevice(device));
+    const auto launch_one = [&] {
+      return launch(kernels[device], 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr);
+    };
+    const CUresult first = launch_one();
+    const CUresult waited = synchronize();
+    std::printf("%d %d %d\n", first, waited, launch_one());
+  }).join();
+}
+
 }  // namespace
 
 int main() {
@@ -137,6 +171,8 @@ int main() {
       std::printf("%s\n", StartSpin());
     } else if (std::strcmp(command, "query") == 0) {
       std::printf("%s\n", cudaGetErrorName(cudaStreamQuery(nullptr)));
+    } else if (std::strcmp(command, "launch") == 0) {
+      LaunchByDriver(device);
     } else if (std::strcmp(command, "explain") == 0) {
       std::printf("%s\n", cudaGetErrorString(cudaErrorDevicesUnavailable));
     } else if (std::strcmp(command, "fault") == 0) {
