@@ -23,6 +23,9 @@ constexpr std::uint32_t kTags = 32'000;
 // Announcements that may wait for one another, on a link of more bytes a second than these.
 constexpr std::uint64_t kHeldAnnouncements = 4;
 constexpr double kHoldAbove = 1.5e9;
+// So long an inline chunk waits for the answer that a proxy sends behind it: one message instead of
+// two.
+constexpr std::chrono::microseconds kAnswerFollows{10};
 
 std::size_t FrameBytes(const FrameHeader& header) { return sizeof header + header.payload_bytes; }
 
@@ -162,7 +165,9 @@ void Relay::GiveUp(std::uint32_t rank) {
 }
 
 bool Relay::HasWork() {
-  bool work = carrier_.HasWork();
+  bool work = carrier_.HasWork() || std::any_of(peers_.begin(), peers_.end(), [](const Peer& peer) {
+                return peer.held_until.has_value();
+              });
   for (auto& [key, route] : routes_) {
     if (route.channel->closed() || !route.failure.empty()) continue;
     work = work || (route.channel->HasFrame() && route.frame_credit >= route.needed_credit);
@@ -444,7 +449,11 @@ bool Relay::MayHold(const Peer& peer) const {
 // Control messages first; then what the batch holds is sent. True when news left.
 bool Relay::SendBatch(std::uint32_t rank) {
   Peer& peer = peers_[rank];
-  if (MayHold(peer)) return false;
+  if (peer.held_until && !peer.urgent && peer.control.empty()) {
+    if (std::chrono::steady_clock::now() < *peer.held_until) return false;
+  } else if (MayHold(peer)) {
+    return false;
+  }
   bool news = !peer.batch.empty();
   bool sent = false;
   for (;;) {
@@ -463,6 +472,7 @@ bool Relay::SendBatch(std::uint32_t rank) {
     if (peer.batch.empty() || !transport_.TrySend(rank, peer.batch.bytes())) return sent;
     peer.batch.Clear();
     peer.urgent = false;
+    peer.held_until.reset();
     peer.announced_sent = peer.announced;
     sent = news;
     if (!full) return sent;
@@ -522,7 +532,11 @@ bool Relay::CollectFrame(Route& route, const Frame& frame) {
   route.needed_credit = bytes;
   if (route.frame_credit < bytes || !Append(route.rank, route.key, frame.header, frame.payload))
     return false;
-  peers_[route.rank].urgent = true;
+  Peer& peer = peers_[route.rank];
+  if (frame.op() == Op::kChunkInline && route.open_calls > 0 && !peer.urgent)
+    peer.held_until = std::chrono::steady_clock::now() + kAnswerFollows;
+  else
+    peer.urgent = true;
   route.needed_credit = 0;
   route.frame_credit -= bytes;
   CountAnswers(route, frame);

@@ -120,6 +120,8 @@ class Relay {
     // Announcements of chunks may wait in the batch for others, as long as none of theirs is being
     // sent: each message takes time from bulk.
     bool urgent = false;  // There is something else in it.
+    // An inline chunk waits in it for the answer that follows it.
+    std::optional<std::chrono::steady_clock::time_point> held_until;
     std::uint64_t announced = 0;
     std::uint64_t announced_sent = 0;  // Of those, on their way.
     std::unique_ptr<ChunkSends> sends;

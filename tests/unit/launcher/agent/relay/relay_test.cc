@@ -196,6 +196,33 @@ TEST_P(RelayTest, KnowsOfCopiesFromTheDevice) {
   EXPECT_FALSE(away_.relay.awaiting());
 }
 
+TEST_P(RelayTest, AnInlineChunkComesWithTheAnswerBehindItOrAlone) {
+  auto line = NewLine(1, 0);
+  for (const bool answered : {true, false}) {
+    line->client->Post(CopyFromDevice{0, 1 << 20, 100, 7});
+    line->client->Post(MemoryInfo{}, 1);
+    Settle();
+    line->proxy->Post(ChunkInline{7, 0, 1, std::vector<std::byte>(100)});
+    away_.relay.Progress();
+    if (answered) line->proxy->Reply<MemoryInfo>(1, {});
+    std::optional<FrameHeader> chunk;
+    while (!chunk) {
+      Settle();
+      chunk = Take(*line->client);
+    }
+    EXPECT_EQ(static_cast<Op>(chunk->op), Op::kChunkInline);
+    if (!answered) line->proxy->Reply<MemoryInfo>(1, {});
+    Settle();
+    const std::optional<FrameHeader> answer = Take(*line->client);
+    ASSERT_TRUE(answer);
+    EXPECT_TRUE(answer->is_reply());
+    EXPECT_TRUE(home_.relay.quiet());
+    EXPECT_TRUE(away_.relay.quiet());
+    EXPECT_FALSE(home_.relay.HasWork());
+    EXPECT_FALSE(away_.relay.HasWork());
+  }
+}
+
 TEST_P(RelayTest, KnowsOfBulkOnItsWay) {
   auto line = NewLine(1, 0);
   network_.hold_bulk = true;
