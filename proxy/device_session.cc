@@ -104,8 +104,13 @@ void DeviceSession::WhenStreamDone(Stream& stream, Answer answer) {
     if (stream.asked == nullptr) stream.asked = std::make_shared<AskedStream>(stream.driver);
     return completer.AddAsked(stream.lane, stream.asked, stream.submitted, std::move(answer));
   }
+  // The end of a copy that nothing followed is the stream's: the answer goes with its last chunk.
+  // The legacy stream also waits for what others got meanwhile.
+  const bool known =
+      stream.chunk_behind == stream.submitted && (&stream != legacy.get() || OthersIdle(stream));
   PooledEvent event;
-  if (result == CUDA_SUCCESS) result = faults.Check(plain_events.Record(stream.driver, event));
+  if (result == CUDA_SUCCESS && !known)
+    result = faults.Check(plain_events.Record(stream.driver, event));
   if (result != CUDA_SUCCESS) return answer(result, completer.pushed());
   completer.Add(stream.lane, std::move(event), stream.submitted, std::move(answer));
 }

@@ -152,6 +152,7 @@ bool Transfers::SubmitFromDevice(Transfer& transfer, std::uint32_t slot) {
                 transfer.submitted, bytes);
   completer_.Add(stream.lane, std::move(event), stream.submitted,
                  SendChunk{transfer.state, transfer.submitted, bytes, slot});
+  stream.chunk_behind = stream.submitted;
   transfer.submitted += bytes;
   return true;
 }

@@ -64,6 +64,29 @@ TEST_F(OrderTest, ASmallCopyFromTheDeviceNeedsNoSlot) {
   EXPECT_GE(told.chunks[0].slot, client.channel().layout().staging_slots);
 }
 
+// Frames that lie next to each other are one message between nodes.
+TEST_F(OrderTest, TheEndOfACopyFromTheDeviceIsItsStreamsWhereNothingFollows) {
+  const std::uint64_t block = loopback.Map();
+  const std::uint64_t stream = loopback.NewStream();
+  PostAdd(stream, block, 1, 5);
+  EXPECT_EQ(ReadWord(stream, block), 5U);
+  EXPECT_EQ(Count(gpu.Log(), "record 1"), 1U);
+
+  gpu.Hold(1);
+  std::uint32_t word = 0;
+  client.ReceiveTo(1, reinterpret_cast<std::byte*>(&word));
+  client.Post(CopyFromDevice{stream, block, sizeof word, 1});
+  PostAdd(stream, block, 1, 1);
+  const std::uint32_t request = client.Ask(StreamSynchronize{stream});
+  ASSERT_TRUE(gpu.WaitForLog("record 1", 3));
+  gpu.LetNext(1, 2);  // The copy, and the record behind it.
+  ASSERT_TRUE(client.Await([](const Told& told) { return told.chunks.size() == 2; }));
+  EXPECT_EQ(word, 5U);
+  EXPECT_FALSE(client.Now().replies.contains(request));
+  gpu.Let(1);
+  EXPECT_EQ(client.AwaitReply<StreamSynchronize>(request).result, CUDA_SUCCESS);
+}
+
 TEST_F(OrderTest, ACopyFromTheDeviceThatWaitsForSlotsHoldsItsStreamOnly) {
   const std::uint64_t block = loopback.Map();
   const std::uint64_t stream = loopback.NewStream();
