@@ -42,7 +42,8 @@ void Connection::Worked() {
 
 void Connection::AskWhenDone() {
   const std::uint64_t work = last_work_.load(std::memory_order_acquire);
-  if (asked_for_.exchange(work) == work) return;
+  // Of what came just now the program may be told anyway, by a wait of its own.
+  if (seen_at_work_.exchange(work) != work || asked_for_.exchange(work) == work) return;
   static_cast<void>(Send(Fence{}));  // A lost device does nothing any more.
 }
 

@@ -147,7 +147,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool AtWork() const {
     return completed() < last_work_.load(std::memory_order_acquire) && fault() == CUDA_SUCCESS;
   }
-  // Has the device say when it has done it.
+  // Has the device say when it has done it, at the second call since the last such work.
   void AskWhenDone();
 
   // What is posted up to now.
@@ -212,6 +212,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   LastPosts last_posts_;
   std::atomic<std::uint64_t> records_pending_{0};
   std::atomic<std::uint64_t> last_work_{0};
+  std::atomic<std::uint64_t> seen_at_work_{0};
   std::atomic<std::uint64_t> asked_for_{0};  // Up to where AskWhenDone has asked.
 
   Mutex own_streams_mutex_;  // While one is made.
