@@ -35,7 +35,7 @@ SAMPLE = HERE / "pytorch_cases.txt"
 SAMPLED = {"test_ops": 2000, "inductor.test_torchinductor": 300}
 MODULES = ("test_cuda", "test_torch", "test_nn", "test_linalg", *SAMPLED)
 SEED = 21
-CASES_A_TURN = 100
+CASES_A_TURN = 25
 SECONDS_A_CASE = 180
 SECONDS_TO_START = 300
 PASS, SKIP, FAIL, CRASH, HANG = "pass", "skip", "fail", "crash", "hang"
@@ -387,6 +387,9 @@ def main():
     for module, names in cases.items():
         reached[module] = [name for name in names if all((module, name) in way.outcomes for way in ways)]
     again = {key: ways[1].outcomes[key] for key in differing(ways)}
+    if again:
+        report(ways, reached, {})
+        runner.say(f"\n{len(again)} cases run again, alone:")
     runner.deadline = math.inf
     for module, name in again:
         runner.run_all(ways, {module: [name]}, 1)
