@@ -1,10 +1,20 @@
 #include "interpose/client/memory/refresher.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "interpose/client/background_thread.h"
 
 namespace cuspan {
+namespace {
+
+// Who says that something will be due is a thread of the program, on its way to the next launch,
+// and waking another takes it microseconds. So for a while after the last time this thread sleeps
+// no longer than until what it is told of mostly is due.
+constexpr std::chrono::microseconds kNap{150};
+constexpr std::chrono::milliseconds kLingers{20};
+
+}  // namespace
 
 Refresher::~Refresher() {
   std::thread thread;
@@ -27,6 +37,7 @@ void Refresher::CallBy(Time when) {
     if (when >= next_) return;
     next_ = when;
     Start();
+    if (when >= asleep_until_) return;
   }
   changed_.notify_one();
 }
@@ -42,6 +53,7 @@ void Refresher::Run(std::function<void()> job) {
 
 void Refresher::Serve() {
   MutexLock lock(mutex_);
+  Time last{};
   while (!ends_) {
     if (!jobs_.empty()) {
       const std::function<void()> job = std::move(jobs_.front());
@@ -53,12 +65,15 @@ void Refresher::Serve() {
     }
     const Time now = Clock::now();
     if (now < next_) {
-      if (next_ == Time::max())
+      asleep_until_ = now - last < kLingers ? std::min(next_, now + kNap) : next_;
+      if (asleep_until_ == Time::max())
         changed_.wait(lock);
       else
-        changed_.wait_until(lock, next_);
+        changed_.wait_until(lock, asleep_until_);
+      asleep_until_ = Time::min();
       continue;
     }
+    last = now;
     next_ = Time::max();
     lock.unlock();
     const std::optional<Time> again = refresh_(now);

@@ -42,6 +42,7 @@ class Refresher {
   std::thread thread_ CUSPAN_GUARDED_BY(mutex_);
   bool ends_ CUSPAN_GUARDED_BY(mutex_) = false;
   Time next_ CUSPAN_GUARDED_BY(mutex_) = Time::max();
+  Time asleep_until_ CUSPAN_GUARDED_BY(mutex_) = Time::min();  // The past: the thread is awake.
   std::deque<std::function<void()>> jobs_ CUSPAN_GUARDED_BY(mutex_);
 };
 
