@@ -162,6 +162,7 @@ void Relay::GiveUp(std::uint32_t rank) {
   peer.given_up = true;
   peer.control.clear();
   peer.batch.Clear();
+  peer.held_until.reset();
 }
 
 bool Relay::HasWork() {
@@ -449,8 +450,11 @@ bool Relay::MayHold(const Peer& peer) const {
 // Control messages first; then what the batch holds is sent. True when news left.
 bool Relay::SendBatch(std::uint32_t rank) {
   Peer& peer = peers_[rank];
-  if (peer.held_until && !peer.urgent && peer.control.empty()) {
-    if (std::chrono::steady_clock::now() < *peer.held_until) return false;
+  if (peer.held_until) {
+    if (!peer.urgent && peer.control.empty() && std::chrono::steady_clock::now() < *peer.held_until)
+      return false;
+    peer.held_until.reset();
+    peer.urgent = true;
   } else if (MayHold(peer)) {
     return false;
   }
@@ -472,7 +476,6 @@ bool Relay::SendBatch(std::uint32_t rank) {
     if (peer.batch.empty() || !transport_.TrySend(rank, peer.batch.bytes())) return sent;
     peer.batch.Clear();
     peer.urgent = false;
-    peer.held_until.reset();
     peer.announced_sent = peer.announced;
     sent = news;
     if (!full) return sent;
