@@ -95,7 +95,10 @@ TEST_F(OrderTest, ACopyFromTheDeviceThatWaitsForSlotsHoldsItsStreamOnly) {
   client.HoldChunks(true);
   std::vector<std::byte> place(8 * 4096);
   client.ReceiveTo(1, place.data());
+  gpu.Hold(1);  // A chunk that is alone would need no slot.
   client.Post(CopyFromDevice{stream, block, place.size(), 1});
+  ASSERT_TRUE(gpu.WaitForLog("from-device 1", 4));
+  gpu.Let(1);
   client.Post(Memset{stream, block, 1, 1, place.size()});  // Must not be seen by the copy.
   PostAdd(other, block + (1 << 19), 1, 1);
   ASSERT_TRUE(gpu.WaitForLog("add 2"));
