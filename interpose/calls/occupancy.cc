@@ -6,11 +6,10 @@ namespace {
 // Answers `key` from what the kernel's device has said before, or with what ask(blocks) → Error
 // says.
 template <typename Ask>
-Error AskOnce(Link& link, const LoadedKernel& kernel, const Occupancies::Key& key, int* blocks,
-              Ask&& ask) {
+Error AskOnce(const LoadedKernel& kernel, const Occupancies::Key& key, int* blocks, Ask&& ask) {
   if (const auto known = kernel.occupancies->Find(key)) {
     *blocks = *known;
-    return link.fault();
+    return CUDA_SUCCESS;
   }
   CUSPAN_RETURN_IF_FAILED(ask(blocks));
   kernel.occupancies->Add(key, *blocks);
@@ -43,7 +42,7 @@ Error CheckedClusters(Link& link, const LoadedKernel& kernel, const LaunchCall& 
 Error ActiveBlocks(Link& link, const LoadedKernel& kernel, int block_threads,
                    std::size_t dynamic_shared, unsigned flags, int* blocks) {
   const Occupancies::Key key{block_threads, dynamic_shared, flags};
-  return AskOnce(link, kernel, key, blocks, [&](int* answer) -> Error {
+  return AskOnce(kernel, key, blocks, [&](int* answer) -> Error {
     KernelOccupancy op;
     op.kernel = kernel.handle;
     op.block_threads = block_threads;
@@ -60,7 +59,7 @@ Error LargestCluster(Link& link, const LoadedKernel& kernel, const LaunchCall& c
   const Dim3& block = call.shape.block;
   const Occupancies::Key key{static_cast<int>(block.x * block.y * block.z),
                              call.shape.dynamic_shared, Occupancies::kLargestCluster};
-  return AskOnce(link, kernel, key, blocks,
+  return AskOnce(kernel, key, blocks,
                  [&](int* answer) { return AskAboutClusters(link, kernel, call, true, answer); });
 }
 

@@ -8,6 +8,7 @@
 //   AnswerInAny(body)        as AnswerInContext, but none need be current: what the call names says
 //                            which context it is about
 //   AnswerOnStream(s, body)  AnswerInContext for a default stream, AnswerInAny for others
+//   AnswerOfKnown(body)      as AnswerInContext, for what the client knows: the device may be lost
 //   AnswerFromTables(body)   as AnswerWithDriver, for what programs ask thousands of times
 //   AnswerUnlessLost(answer) one of the above, for kernels and fills that nobody waits for
 //
@@ -82,10 +83,27 @@ CUresult AnswerInContext(Body&& body) {
   });
 }
 
+// For what the client answers itself: that a device is lost is told by who needs it.
+inline CUresult ButLost(CUresult result) {
+  return result == CUDA_ERROR_DEVICE_UNAVAILABLE ? CUDA_SUCCESS : result;
+}
+
+template <typename Body>
+CUresult AnswerOfKnown(Body&& body) {
+  return AnswerWithDriver([&](Session& session) -> Error {
+    if (CurrentContextState() != CUDA_ERROR_DEVICE_UNAVAILABLE)
+      CUSPAN_RETURN_IF_FAILED(CurrentContextState());
+    const std::shared_ptr<Link> link = session.devices().Opened(*ThisThread().contexts.top());
+    if (link == nullptr) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    return body(session, *link);
+  });
+}
+
 template <typename Body>
 CUresult AnswerInAny(Body&& body) {
   return AnswerWithDriver([&](Session& session) -> Error {
-    if (ThisThread().contexts.top() != nullptr) CUSPAN_RETURN_IF_FAILED(CurrentContextState());
+    if (ThisThread().contexts.top() != nullptr)
+      CUSPAN_RETURN_IF_FAILED(CurrentContextState());
     return body(session);
   });
 }
@@ -104,10 +122,11 @@ CUresult AnswerFromTables(Body&& body) {
   return Error(body(*session)).driver();
 }
 
-// answer() → CUresult. To a thread that has not heard of a lost device yet, the first work on one
-// succeeds, as work does of which the device was lost a moment later. Libraries (cuBLAS, cuDNN)
-// make a status of their own of a launch's error, which has no words: so the program hears of the
-// loss from a call of its own, or of its framework's, and finds the sentence that names the host.
+// answer() → CUresult. To a thread that has not heard of a lost device yet, the first work on that
+// of its current context succeeds, as work does of which the device was lost a moment later.
+// Libraries (cuBLAS, cuDNN) make a status of their own of a launch's error, which has no words: so
+// the program hears of the loss from a call of its own, or of its framework's, and finds the
+// sentence that names the host.
 template <typename Answering>
 CUresult AnswerUnlessLost(Answering&& answer) {
   constexpr int kMostUnheard = 1000;  // Of one who does nothing else.
@@ -116,7 +135,8 @@ CUresult AnswerUnlessLost(Answering&& answer) {
   const CUresult result = answer();
   if (result != CUDA_ERROR_DEVICE_UNAVAILABLE || heard) [[likely]]
     return result;
-  if (Session::IfStarted()->devices().lost_text() == nullptr) return result;
+  // Of a device that lives it is the failure of something else, which is told once.
+  if (CurrentContextState() != CUDA_ERROR_DEVICE_UNAVAILABLE) return result;
   if (++thread.launches_unheard > kMostUnheard) return result;
   thread.heard_of_loss = false;
   return CUDA_SUCCESS;

@@ -11,7 +11,7 @@ namespace {
 // current device.
 template <typename Use>
 CUresult AboutFunction(CUfunction function, Use&& use) {
-  return AnswerInContext([&](Session& session, Link& link) -> Error {
+  return AnswerOfKnown([&](Session& session, Link& link) -> Error {
     const FunctionRecord* record = nullptr;
     CUSPAN_RETURN_IF_FAILED(FindFunction(function, &record));
     LoadedKernel* loaded = nullptr;

@@ -139,7 +139,7 @@ CUSPAN_EXPORT CUresult cuLibraryGetUnifiedFunction(void** function, CUlibrary li
 
 // A kernel doubles as its function in whatever context is current.
 CUSPAN_EXPORT CUresult cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
-  return AnswerInContext([&](Session&) -> Error {
+  return AnswerOfKnown([&](Session&, Link&) -> Error {
     if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
     const FunctionRecord* record = nullptr;
     CUSPAN_RETURN_IF_FAILED(FindFunction(kernel, &record));
@@ -182,7 +182,7 @@ CUSPAN_EXPORT CUresult cuKernelGetAttribute(int* value, CUfunction_attribute att
   bool known = false;
   const CUresult told = AnswerFromTables([&](Session& session) -> Error {
     const std::shared_ptr<Link> link = session.devices().OpenedFor(device);
-    if (link == nullptr || link->fault() != CUDA_SUCCESS) return CUDA_SUCCESS;
+    if (link == nullptr || ButLost(link->fault()) != CUDA_SUCCESS) return CUDA_SUCCESS;
     const LoadedKernel* const loaded = KnownKernel(*link, kernel);
     known = loaded != nullptr;
     return known ? tell(*loaded) : CUDA_SUCCESS;

@@ -18,7 +18,7 @@ Error FindLoaded(Link& link, CUfunction function, LoadedKernel** kernel) {
 
 CUresult MaxActiveBlocks(int* blocks, CUfunction function, int block_threads, std::size_t shared,
                          unsigned flags) {
-  return AnswerInContext([&](Session&, Link& link) -> Error {
+  return AnswerOfKnown([&](Session&, Link& link) -> Error {
     if (blocks == nullptr || block_threads <= 0 || flags > CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)
       return CUDA_ERROR_INVALID_VALUE;
     LoadedKernel* kernel = nullptr;

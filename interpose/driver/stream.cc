@@ -21,22 +21,27 @@ CUresult Tell(CUstream stream, DefaultStream meaning, const void* out, Use&& use
   });
 }
 
+// While there is no capture.
+CUresult TellNoCapture(CUstream stream, CUstreamCaptureStatus* status) {
+  return AnswerFromTables([&](Session& session) -> Error {
+    CUSPAN_RETURN_IF_FAILED(ButLost(CurrentContextState()));
+    if (status == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *status = CU_STREAM_CAPTURE_STATUS_NONE;
+    return IsDefaultStream(stream) ? CUDA_SUCCESS
+                                   : ButLost(session.streams().Check(NumberOf(stream)));
+  });
+}
+
 CUresult TellWhetherCapturing(CUstream stream, DefaultStream meaning,
                               CUstreamCaptureStatus* status) {
   // Libraries ask it before nearly everything they do.
-  if (!AnyCapture()) {
-    return AnswerFromTables([&](Session& session) -> Error {
-      CUSPAN_RETURN_IF_FAILED(CurrentContextState());
-      if (status == nullptr) return CUDA_ERROR_INVALID_VALUE;
-      *status = CU_STREAM_CAPTURE_STATUS_NONE;
-      return IsDefaultStream(stream) ? CUDA_SUCCESS : session.streams().Check(NumberOf(stream));
-    });
-  }
+  if (!AnyCapture()) return TellNoCapture(stream, status);
   return Tell(stream, meaning, status,
               [&](const StreamTarget& target, const auto&) { *status = CaptureOf(target).status; });
 }
 
 CUresult TellCapture(CUstream stream, DefaultStream meaning, const CaptureInfo& info) {
+  if (!AnyCapture()) return TellNoCapture(stream, info.status);
   return AnswerInContext([&](Session&) { return GetCaptureInfo(stream, meaning, info); });
 }
 

@@ -100,11 +100,11 @@ class Faults(SystemTest):
             with self.subTest(path=path):
                 process = self.hold(path)
                 self.assertEqual(self.ask(process, "use 0"), "right")
-                self.assertEqual(self.ask(process, "launch 0"), "0 0 0")
+                self.assertEqual(self.ask(process, "launch 0"), "0 0 0 0")
                 os.kill(self.one("cuspan-proxy"), signal.SIGKILL)
                 wait_until(lambda process=process: self.ask(process, "sync 0") == LOST, "the device is lost")
                 for _ in range(2):
-                    self.assertEqual(self.ask(process, "launch 0"), "0 46 46")
+                    self.assertEqual(self.ask(process, "launch 0"), "0 0 46 46")
                 self.assertEqual(self.ends(process)[0], 0)
                 self.assert_nothing_left()
 

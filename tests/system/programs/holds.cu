@@ -5,8 +5,9 @@
 //   spin N     a kernel that never ends on device N; the name of the error
 //   query N    asks whether device N's default stream is done; the name of the error
 //   loop N     works on device N until that fails, and ends then
-//   launch N   a thread of its own launches by the driver's function on device N, waits for the
-//              device, and launches again: the three errors' numbers
+//   launch N   a thread of its own asks what it needs to know, and launches, by the driver's
+//   functions
+//              on device N, waits for the device, and launches again: the four errors' numbers
 //   explain N  the text, for a person, of the error that a lost device gives
 //   fault N    a kernel on device N that writes where nothing is; the name of the error
 //   send N     begins a large copy to device N,
@@ -133,6 +134,12 @@ __global__ void Nothing() {}
 void LaunchByDriver(int device) {
   static cudaFunction_t kernels[16];
   static auto* const launch = DriverFunction<decltype(cuLaunchKernel)>("cuLaunchKernel");
+  static auto* const occupancy =
+      DriverFunction<decltype(cuOccupancyMaxActiveBlocksPerMultiprocessor)>(
+          "cuOccupancyMaxActiveBlocksPerMultiprocessor");
+  static auto* const attribute = DriverFunction<decltype(cuFuncGetAttribute)>("cuFuncGetAttribute");
+  static auto* const capturing =
+      DriverFunction<decltype(cuStreamIsCapturing)>("cuStreamIsCapturing");
   static auto* const synchronize = DriverFunction<decltype(cuCtxSynchronize)>("cuCtxSynchronize");
   if (kernels[device] == nullptr)
     cudaGetFuncBySymbol(&kernels[device], reinterpret_cast<const void*>(Nothing));
@@ -141,9 +148,15 @@ void LaunchByDriver(int device) {
     const auto launch_one = [&] {
       return launch(kernels[device], 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr);
     };
+    int value = 0;
+    CUstreamCaptureStatus status;
+    CUresult asked = occupancy(&value, kernels[device], 32, 0);
+    if (asked == CUDA_SUCCESS)
+      asked = attribute(&value, CU_FUNC_ATTRIBUTE_NUM_REGS, kernels[device]);
+    if (asked == CUDA_SUCCESS) asked = capturing(nullptr, &status);
     const CUresult first = launch_one();
     const CUresult waited = synchronize();
-    std::printf("%d %d %d\n", first, waited, launch_one());
+    std::printf("%d %d %d %d\n", asked, first, waited, launch_one());
   }).join();
 }
 
