@@ -47,7 +47,8 @@ class Context {
 
   // How often the program has retained a primary one and not released it.
   std::atomic<int> retained{0};
-  // The runtime has used it, and keeps it until it is reset.
+  // The runtime has used it, or cudaSetDevice chosen it, and keeps it until it is reset. It begins
+  // with the first call that needs it, whichever face that comes through.
   std::atomic<bool> used_by_runtime{false};
   // Of a created one, as in CUctx_flags.
   std::atomic<unsigned> flags{0};

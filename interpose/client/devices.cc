@@ -219,6 +219,7 @@ CUresult Devices::OpenNew(Context& context, std::shared_ptr<Link>* link) {
 
 CUresult Devices::Reset(Context& context) {
   const MutexLock opening(context.opening_);
+  context.used_by_runtime.store(false, std::memory_order_relaxed);
   const std::shared_ptr<Link> link = Opened(context);
   if (link == nullptr) return CUDA_SUCCESS;
   // A healthy device finishes what it has, as cudaDeviceReset does.
@@ -229,7 +230,6 @@ CUresult Devices::Reset(Context& context) {
   parts_.variables->Forget(*link);
   SetLinks(context, nullptr, nullptr);
   parts_.common->blocks_version.fetch_add(1, std::memory_order_release);
-  context.used_by_runtime.store(false, std::memory_order_relaxed);
   for (ContextTable* const table : Tables()) table->Forget(*link);
   // The agent closes the channel: a proxy that found it closed before the agent knows why would
   // count as lost.

@@ -35,7 +35,8 @@ Error SetPrimaryFlags(int device, unsigned flags) {
 }
 
 bool IsActive(Session& session, int device) {
-  return session.devices().Primary(device).life() != 0;
+  const Context& primary = session.devices().Primary(device);
+  return primary.life() != 0 || primary.used_by_runtime.load(std::memory_order_relaxed);
 }
 
 Error WaitForContext(Session& session, const Context& context) {

@@ -69,10 +69,22 @@ inline CUresult CurrentContextState() {
   return context != nullptr ? context->state() : CUDA_ERROR_INVALID_CONTEXT;
 }
 
+// The same when it has begun, as it does here where cudaSetDevice has chosen it: since CUDA 12 that
+// begins the primary context, for which here a process would start.
+inline CUresult BeginCurrentContext(Session& session) {
+  const CUresult state = CurrentContextState();
+  if (state != CUDA_ERROR_CONTEXT_IS_DESTROYED) [[likely]]
+    return state;
+  Context& context = *ThisThread().contexts.top();
+  if (!context.used_by_runtime.load(std::memory_order_relaxed)) return state;
+  std::shared_ptr<Link> link;
+  return session.devices().Open(context, &link);
+}
+
 template <typename Body>
 CUresult AnswerInContext(Body&& body) {
   return AnswerWithDriver([&](Session& session) -> Error {
-    CUSPAN_RETURN_IF_FAILED(CurrentContextState());
+    CUSPAN_RETURN_IF_FAILED(BeginCurrentContext(session));
     if constexpr (std::is_invocable_v<Body, Session&>) {
       return body(session);
     } else {
@@ -92,7 +104,7 @@ template <typename Body>
 CUresult AnswerOfKnown(Body&& body) {
   return AnswerWithDriver([&](Session& session) -> Error {
     if (CurrentContextState() != CUDA_ERROR_DEVICE_UNAVAILABLE)
-      CUSPAN_RETURN_IF_FAILED(CurrentContextState());
+      CUSPAN_RETURN_IF_FAILED(BeginCurrentContext(session));
     const std::shared_ptr<Link> link = session.devices().Opened(*ThisThread().contexts.top());
     if (link == nullptr) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     return body(session, *link);
@@ -103,7 +115,7 @@ template <typename Body>
 CUresult AnswerInAny(Body&& body) {
   return AnswerWithDriver([&](Session& session) -> Error {
     if (ThisThread().contexts.top() != nullptr)
-      CUSPAN_RETURN_IF_FAILED(CurrentContextState());
+      CUSPAN_RETURN_IF_FAILED(BeginCurrentContext(session));
     return body(session);
   });
 }

@@ -28,9 +28,9 @@ void CallBack(void* argument) {
 using namespace cuspan;  // NOLINT: the entry points below are the C API.
 
 CUSPAN_EXPORT_TWINS(cuLaunchHostFunc, _ptsz, (CUstream stream, CUhostFn function, void* data),
-                    AnswerWithDriver([&](Session&) -> Error {
+                    AnswerWithDriver([&](Session& session) -> Error {
                       if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
-                      CUSPAN_RETURN_IF_FAILED(CurrentContextState());
+                      CUSPAN_RETURN_IF_FAILED(BeginCurrentContext(session));
                       return LaunchHostFunction(stream, {function, data}, meaning);
                     }))
 

@@ -23,6 +23,11 @@ CUresult Tell(CUstream stream, DefaultStream meaning, const void* out, Use&& use
 
 // While there is no capture.
 CUresult TellNoCapture(CUstream stream, CUstreamCaptureStatus* status) {
+  if (const Context* const context = ThisThread().contexts.top();
+      context != nullptr && context->life() == 0)
+    return AnswerInContext([&](Session&) -> Error {  // From now on it has one.
+      return TellNoCapture(stream, status);
+    });
   return AnswerFromTables([&](Session& session) -> Error {
     CUSPAN_RETURN_IF_FAILED(ButLost(CurrentContextState()));
     if (status == nullptr) return CUDA_ERROR_INVALID_VALUE;

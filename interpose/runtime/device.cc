@@ -82,7 +82,9 @@ CUSPAN_EXPORT cudaError_t cudaSetDevice(int device) {
   return Answer([&] {
     return WithSession([&](Session& session) -> Error {
       if (!HasDevice(session, device)) return cudaErrorInvalidDevice;
-      ThisThread().contexts.Set(&session.devices().Primary(device));
+      Context& primary = session.devices().Primary(device);
+      primary.used_by_runtime.store(true, std::memory_order_relaxed);
+      ThisThread().contexts.Set(&primary);
       ThisThread().device_chosen = true;
       return cudaSuccess;
     });

@@ -133,6 +133,16 @@ void CheckRuntime(const Place& one) {
   CHECK(cudaFree(nullptr));
   EXPECT(Current() != one.context, "the created context is still current");
   CHECK(cudaDeviceReset());
+  // Since CUDA 12 it begins the primary context.
+  CHECK(cudaSetDevice(0));
+  unsigned flags = 0;
+  int active = 0;
+  DRIVER(cuDevicePrimaryCtxGetState(0, &flags, &active));
+  EXPECT(active == 1, "no primary context after cudaSetDevice");
+  CUdeviceptr block = 0;
+  DRIVER(cuMemAlloc(&block, kBytes));
+  DRIVER(cuMemFree(block));
+  CHECK(cudaDeviceReset());
   DRIVER(cuCtxSetCurrent(one.context));
   DRIVER(cuMemsetD8(one.memory, 2, kBytes));
   DRIVER(cuCtxSynchronize());
