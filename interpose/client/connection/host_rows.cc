@@ -52,7 +52,20 @@ void ForEachRun(const HostRows& rows, std::uint64_t offset, std::uint64_t bytes,
   });
 }
 
+std::uint64_t PlaceOf(const HostRows& rows, std::uint64_t packed) {
+  if (rows.extent.width == 0) return packed;
+  const std::uint64_t row = packed / rows.extent.width;
+  const std::uint64_t line = row / rows.extent.rows * rows.plane_rows + row % rows.extent.rows;
+  return line * rows.pitch + packed % rows.extent.width;
+}
+
 }  // namespace
+
+HostSpan SpanOf(const HostRows& rows, const std::byte* base, std::uint64_t offset,
+                std::uint64_t bytes) {
+  const auto start = reinterpret_cast<std::uintptr_t>(base);
+  return {start + PlaceOf(rows, offset), start + PlaceOf(rows, offset + bytes - 1) + 1};
+}
 
 void PackRows(const HostRows& rows, const std::byte* base, std::uint64_t offset,
               std::uint64_t bytes, std::byte* packed) {

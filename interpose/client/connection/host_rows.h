@@ -19,4 +19,13 @@ void PackRows(const HostRows& rows, const std::byte* base, std::uint64_t offset,
 void UnpackRows(const HostRows& rows, std::byte* base, std::uint64_t offset, std::uint64_t bytes,
                 const std::byte* packed);
 
+// From the first of these bytes to behind the last, of one at least. Other rows may lie between.
+struct HostSpan {
+  std::uint64_t begin;
+  std::uint64_t end;
+  bool Meets(const HostSpan& other) const { return begin < other.end && other.begin < end; }
+};
+HostSpan SpanOf(const HostRows& rows, const std::byte* base, std::uint64_t offset,
+                std::uint64_t bytes);
+
 }  // namespace cuspan

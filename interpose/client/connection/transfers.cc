@@ -28,7 +28,7 @@ Transfers::~Transfers() {
     stopping_ = true;
     may_send_.notify_all();
     // What is being stored uses this and the channel.
-    received_.wait(lock, [this]() CUSPAN_REQUIRES(mutex_) { return storing_ == 0; });
+    received_.wait(lock, [this]() CUSPAN_REQUIRES(mutex_) { return storing_.empty(); });
   }
   if (sender_.joinable()) sender_.join();
 }
@@ -179,8 +179,20 @@ bool Transfers::Begin(const Piece& piece, bool later, std::shared_ptr<Incoming>*
   if (later) return true;
   *incoming = known->second;
   ++(*incoming)->storing;
-  ++storing_;
+  storing_.push_back({piece.transfer, SpanOf((*incoming)->rows, (*incoming)->destination,
+                                             piece.offset, piece.bytes.size())});
   return true;
+}
+
+bool Transfers::MeetsOthers(const Piece& piece) const {
+  const auto known = incoming_.find(piece.transfer);
+  if (storing_.empty() || known == incoming_.end()) return false;
+  const Incoming& incoming = *known->second;
+  const HostSpan span =
+      SpanOf(incoming.rows, incoming.destination, piece.offset, piece.bytes.size());
+  return std::any_of(storing_.begin(), storing_.end(), [&](const Place& place) {
+    return place.transfer != piece.transfer && place.span.Meets(span);
+  });
 }
 
 bool Transfers::OnChunk(const Chunk& chunk) {
@@ -192,9 +204,10 @@ bool Transfers::OnChunk(const Chunk& chunk) {
   {
     const MutexLock lock(mutex_);
     // So many slots there are; and of the chunks without one, one at a time is stored.
-    if (storing_ > 64) return false;
+    if (storing_.size() > 64) return false;
     // What was kept and comes before it may write to the same place.
-    const bool later = storing_kept_ || (!kept_.empty() && kept_.begin()->first < piece.number);
+    const bool later = storing_kept_ || (!kept_.empty() && kept_.begin()->first < piece.number) ||
+                       MeetsOthers(piece);
     if (!Begin(piece, later, &incoming)) return false;
     if (later) {
       kept_.emplace(piece.number, std::move(piece));
@@ -239,6 +252,8 @@ bool Transfers::OnChunkInline(const ChunkInline& chunk) {
 void Transfers::Store(std::shared_ptr<Incoming> incoming, Piece piece) {
   for (bool more = true; more;) {
     const std::uint64_t bytes = piece.bytes.size();
+    const std::uint64_t begin =
+        SpanOf(incoming->rows, incoming->destination, piece.offset, bytes).begin;
     const TraceSpan span;
     UnpackRows(incoming->rows, incoming->destination, piece.offset, bytes, piece.bytes.data());
     span.Done(TraceKind::kOutOfStaging, device_, piece.transfer, piece.offset, bytes);
@@ -246,7 +261,9 @@ void Transfers::Store(std::shared_ptr<Incoming> incoming, Piece piece) {
     // With the mutex: nobody destroys this meanwhile.
     const MutexLock lock(mutex_);
     --incoming->storing;
-    --storing_;
+    storing_.erase(std::find_if(storing_.begin(), storing_.end(), [&](const Place& place) {
+      return place.transfer == piece.transfer && place.span.begin == begin;
+    }));
     incoming->stored += bytes;
     if (incoming->stored == incoming->bytes) {
       common_->receiving.fetch_sub(static_cast<int>(incoming_.erase(piece.transfer)));

@@ -118,6 +118,13 @@ class Transfers {
     std::vector<std::byte> kept;        // Or where they do, when the frame is gone.
     bool waited = false;                // It was one of kept_.
   };
+  // Where it is being copied to, in the program's memory.
+  struct Place {
+    std::uint64_t transfer;
+    HostSpan span;
+  };
+  // Whether it goes where a chunk of another transfer is being copied to now.
+  bool MeetsOthers(const Piece& piece) const CUSPAN_REQUIRES(mutex_);
   // False when it belongs to no transfer, or to one that has no such bytes. To be stored now unless
   // `later`: then *incoming is its transfer, or null when that has failed.
   bool Begin(const Piece& piece, bool later, std::shared_ptr<Incoming>* incoming)
@@ -149,8 +156,8 @@ class Transfers {
       CUSPAN_GUARDED_BY(mutex_);  // In the order in which they were begun.
   std::unordered_map<std::uint64_t, std::shared_ptr<Incoming>> incoming_ CUSPAN_GUARDED_BY(mutex_);
   std::set<std::uint64_t> failed_incoming_
-      CUSPAN_GUARDED_BY(mutex_);               // The last of those of which chunks may still come.
-  int storing_ CUSPAN_GUARDED_BY(mutex_) = 0;  // Chunks of all transfers that are being copied now.
+      CUSPAN_GUARDED_BY(mutex_);  // The last of those of which chunks may still come.
+  std::vector<Place> storing_ CUSPAN_GUARDED_BY(mutex_);  // What is being copied now.
   // Of the receiver thread: the chunks up to this number have arrived, and of those after them
   // these, which lay in frames.
   std::uint64_t arrived_chunks_ = 0;
@@ -160,8 +167,8 @@ class Transfers {
   std::atomic<std::uint64_t> stored_chunks_{0};
   std::set<std::uint64_t> stored_later_ CUSPAN_GUARDED_BY(mutex_);
   bool storing_kept_ CUSPAN_GUARDED_BY(mutex_) = false;  // One that was in kept_ is being copied.
-  // By their number, inline chunks that wait until all before them are stored, and what came behind
-  // those.
+  // By their number, chunks that wait until all before them are stored, and what came behind those:
+  // inline ones, and those that go where others are being copied to.
   std::map<std::uint64_t, Piece> kept_ CUSPAN_GUARDED_BY(mutex_);
   // Until so many are stored, somebody waits to have it told, or to send.
   std::multiset<std::uint64_t> stored_awaited_ CUSPAN_GUARDED_BY(mutex_);

@@ -122,6 +122,34 @@ TEST_F(IncomingTransfers, OneChunkMayTakeLongerThanManyOthers) {
   ExpectSlotsBack();
 }
 
+// The copies' order on the device is that of what they leave in the program's memory.
+TEST_F(IncomingTransfers, AChunkWaitsForOthersThatAreStoredInTheSamePlace) {
+  SlowPage page;
+  const auto first = NewIncoming();
+  first->destination = page.data();
+  first->bytes = kPiece;
+  const auto second = NewIncoming();
+  second->destination =
+      page.data() - kPiece;  // Its second piece goes where the other's first goes.
+  second->bytes = 2 * kPiece;
+  const auto behind = NewIncoming();
+  behind->bytes = kPiece;
+  const Chunk slow = Piece(transfers.BeginIncoming(first), 0);
+  const Chunk over = Piece(transfers.BeginIncoming(second), 1);
+  const Chunk last = Piece(transfers.BeginIncoming(behind), 0);
+  std::thread copier([&] { EXPECT_TRUE(transfers.OnChunk(slow)); });
+  page.WaitUntilWritten();
+  EXPECT_TRUE(transfers.OnChunk(over));
+  EXPECT_TRUE(transfers.OnChunk(last));
+  EXPECT_FALSE(transfers.Stored(1));
+  page.LetGo();
+  copier.join();
+  transfers.WaitStored(3);
+  EXPECT_EQ(*page.data(), std::byte{2});
+  EXPECT_EQ(transfers.WaitComplete(*behind), CUDA_SUCCESS);
+  ExpectSlotsBack();
+}
+
 // Between nodes chunks go by themselves, and messages may arrive before those sent ahead of them.
 TEST_F(IncomingTransfers, AFailureMayOvertakeChunks) {
   const auto incoming = NewIncoming();
