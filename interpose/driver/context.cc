@@ -260,7 +260,7 @@ CUSPAN_EXPORT CUresult cuCtxSynchronize_v2(CUcontext handle) {
 }
 
 CUSPAN_EXPORT CUresult cuCtxGetLimit(std::size_t* value, CUlimit limit) {
-  return AnswerInContext([&](Session&, Link& link) -> Error {
+  return AnswerOfKnown([&](Session&, Link& link) -> Error {
     if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
     return GetLimit(link, limit, value);
   });

@@ -31,7 +31,7 @@ Error TakeAll(CUjit_option* jit, void** jit_values, unsigned jit_count, CUlibrar
   return TakeOptions(library, library_values, library_count, &out->library);
 }
 
-// use(Session&, Link&, LoadedKernel&) → Error, with the kernel on that device.
+// use(Session&, Link&, LoadedKernel&) → Error, with the kernel on that device, which may be lost.
 template <typename Use>
 CUresult AboutKernel(CUkernel kernel, CUdevice device, Use&& use) {
   return AnswerWithDriver([&](Session& session) -> Error {
@@ -39,7 +39,8 @@ CUresult AboutKernel(CUkernel kernel, CUdevice device, Use&& use) {
     const FunctionRecord* record = nullptr;
     CUSPAN_RETURN_IF_FAILED(FindFunction(kernel, &record));
     std::shared_ptr<Link> link;
-    CUSPAN_RETURN_IF_FAILED(session.devices().Open(device, &link));
+    const CUresult opened = session.devices().Open(device, &link);
+    if (link == nullptr || ButLost(opened) != CUDA_SUCCESS) return opened;
     LoadedKernel* loaded = nullptr;
     CUSPAN_RETURN_IF_FAILED(FindKernel(*link, *record, &loaded));
     return use(session, *link, *loaded);

@@ -138,6 +138,9 @@ void LaunchByDriver(int device) {
       DriverFunction<decltype(cuOccupancyMaxActiveBlocksPerMultiprocessor)>(
           "cuOccupancyMaxActiveBlocksPerMultiprocessor");
   static auto* const attribute = DriverFunction<decltype(cuFuncGetAttribute)>("cuFuncGetAttribute");
+  static auto* const set_attribute =
+      DriverFunction<decltype(cuFuncSetAttribute)>("cuFuncSetAttribute");
+  static auto* const limit = DriverFunction<decltype(cuCtxGetLimit)>("cuCtxGetLimit");
   static auto* const capturing =
       DriverFunction<decltype(cuStreamIsCapturing)>("cuStreamIsCapturing");
   static auto* const synchronize = DriverFunction<decltype(cuCtxSynchronize)>("cuCtxSynchronize");
@@ -150,9 +153,13 @@ void LaunchByDriver(int device) {
     };
     int value = 0;
     CUstreamCaptureStatus status;
-    CUresult asked = occupancy(&value, kernels[device], 32, 0);
+    CUresult asked =
+        set_attribute(kernels[device], CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 1024);
+    if (asked == CUDA_SUCCESS) asked = occupancy(&value, kernels[device], 32, 0);
     if (asked == CUDA_SUCCESS)
       asked = attribute(&value, CU_FUNC_ATTRIBUTE_NUM_REGS, kernels[device]);
+    std::size_t bytes = 0;
+    if (asked == CUDA_SUCCESS) asked = limit(&bytes, CU_LIMIT_MALLOC_HEAP_SIZE);
     if (asked == CUDA_SUCCESS) asked = capturing(nullptr, &status);
     const CUresult first = launch_one();
     const CUresult waited = synchronize();
