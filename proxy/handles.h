@@ -97,8 +97,8 @@ struct Stream {
   // marked.
   std::uint64_t submitted = 0;
   std::uint64_t marked = 0;
-  std::uint64_t chunk_behind =
-      0;  // How much that was when its last chunk began its way to the client.
+  // How much that was when its last chunk began its way to the client.
+  std::uint64_t chunk_behind = 0;
   std::uint64_t found_done = 0;  // How much that was when the driver said that all of it is done.
   std::uint64_t turn =
       0;  // When it was given its last op: DeviceSession::Submitted counts for all.

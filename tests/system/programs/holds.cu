@@ -5,9 +5,9 @@
 //   spin N     a kernel that never ends on device N; the name of the error
 //   query N    asks whether device N's default stream is done; the name of the error
 //   loop N     works on device N until that fails, and ends then
-//   launch N   a thread of its own asks what it needs to know, and launches, by the driver's
-//   functions
-//              on device N, waits for the device, and launches again: the four errors' numbers
+//   launch N   in a thread of its own, on device N: asks what libraries ask before a launch,
+//              launches by the driver's function, waits for the device, and launches again; the
+//              four errors' numbers
 //   explain N  the text, for a person, of the error that a lost device gives
 //   fault N    a kernel on device N that writes where nothing is; the name of the error
 //   send N     begins a large copy to device N,

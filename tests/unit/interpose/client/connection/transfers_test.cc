@@ -129,8 +129,8 @@ TEST_F(IncomingTransfers, AChunkWaitsForOthersThatAreStoredInTheSamePlace) {
   first->destination = page.data();
   first->bytes = kPiece;
   const auto second = NewIncoming();
-  second->destination =
-      page.data() - kPiece;  // Its second piece goes where the other's first goes.
+  // Its second piece goes where the other's first goes.
+  second->destination = page.data() - kPiece;
   second->bytes = 2 * kPiece;
   const auto behind = NewIncoming();
   behind->bytes = kPiece;
