@@ -25,12 +25,15 @@ libraries_of() {
     cublaslt_*) echo cublasLt ;;
     cublas_*) echo cublas cublasLt ;;
     cudnn_*) echo cudnn ;;
+    cufft_callbacks) echo cufft nvrtc nvJitLink ;;
     cufft_*) echo cufft ;;
     curand_*) echo curand ;;
     cusparse_*) echo cusparse ;;
+    cusparselt_*) echo cusparseLt ;;
     cusolver_*) echo cusolver cublas cublasLt cusparse ;;
     conjugate_*) echo cusparse cublas cublasLt ;;
     npp_*) echo nppial nppicc nppif nppig npps nppc ;;
+    nvfatbin_*) echo nvrtc nvfatbin ;;
     nvjpeg_*) echo nvjpeg ;;
     nvrtc_*) echo nvrtc ;;
     nvjitlink_*) echo nvrtc nvJitLink ;;
@@ -73,7 +76,7 @@ build_one() {
     fi
   done
   # These call the driver.
-  if [[ $name == nvrtc_* || $name == nvjitlink_* ]]; then links+=(-L"$toolkit/lib64/stubs" -lcuda); fi
+  if [[ $name == nvrtc_* || $name == nvjitlink_* || $name == nvfatbin_* ]]; then links+=(-L"$toolkit/lib64/stubs" -lcuda); fi
   if [[ $static == yes ]]; then
     # shellcheck disable=SC2054  # The commas are the linker's.
     links=(-L"$folder_of_libraries" -Wl,--start-group "${links[@]}" -lculibos -Wl,--end-group -lcudart_static)

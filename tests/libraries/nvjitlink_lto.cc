@@ -2,11 +2,8 @@
 // function of the other and reads its table.
 #include <cuda.h>
 #include <nvJitLink.h>
-#include <nvrtc.h>
 
-#include <string>
-
-#include "library_check.h"
+#include "compile_check.h"
 
 namespace {
 
@@ -32,28 +29,8 @@ __device__ long long Mixed(int x, int y) {
 
 constexpr int kWeights[] = {3, -5, 7, -11};
 
-std::string Architecture() {
-  int major = 0, minor = 0;
-  CHECK(cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0));
-  CHECK(cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0));
-  return "-arch=sm_" + std::to_string(major * 10 + minor);
-}
-
-std::vector<char> LtoIr(const char* source, const char* name, const std::string& architecture) {
-  nvrtcProgram program = nullptr;
-  CHECK(nvrtcCreateProgram(&program, source, name, 0, nullptr, nullptr));
-  const char* const options[] = {"-dlto", "-rdc=true", architecture.c_str()};
-  CHECK(nvrtcCompileProgram(program, 3, options));
-  std::size_t size = 0;
-  CHECK(nvrtcGetLTOIRSize(program, &size));
-  std::vector<char> ir(size);
-  CHECK(nvrtcGetLTOIR(program, ir.data()));
-  CHECK(nvrtcDestroyProgram(&program));
-  return ir;
-}
-
-std::vector<char> Linked(const std::vector<std::vector<char>>& parts,
-                         const std::string& architecture) {
+std::vector<char> Linked(const std::vector<std::vector<char>>& parts) {
+  const std::string architecture = "-arch=sm_" + Capability();
   const char* options[] = {"-lto", architecture.c_str()};
   nvJitLinkHandle linker = nullptr;
   CHECK(nvJitLinkCreate(&linker, 2, options));
@@ -73,10 +50,7 @@ std::vector<char> Linked(const std::vector<std::vector<char>>& parts,
 int main() {
   // The runtime's context is the one that the driver's functions then use.
   CHECK(cudaFree(nullptr));
-  const std::string architecture = Architecture();
-  const std::vector<char> cubin = Linked({LtoIr(kKernelSource, "kernel.cu", architecture),
-                                          LtoIr(kFunctionSource, "function.cu", architecture)},
-                                         architecture);
+  const std::vector<char> cubin = Linked({LtoIr(kKernelSource), LtoIr(kFunctionSource)});
   CUmodule module = nullptr;
   CUfunction function = nullptr;
   CHECK(cuModuleLoadData(&module, cubin.data()));

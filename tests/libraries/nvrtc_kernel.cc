@@ -1,11 +1,8 @@
 // NVRTC compiles instances of a kernel template for the device, the driver loads and launches them;
 // and it says on which line a program is wrong.
 #include <cuda.h>
-#include <nvrtc.h>
 
-#include <string>
-
-#include "library_check.h"
+#include "compile_check.h"
 
 namespace {
 
@@ -32,13 +29,6 @@ __device__ T Polynomial(T x) {
 
 const std::vector<double> kCoefficients = {0.5, -1, 2, 0.25, -3, 1.5, 0.125, -0.75};
 
-std::string Architecture() {
-  int major = 0, minor = 0;
-  CHECK(cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0));
-  CHECK(cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0));
-  return "--gpu-architecture=sm_" + std::to_string(major * 10 + minor);
-}
-
 template <typename T>
 void Compare(const char* kernel, int degree, double tolerance) {
   const char* const header_name = "polynomial.h";
@@ -46,20 +36,18 @@ void Compare(const char* kernel, int degree, double tolerance) {
   CHECK(nvrtcCreateProgram(&program, kSource, "evaluate.cu", 1, &kHeader, &header_name));
   CHECK(nvrtcAddNameExpression(program, kernel));
   CHECK(nvrtcAddNameExpression(program, "&coefficients"));
-  const std::string architecture = Architecture();
+  const std::string architecture = "--gpu-architecture=sm_" + Capability();
   const char* const options[] = {architecture.c_str(), "--std=c++17"};
   CHECK(nvrtcCompileProgram(program, 2, options));
   const char *kernel_symbol = nullptr, *coefficients_symbol = nullptr;
   CHECK(nvrtcGetLoweredName(program, kernel, &kernel_symbol));
   CHECK(nvrtcGetLoweredName(program, "&coefficients", &coefficients_symbol));
-  std::size_t size = 0;
-  CHECK(nvrtcGetCUBINSize(program, &size));
-  std::vector<char> cubin(size);
-  CHECK(nvrtcGetCUBIN(program, cubin.data()));
+  const std::vector<char> cubin = Output(program, nvrtcGetCUBINSize, nvrtcGetCUBIN);
 
   CUmodule module = nullptr;
   CUfunction function = nullptr;
   CUdeviceptr coefficients = 0;
+  std::size_t size = 0;
   CHECK(cuModuleLoadData(&module, cubin.data()));
   CHECK(cuModuleGetFunction(&function, module, kernel_symbol));
   CHECK(cuModuleGetGlobal(&coefficients, &size, module, coefficients_symbol));
