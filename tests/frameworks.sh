@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # On a machine with an NVIDIA GPU and Python's frameworks: runs the programs of tests/frameworks
 # natively (twice), through cuspan on one node, and over agents (TCP), by turns; compares what they
-# computed, and prints one table of their times. A program whose framework is not installed is
-# skipped, and said so.
+# computed, and prints one table of their times. A program whose framework is not installed, or that
+# needs two GPUs where there is one, is skipped, and said so.
 #
 #   tests/frameworks.sh [--build FOLDER] [--rounds N] [--only REGEX] [--results FOLDER]
 #
@@ -38,12 +38,17 @@ mkdir -p "$results"
 # What each program needs, as Python imports it.
 declare -A needs=(
   [torch_first]=torch [torch_train]=torch [torch_decode]=torch [torch_compile]=torch
-  [torch_resnet]=torchvision [jax_train]=jax [cupy_small]=cupy [triton_rate]=triton
+  [torch_two_devices]=torch [torch_resnet]=torchvision [transformers_generate]=transformers
+  [jax_train]=jax [cupy_small]=cupy [triton_rate]=triton
 )
 programs=()
-for program in torch_first torch_train torch_decode torch_compile torch_resnet jax_train cupy_small \
-  triton_rate; do
+for program in torch_first torch_train torch_decode torch_compile torch_two_devices torch_resnet \
+  transformers_generate jax_train cupy_small triton_rate; do
   [[ $program =~ $only ]] || continue
+  if [[ $program == *_two_devices && $(nvidia-smi -L | wc -l) -lt 2 ]]; then
+    echo "SKIP  $program: the machine has one GPU"
+    continue
+  fi
   if python3 -c "import importlib.util, sys; sys.exit(not importlib.util.find_spec('${needs[$program]}'))"; then
     programs+=("$program")
   else

@@ -23,6 +23,7 @@ import threading
 
 HERE = pathlib.Path(__file__).resolve().parent
 WAYS = ("native", "native again", "one node", "over agents")
+DEVICES = {"torch_two_devices": 2}  # Of the others: one.
 MORE_NATIVE = 4  # Further native runs where those two compute different things: how far they lie from each other.
 LIMIT = 300  # Seconds for what a program does between two lines.
 
@@ -37,12 +38,13 @@ class Way:
         if rounds:
             environment["CUSPAN_TEST_ROUNDS"] = "1"
         if name in ("one node", "over agents"):
-            # Two runs have the GPU at once.
+            devices = DEVICES.get(program, 1)
+            # Two runs have the GPUs at once.
             environment.update(CUSPAN_LEASES="off", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-            command = [cuspan, "run", "--gpus", "1", "--device", os.environ.get("CUSPAN_DEVICE", "cuda")]
+            command = [cuspan, "run", "--gpus", str(devices), "--device", os.environ.get("CUSPAN_DEVICE", "cuda")]
             if name == "over agents":
                 environment["OMPI_MCA_btl"] = "tcp,self"
-                command += ["--hosts", "localhost:1", "--same-node", "never"]
+                command += ["--hosts", f"localhost:{devices}", "--same-node", "never"]
             command.append("--")
         self.errors = tempfile.TemporaryFile()
         self.process = subprocess.Popen([*command, sys.executable, str(HERE / f"{program}.py")], env=environment,
