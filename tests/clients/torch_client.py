@@ -47,6 +47,7 @@ def memory():
         assert False, "more memory than there is"
     except torch.OutOfMemoryError:
         pass
+    torch.cuda.empty_cache()  # The driver's pool may keep what it took before it failed.
     assert torch.cuda.mem_get_info()[0] == free
     grown = torch.empty(0, dtype=torch.uint8, device="cuda")
     for size in range(1 << 20, 9 << 20, 1 << 20):  # Expandable segments grow in place.
