@@ -62,6 +62,13 @@ class Devices(BoxTest):
         self.assertIn("PeerSend", result.stderr)
         self.assert_nothing_left()
 
+    def test_devices_of_two_hosts_that_wait_for_each_other(self):
+        result = self.run_on("n0", "--hosts", "n1:1,n3:1", "--", app("latches", "shared"), "10")
+        self.assertIn("us for a round trip between two devices through mapped memory", result.stdout)
+        self.assertIn("10 rounds, 2 devices: PASS", result.stdout)
+        self.assertEqual(own_lines(result.stderr), [])
+        self.assert_nothing_left()
+
     def test_slow_network(self):
         self.box.call("shape", "200mbit", "n0", "n2")
         self.addCleanup(self.box.call, "shape", "off")
