@@ -1,6 +1,7 @@
 // Barriers in memory. (PTX ISA, "mbarrier")
 #include "proxy/softgpu/emit/families.h"
 #include "proxy/softgpu/emit/memory_order.h"
+#include "proxy/softgpu/emit/operations.h"
 
 namespace cuspan::softgpu::emit {
 namespace {
