@@ -1,0 +1,312 @@
+#include "proxy/softnccl/communicator.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <future>
+#include <thread>
+#include <utility>
+
+#include "proxy/softnccl/elements.h"
+
+namespace cuspan::softnccl {
+namespace {
+
+// More than any device has, and far from where sizes would overflow.
+constexpr std::size_t kMostElements = std::size_t{1} << 40U;
+
+nccl::Result ResultOf(const Status& status) {
+  switch (status.code()) {
+    case StatusCode::kOk:
+      return nccl::kSuccess;
+    case StatusCode::kInvalid:
+      return nccl::kInvalidUsage;
+    case StatusCode::kUnavailable:
+      return nccl::kRemoteError;
+    case StatusCode::kInternal:
+      return nccl::kInternalError;
+    default:
+      return nccl::kSystemError;
+  }
+}
+
+bool IsPointToPoint(CallKind kind) { return kind == CallKind::kSend || kind == CallKind::kReceive; }
+
+// Between two looks at what streams have reached.
+constexpr std::chrono::microseconds kNap{50};
+
+}  // namespace
+
+bool Communicator::Group::Reached() const {
+  return submitted && std::all_of(batches.begin(), batches.end(),
+                                  [](const Batch& batch) { return batch.staging->reached(); });
+}
+
+bool Communicator::Group::Passed() const {
+  return std::all_of(batches.begin(), batches.end(),
+                     [](const Batch& batch) { return batch.staging->passed(); });
+}
+
+HostCall Communicator::Group::HostCallOf(const Staged& staged) const {
+  const Staging& staging = *batches[staged.batch].staging;
+  return {staged.call.call, staging.send(staged.movement), staging.receive(staged.movement)};
+}
+
+std::shared_ptr<Communicator> Communicator::Start(const Cuda& cuda, CUcontext context, int rank,
+                                                  int size, Join join) {
+  std::shared_ptr<Communicator> made(new Communicator(cuda, context, rank, size));
+  std::thread([made, join = std::move(join)] { made->Loop(join); }).detach();
+  return made;
+}
+
+Status Communicator::AwaitJoined() {
+  MutexLock lock(mutex_);
+  while (!joined_) changed_.wait(lock);
+  if (failure_ != nccl::kSuccess) return Status::Unavailable("{}", problem_);
+  return Status::Ok();
+}
+
+nccl::Result Communicator::AsyncError() const {
+  MutexLock lock(mutex_);
+  return joined_ ? failure_ : nccl::kInProgress;
+}
+
+std::string Communicator::Problem() const {
+  MutexLock lock(mutex_);
+  return problem_;
+}
+
+void Communicator::Fail(nccl::Result result, const std::string& problem) {
+  MutexLock lock(mutex_);
+  if (failure_ != nccl::kSuccess) return;
+  failure_ = result;
+  problem_ = problem;
+}
+
+// --- What calls ask
+
+nccl::Result Communicator::Check(const DeviceCall& call) const {
+  if (failure_ != nccl::kSuccess) return failure_;
+  if (nccl::ElementBytes(call.call.type) == 0 || call.call.count > kMostElements ||
+      call.call.root < 0 || call.call.root >= size_)
+    return nccl::kInvalidArgument;
+  if (call.op < 0) return nccl::kInvalidArgument;
+  if (call.op >= nccl::kReduceOps) {
+    const auto factor = factors_.find(call.op);
+    if (factor == factors_.end() || factor->second.type != call.call.type)
+      return nccl::kInvalidArgument;
+  }
+  const bool lacks_send = SendBytes(call.call, rank_, size_) > 0 && call.send == 0;
+  const bool lacks_receive = ReceiveBytes(call.call, rank_, size_) > 0 && call.receive == 0;
+  return lacks_send || lacks_receive ? nccl::kInvalidArgument : nccl::kSuccess;
+}
+
+nccl::Result Communicator::Enqueue(const std::vector<DeviceCall>& calls) {
+  {
+    MutexLock lock(mutex_);
+    for (const DeviceCall& call : calls) {
+      const nccl::Result result = Check(call);
+      if (result != nccl::kSuccess) return result;
+    }
+  }
+  const WithContext with_context(cuda_, context_);
+  std::unique_ptr<Group> group = Stage(calls);
+  if (group == nullptr) return nccl::kUnhandledCudaError;
+  // In the queue first: of two threads' groups the streams may come to either first.
+  Group* const submitted = group.get();
+  Push(std::move(group));
+  CUresult result = CUDA_SUCCESS;
+  for (Batch& batch : submitted->batches) {
+    const CUresult one = batch.staging->Submit(batch.stream);
+    if (result == CUDA_SUCCESS) result = one;
+  }
+  if (result != CUDA_SUCCESS)
+    Fail(nccl::kUnhandledCudaError,
+         Format("the CUDA driver refused the work of a call: error {}", static_cast<int>(result)));
+  MutexLock lock(mutex_);
+  submitted->submitted = true;
+  changed_.notify_all();
+  return result == CUDA_SUCCESS ? nccl::kSuccess : nccl::kUnhandledCudaError;
+}
+
+std::unique_ptr<Communicator::Group> Communicator::Stage(const std::vector<DeviceCall>& calls) {
+  auto group = std::make_unique<Group>();
+  std::vector<Factor> factors(calls.size());
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const DeviceCall& call = calls[i];
+    Movement movement{call.send,
+                      SendBytes(call.call, rank_, size_),
+                      call.receive,
+                      ReceiveBytes(call.call, rank_, size_),
+                      0,
+                      nccl::ElementBytes(call.call.type)};
+    if (call.op >= nccl::kReduceOps) {
+      MutexLock lock(mutex_);
+      // Another thread may have taken it away since Check.
+      const auto made = factors_.find(call.op);
+      if (made != factors_.end()) factors[i] = made->second;
+      movement.factor_at = factors[i].place;
+    }
+    auto& batches = group->batches;
+    auto batch = std::find_if(batches.begin(), batches.end(),
+                              [&](const Batch& one) { return one.stream == call.stream; });
+    if (batch == batches.end()) batch = batches.insert(batch, Batch{call.stream, {}, nullptr});
+    group->calls.push_back(
+        {call, static_cast<std::size_t>(batch - batches.begin()), batch->movements.size()});
+    batch->movements.push_back(movement);
+  }
+  for (Batch& batch : group->batches)
+    if (Staging::Make(cuda_, batch.movements, &batch.staging) != CUDA_SUCCESS) return nullptr;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const Staged& staged = group->calls[i];
+    std::memcpy(group->batches[staged.batch].staging->factor(staged.movement), factors[i].value,
+                sizeof(factors[i].value));
+  }
+  return group;
+}
+
+nccl::Result Communicator::MakeFactor(nccl::DataType type, const void* factor, bool on_device,
+                                      int* op) {
+  if (nccl::ElementBytes(type) == 0 || factor == nullptr || op == nullptr)
+    return nccl::kInvalidArgument;
+  Factor made{type, {}, 0};
+  if (on_device)
+    made.place = reinterpret_cast<CUdeviceptr>(factor);
+  else
+    std::memcpy(made.value, factor, nccl::ElementBytes(type));
+  MutexLock lock(mutex_);
+  *op = next_factor_++;
+  factors_.emplace(*op, made);
+  return nccl::kSuccess;
+}
+
+nccl::Result Communicator::ForgetFactor(int op) {
+  MutexLock lock(mutex_);
+  return factors_.erase(op) > 0 ? nccl::kSuccess : nccl::kInvalidArgument;
+}
+
+Result<std::vector<std::byte>> Communicator::Tell(const std::vector<int>& ranks,
+                                                  std::vector<std::byte> own) {
+  constexpr std::uint64_t kTell = 0xfe;
+  std::promise<Result<std::vector<std::byte>>> told;
+  std::future<Result<std::vector<std::byte>>> answer = told.get_future();
+  auto group = std::make_unique<Group>();
+  group->question = [&](Mesh& mesh) {
+    Result<std::vector<std::byte>> all = mesh.Gather(kTell, ranks, own);
+    Status status = all.ok() ? Status::Ok() : all.status();
+    told.set_value(std::move(all));
+    return status;
+  };
+  group->refuse = [&](const Status& why) { told.set_value(why); };
+  Push(std::move(group));
+  return answer.get();
+}
+
+void Communicator::Push(std::unique_ptr<Group> group) {
+  MutexLock lock(mutex_);
+  queue_.push_back(std::move(group));
+  changed_.notify_all();
+}
+
+void Communicator::Drain() {
+  MutexLock lock(mutex_);
+  while (!joined_ || !queue_.empty() || !passing_.empty()) changed_.wait(lock);
+}
+
+void Communicator::Abort() {
+  Fail(nccl::kRemoteError, "the communicator was aborted");
+  interrupt_->Raise();
+}
+
+void Communicator::Retire() {
+  MutexLock lock(mutex_);
+  retired_ = true;
+  changed_.notify_all();
+}
+
+// --- Its thread
+
+void Communicator::Loop(const Join& join) {
+  cuda_.context_set(context_);
+  Result<Mesh> mesh = join(interrupt_);
+  if (!mesh.ok()) Fail(ResultOf(mesh.status()), mesh.status().message());
+  MutexLock lock(mutex_);
+  joined_ = true;
+  changed_.notify_all();
+  while (!retired_ || !queue_.empty() || !passing_.empty()) {
+    if (ForgetPassed()) continue;
+    Group* const next = Next();
+    if (next == nullptr) {
+      // What streams do is seen by looking only.
+      const bool looks = !passing_.empty() || (!queue_.empty() && queue_.front()->submitted);
+      if (looks)
+        changed_.wait_for(lock, kNap);
+      else
+        changed_.wait(lock);
+      continue;
+    }
+    lock.unlock();
+    Do(mesh, *next);
+    lock.lock();
+    // It was in the queue until now, so that Drain sees it in one of the two.
+    if (!next->calls.empty()) passing_.push_back(std::move(queue_.front()));
+    queue_.pop_front();
+    changed_.notify_all();
+  }
+}
+
+bool Communicator::ForgetPassed() {
+  const auto passed = std::find_if(passing_.begin(), passing_.end(),
+                                   [](const auto& group) { return group->Passed(); });
+  if (passed == passing_.end()) return false;
+  passing_.erase(passed);  // Its memory goes.
+  changed_.notify_all();
+  return true;
+}
+
+Communicator::Group* Communicator::Next() {
+  if (queue_.empty()) return nullptr;
+  Group& group = *queue_.front();
+  return group.question || group.Reached() ? &group : nullptr;
+}
+
+void Communicator::Do(Result<Mesh>& mesh, Group& group) {
+  Status status;
+  {
+    MutexLock lock(mutex_);
+    if (failure_ != nccl::kSuccess) status = Status::Unavailable("{}", problem_);
+  }
+  if (status.ok()) {
+    status = RunGroup(*mesh, group);
+    if (!status.ok()) Fail(ResultOf(status), status.message());
+  } else if (group.refuse) {
+    group.refuse(status);
+  }
+  for (const Batch& batch : group.batches) batch.staging->Answer();
+}
+
+Status Communicator::RunGroup(Mesh& mesh, Group& group) {
+  if (group.question) return group.question(mesh);
+  std::vector<HostCall> between_two;
+  for (const Staged& staged : group.calls) {
+    HostCall host = group.HostCallOf(staged);
+    if (IsPointToPoint(host.call.kind)) {
+      between_two.push_back(host);
+      continue;
+    }
+    if (staged.call.op >= nccl::kReduceOps) {
+      host.call.op = nccl::kSum;
+      const std::size_t elements =
+          SendBytes(host.call, rank_, size_) / nccl::ElementBytes(host.call.type);
+      Multiply(host.call.type, group.batches[staged.batch].staging->factor(staged.movement),
+               host.send, elements);
+    } else {
+      host.call.op = static_cast<nccl::ReduceOp>(staged.call.op);
+    }
+    CUSPAN_RETURN_IF_ERROR(RunCollective(mesh, host));
+  }
+  if (between_two.empty()) return Status::Ok();
+  return RunPointToPoint(mesh, between_two);
+}
+
+}  // namespace cuspan::softnccl

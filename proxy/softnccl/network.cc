@@ -1,0 +1,262 @@
+#include "proxy/softnccl/network.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+namespace cuspan::softnccl {
+namespace {
+
+struct SocketAddress {
+  sockaddr_storage storage{};
+  socklen_t length = 0;
+};
+
+SocketAddress ToSocket(const Address& address) {
+  SocketAddress made;
+  if (address.family == AF_INET) {
+    sockaddr_in v4{};
+    v4.sin_family = AF_INET;
+    v4.sin_port = address.port;
+    std::memcpy(&v4.sin_addr, address.bytes, sizeof(v4.sin_addr));
+    std::memcpy(&made.storage, &v4, sizeof(v4));
+    made.length = sizeof(v4);
+  } else {
+    sockaddr_in6 v6{};
+    v6.sin6_family = AF_INET6;
+    v6.sin6_port = address.port;
+    v6.sin6_scope_id = address.scope;
+    std::memcpy(&v6.sin6_addr, address.bytes, sizeof(v6.sin6_addr));
+    std::memcpy(&made.storage, &v6, sizeof(v6));
+    made.length = sizeof(v6);
+  }
+  return made;
+}
+
+Address FromSocket(const sockaddr* socket) {
+  Address address;
+  address.family = socket->sa_family;
+  if (socket->sa_family == AF_INET) {
+    sockaddr_in v4;
+    std::memcpy(&v4, socket, sizeof(v4));
+    address.port = v4.sin_port;
+    std::memcpy(address.bytes, &v4.sin_addr, sizeof(v4.sin_addr));
+  } else {
+    sockaddr_in6 v6;
+    std::memcpy(&v6, socket, sizeof(v6));
+    address.port = v6.sin6_port;
+    address.scope = v6.sin6_scope_id;
+    std::memcpy(address.bytes, &v6.sin6_addr, sizeof(v6.sin6_addr));
+  }
+  return address;
+}
+
+// NCCL_SOCKET_IFNAME, as NCCL's documentation describes it.
+class InterfaceChoice {
+ public:
+  explicit InterfaceChoice(const char* text) {
+    std::string_view rest = text == nullptr ? "" : text;
+    if (rest.starts_with('^')) excluded_ = true;
+    if (excluded_) rest.remove_prefix(1);
+    exact_ = rest.starts_with('=');
+    if (exact_) rest.remove_prefix(1);
+    while (!rest.empty()) {
+      const std::size_t comma = std::min(rest.find(','), rest.size());
+      if (comma > 0) names_.emplace_back(rest.substr(0, comma));
+      rest.remove_prefix(std::min(comma + 1, rest.size()));
+    }
+  }
+
+  // The place of an interface in the order of preference, the lower the better; or none.
+  static constexpr std::size_t kNone = SIZE_MAX;
+  std::size_t Rank(std::string_view name, bool loopback) const {
+    if (names_.empty()) return loopback ? 1 : 0;
+    for (std::size_t i = 0; i < names_.size(); ++i) {
+      const bool matches = exact_ ? name == names_[i] : name.starts_with(names_[i]);
+      if (matches) return excluded_ ? kNone : i;
+    }
+    if (!excluded_) return kNone;
+    return loopback ? 1 : 0;
+  }
+
+ private:
+  bool excluded_ = false, exact_ = false;
+  std::vector<std::string> names_;
+};
+
+Result<Address> OwnAddress() {
+  const char* const wanted = std::getenv("NCCL_SOCKET_IFNAME");
+  const InterfaceChoice choice(wanted);
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0)
+    return Status::Internal("the network interfaces of this host can not be listed: {}",
+                            std::strerror(errno));
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, &::freeifaddrs);
+  Address best;
+  std::size_t best_rank = InterfaceChoice::kNone;
+  for (const ifaddrs* one = list; one != nullptr; one = one->ifa_next) {
+    if (one->ifa_addr == nullptr || (one->ifa_flags & IFF_UP) == 0) continue;
+    const int family = one->ifa_addr->sa_family;
+    if (family != AF_INET && family != AF_INET6) continue;
+    const std::size_t rank = choice.Rank(one->ifa_name, (one->ifa_flags & IFF_LOOPBACK) != 0);
+    // IPv4 before IPv6 on the same interface.
+    const bool better = rank < best_rank || (rank == best_rank && rank != InterfaceChoice::kNone &&
+                                             family == AF_INET && best.family == AF_INET6);
+    if (!better) continue;
+    best_rank = rank;
+    best = FromSocket(one->ifa_addr);
+  }
+  if (best_rank == InterfaceChoice::kNone)
+    return Status::NotFound("no network interface of this host is one of NCCL_SOCKET_IFNAME={}",
+                            wanted == nullptr ? "" : wanted);
+  return best;
+}
+
+int PollTimeout(Deadline deadline) {
+  if (deadline == kNever) return -1;
+  const auto left =
+      std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+  return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, INT_MAX));
+}
+
+Status Gone(const char* what) { return Status::Unavailable("{}: {}", what, std::strerror(errno)); }
+
+void SendAtOnce(int fd) {
+  const int on = 1;
+  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+}
+
+}  // namespace
+
+std::string Text(const Address& address) {
+  char text[INET6_ADDRSTRLEN] = "?";
+  ::inet_ntop(address.family, address.bytes, text, sizeof(text));
+  return Format("{}:{}", text, ntohs(address.port));
+}
+
+Interrupt::Interrupt() : fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
+void Interrupt::Raise() {
+  const std::uint64_t one = 1;
+  // It fails only where it is raised already.
+  [[maybe_unused]] const auto written = ::write(fd_.get(), &one, sizeof(one));
+}
+
+bool Interrupt::raised() const {
+  pollfd entry{.fd = fd_.get(), .events = POLLIN, .revents = 0};
+  return ::poll(&entry, 1, 0) > 0;
+}
+
+Status AwaitEvents(int fd, short events, const Interrupt& interrupt, Deadline deadline) {
+  while (true) {
+    pollfd entries[] = {{.fd = fd, .events = events, .revents = 0},
+                        {.fd = interrupt.fd(), .events = POLLIN, .revents = 0}};
+    const int count = ::poll(entries, 2, PollTimeout(deadline));
+    if (count < 0 && errno != EINTR) return Gone("waiting for a connection");
+    if (count == 0) return Status::Unavailable("the other side did not answer in time");
+    if (count < 0) continue;
+    if (entries[1].revents != 0) return Status::Unavailable("the communicator was aborted");
+    if (entries[0].revents != 0) return Status::Ok();
+  }
+}
+
+Status SendAll(int fd, const void* data, std::size_t bytes, const Interrupt& interrupt,
+               Deadline deadline) {
+  const auto* next = static_cast<const std::byte*>(data);
+  while (bytes > 0) {
+    const ssize_t sent = ::send(fd, next, bytes, MSG_NOSIGNAL);
+    if (sent > 0) {
+      next += sent;
+      bytes -= static_cast<std::size_t>(sent);
+    } else if (errno == EAGAIN) {
+      CUSPAN_RETURN_IF_ERROR(AwaitEvents(fd, POLLOUT, interrupt, deadline));
+    } else if (errno != EINTR) {
+      return Gone("sending");
+    }
+  }
+  return Status::Ok();
+}
+
+Status ReceiveAll(int fd, void* data, std::size_t bytes, const Interrupt& interrupt,
+                  Deadline deadline) {
+  auto* next = static_cast<std::byte*>(data);
+  while (bytes > 0) {
+    const ssize_t received = ::recv(fd, next, bytes, 0);
+    if (received > 0) {
+      next += received;
+      bytes -= static_cast<std::size_t>(received);
+    } else if (received == 0) {
+      return Status::Unavailable("the other side closed the connection");
+    } else if (errno == EAGAIN) {
+      CUSPAN_RETURN_IF_ERROR(AwaitEvents(fd, POLLIN, interrupt, deadline));
+    } else if (errno != EINTR) {
+      return Gone("receiving");
+    }
+  }
+  return Status::Ok();
+}
+
+Result<Listener> Listener::Open(int backlog) {
+  CUSPAN_ASSIGN_OR_RETURN(Address address, OwnAddress());
+  address.port = 0;
+  Listener listener;
+  listener.fd_ = UniqueFd(::socket(address.family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  SocketAddress place = ToSocket(address);
+  auto* const generic = reinterpret_cast<sockaddr*>(&place.storage);
+  if (!listener.fd_.valid() || ::bind(listener.fd_.get(), generic, place.length) != 0 ||
+      ::listen(listener.fd_.get(), std::max(backlog, 1)) != 0 ||
+      ::getsockname(listener.fd_.get(), generic, &place.length) != 0)
+    return Status::Internal("nothing can listen on {}: {}", Text(address), std::strerror(errno));
+  listener.address_ = FromSocket(generic);
+  return listener;
+}
+
+Result<UniqueFd> Listener::Accept(const Interrupt& interrupt, Deadline deadline) const {
+  while (true) {
+    UniqueFd fd(::accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (fd.valid()) {
+      SendAtOnce(fd.get());
+      return fd;
+    }
+    // Whoever came may have gone again, which says nothing of the next.
+    if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
+      return Status::Exhausted("a connection can not be accepted: {}", std::strerror(errno));
+    if (errno == EAGAIN)
+      CUSPAN_RETURN_IF_ERROR(AwaitEvents(fd_.get(), POLLIN, interrupt, deadline));
+  }
+}
+
+Result<UniqueFd> Connect(const Address& address, const Interrupt& interrupt, Deadline deadline) {
+  if (address.family != AF_INET && address.family != AF_INET6)
+    return Status::Invalid("a rank's address is of family {}, neither IPv4 nor IPv6",
+                           address.family);
+  const SocketAddress place = ToSocket(address);
+  UniqueFd fd(::socket(address.family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd.valid()) return Status::Exhausted("no socket can be made: {}", std::strerror(errno));
+  SendAtOnce(fd.get());
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&place.storage), place.length) != 0) {
+    if (errno != EINPROGRESS)
+      return Status::Unavailable("{} can not be reached: {}", Text(address), std::strerror(errno));
+    CUSPAN_RETURN_IF_ERROR(AwaitEvents(fd.get(), POLLOUT, interrupt, deadline));
+    int error = 0;
+    socklen_t size = sizeof(error);
+    ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+    if (error != 0)
+      return Status::Unavailable("{} can not be reached: {}", Text(address), std::strerror(error));
+  }
+  return fd;
+}
+
+}  // namespace cuspan::softnccl

@@ -1,0 +1,112 @@
+#include "proxy/softnccl/bootstrap.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "tests/unit/proxy/softnccl/ranks.h"
+
+namespace cuspan::softnccl {
+namespace {
+
+// Where the id's maker listens.
+Address RootOf(const nccl::UniqueId& id) {
+  Address root;
+  std::memcpy(&root, id.bytes + sizeof(std::uint64_t), sizeof(root));
+  return root;
+}
+
+void ExpectTheyKnowEachOther(Mesh& mesh) {
+  std::vector<int> all(mesh.size());
+  for (int rank = 0; rank < mesh.size(); ++rank) all[rank] = rank;
+  const std::vector<std::byte> own(1, static_cast<std::byte>(mesh.rank()));
+  const auto gathered = mesh.Gather(1, all, own);
+  ASSERT_TRUE(gathered.ok()) << gathered.status().message();
+  for (int rank = 0; rank < mesh.size(); ++rank)
+    EXPECT_EQ((*gathered)[rank], static_cast<std::byte>(rank));
+}
+
+TEST(Bootstrap, RanksFindEachOther) {
+  for (const int size : {1, 2, 9}) WithMeshes(size, ExpectTheyKnowEachOther);
+}
+
+TEST(Bootstrap, StrangersAreDropped) {
+  const Result<nccl::UniqueId> id = MakeUniqueId();
+  ASSERT_TRUE(id.ok());
+  const Interrupt never;
+  std::vector<UniqueFd> strangers;
+  // One stays silent, one says too little, others say what no rank knows.
+  for (int i = 0; i < 8; ++i) {
+    Result<UniqueFd> fd = Connect(RootOf(*id), never, kNever);
+    ASSERT_TRUE(fd.ok()) << fd.status().message();
+    const std::vector<std::uint8_t> said(i == 0 ? 0 : i == 1 ? 13 : 64, static_cast<uint8_t>(i));
+    ASSERT_TRUE(SendAll(fd->get(), said.data(), said.size(), never, kNever).ok());
+    strangers.push_back(std::move(*fd));
+  }
+  AsRanks(3, [&](int rank) {
+    Result<Mesh> mesh = JoinById(*id, rank, 3, std::make_shared<Interrupt>());
+    ASSERT_TRUE(mesh.ok()) << mesh.status().message();
+    ExpectTheyKnowEachOther(*mesh);
+  });
+}
+
+// Two come with an id, of which one must be refused; the other waits until it is interrupted.
+void ExpectOneRefused(int second_rank, int second_size) {
+  const Result<nccl::UniqueId> id = MakeUniqueId();
+  ASSERT_TRUE(id.ok());
+  std::vector<Status> statuses(2);
+  const auto interrupt = std::make_shared<Interrupt>();
+  AsRanks(2, [&](int which) {
+    const int rank = which == 0 ? 0 : second_rank, size = which == 0 ? 2 : second_size;
+    statuses[which] = JoinById(*id, rank, size, interrupt).status();
+    interrupt->Raise();
+  });
+  const int refused = statuses[0].code() == StatusCode::kInvalid ? 0 : 1;
+  EXPECT_EQ(statuses[refused].code(), StatusCode::kInvalid) << statuses[refused].message();
+  EXPECT_EQ(statuses[1 - refused].code(), StatusCode::kUnavailable)
+      << statuses[1 - refused].message();
+}
+
+TEST(Bootstrap, EachRankComesOnce) { ExpectOneRefused(0, 2); }
+
+TEST(Bootstrap, AnIdIsForOneNumberOfRanks) { ExpectOneRefused(1, 3); }
+
+TEST(Bootstrap, WhoWaitsForOthersCanBeInterrupted) {
+  const Result<nccl::UniqueId> id = MakeUniqueId();
+  ASSERT_TRUE(id.ok());
+  const auto interrupt = std::make_shared<Interrupt>();
+  std::thread raises([&] { interrupt->Raise(); });
+  EXPECT_EQ(JoinById(*id, 0, 2, interrupt).status().code(), StatusCode::kUnavailable);
+  raises.join();
+}
+
+TEST(Bootstrap, AnIdThatNobodyMadeIsAnError) {
+  for (const int filler : {0, 1, 255}) {
+    nccl::UniqueId id;
+    std::memset(id.bytes, filler, sizeof(id.bytes));
+    const Result<Mesh> mesh = JoinById(id, 0, 1, std::make_shared<Interrupt>());
+    ASSERT_FALSE(mesh.ok());
+    EXPECT_NE(mesh.status().message(), "");
+  }
+}
+
+TEST(Bootstrap, InvitedRanksFindEachOther) {
+  constexpr int kRanks = 4;
+  std::vector<Listener> listeners;
+  std::vector<Invitation> invitations;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    Result<Listener> listener = Listener::Open(kRanks);
+    ASSERT_TRUE(listener.ok()) << listener.status().message();
+    invitations.push_back(Invite(*listener));
+    listeners.push_back(std::move(*listener));
+  }
+  AsRanks(kRanks, [&](int rank) {
+    Result<Mesh> mesh =
+        JoinInvited(listeners[rank], invitations, rank, std::make_shared<Interrupt>());
+    ASSERT_TRUE(mesh.ok()) << mesh.status().message();
+    ExpectTheyKnowEachOther(*mesh);
+  });
+}
+
+}  // namespace
+}  // namespace cuspan::softnccl
