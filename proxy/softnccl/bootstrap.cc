@@ -1,26 +1,28 @@
 #include "proxy/softnccl/bootstrap.h"
 
-#include <poll.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <list>
 #include <thread>
 #include <type_traits>
+#include <utility>
 
-#include "common/log.h"
+#include "proxy/softnccl/entrance.h"
 
 namespace cuspan::softnccl {
 namespace {
 
 // For what a rank sends at once when it has connected.
 constexpr std::chrono::seconds kTimeToSpeak{10};
-// Ranks that come at the same time wait here until they are accepted, and then until they have said
-// who they are; when there are more of these, the oldest is taken for a stranger.
+// For all ranks to connect to each other, when each knows that all are there.
+constexpr std::chrono::seconds kTimeToMeet{60};
+// Ranks that come at the same time wait here until they are accepted.
 constexpr int kBacklog = 1024;
-constexpr std::size_t kMostVisitors = 1024;
+// When there are no descriptors for those who come.
+constexpr std::chrono::milliseconds kTimeToRecover{10};
 
 // The bytes of a UniqueId.
 struct Id {
@@ -39,7 +41,7 @@ struct Arrival {
 struct Introduction {
   std::uint64_t problem;
 };
-enum Problem : std::uint64_t { kNone = 0, kOtherSize = 1, kSameRank = 2 };
+enum Problem : std::uint64_t { kNoProblem = 0, kOtherSize = 1, kSameRank = 2 };
 // A rank to another.
 struct Greeting {
   std::uint64_t key;
@@ -53,116 +55,105 @@ std::uint64_t RandomKey() {
   return key;
 }
 
-Deadline Soon() { return std::chrono::steady_clock::now() + kTimeToSpeak; }
+Deadline In(std::chrono::seconds time) { return std::chrono::steady_clock::now() + time; }
+Deadline Soon() { return In(kTimeToSpeak); }
 
 // Introduces the ranks of one communicator to each other.
 class Root {
  public:
-  Root(Listener listener, std::uint64_t key) : listener_(std::move(listener)), key_(key) {}
+  Root(Listener listener, std::uint64_t key, std::shared_ptr<Interrupt> never)
+      : listener_(std::move(listener)), key_(key), never_(std::move(never)) {}
 
   void Serve() {
+    Entrance entrance(listener_, *never_, sizeof(Arrival));
     while (!complete()) {
-      std::vector<pollfd> entries = {{.fd = listener_.fd(), .events = POLLIN, .revents = 0}};
-      for (const Visitor& visitor : visitors_)
-        entries.push_back({.fd = visitor.fd.get(), .events = POLLIN, .revents = 0});
-      if (::poll(entries.data(), entries.size(), -1) < 0) continue;
-      std::size_t at = 1;
-      for (auto visitor = visitors_.begin(); visitor != visitors_.end();) {
-        const bool spoke = entries[at++].revents != 0;
-        visitor = spoke && !Hear(*visitor) ? visitors_.erase(visitor) : std::next(visitor);
-      }
-      if (entries[0].revents != 0) {
-        Result<UniqueFd> fd = listener_.Accept(interrupt_, Soon());
-        if (!fd.ok()) continue;
-        if (visitors_.size() == kMostVisitors) visitors_.pop_front();
-        visitors_.emplace_back(Visitor{std::move(*fd)});
-      }
+      std::vector<int> arrived;
+      for (const Rank& rank : ranks_)
+        if (rank.fd.valid()) arrived.push_back(rank.fd.get());
+      Result<Entrance::Guest> guest = entrance.Next(arrived, kNever);
+      if (!guest.ok())
+        std::this_thread::sleep_for(kTimeToRecover);
+      else if (guest->fd.valid())
+        Admit(std::move(guest->fd), guest->As<Arrival>());
+      else
+        ForgetGone();
     }
     for (Rank& rank : ranks_) {
-      const Introduction introduction{kNone};
-      if (!SendAll(rank.fd.get(), &introduction, sizeof(introduction), interrupt_, Soon()).ok())
+      const Introduction introduction{kNoProblem};
+      if (!SendAll(rank.fd.get(), &introduction, sizeof(introduction), *never_, Soon()).ok())
         continue;
       for (const Rank& other : ranks_)
-        if (!SendAll(rank.fd.get(), &other.address, sizeof(other.address), interrupt_, Soon()).ok())
+        if (!SendAll(rank.fd.get(), &other.address, sizeof(other.address), *never_, Soon()).ok())
           break;
     }
   }
 
  private:
-  // Has connected, and not yet said all of who it is.
-  struct Visitor {
-    UniqueFd fd;
-    std::size_t received = 0;
-    Arrival arrival{};
-  };
   struct Rank {
     UniqueFd fd;
     Address address;
   };
 
-  bool complete() const { return !ranks_.empty() && arrived_ == ranks_.size(); }
-
-  // Whether the visitor is to stay among those who have not said all.
-  bool Hear(Visitor& visitor) {
-    auto* const to = reinterpret_cast<std::byte*>(&visitor.arrival) + visitor.received;
-    const ssize_t bytes =
-        ::recv(visitor.fd.get(), to, sizeof(Arrival) - visitor.received, MSG_DONTWAIT);
-    if (bytes <= 0) return bytes < 0 && (errno == EAGAIN || errno == EINTR);
-    visitor.received += static_cast<std::size_t>(bytes);
-    if (visitor.received < sizeof(Arrival)) return true;
-    Admit(visitor);
-    return false;
+  bool complete() const {
+    return !ranks_.empty() && std::all_of(ranks_.begin(), ranks_.end(),
+                                          [](const Rank& rank) { return rank.fd.valid(); });
   }
 
-  void Admit(Visitor& visitor) {
-    const Arrival& arrival = visitor.arrival;
+  // A rank that waits says no more: who is heard of has gone, and may come again.
+  void ForgetGone() {
+    for (Rank& rank : ranks_) {
+      std::byte more{};
+      const bool waits = rank.fd.valid() && ::recv(rank.fd.get(), &more, 1, MSG_DONTWAIT) < 0 &&
+                         (errno == EAGAIN || errno == EINTR);
+      if (!waits) rank.fd.Reset();
+    }
+  }
+
+  void Admit(UniqueFd fd, const Arrival& arrival) {
     if (arrival.key != key_ || arrival.size < 1 || arrival.size > kMostRanks || arrival.rank < 0 ||
         arrival.rank >= arrival.size)
       return;
     if (ranks_.empty()) ranks_.resize(static_cast<std::size_t>(arrival.size));
-    Problem problem = kNone;
+    Problem problem = kNoProblem;
     if (ranks_.size() != static_cast<std::size_t>(arrival.size))
       problem = kOtherSize;
     else if (ranks_[arrival.rank].fd.valid())
       problem = kSameRank;
-    if (problem != kNone) {
-      const Introduction refusal{problem};
-      [[maybe_unused]] const Status told =
-          SendAll(visitor.fd.get(), &refusal, sizeof(refusal), interrupt_, Soon());
+    if (problem == kNoProblem) {
+      ranks_[arrival.rank] = {std::move(fd), arrival.address};
       return;
     }
-    ranks_[arrival.rank] = {std::move(visitor.fd), arrival.address};
-    ++arrived_;
+    const Introduction refusal{problem};
+    [[maybe_unused]] const Status told =
+        SendAll(fd.get(), &refusal, sizeof(refusal), *never_, Soon());
   }
 
   const Listener listener_;
   const std::uint64_t key_;
-  Interrupt interrupt_;  // Never raised: it ends with the process.
-  std::list<Visitor> visitors_;
+  const std::shared_ptr<Interrupt> never_;  // It ends with the process.
   std::vector<Rank> ranks_;
-  std::size_t arrived_ = 0;
 };
 
 // Each rank connects to those before it, and is connected to by those behind.
 Result<Mesh> ConnectAll(const Listener& listener, const std::vector<Address>& addresses,
                         std::uint64_t key, int rank, std::shared_ptr<Interrupt> interrupt) {
+  const Deadline deadline = In(kTimeToMeet);
   std::vector<UniqueFd> links(addresses.size());
   for (int other = 0; other < rank; ++other) {
-    CUSPAN_ASSIGN_OR_RETURN(links[other], Connect(addresses[other], *interrupt, Soon()));
+    CUSPAN_ASSIGN_OR_RETURN(links[other], Connect(addresses[other], *interrupt, deadline));
     const Greeting greeting{key, rank};
     CUSPAN_RETURN_IF_ERROR(
-        SendAll(links[other].get(), &greeting, sizeof(greeting), *interrupt, Soon()));
+        SendAll(links[other].get(), &greeting, sizeof(greeting), *interrupt, deadline));
   }
+  Entrance entrance(listener, *interrupt, sizeof(Greeting));
   for (int missing = static_cast<int>(addresses.size()) - 1 - rank; missing > 0;) {
-    CUSPAN_ASSIGN_OR_RETURN(UniqueFd fd, listener.Accept(*interrupt, kNever));
-    Greeting greeting{};
-    const Status heard = ReceiveAll(fd.get(), &greeting, sizeof(greeting), *interrupt, Soon());
-    if (interrupt->raised()) return heard;
-    const bool is_expected = heard.ok() && greeting.key == key && greeting.rank > rank &&
+    CUSPAN_ASSIGN_OR_RETURN(Entrance::Guest guest, entrance.Next({}, deadline));
+    const auto greeting = guest.As<Greeting>();
+    const bool is_expected = greeting.key == key && greeting.rank > rank &&
                              greeting.rank < static_cast<std::int64_t>(addresses.size()) &&
                              !links[greeting.rank].valid();
     if (!is_expected) continue;
-    links[greeting.rank] = std::move(fd);
+    links[greeting.rank] = std::move(guest.fd);
     --missing;
   }
   return Mesh(rank, std::move(links), std::move(interrupt));
@@ -172,8 +163,9 @@ Result<Mesh> ConnectAll(const Listener& listener, const std::vector<Address>& ad
 
 Result<nccl::UniqueId> MakeUniqueId() {
   CUSPAN_ASSIGN_OR_RETURN(Listener listener, Listener::Open(kBacklog));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Interrupt> never, Interrupt::Make());
   const Id id{RandomKey(), listener.address()};
-  std::thread([root = std::make_shared<Root>(std::move(listener), id.key)] {
+  std::thread([root = std::make_shared<Root>(std::move(listener), id.key, std::move(never))] {
     root->Serve();
   }).detach();
   nccl::UniqueId made{};
@@ -195,7 +187,7 @@ Result<Mesh> JoinById(const nccl::UniqueId& unique_id, int rank, int size,
   if (introduction.problem == kOtherSize)
     return Status::Invalid("rank {}: others with this id say that there are not {} ranks", rank,
                            size);
-  if (introduction.problem != kNone)
+  if (introduction.problem != kNoProblem)
     return Status::Invalid("there are two ranks {} with the same id", rank);
   std::vector<Address> addresses(static_cast<std::size_t>(size));
   CUSPAN_RETURN_IF_ERROR(ReceiveAll(root.get(), addresses.data(),

@@ -2,6 +2,8 @@
 // by what the ranks of another communicator told each other.
 //
 // Whoever connects must know the number in the id: connections of strangers are dropped.
+//
+// Threads: any.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +24,12 @@ inline constexpr int kMostRanks = 1 << 16;
 // when all have come, or with the process.
 Result<nccl::UniqueId> MakeUniqueId();
 
-// Waits until all `size` ranks have come. kInvalid where another rank disagrees on their number, or
-// is this one.
+// Waits until all `size` ranks have come; a rank that goes again before may come anew. kInvalid
+// where another rank disagrees on their number, or is this one.
 Result<Mesh> JoinById(const nccl::UniqueId& id, int rank, int size,
                       std::shared_ptr<Interrupt> interrupt);
+
+// Those who have found each other by the first way, or are invited, have a minute to connect.
 
 // What each rank of a new communicator tells the others of an older one.
 struct Invitation {

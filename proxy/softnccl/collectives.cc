@@ -1,6 +1,5 @@
 #include "proxy/softnccl/collectives.h"
 
-#include <cstring>
 #include <vector>
 
 #include "proxy/softnccl/elements.h"

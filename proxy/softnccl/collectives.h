@@ -3,6 +3,8 @@
 // A reduction is made in segments: each rank gets its segment of all the others, reduces them from
 // the first rank to the last, and hands the result to those who want it. So all ranks have the same
 // bits, in every run, and no rank sends more than twice what it has.
+//
+// Threads: any; a Mesh by one at a time.
 #pragma once
 
 #include <cstddef>

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <future>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -52,18 +52,32 @@ HostCall Communicator::Group::HostCallOf(const Staged& staged) const {
   return {staged.call.call, staging.send(staged.movement), staging.receive(staged.movement)};
 }
 
-std::shared_ptr<Communicator> Communicator::Start(const Cuda& cuda, CUcontext context, int rank,
-                                                  int size, Join join) {
-  std::shared_ptr<Communicator> made(new Communicator(cuda, context, rank, size));
-  std::thread([made, join = std::move(join)] { made->Loop(join); }).detach();
+Result<std::shared_ptr<Communicator>> Communicator::Start(const Cuda& cuda, CUcontext context,
+                                                          Join join) {
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Interrupt> interrupt, Interrupt::Make());
+  std::shared_ptr<Communicator> made(new Communicator(cuda, context, std::move(interrupt)));
+  try {
+    std::thread([made, join = std::move(join)]() mutable { made->Loop(std::move(join)); }).detach();
+  } catch (const std::system_error& error) {
+    return Status::Exhausted("no thread can be started: {}", error.what());
+  }
   return made;
 }
 
-Status Communicator::AwaitJoined() {
+int Communicator::rank() const {
+  MutexLock lock(mutex_);
+  return joined_ ? rank_ : -1;
+}
+
+int Communicator::size() const {
+  MutexLock lock(mutex_);
+  return joined_ ? size_ : 0;
+}
+
+Outcome Communicator::AwaitJoined() {
   MutexLock lock(mutex_);
   while (!joined_) changed_.wait(lock);
-  if (failure_ != nccl::kSuccess) return Status::Unavailable("{}", problem_);
-  return Status::Ok();
+  return {failure_, problem_};
 }
 
 nccl::Result Communicator::AsyncError() const {
@@ -81,37 +95,46 @@ void Communicator::Fail(nccl::Result result, const std::string& problem) {
   if (failure_ != nccl::kSuccess) return;
   failure_ = result;
   problem_ = problem;
+  changed_.notify_all();
 }
 
 // --- What calls ask
 
-nccl::Result Communicator::Check(const DeviceCall& call) const {
-  if (failure_ != nccl::kSuccess) return failure_;
-  if (nccl::ElementBytes(call.call.type) == 0 || call.call.count > kMostElements ||
-      call.call.root < 0 || call.call.root >= size_)
-    return nccl::kInvalidArgument;
-  if (call.op < 0) return nccl::kInvalidArgument;
-  if (call.op >= nccl::kReduceOps) {
+Outcome Communicator::Check(const DeviceCall& call) const {
+  if (!joined_) return {nccl::kInvalidUsage, "the communicator's ranks have not all come yet"};
+  if (failure_ != nccl::kSuccess) return {failure_, problem_};
+  if (retired_) return {nccl::kInvalidUsage, "the communicator was destroyed"};
+  if (nccl::ElementBytes(call.call.type) == 0)
+    return {nccl::kInvalidArgument, Format("{} is no data type", static_cast<int>(call.call.type))};
+  if (call.call.count > kMostElements)
+    return {nccl::kInvalidArgument, Format("{} elements are too many", call.call.count)};
+  if (call.call.root < 0 || call.call.root >= size_)
+    return {nccl::kInvalidArgument,
+            Format("there is no rank {}; there are {}", call.call.root, size_)};
+  if (call.op < 0 || call.op >= nccl::kReduceOps) {
     const auto factor = factors_.find(call.op);
-    if (factor == factors_.end() || factor->second.type != call.call.type)
-      return nccl::kInvalidArgument;
+    if (factor == factors_.end())
+      return {nccl::kInvalidArgument, Format("{} is no reduction operation", call.op)};
+    if (factor->second.type != call.call.type)
+      return {nccl::kInvalidArgument,
+              Format("operation {} was made for another data type", call.op)};
   }
   const bool lacks_send = SendBytes(call.call, rank_, size_) > 0 && call.send == 0;
   const bool lacks_receive = ReceiveBytes(call.call, rank_, size_) > 0 && call.receive == 0;
-  return lacks_send || lacks_receive ? nccl::kInvalidArgument : nccl::kSuccess;
+  if (lacks_send || lacks_receive) return {nccl::kInvalidArgument, "a buffer is null"};
+  return {};
 }
 
-nccl::Result Communicator::Enqueue(const std::vector<DeviceCall>& calls) {
+Outcome Communicator::Enqueue(const std::vector<DeviceCall>& calls) {
   {
     MutexLock lock(mutex_);
-    for (const DeviceCall& call : calls) {
-      const nccl::Result result = Check(call);
-      if (result != nccl::kSuccess) return result;
-    }
+    for (const DeviceCall& call : calls)
+      if (Outcome outcome = Check(call); !outcome.ok()) return outcome;
   }
   const WithContext with_context(cuda_, context_);
   std::unique_ptr<Group> group = Stage(calls);
-  if (group == nullptr) return nccl::kUnhandledCudaError;
+  if (group == nullptr)
+    return {nccl::kUnhandledCudaError, "the CUDA driver has no page-locked memory for a call"};
   // In the queue first: of two threads' groups the streams may come to either first.
   Group* const submitted = group.get();
   Push(std::move(group));
@@ -120,13 +143,17 @@ nccl::Result Communicator::Enqueue(const std::vector<DeviceCall>& calls) {
     const CUresult one = batch.staging->Submit(batch.stream);
     if (result == CUDA_SUCCESS) result = one;
   }
-  if (result != CUDA_SUCCESS)
-    Fail(nccl::kUnhandledCudaError,
-         Format("the CUDA driver refused the work of a call: error {}", static_cast<int>(result)));
+  Outcome outcome;
+  if (result != CUDA_SUCCESS) {
+    outcome = {
+        nccl::kUnhandledCudaError,
+        Format("the CUDA driver refused the work of a call: error {}", static_cast<int>(result))};
+    Fail(outcome.result, outcome.problem);
+  }
   MutexLock lock(mutex_);
   submitted->submitted = true;
   changed_.notify_all();
-  return result == CUDA_SUCCESS ? nccl::kSuccess : nccl::kUnhandledCudaError;
+  return outcome;
 }
 
 std::unique_ptr<Communicator::Group> Communicator::Stage(const std::vector<DeviceCall>& calls) {
@@ -165,10 +192,11 @@ std::unique_ptr<Communicator::Group> Communicator::Stage(const std::vector<Devic
   return group;
 }
 
-nccl::Result Communicator::MakeFactor(nccl::DataType type, const void* factor, bool on_device,
-                                      int* op) {
-  if (nccl::ElementBytes(type) == 0 || factor == nullptr || op == nullptr)
-    return nccl::kInvalidArgument;
+Outcome Communicator::MakeFactor(nccl::DataType type, const void* factor, bool on_device, int* op) {
+  if (nccl::ElementBytes(type) == 0)
+    return {nccl::kInvalidArgument, Format("{} is no data type", static_cast<int>(type))};
+  if (factor == nullptr || op == nullptr)
+    return {nccl::kInvalidArgument, "a pointer to the factor or to the operation is null"};
   Factor made{type, {}, 0};
   if (on_device)
     made.place = reinterpret_cast<CUdeviceptr>(factor);
@@ -177,29 +205,29 @@ nccl::Result Communicator::MakeFactor(nccl::DataType type, const void* factor, b
   MutexLock lock(mutex_);
   *op = next_factor_++;
   factors_.emplace(*op, made);
-  return nccl::kSuccess;
+  return {};
 }
 
-nccl::Result Communicator::ForgetFactor(int op) {
+Outcome Communicator::ForgetFactor(int op) {
   MutexLock lock(mutex_);
-  return factors_.erase(op) > 0 ? nccl::kSuccess : nccl::kInvalidArgument;
+  if (factors_.erase(op) > 0) return {};
+  return {nccl::kInvalidArgument, Format("{} is no operation of this communicator", op)};
 }
 
-Result<std::vector<std::byte>> Communicator::Tell(const std::vector<int>& ranks,
-                                                  std::vector<std::byte> own) {
+std::future<Communicator::Answers> Communicator::Ask(std::vector<int> ranks,
+                                                     std::vector<std::byte> own) {
   constexpr std::uint64_t kTell = 0xfe;
-  std::promise<Result<std::vector<std::byte>>> told;
-  std::future<Result<std::vector<std::byte>>> answer = told.get_future();
+  const auto told = std::make_shared<std::promise<Answers>>();
   auto group = std::make_unique<Group>();
-  group->question = [&](Mesh& mesh) {
-    Result<std::vector<std::byte>> all = mesh.Gather(kTell, ranks, own);
-    Status status = all.ok() ? Status::Ok() : all.status();
-    told.set_value(std::move(all));
+  group->question = [told, ranks = std::move(ranks), own = std::move(own)](Mesh& mesh) {
+    Answers all = mesh.Gather(kTell, ranks, own);
+    Status status = all.status();
+    told->set_value(std::move(all));
     return status;
   };
-  group->refuse = [&](const Status& why) { told.set_value(why); };
+  group->refuse = [told](const Status& why) { told->set_value(why); };
   Push(std::move(group));
-  return answer.get();
+  return told->get_future();
 }
 
 void Communicator::Push(std::unique_ptr<Group> group) {
@@ -226,15 +254,27 @@ void Communicator::Retire() {
 
 // --- Its thread
 
-void Communicator::Loop(const Join& join) {
+void Communicator::Loop(Join join) {
   cuda_.context_set(context_);
   Result<Mesh> mesh = join(interrupt_);
+  join = nullptr;  // With what it holds.
   if (!mesh.ok()) Fail(ResultOf(mesh.status()), mesh.status().message());
   MutexLock lock(mutex_);
+  if (mesh.ok()) {
+    rank_ = mesh->rank();
+    size_ = mesh->size();
+  }
   joined_ = true;
   changed_.notify_all();
   while (!retired_ || !queue_.empty() || !passing_.empty()) {
-    if (ForgetPassed()) continue;
+    // The other ranks hear of a failure by that.
+    if (mesh.ok() && failure_ != nccl::kSuccess) mesh->Close();
+    if (std::unique_ptr<Group> passed = TakePassed()) {
+      lock.unlock();
+      passed.reset();  // Its memory goes.
+      lock.lock();
+      continue;
+    }
     Group* const next = Next();
     if (next == nullptr) {
       // What streams do is seen by looking only.
@@ -255,13 +295,14 @@ void Communicator::Loop(const Join& join) {
   }
 }
 
-bool Communicator::ForgetPassed() {
+std::unique_ptr<Communicator::Group> Communicator::TakePassed() {
   const auto passed = std::find_if(passing_.begin(), passing_.end(),
                                    [](const auto& group) { return group->Passed(); });
-  if (passed == passing_.end()) return false;
-  passing_.erase(passed);  // Its memory goes.
+  if (passed == passing_.end()) return nullptr;
+  std::unique_ptr<Group> taken = std::move(*passed);
+  passing_.erase(passed);
   changed_.notify_all();
-  return true;
+  return taken;
 }
 
 Communicator::Group* Communicator::Next() {
@@ -282,7 +323,10 @@ void Communicator::Do(Result<Mesh>& mesh, Group& group) {
   } else if (group.refuse) {
     group.refuse(status);
   }
-  for (const Batch& batch : group.batches) batch.staging->Answer();
+  for (const Batch& batch : group.batches) {
+    if (!status.ok()) batch.staging->Clear();
+    batch.staging->Answer();
+  }
 }
 
 Status Communicator::RunGroup(Mesh& mesh, Group& group) {

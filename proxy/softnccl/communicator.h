@@ -14,9 +14,11 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <future>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/mutex.h"
@@ -36,37 +38,49 @@ struct DeviceCall {
   CUstream stream = nullptr;
 };
 
-class Communicator : public std::enable_shared_from_this<Communicator> {
+// What a function of NCCL returns, and the sentence to it; none when all is well.
+struct Outcome {
+  nccl::Result result = nccl::kSuccess;
+  std::string problem;
+  bool ok() const { return result == nccl::kSuccess; }
+};
+
+class Communicator {
  public:
   // How a rank comes to its mesh; called once, by the communicator's thread.
   using Join = std::function<Result<Mesh>(std::shared_ptr<Interrupt>)>;
+  // What each of some ranks said, in their order.
+  using Answers = Result<std::vector<std::byte>>;
 
-  // A rank of `size`, whose work is for the context that is current to the caller. Its thread
-  // begins by joining; what is asked before that has ended waits.
-  static std::shared_ptr<Communicator> Start(const Cuda& cuda, CUcontext context, int rank,
-                                             int size, Join join);
+  // A rank whose work is for this context. Its thread begins by joining the others.
+  // kExhausted where there is no thread or descriptor for it.
+  static Result<std::shared_ptr<Communicator>> Start(const Cuda& cuda, CUcontext context,
+                                                     Join join);
 
-  int rank() const { return rank_; }
-  int size() const { return size_; }
+  const Cuda& cuda() const { return cuda_; }
+  CUcontext context() const { return context_; }
+  // Known when it has joined; before, size() is 0.
+  int rank() const;
+  int size() const;
 
   // Until it has joined, or has failed to.
-  Status AwaitJoined();
+  Outcome AwaitJoined();
   // kInProgress until then; later what failed first, of any call, or success.
   nccl::Result AsyncError() const;
   // The sentence to that; empty while all is well.
   std::string Problem() const;
 
   // Puts a group of calls into their streams; kSuccess says nothing of the other ranks.
-  nccl::Result Enqueue(const std::vector<DeviceCall>& calls);
+  Outcome Enqueue(const std::vector<DeviceCall>& calls);
 
   // An operation that multiplies what this rank gives by a factor, and sums: `factor` is an element
   // of that type, in memory of the host, which is read now, or of the device, read by each call.
-  nccl::Result MakeFactor(nccl::DataType type, const void* factor, bool on_device, int* op);
-  nccl::Result ForgetFactor(int op);
+  Outcome MakeFactor(nccl::DataType type, const void* factor, bool on_device, int* op);
+  Outcome ForgetFactor(int op);
 
-  // What each of `ranks` (this one among them, the same list at all) says, in their order. Comes
-  // after the calls before it.
-  Result<std::vector<std::byte>> Tell(const std::vector<int>& ranks, std::vector<std::byte> own);
+  // Has the thread tell `own` to `ranks` (this one among them, the same list at all), after the
+  // calls before it.
+  std::future<Answers> Ask(std::vector<int> ranks, std::vector<std::byte> own);
 
   // Until all calls have ended, in their streams too.
   void Drain();
@@ -104,16 +118,16 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
     HostCall HostCallOf(const Staged& staged) const;
   };
 
-  Communicator(const Cuda& cuda, CUcontext context, int rank, int size)
-      : cuda_(cuda), context_(context), rank_(rank), size_(size) {}
+  Communicator(const Cuda& cuda, CUcontext context, std::shared_ptr<Interrupt> interrupt)
+      : cuda_(cuda), context_(context), interrupt_(std::move(interrupt)) {}
 
-  nccl::Result Check(const DeviceCall& call) const CUSPAN_REQUIRES(mutex_);
+  Outcome Check(const DeviceCall& call) const CUSPAN_REQUIRES(mutex_);
   // A group of these calls; null where the driver refuses the memory for it.
   std::unique_ptr<Group> Stage(const std::vector<DeviceCall>& calls);
   void Push(std::unique_ptr<Group> group);
-  void Loop(const Join& join);
-  // Forgets a group that all streams are past; whether there was one.
-  bool ForgetPassed() CUSPAN_REQUIRES(mutex_);
+  void Loop(Join join);
+  // A group that all streams are past, to be forgotten; or null.
+  std::unique_ptr<Group> TakePassed() CUSPAN_REQUIRES(mutex_);
   // The first in the queue, if all streams have come to it; else null.
   Group* Next() CUSPAN_REQUIRES(mutex_);
   // Does or, after a failure, refuses what a group is for, and lets its streams go on.
@@ -123,12 +137,13 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
 
   const Cuda cuda_;
   const CUcontext context_;
-  const int rank_, size_;
-  const std::shared_ptr<Interrupt> interrupt_ = std::make_shared<Interrupt>();
+  const std::shared_ptr<Interrupt> interrupt_;
 
   mutable Mutex mutex_;
   std::condition_variable changed_;
   bool joined_ CUSPAN_GUARDED_BY(mutex_) = false;
+  // Written before joined_, and not any more after.
+  int rank_ = -1, size_ = 0;
   bool retired_ CUSPAN_GUARDED_BY(mutex_) = false;
   nccl::Result failure_ CUSPAN_GUARDED_BY(mutex_) = nccl::kSuccess;
   std::string problem_ CUSPAN_GUARDED_BY(mutex_);

@@ -1,5 +1,7 @@
 // The functions of the process's CUDA driver that collectives need. The process has loaded it, from
 // wherever it is, by the name libcuda.so.1.
+//
+// Threads: any.
 #pragma once
 
 #include <cuda.h>

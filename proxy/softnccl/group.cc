@@ -1,41 +1,49 @@
 #include "proxy/softnccl/group.h"
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 namespace cuspan::softnccl {
 
-Group& Group::OfThisThread() {
-  thread_local Group group;
+CallGroup& CallGroup::OfThisThread() {
+  thread_local CallGroup group;
   return group;
 }
 
-nccl::Result Group::End() {
-  if (depth_ == 0) return nccl::kInvalidUsage;
-  if (--depth_ > 0) return nccl::kSuccess;
-  nccl::Result result = std::exchange(refused_, nccl::kSuccess);
-  const auto joins = std::exchange(joins_, {});
-  const auto calls = std::exchange(calls_, {});
-  if (result != nccl::kSuccess) return result;
-  std::vector<nccl::Result> results(joins.size(), nccl::kSuccess);
-  std::vector<std::thread> threads;
-  for (std::size_t i = 0; i < joins.size(); ++i)
-    threads.emplace_back([&, i] { results[i] = joins[i](); });
-  for (std::thread& thread : threads) thread.join();
-  for (const Calls& one : calls) results.push_back(one.communicator->Enqueue(one.calls));
-  const auto failed = std::find_if(results.begin(), results.end(), [](nccl::Result one) {
-    return one != nccl::kSuccess && one != nccl::kInProgress;
-  });
-  if (failed != results.end()) return *failed;
-  const bool in_progress =
-      std::find(results.begin(), results.end(), nccl::kInProgress) != results.end();
-  return in_progress ? nccl::kInProgress : nccl::kSuccess;
+// What failed, else whether something is in progress.
+Outcome CallGroup::AwaitAll(const std::vector<Joining>& joinings) {
+  Outcome all;
+  for (const Joining& joining : joinings) {
+    Outcome one = joining.wait();
+    const bool is_worse = all.ok() || (all.result == nccl::kInProgress && !one.ok());
+    if (is_worse) all = std::move(one);
+  }
+  return all;
 }
 
-nccl::Result Group::Enqueue(const std::shared_ptr<Communicator>& communicator,
-                            const DeviceCall& call) {
-  if (depth_ == 0) return communicator->Enqueue({call});
+nccl::Result CallGroup::End() {
+  if (depth_ == 0) return Return({nccl::kInvalidUsage, "no group has begun"});
+  if (--depth_ > 0) return nccl::kSuccess;
+  Outcome outcome = std::exchange(refused_, {});
+  const auto joinings = std::exchange(joinings_, {});
+  const auto calls = std::exchange(calls_, {});
+  // They have begun at once, so that none waits for one that comes behind it here.
+  if (outcome.ok()) outcome = AwaitAll(joinings);
+  if (!outcome.ok() && outcome.result != nccl::kInProgress) {
+    for (const Joining& joining : joinings) joining.abandon();
+    return Return(std::move(outcome));
+  }
+  for (const Calls& one : calls) {
+    Outcome enqueued = one.communicator->Enqueue(one.calls);
+    if (!enqueued.ok() && (outcome.ok() || outcome.result == nccl::kInProgress))
+      outcome = std::move(enqueued);
+  }
+  return Return(std::move(outcome));
+}
+
+nccl::Result CallGroup::Enqueue(const std::shared_ptr<Communicator>& communicator,
+                                const DeviceCall& call) {
+  if (depth_ == 0) return Return(communicator->Enqueue({call}));
   auto of_it = std::find_if(calls_.begin(), calls_.end(),
                             [&](const Calls& calls) { return calls.communicator == communicator; });
   if (of_it == calls_.end()) of_it = calls_.insert(of_it, Calls{communicator, {}});
@@ -43,14 +51,18 @@ nccl::Result Group::Enqueue(const std::shared_ptr<Communicator>& communicator,
   return nccl::kSuccess;
 }
 
-nccl::Result Group::Join(std::function<nccl::Result()> join) {
-  if (depth_ == 0) return join();
-  joins_.push_back(std::move(join));
-  return nccl::kSuccess;
+nccl::Result CallGroup::Join(Joining joining) {
+  joinings_.push_back(std::move(joining));
+  if (depth_ > 0) return nccl::kSuccess;
+  Start();
+  return End();
 }
 
-nccl::Result Group::Refuse(nccl::Result result) {
-  if (depth_ > 0 && refused_ == nccl::kSuccess) refused_ = result;
+nccl::Result CallGroup::Return(Outcome outcome) {
+  const nccl::Result result = outcome.result;
+  if (result == nccl::kSuccess || result == nccl::kInProgress) return result;
+  problem_ = outcome.problem;
+  if (depth_ > 0 && refused_.ok()) refused_ = std::move(outcome);
   return result;
 }
 

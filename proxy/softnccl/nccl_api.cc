@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <future>
 #include <map>
 #include <memory>
+#include <numeric>
+#include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "proxy/softnccl/bootstrap.h"
 #include "proxy/softnccl/communicator.h"
@@ -15,61 +19,65 @@ namespace cuspan::softnccl {
 
 struct Handle {
   std::shared_ptr<Communicator> communicator;
+  bool blocking = true;
   std::string last_problem;  // As ncclGetLastError has told it.
 };
 
 namespace {
 
 using nccl::Config;
-using nccl::Result;
 using nccl::UniqueId;
 
 // What ncclGetVersion says: the release whose functions these are.
 constexpr int kVersion = nccl::VersionCode(2, 28, 9);
 
-// What failed in a call of this thread that had no communicator to say it.
-thread_local std::string last_problem;
-
-Result Refused(Result result, std::string why) {
-  last_problem = std::move(why);
-  return Group::OfThisThread().Refuse(result);
+nccl::Result Refuse(nccl::Result result, std::string why) {
+  return CallGroup::OfThisThread().Return({result, std::move(why)});
 }
 
-bool IsBlocking(const Config* config) {
+Outcome NoCommunicator() { return {nccl::kInvalidArgument, "there is no communicator"}; }
+
+// Whether functions are to wait; where the configuration does not say so, `otherwise`.
+bool IsBlocking(const Config* config, bool otherwise) {
   // Shorter ones, of releases before 2.14, end before that member.
-  return config == nullptr || config->size < sizeof(Config) || config->blocking != 0;
+  if (config == nullptr || config->size < sizeof(Config) || config->blocking == nccl::kUndefined)
+    return otherwise;
+  return config->blocking != 0;
 }
 
 bool IsConfig(const Config* config) {
   return config == nullptr || config->magic == nccl::kConfigMagic;
 }
 
-// Begins to join; waits until that is done, unless the configuration says otherwise.
-Result Start(Handle** handle, int rank, int size, const Config* config, Communicator::Join join) {
-  const cuspan::Result<Cuda> cuda = Cuda::Load();
-  if (!cuda.ok()) return Refused(nccl::kSystemError, cuda.status().message());
-  CUcontext context = nullptr;
-  if (cuda->context_get(&context) != CUDA_SUCCESS || context == nullptr)
-    return Refused(nccl::kUnhandledCudaError, "the calling thread has no CUDA context");
-  const bool blocking = IsBlocking(config);
-  auto made = std::make_unique<Handle>();
-  made->communicator = Communicator::Start(*cuda, context, rank, size, std::move(join));
-  const std::shared_ptr<Communicator> communicator = made->communicator;
-  *handle = made.release();
-  if (!blocking) return nccl::kInProgress;
-  return Group::OfThisThread().Join([handle, communicator] {
-    const Status status = communicator->AwaitJoined();
-    if (status.ok()) return nccl::kSuccess;
-    communicator->Retire();
-    delete std::exchange(*handle, nullptr);
-    last_problem = status.message();
-    return communicator->AsyncError();
-  });
+nccl::Result RefuseConfig() {
+  return Refuse(nccl::kInvalidArgument,
+                "the configuration was not made by NCCL_CONFIG_INITIALIZER");
 }
 
-Result Submit(Handle* handle, CallKind kind, const void* send, void* receive, std::size_t count,
-              int type, int op, int root, CUstream stream) {
-  if (handle == nullptr) return Refused(nccl::kInvalidArgument, "there is no communicator");
+// Begins to join; waits until that is done, unless it is not to block. *handle is null where it
+// fails.
+nccl::Result Start(const Cuda& cuda, CUcontext context, bool blocking, Communicator::Join join,
+                   Handle** handle) {
+  *handle = nullptr;
+  cuspan::Result<std::shared_ptr<Communicator>> started =
+      Communicator::Start(cuda, context, std::move(join));
+  if (!started.ok()) return Refuse(nccl::kSystemError, started.status().message());
+  const std::shared_ptr<Communicator> communicator = *started;
+  *handle = new Handle{communicator, blocking, {}};
+  return CallGroup::OfThisThread().Join({[communicator, blocking]() -> Outcome {
+                                           if (!blocking) return {nccl::kInProgress, ""};
+                                           return communicator->AwaitJoined();
+                                         },
+                                         [communicator, handle] {
+                                           communicator->Abort();
+                                           communicator->Retire();
+                                           delete std::exchange(*handle, nullptr);
+                                         }});
+}
+
+nccl::Result Submit(Handle* handle, CallKind kind, const void* send, void* receive,
+                    std::size_t count, int type, int op, int root, CUstream stream) {
+  if (handle == nullptr) return CallGroup::OfThisThread().Return(NoCommunicator());
   DeviceCall call;
   call.call.kind = kind;
   call.call.count = count;
@@ -79,7 +87,7 @@ Result Submit(Handle* handle, CallKind kind, const void* send, void* receive, st
   call.send = reinterpret_cast<CUdeviceptr>(send);
   call.receive = reinterpret_cast<CUdeviceptr>(receive);
   call.stream = stream;
-  return Group::OfThisThread().Enqueue(handle->communicator, call);
+  return CallGroup::OfThisThread().Enqueue(handle->communicator, call);
 }
 
 // What a rank tells the others of a communicator that is being split or shrunk.
@@ -88,38 +96,52 @@ struct Wish {
   Invitation invitation;
 };
 
-// A communicator of those of `ranks` that wish for the same colour, in the order of their keys.
-Result Part(Handle* handle, const std::vector<int>& ranks, int color, int key, Handle** part,
-            const Config* config) {
-  cuspan::Result<Listener> opened = Listener::Open(handle->communicator->size());
-  if (!opened.ok()) return Refused(nccl::kSystemError, opened.status().message());
-  const auto listener = std::make_shared<Listener>(std::move(*opened));
-  Communicator& parent = *handle->communicator;
-  const Wish own{color, key, Invite(*listener)};
-  std::vector<std::byte> bytes(sizeof(own));
-  std::memcpy(bytes.data(), &own, sizeof(own));
-  const auto told = parent.Tell(ranks, std::move(bytes));
-  if (!told.ok()) return Refused(nccl::kRemoteError, told.status().message());
-  *part = nullptr;
-  if (color == nccl::kNoColor) return nccl::kSuccess;
-
-  std::multimap<std::int32_t, std::pair<int, Invitation>> members;  // By key, then as they stood.
+// Those who wish for the same colour, in the order of their keys, as the others of the older
+// communicator have told; and which of them this rank is.
+struct Members {
+  std::vector<Invitation> invitations;
+  int own = 0;
+};
+Members MembersOf(const std::vector<std::byte>& told, const std::vector<int>& ranks, int color,
+                  int parent_rank) {
+  std::multimap<std::int32_t, std::pair<int, Invitation>> by_key;  // Equal ones as they stood.
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     Wish wish;
-    std::memcpy(&wish, told->data() + i * sizeof(wish), sizeof(wish));
-    if (wish.color == color) members.emplace(wish.key, std::pair{ranks[i], wish.invitation});
+    std::memcpy(&wish, told.data() + i * sizeof(wish), sizeof(wish));
+    if (wish.color == color) by_key.emplace(wish.key, std::pair{ranks[i], wish.invitation});
   }
-  std::vector<Invitation> invitations;
-  int rank = 0;
-  for (const auto& [its_key, member] : members) {
-    if (member.first == parent.rank()) rank = static_cast<int>(invitations.size());
-    invitations.push_back(member.second);
+  Members members;
+  for (const auto& [key, member] : by_key) {
+    if (member.first == parent_rank) members.own = static_cast<int>(members.invitations.size());
+    members.invitations.push_back(member.second);
   }
-  const int size = static_cast<int>(invitations.size());
-  return Start(part, rank, size, config,
-               [listener, invitations, rank](std::shared_ptr<Interrupt> interrupt) {
-                 return JoinInvited(*listener, invitations, rank, std::move(interrupt));
-               });
+  return members;
+}
+
+// A communicator of those of `ranks` that wish for the same colour, in the order of their keys.
+nccl::Result Part(Handle* handle, const std::vector<int>& ranks, int color, int key, Handle** part,
+                  const Config* config) {
+  *part = nullptr;
+  Communicator& parent = *handle->communicator;
+  cuspan::Result<Listener> opened = Listener::Open(parent.size());
+  // The others hear of it also from a rank that can not listen: it has no address then.
+  const Wish own{color, key, opened.ok() ? Invite(*opened) : Invitation()};
+  std::vector<std::byte> bytes(sizeof(own));
+  std::memcpy(bytes.data(), &own, sizeof(own));
+  std::shared_future<Communicator::Answers> told = parent.Ask(ranks, std::move(bytes)).share();
+  if (!opened.ok()) return Refuse(nccl::kSystemError, opened.status().message());
+  if (color == nccl::kNoColor) return nccl::kSuccess;
+  return Start(
+      parent.cuda(), parent.context(), IsBlocking(config, handle->blocking),
+      [told, ranks, color, parent_rank = parent.rank(),
+       listener = std::make_shared<Listener>(std::move(*opened))](
+          std::shared_ptr<Interrupt> interrupt) -> cuspan::Result<Mesh> {
+        const Communicator::Answers& answers = told.get();
+        if (!answers.ok()) return answers.status();
+        const Members members = MembersOf(*answers, ranks, color, parent_rank);
+        return JoinInvited(*listener, members.invitations, members.own, std::move(interrupt));
+      },
+      part);
 }
 
 }  // namespace
@@ -129,20 +151,19 @@ Result Part(Handle* handle, const std::vector<int>& ranks, int color, int key, H
 extern "C" {
 
 using cuspan::nccl::Config;
-using cuspan::nccl::Result;
 using cuspan::nccl::UniqueId;
 using cuspan::softnccl::CallKind;
 using cuspan::softnccl::Handle;
 namespace nccl = cuspan::nccl;
 namespace softnccl = cuspan::softnccl;
 
-Result ncclGetVersion(int* version) {
+nccl::Result ncclGetVersion(int* version) {
   if (version == nullptr) return nccl::kInvalidArgument;
   *version = softnccl::kVersion;
   return nccl::kSuccess;
 }
 
-const char* ncclGetErrorString(Result result) {
+const char* ncclGetErrorString(nccl::Result result) {
   switch (result) {
     case nccl::kSuccess:
       return "no error";
@@ -165,59 +186,83 @@ const char* ncclGetErrorString(Result result) {
 }
 
 const char* ncclGetLastError(Handle* handle) {
-  if (handle == nullptr) return softnccl::last_problem.c_str();
+  if (handle == nullptr) return softnccl::CallGroup::OfThisThread().problem().c_str();
   handle->last_problem = handle->communicator->Problem();
-  return handle->last_problem.c_str();
+  // Else what was wrong with a call of this thread.
+  return handle->last_problem.empty() ? ncclGetLastError(nullptr) : handle->last_problem.c_str();
 }
 
-Result ncclGetUniqueId(UniqueId* id) {
-  if (id == nullptr) return nccl::kInvalidArgument;
+nccl::Result ncclGetUniqueId(UniqueId* id) {
+  if (id == nullptr) return softnccl::Refuse(nccl::kInvalidArgument, "the id's place is null");
   const cuspan::Result<UniqueId> made = softnccl::MakeUniqueId();
-  if (!made.ok()) return softnccl::Refused(nccl::kSystemError, made.status().message());
+  if (!made.ok()) return softnccl::Refuse(nccl::kSystemError, made.status().message());
   *id = *made;
   return nccl::kSuccess;
 }
 
-Result ncclCommInitRankConfig(Handle** handle, int size, UniqueId id, int rank, Config* config) {
-  if (handle == nullptr || size < 1 || size > softnccl::kMostRanks || rank < 0 || rank >= size ||
-      !softnccl::IsConfig(config))
-    return softnccl::Refused(nccl::kInvalidArgument, "a rank, their number or the configuration");
-  return softnccl::Start(handle, rank, size, config,
-                         [=](std::shared_ptr<softnccl::Interrupt> interrupt) {
-                           return softnccl::JoinById(id, rank, size, std::move(interrupt));
-                         });
+nccl::Result ncclCommInitRankConfig(Handle** handle, int size, UniqueId id, int rank,
+                                    Config* config) {
+  if (handle == nullptr)
+    return softnccl::Refuse(nccl::kInvalidArgument, "the communicator's place is null");
+  if (size < 1 || size > softnccl::kMostRanks || rank < 0 || rank >= size)
+    return softnccl::Refuse(nccl::kInvalidArgument,
+                            cuspan::Format("there is no rank {} of {}", rank, size));
+  if (!softnccl::IsConfig(config)) return softnccl::RefuseConfig();
+  const cuspan::Result<softnccl::Cuda> cuda = softnccl::Cuda::Load();
+  if (!cuda.ok()) return softnccl::Refuse(nccl::kSystemError, cuda.status().message());
+  CUcontext context = nullptr;
+  if (cuda->context_get(&context) != CUDA_SUCCESS || context == nullptr)
+    return softnccl::Refuse(nccl::kUnhandledCudaError, "the calling thread has no CUDA context");
+  return softnccl::Start(
+      *cuda, context, softnccl::IsBlocking(config, true),
+      [=](std::shared_ptr<softnccl::Interrupt> interrupt) {
+        return softnccl::JoinById(id, rank, size, std::move(interrupt));
+      },
+      handle);
 }
 
-Result ncclCommSplit(Handle* handle, int color, int key, Handle** part, Config* config) {
-  if (handle == nullptr || part == nullptr || color < nccl::kNoColor || !softnccl::IsConfig(config))
-    return softnccl::Refused(nccl::kInvalidArgument, "a communicator, a colour or a configuration");
+nccl::Result ncclCommSplit(Handle* handle, int color, int key, Handle** part, Config* config) {
+  if (handle == nullptr || part == nullptr)
+    return softnccl::CallGroup::OfThisThread().Return(softnccl::NoCommunicator());
+  if (color < nccl::kNoColor)
+    return softnccl::Refuse(nccl::kInvalidArgument, cuspan::Format("{} is no colour", color));
+  if (!softnccl::IsConfig(config)) return softnccl::RefuseConfig();
   std::vector<int> ranks(static_cast<std::size_t>(handle->communicator->size()));
-  for (std::size_t i = 0; i < ranks.size(); ++i) ranks[i] = static_cast<int>(i);
+  std::iota(ranks.begin(), ranks.end(), 0);
   return softnccl::Part(handle, ranks, color, key, part, config);
 }
 
-Result ncclCommShrink(Handle* handle, int* excluded, int count, Handle** part, Config* config,
-                      int flags) {
-  const int size = handle == nullptr ? 0 : handle->communicator->size();
-  if (handle == nullptr || part == nullptr || excluded == nullptr || count < 1 || count >= size ||
-      flags != 0 || !softnccl::IsConfig(config))
-    return softnccl::Refused(nccl::kInvalidArgument,
-                             "a communicator, the excluded ranks or a flag");
+nccl::Result ncclCommShrink(Handle* handle, int* excluded, int count, Handle** part, Config* config,
+                            int flags) {
+  if (handle == nullptr || part == nullptr || excluded == nullptr)
+    return softnccl::CallGroup::OfThisThread().Return(softnccl::NoCommunicator());
+  if (!softnccl::IsConfig(config)) return softnccl::RefuseConfig();
+  if (flags != 0)
+    return softnccl::Refuse(nccl::kInvalidUsage,
+                            cuspan::Format("shrinking with flags {:#x} is not supported", flags));
+  const int size = handle->communicator->size();
+  const std::set<int> without(excluded, excluded + std::max(count, 0));
+  for (const int rank : without)
+    if (rank < 0 || rank >= size)
+      return softnccl::Refuse(nccl::kInvalidArgument,
+                              cuspan::Format("there is no rank {} to exclude", rank));
+  if (without.empty() || without.contains(handle->communicator->rank()))
+    return softnccl::Refuse(nccl::kInvalidUsage,
+                            "some ranks are excluded, and these take no part in it");
   std::vector<int> ranks;
   for (int rank = 0; rank < size; ++rank)
-    if (std::find(excluded, excluded + count, rank) == excluded + count) ranks.push_back(rank);
-  if (std::find(ranks.begin(), ranks.end(), handle->communicator->rank()) == ranks.end())
-    return softnccl::Refused(nccl::kInvalidUsage, "an excluded rank takes no part");
+    if (!without.contains(rank)) ranks.push_back(rank);
   return softnccl::Part(handle, ranks, 0, 0, part, config);
 }
 
-Result ncclCommFinalize(Handle* handle) {
-  if (handle == nullptr) return nccl::kInvalidArgument;
+nccl::Result ncclCommFinalize(Handle* handle) {
+  if (handle == nullptr)
+    return softnccl::CallGroup::OfThisThread().Return(softnccl::NoCommunicator());
   handle->communicator->Drain();
   return nccl::kSuccess;
 }
 
-Result ncclCommDestroy(Handle* handle) {
+nccl::Result ncclCommDestroy(Handle* handle) {
   if (handle == nullptr) return nccl::kSuccess;
   handle->communicator->Drain();
   handle->communicator->Retire();
@@ -225,7 +270,7 @@ Result ncclCommDestroy(Handle* handle) {
   return nccl::kSuccess;
 }
 
-Result ncclCommAbort(Handle* handle) {
+nccl::Result ncclCommAbort(Handle* handle) {
   if (handle == nullptr) return nccl::kSuccess;
   handle->communicator->Abort();
   handle->communicator->Retire();
@@ -233,94 +278,99 @@ Result ncclCommAbort(Handle* handle) {
   return nccl::kSuccess;
 }
 
-Result ncclCommGetAsyncError(Handle* handle, Result* error) {
+nccl::Result ncclCommGetAsyncError(Handle* handle, nccl::Result* error) {
   if (handle == nullptr || error == nullptr) return nccl::kInvalidArgument;
   *error = handle->communicator->AsyncError();
   return nccl::kSuccess;
 }
 
-Result ncclCommCount(const Handle* handle, int* count) {
-  if (handle == nullptr || count == nullptr) return nccl::kInvalidArgument;
+nccl::Result ncclCommCount(const Handle* handle, int* count) {
+  if (handle == nullptr || count == nullptr)
+    return softnccl::CallGroup::OfThisThread().Return(softnccl::NoCommunicator());
   *count = handle->communicator->size();
-  return nccl::kSuccess;
+  return *count > 0 ? nccl::kSuccess : nccl::kInProgress;
 }
 
-Result ncclCommUserRank(const Handle* handle, int* rank) {
-  if (handle == nullptr || rank == nullptr) return nccl::kInvalidArgument;
+nccl::Result ncclCommUserRank(const Handle* handle, int* rank) {
+  if (handle == nullptr || rank == nullptr)
+    return softnccl::CallGroup::OfThisThread().Return(softnccl::NoCommunicator());
   *rank = handle->communicator->rank();
-  return nccl::kSuccess;
+  return *rank >= 0 ? nccl::kSuccess : nccl::kInProgress;
 }
 
-Result ncclRedOpCreatePreMulSum(int* op, void* factor, int type, int residence, Handle* handle) {
-  if (handle == nullptr) return nccl::kInvalidArgument;
-  return handle->communicator->MakeFactor(static_cast<nccl::DataType>(type), factor,
-                                          residence == nccl::kScalarDevice, op);
+nccl::Result ncclRedOpCreatePreMulSum(int* op, void* factor, int type, int residence,
+                                      Handle* handle) {
+  softnccl::CallGroup& group = softnccl::CallGroup::OfThisThread();
+  if (handle == nullptr) return group.Return(softnccl::NoCommunicator());
+  return group.Return(handle->communicator->MakeFactor(static_cast<nccl::DataType>(type), factor,
+                                                       residence == nccl::kScalarDevice, op));
 }
 
-Result ncclRedOpDestroy(int op, Handle* handle) {
-  if (handle == nullptr) return nccl::kInvalidArgument;
-  return handle->communicator->ForgetFactor(op);
+nccl::Result ncclRedOpDestroy(int op, Handle* handle) {
+  softnccl::CallGroup& group = softnccl::CallGroup::OfThisThread();
+  return group.Return(handle == nullptr ? softnccl::NoCommunicator()
+                                        : handle->communicator->ForgetFactor(op));
 }
 
-Result ncclAllReduce(const void* send, void* receive, std::size_t count, int type, int op,
-                     Handle* handle, CUstream stream) {
+nccl::Result ncclAllReduce(const void* send, void* receive, std::size_t count, int type, int op,
+                           Handle* handle, CUstream stream) {
   return softnccl::Submit(handle, CallKind::kAllReduce, send, receive, count, type, op, 0, stream);
 }
 
-Result ncclReduce(const void* send, void* receive, std::size_t count, int type, int op, int root,
-                  Handle* handle, CUstream stream) {
+nccl::Result ncclReduce(const void* send, void* receive, std::size_t count, int type, int op,
+                        int root, Handle* handle, CUstream stream) {
   return softnccl::Submit(handle, CallKind::kReduce, send, receive, count, type, op, root, stream);
 }
 
-Result ncclBroadcast(const void* send, void* receive, std::size_t count, int type, int root,
-                     Handle* handle, CUstream stream) {
+nccl::Result ncclBroadcast(const void* send, void* receive, std::size_t count, int type, int root,
+                           Handle* handle, CUstream stream) {
   return softnccl::Submit(handle, CallKind::kBroadcast, send, receive, count, type, 0, root,
                           stream);
 }
 
-Result ncclAllGather(const void* send, void* receive, std::size_t count, int type, Handle* handle,
-                     CUstream stream) {
+nccl::Result ncclAllGather(const void* send, void* receive, std::size_t count, int type,
+                           Handle* handle, CUstream stream) {
   return softnccl::Submit(handle, CallKind::kAllGather, send, receive, count, type, 0, 0, stream);
 }
 
-Result ncclReduceScatter(const void* send, void* receive, std::size_t count, int type, int op,
-                         Handle* handle, CUstream stream) {
+nccl::Result ncclReduceScatter(const void* send, void* receive, std::size_t count, int type, int op,
+                               Handle* handle, CUstream stream) {
   return softnccl::Submit(handle, CallKind::kReduceScatter, send, receive, count, type, op, 0,
                           stream);
 }
 
-Result ncclAlltoAll(const void* send, void* receive, std::size_t count, int type, Handle* handle,
-                    CUstream stream) {
+nccl::Result ncclAlltoAll(const void* send, void* receive, std::size_t count, int type,
+                          Handle* handle, CUstream stream) {
   return softnccl::Submit(handle, CallKind::kAllToAll, send, receive, count, type, 0, 0, stream);
 }
 
-Result ncclGather(const void* send, void* receive, std::size_t count, int type, int root,
-                  Handle* handle, CUstream stream) {
+nccl::Result ncclGather(const void* send, void* receive, std::size_t count, int type, int root,
+                        Handle* handle, CUstream stream) {
   return softnccl::Submit(handle, CallKind::kGather, send, receive, count, type, 0, root, stream);
 }
 
-Result ncclScatter(const void* send, void* receive, std::size_t count, int type, int root,
-                   Handle* handle, CUstream stream) {
+nccl::Result ncclScatter(const void* send, void* receive, std::size_t count, int type, int root,
+                         Handle* handle, CUstream stream) {
   return softnccl::Submit(handle, CallKind::kScatter, send, receive, count, type, 0, root, stream);
 }
 
-Result ncclSend(const void* send, std::size_t count, int type, int peer, Handle* handle,
-                CUstream stream) {
+nccl::Result ncclSend(const void* send, std::size_t count, int type, int peer, Handle* handle,
+                      CUstream stream) {
   return softnccl::Submit(handle, CallKind::kSend, send, nullptr, count, type, 0, peer, stream);
 }
 
-Result ncclRecv(void* receive, std::size_t count, int type, int peer, Handle* handle,
-                CUstream stream) {
+nccl::Result ncclRecv(void* receive, std::size_t count, int type, int peer, Handle* handle,
+                      CUstream stream) {
   return softnccl::Submit(handle, CallKind::kReceive, nullptr, receive, count, type, 0, peer,
                           stream);
 }
 
-Result ncclGroupStart() {
-  softnccl::Group::OfThisThread().Start();
+nccl::Result ncclGroupStart() {
+  softnccl::CallGroup::OfThisThread().Start();
   return nccl::kSuccess;
 }
 
-Result ncclGroupEnd() { return softnccl::Group::OfThisThread().End(); }
+nccl::Result ncclGroupEnd() { return softnccl::CallGroup::OfThisThread().End(); }
 
 }  // extern "C"
 // NOLINTEND(readability-identifier-naming)

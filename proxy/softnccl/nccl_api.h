@@ -2,7 +2,9 @@
 // them; ncclComm_t is a pointer to Handle, and enumerations that callers may extend are int.
 //
 // Threads: any; those of one communicator one at a time. Buffers are device memory of the context
-// that was current when the communicator was made.
+// that was current when the communicator was made; streams are not being captured. A Handle belongs
+// to the caller until ncclCommDestroy or ncclCommAbort. What failed, ncclGetLastError says: of a
+// communicator, or else of the calling thread.
 #pragma once
 
 #include <cuda.h>

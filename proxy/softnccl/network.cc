@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -37,7 +38,6 @@ SocketAddress ToSocket(const Address& address) {
     sockaddr_in6 v6{};
     v6.sin6_family = AF_INET6;
     v6.sin6_port = address.port;
-    v6.sin6_scope_id = address.scope;
     std::memcpy(&v6.sin6_addr, address.bytes, sizeof(v6.sin6_addr));
     std::memcpy(&made.storage, &v6, sizeof(v6));
     made.length = sizeof(v6);
@@ -57,7 +57,6 @@ Address FromSocket(const sockaddr* socket) {
     sockaddr_in6 v6;
     std::memcpy(&v6, socket, sizeof(v6));
     address.port = v6.sin6_port;
-    address.scope = v6.sin6_scope_id;
     std::memcpy(address.bytes, &v6.sin6_addr, sizeof(v6.sin6_addr));
   }
   return address;
@@ -82,13 +81,13 @@ class InterfaceChoice {
   // The place of an interface in the order of preference, the lower the better; or none.
   static constexpr std::size_t kNone = SIZE_MAX;
   std::size_t Rank(std::string_view name, bool loopback) const {
-    if (names_.empty()) return loopback ? 1 : 0;
     for (std::size_t i = 0; i < names_.size(); ++i) {
       const bool matches = exact_ ? name == names_[i] : name.starts_with(names_[i]);
       if (matches) return excluded_ ? kNone : i;
     }
-    if (!excluded_) return kNone;
-    return loopback ? 1 : 0;
+    if (!excluded_ && !names_.empty()) return kNone;
+    if (loopback) return 2;
+    return name.starts_with("docker") ? 1 : 0;
   }
 
  private:
@@ -110,25 +109,21 @@ Result<Address> OwnAddress() {
     if (one->ifa_addr == nullptr || (one->ifa_flags & IFF_UP) == 0) continue;
     const int family = one->ifa_addr->sa_family;
     if (family != AF_INET && family != AF_INET6) continue;
+    // An address of one link means something else on another host.
+    const Address found = FromSocket(one->ifa_addr);
+    if (family == AF_INET6 && found.bytes[0] == 0xfe && (found.bytes[1] & 0xc0) == 0x80) continue;
     const std::size_t rank = choice.Rank(one->ifa_name, (one->ifa_flags & IFF_LOOPBACK) != 0);
     // IPv4 before IPv6 on the same interface.
     const bool better = rank < best_rank || (rank == best_rank && rank != InterfaceChoice::kNone &&
                                              family == AF_INET && best.family == AF_INET6);
     if (!better) continue;
     best_rank = rank;
-    best = FromSocket(one->ifa_addr);
+    best = found;
   }
-  if (best_rank == InterfaceChoice::kNone)
-    return Status::NotFound("no network interface of this host is one of NCCL_SOCKET_IFNAME={}",
-                            wanted == nullptr ? "" : wanted);
-  return best;
-}
-
-int PollTimeout(Deadline deadline) {
-  if (deadline == kNever) return -1;
-  const auto left =
-      std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-  return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, INT_MAX));
+  if (best_rank != InterfaceChoice::kNone) return best;
+  if (wanted == nullptr) return Status::NotFound("this host has no network interface that is up");
+  return Status::NotFound("no network interface of this host is one of NCCL_SOCKET_IFNAME={}",
+                          wanted);
 }
 
 Status Gone(const char* what) { return Status::Unavailable("{}: {}", what, std::strerror(errno)); }
@@ -146,7 +141,18 @@ std::string Text(const Address& address) {
   return Format("{}:{}", text, ntohs(address.port));
 }
 
-Interrupt::Interrupt() : fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+int PollTimeout(Deadline deadline) {
+  if (deadline == kNever) return -1;
+  const auto left =
+      std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+  return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, INT_MAX));
+}
+
+Result<std::shared_ptr<Interrupt>> Interrupt::Make() {
+  const std::shared_ptr<Interrupt> made(new Interrupt(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)));
+  if (made->fd() < 0) return Status::Exhausted("no eventfd can be made: {}", std::strerror(errno));
+  return made;
+}
 
 void Interrupt::Raise() {
   const std::uint64_t one = 1;
@@ -223,19 +229,14 @@ Result<Listener> Listener::Open(int backlog) {
   return listener;
 }
 
-Result<UniqueFd> Listener::Accept(const Interrupt& interrupt, Deadline deadline) const {
-  while (true) {
-    UniqueFd fd(::accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (fd.valid()) {
-      SendAtOnce(fd.get());
-      return fd;
-    }
-    // Whoever came may have gone again, which says nothing of the next.
-    if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
-      return Status::Exhausted("a connection can not be accepted: {}", std::strerror(errno));
-    if (errno == EAGAIN)
-      CUSPAN_RETURN_IF_ERROR(AwaitEvents(fd_.get(), POLLIN, interrupt, deadline));
+Result<UniqueFd> Listener::Accept() const {
+  UniqueFd fd(::accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (fd.valid()) {
+    SendAtOnce(fd.get());
+  } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+    return Status::Exhausted("a connection can not be accepted: {}", std::strerror(errno));
   }
+  return fd;  // Or whoever came is gone again.
 }
 
 Result<UniqueFd> Connect(const Address& address, const Interrupt& interrupt, Deadline deadline) {

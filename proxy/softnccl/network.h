@@ -1,5 +1,7 @@
 // TCP between the processes of a communicator: addresses, connections, and waiting that another
 // thread can end.
+//
+// Threads: any; an Interrupt may be raised while others wait with it.
 #pragma once
 
 #include <netinet/in.h>
@@ -8,6 +10,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <type_traits>
 
@@ -21,7 +24,6 @@ struct Address {
   std::uint16_t family = 0;  // AF_INET or AF_INET6.
   std::uint16_t port = 0;    // In the network's order, as `bytes`.
   std::uint8_t bytes[16] = {};
-  std::uint32_t scope = 0;  // Of a link-local IPv6 address.
 };
 static_assert(std::is_trivially_copyable_v<Address>);
 
@@ -31,12 +33,14 @@ std::string Text(const Address& address);
 // Ends waiting for good, from any thread.
 class Interrupt {
  public:
-  Interrupt();
+  // kExhausted where there is no descriptor for it.
+  static Result<std::shared_ptr<Interrupt>> Make();
   void Raise();
   bool raised() const;
   int fd() const { return fd_.get(); }
 
  private:
+  explicit Interrupt(int fd) : fd_(fd) {}
   UniqueFd fd_;
 };
 
@@ -53,21 +57,26 @@ Status ReceiveAll(int fd, void* data, std::size_t bytes, const Interrupt& interr
 
 // A socket that listens on a free port of this host's address for its communicators: of the first
 // interface that NCCL_SOCKET_IFNAME lists (names that start so; "=name": that one; "^": all but
-// those), else of the first one that is up and not the loopback, else of the loopback.
+// those), else of the first one that is up, no loopback and no docker's, else of a docker's, else
+// of the loopback. (NCCL's documentation, "NCCL_SOCKET_IFNAME")
 class Listener {
  public:
   static Result<Listener> Open(int backlog);
   const Address& address() const { return address_; }
   int fd() const { return fd_.get(); }
-  // The next connection; it does not block.
-  Result<UniqueFd> Accept(const Interrupt& interrupt, Deadline deadline) const;
+  // A connection, which does not block; an invalid one when nobody waits. kExhausted where there is
+  // no descriptor for it.
+  Result<UniqueFd> Accept() const;
 
  private:
   UniqueFd fd_;
   Address address_;
 };
 
-// A connection that does not block.
+// A connection that does not block. kUnavailable when nobody is there, interrupted, or late;
+// kInvalid for an address of no family that there is.
 Result<UniqueFd> Connect(const Address& address, const Interrupt& interrupt, Deadline deadline);
+// What it and others that wait give poll() as its last argument.
+int PollTimeout(Deadline deadline);
 
 }  // namespace cuspan::softnccl

@@ -4,19 +4,19 @@
 #include <cstring>
 #include <utility>
 
+#include "common/round_up.h"
+
 namespace cuspan::softnccl {
 namespace {
 
 constexpr std::size_t kPageBytes = 4096;
-
-std::size_t RoundedUp(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
 
 }  // namespace
 
 Staging::Staging(const Cuda& cuda, std::vector<Movement> movements)
     : cuda_(cuda), movements_(std::move(movements)) {
   const auto place = [this](std::size_t bytes) {
-    return std::exchange(bytes_, bytes_ + RoundedUp(bytes, sizeof(std::max_align_t)));
+    return std::exchange(bytes_, bytes_ + RoundUp(bytes, sizeof(std::max_align_t)));
   };
   for (const Movement& movement : movements_) {
     const std::size_t factor = place(sizeof(std::uint64_t)), send = place(movement.send_bytes);
@@ -27,7 +27,7 @@ Staging::Staging(const Cuda& cuda, std::vector<Movement> movements)
 CUresult Staging::Make(const Cuda& cuda, std::vector<Movement> movements,
                        std::unique_ptr<Staging>* made) {
   std::unique_ptr<Staging> staging(new Staging(cuda, std::move(movements)));
-  const std::size_t bytes = RoundedUp(staging->bytes_, kPageBytes);
+  const std::size_t bytes = RoundUp(staging->bytes_, kPageBytes);
   staging->memory_ = static_cast<std::byte*>(std::aligned_alloc(kPageBytes, bytes));
   if (staging->memory_ == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   std::memset(staging->memory_, 0, kHeadBytes);
@@ -41,6 +41,11 @@ Staging::~Staging() {
   if (memory_ == nullptr) return;
   cuda_.host_unregister(memory_);
   std::free(memory_);
+}
+
+void Staging::Clear() {
+  for (std::size_t i = 0; i < movements_.size(); ++i)
+    std::memset(receive(i), 0, movements_[i].receive_bytes);
 }
 
 CUresult Staging::Tell(CUstream stream, std::size_t at, bool awaits) const {

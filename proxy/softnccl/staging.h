@@ -46,6 +46,8 @@ class Staging {
   bool reached() const { return Word(kReachedAt).load() != 0; }
   bool passed() const { return Word(kPassedAt).load() != 0; }
   void Answer() { Word(kAnsweredAt).store(1); }
+  // What is given is nothing but zeros.
+  void Clear();
 
  private:
   // The words, a cache line each; then the bytes.

@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "common/log.h"
+#include "common/round_up.h"
 #include "proxy/softgpu/driver/errors.h"
 #include "proxy/softgpu/driver/limits.h"
 #include "proxy/softgpu/driver/state.h"
-#include "proxy/softgpu/rt/round_up.h"
 
 namespace cuspan::softgpu {
 namespace {

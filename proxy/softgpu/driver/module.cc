@@ -6,9 +6,9 @@
 #include <cstring>
 
 #include "common/log.h"
+#include "common/round_up.h"
 #include "proxy/softgpu/driver/context.h"
 #include "proxy/softgpu/driver/limits.h"
-#include "proxy/softgpu/rt/round_up.h"
 
 namespace cuspan::softgpu {
 namespace {

@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "common/small_float.h"
+
 namespace cuspan::softgpu {
 namespace {
 
@@ -88,46 +90,14 @@ std::uint32_t FindNthSet(std::uint32_t mask, std::uint32_t base, std::int32_t of
   return kNone;
 }
 
-// Floating-point formats of 8 bits. (OCP 8-bit Floating Point Specification; PTX ISA, ".e4m3",
-// ".e5m2")
-struct ByteFormat {
-  int mantissa_bits;
-  int bias;
-  float largest;  // Finite.
-  std::uint32_t nan;
-};
-constexpr ByteFormat kE4m3{3, 7, 448, 0x7f};
-constexpr ByteFormat kE5m2{2, 15, 57344, 0x7f};
-
-// Rounds to nearest even and saturates to the largest finite number.
-template <const ByteFormat& format>
+// As compiled code calls them. (PTX ISA, ".e4m3", ".e5m2")
+template <typename Format>
 std::uint32_t EncodeByte(float value) {
-  if (std::isnan(value)) return format.nan;
-  const std::uint32_t sign = std::signbit(value) ? 0x80 : 0;
-  const float magnitude = std::min(std::fabs(value), format.largest);
-  if (magnitude == 0) return sign;
-  const int lowest = 1 - format.bias;  // Exponent of the smallest normal number.
-  int exponent = 0;
-  std::frexp(magnitude, &exponent);  // magnitude < 2^exponent
-  const int power = std::max(exponent - 1, lowest);
-  // In units of the last place; a carry into the next power of two comes out right by itself.
-  const auto units = static_cast<std::uint32_t>(
-      std::nearbyint(std::ldexp(magnitude, format.mantissa_bits - power)));
-  return sign | (units + (static_cast<std::uint32_t>(power - lowest) << format.mantissa_bits));
+  return Format::From(value);
 }
-
-template <const ByteFormat& format>
+template <typename Format>
 float DecodeByte(std::uint32_t bits) {
-  const std::uint32_t magnitude = bits & 0x7f;
-  const float sign = (bits & 0x80) != 0 ? -1.0F : 1.0F;
-  const auto exponent = static_cast<int>(magnitude >> format.mantissa_bits);
-  const auto mantissa = static_cast<int>(magnitude & ((1U << format.mantissa_bits) - 1));
-  const bool has_infinity = format.mantissa_bits == 2;
-  if (has_infinity && exponent == 31) return mantissa != 0 ? std::nanf("") : sign * HUGE_VALF;
-  if (!has_infinity && magnitude == format.nan) return std::nanf("");
-  const int hidden = exponent == 0 ? 0 : 1 << format.mantissa_bits;
-  return sign * std::ldexp(static_cast<float>(mantissa + hidden),
-                           std::max(exponent, 1) - format.bias - format.mantissa_bits);
+  return Format::Value(static_cast<std::uint8_t>(bits));
 }
 
 #define CUSPAN_MATH_MODES(name, function, type, suffix)                               \
@@ -153,10 +123,10 @@ const HelperSymbol kMathSymbols[] = {
     {"cuspan_math_ex2_f32", AddressOf(&Exp2)},
     {"cuspan_math_lg2_f32", AddressOf(&Log2)},
     {"cuspan_math_tanh_f32", AddressOf(&Tanh)},
-    {"cuspan_math_encode_e4m3", AddressOf(&EncodeByte<kE4m3>)},
-    {"cuspan_math_encode_e5m2", AddressOf(&EncodeByte<kE5m2>)},
-    {"cuspan_math_decode_e4m3", AddressOf(&DecodeByte<kE4m3>)},
-    {"cuspan_math_decode_e5m2", AddressOf(&DecodeByte<kE5m2>)},
+    {"cuspan_math_encode_e4m3", AddressOf(&EncodeByte<Float8E4M3>)},
+    {"cuspan_math_encode_e5m2", AddressOf(&EncodeByte<Float8E5M2>)},
+    {"cuspan_math_decode_e4m3", AddressOf(&DecodeByte<Float8E4M3>)},
+    {"cuspan_math_decode_e5m2", AddressOf(&DecodeByte<Float8E5M2>)},
     {"cuspan_math_find_nth_set", AddressOf(&FindNthSet)},
     // What LLVM calls by itself for operations that a machine has no instruction for.
     {"memcpy", AddressOf(&std::memcpy)},

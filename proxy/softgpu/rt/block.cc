@@ -6,8 +6,8 @@
 #include <bit>
 #include <utility>
 
+#include "common/round_up.h"
 #include "common/status.h"
-#include "proxy/softgpu/rt/round_up.h"
 #include "proxy/softgpu/rt/sanitizer.h"
 
 namespace cuspan::softgpu {

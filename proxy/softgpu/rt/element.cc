@@ -7,27 +7,12 @@
 #include <cstring>
 #include <type_traits>
 
+#include "common/small_float.h"
+
 namespace cuspan::softgpu {
 namespace {
 
-// The bits of one number to its value and back, for the formats that C++ does not have.
-struct Half {
-  using Bits = std::uint16_t;
-  static float Value(Bits bits) { return static_cast<float>(std::bit_cast<_Float16>(bits)); }
-  static Bits From(float value) { return std::bit_cast<Bits>(static_cast<_Float16>(value)); }
-};
-
-struct Bf16 {
-  using Bits = std::uint16_t;
-  static float Value(Bits bits) { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
-  static Bits From(float value) {
-    if (std::isnan(value)) return 0x7fff;
-    const auto bits = std::bit_cast<std::uint32_t>(value);
-    return static_cast<Bits>((bits + 0x7fff + (bits >> 16 & 1)) >>
-                             16);  // To nearest, ties to even.
-  }
-};
-
+// As the formats of small_float.h.
 template <typename T, typename Unsigned>
 struct Plain {
   using Bits = Unsigned;
@@ -138,7 +123,7 @@ void Reduce(Element element, Reduction reduction, std::uint8_t* to, const std::u
     case Element::kF16:
       return ReduceAll<Half>(reduction, to, from, count);
     case Element::kBf16:
-      return ReduceAll<Bf16>(reduction, to, from, count);
+      return ReduceAll<Bfloat16>(reduction, to, from, count);
     case Element::kF32:
       return ReduceAll<Plain<float, std::uint32_t>>(reduction, to, from, count);
     case Element::kF64:

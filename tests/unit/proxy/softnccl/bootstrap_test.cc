@@ -33,18 +33,41 @@ TEST(Bootstrap, RanksFindEachOther) {
 TEST(Bootstrap, StrangersAreDropped) {
   const Result<nccl::UniqueId> id = MakeUniqueId();
   ASSERT_TRUE(id.ok());
-  const Interrupt never;
+  const auto never = NewInterrupt();
   std::vector<UniqueFd> strangers;
   // One stays silent, one says too little, others say what no rank knows.
   for (int i = 0; i < 8; ++i) {
-    Result<UniqueFd> fd = Connect(RootOf(*id), never, kNever);
+    Result<UniqueFd> fd = Connect(RootOf(*id), *never, kNever);
     ASSERT_TRUE(fd.ok()) << fd.status().message();
-    const std::vector<std::uint8_t> said(i == 0 ? 0 : i == 1 ? 13 : 64, static_cast<uint8_t>(i));
-    ASSERT_TRUE(SendAll(fd->get(), said.data(), said.size(), never, kNever).ok());
+    const std::size_t bytes = i == 0 ? 0 : i == 1 ? 13 : 64;
+    const std::vector<std::uint8_t> said(bytes, static_cast<std::uint8_t>(i));
+    ASSERT_TRUE(SendAll(fd->get(), said.data(), said.size(), *never, kNever).ok());
     strangers.push_back(std::move(*fd));
   }
+  // Those who have said all hear the end of it.
+  for (std::size_t i = 2; i < strangers.size(); ++i) {
+    std::byte answer{};
+    EXPECT_EQ(ReceiveAll(strangers[i].get(), &answer, 1, *never, kNever).code(),
+              StatusCode::kUnavailable);
+  }
   AsRanks(3, [&](int rank) {
-    Result<Mesh> mesh = JoinById(*id, rank, 3, std::make_shared<Interrupt>());
+    Result<Mesh> mesh = JoinById(*id, rank, 3, NewInterrupt());
+    ASSERT_TRUE(mesh.ok()) << mesh.status().message();
+    ExpectTheyKnowEachOther(*mesh);
+  });
+}
+
+TEST(Bootstrap, ARankThatGoesBeforeAllHaveComeMayComeAgain) {
+  const Result<nccl::UniqueId> id = MakeUniqueId();
+  ASSERT_TRUE(id.ok());
+  const auto interrupt = NewInterrupt();
+  interrupt->Raise();
+  EXPECT_EQ(JoinById(*id, 1, 2, interrupt).status().code(), StatusCode::kUnavailable);
+  AsRanks(2, [&](int rank) {
+    // The root may not have seen yet that it went.
+    Result<Mesh> mesh = JoinById(*id, rank, 2, NewInterrupt());
+    while (mesh.status().code() == StatusCode::kInvalid)
+      mesh = JoinById(*id, rank, 2, NewInterrupt());
     ASSERT_TRUE(mesh.ok()) << mesh.status().message();
     ExpectTheyKnowEachOther(*mesh);
   });
@@ -55,7 +78,7 @@ void ExpectOneRefused(int second_rank, int second_size) {
   const Result<nccl::UniqueId> id = MakeUniqueId();
   ASSERT_TRUE(id.ok());
   std::vector<Status> statuses(2);
-  const auto interrupt = std::make_shared<Interrupt>();
+  const auto interrupt = NewInterrupt();
   AsRanks(2, [&](int which) {
     const int rank = which == 0 ? 0 : second_rank, size = which == 0 ? 2 : second_size;
     statuses[which] = JoinById(*id, rank, size, interrupt).status();
@@ -74,7 +97,7 @@ TEST(Bootstrap, AnIdIsForOneNumberOfRanks) { ExpectOneRefused(1, 3); }
 TEST(Bootstrap, WhoWaitsForOthersCanBeInterrupted) {
   const Result<nccl::UniqueId> id = MakeUniqueId();
   ASSERT_TRUE(id.ok());
-  const auto interrupt = std::make_shared<Interrupt>();
+  const auto interrupt = NewInterrupt();
   std::thread raises([&] { interrupt->Raise(); });
   EXPECT_EQ(JoinById(*id, 0, 2, interrupt).status().code(), StatusCode::kUnavailable);
   raises.join();
@@ -84,10 +107,17 @@ TEST(Bootstrap, AnIdThatNobodyMadeIsAnError) {
   for (const int filler : {0, 1, 255}) {
     nccl::UniqueId id;
     std::memset(id.bytes, filler, sizeof(id.bytes));
-    const Result<Mesh> mesh = JoinById(id, 0, 1, std::make_shared<Interrupt>());
+    const Result<Mesh> mesh = JoinById(id, 0, 1, NewInterrupt());
     ASSERT_FALSE(mesh.ok());
     EXPECT_NE(mesh.status().message(), "");
   }
+}
+
+TEST(Bootstrap, AnIdOfAnotherKeyIsAnError) {
+  Result<nccl::UniqueId> id = MakeUniqueId();
+  ASSERT_TRUE(id.ok());
+  id->bytes[0] = static_cast<char>(id->bytes[0] ^ 1);
+  EXPECT_EQ(JoinById(*id, 0, 1, NewInterrupt()).status().code(), StatusCode::kUnavailable);
 }
 
 TEST(Bootstrap, InvitedRanksFindEachOther) {
@@ -101,8 +131,7 @@ TEST(Bootstrap, InvitedRanksFindEachOther) {
     listeners.push_back(std::move(*listener));
   }
   AsRanks(kRanks, [&](int rank) {
-    Result<Mesh> mesh =
-        JoinInvited(listeners[rank], invitations, rank, std::make_shared<Interrupt>());
+    Result<Mesh> mesh = JoinInvited(listeners[rank], invitations, rank, NewInterrupt());
     ASSERT_TRUE(mesh.ok()) << mesh.status().message();
     ExpectTheyKnowEachOther(*mesh);
   });

@@ -129,15 +129,97 @@ TEST(Faults, ARefusedCallFailsItsGroup) {
   });
 }
 
-TEST(Faults, WhatTheDriverRefusesIsSaid) {
+TEST(Faults, WhatTheDriverRefusesIsAnErrorOfAllRanks) {
+  RunRanks(2, [](Rank& rank) {
+    const Integers values({1});
+    nccl::Result expected = nccl::kRemoteError;
+    if (rank.rank() == 0) {
+      void* const nowhere = reinterpret_cast<void*>(std::uintptr_t{0x10});
+      expected = nccl::kUnhandledCudaError;
+      EXPECT_EQ(
+          ncclAllReduce(nowhere, nowhere, 1, kInts, nccl::kSum, rank.communicator(), rank.stream()),
+          expected);
+    } else {
+      const nccl::Result result = ncclAllReduce(values.get(), values.get(), 1, kInts, nccl::kSum,
+                                                rank.communicator(), rank.stream());
+      EXPECT_EQ(result, nccl::kSuccess);
+    }
+    EXPECT_EQ(AwaitFailure(rank.communicator()), expected);
+    rank.Wait();
+  });
+}
+
+TEST(Faults, AnAbortIsHeardOfThoughItsOwnStreamIsElsewhere) {
+  RunRanks(2, [](Rank& rank) {
+    const Integers values({1}), word({0});
+    if (rank.rank() == 1) {
+      EXPECT_NCCL(ncclAllReduce(values.get(), values.get(), 1, kInts, nccl::kSum,
+                                rank.communicator(), rank.stream()));
+      EXPECT_EQ(AwaitFailure(rank.communicator()), nccl::kRemoteError);
+      rank.Wait();
+      return;
+    }
+    // The stream waits for what comes only when the communicator is gone.
+    CUstreamBatchMemOpParams wait = {};
+    wait.waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32;
+    wait.waitValue.address = reinterpret_cast<CUdeviceptr>(word.get());
+    wait.waitValue.value = 1;
+    ASSERT_CUDA(cuStreamBatchMemOp(rank.stream(), 1, &wait, 0));
+    EXPECT_NCCL(ncclAllReduce(values.get(), values.get(), 1, kInts, nccl::kSum, rank.communicator(),
+                              rank.stream()));
+    EXPECT_NCCL(ncclCommAbort(rank.Release()));
+    CUstream other = nullptr;
+    ASSERT_CUDA(cuStreamCreateWithPriority(&other, CU_STREAM_NON_BLOCKING, 0));
+    ASSERT_CUDA(cuMemsetD32Async(reinterpret_cast<CUdeviceptr>(word.get()), 1, 1, other));
+    rank.Wait();
+    ASSERT_CUDA(cuStreamDestroy(other));
+  });
+}
+
+TEST(Faults, AGroupThatFailsLeavesNoCommunicator) {
+  ConfigureDevices();
+  UseDevice(0);
+  nccl::UniqueId id{};
+  ASSERT_NCCL(ncclGetUniqueId(&id));
+  Handle* communicator = nullptr;
+  ASSERT_NCCL(ncclGroupStart());
+  // The other rank never comes.
+  ASSERT_NCCL(ncclCommInitRankConfig(&communicator, 2, id, 0, nullptr));
+  EXPECT_EQ(ncclCommInitRankConfig(&communicator, 2, id, 2, nullptr), nccl::kInvalidArgument);
+  EXPECT_EQ(ncclGroupEnd(), nccl::kInvalidArgument);
+  EXPECT_EQ(communicator, nullptr);
+  EXPECT_STREQ(ncclGetLastError(nullptr), "there is no rank 2 of 2");
+}
+
+TEST(Faults, OfTwoRanksThatAreTheSameTheGroupFails) {
+  ConfigureDevices();
+  UseDevice(0);
+  nccl::UniqueId id{};
+  ASSERT_NCCL(ncclGetUniqueId(&id));
+  Handle* communicators[2] = {};
+  nccl::Config config{sizeof(config), nccl::kConfigMagic, nccl::VersionCode(2, 28, 9), 0};
+  ASSERT_EQ(ncclCommInitRankConfig(&communicators[0], 2, id, 0, &config), nccl::kInProgress);
+  ASSERT_EQ(ncclCommInitRankConfig(&communicators[1], 2, id, 0, &config), nccl::kInProgress);
+  // One of them; the other waits for the rank that never comes.
+  nccl::Result errors[2] = {nccl::kInProgress, nccl::kInProgress};
+  while (errors[0] == nccl::kInProgress && errors[1] == nccl::kInProgress) {
+    for (int i = 0; i < 2; ++i) EXPECT_NCCL(ncclCommGetAsyncError(communicators[i], &errors[i]));
+    std::this_thread::yield();
+  }
+  const int refused = errors[0] == nccl::kInProgress ? 1 : 0;
+  EXPECT_EQ(errors[refused], nccl::kInvalidUsage);
+  EXPECT_STREQ(ncclGetLastError(communicators[refused]), "there are two ranks 0 with the same id");
+  for (Handle* const communicator : communicators) EXPECT_NCCL(ncclCommAbort(communicator));
+}
+
+TEST(Faults, AGroupAfterTheEndOfItsCommunicatorIsRefused) {
   RunRanks(1, [](Rank& rank) {
-    void* const nowhere = reinterpret_cast<void*>(std::uintptr_t{0x10});
-    EXPECT_EQ(
-        ncclAllReduce(nowhere, nowhere, 1, kInts, nccl::kSum, rank.communicator(), rank.stream()),
-        nccl::kUnhandledCudaError);
-    nccl::Result error = nccl::kSuccess;
-    EXPECT_NCCL(ncclCommGetAsyncError(rank.communicator(), &error));
-    EXPECT_EQ(error, nccl::kUnhandledCudaError);
+    const Integers values({1});
+    EXPECT_NCCL(ncclGroupStart());
+    EXPECT_NCCL(ncclAllReduce(values.get(), values.get(), 1, kInts, nccl::kSum, rank.communicator(),
+                              rank.stream()));
+    EXPECT_NCCL(ncclCommDestroy(rank.Release()));
+    EXPECT_EQ(ncclGroupEnd(), nccl::kInvalidUsage);
     rank.Wait();
   });
 }

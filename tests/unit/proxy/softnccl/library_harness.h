@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <functional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "proxy/softnccl/nccl_api.h"
@@ -79,8 +80,7 @@ class Rank {
 };
 
 inline void ConfigureDevices() {
-  setenv("CUSPAN_SOFT_GPUS", "2", 0);
-  setenv("CUSPAN_SOFT_MEMORY", "512M", 0);
+  softgpu::ConfigureTestDevices();
   ASSERT_CUDA(cuInit(0));
 }
 

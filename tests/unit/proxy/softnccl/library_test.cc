@@ -1,3 +1,4 @@
+#include <memory>
 #include <numeric>
 
 #include "tests/unit/proxy/softnccl/library_harness.h"
@@ -126,6 +127,26 @@ TEST(Library, OneThreadMayBeAllRanks) {
     UseDevice(rank);
     ASSERT_CUDA(cuStreamSynchronize(streams[rank]));
     EXPECT_EQ(values[rank]->Read(), (std::vector{3}));
+  }
+  // Parts of one rank each, and one of both in reverse; the current context is the last device's.
+  Handle *alone[kRanks] = {}, *reversed[kRanks] = {};
+  ASSERT_NCCL(ncclGroupStart());
+  for (int rank = 0; rank < kRanks; ++rank) {
+    ASSERT_NCCL(ncclCommSplit(communicators[rank], rank, 0, &alone[rank], nullptr));
+    ASSERT_NCCL(ncclCommSplit(communicators[rank], 0, -rank, &reversed[rank], nullptr));
+  }
+  ASSERT_NCCL(ncclGroupEnd());
+  ASSERT_NCCL(ncclGroupStart());
+  for (int rank = 0; rank < kRanks; ++rank)
+    EXPECT_NCCL(ncclBroadcast(values[rank]->get(), values[rank]->get(), 1, kInts, 0, alone[rank],
+                              streams[rank]));
+  ASSERT_NCCL(ncclGroupEnd());
+  for (int rank = 0; rank < kRanks; ++rank) {
+    int number = -1;
+    EXPECT_NCCL(ncclCommUserRank(reversed[rank], &number));
+    EXPECT_EQ(number, kRanks - 1 - rank);
+    EXPECT_NCCL(ncclCommDestroy(reversed[rank]));
+    EXPECT_NCCL(ncclCommDestroy(alone[rank]));
   }
   for (Handle* const communicator : communicators) EXPECT_NCCL(ncclCommDestroy(communicator));
 }

@@ -2,9 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
-#include <numeric>
-
 #include "tests/unit/proxy/softnccl/ranks.h"
 
 namespace cuspan::softnccl {
@@ -94,7 +91,7 @@ TEST(Mesh, AnInterruptEndsAWait) {
   const Result<nccl::UniqueId> id = MakeUniqueId();
   ASSERT_TRUE(id.ok());
   AsRanks(2, [&](int rank) {
-    const auto interrupt = std::make_shared<Interrupt>();
+    const auto interrupt = NewInterrupt();
     Result<Mesh> mesh = JoinById(*id, rank, 2, interrupt);
     ASSERT_TRUE(mesh.ok()) << mesh.status().message();
     std::byte byte{};

@@ -12,6 +12,12 @@
 
 namespace cuspan::softnccl {
 
+inline std::shared_ptr<Interrupt> NewInterrupt() {
+  Result<std::shared_ptr<Interrupt>> made = Interrupt::Make();
+  EXPECT_TRUE(made.ok()) << made.status().message();
+  return *made;
+}
+
 // Runs `body` once for each rank, all at once.
 inline void AsRanks(int size, const std::function<void(int rank)>& body) {
   std::vector<std::thread> threads;
@@ -24,7 +30,7 @@ inline void WithMeshes(int size, const std::function<void(Mesh& mesh)>& body) {
   const Result<nccl::UniqueId> id = MakeUniqueId();
   ASSERT_TRUE(id.ok()) << id.status().message();
   AsRanks(size, [&](int rank) {
-    Result<Mesh> mesh = JoinById(*id, rank, size, std::make_shared<Interrupt>());
+    Result<Mesh> mesh = JoinById(*id, rank, size, NewInterrupt());
     ASSERT_TRUE(mesh.ok()) << mesh.status().message();
     body(*mesh);
   });

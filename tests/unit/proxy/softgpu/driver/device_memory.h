@@ -1,10 +1,11 @@
-// Memory for tests of what uses a CUDA driver.
+// Devices and memory for tests of what uses a CUDA driver.
 #pragma once
 
 #include <cuda.h>
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <cstdlib>
 #include <vector>
 
 namespace cuspan::softgpu {
@@ -13,6 +14,12 @@ namespace cuspan::softgpu {
 #define ASSERT_CUDA(expression) ASSERT_EQ((expression), CUDA_SUCCESS)
 
 inline constexpr std::size_t kMiB = std::size_t{1} << 20;
+
+// Two devices of 512 MiB, unless the caller of the test wants others.
+inline void ConfigureTestDevices() {
+  setenv("CUSPAN_SOFT_GPUS", "2", 0);
+  setenv("CUSPAN_SOFT_MEMORY", "512M", 0);
+}
 
 // Memory on one device, as the proxy makes it.
 class DeviceMemory {

@@ -21,12 +21,6 @@ namespace cuspan::softgpu {
 // The end of a child process of a test: with 0 if nothing failed in it.
 [[noreturn]] inline void Finish() { std::exit(testing::Test::HasFailure() ? 1 : 0); }
 
-// Two devices of 512 MiB, unless the caller of the test wants others.
-inline void ConfigureTestDevices() {
-  setenv("CUSPAN_SOFT_GPUS", "2", 0);
-  setenv("CUSPAN_SOFT_MEMORY", "512M", 0);
-}
-
 inline std::vector<char> ReadTestFile(const std::string& name) {
   std::ifstream file(std::filesystem::path(CUSPAN_TEST_FOLDER) / name, std::ios::binary);
   EXPECT_TRUE(file.good()) << name;

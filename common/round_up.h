@@ -3,11 +3,11 @@
 
 #include <cstddef>
 
-namespace cuspan::softgpu {
+namespace cuspan {
 
 // The smallest multiple of `to` that is not below `value`. `to` is not 0, and the result fits.
 constexpr std::size_t RoundUp(std::size_t value, std::size_t to) {
   return (value + to - 1) / to * to;
 }
 
-}  // namespace cuspan::softgpu
+}  // namespace cuspan

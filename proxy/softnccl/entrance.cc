@@ -1,0 +1,65 @@
+#include "proxy/softnccl/entrance.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace cuspan::softnccl {
+namespace {
+
+// When there are more, the oldest is taken for a stranger.
+constexpr std::size_t kMostWaiting = 1024;
+
+}  // namespace
+
+Result<Entrance::Guest> Entrance::Next(std::span<const int> watched, Deadline deadline) {
+  while (true) {
+    std::vector<pollfd> entries = {{.fd = interrupt_.fd(), .events = POLLIN, .revents = 0},
+                                   {.fd = listener_.fd(), .events = POLLIN, .revents = 0}};
+    for (const int fd : watched) entries.push_back({.fd = fd, .events = POLLIN, .revents = 0});
+    for (const Guest& guest : waiting_)
+      entries.push_back({.fd = guest.fd.get(), .events = POLLIN, .revents = 0});
+    const int count = ::poll(entries.data(), entries.size(), PollTimeout(deadline));
+    if (count == 0) return Status::Unavailable("other ranks did not come in time");
+    if (count < 0) continue;
+    if (entries[0].revents != 0) return Status::Unavailable("the communicator was aborted");
+
+    auto entry = entries.begin() + 2 + static_cast<std::ptrdiff_t>(watched.size());
+    for (auto guest = waiting_.begin(); guest != waiting_.end(); ++entry) {
+      if (entry->revents == 0 || Hear(*guest)) {
+        ++guest;
+        continue;
+      }
+      Guest heard = std::move(*guest);
+      guest = waiting_.erase(guest);
+      if (heard.said.size() == message_bytes_) return heard;
+    }
+    if (entries[1].revents != 0) {
+      Result<UniqueFd> fd = listener_.Accept();
+      const bool full = !fd.ok() || waiting_.size() == kMostWaiting;
+      if (full && !waiting_.empty())
+        waiting_.pop_front();
+      else if (!fd.ok())
+        return fd.status();
+      if (fd.ok() && fd->valid()) waiting_.push_back({std::move(*fd), {}});
+    }
+    const bool has_news = std::any_of(
+        entries.begin() + 2, entries.begin() + 2 + static_cast<std::ptrdiff_t>(watched.size()),
+        [](const pollfd& one) { return one.revents != 0; });
+    if (has_news) return Guest();
+  }
+}
+
+bool Entrance::Hear(Guest& guest) const {
+  const std::size_t before = guest.said.size();
+  guest.said.resize(message_bytes_);
+  const ssize_t bytes =
+      ::recv(guest.fd.get(), guest.said.data() + before, message_bytes_ - before, MSG_DONTWAIT);
+  guest.said.resize(before + static_cast<std::size_t>(std::max<ssize_t>(bytes, 0)));
+  if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return true;
+  return bytes > 0 && guest.said.size() < message_bytes_;
+}
+
+}  // namespace cuspan::softnccl
