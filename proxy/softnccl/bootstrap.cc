@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <system_error>
 #include <thread>
 #include <type_traits>
 #include <utility>
@@ -107,6 +108,10 @@ class Root {
                          (errno == EAGAIN || errno == EINTR);
       if (!waits) rank.fd.Reset();
     }
+    // Without any, the next who comes says again how many they are.
+    if (std::none_of(ranks_.begin(), ranks_.end(),
+                     [](const Rank& rank) { return rank.fd.valid(); }))
+      ranks_.clear();
   }
 
   void Admit(UniqueFd fd, const Arrival& arrival) {
@@ -165,9 +170,12 @@ Result<nccl::UniqueId> MakeUniqueId() {
   CUSPAN_ASSIGN_OR_RETURN(Listener listener, Listener::Open(kBacklog));
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Interrupt> never, Interrupt::Make());
   const Id id{RandomKey(), listener.address()};
-  std::thread([root = std::make_shared<Root>(std::move(listener), id.key, std::move(never))] {
-    root->Serve();
-  }).detach();
+  const auto root = std::make_shared<Root>(std::move(listener), id.key, std::move(never));
+  try {
+    std::thread([root] { root->Serve(); }).detach();
+  } catch (const std::system_error& error) {
+    return Status::Exhausted("no thread can be started: {}", error.what());
+  }
   nccl::UniqueId made{};
   std::memcpy(made.bytes, &id, sizeof(id));
   return made;

@@ -105,7 +105,7 @@ class Communicator {
     DeviceCall call;
     std::size_t batch, movement;  // Where its bytes are.
   };
-  // What is done at once. A question (Tell) has no calls.
+  // What is done at once. A question (Ask) has no calls.
   struct Group {
     std::vector<Staged> calls;
     std::vector<Batch> batches;  // By stream.

@@ -227,7 +227,10 @@ nccl::Result ncclCommSplit(Handle* handle, int color, int key, Handle** part, Co
   if (color < nccl::kNoColor)
     return softnccl::Refuse(nccl::kInvalidArgument, cuspan::Format("{} is no colour", color));
   if (!softnccl::IsConfig(config)) return softnccl::RefuseConfig();
-  std::vector<int> ranks(static_cast<std::size_t>(handle->communicator->size()));
+  const int size = handle->communicator->size();
+  if (size == 0)
+    return softnccl::Refuse(nccl::kInvalidUsage, "the communicator's ranks have not all come");
+  std::vector<int> ranks(static_cast<std::size_t>(size));
   std::iota(ranks.begin(), ranks.end(), 0);
   return softnccl::Part(handle, ranks, color, key, part, config);
 }
@@ -288,14 +291,14 @@ nccl::Result ncclCommCount(const Handle* handle, int* count) {
   if (handle == nullptr || count == nullptr)
     return softnccl::CallGroup::OfThisThread().Return(softnccl::NoCommunicator());
   *count = handle->communicator->size();
-  return *count > 0 ? nccl::kSuccess : nccl::kInProgress;
+  return *count > 0 ? nccl::kSuccess : handle->communicator->AsyncError();
 }
 
 nccl::Result ncclCommUserRank(const Handle* handle, int* rank) {
   if (handle == nullptr || rank == nullptr)
     return softnccl::CallGroup::OfThisThread().Return(softnccl::NoCommunicator());
   *rank = handle->communicator->rank();
-  return *rank >= 0 ? nccl::kSuccess : nccl::kInProgress;
+  return *rank >= 0 ? nccl::kSuccess : handle->communicator->AsyncError();
 }
 
 nccl::Result ncclRedOpCreatePreMulSum(int* op, void* factor, int type, int residence,

@@ -58,6 +58,11 @@ TEST(Faults, WhoWaitsForRanksThatNeverComeCanAbort) {
   nccl::Result error = nccl::kSuccess;
   EXPECT_NCCL(ncclCommGetAsyncError(communicator, &error));
   EXPECT_EQ(error, nccl::kInProgress);
+  int count = 0;
+  EXPECT_EQ(ncclCommCount(communicator, &count), nccl::kInProgress);
+  Handle* part = nullptr;
+  EXPECT_EQ(ncclCommSplit(communicator, 0, 0, &part, nullptr), nccl::kInvalidUsage);
+  EXPECT_EQ(part, nullptr);
   EXPECT_NCCL(ncclCommAbort(communicator));
 }
 
