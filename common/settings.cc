@@ -19,6 +19,7 @@ constexpr Setting kAll[] = {
     settings::kHeartbeat,
     settings::kPipeline,
     settings::kPeerMemory,
+    settings::kNccl,
     settings::kManaged,
     settings::kStrict,
     settings::kStats,

@@ -45,6 +45,10 @@ inline constexpr Setting kPipeline{
 inline constexpr Setting kPeerMemory{"CUSPAN_PEER_MEMORY", "auto",
                                      "auto: GPUs of one node use peer access where the driver "
                                      "allows it; never: copies between them use staging buffers"};
+inline constexpr Setting kNccl{
+    "CUSPAN_NCCL", "auto",
+    "libnccl.so.2 that the proxies load on the nodes of the GPUs: a path, or auto (the program's "
+    "own if the node has that file, or the one that the dynamic linker finds)"};
 inline constexpr Setting kManaged{
     "CUSPAN_MANAGED", "auto",
     "auto: managed memory of a program that sees one GPU of its own node is on that GPU and "

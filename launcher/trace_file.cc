@@ -44,6 +44,8 @@ const char* KindName(TraceKind kind) {
       return "copy engine: to another device";
     case TraceKind::kPeerReceive:
       return "copy engine: from another device";
+    case TraceKind::kCollective:
+      return "collectives";
   }
   return nullptr;
 }
@@ -90,7 +92,10 @@ void WriteRecord(Writer& writer, const TracedProcess& process, std::size_t pid, 
   const bool kernel = kind == TraceKind::kKernel;
   const std::uint64_t begin = record.begin - origin;
   const std::uint64_t duration = record.end - record.begin;
-  const std::string name = kernel ? KernelName(record.name) : KindName(kind);
+  const bool collective = kind == TraceKind::kCollective;
+  const std::string name = kernel       ? KernelName(record.name)
+                           : collective ? record.name
+                                        : KindName(kind);
   const std::uint32_t session = process.agent ? record.session : process.session;
   const std::uint32_t device = process.agent || process.client ? record.device : process.device;
   std::string args = Format(R"("session":{})", session);
@@ -100,14 +105,19 @@ void WriteRecord(Writer& writer, const TracedProcess& process, std::size_t pid, 
     args += Format(R"(,"device":{})", device);
   if (kernel)
     args += Format(R"(,"stream":"0x{:x}")", record.bytes);
+  else if (collective)
+    args += Format(R"(,"ranks":{},"bytes":{})", record.transfer, record.bytes);
   else
     args += Format(R"(,"transfer":{},"offset":{},"bytes":{})", record.transfer, record.offset,
                    record.bytes);
   writer.Event(
       Format(R"({{"name":{},"cat":"{}","ph":"X","ts":{}.{:03},"dur":{}.{:03},"pid":{},"tid":{},)"
              R"("args":{{{}}}}})",
-             Quoted(name), kernel ? "kernel" : "transfer", begin / 1000, begin % 1000,
-             duration / 1000, duration % 1000, pid, track, args));
+             Quoted(name),
+             kernel       ? "kernel"
+             : collective ? "collective"
+                          : "transfer",
+             begin / 1000, begin % 1000, duration / 1000, duration % 1000, pid, track, args));
 }
 
 void WriteProcess(Writer& writer, const TracedProcess& process, std::size_t pid,

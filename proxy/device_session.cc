@@ -43,7 +43,8 @@ DeviceSession::DeviceSession(const Driver& driver, const Device& device, Channel
       peer_copies(driver, channel, faults, queues, plain_events, completer, timeline),
       worker(device),
       completer(device, driver, channel, faults),
-      timeline(driver, timing_events, completer) {
+      timeline(driver, timing_events, completer),
+      collectives(device, channel, queues, driver.software) {
   legacy->queue = &queues.legacy();
   if (exchange_socket)
     exchange.emplace(std::move(*exchange_socket), device, mappings, reservations);

@@ -19,6 +19,7 @@
 #include "proxy/gpu/reservations.h"
 #include "proxy/handles.h"
 #include "proxy/join_inbox.h"
+#include "proxy/nccl/collectives.h"
 #include "proxy/peer_copies.h"
 #include "proxy/peer_memory.h"
 #include "proxy/queues.h"
@@ -94,6 +95,7 @@ struct DeviceSession {
   Worker worker;
   Completer completer;
   Timeline timeline;
+  Collectives collectives;
 
   // The stream of a handle in an op; 0 and 1 are the legacy stream. kInvalid when there is none.
   Result<std::shared_ptr<Stream>> FindStream(std::uint64_t handle);

@@ -12,7 +12,7 @@ Result<DeviceDescription> Describe(const LoadedDriver& loaded, int ordinal) {
   DeviceDescription description;
   description.ordinal = static_cast<std::uint32_t>(ordinal);
   description.driver_version = static_cast<std::uint32_t>(loaded.version);
-  description.software = loaded.software;
+  description.software = loaded.functions.software;
   CUdevice device = 0;
   char name[256] = "";
   char bus[32] = "";
@@ -33,7 +33,7 @@ Result<DeviceDescription> Describe(const LoadedDriver& loaded, int ordinal) {
   std::memcpy(description.uuid.data(), uuid.bytes, sizeof uuid.bytes);
   description.memory_bytes = memory;
   // Others' memory is their own there; it is made anew by each process.
-  if (loaded.software) description.free_bytes = memory;
+  if (loaded.functions.software) description.free_bytes = memory;
   description.attributes.assign(CU_DEVICE_ATTRIBUTE_MAX, 0);
   for (int i = 1; i < CU_DEVICE_ATTRIBUTE_MAX; ++i) {
     // An older driver does not know the newest attributes: they stay 0.
@@ -75,7 +75,7 @@ InventoryAnswer TakeInventory(const std::string& name) {
     answer.problem = Format("{} found no GPU", driver->path);
   else
     answer.devices = std::move(*devices);
-  if (!driver->software) AskNvml(answer.devices);
+  if (!driver->functions.software) AskNvml(answer.devices);
   return answer;
 }
 

@@ -101,6 +101,7 @@ Status Loop(DeviceSession& session) {
     if (session.SomeMayResume()) session.ResumeStreams();
     if (session.AllMayResume()) session.ResumeAll();
     if (session.peer_copies.HasWork()) session.peer_copies.Progress();
+    if (session.collectives.HasWork()) session.collectives.Progress();
     if (frame.has_value()) {
       session.completer.Help(kLooksBetweenFrames);
       continue;
@@ -109,7 +110,7 @@ Status Loop(DeviceSession& session) {
       return (!hold && channel.HasFrame()) || channel.closed() ||
              session.transfers.SlotCameFree() || session.SomeMayResume() ||
              session.AllMayResume() || session.peer_copies.HasWork() ||
-             (!dropped && session.faults.lost() != CUDA_SUCCESS);
+             session.collectives.HasWork() || (!dropped && session.faults.lost() != CUDA_SUCCESS);
     };
     const bool soon = channel.own_bell().Wait(
         [&] {

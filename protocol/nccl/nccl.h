@@ -62,19 +62,64 @@ struct UniqueId {
 inline constexpr int kUndefined = INT_MIN;
 inline constexpr int kNoColor = -1;
 
-// The start of ncclConfig_t, which later releases have members behind.
-struct Config {
-  std::size_t size;
-  std::uint32_t magic;  // kConfigMagic.
-  std::uint32_t version;
-  int blocking;  // 0: functions that would wait return kInProgress.
-};
-inline constexpr std::uint32_t kConfigMagic = 0xcafebeef;
-
 // As ncclGetVersion tells it.
 constexpr int VersionCode(int major, int minor, int patch) {
   return major * 10000 + minor * 100 + patch;
 }
+
+// ncclConfig_t of 2.28, as NCCL_CONFIG_INITIALIZER makes it. Earlier releases have fewer members,
+// later ones more behind these: `size` says how many bytes there are.
+inline constexpr std::uint32_t kConfigMagic = 0xcafebeef;
+struct Config {
+  std::size_t size = sizeof(Config);
+  std::uint32_t magic = kConfigMagic;
+  std::uint32_t version = VersionCode(2, 28, 0);
+  int blocking = kUndefined;  // 0: functions that would wait return kInProgress.
+  int cga_cluster_size = kUndefined, min_ctas = kUndefined, max_ctas = kUndefined;
+  const char* net_name = nullptr;
+  int split_share = kUndefined, traffic_class = kUndefined;
+  const char* comm_name = nullptr;
+  int collnet_enable = kUndefined, cta_policy = kUndefined, shrink_share = kUndefined,
+      nvls_ctas = kUndefined, channels_per_net_peer = kUndefined, nvlink_centric_sched = kUndefined;
+};
+inline constexpr std::size_t kConfigBytesOf218 =
+    offsetof(Config, traffic_class);  // And 2.19 to 2.26.
+static_assert(sizeof(Config) == 80);
+
+// What a rank does in an operation: a number of cuspan's own, which has no name in NCCL.
+enum class CallKind : std::uint32_t {
+  kAllReduce,
+  kReduce,
+  kBroadcast,
+  kAllGather,
+  kReduceScatter,
+  kAllToAll,
+  kGather,
+  kScatter,
+  kSend,
+  kReceive,
+};
+inline constexpr std::uint32_t kCallKinds = 10;
+// The function.
+constexpr const char* NameOf(CallKind kind) {
+  constexpr const char* kNames[kCallKinds] = {
+      "ncclAllReduce", "ncclReduce", "ncclBroadcast", "ncclAllGather", "ncclReduceScatter",
+      "ncclAlltoAll",  "ncclGather", "ncclScatter",   "ncclSend",      "ncclRecv"};
+  return kNames[static_cast<std::uint32_t>(kind)];
+}
+
+// How a communicator ends: ncclCommFinalize, ncclCommDestroy, ncclCommAbort, ncclCommRevoke.
+enum class Ending : std::uint32_t { kFinalize, kDestroy, kAbort, kRevoke };
+inline constexpr std::uint32_t kEndings = 4;
+
+// What a proxy tells of a communicator.
+enum class Step : std::uint32_t {
+  kJoined,     // It is there, or could not be made.
+  kFinalized,  // The same for what was asked of it; kFinalized also when it was revoked.
+  kEnded,      // Destroyed or aborted: nothing more is told.
+  kFailed,     // By itself, or by an operation.
+};
+inline constexpr std::uint32_t kSteps = 4;
 
 // Bytes of an element; 0 for a number that is no data type.
 constexpr std::size_t ElementBytes(int type) {

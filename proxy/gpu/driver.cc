@@ -89,7 +89,7 @@ Result<LoadedDriver> LoadDriver(const std::string& name) {
   }
   LoadedDriver loaded;
   loaded.path = PathOf(library, file);
-  loaded.software = name == "soft" || SameFile(loaded.path, SoftwareDriverPath());
+  loaded.functions.software = name == "soft" || SameFile(loaded.path, SoftwareDriverPath());
   // The version comes first: a driver that is too old lacks functions, and its age is the reason.
   const auto get_version =
       reinterpret_cast<decltype(&::cuDriverGetVersion)>(::dlsym(library, "cuDriverGetVersion"));

@@ -21,6 +21,8 @@ struct Driver {
 #undef CUSPAN_VENDOR_FUNCTION
 #undef CUSPAN_DRIVER_FUNCTION
 
+  bool software = false;  // The software GPU's.
+
   // "CUDA_ERROR_… (700, what it means)".
   std::string Describe(CUresult result) const;
 };
@@ -30,9 +32,8 @@ inline constexpr int kOldestDriver = 12040;
 
 struct LoadedDriver {
   Driver functions;
-  std::string path;       // Of the library that answers.
-  bool software = false;  // The software GPU.
-  int version = 0;        // As cuDriverGetVersion says.
+  std::string path;  // Of the library that answers.
+  int version = 0;   // As cuDriverGetVersion says.
 };
 
 // Loads a driver and initialises it (cuInit). `name` is "cuda" (the vendor's

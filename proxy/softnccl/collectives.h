@@ -16,18 +16,7 @@
 
 namespace cuspan::softnccl {
 
-enum class CallKind : std::uint8_t {
-  kAllReduce,
-  kReduce,
-  kBroadcast,
-  kAllGather,
-  kReduceScatter,
-  kAllToAll,
-  kGather,
-  kScatter,
-  kSend,
-  kReceive,
-};
+using nccl::CallKind;
 
 // One call, the same at all ranks but for the buffers; of kSend and kReceive `root` is the peer.
 struct Call {

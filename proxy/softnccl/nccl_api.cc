@@ -40,7 +40,8 @@ Outcome NoCommunicator() { return {nccl::kInvalidArgument, "there is no communic
 // Whether functions are to wait; where the configuration does not say so, `otherwise`.
 bool IsBlocking(const Config* config, bool otherwise) {
   // Shorter ones, of releases before 2.14, end before that member.
-  if (config == nullptr || config->size < sizeof(Config) || config->blocking == nccl::kUndefined)
+  if (config == nullptr || config->size < offsetof(Config, blocking) + sizeof(config->blocking) ||
+      config->blocking == nccl::kUndefined)
     return otherwise;
   return config->blocking != 0;
 }

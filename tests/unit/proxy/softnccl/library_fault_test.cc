@@ -52,7 +52,8 @@ TEST(Faults, WhoWaitsForRanksThatNeverComeCanAbort) {
   nccl::UniqueId id{};
   ASSERT_NCCL(ncclGetUniqueId(&id));
   UseDevice(0);
-  nccl::Config config{sizeof(config), nccl::kConfigMagic, nccl::VersionCode(2, 28, 9), 0};
+  nccl::Config config;
+  config.blocking = 0;
   Handle* communicator = nullptr;
   ASSERT_EQ(ncclCommInitRankConfig(&communicator, 2, id, 0, &config), nccl::kInProgress);
   nccl::Result error = nccl::kSuccess;
@@ -71,7 +72,8 @@ TEST(Faults, WithoutBlockingJoiningEndsLater) {
   nccl::UniqueId id{};
   ASSERT_NCCL(ncclGetUniqueId(&id));
   UseDevice(0);
-  nccl::Config config{sizeof(config), nccl::kConfigMagic, nccl::VersionCode(2, 28, 9), 0};
+  nccl::Config config;
+  config.blocking = 0;
   Handle* communicators[2] = {};
   for (int rank = 0; rank < 2; ++rank)
     ASSERT_EQ(ncclCommInitRankConfig(&communicators[rank], 2, id, rank, &config),
@@ -202,7 +204,8 @@ TEST(Faults, OfTwoRanksThatAreTheSameTheGroupFails) {
   nccl::UniqueId id{};
   ASSERT_NCCL(ncclGetUniqueId(&id));
   Handle* communicators[2] = {};
-  nccl::Config config{sizeof(config), nccl::kConfigMagic, nccl::VersionCode(2, 28, 9), 0};
+  nccl::Config config;
+  config.blocking = 0;
   ASSERT_EQ(ncclCommInitRankConfig(&communicators[0], 2, id, 0, &config), nccl::kInProgress);
   ASSERT_EQ(ncclCommInitRankConfig(&communicators[1], 2, id, 0, &config), nccl::kInProgress);
   // One of them; the other waits for the rank that never comes.
@@ -237,7 +240,8 @@ TEST(Faults, CommunicatorsThatCanNotBe) {
   for (const auto& [size, rank] : {std::pair{0, 0}, {1, 1}, {2, -1}, {-1, 0}, {1 << 30, 0}})
     EXPECT_EQ(ncclCommInitRankConfig(&communicator, size, id, rank, nullptr),
               nccl::kInvalidArgument);
-  nccl::Config config{};
+  nccl::Config config;
+  config.magic = 0;
   EXPECT_EQ(ncclCommInitRankConfig(&communicator, 1, id, 0, &config), nccl::kInvalidArgument);
   std::thread without_context([&] {
     EXPECT_EQ(ncclCommInitRankConfig(&communicator, 1, id, 0, nullptr), nccl::kUnhandledCudaError);

@@ -1,0 +1,127 @@
+// Collectives: NCCL's communicators of this device, and what they do in streams.
+#include <cstring>
+
+#include "proxy/handlers/handlers.h"
+#include "proxy/handlers/on_worker.h"
+#include "proxy/handlers/posted_op.h"
+
+namespace cuspan::proxy {
+namespace {
+
+// For the timeline: how many bytes a rank gives, or gets where it gives none.
+std::uint64_t BytesOf(const CallGroup& group) {
+  std::uint64_t bytes = 0;
+  for (const CollectiveCall& call : group.calls)
+    bytes += call.count * nccl::ElementBytes(static_cast<int>(call.type));
+  return bytes;
+}
+
+struct CollectiveOp final : PostedOp {
+  using PostedOp::PostedOp;
+  Turn Submit() override {
+    auto start = std::make_shared<Timeline::Start>(session->timeline.Begin(stream->driver));
+    session->collectives.Begin(
+        group, stream->driver,
+        [session = session, stream = stream, origin = origin, group = group, start](int result) {
+          if (result == nccl::kSuccess)
+            session->timeline.End(std::move(*start), *stream, TraceKind::kCollective,
+                                  group->members.front()->size(), 0, BytesOf(*group),
+                                  NameOf(*group));
+          // Failures are told of the communicators. Whatever it was, the
+          // stream may have work of it.
+          session->Submitted(stream, origin, CUDA_SUCCESS, kUnits);
+          session->queues.Release(*stream->queue);
+        });
+    return Turn::kHeld;
+  }
+  std::size_t Keep() override { return group->calls.size() * sizeof(CollectiveCall); }
+  void Drop() override { session->collectives.Drop(*group); }
+
+  static std::string_view NameOf(const CallGroup& group) {
+    return group.calls.size() == 1
+               ? nccl::NameOf(static_cast<nccl::CallKind>(group.calls.front().kind))
+               : "NCCL group";
+  }
+
+  // A group is a kernel, and what NCCL puts around it.
+  static constexpr std::uint64_t kUnits = 4;
+  std::shared_ptr<CallGroup> group;
+};
+
+}  // namespace
+
+Status Handle(DeviceSession& session, const Origin& origin, const NcclVersion& op) {
+  return OnWorker<NcclVersion>(session, origin, [&session, path = op.path] {
+    NcclVersion::Reply reply;
+    const auto& library = session.collectives.Library(path);
+    if (library.ok())
+      reply.version = static_cast<std::uint32_t>((*library)->version());
+    else
+      reply.outcome = nccl::kSystemError;
+    reply.problem = library.status().message();
+    return reply;
+  });
+}
+
+Status Handle(DeviceSession& session, const Origin& origin, const NcclId& op) {
+  return OnWorker<NcclId>(session, origin, [&session, path = op.path] {
+    NcclId::Reply reply;
+    const auto& library = session.collectives.Library(path);
+    if (!library.ok()) {
+      reply.outcome = nccl::kSystemError;
+      reply.problem = library.status().message();
+      return reply;
+    }
+    nccl::UniqueId id{};
+    reply.outcome = (*library)->functions().ncclGetUniqueId(&id);
+    if (reply.outcome != nccl::kSuccess) {
+      const char* const text = (*library)->functions().ncclGetLastError(nullptr);
+      reply.problem = text != nullptr ? text : "";
+    }
+    std::memcpy(reply.id.bytes.data(), id.bytes, sizeof(id.bytes));
+    return reply;
+  });
+}
+
+Status Handle(DeviceSession& session, const Origin&, const CommunicatorJoin& op) {
+  return session.collectives.Join(op);
+}
+
+Status Handle(DeviceSession& session, const Origin&, const CommunicatorSplit& op) {
+  return session.collectives.Split(op);
+}
+
+Status Handle(DeviceSession& session, const Origin&, const CommunicatorShrink& op) {
+  return session.collectives.Shrink(op);
+}
+
+Status Handle(DeviceSession& session, const Origin&, const CommunicatorEnd& op) {
+  return session.collectives.End(op);
+}
+
+Status Handle(DeviceSession& session, const Origin&, const CommunicatorFactor& op) {
+  return session.collectives.AddFactor(op);
+}
+
+Status Handle(DeviceSession& session, const Origin&, const CommunicatorFactorEnd& op) {
+  return session.collectives.EndFactor(op);
+}
+
+Status Handle(DeviceSession& session, const Origin&, const CollectiveCalls& op) {
+  return session.collectives.Keep(op);
+}
+
+Status Handle(DeviceSession& session, const Origin& origin, const CollectiveGroup& op) {
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.FindStream(op.stream));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<CallGroup> group, session.collectives.MakeGroup(op));
+  if (group == nullptr) {
+    session.faults.Posted(origin, CUDA_ERROR_INVALID_HANDLE);
+    return Status::Ok();
+  }
+  CollectiveOp collective(session, origin, std::move(stream));
+  std::shared_ptr<Gate> gate = group->place->gate;
+  collective.group = std::move(group);
+  return Queue(session, std::move(collective), std::move(gate));
+}
+
+}  // namespace cuspan::proxy

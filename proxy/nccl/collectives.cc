@@ -1,0 +1,276 @@
+#include "proxy/nccl/collectives.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/log.h"
+
+namespace cuspan::proxy {
+namespace {
+
+// NCCL has been run with tens of thousands of ranks, each of which may have a call in a group.
+constexpr std::size_t kMostCalls = 1 << 20;
+
+bool IsCall(const CollectiveCall& call) {
+  return call.kind < nccl::kCallKinds && call.type < nccl::kDataTypes;
+}
+
+}  // namespace
+
+Collectives::Collectives(const Device& device, Channel& channel, StreamQueues& queues,
+                         bool software)
+    : device_(device), channel_(channel), queues_(queues), software_(software) {}
+
+const Result<std::unique_ptr<NcclLibrary>>& Collectives::Library(const std::string& programs) {
+  const MutexLock lock(library_mutex_);
+  if (library_ == nullptr) {
+    library_ = std::make_unique<Result<std::unique_ptr<NcclLibrary>>>(
+        NcclLibrary::Load(programs, software_));
+    if (library_->ok())
+      LogInfo("collectives use {}, version {}", (**library_)->path(), (**library_)->version());
+    else
+      LogError("{}", library_->status().message());
+  }
+  return *library_;
+}
+
+Result<Collectives::Entry*> Collectives::Find(std::uint64_t number) {
+  const auto known = communicators_.find(number);
+  if (known == communicators_.end())
+    return Status::Invalid("communicator 0x{:x} does not exist", number);
+  return &known->second;
+}
+
+Result<std::shared_ptr<Communicator>> Collectives::Add(std::uint64_t number) {
+  if (number == 0 || communicators_.contains(number))
+    return Status::Invalid("communicator 0x{:x} is no new handle", number);
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Communicator> made,
+                          Communicator::Create(number, device_, [this, number](NcclOutcome failed) {
+                            TellFailure(number, failed);
+                          }));
+  communicators_[number].communicator = made;
+  return made;
+}
+
+void Collectives::Tell(const Communicator& communicator, nccl::Step step,
+                       const NcclOutcome& outcome) {
+  CommunicatorTold told;
+  told.communicator = communicator.number();
+  told.step = static_cast<std::uint32_t>(step);
+  told.outcome = outcome.result;
+  told.problem = outcome.problem;
+  if (step == nccl::Step::kJoined && outcome.result == nccl::kSuccess) {
+    told.size = static_cast<std::uint32_t>(communicator.size());
+    told.rank = static_cast<std::uint32_t>(communicator.rank());
+  }
+  channel_.Post(told);
+}
+
+void Collectives::TellFailure(std::uint64_t number, const NcclOutcome& outcome) {
+  CommunicatorTold told;
+  told.communicator = number;
+  told.step = static_cast<std::uint32_t>(nccl::Step::kFailed);
+  told.outcome = outcome.result;
+  told.problem = outcome.problem;
+  channel_.Post(told);
+}
+
+void Collectives::Finish(std::function<void()> task) {
+  {
+    const MutexLock lock(finished_mutex_);
+    finished_.push_back(std::move(task));
+    finished_count_.store(finished_.size(), std::memory_order_release);
+  }
+  channel_.own_bell().Ring();
+}
+
+void Collectives::Progress() {
+  std::vector<std::function<void()>> tasks;
+  {
+    const MutexLock lock(finished_mutex_);
+    tasks.swap(finished_);
+    finished_count_.store(0, std::memory_order_release);
+  }
+  for (const std::function<void()>& task : tasks) task();
+}
+
+std::shared_ptr<CallPlace> Collectives::NextPlace(const std::vector<Entry*>& entries) {
+  auto place = std::make_shared<CallPlace>();
+  for (Entry* const entry : entries) {
+    const std::shared_ptr<CallPlace> last = entry->last.lock();
+    entry->last = place;
+    if (last == nullptr || last->over) continue;
+    last->behind.push_back(place);
+    ++place->before;
+  }
+  return place;
+}
+
+void Collectives::Over(CallPlace& place) {
+  if (std::exchange(place.over, true)) return;
+  for (const std::shared_ptr<CallPlace>& next : std::exchange(place.behind, {}))
+    if (--next->before == 0) std::exchange(next->turn, nullptr)();
+}
+
+void Collectives::InOrder(Entry& entry, std::function<void()> work) {
+  const std::shared_ptr<CallPlace> place = NextPlace({&entry});
+  // The place is its own until it is over.
+  const auto begin = [this, place, communicator = entry.communicator, work = std::move(work)] {
+    // The communicator ends in the receiving thread, which waits for this one.
+    communicator->Run([this, place, work, keep = communicator]() mutable {
+      work();
+      Finish([this, place, keep = std::move(keep)] { Over(*place); });
+    });
+  };
+  if (place->before == 0)
+    begin();
+  else
+    place->turn = begin;
+}
+
+Status Collectives::Join(const CommunicatorJoin& op) {
+  if (op.ids.empty()) return Status::Invalid("communicator 0x{:x} has no id", op.communicator);
+  CUSPAN_ASSIGN_OR_RETURN(const std::shared_ptr<Communicator> made, Add(op.communicator));
+  InOrder(communicators_[op.communicator], [this, communicator = made.get(), op] {
+    const Result<std::unique_ptr<NcclLibrary>>& library = Library(op.path);
+    Tell(*communicator, nccl::Step::kJoined,
+         library.ok() ? communicator->Join(**library, op)
+                      : NcclOutcome{nccl::kSystemError, library.status().message()});
+  });
+  return Status::Ok();
+}
+
+Status Collectives::Split(const CommunicatorSplit& op) {
+  CUSPAN_ASSIGN_OR_RETURN(Entry* const entry, Find(op.communicator));
+  std::shared_ptr<Communicator> part;
+  if (op.part != 0) {
+    CUSPAN_ASSIGN_OR_RETURN(part, Add(op.part));
+  }
+  InOrder(*entry, [this, op, communicator = entry->communicator.get(), part] {
+    const NcclOutcome outcome = communicator->Split(op, part.get());
+    if (part != nullptr)
+      Tell(*part, nccl::Step::kJoined, outcome);
+    else if (outcome.result != nccl::kSuccess)
+      TellFailure(op.communicator, outcome);
+  });
+  return Status::Ok();
+}
+
+Status Collectives::Shrink(const CommunicatorShrink& op) {
+  CUSPAN_ASSIGN_OR_RETURN(Entry* const entry, Find(op.communicator));
+  CUSPAN_ASSIGN_OR_RETURN(const std::shared_ptr<Communicator> part, Add(op.part));
+  InOrder(*entry, [this, op, communicator = entry->communicator.get(), part] {
+    Tell(*part, nccl::Step::kJoined, communicator->Shrink(op, part.get()));
+  });
+  return Status::Ok();
+}
+
+Status Collectives::End(const CommunicatorEnd& op) {
+  CUSPAN_ASSIGN_OR_RETURN(Entry* const entry, Find(op.communicator));
+  const std::shared_ptr<Communicator> communicator = entry->communicator;
+  switch (static_cast<nccl::Ending>(op.how)) {
+    case nccl::Ending::kFinalize:
+      InOrder(*entry, [this, at = communicator.get()] {
+        Tell(*at, nccl::Step::kFinalized, at->Finalize());
+      });
+      return Status::Ok();
+    case nccl::Ending::kDestroy:
+      InOrder(*entry,
+              [this, at = communicator.get()] { Tell(*at, nccl::Step::kEnded, at->Destroy()); });
+      communicators_.erase(op.communicator);
+      return Status::Ok();
+    case nccl::Ending::kAbort:
+      communicator->Abort([this, at = communicator.get(),
+                           keep = communicator](const NcclOutcome& outcome) mutable {
+        Tell(*at, nccl::Step::kEnded, outcome);
+        // It goes when its own thread has come out of NCCL.
+        at->Run([this, keep = std::move(keep)]() mutable { Finish([keep = std::move(keep)] {}); });
+      });
+      communicators_.erase(op.communicator);
+      return Status::Ok();
+    case nccl::Ending::kRevoke:
+      communicator->Revoke(
+          [this, at = communicator.get(), keep = communicator](const NcclOutcome& outcome) mutable {
+            Tell(*at, nccl::Step::kFinalized, outcome);
+            Finish([keep = std::move(keep)] {});
+          });
+      return Status::Ok();
+  }
+  return Status::Invalid("communicator 0x{:x} is to end in way {}", op.communicator, op.how);
+}
+
+Status Collectives::AddFactor(const CommunicatorFactor& op) {
+  CUSPAN_ASSIGN_OR_RETURN(Entry* const entry, Find(op.communicator));
+  if (op.operation < nccl::kReduceOps)
+    return Status::Invalid("operation {} is NCCL's own", op.operation);
+  InOrder(*entry, [this, op, communicator = entry->communicator.get()] {
+    if (const NcclOutcome made = communicator->AddFactor(op); made.result != nccl::kSuccess)
+      TellFailure(op.communicator, made);
+  });
+  return Status::Ok();
+}
+
+Status Collectives::EndFactor(const CommunicatorFactorEnd& op) {
+  CUSPAN_ASSIGN_OR_RETURN(Entry* const entry, Find(op.communicator));
+  InOrder(*entry, [communicator = entry->communicator.get(), operation = op.operation] {
+    communicator->EndFactor(operation);
+  });
+  return Status::Ok();
+}
+
+Status Collectives::Keep(const CollectiveCalls& op) {
+  std::size_t kept = op.calls.size();
+  for (const auto& [group, calls] : kept_) kept += calls.size();
+  if (op.group == 0 || kept > kMostCalls)
+    return Status::Invalid("{} collective calls in parts, the last ones of group {}", kept,
+                           op.group);
+  std::vector<CollectiveCall>& calls = kept_[op.group];
+  calls.insert(calls.end(), op.calls.begin(), op.calls.end());
+  return Status::Ok();
+}
+
+Result<std::shared_ptr<CallGroup>> Collectives::MakeGroup(const CollectiveGroup& op) {
+  auto group = std::make_shared<CallGroup>();
+  if (op.group != 0) {
+    const auto kept = kept_.find(op.group);
+    if (kept == kept_.end()) return Status::Invalid("group {} of calls has no start", op.group);
+    group->calls = std::move(kept->second);
+    kept_.erase(kept);
+  }
+  group->calls.insert(group->calls.end(), op.calls.begin(), op.calls.end());
+  if (group->calls.empty() || !std::all_of(group->calls.begin(), group->calls.end(), &IsCall))
+    return Status::Invalid("a group of {} collective calls, not all of which NCCL has",
+                           group->calls.size());
+  std::vector<Entry*> entries;
+  for (const CollectiveCall& call : group->calls) {
+    const auto known = communicators_.find(call.communicator);
+    if (known == communicators_.end()) return std::shared_ptr<CallGroup>();
+    if (std::find(entries.begin(), entries.end(), &known->second) == entries.end())
+      entries.push_back(&known->second);
+  }
+  for (Entry* const entry : entries) group->members.push_back(entry->communicator);
+  group->place = NextPlace(entries);
+  if (group->place->before != 0) {
+    group->place->gate = std::make_shared<Gate>();
+    group->place->turn = [this, gate = group->place->gate] { queues_.Open(*gate); };
+  }
+  return group;
+}
+
+void Collectives::Begin(std::shared_ptr<CallGroup> group, CUstream stream,
+                        std::function<void(int)> then) {
+  Communicator* const at = group->members.front().get();
+  at->Run([this, group = std::move(group), stream, then = std::move(then), at]() mutable {
+    const NcclOutcome outcome = at->Do(group->calls, group->members, stream);
+    if (outcome.result != nccl::kSuccess) {
+      for (const std::shared_ptr<Communicator>& member : group->members)
+        if (!member->aborted()) TellFailure(member->number(), outcome);
+    }
+    Finish([this, group = std::move(group), then = std::move(then), result = outcome.result] {
+      then(result);
+      Over(*group->place);
+    });
+  });
+}
+
+}  // namespace cuspan::proxy

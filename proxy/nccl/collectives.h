@@ -1,0 +1,108 @@
+// The communicators that have a rank on this device, and the order of what they do.
+//
+// NCCL's calls wait for other ranks, so each communicator has a thread for them. What the client
+// posts for a communicator is done in the order in which it was posted, as all ranks must have it,
+// whatever streams it goes into: a group of calls waits in its stream's queue until what came
+// before it, for each of its communicators, has been handed to NCCL.
+//
+// Threads: the receiving thread, where nothing else is said.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/mutex.h"
+#include "common/status.h"
+#include "ops.gen.h"
+#include "protocol/channel/channel.h"
+#include "proxy/gpu/device.h"
+#include "proxy/nccl/communicator.h"
+#include "proxy/nccl/library.h"
+#include "proxy/queues.h"
+
+namespace cuspan::proxy {
+
+// A place in the order of one communicator, or of several.
+struct CallPlace {
+  std::size_t before = 0;      // How many of those that come right before it are not over.
+  std::function<void()> turn;  // Called when none is.
+  std::shared_ptr<Gate> gate;  // Of a group of calls that may not begin yet: open then.
+  bool over = false;
+  std::vector<std::shared_ptr<CallPlace>> behind;
+};
+
+// Calls that go into a stream together.
+struct CallGroup {
+  std::vector<CollectiveCall> calls;
+  std::vector<std::shared_ptr<Communicator>> members;
+  std::shared_ptr<CallPlace> place;
+};
+
+class Collectives {
+ public:
+  // All outlive it.
+  Collectives(const Device& device, Channel& channel, StreamQueues& queues, bool software);
+  Collectives(const Collectives&) = delete;
+
+  // The node's library, loaded by the first who needs it. Any thread; takes a second.
+  const Result<std::unique_ptr<NcclLibrary>>& Library(const std::string& programs);
+
+  // kInvalid for what no client sends. What becomes of it is told by CommunicatorTold.
+  Status Join(const CommunicatorJoin& op);
+  Status Split(const CommunicatorSplit& op);
+  Status Shrink(const CommunicatorShrink& op);
+  Status End(const CommunicatorEnd& op);
+  Status AddFactor(const CommunicatorFactor& op);
+  Status EndFactor(const CommunicatorFactorEnd& op);
+
+  // The first calls of a group that is more than a frame.
+  Status Keep(const CollectiveCalls& op);
+  // A group with its place in the order. Null: one of its communicators has ended.
+  Result<std::shared_ptr<CallGroup>> MakeGroup(const CollectiveGroup& op);
+  // Its turn in the stream has come: hands it to NCCL. `then` is called by Progress when that has
+  // been done, unless the collectives end first.
+  void Begin(std::shared_ptr<CallGroup> group, CUstream stream, std::function<void(int)> then);
+  // It will not be begun.
+  void Drop(const CallGroup& group) { Over(*group.place); }
+
+  // Whether threads have done something. Cheap; for Bell::Wait.
+  bool HasWork() const { return finished_count_.load(std::memory_order_acquire) != 0; }
+  void Progress();
+
+ private:
+  struct Entry {
+    std::shared_ptr<Communicator> communicator;
+    std::weak_ptr<CallPlace> last;  // In its order.
+  };
+  Result<Entry*> Find(std::uint64_t number);
+  Result<std::shared_ptr<Communicator>> Add(std::uint64_t number);
+  // The place behind all that was posted for these.
+  std::shared_ptr<CallPlace> NextPlace(const std::vector<Entry*>& entries);
+  void Over(CallPlace& place);
+  // Has the communicator's thread do work() → NcclOutcome when all that was posted for it before is
+  // over; then(outcome) is called by that thread.
+  void InOrder(Entry& entry, std::function<void()> work);
+  // Any thread.
+  void Finish(std::function<void()> task);
+  void Tell(const Communicator& communicator, nccl::Step step, const NcclOutcome& outcome);
+  void TellFailure(std::uint64_t number, const NcclOutcome& outcome);
+
+  const Device& device_;
+  Channel& channel_;
+  StreamQueues& queues_;
+  const bool software_;
+  Mutex library_mutex_;
+  std::unique_ptr<Result<std::unique_ptr<NcclLibrary>>> library_ CUSPAN_GUARDED_BY(library_mutex_);
+  std::map<std::uint64_t, std::vector<CollectiveCall>> kept_;  // By group.
+  Mutex finished_mutex_;
+  std::vector<std::function<void()>> finished_ CUSPAN_GUARDED_BY(finished_mutex_);
+  std::atomic<std::size_t> finished_count_{0};
+  // Ends first: its threads use what is above.
+  std::map<std::uint64_t, Entry> communicators_;
+};
+
+}  // namespace cuspan::proxy
