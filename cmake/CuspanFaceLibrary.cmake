@@ -1,12 +1,12 @@
 # The library by whose name programs find a face, and the functions of it that only refuse.
 
-# cuspan_face_library(NAME LIBRARY): the functions of NAME_exports.txt that the object library
+# cuspan_face_library(NAME LIBRARY VERSION): the functions of NAME_exports.txt that the object library
 # cuspan_NAME_face does not define call cuspan_NAME_not_supported. LIBRARY is the name of NVIDIA's
-# library without "lib": each of its functions is libcuspan.so's, which every process of a run has
+# library without "lib", VERSION that of its name: each of its functions is libcuspan.so's, which every process of a run has
 # loaded. It has no library of its own, so that a program that is linked statically as a whole, and has
 # none to share, gets the loader's error instead of a second C library, whose thread-local storage glibc
 # puts where there is none.
-function(cuspan_face_library name library)
+function(cuspan_face_library name library version)
   set(load ${PROJECT_SOURCE_DIR}/interpose/load)
   set(exports ${CMAKE_CURRENT_SOURCE_DIR}/${name}_exports.txt)
   set(table cuspan_${name}_exports)
@@ -18,13 +18,13 @@ function(cuspan_face_library name library)
     OUTPUT ${refusing}
     COMMAND ${generate} ${refusing} --refuse cuspan_${name}_not_supported --table ${table} --versions
     DEPENDS ${needs}
-    COMMENT "Generating the functions of lib${library}.so.1 that refuse"
+    COMMENT "Generating the functions of lib${library}.so.${version} that refuse"
     VERBATIM)
   add_custom_command(
     OUTPUT ${forwarding}
     COMMAND ${generate} ${forwarding} --forward-to ${table}
     DEPENDS ${needs}
-    COMMENT "Generating lib${library}.so.1"
+    COMMENT "Generating lib${library}.so.${version}"
     VERBATIM)
 
   # A library of its own: one with sources in C and in C++ has no precompiled headers.
@@ -33,7 +33,7 @@ function(cuspan_face_library name library)
   add_library(cuspan_${name}_library SHARED ${forwarding})
   target_link_options(cuspan_${name}_library PRIVATE -nostdlib -Wl,-z,now)
   set_target_properties(cuspan_${name}_library PROPERTIES
-    OUTPUT_NAME ${library} VERSION 1 SOVERSION 1
+    OUTPUT_NAME ${library} VERSION ${version} SOVERSION ${version}
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/cuspan/runtime)
   install(TARGETS cuspan_${name}_library LIBRARY DESTINATION lib/cuspan/runtime)
 endfunction()

@@ -33,8 +33,11 @@ int ShowSupport(const SupportOptions& options) {
     const auto found = std::find_if(table.begin(), table.end(),
                                     [&](const SupportEntry& entry) { return entry.name == name; });
     if (found == table.end()) {
-      LogError("{} is not a function of the CUDA runtime, versions 11 to 13, or of the CUDA driver",
-               name);
+      LogError(
+          "{} is not a function of the CUDA runtime, versions 11 to 13, of the CUDA driver, of "
+          "NVML or "
+          "of NCCL",
+          name);
       status = 1;
     } else {
       shown.push_back(*found);

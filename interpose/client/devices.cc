@@ -201,6 +201,7 @@ CUresult Devices::OpenNew(Context& context, std::shared_ptr<Link>* link) {
   parts.variables = parts_.variables;
   parts.pieces = parts_.pieces;
   parts.on_event = &parts_.on_event;
+  parts.on_communicator = &parts_.on_communicator;
   auto made = std::make_shared<Link>(std::move(parts));
   SetLinks(context, nullptr, made);
   StartReceiving();

@@ -27,8 +27,9 @@ struct DeviceParts {
   SharedRegion* region;
   ManagedVariables* variables;
   PieceListener* pieces;
-  // Is told of completions by the thread that receives.
+  // Are told of completions, and of communicators, by the thread that receives.
   std::function<void(const EventReached&)> on_event;
+  std::function<void(const CommunicatorTold&)> on_communicator;
 };
 
 // Any thread. Results are the driver's. Lives as long as the process.

@@ -21,6 +21,7 @@ Link::Link(LinkParts parts)
       context_(*parts.context),
       region_(IfShared(place(), parts.region)),
       on_event_(parts.on_event),
+      on_communicator_(parts.on_communicator),
       coherence_(this, region_, IfShared(place(), parts.variables)),
       memory_(this, parts.window, region_, parts.pieces),
       modules_(this, &memory_, IfShared(place(), parts.variables)) {}

@@ -101,11 +101,12 @@ Session::Session(std::unique_ptr<DeviceOpener> opener, Bell bell,
                  std::vector<DeviceDescription> devices)
     : devices_(std::move(opener), std::move(bell), std::move(devices),
                {&common_, &region_, &managed_variables_, &peer_memory_,
-                [this](const EventReached& reached) { events_.OnReached(reached); }}) {
+                [this](const EventReached& reached) { events_.OnReached(reached); },
+                [this](const CommunicatorTold& told) { communicators_.OnTold(told); }}) {
   // In the order in which they are told that a context has ended.
   for (ContextTable* const table : std::initializer_list<ContextTable*>{
            &streams_, &peer_memory_, &peer_copies_, &arrays_, &libraries_, &pools_, &graph_blocks_,
-           &ipc_memory_, &events_, &virtual_memory_})
+           &ipc_memory_, &events_, &virtual_memory_, &communicators_})
     devices_.AddTable(table);
 }
 

@@ -12,6 +12,7 @@
 
 #include "interpose/client/address_space.h"
 #include "interpose/client/arrays.h"
+#include "interpose/client/communicators.h"
 #include "interpose/client/copies.h"
 #include "interpose/client/devices.h"
 #include "interpose/client/events.h"
@@ -61,6 +62,7 @@ class Session {
   Sets& sets() { return sets_; }
   Libraries& libraries() { return libraries_; }
   VirtualMemory& virtual_memory() { return virtual_memory_; }
+  Communicators& communicators() { return communicators_; }
 
   // A table of a layer above, which is told of contexts that end. Made at the first use; there is
   // one of each type.
@@ -100,6 +102,7 @@ class Session {
   Events events_{&devices_};
   Streams streams_{&devices_, &peer_copies_};
   HostCalls host_calls_{&events_};
+  Communicators communicators_;
   VirtualMemory virtual_memory_{&devices_, &peer_memory_};
   AddressSpace addresses_{{&common_, &devices_, &region_, &host_memory_, &peer_memory_,
                            &ipc_memory_, &pools_, &graph_blocks_, &virtual_memory_}};

@@ -105,6 +105,13 @@ CUresult Streams::Resolve(void* stream, DefaultStream meaning, StreamTarget* tar
   return target->link->fault();
 }
 
+CUresult Streams::ResolveOn(const std::shared_ptr<Link>& link, void* stream, StreamTarget* target) {
+  if (!IsDefaultStream(stream)) return Resolve(stream, DefaultStream::kLegacy, target);
+  *target = {link, 0};
+  const bool own = reinterpret_cast<std::uintptr_t>(stream) == 2;
+  return own ? ThreadStream(link, &target->stream) : link->fault();
+}
+
 // Frameworks wait for the stream each time that they have read a number from the device into
 // pageable memory, which waits by itself.
 bool Streams::EndsWithCopy(const StreamTarget& target) {

@@ -67,6 +67,8 @@ class Streams final : public ContextTable {
   CUresult Destroy(std::uint64_t stream);
   // Resolves a cudaStream_t / CUstream value. CUDA_ERROR_INVALID_HANDLE when it is none.
   CUresult Resolve(void* stream, DefaultStream meaning, StreamTarget* target);
+  // The same, but that a default stream is that of `link`, whatever device is current.
+  CUresult ResolveOn(const std::shared_ptr<Link>& link, void* stream, StreamTarget* target);
   // What the program made; null for the default streams and unknown handles.
   std::shared_ptr<const Stream> Find(std::uint64_t stream) const;
   // The same, there until the calling thread asks for another one.

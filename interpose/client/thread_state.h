@@ -18,6 +18,7 @@
 namespace cuspan {
 
 class Link;
+struct CollectiveThread;
 struct Event;
 struct FunctionRecord;
 struct LoadedKernel;
@@ -55,6 +56,8 @@ struct ThreadState {
   std::map<std::uint64_t, std::uint64_t> own_streams;
   // Where it waits is asked for; null until it has waited.
   std::shared_ptr<PythonWaiter> python_waiter;
+  // What it has begun with ncclGroupStart; null until it has used NCCL.
+  std::shared_ptr<CollectiveThread> collectives;
   // Called when the thread ends.
   std::vector<std::function<void()>> at_end;
   // Of the session's tables: see Devices::Opened, Streams::Find, Events.

@@ -1,9 +1,9 @@
 """Makes the table of CUDA functions that `cuspan support` prints, and those of docs/support.md.
 
 The sources are the lists of entry points of the runtime (interpose/load/runtime_exports.txt), of the driver
-(interpose/driver/driver_exports.txt) and of NVML (interpose/nvml/nvml_exports.txt), which say behind a colon what is
-not supported. Functions that no program calls by name (__cuda…) and twins for per-thread default streams are left
-out, and of the forms of a function of the driver or of NVML (_v2, _v3, …) all but the newest, which stands under the
+(interpose/driver/driver_exports.txt), of NVML (interpose/nvml/nvml_exports.txt) and of NCCL
+(interpose/nccl/nccl_exports.txt), which say behind a colon what is not supported. Functions that no program calls by
+name (__cuda…), second names (pnccl…) and twins for per-thread default streams are left out, and of the forms of a function of the driver or of NVML (_v2, _v3, …) all but the newest, which stands under the
 name without a suffix.
 """
 
@@ -15,8 +15,8 @@ import textwrap
 
 import exports_list
 
-HEADINGS = ("The runtime", "The driver", "The management library")
-LIBRARIES = ("libcudart 11 to 13", "libcuda (CUDA 13.0)", "libnvidia-ml (NVML 13)")
+HEADINGS = ("The runtime", "The driver", "The management library", "The library of collectives")
+LIBRARIES = ("libcudart 11 to 13", "libcuda (CUDA 13.0)", "libnvidia-ml (NVML 13)", "libnccl (NCCL 2.28)")
 BEGIN, END = "<!-- functions: begin -->", "<!-- functions: end -->"
 
 
@@ -35,7 +35,7 @@ def read_table(path):
         table[name] = (status, export.note.removeprefix("partly ") if status == "partly" else "")
     for name in list(table):
         plain = re.sub(r"_pt[sd][sz]$", "", name)
-        if name.startswith(("__", "cudbg")) or (plain != name and plain in table):
+        if name.startswith(("__", "cudbg", "pnccl")) or (plain != name and plain in table):
             if plain in table and table[plain][0] != table[name][0] and not name.startswith("__"):
                 sys.exit(f"{path}: {name} and {plain} differ in what is supported")
             del table[name]
@@ -44,7 +44,7 @@ def read_table(path):
 
 def family(name):
     """The start that related functions share: cudaGraphicsMapResources -> cudaGraphics."""
-    return re.match(r"(?:cu(?:da)?|nvml)(?:[A-Z]+(?=[A-Z][a-z])|[A-Z][a-z]*)?", name).group()
+    return re.match(r"(?:cu(?:da)?|nvml|nccl)(?:[A-Z]+(?=[A-Z][a-z])|[A-Z][a-z]*)?", name).group()
 
 
 def library_part(library, table):
@@ -93,7 +93,7 @@ def source_text(table):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("lists", type=pathlib.Path, nargs=3, help="the lists of entry points: runtime, driver, NVML")
+    parser.add_argument("lists", type=pathlib.Path, nargs=4, help="the lists of entry points: runtime, driver, NVML, NCCL")
     parser.add_argument("--source", type=pathlib.Path, help="the C++ file to write")
     parser.add_argument("--document", type=pathlib.Path, help="the document whose tables to renew")
     options = parser.parse_args()

@@ -18,4 +18,8 @@ const char* AnyLoadWarning();
 // whose code `address` is, and that now leads to ours; 0 where none is. Any thread, any time.
 int LinkedRuntimeRelease(const void* address);
 
+// The file that the program has loaded as libnccl.so.2 by its path, whose functions lead to ours;
+// empty where it has none. Stays valid and the same once it is there. Any thread, any time.
+const char* ProgramsNccl();
+
 }  // namespace cuspan

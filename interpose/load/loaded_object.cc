@@ -6,7 +6,7 @@
 #include "interpose/load/patch.h"
 #include "interpose/load/static_cudart.h"
 #include "interpose/load/syscalls.h"
-#include "interpose/load/vendor_nvml.h"
+#include "interpose/load/vendor_library.h"
 
 namespace cuspan::load {
 namespace {
@@ -114,9 +114,11 @@ Entered EnterObject(const LoadedObject& object, const ExportTable& runtime, Warn
     const std::size_t count = ListCupti(image, entry_list, TargetList::kCapacity);
     return EnterExports(object, image, file.fd(), count, lesser);
   }
-  if (IsVendorNvml(object.path, image)) {
+  if (const VendorLibrary vendors = VendorLibraryAt(object.path, image);
+      vendors != VendorLibrary::kNone) {
+    if (vendors == VendorLibrary::kNccl) RememberNccl(object.path);
     const std::size_t count =
-        ListVendorNvml(image, NvmlExports(), entry_list, TargetList::kCapacity);
+        ListVendorLibrary(vendors, image, ExportsFor(vendors), entry_list, TargetList::kCapacity);
     return EnterExports(object, image, file.fd(), count, lesser);
   }
 

@@ -1,22 +1,26 @@
-#include "interpose/load/vendor_nvml.h"
+#include "interpose/load/vendor_library.h"
+
+#include <atomic>
 
 #include "interpose/load/exported_functions.h"
+#include "interpose/load/load.h"
 
-// Generated, see nvml/CMakeLists.txt; libraries of tests have none.
+// Generated, see CuspanFaceLibrary.cmake; libraries of tests have none.
 extern "C" {
-extern const cuspan::load::NvmlExport cuspan_nvml_exports[] __attribute__((weak));
+extern const cuspan::load::FaceExport cuspan_nvml_exports[] __attribute__((weak));
 extern const std::size_t cuspan_nvml_exports_count __attribute__((weak));
+extern const cuspan::load::FaceExport cuspan_nccl_exports[] __attribute__((weak));
+extern const std::size_t cuspan_nccl_exports_count __attribute__((weak));
 }
 
 namespace cuspan::load {
 namespace {
 
-// NVML_ERROR_NOT_SUPPORTED, whatever the arguments are.
+// NVML_ERROR_NOT_SUPPORTED and ncclInvalidUsage, whatever the arguments are.
 int RefuseNvml() { return 3; }
+int RefuseNccl() { return 5; }
 
-std::uint64_t NvmlDestination(const char* name, const void* from) {
-  if (!StartsWith(name, "nvml")) return 0;
-  const auto& table = *static_cast<const NvmlTable*>(from);
+std::uint64_t Destination(const char* name, const FaceTable& table, int (*refuse)()) {
   std::size_t low = 0;
   std::size_t high = table.count;
   while (low < high) {
@@ -29,25 +33,73 @@ std::uint64_t NvmlDestination(const char* name, const void* from) {
       high = middle;
     }
   }
-  return reinterpret_cast<std::uint64_t>(&RefuseNvml);
+  return reinterpret_cast<std::uint64_t>(refuse);
 }
+
+std::uint64_t NvmlDestination(const char* name, const void* from) {
+  if (!StartsWith(name, "nvml")) return 0;
+  return Destination(name, *static_cast<const FaceTable*>(from), &RefuseNvml);
+}
+
+std::uint64_t NcclDestination(const char* name, const void* from) {
+  if (!StartsWith(name, "nccl") && !StartsWith(name, "pnccl")) return 0;
+  return Destination(name, *static_cast<const FaceTable*>(from), &RefuseNccl);
+}
+
+constexpr std::size_t kMostPath = 4096;  // As PATH_MAX.
+constinit char nccl_path[kMostPath] = "";
+constinit std::atomic<bool> nccl_known{false};
 
 }  // namespace
 
-NvmlTable NvmlExports() {
-  if (cuspan_nvml_exports == nullptr || &cuspan_nvml_exports_count == nullptr) return {nullptr, 0};
-  return {cuspan_nvml_exports, cuspan_nvml_exports_count};
+FaceTable ExportsFor(VendorLibrary library) {
+  if (library == VendorLibrary::kNvml && cuspan_nvml_exports != nullptr &&
+      &cuspan_nvml_exports_count != nullptr)
+    return {cuspan_nvml_exports, cuspan_nvml_exports_count};
+  if (library == VendorLibrary::kNccl && cuspan_nccl_exports != nullptr &&
+      &cuspan_nccl_exports_count != nullptr)
+    return {cuspan_nccl_exports, cuspan_nccl_exports_count};
+  return {nullptr, 0};
 }
 
-bool IsVendorNvml(const char* path, const ElfImage& image) {
-  // Ours has nothing but jumps to that table.
-  return IsLibrary(path, "libnvidia-ml.so") &&
-         !image.Symbols(SHT_DYNSYM).Mentions("cuspan_nvml_exports");
+VendorLibrary VendorLibraryAt(const char* path, const ElfImage& image) {
+  // Ours have nothing but jumps to those tables.
+  if (IsLibrary(path, "libnvidia-ml.so") &&
+      !image.Symbols(SHT_DYNSYM).Mentions("cuspan_nvml_exports"))
+    return VendorLibrary::kNvml;
+  if (IsLibrary(path, "libnccl.so") && !image.Symbols(SHT_DYNSYM).Mentions("cuspan_nccl_exports"))
+    return VendorLibrary::kNccl;
+  return VendorLibrary::kNone;
 }
 
-std::size_t ListVendorNvml(const ElfImage& image, const NvmlTable& table, Entry* entries,
-                           std::size_t capacity) {
-  return ListExportedFunctions(image, &NvmlDestination, &table, entries, capacity);
+std::size_t ListVendorLibrary(VendorLibrary library, const ElfImage& image, const FaceTable& table,
+                              Entry* entries, std::size_t capacity) {
+  switch (library) {
+    case VendorLibrary::kNvml:
+      return ListExportedFunctions(image, &NvmlDestination, &table, entries, capacity);
+    case VendorLibrary::kNccl:
+      return ListExportedFunctions(image, &NcclDestination, &table, entries, capacity);
+    case VendorLibrary::kNone:
+      break;
+  }
+  return 0;
+}
+
+void RememberNccl(const char* path) {
+  if (nccl_known.load(std::memory_order_relaxed)) return;
+  std::size_t size = 0;
+  while (path[size] != 0) ++size;
+  if (size >= kMostPath) return;
+  for (std::size_t i = 0; i < size; ++i) nccl_path[i] = path[i];
+  nccl_known.store(true, std::memory_order_release);
 }
 
 }  // namespace cuspan::load
+
+namespace cuspan {
+
+const char* ProgramsNccl() {
+  return load::nccl_known.load(std::memory_order_acquire) ? load::nccl_path : "";
+}
+
+}  // namespace cuspan

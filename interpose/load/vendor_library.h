@@ -1,5 +1,6 @@
-// NVIDIA's own libnvidia-ml.so.1, which a program that names it by its path would get in place of
-// ours: it would show the GPUs of the program's node, which are not the run's.
+// NVIDIA's own libraries that have a face of ours, which a program that names one by its path, or
+// was linked to find it at one, would get in place of ours. libnvidia-ml.so.1 would show the GPUs
+// of the program's node, which are not the run's; libnccl.so.2 would want them in the process.
 //
 // No allocation, no C library (see elf_image.h).
 #pragma once
@@ -11,28 +12,33 @@
 
 namespace cuspan::load {
 
-// One function of the NVML face, as generate_exports.py --versions writes it.
-struct NvmlExport {
+// One function of a face, as generate_exports.py --versions writes it.
+struct FaceExport {
   const char* name;
   void (*function)();
-  int form;
+  int version;
   bool absent;
 };
 
-struct NvmlTable {
-  const NvmlExport* entries;  // In strcmp's order.
+struct FaceTable {
+  const FaceExport* entries;  // In strcmp's order.
   std::size_t count;
 };
 
-// The table of this library; empty where it has no NVML face.
-NvmlTable NvmlExports();
+enum class VendorLibrary { kNone, kNvml, kNccl };
 
-// Whether the image, a file of that path, is such a library, and not ours.
-bool IsVendorNvml(const char* path, const ElfImage& image);
+// The table of this library for a face; empty where it has none, as libraries of tests.
+FaceTable ExportsFor(VendorLibrary library);
 
-// Fills `entries` with its functions: those of `table` lead there, others of NVML refuse. Returns
-// how many there are.
-std::size_t ListVendorNvml(const ElfImage& image, const NvmlTable& table, Entry* entries,
-                           std::size_t capacity);
+// Which library of NVIDIA's the image, a file of that path, is; none where it is ours.
+VendorLibrary VendorLibraryAt(const char* path, const ElfImage& image);
+
+// Fills `entries` with the library's functions: those of `table` lead there, others by names of its
+// kind refuse. Returns how many there are.
+std::size_t ListVendorLibrary(VendorLibrary library, const ElfImage& image, const FaceTable& table,
+                              Entry* entries, std::size_t capacity);
+
+// The program has loaded this file as its NCCL. One thread at a time; see ProgramsNccl.
+void RememberNccl(const char* path);
 
 }  // namespace cuspan::load

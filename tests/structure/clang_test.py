@@ -29,7 +29,7 @@ PARTS = (
     ("interpose/calls",),
     ("interpose/client",),
     ("interpose/driver",),
-    ("interpose/load", "interpose/nvml"),
+    ("interpose/load", "interpose/nccl", "interpose/nvml"),
     ("interpose/runtime",),
     ("proxy",),
 )

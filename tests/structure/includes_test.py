@@ -28,6 +28,7 @@ ROOMS_OF_INTERPOSE = {
     "calls": {"client", "calls", "load"},
     "runtime": {"client", "calls", "runtime", "load"},
     "driver": {"client", "calls", "driver", "load"},
+    "nccl": {"client", "calls", "nccl", "load"},
     "nvml": {"client", "calls", "nvml"},
     "load": {"load"},
 }

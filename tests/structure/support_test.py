@@ -17,7 +17,8 @@ import exports_list  # noqa: E402: found by the line above.
 import generate_support  # noqa: E402: the same.
 
 LISTS = [ROOT / "interpose" / path
-         for path in ("load/runtime_exports.txt", "driver/driver_exports.txt", "nvml/nvml_exports.txt")]
+         for path in ("load/runtime_exports.txt", "driver/driver_exports.txt", "nvml/nvml_exports.txt",
+                      "nccl/nccl_exports.txt")]
 
 # The functions that 18 libraries and frameworks name (they import them, look them up, or contain the name), and in
 # which of them each was seen called on a GPU.
@@ -59,7 +60,7 @@ class SupportTest(unittest.TestCase):
         tables = [generate_support.read_table(path) for path in LISTS]
         self.assertEqual(document, generate_support.with_document_part(document, tables),
                          "renew it: python3 interpose/load/generate_support.py interpose/load/runtime_exports.txt"
-                         " interpose/driver/driver_exports.txt interpose/nvml/nvml_exports.txt --document docs/support.md")
+                         " interpose/driver/driver_exports.txt interpose/nvml/nvml_exports.txt interpose/nccl/nccl_exports.txt --document docs/support.md")
 
 
 if __name__ == "__main__":

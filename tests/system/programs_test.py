@@ -7,12 +7,12 @@ from harness import KINDS, Statistics, SystemTest, app, own_lines
 APPS = sorted(path.stem for path in (pathlib.Path(__file__).resolve().parents[1] / "apps").glob("*.cu"))
 # Smaller than a program's own choice where that takes long on a software GPU; and what a program does not
 # do natively: to go on after a fault, or to load damaged code.
-ARGUMENTS = {"completions": ["2"], "errors": ["reset"], "ipc": ["1000"], "latches": ["10"], "libraries": ["damaged"], "managed": ["30000"], "mapped": ["30000"],
+ARGUMENTS = {"collectives": ["1001"], "completions": ["2"], "errors": ["reset"], "ipc": ["1000"], "latches": ["10"], "libraries": ["damaged"], "managed": ["30000"], "mapped": ["30000"],
              "memory": ["16"], "peer_copies": ["16"], "peers": ["100"], "reduction": ["50007"], "resets": ["2", "fault"]}
 INPUT = {"filter": "one line\nand another\n"}
 # Those that use every device there is.
-ALL_DEVICES = {"completions", "fft", "libraries", "managed", "mapped", "matmul", "multi_device", "peer_copies", "peers", "prefetch",
-               "transfers", "vector_add"}
+ALL_DEVICES = {"collectives", "communicators", "completions", "fft", "libraries", "managed", "mapped", "matmul", "multi_device",
+               "peer_copies", "peers", "prefetch", "transfers", "vector_add"}
 # And those that use two.
 TWO_DEVICES = {"conditions", "driver_vmm", "ipc", "latches"}
 NO_DEVICE = {"never_cuda"}

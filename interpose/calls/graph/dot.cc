@@ -44,6 +44,11 @@ struct Label {
   std::string operator()(const MemoryBatchWork& work) const {
     return Format("batch mem op {}", work.operations.size());
   }
+  std::string operator()(const CollectiveWork& work) const {
+    return work.calls.size() == 1
+               ? nccl::NameOf(static_cast<nccl::CallKind>(work.calls.front().kind))
+               : Format("NCCL group {}", work.calls.size());
+  }
   std::string operator()(const ConditionWork& work) const {
     constexpr const char* kKinds[] = {"if", "while", "switch"};
     return kKinds[work.kind];

@@ -97,6 +97,12 @@ struct MemoryBatchWork {
   int device = 0;               // Of that context.
   std::vector<CUstreamBatchMemOpParams> operations;
 };
+// A group of NCCL's calls for one device (calls/collective.h).
+struct CollectiveWork {
+  std::uint64_t link = 0;  // The life of the context that has the communicators.
+  int device = 0;          // Of that context.
+  std::vector<CollectiveCall> calls;
+};
 // Runs one of its bodies, none, or one again and again, by a number that kernels set.
 struct ConditionWork {
   std::uint64_t condition = 0;  // The device's name for the number.
@@ -104,9 +110,10 @@ struct ConditionWork {
   std::vector<std::shared_ptr<Graph>> bodies;
   std::shared_ptr<std::vector<CUgraph>> handles;  // Theirs, as the program reads them.
 };
-// In the order of CUgraphNodeType, without semaphores.
+// In the order of CUgraphNodeType, without semaphores; what NCCL does is natively kernels.
 using Work = std::variant<KernelWork, CopyWork, SetWork, HostWork, ChildWork, EmptyWork, WaitWork,
-                          RecordWork, AllocateWork, FreeWork, MemoryBatchWork, ConditionWork>;
+                          RecordWork, AllocateWork, FreeWork, MemoryBatchWork, ConditionWork,
+                          CollectiveWork>;
 
 CUgraphNodeType TypeOf(const Work& work);
 

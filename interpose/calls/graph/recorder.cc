@@ -105,6 +105,9 @@ class Recorder {
       CUSPAN_RETURN_IF_FAILED(RecordBody(*work.bodies[i], op.bodies[i]));
     return CUDA_SUCCESS;
   }
+  Error operator()(const CollectiveWork&) {
+    return NotSupported("a collective in the body of a conditional node");
+  }
   // CUDA lets none of these into a body; elsewhere they are left to the client.
   Error operator()(const HostWork&) { return CUDA_ERROR_INVALID_VALUE; }
   Error operator()(const WaitWork&) { return CUDA_ERROR_INVALID_VALUE; }

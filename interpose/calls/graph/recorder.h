@@ -32,6 +32,7 @@ class OnDevice {
   bool operator()(const FreeWork&) const { return true; }
   bool operator()(const MemoryBatchWork& work) const { return work.device == link_.device(); }
   bool operator()(const ConditionWork&) const { return true; }
+  bool operator()(const CollectiveWork&) const { return false; }
 
  private:
   Session& session_;

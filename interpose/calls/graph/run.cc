@@ -6,6 +6,7 @@
 #include <span>
 #include <unordered_map>
 
+#include "interpose/calls/collective.h"
 #include "interpose/calls/graph/graph.h"
 #include "interpose/calls/host_function.h"
 #include "interpose/calls/launch.h"
@@ -151,6 +152,9 @@ struct Runner {
   Error operator()(const MemoryBatchWork& work) const {
     return PostMemoryBatch(session, target, work);
   }
+  Error operator()(const CollectiveWork& work) const {
+    return PostCollectives(session, target, work);
+  }
   Error operator()(const EmptyWork&) const { return CUDA_SUCCESS; }
   // Nothing to do: the memory of a graph stays where it is.
   Error operator()(const AllocateWork&) const { return CUDA_SUCCESS; }
@@ -159,10 +163,11 @@ struct Runner {
   Error operator()(const ConditionWork&) const { return CUDA_ERROR_UNKNOWN; }
 };
 
-// Only kernels and memory operations run where they were put; the rest goes by its pointers, arrays
-// and events.
+// Only kernels, memory operations and collectives run where they were put; the rest goes by its
+// pointers, arrays and events.
 int DeviceOf(const GraphNode& node, const StreamTarget& target) {
   if (const auto* const batch = std::get_if<MemoryBatchWork>(&node.work)) return batch->device;
+  if (const auto* const group = std::get_if<CollectiveWork>(&node.work)) return group->device;
   return std::holds_alternative<KernelWork>(node.work) ? node.device : target.link->device();
 }
 

@@ -58,7 +58,8 @@ void EndIfRefused(CUresult result);
 
 // Whether kernels run by the op.
 constexpr bool RunsKernels(Op op) {
-  return op == Op::kLaunch || op == Op::kLaunchShaped || op == Op::kGraphLaunch;
+  return op == Op::kLaunch || op == Op::kLaunchShaped || op == Op::kGraphLaunch ||
+         op == Op::kCollectiveGroup;
 }
 
 class Connection : public std::enable_shared_from_this<Connection> {
@@ -184,6 +185,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
  protected:
   // What came, told by the thread that receives, which must not wait for anything.
   virtual void OnEvent(const EventReached& reached) = 0;
+  virtual void OnCommunicator(const CommunicatorTold& told) = 0;
   // Everything posted up to `sequence` is complete on the device. Any thread.
   virtual void OnCompleted(std::uint64_t sequence) = 0;
   // The highest of these.

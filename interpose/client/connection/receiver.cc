@@ -92,6 +92,12 @@ bool Receiver::HandleFrame(const Frame& frame) {
       connection_.OnCompleted(reached.sequence);
       return true;
     }
+    case Op::kCommunicatorTold: {
+      CommunicatorTold told;
+      if (!DecodeFrom(frame.payload, told)) return false;
+      connection_.OnCommunicator(told);
+      return true;
+    }
     case Op::kPostedFailure:
       return HandlePostedFailure(frame);
     case Op::kDeviceFault: {

@@ -112,6 +112,8 @@ struct TellParameters {
   }
   // The runtime has no such nodes.
   Error operator()(const MemoryBatchWork&) const { return cudaErrorNotSupported; }
+  // NCCL's kernels are at the proxy.
+  Error operator()(const CollectiveWork&) const { return cudaErrorInvalidValue; }
 };
 
 Error AddFree(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* dependencies,

@@ -25,14 +25,15 @@ def is_listed_release(toolkit):
 
 
 def main():
-    nm, runtime_list, runtime, driver_list, driver, nvml_list, toolkit = sys.argv[1:]
+    nm, runtime_list, runtime, driver_list, driver, nvml_list, nccl_list, toolkit = sys.argv[1:]
     lost = []
     for names, ours, theirs in ((runtime_list, runtime, "lib*/libcudart.so.[0-9]*"),
                                 (driver_list, driver, "lib*/stubs/libcuda.so"),
-                                (nvml_list, driver, "lib*/stubs/libnvidia-ml.so")):
+                                (nvml_list, driver, "lib*/stubs/libnvidia-ml.so"),
+                                (nccl_list, driver, "")):
         wanted = listed(names)
         lost += [f"{ours} does not export {name}" for name in sorted(wanted - exported(nm, ours))]
-        if not is_listed_release(toolkit):
+        if not theirs or not is_listed_release(toolkit):
             continue
         for path in glob.glob(f"{toolkit}/{theirs}") + glob.glob(f"{toolkit}/targets/*/{theirs}"):
             lost += [f"{names} lacks {name} of {path}"

@@ -1,4 +1,4 @@
-#include "interpose/load/vendor_nvml.h"
+#include "interpose/load/vendor_library.h"
 
 #include <gtest/gtest.h>
 
@@ -13,10 +13,10 @@ constexpr std::size_t kRoomForNvml = 64;
 void Count() {}
 void Init() {}
 
-constexpr NvmlExport kExports[] = {{"nvmlDeviceGetCount_v2", &Count, 2, false},
+constexpr FaceExport kExports[] = {{"nvmlDeviceGetCount_v2", &Count, 2, false},
                                    {"nvmlDeviceGetName", &Count, 1, false},
                                    {"nvmlInit_v2", &Init, 2, false}};
-constexpr NvmlTable kTable{kExports, 3};
+constexpr FaceTable kTable{kExports, 3};
 
 ElfImage Parsed(const std::vector<std::uint8_t>& file) {
   ElfImage image;
@@ -24,19 +24,22 @@ ElfImage Parsed(const std::vector<std::uint8_t>& file) {
   return image;
 }
 
-TEST(VendorNvml, IsToldFromOurs) {
+TEST(VendorLibrary, IsToldFromOurs) {
   const std::vector<std::uint8_t> vendor = ReadFile(VENDOR_NVML);
   const std::vector<std::uint8_t> own = ReadFile(OWN_NVML);
-  EXPECT_TRUE(IsVendorNvml("/usr/lib/libnvidia-ml.so.1", Parsed(vendor)));
-  EXPECT_TRUE(IsVendorNvml("/usr/lib/libnvidia-ml.so.580.65.06", Parsed(vendor)));
-  EXPECT_FALSE(IsVendorNvml("/usr/lib/libnvidia-ptxjitcompiler.so.1", Parsed(vendor)));
-  EXPECT_FALSE(IsVendorNvml("/usr/lib/libnvidia-ml.so.1", Parsed(own)));
+  EXPECT_EQ(VendorLibraryAt("/usr/lib/libnvidia-ml.so.1", Parsed(vendor)), VendorLibrary::kNvml);
+  EXPECT_EQ(VendorLibraryAt("/usr/lib/libnvidia-ml.so.580.65.06", Parsed(vendor)),
+            VendorLibrary::kNvml);
+  EXPECT_EQ(VendorLibraryAt("/usr/lib/libnvidia-ptxjitcompiler.so.1", Parsed(vendor)),
+            VendorLibrary::kNone);
+  EXPECT_EQ(VendorLibraryAt("/usr/lib/libnvidia-ml.so.1", Parsed(own)), VendorLibrary::kNone);
 }
 
-TEST(VendorNvml, FunctionsLeadToOursOrRefuse) {
+TEST(VendorLibrary, FunctionsLeadToOursOrRefuse) {
   const std::vector<std::uint8_t> file = ReadFile(VENDOR_NVML);
   Entry entries[kRoomForNvml];
-  ASSERT_EQ(ListVendorNvml(Parsed(file), kTable, entries, kRoomForNvml), 3U);
+  ASSERT_EQ(ListVendorLibrary(VendorLibrary::kNvml, Parsed(file), kTable, entries, kRoomForNvml),
+            3U);
   int counts = 0;
   int inits = 0;
   for (std::size_t i = 0; i < 3; ++i) {
@@ -46,7 +49,9 @@ TEST(VendorNvml, FunctionsLeadToOursOrRefuse) {
   EXPECT_EQ(counts, 1);
   EXPECT_EQ(inits, 1);
   // Without a table all refuse: nothing is the library's own.
-  EXPECT_EQ(ListVendorNvml(Parsed(file), {nullptr, 0}, entries, kRoomForNvml), 3U);
+  EXPECT_EQ(
+      ListVendorLibrary(VendorLibrary::kNvml, Parsed(file), {nullptr, 0}, entries, kRoomForNvml),
+      3U);
 }
 
 }  // namespace

@@ -1,0 +1,75 @@
+#include "interpose/calls/collective.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "interpose/calls/graph/capture.h"
+#include "interpose/client/handles.h"
+
+namespace cuspan {
+namespace {
+
+// As many as surely fit a frame; see kMaxInlineBytes.
+constexpr std::size_t kMostInFrame = 512;
+static_assert(kMostInFrame * 56 <= kMaxInlineBytes);
+
+// `waiting` goes on when `first` has come so far, in a capture or outside.
+Error Follow(Session& session, const StreamTarget& first, const StreamTarget& waiting) {
+  if (!AnyCapture()) return session.events().Order(first, waiting);
+  std::uint64_t event = 0;
+  CUSPAN_RETURN_IF_FAILED(session.events().CreateOn(first.link, CU_EVENT_DISABLE_TIMING, &event));
+  bool captured = false;
+  bool waits = false;
+  Error result = CaptureRecord(session, first, HandleOf<CUevent>(event), &captured);
+  if (!result.failed() && !captured) result = session.events().Record(event, first);
+  if (!result.failed()) result = CaptureWait(session, waiting, HandleOf<CUevent>(event), &waits);
+  if (!result.failed() && !waits) result = session.events().Wait(waiting, event);
+  static_cast<void>(session.events().Destroy(event));
+  return result;
+}
+
+}  // namespace
+
+Error SubmitCollectives(Session& session, const std::vector<StreamTarget>& streams,
+                        std::vector<CollectiveCall> calls) {
+  const StreamTarget& target = streams.front();
+  for (std::size_t i = 1; i < streams.size(); ++i)
+    CUSPAN_RETURN_IF_FAILED(Follow(session, streams[i], target));
+  CollectiveWork work;
+  work.link = target.link->number();
+  work.device = target.link->device();
+  work.calls = std::move(calls);
+  bool captured = false;
+  if (AnyCapture()) {
+    CUSPAN_RETURN_IF_FAILED(CaptureWork(
+        session, target,
+        [&](const NewNode&, Work* node) -> Described {
+          *node = work;
+          return Error(CUDA_SUCCESS);
+        },
+        &captured));
+  }
+  if (!captured) CUSPAN_RETURN_IF_FAILED(PostCollectives(session, target, work));
+  for (std::size_t i = 1; i < streams.size(); ++i)
+    CUSPAN_RETURN_IF_FAILED(Follow(session, target, streams[i]));
+  return CUDA_SUCCESS;
+}
+
+Error PostCollectives(Session& session, const StreamTarget& target, const CollectiveWork& work) {
+  Link& link = *target.link;
+  if (link.number() != work.link) return CUDA_ERROR_INVALID_CONTEXT;
+  for (const CollectiveCall& call : work.calls)
+    for (const std::uint64_t address : {call.send, call.receive})
+      if (address != 0) CUSPAN_RETURN_IF_FAILED(session.region().Expose(address));
+  CollectiveGroup op;
+  op.stream = target.stream;
+  auto next = work.calls.begin();
+  for (; static_cast<std::size_t>(work.calls.end() - next) > kMostInFrame; next += kMostInFrame) {
+    if (op.group == 0) op.group = NextHandle();
+    CUSPAN_RETURN_IF_FAILED(link.Send(CollectiveCalls{op.group, {next, next + kMostInFrame}}));
+  }
+  op.calls.assign(next, work.calls.end());
+  return link.Post(op);
+}
+
+}  // namespace cuspan

@@ -1,0 +1,148 @@
+#include "interpose/client/communicators.h"
+
+#include <set>
+#include <vector>
+
+#include "interpose/client/handles.h"
+#include "interpose/client/link.h"
+
+namespace cuspan {
+
+Communicator::Communicator(std::uint64_t number, std::uint64_t family, const Link& link,
+                           bool blocking)
+    : number(number),
+      family(family),
+      link(link.number()),
+      device(link.device()),
+      blocking(blocking) {}
+
+Communicator::State Communicator::AwaitJoined() {
+  MutexLock lock(mutex_);
+  changed_.wait(lock, [this]() CUSPAN_REQUIRES(mutex_) { return !joining_; });
+  return failure_;
+}
+
+Communicator::State Communicator::AwaitEnded() {
+  MutexLock lock(mutex_);
+  changed_.wait(lock, [this]() CUSPAN_REQUIRES(mutex_) { return ended_; });
+  return failure_;
+}
+
+Communicator::State Communicator::Now() const {
+  const MutexLock lock(mutex_);
+  if (failure_.result != nccl::kSuccess) return failure_;
+  if (joining_ || under_way_ != 0) return {nccl::kInProgress, ""};
+  return {};
+}
+
+int Communicator::size() const {
+  const MutexLock lock(mutex_);
+  return size_;
+}
+
+int Communicator::rank() const {
+  const MutexLock lock(mutex_);
+  return rank_;
+}
+
+void Communicator::Begin() {
+  const MutexLock lock(mutex_);
+  ++under_way_;
+}
+
+void Communicator::Told(const CommunicatorTold& told) {
+  {
+    const MutexLock lock(mutex_);
+    if (told.outcome != nccl::kSuccess && failure_.result == nccl::kSuccess)
+      failure_ = {told.outcome, std::string(told.problem)};
+    switch (static_cast<nccl::Step>(told.step)) {
+      case nccl::Step::kJoined:
+        joining_ = false;
+        size_ = static_cast<int>(told.size);
+        rank_ = static_cast<int>(told.rank);
+        break;
+      case nccl::Step::kFinalized:
+        if (under_way_ != 0) --under_way_;
+        break;
+      case nccl::Step::kEnded:
+        ended_ = true;
+        break;
+      case nccl::Step::kFailed:
+        break;
+    }
+  }
+  changed_.notify_all();
+}
+
+void Communicator::Fail(int result, const std::string& problem) {
+  {
+    const MutexLock lock(mutex_);
+    if (failure_.result == nccl::kSuccess) failure_ = {result, problem};
+    joining_ = false;
+  }
+  changed_.notify_all();
+}
+
+std::uint32_t Communicator::NextPart() {
+  const MutexLock lock(mutex_);
+  return ++parts_;
+}
+
+std::uint32_t Communicator::NextOperation() {
+  const MutexLock lock(mutex_);
+  return operations_++;
+}
+
+std::shared_ptr<Communicator> Communicators::Add(std::uint64_t family, const Link& link,
+                                                 bool blocking) {
+  auto made = std::make_shared<Communicator>(NextHandle(), family, link, blocking);
+  const WriterLock lock(mutex_);
+  communicators_.emplace(made->number, made);
+  return made;
+}
+
+std::shared_ptr<Communicator> Communicators::Find(std::uint64_t number) const {
+  const ReaderLock lock(mutex_);
+  const auto known = communicators_.find(number);
+  return known == communicators_.end() ? nullptr : known->second;
+}
+
+void Communicators::Remove(std::uint64_t number) {
+  const WriterLock lock(mutex_);
+  communicators_.erase(number);
+}
+
+void Communicators::OnTold(const CommunicatorTold& told) {
+  if (const std::shared_ptr<Communicator> known = Find(told.communicator)) known->Told(told);
+}
+
+void Communicators::FailAll(const Link& link, const char* problem) {
+  std::vector<std::shared_ptr<Communicator>> failed;
+  {
+    const ReaderLock lock(mutex_);
+    std::set<std::uint64_t> families;
+    for (const auto& [number, communicator] : communicators_)
+      if (communicator->link == link.number()) families.insert(communicator->family);
+    for (const auto& [number, communicator] : communicators_)
+      if (families.contains(communicator->family)) failed.push_back(communicator);
+  }
+  for (const auto& communicator : failed) {
+    communicator->Fail(nccl::kRemoteError, problem);
+    if (communicator->link != link.number()) continue;
+    // Nothing more is told of this one.
+    CommunicatorTold ended;
+    ended.step = static_cast<std::uint32_t>(nccl::Step::kEnded);
+    communicator->Told(ended);
+  }
+}
+
+void Communicators::Forget(const Link& ended) {
+  FailAll(ended, "the device of a rank was reset");
+  const WriterLock lock(mutex_);
+  std::erase_if(communicators_,
+                [&](const auto& entry) { return entry.second->link == ended.number(); });
+}
+
+void Communicators::Lost(const Link& lost) { FailAll(lost, "the device of a rank was lost"); }
+
+}  // namespace cuspan

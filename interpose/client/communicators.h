@@ -1,0 +1,91 @@
+// NCCL's communicators of this process: what their proxies have told of them. NCCL itself runs
+// there.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "common/mutex.h"
+#include "interpose/client/context.h"
+#include "ops.gen.h"
+#include "protocol/nccl/nccl.h"
+
+namespace cuspan {
+
+class Link;
+
+// One rank of this process in a communicator. Any thread.
+class Communicator {
+ public:
+  // `family` is the same for ranks that were made together.
+  Communicator(std::uint64_t number, std::uint64_t family, const Link& link, bool blocking);
+
+  const std::uint64_t number;  // The program's handle, and the proxy's.
+  const std::uint64_t family;
+  const std::uint64_t link;  // Which life of a context has the rank.
+  const int device;
+  const bool blocking;
+
+  // An ncclResult_t with words for it.
+  struct State {
+    int result = nccl::kSuccess;
+    std::string problem;
+  };
+  // Waits until it has been made, or can not be.
+  State AwaitJoined();
+  // Until it has been aborted or destroyed, or its device is lost.
+  State AwaitEnded();
+  // As ncclCommGetAsyncError: kInProgress while it is made, or does what was asked of it.
+  State Now() const;
+  // Of one that was made; 0 before.
+  int size() const;
+  int rank() const;
+  // What it has begun when this returns: nccl::Step::kFinalized will be told.
+  void Begin();
+
+  void Told(const CommunicatorTold& told);
+  void Fail(int result, const std::string& problem);
+
+  // Numbers for what is made of it, the same at all its ranks.
+  std::uint32_t NextPart();
+  // For ncclRedOpCreatePreMulSum; beyond NCCL's own.
+  std::uint32_t NextOperation();
+
+ private:
+  mutable Mutex mutex_;
+  std::condition_variable changed_;
+  bool joining_ CUSPAN_GUARDED_BY(mutex_) = true;
+  bool ended_ CUSPAN_GUARDED_BY(mutex_) = false;
+  unsigned under_way_ CUSPAN_GUARDED_BY(mutex_) = 0;  // How often Begin was, and kFinalized not.
+  State failure_ CUSPAN_GUARDED_BY(mutex_);           // The first.
+  int size_ CUSPAN_GUARDED_BY(mutex_) = 0;
+  int rank_ CUSPAN_GUARDED_BY(mutex_) = 0;
+  std::uint32_t parts_ CUSPAN_GUARDED_BY(mutex_) = 0;
+  std::uint32_t operations_ CUSPAN_GUARDED_BY(mutex_) = nccl::kReduceOps;
+};
+
+// All of the process. Any thread; lives as long as the process.
+class Communicators final : public ContextTable {
+ public:
+  std::shared_ptr<Communicator> Add(std::uint64_t family, const Link& link, bool blocking);
+  // Null for what is none.
+  std::shared_ptr<Communicator> Find(std::uint64_t number) const;
+  void Remove(std::uint64_t number);
+
+  // By the thread that receives.
+  void OnTold(const CommunicatorTold& told);
+  // The ranks of that context are gone; those that were made with them fail.
+  void Forget(const Link& ended) override;
+  void Lost(const Link& lost) override;
+
+ private:
+  void FailAll(const Link& link, const char* problem);
+
+  mutable SharedMutex mutex_;
+  std::map<std::uint64_t, std::shared_ptr<Communicator>> communicators_ CUSPAN_GUARDED_BY(mutex_);
+};
+
+}  // namespace cuspan

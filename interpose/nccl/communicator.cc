@@ -1,0 +1,330 @@
+// Communicators: how they are made, asked and ended.
+#include <algorithm>
+#include <cstring>
+#include <span>
+
+#include "interpose/load/load.h"
+#include "interpose/nccl/entry.h"
+
+namespace cuspan::nccl {
+namespace {
+
+ncclComm* HandleOf(const Communicator& communicator) {
+  return cuspan::HandleOf<ncclComm*>(communicator.number);
+}
+
+// A number of the first ranks' that tells communicators apart: FNV-1a.
+std::uint64_t Mix(std::uint64_t hash, const void* data, std::size_t bytes) {
+  const auto* const at = static_cast<const unsigned char*>(data);
+  for (std::size_t i = 0; i < bytes; ++i) hash = (hash ^ at[i]) * 0x100000001b3ULL;
+  return hash;
+}
+constexpr std::uint64_t kHashStart = 0xcbf29ce484222325ULL;
+
+// The member where the program's configuration has it, else as if it was not set.
+template <typename Member>
+Member MemberOf(const Config& config, Member Config::*member, Member otherwise) {
+  const auto* const start = reinterpret_cast<const char*>(&config);
+  const auto* const at = reinterpret_cast<const char*>(&(config.*member));
+  return static_cast<std::size_t>(at - start) + sizeof(Member) <= config.size ? config.*member
+                                                                              : otherwise;
+}
+
+std::int32_t NumberOf(const Config& config, int Config::*member) {
+  return MemberOf(config, member, int{kUndefined});
+}
+
+std::string TextOf(const Config& config, const char* Config::*member) {
+  const char* const text = MemberOf<const char*>(config, member, nullptr);
+  return text != nullptr ? text : "";
+}
+
+bool IsConfig(const Config* config) {
+  return config == nullptr || (config->magic == kConfigMagic && config->size >= sizeof(int) * 5);
+}
+
+int RefuseConfig() {
+  return Refuse(kInvalidArgument, "the configuration was not made by NCCL_CONFIG_INITIALIZER");
+}
+
+CommunicatorSettings SettingsOf(const Config* given, bool blocking) {
+  CommunicatorSettings settings;
+  const Config nothing;
+  const Config& config = given != nullptr ? *given : nothing;
+  settings.blocking = blocking;
+  settings.cluster_blocks = NumberOf(config, &Config::cga_cluster_size);
+  settings.least_blocks = NumberOf(config, &Config::min_ctas);
+  settings.most_blocks = NumberOf(config, &Config::max_ctas);
+  settings.network = TextOf(config, &Config::net_name);
+  settings.split_share = NumberOf(config, &Config::split_share);
+  settings.traffic_class = NumberOf(config, &Config::traffic_class);
+  settings.name = TextOf(config, &Config::comm_name);
+  settings.collnet = NumberOf(config, &Config::collnet_enable);
+  settings.block_policy = NumberOf(config, &Config::cta_policy);
+  settings.shrink_share = NumberOf(config, &Config::shrink_share);
+  settings.nvls_blocks = NumberOf(config, &Config::nvls_ctas);
+  settings.peer_channels = NumberOf(config, &Config::channels_per_net_peer);
+  settings.nvlink_centric = NumberOf(config, &Config::nvlink_centric_sched);
+  return settings;
+}
+
+bool IsBlocking(const Config* config, bool otherwise) {
+  if (config == nullptr) return otherwise;
+  const std::int32_t blocking = NumberOf(*config, &Config::blocking);
+  return blocking == kUndefined ? otherwise : blocking != 0;
+}
+
+// It has been asked for: waits until it is there, as far as the program wants to wait.
+int AwaitJoined(Session& session, const std::shared_ptr<Communicator>& made, ncclComm** handle) {
+  *handle = HandleOf(*made);
+  return Group::OfThisThread().Await([&session, made, handle]() -> int {
+    if (!made->blocking) return kInProgress;
+    const Communicator::State state = made->AwaitJoined();
+    if (state.result == kSuccess) return kSuccess;
+    session.communicators().Remove(made->number);
+    *handle = nullptr;
+    return ResultOf(state);
+  });
+}
+
+int Join(Session& session, ncclComm** handle, int size, std::span<const UniqueId> ids, int rank,
+         const Config* config) {
+  if (handle == nullptr) return Refuse(kInvalidArgument, "the communicator's place is null");
+  *handle = nullptr;
+  if (size < 1 || rank < 0 || rank >= size)
+    return Refuse(kInvalidArgument, Format("rank {} of {}", rank, size));
+  if (!IsConfig(config)) return RefuseConfig();
+  std::shared_ptr<Link> link;
+  Error error = session.devices().OpenCurrent(&link);
+  if (error.failed()) return ResultOf(error);
+  CommunicatorJoin op;
+  std::uint64_t family = kHashStart;
+  for (const UniqueId& id : ids) {
+    std::memcpy(op.ids.emplace_back().bytes.data(), id.bytes, sizeof(id.bytes));
+    family = Mix(family, id.bytes, sizeof(id.bytes));
+  }
+  const bool blocking = IsBlocking(config, true);
+  const auto made = session.communicators().Add(family, *link, blocking);
+  op.communicator = made->number;
+  op.path = ProgramsNccl();
+  op.size = static_cast<std::uint32_t>(size);
+  op.rank = static_cast<std::uint32_t>(rank);
+  op.settings = SettingsOf(config, blocking);
+  error = link->Send(op);
+  if (error.failed()) {
+    session.communicators().Remove(made->number);
+    return ResultOf(error);
+  }
+  return AwaitJoined(session, made, handle);
+}
+
+// The ranks that go on together have the same `which`.
+std::shared_ptr<Communicator> AddPart(Session& session, Communicator& whole, const Link& link,
+                                      const Config* config, std::int64_t which) {
+  const std::uint32_t number = whole.NextPart();
+  std::uint64_t family = Mix(whole.family, &number, sizeof(number));
+  family = Mix(family, &which, sizeof(which));
+  return session.communicators().Add(family, link, IsBlocking(config, whole.blocking));
+}
+
+int Split(Session& session, const std::shared_ptr<Communicator>& whole,
+          const std::shared_ptr<Link>& link, int color, int key, ncclComm** handle,
+          const Config* config) {
+  if (handle == nullptr) return Refuse(kInvalidArgument, "the communicator's place is null");
+  *handle = nullptr;
+  if (!IsConfig(config)) return RefuseConfig();
+  if (color < kNoColor) return Refuse(kInvalidArgument, Format("color {}", color));
+  if (const Communicator::State now = whole->Now(); now.result != kSuccess) return ResultOf(now);
+  const auto part = AddPart(session, *whole, *link, config, color);
+  CommunicatorSplit op;
+  op.communicator = whole->number;
+  op.part = color == kNoColor ? 0 : part->number;
+  op.color = color;
+  op.key = key;
+  op.inherit = config == nullptr;
+  op.settings = SettingsOf(config, part->blocking);
+  const Error error = link->Send(op);
+  if (error.failed() || color == kNoColor) session.communicators().Remove(part->number);
+  if (error.failed()) return ResultOf(error);
+  return color == kNoColor ? int{kSuccess} : AwaitJoined(session, part, handle);
+}
+
+int Shrink(Session& session, const std::shared_ptr<Communicator>& whole,
+           const std::shared_ptr<Link>& link, std::span<const int> excluded, ncclComm** handle,
+           const Config* config, int flags) {
+  if (handle == nullptr) return Refuse(kInvalidArgument, "the communicator's place is null");
+  *handle = nullptr;
+  if (!IsConfig(config)) return RefuseConfig();
+  const auto part = AddPart(session, *whole, *link, config, -1);
+  CommunicatorShrink op;
+  op.communicator = whole->number;
+  op.part = part->number;
+  op.excluded.assign(excluded.begin(), excluded.end());
+  op.flags = flags;
+  op.inherit = config == nullptr;
+  op.settings = SettingsOf(config, part->blocking);
+  const Error error = link->Send(op);
+  if (!error.failed()) return AwaitJoined(session, part, handle);
+  session.communicators().Remove(part->number);
+  return ResultOf(error);
+}
+
+int End(const Communicator& communicator, const std::shared_ptr<Link>& link, Ending how) {
+  CommunicatorEnd op;
+  op.communicator = communicator.number;
+  op.how = static_cast<std::uint32_t>(how);
+  return ResultOf(Error(link->Send(op)));
+}
+
+}  // namespace
+}  // namespace cuspan::nccl
+
+using namespace cuspan;        // NOLINT: the entry points below are the C API.
+using namespace cuspan::nccl;  // NOLINT: the same.
+
+CUSPAN_EXPORT int ncclCommInitRankConfig(ncclComm** handle, int size, UniqueId id, int rank,
+                                         Config* config) {
+  return Answer([&](Session& session) {
+    return Join(session, handle, size, {&id, 1}, rank, config);
+  });
+}
+
+CUSPAN_EXPORT int ncclCommInitRank(ncclComm** handle, int size, UniqueId id, int rank) {
+  return ncclCommInitRankConfig(handle, size, id, rank, nullptr);
+}
+
+CUSPAN_EXPORT int ncclCommInitRankScalable(ncclComm** handle, int size, int rank, int count,
+                                           UniqueId* ids, Config* config) {
+  return Answer([&](Session& session) {
+    if (count < 1 || count > size || ids == nullptr)
+      return Refuse(kInvalidArgument, Format("{} ids for {} ranks", count, size));
+    return Join(session, handle, size, {ids, static_cast<std::size_t>(count)}, rank, config);
+  });
+}
+
+CUSPAN_EXPORT int ncclGetUniqueId(UniqueId* id);
+
+CUSPAN_EXPORT int ncclCommInitAll(ncclComm** handles, int count, const int* devices) {
+  return Answer([&](Session& session) {
+    if (handles == nullptr || count < 1 || count > session.devices().count())
+      return Refuse(kInvalidArgument, Format("{} of {} devices", count, session.devices().count()));
+    ContextStack& current = ThisThread().contexts;
+    Context* const before = current.top();
+    Group& group = Group::OfThisThread();
+    UniqueId id;
+    int result = kSuccess;
+    group.Start();
+    for (int i = 0; i < count && result == kSuccess; ++i) {
+      const int device = devices != nullptr ? devices[i] : i;
+      if (!HasDevice(session, device)) {
+        result = Refuse(kInvalidArgument, Format("there is no device {}", device));
+        break;
+      }
+      current.Set(&session.devices().Primary(device));
+      if (i == 0) result = ncclGetUniqueId(&id);
+      if (result == kSuccess) result = Join(session, handles + i, count, {&id, 1}, i, nullptr);
+    }
+    group.Note(result);
+    result = group.End(session);
+    if (before != nullptr) current.Set(before);
+    return result;
+  });
+}
+
+CUSPAN_EXPORT int ncclCommSplit(ncclComm* handle, int color, int key, ncclComm** part,
+                                Config* config) {
+  return AnswerOnDevice(handle, [&](Session& session, const std::shared_ptr<Communicator>& whole,
+                                    const std::shared_ptr<Link>& link) {
+    return Split(session, whole, link, color, key, part, config);
+  });
+}
+
+CUSPAN_EXPORT int ncclCommShrink(ncclComm* handle, int* excluded, int count, ncclComm** part,
+                                 Config* config, int flags) {
+  return AnswerOnDevice(handle, [&](Session& session, const std::shared_ptr<Communicator>& whole,
+                                    const std::shared_ptr<Link>& link) {
+    if (excluded == nullptr || count < 1 || count >= whole->size())
+      return Refuse(kInvalidArgument, Format("{} of {} ranks leave", count, whole->size()));
+    return Shrink(session, whole, link, {excluded, static_cast<std::size_t>(count)}, part, config,
+                  flags);
+  });
+}
+
+// The proxies do it by themselves: a thread that ends the ranks of several devices one after the
+// other must not wait for the first.
+CUSPAN_EXPORT int ncclCommFinalize(ncclComm* handle) {
+  return AnswerOnDevice(handle, [&](Session&, const std::shared_ptr<Communicator>& communicator,
+                                    const std::shared_ptr<Link>& link) {
+    if (const Communicator::State now = communicator->Now(); now.result != kSuccess)
+      return ResultOf(now);
+    communicator->Begin();
+    const int result = End(*communicator, link, Ending::kFinalize);
+    return result == kSuccess && !communicator->blocking ? int{kInProgress} : result;
+  });
+}
+
+CUSPAN_EXPORT int ncclCommDestroy(ncclComm* handle) {
+  if (handle == nullptr) return kSuccess;
+  return AnswerAbout(
+      handle, [&](Session& session, const std::shared_ptr<Communicator>& communicator) {
+        session.communicators().Remove(communicator->number);
+        const std::shared_ptr<Link> link = session.devices().LinkNumbered(communicator->link);
+        // Of a lost device there is nothing left to destroy.
+        if (link == nullptr || link->fault() != CUDA_SUCCESS) return int{kSuccess};
+        return End(*communicator, link, Ending::kDestroy);
+      });
+}
+
+CUSPAN_EXPORT int ncclCommAbort(ncclComm* handle) {
+  if (handle == nullptr) return kSuccess;
+  return AnswerAbout(
+      handle, [&](Session& session, const std::shared_ptr<Communicator>& communicator) {
+        const std::shared_ptr<Link> link = session.devices().LinkNumbered(communicator->link);
+        if (link != nullptr && link->fault() == CUDA_SUCCESS &&
+            End(*communicator, link, Ending::kAbort) == kSuccess)
+          communicator->AwaitEnded();
+        session.communicators().Remove(communicator->number);
+        return int{kSuccess};
+      });
+}
+
+CUSPAN_EXPORT int ncclCommRevoke(ncclComm* handle, int flags) {
+  return AnswerOnDevice(handle, [&](Session&, const std::shared_ptr<Communicator>& communicator,
+                                    const std::shared_ptr<Link>& link) {
+    if (flags != 0) return Refuse(kInvalidArgument, Format("flags {}", flags));
+    communicator->Begin();
+    return End(*communicator, link, Ending::kRevoke);
+  });
+}
+
+CUSPAN_EXPORT int ncclCommGetAsyncError(ncclComm* handle, int* error) {
+  return AnswerAbout(handle, [&](Session&, const std::shared_ptr<Communicator>& communicator) {
+    if (error == nullptr) return Refuse(kInvalidArgument, "the error's place is null");
+    *error = ResultOf(communicator->Now());
+    return int{kSuccess};
+  });
+}
+
+CUSPAN_EXPORT int ncclCommCount(const ncclComm* handle, int* count) {
+  return AnswerAbout(handle, [&](Session&, const std::shared_ptr<Communicator>& communicator) {
+    if (count == nullptr) return Refuse(kInvalidArgument, "the number's place is null");
+    *count = communicator->size();
+    return int{kSuccess};
+  });
+}
+
+CUSPAN_EXPORT int ncclCommUserRank(const ncclComm* handle, int* rank) {
+  return AnswerAbout(handle, [&](Session&, const std::shared_ptr<Communicator>& communicator) {
+    if (rank == nullptr) return Refuse(kInvalidArgument, "the number's place is null");
+    *rank = communicator->rank();
+    return int{kSuccess};
+  });
+}
+
+CUSPAN_EXPORT int ncclCommCuDevice(const ncclComm* handle, int* device) {
+  return AnswerAbout(handle, [&](Session&, const std::shared_ptr<Communicator>& communicator) {
+    if (device == nullptr) return Refuse(kInvalidArgument, "the number's place is null");
+    *device = communicator->device;
+    return int{kSuccess};
+  });
+}
