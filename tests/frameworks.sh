@@ -38,14 +38,14 @@ mkdir -p "$results"
 # What each program needs, as Python imports it.
 declare -A needs=(
   [torch_first]=torch [torch_train]=torch [torch_decode]=torch [torch_compile]=torch
-  [torch_two_devices]=torch [torch_resnet]=torchvision [transformers_generate]=transformers
-  [jax_train]=jax [cupy_small]=cupy [triton_rate]=triton
+  [torch_two_devices]=torch [torch_ranks]=torch [torch_resnet]=torchvision [transformers_generate]=transformers
+  [jax_train]=jax [jax_two_devices]=jax [cupy_small]=cupy [cupy_ranks]=cupy [triton_rate]=triton
 )
 programs=()
-for program in torch_first torch_train torch_decode torch_compile torch_two_devices torch_resnet \
-  transformers_generate jax_train cupy_small triton_rate; do
+for program in torch_first torch_train torch_decode torch_compile torch_two_devices torch_ranks torch_resnet \
+  transformers_generate jax_train jax_two_devices cupy_small cupy_ranks triton_rate; do
   [[ $program =~ $only ]] || continue
-  if [[ $program == *_two_devices && $(nvidia-smi -L | wc -l) -lt 2 ]]; then
+  if [[ $program == *_@(two_devices|ranks) && $(nvidia-smi -L | wc -l) -lt 2 ]]; then
     echo "SKIP  $program: the machine has one GPU"
     continue
   fi

@@ -8,6 +8,7 @@
 #include "common/log.h"
 #include "common/settings.h"
 #include "launcher/agent/agent_loop.h"
+#include "launcher/agent/route.h"
 #include "launcher/agent_cluster.h"
 
 namespace cuspan {
@@ -80,6 +81,11 @@ void AgentNode::Join(const Key128& secret, bool traced) {
   context_.secret = secret;
   context_.proxies = &proxies_.emplace(poller_, proxy_, proxy_environment_, secret);
   if (traced) context_.trace = &trace_.emplace(context_.host);
+}
+
+void AgentNode::MeetHost(const std::string& host) {
+  const std::string interface = InterfaceTowards(host);
+  if (!interface.empty()) proxies_->SetDefault("NCCL_SOCKET_IFNAME", "=" + interface);
 }
 
 void AgentNode::StartHeartbeats() {

@@ -36,6 +36,10 @@ class AgentNode {
   // The run's secret is known, and whether it is traced: proxies may be started.
   void Join(const Key128& secret, bool traced);
 
+  // There is an agent on that host: what proxies say to those of other hosts by themselves, as NCCL
+  // does, takes the network by which this host reaches it, unless the user has named another.
+  void MeetHost(const std::string& host);
+
   // A control message of another agent that neither service knows; false when the role does not,
   // either.
   using Control = std::function<bool(std::uint32_t rank, const Frame& frame)>;

@@ -52,6 +52,7 @@ bool AwayAgent::Meet(const RunKey* key) {
   answer.same_node =
       home->same_node && home->host == node_->host() && ControlSocket::Connect(home->address).ok();
   if (!answer.same_node) {
+    node_->MeetHost(home->host);
     // Where another agent of the run has the address, that one serves the app's processes.
     if (const Status listens = node_->clients().Listen(home->address); !listens.ok())
       LogInfo("programs on this host cannot use the run: {}", listens.message());

@@ -119,6 +119,8 @@ Result<std::vector<AgentInventory>> HomeAgent::GatherInventories() {
     own.trace = !options_.trace.empty();
     CUSPAN_ASSIGN_OR_RETURN(inventories, MeetAgents(*transport_, agents, own));
     agents_met_ = true;
+    for (const AgentInventory& met : inventories)
+      if (!met.same_node && !met.devices.empty()) node_->MeetHost(met.devices.front().host);
     node_->StartHeartbeats();
   }
   // Where others serve, this node's devices count only if it was named too.

@@ -57,6 +57,11 @@ class ProxyHouse {
   };
   Result<std::shared_ptr<ProxyProcess>> Start(const ProxyRequest& request, Handlers handlers);
 
+  // A variable of the proxies that are started from now on, unless their environment has it.
+  void SetDefault(std::string_view name, std::string_view value) {
+    if (!environment_.Get(name)) environment_.Set(name, value);
+  }
+
   // The devices of a driver, asked of a proxy that ends thereafter. Waits for it.
   Result<InventoryAnswer> Inventory(const std::string& driver);
 
@@ -77,7 +82,7 @@ class ProxyHouse {
 
   Poller& poller_;
   const std::string executable_;
-  const Environment environment_;
+  Environment environment_;
   const Key128 secret_;
   std::set<std::shared_ptr<ProxyProcess>> living_;
 };

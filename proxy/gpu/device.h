@@ -73,6 +73,7 @@ class Device {
   }
 
   const AddressWindow& window() const { return window_; }
+  const Driver& driver() const { return *driver_; }
   CUdevice handle() const { return device_; }
 
  private:

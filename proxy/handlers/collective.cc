@@ -1,6 +1,7 @@
 // Collectives: NCCL's communicators of this device, and what they do in streams.
 #include <cstring>
 
+#include "common/log.h"
 #include "proxy/handlers/handlers.h"
 #include "proxy/handlers/on_worker.h"
 #include "proxy/handlers/posted_op.h"
@@ -79,6 +80,10 @@ Status Handle(DeviceSession& session, const Origin& origin, const NcclId& op) {
       reply.problem = text != nullptr ? text : "";
     }
     std::memcpy(reply.id.bytes.data(), id.bytes, sizeof(id.bytes));
+    if (reply.outcome == nccl::kSuccess) {
+      if (const Status watched = OpenWatchHouse(reply.id); !watched.ok())
+        LogWarn("who is lost of a communicator will not be noticed: {}", watched.message());
+    }
     return reply;
   });
 }

@@ -79,6 +79,13 @@ Communicator::~Communicator() {
   bell_.Ring();
   thread_.join();
   if (overtaking_.joinable()) overtaking_.join();
+  std::shared_ptr<Watch> watch;
+  {
+    const MutexLock lock(watch_mutex_);
+    watch = std::move(watch_);
+  }
+  if (watch != nullptr) watch->Forget(listens_);
+  if (done_ != nullptr) device_.driver().cuEventDestroy(done_);
 }
 
 void Communicator::Run(std::function<void()> task) {
@@ -130,13 +137,48 @@ void Communicator::LookForFailure() {
     if (result == nccl::kSuccess || result == nccl::kInProgress) return;
     outcome = Outcome(result);
   }
-  told_failure_ = true;
-  failed_(std::move(outcome));
+  SayFailed(std::move(outcome));
+}
+
+void Communicator::SayFailed(NcclOutcome outcome) {
+  if (!told_failure_.exchange(true)) failed_(std::move(outcome));
+}
+
+void Communicator::WatchRanks(std::shared_ptr<Watch> watch, std::set<int> without) {
+  if (watch == nullptr) return;
+  {
+    const MutexLock lock(work_);
+    without_ = std::move(without);
+    watched_ = true;
+  }
+  const std::uint64_t number =
+      watch->OnLost([this](int rank, const std::string& problem) { OnLost(rank, problem); });
+  const MutexLock lock(watch_mutex_);
+  watch_ = std::move(watch);
+  listens_ = number;
+}
+
+void Communicator::OnLost(int rank, const std::string& problem) {
+  if (const Status status = device_.MakeCurrent(); !status.ok()) LogError("{}", status.message());
+  {
+    const MutexLock lock(work_);
+    if (without_.contains(rank) || !lost_.empty()) return;
+    lost_ = problem;
+    // What was done with the rank is done. What comes next can not be.
+    if (!Busy()) return;
+  }
+  if (!aborted()) SayFailed({nccl::kRemoteError, problem});
+}
+
+bool Communicator::Busy() {
+  return calling_ ||
+         (done_ != nullptr && device_.driver().cuEventQuery(done_) == CUDA_ERROR_NOT_READY);
 }
 
 NcclOutcome Communicator::Outcome(int result) const {
   if (result == nccl::kSuccess) return {};
-  const char* text = library_->functions().ncclGetLastError(nullptr);
+  const char* text =
+      library_->functions().ncclGetLastError(handle_.load(std::memory_order_acquire));
   std::string problem = text != nullptr ? text : "";
   if (problem.empty()) {
     text = library_->functions().ncclGetErrorString(result);
@@ -173,12 +215,34 @@ NcclOutcome Communicator::Adopt(int result) {
 NcclOutcome Communicator::Join(const NcclLibrary& library, const CommunicatorJoin& wanted) {
   library_ = &library;
   blocking_ = wanted.settings.blocking;
-  if (aborted()) return {nccl::kInvalidUsage, "the communicator was aborted"};
   nccl::Config config = ConfigOf(wanted.settings, library.version());
-  std::vector<nccl::UniqueId> ids;
-  for (const RankId& id : wanted.ids) ids.push_back(IdOf(id));
   const int size = static_cast<int>(wanted.size);
   const int rank = static_cast<int>(wanted.rank);
+  std::vector<nccl::UniqueId> ids;
+  std::shared_ptr<Watch> watch;
+  for (RankId id : wanted.ids) {
+    // All ids have a house; one is enough.
+    if (ids.empty()) {
+      Result<std::shared_ptr<Watch>> joined = Watch::Join(id, rank, size, library.version());
+      if (!joined.ok()) return {nccl::kSystemError, joined.status().message()};
+      watch = std::move(*joined);
+    }
+    ids.push_back(IdOf(id));
+  }
+  {
+    // Abort ends the waiting.
+    const MutexLock lock(watch_mutex_);
+    watch_ = watch;
+    founded_.store(true, std::memory_order_release);
+  }
+  if (aborted()) return {nccl::kInvalidUsage, "the communicator was aborted"};
+  if (watch != nullptr) {
+    if (const Status here = watch->AwaitAll(); !here.ok())
+      return {
+          here.code() == StatusCode::kInvalid ? int{nccl::kInvalidUsage} : int{nccl::kRemoteError},
+          here.message()};
+    WatchRanks(watch, {});
+  }
   NcclCommunicator* handle = nullptr;
   int result = nccl::kSuccess;
   if (ids.size() == 1) {
@@ -207,6 +271,7 @@ NcclOutcome Communicator::Split(const CommunicatorSplit& wanted, Communicator* p
   part->library_ = library_;
   part->blocking_ = wanted.inherit ? blocking_ : wanted.settings.blocking;
   part->handle_.store(made, std::memory_order_release);
+  part->WatchRanks(OwnWatch(), Without({}));
   return part->Adopt(result);
 }
 
@@ -224,7 +289,21 @@ NcclOutcome Communicator::Shrink(const CommunicatorShrink& wanted, Communicator*
   part->library_ = library_;
   part->blocking_ = wanted.inherit ? blocking_ : wanted.settings.blocking;
   part->handle_.store(made, std::memory_order_release);
+  part->WatchRanks(OwnWatch(), Without(wanted.excluded));
   return part->Adopt(result);
+}
+
+std::shared_ptr<Watch> Communicator::OwnWatch() {
+  const MutexLock lock(watch_mutex_);
+  return watch_;
+}
+
+// The ranks that a part does without: the watch counts those of the first communicator.
+std::set<int> Communicator::Without(const std::vector<std::int32_t>& excluded) {
+  const MutexLock lock(work_);
+  std::set<int> without = without_;
+  without.insert(excluded.begin(), excluded.end());
+  return without;
 }
 
 NcclOutcome Communicator::Finalize() {
@@ -318,6 +397,33 @@ NcclOutcome Communicator::Do(std::span<const CollectiveCall> calls,
                              std::span<const std::shared_ptr<Communicator>> members,
                              CUstream stream) {
   if (library_ == nullptr) return {nccl::kInvalidUsage, "there is no communicator"};
+  for (const std::shared_ptr<Communicator>& member : members) member->BeginCalls();
+  NcclOutcome outcome = DoAll(calls, members, stream);
+  for (const std::shared_ptr<Communicator>& member : members) member->EndCalls(stream);
+  return outcome;
+}
+
+void Communicator::BeginCalls() {
+  std::string lost;
+  {
+    const MutexLock lock(work_);
+    calling_ = true;
+    lost = lost_;
+  }
+  if (!lost.empty()) SayFailed({nccl::kRemoteError, lost});
+}
+
+void Communicator::EndCalls(CUstream stream) {
+  const Driver& driver = device_.driver();
+  const MutexLock lock(work_);
+  calling_ = false;
+  if (watched_ && done_ == nullptr) driver.cuEventCreate(&done_, CU_EVENT_DISABLE_TIMING);
+  if (done_ != nullptr) driver.cuEventRecord(done_, stream);
+}
+
+NcclOutcome Communicator::DoAll(std::span<const CollectiveCall> calls,
+                                std::span<const std::shared_ptr<Communicator>> members,
+                                CUstream stream) {
   const NcclFunctions& functions = library_->functions();
   const bool grouped = calls.size() != 1;
   int result = grouped ? functions.ncclGroupStart() : int{nccl::kSuccess};
@@ -349,6 +455,8 @@ void Communicator::Overtake(std::function<void()> task) {
 
 void Communicator::Abort(std::function<void(NcclOutcome)> then) {
   aborted_.store(true, std::memory_order_release);
+  const std::shared_ptr<Watch> watch = OwnWatch();
+  if (watch != nullptr && founded_.load(std::memory_order_acquire)) watch->GiveUp();
   Overtake([this, then = std::move(then)] {
     NcclCommunicator* handle = nullptr;
     {

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <thread>
@@ -19,6 +20,7 @@
 #include "protocol/channel/bell.h"
 #include "proxy/gpu/device.h"
 #include "proxy/nccl/library.h"
+#include "proxy/nccl/watch.h"
 
 namespace cuspan::proxy {
 
@@ -31,8 +33,8 @@ struct NcclOutcome {
 // Functions that are said to be the thread's are called by tasks of Run; the others by any thread.
 class Communicator {
  public:
-  // failed() is called by a thread of this when NCCL says that the communicator has failed by
-  // itself: once.
+  // failed() is called by a thread of this, once, when NCCL says that the communicator has failed
+  // by itself, or when a rank is lost without which it can not do what it was given.
   using Failed = std::function<void(NcclOutcome)>;
   static Result<std::shared_ptr<Communicator>> Create(std::uint64_t number, const Device& device,
                                                       Failed failed);
@@ -75,10 +77,22 @@ class Communicator {
   // The next task; empty when there is none for now, or at the end.
   std::function<void()> Next();
   void LookForFailure();
+  void SayFailed(NcclOutcome outcome);
+  // Has the watch say who is lost, other than those that the communicator does without.
+  void WatchRanks(std::shared_ptr<Watch> watch, std::set<int> without);
+  void OnLost(int rank, const std::string& problem);
+  std::shared_ptr<Watch> OwnWatch();
+  std::set<int> Without(const std::vector<std::int32_t>& excluded);
+  // Whether the device has not done all that NCCL was given. With `work_`.
+  bool Busy() CUSPAN_REQUIRES(work_);
   // Waits until NCCL has done what a function that does not block has begun.
   NcclOutcome Settle(int result);
   NcclOutcome Outcome(int result) const;
   NcclOutcome Adopt(int result);
+  void BeginCalls();
+  void EndCalls(CUstream stream);
+  NcclOutcome DoAll(std::span<const CollectiveCall> calls,
+                    std::span<const std::shared_ptr<Communicator>> members, CUstream stream);
   int Call(const CollectiveCall& call, const Communicator& member, CUstream stream) const;
   int OperationOf(const CollectiveCall& call) const;
   void Overtake(std::function<void()> task);
@@ -89,13 +103,26 @@ class Communicator {
   const NcclLibrary* library_ = nullptr;
   std::atomic<NcclCommunicator*> handle_{nullptr};
   std::atomic<bool> aborted_{false};
+  std::atomic<bool> founded_{false};  // By Join: the watch is its own, not shared by another.
   bool blocking_ = true;
   int size_ = 0;
   int rank_ = 0;
-  bool told_failure_ = false;                // The thread's.
+  std::atomic<bool> told_failure_{false};
   std::map<std::uint32_t, int> operations_;  // NCCL's, by the client's numbers.
   // Held while NCCL is asked how the communicator is: it is not to be freed meanwhile.
   Mutex asking_;
+
+  // What is under way. Not held while NCCL is called.
+  Mutex work_;
+  bool watched_ CUSPAN_GUARDED_BY(work_) = false;
+  bool calling_ CUSPAN_GUARDED_BY(work_) = false;
+  CUevent done_ CUSPAN_GUARDED_BY(work_) = nullptr;  // Behind the last of it, if there was any.
+  std::string lost_ CUSPAN_GUARDED_BY(work_);        // What happened to a rank.
+  std::set<int> without_ CUSPAN_GUARDED_BY(work_);   // Ranks that are not missed.
+
+  Mutex watch_mutex_;
+  std::shared_ptr<Watch> watch_ CUSPAN_GUARDED_BY(watch_mutex_);
+  std::uint64_t listens_ CUSPAN_GUARDED_BY(watch_mutex_) = 0;
 
   Bell bell_;  // Wakes the thread.
   Mutex mutex_;

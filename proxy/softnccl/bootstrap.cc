@@ -11,7 +11,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "proxy/softnccl/entrance.h"
+#include "proxy/network/entrance.h"
 
 namespace cuspan::softnccl {
 namespace {
@@ -28,7 +28,7 @@ constexpr std::chrono::milliseconds kTimeToRecover{10};
 // The bytes of a UniqueId.
 struct Id {
   std::uint64_t key;
-  Address root;
+  net::Address root;
 };
 static_assert(sizeof(Id) <= sizeof(nccl::UniqueId) && std::is_trivially_copyable_v<Id>);
 
@@ -36,7 +36,7 @@ static_assert(sizeof(Id) <= sizeof(nccl::UniqueId) && std::is_trivially_copyable
 struct Arrival {
   std::uint64_t key;
   std::int32_t rank, size;
-  Address address;
+  net::Address address;
 };
 // The root to each rank: whether the addresses of all follow, or who disagrees.
 struct Introduction {
@@ -56,22 +56,22 @@ std::uint64_t RandomKey() {
   return key;
 }
 
-Deadline In(std::chrono::seconds time) { return std::chrono::steady_clock::now() + time; }
-Deadline Soon() { return In(kTimeToSpeak); }
+net::Deadline In(std::chrono::seconds time) { return std::chrono::steady_clock::now() + time; }
+net::Deadline Soon() { return In(kTimeToSpeak); }
 
 // Introduces the ranks of one communicator to each other.
 class Root {
  public:
-  Root(Listener listener, std::uint64_t key, std::shared_ptr<Interrupt> never)
+  Root(net::Listener listener, std::uint64_t key, std::shared_ptr<net::Interrupt> never)
       : listener_(std::move(listener)), key_(key), never_(std::move(never)) {}
 
   void Serve() {
-    Entrance entrance(listener_, *never_, sizeof(Arrival));
+    net::Entrance entrance(listener_, *never_, sizeof(Arrival));
     while (!complete()) {
       std::vector<int> arrived;
       for (const Rank& rank : ranks_)
         if (rank.fd.valid()) arrived.push_back(rank.fd.get());
-      Result<Entrance::Guest> guest = entrance.Next(arrived, kNever);
+      Result<net::Entrance::Guest> guest = entrance.Next(arrived, net::kNever);
       if (!guest.ok())
         std::this_thread::sleep_for(kTimeToRecover);
       else if (guest->fd.valid())
@@ -81,10 +81,11 @@ class Root {
     }
     for (Rank& rank : ranks_) {
       const Introduction introduction{kNoProblem};
-      if (!SendAll(rank.fd.get(), &introduction, sizeof(introduction), *never_, Soon()).ok())
+      if (!net::SendAll(rank.fd.get(), &introduction, sizeof(introduction), *never_, Soon()).ok())
         continue;
       for (const Rank& other : ranks_)
-        if (!SendAll(rank.fd.get(), &other.address, sizeof(other.address), *never_, Soon()).ok())
+        if (!net::SendAll(rank.fd.get(), &other.address, sizeof(other.address), *never_, Soon())
+                 .ok())
           break;
     }
   }
@@ -92,7 +93,7 @@ class Root {
  private:
   struct Rank {
     UniqueFd fd;
-    Address address;
+    net::Address address;
   };
 
   bool complete() const {
@@ -130,29 +131,29 @@ class Root {
     }
     const Introduction refusal{problem};
     [[maybe_unused]] const Status told =
-        SendAll(fd.get(), &refusal, sizeof(refusal), *never_, Soon());
+        net::SendAll(fd.get(), &refusal, sizeof(refusal), *never_, Soon());
   }
 
-  const Listener listener_;
+  const net::Listener listener_;
   const std::uint64_t key_;
-  const std::shared_ptr<Interrupt> never_;  // It ends with the process.
+  const std::shared_ptr<net::Interrupt> never_;  // It ends with the process.
   std::vector<Rank> ranks_;
 };
 
 // Each rank connects to those before it, and is connected to by those behind.
-Result<Mesh> ConnectAll(const Listener& listener, const std::vector<Address>& addresses,
-                        std::uint64_t key, int rank, std::shared_ptr<Interrupt> interrupt) {
-  const Deadline deadline = In(kTimeToMeet);
+Result<Mesh> ConnectAll(const net::Listener& listener, const std::vector<net::Address>& addresses,
+                        std::uint64_t key, int rank, std::shared_ptr<net::Interrupt> interrupt) {
+  const net::Deadline deadline = In(kTimeToMeet);
   std::vector<UniqueFd> links(addresses.size());
   for (int other = 0; other < rank; ++other) {
-    CUSPAN_ASSIGN_OR_RETURN(links[other], Connect(addresses[other], *interrupt, deadline));
+    CUSPAN_ASSIGN_OR_RETURN(links[other], net::Connect(addresses[other], *interrupt, deadline));
     const Greeting greeting{key, rank};
     CUSPAN_RETURN_IF_ERROR(
-        SendAll(links[other].get(), &greeting, sizeof(greeting), *interrupt, deadline));
+        net::SendAll(links[other].get(), &greeting, sizeof(greeting), *interrupt, deadline));
   }
-  Entrance entrance(listener, *interrupt, sizeof(Greeting));
+  net::Entrance entrance(listener, *interrupt, sizeof(Greeting));
   for (int missing = static_cast<int>(addresses.size()) - 1 - rank; missing > 0;) {
-    CUSPAN_ASSIGN_OR_RETURN(Entrance::Guest guest, entrance.Next({}, deadline));
+    CUSPAN_ASSIGN_OR_RETURN(net::Entrance::Guest guest, entrance.Next({}, deadline));
     const auto greeting = guest.As<Greeting>();
     const bool is_expected = greeting.key == key && greeting.rank > rank &&
                              greeting.rank < static_cast<std::int64_t>(addresses.size()) &&
@@ -167,8 +168,8 @@ Result<Mesh> ConnectAll(const Listener& listener, const std::vector<Address>& ad
 }  // namespace
 
 Result<nccl::UniqueId> MakeUniqueId() {
-  CUSPAN_ASSIGN_OR_RETURN(Listener listener, Listener::Open(kBacklog));
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Interrupt> never, Interrupt::Make());
+  CUSPAN_ASSIGN_OR_RETURN(net::Listener listener, net::Listener::Open(kBacklog));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<net::Interrupt> never, net::Interrupt::Make());
   const Id id{RandomKey(), listener.address()};
   const auto root = std::make_shared<Root>(std::move(listener), id.key, std::move(never));
   try {
@@ -182,32 +183,32 @@ Result<nccl::UniqueId> MakeUniqueId() {
 }
 
 Result<Mesh> JoinById(const nccl::UniqueId& unique_id, int rank, int size,
-                      std::shared_ptr<Interrupt> interrupt) {
+                      std::shared_ptr<net::Interrupt> interrupt) {
   Id id;
   std::memcpy(&id, unique_id.bytes, sizeof(id));
-  CUSPAN_ASSIGN_OR_RETURN(const Listener listener, Listener::Open(size));
-  CUSPAN_ASSIGN_OR_RETURN(const UniqueFd root, Connect(id.root, *interrupt, Soon()));
+  CUSPAN_ASSIGN_OR_RETURN(const net::Listener listener, net::Listener::Open(size));
+  CUSPAN_ASSIGN_OR_RETURN(const UniqueFd root, net::Connect(id.root, *interrupt, Soon()));
   const Arrival arrival{id.key, rank, size, listener.address()};
-  CUSPAN_RETURN_IF_ERROR(SendAll(root.get(), &arrival, sizeof(arrival), *interrupt, Soon()));
+  CUSPAN_RETURN_IF_ERROR(net::SendAll(root.get(), &arrival, sizeof(arrival), *interrupt, Soon()));
   Introduction introduction{};
   CUSPAN_RETURN_IF_ERROR(
-      ReceiveAll(root.get(), &introduction, sizeof(introduction), *interrupt, kNever));
+      net::ReceiveAll(root.get(), &introduction, sizeof(introduction), *interrupt, net::kNever));
   if (introduction.problem == kOtherSize)
     return Status::Invalid("rank {}: others with this id say that there are not {} ranks", rank,
                            size);
   if (introduction.problem != kNoProblem)
     return Status::Invalid("there are two ranks {} with the same id", rank);
-  std::vector<Address> addresses(static_cast<std::size_t>(size));
-  CUSPAN_RETURN_IF_ERROR(ReceiveAll(root.get(), addresses.data(),
-                                    addresses.size() * sizeof(Address), *interrupt, Soon()));
+  std::vector<net::Address> addresses(static_cast<std::size_t>(size));
+  CUSPAN_RETURN_IF_ERROR(net::ReceiveAll(
+      root.get(), addresses.data(), addresses.size() * sizeof(net::Address), *interrupt, Soon()));
   return ConnectAll(listener, addresses, id.key, rank, std::move(interrupt));
 }
 
-Invitation Invite(const Listener& listener) { return {listener.address(), RandomKey()}; }
+Invitation Invite(const net::Listener& listener) { return {listener.address(), RandomKey()}; }
 
-Result<Mesh> JoinInvited(const Listener& listener, const std::vector<Invitation>& ranks, int rank,
-                         std::shared_ptr<Interrupt> interrupt) {
-  std::vector<Address> addresses;
+Result<Mesh> JoinInvited(const net::Listener& listener, const std::vector<Invitation>& ranks,
+                         int rank, std::shared_ptr<net::Interrupt> interrupt) {
+  std::vector<net::Address> addresses;
   for (const Invitation& one : ranks) addresses.push_back(one.address);
   return ConnectAll(listener, addresses, ranks.front().key, rank, std::move(interrupt));
 }

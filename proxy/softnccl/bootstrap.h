@@ -12,8 +12,8 @@
 
 #include "common/status.h"
 #include "protocol/nccl/nccl.h"
+#include "proxy/network/sockets.h"
 #include "proxy/softnccl/mesh.h"
-#include "proxy/softnccl/network.h"
 
 namespace cuspan::softnccl {
 
@@ -27,17 +27,17 @@ Result<nccl::UniqueId> MakeUniqueId();
 // Waits until all `size` ranks have come; a rank that goes again before may come anew. kInvalid
 // where another rank disagrees on their number, or is this one.
 Result<Mesh> JoinById(const nccl::UniqueId& id, int rank, int size,
-                      std::shared_ptr<Interrupt> interrupt);
+                      std::shared_ptr<net::Interrupt> interrupt);
 
 // Those who have found each other by the first way, or are invited, have a minute to connect.
 
 // What each rank of a new communicator tells the others of an older one.
 struct Invitation {
-  Address address;
+  net::Address address;
   std::uint64_t key = 0;  // The first rank's counts.
 };
-Invitation Invite(const Listener& listener);
-Result<Mesh> JoinInvited(const Listener& listener, const std::vector<Invitation>& ranks, int rank,
-                         std::shared_ptr<Interrupt> interrupt);
+Invitation Invite(const net::Listener& listener);
+Result<Mesh> JoinInvited(const net::Listener& listener, const std::vector<Invitation>& ranks,
+                         int rank, std::shared_ptr<net::Interrupt> interrupt);
 
 }  // namespace cuspan::softnccl

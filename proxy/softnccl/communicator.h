@@ -48,7 +48,7 @@ struct Outcome {
 class Communicator {
  public:
   // How a rank comes to its mesh; called once, by the communicator's thread.
-  using Join = std::function<Result<Mesh>(std::shared_ptr<Interrupt>)>;
+  using Join = std::function<Result<Mesh>(std::shared_ptr<net::Interrupt>)>;
   // What each of some ranks said, in their order.
   using Answers = Result<std::vector<std::byte>>;
 
@@ -118,7 +118,7 @@ class Communicator {
     HostCall HostCallOf(const Staged& staged) const;
   };
 
-  Communicator(const Cuda& cuda, CUcontext context, std::shared_ptr<Interrupt> interrupt)
+  Communicator(const Cuda& cuda, CUcontext context, std::shared_ptr<net::Interrupt> interrupt)
       : cuda_(cuda), context_(context), interrupt_(std::move(interrupt)) {}
 
   Outcome Check(const DeviceCall& call) const CUSPAN_REQUIRES(mutex_);
@@ -137,7 +137,7 @@ class Communicator {
 
   const Cuda cuda_;
   const CUcontext context_;
-  const std::shared_ptr<Interrupt> interrupt_;
+  const std::shared_ptr<net::Interrupt> interrupt_;
 
   mutable Mutex mutex_;
   std::condition_variable changed_;

@@ -9,7 +9,7 @@
 
 #include "common/status.h"
 #include "common/unique_fd.h"
-#include "proxy/softnccl/network.h"
+#include "proxy/network/sockets.h"
 
 namespace cuspan::softnccl {
 
@@ -29,7 +29,7 @@ struct Incoming {
 class Mesh {
  public:
   // `links`: a connection to each rank that does not block; none to `rank` itself.
-  Mesh(int rank, std::vector<UniqueFd> links, std::shared_ptr<Interrupt> interrupt)
+  Mesh(int rank, std::vector<UniqueFd> links, std::shared_ptr<net::Interrupt> interrupt)
       : rank_(rank), links_(std::move(links)), interrupt_(std::move(interrupt)) {}
 
   int rank() const { return rank_; }
@@ -57,7 +57,7 @@ class Mesh {
 
   int rank_;
   std::vector<UniqueFd> links_;
-  std::shared_ptr<Interrupt> interrupt_;
+  std::shared_ptr<net::Interrupt> interrupt_;
 };
 
 }  // namespace cuspan::softnccl

@@ -124,7 +124,7 @@ nccl::Result Part(Handle* handle, const std::vector<int>& ranks, int color, int 
                   const Config* config) {
   *part = nullptr;
   Communicator& parent = *handle->communicator;
-  cuspan::Result<Listener> opened = Listener::Open(parent.size());
+  cuspan::Result<net::Listener> opened = net::Listener::Open(parent.size());
   // The others hear of it also from a rank that can not listen: it has no address then.
   const Wish own{color, key, opened.ok() ? Invite(*opened) : Invitation()};
   std::vector<std::byte> bytes(sizeof(own));
@@ -135,8 +135,8 @@ nccl::Result Part(Handle* handle, const std::vector<int>& ranks, int color, int 
   return Start(
       parent.cuda(), parent.context(), IsBlocking(config, handle->blocking),
       [told, ranks, color, parent_rank = parent.rank(),
-       listener = std::make_shared<Listener>(std::move(*opened))](
-          std::shared_ptr<Interrupt> interrupt) -> cuspan::Result<Mesh> {
+       listener = std::make_shared<net::Listener>(std::move(*opened))](
+          std::shared_ptr<net::Interrupt> interrupt) -> cuspan::Result<Mesh> {
         const Communicator::Answers& answers = told.get();
         if (!answers.ok()) return answers.status();
         const Members members = MembersOf(*answers, ranks, color, parent_rank);
@@ -216,7 +216,7 @@ nccl::Result ncclCommInitRankConfig(Handle** handle, int size, UniqueId id, int 
     return softnccl::Refuse(nccl::kUnhandledCudaError, "the calling thread has no CUDA context");
   return softnccl::Start(
       *cuda, context, softnccl::IsBlocking(config, true),
-      [=](std::shared_ptr<softnccl::Interrupt> interrupt) {
+      [=](std::shared_ptr<cuspan::net::Interrupt> interrupt) {
         return softnccl::JoinById(id, rank, size, std::move(interrupt));
       },
       handle);

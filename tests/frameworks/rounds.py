@@ -23,7 +23,7 @@ import threading
 
 HERE = pathlib.Path(__file__).resolve().parent
 WAYS = ("native", "native again", "one node", "over agents")
-DEVICES = {"torch_two_devices": 2}  # Of the others: one.
+DEVICES = {"torch_two_devices": 2, "torch_ranks": 2, "jax_two_devices": 2, "cupy_ranks": 2}  # Of the others: one.
 MORE_NATIVE = 4  # Further native runs where those two compute different things: how far they lie from each other.
 LIMIT = 300  # Seconds for what a program does between two lines.
 

@@ -10,8 +10,8 @@ namespace cuspan::softnccl {
 namespace {
 
 // Where the id's maker listens.
-Address RootOf(const nccl::UniqueId& id) {
-  Address root;
+net::Address RootOf(const nccl::UniqueId& id) {
+  net::Address root;
   std::memcpy(&root, id.bytes + sizeof(std::uint64_t), sizeof(root));
   return root;
 }
@@ -37,17 +37,17 @@ TEST(Bootstrap, StrangersAreDropped) {
   std::vector<UniqueFd> strangers;
   // One stays silent, one says too little, others say what no rank knows.
   for (int i = 0; i < 8; ++i) {
-    Result<UniqueFd> fd = Connect(RootOf(*id), *never, kNever);
+    Result<UniqueFd> fd = net::Connect(RootOf(*id), *never, net::kNever);
     ASSERT_TRUE(fd.ok()) << fd.status().message();
     const std::size_t bytes = i == 0 ? 0 : i == 1 ? 13 : 64;
     const std::vector<std::uint8_t> said(bytes, static_cast<std::uint8_t>(i));
-    ASSERT_TRUE(SendAll(fd->get(), said.data(), said.size(), *never, kNever).ok());
+    ASSERT_TRUE(net::SendAll(fd->get(), said.data(), said.size(), *never, net::kNever).ok());
     strangers.push_back(std::move(*fd));
   }
   // Those who have said all hear the end of it.
   for (std::size_t i = 2; i < strangers.size(); ++i) {
     std::byte answer{};
-    EXPECT_EQ(ReceiveAll(strangers[i].get(), &answer, 1, *never, kNever).code(),
+    EXPECT_EQ(net::ReceiveAll(strangers[i].get(), &answer, 1, *never, net::kNever).code(),
               StatusCode::kUnavailable);
   }
   AsRanks(3, [&](int rank) {
@@ -123,10 +123,10 @@ TEST(Bootstrap, AnIdOfAnotherKeyIsAnError) {
 
 TEST(Bootstrap, InvitedRanksFindEachOther) {
   constexpr int kRanks = 4;
-  std::vector<Listener> listeners;
+  std::vector<net::Listener> listeners;
   std::vector<Invitation> invitations;
   for (int rank = 0; rank < kRanks; ++rank) {
-    Result<Listener> listener = Listener::Open(kRanks);
+    Result<net::Listener> listener = net::Listener::Open(kRanks);
     ASSERT_TRUE(listener.ok()) << listener.status().message();
     invitations.push_back(Invite(*listener));
     listeners.push_back(std::move(*listener));

@@ -9,14 +9,11 @@
 #include <vector>
 
 #include "proxy/softnccl/bootstrap.h"
+#include "tests/unit/proxy/network/interrupts.h"
 
 namespace cuspan::softnccl {
 
-inline std::shared_ptr<Interrupt> NewInterrupt() {
-  Result<std::shared_ptr<Interrupt>> made = Interrupt::Make();
-  EXPECT_TRUE(made.ok()) << made.status().message();
-  return *made;
-}
+using net::NewInterrupt;
 
 // Runs `body` once for each rank, all at once.
 inline void AsRanks(int size, const std::function<void(int rank)>& body) {

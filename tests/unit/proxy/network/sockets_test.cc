@@ -1,4 +1,4 @@
-#include "proxy/softnccl/network.h"
+#include "proxy/network/sockets.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "proxy/softnccl/entrance.h"
-#include "tests/unit/proxy/softnccl/ranks.h"
+#include "proxy/network/entrance.h"
+#include "tests/unit/proxy/network/interrupts.h"
 
-namespace cuspan::softnccl {
+namespace cuspan::net {
 namespace {
 
 // NCCL_SOCKET_IFNAME for one test.
@@ -89,4 +89,4 @@ TEST(Network, WhoIsWatchedEndsAWait) {
 }
 
 }  // namespace
-}  // namespace cuspan::softnccl
+}  // namespace cuspan::net

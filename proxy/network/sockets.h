@@ -17,7 +17,7 @@
 #include "common/status.h"
 #include "common/unique_fd.h"
 
-namespace cuspan::softnccl {
+namespace cuspan::net {
 
 // Where a process listens, as it crosses between processes of one architecture.
 struct Address {
@@ -79,4 +79,4 @@ Result<UniqueFd> Connect(const Address& address, const Interrupt& interrupt, Dea
 // What it and others that wait give poll() as its last argument.
 int PollTimeout(Deadline deadline);
 
-}  // namespace cuspan::softnccl
+}  // namespace cuspan::net

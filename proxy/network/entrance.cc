@@ -1,4 +1,4 @@
-#include "proxy/softnccl/entrance.h"
+#include "proxy/network/entrance.h"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 
-namespace cuspan::softnccl {
+namespace cuspan::net {
 namespace {
 
 // When there are more, the oldest is taken for a stranger.
@@ -62,4 +62,4 @@ bool Entrance::Hear(Guest& guest) const {
   return bytes > 0 && guest.said.size() < message_bytes_;
 }
 
-}  // namespace cuspan::softnccl
+}  // namespace cuspan::net

@@ -1,4 +1,4 @@
-#include "proxy/softnccl/network.h"
+#include "proxy/network/sockets.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
@@ -17,7 +17,7 @@
 #include <string_view>
 #include <vector>
 
-namespace cuspan::softnccl {
+namespace cuspan::net {
 namespace {
 
 struct SocketAddress {
@@ -260,4 +260,4 @@ Result<UniqueFd> Connect(const Address& address, const Interrupt& interrupt, Dea
   return fd;
 }
 
-}  // namespace cuspan::softnccl
+}  // namespace cuspan::net

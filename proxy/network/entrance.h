@@ -14,9 +14,9 @@
 
 #include "common/status.h"
 #include "common/unique_fd.h"
-#include "proxy/softnccl/network.h"
+#include "proxy/network/sockets.h"
 
-namespace cuspan::softnccl {
+namespace cuspan::net {
 
 class Entrance {
  public:
@@ -51,4 +51,4 @@ class Entrance {
   std::list<Guest> waiting_;  // Have not said all, in the order in which they came.
 };
 
-}  // namespace cuspan::softnccl
+}  // namespace cuspan::net

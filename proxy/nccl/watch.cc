@@ -1,0 +1,178 @@
+#include "proxy/nccl/watch.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <climits>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "common/log.h"
+#include "proxy/nccl/watch_messages.h"
+
+namespace cuspan::proxy {
+namespace {
+
+constexpr int kGraceMs = 1000;
+
+std::string HostName() {
+  char name[HOST_NAME_MAX + 1] = "";
+  ::gethostname(name, sizeof(name) - 1);
+  return name;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Watch>> Watch::Join(RankId& id, int rank, int size, int version) {
+  WatchPlace place;
+  std::uint8_t* const at = id.bytes.data() + kWatchPlaceAt;
+  std::memcpy(&place, at, sizeof(place));
+  if (place.magic != WatchPlace::kMagic) return std::shared_ptr<Watch>();
+  std::memset(at, 0, sizeof(place));
+  const net::Deadline deadline = std::chrono::steady_clock::now() + kWatchPatience;
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<net::Interrupt> interrupt, net::Interrupt::Make());
+  Result<UniqueFd> fd = net::Connect(place.address, *interrupt, deadline);
+  if (!fd.ok())
+    return Status::Unavailable(
+        "the process that made the id of the communicator is gone, or this host can not reach it "
+        "({}): NCCL_SOCKET_IFNAME chooses the network",
+        fd.status().message());
+  NoticeSilence(fd->get());
+  WatchArrival arrival;
+  arrival.key = place.key;
+  arrival.process = WatchProcess();
+  arrival.rank = rank;
+  arrival.size = size;
+  arrival.version = version;
+  arrival.host = WatchText(HostName());
+  CUSPAN_RETURN_IF_ERROR(net::SendAll(fd->get(), &arrival, sizeof(arrival), *interrupt, deadline));
+  return std::shared_ptr<Watch>(new Watch(std::move(*fd), std::move(interrupt)));
+}
+
+Watch::Watch(UniqueFd fd, std::shared_ptr<net::Interrupt> interrupt)
+    : fd_(std::move(fd)), interrupt_(std::move(interrupt)), thread_([this] { Listen(); }) {}
+
+Watch::~Watch() {
+  Interrupt();
+  thread_.join();
+  if (!gave_up_.load(std::memory_order_acquire))
+    static_cast<void>(::send(fd_.get(), &kWatchFarewell, 1, MSG_NOSIGNAL | MSG_DONTWAIT));
+}
+
+void Watch::Interrupt() {
+  interrupt_->Raise();
+  {
+    const MutexLock lock(mutex_);
+    if (failure_.ok()) failure_ = Status::Unavailable("the communicator was aborted");
+  }
+  changed_.notify_all();
+}
+
+void Watch::GiveUp() {
+  gave_up_.store(true, std::memory_order_release);
+  bool waits = false;
+  {
+    const MutexLock lock(mutex_);
+    waits = !all_here_;
+  }
+  if (waits) Interrupt();
+}
+
+Status Watch::AwaitAll() {
+  MutexLock lock(mutex_);
+  changed_.wait(lock, [this]() CUSPAN_REQUIRES(mutex_) { return all_here_ || !failure_.ok(); });
+  return all_here_ ? Status::Ok() : failure_;
+}
+
+void Watch::Listen() {
+  while (Hear()) {
+  }
+}
+
+bool Watch::Hear() {
+  WatchNews news;
+  const Status heard = net::ReceiveAll(fd_.get(), &news, sizeof(news), *interrupt_, net::kNever);
+  if (interrupt_->raised()) return false;
+  if (!heard.ok()) {
+    // The house went with its process. Where a rank was there, that is lost; else all is as it was,
+    // but that nobody watches.
+    int rank = -1;
+    {
+      const MutexLock lock(mutex_);
+      rank = host_rank_;
+      if (!all_here_ && failure_.ok())
+        failure_ = Status::Unavailable("the process that made the id of the communicator is gone");
+    }
+    changed_.notify_all();
+    if (rank >= 0) Tell(rank, Format("rank {} was lost", rank));
+    return false;
+  }
+  const std::string text = news.text.Get();
+  switch (news.kind) {
+    case WatchNews::kAllHere: {
+      const MutexLock lock(mutex_);
+      all_here_ = true;
+      host_rank_ = news.rank;
+      break;
+    }
+    case WatchNews::kDisagree: {
+      const MutexLock lock(mutex_);
+      failure_ = Status::Invalid("{}", text);
+      break;
+    }
+    case WatchNews::kLost: {
+      {
+        const MutexLock lock(mutex_);
+        if (!all_here_) failure_ = Status::Unavailable("{}", text);
+      }
+      changed_.notify_all();
+      Tell(news.rank, text);
+      return true;
+    }
+    case WatchNews::kLeft: {
+      const MutexLock lock(mutex_);
+      if (news.rank == host_rank_) host_rank_ = -1;
+      break;
+    }
+  }
+  changed_.notify_all();
+  return true;
+}
+
+void Watch::Tell(int rank, const std::string& problem) {
+  // NCCL's streams need no more than that for what does not want the rank any more.
+  pollfd ends{.fd = interrupt_->fd(), .events = POLLIN, .revents = 0};
+  ::poll(&ends, 1, kGraceMs);
+  const MutexLock telling(telling_);
+  std::vector<Lost> listeners;
+  {
+    const MutexLock lock(mutex_);
+    lost_.emplace(rank, problem);
+    for (const auto& [number, listener] : listeners_) listeners.push_back(listener);
+  }
+  for (const Lost& listener : listeners) listener(rank, problem);
+}
+
+std::uint64_t Watch::OnLost(Lost lost) {
+  const MutexLock telling(telling_);
+  std::map<int, std::string> before;
+  std::uint64_t number = 0;
+  {
+    const MutexLock lock(mutex_);
+    number = next_listener_++;
+    listeners_.emplace(number, lost);
+    before = lost_;
+  }
+  for (const auto& [rank, problem] : before) lost(rank, problem);
+  return number;
+}
+
+void Watch::Forget(std::uint64_t listener) {
+  const MutexLock telling(telling_);
+  const MutexLock lock(mutex_);
+  listeners_.erase(listener);
+}
+
+}  // namespace cuspan::proxy

@@ -1,0 +1,189 @@
+// The house: one thread a communicator, which ends when all have left.
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "common/log.h"
+#include "common/settings.h"
+#include "proxy/nccl/watch.h"
+#include "proxy/nccl/watch_messages.h"
+#include "proxy/network/entrance.h"
+
+namespace cuspan::proxy {
+namespace {
+
+constexpr int kBacklog = 1024;
+
+std::uint64_t RandomNumber() {
+  std::uint64_t number = 0;
+  while (::getrandom(&number, sizeof(number), 0) != sizeof(number) || number == 0) {
+  }
+  return number;
+}
+
+net::Deadline Soon() { return std::chrono::steady_clock::now() + kWatchPatience; }
+
+std::string Release(int version) {
+  return Format("{}.{}.{}", version / 10'000, version / 100 % 100, version % 100);
+}
+
+class House {
+ public:
+  House(net::Listener listener, std::uint64_t key, std::shared_ptr<net::Interrupt> never)
+      : listener_(std::move(listener)), key_(key), never_(std::move(never)) {}
+
+  void Serve() {
+    net::Entrance entrance(listener_, *never_, sizeof(WatchArrival));
+    while (!closed_ || !members_.empty()) {
+      std::vector<int> watched;
+      for (const Member& member : members_) watched.push_back(member.fd.get());
+      Result<net::Entrance::Guest> guest = entrance.Next(watched, net::kNever);
+      if (!guest.ok()) {
+        // No descriptors: those who are here leave some day.
+        LogWarn("ranks of a communicator can not be watched: {}", guest.status().message());
+        return;
+      }
+      if (guest->fd.valid()) Welcome(std::move(*guest));
+      Listen();
+    }
+  }
+
+ private:
+  struct Member {
+    UniqueFd fd;
+    WatchArrival said;
+  };
+
+  void Welcome(net::Entrance::Guest guest) {
+    const auto arrival = guest.As<WatchArrival>();
+    if (arrival.key != key_) return;
+    NoticeSilence(guest.fd.get());
+    members_.push_back({std::move(guest.fd), arrival});
+    if (std::exchange(known_, true) && arrival.size != size_)
+      return Disagree(
+          Format("rank {} on host {} says that there are {} ranks, others that there "
+                 "are {}",
+                 arrival.rank, arrival.host.Get(), arrival.size, size_));
+    size_ = arrival.size;
+    if (arrival.process == WatchProcess()) own_rank_ = arrival.rank;
+    if (closed_ || members_.size() + left_ < static_cast<std::size_t>(size_)) return;
+    CheckAll();
+  }
+
+  void CheckAll() {
+    std::sort(members_.begin(), members_.end(), [](const Member& one, const Member& other) {
+      return one.said.rank < other.said.rank;
+    });
+    for (std::size_t i = 1; i < members_.size(); ++i) {
+      const WatchArrival& first = members_.front().said;
+      const WatchArrival& other = members_[i].said;
+      if (other.rank == members_[i - 1].said.rank)
+        return Disagree(Format("two ranks say that they are rank {}", other.rank));
+      if (other.version != first.version)
+        return Disagree(Format("host {} has NCCL {}, host {} has {}: CUSPAN_NCCL names one",
+                               first.host.Get(), Release(first.version), other.host.Get(),
+                               Release(other.version)));
+    }
+    closed_ = true;
+    WatchNews news;
+    news.kind = WatchNews::kAllHere;
+    news.rank = own_rank_;
+    Tell(news);
+  }
+
+  void Disagree(const std::string& what) {
+    WatchNews news;
+    news.kind = WatchNews::kDisagree;
+    news.text = WatchText(what);
+    Tell(news);
+    closed_ = true;
+    members_.clear();
+  }
+
+  // Who has something to say leaves: in good order, or because it is lost.
+  void Listen() {
+    std::vector<WatchNews> news;
+    std::erase_if(members_, [&](const Member& member) {
+      char said = 0;
+      const ssize_t bytes = ::recv(member.fd.get(), &said, 1, MSG_DONTWAIT);
+      if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+      WatchNews one;
+      one.kind = bytes > 0 && said == kWatchFarewell ? WatchNews::kLeft : WatchNews::kLost;
+      one.rank = member.said.rank;
+      one.text = WatchText(Format("rank {} on host {} was lost{}", member.said.rank,
+                                  member.said.host.Get(),
+                                  closed_ ? "" : " while the communicator was made"));
+      news.push_back(one);
+      return true;
+    });
+    for (const WatchNews& one : news) {
+      ++left_;
+      if (one.kind == WatchNews::kLost) closed_ = true;
+      Tell(one);
+    }
+  }
+
+  void Tell(const WatchNews& news) {
+    // One to whom nothing can be said is lost, which the next look at it shows.
+    for (const Member& member : members_)
+      static_cast<void>(net::SendAll(member.fd.get(), &news, sizeof(news), *never_, Soon()));
+  }
+
+  const net::Listener listener_;
+  const std::uint64_t key_;
+  const std::shared_ptr<net::Interrupt> never_;
+  std::vector<Member> members_;
+  bool known_ = false;   // The size.
+  bool closed_ = false;  // All have come, or it is over before.
+  std::size_t left_ = 0;
+  int size_ = 0;
+  int own_rank_ = -1;
+};
+
+}  // namespace
+
+std::uint64_t WatchProcess() {
+  static const std::uint64_t number = RandomNumber();
+  return number;
+}
+
+void NoticeSilence(int fd) {
+  const Result<std::uint64_t> wanted = SettingNumber(settings::kHeartbeat, 1, 3600);
+  if (!wanted.ok()) return;  // "off".
+  const int seconds = static_cast<int>(*wanted);
+  const int on = 1;
+  const int idle = std::max(seconds / 2, 1);
+  const int interval = std::max(seconds / 6, 1);
+  const int count = 3;
+  const int limit = seconds * 1000;
+  ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+  ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
+  ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval));
+  ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));
+  ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit, sizeof(limit));
+}
+
+Status OpenWatchHouse(RankId& id) {
+  const auto place_bytes = id.bytes.begin() + kWatchPlaceAt;
+  if (std::any_of(place_bytes, id.bytes.end(), [](std::uint8_t byte) { return byte != 0; }))
+    return Status::Unsupported("this release of NCCL uses all bytes of an id");
+  CUSPAN_ASSIGN_OR_RETURN(net::Listener listener, net::Listener::Open(kBacklog));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<net::Interrupt> never, net::Interrupt::Make());
+  WatchPlace place;
+  place.magic = WatchPlace::kMagic;
+  place.key = RandomNumber();
+  place.address = listener.address();
+  std::memcpy(&*place_bytes, &place, sizeof(place));
+  // Never joined: it serves as long as ranks are there, or the process lives.
+  std::thread([house = std::make_shared<House>(std::move(listener), place.key, std::move(never))] {
+    house->Serve();
+  }).detach();
+  return Status::Ok();
+}
+
+}  // namespace cuspan::proxy
