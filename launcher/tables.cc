@@ -9,6 +9,7 @@
 #include "launcher/lease_tables.h"
 #include "launcher/run_key.h"
 #include "ops.gen.h"
+#include "protocol/nccl/nccl.h"
 
 namespace cuspan {
 namespace {
@@ -148,6 +149,18 @@ OpsOfClass CountOps(const DeviceReport& report, OpClass wanted) {
   return ops;
 }
 
+// "ncclAllReduce 400 (1.2 GiB), …"
+std::string CollectivesText(const DeviceReport& report) {
+  std::string text;
+  for (const CollectiveCount& count : report.collectives) {
+    if (count.kind >= nccl::kCallKinds) continue;
+    AppendFormat(text, "{}{} {} ({})", text.empty() ? "" : ", ",
+                 nccl::NameOf(static_cast<nccl::CallKind>(count.kind)), count.calls,
+                 ByteText(count.bytes));
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string StatisticsTable(const std::vector<DeviceReport>& reports) {
@@ -166,6 +179,9 @@ std::string StatisticsTable(const std::vector<DeviceReport>& reports) {
       AppendFormat(waits, "{}{} {:.3f} s", waits.empty() ? "" : ", ", wait.place,
                    static_cast<double>(wait.nanoseconds) * 1e-9);
     if (!waits.empty()) AppendFormat(ops, "{}, waited on: {}\n", place, waits);
+    if (const std::string collectives = CollectivesText(report); !collectives.empty())
+      AppendFormat(ops, "{}, collectives of up to {} ranks: {}\n", place, report.ranks,
+                   collectives);
     rows.push_back({std::to_string(report.session), std::to_string(report.device), report.host,
                     report.name, report.relayed ? "agents" : "same-node",
                     std::to_string(posted.total), std::to_string(calls.total),

@@ -28,6 +28,20 @@ Error Follow(Session& session, const StreamTarget& first, const StreamTarget& wa
   return result;
 }
 
+void Count(Session& session, ChannelStatistics& statistics,
+           const std::vector<CollectiveCall>& calls) {
+  for (const CollectiveCall& call : calls) {
+    const std::uint64_t bytes = call.count * nccl::ElementBytes(static_cast<int>(call.type));
+    statistics.collective_calls[call.kind].fetch_add(1, std::memory_order_relaxed);
+    statistics.collective_bytes[call.kind].fetch_add(bytes, std::memory_order_relaxed);
+    const auto communicator = session.communicators().Find(call.communicator);
+    if (communicator == nullptr) continue;
+    const auto ranks = static_cast<std::uint32_t>(communicator->size());
+    if (ranks > statistics.ranks.load(std::memory_order_relaxed))
+      statistics.ranks.store(ranks, std::memory_order_relaxed);
+  }
+}
+
 }  // namespace
 
 Error SubmitCollectives(Session& session, const std::vector<StreamTarget>& streams,
@@ -69,6 +83,7 @@ Error PostCollectives(Session& session, const StreamTarget& target, const Collec
     CUSPAN_RETURN_IF_FAILED(link.Send(CollectiveCalls{op.group, {next, next + kMostInFrame}}));
   }
   op.calls.assign(next, work.calls.end());
+  Count(session, link.channel().statistics(), work.calls);
   return link.Post(op);
 }
 

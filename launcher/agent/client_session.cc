@@ -489,6 +489,11 @@ void ClientSession::Report(const Device& device) {
   report.bytes_from_device = statistics.bytes_from_device;
   report.wait_nanoseconds = statistics.wait_nanoseconds;
   report.waits = WaitTimes(statistics);
+  for (std::uint32_t kind = 0; kind < nccl::kCallKinds; ++kind) {
+    if (const std::uint64_t calls = statistics.collective_calls[kind]; calls != 0)
+      report.collectives.push_back({kind, calls, statistics.collective_bytes[kind]});
+  }
+  report.ranks = statistics.ranks;
   reports_.push_back(std::move(report));
 }
 

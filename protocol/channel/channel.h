@@ -11,6 +11,7 @@
 // made it, may call.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <memory>
 #include <new>
@@ -20,6 +21,7 @@
 #include "common/shared_sync.h"
 #include "protocol/channel/bell.h"
 #include "protocol/channel/ring.h"
+#include "protocol/nccl/nccl.h"
 
 namespace cuspan {
 
@@ -67,6 +69,10 @@ struct ChannelStatistics {
   std::atomic<std::uint64_t> bytes_to_device;
   std::atomic<std::uint64_t> bytes_from_device;
   std::atomic<std::uint64_t> wait_nanoseconds;
+  // What NCCL was asked to do, by nccl::CallKind, and the ranks of the largest communicator.
+  std::array<std::atomic<std::uint64_t>, nccl::kCallKinds> collective_calls;
+  std::array<std::atomic<std::uint64_t>, nccl::kCallKinds> collective_bytes;
+  std::atomic<std::uint32_t> ranks;
   // The lines that waited longest; the last one stands for all others.
   std::array<WaitPlace, 32> wait_places;
 };

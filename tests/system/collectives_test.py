@@ -1,5 +1,6 @@
 """NCCL in programs of a run: ranks that are processes, and ranks that are lost. What it computes, the programs of
 tests/apps check."""
+import json
 import os
 import re
 import signal
@@ -8,6 +9,20 @@ from harness import KINDS, SystemTest, own_lines, program
 
 PATHS = {"same-node": "auto", "agents": "never"}
 HEARD = re.compile(r"^rank (\d): remote process exited or there was a network error after [\d.]+ s: \S", re.MULTILINE)
+
+
+class Seen(SystemTest):
+    def test_statistics_and_trace_tell_of_them(self):
+        result = self.run_command(self.cuspan("run", "--gpus", "2", "--stats", "--trace", "trace.json", "--",
+                                              program("reduces", "static"), "1000", "5"), self.environment(2))
+        for device in ("0", "1"):
+            self.assertIn(f"session 1 device {device}, collectives of up to 2 ranks: ncclAllReduce 5 (19.5 KiB)", result.stderr)
+        events = json.loads((self.folder / "trace.json").read_text(encoding="utf-8"))["traceEvents"]
+        seen = [event for event in events if event.get("cat") == "collective"]
+        self.assertEqual({event["name"] for event in seen}, {"ncclAllReduce"})
+        self.assertEqual(sorted(event["args"]["device"] for event in seen), [0] * 5 + [1] * 5)
+        self.assertEqual({(event["args"]["ranks"], event["args"]["bytes"]) for event in seen}, {(2, 4000)})
+        self.assertTrue(all(event["dur"] > 0 for event in seen))
 
 
 class Ranks(SystemTest):

@@ -52,6 +52,61 @@ TEST_P(MalformedTest, EndsTheSessionWithAReason) {
 using Test = ServerTest;
 
 const Malformed kMalformed[] = {
+    {"CommunicatorWithoutAHandle",
+     [](Test&, Loopback&, TestClient& client) {
+       client.Post(CommunicatorJoin{0, "", 1, 0, {RankId()}, {}});
+     },
+     "communicator 0x0 is no new handle"},
+    {"CommunicatorWithoutAnId",
+     [](Test&, Loopback&, TestClient& client) {
+       client.Post(CommunicatorJoin{7, "", 1, 0, {}, {}});
+     },
+     "communicator 0x7 has no id"},
+    {"SplitOfNoCommunicator",
+     [](Test&, Loopback&, TestClient& client) {
+       client.Post(CommunicatorSplit{7, 8, 0, 0, true, {}});
+     },
+     "communicator 0x7 does not exist"},
+    {"ShrinkOfNoCommunicator",
+     [](Test&, Loopback&, TestClient& client) {
+       client.Post(CommunicatorShrink{7, 8, {0}, 0, true, {}});
+     },
+     "communicator 0x7 does not exist"},
+    {"EndOfNoCommunicator",
+     [](Test&, Loopback&, TestClient& client) {
+       client.Post(CommunicatorEnd{7, 1});
+     },
+     "communicator 0x7 does not exist"},
+    {"FactorOfNoCommunicator",
+     [](Test&, Loopback&, TestClient& client) {
+       client.Post(CommunicatorFactor{7, 9, nccl::kFloat32, false, 0});
+     },
+     "communicator 0x7 does not exist"},
+    {"GroupOfNoCalls",
+     [](Test&, Loopback&, TestClient& client) {
+       client.Post(CollectiveGroup{0, 0, {}});
+     },
+     "a group of 0 collective calls"},
+    {"GroupOfCallsOfNoKind",
+     [](Test&, Loopback&, TestClient& client) {
+       client.Post(CollectiveGroup{0, 0, {{99, 7, 0, 0, 1, 0, 0, 0}}});
+     },
+     "a group of 1 collective calls, not all of which NCCL has"},
+    {"GroupOfCallsOfNoType",
+     [](Test&, Loopback&, TestClient& client) {
+       client.Post(CollectiveGroup{0, 0, {{0, 7, 0, 0, 1, 99, 0, 0}}});
+     },
+     "a group of 1 collective calls, not all of which NCCL has"},
+    {"GroupWithoutItsStart",
+     [](Test&, Loopback&, TestClient& client) {
+       client.Post(CollectiveGroup{0, 5, {{0, 7, 0, 0, 1, 0, 0, 0}}});
+     },
+     "group 5 of calls has no start"},
+    {"CallsOfNoGroup",
+     [](Test&, Loopback&, TestClient& client) {
+       client.Post(CollectiveCalls{0, {{0, 7, 0, 0, 1, 0, 0, 0}}});
+     },
+     "collective calls in parts"},
     {"MemoryBatchOfNothing",
      [](Test&, Loopback&, TestClient& client) {
        client.Post(MemoryBatch{0, {}});
