@@ -31,7 +31,9 @@ function(cuspan_face_library name library version)
   add_library(${table} OBJECT ${refusing})
   target_sources(cuspan_${name}_face INTERFACE $<TARGET_OBJECTS:${table}>)
   add_library(cuspan_${name}_library SHARED ${forwarding})
-  target_link_options(cuspan_${name}_library PRIVATE -nostdlib -Wl,-z,now)
+  # Programs close it and go on to call functions that they found there (Open MPI 4.1 does): natively
+  # the CUDA runtime still has it open.
+  target_link_options(cuspan_${name}_library PRIVATE -nostdlib -Wl,-z,now -Wl,-z,nodelete)
   set_target_properties(cuspan_${name}_library PROPERTIES
     OUTPUT_NAME ${library} VERSION ${version} SOVERSION ${version}
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/cuspan/runtime)

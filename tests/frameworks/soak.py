@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""On a machine with an NVIDIA GPU and PyTorch: trains for long over agents (TCP), and kills a proxy in a step.
+"""On a machine with NVIDIA GPUs and PyTorch: trains for long over agents (TCP), and kills a proxy in a step.
 
 1. torch_soak.py runs natively three times and over agents once. At each checkpoint the memory of the program,
    the agents and the proxy is noted. The losses must be as natively: bit for bit where all native runs agree,
@@ -9,6 +9,8 @@
    moment. The program must end by itself within the heartbeat time, by an exception of Python whose message
    names the host. (Its batches do not come from pinned memory then: PyTorch ends a process that frees such
    memory after an error of the device, natively, too: https://github.com/pytorch/pytorch/pull/178154.)
+
+--ranks 2: the same by two processes of torchrun's, with a GPU each. The proxy of one is killed; both end.
 
 Exit status 1: something is otherwise.
 """
@@ -64,13 +66,15 @@ def memory(pid):
     """Resident bytes by what the processes are; agents together."""
     sizes = dict.fromkeys(NAMES, 0)
     for process, name in children(pid):
-        if name.startswith("python") or name in sizes:
+        if name.startswith(("python", "pt_")) or name in sizes:  # PyTorch names some threads.
             sizes[name if name in sizes else "program"] += resident(process)
     return sizes
 
 
 class Training:
     """A run of torch_soak.py."""
+
+    ranks = 1
 
     def __init__(self, command, steps, steps_a_checkpoint, folder, batches="pinned"):
         self.errors = open(folder / "errors", "w+", encoding="utf-8")
@@ -79,8 +83,9 @@ class Training:
             OMPI_MCA_btl="tcp,self", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
             CUSPAN_HEARTBEAT_SECONDS=str(HEARTBEAT_S),
         )
+        torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(self.ranks)]
         self.process = subprocess.Popen(
-            [*command, sys.executable, HERE / "torch_soak.py", str(steps), str(steps_a_checkpoint), folder, batches],
+            [*command, sys.executable, *(torchrun if self.ranks > 1 else []), HERE / "torch_soak.py", str(steps), str(steps_a_checkpoint), folder, batches],
             env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.errors, encoding="utf-8",
             start_new_session=True,
         )
@@ -145,10 +150,10 @@ def kill_proxy(run, moment, folder):
             if not next(checkpoints, None):
                 return [f"the training to be killed ended early\n{training.what_it_said()}"]
         proxies = [pid for pid, name in children(training.process.pid) if name == "cuspan-proxy"]
-        if len(proxies) != 1:
-            return [f"{len(proxies)} proxies were found, not one"]
+        if len(proxies) != Training.ranks:
+            return [f"{len(proxies)} proxies were found, not {Training.ranks}"]
         time.sleep(moment)
-        os.kill(proxies[0], signal.SIGKILL)
+        os.kill(proxies[-1], signal.SIGKILL)
         start = time.monotonic()
         try:
             # Not by the pipe's end: a program that hangs holds it.
@@ -161,7 +166,8 @@ def kill_proxy(run, moment, folder):
     print(f"proxy killed in a step: the program ended by itself after {seconds:.1f} s with status {status}:")
     print("     ", *exceptions)
     problems = []
-    if status != 1 or not any(f"on host {socket.gethostname()}) is lost" in line for line in exceptions):
+    if status != 1 or not any(f"on host {socket.gethostname()}) is lost" in line for line in said.splitlines()
+                              if Training.ranks > 1 or line in exceptions):
         problems.append(f"no exception that names the host\n{said}")
     if seconds > HEARTBEAT_S:
         problems.append(f"the program ended {seconds:.1f} s after its proxy was killed")
@@ -173,13 +179,16 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, default=HERE.parent.parent / "build/gpu")
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--checkpoint", type=int, default=200, help="steps from one checkpoint to the next")
+    parser.add_argument("--ranks", type=int, default=1, choices=(1, 2))
     arguments = parser.parse_args()
+    Training.ranks = arguments.ranks
     if arguments.checkpoint < 1 or arguments.steps < 2 * arguments.checkpoint or arguments.steps % arguments.checkpoint:
         parser.error("--steps: a multiple of --checkpoint, two of them at least")
     cuspan = (arguments.build / "bin/cuspan").resolve()
     if not cuspan.exists():
         sys.exit(f"soak.py: {cuspan} is missing: build it, or name the build with --build")
-    run = [cuspan, "run", "--gpus", "1", "--device", "cuda", "--hosts", "localhost:1", "--same-node", "never", "--"]
+    gpus = str(arguments.ranks)
+    run = [cuspan, "run", "--gpus", gpus, "--device", "cuda", "--hosts", f"localhost:{gpus}", "--same-node", "never", "--"]
     with tempfile.TemporaryDirectory(prefix="soak-") as folder:
         problems = soak(run, arguments.steps, arguments.checkpoint, pathlib.Path(folder))
         for kill in range(KILLS):

@@ -4,13 +4,17 @@ Usage: torch_soak.py STEPS STEPS_A_CHECKPOINT FOLDER pinned|resident
 
 At each checkpoint it writes a line: step, loss (hexadecimal), bytes of the device that are in use. The last
 one is loaded to the device again and compared. Every batch comes from pinned memory, or all are one that is
-resident on the device.
+resident on the device. Under torchrun each rank has a copy of the model and its part of the batch
+(DistributedDataParallel), and the first one writes.
 """
 
+import os
 import pathlib
 import sys
 
 import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
 
 from torch_model import VOCABULARY, Transformer
 
@@ -26,31 +30,44 @@ def main():
     steps, steps_a_checkpoint = map(int, sys.argv[1:3])
     pinned = sys.argv[4] == "pinned"
     checkpoint = pathlib.Path(sys.argv[3]) / "checkpoint.pt"
+    rank, ranks = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    device = torch.device("cuda", rank)
+    torch.cuda.set_device(device)
     # The same loss each time, where PyTorch has the means.
     torch.use_deterministic_algorithms(True, warn_only=True)
     torch.manual_seed(0)
-    model = Transformer(LENGTH).cuda()
+    model = trained = Transformer(LENGTH).to(device)
+    if ranks > 1:
+        dist.init_process_group("nccl", device_id=device)
+        trained = DistributedDataParallel(model, device_ids=[device])
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-    tokens = torch.randint(VOCABULARY, (BATCH, LENGTH + 1), device="cuda")
+    tokens = torch.randint(VOCABULARY, (BATCH, LENGTH + 1), device=device)
     for step in range(1, steps + 1):
         if pinned:
             batch = torch.randint(VOCABULARY, (BATCH, LENGTH + 1)).pin_memory()
-            tokens = batch.to("cuda", non_blocking=True)
+            tokens = batch.to(device, non_blocking=True)
+        part = tokens.chunk(ranks)[rank]
         optimizer.zero_grad(set_to_none=True)
         with torch.autocast("cuda", torch.bfloat16):
-            logits = model(tokens[:, :-1])
-            loss = torch.nn.functional.cross_entropy(
-                logits.flatten(0, 1).float(), tokens[:, 1:].flatten()
-            )
+            logits = trained(part[:, :-1])
+            loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(), part[:, 1:].flatten())
         loss.backward()
         optimizer.step()
-        if step % steps_a_checkpoint == 0:
+        if step % steps_a_checkpoint != 0:
+            continue
+        total = loss.detach().clone()
+        if ranks > 1:
+            dist.all_reduce(total, dist.ReduceOp.AVG)
+        if rank == 0:
             torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, checkpoint)
-            print(step, loss.item().hex(), device_bytes(), flush=True)
-    saved = torch.load(checkpoint, map_location="cuda", weights_only=True)["model"]
-    for name, value in model.state_dict().items():
-        if not torch.equal(saved[name], value):
-            sys.exit(f"torch_soak.py: {name} is not what was saved")
+            print(step, total.item().hex(), device_bytes(), flush=True)
+    if rank == 0:
+        saved = torch.load(checkpoint, map_location=device, weights_only=True)["model"]
+        for name, value in model.state_dict().items():
+            if not torch.equal(saved[name], value):
+                sys.exit(f"torch_soak.py: {name} is not what was saved")
+    if ranks > 1:
+        dist.destroy_process_group()
 
 
 main()
