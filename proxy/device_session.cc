@@ -41,10 +41,10 @@ DeviceSession::DeviceSession(const Driver& driver, const Device& device, Channel
       patch_kernel(driver),
       transfers(driver, channel, faults, queues, plain_events, completer, timeline),
       peer_copies(driver, channel, faults, queues, plain_events, completer, timeline),
+      collectives(device, channel, queues, driver.software),
       worker(device),
       completer(device, driver, channel, faults),
-      timeline(driver, timing_events, completer),
-      collectives(device, channel, queues, driver.software) {
+      timeline(driver, timing_events, completer) {
   legacy->queue = &queues.legacy();
   if (exchange_socket)
     exchange.emplace(std::move(*exchange_socket), device, mappings, reservations);

@@ -90,12 +90,12 @@ struct DeviceSession {
   std::atomic<std::uint64_t> holds_done = 0;  // Of HoldStreamsDuring, by the worker.
   Transfers transfers;
   PeerCopies peer_copies;
+  Collectives collectives;
   // The worker's tasks use what is above, and the completer's answers that and the worker: the last
   // to be made ends first, and with its thread what may come from there.
   Worker worker;
   Completer completer;
   Timeline timeline;
-  Collectives collectives;
 
   // The stream of a handle in an op; 0 and 1 are the legacy stream. kInvalid when there is none.
   Result<std::shared_ptr<Stream>> FindStream(std::uint64_t handle);

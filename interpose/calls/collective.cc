@@ -47,6 +47,10 @@ void Count(Session& session, ChannelStatistics& statistics,
 Error SubmitCollectives(Session& session, const std::vector<StreamTarget>& streams,
                         std::vector<CollectiveCall> calls) {
   const StreamTarget& target = streams.front();
+  if (AnyCapture()) {
+    for (const StreamTarget& stream : streams)
+      if (CaptureOf(stream).id != CaptureOf(target).id) return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+  }
   for (std::size_t i = 1; i < streams.size(); ++i)
     CUSPAN_RETURN_IF_FAILED(Follow(session, streams[i], target));
   CollectiveWork work;
@@ -58,6 +62,9 @@ Error SubmitCollectives(Session& session, const std::vector<StreamTarget>& strea
     CUSPAN_RETURN_IF_FAILED(CaptureWork(
         session, target,
         [&](const NewNode&, Work* node) -> Described {
+          for (const CollectiveCall& call : work.calls)
+            if (const auto known = session.communicators().Find(call.communicator))
+              known->Capture(call.operation);
           *node = work;
           return Error(CUDA_SUCCESS);
         },

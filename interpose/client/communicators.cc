@@ -50,6 +50,32 @@ void Communicator::Begin() {
   ++under_way_;
 }
 
+Communicator::State Communicator::AwaitFinalized() {
+  MutexLock lock(mutex_);
+  changed_.wait(lock, [this]() CUSPAN_REQUIRES(mutex_) {
+    return under_way_ == 0 || failure_.result != nccl::kSuccess;
+  });
+  return failure_;
+}
+
+void Communicator::Capture(std::uint32_t operation) {
+  const MutexLock lock(mutex_);
+  captured_.insert(operation);
+}
+
+bool Communicator::IsCaptured(std::uint32_t operation) const {
+  const MutexLock lock(mutex_);
+  return captured_.contains(operation);
+}
+
+void Communicator::FailJoining(int result, const std::string& problem) {
+  {
+    const MutexLock lock(mutex_);
+    if (!joining_) return;
+  }
+  Fail(result, problem);
+}
+
 void Communicator::Told(const CommunicatorTold& told) {
   {
     const MutexLock lock(mutex_);
@@ -68,6 +94,7 @@ void Communicator::Told(const CommunicatorTold& told) {
         ended_ = true;
         break;
       case nccl::Step::kFailed:
+        joining_ = false;
         break;
     }
   }
@@ -113,7 +140,16 @@ void Communicators::Remove(std::uint64_t number) {
 }
 
 void Communicators::OnTold(const CommunicatorTold& told) {
-  if (const std::shared_ptr<Communicator> known = Find(told.communicator)) known->Told(told);
+  const std::shared_ptr<Communicator> known = Find(told.communicator);
+  if (known == nullptr) return;
+  known->Told(told);
+  if (static_cast<nccl::Step>(told.step) != nccl::Step::kJoined || told.outcome == nccl::kSuccess)
+    return;
+  // Those that wait for this one wait in vain.
+  const ReaderLock lock(mutex_);
+  for (const auto& [number, other] : communicators_)
+    if (other->family == known->family)
+      other->FailJoining(nccl::kRemoteError, std::string(told.problem));
 }
 
 void Communicators::FailAll(const Link& link, const char* problem) {

@@ -2,10 +2,12 @@
 // there.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "common/mutex.h"
@@ -45,18 +47,30 @@ class Communicator {
   int rank() const;
   // What it has begun when this returns: nccl::Step::kFinalized will be told.
   void Begin();
+  // Waits until that was.
+  State AwaitFinalized();
+  // The calling thread ends it: nobody else may ask anything of it. False where one has done so.
+  bool BeginEnd() { return !ending_.exchange(true); }
+  bool ending() const { return ending_.load(); }
 
   void Told(const CommunicatorTold& told);
   void Fail(int result, const std::string& problem);
+  // The same for one that has not joined yet.
+  void FailJoining(int result, const std::string& problem);
 
   // Numbers for what is made of it, the same at all its ranks.
   std::uint32_t NextPart();
   // For ncclRedOpCreatePreMulSum; beyond NCCL's own.
   std::uint32_t NextOperation();
+  // Graphs use the operation: it stays as long as the communicator.
+  void Capture(std::uint32_t operation);
+  bool IsCaptured(std::uint32_t operation) const;
 
  private:
+  std::atomic<bool> ending_{false};
   mutable Mutex mutex_;
   std::condition_variable changed_;
+  std::set<std::uint32_t> captured_ CUSPAN_GUARDED_BY(mutex_);
   bool joining_ CUSPAN_GUARDED_BY(mutex_) = true;
   bool ended_ CUSPAN_GUARDED_BY(mutex_) = false;
   unsigned under_way_ CUSPAN_GUARDED_BY(mutex_) = 0;  // How often Begin was, and kFinalized not.

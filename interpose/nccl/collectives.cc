@@ -158,6 +158,8 @@ CUSPAN_EXPORT int ncclRedOpDestroy(int operation, ncclComm* handle) {
                           if (operation < kReduceOps)
                             return Refuse(kInvalidArgument,
                                           Format("operation {} is NCCL's own", operation));
+                          if (communicator->IsCaptured(static_cast<std::uint32_t>(operation)))
+                            return kSuccess;
                           CommunicatorFactorEnd op;
                           op.communicator = communicator->number;
                           op.operation = static_cast<std::uint32_t>(operation);

@@ -9,6 +9,9 @@
 namespace cuspan::nccl {
 namespace {
 
+// As many as fit a frame with all else.
+constexpr int kMostIds = 128;
+
 ncclComm* HandleOf(const Communicator& communicator) {
   return cuspan::HandleOf<ncclComm*>(communicator.number);
 }
@@ -36,7 +39,9 @@ std::int32_t NumberOf(const Config& config, int Config::*member) {
 
 std::string TextOf(const Config& config, const char* Config::*member) {
   const char* const text = MemberOf<const char*>(config, member, nullptr);
-  return text != nullptr ? text : "";
+  // NCCL has names of files and networks here.
+  constexpr std::size_t kMostText = 1024;
+  return text != nullptr ? std::string(text, ::strnlen(text, kMostText)) : "";
 }
 
 bool IsConfig(const Config* config) {
@@ -74,17 +79,32 @@ bool IsBlocking(const Config* config, bool otherwise) {
   return blocking == kUndefined ? otherwise : blocking != 0;
 }
 
+int End(const Communicator& communicator, const std::shared_ptr<Link>& link, Ending how) {
+  CommunicatorEnd op;
+  op.communicator = communicator.number;
+  op.how = static_cast<std::uint32_t>(how);
+  return ResultOf(Error(link->Send(op)));
+}
+
 // It has been asked for: waits until it is there, as far as the program wants to wait.
 int AwaitJoined(Session& session, const std::shared_ptr<Communicator>& made, ncclComm** handle) {
   *handle = HandleOf(*made);
-  return Group::OfThisThread().Await([&session, made, handle]() -> int {
-    if (!made->blocking) return kInProgress;
-    const Communicator::State state = made->AwaitJoined();
-    if (state.result == kSuccess) return kSuccess;
-    session.communicators().Remove(made->number);
+  const auto give_up = [&session, made, handle] {
     *handle = nullptr;
-    return ResultOf(state);
-  });
+    if (!made->BeginEnd()) return;
+    const std::shared_ptr<Link> link = session.devices().LinkNumbered(made->link);
+    if (link != nullptr) static_cast<void>(End(*made, link, Ending::kAbort));
+    session.communicators().Remove(made->number);
+  };
+  return Group::OfThisThread().Await(
+      [made, give_up]() -> int {
+        if (!made->blocking) return kInProgress;
+        const Communicator::State state = made->AwaitJoined();
+        if (state.result == kSuccess) return kSuccess;
+        give_up();
+        return ResultOf(state);
+      },
+      give_up);
 }
 
 int Join(Session& session, ncclComm** handle, int size, std::span<const UniqueId> ids, int rank,
@@ -134,7 +154,8 @@ int Split(Session& session, const std::shared_ptr<Communicator>& whole,
   *handle = nullptr;
   if (!IsConfig(config)) return RefuseConfig();
   if (color < kNoColor) return Refuse(kInvalidArgument, Format("color {}", color));
-  if (const Communicator::State now = whole->Now(); now.result != kSuccess) return ResultOf(now);
+  if (const Communicator::State now = whole->Now(); now.result != kSuccess)
+    return now.result == kInProgress ? RefuseUnready() : ResultOf(now);
   const auto part = AddPart(session, *whole, *link, config, color);
   CommunicatorSplit op;
   op.communicator = whole->number;
@@ -169,13 +190,6 @@ int Shrink(Session& session, const std::shared_ptr<Communicator>& whole,
   return ResultOf(error);
 }
 
-int End(const Communicator& communicator, const std::shared_ptr<Link>& link, Ending how) {
-  CommunicatorEnd op;
-  op.communicator = communicator.number;
-  op.how = static_cast<std::uint32_t>(how);
-  return ResultOf(Error(link->Send(op)));
-}
-
 }  // namespace
 }  // namespace cuspan::nccl
 
@@ -196,7 +210,7 @@ CUSPAN_EXPORT int ncclCommInitRank(ncclComm** handle, int size, UniqueId id, int
 CUSPAN_EXPORT int ncclCommInitRankScalable(ncclComm** handle, int size, int rank, int count,
                                            UniqueId* ids, Config* config) {
   return Answer([&](Session& session) {
-    if (count < 1 || count > size || ids == nullptr)
+    if (count < 1 || count > size || count > kMostIds || ids == nullptr)
       return Refuse(kInvalidArgument, Format("{} ids for {} ranks", count, size));
     return Join(session, handle, size, {ids, static_cast<std::size_t>(count)}, rank, config);
   });
@@ -208,6 +222,10 @@ CUSPAN_EXPORT int ncclCommInitAll(ncclComm** handles, int count, const int* devi
   return Answer([&](Session& session) {
     if (handles == nullptr || count < 1 || count > session.devices().count())
       return Refuse(kInvalidArgument, Format("{} of {} devices", count, session.devices().count()));
+    const auto device_of = [&](int i) { return devices != nullptr ? devices[i] : i; };
+    for (int i = 0; i < count; ++i)
+      if (!HasDevice(session, device_of(i)))
+        return Refuse(kInvalidArgument, Format("there is no device {}", device_of(i)));
     ContextStack& current = ThisThread().contexts;
     Context* const before = current.top();
     Group& group = Group::OfThisThread();
@@ -215,18 +233,17 @@ CUSPAN_EXPORT int ncclCommInitAll(ncclComm** handles, int count, const int* devi
     int result = kSuccess;
     group.Start();
     for (int i = 0; i < count && result == kSuccess; ++i) {
-      const int device = devices != nullptr ? devices[i] : i;
-      if (!HasDevice(session, device)) {
-        result = Refuse(kInvalidArgument, Format("there is no device {}", device));
-        break;
-      }
+      const int device = device_of(i);
       current.Set(&session.devices().Primary(device));
       if (i == 0) result = ncclGetUniqueId(&id);
       if (result == kSuccess) result = Join(session, handles + i, count, {&id, 1}, i, nullptr);
     }
     group.Note(result);
     result = group.End(session);
-    if (before != nullptr) current.Set(before);
+    if (before != nullptr)
+      current.Set(before);
+    else
+      current.Pop();
     return result;
   });
 }
@@ -256,7 +273,7 @@ CUSPAN_EXPORT int ncclCommFinalize(ncclComm* handle) {
   return AnswerOnDevice(handle, [&](Session&, const std::shared_ptr<Communicator>& communicator,
                                     const std::shared_ptr<Link>& link) {
     if (const Communicator::State now = communicator->Now(); now.result != kSuccess)
-      return ResultOf(now);
+      return now.result == kInProgress ? RefuseUnready() : ResultOf(now);
     communicator->Begin();
     const int result = End(*communicator, link, Ending::kFinalize);
     return result == kSuccess && !communicator->blocking ? int{kInProgress} : result;
@@ -293,7 +310,9 @@ CUSPAN_EXPORT int ncclCommRevoke(ncclComm* handle, int flags) {
                                     const std::shared_ptr<Link>& link) {
     if (flags != 0) return Refuse(kInvalidArgument, Format("flags {}", flags));
     communicator->Begin();
-    return End(*communicator, link, Ending::kRevoke);
+    const int result = End(*communicator, link, Ending::kRevoke);
+    if (result != kSuccess) return result;
+    return communicator->blocking ? ResultOf(communicator->AwaitFinalized()) : int{kInProgress};
   });
 }
 

@@ -14,6 +14,10 @@ namespace cuspan::nccl {
 
 // What the calling thread reads with ncclGetLastError from now on; returns the result.
 int Refuse(int result, std::string problem);
+// Of a communicator that does what was asked of it before.
+inline int RefuseUnready() {
+  return Refuse(kInvalidArgument, "the communicator is still at what was asked of it before");
+}
 // An ncclResult_t for what CUDA has said.
 int ResultOf(const Error& error);
 int ResultOf(const Communicator::State& state);
@@ -38,7 +42,8 @@ template <typename Body>
 int AnswerAbout(const ncclComm* handle, Body&& body) {
   return Answer([&](Session& session) -> int {
     const std::shared_ptr<Communicator> known = session.communicators().Find(NumberOf(handle));
-    if (known == nullptr) return Refuse(kInvalidArgument, "there is no such communicator");
+    if (known == nullptr || known->ending())
+      return Refuse(kInvalidArgument, "there is no such communicator");
     return body(session, known);
   });
 }

@@ -39,16 +39,14 @@ void Group::Clear() {
 int Group::Add(Session& session, const Communicator& communicator, const CollectiveCall& call,
                const StreamTarget& target) {
   if (const Communicator::State now = communicator.Now(); now.result != kSuccess)
-    return now.result == kInProgress
-               ? Refuse(kInvalidUsage, "the communicator is not ready for this call")
-               : ResultOf(now);
+    return now.result == kInProgress ? RefuseUnready() : ResultOf(now);
   calls_.push_back({target, call});
   return depth_ == 0 ? Submit(session) : int{kSuccess};
 }
 
-int Group::Await(std::function<int()> wait) {
+int Group::Await(std::function<int()> wait, std::function<void()> give_up) {
   if (depth_ == 0) return wait();
-  waits_.push_back(std::move(wait));
+  waits_.push_back({std::move(wait), std::move(give_up)});
   return kSuccess;
 }
 
@@ -81,8 +79,12 @@ int Group::End(Session& session) {
   if (--depth_ != 0) return failure_;
   int result = failure_;
   if (result == kSuccess && !calls_.empty()) result = Submit(session);
-  for (const std::function<int()>& wait : std::exchange(waits_, {})) {
-    const int waited = wait();
+  for (const Wait& one : std::exchange(waits_, {})) {
+    if (result != kSuccess && result != kInProgress) {
+      one.give_up();
+      continue;
+    }
+    const int waited = one.wait();
     if (result == kSuccess || (result == kInProgress && waited != kSuccess)) result = waited;
   }
   Clear();

@@ -26,8 +26,9 @@ class Group {
   // A call of a communicator's in a stream: submitted at the end, or at once outside of groups.
   int Add(Session& session, const Communicator& communicator, const CollectiveCall& call,
           const StreamTarget& target);
-  // What a function waits for: at the end, or at once outside of groups.
-  int Await(std::function<int()> wait);
+  // What a function waits for: at the end, or at once outside of groups. give_up() is called
+  // instead where the group has failed: others may never come.
+  int Await(std::function<int()> wait, std::function<void()> give_up);
   // The result of a function in a group; returns it.
   int Note(int result);
 
@@ -42,7 +43,11 @@ class Group {
   unsigned depth_ = 0;
   int failure_ = kSuccess;  // The first.
   std::vector<Call> calls_;
-  std::vector<std::function<int()>> waits_;
+  struct Wait {
+    std::function<int()> wait;
+    std::function<void()> give_up;
+  };
+  std::vector<Wait> waits_;
 };
 
 }  // namespace cuspan::nccl

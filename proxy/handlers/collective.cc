@@ -22,7 +22,7 @@ struct CollectiveOp final : PostedOp {
   Turn Submit() override {
     auto start = std::make_shared<Timeline::Start>(session->timeline.Begin(stream->driver));
     session->collectives.Begin(
-        group, stream->driver,
+        group, origin.request, stream->driver,
         [session = session, stream = stream, origin = origin, group = group, start](int result) {
           if (result == nccl::kSuccess)
             session->timeline.End(std::move(*start), *stream, TraceKind::kCollective,
@@ -36,7 +36,7 @@ struct CollectiveOp final : PostedOp {
     return Turn::kHeld;
   }
   std::size_t Keep() override { return group->calls.size() * sizeof(CollectiveCall); }
-  void Drop() override { session->collectives.Drop(*group); }
+  void Drop() override { session->collectives.Drop(group); }
 
   static std::string_view NameOf(const CallGroup& group) {
     return group.calls.size() == 1

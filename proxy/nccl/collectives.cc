@@ -10,6 +10,8 @@ namespace {
 
 // NCCL has been run with tens of thousands of ranks, each of which may have a call in a group.
 constexpr std::size_t kMostCalls = 1 << 20;
+// How often a thread wakes up that makes no calls.
+constexpr std::chrono::milliseconds kNothingToDo{10'000};
 
 bool IsCall(const CollectiveCall& call) {
   return call.kind < nccl::kCallKinds && call.type < nccl::kDataTypes;
@@ -34,11 +36,20 @@ const Result<std::unique_ptr<NcclLibrary>>& Collectives::Library(const std::stri
   return *library_;
 }
 
-Result<Collectives::Entry*> Collectives::Find(std::uint64_t number) {
+Collectives::~Collectives() {
+  callers_.clear();
+  communicators_.clear();
+  // What threads have done may keep communicators, whose threads end with them.
+  for (std::vector<std::function<void()>> kept;; kept.clear()) {
+    const MutexLock lock(finished_mutex_);
+    kept.swap(finished_);
+    if (kept.empty()) break;
+  }
+}
+
+Collectives::Entry* Collectives::Find(std::uint64_t number) {
   const auto known = communicators_.find(number);
-  if (known == communicators_.end())
-    return Status::Invalid("communicator 0x{:x} does not exist", number);
-  return &known->second;
+  return known == communicators_.end() ? nullptr : &known->second;
 }
 
 Result<std::shared_ptr<Communicator>> Collectives::Add(std::uint64_t number) {
@@ -72,6 +83,15 @@ void Collectives::TellFailure(std::uint64_t number, const NcclOutcome& outcome) 
   told.step = static_cast<std::uint32_t>(nccl::Step::kFailed);
   told.outcome = outcome.result;
   told.problem = outcome.problem;
+  channel_.Post(told);
+}
+
+void Collectives::TellGone(std::uint64_t number, nccl::Step step) {
+  CommunicatorTold told;
+  told.communicator = number;
+  told.step = static_cast<std::uint32_t>(step);
+  told.outcome = nccl::kInvalidUsage;
+  told.problem = "the communicator was ended by another thread";
   channel_.Post(told);
 }
 
@@ -132,16 +152,17 @@ Status Collectives::Join(const CommunicatorJoin& op) {
   if (op.ids.empty()) return Status::Invalid("communicator 0x{:x} has no id", op.communicator);
   CUSPAN_ASSIGN_OR_RETURN(const std::shared_ptr<Communicator> made, Add(op.communicator));
   InOrder(communicators_[op.communicator], [this, communicator = made.get(), op] {
-    const Result<std::unique_ptr<NcclLibrary>>& library = Library(op.path);
-    Tell(*communicator, nccl::Step::kJoined,
-         library.ok() ? communicator->Join(**library, op)
-                      : NcclOutcome{nccl::kSystemError, library.status().message()});
+    Tell(*communicator, nccl::Step::kJoined, communicator->Join(Library(op.path), op));
   });
   return Status::Ok();
 }
 
 Status Collectives::Split(const CommunicatorSplit& op) {
-  CUSPAN_ASSIGN_OR_RETURN(Entry* const entry, Find(op.communicator));
+  Entry* const entry = Find(op.communicator);
+  if (entry == nullptr) {
+    TellGone(op.part, nccl::Step::kJoined);
+    return Status::Ok();
+  }
   std::shared_ptr<Communicator> part;
   if (op.part != 0) {
     CUSPAN_ASSIGN_OR_RETURN(part, Add(op.part));
@@ -157,7 +178,11 @@ Status Collectives::Split(const CommunicatorSplit& op) {
 }
 
 Status Collectives::Shrink(const CommunicatorShrink& op) {
-  CUSPAN_ASSIGN_OR_RETURN(Entry* const entry, Find(op.communicator));
+  Entry* const entry = Find(op.communicator);
+  if (entry == nullptr) {
+    TellGone(op.part, nccl::Step::kJoined);
+    return Status::Ok();
+  }
   CUSPAN_ASSIGN_OR_RETURN(const std::shared_ptr<Communicator> part, Add(op.part));
   InOrder(*entry, [this, op, communicator = entry->communicator.get(), part] {
     Tell(*part, nccl::Step::kJoined, communicator->Shrink(op, part.get()));
@@ -166,7 +191,15 @@ Status Collectives::Shrink(const CommunicatorShrink& op) {
 }
 
 Status Collectives::End(const CommunicatorEnd& op) {
-  CUSPAN_ASSIGN_OR_RETURN(Entry* const entry, Find(op.communicator));
+  if (op.how >= nccl::kEndings)
+    return Status::Invalid("communicator 0x{:x} is to end in way {}", op.communicator, op.how);
+  Entry* const entry = Find(op.communicator);
+  if (entry == nullptr) {
+    const auto how = static_cast<nccl::Ending>(op.how);
+    const bool ends = how == nccl::Ending::kDestroy || how == nccl::Ending::kAbort;
+    TellGone(op.communicator, ends ? nccl::Step::kEnded : nccl::Step::kFinalized);
+    return Status::Ok();
+  }
   const std::shared_ptr<Communicator> communicator = entry->communicator;
   switch (static_cast<nccl::Ending>(op.how)) {
     case nccl::Ending::kFinalize:
@@ -196,13 +229,14 @@ Status Collectives::End(const CommunicatorEnd& op) {
           });
       return Status::Ok();
   }
-  return Status::Invalid("communicator 0x{:x} is to end in way {}", op.communicator, op.how);
+  return Status::Ok();
 }
 
 Status Collectives::AddFactor(const CommunicatorFactor& op) {
-  CUSPAN_ASSIGN_OR_RETURN(Entry* const entry, Find(op.communicator));
   if (op.operation < nccl::kReduceOps)
     return Status::Invalid("operation {} is NCCL's own", op.operation);
+  Entry* const entry = Find(op.communicator);
+  if (entry == nullptr) return Status::Ok();
   InOrder(*entry, [this, op, communicator = entry->communicator.get()] {
     if (const NcclOutcome made = communicator->AddFactor(op); made.result != nccl::kSuccess)
       TellFailure(op.communicator, made);
@@ -211,7 +245,8 @@ Status Collectives::AddFactor(const CommunicatorFactor& op) {
 }
 
 Status Collectives::EndFactor(const CommunicatorFactorEnd& op) {
-  CUSPAN_ASSIGN_OR_RETURN(Entry* const entry, Find(op.communicator));
+  Entry* const entry = Find(op.communicator);
+  if (entry == nullptr) return Status::Ok();
   InOrder(*entry, [communicator = entry->communicator.get(), operation = op.operation] {
     communicator->EndFactor(operation);
   });
@@ -221,7 +256,7 @@ Status Collectives::EndFactor(const CommunicatorFactorEnd& op) {
 Status Collectives::Keep(const CollectiveCalls& op) {
   std::size_t kept = op.calls.size();
   for (const auto& [group, calls] : kept_) kept += calls.size();
-  if (op.group == 0 || kept > kMostCalls)
+  if (op.group == 0 || op.calls.empty() || kept > kMostCalls)
     return Status::Invalid("{} collective calls in parts, the last ones of group {}", kept,
                            op.group);
   std::vector<CollectiveCall>& calls = kept_[op.group];
@@ -257,20 +292,59 @@ Result<std::shared_ptr<CallGroup>> Collectives::MakeGroup(const CollectiveGroup&
   return group;
 }
 
-void Collectives::Begin(std::shared_ptr<CallGroup> group, CUstream stream,
+Result<Collectives::Caller*> Collectives::CallerFor(std::uint32_t programs) {
+  Caller* idle = nullptr;
+  for (const std::unique_ptr<Caller>& caller : callers_) {
+    const bool same = caller->programs == programs;
+    if (same && caller->under_way != 0) return caller.get();
+    if (caller->under_way == 0 && (idle == nullptr || same)) idle = caller.get();
+  }
+  if (idle == nullptr) {
+    CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<CallThread> thread,
+                            CallThread::Start(device_, kNothingToDo, {}));
+    idle = callers_.emplace_back(std::make_unique<Caller>()).get();
+    idle->thread = std::move(thread);
+  }
+  idle->programs = programs;
+  return idle;
+}
+
+void Collectives::Begin(std::shared_ptr<CallGroup> group, std::uint32_t thread, CUstream stream,
                         std::function<void(int)> then) {
-  Communicator* const at = group->members.front().get();
-  at->Run([this, group = std::move(group), stream, then = std::move(then), at]() mutable {
-    const NcclOutcome outcome = at->Do(group->calls, group->members, stream);
+  group->begun = true;
+  Result<Caller*> found = CallerFor(thread);
+  if (!found.ok()) {
+    const NcclOutcome failure{nccl::kSystemError, found.status().message()};
+    for (const std::shared_ptr<Communicator>& member : group->members)
+      TellFailure(member->number(), failure);
+    return Finish([this, group = std::move(group), then = std::move(then)] {
+      then(nccl::kSystemError);
+      Over(*group->place);
+    });
+  }
+  Caller* const caller = *found;
+  ++caller->under_way;
+  caller->thread->Run([this, caller, group = std::move(group), stream,
+                       then = std::move(then)]() mutable {
+    const NcclOutcome outcome = group->members.front()->Do(group->calls, group->members, stream);
     if (outcome.result != nccl::kSuccess) {
       for (const std::shared_ptr<Communicator>& member : group->members)
         if (!member->aborted()) TellFailure(member->number(), outcome);
     }
-    Finish([this, group = std::move(group), then = std::move(then), result = outcome.result] {
-      then(result);
-      Over(*group->place);
-    });
+    Finish(
+        [this, caller, group = std::move(group), then = std::move(then), result = outcome.result] {
+          --caller->under_way;
+          then(result);
+          Over(*group->place);
+        });
   });
+}
+
+void Collectives::Drop(const std::shared_ptr<CallGroup>& group) {
+  // Its end is told when NCCL has it, or what comes before it has.
+  if (group->begun) return;
+  if (group->place->before == 0) return Over(*group->place);
+  group->place->turn = [this, group] { Over(*group->place); };
 }
 
 }  // namespace cuspan::proxy

@@ -3,7 +3,9 @@
 // NCCL's calls wait for other ranks, so each communicator has a thread for them. What the client
 // posts for a communicator is done in the order in which it was posted, as all ranks must have it,
 // whatever streams it goes into: a group of calls waits in its stream's queue until what came
-// before it, for each of its communicators, has been handed to NCCL.
+// before it, for each of its communicators, has been handed to NCCL. Groups that one thread of the
+// program has made are handed to NCCL by one thread here: so those of several communicators that
+// can begin do so in the program's order, which may be the same at all ranks.
 //
 // Threads: the receiving thread, where nothing else is said.
 #pragma once
@@ -40,18 +42,21 @@ struct CallGroup {
   std::vector<CollectiveCall> calls;
   std::vector<std::shared_ptr<Communicator>> members;
   std::shared_ptr<CallPlace> place;
+  bool begun = false;
 };
 
 class Collectives {
  public:
   // All outlive it.
   Collectives(const Device& device, Channel& channel, StreamQueues& queues, bool software);
+  ~Collectives();
   Collectives(const Collectives&) = delete;
 
   // The node's library, loaded by the first who needs it. Any thread; takes a second.
   const Result<std::unique_ptr<NcclLibrary>>& Library(const std::string& programs);
 
-  // kInvalid for what no client sends. What becomes of it is told by CommunicatorTold.
+  // kInvalid for what no client sends. What becomes of it is told by CommunicatorTold. What is
+  // asked of a communicator that another thread of the program has ended is refused so.
   Status Join(const CommunicatorJoin& op);
   Status Split(const CommunicatorSplit& op);
   Status Shrink(const CommunicatorShrink& op);
@@ -63,11 +68,12 @@ class Collectives {
   Status Keep(const CollectiveCalls& op);
   // A group with its place in the order. Null: one of its communicators has ended.
   Result<std::shared_ptr<CallGroup>> MakeGroup(const CollectiveGroup& op);
-  // Its turn in the stream has come: hands it to NCCL. `then` is called by Progress when that has
-  // been done, unless the collectives end first.
-  void Begin(std::shared_ptr<CallGroup> group, CUstream stream, std::function<void(int)> then);
-  // It will not be begun.
-  void Drop(const CallGroup& group) { Over(*group.place); }
+  // Its turn in the stream has come: hands it to NCCL. `thread` is the program's that has made it.
+  // `then` is called by Progress when that has been done, unless the collectives end first.
+  void Begin(std::shared_ptr<CallGroup> group, std::uint32_t thread, CUstream stream,
+             std::function<void(int)> then);
+  // It will not be begun, or nobody wants to know what becomes of it.
+  void Drop(const std::shared_ptr<CallGroup>& group);
 
   // Whether threads have done something. Cheap; for Bell::Wait.
   bool HasWork() const { return finished_count_.load(std::memory_order_acquire) != 0; }
@@ -78,7 +84,8 @@ class Collectives {
     std::shared_ptr<Communicator> communicator;
     std::weak_ptr<CallPlace> last;  // In its order.
   };
-  Result<Entry*> Find(std::uint64_t number);
+  // Null when there is none.
+  Entry* Find(std::uint64_t number);
   Result<std::shared_ptr<Communicator>> Add(std::uint64_t number);
   // The place behind all that was posted for these.
   std::shared_ptr<CallPlace> NextPlace(const std::vector<Entry*>& entries);
@@ -86,10 +93,18 @@ class Collectives {
   // Has the communicator's thread do work() → NcclOutcome when all that was posted for it before is
   // over; then(outcome) is called by that thread.
   void InOrder(Entry& entry, std::function<void()> work);
+  // A thread that makes the calls of one thread of the program at a time.
+  struct Caller {
+    std::unique_ptr<CallThread> thread;
+    std::uint32_t programs = 0;
+    std::size_t under_way = 0;
+  };
+  Result<Caller*> CallerFor(std::uint32_t programs);
   // Any thread.
   void Finish(std::function<void()> task);
   void Tell(const Communicator& communicator, nccl::Step step, const NcclOutcome& outcome);
   void TellFailure(std::uint64_t number, const NcclOutcome& outcome);
+  void TellGone(std::uint64_t number, nccl::Step step);
 
   const Device& device_;
   Channel& channel_;
@@ -101,8 +116,9 @@ class Collectives {
   Mutex finished_mutex_;
   std::vector<std::function<void()>> finished_ CUSPAN_GUARDED_BY(finished_mutex_);
   std::atomic<std::size_t> finished_count_{0};
-  // Ends first: its threads use what is above.
+  // These end first: their threads use what is above.
   std::map<std::uint64_t, Entry> communicators_;
+  std::vector<std::unique_ptr<Caller>> callers_;
 };
 
 }  // namespace cuspan::proxy

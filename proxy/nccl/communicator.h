@@ -5,11 +5,9 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <span>
 #include <string>
 #include <thread>
@@ -17,8 +15,8 @@
 
 #include "common/mutex.h"
 #include "ops.gen.h"
-#include "protocol/channel/bell.h"
 #include "proxy/gpu/device.h"
+#include "proxy/nccl/call_thread.h"
 #include "proxy/nccl/library.h"
 #include "proxy/nccl/watch.h"
 
@@ -44,11 +42,13 @@ class Communicator {
 
   std::uint64_t number() const { return number_; }
   // Has the thread do it, behind what it was given before. The device's context is current to it.
-  void Run(std::function<void()> task);
+  void Run(std::function<void()> task) { thread_->Run(std::move(task)); }
 
   // --- The thread's.
-  // As ncclCommInitRank…; `library` is the one for all further calls.
-  NcclOutcome Join(const NcclLibrary& library, const CommunicatorJoin& wanted);
+  // As ncclCommInitRank…; `library` is the one for all further calls, or why there is none: the
+  // other ranks hear of that.
+  NcclOutcome Join(const Result<std::unique_ptr<NcclLibrary>>& library,
+                   const CommunicatorJoin& wanted);
   // As ncclCommSplit and ncclCommShrink, which this rank takes part in; *part becomes the new
   // communicator's, if it is not null.
   NcclOutcome Split(const CommunicatorSplit& wanted, Communicator* part);
@@ -60,8 +60,10 @@ class Communicator {
   // ncclCommCount and ncclCommUserRank.
   int size() const { return size_; }
   int rank() const { return rank_; }
-  // Does all calls as one group in the stream; `members` are the communicators that they name, this
-  // one among them, whose threads do nothing meanwhile.
+
+  // --- Of one thread at a time, whichever it is, with the device's context current: does all calls
+  // as one group in the stream. `members` are the communicators that they name, this one among
+  // them, whose threads do nothing meanwhile.
   NcclOutcome Do(std::span<const CollectiveCall> calls,
                  std::span<const std::shared_ptr<Communicator>> members, CUstream stream);
 
@@ -69,28 +71,35 @@ class Communicator {
   // ncclCommRevoke, by another thread, which calls then(outcome). One at a time.
   void Abort(std::function<void(NcclOutcome)> then);
   void Revoke(std::function<void(NcclOutcome)> then);
-  bool aborted() const { return aborted_.load(std::memory_order_acquire); }
+  bool aborted() const { return aborted_.load(); }
 
  private:
-  Communicator(std::uint64_t number, const Device& device, Bell bell, Failed failed);
-  void Loop(const Device& device);
-  // The next task; empty when there is none for now, or at the end.
-  std::function<void()> Next();
+  Communicator(std::uint64_t number, const Device& device, Failed failed)
+      : number_(number), device_(device), failed_(std::move(failed)) {}
   void LookForFailure();
   void SayFailed(NcclOutcome outcome);
-  // Has the watch say who is lost, other than those that the communicator does without.
-  void WatchRanks(std::shared_ptr<Watch> watch, std::set<int> without);
-  void OnLost(int rank, const std::string& problem);
+  // Has the watch say who of the group is lost.
+  void WatchRanks(std::shared_ptr<Watch> watch, const WatchGroup& group);
+  void LeaveWatch();
   std::shared_ptr<Watch> OwnWatch();
-  std::set<int> Without(const std::vector<std::int32_t>& excluded);
-  // Whether the device has not done all that NCCL was given. With `work_`.
+  void OnLost(const std::string& problem);
+  // Whether the device has not done all that NCCL was given.
   bool Busy() CUSPAN_REQUIRES(work_);
+  // Around calls of NCCL that may wait for other ranks. Enter says why there must be none.
+  NcclOutcome Enter();
+  void Leave();
+  template <typename Work>
+  NcclOutcome Inside(Work&& work);
   // Waits until NCCL has done what a function that does not block has begun.
   NcclOutcome Settle(int result);
   NcclOutcome Outcome(int result) const;
-  NcclOutcome Adopt(int result);
-  void BeginCalls();
-  void EndCalls(CUstream stream);
+  NcclOutcome Adopt(NcclCommunicator* handle, int result);
+  NcclOutcome Meet(const Result<std::unique_ptr<NcclLibrary>>& library,
+                   const CommunicatorJoin& wanted);
+  template <typename Make>
+  NcclOutcome MakePart(Communicator* part, int color, bool inherit,
+                       const CommunicatorSettings& settings, Make&& make);
+  void Mark(CUstream stream);
   NcclOutcome DoAll(std::span<const CollectiveCall> calls,
                     std::span<const std::shared_ptr<Communicator>> members, CUstream stream);
   int Call(const CollectiveCall& call, const Communicator& member, CUstream stream) const;
@@ -107,6 +116,7 @@ class Communicator {
   bool blocking_ = true;
   int size_ = 0;
   int rank_ = 0;
+  std::uint64_t parts_ = 0;  // That were made of it.
   std::atomic<bool> told_failure_{false};
   std::map<std::uint32_t, int> operations_;  // NCCL's, by the client's numbers.
   // Held while NCCL is asked how the communicator is: it is not to be freed meanwhile.
@@ -114,23 +124,19 @@ class Communicator {
 
   // What is under way. Not held while NCCL is called.
   Mutex work_;
+  std::condition_variable left_;
   bool watched_ CUSPAN_GUARDED_BY(work_) = false;
   bool calling_ CUSPAN_GUARDED_BY(work_) = false;
   CUevent done_ CUSPAN_GUARDED_BY(work_) = nullptr;  // Behind the last of it, if there was any.
   std::string lost_ CUSPAN_GUARDED_BY(work_);        // What happened to a rank.
-  std::set<int> without_ CUSPAN_GUARDED_BY(work_);   // Ranks that are not missed.
 
   Mutex watch_mutex_;
   std::shared_ptr<Watch> watch_ CUSPAN_GUARDED_BY(watch_mutex_);
   std::uint64_t listens_ CUSPAN_GUARDED_BY(watch_mutex_) = 0;
+  WatchGroup group_;  // The thread's.
 
-  Bell bell_;  // Wakes the thread.
-  Mutex mutex_;
-  std::deque<std::function<void()>> tasks_ CUSPAN_GUARDED_BY(mutex_);
-  std::atomic<std::size_t> waiting_{0};
-  std::atomic<bool> ending_{false};
-  std::thread thread_;
-  std::thread overtaking_;
+  std::unique_ptr<CallThread> thread_;
+  std::vector<std::thread> overtaking_;  // Of who calls Abort and Revoke.
 };
 
 }  // namespace cuspan::proxy

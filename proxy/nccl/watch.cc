@@ -6,6 +6,7 @@
 
 #include <climits>
 #include <cstring>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -25,12 +26,8 @@ std::string HostName() {
 
 }  // namespace
 
-Result<std::shared_ptr<Watch>> Watch::Join(RankId& id, int rank, int size, int version) {
-  WatchPlace place;
-  std::uint8_t* const at = id.bytes.data() + kWatchPlaceAt;
-  std::memcpy(&place, at, sizeof(place));
-  if (place.magic != WatchPlace::kMagic) return std::shared_ptr<Watch>();
-  std::memset(at, 0, sizeof(place));
+Result<std::shared_ptr<Watch>> Watch::Join(const WatchPlace& place, int rank, int size,
+                                           int version) {
   const net::Deadline deadline = std::chrono::steady_clock::now() + kWatchPatience;
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<net::Interrupt> interrupt, net::Interrupt::Make());
   Result<UniqueFd> fd = net::Connect(place.address, *interrupt, deadline);
@@ -48,17 +45,37 @@ Result<std::shared_ptr<Watch>> Watch::Join(RankId& id, int rank, int size, int v
   arrival.version = version;
   arrival.host = WatchText(HostName());
   CUSPAN_RETURN_IF_ERROR(net::SendAll(fd->get(), &arrival, sizeof(arrival), *interrupt, deadline));
-  return std::shared_ptr<Watch>(new Watch(std::move(*fd), std::move(interrupt)));
+  std::shared_ptr<Watch> made(new Watch(std::move(*fd), std::move(interrupt)));
+  try {
+    made->thread_ = std::thread([at = made.get()] { at->Listen(); });
+  } catch (const std::system_error& error) {
+    return Status::Exhausted("no thread to watch ranks: {}", error.what());
+  }
+  return made;
 }
-
-Watch::Watch(UniqueFd fd, std::shared_ptr<net::Interrupt> interrupt)
-    : fd_(std::move(fd)), interrupt_(std::move(interrupt)), thread_([this] { Listen(); }) {}
 
 Watch::~Watch() {
   Interrupt();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
+  const WatchWord farewell;
   if (!gave_up_.load(std::memory_order_acquire))
-    static_cast<void>(::send(fd_.get(), &kWatchFarewell, 1, MSG_NOSIGNAL | MSG_DONTWAIT));
+    static_cast<void>(::send(fd_.get(), &farewell, sizeof(farewell), MSG_NOSIGNAL | MSG_DONTWAIT));
+}
+
+void Watch::Announce(const WatchGroup& group) {
+  WatchWord word;
+  word.kind = WatchWord::kAnnounce;
+  word.group = group;
+  // Where the house is gone nobody is told of.
+  static_cast<void>(net::SendAll(fd_.get(), &word, sizeof(word), *interrupt_,
+                                 std::chrono::steady_clock::now() + kWatchPatience));
+}
+
+bool Watch::IsMember(const WatchGroup& group, int rank) {
+  if (group.key == 0) return true;
+  const MutexLock lock(mutex_);
+  const auto known = groups_.find(group);
+  return known != groups_.end() && known->second.contains(rank);
 }
 
 void Watch::Interrupt() {
@@ -130,6 +147,11 @@ bool Watch::Hear() {
       changed_.notify_all();
       Tell(news.rank, text);
       return true;
+    }
+    case WatchNews::kGrouped: {
+      const MutexLock lock(mutex_);
+      groups_[news.group].insert(news.rank);
+      break;
     }
     case WatchNews::kLeft: {
       const MutexLock lock(mutex_);

@@ -13,6 +13,8 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -24,16 +26,34 @@
 
 namespace cuspan::proxy {
 
+// Where a house is.
+struct WatchPlace {
+  static constexpr std::uint64_t kMagic = 0x6375'7370'616e'0001;  // The last digit counts forms.
+  std::uint64_t magic = 0;
+  std::uint64_t key = 0;  // Who does not know it is a stranger.
+  net::Address address;
+};
+
+// Ranks of a communicator that go on together in one that was made of it. All ranks have the same
+// key for the same split; 0 is the first communicator, which has them all.
+struct WatchGroup {
+  std::uint64_t key = 0;
+  std::int64_t color = 0;
+  auto operator<=>(const WatchGroup&) const = default;
+};
+
 // Opens a house for a communicator's ranks, which lives as long as somebody of them is there, and
-// writes its address into `id`, unless NCCL uses those bytes of it.
+// writes its place into `id`, unless NCCL uses those bytes of it.
 Status OpenWatchHouse(RankId& id);
+// Takes it out of the id, which is as NCCL made it then. Nothing where it has none.
+std::optional<WatchPlace> TakeWatchPlace(RankId& id);
 
 // One rank's connection to the house. Threads: any.
 class Watch {
  public:
-  // As a rank of `size` whose proxy uses NCCL `version`. Takes the address out of `id`, which is as
-  // NCCL made it then. Null where it has none.
-  static Result<std::shared_ptr<Watch>> Join(RankId& id, int rank, int size, int version);
+  // As a rank of `size` whose proxy uses NCCL `version`.
+  static Result<std::shared_ptr<Watch>> Join(const WatchPlace& place, int rank, int size,
+                                             int version);
   // In good order, unless a rank was given up.
   ~Watch();
   Watch(const Watch&) = delete;
@@ -49,11 +69,16 @@ class Watch {
   std::uint64_t OnLost(Lost lost);
   void Forget(std::uint64_t listener);
 
+  // This rank is in the group. Who is lost later is known to be in it, or not.
+  void Announce(const WatchGroup& group);
+  bool IsMember(const WatchGroup& group, int rank);
+
   // This rank does not end in good order: the others are told when the connection closes.
   void GiveUp();
 
  private:
-  Watch(UniqueFd fd, std::shared_ptr<net::Interrupt> interrupt);
+  Watch(UniqueFd fd, std::shared_ptr<net::Interrupt> interrupt)
+      : fd_(std::move(fd)), interrupt_(std::move(interrupt)) {}
   void Interrupt();
   void Listen();
   // What the house has said; false when it says no more.
@@ -69,6 +94,7 @@ class Watch {
   Status failure_ CUSPAN_GUARDED_BY(mutex_);      // Of AwaitAll.
   int host_rank_ CUSPAN_GUARDED_BY(mutex_) = -1;  // Of the house's own process; -1: none.
   std::map<int, std::string> lost_ CUSPAN_GUARDED_BY(mutex_);
+  std::map<WatchGroup, std::set<int>> groups_ CUSPAN_GUARDED_BY(mutex_);
   std::map<std::uint64_t, Lost> listeners_ CUSPAN_GUARDED_BY(mutex_);
   std::uint64_t next_listener_ CUSPAN_GUARDED_BY(mutex_) = 1;
   Mutex telling_;  // Held while listeners are called.

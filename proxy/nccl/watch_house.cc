@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <system_error>
 #include <vector>
 
 #include "common/log.h"
@@ -18,6 +19,8 @@ namespace cuspan::proxy {
 namespace {
 
 constexpr int kBacklog = 1024;
+// When there are no descriptors for those who come.
+constexpr std::chrono::milliseconds kTimeToRecover{100};
 
 std::uint64_t RandomNumber() {
   std::uint64_t number = 0;
@@ -44,11 +47,12 @@ class House {
       for (const Member& member : members_) watched.push_back(member.fd.get());
       Result<net::Entrance::Guest> guest = entrance.Next(watched, net::kNever);
       if (!guest.ok()) {
-        // No descriptors: those who are here leave some day.
-        LogWarn("ranks of a communicator can not be watched: {}", guest.status().message());
-        return;
-      }
-      if (guest->fd.valid()) Welcome(std::move(*guest));
+        // No descriptors: somebody gives some back.
+        if (!std::exchange(warned_, true))
+          LogWarn("ranks of a communicator are kept waiting: {}", guest.status().message());
+        std::this_thread::sleep_for(kTimeToRecover);
+      } else if (guest->fd.valid())
+        Welcome(std::move(*guest));
       Listen();
     }
   }
@@ -57,13 +61,24 @@ class House {
   struct Member {
     UniqueFd fd;
     WatchArrival said;
+    std::vector<std::byte> word;  // What has come of it.
   };
 
   void Welcome(net::Entrance::Guest guest) {
     const auto arrival = guest.As<WatchArrival>();
     if (arrival.key != key_) return;
     NoticeSilence(guest.fd.get());
-    members_.push_back({std::move(guest.fd), arrival});
+    if (closed_) {
+      // Too late, or one too many.
+      WatchNews news = closing_;
+      if (news.kind == WatchNews::kAllHere) {
+        news.kind = WatchNews::kDisagree;
+        news.text = WatchText("all ranks of the communicator had come already");
+      }
+      static_cast<void>(net::SendAll(guest.fd.get(), &news, sizeof(news), *never_, Soon()));
+      return;
+    }
+    members_.push_back({std::move(guest.fd), arrival, {}});
     if (std::exchange(known_, true) && arrival.size != size_)
       return Disagree(
           Format("rank {} on host {} says that there are {} ranks, others that there "
@@ -71,8 +86,7 @@ class House {
                  arrival.rank, arrival.host.Get(), arrival.size, size_));
     size_ = arrival.size;
     if (arrival.process == WatchProcess()) own_rank_ = arrival.rank;
-    if (closed_ || members_.size() + left_ < static_cast<std::size_t>(size_)) return;
-    CheckAll();
+    if (members_.size() == static_cast<std::size_t>(size_)) CheckAll();
   }
 
   void CheckAll() {
@@ -89,42 +103,63 @@ class House {
                                first.host.Get(), Release(first.version), other.host.Get(),
                                Release(other.version)));
     }
-    closed_ = true;
     WatchNews news;
     news.kind = WatchNews::kAllHere;
     news.rank = own_rank_;
-    Tell(news);
+    Close(news);
   }
 
   void Disagree(const std::string& what) {
     WatchNews news;
     news.kind = WatchNews::kDisagree;
     news.text = WatchText(what);
-    Tell(news);
-    closed_ = true;
+    Close(news);
     members_.clear();
   }
 
-  // Who has something to say leaves: in good order, or because it is lost.
+  // Nobody else may come, for this reason.
+  void Close(const WatchNews& news) {
+    closed_ = true;
+    closing_ = news;
+    Tell(news);
+  }
+
   void Listen() {
     std::vector<WatchNews> news;
-    std::erase_if(members_, [&](const Member& member) {
-      char said = 0;
-      const ssize_t bytes = ::recv(member.fd.get(), &said, 1, MSG_DONTWAIT);
-      if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return false;
-      WatchNews one;
-      one.kind = bytes > 0 && said == kWatchFarewell ? WatchNews::kLeft : WatchNews::kLost;
-      one.rank = member.said.rank;
-      one.text = WatchText(Format("rank {} on host {} was lost{}", member.said.rank,
-                                  member.said.host.Get(),
-                                  closed_ ? "" : " while the communicator was made"));
-      news.push_back(one);
-      return true;
+    std::erase_if(members_, [&](Member& member) {
+      while (true) {
+        const std::size_t before = member.word.size();
+        member.word.resize(sizeof(WatchWord));
+        const ssize_t bytes = ::recv(member.fd.get(), member.word.data() + before,
+                                     sizeof(WatchWord) - before, MSG_DONTWAIT);
+        member.word.resize(before + static_cast<std::size_t>(std::max<ssize_t>(bytes, 0)));
+        if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+        if (bytes > 0 && member.word.size() < sizeof(WatchWord)) continue;
+        WatchNews one;
+        one.rank = member.said.rank;
+        WatchWord word;
+        if (bytes > 0) {
+          std::memcpy(&word, member.word.data(), sizeof(word));
+          member.word.clear();
+          one.group = word.group;
+          one.kind = word.kind == WatchWord::kAnnounce ? WatchNews::kGrouped : WatchNews::kLeft;
+        }
+        // Who leaves before all have come leaves the others waiting.
+        if (bytes <= 0 || (one.kind == WatchNews::kLeft && !closed_)) {
+          one.kind = WatchNews::kLost;
+          one.text = WatchText(Format("rank {} on host {} was lost{}", member.said.rank,
+                                      member.said.host.Get(),
+                                      closed_ ? "" : " while the communicator was made"));
+        }
+        news.push_back(one);
+        if (one.kind != WatchNews::kGrouped) return true;
+      }
     });
     for (const WatchNews& one : news) {
-      ++left_;
-      if (one.kind == WatchNews::kLost) closed_ = true;
-      Tell(one);
+      if (one.kind == WatchNews::kLost && !closed_)
+        Close(one);
+      else
+        Tell(one);
     }
   }
 
@@ -140,7 +175,8 @@ class House {
   std::vector<Member> members_;
   bool known_ = false;   // The size.
   bool closed_ = false;  // All have come, or it is over before.
-  std::size_t left_ = 0;
+  bool warned_ = false;
+  WatchNews closing_;
   int size_ = 0;
   int own_rank_ = -1;
 };
@@ -166,6 +202,15 @@ void NoticeSilence(int fd) {
   ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval));
   ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));
   ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit, sizeof(limit));
+}
+
+std::optional<WatchPlace> TakeWatchPlace(RankId& id) {
+  WatchPlace place;
+  std::uint8_t* const at = id.bytes.data() + kWatchPlaceAt;
+  std::memcpy(&place, at, sizeof(place));
+  if (place.magic != WatchPlace::kMagic) return std::nullopt;
+  std::memset(at, 0, sizeof(place));
+  return place;
 }
 
 Status OpenWatchHouse(RankId& id) {

@@ -2,6 +2,8 @@
 // architecture and one version of cuspan (the id of another has no address that this one finds).
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -9,17 +11,12 @@
 #include <type_traits>
 
 #include "protocol/nccl/nccl.h"
+#include "proxy/nccl/watch.h"
 #include "proxy/network/sockets.h"
 
 namespace cuspan::proxy {
 
-// In the second half of an id, which NCCL (2.18 to 2.28) leaves zero.
-struct WatchPlace {
-  static constexpr std::uint64_t kMagic = 0x6375'7370'616e'0001;  // The last digit counts forms.
-  std::uint64_t magic = 0;
-  std::uint64_t key = 0;  // Who does not know it is a stranger.
-  net::Address address;
-};
+// A place is in the second half of an id, which NCCL (2.18 to 2.28) leaves zero.
 inline constexpr std::size_t kWatchPlaceAt = sizeof(nccl::UniqueId) / 2;
 static_assert(kWatchPlaceAt + sizeof(WatchPlace) <= sizeof(nccl::UniqueId));
 
@@ -42,8 +39,15 @@ struct WatchArrival {
   WatchText host;
 };
 
-// A rank that ends in good order.
-inline constexpr char kWatchFarewell = 'f';
+// A rank, later.
+struct WatchWord {
+  enum Kind : std::int64_t {
+    kFarewell = 0x66,
+    kAnnounce
+  };  // It ends in good order; it is in a group.
+  std::int64_t kind = kFarewell;
+  WatchGroup group;
+};
 
 // The house.
 struct WatchNews {
@@ -52,14 +56,16 @@ struct WatchNews {
     kDisagree,  // In what `text` says.
     kLost,      // That rank.
     kLeft,      // That rank, in good order.
+    kGrouped,   // That rank is in the group.
   };
   std::int32_t kind = kAllHere;
   std::int32_t rank = -1;
+  WatchGroup group;
   WatchText text;
 };
 
 static_assert(std::is_trivially_copyable_v<WatchArrival> &&
-              std::is_trivially_copyable_v<WatchNews>);
+              std::is_trivially_copyable_v<WatchWord> && std::is_trivially_copyable_v<WatchNews>);
 
 // For what somebody sends at once.
 inline constexpr std::chrono::seconds kWatchPatience{10};

@@ -155,6 +155,23 @@ void WrongArguments(const Ranks& ranks) {
   CHECK(cudaMemset(b.receive[0], 0, 16 * sizeof(float)));
 }
 
+// A group that fails gives up what has begun to wait for others; a wrong list makes nothing.
+void FailedBeginnings() {
+  Id id;
+  CHECK(cudaSetDevice(0));
+  NCCL(Call("ncclGetUniqueId", &id));
+  Comm first = nullptr, second = nullptr;
+  NCCL(Call("ncclGroupStart"));
+  NCCL(Call("ncclCommInitRank", &first, 2, id, 0));
+  EXPECT(Call("ncclCommInitRank", &second, 2, id, 2) == kInvalidArgument, "rank 2 of 2");
+  EXPECT(Call("ncclGroupEnd") == kInvalidArgument, "a group with a wrong rank");
+  const int none = devices;
+  EXPECT(Call("ncclCommInitAll", &first, 1, &none) != kSuccess, "device %d of %d", none, devices);
+  int device = -1;
+  CHECK(cudaGetDevice(&device));
+  EXPECT(device == 0, "device %d is current", device);
+}
+
 void InitAll(size_t count) {
   std::vector<Comm> comms(devices);
   NCCL(Call("ncclCommInitAll", comms.data(), devices, static_cast<const int*>(nullptr)));
@@ -197,6 +214,7 @@ int main() {
     Facts(ranks);
   }
   InitAll(kElements);
+  FailedBeginnings();
   NotBlocking();
   Abort(kElements);
   std::printf("communicators: %d %s, %s\n", devices, Devices(devices), Verdict(failures));

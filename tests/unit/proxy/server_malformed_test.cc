@@ -62,26 +62,16 @@ const Malformed kMalformed[] = {
        client.Post(CommunicatorJoin{7, "", 1, 0, {}, {}});
      },
      "communicator 0x7 has no id"},
-    {"SplitOfNoCommunicator",
+    {"CommunicatorThatEndsInNoWay",
      [](Test&, Loopback&, TestClient& client) {
-       client.Post(CommunicatorSplit{7, 8, 0, 0, true, {}});
+       client.Post(CommunicatorEnd{7, 99});
      },
-     "communicator 0x7 does not exist"},
-    {"ShrinkOfNoCommunicator",
+     "communicator 0x7 is to end in way 99"},
+    {"FactorThatIsNcclsOwn",
      [](Test&, Loopback&, TestClient& client) {
-       client.Post(CommunicatorShrink{7, 8, {0}, 0, true, {}});
+       client.Post(CommunicatorFactor{7, 1, nccl::kFloat32, false, 0});
      },
-     "communicator 0x7 does not exist"},
-    {"EndOfNoCommunicator",
-     [](Test&, Loopback&, TestClient& client) {
-       client.Post(CommunicatorEnd{7, 1});
-     },
-     "communicator 0x7 does not exist"},
-    {"FactorOfNoCommunicator",
-     [](Test&, Loopback&, TestClient& client) {
-       client.Post(CommunicatorFactor{7, 9, nccl::kFloat32, false, 0});
-     },
-     "communicator 0x7 does not exist"},
+     "operation 1 is NCCL's own"},
     {"GroupOfNoCalls",
      [](Test&, Loopback&, TestClient& client) {
        client.Post(CollectiveGroup{0, 0, {}});

@@ -23,7 +23,9 @@ RankId NewId() {
 }
 
 std::shared_ptr<Watch> Come(RankId id, int rank, int size, int version = kVersion) {
-  Result<std::shared_ptr<Watch>> watch = Watch::Join(id, rank, size, version);
+  const std::optional<WatchPlace> place = TakeWatchPlace(id);
+  EXPECT_TRUE(place.has_value());
+  Result<std::shared_ptr<Watch>> watch = Watch::Join(*place, rank, size, version);
   EXPECT_TRUE(watch.ok()) << watch.status().message();
   EXPECT_EQ(id.bytes[0], 7);
   for (std::size_t i = 1; i < id.bytes.size(); ++i) EXPECT_EQ(id.bytes[i], 0) << i;
@@ -74,11 +76,9 @@ void Kill(std::shared_ptr<Watch>& watch) {
   watch.reset();
 }
 
-TEST(Watch, AnIdWithoutAHouseIsNotWatched) {
+TEST(Watch, AnIdWithoutAHouseHasNoPlace) {
   RankId id;
-  const Result<std::shared_ptr<Watch>> watch = Watch::Join(id, 0, 2, kVersion);
-  ASSERT_TRUE(watch.ok());
-  EXPECT_EQ(*watch, nullptr);
+  EXPECT_FALSE(TakeWatchPlace(id).has_value());
 }
 
 TEST(Watch, AnIdThatNcclFillsGetsNoHouse) {
@@ -163,11 +163,51 @@ TEST(Watch, ARankThatEndsInGoodOrderIsNotLost) {
   EXPECT_EQ(first.count(), 1U);
 }
 
+TEST(Watch, WhoComesAfterALossHearsOfIt) {
+  const RankId id = NewId();
+  const auto first = Come(id, 0, 3);
+  auto second = Come(id, 1, 3);
+  Kill(second);
+  EXPECT_FALSE(first->AwaitAll().ok());
+  const Status all = Come(id, 2, 3)->AwaitAll();
+  EXPECT_EQ(all.code(), StatusCode::kUnavailable);
+  EXPECT_NE(all.message().find("rank 1 on host"), std::string::npos) << all.message();
+}
+
+TEST(Watch, WhoLeavesBeforeAllHaveComeIsMissed) {
+  const RankId id = NewId();
+  const auto first = Come(id, 0, 3);
+  Come(id, 1, 3).reset();
+  EXPECT_EQ(first->AwaitAll().code(), StatusCode::kUnavailable);
+}
+
+TEST(Watch, OneTooManyIsRefused) {
+  const RankId id = NewId();
+  const auto watches = ComeAll(id, 2);
+  const Status all = Come(id, 1, 2)->AwaitAll();
+  EXPECT_EQ(all.message(), "all ranks of the communicator had come already");
+}
+
+TEST(Watch, PartsHaveTheirOwnMembers) {
+  auto watches = ComeAll(NewId(), 3);
+  const WatchGroup even{7, 0}, odd{7, 1};
+  for (int rank = 0; rank < 3; ++rank)
+    watches[static_cast<std::size_t>(rank)]->Announce(rank % 2 == 0 ? even : odd);
+  Losses first(*watches[0]);
+  Kill(watches[2]);
+  EXPECT_EQ(first.Await().first, 2);
+  // What a rank has announced is known before its loss.
+  EXPECT_TRUE(watches[0]->IsMember(even, 2));
+  EXPECT_FALSE(watches[0]->IsMember(odd, 2));
+  EXPECT_TRUE(watches[0]->IsMember({}, 2));
+}
+
 TEST(Watch, StrangersAreNotCounted) {
   RankId id = NewId();
   RankId wrong = id;
   wrong.bytes[kWatchPlaceAt + offsetof(WatchPlace, key)] ^= 1;
-  const Result<std::shared_ptr<Watch>> stranger = Watch::Join(wrong, 1, 2, kVersion);
+  const Result<std::shared_ptr<Watch>> stranger =
+      Watch::Join(*TakeWatchPlace(wrong), 1, 2, kVersion);
   ASSERT_TRUE(stranger.ok());
   EXPECT_EQ((*stranger)->AwaitAll().code(), StatusCode::kUnavailable);
   const auto first = Come(id, 0, 2);
@@ -181,7 +221,7 @@ TEST(Watch, AHouseThatIsGoneIsNamed) {
                              offsetof(net::Address, port);
   port[0] = 0;
   port[1] = 1;  // Nobody listens there.
-  const Result<std::shared_ptr<Watch>> watch = Watch::Join(id, 0, 2, kVersion);
+  const Result<std::shared_ptr<Watch>> watch = Watch::Join(*TakeWatchPlace(id), 0, 2, kVersion);
   ASSERT_FALSE(watch.ok());
   EXPECT_NE(watch.status().message().find("NCCL_SOCKET_IFNAME"), std::string::npos);
 }
