@@ -63,6 +63,9 @@ class Clients(SystemTest):
     def test_torch_with_cuda_malloc_async(self):
         self.use("torch", "async", wheels="CUSPAN_TORCH")
 
+    def test_torch_ranks(self):
+        self.use("torch_ranks", wheels="CUSPAN_TORCH")
+
     def test_triton(self):
         if not (pathlib.Path(sysconfig.get_path("include")) / "Python.h").exists():
             self.skipTest("Triton compiles its launcher against Python.h, which is not installed")

@@ -32,7 +32,21 @@ assert cuda.cuInit(0) == 0
 """
 
 
+# As Open MPI's support for CUDA does at its end.
+CLOSED = """
+import _ctypes, ctypes
+cuda = ctypes.CDLL("libcuda.so.1")
+init, get_count, count = cuda.cuInit, cuda.cuDeviceGetCount, ctypes.c_int()
+_ctypes.dlclose(cuda._handle)
+print(init(0), get_count(ctypes.byref(count)), count.value)
+"""
+
+
 class Processes(SystemTest):
+    def test_a_library_that_was_closed_still_answers(self):
+        result = self.run_command(self.cuspan("run", "--", sys.executable, "-c", CLOSED))
+        self.assertEqual(result.stdout, "0 0 1\n")
+
     def test_event_of_a_process_that_ends(self):
         """Also while nobody has waited for that process: no wait for ever, and the event can be recorded anew."""
         for path in ("auto", "never"):
