@@ -1,6 +1,7 @@
 #include "interpose/client/communicators.h"
 
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "interpose/client/handles.h"
@@ -92,6 +93,9 @@ void Communicator::Told(const CommunicatorTold& told) {
         break;
       case nccl::Step::kEnded:
         ended_ = true;
+        under_way_ = 0;
+        if (std::exchange(joining_, false) && failure_.result == nccl::kSuccess)
+          failure_ = {nccl::kInvalidUsage, "the communicator was ended by another thread"};
         break;
       case nccl::Step::kFailed:
         joining_ = false;
@@ -135,8 +139,18 @@ std::shared_ptr<Communicator> Communicators::Find(std::uint64_t number) const {
 }
 
 void Communicators::Remove(std::uint64_t number) {
-  const WriterLock lock(mutex_);
-  communicators_.erase(number);
+  std::shared_ptr<Communicator> removed;
+  {
+    const WriterLock lock(mutex_);
+    const auto known = communicators_.find(number);
+    if (known == communicators_.end()) return;
+    removed = std::move(known->second);
+    communicators_.erase(known);
+  }
+  // Nothing more is told of it: nobody waits any longer.
+  CommunicatorTold ended;
+  ended.step = static_cast<std::uint32_t>(nccl::Step::kEnded);
+  removed->Told(ended);
 }
 
 void Communicators::OnTold(const CommunicatorTold& told) {

@@ -37,13 +37,13 @@ const Result<std::unique_ptr<NcclLibrary>>& Collectives::Library(const std::stri
 }
 
 Collectives::~Collectives() {
-  callers_.clear();
-  communicators_.clear();
-  // What threads have done may keep communicators, whose threads end with them.
-  for (std::vector<std::function<void()>> kept;; kept.clear()) {
-    const MutexLock lock(finished_mutex_);
-    kept.swap(finished_);
-    if (kept.empty()) break;
+  ending_ = true;
+  for (const auto& [number, entry] : communicators_)
+    entry.communicator->Abort([](const NcclOutcome&) {});
+  // What waits begins, and ends at once.
+  while (under_way_.load() != 0 || HasWork()) {
+    Progress();
+    std::this_thread::yield();
   }
 }
 
@@ -100,6 +100,7 @@ void Collectives::Finish(std::function<void()> task) {
     const MutexLock lock(finished_mutex_);
     finished_.push_back(std::move(task));
     finished_count_.store(finished_.size(), std::memory_order_release);
+    --under_way_;
   }
   channel_.own_bell().Ring();
 }
@@ -136,6 +137,7 @@ void Collectives::InOrder(Entry& entry, std::function<void()> work) {
   const std::shared_ptr<CallPlace> place = NextPlace({&entry});
   // The place is its own until it is over.
   const auto begin = [this, place, communicator = entry.communicator, work = std::move(work)] {
+    ++under_way_;
     // The communicator ends in the receiving thread, which waits for this one.
     communicator->Run([this, place, work, keep = communicator]() mutable {
       work();
@@ -213,6 +215,7 @@ Status Collectives::End(const CommunicatorEnd& op) {
       communicators_.erase(op.communicator);
       return Status::Ok();
     case nccl::Ending::kAbort:
+      ++under_way_;
       communicator->Abort([this, at = communicator.get(),
                            keep = communicator](const NcclOutcome& outcome) mutable {
         Tell(*at, nccl::Step::kEnded, outcome);
@@ -222,6 +225,7 @@ Status Collectives::End(const CommunicatorEnd& op) {
       communicators_.erase(op.communicator);
       return Status::Ok();
     case nccl::Ending::kRevoke:
+      ++under_way_;
       communicator->Revoke(
           [this, at = communicator.get(), keep = communicator](const NcclOutcome& outcome) mutable {
             Tell(*at, nccl::Step::kFinalized, outcome);
@@ -287,7 +291,9 @@ Result<std::shared_ptr<CallGroup>> Collectives::MakeGroup(const CollectiveGroup&
   group->place = NextPlace(entries);
   if (group->place->before != 0) {
     group->place->gate = std::make_shared<Gate>();
-    group->place->turn = [this, gate = group->place->gate] { queues_.Open(*gate); };
+    group->place->turn = [this, gate = group->place->gate] {
+      if (!ending_) queues_.Open(*gate);
+    };
   }
   return group;
 }
@@ -312,13 +318,14 @@ Result<Collectives::Caller*> Collectives::CallerFor(std::uint32_t programs) {
 void Collectives::Begin(std::shared_ptr<CallGroup> group, std::uint32_t thread, CUstream stream,
                         std::function<void(int)> then) {
   group->begun = true;
+  ++under_way_;
   Result<Caller*> found = CallerFor(thread);
   if (!found.ok()) {
     const NcclOutcome failure{nccl::kSystemError, found.status().message()};
     for (const std::shared_ptr<Communicator>& member : group->members)
       TellFailure(member->number(), failure);
     return Finish([this, group = std::move(group), then = std::move(then)] {
-      then(nccl::kSystemError);
+      if (!ending_) then(nccl::kSystemError);
       Over(*group->place);
     });
   }
@@ -334,7 +341,7 @@ void Collectives::Begin(std::shared_ptr<CallGroup> group, std::uint32_t thread, 
     Finish(
         [this, caller, group = std::move(group), then = std::move(then), result = outcome.result] {
           --caller->under_way;
-          then(result);
+          if (!ending_) then(result);
           Over(*group->place);
         });
   });

@@ -4,8 +4,8 @@
 // posts for a communicator is done in the order in which it was posted, as all ranks must have it,
 // whatever streams it goes into: a group of calls waits in its stream's queue until what came
 // before it, for each of its communicators, has been handed to NCCL. Groups that one thread of the
-// program has made are handed to NCCL by one thread here: so those of several communicators that
-// can begin do so in the program's order, which may be the same at all ranks.
+// program has made are handed to NCCL by one thread here, in the order in which their streams come
+// to them: as natively, one of them that waits for other ranks keeps those behind it waiting.
 //
 // Threads: the receiving thread, where nothing else is said.
 #pragma once
@@ -116,6 +116,8 @@ class Collectives {
   Mutex finished_mutex_;
   std::vector<std::function<void()>> finished_ CUSPAN_GUARDED_BY(finished_mutex_);
   std::atomic<std::size_t> finished_count_{0};
+  std::atomic<std::size_t> under_way_{0};  // What threads were given and have not finished.
+  bool ending_ = false;
   // These end first: their threads use what is above.
   std::map<std::uint64_t, Entry> communicators_;
   std::vector<std::unique_ptr<Caller>> callers_;

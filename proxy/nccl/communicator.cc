@@ -68,8 +68,9 @@ Result<std::shared_ptr<Communicator>> Communicator::Create(std::uint64_t number,
 }
 
 Communicator::~Communicator() {
-  thread_.reset();
+  // First those who give the thread its last tasks.
   for (std::thread& thread : overtaking_) thread.join();
+  thread_.reset();
   LeaveWatch();
   if (done_ != nullptr) device_.driver().cuEventDestroy(done_);
 }
@@ -132,6 +133,8 @@ void Communicator::OnLost(const std::string& problem) {
   if (const Status status = device_.MakeCurrent(); !status.ok()) LogError("{}", status.message());
   {
     const MutexLock lock(work_);
+    // One that has not come to a split is missed by who waits there.
+    if (making_ != nullptr) making_->SayFailed({nccl::kRemoteError, problem});
     if (!lost_.empty()) return;
     lost_ = problem;
     // What was done with the rank is done. What comes next can not be.
@@ -141,7 +144,7 @@ void Communicator::OnLost(const std::string& problem) {
 }
 
 bool Communicator::Busy() {
-  return calling_ ||
+  return calling_ != 0 ||
          (done_ != nullptr && device_.driver().cuEventQuery(done_) == CUDA_ERROR_NOT_READY);
 }
 
@@ -149,25 +152,16 @@ NcclOutcome Communicator::Enter() {
   const MutexLock lock(work_);
   if (aborted()) return Aborted();
   if (!lost_.empty()) return {nccl::kRemoteError, lost_};
-  calling_ = true;
+  ++calling_;
   return {};
 }
 
 void Communicator::Leave() {
   {
     const MutexLock lock(work_);
-    calling_ = false;
+    --calling_;
   }
   left_.notify_all();
-}
-
-// work() → NcclOutcome, unless it can not be done any more.
-template <typename Work>
-NcclOutcome Communicator::Inside(Work&& work) {
-  if (NcclOutcome refused = Enter(); refused.result != nccl::kSuccess) return refused;
-  NcclOutcome outcome = work();
-  Leave();
-  return outcome;
 }
 
 NcclOutcome Communicator::Outcome(int result) const {
@@ -275,7 +269,7 @@ NcclOutcome Communicator::Split(const CommunicatorSplit& wanted, Communicator* p
     return library_->functions().ncclCommSplit(handle_.load(), wanted.color, wanted.key, made,
                                                wanted.inherit ? nullptr : config);
   };
-  return MakePart(part, wanted.color, wanted.inherit, wanted.settings, split);
+  return MakePart(part, wanted.color, true, wanted.inherit, wanted.settings, split);
 }
 
 NcclOutcome Communicator::Shrink(const CommunicatorShrink& wanted, Communicator* part) {
@@ -292,40 +286,66 @@ NcclOutcome Communicator::Shrink(const CommunicatorShrink& wanted, Communicator*
     const MutexLock lock(work_);
     lost_.clear();
   }
-  return MakePart(part, 0, wanted.inherit, wanted.settings, shrink);
+  return MakePart(part, 0, false, wanted.inherit, wanted.settings, shrink);
 }
 
-// make(NcclCommunicator**, nccl::Config*) → ncclResult_t. Ranks of the same colour go on together.
-template <typename Make>
-NcclOutcome Communicator::MakePart(Communicator* part, int color, bool inherit,
-                                   const CommunicatorSettings& settings, Make&& make) {
+// make(NcclCommunicator**, nccl::Config*) → ncclResult_t. Ranks of the same colour go on together;
+// `by_all`: a rank that is lost before is missed.
+template <typename Function>
+NcclOutcome Communicator::MakePart(Communicator* part, int color, bool by_all, bool inherit,
+                                   const CommunicatorSettings& settings, Function&& make) {
   if (handle_.load() == nullptr) return Aborted();
   const std::shared_ptr<Watch> watch = OwnWatch();
   // The same number at all ranks: they make parts in the same order.
-  WatchGroup group{group_.key * 31 + ++parts_, color};
+  WatchGroup group{(group_.key ^ ++parts_) * 0x9e3779b97f4a7c15ULL, color};
   return Inside([&]() -> NcclOutcome {
     nccl::Config config = ConfigOf(settings, library_->version());
-    NcclCommunicator* made = nullptr;
-    if (part == nullptr) return Settle(make(&made, &config));
+    if (part == nullptr) return Make(make, &config, nullptr);
     if (watch != nullptr) watch->Announce(group);
     part->library_ = library_;
     part->blocking_ = inherit ? blocking_ : settings.blocking;
     part->WatchRanks(watch, group);
     return part->Inside([&]() -> NcclOutcome {
-      const int result = make(&made, &config);
-      return made != nullptr ? part->Adopt(made, result) : Settle(result);
+      NcclOutcome outcome = Make(make, &config, by_all ? part : nullptr);
+      if (outcome.result != nccl::kSuccess) return outcome;
+      if (made_ == nullptr) return {nccl::kInternalError, "NCCL has made no communicator"};
+      return part->Adopt(made_, part->blocking_ ? nccl::kSuccess : nccl::kInProgress);
     });
   });
+}
+
+// Waits until it has been done, for one that does not block as well: made_ is set, late, by a
+// thread of NCCL's then, which says kSuccess at once.
+template <typename Function>
+NcclOutcome Communicator::Make(Function&& make, nccl::Config* config, Communicator* part) {
+  made_ = nullptr;
+  {
+    const MutexLock lock(work_);
+    making_ = part;
+  }
+  int result = make(&made_, config);
+  if (result == nccl::kSuccess && !blocking_) result = nccl::kInProgress;
+  NcclOutcome outcome = Settle(result);
+  const MutexLock lock(work_);
+  making_ = nullptr;
+  return outcome;
 }
 
 // --- How it ends.
 
 NcclOutcome Communicator::Finalize() {
   if (handle_.load() == nullptr) return Aborted();
+  {
+    // A rank that has ended before this one is not missed any more.
+    const MutexLock lock(work_);
+    if (!lost_.empty() && !Busy()) return {};
+  }
   return Inside([&] { return Settle(library_->functions().ncclCommFinalize(handle_.load())); });
 }
 
 NcclOutcome Communicator::Destroy() {
+  // The others are told first: this may be the last that the process does.
+  LeaveWatch();
   NcclCommunicator* handle = nullptr;
   {
     const MutexLock lock(asking_);
@@ -355,7 +375,7 @@ void Communicator::Abort(std::function<void(NcclOutcome)> then) {
     {
       // NCCL is not to be entered any more; who is in it may be about to come out.
       MutexLock lock(work_);
-      left_.wait_for(lock, kTimeToLeave, [this]() CUSPAN_REQUIRES(work_) { return !calling_; });
+      left_.wait_for(lock, kTimeToLeave, [this]() CUSPAN_REQUIRES(work_) { return calling_ == 0; });
     }
     NcclCommunicator* handle = nullptr;
     {
@@ -369,11 +389,17 @@ void Communicator::Abort(std::function<void(NcclOutcome)> then) {
 
 void Communicator::Revoke(std::function<void(NcclOutcome)> then) {
   Overtake([this, then = std::move(then)] {
+    {
+      const MutexLock lock(work_);
+      if (aborted() || handle_.load() == nullptr) return then(Aborted());
+      ++calling_;
+    }
     NcclCommunicator* const handle = handle_.load();
-    if (handle == nullptr) return then(Aborted());
-    if (library_->functions().ncclCommRevoke == nullptr)
-      return then(Lacks(*library_, "ncclCommRevoke"));
-    then(Settle(library_->functions().ncclCommRevoke(handle, 0)));
+    const bool known = library_->functions().ncclCommRevoke != nullptr;
+    NcclOutcome outcome = known ? Settle(library_->functions().ncclCommRevoke(handle, 0))
+                                : Lacks(*library_, "ncclCommRevoke");
+    Leave();
+    then(std::move(outcome));
   });
 }
 

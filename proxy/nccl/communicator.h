@@ -88,17 +88,25 @@ class Communicator {
   // Around calls of NCCL that may wait for other ranks. Enter says why there must be none.
   NcclOutcome Enter();
   void Leave();
+  // work() → NcclOutcome, unless it can not be done any more.
   template <typename Work>
-  NcclOutcome Inside(Work&& work);
+  NcclOutcome Inside(Work&& work) {
+    if (NcclOutcome refused = Enter(); refused.result != nccl::kSuccess) return refused;
+    NcclOutcome outcome = work();
+    Leave();
+    return outcome;
+  }
   // Waits until NCCL has done what a function that does not block has begun.
   NcclOutcome Settle(int result);
   NcclOutcome Outcome(int result) const;
   NcclOutcome Adopt(NcclCommunicator* handle, int result);
   NcclOutcome Meet(const Result<std::unique_ptr<NcclLibrary>>& library,
                    const CommunicatorJoin& wanted);
-  template <typename Make>
-  NcclOutcome MakePart(Communicator* part, int color, bool inherit,
-                       const CommunicatorSettings& settings, Make&& make);
+  template <typename Function>
+  NcclOutcome MakePart(Communicator* part, int color, bool by_all, bool inherit,
+                       const CommunicatorSettings& settings, Function&& make);
+  template <typename Function>
+  NcclOutcome Make(Function&& make, nccl::Config* config, Communicator* part);
   void Mark(CUstream stream);
   NcclOutcome DoAll(std::span<const CollectiveCall> calls,
                     std::span<const std::shared_ptr<Communicator>> members, CUstream stream);
@@ -116,7 +124,8 @@ class Communicator {
   bool blocking_ = true;
   int size_ = 0;
   int rank_ = 0;
-  std::uint64_t parts_ = 0;  // That were made of it.
+  std::uint64_t parts_ = 0;           // That were made of it.
+  NcclCommunicator* made_ = nullptr;  // The last of them, where NCCL puts it.
   std::atomic<bool> told_failure_{false};
   std::map<std::uint32_t, int> operations_;  // NCCL's, by the client's numbers.
   // Held while NCCL is asked how the communicator is: it is not to be freed meanwhile.
@@ -126,7 +135,8 @@ class Communicator {
   Mutex work_;
   std::condition_variable left_;
   bool watched_ CUSPAN_GUARDED_BY(work_) = false;
-  bool calling_ CUSPAN_GUARDED_BY(work_) = false;
+  int calling_ CUSPAN_GUARDED_BY(work_) = 0;                 // Between Enter and Leave.
+  Communicator* making_ CUSPAN_GUARDED_BY(work_) = nullptr;  // A part, while NCCL makes it.
   CUevent done_ CUSPAN_GUARDED_BY(work_) = nullptr;  // Behind the last of it, if there was any.
   std::string lost_ CUSPAN_GUARDED_BY(work_);        // What happened to a rank.
 

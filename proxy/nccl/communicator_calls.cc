@@ -16,23 +16,27 @@ void* MutablePointer(std::uint64_t address) {
 NcclOutcome Communicator::AddFactor(const CommunicatorFactor& wanted) {
   NcclCommunicator* const handle = handle_.load();
   if (handle == nullptr || aborted()) return {nccl::kInvalidUsage, "there is no communicator"};
-  std::uint64_t value = wanted.value;
-  void* const factor = wanted.on_device ? MutablePointer(wanted.value) : &value;
-  int made = 0;
-  const int result = library_->functions().ncclRedOpCreatePreMulSum(
-      &made, factor, static_cast<int>(wanted.type),
-      wanted.on_device ? nccl::kScalarDevice : nccl::kScalarHostImmediate, handle);
-  if (result == nccl::kSuccess) operations_[wanted.operation] = made;
-  return Outcome(result);
+  return Inside([&] {
+    std::uint64_t value = wanted.value;
+    void* const factor = wanted.on_device ? MutablePointer(wanted.value) : &value;
+    int made = 0;
+    const int result = library_->functions().ncclRedOpCreatePreMulSum(
+        &made, factor, static_cast<int>(wanted.type),
+        wanted.on_device ? nccl::kScalarDevice : nccl::kScalarHostImmediate, handle);
+    if (result == nccl::kSuccess) operations_[wanted.operation] = made;
+    return Outcome(result);
+  });
 }
 
 NcclOutcome Communicator::EndFactor(std::uint32_t operation) {
   const auto known = operations_.find(operation);
   NcclCommunicator* const handle = handle_.load();
   if (known == operations_.end() || handle == nullptr || aborted()) return {};
-  const int result = library_->functions().ncclRedOpDestroy(known->second, handle);
-  operations_.erase(known);
-  return Outcome(result);
+  return Inside([&] {
+    const int result = library_->functions().ncclRedOpDestroy(known->second, handle);
+    operations_.erase(known);
+    return Outcome(result);
+  });
 }
 
 int Communicator::OperationOf(const CollectiveCall& call) const {

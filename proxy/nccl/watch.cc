@@ -17,6 +17,7 @@ namespace cuspan::proxy {
 namespace {
 
 constexpr int kGraceMs = 1000;
+constexpr std::chrono::milliseconds kTogether{100};
 
 std::string HostName() {
   char name[HOST_NAME_MAX + 1] = "";
@@ -166,7 +167,10 @@ bool Watch::Hear() {
 void Watch::Tell(int rank, const std::string& problem) {
   // NCCL's streams need no more than that for what does not want the rank any more.
   pollfd ends{.fd = interrupt_->fd(), .events = POLLIN, .revents = 0};
-  ::poll(&ends, 1, kGraceMs);
+  // Ranks that are lost together have it together.
+  const auto now = std::chrono::steady_clock::now();
+  if (now - last_grace_ > kTogether) ::poll(&ends, 1, kGraceMs);
+  last_grace_ = std::chrono::steady_clock::now();
   const MutexLock telling(telling_);
   std::vector<Lost> listeners;
   {

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -97,7 +98,8 @@ class Watch {
   std::map<WatchGroup, std::set<int>> groups_ CUSPAN_GUARDED_BY(mutex_);
   std::map<std::uint64_t, Lost> listeners_ CUSPAN_GUARDED_BY(mutex_);
   std::uint64_t next_listener_ CUSPAN_GUARDED_BY(mutex_) = 1;
-  Mutex telling_;  // Held while listeners are called.
+  Mutex telling_;                                     // Held while listeners are called.
+  std::chrono::steady_clock::time_point last_grace_;  // The thread's.
   std::thread thread_;
 };
 

@@ -1,9 +1,12 @@
 // NCCL by a process that has all devices: a rank on each. Every kind of call for several types and
 // sizes, and calls beside kernels, in streams, in groups and in graphs.
 //
-//   collectives [MOST_ELEMENTS]
+//   collectives [MOST_ELEMENTS [SEED]]
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+
+#include <memory>
+#include <random>
 
 #include "nccl.h"
 
@@ -246,10 +249,108 @@ void InGraphs(const Ranks& ranks, size_t count) {
   for (int r = 0; r < devices; ++r) CHECK(cudaGraphExecDestroy(execs[r]));
 }
 
+// Groups of calls of any kinds and sizes, some of which go into a second stream.
+class RandomGroups {
+ public:
+  RandomGroups(const Ranks& ranks, unsigned seed) : ranks_(ranks), random_(seed), others_(devices) {
+    for (int r = 0; r < devices; ++r) {
+      CHECK(cudaSetDevice(r));
+      CHECK(cudaStreamCreateWithFlags(&others_[r], cudaStreamNonBlocking));
+    }
+  }
+  ~RandomGroups() {
+    for (const cudaStream_t other : others_) CHECK(cudaStreamDestroy(other));
+  }
+
+  void Run() {
+    std::vector<One> calls(1 + Below(4));
+    for (One& one : calls) {
+      one.kind = static_cast<int>(Below(5));
+      one.count = 1 + Below(5000);
+      one.rank = static_cast<int>(Below(static_cast<size_t>(devices)));
+      one.second = Below(3) == 0;
+      one.buffers = std::make_unique<Buffers<int>>(one.count);
+    }
+    NCCL(Call("ncclGroupStart"));
+    for (int r = 0; r < devices; ++r)
+      for (const One& one : calls) Put(one, r);
+    NCCL(Call("ncclGroupEnd"));
+    ranks_.Wait();
+    for (int r = 0; r < devices; ++r) {
+      CHECK(cudaSetDevice(r));
+      CHECK(cudaStreamSynchronize(others_[r]));
+    }
+    for (const One& one : calls) Check(one);
+  }
+
+ private:
+  enum Kind { kAllReduce, kBroadcast, kAllGather, kReduceScatter, kShift };
+  struct One {
+    int kind;
+    size_t count;
+    int rank;     // The root, or how far each sends.
+    bool second;  // In the second stream.
+    std::unique_ptr<Buffers<int>> buffers;
+  };
+  size_t Below(size_t limit) { return random_() % limit; }
+
+  void Put(const One& one, int r) const {
+    const Buffers<int>& b = *one.buffers;
+    const cudaStream_t stream = one.second ? others_[r] : ranks_.streams[r];
+    const Comm comm = ranks_.comms[r];
+    const int type = kInt32;
+    switch (one.kind) {
+      case kAllReduce:
+        NCCL(Call("ncclAllReduce", b.send[r], b.receive[r], one.count, type, static_cast<int>(kSum),
+                  comm, stream));
+        break;
+      case kBroadcast:
+        NCCL(Call("ncclBroadcast", b.send[r], b.receive[r], one.count, type, one.rank, comm,
+                  stream));
+        break;
+      case kAllGather:
+        NCCL(Call("ncclAllGather", b.send[r], b.receive[r], one.count, type, comm, stream));
+        break;
+      case kReduceScatter:
+        NCCL(Call("ncclReduceScatter", b.send[r], b.receive[r], one.count, type,
+                  static_cast<int>(kMaximum), comm, stream));
+        break;
+      default:
+        NCCL(Call("ncclSend", b.send[r], one.count, type, (r + one.rank) % devices, comm, stream));
+        NCCL(Call("ncclRecv", b.receive[r], one.count, type, (r + devices - one.rank) % devices,
+                  comm, stream));
+    }
+  }
+  void Check(const One& one) const {
+    const size_t count = one.count;
+    const size_t got = one.kind == kAllGather ? count * static_cast<size_t>(devices) : count;
+    one.buffers->Expect(
+        "a call of a random group", one.buffers->receive, got, [&](int r, size_t i) -> float {
+          switch (one.kind) {
+            case kAllReduce:
+              return Reduced(kSum, i);
+            case kBroadcast:
+              return static_cast<float>(ValueAt(one.rank, i));
+            case kAllGather:
+              return static_cast<float>(ValueAt(static_cast<int>(i / count), i % count));
+            case kReduceScatter:
+              return Reduced(kMaximum, static_cast<size_t>(r) * count + i);
+            default:
+              return static_cast<float>(ValueAt((r + devices - one.rank) % devices, i));
+          }
+        });
+  }
+
+  const Ranks& ranks_;
+  std::mt19937 random_;
+  std::vector<cudaStream_t> others_;
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const auto most = static_cast<size_t>(NumberArgument(argc, argv, 1, 100'003, 1, 1 << 26));
+  const auto seed = static_cast<unsigned>(NumberArgument(argc, argv, 2, 1, 0, 1 << 30));
   devices = DeviceCount();
   NCCL(Call("ncclGetVersion", &version));
   {
@@ -265,6 +366,8 @@ int main(int argc, char** argv) {
     InStreams(ranks, most);
     TwoStreams(ranks, most);
     InGraphs(ranks, most);
+    RandomGroups random(ranks, seed);
+    for (int i = 0; i < 20; ++i) random.Run();
   }
   std::printf("collectives: %d %s, %s\n", devices, Devices(devices), Verdict(failures));
   return ExitStatus(failures);
