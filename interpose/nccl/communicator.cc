@@ -190,6 +190,16 @@ int Shrink(Session& session, const std::shared_ptr<Communicator>& whole,
   return ResultOf(error);
 }
 
+// What get(const Communicator&) says.
+template <typename Get>
+int TellNumber(const ncclComm* handle, int* number, Get&& get) {
+  return AnswerAbout(handle, [&](Session&, const std::shared_ptr<Communicator>& communicator) {
+    if (number == nullptr) return Refuse(kInvalidArgument, "the number's place is null");
+    *number = get(*communicator);
+    return int{kSuccess};
+  });
+}
+
 }  // namespace
 }  // namespace cuspan::nccl
 
@@ -284,6 +294,7 @@ CUSPAN_EXPORT int ncclCommDestroy(ncclComm* handle) {
   if (handle == nullptr) return kSuccess;
   return AnswerAbout(
       handle, [&](Session& session, const std::shared_ptr<Communicator>& communicator) {
+        if (!communicator->BeginEnd()) return RefuseUnknown();
         session.communicators().Remove(communicator->number);
         const std::shared_ptr<Link> link = session.devices().LinkNumbered(communicator->link);
         // Of a lost device there is nothing left to destroy.
@@ -296,6 +307,7 @@ CUSPAN_EXPORT int ncclCommAbort(ncclComm* handle) {
   if (handle == nullptr) return kSuccess;
   return AnswerAbout(
       handle, [&](Session& session, const std::shared_ptr<Communicator>& communicator) {
+        if (!communicator->BeginEnd()) return RefuseUnknown();
         const std::shared_ptr<Link> link = session.devices().LinkNumbered(communicator->link);
         if (link != nullptr && link->fault() == CUDA_SUCCESS &&
             End(*communicator, link, Ending::kAbort) == kSuccess)
@@ -325,25 +337,13 @@ CUSPAN_EXPORT int ncclCommGetAsyncError(ncclComm* handle, int* error) {
 }
 
 CUSPAN_EXPORT int ncclCommCount(const ncclComm* handle, int* count) {
-  return AnswerAbout(handle, [&](Session&, const std::shared_ptr<Communicator>& communicator) {
-    if (count == nullptr) return Refuse(kInvalidArgument, "the number's place is null");
-    *count = communicator->size();
-    return int{kSuccess};
-  });
+  return TellNumber(handle, count, [](const Communicator& one) { return one.size(); });
 }
 
 CUSPAN_EXPORT int ncclCommUserRank(const ncclComm* handle, int* rank) {
-  return AnswerAbout(handle, [&](Session&, const std::shared_ptr<Communicator>& communicator) {
-    if (rank == nullptr) return Refuse(kInvalidArgument, "the number's place is null");
-    *rank = communicator->rank();
-    return int{kSuccess};
-  });
+  return TellNumber(handle, rank, [](const Communicator& one) { return one.rank(); });
 }
 
 CUSPAN_EXPORT int ncclCommCuDevice(const ncclComm* handle, int* device) {
-  return AnswerAbout(handle, [&](Session&, const std::shared_ptr<Communicator>& communicator) {
-    if (device == nullptr) return Refuse(kInvalidArgument, "the number's place is null");
-    *device = communicator->device;
-    return int{kSuccess};
-  });
+  return TellNumber(handle, device, [](const Communicator& one) { return one.device; });
 }

@@ -18,6 +18,8 @@ int Refuse(int result, std::string problem);
 inline int RefuseUnready() {
   return Refuse(kInvalidArgument, "the communicator is still at what was asked of it before");
 }
+// Of what is none, or is being ended by another thread.
+inline int RefuseUnknown() { return Refuse(kInvalidArgument, "there is no such communicator"); }
 // An ncclResult_t for what CUDA has said.
 int ResultOf(const Error& error);
 int ResultOf(const Communicator::State& state);
@@ -42,8 +44,7 @@ template <typename Body>
 int AnswerAbout(const ncclComm* handle, Body&& body) {
   return Answer([&](Session& session) -> int {
     const std::shared_ptr<Communicator> known = session.communicators().Find(NumberOf(handle));
-    if (known == nullptr || known->ending())
-      return Refuse(kInvalidArgument, "there is no such communicator");
+    if (known == nullptr || known->ending()) return RefuseUnknown();
     return body(session, known);
   });
 }

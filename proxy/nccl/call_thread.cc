@@ -47,13 +47,15 @@ std::function<void()> CallThread::Next() {
 void CallThread::Loop(const Device& device) {
   if (const Status status = device.MakeCurrent(); !status.ok()) LogError("{}", status.message());
   const WaitStages stages = WaitStages::ForThisMachine();
+  bool woken = false;
   while (!ending_.load(std::memory_order_acquire)) {
-    const bool woken = bell_.Wait(
+    // Awake only behind a task: there may be many of these threads.
+    woken = bell_.Wait(
         [this] {
           return waiting_.load(std::memory_order_acquire) != 0 ||
                  ending_.load(std::memory_order_acquire);
         },
-        period_, stages);
+        period_, woken ? stages : WaitStages{});
     if (!woken) {
       if (idle_) idle_();
       continue;

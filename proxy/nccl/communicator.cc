@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "common/log.h"
@@ -357,11 +358,17 @@ NcclOutcome Communicator::Destroy() {
 }
 
 void Communicator::Overtake(std::function<void()> task) {
-  // One more thread: those before may be waiting for long.
-  overtaking_.emplace_back([this, task = std::move(task)] {
-    if (const Status status = device_.MakeCurrent(); !status.ok()) LogError("{}", status.message());
-    task();
-  });
+  try {
+    // One more thread: those before may be waiting for long.
+    overtaking_.emplace_back([this, task] {
+      if (const Status status = device_.MakeCurrent(); !status.ok())
+        LogError("{}", status.message());
+      task();
+    });
+  } catch (const std::system_error& error) {
+    LogWarn("no thread to overtake NCCL's calls: {}", error.what());
+    thread_->Run(std::move(task));
+  }
 }
 
 void Communicator::Abort(std::function<void(NcclOutcome)> then) {

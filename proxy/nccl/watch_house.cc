@@ -164,9 +164,11 @@ class House {
   }
 
   void Tell(const WatchNews& news) {
-    // One to whom nothing can be said is lost, which the next look at it shows.
-    for (const Member& member : members_)
-      static_cast<void>(net::SendAll(member.fd.get(), &news, sizeof(news), *never_, Soon()));
+    for (const Member& member : members_) {
+      // One to whom nothing can be said is lost, which the next look at it shows.
+      if (!net::SendAll(member.fd.get(), &news, sizeof(news), *never_, Soon()).ok())
+        ::shutdown(member.fd.get(), SHUT_RDWR);
+    }
   }
 
   const net::Listener listener_;
@@ -224,10 +226,14 @@ Status OpenWatchHouse(RankId& id) {
   place.key = RandomNumber();
   place.address = listener.address();
   std::memcpy(&*place_bytes, &place, sizeof(place));
-  // Never joined: it serves as long as ranks are there, or the process lives.
-  std::thread([house = std::make_shared<House>(std::move(listener), place.key, std::move(never))] {
-    house->Serve();
-  }).detach();
+  const auto house = std::make_shared<House>(std::move(listener), place.key, std::move(never));
+  try {
+    // Never joined: it serves as long as ranks are there, or the process lives.
+    std::thread([house] { house->Serve(); }).detach();
+  } catch (const std::system_error& error) {
+    TakeWatchPlace(id);
+    return Status::Exhausted("no thread to watch ranks: {}", error.what());
+  }
   return Status::Ok();
 }
 
