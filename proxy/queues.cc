@@ -62,8 +62,9 @@ void StreamQueues::Enqueue(StreamQueue& stream, std::unique_ptr<StreamOp> op,
     gathering_.push_back(&stream);
     return;
   }
-  const bool batch_ends = stream.gathering_ &&
-                          (stream.ops_.size() == kMostInBatch || !stream.ops_.back().op->Batches());
+  const bool batch_ends =
+      stream.gathering_ && (stream.ops_.size() == kMostInBatch ||
+                            stream.ops_.back().op->Batches() != BatchKind::kLaunches);
   // The only op of its stream: if it waits at a gate, the gate must know of it.
   if (batch_ends || (stream.ops_.size() == 1 && !begun)) {
     MarkReady(stream);
@@ -100,18 +101,35 @@ void StreamQueues::MarkReady(StreamQueue& stream) {
   ready_.push_back(&stream);
 }
 
+void StreamQueues::DropBehindHead(StreamQueue& stream, std::size_t count) {
+  const auto first = stream.ops_.begin() + 1;
+  const auto last = first + static_cast<std::ptrdiff_t>(count);
+  for (auto entry = first; entry != last; ++entry) waiting_bytes_ -= entry->bytes;
+  stream.ops_.erase(first, last);
+  waiting_ops_ -= count;
+  taken_ += count;
+}
+
 // Submits the stream's first ops together; false when the first one is to go by itself.
 bool StreamQueues::AdvanceBatch(StreamQueue& stream) {
   batch_.clear();
+  const BatchKind kind = stream.ops_.front().op->Batches();
+  if (kind == BatchKind::kNone) return false;
   for (const StreamQueue::Entry& entry : stream.ops_) {
-    if (batch_.size() == kMostInBatch || entry.gate != nullptr || !entry.op->Batches() ||
-        !MayStart(stream, entry.index, nullptr))
+    // The first one's gate is open.
+    if (batch_.size() == kMostInBatch || (entry.gate != nullptr && !batch_.empty()) ||
+        entry.op->Batches() != kind || !MayStart(stream, entry.index, nullptr))
       break;
     batch_.push_back(entry.op.get());
   }
   if (batch_.size() < 2) return false;
-  const std::size_t taken = batch_.front()->SubmitBatch(batch_);
-  for (std::size_t i = 0; i < taken; ++i) PopHead(stream);
+  const auto [taken, turn] = batch_.front()->SubmitBatch(batch_);
+  if (taken != 0 && turn == Turn::kHeld) {
+    stream.ops_.front().begun = true;
+    DropBehindHead(stream, taken - 1);
+  } else {
+    for (std::size_t i = 0; i < taken; ++i) PopHead(stream);
+  }
   return taken != 0;
 }
 
@@ -129,7 +147,7 @@ void StreamQueues::Advance(StreamQueue& stream) {
       return;
     }
     if (!MayStart(stream, head.index, nullptr)) return;
-    if (head.op->Batches() && AdvanceBatch(stream)) continue;
+    if (AdvanceBatch(stream)) continue;
     head.begun = true;
     if (head.op->Submit() == Turn::kHeld) return;
     PopHead(stream);

@@ -14,7 +14,7 @@
 // When nothing is in the way an op is submitted at once, from where it lies,
 // without an allocation. Otherwise it is moved into its stream's queue.
 //
-// Ops that lie next to each other in a queue may be handed over together
+// Ops of one kind that lie next to each other in a queue may be handed over together
 // (StreamOp::SubmitBatch). An op that could go may also wait for such company
 // (StreamOp::WaitsForBatch), until it is a full batch, an op that is not of its
 // kind comes, or FlushGathered.
@@ -39,6 +39,15 @@ enum class Turn {
   kHeld,       // Begun; the stream waits for StreamQueues::Release.
 };
 
+// The same for several. When they hold the stream, the first one does: the others are gone.
+struct BatchTurn {
+  std::size_t taken = 0;
+  Turn turn = Turn::kSubmitted;
+};
+
+// What is handed over together with its neighbours.
+enum class BatchKind { kNone, kLaunches, kCollectives };
+
 class StreamOp {
  public:
   virtual ~StreamOp() = default;
@@ -47,13 +56,13 @@ class StreamOp {
   // Called before the op is queued: copies what points into the frame it came
   // in. Returns the bytes that it keeps beyond its own size.
   virtual std::size_t Keep() { return 0; }
-  // Whether it may be handed over together with its neighbours in the stream that may, too.
-  virtual bool Batches() const { return false; }
-  // Hands over the first ops of `batch` together: this one and those that follow it, all of which
-  // Batches. Returns how many; 0 when this one is to go by itself. As Submit.
-  virtual std::size_t SubmitBatch(std::span<StreamOp* const> /*batch*/) { return 0; }
-  // Of one that could be submitted now: whether it had better wait for others to make a batch. Not
-  // virtual: StreamQueues::Add knows what it adds.
+  // It may be handed over together with its neighbours in the stream that are of the same kind.
+  virtual BatchKind Batches() const { return BatchKind::kNone; }
+  // Hands over the first ops of `batch` together: this one and those that follow it, all of one
+  // kind. Says how many; none when this one is to go by itself. As Submit.
+  virtual BatchTurn SubmitBatch(std::span<StreamOp* const> /*batch*/) { return {}; }
+  // Of a launch that could be submitted now: whether it had better wait for others to make a batch.
+  // Not virtual: StreamQueues::Add knows what it adds.
   bool WaitsForBatch() const { return false; }
   // Called instead of Submit, or of the rest of a held op, when the device is lost.
   virtual void Drop() {}
@@ -177,6 +186,7 @@ class StreamQueues {
   void Pump();
   void Advance(StreamQueue& stream);
   bool AdvanceBatch(StreamQueue& stream);
+  void DropBehindHead(StreamQueue& stream, std::size_t count);
   void PassBarriers();
 
   std::list<StreamQueue> streams_;

@@ -20,23 +20,44 @@ std::uint64_t BytesOf(const CallGroup& group) {
 struct CollectiveOp final : PostedOp {
   using PostedOp::PostedOp;
   Turn Submit() override {
-    auto start = std::make_shared<Timeline::Start>(session->timeline.Begin(stream->driver));
-    session->collectives.Begin(
-        group, origin.request, stream->driver,
-        [session = session, stream = stream, origin = origin, group = group, start](int result) {
-          if (result == nccl::kSuccess)
-            session->timeline.End(std::move(*start), *stream, TraceKind::kCollective,
-                                  group->members.front()->size(), 0, BytesOf(*group),
-                                  NameOf(*group));
-          // Failures are told of the communicators. Whatever it was, the
-          // stream may have work of it.
-          session->Submitted(stream, origin, CUDA_SUCCESS, kUnits);
-          session->queues.Release(*stream->queue);
-        });
+    Begin(true);
     return Turn::kHeld;
   }
   std::size_t Keep() override { return group->calls.size() * sizeof(CollectiveCall); }
   void Drop() override { session->collectives.Drop(group); }
+
+  BatchKind Batches() const override {
+    return session->timeline.traced() ? BatchKind::kNone : BatchKind::kCollectives;
+  }
+  // All that one thread of the program has made: the thread that makes the calls here finds the
+  // next one when it comes out of NCCL.
+  BatchTurn SubmitBatch(std::span<StreamOp* const> batch) override {
+    std::size_t taken = 0;
+    while (taken < batch.size() && At(batch, taken).origin.request == origin.request) ++taken;
+    for (std::size_t i = 0; i < taken; ++i) At(batch, i).Begin(i + 1 == taken);
+    return {taken, Turn::kHeld};
+  }
+
+  static CollectiveOp& At(std::span<StreamOp* const> batch, std::size_t i) {
+    return *static_cast<CollectiveOp*>(batch[i]);
+  }
+  // Behind the last one the stream goes on.
+  void Begin(bool last) const {
+    auto start = std::make_shared<Timeline::Start>(session->timeline.Begin(stream->driver));
+    session->collectives.Begin(group, origin.request, stream->driver,
+                               [session = session, stream = stream, origin = origin, group = group,
+                                last, start](int result) {
+                                 if (result == nccl::kSuccess)
+                                   session->timeline.End(std::move(*start), *stream,
+                                                         TraceKind::kCollective,
+                                                         group->members.front()->size(), 0,
+                                                         BytesOf(*group), NameOf(*group));
+                                 // Failures are told of the communicators. Whatever it was, the
+                                 // stream may have work of it.
+                                 session->Submitted(stream, origin, CUDA_SUCCESS, kUnits);
+                                 if (last) session->queues.Release(*stream->queue);
+                               });
+  }
 
   static std::string_view NameOf(const CallGroup& group) {
     return group.calls.size() == 1
@@ -118,7 +139,8 @@ Status Handle(DeviceSession& session, const Origin&, const CollectiveCalls& op) 
 
 Status Handle(DeviceSession& session, const Origin& origin, const CollectiveGroup& op) {
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, session.FindStream(op.stream));
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<CallGroup> group, session.collectives.MakeGroup(op));
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<CallGroup> group,
+                          session.collectives.MakeGroup(op, *stream->queue));
   if (group == nullptr) {
     session.faults.Posted(origin, CUDA_ERROR_INVALID_HANDLE);
     return Status::Ok();

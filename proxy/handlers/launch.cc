@@ -53,28 +53,30 @@ struct LaunchOp final : PostedOp {
     waited = true;
     return call.Keep();
   }
-  bool Batches() const override {
-    return stream->batches != nullptr && stream->batches->ready() && MayBatch();
+  BatchKind Batches() const override {
+    return stream->batches != nullptr && stream->batches->ready() && MayBatch()
+               ? BatchKind::kLaunches
+               : BatchKind::kNone;
   }
-  bool WaitsForBatch() const { return Batches() && Behind(); }
-  std::size_t SubmitBatch(std::span<StreamOp* const> batch) override {
+  bool WaitsForBatch() const { return Batches() != BatchKind::kNone && Behind(); }
+  BatchTurn SubmitBatch(std::span<StreamOp* const> batch) override {
     LaunchBatches& batches = *stream->batches;
     LaunchBatches::Chain* chain = batches.Next(batch.size(), stream->lane->completed());
-    if (chain == nullptr) return 0;
+    if (chain == nullptr) return {};
     const std::size_t count = chain->nodes->size();
     for (std::size_t i = 0; i < count; ++i) {
       const KernelCall& next = static_cast<LaunchOp*>(batch[i])->call;
       if (batches.Set(*chain, i, next, session->argument_pointers) == CUDA_SUCCESS) continue;
       next.kernel->launched_alone = true;
-      return 0;
+      return {};
     }
     if (session->driver.cuGraphLaunch(chain->driver, stream->driver) != CUDA_SUCCESS) {
       batches.GiveUp();  // For want of memory, for one. The next would fail, too.
-      return 0;
+      return {};
     }
     Finish(CUDA_SUCCESS, count);
     chain->last_launch = stream->submitted;
-    return count;
+    return {count};
   }
 
   // Whether launches come faster than they are handed over, and the device has enough to run.

@@ -115,12 +115,14 @@ void Collectives::Progress() {
   for (const std::function<void()>& task : tasks) task();
 }
 
-std::shared_ptr<CallPlace> Collectives::NextPlace(const std::vector<Entry*>& entries) {
+std::shared_ptr<CallPlace> Collectives::NextPlace(const std::vector<Entry*>& entries,
+                                                  const StreamQueue* stream) {
   auto place = std::make_shared<CallPlace>();
+  place->stream = stream;
   for (Entry* const entry : entries) {
     const std::shared_ptr<CallPlace> last = entry->last.lock();
     entry->last = place;
-    if (last == nullptr || last->over) continue;
+    if (last == nullptr || last->over || (stream != nullptr && last->stream == stream)) continue;
     last->behind.push_back(place);
     ++place->before;
   }
@@ -268,7 +270,8 @@ Status Collectives::Keep(const CollectiveCalls& op) {
   return Status::Ok();
 }
 
-Result<std::shared_ptr<CallGroup>> Collectives::MakeGroup(const CollectiveGroup& op) {
+Result<std::shared_ptr<CallGroup>> Collectives::MakeGroup(const CollectiveGroup& op,
+                                                          const StreamQueue& stream) {
   auto group = std::make_shared<CallGroup>();
   if (op.group != 0) {
     const auto kept = kept_.find(op.group);
@@ -288,7 +291,7 @@ Result<std::shared_ptr<CallGroup>> Collectives::MakeGroup(const CollectiveGroup&
       entries.push_back(&known->second);
   }
   for (Entry* const entry : entries) group->members.push_back(entry->communicator);
-  group->place = NextPlace(entries);
+  group->place = NextPlace(entries, &stream);
   if (group->place->before != 0) {
     group->place->gate = std::make_shared<Gate>();
     group->place->turn = [this, gate = group->place->gate] {

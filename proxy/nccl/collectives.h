@@ -34,6 +34,7 @@ struct CallPlace {
   std::function<void()> turn;  // Called when none is.
   std::shared_ptr<Gate> gate;  // Of a group of calls that may not begin yet: open then.
   bool over = false;
+  const StreamQueue* stream = nullptr;  // In whose order it is besides.
   std::vector<std::shared_ptr<CallPlace>> behind;
 };
 
@@ -66,8 +67,10 @@ class Collectives {
 
   // The first calls of a group that is more than a frame.
   Status Keep(const CollectiveCalls& op);
-  // A group with its place in the order. Null: one of its communicators has ended.
-  Result<std::shared_ptr<CallGroup>> MakeGroup(const CollectiveGroup& op);
+  // A group, for that stream, with its place in the order. Null: one of its communicators has
+  // ended.
+  Result<std::shared_ptr<CallGroup>> MakeGroup(const CollectiveGroup& op,
+                                               const StreamQueue& stream);
   // Its turn in the stream has come: hands it to NCCL. `thread` is the program's that has made it.
   // `then` is called by Progress when that has been done, unless the collectives end first.
   void Begin(std::shared_ptr<CallGroup> group, std::uint32_t thread, CUstream stream,
@@ -87,8 +90,10 @@ class Collectives {
   // Null when there is none.
   Entry* Find(std::uint64_t number);
   Result<std::shared_ptr<Communicator>> Add(std::uint64_t number);
-  // The place behind all that was posted for these.
-  std::shared_ptr<CallPlace> NextPlace(const std::vector<Entry*>& entries);
+  // The place behind all that was posted for these. What comes right before it in its own stream is
+  // not waited for here.
+  std::shared_ptr<CallPlace> NextPlace(const std::vector<Entry*>& entries,
+                                       const StreamQueue* stream = nullptr);
   void Over(CallPlace& place);
   // Has the communicator's thread do work() → NcclOutcome when all that was posted for it before is
   // over; then(outcome) is called by that thread.

@@ -226,6 +226,7 @@ Status OpenWatchHouse(RankId& id) {
   place.key = RandomNumber();
   place.address = listener.address();
   std::memcpy(&*place_bytes, &place, sizeof(place));
+  LogInfo("the ranks of a communicator meet at {}", net::Text(place.address));
   const auto house = std::make_shared<House>(std::move(listener), place.key, std::move(never));
   try {
     // Never joined: it serves as long as ranks are there, or the process lives.

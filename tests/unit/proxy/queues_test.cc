@@ -76,13 +76,13 @@ struct BatchOp final : StreamOp {
     log->submitted.push_back(number);
     return Turn::kSubmitted;
   }
-  bool Batches() const override { return true; }
-  std::size_t SubmitBatch(std::span<StreamOp* const> batch) override {
+  BatchKind Batches() const override { return BatchKind::kLaunches; }
+  BatchTurn SubmitBatch(std::span<StreamOp* const> batch) override {
     log->offered.push_back(batch.size());
-    if (log->refuse_batches || batch.size() < kTaken) return 0;
+    if (log->refuse_batches || batch.size() < kTaken) return {};
     for (StreamOp* op : batch.first(kTaken))
       log->submitted.push_back(static_cast<BatchOp*>(op)->number);
-    return kTaken;
+    return {kTaken};
   }
   bool WaitsForBatch() const { return waits; }
   void Drop() override { log->dropped.push_back(number); }
@@ -91,6 +91,27 @@ struct BatchOp final : StreamOp {
   Log* log;
   int number;
   bool waits;
+};
+
+// One that is handed over with its neighbours of the same kind, which hold the stream, as
+// collectives are.
+struct HeldBatchOp final : StreamOp {
+  HeldBatchOp(Log& log, int number) : log(&log), number(number) {}
+  Turn Submit() override {
+    log->submitted.push_back(number);
+    return Turn::kHeld;
+  }
+  std::size_t Keep() override { return 100; }
+  BatchKind Batches() const override { return BatchKind::kCollectives; }
+  BatchTurn SubmitBatch(std::span<StreamOp* const> batch) override {
+    log->offered.push_back(batch.size());
+    for (StreamOp* op : batch) log->submitted.push_back(static_cast<HeldBatchOp*>(op)->number);
+    return {batch.size(), Turn::kHeld};
+  }
+  void Drop() override { log->dropped.push_back(number); }
+
+  Log* log;
+  int number;
 };
 
 class Queues : public ::testing::Test {
@@ -274,6 +295,50 @@ TEST_F(Queues, ASignalOnABlockingStreamHoldsLaterLegacyOps) {
   EXPECT_THAT(log.submitted, IsEmpty());
   queues.Open(*signal);
   EXPECT_THAT(log.submitted, ElementsAre(1, 2));
+}
+
+TEST_F(Queues, ABatchMayHoldItsStream) {
+  StreamQueue& stream = queues.AddStream(true);
+  AddHeld(stream, 1);
+  for (int i = 2; i <= 4; ++i) queues.Add(stream, HeldBatchOp(log, i));
+  int called = 0;
+  queues.WhenSubmitted([&] { ++called; });
+  queues.Add(stream, BatchOp(log, 5, false));
+  queues.Add(stream, HeldBatchOp(log, 6));
+  Add(queues.legacy(), 7);
+  EXPECT_EQ(queues.waiting_ops(), 7U);
+  queues.Release(stream);
+  EXPECT_THAT(log.offered, ElementsAre(3)) << "ops of another kind end a batch";
+  EXPECT_THAT(log.submitted, ElementsAre(1, 2, 3, 4));
+  EXPECT_EQ(queues.waiting_ops(), 4U) << "the first of those that hold the stream, and 5, 6, 7";
+  EXPECT_EQ(called, 0);
+  queues.Release(stream);
+  EXPECT_EQ(called, 1);
+  EXPECT_THAT(log.submitted, ElementsAre(1, 2, 3, 4, 5, 6));
+  queues.Release(stream);
+  EXPECT_EQ(log.submitted.back(), 7);
+  EXPECT_EQ(queues.waiting_ops(), 0U);
+  EXPECT_EQ(queues.waiting_bytes(), 0U);
+  EXPECT_EQ(queues.taken(), 7U);
+}
+
+TEST_F(Queues, ABatchThatHoldsEndsAtAnOpThatMustNotGoYet) {
+  StreamQueue& stream = queues.AddStream(true);
+  AddHeld(stream, 1);
+  queues.Add(stream, HeldBatchOp(log, 2));
+  queues.Add(stream, HeldBatchOp(log, 3));
+  Add(queues.legacy(), 4);
+  queues.Add(stream, HeldBatchOp(log, 5));
+  auto gate = std::make_shared<Gate>();
+  queues.Add(stream, HeldBatchOp(log, 6), gate);
+  queues.Release(stream);
+  EXPECT_THAT(log.submitted, ElementsAre(1, 2, 3)) << "5 comes behind the legacy stream's 4";
+  queues.Release(stream);
+  EXPECT_THAT(log.submitted, ElementsAre(1, 2, 3, 4, 5));
+  queues.Release(stream);
+  EXPECT_EQ(log.submitted.back(), 5) << "6 waits for its gate";
+  queues.DropAll();
+  EXPECT_THAT(log.dropped, ElementsAre(6));
 }
 
 TEST_F(Queues, WhenSubmittedIgnoresLaterOps) {
