@@ -8,6 +8,11 @@
 #include "interpose/client/link.h"
 
 namespace cuspan {
+namespace {
+
+constexpr std::chrono::seconds kUntilOwnLossIsTold{5};
+
+}  // namespace
 
 Communicator::Communicator(std::uint64_t number, std::uint64_t family, const Link& link,
                            bool blocking)
@@ -34,6 +39,13 @@ Communicator::State Communicator::Now() const {
   if (failure_.result != nccl::kSuccess) return failure_;
   if (joining_ || under_way_ != 0) return {nccl::kInProgress, ""};
   return {};
+}
+
+Communicator::State Communicator::AsynchronousError() const {
+  State now = Now();
+  const MutexLock lock(mutex_);
+  if (now.result == failure_.result && std::chrono::steady_clock::now() < told_from_) return {};
+  return now;
 }
 
 int Communicator::size() const {
@@ -114,6 +126,16 @@ void Communicator::Fail(int result, const std::string& problem) {
   changed_.notify_all();
 }
 
+void Communicator::Lose(const std::string& problem) {
+  {
+    const MutexLock lock(mutex_);
+    // Who waits for what it does would wait in vain.
+    if (failure_.result == nccl::kSuccess && !joining_ && under_way_ == 0)
+      told_from_ = std::chrono::steady_clock::now() + kUntilOwnLossIsTold;
+  }
+  Fail(nccl::kRemoteError, problem);
+}
+
 std::uint32_t Communicator::NextPart() {
   const MutexLock lock(mutex_);
   return ++parts_;
@@ -166,7 +188,7 @@ void Communicators::OnTold(const CommunicatorTold& told) {
       other->FailJoining(nccl::kRemoteError, std::string(told.problem));
 }
 
-void Communicators::FailAll(const Link& link, const char* problem) {
+void Communicators::FailAll(const Link& link, End end, const char* problem) {
   std::vector<std::shared_ptr<Communicator>> failed;
   {
     const ReaderLock lock(mutex_);
@@ -177,8 +199,14 @@ void Communicators::FailAll(const Link& link, const char* problem) {
       if (families.contains(communicator->family)) failed.push_back(communicator);
   }
   for (const auto& communicator : failed) {
-    communicator->Fail(nccl::kRemoteError, problem);
-    if (communicator->link != link.number()) continue;
+    if (communicator->link != link.number()) {
+      communicator->Fail(nccl::kRemoteError, problem);
+      continue;
+    }
+    if (end == End::kLost)
+      communicator->Lose(problem);
+    else
+      communicator->Fail(nccl::kRemoteError, problem);
     // Nothing more is told of this one.
     CommunicatorTold ended;
     ended.step = static_cast<std::uint32_t>(nccl::Step::kEnded);
@@ -187,12 +215,14 @@ void Communicators::FailAll(const Link& link, const char* problem) {
 }
 
 void Communicators::Forget(const Link& ended) {
-  FailAll(ended, "the device of a rank was reset");
+  FailAll(ended, End::kReset, "the device of a rank was reset");
   const WriterLock lock(mutex_);
   std::erase_if(communicators_,
                 [&](const auto& entry) { return entry.second->link == ended.number(); });
 }
 
-void Communicators::Lost(const Link& lost) { FailAll(lost, "the device of a rank was lost"); }
+void Communicators::Lost(const Link& lost) {
+  FailAll(lost, End::kLost, "the device of a rank was lost");
+}
 
 }  // namespace cuspan

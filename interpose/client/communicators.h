@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <map>
@@ -40,8 +41,13 @@ class Communicator {
   State AwaitJoined();
   // Until it has been aborted or destroyed, or its device is lost.
   State AwaitEnded();
-  // As ncclCommGetAsyncError: kInProgress while it is made, or does what was asked of it.
+  // kInProgress while it is made, or does what was asked of it.
   State Now() const;
+  // The same, as ncclCommGetAsyncError tells it. NCCL does not notice that its own device has a
+  // fault: programs learn that from CUDA, and end. So of a device that is lost it is told 5 s
+  // later, to those who have not noticed. PyTorch (2.11, ProcessGroupNCCL's watchdog) keeps a
+  // process whose communicator tells it an error for a minute.
+  State AsynchronousError() const;
   // Of one that was made; 0 before.
   int size() const;
   int rank() const;
@@ -55,7 +61,9 @@ class Communicator {
 
   void Told(const CommunicatorTold& told);
   void Fail(int result, const std::string& problem);
-  // The same for one that has not joined yet.
+  // Its own device is lost.
+  void Lose(const std::string& problem);
+  // The same as Fail for one that has not joined yet.
   void FailJoining(int result, const std::string& problem);
 
   // Numbers for what is made of it, the same at all its ranks.
@@ -75,6 +83,7 @@ class Communicator {
   bool ended_ CUSPAN_GUARDED_BY(mutex_) = false;
   unsigned under_way_ CUSPAN_GUARDED_BY(mutex_) = 0;  // How often Begin was, and kFinalized not.
   State failure_ CUSPAN_GUARDED_BY(mutex_);           // The first.
+  std::chrono::steady_clock::time_point told_from_ CUSPAN_GUARDED_BY(mutex_);  // failure_ is.
   int size_ CUSPAN_GUARDED_BY(mutex_) = 0;
   int rank_ CUSPAN_GUARDED_BY(mutex_) = 0;
   std::uint32_t parts_ CUSPAN_GUARDED_BY(mutex_) = 0;
@@ -96,7 +105,9 @@ class Communicators final : public ContextTable {
   void Lost(const Link& lost) override;
 
  private:
-  void FailAll(const Link& link, const char* problem);
+  enum class End { kLost, kReset };
+  // The ranks of that context, and those that were made with them.
+  void FailAll(const Link& link, End end, const char* problem);
 
   mutable SharedMutex mutex_;
   std::map<std::uint64_t, std::shared_ptr<Communicator>> communicators_ CUSPAN_GUARDED_BY(mutex_);

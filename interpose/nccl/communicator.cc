@@ -331,7 +331,7 @@ CUSPAN_EXPORT int ncclCommRevoke(ncclComm* handle, int flags) {
 CUSPAN_EXPORT int ncclCommGetAsyncError(ncclComm* handle, int* error) {
   return AnswerAbout(handle, [&](Session&, const std::shared_ptr<Communicator>& communicator) {
     if (error == nullptr) return Refuse(kInvalidArgument, "the error's place is null");
-    *error = ResultOf(communicator->Now());
+    *error = ResultOf(communicator->AsynchronousError());
     return int{kSuccess};
   });
 }

@@ -10,7 +10,8 @@
    names the host. (Its batches do not come from pinned memory then: PyTorch ends a process that frees such
    memory after an error of the device, natively, too: https://github.com/pytorch/pytorch/pull/178154.)
 
---ranks 2: the same by two processes of torchrun's, with a GPU each. The proxy of one is killed; both end.
+--ranks 2: the same by two processes of torchrun's, with a GPU each. The proxy of one is killed; both end. A last
+   time torchrun may start them again: the training goes on from its checkpoint, to the losses of the native runs.
 
 Exit status 1: something is otherwise.
 """
@@ -76,14 +77,18 @@ class Training:
 
     ranks = 1
 
-    def __init__(self, command, steps, steps_a_checkpoint, folder, batches="pinned"):
+    def __init__(self, command, steps, steps_a_checkpoint, folder, batches="pinned", restarts=0):
         self.errors = open(folder / "errors", "w+", encoding="utf-8")
         environment = dict(
             os.environ, CUBLAS_WORKSPACE_CONFIG=":4096:8", PYTHONDONTWRITEBYTECODE="1",
             OMPI_MCA_btl="tcp,self", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
             CUSPAN_HEARTBEAT_SECONDS=str(HEARTBEAT_S),
+            # Else ranks that are started again may take an id of the ranks before them:
+            # https://github.com/pytorch/pytorch/issues/135712
+            TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1",
         )
-        torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(self.ranks)]
+        torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(self.ranks),
+                    "--max-restarts", str(restarts)]
         self.process = subprocess.Popen(
             [*command, sys.executable, *(torchrun if self.ranks > 1 else []), HERE / "torch_soak.py", str(steps), str(steps_a_checkpoint), folder, batches],
             env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.errors, encoding="utf-8",
@@ -112,9 +117,12 @@ class Training:
         return self.errors.read()
 
 
-def soak(run, steps, steps_a_checkpoint, folder):
-    """The problems that were found, after a table."""
-    losses = []  # By native run.
+def as_natively(loss, native):
+    return min(abs(loss - one) for one in native) <= max(native) - min(native)
+
+
+def soak(run, steps, steps_a_checkpoint, folder, losses):
+    """The problems that were found, after a table. `losses` gets those of the native runs."""
     for number in range(NATIVE_RUNS):
         with Training([], steps, steps_a_checkpoint, folder) as training:
             losses.append([loss for _, loss, _, _ in training.checkpoints()])
@@ -129,7 +137,7 @@ def soak(run, steps, steps_a_checkpoint, folder):
             megabytes = " | ".join(f"{size / 2**20:.1f} MiB" for size in sizes[-1].values())
             natively = ", ".join(sorted({f"{one:.7f}" for one in native}))
             print(f"| {step} | {natively} | {loss:.7f} | {megabytes} |", flush=True)
-            if not min(abs(loss - one) for one in native) <= max(native) - min(native):
+            if not as_natively(loss, native):
                 problems.append(f"step {step}: loss {loss!r}, natively {native}")
         if training.process.wait() != 0:
             problems.append(f"over agents: exit status {training.process.returncode}\n{training.what_it_said()}")
@@ -174,6 +182,24 @@ def kill_proxy(run, moment, folder):
     return problems
 
 
+def restart(run, steps, steps_a_checkpoint, folder, losses):
+    """A proxy is killed behind the second checkpoint, and torchrun starts the ranks again."""
+    problems, said = [], {}
+    with Training(run, steps, steps_a_checkpoint, folder, restarts=1) as training:
+        for step, loss, _, _ in training.checkpoints():
+            said.setdefault(step, []).append(loss)
+            if len(said) == 2 and len(said[step]) == 1:
+                os.kill([pid for pid, name in children(training.process.pid) if name == "cuspan-proxy"][-1], signal.SIGKILL)
+        if training.process.wait() != 0:
+            problems.append(f"with a restart: exit status {training.process.returncode}\n{training.what_it_said()}")
+    for number, native in enumerate(zip(*losses), 1):
+        step = number * steps_a_checkpoint
+        if not said.get(step) or not all(as_natively(loss, native) for loss in said[step]):
+            problems.append(f"with a restart, step {step}: loss {said.get(step)}, natively {native}")
+    print(f"proxy killed, ranks started again: losses {[f'{said[step][-1]:.7f}' for step in sorted(said)]}")
+    return problems
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=HERE.parent.parent / "build/gpu")
@@ -190,9 +216,12 @@ def main():
     gpus = str(arguments.ranks)
     run = [cuspan, "run", "--gpus", gpus, "--device", "cuda", "--hosts", f"localhost:{gpus}", "--same-node", "never", "--"]
     with tempfile.TemporaryDirectory(prefix="soak-") as folder:
-        problems = soak(run, arguments.steps, arguments.checkpoint, pathlib.Path(folder))
+        losses = []
+        problems = soak(run, arguments.steps, arguments.checkpoint, pathlib.Path(folder), losses)
         for kill in range(KILLS):
             problems += kill_proxy(run, kill * SECONDS_BETWEEN_MOMENTS, pathlib.Path(folder))
+        if arguments.ranks > 1:
+            problems += restart(run, arguments.steps, arguments.checkpoint, pathlib.Path(folder), losses)
     for problem in problems:
         print(f"FAIL  {problem}")
     print(f"== {len(problems)} failures")

@@ -5,7 +5,8 @@ Usage: torch_soak.py STEPS STEPS_A_CHECKPOINT FOLDER pinned|resident
 At each checkpoint it writes a line: step, loss (hexadecimal), bytes of the device that are in use. The last
 one is loaded to the device again and compared. Every batch comes from pinned memory, or all are one that is
 resident on the device. Under torchrun each rank has a copy of the model and its part of the batch
-(DistributedDataParallel), and the first one writes.
+(DistributedDataParallel), and the first one writes. Ranks that torchrun starts again go on from the last
+checkpoint.
 """
 
 import os
@@ -41,8 +42,16 @@ def main():
         dist.init_process_group("nccl", device_id=device)
         trained = DistributedDataParallel(model, device_ids=[device])
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    done = 0
+    if int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)) > 0 and checkpoint.exists():
+        saved = torch.load(checkpoint, map_location=device, weights_only=True)
+        model.load_state_dict(saved["model"])
+        optimizer.load_state_dict(saved["optimizer"])
+        done = saved["step"]
     tokens = torch.randint(VOCABULARY, (BATCH, LENGTH + 1), device=device)
-    for step in range(1, steps + 1):
+    if done:
+        torch.set_rng_state(saved["random"].cpu())
+    for step in range(done + 1, steps + 1):
         if pinned:
             batch = torch.randint(VOCABULARY, (BATCH, LENGTH + 1)).pin_memory()
             tokens = batch.to(device, non_blocking=True)
@@ -59,7 +68,10 @@ def main():
         if ranks > 1:
             dist.all_reduce(total, dist.ReduceOp.AVG)
         if rank == 0:
-            torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, checkpoint)
+            # Whole, whenever the process ends.
+            torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step,
+                        "random": torch.get_rng_state()}, checkpoint.with_suffix(".new"))
+            checkpoint.with_suffix(".new").replace(checkpoint)
             print(step, total.item().hex(), device_bytes(), flush=True)
     if rank == 0:
         saved = torch.load(checkpoint, map_location=device, weights_only=True)["model"]
