@@ -131,6 +131,12 @@ class Mirrors {
     BlockAllocator::Range part;  // What is fetched of it.
     std::shared_ptr<Incoming> incoming;
   };
+  // Blocks of which devices may have news.
+  struct Wanted {
+    MirroredRange* range;
+    PageStates::Run run;
+  };
+  using From = std::function<bool(const Worker& worker)>;
   // Blocks on their way here.
   struct Fetching {
     MirroredRange* range;
@@ -183,8 +189,10 @@ class Mirrors {
   CUresult Settle() CUSPAN_REQUIRES(mutex_);
   // Begins to fetch what follows the run when the program goes on from one to the next.
   void FetchAhead(MirroredRange& range, PageStates::Run run) CUSPAN_REQUIRES(mutex_);
-  // The same, whatever they are; *changed when anybody had news.
-  CUresult FetchBytes(MirroredRange& range, PageStates::Run run, bool* changed)
+  // The blocks were fetched, from that time on, while devices were at work or not: they are valid.
+  void NoteFetched(const Wanted& fetched, Time start, bool at_work) CUSPAN_REQUIRES(mutex_);
+  // Gets the news of devices, of many blocks at once; *changed when there were any.
+  CUresult FetchNews(const std::vector<Wanted>& wanted, const From& from, bool* changed)
       CUSPAN_REQUIRES(mutex_);
   CUresult FetchFrom(Connection& link, MirroredRange& range, const BlockAllocator::Range& part,
                      bool* changed) CUSPAN_REQUIRES(mutex_);

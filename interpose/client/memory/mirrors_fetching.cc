@@ -25,6 +25,10 @@ constexpr std::size_t kLeastFollowed = 4;
 // they may be: programs that have more of them read it in pieces.
 constexpr std::size_t kMostExpected = 4;
 constexpr std::uint64_t kMostExpectedBytes = 4096;
+// The most bytes that are asked for before the first of them are here: enough for a link to be
+// busy.
+constexpr std::uint64_t kMostBytesUnderWay = std::uint64_t{8} << 20;
+constexpr auto kFromAll = [](const auto&) { return true; };
 // The most bytes that are relayed at once, and the longest pause after there was nothing.
 constexpr std::uint64_t kMostRelayedBytes = 512 * 1024;
 constexpr microseconds kMostPause{100'000};
@@ -113,11 +117,15 @@ CUresult Mirrors::Collect(const Connection& link, bool all) {
   // Those that are done by now, and of which all is known afterwards.
   std::vector<const Connection*> done;
   for (const Worker& worker : workers_) {
-    if (concerns(worker)) (worker.in_place ? in_place : fetch) = true;
+    if (!concerns(worker)) continue;
+    (worker.in_place ? in_place : fetch) = true;
     if (worker.posting == 0 && !worker.link->AtWork()) done.push_back(worker.link.get());
   }
   if (!fetch && !in_place) return CUDA_SUCCESS;
+  const bool at_work = CountAtWork() != 0;
+  const Time start = Clock::now();
   CUresult result = CUDA_SUCCESS;
+  std::vector<Wanted> wanted;
   for (auto& [base, range] : ranges_) {
     PageStates& states = range.states();
     if (fetch) states.Synchronized();
@@ -127,16 +135,33 @@ CUresult Mirrors::Collect(const Connection& link, bool all) {
       while (run.count < PageStates::kMostAhead && block + run.count < range.blocks() &&
              !states.valid(block + run.count))
         ++run.count;
-      if (const CUresult fetched = Fetch(range, run); result == CUDA_SUCCESS) result = fetched;
+      block += run.count - 1;
+      if (!Alone(range))
+        wanted.push_back({&range, run});
+      else if (const CUresult fetched = Fetch(range, run); result == CUDA_SUCCESS)
+        result = fetched;
     }
-    for (std::size_t block = 0; in_place && block < range.blocks(); ++block) states.Written(block);
+  }
+  bool changed = false;
+  const CUresult got = FetchNews(wanted, concerns, &changed);
+  if (result == CUDA_SUCCESS) result = got;
+  for (const Wanted& fetched : wanted) {
+    // Others may have news that the program has not heard of.
+    const bool all_known = std::all_of(workers_.begin(), workers_.end(), [&](const Worker& worker) {
+      return worker.in_place || concerns(worker) ||
+             fetched.range->FindReplica(worker.link->number()) == nullptr;
+    });
+    if (all_known) NoteFetched(fetched, start, at_work);
+  }
+  for (auto& [base, range] : ranges_) {
+    for (std::size_t block = 0; in_place && block < range.blocks(); ++block)
+      range.states().Written(block);
     Protect(range, 0, range.blocks());
   }
   for (Worker& worker : workers_)
     if (concerns(worker)) worker.heard = false;
   workers_.remove_if([&](const Worker& worker) {
-    return worker.link.get() != &link && (worker.in_place ? in_place : fetch) &&
-           worker.posting == 0 &&
+    return worker.posting == 0 &&
            std::find(done.begin(), done.end(), worker.link.get()) != done.end();
   });
   return result;
@@ -223,16 +248,71 @@ CUresult Mirrors::Merge(Connection& link, MirroredRange& range, const BlockAlloc
   return result;
 }
 
-CUresult Mirrors::FetchBytes(MirroredRange& range, PageStates::Run run, bool* changed) {
-  const BlockAllocator::Range part = used_(range.PlaceOf(run));
+CUresult Mirrors::FetchNews(const std::vector<Wanted>& wanted, const From& from, bool* changed) {
+  struct Piece {
+    std::size_t number;  // Of what is wanted.
+    BlockAllocator::Range part;
+    Connection* link;
+    std::shared_ptr<Incoming> incoming;
+  };
+  std::vector<Piece> pieces;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    MirroredRange& range = *wanted[i].range;
+    const BlockAllocator::Range part = used_(range.PlaceOf(wanted[i].run));
+    for (const Worker& worker : workers_)
+      if (part.bytes != 0 && !worker.in_place && from(worker) &&
+          range.FindReplica(worker.link->number()) != nullptr)
+        pieces.push_back({i, part, worker.link.get(), std::make_shared<Incoming>()});
+  }
   CUresult result = CUDA_SUCCESS;
-  if (part.bytes == 0) return result;
-  for (const Worker& worker : workers_) {
-    if (worker.in_place || range.FindReplica(worker.link->number()) == nullptr) continue;
-    const CUresult fetched = FetchFrom(*worker.link, range, part, changed);
-    if (result == CUDA_SUCCESS) result = fetched;
+  const auto note = [&](const Piece& piece, CUresult got) {
+    // Of a lost device there is nothing to be had: the program goes on with what is here, and is
+    // told by its next call.
+    if (result == CUDA_SUCCESS && piece.link->fault() == CUDA_SUCCESS) result = got;
+    return got == CUDA_SUCCESS;
+  };
+  std::size_t begun = 0;
+  std::uint64_t under_way = 0;
+  std::optional<std::size_t> last_changed;
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    for (; begun < pieces.size() && (begun == i || under_way < kMostBytesUnderWay); ++begun) {
+      Piece& piece = pieces[begun];
+      under_way += piece.part.bytes;
+      piece.incoming->owned.resize(piece.part.bytes);
+      piece.incoming->destination = piece.incoming->owned.data();
+      std::uint64_t stream = 0;
+      CUresult posted = piece.link->MemoryStream(&stream);
+      if (posted == CUDA_SUCCESS)
+        posted = BeginReceive(*piece.link, stream, piece.part, piece.incoming);
+      if (!note(piece, posted)) piece.incoming = nullptr;
+    }
+    Piece& piece = pieces[i];
+    under_way -= piece.part.bytes;
+    if (piece.incoming == nullptr) continue;
+    const std::shared_ptr<Incoming> incoming = std::move(piece.incoming);
+    if (!note(piece, piece.link->transfers().WaitComplete(*incoming))) continue;
+    MirroredRange& range = *wanted[piece.number].range;
+    bool has_news = false;
+    // What the device before it had in these blocks went to this one, perhaps behind what has come:
+    // it must not look like news of its own.
+    note(piece, last_changed == piece.number
+                    ? FetchFrom(*piece.link, range, piece.part, &has_news)
+                    : Merge(*piece.link, range, piece.part, *incoming, &has_news));
+    if (!has_news) continue;
+    last_changed = piece.number;
+    *changed = true;
   }
   return result;
+}
+
+void Mirrors::NoteFetched(const Wanted& fetched, Time start, bool at_work) {
+  const auto& [range, run] = fetched;
+  for (std::size_t i = 0; i < run.count; ++i) range->states().Fetched(run.first + i, at_work);
+  if (!at_work || range->managed()) return;
+  const Time end = Clock::now();
+  Time until = std::max(start + kSoon, end + kLeastSeen);
+  if (run.count > 1) until = std::max(until, end + kMostFetching * (end - start));
+  NoteSeen(*range, run, until);
 }
 
 CUresult Mirrors::Fetch(MirroredRange& range, PageStates::Run run) {
@@ -247,13 +327,8 @@ CUresult Mirrors::Fetch(MirroredRange& range, PageStates::Run run) {
     return begun != CUDA_SUCCESS ? begun : settled;
   }
   bool changed = false;
-  const CUresult result = FetchBytes(range, run, &changed);
-  for (std::size_t i = 0; i < run.count; ++i) range.states().Fetched(run.first + i, at_work);
-  if (!at_work || range.managed()) return result;
-  const Time end = Clock::now();
-  Time until = std::max(start + kSoon, end + kLeastSeen);
-  if (run.count > 1) until = std::max(until, end + kMostFetching * (end - start));
-  NoteSeen(range, run, until);
+  const CUresult result = FetchNews({{&range, run}}, kFromAll, &changed);
+  NoteFetched({&range, run}, start, at_work);
   return result;
 }
 
@@ -315,6 +390,7 @@ void Mirrors::Relay() {
   const bool in_place = std::any_of(workers_.begin(), workers_.end(),
                                     [](const Worker& worker) { return worker.in_place; });
   bool changed = false;
+  std::vector<Wanted> wanted;
   std::uint64_t relayed = 0;
   auto entry = ranges_.begin();
   while (entry != ranges_.end() && relayed < kMostRelayedBytes) {
@@ -330,10 +406,12 @@ void Mirrors::Relay() {
     const BlockAllocator::Range place = range.PlaceOf(run);
     relay_at_ = place.base + place.bytes;
     if (used_(place).bytes == 0) continue;
-    static_cast<void>(FetchBytes(range, run, &changed));
-    for (std::size_t i = 0; in_place && i < run.count; ++i) range.states().Written(run.first + i);
+    wanted.push_back({&range, run});
     relayed += place.bytes;
   }
+  static_cast<void>(FetchNews(wanted, kFromAll, &changed));
+  for (const auto& [range, run] : wanted)
+    for (std::size_t i = 0; in_place && i < run.count; ++i) range->states().Written(run.first + i);
   if (entry == ranges_.end()) relay_at_ = 0;
   relay_pause_ = changed ? kSoon : std::min(2 * relay_pause_, kMostPause);
   if (in_place) static_cast<void>(Push(nullptr));  // Which sets the pause back if there was any.
