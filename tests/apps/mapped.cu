@@ -4,6 +4,7 @@
 //   mapped [ELEMENTS]
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <thread>
 #include <vector>
 
@@ -33,6 +34,15 @@ __global__ void Sum(int* sums, const unsigned char* bytes, int pairs) {
   if (i < pairs) sums[i] = bytes[2 * i] * 256 + bytes[2 * i + 1];
 }
 
+__global__ void AddAt(int* values, int count, int first, int stride, int by) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < count) values[first + i * stride] += by;
+}
+__global__ void SumAt(int* sum, const int* values, int count, int stride, int width) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= count) return;
+  for (int k = 0; k < width; ++k) atomicAdd(sum, values[i * stride + k]);
+}
 __global__ void Count(int* counter, int* all, int* twice) {
   ++*counter;
   ++*all;
@@ -336,6 +346,73 @@ int CheckSeveralRegistered(int devices) {
   return failures;
 }
 
+// All devices write at the same time, side by side; by turns one of them waits for the others and
+// sums what is there.
+int CheckHandedOn(int devices, int rounds) {
+  constexpr int kCount = 3 << 10, kStride = 1 << 10;
+  constexpr size_t kBytes = sizeof(int) * kCount * kStride;
+  int failures = 0;
+  int* shared = nullptr;
+  CHECK(cudaMallocHost(&shared, kBytes));
+  std::memset(shared, 0, kBytes);
+  std::vector<cudaStream_t> streams(devices);
+  std::vector<cudaEvent_t> written(devices);
+  std::vector<int*> sums(devices);
+  cudaEvent_t summed = nullptr;
+  std::vector<cudaEvent_t> all_summed;
+  for (int device = 0; device < devices; ++device) {
+    CHECK(cudaSetDevice(device));
+    CHECK(cudaStreamCreateWithFlags(&streams[device], cudaStreamNonBlocking));
+    CHECK(cudaEventCreateWithFlags(&written[device], cudaEventDisableTiming));
+    CHECK(cudaMalloc(&sums[device], rounds * sizeof(int)));
+    CHECK(cudaMemsetAsync(sums[device], 0, rounds * sizeof(int), streams[device]));
+  }
+  for (int round = 0; round < rounds; ++round) {
+    for (int device = 0; device < devices; ++device) {
+      CHECK(cudaSetDevice(device));
+      if (summed != nullptr) CHECK(cudaStreamWaitEvent(streams[device], summed, 0));
+      AddAt<<<Blocks(kCount), kThreads, 0, streams[device]>>>(shared, kCount, device, kStride,
+                                                              device + 1);
+      CHECK_LAUNCH();
+      CHECK(cudaEventRecord(written[device], streams[device]));
+    }
+    const int turn = round % devices;
+    CHECK(cudaSetDevice(turn));
+    for (const cudaEvent_t event : written) CHECK(cudaStreamWaitEvent(streams[turn], event, 0));
+    SumAt<<<Blocks(kCount), kThreads, 0, streams[turn]>>>(sums[turn] + round, shared, kCount,
+                                                          kStride, devices);
+    CHECK_LAUNCH();
+    CHECK(cudaEventCreateWithFlags(&summed, cudaEventDisableTiming));
+    CHECK(cudaEventRecord(summed, streams[turn]));
+    all_summed.push_back(summed);
+  }
+  const int a_round = kCount * devices * (devices + 1) / 2;
+  for (int device = 0; device < devices; ++device) {
+    CHECK(cudaSetDevice(device));
+    CHECK(cudaStreamSynchronize(streams[device]));
+    std::vector<int> got(rounds);
+    CHECK(cudaMemcpy(got.data(), sums[device], rounds * sizeof(int), cudaMemcpyDeviceToHost));
+    for (int round = device; round < rounds; round += devices)
+      EXPECT(got[round] == (round + 1) * a_round, "device %d, round %d: %d, not %d", device, round,
+             got[round], (round + 1) * a_round);
+  }
+  int wrong = 0;
+  for (int i = 0; i < kCount * kStride; ++i) {
+    const int device = i % kStride;
+    wrong += shared[i] != (device < devices ? rounds * (device + 1) : 0);
+  }
+  EXPECT(wrong == 0, "%d values that the devices handed on are wrong", wrong);
+  for (const cudaEvent_t event : all_summed) CHECK(cudaEventDestroy(event));
+  for (int device = 0; device < devices; ++device) {
+    CHECK(cudaEventDestroy(written[device]));
+    CHECK(cudaStreamDestroy(streams[device]));
+    CHECK(cudaFree(sums[device]));
+  }
+  CHECK(cudaFreeHost(shared));
+  CHECK(cudaSetDevice(0));
+  return failures;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -351,6 +428,7 @@ int main(int argc, char** argv) {
   failures += CheckResults(60);
   failures += CheckRegistered(devices, count);
   failures += CheckSeveralRegistered(devices);
+  failures += CheckHandedOn(devices, 6);
   failures += CheckAttributes();
   std::printf("mapped: %d elements on %d %s: %s\n", count, devices, Devices(devices),
               Verdict(failures));
