@@ -1,8 +1,8 @@
 // NCCL itself: its version, what its results are called, ids and groups.
 #include <cstring>
-#include <mutex>
 
 #include "common/log.h"
+#include "common/mutex.h"
 #include "interpose/load/load.h"
 #include "interpose/nccl/entry.h"
 
@@ -10,8 +10,8 @@ namespace cuspan::nccl {
 namespace {
 
 struct LastProblem {
-  std::mutex mutex;
-  std::string text;
+  Mutex mutex;
+  std::string text CUSPAN_GUARDED_BY(mutex);
 };
 // As NCCL has it: of the process, whichever thread asks. Never destroyed.
 LastProblem& TheLastProblem() {
@@ -47,7 +47,7 @@ const char* TextOf(int result) {
 int Refuse(int result, std::string problem) {
   LogInfo("NCCL: {}: {}", TextOf(result), problem);
   LastProblem& last = TheLastProblem();
-  const std::lock_guard lock(last.mutex);
+  const MutexLock lock(last.mutex);
   last.text = std::move(problem);
   return result;
 }
@@ -80,9 +80,9 @@ using namespace cuspan::nccl;  // NOLINT: the same.
 // That of the proxies, which do the work.
 CUSPAN_EXPORT int ncclGetVersion(int* version) {
   if (version == nullptr) return kInvalidArgument;
-  static std::mutex asking;
+  static Mutex asking;
   static int known = 0;
-  const std::lock_guard lock(asking);
+  const MutexLock lock(asking);
   if (known == 0) {
     const int asked = Answer([&](Session& session) {
       NcclVersion::Reply reply;
@@ -104,7 +104,7 @@ CUSPAN_EXPORT const char* ncclGetLastError(const ncclComm*) {
   static thread_local std::string* kept = nullptr;  // The caller's until it asks again.
   if (kept == nullptr) kept = new std::string;
   LastProblem& last = TheLastProblem();
-  const std::lock_guard lock(last.mutex);
+  const MutexLock lock(last.mutex);
   *kept = last.text;
   return kept->c_str();
 }

@@ -5,6 +5,8 @@
 #include <system_error>
 #include <vector>
 
+#include "proxy/loaded_library.h"
+
 namespace cuspan::proxy {
 namespace {
 
@@ -39,14 +41,6 @@ Status FillTable(void* library, const std::string& path, Driver& driver) {
   return Status::Unsupported(
       "{} lacks {} driver functions ({}{}): a driver for CUDA 12.4 or newer is needed", path, count,
       missing, count > 5 ? ", …" : "");
-}
-
-std::string PathOf(void* library, const std::string& fallback) {
-  void* symbol = ::dlsym(library, "cuInit");
-  Dl_info information{};
-  if (symbol == nullptr || ::dladdr(symbol, &information) == 0 || information.dli_fname == nullptr)
-    return fallback;
-  return information.dli_fname;
 }
 
 bool SameFile(const std::string& path, const std::filesystem::path& other) {
@@ -88,7 +82,7 @@ Result<LoadedDriver> LoadDriver(const std::string& name) {
                             reason == nullptr ? file : reason);
   }
   LoadedDriver loaded;
-  loaded.path = PathOf(library, file);
+  loaded.path = PathOfLibrary(library, "cuInit", file);
   loaded.functions.software = name == "soft" || SameFile(loaded.path, SoftwareDriverPath());
   // The version comes first: a driver that is too old lacks functions, and its age is the reason.
   const auto get_version =

@@ -7,6 +7,7 @@
 
 #include "common/settings.h"
 #include "proxy/gpu/driver.h"
+#include "proxy/loaded_library.h"
 
 namespace cuspan::proxy {
 namespace {
@@ -14,7 +15,7 @@ namespace {
 constexpr int kOldestVersion = nccl::VersionCode(2, 18, 0);
 
 // The names of the functions that `functions` lacks and each release has.
-std::string Fill(void* library, NcclFunctions& functions) {
+std::string FindFunctions(void* library, NcclFunctions& functions) {
   std::string missing;
   const auto find = [&]<typename Function>(Function& function, const char* name, bool needed) {
     function = reinterpret_cast<Function>(::dlsym(library, name));
@@ -56,14 +57,6 @@ std::string Fill(void* library, NcclFunctions& functions) {
   return missing;
 }
 
-std::string PathOf(void* library, const std::string& name) {
-  Dl_info information{};
-  void* const symbol = ::dlsym(library, "ncclGetVersion");
-  if (symbol == nullptr || ::dladdr(symbol, &information) == 0 || information.dli_fname == nullptr)
-    return name;
-  return information.dli_fname;
-}
-
 std::string Choose(const std::string& programs, bool software) {
   const std::string_view chosen = SettingText(settings::kNccl);
   if (chosen != "auto") return std::string(chosen);
@@ -86,8 +79,8 @@ Result<std::unique_ptr<NcclLibrary>> NcclLibrary::Load(const std::string& progra
         why != nullptr ? why : name.c_str());
   }
   std::unique_ptr<NcclLibrary> library(new NcclLibrary);
-  library->path_ = PathOf(handle, name);
-  if (const std::string missing = Fill(handle, library->functions_); !missing.empty())
+  library->path_ = PathOfLibrary(handle, "ncclGetVersion", name);
+  if (const std::string missing = FindFunctions(handle, library->functions_); !missing.empty())
     return Status::Unsupported("{} has no {}: NCCL 2.18 or newer is needed", library->path_,
                                missing);
   if (library->functions_.ncclGetVersion(&library->version_) != nccl::kSuccess ||

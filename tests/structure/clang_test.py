@@ -28,8 +28,8 @@ PARTS = (
     ("bench", "common", "launcher", "protocol"),
     ("interpose/calls",),
     ("interpose/client",),
-    ("interpose/driver",),
-    ("interpose/load", "interpose/nccl", "interpose/nvml"),
+    ("interpose/driver", "interpose/nccl"),
+    ("interpose/load", "interpose/nvml"),
     ("interpose/runtime",),
     ("proxy",),
 )
@@ -42,11 +42,14 @@ ANNOTATED = (
     "interpose/client",
     "interpose/driver",
     "interpose/load",
+    "interpose/nccl",
     "interpose/nvml",
     "launcher",
     "protocol",
     "proxy/gpu",
     "proxy/handlers",
+    "proxy/nccl",
+    "proxy/network",
 )
 ANNOTATED_FILES = "proxy"  # Those of the folder itself.
 UNANNOTATED = re.compile(r"\bstd::((?:recursive_|timed_|recursive_timed_|shared_|shared_timed_)?mutex"
