@@ -62,7 +62,8 @@ void DeviceSession::Mark(const std::shared_ptr<Stream>& stream) {
   completer.Add(stream->lane, std::move(event), stream->submitted, ProgressMark{});
   if (stream->submitted - stream->lane->completed() < kMostPending) return;
   queues.Pause(*stream->queue);
-  paused_.push_back(stream);
+  // A batch may have more than one mark.
+  if (std::find(paused_.begin(), paused_.end(), stream) == paused_.end()) paused_.push_back(stream);
 }
 
 bool DeviceSession::SomeMayResume() const {

@@ -101,6 +101,12 @@ void StreamQueues::MarkReady(StreamQueue& stream) {
   ready_.push_back(&stream);
 }
 
+bool StreamQueues::BarrierBetween(std::uint64_t first, std::uint64_t last) const {
+  return std::any_of(barriers_.begin(), barriers_.end(), [&](const Barrier& barrier) {
+    return first < barrier.index && barrier.index <= last;
+  });
+}
+
 void StreamQueues::DropBehindHead(StreamQueue& stream, std::size_t count) {
   const auto first = stream.ops_.begin() + 1;
   const auto last = first + static_cast<std::ptrdiff_t>(count);
@@ -116,9 +122,10 @@ bool StreamQueues::AdvanceBatch(StreamQueue& stream) {
   const BatchKind kind = stream.ops_.front().op->Batches();
   if (kind == BatchKind::kNone) return false;
   for (const StreamQueue::Entry& entry : stream.ops_) {
-    // The first one's gate is open.
+    // The first one's gate is open. Who waits for some must not wait for all.
     if (batch_.size() == kMostInBatch || (entry.gate != nullptr && !batch_.empty()) ||
-        entry.op->Batches() != kind || !MayStart(stream, entry.index, nullptr))
+        entry.op->Batches() != kind || !MayStart(stream, entry.index, nullptr) ||
+        BarrierBetween(stream.ops_.front().index, entry.index))
       break;
     batch_.push_back(entry.op.get());
   }

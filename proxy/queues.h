@@ -187,6 +187,7 @@ class StreamQueues {
   void Advance(StreamQueue& stream);
   bool AdvanceBatch(StreamQueue& stream);
   void DropBehindHead(StreamQueue& stream, std::size_t count);
+  bool BarrierBetween(std::uint64_t first, std::uint64_t last) const;
   void PassBarriers();
 
   std::list<StreamQueue> streams_;

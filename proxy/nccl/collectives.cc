@@ -122,7 +122,11 @@ std::shared_ptr<CallPlace> Collectives::NextPlace(const std::vector<Entry*>& ent
   for (Entry* const entry : entries) {
     const std::shared_ptr<CallPlace> last = entry->last.lock();
     entry->last = place;
-    if (last == nullptr || last->over || (stream != nullptr && last->stream == stream)) continue;
+    if (last == nullptr || last->over) continue;
+    if (stream != nullptr && last->stream == stream) {
+      place->before_in_stream.push_back(last);
+      continue;
+    }
     last->behind.push_back(place);
     ++place->before;
   }
@@ -353,6 +357,13 @@ void Collectives::Begin(std::shared_ptr<CallGroup> group, std::uint32_t thread, 
 void Collectives::Drop(const std::shared_ptr<CallGroup>& group) {
   // Its end is told when NCCL has it, or what comes before it has.
   if (group->begun) return;
+  // Out of the stream it has to wait for these, too.
+  for (const std::weak_ptr<CallPlace>& earlier : group->place->before_in_stream) {
+    const std::shared_ptr<CallPlace> last = earlier.lock();
+    if (last == nullptr || last->over) continue;
+    last->behind.push_back(group->place);
+    ++group->place->before;
+  }
   if (group->place->before == 0) return Over(*group->place);
   group->place->turn = [this, group] { Over(*group->place); };
 }

@@ -35,6 +35,8 @@ struct CallPlace {
   std::shared_ptr<Gate> gate;  // Of a group of calls that may not begin yet: open then.
   bool over = false;
   const StreamQueue* stream = nullptr;  // In whose order it is besides.
+  // Those right before it that only the stream's order keeps there.
+  std::vector<std::weak_ptr<CallPlace>> before_in_stream;
   std::vector<std::shared_ptr<CallPlace>> behind;
 };
 
@@ -75,7 +77,8 @@ class Collectives {
   // `then` is called by Progress when that has been done, unless the collectives end first.
   void Begin(std::shared_ptr<CallGroup> group, std::uint32_t thread, CUstream stream,
              std::function<void(int)> then);
-  // It will not be begun, or nobody wants to know what becomes of it.
+  // It will not be begun, or nobody wants to know what becomes of it. What comes behind it in its
+  // communicators' order still waits for what comes before.
   void Drop(const std::shared_ptr<CallGroup>& group);
 
   // Whether threads have done something. Cheap; for Bell::Wait.

@@ -5,8 +5,10 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <atomic>
 #include <memory>
 #include <random>
+#include <thread>
 
 #include "nccl.h"
 
@@ -211,6 +213,40 @@ void TwoStreams(const Ranks& ranks, size_t count) {
            [&](int, size_t i) { return Reduced(kMaximum, i) + 2.F; });
 }
 
+// Streams that get much more than has been done, and are destroyed before it is.
+void ManyBehind(const Ranks& ranks, size_t count) {
+  constexpr int kCalls = 200;
+  static std::atomic<bool> go;
+  go = false;
+  Buffers<float> b(count);
+  std::vector<cudaStream_t> streams(devices);
+  for (int r = 0; r < devices; ++r) {
+    CHECK(cudaSetDevice(r));
+    CHECK(cudaStreamCreateWithFlags(&streams[r], cudaStreamNonBlocking));
+    CHECK(cudaLaunchHostFunc(
+        streams[r],
+        [](void*) {
+          while (!go) std::this_thread::yield();
+        },
+        nullptr));
+  }
+  for (int call = 0; call < kCalls; ++call) {
+    NCCL(Call("ncclGroupStart"));
+    for (int r = 0; r < devices; ++r)
+      NCCL(Call("ncclAllReduce", call == 0 ? b.send[r] : b.receive[r], b.receive[r], count,
+                static_cast<int>(kFloat), static_cast<int>(call == 0 ? kSum : kMaximum),
+                ranks.comms[r], streams[r]));
+    NCCL(Call("ncclGroupEnd"));
+  }
+  for (int r = 0; r < devices; ++r) CHECK(cudaStreamDestroy(streams[r]));
+  go = true;
+  for (int r = 0; r < devices; ++r) {
+    CHECK(cudaSetDevice(r));
+    CHECK(cudaDeviceSynchronize());
+  }
+  b.Expect("behind many", b.receive, count, [](int, size_t i) { return Reduced(kSum, i); });
+}
+
 // The same as a graph of each device.
 void InGraphs(const Ranks& ranks, size_t count) {
   Buffers<float> b(count);
@@ -365,6 +401,7 @@ int main(int argc, char** argv) {
     Factors(ranks, most);
     InStreams(ranks, most);
     TwoStreams(ranks, most);
+    ManyBehind(ranks, 1000);
     InGraphs(ranks, most);
     RandomGroups random(ranks, seed);
     for (int i = 0; i < 20; ++i) random.Run();

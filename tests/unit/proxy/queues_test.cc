@@ -341,6 +341,21 @@ TEST_F(Queues, ABatchThatHoldsEndsAtAnOpThatMustNotGoYet) {
   EXPECT_THAT(log.dropped, ElementsAre(6));
 }
 
+TEST_F(Queues, ABatchEndsWhereSomebodyWaitsForWhatIsThere) {
+  StreamQueue& stream = queues.AddStream(false);
+  AddHeld(stream, 1);
+  queues.Add(stream, HeldBatchOp(log, 2));
+  queues.Add(stream, HeldBatchOp(log, 3));
+  int called = 0;
+  queues.WhenSubmitted([&] { ++called; });
+  queues.Add(stream, HeldBatchOp(log, 4));
+  queues.Release(stream);
+  EXPECT_THAT(log.submitted, ElementsAre(1, 2, 3));
+  queues.Release(stream);
+  EXPECT_EQ(called, 1) << "4 is still to be done with";
+  EXPECT_THAT(log.submitted, ElementsAre(1, 2, 3, 4));
+}
+
 TEST_F(Queues, WhenSubmittedIgnoresLaterOps) {
   StreamQueue& early = queues.AddStream(false);
   StreamQueue& late = queues.AddStream(false);
