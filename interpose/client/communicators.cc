@@ -92,8 +92,10 @@ void Communicator::FailJoining(int result, const std::string& problem) {
 void Communicator::Told(const CommunicatorTold& told) {
   {
     const MutexLock lock(mutex_);
-    if (told.outcome != nccl::kSuccess && failure_.result == nccl::kSuccess)
+    if (told.outcome != nccl::kSuccess && failure_.result == nccl::kSuccess) {
       failure_ = {told.outcome, std::string(told.problem)};
+      if (told.outcome == nccl::kUnhandledCudaError) TellLater();
+    }
     switch (static_cast<nccl::Step>(told.step)) {
       case nccl::Step::kJoined:
         joining_ = false;
@@ -129,11 +131,19 @@ void Communicator::Fail(int result, const std::string& problem) {
 void Communicator::Lose(const std::string& problem) {
   {
     const MutexLock lock(mutex_);
-    // Who waits for what it does would wait in vain.
-    if (failure_.result == nccl::kSuccess && !joining_ && under_way_ == 0)
-      told_from_ = std::chrono::steady_clock::now() + kUntilOwnLossIsTold;
+    if (failure_.result == nccl::kSuccess) {
+      failure_ = {nccl::kRemoteError, problem};
+      TellLater();
+    }
+    joining_ = false;
   }
-  Fail(nccl::kRemoteError, problem);
+  changed_.notify_all();
+}
+
+void Communicator::TellLater() {
+  // Who waits for what it does would wait in vain.
+  if (!joining_ && under_way_ == 0)
+    told_from_ = std::chrono::steady_clock::now() + kUntilOwnLossIsTold;
 }
 
 std::uint32_t Communicator::NextPart() {
