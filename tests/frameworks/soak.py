@@ -27,6 +27,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -107,10 +108,13 @@ class Training:
         self.errors.close()
 
     def checkpoints(self):
-        """Step, loss, the device's bytes in use, and memory() of each."""
+        """Step, loss, the device's bytes in use, how often the ranks were started again, and memory() of each."""
         for line in self.process.stdout:
-            step, loss, used = line.split()
-            yield int(step), float.fromhex(loss), int(used), memory(self.process.pid)
+            step, loss, used, restarts = line.split()
+            yield int(step), float.fromhex(loss), int(used), int(restarts), memory(self.process.pid)
+
+    def proxies(self):
+        return [pid for pid, name in children(self.process.pid) if name == "cuspan-proxy"]
 
     def what_it_said(self):
         self.errors.seek(0)
@@ -125,14 +129,14 @@ def soak(run, steps, steps_a_checkpoint, folder, losses):
     """The problems that were found, after a table. `losses` gets those of the native runs."""
     for number in range(NATIVE_RUNS):
         with Training([], steps, steps_a_checkpoint, folder) as training:
-            losses.append([loss for _, loss, _, _ in training.checkpoints()])
+            losses.append([loss for _, loss, *_ in training.checkpoints()])
             if training.process.wait() != 0:
                 return [f"native run {number + 1}: status {training.process.returncode}\n{training.what_it_said()}"]
     print(f"| step | loss, natively ({NATIVE_RUNS} runs) | over agents | program | agents | proxy | device |")
     print("|---|---|---|---|---|---|---|")
     problems, sizes = [], []
     with Training(run, steps, steps_a_checkpoint, folder) as training:
-        for (step, loss, used, resident_bytes), native in zip(training.checkpoints(), zip(*losses)):
+        for (step, loss, used, _, resident_bytes), native in zip(training.checkpoints(), zip(*losses)):
             sizes.append({**resident_bytes, "device": used})
             megabytes = " | ".join(f"{size / 2**20:.1f} MiB" for size in sizes[-1].values())
             natively = ", ".join(sorted({f"{one:.7f}" for one in native}))
@@ -157,7 +161,7 @@ def kill_proxy(run, moment, folder):
         for _ in range(3):
             if not next(checkpoints, None):
                 return [f"the training to be killed ended early\n{training.what_it_said()}"]
-        proxies = [pid for pid, name in children(training.process.pid) if name == "cuspan-proxy"]
+        proxies = training.proxies()
         if len(proxies) != Training.ranks:
             return [f"{len(proxies)} proxies were found, not {Training.ranks}"]
         time.sleep(moment)
@@ -183,15 +187,26 @@ def kill_proxy(run, moment, folder):
 
 
 def restart(run, steps, steps_a_checkpoint, folder, losses):
-    """A proxy is killed behind the second checkpoint, and torchrun starts the ranks again."""
-    problems, said = [], {}
+    """A proxy is killed behind the first checkpoint, and torchrun starts the ranks again."""
+    problems, said, restarts = [], {}, 0
     with Training(run, steps, steps_a_checkpoint, folder, restarts=1) as training:
-        for step, loss, _, _ in training.checkpoints():
+        limit = threading.Timer(SECONDS_TO_END, training.process.kill)  # Until the ranks go on.
+        for step, loss, _, restarts, _ in training.checkpoints():
+            first = not said
             said.setdefault(step, []).append(loss)
-            if len(said) == 2 and len(said[step]) == 1:
-                os.kill([pid for pid, name in children(training.process.pid) if name == "cuspan-proxy"][-1], signal.SIGKILL)
-        if training.process.wait() != 0:
+            if not first:
+                limit.cancel()
+                continue
+            if len(proxies := training.proxies()) != Training.ranks:
+                problems.append(f"{len(proxies)} proxies were found, not {Training.ranks}")
+                break
+            os.kill(proxies[-1], signal.SIGKILL)
+            limit.start()
+        if not problems and training.process.wait() != 0:
             problems.append(f"with a restart: exit status {training.process.returncode}\n{training.what_it_said()}")
+        limit.cancel()
+    if restarts != 1:
+        problems.append(f"the ranks were started again {restarts} times, not once")
     for number, native in enumerate(zip(*losses), 1):
         step = number * steps_a_checkpoint
         if not said.get(step) or not all(as_natively(loss, native) for loss in said[step]):

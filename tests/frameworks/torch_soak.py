@@ -2,8 +2,8 @@
 
 Usage: torch_soak.py STEPS STEPS_A_CHECKPOINT FOLDER pinned|resident
 
-At each checkpoint it writes a line: step, loss (hexadecimal), bytes of the device that are in use. The last
-one is loaded to the device again and compared. Every batch comes from pinned memory, or all are one that is
+At each checkpoint it writes a line: step, loss (hexadecimal), bytes of the device that are in use, how often its
+ranks were started again. The last one is loaded to the device again and compared. Every batch comes from pinned memory, or all are one that is
 resident on the device. Under torchrun each rank has a copy of the model and its part of the batch
 (DistributedDataParallel), and the first one writes. Ranks that torchrun starts again go on from the last
 checkpoint.
@@ -42,8 +42,8 @@ def main():
         dist.init_process_group("nccl", device_id=device)
         trained = DistributedDataParallel(model, device_ids=[device])
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-    done = 0
-    if int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)) > 0 and checkpoint.exists():
+    done, restarts = 0, int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0))
+    if restarts > 0 and checkpoint.exists():
         saved = torch.load(checkpoint, map_location=device, weights_only=True)
         model.load_state_dict(saved["model"])
         optimizer.load_state_dict(saved["optimizer"])
@@ -72,7 +72,7 @@ def main():
             torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step,
                         "random": torch.get_rng_state()}, checkpoint.with_suffix(".new"))
             checkpoint.with_suffix(".new").replace(checkpoint)
-            print(step, total.item().hex(), device_bytes(), flush=True)
+            print(step, total.item().hex(), device_bytes(), restarts, flush=True)
     if rank == 0:
         saved = torch.load(checkpoint, map_location=device, weights_only=True)["model"]
         for name, value in model.state_dict().items():

@@ -189,8 +189,6 @@ class Mirrors {
   CUresult Settle() CUSPAN_REQUIRES(mutex_);
   // Begins to fetch what follows the run when the program goes on from one to the next.
   void FetchAhead(MirroredRange& range, PageStates::Run run) CUSPAN_REQUIRES(mutex_);
-  // The blocks were fetched, from that time on, while devices were at work or not: they are valid.
-  void NoteFetched(const Wanted& fetched, Time start, bool at_work) CUSPAN_REQUIRES(mutex_);
   // Gets the news of devices, of many blocks at once; *changed when there were any.
   CUresult FetchNews(const std::vector<Wanted>& wanted, const From& from, bool* changed)
       CUSPAN_REQUIRES(mutex_);

@@ -123,7 +123,6 @@ CUresult Mirrors::Collect(const Connection& link, bool all) {
   }
   if (!fetch && !in_place) return CUDA_SUCCESS;
   const bool at_work = CountAtWork() != 0;
-  const Time start = Clock::now();
   CUresult result = CUDA_SUCCESS;
   std::vector<Wanted> wanted;
   for (auto& [base, range] : ranges_) {
@@ -146,12 +145,15 @@ CUresult Mirrors::Collect(const Connection& link, bool all) {
   const CUresult got = FetchNews(wanted, concerns, &changed);
   if (result == CUDA_SUCCESS) result = got;
   for (const Wanted& fetched : wanted) {
-    // Others may have news that the program has not heard of.
+    // Others may have news that the program has not heard of. What changes meanwhile is fetched
+    // when it is touched.
     const bool all_known = std::all_of(workers_.begin(), workers_.end(), [&](const Worker& worker) {
       return worker.in_place || concerns(worker) ||
              fetched.range->FindReplica(worker.link->number()) == nullptr;
     });
-    if (all_known) NoteFetched(fetched, start, at_work);
+    const auto& [range, run] = fetched;
+    for (std::size_t i = 0; all_known && !at_work && i < run.count; ++i)
+      range->states().Fetched(run.first + i, false);
   }
   for (auto& [base, range] : ranges_) {
     for (std::size_t block = 0; in_place && block < range.blocks(); ++block)
@@ -305,16 +307,6 @@ CUresult Mirrors::FetchNews(const std::vector<Wanted>& wanted, const From& from,
   return result;
 }
 
-void Mirrors::NoteFetched(const Wanted& fetched, Time start, bool at_work) {
-  const auto& [range, run] = fetched;
-  for (std::size_t i = 0; i < run.count; ++i) range->states().Fetched(run.first + i, at_work);
-  if (!at_work || range->managed()) return;
-  const Time end = Clock::now();
-  Time until = std::max(start + kSoon, end + kLeastSeen);
-  if (run.count > 1) until = std::max(until, end + kMostFetching * (end - start));
-  NoteSeen(*range, run, until);
-}
-
 CUresult Mirrors::Fetch(MirroredRange& range, PageStates::Run run) {
   const bool at_work = CountAtWork() != 0;
   const Time start = Clock::now();
@@ -328,7 +320,12 @@ CUresult Mirrors::Fetch(MirroredRange& range, PageStates::Run run) {
   }
   bool changed = false;
   const CUresult result = FetchNews({{&range, run}}, kFromAll, &changed);
-  NoteFetched({&range, run}, start, at_work);
+  for (std::size_t i = 0; i < run.count; ++i) range.states().Fetched(run.first + i, at_work);
+  if (!at_work || range.managed()) return result;
+  const Time end = Clock::now();
+  Time until = std::max(start + kSoon, end + kLeastSeen);
+  if (run.count > 1) until = std::max(until, end + kMostFetching * (end - start));
+  NoteSeen(range, run, until);
   return result;
 }
 
