@@ -6,7 +6,8 @@
 #                           thread sanitizer
 #   tests/run.sh --torch    also the tests that need PyTorch and Triton, 3 GB more of wheels
 #
-# CTEST_PARALLEL_LEVEL says how many tests run at once; the default is one a processor, at most 4.
+# CTEST_PARALLEL_LEVEL says how many tests run at once; the default is three for two processors, at
+# most 4: many of them wait.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -39,7 +40,8 @@ step_shown_lines=40
 # shellcheck source=deploy/steps.sh
 source deploy/steps.sh
 processors=$(nproc)
-export CTEST_PARALLEL_LEVEL=${CTEST_PARALLEL_LEVEL:-$((processors < 4 ? processors : 4))}
+level=$((processors * 3 / 2))
+export CTEST_PARALLEL_LEVEL=${CTEST_PARALLEL_LEVEL:-$((level < 4 ? level : 4))}
 
 begin "install packages"
 quietly deploy/install-dependencies.sh
