@@ -1,14 +1,13 @@
 // The order of streams, as the CUDA Programming Guide defines it for streams,
 // events and the legacy default stream, checked without any GPU: an op is a
 // number that is written down when it is handed over.
-#include "proxy/queues.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <array>
 
 #include "proxy/signals.h"
+#include "tests/unit/proxy/queue_ops.h"
 
 namespace cuspan::proxy {
 namespace {
@@ -16,120 +15,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-struct Log {
-  std::vector<int> submitted;
-  std::vector<int> dropped;
-  int kept = 0;
-  std::vector<std::size_t> offered;  // The sizes of batches.
-  bool refuse_batches = false;
-};
-
-struct PlainOp final : StreamOp {
-  PlainOp(Log& log, int number) : log(&log), number(number) {}
-  Turn Submit() override {
-    log->submitted.push_back(number);
-    return Turn::kSubmitted;
-  }
-  std::size_t Keep() override {
-    ++log->kept;
-    return 0;
-  }
-  void Drop() override { log->dropped.push_back(number); }
-
-  Log* log;
-  int number;
-};
-
-// Begins and is then held, as a copy from the host is until its last chunk has come.
-struct HeldOp final : StreamOp {
-  HeldOp(Log& log, int number) : log(&log), number(number) {}
-  Turn Submit() override {
-    log->submitted.push_back(number);
-    return Turn::kHeld;
-  }
-  void Drop() override { log->dropped.push_back(number); }
-
-  Log* log;
-  int number;
-};
-
-// Opens a gate, as the record of an event does.
-struct OpeningOp final : StreamOp {
-  OpeningOp(StreamQueues& queues, Log& log, int number, std::shared_ptr<Gate> gate)
-      : queues(&queues), log(&log), number(number), gate(std::move(gate)) {}
-  Turn Submit() override {
-    log->submitted.push_back(number);
-    queues->Open(*gate);
-    return Turn::kSubmitted;
-  }
-
-  StreamQueues* queues;
-  Log* log;
-  int number;
-  std::shared_ptr<Gate> gate;
-};
-
-// One that is handed over with up to three neighbours, as launches are.
-struct BatchOp final : StreamOp {
-  BatchOp(Log& log, int number, bool waits) : log(&log), number(number), waits(waits) {}
-  Turn Submit() override {
-    log->submitted.push_back(number);
-    return Turn::kSubmitted;
-  }
-  BatchKind Batches() const override { return BatchKind::kLaunches; }
-  BatchTurn SubmitBatch(std::span<StreamOp* const> batch) override {
-    log->offered.push_back(batch.size());
-    if (log->refuse_batches || batch.size() < kTaken) return {};
-    for (StreamOp* op : batch.first(kTaken))
-      log->submitted.push_back(static_cast<BatchOp*>(op)->number);
-    return {kTaken};
-  }
-  bool WaitsForBatch() const { return waits; }
-  void Drop() override { log->dropped.push_back(number); }
-
-  static constexpr std::size_t kTaken = 4;
-  Log* log;
-  int number;
-  bool waits;
-};
-
-// One that is handed over with its neighbours of the same kind, which hold the stream, as
-// collectives are.
-struct HeldBatchOp final : StreamOp {
-  HeldBatchOp(Log& log, int number) : log(&log), number(number) {}
-  Turn Submit() override {
-    log->submitted.push_back(number);
-    return Turn::kHeld;
-  }
-  std::size_t Keep() override { return 100; }
-  BatchKind Batches() const override { return BatchKind::kCollectives; }
-  BatchTurn SubmitBatch(std::span<StreamOp* const> batch) override {
-    log->offered.push_back(batch.size());
-    for (StreamOp* op : batch) log->submitted.push_back(static_cast<HeldBatchOp*>(op)->number);
-    return {batch.size(), Turn::kHeld};
-  }
-  void Drop() override { log->dropped.push_back(number); }
-
-  Log* log;
-  int number;
-};
-
-class Queues : public ::testing::Test {
- protected:
-  void AddWaiting(StreamQueue& stream, int first, int last) {
-    for (int i = first; i <= last; ++i) queues.Add(stream, BatchOp(log, i, true));
-  }
-  void Add(StreamQueue& stream, int number, std::shared_ptr<Gate> gate = nullptr) {
-    queues.Add(stream, PlainOp(log, number), std::move(gate));
-  }
-  void AddHeld(StreamQueue& stream, int number) { queues.Add(stream, HeldOp(log, number)); }
-  void AddOpening(StreamQueue& stream, int number, std::shared_ptr<Gate> gate) {
-    queues.Add(stream, OpeningOp(queues, log, number, std::move(gate)));
-  }
-
-  StreamQueues queues;
-  Log log;
-};
+using Queues = QueuesTest;
 
 TEST_F(Queues, AnOpWithNothingInItsWayIsSubmittedAtOnceAndNotKept) {
   StreamQueue& stream = queues.AddStream(true);
@@ -297,65 +183,6 @@ TEST_F(Queues, ASignalOnABlockingStreamHoldsLaterLegacyOps) {
   EXPECT_THAT(log.submitted, ElementsAre(1, 2));
 }
 
-TEST_F(Queues, ABatchMayHoldItsStream) {
-  StreamQueue& stream = queues.AddStream(true);
-  AddHeld(stream, 1);
-  for (int i = 2; i <= 4; ++i) queues.Add(stream, HeldBatchOp(log, i));
-  int called = 0;
-  queues.WhenSubmitted([&] { ++called; });
-  queues.Add(stream, BatchOp(log, 5, false));
-  queues.Add(stream, HeldBatchOp(log, 6));
-  Add(queues.legacy(), 7);
-  EXPECT_EQ(queues.waiting_ops(), 7U);
-  queues.Release(stream);
-  EXPECT_THAT(log.offered, ElementsAre(3)) << "ops of another kind end a batch";
-  EXPECT_THAT(log.submitted, ElementsAre(1, 2, 3, 4));
-  EXPECT_EQ(queues.waiting_ops(), 4U) << "the first of those that hold the stream, and 5, 6, 7";
-  EXPECT_EQ(called, 0);
-  queues.Release(stream);
-  EXPECT_EQ(called, 1);
-  EXPECT_THAT(log.submitted, ElementsAre(1, 2, 3, 4, 5, 6));
-  queues.Release(stream);
-  EXPECT_EQ(log.submitted.back(), 7);
-  EXPECT_EQ(queues.waiting_ops(), 0U);
-  EXPECT_EQ(queues.waiting_bytes(), 0U);
-  EXPECT_EQ(queues.taken(), 7U);
-}
-
-TEST_F(Queues, ABatchThatHoldsEndsAtAnOpThatMustNotGoYet) {
-  StreamQueue& stream = queues.AddStream(true);
-  AddHeld(stream, 1);
-  queues.Add(stream, HeldBatchOp(log, 2));
-  queues.Add(stream, HeldBatchOp(log, 3));
-  Add(queues.legacy(), 4);
-  queues.Add(stream, HeldBatchOp(log, 5));
-  auto gate = std::make_shared<Gate>();
-  queues.Add(stream, HeldBatchOp(log, 6), gate);
-  queues.Release(stream);
-  EXPECT_THAT(log.submitted, ElementsAre(1, 2, 3)) << "5 comes behind the legacy stream's 4";
-  queues.Release(stream);
-  EXPECT_THAT(log.submitted, ElementsAre(1, 2, 3, 4, 5));
-  queues.Release(stream);
-  EXPECT_EQ(log.submitted.back(), 5) << "6 waits for its gate";
-  queues.DropAll();
-  EXPECT_THAT(log.dropped, ElementsAre(6));
-}
-
-TEST_F(Queues, ABatchEndsWhereSomebodyWaitsForWhatIsThere) {
-  StreamQueue& stream = queues.AddStream(false);
-  AddHeld(stream, 1);
-  queues.Add(stream, HeldBatchOp(log, 2));
-  queues.Add(stream, HeldBatchOp(log, 3));
-  int called = 0;
-  queues.WhenSubmitted([&] { ++called; });
-  queues.Add(stream, HeldBatchOp(log, 4));
-  queues.Release(stream);
-  EXPECT_THAT(log.submitted, ElementsAre(1, 2, 3));
-  queues.Release(stream);
-  EXPECT_EQ(called, 1) << "4 is still to be done with";
-  EXPECT_THAT(log.submitted, ElementsAre(1, 2, 3, 4));
-}
-
 TEST_F(Queues, WhenSubmittedIgnoresLaterOps) {
   StreamQueue& early = queues.AddStream(false);
   StreamQueue& late = queues.AddStream(false);
@@ -462,85 +289,6 @@ TEST_F(Queues, EmptyAroundKnowsWhatTheLegacyStreamWaitsFor) {
   AddHeld(queues.legacy(), 3);
   EXPECT_FALSE(queues.EmptyAround(other));
   EXPECT_TRUE(StreamQueues::Empty(other));
-}
-
-TEST_F(Queues, OpsWaitForABatchUntilItIsFull) {
-  StreamQueue& stream = queues.AddStream(true);
-  constexpr int kFull = static_cast<int>(StreamQueues::kMostInBatch);
-  AddWaiting(stream, 1, kFull - 1);
-  EXPECT_THAT(log.submitted, IsEmpty());
-  EXPECT_TRUE(queues.gathering());
-  AddWaiting(stream, kFull, kFull);
-  ASSERT_EQ(log.submitted.size(), StreamQueues::kMostInBatch);
-  EXPECT_TRUE(std::is_sorted(log.submitted.begin(), log.submitted.end()));
-  EXPECT_THAT(log.offered, ElementsAre(32, 28, 24, 20, 16, 12, 8, 4));
-  EXPECT_FALSE(queues.gathering());
-  EXPECT_EQ(queues.waiting_ops(), 0U);
-}
-
-TEST_F(Queues, ABatchEndsWithAnOpOfAnotherKind) {
-  StreamQueue& stream = queues.AddStream(true);
-  AddWaiting(stream, 1, 6);
-  Add(stream, 7);
-  EXPECT_THAT(log.submitted, ElementsAre(1, 2, 3, 4, 5, 6, 7));
-  EXPECT_THAT(log.offered, ElementsAre(6, 2)) << "the last one of two has no neighbour left";
-  EXPECT_FALSE(queues.gathering());
-}
-
-TEST_F(Queues, WhatWaitsForABatchGoesWhenItIsFlushed) {
-  StreamQueue& one = queues.AddStream(false);
-  StreamQueue& two = queues.AddStream(false);
-  AddWaiting(one, 1, 4);
-  AddWaiting(two, 11, 11);
-  queues.FlushGathered();
-  EXPECT_EQ(log.submitted.size(), 5U);
-  EXPECT_FALSE(queues.gathering());
-  queues.FlushGathered();
-  EXPECT_EQ(log.submitted.size(), 5U);
-}
-
-TEST_F(Queues, ABatchThatIsRefusedGoesOpByOp) {
-  StreamQueue& stream = queues.AddStream(true);
-  log.refuse_batches = true;
-  AddWaiting(stream, 1, 4);
-  queues.FlushGathered();
-  EXPECT_THAT(log.submitted, ElementsAre(1, 2, 3, 4));
-  EXPECT_THAT(log.offered, ElementsAre(4, 3, 2));
-}
-
-// What comes after an op of the legacy stream is no part of a batch before it.
-TEST_F(Queues, ABatchEndsWhereTheLegacyStreamComesBetween) {
-  StreamQueue& stream = queues.AddStream(true);
-  queues.Pause(stream);
-  for (int i = 1; i <= 4; ++i) queues.Add(stream, BatchOp(log, i, false));
-  Add(queues.legacy(), 5);
-  for (int i = 6; i <= 9; ++i) queues.Add(stream, BatchOp(log, i, false));
-  queues.Resume(stream);
-  EXPECT_THAT(log.submitted, ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9));
-  EXPECT_THAT(log.offered, ElementsAre(4, 4));
-}
-
-TEST_F(Queues, WhatWaitsForABatchHoldsWhatMustComeLater) {
-  StreamQueue& stream = queues.AddStream(true);
-  AddWaiting(stream, 1, 2);
-  Add(queues.legacy(), 3);
-  int called = 0;
-  queues.WhenSubmitted([&] { ++called; });
-  EXPECT_THAT(log.submitted, IsEmpty());
-  EXPECT_EQ(called, 0);
-  queues.FlushGathered();
-  EXPECT_THAT(log.submitted, ElementsAre(1, 2, 3));
-  EXPECT_EQ(called, 1);
-}
-
-TEST_F(Queues, ALostDeviceDropsWhatWaitsForABatch) {
-  StreamQueue& stream = queues.AddStream(true);
-  AddWaiting(stream, 1, 2);
-  queues.DropAll();
-  EXPECT_THAT(log.dropped, ElementsAre(1, 2));
-  EXPECT_FALSE(queues.gathering());
-  queues.FlushGathered();
-  EXPECT_THAT(log.submitted, IsEmpty());
 }
 
 // Any order of ops on any streams: what is handed over respects every edge.

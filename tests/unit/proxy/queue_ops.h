@@ -1,0 +1,106 @@
+// Ops that are numbers, written down when they are handed over.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "proxy/queues.h"
+
+namespace cuspan::proxy {
+
+struct QueueLog {
+  std::vector<int> submitted;
+  std::vector<int> dropped;
+  int kept = 0;
+  std::vector<std::size_t> offered;  // The sizes of batches.
+  bool refuse_batches = false;
+};
+
+struct PlainOp final : StreamOp {
+  PlainOp(QueueLog& log, int number) : log(&log), number(number) {}
+  Turn Submit() override {
+    log->submitted.push_back(number);
+    return Turn::kSubmitted;
+  }
+  std::size_t Keep() override {
+    ++log->kept;
+    return 0;
+  }
+  void Drop() override { log->dropped.push_back(number); }
+
+  QueueLog* log;
+  int number;
+};
+
+// Begins and is then held, as a copy from the host is until its last chunk has come.
+struct HeldOp final : StreamOp {
+  HeldOp(QueueLog& log, int number) : log(&log), number(number) {}
+  Turn Submit() override {
+    log->submitted.push_back(number);
+    return Turn::kHeld;
+  }
+  void Drop() override { log->dropped.push_back(number); }
+
+  QueueLog* log;
+  int number;
+};
+
+// Opens a gate, as the record of an event does.
+struct OpeningOp final : StreamOp {
+  OpeningOp(StreamQueues& queues, QueueLog& log, int number, std::shared_ptr<Gate> gate)
+      : queues(&queues), log(&log), number(number), gate(std::move(gate)) {}
+  Turn Submit() override {
+    log->submitted.push_back(number);
+    queues->Open(*gate);
+    return Turn::kSubmitted;
+  }
+
+  StreamQueues* queues;
+  QueueLog* log;
+  int number;
+  std::shared_ptr<Gate> gate;
+};
+
+// One that is handed over with up to three neighbours, as launches are.
+struct BatchOp final : StreamOp {
+  BatchOp(QueueLog& log, int number, bool waits) : log(&log), number(number), waits(waits) {}
+  Turn Submit() override {
+    log->submitted.push_back(number);
+    return Turn::kSubmitted;
+  }
+  BatchKind Batches() const override { return BatchKind::kLaunches; }
+  BatchTurn SubmitBatch(std::span<StreamOp* const> batch) override {
+    log->offered.push_back(batch.size());
+    if (log->refuse_batches || batch.size() < kTaken) return {};
+    for (StreamOp* op : batch.first(kTaken))
+      log->submitted.push_back(static_cast<BatchOp*>(op)->number);
+    return {kTaken};
+  }
+  bool WaitsForBatch() const { return waits; }
+  void Drop() override { log->dropped.push_back(number); }
+
+  static constexpr std::size_t kTaken = 4;
+  QueueLog* log;
+  int number;
+  bool waits;
+};
+
+class QueuesTest : public ::testing::Test {
+ protected:
+  void Add(StreamQueue& stream, int number, std::shared_ptr<Gate> gate = nullptr) {
+    queues.Add(stream, PlainOp(log, number), std::move(gate));
+  }
+  void AddHeld(StreamQueue& stream, int number) { queues.Add(stream, HeldOp(log, number)); }
+  void AddOpening(StreamQueue& stream, int number, std::shared_ptr<Gate> gate) {
+    queues.Add(stream, OpeningOp(queues, log, number, std::move(gate)));
+  }
+
+  StreamQueues queues;
+  QueueLog log;
+};
+
+}  // namespace cuspan::proxy
