@@ -61,6 +61,7 @@ int Communicator::rank() const {
 void Communicator::Begin() {
   const MutexLock lock(mutex_);
   ++under_way_;
+  told_from_ = {};
 }
 
 Communicator::State Communicator::AwaitFinalized() {
@@ -92,10 +93,8 @@ void Communicator::FailJoining(int result, const std::string& problem) {
 void Communicator::Told(const CommunicatorTold& told) {
   {
     const MutexLock lock(mutex_);
-    if (told.outcome != nccl::kSuccess && failure_.result == nccl::kSuccess) {
+    if (told.outcome != nccl::kSuccess && failure_.result == nccl::kSuccess)
       failure_ = {told.outcome, std::string(told.problem)};
-      if (told.outcome == nccl::kUnhandledCudaError) TellLater();
-    }
     switch (static_cast<nccl::Step>(told.step)) {
       case nccl::Step::kJoined:
         joining_ = false;
@@ -133,17 +132,13 @@ void Communicator::Lose(const std::string& problem) {
     const MutexLock lock(mutex_);
     if (failure_.result == nccl::kSuccess) {
       failure_ = {nccl::kRemoteError, problem};
-      TellLater();
+      // Who waits for what it does would wait in vain.
+      if (!joining_ && under_way_ == 0)
+        told_from_ = std::chrono::steady_clock::now() + kUntilOwnLossIsTold;
     }
     joining_ = false;
   }
   changed_.notify_all();
-}
-
-void Communicator::TellLater() {
-  // Who waits for what it does would wait in vain.
-  if (!joining_ && under_way_ == 0)
-    told_from_ = std::chrono::steady_clock::now() + kUntilOwnLossIsTold;
 }
 
 std::uint32_t Communicator::NextPart() {

@@ -43,10 +43,10 @@ class Communicator {
   State AwaitEnded();
   // kInProgress while it is made, or does what was asked of it.
   State Now() const;
-  // The same, as ncclCommGetAsyncError tells it. NCCL does not notice that its own device has a
-  // fault: programs learn that from CUDA, and end. So of a device that is lost, or has an error, it
-  // is told 5 s later, to those who have not noticed. PyTorch (2.11, ProcessGroupNCCL's watchdog)
-  // keeps a process whose communicator tells it an error for a minute.
+  // The same, as ncclCommGetAsyncError tells it. NCCL does not notice that its own device is gone:
+  // programs learn that from CUDA, and end. So of a device that is lost it is told 5 s later, to
+  // those who have not noticed. PyTorch (2.11, ProcessGroupNCCL's watchdog) keeps a process whose
+  // communicator tells it an error for a minute.
   State AsynchronousError() const;
   // Of one that was made; 0 before.
   int size() const;
@@ -75,9 +75,6 @@ class Communicator {
   bool IsCaptured(std::uint32_t operation) const;
 
  private:
-  // failure_ is of its own device.
-  void TellLater() CUSPAN_REQUIRES(mutex_);
-
   std::atomic<bool> ending_{false};
   mutable Mutex mutex_;
   std::condition_variable changed_;

@@ -136,7 +136,16 @@ std::shared_ptr<CallPlace> Collectives::NextPlace(const std::vector<Entry*>& ent
 void Collectives::Over(CallPlace& place) {
   if (std::exchange(place.over, true)) return;
   for (const std::shared_ptr<CallPlace>& next : std::exchange(place.behind, {}))
-    if (--next->before == 0) std::exchange(next->turn, nullptr)();
+    if (--next->before == 0) turns_.push_back(std::exchange(next->turn, nullptr));
+  // One that ends with its turn comes back here: a list instead of a recursion, whose depth would
+  // be the length of the chain.
+  if (std::exchange(taking_turns_, true)) return;
+  while (!turns_.empty()) {
+    const std::function<void()> turn = std::move(turns_.front());
+    turns_.pop_front();
+    turn();
+  }
+  taking_turns_ = false;
 }
 
 void Collectives::InOrder(Entry& entry, std::function<void()> work) {

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -124,7 +125,9 @@ class Collectives {
   Mutex finished_mutex_;
   std::vector<std::function<void()>> finished_ CUSPAN_GUARDED_BY(finished_mutex_);
   std::atomic<std::size_t> finished_count_{0};
-  std::atomic<std::size_t> under_way_{0};  // What threads were given and have not finished.
+  std::atomic<std::size_t> under_way_{0};    // What threads were given and have not finished.
+  std::deque<std::function<void()>> turns_;  // Of places that have come, to be called.
+  bool taking_turns_ = false;
   bool ending_ = false;
   // These end first: their threads use what is above.
   std::map<std::uint64_t, Entry> communicators_;
