@@ -215,7 +215,7 @@ void TwoStreams(const Ranks& ranks, size_t count) {
 
 // Streams that get much more than has been done, and are destroyed before it is.
 void ManyBehind(const Ranks& ranks, size_t count) {
-  constexpr int kCalls = 200;
+  constexpr int kCalls = 100;
   static std::atomic<bool> go;
   go = false;
   Buffers<float> b(count);
@@ -223,6 +223,19 @@ void ManyBehind(const Ranks& ranks, size_t count) {
   for (int r = 0; r < devices; ++r) {
     CHECK(cudaSetDevice(r));
     CHECK(cudaStreamCreateWithFlags(&streams[r], cudaStreamNonBlocking));
+  }
+  const auto all_reduce = [&](const std::vector<float*>& from, int operation) {
+    NCCL(Call("ncclGroupStart"));
+    for (int r = 0; r < devices; ++r)
+      NCCL(Call("ncclAllReduce", from[r], b.receive[r], count, static_cast<int>(kFloat), operation,
+                ranks.comms[r], streams[r]));
+    NCCL(Call("ncclGroupEnd"));
+  };
+  // The first ones may connect the ranks, which waits for the devices.
+  all_reduce(b.send, kMaximum);
+  all_reduce(b.send, kSum);
+  for (int r = 0; r < devices; ++r) {
+    CHECK(cudaSetDevice(r));
     CHECK(cudaLaunchHostFunc(
         streams[r],
         [](void*) {
@@ -230,14 +243,7 @@ void ManyBehind(const Ranks& ranks, size_t count) {
         },
         nullptr));
   }
-  for (int call = 0; call < kCalls; ++call) {
-    NCCL(Call("ncclGroupStart"));
-    for (int r = 0; r < devices; ++r)
-      NCCL(Call("ncclAllReduce", call == 0 ? b.send[r] : b.receive[r], b.receive[r], count,
-                static_cast<int>(kFloat), static_cast<int>(call == 0 ? kSum : kMaximum),
-                ranks.comms[r], streams[r]));
-    NCCL(Call("ncclGroupEnd"));
-  }
+  for (int call = 0; call < kCalls; ++call) all_reduce(b.receive, kMaximum);
   for (int r = 0; r < devices; ++r) CHECK(cudaStreamDestroy(streams[r]));
   go = true;
   for (int r = 0; r < devices; ++r) {

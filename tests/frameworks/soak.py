@@ -101,8 +101,7 @@ class Training:
 
     def __exit__(self, *_):
         """Nothing of it goes on."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
+        self.kill()
         self.process.wait()
         self.process.stdout.close()
         self.errors.close()
@@ -112,6 +111,12 @@ class Training:
         for line in self.process.stdout:
             step, loss, used, restarts = line.split()
             yield int(step), float.fromhex(loss), int(used), int(restarts), memory(self.process.pid)
+
+    def kill(self):
+        """All of it: ranks have process groups of their own."""
+        for pid, _ in children(self.process.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def proxies(self):
         return [pid for pid, name in children(self.process.pid) if name == "cuspan-proxy"]
@@ -190,7 +195,7 @@ def restart(run, steps, steps_a_checkpoint, folder, losses):
     """A proxy is killed behind the first checkpoint, and torchrun starts the ranks again."""
     problems, said, restarts = [], {}, 0
     with Training(run, steps, steps_a_checkpoint, folder, restarts=1) as training:
-        limit = threading.Timer(SECONDS_TO_END, training.process.kill)  # Until the ranks go on.
+        limit = threading.Timer(SECONDS_TO_END, training.kill)  # Until the ranks go on.
         for step, loss, _, restarts, _ in training.checkpoints():
             first = not said
             said.setdefault(step, []).append(loss)
