@@ -6,8 +6,7 @@
 #                           thread sanitizer
 #   tests/run.sh --torch    also the tests that need PyTorch and Triton, 3 GB more of wheels
 #
-# CTEST_PARALLEL_LEVEL says how many tests run at once; the default is three for two processors, at
-# most 4: many of them wait.
+# CTEST_PARALLEL_LEVEL says how many tests run at once; the default is one a processor, at most 4.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -40,8 +39,7 @@ step_shown_lines=40
 # shellcheck source=deploy/steps.sh
 source deploy/steps.sh
 processors=$(nproc)
-level=$((processors * 3 / 2))
-export CTEST_PARALLEL_LEVEL=${CTEST_PARALLEL_LEVEL:-$((level < 4 ? level : 4))}
+export CTEST_PARALLEL_LEVEL=${CTEST_PARALLEL_LEVEL:-$((processors < 4 ? processors : 4))}
 
 begin "install packages"
 quietly deploy/install-dependencies.sh
