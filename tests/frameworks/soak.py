@@ -102,6 +102,8 @@ class Training:
     def __exit__(self, *_):
         """Nothing of it goes on."""
         self.kill()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
         self.process.stdout.close()
         self.errors.close()
@@ -113,8 +115,8 @@ class Training:
             yield int(step), float.fromhex(loss), int(used), int(restarts), memory(self.process.pid)
 
     def kill(self):
-        """All of it: ranks have process groups of their own."""
-        for pid, _ in children(self.process.pid):
+        """All of it, if it still runs: ranks have process groups of their own."""
+        for pid, _ in children(self.process.pid) if self.process.poll() is None else ():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 

@@ -3,8 +3,8 @@
 Usage: torch_soak.py STEPS STEPS_A_CHECKPOINT FOLDER pinned|resident
 
 At each checkpoint it writes a line: step, loss (hexadecimal), bytes of the device that are in use, how often its
-ranks were started again. The last one is loaded to the device again and compared. Every batch comes from pinned memory, or all are one that is
-resident on the device. Under torchrun each rank has a copy of the model and its part of the batch
+ranks were started again. The last one is loaded to the device again and compared. Every batch comes from pinned
+memory, or all are one that is resident on the device. Under torchrun each rank has a copy of the model and its part of the batch
 (DistributedDataParallel), and the first one writes. Ranks that torchrun starts again go on from the last
 checkpoint.
 """
