@@ -41,7 +41,7 @@ DeviceSession::DeviceSession(const Driver& driver, const Device& device, Channel
       patch_kernel(driver),
       transfers(driver, channel, faults, queues, plain_events, completer, timeline),
       peer_copies(driver, channel, faults, queues, plain_events, completer, timeline),
-      collectives(device, channel, queues, driver.software),
+      collectives(device, channel, faults, queues, driver.software),
       worker(device),
       completer(device, driver, channel, faults),
       timeline(driver, timing_events, completer) {

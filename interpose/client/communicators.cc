@@ -36,16 +36,19 @@ Communicator::State Communicator::AwaitEnded() {
 
 Communicator::State Communicator::Now() const {
   const MutexLock lock(mutex_);
+  return NowLocked();
+}
+
+Communicator::State Communicator::NowLocked() const {
   if (failure_.result != nccl::kSuccess) return failure_;
   if (joining_ || under_way_ != 0) return {nccl::kInProgress, ""};
   return {};
 }
 
 Communicator::State Communicator::AsynchronousError() const {
-  State now = Now();
   const MutexLock lock(mutex_);
-  if (now.result == failure_.result && std::chrono::steady_clock::now() < told_from_) return {};
-  return now;
+  if (std::chrono::steady_clock::now() < told_from_) return {};
+  return NowLocked();
 }
 
 int Communicator::size() const {
@@ -180,9 +183,12 @@ void Communicators::Remove(std::uint64_t number) {
   removed->Told(ended);
 }
 
-void Communicators::OnTold(const CommunicatorTold& told) {
+void Communicators::OnTold(const Link& link, const CommunicatorTold& told) {
   const std::shared_ptr<Communicator> known = Find(told.communicator);
   if (known == nullptr) return;
+  // Of a fault of its own device, which the link knows of, NCCL would tell nothing.
+  if (static_cast<nccl::Step>(told.step) == nccl::Step::kFailed && link.fault() != CUDA_SUCCESS)
+    return known->Lose(std::string(told.problem));
   known->Told(told);
   if (static_cast<nccl::Step>(told.step) != nccl::Step::kJoined || told.outcome == nccl::kSuccess)
     return;

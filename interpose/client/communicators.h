@@ -75,6 +75,8 @@ class Communicator {
   bool IsCaptured(std::uint32_t operation) const;
 
  private:
+  State NowLocked() const CUSPAN_REQUIRES(mutex_);
+
   std::atomic<bool> ending_{false};
   mutable Mutex mutex_;
   std::condition_variable changed_;
@@ -99,7 +101,7 @@ class Communicators final : public ContextTable {
   void Remove(std::uint64_t number);
 
   // By the thread that receives.
-  void OnTold(const CommunicatorTold& told);
+  void OnTold(const Link& link, const CommunicatorTold& told);
   // The ranks of that context are gone; those that were made with them fail.
   void Forget(const Link& ended) override;
   void Lost(const Link& lost) override;

@@ -29,7 +29,7 @@ struct DeviceParts {
   PieceListener* pieces;
   // Are told of completions, and of communicators, by the thread that receives.
   std::function<void(const EventReached&)> on_event;
-  std::function<void(const CommunicatorTold&)> on_communicator;
+  std::function<void(const Link&, const CommunicatorTold&)> on_communicator;
 };
 
 // Any thread. Results are the driver's. Lives as long as the process.

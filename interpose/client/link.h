@@ -36,7 +36,7 @@ struct LinkParts {
   PieceListener* pieces = nullptr;  // Null: nobody wants to know.
   // Are told of completions, and of communicators, by the thread that receives.
   const std::function<void(const EventReached&)>* on_event = nullptr;
-  const std::function<void(const CommunicatorTold&)>* on_communicator = nullptr;
+  const std::function<void(const Link&, const CommunicatorTold&)>* on_communicator = nullptr;
 };
 
 class Link final : public Connection {
@@ -92,7 +92,7 @@ class Link final : public Connection {
 
  private:
   void OnEvent(const EventReached& reached) override { (*on_event_)(reached); }
-  void OnCommunicator(const CommunicatorTold& told) override { (*on_communicator_)(told); }
+  void OnCommunicator(const CommunicatorTold& told) override { (*on_communicator_)(*this, told); }
   void OnCompleted(std::uint64_t sequence) override { memory_.Completed(sequence); }
   std::uint64_t completed() const override { return memory_.completed(); }
   void OnFailed(CUresult result) override;
@@ -101,7 +101,7 @@ class Link final : public Connection {
   Context& context_;
   SharedRegion* const region_;
   const std::function<void(const EventReached&)>* const on_event_;
-  const std::function<void(const CommunicatorTold&)>* const on_communicator_;
+  const std::function<void(const Link&, const CommunicatorTold&)>* const on_communicator_;
   std::atomic<bool> said_what_is_waited_for_{false};
   Coherence coherence_;
   DeviceMemory memory_;

@@ -102,7 +102,9 @@ Session::Session(std::unique_ptr<DeviceOpener> opener, Bell bell,
     : devices_(std::move(opener), std::move(bell), std::move(devices),
                {&common_, &region_, &managed_variables_, &peer_memory_,
                 [this](const EventReached& reached) { events_.OnReached(reached); },
-                [this](const CommunicatorTold& told) { communicators_.OnTold(told); }}) {
+                [this](const Link& link, const CommunicatorTold& told) {
+                  communicators_.OnTold(link, told);
+                }}) {
   // In the order in which they are told that a context has ended.
   for (ContextTable* const table : std::initializer_list<ContextTable*>{
            &streams_, &peer_memory_, &peer_copies_, &arrays_, &libraries_, &pools_, &graph_blocks_,

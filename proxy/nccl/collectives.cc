@@ -19,9 +19,9 @@ bool IsCall(const CollectiveCall& call) {
 
 }  // namespace
 
-Collectives::Collectives(const Device& device, Channel& channel, StreamQueues& queues,
-                         bool software)
-    : device_(device), channel_(channel), queues_(queues), software_(software) {}
+Collectives::Collectives(const Device& device, Channel& channel, Faults& faults,
+                         StreamQueues& queues, bool software)
+    : device_(device), channel_(channel), faults_(faults), queues_(queues), software_(software) {}
 
 const Result<std::unique_ptr<NcclLibrary>>& Collectives::Library(const std::string& programs) {
   const MutexLock lock(library_mutex_);
@@ -78,6 +78,8 @@ void Collectives::Tell(const Communicator& communicator, nccl::Step step,
 }
 
 void Collectives::TellFailure(std::uint64_t number, const NcclOutcome& outcome) {
+  // NCCL may be the first to meet a fault of the device. The client hears of that first.
+  if (outcome.result == nccl::kUnhandledCudaError) faults_.Check(CUDA_ERROR_UNKNOWN);
   CommunicatorTold told;
   told.communicator = number;
   told.step = static_cast<std::uint32_t>(nccl::Step::kFailed);

@@ -22,6 +22,7 @@
 #include "common/status.h"
 #include "ops.gen.h"
 #include "protocol/channel/channel.h"
+#include "proxy/faults.h"
 #include "proxy/gpu/device.h"
 #include "proxy/nccl/communicator.h"
 #include "proxy/nccl/library.h"
@@ -52,7 +53,8 @@ struct CallGroup {
 class Collectives {
  public:
   // All outlive it.
-  Collectives(const Device& device, Channel& channel, StreamQueues& queues, bool software);
+  Collectives(const Device& device, Channel& channel, Faults& faults, StreamQueues& queues,
+              bool software);
   ~Collectives();
   Collectives(const Collectives&) = delete;
 
@@ -112,11 +114,13 @@ class Collectives {
   // Any thread.
   void Finish(std::function<void()> task);
   void Tell(const Communicator& communicator, nccl::Step step, const NcclOutcome& outcome);
+  // The device's context is current.
   void TellFailure(std::uint64_t number, const NcclOutcome& outcome);
   void TellGone(std::uint64_t number, nccl::Step step);
 
   const Device& device_;
   Channel& channel_;
+  Faults& faults_;
   StreamQueues& queues_;
   const bool software_;
   Mutex library_mutex_;
