@@ -92,7 +92,7 @@ class Training:
                     "--max-restarts", str(restarts)]
         self.process = subprocess.Popen(
             [*command, sys.executable, *(torchrun if self.ranks > 1 else []), HERE / "torch_soak.py", str(steps), str(steps_a_checkpoint), folder, batches],
-            env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.errors, encoding="utf-8",
+            env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, encoding="utf-8",
             start_new_session=True,
         )
 
@@ -106,13 +106,19 @@ class Training:
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
         self.process.stdout.close()
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
         self.errors.close()
 
     def checkpoints(self):
         """Step, loss, the device's bytes in use, how often the ranks were started again, and memory() of each."""
         for line in self.process.stdout:
             step, loss, used, restarts = line.split()
-            yield int(step), float.fromhex(loss), int(used), int(restarts), memory(self.process.pid)
+            sizes = memory(self.process.pid)
+            with contextlib.suppress(BrokenPipeError):
+                self.process.stdin.write("\n")
+                self.process.stdin.flush()
+            yield int(step), float.fromhex(loss), int(used), int(restarts), sizes
 
     def kill(self):
         """All of it, if it still runs: ranks have process groups of their own."""

@@ -3,8 +3,9 @@
 Usage: torch_soak.py STEPS STEPS_A_CHECKPOINT FOLDER pinned|resident
 
 At each checkpoint it writes a line: step, loss (hexadecimal), bytes of the device that are in use, how often its
-ranks were started again. The last one is loaded to the device again and compared. Every batch comes from pinned
-memory, or all are one that is resident on the device. Under torchrun each rank has a copy of the model and its part of the batch
+ranks were started again; and waits for a line, or the end of its input: whoever measures it does so meanwhile. The
+last checkpoint is loaded to the device again and compared. Every batch comes from pinned memory, or all are one
+that is resident on the device. Under torchrun each rank has a copy of the model and its part of the batch
 (DistributedDataParallel), and the first one writes. Ranks that torchrun starts again go on from the last
 checkpoint.
 """
@@ -73,6 +74,9 @@ def main():
                         "random": torch.get_rng_state()}, checkpoint.with_suffix(".new"))
             checkpoint.with_suffix(".new").replace(checkpoint)
             print(step, total.item().hex(), device_bytes(), restarts, flush=True)
+            sys.stdin.readline()
+        if ranks > 1:
+            dist.barrier()  # The others would go on, and after the last checkpoint end.
     if rank == 0:
         saved = torch.load(checkpoint, map_location=device, weights_only=True)["model"]
         for name, value in model.state_dict().items():
