@@ -13,6 +13,19 @@ namespace {
 
 constexpr int kWholeTag = 1;
 constexpr int kBatchTag = 2;
+constexpr Transport::Limits kLimits{
+    // Below what MPI over TCP sends without asking first (64 KiB with its header).
+    .message_bytes = 60 * 1024,
+    // MPI promises tags up to 32,767 only; far more than there are inboxes for one agent.
+    .tags = 32'000,
+    // Smaller ones it sends before there is a receive, and more waits in sockets than is counted.
+    .least_chunk = 128 * 1024,
+    // Over TCP it sends in one go whatever the other end has asked for, and tells both ends of all
+    // of it together. Were all sends begun together again, nothing could be sent until the other
+    // end has asked for one. Of two halves one may be sent while the other waits to be asked for.
+    // What that gains differs by host and direction (bench/results/change-two-halves.csv).
+    .begins_in_halves = true,
+};
 constexpr std::size_t kPostedReceives = 16;
 constexpr std::size_t kSendsToOneAgent = 16;
 // How long a process that waits for another's first message sleeps between looks.
@@ -34,6 +47,7 @@ class MpiTransport final : public Transport {
 
   std::uint32_t rank() const override { return rank_; }
   std::uint32_t size() const override { return static_cast<std::uint32_t>(sends_.size()); }
+  const Limits& limits() const override { return kLimits; }
 
   void SendWhole(std::uint32_t rank, std::span<const std::byte> message) override {
     MPI_Request request;
@@ -184,7 +198,7 @@ class MpiTransport final : public Transport {
   void PostReceives() {
     receives_.resize(kPostedReceives);
     for (std::size_t i = 0; i < kPostedReceives; ++i) {
-      receives_[i].buffer.resize(kMaxMessageBytes);
+      receives_[i].buffer.resize(kLimits.message_bytes);
       PostReceive(i);
     }
   }

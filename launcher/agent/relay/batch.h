@@ -8,9 +8,11 @@
 #pragma once
 
 #include <cstring>
+#include <optional>
+#include <span>
 #include <vector>
 
-#include "launcher/agent/relay/transport.h"
+#include "common/status.h"
 #include "protocol/wire/frame.h"
 
 namespace cuspan {
@@ -25,12 +27,14 @@ struct RouteKey {
 // Frames on their way to one agent.
 class BatchWriter {
  public:
-  BatchWriter() { bytes_.reserve(Transport::kMaxMessageBytes); }
+  // For messages of so many bytes at most, of which each frame needs kLeastMessageBytes.
+  explicit BatchWriter(std::size_t most) : most_(most) { bytes_.reserve(most); }
+  static constexpr std::size_t kLeastMessageBytes = sizeof(RouteKey) + kMaxFrameBytes;
 
   // Appends a frame; false when it does not fit any more.
   bool Append(RouteKey route, const FrameHeader& header, Bytes payload) {
     const std::size_t needed = (sizeof route + sizeof header + payload.size() + 7) / 8 * 8;
-    if (needed > Transport::kMaxMessageBytes - bytes_.size()) return false;
+    if (needed > most_ - bytes_.size()) return false;
     const std::size_t start = bytes_.size();
     bytes_.resize(start + needed);
     std::memcpy(bytes_.data() + start, &route, sizeof route);
@@ -46,10 +50,9 @@ class BatchWriter {
   void Clear() { bytes_.clear(); }
 
  private:
+  std::size_t most_;
   std::vector<std::byte> bytes_;
 };
-static_assert(sizeof(RouteKey) + kMaxFrameBytes <= Transport::kMaxMessageBytes,
-              "every frame fits a batch");
 
 // Reads a batch from another agent; every length is checked.
 class BatchReader {

@@ -8,16 +8,17 @@ namespace {
 // Fewer would leave the link idle between two, however slow it is.
 constexpr std::uint32_t kLeastSends = 2;
 
-// MPI over TCP sends in one go whatever the other end has asked for, and tells both ends of all of
-// it together. Were all sends begun together again, nothing could be sent until the other end has
-// asked for one. Of two halves one may be sent while the other waits to be asked for. What that
-// gains differs by host and direction (bench/results/change-two-halves.csv).
-std::uint32_t Half(std::uint32_t sends) { return std::max(sends / 2, 1U); }
-
 }  // namespace
 
-ChunkSends::ChunkSends(std::uint32_t agent, std::uint32_t most, Carrier& carrier, BulkTable& table)
-    : agent_(agent), most_(most), carrier_(carrier), table_(table), lanes_(carrier.lanes()) {}
+ChunkSends::ChunkSends(std::uint32_t agent, std::uint32_t most, const Transport::Limits& limits,
+                       Carrier& carrier, BulkTable& table)
+    : agent_(agent),
+      most_(most),
+      most_together_(limits.begins_in_halves ? std::max(most / 2, 1U) : most),
+      carrier_(carrier),
+      table_(table),
+      lanes_(carrier.lanes()),
+      rate_(limits.least_chunk) {}
 
 std::optional<std::uint32_t> ChunkSends::ChooseLane(std::span<const std::uint32_t> credit) const {
   std::optional<std::uint32_t> best;
@@ -41,7 +42,7 @@ bool ChunkSends::Start(LinkRate::Time now) {
   bool started = false;
   for (std::uint32_t number = 0; number < lanes_.size(); ++number) {
     Lane& lane = lanes_[number];
-    for (std::uint32_t i = 0; i < Half(most_) && MayStart(lane); ++i) {
+    for (std::uint32_t i = 0; i < most_together_ && MayStart(lane); ++i) {
       Item item = std::move(lane.queue.front());
       lane.queue.pop_front();
       ++lane.sends;

@@ -15,6 +15,7 @@
 #include "launcher/agent/relay/batch.h"
 #include "launcher/agent/relay/bulk_table.h"
 #include "launcher/agent/relay/link_rate.h"
+#include "launcher/agent/relay/transport.h"
 
 namespace cuspan {
 
@@ -29,14 +30,15 @@ class ChunkSends {
     std::uint64_t announcement;  // Counts what was announced to this agent.
   };
 
-  // `carrier` and `table` outlive it. `most`: sends at a time on each lane.
-  ChunkSends(std::uint32_t agent, std::uint32_t most, Carrier& carrier, BulkTable& table);
+  // `limits`, `carrier` and `table` outlive it. `most`: sends at a time on each lane.
+  ChunkSends(std::uint32_t agent, std::uint32_t most, const Transport::Limits& limits,
+             Carrier& carrier, BulkTable& table);
 
   // The lane with the fewest bytes before them, of those with credit.
   std::optional<std::uint32_t> ChooseLane(std::span<const std::uint32_t> credit) const;
   void Queue(std::uint32_t lane, Item item);
-  // Begins what may be, on each lane no more than half of what may be under way, so that between
-  // the halves MPI has its turn; true when there was something.
+  // Begins what may be, on each lane no more together than the transport likes; true when there was
+  // something.
   bool Start(LinkRate::Time now);
   // Of the last chunk that was begun.
   std::uint64_t started_announcement() const { return started_announcement_; }
@@ -66,6 +68,7 @@ class ChunkSends {
 
   const std::uint32_t agent_;
   const std::uint32_t most_;
+  const std::uint32_t most_together_;
   Carrier& carrier_;
   BulkTable& table_;
   std::vector<Lane> lanes_;

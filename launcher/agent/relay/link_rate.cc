@@ -23,8 +23,6 @@ constexpr double kWindowSeconds = 0.004;
 constexpr double kStagedSeconds = 0.006;
 // Of one chunk: the first and the last of a copy have their other legs for themselves.
 constexpr double kChunkSeconds = 0.0004;
-// Below it MPI sends before there is a receive, and more waits in sockets than is counted here.
-constexpr std::uint64_t kLeastChunk = 128 * 1024;
 constexpr std::uint32_t kLeastSlots = 4;
 
 }  // namespace
@@ -55,7 +53,7 @@ Pace LinkRate::PaceFor(const ChannelLayout& layout, std::size_t routes) const {
   Pace pace;
   const auto chunk = std::bit_floor(static_cast<std::uint64_t>(rate_ * kChunkSeconds));
   pace.chunk_bytes =
-      static_cast<std::uint32_t>(std::min(std::max(chunk, kLeastChunk), layout.staging_bytes));
+      static_cast<std::uint32_t>(std::min(std::max(chunk, least_chunk_), layout.staging_bytes));
   const double slots = rate_ * kStagedSeconds / pace.chunk_bytes /
                        static_cast<double>(std::max<std::size_t>(routes, 1));
   pace.slots = static_cast<std::uint32_t>(

@@ -12,6 +12,9 @@ namespace cuspan {
 // An estimate from the sends to one agent. One thread.
 class LinkRate {
  public:
+  // `least_chunk`: of Transport::Limits.
+  explicit LinkRate(std::uint64_t least_chunk) : least_chunk_(least_chunk) {}
+
   using Time = std::chrono::steady_clock::time_point;
 
   // A send was begun; one has ended. Its bytes count for the time in which any was under way.
@@ -28,6 +31,7 @@ class LinkRate {
   // Of a link of which nothing is known yet: its first chunks shall neither hold up a slow one
   // long nor slow down a fast one.
   static constexpr double kFirstGuess = 1e9;
+  const std::uint64_t least_chunk_;
   double rate_ = kFirstGuess;
   int under_way_ = 0;
   Time last_{};

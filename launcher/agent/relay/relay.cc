@@ -1,6 +1,7 @@
 #include "launcher/agent/relay/relay.h"
 
 #include <algorithm>
+#include <cassert>
 #include <chrono>
 #include <utility>
 
@@ -18,8 +19,6 @@ constexpr std::size_t kBytesPerPass = 64 * 1024;
 constexpr int kMessagesPerPass = 32;
 // Control messages for one agent that may wait before those who make them wait.
 constexpr std::size_t kMostControl = 256;
-// MPI promises tags up to 32,767 only; far more than there are inboxes for one agent.
-constexpr std::uint32_t kTags = 32'000;
 // Announcements that may wait for one another, on a link of more bytes a second than these.
 constexpr std::uint64_t kHeldAnnouncements = 4;
 constexpr double kHoldAbove = 1.5e9;
@@ -45,10 +44,12 @@ Relay::Relay(Transport& transport, Carrier& carrier, std::uint32_t sends_in_flig
     : transport_(transport),
       carrier_(carrier),
       sends_in_flight_(sends_in_flight),
-      handlers_(std::move(handlers)),
-      peers_(transport.size()) {
-  for (std::uint32_t rank = 0; rank < peers_.size(); ++rank)
-    peers_[rank].sends = std::make_unique<ChunkSends>(rank, sends_in_flight_, carrier_, bulk_);
+      handlers_(std::move(handlers)) {
+  const Transport::Limits& limits = transport.limits();
+  assert(limits.message_bytes >= BatchWriter::kLeastMessageBytes);
+  for (std::uint32_t rank = 0; rank < transport.size(); ++rank)
+    peers_.emplace_back(limits.message_bytes).sends =
+        std::make_unique<ChunkSends>(rank, sends_in_flight_, limits, carrier_, bulk_);
 }
 
 Relay::Route* Relay::Find(RouteKey key) {
@@ -57,7 +58,7 @@ Relay::Route* Relay::Find(RouteKey key) {
 }
 
 std::uint32_t Relay::FreeTag(std::uint32_t rank) {
-  do last_tag_ = last_tag_ % kTags + 1;
+  do last_tag_ = last_tag_ % transport_.limits().tags + 1;
   while (inboxes_.contains({rank, last_tag_}));
   return last_tag_;
 }

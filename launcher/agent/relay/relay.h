@@ -115,6 +115,7 @@ class Relay {
     std::string failure;   // Why it shall be closed.
   };
   struct Peer {
+    explicit Peer(std::size_t message_bytes) : batch(message_bytes) {}
     std::deque<std::vector<std::byte>> control;
     BatchWriter batch;
     // Announcements of chunks may wait in the batch for others, as long as none of theirs is being

@@ -14,9 +14,15 @@ namespace cuspan {
 // One thread. Messages from one agent to another arrive in the order in which they were sent.
 class Transport {
  public:
-  // The largest message of TrySend: below what MPI over TCP sends without asking first (64 KiB with
-  // its header).
-  static constexpr std::size_t kMaxMessageBytes = 60 * 1024;
+  // What suits it.
+  struct Limits {
+    std::size_t message_bytes;  // The largest message of TrySend. Every frame fits one.
+    std::uint32_t tags;         // Bulk has the tags 1 … tags.
+    std::uint64_t least_chunk;  // What is gained by smaller pieces of bulk is lost again.
+    // Sends that are begun together are held up together: those that may be under way are better
+    // begun in two halves.
+    bool begins_in_halves;
+  };
 
   struct Message {
     std::uint32_t rank = 0;  // Of its sender.
@@ -26,6 +32,8 @@ class Transport {
   virtual ~Transport() = default;
   virtual std::uint32_t rank() const = 0;
   virtual std::uint32_t size() const = 0;
+  // The same for as long as it lives.
+  virtual const Limits& limits() const = 0;
 
   // --- Before the relay starts: few messages, of any size; both wait.
   virtual void SendWhole(std::uint32_t rank, std::span<const std::byte> message) = 0;

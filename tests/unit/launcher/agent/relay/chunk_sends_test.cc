@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/unit/launcher/agent/relay/carriers.h"
+#include "tests/unit/launcher/agent/relay/network.h"
 #include "tests/unit/protocol/channel/ends.h"
 
 namespace cuspan {
@@ -35,7 +36,7 @@ class ChunkSendsTest : public testing::Test {
 };
 
 TEST_F(ChunkSendsTest, SomeAtATimeOnEachLane) {
-  ChunkSends sends(5, 2, carrier_, table_);
+  ChunkSends sends(5, 2, kTestLimits, carrier_, table_);
   for (std::uint64_t i = 1; i <= 4; ++i) Queue(sends, 0, 9, 4096, i);
   Queue(sends, 1, 9, 4096, 5);
   StartAll(sends);
@@ -53,7 +54,7 @@ TEST_F(ChunkSendsTest, SomeAtATimeOnEachLane) {
 }
 
 TEST_F(ChunkSendsTest, BeginsHalfOfTheWindowAtOnce) {
-  ChunkSends sends(1, 8, carrier_, table_);
+  ChunkSends sends(1, 8, kTestLimits, carrier_, table_);
   for (std::uint64_t i = 1; i <= 20; ++i) Queue(sends, 0, 9, 4096, i);
   Queue(sends, 1, 9, 4096, 21);
   EXPECT_TRUE(sends.Start(now_));
@@ -67,7 +68,7 @@ TEST_F(ChunkSendsTest, BeginsHalfOfTheWindowAtOnce) {
 }
 
 TEST_F(ChunkSendsTest, OneAtATimeIsBegun) {
-  ChunkSends sends(1, 1, carrier_, table_);
+  ChunkSends sends(1, 1, kTestLimits, carrier_, table_);
   for (std::uint64_t i = 1; i <= 2; ++i) Queue(sends, 0, 9, 4096, i);
   StartAll(sends);
   EXPECT_EQ(carrier_.sends.size(), 1U);
@@ -77,7 +78,7 @@ TEST_F(ChunkSendsTest, OneAtATimeIsBegun) {
 }
 
 TEST_F(ChunkSendsTest, TellsWhichAnnouncementsMustHaveGone) {
-  ChunkSends sends(1, 2, carrier_, table_);
+  ChunkSends sends(1, 2, kTestLimits, carrier_, table_);
   for (std::uint64_t i = 1; i <= 3; ++i) Queue(sends, 0, 9, 4096, i);
   EXPECT_EQ(sends.started_announcement(), 0U);
   sends.Start(now_);
@@ -86,8 +87,17 @@ TEST_F(ChunkSendsTest, TellsWhichAnnouncementsMustHaveGone) {
   EXPECT_EQ(sends.started_announcement(), 2U);
 }
 
+TEST_F(ChunkSendsTest, AreBegunTogetherWhereTheTransportLikesIt) {
+  Transport::Limits limits = kTestLimits;
+  limits.begins_in_halves = false;
+  ChunkSends sends(1, 4, limits, carrier_, table_);
+  for (std::uint64_t i = 1; i <= 5; ++i) Queue(sends, 0, 9, 4096, i);
+  sends.Start(now_);
+  EXPECT_EQ(carrier_.sends.size(), 4U);
+}
+
 TEST_F(ChunkSendsTest, ASlowLinkHasFewBytesUnderWay) {
-  ChunkSends sends(1, 64, carrier_, table_);
+  ChunkSends sends(1, 64, kTestLimits, carrier_, table_);
   constexpr std::uint32_t kBytes = 128 * 1024;
   std::uint64_t number = 0;
   std::size_t finished = 0;
@@ -105,7 +115,7 @@ TEST_F(ChunkSendsTest, ASlowLinkHasFewBytesUnderWay) {
 }
 
 TEST_F(ChunkSendsTest, TheLaneWithTheFewestBytesIsChosen) {
-  ChunkSends sends(1, 2, carrier_, table_);
+  ChunkSends sends(1, 2, kTestLimits, carrier_, table_);
   EXPECT_FALSE(sends.ChooseLane(std::vector<std::uint32_t>{0, 0}));
   EXPECT_EQ(sends.ChooseLane(std::vector<std::uint32_t>{0, 3}), 1U);
   Queue(sends, 0, 9, 100, 1);
@@ -116,7 +126,7 @@ TEST_F(ChunkSendsTest, TheLaneWithTheFewestBytesIsChosen) {
 }
 
 TEST_F(ChunkSendsTest, TheEndDropsWhatIsNotBegunAndTellsWhatIs) {
-  ChunkSends sends(1, 2, carrier_, table_);
+  ChunkSends sends(1, 2, kTestLimits, carrier_, table_);
   for (std::uint64_t i = 1; i <= 4; ++i) Queue(sends, 0, 9, 4096, i);
   Queue(sends, 1, 9, 4096, 5);
   Queue(sends, 0, 10, 4096, 6);

@@ -25,7 +25,7 @@ class Link {
       rate.Finished(bytes, now_);
     }
   }
-  LinkRate rate;
+  LinkRate rate{128 * 1024};
 
  private:
   double speed_;

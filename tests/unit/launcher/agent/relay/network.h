@@ -16,9 +16,16 @@
 #include <utility>
 #include <vector>
 
+#include "launcher/agent/relay/batch.h"
 #include "launcher/agent/relay/transport.h"
 
 namespace cuspan {
+
+// As small as may be.
+inline constexpr Transport::Limits kTestLimits{.message_bytes = BatchWriter::kLeastMessageBytes,
+                                               .tags = 32'000,
+                                               .least_chunk = 128 * 1024,
+                                               .begins_in_halves = true};
 
 class Network {
  public:
@@ -64,6 +71,7 @@ class Endpoint final : public Transport {
       : network_(network), rank_(rank), size_(size) {}
   std::uint32_t rank() const override { return rank_; }
   std::uint32_t size() const override { return size_; }
+  const Limits& limits() const override { return kTestLimits; }
 
   void SendWhole(std::uint32_t rank, std::span<const std::byte> message) override {
     const std::lock_guard lock(network_.mutex_);
@@ -87,7 +95,7 @@ class Endpoint final : public Transport {
   bool TrySend(std::uint32_t rank, std::span<const std::byte> message) override {
     const std::lock_guard lock(network_.mutex_);
     if (network_.hold_messages) return false;
-    EXPECT_LE(message.size(), kMaxMessageBytes);
+    EXPECT_LE(message.size(), kTestLimits.message_bytes);
     network_.queues_[{rank_, rank}].emplace_back(message.begin(), message.end());
     return true;
   }
