@@ -30,7 +30,8 @@ std::string HostName() {
 Result<std::shared_ptr<Watch>> Watch::Join(const WatchPlace& place, int rank, int size,
                                            int version) {
   const net::Deadline deadline = std::chrono::steady_clock::now() + kWatchPatience;
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<net::Interrupt> interrupt, net::Interrupt::Make());
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<net::Interrupt> interrupt,
+                          net::Interrupt::Make("the communicator was aborted"));
   Result<UniqueFd> fd = net::Connect(place.address, *interrupt, deadline);
   if (!fd.ok())
     return Status::Unavailable(

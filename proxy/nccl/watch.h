@@ -23,7 +23,7 @@
 #include "common/status.h"
 #include "common/unique_fd.h"
 #include "ops.gen.h"
-#include "proxy/network/sockets.h"
+#include "protocol/network/sockets.h"
 
 namespace cuspan::proxy {
 

@@ -13,7 +13,7 @@
 #include "common/settings.h"
 #include "proxy/nccl/watch.h"
 #include "proxy/nccl/watch_messages.h"
-#include "proxy/network/entrance.h"
+#include "protocol/network/entrance.h"
 
 namespace cuspan::proxy {
 namespace {
@@ -220,7 +220,7 @@ Status OpenWatchHouse(RankId& id) {
   if (std::any_of(place_bytes, id.bytes.end(), [](std::uint8_t byte) { return byte != 0; }))
     return Status::Unsupported("this release of NCCL uses all bytes of an id");
   CUSPAN_ASSIGN_OR_RETURN(net::Listener listener, net::Listener::Open(kBacklog));
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<net::Interrupt> never, net::Interrupt::Make());
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<net::Interrupt> never, net::Interrupt::Make(""));
   WatchPlace place;
   place.magic = WatchPlace::kMagic;
   place.key = RandomNumber();

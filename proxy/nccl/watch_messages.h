@@ -12,7 +12,7 @@
 
 #include "protocol/nccl/nccl.h"
 #include "proxy/nccl/watch.h"
-#include "proxy/network/sockets.h"
+#include "protocol/network/sockets.h"
 
 namespace cuspan::proxy {
 

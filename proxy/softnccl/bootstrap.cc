@@ -11,7 +11,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "proxy/network/entrance.h"
+#include "protocol/network/entrance.h"
 
 namespace cuspan::softnccl {
 namespace {
@@ -169,7 +169,7 @@ Result<Mesh> ConnectAll(const net::Listener& listener, const std::vector<net::Ad
 
 Result<nccl::UniqueId> MakeUniqueId() {
   CUSPAN_ASSIGN_OR_RETURN(net::Listener listener, net::Listener::Open(kBacklog));
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<net::Interrupt> never, net::Interrupt::Make());
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<net::Interrupt> never, net::Interrupt::Make(""));
   const Id id{RandomKey(), listener.address()};
   const auto root = std::make_shared<Root>(std::move(listener), id.key, std::move(never));
   try {

@@ -12,7 +12,7 @@
 
 #include "common/status.h"
 #include "protocol/nccl/nccl.h"
-#include "proxy/network/sockets.h"
+#include "protocol/network/sockets.h"
 #include "proxy/softnccl/mesh.h"
 
 namespace cuspan::softnccl {

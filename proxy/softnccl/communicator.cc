@@ -54,7 +54,8 @@ HostCall Communicator::Group::HostCallOf(const Staged& staged) const {
 
 Result<std::shared_ptr<Communicator>> Communicator::Start(const Cuda& cuda, CUcontext context,
                                                           Join join) {
-  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<net::Interrupt> interrupt, net::Interrupt::Make());
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<net::Interrupt> interrupt,
+                          net::Interrupt::Make("the communicator was aborted"));
   std::shared_ptr<Communicator> made(new Communicator(cuda, context, std::move(interrupt)));
   try {
     std::thread([made, join = std::move(join)]() mutable { made->Loop(std::move(join)); }).detach();

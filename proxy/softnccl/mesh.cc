@@ -124,7 +124,7 @@ Status Mesh::TryExchange(std::uint64_t kind, std::span<const Outgoing> outgoing,
     if (entries.size() == 1) return Status::Ok();
     if (::poll(entries.data(), entries.size(), -1) < 0 && errno != EINTR)
       return Status::Internal("waiting for the other ranks: {}", std::strerror(errno));
-    if (entries[0].revents != 0) return Status::Unavailable("the communicator was aborted");
+    if (entries[0].revents != 0) return Status::Unavailable("{}", interrupt_->why());
     for (std::size_t i = 1; i < entries.size(); ++i) {
       const int rank = ranks[i], fd = entries[i].fd;
       if (entries[i].revents == 0) continue;

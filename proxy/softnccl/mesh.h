@@ -9,7 +9,7 @@
 
 #include "common/status.h"
 #include "common/unique_fd.h"
-#include "proxy/network/sockets.h"
+#include "protocol/network/sockets.h"
 
 namespace cuspan::softnccl {
 

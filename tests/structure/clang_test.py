@@ -49,7 +49,6 @@ ANNOTATED = (
     "proxy/gpu",
     "proxy/handlers",
     "proxy/nccl",
-    "proxy/network",
 )
 ANNOTATED_FILES = "proxy"  # Those of the folder itself.
 UNANNOTATED = re.compile(r"\bstd::((?:recursive_|timed_|recursive_timed_|shared_|shared_timed_)?mutex"

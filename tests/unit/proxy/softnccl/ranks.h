@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "proxy/softnccl/bootstrap.h"
-#include "tests/unit/proxy/network/interrupts.h"
+#include "tests/unit/protocol/network/interrupts.h"
 
 namespace cuspan::softnccl {
 

@@ -14,7 +14,7 @@
 
 #include "common/status.h"
 #include "common/unique_fd.h"
-#include "proxy/network/sockets.h"
+#include "protocol/network/sockets.h"
 
 namespace cuspan::net {
 

@@ -1,5 +1,4 @@
-// TCP between the processes of a communicator: addresses, connections, and waiting that another
-// thread can end.
+// TCP between hosts: addresses, connections, and waiting that another thread can end.
 //
 // Threads: any; an Interrupt may be raised while others wait with it.
 #pragma once
@@ -12,7 +11,10 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "common/status.h"
 #include "common/unique_fd.h"
@@ -27,21 +29,25 @@ struct Address {
 };
 static_assert(std::is_trivially_copyable_v<Address>);
 
-// "10.0.0.1:4242"
+// "10.0.0.1:4242", "[fd00::1]:4242"
 std::string Text(const Address& address);
+// kInvalid for what Text would not write.
+Result<Address> ParseAddress(std::string_view text);
 
 // Ends waiting for good, from any thread.
 class Interrupt {
  public:
-  // kExhausted where there is no descriptor for it.
-  static Result<std::shared_ptr<Interrupt>> Make();
+  // `why` is what those who wait then say. kExhausted where there is no descriptor for it.
+  static Result<std::shared_ptr<Interrupt>> Make(std::string why);
   void Raise();
   bool raised() const;
   int fd() const { return fd_.get(); }
+  const std::string& why() const { return why_; }
 
  private:
-  explicit Interrupt(int fd) : fd_(fd) {}
+  Interrupt(int fd, std::string why) : fd_(fd), why_(std::move(why)) {}
   UniqueFd fd_;
+  const std::string why_;
 };
 
 // Waits until poll() reports `events` of the descriptor. kUnavailable when interrupted or late.
@@ -62,6 +68,9 @@ Status ReceiveAll(int fd, void* data, std::size_t bytes, const Interrupt& interr
 class Listener {
  public:
   static Result<Listener> Open(int backlog);
+  // The same on all addresses of this host.
+  static Result<Listener> OpenOnAll(int backlog);
+  // Where it listens; on all addresses, the port of each.
   const Address& address() const { return address_; }
   int fd() const { return fd_.get(); }
   // A connection, which does not block; an invalid one when nobody waits. kExhausted where there is
@@ -69,9 +78,15 @@ class Listener {
   Result<UniqueFd> Accept() const;
 
  private:
+  static Result<Listener> OpenAt(const Address& address, int backlog);
+
   UniqueFd fd_;
   Address address_;
 };
+
+// Those of this host's interfaces that are up, with that port (in the network's order), the
+// loopback's last. kInternal where they can not be listed.
+Result<std::vector<Address>> OwnAddresses(std::uint16_t port);
 
 // A connection that does not block. kUnavailable when nobody is there, interrupted, or late;
 // kInvalid for an address of no family that there is.

@@ -1,4 +1,4 @@
-#include "proxy/network/entrance.h"
+#include "protocol/network/entrance.h"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -22,9 +22,9 @@ Result<Entrance::Guest> Entrance::Next(std::span<const int> watched, Deadline de
     for (const Guest& guest : waiting_)
       entries.push_back({.fd = guest.fd.get(), .events = POLLIN, .revents = 0});
     const int count = ::poll(entries.data(), entries.size(), PollTimeout(deadline));
-    if (count == 0) return Status::Unavailable("other ranks did not come in time");
+    if (count == 0) return Status::Unavailable("others did not come in time");
     if (count < 0) continue;
-    if (entries[0].revents != 0) return Status::Unavailable("the communicator was aborted");
+    if (entries[0].revents != 0) return Status::Unavailable("{}", interrupt_.why());
 
     auto entry = entries.begin() + 2 + static_cast<std::ptrdiff_t>(watched.size());
     for (auto guest = waiting_.begin(); guest != waiting_.end(); ++entry) {

@@ -5,12 +5,12 @@
 
 #include <memory>
 
-#include "proxy/network/sockets.h"
+#include "protocol/network/sockets.h"
 
 namespace cuspan::net {
 
 inline std::shared_ptr<Interrupt> NewInterrupt() {
-  Result<std::shared_ptr<Interrupt>> made = Interrupt::Make();
+  Result<std::shared_ptr<Interrupt>> made = Interrupt::Make("interrupted");
   EXPECT_TRUE(made.ok()) << made.status().message();
   return *made;
 }

@@ -1,4 +1,4 @@
-#include "proxy/network/sockets.h"
+#include "protocol/network/sockets.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <climits>
 #include <cstdlib>
 #include <cstring>
@@ -95,16 +96,14 @@ class InterfaceChoice {
   std::vector<std::string> names_;
 };
 
-Result<Address> OwnAddress() {
-  const char* const wanted = std::getenv("NCCL_SOCKET_IFNAME");
-  const InterfaceChoice choice(wanted);
+// Calls visit(address, name, loopback) for each interface that is up and other hosts may know.
+template <typename Visit>
+Status ForEachInterface(Visit&& visit) {
   ifaddrs* list = nullptr;
   if (::getifaddrs(&list) != 0)
     return Status::Internal("the network interfaces of this host can not be listed: {}",
                             std::strerror(errno));
   const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, &::freeifaddrs);
-  Address best;
-  std::size_t best_rank = InterfaceChoice::kNone;
   for (const ifaddrs* one = list; one != nullptr; one = one->ifa_next) {
     if (one->ifa_addr == nullptr || (one->ifa_flags & IFF_UP) == 0) continue;
     const int family = one->ifa_addr->sa_family;
@@ -112,14 +111,26 @@ Result<Address> OwnAddress() {
     // An address of one link means something else on another host.
     const Address found = FromSocket(one->ifa_addr);
     if (family == AF_INET6 && found.bytes[0] == 0xfe && (found.bytes[1] & 0xc0) == 0x80) continue;
-    const std::size_t rank = choice.Rank(one->ifa_name, (one->ifa_flags & IFF_LOOPBACK) != 0);
+    visit(found, one->ifa_name, (one->ifa_flags & IFF_LOOPBACK) != 0);
+  }
+  return Status::Ok();
+}
+
+Result<Address> OwnAddress() {
+  const char* const wanted = std::getenv("NCCL_SOCKET_IFNAME");
+  const InterfaceChoice choice(wanted);
+  Address best;
+  std::size_t best_rank = InterfaceChoice::kNone;
+  CUSPAN_RETURN_IF_ERROR(ForEachInterface([&](const Address& found, const char* name,
+                                              bool loopback) {
+    const std::size_t rank = choice.Rank(name, loopback);
     // IPv4 before IPv6 on the same interface.
     const bool better = rank < best_rank || (rank == best_rank && rank != InterfaceChoice::kNone &&
-                                             family == AF_INET && best.family == AF_INET6);
-    if (!better) continue;
+                                             found.family == AF_INET && best.family == AF_INET6);
+    if (!better) return;
     best_rank = rank;
     best = found;
-  }
+  }));
   if (best_rank != InterfaceChoice::kNone) return best;
   if (wanted == nullptr) return Status::NotFound("this host has no network interface that is up");
   return Status::NotFound("no network interface of this host is one of NCCL_SOCKET_IFNAME={}",
@@ -138,7 +149,37 @@ void SendAtOnce(int fd) {
 std::string Text(const Address& address) {
   char text[INET6_ADDRSTRLEN] = "?";
   ::inet_ntop(address.family, address.bytes, text, sizeof(text));
-  return Format("{}:{}", text, ntohs(address.port));
+  const int port = ntohs(address.port);
+  return address.family == AF_INET6 ? Format("[{}]:{}", text, port) : Format("{}:{}", text, port);
+}
+
+Result<Address> ParseAddress(std::string_view text) {
+  const auto invalid = [text] { return Status::Invalid("'{}' is no address with a port", text); };
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos) return invalid();
+  std::string host(text.substr(0, colon));
+  const std::string_view digits = text.substr(colon + 1);
+  std::uint16_t port = 0;
+  const auto [end, error] = std::from_chars(digits.begin(), digits.end(), port);
+  if (error != std::errc() || end != digits.end()) return invalid();
+  Address address;
+  address.port = htons(port);
+  const bool v6 = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  if (v6) host = host.substr(1, host.size() - 2);
+  address.family = v6 ? AF_INET6 : AF_INET;
+  if (::inet_pton(address.family, host.c_str(), address.bytes) != 1) return invalid();
+  return address;
+}
+
+Result<std::vector<Address>> OwnAddresses(std::uint16_t port) {
+  std::vector<Address> far;
+  std::vector<Address> near;
+  CUSPAN_RETURN_IF_ERROR(ForEachInterface([&](Address found, const char*, bool loopback) {
+    found.port = port;
+    (loopback ? near : far).push_back(found);
+  }));
+  far.insert(far.end(), near.begin(), near.end());
+  return far;
 }
 
 int PollTimeout(Deadline deadline) {
@@ -148,8 +189,9 @@ int PollTimeout(Deadline deadline) {
   return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, INT_MAX));
 }
 
-Result<std::shared_ptr<Interrupt>> Interrupt::Make() {
-  const std::shared_ptr<Interrupt> made(new Interrupt(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)));
+Result<std::shared_ptr<Interrupt>> Interrupt::Make(std::string why) {
+  const std::shared_ptr<Interrupt> made(
+      new Interrupt(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), std::move(why)));
   if (made->fd() < 0) return Status::Exhausted("no eventfd can be made: {}", std::strerror(errno));
   return made;
 }
@@ -173,7 +215,7 @@ Status AwaitEvents(int fd, short events, const Interrupt& interrupt, Deadline de
     if (count < 0 && errno != EINTR) return Gone("waiting for a connection");
     if (count == 0) return Status::Unavailable("the other side did not answer in time");
     if (count < 0) continue;
-    if (entries[1].revents != 0) return Status::Unavailable("the communicator was aborted");
+    if (entries[1].revents != 0) return Status::Unavailable("{}", interrupt.why());
     if (entries[0].revents != 0) return Status::Ok();
   }
 }
@@ -217,10 +259,26 @@ Status ReceiveAll(int fd, void* data, std::size_t bytes, const Interrupt& interr
 Result<Listener> Listener::Open(int backlog) {
   CUSPAN_ASSIGN_OR_RETURN(Address address, OwnAddress());
   address.port = 0;
+  return OpenAt(address, backlog);
+}
+
+Result<Listener> Listener::OpenOnAll(int backlog) {
+  Address any;
+  any.family = AF_INET6;  // And IPv4 with it, unless the host has no IPv6.
+  Result<Listener> opened = OpenAt(any, backlog);
+  if (opened.ok()) return opened;
+  any.family = AF_INET;
+  return OpenAt(any, backlog);
+}
+
+Result<Listener> Listener::OpenAt(const Address& address, int backlog) {
   Listener listener;
   listener.fd_ = UniqueFd(::socket(address.family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   SocketAddress place = ToSocket(address);
   auto* const generic = reinterpret_cast<sockaddr*>(&place.storage);
+  // Whatever the host's own choice is (net.ipv6.bindv6only).
+  if (const int off = 0; address.family == AF_INET6)
+    ::setsockopt(listener.fd_.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
   if (!listener.fd_.valid() || ::bind(listener.fd_.get(), generic, place.length) != 0 ||
       ::listen(listener.fd_.get(), std::max(backlog, 1)) != 0 ||
       ::getsockname(listener.fd_.get(), generic, &place.length) != 0)
@@ -241,8 +299,7 @@ Result<UniqueFd> Listener::Accept() const {
 
 Result<UniqueFd> Connect(const Address& address, const Interrupt& interrupt, Deadline deadline) {
   if (address.family != AF_INET && address.family != AF_INET6)
-    return Status::Invalid("a rank's address is of family {}, neither IPv4 nor IPv6",
-                           address.family);
+    return Status::Invalid("an address is of family {}, neither IPv4 nor IPv6", address.family);
   const SocketAddress place = ToSocket(address);
   UniqueFd fd(::socket(address.family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid()) return Status::Exhausted("no socket can be made: {}", std::strerror(errno));

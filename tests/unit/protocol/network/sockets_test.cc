@@ -1,4 +1,4 @@
-#include "proxy/network/sockets.h"
+#include "protocol/network/sockets.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "proxy/network/entrance.h"
-#include "tests/unit/proxy/network/interrupts.h"
+#include "protocol/network/entrance.h"
+#include "tests/unit/protocol/network/interrupts.h"
 
 namespace cuspan::net {
 namespace {
@@ -51,6 +51,33 @@ TEST(Network, AnInterfaceThatIsNotThereIsNamed) {
     ASSERT_FALSE(listener.ok()) << names;
     EXPECT_EQ(listener.status().message(),
               Format("no network interface of this host is one of NCCL_SOCKET_IFNAME={}", names));
+  }
+}
+
+TEST(Network, AnAddressIsReadAsItIsWritten) {
+  for (const char* const text : {"10.0.0.1:4242", "[fd00::1]:1", "0.0.0.0:0", "[::]:65535"}) {
+    const Result<Address> read = ParseAddress(text);
+    ASSERT_TRUE(read.ok()) << text;
+    EXPECT_EQ(Text(*read), text);
+  }
+  for (const char* const bad :
+       {"", ":", "1.2.3.4", "1.2.3.4:", "1.2.3.4:x", "1.2.3.4:70000", "1.2.3:1", "fd00::1:1",
+        "[fd00::1]", "[]:1", "host:1", "1.2.3.4:1 "})
+    EXPECT_EQ(ParseAddress(bad).status().code(), StatusCode::kInvalid) << bad;
+}
+
+TEST(Network, WhoListensOnAllAddressesIsReachedAtEach) {
+  const auto never = NewInterrupt();
+  const Result<Listener> listener = Listener::OpenOnAll(8);
+  ASSERT_TRUE(listener.ok()) << listener.status().message();
+  const Result<std::vector<Address>> places = OwnAddresses(listener->address().port);
+  ASSERT_TRUE(places.ok());
+  ASSERT_FALSE(places->empty());
+  EXPECT_TRUE(IsLoopback(places->back()));
+  for (const Address& place : *places) {
+    const Deadline soon = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    const Result<UniqueFd> connected = Connect(place, *never, soon);
+    EXPECT_TRUE(connected.ok()) << Text(place) << ": " << connected.status().message();
   }
 }
 
