@@ -20,12 +20,15 @@ constexpr microseconds kLongIdleNap{2000};
 constexpr milliseconds kLongIdleAfter{1000};
 // How often sockets and children are looked at while frames move.
 constexpr milliseconds kPollEvery{1};
+// For who is woken.
+constexpr nanoseconds kLongSleep = std::chrono::hours(1);
 // Without routes only control messages come, at the start and end of a session.
 constexpr milliseconds kRoutelessNap{2};
 
 }  // namespace
 
-void RunAgentLoop(Poller& poller, Relay* relay, Bell* bell, const std::function<bool()>& step) {
+void RunAgentLoop(Poller& poller, Relay* relay, Bell* bell, BellRinger* ringer,
+                  const std::function<bool()>& step) {
   if (relay == nullptr) {
     do {
       poller.Wait(milliseconds(-1));
@@ -55,10 +58,23 @@ void RunAgentLoop(Poller& poller, Relay* relay, Bell* bell, const std::function<
       ::sched_yield();
       continue;
     }
+    // What is on its way and wakes nobody, as memory that a process of this node copies, goes on
+    // only while somebody looks.
+    // What has moved since the last step may be what it waits for.
+    if (ringer != nullptr && !step()) return;
+    const bool may_sleep = ringer != nullptr && relay->Arm();
     if (!relay->has_routes()) {
-      poller.Wait(kRoutelessNap);
+      poller.Wait(may_sleep ? milliseconds(-1) : kRoutelessNap);
       polled_last = Clock::now();
       if (!step()) return;
+      continue;
+    }
+    if (may_sleep) {
+      ringer->Watch();
+      const milliseconds limit = poller.limit();
+      bell->Wait([&] { return relay->HasWork() || ringer->fired(); },
+                 limit.count() < 0 ? kLongSleep : nanoseconds(limit), sleep_at_once);
+      polled_last = {};
       continue;
     }
     bell->Wait([relay] { return relay->HasWork(); }, nap, sleep_at_once);

@@ -4,15 +4,17 @@
 
 #include <functional>
 
+#include "launcher/agent/bell_ringer.h"
 #include "launcher/agent/poller.h"
 #include "launcher/agent/relay/relay.h"
 
 namespace cuspan {
 
 // Handles events until `step`, called after each round, returns false. Without a
-// relay it sleeps until something happens. With one it looks at MPI as well, which
-// wakes nobody: by stages it spins, yields, and naps on `bell`, longer the
-// longer nothing has moved.
-void RunAgentLoop(Poller& poller, Relay* relay, Bell* bell, const std::function<bool()>& step);
+// relay it sleeps until something happens. With one it looks at the transport as well: by stages it
+// spins, yields, and then, where `ringer` watches the poller, which watches the transport, it
+// sleeps on `bell`; without, it naps there, longer the longer nothing has moved.
+void RunAgentLoop(Poller& poller, Relay* relay, Bell* bell, BellRinger* ringer,
+                  const std::function<bool()>& step);
 
 }  // namespace cuspan

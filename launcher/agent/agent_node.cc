@@ -1,7 +1,5 @@
 #include "launcher/agent/agent_node.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <string_view>
 
@@ -64,6 +62,11 @@ Result<std::unique_ptr<AgentNode>> AgentNode::Create(const InstallPaths& paths,
   std::unique_ptr<AgentNode> node(new AgentNode(paths, proxy_environment, transport, ranks, layout,
                                                 std::move(poller), std::move(bell)));
   if (transport == nullptr) return node;
+  if (const int fd = transport->wake_fd(); fd >= 0) {
+    // It is looked at all the time anyway.
+    CUSPAN_RETURN_IF_ERROR(node->poller_.Watch(fd, [] {}));
+    CUSPAN_ASSIGN_OR_RETURN(node->ringer_, BellRinger::Start(node->bell_, node->poller_.fd()));
+  }
   CUSPAN_ASSIGN_OR_RETURN(node->carrier_, MakeCarrier(*transport, ranks, node->bell_));
   AgentNode* const raw = node.get();
   node->context_.relay = &node->relay_.emplace(
@@ -100,15 +103,31 @@ std::uint32_t AgentNode::others() const {
 }
 
 void AgentNode::TakeSilence(std::uint32_t rank) {
-  const std::chrono::seconds limit = heartbeats_->limit();
-  if (rank == 0) return home_lost_ ? home_lost_(limit) : void();
+  const std::chrono::seconds::rep limit = heartbeats_->limit().count();
+  if (rank != 0)
+    return Lose(rank, Format("no message from {} for {} s: it is down, or the network to it is",
+                             NameOf(rank), limit));
+  if (home_lost_) home_lost_(Format("no message from the home agent for {} s", limit));
+}
+
+void AgentNode::TakeLost(std::uint32_t rank, const std::string& cause) {
+  if (relay()->gave_up(rank)) return;
+  const std::string reason = Format("the agent of {} is gone: {}", NameOf(rank), cause);
+  if (context_.rank == 0) return Lose(rank, reason);
+  if (rank == 0) return home_lost_ ? home_lost_(reason) : void();
+  LogInfo("{}", reason);
+  GiveUp(rank, reason);
+}
+
+std::string AgentNode::NameOf(std::uint32_t rank) const {
   const auto device =
       std::find_if(context_.devices.begin(), context_.devices.end(),
                    [rank](const DeviceDescription& known) { return known.agent == rank; });
-  const std::string who =
-      device == context_.devices.end() ? Format("agent {}", rank) : Format("host {}", device->host);
-  const std::string reason = Format(
-      "no message from {} for {} s: it is down, or the network to it is", who, limit.count());
+  return device == context_.devices.end() ? Format("agent {}", rank)
+                                          : Format("host {}", device->host);
+}
+
+void AgentNode::Lose(std::uint32_t rank, const std::string& reason) {
   LogError("{}; its devices are lost", reason);
   for (std::uint32_t other = 1; other < context_.agents; ++other)
     if (other != rank) relay()->SendControl(other, AgentLost{rank, reason});
@@ -153,14 +172,20 @@ void AgentNode::TakeBroken(RouteKey route, const std::string& reason) {
 }
 
 void AgentNode::Loop(const std::function<bool()>& step) {
-  RunAgentLoop(poller_, relay(), &bell_, [&] {
+  RunAgentLoop(poller_, relay(), &bell_, ringer_.get(), [&] {
     clients_.ForgetEnded();
+    while (transport_ != nullptr) {
+      const std::optional<Transport::LostPeer> lost = transport_->TakeLost();
+      if (!lost) break;
+      TakeLost(lost->rank, lost->cause);
+    }
     return step();
   });
 }
 
 void AgentNode::Drain(const std::function<bool()>& more) {
-  RunAgentLoop(poller_, relay(), &bell_, [&] { return more() || !relay()->quiet(); });
+  RunAgentLoop(poller_, relay(), &bell_, ringer_.get(),
+               [&] { return more() || !relay()->quiet(); });
 }
 
 void AgentNode::EndAll(std::chrono::milliseconds patience) {
@@ -176,13 +201,7 @@ void AgentNode::EndAll(std::chrono::milliseconds patience) {
 
 void AgentNode::Disconnect() {
   if (transport_ == nullptr) return;
-  if (others() + 1 != context_.agents) {
-    // MPI would wait for those that were given up. A process that just ends takes the job along;
-    // the home agent is to be the first, when it is through.
-    while (context_.rank != 0) ::pause();
-    return;
-  }
-  carrier_->End();
+  if (others() + 1 == context_.agents) carrier_->End();
   transport_->Shutdown();
 }
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 
+#include "launcher/agent/bell_ringer.h"
 #include "launcher/agent/client_service.h"
 #include "launcher/agent/device_service.h"
 #include "launcher/agent/heartbeats.h"
@@ -51,15 +52,14 @@ class AgentNode {
   void Drain(const std::function<bool()>& more);
   // Ends what this node serves. Proxies may take `patience` to end by themselves.
   void EndAll(std::chrono::milliseconds patience);
-  // Ends the connection with the other agents, in good order; all do it. Where one was given up,
-  // that is not possible: the home agent comes back, and takes the others along when it ends.
+  // Ends the connection with the other agents, in good order; all do it.
   void Disconnect();
 
   // The home agent's part of noticing that one can not be reached any more; the others take theirs
   // when they hear of it for the first time.
   void StartHeartbeats();
   // Called instead of giving up the home agent: without it there is no run.
-  void SetHomeLost(std::function<void(std::chrono::seconds silent)> lost) {
+  void SetHomeLost(std::function<void(const std::string& reason)> lost) {
     home_lost_ = std::move(lost);
   }
   // How many other agents take part in the run, still.
@@ -81,6 +81,10 @@ class AgentNode {
   void TakeControl(std::uint32_t rank, const Frame& frame);
   void TakeBroken(RouteKey route, const std::string& reason);
   void TakeSilence(std::uint32_t rank);
+  void TakeLost(std::uint32_t rank, const std::string& cause);
+  // The home agent has lost that one.
+  void Lose(std::uint32_t rank, const std::string& reason);
+  std::string NameOf(std::uint32_t rank) const;
   void GiveUp(std::uint32_t rank, const std::string& reason);
 
   const std::string proxy_;
@@ -99,7 +103,8 @@ class AgentNode {
   DeviceService devices_;
   ClientService clients_;
   std::optional<Heartbeats> heartbeats_;  // None where they are off.
-  std::function<void(std::chrono::seconds)> home_lost_;
+  std::function<void(const std::string&)> home_lost_;
+  std::unique_ptr<BellRinger> ringer_;  // Where the transport wakes it.
 };
 
 }  // namespace cuspan

@@ -27,7 +27,7 @@ AwayAgent::AwayAgent(const AgentOptions& options, Transport& transport,
   node_->leases().SetAnswers(
       {[this](const LeaseView& view) { node_->relay()->SendControl(0, view); },
        [this](const LeaseTaken& taken) { node_->relay()->SendControl(0, taken); }});
-  node_->SetHomeLost([this](std::chrono::seconds silent) { EndAlone(silent); });
+  node_->SetHomeLost([this](const std::string& reason) { EndAlone(reason); });
 }
 
 Result<std::unique_ptr<AwayAgent>> AwayAgent::Create(const AgentOptions& options,
@@ -64,8 +64,7 @@ bool AwayAgent::Meet(const RunKey* key) {
       answer.devices = std::move(inventory.devices);
     }
   }
-  SendInventory(transport_, answer);
-  return true;
+  return SendInventory(transport_, answer).ok();
 }
 
 void AwayAgent::Serve() {
@@ -89,9 +88,8 @@ void AwayAgent::Serve() {
 
 void AwayAgent::Leave() { node_->Disconnect(); }
 
-void AwayAgent::EndAlone(std::chrono::seconds silent) {
-  LogError("no message from the home agent for {} s: the agent on host {} exits", silent.count(),
-           node_->host());
+void AwayAgent::EndAlone(const std::string& reason) {
+  LogError("{}: the agent on host {} exits", reason, node_->host());
   node_->EndAll(std::chrono::milliseconds(0));
   // Open MPI's daemon here, which started us for this run alone, would notice after minutes only.
   std::ifstream name(Format("/proc/{}/comm", ::getppid()));

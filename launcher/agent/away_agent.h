@@ -30,7 +30,7 @@ class AwayAgent {
   bool TakeControl(std::uint32_t rank, const Frame& frame);
   void TakePlan(RunPlan plan);
   // The home agent can not be reached any more: ends this process, and what it serves.
-  [[noreturn]] void EndAlone(std::chrono::seconds silent);
+  [[noreturn]] void EndAlone(const std::string& reason);
   void SendReports();
 
   const AgentOptions options_;

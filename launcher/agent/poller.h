@@ -35,6 +35,12 @@ class Poller {
 
   // Handles what is ready; waits at most `limit` for it (for ever when negative).
   void Wait(std::chrono::milliseconds limit);
+  // Readable when some descriptor is: for another thread, which sleeps on it.
+  int fd() const { return epoll_.get(); }
+  // How long Wait would wait where nothing happens: until the first timer; negative: for ever.
+  std::chrono::milliseconds limit() const {
+    return std::chrono::milliseconds(TimeoutFor(std::chrono::milliseconds(-1)));
+  }
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -3,14 +3,11 @@
 namespace cuspan {
 namespace {
 
-Result<Frame> ParseWhole(const std::vector<std::byte>& bytes) {
-  return ParseFrame(bytes, kMaxControlBytes);
-}
-
 // The message T, or the Refused that came in its place, as a failure.
 template <typename T>
-Result<T> ParseExpected(const std::vector<std::byte>& bytes) {
-  CUSPAN_ASSIGN_OR_RETURN(Frame frame, ParseWhole(bytes));
+Result<T> Expect(Transport& transport, std::uint32_t rank) {
+  CUSPAN_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, transport.ReceiveWhole(rank));
+  CUSPAN_ASSIGN_OR_RETURN(const Frame frame, ParseFrame(bytes, kMaxControlBytes));
   if (frame.op() == Op::kRefused) {
     CUSPAN_ASSIGN_OR_RETURN(Refused refused, ParseMessage<Refused>(frame));
     return Status::Refused("{}", refused.reason);
@@ -33,17 +30,18 @@ Status CheckHello(const AgentHello& hello, const Key128& secret, const std::stri
 
 Result<std::vector<AgentInventory>> MeetAgents(Transport& transport, std::uint32_t agents,
                                                const AgentHello& own) {
-  for (std::uint32_t rank = 1; rank < agents; ++rank) transport.SendWhole(rank, MakeFrame(own));
+  for (std::uint32_t rank = 1; rank < agents; ++rank)
+    CUSPAN_RETURN_IF_ERROR(transport.SendWhole(rank, MakeFrame(own)));
   std::vector<AgentInventory> inventories;
   Status failure;
   for (std::uint32_t rank = 1; rank < agents; ++rank) {
-    Result<AgentHello> hello = ParseExpected<AgentHello>(transport.ReceiveWhole(rank));
+    Result<AgentHello> hello = Expect<AgentHello>(transport, rank);
     if (!hello.ok()) {
       failure = Status(hello.status().code(), hello.status().message());
       continue;  // One that refuses sends no inventory.
     }
     const Status checked = CheckHello(*hello, own.secret, own.host);
-    Result<AgentInventory> inventory = ParseExpected<AgentInventory>(transport.ReceiveWhole(rank));
+    Result<AgentInventory> inventory = Expect<AgentInventory>(transport, rank);
     if (!checked.ok()) {
       failure = checked;
     } else if (!inventory.ok()) {
@@ -64,22 +62,23 @@ Result<std::vector<AgentInventory>> MeetAgents(Transport& transport, std::uint32
 
 Result<AgentHello> AwaitInvitation(Transport& transport, const RunKey* key,
                                    const std::string& own_host) {
-  Result<AgentHello> home = ParseExpected<AgentHello>(transport.ReceiveWhole(0));
+  Result<AgentHello> home = Expect<AgentHello>(transport, 0);
   Status checked = home.status();
   if (home.ok()) checked = CheckHello(*home, key != nullptr ? key->secret : home->secret, own_host);
   if (!checked.ok()) {
-    transport.SendWhole(0, MakeFrame(Refused{checked.message()}));
+    // Where that fails, the home agent is gone.
+    static_cast<void>(transport.SendWhole(0, MakeFrame(Refused{checked.message()})));
     return checked;
   }
   AgentHello own = *home;
   own.rank = transport.rank();
   own.host = own_host;
-  transport.SendWhole(0, MakeFrame(own));
+  CUSPAN_RETURN_IF_ERROR(transport.SendWhole(0, MakeFrame(own)));
   return home;
 }
 
-void SendInventory(Transport& transport, const AgentInventory& inventory) {
-  transport.SendWhole(0, MakeFrame(inventory));
+Status SendInventory(Transport& transport, const AgentInventory& inventory) {
+  return transport.SendWhole(0, MakeFrame(inventory));
 }
 
 }  // namespace cuspan

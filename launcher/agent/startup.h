@@ -21,6 +21,6 @@ Result<std::vector<AgentInventory>> MeetAgents(Transport& transport, std::uint32
 Result<AgentHello> AwaitInvitation(Transport& transport, const RunKey* key,
                                    const std::string& own_host);
 // Second half.
-void SendInventory(Transport& transport, const AgentInventory& inventory);
+Status SendInventory(Transport& transport, const AgentInventory& inventory);
 
 }  // namespace cuspan

@@ -49,7 +49,7 @@ class MpiTransport final : public Transport {
   std::uint32_t size() const override { return static_cast<std::uint32_t>(sends_.size()); }
   const Limits& limits() const override { return kLimits; }
 
-  void SendWhole(std::uint32_t rank, std::span<const std::byte> message) override {
+  Status SendWhole(std::uint32_t rank, std::span<const std::byte> message) override {
     MPI_Request request;
     MPI_Isend(message.data(), static_cast<int>(message.size()), MPI_BYTE, static_cast<int>(rank),
               kWholeTag, frames_, &request);
@@ -57,9 +57,10 @@ class MpiTransport final : public Transport {
       MPI_Test(&request, &done, MPI_STATUS_IGNORE);
       if (done == 0) ::usleep(kNapMicroseconds);
     }
+    return Status::Ok();
   }
 
-  std::vector<std::byte> ReceiveWhole(std::uint32_t rank) override {
+  Result<std::vector<std::byte>> ReceiveWhole(std::uint32_t rank) override {
     MPI_Message message;
     MPI_Status status;
     for (int found = 0; found == 0;) {
@@ -172,7 +173,19 @@ class MpiTransport final : public Transport {
     bulk_ids_.resize(kept);
   }
 
+  // MPI wakes nobody, and ends the job when a rank is gone.
+  int wake_fd() const override { return -1; }
+  bool Arm() override { return false; }
+  std::optional<LostPeer> TakeLost() override { return std::nullopt; }
+  void GiveUp(std::uint32_t) override { gave_up_ = true; }
+
   void Shutdown() override {
+    if (gave_up_) {
+      // MPI would wait for those that were given up. A process that just ends takes the job along;
+      // the home agent is to be the first, when it is through.
+      while (rank_ != 0) ::pause();
+      return;
+    }
     for (std::deque<Send>& sends : sends_)
       for (Send& send : sends) MPI_Wait(&send.request, MPI_STATUS_IGNORE);
     for (Receive& receive : receives_) {
@@ -210,6 +223,7 @@ class MpiTransport final : public Transport {
   }
 
   std::uint32_t rank_ = 0;
+  bool gave_up_ = false;
   MPI_Comm frames_ = MPI_COMM_NULL;
   MPI_Comm bulk_ = MPI_COMM_NULL;
   std::vector<std::deque<Send>> sends_;  // By rank, oldest first.

@@ -184,7 +184,8 @@ bool Lane::TellFinished() {
 }
 
 Result<LaneHello> AwaitAgent(Transport& transport, const Ranks& ranks) {
-  const std::vector<std::byte> bytes = transport.ReceiveWhole(ranks.AgentOf(transport.rank()));
+  CUSPAN_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes,
+                          transport.ReceiveWhole(ranks.AgentOf(transport.rank())));
   CUSPAN_ASSIGN_OR_RETURN(Frame frame, ParseFrame(bytes, kMaxControlBytes));
   CUSPAN_ASSIGN_OR_RETURN(LaneHello hello, ParseMessage<LaneHello>(frame));
   if (hello.table_hash != kOpTableHash)

@@ -36,8 +36,9 @@ Result<std::unique_ptr<Carrier>> LaneCarrier::Start(Transport& transport, const 
   const std::string address = key.Address() + "-lanes";
   CUSPAN_ASSIGN_OR_RETURN(Reception reception, Reception::Listen(address));
   for (std::uint32_t lane = 0; lane < ranks.lanes; ++lane)
-    transport.SendWhole(ranks.LaneRank(transport.rank(), lane),
-                        MakeFrame(LaneHello{key.secret, kOpTableHash, address}));
+    CUSPAN_RETURN_IF_ERROR(
+        transport.SendWhole(ranks.LaneRank(transport.rank(), lane),
+                            MakeFrame(LaneHello{key.secret, kOpTableHash, address})));
 
   std::unique_ptr<LaneCarrier> carrier(new LaneCarrier);
   std::vector<std::optional<Lane>> joined(ranks.lanes);

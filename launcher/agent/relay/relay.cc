@@ -164,6 +164,14 @@ void Relay::GiveUp(std::uint32_t rank) {
   peer.control.clear();
   peer.batch.Clear();
   peer.held_until.reset();
+  transport_.GiveUp(rank);
+}
+
+bool Relay::Arm() {
+  const bool sent = std::all_of(peers_.begin(), peers_.end(), [](const Peer& peer) {
+    return peer.given_up || (peer.control.empty() && peer.batch.empty());
+  });
+  return sent && transport_.Arm();
 }
 
 bool Relay::HasWork() {

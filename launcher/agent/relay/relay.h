@@ -74,6 +74,9 @@ class Relay {
   // True when a pass would find something in a channel. Cheap, for Bell::Wait.
   bool HasWork();
   bool has_routes() const { return !routes_.empty(); }
+  // As of the transport: Arm is false while something is to be sent, too.
+  int wake_fd() const { return transport_.wake_fd(); }
+  bool Arm();
   // Something was passed on that has an answer, which was not yet, or bulk is on its way: more will
   // come soon.
   bool awaiting() const;

@@ -7,7 +7,10 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
+
+#include "common/status.h"
 
 namespace cuspan {
 
@@ -35,9 +38,10 @@ class Transport {
   // The same for as long as it lives.
   virtual const Limits& limits() const = 0;
 
-  // --- Before the relay starts: few messages, of any size; both wait.
-  virtual void SendWhole(std::uint32_t rank, std::span<const std::byte> message) = 0;
-  virtual std::vector<std::byte> ReceiveWhole(std::uint32_t rank) = 0;
+  // --- Before the relay starts: few messages, of any size; both wait. kUnavailable when that rank
+  // is gone.
+  virtual Status SendWhole(std::uint32_t rank, std::span<const std::byte> message) = 0;
+  virtual Result<std::vector<std::byte>> ReceiveWhole(std::uint32_t rank) = 0;
 
   // --- Thereafter; nothing waits.
 
@@ -62,7 +66,27 @@ class Transport {
   // Appends the ids of what was finished since the last call.
   virtual void FinishedBulk(std::vector<std::uint64_t>& ids) = 0;
 
-  // Ends the connection in good order, when no bulk is under way any more. All agents call it.
+  // --- Sleep.
+
+  // A descriptor that can be read when there is something to do, once Arm has said that there is
+  // nothing; -1 where nobody tells, and one has to look.
+  virtual int wake_fd() const = 0;
+  virtual bool Arm() = 0;
+
+  // --- Who is gone.
+
+  struct LostPeer {
+    std::uint32_t rank;
+    std::string cause;
+  };
+  // The next one that is known to be gone: told once each, and not of those that were given up. A
+  // transport need not know.
+  virtual std::optional<LostPeer> TakeLost() = 0;
+  // Nothing more is sent to that one, and what comes from it is dropped. Its bulk has ended, or
+  // never will.
+  virtual void GiveUp(std::uint32_t rank) = 0;
+
+  // Ends the connections in good order, when no bulk is under way any more. All agents call it.
   virtual void Shutdown() = 0;
 };
 

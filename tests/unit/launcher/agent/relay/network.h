@@ -73,11 +73,12 @@ class Endpoint final : public Transport {
   std::uint32_t size() const override { return size_; }
   const Limits& limits() const override { return kTestLimits; }
 
-  void SendWhole(std::uint32_t rank, std::span<const std::byte> message) override {
+  Status SendWhole(std::uint32_t rank, std::span<const std::byte> message) override {
     const std::lock_guard lock(network_.mutex_);
     network_.wholes_[{rank_, rank}].emplace_back(message.begin(), message.end());
+    return Status::Ok();
   }
-  std::vector<std::byte> ReceiveWhole(std::uint32_t rank) override {
+  Result<std::vector<std::byte>> ReceiveWhole(std::uint32_t rank) override {
     for (;;) {
       {
         const std::lock_guard lock(network_.mutex_);
@@ -141,6 +142,10 @@ class Endpoint final : public Transport {
       return true;
     });
   }
+  int wake_fd() const override { return -1; }
+  bool Arm() override { return false; }
+  std::optional<LostPeer> TakeLost() override { return std::nullopt; }
+  void GiveUp(std::uint32_t) override {}
   void Shutdown() override {}
 
  private:
