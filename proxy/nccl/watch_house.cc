@@ -11,9 +11,9 @@
 
 #include "common/log.h"
 #include "common/settings.h"
+#include "protocol/network/entrance.h"
 #include "proxy/nccl/watch.h"
 #include "proxy/nccl/watch_messages.h"
-#include "protocol/network/entrance.h"
 
 namespace cuspan::proxy {
 namespace {

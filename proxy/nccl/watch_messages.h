@@ -11,8 +11,8 @@
 #include <type_traits>
 
 #include "protocol/nccl/nccl.h"
-#include "proxy/nccl/watch.h"
 #include "protocol/network/sockets.h"
+#include "proxy/nccl/watch.h"
 
 namespace cuspan::proxy {
 
