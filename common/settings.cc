@@ -16,6 +16,7 @@ constexpr Setting kAll[] = {
     settings::kStagingBytes,
     settings::kSendsInFlight,
     settings::kLanes,
+    settings::kRelay,
     settings::kHeartbeat,
     settings::kPipeline,
     settings::kPeerMemory,

@@ -24,7 +24,7 @@ inline constexpr Setting kDevice{
     "driver that the proxies use: cuda, soft (the software GPU), or auto (cuda where it works)"};
 inline constexpr Setting kSameNode{
     "CUSPAN_SAME_NODE", "auto",
-    "auto: program and GPU share memory if they are on one node; never: always use agents and MPI"};
+    "auto: program and GPU share memory if they are on one node; never: always use agents"};
 inline constexpr Setting kStagingBuffers{
     "CUSPAN_STAGING_BUFFERS", "16",
     "staging buffers per device and direction (2 … 64); with three lanes or more, 8 per lane"};
@@ -36,6 +36,9 @@ inline constexpr Setting kSendsInFlight{
 inline constexpr Setting kLanes{"CUSPAN_LANES", "1",
                                 "processes per node for bulk data between nodes: 1 (the agent "
                                 "itself) … 16, or auto (by the number of cores)"};
+inline constexpr Setting kRelay{
+    "CUSPAN_RELAY", "mpi",
+    "what brings messages from host to host: mpi, or ucx, which needs no mpirun"};
 inline constexpr Setting kHeartbeat{
     "CUSPAN_HEARTBEAT_SECONDS", "10",
     "heartbeat timeout: seconds without a message after which a host is lost (1 … 3600), or off"};

@@ -60,6 +60,21 @@ std::string LastLine(std::string_view text) {
   return std::string(start == std::string_view::npos ? text : text.substr(start + 1));
 }
 
+// How the home agent starts the others, where no mpirun does.
+std::vector<std::string> OtherAgentsOptions(const Plan& plan, const AgentCommand& agent,
+                                            const ClusterOptions& options,
+                                            const Environment& environment) {
+  // The agents have no terminal, so a question of ssh could not be answered.
+  std::string shell = "ssh -oBatchMode=yes -oConnectTimeout=10";
+  if (!options.remote_shell.empty())
+    shell = options.remote_shell;
+  else if (const auto chosen = environment.Get("OMPI_MCA_plm_rsh_agent"))
+    shell = *chosen;
+  return {"--others",       AgentsText(std::span(plan.agents).subspan(1)),
+          "--remote-agent", agent.remote_path,
+          "--remote-shell", shell};
+}
+
 }  // namespace
 
 std::string OwnHostName() {
@@ -83,6 +98,7 @@ Result<AgentStart> PrepareAgents(const ClusterOptions& options, const InstallPat
                    {},
                    Environment::OfThisProcess()};
   start.plan.lanes = options.lanes;
+  start.plan.relay = options.relay;
   Environment& environment = start.environment;
   StripOuterRun(environment);
   environment.Set(RunKey::kVariable, key.Text());
@@ -110,7 +126,14 @@ Result<AgentStart> PrepareAgents(const ClusterOptions& options, const InstallPat
     agent.home_options.insert(agent.home_options.end(), {"--trace", options.trace});
 
   if (!start.plan.mpi()) {
-    start.command = {paths.agent, "--alone"};
+    start.command = {paths.agent};
+    if (start.plan.relayed()) {
+      const std::vector<std::string> others =
+          OtherAgentsOptions(start.plan, agent, options, environment);
+      start.command.insert(start.command.end(), others.begin(), others.end());
+    } else {
+      start.command.push_back("--alone");
+    }
     const std::vector<std::string> planned = AgentPlanOptions(start.plan, 0);
     start.command.insert(start.command.end(), planned.begin(), planned.end());
     start.command.insert(start.command.end(), agent.home_options.begin(), agent.home_options.end());

@@ -93,9 +93,7 @@ bool SaysNoSpace(std::string_view output) {
 }  // namespace
 
 std::vector<std::string> AgentPlanOptions(const Plan& plan, std::size_t agent) {
-  const std::uint32_t devices = plan.agents[agent].devices;
-  std::vector<std::string> options = {"--serve",
-                                      devices == kAllDevices ? "all" : std::to_string(devices)};
+  std::vector<std::string> options = {"--serve", ServeText(plan.agents[agent].devices)};
   if (agent == 0 && plan.home_place != 0) {
     options.push_back("--place");
     options.push_back(std::to_string(plan.home_place));

@@ -34,6 +34,7 @@ struct Texts {
   std::string mpirun_arguments;
   std::string remote_shell;
   std::string remote_prefix;
+  std::string relay = SettingText(settings::kRelay);
   std::string lanes = SettingText(settings::kLanes);
 };
 
@@ -58,6 +59,10 @@ void AddClusterOptions(CLI::App& command, Texts& texts) {
                   "agents and MPI")
       ->type_name("auto|never");
   command
+      .add_option("--relay", texts.relay,
+                  "what brings messages from host to host: mpi, or ucx, which needs no mpirun")
+      ->type_name("mpi|ucx");
+  command
       .add_option("--lanes", texts.lanes,
                   "processes per node for bulk data between nodes: 1 (the agent itself) … 16, or "
                   "auto (by the number of cores)")
@@ -68,7 +73,7 @@ void AddClusterOptions(CLI::App& command, Texts& texts) {
       ->type_name("ARGUMENTS");
   command
       .add_option("--remote-shell", texts.remote_shell,
-                  "command by which mpirun reaches other hosts, called as ssh is")
+                  "command by which other hosts are reached, called as ssh is")
       ->type_name("COMMAND");
   command
       .add_option(
@@ -168,6 +173,11 @@ Result<ClusterOptions> CheckClusterOptions(const Texts& texts) {
   const Result<std::uint32_t> lanes = ParseLanes(texts.lanes, std::thread::hardware_concurrency());
   if (!lanes.ok()) return Status::Invalid("--{}", lanes.status().message());
   options.lanes = *lanes;
+  const Result<RelayKind> relay = ParseRelayKind(texts.relay);
+  if (!relay.ok()) return Status::Invalid("--{}", relay.status().message());
+  options.relay = *relay;
+  if (options.relay == RelayKind::kUcx && options.lanes > 1)
+    return Status::Invalid("--lanes {}: lanes are processes of MPI; use --relay mpi", *lanes);
   if (const char* mpirun = std::getenv("MPIRUN"); mpirun != nullptr && *mpirun != '\0')
     options.mpirun = mpirun;
   options.remote_shell = texts.remote_shell;

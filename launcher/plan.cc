@@ -69,6 +69,52 @@ std::optional<HostRequest> ParseHostLine(std::string_view line) {
 
 }  // namespace
 
+Result<std::uint32_t> ParseServe(std::string_view text) {
+  if (text == "all") return kAllDevices;
+  std::uint32_t devices = 0;
+  const auto [end, error] = std::from_chars(text.begin(), text.end(), devices);
+  if (error != std::errc() || end != text.end() || devices == kAllDevices)
+    return Status::Invalid("--serve {}: use a number of GPUs, or all", text);
+  return devices;
+}
+
+std::string ServeText(std::uint32_t devices) {
+  return devices == kAllDevices ? "all" : std::to_string(devices);
+}
+
+Result<std::vector<AgentPlan>> ParseAgents(std::string_view text) {
+  std::vector<AgentPlan> agents;
+  while (!text.empty()) {
+    const std::size_t comma = std::min(text.find(','), text.size());
+    const std::string_view item = text.substr(0, comma);
+    text.remove_prefix(std::min(comma + 1, text.size()));
+    const std::size_t equals = item.rfind('=');
+    CUSPAN_ASSIGN_OR_RETURN(
+        const std::uint32_t devices,
+        ParseServe(equals == std::string_view::npos ? "" : item.substr(equals + 1)));
+    if (equals == 0) return Status::Invalid("'{}' names no host", item);
+    agents.push_back({std::string(item.substr(0, equals)), devices});
+  }
+  return agents;
+}
+
+std::string AgentsText(std::span<const AgentPlan> agents) {
+  std::string text;
+  for (const AgentPlan& agent : agents) {
+    if (!text.empty()) text += ',';
+    text += Format("{}={}", agent.host, ServeText(agent.devices));
+  }
+  return text;
+}
+
+Result<RelayKind> ParseRelayKind(std::string_view text) {
+  for (const RelayKind kind : {RelayKind::kMpi, RelayKind::kUcx})
+    if (text == NameOf(kind)) return kind;
+  return Status::Invalid("relay must be mpi or ucx, not '{}'", text);
+}
+
+std::string_view NameOf(RelayKind kind) { return kind == RelayKind::kMpi ? "mpi" : "ucx"; }
+
 std::uint32_t AddDevices(std::uint32_t a, std::uint32_t b) {
   if (a == kAllDevices || b == kAllDevices || a > kAllDevices - b) return kAllDevices;
   return a + b;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +14,10 @@ namespace cuspan {
 
 // How many of a host's devices may be used.
 inline constexpr std::uint32_t kAllDevices = ~std::uint32_t{0};
+
+// As an agent's --serve says it: a number, or all. kInvalid for anything else.
+Result<std::uint32_t> ParseServe(std::string_view text);
+std::string ServeText(std::uint32_t devices);
 
 // The sum of two such limits.
 std::uint32_t AddDevices(std::uint32_t a, std::uint32_t b);
@@ -29,6 +34,12 @@ Result<std::vector<HostRequest>> ParseHosts(std::string_view list,
 // The same, one host a line: "host", "host N", "host:N" or "host slots=N"; # starts
 // a comment. Failures name `file` and the line.
 Result<std::vector<HostRequest>> ParseHostfile(std::string_view text, std::string_view file);
+
+// What brings messages from host to host: MPI, whose mpirun starts the agents, or UCX, for which
+// the home agent starts them.
+enum class RelayKind { kMpi, kUcx };
+Result<RelayKind> ParseRelayKind(std::string_view text);
+std::string_view NameOf(RelayKind kind);
 
 // Whether a program and a device of one node share memory.
 enum class SameNode { kAuto, kNever };
@@ -56,6 +67,11 @@ struct AgentPlan {
   bool operator==(const AgentPlan&) const = default;
 };
 
+// "HOST=GPUS,…", as ServeText writes GPUS: how an agent is told of others. kInvalid for anything
+// else.
+Result<std::vector<AgentPlan>> ParseAgents(std::string_view text);
+std::string AgentsText(std::span<const AgentPlan> agents);
+
 struct Plan {
   // The first is the home agent, on this node.
   std::vector<AgentPlan> agents;
@@ -64,8 +80,10 @@ struct Plan {
   std::uint32_t home_place = 0;
   // Processes of each node that move bulk; from 2 on they are ranks beside the agent.
   std::uint32_t lanes = 1;
-  // Whether agents talk over MPI at all.
-  bool mpi() const { return agents.size() > 1; }
+  RelayKind relay = RelayKind::kMpi;
+  // Whether agents talk to each other, and how.
+  bool relayed() const { return agents.size() > 1; }
+  bool mpi() const { return relayed() && relay == RelayKind::kMpi; }
   bool operator==(const Plan&) const = default;
 };
 

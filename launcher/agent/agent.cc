@@ -3,7 +3,9 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <iostream>
 #include <optional>
+#include <string>
 
 #include "common/log.h"
 #include "common/settings.h"
@@ -13,6 +15,7 @@
 #include "launcher/agent/home_agent.h"
 #include "launcher/agent/mpi/mpi_transport.h"
 #include "launcher/agent/relay/lane.h"
+#include "launcher/agent/ucx/ucx_start.h"
 #include "launcher/agent_cluster.h"
 #include "launcher/allocator/lease_sweeper.h"
 #include "launcher/lease_key.h"
@@ -27,9 +30,12 @@ int Fail(const Status& status) {
   return kExitOwnFailure;
 }
 
-// What the launcher of this run has put there; none in the plain mpirun form.
-Result<std::optional<RunKey>> KeyFromEnvironment() {
+// What the launcher of this run has put into the environment, or the home agent into the input;
+// none in the plain mpirun form.
+Result<std::optional<RunKey>> TakeKey(const AgentOptions& options) {
+  std::string line;
   const char* text = std::getenv(RunKey::kVariable);
+  if (!options.meet.empty() && std::getline(std::cin, line)) text = line.c_str();
   if (text == nullptr) return std::optional<RunKey>();
   CUSPAN_ASSIGN_OR_RETURN(RunKey key, RunKey::Parse(text));
   return std::optional<RunKey>(key);
@@ -98,6 +104,18 @@ int RunAway(const Setup& setup, Transport& transport, const Ranks& ranks) {
   return 0;
 }
 
+int RunOverUcx(const Setup& setup, std::optional<AppProcess> app, const RunKey& key) {
+  const bool home = setup.options.meet.empty();
+  if (!home && !setup.key) return Fail(Status::Invalid("this agent has no key of a run"));
+  Result<UcxRun> run = home ? HoldUcxRun(setup.options, setup.paths, setup.environment, key)
+                            : AttendUcxRun(setup.options, *setup.key);
+  if (!run.ok()) return Fail(run.status());
+  SetLogName(Format("cuspan agent[{} rank {}]", OwnHostName(), run->transport->rank()));
+  const Ranks ranks{run->transport->size(), 0};
+  return home ? RunHome(setup, std::move(app), key, run->transport.get(), ranks)
+              : RunAway(setup, *run->transport, ranks);
+}
+
 int RunAgent(int argc, char** argv) {
   const InheritedSignals signals = InheritedSignals::Take();
   Result<AgentCommandLine> line = ParseAgentCommandLine(argc, argv);
@@ -112,12 +130,13 @@ int RunAgent(int argc, char** argv) {
   ::signal(SIGXFSZ, SIG_IGN);
   Result<InstallPaths> paths = InstallPaths::Find();
   if (!paths.ok()) return Fail(paths.status());
-  Result<std::optional<RunKey>> told = KeyFromEnvironment();
+  Result<std::optional<RunKey>> told = TakeKey(*line->options);
   if (!told.ok()) return Fail(told.status());
 
   Setup setup{*line->options, *paths, Environment::OfThisProcess(), {}, *told};
-  const bool mpi = !setup.options.alone && InsideMpiJob(setup.environment);
-  const bool home = !mpi || IsFirstRank(setup.environment);
+  const bool ucx = !setup.options.others.empty() || !setup.options.meet.empty();
+  const bool mpi = !setup.options.alone && !ucx && InsideMpiJob(setup.environment);
+  const bool home = ucx ? setup.options.meet.empty() : !mpi || IsFirstRank(setup.environment);
   setup.proxy_environment = setup.environment;
   StripOuterRun(setup.proxy_environment);
   StripMpi(setup.proxy_environment);
@@ -162,6 +181,7 @@ int RunAgent(int argc, char** argv) {
     if (!started.ok()) return Fail(started.status());
     sweeper.emplace(std::move(*started));
   }
+  if (ucx) return RunOverUcx(setup, std::move(app), key);
   if (!mpi) return RunHome(setup, std::move(app), key, nullptr, {});
   Result<std::unique_ptr<Transport>> transport = StartMpiTransport(&argc, &argv);
   if (!transport.ok()) return Fail(transport.status());

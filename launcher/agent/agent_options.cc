@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "common/settings.h"
+#include "launcher/mpirun_command.h"
 
 namespace cuspan {
 
@@ -29,6 +30,9 @@ Result<AgentCommandLine> ParseAgentCommandLine(int argc, const char* const* argv
   // What only cuspan run sets: not in --help.
   constexpr const char* internal = "";
   std::string serve;
+  std::string others;
+  std::string remote_shell;
+  std::vector<std::string> meet;
   std::string same_node = SettingText(settings::kSameNode);
   GpuWishTexts wish;
   bool look = false;
@@ -36,6 +40,13 @@ Result<AgentCommandLine> ParseAgentCommandLine(int argc, const char* const* argv
   std::string program;
   options.device = SettingText(settings::kDevice);
   app.add_flag("--alone", options.alone, "no other agents, and no MPI")->group(internal);
+  // Of the home agent of a run without MPI, which starts the others.
+  app.add_option("--others", others, "the other agents: HOST=GPUS,...")->group(internal);
+  app.add_option("--remote-shell", remote_shell, "called as ssh is")->group(internal);
+  app.add_option("--remote-agent", options.remote_agent, "cuspan-agent there")->group(internal);
+  // Of those: the key of the run comes as the first line of their input.
+  app.add_option("--rank", options.rank, "of this agent")->group(internal);
+  app.add_option("--meet", meet, "addresses of the home agent")->delimiter(',')->group(internal);
   app.add_option("--serve", serve, "number of GPUs of this node to serve at most, or all")
       ->type_name("N|all");
   app.add_option("--place", options.place, "number of hosts whose devices come before this one's")
@@ -51,7 +62,7 @@ Result<AgentCommandLine> ParseAgentCommandLine(int argc, const char* const* argv
       ->type_name("DRIVER");
   app.add_option(
          "--same-node", same_node,
-         "auto: program and GPU share memory if they are on one node; never: always use MPI")
+         "auto: program and GPU share memory if they are on one node; never: always use agents")
       ->type_name("auto|never");
   app.add_flag("--stats", options.statistics,
                "with a program: print what each device did, when the program has ended");
@@ -71,14 +82,14 @@ Result<AgentCommandLine> ParseAgentCommandLine(int argc, const char* const* argv
   } catch (const CLI::ParseError& error) {
     return Status::Invalid("{}; see cuspan-agent --help", error.what());
   }
-  if (serve == "all") {
-    options.serve = kAllDevices;
-  } else if (!serve.empty()) {
-    char* end = nullptr;
-    const unsigned long count = std::strtoul(serve.c_str(), &end, 10);
-    if (*end != '\0' || serve.front() < '0' || serve.front() > '9' || count >= kAllDevices)
-      return Status::Invalid("--serve {}: use a number of GPUs, or all", serve);
-    options.serve = static_cast<std::uint32_t>(count);
+  if (!serve.empty()) {
+    CUSPAN_ASSIGN_OR_RETURN(options.serve, ParseServe(serve));
+  }
+  CUSPAN_ASSIGN_OR_RETURN(options.others, ParseAgents(others));
+  options.remote_shell = SplitWords(remote_shell);
+  for (const std::string& place : meet) {
+    CUSPAN_ASSIGN_OR_RETURN(const net::Address address, net::ParseAddress(place));
+    options.meet.push_back(address);
   }
   CUSPAN_ASSIGN_OR_RETURN(options.wish, CheckGpuWish(wish));
   options.wish.look = look;

@@ -37,6 +37,7 @@ DOOR_OF_LOAD = "interpose/load/load.h"
 # Headers from outside, by the start of their names, and the only folders that may know them.
 LIVES_IN = {
     "mpi.h": ("launcher/agent/mpi", "bench", "tests"),
+    "ucp/": ("launcher/agent/ucx",),
     "cuda_runtime_api.h": ("interpose/runtime", "interpose/load", "bench", "tests"),
     "cuda_runtime.h": ("interpose/runtime", "bench", "tests"),
     "llvm/": ("proxy/softgpu",),

@@ -222,8 +222,10 @@ class Faults(BoxTest):
         self.report("link stalled for 5 s", f"a call that took {waited:.1f} s", status, 0)
 
     def test_agent_killed(self):
-        """MPI ends all agents; the message names the host."""
+        """MPI ends all agents; with UCX the others go on. The message names the host."""
         process = self.hold()
+        if self.relay == "ucx":
+            return self.other_agents_go_on(process)
         self.assertEqual(self.ask(process, "spin 0"), "cudaSuccess")
         self.tell(process, "sync 0")
         start = time.monotonic()
@@ -237,7 +239,26 @@ class Faults(BoxTest):
         self.assert_nothing_left()
         self.report("agent of another host killed (-9), a call waiting", f"{LOST} for all; \"{line}\"", status, free)
 
+    def other_agents_go_on(self, process):
+        self.assertEqual(self.ask(process, "spin 2"), "cudaSuccess")
+        self.tell(process, "sync 2")
+        start = time.monotonic()
+        os.kill(self.agent("n2"), signal.SIGKILL)
+        self.assertEqual(self.answer(process), LOST)
+        free = self.free_after(start, ("n2",))
+        for device in (2, 3):
+            self.assertEqual(self.ask(process, f"use {device}"), LOST)
+        for device in (0, 1, 4, 5):
+            self.assertEqual(self.ask(process, f"use {device}"), "right")
+        status, _, errors = self.ends(process)
+        self.assertEqual(status, 0)
+        line = self.line_with(errors, "the agent of host n2 is gone", "its devices are lost")
+        self.assert_nothing_left()
+        self.report("agent of another host killed (-9), a call waiting", f"{LOST} for its devices; \"{line}\"", status, free)
+
     def test_mpirun_killed(self):
+        if self.relay == "ucx":
+            self.skipTest("there is no mpirun")
         process = self.hold()
         start = time.monotonic()
         os.kill(self.processes("orterun")[0][0], signal.SIGKILL)
@@ -277,7 +298,8 @@ class Faults(BoxTest):
 
     def test_launcher_killed_while_agents_start(self):
         process = self.start_on("n0", "--hosts", OTHERS, "--", "sleep", "600")
-        wait_until(lambda: self.processes("orted"), "a daemon is there")
+        started = "cuspan-agent" if self.relay == "ucx" else "orted"
+        wait_until(lambda: self.processes_on("n2", started), f"{started} is there")
         os.kill(self.processes("cuspan")[0][0], signal.SIGKILL)
         self.assertEqual(self.ends(process)[0], -signal.SIGKILL)
         self.assert_nothing_left()

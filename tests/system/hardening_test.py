@@ -36,7 +36,7 @@ class AnotherUser(Attacked):
     def test_connects_while_runs_start(self):
         """To the launcher, the agents and the lanes: the run starts, and says little about it."""
         self.start([attacker(), str(NOBODY), "sockets"])
-        for options in (["--same-node", "auto"], ["--same-node", "never"], ["--same-node", "never", "--lanes", "2"]):
+        for options in (["--same-node", "auto"], ["--same-node", "never"], ["--same-node", "never", "--relay", "mpi", "--lanes", "2"]):
             for _ in range(5):
                 with self.subTest(options=options):
                     result = self.vector_add(*options)
@@ -182,6 +182,7 @@ class Descriptors(Attacked):
 
 
 class FullTemporaryFolder(SystemTest):
+    relay = "mpi"
     SCRIPT = 'mount -t tmpfs -o size=300k none "$TMPDIR" && head -c 250000 /dev/zero >"$TMPDIR/fill"; exec "$@"'
 
     def test_is_said(self):

@@ -98,6 +98,7 @@ class Statistics:
 
 class SystemTest(unittest.TestCase):
     """A test with an environment, a folder and processes of its own."""
+    relay = os.environ.get("SYSTEM_TEST_RELAY", "mpi")
 
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="st-"))
@@ -114,6 +115,7 @@ class SystemTest(unittest.TestCase):
         variables = {name: value for name, value in os.environ.items() if not _DROPPED.match(name)}
         variables.update({MARK: self.mark, "TMPDIR": str(self.temporary), "CUSPAN_DEVICE": os.environ.get("SYSTEM_TEST_DEVICE", "soft"),
                           "CUSPAN_SOFT_GPUS": str(devices), "CUSPAN_SOFT_MEMORY": "512M"})
+        variables["CUSPAN_RELAY"] = self.relay
         # For mpirun as a user's shell would have it, where tests run as root.
         variables.update({"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
         # What hwloc finds out for each process of MPI, and nobody asks for here: on a virtual machine it takes a

@@ -20,6 +20,8 @@ def rank_of(pid):
 
 
 class Lanes(SystemTest):
+    relay = "mpi"
+
     def transfers(self, lanes, devices=1, kib=64, buffers=4, **environment):
         """Every kind of copy, with sizes around the boundaries of small staging buffers."""
         variables = self.environment(devices, CUSPAN_STAGING_BYTES=f"{kib}K", CUSPAN_STAGING_BUFFERS=str(buffers), **environment)
@@ -104,6 +106,7 @@ class Lanes(SystemTest):
 
 class Layers(SystemTest):
     """Whatever of MPI's point-to-point layers the user names."""
+    relay = "mpi"
 
     def transfers(self, needed, lanes, **layers):
         info = shutil.which("ompi_info")

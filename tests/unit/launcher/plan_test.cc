@@ -29,6 +29,28 @@ TEST(ParseHosts, RefusesWhatIsNoHost) {
   }
 }
 
+TEST(ParseAgents, ReadsWhatIsWritten) {
+  const std::vector<AgentPlan> agents = {{"a", 2}, {"user@b.c", kAllDevices}, {"10.0.0.1", 0}};
+  EXPECT_EQ(AgentsText(agents), "a=2,user@b.c=all,10.0.0.1=0");
+  const auto read = ParseAgents(AgentsText(agents));
+  ASSERT_TRUE(read.ok());
+  EXPECT_EQ(*read, agents);
+}
+
+TEST(ParseAgents, RefusesWhatIsNone) {
+  for (const char* bad : {"a", "a=", "=1", "a=x", "a=1,,b=2", "a=-1", "a=4294967295"})
+    EXPECT_EQ(ParseAgents(bad).status().code(), StatusCode::kInvalid) << bad;
+}
+
+TEST(ParseRelayKind, KnowsTheirNames) {
+  for (const RelayKind kind : {RelayKind::kMpi, RelayKind::kUcx}) {
+    const auto read = ParseRelayKind(NameOf(kind));
+    ASSERT_TRUE(read.ok());
+    EXPECT_EQ(*read, kind);
+  }
+  EXPECT_FALSE(ParseRelayKind("tcp").ok());
+}
+
 TEST(ParseHostfile, TakesAllForms) {
   const auto hosts = ParseHostfile(
       "# the cluster\n"

@@ -1,0 +1,57 @@
+// The agents on the other hosts of a run, as the home agent starts them where no MPI does: each by
+// a remote shell, on this host without.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/status.h"
+#include "common/unique_fd.h"
+#include "launcher/environment.h"
+#include "launcher/plan.h"
+#include "launcher/run_key.h"
+
+namespace cuspan {
+
+struct RemoteShell {
+  std::vector<std::string> command;  // Called as ssh is: with a host, and a command for its shell.
+  std::string agent;                 // The path of cuspan-agent there.
+  std::string own_agent;             // The one here.
+};
+
+// One thread. Destroying it ends those that still run.
+class OtherAgents {
+ public:
+  // `options`: for all of them; `environment`: of this process, whose settings they get. The key
+  // goes through their input: command lines are for everybody to read. What they and the shell
+  // write goes where this process writes.
+  static Result<OtherAgents> Start(std::span<const AgentPlan> agents, const RemoteShell& shell,
+                                   std::span<const std::string> options,
+                                   const Environment& environment, const RunKey& key);
+  OtherAgents(OtherAgents&&) = default;
+  ~OtherAgents();
+
+  // Readable when its process, or the shell that has started it, has ended.
+  const std::vector<int>& fds() const { return fds_; }
+  // Of the first that has ended: which host, and how. Empty when none has.
+  std::string ExplainEnd();
+
+ private:
+  struct Child {
+    std::string host;
+    bool remote = false;
+    pid_t pid = -1;
+    UniqueFd process;
+  };
+  OtherAgents() = default;
+
+  std::vector<Child> children_;
+  std::vector<int> fds_;
+};
+
+}  // namespace cuspan

@@ -1,0 +1,39 @@
+// UCX's context and worker, of which an agent has one.
+#pragma once
+
+#include <ucp/api/ucp.h>
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "launcher/agent/ucx/ucx_transport.h"
+
+namespace cuspan {
+
+inline std::string Describe(ucs_status_t status) { return ucs_status_string(status); }
+
+// One thread.
+class UcpWorker final : public UcxWorker {
+ public:
+  // Open comes first.
+  UcpWorker() = default;
+  ~UcpWorker() override;
+  Status Open();
+
+  std::span<const std::byte> address() const override {
+    return {reinterpret_cast<const std::byte*>(address_), address_bytes_};
+  }
+  ucp_worker_h get() const { return worker_; }
+  // Readable when there is something for ucp_worker_progress, after ucp_worker_arm.
+  int fd() const { return fd_; }
+
+ private:
+  ucp_context_h context_ = nullptr;
+  ucp_worker_h worker_ = nullptr;
+  ucp_address_t* address_ = nullptr;
+  std::size_t address_bytes_ = 0;
+  int fd_ = -1;
+};
+
+}  // namespace cuspan

@@ -1,0 +1,57 @@
+#include "launcher/agent/ucx/ucx_start.h"
+
+#include <utility>
+
+#include "launcher/agent/meeting.h"
+#include "launcher/agent/ucx/ucx_transport.h"
+
+namespace cuspan {
+namespace {
+
+// For all hosts to be reached, as the launcher waits for them.
+constexpr std::chrono::seconds kStartLimit{290};
+// For the home agent, which listens before it starts anybody.
+constexpr std::chrono::seconds kConnectLimit{30};
+
+}  // namespace
+
+Result<UcxRun> HoldUcxRun(const AgentOptions& options, const InstallPaths& paths,
+                          const Environment& environment, const RunKey& key) {
+  CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<UcxWorker> worker, UcxWorker::Create());
+  CUSPAN_ASSIGN_OR_RETURN(const net::Listener listener,
+                          net::Listener::OpenOnAll(static_cast<int>(options.others.size())));
+  CUSPAN_ASSIGN_OR_RETURN(const std::vector<net::Address> places,
+                          net::OwnAddresses(listener.address().port));
+  std::string meet;
+  for (const net::Address& place : places) meet += (meet.empty() ? "" : ",") + net::Text(place);
+  const std::vector<std::string> told = {"--device", options.device, "--meet", meet};
+  UcxRun run;
+  CUSPAN_ASSIGN_OR_RETURN(
+      OtherAgents others,
+      OtherAgents::Start(options.others, {options.remote_shell, options.remote_agent, paths.agent},
+                         told, environment, key));
+  run.others.emplace(std::move(others));
+  CUSPAN_ASSIGN_OR_RETURN(const std::shared_ptr<net::Interrupt> never, net::Interrupt::Make(""));
+  const auto agents = static_cast<std::uint32_t>(options.others.size()) + 1;
+  Result<Meeting> meeting =
+      Meeting::Hold(listener, key.secret, agents, worker->address(), run.others->fds(), *never,
+                    std::chrono::steady_clock::now() + kStartLimit);
+  if (!meeting.ok()) {
+    const std::string end = run.others->ExplainEnd();
+    return end.empty() ? meeting.status() : Status::Unavailable("{}", end);
+  }
+  CUSPAN_ASSIGN_OR_RETURN(run.transport, UcxWorker::Join(std::move(worker), std::move(*meeting)));
+  return run;
+}
+
+Result<UcxRun> AttendUcxRun(const AgentOptions& options, const RunKey& key) {
+  CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<UcxWorker> worker, UcxWorker::Create());
+  CUSPAN_ASSIGN_OR_RETURN(Meeting meeting,
+                          Meeting::Attend(options.meet, key.secret, options.rank, worker->address(),
+                                          std::chrono::steady_clock::now() + kConnectLimit));
+  UcxRun run;
+  CUSPAN_ASSIGN_OR_RETURN(run.transport, UcxWorker::Join(std::move(worker), std::move(meeting)));
+  return run;
+}
+
+}  // namespace cuspan

@@ -1,0 +1,26 @@
+// How the agents of a run over UCX come together.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "launcher/agent/agent_options.h"
+#include "launcher/agent/other_agents.h"
+#include "launcher/agent/relay/transport.h"
+#include "launcher/environment.h"
+#include "launcher/install_paths.h"
+
+namespace cuspan {
+
+struct UcxRun {
+  std::optional<OtherAgents> others;  // Of the home agent; after the transport they end.
+  std::unique_ptr<Transport> transport;
+};
+
+// The home agent's part: starts the others and waits for them. A failure names the host.
+Result<UcxRun> HoldUcxRun(const AgentOptions& options, const InstallPaths& paths,
+                          const Environment& environment, const RunKey& key);
+// Another agent's.
+Result<UcxRun> AttendUcxRun(const AgentOptions& options, const RunKey& key);
+
+}  // namespace cuspan

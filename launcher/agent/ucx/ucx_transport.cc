@@ -1,0 +1,546 @@
+#include "launcher/agent/ucx/ucx_transport.h"
+
+#include <poll.h>
+#include <sched.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <unordered_map>
+#include <utility>
+
+#include "common/log.h"
+#include "launcher/agent/ucx/ucp_worker.h"
+
+namespace cuspan {
+namespace {
+
+constexpr Transport::Limits kLimits{
+    // What a socket takes in one go.
+    .message_bytes = 64 * 1024,
+    .tags = 1 << 30,
+    // Below it UCX sends before there is a receive.
+    .least_chunk = 64 * 1024,
+    .begins_in_halves = false,
+};
+constexpr unsigned kFrames = 1;
+constexpr unsigned kBulk = 2;
+constexpr std::size_t kSendsToOneAgent = 16;
+// To end the connections in good order.
+constexpr std::chrono::seconds kPatience{5};
+
+struct Header {
+  std::uint64_t token;
+  std::uint32_t rank;      // Of the sender.
+  std::uint32_t tag;       // Of bulk.
+  std::uint64_t sequence;  // Of the sender's frames, or of its bulk: UCX lets short ones overtake.
+};
+
+class UcxTransport final : public Transport {
+ public:
+  UcxTransport(std::unique_ptr<UcpWorker> worker, Meeting meeting)
+      : worker_(std::move(worker)), meeting_(std::move(meeting)), peers_(meeting_.size()) {}
+
+  Status Open() {
+    SetHandler(kFrames, &OnFrames);
+    SetHandler(kBulk, &OnBulk);
+    wake_.Reset(::epoll_create1(EPOLL_CLOEXEC));
+    if (!wake_.valid()) return Status::Exhausted("epoll_create1: {}", std::strerror(errno));
+    CUSPAN_RETURN_IF_ERROR(Watch(worker_->fd(), kNoRank));
+    for (std::uint32_t rank = 0; rank < size(); ++rank) {
+      peers_[rank].transport = this;
+      peers_[rank].rank = rank;
+      if (const int fd = meeting_.fd(rank); fd >= 0) CUSPAN_RETURN_IF_ERROR(Watch(fd, rank));
+    }
+    return Status::Ok();
+  }
+
+  ~UcxTransport() override {
+    leaving_ = true;
+    for (Peer& peer : peers_) Close(peer, UCP_EP_CLOSE_FLAG_FORCE);
+    Finish();
+    SetHandler(kFrames, nullptr);
+    SetHandler(kBulk, nullptr);
+  }
+
+  std::uint32_t rank() const override { return meeting_.rank(); }
+  std::uint32_t size() const override { return meeting_.size(); }
+  const Limits& limits() const override { return kLimits; }
+
+  Status SendWhole(std::uint32_t rank, std::span<const std::byte> message) override {
+    return meeting_.Send(rank, message);
+  }
+  Result<std::vector<std::byte>> ReceiveWhole(std::uint32_t rank) override {
+    return meeting_.Receive(rank);
+  }
+
+  bool TrySend(std::uint32_t rank, std::span<const std::byte> message) override {
+    Peer& peer = peers_[rank];
+    if (peer.sends >= kSendsToOneAgent) {
+      ucp_worker_progress(worker_->get());
+      if (peer.sends >= kSendsToOneAgent) return false;
+    }
+    // To one that is lost all is sent at once, and in vain: nothing waits for that.
+    if (!Connect(peer)) return true;
+    std::unique_ptr<Send> send = NewSend();
+    send->peer = &peer;
+    send->header = {meeting_.token(), this->rank(), 0, peer.frames_sent++};
+    send->bytes.assign(message.begin(), message.end());
+    Start(kFrames, std::move(send), UCP_AM_SEND_FLAG_EAGER);
+    return true;
+  }
+
+  std::optional<Message> TryReceive() override {
+    if (handed_out_) {
+      free_.push_back(std::move(arrived_.front().bytes));
+      arrived_.pop_front();
+      handed_out_ = false;
+    }
+    // UCX has its turn between two messages, too: what is to be sent waits for that.
+    if (arrived_.empty()) ucp_worker_progress(worker_->get());
+    if (arrived_.empty()) return std::nullopt;
+    handed_out_ = true;
+    return Message{arrived_.front().rank, arrived_.front().bytes};
+  }
+
+  void StartBulkSend(std::uint32_t rank, std::uint32_t tag, std::span<const std::byte> bytes,
+                     std::uint64_t id) override {
+    Peer& peer = peers_[rank];
+    if (!Connect(peer)) return finished_.push_back(id);
+    std::unique_ptr<Send> send = NewSend();
+    send->peer = &peer;
+    send->id = id;
+    send->header = {meeting_.token(), this->rank(), tag, peer.bulk_sent++};
+    send->bulk = bytes;
+    Start(kBulk, std::move(send),
+          bytes.size() < kLimits.least_chunk ? 0U : unsigned{UCP_AM_SEND_FLAG_RNDV});
+  }
+
+  void StartBulkReceive(std::uint32_t rank, std::uint32_t tag, std::span<std::byte> bytes,
+                        std::uint64_t id) override {
+    receives_.emplace(id, Receive{this, id, rank, tag, bytes});
+    peers_[rank].posted[tag].push_back(id);
+  }
+
+  bool ExpectBulk(std::uint64_t id) override {
+    const auto found = receives_.find(id);
+    if (found == receives_.end() || std::exchange(found->second.expected, true)) return false;
+    if (found->second.complete) Name(found->second);
+    return true;
+  }
+
+  bool CancelBulkReceive(std::uint64_t id) override {
+    const auto found = receives_.find(id);
+    if (found == receives_.end()) return false;
+    Receive& receive = found->second;
+    // Where something comes the sender is lost, or breaks the rules.
+    const auto limit = std::chrono::steady_clock::now() + kPatience;
+    while (receive.request != nullptr && std::chrono::steady_clock::now() < limit) {
+      ucp_request_cancel(worker_->get(), receive.request);
+      ucp_worker_progress(worker_->get());
+    }
+    const bool expected = receive.expected;
+    if (receive.request != nullptr) {
+      LogError("UCX does not end a receive from agent {}, which is gone", receive.rank);
+      receive.expected = false;
+      return expected;
+    }
+    if (const auto posted = peers_[receive.rank].posted.find(receive.tag);
+        posted != peers_[receive.rank].posted.end()) {
+      std::erase(posted->second, id);
+      if (posted->second.empty()) peers_[receive.rank].posted.erase(posted);
+    }
+    receives_.erase(found);
+    return expected;
+  }
+
+  void FinishedBulk(std::vector<std::uint64_t>& ids) override {
+    ucp_worker_progress(worker_->get());
+    ids.insert(ids.end(), finished_.begin(), finished_.end());
+    finished_.clear();
+  }
+
+  int wake_fd() const override { return wake_.get(); }
+  bool Arm() override {
+    return arrived_.empty() && finished_.empty() && lost_.empty() &&
+           ucp_worker_arm(worker_->get()) == UCS_OK;
+  }
+
+  std::optional<LostPeer> TakeLost() override {
+    epoll_event events[8];
+    const int count = ::epoll_wait(wake_.get(), events, 8, 0);
+    for (int i = 0; i < count; ++i)
+      if (const std::uint32_t rank = events[i].data.u32; rank != kNoRank) LookAtConnection(rank);
+    if (lost_.empty()) return std::nullopt;
+    LostPeer lost = std::move(lost_.front());
+    lost_.pop_front();
+    return lost;
+  }
+
+  void GiveUp(std::uint32_t rank) override {
+    Peer& peer = peers_[rank];
+    Lose(peer, "");
+    Close(peer, UCP_EP_CLOSE_FLAG_FORCE);
+    Finish();
+  }
+
+  void Shutdown() override {
+    leaving_ = true;
+    ucp_request_param_t none{};
+    if (ucs_status_ptr_t flush = ucp_worker_flush_nbx(worker_->get(), &none); UCS_PTR_IS_PTR(flush))
+      closing_.push_back(flush);
+    Finish();
+    // Nobody's end shall be another's loss: all are through before the first one goes.
+    if (rank() != 0) SayFarewell();
+    for (std::uint32_t other = 0; other < size(); ++other)
+      if (meeting_.fd(other) >= 0 && !peers_[other].lost) AwaitFarewell(other);
+    if (rank() == 0) SayFarewell();
+  }
+
+ private:
+  static constexpr std::uint32_t kNoRank = ~std::uint32_t{0};
+
+  struct Frames {
+    std::uint32_t rank = 0;
+    std::vector<std::byte> bytes;
+  };
+  struct EarlyBulk {
+    std::uint32_t tag = 0;
+    void* offer = nullptr;  // UCX's, of what the sender has: `bytes` of it.
+    std::size_t bytes = 0;
+    std::vector<std::byte> copy;  // Of what has come.
+  };
+  struct Peer {
+    UcxTransport* transport = nullptr;
+    std::uint32_t rank = 0;
+    ucp_ep_h endpoint = nullptr;
+    bool lost = false;
+    std::size_t sends = 0;  // Frames that are under way.
+    std::uint64_t frames_sent = 0;
+    std::uint64_t bulk_sent = 0;
+    std::uint64_t frames_received = 0;
+    std::uint64_t bulk_received = 0;
+    // What has overtaken others.
+    std::map<std::uint64_t, std::vector<std::byte>> early_frames;
+    std::map<std::uint64_t, EarlyBulk> early_bulk;
+    // Receives into which nothing comes yet, by tag, the oldest first.
+    std::map<std::uint32_t, std::deque<std::uint64_t>> posted;
+  };
+  struct Send {
+    Peer* peer = nullptr;
+    Header header{};
+    std::vector<std::byte> bytes;  // Of frames.
+    std::span<const std::byte> bulk;
+    std::optional<std::uint64_t> id;  // Of bulk.
+  };
+  struct Receive {
+    UcxTransport* transport = nullptr;
+    std::uint64_t id = 0;
+    std::uint32_t rank = 0;
+    std::uint32_t tag = 0;
+    std::span<std::byte> bytes;
+    void* request = nullptr;
+    bool expected = false;
+    bool complete = false;
+  };
+
+  Status Watch(int fd, std::uint32_t rank) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.u32 = rank;
+    if (::epoll_ctl(wake_.get(), EPOLL_CTL_ADD, fd, &event) != 0)
+      return Status::Exhausted("epoll_ctl: {}", std::strerror(errno));
+    return Status::Ok();
+  }
+
+  void SetHandler(unsigned id, ucp_am_recv_callback_t handler) {
+    ucp_am_handler_param_t parameters{};
+    parameters.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
+                            UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
+    parameters.id = id;
+    parameters.flags = UCP_AM_FLAG_WHOLE_MSG;
+    parameters.cb = handler;
+    parameters.arg = this;
+    ucp_worker_set_am_recv_handler(worker_->get(), &parameters);
+  }
+
+  // --- Peers.
+
+  bool Connect(Peer& peer) {
+    if (peer.lost) return false;
+    if (peer.endpoint != nullptr) return true;
+    ucp_ep_params_t parameters{};
+    parameters.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLER |
+                            UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;
+    parameters.address =
+        reinterpret_cast<const ucp_address_t*>(meeting_.addresses()[peer.rank].data());
+    parameters.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+    parameters.err_handler.cb = [](void* at, ucp_ep_h, ucs_status_t status) {
+      Peer& lost = *static_cast<Peer*>(at);
+      lost.transport->Lose(lost, Describe(status));
+    };
+    parameters.err_handler.arg = &peer;
+    const ucs_status_t status = ucp_ep_create(worker_->get(), &parameters, &peer.endpoint);
+    if (status == UCS_OK) return true;
+    peer.endpoint = nullptr;
+    Lose(peer, Describe(status));
+    return false;
+  }
+
+  void Lose(Peer& peer, std::string cause) {
+    if (std::exchange(peer.lost, true) || leaving_) return;
+    if (!cause.empty()) lost_.push_back({peer.rank, std::move(cause)});
+  }
+
+  // It may be asked while UCX is in one of its callbacks; what is closed there ends in Finish.
+  void Close(Peer& peer, unsigned flags) {
+    const ucp_ep_h endpoint = std::exchange(peer.endpoint, nullptr);
+    if (endpoint == nullptr) return;
+    ucp_request_param_t parameters{};
+    parameters.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+    parameters.flags = flags;
+    if (ucs_status_ptr_t closing = ucp_ep_close_nbx(endpoint, &parameters); UCS_PTR_IS_PTR(closing))
+      closing_.push_back(closing);
+  }
+
+  void Finish() {
+    const auto limit = std::chrono::steady_clock::now() + kPatience;
+    for (ucs_status_ptr_t closing : std::exchange(closing_, {})) {
+      while (ucp_request_check_status(closing) == UCS_INPROGRESS &&
+             std::chrono::steady_clock::now() < limit)
+        ucp_worker_progress(worker_->get());
+      ucp_request_free(closing);
+    }
+  }
+
+  void SayFarewell() {
+    const std::byte farewell{};
+    for (std::uint32_t other = 0; other < size(); ++other)
+      if (meeting_.fd(other) >= 0 && !peers_[other].lost)
+        static_cast<void>(meeting_.Send(other, {&farewell, 1}));
+  }
+
+  // Or the end of its process. UCX goes on meanwhile: it may need this end to finish there.
+  void AwaitFarewell(std::uint32_t other) {
+    const auto limit = std::chrono::steady_clock::now() + kPatience;
+    pollfd waited{meeting_.fd(other), POLLIN, 0};
+    while (::poll(&waited, 1, 0) <= 0 && std::chrono::steady_clock::now() < limit)
+      if (ucp_worker_progress(worker_->get()) == 0) ::sched_yield();
+  }
+
+  void LookAtConnection(std::uint32_t rank) {
+    char byte = 0;
+    const ssize_t got = ::recv(meeting_.fd(rank), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    // Of what it says now, its farewell, Shutdown reads.
+    ::epoll_ctl(wake_.get(), EPOLL_CTL_DEL, meeting_.fd(rank), nullptr);
+    if (got > 0) return;
+    Lose(peers_[rank], got == 0 ? "its process has ended" : std::strerror(errno));
+  }
+
+  // --- Messages.
+
+  std::unique_ptr<Send> NewSend() {
+    if (sends_.empty()) return std::make_unique<Send>();
+    std::unique_ptr<Send> send = std::move(sends_.back());
+    sends_.pop_back();
+    send->id.reset();
+    return send;
+  }
+
+  void Start(unsigned kind, std::unique_ptr<Send> send, unsigned flags) {
+    Send* const raw = send.release();  // Ended takes it back.
+    const bool bulk = raw->id.has_value();
+    const std::span<const std::byte> bytes =
+        bulk ? raw->bulk : std::span<const std::byte>(raw->bytes);
+    if (!bulk) ++raw->peer->sends;
+    ucp_request_param_t parameters{};
+    parameters.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
+                              UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
+    parameters.memory_type = UCS_MEMORY_TYPE_HOST;
+    parameters.flags = flags;
+    parameters.cb.send = [](void* request, ucs_status_t status, void* at) {
+      ucp_request_free(request);
+      Send* const ended = static_cast<Send*>(at);
+      ended->peer->transport->Ended(std::unique_ptr<Send>(ended), status);
+    };
+    parameters.user_data = raw;
+    const ucs_status_ptr_t started =
+        ucp_am_send_nbx(raw->peer->endpoint, kind, &raw->header, sizeof raw->header, bytes.data(),
+                        bytes.size(), &parameters);
+    if (!UCS_PTR_IS_PTR(started)) Ended(std::unique_ptr<Send>(raw), UCS_PTR_STATUS(started));
+  }
+
+  void Ended(std::unique_ptr<Send> send, ucs_status_t status) {
+    Peer& peer = *send->peer;
+    if (status != UCS_OK) Lose(peer, Describe(status));
+    if (send->id)
+      finished_.push_back(*send->id);
+    else
+      --peer.sends;
+    if (sends_.size() < kSendsToOneAgent * 4) sends_.push_back(std::move(send));
+  }
+
+  // Null for what is of no agent of this run.
+  Peer* SenderOf(const void* header, std::size_t bytes, Header& parsed) {
+    if (bytes != sizeof parsed) return nullptr;
+    std::memcpy(&parsed, header, sizeof parsed);
+    if (parsed.token != meeting_.token() || parsed.rank >= peers_.size()) return nullptr;
+    Peer& peer = peers_[parsed.rank];
+    return peer.lost ? nullptr : &peer;
+  }
+
+  static ucs_status_t OnFrames(void* at, const void* header, std::size_t header_bytes, void* data,
+                               std::size_t bytes, const ucp_am_recv_param_t* how) {
+    auto& self = *static_cast<UcxTransport*>(at);
+    Header sent;
+    Peer* const peer = self.SenderOf(header, header_bytes, sent);
+    if (peer == nullptr || (how->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0 ||
+        bytes > kLimits.message_bytes || sent.sequence < peer->frames_received)
+      return UCS_OK;
+    std::vector<std::byte> copy;
+    if (!self.free_.empty()) {
+      copy = std::move(self.free_.back());
+      self.free_.pop_back();
+    }
+    const auto* const first = static_cast<const std::byte*>(data);
+    copy.assign(first, first + bytes);
+    if (sent.sequence != peer->frames_received) {
+      peer->early_frames.emplace(sent.sequence, std::move(copy));
+      return UCS_OK;
+    }
+    self.Arrive(*peer, std::move(copy));
+    for (auto next = peer->early_frames.begin();
+         next != peer->early_frames.end() && next->first == peer->frames_received;
+         next = peer->early_frames.erase(next))
+      self.Arrive(*peer, std::move(next->second));
+    return UCS_OK;
+  }
+
+  void Arrive(Peer& peer, std::vector<std::byte> bytes) {
+    ++peer.frames_received;
+    arrived_.push_back({peer.rank, std::move(bytes)});
+  }
+
+  // --- Bulk.
+
+  static ucs_status_t OnBulk(void* at, const void* header, std::size_t header_bytes, void* data,
+                             std::size_t bytes, const ucp_am_recv_param_t* how) {
+    auto& self = *static_cast<UcxTransport*>(at);
+    Header sent;
+    Peer* const peer = self.SenderOf(header, header_bytes, sent);
+    if (peer == nullptr || sent.sequence < peer->bulk_received) return UCS_OK;
+    const bool offered = (how->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
+    if (sent.sequence != peer->bulk_received) {
+      EarlyBulk early{sent.tag, offered ? data : nullptr, bytes, {}};
+      const auto* const first = static_cast<const std::byte*>(data);
+      if (!offered) early.copy.assign(first, first + bytes);
+      peer->early_bulk.emplace(sent.sequence, std::move(early));
+      return offered ? UCS_INPROGRESS : UCS_OK;
+    }
+    ++peer->bulk_received;
+    const bool taken = offered
+                           ? self.TakeOffer(*peer, sent.tag, data, bytes)
+                           : self.TakeBulk(*peer, sent.tag, {static_cast<std::byte*>(data), bytes});
+    for (auto next = peer->early_bulk.begin();
+         next != peer->early_bulk.end() && next->first == peer->bulk_received;
+         next = peer->early_bulk.erase(next)) {
+      ++peer->bulk_received;
+      const EarlyBulk& early = next->second;
+      if (early.offer == nullptr)
+        self.TakeBulk(*peer, early.tag, early.copy);
+      else if (!self.TakeOffer(*peer, early.tag, early.offer, early.bytes))
+        ucp_am_data_release(self.worker_->get(), early.offer);
+    }
+    return offered && taken ? UCS_INPROGRESS : UCS_OK;
+  }
+
+  // The oldest receive of that tag. Null where the sender breaks the rules: nobody waits for it, or
+  // not for so much.
+  Receive* NextReceive(Peer& peer, std::uint32_t tag, std::size_t bytes) {
+    const auto posted = peer.posted.find(tag);
+    if (posted == peer.posted.end()) return nullptr;
+    Receive& receive = receives_.at(posted->second.front());
+    if (bytes > receive.bytes.size()) return nullptr;
+    posted->second.pop_front();
+    if (posted->second.empty()) peer.posted.erase(posted);
+    return &receive;
+  }
+
+  bool TakeBulk(Peer& peer, std::uint32_t tag, std::span<const std::byte> bytes) {
+    Receive* const receive = NextReceive(peer, tag, bytes.size());
+    if (receive == nullptr) return false;
+    std::memcpy(receive->bytes.data(), bytes.data(), bytes.size());
+    Complete(*receive);
+    return true;
+  }
+
+  // False where UCX keeps it.
+  bool TakeOffer(Peer& peer, std::uint32_t tag, void* offer, std::size_t bytes) {
+    Receive* const receive = NextReceive(peer, tag, bytes);
+    if (receive == nullptr) return false;
+    ucp_request_param_t parameters{};
+    parameters.op_attr_mask =
+        UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
+    parameters.memory_type = UCS_MEMORY_TYPE_HOST;
+    parameters.user_data = receive;  // Stays where it is until it is over.
+    parameters.cb.recv_am = [](void* request, ucs_status_t status, std::size_t, void* which) {
+      ucp_request_free(request);
+      Receive& ended = *static_cast<Receive*>(which);
+      ended.request = nullptr;
+      ended.transport->Ended(ended, status);
+    };
+    const ucs_status_ptr_t started =
+        ucp_am_recv_data_nbx(worker_->get(), offer, receive->bytes.data(), bytes, &parameters);
+    if (UCS_PTR_IS_PTR(started))
+      receive->request = started;
+    else
+      Ended(*receive, UCS_PTR_STATUS(started));
+    return true;
+  }
+
+  void Ended(Receive& receive, ucs_status_t status) {
+    if (status == UCS_OK) return Complete(receive);
+    if (status != UCS_ERR_CANCELED) Lose(peers_[receive.rank], Describe(status));
+  }
+
+  void Complete(Receive& receive) {
+    receive.complete = true;
+    if (receive.expected) Name(receive);
+  }
+
+  void Name(const Receive& receive) {
+    finished_.push_back(receive.id);
+    receives_.erase(receive.id);
+  }
+
+  std::unique_ptr<UcpWorker> worker_;
+  Meeting meeting_;
+  std::vector<Peer> peers_;  // By rank; where they are is known to UCX.
+  UniqueFd wake_;
+  bool leaving_ = false;
+  std::deque<LostPeer> lost_;
+  std::vector<ucs_status_ptr_t> closing_;
+  std::deque<Frames> arrived_;
+  bool handed_out_ = false;                   // The first of them.
+  std::vector<std::vector<std::byte>> free_;  // To be filled again.
+  std::vector<std::unique_ptr<Send>> sends_;  // The same.
+  std::unordered_map<std::uint64_t, Receive> receives_;
+  std::vector<std::uint64_t> finished_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Transport>> UcxWorker::Join(std::unique_ptr<UcxWorker> worker,
+                                                   Meeting meeting) {
+  auto transport = std::make_unique<UcxTransport>(
+      std::unique_ptr<UcpWorker>(static_cast<UcpWorker*>(worker.release())), std::move(meeting));
+  CUSPAN_RETURN_IF_ERROR(transport->Open());
+  return std::unique_ptr<Transport>(std::move(transport));
+}
+
+}  // namespace cuspan

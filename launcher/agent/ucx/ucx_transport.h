@@ -1,0 +1,36 @@
+// The transport over UCX (its ucp layer, 1.12 or later): active messages for frames and for bulk,
+// over endpoints that are made when a peer is first talked to. The only place that knows UCX.
+//
+// Each message begins with a header that has the token of the run's meeting: anybody who reaches
+// this host may connect to UCX's port, and what does not have the token is dropped.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+#include "common/status.h"
+#include "launcher/agent/meeting.h"
+#include "launcher/agent/relay/transport.h"
+
+namespace cuspan {
+
+// This process's end of all connections. UCX reads its own variables (UCX_TLS, UCX_NET_DEVICES, …).
+class UcxWorker {
+ public:
+  // kUnavailable says what UCX has against it.
+  static Result<std::unique_ptr<UcxWorker>> Create();
+  virtual ~UcxWorker() = default;
+  UcxWorker(const UcxWorker&) = delete;
+
+  // Where UCX reaches it from other hosts.
+  virtual std::span<const std::byte> address() const = 0;
+  // The transport of a run whose agents have met with their workers' addresses. It has the worker.
+  static Result<std::unique_ptr<Transport>> Join(std::unique_ptr<UcxWorker> worker,
+                                                 Meeting meeting);
+
+ protected:
+  UcxWorker() = default;
+};
+
+}  // namespace cuspan

@@ -1,0 +1,26 @@
+"""Several hosts over UCX: what differs from MPI, and a share of the rest. With SYSTEM_TEST_RELAY=ucx all tests use it."""
+import subprocess
+import unittest
+
+import cluster_test
+from harness import build
+
+
+def setUpModule():
+    linked = subprocess.run(["ldd", build() / "bin/cuspan-agent"], capture_output=True, text=True, check=True).stdout
+    if "libucp" not in linked:
+        raise unittest.SkipTest("the agents were built without UCX")
+    cluster_test.setUpModule()
+
+
+tearDownModule = cluster_test.tearDownModule
+
+
+def share(tests, *names):
+    """A class with these tests of another one."""
+    return type(tests.__name__, (tests,), {"relay": "ucx", **{
+        name: None for name in unittest.TestLoader().getTestCaseNames(tests) if name not in names}})
+
+
+Devices = share(cluster_test.Devices, "test_of_three_hosts_at_once", "test_copies_between_hosts")
+Faults = share(cluster_test.Faults, "test_agent_killed", "test_host_cut_off", "test_launcher_killed_while_agents_start")

@@ -1,0 +1,72 @@
+// Agents that meet, as threads of one process.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "launcher/agent/meeting.h"
+
+namespace cuspan {
+
+inline const Key128 kTestSecret = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+
+inline net::Deadline InTime() {
+  return std::chrono::steady_clock::now() + std::chrono::seconds(30);
+}
+
+inline std::span<const std::byte> AsBytes(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
+
+// A home agent that waits, and where others find it.
+class Host {
+ public:
+  Host() : listener_(*net::Listener::OpenOnAll(8)), never_(*net::Interrupt::Make("interrupted")) {
+    places_ = *net::OwnAddresses(listener_.address().port);
+  }
+  const std::vector<net::Address>& places() const { return places_; }
+  // The loopback's.
+  const net::Address& near() const { return places_.back(); }
+  const net::Interrupt& never() const { return *never_; }
+  void Interrupt() { never_->Raise(); }
+
+  Result<Meeting> Hold(std::uint32_t agents, std::span<const std::byte> own,
+                       std::span<const int> watched = {}) {
+    return Meeting::Hold(listener_, kTestSecret, agents, own, watched, *never_, InTime());
+  }
+
+ private:
+  net::Listener listener_;
+  std::shared_ptr<net::Interrupt> never_;
+  std::vector<net::Address> places_;
+};
+
+// The meeting of agents with these addresses, by rank.
+inline std::vector<Meeting> Meet(const std::vector<std::span<const std::byte>>& addresses) {
+  Host host;
+  std::vector<std::unique_ptr<Result<Meeting>>> met(addresses.size());
+  std::vector<std::thread> threads;
+  for (std::uint32_t rank = 1; rank < addresses.size(); ++rank)
+    threads.emplace_back([&, rank] {
+      met[rank] = std::make_unique<Result<Meeting>>(
+          Meeting::Attend(host.places(), kTestSecret, rank, addresses[rank], InTime()));
+    });
+  met[0] = std::make_unique<Result<Meeting>>(
+      host.Hold(static_cast<std::uint32_t>(addresses.size()), addresses[0]));
+  for (std::thread& thread : threads) thread.join();
+  std::vector<Meeting> meetings;
+  for (const auto& one : met) {
+    EXPECT_TRUE(one->ok()) << one->status().message();
+    if (one->ok()) meetings.push_back(std::move(**one));
+  }
+  return meetings;
+}
+
+}  // namespace cuspan

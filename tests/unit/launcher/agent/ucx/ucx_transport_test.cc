@@ -1,0 +1,236 @@
+#include "launcher/agent/ucx/ucx_transport.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <random>
+
+#include "tests/unit/launcher/agent/meetings.h"
+
+namespace cuspan {
+namespace {
+
+using testing::ElementsAre;
+using testing::UnorderedElementsAre;
+
+std::vector<std::byte> Bytes(std::size_t count, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<std::byte> bytes(count);
+  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
+  return bytes;
+}
+
+// Agents of a run in one thread, which all have their turns.
+class UcxTransportTest : public testing::Test {
+ protected:
+  void Start(std::uint32_t agents) {
+    std::vector<std::unique_ptr<UcxWorker>> workers;
+    std::vector<std::span<const std::byte>> addresses;
+    for (std::uint32_t rank = 0; rank < agents; ++rank) {
+      Result<std::unique_ptr<UcxWorker>> worker = UcxWorker::Create();
+      ASSERT_TRUE(worker.ok()) << worker.status().message();
+      addresses.push_back((*worker)->address());
+      workers.push_back(std::move(*worker));
+    }
+    std::vector<Meeting> met = Meet(addresses);
+    ASSERT_EQ(met.size(), agents);
+    for (std::uint32_t rank = 0; rank < agents; ++rank) {
+      Result<std::unique_ptr<Transport>> joined =
+          UcxWorker::Join(std::move(workers[rank]), std::move(met[rank]));
+      ASSERT_TRUE(joined.ok()) << joined.status().message();
+      agents_.push_back(std::move(*joined));
+    }
+    heard_.resize(agents);
+    finished_.resize(agents);
+  }
+
+  // What has come to each so far is in heard_ and finished_; until done() is true.
+  template <typename Done>
+  void Until(Done&& done) {
+    const net::Deadline limit = InTime();
+    while (!done()) {
+      ASSERT_LT(std::chrono::steady_clock::now(), limit) << "nothing more comes";
+      for (std::uint32_t rank = 0; rank < agents_.size(); ++rank) Look(rank);
+    }
+  }
+  void Look(std::uint32_t rank) {
+    if (agents_[rank] == nullptr) return;
+    while (const auto message = agents_[rank]->TryReceive())
+      heard_[rank].emplace_back(message->rank,
+                                std::vector(message->bytes.begin(), message->bytes.end()));
+    agents_[rank]->FinishedBulk(finished_[rank]);
+    while (const auto lost = agents_[rank]->TakeLost()) lost_.emplace_back(rank, lost->rank);
+  }
+
+  using Heard = std::vector<std::pair<std::uint32_t, std::vector<std::byte>>>;
+  std::vector<std::unique_ptr<Transport>> agents_;
+  std::vector<Heard> heard_;
+  std::vector<std::vector<std::uint64_t>> finished_;
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> lost_;  // Who says it, and of whom.
+};
+
+TEST_F(UcxTransportTest, MessagesOfAllSizesKeepTheirOrder) {
+  Start(2);
+  const std::size_t most = agents_[0]->limits().message_bytes;
+  std::vector<std::vector<std::byte>> messages;
+  for (unsigned i = 0; i < 200; ++i)
+    messages.push_back(Bytes(i % 3 == 0 ? most : i % 3 == 1 ? 100 : 9000, i));
+  std::size_t sent = 0;
+  Until([&] {
+    while (sent < messages.size() && agents_[0]->TrySend(1, messages[sent])) ++sent;
+    return heard_[1].size() == messages.size();
+  });
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    EXPECT_EQ(heard_[1][i].first, 0U);
+    EXPECT_TRUE(heard_[1][i].second == messages[i]) << i;
+  }
+}
+
+TEST_F(UcxTransportTest, OnlySoManyMessagesAreUnderWay) {
+  Start(2);
+  const std::vector<std::byte> message = Bytes(60'000, 1);
+  std::size_t sent = 0;
+  while (sent < 100'000 && agents_[0]->TrySend(1, message)) ++sent;
+  EXPECT_LT(sent, 100'000U);
+  Until([&] { return heard_[1].size() == sent; });
+  EXPECT_TRUE(agents_[0]->TrySend(1, message));
+}
+
+TEST_F(UcxTransportTest, BulkGoesIntoReceivesInTheirOrder) {
+  Start(2);
+  constexpr std::size_t kMost = 3 << 20;
+  const std::size_t sizes[] = {kMost, 10, 64 * 1024, 100'000, 1, 8192, kMost, 0, 70'000};
+  std::vector<std::vector<std::byte>> sent;
+  std::vector<std::vector<std::byte>> received(std::size(sizes), std::vector<std::byte>(kMost));
+  for (std::uint64_t i = 0; i < std::size(sizes); ++i) {
+    sent.push_back(Bytes(sizes[i], static_cast<unsigned>(i)));
+    agents_[1]->StartBulkReceive(0, 5, received[i], i);
+    EXPECT_TRUE(agents_[1]->ExpectBulk(i));
+    EXPECT_FALSE(agents_[1]->ExpectBulk(i));
+  }
+  for (std::uint64_t i = 0; i < std::size(sizes); ++i)
+    agents_[0]->StartBulkSend(1, 5, sent[i], 100 + i);
+  Until([&] {
+    return finished_[0].size() == std::size(sizes) && finished_[1].size() == std::size(sizes);
+  });
+  for (std::size_t i = 0; i < std::size(sizes); ++i)
+    EXPECT_TRUE(std::equal(sent[i].begin(), sent[i].end(), received[i].begin())) << i;
+}
+
+TEST_F(UcxTransportTest, AReceiveIsNotNamedBeforeItIsExpected) {
+  Start(2);
+  const std::vector<std::byte> sent = Bytes(1 << 20, 1);
+  std::vector<std::byte> received(sent.size());
+  agents_[1]->StartBulkReceive(0, 1, received, 7);
+  agents_[0]->StartBulkSend(1, 1, sent, 8);
+  Until([&] { return finished_[0].size() == 1; });
+  EXPECT_THAT(finished_[1], ElementsAre());
+  EXPECT_TRUE(agents_[1]->ExpectBulk(7));
+  Until([&] { return finished_[1].size() == 1; });
+  EXPECT_TRUE(sent == received);
+}
+
+TEST_F(UcxTransportTest, TagsAndSendersAreApart) {
+  Start(3);
+  const std::vector<std::byte> sent[] = {Bytes(200'000, 0), Bytes(200'000, 1), Bytes(200'000, 2)};
+  std::vector<std::byte> received[] = {sent[0], sent[0], sent[0]};
+  agents_[2]->StartBulkReceive(0, 1, received[0], 10);
+  agents_[2]->StartBulkReceive(0, 2, received[1], 11);
+  agents_[2]->StartBulkReceive(1, 1, received[2], 12);
+  for (const std::uint64_t id : {10, 11, 12}) EXPECT_TRUE(agents_[2]->ExpectBulk(id));
+  agents_[1]->StartBulkSend(2, 1, sent[2], 1);
+  agents_[0]->StartBulkSend(2, 2, sent[1], 2);
+  agents_[0]->StartBulkSend(2, 1, sent[0], 3);
+  Until([&] { return finished_[2].size() == 3; });
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(received[i] == sent[i]) << i;
+}
+
+TEST_F(UcxTransportTest, WhatIsCancelledIsNotNamed) {
+  Start(2);
+  std::vector<std::byte> received[] = {Bytes(100, 1), Bytes(100, 2)};
+  agents_[1]->StartBulkReceive(0, 1, received[0], 1);
+  agents_[1]->StartBulkReceive(0, 1, received[1], 2);
+  EXPECT_TRUE(agents_[1]->ExpectBulk(1));
+  EXPECT_TRUE(agents_[1]->CancelBulkReceive(1));
+  EXPECT_FALSE(agents_[1]->CancelBulkReceive(2));
+  EXPECT_FALSE(agents_[1]->CancelBulkReceive(2));
+  // The tag is as new.
+  const std::vector<std::byte> sent = Bytes(100, 3);
+  agents_[1]->StartBulkReceive(0, 1, received[0], 3);
+  EXPECT_TRUE(agents_[1]->ExpectBulk(3));
+  agents_[0]->StartBulkSend(1, 1, sent, 4);
+  Until([&] { return finished_[1].size() == 1; });
+  EXPECT_THAT(finished_[1], ElementsAre(3));
+  EXPECT_TRUE(received[0] == sent);
+}
+
+TEST_F(UcxTransportTest, BulkForNobodyIsDropped) {
+  Start(2);
+  const std::vector<std::byte> sent = Bytes(1 << 20, 1);
+  std::vector<std::byte> small(100);
+  agents_[1]->StartBulkReceive(0, 2, small, 1);
+  agents_[0]->StartBulkSend(1, 1, sent, 1);  // Nobody waits for that tag,
+  agents_[0]->StartBulkSend(1, 2, sent, 2);  // nor there for so much.
+  agents_[0]->StartBulkSend(1, 1, std::span(sent).first(10), 3);
+  Until([&] { return finished_[0].size() == 3; });
+  EXPECT_THAT(finished_[0], UnorderedElementsAre(1, 2, 3));
+  EXPECT_THAT(finished_[1], ElementsAre());
+}
+
+TEST_F(UcxTransportTest, WhoSleepsIsWoken) {
+  Start(2);
+  // Endpoints are there.
+  ASSERT_TRUE(agents_[0]->TrySend(1, Bytes(10, 1)));
+  ASSERT_TRUE(agents_[1]->TrySend(0, Bytes(10, 1)));
+  Until([&] { return heard_[0].size() == 1 && heard_[1].size() == 1; });
+  for (std::size_t round = 2; round < 50; ++round) {
+    Until([&] { return agents_[1]->Arm(); });
+    ASSERT_TRUE(agents_[0]->TrySend(1, Bytes(10, 2)));
+    pollfd waited{agents_[1]->wake_fd(), POLLIN, 0};
+    while (::poll(&waited, 1, 0) == 0) Look(0);
+    Until([&] { return heard_[1].size() == round; });
+  }
+}
+
+TEST_F(UcxTransportTest, TheEndOfAnAgentIsToldToThoseWhoTalkToIt) {
+  Start(3);
+  ASSERT_TRUE(agents_[1]->TrySend(2, Bytes(10, 1)));
+  Until([&] { return heard_[2].size() == 1; });
+  std::vector<std::byte> received(100'000);
+  agents_[1]->StartBulkReceive(2, 1, received, 5);
+  EXPECT_TRUE(agents_[1]->ExpectBulk(5));
+  agents_[2].reset();
+  Until([&] { return lost_.size() == 2; });
+  EXPECT_THAT(lost_, UnorderedElementsAre(std::pair(0U, 2U), std::pair(1U, 2U)));
+  for (const std::uint32_t rank : {0U, 1U}) {
+    agents_[rank]->GiveUp(2);
+    // In vain, and nothing waits for it.
+    for (int i = 0; i < 100; ++i) EXPECT_TRUE(agents_[rank]->TrySend(2, received));
+    agents_[rank]->StartBulkSend(2, 1, received, 9);
+  }
+  EXPECT_TRUE(agents_[1]->CancelBulkReceive(5));
+  Until([&] { return finished_[0].size() == 1 && finished_[1].size() == 1; });
+  // The others go on.
+  ASSERT_TRUE(agents_[1]->TrySend(0, Bytes(10, 1)));
+  Until([&] { return heard_[0].size() == 1; });
+  EXPECT_EQ(lost_.size(), 2U);
+}
+
+TEST_F(UcxTransportTest, AllEndTogether) {
+  Start(3);
+  ASSERT_TRUE(agents_[1]->TrySend(2, Bytes(10, 1)));
+  ASSERT_TRUE(agents_[2]->TrySend(0, Bytes(10, 1)));
+  Until([&] { return heard_[2].size() == 1 && heard_[0].size() == 1; });
+  std::vector<std::thread> threads;
+  for (std::unique_ptr<Transport>& agent : agents_)
+    threads.emplace_back([&agent] {
+      agent->Shutdown();
+      EXPECT_FALSE(agent->TakeLost());
+      agent.reset();
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace
+}  // namespace cuspan
