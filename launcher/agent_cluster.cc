@@ -69,7 +69,7 @@ std::vector<std::string> OtherAgentsOptions(const Plan& plan, const AgentCommand
   if (!options.remote_shell.empty())
     shell = options.remote_shell;
   else if (const auto chosen = environment.Get("OMPI_MCA_plm_rsh_agent"))
-    shell = *chosen;
+    shell = chosen->substr(0, chosen->find(':'));  // The first of those that Open MPI may take.
   return {"--others",       AgentsText(std::span(plan.agents).subspan(1)),
           "--remote-agent", agent.remote_path,
           "--remote-shell", shell};

@@ -30,12 +30,9 @@ int Fail(const Status& status) {
   return kExitOwnFailure;
 }
 
-// What the launcher of this run has put into the environment, or the home agent into the input;
-// none in the plain mpirun form.
-Result<std::optional<RunKey>> TakeKey(const AgentOptions& options) {
-  std::string line;
+// What the launcher of this run has put there; none in the plain mpirun form.
+Result<std::optional<RunKey>> KeyFromEnvironment() {
   const char* text = std::getenv(RunKey::kVariable);
-  if (!options.meet.empty() && std::getline(std::cin, line)) text = line.c_str();
   if (text == nullptr) return std::optional<RunKey>();
   CUSPAN_ASSIGN_OR_RETURN(RunKey key, RunKey::Parse(text));
   return std::optional<RunKey>(key);
@@ -104,16 +101,21 @@ int RunAway(const Setup& setup, Transport& transport, const Ranks& ranks) {
   return 0;
 }
 
-int RunOverUcx(const Setup& setup, std::optional<AppProcess> app, const RunKey& key) {
-  const bool home = setup.options.meet.empty();
-  if (!home && !setup.key) return Fail(Status::Invalid("this agent has no key of a run"));
-  Result<UcxRun> run = home ? HoldUcxRun(setup.options, setup.paths, setup.environment, key)
-                            : AttendUcxRun(setup.options, *setup.key);
+int RunHomeOverUcx(const Setup& setup, std::optional<AppProcess> app, const RunKey& key) {
+  const Result<UcxRun> run = HoldUcxRun(setup.options, setup.paths, setup.environment, key);
+  if (!run.ok()) return Fail(run.status());
+  SetLogName(Format("cuspan agent[{} rank 0]", OwnHostName()));
+  return RunHome(setup, std::move(app), key, run->transport.get(), {run->transport->size(), 0});
+}
+
+int RunAwayOverUcx(Setup setup) {
+  const Result<Invitation> invitation = Invitation::Read(std::cin);
+  if (!invitation.ok()) return Fail(invitation.status());
+  setup.key = invitation->key;
+  const Result<UcxRun> run = AttendUcxRun(setup.options, *invitation);
   if (!run.ok()) return Fail(run.status());
   SetLogName(Format("cuspan agent[{} rank {}]", OwnHostName(), run->transport->rank()));
-  const Ranks ranks{run->transport->size(), 0};
-  return home ? RunHome(setup, std::move(app), key, run->transport.get(), ranks)
-              : RunAway(setup, *run->transport, ranks);
+  return RunAway(setup, *run->transport, {run->transport->size(), 0});
 }
 
 int RunAgent(int argc, char** argv) {
@@ -125,18 +127,21 @@ int RunAgent(int argc, char** argv) {
     return 0;
   }
   SetLogName(Format("cuspan agent[{}]", OwnHostName()));
+  const bool ucx = !line->options->others.empty() || line->options->rank != 0;
+  if (ucx) {
+    if (const Status became = BecomeUcxAgent(argv); !became.ok()) return Fail(became);
+  }
   KeepLogFromWaiting();
   // What a limit of file sizes forbids is an error like any other.
   ::signal(SIGXFSZ, SIG_IGN);
   Result<InstallPaths> paths = InstallPaths::Find();
   if (!paths.ok()) return Fail(paths.status());
-  Result<std::optional<RunKey>> told = TakeKey(*line->options);
+  Result<std::optional<RunKey>> told = KeyFromEnvironment();
   if (!told.ok()) return Fail(told.status());
 
   Setup setup{*line->options, *paths, Environment::OfThisProcess(), {}, *told};
-  const bool ucx = !setup.options.others.empty() || !setup.options.meet.empty();
   const bool mpi = !setup.options.alone && !ucx && InsideMpiJob(setup.environment);
-  const bool home = ucx ? setup.options.meet.empty() : !mpi || IsFirstRank(setup.environment);
+  const bool home = ucx ? setup.options.rank == 0 : !mpi || IsFirstRank(setup.environment);
   setup.proxy_environment = setup.environment;
   StripOuterRun(setup.proxy_environment);
   StripMpi(setup.proxy_environment);
@@ -181,7 +186,8 @@ int RunAgent(int argc, char** argv) {
     if (!started.ok()) return Fail(started.status());
     sweeper.emplace(std::move(*started));
   }
-  if (ucx) return RunOverUcx(setup, std::move(app), key);
+  if (ucx)
+    return home ? RunHomeOverUcx(setup, std::move(app), key) : RunAwayOverUcx(std::move(setup));
   if (!mpi) return RunHome(setup, std::move(app), key, nullptr, {});
   Result<std::unique_ptr<Transport>> transport = StartMpiTransport(&argc, &argv);
   if (!transport.ok()) return Fail(transport.status());

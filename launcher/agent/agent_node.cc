@@ -95,10 +95,10 @@ void AgentNode::StartHeartbeats() {
   if (heartbeats_) heartbeats_->Ask(context_.agents);
 }
 
-std::uint32_t AgentNode::others() const {
-  std::uint32_t others = 0;
+std::set<std::uint32_t> AgentNode::others() const {
+  std::set<std::uint32_t> others;
   for (std::uint32_t rank = 0; rank < context_.agents; ++rank)
-    if (rank != context_.rank && !context_.relay->gave_up(rank)) ++others;
+    if (rank != context_.rank && !context_.relay->gave_up(rank)) others.insert(rank);
   return others;
 }
 
@@ -110,13 +110,22 @@ void AgentNode::TakeSilence(std::uint32_t rank) {
   if (home_lost_) home_lost_(Format("no message from the home agent for {} s", limit));
 }
 
-void AgentNode::TakeLost(std::uint32_t rank, const std::string& cause) {
-  if (relay()->gave_up(rank)) return;
-  const std::string reason = Format("the agent of {} is gone: {}", NameOf(rank), cause);
-  if (context_.rank == 0) return Lose(rank, reason);
-  if (rank == 0) return home_lost_ ? home_lost_(reason) : void();
-  LogInfo("{}", reason);
-  GiveUp(rank, reason);
+void AgentNode::TakeLost() {
+  while (transport_ != nullptr) {
+    const std::optional<Transport::LostPeer> lost = transport_->TakeLost();
+    if (!lost) return;
+    if (relay()->gave_up(lost->rank)) continue;
+    const std::string reason =
+        Format("the agent of {} is gone: {}", NameOf(lost->rank), lost->cause);
+    if (context_.rank == 0) {
+      Lose(lost->rank, reason);
+    } else if (lost->rank != 0) {
+      LogInfo("{}", reason);
+      GiveUp(lost->rank, reason);
+    } else if (home_lost_) {
+      home_lost_(reason);
+    }
+  }
 }
 
 std::string AgentNode::NameOf(std::uint32_t rank) const {
@@ -174,18 +183,16 @@ void AgentNode::TakeBroken(RouteKey route, const std::string& reason) {
 void AgentNode::Loop(const std::function<bool()>& step) {
   RunAgentLoop(poller_, relay(), &bell_, ringer_.get(), [&] {
     clients_.ForgetEnded();
-    while (transport_ != nullptr) {
-      const std::optional<Transport::LostPeer> lost = transport_->TakeLost();
-      if (!lost) break;
-      TakeLost(lost->rank, lost->cause);
-    }
+    TakeLost();
     return step();
   });
 }
 
 void AgentNode::Drain(const std::function<bool()>& more) {
-  RunAgentLoop(poller_, relay(), &bell_, ringer_.get(),
-               [&] { return more() || !relay()->quiet(); });
+  RunAgentLoop(poller_, relay(), &bell_, ringer_.get(), [&] {
+    TakeLost();
+    return more() || !relay()->quiet();
+  });
 }
 
 void AgentNode::EndAll(std::chrono::milliseconds patience) {
@@ -201,7 +208,7 @@ void AgentNode::EndAll(std::chrono::milliseconds patience) {
 
 void AgentNode::Disconnect() {
   if (transport_ == nullptr) return;
-  if (others() + 1 == context_.agents) carrier_->End();
+  if (others().size() + 1 == context_.agents) carrier_->End();
   transport_->Shutdown();
 }
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "launcher/agent/bell_ringer.h"
 #include "launcher/agent/client_service.h"
@@ -62,8 +63,8 @@ class AgentNode {
   void SetHomeLost(std::function<void(const std::string& reason)> lost) {
     home_lost_ = std::move(lost);
   }
-  // How many other agents take part in the run, still.
-  std::uint32_t others() const;
+  // The other agents that take part in the run, still.
+  std::set<std::uint32_t> others() const;
 
   NodeContext& context() { return context_; }
   const std::string& host() const { return context_.host; }
@@ -81,7 +82,7 @@ class AgentNode {
   void TakeControl(std::uint32_t rank, const Frame& frame);
   void TakeBroken(RouteKey route, const std::string& reason);
   void TakeSilence(std::uint32_t rank);
-  void TakeLost(std::uint32_t rank, const std::string& cause);
+  void TakeLost();
   // The home agent has lost that one.
   void Lose(std::uint32_t rank, const std::string& reason);
   std::string NameOf(std::uint32_t rank) const;

@@ -32,7 +32,6 @@ Result<AgentCommandLine> ParseAgentCommandLine(int argc, const char* const* argv
   std::string serve;
   std::string others;
   std::string remote_shell;
-  std::vector<std::string> meet;
   std::string same_node = SettingText(settings::kSameNode);
   GpuWishTexts wish;
   bool look = false;
@@ -44,9 +43,8 @@ Result<AgentCommandLine> ParseAgentCommandLine(int argc, const char* const* argv
   app.add_option("--others", others, "the other agents: HOST=GPUS,...")->group(internal);
   app.add_option("--remote-shell", remote_shell, "called as ssh is")->group(internal);
   app.add_option("--remote-agent", options.remote_agent, "cuspan-agent there")->group(internal);
-  // Of those: the key of the run comes as the first line of their input.
+  // Of those.
   app.add_option("--rank", options.rank, "of this agent")->group(internal);
-  app.add_option("--meet", meet, "addresses of the home agent")->delimiter(',')->group(internal);
   app.add_option("--serve", serve, "number of GPUs of this node to serve at most, or all")
       ->type_name("N|all");
   app.add_option("--place", options.place, "number of hosts whose devices come before this one's")
@@ -87,10 +85,6 @@ Result<AgentCommandLine> ParseAgentCommandLine(int argc, const char* const* argv
   }
   CUSPAN_ASSIGN_OR_RETURN(options.others, ParseAgents(others));
   options.remote_shell = SplitWords(remote_shell);
-  for (const std::string& place : meet) {
-    CUSPAN_ASSIGN_OR_RETURN(const net::Address address, net::ParseAddress(place));
-    options.meet.push_back(address);
-  }
   CUSPAN_ASSIGN_OR_RETURN(options.wish, CheckGpuWish(wish));
   options.wish.look = look;
   options.wish.order = order;

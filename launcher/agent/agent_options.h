@@ -7,18 +7,17 @@
 
 #include "launcher/gpu_wish.h"
 #include "launcher/plan.h"
-#include "protocol/network/sockets.h"
 
 namespace cuspan {
 
 struct AgentOptions {
   bool alone = false;  // The run has no other agent and no MPI.
-  // Of a run without MPI: what its home agent starts, and how; and how those come to it.
+  // Of a run without MPI: what its home agent starts, and how; and which of those this is. They
+  // read an Invitation.
   std::vector<AgentPlan> others;
   std::vector<std::string> remote_shell;
   std::string remote_agent;
   std::uint32_t rank = 0;
-  std::vector<net::Address> meet;
   std::optional<std::uint32_t> serve;  // How many devices of this node at most.
   std::uint32_t place = 0;             // Of the home agent's devices among the other agents'.
   GpuWish wish;                        // What the run wants; of the home agent.

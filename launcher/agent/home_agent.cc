@@ -218,7 +218,7 @@ bool HomeAgent::TakeControl(std::uint32_t rank, const Frame& frame) {
     if (!part.ok()) return wrong(part.status());
     if (node_->trace() != nullptr && part->rank == rank) node_->trace()->Take(*part);
   } else if (frame.op() == Op::kAgentShutdown) {
-    if (agents_left_ > 0) --agents_left_;
+    agents_left_.erase(rank);
   } else {
     return false;
   }
@@ -238,16 +238,16 @@ void HomeAgent::TakeClock(std::uint32_t rank, const TraceClock& answer) {
   clock.Take(answer.asked, answer.answered, now);
   if (clock.answers() < kClockQuestions)
     node_->relay()->SendControl(rank, TraceClock{now, 0});
-  else if (clocks_asked_ != 0)
-    --clocks_asked_;
+  else
+    clocks_asked_.erase(rank);
 }
 
 void HomeAgent::EndTrace() {
-  if (!agents_met_ || clocks_asked_ != 0) return;
+  if (!agents_met_ || Owes(clocks_asked_)) return;
   for (std::uint32_t rank = 1; rank < node_->context().agents; ++rank)
     node_->trace()->clock(rank).StartSecond();
   AskClocks();
-  node_->Loop([this] { return clocks_asked_ != 0; });
+  node_->Loop([this] { return Owes(clocks_asked_); });
 }
 
 void HomeAgent::EndOthers() {
@@ -255,7 +255,12 @@ void HomeAgent::EndOthers() {
   agents_left_ = node_->others();
   SendToOthers(AgentShutdown{});
   // What is under way arrives before the confirmation, and is taken.
-  node_->Drain([this] { return agents_left_ != 0; });
+  node_->Drain([this] { return Owes(agents_left_); });
+}
+
+bool HomeAgent::Owes(const std::set<std::uint32_t>& ranks) {
+  return std::any_of(ranks.begin(), ranks.end(),
+                     [this](std::uint32_t rank) { return !node_->relay()->gave_up(rank); });
 }
 
 void HomeAgent::Shutdown() {

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,8 @@ class HomeAgent {
   void EndTrace();
   // The others come to the end of what they do: at first of sessions, then of devices.
   void EndOthers();
+  // Whether one of these can still do what it owes.
+  bool Owes(const std::set<std::uint32_t>& ranks);
   void TakeClock(std::uint32_t rank, const TraceClock& answer);
   void KeepReports(std::vector<DeviceReport> reports);
   template <typename T>
@@ -70,8 +73,8 @@ class HomeAgent {
   bool reports_wanted_ = false;
   bool run_ended_ = false;
   bool agents_met_ = false;
-  std::uint32_t clocks_asked_ = 0;  // Agents that have not answered often enough.
-  std::uint32_t agents_left_ = 0;   // Others that have not confirmed the end.
+  std::set<std::uint32_t> clocks_asked_;  // Agents that have not answered often enough.
+  std::set<std::uint32_t> agents_left_;   // Others that have not confirmed the end.
 };
 
 }  // namespace cuspan

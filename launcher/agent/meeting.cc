@@ -1,6 +1,7 @@
 #include "launcher/agent/meeting.h"
 
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -33,6 +34,17 @@ constexpr std::uint32_t kMostBytes = 64 << 20;
 constexpr std::chrono::seconds kPatience{10};
 
 net::Deadline Soon() { return std::chrono::steady_clock::now() + kPatience; }
+
+// A host that is switched off says nothing more, and before the agents have met nobody else looks.
+void KeepAlive(int fd) {
+  const auto set = [fd](int level, int name, int value) {
+    ::setsockopt(fd, level, name, &value, sizeof value);
+  };
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, 60);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, 15);
+  set(IPPROTO_TCP, TCP_KEEPCNT, 4);
+}
 
 std::uint64_t RandomToken() {
   std::uint64_t number = 0;
@@ -121,13 +133,14 @@ Result<Meeting> Meeting::Hold(const net::Listener& listener, const Key128& secre
     Result<Blob> address = ReceiveBytes(fd, join.bytes, interrupt, Soon());
     if (!address.ok()) continue;  // Its end is told by who started it.
     meeting.addresses_[join.rank] = std::move(*address);
+    KeepAlive(fd);
     meeting.connections_[join.rank] = std::move(guest.fd);
     --missing;
   }
   const Answer answer{meeting.token_, agents, 0};
   for (std::uint32_t rank = 1; rank < agents; ++rank) {
     const int fd = meeting.connections_[rank].get();
-    CUSPAN_RETURN_IF_ERROR(net::SendAll(fd, &answer, sizeof answer, interrupt, net::kNever));
+    CUSPAN_RETURN_IF_ERROR(net::SendAll(fd, &answer, sizeof answer, interrupt, deadline));
     for (const Blob& address : meeting.addresses_)
       CUSPAN_RETURN_IF_ERROR(SendBlob(fd, address, interrupt));
   }
@@ -139,6 +152,7 @@ Result<Meeting> Meeting::Attend(std::span<const net::Address> places, const Key1
   CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<net::Interrupt> never, net::Interrupt::Make(""));
   Meeting meeting(rank, std::move(never));
   CUSPAN_ASSIGN_OR_RETURN(UniqueFd home, ConnectToOne(places, *meeting.never_, deadline));
+  KeepAlive(home.get());
   const Join join{kOpTableHash, secret, rank, static_cast<std::uint32_t>(own.size())};
   CUSPAN_RETURN_IF_ERROR(net::SendAll(home.get(), &join, sizeof join, *meeting.never_, deadline));
   CUSPAN_RETURN_IF_ERROR(

@@ -2,15 +2,18 @@
 
 #include <fcntl.h>
 #include <linux/close_range.h>
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <climits>
 #include <csignal>
 #include <cstring>
+#include <sstream>
 #include <utility>
 
 #include "launcher/mpirun_command.h"
@@ -19,6 +22,10 @@
 
 namespace cuspan {
 namespace {
+
+// How long those that were told to end may take, and those that are told by a signal.
+constexpr std::chrono::milliseconds kEndLimit{1'000};
+constexpr std::chrono::milliseconds kTerminateLimit{500};
 
 // The settings of the run and what UCX shall use are the same on all hosts.
 std::vector<std::string> SettingsOf(const Environment& environment) {
@@ -33,16 +40,15 @@ std::vector<std::string> SettingsOf(const Environment& environment) {
   return settings;
 }
 
-// The input of a child: the key, and then nothing more.
-Result<UniqueFd> KeyAsInput(const RunKey& key) {
+// The input of a child: that, and then nothing more.
+Result<UniqueFd> AsInput(const std::string& text) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return Status::Exhausted("pipe: {}", std::strerror(errno));
   UniqueFd read_end(ends[0]);
   const UniqueFd write_end(ends[1]);
-  const std::string line = key.Text() + "\n";
   // A pipe takes that much at once.
-  if (::write(write_end.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()))
-    return Status::Internal("a pipe takes no key: {}", std::strerror(errno));
+  if (::write(write_end.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
+    return Status::Internal("a pipe takes no invitation: {}", std::strerror(errno));
   return read_end;
 }
 
@@ -54,6 +60,11 @@ Result<pid_t> Spawn(const std::vector<std::string>& command, const UniqueFd& inp
   const pid_t pid = ::fork();
   if (pid < 0) return Status::Exhausted("fork: {}", std::strerror(errno));
   if (pid > 0) return pid;
+  // As new: what this process ignores or blocks is its own.
+  for (int number = 1; number < NSIG; ++number) ::signal(number, SIG_DFL);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() != parent) ::_exit(1);
   ::dup2(input.get(), STDIN_FILENO);
@@ -68,10 +79,38 @@ Result<pid_t> Spawn(const std::vector<std::string>& command, const UniqueFd& inp
 
 }  // namespace
 
+std::string Invitation::Text() const {
+  std::string text = key.Text();
+  for (const net::Address& place : places) text += " " + net::Text(place);
+  return text + "\n";
+}
+
+Result<Invitation> Invitation::Read(std::istream& input) {
+  std::string line;
+  std::getline(input, line);
+  std::istringstream words(line);
+  std::string word;
+  words >> word;
+  Invitation invitation;
+  CUSPAN_ASSIGN_OR_RETURN(invitation.key, RunKey::Parse(word));
+  while (words >> word) {
+    CUSPAN_ASSIGN_OR_RETURN(const net::Address place, net::ParseAddress(word));
+    invitation.places.push_back(place);
+  }
+  return invitation;
+}
+
 Result<OtherAgents> OtherAgents::Start(std::span<const AgentPlan> agents, const RemoteShell& shell,
+                                       std::span<const net::Address> places,
                                        std::span<const std::string> options,
                                        const Environment& environment, const RunKey& key) {
   OtherAgents started;
+  // On another host the loopback is that host's.
+  Invitation near{key, {}};
+  Invitation far{key, {}};
+  for (const net::Address& place : places)
+    (net::IsLoopback(place) ? near : far).places.push_back(place);
+  if (near.places.empty()) near.places = far.places;
   const std::vector<std::string> settings = SettingsOf(environment);
   for (std::size_t i = 0; i < agents.size(); ++i) {
     Child child;
@@ -88,7 +127,7 @@ Result<OtherAgents> OtherAgents::Start(std::span<const AgentPlan> agents, const 
       command = shell.command;
       command.insert(command.end(), {child.host, QuoteForShell(agent)});
     }
-    CUSPAN_ASSIGN_OR_RETURN(const UniqueFd input, KeyAsInput(key));
+    CUSPAN_ASSIGN_OR_RETURN(const UniqueFd input, AsInput((child.remote ? far : near).Text()));
     CUSPAN_ASSIGN_OR_RETURN(child.pid, Spawn(command, input));
     child.process = OpenProcess(child.pid);
     started.fds_.push_back(child.process.get());
@@ -99,11 +138,26 @@ Result<OtherAgents> OtherAgents::Start(std::span<const AgentPlan> agents, const 
 }
 
 OtherAgents::~OtherAgents() {
-  for (const Child& child : children_) {
-    if (child.pid <= 0) continue;
-    ::kill(child.pid, SIGTERM);
-    ::waitpid(child.pid, nullptr, 0);
-  }
+  const auto wait_all = [this](std::chrono::milliseconds limit) {
+    const auto end = std::chrono::steady_clock::now() + limit;
+    for (Child& child : children_) {
+      if (child.pid <= 0) continue;
+      pollfd waited{child.process.get(), POLLIN, 0};
+      if (::poll(&waited, 1, net::PollTimeout(end)) == 0) continue;
+      ::waitpid(child.pid, nullptr, WNOHANG);
+      child.pid = -1;
+    }
+  };
+  const auto kill_all = [this](int number) {
+    for (const Child& child : children_)
+      if (child.pid > 0) ::kill(child.pid, number);
+  };
+  // A shell passes on what was said last.
+  wait_all(kEndLimit);
+  kill_all(SIGTERM);
+  wait_all(kTerminateLimit);
+  kill_all(SIGKILL);
+  wait_all(kTerminateLimit);
 }
 
 std::string OtherAgents::ExplainEnd() {

@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <istream>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,6 +16,7 @@
 #include "launcher/environment.h"
 #include "launcher/plan.h"
 #include "launcher/run_key.h"
+#include "protocol/network/sockets.h"
 
 namespace cuspan {
 
@@ -24,13 +26,24 @@ struct RemoteShell {
   std::string own_agent;             // The one here.
 };
 
-// One thread. Destroying it ends those that still run.
+// What such an agent reads first from its input.
+struct Invitation {
+  RunKey key;
+  std::vector<net::Address> places;  // Of the home agent, the best first.
+
+  std::string Text() const;
+  // kInvalid for what Text does not write.
+  static Result<Invitation> Read(std::istream& input);
+};
+
+// One thread. Destroying it waits a little, and ends those that still run.
 class OtherAgents {
  public:
-  // `options`: for all of them; `environment`: of this process, whose settings they get. The key
-  // goes through their input: command lines are for everybody to read. What they and the shell
-  // write goes where this process writes.
+  // `places`: where this process listens for them; `options`: for all of them; `environment`: of
+  // this process, whose settings they get. Key and places go through their input: command lines are
+  // for everybody to read. What they and the shell write goes where this process writes.
   static Result<OtherAgents> Start(std::span<const AgentPlan> agents, const RemoteShell& shell,
+                                   std::span<const net::Address> places,
                                    std::span<const std::string> options,
                                    const Environment& environment, const RunKey& key);
   OtherAgents(OtherAgents&&) = default;

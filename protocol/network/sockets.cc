@@ -171,6 +171,13 @@ Result<Address> ParseAddress(std::string_view text) {
   return address;
 }
 
+bool IsLoopback(const Address& address) {
+  if (address.family == AF_INET) return address.bytes[0] == 127;
+  return std::all_of(address.bytes, address.bytes + 15,
+                     [](std::uint8_t byte) { return byte == 0; }) &&
+         address.bytes[15] == 1;
+}
+
 Result<std::vector<Address>> OwnAddresses(std::uint16_t port) {
   std::vector<Address> far;
   std::vector<Address> near;

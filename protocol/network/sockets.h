@@ -33,6 +33,7 @@ static_assert(std::is_trivially_copyable_v<Address>);
 std::string Text(const Address& address);
 // kInvalid for what Text would not write.
 Result<Address> ParseAddress(std::string_view text);
+bool IsLoopback(const Address& address);
 
 // Ends waiting for good, from any thread.
 class Interrupt {

@@ -181,9 +181,15 @@ bool Relay::HasWork() {
   for (auto& [key, route] : routes_) {
     if (route.channel->closed() || !route.failure.empty()) continue;
     work = work || (route.channel->HasFrame() && route.frame_credit >= route.needed_credit);
-    if (!route.backlog.empty()) {
+    // What waits for room in the channel.
+    const ChunkInbox::Arrival* const arrival = route.inbox->Front();
+    if (const std::size_t bytes = !route.backlog.empty() ? route.backlog.front().size()
+                                  : arrival != nullptr
+                                      ? sizeof(FrameHeader) + EncodedSize(arrival->chunk)
+                                      : 0;
+        bytes != 0) {
       route.channel->WantRoom();
-      work = work || route.channel->HasRoom(route.backlog.front().size());
+      work = work || route.channel->HasRoom(bytes);
     }
     work = route.inbox->CanPost() || work;
   }

@@ -1,5 +1,7 @@
 #include "launcher/agent/ucx/ucx_start.h"
 
+#include <sys/prctl.h>
+
 #include <utility>
 
 #include "launcher/agent/meeting.h"
@@ -15,21 +17,24 @@ constexpr std::chrono::seconds kConnectLimit{30};
 
 }  // namespace
 
+Status BecomeUcxAgent(char**) {
+  // As the other one is called.
+  ::prctl(PR_SET_NAME, "cuspan-agent");
+  return Status::Ok();
+}
+
 Result<UcxRun> HoldUcxRun(const AgentOptions& options, const InstallPaths& paths,
                           const Environment& environment, const RunKey& key) {
   CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<UcxWorker> worker, UcxWorker::Create());
-  CUSPAN_ASSIGN_OR_RETURN(const net::Listener listener,
-                          net::Listener::OpenOnAll(static_cast<int>(options.others.size())));
+  CUSPAN_ASSIGN_OR_RETURN(const net::Listener listener, net::Listener::OpenOnAll(SOMAXCONN));
   CUSPAN_ASSIGN_OR_RETURN(const std::vector<net::Address> places,
                           net::OwnAddresses(listener.address().port));
-  std::string meet;
-  for (const net::Address& place : places) meet += (meet.empty() ? "" : ",") + net::Text(place);
-  const std::vector<std::string> told = {"--device", options.device, "--meet", meet};
+  const std::vector<std::string> told = {"--device", options.device};
   UcxRun run;
   CUSPAN_ASSIGN_OR_RETURN(
       OtherAgents others,
       OtherAgents::Start(options.others, {options.remote_shell, options.remote_agent, paths.agent},
-                         told, environment, key));
+                         places, told, environment, key));
   run.others.emplace(std::move(others));
   CUSPAN_ASSIGN_OR_RETURN(const std::shared_ptr<net::Interrupt> never, net::Interrupt::Make(""));
   const auto agents = static_cast<std::uint32_t>(options.others.size()) + 1;
@@ -44,11 +49,12 @@ Result<UcxRun> HoldUcxRun(const AgentOptions& options, const InstallPaths& paths
   return run;
 }
 
-Result<UcxRun> AttendUcxRun(const AgentOptions& options, const RunKey& key) {
+Result<UcxRun> AttendUcxRun(const AgentOptions& options, const Invitation& invitation) {
   CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<UcxWorker> worker, UcxWorker::Create());
-  CUSPAN_ASSIGN_OR_RETURN(Meeting meeting,
-                          Meeting::Attend(options.meet, key.secret, options.rank, worker->address(),
-                                          std::chrono::steady_clock::now() + kConnectLimit));
+  CUSPAN_ASSIGN_OR_RETURN(
+      Meeting meeting,
+      Meeting::Attend(invitation.places, invitation.key.secret, options.rank, worker->address(),
+                      std::chrono::steady_clock::now() + kConnectLimit));
   UcxRun run;
   CUSPAN_ASSIGN_OR_RETURN(run.transport, UcxWorker::Join(std::move(worker), std::move(meeting)));
   return run;

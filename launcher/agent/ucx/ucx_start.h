@@ -17,10 +17,14 @@ struct UcxRun {
   std::unique_ptr<Transport> transport;
 };
 
+// To be called first: this process becomes the agent that is linked with UCX, unless it is that. A
+// failure says why it can not.
+Status BecomeUcxAgent(char** arguments);
+
 // The home agent's part: starts the others and waits for them. A failure names the host.
 Result<UcxRun> HoldUcxRun(const AgentOptions& options, const InstallPaths& paths,
                           const Environment& environment, const RunKey& key);
 // Another agent's.
-Result<UcxRun> AttendUcxRun(const AgentOptions& options, const RunKey& key);
+Result<UcxRun> AttendUcxRun(const AgentOptions& options, const Invitation& invitation);
 
 }  // namespace cuspan

@@ -5,6 +5,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -30,8 +31,8 @@ constexpr Transport::Limits kLimits{
 constexpr unsigned kFrames = 1;
 constexpr unsigned kBulk = 2;
 constexpr std::size_t kSendsToOneAgent = 16;
-// To end the connections in good order.
-constexpr std::chrono::seconds kPatience{5};
+// To end the connections in good order: less than agents have for their whole end.
+constexpr std::chrono::seconds kPatience{2};
 
 struct Header {
   std::uint64_t token;
@@ -61,10 +62,11 @@ class UcxTransport final : public Transport {
 
   ~UcxTransport() override {
     leaving_ = true;
-    for (Peer& peer : peers_) Close(peer, UCP_EP_CLOSE_FLAG_FORCE);
-    Finish();
     SetHandler(kFrames, nullptr);
     SetHandler(kBulk, nullptr);
+    for (Peer& peer : peers_) Close(peer);
+    // What is still under way ends here, and is told to what this transport has.
+    worker_.reset();
   }
 
   std::uint32_t rank() const override { return meeting_.rank(); }
@@ -137,15 +139,13 @@ class UcxTransport final : public Transport {
     const auto found = receives_.find(id);
     if (found == receives_.end()) return false;
     Receive& receive = found->second;
-    // Where something comes the sender is lost, or breaks the rules.
+    // Where something comes the sender is lost, whose endpoint is closed, or breaks the rules.
     const auto limit = std::chrono::steady_clock::now() + kPatience;
-    while (receive.request != nullptr && std::chrono::steady_clock::now() < limit) {
-      ucp_request_cancel(worker_->get(), receive.request);
+    while (receive.under_way && std::chrono::steady_clock::now() < limit)
       ucp_worker_progress(worker_->get());
-    }
     const bool expected = receive.expected;
-    if (receive.request != nullptr) {
-      LogError("UCX does not end a receive from agent {}, which is gone", receive.rank);
+    if (receive.under_way) {
+      LogError("UCX does not end a receive from agent {}, which is not to come", receive.rank);
       receive.expected = false;
       return expected;
     }
@@ -166,6 +166,8 @@ class UcxTransport final : public Transport {
 
   int wake_fd() const override { return wake_.get(); }
   bool Arm() override {
+    // UCX asks for that: not all that it does by and by is behind its descriptor.
+    if (ucp_worker_progress(worker_->get()) != 0) return false;
     return arrived_.empty() && finished_.empty() && lost_.empty() &&
            ucp_worker_arm(worker_->get()) == UCS_OK;
   }
@@ -184,20 +186,26 @@ class UcxTransport final : public Transport {
   void GiveUp(std::uint32_t rank) override {
     Peer& peer = peers_[rank];
     Lose(peer, "");
-    Close(peer, UCP_EP_CLOSE_FLAG_FORCE);
-    Finish();
+    Close(peer);
+    // Should it be there, it learns that it is not of the run any more.
+    if (const int fd = meeting_.fd(rank); fd >= 0) {
+      ::epoll_ctl(wake_.get(), EPOLL_CTL_DEL, fd, nullptr);
+      ::shutdown(fd, SHUT_RDWR);
+    }
   }
 
   void Shutdown() override {
     leaving_ = true;
-    ucp_request_param_t none{};
-    if (ucs_status_ptr_t flush = ucp_worker_flush_nbx(worker_->get(), &none); UCS_PTR_IS_PTR(flush))
-      closing_.push_back(flush);
-    Finish();
+    const auto limit = std::chrono::steady_clock::now() + kPatience;
+    const auto sent = [this] {
+      return std::all_of(peers_.begin(), peers_.end(),
+                         [](const Peer& peer) { return peer.lost || peer.sends == 0; });
+    };
+    while (!sent() && std::chrono::steady_clock::now() < limit) ucp_worker_progress(worker_->get());
     // Nobody's end shall be another's loss: all are through before the first one goes.
     if (rank() != 0) SayFarewell();
     for (std::uint32_t other = 0; other < size(); ++other)
-      if (meeting_.fd(other) >= 0 && !peers_[other].lost) AwaitFarewell(other);
+      if (meeting_.fd(other) >= 0 && !peers_[other].lost) AwaitFarewell(other, limit);
     if (rank() == 0) SayFarewell();
   }
 
@@ -243,7 +251,7 @@ class UcxTransport final : public Transport {
     std::uint32_t rank = 0;
     std::uint32_t tag = 0;
     std::span<std::byte> bytes;
-    void* request = nullptr;
+    bool under_way = false;
     bool expected = false;
     bool complete = false;
   };
@@ -296,25 +304,17 @@ class UcxTransport final : public Transport {
     if (!cause.empty()) lost_.push_back({peer.rank, std::move(cause)});
   }
 
-  // It may be asked while UCX is in one of its callbacks; what is closed there ends in Finish.
-  void Close(Peer& peer, unsigned flags) {
+  // What is under way there ends by and by, in vain.
+  void Close(Peer& peer) {
+    for (auto& [sequence, early] : std::exchange(peer.early_bulk, {}))
+      if (early.offer != nullptr) ucp_am_data_release(worker_->get(), early.offer);
     const ucp_ep_h endpoint = std::exchange(peer.endpoint, nullptr);
     if (endpoint == nullptr) return;
     ucp_request_param_t parameters{};
     parameters.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
-    parameters.flags = flags;
+    parameters.flags = UCP_EP_CLOSE_FLAG_FORCE;
     if (ucs_status_ptr_t closing = ucp_ep_close_nbx(endpoint, &parameters); UCS_PTR_IS_PTR(closing))
-      closing_.push_back(closing);
-  }
-
-  void Finish() {
-    const auto limit = std::chrono::steady_clock::now() + kPatience;
-    for (ucs_status_ptr_t closing : std::exchange(closing_, {})) {
-      while (ucp_request_check_status(closing) == UCS_INPROGRESS &&
-             std::chrono::steady_clock::now() < limit)
-        ucp_worker_progress(worker_->get());
       ucp_request_free(closing);
-    }
   }
 
   void SayFarewell() {
@@ -325,8 +325,7 @@ class UcxTransport final : public Transport {
   }
 
   // Or the end of its process. UCX goes on meanwhile: it may need this end to finish there.
-  void AwaitFarewell(std::uint32_t other) {
-    const auto limit = std::chrono::steady_clock::now() + kPatience;
+  void AwaitFarewell(std::uint32_t other, std::chrono::steady_clock::time_point limit) {
     pollfd waited{meeting_.fd(other), POLLIN, 0};
     while (::poll(&waited, 1, 0) <= 0 && std::chrono::steady_clock::now() < limit)
       if (ucp_worker_progress(worker_->get()) == 0) ::sched_yield();
@@ -336,7 +335,7 @@ class UcxTransport final : public Transport {
     char byte = 0;
     const ssize_t got = ::recv(meeting_.fd(rank), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    // Of what it says now, its farewell, Shutdown reads.
+    // Of what it says now, its farewell, that it comes is enough.
     ::epoll_ctl(wake_.get(), EPOLL_CTL_DEL, meeting_.fd(rank), nullptr);
     if (got > 0) return;
     Lose(peers_[rank], got == 0 ? "its process has ended" : std::strerror(errno));
@@ -491,15 +490,17 @@ class UcxTransport final : public Transport {
     parameters.cb.recv_am = [](void* request, ucs_status_t status, std::size_t, void* which) {
       ucp_request_free(request);
       Receive& ended = *static_cast<Receive*>(which);
-      ended.request = nullptr;
+      ended.under_way = false;
       ended.transport->Ended(ended, status);
     };
+    // UCX may call back before it returns, and the receive be over then.
+    receive->under_way = true;
     const ucs_status_ptr_t started =
         ucp_am_recv_data_nbx(worker_->get(), offer, receive->bytes.data(), bytes, &parameters);
-    if (UCS_PTR_IS_PTR(started))
-      receive->request = started;
-    else
+    if (!UCS_PTR_IS_PTR(started)) {
+      receive->under_way = false;
       Ended(*receive, UCS_PTR_STATUS(started));
+    }
     return true;
   }
 
@@ -524,7 +525,6 @@ class UcxTransport final : public Transport {
   UniqueFd wake_;
   bool leaving_ = false;
   std::deque<LostPeer> lost_;
-  std::vector<ucs_status_ptr_t> closing_;
   std::deque<Frames> arrived_;
   bool handed_out_ = false;                   // The first of them.
   std::vector<std::vector<std::byte>> free_;  // To be filled again.

@@ -2,7 +2,8 @@
 // over endpoints that are made when a peer is first talked to. The only place that knows UCX.
 //
 // Each message begins with a header that has the token of the run's meeting: anybody who reaches
-// this host may connect to UCX's port, and what does not have the token is dropped.
+// this host may connect to UCX's port, and a message without the token is dropped. What UCX does
+// for a peer by itself is not ours to check (docs/security.md).
 #pragma once
 
 #include <cstddef>

@@ -19,13 +19,6 @@ class Interfaces {
   ~Interfaces() { unsetenv("NCCL_SOCKET_IFNAME"); }
 };
 
-// Whether the address is one of the loopback's.
-bool IsLoopback(const Address& address) {
-  if (address.family == AF_INET) return address.bytes[0] == 127;
-  return std::all_of(address.bytes, address.bytes + 15, [](auto byte) { return byte == 0; }) &&
-         address.bytes[15] == 1;
-}
-
 TEST(Network, TheNamedInterfaceIsTaken) {
   for (const char* const names : {"lo", "=lo", "nosuch,lo", "l", "=nosuch,lo", "^nosuch"}) {
     const Interfaces interfaces(names);

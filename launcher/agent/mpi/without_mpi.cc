@@ -1,0 +1,10 @@
+// Of the agent that is linked with UCX.
+#include "launcher/agent/mpi/mpi_transport.h"
+
+namespace cuspan {
+
+Result<std::unique_ptr<Transport>> StartMpiTransport(int*, char***) {
+  return Status::Unsupported("cuspan-agent-ucx has no MPI: start cuspan-agent");
+}
+
+}  // namespace cuspan
