@@ -90,7 +90,9 @@ Result<Invitation> Invitation::Read(std::istream& input) {
   std::getline(input, line);
   std::istringstream words(line);
   std::string word;
-  words >> word;
+  if (!(words >> word))
+    return Status::Invalid(
+        "nothing came through the input of this agent: the remote shell must pass it on");
   Invitation invitation;
   CUSPAN_ASSIGN_OR_RETURN(invitation.key, RunKey::Parse(word));
   while (words >> word) {
@@ -111,6 +113,7 @@ Result<OtherAgents> OtherAgents::Start(std::span<const AgentPlan> agents, const 
   for (const net::Address& place : places)
     (net::IsLoopback(place) ? near : far).places.push_back(place);
   if (near.places.empty()) near.places = far.places;
+  if (far.places.empty()) far.places = near.places;  // Another name of this one, at best.
   const std::vector<std::string> settings = SettingsOf(environment);
   for (std::size_t i = 0; i < agents.size(); ++i) {
     Child child;
@@ -143,7 +146,7 @@ OtherAgents::~OtherAgents() {
     for (Child& child : children_) {
       if (child.pid <= 0) continue;
       pollfd waited{child.process.get(), POLLIN, 0};
-      if (::poll(&waited, 1, net::PollTimeout(end)) == 0) continue;
+      if (::poll(&waited, 1, net::PollTimeout(end)) <= 0) continue;
       ::waitpid(child.pid, nullptr, WNOHANG);
       child.pid = -1;
     }

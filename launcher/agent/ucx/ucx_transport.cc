@@ -1,7 +1,6 @@
 #include "launcher/agent/ucx/ucx_transport.h"
 
 #include <poll.h>
-#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -140,13 +139,12 @@ class UcxTransport final : public Transport {
     if (found == receives_.end()) return false;
     Receive& receive = found->second;
     // Where something comes the sender is lost, whose endpoint is closed, or breaks the rules.
+    const bool expected = std::exchange(receive.expected, false);
     const auto limit = std::chrono::steady_clock::now() + kPatience;
     while (receive.under_way && std::chrono::steady_clock::now() < limit)
       ucp_worker_progress(worker_->get());
-    const bool expected = receive.expected;
     if (receive.under_way) {
       LogError("UCX does not end a receive from agent {}, which is not to come", receive.rank);
-      receive.expected = false;
       return expected;
     }
     if (const auto posted = peers_[receive.rank].posted.find(receive.tag);
@@ -203,9 +201,11 @@ class UcxTransport final : public Transport {
     };
     while (!sent() && std::chrono::steady_clock::now() < limit) ucp_worker_progress(worker_->get());
     // Nobody's end shall be another's loss: all are through before the first one goes.
+    // The home agent waits for the slowest, and others for that.
     if (rank() != 0) SayFarewell();
+    const auto until = rank() != 0 ? net::kNever : limit;
     for (std::uint32_t other = 0; other < size(); ++other)
-      if (meeting_.fd(other) >= 0 && !peers_[other].lost) AwaitFarewell(other, limit);
+      if (meeting_.fd(other) >= 0 && !peers_[other].lost) AwaitFarewell(other, until);
     if (rank() == 0) SayFarewell();
   }
 
@@ -227,6 +227,7 @@ class UcxTransport final : public Transport {
     std::uint32_t rank = 0;
     ucp_ep_h endpoint = nullptr;
     bool lost = false;
+    bool farewell = false;  // It has said so.
     std::size_t sends = 0;  // Frames that are under way.
     std::uint64_t frames_sent = 0;
     std::uint64_t bulk_sent = 0;
@@ -300,7 +301,7 @@ class UcxTransport final : public Transport {
   }
 
   void Lose(Peer& peer, std::string cause) {
-    if (std::exchange(peer.lost, true) || leaving_) return;
+    if (std::exchange(peer.lost, true) || peer.farewell || leaving_) return;
     if (!cause.empty()) lost_.push_back({peer.rank, std::move(cause)});
   }
 
@@ -327,17 +328,22 @@ class UcxTransport final : public Transport {
   // Or the end of its process. UCX goes on meanwhile: it may need this end to finish there.
   void AwaitFarewell(std::uint32_t other, std::chrono::steady_clock::time_point limit) {
     pollfd waited{meeting_.fd(other), POLLIN, 0};
-    while (::poll(&waited, 1, 0) <= 0 && std::chrono::steady_clock::now() < limit)
-      if (ucp_worker_progress(worker_->get()) == 0) ::sched_yield();
+    while (std::chrono::steady_clock::now() < limit)
+      if (::poll(&waited, 1, ucp_worker_progress(worker_->get()) != 0 ? 0 : 1) > 0) return;
   }
 
   void LookAtConnection(std::uint32_t rank) {
     char byte = 0;
     const ssize_t got = ::recv(meeting_.fd(rank), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    // Of what it says now, its farewell, that it comes is enough.
     ::epoll_ctl(wake_.get(), EPOLL_CTL_DEL, meeting_.fd(rank), nullptr);
-    if (got > 0) return;
+    // What it says now is its farewell: it goes when it likes.
+    if (got > 0) {
+      // Before this one was through: the run has not begun.
+      if (rank == 0) Lose(peers_[0], "it has ended the run");
+      peers_[rank].farewell = true;
+      return;
+    }
     Lose(peers_[rank], got == 0 ? "its process has ended" : std::strerror(errno));
   }
 
