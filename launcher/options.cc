@@ -56,7 +56,7 @@ void AddClusterOptions(CLI::App& command, Texts& texts) {
   command
       .add_option("--same-node", texts.same_node,
                   "auto: program and GPU share memory if they are on one node; never: always use "
-                  "agents and MPI")
+                  "agents")
       ->type_name("auto|never");
   command
       .add_option("--relay", texts.relay,

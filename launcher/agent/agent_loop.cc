@@ -58,10 +58,9 @@ void RunAgentLoop(Poller& poller, Relay* relay, Bell* bell, BellRinger* ringer,
       ::sched_yield();
       continue;
     }
-    // What is on its way and wakes nobody, as memory that a process of this node copies, goes on
-    // only while somebody looks.
     // What has moved since the last step may be what it waits for.
     if (ringer != nullptr && !step()) return;
+    // What wakes nobody goes on only while somebody looks.
     const bool may_sleep = ringer != nullptr && relay->Arm();
     if (!relay->has_routes()) {
       poller.Wait(may_sleep ? milliseconds(-1) : kRoutelessNap);

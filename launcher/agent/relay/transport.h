@@ -1,6 +1,6 @@
 // How the ranks of one run (agents, and their lanes) reach each other: messages,
-// and bulk bytes straight between their buffers. MPI is one implementation (mpi/); tests have
-// another.
+// and bulk bytes straight between their buffers. MPI (mpi/) and UCX (ucx/) are implementations;
+// tests have another.
 #pragma once
 
 #include <cstddef>

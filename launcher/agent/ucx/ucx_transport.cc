@@ -20,7 +20,7 @@ namespace cuspan {
 namespace {
 
 constexpr Transport::Limits kLimits{
-    // What a socket takes in one go.
+    // What the relay takes from one route in a pass.
     .message_bytes = 64 * 1024,
     .tags = 1 << 30,
     // Below it UCX sends before there is a receive.
