@@ -11,7 +11,7 @@
 #include "bench/common/command.h"
 #include "bench/common/median.h"
 #include "bench/common/origin.h"
-#include "bench/common/raw_mpi.h"
+#include "bench/common/raw_link.h"
 #include "common/format.h"
 #include "common/settings.h"
 

@@ -14,7 +14,7 @@
 #include <map>
 
 #include "bench/common/child.h"
-#include "bench/common/raw_mpi.h"
+#include "bench/common/raw_link.h"
 #include "common/format.h"
 #include "common/settings.h"
 #include "common/unique_fd.h"

@@ -10,7 +10,7 @@
 
 #include "bench/common/child.h"
 #include "bench/common/median.h"
-#include "bench/common/raw_mpi.h"
+#include "bench/common/raw_link.h"
 #include "common/format.h"
 #include "common/log.h"
 #include "common/settings.h"
@@ -146,7 +146,7 @@ class LegsBench {
       CUSPAN_RETURN_IF_ERROR(ReadTrace(trace.path(), bytes_, legs));
       if (row.placement != "agents") continue;
       const Result<std::vector<double>> gbps =
-          RawMpi(folder_, host, 1,
+          RunRaw(folder_, RelayKind::kMpi, host, 1,
                  {"window", std::to_string(row.buffer_bytes), std::to_string(options_.sends),
                   std::to_string(std::min<std::uint64_t>(bytes_, 256 << 20))});
       if (gbps.ok()) network.push_back(static_cast<double>(bytes_) / gbps->front() / 1e9);

@@ -1,5 +1,5 @@
 // cuspan bench bandwidth: how fast copies are through cuspan, on one node and
-// over agents, against raw MPI between the same hosts and against the same
+// over agents, against raw MPI and UCX between the same hosts and against the same
 // program on a GPU of this machine where there is one.
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -64,6 +64,7 @@ int main(int argc, char** argv) {
       ->excludes("--quick");
   cuspan::bench::AddDeviceOption(app, options.device);
   app.add_option("--hosts", options.hosts, "where the GPUs are, for the path over agents");
+  cuspan::bench::AddRelaysOption(app, options.relays);
   cuspan::bench::AddTransportOption(app, options.transport);
   app.add_option("--placements", options.placements, "same-node, agents (default: both)")
       ->delimiter(',')
@@ -90,8 +91,8 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 64));
   app.add_option(
          "--lanes", options.lanes,
-         "processes of a node that move bulk between agents: 1,2,4, … (default: 1); raw MPI "
-         "has as many ranks")
+         "of a node that move bulk between agents: 1,2,4, … (default: 1); raw MPI and UCX have as "
+         "many ranks")
       ->delimiter(',')
       ->check(CLI::Range(1, 16));
   app.add_option("--proxies", options.proxies, "devices that copy at once: 1,2, … (default: 1)")

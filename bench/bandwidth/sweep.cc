@@ -7,7 +7,7 @@
 
 #include "bench/common/child.h"
 #include "bench/common/median.h"
-#include "bench/common/raw_mpi.h"
+#include "bench/common/raw_link.h"
 #include "common/format.h"
 #include "common/log.h"
 #include "common/settings.h"
@@ -38,6 +38,7 @@ Status Read(const std::string& text, Copies& copies) {
 // One way to run the program: where, and with which staging.
 struct Place {
   std::string name;
+  RelayKind relay = RelayKind::kMpi;
   std::uint64_t buffer_bytes = 0;
   std::uint64_t buffers = 0;
   std::uint64_t sends = 0;
@@ -48,8 +49,15 @@ struct Place {
   Copies copies;
 };
 
-// What is measured of raw MPI: way, size of a message, ranks on each side.
-using Raw = std::tuple<std::string, std::uint64_t, int>;
+// Raw MPI or UCX, as far as they were measured.
+struct Raw {
+  // Way, size of a message, ranks on each side.
+  using Key = std::tuple<std::string, std::uint64_t, int>;
+  std::map<Key, Samples> cached;
+  std::map<Key, Samples> memory;
+  Samples one_way;
+  bool absent = false;
+};
 
 class Sweeper {
  public:
@@ -61,7 +69,7 @@ class Sweeper {
     for (int round = 0; round < options_.rounds; ++round) {
       MeasureLocal(round);
       for (Place& place : places_) {
-        if (place.name == "agents") MeasureMpi(place.buffer_bytes, place.lanes);
+        if (place.name == "agents") MeasureRaw(place);
         const Result<std::string> text = Capture(Words(place.words), false, &place.environment);
         if (!text.ok())
           return Status::Internal("{}, buffers of {} bytes: {}", place.name, place.buffer_bytes,
@@ -102,23 +110,27 @@ class Sweeper {
     for (const std::string& name : options_.placements) {
       for (const std::uint64_t bytes : options_.buffers) {
         // On one node there are none.
-        const std::vector<int> lanes = name == "agents" ? options_.lanes : std::vector{1};
-        for (std::size_t i = 0; i < lanes.size() * options_.pipelined.size(); ++i) {
-          const bool pipelined = options_.pipelined[i % options_.pipelined.size()];
+        const bool agents = name == "agents";
+        const std::vector<int> lanes = agents ? options_.lanes : std::vector{1};
+        const std::size_t relays = agents ? options_.relays.size() : 1;
+        const std::size_t ways = options_.pipelined.size();
+        for (std::size_t i = 0; i < lanes.size() * ways * relays; ++i) {
           Place place;
           place.name = name;
+          if (agents) place.relay = options_.relays[i % relays];
           place.buffer_bytes = bytes;
-          place.lanes = lanes[i / options_.pipelined.size()];
-          place.pipelined = pipelined;
+          place.lanes = lanes[i / relays / ways];
+          place.pipelined = options_.pipelined[i / relays % ways];
           place.buffers = options_.buffer_count;
           if (!options_.buffer_count_chosen && place.lanes > 2)
             place.buffers = StagingBuffersFor(static_cast<std::uint32_t>(place.lanes));
           place.sends = SendsOn(place.lanes);
           place.words = {cuspan, "run", "--device", options_.device};
-          if (name == "agents")
-            place.words.insert(place.words.end(),
-                               {"--hosts", options_.hosts, "--same-node", "never", "--lanes",
-                                std::to_string(place.lanes)});
+          if (agents)
+            place.words.insert(
+                place.words.end(),
+                {"--hosts", options_.hosts, "--same-node", "never", "--relay",
+                 std::string(NameOf(place.relay)), "--lanes", std::to_string(place.lanes)});
           place.words.push_back("--");
           place.environment = Environment::OfThisProcess();
           const auto set = [&](const Setting& setting, const std::string& value) {
@@ -127,7 +139,7 @@ class Sweeper {
           set(settings::kStagingBytes, std::to_string(bytes));
           set(settings::kStagingBuffers, std::to_string(place.buffers));
           set(settings::kSendsInFlight, std::to_string(place.sends));
-          set(settings::kPipeline, pipelined ? "on" : "off");
+          set(settings::kPipeline, place.pipelined ? "on" : "off");
           // More than one software GPU only where more are wanted.
           const bool peers = std::find(options_.directions.begin(), options_.directions.end(),
                                        "device-to-device") != options_.directions.end();
@@ -149,37 +161,63 @@ class Sweeper {
     if (no_local_ && round == 0) local_.clear();
   }
 
-  void MeasureMpi(std::uint64_t bytes, int lanes) {
-    if (no_mpi_) return;
+  // What the place is compared with: all relays that are measured, and MPI always.
+  void MeasureRaw(const Place& place) {
+    for (const RelayKind kind : {RelayKind::kMpi, RelayKind::kUcx}) {
+      const bool wanted =
+          kind == RelayKind::kMpi ||
+          std::find(options_.relays.begin(), options_.relays.end(), kind) != options_.relays.end();
+      if (wanted && !raw_[kind].absent) MeasureRaw(kind, raw_[kind], place);
+    }
+  }
+
+  void MeasureRaw(RelayKind kind, Raw& raw, const Place& place) {
     const std::string host = options_.hosts.substr(0, options_.hosts.find_first_of(",:"));
     const std::uint64_t total = std::min<std::uint64_t>(
         *std::max_element(options_.transfers.begin(), options_.transfers.end()), 256 << 20);
     const auto measure = [&](int ranks, std::vector<std::string> words) {
-      const Result<std::vector<double>> numbers = RawMpi(folder_, host, ranks, words);
+      const Result<std::vector<double>> numbers = RunRaw(folder_, kind, host, ranks, words);
       if (numbers.ok()) return *numbers;
-      no_mpi_ = true;
-      LogWarn("raw MPI cannot be measured here: {}", numbers.status().message());
+      raw.absent = true;
+      LogWarn("raw {} cannot be measured here: {}", RawName(kind), numbers.status().message());
       return std::vector<double>();
     };
-    if (one_way_.empty())
-      for (const double time : measure(1, {"ping", "64"})) one_way_.push_back(time);
+    if (raw.one_way.empty())
+      for (const double time : measure(1, {"ping", "64"})) raw.one_way.push_back(time);
     for (const char* const way : {"window", "duplex"}) {
       const bool both = std::find(options_.directions.begin(), options_.directions.end(), "both") !=
                         options_.directions.end();
-      if (no_mpi_ || (way == std::string("duplex") && !both)) continue;
-      const std::vector<double> numbers = measure(
-          lanes,
-          {way, std::to_string(bytes), std::to_string(SendsOn(lanes)), std::to_string(total)});
+      if (raw.absent || (way == std::string("duplex") && !both)) continue;
+      const std::vector<double> numbers =
+          measure(place.lanes, {way, std::to_string(place.buffer_bytes),
+                                std::to_string(SendsOn(place.lanes)), std::to_string(total)});
       if (numbers.size() != 2) continue;
-      mpi_[{way, bytes, lanes}].push_back(numbers[0]);
-      mpi_memory_[{way, bytes, lanes}].push_back(numbers[1]);
+      const Raw::Key key{way, place.buffer_bytes, place.lanes};
+      raw.cached[key].push_back(numbers[0]);
+      raw.memory[key].push_back(numbers[1]);
     }
+  }
+
+  // Of what was measured of that kind; nothing when nothing was.
+  std::optional<double> OfRaw(RelayKind kind, std::map<Raw::Key, Samples> Raw::*samples,
+                              const Raw::Key& key) const {
+    const auto raw = raw_.find(kind);
+    if (raw == raw_.end()) return std::nullopt;
+    const auto found = (raw->second.*samples).find(key);
+    return found == (raw->second.*samples).end() ? std::nullopt
+                                                 : std::optional(Median(found->second));
+  }
+  std::optional<double> OneWay(RelayKind kind) const {
+    const auto raw = raw_.find(kind);
+    if (raw == raw_.end() || raw->second.one_way.empty()) return std::nullopt;
+    return Median(raw->second.one_way);
   }
 
   Result<SweepResult> Collect() const {
     SweepResult result;
     result.local = !no_local_ && !local_.empty();
-    if (!one_way_.empty()) result.mpi_one_way_us = Median(one_way_);
+    result.mpi_one_way_us = OneWay(RelayKind::kMpi);
+    result.ucx_one_way_us = OneWay(RelayKind::kUcx);
     for (const Place& place : places_) {
       for (const auto& [copy, samples] : place.copies) {
         if (samples.empty()) continue;
@@ -192,11 +230,14 @@ class Sweeper {
         row.sends = place.sends;
         row.pipelined = place.pipelined;
         row.gbps = Median(samples);
-        const Raw raw{row.direction == "both" ? "duplex" : "window", place.buffer_bytes,
-                      place.lanes};
-        if (place.name == "agents" && row.direction != "device-to-device" && mpi_.contains(raw)) {
-          row.mpi_gbps = Median(mpi_.at(raw));
-          row.mpi_memory_gbps = Median(mpi_memory_.at(raw));
+        if (place.name == "agents") row.relay = NameOf(place.relay);
+        if (place.name == "agents" && row.direction != "device-to-device") {
+          const Raw::Key key{row.direction == "both" ? "duplex" : "window", place.buffer_bytes,
+                             place.lanes};
+          row.mpi_gbps = OfRaw(RelayKind::kMpi, &Raw::cached, key);
+          row.mpi_memory_gbps = OfRaw(RelayKind::kMpi, &Raw::memory, key);
+          row.ucx_gbps = OfRaw(RelayKind::kUcx, &Raw::cached, key);
+          row.ucx_memory_gbps = OfRaw(RelayKind::kUcx, &Raw::memory, key);
         }
         const auto local = local_.find(copy);
         if (result.local && local != local_.end() && !local->second.empty())
@@ -211,11 +252,8 @@ class Sweeper {
   const std::string folder_;
   std::vector<Place> places_;
   Copies local_;
-  std::map<Raw, Samples> mpi_;
-  std::map<Raw, Samples> mpi_memory_;
-  Samples one_way_;
+  std::map<RelayKind, Raw> raw_;
   bool no_local_ = false;
-  bool no_mpi_ = false;
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Runs the measuring program in every place and with every setting that was
-// asked for, raw MPI and the local GPU in between, and keeps what they said.
+// asked for, raw MPI, raw UCX and the local GPU in between, and keeps what they said.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/status.h"
+#include "launcher/plan.h"
 
 namespace cuspan::bench::bandwidth {
 
@@ -16,6 +17,7 @@ struct SweepOptions {
   std::string device = "auto";
   std::string hosts = "localhost";
   std::string transport = "auto";
+  std::vector<RelayKind> relays;  // Over agents.
   std::vector<std::string> placements = {"same-node", "agents"};
   std::vector<std::string> directions = {"to-device", "from-device", "both"};
   std::vector<std::string> memories = {"pinned", "pageable"};
@@ -37,6 +39,7 @@ struct Row {
   std::string direction;
   std::string memory;
   std::string placement;
+  std::string relay;  // Between agents: mpi or ucx.
   std::uint64_t transfer_bytes = 0;
   std::uint64_t buffer_bytes = 0;
   std::uint64_t buffers = 0;
@@ -47,18 +50,21 @@ struct Row {
   // GB/s, medians of all repetitions of all rounds.
   double gbps = 0;
   std::optional<double> mpi_gbps;         // Raw MPI with as many buffers as are under way,
-  std::optional<double> mpi_memory_gbps;  // and with as much memory as the copy.
+  std::optional<double> mpi_memory_gbps;  // and with as much memory as the copy;
+  std::optional<double> ucx_gbps;         // raw UCX, where that is a relay of these results.
+  std::optional<double> ucx_memory_gbps;
   std::optional<double> local_gbps;
 };
 
 struct SweepResult {
   std::vector<Row> rows;
   std::optional<double> mpi_one_way_us;  // 64 bytes.
-  bool local = false;                    // There is a GPU in this machine.
+  std::optional<double> ucx_one_way_us;
+  bool local = false;  // There is a GPU in this machine.
 };
 
-// The first failure of a run through cuspan ends it; where raw MPI or a local GPU can not be
-// had, the results lack them.
+// The first failure of a run through cuspan ends it; where raw MPI, raw UCX or a local GPU can not
+// be had, the results lack them.
 Result<SweepResult> Sweep(const SweepOptions& options);
 
 }  // namespace cuspan::bench::bandwidth

@@ -10,7 +10,7 @@
 #include "bench/common/child.h"
 #include "bench/common/command.h"
 #include "bench/common/origin.h"
-#include "bench/common/raw_mpi.h"
+#include "bench/common/raw_link.h"
 #include "common/format.h"
 #include "common/log.h"
 #include "launcher/plan.h"
@@ -21,6 +21,7 @@ namespace {
 struct Options {
   std::string device = "auto";
   std::string hosts = "localhost,localhost";
+  std::vector<RelayKind> relays;
   int rounds = 200;
   std::vector<std::string> threads;  // "T" or "TxD": T threads on D devices.
   std::string face = "runtime";
@@ -43,8 +44,11 @@ struct Key {
 using Measurements = std::map<Key, Measured>;
 
 struct Placement {
-  const char* name;                // As in the results.
+  std::string name;                // As in the results.
+  std::string relay;               // The same.
   std::vector<std::string> words;  // Before the program.
+
+  std::string Title() const { return relay.empty() ? name : Format("{}, {}", name, relay); }
 };
 
 Status Read(const std::string& text, Measurements& measurements, std::vector<Key>& order) {
@@ -98,11 +102,11 @@ Result<Measurements> Measure(const std::vector<std::string>& before, const std::
 constexpr std::string_view kIdling = "idle:";
 bool IsIdling(const Key& key) { return key.call.starts_with(kIdling); }
 
-std::optional<double> MpiOneWay(const std::string& folder) {
+std::optional<double> OneWay(const std::string& folder, RelayKind kind) {
   const Result<std::vector<double>> one_way =
-      RawMpi(folder, std::string(kThisHost), 1, {"ping", "64"});
+      RunRaw(folder, kind, std::string(kThisHost), 1, {"ping", "64"});
   if (one_way.ok()) return one_way->front();
-  LogWarn("raw MPI cannot be measured here: {}", one_way.status().message());
+  LogWarn("raw {} cannot be measured here: {}", RawName(kind), one_way.status().message());
   return std::nullopt;
 }
 
@@ -115,12 +119,17 @@ Status Run(const Options& options, const Origin& origin) {
   CUSPAN_ASSIGN_OR_RETURN(const std::string folder, OwnFolder());
   CUSPAN_RETURN_IF_ERROR(MakeFiles({options.json_path}));
   const std::string cuspan = folder + "/../../bin/cuspan";
-  const std::vector<Placement> placements = {
-      {"same-node", {cuspan, "run", "--device", options.device, "--"}},
-      {"agents",
-       {cuspan, "run", "--device", options.device, "--hosts", options.hosts, "--same-node", "never",
-        "--"}}};
-  const std::optional<double> mpi = MpiOneWay(folder);
+  std::vector<Placement> placements = {
+      {"same-node", "", {cuspan, "run", "--device", options.device, "--"}}};
+  std::map<RelayKind, std::optional<double>> one_way;
+  for (const RelayKind relay : options.relays) {
+    const std::string name(NameOf(relay));
+    placements.push_back({"agents",
+                          name,
+                          {cuspan, "run", "--device", options.device, "--hosts", options.hosts,
+                           "--same-node", "never", "--relay", name, "--"}});
+    one_way[relay] = OneWay(folder, relay);
+  }
   std::vector<Key> order;
   // The same program with no library of ours: fails where there is no GPU.
   std::optional<Measurements> local;
@@ -139,11 +148,16 @@ Status Run(const Options& options, const Origin& origin) {
   for (const Key& key : order)
     if (std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(key);
 
-  std::string text = Format("microseconds, medians; {}; raw MPI, 64 bytes, one way: {}\n",
-                            local ? "local: this machine's GPU" : "no local GPU", Number(mpi));
-  text += Format("{:<30} {:>20} {:>20} {:>20}\n", "", "local", "same node", "over agents");
-  text += Format("{:<30} {:>9} {:>10} {:>9} {:>10} {:>9} {:>10}\n", "call", "issue", "round trip",
-                 "issue", "round trip", "issue", "round trip");
+  std::string text = Format("microseconds, medians; {}; 64 bytes, one way:",
+                            local ? "local: this machine's GPU" : "no local GPU");
+  for (const auto& [relay, time] : one_way)
+    text += Format(" raw {} {}", RawName(relay), time ? Number(time) : "unknown");
+  text += Format("\n{:<30} {:>20}", "", "local");
+  for (const Placement& placement : placements) text += Format(" {:>20}", placement.Title());
+  text += Format("\n{:<30} {:>9} {:>10}", "call", "issue", "round trip");
+  for (std::size_t i = 0; i < placements.size(); ++i)
+    text += Format(" {:>9} {:>10}", "issue", "round trip");
+  text += '\n';
   nlohmann::json rows = nlohmann::json::array();
   for (const Key& key : keys) {
     if (IsIdling(key)) continue;
@@ -163,6 +177,7 @@ Status Run(const Options& options, const Origin& origin) {
       if (!measured) continue;
       nlohmann::json row = {{"call", key.call},
                             {"placement", placements[i].name},
+                            {"relay", placements[i].relay},
                             {"threads", key.threads},
                             {"devices", key.devices},
                             {"issue_us", measured->issue},
@@ -171,13 +186,15 @@ Status Run(const Options& options, const Origin& origin) {
                             {"local_issue_us", nullptr},
                             {"local_round_trip_us", nullptr},
                             {"local_per_second", nullptr},
-                            {"mpi_one_way_us", nullptr}};
+                            {"mpi_one_way_us", nullptr},
+                            {"ucx_one_way_us", nullptr}};
       if (there) {
         row["local_issue_us"] = there->issue;
         row["local_round_trip_us"] = there->round_trip;
         row["local_per_second"] = there->per_second;
       }
-      if (mpi) row["mpi_one_way_us"] = *mpi;
+      for (const auto& [relay, time] : one_way)
+        if (time) row[Format("{}_one_way_us", NameOf(relay))] = *time;
       rows.push_back(std::move(row));
     }
     text += '\n';
@@ -186,24 +203,26 @@ Status Run(const Options& options, const Origin& origin) {
   for (const Key& key : keys) {
     if (!key.call.starts_with("launch") || key.call == "launch_after_20_ms") continue;
     text += Format("{:<20} {:>2} threads, {} devices", key.call, key.threads, key.devices);
-    const auto rate = [&](const Measurements& from, const char* name) {
+    const auto rate = [&](const Measurements& from, const std::string& name) {
       const auto found = from.find(key);
       if (found != from.end()) text += Format("  {} {:.0f}", name, found->second.per_second);
     };
     if (local) rate(*local, "local");
-    for (std::size_t i = 0; i < placements.size(); ++i) rate(results[i], placements[i].name);
+    for (std::size_t i = 0; i < placements.size(); ++i) rate(results[i], placements[i].Title());
     text += '\n';
   }
   nlohmann::json idle = nlohmann::json::array();
   text += "processor time of an idle run, percent of a core:\n";
   for (std::size_t i = 0; i < placements.size(); ++i) {
-    text += Format("{:<20}", placements[i].name);
+    text += Format("{:<20}", placements[i].Title());
     for (const auto& [key, measured] : results[i]) {
       if (!IsIdling(key)) continue;
       const std::string process = key.call.substr(kIdling.size());
       text += Format("  {} {:.2f}", process, measured.issue);
-      idle.push_back(
-          {{"placement", placements[i].name}, {"process", process}, {"percent", measured.issue}});
+      idle.push_back({{"placement", placements[i].name},
+                      {"relay", placements[i].relay},
+                      {"process", process},
+                      {"percent", measured.issue}});
     }
     text += '\n';
   }
@@ -222,6 +241,7 @@ int main(int argc, char** argv) {
   CLI::App app("Times CUDA calls: locally where there is a GPU, on one node, and over agents.",
                "cuspan bench calls");
   cuspan::bench::AddDeviceOption(app, options.device);
+  cuspan::bench::AddRelaysOption(app, options.relays);
   app.add_option("--hosts", options.hosts, "of the runs over agents (default: localhost twice)");
   app.add_option("--rounds", options.rounds, "of 100 calls each (default: 200)")
       ->check(CLI::Range(1, 100000));

@@ -1,8 +1,10 @@
 #include "bench/common/command.h"
 
 #include <fstream>
+#include <map>
 
 #include "common/log.h"
+#include "common/settings.h"
 
 namespace cuspan::bench {
 
@@ -12,8 +14,19 @@ void AddDeviceOption(CLI::App& app, std::string& device) {
 }
 
 void AddTransportOption(CLI::App& app, std::string& transport) {
-  app.add_option("--transport", transport, "of MPI: tcp, shm, ucx, or auto")
+  app.add_option("--transport", transport,
+                 "of the agents' MPI and UCX: tcp, shm, ucx (MPI over UCX), or auto")
       ->check(CLI::IsMember({"auto", "tcp", "shm", "ucx"}));
+}
+
+void AddRelaysOption(CLI::App& app, std::vector<RelayKind>& relays) {
+  const Result<RelayKind> chosen = ParseRelayKind(SettingText(settings::kRelay));
+  relays = {chosen.ok() ? *chosen : RelayKind::kMpi};
+  const std::map<std::string, RelayKind> kinds = {{"mpi", RelayKind::kMpi},
+                                                  {"ucx", RelayKind::kUcx}};
+  app.add_option("--relay", relays, "between agents: mpi,ucx (default: CUSPAN_RELAY, or mpi)")
+      ->delimiter(',')
+      ->transform(CLI::CheckedTransformer(kinds));
 }
 
 void AddResultsOption(CLI::App& app, const std::string& name, std::string& path) {

@@ -4,13 +4,17 @@
 #include <CLI/CLI.hpp>
 #include <initializer_list>
 #include <string>
+#include <vector>
 
 #include "common/status.h"
+#include "launcher/plan.h"
 
 namespace cuspan::bench {
 
 void AddDeviceOption(CLI::App& app, std::string& device);
 void AddTransportOption(CLI::App& app, std::string& transport);
+// What brings messages between agents, each measured in its turn.
+void AddRelaysOption(CLI::App& app, std::vector<RelayKind>& relays);
 // "--csv" or "--json": a file for the results.
 void AddResultsOption(CLI::App& app, const std::string& name, std::string& path);
 
