@@ -43,13 +43,24 @@ Result<Entrance::Guest> Entrance::Next(std::span<const int> watched, Deadline de
         waiting_.pop_front();
       else if (!fd.ok())
         return fd.status();
-      if (fd.ok() && fd->valid()) waiting_.push_back({std::move(*fd), {}});
+      if (fd.ok() && fd->valid()) Admit(std::move(*fd));
     }
     const bool has_news = std::any_of(
         entries.begin() + 2, entries.begin() + 2 + static_cast<std::ptrdiff_t>(watched.size()),
         [](const pollfd& one) { return one.revents != 0; });
     if (has_news) return Guest();
   }
+}
+
+void Entrance::Admit(UniqueFd fd) {
+  Guest guest{std::move(fd), {}, {}};
+  if (question_) {
+    guest.asked = question_();
+    // A new connection has room for it. One that has not will not answer it either.
+    static_cast<void>(::send(guest.fd.get(), guest.asked.data(), guest.asked.size(),
+                             MSG_DONTWAIT | MSG_NOSIGNAL));
+  }
+  waiting_.push_back(std::move(guest));
 }
 
 bool Entrance::Hear(Guest& guest) const {

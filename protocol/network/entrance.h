@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstring>
+#include <functional>
 #include <list>
 #include <span>
 #include <type_traits>
@@ -27,6 +28,7 @@ class Entrance {
   struct Guest {
     UniqueFd fd;
     std::vector<std::byte> said;
+    std::vector<std::byte> asked;  // What was said to it first.
 
     template <typename Message>
     Message As() const {
@@ -36,18 +38,23 @@ class Entrance {
       return message;
     }
   };
+  // Makes what is said to a guest before it says anything: few bytes.
+  using Question = std::function<std::vector<std::byte>()>;
+  void AskFirst(Question question) { question_ = std::move(question); }
+
   // The next who has said all; one without a connection when one of `watched` can be read or is
-  // closed. kUnavailable
-  // when interrupted or late, kExhausted where there are no descriptors.
+  // closed. kUnavailable when interrupted or late, kExhausted where there are no descriptors.
   Result<Guest> Next(std::span<const int> watched, Deadline deadline);
 
  private:
+  void Admit(UniqueFd fd);
   // Whether the guest has more to say.
   bool Hear(Guest& guest) const;
 
   const Listener& listener_;
   const Interrupt& interrupt_;
   const std::size_t message_bytes_;
+  Question question_;
   std::list<Guest> waiting_;  // Have not said all, in the order in which they came.
 };
 

@@ -34,10 +34,15 @@ ROOMS_OF_INTERPOSE = {
 }
 DOOR_OF_LOAD = "interpose/load/load.h"
 
+# Headers that the build makes.
+GENERATED = (".gen.h", ".pb.h")
+
 # Headers from outside, by the start of their names, and the only folders that may know them.
 LIVES_IN = {
     "mpi.h": ("launcher/agent/mpi", "bench", "tests"),
-    "ucp/": ("launcher/agent/ucx",),
+    "ucp/": ("launcher/agent/ucx", "bench/raw"),
+    "openssl/": ("launcher/agent/meeting",),
+    "google/protobuf/": ("launcher/agent/meeting",),
     "cuda_runtime_api.h": ("interpose/runtime", "interpose/load", "bench", "tests"),
     "cuda_runtime.h": ("interpose/runtime", "bench", "tests"),
     "llvm/": ("proxy/softgpu",),
@@ -59,7 +64,7 @@ def problems_of(root, path):
                 yield f"{name}:{line}: interpose/{room} must not include {included}"
             elif other == "load" != room and included != DOOR_OF_LOAD:
                 yield f"{name}:{line}: {included} is only for interpose/load; others take {DOOR_OF_LOAD}"
-        if quoted and layer in LAYERS and "/" not in included and not included.endswith(".gen.h"):
+        if quoted and layer in LAYERS and "/" not in included and not included.endswith(GENERATED):
             yield f'{name}:{line}: "{included}" is not written from the root of the repository'
         if ".." in included.split("/"):
             yield f"{name}:{line}: {included} goes up; write it from the root of the repository"
@@ -67,7 +72,7 @@ def problems_of(root, path):
             matches = included.startswith(header) if header.endswith("/") else included == header
             if matches and not name.startswith(tuple(folder + "/" for folder in folders)):
                 yield f"{name}:{line}: {included} is only for {', '.join(folders)}"
-        if target in LAYERS and quoted and not included.endswith(".gen.h") and not (root / included).is_file():
+        if target in LAYERS and quoted and not included.endswith(GENERATED) and not (root / included).is_file():
             yield f"{name}:{line}: {included} does not exist"
 
 

@@ -60,6 +60,8 @@ Status UcpWorker::Open() {
   return Status::Ok();
 }
 
+std::string UcxRelease() { return Format("UCX {}", ucp_get_version_string()); }
+
 Result<std::unique_ptr<UcxWorker>> UcxWorker::Create() {
   auto worker = std::make_unique<UcpWorker>();
   CUSPAN_RETURN_IF_ERROR(worker->Open());

@@ -4,7 +4,6 @@
 #include <ucp/api/ucp.h>
 
 #include <cstddef>
-#include <span>
 #include <string>
 
 #include "launcher/agent/ucx/ucx_transport.h"
@@ -21,8 +20,9 @@ class UcpWorker final : public UcxWorker {
   ~UcpWorker() override;
   Status Open();
 
-  std::span<const std::byte> address() const override {
-    return {reinterpret_cast<const std::byte*>(address_), address_bytes_};
+  Meeting::Blob address() const override {
+    const auto* const bytes = reinterpret_cast<const std::byte*>(address_);
+    return {bytes, bytes + address_bytes_};
   }
   ucp_worker_h get() const { return worker_; }
   // Readable when there is something for ucp_worker_progress, after ucp_worker_arm.

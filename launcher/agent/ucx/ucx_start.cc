@@ -4,8 +4,9 @@
 
 #include <utility>
 
-#include "launcher/agent/meeting.h"
+#include "launcher/agent/meeting/meeting.h"
 #include "launcher/agent/ucx/ucx_transport.h"
+#include "launcher/agent_cluster.h"
 
 namespace cuspan {
 namespace {
@@ -14,6 +15,10 @@ namespace {
 constexpr std::chrono::seconds kStartLimit{290};
 // For the home agent, which listens before it starts anybody.
 constexpr std::chrono::seconds kConnectLimit{30};
+
+Meeting::Attendee SelfAt(const UcxWorker& worker) {
+  return {OwnHostName(), UcxRelease(), {worker.address()}};
+}
 
 }  // namespace
 
@@ -37,9 +42,11 @@ Result<UcxRun> HoldUcxRun(const AgentOptions& options, const InstallPaths& paths
                          places, told, environment, key));
   run.others.emplace(std::move(others));
   CUSPAN_ASSIGN_OR_RETURN(const std::shared_ptr<net::Interrupt> never, net::Interrupt::Make(""));
-  const auto agents = static_cast<std::uint32_t>(options.others.size()) + 1;
+  std::vector<std::string> hosts;
+  for (const AgentPlan& other : options.others)
+    hosts.push_back(other.host == kThisHost ? OwnHostName() : other.host);
   Result<Meeting> meeting =
-      Meeting::Hold(listener, key.secret, agents, worker->address(), run.others->fds(), *never,
+      Meeting::Hold(listener, key.secret, hosts, SelfAt(*worker), run.others->fds(), *never,
                     std::chrono::steady_clock::now() + kStartLimit);
   if (!meeting.ok()) {
     const std::string end = run.others->ExplainEnd();
@@ -53,7 +60,7 @@ Result<UcxRun> AttendUcxRun(const AgentOptions& options, const Invitation& invit
   CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<UcxWorker> worker, UcxWorker::Create());
   CUSPAN_ASSIGN_OR_RETURN(
       Meeting meeting,
-      Meeting::Attend(invitation.places, invitation.key.secret, options.rank, worker->address(),
+      Meeting::Attend(invitation.places, invitation.key.secret, options.rank, SelfAt(*worker),
                       std::chrono::steady_clock::now() + kConnectLimit));
   UcxRun run;
   CUSPAN_ASSIGN_OR_RETURN(run.transport, UcxWorker::Join(std::move(worker), std::move(meeting)));

@@ -8,10 +8,10 @@
 
 #include <cstddef>
 #include <memory>
-#include <span>
+#include <string>
 
 #include "common/status.h"
-#include "launcher/agent/meeting.h"
+#include "launcher/agent/meeting/meeting.h"
 #include "launcher/agent/relay/transport.h"
 
 namespace cuspan {
@@ -25,7 +25,7 @@ class UcxWorker {
   UcxWorker(const UcxWorker&) = delete;
 
   // Where UCX reaches it from other hosts.
-  virtual std::span<const std::byte> address() const = 0;
+  virtual Meeting::Blob address() const = 0;
   // The transport of a run whose agents have met with their workers' addresses. It has the worker.
   static Result<std::unique_ptr<Transport>> Join(std::unique_ptr<UcxWorker> worker,
                                                  Meeting meeting);
@@ -33,5 +33,8 @@ class UcxWorker {
  protected:
   UcxWorker() = default;
 };
+
+// "UCX 1.13.1": the library that this process has.
+std::string UcxRelease();
 
 }  // namespace cuspan

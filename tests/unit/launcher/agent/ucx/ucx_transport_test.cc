@@ -6,7 +6,7 @@
 
 #include <random>
 
-#include "tests/unit/launcher/agent/meetings.h"
+#include "tests/unit/launcher/agent/meeting/meetings.h"
 
 namespace cuspan {
 namespace {
@@ -26,14 +26,14 @@ class UcxTransportTest : public testing::Test {
  protected:
   void Start(std::uint32_t agents) {
     std::vector<std::unique_ptr<UcxWorker>> workers;
-    std::vector<std::span<const std::byte>> addresses;
+    std::vector<Meeting::Attendee> self;
     for (std::uint32_t rank = 0; rank < agents; ++rank) {
       Result<std::unique_ptr<UcxWorker>> worker = UcxWorker::Create();
       ASSERT_TRUE(worker.ok()) << worker.status().message();
-      addresses.push_back((*worker)->address());
+      self.push_back({"host", UcxRelease(), {(*worker)->address()}});
       workers.push_back(std::move(*worker));
     }
-    std::vector<Meeting> met = Meet(addresses);
+    std::vector<Meeting> met = Meet(self);
     ASSERT_EQ(met.size(), agents);
     for (std::uint32_t rank = 0; rank < agents; ++rank) {
       Result<std::unique_ptr<Transport>> joined =

@@ -6,12 +6,14 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "launcher/agent/meeting.h"
+#include "launcher/agent/meeting/meeting.h"
 
 namespace cuspan {
 
@@ -25,41 +27,53 @@ inline std::span<const std::byte> AsBytes(std::string_view text) {
   return std::as_bytes(std::span(text));
 }
 
+// On a host that is called as its only address.
+inline Meeting::Attendee AgentAt(std::string_view address) {
+  const std::span<const std::byte> bytes = AsBytes(address);
+  return {std::string(address), "none", {{bytes.begin(), bytes.end()}}};
+}
+
 // A home agent that waits, and where others find it.
 class Host {
  public:
   Host() : listener_(*net::Listener::OpenOnAll(8)), never_(*net::Interrupt::Make("interrupted")) {
-    places_ = *net::OwnAddresses(listener_.address().port);
+    places_ = *net::OwnAddresses(listener_->address().port);
   }
   const std::vector<net::Address>& places() const { return places_; }
   // The loopback's.
   const net::Address& near() const { return places_.back(); }
   const net::Interrupt& never() const { return *never_; }
   void Interrupt() { never_->Raise(); }
+  const net::Listener& listener() const { return *listener_; }
+  // Nobody listens there any more.
+  void Close() { listener_.reset(); }
 
-  Result<Meeting> Hold(std::uint32_t agents, std::span<const std::byte> own,
-                       std::span<const int> watched = {}) {
-    return Meeting::Hold(listener_, kTestSecret, agents, own, watched, *never_, InTime());
+  Result<Meeting> Hold(std::uint32_t agents, const Meeting::Attendee& own,
+                       std::span<const int> watched = {}, net::Deadline deadline = InTime()) {
+    std::vector<std::string> hosts;
+    for (std::uint32_t rank = 1; rank < agents; ++rank)
+      hosts.push_back("host" + std::to_string(rank));
+    return Meeting::Hold(*listener_, kTestSecret, hosts, own, watched, *never_, deadline);
   }
 
  private:
-  net::Listener listener_;
+  std::optional<net::Listener> listener_;
   std::shared_ptr<net::Interrupt> never_;
   std::vector<net::Address> places_;
 };
 
-// The meeting of agents with these addresses, by rank.
-inline std::vector<Meeting> Meet(const std::vector<std::span<const std::byte>>& addresses) {
+// The meeting of these agents, by rank.
+inline std::vector<Meeting> Meet(const std::vector<Meeting::Attendee>& agents) {
   Host host;
-  std::vector<std::unique_ptr<Result<Meeting>>> met(addresses.size());
+  std::vector<std::unique_ptr<Result<Meeting>>> met(agents.size());
   std::vector<std::thread> threads;
-  for (std::uint32_t rank = 1; rank < addresses.size(); ++rank)
+  for (std::uint32_t rank = 1; rank < agents.size(); ++rank)
     threads.emplace_back([&, rank] {
       met[rank] = std::make_unique<Result<Meeting>>(
-          Meeting::Attend(host.places(), kTestSecret, rank, addresses[rank], InTime()));
+          Meeting::Attend(host.places(), kTestSecret, rank, agents[rank], InTime()));
     });
   met[0] = std::make_unique<Result<Meeting>>(
-      host.Hold(static_cast<std::uint32_t>(addresses.size()), addresses[0]));
+      host.Hold(static_cast<std::uint32_t>(agents.size()), agents[0]));
   for (std::thread& thread : threads) thread.join();
   std::vector<Meeting> meetings;
   for (const auto& one : met) {

@@ -1,0 +1,327 @@
+#include "launcher/agent/meeting/meeting.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string_view>
+
+#include "agents.pb.h"
+#include "common/log.h"
+#include "ops.gen.h"
+#include "protocol/network/entrance.h"
+
+namespace cuspan {
+namespace {
+
+// What agents of this build speak with each other once they have met.
+constexpr std::array<std::string_view, 1> kFeatures = {"ucx-messages-1"};
+
+// Of the addresses of all agents, or of one of the messages before the relay starts: inventories.
+constexpr std::uint32_t kMostBytes = 64 << 20;
+// For what an agent that has come has to say.
+constexpr std::chrono::seconds kAnswerLimit{10};
+
+net::Deadline Soon() { return std::chrono::steady_clock::now() + kAnswerLimit; }
+
+// A host that is switched off says nothing more, and takes nothing; before the agents have met
+// nobody else looks.
+void KeepAlive(int fd) {
+  const auto set = [fd](int level, int name, int value) {
+    ::setsockopt(fd, level, name, &value, sizeof value);
+  };
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, 60);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, 15);
+  set(IPPROTO_TCP, TCP_KEEPCNT, 4);
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, 120'000);
+}
+
+std::uint64_t RandomToken() {
+  const Nonce random = RandomNonce();
+  std::uint64_t token = 0;
+  std::memcpy(&token, random.data(), sizeof token);
+  return token;
+}
+
+Status SendBlob(int fd, std::span<const std::byte> blob, const net::Interrupt& interrupt,
+                net::Deadline deadline) {
+  if (blob.size() > kMostBytes)
+    return Status::Invalid("a message of {} bytes to another agent is too long", blob.size());
+  const auto bytes = static_cast<std::uint32_t>(blob.size());
+  CUSPAN_RETURN_IF_ERROR(net::SendAll(fd, &bytes, sizeof bytes, interrupt, deadline));
+  return net::SendAll(fd, blob.data(), blob.size(), interrupt, deadline);
+}
+
+Result<Meeting::Blob> ReceiveBlob(int fd, const net::Interrupt& interrupt, net::Deadline deadline) {
+  std::uint32_t bytes = 0;
+  CUSPAN_RETURN_IF_ERROR(net::ReceiveAll(fd, &bytes, sizeof bytes, interrupt, deadline));
+  if (bytes > kMostBytes)
+    return Status::Invalid("a message of {} bytes from another agent is too long", bytes);
+  Meeting::Blob blob(bytes);
+  CUSPAN_RETURN_IF_ERROR(net::ReceiveAll(fd, blob.data(), bytes, interrupt, deadline));
+  return blob;
+}
+
+template <typename Message>
+Status SendMessage(int fd, const Message& message, const net::Interrupt& interrupt,
+                   net::Deadline deadline) {
+  const std::string text = message.SerializeAsString();
+  return SendBlob(fd, std::as_bytes(std::span(text)), interrupt, deadline);
+}
+
+template <typename Message>
+Result<Message> ReceiveMessage(int fd, const net::Interrupt& interrupt, net::Deadline deadline) {
+  CUSPAN_ASSIGN_OR_RETURN(const Meeting::Blob blob, ReceiveBlob(fd, interrupt, deadline));
+  Message message;
+  if (!message.ParseFromArray(blob.data(), static_cast<int>(blob.size())))
+    return Status::Invalid("{} bytes from another agent are no {}", blob.size(),
+                           message.GetTypeName());
+  return message;
+}
+
+control::Attendee Pack(const Meeting::Attendee& attendee) {
+  control::Attendee packed;
+  packed.set_host(attendee.host);
+  packed.set_transport(attendee.transport);
+  for (const Meeting::Blob& address : attendee.addresses)
+    packed.add_addresses(address.data(), address.size());
+  return packed;
+}
+
+Meeting::Attendee Unpack(const control::Attendee& packed) {
+  Meeting::Attendee attendee{packed.host(), packed.transport(), {}};
+  for (const std::string& address : packed.addresses()) {
+    const auto bytes = std::as_bytes(std::span(address));
+    attendee.addresses.emplace_back(bytes.begin(), bytes.end());
+  }
+  return attendee;
+}
+
+// What that one requires of all, and this build does not have; empty: nothing.
+template <typename Message>
+std::string UnknownFeature(const Message& message) {
+  for (const std::string& feature : message.required_features())
+    if (std::find(kFeatures.begin(), kFeatures.end(), feature) == kFeatures.end()) return feature;
+  return "";
+}
+
+template <typename Message>
+void RequireFeatures(Message& message) {
+  for (const std::string_view feature : kFeatures)
+    message.add_required_features(feature.data(), feature.size());
+}
+
+// Why the one that sends this is not of the run; empty where it is.
+std::string Objection(const control::Join& join, const Meeting::Attendee& home) {
+  const std::string& host = join.self().host();
+  if (const std::string feature = UnknownFeature(join); !feature.empty())
+    return Format(
+        "cuspan {} on host {} requires '{}', which cuspan {} on host {} does not have: install one "
+        "version everywhere",
+        join.version(), host, feature, CUSPAN_VERSION, home.host);
+  if (join.table_hash() != kOpTableHash)
+    return Format(
+        "hosts {} and {} run different versions of cuspan ({} and {}): install one version "
+        "everywhere",
+        home.host, host, CUSPAN_VERSION, join.version());
+  if (static_cast<std::size_t>(join.self().addresses_size()) != home.addresses.size())
+    return Format("hosts {} and {} have {} and {} lanes: set CUSPAN_LANES alike", home.host, host,
+                  home.addresses.size(), join.self().addresses_size());
+  return "";
+}
+
+// A connection to whoever listens there, if that is this run's home agent.
+Result<UniqueFd> FindHome(const net::Address& place, const Key128& secret, std::uint32_t rank,
+                          const net::Interrupt& never, net::Deadline deadline) {
+  CUSPAN_ASSIGN_OR_RETURN(UniqueFd home, net::Connect(place, never, deadline));
+  Meeting::Challenge challenge{};
+  CUSPAN_RETURN_IF_ERROR(
+      net::ReceiveAll(home.get(), &challenge, sizeof challenge, never, deadline));
+  if (challenge.format != Meeting::kFormat)
+    return Status::Refused(
+        "{} is the address of no home agent of this version: install one version of cuspan "
+        "everywhere",
+        net::Text(place));
+  Meeting::Response response{Meeting::kFormat, rank, RandomNonce(), {}};
+  CUSPAN_ASSIGN_OR_RETURN(response.proof,
+                          Prove(secret, Side::kAway, challenge.nonce, response.nonce, rank));
+  CUSPAN_ASSIGN_OR_RETURN(const Proof expected,
+                          Prove(secret, Side::kHome, challenge.nonce, response.nonce, rank));
+  CUSPAN_RETURN_IF_ERROR(net::SendAll(home.get(), &response, sizeof response, never, deadline));
+  Proof proof{};
+  CUSPAN_RETURN_IF_ERROR(net::ReceiveAll(home.get(), &proof, sizeof proof, never, deadline));
+  if (!SameProof(proof, expected))
+    return Status::Refused("the agent at {} is not of this run", net::Text(place));
+  return home;
+}
+
+// The home agent at the first of them where it is.
+Result<UniqueFd> FindHome(std::span<const net::Address> places, const Key128& secret,
+                          std::uint32_t rank, const net::Interrupt& never, net::Deadline deadline) {
+  Status failure = Status::Invalid("no address of the home agent is known");
+  // In turn: what can not be reached says so at once, or takes a share of the time.
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const auto now = std::chrono::steady_clock::now();
+    const net::Deadline share = now + (deadline - now) / static_cast<int>(places.size() - i);
+    Result<UniqueFd> home = FindHome(places[i], secret, rank, never, share);
+    if (home.ok()) return home;
+    failure = Status(home.status().code(), Format("the home agent at {}: {}", net::Text(places[i]),
+                                                  home.status().message()));
+  }
+  return failure;
+}
+
+Status AtHost(const std::string& host, const Status& status) {
+  if (status.ok()) return status;
+  return Status(status.code(), Format("the agent on host {}: {}", host, status.message()));
+}
+
+// Those whose agents have not come.
+std::string Missing(std::span<const std::string> hosts, std::span<const UniqueFd> connections) {
+  std::string text;
+  for (std::size_t i = 0; i < hosts.size(); ++i)
+    if (!connections[i + 1].valid()) text += (text.empty() ? "" : ", ") + hosts[i];
+  return text;
+}
+
+}  // namespace
+
+Status Meeting::AskAll(const net::Listener& listener, const Key128& secret,
+                       std::span<const std::string> hosts, std::span<const int> watched,
+                       const net::Interrupt& interrupt, net::Deadline deadline) {
+  net::Entrance entrance(listener, interrupt, sizeof(Response));
+  entrance.AskFirst([] {
+    const Challenge challenge{kFormat, RandomNonce()};
+    const auto bytes = std::as_bytes(std::span(&challenge, 1));
+    return Blob(bytes.begin(), bytes.end());
+  });
+  for (std::size_t missing = hosts.size(); missing != 0;) {
+    Result<net::Entrance::Guest> guest = entrance.Next(watched, deadline);
+    if (!guest.ok())
+      return interrupt.raised() || std::chrono::steady_clock::now() < deadline
+                 ? guest.status()
+                 : Status::Unavailable("no agent has come in time from {}",
+                                       Missing(hosts, connections_));
+    if (!guest->fd.valid()) return Status::Unavailable("an agent has ended before it came");
+    const auto response = guest->As<Response>();
+    Challenge asked{};
+    std::memcpy(&asked, guest->asked.data(), sizeof asked);
+    const auto prove = [&](Side side) {
+      return Prove(secret, side, asked.nonce, response.nonce, response.rank);
+    };
+    CUSPAN_ASSIGN_OR_RETURN(const Proof expected, prove(Side::kAway));
+    if (response.format != kFormat || !SameProof(response.proof, expected)) {
+      LogWarn("somebody who is not of this run tried to connect as an agent");
+      continue;
+    }
+    const int fd = guest->fd.get();
+    CUSPAN_ASSIGN_OR_RETURN(const Proof own, prove(Side::kHome));
+    if (!net::SendAll(fd, own.data(), own.size(), interrupt, Soon()).ok()) continue;
+    const Result<control::Join> join = ReceiveMessage<control::Join>(fd, interrupt, Soon());
+    if (!join.ok()) {  // Its end is told by who started it.
+      LogWarn("{}", join.status().message());
+      continue;
+    }
+    std::string refusal = Objection(*join, attendees_[0]);
+    const bool known = response.rank == join->rank() && response.rank != 0 &&
+                       response.rank <= hosts.size() && !connections_[response.rank].valid();
+    if (refusal.empty() && !known) refusal = "the run has no such agent";
+    if (!refusal.empty()) {
+      control::Answer answer;
+      answer.set_refusal(refusal);
+      static_cast<void>(SendMessage(fd, answer, interrupt, Soon()));
+      if (!known) continue;  // Some other one may come.
+      return Status::Refused("{}", refusal);
+    }
+    attendees_[response.rank] = Unpack(join->self());
+    if (attendees_[response.rank].transport != attendees_[0].transport)
+      LogWarn("host {} has {}, host {} {}: cuspan was tested with one release on all hosts",
+              attendees_[0].host, attendees_[0].transport, attendees_[response.rank].host,
+              attendees_[response.rank].transport);
+    KeepAlive(fd);
+    connections_[response.rank] = std::move(guest->fd);
+    --missing;
+  }
+  return Status::Ok();
+}
+
+Status Meeting::TellAll(const net::Interrupt& interrupt) {
+  control::Answer answer;
+  RequireFeatures(answer);
+  answer.set_token(token_);
+  for (const Attendee& attendee : attendees_) *answer.add_attendees() = Pack(attendee);
+  for (std::uint32_t rank = 1; rank < size(); ++rank)
+    CUSPAN_RETURN_IF_ERROR(AtHost(
+        attendees_[rank].host, SendMessage(connections_[rank].get(), answer, interrupt, Soon())));
+  return Status::Ok();
+}
+
+Result<Meeting> Meeting::Hold(const net::Listener& listener, const Key128& secret,
+                              std::span<const std::string> hosts, const Attendee& own,
+                              std::span<const int> watched, const net::Interrupt& interrupt,
+                              net::Deadline deadline) {
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<net::Interrupt> never, net::Interrupt::Make(""));
+  Meeting meeting(0, std::move(never));
+  meeting.token_ = RandomToken();
+  meeting.attendees_.resize(hosts.size() + 1);
+  meeting.connections_.resize(hosts.size() + 1);
+  meeting.attendees_[0] = own;
+  CUSPAN_RETURN_IF_ERROR(meeting.AskAll(listener, secret, hosts, watched, interrupt, deadline));
+  CUSPAN_RETURN_IF_ERROR(meeting.TellAll(interrupt));
+  return meeting;
+}
+
+Result<Meeting> Meeting::Attend(std::span<const net::Address> places, const Key128& secret,
+                                std::uint32_t rank, const Attendee& own, net::Deadline deadline) {
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<net::Interrupt> never, net::Interrupt::Make(""));
+  Meeting meeting(rank, std::move(never));
+  CUSPAN_ASSIGN_OR_RETURN(UniqueFd home, FindHome(places, secret, rank, *meeting.never_, deadline));
+  KeepAlive(home.get());
+  control::Join join;
+  RequireFeatures(join);
+  join.set_version(CUSPAN_VERSION);
+  join.set_table_hash(kOpTableHash);
+  join.set_rank(rank);
+  *join.mutable_self() = Pack(own);
+  CUSPAN_RETURN_IF_ERROR(SendMessage(home.get(), join, *meeting.never_, deadline));
+  // The others may take long to come.
+  CUSPAN_ASSIGN_OR_RETURN(
+      const control::Answer answer,
+      ReceiveMessage<control::Answer>(home.get(), *meeting.never_, net::kNever));
+  if (!answer.refusal().empty()) return Status::Refused("{}", answer.refusal());
+  if (const std::string feature = UnknownFeature(answer); !feature.empty())
+    return Status::Refused(
+        "the home agent requires '{}', which cuspan {} on host {} does not have: install one "
+        "version everywhere",
+        feature, CUSPAN_VERSION, own.host);
+  meeting.token_ = answer.token();
+  for (const control::Attendee& attendee : answer.attendees()) {
+    meeting.attendees_.push_back(Unpack(attendee));
+    if (meeting.attendees_.back().addresses.size() != own.addresses.size())
+      return Status::Invalid("the home agent names {} addresses of an agent that has {}",
+                             meeting.attendees_.back().addresses.size(), own.addresses.size());
+  }
+  if (rank >= meeting.size()) return Status::Invalid("the home agent has no agent {}", rank);
+  meeting.connections_.resize(meeting.size());
+  meeting.connections_[0] = std::move(home);
+  return meeting;
+}
+
+int Meeting::fd(std::uint32_t rank) const { return connections_[rank].get(); }
+
+Status Meeting::Send(std::uint32_t rank, std::span<const std::byte> message) {
+  return AtHost(attendees_[rank].host,
+                SendBlob(connections_[rank].get(), message, *never_, net::kNever));
+}
+
+Result<Meeting::Blob> Meeting::Receive(std::uint32_t rank) {
+  Result<Blob> blob = ReceiveBlob(connections_[rank].get(), *never_, net::kNever);
+  if (!blob.ok()) return AtHost(attendees_[rank].host, blob.status());
+  return blob;
+}
+
+}  // namespace cuspan
