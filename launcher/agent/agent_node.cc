@@ -132,8 +132,8 @@ std::string AgentNode::NameOf(std::uint32_t rank) const {
   const auto device =
       std::find_if(context_.devices.begin(), context_.devices.end(),
                    [rank](const DeviceDescription& known) { return known.agent == rank; });
-  return device == context_.devices.end() ? Format("agent {}", rank)
-                                          : Format("host {}", device->host);
+  if (device != context_.devices.end()) return Format("host {}", device->host);
+  return rank == 0 ? "the program's host" : Format("agent {}", rank);
 }
 
 void AgentNode::Lose(std::uint32_t rank, const std::string& reason) {

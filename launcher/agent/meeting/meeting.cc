@@ -87,17 +87,23 @@ control::Attendee Pack(const Meeting::Attendee& attendee) {
   control::Attendee packed;
   packed.set_host(attendee.host);
   packed.set_transport(attendee.transport);
-  for (const Meeting::Blob& address : attendee.addresses)
-    packed.add_addresses(address.data(), address.size());
+  packed.set_place(attendee.place);
+  for (const Meeting::Address& address : attendee.addresses) {
+    control::Address& one = *packed.add_addresses();
+    one.set_near(address.near.data(), address.near.size());
+    one.set_far(address.far.data(), address.far.size());
+  }
   return packed;
 }
 
 Meeting::Attendee Unpack(const control::Attendee& packed) {
-  Meeting::Attendee attendee{packed.host(), packed.transport(), {}};
-  for (const std::string& address : packed.addresses()) {
-    const auto bytes = std::as_bytes(std::span(address));
-    attendee.addresses.emplace_back(bytes.begin(), bytes.end());
-  }
+  const auto blob = [](const std::string& text) {
+    const auto bytes = std::as_bytes(std::span(text));
+    return Meeting::Blob(bytes.begin(), bytes.end());
+  };
+  Meeting::Attendee attendee{packed.host(), packed.transport(), packed.place(), {}};
+  for (const control::Address& address : packed.addresses())
+    attendee.addresses.push_back({blob(address.near()), blob(address.far())});
   return attendee;
 }
 
@@ -309,6 +315,12 @@ Result<Meeting> Meeting::Attend(std::span<const net::Address> places, const Key1
   meeting.connections_.resize(meeting.size());
   meeting.connections_[0] = std::move(home);
   return meeting;
+}
+
+const Meeting::Blob& Meeting::AddressOf(std::uint32_t rank, std::size_t end) const {
+  const Attendee& other = attendees_[rank];
+  const Address& address = other.addresses[end];
+  return other.place == attendees_[rank_].place ? address.near : address.far;
 }
 
 int Meeting::fd(std::uint32_t rank) const { return connections_[rank].get(); }

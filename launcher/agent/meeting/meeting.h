@@ -27,11 +27,16 @@ class Meeting {
  public:
   using Blob = std::vector<std::byte>;
 
-  // An agent, and where it is reached in the words of what brings its messages.
+  // Where one of an agent's ends is reached, in the words of what brings its messages.
+  struct Address {
+    Blob near;  // From the same place.
+    Blob far;   // From elsewhere.
+  };
   struct Attendee {
     std::string host;
     std::string transport;  // That and its release.
-    std::vector<Blob> addresses;
+    std::string place;      // Agents of the same place may share memory.
+    std::vector<Address> addresses;
   };
 
   // What both say before each knows the other.
@@ -64,6 +69,8 @@ class Meeting {
   std::uint32_t size() const { return static_cast<std::uint32_t>(attendees_.size()); }
   // By rank. All have as many addresses.
   const std::vector<Attendee>& attendees() const { return attendees_; }
+  // Where that agent's end is reached from here.
+  const Blob& AddressOf(std::uint32_t rank, std::size_t end) const;
   // Known to this run's agents alone, and new with each.
   std::uint64_t token() const { return token_; }
 

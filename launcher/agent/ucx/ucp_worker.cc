@@ -18,6 +18,37 @@ bool HasCuda() {
   return std::filesystem::exists(modules / "libuct_cuda.so.0", ignored);
 }
 
+// What agents have otherwise than UCX, unless the user's UCX_… says something else.
+constexpr struct {
+  const char* name;
+  const char* value;
+} kOwnDefaults[] = {
+    // The end of a peer is told over shared memory, too: else UCX takes TCP between two agents of
+    // one host.
+    {"UCX_POSIX_ERROR_HANDLING", "y"},
+    {"UCX_SYSV_ERROR_HANDLING", "y"},
+    {"UCX_KEEPALIVE_INTERVAL", "2s"},
+    // With peer failures bulk over TCP goes in active messages of a segment at most: 64 KiB by
+    // default, and copied by the sender, which moves 1.4 GB/s where these move 4.9, as raw UCX does
+    // that tells of no failure (H100 machine, loopback). The new protocols (the default from UCX
+    // 1.16 on) are the slow ones with any segment.
+    {"UCX_PROTO_ENABLE", "n"},
+    {"UCX_ZCOPY_THRESH", "0"},
+    {"UCX_TCP_RX_SEG_SIZE", "1m"},
+};
+
+// In this process's environment, which is the one way for transports' settings into all releases.
+// No other thread is there yet.
+void SetOwnDefaults() {
+  for (const auto& [name, value] : kOwnDefaults) ::setenv(name, value, 0);
+  // An agent has no memory of GPUs, and shall not open one. To name what is not there is a
+  // warning.
+  if (HasCuda()) ::setenv("UCX_TLS", "^cuda", 0);
+  // Of settings above for transports that the user has excluded.
+  if (const char* chosen = std::getenv("UCX_TLS"); chosen != nullptr && chosen[0] != '^')
+    ::setenv("UCX_WARN_UNUSED_ENV_VARS", "n", 0);
+}
+
 Status Failed(const char* what, ucs_status_t status) {
   return Status::Unavailable(
       "UCX cannot be used on this host: {}: {}; see UCX_TLS and UCX_NET_DEVICES, or use "
@@ -28,18 +59,15 @@ Status Failed(const char* what, ucs_status_t status) {
 }  // namespace
 
 UcpWorker::~UcpWorker() {
-  if (address_ != nullptr) ucp_worker_release_address(worker_, address_);
   if (worker_ != nullptr) ucp_worker_destroy(worker_);
   if (context_ != nullptr) ucp_cleanup(context_);
 }
 
 Status UcpWorker::Open() {
+  SetOwnDefaults();
   ucp_config_t* config = nullptr;
   if (const ucs_status_t status = ucp_config_read(nullptr, nullptr, &config); status != UCS_OK)
     return Failed("its configuration", status);
-  // An agent has no memory of GPUs, and shall not open one. To name what is not there is a
-  // warning.
-  if (std::getenv("UCX_TLS") == nullptr && HasCuda()) ucp_config_modify(config, "TLS", "^cuda");
   ucp_params_t parameters{};
   parameters.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
   parameters.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
@@ -54,10 +82,25 @@ Status UcpWorker::Open() {
     return Failed("a worker", status);
   if (const ucs_status_t status = ucp_worker_get_efd(worker_, &fd_); status != UCS_OK)
     return Failed("waking up", status);
-  if (const ucs_status_t status = ucp_worker_get_address(worker_, &address_, &address_bytes_);
-      status != UCS_OK)
-    return Failed("an address", status);
   return Status::Ok();
+}
+
+Result<Meeting::Address> UcpWorker::address() const {
+  const auto query = [this](std::uint32_t flags, Meeting::Blob& blob) {
+    ucp_worker_attr_t attributes{};
+    attributes.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS | UCP_WORKER_ATTR_FIELD_ADDRESS_FLAGS;
+    attributes.address_flags = flags;
+    const ucs_status_t status = ucp_worker_query(worker_, &attributes);
+    if (status != UCS_OK) return Failed("an address", status);
+    const auto* const bytes = reinterpret_cast<const std::byte*>(attributes.address);
+    blob.assign(bytes, bytes + attributes.address_length);
+    ucp_worker_release_address(worker_, attributes.address);
+    return Status::Ok();
+  };
+  Meeting::Address address;
+  CUSPAN_RETURN_IF_ERROR(query(0, address.near));
+  CUSPAN_RETURN_IF_ERROR(query(UCP_WORKER_ADDRESS_FLAG_NET_ONLY, address.far));
+  return address;
 }
 
 std::string UcxRelease() { return Format("UCX {}", ucp_get_version_string()); }

@@ -3,7 +3,6 @@
 
 #include <ucp/api/ucp.h>
 
-#include <cstddef>
 #include <string>
 
 #include "launcher/agent/ucx/ucx_transport.h"
@@ -20,10 +19,7 @@ class UcpWorker final : public UcxWorker {
   ~UcpWorker() override;
   Status Open();
 
-  Meeting::Blob address() const override {
-    const auto* const bytes = reinterpret_cast<const std::byte*>(address_);
-    return {bytes, bytes + address_bytes_};
-  }
+  Result<Meeting::Address> address() const override;
   ucp_worker_h get() const { return worker_; }
   // Readable when there is something for ucp_worker_progress, after ucp_worker_arm.
   int fd() const { return fd_; }
@@ -31,8 +27,6 @@ class UcpWorker final : public UcxWorker {
  private:
   ucp_context_h context_ = nullptr;
   ucp_worker_h worker_ = nullptr;
-  ucp_address_t* address_ = nullptr;
-  std::size_t address_bytes_ = 0;
   int fd_ = -1;
 };
 

@@ -285,8 +285,8 @@ class UcxTransport final : public Transport {
     ucp_ep_params_t parameters{};
     parameters.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLER |
                             UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;
-    parameters.address = reinterpret_cast<const ucp_address_t*>(
-        meeting_.attendees()[peer.rank].addresses.front().data());
+    parameters.address =
+        reinterpret_cast<const ucp_address_t*>(meeting_.AddressOf(peer.rank, 0).data());
     parameters.err_mode = UCP_ERR_HANDLING_MODE_PEER;
     parameters.err_handler.cb = [](void* at, ucp_ep_h, ucs_status_t status) {
       Peer& lost = *static_cast<Peer*>(at);

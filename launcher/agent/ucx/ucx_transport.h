@@ -24,8 +24,8 @@ class UcxWorker {
   virtual ~UcxWorker() = default;
   UcxWorker(const UcxWorker&) = delete;
 
-  // Where UCX reaches it from other hosts.
-  virtual Meeting::Blob address() const = 0;
+  // Where UCX reaches it.
+  virtual Result<Meeting::Address> address() const = 0;
   // The transport of a run whose agents have met with their workers' addresses. It has the worker.
   static Result<std::unique_ptr<Transport>> Join(std::unique_ptr<UcxWorker> worker,
                                                  Meeting meeting);

@@ -29,7 +29,7 @@ control::Join OwnJoin(std::uint32_t rank = 1) {
   join.set_table_hash(kOpTableHash);
   join.set_rank(rank);
   join.mutable_self()->set_host("elsewhere");
-  join.mutable_self()->add_addresses("x");
+  join.mutable_self()->add_addresses()->set_near("x");
   return join;
 }
 
@@ -103,12 +103,25 @@ TEST_F(MeetingTest, AllLearnWhereAllAre) {
   for (std::uint32_t rank = 0; rank < 3; ++rank) {
     EXPECT_EQ(met[rank].rank(), rank);
     ASSERT_EQ(met[rank].size(), 3U);
-    EXPECT_EQ(TextOf(met[rank].attendees()[0].addresses.at(0)), "a");
-    EXPECT_EQ(TextOf(met[rank].attendees()[1].addresses.at(0)), "bb");
-    EXPECT_EQ(TextOf(met[rank].attendees()[2].addresses.at(0)), "");
+    EXPECT_EQ(TextOf(met[rank].AddressOf(0, 0)), "a");
+    EXPECT_EQ(TextOf(met[rank].AddressOf(1, 0)), "bb");
+    EXPECT_EQ(TextOf(met[rank].AddressOf(2, 0)), "");
     EXPECT_EQ(met[rank].token(), met[0].token());
   }
   EXPECT_NE(met[0].token(), 0U);
+}
+
+TEST_F(MeetingTest, WhoIsElsewhereIsReachedOverTheNetwork) {
+  Meeting::Attendee here = AgentAt("a");
+  here.addresses[0].far = {std::byte{'x'}};
+  Meeting::Attendee there = AgentAt("b");
+  there.place = "there";
+  there.addresses[0].far = {std::byte{'y'}};
+  std::vector<Meeting> met = Meet({here, AgentAt("c"), there});
+  ASSERT_EQ(met.size(), 3U);
+  EXPECT_EQ(TextOf(met[0].AddressOf(2, 0)), "y");
+  EXPECT_EQ(TextOf(met[1].AddressOf(0, 0)), "a");
+  EXPECT_EQ(TextOf(met[2].AddressOf(0, 0)), "x");
 }
 
 TEST_F(MeetingTest, MessagesKeepTheirBoundsAndTheirOrder) {
@@ -237,7 +250,7 @@ TEST_F(MeetingTest, WhatANewerAgentRequiresIsRefusedByName) {
 TEST_F(MeetingTest, OtherLanesAreRefused) {
   std::future<Result<Meeting>> home = Hold(2);
   control::Join more = OwnJoin();
-  more.mutable_self()->add_addresses("a lane");
+  more.mutable_self()->add_addresses()->set_near("a lane");
   const UniqueFd other = Join(more);
   EXPECT_THAT(home.get().status().message(), HasSubstr("CUSPAN_LANES"));
 }

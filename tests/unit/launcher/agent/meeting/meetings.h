@@ -30,7 +30,8 @@ inline std::span<const std::byte> AsBytes(std::string_view text) {
 // On a host that is called as its only address.
 inline Meeting::Attendee AgentAt(std::string_view address) {
   const std::span<const std::byte> bytes = AsBytes(address);
-  return {std::string(address), "none", {{bytes.begin(), bytes.end()}}};
+  const Meeting::Blob blob(bytes.begin(), bytes.end());
+  return {std::string(address), "none", "here", {{blob, {}}}};
 }
 
 // A home agent that waits, and where others find it.

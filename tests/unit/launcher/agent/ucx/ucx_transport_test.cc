@@ -22,15 +22,17 @@ std::vector<std::byte> Bytes(std::size_t count, unsigned seed) {
 }
 
 // Agents of a run in one thread, which all have their turns.
-class UcxTransportTest : public testing::Test {
+class UcxAgents : public testing::Test {
  protected:
-  void Start(std::uint32_t agents) {
+  // `near`: they may share memory.
+  void Start(std::uint32_t agents, bool near) {
     std::vector<std::unique_ptr<UcxWorker>> workers;
     std::vector<Meeting::Attendee> self;
     for (std::uint32_t rank = 0; rank < agents; ++rank) {
       Result<std::unique_ptr<UcxWorker>> worker = UcxWorker::Create();
       ASSERT_TRUE(worker.ok()) << worker.status().message();
-      self.push_back({"host", UcxRelease(), {(*worker)->address()}});
+      self.push_back(
+          {"host", UcxRelease(), near ? "here" : std::to_string(rank), {*(*worker)->address()}});
       workers.push_back(std::move(*worker));
     }
     std::vector<Meeting> met = Meet(self);
@@ -70,7 +72,21 @@ class UcxTransportTest : public testing::Test {
   std::vector<std::pair<std::uint32_t, std::uint32_t>> lost_;  // Who says it, and of whom.
 };
 
-TEST_F(UcxTransportTest, MessagesOfAllSizesKeepTheirOrder) {
+// Near each other, and apart.
+class UcxTransportTest : public UcxAgents, public testing::WithParamInterface<bool> {
+ protected:
+  void Start(std::uint32_t agents) { UcxAgents::Start(agents, GetParam()); }
+};
+INSTANTIATE_TEST_SUITE_P(, UcxTransportTest, testing::Bool(),
+                         [](const auto& near) { return near.param ? "Near" : "Apart"; });
+
+// An agent's end is that of a process, where memory is shared: these are in one.
+class UcxAgentsApart : public UcxAgents {
+ protected:
+  void Start(std::uint32_t agents) { UcxAgents::Start(agents, false); }
+};
+
+TEST_P(UcxTransportTest, MessagesOfAllSizesKeepTheirOrder) {
   Start(2);
   const std::size_t most = agents_[0]->limits().message_bytes;
   std::vector<std::vector<std::byte>> messages;
@@ -87,7 +103,7 @@ TEST_F(UcxTransportTest, MessagesOfAllSizesKeepTheirOrder) {
   }
 }
 
-TEST_F(UcxTransportTest, OnlySoManyMessagesAreUnderWay) {
+TEST_P(UcxTransportTest, OnlySoManyMessagesAreUnderWay) {
   Start(2);
   const std::vector<std::byte> message = Bytes(60'000, 1);
   std::size_t sent = 0;
@@ -97,7 +113,7 @@ TEST_F(UcxTransportTest, OnlySoManyMessagesAreUnderWay) {
   EXPECT_TRUE(agents_[0]->TrySend(1, message));
 }
 
-TEST_F(UcxTransportTest, BulkGoesIntoReceivesInTheirOrder) {
+TEST_P(UcxTransportTest, BulkGoesIntoReceivesInTheirOrder) {
   Start(2);
   constexpr std::size_t kMost = 3 << 20;
   const std::size_t sizes[] = {kMost, 10, 64 * 1024, 100'000, 1, 8192, kMost, 0, 70'000};
@@ -118,7 +134,7 @@ TEST_F(UcxTransportTest, BulkGoesIntoReceivesInTheirOrder) {
     EXPECT_TRUE(std::equal(sent[i].begin(), sent[i].end(), received[i].begin())) << i;
 }
 
-TEST_F(UcxTransportTest, AReceiveIsNotNamedBeforeItIsExpected) {
+TEST_P(UcxTransportTest, AReceiveIsNotNamedBeforeItIsExpected) {
   Start(2);
   const std::vector<std::byte> sent = Bytes(1 << 20, 1);
   std::vector<std::byte> received(sent.size());
@@ -131,7 +147,7 @@ TEST_F(UcxTransportTest, AReceiveIsNotNamedBeforeItIsExpected) {
   EXPECT_TRUE(sent == received);
 }
 
-TEST_F(UcxTransportTest, TagsAndSendersAreApart) {
+TEST_P(UcxTransportTest, TagsAndSendersAreApart) {
   Start(3);
   const std::vector<std::byte> sent[] = {Bytes(200'000, 0), Bytes(200'000, 1), Bytes(200'000, 2)};
   std::vector<std::byte> received[] = {sent[0], sent[0], sent[0]};
@@ -146,7 +162,7 @@ TEST_F(UcxTransportTest, TagsAndSendersAreApart) {
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(received[i] == sent[i]) << i;
 }
 
-TEST_F(UcxTransportTest, WhatIsCancelledIsNotNamed) {
+TEST_P(UcxTransportTest, WhatIsCancelledIsNotNamed) {
   Start(2);
   std::vector<std::byte> received[] = {Bytes(100, 1), Bytes(100, 2)};
   agents_[1]->StartBulkReceive(0, 1, received[0], 1);
@@ -165,7 +181,7 @@ TEST_F(UcxTransportTest, WhatIsCancelledIsNotNamed) {
   EXPECT_TRUE(received[0] == sent);
 }
 
-TEST_F(UcxTransportTest, BulkForNobodyIsDropped) {
+TEST_P(UcxTransportTest, BulkForNobodyIsDropped) {
   Start(2);
   const std::vector<std::byte> sent = Bytes(1 << 20, 1);
   std::vector<std::byte> small(100);
@@ -178,7 +194,7 @@ TEST_F(UcxTransportTest, BulkForNobodyIsDropped) {
   EXPECT_THAT(finished_[1], ElementsAre());
 }
 
-TEST_F(UcxTransportTest, WhoSleepsIsWoken) {
+TEST_P(UcxTransportTest, WhoSleepsIsWoken) {
   Start(2);
   // Endpoints are there.
   ASSERT_TRUE(agents_[0]->TrySend(1, Bytes(10, 1)));
@@ -193,7 +209,7 @@ TEST_F(UcxTransportTest, WhoSleepsIsWoken) {
   }
 }
 
-TEST_F(UcxTransportTest, TheEndOfAnAgentIsToldToThoseWhoTalkToIt) {
+TEST_F(UcxAgentsApart, TheEndOfAnAgentIsToldToThoseWhoTalkToIt) {
   Start(3);
   ASSERT_TRUE(agents_[1]->TrySend(2, Bytes(10, 1)));
   Until([&] { return heard_[2].size() == 1; });
@@ -217,7 +233,7 @@ TEST_F(UcxTransportTest, TheEndOfAnAgentIsToldToThoseWhoTalkToIt) {
   EXPECT_EQ(lost_.size(), 2U);
 }
 
-TEST_F(UcxTransportTest, AllEndTogether) {
+TEST_P(UcxTransportTest, AllEndTogether) {
   Start(3);
   ASSERT_TRUE(agents_[1]->TrySend(2, Bytes(10, 1)));
   ASSERT_TRUE(agents_[2]->TrySend(0, Bytes(10, 1)));
