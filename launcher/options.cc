@@ -176,8 +176,6 @@ Result<ClusterOptions> CheckClusterOptions(const Texts& texts) {
   const Result<RelayKind> relay = ParseRelayKind(texts.relay);
   if (!relay.ok()) return Status::Invalid("--{}", relay.status().message());
   options.relay = *relay;
-  if (options.relay == RelayKind::kUcx && options.lanes > 1)
-    return Status::Invalid("--lanes {}: lanes are processes of MPI; use --relay mpi", *lanes);
   if (const char* mpirun = std::getenv("MPIRUN"); mpirun != nullptr && *mpirun != '\0')
     options.mpirun = mpirun;
   options.remote_shell = texts.remote_shell;

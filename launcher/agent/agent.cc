@@ -13,8 +13,8 @@
 #include "launcher/agent/away_agent.h"
 #include "launcher/agent/descriptors.h"
 #include "launcher/agent/home_agent.h"
+#include "launcher/agent/mpi/lane_processes.h"
 #include "launcher/agent/mpi/mpi_transport.h"
-#include "launcher/agent/relay/lane.h"
 #include "launcher/agent/ucx/ucx_start.h"
 #include "launcher/agent_cluster.h"
 #include "launcher/allocator/lease_sweeper.h"
@@ -62,9 +62,9 @@ struct Setup {
 };
 
 int RunHome(const Setup& setup, std::optional<AppProcess> app, const RunKey& key,
-            Transport* transport, const Ranks& ranks) {
+            AgentLinks links) {
   Result<std::unique_ptr<HomeAgent>> home =
-      HomeAgent::Create(setup.options, setup.paths, setup.proxy_environment, key, transport, ranks);
+      HomeAgent::Create(setup.options, setup.paths, setup.proxy_environment, key, std::move(links));
   if (!home.ok()) return Fail(home.status());
   if (!app) {
     if (const Status joined = (*home)->JoinLauncher(); !joined.ok()) return Fail(joined);
@@ -89,9 +89,9 @@ int RunHome(const Setup& setup, std::optional<AppProcess> app, const RunKey& key
   return exit_status;
 }
 
-int RunAway(const Setup& setup, Transport& transport, const Ranks& ranks) {
+int RunAway(const Setup& setup, AgentLinks links) {
   Result<std::unique_ptr<AwayAgent>> away =
-      AwayAgent::Create(setup.options, setup.paths, setup.proxy_environment, transport, ranks);
+      AwayAgent::Create(setup.options, setup.paths, setup.proxy_environment, std::move(links));
   if (!away.ok()) return Fail(away.status());
   if (!(*away)->Meet(setup.key ? &*setup.key : nullptr)) {
     (*away)->Leave();
@@ -102,20 +102,20 @@ int RunAway(const Setup& setup, Transport& transport, const Ranks& ranks) {
 }
 
 int RunHomeOverUcx(const Setup& setup, std::optional<AppProcess> app, const RunKey& key) {
-  const Result<UcxRun> run = HoldUcxRun(setup.options, setup.paths, setup.environment, key);
+  Result<UcxRun> run = HoldUcxRun(setup.options, setup.paths, setup.environment, key);
   if (!run.ok()) return Fail(run.status());
   SetLogName(Format("cuspan agent[{} rank 0]", OwnHostName()));
-  return RunHome(setup, std::move(app), key, run->transport.get(), {run->transport->size(), 0});
+  return RunHome(setup, std::move(app), key, run->Links());
 }
 
 int RunAwayOverUcx(Setup setup) {
   const Result<Invitation> invitation = Invitation::Read(std::cin);
   if (!invitation.ok()) return Fail(invitation.status());
   setup.key = invitation->key;
-  const Result<UcxRun> run = AttendUcxRun(setup.options, *invitation);
+  Result<UcxRun> run = AttendUcxRun(setup.options, *invitation);
   if (!run.ok()) return Fail(run.status());
   SetLogName(Format("cuspan agent[{} rank {}]", OwnHostName(), run->transport->rank()));
-  return RunAway(setup, *run->transport, {run->transport->size(), 0});
+  return RunAway(setup, run->Links());
 }
 
 int RunAgent(int argc, char** argv) {
@@ -188,7 +188,7 @@ int RunAgent(int argc, char** argv) {
   }
   if (ucx)
     return home ? RunHomeOverUcx(setup, std::move(app), key) : RunAwayOverUcx(std::move(setup));
-  if (!mpi) return RunHome(setup, std::move(app), key, nullptr, {});
+  if (!mpi) return RunHome(setup, std::move(app), key, {});
   Result<std::unique_ptr<Transport>> transport = StartMpiTransport(&argc, &argv);
   if (!transport.ok()) return Fail(transport.status());
   SetLogName(Format("cuspan agent[{} rank {}]", OwnHostName(), (*transport)->rank()));
@@ -201,8 +201,11 @@ int RunAgent(int argc, char** argv) {
     const Status served = ServeAsLane(**transport, *ranks);
     return served.ok() ? 0 : Fail(served);
   }
-  return home ? RunHome(setup, std::move(app), key, transport->get(), *ranks)
-              : RunAway(setup, **transport, *ranks);
+  Result<std::vector<ControlSocket>> joined = InviteLanes(**transport, *ranks);
+  if (!joined.ok()) return Fail(joined.status());
+  AgentLinks links{transport->get(), ranks->agents, std::move(*joined)};
+  return home ? RunHome(setup, std::move(app), key, std::move(links))
+              : RunAway(setup, std::move(links));
 }
 
 }  // namespace

@@ -26,11 +26,10 @@ Result<std::optional<std::chrono::seconds>> HeartbeatLimit() {
 }  // namespace
 
 AgentNode::AgentNode(const InstallPaths& paths, const Environment& proxy_environment,
-                     Transport* transport, const Ranks& ranks, ChannelLayout layout, Poller poller,
-                     Bell bell)
+                     const AgentLinks& links, ChannelLayout layout, Poller poller, Bell bell)
     : proxy_(paths.proxy),
       proxy_environment_(proxy_environment),
-      transport_(transport),
+      transport_(links.transport),
       poller_(std::move(poller)),
       bell_(std::move(bell)),
       leases_(poller_, OwnHostName()),
@@ -39,8 +38,8 @@ AgentNode::AgentNode(const InstallPaths& paths, const Environment& proxy_environ
       devices_(context_),
       clients_(context_) {
   context_.host = OwnHostName();
-  context_.rank = transport != nullptr ? transport->rank() : 0;
-  context_.agents = ranks.agents;
+  context_.rank = transport_ != nullptr ? transport_->rank() : 0;
+  context_.agents = links.agents;
   context_.layout = layout;
   context_.peer_channels = &peer_channels_;
   leases_.SetTerminate([this] {
@@ -53,21 +52,23 @@ AgentNode::~AgentNode() { clients_.EndAll(); }
 
 Result<std::unique_ptr<AgentNode>> AgentNode::Create(const InstallPaths& paths,
                                                      const Environment& proxy_environment,
-                                                     Transport* transport, const Ranks& ranks) {
+                                                     AgentLinks links) {
   CUSPAN_ASSIGN_OR_RETURN(ChannelLayout layout, ChannelLayout::FromSettings());
   CUSPAN_ASSIGN_OR_RETURN(std::uint64_t sends, SettingNumber(settings::kSendsInFlight, 1, 64));
   CUSPAN_ASSIGN_OR_RETURN(std::optional<std::chrono::seconds> heartbeat, HeartbeatLimit());
   CUSPAN_ASSIGN_OR_RETURN(Poller poller, Poller::Create());
   CUSPAN_ASSIGN_OR_RETURN(Bell bell, Bell::Create());
-  std::unique_ptr<AgentNode> node(new AgentNode(paths, proxy_environment, transport, ranks, layout,
-                                                std::move(poller), std::move(bell)));
+  std::unique_ptr<AgentNode> node(
+      new AgentNode(paths, proxy_environment, links, layout, std::move(poller), std::move(bell)));
+  Transport* const transport = links.transport;
   if (transport == nullptr) return node;
   if (const int fd = transport->wake_fd(); fd >= 0) {
     // It is looked at all the time anyway.
     CUSPAN_RETURN_IF_ERROR(node->poller_.Watch(fd, [] {}));
     CUSPAN_ASSIGN_OR_RETURN(node->ringer_, BellRinger::Start(node->bell_, node->poller_.fd()));
   }
-  CUSPAN_ASSIGN_OR_RETURN(node->carrier_, MakeCarrier(*transport, ranks, node->bell_));
+  CUSPAN_ASSIGN_OR_RETURN(node->carrier_,
+                          MakeCarrier(*transport, std::move(links.lanes), node->bell_));
   AgentNode* const raw = node.get();
   node->context_.relay = &node->relay_.emplace(
       *transport, *node->carrier_, static_cast<std::uint32_t>(sends),
@@ -112,7 +113,8 @@ void AgentNode::TakeSilence(std::uint32_t rank) {
 
 void AgentNode::TakeLost() {
   while (transport_ != nullptr) {
-    const std::optional<Transport::LostPeer> lost = transport_->TakeLost();
+    std::optional<Transport::LostPeer> lost = transport_->TakeLost();
+    if (!lost) lost = carrier_->TakeLost();
     if (!lost) return;
     if (relay()->gave_up(lost->rank)) continue;
     const std::string reason =

@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 
+#include "launcher/agent/agent_links.h"
 #include "launcher/agent/bell_ringer.h"
 #include "launcher/agent/client_service.h"
 #include "launcher/agent/device_service.h"
@@ -29,10 +30,9 @@ inline constexpr std::chrono::milliseconds kTracedEndLimit{1'000};
 // One thread.
 class AgentNode {
  public:
-  // `transport` reaches the other agents; none in a run of one agent. Waits for this one's lanes.
   static Result<std::unique_ptr<AgentNode>> Create(const InstallPaths& paths,
                                                    const Environment& proxy_environment,
-                                                   Transport* transport, const Ranks& ranks);
+                                                   AgentLinks links);
   ~AgentNode();
 
   // The run's secret is known, and whether it is traced: proxies may be started.
@@ -77,8 +77,8 @@ class AgentNode {
   DeviceService& devices() { return devices_; }
 
  private:
-  AgentNode(const InstallPaths& paths, const Environment& proxy_environment, Transport* transport,
-            const Ranks& ranks, ChannelLayout layout, Poller poller, Bell bell);
+  AgentNode(const InstallPaths& paths, const Environment& proxy_environment,
+            const AgentLinks& links, ChannelLayout layout, Poller poller, Bell bell);
   void TakeControl(std::uint32_t rank, const Frame& frame);
   void TakeBroken(RouteKey route, const std::string& reason);
   void TakeSilence(std::uint32_t rank);

@@ -33,9 +33,10 @@ AwayAgent::AwayAgent(const AgentOptions& options, Transport& transport,
 Result<std::unique_ptr<AwayAgent>> AwayAgent::Create(const AgentOptions& options,
                                                      const InstallPaths& paths,
                                                      const Environment& proxy_environment,
-                                                     Transport& transport, const Ranks& ranks) {
+                                                     AgentLinks links) {
+  Transport& transport = *links.transport;
   CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<AgentNode> node,
-                          AgentNode::Create(paths, proxy_environment, &transport, ranks));
+                          AgentNode::Create(paths, proxy_environment, std::move(links)));
   return std::unique_ptr<AwayAgent>(new AwayAgent(options, transport, std::move(node)));
 }
 

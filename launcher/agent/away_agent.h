@@ -11,11 +11,10 @@ namespace cuspan {
 
 class AwayAgent {
  public:
-  // Waits for this agent's lanes.
   static Result<std::unique_ptr<AwayAgent>> Create(const AgentOptions& options,
                                                    const InstallPaths& paths,
                                                    const Environment& proxy_environment,
-                                                   Transport& transport, const Ranks& ranks);
+                                                   AgentLinks links);
 
   // Meets the home agent; `key` is the run's, if this agent was told. False when the run is not to
   // be.

@@ -37,10 +37,10 @@ HomeAgent::HomeAgent(const AgentOptions& options, const RunKey& key, Transport* 
 Result<std::unique_ptr<HomeAgent>> HomeAgent::Create(const AgentOptions& options,
                                                      const InstallPaths& paths,
                                                      const Environment& proxy_environment,
-                                                     const RunKey& key, Transport* transport,
-                                                     const Ranks& ranks) {
+                                                     const RunKey& key, AgentLinks links) {
+  Transport* const transport = links.transport;
   CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<AgentNode> node,
-                          AgentNode::Create(paths, proxy_environment, transport, ranks));
+                          AgentNode::Create(paths, proxy_environment, std::move(links)));
   node->Join(key.secret, !options.trace.empty());
   CUSPAN_RETURN_IF_ERROR(node->clients().Listen(key.Address()));
   return std::unique_ptr<HomeAgent>(new HomeAgent(options, key, transport, std::move(node)));

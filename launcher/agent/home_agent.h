@@ -18,12 +18,10 @@ namespace cuspan {
 
 class HomeAgent {
  public:
-  // `transport` reaches the other agents; none in a run of one agent. Waits for this one's lanes.
   static Result<std::unique_ptr<HomeAgent>> Create(const AgentOptions& options,
                                                    const InstallPaths& paths,
                                                    const Environment& proxy_environment,
-                                                   const RunKey& key, Transport* transport,
-                                                   const Ranks& ranks);
+                                                   const RunKey& key, AgentLinks links);
 
   // Connects to the launcher that started this agent. Without it the app is our own.
   Status JoinLauncher();

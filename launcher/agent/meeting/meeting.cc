@@ -323,6 +323,15 @@ const Meeting::Blob& Meeting::AddressOf(std::uint32_t rank, std::size_t end) con
   return other.place == attendees_[rank_].place ? address.near : address.far;
 }
 
+Result<Meeting> Meeting::WithoutConnections() const {
+  CUSPAN_ASSIGN_OR_RETURN(std::shared_ptr<net::Interrupt> never, net::Interrupt::Make(""));
+  Meeting meeting(rank_, std::move(never));
+  meeting.token_ = token_;
+  meeting.attendees_ = attendees_;
+  meeting.connections_.resize(connections_.size());
+  return meeting;
+}
+
 int Meeting::fd(std::uint32_t rank) const { return connections_[rank].get(); }
 
 Status Meeting::Send(std::uint32_t rank, std::span<const std::byte> message) {

@@ -74,6 +74,9 @@ class Meeting {
   // Known to this run's agents alone, and new with each.
   std::uint64_t token() const { return token_; }
 
+  // The same agents, with no connection to any: for more ends of this one.
+  Result<Meeting> WithoutConnections() const;
+
   // Between the home agent and another one; both wait. kUnavailable, with its host, when that one
   // is gone.
   Status Send(std::uint32_t rank, std::span<const std::byte> message);

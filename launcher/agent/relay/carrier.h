@@ -1,9 +1,10 @@
 // What moves the bytes of chunks between the slots of channels on two nodes:
-// the agent itself, or the lane ranks beside it.
+// the agent itself, or its lanes.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "launcher/agent/relay/transport.h"
@@ -42,6 +43,10 @@ class Carrier {
   virtual void Finished(std::vector<std::uint64_t>& ids) = 0;
   // Whether Finished may have something, for Bell::Wait. Cheap.
   virtual bool HasWork() = 0;
+  // Of which agent a lane is known to be gone, beside what the agent's own transport tells; and:
+  // that one is given up, as by the transport.
+  virtual std::optional<Transport::LostPeer> TakeLost() { return std::nullopt; }
+  virtual void GiveUp(std::uint32_t) {}
   // Nothing is under way, and nothing follows: before the transport is shut down.
   virtual void End() = 0;
 };

@@ -1,11 +1,13 @@
 #include "launcher/agent/relay/lane.h"
 
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <map>
 #include <vector>
 
+#include "launcher/agent/bell_ringer.h"
 #include "launcher/agent/relay/naps.h"
 #include "protocol/channel/channel.h"
 #include "protocol/channel/socket.h"
@@ -22,21 +24,19 @@ constexpr milliseconds kAgentLimit{30'000};  // To start this lane.
 constexpr milliseconds kMapLimit{10'000};
 // Nothing under way: only the agent has something to say, and rings.
 constexpr milliseconds kLaneIdleNap{1'000};
-// All ranks of the job end together, and agents of a traced run first hand in what they recorded:
-// not less than they may take.
-constexpr unsigned kShutdownSeconds = 65;
 
 class Lane {
  public:
-  Lane(Transport& transport, const Ranks& ranks, ControlSocket socket, std::unique_ptr<Bell> bell,
-       std::unique_ptr<Channel> commands, Bell unused)
+  Lane(Transport& transport, std::vector<std::uint32_t> peers, ControlSocket socket,
+       std::unique_ptr<Bell> bell, std::unique_ptr<Channel> commands, Bell unused,
+       std::unique_ptr<BellRinger> ringer)
       : transport_(transport),
-        ranks_(ranks),
-        lane_(ranks.LaneOf(transport.rank())),
+        peers_(std::move(peers)),
         socket_(std::move(socket)),
         bell_(std::move(bell)),
         unused_(std::move(unused)),
-        commands_(std::move(commands)) {}
+        commands_(std::move(commands)),
+        ringer_(std::move(ringer)) {}
 
   Status Serve();
 
@@ -48,15 +48,16 @@ class Lane {
   template <typename Command>
   Result<std::span<std::byte>> Find(const Command& command) const;
   bool TellFinished();
+  bool TellLost();
   void Rest(Clock::time_point moved_last, microseconds& nap);
 
   Transport& transport_;
-  const Ranks ranks_;
-  const std::uint32_t lane_;
+  const std::vector<std::uint32_t> peers_;  // This lane's ranks, by agent.
   ControlSocket socket_;
   const std::unique_ptr<Bell> bell_;  // Stays where it is: channels point to it.
   Bell unused_;                       // Mapped channels have one, and nobody rings it.
   std::unique_ptr<Channel> commands_;
+  const std::unique_ptr<BellRinger> ringer_;  // Where the transport wakes it.
   const WaitStages stages_ = WaitStages::ForThisMachine();
   std::map<std::uint32_t, std::unique_ptr<Channel>> channels_;  // By their number.
   std::uint64_t under_way_ = 0;  // Sends, and receives that are expected.
@@ -69,7 +70,12 @@ Status Lane::Serve() {
   microseconds nap = kFirstNap;
   while (!ended_) {
     CUSPAN_ASSIGN_OR_RETURN(bool moved, TakeCommands());
-    if (TellFinished() || moved) {
+    // One after the other: none may wait for the others to be idle.
+    moved = TellFinished() || moved;
+    moved = TellLost() || moved;
+    // An agent that ends without a word has closed it.
+    if (!moved && commands_->closed()) return Status::Ok();
+    if (moved) {
       moved_last = Clock::now();
       nap = kFirstNap;
     } else if (!ended_) {
@@ -86,9 +92,16 @@ void Lane::Rest(Clock::time_point moved_last, microseconds& nap) {
     ::sched_yield();
     return;
   }
-  const nanoseconds limit = under_way_ != 0 ? nanoseconds(nap) : nanoseconds(kLaneIdleNap);
-  bell_->Wait([this] { return commands_->HasFrame(); }, limit,
-              WaitStages{nanoseconds(0), nanoseconds(0)});
+  const auto has_work = [this] { return commands_->HasFrame() || commands_->closed(); };
+  const WaitStages sleep_at_once{nanoseconds(0), nanoseconds(0)};
+  if (ringer_ != nullptr) {
+    if (!transport_.Arm()) return;
+    ringer_->Watch();
+    bell_->Wait([&] { return has_work() || ringer_->fired(); }, kLaneIdleNap, sleep_at_once);
+    return;
+  }
+  bell_->Wait(has_work, under_way_ != 0 ? nanoseconds(nap) : nanoseconds(kLaneIdleNap),
+              sleep_at_once);
   nap = std::min(2 * nap, kLongestNap);
 }
 
@@ -118,14 +131,13 @@ Status Lane::Take(const Frame& frame) {
       CUSPAN_ASSIGN_OR_RETURN(const LaneSend send, ParseMessage<LaneSend>(frame));
       CUSPAN_ASSIGN_OR_RETURN(const std::span<std::byte> bytes, Find(send));
       ++under_way_;
-      transport_.StartBulkSend(ranks_.LaneRank(send.agent, lane_), send.tag, bytes, send.id);
+      transport_.StartBulkSend(peers_[send.agent], send.tag, bytes, send.id);
       return Status::Ok();
     }
     case Op::kLaneReceive: {
       CUSPAN_ASSIGN_OR_RETURN(const LaneReceive receive, ParseMessage<LaneReceive>(frame));
       CUSPAN_ASSIGN_OR_RETURN(const std::span<std::byte> bytes, Find(receive));
-      transport_.StartBulkReceive(ranks_.LaneRank(receive.agent, lane_), receive.tag, bytes,
-                                  receive.id);
+      transport_.StartBulkReceive(peers_[receive.agent], receive.tag, bytes, receive.id);
       return Status::Ok();
     }
     case Op::kLaneExpect: {
@@ -136,6 +148,13 @@ Status Lane::Take(const Frame& frame) {
     case Op::kLaneCancel: {
       CUSPAN_ASSIGN_OR_RETURN(const LaneCancel cancel, ParseMessage<LaneCancel>(frame));
       if (transport_.CancelBulkReceive(cancel.id)) --under_way_;
+      return Status::Ok();
+    }
+    case Op::kLaneGiveUp: {
+      CUSPAN_ASSIGN_OR_RETURN(const LaneGiveUp lost, ParseMessage<LaneGiveUp>(frame));
+      if (lost.agent >= peers_.size())
+        return Status::Invalid("there is no agent {} to give up", lost.agent);
+      transport_.GiveUp(peers_[lost.agent]);
       return Status::Ok();
     }
     case Op::kLaneEnd:
@@ -163,7 +182,7 @@ Status Lane::Map(std::uint32_t number) {
 template <typename Command>
 Result<std::span<std::byte>> Lane::Find(const Command& command) const {
   const auto channel = channels_.find(command.number);
-  if (channel == channels_.end() || command.agent >= ranks_.agents ||
+  if (channel == channels_.end() || command.agent >= peers_.size() ||
       command.slot >= channel->second->layout().staging_slots ||
       command.bytes > channel->second->layout().staging_bytes)
     return Status::Invalid(
@@ -174,8 +193,17 @@ Result<std::span<std::byte>> Lane::Find(const Command& command) const {
   return std::span(memory, command.bytes);
 }
 
+bool Lane::TellLost() {
+  const std::optional<Transport::LostPeer> lost = transport_.TakeLost();
+  if (!lost) return false;
+  const auto agent = std::find(peers_.begin(), peers_.end(), lost->rank) - peers_.begin();
+  commands_->Post(LaneLost{static_cast<std::uint32_t>(agent), lost->cause});
+  return true;
+}
+
 bool Lane::TellFinished() {
-  if (under_way_ == 0) return false;
+  // Who is woken has to look in any case.
+  if (under_way_ == 0 && ringer_ == nullptr) return false;
   finished_.clear();
   transport_.FinishedBulk(finished_);
   for (const std::uint64_t id : finished_) commands_->Post(LaneFinished{id});
@@ -183,42 +211,27 @@ bool Lane::TellFinished() {
   return !finished_.empty();
 }
 
-Result<LaneHello> AwaitAgent(Transport& transport, const Ranks& ranks) {
-  CUSPAN_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes,
-                          transport.ReceiveWhole(ranks.AgentOf(transport.rank())));
-  CUSPAN_ASSIGN_OR_RETURN(Frame frame, ParseFrame(bytes, kMaxControlBytes));
-  CUSPAN_ASSIGN_OR_RETURN(LaneHello hello, ParseMessage<LaneHello>(frame));
-  if (hello.table_hash != kOpTableHash)
-    return Status::Refused(
-        "the agent and the lanes of a host run different versions of cuspan: install one version");
-  return hello;
-}
-
 }  // namespace
 
-Status ServeAsLane(Transport& transport, const Ranks& ranks) {
-  CUSPAN_ASSIGN_OR_RETURN(LaneHello hello, AwaitAgent(transport, ranks));
-  Result<ControlSocket> socket = ControlSocket::Connect(hello.address);
-  if (!socket.ok())
-    return Status::Unavailable("{}; the lanes of an agent must run on its host",
-                               socket.status().message());
-  CUSPAN_RETURN_IF_ERROR(socket->Send(LaneJoin{hello.secret, ranks.LaneOf(transport.rank())}));
-  CUSPAN_RETURN_IF_ERROR(socket->Expect<LaneStart>(kAgentLimit).status());
-  UniqueFd channel_fd = socket->TakeFd();
-  CUSPAN_ASSIGN_OR_RETURN(Bell bell, Bell::Open(socket->TakeFd()));
-  CUSPAN_ASSIGN_OR_RETURN(Bell agent_bell, Bell::Open(socket->TakeFd()));
+Status ServeLane(Transport& transport, std::vector<std::uint32_t> peers, ControlSocket socket) {
+  if (const Status start = socket.Expect<LaneStart>(kAgentLimit).status(); !start.ok())
+    // An agent that ends before it has begun hangs up.
+    return start.code() == StatusCode::kUnavailable ? Status::Ok() : start;
+  UniqueFd channel_fd = socket.TakeFd();
+  CUSPAN_ASSIGN_OR_RETURN(Bell bell, Bell::Open(socket.TakeFd()));
+  CUSPAN_ASSIGN_OR_RETURN(Bell agent_bell, Bell::Open(socket.TakeFd()));
   CUSPAN_ASSIGN_OR_RETURN(Bell unused, Bell::Create());
   auto own = std::make_unique<Bell>(std::move(bell));
   CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<Channel> commands,
                           Channel::Attach(std::move(channel_fd), ChannelSide::kProxy, own.get(),
                                           std::move(agent_bell)));
-  Lane lane(transport, ranks, std::move(*socket), std::move(own), std::move(commands),
-            std::move(unused));
-  CUSPAN_RETURN_IF_ERROR(lane.Serve());
-  ::alarm(kShutdownSeconds);
-  transport.Shutdown();
-  ::alarm(0);
-  return Status::Ok();
+  std::unique_ptr<BellRinger> ringer;
+  if (transport.wake_fd() >= 0) {
+    CUSPAN_ASSIGN_OR_RETURN(ringer, BellRinger::Start(*own, transport.wake_fd()));
+  }
+  Lane lane(transport, std::move(peers), std::move(socket), std::move(own), std::move(commands),
+            std::move(unused), std::move(ringer));
+  return lane.Serve();
 }
 
 }  // namespace cuspan

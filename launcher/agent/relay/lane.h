@@ -1,14 +1,18 @@
-// A lane: a rank beside an agent that sends and receives bulk as the agent tells
-// it, between the slots of channels that it maps. It sleeps while nothing is under way.
+// A lane: what sends and receives bulk as its agent tells it, between the slots of channels that it
+// maps: a process beside the agent, or a thread in it. It sleeps while nothing is under way.
 #pragma once
 
-#include "launcher/agent/relay/ranks.h"
+#include <cstdint>
+#include <vector>
+
 #include "launcher/agent/relay/transport.h"
+#include "protocol/channel/socket.h"
 
 namespace cuspan {
 
-// Serves this rank's agent until that ends the run, and ends in good order. A failure is one
-// sentence; the process must then end, and with it the whole job.
-Status ServeAsLane(Transport& transport, const Ranks& ranks);
+// Serves the agent at the other end of the socket until that ends the run, which leaves the
+// transport as it is; it is used by this alone meanwhile. `peers`: by agent, which rank of the
+// transport the same lane of that agent is. A failure is one sentence: the agent must then end.
+Status ServeLane(Transport& transport, std::vector<std::uint32_t> peers, ControlSocket socket);
 
 }  // namespace cuspan

@@ -1,19 +1,13 @@
 #include "launcher/agent/relay/lane_carrier.h"
 
-#include <poll.h>
-
 #include <algorithm>
 
 #include "common/log.h"
 #include "launcher/agent/descriptors.h"
-#include "launcher/run_key.h"
-#include "protocol/channel/reception.h"
 
 namespace cuspan {
 namespace {
 
-// For the lanes of this node to come, and each to introduce itself.
-constexpr std::chrono::milliseconds kJoinLimit{30'000};
 // For a lane to come to what it was told last: what is before it takes far less, unless the lane is
 // gone, and then the job ends anyway.
 constexpr std::chrono::milliseconds kLaneEndLimit{10'000};
@@ -29,44 +23,21 @@ ChannelLayout CommandLayout() {
 
 }  // namespace
 
-Result<std::unique_ptr<Carrier>> LaneCarrier::Start(Transport& transport, const Ranks& ranks,
-                                                    Bell& bell) {
-  // Known to this agent's lanes only, which have it over MPI.
-  CUSPAN_ASSIGN_OR_RETURN(RunKey key, RunKey::Random());
-  const std::string address = key.Address() + "-lanes";
-  CUSPAN_ASSIGN_OR_RETURN(Reception reception, Reception::Listen(address));
-  for (std::uint32_t lane = 0; lane < ranks.lanes; ++lane)
-    CUSPAN_RETURN_IF_ERROR(
-        transport.SendWhole(ranks.LaneRank(transport.rank(), lane),
-                            MakeFrame(LaneHello{key.secret, kOpTableHash, address})));
-
+Result<std::unique_ptr<Carrier>> LaneCarrier::Start(std::vector<ControlSocket> lanes, Bell& bell) {
   std::unique_ptr<LaneCarrier> carrier(new LaneCarrier);
-  std::vector<std::optional<Lane>> joined(ranks.lanes);
-  const auto deadline = std::chrono::steady_clock::now() + kJoinLimit;
-  for (std::uint32_t count = 0; count < ranks.lanes;) {
-    const auto left =
-        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-    pollfd waited{reception.fd(), POLLIN, 0};
-    if (left.count() <= 0 || ::poll(&waited, 1, static_cast<int>(left.count())) == 0)
-      return Status::Unavailable("{} of {} lanes did not connect to this agent within {} s",
-                                 ranks.lanes - count, ranks.lanes, kJoinLimit.count() / 1000);
-    std::optional<Reception::Arrival> arrival = reception.Next();
-    if (!arrival) continue;
-    const Result<LaneJoin> join = ParseMessage<LaneJoin>(arrival->first.frame);
-    if (!join.ok() || !SameSecret(join->secret, key.secret) || join->lane >= joined.size() ||
-        joined[join->lane]) {
-      LogWarn("a process that is not a lane of this agent tried to connect as one");
-      Reception::Refuse(std::move(*arrival), "not a lane of this agent");
-      continue;
-    }
-    CUSPAN_RETURN_IF_ERROR(Admit(std::move(arrival->socket), bell, joined[join->lane]));
-    ++count;
+  for (ControlSocket& socket : lanes) {
+    CUSPAN_ASSIGN_OR_RETURN(Lane lane, Admit(std::move(socket), bell));
+    carrier->lanes_.push_back(std::move(lane));
   }
-  for (std::optional<Lane>& lane : joined) carrier->lanes_.push_back(std::move(*lane));
   return std::unique_ptr<Carrier>(std::move(carrier));
 }
 
-Status LaneCarrier::Admit(ControlSocket socket, Bell& bell, std::optional<Lane>& lane) {
+LaneCarrier::~LaneCarrier() {
+  // One that has not been told its end takes this for it.
+  for (const Lane& lane : lanes_) lane.channel->Close(false);
+}
+
+Result<LaneCarrier::Lane> LaneCarrier::Admit(ControlSocket socket, Bell& bell) {
   CUSPAN_ASSIGN_OR_RETURN(UniqueFd fd, Channel::Create(CommandLayout()));
   CUSPAN_ASSIGN_OR_RETURN(Bell lane_bell, Bell::Create());
   const int fds[] = {fd.get(), lane_bell.fd(), bell.fd()};
@@ -74,8 +45,7 @@ Status LaneCarrier::Admit(ControlSocket socket, Bell& bell, std::optional<Lane>&
   CUSPAN_ASSIGN_OR_RETURN(
       std::unique_ptr<Channel> channel,
       Channel::Attach(std::move(fd), ChannelSide::kClient, &bell, std::move(lane_bell)));
-  lane.emplace(Lane{std::move(socket), std::move(channel), {}});
-  return Status::Ok();
+  return Lane{std::move(socket), std::move(channel), {}};
 }
 
 template <typename T>
@@ -143,17 +113,36 @@ void LaneCarrier::Expect(std::uint32_t lane, std::uint64_t id) { Tell(lane, Lane
 
 void LaneCarrier::Cancel(std::uint32_t lane, std::uint64_t id) { Tell(lane, LaneCancel{id}); }
 
+void LaneCarrier::TakeMessages(Lane& lane) {
+  for (;;) {
+    const Result<std::optional<Frame>> frame = lane.channel->Peek();
+    if (!frame.ok() || !frame->has_value()) return;
+    if (const Result<LaneFinished> finished = ParseMessage<LaneFinished>(**frame); finished.ok())
+      finished_.push_back(finished->id);
+    else if (Result<LaneLost> lost = ParseMessage<LaneLost>(**frame); lost.ok())
+      lost_.push_back({lost->agent, std::move(lost->cause)});
+    lane.channel->Pop();
+  }
+}
+
 void LaneCarrier::Finished(std::vector<std::uint64_t>& ids) {
   for (Lane& lane : lanes_) {
     if (!lane.commands.empty()) Flush(lane);
-    for (;;) {
-      const Result<std::optional<Frame>> frame = lane.channel->Peek();
-      if (!frame.ok() || !frame->has_value()) break;
-      if (const Result<LaneFinished> finished = ParseMessage<LaneFinished>(**frame); finished.ok())
-        ids.push_back(finished->id);
-      lane.channel->Pop();
-    }
+    TakeMessages(lane);
   }
+  ids.insert(ids.end(), finished_.begin(), finished_.end());
+  finished_.clear();
+}
+
+std::optional<Transport::LostPeer> LaneCarrier::TakeLost() {
+  if (lost_.empty()) return std::nullopt;
+  Transport::LostPeer lost = std::move(lost_.front());
+  lost_.pop_front();
+  return lost;
+}
+
+void LaneCarrier::GiveUp(std::uint32_t agent) {
+  for (std::uint32_t lane = 0; lane < lanes(); ++lane) Tell(lane, LaneGiveUp{agent});
 }
 
 bool LaneCarrier::HasWork() {
@@ -181,8 +170,9 @@ void LaneCarrier::End() {
   }
 }
 
-Result<std::unique_ptr<Carrier>> MakeCarrier(Transport& transport, const Ranks& ranks, Bell& bell) {
-  if (ranks.lanes != 0) return LaneCarrier::Start(transport, ranks, bell);
+Result<std::unique_ptr<Carrier>> MakeCarrier(Transport& transport, std::vector<ControlSocket> lanes,
+                                             Bell& bell) {
+  if (!lanes.empty()) return LaneCarrier::Start(std::move(lanes), bell);
   return std::unique_ptr<Carrier>(std::make_unique<OwnCarrier>(transport));
 }
 

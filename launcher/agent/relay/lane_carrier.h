@@ -6,20 +6,19 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "launcher/agent/relay/carrier.h"
-#include "launcher/agent/relay/ranks.h"
 #include "protocol/channel/socket.h"
 
 namespace cuspan {
 
 class LaneCarrier final : public Carrier {
  public:
-  // Invites this agent's lanes and waits until they have joined. `bell` is the agent's; it and
-  // `transport` outlive the carrier.
-  static Result<std::unique_ptr<Carrier>> Start(Transport& transport, const Ranks& ranks,
-                                                Bell& bell);
+  // Of lanes at the other ends of these sockets. `bell` is the agent's and outlives the carrier.
+  static Result<std::unique_ptr<Carrier>> Start(std::vector<ControlSocket> lanes, Bell& bell);
+  ~LaneCarrier() override;
 
   std::uint32_t lanes() const override { return static_cast<std::uint32_t>(lanes_.size()); }
   // The channel must have kept its descriptor.
@@ -33,6 +32,8 @@ class LaneCarrier final : public Carrier {
   void Cancel(std::uint32_t lane, std::uint64_t id) override;
   void Finished(std::vector<std::uint64_t>& ids) override;
   bool HasWork() override;
+  std::optional<Transport::LostPeer> TakeLost() override;
+  void GiveUp(std::uint32_t agent) override;
   void End() override;
 
  private:
@@ -46,7 +47,8 @@ class LaneCarrier final : public Carrier {
     std::uint32_t uses;
   };
   LaneCarrier() = default;
-  static Status Admit(ControlSocket socket, Bell& bell, std::optional<Lane>& lane);
+  static Result<Lane> Admit(ControlSocket socket, Bell& bell);
+  void TakeMessages(Lane& lane);
   template <typename T>
   void Tell(std::uint32_t lane, const T& command);
   static void Flush(Lane& lane);
@@ -56,9 +58,13 @@ class LaneCarrier final : public Carrier {
   std::vector<Lane> lanes_;
   std::map<Channel*, Known> channels_;  // Those that are attached.
   std::uint32_t last_number_ = 0;
+  // What they have said, and nobody has taken.
+  std::vector<std::uint64_t> finished_;
+  std::deque<Transport::LostPeer> lost_;
 };
 
 // What moves an agent's bulk: its lanes where there are some, else the agent itself.
-Result<std::unique_ptr<Carrier>> MakeCarrier(Transport& transport, const Ranks& ranks, Bell& bell);
+Result<std::unique_ptr<Carrier>> MakeCarrier(Transport& transport, std::vector<ControlSocket> lanes,
+                                             Bell& bell);
 
 }  // namespace cuspan

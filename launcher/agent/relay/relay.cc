@@ -165,6 +165,7 @@ void Relay::GiveUp(std::uint32_t rank) {
   peer.batch.Clear();
   peer.held_until.reset();
   transport_.GiveUp(rank);
+  carrier_.GiveUp(rank);
 }
 
 bool Relay::Arm() {

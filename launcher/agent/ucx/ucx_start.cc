@@ -7,7 +7,9 @@
 #include <system_error>
 #include <utility>
 
+#include "common/settings.h"
 #include "launcher/agent/meeting/meeting.h"
+#include "launcher/agent/ucx/lane_threads.h"
 #include "launcher/agent/ucx/ucx_transport.h"
 #include "launcher/agent_cluster.h"
 
@@ -33,11 +35,39 @@ std::string OwnPlace() {
   return place;
 }
 
-Result<Meeting::Attendee> SelfAt(const UcxWorker& worker) {
+using Workers = std::vector<std::unique_ptr<UcxWorker>>;
+
+// The agent's own, then those of its lanes, if CUSPAN_LANES wants some.
+Result<Workers> CreateWorkers() {
+  CUSPAN_ASSIGN_OR_RETURN(const std::uint32_t lanes, ParseLanes(SettingText(settings::kLanes), 1));
+  Workers workers(lanes > 1 ? 1 + lanes : 1);
+  for (std::unique_ptr<UcxWorker>& worker : workers) {
+    CUSPAN_ASSIGN_OR_RETURN(worker, UcxWorker::Create());
+  }
+  return workers;
+}
+
+Result<Meeting::Attendee> SelfAt(const Workers& workers) {
   Meeting::Attendee self{OwnHostName(), UcxRelease(), OwnPlace(), {}};
-  CUSPAN_ASSIGN_OR_RETURN(Meeting::Address address, worker.address());
-  self.addresses.push_back(std::move(address));
+  for (const std::unique_ptr<UcxWorker>& worker : workers) {
+    CUSPAN_ASSIGN_OR_RETURN(Meeting::Address address, worker->address());
+    self.addresses.push_back(std::move(address));
+  }
   return self;
+}
+
+// The transport and the lanes of a run whose agents have met.
+Status Join(UcxRun& run, Workers workers, Meeting meeting) {
+  std::unique_ptr<UcxWorker> own = std::move(workers.front());
+  workers.erase(workers.begin());
+  if (!workers.empty()) {
+    CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<LaneThreads> lanes,
+                            LaneThreads::Start(std::move(workers), meeting));
+    run.sockets = lanes->TakeSockets();
+    run.lanes = std::move(lanes);
+  }
+  CUSPAN_ASSIGN_OR_RETURN(run.transport, UcxWorker::Join(std::move(own), std::move(meeting)));
+  return Status::Ok();
 }
 
 }  // namespace
@@ -50,8 +80,8 @@ Status BecomeUcxAgent(char**) {
 
 Result<UcxRun> HoldUcxRun(const AgentOptions& options, const InstallPaths& paths,
                           const Environment& environment, const RunKey& key) {
-  CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<UcxWorker> worker, UcxWorker::Create());
-  CUSPAN_ASSIGN_OR_RETURN(const Meeting::Attendee self, SelfAt(*worker));
+  CUSPAN_ASSIGN_OR_RETURN(Workers workers, CreateWorkers());
+  CUSPAN_ASSIGN_OR_RETURN(const Meeting::Attendee self, SelfAt(workers));
   CUSPAN_ASSIGN_OR_RETURN(const net::Listener listener, net::Listener::OpenOnAll(SOMAXCONN));
   CUSPAN_ASSIGN_OR_RETURN(const std::vector<net::Address> places,
                           net::OwnAddresses(listener.address().port));
@@ -72,18 +102,18 @@ Result<UcxRun> HoldUcxRun(const AgentOptions& options, const InstallPaths& paths
     const std::string end = run.others->ExplainEnd();
     return end.empty() ? meeting.status() : Status::Unavailable("{}", end);
   }
-  CUSPAN_ASSIGN_OR_RETURN(run.transport, UcxWorker::Join(std::move(worker), std::move(*meeting)));
+  CUSPAN_RETURN_IF_ERROR(Join(run, std::move(workers), std::move(*meeting)));
   return run;
 }
 
 Result<UcxRun> AttendUcxRun(const AgentOptions& options, const Invitation& invitation) {
-  CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<UcxWorker> worker, UcxWorker::Create());
-  CUSPAN_ASSIGN_OR_RETURN(const Meeting::Attendee self, SelfAt(*worker));
+  CUSPAN_ASSIGN_OR_RETURN(Workers workers, CreateWorkers());
+  CUSPAN_ASSIGN_OR_RETURN(const Meeting::Attendee self, SelfAt(workers));
   CUSPAN_ASSIGN_OR_RETURN(
       Meeting meeting, Meeting::Attend(invitation.places, invitation.key.secret, options.rank, self,
                                        std::chrono::steady_clock::now() + kConnectLimit));
   UcxRun run;
-  CUSPAN_ASSIGN_OR_RETURN(run.transport, UcxWorker::Join(std::move(worker), std::move(meeting)));
+  CUSPAN_RETURN_IF_ERROR(Join(run, std::move(workers), std::move(meeting)));
   return run;
 }
 

@@ -3,7 +3,10 @@
 
 #include <memory>
 #include <optional>
+#include <utility>
+#include <vector>
 
+#include "launcher/agent/agent_links.h"
 #include "launcher/agent/agent_options.h"
 #include "launcher/agent/other_agents.h"
 #include "launcher/agent/relay/transport.h"
@@ -12,9 +15,16 @@
 
 namespace cuspan {
 
+class LaneThreads;
+
 struct UcxRun {
   std::optional<OtherAgents> others;  // Of the home agent; after the transport they end.
   std::unique_ptr<Transport> transport;
+  std::shared_ptr<LaneThreads> lanes;  // None where the agent moves bulk itself.
+  std::vector<ControlSocket> sockets;  // To them.
+
+  // For the agent, which is to be destroyed before this; once.
+  AgentLinks Links() { return {transport.get(), transport->size(), std::move(sockets)}; }
 };
 
 // To be called first: this process becomes the agent that is linked with UCX, unless it is that. A

@@ -42,8 +42,11 @@ struct Header {
 
 class UcxTransport final : public Transport {
  public:
-  UcxTransport(std::unique_ptr<UcpWorker> worker, Meeting meeting)
-      : worker_(std::move(worker)), meeting_(std::move(meeting)), peers_(meeting_.size()) {}
+  UcxTransport(std::unique_ptr<UcpWorker> worker, Meeting meeting, std::size_t end)
+      : worker_(std::move(worker)),
+        meeting_(std::move(meeting)),
+        end_(end),
+        peers_(meeting_.size()) {}
 
   Status Open() {
     SetHandler(kFrames, &OnFrames);
@@ -286,7 +289,7 @@ class UcxTransport final : public Transport {
     parameters.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLER |
                             UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;
     parameters.address =
-        reinterpret_cast<const ucp_address_t*>(meeting_.AddressOf(peer.rank, 0).data());
+        reinterpret_cast<const ucp_address_t*>(meeting_.AddressOf(peer.rank, end_).data());
     parameters.err_mode = UCP_ERR_HANDLING_MODE_PEER;
     parameters.err_handler.cb = [](void* at, ucp_ep_h, ucs_status_t status) {
       Peer& lost = *static_cast<Peer*>(at);
@@ -527,6 +530,7 @@ class UcxTransport final : public Transport {
 
   std::unique_ptr<UcpWorker> worker_;
   Meeting meeting_;
+  const std::size_t end_;    // Of each agent, to which this one talks.
   std::vector<Peer> peers_;  // By rank; where they are is known to UCX.
   UniqueFd wake_;
   bool leaving_ = false;
@@ -542,9 +546,10 @@ class UcxTransport final : public Transport {
 }  // namespace
 
 Result<std::unique_ptr<Transport>> UcxWorker::Join(std::unique_ptr<UcxWorker> worker,
-                                                   Meeting meeting) {
+                                                   Meeting meeting, std::size_t end) {
   auto transport = std::make_unique<UcxTransport>(
-      std::unique_ptr<UcpWorker>(static_cast<UcpWorker*>(worker.release())), std::move(meeting));
+      std::unique_ptr<UcpWorker>(static_cast<UcpWorker*>(worker.release())), std::move(meeting),
+      end);
   CUSPAN_RETURN_IF_ERROR(transport->Open());
   return std::unique_ptr<Transport>(std::move(transport));
 }

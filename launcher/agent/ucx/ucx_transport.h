@@ -26,9 +26,10 @@ class UcxWorker {
 
   // Where UCX reaches it.
   virtual Result<Meeting::Address> address() const = 0;
-  // The transport of a run whose agents have met with their workers' addresses. It has the worker.
-  static Result<std::unique_ptr<Transport>> Join(std::unique_ptr<UcxWorker> worker,
-                                                 Meeting meeting);
+  // The transport of a run whose agents have met with their workers' addresses, of which this
+  // worker's is the one of that number. It has the worker.
+  static Result<std::unique_ptr<Transport>> Join(std::unique_ptr<UcxWorker> worker, Meeting meeting,
+                                                 std::size_t end = 0);
 
  protected:
   UcxWorker() = default;

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <thread>
 
-#include "launcher/agent/relay/lane.h"
+#include "launcher/agent/mpi/lane_processes.h"
 #include "launcher/agent/relay/lane_carrier.h"
 #include "launcher/agent/relay/relay.h"
 #include "tests/unit/launcher/agent/relay/network.h"
@@ -56,7 +56,9 @@ struct AgentWithLanes {
         const Status served = ServeAsLane(*own, kRanks);
         EXPECT_TRUE(served.ok()) << served.message();
       });
-    Result<std::unique_ptr<Carrier>> started = MakeCarrier(*transport, kRanks, bell);
+    Result<std::vector<ControlSocket>> joined = InviteLanes(*transport, kRanks);
+    EXPECT_TRUE(joined.ok()) << joined.status().message();
+    Result<std::unique_ptr<Carrier>> started = MakeCarrier(*transport, std::move(*joined), bell);
     EXPECT_TRUE(started.ok()) << started.status().message();
     carrier = std::move(*started);
     relay.emplace(

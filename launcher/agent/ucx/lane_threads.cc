@@ -1,0 +1,53 @@
+#include "launcher/agent/ucx/lane_threads.h"
+
+#include <cstdlib>
+#include <numeric>
+#include <system_error>
+#include <utility>
+
+#include "common/log.h"
+#include "launcher/agent/relay/lane.h"
+
+namespace cuspan {
+namespace {
+
+void Run(Transport& transport, ControlSocket socket) {
+  std::vector<std::uint32_t> peers(transport.size());
+  std::iota(peers.begin(), peers.end(), 0U);
+  if (const Status served = ServeLane(transport, std::move(peers), std::move(socket));
+      !served.ok()) {
+    // What it had under way never ends.
+    LogError("a lane of this agent failed: {}", served.message());
+    std::_Exit(EXIT_FAILURE);
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<LaneThreads>> LaneThreads::Start(
+    std::vector<std::unique_ptr<UcxWorker>> workers, const Meeting& meeting) {
+  std::unique_ptr<LaneThreads> lanes(new LaneThreads);
+  for (std::size_t lane = 0; lane < workers.size(); ++lane) {
+    CUSPAN_ASSIGN_OR_RETURN(Meeting of_lane, meeting.WithoutConnections());
+    CUSPAN_ASSIGN_OR_RETURN(
+        std::unique_ptr<Transport> transport,
+        UcxWorker::Join(std::move(workers[lane]), std::move(of_lane), 1 + lane));
+    CUSPAN_ASSIGN_OR_RETURN(auto ends, ControlSocket::Pair());
+    lanes->sockets_.push_back(std::move(ends.first));
+    lanes->transports_.push_back(std::move(transport));
+    try {
+      lanes->threads_.emplace_back(Run, std::ref(*lanes->transports_.back()),
+                                   std::move(ends.second));
+    } catch (const std::system_error& error) {
+      return Status::Exhausted("no thread for a lane: {}", error.what());
+    }
+  }
+  return lanes;
+}
+
+LaneThreads::~LaneThreads() {
+  sockets_.clear();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+}  // namespace cuspan
