@@ -1,4 +1,4 @@
-"""Bulk between nodes: on lanes beside the agents, and over each of MPI's layers."""
+"""Bulk between nodes: on several lanes of the agents, and over each of MPI's layers."""
 import os
 import pathlib
 import shutil
@@ -20,8 +20,6 @@ def rank_of(pid):
 
 
 class Lanes(SystemTest):
-    relay = "mpi"
-
     def transfers(self, lanes, devices=1, kib=64, buffers=4, **environment):
         """Every kind of copy, with sizes around the boundaries of small staging buffers."""
         variables = self.environment(devices, CUSPAN_STAGING_BYTES=f"{kib}K", CUSPAN_STAGING_BUFFERS=str(buffers), **environment)
@@ -61,6 +59,16 @@ class Lanes(SystemTest):
         result = self.run_command(self.cuspan("run", "--same-node", "never", "--lanes", "auto", "--",
                                               app("vector_add", "static")))
         self.assertIn("PASS", result.stdout)
+
+
+class OverUcx(Lanes):
+    """The lanes are threads of the agent."""
+    relay = "ucx"
+
+
+class Processes(SystemTest):
+    """The lanes are ranks of MPI."""
+    relay = "mpi"
 
     def test_by_hand(self):
         """The plain MPI form: all agents, then the lanes of each in the same order."""

@@ -30,6 +30,8 @@ constexpr Transport::Limits kLimits{
 constexpr unsigned kFrames = 1;
 constexpr unsigned kBulk = 2;
 constexpr std::size_t kSendsToOneAgent = 16;
+// Of bulk from one agent, before its receives: far more than credits allow it.
+constexpr std::size_t kMostUnclaimed = 4096;
 // To end the connections in good order: less than agents have for their whole end.
 constexpr std::chrono::seconds kPatience{2};
 
@@ -126,8 +128,17 @@ class UcxTransport final : public Transport {
 
   void StartBulkReceive(std::uint32_t rank, std::uint32_t tag, std::span<std::byte> bytes,
                         std::uint64_t id) override {
-    receives_.emplace(id, Receive{this, id, rank, tag, bytes});
-    peers_[rank].posted[tag].push_back(id);
+    Receive& receive = receives_.emplace(id, Receive{this, id, rank, tag, bytes}).first->second;
+    Peer& peer = peers_[rank];
+    if (const auto unclaimed = peer.unclaimed.find(tag); unclaimed != peer.unclaimed.end()) {
+      const Bulk bulk = std::move(unclaimed->second.front());
+      unclaimed->second.pop_front();
+      --peer.unclaimed_count;
+      if (unclaimed->second.empty()) peer.unclaimed.erase(unclaimed);
+      if (Deliver(receive, bulk)) return;
+      if (bulk.offer != nullptr) ucp_am_data_release(worker_->get(), bulk.offer);
+    }
+    peer.posted[tag].push_back(id);
   }
 
   bool ExpectBulk(std::uint64_t id) override {
@@ -219,11 +230,11 @@ class UcxTransport final : public Transport {
     std::uint32_t rank = 0;
     std::vector<std::byte> bytes;
   };
-  struct EarlyBulk {
+  struct Bulk {
     std::uint32_t tag = 0;
-    void* offer = nullptr;  // UCX's, of what the sender has: `bytes` of it.
-    std::size_t bytes = 0;
-    std::vector<std::byte> copy;  // Of what has come.
+    void* offer = nullptr;             // UCX's, of what the sender has; else it has come.
+    std::span<const std::byte> bytes;  // Of an offer only how many.
+    std::vector<std::byte> copy;       // Of bytes that UCX does not keep.
   };
   struct Peer {
     UcxTransport* transport = nullptr;
@@ -238,9 +249,13 @@ class UcxTransport final : public Transport {
     std::uint64_t bulk_received = 0;
     // What has overtaken others.
     std::map<std::uint64_t, std::vector<std::byte>> early_frames;
-    std::map<std::uint64_t, EarlyBulk> early_bulk;
+    std::map<std::uint64_t, Bulk> early_bulk;
     // Receives into which nothing comes yet, by tag, the oldest first.
     std::map<std::uint32_t, std::deque<std::uint64_t>> posted;
+    // Bulk for which there is no receive yet, in the same way: a lane may hear of one after the
+    // sender.
+    std::map<std::uint32_t, std::deque<Bulk>> unclaimed;
+    std::size_t unclaimed_count = 0;
   };
   struct Send {
     Peer* peer = nullptr;
@@ -310,8 +325,13 @@ class UcxTransport final : public Transport {
 
   // What is under way there ends by and by, in vain.
   void Close(Peer& peer) {
-    for (auto& [sequence, early] : std::exchange(peer.early_bulk, {}))
-      if (early.offer != nullptr) ucp_am_data_release(worker_->get(), early.offer);
+    const auto release = [this](const Bulk& bulk) {
+      if (bulk.offer != nullptr) ucp_am_data_release(worker_->get(), bulk.offer);
+    };
+    for (const auto& [sequence, early] : std::exchange(peer.early_bulk, {})) release(early);
+    peer.unclaimed_count = 0;
+    for (const auto& [tag, waiting] : std::exchange(peer.unclaimed, {}))
+      std::for_each(waiting.begin(), waiting.end(), release);
     const ucp_ep_h endpoint = std::exchange(peer.endpoint, nullptr);
     if (endpoint == nullptr) return;
     ucp_request_param_t parameters{};
@@ -443,54 +463,63 @@ class UcxTransport final : public Transport {
     Peer* const peer = self.SenderOf(header, header_bytes, sent);
     if (peer == nullptr || sent.sequence < peer->bulk_received) return UCS_OK;
     const bool offered = (how->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
+    Bulk bulk{sent.tag, offered ? data : nullptr, {static_cast<const std::byte*>(data), bytes}, {}};
     if (sent.sequence != peer->bulk_received) {
-      EarlyBulk early{sent.tag, offered ? data : nullptr, bytes, {}};
-      const auto* const first = static_cast<const std::byte*>(data);
-      if (!offered) early.copy.assign(first, first + bytes);
-      peer->early_bulk.emplace(sent.sequence, std::move(early));
+      peer->early_bulk.emplace(sent.sequence, Kept(std::move(bulk)));
       return offered ? UCS_INPROGRESS : UCS_OK;
     }
     ++peer->bulk_received;
-    const bool taken = offered
-                           ? self.TakeOffer(*peer, sent.tag, data, bytes)
-                           : self.TakeBulk(*peer, sent.tag, {static_cast<std::byte*>(data), bytes});
+    const bool taken = self.Take(*peer, std::move(bulk));
     for (auto next = peer->early_bulk.begin();
          next != peer->early_bulk.end() && next->first == peer->bulk_received;
          next = peer->early_bulk.erase(next)) {
       ++peer->bulk_received;
-      const EarlyBulk& early = next->second;
-      if (early.offer == nullptr)
-        self.TakeBulk(*peer, early.tag, early.copy);
-      else if (!self.TakeOffer(*peer, early.tag, early.offer, early.bytes))
-        ucp_am_data_release(self.worker_->get(), early.offer);
+      void* const offer = next->second.offer;
+      if (!self.Take(*peer, std::move(next->second)) && offer != nullptr)
+        ucp_am_data_release(self.worker_->get(), offer);
     }
     return offered && taken ? UCS_INPROGRESS : UCS_OK;
   }
 
-  // The oldest receive of that tag. Null where the sender breaks the rules: nobody waits for it, or
-  // not for so much.
-  Receive* NextReceive(Peer& peer, std::uint32_t tag, std::size_t bytes) {
-    const auto posted = peer.posted.find(tag);
-    if (posted == peer.posted.end()) return nullptr;
-    Receive& receive = receives_.at(posted->second.front());
-    if (bytes > receive.bytes.size()) return nullptr;
-    posted->second.pop_front();
-    if (posted->second.empty()) peer.posted.erase(posted);
-    return &receive;
+  static Bulk Kept(Bulk bulk) {
+    if (bulk.offer == nullptr && bulk.copy.empty()) {
+      bulk.copy.assign(bulk.bytes.begin(), bulk.bytes.end());
+      bulk.bytes = bulk.copy;
+    }
+    return bulk;
   }
 
-  bool TakeBulk(Peer& peer, std::uint32_t tag, std::span<const std::byte> bytes) {
-    Receive* const receive = NextReceive(peer, tag, bytes.size());
-    if (receive == nullptr) return false;
-    std::memcpy(receive->bytes.data(), bytes.data(), bytes.size());
-    Complete(*receive);
+  // Into the oldest receive of its tag, or kept until there is one. False where it is dropped: the
+  // sender breaks the rules.
+  bool Take(Peer& peer, Bulk bulk) {
+    const auto posted = peer.posted.find(bulk.tag);
+    if (posted == peer.posted.end()) {
+      if (peer.lost || peer.unclaimed_count >= kMostUnclaimed) return false;
+      ++peer.unclaimed_count;
+      std::deque<Bulk>& waiting = peer.unclaimed[bulk.tag];
+      waiting.push_back(Kept(std::move(bulk)));
+      return true;
+    }
+    if (!Deliver(receives_.at(posted->second.front()), bulk)) return false;
+    posted->second.pop_front();
+    if (posted->second.empty()) peer.posted.erase(posted);
     return true;
   }
 
-  // False where UCX keeps it.
-  bool TakeOffer(Peer& peer, std::uint32_t tag, void* offer, std::size_t bytes) {
-    Receive* const receive = NextReceive(peer, tag, bytes);
-    if (receive == nullptr) return false;
+  // False where it is too long for that.
+  bool Deliver(Receive& into, const Bulk& bulk) {
+    if (bulk.bytes.size() > into.bytes.size()) return false;
+    if (bulk.offer != nullptr) {
+      Fetch(into, bulk.offer, bulk.bytes.size());
+    } else {
+      std::memcpy(into.bytes.data(), bulk.bytes.data(), bulk.bytes.size());
+      Complete(into);
+    }
+    return true;
+  }
+
+  void Fetch(Receive& into, void* offer, std::size_t bytes) {
+    Receive* const receive = &into;
     ucp_request_param_t parameters{};
     parameters.op_attr_mask =
         UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
@@ -510,7 +539,6 @@ class UcxTransport final : public Transport {
       receive->under_way = false;
       Ended(*receive, UCS_PTR_STATUS(started));
     }
-    return true;
   }
 
   void Ended(Receive& receive, ucs_status_t status) {
