@@ -34,7 +34,7 @@ inline constexpr Setting kSendsInFlight{
     "CUSPAN_SENDS_IN_FLIGHT", "8",
     "staging buffers in flight to each other node, per lane (1 … 64); with three lanes or more, 4"};
 inline constexpr Setting kLanes{"CUSPAN_LANES", "1",
-                                "processes per node for bulk data between nodes: 1 (the agent "
+                                "lanes per node for bulk data between nodes: 1 (the agent "
                                 "itself) … 16, or auto (by the number of cores)"};
 inline constexpr Setting kRelay{
     "CUSPAN_RELAY", "mpi",

@@ -64,7 +64,7 @@ void AddClusterOptions(CLI::App& command, Texts& texts) {
       ->type_name("mpi|ucx");
   command
       .add_option("--lanes", texts.lanes,
-                  "processes per node for bulk data between nodes: 1 (the agent itself) … 16, or "
+                  "lanes per node for bulk data between nodes: 1 (the agent itself) … 16, or "
                   "auto (by the number of cores)")
       ->type_name("N|auto");
   command

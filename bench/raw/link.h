@@ -19,6 +19,8 @@ class RawLink {
   // True too where nothing was begun.
   virtual bool SendDone(std::size_t slot) = 0;
   virtual bool ReceiveDone(std::size_t slot) = 0;
+  // What was sent has left this process.
+  virtual void Flush() = 0;
 };
 
 // main of such a program, between MPI_Init and MPI_Finalize: what it was called with decides.

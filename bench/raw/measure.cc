@@ -96,6 +96,7 @@ double Measure(RawLink& link, int rank, int size, std::size_t bytes, std::size_t
     MPI_Barrier(MPI_COMM_WORLD);
     const auto start = Clock::now();
     Move(link, end, messages);
+    link.Flush();
     // The senders' clocks stop when the receivers have all.
     MPI_Barrier(MPI_COMM_WORLD);
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();

@@ -61,6 +61,12 @@ class UcxLink final : public RawLink {
   }
   bool SendDone(std::size_t slot) override { return Done(sends_[slot]); }
   bool ReceiveDone(std::size_t slot) override { return Done(receives_[slot]); }
+  void Flush() override {
+    ucp_request_param_t parameters{};
+    ucs_status_ptr_t flush = ucp_ep_flush_nbx(endpoint_, &parameters);
+    while (!Done(flush)) {
+    }
+  }
 
  private:
   // A rank talks to its pair alone.

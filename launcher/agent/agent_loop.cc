@@ -62,7 +62,8 @@ void RunAgentLoop(Poller& poller, Relay* relay, Bell* bell, BellRinger* ringer,
     if (ringer != nullptr && !step()) return;
     // What wakes nobody goes on only while somebody looks.
     const bool may_sleep = ringer != nullptr && relay->Arm();
-    if (!relay->has_routes()) {
+    // Lanes, which may still move what routes have left, ring the bell.
+    if (!relay->has_routes() && (ringer == nullptr || relay->quiet())) {
       poller.Wait(may_sleep ? milliseconds(-1) : kRoutelessNap);
       polled_last = Clock::now();
       if (!step()) return;

@@ -30,8 +30,10 @@ Status CheckHello(const AgentHello& hello, const Key128& secret, const std::stri
 
 Result<std::vector<AgentInventory>> MeetAgents(Transport& transport, std::uint32_t agents,
                                                const AgentHello& own) {
+  AgentHello said = own;
+  if (transport.proved()) said.secret = {};
   for (std::uint32_t rank = 1; rank < agents; ++rank)
-    CUSPAN_RETURN_IF_ERROR(transport.SendWhole(rank, MakeFrame(own)));
+    CUSPAN_RETURN_IF_ERROR(transport.SendWhole(rank, MakeFrame(said)));
   std::vector<AgentInventory> inventories;
   Status failure;
   for (std::uint32_t rank = 1; rank < agents; ++rank) {
@@ -40,7 +42,7 @@ Result<std::vector<AgentInventory>> MeetAgents(Transport& transport, std::uint32
       failure = Status(hello.status().code(), hello.status().message());
       continue;  // One that refuses sends no inventory.
     }
-    const Status checked = CheckHello(*hello, own.secret, own.host);
+    const Status checked = CheckHello(*hello, said.secret, own.host);
     Result<AgentInventory> inventory = Expect<AgentInventory>(transport, rank);
     if (!checked.ok()) {
       failure = checked;
@@ -64,7 +66,11 @@ Result<AgentHello> AwaitInvitation(Transport& transport, const RunKey* key,
                                    const std::string& own_host) {
   Result<AgentHello> home = Expect<AgentHello>(transport, 0);
   Status checked = home.status();
-  if (home.ok()) checked = CheckHello(*home, key != nullptr ? key->secret : home->secret, own_host);
+  const bool proved = transport.proved() && key != nullptr;
+  if (home.ok()) {
+    const Key128& told = key != nullptr ? key->secret : home->secret;
+    checked = CheckHello(*home, proved ? Key128{} : told, own_host);
+  }
   if (!checked.ok()) {
     // Where that fails, the home agent is gone.
     static_cast<void>(transport.SendWhole(0, MakeFrame(Refused{checked.message()})));
@@ -74,6 +80,7 @@ Result<AgentHello> AwaitInvitation(Transport& transport, const RunKey* key,
   own.rank = transport.rank();
   own.host = own_host;
   CUSPAN_RETURN_IF_ERROR(transport.SendWhole(0, MakeFrame(own)));
+  if (proved) home->secret = key->secret;
   return home;
 }
 

@@ -16,8 +16,8 @@ namespace cuspan {
 Result<std::vector<AgentInventory>> MeetAgents(Transport& transport, std::uint32_t agents,
                                                const AgentHello& own);
 
-// Another agent's part, first half: the home agent's invitation. `key` is the
-// run's as this agent was told, if it was. After a failure the home agent knows it too.
+// Another agent's part, first half: the home agent's invitation, with the run's secret. `key` is
+// the run's as this agent was told, if it was. After a failure the home agent knows it too.
 Result<AgentHello> AwaitInvitation(Transport& transport, const RunKey* key,
                                    const std::string& own_host);
 // Second half.

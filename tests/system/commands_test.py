@@ -82,6 +82,7 @@ class Errors(SystemTest):
                    "no-such-host.invalid")
 
     def test_no_mpirun(self):
+        self.relay = "mpi"
         self.fails(self.cuspan("run", "--same-node", "never", "--", "/bin/true"), OWN_FAILURE, "/no/mpirun",
                    environment=self.environment(MPIRUN="/no/mpirun"))
 
@@ -100,6 +101,7 @@ exit 213
         return tries, self.environment(MPIRUN=str(script))
 
     def test_mpirun_that_lost_its_folder(self):
+        self.relay = "mpi"
         tries, environment = self.mpirun_without_folder(2)
         result = self.run_command(self.cuspan("run", "--same-node", "never", "--", "/bin/echo", "here"), environment)
         self.assertEqual((result.stdout, result.stderr), ("here\n", ""))
@@ -107,6 +109,7 @@ exit 213
         self.assert_nothing_left()
 
     def test_mpirun_that_never_gets_a_folder(self):
+        self.relay = "mpi"
         _, environment = self.mpirun_without_folder(1000)
         self.fails(self.cuspan("run", "--same-node", "never", "--", "/bin/true"), OWN_FAILURE,
                    "/tmp/ompi.n1.0/pid.", "No such file or directory", "TMPDIR", environment=environment)

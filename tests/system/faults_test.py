@@ -122,6 +122,7 @@ class Faults(SystemTest):
 
     def test_mpirun_killed(self):
         """It can not tidy up behind itself any more; cuspan does."""
+        self.relay = "mpi"
         process = self.hold("never")
         self.assertEqual(self.ask(process, "use 0"), "right")
         agent = self.processes("cuspan-agent")[0][0]

@@ -65,6 +65,23 @@ class OverUcx(Lanes):
     """The lanes are threads of the agent."""
     relay = "ucx"
 
+    def test_an_agent_killed_while_it_copies(self):
+        """Its device is lost; the other goes on, over the same lanes."""
+        process = self.start(self.cuspan("run", "--same-node", "never", "--hosts", "localhost,localhost",
+                                         "--gpus", "2", "--lanes", "2", "--", program("holds", "shared")))
+        for device in "01":
+            self.assertEqual(self.ask(process, f"use {device}"), "right")
+        agents = [pid for pid, _ in self.processes("cuspan-agent")]
+        self.assertEqual(len(agents), 3)
+        self.assertEqual(self.ask(process, "send 1"), "under way")
+        os.kill(agents[2], signal.SIGKILL)
+        wait_until(lambda: self.ask(process, "use 1") == LOST, "the device is lost")
+        self.assertEqual(self.ask(process, "use 0"), "right")
+        status, _, errors = self.ends(process)
+        self.assertEqual(status, 0, errors)
+        self.assertEqual(len([line for line in own_lines(errors) if line.endswith("its devices are lost")]), 1, errors)
+        self.assert_nothing_left()
+
 
 class Processes(SystemTest):
     """The lanes are ranks of MPI."""

@@ -86,6 +86,7 @@ class MpiApps(SystemTest):
         self.assertEqual(result.stdout.strip(), "2")
 
     def test_dry_run(self):
+        self.relay = "mpi"
         result = self.run_command(self.cuspan("run", "--dry-run", "-np", "4", "--gpus-per-rank", "1", "--hosts",
                                               "n1:2,n2:2", "--app-hosts", "c1:2,c2:2", "--remote-shell", "my-ssh", "--",
                                               "sleep", "a b"), status=0)

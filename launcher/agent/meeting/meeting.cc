@@ -24,6 +24,8 @@ constexpr std::array<std::string_view, 1> kFeatures = {"ucx-messages-1"};
 constexpr std::uint32_t kMostBytes = 64 << 20;
 // For what an agent that has come has to say.
 constexpr std::chrono::seconds kAnswerLimit{10};
+// For the home agent to come to this one.
+constexpr std::chrono::seconds kProofLimit{60};
 
 net::Deadline Soon() { return std::chrono::steady_clock::now() + kAnswerLimit; }
 
@@ -121,6 +123,9 @@ void RequireFeatures(Message& message) {
     message.add_required_features(feature.data(), feature.size());
 }
 
+// An agent's ends: its own, and those of its lanes, if there are any.
+std::size_t LanesOf(std::size_t ends) { return std::max<std::size_t>(ends, 2) - 1; }
+
 // Why the one that sends this is not of the run; empty where it is.
 std::string Objection(const control::Join& join, const Meeting::Attendee& home) {
   const std::string& host = join.self().host();
@@ -136,7 +141,8 @@ std::string Objection(const control::Join& join, const Meeting::Attendee& home) 
         home.host, host, CUSPAN_VERSION, join.version());
   if (static_cast<std::size_t>(join.self().addresses_size()) != home.addresses.size())
     return Format("hosts {} and {} have {} and {} lanes: set CUSPAN_LANES alike", home.host, host,
-                  home.addresses.size(), join.self().addresses_size());
+                  LanesOf(home.addresses.size()),
+                  LanesOf(static_cast<std::size_t>(join.self().addresses_size())));
   return "";
 }
 
@@ -144,6 +150,8 @@ std::string Objection(const control::Join& join, const Meeting::Attendee& home) 
 Result<UniqueFd> FindHome(const net::Address& place, const Key128& secret, std::uint32_t rank,
                           const net::Interrupt& never, net::Deadline deadline) {
   CUSPAN_ASSIGN_OR_RETURN(UniqueFd home, net::Connect(place, never, deadline));
+  // The home agent may be busy with another one.
+  deadline = std::chrono::steady_clock::now() + kProofLimit;
   Meeting::Challenge challenge{};
   CUSPAN_RETURN_IF_ERROR(
       net::ReceiveAll(home.get(), &challenge, sizeof challenge, never, deadline));
@@ -175,6 +183,8 @@ Result<UniqueFd> FindHome(std::span<const net::Address> places, const Key128& se
     const net::Deadline share = now + (deadline - now) / static_cast<int>(places.size() - i);
     Result<UniqueFd> home = FindHome(places[i], secret, rank, never, share);
     if (home.ok()) return home;
+    // What somebody has said tells more than that nobody is there.
+    if (failure.code() == StatusCode::kRefused) continue;
     failure = Status(home.status().code(), Format("the home agent at {}: {}", net::Text(places[i]),
                                                   home.status().message()));
   }

@@ -46,6 +46,7 @@ class MpiTransport final : public Transport {
   }
 
   std::uint32_t rank() const override { return rank_; }
+  bool proved() const override { return false; }
   std::uint32_t size() const override { return static_cast<std::uint32_t>(sends_.size()); }
   const Limits& limits() const override { return kLimits; }
 

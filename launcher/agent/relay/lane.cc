@@ -1,5 +1,6 @@
 #include "launcher/agent/relay/lane.h"
 
+#include <poll.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -20,7 +21,7 @@ using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 using Clock = std::chrono::steady_clock;
 
-constexpr milliseconds kAgentLimit{30'000};  // To start this lane.
+constexpr milliseconds kAgentLimit{60'000};  // To start this lane, when all have come.
 constexpr milliseconds kMapLimit{10'000};
 // Nothing under way: only the agent has something to say, and rings.
 constexpr milliseconds kLaneIdleNap{1'000};
@@ -214,9 +215,11 @@ bool Lane::TellFinished() {
 }  // namespace
 
 Status ServeLane(Transport& transport, std::vector<std::uint32_t> peers, ControlSocket socket) {
-  if (const Status start = socket.Expect<LaneStart>(kAgentLimit).status(); !start.ok())
-    // An agent that ends before it has begun hangs up.
-    return start.code() == StatusCode::kUnavailable ? Status::Ok() : start;
+  if (const Status start = socket.Expect<LaneStart>(kAgentLimit).status(); !start.ok()) {
+    // An agent that ends before it has begun hangs up; another one is late.
+    pollfd waited{socket.fd(), POLLRDHUP, 0};
+    return ::poll(&waited, 1, 0) > 0 ? Status::Ok() : start;
+  }
   UniqueFd channel_fd = socket.TakeFd();
   CUSPAN_ASSIGN_OR_RETURN(Bell bell, Bell::Open(socket.TakeFd()));
   CUSPAN_ASSIGN_OR_RETURN(Bell agent_bell, Bell::Open(socket.TakeFd()));

@@ -40,11 +40,14 @@ LaneCarrier::~LaneCarrier() {
 Result<LaneCarrier::Lane> LaneCarrier::Admit(ControlSocket socket, Bell& bell) {
   CUSPAN_ASSIGN_OR_RETURN(UniqueFd fd, Channel::Create(CommandLayout()));
   CUSPAN_ASSIGN_OR_RETURN(Bell lane_bell, Bell::Create());
-  const int fds[] = {fd.get(), lane_bell.fd(), bell.fd()};
-  CUSPAN_RETURN_IF_ERROR(socket.Send(LaneStart{}, fds));
+  CUSPAN_ASSIGN_OR_RETURN(const UniqueFd of_lane, Duplicate(fd.get()));
+  CUSPAN_ASSIGN_OR_RETURN(Bell lane_end, Duplicate(lane_bell));
   CUSPAN_ASSIGN_OR_RETURN(
       std::unique_ptr<Channel> channel,
-      Channel::Attach(std::move(fd), ChannelSide::kClient, &bell, std::move(lane_bell)));
+      Channel::Attach(std::move(fd), ChannelSide::kClient, &bell, std::move(lane_end)));
+  // Last: a lane that has begun ends when its channel is closed.
+  const int fds[] = {of_lane.get(), lane_bell.fd(), bell.fd()};
+  CUSPAN_RETURN_IF_ERROR(socket.Send(LaneStart{}, fds));
   return Lane{std::move(socket), std::move(channel), {}};
 }
 
@@ -147,8 +150,10 @@ void LaneCarrier::GiveUp(std::uint32_t agent) {
 
 bool LaneCarrier::HasWork() {
   return std::any_of(lanes_.begin(), lanes_.end(), [](const Lane& lane) {
-    return lane.channel->HasFrame() ||
-           (!lane.commands.empty() && lane.channel->HasRoom(lane.commands.front().size()));
+    if (lane.channel->HasFrame()) return true;
+    if (lane.commands.empty()) return false;
+    lane.channel->WantRoom();
+    return lane.channel->HasRoom(lane.commands.front().size());
   });
 }
 

@@ -35,6 +35,8 @@ class Transport {
   virtual ~Transport() = default;
   virtual std::uint32_t rank() const = 0;
   virtual std::uint32_t size() const = 0;
+  // All have proved that they know the run's secret, which then need not be said.
+  virtual bool proved() const = 0;
   // The same for as long as it lives.
   virtual const Limits& limits() const = 0;
 

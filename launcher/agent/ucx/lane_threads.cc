@@ -1,5 +1,8 @@
 #include "launcher/agent/ucx/lane_threads.h"
 
+#include <poll.h>
+#include <unistd.h>
+
 #include <cstdlib>
 #include <numeric>
 #include <system_error>
@@ -11,7 +14,14 @@
 namespace cuspan {
 namespace {
 
-void Run(Transport& transport, ControlSocket socket) {
+// Between two looks at whether all is over.
+constexpr int kLookMilliseconds = 20;
+// For all of them to end, as agents have for theirs.
+constexpr unsigned kEndSeconds = 10;
+
+}  // namespace
+
+void LaneThreads::Run(Transport& transport, ControlSocket socket) const {
   std::vector<std::uint32_t> peers(transport.size());
   std::iota(peers.begin(), peers.end(), 0U);
   if (const Status served = ServeLane(transport, std::move(peers), std::move(socket));
@@ -20,9 +30,14 @@ void Run(Transport& transport, ControlSocket socket) {
     LogError("a lane of this agent failed: {}", served.message());
     std::_Exit(EXIT_FAILURE);
   }
+  // The other ends may need this one until all are through.
+  std::vector<std::uint64_t> unused;
+  while (!ending_.load(std::memory_order_acquire)) {
+    transport.FinishedBulk(unused);
+    pollfd waited{transport.wake_fd(), POLLIN, 0};
+    if (transport.Arm()) ::poll(&waited, 1, kLookMilliseconds);
+  }
 }
-
-}  // namespace
 
 Result<std::unique_ptr<LaneThreads>> LaneThreads::Start(
     std::vector<std::unique_ptr<UcxWorker>> workers, const Meeting& meeting) {
@@ -36,8 +51,8 @@ Result<std::unique_ptr<LaneThreads>> LaneThreads::Start(
     lanes->sockets_.push_back(std::move(ends.first));
     lanes->transports_.push_back(std::move(transport));
     try {
-      lanes->threads_.emplace_back(Run, std::ref(*lanes->transports_.back()),
-                                   std::move(ends.second));
+      lanes->threads_.emplace_back(&LaneThreads::Run, lanes.get(),
+                                   std::ref(*lanes->transports_.back()), std::move(ends.second));
     } catch (const std::system_error& error) {
       return Status::Exhausted("no thread for a lane: {}", error.what());
     }
@@ -46,8 +61,12 @@ Result<std::unique_ptr<LaneThreads>> LaneThreads::Start(
 }
 
 LaneThreads::~LaneThreads() {
+  ending_.store(true, std::memory_order_release);
   sockets_.clear();
+  // Whatever holds one up shall not hold up the run.
+  ::alarm(kEndSeconds);
   for (std::thread& thread : threads_) thread.join();
+  ::alarm(0);
 }
 
 }  // namespace cuspan

@@ -1,6 +1,7 @@
 // Lanes where UCX is the transport: threads of the agent, each with a worker of its own.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -28,10 +29,12 @@ class LaneThreads {
 
  private:
   LaneThreads() = default;
+  void Run(Transport& transport, ControlSocket socket) const;
 
   std::vector<std::unique_ptr<Transport>> transports_;
   std::vector<ControlSocket> sockets_;
   std::vector<std::thread> threads_;
+  std::atomic<bool> ending_{false};
 };
 
 }  // namespace cuspan

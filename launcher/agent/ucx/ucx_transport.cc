@@ -31,7 +31,7 @@ constexpr unsigned kFrames = 1;
 constexpr unsigned kBulk = 2;
 constexpr std::size_t kSendsToOneAgent = 16;
 // Of bulk from one agent, before its receives: far more than credits allow it.
-constexpr std::size_t kMostUnclaimed = 4096;
+constexpr std::size_t kMostUnclaimed = 16'384;
 // To end the connections in good order: less than agents have for their whole end.
 constexpr std::chrono::seconds kPatience{2};
 
@@ -74,6 +74,7 @@ class UcxTransport final : public Transport {
   }
 
   std::uint32_t rank() const override { return meeting_.rank(); }
+  bool proved() const override { return true; }
   std::uint32_t size() const override { return meeting_.size(); }
   const Limits& limits() const override { return kLimits; }
 
@@ -494,7 +495,9 @@ class UcxTransport final : public Transport {
   bool Take(Peer& peer, Bulk bulk) {
     const auto posted = peer.posted.find(bulk.tag);
     if (posted == peer.posted.end()) {
-      if (peer.lost || peer.unclaimed_count >= kMostUnclaimed) return false;
+      if (peer.unclaimed_count >= kMostUnclaimed)
+        Lose(peer, "it sends more than it was allowed to");
+      if (peer.lost) return false;
       ++peer.unclaimed_count;
       std::deque<Bulk>& waiting = peer.unclaimed[bulk.tag];
       waiting.push_back(Kept(std::move(bulk)));

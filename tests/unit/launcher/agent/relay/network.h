@@ -70,6 +70,7 @@ class Endpoint final : public Transport {
   Endpoint(Network& network, std::uint32_t rank, std::uint32_t size)
       : network_(network), rank_(rank), size_(size) {}
   std::uint32_t rank() const override { return rank_; }
+  bool proved() const override { return false; }
   std::uint32_t size() const override { return size_; }
   const Limits& limits() const override { return kTestLimits; }
 

@@ -6,6 +6,7 @@
 
 #include <random>
 
+#include "launcher/agent/startup.h"
 #include "tests/unit/launcher/agent/meeting/meetings.h"
 
 namespace cuspan {
@@ -231,6 +232,23 @@ TEST_P(UcxTransportTest, WhoSleepsIsWoken) {
     while (::poll(&waited, 1, 0) == 0) Look(0);
     Until([&] { return heard_[1].size() == round; });
   }
+}
+
+// The meeting has proved it, and others may listen.
+TEST_F(UcxAgentsApart, TheSecretIsNotSaid) {
+  Start(2);
+  AgentHello own;
+  own.secret = kTestSecret;
+  own.table_hash = kOpTableHash;
+  own.host = "home";
+  std::thread home([&] { EXPECT_FALSE(MeetAgents(*agents_[0], 2, own).ok()); });
+  const Result<std::vector<std::byte>> said = agents_[1]->ReceiveWhole(0);
+  EXPECT_TRUE(said.ok());
+  EXPECT_EQ(std::search(said->begin(), said->end(), std::as_bytes(std::span(kTestSecret)).begin(),
+                        std::as_bytes(std::span(kTestSecret)).end()),
+            said->end());
+  EXPECT_TRUE(agents_[1]->SendWhole(0, MakeFrame(Refused{"seen enough"})).ok());
+  home.join();
 }
 
 TEST_F(UcxAgentsApart, TheEndOfAnAgentIsToldToThoseWhoTalkToIt) {
