@@ -143,6 +143,7 @@ def count_text(one, many):
 
 # What tells the lines of a panel apart; of each only what varies is in the legend.
 VARIANTS = {
+    "relay": lambda value: f"over {value.upper()}",
     "file": str,
     "buffer_bytes": lambda value: f"staging buffers of {size_text(int(float(value)))}",
     "buffers": count_text("buffer", "buffers"),

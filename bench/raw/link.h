@@ -19,9 +19,13 @@ class RawLink {
   // True too where nothing was begun.
   virtual bool SendDone(std::size_t slot) = 0;
   virtual bool ReceiveDone(std::size_t slot) = 0;
-  // What was sent has left this process.
-  virtual void Flush() = 0;
+  // Moves on what is under way, also for the other side.
+  virtual void Progress() = 0;
 };
+
+// All ranks come here before one leaves. Goes on with what is under way: a sender may need the
+// receiver's end for that, and the other way round.
+void AwaitAll(RawLink& link);
 
 // main of such a program, between MPI_Init and MPI_Finalize: what it was called with decides.
 //   PROGRAM ping BYTES [ROUNDS]                   two ranks; prints

@@ -25,7 +25,7 @@ class MpiLink final : public RawLink {
   }
   bool SendDone(std::size_t slot) override { return Done(sends_[slot]); }
   bool ReceiveDone(std::size_t slot) override { return Done(receives_[slot]); }
-  void Flush() override {}  // A barrier goes on with it.
+  void Progress() override {}  // Every call of MPI does.
 
  private:
   static bool Done(MPI_Request& request) {

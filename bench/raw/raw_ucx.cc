@@ -38,7 +38,7 @@ class UcxLink final : public RawLink {
       while (!Done(closing)) {
       }
     }
-    MPI_Barrier(MPI_COMM_WORLD);
+    AwaitAll(*this);
     ucp_worker_destroy(worker_);
     ucp_cleanup(context_);
   }
@@ -61,12 +61,7 @@ class UcxLink final : public RawLink {
   }
   bool SendDone(std::size_t slot) override { return Done(sends_[slot]); }
   bool ReceiveDone(std::size_t slot) override { return Done(receives_[slot]); }
-  void Flush() override {
-    ucp_request_param_t parameters{};
-    ucs_status_ptr_t flush = ucp_ep_flush_nbx(endpoint_, &parameters);
-    while (!Done(flush)) {
-    }
-  }
+  void Progress() override { ucp_worker_progress(worker_); }
 
  private:
   // A rank talks to its pair alone.

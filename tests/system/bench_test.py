@@ -1,4 +1,5 @@
 """What cuspan bench writes, from the measurement to the plot."""
+import json
 import pathlib
 import sys
 
@@ -10,7 +11,14 @@ PLOT = pathlib.Path(__file__).resolve().parents[2] / "bench/plot.py"
 class Bandwidth(SystemTest):
     def test_every_direction_is_in_the_plot(self):
         self.run_command(self.cuspan("bench", "bandwidth", "--device", "soft", "--transfers", "4K,64K", "--buffers", "64K",
-                                     "--rounds", "1", "--seconds", "0.001", "--csv", "results.csv", "--json", "results.json"))
+                                     "--rounds", "1", "--seconds", "0.001", "--relay", "mpi,ucx",
+                                     "--csv", "results.csv", "--json", "results.json"))
+        rows = json.loads((self.folder / "results.json").read_text(encoding="utf-8"))["results"]
+        self.assertEqual({(row["placement"], row["relay"]) for row in rows},
+                         {("same-node", ""), ("agents", "mpi"), ("agents", "ucx")})
+        for row in rows:
+            for reference in ("mpi_gbps", "mpi_memory_gbps", "ucx_gbps", "ucx_memory_gbps"):
+                self.assertEqual(row[reference] is not None, row["placement"] == "agents", row)
         for results in ("results.csv", "results.json"):
             with self.subTest(results=results):
                 self.run_command([sys.executable, "-B", str(PLOT), results, "-o", "plot.svg"])
@@ -19,4 +27,5 @@ class Bandwidth(SystemTest):
                     for memory in ("pinned memory", "pageable memory"):
                         for placement in ("one node", "over agents"):
                             self.assertIn(f"{direction}, {memory}, {placement}", plot)
+                self.assertIn("over UCX", plot)
         self.assert_nothing_left()
