@@ -24,6 +24,8 @@ constexpr std::array<std::string_view, 1> kFeatures = {"ucx-messages-1"};
 constexpr std::uint32_t kMostBytes = 64 << 20;
 // For what an agent that has come has to say.
 constexpr std::chrono::seconds kAnswerLimit{10};
+// To reach a place at least.
+constexpr std::chrono::seconds kLeastConnect{2};
 // For the home agent to come to this one.
 constexpr std::chrono::seconds kProofLimit{60};
 
@@ -180,7 +182,10 @@ Result<UniqueFd> FindHome(std::span<const net::Address> places, const Key128& se
   // In turn: what can not be reached says so at once, or takes a share of the time.
   for (std::size_t i = 0; i < places.size(); ++i) {
     const auto now = std::chrono::steady_clock::now();
-    const net::Deadline share = now + (deadline - now) / static_cast<int>(places.size() - i);
+    // A place where somebody listens who says nothing may have used up all of it.
+    const net::Deadline share =
+        now + std::max<net::Deadline::duration>(
+                  (deadline - now) / static_cast<int>(places.size() - i), kLeastConnect);
     Result<UniqueFd> home = FindHome(places[i], secret, rank, never, share);
     if (home.ok()) return home;
     // What somebody has said tells more than that nobody is there.
@@ -303,7 +308,7 @@ Result<Meeting> Meeting::Attend(std::span<const net::Address> places, const Key1
   join.set_table_hash(kOpTableHash);
   join.set_rank(rank);
   *join.mutable_self() = Pack(own);
-  CUSPAN_RETURN_IF_ERROR(SendMessage(home.get(), join, *meeting.never_, deadline));
+  CUSPAN_RETURN_IF_ERROR(SendMessage(home.get(), join, *meeting.never_, Soon()));
   // The others may take long to come.
   CUSPAN_ASSIGN_OR_RETURN(
       const control::Answer answer,

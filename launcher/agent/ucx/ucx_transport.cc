@@ -59,7 +59,10 @@ class UcxTransport final : public Transport {
     for (std::uint32_t rank = 0; rank < size(); ++rank) {
       peers_[rank].transport = this;
       peers_[rank].rank = rank;
-      if (const int fd = meeting_.fd(rank); fd >= 0) CUSPAN_RETURN_IF_ERROR(Watch(fd, rank));
+      if (const int fd = meeting_.fd(rank); fd >= 0) {
+        CUSPAN_RETURN_IF_ERROR(Watch(fd, rank));
+        connected_ = true;
+      }
     }
     return Status::Ok();
   }
@@ -187,7 +190,8 @@ class UcxTransport final : public Transport {
 
   std::optional<LostPeer> TakeLost() override {
     epoll_event events[8];
-    const int count = ::epoll_wait(wake_.get(), events, 8, 0);
+    // A lane asks at every turn, and has none.
+    const int count = connected_ ? ::epoll_wait(wake_.get(), events, 8, 0) : 0;
     for (int i = 0; i < count; ++i)
       if (const std::uint32_t rank = events[i].data.u32; rank != kNoRank) LookAtConnection(rank);
     if (lost_.empty()) return std::nullopt;
@@ -564,6 +568,7 @@ class UcxTransport final : public Transport {
   const std::size_t end_;    // Of each agent, to which this one talks.
   std::vector<Peer> peers_;  // By rank; where they are is known to UCX.
   UniqueFd wake_;
+  bool connected_ = false;  // By the meeting, to some.
   bool leaving_ = false;
   std::deque<LostPeer> lost_;
   std::deque<Frames> arrived_;
