@@ -5,21 +5,16 @@
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <climits>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
+#include <sstream>
 
 #include "common/log.h"
-#include "common/settings.h"
 #include "launcher/ending_signals.h"
-#include "launcher/mpirun_command.h"
 #include "launcher/process_fd.h"
 #include "launcher/wait_status.h"
 
@@ -33,8 +28,9 @@ using std::chrono::milliseconds;
 constexpr milliseconds kInventoryLimit{120'000};
 // For all hosts to be reached, MPI to start there, and the home agent to connect.
 constexpr milliseconds kStartLimit{300'000};
-// For an mpirun whose processes have all ended to end, too: with no room for its files it does not.
-constexpr milliseconds kMpirunEndLimit{3'000};
+// For a starter whose agents have all ended to end, too: an mpirun with no room for its files does
+// not.
+constexpr milliseconds kStarterEndLimit{3'000};
 // How long agents may take to end in good order, when the launcher hangs up, and after SIGTERM.
 constexpr milliseconds kEndLimit{5'000};
 // The same where they gather and write a trace.
@@ -54,37 +50,11 @@ std::string FirstLine(std::string_view text) {
   return std::string(text.substr(0, text.find('\n')));
 }
 
-std::string LastLine(std::string_view text) {
-  while (!text.empty() && text.back() == '\n') text.remove_suffix(1);
-  const std::size_t start = text.rfind('\n');
-  return std::string(start == std::string_view::npos ? text : text.substr(start + 1));
-}
-
-// How the home agent starts the others, where no mpirun does.
-std::vector<std::string> OtherAgentsOptions(const Plan& plan, const AgentCommand& agent,
-                                            const ClusterOptions& options,
-                                            const Environment& environment) {
-  // The agents have no terminal, so a question of ssh could not be answered.
-  std::string shell = "ssh -oBatchMode=yes -oConnectTimeout=10";
-  if (!options.remote_shell.empty())
-    shell = options.remote_shell;
-  else if (const auto chosen = environment.Get("OMPI_MCA_plm_rsh_agent"))
-    shell = chosen->substr(0, chosen->find(':'));  // The first of those that Open MPI may take.
-  return {"--others",       AgentsText(std::span(plan.agents).subspan(1)),
-          "--remote-agent", agent.remote_path,
-          "--remote-shell", shell};
-}
-
 }  // namespace
 
-std::string OwnHostName() {
-  char name[HOST_NAME_MAX + 1] = {};
-  return ::gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
-}
-
-AgentCluster::AgentCluster(AgentStart start, RunKey key, bool traced,
+AgentCluster::AgentCluster(std::unique_ptr<AgentStarter> starter, RunKey key, bool traced,
                            const InheritedSignals& signals, Reception reception)
-    : start_(std::move(start)),
+    : starter_(std::move(starter)),
       key_(key),
       traced_(traced),
       signals_(signals),
@@ -92,77 +62,15 @@ AgentCluster::AgentCluster(AgentStart start, RunKey key, bool traced,
 
 AgentCluster::~AgentCluster() { Stop(); }
 
-Result<AgentStart> PrepareAgents(const ClusterOptions& options, const InstallPaths& paths,
-                                 const RunKey& key) {
-  AgentStart start{MakePlan(options.hosts, options.same_node, OwnHostName(), options.app_hosts),
-                   {},
-                   Environment::OfThisProcess()};
-  start.plan.lanes = options.lanes;
-  start.plan.relay = options.relay;
-  Environment& environment = start.environment;
-  StripOuterRun(environment);
-  environment.Set(RunKey::kVariable, key.Text());
-  environment.Set(settings::kDevice.name, options.device);
-  environment.Set(settings::kSameNode.name,
-                  options.same_node == SameNode::kNever ? "never" : "auto");
-  environment.Set(settings::kLanes.name, std::to_string(options.lanes));
-  const auto set_unless_chosen = [&environment](const Setting& setting, std::uint32_t value) {
-    if (!environment.Get(setting.name)) environment.Set(setting.name, std::to_string(value));
-  };
-  if (options.lanes > 1) {
-    set_unless_chosen(settings::kStagingBuffers, StagingBuffersFor(options.lanes));
-    set_unless_chosen(settings::kSendsInFlight, SendsInFlightFor(options.lanes));
-  }
-
-  AgentCommand agent{paths.agent, paths.agent, {}};
-  if (!options.remote_prefix.empty())
-    agent.remote_path = options.remote_prefix + "/bin/cuspan-agent";
-  agent.home_options = GpuWishOptions(options.wish);
-  // Agents may have another folder.
-  if (const auto log = environment.Get(settings::kLeaseLog.name);
-      log && *log != settings::kLeaseLog.default_value)
-    environment.Set(settings::kLeaseLog.name, std::filesystem::absolute(*log).string());
-  if (!options.trace.empty())
-    agent.home_options.insert(agent.home_options.end(), {"--trace", options.trace});
-
-  if (!start.plan.mpi()) {
-    start.command = {paths.agent};
-    if (start.plan.relayed()) {
-      const std::vector<std::string> others =
-          OtherAgentsOptions(start.plan, agent, options, environment);
-      start.command.insert(start.command.end(), others.begin(), others.end());
-    } else {
-      start.command.push_back("--alone");
-    }
-    const std::vector<std::string> planned = AgentPlanOptions(start.plan, 0);
-    start.command.insert(start.command.end(), planned.begin(), planned.end());
-    start.command.insert(start.command.end(), agent.home_options.begin(), agent.home_options.end());
-    return start;
-  }
-  if (InsideMpiJob(environment)) StripMpi(environment);
-  if (!options.remote_shell.empty())
-    environment.Set("OMPI_MCA_plm_rsh_agent", options.remote_shell);
-  CUSPAN_RETURN_IF_ERROR(CheckReach(environment, start.plan, options.mpirun_arguments));
-  AddMpirunSettings(environment, start.plan, options.mpirun_arguments, ::geteuid() == 0);
-  start.command =
-      MpirunCommand(start.plan, agent, options.mpirun_arguments, SettingNames(environment));
-  start.command.front() = options.mpirun;
-  if (const Result<std::string> found =
-          FindCommand(options.mpirun, environment.Get("PATH").value_or(""));
-      !found.ok())
-    return Status::NotFound("{}; install Open MPI, or set MPIRUN to its mpirun",
-                            found.status().message());
-  return start;
-}
-
 Result<std::unique_ptr<AgentCluster>> AgentCluster::Start(const ClusterOptions& options,
                                                           const InstallPaths& paths,
                                                           const RunKey& key,
                                                           const InheritedSignals& signals) {
   CUSPAN_ASSIGN_OR_RETURN(Reception reception, Reception::Listen(key.LauncherAddress()));
-  CUSPAN_ASSIGN_OR_RETURN(AgentStart start, PrepareAgents(options, paths, key));
+  CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<AgentStarter> starter,
+                          AgentStarter::Make(options, paths, key));
   std::unique_ptr<AgentCluster> cluster(new AgentCluster(
-      std::move(start), key, !options.trace.empty(), signals, std::move(reception)));
+      std::move(starter), key, !options.trace.empty(), signals, std::move(reception)));
   CUSPAN_RETURN_IF_ERROR(cluster->Spawn());
   return cluster;
 }
@@ -181,10 +89,10 @@ Status AgentCluster::Spawn() {
   ::fcntl(output_.get(), F_SETFL, O_NONBLOCK);
 
   std::vector<char*> arguments;
-  for (const std::string& word : start_.command)
+  for (const std::string& word : starter_->command())
     arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
-  const std::vector<char*> variables = start_.environment.Pointers();
+  const std::vector<char*> variables = starter_->environment().Pointers();
   const pid_t launcher = ::getpid();
 
   pid_ = ::fork();
@@ -208,8 +116,7 @@ Status AgentCluster::Spawn() {
       if (::write(STDERR_FILENO, part.data(), part.size()) < 0) break;
     ::_exit(kExitNotFound);
   }
-  if (start_.plan.mpi())
-    mpirun_folder_ = MpirunFolder(start_.environment, OwnHostName(), ::geteuid(), pid_);
+  starter_->Started(pid_);
   process_ = OpenProcess(pid_);
   if (!process_.valid()) return Status::Internal("pidfd_open: {}", std::strerror(errno));
   return Status::Ok();
@@ -228,14 +135,17 @@ Result<RunReady> AgentCluster::WaitReady() {
       }
       if (message->has_value()) {
         const Frame& frame = (*message)->frame;
-        FindSharedMemory();
+        MeetHome();
         if (frame.op() == Op::kRunWaiting) {
           CUSPAN_ASSIGN_OR_RETURN(const RunWaiting waiting, ParseMessage<RunWaiting>(frame));
           LogWarn("waiting for {}", waiting.text);
           waits_ = true;
           continue;
         }
-        if (frame.op() != Op::kRefused) return ParseMessage<RunReady>(frame);
+        if (frame.op() != Op::kRefused) {
+          SetReady();
+          return ParseMessage<RunReady>(frame);
+        }
         const Result<Refused> refused = ParseMessage<Refused>(frame);
         return refused.ok() ? Status::Refused("{}", refused->reason) : refused.status();
       }
@@ -244,7 +154,7 @@ Result<RunReady> AgentCluster::WaitReady() {
                         {output_.get(), POLLIN, 0},
                         {process_.get(), POLLIN, 0},
                         {signals.fd(), POLLIN, 0}};
-    if (start_.plan.mpi() && !home_ && JobHasEnded(kept_) && !WaitGone(kMpirunEndLimit))
+    if (!home_ && starter_->IsEnding(kept_) && !WaitGone(kStarterEndLimit))
       return Status::Unavailable("{}", ExplainEnd());
     const int limit = waits_ ? -1 : MillisecondsUntil(deadline);
     if (limit == 0 || ::poll(waited, 4, limit) == 0)
@@ -289,10 +199,25 @@ Status AgentCluster::Admit() {
   return home_->Send(LauncherHello{key_.secret, kOpTableHash});
 }
 
+void AgentCluster::MeetHome() {
+  ucred agent{};
+  socklen_t bytes = sizeof agent;
+  if (::getsockopt(home_->fd(), SOL_SOCKET, SO_PEERCRED, &agent, &bytes) == 0)
+    starter_->HomeIs(agent.pid);
+}
+
+void AgentCluster::SetReady() {
+  ready_ = true;
+  // What was kept, should the run not begin.
+  std::istringstream lines(kept_);
+  for (std::string line; std::getline(lines, line);)
+    if (starter_->IsForUser(line, true) && line.starts_with("cuspan")) LogPassedOn(line + "\n");
+}
+
 bool AgentCluster::ShouldStartAgain() {
-  if (!start_.plan.mpi() || starts_ >= kMostStarts || !WaitGone(kTerminateLimit)) return false;
+  if (starts_ >= kMostStarts || !WaitGone(kTerminateLimit)) return false;
   if (output_.valid()) ReadOutput();
-  return LostItsFolder(kept_ + partial_line_);
+  return starter_->MayStartAgain(kept_ + partial_line_);
 }
 
 void AgentCluster::ReadOutput() {
@@ -315,10 +240,9 @@ void AgentCluster::ReadOutput() {
 }
 
 void AgentCluster::PassOn(const std::string& line) {
-  // Without mpirun all that comes is our own, or of a library below a proxy.
-  const bool ours = !start_.plan.mpi() || line.starts_with("cuspan");
-  if (ours || LogEnabled(LogLevel::kInfo)) LogPassedOn(line);
-  if (ours) return;
+  const bool for_user = starter_->IsForUser(line, ready_);
+  if (for_user || LogEnabled(LogLevel::kInfo)) LogPassedOn(line);
+  if (for_user) return;
   kept_ += line;
   if (kept_.size() > kKeptBytes) kept_.erase(0, kept_.size() - kKeptBytes);
 }
@@ -327,12 +251,8 @@ std::string AgentCluster::ExplainEnd() {
   // What they wrote is complete, and their status known, when they are gone.
   WaitGone(kTerminateLimit);
   if (output_.valid()) ReadOutput();
-  if (start_.plan.mpi() && gone_ && WIFSIGNALED(wait_status_))
-    return Format("mpirun {}", DescribeExit(wait_status_));
-  if (start_.plan.mpi()) return ExplainMpirun(kept_ + partial_line_, start_.plan);
-  const std::string last = LastLine(partial_line_);
-  return Format("the agent on this host {}{}{}", DescribeExit(wait_status_),
-                last.empty() ? "" : ": ", last);
+  return starter_->ExplainEnd(kept_ + partial_line_,
+                              gone_ ? std::optional(wait_status_) : std::nullopt);
 }
 
 bool AgentCluster::WaitGone(milliseconds limit) {
@@ -373,38 +293,7 @@ void AgentCluster::Stop() {
     }
   }
   if (output_.valid()) ReadOutput();
-  if (gone_ && WIFSIGNALED(wait_status_)) RemoveTemporaryFiles();
-}
-
-void AgentCluster::FindSharedMemory() {
-  ucred agent{};
-  socklen_t bytes = sizeof agent;
-  if (!start_.plan.mpi() || ::getsockopt(home_->fd(), SOL_SOCKET, SO_PEERCRED, &agent, &bytes) != 0)
-    return;
-  // Each agent and lane of this host has one, and maps those of all.
-  std::ifstream maps(Format("/proc/{}/maps", agent.pid));
-  for (std::string line; std::getline(maps, line);) {
-    const std::size_t name = line.find("/dev/shm/vader_segment.");
-    if (name == std::string::npos) continue;
-    const std::string file = line.substr(name);
-    if (std::find(shared_memory_.begin(), shared_memory_.end(), file) == shared_memory_.end())
-      shared_memory_.push_back(file);
-  }
-}
-
-void AgentCluster::RemoveTemporaryFiles() {
-  for (const std::string& file : shared_memory_) ::unlink(file.c_str());
-  if (mpirun_folder_.empty()) return;
-  const std::filesystem::path folder(mpirun_folder_);
-  // In /tmp anybody may have put something under that name.
-  struct stat parent {};
-  if (::lstat(folder.parent_path().c_str(), &parent) != 0 || !S_ISDIR(parent.st_mode) ||
-      parent.st_uid != ::geteuid())
-    return;
-  std::error_code ignored;
-  std::filesystem::remove_all(folder, ignored);
-  // Others of this user's may lie there.
-  ::rmdir(folder.parent_path().c_str());
+  if (gone_ && WIFSIGNALED(wait_status_)) starter_->RemoveTemporaryFiles();
 }
 
 }  // namespace cuspan

@@ -13,39 +13,13 @@
 #include "common/status.h"
 #include "common/unique_fd.h"
 #include "launcher/app_process.h"
-#include "launcher/gpu_wish.h"
+#include "launcher/cluster_options.h"
 #include "launcher/install_paths.h"
-#include "launcher/plan.h"
 #include "launcher/run_key.h"
+#include "launcher/starter/agent_starter.h"
 #include "protocol/channel/reception.h"
 
 namespace cuspan {
-
-// What the user asked for, of `cuspan run` and `cuspan devices` alike.
-struct ClusterOptions {
-  std::vector<HostRequest> hosts;  // Empty: this node.
-  GpuWish wish;                    // Which of their devices the run needs.
-  std::string device = "auto";     // Driver: auto, cuda or soft.
-  SameNode same_node = SameNode::kAuto;
-  std::uint32_t lanes = 1;             // Of each node.
-  std::vector<HostRequest> app_hosts;  // Where the app's processes may be, besides this node.
-  std::string mpirun = "mpirun";
-  std::vector<std::string> mpirun_arguments;
-  RelayKind relay = RelayKind::kMpi;
-  std::string remote_shell;   // How mpirun reaches other hosts; empty: as it does by itself.
-  std::string remote_prefix;  // Where cuspan is installed on other hosts; empty: as here.
-  std::string trace;          // The whole path of a file for a timeline of the run; empty: none.
-};
-
-// How the agents of a run are started.
-struct AgentStart {
-  Plan plan;
-  std::vector<std::string> command;
-  Environment environment;
-};
-// Starts nothing. A failure says what is missing on this node.
-Result<AgentStart> PrepareAgents(const ClusterOptions& options, const InstallPaths& paths,
-                                 const RunKey& key);
 
 // One thread. Destroying it ends the agents. `signals` outlives it.
 class AgentCluster {
@@ -75,23 +49,23 @@ class AgentCluster {
   Result<RunStatistics> End();
 
  private:
-  AgentCluster(AgentStart start, RunKey key, bool traced, const InheritedSignals& signals,
-               Reception reception);
+  AgentCluster(std::unique_ptr<AgentStarter> starter, RunKey key, bool traced,
+               const InheritedSignals& signals, Reception reception);
   Status Spawn();
   // Whether they ended for a reason that another try does not meet.
   bool ShouldStartAgain();
   void PassOn(const std::string& line);
+  // The home agent has come.
+  void MeetHome();
+  // The run may begin.
+  void SetReady();
   // Takes the home agent's connection, if it has come.
   Status Admit();
   // True when the agents' process is gone within `limit`.
   bool WaitGone(std::chrono::milliseconds limit);
   void Stop();
-  // What an mpirun that was killed can not remove itself: learned while the home agent runs, and
-  // removed when all is over.
-  void FindSharedMemory();
-  void RemoveTemporaryFiles();
 
-  const AgentStart start_;
+  const std::unique_ptr<AgentStarter> starter_;
   const RunKey key_;
   const bool traced_;
   const InheritedSignals& signals_;
@@ -102,15 +76,11 @@ class AgentCluster {
   UniqueFd process_;
   int wait_status_ = 0;
   bool gone_ = false;
-  bool waits_ = false;                      // For devices that others have.
-  std::string mpirun_folder_;               // Empty without mpirun.
-  std::vector<std::string> shared_memory_;  // Files of MPI on this host.
+  bool ready_ = false;
+  bool waits_ = false;  // For devices that others have.
   UniqueFd output_;
   std::string partial_line_;
   std::string kept_;
 };
-
-// This node's name.
-std::string OwnHostName();
 
 }  // namespace cuspan

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <memory>
 
-#include "launcher/mpirun_command.h"
+#include "launcher/starter/mpirun_command.h"
 
 namespace cuspan {
 

@@ -9,8 +9,8 @@
 #include <thread>
 
 #include "common/settings.h"
-#include "launcher/mpirun_command.h"
 #include "launcher/nearest.h"
+#include "launcher/starter/mpirun_command.h"
 #include "protocol/channel/channel.h"
 
 namespace cuspan {

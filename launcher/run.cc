@@ -13,8 +13,8 @@
 
 #include "common/log.h"
 #include "common/settings.h"
-#include "launcher/mpirun_command.h"
 #include "launcher/program_check.h"
+#include "launcher/starter/mpirun_command.h"
 #include "launcher/tables.h"
 
 namespace cuspan {
@@ -142,16 +142,18 @@ Result<std::vector<std::string>> CommandOf(const RunOptions& options,
 // What a run would start: the agents, by host, and the commands.
 int TellPlan(const RunOptions& options, const InstallPaths& paths, const RunKey& key,
              const std::vector<std::string>& command) {
-  const Result<AgentStart> start = PrepareAgents(options.cluster, paths, key);
-  if (!start.ok()) return Fail(start.status(), kExitOwnFailure);
-  for (const AgentPlan& agent : start->plan.agents) {
+  const Result<std::unique_ptr<AgentStarter>> made =
+      AgentStarter::Make(options.cluster, paths, key);
+  if (!made.ok()) return Fail(made.status(), kExitOwnFailure);
+  const AgentStarter& starter = **made;
+  for (const AgentPlan& agent : starter.plan().agents) {
     const std::string devices = agent.devices == kAllDevices ? "all its GPUs"
                                 : agent.devices == 0
                                     ? "no GPU"
                                     : Format("at most {} of its GPUs", agent.devices);
     std::fputs(Format("host {}: {}\n", agent.host, devices).c_str(), stdout);
   }
-  std::fputs(Format("agents: {}\n", QuoteForShell(start->command)).c_str(), stdout);
+  std::fputs(Format("agents: {}\n", QuoteForShell(starter.command())).c_str(), stdout);
   std::fputs(Format("program: {}\n", QuoteForShell(command)).c_str(), stdout);
   return 0;
 }

@@ -9,7 +9,7 @@
 #include "bench/common/child.h"
 #include "common/format.h"
 #include "common/settings.h"
-#include "launcher/mpirun_command.h"
+#include "launcher/starter/mpirun_command.h"
 
 namespace cuspan::bench {
 

@@ -16,9 +16,9 @@
 #include "launcher/agent/mpi/lane_processes.h"
 #include "launcher/agent/mpi/mpi_transport.h"
 #include "launcher/agent/ucx/ucx_start.h"
-#include "launcher/agent_cluster.h"
 #include "launcher/allocator/lease_sweeper.h"
 #include "launcher/lease_key.h"
+#include "launcher/own_host.h"
 #include "launcher/program_check.h"
 #include "launcher/tables.h"
 

@@ -7,7 +7,7 @@
 #include "common/settings.h"
 #include "launcher/agent/agent_loop.h"
 #include "launcher/agent/route.h"
-#include "launcher/agent_cluster.h"
+#include "launcher/own_host.h"
 
 namespace cuspan {
 namespace {

@@ -16,8 +16,8 @@
 #include <sstream>
 #include <utility>
 
-#include "launcher/mpirun_command.h"
 #include "launcher/process_fd.h"
+#include "launcher/starter/mpirun_command.h"
 #include "launcher/wait_status.h"
 
 namespace cuspan {

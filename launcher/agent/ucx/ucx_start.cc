@@ -11,7 +11,7 @@
 #include "launcher/agent/meeting/meeting.h"
 #include "launcher/agent/ucx/lane_threads.h"
 #include "launcher/agent/ucx/ucx_transport.h"
-#include "launcher/agent_cluster.h"
+#include "launcher/own_host.h"
 
 namespace cuspan {
 namespace {

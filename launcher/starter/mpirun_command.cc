@@ -1,4 +1,4 @@
-#include "launcher/mpirun_command.h"
+#include "launcher/starter/mpirun_command.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -1,0 +1,47 @@
+#include "launcher/starter/agent_starter.h"
+
+#include <filesystem>
+
+#include "common/settings.h"
+#include "launcher/own_host.h"
+#include "launcher/starter/direct_starter.h"
+#include "launcher/starter/mpirun_command.h"
+#include "launcher/starter/mpirun_starter.h"
+
+namespace cuspan {
+
+Result<std::unique_ptr<AgentStarter>> AgentStarter::Make(const ClusterOptions& options,
+                                                         const InstallPaths& paths,
+                                                         const RunKey& key) {
+  Plan plan = MakePlan(options.hosts, options.same_node, OwnHostName(), options.app_hosts);
+  plan.lanes = options.lanes;
+  plan.relay = options.relay;
+  Environment environment = Environment::OfThisProcess();
+  StripOuterRun(environment);
+  environment.Set(RunKey::kVariable, key.Text());
+  environment.Set(settings::kDevice.name, options.device);
+  environment.Set(settings::kSameNode.name,
+                  options.same_node == SameNode::kNever ? "never" : "auto");
+  environment.Set(settings::kLanes.name, std::to_string(options.lanes));
+  const auto set_unless_chosen = [&environment](const Setting& setting, std::uint32_t value) {
+    if (!environment.Get(setting.name)) environment.Set(setting.name, std::to_string(value));
+  };
+  if (options.lanes > 1) {
+    set_unless_chosen(settings::kStagingBuffers, StagingBuffersFor(options.lanes));
+    set_unless_chosen(settings::kSendsInFlight, SendsInFlightFor(options.lanes));
+  }
+  // Agents may have another folder.
+  if (const auto log = environment.Get(settings::kLeaseLog.name);
+      log && *log != settings::kLeaseLog.default_value)
+    environment.Set(settings::kLeaseLog.name, std::filesystem::absolute(*log).string());
+
+  AgentCommand agent{paths.agent, paths.agent, GpuWishOptions(options.wish)};
+  if (!options.remote_prefix.empty())
+    agent.remote_path = options.remote_prefix + "/bin/cuspan-agent";
+  if (!options.trace.empty())
+    agent.home_options.insert(agent.home_options.end(), {"--trace", options.trace});
+  if (plan.mpi()) return MakeMpirunStarter(std::move(plan), std::move(environment), agent, options);
+  return MakeDirectStarter(std::move(plan), std::move(environment), agent, options);
+}
+
+}  // namespace cuspan

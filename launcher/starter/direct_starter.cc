@@ -1,0 +1,77 @@
+#include "launcher/starter/direct_starter.h"
+
+#include <span>
+
+#include "launcher/wait_status.h"
+
+namespace cuspan {
+namespace {
+
+// How the home agent starts the others.
+std::vector<std::string> OtherAgentsOptions(const Plan& plan, const AgentCommand& agent,
+                                            const ClusterOptions& options,
+                                            const Environment& environment) {
+  // The agents have no terminal, so a question of ssh could not be answered.
+  std::string shell = "ssh -oBatchMode=yes -oConnectTimeout=10";
+  if (!options.remote_shell.empty())
+    shell = options.remote_shell;
+  else if (const auto chosen = environment.Get("OMPI_MCA_plm_rsh_agent"))
+    shell = chosen->substr(0, chosen->find(':'));  // The first of those that Open MPI may take.
+  return {"--others",       AgentsText(std::span(plan.agents).subspan(1)),
+          "--remote-agent", agent.remote_path,
+          "--remote-shell", shell};
+}
+
+class DirectStarter final : public AgentStarter {
+ public:
+  DirectStarter(Plan plan, Environment environment, const AgentCommand& agent,
+                const ClusterOptions& options)
+      : AgentStarter(std::move(plan), std::move(environment)) {
+    command_ = {agent.path};
+    const auto add = [this](const std::vector<std::string>& words) {
+      command_.insert(command_.end(), words.begin(), words.end());
+    };
+    if (plan_.relayed())
+      add(OtherAgentsOptions(plan_, agent, options, environment_));
+    else
+      command_.emplace_back("--alone");
+    add(AgentPlanOptions(plan_, 0));
+    add(agent.home_options);
+  }
+
+  // All that comes is our own, of a library below a proxy, or of remote shells. Until all have come
+  // it may be why one has not.
+  bool IsForUser(std::string_view, bool ready) const override { return ready || !plan_.relayed(); }
+
+  // The last line of the home agent says why, the first one that is not ours what a shell has
+  // against it.
+  std::string ExplainEnd(std::string_view kept, std::optional<int> wait_status) const override {
+    std::string own;
+    std::string others;
+    while (!kept.empty()) {
+      const std::size_t end = std::min(kept.find('\n'), kept.size());
+      const std::string_view line = kept.substr(0, end);
+      kept.remove_prefix(std::min(end + 1, kept.size()));
+      if (line.starts_with("cuspan")) {
+        const std::size_t text = line.find(": ");
+        own = text == std::string_view::npos ? line : line.substr(text + 2);
+      } else if (others.empty()) {
+        others = line;
+      }
+    }
+    if (own.empty())
+      own = wait_status ? Format("the agent on this host {}", DescribeExit(*wait_status))
+                        : "the agent on this host says nothing";
+    return others.empty() ? own : Format("{}: {}", own, others);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<AgentStarter> MakeDirectStarter(Plan plan, Environment environment,
+                                                const AgentCommand& agent,
+                                                const ClusterOptions& options) {
+  return std::make_unique<DirectStarter>(std::move(plan), std::move(environment), agent, options);
+}
+
+}  // namespace cuspan

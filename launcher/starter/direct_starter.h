@@ -1,0 +1,16 @@
+// The starter of a home agent that needs no mpirun: it is alone, or starts the others itself by a
+// remote shell.
+#pragma once
+
+#include <memory>
+
+#include "launcher/starter/agent_starter.h"
+#include "launcher/starter/mpirun_command.h"
+
+namespace cuspan {
+
+std::unique_ptr<AgentStarter> MakeDirectStarter(Plan plan, Environment environment,
+                                                const AgentCommand& agent,
+                                                const ClusterOptions& options);
+
+}  // namespace cuspan

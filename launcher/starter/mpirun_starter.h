@@ -1,0 +1,15 @@
+// The starter of agents that are ranks of MPI: an mpirun.
+#pragma once
+
+#include <memory>
+
+#include "launcher/starter/agent_starter.h"
+#include "launcher/starter/mpirun_command.h"
+
+namespace cuspan {
+
+Result<std::unique_ptr<AgentStarter>> MakeMpirunStarter(Plan plan, Environment environment,
+                                                        const AgentCommand& agent,
+                                                        const ClusterOptions& options);
+
+}  // namespace cuspan
