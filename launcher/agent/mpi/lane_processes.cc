@@ -80,11 +80,11 @@ Status ServeAsLane(Transport& transport, const Ranks& ranks) {
   std::vector<std::uint32_t> peers;
   for (std::uint32_t agent = 0; agent < ranks.agents; ++agent)
     peers.push_back(ranks.LaneRank(agent, lane));
-  CUSPAN_RETURN_IF_ERROR(ServeLane(transport, std::move(peers), std::move(*socket)));
-  ::alarm(kShutdownSeconds);
-  transport.Shutdown();
-  ::alarm(0);
-  return Status::Ok();
+  return ServeLane(transport, std::move(peers), std::move(*socket), [&transport] {
+    ::alarm(kShutdownSeconds);
+    transport.Shutdown();
+    ::alarm(0);
+  });
 }
 
 }  // namespace cuspan

@@ -214,7 +214,8 @@ bool Lane::TellFinished() {
 
 }  // namespace
 
-Status ServeLane(Transport& transport, std::vector<std::uint32_t> peers, ControlSocket socket) {
+Status ServeLane(Transport& transport, std::vector<std::uint32_t> peers, ControlSocket socket,
+                 const std::function<void()>& linger) {
   if (const Status start = socket.Expect<LaneStart>(kAgentLimit).status(); !start.ok()) {
     // An agent that ends before it has begun hangs up; another one is late.
     pollfd waited{socket.fd(), POLLRDHUP, 0};
@@ -234,7 +235,9 @@ Status ServeLane(Transport& transport, std::vector<std::uint32_t> peers, Control
   }
   Lane lane(transport, std::move(peers), std::move(socket), std::move(own), std::move(commands),
             std::move(unused), std::move(ringer));
-  return lane.Serve();
+  const Status served = lane.Serve();
+  if (served.ok()) linger();
+  return served;
 }
 
 }  // namespace cuspan

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "launcher/agent/relay/transport.h"
@@ -12,7 +13,9 @@ namespace cuspan {
 
 // Serves the agent at the other end of the socket until that ends the run, which leaves the
 // transport as it is; it is used by this alone meanwhile. `peers`: by agent, which rank of the
-// transport the same lane of that agent is. A failure is one sentence: the agent must then end.
-Status ServeLane(Transport& transport, std::vector<std::uint32_t> peers, ControlSocket socket);
+// transport the same lane of that agent is. At last it calls `linger`, until whose end memory stays
+// that the transport may still use. A failure is one sentence: the agent must then end.
+Status ServeLane(Transport& transport, std::vector<std::uint32_t> peers, ControlSocket socket,
+                 const std::function<void()>& linger);
 
 }  // namespace cuspan

@@ -24,19 +24,20 @@ constexpr unsigned kEndSeconds = 10;
 void LaneThreads::Run(Transport& transport, ControlSocket socket) const {
   std::vector<std::uint32_t> peers(transport.size());
   std::iota(peers.begin(), peers.end(), 0U);
-  if (const Status served = ServeLane(transport, std::move(peers), std::move(socket));
-      !served.ok()) {
-    // What it had under way never ends.
-    LogError("a lane of this agent failed: {}", served.message());
-    std::_Exit(EXIT_FAILURE);
-  }
   // The other ends may need this one until all are through.
-  std::vector<std::uint64_t> unused;
-  while (!ending_.load(std::memory_order_acquire)) {
-    transport.FinishedBulk(unused);
-    pollfd waited{transport.wake_fd(), POLLIN, 0};
-    if (transport.Arm()) ::poll(&waited, 1, kLookMilliseconds);
-  }
+  const auto linger = [this, &transport] {
+    std::vector<std::uint64_t> unused;
+    while (!ending_.load(std::memory_order_acquire)) {
+      transport.FinishedBulk(unused);
+      pollfd waited{transport.wake_fd(), POLLIN, 0};
+      if (transport.Arm()) ::poll(&waited, 1, kLookMilliseconds);
+    }
+  };
+  const Status served = ServeLane(transport, std::move(peers), std::move(socket), linger);
+  if (served.ok()) return;
+  // What it had under way never ends.
+  LogError("a lane of this agent failed: {}", served.message());
+  std::_Exit(EXIT_FAILURE);
 }
 
 Result<std::unique_ptr<LaneThreads>> LaneThreads::Start(

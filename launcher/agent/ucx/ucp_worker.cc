@@ -2,11 +2,8 @@
 
 #include <dlfcn.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <initializer_list>
-#include <string_view>
 #include <system_error>
 
 namespace cuspan {
@@ -19,49 +16,6 @@ bool HasCuda() {
   std::error_code ignored;
   const std::filesystem::path modules = std::filesystem::path(ucp.dli_fname).parent_path() / "ucx";
   return std::filesystem::exists(modules / "libuct_cuda.so.0", ignored);
-}
-
-// What agents have otherwise than UCX, unless the user's UCX_… says something else.
-struct Default {
-  const char* name;
-  const char* value;
-};
-constexpr Default kOwnDefaults[] = {
-    // The end of a peer is told over shared memory, too: else UCX takes TCP between two agents of
-    // one host.
-    {"UCX_POSIX_ERROR_HANDLING", "y"},
-    {"UCX_SYSV_ERROR_HANDLING", "y"},
-    {"UCX_KEEPALIVE_INTERVAL", "2s"},
-    // With peer failures bulk over TCP goes in active messages of a segment at most: 64 KiB by
-    // default, and copied by the sender, which moves 1.4 GB/s where these move about 4, as raw UCX
-    // does that tells of no failure (H100 machine, loopback; 128 KiB 3.3, 1 MiB 3.6). The new
-    // protocols (the default from UCX 1.16 on) are slow with any segment.
-    {"UCX_PROTO_ENABLE", "n"},
-    {"UCX_ZCOPY_THRESH", "0"},
-    {"UCX_TCP_RX_SEG_SIZE", "512k"},
-};
-
-// In this process's environment, which is the one way for transports' settings into all releases.
-// No other thread is there yet.
-void SetOwnDefaults() {
-  // An agent has no memory of GPUs, and shall not open one. To name what is not there is a
-  // warning, as are settings of transports that the user has excluded.
-  if (HasCuda()) ::setenv("UCX_TLS", "^cuda", 0);
-  const char* const chosen = std::getenv("UCX_TLS");
-  const std::string_view transports = chosen == nullptr || *chosen == '^' ? "all" : chosen;
-  const auto has = [transports](std::initializer_list<std::string_view> names) {
-    return std::any_of(names.begin(), names.end(), [&](std::string_view name) {
-      return transports.find(name) != std::string_view::npos;
-    });
-  };
-  for (const Default& one : kOwnDefaults) {
-    const std::string_view name = one.name;
-    const bool used = name.starts_with("UCX_POSIX_")  ? has({"all", "sm", "shm", "posix"})
-                      : name.starts_with("UCX_SYSV_") ? has({"all", "sm", "shm", "sysv"})
-                      : name.starts_with("UCX_TCP_")  ? has({"all", "tcp"})
-                                                      : true;
-    if (used) ::setenv(one.name, one.value, 0);
-  }
 }
 
 Status Failed(const char* what, ucs_status_t status) {
@@ -79,7 +33,9 @@ UcpWorker::~UcpWorker() {
 }
 
 Status UcpWorker::Open() {
-  SetOwnDefaults();
+  // An agent has no memory of GPUs, and shall not open one. To exclude what is not there is a
+  // warning. In the environment, as the user would; no other thread is there yet.
+  if (HasCuda()) ::setenv("UCX_TLS", "^cuda", 0);
   ucp_config_t* config = nullptr;
   if (const ucs_status_t status = ucp_config_read(nullptr, nullptr, &config); status != UCS_OK)
     return Failed("its configuration", status);

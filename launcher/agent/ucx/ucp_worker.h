@@ -18,6 +18,8 @@ class UcpWorker final : public UcxWorker {
   UcpWorker() = default;
   ~UcpWorker() override;
   Status Open();
+  // What it has stays as it is until the process ends.
+  void Abandon() { worker_ = nullptr, context_ = nullptr; }
 
   Result<Meeting::Address> address() const override;
   ucp_worker_h get() const { return worker_; }

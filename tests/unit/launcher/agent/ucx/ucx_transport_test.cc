@@ -159,7 +159,9 @@ TEST_P(UcxTransportTest, TagsAndSendersAreApart) {
   agents_[1]->StartBulkSend(2, 1, sent[2], 1);
   agents_[0]->StartBulkSend(2, 2, sent[1], 2);
   agents_[0]->StartBulkSend(2, 1, sent[0], 3);
-  Until([&] { return finished_[2].size() == 3; });
+  Until([&] {
+    return finished_[2].size() == 3 && finished_[1].size() == 1 && finished_[0].size() == 2;
+  });
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(received[i] == sent[i]) << i;
 }
 
