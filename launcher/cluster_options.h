@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,7 @@ struct ClusterOptions {
   std::vector<HostRequest> app_hosts;  // Where the app's processes may be, besides this node.
   std::string mpirun = "mpirun";
   std::vector<std::string> mpirun_arguments;
-  RelayKind relay = RelayKind::kMpi;
+  std::optional<RelayKind> relay = RelayKind::kMpi;  // None: what suits (relay_choice.h).
   std::string remote_shell;   // How mpirun reaches other hosts; empty: as it does by itself.
   std::string remote_prefix;  // Where cuspan is installed on other hosts; empty: as here.
   std::string trace;          // The whole path of a file for a timeline of the run; empty: none.

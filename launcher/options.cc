@@ -59,9 +59,11 @@ void AddClusterOptions(CLI::App& command, Texts& texts) {
                   "agents")
       ->type_name("auto|never");
   command
-      .add_option("--relay", texts.relay,
-                  "what brings messages from host to host: mpi, or ucx, which needs no mpirun")
-      ->type_name("mpi|ucx");
+      .add_option(
+          "--relay", texts.relay,
+          "what brings messages from host to host: mpi; ucx, which needs no mpirun; or auto "
+          "(ucx where it is installed, but for --mpirun-args and in batch jobs)")
+      ->type_name("mpi|ucx|auto");
   command
       .add_option("--lanes", texts.lanes,
                   "lanes per node for bulk data between nodes: 1 (the agent itself) … 16, or "
@@ -173,7 +175,7 @@ Result<ClusterOptions> CheckClusterOptions(const Texts& texts) {
   const Result<std::uint32_t> lanes = ParseLanes(texts.lanes, std::thread::hardware_concurrency());
   if (!lanes.ok()) return Status::Invalid("--{}", lanes.status().message());
   options.lanes = *lanes;
-  const Result<RelayKind> relay = ParseRelayKind(texts.relay);
+  const Result<std::optional<RelayKind>> relay = ParseRelay(texts.relay);
   if (!relay.ok()) return Status::Invalid("--{}", relay.status().message());
   options.relay = *relay;
   if (const char* mpirun = std::getenv("MPIRUN"); mpirun != nullptr && *mpirun != '\0')

@@ -113,6 +113,13 @@ Result<RelayKind> ParseRelayKind(std::string_view text) {
   return Status::Invalid("relay must be mpi or ucx, not '{}'", text);
 }
 
+Result<std::optional<RelayKind>> ParseRelay(std::string_view text) {
+  if (text == "auto") return std::optional<RelayKind>();
+  const Result<RelayKind> kind = ParseRelayKind(text);
+  if (!kind.ok()) return Status::Invalid("relay must be mpi, ucx or auto, not '{}'", text);
+  return std::optional(*kind);
+}
+
 std::string_view NameOf(RelayKind kind) { return kind == RelayKind::kMpi ? "mpi" : "ucx"; }
 
 std::uint32_t AddDevices(std::uint32_t a, std::uint32_t b) {

@@ -39,6 +39,8 @@ Result<std::vector<HostRequest>> ParseHostfile(std::string_view text, std::strin
 // the home agent starts them.
 enum class RelayKind { kMpi, kUcx };
 Result<RelayKind> ParseRelayKind(std::string_view text);
+// The same, or "auto", which is none.
+Result<std::optional<RelayKind>> ParseRelay(std::string_view text);
 std::string_view NameOf(RelayKind kind);
 
 // Whether a program and a device of one node share memory.

@@ -214,7 +214,7 @@ int Run(const RunOptions& options, const InheritedSignals& signals) {
     // They ended first, and the app because of it.
     LogError("{}; its devices were lost", (*agents)->ExplainEnd());
   } else if (options.statistics && statistics.ok()) {
-    const std::string table = StatisticsTable(statistics->reports);
+    const std::string table = StatisticsTable(statistics->reports, ready->relay);
     [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, table.data(), table.size());
   }
   agents->reset();

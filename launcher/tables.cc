@@ -57,6 +57,11 @@ std::string Mode(const DeviceDescription& device) {
   return Format("{}{}", ComputeMode(device), device.mig ? ", MIG" : "");
 }
 
+// How the program reaches a device: by memory that it shares with it, or over agents.
+std::string PathText(bool relayed, const std::string& relay) {
+  return relayed ? relay : "same-node";
+}
+
 std::string Kind(const DeviceDescription& device) {
   if (device.software) return "software";
   return device.virtual_memory ? "GPU" : "GPU, no address mapping";
@@ -83,13 +88,14 @@ std::string AlignColumns(const std::vector<std::vector<std::string>>& rows) {
 std::string DeviceTable(const RunReady& found) {
   const std::vector<DeviceDescription>& devices = found.devices;
   std::vector<std::vector<std::string>> rows = {{"device", "host", "gpu", "name", "memory", "free",
-                                                 "capability", "driver", "kind", "mode", "lease"}};
+                                                 "capability", "driver", "kind", "mode", "path",
+                                                 "lease"}};
   for (std::size_t i = 0; i < devices.size(); ++i) {
     const DeviceDescription& device = devices[i];
     rows.push_back({std::to_string(i), device.host, std::to_string(device.ordinal), device.name,
                     ByteText(device.memory_bytes), FreeText(device), Capability(device),
                     DriverVersion(device.driver_version), Kind(device), Mode(device),
-                    LeaseText(found, i)});
+                    PathText(device.agent != 0, found.relay), LeaseText(found, i)});
   }
   return AlignColumns(rows);
 }
@@ -117,6 +123,7 @@ std::string DeviceJson(const RunReady& found) {
                     {"virtual_memory", device.virtual_memory},
                     {"compute_mode", ComputeMode(device)},
                     {"mig", device.mig},
+                    {"path", PathText(device.agent != 0, found.relay)},
                     {"held", i < found.held.size() && found.held[i] != 0},
                     {"lease", LeaseRun(found, i)}});
   }
@@ -163,7 +170,7 @@ std::string CollectivesText(const DeviceReport& report) {
 
 }  // namespace
 
-std::string StatisticsTable(const std::vector<DeviceReport>& reports) {
+std::string StatisticsTable(const std::vector<DeviceReport>& reports, const std::string& relay) {
   std::vector<std::vector<std::string>> rows = {{"session", "device", "host", "name", "path",
                                                  "posted", "calls", "to device", "from device",
                                                  "waited"}};
@@ -183,9 +190,9 @@ std::string StatisticsTable(const std::vector<DeviceReport>& reports) {
       AppendFormat(ops, "{}, collectives of up to {} ranks: {}\n", place, report.ranks,
                    collectives);
     rows.push_back({std::to_string(report.session), std::to_string(report.device), report.host,
-                    report.name, report.relayed ? "agents" : "same-node",
-                    std::to_string(posted.total), std::to_string(calls.total),
-                    ByteText(report.bytes_to_device), ByteText(report.bytes_from_device),
+                    report.name, PathText(report.relayed, relay), std::to_string(posted.total),
+                    std::to_string(calls.total), ByteText(report.bytes_to_device),
+                    ByteText(report.bytes_from_device),
                     Format("{:.3f} s", static_cast<double>(report.wait_nanoseconds) * 1e-9)});
   }
   return AlignColumns(rows) + ops;

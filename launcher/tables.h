@@ -15,7 +15,7 @@ std::string AlignColumns(const std::vector<std::vector<std::string>>& rows);
 std::string DeviceTable(const RunReady& found);
 // The same as a JSON array.
 std::string DeviceJson(const RunReady& found);
-// What each session did with each device: `cuspan run --stats`.
-std::string StatisticsTable(const std::vector<DeviceReport>& reports);
+// What each session did with each device: `cuspan run --stats`. `relay` as in RunReady.
+std::string StatisticsTable(const std::vector<DeviceReport>& reports, const std::string& relay);
 
 }  // namespace cuspan

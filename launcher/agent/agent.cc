@@ -83,7 +83,8 @@ int RunHome(const Setup& setup, std::optional<AppProcess> app, const RunKey& key
     LogError("{}", status.message());  // A launcher would say it.
   (*home)->Shutdown();
   if (app && status.ok() && setup.options.statistics)
-    std::fputs(StatisticsTable((*home)->reports()).c_str(), stderr);
+    std::fputs(StatisticsTable((*home)->reports(), std::string((*home)->relay_name())).c_str(),
+               stderr);
   home->reset();
   if (app && status.ok()) EndLike(app_status);
   return exit_status;

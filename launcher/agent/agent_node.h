@@ -55,6 +55,10 @@ class AgentNode {
   void EndAll(std::chrono::milliseconds patience);
   // Ends the connection with the other agents, in good order; all do it.
   void Disconnect();
+  // What brings messages to them; empty where there are none.
+  std::string_view relay_name() const {
+    return transport_ != nullptr ? transport_->name() : std::string_view();
+  }
 
   // The home agent's part of noticing that one can not be reached any more; the others take theirs
   // when they hear of it for the first time.

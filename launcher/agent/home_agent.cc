@@ -81,7 +81,11 @@ Result<RunReady> HomeAgent::Prepare() {
   CUSPAN_ASSIGN_OR_RETURN(
       allocation_, RunAllocation::Create(*node_, options_.wish, ToHex(key_.id), inventories));
   const auto keep_on = [this] { return !run_ended_; };
-  if (options_.wish.look) return allocation_->Look(keep_on);
+  if (options_.wish.look) {
+    CUSPAN_ASSIGN_OR_RETURN(RunReady found, allocation_->Look(keep_on));
+    found.relay = relay_name();
+    return found;
+  }
   CUSPAN_ASSIGN_OR_RETURN(
       std::vector<DeviceDescription> devices,
       allocation_->Allocate(keep_on, [this](const std::string& what) { TellWaiting(what); }));
@@ -89,7 +93,7 @@ Result<RunReady> HomeAgent::Prepare() {
   node_->context().devices = std::move(devices);
   node_->context().windows = std::move(windows);
   if (agents_met_) TellPlan();
-  RunReady ready{node_->context().devices, allocation_->notes(), {}, {}};
+  RunReady ready{node_->context().devices, allocation_->notes(), {}, {}, std::string(relay_name())};
   const Status room =
       CheckDescriptorsFor(kSessionDescriptors + ready.devices.size() * kDeviceDescriptors);
   if (!room.ok())

@@ -34,6 +34,8 @@ class HomeAgent {
   void Shutdown();
   // What the run's sessions did; complete after Shutdown.
   const std::vector<DeviceReport>& reports() const { return reports_; }
+  // What brings messages to other agents; empty where there are none.
+  std::string_view relay_name() const { return node_->relay_name(); }
 
  private:
   HomeAgent(const AgentOptions& options, const RunKey& key, Transport* transport,

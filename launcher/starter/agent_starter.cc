@@ -2,11 +2,13 @@
 
 #include <filesystem>
 
+#include "common/log.h"
 #include "common/settings.h"
 #include "launcher/own_host.h"
 #include "launcher/starter/direct_starter.h"
 #include "launcher/starter/mpirun_command.h"
 #include "launcher/starter/mpirun_starter.h"
+#include "launcher/starter/relay_choice.h"
 
 namespace cuspan {
 
@@ -15,8 +17,15 @@ Result<std::unique_ptr<AgentStarter>> AgentStarter::Make(const ClusterOptions& o
                                                          const RunKey& key) {
   Plan plan = MakePlan(options.hosts, options.same_node, OwnHostName(), options.app_hosts);
   plan.lanes = options.lanes;
-  plan.relay = options.relay;
   Environment environment = Environment::OfThisProcess();
+  if (options.relay) {
+    plan.relay = *options.relay;
+  } else if (plan.relayed()) {
+    const RelayChoice choice =
+        ChooseRelay(options, environment, [&paths] { return HasUcx(paths); });
+    LogInfo("--relay auto: {}: {}", NameOf(choice.kind), choice.reason);
+    plan.relay = choice.kind;
+  }
   StripOuterRun(environment);
   environment.Set(RunKey::kVariable, key.Text());
   environment.Set(settings::kDevice.name, options.device);

@@ -26,7 +26,7 @@ class Elsewhere(BoxTest):
         self.assertIn("PASS", result.stdout)
         statistics = Statistics(result.stderr)
         self.assertEqual(statistics.devices(), {0, 1, 2, 3})
-        self.assertEqual(statistics.paths(), {"agents"})
+        self.assertEqual(statistics.paths(), {self.relay})
         self.assertEqual({row["host"] for row in statistics.rows}, {"n2", "n3"})
         # A session's number tells its agent: the host where the run was started, and n1.
         self.assertEqual({int(row["session"]) // 1_000_000 for row in statistics.rows}, {0, 3})
@@ -39,8 +39,8 @@ class Elsewhere(BoxTest):
         self.assert_nothing_left()
 
     def test_a_program_elsewhere_has_all_devices(self):
-        for host, paths, name, arguments in (("n1", {"agents"}, "transfers", ["64", "4"]),
-                                             ("n2", {"agents", "same-node"}, "peer_copies", ["16", "4"])):
+        for host, paths, name, arguments in (("n1", {self.relay}, "transfers", ["64", "4"]),
+                                             ("n2", {self.relay, "same-node"}, "peer_copies", ["16", "4"])):
             with self.subTest(host=host, program=name):
                 result = self.ranks(host, 1, "--", app(name, "static"), *arguments)
                 self.assertIn("4 devices", result.stdout)

@@ -44,7 +44,7 @@ class Devices(BoxTest):
                 self.assertEqual(own_lines(result.stderr), [])
                 statistics = Statistics(result.stderr)
                 self.assertEqual(self.hosts_of(statistics), dict(enumerate(expected)))
-                self.assertEqual(statistics.paths(), {"agents"})
+                self.assertEqual(statistics.paths(), {self.relay})
         self.assert_nothing_left()
 
     def test_own_and_others(self):
@@ -52,7 +52,7 @@ class Devices(BoxTest):
         result = self.run_on("n1", "--hosts", "n2:1,n1:1", "--stats", "--", app("peer_copies", "shared"), "16", "4")
         self.assertIn("2 devices: PASS", result.stdout)
         rows = Statistics(result.stderr).rows
-        self.assertEqual({(row["host"], row["path"]) for row in rows}, {("n2", "agents"), ("n1", "same-node")})
+        self.assertEqual({(row["host"], row["path"]) for row in rows}, {("n2", self.relay), ("n1", "same-node")})
         self.assert_nothing_left()
 
     def test_copies_between_hosts(self):

@@ -151,11 +151,21 @@ class Devices(SystemTest):
             self.assertTrue(device["software"])
             self.assertEqual(device["memory_bytes"], 512 << 20)
 
-    def test_over_mpi(self):
+    def test_over_agents(self):
         devices = json.loads(self.run_command(self.cuspan("devices", "--json", "--same-node", "never"),
                                               self.environment(2)).stdout)
         self.assertEqual(len(devices), 2)
         self.assertNotEqual(devices[0]["agent"], 0)
+        self.assertEqual({device["path"] for device in devices}, {self.relay})
+
+    def test_the_relay_that_suits(self):
+        installed = "ucx" if (build() / "bin/cuspan-agent-ucx").exists() else "mpi"
+        for options, path in (([], "same-node"), (["--same-node", "never"], installed),
+                              (["--same-node", "never", "--mpirun-args", "--display-map"], "mpi")):
+            with self.subTest(options=options):
+                result = self.run_command(self.cuspan("devices", "--json", "--relay", "auto", *options), self.environment(1))
+                self.assertEqual([device["path"] for device in json.loads(result.stdout)], [path])
+        self.assert_nothing_left()
 
     def test_programs_see_as_many_as_asked_for(self):
         for kind in KINDS:

@@ -27,7 +27,7 @@ class Lanes(SystemTest):
                                               app("transfers", "shared"), str(kib), str(buffers)), variables)
         self.assertIn("PASS", result.stdout)
         self.assertEqual(own_lines(result.stderr), [])
-        self.assertEqual(Statistics(result.stderr).paths(), {"agents"})
+        self.assertEqual(Statistics(result.stderr).paths(), {self.relay})
         self.assert_nothing_left()
 
     def test_copies_on_two_lanes(self):

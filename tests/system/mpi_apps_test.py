@@ -18,7 +18,7 @@ class MpiApps(SystemTest):
                 self.assertIn("world size 4, devices a rank 1, pi 3.14159265", result.stdout)
                 self.assertIn("PASS", result.stdout)
                 devices = [line.split()[1] for line in result.stderr.splitlines()
-                           if line[:1].isdigit() and (" same-node " in line or " agents " in line)]
+                           if line[:1].isdigit() and (" same-node " in line or f" {self.relay} " in line)]
                 self.assertEqual(sorted(devices), ["0", "1", "2", "3"])
                 self.assert_nothing_left()
 

@@ -81,13 +81,13 @@ class Programs(SystemTest):
 
     def through_cuspan_run(self, name, path):
         same_node = "auto" if path == "same-node" else "never"
-        self.check(name, path, lambda command, devices: (
+        self.check(name, "same-node" if path == "same-node" else self.relay, lambda command, devices: (
             self.cuspan("run", "--gpus", str(devices), "--same-node", same_node, "--stats", "--", *command),
             self.environment(devices)))
 
     def through_mpirun(self, name, path):
         # On the agent path each agent brings one device.
-        self.check(name, path, lambda command, devices: (
+        self.check(name, "same-node" if path == "same-node" else "mpi", lambda command, devices: (
             self.mpirun(devices, path, command), self.environment(devices if path == "same-node" else 1)))
 
 

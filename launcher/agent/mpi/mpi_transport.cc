@@ -8,6 +8,8 @@
 #include <deque>
 #include <unordered_map>
 
+#include "launcher/plan.h"
+
 namespace cuspan {
 namespace {
 
@@ -45,6 +47,7 @@ class MpiTransport final : public Transport {
     sends_.resize(static_cast<std::size_t>(size));
   }
 
+  std::string_view name() const override { return NameOf(RelayKind::kMpi); }
   std::uint32_t rank() const override { return rank_; }
   bool proved() const override { return false; }
   std::uint32_t size() const override { return static_cast<std::uint32_t>(sends_.size()); }

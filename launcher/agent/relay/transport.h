@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/status.h"
@@ -33,6 +34,8 @@ class Transport {
   };
 
   virtual ~Transport() = default;
+  // As --relay has it.
+  virtual std::string_view name() const = 0;
   virtual std::uint32_t rank() const = 0;
   virtual std::uint32_t size() const = 0;
   // All have proved that they know the run's secret, which then need not be said.

@@ -15,6 +15,7 @@
 
 #include "common/log.h"
 #include "launcher/agent/ucx/ucp_worker.h"
+#include "launcher/plan.h"
 
 namespace cuspan {
 namespace {
@@ -77,6 +78,7 @@ class UcxTransport final : public Transport {
     worker_.reset();
   }
 
+  std::string_view name() const override { return NameOf(RelayKind::kUcx); }
   std::uint32_t rank() const override { return meeting_.rank(); }
   bool proved() const override { return true; }
   std::uint32_t size() const override { return meeting_.size(); }

@@ -49,6 +49,18 @@ TEST(ParseRelayKind, KnowsTheirNames) {
     EXPECT_EQ(*read, kind);
   }
   EXPECT_FALSE(ParseRelayKind("tcp").ok());
+  EXPECT_FALSE(ParseRelayKind("auto").ok());
+}
+
+TEST(ParseRelay, KnowsThemAndAuto) {
+  const std::pair<const char*, std::optional<RelayKind>> kinds[] = {
+      {"auto", std::nullopt}, {"mpi", RelayKind::kMpi}, {"ucx", RelayKind::kUcx}};
+  for (const auto& [text, kind] : kinds) {
+    const auto read = ParseRelay(text);
+    ASSERT_TRUE(read.ok()) << text;
+    EXPECT_EQ(*read, kind) << text;
+  }
+  EXPECT_THAT(ParseRelay("tcp").status().message(), testing::HasSubstr("mpi, ucx or auto"));
 }
 
 TEST(ParseHostfile, TakesAllForms) {

@@ -69,6 +69,7 @@ class Endpoint final : public Transport {
  public:
   Endpoint(Network& network, std::uint32_t rank, std::uint32_t size)
       : network_(network), rank_(rank), size_(size) {}
+  std::string_view name() const override { return "test"; }
   std::uint32_t rank() const override { return rank_; }
   bool proved() const override { return false; }
   std::uint32_t size() const override { return size_; }
