@@ -29,3 +29,18 @@ class Bandwidth(SystemTest):
                             self.assertIn(f"{direction}, {memory}, {placement}", plot)
                 self.assertIn("over UCX", plot)
         self.assert_nothing_left()
+
+
+class Agents(SystemTest):
+    def test_each_number(self):
+        self.run_command(self.cuspan("bench", "agents", "--agents", "2,4", "--rounds", "1", "--seconds", "0.1",
+                                     "--relay", self.relay, "--json", "results.json"))
+        rows = json.loads((self.folder / "results.json").read_text(encoding="utf-8"))["results"]
+        self.assertEqual([(row["relay"], row["agents"]) for row in rows], [(self.relay, 2), (self.relay, 4)])
+        for row in rows:
+            self.assertGreater(row["home_private_bytes"], 0, row)
+            self.assertGreater(row["home_sockets"], 0, row)
+            self.assertEqual(row["peer_bytes"] is not None, row["agents"] == 4, row)
+        self.assertEqual(rows[0]["other_sockets"], rows[1]["other_sockets"],
+                         "an agent connects to those it talks to alone")
+        self.assert_nothing_left()
