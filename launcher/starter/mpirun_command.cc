@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "common/settings.h"
 
@@ -31,11 +32,13 @@ std::string NamedHost(std::string_view line, const Plan& plan) {
   return best;
 }
 
-// "… on node HOST exited on signal 9 (Killed)."
-std::string ExplainDeath(std::string_view line) {
+// "… on node HOST exited on signal 9 (Killed).", which Open MPI 5 breaks before "signal".
+std::string ExplainDeath(std::string_view line, std::string_view next) {
   const std::size_t node = line.find(" on node ");
   if (node == std::string_view::npos) return {};
-  std::string_view rest = line.substr(node + 9);
+  std::string whole(line.substr(node + 9));
+  if (whole.ends_with("exited on")) whole.append(" ").append(next);
+  std::string_view rest = whole;
   const std::size_t blank = rest.find(' ');
   if (blank == std::string_view::npos) return {};
   const std::string_view host = rest.substr(0, blank);
@@ -160,6 +163,14 @@ void AddMpirunSettings(Environment& environment, const Plan& plan,
   // The agents have no terminal, so a question of ssh could not be answered.
   if (!NamesNetworkLayer(extra, "plm_rsh_") && !environment.Get("OMPI_MCA_plm_rsh_agent"))
     set_unless_chosen("OMPI_MCA_plm_rsh_args", "-oBatchMode=yes -oConnectTimeout=10");
+  // The mpirun of Open MPI 5 is PRRTE's, which has names of its own for what it does itself.
+  constexpr std::pair<const char*, const char*> kOfPrrte[] = {
+      {"OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent"},
+      {"OMPI_MCA_plm_rsh_args", "PRTE_MCA_plm_ssh_args"},
+      {"OMPI_MCA_oob_tcp_keepalive_time", "PRTE_MCA_oob_tcp_keepalive_time"}};
+  for (const auto& [name, of_prrte] : kOfPrrte)
+    if (const auto value = environment.Get(name); value && !environment.Get(of_prrte))
+      environment.Set(of_prrte, std::string(*value));
 }
 
 std::string QuoteForShell(const std::vector<std::string>& words) {
@@ -180,13 +191,14 @@ std::string QuoteForShell(const std::vector<std::string>& words) {
   return text;
 }
 
-std::string MpirunFolder(const Environment& environment, std::string_view host, unsigned user,
-                         int pid) {
-  // orte/util/session_dir.c and opal/util/os_dirpath of Open MPI 4.1.
+std::vector<MpirunFolder> MpirunFolders(const Environment& environment, std::string_view host,
+                                        unsigned user, int pid) {
+  // orte/util/session_dir.c and opal/util/os_dirpath of Open MPI 4.1; and as 5.0 was seen to do.
   std::string_view base = "/tmp";
   for (const char* name : {"TMP", "TEMP", "TMPDIR", "OMPI_MCA_orte_tmpdir_base"})
     if (const auto value = environment.Get(name); value && !value->empty()) base = *value;
-  return Format("{}/ompi.{}.{}/pid.{}", base, host.substr(0, host.find('.')), user, pid);
+  return {{Format("{}/ompi.{}.{}/pid.{}", base, host.substr(0, host.find('.')), user, pid), true},
+          {Format("{}/ompi.{}", base, pid), false}};
 }
 
 bool LostItsFolder(std::string_view output) {
@@ -237,9 +249,10 @@ std::string ExplainMpirun(std::string_view output, const Plan& plan) {
     return line.find(part) != std::string_view::npos;
   };
 
-  if (const auto line = find([&](std::string_view l) { return has(l, "exited on signal"); });
+  if (const auto line = find([&](std::string_view l) { return has(l, " exited on"); });
       line != lines.end()) {
-    if (std::string why = ExplainDeath(*line); !why.empty()) return why;
+    const std::string_view next = line + 1 != lines.end() ? *(line + 1) : std::string_view();
+    if (std::string why = ExplainDeath(*line, next); !why.empty()) return why;
   }
   if (const auto line = find([&](std::string_view l) { return l.starts_with("Remote daemon:"); });
       line != lines.end()) {

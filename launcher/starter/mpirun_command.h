@@ -1,5 +1,5 @@
 // The mpirun that starts a run's agents: its command line, its environment, and
-// what its output means when it fails. Pure; as Open MPI 4.1 behaves.
+// what its output means when it fails. Pure; as Open MPI 4.1 and 5.0 behave.
 #pragma once
 
 #include <optional>
@@ -39,10 +39,14 @@ Status CheckReach(const Environment& environment, const Plan& plan,
 void AddMpirunSettings(Environment& environment, const Plan& plan,
                        const std::vector<std::string>& extra, bool root);
 
-// The folder in which an mpirun of that process id on this host keeps its temporary files, which
-// stays when it is killed. `environment` is its own.
-std::string MpirunFolder(const Environment& environment, std::string_view host, unsigned user,
-                         int pid);
+// Where an mpirun of that process id on this host may keep its temporary files, which stay when it
+// is killed. `environment` is its own.
+struct MpirunFolder {
+  std::string path;
+  bool in_own = false;  // The folder in which it lies is Open MPI's as well.
+};
+std::vector<MpirunFolder> MpirunFolders(const Environment& environment, std::string_view host,
+                                        unsigned user, int pid);
 
 // Whether an mpirun, or its daemon on another host, ended before it started anything because
 // another one's end took away the folder that all of a user's share, or made it at the same moment:

@@ -15,6 +15,13 @@
 namespace cuspan {
 namespace {
 
+// In /tmp anybody may put something under any name.
+bool IsOwnFolder(const std::filesystem::path& path) {
+  struct stat about {};
+  return ::lstat(path.c_str(), &about) == 0 && S_ISDIR(about.st_mode) &&
+         about.st_uid == ::geteuid();
+}
+
 class MpirunStarter final : public AgentStarter {
  public:
   MpirunStarter(Plan plan, Environment environment, std::vector<std::string> command)
@@ -23,7 +30,7 @@ class MpirunStarter final : public AgentStarter {
   }
 
   void Started(pid_t mpirun) override {
-    folder_ = MpirunFolder(environment_, OwnHostName(), ::geteuid(), mpirun);
+    folders_ = MpirunFolders(environment_, OwnHostName(), ::geteuid(), mpirun);
   }
 
   // Learns which shared memory MPI has here: each agent and lane has a file, and maps those of all.
@@ -50,21 +57,18 @@ class MpirunStarter final : public AgentStarter {
 
   void RemoveTemporaryFiles() override {
     for (const std::string& file : shared_memory_) ::unlink(file.c_str());
-    if (folder_.empty()) return;
-    const std::filesystem::path folder(folder_);
-    // In /tmp anybody may have put something under that name.
-    struct stat parent {};
-    if (::lstat(folder.parent_path().c_str(), &parent) != 0 || !S_ISDIR(parent.st_mode) ||
-        parent.st_uid != ::geteuid())
-      return;
-    std::error_code ignored;
-    std::filesystem::remove_all(folder, ignored);
-    // Others of this user's may lie there.
-    ::rmdir(folder.parent_path().c_str());
+    for (const MpirunFolder& folder : folders_) {
+      const std::filesystem::path path(folder.path);
+      if (!IsOwnFolder(path) || (folder.in_own && !IsOwnFolder(path.parent_path()))) continue;
+      std::error_code ignored;
+      std::filesystem::remove_all(path, ignored);
+      // Others of this user's may lie there.
+      if (folder.in_own) ::rmdir(path.parent_path().c_str());
+    }
   }
 
  private:
-  std::string folder_;
+  std::vector<MpirunFolder> folders_;
   std::vector<std::string> shared_memory_;  // Files on this host.
 };
 

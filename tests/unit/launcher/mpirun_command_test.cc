@@ -81,10 +81,27 @@ TEST(AddMpirunSettings, HostsThatAreCutOffAreTheAgentsToNotice) {
   EXPECT_EQ(chosen.Get(kKeepalive), "60");
 }
 
-TEST(MpirunFolder, IsWhereOpenMpiHasIt) {
-  EXPECT_EQ(MpirunFolder(Environment(), "n1", 1000, 7), "/tmp/ompi.n1.1000/pid.7");
-  EXPECT_EQ(MpirunFolder(Environment({"TMP=/a", "TMPDIR=/b"}), "n1.cluster.org", 0, 7),
+TEST(MpirunFolders, AreWhereOpenMpiHasThem) {
+  const std::vector<MpirunFolder> plain = MpirunFolders(Environment(), "n1", 1000, 7);
+  ASSERT_EQ(plain.size(), 2U);
+  EXPECT_EQ(plain[0].path, "/tmp/ompi.n1.1000/pid.7");
+  EXPECT_TRUE(plain[0].in_own);
+  EXPECT_EQ(plain[1].path, "/tmp/ompi.7");
+  EXPECT_FALSE(plain[1].in_own);
+  EXPECT_EQ(MpirunFolders(Environment({"TMP=/a", "TMPDIR=/b"}), "n1.cluster.org", 0, 7)[0].path,
             "/b/ompi.n1.0/pid.7");
+}
+
+TEST(AddMpirunSettings, AreThoseOfOpenMpi5Too) {
+  const Plan plan{{{"localhost", 0}, {"n2", 2}}, 0};
+  Environment environment({"OMPI_MCA_plm_rsh_agent=reach"});
+  AddMpirunSettings(environment, plan, {}, false);
+  EXPECT_EQ(environment.Get("PRTE_MCA_plm_ssh_agent"), "reach");
+  EXPECT_FALSE(environment.Get("PRTE_MCA_plm_ssh_args"));
+
+  Environment chosen({"OMPI_MCA_plm_rsh_agent=reach", "PRTE_MCA_plm_ssh_agent=other"});
+  AddMpirunSettings(chosen, plan, {}, false);
+  EXPECT_EQ(chosen.Get("PRTE_MCA_plm_ssh_agent"), "other");
 }
 
 TEST(AddMpirunSettings, NoSshWhereAllAgentsAreOnThisNode) {
@@ -121,6 +138,11 @@ TEST(ExplainMpirun, NamesTheHostWhoseAgentDied) {
       "mpirun noticed that process rank 1 with PID 0 on node n1 exited on signal 9 (Killed).\n"
       "--------------------------------------------------------------------------\n";
   EXPECT_EQ(ExplainMpirun(output, TwoHosts()), "the agent on host n1 exited on signal 9 (Killed)");
+  // Open MPI 5 breaks the line.
+  EXPECT_EQ(ExplainMpirun("prterun noticed that process rank 1 with PID 0 on node n1 exited on\n"
+                          "signal 9 (Killed).\n",
+                          TwoHosts()),
+            "the agent on host n1 exited on signal 9 (Killed)");
 }
 
 TEST(ExplainMpirun, NamesTheHostThatWasLost) {
