@@ -45,7 +45,7 @@ Status Attach(UniqueFd fd) {
 
 TEST(ChannelAttach, TakesAGoodOne) {
   const UniqueFd memory = GoodMemory();
-  EXPECT_TRUE(Attach(Duplicate(memory.get())).ok());
+  EXPECT_TRUE(Attach(AnotherFd(memory.get())).ok());
   EXPECT_TRUE(Attach(MemoryWith(PrefixOf(memory.get()), SizeOf(memory.get()))).ok());
 }
 

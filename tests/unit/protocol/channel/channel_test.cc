@@ -423,7 +423,7 @@ TEST(Channel, KeepsItsFileWhereThatIsAskedFor) {
   EXPECT_EQ(ends.client->fd(), -1);
   Bell bell = NewBell();
   const Result<std::unique_ptr<Channel>> kept = Channel::AttachAndKeep(
-      Duplicate(ends.memory.get()), ChannelSide::kClient, &bell, OtherEnd(bell));
+      AnotherFd(ends.memory.get()), ChannelSide::kClient, &bell, OtherEnd(bell));
   ASSERT_TRUE(kept.ok());
   EXPECT_GE((*kept)->fd(), 0);
 }

@@ -14,7 +14,8 @@ namespace cuspan {
 // Limits of waits that end at once unless something is broken: then CTest's time-out tells.
 inline constexpr std::chrono::hours kForEver{1};
 
-inline UniqueFd Duplicate(int fd) { return UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 0)); }
+// Not called as what agents have: two functions of one name would be one for the linker.
+inline UniqueFd AnotherFd(int fd) { return UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 0)); }
 
 inline Bell NewBell() {
   Result<Bell> bell = Bell::Create();
@@ -24,7 +25,7 @@ inline Bell NewBell() {
 
 // The same bell, as another process has it.
 inline Bell OtherEnd(const Bell& bell) {
-  Result<Bell> other = Bell::Open(Duplicate(bell.fd()));
+  Result<Bell> other = Bell::Open(AnotherFd(bell.fd()));
   EXPECT_TRUE(other.ok()) << other.status().message();
   return *std::move(other);
 }
@@ -43,7 +44,7 @@ struct ChannelEnds {
 
   std::unique_ptr<Channel> Attach(ChannelSide side, Bell* own, const Bell& peer) const {
     Result<std::unique_ptr<Channel>> channel =
-        Channel::Attach(Duplicate(memory.get()), side, own, OtherEnd(peer));
+        Channel::Attach(AnotherFd(memory.get()), side, own, OtherEnd(peer));
     EXPECT_TRUE(channel.ok()) << channel.status().message();
     return *std::move(channel);
   }

@@ -84,8 +84,8 @@ struct Process {
     const UniqueFd fd = *Channel::Create(layout);
     const ChannelSide far =
         side == ChannelSide::kClient ? ChannelSide::kProxy : ChannelSide::kClient;
-    agents_end = *Channel::AttachAndKeep(Duplicate(fd.get()), far, &agent.bell, OtherEnd(bell));
-    channel = *Channel::Attach(Duplicate(fd.get()), side, &bell, OtherEnd(agent.bell));
+    agents_end = *Channel::AttachAndKeep(AnotherFd(fd.get()), far, &agent.bell, OtherEnd(bell));
+    channel = *Channel::Attach(AnotherFd(fd.get()), side, &bell, OtherEnd(agent.bell));
   }
   Bell bell = NewBell();
   std::shared_ptr<Channel> agents_end;
