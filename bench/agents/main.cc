@@ -64,7 +64,9 @@ Status Look(double seconds) {
   const double passed = Seconds(Clock::now() - start);
   std::uint64_t nanoseconds = 0;
   Agent most;
-  for (std::size_t i = 0; i < after.size() && i < before.size(); ++i) {
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    if (after.size() != before.size() || after[i].pid != before[i].pid)
+      return Status::Internal("agents have come or gone while they were watched");
     nanoseconds += after[i].processor_nanoseconds - before[i].processor_nanoseconds;
     if (i == 0) continue;
     most.private_bytes = std::max(most.private_bytes, after[i].private_bytes);
