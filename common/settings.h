@@ -36,10 +36,10 @@ inline constexpr Setting kSendsInFlight{
 inline constexpr Setting kLanes{"CUSPAN_LANES", "1",
                                 "lanes per node for bulk data between nodes: 1 (the agent "
                                 "itself) … 16, or auto (by the number of cores)"};
-inline constexpr Setting kRelay{"CUSPAN_RELAY", "mpi",
-                                "what brings messages from host to host: mpi; ucx, which needs no "
-                                "mpirun; or auto (ucx where it "
-                                "is installed, but for CUSPAN_MPIRUN_ARGS and in batch jobs)"};
+inline constexpr Setting kRelay{
+    "CUSPAN_RELAY", "mpi",
+    "what brings messages from host to host: mpi; ucx, which needs no mpirun; or auto (ucx where "
+    "it is installed, but for CUSPAN_MPIRUN_ARGS, and in batch jobs without --remote-shell)"};
 inline constexpr Setting kHeartbeat{
     "CUSPAN_HEARTBEAT_SECONDS", "10",
     "heartbeat timeout: seconds without a message after which a host is lost (1 … 3600), or off"};

@@ -137,6 +137,7 @@ Result<RunReady> AgentCluster::WaitReady() {
         const Frame& frame = (*message)->frame;
         MeetHome();
         if (frame.op() == Op::kRunWaiting) {
+          PassOnKept();
           CUSPAN_ASSIGN_OR_RETURN(const RunWaiting waiting, ParseMessage<RunWaiting>(frame));
           LogWarn("waiting for {}", waiting.text);
           waits_ = true;
@@ -146,6 +147,7 @@ Result<RunReady> AgentCluster::WaitReady() {
           SetReady();
           return ParseMessage<RunReady>(frame);
         }
+        PassOnKept();
         const Result<Refused> refused = ParseMessage<Refused>(frame);
         return refused.ok() ? Status::Refused("{}", refused->reason) : refused.status();
       }
@@ -157,12 +159,15 @@ Result<RunReady> AgentCluster::WaitReady() {
     if (!home_ && starter_->IsEnding(kept_) && !WaitGone(kStarterEndLimit))
       return Status::Unavailable("{}", ExplainEnd());
     const int limit = waits_ ? -1 : MillisecondsUntil(deadline);
-    if (limit == 0 || ::poll(waited, 4, limit) == 0)
-      return home_ ? Status::Unavailable("the home agent found no devices within {} s",
-                                         kInventoryLimit.count() / 1000)
-                   : Status::Unavailable("the agents did not start within {} s{}",
-                                         kStartLimit.count() / 1000,
-                                         kept_.empty() ? "" : ": " + FirstLine(kept_));
+    if (limit == 0 || ::poll(waited, 4, limit) == 0) {
+      if (!home_)
+        return Status::Unavailable("the agents did not start within {} s{}",
+                                   kStartLimit.count() / 1000,
+                                   kept_.empty() ? "" : ": " + FirstLine(kept_));
+      PassOnKept();
+      return Status::Unavailable("the home agent found no devices within {} s",
+                                 kInventoryLimit.count() / 1000);
+    }
     if (waited[3].revents != 0) {
       if (const int number = signals.Read(); number != 0) {
         // The run has used nothing yet: it gives back its place in the queues, and all is over.
@@ -208,10 +213,14 @@ void AgentCluster::MeetHome() {
 
 void AgentCluster::SetReady() {
   ready_ = true;
-  // What was kept, should the run not begin.
-  std::istringstream lines(kept_);
+  PassOnKept();
+}
+
+void AgentCluster::PassOnKept() {
+  std::istringstream lines(std::exchange(kept_, {}));
+  if (LogEnabled(LogLevel::kInfo)) return;  // They have been.
   for (std::string line; std::getline(lines, line);)
-    if (starter_->IsForUser(line, true) && line.starts_with("cuspan")) LogPassedOn(line + "\n");
+    if (starter_->IsForUser(line, true)) LogPassedOn(line + "\n");
 }
 
 bool AgentCluster::ShouldStartAgain() {

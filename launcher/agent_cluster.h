@@ -59,6 +59,8 @@ class AgentCluster {
   void MeetHome();
   // The run may begin.
   void SetReady();
+  // What was kept to explain an end that has not come.
+  void PassOnKept();
   // Takes the home agent's connection, if it has come.
   Status Admit();
   // True when the agents' process is gone within `limit`.

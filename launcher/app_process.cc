@@ -43,6 +43,8 @@ InheritedSignals InheritedSignals::Take() {
     inherited.ignored_[static_cast<std::size_t>(number)] =
         ::sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
   }
+  // A process whose parent ignores it would never learn how its children end.
+  ::signal(SIGCHLD, SIG_DFL);
   return inherited;
 }
 

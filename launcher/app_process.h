@@ -25,7 +25,7 @@ inline constexpr int kExitNotFound = 127;
 // the app starts with the same.
 class InheritedSignals {
  public:
-  // To be called first of all in main.
+  // To be called first of all in main. From then on this process learns how its children end.
   static InheritedSignals Take();
   // Async-signal-safe.
   void Restore() const;

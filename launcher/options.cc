@@ -62,7 +62,8 @@ void AddClusterOptions(CLI::App& command, Texts& texts) {
       .add_option(
           "--relay", texts.relay,
           "what brings messages from host to host: mpi; ucx, which needs no mpirun; or auto "
-          "(ucx where it is installed, but for --mpirun-args and in batch jobs)")
+          "(ucx where it is installed, but for --mpirun-args, and in batch jobs without "
+          "--remote-shell)")
       ->type_name("mpi|ucx|auto");
   command
       .add_option("--lanes", texts.lanes,

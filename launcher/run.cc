@@ -26,8 +26,6 @@ constexpr int kForwarded[] = {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
 // The signals that concern the launcher while the app runs, as a descriptor.
 // SIGINT and SIGQUIT come from the terminal to the app as well, which decides what they mean.
 Result<UniqueFd> TakeSignals() {
-  // A launcher whose parent ignores SIGCHLD would never learn how the app ended.
-  ::signal(SIGCHLD, SIG_DFL);
   ::signal(SIGINT, SIG_IGN);
   ::signal(SIGQUIT, SIG_IGN);
   sigset_t taken;

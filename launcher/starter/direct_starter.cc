@@ -1,5 +1,7 @@
 #include "launcher/starter/direct_starter.h"
 
+#include <sys/wait.h>
+
 #include <span>
 
 #include "launcher/wait_status.h"
@@ -46,6 +48,8 @@ class DirectStarter final : public AgentStarter {
   // The last line of the home agent says why, the first one that is not ours what a shell has
   // against it.
   std::string ExplainEnd(std::string_view kept, std::optional<int> wait_status) const override {
+    if (wait_status && WIFSIGNALED(*wait_status))
+      return Format("the agent on this host {}", DescribeExit(*wait_status));
     std::string own;
     std::string others;
     while (!kept.empty()) {

@@ -20,7 +20,7 @@ constexpr const char* kJobVariables[] = {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID
 RelayChoice ChooseRelay(const ClusterOptions& options, const Environment& environment,
                         const std::function<bool()>& has_ucx) {
   if (!options.mpirun_arguments.empty()) return {RelayKind::kMpi, "there are arguments for mpirun"};
-  if (options.remote_shell.empty())
+  if (options.remote_shell.empty() && !environment.Get("OMPI_MCA_plm_rsh_agent"))
     for (const char* const variable : kJobVariables)
       if (environment.Get(variable))
         return {RelayKind::kMpi, Format("{} is set, so mpirun starts agents as the batch system "

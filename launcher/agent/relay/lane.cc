@@ -63,6 +63,7 @@ class Lane {
   std::map<std::uint32_t, std::unique_ptr<Channel>> channels_;  // By their number.
   std::uint64_t under_way_ = 0;  // Sends, and receives that are expected.
   std::vector<std::uint64_t> finished_;
+  bool gave_up_ = false;  // An agent, or several.
   bool ended_ = false;
 };
 
@@ -95,13 +96,14 @@ void Lane::Rest(Clock::time_point moved_last, microseconds& nap) {
   }
   const auto has_work = [this] { return commands_->HasFrame() || commands_->closed(); };
   const WaitStages sleep_at_once{nanoseconds(0), nanoseconds(0)};
-  if (ringer_ != nullptr) {
-    if (!transport_.Arm()) return;
+  const bool wakes = ringer_ != nullptr;
+  if (wakes && transport_.Arm()) {
     ringer_->Watch();
     bell_->Wait([&] { return has_work() || ringer_->fired(); }, kLaneIdleNap, sleep_at_once);
     return;
   }
-  bell_->Wait(has_work, under_way_ != 0 ? nanoseconds(nap) : nanoseconds(kLaneIdleNap),
+  // A transport that can not be armed now has something that goes on while one looks.
+  bell_->Wait(has_work, wakes || under_way_ != 0 ? nanoseconds(nap) : nanoseconds(kLaneIdleNap),
               sleep_at_once);
   nap = std::min(2 * nap, kLongestNap);
 }
@@ -114,6 +116,7 @@ Result<bool> Lane::TakeCommands() {
     CUSPAN_RETURN_IF_ERROR(Take(*frame));
     commands_->Pop();
     taken = true;
+    if (ended_) return true;
   }
 }
 
@@ -125,7 +128,8 @@ Status Lane::Take(const Frame& frame) {
     }
     case Op::kLaneUnmap: {
       const Result<LaneUnmap> unmap = ParseMessage<LaneUnmap>(frame);
-      if (unmap.ok()) channels_.erase(unmap->number);
+      // To an agent that is given up something may be under way until the end.
+      if (unmap.ok() && !gave_up_) channels_.erase(unmap->number);
       return unmap.status();
     }
     case Op::kLaneSend: {
@@ -155,6 +159,7 @@ Status Lane::Take(const Frame& frame) {
       CUSPAN_ASSIGN_OR_RETURN(const LaneGiveUp lost, ParseMessage<LaneGiveUp>(frame));
       if (lost.agent >= peers_.size())
         return Status::Invalid("there is no agent {} to give up", lost.agent);
+      gave_up_ = true;
       transport_.GiveUp(peers_[lost.agent]);
       return Status::Ok();
     }
@@ -216,10 +221,12 @@ bool Lane::TellFinished() {
 
 Status ServeLane(Transport& transport, std::vector<std::uint32_t> peers, ControlSocket socket,
                  const std::function<void()>& linger) {
-  if (const Status start = socket.Expect<LaneStart>(kAgentLimit).status(); !start.ok()) {
+  if (Status start = socket.Expect<LaneStart>(kAgentLimit).status(); !start.ok()) {
     // An agent that ends before it has begun hangs up; another one is late.
     pollfd waited{socket.fd(), POLLRDHUP, 0};
-    return ::poll(&waited, 1, 0) > 0 ? Status::Ok() : start;
+    if (::poll(&waited, 1, 0) <= 0) return start;
+    linger();
+    return Status::Ok();
   }
   UniqueFd channel_fd = socket.TakeFd();
   CUSPAN_ASSIGN_OR_RETURN(Bell bell, Bell::Open(socket.TakeFd()));
@@ -235,7 +242,7 @@ Status ServeLane(Transport& transport, std::vector<std::uint32_t> peers, Control
   }
   Lane lane(transport, std::move(peers), std::move(socket), std::move(own), std::move(commands),
             std::move(unused), std::move(ringer));
-  const Status served = lane.Serve();
+  Status served = lane.Serve();
   if (served.ok()) linger();
   return served;
 }

@@ -87,8 +87,8 @@ class Transport {
   // The next one that is known to be gone: told once each, and not of those that were given up. A
   // transport need not know.
   virtual std::optional<LostPeer> TakeLost() = 0;
-  // Nothing more is sent to that one, and what comes from it is dropped. Its bulk has ended, or
-  // never will.
+  // Nothing more is sent to that one, and what comes from it is dropped. Its bulk may end and be
+  // named, or never: its memory has to stay as long as the transport.
   virtual void GiveUp(std::uint32_t rank) = 0;
 
   // Ends the connections in good order, when no bulk is under way any more. All agents call it.

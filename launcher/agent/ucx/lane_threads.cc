@@ -30,7 +30,7 @@ void LaneThreads::Run(Transport& transport, ControlSocket socket) const {
     while (!ending_.load(std::memory_order_acquire)) {
       transport.FinishedBulk(unused);
       pollfd waited{transport.wake_fd(), POLLIN, 0};
-      if (transport.Arm()) ::poll(&waited, 1, kLookMilliseconds);
+      ::poll(&waited, 1, transport.Arm() ? kLookMilliseconds : 1);
     }
   };
   const Status served = ServeLane(transport, std::move(peers), std::move(socket), linger);

@@ -18,7 +18,7 @@ class UcpWorker final : public UcxWorker {
   UcpWorker() = default;
   ~UcpWorker() override;
   Status Open();
-  // What it has stays as it is until the process ends.
+  // All that UCX has for it, threads and descriptors too, stays until the process ends.
   void Abandon() { worker_ = nullptr, context_ = nullptr; }
 
   Result<Meeting::Address> address() const override;

@@ -93,12 +93,12 @@ class UcxTransport final : public Transport {
 
   bool TrySend(std::uint32_t rank, std::span<const std::byte> message) override {
     Peer& peer = peers_[rank];
+    // To one that is lost all is sent at once, and in vain: nothing waits for that.
+    if (!Connect(peer)) return true;
     if (peer.sends >= kSendsToOneAgent) {
       ucp_worker_progress(worker_->get());
       if (peer.sends >= kSendsToOneAgent) return false;
     }
-    // To one that is lost all is sent at once, and in vain: nothing waits for that.
-    if (!Connect(peer)) return true;
     std::unique_ptr<Send> send = NewSend();
     send->peer = &peer;
     send->header = {meeting_.token(), this->rank(), 0, peer.frames_sent++};
@@ -137,7 +137,10 @@ class UcxTransport final : public Transport {
                         std::uint64_t id) override {
     Receive& receive = receives_.emplace(id, Receive{this, id, rank, tag, bytes}).first->second;
     Peer& peer = peers_[rank];
-    if (const auto unclaimed = peer.unclaimed.find(tag); unclaimed != peer.unclaimed.end()) {
+    // UCX frees an endpoint of its own when it fails, with what offers refer to; this one it keeps.
+    const bool connected = Connect(peer);
+    if (const auto unclaimed = peer.unclaimed.find(tag);
+        connected && unclaimed != peer.unclaimed.end()) {
       const Bulk bulk = std::move(unclaimed->second.front());
       unclaimed->second.pop_front();
       --peer.unclaimed_count;
@@ -313,10 +316,9 @@ class UcxTransport final : public Transport {
                             UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;
     parameters.address =
         reinterpret_cast<const ucp_address_t*>(meeting_.AddressOf(peer.rank, end_).data());
-    // With UCP_ERR_HANDLING_MODE_PEER bulk is copied by both ends over transports that can not take
-    // a memory key back, as TCP: 4 lanes move 0.6 of what they move so (H100 machine, loopback).
-    // What UCX then does not promise nobody needs: that a peer has ended its connection tells, that
-    // it is silent the heartbeat; what was under way to it keeps its memory.
+    // With UCP_ERR_HANDLING_MODE_PEER both ends copy bulk over TCP: 4 lanes move 0.6 of this (H100
+    // machine, loopback). That a peer has ended its connection tells, that it is silent the
+    // heartbeat; what is under way to it keeps its memory.
     parameters.err_mode = UCP_ERR_HANDLING_MODE_NONE;
     parameters.err_handler.cb = [](void* at, ucp_ep_h, ucs_status_t status) {
       Peer& lost = *static_cast<Peer*>(at);
@@ -337,8 +339,12 @@ class UcxTransport final : public Transport {
 
   // Nobody waits for what it has sent. What is under way there may never end.
   void Drop(Peer& peer) {
-    const auto release = [this](const Bulk& bulk) {
-      if (bulk.offer != nullptr) ucp_am_data_release(worker_->get(), bulk.offer);
+    const auto release = [&](const Bulk& bulk) {
+      if (bulk.offer == nullptr) return;
+      if (peer.endpoint != nullptr)
+        ucp_am_data_release(worker_->get(), bulk.offer);
+      else
+        ++under_way_;  // It has to stay: see StartBulkReceive.
     };
     for (const auto& [sequence, early] : std::exchange(peer.early_bulk, {})) release(early);
     peer.unclaimed_count = 0;
@@ -388,8 +394,7 @@ class UcxTransport final : public Transport {
   void Start(unsigned kind, std::unique_ptr<Send> send, unsigned flags) {
     Send* const raw = send.release();  // Ended takes it back.
     const bool bulk = raw->id.has_value();
-    const std::span<const std::byte> bytes =
-        bulk ? raw->bulk : std::span<const std::byte>(raw->bytes);
+    const auto bytes = bulk ? raw->bulk : std::span<const std::byte>(raw->bytes);
     if (!bulk) ++raw->peer->sends;
     ++under_way_;
     ucp_request_param_t parameters{};
@@ -542,7 +547,7 @@ class UcxTransport final : public Transport {
     // UCX may call back before it returns, and the receive be over then.
     receive->under_way = true;
     ++under_way_;
-    const ucs_status_ptr_t started =
+    void* const started =
         ucp_am_recv_data_nbx(worker_->get(), offer, receive->bytes.data(), bytes, &parameters);
     if (!UCS_PTR_IS_PTR(started)) Ended(*receive, UCS_PTR_STATUS(started));
   }

@@ -38,7 +38,14 @@ class Middle {
       : home_(home), damage_(std::move(damage)), listener_(*net::Listener::OpenOnAll(1)) {
     thread_ = std::thread([this] { Run(); });
   }
-  ~Middle() { thread_.join(); }
+  ~Middle() {
+    if (thread_.joinable()) thread_.join();
+  }
+  // After the end of both agents: whether it has come to what it was to change.
+  bool Finish() {
+    thread_.join();
+    return done_;
+  }
   net::Address place() const {
     net::Address place = home_;
     place.port = listener_.address().port;
@@ -58,7 +65,7 @@ class Middle {
     for (;;) {
       pollfd both[2] = {{ends[0], POLLIN, 0}, {ends[1], POLLIN, 0}};
       // Who waits for what was dropped, or for more than there is, waits for the end.
-      if (::poll(both, 2, done_ ? 10 : 10'000) <= 0) return;
+      if (::poll(both, 2, done_ ? 20 : 10'000) <= 0) return;
       for (const int from : {0, 1}) {
         if (both[from].revents == 0) continue;
         std::byte buffer[4096];
@@ -124,6 +131,8 @@ bool IsOfProof(const Damage& damage) {
 
 TEST(MeetingFuzz, ChangedInBetween) {
   std::mt19937_64 random(FuzzSeed(70));
+  int attended_changed = 0;
+  int attended_again = 0;
   for (int round = 0; round < 150; ++round) {
     const Damage damage = AnyDamage(random);
     SCOPED_TRACE(Format("round {}: kind {}, {}, offset {}, {} bytes", round,
@@ -148,12 +157,21 @@ TEST(MeetingFuzz, ChangedInBetween) {
       EXPECT_FALSE(IsOfProof(damage));
     } else if (const Result<Meeting> second = another.get(); second.ok()) {
       EXPECT_TRUE(home->ok()) << home->status().message();
+      ++attended_again;
     }
     // Where nothing was changed, the one in between goes on until both have ended.
+    const std::string problem = met->status().message();
     met.reset();
     home.reset();
-    middle.reset();
+    const bool changed = middle->Finish();
+    if (!changed) {
+      EXPECT_TRUE(attended) << problem;
+    }
+    if (changed && attended) ++attended_changed;
   }
+  // What is text for messages may change; and who fails leaves room for another.
+  EXPECT_GT(attended_changed, 0);
+  EXPECT_GT(attended_again, 0);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
+#include <cstdlib>
 #include <random>
 
 #include "launcher/agent/startup.h"
@@ -13,6 +14,8 @@ namespace cuspan {
 namespace {
 
 using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
 using testing::UnorderedElementsAre;
 
 std::vector<std::byte> Bytes(std::size_t count, unsigned seed) {
@@ -275,6 +278,24 @@ TEST_F(UcxAgentsApart, TheEndOfAnAgentIsToldToThoseWhoTalkToIt) {
   ASSERT_TRUE(agents_[1]->TrySend(0, Bytes(10, 1)));
   Until([&] { return heard_[0].size() == 1; });
   EXPECT_EQ(lost_.size(), 2U);
+}
+
+TEST_P(UcxTransportTest, EndsWithWhatIsUnderWayToOneThatIsGivenUp) {
+  const auto end = [this] {
+    Start(2);
+    const std::vector<std::byte> sent = Bytes(1 << 20, 1);
+    std::vector<std::byte> received(sent.size());
+    agents_[1]->StartBulkReceive(0, 1, received, 1);
+    agents_[0]->StartBulkReceive(1, 1, received, 2);
+    for (std::uint32_t rank : {0U, 1U}) agents_[rank]->StartBulkSend(1 - rank, 1, sent, 3);
+    // The other one says nothing any more, nor does it end.
+    agents_[0]->FinishedBulk(finished_[0]);
+    agents_[0]->GiveUp(1);
+    agents_[0].reset();
+    std::_Exit(finished_[0].empty() ? EXIT_SUCCESS : EXIT_FAILURE);
+  };
+  // A process of its own, without UCX's complaints about what has no end.
+  EXPECT_EXIT(end(), testing::ExitedWithCode(EXIT_SUCCESS), Not(HasSubstr("UCX ")));
 }
 
 TEST_P(UcxTransportTest, AllEndTogether) {
