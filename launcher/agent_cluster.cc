@@ -27,16 +27,16 @@ using std::chrono::milliseconds;
 // drivers with many GPUs take seconds to start.
 constexpr milliseconds kInventoryLimit{120'000};
 // For all hosts to be reached, MPI to start there, and the home agent to connect.
-constexpr milliseconds kStartLimit{300'000};
+constexpr milliseconds kAgentsStartLimit{300'000};
 // For a starter whose agents have all ended to end, too: an mpirun with no room for its files does
 // not.
 constexpr milliseconds kStarterEndLimit{3'000};
 // How long agents may take to end in good order, when the launcher hangs up, and after SIGTERM.
-constexpr milliseconds kEndLimit{5'000};
+constexpr milliseconds kAgentsEndLimit{5'000};
 // The same where they gather and write a trace.
 constexpr milliseconds kTraceLimit{70'000};
 constexpr milliseconds kHangUpLimit{1'000};
-constexpr milliseconds kTerminateLimit{2'000};
+constexpr milliseconds kAgentsTerminateLimit{2'000};
 // Each lasts some 50 ms. To lose the folder this often takes as many other runs that end just then.
 constexpr int kMostStarts = 8;
 constexpr std::size_t kKeptBytes = 64 * 1024;
@@ -124,13 +124,13 @@ Status AgentCluster::Spawn() {
 
 Result<RunReady> AgentCluster::WaitReady() {
   CUSPAN_ASSIGN_OR_RETURN(EndingSignals signals, EndingSignals::Take());
-  auto deadline = std::chrono::steady_clock::now() + kStartLimit;
+  auto deadline = std::chrono::steady_clock::now() + kAgentsStartLimit;
   for (;;) {
     if (home_) {
       Result<std::optional<ControlSocket::Message>> message = home_->TryReceive();
       if (!message.ok()) {
         // The connection ended first: its process tells why.
-        WaitGone(kTerminateLimit);
+        WaitGone(kAgentsTerminateLimit);
         return Status::Unavailable("{}", ExplainEnd());
       }
       if (message->has_value()) {
@@ -162,7 +162,7 @@ Result<RunReady> AgentCluster::WaitReady() {
     if (limit == 0 || ::poll(waited, 4, limit) == 0) {
       if (!home_)
         return Status::Unavailable("the agents did not start within {} s{}",
-                                   kStartLimit.count() / 1000,
+                                   kAgentsStartLimit.count() / 1000,
                                    kept_.empty() ? "" : ": " + FirstLine(kept_));
       PassOnKept();
       return Status::Unavailable("the home agent found no devices within {} s",
@@ -224,7 +224,7 @@ void AgentCluster::PassOnKept() {
 }
 
 bool AgentCluster::ShouldStartAgain() {
-  if (starts_ >= kMostStarts || !WaitGone(kTerminateLimit)) return false;
+  if (starts_ >= kMostStarts || !WaitGone(kAgentsTerminateLimit)) return false;
   if (output_.valid()) ReadOutput();
   return starter_->MayStartAgain(kept_ + partial_line_);
 }
@@ -258,7 +258,7 @@ void AgentCluster::PassOn(const std::string& line) {
 
 std::string AgentCluster::ExplainEnd() {
   // What they wrote is complete, and their status known, when they are gone.
-  WaitGone(kTerminateLimit);
+  WaitGone(kAgentsTerminateLimit);
   if (output_.valid()) ReadOutput();
   return starter_->ExplainEnd(kept_ + partial_line_,
                               gone_ ? std::optional(wait_status_) : std::nullopt);
@@ -284,8 +284,8 @@ bool AgentCluster::WaitGone(milliseconds limit) {
 Result<RunStatistics> AgentCluster::End() {
   if (!home_) return Status::Unavailable("the agents did not start");
   CUSPAN_RETURN_IF_ERROR(home_->Send(RunEnd{}));
-  Result<RunStatistics> statistics = home_->Expect<RunStatistics>(kEndLimit);
-  WaitGone(traced_ ? kTraceLimit : kEndLimit);
+  Result<RunStatistics> statistics = home_->Expect<RunStatistics>(kAgentsEndLimit);
+  WaitGone(traced_ ? kTraceLimit : kAgentsEndLimit);
   return statistics;
 }
 
@@ -295,10 +295,10 @@ void AgentCluster::Stop() {
   home_.reset();
   if (!gone_ && !WaitGone(kHangUpLimit)) {
     ::kill(pid_, SIGTERM);
-    if (!WaitGone(kTerminateLimit)) {
+    if (!WaitGone(kAgentsTerminateLimit)) {
       ::kill(-pid_, SIGKILL);
       ::kill(pid_, SIGKILL);
-      WaitGone(kTerminateLimit);
+      WaitGone(kAgentsTerminateLimit);
     }
   }
   if (output_.valid()) ReadOutput();

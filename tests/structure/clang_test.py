@@ -33,6 +33,8 @@ PARTS = (
     ("interpose/runtime",),
     ("proxy",),
 )
+# What stands in another target for what others of its part define.
+APART = ("launcher/agent/mpi/without_mpi.cc", "launcher/agent/ucx/elsewhere.cc")
 # With LLVM's headers it would take as long as all others.
 LEFT_OUT = "proxy/softgpu"
 # Where every mutex is one of common/mutex.h: of others clang knows nothing.
@@ -66,6 +68,8 @@ def flags_of(command):
 
 def part_of(name):
     """The part that a source belongs to; None when it is none of these."""
+    if name in APART:
+        return APART
     within = [(folder, part) for part in (*PARTS, (LEFT_OUT,)) for folder in part if name.startswith(folder + "/")]
     folder, part = max(within, key=lambda found: len(found[0]), default=(LEFT_OUT, None))
     return None if folder == LEFT_OUT else part

@@ -17,7 +17,7 @@ namespace {
 // Between two looks at whether all is over.
 constexpr int kLookMilliseconds = 20;
 // For all of them to end, as agents have for theirs.
-constexpr unsigned kEndSeconds = 10;
+constexpr unsigned kThreadsEndSeconds = 10;
 
 }  // namespace
 
@@ -65,7 +65,7 @@ LaneThreads::~LaneThreads() {
   ending_.store(true, std::memory_order_release);
   sockets_.clear();
   // Whatever holds one up shall not hold up the run.
-  ::alarm(kEndSeconds);
+  ::alarm(kThreadsEndSeconds);
   for (std::thread& thread : threads_) thread.join();
   ::alarm(0);
 }

@@ -20,7 +20,7 @@
 namespace cuspan {
 namespace {
 
-constexpr Transport::Limits kLimits{
+constexpr Transport::Limits kUcxLimits{
     // What the relay takes from one route in a pass.
     .message_bytes = 64 * 1024,
     .tags = 1 << 30,
@@ -30,11 +30,11 @@ constexpr Transport::Limits kLimits{
 };
 constexpr unsigned kFrames = 1;
 constexpr unsigned kBulk = 2;
-constexpr std::size_t kSendsToOneAgent = 16;
+constexpr std::size_t kFramesToOneAgent = 16;
 // Of bulk from one agent, before its receives: far more than credits allow it.
 constexpr std::size_t kMostUnclaimed = 16'384;
 // To end the connections in good order: less than agents have for their whole end.
-constexpr std::chrono::seconds kPatience{2};
+constexpr std::chrono::seconds kUcxPatience{2};
 
 struct Header {
   std::uint64_t token;
@@ -82,7 +82,7 @@ class UcxTransport final : public Transport {
   std::uint32_t rank() const override { return meeting_.rank(); }
   bool proved() const override { return true; }
   std::uint32_t size() const override { return meeting_.size(); }
-  const Limits& limits() const override { return kLimits; }
+  const Limits& limits() const override { return kUcxLimits; }
 
   Status SendWhole(std::uint32_t rank, std::span<const std::byte> message) override {
     return meeting_.Send(rank, message);
@@ -95,9 +95,9 @@ class UcxTransport final : public Transport {
     Peer& peer = peers_[rank];
     // To one that is lost all is sent at once, and in vain: nothing waits for that.
     if (!Connect(peer)) return true;
-    if (peer.sends >= kSendsToOneAgent) {
+    if (peer.sends >= kFramesToOneAgent) {
       ucp_worker_progress(worker_->get());
-      if (peer.sends >= kSendsToOneAgent) return false;
+      if (peer.sends >= kFramesToOneAgent) return false;
     }
     std::unique_ptr<Send> send = NewSend();
     send->peer = &peer;
@@ -130,7 +130,7 @@ class UcxTransport final : public Transport {
     send->header = {meeting_.token(), this->rank(), tag, peer.bulk_sent++};
     send->bulk = bytes;
     Start(kBulk, std::move(send),
-          bytes.size() < kLimits.least_chunk ? 0U : unsigned{UCP_AM_SEND_FLAG_RNDV});
+          bytes.size() < kUcxLimits.least_chunk ? 0U : unsigned{UCP_AM_SEND_FLAG_RNDV});
   }
 
   void StartBulkReceive(std::uint32_t rank, std::uint32_t tag, std::span<std::byte> bytes,
@@ -164,7 +164,7 @@ class UcxTransport final : public Transport {
     Receive& receive = found->second;
     // Where something comes the sender breaks the rules.
     const bool expected = std::exchange(receive.expected, false);
-    const auto limit = std::chrono::steady_clock::now() + kPatience;
+    const auto limit = std::chrono::steady_clock::now() + kUcxPatience;
     while (receive.under_way && std::chrono::steady_clock::now() < limit)
       ucp_worker_progress(worker_->get());
     if (receive.under_way) {
@@ -219,7 +219,7 @@ class UcxTransport final : public Transport {
 
   void Shutdown() override {
     leaving_ = true;
-    const auto limit = std::chrono::steady_clock::now() + kPatience;
+    const auto limit = std::chrono::steady_clock::now() + kUcxPatience;
     const auto sent = [this] {
       return std::all_of(peers_.begin(), peers_.end(),
                          [](const Peer& peer) { return peer.lost || peer.sends == 0; });
@@ -422,7 +422,7 @@ class UcxTransport final : public Transport {
       finished_.push_back(*send->id);
     else
       --peer.sends;
-    if (sends_.size() < kSendsToOneAgent * 4) sends_.push_back(std::move(send));
+    if (sends_.size() < kFramesToOneAgent * 4) sends_.push_back(std::move(send));
   }
 
   // Null for what is of no agent of this run.
@@ -440,7 +440,7 @@ class UcxTransport final : public Transport {
     Header sent;
     Peer* const peer = self.SenderOf(header, header_bytes, sent);
     if (peer == nullptr || (how->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0 ||
-        bytes > kLimits.message_bytes || sent.sequence < peer->frames_received)
+        bytes > kUcxLimits.message_bytes || sent.sequence < peer->frames_received)
       return UCS_OK;
     std::vector<std::byte> copy;
     if (!self.free_.empty()) {
