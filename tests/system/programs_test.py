@@ -1,5 +1,6 @@
-"""Each program of tests/apps: both kinds of binary, both ways to run it, both paths; those that use
-all devices with 1, 2 and 4 of them. The two kinds share a run, which starts them one after the other."""
+"""Each program of tests/apps on both paths: by `cuspan run` both kinds of binary, and those that use all
+devices with 1, 2 and 4 of them; by mpirun, where the agents start the program and it does the same, one kind
+with most devices. The two kinds share a run, which starts them one after the other."""
 import pathlib
 
 from harness import KINDS, Statistics, SystemTest, app, own_lines
@@ -28,6 +29,7 @@ def numbers_of_devices(name):
     return (1, 2, 4) if name in ALL_DEVICES else (1,)
 
 
+ONE = 'exec "$@" < input'
 # Each kind of the program with the arguments and the input, and this line between their outputs.
 BETWEEN = "--- the next program"
 BOTH = f"""shared=$1 static=$2
@@ -38,12 +40,12 @@ BOTH = f"""shared=$1 static=$2
 class Programs(SystemTest):
     """The methods are made below, one for each combination but the kinds of binary and the number of devices."""
 
-    def commands(self, name):
+    def commands(self, name, kinds):
         """What is run: (kinds, command) each."""
         arguments = ARGUMENTS.get(name, [])
         # A run whose device has faulted is none to start another program in.
-        if name in FAULTS:
-            return [((kind,), [app(name, kind), *arguments]) for kind in KINDS]
+        if name in FAULTS or len(kinds) == 1:
+            return [((kind,), ["sh", "-c", ONE, "sh", app(name, kind), *arguments]) for kind in kinds]
         return [(KINDS, ["sh", "-c", BOTH, "sh", *(app(name, kind) for kind in KINDS), *arguments])]
 
     def check_output(self, name, kinds, result):
@@ -69,11 +71,11 @@ class Programs(SystemTest):
             if name in ALL_DEVICES:
                 self.assertEqual(statistics.devices(session), set(range(devices)))
 
-    def check(self, name, path, run):
+    def check(self, name, path, numbers, kinds, run):
         """run(command, devices) → (command of the run, environment) of what runs the command."""
         (self.folder / "input").write_text(INPUT.get(name, ""), encoding="utf-8")
-        for devices in numbers_of_devices(name):
-            for kinds, command in self.commands(name):
+        for devices in numbers:
+            for kinds, command in self.commands(name, kinds):
                 with self.subTest(devices=devices, kinds=kinds):
                     result = self.run_command(*run(command, devices))
                     self.check_statistics(name, kinds, path, devices, result)
@@ -81,13 +83,16 @@ class Programs(SystemTest):
 
     def through_cuspan_run(self, name, path):
         same_node = "auto" if path == "same-node" else "never"
-        self.check(name, "same-node" if path == "same-node" else self.relay, lambda command, devices: (
+        shown = "same-node" if path == "same-node" else self.relay
+        self.check(name, shown, numbers_of_devices(name), KINDS, lambda command, devices: (
             self.cuspan("run", "--gpus", str(devices), "--same-node", same_node, "--stats", "--", *command),
             self.environment(devices)))
 
     def through_mpirun(self, name, path):
         # On the agent path each agent brings one device.
-        self.check(name, "same-node" if path == "same-node" else "mpi", lambda command, devices: (
+        shown = "same-node" if path == "same-node" else "mpi"
+        kind = KINDS[APPS.index(name) % len(KINDS)]
+        self.check(name, shown, numbers_of_devices(name)[-1:], (kind,), lambda command, devices: (
             self.mpirun(devices, path, command), self.environment(devices if path == "same-node" else 1)))
 
 
