@@ -2,6 +2,7 @@
 
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <span>
 
 #include "launcher/wait_status.h"
