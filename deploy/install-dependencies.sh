@@ -13,8 +13,8 @@ packages=(
   libxxhash-dev nlohmann-json3-dev libzstd-dev liblz4-dev llvm-16-dev
   # Running: mpirun, the transports under it, and the way it starts processes on other nodes.
   openmpi-bin libucx0 openssh-client
-  # Gates of style.
-  clang-format-16 clang-tidy-16 shellcheck
+  # Gates of style; the compiler of the preset fuzz.
+  clang-format-16 clang-tidy-16 shellcheck clang-16 libclang-rt-16-dev
   # Tests: GoogleTest; terminals (script is in bsdutils); network namespaces; ps; plots.
   libgtest-dev libgmock-dev tmux bsdutils iproute2 procps gnuplot-nox
 )

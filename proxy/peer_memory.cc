@@ -86,7 +86,7 @@ CUresult PeerMemory::Import(ControlSocket& peer, const PeerExport& wanted, std::
   result = driver_.cuMemMap(address, bytes, 0, piece->memory, 0);
   if (result == CUDA_SUCCESS) {
     CUmemAccessDesc access{};
-    access.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device_.handle()}};
+    access.location = {CU_MEM_LOCATION_TYPE_DEVICE, device_.handle()};
     access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
     result = driver_.cuMemSetAccess(address, bytes, &access, 1);
     if (result != CUDA_SUCCESS) driver_.cuMemUnmap(address, bytes);

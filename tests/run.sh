@@ -10,18 +10,14 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# The presets with a sanitizer, what is built of them, and what CTest is told there. The plain build
-# comes after them, so that the last lines of the output are the summary of the longest run.
-sanitized_presets=(asan)
-sanitized_targets=(--target fuzz_tests)
-sanitized_selection=(--label-regex '^fuzz$')
+# The presets with a sanitizer. The plain build comes after them, so that the last lines of the output
+# are the summary of the longest run.
+sanitized_presets=(fuzz)
 with_torch=
 for argument; do
   case $argument in
     --all)
       sanitized_presets=(asan tsan)
-      sanitized_targets=()
-      sanitized_selection=()  # The presets say which: whole programs would need the sanitizer in them.
       ;;
     --torch)
       with_torch=1
@@ -59,31 +55,31 @@ if [[ $with_torch ]]; then
   echo "      $torch"
 fi
 
-# build_preset PRESET [CMAKE_ARGUMENT…]: configures and builds it.
+# build_preset PRESET: configures and builds it.
 build_preset() {
   begin "configure preset $1"
   quietly cmake --preset "$1" -DCUSPAN_NVCC="$toolkit/bin/nvcc" -DCUSPAN_CLIENTS="$clients" \
     -DCUSPAN_TORCH="$torch"
   begin "build preset $1"
-  building cmake --build --preset "$1" --parallel "$(build_jobs)" "${@:2}"
+  building cmake --build --preset "$1" --parallel "$(build_jobs)"
 }
 
 # Failed tests of one preset do not keep the others from running.
 failed_presets=()
 
-# test_preset PRESET [CTEST_ARGUMENT…]: runs its tests; CTest shows progress and summary.
+# test_preset PRESET: runs its tests; CTest shows progress and summary.
 test_preset() {
   begin "test preset $1"
-  ctest --preset "$1" --no-tests=error "${@:2}" 2>&1 | tee "$step_log" ||
+  ctest --preset "$1" --no-tests=error 2>&1 | tee "$step_log" ||
     failed_presets+=("$1 ($step_log)")
 }
 
 for preset in "${sanitized_presets[@]}"; do
-  build_preset "$preset" "${sanitized_targets[@]}"
-  test_preset "$preset" "${sanitized_selection[@]}"
+  build_preset "$preset"
+  test_preset "$preset"
 done
 build_preset ci
-test_preset ci --label-exclude '^fuzz$'  # These have run, with the sanitizer.
+test_preset ci
 
 if ((${#failed_presets[@]} > 0)); then
   echo "run.sh: tests failed, preset and log: ${failed_presets[*]}" >&2

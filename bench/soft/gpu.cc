@@ -32,7 +32,7 @@ Result<Gpu> Gpu::Open() {
 Result<CUdeviceptr> Gpu::Allocate(std::size_t bytes) {
   CUmemAllocationProp properties{};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
   std::size_t granularity = 0;
   CUSPAN_RETURN_IF_ERROR(Check(driver_.cuMemGetAllocationGranularity(
                                    &granularity, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM),

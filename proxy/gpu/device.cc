@@ -116,7 +116,7 @@ CUresult CreateMemory(const Driver& driver, const Device& device, std::uint64_t 
                       CUmemGenericAllocationHandle* memory) {
   CUmemAllocationProp properties{};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device.handle()}};
+  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, device.handle()};
   int shareable = 0;
   if (driver.cuDeviceGetAttribute(&shareable,
                                   CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,

@@ -41,7 +41,7 @@ CUresult Mappings::Map(std::uint64_t address, std::uint64_t bytes) {
   }
   if (!device_.MayMap(address, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
   CUmemAccessDesc access{};
-  access.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device_.handle()}};
+  access.location = {CU_MEM_LOCATION_TYPE_DEVICE, device_.handle()};
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   CUmemGenericAllocationHandle memory = 0;
   if (const CUresult result = CreateMemory(driver_, device_, bytes, &memory);

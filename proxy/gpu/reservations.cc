@@ -128,7 +128,7 @@ CUresult Reservations::Unmap(std::uint64_t address, std::uint64_t bytes) {
 CUresult Reservations::SetAccess(std::uint64_t address, std::uint64_t bytes, std::uint32_t flags) {
   if (!Contains(address, bytes)) return CUDA_ERROR_INVALID_VALUE;
   CUmemAccessDesc access{};
-  access.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device_.handle()}};
+  access.location = {CU_MEM_LOCATION_TYPE_DEVICE, device_.handle()};
   access.flags = static_cast<CUmemAccess_flags>(flags);
   return driver_.cuMemSetAccess(address, bytes, &access, 1);
 }

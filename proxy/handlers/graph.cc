@@ -84,7 +84,7 @@ template <typename Op, typename Work>
 Status RunForGraph(DeviceSession& session, const Origin& origin, std::shared_ptr<Graph> graph,
                    Work work) {
   graph->tasks.fetch_add(1, std::memory_order_relaxed);
-  return OnWorker<Op>(session, origin, [&session, graph, work] {
+  return OnWorker<Op>(session, origin, [graph, work] {
     const typename Op::Reply reply = work(*graph);
     graph->tasks.fetch_sub(1, std::memory_order_release);
     return reply;

@@ -181,7 +181,7 @@ TEST_F(CopyBatchTest, WhatMakesNoBatchIsRefused) {
   }
   refuses([](Batch& b) { b.first = {0, 2}, b.attributes.resize(2); });
   refuses([](Batch& b) { b.attributes[0].flags = 2; });
-  refuses([](Batch& b) { b.attributes[0].srcLocHint = {cudaMemLocationTypeDevice, {77}}; });
+  refuses([](Batch& b) { b.attributes[0].srcLocHint = {cudaMemLocationTypeDevice, 77}; });
   refuses([](Batch& b) { b.sizes[1] = 0; });
   refuses([](Batch& b) { b.to[1] = nullptr; });
   refuses([](Batch& b) { b.from[2] = nullptr; });

@@ -176,7 +176,7 @@ TEST_F(DriverArgumentsTest, Memory) {
   properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
   CUmemoryPool pool = nullptr;
   EXPECT_EQ(cuMemPoolCreate(&pool, &properties), CUDA_ERROR_INVALID_VALUE) << "nowhere";
-  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {kDevices}};
+  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, kDevices};
   EXPECT_EQ(cuMemPoolCreate(&pool, &properties), CUDA_ERROR_INVALID_VALUE) << "no device";
   properties.location.id = 0;
   properties.handleTypes = static_cast<CUmemAllocationHandleType>(0x4000);
@@ -184,10 +184,10 @@ TEST_F(DriverArgumentsTest, Memory) {
   properties.handleTypes = CU_MEM_HANDLE_TYPE_NONE;
   ASSERT_EQ(cuMemPoolCreate(&pool, &properties), CUDA_SUCCESS);
   EXPECT_EQ(cuMemPoolSetAccess(pool, nullptr, 1), CUDA_ERROR_INVALID_VALUE);
-  CUmemAccessDesc access{{CU_MEM_LOCATION_TYPE_DEVICE, {kDevices}},
+  CUmemAccessDesc access{{CU_MEM_LOCATION_TYPE_DEVICE, kDevices},
                          CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
   EXPECT_EQ(cuMemPoolSetAccess(pool, &access, 1), CUDA_ERROR_INVALID_DEVICE);
-  access = {{CU_MEM_LOCATION_TYPE_DEVICE, {0}}, static_cast<CUmemAccess_flags>(99)};
+  access = {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, static_cast<CUmemAccess_flags>(99)};
   EXPECT_EQ(cuMemPoolSetAccess(pool, &access, 1), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(cuMemPoolDestroy(pool), CUDA_SUCCESS);
 }
@@ -200,7 +200,7 @@ TEST_F(DriverArgumentsTest, AllocationsOfAnyKind) {
       CUDA_SUCCESS);
   EXPECT_EQ(granularity, std::size_t{2} << 20);
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
   properties.requestedHandleTypes = static_cast<CUmemAllocationHandleType>(0x4000);
   gpu().HaveFree(std::uint64_t{1} << 30);
   CUmemGenericAllocationHandle handle = 0;
@@ -260,7 +260,7 @@ TEST_F(DriverArgumentsTest, Graphs) {
             CUDA_ERROR_INVALID_VALUE);
   CUDA_MEM_ALLOC_NODE_PARAMS allocate{};
   allocate.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-  allocate.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE, {kDevices}};
+  allocate.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE, kDevices};
   allocate.bytesize = 64;
   EXPECT_EQ(cuGraphAddMemAllocNode(&node, graph, nullptr, 0, &allocate), CUDA_ERROR_INVALID_VALUE);
   CUgraphExec exec = nullptr;

@@ -9,7 +9,7 @@ class GraphMemoryTest : public GraphsFixture {
   static cudaMemAllocNodeParams Parameters(std::size_t words) {
     cudaMemAllocNodeParams parameters{};
     parameters.poolProps.allocType = cudaMemAllocationTypePinned;
-    parameters.poolProps.location = {cudaMemLocationTypeDevice, {0}};
+    parameters.poolProps.location = {cudaMemLocationTypeDevice, 0};
     parameters.bytesize = words * sizeof(std::uint32_t);
     return parameters;
   }

@@ -161,8 +161,8 @@ TEST_F(ManagedTest, WrongArgumentsAreRefused) {
 
 TEST_F(ManagedTest, AdviceIsRemembered) {
   std::uint32_t* const words = NewManaged(1024);
-  const cudaMemLocation first{cudaMemLocationTypeDevice, {0}};
-  const cudaMemLocation host{cudaMemLocationTypeHost, {0}};
+  const cudaMemLocation first{cudaMemLocationTypeDevice, 0};
+  const cudaMemLocation host{cudaMemLocationTypeHost, 0};
   int value = -1;
   const auto attribute = [&](cudaMemRangeAttribute which) {
     EXPECT_CUDA(cudaMemRangeGetAttribute(&value, sizeof value, which, words, 4096));
@@ -185,11 +185,11 @@ TEST_F(ManagedTest, AdviceIsRemembered) {
 
 TEST_F(ManagedTest, PrefetchedMemoryHoldsTheSame) {
   std::uint32_t* const words = NewManaged(kWords);
-  const cudaMemLocation host{cudaMemLocationTypeHost, {0}};
+  const cudaMemLocation host{cudaMemLocationTypeHost, 0};
   for (std::uint32_t i = 0; i < kWords; ++i) words[i] = i;
   for (int device = 0; device < kDevices; ++device) {
     ASSERT_CUDA(cudaSetDevice(device));
-    const cudaMemLocation there{cudaMemLocationTypeDevice, {device}};
+    const cudaMemLocation there{cudaMemLocationTypeDevice, device};
     ASSERT_CUDA(cudaMemPrefetchAsync(words, 4 * kWords, there, 0, nullptr));
     ASSERT_CUDA(Add(words, kWords, 1, nullptr));
     ASSERT_CUDA(cudaMemPrefetchAsync(words, 4 * kWords, host, 0, nullptr));
@@ -202,8 +202,8 @@ TEST_F(ManagedTest, PrefetchedMemoryHoldsTheSame) {
 TEST_F(ManagedTest, OnlyManagedMemoryIsPrefetchedAndAdvisedAbout) {
   std::uint32_t* const there = NewWords(1024);
   std::uint32_t* const words = NewManaged(1024);
-  const cudaMemLocation first{cudaMemLocationTypeDevice, {0}};
-  const cudaMemLocation none{cudaMemLocationTypeDevice, {7}};
+  const cudaMemLocation first{cudaMemLocationTypeDevice, 0};
+  const cudaMemLocation none{cudaMemLocationTypeDevice, 7};
   EXPECT_CUDA_ERROR(cudaMemPrefetchAsync(there, 64, first, 0, nullptr), cudaErrorInvalidValue);
   EXPECT_CUDA_ERROR(cudaMemPrefetchAsync(words, 4097, first, 0, nullptr), cudaErrorInvalidValue);
   EXPECT_CUDA_ERROR(cudaMemPrefetchAsync(words, 64, none, 0, nullptr), cudaErrorInvalidDevice);
@@ -250,7 +250,7 @@ TEST_F(ManagedTest, BatchesOfRangesArePrefetched) {
   for (std::uint32_t i = 0; i < kWords; ++i) words[i] = i;
   void* ranges[] = {words, words + kWords / 2};
   std::size_t sizes[] = {kWords * 2, kWords * 2};
-  cudaMemLocation places[] = {{cudaMemLocationTypeDevice, {0}}, {cudaMemLocationTypeHost, {0}}};
+  cudaMemLocation places[] = {{cudaMemLocationTypeDevice, 0}, {cudaMemLocationTypeHost, 0}};
   std::size_t first[] = {0, 1};
   ASSERT_CUDA(cudaMemPrefetchBatchAsync(ranges, sizes, 2, places, first, 2, 0, stream));
   for (std::size_t i = 0; i < 2; ++i) {
@@ -290,8 +290,7 @@ TEST_F(ManagedTest, WhatMakesNoBatchOfRangesIsRefused) {
     cudaStream_t stream;
   };
   const auto refuses = [&](bool discards, auto&& change) {
-    Batch b{
-        {words, words + 8}, {32, 32}, 2, {cudaMemLocationTypeDevice, {0}}, {0, 1}, 1, 0, stream};
+    Batch b{{words, words + 8}, {32, 32}, 2, {cudaMemLocationTypeDevice, 0}, {0, 1}, 1, 0, stream};
     change(b);
     cudaMemLocation places[] = {b.place, b.place};
     for (const auto call : {cudaMemPrefetchBatchAsync, cudaMemDiscardAndPrefetchBatchAsync}) {

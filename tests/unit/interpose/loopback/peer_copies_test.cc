@@ -159,7 +159,7 @@ TEST_F(PeerCopiesTest, KernelsDoNotReachOtherNodes) {
   EXPECT_CUDA_ERROR(cudaDeviceCanAccessPeer(&can, 0, 7), cudaErrorInvalidDevice);
   cudaMemPool_t pool = nullptr;
   ASSERT_CUDA(cudaDeviceGetDefaultMemPool(&pool, 1));
-  cudaMemAccessDesc access{{cudaMemLocationTypeDevice, {0}}, cudaMemAccessFlagsProtReadWrite};
+  cudaMemAccessDesc access{{cudaMemLocationTypeDevice, 0}, cudaMemAccessFlagsProtReadWrite};
   EXPECT_CUDA_ERROR(cudaMemPoolSetAccess(pool, &access, 1), cudaErrorInvalidDevice);
   EXPECT_CUDA(cudaMemPoolGetAccess(&access.flags, pool, &access.location));
   EXPECT_EQ(access.flags, cudaMemAccessFlagsProtNone);

@@ -9,7 +9,7 @@ class PoolsTest : public LoopbackTest {
   static cudaMemPool_t NewPool(std::size_t most = 0, int device = 0) {
     cudaMemPoolProps properties{};
     properties.allocType = cudaMemAllocationTypePinned;
-    properties.location = {cudaMemLocationTypeDevice, {device}};
+    properties.location = {cudaMemLocationTypeDevice, device};
     properties.maxSize = most;
     cudaMemPool_t pool = nullptr;
     EXPECT_CUDA(cudaMemPoolCreate(&pool, &properties));

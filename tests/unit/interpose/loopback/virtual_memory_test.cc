@@ -33,7 +33,7 @@ class VirtualMemoryTest : public LoopbackTest {
   static CUmemAllocationProp Properties(int device = 0) {
     CUmemAllocationProp properties{};
     properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-    properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
+    properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, device};
     return properties;
   }
   static CUresult TryCreate(std::size_t bytes, CUmemGenericAllocationHandle* handle,
@@ -48,7 +48,7 @@ class VirtualMemoryTest : public LoopbackTest {
   }
   static CUresult Allow(CUdeviceptr address, std::size_t bytes, int device = 0,
                         CUmemAccess_flags flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE) {
-    const CUmemAccessDesc access{{CU_MEM_LOCATION_TYPE_DEVICE, {device}}, flags};
+    const CUmemAccessDesc access{{CU_MEM_LOCATION_TYPE_DEVICE, device}, flags};
     return cuMemSetAccess(address, bytes, &access, 1);
   }
   // Memory of so many pieces, each of an allocation that nobody has a handle of.
@@ -176,8 +176,8 @@ TEST_F(VirtualMemoryTest, PointersTellWhatTheyPointTo) {
 
 TEST_F(VirtualMemoryTest, AccessIsToldAsItWasSet) {
   const CUdeviceptr address = Pieces(1);
-  const CUmemLocation location{CU_MEM_LOCATION_TYPE_DEVICE, {0}};
-  const CUmemLocation other{CU_MEM_LOCATION_TYPE_DEVICE, {1}};
+  const CUmemLocation location{CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  const CUmemLocation other{CU_MEM_LOCATION_TYPE_DEVICE, 1};
   unsigned long long flags = 0;
   EXPECT_EQ(cuMemGetAccess(&flags, &location, address + 1), CUDA_SUCCESS);
   EXPECT_EQ(flags, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);

@@ -8,76 +8,12 @@ namespace cuspan {
 namespace {
 
 using testing_messages::Encoded;
-using testing_messages::ForEachMessage;
-using testing_messages::Message;
-using testing_messages::RandomSource;
-
-constexpr int kRandomValues = 20;
 
 // Bytes from numbers, for wire forms written by hand.
 std::vector<std::byte> Wire(std::initializer_list<int> numbers) {
   std::vector<std::byte> bytes;
   for (const int number : numbers) bytes.push_back(static_cast<std::byte>(number));
   return bytes;
-}
-
-// The default value of each message, and random ones.
-void ForEachValue(std::uint64_t seed,
-                  const std::function<void(const Message& value, const std::string& name,
-                                           RandomSource& random)>& use) {
-  RandomSource random(seed);
-  ForEachMessage([&](const Message& type, const std::string& name) {
-    for (int round = 0; round <= kRandomValues; ++round) {
-      const std::unique_ptr<Message> value = type.New();
-      if (round != 0) value->Fill(random);
-      use(*value, name, random);
-    }
-  });
-}
-
-TEST(Codec, EveryMessageComesBackAsItWas) {
-  ForEachValue(1, [](const Message& original, const std::string& name, RandomSource& random) {
-    const std::vector<std::byte> bytes = original.Encoded();
-    const std::unique_ptr<Message> decoded = original.New();
-    decoded->Fill(random);  // What was there before must not shine through.
-    ASSERT_TRUE(decoded->DecodeFrom(bytes)) << name;
-    EXPECT_EQ(decoded->Described(), original.Described()) << name;
-  });
-}
-
-TEST(Codec, EveryMessageRefusesToBeCutShort) {
-  ForEachValue(2, [](const Message& original, const std::string& name, RandomSource&) {
-    const std::vector<std::byte> bytes = original.Encoded();
-    for (std::size_t length = 0; length < bytes.size(); ++length) {
-      // In memory of its own, so that a sanitizer sees a read past its end.
-      const std::vector<std::byte> cut(bytes.begin(),
-                                       bytes.begin() + static_cast<std::ptrdiff_t>(length));
-      ASSERT_FALSE(original.New()->DecodeFrom(cut)) << name << " of " << length << " bytes";
-    }
-  });
-}
-
-TEST(Codec, EveryMessageRefusesBytesThatAreLeftOver) {
-  ForEachValue(3, [](const Message& original, const std::string& name, RandomSource&) {
-    std::vector<std::byte> bytes = original.Encoded();
-    bytes.push_back(std::byte{0});
-    EXPECT_FALSE(original.New()->DecodeFrom(bytes)) << name;
-  });
-}
-
-TEST(Codec, EncodingNeverWritesBeyondItsBuffer) {
-  RandomSource random(4);
-  ForEachMessage([&random](const Message& type, const std::string& name) {
-    const std::unique_ptr<Message> value = type.New();
-    value->Fill(random);
-    const std::size_t size = value->EncodedSize();
-    for (std::size_t room = 0; room < size; ++room) {
-      std::vector<std::byte> buffer(room + 8, std::byte{0xee});
-      ASSERT_FALSE(value->EncodeInto(std::span(buffer).first(room))) << name;
-      for (std::size_t i = room; i < buffer.size(); ++i)
-        ASSERT_EQ(buffer[i], std::byte{0xee}) << name;
-    }
-  });
 }
 
 // --- The wire form of each kind of field: little-endian, packed, lengths before contents.

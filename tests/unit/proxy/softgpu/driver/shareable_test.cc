@@ -18,7 +18,7 @@ class ShareableTest : public DriverTest {
   static CUmemAllocationProp Properties(CUmemAllocationHandleType handles) {
     CUmemAllocationProp properties = {};
     properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-    properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+    properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
     properties.requestedHandleTypes = handles;
     return properties;
   }
@@ -32,7 +32,7 @@ class ShareableTest : public DriverTest {
     CUdeviceptr address = 0;
     EXPECT_CUDA(cuMemAddressReserve(&address, kBytes, 0, 0, 0));
     EXPECT_CUDA(cuMemMap(address, kBytes, 0, handle, 0));
-    const CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, {0}},
+    const CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, 0},
                                     CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     EXPECT_CUDA(cuMemSetAccess(address, kBytes, &access, 1));
     return address;
