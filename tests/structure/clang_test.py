@@ -4,9 +4,11 @@
 The sources of a part are read as one, so that clang sees each header once and not for each source. Sources with
 the same names in their anonymous namespaces can not be read together; they are read apart, which takes longer.
 
-Usage: clang_test.py ROOT_OF_THE_REPOSITORY COMPILE_COMMANDS CLANG_TIDY
+Usage: clang_test.py ROOT_OF_THE_REPOSITORY COMPILE_COMMANDS CLANG_TIDY PART|rest
+       clang_test.py parts
+
+A part is checked by a run of its own, so that they run at once; "rest" is what is not one part's. "parts" lists them.
 """
-import concurrent.futures
 import os
 import pathlib
 import re
@@ -18,12 +20,8 @@ import unittest
 
 from sources import compile_commands, sources
 
-ROOT = pathlib.Path(sys.argv.pop(1)).resolve()
-COMMANDS = pathlib.Path(sys.argv.pop(1))
-CLANG_TIDY = sys.argv.pop(1)
-
 # What is read as one: these folders with what is below them, but for what belongs to a longer name of another part.
-# The fewer parts, the less often clang reads the libraries' headers; a part is what one processor reads.
+# The fewer parts, the less often clang reads the libraries' headers. A part has the name of its first folder.
 PARTS = (
     ("bench", "common", "launcher", "protocol"),
     ("interpose/calls",),
@@ -33,8 +31,9 @@ PARTS = (
     ("interpose/runtime",),
     ("proxy",),
 )
-# What stands in another target for what others of its part define.
+# What stands in another target for what others of its part define: read with nothing else.
 APART = ("launcher/agent/mpi/without_mpi.cc", "launcher/agent/ucx/elsewhere.cc")
+PART_OF_NAME = {**{part[0]: part for part in PARTS}, "apart": APART}
 # With LLVM's headers it would take as long as all others.
 LEFT_OUT = "proxy/softgpu"
 # Where every mutex is one of common/mutex.h: of others clang knows nothing.
@@ -75,9 +74,9 @@ def part_of(name):
     return None if folder == LEFT_OUT else part
 
 
-def batches_of(root, entries):
-    """What is read as one: [(flags, names)], the longest first. A part is read with the flags of all its sources, but
-    for those that give a macro another value than others do."""
+def batches_of(root, entries, wanted=None):
+    """What is read as one: [(flags, names)], of one part or of all. A part is read with the flags of all its sources,
+    but for those that give a macro another value than others do."""
     batches = {}
     for entry in entries:
         path = pathlib.Path(entry["file"])
@@ -85,7 +84,7 @@ def batches_of(root, entries):
             continue
         name = path.relative_to(root).as_posix()
         part = part_of(name)
-        if part is None:
+        if part is None or wanted not in (None, part):
             continue
         flags = {flag.partition("=")[0]: flag for flag in flags_of(entry["command"])}
         of_part = batches.setdefault(part, [])
@@ -96,8 +95,11 @@ def batches_of(root, entries):
             of_part.append(batch)
         batch[0].update(flags)
         batch[1].add(name)
-    found = [(tuple(flags.values()), sorted(names)) for of_part in batches.values() for flags, names in of_part]
-    return sorted(found, key=lambda batch: -len(batch[1]))
+    return [(tuple(flags.values()), sorted(names)) for of_part in batches.values() for flags, names in of_part]
+
+
+def count_of(batches):
+    return sum(len(names) for _, names in batches)
 
 
 def findings(root, flags, names):
@@ -128,12 +130,9 @@ def problems_of(root, flags, names):
     return [f"{name}:{line}: {text} [{check}]" for name, line, text, check in found]
 
 
-def all_problems(root, entries):
-    batches = batches_of(root, entries)
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        of_batches = pool.map(lambda batch: problems_of(root, *batch), batches)
-        # A header's are found with every folder that includes it.
-        return sum(len(names) for _, names in batches), sorted({line for lines in of_batches for line in lines})
+def all_problems(root, batches):
+    # A header's are found with every folder that includes it.
+    return sorted({line for batch in batches for line in problems_of(root, *batch)})
 
 
 def unannotated_mutexes(root):
@@ -148,13 +147,18 @@ def unannotated_mutexes(root):
     return problems
 
 
-class Clang(unittest.TestCase):
+class Part(unittest.TestCase):
     maxDiff = None
 
     def test_sources_pass(self):
-        count, problems = all_problems(ROOT, compile_commands(COMMANDS))
-        self.assertGreater(count, 200, "the sources were not found")
-        self.assertEqual("\n".join(problems), "")
+        batches = batches_of(ROOT, compile_commands(COMMANDS), PART_OF_NAME[WHAT])
+        self.assertGreater(count_of(batches), 0, "the sources were not found")
+        self.assertEqual("\n".join(all_problems(ROOT, batches)), "")
+
+
+class All(unittest.TestCase):
+    def test_sources_are_found(self):
+        self.assertGreater(count_of(batches_of(ROOT, compile_commands(COMMANDS))), 200)
 
     def test_mutexes_are_annotated(self):
         self.assertEqual(unannotated_mutexes(ROOT), [])
@@ -198,8 +202,9 @@ std::size_t Length(std::string text) {{
                 path = root / "common" / f"{name}.cc"
                 path.write_text(text, encoding="utf-8")
                 entries.append({"file": str(path), "command": f"c++ -O1 -I{ROOT} -std=c++20 -o a.o -c {path}"})
-            count, problems = all_problems(root, entries)
-            self.assertEqual(count, len(files))
+            batches = batches_of(root, entries)
+            self.assertEqual(count_of(batches), len(files))
+            problems = all_problems(root, batches)
             return [re.sub(r":\d+: .* \[([\w-]+).*", r" \1", problem) for problem in problems]
 
     def test_nothing(self):
@@ -229,7 +234,13 @@ std::size_t Length(std::string text) {{
 
 
 if __name__ == "__main__":
+    if sys.argv[1:] == ["parts"]:
+        sys.exit(print(*PART_OF_NAME, sep=";", end=""))
+    if len(sys.argv) != 5 or sys.argv[4] not in (*PART_OF_NAME, "rest"):
+        sys.exit(__doc__)
+    ROOT, COMMANDS = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2])
+    CLANG_TIDY, WHAT = sys.argv[3:]
     if not os.access(CLANG_TIDY, os.X_OK):
         sys.exit("clang_test.py: there is no clang-tidy-16 here; run deploy/install-dependencies.sh, "
                  "and configure the build again")
-    unittest.main()
+    unittest.main(argv=sys.argv[:1], defaultTest=["All", "TheTestItself"] if WHAT == "rest" else "Part")
