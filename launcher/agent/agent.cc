@@ -61,10 +61,10 @@ struct Setup {
   std::optional<RunKey> key;
 };
 
-int RunHome(const Setup& setup, std::optional<AppProcess> app, const RunKey& key,
-            AgentLinks links) {
-  Result<std::unique_ptr<HomeAgent>> home =
-      HomeAgent::Create(setup.options, setup.paths, setup.proxy_environment, key, std::move(links));
+int RunHome(const Setup& setup, std::optional<AppProcess> app, const RunKey& key, AgentLinks links,
+            InventoryQuery& inventory) {
+  Result<std::unique_ptr<HomeAgent>> home = HomeAgent::Create(
+      setup.options, setup.paths, setup.proxy_environment, key, std::move(links), inventory);
   if (!home.ok()) return Fail(home.status());
   if (!app) {
     if (const Status joined = (*home)->JoinLauncher(); !joined.ok()) return Fail(joined);
@@ -90,11 +90,11 @@ int RunHome(const Setup& setup, std::optional<AppProcess> app, const RunKey& key
   return exit_status;
 }
 
-int RunAway(const Setup& setup, AgentLinks links) {
+int RunAway(const Setup& setup, AgentLinks links, InventoryQuery& inventory) {
   Result<std::unique_ptr<AwayAgent>> away =
       AwayAgent::Create(setup.options, setup.paths, setup.proxy_environment, std::move(links));
   if (!away.ok()) return Fail(away.status());
-  if (!(*away)->Meet(setup.key ? &*setup.key : nullptr)) {
+  if (!(*away)->Meet(setup.key ? &*setup.key : nullptr, inventory)) {
     (*away)->Leave();
     return kExitOwnFailure;
   }
@@ -102,21 +102,24 @@ int RunAway(const Setup& setup, AgentLinks links) {
   return 0;
 }
 
-int RunHomeOverUcx(const Setup& setup, std::optional<AppProcess> app, const RunKey& key) {
+int RunHomeOverUcx(const Setup& setup, std::optional<AppProcess> app, const RunKey& key,
+                   InventoryQuery& inventory) {
+  if (setup.options.serve.value_or(0) != 0) inventory.Begin();
   Result<UcxRun> run = HoldUcxRun(setup.options, setup.paths, setup.environment, key);
   if (!run.ok()) return Fail(run.status());
   SetLogName(Format("cuspan agent[{} rank 0]", OwnHostName()));
-  return RunHome(setup, std::move(app), key, run->Links());
+  return RunHome(setup, std::move(app), key, run->Links(), inventory);
 }
 
-int RunAwayOverUcx(Setup setup) {
+int RunAwayOverUcx(Setup setup, InventoryQuery& inventory) {
+  if (setup.options.serve != 0U) inventory.Begin();
   const Result<Invitation> invitation = Invitation::Read(std::cin);
   if (!invitation.ok()) return Fail(invitation.status());
   setup.key = invitation->key;
   Result<UcxRun> run = AttendUcxRun(setup.options, *invitation);
   if (!run.ok()) return Fail(run.status());
   SetLogName(Format("cuspan agent[{} rank {}]", OwnHostName(), run->transport->rank()));
-  return RunAway(setup, run->Links());
+  return RunAway(setup, run->Links(), inventory);
 }
 
 int RunAgent(int argc, char** argv) {
@@ -187,9 +190,11 @@ int RunAgent(int argc, char** argv) {
     if (!started.ok()) return Fail(started.status());
     sweeper.emplace(std::move(*started));
   }
+  InventoryQuery inventory(paths->proxy, setup.proxy_environment, setup.options.device);
   if (ucx)
-    return home ? RunHomeOverUcx(setup, std::move(app), key) : RunAwayOverUcx(std::move(setup));
-  if (!mpi) return RunHome(setup, std::move(app), key, {});
+    return home ? RunHomeOverUcx(setup, std::move(app), key, inventory)
+                : RunAwayOverUcx(std::move(setup), inventory);
+  if (!mpi) return RunHome(setup, std::move(app), key, {}, inventory);
   Result<std::unique_ptr<Transport>> transport = StartMpiTransport(&argc, &argv);
   if (!transport.ok()) return Fail(transport.status());
   SetLogName(Format("cuspan agent[{} rank {}]", OwnHostName(), (*transport)->rank()));
@@ -205,8 +210,8 @@ int RunAgent(int argc, char** argv) {
   Result<std::vector<ControlSocket>> joined = InviteLanes(**transport, *ranks);
   if (!joined.ok()) return Fail(joined.status());
   AgentLinks links{transport->get(), ranks->agents, std::move(*joined)};
-  return home ? RunHome(setup, std::move(app), key, std::move(links))
-              : RunAway(setup, std::move(links));
+  return home ? RunHome(setup, std::move(app), key, std::move(links), inventory)
+              : RunAway(setup, std::move(links), inventory);
 }
 
 }  // namespace

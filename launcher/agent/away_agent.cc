@@ -40,7 +40,7 @@ Result<std::unique_ptr<AwayAgent>> AwayAgent::Create(const AgentOptions& options
   return std::unique_ptr<AwayAgent>(new AwayAgent(options, transport, std::move(node)));
 }
 
-bool AwayAgent::Meet(const RunKey* key) {
+bool AwayAgent::Meet(const RunKey* key, InventoryQuery& inventory) {
   Result<AgentHello> home = AwaitInvitation(transport_, key, node_->host());
   if (!home.ok()) return false;  // The home agent says it.
   node_->Join(home->secret, home->trace);
@@ -58,13 +58,13 @@ bool AwayAgent::Meet(const RunKey* key) {
     if (const Status listens = node_->clients().Listen(home->address); !listens.ok())
       LogInfo("programs on this host cannot use the run: {}", listens.message());
     if (answer.limit != 0) {
-      Inventory inventory =
-          TakeInventory(node_->proxies(), options_.device, node_->host(), answer.rank);
-      node_->devices().SetInventory(inventory.devices);
-      answer.problem = std::move(inventory.problem);
-      answer.devices = std::move(inventory.devices);
+      Inventory found = inventory.Take(node_->host(), answer.rank);
+      node_->devices().SetInventory(found.devices);
+      answer.problem = std::move(found.problem);
+      answer.devices = std::move(found.devices);
     }
   }
+  inventory.Drop();
   return SendInventory(transport_, answer).ok();
 }
 

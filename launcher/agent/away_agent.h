@@ -5,6 +5,7 @@
 
 #include "launcher/agent/agent_node.h"
 #include "launcher/agent/agent_options.h"
+#include "launcher/agent/inventory.h"
 #include "launcher/run_key.h"
 
 namespace cuspan {
@@ -17,8 +18,8 @@ class AwayAgent {
                                                    AgentLinks links);
 
   // Meets the home agent; `key` is the run's, if this agent was told. False when the run is not to
-  // be.
-  bool Meet(const RunKey* key);
+  // be. `inventory` is of this node.
+  bool Meet(const RunKey* key, InventoryQuery& inventory);
   // Serves until the home agent ends the run, and ends in good order.
   void Serve();
   // Ends without having served.

@@ -10,7 +10,6 @@
 
 #include "common/log.h"
 #include "launcher/agent/descriptors.h"
-#include "launcher/agent/inventory.h"
 #include "launcher/agent/lease/run_devices.h"
 #include "launcher/agent/startup.h"
 #include "launcher/process_fd.h"
@@ -28,8 +27,12 @@ constexpr std::size_t kMostReportsWithWaits = 256;
 }  // namespace
 
 HomeAgent::HomeAgent(const AgentOptions& options, const RunKey& key, Transport* transport,
-                     std::unique_ptr<AgentNode> node)
-    : options_(options), key_(key), transport_(transport), node_(std::move(node)) {
+                     std::unique_ptr<AgentNode> node, InventoryQuery& inventory)
+    : options_(options),
+      key_(key),
+      transport_(transport),
+      node_(std::move(node)),
+      inventory_(inventory) {
   node_->SetControl(
       [this](std::uint32_t rank, const Frame& frame) { return TakeControl(rank, frame); });
 }
@@ -37,13 +40,15 @@ HomeAgent::HomeAgent(const AgentOptions& options, const RunKey& key, Transport* 
 Result<std::unique_ptr<HomeAgent>> HomeAgent::Create(const AgentOptions& options,
                                                      const InstallPaths& paths,
                                                      const Environment& proxy_environment,
-                                                     const RunKey& key, AgentLinks links) {
+                                                     const RunKey& key, AgentLinks links,
+                                                     InventoryQuery& inventory) {
   Transport* const transport = links.transport;
   CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<AgentNode> node,
                           AgentNode::Create(paths, proxy_environment, std::move(links)));
   node->Join(key.secret, !options.trace.empty());
   CUSPAN_RETURN_IF_ERROR(node->clients().Listen(key.Address()));
-  return std::unique_ptr<HomeAgent>(new HomeAgent(options, key, transport, std::move(node)));
+  return std::unique_ptr<HomeAgent>(
+      new HomeAgent(options, key, transport, std::move(node), inventory));
 }
 
 Status HomeAgent::JoinLauncher() {
@@ -136,7 +141,7 @@ Result<std::vector<AgentInventory>> HomeAgent::GatherInventories() {
     if (options_.serve.value_or(0) == 0) place = i;
   }
   if (serve == 0) return inventories;
-  Inventory own = TakeInventory(node_->proxies(), options_.device, node_->host(), 0);
+  Inventory own = inventory_.Take(node_->host(), 0);
   AgentInventory entry;
   entry.problem = std::move(own.problem);
   entry.devices = std::move(own.devices);

@@ -10,6 +10,7 @@
 
 #include "launcher/agent/agent_node.h"
 #include "launcher/agent/agent_options.h"
+#include "launcher/agent/inventory.h"
 #include "launcher/agent/lease/run_allocation.h"
 #include "launcher/app_process.h"
 #include "launcher/run_key.h"
@@ -18,10 +19,12 @@ namespace cuspan {
 
 class HomeAgent {
  public:
+  // `inventory`, of this node, outlives it.
   static Result<std::unique_ptr<HomeAgent>> Create(const AgentOptions& options,
                                                    const InstallPaths& paths,
                                                    const Environment& proxy_environment,
-                                                   const RunKey& key, AgentLinks links);
+                                                   const RunKey& key, AgentLinks links,
+                                                   InventoryQuery& inventory);
 
   // Connects to the launcher that started this agent. Without it the app is our own.
   Status JoinLauncher();
@@ -39,7 +42,7 @@ class HomeAgent {
 
  private:
   HomeAgent(const AgentOptions& options, const RunKey& key, Transport* transport,
-            std::unique_ptr<AgentNode> node);
+            std::unique_ptr<AgentNode> node, InventoryQuery& inventory);
   Result<RunReady> Prepare();
   Result<std::vector<AgentInventory>> GatherInventories();
   // The launcher, or the user, learns what the run waits for.
@@ -67,6 +70,7 @@ class HomeAgent {
   const RunKey key_;
   Transport* const transport_;
   const std::unique_ptr<AgentNode> node_;
+  InventoryQuery& inventory_;
   std::optional<ControlSocket> launcher_;
   std::unique_ptr<RunAllocation> allocation_;
   std::vector<DeviceReport> reports_;

@@ -1,24 +1,79 @@
 #include "launcher/agent/inventory.h"
 
+#include <poll.h>
+#include <sys/wait.h>
+
+#include <chrono>
+#include <csignal>
+#include <utility>
+
+#include "launcher/wait_status.h"
+
 namespace cuspan {
 namespace {
 
-Inventory Ask(ProxyHouse& proxies, const char* driver) {
-  Result<InventoryAnswer> answer = proxies.Inventory(driver);
+using std::chrono::milliseconds;
+
+// A driver with many GPUs takes seconds to start, and a busy machine longer.
+constexpr milliseconds kInventoryAnswerLimit{60'000};
+// For a proxy that has answered to end by itself.
+constexpr milliseconds kInventoryEndLimit{1'000};
+
+// Ends the proxy; how it ended.
+int EndInventory(ProxyChild& child, milliseconds patience) {
+  child.socket = ControlSocket(UniqueFd());
+  pollfd waited{child.process.get(), POLLIN, 0};
+  if (::poll(&waited, 1, static_cast<int>(patience.count())) == 0) ::kill(child.pid, SIGKILL);
+  int wait_status = 0;
+  ::waitpid(child.pid, &wait_status, 0);
+  return wait_status;
+}
+
+Result<InventoryAnswer> AnswerOf(Result<ProxyChild> asked, const char* driver) {
+  CUSPAN_ASSIGN_OR_RETURN(ProxyChild child, std::move(asked));
+  Result<InventoryAnswer> answer = child.socket.Expect<InventoryAnswer>(kInventoryAnswerLimit);
+  const int wait_status = EndInventory(child, kInventoryEndLimit);
+  if (answer.ok()) return answer;
+  if (WIFSIGNALED(wait_status) || WEXITSTATUS(wait_status) != 0)
+    return Status::Unavailable("listing the devices of driver '{}': {}", driver,
+                               "its proxy " + DescribeExit(wait_status));
+  return answer.status();
+}
+
+Inventory InventoryOf(Result<ProxyChild> asked, const char* driver) {
+  Result<InventoryAnswer> answer = AnswerOf(std::move(asked), driver);
   if (!answer.ok()) return {{}, answer.status().message()};
   if (answer->devices.empty() && answer->problem.empty())
     answer->problem = "the driver found no GPU";
   return {std::move(answer->devices), std::move(answer->problem)};
 }
 
+const char* FirstDriver(const std::string& setting) { return setting == "soft" ? "soft" : "cuda"; }
+
 }  // namespace
 
-Inventory TakeInventory(ProxyHouse& proxies, const std::string& setting, const std::string& host,
-                        std::uint32_t rank) {
-  Inventory found = Ask(proxies, setting == "soft" ? "soft" : "cuda");
+void InventoryQuery::Drop() {
+  if (asked_ && asked_->ok()) EndInventory(**asked_, milliseconds(0));
+  asked_.reset();
+}
+
+Result<ProxyChild> InventoryQuery::Ask(const char* driver) const {
+  CUSPAN_ASSIGN_OR_RETURN(ProxyChild child, SpawnProxy(executable_, environment_, -1, 0));
+  // One that dies here gives no answer, and why is told by how it ended.
+  static_cast<void>(child.socket.Send(InventoryRequest{driver}).ok());
+  return child;
+}
+
+void InventoryQuery::Begin() {
+  if (!asked_) asked_.emplace(Ask(FirstDriver(setting_)));
+}
+
+Inventory InventoryQuery::Take(const std::string& host, std::uint32_t rank) {
+  Begin();
+  Inventory found = InventoryOf(*std::exchange(asked_, std::nullopt), FirstDriver(setting_));
   if (found.devices.empty()) found.problem = Format("host {}: {}", host, found.problem);
-  if (found.devices.empty() && setting == "auto") {
-    Inventory soft = Ask(proxies, "soft");
+  if (found.devices.empty() && setting_ == "auto") {
+    Inventory soft = InventoryOf(Ask("soft"), "soft");
     found.problem = soft.devices.empty()
                         ? Format("{}; the software GPU is not available either: {}", found.problem,
                                  soft.problem)

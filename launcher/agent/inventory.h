@@ -1,10 +1,12 @@
 // The devices of an agent's node: which driver works there, and what it has.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "launcher/agent/proxy_process.h"
+#include "launcher/agent/proxy_child.h"
+#include "launcher/environment.h"
 
 namespace cuspan {
 
@@ -15,9 +17,33 @@ struct Inventory {
   std::string problem;
 };
 
-// Asks the driver that `setting` (cuda, soft or auto) names. Waits for the answer.
-Inventory TakeInventory(ProxyHouse& proxies, const std::string& setting, const std::string& host,
-                        std::uint32_t rank);
+// Asks a driver, which a proxy starts that ends thereafter. One thread.
+class InventoryQuery {
+ public:
+  // `executable` and `environment` are the proxy's; `setting` names the driver: cuda, soft or auto.
+  InventoryQuery(std::string executable, Environment environment, std::string setting)
+      : executable_(std::move(executable)),
+        environment_(std::move(environment)),
+        setting_(std::move(setting)) {}
+  ~InventoryQuery() { Drop(); }
+  InventoryQuery(const InventoryQuery&) = delete;
+
+  // Asks, without waiting: a driver takes a quarter of a second or more to start, and so do agents
+  // to meet.
+  void Begin();
+  // Waits for the answer; asks if nobody has begun.
+  Inventory Take(const std::string& host, std::uint32_t rank);
+  // Nobody needs the answer.
+  void Drop();
+
+ private:
+  Result<ProxyChild> Ask(const char* driver) const;
+
+  const std::string executable_;
+  const Environment environment_;
+  const std::string setting_;
+  std::optional<Result<ProxyChild>> asked_;
+};
 
 // The driver that serves a device, as proxies understand it.
 inline const char* DriverOf(const DeviceDescription& device) {

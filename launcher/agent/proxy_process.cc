@@ -1,22 +1,13 @@
 #include "launcher/agent/proxy_process.h"
 
-#include <fcntl.h>
-#include <linux/close_range.h>
 #include <poll.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <climits>
 #include <csignal>
-#include <cstring>
 #include <utility>
 #include <vector>
 
 #include "common/log.h"
-#include "launcher/process_fd.h"
 #include "launcher/wait_status.h"
 
 namespace cuspan {
@@ -30,10 +21,6 @@ constexpr milliseconds kReadyLimit{60'000};
 constexpr milliseconds kEndOfProxyLimit{1'000};
 // Messages that a proxy has not read, beside what its socket holds.
 constexpr std::size_t kMostKept = 64;
-// The descriptor under which a proxy finds its socket.
-constexpr int kProxySocket = 3;
-// The one by which it keeps its GPU's lock, which it knows nothing of.
-constexpr int kProxyLease = 4;
 
 }  // namespace
 
@@ -46,75 +33,11 @@ ProxyHouse::ProxyHouse(Poller& poller, std::string executable, Environment envir
 
 ProxyHouse::~ProxyHouse() { KillAll(milliseconds(2'000)); }
 
-Result<ProxyHouse::Child> ProxyHouse::Spawn(int lease, int niceness) {
-  if (::access(executable_.c_str(), X_OK) != 0)
-    return Status::NotFound("{}: {}: build or install cuspan again", executable_,
-                            std::strerror(errno));
-  CUSPAN_ASSIGN_OR_RETURN(auto sockets, ControlSocket::Pair());
-  UniqueFd nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  if (!nothing.valid()) return Status::Internal("/dev/null: {}", std::strerror(errno));
-  const int proxy_end = sockets.second.fd();
-  const std::string socket_text = std::to_string(kProxySocket);
-  const char* const arguments[] = {executable_.c_str(), "--socket", socket_text.c_str(), nullptr};
-  const std::vector<char*> variables = environment_.Pointers();
-  const pid_t agent = ::getpid();
-
-  const pid_t pid = ::fork();
-  if (pid < 0) return Status::Exhausted("fork: {}", std::strerror(errno));
-  if (pid == 0) {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (::getppid() != agent) ::_exit(1);
-    // Signals of the terminal or of mpirun are the agent's to handle.
-    ::setpgid(0, 0);
-    ::dup2(nothing.get(), STDIN_FILENO);
-    if (niceness > ::getpriority(PRIO_PROCESS, 0)) ::setpriority(PRIO_PROCESS, 0, niceness);
-    // Out of the way of the other one first.
-    const int kept = lease < 0 ? -1 : ::fcntl(lease, F_DUPFD_CLOEXEC, kProxyLease + 1);
-    if (proxy_end == kProxySocket)
-      ::fcntl(proxy_end, F_SETFD, 0);
-    else
-      ::dup2(proxy_end, kProxySocket);
-    if (kept >= 0) ::dup2(kept, kProxyLease);
-    ::close_range((kept < 0 ? kProxySocket : kProxyLease) + 1, UINT_MAX, CLOSE_RANGE_CLOEXEC);
-    for (int number = 1; number <= SIGRTMAX; ++number) ::signal(number, SIG_DFL);
-    sigset_t none;
-    sigemptyset(&none);
-    ::sigprocmask(SIG_SETMASK, &none, nullptr);
-    ::execve(executable_.c_str(), const_cast<char* const*>(arguments), variables.data());
-    ::_exit(127);
-  }
-  UniqueFd process = OpenProcess(pid);
-  if (!process.valid()) {
-    const Status failure = Status::Exhausted("pidfd_open: {}", std::strerror(errno));
-    ::kill(pid, SIGKILL);
-    ::waitpid(pid, nullptr, 0);
-    return failure;
-  }
-  return Child{pid, std::move(process), std::move(sockets.first)};
-}
-
-Result<InventoryAnswer> ProxyHouse::Inventory(const std::string& driver) {
-  CUSPAN_ASSIGN_OR_RETURN(Child child, Spawn(-1, 0));
-  const Status sent = child.socket.Send(InventoryRequest{driver});
-  Result<InventoryAnswer> answer =
-      sent.ok() ? child.socket.Expect<InventoryAnswer>(kReadyLimit) : Result<InventoryAnswer>(sent);
-  child.socket = ControlSocket(UniqueFd());
-  pollfd waited{child.process.get(), POLLIN, 0};
-  if (::poll(&waited, 1, static_cast<int>(kEndOfProxyLimit.count())) == 0)
-    ::kill(child.pid, SIGKILL);
-  int wait_status = 0;
-  ::waitpid(child.pid, &wait_status, 0);
-  if (answer.ok()) return answer;
-  if (WIFSIGNALED(wait_status) || WEXITSTATUS(wait_status) != 0)
-    return Status::Unavailable("listing the devices of driver '{}': {}", driver,
-                               "its proxy " + DescribeExit(wait_status));
-  return answer.status();
-}
-
 Result<std::shared_ptr<ProxyProcess>> ProxyHouse::Start(const ProxyRequest& request,
                                                         Handlers handlers) {
   CUSPAN_ASSIGN_OR_RETURN(Bell bell, Bell::Create());
-  CUSPAN_ASSIGN_OR_RETURN(Child child, Spawn(request.lease, request.niceness));
+  CUSPAN_ASSIGN_OR_RETURN(ProxyChild child,
+                          SpawnProxy(executable_, environment_, request.lease, request.niceness));
   ProxyStart start;
   start.secret = secret_;
   start.table_hash = kOpTableHash;
@@ -165,7 +88,7 @@ void ProxyHouse::KillAll(milliseconds limit) {
   }
 }
 
-ProxyProcess::ProxyProcess(ProxyHouse& house, ProxyHouse::Child child, Bell bell,
+ProxyProcess::ProxyProcess(ProxyHouse& house, ProxyChild child, Bell bell,
                            ProxyHouse::Handlers handlers)
     : house_(house),
       pid_(child.pid),

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "launcher/agent/poller.h"
+#include "launcher/agent/proxy_child.h"
 #include "launcher/environment.h"
 #include "protocol/channel/bell.h"
 #include "protocol/channel/socket.h"
@@ -62,9 +63,6 @@ class ProxyHouse {
     if (!environment_.Get(name)) environment_.Set(name, value);
   }
 
-  // The devices of a driver, asked of a proxy that ends thereafter. Waits for it.
-  Result<InventoryAnswer> Inventory(const std::string& driver);
-
   // Waits until those that were told to end are gone, at most `limit`.
   void WaitEnds(std::chrono::milliseconds limit);
   // Kills all that live and waits until they are gone, at most `limit`.
@@ -72,14 +70,6 @@ class ProxyHouse {
 
  private:
   friend class ProxyProcess;
-  struct Child {
-    pid_t pid;
-    UniqueFd process;
-    ControlSocket socket;
-  };
-  // The child has a copy of `lease`, unless that is -1.
-  Result<Child> Spawn(int lease, int niceness);
-
   Poller& poller_;
   const std::string executable_;
   Environment environment_;
@@ -101,8 +91,7 @@ class ProxyProcess : public std::enable_shared_from_this<ProxyProcess> {
 
  private:
   friend class ProxyHouse;
-  ProxyProcess(ProxyHouse& house, ProxyHouse::Child child, Bell bell,
-               ProxyHouse::Handlers handlers);
+  ProxyProcess(ProxyHouse& house, ProxyChild child, Bell bell, ProxyHouse::Handlers handlers);
   Status WatchProcess();
   void ReadSocket();
   void Reap();
