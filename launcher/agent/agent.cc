@@ -112,9 +112,9 @@ int RunHomeOverUcx(const Setup& setup, std::optional<AppProcess> app, const RunK
 }
 
 int RunAwayOverUcx(Setup setup, InventoryQuery& inventory) {
-  if (setup.options.serve != 0U) inventory.Begin();
   const Result<Invitation> invitation = Invitation::Read(std::cin);
   if (!invitation.ok()) return Fail(invitation.status());
+  if (setup.options.serve != 0U) inventory.Begin();
   setup.key = invitation->key;
   Result<UcxRun> run = AttendUcxRun(setup.options, *invitation);
   if (!run.ok()) return Fail(run.status());

@@ -64,8 +64,9 @@ bool AwayAgent::Meet(const RunKey* key, InventoryQuery& inventory) {
       answer.devices = std::move(found.devices);
     }
   }
+  const bool told = SendInventory(transport_, answer).ok();
   inventory.Drop();
-  return SendInventory(transport_, answer).ok();
+  return told;
 }
 
 void AwayAgent::Serve() {

@@ -18,12 +18,23 @@ using std::chrono::milliseconds;
 constexpr milliseconds kInventoryAnswerLimit{60'000};
 // For a proxy that has answered to end by itself.
 constexpr milliseconds kInventoryEndLimit{1'000};
+// For one that was killed to be gone.
+constexpr milliseconds kInventoryKillLimit{500};
 
-// Ends the proxy; how it ended.
-int EndInventory(ProxyChild& child, milliseconds patience) {
-  child.socket = ControlSocket(UniqueFd());
+bool HasEnded(const ProxyChild& child, milliseconds limit) {
   pollfd waited{child.process.get(), POLLIN, 0};
-  if (::poll(&waited, 1, static_cast<int>(patience.count())) == 0) ::kill(child.pid, SIGKILL);
+  return ::poll(&waited, 1, static_cast<int>(limit.count())) > 0;
+}
+
+// Ends the proxy, at first by closing its socket, after `patience` by force; how it ended. Nothing
+// where the driver keeps it even then: it goes when the driver lets it, and whoever waits for this
+// agent shall not wait for that.
+std::optional<int> EndInventory(ProxyChild& child, milliseconds patience) {
+  child.socket = ControlSocket(UniqueFd());
+  if (!HasEnded(child, patience)) {
+    ::kill(child.pid, SIGKILL);
+    if (!HasEnded(child, kInventoryKillLimit)) return std::nullopt;
+  }
   int wait_status = 0;
   ::waitpid(child.pid, &wait_status, 0);
   return wait_status;
@@ -32,11 +43,11 @@ int EndInventory(ProxyChild& child, milliseconds patience) {
 Result<InventoryAnswer> AnswerOf(Result<ProxyChild> asked, const char* driver) {
   CUSPAN_ASSIGN_OR_RETURN(ProxyChild child, std::move(asked));
   Result<InventoryAnswer> answer = child.socket.Expect<InventoryAnswer>(kInventoryAnswerLimit);
-  const int wait_status = EndInventory(child, kInventoryEndLimit);
+  const std::optional<int> wait_status = EndInventory(child, kInventoryEndLimit);
   if (answer.ok()) return answer;
-  if (WIFSIGNALED(wait_status) || WEXITSTATUS(wait_status) != 0)
+  if (wait_status && (WIFSIGNALED(*wait_status) || WEXITSTATUS(*wait_status) != 0))
     return Status::Unavailable("listing the devices of driver '{}': {}", driver,
-                               "its proxy " + DescribeExit(wait_status));
+                               "its proxy " + DescribeExit(*wait_status));
   return answer.status();
 }
 

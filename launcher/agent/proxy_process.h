@@ -1,5 +1,4 @@
-// The proxies that an agent starts: one process per session and device, and
-// for a moment one that lists a driver's devices.
+// The proxies that serve an agent's sessions: one process per session and device.
 #pragma once
 
 #include <sys/types.h>
@@ -44,7 +43,7 @@ struct ProxyRequest {
 
 class ProxyProcess;
 
-// Starts proxies, and knows all that live. One thread.
+// Starts proxies that serve, and knows all that live. One thread.
 class ProxyHouse {
  public:
   // `environment` is what proxies get.

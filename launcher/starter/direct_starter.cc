@@ -46,8 +46,8 @@ class DirectStarter final : public AgentStarter {
   // it may be why one has not.
   bool IsForUser(std::string_view, bool ready) const override { return ready || !plan_.relayed(); }
 
-  // The last line of the home agent says why, the first one that is not ours what a shell has
-  // against it.
+  // The last line of the home agent says why, the last one that is not ours what a shell has
+  // against it: before that may be a greeting, or what a library below a proxy says.
   std::string ExplainEnd(std::string_view kept, std::optional<int> wait_status) const override {
     if (wait_status && WIFSIGNALED(*wait_status))
       return Format("the agent on this host {}", DescribeExit(*wait_status));
@@ -60,7 +60,7 @@ class DirectStarter final : public AgentStarter {
       if (line.starts_with("cuspan")) {
         const std::size_t text = line.find(": ");
         own = text == std::string_view::npos ? line : line.substr(text + 2);
-      } else if (others.empty()) {
+      } else if (!line.empty()) {
         others = line;
       }
     }
