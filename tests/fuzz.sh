@@ -5,7 +5,7 @@
 #   tests/fuzz.sh HOURS [SEED]   HOURS may be a fraction; SEED is the first one (default: the time)
 #
 # CUSPAN_FUZZ_JOBS says how many run at once; the default is one a processor. What failed is kept in
-# build/fuzz, one log a program and seed, with the command that repeats it. The last line is the
+# build/fuzz-logs, one log a program and seed, with the command that repeats it. The last line is the
 # summary. The status is 1 when anything failed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -40,7 +40,7 @@ building cmake --build --preset asan --parallel "$(build_jobs)" --target seeded_
 mapfile -t programs <build/asan/tests/seeded_tests.txt
 
 begin "run ${#programs[@]} programs for $hours h, $jobs at once, seeds from $first_seed on"
-results=$PWD/build/fuzz
+results=$PWD/build/fuzz-logs
 mkdir -p "$results"
 started=$(date +%s)
 end=$(awk -v now="$started" -v hours="$hours" 'BEGIN { printf "%d", now + hours * 3600 }')

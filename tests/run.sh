@@ -17,7 +17,7 @@ with_torch=
 for argument; do
   case $argument in
     --all)
-      sanitized_presets=(asan tsan)
+      sanitized_presets=(fuzz asan tsan)
       ;;
     --torch)
       with_torch=1
