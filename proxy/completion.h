@@ -58,8 +58,10 @@ struct EventRecordState {
 class AskedStream {
  public:
   explicit AskedStream(CUstream stream) : stream_(stream) {}
+  CUstream stream() const { return stream_; }
   CUresult Query(const Driver& driver) const;
-  // The stream is about to be destroyed: from now on `last`, recorded in it, is asked.
+  // The stream is about to be destroyed, or given more: from now on `last`, recorded in it, is
+  // asked.
   void Replace(PooledEvent last);
 
  private:

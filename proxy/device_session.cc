@@ -66,6 +66,19 @@ void DeviceSession::Mark(const std::shared_ptr<Stream>& stream) {
   if (std::find(paused_.begin(), paused_.end(), stream) == paused_.end()) paused_.push_back(stream);
 }
 
+bool DeviceSession::MayGoOn() {
+  return transfers.SlotCameFree() || SomeMayResume() || AllMayResume() || peer_copies.HasWork() ||
+         collectives.HasWork();
+}
+
+void DeviceSession::GoOn() {
+  if (transfers.SlotCameFree()) transfers.UseFreeSlots();
+  if (SomeMayResume()) ResumeStreams();
+  if (AllMayResume()) ResumeAll();
+  if (peer_copies.HasWork()) peer_copies.Progress();
+  if (collectives.HasWork()) collectives.Progress();
+}
+
 bool DeviceSession::SomeMayResume() const {
   return std::any_of(paused_.begin(), paused_.end(), [](const auto& stream) {
     return stream->submitted - stream->lane->completed() <= kMostPending / 2;
@@ -110,6 +123,14 @@ void DeviceSession::WhenStreamDone(Stream& stream, Answer answer) {
   // The legacy stream also waits for what others got meanwhile.
   const bool known =
       stream.chunk_behind == stream.submitted && (&stream != legacy.get() || OthersIdle(stream));
+  // Ops that wait here may follow at once. The legacy stream's end is also that of others, of which
+  // only an event in it tells.
+  const bool last = queues.waiting_ops() == 0 && (&stream != legacy.get() || OthersIdle(stream));
+  if (result == CUDA_SUCCESS && !known && last) {
+    auto asked = std::make_shared<AskedStream>(stream.driver);
+    asked_.push_back(asked);
+    return completer.AddAsked(stream.lane, std::move(asked), stream.submitted, std::move(answer));
+  }
   PooledEvent event;
   if (result == CUDA_SUCCESS && !known)
     result = faults.Check(plain_events.Record(stream.driver, event));
@@ -117,7 +138,19 @@ void DeviceSession::WhenStreamDone(Stream& stream, Answer answer) {
   completer.Add(stream.lane, std::move(event), stream.submitted, std::move(answer));
 }
 
+void DeviceSession::RecordAsked() {
+  for (const std::weak_ptr<AskedStream>& one : asked_) {
+    const std::shared_ptr<AskedStream> asked = one.lock();
+    if (asked == nullptr) continue;
+    PooledEvent event;
+    if (faults.Check(plain_events.Record(asked->stream(), event)) == CUDA_SUCCESS)
+      asked->Replace(std::move(event));
+  }
+  asked_.clear();
+}
+
 void DeviceSession::Forsake(Stream& stream) {
+  StopAsking();
   if (stream.asked == nullptr) return;
   PooledEvent event;
   if (faults.Check(plain_events.Record(stream.driver, event)) == CUDA_SUCCESS)

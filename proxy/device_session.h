@@ -116,21 +116,23 @@ struct DeviceSession {
     if (stream->submitted - stream->marked >= kMarkEvery) [[unlikely]]
       Mark(stream);
   }
-  // Whether a stream that was paused because too much of it is pending may go on. Cheap; for
-  // Bell::Wait.
-  bool SomeMayResume() const;
-  void ResumeStreams();
-
   // No stream goes on until the worker has done work(), nor after it before the receiving thread
-  // comes to ResumeAll.
+  // comes to GoOn.
   void HoldStreamsDuring(std::function<void()> work);
-  // Whether some of that is done. Cheap; for Bell::Wait.
-  bool AllMayResume() const { return holds_done.load(std::memory_order_acquire) != holds_resumed_; }
-  void ResumeAll();
+  // Whether something that had to wait, for the device, another thread or another process, may go
+  // on. Cheap; for Bell::Wait.
+  bool MayGoOn();
+  void GoOn();
 
   // Calls `answer` (on the completer's or this thread, or at once) when all that was
   // handed to the driver in `stream` so far is complete.
   void WhenStreamDone(Stream& stream, Answer answer);
+  // A wait for what nothing follows asks the stream itself, which spares this thread and the device
+  // an event. To be called before anything more is handed to the driver.
+  void StopAsking() {
+    if (!asked_.empty()) [[unlikely]]
+      RecordAsked();
+  }
   // The stream is about to be destroyed in the driver.
   void Forsake(Stream& stream);
   // The same for everything that arrived on any stream before now, what waits
@@ -161,7 +163,16 @@ struct DeviceSession {
   static constexpr std::uint64_t kMostPending = 256;
   static constexpr std::uint64_t kMarkEvery = 64;
   void Mark(const std::shared_ptr<Stream>& stream);
+  // Of streams that were paused because too much of them was pending.
+  bool SomeMayResume() const;
+  void ResumeStreams();
+  // Of HoldStreamsDuring.
+  bool AllMayResume() const { return holds_done.load(std::memory_order_acquire) != holds_resumed_; }
+  void ResumeAll();
+  void RecordAsked();
 
+  // Streams that are asked as long as nothing follows, by those who still wait.
+  std::vector<std::weak_ptr<AskedStream>> asked_;
   std::vector<std::shared_ptr<Stream>> paused_;
   std::uint64_t holds_resumed_ = 0;  // Of holds_done.
   std::uint64_t turns_ = 0;

@@ -82,6 +82,8 @@ Status Loop(DeviceSession& session) {
     if (!hold) {
       CUSPAN_ASSIGN_OR_RETURN(frame, channel.Peek());
     }
+    const bool may_go_on = session.MayGoOn();
+    if (frame.has_value() || may_go_on) session.StopAsking();
     if (frame.has_value()) {
       // What the worker does at once, a kernel's attributes for one, must not overtake launches.
       if (session.queues.gathering() && !IsLaunch(frame->op())) session.queues.FlushGathered();
@@ -97,20 +99,14 @@ Status Loop(DeviceSession& session) {
                !channel.HasFrame()) {
       session.queues.FlushGathered();
     }
-    if (session.transfers.SlotCameFree()) session.transfers.UseFreeSlots();
-    if (session.SomeMayResume()) session.ResumeStreams();
-    if (session.AllMayResume()) session.ResumeAll();
-    if (session.peer_copies.HasWork()) session.peer_copies.Progress();
-    if (session.collectives.HasWork()) session.collectives.Progress();
+    if (may_go_on) session.GoOn();
     if (frame.has_value()) {
       session.completer.Help(kLooksBetweenFrames);
       continue;
     }
     const auto woken = [&] {
-      return (!hold && channel.HasFrame()) || channel.closed() ||
-             session.transfers.SlotCameFree() || session.SomeMayResume() ||
-             session.AllMayResume() || session.peer_copies.HasWork() ||
-             session.collectives.HasWork() || (!dropped && session.faults.lost() != CUDA_SUCCESS);
+      return (!hold && channel.HasFrame()) || channel.closed() || session.MayGoOn() ||
+             (!dropped && session.faults.lost() != CUDA_SUCCESS);
     };
     const bool soon = channel.own_bell().Wait(
         [&] {

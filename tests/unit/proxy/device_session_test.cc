@@ -101,6 +101,75 @@ TEST_F(OrderTest, CompletionsAcrossStreamsComeAfterTheChunksBeforeThem) {
   EXPECT_EQ(client.Call(StreamSynchronize{waiting}).chunks, 2 * kRounds);
 }
 
+// A record takes the device and the proxy a microsecond each.
+TEST_F(OrderTest, AWaitForTheLastOfAStreamRecordsNoEvent) {
+  const std::uint64_t block = loopback.Map();
+  const std::uint64_t stream = loopback.NewStream();
+  for (const std::uint64_t of : {stream, std::uint64_t{0}}) {
+    PostAdd(of, block, 1, 1);
+    EXPECT_EQ(client.Call(StreamSynchronize{of}).result, CUDA_SUCCESS);
+    PostAdd(of, block, 1, 1);
+    EXPECT_EQ(client.Call(DeviceSynchronize{}).result, CUDA_SUCCESS);
+  }
+  EXPECT_EQ(Count(gpu.Log(), "record 0") + Count(gpu.Log(), "record 1"), 1U)
+      << "the proxy's own, when it begins";
+}
+
+TEST_F(OrderTest, AWaitForAStreamIsNotForWhatComesBehindIt) {
+  const std::uint64_t block = loopback.Map();
+  for (const bool legacy : {false, true}) {
+    const std::uint64_t stream = legacy ? 0 : loopback.NewStream();
+    const int number = legacy ? 0 : 1;
+    add();
+    client.Call(DeviceSynchronize{});
+    gpu.Hold(number);
+    PostAdd(stream, block, 1, 1);
+    const std::uint32_t request = client.Ask(StreamSynchronize{stream});
+    const std::uint32_t device = client.Ask(DeviceSynchronize{});
+    PostAdd(stream, block, 1, 1);
+    ASSERT_TRUE(gpu.WaitForLog("add " + std::to_string(number), 2));
+    EXPECT_FALSE(client.Now().replies.contains(request));
+    gpu.LetNext(number, 3);  // The first, and a record for each who waits.
+    EXPECT_EQ(client.AwaitReply<StreamSynchronize>(request).result, CUDA_SUCCESS);
+    EXPECT_EQ(client.AwaitReply<DeviceSynchronize>(device).result, CUDA_SUCCESS);
+    EXPECT_EQ(client.Call(StreamQuery{stream}).result, CUDA_ERROR_NOT_READY);
+    gpu.Let(number);
+  }
+}
+
+TEST_F(OrderTest, AWaitForTheLegacyStreamIsForTheOthersWorkBeforeIt) {
+  const std::uint64_t block = loopback.Map();
+  const std::uint64_t other = loopback.NewStream();
+  add();
+  client.Call(DeviceSynchronize{});
+  gpu.Hold(1);
+  PostAdd(other, block, 1, 1);
+  PostAdd(0, block, 1, 1);
+  const std::uint32_t request = client.Ask(StreamSynchronize{0});
+  PostAdd(other, block, 1, 1);
+  ASSERT_TRUE(gpu.WaitForLog("add 1", 2));
+  EXPECT_FALSE(client.Now().replies.contains(request));
+  gpu.LetNext(1, 1);
+  EXPECT_EQ(client.AwaitReply<StreamSynchronize>(request).result, CUDA_SUCCESS);
+  gpu.Let(1);
+}
+
+TEST_F(OrderTest, AWaitForAStreamOutlivesTheStream) {
+  const std::uint64_t block = loopback.Map();
+  const std::uint64_t stream = loopback.NewStream();
+  add();
+  client.Call(DeviceSynchronize{});
+  gpu.Hold(1);
+  PostAdd(stream, block, 1, 1);
+  const std::uint32_t request = client.Ask(StreamSynchronize{stream});
+  client.Post(StreamDestroy{stream});
+  ASSERT_TRUE(gpu.WaitForLog("record 1"));
+  client.Call(MemoryInfo{});
+  EXPECT_FALSE(client.Now().replies.contains(request));
+  gpu.Let(1);
+  EXPECT_EQ(client.AwaitReply<StreamSynchronize>(request).result, CUDA_SUCCESS);
+}
+
 TEST_F(OrderTest, DeviceSynchronizeWaitsForDestroyedStreams) {
   const std::uint64_t stream = loopback.NewStream();
   client.Call(StreamSynchronize{stream});

@@ -78,7 +78,7 @@ TEST_F(OrderTest, TheEndOfACopyFromTheDeviceIsItsStreamsWhereNothingFollows) {
   client.Post(CopyFromDevice{stream, block, sizeof word, 1});
   PostAdd(stream, block, 1, 1);
   const std::uint32_t request = client.Ask(StreamSynchronize{stream});
-  ASSERT_TRUE(gpu.WaitForLog("record 1", 3));
+  ASSERT_TRUE(gpu.WaitForLog("add 1", 2));
   gpu.LetNext(1, 2);  // The copy, and the record behind it.
   ASSERT_TRUE(client.Await([](const Told& told) { return told.chunks.size() == 2; }));
   EXPECT_EQ(word, 5U);
