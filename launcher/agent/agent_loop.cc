@@ -27,7 +27,7 @@ constexpr milliseconds kRoutelessNap{2};
 
 }  // namespace
 
-void RunAgentLoop(Poller& poller, Relay* relay, Bell* bell, BellRinger* ringer,
+void RunAgentLoop(Poller& poller, Relay* relay, Bell* bell, AgentSleep& sleep,
                   const std::function<bool()>& step) {
   if (relay == nullptr) {
     do {
@@ -37,6 +37,7 @@ void RunAgentLoop(Poller& poller, Relay* relay, Bell* bell, BellRinger* ringer,
   }
   const WaitStages stages = WaitStages::ForThisMachine();
   const WaitStages sleep_at_once{nanoseconds(0), nanoseconds(0)};
+  const bool is_woken = sleep.on_bell != nullptr || sleep.on_descriptors != nullptr;
   Clock::time_point moved_last = Clock::now();
   Clock::time_point polled_last{};
   microseconds nap = kFirstNap;
@@ -59,20 +60,26 @@ void RunAgentLoop(Poller& poller, Relay* relay, Bell* bell, BellRinger* ringer,
       continue;
     }
     // What has moved since the last step may be what it waits for.
-    if (ringer != nullptr && !step()) return;
+    if (is_woken && !step()) return;
     // What wakes nobody goes on only while somebody looks.
-    const bool may_sleep = ringer != nullptr && relay->Arm();
+    const bool may_sleep = is_woken && relay->Arm();
     // Lanes, which may still move what routes have left, ring the bell.
-    if (!relay->has_routes() && (ringer == nullptr || relay->quiet())) {
+    if (!relay->has_routes() && (!is_woken || relay->quiet())) {
       poller.Wait(may_sleep ? milliseconds(-1) : kRoutelessNap);
       polled_last = Clock::now();
       if (!step()) return;
       continue;
     }
+    if (may_sleep && sleep.on_descriptors != nullptr) {
+      sleep.on_descriptors->Listen();
+      if (!relay->HasWork()) poller.Wait(milliseconds(-1));
+      sleep.on_descriptors->Stop();
+      continue;
+    }
     if (may_sleep) {
-      ringer->Watch();
+      sleep.on_bell->Watch();
       const milliseconds limit = poller.limit();
-      bell->Wait([&] { return relay->HasWork() || ringer->fired(); },
+      bell->Wait([&] { return relay->HasWork() || sleep.on_bell->fired(); },
                  limit.count() < 0 ? kLongSleep : nanoseconds(limit), sleep_at_once);
       polled_last = {};
       continue;

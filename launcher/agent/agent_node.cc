@@ -65,7 +65,7 @@ Result<std::unique_ptr<AgentNode>> AgentNode::Create(const InstallPaths& paths,
   if (const int fd = transport->wake_fd(); fd >= 0) {
     // It is looked at all the time anyway.
     CUSPAN_RETURN_IF_ERROR(node->poller_.Watch(fd, [] {}));
-    CUSPAN_ASSIGN_OR_RETURN(node->ringer_, BellRinger::Start(node->bell_, node->poller_.fd()));
+    CUSPAN_RETURN_IF_ERROR(node->StartSleep(transport->rank() == 0));
   }
   CUSPAN_ASSIGN_OR_RETURN(node->carrier_,
                           MakeCarrier(*transport, std::move(links.lanes), node->bell_));
@@ -182,8 +182,18 @@ void AgentNode::TakeBroken(RouteKey route, const std::string& reason) {
     devices_.TakeBroken(route, reason);
 }
 
+Status AgentNode::StartSleep(bool home) {
+  if (home) {
+    CUSPAN_ASSIGN_OR_RETURN(sleep_.on_bell, BellRinger::Start(bell_, poller_.fd()));
+    return Status::Ok();
+  }
+  CUSPAN_ASSIGN_OR_RETURN(sleep_.on_descriptors, BellListener::Start(bell_));
+  return poller_.Watch(sleep_.on_descriptors->fd(),
+                       [listener = sleep_.on_descriptors.get()] { listener->Take(); });
+}
+
 void AgentNode::Loop(const std::function<bool()>& step) {
-  RunAgentLoop(poller_, relay(), &bell_, ringer_.get(), [&] {
+  RunAgentLoop(poller_, relay(), &bell_, sleep_, [&] {
     clients_.ForgetEnded();
     TakeLost();
     return step();
@@ -191,7 +201,7 @@ void AgentNode::Loop(const std::function<bool()>& step) {
 }
 
 void AgentNode::Drain(const std::function<bool()>& more) {
-  RunAgentLoop(poller_, relay(), &bell_, ringer_.get(), [&] {
+  RunAgentLoop(poller_, relay(), &bell_, sleep_, [&] {
     TakeLost();
     return more() || !relay()->quiet();
   });

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "launcher/agent/agent_links.h"
-#include "launcher/agent/bell_ringer.h"
+#include "launcher/agent/agent_loop.h"
 #include "launcher/agent/client_service.h"
 #include "launcher/agent/device_service.h"
 #include "launcher/agent/heartbeats.h"
@@ -83,6 +83,7 @@ class AgentNode {
  private:
   AgentNode(const InstallPaths& paths, const Environment& proxy_environment,
             const AgentLinks& links, ChannelLayout layout, Poller poller, Bell bell);
+  Status StartSleep(bool home);
   void TakeControl(std::uint32_t rank, const Frame& frame);
   void TakeBroken(RouteKey route, const std::string& reason);
   void TakeSilence(std::uint32_t rank);
@@ -109,7 +110,7 @@ class AgentNode {
   ClientService clients_;
   std::optional<Heartbeats> heartbeats_;  // None where they are off.
   std::function<void(const std::string&)> home_lost_;
-  std::unique_ptr<BellRinger> ringer_;  // Where the transport wakes it.
+  AgentSleep sleep_;  // Where the transport wakes it.
 };
 
 }  // namespace cuspan

@@ -52,10 +52,15 @@ void Bell::Yield() { ::sched_yield(); }
 // look and its sleep the bell may ring and another thread set `sleeping` again,
 // and the first would sleep through what it was rung for. The count is read
 // first, so that a ring that clears `sleeping` from here on changes it.
-std::uint32_t Bell::PrepareSleep() {
+std::uint32_t Bell::BeginSleep() {
   const std::uint32_t rung = word()->rung.load();
   word()->sleeping.exchange(1);
   return rung;
+}
+
+std::uint32_t Bell::AwaitRung(std::uint32_t seen) {
+  Sleep(seen, std::chrono::hours(1));
+  return rung();
 }
 
 // The look at `idle` comes after both: the other side changes that before it looks at `napping`,

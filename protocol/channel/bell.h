@@ -67,11 +67,22 @@ class Bell {
         Yield();
         continue;
       }
-      const std::uint32_t rung = PrepareSleep();
+      const std::uint32_t rung = BeginSleep();
       if (ready()) return true;
       Sleep(rung, limit - waited);
     }
   }
+
+  // --- For one whose sleep another thread watches over.
+
+  // How often sleepers were woken.
+  std::uint32_t rung() const { return word()->rung.load(); }
+  // Sleeps until that is no longer `seen`, or for no reason, and says what it is.
+  std::uint32_t AwaitRung(std::uint32_t seen);
+  // Says that somebody is about to sleep; the next ring is a wake, and changes what it returns.
+  std::uint32_t BeginSleep();
+  // That somebody is awake, and nobody else sleeps.
+  void EndSleep() { word()->sleeping.store(0); }
 
  private:
   struct Word {
@@ -85,9 +96,7 @@ class Bell {
   static void Yield();
   std::uint32_t BeginNap();
   void EndNap();
-  // Says that this thread is about to sleep; what it returns goes to Sleep.
-  std::uint32_t PrepareSleep();
-  // Sleeps unless the bell rang since PrepareSleep.
+  // Sleeps unless the bell rang since BeginSleep.
   void Sleep(std::uint32_t rung, std::chrono::nanoseconds limit);
 
   UniqueFd fd_;
