@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <memory>
 
-#include "launcher/starter/mpirun_command.h"
+#include "launcher/starter/agent_command.h"
 
 namespace cuspan {
 

@@ -10,7 +10,7 @@
 
 #include "common/settings.h"
 #include "launcher/nearest.h"
-#include "launcher/starter/mpirun_command.h"
+#include "launcher/starter/agent_command.h"
 #include "protocol/channel/channel.h"
 
 namespace cuspan {
@@ -197,7 +197,7 @@ std::string SettingsHelp() {
       "precedence):\n";
   for (const Setting& setting : AllSettings())
     text += Format("  {:24} {} [{}]\n", setting.name, setting.help, setting.default_value);
-  text += Format("  {:24} {} [{}]\n", "MPIRUN", "Open MPI's mpirun", "mpirun");
+  text += Format("  {:24} {} [{}]\n", "MPIRUN", "the mpirun of the agents' MPI", "mpirun");
   return text;
 }
 

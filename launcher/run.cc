@@ -14,7 +14,7 @@
 #include "common/log.h"
 #include "common/settings.h"
 #include "launcher/program_check.h"
-#include "launcher/starter/mpirun_command.h"
+#include "launcher/starter/agent_command.h"
 #include "launcher/tables.h"
 
 namespace cuspan {

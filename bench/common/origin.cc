@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "common/format.h"
-#include "launcher/starter/mpirun_command.h"
+#include "launcher/starter/agent_command.h"
 
 namespace cuspan::bench {
 namespace {

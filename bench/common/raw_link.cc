@@ -9,7 +9,7 @@
 #include "bench/common/child.h"
 #include "common/format.h"
 #include "common/settings.h"
-#include "launcher/starter/mpirun_command.h"
+#include "launcher/starter/mpi_launcher.h"
 
 namespace cuspan::bench {
 
@@ -37,16 +37,19 @@ Result<std::vector<double>> RunRaw(const std::string& folder, RelayKind kind,
   plan.agents = {{std::string(kThisHost)}, {host}};
   const std::vector<std::string> extra = SplitWords(SettingText(settings::kMpirunArguments));
   Environment environment = Environment::OfThisProcess();
-  AddMpirunSettings(environment, plan, extra, ::geteuid() == 0);
-  std::vector<std::string> command = {"mpirun", "--oversubscribe", "--bind-to", "none"};
-  for (const char* const name : {"UCX_TLS", "UCX_NET_DEVICES"})
-    if (environment.Get(name)) command.insert(command.end(), {"-x", name});
-  command.insert(command.end(), extra.begin(), extra.end());
+  const MpiLauncher& mpi = OwnMpiLauncher();
+  mpi.AddSettings(environment, plan, extra, "", ::geteuid() == 0);
+  std::vector<RankGroup> groups;
   for (const AgentPlan& agent : plan.agents) {
-    if (&agent != &plan.agents.front()) command.push_back(":");
-    command.insert(command.end(), {"-np", std::to_string(ranks), "--host", agent.host, program});
+    groups.push_back({static_cast<std::uint32_t>(ranks), agent.host, {program}});
+    std::vector<std::string>& command = groups.back().command;
     command.insert(command.end(), words.begin(), words.end());
   }
+  std::vector<std::string> variables;
+  for (const char* const name : {"UCX_TLS", "UCX_NET_DEVICES"})
+    if (environment.Get(name)) variables.push_back(name);
+  std::vector<std::string> command = mpi.Command(groups, extra, variables);
+  command.front() = "mpirun";
   CUSPAN_ASSIGN_OR_RETURN(const std::string text, Capture(command, true, &environment));
   std::istringstream stream(text.substr(std::min(text.rfind('=') + 1, text.size())));
   std::vector<double> numbers;

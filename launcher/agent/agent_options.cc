@@ -3,7 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "common/settings.h"
-#include "launcher/starter/mpirun_command.h"
+#include "launcher/starter/agent_command.h"
 
 namespace cuspan {
 

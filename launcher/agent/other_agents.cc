@@ -17,7 +17,7 @@
 #include <utility>
 
 #include "launcher/process_fd.h"
-#include "launcher/starter/mpirun_command.h"
+#include "launcher/starter/agent_command.h"
 #include "launcher/wait_status.h"
 
 namespace cuspan {

@@ -5,8 +5,8 @@
 #include "common/log.h"
 #include "common/settings.h"
 #include "launcher/own_host.h"
+#include "launcher/starter/agent_command.h"
 #include "launcher/starter/direct_starter.h"
-#include "launcher/starter/mpirun_command.h"
 #include "launcher/starter/mpirun_starter.h"
 #include "launcher/starter/relay_choice.h"
 

@@ -4,8 +4,8 @@
 
 #include <memory>
 
+#include "launcher/starter/agent_command.h"
 #include "launcher/starter/agent_starter.h"
-#include "launcher/starter/mpirun_command.h"
 
 namespace cuspan {
 

@@ -10,6 +10,7 @@
 
 #include "launcher/app_process.h"
 #include "launcher/own_host.h"
+#include "launcher/starter/mpi_launcher.h"
 #include "launcher/wait_status.h"
 
 namespace cuspan {
@@ -30,14 +31,14 @@ class MpirunStarter final : public AgentStarter {
   }
 
   void Started(pid_t mpirun) override {
-    folders_ = MpirunFolders(environment_, OwnHostName(), ::geteuid(), mpirun);
+    folders_ = mpi_.Folders(environment_, OwnHostName(), ::geteuid(), mpirun);
   }
 
   // Learns which shared memory MPI has here: each agent and lane has a file, and maps those of all.
   void HomeIs(pid_t agent) override {
     std::ifstream maps(Format("/proc/{}/maps", agent));
     for (std::string line; std::getline(maps, line);) {
-      const std::size_t name = line.find("/dev/shm/vader_segment.");
+      const std::size_t name = line.find(Format("/dev/shm/{}", mpi_.shared_memory()));
       if (name == std::string::npos) continue;
       const std::string file = line.substr(name);
       if (std::find(shared_memory_.begin(), shared_memory_.end(), file) == shared_memory_.end())
@@ -46,18 +47,18 @@ class MpirunStarter final : public AgentStarter {
   }
 
   bool IsForUser(std::string_view line, bool) const override { return line.starts_with("cuspan"); }
-  bool IsEnding(std::string_view kept) const override { return JobHasEnded(kept); }
-  bool MayStartAgain(std::string_view kept) const override { return LostItsFolder(kept); }
+  bool IsEnding(std::string_view kept) const override { return mpi_.JobHasEnded(kept); }
+  bool MayStartAgain(std::string_view kept) const override { return mpi_.MayStartAgain(kept); }
 
   std::string ExplainEnd(std::string_view kept, std::optional<int> wait_status) const override {
     if (wait_status && WIFSIGNALED(*wait_status))
       return Format("mpirun {}", DescribeExit(*wait_status));
-    return ExplainMpirun(kept, plan_);
+    return mpi_.Explain(kept, plan_);
   }
 
   void RemoveTemporaryFiles() override {
     for (const std::string& file : shared_memory_) ::unlink(file.c_str());
-    for (const MpirunFolder& folder : folders_) {
+    for (const MpiLauncher::Folder& folder : folders_) {
       const std::filesystem::path path(folder.path);
       if (!IsOwnFolder(path) || (folder.in_own && !IsOwnFolder(path.parent_path()))) continue;
       std::error_code ignored;
@@ -68,7 +69,8 @@ class MpirunStarter final : public AgentStarter {
   }
 
  private:
-  std::vector<MpirunFolder> folders_;
+  const MpiLauncher& mpi_ = OwnMpiLauncher();
+  std::vector<MpiLauncher::Folder> folders_;
   std::vector<std::string> shared_memory_;  // Files on this host.
 };
 
@@ -78,18 +80,18 @@ Result<std::unique_ptr<AgentStarter>> MakeMpirunStarter(Plan plan, Environment e
                                                         const AgentCommand& agent,
                                                         const ClusterOptions& options) {
   if (InsideMpiJob(environment)) StripMpi(environment);
-  if (!options.remote_shell.empty())
-    environment.Set("OMPI_MCA_plm_rsh_agent", options.remote_shell);
-  CUSPAN_RETURN_IF_ERROR(CheckReach(environment, plan, options.mpirun_arguments));
-  AddMpirunSettings(environment, plan, options.mpirun_arguments, ::geteuid() == 0);
+  const MpiLauncher& mpi = OwnMpiLauncher();
+  CUSPAN_RETURN_IF_ERROR(mpi.CheckReach(environment, plan, options.mpirun_arguments));
+  mpi.AddSettings(environment, plan, options.mpirun_arguments, options.remote_shell,
+                  ::geteuid() == 0);
   std::vector<std::string> command =
-      MpirunCommand(plan, agent, options.mpirun_arguments, SettingNames(environment));
+      mpi.Command(RanksOf(plan, agent), options.mpirun_arguments, SettingNames(environment));
   command.front() = options.mpirun;
   if (const Result<std::string> found =
           FindCommand(options.mpirun, environment.Get("PATH").value_or(""));
       !found.ok())
-    return Status::NotFound("{}; install Open MPI, or set MPIRUN to its mpirun",
-                            found.status().message());
+    return Status::NotFound("{}; install {}, or set MPIRUN to its mpirun", found.status().message(),
+                            mpi.name());
   return std::unique_ptr<AgentStarter>(
       std::make_unique<MpirunStarter>(std::move(plan), std::move(environment), std::move(command)));
 }

@@ -1,6 +1,6 @@
 #include "launcher/plan.h"
 
-#include "launcher/starter/mpirun_command.h"
+#include "launcher/starter/agent_command.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -41,8 +41,7 @@ class SynchronousMemoryTest : public LoopbackTest {
       returned = true;
     });
     EXPECT_TRUE(await_another("set"));
-    // The mark by which the proxy knows when the stream is done.
-    EXPECT_TRUE(await_another("record"));
+    EXPECT_TRUE(await_another("asked"));
     const bool early = returned;
     Let(nullptr);
     caller.join();

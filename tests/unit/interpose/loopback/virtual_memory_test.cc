@@ -310,7 +310,7 @@ TEST_F(VirtualMemoryTest, UnmappingWaitsForTheDevice) {
   EXPECT_CUDA(Add(WordsAt(address), 2 * kWordsOfPiece, 1, stream));
   ASSERT_TRUE(WaitForWork(stream, "add"));
   std::thread unmapping([&] { EXPECT_EQ(cuMemUnmap(address, 2 * kPiece), CUDA_SUCCESS); });
-  ASSERT_TRUE(WaitForWork(stream, "record"));
+  ASSERT_TRUE(WaitForWork(stream, "asked"));
   EXPECT_EQ(Logged("unmap"), 0U);
   Let(stream);
   unmapping.join();

@@ -445,8 +445,9 @@ struct FakeCalls {
   }
   static CUresult QueryStream(CUstream stream) {
     std::scoped_lock lock(fake->mutex_);
-    const FakeGpu::Stream& asked = StreamOf(stream);
+    FakeGpu::Stream& asked = StreamOf(stream);
     if (asked.context->lost != CUDA_SUCCESS) return asked.context->lost;
+    fake->LogAsked(asked);
     const bool legacy = &asked == asked.context->legacy;
     for (const auto& other : fake->streams_) {
       const bool counts = legacy && other->blocking && other->context == asked.context;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "tests/unit/proxy/loopback/fake_gpu_parts.h"
 
@@ -130,9 +131,16 @@ CUresult FakeGpu::Enqueue(CUstream stream, std::string entry, std::function<void
     return refusal->second;
   log_.push_back(entry + " " + std::to_string(target.number));
   target.tasks.push_back({std::move(ready), std::move(run), tasks_++});
+  target.asked = false;
   RunAll();
   changed_.notify_all();
   return CUDA_SUCCESS;
+}
+
+void FakeGpu::LogAsked(Stream& stream) {
+  if (std::exchange(stream.asked, true)) return;
+  log_.push_back("asked " + std::to_string(stream.number));
+  changed_.notify_all();
 }
 
 void FakeGpu::RunAll() {

@@ -58,7 +58,8 @@ class FakeGpu {
   void HoldModules();
   void LetModulesLoad();
 
-  // What was handed over, in order: "add 1", "to-device 0", "record 2", "wait 2", ….
+  // What was handed over, in order: "add 1", "to-device 0", "record 2", "wait 2", …. And "asked 1"
+  // when the stream is asked for the first time after something else.
   std::vector<std::string> Log() const;
   // Waits until `count` entries equal to `entry` are there; false when that takes too long.
   bool WaitForLog(const std::string& entry, std::size_t count = 1) const;
@@ -83,6 +84,7 @@ class FakeGpu {
   Stream& StreamOf(CUstream stream) const;
   CUresult Enqueue(CUstream stream, std::string entry, std::function<void()> run,
                    std::function<bool()> ready = nullptr);
+  void LogAsked(Stream& stream);
   void RunAll();
   bool MayRun(const Stream& stream) const;
   // Of the calling thread.

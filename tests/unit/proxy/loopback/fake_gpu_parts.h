@@ -36,6 +36,7 @@ struct FakeGpu::Stream {
   bool held = false;
   std::size_t let = 0;  // How many may run though it is held.
   std::deque<Task> tasks;
+  bool asked = false;  // Whether it is done, since it was given the last task.
 };
 
 struct FakeGpu::Function {

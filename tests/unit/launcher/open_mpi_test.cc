@@ -1,4 +1,4 @@
-#include "launcher/starter/mpirun_command.h"
+#include "launcher/starter/open_mpi.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,35 +13,38 @@ using testing::HasSubstr;
 
 Plan TwoHosts() { return {{{"localhost", 0}, {"n1", 2}, {"n12", kAllDevices}}, 0}; }
 
-TEST(MpirunCommand, StartsOneAgentAHost) {
+TEST(OpenMpiCommand, StartsOneAgentAHost) {
   const Plan plan{{{"localhost", 1}, {"b", kAllDevices}}, 1};
-  EXPECT_THAT(MpirunCommand(plan, {"/p/cuspan-agent", "/p/cuspan-agent", {"--gpus", "3"}},
-                            {"--mca", "x", "y"}, {"CUSPAN_LOG"}),
-              ElementsAre("mpirun", "--oversubscribe", "--bind-to", "none", "--mca", "x", "y",  //
-                          "-np", "1", "--host", "localhost", "-x", "CUSPAN_LOG", "/p/cuspan-agent",
-                          "--serve", "1", "--place", "1", "--gpus", "3", ":",  //
-                          "-np", "1", "--host", "b", "-x", "CUSPAN_LOG", "/p/cuspan-agent",
-                          "--serve", "all"));
+  EXPECT_THAT(
+      OpenMpi().Command(RanksOf(plan, {"/p/cuspan-agent", "/p/cuspan-agent", {"--gpus", "3"}}),
+                        {"--mca", "x", "y"}, {"CUSPAN_LOG"}),
+      ElementsAre("mpirun", "--oversubscribe", "--bind-to", "none", "--mca", "x", "y",  //
+                  "-np", "1", "--host", "localhost", "-x", "CUSPAN_LOG", "/p/cuspan-agent",
+                  "--serve", "1", "--place", "1", "--gpus", "3", ":",  //
+                  "-np", "1", "--host", "b", "-x", "CUSPAN_LOG", "/p/cuspan-agent", "--serve",
+                  "all"));
 }
 
-TEST(MpirunCommand, StartsTheLanesBehindAllAgents) {
+TEST(OpenMpiCommand, StartsTheLanesBehindAllAgents) {
   Plan plan{{{"localhost", 0}, {"b", kAllDevices}}, 0};
   plan.lanes = 3;
-  EXPECT_THAT(MpirunCommand(plan, {"/p/cuspan-agent", "/p/cuspan-agent", {}}, {}, {"CUSPAN_LANES"}),
-              ElementsAre("mpirun", "--oversubscribe", "--bind-to", "none",  //
-                          "-np", "1", "--host", "localhost", "-x", "CUSPAN_LANES",
-                          "/p/cuspan-agent", "--serve", "0", ":",  //
-                          "-np", "1", "--host", "b", "-x", "CUSPAN_LANES", "/p/cuspan-agent",
-                          "--serve", "all", ":",  //
-                          "-np", "3", "--host", "localhost", "-x", "CUSPAN_LANES",
-                          "/p/cuspan-agent", ":",  //
-                          "-np", "3", "--host", "b", "-x", "CUSPAN_LANES", "/p/cuspan-agent"));
+  EXPECT_THAT(
+      OpenMpi().Command(RanksOf(plan, {"/p/cuspan-agent", "/p/cuspan-agent", {}}), {},
+                        {"CUSPAN_LANES"}),
+      ElementsAre("mpirun", "--oversubscribe", "--bind-to", "none",  //
+                  "-np", "1", "--host", "localhost", "-x", "CUSPAN_LANES", "/p/cuspan-agent",
+                  "--serve", "0", ":",  //
+                  "-np", "1", "--host", "b", "-x", "CUSPAN_LANES", "/p/cuspan-agent", "--serve",
+                  "all", ":",  //
+                  "-np", "3", "--host", "localhost", "-x", "CUSPAN_LANES", "/p/cuspan-agent",
+                  ":",  //
+                  "-np", "3", "--host", "b", "-x", "CUSPAN_LANES", "/p/cuspan-agent"));
 }
 
-TEST(AddMpirunSettings, NamesTheNetworkUnlessTheUserDid) {
+TEST(OpenMpiSettings, NamesTheNetworkUnlessTheUserDid) {
   const Plan plan{{{"localhost", 1}, {"b", kAllDevices}}, 1};
   Environment plain;
-  AddMpirunSettings(plain, plan, {}, false);
+  OpenMpi().AddSettings(plain, plan, {}, "", false);
   EXPECT_EQ(plain.Get("OMPI_MCA_pml"), "ob1");
   EXPECT_EQ(plain.Get("OMPI_MCA_btl"), "tcp,vader,self");
   EXPECT_FALSE(plain.Get("OMPI_ALLOW_RUN_AS_ROOT"));
@@ -49,7 +52,7 @@ TEST(AddMpirunSettings, NamesTheNetworkUnlessTheUserDid) {
   EXPECT_FALSE(plain.Get("OMPI_MCA_plm"));
 
   Environment chosen({"OMPI_MCA_pml=ucx", "OMPI_MCA_plm_rsh_agent=/x/agent"});
-  AddMpirunSettings(chosen, plan, {}, true);
+  OpenMpi().AddSettings(chosen, plan, {}, "", true);
   EXPECT_EQ(chosen.Get("OMPI_MCA_pml"), "ucx");
   EXPECT_FALSE(chosen.Get("OMPI_MCA_btl"));
   EXPECT_EQ(chosen.Get("OMPI_ALLOW_RUN_AS_ROOT"), "1");
@@ -57,110 +60,107 @@ TEST(AddMpirunSettings, NamesTheNetworkUnlessTheUserDid) {
   EXPECT_FALSE(chosen.Get("OMPI_MCA_plm_rsh_args"));
 }
 
-TEST(CheckReach, AnMpirunThatIsKeptOnThisHostReachesNoOther) {
+TEST(OpenMpiReach, AnMpirunThatIsKeptOnThisHostReachesNoOther) {
   const Environment kept({"OMPI_MCA_plm=isolated"});
   const Plan here{{{"localhost", 1}, {"localhost", 1}}};
   const Plan elsewhere{{{"localhost", 1}, {"b", 1}}};
-  EXPECT_TRUE(CheckReach(kept, here, {}).ok());
-  EXPECT_TRUE(CheckReach(kept, elsewhere, {"--mca", "plm", "rsh"}).ok());
-  EXPECT_TRUE(CheckReach(Environment({"OMPI_MCA_plm=rsh"}), elsewhere, {}).ok());
-  EXPECT_TRUE(CheckReach(Environment(), elsewhere, {}).ok());
-  EXPECT_EQ(CheckReach(kept, elsewhere, {}).code(), StatusCode::kInvalid);
+  EXPECT_TRUE(OpenMpi().CheckReach(kept, here, {}).ok());
+  EXPECT_TRUE(OpenMpi().CheckReach(kept, elsewhere, {"--mca", "plm", "rsh"}).ok());
+  EXPECT_TRUE(OpenMpi().CheckReach(Environment({"OMPI_MCA_plm=rsh"}), elsewhere, {}).ok());
+  EXPECT_TRUE(OpenMpi().CheckReach(Environment(), elsewhere, {}).ok());
+  EXPECT_EQ(OpenMpi().CheckReach(kept, elsewhere, {}).code(), StatusCode::kInvalid);
 }
 
-TEST(AddMpirunSettings, HostsThatAreCutOffAreTheAgentsToNotice) {
+TEST(OpenMpiSettings, HostsThatAreCutOffAreTheAgentsToNotice) {
   constexpr const char* kKeepalive = "OMPI_MCA_oob_tcp_keepalive_time";
   Environment plain;
-  AddMpirunSettings(plain, Plan{{{"localhost", 0}, {"b", 1}}}, {}, false);
+  OpenMpi().AddSettings(plain, Plan{{{"localhost", 0}, {"b", 1}}}, {}, "", false);
   EXPECT_EQ(plain.Get(kKeepalive), "0");
   Environment off({"CUSPAN_HEARTBEAT_SECONDS=off"});
-  AddMpirunSettings(off, Plan{{{"localhost", 0}, {"b", 1}}}, {}, false);
+  OpenMpi().AddSettings(off, Plan{{{"localhost", 0}, {"b", 1}}}, {}, "", false);
   EXPECT_EQ(off.Get(kKeepalive), std::nullopt);
   Environment chosen({Format("{}=60", kKeepalive)});
-  AddMpirunSettings(chosen, Plan{{{"localhost", 0}, {"b", 1}}}, {}, false);
+  OpenMpi().AddSettings(chosen, Plan{{{"localhost", 0}, {"b", 1}}}, {}, "", false);
   EXPECT_EQ(chosen.Get(kKeepalive), "60");
 }
 
-TEST(MpirunFolders, AreWhereOpenMpiHasThem) {
-  const std::vector<MpirunFolder> plain = MpirunFolders(Environment(), "n1", 1000, 7);
+TEST(OpenMpiFolders, AreWhereOpenMpiHasThem) {
+  const std::vector<MpiLauncher::Folder> plain = OpenMpi().Folders(Environment(), "n1", 1000, 7);
   ASSERT_EQ(plain.size(), 2U);
   EXPECT_EQ(plain[0].path, "/tmp/ompi.n1.1000/pid.7");
   EXPECT_TRUE(plain[0].in_own);
   EXPECT_EQ(plain[1].path, "/tmp/ompi.7");
   EXPECT_FALSE(plain[1].in_own);
-  EXPECT_EQ(MpirunFolders(Environment({"TMP=/a", "TMPDIR=/b"}), "n1.cluster.org", 0, 7)[0].path,
+  EXPECT_EQ(OpenMpi().Folders(Environment({"TMP=/a", "TMPDIR=/b"}), "n1.cluster.org", 0, 7)[0].path,
             "/b/ompi.n1.0/pid.7");
 }
 
-TEST(AddMpirunSettings, AreThoseOfOpenMpi5Too) {
+TEST(OpenMpiSettings, AreThoseOfOpenMpi5Too) {
   const Plan plan{{{"localhost", 0}, {"n2", 2}}, 0};
   Environment environment({"OMPI_MCA_plm_rsh_agent=reach"});
-  AddMpirunSettings(environment, plan, {}, false);
+  OpenMpi().AddSettings(environment, plan, {}, "", false);
   EXPECT_EQ(environment.Get("PRTE_MCA_plm_ssh_agent"), "reach");
   EXPECT_FALSE(environment.Get("PRTE_MCA_plm_ssh_args"));
 
   Environment chosen({"OMPI_MCA_plm_rsh_agent=reach", "PRTE_MCA_plm_ssh_agent=other"});
-  AddMpirunSettings(chosen, plan, {}, false);
+  OpenMpi().AddSettings(chosen, plan, {}, "", false);
   EXPECT_EQ(chosen.Get("PRTE_MCA_plm_ssh_agent"), "other");
 }
 
-TEST(AddMpirunSettings, NoSshWhereAllAgentsAreOnThisNode) {
+TEST(OpenMpiSettings, NoSshWhereAllAgentsAreOnThisNode) {
   const Plan plan{{{"localhost", 1}, {"localhost", 2}}, 0};
   Environment plain;
-  AddMpirunSettings(plain, plan, {}, false);
+  OpenMpi().AddSettings(plain, plan, {}, "", false);
   EXPECT_EQ(plain.Get("OMPI_MCA_plm"), "isolated");
 
   Environment chosen;
-  AddMpirunSettings(chosen, plan, {"--mca", "plm", "slurm"}, false);
+  OpenMpi().AddSettings(chosen, plan, {"--mca", "plm", "slurm"}, "", false);
   EXPECT_FALSE(chosen.Get("OMPI_MCA_plm"));
 }
 
-TEST(SplitWords, KeepsQuotedBlanks) {
-  EXPECT_THAT(SplitWords("  --mca a 'b c' --x=\"d e\" ''"),
-              ElementsAre("--mca", "a", "b c", "--x=d e", ""));
-  EXPECT_TRUE(SplitWords(" ").empty());
-}
-
 // The outputs are those of Open MPI 4.1.4.
-TEST(ExplainMpirun, NamesTheHostThatSshCouldNotReach) {
+
+TEST(OpenMpiExplain, NamesTheHostThatSshCouldNotReach) {
   const std::string output =
       "ssh: connect to host n12 port 22: Connection refused\n"
       "--------------------------------------------------------------------------\n"
       "ORTE was unable to reliably start one or more daemons.\n"
       "This usually is caused by:\n";
-  EXPECT_EQ(ExplainMpirun(output, TwoHosts()),
+  EXPECT_EQ(OpenMpi().Explain(output, TwoHosts()),
             "host n12 cannot be reached: ssh: connect to host n12 port 22: Connection refused");
 }
 
-TEST(ExplainMpirun, NamesTheHostWhoseAgentDied) {
+TEST(OpenMpiExplain, NamesTheHostWhoseAgentDied) {
   const std::string output =
       "--------------------------------------------------------------------------\n"
       "mpirun noticed that process rank 1 with PID 0 on node n1 exited on signal 9 (Killed).\n"
       "--------------------------------------------------------------------------\n";
-  EXPECT_EQ(ExplainMpirun(output, TwoHosts()), "the agent on host n1 exited on signal 9 (Killed)");
-  // Open MPI 5 breaks the line.
-  EXPECT_EQ(ExplainMpirun("prterun noticed that process rank 1 with PID 0 on node n1 exited on\n"
-                          "signal 9 (Killed).\n",
-                          TwoHosts()),
+  EXPECT_EQ(OpenMpi().Explain(output, TwoHosts()),
             "the agent on host n1 exited on signal 9 (Killed)");
+  // Open MPI 5 breaks the line.
+  EXPECT_EQ(
+      OpenMpi().Explain("prterun noticed that process rank 1 with PID 0 on node n1 exited on\n"
+                        "signal 9 (Killed).\n",
+                        TwoHosts()),
+      "the agent on host n1 exited on signal 9 (Killed)");
 }
 
-TEST(ExplainMpirun, NamesTheHostThatWasLost) {
+TEST(OpenMpiExplain, NamesTheHostThatWasLost) {
   const std::string output =
       "ORTE was unable to reliably start one or more daemons.\n"
       "ORTE has lost communication with a remote daemon.\n\n"
       "  HNP daemon   : [[30265,0],0] on node vm\n"
       "  Remote daemon: [[30265,0],2] on node n12\n";
-  EXPECT_THAT(ExplainMpirun(output, TwoHosts()), HasSubstr("host n12 was lost"));
+  EXPECT_THAT(OpenMpi().Explain(output, TwoHosts()), HasSubstr("host n12 was lost"));
 }
 
-TEST(ExplainMpirun, NamesTheHostWithoutCuspan) {
+TEST(OpenMpiExplain, NamesTheHostWithoutCuspan) {
   const std::string output =
       "mpirun was unable to launch the specified application as it could not access\n"
       "or execute an executable:\n\n"
       "Executable: /p/cuspan-agent\n"
       "Node: n1\n";
-  EXPECT_THAT(ExplainMpirun(output, TwoHosts()), HasSubstr("host n1 has no /p/cuspan-agent"));
+  EXPECT_THAT(OpenMpi().Explain(output, TwoHosts()), HasSubstr("host n1 has no /p/cuspan-agent"));
 }
 
 std::string UnmadeFolder(const std::string& error) {
@@ -179,40 +179,40 @@ std::string UnmadeFolder(const std::string& error) {
          "ORTE was unable to reliably start one or more daemons.\n";
 }
 
-TEST(ExplainMpirun, NamesTheFolderThatCouldNotBeMade) {
+TEST(OpenMpiExplain, NamesTheFolderThatCouldNotBeMade) {
   EXPECT_EQ(
-      ExplainMpirun(UnmadeFolder("Permission denied"), TwoHosts()),
+      OpenMpi().Explain(UnmadeFolder("Permission denied"), TwoHosts()),
       "Open MPI could not create its directory /tmp/ompi.n1.1000/pid.77 on a host: Permission "
       "denied; set TMPDIR to another directory");
 }
 
-TEST(ExplainMpirun, SaysThatThereIsNoRoom) {
+TEST(OpenMpiExplain, SaysThatThereIsNoRoom) {
   const std::string output =
       "[vm:17490] PMIX ERROR: OUT-OF-RESOURCE in file dstore_segment.c at line 208\n"
       "[vm:17494] OPAL ERROR: Error in file ext3x_client.c at line 112\n"
       "*** An error occurred in MPI_Init_thread\n"
       "mpirun detected that one or more processes exited with non-zero status, thus causing\n"
       "the job to be terminated. The first process to do so was:\n";
-  EXPECT_THAT(ExplainMpirun(output, TwoHosts()), HasSubstr("no space for Open MPI's files"));
-  EXPECT_TRUE(JobHasEnded(output));
-  EXPECT_TRUE(
-      JobHasEnded("[n:1] PMIX ERROR: OUT-OF-RESOURCE in file dstore_segment.c at line 208\n"));
-  EXPECT_FALSE(JobHasEnded("mpirun: a warning\n"));
+  EXPECT_THAT(OpenMpi().Explain(output, TwoHosts()), HasSubstr("no space for Open MPI's files"));
+  EXPECT_TRUE(OpenMpi().JobHasEnded(output));
+  EXPECT_TRUE(OpenMpi().JobHasEnded(
+      "[n:1] PMIX ERROR: OUT-OF-RESOURCE in file dstore_segment.c at line 208\n"));
+  EXPECT_FALSE(OpenMpi().JobHasEnded("mpirun: a warning\n"));
 }
 
-TEST(LostItsFolder, IsTrueOfAFolderThatVanishedOrCameAlone) {
-  EXPECT_TRUE(LostItsFolder(UnmadeFolder("No such file or directory")));
-  EXPECT_TRUE(LostItsFolder(UnmadeFolder("File exists")));
-  EXPECT_FALSE(LostItsFolder(UnmadeFolder("Permission denied")));
-  EXPECT_FALSE(LostItsFolder("A call to mkdir was unable"));
-  EXPECT_FALSE(LostItsFolder("Error: No such file or directory"));
-  EXPECT_FALSE(LostItsFolder(""));
+TEST(OpenMpiMayStartAgain, IsTrueOfAFolderThatVanishedOrCameAlone) {
+  EXPECT_TRUE(OpenMpi().MayStartAgain(UnmadeFolder("No such file or directory")));
+  EXPECT_TRUE(OpenMpi().MayStartAgain(UnmadeFolder("File exists")));
+  EXPECT_FALSE(OpenMpi().MayStartAgain(UnmadeFolder("Permission denied")));
+  EXPECT_FALSE(OpenMpi().MayStartAgain("A call to mkdir was unable"));
+  EXPECT_FALSE(OpenMpi().MayStartAgain("Error: No such file or directory"));
+  EXPECT_FALSE(OpenMpi().MayStartAgain(""));
 }
 
-TEST(ExplainMpirun, OtherwisePassesOnItsFirstWords) {
-  EXPECT_EQ(ExplainMpirun("----\nno such option --x\nmore\n", TwoHosts()),
+TEST(OpenMpiExplain, OtherwisePassesOnItsFirstWords) {
+  EXPECT_EQ(OpenMpi().Explain("----\nno such option --x\nmore\n", TwoHosts()),
             "mpirun: no such option --x");
-  EXPECT_EQ(ExplainMpirun("", TwoHosts()), "mpirun exited without a message");
+  EXPECT_EQ(OpenMpi().Explain("", TwoHosts()), "mpirun exited without a message");
 }
 
 }  // namespace

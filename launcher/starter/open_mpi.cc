@@ -1,4 +1,4 @@
-#include "launcher/starter/mpirun_command.h"
+#include "launcher/starter/open_mpi.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -9,28 +9,6 @@
 
 namespace cuspan {
 namespace {
-
-std::vector<std::string_view> Lines(std::string_view text) {
-  std::vector<std::string_view> lines;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.remove_suffix(1);
-    while (!line.empty() && line.front() == ' ') line.remove_prefix(1);
-    if (!line.empty()) lines.push_back(line);
-  }
-  return lines;
-}
-
-// The host of the plan that a line of ssh names; "" when none is.
-std::string NamedHost(std::string_view line, const Plan& plan) {
-  std::string best;
-  for (const AgentPlan& agent : plan.agents)
-    if (agent.host.size() > best.size() && line.find(agent.host) != std::string_view::npos)
-      best = agent.host;
-  return best;
-}
 
 // "… on node HOST exited on signal 9 (Killed).", which Open MPI 5 breaks before "signal".
 std::string ExplainDeath(std::string_view line, std::string_view next) {
@@ -95,43 +73,22 @@ bool SaysNoSpace(std::string_view output) {
 
 }  // namespace
 
-std::vector<std::string> AgentPlanOptions(const Plan& plan, std::size_t agent) {
-  std::vector<std::string> options = {"--serve", ServeText(plan.agents[agent].devices)};
-  if (agent == 0 && plan.home_place != 0) {
-    options.push_back("--place");
-    options.push_back(std::to_string(plan.home_place));
-  }
-  return options;
-}
-
-std::vector<std::string> MpirunCommand(const Plan& plan, const AgentCommand& agent,
-                                       const std::vector<std::string>& extra,
-                                       const std::vector<std::string>& settings) {
+std::vector<std::string> OpenMpi::Command(const std::vector<RankGroup>& ranks,
+                                          const std::vector<std::string>& extra,
+                                          const std::vector<std::string>& variables) const {
   std::vector<std::string> command = {"mpirun", "--oversubscribe", "--bind-to", "none"};
   command.insert(command.end(), extra.begin(), extra.end());
-  const auto add_ranks = [&](std::uint32_t count, const std::string& host) {
-    command.insert(command.end(), {"-np", std::to_string(count), "--host", host});
-    for (const std::string& name : settings) command.insert(command.end(), {"-x", name});
-    command.push_back(host == kThisHost ? agent.path : agent.remote_path);
-  };
-  for (std::size_t i = 0; i < plan.agents.size(); ++i) {
-    if (i != 0) command.push_back(":");
-    add_ranks(1, plan.agents[i].host);
-    const std::vector<std::string> options = AgentPlanOptions(plan, i);
-    command.insert(command.end(), options.begin(), options.end());
-    if (i == 0) command.insert(command.end(), agent.home_options.begin(), agent.home_options.end());
-  }
-  if (plan.lanes > 1) {
-    for (const AgentPlan& planned : plan.agents) {
-      command.push_back(":");
-      add_ranks(plan.lanes, planned.host);
-    }
+  for (const RankGroup& group : ranks) {
+    if (&group != &ranks.front()) command.push_back(":");
+    command.insert(command.end(), {"-np", std::to_string(group.count), "--host", group.host});
+    for (const std::string& name : variables) command.insert(command.end(), {"-x", name});
+    command.insert(command.end(), group.command.begin(), group.command.end());
   }
   return command;
 }
 
-Status CheckReach(const Environment& environment, const Plan& plan,
-                  const std::vector<std::string>& extra) {
+Status OpenMpi::CheckReach(const Environment& environment, const Plan& plan,
+                           const std::vector<std::string>& extra) const {
   if (OnThisHost(plan) || NamesNetworkLayer(extra, "plm") ||
       environment.Get("OMPI_MCA_plm") != "isolated")
     return Status::Ok();
@@ -139,8 +96,10 @@ Status CheckReach(const Environment& environment, const Plan& plan,
       "OMPI_MCA_plm=isolated keeps mpirun on this host: unset it to use other hosts");
 }
 
-void AddMpirunSettings(Environment& environment, const Plan& plan,
-                       const std::vector<std::string>& extra, bool root) {
+void OpenMpi::AddSettings(Environment& environment, const Plan& plan,
+                          const std::vector<std::string>& extra, const std::string& remote_shell,
+                          bool root) const {
+  if (!remote_shell.empty()) environment.Set("OMPI_MCA_plm_rsh_agent", remote_shell);
   const auto set_unless_chosen = [&](const char* name, const char* value) {
     if (!environment.Get(name)) environment.Set(name, value);
   };
@@ -173,26 +132,9 @@ void AddMpirunSettings(Environment& environment, const Plan& plan,
       environment.Set(of_prrte, std::string(*value));
 }
 
-std::string QuoteForShell(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) {
-    if (!text.empty()) text += ' ';
-    const bool plain = !word.empty() && word.find_first_not_of(
-                                            "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                            "0123456789_@%+=:,./-") == std::string::npos;
-    if (plain) {
-      text += word;
-      continue;
-    }
-    text += '\'';
-    for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    text += '\'';
-  }
-  return text;
-}
-
-std::vector<MpirunFolder> MpirunFolders(const Environment& environment, std::string_view host,
-                                        unsigned user, int pid) {
+std::vector<MpiLauncher::Folder> OpenMpi::Folders(const Environment& environment,
+                                                  std::string_view host, unsigned user,
+                                                  int pid) const {
   // orte/util/session_dir.c and opal/util/os_dirpath of Open MPI 4.1; and as 5.0 was seen to do.
   std::string_view base = "/tmp";
   for (const char* name : {"TMP", "TEMP", "TMPDIR", "OMPI_MCA_orte_tmpdir_base"})
@@ -201,47 +143,20 @@ std::vector<MpirunFolder> MpirunFolders(const Environment& environment, std::str
           {Format("{}/ompi.{}", base, pid), false}};
 }
 
-bool LostItsFolder(std::string_view output) {
-  const std::optional<UnmadeFolder> unmade = FindUnmadeFolder(Lines(output));
+bool OpenMpi::MayStartAgain(std::string_view output) const {
+  const std::optional<UnmadeFolder> unmade = FindUnmadeFolder(OutputLines(output));
   return unmade &&
          (unmade->error == std::strerror(ENOENT) || unmade->error == std::strerror(EEXIST));
 }
 
-std::vector<std::string> SplitWords(std::string_view text) {
-  std::vector<std::string> words;
-  std::string word;
-  bool inside = false;
-  char quote = 0;
-  for (const char c : text) {
-    if (quote != 0) {
-      if (c == quote)
-        quote = 0;
-      else
-        word += c;
-    } else if (c == '"' || c == '\'') {
-      quote = c;
-      inside = true;
-    } else if (c == ' ' || c == '\t' || c == '\n') {
-      if (inside) words.push_back(word);
-      word.clear();
-      inside = false;
-    } else {
-      word += c;
-      inside = true;
-    }
-  }
-  if (inside) words.push_back(word);
-  return words;
-}
-
-bool JobHasEnded(std::string_view output) {
+bool OpenMpi::JobHasEnded(std::string_view output) const {
   return output.find("mpirun detected that one or more processes exited") !=
              std::string_view::npos ||
          SaysNoSpace(output);
 }
 
-std::string ExplainMpirun(std::string_view output, const Plan& plan) {
-  const std::vector<std::string_view> lines = Lines(output);
+std::string OpenMpi::Explain(std::string_view output, const Plan& plan) const {
+  const std::vector<std::string_view> lines = OutputLines(output);
   const auto find = [&lines](auto matches) {
     return std::find_if(lines.begin(), lines.end(), matches);
   };

@@ -1,0 +1,37 @@
+// Hydra, the mpiexec of MPICH and of the MPIs that are made of it, as MPICH 4.0 behaves.
+#pragma once
+
+#include "launcher/starter/mpi_launcher.h"
+
+namespace cuspan {
+
+class Hydra final : public MpiLauncher {
+ public:
+  // `own_host` is what other hosts call this one.
+  explicit Hydra(std::string own_host) : own_host_(std::move(own_host)) {}
+
+  std::string_view name() const override { return "MPICH"; }
+  std::vector<std::string> Command(const std::vector<RankGroup>& ranks,
+                                   const std::vector<std::string>& extra,
+                                   const std::vector<std::string>& variables) const override;
+  Status CheckReach(const Environment&, const Plan&,
+                    const std::vector<std::string>&) const override {
+    return Status::Ok();
+  }
+  // The remote shell is called as rsh is: without options.
+  void AddSettings(Environment& environment, const Plan& plan,
+                   const std::vector<std::string>& extra, const std::string& remote_shell,
+                   bool root) const override;
+  std::vector<Folder> Folders(const Environment&, std::string_view, unsigned, int) const override {
+    return {};
+  }
+  std::string_view shared_memory() const override { return "mpich_shar_tmp"; }
+  bool MayStartAgain(std::string_view) const override { return false; }
+  bool JobHasEnded(std::string_view output) const override;
+  std::string Explain(std::string_view output, const Plan& plan) const override;
+
+ private:
+  const std::string own_host_;
+};
+
+}  // namespace cuspan
