@@ -1,6 +1,10 @@
 #include "launcher/starter/hydra.h"
 
+#include <sys/wait.h>
+
 #include <algorithm>
+#include <charconv>
+#include <cstring>
 
 namespace cuspan {
 namespace {
@@ -17,20 +21,13 @@ std::string_view InBox(const std::vector<std::string_view>& lines, std::string_v
   return {};
 }
 
-// "on signal 9 (Killed)", of "… THE EXIT STRING: Killed (signal 9)".
-std::string HowItEnded(const std::vector<std::string_view>& lines) {
-  constexpr std::string_view kLabel = "EXIT STRING: ";
-  constexpr std::string_view kSignal = " (signal ";
-  for (const std::string_view line : lines) {
-    const std::size_t at = line.find(kLabel);
-    if (at == line.npos) continue;
-    const std::string_view text = line.substr(at + kLabel.size());
-    const std::size_t signal = text.find(kSignal);
-    if (signal == text.npos || !text.ends_with(")")) continue;
-    const std::string_view number = text.substr(signal + kSignal.size());
-    return Format("on signal {} ({})", number.substr(0, number.size() - 1), text.substr(0, signal));
-  }
-  return Format("with code {}", InBox(lines, "EXIT CODE: "));
+// The code in the box is that of waitpid: a signal's number, where it was one.
+std::string HowItEnded(std::string_view code) {
+  int status = 0;
+  std::from_chars(code.data(), code.data() + code.size(), status);
+  if (WIFSIGNALED(status))
+    return Format("on signal {} ({})", WTERMSIG(status), ::strsignal(WTERMSIG(status)));
+  return Format("with code {}", code);
 }
 
 // Of the program that reaches other hosts. Hydra waits for the host all the same.
@@ -96,7 +93,7 @@ std::string Hydra::Explain(std::string_view output, const Plan& plan) const {
                   line->substr(file, line->find(" (", file) - file));
   }
   if (const std::string_view host = InBox(lines, " RUNNING AT "); !host.empty())
-    return Format("the agent on host {} exited {}", host, HowItEnded(lines));
+    return Format("the agent on host {} exited {}", host, HowItEnded(InBox(lines, "EXIT CODE: ")));
   if (const auto line = find(IsOfRemoteShell); line != lines.end()) {
     const std::string host = NamedHost(*line, plan);
     return host.empty() ? Format("a host cannot be reached: {}", *line)

@@ -9,7 +9,7 @@ import signal
 import time
 
 from box import Box, BoxTest
-from harness import OWN_FAILURE, Statistics, app, own_lines, program, wait_until
+from harness import DAEMON, OWN_FAILURE, STARTER, Statistics, app, own_lines, program, wait_until
 
 LOST = "cudaErrorDevicesUnavailable"
 OTHERS = "n1,n2,n3"
@@ -261,7 +261,7 @@ class Faults(BoxTest):
             self.skipTest("there is no mpirun")
         process = self.hold()
         start = time.monotonic()
-        os.kill(self.processes("orterun")[0][0], signal.SIGKILL)
+        os.kill(self.processes(STARTER)[0][0], signal.SIGKILL)
         wait_until(lambda: self.ask(process, "use 2") == LOST, "the devices are lost")
         free = self.free_after(start, ("n1", "n2", "n3"))
         status, _, errors = self.ends(process)
@@ -298,7 +298,7 @@ class Faults(BoxTest):
 
     def test_launcher_killed_while_agents_start(self):
         process = self.start_on("n0", "--hosts", OTHERS, "--", "sleep", "600")
-        started = "cuspan-agent" if self.relay == "ucx" else "orted"
+        started = "cuspan-agent" if self.relay == "ucx" else DAEMON
         wait_until(lambda: self.processes_on("n2", started), f"{started} is there")
         os.kill(self.processes("cuspan")[0][0], signal.SIGKILL)
         self.assertEqual(self.ends(process)[0], -signal.SIGKILL)

@@ -4,7 +4,7 @@ import os
 import pathlib
 import re
 
-from harness import KINDS, NOT_EXECUTABLE, NOT_FOUND, OWN_FAILURE, USAGE, SystemTest, app, build
+from harness import KINDS, NOT_EXECUTABLE, NOT_FOUND, OF_MPICH, OWN_FAILURE, USAGE, SystemTest, app, build, of_open_mpi
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -100,6 +100,7 @@ exit 213
         script.chmod(0o700)
         return tries, self.environment(MPIRUN=str(script))
 
+    @of_open_mpi
     def test_mpirun_that_lost_its_folder(self):
         self.relay = "mpi"
         tries, environment = self.mpirun_without_folder(2)
@@ -108,6 +109,7 @@ exit 213
         self.assertEqual(tries.read_text(encoding="utf-8"), 3 * "try\n")
         self.assert_nothing_left()
 
+    @of_open_mpi
     def test_mpirun_that_never_gets_a_folder(self):
         self.relay = "mpi"
         _, environment = self.mpirun_without_folder(1000)
@@ -161,7 +163,7 @@ class Devices(SystemTest):
     def test_the_relay_that_suits(self):
         installed = "ucx" if (build() / "bin/cuspan-agent-ucx").exists() else "mpi"
         for options, path in (([], "same-node"), (["--same-node", "never"], installed),
-                              (["--same-node", "never", "--mpirun-args", "--display-map"], "mpi")):
+                              (["--same-node", "never", "--mpirun-args", "-prepend-rank" if OF_MPICH else "--display-map"], "mpi")):
             with self.subTest(options=options):
                 result = self.run_command(self.cuspan("devices", "--json", "--relay", "auto", *options), self.environment(1))
                 self.assertEqual([device["path"] for device in json.loads(result.stdout)], [path])

@@ -5,7 +5,7 @@ import shutil
 import signal
 import subprocess
 
-from harness import OWN_FAILURE, Statistics, SystemTest, app, build, own_lines, program, wait_until
+from harness import OF_MPICH, OWN_FAILURE, Statistics, SystemTest, app, build, own_lines, program, wait_until
 
 LOST = "cudaErrorDevicesUnavailable"
 
@@ -16,7 +16,8 @@ def rank_of(pid):
         variables = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
         return None
-    return next((int(v.partition(b"=")[2]) for v in variables if v.startswith(b"OMPI_COMM_WORLD_RANK=")), None)
+    return next((int(v.partition(b"=")[2]) for v in variables if v.startswith((b"OMPI_COMM_WORLD_RANK=", b"PMI_RANK="))),
+                None)
 
 
 class Lanes(SystemTest):
@@ -90,17 +91,16 @@ class Processes(SystemTest):
     def test_by_hand(self):
         """The plain MPI form: all agents, then the lanes of each in the same order."""
         agent = str(build() / "bin/cuspan-agent")
-        result = self.run_command(["mpirun", "--oversubscribe", "--bind-to", "none",
-                                   "-np", "1", agent, "--same-node", "never", "--", app("vector_add", "shared"),
-                                   ":", "-np", "1", agent, "--same-node", "never",
-                                   ":", "-np", "4", agent], self.environment(CUSPAN_LANES="2"))
+        away = [agent, "--same-node", "never"]
+        result = self.run_command(self.mpi_job((1, [*away, "--", app("vector_add", "shared")]), (1, away), (4, [agent])),
+                                  self.environment(CUSPAN_LANES="2"))
         self.assertIn("PASS", result.stdout)
         self.assert_nothing_left()
 
     def test_by_hand_with_too_few_ranks(self):
         agent = str(build() / "bin/cuspan-agent")
-        result = self.run_command(["mpirun", "--oversubscribe", "--bind-to", "none", "-np", "1", agent, "--", "true",
-                                   ":", "-np", "3", agent], self.environment(CUSPAN_LANES="2"), status=OWN_FAILURE)
+        result = self.run_command(self.mpi_job((1, [agent, "--", "true"]), (3, [agent])),
+                                  self.environment(CUSPAN_LANES="2"), status=None if OF_MPICH else OWN_FAILURE)
         self.assertIn("CUSPAN_LANES=2 needs 3 ranks on each host", result.stderr)
 
     def test_a_lane_killed(self):
