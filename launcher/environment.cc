@@ -103,9 +103,18 @@ void StripOuterRun(Environment& environment) {
 }
 
 void StripMpi(Environment& environment) {
-  // As seen in the environment of a rank of Open MPI 4.1.4.
-  constexpr std::string_view kOfMpirun[] = {
-      "OMPI_", "PMIX_", "PRTE_", "ORTE_", "HFI_NO_BACKTRACE", "IPATH_NO_BACKTRACE"};
+  // As seen in the environment of a rank of Open MPI 4.1.4, and of MPICH 4.0.2.
+  constexpr std::string_view kOfMpirun[] = {"OMPI_",
+                                            "PMIX_",
+                                            "PRTE_",
+                                            "ORTE_",
+                                            "HFI_NO_BACKTRACE",
+                                            "IPATH_NO_BACKTRACE",
+                                            "PMI_",
+                                            "HYDI_",
+                                            "MPI_LOCALNRANKS=",
+                                            "MPI_LOCALRANKID=",
+                                            "MPIR_CVAR_CH3_INTERFACE_HOSTNAME="};
   // The user's own, which an mpirun that the app starts needs as well,
   constexpr std::string_view kOfUser[] = {"OMPI_ALLOW_RUN_AS_ROOT", "PMIX_MCA_gds", "OMPI_MCA_"};
   // but for the parameters that mpirun sets in ranks.

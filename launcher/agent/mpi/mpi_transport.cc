@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <unordered_map>
@@ -32,6 +33,12 @@ constexpr std::size_t kPostedReceives = 16;
 constexpr std::size_t kSendsToOneAgent = 16;
 // How long a process that waits for another's first message sleeps between looks.
 constexpr useconds_t kNapMicroseconds = 200;
+
+#ifdef MPICH_VERSION
+constexpr std::string_view kMpi = "MPICH";
+#else
+constexpr std::string_view kMpi = "Open MPI";
+#endif
 
 class MpiTransport final : public Transport {
  public:
@@ -242,12 +249,29 @@ class MpiTransport final : public Transport {
   std::vector<int> finished_;
 };
 
+// The mpirun of another MPI starts ranks that do not find each other: each would be a run's only
+// one.
+Status CheckMpirun() {
+  int size = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  for (const char* const name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
+    const char* const started = std::getenv(name);
+    if (size != 1 || started == nullptr || std::atoi(started) <= 1) continue;
+    return Status::Invalid(
+        "mpirun started {} processes, but this one finds no other: start it with the mpirun of the "
+        "MPI that cuspan is built with, {}",
+        started, kMpi);
+  }
+  return Status::Ok();
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Transport>> StartMpiTransport(int* argc, char*** argv) {
   int provided = 0;
   if (MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS)
     return Status::Unavailable("MPI_Init failed; start the agents with mpirun");
+  CUSPAN_RETURN_IF_ERROR(CheckMpirun());
   return std::unique_ptr<Transport>(std::make_unique<MpiTransport>());
 }
 

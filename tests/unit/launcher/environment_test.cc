@@ -79,19 +79,37 @@ TEST(StripOuterRun, LeavesOtherListsAsTheyAre) {
 }
 
 TEST(StripMpi, RemovesWhatMpirunAddsAndKeepsWhatTheUserChose) {
-  Environment environment({"OMPI_COMM_WORLD_RANK=0", "PMIX_RANK=0", "OMPI_MCA_orte_launch=1",
-                           "OMPI_MCA_ess=^singleton", "OMPI_MCA_ess_base_vpid=0",
-                           "OMPI_MCA_pmix=^s1", "OMPI_MCA_initial_wdir=/tmp",
-                           "OMPI_MCA_rmaps_base_oversubscribe=1", "OMPI_MCA_btl_tcp_if_include=ib0",
-                           "PMIX_MCA_mca_base_component_show_load_errors=1", "HFI_NO_BACKTRACE=1",
-                           "IPATH_NO_BACKTRACE=1", "PRTE_X=1", "COMPILER=mpicc",
-                           "PMIX_MCA_gds=hash", "OMPI_ALLOW_RUN_AS_ROOT=1"});
+  Environment environment({"OMPI_COMM_WORLD_RANK=0",
+                           "PMIX_RANK=0",
+                           "OMPI_MCA_orte_launch=1",
+                           "OMPI_MCA_ess=^singleton",
+                           "OMPI_MCA_ess_base_vpid=0",
+                           "OMPI_MCA_pmix=^s1",
+                           "OMPI_MCA_initial_wdir=/tmp",
+                           "OMPI_MCA_rmaps_base_oversubscribe=1",
+                           "OMPI_MCA_btl_tcp_if_include=ib0",
+                           "PMIX_MCA_mca_base_component_show_load_errors=1",
+                           "HFI_NO_BACKTRACE=1",
+                           "IPATH_NO_BACKTRACE=1",
+                           "PRTE_X=1",
+                           "COMPILER=mpicc",
+                           "PMIX_MCA_gds=hash",
+                           "OMPI_ALLOW_RUN_AS_ROOT=1",
+                           "PMI_RANK=0",
+                           "PMI_SIZE=2",
+                           "PMI_FD=6",
+                           "HYDI_CONTROL_FD=7",
+                           "MPI_LOCALNRANKS=1",
+                           "MPI_LOCALRANKID=0",
+                           "MPIR_CVAR_CH3_INTERFACE_HOSTNAME=a",
+                           "MPIR_CVAR_NEMESIS_TCP=1"});
   EXPECT_TRUE(InsideMpiJob(environment));
   StripMpi(environment);
   EXPECT_FALSE(InsideMpiJob(environment));
-  EXPECT_THAT(environment.entries(),
-              UnorderedElementsAre("OMPI_MCA_btl_tcp_if_include=ib0", "COMPILER=mpicc",
-                                   "PMIX_MCA_gds=hash", "OMPI_ALLOW_RUN_AS_ROOT=1"));
+  EXPECT_THAT(
+      environment.entries(),
+      UnorderedElementsAre("OMPI_MCA_btl_tcp_if_include=ib0", "COMPILER=mpicc", "PMIX_MCA_gds=hash",
+                           "OMPI_ALLOW_RUN_AS_ROOT=1", "MPIR_CVAR_NEMESIS_TCP=1"));
 }
 
 TEST(SettingNames, AreWhatAgentsNeed) {
