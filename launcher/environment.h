@@ -33,8 +33,8 @@ class Environment {
 // Removes what an outer `cuspan run` put there for its app.
 void StripOuterRun(Environment& environment);
 
-// Removes what the mpirun of Open MPI or MPICH adds for its ranks, and keeps what the user chose for all: which
-// network to use, say (OMPI_MCA_btl_tcp_if_include).
+// Removes what the mpirun of Open MPI or MPICH adds for its ranks, and keeps what the user chose
+// for all: which network to use, say (OMPI_MCA_btl_tcp_if_include).
 void StripMpi(Environment& environment);
 // True inside a rank of an MPI job, as Open MPI, PMIx or PMI mark it.
 bool InsideMpiJob(const Environment& environment);
