@@ -13,7 +13,8 @@ namespace cuspan {
 
 // Outlives all connections. Any thread.
 struct ConnectionCommon {
-  CopyThreads copy_threads;
+  CopyThreads copy_in{CopyThreads::Way::kIn};
+  CopyThreads copy_out{CopyThreads::Way::kOut};
   KernelOutput output;
   LostDevices lost_devices;
   PythonWaits* const python_waits = PythonWaits::Start();

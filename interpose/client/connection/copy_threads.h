@@ -17,7 +17,9 @@ namespace cuspan {
 // program may copy while it exits. Any thread.
 class CopyThreads {
  public:
-  CopyThreads();
+  // Into staging slots, or out of them.
+  enum class Way { kIn, kOut };
+  explicit CopyThreads(Way way);
 
   // How many copy at the same time. 1: the machine has too few cores for more, and nothing may
   // be given to Run.

@@ -70,7 +70,7 @@ CUresult Transfers::Send(std::uint64_t transfer, const std::byte* source, std::u
     // The proxy, which has posted why, takes no bytes of it.
     if (refused) return CUDA_SUCCESS;
   }
-  return SendChunks(*channel_, common_->copy_threads, {transfer, source, bytes, rows, device_}, 0,
+  return SendChunks(*channel_, common_->copy_in, {transfer, source, bytes, rows, device_}, 0,
                     bytes);
 }
 
@@ -96,7 +96,7 @@ bool Transfers::SendPart(std::uint64_t transfer, Outgoing& outgoing) {
       std::min(outgoing.bytes, outgoing.sent + std::uint64_t{channel_->MostChunkBytes()} *
                                                    std::max(layout.staging_slots / 2, 1U));
   // A failure here is the loss of the channel, which the receiver notices and tells.
-  static_cast<void>(SendChunks(*channel_, common_->copy_threads,
+  static_cast<void>(SendChunks(*channel_, common_->copy_in,
                                {transfer, outgoing.source, outgoing.bytes, outgoing.rows, device_},
                                outgoing.sent, end));
   outgoing.sent = end;
@@ -214,7 +214,7 @@ bool Transfers::OnChunk(const Chunk& chunk) {
       return true;
     }
   }
-  CopyThreads& threads = common_->copy_threads;
+  CopyThreads& threads = common_->copy_out;
   if (incoming == nullptr)
     Skip(piece);
   else if (threads.count() == 1 || chunk.bytes < kLeastForOthers)
