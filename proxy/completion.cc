@@ -52,12 +52,18 @@ void TransferState::Fail(Channel& channel, CUresult result) {
 
 CUresult AskedStream::Query(const Driver& driver) const {
   const MutexLock lock(mutex_);
+  if (failed_ != CUDA_SUCCESS) return failed_;
   return last_.get() != nullptr ? driver.cuEventQuery(last_.get()) : driver.cuStreamQuery(stream_);
 }
 
 void AskedStream::Replace(PooledEvent last) {
   const MutexLock lock(mutex_);
   last_ = std::move(last);
+}
+
+void AskedStream::Fail(CUresult why) {
+  const MutexLock lock(mutex_);
+  failed_ = why;
 }
 
 Completer::Completer(const Device& device, const Driver& driver, Channel& channel, Faults& faults)

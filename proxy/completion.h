@@ -61,13 +61,15 @@ class AskedStream {
   CUstream stream() const { return stream_; }
   CUresult Query(const Driver& driver) const;
   // The stream is about to be destroyed, or given more: from now on `last`, recorded in it, is
-  // asked.
+  // asked; or, where that could not be, the answer is why.
   void Replace(PooledEvent last);
+  void Fail(CUresult why);
 
  private:
   mutable Mutex mutex_;
   const CUstream stream_;
   PooledEvent last_ CUSPAN_GUARDED_BY(mutex_);
+  CUresult failed_ CUSPAN_GUARDED_BY(mutex_) = CUDA_SUCCESS;
 };
 
 // --- What to do.

@@ -143,8 +143,11 @@ void DeviceSession::RecordAsked() {
     const std::shared_ptr<AskedStream> asked = one.lock();
     if (asked == nullptr) continue;
     PooledEvent event;
-    if (faults.Check(plain_events.Record(asked->stream(), event)) == CUDA_SUCCESS)
+    const CUresult result = faults.Check(plain_events.Record(asked->stream(), event));
+    if (result == CUDA_SUCCESS)
       asked->Replace(std::move(event));
+    else
+      asked->Fail(result);
   }
   asked_.clear();
 }

@@ -137,6 +137,23 @@ TEST_F(OrderTest, AWaitForAStreamIsNotForWhatComesBehindIt) {
   }
 }
 
+TEST_F(OrderTest, AWaitWhoseEndCanNotBeRecordedFails) {
+  const std::uint64_t block = loopback.Map();
+  const std::uint64_t stream = loopback.NewStream();
+  add();
+  client.Call(DeviceSynchronize{});
+  gpu.Hold(1);
+  PostAdd(stream, block, 1, 1);
+  const std::uint32_t request = client.Ask(StreamSynchronize{stream});
+  ASSERT_TRUE(gpu.WaitForLog("asked 1"));
+  gpu.Refuse("record", CUDA_ERROR_OUT_OF_MEMORY);
+  PostAdd(stream, block, 1, 1);
+  EXPECT_EQ(client.AwaitReply<StreamSynchronize>(request).result, CUDA_ERROR_OUT_OF_MEMORY);
+  gpu.Refuse("record", CUDA_SUCCESS);
+  gpu.Let(1);
+  EXPECT_EQ(client.Call(StreamSynchronize{stream}).result, CUDA_SUCCESS);
+}
+
 TEST_F(OrderTest, AWaitForTheLegacyStreamIsForTheOthersWorkBeforeIt) {
   const std::uint64_t block = loopback.Map();
   const std::uint64_t other = loopback.NewStream();

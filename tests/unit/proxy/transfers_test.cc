@@ -77,10 +77,12 @@ TEST_F(OrderTest, TheEndOfACopyFromTheDeviceIsItsStreamsWhereNothingFollows) {
   client.ReceiveTo(1, reinterpret_cast<std::byte*>(&word));
   client.Post(CopyFromDevice{stream, block, sizeof word, 1});
   PostAdd(stream, block, 1, 1);
+  const std::size_t asked = Count(gpu.Log(), "asked 1");
   const std::uint32_t request = client.Ask(StreamSynchronize{stream});
   ASSERT_TRUE(gpu.WaitForLog("add 1", 2));
   gpu.LetNext(1, 2);  // The copy, and the record behind it.
   ASSERT_TRUE(client.Await([](const Told& told) { return told.chunks.size() == 2; }));
+  ASSERT_TRUE(gpu.WaitForLog("asked 1", asked + 1));
   EXPECT_EQ(word, 5U);
   EXPECT_FALSE(client.Now().replies.contains(request));
   gpu.Let(1);
