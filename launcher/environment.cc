@@ -109,12 +109,18 @@ void StripMpi(Environment& environment) {
                                             "PRTE_",
                                             "ORTE_",
                                             "HFI_NO_BACKTRACE",
-                                            "IPATH_NO_BACKTRACE",
-                                            "PMI_",
+                                            "IPATH_NO_BACKTRACE",  //
+                                            "PMI_RANK=",
+                                            "PMI_SIZE=",
+                                            "PMI_FD=",
+                                            "PMI_PORT=",
+                                            "PMI_ID=",
+                                            "PMI_SPAWNED=",
                                             "HYDI_",
                                             "MPI_LOCALNRANKS=",
                                             "MPI_LOCALRANKID=",
-                                            "MPIR_CVAR_CH3_INTERFACE_HOSTNAME="};
+                                            "MPIR_CVAR_CH3_INTERFACE_HOSTNAME=",
+                                            "GFORTRAN_UNBUFFERED_PRECONNECTED="};
   // The user's own, which an mpirun that the app starts needs as well,
   constexpr std::string_view kOfUser[] = {"OMPI_ALLOW_RUN_AS_ROOT", "PMIX_MCA_gds", "OMPI_MCA_"};
   // but for the parameters that mpirun sets in ranks.

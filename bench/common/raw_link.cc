@@ -16,6 +16,8 @@ namespace cuspan::bench {
 Status ChooseTransport(const std::string& name) {
   const auto set = [](const char* variable, const char* value) { ::setenv(variable, value, 1); };
   if (name == "auto") return Status::Ok();
+  if (const std::string_view mpi = OwnMpiLauncher().name(); mpi != "Open MPI")
+    return Status::Invalid("--transport chooses among the layers of Open MPI; this is {}", mpi);
   if (name == "ucx") {
     set("OMPI_MCA_opal_common_ucx_tls", "any");
     set("OMPI_MCA_opal_common_ucx_devices", "any");
@@ -49,7 +51,8 @@ Result<std::vector<double>> RunRaw(const std::string& folder, RelayKind kind,
   for (const char* const name : {"UCX_TLS", "UCX_NET_DEVICES"})
     if (environment.Get(name)) variables.push_back(name);
   std::vector<std::string> command = mpi.Command(groups, extra, variables);
-  command.front() = "mpirun";
+  const char* const mpirun = std::getenv("MPIRUN");
+  command.front() = mpirun != nullptr && *mpirun != '\0' ? mpirun : "mpirun";
   CUSPAN_ASSIGN_OR_RETURN(const std::string text, Capture(command, true, &environment));
   std::istringstream stream(text.substr(std::min(text.rfind('=') + 1, text.size())));
   std::vector<double> numbers;

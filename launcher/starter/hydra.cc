@@ -5,6 +5,10 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <initializer_list>
+#include <iterator>
+
+#include "launcher/starter/relay_choice.h"
 
 namespace cuspan {
 namespace {
@@ -30,8 +34,36 @@ std::string HowItEnded(std::string_view code) {
   return Format("with code {}", code);
 }
 
-// Of the program that reaches other hosts. Hydra waits for the host all the same.
-bool IsOfRemoteShell(std::string_view line) { return line.starts_with("ssh: "); }
+// Of what fails on the way to another host: ssh, its shell there, the loader. Hydra waits for the
+// host all the same.
+bool IsOfRemoteShell(std::string_view line) {
+  constexpr std::string_view kOfSsh[] = {"Permission denied (", "Host key verification failed",
+                                         "kex_exchange_identification:"};
+  return line.starts_with("ssh: ") ||
+         std::any_of(std::begin(kOfSsh), std::end(kOfSsh),
+                     [line](std::string_view words) { return Has(line, words); }) ||
+         (Has(line, "hydra_pmi_proxy") &&
+          (Has(line, "not found") || Has(line, "No such file") || Has(line, "shared libraries")));
+}
+
+// "[proxy:0:0@HOST] HYDU_create_process (…): execvp error on file FILE (REASON)"
+bool IsOfMissingAgent(std::string_view line) {
+  return line.starts_with("[proxy:") && Has(line, "execvp error on file ");
+}
+
+// Of the loader of an agent; it does not say where.
+bool IsOfLoader(std::string_view line) {
+  return Has(line, "cuspan-agent: error while loading shared libraries: ");
+}
+
+// Whether there is one of these options, which may begin with one dash or two.
+bool HasOption(const std::vector<std::string>& words,
+               std::initializer_list<std::string_view> names) {
+  return std::any_of(words.begin(), words.end(), [&names](std::string_view word) {
+    for (int dashes = 0; dashes < 2 && word.starts_with('-'); ++dashes) word.remove_prefix(1);
+    return std::find(names.begin(), names.end(), word) != names.end();
+  });
+}
 
 }  // namespace
 
@@ -42,16 +74,16 @@ std::vector<std::string> Hydra::Command(const std::vector<RankGroup>& ranks,
   command.insert(command.end(), extra.begin(), extra.end());
   std::string names;
   for (const std::string& name : variables) names += (names.empty() ? "" : ",") + name;
-  if (!names.empty()) command.insert(command.end(), {"-genvlist", names});
+  if (!names.empty() && !HasOption(extra, {"genvlist", "genvall", "genvnone"}))
+    command.insert(command.end(), {"-genvlist", names});
   // One list of hosts for all ranks, which are given out in its order.
+  const bool others = std::any_of(ranks.begin(), ranks.end(),
+                                  [](const RankGroup& group) { return group.host != kThisHost; });
   std::string hosts;
-  bool others = false;
-  for (const RankGroup& group : ranks) {
-    hosts += Format("{}{}:{}", hosts.empty() ? "" : ",", group.host, group.count);
-    others = others || group.host != kThisHost;
-  }
-  // Other hosts would look for this one under the name that it has in the list.
-  if (others) command.insert(command.end(), {"-localhost", own_host_});
+  for (const RankGroup& group : ranks)
+    hosts += Format("{}{}:{}", hosts.empty() ? "" : ",",
+                    // Others look for this host under the name that it has here.
+                    others && group.host == kThisHost ? own_host_ : group.host, group.count);
   command.insert(command.end(), {"-hosts", hosts});
   for (const RankGroup& group : ranks) {
     if (&group != &ranks.front()) command.push_back(":");
@@ -61,21 +93,39 @@ std::vector<std::string> Hydra::Command(const std::vector<RankGroup>& ranks,
   return command;
 }
 
-void Hydra::AddSettings(Environment& environment, const Plan&, const std::vector<std::string>&,
-                        const std::string& remote_shell, bool) const {
-  if (!remote_shell.empty()) {
+void Hydra::AddSettings(Environment& environment, const Plan&,
+                        const std::vector<std::string>& extra, const std::string& remote_shell,
+                        bool) const {
+  if (const std::vector<std::string> words = SplitWords(remote_shell); !words.empty()) {
+    std::string options;
+    for (std::size_t i = 1; i < words.size(); ++i) options += (i == 1 ? "" : " ") + words[i];
     environment.Set("HYDRA_LAUNCHER", "rsh");
-    environment.Set("HYDRA_LAUNCHER_EXEC", remote_shell);
+    environment.Set("HYDRA_LAUNCHER_EXEC", words.front());
+    if (!options.empty()) environment.Set("HYDRA_LAUNCHER_EXTRA_ARGS", options);
+    return;
   }
+  for (const char* const name : {"HYDRA_LAUNCHER", "HYDRA_BOOTSTRAP", "HYDRA_LAUNCHER_EXEC",
+                                 "HYDRA_BOOTSTRAP_EXEC", "HYDRA_LAUNCHER_EXTRA_ARGS"})
+    if (environment.Get(name)) return;
+  if (!BatchVariable(environment).empty() ||
+      HasOption(extra, {"launcher", "bootstrap", "rmk", "launcher-exec", "bootstrap-exec"}))
+    return;
   // The agents have no terminal, so a question of ssh could not be answered.
-  if (!environment.Get("HYDRA_LAUNCHER_EXEC") && !environment.Get("HYDRA_LAUNCHER_EXTRA_ARGS"))
-    environment.Set("HYDRA_LAUNCHER_EXTRA_ARGS", "-oBatchMode=yes -oConnectTimeout=10");
+  environment.Set("HYDRA_LAUNCHER", "ssh");
+  environment.Set("HYDRA_LAUNCHER_EXTRA_ARGS", "-oBatchMode=yes -oConnectTimeout=10");
+}
+
+bool Hydra::MustPass(std::string_view variable) const {
+  return variable.starts_with("MPIR_CVAR_") || variable.starts_with("FI_") ||
+         variable.starts_with("UCX_");
 }
 
 bool Hydra::JobHasEnded(std::string_view output) const {
   const std::vector<std::string_view> lines = OutputLines(output);
   return Has(output, "BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES") ||
-         std::any_of(lines.begin(), lines.end(), IsOfRemoteShell);
+         std::any_of(lines.begin(), lines.end(), [](std::string_view line) {
+           return IsOfRemoteShell(line) || IsOfMissingAgent(line) || IsOfLoader(line);
+         });
 }
 
 std::string Hydra::Explain(std::string_view output, const Plan& plan) const {
@@ -83,9 +133,7 @@ std::string Hydra::Explain(std::string_view output, const Plan& plan) const {
   const auto find = [&lines](auto matches) {
     return std::find_if(lines.begin(), lines.end(), matches);
   };
-  // "[proxy:0:0@HOST] HYDU_create_process (…): execvp error on file FILE (REASON)"
-  if (const auto line = find([](std::string_view l) { return Has(l, "execvp error on file "); });
-      line != lines.end()) {
+  if (const auto line = find(IsOfMissingAgent); line != lines.end()) {
     const std::size_t host = line->find('@');
     const std::size_t file = line->find("on file ") + 8;
     return Format("host {} has no {}: install cuspan in the same directory on every host",
@@ -99,6 +147,8 @@ std::string Hydra::Explain(std::string_view output, const Plan& plan) const {
     return host.empty() ? Format("a host cannot be reached: {}", *line)
                         : Format("host {} cannot be reached: {}", host, *line);
   }
+  if (const auto line = find(IsOfLoader); line != lines.end())
+    return Format("an agent does not start: {}", *line);
   const auto first = find([](std::string_view line) { return !line.starts_with("="); });
   if (first == lines.end()) return "mpiexec exited without a message";
   return Format("mpiexec: {}", *first);

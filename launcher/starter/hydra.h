@@ -18,13 +18,14 @@ class Hydra final : public MpiLauncher {
                     const std::vector<std::string>&) const override {
     return Status::Ok();
   }
-  // The remote shell is called as rsh is: without options.
+  // The remote shell is called as rsh is. In a batch job Hydra starts its daemons as that does.
   void AddSettings(Environment& environment, const Plan& plan,
                    const std::vector<std::string>& extra, const std::string& remote_shell,
                    bool root) const override;
   std::vector<Folder> Folders(const Environment&, std::string_view, unsigned, int) const override {
     return {};
   }
+  bool MustPass(std::string_view variable) const override;
   std::string_view shared_memory() const override { return "mpich_shar_tmp"; }
   bool MayStartAgain(std::string_view) const override { return false; }
   bool JobHasEnded(std::string_view output) const override;

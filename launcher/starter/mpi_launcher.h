@@ -39,6 +39,10 @@ class MpiLauncher {
                            const std::vector<std::string>& extra, const std::string& remote_shell,
                            bool root) const = 0;
 
+  // Whether a variable is of this MPI or its network layers, and ranks on other hosts have it only
+  // if it is passed by name.
+  virtual bool MustPass(std::string_view variable) const = 0;
+
   // Where one of that process id on this host may keep its temporary files, which stay when it is
   // killed. `environment` is its own.
   struct Folder {

@@ -84,8 +84,11 @@ Result<std::unique_ptr<AgentStarter>> MakeMpirunStarter(Plan plan, Environment e
   CUSPAN_RETURN_IF_ERROR(mpi.CheckReach(environment, plan, options.mpirun_arguments));
   mpi.AddSettings(environment, plan, options.mpirun_arguments, options.remote_shell,
                   ::geteuid() == 0);
+  std::vector<std::string> variables = SettingNames(environment);
+  for (const std::string& entry : environment.entries())
+    if (mpi.MustPass(entry)) variables.push_back(entry.substr(0, entry.find('=')));
   std::vector<std::string> command =
-      mpi.Command(RanksOf(plan, agent), options.mpirun_arguments, SettingNames(environment));
+      mpi.Command(RanksOf(plan, agent), options.mpirun_arguments, variables);
   command.front() = options.mpirun;
   if (const Result<std::string> found =
           FindCommand(options.mpirun, environment.Get("PATH").value_or(""));

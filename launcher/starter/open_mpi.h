@@ -18,6 +18,7 @@ class OpenMpi final : public MpiLauncher {
                    bool root) const override;
   std::vector<Folder> Folders(const Environment& environment, std::string_view host, unsigned user,
                               int pid) const override;
+  bool MustPass(std::string_view) const override { return false; }
   std::string_view shared_memory() const override { return "vader_segment."; }
   // One, or its daemon on another host, may end because another one's end took away the folder that
   // all of a user's share, or made it at the same moment: it makes and removes /tmp/ompi.HOST.UID

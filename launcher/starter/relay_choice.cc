@@ -13,19 +13,26 @@ namespace cuspan {
 namespace {
 
 // As Slurm, PBS, LSF and Grid Engine set them in a job.
-constexpr const char* kJobVariables[] = {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "PE_HOSTFILE"};
+constexpr std::string_view kJobVariables[] = {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID",
+                                              "PE_HOSTFILE"};
 
 }  // namespace
+
+std::string_view BatchVariable(const Environment& environment) {
+  for (const std::string_view variable : kJobVariables)
+    if (environment.Get(variable)) return variable;
+  return {};
+}
 
 RelayChoice ChooseRelay(const ClusterOptions& options, const Environment& environment,
                         const std::function<bool()>& has_ucx) {
   if (!options.mpirun_arguments.empty()) return {RelayKind::kMpi, "there are arguments for mpirun"};
-  if (options.remote_shell.empty() && !environment.Get("OMPI_MCA_plm_rsh_agent"))
-    for (const char* const variable : kJobVariables)
-      if (environment.Get(variable))
-        return {RelayKind::kMpi, Format("{} is set, so mpirun starts agents as the batch system "
-                                        "does, and no remote shell is named",
-                                        variable)};
+  if (const std::string_view variable = BatchVariable(environment);
+      !variable.empty() && options.remote_shell.empty() &&
+      !environment.Get("OMPI_MCA_plm_rsh_agent"))
+    return {RelayKind::kMpi, Format("{} is set, so mpirun starts agents as the batch system does, "
+                                    "and no remote shell is named",
+                                    variable)};
   if (!has_ucx()) return {RelayKind::kMpi, "cuspan-agent-ucx does not start here"};
   return {RelayKind::kUcx, "it is installed"};
 }

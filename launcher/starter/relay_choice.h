@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "launcher/cluster_options.h"
 #include "launcher/environment.h"
@@ -20,6 +21,9 @@ struct RelayChoice {
 // shells. `has_ucx` is asked last, and once at most.
 RelayChoice ChooseRelay(const ClusterOptions& options, const Environment& environment,
                         const std::function<bool()>& has_ucx);
+
+// The variable by which a batch system marks its jobs; empty outside them.
+std::string_view BatchVariable(const Environment& environment);
 
 // Whether this installation's agent starts with UCX's libraries. Starts it, to see.
 bool HasUcx(const InstallPaths& paths);

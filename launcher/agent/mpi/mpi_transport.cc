@@ -9,6 +9,7 @@
 #include <deque>
 #include <unordered_map>
 
+#include "launcher/app_process.h"
 #include "launcher/plan.h"
 
 namespace cuspan {
@@ -53,6 +54,13 @@ class MpiTransport final : public Transport {
     MPI_Comm_dup(MPI_COMM_WORLD, &bulk_);
     sends_.resize(static_cast<std::size_t>(size));
   }
+
+#ifdef MPICH_VERSION
+  // Its mpiexec goes on when a process exits: the others would wait for this one.
+  ~MpiTransport() override {
+    if (!shut_down_) MPI_Abort(MPI_COMM_WORLD, kExitOwnFailure);
+  }
+#endif
 
   std::string_view name() const override { return NameOf(RelayKind::kMpi); }
   std::uint32_t rank() const override { return rank_; }
@@ -191,10 +199,13 @@ class MpiTransport final : public Transport {
   void GiveUp(std::uint32_t) override { gave_up_ = true; }
 
   void Shutdown() override {
+    shut_down_ = true;
     if (gave_up_) {
+#ifndef MPICH_VERSION
       // MPI would wait for those that were given up. A process that just ends takes the job along;
       // the home agent is to be the first, when it is through.
       while (rank_ != 0) ::pause();
+#endif
       return;
     }
     for (std::deque<Send>& sends : sends_)
@@ -235,6 +246,7 @@ class MpiTransport final : public Transport {
 
   std::uint32_t rank_ = 0;
   bool gave_up_ = false;
+  bool shut_down_ = false;
   MPI_Comm frames_ = MPI_COMM_NULL;
   MPI_Comm bulk_ = MPI_COMM_NULL;
   std::vector<std::deque<Send>> sends_;  // By rank, oldest first.
@@ -254,15 +266,13 @@ class MpiTransport final : public Transport {
 Status CheckMpirun() {
   int size = 0;
   MPI_Comm_size(MPI_COMM_WORLD, &size);
-  for (const char* const name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
-    const char* const started = std::getenv(name);
-    if (size != 1 || started == nullptr || std::atoi(started) <= 1) continue;
-    return Status::Invalid(
-        "mpirun started {} processes, but this one finds no other: start it with the mpirun of the "
-        "MPI that cuspan is built with, {}",
-        started, kMpi);
-  }
-  return Status::Ok();
+  const char* started = std::getenv("OMPI_COMM_WORLD_SIZE");
+  if (started == nullptr) started = std::getenv("PMI_SIZE");
+  if (size != 1 || started == nullptr || std::atoi(started) <= 1) return Status::Ok();
+  return Status::Invalid(
+      "mpirun started {} processes, but this one finds no other: start it with the mpirun of the "
+      "MPI that cuspan is built with, {}",
+      started, kMpi);
 }
 
 }  // namespace

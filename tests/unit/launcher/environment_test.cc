@@ -102,14 +102,16 @@ TEST(StripMpi, RemovesWhatMpirunAddsAndKeepsWhatTheUserChose) {
                            "MPI_LOCALNRANKS=1",
                            "MPI_LOCALRANKID=0",
                            "MPIR_CVAR_CH3_INTERFACE_HOSTNAME=a",
-                           "MPIR_CVAR_NEMESIS_TCP=1"});
+                           "GFORTRAN_UNBUFFERED_PRECONNECTED=y",
+                           "MPIR_CVAR_NEMESIS_TCP=1",
+                           "PMI_MMAP_SYNC_WAIT_TIME=9"});
   EXPECT_TRUE(InsideMpiJob(environment));
   StripMpi(environment);
   EXPECT_FALSE(InsideMpiJob(environment));
-  EXPECT_THAT(
-      environment.entries(),
-      UnorderedElementsAre("OMPI_MCA_btl_tcp_if_include=ib0", "COMPILER=mpicc", "PMIX_MCA_gds=hash",
-                           "OMPI_ALLOW_RUN_AS_ROOT=1", "MPIR_CVAR_NEMESIS_TCP=1"));
+  EXPECT_THAT(environment.entries(),
+              UnorderedElementsAre("OMPI_MCA_btl_tcp_if_include=ib0", "COMPILER=mpicc",
+                                   "PMIX_MCA_gds=hash", "OMPI_ALLOW_RUN_AS_ROOT=1",
+                                   "MPIR_CVAR_NEMESIS_TCP=1", "PMI_MMAP_SYNC_WAIT_TIME=9"));
 }
 
 TEST(SettingNames, AreWhatAgentsNeed) {

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace cuspan {
 namespace {
 
@@ -16,9 +18,9 @@ TEST(HydraCommand, HasOneListOfHostsForAllRanks) {
   const Plan plan{{{"localhost", 1}, {"b", kAllDevices}}, 1};
   EXPECT_THAT(kHydra.Command(RanksOf(plan, {"/p/cuspan-agent", "/q/cuspan-agent", {"--gpus", "3"}}),
                              {"-iface", "eth0"}, {"CUSPAN_LOG", "CUSPAN_LANES"}),
-              ElementsAre("mpiexec", "-bind-to", "none", "-iface", "eth0",    //
-                          "-genvlist", "CUSPAN_LOG,CUSPAN_LANES",             //
-                          "-localhost", "head", "-hosts", "localhost:1,b:1",  //
+              ElementsAre("mpiexec", "-bind-to", "none", "-iface", "eth0",  //
+                          "-genvlist", "CUSPAN_LOG,CUSPAN_LANES",           //
+                          "-hosts", "head:1,b:1",                           //
                           "-n", "1", "/p/cuspan-agent", "--serve", "1", "--place", "1", "--gpus",
                           "3", ":",  //
                           "-n", "1", "/q/cuspan-agent", "--serve", "all"));
@@ -35,19 +37,39 @@ TEST(HydraCommand, StartsTheLanesBehindAllAgents) {
                           "-n", "3", "/p/cuspan-agent", ":", "-n", "3", "/p/cuspan-agent"));
 }
 
+TEST(HydraCommand, TheUserMayPassOtherVariables) {
+  const std::vector<std::string> command =
+      kHydra.Command({{1, "localhost", {"a"}}}, {"--genvall"}, {"CUSPAN_LOG"});
+  EXPECT_EQ(std::count(command.begin(), command.end(), "-genvlist"), 0);
+  EXPECT_TRUE(kHydra.MustPass("UCX_NET_DEVICES"));
+  EXPECT_FALSE(kHydra.MustPass("HOME"));
+}
+
 TEST(HydraSettings, SshAsksNothing) {
   Environment plain;
   kHydra.AddSettings(plain, HeadAndTwo(), {}, "", false);
+  EXPECT_EQ(plain.Get("HYDRA_LAUNCHER"), "ssh");
   EXPECT_EQ(plain.Get("HYDRA_LAUNCHER_EXTRA_ARGS"), "-oBatchMode=yes -oConnectTimeout=10");
   EXPECT_FALSE(plain.Get("HYDRA_LAUNCHER_EXEC"));
 }
 
-TEST(HydraSettings, ARemoteShellIsCalledWithoutOptions) {
+TEST(HydraSettings, OtherLaunchersAreNotGivenSshsOptions) {
+  for (Environment environment :
+       {Environment({"SLURM_JOB_ID=1"}), Environment({"HYDRA_LAUNCHER=rsh"})}) {
+    kHydra.AddSettings(environment, HeadAndTwo(), {}, "", false);
+    EXPECT_FALSE(environment.Get("HYDRA_LAUNCHER_EXTRA_ARGS"));
+  }
+  Environment environment;
+  kHydra.AddSettings(environment, HeadAndTwo(), {"-launcher", "sge"}, "", false);
+  EXPECT_TRUE(environment.entries().empty());
+}
+
+TEST(HydraSettings, ARemoteShellMayHaveOptions) {
   for (Environment environment : {Environment(), Environment({"HYDRA_LAUNCHER_EXEC=/other"})}) {
-    kHydra.AddSettings(environment, HeadAndTwo(), {}, "/my/shell", true);
+    kHydra.AddSettings(environment, HeadAndTwo(), {}, "/my/shell -p 22", true);
     EXPECT_EQ(environment.Get("HYDRA_LAUNCHER"), "rsh");
     EXPECT_EQ(environment.Get("HYDRA_LAUNCHER_EXEC"), "/my/shell");
-    EXPECT_FALSE(environment.Get("HYDRA_LAUNCHER_EXTRA_ARGS"));
+    EXPECT_EQ(environment.Get("HYDRA_LAUNCHER_EXTRA_ARGS"), "-p 22");
   }
 }
 
@@ -75,10 +97,23 @@ TEST(HydraExplain, NamesTheHostThatSshCouldNotReach) {
             "known");
 }
 
+// Hydra itself goes on.
+TEST(HydraExplain, EndsWithoutAHostOrAnAgent) {
+  for (const char* const line :
+       {"me@n1: Permission denied (publickey).", "Host key verification failed.",
+        "bash: line 1: /usr/bin/hydra_pmi_proxy: No such file or directory",
+        "/p/cuspan-agent: error while loading shared libraries: libmpich.so.12: cannot open"}) {
+    EXPECT_TRUE(kHydra.JobHasEnded(line)) << line;
+    EXPECT_THAT(kHydra.Explain(line, HeadAndTwo()), testing::HasSubstr(line));
+  }
+}
+
 TEST(HydraExplain, NamesTheHostWithoutCuspan) {
-  EXPECT_EQ(kHydra.Explain("[proxy:0:1@n1] HYDU_create_process (utils/launch/launch.c:73): execvp "
-                           "error on file /p/cuspan-agent (No such file or directory)\n",
-                           HeadAndTwo()),
+  const std::string_view output =
+      "[proxy:0:1@n1] HYDU_create_process (utils/launch/launch.c:73): execvp error on file "
+      "/p/cuspan-agent (No such file or directory)\n";
+  EXPECT_TRUE(kHydra.JobHasEnded(output));
+  EXPECT_EQ(kHydra.Explain(output, HeadAndTwo()),
             "host n1 has no /p/cuspan-agent: install cuspan in the same directory on every host");
 }
 
