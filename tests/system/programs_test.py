@@ -1,7 +1,6 @@
 """Each program of tests/apps on both paths: by `cuspan run` both kinds of binary, and those that use all
-devices with 1, 2 and 4 of them; by mpirun, where the agents start the program and it then does the same, those
-that use several devices and a few others, one kind with most devices. The two kinds share a run, which starts
-them one after the other."""
+devices with 1, 2 and 4 of them; by mpirun, where the agents start the program and it does the same, one kind
+with most devices. The two kinds share a run, which starts them one after the other."""
 import pathlib
 
 from harness import KINDS, Statistics, SystemTest, app, own_lines
@@ -18,9 +17,6 @@ ALL_DEVICES = {"collectives", "communicators", "completions", "fft", "libraries"
 # And those that use two.
 TWO_DEVICES = {"conditions", "driver_vmm", "ipc", "latches"}
 NO_DEVICE = {"never_cuda"}
-# By mpirun: those, what depends on how a program is started, and a few others.
-BY_MPIRUN = ALL_DEVICES | TWO_DEVICES | NO_DEVICE | {
-    "constructors", "errors", "exceptions", "filter", "graphs", "kernel_output", "nvml", "resets", "threads"}
 # Those that make a device fault, load damaged code, or ask for what the software GPU does not have, of which
 # cuspan says on standard error what it was.
 FAULTS = {"clusters", "driver_api", "driver_bad_input", "driver_link", "errors", "libraries", "misaligned", "resets"}
@@ -103,7 +99,7 @@ class Programs(SystemTest):
 def _add_cases():
     for name in APPS:
         for path in PATHS:
-            for how in ("cuspan_run", "mpirun") if name in BY_MPIRUN else ("cuspan_run",):
+            for how in ("cuspan_run", "mpirun"):
                 def case(self, name=name, path=path, how=how):
                     getattr(self, f"through_{how}")(name, path)
                 setattr(Programs, f"test_{name}_{how}_{path.replace('-', '_')}", case)
