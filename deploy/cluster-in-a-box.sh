@@ -291,13 +291,13 @@ run() {
   require_root
   load
   check_host "$host"
-  # How this host's mpirun reaches the others.
+  # How this host's mpirun reaches the others: that of Open MPI, and MPICH's.
+  export HYDRA_LAUNCHER=rsh HYDRA_LAUNCHER_EXEC=$folder/remote-shell
   # shellcheck disable=SC2154
   export OMPI_MCA_plm=rsh OMPI_MCA_plm_rsh_agent=$folder/remote-shell \
     OMPI_MCA_oob_tcp_if_include=$state_subnet OMPI_MCA_btl_tcp_if_include=$state_subnet
   # What mpirun wants of root, who everybody is here.
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-  export HYDRA_LAUNCHER=rsh HYDRA_LAUNCHER_EXEC=$folder/remote-shell
   # shellcheck disable=SC2154
   if [[ -n $state_devices ]]; then
     export CUSPAN_DEVICE=${CUSPAN_DEVICE:-soft} CUSPAN_SOFT_GPUS=${CUSPAN_SOFT_GPUS:-$state_devices}
