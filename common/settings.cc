@@ -38,6 +38,7 @@ constexpr Setting kAll[] = {
     settings::kSoftInstructions,
     settings::kSoftWatchdog,
     settings::kSoftCheck,
+    settings::kSoftRate,
     settings::kSoftCopyRate,
     settings::kSoftCache,
     settings::kSoftCacheBytes,

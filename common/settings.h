@@ -101,6 +101,9 @@ inline constexpr Setting kSoftWatchdog{
 inline constexpr Setting kSoftCheck{
     "CUSPAN_SOFT_CHECK", "off",
     "memory: check every memory access of its kernels and report invalid ones (slow); or off"};
+inline constexpr Setting kSoftRate{
+    "CUSPAN_SOFT_RATE", "off",
+    "microseconds that each block of its kernels takes at least (0.001 … 1000000), or off"};
 inline constexpr Setting kSoftCopyRate{"CUSPAN_SOFT_COPY_RATE", "off",
                                        "limit of its host copies in GB/s (0.001 … 10000), or off"};
 inline constexpr Setting kSoftCacheBytes{"CUSPAN_SOFT_CACHE_BYTES", "256M",

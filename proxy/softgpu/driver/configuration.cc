@@ -107,17 +107,38 @@ Status CheckCompilation() {
                          instructions);
 }
 
-// Gigabytes a second, as a decimal number.
+// A decimal number; null when it is none within [lowest, highest].
+std::optional<double> ReadDecimal(std::string_view text, double lowest, double highest) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() ||
+      !(number >= lowest && number <= highest))
+    return std::nullopt;
+  return number;
+}
+
 Status ReadCopyRate(Configuration* configuration) {
   configuration->copy_rate = 0;
   if (IsOff(settings::kSoftCopyRate)) return Status::Ok();
   const std::string_view text = SettingText(settings::kSoftCopyRate);
-  double rate = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rate);
-  if (error != std::errc() || end != text.data() + text.size() || !(rate >= 0.001 && rate <= 1e4))
+  const std::optional<double> gigabytes_a_second = ReadDecimal(text, 0.001, 1e4);
+  if (!gigabytes_a_second)
     return Status::Invalid("{}='{}' is neither a rate in GB/s from 0.001 to 10000 nor off",
                            settings::kSoftCopyRate.name, text);
-  configuration->copy_rate = rate * 1e9;
+  configuration->copy_rate = *gigabytes_a_second * 1e9;
+  return Status::Ok();
+}
+
+Status ReadBlockRate(Configuration* configuration) {
+  configuration->block_rate = 0;
+  if (IsOff(settings::kSoftRate)) return Status::Ok();
+  const std::string_view text = SettingText(settings::kSoftRate);
+  const std::optional<double> microseconds = ReadDecimal(text, 0.001, 1e6);
+  if (!microseconds)
+    return Status::Invalid(
+        "{}='{}' is neither a time in microseconds from 0.001 to 1000000 nor off",
+        settings::kSoftRate.name, text);
+  configuration->block_rate = 1e6 / *microseconds;
   return Status::Ok();
 }
 
@@ -150,6 +171,7 @@ Result<Configuration> ReadConfiguration() {
   CUSPAN_RETURN_IF_ERROR(ReadCheck(&configuration));
   CUSPAN_RETURN_IF_ERROR(CheckCompilation());
   CUSPAN_RETURN_IF_ERROR(ReadCopyRate(&configuration));
+  CUSPAN_RETURN_IF_ERROR(ReadBlockRate(&configuration));
   return configuration;
 }
 

@@ -20,6 +20,7 @@ struct Configuration {
   std::chrono::seconds kernel_limit;  // How long a kernel may run; 0: for ever.
   bool check_memory;                  // Every access of a kernel is checked.
   double copy_rate;                   // Of copies to and from the host, in bytes a second; 0: any.
+  double block_rate;                  // Of kernels, in blocks a second on each device; 0: any.
 };
 
 // kInvalid names the setting that is wrong.

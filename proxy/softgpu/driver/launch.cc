@@ -10,6 +10,7 @@
 #include "proxy/softgpu/driver/occupancy.h"
 #include "proxy/softgpu/driver/state.h"
 #include "proxy/softgpu/rt/grid.h"
+#include "proxy/softgpu/rt/pace.h"
 
 namespace cuspan::softgpu {
 namespace {
@@ -148,6 +149,8 @@ CUresult PrepareLaunch(Driver& driver, const std::shared_ptr<Context>& context, 
   if (driver.configuration.check_memory) launch->addresses = &driver.addresses;
   launch->device = context->device();
   launch->heap = &context->heap();
+  Pace& pace = driver.FindDevice(context->device())->blocks;
+  if (pace.limited()) launch->pace = &pace;
   return CUDA_SUCCESS;
 }
 

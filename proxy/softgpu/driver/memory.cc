@@ -10,6 +10,7 @@
 #include "common/log.h"
 #include "proxy/softgpu/driver/errors.h"
 #include "proxy/softgpu/driver/state.h"
+#include "proxy/softgpu/rt/pace.h"
 #include "proxy/softgpu/rt/transfer.h"
 
 namespace cuspan::softgpu {
@@ -251,7 +252,7 @@ CUSPAN_SOFT_API CUresult CUDAAPI cuMemcpyHtoDAsync(CUdeviceptr target, const voi
     return CUDA_ERROR_INVALID_VALUE;
   }
   const bool pinned = IsPinned(*driver, source, bytes);
-  CopyPace* const pace = &driver->FindDevice(entry.context->device())->to_device;
+  Pace* const pace = &driver->FindDevice(entry.context->device())->to_device;
   std::unique_ptr<Task> task;
   if (!pinned && bytes <= kMostSnapshotBytes) {
     const auto* from = static_cast<const std::uint8_t*>(source);

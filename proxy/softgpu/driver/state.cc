@@ -73,7 +73,7 @@ Status Driver::Initialize() {
   if (configuration.devices == 0) return Status::NotFound("this host has no software GPU");
   auto driver = std::unique_ptr<Driver>(new Driver(configuration));
   for (int ordinal = 0; ordinal < configuration.devices; ++ordinal) {
-    auto device = std::make_unique<Device>(configuration.copy_rate);
+    auto device = std::make_unique<Device>(configuration);
     device->ordinal = ordinal;
     device->context_handle =
         MakeHandle(HandleKind::kContext, static_cast<std::uint64_t>(ordinal) + 1);

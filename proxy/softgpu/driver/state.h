@@ -19,21 +19,25 @@
 #include "proxy/softgpu/driver/handles.h"
 #include "proxy/softgpu/driver/module.h"
 #include "proxy/softgpu/rt/address_space.h"
+#include "proxy/softgpu/rt/pace.h"
 #include "proxy/softgpu/rt/physical.h"
 #include "proxy/softgpu/rt/pool.h"
 #include "proxy/softgpu/rt/queue.h"
-#include "proxy/softgpu/rt/transfer.h"
 
 namespace cuspan::softgpu {
 
 // A device and its primary context.
 struct Device {
-  explicit Device(double copy_rate) : to_device(copy_rate), from_device(copy_rate) {}
+  explicit Device(const Configuration& configuration)
+      : to_device(configuration.copy_rate),
+        from_device(configuration.copy_rate),
+        blocks(configuration.block_rate) {}
 
   int ordinal = 0;
   std::shared_ptr<PhysicalMemory> memory;
   std::uint64_t context_handle = 0;  // The same each time the context is made.
-  CopyPace to_device, from_device;   // Of its copies to and from the host.
+  Pace to_device, from_device;       // Of its copies to and from the host.
+  Pace blocks;                       // Of its kernels.
 
   std::mutex mutex;                  // Guards what follows.
   std::shared_ptr<Context> context;  // Null while nobody retains it.

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <thread>
 #include <utility>
 
 #include "common/format.h"
 #include "proxy/softgpu/rt/block.h"
 #include "proxy/softgpu/rt/child_launches.h"
+#include "proxy/softgpu/rt/pace.h"
 
 namespace cuspan::softgpu {
 namespace {
@@ -18,10 +20,17 @@ constexpr std::uint64_t kMostAtATime = 512;
 // Blocks that suspend may take long, or have to stay resident.
 constexpr std::uint64_t kMostSuspending = 8;
 
+// So long before their time, blocks that have a pace may be executed. A worker that sleeps too long
+// does not slow the pace down then, and short blocks need no sleep each.
+constexpr std::chrono::milliseconds kLead{5};
+
 std::uint64_t BlocksAtATime(const Launch& launch, unsigned workers) {
   if (launch.cooperative) return 1;
-  return std::clamp<std::uint64_t>(launch.grid.count() / (workers * kSharesOfAWorker), 1,
-                                   launch.needs_fibers ? kMostSuspending : kMostAtATime);
+  std::uint64_t most = launch.needs_fibers ? kMostSuspending : kMostAtATime;
+  // A worker sleeps for these blocks together: not for long, since other tasks need it, too.
+  if (launch.pace != nullptr)
+    most = std::clamp<std::uint64_t>(launch.pace->UnitsIn(kLead), 1, most);
+  return std::clamp<std::uint64_t>(launch.grid.count() / (workers * kSharesOfAWorker), 1, most);
 }
 
 }  // namespace
@@ -49,20 +58,32 @@ std::unique_ptr<Task> GridTask::Next() {
   return launch_.children == nullptr || Cancelled() ? nullptr : launch_.children->Next();
 }
 
+std::chrono::steady_clock::time_point GridTask::Reserve(std::uint64_t blocks) {
+  if (launch_.pace == nullptr) return {};
+  std::lock_guard lock(reserve_mutex_);
+  const auto done = launch_.pace->Reserve(blocks);
+  reserved_ += blocks;
+  // The last time is the latest, and waited for in full: the kernel is not done before.
+  return reserved_ == units() ? done : done - kLead;
+}
+
 Resident* GridTask::Start(Worker& worker, std::uint64_t unit) {
+  const auto wait_until = Reserve(1);
   std::unique_ptr<Block> block = worker.TakeBlock();
-  if (block->Start(worker, launch_, unit)) {
-    worker.GiveBlock(std::move(block));
-    return nullptr;
-  }
-  return block.release();  // Comes back through Release.
+  const bool ended = block->Start(worker, launch_, unit);
+  if (launch_.pace != nullptr) std::this_thread::sleep_until(wait_until);
+  if (!ended) return block.release();  // Comes back through Release.
+  worker.GiveBlock(std::move(block));
+  return nullptr;
 }
 
 bool GridTask::Execute(Worker& worker, std::uint64_t begin, std::uint64_t end) {
   if (launch_.needs_fibers) return false;
+  const auto wait_until = Reserve(end - begin);
   std::unique_ptr<Block> block = worker.TakeBlock();
   block->Execute(worker, launch_, begin, end);
   worker.GiveBlock(std::move(block));
+  if (launch_.pace != nullptr) std::this_thread::sleep_until(wait_until);
   return true;
 }
 

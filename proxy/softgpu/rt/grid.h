@@ -1,7 +1,10 @@
 // A launch as a task of the worker pool: its blocks are the units.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <memory>
+#include <mutex>
 
 #include "proxy/softgpu/rt/launch.h"
 #include "proxy/softgpu/rt/pool.h"
@@ -21,8 +24,13 @@ class GridTask : public Task {
 
  private:
   static Launch Numbered(Launch launch);
+  // Called with blocks before they are begun: until when their worker is to wait once it has
+  // executed them. Without a pace there is nothing to wait for.
+  std::chrono::steady_clock::time_point Reserve(std::uint64_t blocks);
 
   const Launch launch_;
+  std::mutex reserve_mutex_;    // Held while time is reserved, so that later calls get later times.
+  std::uint64_t reserved_ = 0;  // How many blocks have theirs; guarded by it.
 };
 
 }  // namespace cuspan::softgpu

@@ -17,6 +17,7 @@ class AddressSpace;
 class ChildLaunches;
 class DeviceHeap;
 class GraphConditions;
+class Pace;
 
 inline constexpr std::uint32_t kWarpLanes = 32;
 inline constexpr std::uint32_t kMostBlockThreads = 1024;
@@ -56,6 +57,7 @@ struct Launch {
   const AddressSpace* addresses = nullptr;
   int device = 0;
   DeviceHeap* heap = nullptr;               // Lives as long as errors; null: device malloc fails.
+  Pace* pace = nullptr;                     // Of the device's blocks; null: as fast as it goes.
   std::shared_ptr<ChildLaunches> children;  // Null for kernels that launch nothing.
   std::shared_ptr<GraphConditions> conditions;  // Of the graph that it is part of; else null.
   std::shared_ptr<const void> code;             // Keeps the kernel's code and variables alive.

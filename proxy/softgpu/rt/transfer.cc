@@ -3,6 +3,7 @@
 #include "common/format.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <thread>
 #include <utility>
@@ -85,18 +86,8 @@ std::uint8_t* Offset(void* base, std::size_t bytes) {
 
 }  // namespace
 
-std::chrono::steady_clock::time_point CopyPace::Reserve(std::size_t bytes) {
-  const auto now = std::chrono::steady_clock::now();
-  if (rate_ == 0) return now;
-  const std::chrono::duration<double> needed(static_cast<double>(bytes) / rate_);
-  std::lock_guard lock(mutex_);
-  free_from_ = std::max(free_from_, now) +
-               std::chrono::duration_cast<std::chrono::steady_clock::duration>(needed);
-  return free_from_;
-}
-
 CopyTask::CopyTask(void* target, const void* source, std::size_t bytes, int priority,
-                   std::shared_ptr<ErrorSink> errors, CopyPace* pace)
+                   std::shared_ptr<ErrorSink> errors, Pace* pace)
     : Task(Pieces(bytes), 1, priority, false),
       target_(target),
       source_(source),
@@ -105,7 +96,7 @@ CopyTask::CopyTask(void* target, const void* source, std::size_t bytes, int prio
       pace_(pace) {}
 
 CopyTask::CopyTask(void* target, std::vector<std::uint8_t> bytes, int priority,
-                   std::shared_ptr<ErrorSink> errors, CopyPace* pace)
+                   std::shared_ptr<ErrorSink> errors, Pace* pace)
     : Task(Pieces(bytes.size()), 1, priority, false),
       target_(target),
       own_(std::move(bytes)),

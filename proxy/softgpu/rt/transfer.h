@@ -1,31 +1,16 @@
 // Copies and fills as tasks of the worker pool.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "proxy/softgpu/rt/launch.h"
+#include "proxy/softgpu/rt/pace.h"
 #include "proxy/softgpu/rt/pool.h"
 
 namespace cuspan::softgpu {
-
-// Keeps copies one way to a rate: together they take as long as their bytes need. Any thread calls.
-class CopyPace {
- public:
-  // Bytes a second; 0: as fast as it goes.
-  explicit CopyPace(double bytes_a_second) : rate_(bytes_a_second) {}
-  // Called with each piece, before it is copied: when it may be done.
-  std::chrono::steady_clock::time_point Reserve(std::size_t bytes);
-
- private:
-  const double rate_;
-  std::mutex mutex_;
-  std::chrono::steady_clock::time_point free_from_{};
-};
 
 // Copies `bytes` from `source` to `target`, in pieces on several workers. A
 // fault (memory that was unmapped meanwhile) becomes an error of `errors`.
@@ -33,10 +18,10 @@ class CopyTask : public Task {
  public:
   // `pace`, which must outlive the task, may be null.
   CopyTask(void* target, const void* source, std::size_t bytes, int priority,
-           std::shared_ptr<ErrorSink> errors, CopyPace* pace = nullptr);
+           std::shared_ptr<ErrorSink> errors, Pace* pace = nullptr);
   // Copies from bytes of its own.
   CopyTask(void* target, std::vector<std::uint8_t> bytes, int priority,
-           std::shared_ptr<ErrorSink> errors, CopyPace* pace = nullptr);
+           std::shared_ptr<ErrorSink> errors, Pace* pace = nullptr);
 
   Engine engine() const override { return Engine::kCopy; }
   bool Cancelled() const override { return errors_->error() != CUDA_SUCCESS; }
@@ -48,7 +33,7 @@ class CopyTask : public Task {
   const void* const source_;
   const std::size_t bytes_;
   const std::shared_ptr<ErrorSink> errors_;
-  CopyPace* const pace_;
+  Pace* const pace_;
 };
 
 // A box of bytes in memory: where it begins, and from row to row and slice to slice.

@@ -4,7 +4,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
+#include <vector>
 
 #include "tests/unit/proxy/softgpu/driver/driver_harness.h"
 
@@ -49,6 +51,10 @@ TEST_F(ProcessTest, WrongSettingsAreNamed) {
   for (const char* wrong : {"0", "-1", "fast", "1GB", "nan"}) {
     EXPECT_EXIT(InitWith("CUSPAN_SOFT_COPY_RATE", wrong), testing::ExitedWithCode(0),
                 "CUSPAN_SOFT_COPY_RATE");
+  }
+  for (const char* wrong : {"0", "0.0009", "1000001", "-1", "fast", "5us", "nan", "inf"}) {
+    EXPECT_EXIT(InitWith("CUSPAN_SOFT_RATE", wrong), testing::ExitedWithCode(0),
+                "CUSPAN_SOFT_RATE");
   }
 }
 
@@ -133,6 +139,130 @@ void CopySlowly() {
 }
 
 TEST_F(ProcessTest, TheCopyRateHolds) { EXPECT_EXIT(CopySlowly(), testing::ExitedWithCode(0), ""); }
+
+// Device 0, each block of whose kernels takes so many microseconds at least.
+class SlowDevice {
+ public:
+  explicit SlowDevice(const char* microseconds) {
+    setenv("CUSPAN_SOFT_RATE", microseconds, 1);
+    ConfigureTestDevices();
+    EXPECT_CUDA(cuInit(0));
+    CUcontext context = nullptr;
+    EXPECT_CUDA(cuDevicePrimaryCtxRetain(&context, 0));
+    EXPECT_CUDA(cuCtxSetCurrent(context));
+  }
+  static CUfunction Kernel(const char* file, const char* name) {
+    CUmodule module = nullptr;
+    CUfunction kernel = nullptr;
+    EXPECT_CUDA(cuModuleLoadData(&module, ReadTestFile(file).data()));
+    EXPECT_CUDA(cuModuleGetFunction(&kernel, module, name));
+    return kernel;
+  }
+  // How long what `launch` launches takes; launches before have compiled it.
+  template <typename Function>
+  static double Milliseconds(Function launch) {
+    EXPECT_CUDA(cuCtxSynchronize());
+    const auto start = std::chrono::steady_clock::now();
+    launch();
+    EXPECT_CUDA(cuCtxSynchronize());
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+        .count();
+  }
+};
+
+// In whichever way blocks are executed: several of them in one go, one by one since they suspend,
+// all of them together.
+void RunSlowly() {
+  SlowDevice device("5000");
+  DeviceMemory memory(20 * 32 * sizeof(int));
+  CUdeviceptr to = memory.address(), wrong = to + 16 * sizeof(int);
+  int value = 3;
+  void* args[] = {&to, &value};
+  for (const char* name : {"Store", "SharedAt"}) {
+    const CUfunction kernel = device.Kernel("kernels.fatbin", name);
+    const auto launch = [&](unsigned blocks) {
+      EXPECT_CUDA(cuLaunchKernel(kernel, blocks, 1, 1, 32, 1, 1, 0, nullptr, args, nullptr));
+    };
+    launch(1);
+    EXPECT_GE(device.Milliseconds([&] { launch(20); }), 100.0) << name;
+  }
+  const CUfunction grid_sync = device.Kernel("kernels.fatbin", "GridSync");
+  void* sync_args[] = {&to, &wrong};
+  const auto launch = [&](unsigned blocks) {
+    EXPECT_CUDA(
+        cuLaunchCooperativeKernel(grid_sync, blocks, 1, 1, 32, 1, 1, 0, nullptr, sync_args));
+  };
+  launch(1);
+  EXPECT_GE(device.Milliseconds([&] { launch(4); }), 20.0);
+  Finish();
+}
+
+TEST_F(ProcessTest, TheRateHolds) { EXPECT_EXIT(RunSlowly(), testing::ExitedWithCode(0), ""); }
+
+// A tenth of a second of blocks that need no sleep each.
+void RunManyBlocks() {
+  SlowDevice device("0.5");
+  constexpr unsigned kBlocks = 200'000;
+  DeviceMemory memory(kBlocks * sizeof(int));
+  CUdeviceptr to = memory.address();
+  int value = 3;
+  void* args[] = {&to, &value};
+  const CUfunction store = device.Kernel("kernels.fatbin", "Store");
+  const auto launch = [&](unsigned blocks) {
+    EXPECT_CUDA(cuLaunchKernel(store, blocks, 1, 1, 1, 1, 1, 0, nullptr, args, nullptr));
+  };
+  launch(1);
+  EXPECT_GE(device.Milliseconds([&] { launch(kBlocks); }), 100.0);
+  EXPECT_EQ(memory.Read<int>(kBlocks), std::vector<int>(kBlocks, value));
+  Finish();
+}
+
+TEST_F(ProcessTest, TheRateHoldsForManyBlocks) {
+  EXPECT_EXIT(RunManyBlocks(), testing::ExitedWithCode(0), "");
+}
+
+// Kernels share the device's rate, whatever streams they are in.
+void RunInTwoStreams() {
+  SlowDevice device("5000");
+  DeviceMemory memory(20 * 32 * sizeof(int));
+  CUdeviceptr to[] = {memory.address(), memory.address() + 10 * 32 * sizeof(int)};
+  int value = 3;
+  const CUfunction store = device.Kernel("kernels.fatbin", "Store");
+  TestStream streams[2];
+  const auto launch = [&](unsigned blocks) {
+    for (int i = 0; i < 2; ++i) {
+      void* args[] = {&to[i], &value};
+      EXPECT_CUDA(cuLaunchKernel(store, blocks, 1, 1, 32, 1, 1, 0, streams[i], args, nullptr));
+    }
+  };
+  launch(1);
+  EXPECT_GE(device.Milliseconds([&] { launch(10); }), 100.0);
+  Finish();
+}
+
+TEST_F(ProcessTest, StreamsShareTheRate) {
+  EXPECT_EXIT(RunInTwoStreams(), testing::ExitedWithCode(0), "");
+}
+
+// Each of 20 kernels launches the next.
+void LaunchSlowly() {
+  SlowDevice device("5000");
+  DeviceMemory memory(sizeof(int));
+  memory.Write(std::vector<int>{0});
+  CUdeviceptr data = memory.address();
+  const CUfunction again = device.Kernel("device_launch.ptx", "Again");
+  const auto launch = [&](int times) {
+    void* args[] = {&data, &times};
+    EXPECT_CUDA(cuLaunchKernel(again, 1, 1, 1, 1, 1, 1, 0, nullptr, args, nullptr));
+  };
+  launch(2);
+  EXPECT_GE(device.Milliseconds([&] { launch(20); }), 100.0);
+  Finish();
+}
+
+TEST_F(ProcessTest, TheRateHoldsForWhatKernelsLaunch) {
+  EXPECT_EXIT(LaunchSlowly(), testing::ExitedWithCode(0), "");
+}
 
 void CallEarly() {
   int count = 0;
