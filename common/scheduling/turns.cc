@@ -1,0 +1,296 @@
+#include "common/scheduling/turns.h"
+
+#include <algorithm>
+#include <span>
+
+namespace cuspan::scheduling {
+namespace {
+
+constexpr double kNanosecondsAMillisecond = 1e6;
+// What is behind its quota by this much goes before all others; no run is ever owed more than the
+// second, nor has more in hand than the third.
+constexpr double kOwedTurn = kTurn / 4.0;
+constexpr double kMostOwed = 10.0 * kTurn;
+constexpr double kMostInHand = 2.0 * kTurn;
+// A run with a limit may use this much at once, and begins again when so much has come together.
+constexpr double kMostRoom = 2.0 * kTurn;
+constexpr double kRoomToBegin = kTurn / 2.0;
+// One that comes back is not paid for the time in which it wanted nothing, but for a turn.
+constexpr double kMostCredit = kTurn;
+// A process that was stopped knows nothing of the time between.
+constexpr std::uint64_t kLongestAccount = 1'000'000'000;
+constexpr double kWaitDecay = 1.0 / 8;
+constexpr PriorityWeights kWeights;
+
+class Decision {
+ public:
+  Decision(Turns& turns, std::uint64_t now) : turns_(turns), now_(now) {}
+
+  std::uint64_t Make() {
+    Account();
+    NoteWishes();
+    // Whoever has left may have had the turn.
+    if (turns_.holder != kNobody && (turns_.holder >= kMostSharingRuns || !Holder().present))
+      turns_.holder = kNobody;
+    Choose();
+    OpenGates();
+    return NextLook();
+  }
+
+ private:
+  TurnRun& Holder() { return turns_.runs[turns_.holder]; }
+  bool Holds(const TurnRun& run) const {
+    return turns_.holder != kNobody && &run == &turns_.runs[turns_.holder];
+  }
+  // What the run had of the time that passed: when it had something on the GPU, and, while others
+  // waited for the GPU, all of its turn.
+  double HadOf(TurnRun& run, std::uint64_t passed) {
+    const std::uint64_t busy = run.busy > run.busy_before ? run.busy - run.busy_before : 0;
+    run.busy_before = run.busy;
+    if (turns_.waiting != 0 && run.open && run.wanted) return static_cast<double>(passed);
+    return static_cast<double>(std::min(busy, passed));
+  }
+
+  void Account() {
+    const std::uint64_t passed = turns_.looked_at == 0 || now_ < turns_.looked_at
+                                     ? 0
+                                     : std::min(now_ - turns_.looked_at, kLongestAccount);
+    turns_.looked_at = now_;
+    std::array<double, kMostSharingRuns> had{};
+    double had_by_all = 0;
+    std::uint32_t wanting = 0, promised = 0;
+    for (std::uint32_t i = 0; i < kMostSharingRuns; ++i) {
+      TurnRun& run = turns_.runs[i];
+      if (!run.present) continue;
+      had_by_all += had[i] = HadOf(run, passed);
+      if (!run.wanted) continue;
+      ++wanting;
+      promised += std::min(run.quota, kWhole);
+    }
+    if (passed == 0) return;
+    const double time = static_cast<double>(passed);
+    // The driver divides the time between those that are on the GPU together.
+    const double part = had_by_all > time ? time / had_by_all : 1;
+    const double free =
+        wanting == 0 ? 0 : (kWhole - static_cast<double>(std::min(promised, kWhole))) / wanting;
+    for (std::uint32_t i = 0; i < kMostSharingRuns; ++i) {
+      TurnRun& run = turns_.runs[i];
+      if (!run.present) continue;
+      const double own = had[i] * part;
+      run.used += static_cast<std::uint64_t>(own);
+      const double weight = std::max(run.quota + free, 1.0) / kWhole;
+      run.pass += own / (weight * std::max(wanting, 1U));
+      const double quota = static_cast<double>(run.quota) / kWhole;
+      // Of one that pauses for a moment, as to look at its results, the time counts as well.
+      const bool pauses = !run.wanted && now_ - run.idle_since < kTurn;
+      run.owed = std::clamp(run.owed + (run.wanted || pauses ? quota * time : 0) - own,
+                            -kMostInHand, kMostOwed);
+      if (!run.wanted && !pauses) run.owed = std::min(run.owed, 0.0);
+      const double limit = static_cast<double>(run.limit) / kWhole;
+      run.room = std::min(run.room + limit * time - own, kMostRoom);
+    }
+  }
+
+  void NoteWishes() {
+    double least = 0;
+    bool any = false;
+    for (const TurnRun& run : turns_.runs) {
+      if (!run.present || !run.wanted) continue;
+      least = any ? std::min(least, run.pass) : run.pass;
+      any = true;
+    }
+    for (TurnRun& run : turns_.runs) {
+      if (!run.present) {
+        run.wanted = false;
+        run.open = false;
+        continue;
+      }
+      if (run.wants && !run.wanted && any) run.pass = std::max(run.pass, least - kMostCredit);
+      run.wanted = run.wants;
+      if (run.limit >= kWhole) {
+        run.choked = false;
+      } else if (run.choked ? run.room >= kRoomToBegin : run.room <= 0) {
+        run.choked = !run.choked;
+      }
+    }
+  }
+
+  bool MayHave(const TurnRun& run) const { return run.present && run.wants && !run.choked; }
+
+  double WaitOf(const TurnRun& run) const {
+    if (run.waiting_since == 0 || now_ < run.waiting_since) return 0;
+    return static_cast<double>(now_ - run.waiting_since) / kNanosecondsAMillisecond;
+  }
+
+  void Rank() {
+    std::array<Claim, kMostSharingRuns> claims;
+    std::array<double, kMostSharingRuns> effective;
+    count_ = 0;
+    for (std::uint32_t i = 0; i < kMostSharingRuns; ++i) {
+      const TurnRun& run = turns_.runs[i];
+      if (!MayHave(run)) continue;
+      claims[count_] = {-static_cast<double>(run.niceness), WaitOf(run), run.average_wait,
+                        run.pass / kNanosecondsAMillisecond,
+                        -static_cast<double>(run.process_niceness)};
+      ranked_[count_++] = {i, 0};
+    }
+    if (count_ == 0) return;
+    EffectivePriorities(std::span(claims).first(count_), turns_.decayed_wait, kWeights,
+                        std::span(effective).first(count_));
+    for (std::uint32_t i = 0; i < count_; ++i) ranked_[i].effective = effective[i];
+  }
+
+  bool Owed(std::uint32_t run) const {
+    return turns_.runs[run].quota != 0 && turns_.runs[run].owed >= kOwedTurn;
+  }
+
+  struct Ranked {
+    std::uint32_t run;
+    double effective;
+  };
+  // The first of those that may have the GPU, without the holder; null when nobody else may.
+  const Ranked* Best(bool with_holder) const {
+    const Ranked* best = nullptr;
+    for (std::uint32_t i = 0; i < count_; ++i) {
+      const Ranked& one = ranked_[i];
+      if (one.run == turns_.holder && !with_holder) continue;
+      if (best == nullptr || Before(one, *best)) best = &one;
+    }
+    return best;
+  }
+  bool Before(const Ranked& a, const Ranked& b) const {
+    if (Owed(a.run) != Owed(b.run)) return Owed(a.run);
+    if (a.effective != b.effective) return a.effective > b.effective;
+    return turns_.runs[a.run].pass < turns_.runs[b.run].pass;
+  }
+
+  void Choose() {
+    Rank();
+    const Ranked* const other = Best(false);
+    if (turns_.holder != kNobody) {
+      TurnRun& holder = Holder();
+      if (holder.choked) {
+        Give(other);
+        return;
+      }
+      if (other == nullptr) return;
+      if (!holder.wants) {
+        if (now_ >= holder.idle_since + kIdleGrace) Give(other);
+        return;
+      }
+      if (holder.open && now_ >= turns_.turn_ends) {
+        Give(Best(true));
+        return;
+      }
+      if (turns_.holder_owed) return;
+      if (Owed(other->run) || other->effective > turns_.holder_priority + kPriorityStep)
+        Give(other);
+      return;
+    }
+    if (other != nullptr) Give(other);
+  }
+
+  // Gives the turn to that one, or to nobody.
+  void Give(const Ranked* next) {
+    const std::uint32_t before = turns_.holder;
+    turns_.holder = next == nullptr ? kNobody : next->run;
+    turns_.preempting = next != nullptr && OutranksAll(turns_.runs[next->run]);
+    if (next == nullptr) return;
+    turns_.holder_owed = Owed(next->run);
+    turns_.holder_priority = next->effective;
+    turns_.turn_ends = now_ + kTurn;
+    if (before == next->run) return;
+    if (before != kNobody && turns_.preempting && turns_.runs[before].wants)
+      ++turns_.runs[before].preempted;
+    std::uint64_t done_by = 0;
+    for (const TurnRun& run : turns_.runs)
+      if (run.present && run.on_gpu && !Holds(run)) done_by = std::max(done_by, run.done_by);
+    turns_.leave_limit =
+        std::clamp(done_by + kLeavePatience, now_ + kLeavePatience, now_ + kLongestLeave);
+  }
+
+  static std::int64_t NicenessOf(const TurnRun& run) {
+    return std::int64_t{run.niceness} + run.process_niceness;
+  }
+  // Whether all that have something on the GPU are less important.
+  bool OutranksAll(const TurnRun& next) const {
+    return std::all_of(turns_.runs.begin(), turns_.runs.end(), [&](const TurnRun& run) {
+      return !run.present || !run.on_gpu || &run == &next || NicenessOf(next) < NicenessOf(run);
+    });
+  }
+
+  // Whether the holder has to wait for those who had the GPU before.
+  bool SomeLeave() {
+    bool some = false;
+    for (TurnRun& run : turns_.runs) {
+      if (!run.present || !run.on_gpu) run.overdue = false;
+      if (!run.present || !run.on_gpu || Holds(run)) continue;
+      if (now_ >= turns_.leave_limit) run.overdue = true;
+      some = some || !run.overdue;
+    }
+    return some;
+  }
+
+  void OpenGates() {
+    turns_.waiting = 0;
+    const bool may_open = turns_.holder != kNobody && (turns_.preempting || !SomeLeave());
+    for (TurnRun& run : turns_.runs) {
+      if (!run.present) continue;
+      const bool was_open = run.open;
+      run.open = Holds(run) && (was_open || may_open);
+      if (run.open && !was_open) {
+        ++run.turns;
+        turns_.turn_ends = now_ + kTurn;
+      }
+      const bool waits = run.wants && !run.open;
+      if (waits) ++turns_.waiting;
+      if (waits && run.waiting_since == 0) run.waiting_since = now_;
+      if (!waits && run.waiting_since != 0) {
+        const double wait = WaitOf(run);
+        run.waited += now_ > run.waiting_since ? now_ - run.waiting_since : 0;
+        run.average_wait += (wait - run.average_wait) * kWaitDecay;
+        turns_.decayed_wait += (wait - turns_.decayed_wait) * kWaitDecay;
+        run.waiting_since = 0;
+      }
+    }
+  }
+
+  std::uint64_t NextLook() {
+    std::uint64_t next = kNever;
+    const auto at = [&](std::uint64_t time) { next = std::min(next, std::max(time, now_ + 1)); };
+    // Of whatever shared memory holds.
+    const auto after = [&](double nanoseconds) {
+      if (!(nanoseconds < kLongestWithoutLook)) nanoseconds = kLongestWithoutLook;
+      at(now_ + static_cast<std::uint64_t>(std::max(nanoseconds, 1.0)));
+    };
+    for (const TurnRun& run : turns_.runs) {
+      if (!run.present || run.limit >= kWhole || !run.wants) continue;
+      const double limit = static_cast<double>(run.limit) / kWhole;
+      if (run.choked)
+        after((kRoomToBegin - run.room) / limit);
+      else if (run.open)
+        after(run.room / (1 - limit));
+    }
+    if (turns_.waiting == 0) return next;
+    at(now_ + kLongestWithoutLook);
+    if (turns_.holder == kNobody) return next;
+    if (!Holder().open)
+      at(turns_.leave_limit);
+    else if (Holder().wants)
+      at(turns_.turn_ends);
+    else
+      at(Holder().idle_since + kIdleGrace);
+    return next;
+  }
+
+  Turns& turns_;
+  const std::uint64_t now_;
+  std::array<Ranked, kMostSharingRuns> ranked_{};
+  std::uint32_t count_ = 0;
+};
+
+}  // namespace
+
+std::uint64_t Decide(Turns& turns, std::uint64_t now) { return Decision(turns, now).Make(); }
+
+}  // namespace cuspan::scheduling

@@ -1,0 +1,91 @@
+// Whose turn a GPU is, of several runs that share it: a pure function of what they are doing, of
+// what they were promised, and of the time.
+//
+// One run has the turn; its gate is open. Others that want the GPU wait, and get it
+//   - at once, when the one that has it has nothing to do (for kIdleGrace, which a program needs
+//     between two kernels), or when they are of higher priority;
+//   - else at the end of its turn, the one of the highest effective priority first
+//     (effective_priority.h), of equals the one that had least of what it may have.
+// A run that has less than its quota, and is behind by a quarter of a turn, goes before all others,
+// at once. A run that has had its limit waits even if nobody else wants the GPU.
+//
+// At the end of a turn the next run waits until the GPU is done with what the last one had handed
+// over, or has taken much longer with it than was said: kernels can not be ended. From then on both
+// are on the GPU, and the driver gives it to them by turns.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "common/scheduling/effective_priority.h"
+
+namespace cuspan::scheduling {
+
+inline constexpr std::uint32_t kMostSharingRuns = 16;
+inline constexpr std::uint32_t kWhole = 1000;  // Of parts of a GPU's time.
+inline constexpr std::uint32_t kNobody = ~std::uint32_t{0};
+inline constexpr std::uint64_t kNever = ~std::uint64_t{0};
+
+// All times are in nanoseconds, points of them since whenever the caller says, but not 0.
+inline constexpr std::uint64_t kTurn = 10'000'000;
+inline constexpr std::uint64_t kIdleGrace = 200'000;
+// How much longer than it said what a run has on the GPU may take before the next one goes ahead,
+// and how long that is waited for at most.
+inline constexpr std::uint64_t kLeavePatience = 2'000'000;
+inline constexpr std::uint64_t kLongestLeave = 50'000'000;
+// While some wait the decision is looked at as often as this: for one that has died.
+inline constexpr std::uint64_t kLongestWithoutLook = 50'000'000;
+
+struct TurnRun {
+  // --- What it was promised.
+  bool present = false;
+  std::int32_t niceness = 0;          // As nice(1) has it: -20 is the most important.
+  std::int32_t process_niceness = 0;  // Of the program's process.
+  std::uint32_t quota = 0;            // At least so much of the GPU's time, in kWhole,
+  std::uint32_t limit = kWhole;       // and at most so much.
+
+  // --- What it is doing: told before each decision.
+  bool wants = false;            // Has work that waits, or is on the GPU.
+  bool on_gpu = false;           // Has work on the GPU,
+  std::uint64_t busy = 0;        // as it had for so long in all,
+  std::uint64_t done_by = 0;     // which should be done by then; 0: who knows.
+  std::uint64_t idle_since = 0;  // Where it does not want.
+
+  // --- What was decided.
+  bool open = false;  // It may hand work to the GPU.
+
+  // --- What Turns keeps about it.
+  bool wanted = false;
+  std::uint64_t busy_before = 0;
+  bool choked = false;              // Has had its limit.
+  bool overdue = false;             // Its time is over, but not what it has on the GPU.
+  std::uint64_t waiting_since = 0;  // 0: it does not wait.
+  std::uint64_t used = 0;           // GPU time.
+  std::uint64_t turns = 0;          // How often it got the GPU,
+  std::uint64_t preempted = 0;      // and how often another of higher priority took it away.
+  std::uint64_t waited = 0;         // For the GPU, in all.
+  double pass = 0;                  // GPU time by its weight.
+  double average_wait = 0;          // In milliseconds, decaying.
+  double owed = 0;                  // What its quota is behind (ns),
+  double room = 0;                  // and what its limit leaves.
+};
+
+// Zeros, as in new shared memory, are its beginning, but for `holder`.
+struct Turns {
+  std::array<TurnRun, kMostSharingRuns> runs;
+  std::uint32_t holder = kNobody;  // Who has the turn, or is about to.
+  bool holder_owed = false;        // It has it by its quota: nobody takes it away.
+  bool preempting = false;         // It waits for nobody, since all others are less important.
+  double holder_priority = 0;      // Its effective priority when it got it.
+  std::uint64_t turn_ends = 0;
+  std::uint64_t leave_limit = 0;  // Until then the holder waits for those who leave.
+  std::uint64_t looked_at = 0;
+  double decayed_wait = 0;    // In milliseconds.
+  std::uint32_t waiting = 0;  // How many wait.
+};
+
+// Brings all accounts up to `now` and decides; to be called whenever what a run does has changed.
+// Says when it is to be called again if nothing changes before; kNever where nobody waits.
+std::uint64_t Decide(Turns& turns, std::uint64_t now);
+
+}  // namespace cuspan::scheduling

@@ -1,0 +1,336 @@
+// Whose turn the GPU is, on a clock of the test's own.
+#include "common/scheduling/turns.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <random>
+#include <vector>
+
+namespace cuspan::scheduling {
+namespace {
+
+constexpr std::uint64_t kMicrosecond = 1'000;
+constexpr std::uint64_t kMillisecond = 1'000'000;
+constexpr std::uint64_t kSecond = 1'000'000'000;
+
+// A GPU that runs one kernel at a time, and runs with kernels of one length each.
+class Simulation {
+ public:
+  struct Run {
+    std::uint64_t kernel = 0;    // How long one takes.
+    std::uint64_t backlog = 0;   // How many wait.
+    std::uint64_t left = 0;      // Of the one that is on the GPU; 0: none is.
+    std::uint64_t gpu_time = 0;  // What it had,
+    std::uint64_t busy = 0;      // and for how long it had some of it.
+    std::uint64_t arrived = 0;   // When the backlog began,
+    std::uint64_t finished = 0;  // and when it was empty.
+    std::uint64_t first_began = 0;
+  };
+
+  std::uint32_t Add(const TurnRun& terms, std::uint64_t kernel) {
+    const auto number = static_cast<std::uint32_t>(runs.size());
+    turns.runs[number] = terms;
+    turns.runs[number].present = true;
+    turns.runs[number].idle_since = now;
+    runs.push_back({kernel});
+    return number;
+  }
+  void Give(std::uint32_t number, std::uint64_t kernels) {
+    Run& run = runs[number];
+    if (run.backlog == 0 && run.left == 0) {
+      run.arrived = now;
+      run.first_began = 0;
+    }
+    run.backlog += kernels;
+    Decide();
+  }
+  // In steps of `step`, so long.
+  void Advance(std::uint64_t time, std::uint64_t step = 20 * kMicrosecond) {
+    for (const std::uint64_t end = now + time; now < end;) {
+      Step(step);
+      now += step;
+      if (now >= next || changed) Decide();
+    }
+  }
+  void Decide() {
+    changed = false;
+    for (std::uint32_t i = 0; i < runs.size(); ++i) {
+      TurnRun& told = turns.runs[i];
+      const bool wants = runs[i].backlog != 0 || runs[i].left != 0;
+      if (told.wants && !wants) told.idle_since = now;
+      told.wants = wants;
+      told.on_gpu = runs[i].left != 0;
+      told.busy = runs[i].busy;
+      told.done_by = now + runs[i].left;
+    }
+    next = scheduling::Decide(turns, now);
+    ++decisions;
+    std::uint32_t open = 0;
+    for (const TurnRun& run : turns.runs) open += run.open ? 1 : 0;
+    EXPECT_LE(open, 1U) << "at " << now;
+  }
+
+  Turns turns;
+  std::vector<Run> runs;
+  std::uint64_t now = kSecond;
+  std::uint64_t next = kNever;
+  std::uint64_t decisions = 0;
+  bool changed = false;
+
+ private:
+  void Step(std::uint64_t step) {
+    std::uint64_t on_gpu = 0;
+    for (std::uint32_t i = 0; i < runs.size(); ++i) {
+      Run& run = runs[i];
+      if (run.left == 0 && run.backlog != 0 && turns.runs[i].open) {
+        --run.backlog;
+        run.left = run.kernel;
+        if (run.first_began == 0) run.first_began = now;
+        changed = true;
+      }
+      on_gpu += run.left != 0 ? 1 : 0;
+    }
+    for (Run& run : runs) {
+      if (run.left == 0) continue;
+      const std::uint64_t part = std::min(run.left, step / on_gpu);
+      run.left -= part;
+      run.gpu_time += part;
+      run.busy += step;
+      if (run.left != 0) continue;
+      changed = true;
+      if (run.backlog == 0) run.finished = now + step;
+    }
+  }
+};
+
+constexpr std::uint64_t kMany = std::uint64_t{1} << 40;
+
+TurnRun Terms(std::int32_t niceness, std::uint32_t quota = 0, std::uint32_t limit = kWhole) {
+  TurnRun terms;
+  terms.niceness = niceness;
+  terms.quota = quota;
+  terms.limit = limit;
+  return terms;
+}
+
+double ShareOf(const Simulation& simulation, std::uint32_t run, std::uint64_t before,
+               std::uint64_t time) {
+  return static_cast<double>(simulation.runs[run].gpu_time - before) / static_cast<double>(time);
+}
+
+TEST(TurnsTest, OneRunAloneIsNeverHeldUpAndNobodyHasToLook) {
+  Simulation simulation;
+  const std::uint32_t run = simulation.Add(Terms(0), 100 * kMicrosecond);
+  simulation.Give(run, 3);
+  EXPECT_TRUE(simulation.turns.runs[run].open);
+  EXPECT_EQ(simulation.next, kNever);
+  simulation.Advance(kSecond);
+  EXPECT_TRUE(simulation.turns.runs[run].open) << "also while it has nothing to do";
+}
+
+TEST(TurnsTest, EqualRunsHaveEqualParts) {
+  Simulation simulation;
+  for (const std::uint64_t kernel : {20 * kMicrosecond, kMillisecond, 20 * kMillisecond})
+    simulation.Give(simulation.Add(Terms(0), kernel), kMany);
+  simulation.Advance(5 * kSecond);
+  for (std::uint32_t i = 0; i < 3; ++i)
+    EXPECT_NEAR(ShareOf(simulation, i, 0, 5 * kSecond), 1.0 / 3, 0.02) << i;
+}
+
+// SHARING 3.6: quotas within three points over any five seconds, whatever the kernels' lengths.
+TEST(TurnsTest, QuotasHoldOverAnyFiveSeconds) {
+  Simulation simulation;
+  const std::uint32_t quotas[] = {500, 300, 200};
+  const std::uint64_t kernels[] = {20 * kMicrosecond, kMillisecond, 20 * kMillisecond};
+  for (int i = 0; i < 3; ++i)
+    simulation.Give(simulation.Add(Terms(0, quotas[i]), kernels[i]), kMany);
+  std::vector<std::vector<std::uint64_t>> had;  // By second.
+  for (int second = 0; second <= 12; ++second) {
+    std::vector<std::uint64_t> now;
+    for (const auto& run : simulation.runs) now.push_back(run.gpu_time);
+    had.push_back(now);
+    simulation.Advance(kSecond);
+  }
+  for (std::size_t first = 0; first + 5 < had.size(); ++first)
+    for (std::uint32_t i = 0; i < 3; ++i)
+      EXPECT_NEAR(static_cast<double>(had[first + 5][i] - had[first][i]) / (5.0 * kSecond),
+                  quotas[i] / 1000.0, 0.03)
+          << "run " << i << " from second " << first;
+}
+
+TEST(TurnsTest, WhatIsNotPromisedIsSharedEqually) {
+  Simulation simulation;
+  simulation.Give(simulation.Add(Terms(0, 600), kMillisecond), kMany);
+  simulation.Give(simulation.Add(Terms(0), kMillisecond), kMany);
+  simulation.Advance(5 * kSecond);
+  EXPECT_NEAR(ShareOf(simulation, 0, 0, 5 * kSecond), 0.8, 0.03);
+}
+
+TEST(TurnsTest, HighPriorityTakesTheGpuAtOnce) {
+  Simulation simulation;
+  const std::uint32_t batch = simulation.Add(Terms(10), 200 * kMicrosecond);
+  const std::uint32_t urgent = simulation.Add(Terms(-10), 240 * kMicrosecond);
+  simulation.Give(batch, kMany);
+  for (int burst = 0; burst < 20; ++burst) {
+    simulation.Advance(41 * kMillisecond + burst * 37 * kMicrosecond);
+    simulation.Give(urgent, 40);
+    EXPECT_TRUE(simulation.turns.runs[urgent].open) << burst;
+    EXPECT_FALSE(simulation.turns.runs[batch].open) << burst;
+    const std::uint64_t began = simulation.now;
+    simulation.Advance(11 * kMillisecond);
+    const Simulation::Run& run = simulation.runs[urgent];
+    ASSERT_EQ(run.backlog + run.left, 0U) << burst;
+    // Its own 9.6 ms, and what was on the GPU when it came.
+    EXPECT_LE(run.finished - began, 9600 * kMicrosecond + 240 * kMicrosecond) << burst;
+  }
+  EXPECT_EQ(simulation.turns.runs[batch].preempted, 20U);
+}
+
+TEST(TurnsTest, LowPriorityDoesNotStarve) {
+  Simulation simulation;
+  simulation.Give(simulation.Add(Terms(-10), kMillisecond), kMany);
+  const std::uint32_t low = simulation.Add(Terms(10), kMillisecond);
+  simulation.Give(low, kMany);
+  simulation.Advance(20 * kSecond);
+  EXPECT_GE(simulation.turns.runs[low].turns, 5U);
+  EXPECT_LE(ShareOf(simulation, low, 0, 20 * kSecond), 0.05) << "and priority holds";
+}
+
+TEST(TurnsTest, LowPriorityHasItsQuota) {
+  Simulation simulation;
+  simulation.Give(simulation.Add(Terms(-10), kMillisecond), kMany);
+  const std::uint32_t low = simulation.Add(Terms(10, 200), kMillisecond);
+  simulation.Give(low, kMany);
+  simulation.Advance(5 * kSecond);
+  EXPECT_GE(ShareOf(simulation, low, 0, 5 * kSecond), 0.19);
+  EXPECT_LE(ShareOf(simulation, low, 0, 5 * kSecond), 0.24);
+}
+
+// A run that waits for its results between its kernels gives its turn away each time, and has its
+// quota all the same.
+TEST(TurnsTest, ARunThatPausesHasItsQuota) {
+  Simulation simulation;
+  const std::uint32_t pausing = simulation.Add(Terms(0, 600), 200 * kMicrosecond);
+  const std::uint32_t batch = simulation.Add(Terms(0, 200), 200 * kMicrosecond);
+  simulation.Give(batch, kMany);
+  const std::uint64_t began = simulation.now;
+  while (simulation.now < began + 5 * kSecond) {
+    simulation.Give(pausing, 16);
+    while (simulation.runs[pausing].backlog + simulation.runs[pausing].left != 0)
+      simulation.Advance(20 * kMicrosecond);
+    simulation.Advance(400 * kMicrosecond);
+  }
+  EXPECT_GE(ShareOf(simulation, pausing, 0, simulation.now - began), 0.57);
+  EXPECT_GE(ShareOf(simulation, batch, 0, simulation.now - began), 0.2);
+}
+
+TEST(TurnsTest, ALimitHoldsEvenAlone) {
+  Simulation simulation;
+  const std::uint32_t run = simulation.Add(Terms(0, 0, 300), kMillisecond);
+  simulation.Give(run, kMany);
+  simulation.Advance(5 * kSecond);
+  EXPECT_NEAR(ShareOf(simulation, run, 0, 5 * kSecond), 0.3, 0.02);
+}
+
+TEST(TurnsTest, ARunThatIsIdleGivesItsTurnAway) {
+  Simulation simulation;
+  const std::uint32_t first = simulation.Add(Terms(0), kMillisecond);
+  const std::uint32_t second = simulation.Add(Terms(0), kMillisecond);
+  simulation.Give(first, 1);
+  simulation.Give(second, kMany);
+  EXPECT_FALSE(simulation.turns.runs[second].open);
+  simulation.Advance(kMillisecond);
+  EXPECT_TRUE(simulation.turns.runs[first].open) << "it may go on after a moment";
+  simulation.Advance(kIdleGrace + 100 * kMicrosecond);
+  EXPECT_TRUE(simulation.turns.runs[second].open);
+  EXPECT_FALSE(simulation.turns.runs[first].open);
+}
+
+// What it did not want is not saved up: who was here meanwhile has its part from the beginning.
+TEST(TurnsTest, ARunThatComesBackHasNoCredit) {
+  Simulation simulation;
+  const std::uint32_t busy = simulation.Add(Terms(0), kMillisecond);
+  const std::uint32_t late = simulation.Add(Terms(0), kMillisecond);
+  simulation.Give(busy, kMany);
+  simulation.Advance(10 * kSecond);
+  const std::uint64_t before = simulation.runs[busy].gpu_time;
+  simulation.Give(late, kMany);
+  simulation.Advance(kSecond);
+  EXPECT_NEAR(ShareOf(simulation, busy, before, kSecond), 0.5, 0.04);
+}
+
+TEST(TurnsTest, AKernelThatDoesNotEndHoldsUpNobody) {
+  Simulation simulation;
+  const std::uint32_t endless = simulation.Add(Terms(0), 3600 * kSecond);
+  const std::uint32_t other = simulation.Add(Terms(0), kMillisecond);
+  simulation.Give(endless, 1);
+  simulation.Advance(kMillisecond);
+  simulation.Give(other, kMany);
+  simulation.Advance(5 * kSecond);
+  // The driver gives each half as long as both are there.
+  EXPECT_GE(ShareOf(simulation, other, 0, 5 * kSecond), 0.4);
+}
+
+TEST(TurnsTest, WhoIsGoneHoldsUpNobody) {
+  Simulation simulation;
+  const std::uint32_t gone = simulation.Add(Terms(-10), kSecond);
+  const std::uint32_t other = simulation.Add(Terms(0), kMillisecond);
+  simulation.Give(gone, kMany);
+  simulation.Advance(kMillisecond);
+  simulation.Give(other, kMany);
+  simulation.turns.runs[gone].present = false;
+  simulation.Decide();
+  EXPECT_TRUE(simulation.turns.runs[other].open);
+}
+
+// A run's process may be nicer than others'.
+TEST(TurnsTest, TheNicenessOfTheProcessCounts) {
+  Simulation simulation;
+  TurnRun nice = Terms(0);
+  nice.process_niceness = 10;
+  const std::uint32_t batch = simulation.Add(nice, kMillisecond);
+  const std::uint32_t urgent = simulation.Add(Terms(0), kMillisecond);
+  simulation.Give(batch, kMany);
+  simulation.Advance(kMillisecond);
+  simulation.Give(urgent, 1);
+  EXPECT_TRUE(simulation.turns.runs[urgent].open);
+}
+
+TEST(TurnsTest, AThousandArrivalsAreAllServed) {
+  Simulation simulation;
+  std::mt19937 random(7);
+  for (std::uint32_t i = 0; i < 8; ++i)
+    simulation.Add(Terms(static_cast<std::int32_t>(i) - 4, i % 3 == 0 ? 100 : 0),
+                   (20 + 100 * i) * kMicrosecond);
+  for (int i = 0; i < 1000; ++i) {
+    simulation.Give(random() % 8, 1 + random() % 5);
+    simulation.Advance(random() % 2000 * kMicrosecond + 20 * kMicrosecond);
+  }
+  simulation.Advance(5 * kSecond);
+  for (const Simulation::Run& run : simulation.runs) EXPECT_EQ(run.backlog + run.left, 0U);
+  EXPECT_EQ(simulation.turns.waiting, 0U);
+}
+
+// The table lies in memory that others can write.
+TEST(TurnsTest, GarbageEndsNothing) {
+  std::mt19937_64 random(11);
+  for (int round = 0; round < 2000; ++round) {
+    Turns turns;
+    auto* bytes = reinterpret_cast<unsigned char*>(&turns);
+    for (std::size_t i = 0; i < sizeof turns; ++i)
+      if (random() % 3 == 0) bytes[i] = static_cast<unsigned char>(random());
+    // The compiler may take for granted that these hold nothing else.
+    for (TurnRun& run : turns.runs)
+      for (bool* flag : {&run.present, &run.wants, &run.on_gpu, &run.open, &run.wanted, &run.choked,
+                         &run.overdue})
+        *flag = random() % 2 == 0;
+    turns.holder_owed = turns.preempting = false;
+    Decide(turns, random());
+    Decide(turns, random());
+  }
+}
+
+}  // namespace
+}  // namespace cuspan::scheduling
