@@ -1,0 +1,264 @@
+#include "protocol/sharing/share_file.h"
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <ctime>
+#include <new>
+
+namespace cuspan::sharing {
+namespace {
+
+using scheduling::kMostSharingRuns;
+
+// Who changes the table needs microseconds; whoever needs this long was stopped.
+constexpr std::uint64_t kLongestChange = 200'000'000;
+// For so long another is waited for awake.
+constexpr std::uint64_t kShortChange = 100'000;
+// Those that died are looked for as often as this.
+constexpr std::uint64_t kBetweenDead = 20'000'000;
+
+bool SetLock(int fd, short kind, std::int64_t first, std::int64_t count) {
+  struct flock lock {};
+  lock.l_type = kind;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = first;
+  lock.l_len = count;
+  return ::fcntl(fd, F_OFD_SETLK, &lock) == 0;
+}
+
+Status Explain(const char* what, const std::string& path, int error) {
+  if (error == ENOSPC || error == EDQUOT || error == EFBIG)
+    return Status::Exhausted("no space for the table of a shared GPU ({} {}: {})", what, path,
+                             std::strerror(error));
+  return Status::Unavailable("the table of a shared GPU: {} {}: {}; see CUSPAN_SHARE_FOLDER", what,
+                             path, std::strerror(error));
+}
+
+}  // namespace
+
+std::uint64_t ShareFile::Now() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
+         static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+bool ShareFile::SomebodyHas(int fd, std::int64_t first, std::int64_t count) {
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = first;
+  lock.l_len = count;
+  return ::fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
+Result<std::unique_ptr<ShareFile>> ShareFile::Map(std::string path, UniqueFd fd) {
+  void* const memory =
+      ::mmap(nullptr, sizeof(Layout), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+  if (memory == MAP_FAILED) return Explain("mapping", path, errno);
+  return std::unique_ptr<ShareFile>(
+      new ShareFile(std::move(path), std::move(fd), static_cast<Layout*>(memory)));
+}
+
+Result<std::unique_ptr<ShareFile>> ShareFile::Open(UniqueFd fd) {
+  struct stat found {};
+  if (::fstat(fd.get(), &found) != 0) return Explain("checking", "that was passed", errno);
+  if (!S_ISREG(found.st_mode) || static_cast<std::size_t>(found.st_size) < sizeof(Layout))
+    return Status::Invalid("the table of a shared GPU has {} bytes, not {}", found.st_size,
+                           sizeof(Layout));
+  CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<ShareFile> file, Map("its table", std::move(fd)));
+  if (file->layout_->magic != kMagic || file->layout_->bytes != sizeof(Layout))
+    return Status::Refused("the table of a shared GPU is of another version of cuspan");
+  return file;
+}
+
+Result<std::unique_ptr<ShareFile>> ShareFile::Open(const std::string& path) {
+  UniqueFd fd(::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!fd.valid() && errno == ENOENT) return Status::NotFound("{} does not exist", path);
+  struct stat found {};
+  if (!fd.valid() || ::fstat(fd.get(), &found) != 0) return Explain("opening", path, errno);
+  if (!S_ISREG(found.st_mode) || found.st_uid != ::geteuid() || found.st_nlink > 1)
+    return Status::Refused(
+        "{} is not a table of yours: have it removed, or set CUSPAN_SHARE_FOLDER to another "
+        "directory",
+        path);
+  if (static_cast<std::size_t>(found.st_size) < sizeof(Layout) &&
+      ::ftruncate(fd.get(), sizeof(Layout)) != 0)
+    return Explain("making", path, errno);
+  return Map(path, std::move(fd));
+}
+
+Result<std::unique_ptr<ShareFile>> ShareFile::OpenOrCreate(const std::string& path) {
+  Result<std::unique_ptr<ShareFile>> file = Open(path);
+  if (!file.ok() && file.status().code() == StatusCode::kNotFound) {
+    UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    // Whatever the umask is, all users must be able to see whether it is used.
+    if (!fd.valid() || ::fchmod(fd.get(), 0644) != 0) return Explain("creating", path, errno);
+    if (const int error = ::posix_fallocate(fd.get(), 0, sizeof(Layout)); error != 0) {
+      ::unlink(path.c_str());
+      return Explain("making", path, error);
+    }
+    file = Map(path, std::move(fd));
+  }
+  if (!file.ok()) return file.status();
+  Layout& table = (*file)->layout();
+  const bool sound = table.magic == kMagic && table.bytes == sizeof(Layout);
+  if (!(*file)->Used()) {
+    (*file)->MakeAnew();
+  } else if (!sound) {
+    return Status::Refused(
+        "runs of another version of cuspan share this GPU: wait until they have ended");
+  }
+  return file;
+}
+
+bool ShareFile::Used() const {
+  return !own_.empty() || SomebodyHas(fd_.get(), kFirstRunByte, kEndByte - kFirstRunByte);
+}
+
+ShareFile::~ShareFile() { ::munmap(layout_, sizeof(Layout)); }
+
+void ShareFile::MakeAnew() {
+  std::memset(static_cast<void*>(layout_), 0, sizeof(Layout));
+  new (layout_) Layout{};
+  layout_->bytes = sizeof(Layout);
+  layout_->magic = kMagic;
+}
+
+Result<UniqueFd> ShareFile::OpenAgain() const {
+  UniqueFd fd(::open(Format("/proc/self/fd/{}", fd_.get()).c_str(), O_RDWR | O_CLOEXEC));
+  if (!fd.valid()) return Explain("opening", path_, errno);
+  return fd;
+}
+
+Result<ShareFile::Changing> ShareFile::Change() {
+  std::uint64_t since = 0;
+  while (!SetLock(fd_.get(), F_WRLCK, kTableByte, 1)) {
+    if (errno != EAGAIN && errno != EACCES && errno != EINTR)
+      return Explain("locking", path_, errno);
+    const std::uint64_t now = Now();
+    if (since == 0) since = now;
+    if (now - since > kLongestChange)
+      return Status::Unavailable(
+          "the table of a shared GPU is locked by a process that is stopped");
+    if (now - since < kShortChange)
+      ::sched_yield();
+    else
+      ::usleep(100);
+  }
+  if (layout_->changing.exchange(1, std::memory_order_acquire) != 0) {
+    // The last one died in it. All that counts is decided anew from who is there.
+    layout_->turns.holder = scheduling::kNobody;
+    ForgetDead();
+  }
+  return Changing(this);
+}
+
+void ShareFile::EndChange() {
+  layout_->changing.store(0, std::memory_order_release);
+  SetLock(fd_.get(), F_UNLCK, kTableByte, 1);
+}
+
+bool ShareFile::TakePlace(std::int64_t byte) {
+  if (Mine(byte) || !SetLock(fd_.get(), F_WRLCK, byte, 1)) return false;
+  own_.push_back(byte);
+  return true;
+}
+
+void ShareFile::GivePlace(std::int64_t byte) {
+  SetLock(fd_.get(), F_UNLCK, byte, 1);
+  std::erase(own_, byte);
+}
+
+bool ShareFile::Mine(std::int64_t byte) const {
+  return std::find(own_.begin(), own_.end(), byte) != own_.end();
+}
+
+void ShareFile::ForgetDead() {
+  layout_->dead_sought = Now();
+  // Locks of our own are not seen by us.
+  for (std::uint32_t i = 0; i < kMostSharingRuns; ++i) {
+    scheduling::TurnRun& run = layout_->turns.runs[i];
+    if (run.present && !Mine(kFirstRunByte + i) && !SomebodyHas(fd_.get(), kFirstRunByte + i, 1))
+      run.present = false;
+  }
+  for (std::uint32_t i = 0; i < kMostSharingSessions; ++i) {
+    SessionPlace& session = layout_->sessions[i];
+    if (session.taken != 0 && !Mine(kFirstSessionByte + i) &&
+        !SomebodyHas(fd_.get(), kFirstSessionByte + i, 1))
+      session.taken = 0;
+  }
+}
+
+void ShareFile::Wake(SessionPlace& session) {
+  session.rung.fetch_add(1, std::memory_order_release);
+  // Not FUTEX_PRIVATE: processes share the word.
+  ::syscall(SYS_futex, &session.rung, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+void ShareFile::RingAll() {
+  for (SessionPlace& session : layout_->sessions)
+    if (session.taken != 0) Wake(session);
+}
+
+void ShareFile::DecideNow() {
+  scheduling::Turns& turns = layout_->turns;
+  const std::uint64_t now = Now();
+  if (now - layout_->dead_sought >= kBetweenDead) ForgetDead();
+  std::uint32_t present = 0;
+  for (scheduling::TurnRun& run : turns.runs) {
+    run.wants = run.on_gpu = false;
+    run.done_by = run.idle_since = 0;
+    run.busy = layout_->busy_before[&run - turns.runs.data()];
+    if (run.present) ++present;
+  }
+  const auto run_of = [&](const SessionPlace& session) -> scheduling::TurnRun* {
+    if (session.taken == 0 || session.run >= kMostSharingRuns ||
+        session.serial != layout_->serials[session.run] || !turns.runs[session.run].present)
+      return nullptr;
+    return &turns.runs[session.run];
+  };
+  for (const SessionPlace& session : layout_->sessions) {
+    scheduling::TurnRun* const run = run_of(session);
+    if (run == nullptr) continue;
+    // After the look at this, a session that begins sees what is decided here.
+    run->wants = session.wants.load() != 0 || run->wants;
+    const std::uint64_t since = session.on_gpu_since.load();
+    run->on_gpu = since != 0 || run->on_gpu;
+    run->busy += session.busy.load(std::memory_order_relaxed);
+    if (since != 0 && since < now) run->busy += now - since;
+    run->done_by = std::max(run->done_by, session.done_by.load(std::memory_order_relaxed));
+    run->idle_since = std::max(run->idle_since, session.idle_since.load(std::memory_order_relaxed));
+  }
+  const std::uint64_t next = scheduling::Decide(turns, now);
+  const bool sooner = next < layout_->look_next.exchange(next, std::memory_order_relaxed);
+  layout_->waiting.store(turns.waiting, std::memory_order_relaxed);
+  layout_->runs_present.store(present, std::memory_order_relaxed);
+  for (SessionPlace& session : layout_->sessions) {
+    if (session.taken == 0) continue;
+    const scheduling::TurnRun* const run = run_of(session);
+    const std::uint32_t open = run != nullptr && run->open ? 1 : 0;
+    std::uint32_t preemptible = 0;
+    for (const scheduling::TurnRun& other : turns.runs)
+      if (run != nullptr && other.present &&
+          other.niceness + other.process_niceness < run->niceness + run->process_niceness)
+        preemptible = 1;
+    session.preemptible.store(preemptible, std::memory_order_relaxed);
+    const bool changed = session.open.exchange(open) != open;
+    // Those who wait look at the time themselves.
+    const bool waits = open == 0 && session.wants.load(std::memory_order_relaxed) != 0;
+    if (changed || (sooner && waits)) Wake(session);
+  }
+}
+
+}  // namespace cuspan::sharing

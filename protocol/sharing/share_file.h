@@ -1,0 +1,84 @@
+// The file of a share table: its mapping, its locks, and what is done with it under them. For
+// share_table.cc and share_seat.cc.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/status.h"
+#include "common/unique_fd.h"
+#include "protocol/sharing/share_layout.h"
+
+namespace cuspan::sharing {
+
+// One thread.
+class ShareFile {
+ public:
+  // Makes the file, or a new table in it where nobody uses the one that lies there. kRefused when
+  // something else lies there, or a table of another version that is used.
+  static Result<std::unique_ptr<ShareFile>> OpenOrCreate(const std::string& path);
+  static Result<std::unique_ptr<ShareFile>> Open(const std::string& path);
+  static Result<std::unique_ptr<ShareFile>> Open(UniqueFd fd);
+  ~ShareFile();
+  ShareFile(const ShareFile&) = delete;
+
+  // Another open file description.
+  Result<UniqueFd> OpenAgain() const;
+  const std::string& path() const { return path_; }
+  Layout& layout() { return *layout_; }
+  const Layout& layout() const { return *layout_; }
+
+  // The right to change the table; ends with it. kUnavailable when another has it for a time in
+  // which it must have been stopped.
+  class Changing {
+   public:
+    explicit Changing(ShareFile* file) : file_(file) {}
+    Changing(Changing&& other) noexcept : file_(std::exchange(other.file_, nullptr)) {}
+    Changing& operator=(Changing&&) = delete;
+    ~Changing() {
+      if (file_ != nullptr) file_->EndChange();
+    }
+
+   private:
+    ShareFile* file_;
+  };
+  Result<Changing> Change();
+
+  // --- While it may be changed.
+
+  // Places are bytes of the file. False when another has it.
+  bool TakePlace(std::int64_t byte);
+  void GivePlace(std::int64_t byte);
+  // Clears the places of those that died.
+  void ForgetDead();
+  // Reads what sessions say, decides, and tells them.
+  void DecideNow();
+  // The session looks again; that needs no right to change.
+  static void Wake(SessionPlace& session);
+  // The same for all.
+  void RingAll();
+
+  // Whether anybody has a place.
+  bool Used() const;
+  // Whether anybody but this open file description has a lock on one of the bytes.
+  static bool SomebodyHas(int fd, std::int64_t first, std::int64_t count);
+  // Nanoseconds of the clock that all processes of the host share.
+  static std::uint64_t Now();
+
+ private:
+  ShareFile(std::string path, UniqueFd fd, Layout* layout)
+      : path_(std::move(path)), fd_(std::move(fd)), layout_(layout) {}
+  static Result<std::unique_ptr<ShareFile>> Map(std::string path, UniqueFd fd);
+  void MakeAnew();
+  bool Mine(std::int64_t byte) const;
+  void EndChange();
+
+  const std::string path_;
+  const UniqueFd fd_;
+  Layout* const layout_;
+  std::vector<std::int64_t> own_;  // Places.
+};
+
+}  // namespace cuspan::sharing

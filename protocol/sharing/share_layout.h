@@ -1,0 +1,66 @@
+// How a table of runs that share a GPU lies in its file. For share_table.cc and share_seat.cc.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "common/scheduling/turns.h"
+#include "protocol/sharing/share_table.h"
+#include "structs.gen.h"
+
+namespace cuspan::sharing {
+
+// Changes with every change of what is below.
+inline constexpr std::uint64_t kMagic = 0x6375'7370'616e'0001;
+
+// The bytes of the file that are locked: by who changes the table, and for each place.
+inline constexpr std::int64_t kTableByte = 0;
+inline constexpr std::int64_t kFirstRunByte = 1;
+inline constexpr std::int64_t kFirstSessionByte = kFirstRunByte + scheduling::kMostSharingRuns;
+inline constexpr std::int64_t kEndByte = kFirstSessionByte + kMostSharingSessions;
+
+// Who has the run's place, for people.
+struct RunName {
+  char run[17];
+  char user[33];
+  char program[65];
+};
+
+// What a session says of itself, and what it is told; the rest is the table's.
+struct alignas(64) SessionPlace {
+  // Changed with every change of `open`, and when there is another reason to look: slept on.
+  std::atomic<std::uint32_t> rung;
+  std::atomic<std::uint32_t> open;  // It may hand work to the GPU.
+  std::atomic<std::uint32_t> wants;
+  std::atomic<std::uint64_t> idle_since;
+  std::atomic<std::uint64_t> done_by;
+  std::atomic<std::uint64_t> on_gpu_since;  // 0: it has nothing there.
+  std::atomic<std::uint64_t> busy;          // How long it had something there before, in all.
+  std::atomic<std::uint32_t> preemptible;   // A run of higher priority is here.
+  // Of the table.
+  std::uint32_t taken;
+  std::uint32_t run;     // Its place,
+  std::uint32_t serial;  // and which of those that had it.
+};
+
+struct Layout {
+  std::uint64_t magic;
+  std::uint64_t bytes;
+  // Set by who changes the table, as long as it does.
+  std::atomic<std::uint32_t> changing;
+  std::atomic<std::uint32_t> runs_present;
+  std::atomic<std::uint32_t> waiting;    // Runs.
+  std::atomic<std::uint64_t> look_next;  // When one of those who wait has to decide again.
+  std::uint64_t dead_sought;             // When places of the dead were looked for.
+  scheduling::Turns turns;
+  RunName names[scheduling::kMostSharingRuns];
+
+  std::uint64_t busy_before[scheduling::kMostSharingRuns];  // Of sessions that have left.
+  std::uint32_t most_runs[scheduling::kMostSharingRuns];
+  std::uint32_t serials[scheduling::kMostSharingRuns];  // How often the place was taken.
+  SessionPlace sessions[kMostSharingSessions];
+};
+
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+
+}  // namespace cuspan::sharing

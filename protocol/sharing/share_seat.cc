@@ -1,0 +1,114 @@
+#include "protocol/sharing/share_seat.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <ctime>
+
+#include "protocol/sharing/share_file.h"
+#include "protocol/sharing/share_layout.h"
+
+namespace cuspan {
+
+using sharing::SessionPlace;
+using sharing::ShareFile;
+
+ShareSeat::ShareSeat(std::unique_ptr<ShareFile> file, std::uint32_t place)
+    : file_(std::move(file)), place_(place) {}
+
+Result<std::unique_ptr<ShareSeat>> ShareSeat::Take(UniqueFd table, std::uint32_t run_place) {
+  CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<ShareFile> file, ShareFile::Open(std::move(table)));
+  CUSPAN_ASSIGN_OR_RETURN(const ShareFile::Changing changing, file->Change());
+  sharing::Layout& layout = file->layout();
+  if (run_place >= scheduling::kMostSharingRuns || !layout.turns.runs[run_place].present)
+    return Status::NotFound("the run has no place in the table of its GPU");
+  file->ForgetDead();
+  for (std::uint32_t i = 0; i < kMostSharingSessions; ++i) {
+    SessionPlace& session = layout.sessions[i];
+    if (session.taken != 0 || !file->TakePlace(sharing::kFirstSessionByte + i)) continue;
+    for (std::atomic<std::uint32_t>* word : {&session.open, &session.wants, &session.preemptible})
+      word->store(0);
+    session.on_gpu_since.store(0);
+    session.busy.store(0);
+    session.idle_since.store(ShareFile::Now());
+    session.done_by.store(0);
+    session.run = run_place;
+    session.serial = layout.serials[run_place];
+    session.taken = 1;
+    file->DecideNow();
+    return std::unique_ptr<ShareSeat>(new ShareSeat(std::move(file), i));
+  }
+  return Status::Exhausted("{} processes use this GPU already, as many as may share it",
+                           kMostSharingSessions);
+}
+
+ShareSeat::~ShareSeat() {
+  // Otherwise the next who looks finds that nobody has the place.
+  const Result<ShareFile::Changing> changing = file_->Change();
+  if (!changing.ok()) return;
+  SetOnGpu(false, 0, Now());
+  sharing::Layout& layout = file_->layout();
+  if (own().run < scheduling::kMostSharingRuns)
+    layout.busy_before[own().run] += own().busy.load(std::memory_order_relaxed);
+  own().taken = 0;
+  file_->GivePlace(sharing::kFirstSessionByte + place_);
+  file_->DecideNow();
+}
+
+SessionPlace& ShareSeat::own() const { return file_->layout().sessions[place_]; }
+
+bool ShareSeat::others() const {
+  return file_->layout().runs_present.load(std::memory_order_relaxed) > 1;
+}
+bool ShareSeat::open() const { return own().open.load() != 0; }
+bool ShareSeat::preemptible() const {
+  return own().preemptible.load(std::memory_order_relaxed) != 0;
+}
+bool ShareSeat::some_wait() const {
+  return file_->layout().waiting.load(std::memory_order_relaxed) != 0;
+}
+std::uint64_t ShareSeat::look_next() const {
+  return file_->layout().look_next.load(std::memory_order_relaxed);
+}
+
+void ShareSeat::SetWants() { own().wants.store(1); }
+
+void ShareSeat::SetIdle(std::uint64_t now) {
+  SetOnGpu(false, 0, now);
+  own().idle_since.store(now, std::memory_order_relaxed);
+  own().wants.store(0);
+}
+
+void ShareSeat::SetOnGpu(bool on_gpu, std::uint64_t done_by, std::uint64_t now) {
+  SessionPlace& session = own();
+  session.done_by.store(done_by, std::memory_order_relaxed);
+  const std::uint64_t since = session.on_gpu_since.load(std::memory_order_relaxed);
+  if (on_gpu == (since != 0)) return;
+  session.on_gpu_since.store(on_gpu ? now : 0, std::memory_order_relaxed);
+  if (!on_gpu && now > since)
+    session.busy.store(session.busy.load(std::memory_order_relaxed) + (now - since),
+                       std::memory_order_relaxed);
+}
+
+Status ShareSeat::Decide() {
+  CUSPAN_ASSIGN_OR_RETURN(const ShareFile::Changing changing, file_->Change());
+  file_->DecideNow();
+  return Status::Ok();
+}
+
+std::uint32_t ShareSeat::rings() const { return own().rung.load(std::memory_order_acquire); }
+
+std::uint32_t ShareSeat::AwaitRing(std::uint32_t seen, std::chrono::milliseconds limit) {
+  timespec time{};
+  time.tv_sec = static_cast<time_t>(limit.count() / 1000);
+  time.tv_nsec = static_cast<long>(limit.count() % 1000) * 1'000'000;
+  ::syscall(SYS_futex, &own().rung, FUTEX_WAIT, seen, &time, nullptr, 0);
+  return rings();
+}
+
+void ShareSeat::RingSelf() { ShareFile::Wake(own()); }
+
+std::uint64_t ShareSeat::Now() { return ShareFile::Now(); }
+
+}  // namespace cuspan

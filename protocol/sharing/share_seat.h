@@ -1,0 +1,68 @@
+// A session's place in the table of the runs that share its GPU: it says whether it has work, and
+// is told whether it may hand it to the GPU.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+
+#include "common/status.h"
+#include "common/unique_fd.h"
+
+namespace cuspan {
+namespace sharing {
+class ShareFile;
+struct SessionPlace;
+}  // namespace sharing
+
+// One thread, but for AwaitRing.
+class ShareSeat {
+ public:
+  // `table` is of ShareTable::OpenAgain, `run_place` of FindRun.
+  static Result<std::unique_ptr<ShareSeat>> Take(UniqueFd table, std::uint32_t run_place);
+  ~ShareSeat();
+  ShareSeat(const ShareSeat&) = delete;
+
+  // --- Cheap: what the table said last.
+
+  // Whether other runs have a place.
+  bool others() const;
+  // Whether this session may hand work to the GPU.
+  bool open() const;
+  // Whether one of the other runs may take the GPU away at any time.
+  bool preemptible() const;
+  // Whether some run waits for the GPU.
+  bool some_wait() const;
+  // When to decide again, of the clock of Now, if nothing happens before.
+  std::uint64_t look_next() const;
+
+  // --- What the session does. To be followed by Decide where it matters to others at once.
+
+  // It has work, from now on: that is published before open() is read the next time.
+  void SetWants();
+  // It has none, since `now`.
+  void SetIdle(std::uint64_t now);
+  // What it has on the GPU should be done by that time (0: who knows); with false nothing is there.
+  void SetOnGpu(bool on_gpu, std::uint64_t done_by, std::uint64_t now);
+
+  // Decides, for all. A failure is that of the table: then the session goes on as if it were alone.
+  Status Decide();
+
+  // Sleeps until the table has something to say to this session, and says how often it had; for a
+  // thread of its own.
+  std::uint32_t AwaitRing(std::uint32_t seen, std::chrono::milliseconds limit);
+  std::uint32_t rings() const;
+  // Ends the sleep of this session's own thread. Any thread.
+  void RingSelf();
+
+  static std::uint64_t Now();
+
+ private:
+  ShareSeat(std::unique_ptr<sharing::ShareFile> file, std::uint32_t place);
+  sharing::SessionPlace& own() const;
+
+  const std::unique_ptr<sharing::ShareFile> file_;
+  const std::uint32_t place_;
+};
+
+}  // namespace cuspan

@@ -1,0 +1,225 @@
+#include "protocol/sharing/share_table.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+
+#include "common/format.h"
+#include "protocol/sharing/share_file.h"
+#include "protocol/sharing/share_layout.h"
+
+namespace cuspan {
+namespace {
+
+using scheduling::kMostSharingRuns;
+using sharing::Layout;
+using sharing::ShareFile;
+
+constexpr std::size_t kMostFiles = 4096;
+
+std::string TablePrefix(const std::string& host, const std::string& gpu) {
+  return Format("cuspan-share-{}-{}-", host, gpu);
+}
+
+template <std::size_t size>
+void Store(char (&text)[size], const std::string& value) {
+  std::memset(text, 0, size);
+  value.copy(text, size - 1);
+}
+
+template <std::size_t size>
+std::string Load(const char (&text)[size]) {
+  return Printable(std::string(text, ::strnlen(text, size)), size);
+}
+
+std::uint32_t QuotaOf(const scheduling::TurnRun& run) {
+  return std::min(run.quota, scheduling::kWhole);
+}
+
+}  // namespace
+
+ShareTable::ShareTable(std::unique_ptr<ShareFile> file) : file_(std::move(file)) {}
+ShareTable::ShareTable(ShareTable&&) noexcept = default;
+
+ShareTable::~ShareTable() {
+  if (file_ != nullptr && joined_) Leave();
+}
+
+Result<ShareTable> ShareTable::OpenOrCreate(const std::string& folder, const std::string& host,
+                                            const std::string& gpu) {
+  const std::string path =
+      Format("{}/{}{}", folder, TablePrefix(host, gpu), static_cast<unsigned>(::geteuid()));
+  CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<ShareFile> file, ShareFile::OpenOrCreate(path));
+  return ShareTable(std::move(file));
+}
+
+Result<ShareTable> ShareTable::Open(const std::string& folder, const std::string& host,
+                                    const std::string& gpu) {
+  const std::string path =
+      Format("{}/{}{}", folder, TablePrefix(host, gpu), static_cast<unsigned>(::geteuid()));
+  CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<ShareFile> file, ShareFile::Open(path));
+  return ShareTable(std::move(file));
+}
+
+Result<std::optional<uid_t>> ShareTable::OtherUser(const std::string& folder,
+                                                   const std::string& host,
+                                                   const std::string& gpu) {
+  const std::string prefix = TablePrefix(host, gpu);
+  const std::unique_ptr<DIR, int (*)(DIR*)> opened(::opendir(folder.c_str()), ::closedir);
+  if (!opened)
+    return Status::Unavailable("{}: {}; see CUSPAN_SHARE_FOLDER", folder, std::strerror(errno));
+  for (std::size_t i = 0; i < kMostFiles; ++i) {
+    const dirent* const entry = ::readdir(opened.get());  // NOLINT: a stream of our own.
+    if (entry == nullptr) break;
+    const std::string_view name = entry->d_name;
+    if (!name.starts_with(prefix)) continue;
+    const std::string_view number = name.substr(prefix.size());
+    uid_t user = 0;
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), user);
+    if (error != std::errc{} || end != number.data() + number.size() || user == ::geteuid())
+      continue;
+    // Only a table of that user counts: others may have put anything under the name.
+    const UniqueFd fd(::open(Format("{}/{}", folder, name).c_str(),
+                             O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    struct stat found {};
+    if (!fd.valid() || ::fstat(fd.get(), &found) != 0 || !S_ISREG(found.st_mode) ||
+        found.st_uid != user)
+      continue;
+    if (ShareFile::SomebodyHas(fd.get(), sharing::kFirstRunByte, kMostSharingRuns))
+      return std::optional<uid_t>(user);
+  }
+  return std::optional<uid_t>();
+}
+
+void ShareTable::RemoveUnused(const std::string& folder, const std::string& host) {
+  const std::string prefix = Format("cuspan-share-{}-", host);
+  const std::string suffix = Format("-{}", static_cast<unsigned>(::geteuid()));
+  const std::unique_ptr<DIR, int (*)(DIR*)> opened(::opendir(folder.c_str()), ::closedir);
+  if (!opened) return;
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < kMostFiles; ++i) {
+    const dirent* const entry = ::readdir(opened.get());  // NOLINT: a stream of our own.
+    if (entry == nullptr) break;
+    const std::string_view name = entry->d_name;
+    if (name.starts_with(prefix) && name.ends_with(suffix)) names.emplace_back(name);
+  }
+  for (const std::string& name : names) {
+    const std::string path = Format("{}/{}", folder, name);
+    const Result<std::unique_ptr<ShareFile>> file = ShareFile::Open(path);
+    if (file.ok() && !(*file)->Used()) ::unlink(path.c_str());
+  }
+}
+
+Result<UniqueFd> ShareTable::OpenAgain() const { return file_->OpenAgain(); }
+
+Status ShareTable::MayJoinLocked(const ShareTerms& terms) const {
+  const Layout& table = file_->layout();
+  std::uint32_t runs = 0, promised = terms.quota, most = terms.most_runs;
+  for (std::uint32_t i = 0; i < kMostSharingRuns; ++i) {
+    const scheduling::TurnRun& run = table.turns.runs[i];
+    if (!run.present) continue;
+    ++runs;
+    promised += QuotaOf(run);
+    most = std::min(most, table.most_runs[i]);
+  }
+  if (runs >= std::min(most, kMostSharingRuns))
+    return Status::Exhausted("{} runs share it already, which is the limit of one of them", runs);
+  if (promised > scheduling::kWhole)
+    return Status::Exhausted(
+        "the runs that share it were promised {} % of its time, which leaves less than {} %",
+        (promised - terms.quota) / 10.0, terms.quota / 10.0);
+  return Status::Ok();
+}
+
+Status ShareTable::MayJoin(const ShareTerms& terms) {
+  CUSPAN_ASSIGN_OR_RETURN(const ShareFile::Changing changing, file_->Change());
+  file_->ForgetDead();
+  return MayJoinLocked(terms);
+}
+
+Status ShareTable::JoinRun(const std::string& run, const std::string& user,
+                           const std::string& program, const ShareTerms& terms) {
+  CUSPAN_ASSIGN_OR_RETURN(const ShareFile::Changing changing, file_->Change());
+  file_->ForgetDead();
+  CUSPAN_RETURN_IF_ERROR(MayJoinLocked(terms));
+  Layout& table = file_->layout();
+  for (std::uint32_t i = 0; i < kMostSharingRuns; ++i) {
+    if (table.turns.runs[i].present || !file_->TakePlace(sharing::kFirstRunByte + i)) continue;
+    scheduling::TurnRun& made = table.turns.runs[i];
+    made = {};
+    made.niceness = terms.niceness;
+    made.process_niceness = terms.process_niceness;
+    made.quota = std::min(terms.quota, scheduling::kWhole);
+    made.limit = std::clamp(terms.limit, 1U, scheduling::kWhole);
+    Store(table.names[i].run, run);
+    Store(table.names[i].user, user);
+    Store(table.names[i].program, program);
+    table.most_runs[i] = terms.most_runs;
+    ++table.serials[i];
+    table.busy_before[i] = 0;
+    made.present = true;
+    joined_ = i;
+    file_->DecideNow();
+    file_->RingAll();
+    return Status::Ok();
+  }
+  return Status::Exhausted("{} runs share it already, as many as there is room for",
+                           kMostSharingRuns);
+}
+
+void ShareTable::Leave() {
+  // What is left of the place is cleared by the next who looks.
+  if (const Result<ShareFile::Changing> changing = file_->Change(); changing.ok()) {
+    file_->layout().turns.runs[*joined_].present = false;
+    file_->GivePlace(sharing::kFirstRunByte + *joined_);
+    file_->DecideNow();
+    file_->RingAll();
+  }
+  joined_.reset();
+}
+
+Result<std::uint32_t> ShareTable::FindRun(const std::string& run) {
+  CUSPAN_ASSIGN_OR_RETURN(const ShareFile::Changing changing, file_->Change());
+  const Layout& table = file_->layout();
+  for (std::uint32_t i = 0; i < kMostSharingRuns; ++i)
+    if (table.turns.runs[i].present && Load(table.names[i].run) == run) return i;
+  return Status::NotFound("run {} has no place in {}", run, file_->path());
+}
+
+Result<std::vector<ShareRunView>> ShareTable::Look() {
+  CUSPAN_ASSIGN_OR_RETURN(const ShareFile::Changing changing, file_->Change());
+  file_->ForgetDead();
+  file_->DecideNow();
+  const Layout& table = file_->layout();
+  std::vector<ShareRunView> views;
+  for (std::uint32_t i = 0; i < kMostSharingRuns; ++i) {
+    const scheduling::TurnRun& run = table.turns.runs[i];
+    if (!run.present) continue;
+    ShareRunView view;
+    view.run = Load(table.names[i].run);
+    view.user = Load(table.names[i].user);
+    view.program = Load(table.names[i].program);
+    view.terms = {true,      run.niceness, run.process_niceness,
+                  run.quota, run.limit,    table.most_runs[i]};
+    view.used_nanoseconds = run.used;
+    view.waited_nanoseconds = run.waited;
+    view.turns = run.turns;
+    view.preempted = run.preempted;
+    for (const sharing::SessionPlace& session : table.sessions)
+      if (session.taken != 0 && session.run == i && session.serial == table.serials[i])
+        ++view.sessions;
+    view.has_turn = table.turns.holder == i;
+    view.waiting = run.waiting_since != 0;
+    views.push_back(std::move(view));
+  }
+  return views;
+}
+
+}  // namespace cuspan
