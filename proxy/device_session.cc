@@ -68,7 +68,7 @@ void DeviceSession::Mark(const std::shared_ptr<Stream>& stream) {
 
 bool DeviceSession::MayGoOn() {
   return transfers.SlotCameFree() || SomeMayResume() || AllMayResume() || peer_copies.HasWork() ||
-         collectives.HasWork();
+         collectives.HasWork() || (gate != nullptr && gate->MayGoOn());
 }
 
 void DeviceSession::GoOn() {
@@ -77,6 +77,12 @@ void DeviceSession::GoOn() {
   if (AllMayResume()) ResumeAll();
   if (peer_copies.HasWork()) peer_copies.Progress();
   if (collectives.HasWork()) collectives.Progress();
+  if (gate != nullptr) gate->GoOn();
+}
+
+void DeviceSession::Share(std::unique_ptr<ShareSeat> seat) {
+  gate = std::make_unique<ShareGate>(*this, std::move(seat));
+  queues.SetWorkGate(gate.get());
 }
 
 bool DeviceSession::SomeMayResume() const {
@@ -184,6 +190,11 @@ bool DeviceSession::OthersDone(const Stream& stream) {
 }
 
 void DeviceSession::WhenDeviceDone(Answer answer) {
+  queues.WhenSubmitted(
+      [this, answer = std::move(answer)]() mutable { WhenHandedOverDone(std::move(answer)); });
+}
+
+void DeviceSession::WhenHandedOverDone(Answer answer) {
   // Answers once, when the last of several streams is done, with the first failure and the most
   // chunks: two threads tell of streams, and who is the last may have counted before the other.
   struct Join {
@@ -203,25 +214,21 @@ void DeviceSession::WhenDeviceDone(Answer answer) {
     const Answer answer;
   };
   auto join = std::make_shared<Join>(std::move(answer));
-  queues.WhenSubmitted([this, join] {
-    const Answer part = [join](CUresult result, std::uint64_t chunks) {
-      join->Done(result, chunks);
-    };
-    const auto wait_for = [&](Stream& stream) {
-      if (stream.Idle() || stream.broken != CUDA_SUCCESS) return;
-      ++join->missing;
-      WhenStreamDone(stream, part);
-    };
-    // The legacy stream last: its event waits for the blocking streams as well.
-    streams.ForEach(wait_for);
-    wait_for(*legacy);
-    ForgetOldLanes();
-    for (const auto& [lane, mark] : old_lanes) {
-      ++join->missing;
-      completer.Add(lane, PooledEvent(), mark, part);
-    }
-    join->Done(faults.lost(), completer.pushed());
-  });
+  const Answer part = [join](CUresult result, std::uint64_t chunks) { join->Done(result, chunks); };
+  const auto wait_for = [&](Stream& stream) {
+    if (stream.Idle() || stream.broken != CUDA_SUCCESS) return;
+    ++join->missing;
+    WhenStreamDone(stream, part);
+  };
+  // The legacy stream last: its event waits for the blocking streams as well.
+  streams.ForEach(wait_for);
+  wait_for(*legacy);
+  ForgetOldLanes();
+  for (const auto& [lane, mark] : old_lanes) {
+    ++join->missing;
+    completer.Add(lane, PooledEvent(), mark, part);
+  }
+  join->Done(faults.lost(), completer.pushed());
 }
 
 bool DeviceSession::Done(const Stream& stream) {
@@ -252,6 +259,7 @@ void DeviceSession::DropAll() {
   queues.DropAll();
   transfers.Forget();
   paused_.clear();
+  if (gate != nullptr) gate->Lost();
 }
 
 }  // namespace cuspan::proxy

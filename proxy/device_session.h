@@ -23,6 +23,7 @@
 #include "proxy/peer_copies.h"
 #include "proxy/peer_memory.h"
 #include "proxy/queues.h"
+#include "proxy/sharing/share_gate.h"
 #include "proxy/signals.h"
 #include "proxy/timeline.h"
 #include "proxy/transfers.h"
@@ -91,6 +92,7 @@ struct DeviceSession {
   Transfers transfers;
   PeerCopies peer_copies;
   Collectives collectives;
+  std::unique_ptr<ShareGate> gate;  // None where no other run may use the GPU.
   // The worker's tasks use what is above, and the completer's answers that and the worker: the last
   // to be made ends first, and with its thread what may come from there.
   Worker worker;
@@ -138,6 +140,8 @@ struct DeviceSession {
   // The same for everything that arrived on any stream before now, what waits
   // in the queues included.
   void WhenDeviceDone(Answer answer);
+  // The same for what was handed to the driver so far. Any op may follow after StopAsking.
+  void WhenHandedOverDone(Answer answer);
   // Whether no stream but this one has anything to do, in the queues or on the device.
   bool OthersIdle(const Stream& stream);
   // Whether no stream but this one has anything on the device. Asks the driver about those that
@@ -151,6 +155,9 @@ struct DeviceSession {
   std::vector<std::shared_ptr<LaunchBatches>> TakeBatches(std::optional<std::uint64_t> module);
   // Prunes old_lanes.
   void ForgetOldLanes();
+
+  // The run shares the GPU with others from now on. To be called before the first op.
+  void Share(std::unique_ptr<ShareSeat> seat);
 
   // Drops what waits, once the device is lost.
   void DropAll();

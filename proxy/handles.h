@@ -15,6 +15,7 @@
 #include "proxy/completion.h"
 #include "proxy/gpu/driver.h"
 #include "proxy/gpu/jit.h"
+#include "proxy/sharing/kernel_time.h"
 
 namespace cuspan::proxy {
 
@@ -155,6 +156,7 @@ struct Kernel {
   std::string name;          // As the module has it.
   std::vector<std::uint32_t> parameter_bytes;
   std::uint64_t argument_bytes = 0;  // Their sum.
+  std::shared_ptr<KernelTime> time = std::make_shared<KernelTime>();
   // The receiving thread's: its launches are not handed over with others, since the driver refuses
   // that, or may not do it rightly, or since its module goes.
   bool launched_alone = false;
@@ -206,6 +208,7 @@ struct GraphExec {
   const std::shared_ptr<Graph> graph;
   const std::uint64_t life;  // Of the graph, when this was instantiated.
   CUgraphExec driver = nullptr;
+  const std::shared_ptr<KernelTime> time = std::make_shared<KernelTime>();  // Of all that it does.
   // Of the receiving thread: why a node could not be changed.
   CUresult failure = CUDA_SUCCESS;
 };

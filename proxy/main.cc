@@ -34,6 +34,7 @@ struct Place {
   LoadedDriver driver;
   std::unique_ptr<Device> device;
   UniqueFd shared_file;
+  UniqueFd share_table;
   JoinInbox joins;
 };
 
@@ -49,7 +50,7 @@ Status CheckStart(const ProxyStart& start) {
 }
 
 // Takes what came with the message, in this order: the channel, both bells, the shared region's
-// file, the trace's memory.
+// file, the trace's memory, the table of the runs that share the GPU.
 Status TakeDescriptors(ControlSocket& socket, const ProxyStart& start, Place& place) {
   UniqueFd channel_fd = socket.TakeFd();
   UniqueFd own_fd = socket.TakeFd();
@@ -63,6 +64,10 @@ Status TakeDescriptors(ControlSocket& socket, const ProxyStart& start, Place& pl
     const UniqueFd memory = socket.TakeFd();
     CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<TraceBuffer> trace, TraceBuffer::Open(memory.get()));
     StartTracing(std::move(trace));
+  }
+  if (start.share) {
+    place.share_table = socket.TakeFd();
+    if (!place.share_table.valid()) return Status::Invalid("the agent sent no table of the GPU");
   }
   CUSPAN_ASSIGN_OR_RETURN(Bell own, Bell::Open(std::move(own_fd)));
   CUSPAN_ASSIGN_OR_RETURN(Bell peer, Bell::Open(std::move(peer_fd)));
@@ -130,6 +135,13 @@ int ServeDevice(ControlSocket& socket, const ProxyStart& start) {
   if (ready.ok()) ready = TakeDescriptors(socket, start, *place);
   if (ready.ok()) ready = OpenDriver(start, *place);
   if (ready.ok()) ready = KernelOutput::Install(*place->channel);
+  std::unique_ptr<ShareSeat> seat;
+  if (ready.ok() && start.share) {
+    Result<std::unique_ptr<ShareSeat>> taken =
+        ShareSeat::Take(std::move(place->share_table), start.share_place);
+    ready = taken.status();
+    if (taken.ok()) seat = std::move(*taken);
+  }
   ProxyReady answer;
   answer.result = ready.ok() ? CUDA_SUCCESS : CUDA_ERROR_DEVICE_UNAVAILABLE;
   answer.message = ready.message();
@@ -153,6 +165,7 @@ int ServeDevice(ControlSocket& socket, const ProxyStart& start) {
   // memory before they end with this process.
   auto* session = new DeviceSession(place->driver.functions, *place->device, *place->channel,
                                     std::move(exchange), &place->joins);
+  if (seat != nullptr) session->Share(std::move(seat));
   const Status served = Serve(*session);
   if (served.ok()) return 0;
   LogError("the session was terminated: {}", served.message());

@@ -28,9 +28,15 @@ void StreamQueues::Retire(StreamQueue& stream) {
   retired_.push_back(&stream);
 }
 
-bool StreamQueues::MayStart(const StreamQueue& stream, std::uint64_t index,
-                            const Gate* gate) const {
+bool StreamQueues::MayStart(const StreamQueue& stream, std::uint64_t index, const Gate* gate,
+                            bool uses_gpu) const {
   if (stream.paused_ || holds_ != 0 || (gate != nullptr && !gate->open())) return false;
+  if (!InOrder(stream, index)) return false;
+  // Last: it takes what is refused for work that only the gate holds up.
+  return !uses_gpu || work_gate_ == nullptr || work_gate_->MayStart();
+}
+
+bool StreamQueues::InOrder(const StreamQueue& stream, std::uint64_t index) const {
   switch (stream.kind_) {
     case StreamQueue::Kind::kNonBlocking:
       return true;
@@ -124,7 +130,8 @@ bool StreamQueues::AdvanceBatch(StreamQueue& stream) {
   for (const StreamQueue::Entry& entry : stream.ops_) {
     // The first one's gate is open. Who waits for some must not wait for all.
     if (batch_.size() == kMostInBatch || (entry.gate != nullptr && !batch_.empty()) ||
-        entry.op->Batches() != kind || !MayStart(stream, entry.index, nullptr) ||
+        entry.op->Batches() != kind ||
+        !MayStart(stream, entry.index, nullptr, entry.op->UsesGpu()) ||
         BarrierBetween(stream.ops_.front().index, entry.index))
       break;
     batch_.push_back(entry.op.get());
@@ -153,7 +160,7 @@ void StreamQueues::Advance(StreamQueue& stream) {
       stream.at_gate_ = true;
       return;
     }
-    if (!MayStart(stream, head.index, nullptr)) return;
+    if (!MayStart(stream, head.index, nullptr, head.op->UsesGpu())) return;
     if (AdvanceBatch(stream)) continue;
     head.begun = true;
     if (head.op->Submit() == Turn::kHeld) return;
@@ -198,6 +205,10 @@ void StreamQueues::Resume(StreamQueue& stream) {
 
 void StreamQueues::LetAll() {
   if (--holds_ != 0 || lost_) return;
+  LetWork();
+}
+
+void StreamQueues::LetWork() {
   for (StreamQueue* stream : busy_) MarkReady(*stream);
   Pump();
 }

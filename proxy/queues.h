@@ -7,7 +7,8 @@
 //   - for an op of the legacy default stream, earlier ops of all blocking
 //     streams, and for an op of a blocking stream, earlier ops of the legacy stream;
 //   - what its Gate stands for: the record of an event, a signal.
-// Besides, a stream takes nothing while it is paused, and none does while all are held.
+// Besides, a stream takes nothing while it is paused, and none does while all are held. Where the
+// device is shared with others, work for it (StreamOp::UsesGpu) waits until the WorkGate lets it.
 // An op that is handed over piece by piece (a copy from the host, whose chunks
 // come one after another) holds its stream until Release; other streams go on.
 //
@@ -64,8 +65,19 @@ class StreamOp {
   // Of a launch that could be submitted now: whether it had better wait for others to make a batch.
   // Not virtual: StreamQueues::Add knows what it adds.
   bool WaitsForBatch() const { return false; }
+  // It is work for the GPU's processors: not a copy from or to the host, nor a mark.
+  virtual bool UsesGpu() const { return false; }
   // Called instead of Submit, or of the rest of a held op, when the device is lost.
   virtual void Drop() {}
+};
+
+// What work for a GPU has to pass that others use, too.
+class WorkGate {
+ public:
+  virtual ~WorkGate() = default;
+  // Whether the next work may be handed over now. One that was refused is asked about again after
+  // StreamQueues::LetWork.
+  virtual bool MayStart() = 0;
 };
 
 class StreamQueue;
@@ -118,12 +130,17 @@ class StreamQueues {
   // The stream takes no more ops and vanishes when its queue is empty.
   void Retire(StreamQueue& stream);
 
+  // To be asked from now on; outlives the queues.
+  void SetWorkGate(WorkGate* gate) { work_gate_ = gate; }
+  // It may let through what it refused.
+  void LetWork();
+
   // The next op of `stream`: submitted now or later, once `gate` (if any) is open.
   template <std::derived_from<StreamOp> T>
   void Add(StreamQueue& stream, T op, std::shared_ptr<Gate> gate = nullptr) {
     if (lost_) return op.Drop();
     Start start = Start::kWhenItMay;
-    if (MayStart(stream, next_index_, gate.get()) && stream.ops_.empty()) {
+    if (stream.ops_.empty() && MayStart(stream, next_index_, gate.get(), op.UsesGpu())) {
       if (op.WaitsForBatch()) {
         start = Start::kInBatch;
       } else if (op.Submit() == Turn::kHeld) {
@@ -177,7 +194,9 @@ class StreamQueues {
     std::uint64_t index;
     std::function<void()> then;
   };
-  bool MayStart(const StreamQueue& stream, std::uint64_t index, const Gate* gate) const;
+  bool MayStart(const StreamQueue& stream, std::uint64_t index, const Gate* gate,
+                bool uses_gpu) const;
+  bool InOrder(const StreamQueue& stream, std::uint64_t index) const;
   enum class Start { kWhenItMay, kBegun, kInBatch };
   void Enqueue(StreamQueue& stream, std::unique_ptr<StreamOp> op, std::shared_ptr<Gate> gate,
                Start start);
@@ -204,6 +223,7 @@ class StreamQueues {
   std::size_t waiting_bytes_ = 0;
   std::uint64_t taken_ = 0;
   std::uint64_t holds_ = 0;
+  WorkGate* work_gate_ = nullptr;  // None where nobody shares the device.
   bool pumping_ = false;
   bool lost_ = false;
 };

@@ -1,5 +1,7 @@
 #include "proxy/server.h"
 
+#include <algorithm>
+
 #include "common/log.h"
 #include "proxy/backlog.h"
 #include "proxy/handlers/handlers.h"
@@ -55,7 +57,7 @@ constexpr std::chrono::nanoseconds kLooksWhileIdle{300};
 // When that has taken longer than most answers do, and the worker may want the driver meanwhile.
 constexpr std::chrono::nanoseconds kLooksWhileAwaiting{1500};
 
-constexpr std::chrono::milliseconds kLongestSleep{10'000};
+constexpr std::chrono::nanoseconds kLongestSleep = std::chrono::seconds(10);
 
 // Launches wait for others to be handed over with, of the same stream, while so many frames come:
 // those of other streams may keep the loop busy for long.
@@ -77,7 +79,9 @@ Status Loop(DeviceSession& session) {
       dropped = true;
     }
     const bool hold = backlog.Hold(session.queues.waiting_ops(), session.queues.taken(),
-                                   std::chrono::steady_clock::now);
+                                   std::chrono::steady_clock::now) ||
+                      (session.gate != nullptr && session.gate->AwaitsTurn() &&
+                       session.queues.waiting_ops() > Backlog::kMostWaiting);
     std::optional<Frame> frame;
     if (!hold) {
       CUSPAN_ASSIGN_OR_RETURN(frame, channel.Peek());
@@ -104,6 +108,8 @@ Status Loop(DeviceSession& session) {
       session.completer.Help(kLooksBetweenFrames);
       continue;
     }
+    const std::chrono::nanoseconds longest =
+        session.gate == nullptr ? kLongestSleep : session.gate->Settle();
     const auto woken = [&] {
       return (!hold && channel.HasFrame()) || channel.closed() || session.MayGoOn() ||
              (!dropped && session.faults.lost() != CUDA_SUCCESS);
@@ -125,7 +131,9 @@ Status Loop(DeviceSession& session) {
                                           stages.await, awaiting))
       continue;
     session.completer.HelperSleeps();
-    channel.own_bell().Wait(woken, hold ? Backlog::kPatience : kLongestSleep, stages);
+    channel.own_bell().Wait(
+        woken, hold ? std::min<std::chrono::nanoseconds>(Backlog::kPatience, longest) : longest,
+        stages);
     session.completer.HelperIsBack();
   }
   return Status::Ok();

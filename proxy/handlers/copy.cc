@@ -31,6 +31,7 @@ struct InlineCopy final : PostedOp {
 
 struct DeviceCopy final : PostedOp {
   using PostedOp::PostedOp;
+  bool UsesGpu() const override { return true; }
   Turn Submit() override {
     if (!session->MayTouch(copy.destination, copy.bytes) ||
         !session->MayTouch(copy.source, copy.bytes))
@@ -41,7 +42,7 @@ struct DeviceCopy final : PostedOp {
                                                               copy.bytes, stream->driver);
     if (result == CUDA_SUCCESS)
       session->timeline.End(std::move(start), *stream, TraceKind::kOnDevice, 0, 0, copy.bytes);
-    return Finish(result);
+    return FinishWork(result, TimeToMove(copy.bytes));
   }
 
   CopyOnDevice copy;

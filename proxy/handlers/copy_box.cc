@@ -11,10 +11,13 @@ namespace {
 
 struct BetweenBoxes final : PostedOp {
   using PostedOp::PostedOp;
+  bool UsesGpu() const override { return true; }
   Turn Submit() override {
     if (!MayTouch(*session, to.box) || !MayTouch(*session, from.box))
       return Finish(CUDA_ERROR_INVALID_VALUE);
-    return Finish(CopyBetweenBoxes(session->driver, to.box, from.box, stream->driver));
+    const BoxExtent& extent = to.box.extent;
+    return FinishWork(CopyBetweenBoxes(session->driver, to.box, from.box, stream->driver),
+                      TimeToMove(extent.width * extent.rows * extent.planes));
   }
 
   Place to;

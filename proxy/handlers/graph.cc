@@ -15,14 +15,21 @@ constexpr std::size_t kMostBodies = 4096;
 
 struct GraphLaunchOp final : PostedOp {
   using PostedOp::PostedOp;
+  bool UsesGpu() const override { return true; }
   Turn Submit() override {
     if (exec->failure != CUDA_SUCCESS) return Finish(exec->failure);
     Timeline::Start start = session->timeline.Begin(stream->driver);
+    ShareGate* const gate = session->gate.get();
+    ShareGate::Sample sample;
+    if (gate != nullptr) sample = gate->BeginSample(*exec->time, *stream);
     const CUresult result = session->driver.cuGraphLaunch(exec->driver, stream->driver);
     if (result == CUDA_SUCCESS)
       session->timeline.End(std::move(start), *stream, TraceKind::kKernel, 0, 0,
                             reinterpret_cast<std::uint64_t>(stream->driver), "graph");
-    return Finish(result);
+    FinishWork(result, ShareGate::Predict(*exec->time, 1));
+    if (gate != nullptr && result == CUDA_SUCCESS)
+      gate->EndSample(std::move(sample), exec->time, 1, stream);
+    return Turn::kSubmitted;
   }
 
   std::shared_ptr<GraphExec> exec;

@@ -35,6 +35,7 @@ constexpr std::size_t kMostArgumentBytes = 1024;
 
 struct LaunchOp final : PostedOp {
   using PostedOp::PostedOp;
+  bool UsesGpu() const override { return true; }
   Turn Submit() override {
     if (stream->batches == nullptr && Behind() && MayBatch() &&
         ++stream->worth_batches == kWorthBatches)
@@ -42,12 +43,19 @@ struct LaunchOp final : PostedOp {
     std::vector<void*>& pointers = session->argument_pointers;
     PointAtArguments(*call.kernel, call.arguments, pointers);
     Timeline::Start start = session->timeline.Begin(stream->driver);
+    ShareGate::Sample sample;
+    if (session->gate != nullptr) [[unlikely]]
+      sample = session->gate->BeginSample(*call.kernel->time, *stream);
     const CUresult result =
         LaunchIn(session->driver, call.kernel->driver, call.shape, stream->driver, pointers.data());
     if (result == CUDA_SUCCESS)
       session->timeline.End(std::move(start), *stream, TraceKind::kKernel, 0, 0,
                             reinterpret_cast<std::uint64_t>(stream->driver), call.kernel->name);
-    return Finish(result);
+    if (session->gate == nullptr) return Finish(result);
+    FinishWork(result, Predicted());
+    if (result == CUDA_SUCCESS)
+      session->gate->EndSample(std::move(sample), call.kernel->time, Blocks(), stream);
+    return Turn::kSubmitted;
   }
   std::size_t Keep() override {
     waited = true;
@@ -74,7 +82,11 @@ struct LaunchOp final : PostedOp {
       batches.GiveUp();  // For want of memory, for one. The next would fail, too.
       return {};
     }
-    Finish(CUDA_SUCCESS, count);
+    double nanoseconds = 0;
+    if (session->gate != nullptr)
+      for (std::size_t i = 0; i < count; ++i)
+        nanoseconds += static_cast<LaunchOp*>(batch[i])->Predicted();
+    FinishWork(CUDA_SUCCESS, nanoseconds, count);
     chain->last_launch = stream->submitted;
     return {count};
   }
@@ -88,8 +100,14 @@ struct LaunchOp final : PostedOp {
     const auto& [grid, block, cluster, dynamic_shared, cooperative] = call.shape;
     return !stream->leaving && !call.kernel->launched_alone && !cooperative && cluster.x == 1 &&
            cluster.y == 1 && cluster.z == 1 && call.arguments.size() <= kMostArgumentBytes &&
-           !session->timeline.traced();
+           !session->timeline.traced() &&
+           (session->gate == nullptr || session->gate->MayBatch(*call.kernel->time, Blocks()));
   }
+  std::uint64_t Blocks() const {
+    const Dim3& grid = call.shape.grid;
+    return std::uint64_t{grid.x} * grid.y * grid.z;
+  }
+  double Predicted() const { return ShareGate::Predict(*call.kernel->time, Blocks()); }
   void MakeBatches() {
     stream->worth_batches = 0;
     stream->batches = std::make_shared<LaunchBatches>(session->driver, *call.kernel);

@@ -9,21 +9,24 @@ namespace {
 
 struct Set final : PostedOp {
   using PostedOp::PostedOp;
+  bool UsesGpu() const override { return true; }
   Turn Submit() override {
     if (!session->MayTouch(set.destination, set.elements * set.element_bytes))
       return Finish(CUDA_ERROR_INVALID_VALUE);
     if (set.elements == 0) return Turn::kSubmitted;
+    return FinishWork(SetAll(), TimeToMove(set.elements * set.element_bytes));
+  }
+  CUresult SetAll() const {
     const Driver& driver = session->driver;
     switch (set.element_bytes) {
       case 1:
-        return Finish(driver.cuMemsetD8Async(set.destination, static_cast<unsigned char>(set.value),
-                                             set.elements, stream->driver));
+        return driver.cuMemsetD8Async(set.destination, static_cast<unsigned char>(set.value),
+                                      set.elements, stream->driver);
       case 2:
-        return Finish(driver.cuMemsetD16Async(
-            set.destination, static_cast<unsigned short>(set.value), set.elements, stream->driver));
+        return driver.cuMemsetD16Async(set.destination, static_cast<unsigned short>(set.value),
+                                       set.elements, stream->driver);
       default:
-        return Finish(
-            driver.cuMemsetD32Async(set.destination, set.value, set.elements, stream->driver));
+        return driver.cuMemsetD32Async(set.destination, set.value, set.elements, stream->driver);
     }
   }
 
@@ -32,13 +35,15 @@ struct Set final : PostedOp {
 
 struct SetRows final : PostedOp {
   using PostedOp::PostedOp;
+  bool UsesGpu() const override { return true; }
   Turn Submit() override {
     const DeviceBox box{
         nullptr, {0, set.destination, set.pitch, set.rows}, {set.width, set.rows, 1}};
     if (!MayTouch(*session, box)) return Finish(CUDA_ERROR_INVALID_VALUE);
-    return Finish(session->driver.cuMemsetD2D8Async(set.destination, set.pitch,
-                                                    static_cast<unsigned char>(set.value),
-                                                    set.width, set.rows, stream->driver));
+    return FinishWork(session->driver.cuMemsetD2D8Async(set.destination, set.pitch,
+                                                        static_cast<unsigned char>(set.value),
+                                                        set.width, set.rows, stream->driver),
+                      TimeToMove(set.width * set.rows));
   }
 
   MemsetRows set;

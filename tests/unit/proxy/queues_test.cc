@@ -356,5 +356,55 @@ TEST_F(Queues, RandomOpsKeepEveryEdge) {
   }
 }
 
+struct WorkOp final : StreamOp {
+  WorkOp(QueueLog& log, int number) : log(&log), number(number) {}
+  bool UsesGpu() const override { return true; }
+  Turn Submit() override {
+    log->submitted.push_back(number);
+    return Turn::kSubmitted;
+  }
+  QueueLog* log;
+  int number;
+};
+
+struct CountingGate final : WorkGate {
+  bool MayStart() override { return room > 0 && room-- > 0; }
+  int room = 0;
+};
+
+// Where a GPU is shared, work for it waits for the gate, and only what comes behind it.
+TEST_F(QueuesTest, TheWorkGateHoldsUpWorkAndWhatIsBehindIt) {
+  CountingGate gate;
+  queues.SetWorkGate(&gate);
+  StreamQueue& stream = queues.AddStream(false);
+  StreamQueue& other = queues.AddStream(false);
+  Add(stream, 1);
+  queues.Add(stream, WorkOp(log, 2));
+  Add(stream, 3);
+  Add(other, 4);
+  EXPECT_EQ(log.submitted, (std::vector<int>{1, 4}));
+  queues.LetWork();
+  EXPECT_EQ(log.submitted, (std::vector<int>{1, 4})) << "it still says no";
+  gate.room = 1;
+  queues.LetWork();
+  EXPECT_EQ(log.submitted, (std::vector<int>{1, 4, 2, 3}));
+  gate.room = 1;
+  queues.Add(other, WorkOp(log, 5));
+  EXPECT_EQ(log.submitted.back(), 5);
+}
+
+// The gate is asked last: what it lets through goes.
+TEST_F(QueuesTest, TheWorkGateIsNotAskedForWhatWaitsForSomethingElse) {
+  CountingGate gate;
+  gate.room = 1;
+  queues.SetWorkGate(&gate);
+  StreamQueue& stream = queues.AddStream(false);
+  queues.Pause(stream);
+  queues.Add(stream, WorkOp(log, 1));
+  EXPECT_EQ(gate.room, 1);
+  queues.Resume(stream);
+  EXPECT_EQ(log.submitted, (std::vector<int>{1}));
+}
+
 }  // namespace
 }  // namespace cuspan::proxy

@@ -186,7 +186,7 @@ ChannelLayout Loopback::SmallLayout() {
   return layout;
 }
 
-Loopback::Loopback(const Driver& driver, ChannelLayout layout) {
+Loopback::Loopback(const Driver& driver, ChannelLayout layout, std::unique_ptr<ShareSeat> seat) {
   client_bell_.emplace(Must(Bell::Create()));
   proxy_bell_.emplace(Must(Bell::Create()));
   const auto other = [](const Bell& bell) { return Must(Bell::Open(UniqueFd(::dup(bell.fd())))); };
@@ -196,12 +196,13 @@ Loopback::Loopback(const Driver& driver, ChannelLayout layout) {
   proxy_channel_ = Must(
       Channel::Attach(std::move(memory), ChannelSide::kProxy, &*proxy_bell_, other(*client_bell_)));
   client_ = std::make_unique<TestClient>(*client_channel_);
-  thread_ = std::thread([this, &driver] {
+  thread_ = std::thread([this, &driver, seat = std::move(seat)]() mutable {
     Status status;
     {
       Result<Device> device = Device::Open(driver, 0, {kWindow, kWindowBytes, kWindowBytes});
       if (device.ok() && device->window().base == kWindow) {
         DeviceSession session(driver, *device, *proxy_channel_, std::nullopt, &joins_);
+        if (seat != nullptr) session.Share(std::move(seat));
         status = Serve(session);
       } else {
         status = device.ok() ? Status::Internal("another window") : device.status();

@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "protocol/channel/channel.h"
+#include "protocol/sharing/share_seat.h"
 #include "proxy/server.h"
 
 namespace cuspan::proxy {
@@ -100,7 +102,9 @@ class TestClient {
 // Both ends. The session runs from the start until End.
 class Loopback {
  public:
-  explicit Loopback(const Driver& driver, ChannelLayout layout = SmallLayout());
+  // With a seat its device is shared with other runs.
+  explicit Loopback(const Driver& driver, ChannelLayout layout = SmallLayout(),
+                    std::unique_ptr<ShareSeat> seat = nullptr);
   ~Loopback();
 
   // Little staging, so that small copies take many chunks and run out of slots.

@@ -1,0 +1,309 @@
+#include "proxy/sharing/share_gate.h"
+
+#include <algorithm>
+
+#include "common/log.h"
+#include "common/scheduling/turns.h"
+#include "proxy/device_session.h"
+
+namespace cuspan::proxy {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+
+// The work that a run has on the GPU at most when one of higher priority may come, which then waits
+// for it; and otherwise. Predicted, in ns.
+constexpr double kPreemptibleBudget = 200'000;
+constexpr double kWorkBudget = 1'000'000;
+// What remains when the next work is handed over in any case, so that the GPU does not wait for it.
+constexpr double kWorkLead = 40'000;
+// Of what nothing is known yet.
+constexpr double kUnknownWork = 100'000;
+// The end of so much work is looked for; of less, with what comes next.
+constexpr double kWorthMark = 25'000;
+// How long the table is left alone that could not be changed.
+constexpr std::uint64_t kRetryStuck = 1'000'000'000;
+constexpr std::uint64_t kNever = ~std::uint64_t{0};
+constexpr nanoseconds kLongestGateSleep = std::chrono::seconds(10);
+constexpr milliseconds kWatcherSleep{1'000'000};
+
+}  // namespace
+
+ShareGate::ShareGate(DeviceSession& session, std::unique_ptr<ShareSeat> seat)
+    : session_(session), seat_(std::move(seat)), rings_seen_(seat_->rings()) {
+  watcher_ = std::thread([this] { WatchTable(); });
+}
+
+ShareGate::~ShareGate() {
+  ending_ = true;
+  seat_->RingSelf();
+  watcher_.join();
+}
+
+// The receiving thread sleeps on its own bell; other processes know only the table.
+void ShareGate::WatchTable() {
+  std::uint32_t seen = seat_->rings();
+  while (!ending_) {
+    seen = seat_->AwaitRing(seen, kWatcherSleep);
+    session_.channel.own_bell().Ring();
+  }
+}
+
+// --- Work.
+
+double ShareGate::Predict(const KernelTime& time, std::uint64_t blocks) {
+  return time.Predict(blocks).value_or(kUnknownWork);
+}
+
+double ShareGate::Budget() const { return seat_->preemptible() ? kPreemptibleBudget : kWorkBudget; }
+
+bool ShareGate::MayBatch(const KernelTime& time, std::uint64_t blocks) const {
+  return !sharing_ || Predict(time, blocks) * StreamQueues::kMostInBatch <= Budget();
+}
+
+// Of what is on the GPU, by what is known of it.
+double ShareGate::Remaining(std::uint64_t now) const {
+  if (on_gpu_.empty()) return unmarked_;
+  const double first = on_gpu_.front()->nanoseconds;
+  const double passed = now > front_since_ ? static_cast<double>(now - front_since_) : 0;
+  return on_gpu_nanoseconds_ - std::min(passed, first) + unmarked_;
+}
+
+bool ShareGate::DepthAllows(std::uint64_t now) const {
+  if (on_gpu_.empty() && unmarked_ == 0) return true;
+  const double remaining = Remaining(now);
+  return remaining <= kWorkLead || remaining + last_work_ <= Budget();
+}
+
+bool ShareGate::TurnMayBeOver() const {
+  return !stuck_ && seat_->some_wait() && ShareSeat::Now() >= seat_->look_next();
+}
+
+bool ShareGate::MayStart() {
+  if (!sharing_ && !seat_->others()) return true;
+  // What is there has to be counted first: GoOn.
+  if (!sharing_) {
+    refused_ = true;
+    return false;
+  }
+  if (!wants_) {
+    wants_ = true;
+    seat_->SetWants();
+  }
+  if (seat_->open() ? TurnMayBeOver() : !asked_) Decide();
+  if ((stuck_ || seat_->open()) && DepthAllows(ShareSeat::Now())) return true;
+  refused_ = true;
+  return false;
+}
+
+void ShareGate::Started(const std::shared_ptr<Stream>& stream, double nanoseconds) {
+  last_work_ = nanoseconds;
+  if (!sharing_) {
+    worked_alone_ = true;
+    return;
+  }
+  if (unmarked_stream_ != nullptr && unmarked_stream_ != stream) MarkUnmarked();
+  const bool first = on_gpu_.empty() && unmarked_ == 0;
+  unmarked_stream_ = stream;
+  unmarked_ += nanoseconds;
+  if (first) {
+    front_since_ = ShareSeat::Now();
+    seat_->SetOnGpu(true, front_since_ + static_cast<std::uint64_t>(nanoseconds), front_since_);
+  }
+  if (unmarked_ >= kWorthMark) MarkUnmarked();
+}
+
+void ShareGate::Watch(std::shared_ptr<Group> group) {
+  on_gpu_nanoseconds_ += group->nanoseconds;
+  on_gpu_.push_back(std::move(group));
+}
+
+void ShareGate::MarkUnmarked() {
+  if (unmarked_stream_ == nullptr) return;
+  const std::shared_ptr<Stream> stream = std::exchange(unmarked_stream_, nullptr);
+  auto group = std::make_shared<Group>();
+  group->nanoseconds = std::exchange(unmarked_, 0);
+  PooledEvent event;
+  // Without it the device is lost, or has no memory for an event: then nobody waits for this.
+  if (session_.faults.Check(session_.plain_events.Record(stream->driver, event)) != CUDA_SUCCESS)
+    return;
+  Watch(group);
+  session_.completer.Add(stream->lane, std::move(event), stream->submitted,
+                         [this, group](CUresult, std::uint64_t) {
+                           group->done.store(true, std::memory_order_relaxed);
+                           done_.fetch_add(1, std::memory_order_release);
+                           session_.channel.own_bell().Ring();
+                         });
+}
+
+// --- Learning.
+
+ShareGate::Sample ShareGate::BeginSample(KernelTime& time, Stream& stream) {
+  Sample sample;
+  if (!time.WantsSample() || (sharing_ && !seat_->open())) return sample;
+  if (!session_.OthersIdle(stream) ||
+      session_.timing_events.Record(stream.driver, sample.begin) != CUDA_SUCCESS)
+    return {};
+  return sample;
+}
+
+void ShareGate::EndSample(Sample sample, const std::shared_ptr<KernelTime>& time,
+                          std::uint64_t blocks, const std::shared_ptr<Stream>& stream) {
+  if (sample.begin.get() == nullptr) return;
+  struct Measured {
+    PooledEvent begin, end;
+  };
+  auto measured = std::make_shared<Measured>();
+  measured->begin = std::move(sample.begin);
+  PooledEvent mark;
+  if (session_.timing_events.Record(stream->driver, measured->end) != CUDA_SUCCESS ||
+      session_.plain_events.Record(stream->driver, mark) != CUDA_SUCCESS)
+    return;
+  session_.completer.Add(
+      stream->lane, std::move(mark), stream->submitted,
+      [&driver = session_.driver, measured, time, blocks](CUresult result, std::uint64_t) {
+        float passed = 0;  // In milliseconds.
+        if (result == CUDA_SUCCESS &&
+            driver.cuEventElapsedTime(&passed, measured->begin.get(), measured->end.get()) ==
+                CUDA_SUCCESS)
+          time->Add(blocks, static_cast<double>(passed) * 1e6);
+      });
+}
+
+// --- The loop.
+
+// When to decide again.
+std::uint64_t ShareGate::NextLook() const {
+  std::uint64_t next = kNever;
+  if (!sharing_ || !wants_) return next;
+  const bool open = seat_->open();
+  // Whatever the table says: it may have lost that this session waits.
+  if (!open) next = std::min(seat_->look_next(), decided_at_ + scheduling::kLongestWithoutLook);
+  if (open && seat_->some_wait()) next = seat_->look_next();
+  if (stuck_) next = std::max(next, decided_at_ + kRetryStuck);
+  return next;
+}
+
+std::uint64_t ShareGate::NextTime() const {
+  const std::uint64_t next = NextLook();
+  if (!sharing_ || !(seat_->open() || stuck_) || !refused_ || on_gpu_.empty()) return next;
+  // When what remains is little enough, if that comes before something ends.
+  const double there = on_gpu_nanoseconds_ + unmarked_;
+  const double wait = std::max(there - std::max(kWorkLead, Budget() - last_work_), 0.0);
+  if (wait > on_gpu_.front()->nanoseconds) return next;
+  return std::min(next, front_since_ + static_cast<std::uint64_t>(wait) + 1);
+}
+
+bool ShareGate::MayGoOn() const {
+  if (seat_->rings() != rings_seen_ || seat_->others() != sharing_ || (refused_ && !sharing_) ||
+      done_.load(std::memory_order_acquire) != done_seen_)
+    return true;
+  const std::uint64_t next = NextTime();
+  return next != kNever && ShareSeat::Now() >= next;
+}
+
+// Without the table work passes as if there were no turns: the driver divides the GPU, too.
+void ShareGate::Decide() {
+  asked_ = wants_;
+  decided_at_ = ShareSeat::Now();
+  const Status decided = seat_->Decide();
+  if (!decided.ok() && !stuck_)
+    LogWarn("{}; meanwhile the GPU is shared without turns", decided.message());
+  stuck_ = !decided.ok();
+}
+
+void ShareGate::BeginSharing() {
+  sharing_ = true;
+  if (!std::exchange(worked_alone_, false)) return;
+  wants_ = true;
+  seat_->SetWants();
+  auto group = std::make_shared<Group>();
+  Watch(group);
+  front_since_ = ShareSeat::Now();
+  seat_->SetOnGpu(true, 0, front_since_);
+  session_.WhenHandedOverDone([this, group](CUresult, std::uint64_t) {
+    group->done.store(true, std::memory_order_relaxed);
+    done_.fetch_add(1, std::memory_order_release);
+    session_.channel.own_bell().Ring();
+  });
+  session_.StopAsking();
+  Decide();
+}
+
+void ShareGate::EndSharing() {
+  sharing_ = false;
+  // What is there may be there when the next one comes.
+  worked_alone_ = worked_alone_ || !on_gpu_.empty() || unmarked_ != 0;
+  on_gpu_.clear();
+  on_gpu_nanoseconds_ = 0;
+  unmarked_stream_ = nullptr;
+  unmarked_ = 0;
+  wants_ = asked_ = false;
+  seat_->SetIdle(ShareSeat::Now());
+}
+
+void ShareGate::TakeDone(std::uint64_t now) {
+  done_seen_ = done_.load(std::memory_order_acquire);
+  const Group* const front = on_gpu_.empty() ? nullptr : on_gpu_.front().get();
+  std::erase_if(on_gpu_, [&](const std::shared_ptr<Group>& group) {
+    if (!group->done.load(std::memory_order_relaxed)) return false;
+    on_gpu_nanoseconds_ -= group->nanoseconds;
+    return true;
+  });
+  if (on_gpu_.empty()) on_gpu_nanoseconds_ = 0;
+  if (!on_gpu_.empty() && on_gpu_.front().get() != front) front_since_ = now;
+}
+
+// Tells the table when the GPU is done with what this session gave it.
+void ShareGate::TellWhatIsDone(std::uint64_t now) {
+  if (!wants_) return;
+  if (!on_gpu_.empty() || unmarked_ != 0) {
+    seat_->SetOnGpu(true, now + static_cast<std::uint64_t>(Remaining(now)), now);
+    return;
+  }
+  if (refused_) {
+    seat_->SetOnGpu(false, 0, now);
+    // Others may wait for just this.
+    if (!seat_->open()) Decide();
+    return;
+  }
+  wants_ = asked_ = false;
+  seat_->SetIdle(now);
+  if (seat_->some_wait()) Decide();
+}
+
+void ShareGate::GoOn() {
+  rings_seen_ = seat_->rings();
+  const bool changed = seat_->others() != sharing_;
+  if (changed) sharing_ ? EndSharing() : BeginSharing();
+  const std::uint64_t now = ShareSeat::Now();
+  const bool some_done = done_.load(std::memory_order_acquire) != done_seen_;
+  if (some_done) TakeDone(now);
+  if (now >= NextLook()) Decide();
+  if (refused_ && (changed || !sharing_ || ((stuck_ || seat_->open()) && DepthAllows(now)))) {
+    refused_ = false;
+    asked_ = false;
+    session_.queues.LetWork();
+  }
+  if (sharing_ && some_done) TellWhatIsDone(now);
+}
+
+nanoseconds ShareGate::Settle() {
+  if (!sharing_) return kLongestGateSleep;
+  MarkUnmarked();
+  // Work that failed as it was handed over leaves nothing that could end.
+  if (wants_ && !refused_ && on_gpu_.empty()) TellWhatIsDone(ShareSeat::Now());
+  const std::uint64_t next = NextTime();
+  if (next == kNever) return kLongestGateSleep;
+  const std::uint64_t now = ShareSeat::Now();
+  return nanoseconds(next > now ? std::min<std::uint64_t>(next - now, kLongestGateSleep.count())
+                                : 0);
+}
+
+void ShareGate::Lost() {
+  refused_ = false;
+  if (sharing_) TellWhatIsDone(ShareSeat::Now());
+}
+
+}  // namespace cuspan::proxy

@@ -1,0 +1,107 @@
+// One session's part in sharing its GPU with other runs: it hands work to the driver only when its
+// run has the turn, and of it only so much that others do not wait long for the GPU.
+//
+// While no other run shares the GPU, everything passes and nothing is noted but that there was
+// work.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <thread>
+
+#include "protocol/sharing/share_seat.h"
+#include "proxy/handles.h"
+#include "proxy/queues.h"
+#include "proxy/sharing/kernel_time.h"
+
+namespace cuspan::proxy {
+
+struct DeviceSession;
+
+// Threads: the receiving thread, but for what is said to be another's.
+class ShareGate final : public WorkGate {
+ public:
+  // The session outlives it.
+  ShareGate(DeviceSession& session, std::unique_ptr<ShareSeat> seat);
+  ~ShareGate() override;
+
+  // --- For ops.
+
+  bool MayStart() override;
+  // How long that should take (ns).
+  static double Predict(const KernelTime& time, std::uint64_t blocks);
+  // Whether launches may be handed over many at a time.
+  bool MayBatch(const KernelTime& time, std::uint64_t blocks) const;
+  // Work that should take so long has been handed over in `stream`, and noted there
+  // (DeviceSession::Submitted).
+  void Started(const std::shared_ptr<Stream>& stream, double nanoseconds);
+
+  // A launch that is measured; empty where it is not.
+  struct Sample {
+    PooledEvent begin;
+  };
+  Sample BeginSample(KernelTime& time, Stream& stream);
+  void EndSample(Sample sample, const std::shared_ptr<KernelTime>& time, std::uint64_t blocks,
+                 const std::shared_ptr<Stream>& stream);
+
+  // --- For the loop.
+
+  // Whether there is something for GoOn. Cheap.
+  bool MayGoOn() const;
+  // Takes notice of what is done and of what the table says, and lets work go.
+  void GoOn();
+  // No more ops come just now. To be called before the thread sleeps, for no longer than this.
+  std::chrono::nanoseconds Settle();
+  // Work waits for the run's turn.
+  bool AwaitsTurn() const { return refused_ && !seat_->open(); }
+  // The device is lost, and nothing more comes.
+  void Lost();
+
+ private:
+  // What was handed over in one stream behind one mark.
+  struct Group {
+    double nanoseconds = 0;
+    std::atomic<bool> done = false;
+  };
+
+  bool TurnMayBeOver() const;
+  double Remaining(std::uint64_t now) const;
+  double Budget() const;
+  bool DepthAllows(std::uint64_t now) const;
+  std::uint64_t NextLook() const;
+  std::uint64_t NextTime() const;
+  void BeginSharing();
+  void EndSharing();
+  void MarkUnmarked();
+  void Watch(std::shared_ptr<Group> group);
+  void TakeDone(std::uint64_t now);
+  void TellWhatIsDone(std::uint64_t now);
+  void Decide();
+  void WatchTable();
+
+  DeviceSession& session_;
+  const std::unique_ptr<ShareSeat> seat_;
+  bool sharing_ = false;  // Other runs have a place.
+  bool stuck_ = false;    // The table could not be changed.
+  std::uint64_t decided_at_ = 0;
+  bool worked_alone_ = false;
+  bool wants_ = false;    // As published.
+  bool refused_ = false;  // Some work waits for this gate.
+  bool asked_ = false;    // The table knows that it waits.
+  std::deque<std::shared_ptr<Group>> on_gpu_;
+  double on_gpu_nanoseconds_ = 0;
+  std::uint64_t front_since_ = 0;  // When the first of them began, at the earliest.
+  std::shared_ptr<Stream> unmarked_stream_;
+  double unmarked_ = 0;
+  double last_work_ = 0;
+  std::uint32_t rings_seen_ = 0;
+  std::uint32_t done_seen_ = 0;
+
+  std::atomic<std::uint32_t> done_ = 0;  // Groups; any thread.
+  std::atomic<bool> ending_ = false;
+  std::thread watcher_;
+};
+
+}  // namespace cuspan::proxy
