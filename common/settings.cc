@@ -26,6 +26,7 @@ constexpr Setting kAll[] = {
     settings::kStats,
     settings::kLeases,
     settings::kLeaseFolder,
+    settings::kShareFolder,
     settings::kLeaseLog,
     settings::kGpusPerRank,
     settings::kMpirunArguments,

@@ -69,6 +69,9 @@ inline constexpr Setting kLeases{"CUSPAN_LEASES", "auto",
 inline constexpr Setting kLeaseFolder{
     "CUSPAN_LEASE_FOLDER", "/tmp",
     "directory of the GPU locks on each node; the same for all users"};
+inline constexpr Setting kShareFolder{
+    "CUSPAN_SHARE_FOLDER", "/dev/shm",
+    "directory of the tables of shared GPUs on each node, in memory"};
 inline constexpr Setting kLeaseLog{
     "CUSPAN_LEASE_LOG", "off",
     "file to which agents append a line when a run arrives, gets GPUs or returns them, or off"};

@@ -1,9 +1,15 @@
 #include "launcher/gpu_wish.h"
 
+#include <sys/resource.h>
 #include <time.h>
 
 #include <CLI/CLI.hpp>
 #include <charconv>
+#include <cmath>
+
+#include "common/scheduling/turns.h"
+#include "common/settings.h"
+#include "launcher/lease_key.h"
 
 namespace cuspan {
 namespace {
@@ -45,6 +51,109 @@ std::optional<std::uint32_t> ParseCapability(std::string_view text) {
   return *major * 10 + *minor;
 }
 
+struct NamedNiceness {
+  const char* name;
+  std::int32_t niceness;
+};
+constexpr NamedNiceness kPriorities[] = {{"low", 10}, {"normal", 0}, {"high", -10}};
+// As nice(1) has them.
+constexpr std::int32_t kLeastNice = -20;
+constexpr std::int32_t kMostNice = 19;
+
+std::optional<std::int32_t> ParsePriority(std::string_view text) {
+  for (const NamedNiceness& known : kPriorities)
+    if (text == known.name) return known.niceness;
+  const std::optional<std::int32_t> niceness = ParseWhole<std::int32_t>(text);
+  if (!niceness || *niceness < kLeastNice || *niceness > kMostNice) return std::nullopt;
+  return niceness;
+}
+
+// "30%", "12.5", in thousandths.
+std::optional<std::uint32_t> ParseShare(std::string_view text) {
+  if (text.ends_with('%')) text.remove_suffix(1);
+  double percent = 0;
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), percent, std::chars_format::fixed);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  if (!(percent >= 0.1 && percent <= 100)) return std::nullopt;
+  return static_cast<std::uint32_t>(std::lround(percent * scheduling::kWhole / 100));
+}
+
+std::string ShareText(std::uint32_t thousandths) {
+  return Format("{}.{}%", thousandths / 10, thousandths % 10);
+}
+
+// Of a run that shares its GPUs.
+Result<ShareTerms> CheckShareTerms(const GpuWishTexts& texts) {
+  ShareTerms terms;
+  terms.shared = true;
+  // CLI11 gives "true" for a flag without a value.
+  if (texts.share != "true" && texts.share != "time")
+    return Status::Invalid("--share={}: GPUs are shared by time: use --share, or --share=time",
+                           texts.share);
+  if (const Result<LeaseMode> mode = ParseLeaseMode(SettingText(settings::kLeases));
+      mode.ok() && *mode == LeaseMode::kOff)
+    return Status::Invalid(
+        "--share needs leases, which {}=off disables: unset it, or omit --share to use GPUs "
+        "without leases",
+        settings::kLeases.name);
+  if (!texts.priority.empty()) {
+    const std::optional<std::int32_t> niceness = ParsePriority(texts.priority);
+    if (!niceness)
+      return Status::Invalid("--priority {}: use low, normal, high, or {} (highest) to {} (lowest)",
+                             texts.priority, kLeastNice, kMostNice);
+    terms.niceness = *niceness;
+  }
+  const auto take_share = [](const char* option, const std::string& text,
+                             std::uint32_t& share) -> Status {
+    if (text.empty()) return Status::Ok();
+    const std::optional<std::uint32_t> parsed = ParseShare(text);
+    if (!parsed)
+      return Status::Invalid("{} {}: use a percentage of a GPU's time from 0.1% to 100%", option,
+                             text);
+    share = *parsed;
+    return Status::Ok();
+  };
+  CUSPAN_RETURN_IF_ERROR(take_share("--quota", texts.quota, terms.quota));
+  CUSPAN_RETURN_IF_ERROR(take_share("--limit", texts.limit, terms.limit));
+  if (terms.quota > terms.limit)
+    return Status::Invalid("--quota {} is above --limit {}: raise the limit, or lower the quota",
+                           ShareText(terms.quota), ShareText(terms.limit));
+  if (!texts.share_limit.empty()) {
+    const std::optional<std::uint32_t> runs = ParseWhole<std::uint32_t>(texts.share_limit);
+    if (!runs || *runs < 2 || *runs > scheduling::kMostSharingRuns)
+      return Status::Invalid("--share-limit {}: 2 to {} runs can share a GPU", texts.share_limit,
+                             scheduling::kMostSharingRuns);
+    terms.most_runs = *runs;
+  }
+  terms.process_niceness = texts.process_niceness.value_or(::getpriority(PRIO_PROCESS, 0));
+  return terms;
+}
+
+Status CheckNoShareTerms(const GpuWishTexts& texts) {
+  const std::pair<const char*, const std::string*> needing[] = {
+      {"--priority", &texts.priority},
+      {"--quota", &texts.quota},
+      {"--limit", &texts.limit},
+      {"--share-limit", &texts.share_limit}};
+  for (const auto& [option, text] : needing)
+    if (!text->empty())
+      return Status::Invalid("{} needs --share: without it a run has its GPUs to itself", option);
+  return Status::Ok();
+}
+
+// As they are by themselves they need not be said.
+void AddShareOptions(const ShareTerms& terms, std::vector<std::string>& options) {
+  const ShareTerms usual;
+  options.emplace_back("--share");
+  if (terms.niceness != usual.niceness) options.push_back(Format("--priority={}", terms.niceness));
+  if (terms.quota != usual.quota) options.push_back(Format("--quota={}", ShareText(terms.quota)));
+  if (terms.limit != usual.limit) options.push_back(Format("--limit={}", ShareText(terms.limit)));
+  if (terms.most_runs != usual.most_runs)
+    options.push_back(Format("--share-limit={}", terms.most_runs));
+  options.push_back(Format("--process-niceness={}", terms.process_niceness));
+}
+
 }  // namespace
 
 void AddGpuWishOptions(CLI::App& command, GpuWishTexts& texts) {
@@ -77,6 +186,27 @@ void AddGpuWishOptions(CLI::App& command, GpuWishTexts& texts) {
       .add_option("--min-capability", texts.capability,
                   "only GPUs of at least this compute capability, such as 8.0")
       ->type_name("X.Y");
+  command.add_flag("--share", texts.share,
+                   "share GPUs with other runs of yours that have this option: they use a GPU in "
+                   "turns (default: a run has its GPUs to itself)");
+  command
+      .add_option("--priority", texts.priority,
+                  "with --share: priority among the runs that share a GPU: low, normal (the "
+                  "default), high, or -20 (highest) to 19 (lowest), as nice has it")
+      ->type_name("PRIORITY");
+  command
+      .add_option("--quota", texts.quota,
+                  "with --share: part of each GPU's time that this run gets at least, such as 30%")
+      ->type_name("PERCENT");
+  command
+      .add_option("--limit", texts.limit,
+                  "with --share: part of each GPU's time that this run gets at most, such as 60%")
+      ->type_name("PERCENT");
+  command
+      .add_option("--share-limit", texts.share_limit,
+                  "with --share: number of runs on one GPU at most, this one included: 2 (the "
+                  "default) to 16")
+      ->type_name("N");
 }
 
 Result<GpuWish> CheckGpuWish(const GpuWishTexts& texts) {
@@ -112,6 +242,11 @@ Result<GpuWish> CheckGpuWish(const GpuWishTexts& texts) {
                              texts.capability);
     wish.least_capability = *capability;
   }
+  if (texts.share.empty()) {
+    CUSPAN_RETURN_IF_ERROR(CheckNoShareTerms(texts));
+  } else {
+    CUSPAN_ASSIGN_OR_RETURN(wish.share, CheckShareTerms(texts));
+  }
   return wish;
 }
 
@@ -132,6 +267,7 @@ std::vector<std::string> GpuWishOptions(const GpuWish& wish) {
   if (wish.least_capability != 0)
     add("--min-capability",
         Format("{}.{}", wish.least_capability / 10, wish.least_capability % 10));
+  if (wish.share.shared) AddShareOptions(wish.share, options);
   if (wish.look) options.emplace_back("--look");
   if (wish.order != 0) add("--order", std::to_string(wish.order));
   if (!wish.program.empty()) options.push_back("--program=" + wish.program);

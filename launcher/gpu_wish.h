@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "launcher/allocator/policy.h"
+#include "structs.gen.h"
 
 namespace CLI {
 class App;
@@ -20,6 +21,7 @@ struct GpuWish {
   std::optional<std::uint32_t> wait_seconds;  // None: without limit; 0: not at all.
   std::uint64_t least_memory_bytes = 0;
   std::uint32_t least_capability = 0;  // 10 × major + minor.
+  ShareTerms share;
   // Told by the launcher to the home agent:
   bool look = false;        // Nothing is wished for: only what there is, and who has it.
   std::uint64_t order = 0;  // When the run was started, in ns since 1970; 0: it starts now.
@@ -29,10 +31,14 @@ struct GpuWish {
 // The options as they are written.
 struct GpuWishTexts {
   std::string gpus, policy, wait, memory, capability;
+  std::string share;  // "true" where it has no value.
+  std::string priority, quota, limit, share_limit;
   bool no_wait = false;
+  // Of the program's process, as the launcher has it; without it, of this one.
+  std::optional<std::int32_t> process_niceness;
 };
 void AddGpuWishOptions(CLI::App& command, GpuWishTexts& texts);
-// Failures name the option.
+// Failures name the option. A run that shares its GPUs needs leases (CUSPAN_LEASES).
 Result<GpuWish> CheckGpuWish(const GpuWishTexts& texts);
 // The options by which cuspan-agent learns of it, the launcher's own included.
 std::vector<std::string> GpuWishOptions(const GpuWish& wish);

@@ -10,13 +10,18 @@
 
 namespace cuspan {
 
-// CUSPAN_LEASES: which GPUs runs have for themselves.
+// CUSPAN_LEASES: of which GPUs runs have leases.
 enum class LeaseMode { kAuto, kOn, kOff };
 inline Result<LeaseMode> ParseLeaseMode(std::string_view text) {
   if (text == "auto") return LeaseMode::kAuto;
   if (text == "on") return LeaseMode::kOn;
   if (text == "off") return LeaseMode::kOff;
   return Status::Invalid("CUSPAN_LEASES must be auto, on or off, not '{}'", text);
+}
+
+// What the setting means for a run: who shares its GPUs has leases of software GPUs, too.
+inline LeaseMode LeaseModeOf(LeaseMode setting, const ShareTerms& terms) {
+  return terms.shared && setting == LeaseMode::kAuto ? LeaseMode::kOn : setting;
 }
 
 inline bool IsLeased(const DeviceDescription& device, LeaseMode mode) {

@@ -50,7 +50,7 @@ bool NeedsSweeper(const AgentOptions& options) {
   const Result<LeaseMode> mode = ParseLeaseMode(SettingText(settings::kLeases));
   if (!mode.ok() || *mode == LeaseMode::kOff || options.serve == 0U || options.wish.look)
     return false;
-  return *mode == LeaseMode::kOn || options.device != "soft";
+  return LeaseModeOf(*mode, options.wish.share) == LeaseMode::kOn || options.device != "soft";
 }
 
 struct Setup {

@@ -81,8 +81,11 @@ Result<std::unique_ptr<AgentNode>> AgentNode::Create(const InstallPaths& paths,
   return node;
 }
 
-void AgentNode::Join(const Key128& secret, bool traced) {
+void AgentNode::Join(const Key128& secret, const std::string& run, const ShareTerms& share,
+                     bool traced) {
   context_.secret = secret;
+  context_.run = run;
+  context_.share = share;
   context_.proxies = &proxies_.emplace(poller_, proxy_, proxy_environment_, secret);
   if (traced) context_.trace = &trace_.emplace(context_.host);
 }

@@ -35,8 +35,9 @@ class AgentNode {
                                                    AgentLinks links);
   ~AgentNode();
 
-  // The run's secret is known, and whether it is traced: proxies may be started.
-  void Join(const Key128& secret, bool traced);
+  // The run is known: its secret, its id, how it shares its GPUs, and whether it is traced. Proxies
+  // may be started.
+  void Join(const Key128& secret, const std::string& run, const ShareTerms& share, bool traced);
 
   // There is an agent on that host: what proxies say to those of other hosts by themselves, as NCCL
   // does, takes the network by which this host reaches it, unless the user has named another.

@@ -54,6 +54,8 @@ Result<AgentCommandLine> ParseAgentCommandLine(int argc, const char* const* argv
       ->group(internal);
   app.add_option("--order", order, "start time of the run, in ns since 1970 (default: now)")
       ->group(internal);
+  app.add_option("--process-niceness", wish.process_niceness, "niceness of the launcher")
+      ->group(internal);
   app.add_option("--program", program, "program name shown to other users")->group(internal);
   app.add_option("--device", options.device,
                  "driver to use: cuda, soft (the software GPU), or auto (cuda where it works)")

@@ -43,7 +43,7 @@ Result<std::unique_ptr<AwayAgent>> AwayAgent::Create(const AgentOptions& options
 bool AwayAgent::Meet(const RunKey* key, InventoryQuery& inventory) {
   Result<AgentHello> home = AwaitInvitation(transport_, key, node_->host());
   if (!home.ok()) return false;  // The home agent says it.
-  node_->Join(home->secret, home->trace);
+  node_->Join(home->secret, home->run, home->terms, home->trace);
 
   AgentInventory answer;
   answer.rank = transport_.rank();

@@ -9,6 +9,7 @@
 #include "common/log.h"
 #include "launcher/agent/descriptors.h"
 #include "launcher/agent/inventory.h"
+#include "launcher/agent/share_place.h"
 #include "launcher/agent/visible_devices.h"
 #include "launcher/run_key.h"
 
@@ -241,6 +242,12 @@ Status ClientSession::OpenHere(const OpenDevice& open, UniqueFd shared_file, Dev
     trace = context_.trace->AddProcess(
         Format("GPU {} for device {}", description.ordinal, open.device), id_, open.context, false);
   request.trace = trace.get();
+  SharePlace share;
+  if (!observer_) {
+    CUSPAN_ASSIGN_OR_RETURN(share, FindSharePlace(context_, description));
+  }
+  request.share = share.table.get();
+  request.share_place = share.run;
   request.lease = context_.leases.LeaseFd(description);
   request.niceness = niceness_;
   request.observe = observer_;

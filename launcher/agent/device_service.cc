@@ -5,6 +5,7 @@
 #include "common/log.h"
 #include "launcher/agent/descriptors.h"
 #include "launcher/agent/inventory.h"
+#include "launcher/agent/share_place.h"
 
 namespace cuspan {
 
@@ -102,6 +103,12 @@ Result<DeviceService::Device> DeviceService::StartDevice(const RemoteOpen& open)
     trace = context_.trace->AddProcess(Format("GPU {} for device {}", open.ordinal, open.context),
                                        open.session, open.context, false);
   request.trace = trace.get();
+  SharePlace share;
+  if (!open.observe) {
+    CUSPAN_ASSIGN_OR_RETURN(share, FindSharePlace(context_, *description));
+  }
+  request.share = share.table.get();
+  request.share_place = share.run;
   request.lease = context_.leases.LeaseFd(*description);
   request.niceness = open.niceness;
   request.observe = open.observe;

@@ -45,7 +45,7 @@ Result<std::unique_ptr<HomeAgent>> HomeAgent::Create(const AgentOptions& options
   Transport* const transport = links.transport;
   CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<AgentNode> node,
                           AgentNode::Create(paths, proxy_environment, std::move(links)));
-  node->Join(key.secret, !options.trace.empty());
+  node->Join(key.secret, ToHex(key.id), options.wish.share, !options.trace.empty());
   CUSPAN_RETURN_IF_ERROR(node->clients().Listen(key.Address()));
   return std::unique_ptr<HomeAgent>(
       new HomeAgent(options, key, transport, std::move(node), inventory));
@@ -84,7 +84,7 @@ Status HomeAgent::FindDevices() {
 Result<RunReady> HomeAgent::Prepare() {
   CUSPAN_ASSIGN_OR_RETURN(std::vector<AgentInventory> inventories, GatherInventories());
   CUSPAN_ASSIGN_OR_RETURN(
-      allocation_, RunAllocation::Create(*node_, options_.wish, ToHex(key_.id), inventories));
+      allocation_, RunAllocation::Create(*node_, options_.wish, node_->context().run, inventories));
   const auto keep_on = [this] { return !run_ended_; };
   if (options_.wish.look) {
     CUSPAN_ASSIGN_OR_RETURN(RunReady found, allocation_->Look(keep_on));
@@ -126,6 +126,8 @@ Result<std::vector<AgentInventory>> HomeAgent::GatherInventories() {
     own.address = key_.Address();
     own.same_node = options_.same_node == SameNode::kAuto;
     own.trace = !options_.trace.empty();
+    own.run = node_->context().run;
+    own.terms = node_->context().share;
     CUSPAN_ASSIGN_OR_RETURN(inventories, MeetAgents(*transport_, agents, own));
     agents_met_ = true;
     for (const AgentInventory& met : inventories)

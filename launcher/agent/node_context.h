@@ -31,6 +31,8 @@ struct NodeContext {
   PeerChannels* peer_channels = nullptr;
   TraceCollector* trace = nullptr;  // None in a run that is not traced.
   Key128 secret{};
+  std::string run;  // Its id.
+  ShareTerms share;
 
   // Of the run, by the number that the launcher shows.
   std::vector<DeviceDescription> devices;

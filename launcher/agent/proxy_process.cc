@@ -54,6 +54,9 @@ Result<std::shared_ptr<ProxyProcess>> ProxyHouse::Start(const ProxyRequest& requ
   if (start.shared_file) fds.push_back(request.shared_file);
   start.trace = request.trace >= 0;
   if (start.trace) fds.push_back(request.trace);
+  start.share = request.share >= 0;
+  start.share_place = request.share_place;
+  if (start.share) fds.push_back(request.share);
   // A proxy that dies here is noticed by its process.
   if (const Status sent = child.socket.Send(start, fds); !sent.ok()) LogInfo("{}", sent.message());
   std::shared_ptr<ProxyProcess> proxy(

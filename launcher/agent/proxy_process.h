@@ -30,14 +30,16 @@ struct ProxyRequest {
   std::string name;
   AddressWindow window;
   int channel = -1;
-  int peer_bell = -1;            // Rung by the proxy for the other end of the channel.
-  AddressWindow shared;          // The client's shared region; none when it has no bytes.
-  int shared_file = -1;          // Its memory, for a proxy on the client's node,
-  std::uint64_t file_bytes = 0;  // and how much of the region, from its start, that is.
-  int trace = -1;                // The memory for its trace, in a traced run.
-  int lease = -1;                // The lock of its GPU, which it keeps as long as it lives.
-  int niceness = 0;              // Of the program: work for one that gives way gives way, too.
-  bool observe = false;          // It only tells about the device with `uuid`, without a context.
+  int peer_bell = -1;             // Rung by the proxy for the other end of the channel.
+  AddressWindow shared;           // The client's shared region; none when it has no bytes.
+  int shared_file = -1;           // Its memory, for a proxy on the client's node,
+  std::uint64_t file_bytes = 0;   // and how much of the region, from its start, that is.
+  int trace = -1;                 // The memory for its trace, in a traced run.
+  int share = -1;                 // The table of the runs that share its GPU, if there are such,
+  std::uint32_t share_place = 0;  // and the place of its run there.
+  int lease = -1;                 // The lock of its GPU, which it keeps as long as it lives.
+  int niceness = 0;               // Of the program: work for one that gives way gives way, too.
+  bool observe = false;           // It only tells about the device with `uuid`, without a context.
   std::array<std::uint8_t, 16> uuid{};
 };
 

@@ -1,6 +1,7 @@
 #include "launcher/allocator/allocation.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <tuple>
@@ -10,7 +11,7 @@
 namespace cuspan {
 namespace {
 
-// Runs that a message names; there may be hundreds.
+// Runs, or reasons, that a message names; there may be hundreds.
 constexpr std::size_t kMostNamed = 3;
 
 template <typename Strings>
@@ -167,23 +168,31 @@ std::string Allocation::WaitedFor() const {
     std::set<std::string> hosts;
   };
   std::map<std::pair<std::uint64_t, std::string>, Holding> holders;
+  std::set<std::string> full;  // Why GPUs that are shared can not be had.
   std::size_t unnamed = 0;
   for (std::uint32_t number = 0; number < hosts_.size(); ++number) {
     if (!hosts_[number].entered) continue;
     names.push_back(plan_.hosts[number]);
     if (!hosts_[number].view) continue;
-    std::set<std::string> held(hosts_[number].view->held.begin(), hosts_[number].view->held.end());
-    for (const LeaseTicket& ticket : hosts_[number].view->tickets) {
+    const LeaseView& view = *hosts_[number].view;
+    const std::set<std::string> held(view.held.begin(), view.held.end());
+    // Of a GPU that is shared there are several.
+    std::set<std::string> without_holder = held;
+    full.insert(view.full.begin(), view.full.end());
+    for (const LeaseTicket& ticket : view.tickets) {
       if (IsAhead(ticket)) ahead[{ticket.order, ticket.run}] = ticket.user;
       bool holds = false;
-      for (const std::string& gpu : ticket.gpus) holds = held.erase(gpu) != 0 || holds;
+      for (const std::string& gpu : ticket.gpus) {
+        holds = holds || held.contains(gpu);
+        without_holder.erase(gpu);
+      }
       if (!holds) continue;
       Holding& holding = holders[{ticket.order, ticket.run}];
       holding.text = Format("run {} of {} ({})", ticket.run, ticket.user,
                             ticket.program.empty() ? "unknown program" : ticket.program);
       holding.hosts.insert(plan_.hosts[number]);
     }
-    unnamed += held.size();
+    unnamed += without_holder.size();
   }
   std::vector<std::string> reasons;
   for (const auto& [unused, holding] : holders) {
@@ -197,6 +206,8 @@ std::string Allocation::WaitedFor() const {
     reasons.push_back(Format("{} GPUs held by runs that are starting or ending", unnamed));
   std::string text = Format("{} of {}", AmountText(plan_.request), Joined(names, ", "));
   if (!reasons.empty()) text += ": held by " + Joined(reasons, ", ");
+  if (full.size() > kMostNamed) full.erase(std::next(full.begin(), kMostNamed), full.end());
+  if (!full.empty()) AppendFormat(text, " ({})", Joined(full, "; "));
   if (!ahead.empty())
     AppendFormat(text, "{} {} ahead in the queue", reasons.empty() ? ":" : ";",
                  ahead.size() == 1

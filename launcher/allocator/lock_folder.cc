@@ -93,16 +93,18 @@ bool LockFolder::IsNow(const std::string& name, int fd) const {
          locked.st_dev == named.st_dev && locked.st_ino == named.st_ino && locked.st_nlink == 1;
 }
 
-Result<std::optional<UniqueFd>> LockFolder::TryLock(const std::string& name, bool create) {
+Result<std::optional<UniqueFd>> LockFolder::TryLock(const std::string& name, bool create,
+                                                    Mode mode) {
+  const int operation = (mode == Mode::kShared ? LOCK_SH : LOCK_EX) | LOCK_NB;
   for (int round = 0; round < kMostRounds; ++round) {
     Result<UniqueFd> fd = OpenFile(name, O_RDONLY);
     if (!fd.ok() && fd.status().code() == StatusCode::kNotFound && create) {
       fd = CreateLocked(name, "");
-      if (fd.ok()) return std::optional<UniqueFd>(std::move(*fd));
-      if (fd.status().code() == StatusCode::kInvalid) continue;  // Another was faster.
+      if (!fd.ok() && fd.status().code() == StatusCode::kInvalid) continue;  // Another was faster.
     }
     if (!fd.ok()) return fd.status();
-    if (::flock(fd->get(), LOCK_EX | LOCK_NB) != 0) {
+    // One that was just made changes its lock, or has it already.
+    if (::flock(fd->get(), operation) != 0) {
       if (errno == EWOULDBLOCK || errno == EINTR) return std::optional<UniqueFd>();
       return Explain("locking", name, errno);
     }
@@ -130,6 +132,12 @@ Result<UniqueFd> LockFolder::CreateLocked(const std::string& name, const std::st
 
 bool LockFolder::Remove(const std::string& name, const UniqueFd& locked) {
   return IsNow(name, locked.get()) && ::unlinkat(folder_.get(), name.c_str(), 0) == 0;
+}
+
+void LockFolder::GiveBack(const std::string& name, UniqueFd locked) {
+  // Whose lock can become exclusive is alone. The file goes first: who locks it from now on finds
+  // that its name is gone.
+  if (::flock(locked.get(), LOCK_EX | LOCK_NB) == 0) Remove(name, locked);
 }
 
 Result<std::vector<std::string>> LockFolder::List(const std::string& prefix,

@@ -1,11 +1,12 @@
 // A folder of lock files that several users share, such as /tmp: what is safe there, and what the
 // kernel gives back when a process dies.
 //
-// A lock is flock(2) on a file of a known name. Others may have put anything under that name: links
-// are not followed, nothing but a regular file with one name is accepted, and a lock counts only
-// if, once it is had, the name still means the locked file. Nothing is ever read from such a file
-// to decide something. Any user who can read a lock file can lock it, and keep a GPU from others:
-// that can not be prevented here; messages say whose file it is.
+// A lock is flock(2) on a file of a known name, had by one alone or shared by several. Others may
+// have put anything under that name: links are not followed, nothing but a regular file with one
+// name is accepted, and a lock counts only if, once it is had, the name still means the locked
+// file. Nothing is ever read from such a file to decide something. Any user who can read a lock
+// file can lock it, and keep a GPU from others: that can not be prevented here; messages say whose
+// file it is.
 #pragma once
 
 #include <sys/types.h>
@@ -22,19 +23,25 @@ namespace cuspan {
 // One thread.
 class LockFolder {
  public:
+  enum class Mode { kExclusive, kShared };
+
   // kRefused unless others can not remove our files: its owner is root or this user, and where
   // others may write it is sticky.
   static Result<LockFolder> Open(const std::string& path);
 
-  // The lock on a file, had now; nothing when another has it. The file is made if `create`, else
-  // kNotFound. kRefused when something else lies there, kExhausted when the folder is full.
-  Result<std::optional<UniqueFd>> TryLock(const std::string& name, bool create);
+  // The lock on a file, had now; nothing when another has it, unless both share it. The file is
+  // made if `create`, else kNotFound. kRefused when something else lies there, kExhausted when the
+  // folder is full.
+  Result<std::optional<UniqueFd>> TryLock(const std::string& name, bool create,
+                                          Mode mode = Mode::kExclusive);
   // A new file with this content, locked before others can open it. kInvalid when the name is
   // taken.
   Result<UniqueFd> CreateLocked(const std::string& name, const std::string& content);
   // Removes a file whose lock we have, if we may; one of another user stays, which harms nobody.
   // Whether it was removed.
   bool Remove(const std::string& name, const UniqueFd& locked);
+  // Gives back a lock: the file goes with the last one who has it.
+  void GiveBack(const std::string& name, UniqueFd locked);
 
   // Up to `most` names that start with `prefix`.
   Result<std::vector<std::string>> List(const std::string& prefix, std::size_t most) const;

@@ -26,13 +26,14 @@ bool Earlier(const LeaseTicket& a, const LeaseTicket& b) {
 }  // namespace
 
 Result<NodeLocks> NodeLocks::Open(const std::string& host) {
-  return Open(host, SettingText(settings::kLeaseFolder), LeaseLog::FromSettings());
+  return Open(host, SettingText(settings::kLeaseFolder), SettingText(settings::kShareFolder),
+              LeaseLog::FromSettings());
 }
 
 Result<NodeLocks> NodeLocks::Open(const std::string& host, const std::string& folder,
-                                  LeaseLog log) {
+                                  const std::string& share_folder, LeaseLog log) {
   CUSPAN_ASSIGN_OR_RETURN(LockFolder opened, LockFolder::Open(folder));
-  return NodeLocks(host, std::move(opened), std::move(log));
+  return NodeLocks(host, std::move(opened), share_folder, std::move(log));
 }
 
 NodeLocks::~NodeLocks() {
@@ -55,7 +56,7 @@ Result<std::optional<UniqueFd>> NodeLocks::LockQueue() {
   return folder_.TryLock(QueueName(host_), true);
 }
 
-Result<NodeLocks::Outcome> NodeLocks::Enter(LeaseTicket ticket) {
+Result<NodeLocks::Outcome> NodeLocks::Enter(LeaseTicket ticket, const ShareTerms& terms) {
   CUSPAN_ASSIGN_OR_RETURN(std::optional<UniqueFd> queue, LockQueue());
   if (!queue.has_value()) return Outcome::kBusy;
   ticket.host = host_;
@@ -68,6 +69,7 @@ Result<NodeLocks::Outcome> NodeLocks::Enter(LeaseTicket ticket) {
   }
   ticket_file_ = std::move(*file);
   ticket_ = std::move(ticket);
+  terms_ = terms;
   log_.Add("arrive", Who());
   return Outcome::kDone;
 }
@@ -119,14 +121,47 @@ Result<NodeLocks::Outcome> NodeLocks::Look(const std::vector<std::string>& gpus,
   CUSPAN_RETURN_IF_ERROR(RemoveDeadLeases());
   for (const std::string& gpu : gpus) {
     if (leases_.contains(gpu)) continue;
-    Result<std::optional<UniqueFd>> lock = folder_.TryLock(LeasePrefix(host_) + gpu, false);
-    if (lock.ok() ? !lock->has_value() : lock.status().code() != StatusCode::kNotFound)
-      view.held.push_back(gpu);
-    // Something that no run put there: it must be seen by those who wait for that GPU.
-    if (!lock.ok() && lock.status().code() == StatusCode::kRefused) return lock.status();
+    std::string why;
+    CUSPAN_ASSIGN_OR_RETURN(const bool held, IsHeld(gpu, why));
+    if (held) view.held.push_back(gpu);
+    if (!why.empty() && std::find(view.full.begin(), view.full.end(), why) == view.full.end())
+      view.full.push_back(std::move(why));
   }
   if (!ticket_ && !nobody) RemoveQueueFile(**queue);
   return Outcome::kDone;
+}
+
+Result<bool> NodeLocks::IsHeld(const std::string& gpu, std::string& why) {
+  const std::string name = LeasePrefix(host_) + gpu;
+  Result<std::optional<UniqueFd>> lock = folder_.TryLock(name, false, mode());
+  if (!lock.ok()) {
+    // Something that no run put there: it must be seen by those who wait for that GPU.
+    if (lock.status().code() == StatusCode::kRefused) return lock.status();
+    return lock.status().code() != StatusCode::kNotFound;
+  }
+  if (!lock->has_value()) return true;
+  Result<bool> full = terms_.shared ? IsFull(gpu, why) : false;
+  // The last of the others may have gone meanwhile, and have left the file to us.
+  folder_.GiveBack(name, std::move(**lock));
+  return full;
+}
+
+Result<bool> NodeLocks::IsFull(const std::string& gpu, std::string& why) {
+  const std::string host = HostForNames(host_);
+  CUSPAN_ASSIGN_OR_RETURN(const std::optional<uid_t> other,
+                          ShareTable::OtherUser(share_folder_, host, gpu));
+  if (other) {
+    why = Format("runs of {} share it", NameOf(*other));
+    return true;
+  }
+  Result<ShareTable> table = ShareTable::Open(share_folder_, host, gpu);
+  if (!table.ok() && table.status().code() == StatusCode::kNotFound) return false;
+  if (!table.ok()) return table.status();
+  const Status may = table->MayJoin(terms_);
+  if (may.ok()) return false;
+  if (may.code() != StatusCode::kExhausted) return may;
+  why = may.message();
+  return true;
 }
 
 Result<bool> NodeLocks::SomebodyAhead() {
@@ -142,36 +177,64 @@ Result<NodeLocks::Outcome> NodeLocks::Take(const std::vector<std::string>& gpus)
   if (!queue.has_value()) return Outcome::kBusy;
   CUSPAN_ASSIGN_OR_RETURN(const bool ahead, SomebodyAhead());
   if (ahead) return Outcome::kRefused;
-  std::map<std::string, UniqueFd> taken;
+  std::map<std::string, Lease> taken;
   Status failure;
   bool refused = false;
   for (const std::string& gpu : gpus) {
-    Result<std::optional<UniqueFd>> lock = folder_.TryLock(LeasePrefix(host_) + gpu, true);
-    if (!lock.ok())
-      failure = lock.status();
-    else if (!lock->has_value())
+    Result<std::optional<Lease>> lease = TakeOne(gpu);
+    if (!lease.ok())
+      failure = lease.status();
+    else if (!lease->has_value())
       refused = true;
     else
-      taken[gpu] = std::move(**lock);
+      taken.emplace(gpu, std::move(**lease));
     if (!failure.ok() || refused) break;
   }
   if (!failure.ok() || refused) {
-    for (const auto& [gpu, lock] : taken) folder_.Remove(LeasePrefix(host_) + gpu, lock);
+    for (auto& [gpu, lease] : taken) Drop(gpu, lease);
     if (!failure.ok()) return failure;
     return Outcome::kRefused;
   }
-  for (auto& [gpu, lock] : taken) {
-    log_.Add("grant", Who(), gpu);
-    leases_[gpu] = std::move(lock);
-  }
+  for (const auto& [gpu, lease] : taken) log_.Add("grant", Who(), gpu);
+  leases_.merge(taken);
   return Outcome::kDone;
 }
 
+Result<std::optional<NodeLocks::Lease>> NodeLocks::TakeOne(const std::string& gpu) {
+  const std::string host = HostForNames(host_);
+  if (terms_.shared) {
+    CUSPAN_ASSIGN_OR_RETURN(const std::optional<uid_t> other,
+                            ShareTable::OtherUser(share_folder_, host, gpu));
+    if (other) return std::optional<Lease>();
+  }
+  CUSPAN_ASSIGN_OR_RETURN(std::optional<UniqueFd> lock,
+                          folder_.TryLock(LeasePrefix(host_) + gpu, true, mode()));
+  if (!lock) return std::optional<Lease>();
+  Lease lease{std::move(*lock), std::nullopt};
+  if (!terms_.shared) return std::optional<Lease>(std::move(lease));
+  Result<ShareTable> table = ShareTable::OpenOrCreate(share_folder_, host, gpu);
+  if (!table.ok()) {
+    Drop(gpu, lease);
+    return table.status();
+  }
+  lease.table.emplace(std::move(*table));
+  const Status joined = lease.table->JoinRun(ticket_->run, ticket_->user, ticket_->program, terms_);
+  if (joined.ok()) return std::optional<Lease>(std::move(lease));
+  Drop(gpu, lease);
+  if (joined.code() == StatusCode::kExhausted) return std::optional<Lease>();
+  return joined;
+}
+
+void NodeLocks::Drop(const std::string& gpu, Lease& lease) {
+  // Who has the lock alone finds nobody in the table.
+  lease.table.reset();
+  folder_.GiveBack(LeasePrefix(host_) + gpu, std::move(lease.lock));
+}
+
 void NodeLocks::GiveBack() {
-  for (const auto& [gpu, lock] : leases_) {
+  for (auto& [gpu, lease] : leases_) {
     log_.Add("release", Who(), gpu);
-    // The file goes first: who locks it from now on finds that its name is gone.
-    folder_.Remove(LeasePrefix(host_) + gpu, lock);
+    Drop(gpu, lease);
   }
   leases_.clear();
 }
@@ -183,7 +246,7 @@ Status NodeLocks::Settle() {
     return Status::Ok();
   }
   ticket_->gpus.clear();
-  for (const auto& [gpu, lock] : leases_) ticket_->gpus.push_back(gpu);
+  for (const auto& [gpu, lease] : leases_) ticket_->gpus.push_back(gpu);
   const std::string before = TicketName(*ticket_);
   CUSPAN_RETURN_IF_ERROR(folder_.Write(before, ticket_file_, TicketText(*ticket_)));
   LeaseTicket after = *ticket_;
@@ -202,6 +265,7 @@ void NodeLocks::Leave() {
   folder_.Remove(TicketName(*ticket_), ticket_file_);
   ticket_file_.Reset();
   ticket_.reset();
+  terms_ = {};
   for (int i = 0; i < kClearTries; ++i) {
     const Result<std::optional<UniqueFd>> queue = folder_.TryLock(QueueName(host_), false);
     if (!queue.ok()) return;  // It is gone, or nobody can have it.
@@ -222,12 +286,13 @@ bool NodeLocks::Unused() const {
 // Called while the queue is locked by us: the last one takes the file along. Who waits for the lock
 // that we have finds that its name is gone, and starts over.
 void NodeLocks::RemoveQueueFile(const UniqueFd& queue) {
+  ShareTable::RemoveUnused(share_folder_, HostForNames(host_));
   if (Unused()) folder_.Remove(QueueName(host_), queue);
 }
 
 int NodeLocks::LeaseFd(const std::string& gpu) const {
   const auto found = leases_.find(gpu);
-  return found == leases_.end() ? -1 : found->second.get();
+  return found == leases_.end() ? -1 : found->second.lock.get();
 }
 
 }  // namespace cuspan

@@ -16,19 +16,30 @@
 //
 // A run whose agent is stopped keeps its place, as it keeps its GPUs. The order is that of the
 // clocks of the nodes where the runs are started.
+//
+// Sharing. A run that shares its GPUs has their locks together with others that do, and a place in
+// each GPU's table (protocol/sharing/share_table.h), which knows what they were promised: who finds
+// no room there waits as for a GPU that is taken. Runs that share and runs that do not wait for
+// each other in the same queue.
 #pragma once
 
 #include <map>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "launcher/allocator/lease_log.h"
 #include "launcher/allocator/lock_folder.h"
+#include "protocol/sharing/share_table.h"
 #include "structs.gen.h"
 
 namespace cuspan {
 
 // What a host's locks say at one moment.
 struct NodeView {
-  std::vector<std::string> held;     // Of the GPUs that were asked for: those that others have.
+  // Of the GPUs that were asked for: those that the run can not have, since others have them.
+  std::vector<std::string> held;
+  std::vector<std::string> full;     // Why it can not share those that are shared: phrases.
   std::vector<LeaseTicket> tickets;  // Live ones of other runs, in the order of arrival.
 };
 
@@ -41,17 +52,21 @@ class NodeLocks {
     kRefused,  // Of Take: something of it is taken, or a run is ahead.
   };
 
-  // In the folder of the settings. `host` is this node's name.
+  // In the folders of the settings: that of the locks, and that of the tables of shared GPUs.
+  // `host` is this node's name.
   static Result<NodeLocks> Open(const std::string& host);
-  static Result<NodeLocks> Open(const std::string& host, const std::string& folder, LeaseLog log);
+  static Result<NodeLocks> Open(const std::string& host, const std::string& folder,
+                                const std::string& share_folder, LeaseLog log);
   NodeLocks(NodeLocks&&) = default;
   NodeLocks& operator=(NodeLocks&&) = delete;
   // Gives everything back and leaves no file that is ours.
   ~NodeLocks();
 
-  // Puts the run's ticket into the queue. Its host, user and state are filled in.
-  Result<Outcome> Enter(LeaseTicket ticket);
+  // Puts the run's ticket into the queue. Its host, user and state are filled in. From now on it
+  // looks and takes on these terms.
+  Result<Outcome> Enter(LeaseTicket ticket, const ShareTerms& terms = {});
   // Fills `view`. Files of runs that died are removed where we may. `gpus` are keys (IsGpuKey).
+  // Without a ticket a GPU that is shared is held.
   Result<Outcome> Look(const std::vector<std::string>& gpus, NodeView& view);
   // Takes all of them, after Enter, if nobody is ahead.
   Result<Outcome> Take(const std::vector<std::string>& gpus);
@@ -68,8 +83,17 @@ class NodeLocks {
   int LeaseFd(const std::string& gpu) const;
 
  private:
-  NodeLocks(std::string host, LockFolder folder, LeaseLog log)
-      : host_(std::move(host)), folder_(std::move(folder)), log_(std::move(log)) {}
+  // What the run has of a GPU.
+  struct Lease {
+    UniqueFd lock;
+    std::optional<ShareTable> table;  // With its place, where it shares the GPU.
+  };
+
+  NodeLocks(std::string host, LockFolder folder, std::string share_folder, LeaseLog log)
+      : host_(std::move(host)),
+        folder_(std::move(folder)),
+        share_folder_(std::move(share_folder)),
+        log_(std::move(log)) {}
   // The queue's lock; nothing when another has it.
   Result<std::optional<UniqueFd>> LockQueue();
   // Live tickets of other runs; removes dead ones.
@@ -77,17 +101,28 @@ class NodeLocks {
   Status RemoveDeadLeases();
   // Whether a run that came earlier waits.
   Result<bool> SomebodyAhead();
+  LockFolder::Mode mode() const {
+    return terms_.shared ? LockFolder::Mode::kShared : LockFolder::Mode::kExclusive;
+  }
+  // Whether the run could not have the GPU now. `why`: where others share it without room for it.
+  Result<bool> IsHeld(const std::string& gpu, std::string& why);
+  Result<bool> IsFull(const std::string& gpu, std::string& why);
+  // Nothing when others have it.
+  Result<std::optional<Lease>> TakeOne(const std::string& gpu);
+  void Drop(const std::string& gpu, Lease& lease);
   void RemoveQueueFile(const UniqueFd& queue);
   LeaseLog::Who Who() const;
   std::string NameOf(uid_t user);
 
   std::string host_;
   LockFolder folder_;
+  std::string share_folder_;
   LeaseLog log_;
   std::optional<LeaseTicket> ticket_;
   UniqueFd ticket_file_;
-  std::map<std::string, UniqueFd> leases_;  // By GPU.
-  std::map<uid_t, std::string> users_;      // Names that were looked up.
+  ShareTerms terms_;
+  std::map<std::string, Lease> leases_;  // By GPU.
+  std::map<uid_t, std::string> users_;   // Names that were looked up.
 };
 
 }  // namespace cuspan

@@ -39,6 +39,8 @@ Result<std::unique_ptr<AgentStarter>> AgentStarter::Make(const ClusterOptions& o
     set_unless_chosen(settings::kStagingBuffers, StagingBuffersFor(options.lanes));
     set_unless_chosen(settings::kSendsInFlight, SendsInFlightFor(options.lanes));
   }
+  // Also of software GPUs: those agents that do not know the wish expect to have locks.
+  if (options.wish.share.shared) environment.Set(settings::kLeases.name, "on");
   // Agents may have another folder.
   if (const auto log = environment.Get(settings::kLeaseLog.name);
       log && *log != settings::kLeaseLog.default_value)

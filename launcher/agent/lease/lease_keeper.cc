@@ -42,6 +42,7 @@ void TakeSignal(int) {
 LeaseView MakeView(NodeView view) {
   LeaseView made;
   made.held = std::move(view.held);
+  made.full = std::move(view.full);
   std::stable_partition(view.tickets.begin(), view.tickets.end(),
                         [](const LeaseTicket& ticket) { return ticket.waiting; });
   std::size_t bytes = 0;
@@ -145,10 +146,10 @@ void LeaseKeeper::Enter(const LeaseEnter& enter) {
   ticket.run = enter.run;
   ticket.program = enter.program;
   ticket.wanted = enter.wanted;
-  Add([this, ticket] {
+  Add([this, ticket, terms = enter.terms] {
     const Status opened = Open();
     const Result<NodeLocks::Outcome> entered =
-        opened.ok() ? locks_->Enter(ticket) : Result<NodeLocks::Outcome>(opened);
+        opened.ok() ? locks_->Enter(ticket, terms) : Result<NodeLocks::Outcome>(opened);
     if (!entered.ok()) {
       SendProblem(entered.status());
       return true;

@@ -31,12 +31,13 @@ RunAllocation::RunAllocation(AgentNode& node, const GpuWish& wish, LeaseTicket t
     : node_(node),
       wish_(wish),
       pool_(std::move(pool)),
-      leases_(pool_, node.leases(), node.relay(), std::move(ticket)) {}
+      leases_(pool_, node.leases(), node.relay(), std::move(ticket), wish.share) {}
 
 Result<std::unique_ptr<RunAllocation>> RunAllocation::Create(
     AgentNode& node, const GpuWish& wish, const std::string& run,
     const std::vector<AgentInventory>& found) {
-  CUSPAN_ASSIGN_OR_RETURN(const LeaseMode mode, ParseLeaseMode(SettingText(settings::kLeases)));
+  CUSPAN_ASSIGN_OR_RETURN(LeaseMode mode, ParseLeaseMode(SettingText(settings::kLeases)));
+  mode = LeaseModeOf(mode, wish.share);
   LeaseTicket ticket;
   ticket.order = wish.order != 0 ? wish.order : RealTimeNow();
   ticket.run = run;

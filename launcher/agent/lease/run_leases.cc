@@ -6,8 +6,9 @@
 
 namespace cuspan {
 
-RunLeases::RunLeases(const RunPool& pool, LeaseKeeper& own, Relay* relay, LeaseTicket ticket)
-    : own_(own), relay_(relay), ticket_(std::move(ticket)) {
+RunLeases::RunLeases(const RunPool& pool, LeaseKeeper& own, Relay* relay, LeaseTicket ticket,
+                     const ShareTerms& terms)
+    : own_(own), relay_(relay), ticket_(std::move(ticket)), terms_(terms) {
   for (const RunPool::Host& host : pool.hosts) keepers_.push_back(host.keeper());
   own_.SetAnswers({[this](const LeaseView& view) {
                      if (const auto host = HostOf(0)) events_->TakeView(*host, view);
@@ -59,7 +60,8 @@ void RunLeases::Ask(std::uint32_t host, Here here, const Message& message) {
 void RunLeases::Enter(std::uint32_t host, const std::vector<std::string>& gpus) {
   Ask(
       host, [this](const LeaseEnter& enter) { own_.Enter(enter); },
-      LeaseEnter{ticket_.order, ticket_.run, ticket_.user, ticket_.program, ticket_.wanted, gpus});
+      LeaseEnter{ticket_.order, ticket_.run, ticket_.user, ticket_.program, ticket_.wanted, gpus,
+                 terms_});
 }
 
 void RunLeases::Look(std::uint32_t host, const std::vector<std::string>& gpus) {

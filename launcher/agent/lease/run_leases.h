@@ -15,8 +15,9 @@ namespace cuspan {
 class RunLeases : public LeaseStore {
  public:
   // `own` is this agent's keeper, `relay` reaches the others (none in a run of one agent); both
-  // outlive it. `ticket` is what others are told of the run.
-  RunLeases(const RunPool& pool, LeaseKeeper& own, Relay* relay, LeaseTicket ticket);
+  // outlive it. `ticket` is what others are told of the run, `terms` is how it shares its GPUs.
+  RunLeases(const RunPool& pool, LeaseKeeper& own, Relay* relay, LeaseTicket ticket,
+            const ShareTerms& terms);
   ~RunLeases() override;
 
   // Who is told; to be set before anything is asked.
@@ -42,6 +43,7 @@ class RunLeases : public LeaseStore {
   LeaseKeeper& own_;
   Relay* const relay_;
   const LeaseTicket ticket_;
+  const ShareTerms terms_;
   LeaseEvents* events_ = nullptr;
 };
 

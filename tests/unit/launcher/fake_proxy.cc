@@ -13,11 +13,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "protocol/channel/channel.h"
 #include "protocol/channel/socket.h"
+#include "protocol/sharing/share_seat.h"
 
 namespace cuspan {
 namespace {
@@ -161,6 +163,15 @@ int Run(int fd) {
   Result<std::unique_ptr<Channel>> channel =
       Channel::Attach(std::move(channel_fd), ChannelSide::kProxy, &*own, std::move(*peer));
   if (!channel.ok()) return 1;
+  if (start->shared_file) UniqueFd(socket.TakeFd());
+  if (start->trace) UniqueFd(socket.TakeFd());
+  // As a proxy of a run that shares its GPU.
+  std::unique_ptr<ShareSeat> seat;
+  if (start->share) {
+    Result<std::unique_ptr<ShareSeat>> taken = ShareSeat::Take(socket.TakeFd(), start->share_place);
+    if (!taken.ok()) return 1;
+    seat = std::move(*taken);
+  }
   if (const char* result = std::getenv("FAKE_RESULT"))
     return socket.Send(ProxyReady{std::atoi(result), "as FAKE_RESULT says", {}, false}).ok() ? 0
                                                                                              : 1;

@@ -143,6 +143,25 @@ TEST(Allocation, SaysWhoHasWhatItWants) {
   EXPECT_THAT(allocation.outcome().status().message(), HasSubstr("after 5 s: 3 GPUs"));
 }
 
+TEST(Allocation, NamesAllWhoShareWhatItWants) {
+  const AllocationPlan plan = PlanFor(1);
+  FakeStore store;
+  Allocation allocation(plan, store);
+  allocation.Start();
+  LeaseView shared = ViewOf({"g0", "g1"}, {TicketOf(3, false, {"g0"}), TicketOf(4, false, {"g0"}),
+                                           TicketOf(5, false, {"g1"})});
+  shared.full = {"2 runs share it already"};
+  allocation.TakeView(0, shared);
+  allocation.TakeView(1, ViewOf({"g2"}, {TicketOf(5, false, {"g2"}), TicketOf(6, false, {"g2"})}));
+  EXPECT_TRUE(allocation.waiting());
+  EXPECT_EQ(allocation.WaitedFor(),
+            "1 GPU of n0, n1: held by run run3 of alice (train) on n0, run run4 of alice (train) "
+            "on n0, run run5 of alice (train) on n0, n1, 1 more runs (2 runs share it already)");
+  // Of those that share a GPU with room nothing is waited for.
+  allocation.TakeView(0, ViewOf({"g1"}, {TicketOf(3, false, {"g0"}), TicketOf(5, false, {"g1"})}));
+  EXPECT_EQ(store.Asked().back(), "take 0 g0");
+}
+
 TEST(Allocation, WithoutWaitingItFailsAtOnce) {
   AllocationPlan plan = PlanFor(1);
   plan.wait = false;

@@ -5,7 +5,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -14,11 +13,11 @@
 
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <iterator>
 
 #include "launcher/allocator/lease_sweeper.h"
 #include "launcher/allocator/ticket.h"
+#include "tests/unit/launcher/allocator/node_locks_fixture.h"
 
 namespace cuspan {
 namespace {
@@ -27,84 +26,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using Outcome = NodeLocks::Outcome;
-
-const std::string kHost = "n1";
-
-LeaseTicket LockTicket(std::uint64_t order, const std::string& program = "train") {
-  LeaseTicket ticket;
-  ticket.order = order;
-  ticket.run = Format("{:016x}", order + 0xa000);
-  ticket.program = program;
-  ticket.wanted = 1;
-  return ticket;
-}
-
-class NodeLocksTest : public testing::Test {
- protected:
-  void SetUp() override {
-    std::string folder = (std::filesystem::temp_directory_path() / "node-locks-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(folder.data()), nullptr);
-    folder_ = folder;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  NodeLocks Open() {
-    Result<NodeLocks> locks = NodeLocks::Open(kHost, folder_, {});
-    EXPECT_TRUE(locks.ok()) << locks.status().message();
-    return std::move(*locks);
-  }
-  NodeLocks Entered(std::uint64_t order) {
-    NodeLocks locks = Open();
-    const Result<Outcome> entered = locks.Enter(LockTicket(order));
-    EXPECT_TRUE(entered.ok()) << entered.status().message();
-    EXPECT_EQ(*entered, Outcome::kDone);
-    return locks;
-  }
-  NodeView Look(NodeLocks& locks, const std::vector<std::string>& gpus = {"g0", "g1"}) {
-    NodeView view;
-    const Result<Outcome> looked = locks.Look(gpus, view);
-    EXPECT_TRUE(looked.ok()) << looked.status().message();
-    EXPECT_EQ(*looked, Outcome::kDone);
-    return view;
-  }
-  Outcome Take(NodeLocks& locks, const std::vector<std::string>& gpus) {
-    const Result<Outcome> taken = locks.Take(gpus);
-    EXPECT_TRUE(taken.ok()) << taken.status().message();
-    return *taken;
-  }
-  std::vector<std::string> Files() const {
-    std::vector<std::string> names;
-    for (const auto& entry : std::filesystem::directory_iterator(folder_))
-      names.push_back(entry.path().filename());
-    return names;
-  }
-  std::string Path(const std::string& name) const { return folder_ + "/" + name; }
-  std::string Lease(const std::string& gpu) const { return Path(LeasePrefix(kHost) + gpu); }
-
-  // Runs `work` in a process of its own, which then waits to be killed; its id once that is done.
-  pid_t Holder(const std::function<bool()>& work) {
-    int ready[2];
-    EXPECT_EQ(::pipe(ready), 0);
-    const pid_t pid = ::fork();
-    if (pid == 0) {
-      const char worked = work() ? 1 : 0;
-      [[maybe_unused]] const ssize_t told = ::write(ready[1], &worked, 1);
-      for (;;) ::pause();
-    }
-    char worked = 0;
-    EXPECT_EQ(::read(ready[0], &worked, 1), 1);
-    EXPECT_EQ(worked, 1);
-    ::close(ready[0]);
-    ::close(ready[1]);
-    return pid;
-  }
-  static void Kill(pid_t pid) {
-    ::kill(pid, SIGKILL);
-    ::waitpid(pid, nullptr, 0);
-  }
-
-  std::string folder_;
-};
 
 TEST_F(NodeLocksTest, ALeaseIsExclusiveAndShown) {
   NodeLocks first = Entered(1);
@@ -165,7 +86,7 @@ TEST_F(NodeLocksTest, WhatIsGivenBackIsFreeAndThePlaceKept) {
 TEST_F(NodeLocksTest, HostsOfOneFolderDoNotMeet) {
   NodeLocks first = Entered(1);
   EXPECT_EQ(Take(first, {"g0"}), Outcome::kDone);
-  Result<NodeLocks> other = NodeLocks::Open("n1-b", folder_, {});
+  Result<NodeLocks> other = NodeLocks::Open("n1-b", folder_, shares_, {});
   ASSERT_TRUE(other.ok());
   ASSERT_TRUE(other->Enter(LockTicket(2)).ok());
   EXPECT_EQ(*other->Take({"g0"}), Outcome::kDone);
@@ -224,7 +145,7 @@ TEST_F(NodeLocksTest, TheSweeperRemovesWhatAKilledAgentLeaves) {
   for (const bool killed : {false, true}) {
     const pid_t agent = Holder([&] {
       static std::optional<LeaseSweeper> sweeper;
-      Result<LeaseSweeper> started = LeaseSweeper::Start(kHost);
+      Result<LeaseSweeper> started = LeaseSweeper::Start(kLockHost);
       if (!started.ok()) return false;
       sweeper.emplace(std::move(*started));
       static NodeLocks locks = Open();
@@ -252,7 +173,7 @@ TEST_F(NodeLocksTest, RunsThatRaceNeverHaveOneGpuTogether) {
     children.push_back(::fork());
     if (children.back() != 0) continue;
     for (int round = 0; round < kRounds; ++round) {
-      Result<NodeLocks> locks = NodeLocks::Open(kHost, folder_, {});
+      Result<NodeLocks> locks = NodeLocks::Open(kLockHost, folder_, shares_, {});
       if (!locks.ok()) ::_exit(1);
       const auto order = static_cast<std::uint64_t>(i * kRounds + round);
       while (*locks->Enter(LockTicket(order)) == Outcome::kBusy) ::sched_yield();
@@ -313,7 +234,7 @@ TEST_F(NodeLocksTest, PipesAndFoldersAreRefused) {
   // Where a ticket would be, they are nobody's ticket.
   ASSERT_EQ(::mkfifo(Path(TicketName([] {
                        LeaseTicket ticket = LockTicket(0);
-                       ticket.host = kHost;
+                       ticket.host = kLockHost;
                        ticket.waiting = true;
                        return ticket;
                      }()))
@@ -337,7 +258,7 @@ TEST_F(NodeLocksTest, TicketsMaySayAnything) {
   std::uint64_t order = 100;
   for (const std::string& text : texts) {
     LeaseTicket ticket = LockTicket(order++);
-    ticket.host = kHost;
+    ticket.host = kLockHost;
     ticket.waiting = true;
     std::ofstream(Path(TicketName(ticket))) << text;
     open.emplace_back(::open(Path(TicketName(ticket)).c_str(), O_RDONLY | O_CLOEXEC));
@@ -366,7 +287,7 @@ TEST_F(NodeLocksTest, AnotherUsersFilesAreUsedAndLeft) {
   const pid_t child = ::fork();
   if (child == 0) {
     if (::setgid(65534) != 0 || ::setuid(65534) != 0) ::_exit(1);
-    Result<NodeLocks> locks = NodeLocks::Open(kHost, folder_, {});
+    Result<NodeLocks> locks = NodeLocks::Open(kLockHost, folder_, shares_, {});
     if (!locks.ok() || !locks->Enter(LockTicket(1)).ok()) ::_exit(2);
     const Result<Outcome> taken = locks->Take({"g0"});
     if (!taken.ok() || *taken != Outcome::kDone) ::_exit(3);
@@ -385,10 +306,10 @@ TEST_F(NodeLocksTest, AnotherUsersFilesAreUsedAndLeft) {
 
 TEST_F(NodeLocksTest, AFolderWhereOthersCouldRemoveFilesIsRefused) {
   ASSERT_EQ(::chmod(folder_.c_str(), 0777), 0);
-  const Result<NodeLocks> locks = NodeLocks::Open(kHost, folder_, {});
+  const Result<NodeLocks> locks = NodeLocks::Open(kLockHost, folder_, shares_, {});
   ASSERT_FALSE(locks.ok());
   EXPECT_THAT(locks.status().message(), HasSubstr("not safe"));
-  EXPECT_THAT(NodeLocks::Open(kHost, "/no/such/folder", {}).status().message(),
+  EXPECT_THAT(NodeLocks::Open(kLockHost, "/no/such/folder", shares_, {}).status().message(),
               HasSubstr("/no/such/folder"));
 }
 
@@ -401,7 +322,7 @@ TEST_F(NodeLocksTest, AFullDiskIsSaidClearly) {
         ::mount("none", folder_.c_str(), "tmpfs", 0, "size=4096,mode=1777") != 0)
       ::_exit(77);
     std::ofstream(Path("fill")) << std::string(4096, 'x');
-    Result<NodeLocks> locks = NodeLocks::Open(kHost, folder_, {});
+    Result<NodeLocks> locks = NodeLocks::Open(kLockHost, folder_, shares_, {});
     if (!locks.ok()) ::_exit(1);
     const Result<Outcome> entered = locks->Enter(LockTicket(1));
     if (entered.ok() || entered.status().code() != StatusCode::kExhausted) ::_exit(2);
@@ -423,7 +344,8 @@ TEST_F(NodeLocksTest, TheLogHasEveryEventInOrder) {
   const std::string path = Path("log");
   ASSERT_EQ(::setenv("CUSPAN_LEASE_LOG", path.c_str(), 1), 0);
   {
-    Result<NodeLocks> locks = NodeLocks::Open(kHost, folder_, LeaseLog::FromSettings());
+    Result<NodeLocks> locks =
+        NodeLocks::Open(kLockHost, folder_, shares_, LeaseLog::FromSettings());
     ASSERT_TRUE(locks.ok());
     ASSERT_TRUE(locks->Enter(LockTicket(1)).ok());
     EXPECT_EQ(Take(*locks, {"g0", "g1"}), Outcome::kDone);

@@ -83,6 +83,14 @@ TEST(RunPool, EachAgentHasSoftwareGpusOfItsOwnUnlessTheyAreLeased) {
   EXPECT_THAT(MakeRunPool({Agent({Gpu("a", 0, 1)})}, LeaseMode::kOff).keys, ElementsAre(""));
 }
 
+TEST(RunPool, ARunThatSharesHasLeasesOfSoftwareGpus) {
+  ShareTerms sharing;
+  sharing.shared = true;
+  EXPECT_EQ(LeaseModeOf(LeaseMode::kAuto, sharing), LeaseMode::kOn);
+  EXPECT_EQ(LeaseModeOf(LeaseMode::kAuto, {}), LeaseMode::kAuto);
+  EXPECT_EQ(LeaseModeOf(LeaseMode::kOff, {}), LeaseMode::kOff);
+}
+
 TEST(RunPool, TakesAsManyAsAreWantedAtHomeFirst) {
   EXPECT_THAT(*Choose({Agent({Gpu("a", 0, 1, 1), Gpu("a", 1, 2, 1)})}, Want(1)),
               ElementsAre("a:0 by 1"));

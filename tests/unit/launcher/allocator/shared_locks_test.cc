@@ -1,0 +1,290 @@
+// GPUs that runs share: who comes in beside whom, and what is left behind.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <atomic>
+
+#include "protocol/sharing/share_table.h"
+#include "tests/unit/launcher/allocator/node_locks_fixture.h"
+
+namespace cuspan {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+ShareTerms Sharing(std::uint32_t most_runs = 2, std::uint32_t quota = 0) {
+  ShareTerms terms;
+  terms.shared = true;
+  terms.most_runs = most_runs;
+  terms.quota = quota;
+  return terms;
+}
+
+class SharedLocksTest : public NodeLocksTest {
+ protected:
+  // A run that has the GPUs, and waits for nothing more.
+  NodeLocks Having(std::uint64_t order, const ShareTerms& terms,
+                   const std::vector<std::string>& gpus = {"g0"}) {
+    NodeLocks locks = Entered(order, terms);
+    EXPECT_EQ(Take(locks, gpus), Outcome::kDone);
+    EXPECT_TRUE(locks.Settle().ok());
+    return locks;
+  }
+  // The same in a process of its own.
+  pid_t HoldingProcess(std::uint64_t order, const ShareTerms& terms) {
+    return Holder([&] {
+      static std::optional<NodeLocks> locks;
+      locks.emplace(Having(order, terms));
+      return locks->LeaseFd("g0") >= 0;
+    });
+  }
+  // The runs in a GPU's table.
+  std::vector<std::string> Sharers(const std::string& gpu) {
+    Result<ShareTable> table = ShareTable::Open(shares_, kLockHost, gpu);
+    if (!table.ok()) return {};
+    std::vector<std::string> runs;
+    const Result<std::vector<ShareRunView>> found = table->Look();
+    EXPECT_TRUE(found.ok());
+    for (const ShareRunView& run : *found) runs.push_back(run.run);
+    return runs;
+  }
+};
+
+TEST_F(SharedLocksTest, TwoRunsHaveOneGpuAndAThirdWaits) {
+  NodeLocks first = Having(1, Sharing());
+  EXPECT_GE(first.LeaseFd("g0"), 0);
+  NodeLocks second = Entered(2, Sharing());
+  EXPECT_THAT(Look(second).held, IsEmpty());
+  EXPECT_EQ(Take(second, {"g0"}), Outcome::kDone);
+  ASSERT_TRUE(second.Settle().ok());
+  EXPECT_THAT(Sharers("g0"), ElementsAre(LockTicket(1).run, LockTicket(2).run));
+  NodeLocks third = Entered(3, Sharing());
+  const NodeView view = Look(third);
+  EXPECT_THAT(view.held, ElementsAre("g0"));
+  EXPECT_THAT(view.full, ElementsAre(HasSubstr("2 runs share it")));
+  ASSERT_THAT(view.tickets, SizeIs(2));
+  for (const LeaseTicket& ticket : view.tickets) EXPECT_THAT(ticket.gpus, ElementsAre("g0"));
+  EXPECT_EQ(Take(third, {"g0"}), Outcome::kRefused);
+  first.Leave();
+  EXPECT_THAT(Look(third).held, IsEmpty());
+  EXPECT_EQ(Take(third, {"g0"}), Outcome::kDone);
+  EXPECT_THAT(Sharers("g0"), testing::UnorderedElementsAre(LockTicket(2).run, LockTicket(3).run));
+  second.Leave();
+  third.Leave();
+  EXPECT_THAT(Files(), IsEmpty());
+  EXPECT_THAT(Sharers("g0"), IsEmpty());
+}
+
+TEST_F(SharedLocksTest, AsManyComeInAsAllOfThemAllow) {
+  NodeLocks first = Having(1, Sharing(3));
+  NodeLocks second = Having(2, Sharing(4));
+  NodeLocks two = Entered(3, Sharing(2));
+  EXPECT_EQ(Take(two, {"g0"}), Outcome::kRefused);
+  two.Leave();
+  NodeLocks third = Having(4, Sharing(4));
+  NodeLocks fourth = Entered(5, Sharing(4));
+  EXPECT_EQ(Take(fourth, {"g0"}), Outcome::kRefused);
+}
+
+TEST_F(SharedLocksTest, RunsThatShareAndRunsThatDoNotWaitForEachOther) {
+  NodeLocks alone = Having(1, {});
+  NodeLocks sharing = Entered(2, Sharing());
+  EXPECT_THAT(Look(sharing).held, ElementsAre("g0"));
+  EXPECT_EQ(Take(sharing, {"g0"}), Outcome::kRefused);
+  alone.Leave();
+  EXPECT_EQ(Take(sharing, {"g0"}), Outcome::kDone);
+  ASSERT_TRUE(sharing.Settle().ok());
+  NodeLocks other = Entered(3);
+  EXPECT_THAT(Look(other).held, ElementsAre("g0"));
+  EXPECT_EQ(Take(other, {"g0"}), Outcome::kRefused);
+  // Who came later does not overtake it, though there is room.
+  NodeLocks later = Entered(4, Sharing());
+  EXPECT_EQ(Take(later, {"g0"}), Outcome::kRefused);
+  sharing.Leave();
+  EXPECT_EQ(Take(other, {"g0"}), Outcome::kDone);
+}
+
+TEST_F(SharedLocksTest, WhoOnlyLooksSeesASharedGpuAsHeld) {
+  NodeLocks sharing = Having(1, Sharing());
+  NodeLocks looking = Open();
+  EXPECT_THAT(Look(looking).held, ElementsAre("g0"));
+}
+
+TEST_F(SharedLocksTest, QuotasThatCanNotBeKeptWait) {
+  NodeLocks first = Having(1, Sharing(4, 600));
+  NodeLocks second = Having(2, Sharing(4, 300));
+  NodeLocks third = Entered(3, Sharing(4, 200));
+  const NodeView view = Look(third);
+  EXPECT_THAT(view.held, ElementsAre("g0"));
+  EXPECT_THAT(view.full, ElementsAre(HasSubstr("%")));
+  EXPECT_EQ(Take(third, {"g0"}), Outcome::kRefused);
+  second.Leave();
+  EXPECT_EQ(Take(third, {"g0"}), Outcome::kDone);
+}
+
+TEST_F(SharedLocksTest, AllOfItIsTakenOrNothing) {
+  NodeLocks alone = Having(1, {}, {"g1"});
+  NodeLocks sharing = Entered(2, Sharing());
+  EXPECT_EQ(Take(sharing, {"g0", "g1"}), Outcome::kRefused);
+  EXPECT_THAT(Sharers("g0"), IsEmpty());
+  sharing.Leave();
+  NodeLocks other = Entered(3);
+  EXPECT_EQ(Take(other, {"g0"}), Outcome::kDone);
+}
+
+TEST_F(SharedLocksTest, WhatIsGivenBackHasRoomForAnother) {
+  NodeLocks first = Having(1, Sharing());
+  NodeLocks second = Entered(2, Sharing());
+  EXPECT_EQ(Take(second, {"g0"}), Outcome::kDone);
+  second.GiveBack();
+  EXPECT_THAT(Sharers("g0"), ElementsAre(LockTicket(1).run));
+  EXPECT_EQ(Take(second, {"g0"}), Outcome::kDone);
+}
+
+TEST_F(SharedLocksTest, ThePlaceOfAKilledRunIsFree) {
+  const pid_t first = HoldingProcess(1, Sharing(2, 500));
+  const pid_t second = HoldingProcess(2, Sharing(2, 500));
+  {
+    NodeLocks third = Entered(3, Sharing(2, 500));
+    EXPECT_EQ(Take(third, {"g0"}), Outcome::kRefused);
+    Kill(first);
+    EXPECT_THAT(Look(third).held, IsEmpty());
+    EXPECT_EQ(Take(third, {"g0"}), Outcome::kDone);
+    EXPECT_THAT(Sharers("g0"), testing::UnorderedElementsAre(LockTicket(2).run, LockTicket(3).run));
+    Kill(second);
+    Look(third);
+  }
+  EXPECT_THAT(Files(), IsEmpty());
+  NodeLocks alone = Entered(4);
+  EXPECT_EQ(Take(alone, {"g0"}), Outcome::kDone);
+}
+
+TEST_F(SharedLocksTest, WhereAllWereKilledNothingIsLeft) {
+  const pid_t first = HoldingProcess(1, Sharing());
+  const pid_t second = HoldingProcess(2, Sharing());
+  Kill(first);
+  Kill(second);
+  {
+    NodeLocks sharing = Entered(3, Sharing());
+    EXPECT_THAT(Look(sharing).held, IsEmpty());
+    EXPECT_EQ(Take(sharing, {"g0"}), Outcome::kDone);
+    EXPECT_THAT(Sharers("g0"), ElementsAre(LockTicket(3).run));
+  }
+  EXPECT_THAT(Files(), IsEmpty());
+}
+
+TEST_F(SharedLocksTest, AGpuIsNotFreeWhileAChildHasItsLock) {
+  int hold[2];
+  ASSERT_EQ(::pipe(hold), 0);
+  // As a proxy inherits it from its agent, which is then killed.
+  const pid_t agent = Holder([&] {
+    static std::optional<NodeLocks> locks;
+    locks.emplace(Having(1, Sharing()));
+    if (::fork() == 0) {
+      ::close(hold[1]);
+      char end = 0;
+      [[maybe_unused]] const ssize_t got = ::read(hold[0], &end, 1);
+      ::_exit(0);
+    }
+    ::close(hold[1]);
+    return true;
+  });
+  Kill(agent);
+  NodeLocks alone = Entered(2);
+  EXPECT_EQ(Take(alone, {"g0"}), Outcome::kRefused);
+  ::close(hold[1]);
+  while (Take(alone, {"g0"}) != Outcome::kDone) ::sched_yield();
+}
+
+TEST_F(SharedLocksTest, AnotherUsersRunsAreWaitedFor) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be two users";
+  for (const std::string& folder : {folder_, shares_}) ASSERT_EQ(::chmod(folder.c_str(), 01777), 0);
+  const pid_t other = Holder([&] {
+    if (::setgid(65534) != 0 || ::setuid(65534) != 0) return false;
+    static std::optional<NodeLocks> locks;
+    locks.emplace(Having(1, Sharing(4)));
+    return true;
+  });
+  NodeLocks sharing = Entered(2, Sharing(4));
+  const NodeView view = Look(sharing);
+  EXPECT_THAT(view.held, ElementsAre("g0"));
+  EXPECT_THAT(view.full, ElementsAre(HasSubstr(UserName(65534))));
+  EXPECT_EQ(Take(sharing, {"g0"}), Outcome::kRefused);
+  Kill(other);
+  EXPECT_EQ(Take(sharing, {"g0"}), Outcome::kDone);
+}
+
+TEST_F(SharedLocksTest, WhatLiesInPlaceOfATableIsSaid) {
+  const std::string table =
+      Format("{}/cuspan-share-{}-g0-{}", shares_, kLockHost, static_cast<unsigned>(::geteuid()));
+  ASSERT_EQ(::symlink("/etc/passwd", table.c_str()), 0);
+  NodeLocks sharing = Entered(1, Sharing());
+  const Result<Outcome> taken = sharing.Take({"g0"});
+  ASSERT_FALSE(taken.ok());
+  EXPECT_THAT(taken.status().message(), HasSubstr(table));
+  EXPECT_THAT(taken.status().message(), HasSubstr("CUSPAN_SHARE_FOLDER"));
+  sharing.Leave();
+  EXPECT_THAT(Files(), IsEmpty());
+}
+
+TEST_F(SharedLocksTest, AFolderForTablesThatIsNotThereIsSaid) {
+  Result<NodeLocks> locks = NodeLocks::Open(kLockHost, folder_, "/no/such/folder", {});
+  ASSERT_TRUE(locks.ok());
+  ASSERT_TRUE(locks->Enter(LockTicket(1), Sharing()).ok());
+  const Result<Outcome> taken = locks->Take({"g0"});
+  ASSERT_FALSE(taken.ok());
+  EXPECT_THAT(taken.status().message(), HasSubstr("/no/such/folder"));
+}
+
+TEST_F(SharedLocksTest, RunsThatRaceAreNeverTooManyAndLeaveNothing) {
+  constexpr int kProcesses = 4;
+  constexpr int kRounds = 25;
+  // How much of the GPU is used: half of it by one that shares it with one other.
+  void* const memory = ::mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE,
+                              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  auto* const used = new (memory) std::atomic<int>(0);
+  std::vector<pid_t> children;
+  for (int i = 0; i < kProcesses; ++i) {
+    children.push_back(::fork());
+    if (children.back() != 0) continue;
+    const bool alone = i == 0;
+    const int part = alone ? 2 : 1;
+    for (int round = 0; round < kRounds; ++round) {
+      Result<NodeLocks> locks = NodeLocks::Open(kLockHost, folder_, shares_, {});
+      if (!locks.ok()) ::_exit(1);
+      const LeaseTicket ticket = LockTicket(static_cast<std::uint64_t>(round * kProcesses + i));
+      while (*locks->Enter(ticket, alone ? ShareTerms{} : Sharing()) == Outcome::kBusy)
+        ::sched_yield();
+      for (;;) {
+        const Result<Outcome> taken = locks->Take({"g0"});
+        // On a machine with too much to do, one who changes the table looks as if it were stopped.
+        if (!taken.ok() && taken.status().code() != StatusCode::kUnavailable) ::_exit(2);
+        if (taken.ok() && *taken == Outcome::kDone) break;
+        ::sched_yield();
+      }
+      if (used->fetch_add(part) + part > 2) ::_exit(3);
+      if (!locks->Settle().ok()) ::_exit(4);
+      ::sched_yield();
+      used->fetch_sub(part);
+    }
+    ::_exit(0);
+  }
+  for (const pid_t child : children) {
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+  ::munmap(memory, sizeof(std::atomic<int>));
+  EXPECT_THAT(Files(), IsEmpty());
+  EXPECT_THAT(Sharers("g0"), IsEmpty());
+}
+
+}  // namespace
+}  // namespace cuspan
