@@ -82,7 +82,6 @@ void DeviceSession::GoOn() {
 
 void DeviceSession::Share(std::unique_ptr<ShareSeat> seat) {
   gate = std::make_unique<ShareGate>(*this, std::move(seat));
-  queues.SetWorkGate(gate.get());
 }
 
 bool DeviceSession::SomeMayResume() const {

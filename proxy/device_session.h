@@ -156,8 +156,10 @@ struct DeviceSession {
   // Prunes old_lanes.
   void ForgetOldLanes();
 
-  // The run shares the GPU with others from now on. To be called before the first op.
+  // The run may share the GPU with others from now on. To be called before the first op.
   void Share(std::unique_ptr<ShareSeat> seat);
+  // Whether others share it.
+  bool SharesNow() const { return gate != nullptr && gate->sharing(); }
 
   // Drops what waits, once the device is lost.
   void DropAll();

@@ -130,7 +130,7 @@ class StreamQueues {
   // The stream takes no more ops and vanishes when its queue is empty.
   void Retire(StreamQueue& stream);
 
-  // To be asked from now on; outlives the queues.
+  // To be asked from now on, where one is given; outlives the queues.
   void SetWorkGate(WorkGate* gate) { work_gate_ = gate; }
   // It may let through what it refused.
   void LetWork();

@@ -174,17 +174,17 @@ class Decision {
         return;
       }
       if (other == nullptr) return;
+      const bool outranked =
+          Owed(other->run) || other->effective > turns_.holder_priority + kPriorityStep;
       if (!holder.wants) {
-        if (now_ >= holder.idle_since + kIdleGrace) Give(other);
+        if (outranked || now_ >= holder.idle_since + kIdleGrace) Give(other);
         return;
       }
       if (holder.open && now_ >= turns_.turn_ends) {
         Give(Best(true));
         return;
       }
-      if (turns_.holder_owed) return;
-      if (Owed(other->run) || other->effective > turns_.holder_priority + kPriorityStep)
-        Give(other);
+      if (outranked && !turns_.holder_owed) Give(other);
       return;
     }
     if (other != nullptr) Give(other);
@@ -274,12 +274,13 @@ class Decision {
     if (turns_.waiting == 0) return next;
     at(now_ + kLongestWithoutLook);
     if (turns_.holder == kNobody) return next;
-    if (!Holder().open)
+    if (!Holder().open) {
       at(turns_.leave_limit);
-    else if (Holder().wants)
-      at(turns_.turn_ends);
-    else
-      at(Holder().idle_since + kIdleGrace);
+      // Those who leave may be done before.
+      for (const TurnRun& run : turns_.runs)
+        if (run.present && run.on_gpu && run.done_by > now_) at(run.done_by);
+    }
+    if (Holder().open) at(Holder().wants ? turns_.turn_ends : Holder().idle_since + kIdleGrace);
     return next;
   }
 

@@ -15,7 +15,10 @@ using sharing::SessionPlace;
 using sharing::ShareFile;
 
 ShareSeat::ShareSeat(std::unique_ptr<ShareFile> file, std::uint32_t place)
-    : file_(std::move(file)), place_(place) {}
+    : file_(std::move(file)),
+      place_(place),
+      runs_present_(file_->layout().runs_present),
+      rung_(file_->layout().sessions[place].rung) {}
 
 Result<std::unique_ptr<ShareSeat>> ShareSeat::Take(UniqueFd table, std::uint32_t run_place) {
   CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<ShareFile> file, ShareFile::Open(std::move(table)));
@@ -58,9 +61,6 @@ ShareSeat::~ShareSeat() {
 
 SessionPlace& ShareSeat::own() const { return file_->layout().sessions[place_]; }
 
-bool ShareSeat::others() const {
-  return file_->layout().runs_present.load(std::memory_order_relaxed) > 1;
-}
 bool ShareSeat::open() const { return own().open.load() != 0; }
 bool ShareSeat::preemptible() const {
   return own().preemptible.load(std::memory_order_relaxed) != 0;
@@ -96,8 +96,6 @@ Status ShareSeat::Decide() {
   file_->DecideNow();
   return Status::Ok();
 }
-
-std::uint32_t ShareSeat::rings() const { return own().rung.load(std::memory_order_acquire); }
 
 std::uint32_t ShareSeat::AwaitRing(std::uint32_t seen, std::chrono::milliseconds limit) {
   timespec time{};

@@ -2,6 +2,7 @@
 // is told whether it may hand it to the GPU.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -26,7 +27,7 @@ class ShareSeat {
   // --- Cheap: what the table said last.
 
   // Whether other runs have a place.
-  bool others() const;
+  bool others() const { return runs_present_.load(std::memory_order_relaxed) > 1; }
   // Whether this session may hand work to the GPU.
   bool open() const;
   // Whether one of the other runs may take the GPU away at any time.
@@ -51,7 +52,7 @@ class ShareSeat {
   // Sleeps until the table has something to say to this session, and says how often it had; for a
   // thread of its own.
   std::uint32_t AwaitRing(std::uint32_t seen, std::chrono::milliseconds limit);
-  std::uint32_t rings() const;
+  std::uint32_t rings() const { return rung_.load(std::memory_order_acquire); }
   // Ends the sleep of this session's own thread. Any thread.
   void RingSelf();
 
@@ -63,6 +64,9 @@ class ShareSeat {
 
   const std::unique_ptr<sharing::ShareFile> file_;
   const std::uint32_t place_;
+  // In the table.
+  const std::atomic<std::uint32_t>& runs_present_;
+  const std::atomic<std::uint32_t>& rung_;
 };
 
 }  // namespace cuspan

@@ -51,9 +51,8 @@ struct LaunchOp final : PostedOp {
     if (result == CUDA_SUCCESS)
       session->timeline.End(std::move(start), *stream, TraceKind::kKernel, 0, 0,
                             reinterpret_cast<std::uint64_t>(stream->driver), call.kernel->name);
-    if (session->gate == nullptr) return Finish(result);
-    FinishWork(result, Predicted());
-    if (result == CUDA_SUCCESS)
+    FinishWork(result, session->SharesNow() ? Predicted() : 0);
+    if (session->gate != nullptr && result == CUDA_SUCCESS) [[unlikely]]
       session->gate->EndSample(std::move(sample), call.kernel->time, Blocks(), stream);
     return Turn::kSubmitted;
   }
@@ -83,7 +82,7 @@ struct LaunchOp final : PostedOp {
       return {};
     }
     double nanoseconds = 0;
-    if (session->gate != nullptr)
+    if (session->SharesNow())
       for (std::size_t i = 0; i < count; ++i)
         nanoseconds += static_cast<LaunchOp*>(batch[i])->Predicted();
     FinishWork(CUDA_SUCCESS, nanoseconds, count);
@@ -101,13 +100,13 @@ struct LaunchOp final : PostedOp {
     return !stream->leaving && !call.kernel->launched_alone && !cooperative && cluster.x == 1 &&
            cluster.y == 1 && cluster.z == 1 && call.arguments.size() <= kMostArgumentBytes &&
            !session->timeline.traced() &&
-           (session->gate == nullptr || session->gate->MayBatch(*call.kernel->time, Blocks()));
+           (!session->SharesNow() || session->gate->MayBatch(*call.kernel->time, Blocks()));
   }
   std::uint64_t Blocks() const {
     const Dim3& grid = call.shape.grid;
     return std::uint64_t{grid.x} * grid.y * grid.z;
   }
-  double Predicted() const { return ShareGate::Predict(*call.kernel->time, Blocks()); }
+  double Predicted() const { return session->gate->Predict(*call.kernel->time, Blocks()); }
   void MakeBatches() {
     stream->worth_batches = 0;
     stream->batches = std::make_shared<LaunchBatches>(session->driver, *call.kernel);

@@ -20,8 +20,7 @@ struct PostedOp : StreamOp {
   // The same for work of the GPU's processors that should take so long (ns).
   Turn FinishWork(CUresult result, double nanoseconds, std::uint64_t units = 1) {
     Finish(result, units);
-    if (session->gate != nullptr && result == CUDA_SUCCESS)
-      session->gate->Started(stream, nanoseconds);
+    if (session->SharesNow() && result == CUDA_SUCCESS) session->gate->Started(stream, nanoseconds);
     return Turn::kSubmitted;
   }
   // What moving so many bytes within a GPU should take: about a TB/s, and the start.

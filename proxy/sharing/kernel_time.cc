@@ -13,7 +13,6 @@ constexpr double kForget = 0.9;
 }  // namespace
 
 bool KernelTime::WantsSample() {
-  const MutexLock lock(mutex_);
   ++launches_;
   // Each is two events beside a launch of a few microseconds: of many launches few.
   return launches_ <= kAllMeasured || std::has_single_bit(launches_) || launches_ % 1024 == 0;

@@ -9,10 +9,11 @@
 
 namespace cuspan::proxy {
 
-// Threads: any.
+// Threads: any, but for WantsSample.
 class KernelTime {
  public:
-  // Whether the next launch is to be measured: each of the first ones, then fewer and fewer.
+  // Whether the next launch is to be measured: each of the first ones, then fewer and fewer. The
+  // thread that launches.
   bool WantsSample();
   // One that ran alone took so long. The first is not counted: it pays for what the driver does
   // at a kernel's first launch.
@@ -21,8 +22,8 @@ class KernelTime {
   std::optional<double> Predict(std::uint64_t blocks) const;
 
  private:
+  std::uint64_t launches_ = 0;
   mutable Mutex mutex_;
-  std::uint64_t launches_ CUSPAN_GUARDED_BY(mutex_) = 0;
   bool warm_ CUSPAN_GUARDED_BY(mutex_) = false;
   // Sums over all samples, of which older ones count for less and less.
   double count_ CUSPAN_GUARDED_BY(mutex_) = 0;

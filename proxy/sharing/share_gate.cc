@@ -16,8 +16,12 @@ using std::chrono::nanoseconds;
 // for it; and otherwise. Predicted, in ns.
 constexpr double kPreemptibleBudget = 200'000;
 constexpr double kWorkBudget = 1'000'000;
-// What remains when the next work is handed over in any case, so that the GPU does not wait for it.
-constexpr double kWorkLead = 40'000;
+// What remains when the next work is handed over in any case, so that the GPU does not wait for it:
+// in both cases, too. With more than one kernel there a GPU takes longer to change to another run.
+constexpr double kPreemptibleLead = 25'000;
+constexpr double kWorkLead = 250'000;
+// The thread is awake so long before it has to do something: a sleep ends late.
+constexpr std::uint64_t kAwakeBefore = 150'000;
 // Of what nothing is known yet.
 constexpr double kUnknownWork = 100'000;
 // The end of so much work is looked for; of less, with what comes next.
@@ -52,14 +56,16 @@ void ShareGate::WatchTable() {
 
 // --- Work.
 
-double ShareGate::Predict(const KernelTime& time, std::uint64_t blocks) {
+double ShareGate::Predict(const KernelTime& time, std::uint64_t blocks) const {
   return time.Predict(blocks).value_or(kUnknownWork);
 }
 
 double ShareGate::Budget() const { return seat_->preemptible() ? kPreemptibleBudget : kWorkBudget; }
 
+double ShareGate::Lead() const { return seat_->preemptible() ? kPreemptibleLead : kWorkLead; }
+
 bool ShareGate::MayBatch(const KernelTime& time, std::uint64_t blocks) const {
-  return !sharing_ || Predict(time, blocks) * StreamQueues::kMostInBatch <= Budget();
+  return Predict(time, blocks) * StreamQueues::kMostInBatch <= Budget();
 }
 
 // Of what is on the GPU, by what is known of it.
@@ -73,7 +79,7 @@ double ShareGate::Remaining(std::uint64_t now) const {
 bool ShareGate::DepthAllows(std::uint64_t now) const {
   if (on_gpu_.empty() && unmarked_ == 0) return true;
   const double remaining = Remaining(now);
-  return remaining <= kWorkLead || remaining + last_work_ <= Budget();
+  return remaining <= Lead() || remaining + last_work_ <= Budget();
 }
 
 bool ShareGate::TurnMayBeOver() const {
@@ -81,12 +87,6 @@ bool ShareGate::TurnMayBeOver() const {
 }
 
 bool ShareGate::MayStart() {
-  if (!sharing_ && !seat_->others()) return true;
-  // What is there has to be counted first: GoOn.
-  if (!sharing_) {
-    refused_ = true;
-    return false;
-  }
   if (!wants_) {
     wants_ = true;
     seat_->SetWants();
@@ -99,10 +99,6 @@ bool ShareGate::MayStart() {
 
 void ShareGate::Started(const std::shared_ptr<Stream>& stream, double nanoseconds) {
   last_work_ = nanoseconds;
-  if (!sharing_) {
-    worked_alone_ = true;
-    return;
-  }
   if (unmarked_stream_ != nullptr && unmarked_stream_ != stream) MarkUnmarked();
   const bool first = on_gpu_.empty() && unmarked_ == 0;
   unmarked_stream_ = stream;
@@ -142,7 +138,7 @@ void ShareGate::MarkUnmarked() {
 ShareGate::Sample ShareGate::BeginSample(KernelTime& time, Stream& stream) {
   Sample sample;
   if (!time.WantsSample() || (sharing_ && !seat_->open())) return sample;
-  if (!session_.OthersIdle(stream) ||
+  if (!session_.OthersDone(stream) ||
       session_.timing_events.Record(stream.driver, sample.begin) != CUDA_SUCCESS)
     return {};
   return sample;
@@ -190,13 +186,13 @@ std::uint64_t ShareGate::NextTime() const {
   if (!sharing_ || !(seat_->open() || stuck_) || !refused_ || on_gpu_.empty()) return next;
   // When what remains is little enough, if that comes before something ends.
   const double there = on_gpu_nanoseconds_ + unmarked_;
-  const double wait = std::max(there - std::max(kWorkLead, Budget() - last_work_), 0.0);
+  const double wait = std::max(there - std::max(Lead(), Budget() - last_work_), 0.0);
   if (wait > on_gpu_.front()->nanoseconds) return next;
   return std::min(next, front_since_ + static_cast<std::uint64_t>(wait) + 1);
 }
 
 bool ShareGate::MayGoOn() const {
-  if (seat_->rings() != rings_seen_ || seat_->others() != sharing_ || (refused_ && !sharing_) ||
+  if (seat_->rings() != rings_seen_ || seat_->others() != sharing_ ||
       done_.load(std::memory_order_acquire) != done_seen_)
     return true;
   const std::uint64_t next = NextTime();
@@ -215,7 +211,8 @@ void ShareGate::Decide() {
 
 void ShareGate::BeginSharing() {
   sharing_ = true;
-  if (!std::exchange(worked_alone_, false)) return;
+  session_.queues.SetWorkGate(this);
+  // What was handed over before is counted as if it were all of one piece.
   wants_ = true;
   seat_->SetWants();
   auto group = std::make_shared<Group>();
@@ -233,8 +230,7 @@ void ShareGate::BeginSharing() {
 
 void ShareGate::EndSharing() {
   sharing_ = false;
-  // What is there may be there when the next one comes.
-  worked_alone_ = worked_alone_ || !on_gpu_.empty() || unmarked_ != 0;
+  session_.queues.SetWorkGate(nullptr);
   on_gpu_.clear();
   on_gpu_nanoseconds_ = 0;
   unmarked_stream_ = nullptr;
@@ -281,7 +277,7 @@ void ShareGate::GoOn() {
   const bool some_done = done_.load(std::memory_order_acquire) != done_seen_;
   if (some_done) TakeDone(now);
   if (now >= NextLook()) Decide();
-  if (refused_ && (changed || !sharing_ || ((stuck_ || seat_->open()) && DepthAllows(now)))) {
+  if (refused_ && (changed || ((stuck_ || seat_->open()) && DepthAllows(now)))) {
     refused_ = false;
     asked_ = false;
     session_.queues.LetWork();
@@ -297,8 +293,8 @@ nanoseconds ShareGate::Settle() {
   const std::uint64_t next = NextTime();
   if (next == kNever) return kLongestGateSleep;
   const std::uint64_t now = ShareSeat::Now();
-  return nanoseconds(next > now ? std::min<std::uint64_t>(next - now, kLongestGateSleep.count())
-                                : 0);
+  if (next <= now + kAwakeBefore) return nanoseconds(0);
+  return nanoseconds(std::min<std::uint64_t>(next - now - kAwakeBefore, kLongestGateSleep.count()));
 }
 
 void ShareGate::Lost() {

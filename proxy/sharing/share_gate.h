@@ -1,8 +1,8 @@
 // One session's part in sharing its GPU with other runs: it hands work to the driver only when its
 // run has the turn, and of it only so much that others do not wait long for the GPU.
 //
-// While no other run shares the GPU, everything passes and nothing is noted but that there was
-// work.
+// While no other run shares the GPU, ops do not come to the gate, and it only learns how long
+// kernels take.
 #pragma once
 
 #include <atomic>
@@ -27,11 +27,14 @@ class ShareGate final : public WorkGate {
   ShareGate(DeviceSession& session, std::unique_ptr<ShareSeat> seat);
   ~ShareGate() override;
 
-  // --- For ops.
+  // Whether other runs share the GPU, as far as the session has noticed.
+  bool sharing() const { return sharing_; }
+
+  // --- For ops, while that is so.
 
   bool MayStart() override;
   // How long that should take (ns).
-  static double Predict(const KernelTime& time, std::uint64_t blocks);
+  double Predict(const KernelTime& time, std::uint64_t blocks) const;
   // Whether launches may be handed over many at a time.
   bool MayBatch(const KernelTime& time, std::uint64_t blocks) const;
   // Work that should take so long has been handed over in `stream`, and noted there
@@ -69,6 +72,7 @@ class ShareGate final : public WorkGate {
   bool TurnMayBeOver() const;
   double Remaining(std::uint64_t now) const;
   double Budget() const;
+  double Lead() const;
   bool DepthAllows(std::uint64_t now) const;
   std::uint64_t NextLook() const;
   std::uint64_t NextTime() const;
@@ -86,7 +90,6 @@ class ShareGate final : public WorkGate {
   bool sharing_ = false;  // Other runs have a place.
   bool stuck_ = false;    // The table could not be changed.
   std::uint64_t decided_at_ = 0;
-  bool worked_alone_ = false;
   bool wants_ = false;    // As published.
   bool refused_ = false;  // Some work waits for this gate.
   bool asked_ = false;    // The table knows that it waits.

@@ -248,6 +248,17 @@ TEST(TurnsTest, ARunThatIsIdleGivesItsTurnAway) {
   EXPECT_FALSE(simulation.turns.runs[first].open);
 }
 
+TEST(TurnsTest, HighPriorityWaitsForNobodyWhoIsIdle) {
+  Simulation simulation;
+  const std::uint32_t low = simulation.Add(Terms(10), 100 * kMicrosecond);
+  const std::uint32_t high = simulation.Add(Terms(-10), 100 * kMicrosecond);
+  simulation.Give(low, 1);
+  simulation.Advance(120 * kMicrosecond);
+  ASSERT_FALSE(simulation.turns.runs[low].wants);
+  simulation.Give(high, 1);
+  EXPECT_TRUE(simulation.turns.runs[high].open);
+}
+
 // What it did not want is not saved up: who was here meanwhile has its part from the beginning.
 TEST(TurnsTest, ARunThatComesBackHasNoCredit) {
   Simulation simulation;

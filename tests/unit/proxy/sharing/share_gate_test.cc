@@ -77,6 +77,11 @@ class ShareGateTest : public ::testing::Test {
     ASSERT_TRUE(other_seat->open());
     other_seat->SetOnGpu(true, 0, ShareSeat::Now());
   }
+  // Until the session has noticed who shares its GPU: when it answers the second.
+  void Notice() {
+    for (int i = 0; i < 2; ++i)
+      EXPECT_EQ(server->client.Call(StreamQuery{server->stream}).result, CUDA_SUCCESS);
+  }
   void OtherEnds() {
     other_seat->SetIdle(ShareSeat::Now());
     ASSERT_TRUE(other_seat->Decide().ok());
@@ -97,6 +102,7 @@ TEST_F(ShareGateTest, AloneNothingIsHeldUp) {
 TEST_F(ShareGateTest, WorkWaitsForTheTurnAndCopiesDoNot) {
   Start();
   OtherBegins();
+  Notice();
   const std::uint64_t copies = server->loopback.NewStream(CU_STREAM_NON_BLOCKING);
   server->PostAdd(server->stream, server->block, 5);
   const std::uint32_t word = 7;
@@ -113,6 +119,7 @@ TEST_F(ShareGateTest, WorkWaitsForTheTurnAndCopiesDoNot) {
 TEST_F(ShareGateTest, FillsAndCopiesOnTheDeviceAreWork) {
   Start();
   OtherBegins();
+  Notice();
   server->client.Post(Memset{server->stream, server->block, 1, 1, 4});
   const std::uint64_t second = server->loopback.NewStream(CU_STREAM_NON_BLOCKING);
   server->client.Post(CopyOnDevice{second, server->block + 64, server->block, 4});
@@ -125,6 +132,7 @@ TEST_F(ShareGateTest, FillsAndCopiesOnTheDeviceAreWork) {
 TEST_F(ShareGateTest, WhoMayBePreemptedHasLittleOnTheGpu) {
   Start(10);
   other = Join("other", -10);
+  Notice();
   server->gpu.Hold(1);
   for (int i = 0; i < 200; ++i) server->PostAdd(server->stream, server->block, 1);
   EXPECT_EQ(server->client.Call(StreamQuery{server->stream}).result, CUDA_ERROR_NOT_READY);
@@ -179,6 +187,7 @@ TEST_F(ShareGateTest, WorkFromBeforeIsOnTheGpu) {
 TEST_F(ShareGateTest, WhenTheOtherIsGoneEverythingPasses) {
   Start();
   OtherBegins();
+  Notice();
   server->PostAdd(server->stream, server->block, 1);
   EXPECT_EQ(server->client.Call(StreamQuery{server->stream}).result, CUDA_ERROR_NOT_READY);
   other_seat.reset();

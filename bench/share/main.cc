@@ -1,0 +1,64 @@
+// cuspan bench share: runs that share a GPU, against one alone, and against the driver's own
+// division of a GPU between processes.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "bench/common/command.h"
+#include "bench/common/origin.h"
+#include "bench/share/scenarios.h"
+#include "common/format.h"
+
+namespace cuspan::bench::share {
+namespace {
+
+Status Run(const Options& options, const Origin& origin) {
+  CUSPAN_RETURN_IF_ERROR(MakeFiles({options.csv_path, options.json_path}));
+  CUSPAN_ASSIGN_OR_RETURN(const std::vector<Row> rows, Measure(options));
+  std::string table = Format("{:<11} {:<13} {:<36} {:<20} {:>11} {:>9}\n", "scenario",
+                             "arrangement", "program", "figure", "value", "to alone");
+  std::string csv = CsvHead(origin) + "scenario,arrangement,program,figure,value,ratio_alone\n";
+  nlohmann::json results = nlohmann::json::array();
+  for (const Row& row : rows) {
+    const std::string ratio = row.ratio ? Format("{:.3f}", *row.ratio) : "";
+    table += Format("{:<11} {:<13} {:<36} {:<20} {:>11.2f} {:>9}\n", row.scenario, row.arrangement,
+                    row.program, row.figure, row.value, ratio);
+    csv += Format("{},\"{}\",{},\"{}\",{:.3f},{}\n", row.scenario, row.arrangement, row.program,
+                  row.figure, row.value, ratio);
+    nlohmann::json result = {{"scenario", row.scenario}, {"arrangement", row.arrangement},
+                             {"program", row.program},   {"figure", row.figure},
+                             {"value", row.value},       {"ratio_alone", nullptr}};
+    if (row.ratio) result["ratio_alone"] = *row.ratio;
+    results.push_back(std::move(result));
+  }
+  std::fputs(table.c_str(), stdout);
+  CUSPAN_RETURN_IF_ERROR(WriteFile(options.csv_path, csv));
+  nlohmann::ordered_json document = JsonHead(origin);
+  document["results"] = results;
+  return WriteFile(options.json_path, document.dump(2) + '\n');
+}
+
+}  // namespace
+}  // namespace cuspan::bench::share
+
+int main(int argc, char** argv) {
+  cuspan::bench::share::Options options;
+  CLI::App app(
+      "Measures runs that share a GPU: latency at high priority, throughput, quotas, and what "
+      "--share costs a run that is alone, and a decision.",
+      "cuspan bench share");
+  cuspan::bench::AddDeviceOption(app, options.device);
+  app.add_option("--scenario", options.scenarios,
+                 "latency, throughput, fair, cost, decision, … (default: all)")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"latency", "throughput", "fair", "cost", "decision"}));
+  app.add_option("--seconds", options.seconds, "of each measurement (default: 5)")
+      ->check(CLI::Range(1.0, 600.0));
+  app.add_option("--bursts", options.bursts, "of the latency scenario (default: 100)")
+      ->check(CLI::Range(2, 100000));
+  cuspan::bench::AddResultsOption(app, "--csv", options.csv_path);
+  cuspan::bench::AddResultsOption(app, "--json", options.json_path);
+  CLI11_PARSE(app, argc, argv);
+  return cuspan::bench::ExitStatusOf(
+      cuspan::bench::share::Run(options, cuspan::bench::OriginOf("share", argc, argv)));
+}

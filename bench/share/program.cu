@@ -1,0 +1,139 @@
+// One of the programs that share a GPU in `cuspan bench share`. Its kernels do a fixed amount of
+// work, so that one which is interrupted takes longer. Says "ready", and begins with a line on
+// standard input.
+//
+//   calibrate                                      → NS_FOR_1000_ROUNDS BLOCKS
+//   batch SECONDS BLOCKS ROUNDS PENDING            → a line a tenth of a second: NS KERNELS
+//   bursts BURSTS KERNELS GAP_MS BLOCKS ROUNDS     → a line each: MICROSECONDS
+//
+// BLOCKS 0: as many as fill the GPU. A kernel goes through ROUNDS rounds of multiplications.
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "bench/common/check_cuda.h"
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr int kThreads = 256;
+constexpr int kBlocksOfAProcessor = 8;
+
+__global__ void Multiply(float* result, int rounds) {
+  float a = static_cast<float>(threadIdx.x), b = 1.0F;
+  for (int i = 0; i < rounds; ++i) {
+    a = a * 1.0001F + b;
+    b = b * 0.9999F + a;
+  }
+  // Never so; else the compiler leaves out all of it.
+  if (a == 12345.0F && b == 54321.0F) *result = a;
+}
+
+float* g_result = nullptr;
+int g_filling_blocks = 0;
+
+void Launch(int blocks, int rounds) {
+  Multiply<<<blocks == 0 ? g_filling_blocks : blocks, kThreads>>>(g_result, rounds);
+}
+
+void AwaitGo() {
+  std::puts("ready");
+  std::fflush(stdout);
+  char line[16];
+  if (std::fgets(line, sizeof line, stdin) == nullptr) std::exit(3);
+}
+
+double MillisecondsOf(int blocks, int rounds) {
+  cudaEvent_t begin, end;
+  CHECK(cudaEventCreate(&begin));
+  CHECK(cudaEventCreate(&end));
+  float least = 1e9F;
+  for (int i = 0; i < 20; ++i) {
+    CHECK(cudaEventRecord(begin));
+    Launch(blocks, rounds);
+    CHECK(cudaEventRecord(end));
+    CHECK(cudaEventSynchronize(end));
+    float passed = 0;
+    CHECK(cudaEventElapsedTime(&passed, begin, end));
+    if (passed < least) least = passed;
+  }
+  return least;
+}
+
+void Calibrate() {
+  // The GPU's clock rises while it works.
+  for (int i = 0; i < 200; ++i) Launch(0, 20'000);
+  CHECK(cudaDeviceSynchronize());
+  // What a launch takes by itself falls out of the difference.
+  const double few = MillisecondsOf(0, 20'000), many = MillisecondsOf(0, 220'000);
+  std::printf("%.3f %d\n", (many - few) * 1e6 / 200, g_filling_blocks);
+}
+
+void Batch(double seconds, int blocks, int rounds, int pending) {
+  std::vector<cudaEvent_t> ends(pending);
+  for (cudaEvent_t& end : ends) CHECK(cudaEventCreateWithFlags(&end, cudaEventDisableTiming));
+  Launch(blocks, rounds);
+  CHECK(cudaDeviceSynchronize());
+  AwaitGo();
+  const Clock::time_point begin = Clock::now();
+  Clock::time_point told = begin;
+  long done = 0;
+  for (int launched = 0;; ++launched) {
+    cudaEvent_t& end = ends[launched % pending];
+    if (launched >= pending) {
+      CHECK(cudaEventSynchronize(end));
+      ++done;
+    }
+    const Clock::time_point now = Clock::now();
+    if (now - told >= std::chrono::milliseconds(100)) {
+      told = now;
+      std::printf("%lld %ld\n", static_cast<long long>((now - begin).count()), done);
+      std::fflush(stdout);
+    }
+    if (std::chrono::duration<double>(now - begin).count() >= seconds) break;
+    Launch(blocks, rounds);
+    CHECK(cudaEventRecord(end));
+  }
+  CHECK(cudaDeviceSynchronize());
+}
+
+void Bursts(int bursts, int kernels, int gap, int blocks, int rounds) {
+  for (int i = 0; i < 10; ++i) Launch(blocks, rounds);
+  CHECK(cudaDeviceSynchronize());
+  AwaitGo();
+  std::vector<double> took;
+  for (int burst = 0; burst < bursts; ++burst) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(gap));
+    const Clock::time_point begin = Clock::now();
+    for (int i = 0; i < kernels; ++i) Launch(blocks, rounds);
+    CHECK(cudaDeviceSynchronize());
+    took.push_back(std::chrono::duration<double, std::micro>(Clock::now() - begin).count());
+  }
+  for (const double one : took) std::printf("%.1f\n", one);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string role = argc > 1 ? argv[1] : "";
+  const auto number = [&](int at) { return argc > at ? std::atof(argv[at]) : 0.0; };
+  const auto whole = [&](int at) { return static_cast<int>(number(at)); };
+  cudaDeviceProp properties;
+  CHECK(cudaGetDeviceProperties(&properties, 0));
+  g_filling_blocks = properties.multiProcessorCount * kBlocksOfAProcessor;
+  CHECK(cudaMalloc(&g_result, sizeof *g_result));
+  if (role == "calibrate") {
+    Calibrate();
+  } else if (role == "batch" && whole(5) > 0) {
+    Batch(number(2), whole(3), whole(4), whole(5));
+  } else if (role == "bursts") {
+    Bursts(whole(2), whole(3), whole(4), whole(5), whole(6));
+  } else {
+    std::fputs("started by cuspan bench share\n", stderr);
+    return 2;
+  }
+  return 0;
+}

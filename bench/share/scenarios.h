@@ -1,0 +1,35 @@
+// What is measured of runs that share a GPU.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/status.h"
+
+namespace cuspan::bench::share {
+
+struct Options {
+  std::string device = "auto";
+  std::vector<std::string> scenarios = {"latency", "throughput", "fair", "cost", "decision"};
+  double seconds = 5;
+  int bursts = 100;
+  std::string csv_path;
+  std::string json_path;
+};
+
+// One figure, of one program in one arrangement.
+struct Row {
+  std::string scenario;
+  std::string arrangement;  // alone, plain (two processes under the driver alone), share
+  std::string program;
+  std::string figure;  // What it is, with its unit.
+  double value = 0;
+  std::optional<double> ratio;  // To the same alone.
+};
+
+// All scenarios of the options, in their order; tells what it does on standard error.
+Result<std::vector<Row>> Measure(const Options& options);
+
+}  // namespace cuspan::bench::share

@@ -1,0 +1,271 @@
+"""Several runs on one GPU: they take turns as they were promised, and none hurts another. On software GPUs whose kernels
+take a fixed time, long enough that what the processor is busy with hardly counts: so what a run gets shows in how many
+kernels it has run when another has run so many."""
+import os
+import random
+import re
+import signal
+import threading
+
+from harness import OWN_FAILURE, SystemTest, own_lines, program, wait_until
+
+PATHS = ("auto", "never")
+
+
+class Counter:
+    """A run of the program that counts its kernels."""
+
+    def __init__(self, test, process):
+        self.test = test
+        self.process = process
+        self.count = 0
+        self.last = ""
+        self.reader = None
+        test.assertEqual(process.stdout.readline().strip(), "ready", "it has its GPU")
+
+    def go(self):
+        self.test.tell(self.process, "go")
+        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.reader.start()
+        return self
+
+    def read(self):
+        for line in self.process.stdout:
+            self.last = line.strip()
+            if self.last.isdigit():
+                self.count = int(self.last)
+
+    def runs(self, more):
+        """Waits until it has run so many kernels more."""
+        goal = self.count + more
+        wait_until(lambda: self.count >= goal or self.process.poll() is not None,
+                   lambda: f"{goal} kernels: {self.count}")
+        self.test.assertGreaterEqual(self.count, goal, f"it goes on: {self.last}")
+
+    def end(self):
+        """Ends it: all that it launched has run."""
+        self.process.stdin.close()
+        self.reader.join(60)
+        self.test.assertEqual(self.process.wait(60), 0, self.process.stderr.read())
+        self.test.assertRegex(self.last, r"^counted (\d+) of \1$")
+
+
+class Sharing(SystemTest):
+    def setUp(self):
+        super().setUp()
+        self.locks = self.folder / "locks"
+        self.tables = self.folder / "tables"
+        for folder in (self.locks, self.tables):
+            folder.mkdir()
+            folder.chmod(0o1777)
+
+    def environment(self, devices=1, **more):
+        return super().environment(devices, **{"CUSPAN_LEASE_FOLDER": str(self.locks), "CUSPAN_SHARE_FOLDER": str(self.tables),
+                                               "CUSPAN_SOFT_RATE": "500", **more})
+
+    def share(self, *options, path="auto", app=None, limit=4):
+        return self.cuspan("run", "--gpus", "1", "--same-node", path, "--share", f"--share-limit={limit}", *options, "--",
+                           *(app or [program("counts", "shared"), "4"]))
+
+    def counter(self, *options, path="auto", blocks=4, limit=4):
+        return Counter(self, self.start(self.share(*options, path=path, limit=limit,
+                                                   app=[program("counts", "shared"), str(blocks)]), self.environment()))
+
+    def assert_nothing_left(self):
+        super().assert_nothing_left()
+        for folder in (self.locks, self.tables):
+            wait_until(lambda folder=folder: not os.listdir(folder), lambda folder=folder: f"nothing is left: {os.listdir(folder)}")
+
+    def test_two_runs_take_turns(self):
+        for path in PATHS:
+            with self.subTest(path=path):
+                runs = [self.counter(path=path) for _ in range(2)]
+                for run in runs:
+                    run.go()
+                for _ in range(3):
+                    for run in runs:
+                        run.runs(64)
+                for run in runs:
+                    run.end()
+                self.assert_nothing_left()
+
+    def test_equal_runs_have_equal_parts(self):
+        """Whatever the lengths of their kernels."""
+        short, long = self.counter(blocks=4), self.counter(blocks=20)
+        short.go(), long.go()
+        short.runs(64), long.runs(16)
+        before = short.count, long.count
+        long.runs(96)
+        had = (short.count - before[0]) * 4, (long.count - before[1]) * 20
+        self.assertGreater(had[0], had[1] * 0.4, had)
+        self.assertLess(had[0], had[1] * 1.6, had)
+        short.end(), long.end()
+        self.assert_nothing_left()
+
+    def test_priority(self):
+        low = self.counter("--priority", "low").go()
+        low.runs(32)
+        high = self.counter("--priority", "high").go()
+        high.runs(32)
+        before = low.count, high.count
+        high.runs(400)
+        gone = low.count - before[0], high.count - before[1]
+        self.assertLess(gone[0], gone[1] * 0.5, "it has what the other leaves")
+        high.end()
+        low.runs(64)
+        low.end()
+        self.assert_nothing_left()
+
+    def test_the_niceness_of_the_program_counts(self):
+        nice = Counter(self, self.start(["nice", "-n", "10", *self.share()], self.environment())).go()
+        nice.runs(32)
+        other = self.counter().go()
+        other.runs(32)
+        before = nice.count, other.count
+        other.runs(400)
+        self.assertLess(nice.count - before[0], (other.count - before[1]) * 0.5)
+        other.end()
+        nice.end()
+
+    def test_quotas(self):
+        runs = [self.counter("--quota", quota) for quota in ("60%", "30%", "10%")]
+        for run in runs:
+            run.go()
+        for run in runs:
+            run.runs(16)
+        before = [run.count for run in runs]
+        runs[0].runs(640)
+        gone = [run.count - count for run, count in zip(runs, before)]
+        for more, less in zip(gone, gone[1:]):
+            self.assertGreater(more, less * 1.4, gone)
+        self.assertGreater(gone[2], gone[0] / 12, gone)
+        for run in runs:
+            run.end()
+        self.assert_nothing_left()
+
+    def test_a_limit(self):
+        limited, other = self.counter("--limit", "20%").go(), self.counter().go()
+        limited.runs(16), other.runs(16)
+        before = limited.count, other.count
+        limited.runs(96)
+        self.assertGreater(other.count - before[1], (limited.count - before[0]) * 2)
+        other.end()
+        limited.end()
+
+    def test_a_fault_ends_its_own_run(self):
+        for path in PATHS:
+            with self.subTest(path=path):
+                faulty, other = self.counter(path=path).go(), self.counter(path=path).go()
+                other.runs(32), faulty.runs(32)
+                self.tell(faulty.process, "fault")
+                faulty.reader.join(60)
+                self.assertEqual(faulty.last, "cudaErrorIllegalAddress")
+                self.assertEqual(faulty.process.wait(60), 0)
+                other.runs(64)
+                other.end()
+                self.assert_nothing_left()
+
+    def test_killed_processes_hold_up_nobody(self):
+        """Any process of any run, at any moment: the others go on, and nothing is left."""
+        chance = random.Random(4)
+        runs = [self.counter().go() for _ in range(4)]
+        for _ in range(12):
+            index = chance.randrange(4)
+            victim = runs[index]
+            others = [run for run in runs if run is not victim]
+            wait_until(lambda: chance.random() < 0.1, "a moment")
+            kind = chance.choice(("cuspan", "cuspan-agent", "cuspan-proxy", "counts"))
+            # The processes of one run are the descendants of its launcher.
+            mine = [pid for pid, _ in self.processes(kind) if pid == victim.process.pid or self.descends(pid, victim.process.pid)]
+            if mine:
+                os.kill(mine[0], signal.SIGKILL)
+            for run in others:
+                run.runs(16)
+            self.finish(victim.process)
+            runs[index] = self.counter().go()
+        for run in runs:
+            run.runs(16)
+            run.end()
+        self.assert_nothing_left()
+
+    @staticmethod
+    def descends(pid, ancestor):
+        while pid > 1:
+            try:
+                with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+                    pid = int(file.read().rpartition(")")[2].split()[1])
+            except OSError:
+                return False
+            if pid == ancestor:
+                return True
+        return False
+
+    def test_a_stopped_process_holds_up_nobody(self):
+        stopped, other = self.counter().go(), self.counter().go()
+        stopped.runs(32), other.runs(32)
+        for pid, _ in self.processes("cuspan-proxy")[:1]:
+            os.kill(pid, signal.SIGSTOP)
+        # Of one of the two that was.
+        before = stopped.count, other.count
+        wait_until(lambda: max(stopped.count - before[0], other.count - before[1]) > 200, "the other goes on")
+        for pid, _ in self.processes("cuspan-proxy"):
+            os.kill(pid, signal.SIGCONT)
+        stopped.runs(32), other.runs(32)
+        stopped.end(), other.end()
+
+    def test_a_run_that_shares_and_one_that_does_not(self):
+        run = self.counter().go()
+        alone = self.cuspan("run", "--gpus", "1", "--no-wait", "--", "true")
+        result = self.run_command(alone, self.environment(CUSPAN_LEASES="on"), status=OWN_FAILURE)
+        self.assertRegex(result.stderr, r"^cuspan: not available now: 1 GPU of .*held by run [0-9a-f]{16} of \S+ \(counts\)")
+        self.assertEqual(len(result.stderr.splitlines()), 1)
+        run.end()
+        holder = self.start(self.cuspan("run", "--gpus", "1", "--", "sh", "-c", "echo here; cat"), self.environment(CUSPAN_LEASES="on"))
+        self.assertEqual(holder.stdout.readline().strip(), "here")
+        result = self.run_command(self.share("--no-wait"), status=OWN_FAILURE)
+        self.assertRegex(result.stderr, r"^cuspan: not available now: 1 GPU of .*held by run [0-9a-f]{16} of \S+ \(sh\)")
+        self.ends(holder)
+
+    def test_who_does_not_fit_waits_and_is_told_why(self):
+        first = self.counter("--quota", "70%").go()
+        result = self.run_command(self.share("--no-wait", "--quota", "40%"), status=OWN_FAILURE)
+        self.assertRegex(result.stderr, r"^cuspan: not available now: .*promised 70 % of its time")
+        second = self.counter(limit=2).go()
+        result = self.run_command(self.share("--no-wait"), status=OWN_FAILURE)
+        self.assertRegex(result.stderr, r"^cuspan: not available now: .*2 runs share it already")
+        waiter = self.start(self.share(app=["echo", "mine"]))
+        self.assertIn("waiting for", waiter.stderr.readline())
+        second.end()
+        self.assertEqual(self.ends(waiter)[:2], (0, "mine\n"))
+        first.end()
+        self.assert_nothing_left()
+
+    def test_wrong_options_are_one_line(self):
+        for options, words in ((["--quota", "30%"], "--quota"), (["--priority", "high"], "--priority"),
+                               (["--share", "--quota", "120%"], "--quota"), (["--share", "--quota", "50%", "--limit", "40%"], "--limit"),
+                               (["--share", "--priority", "urgent"], "--priority"), (["--share=pairs"], "--share"),
+                               (["--share", "--share-limit", "1"], "--share-limit")):
+            with self.subTest(options=options):
+                result = self.run_command(self.cuspan("run", *options, "--", "true"), status=OWN_FAILURE)
+                self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
+                self.assertIn(words, result.stderr)
+        result = self.run_command(self.share(app=["true"]), self.environment(CUSPAN_LEASES="off"), status=None)
+        self.assertEqual(len(own_lines(result.stderr)), 1, result.stderr)
+        self.assertIn("CUSPAN_LEASES", result.stderr)
+
+    def test_what_lies_in_the_folder_of_the_tables(self):
+        """Garbage that nobody uses is made anew; what is no table of ours is refused in one line."""
+        run = self.counter().go()
+        name, = os.listdir(self.tables)
+        run.end()
+        wait_until(lambda: not os.listdir(self.tables), "the table is gone")
+        (self.tables / name).write_text("garbage", encoding="utf-8")
+        self.run_command(self.share(app=["true"]))
+        (self.tables / name).mkdir()
+        result = self.run_command(self.share("--no-wait", app=["true"]), status=OWN_FAILURE)
+        self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
+        self.assertIn(name, result.stderr)
+        (self.tables / name).rmdir()
+        result = self.run_command(self.share("--no-wait", app=["true"]), self.environment(CUSPAN_SHARE_FOLDER="/nowhere"), status=OWN_FAILURE)
+        self.assertIn("CUSPAN_SHARE_FOLDER", result.stderr)
+        self.assertTrue(re.search("/nowhere", result.stderr))
