@@ -24,7 +24,16 @@ constexpr PriorityWeights kWeights;
 
 class Decision {
  public:
-  Decision(Turns& turns, std::uint64_t now) : turns_(turns), now_(now) {}
+  Decision(Turns& turns, std::uint64_t now) : turns_(turns), now_(now) {
+    for (TurnRun& run : turns.runs) {
+      if (run.present) {
+        present_[present_count_++] = &run;
+      } else {
+        run.wanted = false;
+        run.open = false;
+      }
+    }
+  }
 
   std::uint64_t Make() {
     Account();
@@ -38,6 +47,7 @@ class Decision {
   }
 
  private:
+  std::span<TurnRun* const> present() const { return std::span(present_).first(present_count_); }
   TurnRun& Holder() { return turns_.runs[turns_.holder]; }
   bool Holds(const TurnRun& run) const {
     return turns_.holder != kNobody && &run == &turns_.runs[turns_.holder];
@@ -56,12 +66,11 @@ class Decision {
                                      ? 0
                                      : std::min(now_ - turns_.looked_at, kLongestAccount);
     turns_.looked_at = now_;
-    std::array<double, kMostSharingRuns> had{};
+    std::array<double, kMostSharingRuns> had;
     double had_by_all = 0;
     std::uint32_t wanting = 0, promised = 0;
-    for (std::uint32_t i = 0; i < kMostSharingRuns; ++i) {
-      TurnRun& run = turns_.runs[i];
-      if (!run.present) continue;
+    for (std::size_t i = 0; i < present().size(); ++i) {
+      TurnRun& run = *present()[i];
       had_by_all += had[i] = HadOf(run, passed);
       if (!run.wanted) continue;
       ++wanting;
@@ -73,9 +82,8 @@ class Decision {
     const double part = had_by_all > time ? time / had_by_all : 1;
     const double free =
         wanting == 0 ? 0 : (kWhole - static_cast<double>(std::min(promised, kWhole))) / wanting;
-    for (std::uint32_t i = 0; i < kMostSharingRuns; ++i) {
-      TurnRun& run = turns_.runs[i];
-      if (!run.present) continue;
+    for (std::size_t i = 0; i < present().size(); ++i) {
+      TurnRun& run = *present()[i];
       const double own = had[i] * part;
       run.used += static_cast<std::uint64_t>(own);
       const double weight = std::max(run.quota + free, 1.0) / kWhole;
@@ -94,28 +102,22 @@ class Decision {
   void NoteWishes() {
     double least = 0;
     bool any = false;
-    for (const TurnRun& run : turns_.runs) {
-      if (!run.present || !run.wanted) continue;
-      least = any ? std::min(least, run.pass) : run.pass;
+    for (const TurnRun* run : present()) {
+      if (!run->wanted) continue;
+      least = any ? std::min(least, run->pass) : run->pass;
       any = true;
     }
-    for (TurnRun& run : turns_.runs) {
-      if (!run.present) {
-        run.wanted = false;
-        run.open = false;
-        continue;
-      }
-      if (run.wants && !run.wanted && any) run.pass = std::max(run.pass, least - kMostCredit);
-      run.wanted = run.wants;
-      if (run.limit >= kWhole) {
-        run.choked = false;
-      } else if (run.choked ? run.room >= kRoomToBegin : run.room <= 0) {
-        run.choked = !run.choked;
-      }
+    for (TurnRun* run : present()) {
+      if (run->wants && !run->wanted && any) run->pass = std::max(run->pass, least - kMostCredit);
+      run->wanted = run->wants;
+      if (run->limit >= kWhole)
+        run->choked = false;
+      else if (run->choked ? run->room >= kRoomToBegin : run->room <= 0)
+        run->choked = !run->choked;
     }
   }
 
-  bool MayHave(const TurnRun& run) const { return run.present && run.wants && !run.choked; }
+  static bool MayHave(const TurnRun& run) { return run.wants && !run.choked; }
 
   double WaitOf(const TurnRun& run) const {
     if (run.waiting_since == 0 || now_ < run.waiting_since) return 0;
@@ -126,13 +128,13 @@ class Decision {
     std::array<Claim, kMostSharingRuns> claims;
     std::array<double, kMostSharingRuns> effective;
     count_ = 0;
-    for (std::uint32_t i = 0; i < kMostSharingRuns; ++i) {
-      const TurnRun& run = turns_.runs[i];
+    for (const TurnRun* one : present()) {
+      const TurnRun& run = *one;
       if (!MayHave(run)) continue;
       claims[count_] = {-static_cast<double>(run.niceness), WaitOf(run), run.average_wait,
                         run.pass / kNanosecondsAMillisecond,
                         -static_cast<double>(run.process_niceness)};
-      ranked_[count_++] = {i, 0};
+      ranked_[count_++] = {static_cast<std::uint32_t>(one - turns_.runs.data()), 0};
     }
     if (count_ == 0) return;
     EffectivePriorities(std::span(claims).first(count_), turns_.decayed_wait, kWeights,
@@ -203,8 +205,8 @@ class Decision {
     if (before != kNobody && turns_.preempting && turns_.runs[before].wants)
       ++turns_.runs[before].preempted;
     std::uint64_t done_by = 0;
-    for (const TurnRun& run : turns_.runs)
-      if (run.present && run.on_gpu && !Holds(run)) done_by = std::max(done_by, run.done_by);
+    for (const TurnRun* run : present())
+      if (run->on_gpu && !Holds(*run)) done_by = std::max(done_by, run->done_by);
     turns_.leave_limit =
         std::clamp(done_by + kLeavePatience, now_ + kLeavePatience, now_ + kLongestLeave);
   }
@@ -214,19 +216,19 @@ class Decision {
   }
   // Whether all that have something on the GPU are less important.
   bool OutranksAll(const TurnRun& next) const {
-    return std::all_of(turns_.runs.begin(), turns_.runs.end(), [&](const TurnRun& run) {
-      return !run.present || !run.on_gpu || &run == &next || NicenessOf(next) < NicenessOf(run);
+    return std::all_of(present().begin(), present().end(), [&](const TurnRun* run) {
+      return !run->on_gpu || run == &next || NicenessOf(next) < NicenessOf(*run);
     });
   }
 
   // Whether the holder has to wait for those who had the GPU before.
   bool SomeLeave() {
     bool some = false;
-    for (TurnRun& run : turns_.runs) {
-      if (!run.present || !run.on_gpu) run.overdue = false;
-      if (!run.present || !run.on_gpu || Holds(run)) continue;
-      if (now_ >= turns_.leave_limit) run.overdue = true;
-      some = some || !run.overdue;
+    for (TurnRun* run : present()) {
+      if (!run->on_gpu) run->overdue = false;
+      if (!run->on_gpu || Holds(*run)) continue;
+      if (now_ >= turns_.leave_limit) run->overdue = true;
+      some = some || !run->overdue;
     }
     return some;
   }
@@ -234,8 +236,8 @@ class Decision {
   void OpenGates() {
     turns_.waiting = 0;
     const bool may_open = turns_.holder != kNobody && (turns_.preempting || !SomeLeave());
-    for (TurnRun& run : turns_.runs) {
-      if (!run.present) continue;
+    for (TurnRun* one : present()) {
+      TurnRun& run = *one;
       const bool was_open = run.open;
       run.open = Holds(run) && (was_open || may_open);
       if (run.open && !was_open) {
@@ -263,13 +265,13 @@ class Decision {
       if (!(nanoseconds < kLongestWithoutLook)) nanoseconds = kLongestWithoutLook;
       at(now_ + static_cast<std::uint64_t>(std::max(nanoseconds, 1.0)));
     };
-    for (const TurnRun& run : turns_.runs) {
-      if (!run.present || run.limit >= kWhole || !run.wants) continue;
-      const double limit = static_cast<double>(run.limit) / kWhole;
-      if (run.choked)
-        after((kRoomToBegin - run.room) / limit);
-      else if (run.open)
-        after(run.room / (1 - limit));
+    for (const TurnRun* run : present()) {
+      if (run->limit >= kWhole || !run->wants) continue;
+      const double limit = static_cast<double>(run->limit) / kWhole;
+      if (run->choked)
+        after((kRoomToBegin - run->room) / limit);
+      else if (run->open)
+        after(run->room / (1 - limit));
     }
     if (turns_.waiting == 0) return next;
     at(now_ + kLongestWithoutLook);
@@ -277,16 +279,19 @@ class Decision {
     if (!Holder().open) {
       at(turns_.leave_limit);
       // Those who leave may be done before.
-      for (const TurnRun& run : turns_.runs)
-        if (run.present && run.on_gpu && run.done_by > now_) at(run.done_by);
+      for (const TurnRun* run : present())
+        if (run->on_gpu && run->done_by > now_) at(run->done_by);
+    } else {
+      at(Holder().wants ? turns_.turn_ends : Holder().idle_since + kIdleGrace);
     }
-    if (Holder().open) at(Holder().wants ? turns_.turn_ends : Holder().idle_since + kIdleGrace);
     return next;
   }
 
   Turns& turns_;
   const std::uint64_t now_;
-  std::array<Ranked, kMostSharingRuns> ranked_{};
+  std::array<TurnRun*, kMostSharingRuns> present_;
+  std::size_t present_count_ = 0;
+  std::array<Ranked, kMostSharingRuns> ranked_;
   std::uint32_t count_ = 0;
 };
 

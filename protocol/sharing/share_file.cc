@@ -206,12 +206,16 @@ void ShareFile::Wake(SessionPlace& session) {
   ::syscall(SYS_futex, &session.rung, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
+std::span<SessionPlace> ShareFile::sessions() {
+  return std::span(layout_->sessions).first(std::min(layout_->sessions_used, kMostSharingSessions));
+}
+
 void ShareFile::RingAll() {
-  for (SessionPlace& session : layout_->sessions)
+  for (SessionPlace& session : sessions())
     if (session.taken != 0) Wake(session);
 }
 
-void ShareFile::DecideNow() {
+void ShareFile::DecideNow(const SessionPlace* self) {
   scheduling::Turns& turns = layout_->turns;
   const std::uint64_t now = Now();
   if (now - layout_->dead_sought >= kBetweenDead) ForgetDead();
@@ -228,7 +232,7 @@ void ShareFile::DecideNow() {
       return nullptr;
     return &turns.runs[session.run];
   };
-  for (const SessionPlace& session : layout_->sessions) {
+  for (const SessionPlace& session : sessions()) {
     scheduling::TurnRun* const run = run_of(session);
     if (run == nullptr) continue;
     // After the look at this, a session that begins sees what is decided here.
@@ -244,7 +248,7 @@ void ShareFile::DecideNow() {
   const bool sooner = next < layout_->look_next.exchange(next, std::memory_order_relaxed);
   layout_->waiting.store(turns.waiting, std::memory_order_relaxed);
   layout_->runs_present.store(present, std::memory_order_relaxed);
-  for (SessionPlace& session : layout_->sessions) {
+  for (SessionPlace& session : sessions()) {
     if (session.taken == 0) continue;
     const scheduling::TurnRun* const run = run_of(session);
     const std::uint32_t open = run != nullptr && run->open ? 1 : 0;
@@ -254,10 +258,11 @@ void ShareFile::DecideNow() {
           other.niceness + other.process_niceness < run->niceness + run->process_niceness)
         preemptible = 1;
     session.preemptible.store(preemptible, std::memory_order_relaxed);
-    const bool changed = session.open.exchange(open) != open;
-    // Those who wait look at the time themselves.
+    const bool opened = session.open.exchange(open) == 0 && open != 0;
+    // Those who wait look at the time themselves, and who may not go on any more sees that when it
+    // wants to.
     const bool waits = open == 0 && session.wants.load(std::memory_order_relaxed) != 0;
-    if (changed || (sooner && waits)) Wake(session);
+    if (&session != self && (opened || (sooner && waits))) Wake(session);
   }
 }
 

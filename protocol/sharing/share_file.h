@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -53,10 +54,12 @@ class ShareFile {
   void GivePlace(std::int64_t byte);
   // Clears the places of those that died.
   void ForgetDead();
-  // Reads what sessions say, decides, and tells them.
-  void DecideNow();
+  // Reads what sessions say, decides, and tells them, but for `self`.
+  void DecideNow(const SessionPlace* self = nullptr);
   // The session looks again; that needs no right to change.
   static void Wake(SessionPlace& session);
+  // Those places of sessions that may be taken.
+  std::span<SessionPlace> sessions();
   // The same for all.
   void RingAll();
 

@@ -50,6 +50,7 @@ struct Layout {
   std::atomic<std::uint32_t> changing;
   std::atomic<std::uint32_t> runs_present;
   std::atomic<std::uint32_t> waiting;    // Runs.
+  std::uint32_t sessions_used;           // The places behind these are free.
   std::atomic<std::uint64_t> look_next;  // When one of those who wait has to decide again.
   std::uint64_t dead_sought;             // When places of the dead were looked for.
   scheduling::Turns turns;

@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <ctime>
 
 #include "protocol/sharing/share_file.h"
@@ -39,6 +40,7 @@ Result<std::unique_ptr<ShareSeat>> ShareSeat::Take(UniqueFd table, std::uint32_t
     session.run = run_place;
     session.serial = layout.serials[run_place];
     session.taken = 1;
+    layout.sessions_used = std::max(layout.sessions_used, i + 1);
     file->DecideNow();
     return std::unique_ptr<ShareSeat>(new ShareSeat(std::move(file), i));
   }
@@ -93,7 +95,7 @@ void ShareSeat::SetOnGpu(bool on_gpu, std::uint64_t done_by, std::uint64_t now) 
 
 Status ShareSeat::Decide() {
   CUSPAN_ASSIGN_OR_RETURN(const ShareFile::Changing changing, file_->Change());
-  file_->DecideNow();
+  file_->DecideNow(&own());
   return Status::Ok();
 }
 

@@ -212,7 +212,7 @@ Result<std::vector<ShareRunView>> ShareTable::Look() {
     view.waited_nanoseconds = run.waited;
     view.turns = run.turns;
     view.preempted = run.preempted;
-    for (const sharing::SessionPlace& session : table.sessions)
+    for (const sharing::SessionPlace& session : file_->sessions())
       if (session.taken != 0 && session.run == i && session.serial == table.serials[i])
         ++view.sessions;
     view.has_turn = table.turns.holder == i;

@@ -193,6 +193,7 @@ std::uint64_t ShareGate::NextTime() const {
 
 bool ShareGate::MayGoOn() const {
   if (seat_->rings() != rings_seen_ || seat_->others() != sharing_ ||
+      (refused_ && on_gpu_.empty() && unmarked_ == 0 && seat_->open()) ||
       done_.load(std::memory_order_acquire) != done_seen_)
     return true;
   const std::uint64_t next = NextTime();
@@ -276,13 +277,13 @@ void ShareGate::GoOn() {
   const std::uint64_t now = ShareSeat::Now();
   const bool some_done = done_.load(std::memory_order_acquire) != done_seen_;
   if (some_done) TakeDone(now);
+  if (sharing_ && some_done) TellWhatIsDone(now);
   if (now >= NextLook()) Decide();
   if (refused_ && (changed || ((stuck_ || seat_->open()) && DepthAllows(now)))) {
     refused_ = false;
     asked_ = false;
     session_.queues.LetWork();
   }
-  if (sharing_ && some_done) TellWhatIsDone(now);
 }
 
 nanoseconds ShareGate::Settle() {
