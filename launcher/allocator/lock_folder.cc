@@ -134,6 +134,11 @@ bool LockFolder::Remove(const std::string& name, const UniqueFd& locked) {
   return IsNow(name, locked.get()) && ::unlinkat(folder_.get(), name.c_str(), 0) == 0;
 }
 
+Status LockFolder::Share(const UniqueFd& locked) {
+  if (::flock(locked.get(), LOCK_SH | LOCK_NB) == 0) return Status::Ok();
+  return Explain("sharing a lock in", "", errno);
+}
+
 void LockFolder::GiveBack(const std::string& name, UniqueFd locked) {
   // Whose lock can become exclusive is alone. The file goes first: who locks it from now on finds
   // that its name is gone.

@@ -40,6 +40,8 @@ class LockFolder {
   // Removes a file whose lock we have, if we may; one of another user stays, which harms nobody.
   // Whether it was removed.
   bool Remove(const std::string& name, const UniqueFd& locked);
+  // Others may share this lock from now on.
+  Status Share(const UniqueFd& locked);
   // Gives back a lock: the file goes with the last one who has it.
   void GiveBack(const std::string& name, UniqueFd locked);
 

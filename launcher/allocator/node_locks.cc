@@ -131,37 +131,36 @@ Result<NodeLocks::Outcome> NodeLocks::Look(const std::vector<std::string>& gpus,
   return Outcome::kDone;
 }
 
+// A user's sharing runs are together on a GPU, and nobody else is: the first of them had its lock
+// alone before.
+Result<std::optional<ShareTable>> NodeLocks::TableOfOthers(const std::string& gpu) const {
+  if (!terms_.shared) return std::optional<ShareTable>();
+  Result<ShareTable> table = ShareTable::Open(share_folder_, HostForNames(host_), gpu);
+  if (!table.ok() && table.status().code() != StatusCode::kNotFound) return table.status();
+  if (!table.ok() || !table->HasRuns()) return std::optional<ShareTable>();
+  return std::optional<ShareTable>(std::move(*table));
+}
+
 Result<bool> NodeLocks::IsHeld(const std::string& gpu, std::string& why) {
+  CUSPAN_ASSIGN_OR_RETURN(std::optional<ShareTable> table, TableOfOthers(gpu));
+  if (table) {
+    const Status may = table->MayJoin(terms_);
+    if (may.ok()) return false;
+    if (may.code() != StatusCode::kExhausted) return may;
+    why = may.message();
+    return true;
+  }
   const std::string name = LeasePrefix(host_) + gpu;
-  Result<std::optional<UniqueFd>> lock = folder_.TryLock(name, false, mode());
+  Result<std::optional<UniqueFd>> lock = folder_.TryLock(name, false);
   if (!lock.ok()) {
     // Something that no run put there: it must be seen by those who wait for that GPU.
     if (lock.status().code() == StatusCode::kRefused) return lock.status();
     return lock.status().code() != StatusCode::kNotFound;
   }
   if (!lock->has_value()) return true;
-  Result<bool> full = terms_.shared ? IsFull(gpu, why) : false;
   // The last of the others may have gone meanwhile, and have left the file to us.
   folder_.GiveBack(name, std::move(**lock));
-  return full;
-}
-
-Result<bool> NodeLocks::IsFull(const std::string& gpu, std::string& why) {
-  const std::string host = HostForNames(host_);
-  CUSPAN_ASSIGN_OR_RETURN(const std::optional<uid_t> other,
-                          ShareTable::OtherUser(share_folder_, host, gpu));
-  if (other) {
-    why = Format("runs of {} share it", NameOf(*other));
-    return true;
-  }
-  Result<ShareTable> table = ShareTable::Open(share_folder_, host, gpu);
-  if (!table.ok() && table.status().code() == StatusCode::kNotFound) return false;
-  if (!table.ok()) return table.status();
-  const Status may = table->MayJoin(terms_);
-  if (may.ok()) return false;
-  if (may.code() != StatusCode::kExhausted) return may;
-  why = may.message();
-  return true;
+  return false;
 }
 
 Result<bool> NodeLocks::SomebodyAhead() {
@@ -201,24 +200,24 @@ Result<NodeLocks::Outcome> NodeLocks::Take(const std::vector<std::string>& gpus)
 }
 
 Result<std::optional<NodeLocks::Lease>> NodeLocks::TakeOne(const std::string& gpu) {
-  const std::string host = HostForNames(host_);
-  if (terms_.shared) {
-    CUSPAN_ASSIGN_OR_RETURN(const std::optional<uid_t> other,
-                            ShareTable::OtherUser(share_folder_, host, gpu));
-    if (other) return std::optional<Lease>();
-  }
-  CUSPAN_ASSIGN_OR_RETURN(std::optional<UniqueFd> lock,
-                          folder_.TryLock(LeasePrefix(host_) + gpu, true, mode()));
+  CUSPAN_ASSIGN_OR_RETURN(std::optional<ShareTable> table, TableOfOthers(gpu));
+  CUSPAN_ASSIGN_OR_RETURN(
+      std::optional<UniqueFd> lock,
+      folder_.TryLock(LeasePrefix(host_) + gpu, true,
+                      table ? LockFolder::Mode::kShared : LockFolder::Mode::kExclusive));
   if (!lock) return std::optional<Lease>();
-  Lease lease{std::move(*lock), std::nullopt};
+  Lease lease{std::move(*lock), std::move(table)};
   if (!terms_.shared) return std::optional<Lease>(std::move(lease));
-  Result<ShareTable> table = ShareTable::OpenOrCreate(share_folder_, host, gpu);
-  if (!table.ok()) {
-    Drop(gpu, lease);
-    return table.status();
+  Status joined;
+  if (!lease.table) {
+    Result<ShareTable> made = ShareTable::OpenOrCreate(share_folder_, HostForNames(host_), gpu);
+    joined = made.status();
+    if (made.ok()) lease.table.emplace(std::move(*made));
   }
-  lease.table.emplace(std::move(*table));
-  const Status joined = lease.table->JoinRun(ticket_->run, ticket_->user, ticket_->program, terms_);
+  if (joined.ok())
+    joined = lease.table->JoinRun(ticket_->run, ticket_->user, ticket_->program, terms_);
+  // From now on others may come in.
+  if (joined.ok()) joined = folder_.Share(lease.lock);
   if (joined.ok()) return std::optional<Lease>(std::move(lease));
   Drop(gpu, lease);
   if (joined.code() == StatusCode::kExhausted) return std::optional<Lease>();

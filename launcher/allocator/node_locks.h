@@ -101,12 +101,10 @@ class NodeLocks {
   Status RemoveDeadLeases();
   // Whether a run that came earlier waits.
   Result<bool> SomebodyAhead();
-  LockFolder::Mode mode() const {
-    return terms_.shared ? LockFolder::Mode::kShared : LockFolder::Mode::kExclusive;
-  }
+  // Of a run that shares: the table of a GPU that others of its user share.
+  Result<std::optional<ShareTable>> TableOfOthers(const std::string& gpu) const;
   // Whether the run could not have the GPU now. `why`: where others share it without room for it.
   Result<bool> IsHeld(const std::string& gpu, std::string& why);
-  Result<bool> IsFull(const std::string& gpu, std::string& why);
   // Nothing when others have it.
   Result<std::optional<Lease>> TakeOne(const std::string& gpu);
   void Drop(const std::string& gpu, Lease& lease);

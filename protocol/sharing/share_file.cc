@@ -53,13 +53,13 @@ std::uint64_t ShareFile::Now() {
          static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-bool ShareFile::SomebodyHas(int fd, std::int64_t first, std::int64_t count) {
+bool ShareFile::OthersHave(std::int64_t first, std::int64_t count) const {
   struct flock lock {};
   lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;
   lock.l_start = first;
   lock.l_len = count;
-  return ::fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+  return ::fcntl(fd_.get(), F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
 Result<std::unique_ptr<ShareFile>> ShareFile::Map(std::string path, UniqueFd fd) {
@@ -102,8 +102,7 @@ Result<std::unique_ptr<ShareFile>> ShareFile::OpenOrCreate(const std::string& pa
   Result<std::unique_ptr<ShareFile>> file = Open(path);
   if (!file.ok() && file.status().code() == StatusCode::kNotFound) {
     UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-    // Whatever the umask is, all users must be able to see whether it is used.
-    if (!fd.valid() || ::fchmod(fd.get(), 0644) != 0) return Explain("creating", path, errno);
+    if (!fd.valid()) return Explain("creating", path, errno);
     if (const int error = ::posix_fallocate(fd.get(), 0, sizeof(Layout)); error != 0) {
       ::unlink(path.c_str());
       return Explain("making", path, error);
@@ -123,7 +122,12 @@ Result<std::unique_ptr<ShareFile>> ShareFile::OpenOrCreate(const std::string& pa
 }
 
 bool ShareFile::Used() const {
-  return !own_.empty() || SomebodyHas(fd_.get(), kFirstRunByte, kEndByte - kFirstRunByte);
+  return !own_.empty() || OthersHave(kFirstRunByte, kEndByte - kFirstRunByte);
+}
+
+bool ShareFile::HasRuns() const {
+  const auto run = [](std::int64_t byte) { return byte < kFirstSessionByte; };
+  return std::any_of(own_.begin(), own_.end(), run) || OthersHave(kFirstRunByte, kMostSharingRuns);
 }
 
 ShareFile::~ShareFile() { ::munmap(layout_, sizeof(Layout)); }
@@ -189,13 +193,12 @@ void ShareFile::ForgetDead() {
   // Locks of our own are not seen by us.
   for (std::uint32_t i = 0; i < kMostSharingRuns; ++i) {
     scheduling::TurnRun& run = layout_->turns.runs[i];
-    if (run.present && !Mine(kFirstRunByte + i) && !SomebodyHas(fd_.get(), kFirstRunByte + i, 1))
+    if (run.present && !Mine(kFirstRunByte + i) && !OthersHave(kFirstRunByte + i, 1))
       run.present = false;
   }
   for (std::uint32_t i = 0; i < kMostSharingSessions; ++i) {
     SessionPlace& session = layout_->sessions[i];
-    if (session.taken != 0 && !Mine(kFirstSessionByte + i) &&
-        !SomebodyHas(fd_.get(), kFirstSessionByte + i, 1))
+    if (session.taken != 0 && !Mine(kFirstSessionByte + i) && !OthersHave(kFirstSessionByte + i, 1))
       session.taken = 0;
   }
 }

@@ -63,10 +63,9 @@ class ShareFile {
   // The same for all.
   void RingAll();
 
-  // Whether anybody has a place.
+  // Whether anybody has a place, or a run has.
   bool Used() const;
-  // Whether anybody but this open file description has a lock on one of the bytes.
-  static bool SomebodyHas(int fd, std::int64_t first, std::int64_t count);
+  bool HasRuns() const;
   // Nanoseconds of the clock that all processes of the host share.
   static std::uint64_t Now();
 
@@ -76,6 +75,8 @@ class ShareFile {
   static Result<std::unique_ptr<ShareFile>> Map(std::string path, UniqueFd fd);
   void MakeAnew();
   bool Mine(std::int64_t byte) const;
+  // Whether another open file description has a lock on one of the bytes.
+  bool OthersHave(std::int64_t first, std::int64_t count) const;
   void EndChange();
 
   const std::string path_;

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 
 #include "common/format.h"
@@ -68,36 +67,6 @@ Result<ShareTable> ShareTable::Open(const std::string& folder, const std::string
   return ShareTable(std::move(file));
 }
 
-Result<std::optional<uid_t>> ShareTable::OtherUser(const std::string& folder,
-                                                   const std::string& host,
-                                                   const std::string& gpu) {
-  const std::string prefix = TablePrefix(host, gpu);
-  const std::unique_ptr<DIR, int (*)(DIR*)> opened(::opendir(folder.c_str()), ::closedir);
-  if (!opened)
-    return Status::Unavailable("{}: {}; see CUSPAN_SHARE_FOLDER", folder, std::strerror(errno));
-  for (std::size_t i = 0; i < kMostFiles; ++i) {
-    const dirent* const entry = ::readdir(opened.get());  // NOLINT: a stream of our own.
-    if (entry == nullptr) break;
-    const std::string_view name = entry->d_name;
-    if (!name.starts_with(prefix)) continue;
-    const std::string_view number = name.substr(prefix.size());
-    uid_t user = 0;
-    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), user);
-    if (error != std::errc{} || end != number.data() + number.size() || user == ::geteuid())
-      continue;
-    // Only a table of that user counts: others may have put anything under the name.
-    const UniqueFd fd(::open(Format("{}/{}", folder, name).c_str(),
-                             O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-    struct stat found {};
-    if (!fd.valid() || ::fstat(fd.get(), &found) != 0 || !S_ISREG(found.st_mode) ||
-        found.st_uid != user)
-      continue;
-    if (ShareFile::SomebodyHas(fd.get(), sharing::kFirstRunByte, kMostSharingRuns))
-      return std::optional<uid_t>(user);
-  }
-  return std::optional<uid_t>();
-}
-
 void ShareTable::RemoveUnused(const std::string& folder, const std::string& host) {
   const std::string prefix = Format("cuspan-share-{}-", host);
   const std::string suffix = Format("-{}", static_cast<unsigned>(::geteuid()));
@@ -116,6 +85,8 @@ void ShareTable::RemoveUnused(const std::string& folder, const std::string& host
     if (file.ok() && !(*file)->Used()) ::unlink(path.c_str());
   }
 }
+
+bool ShareTable::HasRuns() const { return file_->HasRuns(); }
 
 Result<UniqueFd> ShareTable::OpenAgain() const { return file_->OpenAgain(); }
 

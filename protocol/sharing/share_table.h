@@ -2,14 +2,12 @@
 // that have a place in it for their run, and by the proxies that have one for their session. There
 // is no process that keeps it: whoever changes something decides for all (common/scheduling).
 //
-//   FOLDER/cuspan-share-HOST-GPU-USER     user: his number, since a table is for the runs of one
+//   FOLDER/cuspan-share-HOST-GPU-USER     USER: a number, since a table is for the runs of one user
 //
 // Places and the right to change the table are locks on single bytes of the file (fcntl,
 // F_OFD_SETLK), which the kernel takes back when the process dies. Who finds that the last one died
 // while it changed the table makes what it left whole again.
 #pragma once
-
-#include <sys/types.h>
 
 #include <memory>
 #include <optional>
@@ -47,9 +45,6 @@ class ShareTable {
   // kNotFound where there is none.
   static Result<ShareTable> Open(const std::string& folder, const std::string& host,
                                  const std::string& gpu);
-  // Whether runs of another user share the GPU: who.
-  static Result<std::optional<uid_t>> OtherUser(const std::string& folder, const std::string& host,
-                                                const std::string& gpu);
   // Removes this user's tables of the host that nobody uses. To be called while the host's queue is
   // locked.
   static void RemoveUnused(const std::string& folder, const std::string& host);
@@ -63,6 +58,8 @@ class ShareTable {
 
   // --- Runs.
 
+  // Whether a run has a place.
+  bool HasRuns() const;
   // Whether a run with these terms may come in now: kExhausted says why not, as a phrase ("4 runs
   // share it already").
   Status MayJoin(const ShareTerms& terms);

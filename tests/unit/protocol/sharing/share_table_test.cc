@@ -305,20 +305,20 @@ TEST_F(ShareTableTest, ATableOfAnotherVersionIsRefusedWhileItIsUsed) {
   EXPECT_NE(refused.status().message().find("version"), std::string::npos);
 }
 
-TEST_F(ShareTableTest, ThoseOfAnotherUserAreSeen) {
+TEST_F(ShareTableTest, AnotherUserHasATableOfHisOwnAndCanNotOpenOurs) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs to be another user";
-  EXPECT_FALSE(ShareTable::OtherUser(folder, "host", "gpu")->has_value());
   ASSERT_EQ(::chmod(folder.c_str(), 01777), 0);
+  ShareTable table = Table();
+  ASSERT_TRUE(table.JoinRun("1", "u", "p", Terms()).ok());
+  EXPECT_TRUE(table.HasRuns());
+  const std::string path = Path();
   Child other([&] {
-    if (::seteuid(4242) != 0) ::_exit(1);
+    if (::seteuid(4242) != 0 || ::open(path.c_str(), O_RDONLY) >= 0) ::_exit(1);
     auto* theirs = new ShareTable(Table());
-    if (!theirs->JoinRun("2", "u", "p", Terms()).ok()) ::_exit(1);
+    if (theirs->HasRuns() || !theirs->JoinRun("2", "u", "p", Terms()).ok()) ::_exit(1);
   });
-  const auto user = ShareTable::OtherUser(folder, "host", "gpu");
-  ASSERT_TRUE(user.ok());
-  EXPECT_EQ(*user, std::optional<uid_t>(4242));
-  other.Kill();
-  EXPECT_FALSE(ShareTable::OtherUser(folder, "host", "gpu")->has_value());
+  EXPECT_TRUE(table.FindRun("1").ok());
+  EXPECT_FALSE(table.FindRun("2").ok());
 }
 
 TEST_F(ShareTableTest, AFullTableSaysSo) {
