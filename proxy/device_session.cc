@@ -159,6 +159,7 @@ void DeviceSession::RecordAsked() {
 
 void DeviceSession::Forsake(Stream& stream) {
   StopAsking();
+  if (gate != nullptr) gate->Leaves(stream);
   if (stream.asked == nullptr) return;
   PooledEvent event;
   if (faults.Check(plain_events.Record(stream.driver, event)) == CUDA_SUCCESS)

@@ -210,6 +210,13 @@ void StreamQueues::LetAll() {
 
 void StreamQueues::LetWork() {
   for (StreamQueue* stream : busy_) MarkReady(*stream);
+  // The last one is taken first: what came first.
+  std::sort(ready_.begin(), ready_.end(), [](const StreamQueue* a, const StreamQueue* b) {
+    const auto index = [](const StreamQueue* stream) {
+      return stream->ops_.empty() ? 0 : stream->ops_.front().index;
+    };
+    return index(a) > index(b);
+  });
   Pump();
 }
 

@@ -57,6 +57,10 @@ class Decision {
   double HadOf(TurnRun& run, std::uint64_t passed) {
     const std::uint64_t busy = run.busy > run.busy_before ? run.busy - run.busy_before : 0;
     run.busy_before = run.busy;
+    const bool alive = busy != 0 || run.on_gpu || !run.wants || run.asked != run.asked_before;
+    run.asked_before = run.asked;
+    if (alive) run.stalled = 0;
+    if (alive || !run.open) run.stirred = now_;
     if (turns_.waiting != 0 && run.open && run.wanted) return static_cast<double>(passed);
     return static_cast<double>(std::min(busy, passed));
   }
@@ -107,8 +111,10 @@ class Decision {
       least = any ? std::min(least, run->pass) : run->pass;
       any = true;
     }
+    if (any) turns_.virtual_time = std::max(turns_.virtual_time, least);
     for (TurnRun* run : present()) {
-      if (run->wants && !run->wanted && any) run->pass = std::max(run->pass, least - kMostCredit);
+      if (run->wants && !run->wanted)
+        run->pass = std::max(run->pass, turns_.virtual_time - kMostCredit);
       run->wanted = run->wants;
       if (run->limit >= kWhole)
         run->choked = false;
@@ -117,7 +123,7 @@ class Decision {
     }
   }
 
-  static bool MayHave(const TurnRun& run) { return run.wants && !run.choked; }
+  static bool MayHave(const TurnRun& run) { return run.wants && !run.choked && !run.stalled; }
 
   double WaitOf(const TurnRun& run) const {
     if (run.waiting_since == 0 || now_ < run.waiting_since) return 0;
@@ -176,8 +182,15 @@ class Decision {
         return;
       }
       if (other == nullptr) return;
-      const bool outranked =
-          Owed(other->run) || other->effective > turns_.holder_priority + kPriorityStep;
+      if (holder.open && holder.wants && now_ - holder.stirred >= kLongestStall) {
+        holder.stalled = 1;
+        Give(other);
+        return;
+      }
+      // A run that was let go since it had waited keeps what that was worth.
+      const auto ahead =
+          static_cast<double>(NicenessOf(holder) - NicenessOf(turns_.runs[other->run]));
+      const bool outranked = Owed(other->run) || ahead > turns_.holder_bonus;
       if (!holder.wants) {
         if (outranked || now_ >= holder.idle_since + kIdleGrace) Give(other);
         return;
@@ -199,7 +212,7 @@ class Decision {
     turns_.preempting = next != nullptr && OutranksAll(turns_.runs[next->run]);
     if (next == nullptr) return;
     turns_.holder_owed = Owed(next->run);
-    turns_.holder_priority = next->effective;
+    turns_.holder_bonus = kWeights.last_wait * WaitOf(turns_.runs[next->run]);
     turns_.turn_ends = now_ + kTurn;
     if (before == next->run) return;
     if (before != kNobody && turns_.preempting && turns_.runs[before].wants)
@@ -211,9 +224,6 @@ class Decision {
         std::clamp(done_by + kLeavePatience, now_ + kLeavePatience, now_ + kLongestLeave);
   }
 
-  static std::int64_t NicenessOf(const TurnRun& run) {
-    return std::int64_t{run.niceness} + run.process_niceness;
-  }
   // Whether all that have something on the GPU are less important.
   bool OutranksAll(const TurnRun& next) const {
     return std::all_of(present().begin(), present().end(), [&](const TurnRun* run) {
@@ -242,6 +252,7 @@ class Decision {
       run.open = Holds(run) && (was_open || may_open);
       if (run.open && !was_open) {
         ++run.turns;
+        run.stirred = now_;
         turns_.turn_ends = now_ + kTurn;
       }
       const bool waits = run.wants && !run.open;
@@ -276,6 +287,8 @@ class Decision {
     if (turns_.waiting == 0) return next;
     at(now_ + kLongestWithoutLook);
     if (turns_.holder == kNobody) return next;
+    // Nobody else may have the GPU just now.
+    if (Holder().open && Best(false) == nullptr) return next;
     if (!Holder().open) {
       at(turns_.leave_limit);
       // Those who leave may be done before.

@@ -33,32 +33,42 @@ inline constexpr std::uint64_t kIdleGrace = 200'000;
 // and how long that is waited for at most.
 inline constexpr std::uint64_t kLeavePatience = 2'000'000;
 inline constexpr std::uint64_t kLongestLeave = 50'000'000;
+// A run that does nothing in its turn for so long, though it wants to, was stopped: it loses the
+// turn until it asks for it again.
+inline constexpr std::uint64_t kLongestStall = 20'000'000;
 // While some wait the decision is looked at as often as this: for one that has died.
 inline constexpr std::uint64_t kLongestWithoutLook = 50'000'000;
 
+// A truth in memory that others can write: whatever lies there is one.
+using Flag = std::uint8_t;
+
 struct TurnRun {
   // --- What it was promised.
-  bool present = false;
+  Flag present = 0;
   std::int32_t niceness = 0;          // As nice(1) has it: -20 is the most important.
   std::int32_t process_niceness = 0;  // Of the program's process.
   std::uint32_t quota = 0;            // At least so much of the GPU's time, in kWhole,
   std::uint32_t limit = kWhole;       // and at most so much.
 
   // --- What it is doing: told before each decision.
-  bool wants = false;            // Has work that waits, or is on the GPU.
-  bool on_gpu = false;           // Has work on the GPU,
+  Flag wants = 0;                // Has work that waits, or is on the GPU.
+  Flag on_gpu = 0;               // Has work on the GPU,
   std::uint64_t busy = 0;        // as it had for so long in all,
+  std::uint64_t asked = 0;       // How often it has asked for a decision itself.
   std::uint64_t done_by = 0;     // which should be done by then; 0: who knows.
   std::uint64_t idle_since = 0;  // Where it does not want.
 
   // --- What was decided.
-  bool open = false;  // It may hand work to the GPU.
+  Flag open = 0;  // It may hand work to the GPU.
 
   // --- What Turns keeps about it.
-  bool wanted = false;
+  Flag wanted = 0;
   std::uint64_t busy_before = 0;
-  bool choked = false;              // Has had its limit.
-  bool overdue = false;             // Its time is over, but not what it has on the GPU.
+  std::uint64_t asked_before = 0;
+  std::uint64_t stirred = 0;        // When it was last seen to use the GPU.
+  Flag choked = 0;                  // Has had its limit.
+  Flag stalled = 0;                 // Has its turn, wants the GPU, and does nothing.
+  Flag overdue = 0;                 // Its time is over, but not what it has on the GPU.
   std::uint64_t waiting_since = 0;  // 0: it does not wait.
   std::uint64_t used = 0;           // GPU time.
   std::uint64_t turns = 0;          // How often it got the GPU,
@@ -70,13 +80,19 @@ struct TurnRun {
   double room = 0;                  // and what its limit leaves.
 };
 
+// Lower is more important.
+inline std::int64_t NicenessOf(const TurnRun& run) {
+  return std::int64_t{run.niceness} + run.process_niceness;
+}
+
 // Zeros, as in new shared memory, are its beginning, but for `holder`.
 struct Turns {
   std::array<TurnRun, kMostSharingRuns> runs;
   std::uint32_t holder = kNobody;  // Who has the turn, or is about to.
-  bool holder_owed = false;        // It has it by its quota: nobody takes it away.
-  bool preempting = false;         // It waits for nobody, since all others are less important.
-  double holder_priority = 0;      // Its effective priority when it got it.
+  Flag holder_owed = 0;            // It has it by its quota: nobody takes it away.
+  Flag preempting = 0;             // It waits for nobody, since all others are less important.
+  double holder_bonus = 0;         // Steps of priority that it has in this turn for having waited.
+  double virtual_time = 0;         // The pass of whoever wanted the GPU and had least.
   std::uint64_t turn_ends = 0;
   std::uint64_t leave_limit = 0;  // Until then the holder waits for those who leave.
   std::uint64_t looked_at = 0;

@@ -9,10 +9,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <climits>
 #include <cstring>
 #include <ctime>
+#include <limits>
 #include <new>
 
 namespace cuspan::sharing {
@@ -53,13 +55,13 @@ std::uint64_t ShareFile::Now() {
          static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-bool ShareFile::OthersHave(std::int64_t first, std::int64_t count) const {
+bool ShareFile::HasLocks(int fd, std::int64_t first, std::int64_t count) {
   struct flock lock {};
   lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;
   lock.l_start = first;
   lock.l_len = count;
-  return ::fcntl(fd_.get(), F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+  return ::fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
 Result<std::unique_ptr<ShareFile>> ShareFile::Map(std::string path, UniqueFd fd) {
@@ -70,19 +72,26 @@ Result<std::unique_ptr<ShareFile>> ShareFile::Map(std::string path, UniqueFd fd)
       new ShareFile(std::move(path), std::move(fd), static_cast<Layout*>(memory)));
 }
 
+bool ShareFile::Sound() const {
+  return layout_->magic == kMagic && layout_->bytes == sizeof(Layout);
+}
+
+Status ShareFile::OtherVersion() {
+  return Status::Refused(
+      "runs of another version of cuspan share this GPU: wait until they have ended");
+}
+
 Result<std::unique_ptr<ShareFile>> ShareFile::Open(UniqueFd fd) {
   struct stat found {};
   if (::fstat(fd.get(), &found) != 0) return Explain("checking", "that was passed", errno);
   if (!S_ISREG(found.st_mode) || static_cast<std::size_t>(found.st_size) < sizeof(Layout))
-    return Status::Invalid("the table of a shared GPU has {} bytes, not {}", found.st_size,
-                           sizeof(Layout));
+    return OtherVersion();
   CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<ShareFile> file, Map("its table", std::move(fd)));
-  if (file->layout_->magic != kMagic || file->layout_->bytes != sizeof(Layout))
-    return Status::Refused("the table of a shared GPU is of another version of cuspan");
+  if (!file->Sound()) return OtherVersion();
   return file;
 }
 
-Result<std::unique_ptr<ShareFile>> ShareFile::Open(const std::string& path) {
+Result<UniqueFd> ShareFile::OpenFile(const std::string& path) {
   UniqueFd fd(::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!fd.valid() && errno == ENOENT) return Status::NotFound("{} does not exist", path);
   struct stat found {};
@@ -92,32 +101,39 @@ Result<std::unique_ptr<ShareFile>> ShareFile::Open(const std::string& path) {
         "{} is not a table of yours: have it removed, or set CUSPAN_SHARE_FOLDER to another "
         "directory",
         path);
-  if (static_cast<std::size_t>(found.st_size) < sizeof(Layout) &&
-      ::ftruncate(fd.get(), sizeof(Layout)) != 0)
-    return Explain("making", path, errno);
-  return Map(path, std::move(fd));
+  return fd;
+}
+
+Result<std::unique_ptr<ShareFile>> ShareFile::Open(const std::string& path) {
+  CUSPAN_ASSIGN_OR_RETURN(UniqueFd fd, OpenFile(path));
+  struct stat found {};
+  if (::fstat(fd.get(), &found) != 0) return Explain("checking", path, errno);
+  const bool used = HasLocks(fd.get(), kFirstRunByte, kEndByte - kFirstRunByte);
+  const bool whole = static_cast<std::size_t>(found.st_size) >= sizeof(Layout);
+  // What nobody uses is no table: OpenOrCreate makes one of it.
+  if (!whole && !used) return Status::NotFound("{} is empty", path);
+  if (!whole) return OtherVersion();
+  CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<ShareFile> file, Map(path, std::move(fd)));
+  if (file->Sound()) return file;
+  if (used) return OtherVersion();
+  return Status::NotFound("{} is no table", path);
 }
 
 Result<std::unique_ptr<ShareFile>> ShareFile::OpenOrCreate(const std::string& path) {
   Result<std::unique_ptr<ShareFile>> file = Open(path);
-  if (!file.ok() && file.status().code() == StatusCode::kNotFound) {
-    UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-    if (!fd.valid()) return Explain("creating", path, errno);
-    if (const int error = ::posix_fallocate(fd.get(), 0, sizeof(Layout)); error != 0) {
-      ::unlink(path.c_str());
-      return Explain("making", path, error);
-    }
-    file = Map(path, std::move(fd));
+  if (file.ok() ? (*file)->Used() : file.status().code() != StatusCode::kNotFound) return file;
+  Result<UniqueFd> fd = OpenFile(path);
+  if (!fd.ok() && fd.status().code() == StatusCode::kNotFound)
+    fd = UniqueFd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!fd.ok()) return fd.status();
+  if (!fd->valid()) return Explain("creating", path, errno);
+  // All of it, so that no access to the memory fails later.
+  if (const int error = ::posix_fallocate(fd->get(), 0, sizeof(Layout)); error != 0) {
+    ::unlink(path.c_str());
+    return Explain("making", path, error);
   }
-  if (!file.ok()) return file.status();
-  Layout& table = (*file)->layout();
-  const bool sound = table.magic == kMagic && table.bytes == sizeof(Layout);
-  if (!(*file)->Used()) {
-    (*file)->MakeAnew();
-  } else if (!sound) {
-    return Status::Refused(
-        "runs of another version of cuspan share this GPU: wait until they have ended");
-  }
+  file = Map(path, std::move(*fd));
+  if (file.ok()) (*file)->MakeAnew();
   return file;
 }
 
@@ -171,6 +187,9 @@ Result<ShareFile::Changing> ShareFile::Change() {
 void ShareFile::EndChange() {
   layout_->changing.store(0, std::memory_order_release);
   SetLock(fd_.get(), F_UNLCK, kTableByte, 1);
+  // Now, since whoever is woken wants the lock.
+  for (std::uint64_t left = std::exchange(to_wake_, 0); left != 0; left &= left - 1)
+    Wake(layout_->sessions[std::countr_zero(left)]);
 }
 
 bool ShareFile::TakePlace(std::int64_t byte) {
@@ -215,7 +234,7 @@ std::span<SessionPlace> ShareFile::sessions() {
 
 void ShareFile::RingAll() {
   for (SessionPlace& session : sessions())
-    if (session.taken != 0) Wake(session);
+    if (session.taken != 0) to_wake_ |= std::uint64_t{1} << (&session - layout_->sessions);
 }
 
 void ShareFile::DecideNow(const SessionPlace* self) {
@@ -223,11 +242,15 @@ void ShareFile::DecideNow(const SessionPlace* self) {
   const std::uint64_t now = Now();
   if (now - layout_->dead_sought >= kBetweenDead) ForgetDead();
   std::uint32_t present = 0;
+  std::int64_t most_important = std::numeric_limits<std::int64_t>::max();
   for (scheduling::TurnRun& run : turns.runs) {
     run.wants = run.on_gpu = false;
     run.done_by = run.idle_since = 0;
+    run.asked = 0;
     run.busy = layout_->busy_before[&run - turns.runs.data()];
-    if (run.present) ++present;
+    if (!run.present) continue;
+    ++present;
+    most_important = std::min(most_important, scheduling::NicenessOf(run));
   }
   const auto run_of = [&](const SessionPlace& session) -> scheduling::TurnRun* {
     if (session.taken == 0 || session.run >= kMostSharingRuns ||
@@ -242,6 +265,7 @@ void ShareFile::DecideNow(const SessionPlace* self) {
     run->wants = session.wants.load() != 0 || run->wants;
     const std::uint64_t since = session.on_gpu_since.load();
     run->on_gpu = since != 0 || run->on_gpu;
+    run->asked += session.asked.load(std::memory_order_relaxed);
     run->busy += session.busy.load(std::memory_order_relaxed);
     if (since != 0 && since < now) run->busy += now - since;
     run->done_by = std::max(run->done_by, session.done_by.load(std::memory_order_relaxed));
@@ -250,22 +274,23 @@ void ShareFile::DecideNow(const SessionPlace* self) {
   const std::uint64_t next = scheduling::Decide(turns, now);
   const bool sooner = next < layout_->look_next.exchange(next, std::memory_order_relaxed);
   layout_->waiting.store(turns.waiting, std::memory_order_relaxed);
-  layout_->runs_present.store(present, std::memory_order_relaxed);
   for (SessionPlace& session : sessions()) {
     if (session.taken == 0) continue;
     const scheduling::TurnRun* const run = run_of(session);
     const std::uint32_t open = run != nullptr && run->open ? 1 : 0;
-    std::uint32_t preemptible = 0;
-    for (const scheduling::TurnRun& other : turns.runs)
-      if (run != nullptr && other.present &&
-          other.niceness + other.process_niceness < run->niceness + run->process_niceness)
-        preemptible = 1;
-    session.preemptible.store(preemptible, std::memory_order_relaxed);
-    const bool opened = session.open.exchange(open) == 0 && open != 0;
+    // A run is none of those that are more important than it.
+    const bool preemptible = run != nullptr && most_important < scheduling::NicenessOf(*run);
+    session.preemptible.store(preemptible ? 1 : 0, std::memory_order_relaxed);
+    const bool gated = run != nullptr && (present > 1 || run->limit < scheduling::kWhole);
+    session.gated.store(gated ? 1 : 0, std::memory_order_relaxed);
+    const bool changed = session.open.load(std::memory_order_relaxed) != open;
+    if (changed) session.open.store(open);
+    const bool opened = changed && open != 0;
     // Those who wait look at the time themselves, and who may not go on any more sees that when it
     // wants to.
     const bool waits = open == 0 && session.wants.load(std::memory_order_relaxed) != 0;
-    if (&session != self && (opened || (sooner && waits))) Wake(session);
+    if (&session != self && (opened || (sooner && waits)))
+      to_wake_ |= std::uint64_t{1} << (&session - layout_->sessions);
   }
 }
 

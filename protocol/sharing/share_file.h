@@ -20,6 +20,7 @@ class ShareFile {
   // Makes the file, or a new table in it where nobody uses the one that lies there. kRefused when
   // something else lies there, or a table of another version that is used.
   static Result<std::unique_ptr<ShareFile>> OpenOrCreate(const std::string& path);
+  // kNotFound where there is none; what nobody uses and is no table counts as none.
   static Result<std::unique_ptr<ShareFile>> Open(const std::string& path);
   static Result<std::unique_ptr<ShareFile>> Open(UniqueFd fd);
   ~ShareFile();
@@ -72,17 +73,25 @@ class ShareFile {
  private:
   ShareFile(std::string path, UniqueFd fd, Layout* layout)
       : path_(std::move(path)), fd_(std::move(fd)), layout_(layout) {}
+  static_assert(kMostSharingSessions <= 64);
   static Result<std::unique_ptr<ShareFile>> Map(std::string path, UniqueFd fd);
+  static Result<UniqueFd> OpenFile(const std::string& path);
+  static Status OtherVersion();
+  bool Sound() const;
   void MakeAnew();
   bool Mine(std::int64_t byte) const;
   // Whether another open file description has a lock on one of the bytes.
-  bool OthersHave(std::int64_t first, std::int64_t count) const;
+  static bool HasLocks(int fd, std::int64_t first, std::int64_t count);
+  bool OthersHave(std::int64_t first, std::int64_t count) const {
+    return HasLocks(fd_.get(), first, count);
+  }
   void EndChange();
 
   const std::string path_;
   const UniqueFd fd_;
   Layout* const layout_;
   std::vector<std::int64_t> own_;  // Places.
+  std::uint64_t to_wake_ = 0;      // Sessions, by bit.
 };
 
 }  // namespace cuspan::sharing

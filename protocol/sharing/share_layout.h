@@ -11,7 +11,7 @@
 namespace cuspan::sharing {
 
 // Changes with every change of what is below.
-inline constexpr std::uint64_t kMagic = 0x6375'7370'616e'0001;
+inline constexpr std::uint64_t kMagic = 0x6375'7370'616e'0003;
 
 // The bytes of the file that are locked: by who changes the table, and for each place.
 inline constexpr std::int64_t kTableByte = 0;
@@ -36,6 +36,8 @@ struct alignas(64) SessionPlace {
   std::atomic<std::uint64_t> done_by;
   std::atomic<std::uint64_t> on_gpu_since;  // 0: it has nothing there.
   std::atomic<std::uint64_t> busy;          // How long it had something there before, in all.
+  std::atomic<std::uint32_t> gated;         // Its work has to pass its gate.
+  std::atomic<std::uint64_t> asked;         // How often it has asked for a decision.
   std::atomic<std::uint32_t> preemptible;   // A run of higher priority is here.
   // Of the table.
   std::uint32_t taken;
@@ -48,7 +50,6 @@ struct Layout {
   std::uint64_t bytes;
   // Set by who changes the table, as long as it does.
   std::atomic<std::uint32_t> changing;
-  std::atomic<std::uint32_t> runs_present;
   std::atomic<std::uint32_t> waiting;    // Runs.
   std::uint32_t sessions_used;           // The places behind these are free.
   std::atomic<std::uint64_t> look_next;  // When one of those who wait has to decide again.

@@ -18,7 +18,7 @@ using sharing::ShareFile;
 ShareSeat::ShareSeat(std::unique_ptr<ShareFile> file, std::uint32_t place)
     : file_(std::move(file)),
       place_(place),
-      runs_present_(file_->layout().runs_present),
+      gated_(file_->layout().sessions[place].gated),
       rung_(file_->layout().sessions[place].rung) {}
 
 Result<std::unique_ptr<ShareSeat>> ShareSeat::Take(UniqueFd table, std::uint32_t run_place) {
@@ -35,6 +35,7 @@ Result<std::unique_ptr<ShareSeat>> ShareSeat::Take(UniqueFd table, std::uint32_t
       word->store(0);
     session.on_gpu_since.store(0);
     session.busy.store(0);
+    session.asked.store(0);
     session.idle_since.store(ShareFile::Now());
     session.done_by.store(0);
     session.run = run_place;
@@ -68,7 +69,10 @@ bool ShareSeat::preemptible() const {
   return own().preemptible.load(std::memory_order_relaxed) != 0;
 }
 bool ShareSeat::some_wait() const {
-  return file_->layout().waiting.load(std::memory_order_relaxed) != 0;
+  // Who waits may be about to say so.
+  const sharing::Layout& layout = file_->layout();
+  return layout.waiting.load(std::memory_order_relaxed) != 0 ||
+         layout.changing.load(std::memory_order_relaxed) != 0;
 }
 std::uint64_t ShareSeat::look_next() const {
   return file_->layout().look_next.load(std::memory_order_relaxed);
@@ -94,6 +98,7 @@ void ShareSeat::SetOnGpu(bool on_gpu, std::uint64_t done_by, std::uint64_t now) 
 }
 
 Status ShareSeat::Decide() {
+  own().asked.fetch_add(1, std::memory_order_relaxed);
   CUSPAN_ASSIGN_OR_RETURN(const ShareFile::Changing changing, file_->Change());
   file_->DecideNow(&own());
   return Status::Ok();

@@ -26,8 +26,9 @@ class ShareSeat {
 
   // --- Cheap: what the table said last.
 
-  // Whether other runs have a place.
-  bool others() const { return runs_present_.load(std::memory_order_relaxed) > 1; }
+  // Whether the session's work has to pass its gate: other runs have a place, or the run has a
+  // limit.
+  bool gated() const { return gated_.load(std::memory_order_relaxed) != 0; }
   // Whether this session may hand work to the GPU.
   bool open() const;
   // Whether one of the other runs may take the GPU away at any time.
@@ -65,7 +66,7 @@ class ShareSeat {
   const std::unique_ptr<sharing::ShareFile> file_;
   const std::uint32_t place_;
   // In the table.
-  const std::atomic<std::uint32_t>& runs_present_;
+  const std::atomic<std::uint32_t>& gated_;
   const std::atomic<std::uint32_t>& rung_;
 };
 

@@ -14,8 +14,11 @@ constexpr double kForget = 0.9;
 
 bool KernelTime::WantsSample() {
   ++launches_;
-  // Each is two events beside a launch of a few microseconds: of many launches few.
-  return launches_ <= kAllMeasured || std::has_single_bit(launches_) || launches_ % 1024 == 0;
+  // Each is two events beside a launch of a few microseconds: of many launches few. Those that ran
+  // beside others could not be measured.
+  if (samples_ < kAllMeasured && (launches_ <= 8 * kAllMeasured || launches_ % 16 == 0))
+    return true;
+  return std::has_single_bit(launches_) || launches_ % 1024 == 0;
 }
 
 void KernelTime::Add(std::uint64_t blocks, double nanoseconds) {

@@ -9,12 +9,13 @@
 
 namespace cuspan::proxy {
 
-// Threads: any, but for WantsSample.
+// Threads: any, but for what is said to be one's.
 class KernelTime {
  public:
-  // Whether the next launch is to be measured: each of the first ones, then fewer and fewer. The
-  // thread that launches.
+  // To be asked at each launch: whether it is to be measured. The first ones are, then fewer and
+  // fewer. The thread that launches, as Sampled: it was.
   bool WantsSample();
+  void Sampled() { ++samples_; }
   // One that ran alone took so long. The first is not counted: it pays for what the driver does
   // at a kernel's first launch.
   void Add(std::uint64_t blocks, double nanoseconds);
@@ -23,6 +24,7 @@ class KernelTime {
 
  private:
   std::uint64_t launches_ = 0;
+  std::uint64_t samples_ = 0;
   mutable Mutex mutex_;
   bool warm_ CUSPAN_GUARDED_BY(mutex_) = false;
   // Sums over all samples, of which older ones count for less and less.

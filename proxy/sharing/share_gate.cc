@@ -87,6 +87,8 @@ bool ShareGate::TurnMayBeOver() const {
 }
 
 bool ShareGate::MayStart() {
+  // What waits already goes first.
+  if (refused_) return false;
   if (!wants_) {
     wants_ = true;
     seat_->SetWants();
@@ -141,6 +143,7 @@ ShareGate::Sample ShareGate::BeginSample(KernelTime& time, Stream& stream) {
   if (!session_.OthersDone(stream) ||
       session_.timing_events.Record(stream.driver, sample.begin) != CUDA_SUCCESS)
     return {};
+  time.Sampled();
   return sample;
 }
 
@@ -192,7 +195,7 @@ std::uint64_t ShareGate::NextTime() const {
 }
 
 bool ShareGate::MayGoOn() const {
-  if (seat_->rings() != rings_seen_ || seat_->others() != sharing_ ||
+  if (seat_->rings() != rings_seen_ || seat_->gated() != sharing_ ||
       (refused_ && on_gpu_.empty() && unmarked_ == 0 && seat_->open()) ||
       done_.load(std::memory_order_acquire) != done_seen_)
     return true;
@@ -203,6 +206,7 @@ bool ShareGate::MayGoOn() const {
 // Without the table work passes as if there were no turns: the driver divides the GPU, too.
 void ShareGate::Decide() {
   asked_ = wants_;
+  if (stuck_ && ShareSeat::Now() < decided_at_ + kRetryStuck) return;
   decided_at_ = ShareSeat::Now();
   const Status decided = seat_->Decide();
   if (!decided.ok() && !stuck_)
@@ -272,7 +276,7 @@ void ShareGate::TellWhatIsDone(std::uint64_t now) {
 
 void ShareGate::GoOn() {
   rings_seen_ = seat_->rings();
-  const bool changed = seat_->others() != sharing_;
+  const bool changed = seat_->gated() != sharing_;
   if (changed) sharing_ ? EndSharing() : BeginSharing();
   const std::uint64_t now = ShareSeat::Now();
   const bool some_done = done_.load(std::memory_order_acquire) != done_seen_;
@@ -296,6 +300,10 @@ nanoseconds ShareGate::Settle() {
   const std::uint64_t now = ShareSeat::Now();
   if (next <= now + kAwakeBefore) return nanoseconds(0);
   return nanoseconds(std::min<std::uint64_t>(next - now - kAwakeBefore, kLongestGateSleep.count()));
+}
+
+void ShareGate::Leaves(const Stream& stream) {
+  if (unmarked_stream_.get() == &stream) MarkUnmarked();
 }
 
 void ShareGate::Lost() {

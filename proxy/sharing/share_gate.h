@@ -1,8 +1,8 @@
 // One session's part in sharing its GPU with other runs: it hands work to the driver only when its
 // run has the turn, and of it only so much that others do not wait long for the GPU.
 //
-// While no other run shares the GPU, ops do not come to the gate, and it only learns how long
-// kernels take.
+// While no other run shares the GPU, and the run has no limit, ops do not come to the gate, and it
+// only learns how long kernels take.
 #pragma once
 
 #include <atomic>
@@ -27,7 +27,7 @@ class ShareGate final : public WorkGate {
   ShareGate(DeviceSession& session, std::unique_ptr<ShareSeat> seat);
   ~ShareGate() override;
 
-  // Whether other runs share the GPU, as far as the session has noticed.
+  // Whether that is not so, as far as the session has noticed.
   bool sharing() const { return sharing_; }
 
   // --- For ops, while that is so.
@@ -59,6 +59,8 @@ class ShareGate final : public WorkGate {
   std::chrono::nanoseconds Settle();
   // Work waits for the run's turn.
   bool AwaitsTurn() const { return refused_ && !seat_->open(); }
+  // The stream is about to be destroyed in the driver.
+  void Leaves(const Stream& stream);
   // The device is lost, and nothing more comes.
   void Lost();
 
@@ -87,7 +89,7 @@ class ShareGate final : public WorkGate {
 
   DeviceSession& session_;
   const std::unique_ptr<ShareSeat> seat_;
-  bool sharing_ = false;  // Other runs have a place.
+  bool sharing_ = false;  // Work has to pass.
   bool stuck_ = false;    // The table could not be changed.
   std::uint64_t decided_at_ = 0;
   bool wants_ = false;    // As published.

@@ -78,13 +78,14 @@ class Simulation {
   std::uint64_t next = kNever;
   std::uint64_t decisions = 0;
   bool changed = false;
+  std::uint32_t stopped = kNobody;  // Does nothing.
 
  private:
   void Step(std::uint64_t step) {
     std::uint64_t on_gpu = 0;
     for (std::uint32_t i = 0; i < runs.size(); ++i) {
       Run& run = runs[i];
-      if (run.left == 0 && run.backlog != 0 && turns.runs[i].open) {
+      if (run.left == 0 && run.backlog != 0 && turns.runs[i].open && i != stopped) {
         --run.backlog;
         run.left = run.kernel;
         if (run.first_began == 0) run.first_began = now;
@@ -259,6 +260,52 @@ TEST(TurnsTest, HighPriorityWaitsForNobodyWhoIsIdle) {
   EXPECT_TRUE(simulation.turns.runs[high].open);
 }
 
+TEST(TurnsTest, NobodyLooksAllTheTimeWhileARunHasHadItsLimit) {
+  Simulation simulation;
+  const std::uint32_t limited = simulation.Add(Terms(0, 0, 10), kMillisecond);
+  const std::uint32_t other = simulation.Add(Terms(0), kMillisecond);
+  simulation.Give(limited, kMany);
+  simulation.Give(other, kMany);
+  simulation.Advance(kSecond);
+  const std::uint64_t before = simulation.decisions;
+  simulation.Advance(kSecond);
+  // With each kernel that begins or ends, and now and then.
+  EXPECT_LE(simulation.decisions - before, 2200U);
+}
+
+// What one had while nobody else was there, or wanted anything, is not held against it.
+TEST(TurnsTest, TimeAloneIsNotPaidBackWhenBothPause) {
+  Simulation simulation;
+  const std::uint32_t old_one = simulation.Add(Terms(0), kMillisecond);
+  simulation.Give(old_one, 20'000);
+  simulation.Advance(21 * kSecond);
+  ASSERT_FALSE(simulation.turns.runs[old_one].wants);
+  simulation.Give(simulation.Add(Terms(0), kMillisecond), kMany);
+  simulation.Advance(kMillisecond);
+  const std::uint64_t before = simulation.runs[old_one].gpu_time;
+  simulation.Give(old_one, kMany);
+  simulation.Advance(kSecond);
+  EXPECT_NEAR(ShareOf(simulation, old_one, before, kSecond), 0.5, 0.04);
+}
+
+TEST(TurnsTest, WhoIsStoppedInItsTurnLosesIt) {
+  Simulation simulation;
+  const std::uint32_t stopped = simulation.Add(Terms(-10), kMillisecond);
+  const std::uint32_t other = simulation.Add(Terms(0), kMillisecond);
+  simulation.Give(stopped, 1);
+  simulation.Advance(2 * kMillisecond);
+  simulation.stopped = stopped;
+  simulation.Give(stopped, 1);
+  simulation.Give(other, kMany);
+  const std::uint64_t before = simulation.runs[other].gpu_time;
+  simulation.Advance(5 * kSecond);
+  EXPECT_GE(ShareOf(simulation, other, before, 5 * kSecond), 0.98);
+  simulation.stopped = kNobody;
+  ++simulation.turns.runs[stopped].asked;
+  simulation.Decide();
+  EXPECT_TRUE(simulation.turns.runs[stopped].open) << "it is back";
+}
+
 // What it did not want is not saved up: who was here meanwhile has its part from the beginning.
 TEST(TurnsTest, ARunThatComesBackHasNoCredit) {
   Simulation simulation;
@@ -332,12 +379,6 @@ TEST(TurnsTest, GarbageEndsNothing) {
     auto* bytes = reinterpret_cast<unsigned char*>(&turns);
     for (std::size_t i = 0; i < sizeof turns; ++i)
       if (random() % 3 == 0) bytes[i] = static_cast<unsigned char>(random());
-    // The compiler may take for granted that these hold nothing else.
-    for (TurnRun& run : turns.runs)
-      for (bool* flag : {&run.present, &run.wants, &run.on_gpu, &run.open, &run.wanted, &run.choked,
-                         &run.overdue})
-        *flag = random() % 2 == 0;
-    turns.holder_owed = turns.preempting = false;
     Decide(turns, random());
     Decide(turns, random());
   }

@@ -105,10 +105,10 @@ TEST_F(ShareTableTest, OneHasTheTurnAndTheOtherGetsIt) {
   ShareTable first = Table(), second = Table();
   ASSERT_TRUE(first.JoinRun("1", "u", "p", Terms()).ok());
   const auto a = Seat(first, "1");
-  EXPECT_FALSE(a->others());
+  EXPECT_FALSE(a->gated());
   ASSERT_TRUE(second.JoinRun("2", "u", "p", Terms()).ok());
   const auto b = Seat(second, "2");
-  EXPECT_TRUE(a->others());
+  EXPECT_TRUE(a->gated());
   Begin(*a);
   a->SetOnGpu(true, ShareSeat::Now() + 1'000'000, ShareSeat::Now());
   EXPECT_TRUE(a->open());
@@ -204,7 +204,7 @@ TEST_F(ShareTableTest, AKilledRunLeavesNothingAndTheOtherGoesOn) {
   }
   EXPECT_TRUE(seat->open());
   EXPECT_LE(ShareSeat::Now() - killed, 100'000'000U);
-  EXPECT_FALSE(seat->others());
+  EXPECT_FALSE(seat->gated());
   EXPECT_TRUE(Table().MayJoin(Terms(0, 0, 2)).ok());
 }
 
