@@ -19,6 +19,11 @@ constexpr std::size_t kMostFiles = 4096;
 constexpr int kClearTries = 20;
 constexpr useconds_t kClearPause = 1000;
 
+// Of what a table said: no room now, or nobody may change it just now.
+bool IsLater(const Status& status) {
+  return status.code() == StatusCode::kExhausted || status.code() == StatusCode::kUnavailable;
+}
+
 bool Earlier(const LeaseTicket& a, const LeaseTicket& b) {
   return a.order != b.order ? a.order < b.order : a.run < b.run;
 }
@@ -146,7 +151,7 @@ Result<bool> NodeLocks::IsHeld(const std::string& gpu, std::string& why) {
   if (table) {
     const Status may = table->MayJoin(terms_);
     if (may.ok()) return false;
-    if (may.code() != StatusCode::kExhausted) return may;
+    if (!IsLater(may)) return may;
     why = may.message();
     return true;
   }
@@ -208,19 +213,20 @@ Result<std::optional<NodeLocks::Lease>> NodeLocks::TakeOne(const std::string& gp
   if (!lock) return std::optional<Lease>();
   Lease lease{std::move(*lock), std::move(table)};
   if (!terms_.shared) return std::optional<Lease>(std::move(lease));
-  Status joined;
   if (!lease.table) {
     Result<ShareTable> made = ShareTable::OpenOrCreate(share_folder_, HostForNames(host_), gpu);
-    joined = made.status();
-    if (made.ok()) lease.table.emplace(std::move(*made));
+    if (!made.ok()) {
+      Drop(gpu, lease);
+      return made.status();
+    }
+    lease.table.emplace(std::move(*made));
   }
-  if (joined.ok())
-    joined = lease.table->JoinRun(ticket_->run, ticket_->user, ticket_->program, terms_);
+  Status joined = lease.table->JoinRun(ticket_->run, ticket_->user, ticket_->program, terms_);
   // From now on others may come in.
   if (joined.ok()) joined = folder_.Share(lease.lock);
   if (joined.ok()) return std::optional<Lease>(std::move(lease));
   Drop(gpu, lease);
-  if (joined.code() == StatusCode::kExhausted) return std::optional<Lease>();
+  if (IsLater(joined)) return std::optional<Lease>();
   return joined;
 }
 

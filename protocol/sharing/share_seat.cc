@@ -50,6 +50,11 @@ Result<std::unique_ptr<ShareSeat>> ShareSeat::Take(UniqueFd table, std::uint32_t
 }
 
 ShareSeat::~ShareSeat() {
+  if (!left_) Leave();
+}
+
+void ShareSeat::Leave() {
+  left_ = true;
   // Otherwise the next who looks finds that nobody has the place.
   const Result<ShareFile::Changing> changing = file_->Change();
   if (!changing.ok()) return;

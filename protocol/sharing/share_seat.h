@@ -24,6 +24,10 @@ class ShareSeat {
   ~ShareSeat();
   ShareSeat(const ShareSeat&) = delete;
 
+  // Gives the place back, so that others need not find out. To be called once at most, and nothing
+  // but gated and rings after it.
+  void Leave();
+
   // --- Cheap: what the table said last.
 
   // Whether the session's work has to pass its gate: other runs have a place, or the run has a
@@ -65,6 +69,7 @@ class ShareSeat {
 
   const std::unique_ptr<sharing::ShareFile> file_;
   const std::uint32_t place_;
+  bool left_ = false;
   // In the table.
   const std::atomic<std::uint32_t>& gated_;
   const std::atomic<std::uint32_t>& rung_;

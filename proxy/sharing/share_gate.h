@@ -63,6 +63,8 @@ class ShareGate final : public WorkGate {
   void Leaves(const Stream& stream);
   // The device is lost, and nothing more comes.
   void Lost();
+  // The session is over: others need not find that out by its process's end.
+  void End() { seat_->Leave(); }
 
  private:
   // What was handed over in one stream behind one mark.
