@@ -82,9 +82,7 @@ bool ShareGate::DepthAllows(std::uint64_t now) const {
   return remaining <= Lead() || remaining + last_work_ <= Budget();
 }
 
-bool ShareGate::TurnMayBeOver() const {
-  return !stuck_ && seat_->some_wait() && ShareSeat::Now() >= seat_->look_next();
-}
+bool ShareGate::TurnMayBeOver() const { return !stuck_ && ShareSeat::Now() >= seat_->look_next(); }
 
 bool ShareGate::MayStart() {
   // What waits already goes first.
@@ -174,12 +172,10 @@ void ShareGate::EndSample(Sample sample, const std::shared_ptr<KernelTime>& time
 
 // When to decide again.
 std::uint64_t ShareGate::NextLook() const {
-  std::uint64_t next = kNever;
-  if (!sharing_ || !wants_) return next;
-  const bool open = seat_->open();
+  if (!sharing_ || !wants_) return kNever;
+  std::uint64_t next = seat_->look_next();
   // Whatever the table says: it may have lost that this session waits.
-  if (!open) next = std::min(seat_->look_next(), decided_at_ + scheduling::kLongestWithoutLook);
-  if (open && seat_->some_wait()) next = seat_->look_next();
+  if (!seat_->open()) next = std::min(next, decided_at_ + scheduling::kLongestWithoutLook);
   if (stuck_) next = std::max(next, decided_at_ + kRetryStuck);
   return next;
 }

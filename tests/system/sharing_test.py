@@ -152,6 +152,21 @@ class Sharing(SystemTest):
         other.end()
         limited.end()
 
+    def test_a_limit_holds_alone(self):
+        """Against a run that is alone as well, on a GPU of its own."""
+        apart = {"CUSPAN_LEASE_FOLDER": str(self.folder / "more-locks"), "CUSPAN_SHARE_FOLDER": str(self.folder / "more-tables")}
+        for folder in apart.values():
+            os.mkdir(folder)
+        limited = self.counter("--limit", "20%").go()
+        free = Counter(self, self.start(self.share(), self.environment(**apart))).go()
+        limited.runs(32), free.runs(32)
+        before = limited.count, free.count
+        free.runs(400)
+        self.assertLess(limited.count - before[0], (free.count - before[1]) * 0.5)
+        self.assertGreater(limited.count, before[0], "it goes on")
+        limited.end()
+        free.end()
+
     def test_a_fault_ends_its_own_run(self):
         for path in PATHS:
             with self.subTest(path=path):
