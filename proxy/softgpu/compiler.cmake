@@ -4,13 +4,6 @@ find_package(LLVM 16 REQUIRED CONFIG)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 
 add_library(cuspan_softgpu_compiler STATIC
-  ptx/declarations.cc
-  ptx/index.cc
-  ptx/lexer.cc
-  ptx/link.cc
-  ptx/parser.cc
-  ptx/special_registers.cc
-  ptx/types.cc
   analysis/cfg.cc
   analysis/device_runtime.cc
   analysis/dominators.cc
@@ -54,5 +47,5 @@ add_library(cuspan_softgpu_compiler STATIC
   jit/pipeline.cc
   jit/program.cc)
 target_include_directories(cuspan_softgpu_compiler SYSTEM PRIVATE ${LLVM_INCLUDE_DIRS} ${XXHASH_INCLUDE_DIRS})
-target_link_libraries(cuspan_softgpu_compiler PUBLIC cuspan::common PRIVATE LLVM)
+target_link_libraries(cuspan_softgpu_compiler PUBLIC cuspan::ptx PRIVATE LLVM)
 cuspan_precompile(cuspan_softgpu_compiler WITH <llvm/IR/IRBuilder.h> <llvm/IR/Intrinsics.h> <llvm/IR/Module.h>)

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "proxy/softgpu/ptx/module.h"
+#include "proxy/ptx/module.h"
 
 namespace cuspan::softgpu::analysis {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "proxy/softgpu/ptx/module.h"
+#include "proxy/ptx/module.h"
 
 namespace cuspan::softgpu::analysis {
 

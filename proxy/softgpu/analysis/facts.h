@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "proxy/softgpu/ptx/module.h"
+#include "proxy/ptx/module.h"
 
 namespace cuspan::softgpu::analysis {
 

@@ -4,8 +4,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "proxy/ptx/declarations.h"
 #include "proxy/softgpu/analysis/device_runtime.h"
-#include "proxy/softgpu/ptx/declarations.h"
 
 namespace cuspan::softgpu::analysis {
 namespace {

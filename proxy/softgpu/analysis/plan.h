@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "common/status.h"
+#include "proxy/ptx/module.h"
 #include "proxy/softgpu/analysis/facts.h"
-#include "proxy/softgpu/ptx/module.h"
 
 namespace cuspan::softgpu::analysis {
 

@@ -8,9 +8,9 @@
 #include <optional>
 #include <vector>
 
+#include "proxy/ptx/module.h"
 #include "proxy/softgpu/analysis/bits.h"
 #include "proxy/softgpu/analysis/cfg.h"
-#include "proxy/softgpu/ptx/module.h"
 
 namespace cuspan::softgpu::analysis {
 

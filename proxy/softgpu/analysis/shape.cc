@@ -5,9 +5,9 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "proxy/ptx/declarations.h"
 #include "proxy/softgpu/analysis/cfg.h"
 #include "proxy/softgpu/analysis/facts.h"
-#include "proxy/softgpu/ptx/declarations.h"
 
 namespace cuspan::softgpu::analysis {
 namespace {

@@ -12,7 +12,7 @@
 #include <array>
 #include <cstdint>
 
-#include "proxy/softgpu/ptx/module.h"
+#include "proxy/ptx/module.h"
 
 namespace cuspan::softgpu::analysis {
 

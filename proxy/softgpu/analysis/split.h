@@ -4,7 +4,7 @@
 // copies where ways join.
 #pragma once
 
-#include "proxy/softgpu/ptx/module.h"
+#include "proxy/ptx/module.h"
 
 namespace cuspan::softgpu::analysis {
 

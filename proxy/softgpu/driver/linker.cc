@@ -8,13 +8,13 @@
 
 #include "common/log.h"
 #include "protocol/fatbin/fatbin.h"
+#include "proxy/ptx/index.h"
+#include "proxy/ptx/link.h"
 #include "proxy/softgpu/analysis/device_runtime.h"
 #include "proxy/softgpu/driver/elf.h"
 #include "proxy/softgpu/driver/errors.h"
 #include "proxy/softgpu/driver/image.h"
 #include "proxy/softgpu/driver/state.h"
-#include "proxy/softgpu/ptx/index.h"
-#include "proxy/softgpu/ptx/link.h"
 
 namespace cuspan::softgpu {
 namespace {

@@ -1,8 +1,8 @@
 // State spaces and addresses.
 #include <cstddef>
 
+#include "proxy/ptx/declarations.h"
 #include "proxy/softgpu/emit/function_emitter.h"
-#include "proxy/softgpu/ptx/declarations.h"
 #include "proxy/softgpu/rt/abi.h"
 
 namespace cuspan::softgpu::emit {

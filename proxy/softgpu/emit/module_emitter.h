@@ -12,9 +12,9 @@
 #include <unordered_map>
 
 #include "common/status.h"
+#include "proxy/ptx/module.h"
 #include "proxy/softgpu/analysis/plan.h"
 #include "proxy/softgpu/analysis/warp_plan.h"
-#include "proxy/softgpu/ptx/module.h"
 
 namespace cuspan::softgpu::emit {
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "proxy/ptx/module.h"
 #include "proxy/softgpu/jit/kernel_cache.h"
-#include "proxy/softgpu/ptx/module.h"
 
 namespace cuspan::softgpu::jit {
 

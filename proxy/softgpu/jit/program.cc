@@ -10,6 +10,10 @@
 
 #include "common/log.h"
 #include "common/settings.h"
+#include "proxy/ptx/declarations.h"
+#include "proxy/ptx/index.h"
+#include "proxy/ptx/module.h"
+#include "proxy/ptx/parser.h"
 #include "proxy/softgpu/analysis/device_runtime.h"
 #include "proxy/softgpu/analysis/plan.h"
 #include "proxy/softgpu/analysis/split.h"
@@ -19,10 +23,6 @@
 #include "proxy/softgpu/jit/kernel_cache.h"
 #include "proxy/softgpu/jit/kernel_file.h"
 #include "proxy/softgpu/jit/kernel_key.h"
-#include "proxy/softgpu/ptx/declarations.h"
-#include "proxy/softgpu/ptx/index.h"
-#include "proxy/softgpu/ptx/module.h"
-#include "proxy/softgpu/ptx/parser.h"
 
 namespace cuspan::softgpu {
 namespace {

@@ -15,10 +15,10 @@
 #include <fstream>
 #include <iterator>
 
+#include "proxy/ptx/index.h"
 #include "proxy/softgpu/jit/kernel_cache.h"
 #include "proxy/softgpu/jit/kernel_key.h"
 #include "proxy/softgpu/jit/program.h"
-#include "proxy/softgpu/ptx/index.h"
 #include "tests/unit/proxy/softgpu/compiler/device.h"
 
 namespace cuspan::softgpu {

@@ -1,13 +1,13 @@
 // Linking the PTX of several objects. (CUDA C++ Programming Guide, nvcc "Separate Compilation"; PTX
 // ISA, "Linking Directives")
-#include "proxy/softgpu/ptx/link.h"
+#include "proxy/ptx/link.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "proxy/softgpu/ptx/index.h"
+#include "proxy/ptx/index.h"
 
-namespace cuspan::softgpu::ptx {
+namespace cuspan::ptx {
 namespace {
 
 using testing::HasSubstr;
@@ -133,4 +133,4 @@ TEST(LinkTest, WhatIsNoPtxIsAnError) {
 }
 
 }  // namespace
-}  // namespace cuspan::softgpu::ptx
+}  // namespace cuspan::ptx

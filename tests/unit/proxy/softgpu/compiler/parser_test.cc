@@ -6,7 +6,7 @@
 #include <random>
 #include <sstream>
 
-#include "proxy/softgpu/ptx/lexer.h"
+#include "proxy/ptx/lexer.h"
 #include "tests/unit/proxy/softgpu/compiler/device.h"
 
 namespace cuspan::softgpu {

@@ -8,10 +8,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "proxy/softgpu/ptx/special_registers.h"
-#include "proxy/softgpu/ptx/types.h"
+#include "proxy/ptx/special_registers.h"
+#include "proxy/ptx/types.h"
 
-namespace cuspan::softgpu::ptx {
+namespace cuspan::ptx {
 
 inline constexpr std::uint32_t kNoIndex = 0xffffffff;
 
@@ -159,4 +159,4 @@ struct Module {
   }
 };
 
-}  // namespace cuspan::softgpu::ptx
+}  // namespace cuspan::ptx

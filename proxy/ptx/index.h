@@ -5,12 +5,12 @@
 #include <string_view>
 
 #include "common/status.h"
-#include "proxy/softgpu/ptx/module.h"
+#include "proxy/ptx/module.h"
 
-namespace cuspan::softgpu::ptx {
+namespace cuspan::ptx {
 
 // `text` must outlive the module. kInvalid with the line for text that is not
 // PTX; kUnsupported with the line for declarations that are not implemented.
 Result<Module> IndexModule(std::string_view text);
 
-}  // namespace cuspan::softgpu::ptx
+}  // namespace cuspan::ptx

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "common/status.h"
-#include "proxy/softgpu/ptx/lexer.h"
-#include "proxy/softgpu/ptx/module.h"
+#include "proxy/ptx/lexer.h"
+#include "proxy/ptx/module.h"
 
-namespace cuspan::softgpu::ptx {
+namespace cuspan::ptx {
 
 // Largest variable that is accepted, in bytes: 1 TiB, above any device's memory.
 inline constexpr std::uint64_t kMaxVariableBytes = std::uint64_t{1} << 40;
@@ -38,4 +38,4 @@ inline std::uint64_t AlignUp(std::uint64_t offset, std::uint64_t alignment) {
   return (offset + alignment - 1) / alignment * alignment;
 }
 
-}  // namespace cuspan::softgpu::ptx
+}  // namespace cuspan::ptx

@@ -4,9 +4,9 @@
 #include <string_view>
 
 #include "common/status.h"
-#include "proxy/softgpu/ptx/module.h"
+#include "proxy/ptx/module.h"
 
-namespace cuspan::softgpu::ptx {
+namespace cuspan::ptx {
 
 // Parses the body of `function`, which IndexModule found in `text` and which is
 // `defined`. Scopes, registers, local variables and labels are resolved; names
@@ -14,4 +14,4 @@ namespace cuspan::softgpu::ptx {
 // what is not PTX, kUnsupported with the line for declarations not implemented.
 Result<Body> ParseBody(std::string_view text, const Function& function);
 
-}  // namespace cuspan::softgpu::ptx
+}  // namespace cuspan::ptx

@@ -1,4 +1,4 @@
-#include "proxy/softgpu/ptx/lexer.h"
+#include "proxy/ptx/lexer.h"
 
 #include <algorithm>
 #include <array>
@@ -7,9 +7,9 @@
 #include <cstring>
 #include <string>
 
-#include "proxy/softgpu/ptx/scan.h"
+#include "proxy/ptx/scan.h"
 
-namespace cuspan::softgpu::ptx {
+namespace cuspan::ptx {
 namespace {
 
 enum CharClass : std::uint8_t { kSpace = 1, kDigit = 2, kHex = 4, kName = 8 };
@@ -273,4 +273,4 @@ void Lexer::Read() {
   token_.punctuation = c;
 }
 
-}  // namespace cuspan::softgpu::ptx
+}  // namespace cuspan::ptx

@@ -1,9 +1,9 @@
-#include "proxy/softgpu/ptx/declarations.h"
+#include "proxy/ptx/declarations.h"
 
 #include <bit>
 #include <cstring>
 
-namespace cuspan::softgpu::ptx {
+namespace cuspan::ptx {
 namespace {
 
 constexpr int kMaxDimensions = 16;
@@ -303,4 +303,4 @@ Status ParseRegisters(Lexer& lexer, std::vector<RegisterRange>* out) {
   return Status::Ok();
 }
 
-}  // namespace cuspan::softgpu::ptx
+}  // namespace cuspan::ptx

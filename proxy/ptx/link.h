@@ -8,7 +8,7 @@
 
 #include "common/status.h"
 
-namespace cuspan::softgpu::ptx {
+namespace cuspan::ptx {
 
 // One text with all that `texts` define. What .visible and .weak mean between objects holds: of
 // weak definitions of a name the first stays, and names that are an object's own are made
@@ -20,4 +20,4 @@ Result<std::string> LinkModules(std::span<const std::string> texts);
 // with the line, for text that is not PTX; bodies that can not be compiled yet are left out.
 Result<std::vector<std::string>> UndefinedNames(std::string_view text);
 
-}  // namespace cuspan::softgpu::ptx
+}  // namespace cuspan::ptx

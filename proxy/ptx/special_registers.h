@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <string_view>
 
-#include "proxy/softgpu/ptx/types.h"
+#include "proxy/ptx/types.h"
 
-namespace cuspan::softgpu::ptx {
+namespace cuspan::ptx {
 
 enum class SpecialRegister : std::uint8_t {
   kNone,
@@ -67,4 +67,4 @@ SpecialRegister SpecialRegisterNamed(std::string_view name, std::string_view com
 // Its width: 32 or 64.
 unsigned BitsOf(SpecialRegister which);
 
-}  // namespace cuspan::softgpu::ptx
+}  // namespace cuspan::ptx

@@ -1,4 +1,4 @@
-#include "proxy/softgpu/ptx/link.h"
+#include "proxy/ptx/link.h"
 
 #include <algorithm>
 #include <set>
@@ -8,11 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include "proxy/softgpu/ptx/index.h"
-#include "proxy/softgpu/ptx/lexer.h"
-#include "proxy/softgpu/ptx/parser.h"
+#include "proxy/ptx/index.h"
+#include "proxy/ptx/lexer.h"
+#include "proxy/ptx/parser.h"
 
-namespace cuspan::softgpu::ptx {
+namespace cuspan::ptx {
 namespace {
 
 enum class Linkage : std::uint8_t { kOwn, kVisible, kWeak, kExtern };
@@ -272,4 +272,4 @@ Result<std::vector<std::string>> UndefinedNames(std::string_view text) {
   return undefined;
 }
 
-}  // namespace cuspan::softgpu::ptx
+}  // namespace cuspan::ptx

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace cuspan::softgpu::ptx {
+namespace cuspan::ptx {
 
 enum class Type : std::uint8_t {
   kNone,
@@ -58,4 +58,4 @@ bool IsPackedByte(Type type);
 // The .b type of `bits` (8, 16, 32, 64 or 128), else kNone.
 Type BitsType(unsigned bits);
 
-}  // namespace cuspan::softgpu::ptx
+}  // namespace cuspan::ptx

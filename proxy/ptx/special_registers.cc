@@ -1,6 +1,6 @@
-#include "proxy/softgpu/ptx/special_registers.h"
+#include "proxy/ptx/special_registers.h"
 
-namespace cuspan::softgpu::ptx {
+namespace cuspan::ptx {
 namespace {
 
 using R = SpecialRegister;
@@ -97,4 +97,4 @@ unsigned BitsOf(SpecialRegister which) {
   }
 }
 
-}  // namespace cuspan::softgpu::ptx
+}  // namespace cuspan::ptx

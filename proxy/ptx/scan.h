@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace cuspan::softgpu::ptx {
+namespace cuspan::ptx {
 
 // All ones where the character is `c`, else zero.
 inline __m128i Equal(__m128i text, char c) { return _mm_cmpeq_epi8(text, _mm_set1_epi8(c)); }
@@ -52,4 +52,4 @@ inline std::size_t CountLineBreaks(std::string_view text) {
   return count;
 }
 
-}  // namespace cuspan::softgpu::ptx
+}  // namespace cuspan::ptx

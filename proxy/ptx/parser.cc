@@ -1,11 +1,11 @@
-#include "proxy/softgpu/ptx/parser.h"
+#include "proxy/ptx/parser.h"
 
 #include <charconv>
 
-#include "proxy/softgpu/ptx/declarations.h"
-#include "proxy/softgpu/ptx/lexer.h"
+#include "proxy/ptx/declarations.h"
+#include "proxy/ptx/lexer.h"
 
-namespace cuspan::softgpu::ptx {
+namespace cuspan::ptx {
 namespace {
 
 constexpr int kMaxNesting = 4;
@@ -477,4 +477,4 @@ Result<Body> ParseBody(std::string_view text, const Function& function) {
   return BodyParser(text, function).Parse();
 }
 
-}  // namespace cuspan::softgpu::ptx
+}  // namespace cuspan::ptx

@@ -8,7 +8,7 @@
 
 #include "common/status.h"
 
-namespace cuspan::softgpu::ptx {
+namespace cuspan::ptx {
 
 struct Token {
   enum class Kind : std::uint8_t {
@@ -87,4 +87,4 @@ class Lexer {
   Token token_;
 };
 
-}  // namespace cuspan::softgpu::ptx
+}  // namespace cuspan::ptx

@@ -1,8 +1,8 @@
-#include "proxy/softgpu/ptx/types.h"
+#include "proxy/ptx/types.h"
 
 #include <iterator>
 
-namespace cuspan::softgpu::ptx {
+namespace cuspan::ptx {
 namespace {
 
 struct TypeFacts {
@@ -63,4 +63,4 @@ Type BitsType(unsigned bits) {
   }
 }
 
-}  // namespace cuspan::softgpu::ptx
+}  // namespace cuspan::ptx

@@ -1,11 +1,11 @@
-#include "proxy/softgpu/ptx/index.h"
+#include "proxy/ptx/index.h"
 
 #include <charconv>
 
-#include "proxy/softgpu/ptx/declarations.h"
-#include "proxy/softgpu/ptx/lexer.h"
+#include "proxy/ptx/declarations.h"
+#include "proxy/ptx/lexer.h"
 
-namespace cuspan::softgpu::ptx {
+namespace cuspan::ptx {
 namespace {
 
 class Indexer {
@@ -259,4 +259,4 @@ class Indexer {
 
 Result<Module> IndexModule(std::string_view text) { return Indexer(text).Index(); }
 
-}  // namespace cuspan::softgpu::ptx
+}  // namespace cuspan::ptx
