@@ -14,7 +14,6 @@
 #include <sstream>
 
 #include "common/log.h"
-#include "launcher/ending_signals.h"
 #include "launcher/process_fd.h"
 #include "launcher/wait_status.h"
 
@@ -26,6 +25,8 @@ using std::chrono::milliseconds;
 // Long enough for a home agent that has just connected to say what it found:
 // drivers with many GPUs take seconds to start.
 constexpr milliseconds kInventoryLimit{120'000};
+// The same where it has the devices: a host that was lost is noticed sooner.
+constexpr milliseconds kLookLimit{60'000};
 // For all hosts to be reached, MPI to start there, and the home agent to connect.
 constexpr milliseconds kAgentsStartLimit{300'000};
 // For a starter whose agents have all ended to end, too: an mpirun with no room for its files does
@@ -143,13 +144,7 @@ Result<RunReady> AgentCluster::WaitReady() {
           waits_ = true;
           continue;
         }
-        if (frame.op() != Op::kRefused) {
-          SetReady();
-          return ParseMessage<RunReady>(frame);
-        }
-        PassOnKept();
-        const Result<Refused> refused = ParseMessage<Refused>(frame);
-        return refused.ok() ? Status::Refused("{}", refused->reason) : refused.status();
+        return TakeReady(frame);
       }
     }
     pollfd waited[4] = {{home_ ? home_->fd() : reception_.fd(), POLLIN, 0},
@@ -168,13 +163,7 @@ Result<RunReady> AgentCluster::WaitReady() {
       return Status::Unavailable("the home agent found no devices within {} s",
                                  kInventoryLimit.count() / 1000);
     }
-    if (waited[3].revents != 0) {
-      if (const int number = signals.Read(); number != 0) {
-        // The run has used nothing yet: it gives back its place in the queues, and all is over.
-        Stop();
-        EndLike(number);
-      }
-    }
+    if (waited[3].revents != 0) TakeSignal(signals);
     if (waited[1].revents != 0) ReadOutput();
     if (waited[0].revents != 0 && !home_) {
       CUSPAN_RETURN_IF_ERROR(Admit());
@@ -188,6 +177,53 @@ Result<RunReady> AgentCluster::WaitReady() {
     if (home_ || !ShouldStartAgain()) return Status::Unavailable("{}", ExplainEnd());
     LogInfo("another run removed mpirun's temporary directory; starting the agents again");
     CUSPAN_RETURN_IF_ERROR(Spawn());
+  }
+}
+
+Result<RunReady> AgentCluster::TakeReady(const Frame& frame) {
+  if (frame.op() != Op::kRefused) {
+    SetReady();
+    return ParseMessage<RunReady>(frame);
+  }
+  PassOnKept();
+  const Result<Refused> refused = ParseMessage<Refused>(frame);
+  return refused.ok() ? Status::Refused("{}", refused->reason) : refused.status();
+}
+
+void AgentCluster::TakeSignal(EndingSignals& signals) {
+  const int number = signals.Read();
+  if (number == 0) return;
+  // No program uses anything: a place in the queues is given back, and all is over.
+  Stop();
+  EndLike(number);
+}
+
+Result<RunReady> AgentCluster::LookAgain(milliseconds pause) {
+  CUSPAN_ASSIGN_OR_RETURN(EndingSignals signals, EndingSignals::Take());
+  auto deadline = std::chrono::steady_clock::now() + pause;
+  bool asked = false;
+  for (;;) {
+    Result<std::optional<ControlSocket::Message>> message = home_->TryReceive();
+    if (!message.ok()) return Status::Unavailable("{}", ExplainEnd());
+    if (message->has_value()) return TakeReady((*message)->frame);
+    if (MillisecondsUntil(deadline) == 0) {
+      if (asked)
+        return Status::Unavailable("the home agent did not answer within {} s",
+                                   kLookLimit.count() / 1000);
+      if (!home_->Send(cuspan::LookAgain{}).ok()) return Status::Unavailable("{}", ExplainEnd());
+      asked = true;
+      deadline = std::chrono::steady_clock::now() + kLookLimit;
+    }
+    pollfd waited[4] = {{home_->fd(), POLLIN, 0},
+                        {output_.get(), POLLIN, 0},
+                        {process_.get(), POLLIN, 0},
+                        {signals.fd(), POLLIN, 0}};
+    ::poll(waited, 4, MillisecondsUntil(deadline));
+    if (waited[3].revents != 0) TakeSignal(signals);
+    if (waited[1].revents != 0) ReadOutput();
+    // What the home agent said last comes first.
+    if (waited[0].revents == 0 && waited[2].revents != 0)
+      return Status::Unavailable("{}", ExplainEnd());
   }
 }
 

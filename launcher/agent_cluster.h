@@ -14,6 +14,7 @@
 #include "common/unique_fd.h"
 #include "launcher/app_process.h"
 #include "launcher/cluster_options.h"
+#include "launcher/ending_signals.h"
 #include "launcher/install_paths.h"
 #include "launcher/run_key.h"
 #include "launcher/starter/agent_starter.h"
@@ -34,6 +35,9 @@ class AgentCluster {
   // Waits until the home agent has the run's devices, and says what it waits for. A signal by which
   // the user ends it ends the agents, and then this process as that signal does.
   Result<RunReady> WaitReady();
+  // After WaitReady, of agents that only look: waits so long, and then asks what there is now.
+  // Signals as in WaitReady.
+  Result<RunReady> LookAgain(std::chrono::milliseconds pause);
 
   // To poll while the app runs: what the agents write, and the end of their process.
   int output_fd() const { return output_.get(); }
@@ -57,6 +61,10 @@ class AgentCluster {
   void PassOn(const std::string& line);
   // The home agent has come.
   void MeetHome();
+  // What it has found, or why it has not.
+  Result<RunReady> TakeReady(const Frame& frame);
+  // Ends the agents, and then this process, if a signal has come.
+  void TakeSignal(EndingSignals& signals);
   // The run may begin.
   void SetReady();
   // What was kept to explain an end that has not come.

@@ -8,6 +8,7 @@
 #include "launcher/queue.h"
 #include "launcher/run.h"
 #include "launcher/support.h"
+#include "launcher/top.h"
 
 int main(int argc, char** argv) {
   cuspan::KeepLogFromWaiting();
@@ -21,6 +22,7 @@ int main(int argc, char** argv) {
   if (line->run) return cuspan::Run(*line->run, signals);
   if (line->devices) return cuspan::Devices(*line->devices, signals);
   if (line->queue) return cuspan::ShowQueue(*line->queue, signals);
+  if (line->top) return cuspan::Top(*line->top, signals);
   if (line->bench) return cuspan::Bench(*line->bench, signals);
   if (line->support) return cuspan::ShowSupport(*line->support);
   std::fputs(line->text.c_str(), stdout);

@@ -6,31 +6,42 @@
 #include "launcher/tables.h"
 
 namespace cuspan {
+namespace {
 
-Result<RunReady> LookAtDevices(const DevicesOptions& options, const InheritedSignals& signals) {
-  CUSPAN_ASSIGN_OR_RETURN(InstallPaths paths, InstallPaths::Find());
-  CUSPAN_ASSIGN_OR_RETURN(RunKey key, RunKey::Random());
-  ClusterOptions cluster = options.cluster;
-  cluster.wish.look = true;
-  CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<AgentCluster> agents,
-                          AgentCluster::Start(cluster, paths, key, signals));
-  CUSPAN_ASSIGN_OR_RETURN(RunReady ready, agents->WaitReady());
+Result<RunReady> LookOnce(const ClusterOptions& options, const InheritedSignals& signals) {
+  CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<AgentCluster> agents, StartLooking(options, signals));
+  CUSPAN_ASSIGN_OR_RETURN(RunReady found, agents->WaitReady());
   // Nothing has used a device, so there is nothing to learn from the statistics.
   if (Result<RunStatistics> ended = agents->End(); !ended.ok())
     LogInfo("{}", ended.status().message());
-  return ready;
+  return found;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<AgentCluster>> StartLooking(const ClusterOptions& options,
+                                                   const InheritedSignals& signals) {
+  CUSPAN_ASSIGN_OR_RETURN(InstallPaths paths, InstallPaths::Find());
+  CUSPAN_ASSIGN_OR_RETURN(RunKey key, RunKey::Random());
+  ClusterOptions looking = options;
+  looking.wish.look = true;
+  return AgentCluster::Start(looking, paths, key, signals);
+}
+
+int PrintFound(const ClusterOptions& options, const InheritedSignals& signals,
+               std::string (*text)(const RunReady& found)) {
+  const Result<RunReady> found = LookOnce(options, signals);
+  if (!found.ok()) {
+    LogError("{}", found.status().message());
+    return kExitOwnFailure;
+  }
+  for (const std::string& note : found->notes) LogWarn("{}", note);
+  std::fputs(text(*found).c_str(), stdout);
+  return 0;
 }
 
 int Devices(const DevicesOptions& options, const InheritedSignals& signals) {
-  const Result<RunReady> ready = LookAtDevices(options, signals);
-  if (!ready.ok()) {
-    LogError("{}", ready.status().message());
-    return kExitOwnFailure;
-  }
-  for (const std::string& note : ready->notes) LogWarn("{}", note);
-  const std::string text = options.json ? DeviceJson(*ready) : DeviceTable(*ready);
-  std::fputs(text.c_str(), stdout);
-  return 0;
+  return PrintFound(options.cluster, signals, options.json ? DeviceJson : DeviceTable);
 }
 
 }  // namespace cuspan

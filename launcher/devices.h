@@ -1,13 +1,21 @@
 // `cuspan devices`: what a run would find, and who has it.
 #pragma once
 
+#include <memory>
+#include <string>
+
 #include "launcher/options.h"
 #include "protocol/wire/frame.h"
 
 namespace cuspan {
 
-// What the hosts have, which runs hold it and which wait. Takes nothing.
-Result<RunReady> LookAtDevices(const DevicesOptions& options, const InheritedSignals& signals);
+// Agents that say what the hosts have, which runs hold it and which wait, and take nothing.
+Result<std::unique_ptr<AgentCluster>> StartLooking(const ClusterOptions& options,
+                                                   const InheritedSignals& signals);
+
+// Looks once, and prints on standard output what `text` makes of it; the exit status.
+int PrintFound(const ClusterOptions& options, const InheritedSignals& signals,
+               std::string (*text)(const RunReady& found));
 
 // Prints the devices on standard output; the exit status.
 int Devices(const DevicesOptions& options, const InheritedSignals& signals);

@@ -126,6 +126,12 @@ Result<ShareTerms> CheckShareTerms(const GpuWishTexts& texts) {
                              scheduling::kMostSharingRuns);
     terms.most_runs = *runs;
   }
+  if (!texts.memory_cap.empty()) {
+    const std::optional<std::uint64_t> bytes = ParseSize(texts.memory_cap);
+    if (!bytes || *bytes == 0)
+      return Status::Invalid("--memory {}: write a size such as 40G", texts.memory_cap);
+    terms.memory = *bytes;
+  }
   terms.process_niceness = texts.process_niceness.value_or(::getpriority(PRIO_PROCESS, 0));
   return terms;
 }
@@ -135,7 +141,8 @@ Status CheckNoShareTerms(const GpuWishTexts& texts) {
       {"--priority", &texts.priority},
       {"--quota", &texts.quota},
       {"--limit", &texts.limit},
-      {"--share-limit", &texts.share_limit}};
+      {"--share-limit", &texts.share_limit},
+      {"--memory", &texts.memory_cap}};
   for (const auto& [option, text] : needing)
     if (!text->empty())
       return Status::Invalid("{} needs --share: without it a run has its GPUs to itself", option);
@@ -151,6 +158,7 @@ void AddShareOptions(const ShareTerms& terms, std::vector<std::string>& options)
   if (terms.limit != usual.limit) options.push_back(Format("--limit={}", ShareText(terms.limit)));
   if (terms.most_runs != usual.most_runs)
     options.push_back(Format("--share-limit={}", terms.most_runs));
+  if (terms.memory != usual.memory) options.push_back(Format("--memory={}", terms.memory));
   options.push_back(Format("--process-niceness={}", terms.process_niceness));
 }
 
@@ -207,6 +215,11 @@ void AddGpuWishOptions(CLI::App& command, GpuWishTexts& texts) {
                   "with --share: number of runs on one GPU at most, this one included: 2 (the "
                   "default) to 16")
       ->type_name("N");
+  command
+      .add_option("--memory", texts.memory_cap,
+                  "with --share: bytes of each GPU's memory that this run gets at most, and that "
+                  "are kept for it, such as 40G (default: what is free)")
+      ->type_name("SIZE");
 }
 
 Result<GpuWish> CheckGpuWish(const GpuWishTexts& texts) {
@@ -272,6 +285,12 @@ std::vector<std::string> GpuWishOptions(const GpuWish& wish) {
   if (wish.order != 0) add("--order", std::to_string(wish.order));
   if (!wish.program.empty()) options.push_back("--program=" + wish.program);
   return options;
+}
+
+std::string PriorityText(std::int64_t niceness) {
+  for (const NamedNiceness& known : kPriorities)
+    if (niceness == known.niceness) return known.name;
+  return std::to_string(niceness);
 }
 
 std::uint64_t RealTimeNow() {

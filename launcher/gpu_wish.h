@@ -32,7 +32,7 @@ struct GpuWish {
 struct GpuWishTexts {
   std::string gpus, policy, wait, memory, capability;
   std::string share;  // "true" where it has no value.
-  std::string priority, quota, limit, share_limit;
+  std::string priority, quota, limit, share_limit, memory_cap;
   bool no_wait = false;
   // Of the program's process, as the launcher has it; without it, of this one.
   std::optional<std::int32_t> process_niceness;
@@ -42,6 +42,9 @@ void AddGpuWishOptions(CLI::App& command, GpuWishTexts& texts);
 Result<GpuWish> CheckGpuWish(const GpuWishTexts& texts);
 // The options by which cuspan-agent learns of it, the launcher's own included.
 std::vector<std::string> GpuWishOptions(const GpuWish& wish);
+
+// As --priority takes it: a name where there is one.
+std::string PriorityText(std::int64_t niceness);
 
 // The time as GpuWish::order has it.
 std::uint64_t RealTimeNow();

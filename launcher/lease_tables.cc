@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "launcher/lease_key.h"
 #include "launcher/tables.h"
@@ -15,6 +16,7 @@ namespace {
 struct QueuedRun {
   const LeaseTicket* ticket = nullptr;  // Of one of its hosts.
   bool waiting = true;                  // On all of its hosts.
+  bool shares = false;                  // Has a GPU that others may have, too.
   std::vector<std::string> gpus;        // "host:ordinal", or the key where the device is not known.
   std::vector<std::string> hosts;
 };
@@ -39,6 +41,10 @@ Runs Collect(const RunReady& found) {
                              : Format("{}:{}", ticket.host, device->ordinal));
     }
   }
+  std::set<std::string> sharing;
+  for (const SharedGpu& gpu : found.shared)
+    for (const SharingRun& run : gpu.runs) sharing.insert(run.run);
+  for (auto& [key, run] : runs) run.shares = sharing.contains(key.second);
   return runs;
 }
 
@@ -61,19 +67,6 @@ std::string Joined(const std::vector<std::string>& parts) {
   return text;
 }
 
-const LeaseTicket* HolderOf(const RunReady& found, const DeviceDescription& device) {
-  const std::string key = LeaseKey(device);
-  for (const LeaseTicket& ticket : found.tickets)
-    if (ticket.host == device.host &&
-        std::find(ticket.gpus.begin(), ticket.gpus.end(), key) != ticket.gpus.end())
-      return &ticket;
-  return nullptr;
-}
-
-bool Held(const RunReady& found, std::size_t number) {
-  return number < found.held.size() && found.held[number] != 0;
-}
-
 }  // namespace
 
 std::string QueueTable(const RunReady& found) {
@@ -83,7 +76,9 @@ std::string QueueTable(const RunReady& found) {
       {"run", "user", "started", "state", "wanted", "gpus", "program"}};
   for (const auto& [key, run] : runs)
     rows.push_back({run.ticket->run, run.ticket->user, TimeText(run.ticket->order),
-                    run.waiting ? "waiting" : "running",
+                    run.waiting  ? "waiting"
+                    : run.shares ? "sharing"
+                                 : "running",
                     run.ticket->wanted == 0 ? "all" : std::to_string(run.ticket->wanted),
                     run.gpus.empty() ? "-" : Joined(run.gpus), run.ticket->program});
   return AlignColumns(rows);
@@ -96,6 +91,7 @@ std::string QueueJson(const RunReady& found) {
                     {"user", run.ticket->user},
                     {"started_ns", run.ticket->order},
                     {"state", run.waiting ? "waiting" : "running"},
+                    {"shared", run.shares},
                     {"wanted", run.ticket->wanted},
                     {"gpus", run.gpus},
                     {"hosts", run.hosts},
@@ -103,16 +99,29 @@ std::string QueueJson(const RunReady& found) {
   return list.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
-std::string LeaseText(const RunReady& found, std::size_t number) {
-  if (!Held(found, number)) return "free";
-  const LeaseTicket* const holder = HolderOf(found, found.devices[number]);
-  return holder == nullptr ? "held" : Format("{} ({})", holder->run, holder->user);
+bool IsHeld(const RunReady& found, std::size_t number) {
+  return number < found.held.size() && found.held[number] != 0;
 }
 
-std::string LeaseRun(const RunReady& found, std::size_t number) {
-  const LeaseTicket* const holder =
-      Held(found, number) ? HolderOf(found, found.devices[number]) : nullptr;
-  return holder == nullptr ? "" : holder->run;
+std::vector<const LeaseTicket*> HoldersOf(const RunReady& found, std::size_t number) {
+  std::vector<const LeaseTicket*> holders;
+  if (!IsHeld(found, number)) return holders;
+  const DeviceDescription& device = found.devices[number];
+  const std::string key = LeaseKey(device);
+  for (const LeaseTicket& ticket : found.tickets)
+    if (ticket.host == device.host &&
+        std::find(ticket.gpus.begin(), ticket.gpus.end(), key) != ticket.gpus.end())
+      holders.push_back(&ticket);
+  return holders;
+}
+
+std::string LeaseText(const RunReady& found, std::size_t number) {
+  const std::vector<const LeaseTicket*> holders = HoldersOf(found, number);
+  if (holders.empty()) return IsHeld(found, number) ? "held" : "free";
+  std::string text;
+  for (const LeaseTicket* holder : holders)
+    AppendFormat(text, "{}{} ({})", text.empty() ? "" : ", ", holder->run, holder->user);
+  return holders.size() == 1 ? text : Format("{} runs share it: {}", holders.size(), text);
 }
 
 }  // namespace cuspan

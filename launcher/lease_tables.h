@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "protocol/wire/frame.h"
 
@@ -12,10 +13,12 @@ namespace cuspan {
 std::string QueueTable(const RunReady& found);
 std::string QueueJson(const RunReady& found);
 
-// Who has device `number` of `found`: "free", a run and its user, or "held" by one that does not
-// say it.
+// Whether a run has device `number` of `found`.
+bool IsHeld(const RunReady& found, std::size_t number);
+// The tickets of the runs that have it: several where they share it, none where it is free or the
+// one that has it does not say so.
+std::vector<const LeaseTicket*> HoldersOf(const RunReady& found, std::size_t number);
+// The same for people: "free", the runs with their users, or "held".
 std::string LeaseText(const RunReady& found, std::size_t number);
-// The same as a run's id; empty if free or not known.
-std::string LeaseRun(const RunReady& found, std::size_t number);
 
 }  // namespace cuspan

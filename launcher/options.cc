@@ -2,6 +2,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -143,6 +146,26 @@ Result<MpiApp> CheckMpiOptions(const MpiTexts& texts, GpuWish& wish) {
   return app;
 }
 
+// "0.5" or "30".
+Result<std::chrono::milliseconds> ParseEvery(const std::string& text) {
+  double seconds = 0;
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), seconds, std::chars_format::fixed);
+  if (error != std::errc{} || end != text.data() + text.size() ||
+      !(seconds >= 0.5 && seconds <= 3600))
+    return Status::Invalid("--every {}: use a number of seconds from 0.5 to 3600", text);
+  return std::chrono::milliseconds(std::llround(seconds * 1000));
+}
+
+void AddTopOptions(CLI::App& command, TopOptions& top, std::string& every) {
+  command.add_flag("--json", top.json, "print JSON, once");
+  command.add_flag("--once", top.once,
+                   "print once (default: on a terminal again and again, until Ctrl-C)");
+  command
+      .add_option("--every", every, "seconds from one time to the next, 0.5 to 3600 (default: 2)")
+      ->type_name("SECONDS");
+}
+
 Result<std::string> ReadFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream content;
@@ -271,6 +294,8 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
   MpiTexts mpi;
   std::string trace;
   DevicesOptions devices;
+  TopOptions top;
+  std::string every = "2";
 
   CLI::App* run_command =
       app.add_subcommand("run", "run a program: cuspan run [OPTIONS] -- PROGRAM [ARGUMENTS]");
@@ -300,6 +325,10 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
       app.add_subcommand("queue", "list the runs that hold GPUs or wait for them, in order");
   AddClusterOptions(*queue_command, texts);
   queue_command->add_flag("--json", devices.json, "print JSON");
+  CLI::App* top_command = app.add_subcommand(
+      "top", "show what the runs that share GPUs are doing: their parts, waits and memory");
+  AddClusterOptions(*top_command, texts);
+  AddTopOptions(*top_command, top, every);
   SupportOptions support;
   CLI::App* support_command = app.add_subcommand(
       "support", "list which functions of CUDA and NVML are supported: cuspan support [NAMES]");
@@ -309,7 +338,8 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
       "bench", "run a benchmark: cuspan bench NAME [OPTIONS]; without NAME, list the benchmarks");
   bench_command->prefix_command();
   CLI::App* version_command = app.add_subcommand("version", "print the version");
-  for (CLI::App* command : {devices_command, queue_command, support_command, version_command})
+  for (CLI::App* command :
+       {devices_command, queue_command, top_command, support_command, version_command})
     command->allow_extras();  // CheckExtras names them.
   CUSPAN_RETURN_IF_ERROR(CheckCommand(own, app));
 
@@ -358,13 +388,18 @@ Result<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
   }
 
   CUSPAN_ASSIGN_OR_RETURN(ClusterOptions cluster, CheckClusterOptions(texts));
+  for (const CLI::App* looking : {devices_command, queue_command, top_command})
+    if (looking->parsed() && !command.empty())
+      return Status::Invalid("{0} takes no program; see cuspan {0} --help", looking->get_name());
+  if (top_command->parsed()) {
+    CUSPAN_ASSIGN_OR_RETURN(top.every, ParseEvery(every));
+    top.cluster = std::move(cluster);
+    line.top = std::move(top);
+    return line;
+  }
   if (devices_command->parsed() || queue_command->parsed()) {
-    const bool queue = queue_command->parsed();
-    if (!command.empty())
-      return Status::Invalid("{0} takes no program; see cuspan {0} --help",
-                             queue ? "queue" : "devices");
     devices.cluster = std::move(cluster);
-    (queue ? line.queue : line.devices) = std::move(devices);
+    (queue_command->parsed() ? line.queue : line.devices) = std::move(devices);
     return line;
   }
   // The program's own words, as they were written, are the last.

@@ -1,6 +1,7 @@
 // The command line of cuspan, read with CLI11.
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,18 +26,26 @@ struct DevicesOptions {
   bool json = false;
 };
 
+struct TopOptions {
+  ClusterOptions cluster;
+  bool json = false;
+  bool once = false;  // Also on a terminal.
+  std::chrono::milliseconds every{};
+};
+
 // `cuspan bench NAME ARGUMENTS`
 struct BenchOptions {
   std::string name;
   std::vector<std::string> arguments;
 };
 
-// What the command line asks for: exactly one of run, devices, queue, bench, support and text is
-// there.
+// What the command line asks for: exactly one of run, devices, queue, top, bench, support and text
+// is there.
 struct CommandLine {
   std::optional<RunOptions> run;
   std::optional<DevicesOptions> devices;
   std::optional<DevicesOptions> queue;  // `cuspan queue`, which has the same options.
+  std::optional<TopOptions> top;
   std::optional<BenchOptions> bench;
   std::optional<SupportOptions> support;
   std::string text;  // To print: of --help and --version.

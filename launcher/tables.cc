@@ -24,17 +24,6 @@ std::string DriverVersion(std::uint32_t version) {
   return Format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
-std::string ByteText(std::uint64_t bytes) {
-  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  double value = static_cast<double>(bytes);
-  std::size_t unit = 0;
-  while (value >= 1024 && unit + 1 < std::size(kUnits)) {
-    value /= 1024;
-    ++unit;
-  }
-  return unit == 0 ? Format("{} B", bytes) : Format("{:.1f} {}", value, kUnits[unit]);
-}
-
 std::string FreeText(const DeviceDescription& device) {
   return device.free_bytes == kUnknownBytes ? "unknown" : ByteText(device.free_bytes);
 }
@@ -68,6 +57,17 @@ std::string Kind(const DeviceDescription& device) {
 }
 
 }  // namespace
+
+std::string ByteText(std::uint64_t bytes) {
+  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  while (value >= 1024 && unit + 1 < std::size(kUnits)) {
+    value /= 1024;
+    ++unit;
+  }
+  return unit == 0 ? Format("{} B", bytes) : Format("{:.1f} {}", value, kUnits[unit]);
+}
 
 std::string AlignColumns(const std::vector<std::vector<std::string>>& rows) {
   std::vector<std::size_t> widths;
@@ -105,6 +105,8 @@ std::string DeviceJson(const RunReady& found) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < devices.size(); ++i) {
     const DeviceDescription& device = devices[i];
+    nlohmann::ordered_json runs = nlohmann::ordered_json::array();
+    for (const LeaseTicket* holder : HoldersOf(found, i)) runs.push_back(holder->run);
     list.push_back({{"device", i},
                     {"host", device.host},
                     {"agent", device.agent},
@@ -124,8 +126,9 @@ std::string DeviceJson(const RunReady& found) {
                     {"compute_mode", ComputeMode(device)},
                     {"mig", device.mig},
                     {"path", PathText(device.agent != 0, found.relay)},
-                    {"held", i < found.held.size() && found.held[i] != 0},
-                    {"lease", LeaseRun(found, i)}});
+                    {"held", IsHeld(found, i)},
+                    {"lease", runs.empty() ? nlohmann::ordered_json("") : runs.front()},
+                    {"runs", runs}});
   }
   // Names come from drivers: what is no UTF-8 in them must not end the program.
   return list.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";

@@ -1,6 +1,7 @@
 // What cuspan prints about devices.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,8 @@
 
 namespace cuspan {
 
+// "1.5 GiB"
+std::string ByteText(std::uint64_t bytes);
 // Columns as wide as their widest cell, two blanks apart.
 std::string AlignColumns(const std::vector<std::vector<std::string>>& rows);
 

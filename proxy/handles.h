@@ -15,6 +15,7 @@
 #include "proxy/completion.h"
 #include "proxy/gpu/driver.h"
 #include "proxy/gpu/jit.h"
+#include "proxy/gpu/memory_account.h"
 #include "proxy/sharing/kernel_time.h"
 
 namespace cuspan::proxy {
@@ -167,6 +168,7 @@ struct Array {
   CUarray driver = nullptr;  // An array or a level.
   CUmipmappedArray mipmap = nullptr;
   std::shared_ptr<Array> whole;  // Of a level: what it belongs to.
+  MemoryAccount::Taken taken;    // Of all of it.
 };
 
 // A graph that the client records, or a body of one of its conditional nodes. Of the receiving

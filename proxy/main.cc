@@ -140,7 +140,12 @@ int ServeDevice(ControlSocket& socket, const ProxyStart& start) {
     Result<std::unique_ptr<ShareSeat>> taken =
         ShareSeat::Take(std::move(place->share_table), start.share_place);
     ready = taken.status();
-    if (taken.ok()) seat = std::move(*taken);
+    if (taken.ok()) {
+      seat = std::move(*taken);
+      Result<std::unique_ptr<ShareMemory>> memory = seat->OpenMemory();
+      ready = memory.status();
+      if (memory.ok()) place->device->memory().Count(std::move(*memory));
+    }
   }
   ProxyReady answer;
   answer.result = ready.ok() ? CUDA_SUCCESS : CUDA_ERROR_DEVICE_UNAVAILABLE;
@@ -178,13 +183,20 @@ int ServeObserver(ControlSocket& socket, const ProxyStart& start) {
   auto* place = new Place;  // Threads use it until the process ends.
   Status ready = CheckStart(start);
   if (ready.ok()) ready = TakeDescriptors(socket, start, *place);
+  std::unique_ptr<ShareMemory> memory;
+  if (ready.ok() && start.share) {
+    Result<std::unique_ptr<ShareMemory>> opened =
+        ShareMemory::Open(std::move(place->share_table), start.share_place, std::nullopt);
+    ready = opened.status();
+    if (opened.ok()) memory = std::move(*opened);
+  }
   ProxyReady answer;
   answer.result = ready.ok() ? CUDA_SUCCESS : CUDA_ERROR_DEVICE_UNAVAILABLE;
   answer.message = ready.message();
   answer.window = start.window;
   if (!socket.Send(answer).ok() || !ready.ok()) return 1;
   std::thread([&socket, place] { ServeSocket(socket, *place); }).detach();
-  NvmlDevice device(start.uuid);
+  NvmlDevice device(start.uuid, std::move(memory));
   const Status served = Observe(*place->channel, device);
   if (served.ok()) return 0;
   LogError("the session was terminated: {}", served.message());

@@ -66,9 +66,9 @@ class Decision {
   }
 
   void Account() {
-    const std::uint64_t passed = turns_.looked_at == 0 || now_ < turns_.looked_at
-                                     ? 0
-                                     : std::min(now_ - turns_.looked_at, kLongestAccount);
+    const std::uint64_t since =
+        turns_.looked_at == 0 || now_ < turns_.looked_at ? 0 : now_ - turns_.looked_at;
+    const std::uint64_t passed = std::min(since, kLongestAccount);
     turns_.looked_at = now_;
     std::array<double, kMostSharingRuns> had;
     double had_by_all = 0;
@@ -90,6 +90,8 @@ class Decision {
       TurnRun& run = *present()[i];
       const double own = had[i] * part;
       run.used += static_cast<std::uint64_t>(own);
+      run.now.Add(own, static_cast<double>(since), kNow);
+      run.lately.Add(own, static_cast<double>(since), kLately);
       const double weight = std::max(run.quota + free, 1.0) / kWhole;
       run.pass += own / (weight * std::max(wanting, 1U));
       const double quota = static_cast<double>(run.quota) / kWhole;

@@ -36,11 +36,26 @@ inline constexpr std::uint64_t kLongestLeave = 50'000'000;
 // A run that does nothing in its turn for so long, though it wants to, was stopped: it loses the
 // turn until it asks for it again.
 inline constexpr std::uint64_t kLongestStall = 20'000'000;
+// What is lately, and what is just now, to those who look at the parts of the runs.
+inline constexpr std::uint64_t kNow = 1'000'000'000;
+inline constexpr std::uint64_t kLately = 10'000'000'000;
 // While some wait the decision is looked at as often as this: for one that has died.
 inline constexpr std::uint64_t kLongestWithoutLook = 50'000'000;
 
 // A truth in memory that others can write: whatever lies there is one.
 using Flag = std::uint8_t;
+
+// A run's part of the GPU's time, in which what is longer ago counts for less and less.
+struct DecayingPart {
+  double had = 0, time = 0;
+
+  double Value() const { return time > 0 ? had / time : 0; }
+  // It had `more_had` of so much more time; what was before `memory` hardly counts from then on.
+  void Add(double more_had, double more_time, double memory) {
+    had += (more_had - had * more_time) / (more_time + memory);
+    time += (more_time - time * more_time) / (more_time + memory);
+  }
+};
 
 struct TurnRun {
   // --- What it was promised.
@@ -70,7 +85,8 @@ struct TurnRun {
   Flag stalled = 0;                 // Has its turn, wants the GPU, and does nothing.
   Flag overdue = 0;                 // Its time is over, but not what it has on the GPU.
   std::uint64_t waiting_since = 0;  // 0: it does not wait.
-  std::uint64_t used = 0;           // GPU time.
+  std::uint64_t used = 0;           // GPU time,
+  DecayingPart now, lately;         // and its parts, which decay in kNow and kLately.
   std::uint64_t turns = 0;          // How often it got the GPU,
   std::uint64_t preempted = 0;      // and how often another of higher priority took it away.
   std::uint64_t waited = 0;         // For the GPU, in all.

@@ -103,10 +103,7 @@ Result<DeviceService::Device> DeviceService::StartDevice(const RemoteOpen& open)
     trace = context_.trace->AddProcess(Format("GPU {} for device {}", open.ordinal, open.context),
                                        open.session, open.context, false);
   request.trace = trace.get();
-  SharePlace share;
-  if (!open.observe) {
-    CUSPAN_ASSIGN_OR_RETURN(share, FindSharePlace(context_, *description));
-  }
+  CUSPAN_ASSIGN_OR_RETURN(SharePlace share, FindSharePlace(context_, *description));
   request.share = share.table.get();
   request.share_place = share.run;
   request.lease = context_.leases.LeaseFd(*description);

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <iterator>
+#include <utility>
 
 #include "common/log.h"
 #include "launcher/agent/descriptors.h"
@@ -85,16 +86,16 @@ Result<RunReady> HomeAgent::Prepare() {
   CUSPAN_ASSIGN_OR_RETURN(std::vector<AgentInventory> inventories, GatherInventories());
   CUSPAN_ASSIGN_OR_RETURN(
       allocation_, RunAllocation::Create(*node_, options_.wish, node_->context().run, inventories));
+  if (options_.wish.look) return Look();
   const auto keep_on = [this] { return !run_ended_; };
-  if (options_.wish.look) {
-    CUSPAN_ASSIGN_OR_RETURN(RunReady found, allocation_->Look(keep_on));
-    found.relay = relay_name();
-    return found;
-  }
   CUSPAN_ASSIGN_OR_RETURN(
       std::vector<DeviceDescription> devices,
       allocation_->Allocate(keep_on, [this](const std::string& what) { TellWaiting(what); }));
   CUSPAN_ASSIGN_OR_RETURN(std::vector<AddressWindow> windows, PlanWindows(devices));
+  // The programs see of each GPU's memory what the run may have of it.
+  if (const std::uint64_t cap = options_.wish.share.memory; cap != 0)
+    for (DeviceDescription& device : devices)
+      device.memory_bytes = std::min(device.memory_bytes, cap);
   node_->context().devices = std::move(devices);
   node_->context().windows = std::move(windows);
   if (agents_met_) TellPlan();
@@ -105,6 +106,20 @@ Result<RunReady> HomeAgent::Prepare() {
     ready.notes.push_back(
         Format("a single program may fail to open all devices: {}", room.message()));
   return ready;
+}
+
+Result<RunReady> HomeAgent::Look() {
+  CUSPAN_ASSIGN_OR_RETURN(RunReady found, allocation_->Look([this] { return !run_ended_; }));
+  found.relay = relay_name();
+  return found;
+}
+
+void HomeAgent::TellLook() {
+  const Result<RunReady> found = Look();
+  if (run_ended_) return;  // Nobody waits for it any more.
+  const Status told =
+      found.ok() ? launcher_->Send(*found) : launcher_->Send(Refused{found.status().message()});
+  if (!told.ok()) LogInfo("{}", told.message());
 }
 
 void HomeAgent::TellWaiting(const std::string& what) {
@@ -190,12 +205,21 @@ int HomeAgent::Serve(const AppProcess* app) {
     return app_status;
   }
   AskClocks();
-  node_->Loop([this] { return !run_ended_; });
+  while (!run_ended_) {
+    node_->Loop([this] { return !run_ended_ && !look_wanted_; });
+    // Here, since to look runs the loop, too.
+    if (std::exchange(look_wanted_, false)) TellLook();
+  }
   return app_status;
 }
 
 void HomeAgent::ReadLauncher() {
   Result<std::optional<ControlSocket::Message>> message = launcher_->TryReceive();
+  while (message.ok() && message->has_value() && options_.wish.look &&
+         (*message)->frame.op() == Op::kLookAgain) {
+    look_wanted_ = true;
+    message = launcher_->TryReceive();
+  }
   if (message.ok() && !message->has_value()) return;
   run_ended_ = true;
   node_->poller().Forget(launcher_->fd());

@@ -44,12 +44,16 @@ class HomeAgent {
   HomeAgent(const AgentOptions& options, const RunKey& key, Transport* transport,
             std::unique_ptr<AgentNode> node, InventoryQuery& inventory);
   Result<RunReady> Prepare();
+  // Of an agent that only looks.
+  Result<RunReady> Look();
   Result<std::vector<AgentInventory>> GatherInventories();
   // The launcher, or the user, learns what the run waits for.
   void TellWaiting(const std::string& what);
   // Tells the other agents what was planned.
   void TellPlan();
   void ReadLauncher();
+  // Answers a launcher that wants to look again.
+  void TellLook();
   bool TakeControl(std::uint32_t rank, const Frame& frame);
   // Asks the other agents for the time, until each has answered often.
   void AskClocks();
@@ -76,6 +80,7 @@ class HomeAgent {
   std::vector<DeviceReport> reports_;
   bool reports_wanted_ = false;
   bool run_ended_ = false;
+  bool look_wanted_ = false;  // The launcher waits for TellLook.
   bool agents_met_ = false;
   std::set<std::uint32_t> clocks_asked_;  // Agents that have not answered often enough.
   std::set<std::uint32_t> agents_left_;   // Others that have not confirmed the end.

@@ -61,7 +61,8 @@ Result<std::optional<UniqueFd>> NodeLocks::LockQueue() {
   return folder_.TryLock(QueueName(host_), true);
 }
 
-Result<NodeLocks::Outcome> NodeLocks::Enter(LeaseTicket ticket, const ShareTerms& terms) {
+Result<NodeLocks::Outcome> NodeLocks::Enter(LeaseTicket ticket, const ShareTerms& terms,
+                                            std::map<std::string, std::uint64_t> gpu_memory) {
   CUSPAN_ASSIGN_OR_RETURN(std::optional<UniqueFd> queue, LockQueue());
   if (!queue.has_value()) return Outcome::kBusy;
   ticket.host = host_;
@@ -75,6 +76,7 @@ Result<NodeLocks::Outcome> NodeLocks::Enter(LeaseTicket ticket, const ShareTerms
   ticket_file_ = std::move(*file);
   ticket_ = std::move(ticket);
   terms_ = terms;
+  gpu_memory_ = std::move(gpu_memory);
   log_.Add("arrive", Who());
   return Outcome::kDone;
 }
@@ -132,7 +134,10 @@ Result<NodeLocks::Outcome> NodeLocks::Look(const std::vector<std::string>& gpus,
     if (!why.empty() && std::find(view.full.begin(), view.full.end(), why) == view.full.end())
       view.full.push_back(std::move(why));
   }
-  if (!ticket_ && !nobody) RemoveQueueFile(**queue);
+  if (!ticket_ && !nobody) {
+    view.shared = SharedOf(gpus);
+    RemoveQueueFile(**queue);
+  }
   return Outcome::kDone;
 }
 
@@ -166,6 +171,22 @@ Result<bool> NodeLocks::IsHeld(const std::string& gpu, std::string& why) {
   // The last of the others may have gone meanwhile, and have left the file to us.
   folder_.GiveBack(name, std::move(**lock));
   return false;
+}
+
+std::vector<SharedGpu> NodeLocks::SharedOf(const std::vector<std::string>& gpus) const {
+  std::vector<SharedGpu> shared;
+  for (const std::string& gpu : gpus) {
+    Result<ShareTable> table = ShareTable::Open(share_folder_, HostForNames(host_), gpu);
+    if (!table.ok() && table.status().code() == StatusCode::kNotFound) continue;
+    Result<std::vector<SharingRun>> runs =
+        table.ok() ? table->Look() : Result<std::vector<SharingRun>>(table.status());
+    // That nothing can be said of one GPU keeps nothing back of the others.
+    if (!runs.ok())
+      LogInfo("GPU {}: {}", gpu, runs.status().message());
+    else if (!runs->empty())
+      shared.push_back({host_, gpu, std::move(*runs)});
+  }
+  return shared;
 }
 
 Result<bool> NodeLocks::SomebodyAhead() {
@@ -220,6 +241,8 @@ Result<std::optional<NodeLocks::Lease>> NodeLocks::TakeOne(const std::string& gp
       return made.status();
     }
     lease.table.emplace(std::move(*made));
+    if (const auto known = gpu_memory_.find(gpu); known != gpu_memory_.end())
+      lease.table->SetGpuMemory(known->second);
   }
   Status joined = lease.table->JoinRun(ticket_->run, ticket_->user, ticket_->program, terms_);
   // From now on others may come in.

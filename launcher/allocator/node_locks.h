@@ -41,6 +41,7 @@ struct NodeView {
   std::vector<std::string> held;
   std::vector<std::string> full;     // Why it can not share those that are shared: phrases.
   std::vector<LeaseTicket> tickets;  // Live ones of other runs, in the order of arrival.
+  std::vector<SharedGpu> shared;     // Without a ticket: those that runs of this user share.
 };
 
 // One thread. No call waits: those that need the host's queue say when another has it.
@@ -63,8 +64,9 @@ class NodeLocks {
   ~NodeLocks();
 
   // Puts the run's ticket into the queue. Its host, user and state are filled in. From now on it
-  // looks and takes on these terms.
-  Result<Outcome> Enter(LeaseTicket ticket, const ShareTerms& terms = {});
+  // looks and takes on these terms. `gpu_memory`: bytes that GPUs have, by key, as far as known.
+  Result<Outcome> Enter(LeaseTicket ticket, const ShareTerms& terms = {},
+                        std::map<std::string, std::uint64_t> gpu_memory = {});
   // Fills `view`. Files of runs that died are removed where we may. `gpus` are keys (IsGpuKey).
   // Without a ticket a GPU that is shared is held.
   Result<Outcome> Look(const std::vector<std::string>& gpus, NodeView& view);
@@ -105,6 +107,8 @@ class NodeLocks {
   Result<std::optional<ShareTable>> TableOfOthers(const std::string& gpu) const;
   // Whether the run could not have the GPU now. `why`: where others share it without room for it.
   Result<bool> IsHeld(const std::string& gpu, std::string& why);
+  // Those of the GPUs that runs of this user share, and what these do.
+  std::vector<SharedGpu> SharedOf(const std::vector<std::string>& gpus) const;
   // Nothing when others have it.
   Result<std::optional<Lease>> TakeOne(const std::string& gpu);
   void Drop(const std::string& gpu, Lease& lease);
@@ -119,6 +123,7 @@ class NodeLocks {
   std::optional<LeaseTicket> ticket_;
   UniqueFd ticket_file_;
   ShareTerms terms_;
+  std::map<std::string, std::uint64_t> gpu_memory_;
   std::map<std::string, Lease> leases_;  // By GPU.
   std::map<uid_t, std::string> users_;   // Names that were looked up.
 };

@@ -11,7 +11,7 @@
 namespace cuspan::sharing {
 
 // Changes with every change of what is below.
-inline constexpr std::uint64_t kMagic = 0x6375'7370'616e'0003;
+inline constexpr std::uint64_t kMagic = 0x6375'7370'616e'0004;
 
 // The bytes of the file that are locked: by who changes the table, and for each place.
 inline constexpr std::int64_t kTableByte = 0;
@@ -39,6 +39,7 @@ struct alignas(64) SessionPlace {
   std::atomic<std::uint32_t> gated;         // Its work has to pass its gate.
   std::atomic<std::uint64_t> asked;         // How often it has asked for a decision.
   std::atomic<std::uint32_t> preemptible;   // A run of higher priority is here.
+  std::atomic<std::uint64_t> memory;        // Bytes that it has: share_memory.h.
   // Of the table.
   std::uint32_t taken;
   std::uint32_t run;     // Its place,
@@ -59,7 +60,9 @@ struct Layout {
 
   std::uint64_t busy_before[scheduling::kMostSharingRuns];  // Of sessions that have left.
   std::uint32_t most_runs[scheduling::kMostSharingRuns];
-  std::uint32_t serials[scheduling::kMostSharingRuns];  // How often the place was taken.
+  std::uint64_t memory_caps[scheduling::kMostSharingRuns];  // 0: none.
+  std::uint64_t gpu_memory;                                 // Bytes.
+  std::uint32_t serials[scheduling::kMostSharingRuns];      // How often the place was taken.
   SessionPlace sessions[kMostSharingSessions];
 };
 

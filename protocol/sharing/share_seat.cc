@@ -34,6 +34,7 @@ Result<std::unique_ptr<ShareSeat>> ShareSeat::Take(UniqueFd table, std::uint32_t
     for (std::atomic<std::uint32_t>* word : {&session.open, &session.wants, &session.preemptible})
       word->store(0);
     session.on_gpu_since.store(0);
+    session.memory.store(0);
     session.busy.store(0);
     session.asked.store(0);
     session.idle_since.store(ShareFile::Now());
@@ -65,6 +66,11 @@ void ShareSeat::Leave() {
   own().taken = 0;
   file_->GivePlace(sharing::kFirstSessionByte + place_);
   file_->DecideNow();
+}
+
+Result<std::unique_ptr<ShareMemory>> ShareSeat::OpenMemory() const {
+  CUSPAN_ASSIGN_OR_RETURN(UniqueFd table, file_->OpenAgain());
+  return ShareMemory::Open(std::move(table), own().run, place_);
 }
 
 SessionPlace& ShareSeat::own() const { return file_->layout().sessions[place_]; }

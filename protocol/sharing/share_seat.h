@@ -9,6 +9,7 @@
 
 #include "common/status.h"
 #include "common/unique_fd.h"
+#include "protocol/sharing/share_memory.h"
 
 namespace cuspan {
 namespace sharing {
@@ -27,6 +28,9 @@ class ShareSeat {
   // Gives the place back, so that others need not find out. To be called once at most, and nothing
   // but gated and rings after it.
   void Leave();
+
+  // Its account of the GPU's memory, which is not to be used after Leave.
+  Result<std::unique_ptr<ShareMemory>> OpenMemory() const;
 
   // --- Cheap: what the table said last.
 

@@ -8,9 +8,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 
 #include "common/format.h"
+#include "protocol/sharing/memory_room.h"
 #include "protocol/sharing/share_file.h"
 #include "protocol/sharing/share_layout.h"
 
@@ -36,6 +38,12 @@ void Store(char (&text)[size], const std::string& value) {
 template <std::size_t size>
 std::string Load(const char (&text)[size]) {
   return Printable(std::string(text, ::strnlen(text, size)), size);
+}
+
+// Whatever lies in the table.
+std::uint32_t Thousandths(double part) {
+  if (!(part > 0)) return 0;
+  return static_cast<std::uint32_t>(std::lround(std::min(part, 1.0) * scheduling::kWhole));
 }
 
 std::uint32_t QuotaOf(const scheduling::TurnRun& run) {
@@ -88,16 +96,24 @@ void ShareTable::RemoveUnused(const std::string& folder, const std::string& host
 
 bool ShareTable::HasRuns() const { return file_->HasRuns(); }
 
+void ShareTable::SetGpuMemory(std::uint64_t bytes) { file_->layout().gpu_memory = bytes; }
+
 Result<UniqueFd> ShareTable::OpenAgain() const { return file_->OpenAgain(); }
 
 Status ShareTable::MayJoinLocked(const ShareTerms& terms) const {
   const Layout& table = file_->layout();
   std::uint32_t runs = 0, promised = terms.quota, most = terms.most_runs;
+  // More than there is does not fit in any case.
+  const std::uint64_t wanted = std::min(terms.memory, table.gpu_memory + 1);
+  std::uint64_t kept = wanted, used = 0;
   for (std::uint32_t i = 0; i < kMostSharingRuns; ++i) {
     const scheduling::TurnRun& run = table.turns.runs[i];
     if (!run.present) continue;
     ++runs;
     promised += QuotaOf(run);
+    kept += std::min(table.memory_caps[i], table.gpu_memory);
+    if (table.memory_caps[i] == 0)
+      used += std::min(sharing::RoomOf(table, i).used, table.gpu_memory);
     most = std::min(most, table.most_runs[i]);
   }
   if (runs >= std::min(most, kMostSharingRuns))
@@ -106,6 +122,13 @@ Status ShareTable::MayJoinLocked(const ShareTerms& terms) const {
     return Status::Exhausted(
         "the runs that share it were promised {} % of its time, which leaves less than {} %",
         (promised - terms.quota) / 10.0, terms.quota / 10.0);
+  const std::uint64_t contexts = (runs + 1) * sharing::ContextBytes(table.gpu_memory);
+  // Who is first may have all that there is.
+  if (runs != 0 && kept != 0 && kept + used + contexts > table.gpu_memory)
+    return Status::Exhausted(
+        "of its {} MiB of memory the runs that share it have or were promised {} MiB, which leaves "
+        "less than {} MiB beside what their contexts need",
+        table.gpu_memory >> 20, (kept - wanted + used) >> 20, terms.memory >> 20);
   return Status::Ok();
 }
 
@@ -123,6 +146,8 @@ Status ShareTable::JoinRun(const std::string& run, const std::string& user,
   Layout& table = file_->layout();
   for (std::uint32_t i = 0; i < kMostSharingRuns; ++i) {
     if (table.turns.runs[i].present || !file_->TakePlace(sharing::kFirstRunByte + i)) continue;
+    // The time before is not the run's.
+    file_->DecideNow();
     scheduling::TurnRun& made = table.turns.runs[i];
     made = {};
     made.niceness = terms.niceness;
@@ -133,6 +158,7 @@ Status ShareTable::JoinRun(const std::string& run, const std::string& user,
     Store(table.names[i].user, user);
     Store(table.names[i].program, program);
     table.most_runs[i] = terms.most_runs;
+    table.memory_caps[i] = terms.memory;
     ++table.serials[i];
     table.busy_before[i] = 0;
     made.present = true;
@@ -164,29 +190,37 @@ Result<std::uint32_t> ShareTable::FindRun(const std::string& run) {
   return Status::NotFound("run {} has no place in {}", run, file_->path());
 }
 
-Result<std::vector<ShareRunView>> ShareTable::Look() {
+Result<std::vector<SharingRun>> ShareTable::Look() {
   CUSPAN_ASSIGN_OR_RETURN(const ShareFile::Changing changing, file_->Change());
   file_->ForgetDead();
   file_->DecideNow();
   const Layout& table = file_->layout();
-  std::vector<ShareRunView> views;
+  std::vector<SharingRun> views;
   for (std::uint32_t i = 0; i < kMostSharingRuns; ++i) {
     const scheduling::TurnRun& run = table.turns.runs[i];
     if (!run.present) continue;
-    ShareRunView view;
+    SharingRun view;
     view.run = Load(table.names[i].run);
     view.user = Load(table.names[i].user);
     view.program = Load(table.names[i].program);
-    view.terms = {true,      run.niceness, run.process_niceness,
-                  run.quota, run.limit,    table.most_runs[i]};
-    view.used_nanoseconds = run.used;
-    view.waited_nanoseconds = run.waited;
+    view.terms.shared = true;
+    view.terms.niceness = run.niceness;
+    view.terms.process_niceness = run.process_niceness;
+    view.terms.quota = run.quota;
+    view.terms.limit = run.limit;
+    view.terms.most_runs = table.most_runs[i];
+    view.terms.memory = table.memory_caps[i];
+    view.part_now = Thousandths(run.now.Value());
+    view.part_lately = Thousandths(run.lately.Value());
+    view.memory = sharing::RoomOf(table, i).used;
+    view.used = run.used;
+    view.waited = run.waited;
     view.turns = run.turns;
     view.preempted = run.preempted;
     for (const sharing::SessionPlace& session : file_->sessions())
       if (session.taken != 0 && session.run == i && session.serial == table.serials[i])
         ++view.sessions;
-    view.has_turn = table.turns.holder == i;
+    view.has_turn = table.turns.holder == i && run.wants;
     view.waiting = run.waiting_since != 0;
     views.push_back(std::move(view));
   }

@@ -26,15 +26,6 @@ class ShareFile;
 
 inline constexpr std::uint32_t kMostSharingSessions = 64;
 
-// What a table says about a run, for people.
-struct ShareRunView {
-  std::string run, user, program;
-  ShareTerms terms;
-  std::uint64_t used_nanoseconds = 0, waited_nanoseconds = 0, turns = 0, preempted = 0;
-  std::uint32_t sessions = 0;
-  bool has_turn = false, waiting = false;
-};
-
 // One thread. Of one open file description: its places end with it.
 class ShareTable {
  public:
@@ -56,6 +47,9 @@ class ShareTable {
   // Another open file description of it, for a proxy.
   Result<UniqueFd> OpenAgain() const;
 
+  // How much memory the GPU has. To be called by who has made the table.
+  void SetGpuMemory(std::uint64_t bytes);
+
   // --- Runs.
 
   // Whether a run has a place.
@@ -68,7 +62,8 @@ class ShareTable {
                  const ShareTerms& terms);
   // The place of a run of this id.
   Result<std::uint32_t> FindRun(const std::string& run);
-  Result<std::vector<ShareRunView>> Look();
+  // All runs, for people.
+  Result<std::vector<SharingRun>> Look();
 
  private:
   explicit ShareTable(std::unique_ptr<sharing::ShareFile> file);

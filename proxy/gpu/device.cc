@@ -126,4 +126,10 @@ CUresult CreateMemory(const Driver& driver, const Device& device, std::uint64_t 
   return driver.cuMemCreate(memory, bytes, &properties, 0);
 }
 
+CUresult MemoryInfoOf(const Device& device, std::size_t* free, std::size_t* total) {
+  const CUresult result = device.driver().cuMemGetInfo(free, total);
+  if (result == CUDA_SUCCESS) device.memory().Narrow(free, total);
+  return result;
+}
+
 }  // namespace cuspan::proxy

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <utility>
 
 #include "common/unique_fd.h"
 #include "proxy/gpu/driver.h"
+#include "proxy/gpu/memory_account.h"
 #include "structs.gen.h"
 
 namespace cuspan::proxy {
@@ -24,7 +26,8 @@ class Device {
         shared_(other.shared_),
         shared_file_(std::move(other.shared_file_)),
         file_bytes_(other.file_bytes_),
-        rest_(other.rest_) {}
+        rest_(other.rest_),
+        memory_(std::move(other.memory_)) {}
   // Gives the window, in which nothing is mapped any more, and the context back.
   ~Device();
 
@@ -75,6 +78,8 @@ class Device {
   const AddressWindow& window() const { return window_; }
   const Driver& driver() const { return *driver_; }
   CUdevice handle() const { return device_; }
+  // What is the session's of the device's memory.
+  MemoryAccount& memory() const { return *memory_; }
 
  private:
   Device(const Driver* driver, CUdevice device, CUcontext context, AddressWindow window)
@@ -88,10 +93,13 @@ class Device {
   UniqueFd shared_file_;
   std::uint64_t file_bytes_ = 0;  // 0 without a file.
   AddressWindow rest_;            // What is the driver's of the region.
+  std::unique_ptr<MemoryAccount> memory_ = std::make_unique<MemoryAccount>();
 };
 
 // Memory of the device, mapped nowhere, which other processes can have if the driver lets them.
 CUresult CreateMemory(const Driver& driver, const Device& device, std::uint64_t bytes,
                       CUmemGenericAllocationHandle* memory);
+// What of the device's memory is free, and how much there is, as the run may see it.
+CUresult MemoryInfoOf(const Device& device, std::size_t* free, std::size_t* total);
 
 }  // namespace cuspan::proxy

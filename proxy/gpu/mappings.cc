@@ -21,13 +21,13 @@ void ReserveAgain(void* at, std::uint64_t bytes) {
 }  // namespace
 
 Mappings::~Mappings() {
-  for (const auto& [address, memory] : mapped_) {
-    if (IsFile(address, memory.first)) {
-      UnmapFile(address, memory.first);
+  for (const auto& [address, mapped] : mapped_) {
+    if (IsFile(address, mapped.bytes)) {
+      UnmapFile(address, mapped.bytes);
       continue;
     }
-    driver_.cuMemUnmap(address, memory.first);
-    driver_.cuMemRelease(memory.second);
+    driver_.cuMemUnmap(address, mapped.bytes);
+    driver_.cuMemRelease(mapped.memory);
   }
 }
 
@@ -36,10 +36,13 @@ CUresult Mappings::Map(std::uint64_t address, std::uint64_t bytes) {
   if (IsFile(address, bytes)) {
     const CUresult result = MapFile(address, bytes);
     const MutexLock lock(mutex_);
-    if (result == CUDA_SUCCESS) mapped_[address] = {bytes, 0};
+    if (result == CUDA_SUCCESS) mapped_[address] = {bytes, 0, nullptr};
     return result;
   }
   if (!device_.MayMap(address, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  MemoryAccount::Taken taken;
+  if (const CUresult result = device_.memory().Take(bytes, &taken); result != CUDA_SUCCESS)
+    return result;
   CUmemAccessDesc access{};
   access.location = {CU_MEM_LOCATION_TYPE_DEVICE, device_.handle()};
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
@@ -57,7 +60,7 @@ CUresult Mappings::Map(std::uint64_t address, std::uint64_t bytes) {
     return result;
   }
   const MutexLock lock(mutex_);
-  mapped_[address] = {bytes, memory};
+  mapped_[address] = {bytes, memory, std::move(taken)};
   return CUDA_SUCCESS;
 }
 
@@ -74,8 +77,8 @@ CUresult Mappings::Export(std::uint64_t address, std::uint64_t bytes, UniqueFd* 
     const MutexLock lock(mutex_);
     const auto found = mapped_.find(address);
     CUmemGenericAllocationHandle memory = trial;
-    if (trial == 0 && found != mapped_.end() && found->second.first == bytes)
-      memory = found->second.second;
+    if (trial == 0 && found != mapped_.end() && found->second.bytes == bytes)
+      memory = found->second.memory;
     int exported = -1;
     if (memory != 0)
       result = driver_.cuMemExportToShareableHandle(&exported, memory,
@@ -88,11 +91,13 @@ CUresult Mappings::Export(std::uint64_t address, std::uint64_t bytes, UniqueFd* 
 
 CUresult Mappings::Unmap(std::uint64_t address, std::uint64_t bytes) {
   CUmemGenericAllocationHandle memory = 0;
+  MemoryAccount::Taken taken;  // Until the driver has it back.
   {
     const MutexLock lock(mutex_);
     const auto found = mapped_.find(address);
-    if (found == mapped_.end() || found->second.first != bytes) return CUDA_ERROR_INVALID_VALUE;
-    memory = found->second.second;
+    if (found == mapped_.end() || found->second.bytes != bytes) return CUDA_ERROR_INVALID_VALUE;
+    memory = found->second.memory;
+    taken = found->second.taken;
   }
   if (!IsFile(address, bytes))
     if (const CUresult result = driver_.cuMemUnmap(address, bytes); result != CUDA_SUCCESS)
@@ -135,7 +140,7 @@ bool Mappings::Meets(std::uint64_t address, std::uint64_t bytes) const {
   if (after != mapped_.end() && after->first - address < bytes) return true;
   if (after == mapped_.begin()) return false;
   const auto before = std::prev(after);
-  return address - before->first < before->second.first;
+  return address - before->first < before->second.bytes;
 }
 
 }  // namespace cuspan::proxy

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <map>
-#include <utility>
 
 #include "common/mutex.h"
 #include "proxy/gpu/device.h"
@@ -42,9 +41,12 @@ class Mappings {
   const Driver& driver_;
   const Device& device_;
   mutable Mutex mutex_;
-  // By address: bytes and memory.
-  std::map<std::uint64_t, std::pair<std::uint64_t, CUmemGenericAllocationHandle>> mapped_
-      CUSPAN_GUARDED_BY(mutex_);
+  struct Mapped {
+    std::uint64_t bytes = 0;
+    CUmemGenericAllocationHandle memory = 0;
+    MemoryAccount::Taken taken;
+  };
+  std::map<std::uint64_t, Mapped> mapped_ CUSPAN_GUARDED_BY(mutex_);  // By address.
 };
 
 }  // namespace cuspan::proxy

@@ -6,6 +6,7 @@
 
 #include "ops.gen.h"
 #include "protocol/nvml/nvml.h"
+#include "protocol/sharing/share_memory.h"
 
 namespace cuspan::proxy {
 
@@ -40,7 +41,11 @@ void AskNvml(std::vector<DeviceDescription>& devices);
 // What NVML answers to questions about one device. One thread.
 class NvmlDevice {
  public:
-  explicit NvmlDevice(const std::array<std::uint8_t, 16>& uuid) : uuid_(uuid) {}
+  // `memory`: where the run shares the device, its account; what the run may not have is none of
+  // the device's memory then.
+  explicit NvmlDevice(const std::array<std::uint8_t, 16>& uuid,
+                      std::unique_ptr<ShareMemory> memory = nullptr)
+      : uuid_(uuid), memory_(std::move(memory)) {}
 
   // The library is loaded at the first question. kNotSupported where there is none, or where it
   // does not know the device, as no library does a software GPU; kFunctionNotFound for what is no
@@ -48,7 +53,10 @@ class NvmlDevice {
   NvmlAnswer Ask(const NvmlAsk& ask);
 
  private:
+  void Narrow(NvmlAnswer& answer) const;
+
   const std::array<std::uint8_t, 16> uuid_;
+  const std::unique_ptr<ShareMemory> memory_;
   bool looked_ = false;
   std::unique_ptr<Nvml> nvml_;
   nvml::Device device_ = nullptr;

@@ -145,7 +145,20 @@ NvmlAnswer NvmlDevice::Ask(const NvmlAsk& ask) {
     if (nvml_ != nullptr) device_ = nvml_->Find(uuid_, &mig);
   }
   if (device_ == nullptr) return {nvml::kNotSupported, {}};
-  return question->ask(*nvml_, question->name, device_, ask.arguments);
+  NvmlAnswer answer = question->ask(*nvml_, question->name, device_, ask.arguments);
+  if (ask.function.starts_with("nvmlDeviceGetMemoryInfo")) Narrow(answer);
+  return answer;
+}
+
+// Total, free and used bytes, with those reserved in between in the second version.
+void NvmlDevice::Narrow(NvmlAnswer& answer) const {
+  if (memory_ == nullptr || answer.values.size() < 3) return;
+  const MemoryRoom room = memory_->Look();
+  std::uint64_t& free = answer.values.end()[-2];
+  free = std::min(free, room.left);
+  if (room.cap == 0) return;
+  answer.values.front() = std::min(answer.values.front(), room.cap);
+  answer.values.back() = room.used;
 }
 
 }  // namespace cuspan::proxy

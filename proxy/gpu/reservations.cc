@@ -8,9 +8,9 @@
 namespace cuspan::proxy {
 
 Reservations::~Reservations() {
-  for (const auto& [address, bytes] : mapped_) driver_.cuMemUnmap(address, bytes);
+  for (const auto& [address, mapped] : mapped_) driver_.cuMemUnmap(address, mapped.bytes);
   const MutexLock lock(mutex_);
-  for (const auto& [number, memory] : allocations_) driver_.cuMemRelease(memory);
+  for (const auto& [number, made] : allocations_) driver_.cuMemRelease(made.memory);
   for (const std::uint64_t block : blocks_) driver_.cuMemAddressFree(block, kReservationBlock);
 }
 
@@ -55,12 +55,14 @@ CUresult Reservations::Make(std::uint64_t allocation, std::uint64_t bytes) {
     const MutexLock lock(mutex_);
     if (allocations_.contains(allocation)) return CUDA_ERROR_INVALID_VALUE;
   }
-  CUmemGenericAllocationHandle memory = 0;
-  if (const CUresult result = CreateMemory(driver_, device_, bytes, &memory);
+  Allocation made;
+  if (const CUresult result = device_.memory().Take(bytes, &made.taken); result != CUDA_SUCCESS)
+    return result;
+  if (const CUresult result = CreateMemory(driver_, device_, bytes, &made.memory);
       result != CUDA_SUCCESS)
     return result;
   const MutexLock lock(mutex_);
-  allocations_[allocation] = memory;
+  allocations_[allocation] = std::move(made);
   return CUDA_SUCCESS;
 }
 
@@ -76,7 +78,7 @@ CUresult Reservations::Import(std::uint64_t allocation, const UniqueFd& file) {
       result != CUDA_SUCCESS)
     return result;
   const MutexLock lock(mutex_);
-  allocations_[allocation] = memory;
+  allocations_[allocation] = {memory, nullptr};
   return CUDA_SUCCESS;
 }
 
@@ -86,40 +88,40 @@ CUresult Reservations::Export(std::uint64_t allocation, UniqueFd* file) const {
   if (found == allocations_.end()) return CUDA_ERROR_INVALID_VALUE;
   int exported = -1;
   const CUresult result = driver_.cuMemExportToShareableHandle(
-      &exported, found->second, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+      &exported, found->second.memory, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
   if (result == CUDA_SUCCESS) *file = UniqueFd(exported);
   return result;
 }
 
 CUresult Reservations::End(std::uint64_t allocation) {
-  CUmemGenericAllocationHandle memory = 0;
+  Allocation ended;
   {
     const MutexLock lock(mutex_);
     const auto found = allocations_.find(allocation);
     if (found == allocations_.end()) return CUDA_ERROR_INVALID_VALUE;
-    memory = found->second;
+    ended = std::move(found->second);
     allocations_.erase(found);
   }
-  return driver_.cuMemRelease(memory);
+  return driver_.cuMemRelease(ended.memory);
 }
 
 CUresult Reservations::Map(std::uint64_t address, std::uint64_t bytes, std::uint64_t allocation) {
   if (!Contains(address, bytes) || mapped_.contains(address)) return CUDA_ERROR_INVALID_VALUE;
-  CUmemGenericAllocationHandle memory = 0;
+  Allocation mapped;
   {
     const MutexLock lock(mutex_);
     const auto found = allocations_.find(allocation);
     if (found == allocations_.end()) return CUDA_ERROR_INVALID_VALUE;
-    memory = found->second;
+    mapped = found->second;
   }
-  const CUresult result = driver_.cuMemMap(address, bytes, 0, memory, 0);
-  if (result == CUDA_SUCCESS) mapped_[address] = bytes;
+  const CUresult result = driver_.cuMemMap(address, bytes, 0, mapped.memory, 0);
+  if (result == CUDA_SUCCESS) mapped_[address] = {bytes, std::move(mapped.taken)};
   return result;
 }
 
 CUresult Reservations::Unmap(std::uint64_t address, std::uint64_t bytes) {
   const auto found = mapped_.find(address);
-  if (found == mapped_.end() || found->second != bytes) return CUDA_ERROR_INVALID_VALUE;
+  if (found == mapped_.end() || found->second.bytes != bytes) return CUDA_ERROR_INVALID_VALUE;
   const CUresult result = driver_.cuMemUnmap(address, bytes);
   if (result == CUDA_SUCCESS) mapped_.erase(found);
   return result;

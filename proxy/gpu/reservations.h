@@ -50,8 +50,16 @@ class Reservations {
   mutable Mutex mutex_;             // Held while the driver is asked about what could go meanwhile.
   std::set<std::uint64_t> blocks_;  // Of addresses, each of kReservationBlock.
   std::map<std::uint64_t, std::uint64_t> reserved_ CUSPAN_GUARDED_BY(mutex_);  // Address, bytes.
-  std::map<std::uint64_t, CUmemGenericAllocationHandle> allocations_ CUSPAN_GUARDED_BY(mutex_);
-  std::map<std::uint64_t, std::uint64_t> mapped_;  // Address, bytes.
+  struct Allocation {
+    CUmemGenericAllocationHandle memory = 0;
+    MemoryAccount::Taken taken;  // Not of what is another's.
+  };
+  struct Mapped {
+    std::uint64_t bytes = 0;
+    MemoryAccount::Taken taken;  // The memory stays as long as it is mapped somewhere.
+  };
+  std::map<std::uint64_t, Allocation> allocations_ CUSPAN_GUARDED_BY(mutex_);  // By number.
+  std::map<std::uint64_t, Mapped> mapped_;                                     // By address.
 };
 
 }  // namespace cuspan::proxy

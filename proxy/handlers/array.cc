@@ -1,4 +1,6 @@
 // Arrays and mipmapped arrays.
+#include <algorithm>
+
 #include "proxy/handlers/handlers.h"
 #include "proxy/handlers/on_worker.h"
 
@@ -16,6 +18,43 @@ CUDA_ARRAY3D_DESCRIPTOR Descriptor(const ArrayShape& shape) {
   return descriptor;
 }
 
+// Of one channel. (CUDA Driver API, CUarray_format) Blocks of compressed ones have about a byte for
+// each element, and what is not named here has no more than most.
+std::uint64_t ChannelBytes(std::uint32_t format) {
+  switch (format) {
+    case CU_AD_FORMAT_UNSIGNED_INT8:
+    case CU_AD_FORMAT_SIGNED_INT8:
+      return 1;
+    case CU_AD_FORMAT_UNSIGNED_INT16:
+    case CU_AD_FORMAT_SIGNED_INT16:
+    case CU_AD_FORMAT_HALF:
+      return 2;
+    case CU_AD_FORMAT_UNSIGNED_INT32:
+    case CU_AD_FORMAT_SIGNED_INT32:
+    case CU_AD_FORMAT_FLOAT:
+      return 4;
+    default:
+      return 1;
+  }
+}
+
+// What it has at least: how the driver lays it out is its own affair.
+std::uint64_t BytesOf(const ArrayShape& shape, std::uint32_t levels) {
+  std::uint64_t bytes = 0;
+  const std::uint64_t element = ChannelBytes(shape.format) * std::max(shape.channels, 1U);
+  // Each level halves all dimensions; there are no more than a dimension has bits.
+  for (std::uint32_t level = 0; level < std::clamp(levels, 1U, 64U); ++level) {
+    const auto size = [level](std::uint64_t whole) {
+      return std::max<std::uint64_t>(whole >> level, 1);
+    };
+    std::uint64_t one = element;
+    for (const std::uint64_t count : {size(shape.width), size(shape.height), size(shape.depth)})
+      if (__builtin_mul_overflow(one, count, &one)) return ~std::uint64_t{0};
+    if (__builtin_add_overflow(bytes, one, &bytes)) return ~std::uint64_t{0};
+  }
+  return bytes;
+}
+
 }  // namespace
 
 Status Handle(DeviceSession& session, const Origin& origin, const ArrayCreate& op) {
@@ -23,7 +62,9 @@ Status Handle(DeviceSession& session, const Origin& origin, const ArrayCreate& o
   return OnWorker<ArrayCreate>(session, origin, [&session, op] {
     auto array = std::make_shared<Array>();
     const CUDA_ARRAY3D_DESCRIPTOR descriptor = Descriptor(op.shape);
-    CUresult result = session.faults.Check(
+    CUresult result = session.device.memory().Take(BytesOf(op.shape, op.levels), &array->taken);
+    if (result != CUDA_SUCCESS) return result;
+    result = session.faults.Check(
         op.levels == 0
             ? session.driver.cuArray3DCreate(&array->driver, &descriptor)
             : session.driver.cuMipmappedArrayCreate(&array->mipmap, &descriptor, op.levels));

@@ -24,7 +24,7 @@ Status Handle(DeviceSession& session, const Origin& origin, const MemoryInfo&) {
   return OnWorker<MemoryInfo>(session, origin, [&session] {
     std::size_t free = 0;
     std::size_t total = 0;
-    const CUresult result = session.faults.Check(session.driver.cuMemGetInfo(&free, &total));
+    const CUresult result = session.faults.Check(MemoryInfoOf(session.device, &free, &total));
     return MemoryInfo::Reply{result, free, total};
   });
 }

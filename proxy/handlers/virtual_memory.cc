@@ -45,7 +45,7 @@ Status Handle(DeviceSession& session, const Origin& origin, const AllocationTry&
     std::size_t total = 0;
     const CUresult result =
         session.faults.Check(session.reservations.Make(op.allocation, op.bytes));
-    if (result == CUDA_SUCCESS) session.faults.Check(session.driver.cuMemGetInfo(&free, &total));
+    if (result == CUDA_SUCCESS) session.faults.Check(MemoryInfoOf(session.device, &free, &total));
     return AllocationTry::Reply{result, free};
   });
 }

@@ -10,6 +10,7 @@ import threading
 from harness import OWN_FAILURE, SystemTest, own_lines, program, wait_until
 
 PATHS = ("auto", "never")
+MIB = 1 << 20
 
 
 class Counter:
@@ -255,11 +256,77 @@ class Sharing(SystemTest):
         first.end()
         self.assert_nothing_left()
 
+    def memory(self, *options, path="auto", limit=4):
+        run = self.start(self.share(*options, path=path, limit=limit, app=[program("allocates", "shared")]), self.environment())
+        self.assertEqual(self.answer(run).strip(), "ready", "it has its GPU")
+        return run
+
+    def asks(self, run, line):
+        self.tell(run, line)
+        return self.answer(run).strip()
+
+    def info(self, run):
+        return [int(word) for word in self.asks(run, "info").split()]
+
+    def test_a_memory_cap_holds_to_the_byte(self):
+        """Over all ways to allocate memory of the device, and it is all that the program sees of the GPU."""
+        for path in PATHS:
+            with self.subTest(path=path):
+                run = self.memory("--memory", "128M", path=path)
+                self.assertEqual(self.info(run), [128 * MIB] * 3)
+                self.assertEqual(self.asks(run, f"take {128 * MIB + 1}"), "cudaErrorMemoryAllocation")
+                self.assertEqual(self.asks(run, f"take {128 * MIB}"), "taken")
+                self.assertEqual(self.asks(run, "touch"), "touched")
+                self.assertEqual(self.info(run), [0, 128 * MIB, 128 * MIB])
+                for refused in ("take 1", "array 1024"):
+                    self.assertEqual(self.asks(run, refused), "cudaErrorMemoryAllocation", refused)
+                self.assertEqual(self.asks(run, f"create {2 * MIB}"), "CUDA_ERROR_OUT_OF_MEMORY")
+                self.assertEqual(self.asks(run, "drop"), "dropped")
+                for size in (64 * MIB, 32 * MIB):
+                    self.assertEqual(self.asks(run, f"create {size}"), "taken")
+                self.assertEqual(self.asks(run, f"array {4 << 10}"), "taken", "16 MiB")
+                self.assertEqual(self.asks(run, f"take {16 * MIB}"), "taken")
+                self.assertEqual(self.asks(run, f"create {2 * MIB}"), "CUDA_ERROR_OUT_OF_MEMORY")
+                self.assertEqual(self.asks(run, "drop"), "dropped")
+                for _ in range(64):
+                    self.assertEqual(self.asks(run, f"take {2 * MIB}"), "taken")
+                self.assertEqual(self.asks(run, "take 1"), "cudaErrorMemoryAllocation")
+                self.ends(run)
+                self.assert_nothing_left()
+
+    def test_what_is_kept_for_a_run_is_no_others(self):
+        capped, other = self.memory("--memory", "256M"), self.memory()
+        free, total, _ = self.info(other)
+        self.assertEqual(total, 512 * MIB)
+        self.assertEqual(free, 224 * MIB, "what is neither kept nor needed by the contexts")
+        self.assertEqual(self.asks(other, f"take {free + 1}"), "cudaErrorMemoryAllocation")
+        self.assertEqual(self.asks(other, f"take {free}"), "taken")
+        self.assertEqual(self.asks(capped, f"take {256 * MIB}"), "taken")
+        self.ends(capped)
+        wait_until(lambda: self.info(other)[0] >= 256 * MIB, "what was kept is free")
+        self.ends(other)
+        self.assert_nothing_left()
+
+    def test_a_run_whose_memory_is_not_there_waits(self):
+        first = self.memory("--memory", "384M")
+        result = self.run_command(self.share("--no-wait", "--memory", "128M"), status=OWN_FAILURE)
+        self.assertRegex(result.stderr, r"^cuspan: not available now: .*512 MiB of memory .*384 MiB.*128 MiB")
+        self.assertEqual(len(result.stderr.splitlines()), 1)
+        waiter = self.start(self.share("--memory", "128M", app=["echo", "mine"]))
+        self.assertIn("waiting for", waiter.stderr.readline())
+        self.ends(first)
+        self.assertEqual(self.ends(waiter)[:2], (0, "mine\n"))
+        result = self.run_command(self.share("--memory", "1G"), status=OWN_FAILURE)
+        self.assertRegex(result.stderr, r"^cuspan: .*at least 1\.0 GiB of memory")
+        self.assertEqual(len(result.stderr.splitlines()), 1)
+        self.assert_nothing_left()
+
     def test_wrong_options_are_one_line(self):
         for options, words in ((["--quota", "30%"], "--quota"), (["--priority", "high"], "--priority"),
                                (["--share", "--quota", "120%"], "--quota"), (["--share", "--quota", "50%", "--limit", "40%"], "--limit"),
                                (["--share", "--priority", "urgent"], "--priority"), (["--share=pairs"], "--share"),
-                               (["--share", "--share-limit", "1"], "--share-limit")):
+                               (["--share", "--share-limit", "1"], "--share-limit"), (["--memory", "1G"], "--memory"),
+                               (["--share", "--memory", "much"], "--memory"), (["--share", "--memory", "0"], "--memory")):
             with self.subTest(options=options):
                 result = self.run_command(self.cuspan("run", *options, "--", "true"), status=OWN_FAILURE)
                 self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)

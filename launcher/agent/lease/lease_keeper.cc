@@ -38,7 +38,8 @@ void TakeSignal(int) {
   errno = error;
 }
 
-// Those who wait, whose order matters to others, then as many of the others as a message holds.
+// Those who wait, whose order matters to others, then as many of the others as a message holds. The
+// shared GPUs for which there is room then: tickets say who has the rest.
 LeaseView MakeView(NodeView view) {
   LeaseView made;
   made.held = std::move(view.held);
@@ -52,6 +53,13 @@ LeaseView MakeView(NodeView view) {
       ++made.more;
     else
       made.tickets.push_back(std::move(ticket));
+  }
+  bytes = sizeof(FrameHeader) + EncodedSize(made);
+  for (SharedGpu& gpu : view.shared) {
+    const std::size_t more = EncodedSize(gpu);
+    if (bytes + more > kMaxFrameBytes) continue;
+    bytes += more;
+    made.shared.push_back(std::move(gpu));
   }
   return made;
 }
@@ -141,15 +149,18 @@ bool LeaseKeeper::SendView(bool in_any_case) {
 void LeaseKeeper::Enter(const LeaseEnter& enter) {
   gpus_.clear();
   std::copy_if(enter.gpus.begin(), enter.gpus.end(), std::back_inserter(gpus_), IsGpuKey);
+  std::map<std::string, std::uint64_t> memory;
+  for (std::size_t i = 0; i < enter.gpus.size() && i < enter.memory.size(); ++i)
+    memory[enter.gpus[i]] = enter.memory[i];
   LeaseTicket ticket;
   ticket.order = enter.order;
   ticket.run = enter.run;
   ticket.program = enter.program;
   ticket.wanted = enter.wanted;
-  Add([this, ticket, terms = enter.terms] {
+  Add([this, ticket, terms = enter.terms, memory = std::move(memory)] {
     const Status opened = Open();
     const Result<NodeLocks::Outcome> entered =
-        opened.ok() ? locks_->Enter(ticket, terms) : Result<NodeLocks::Outcome>(opened);
+        opened.ok() ? locks_->Enter(ticket, terms, memory) : Result<NodeLocks::Outcome>(opened);
     if (!entered.ok()) {
       SendProblem(entered.status());
       return true;

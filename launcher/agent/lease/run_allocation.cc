@@ -115,6 +115,7 @@ Result<RunReady> RunAllocation::Look(const std::function<bool()>& keep_on) {
     }
   }
   ready.tickets = survey.tickets();
+  ready.shared = survey.shared();
   ready.notes = pool_.notes;
   ready.notes.insert(ready.notes.end(), survey.problems().begin(), survey.problems().end());
   return ready;

@@ -25,7 +25,7 @@ class RunAllocation {
   // waited for.
   Result<std::vector<DeviceDescription>> Allocate(
       const std::function<bool()>& keep_on, const std::function<void(const std::string&)>& tell);
-  // What there is, who has it and who waits, without taking anything.
+  // What there is, who has it and who waits, without taking anything; as often as wanted.
   Result<RunReady> Look(const std::function<bool()>& keep_on);
 
   // A message of another agent; false when it is none about leases.

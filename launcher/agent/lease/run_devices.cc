@@ -97,7 +97,7 @@ GpuRequest MakeRequest(const RunPool& pool, const GpuWish& wish, const std::stri
                                : GpuRequest::Amount::kAllFree;
   request.number = wish.number.value_or(1);
   request.policy = wish.policy;
-  request.least_memory_bytes = wish.least_memory_bytes;
+  request.least_memory_bytes = std::max(wish.least_memory_bytes, wish.share.memory);
   request.least_capability = wish.least_capability;
   for (std::uint32_t number = 0; number < pool.hosts.size(); ++number) {
     request.limits.push_back(pool.hosts[number].limit);

@@ -9,7 +9,12 @@ namespace cuspan {
 RunLeases::RunLeases(const RunPool& pool, LeaseKeeper& own, Relay* relay, LeaseTicket ticket,
                      const ShareTerms& terms)
     : own_(own), relay_(relay), ticket_(std::move(ticket)), terms_(terms) {
-  for (const RunPool::Host& host : pool.hosts) keepers_.push_back(host.keeper());
+  for (std::uint32_t number = 0; number < pool.hosts.size(); ++number) {
+    keepers_.push_back(pool.hosts[number].keeper());
+    const PoolHost& host = pool.pool.hosts[number];
+    for (std::uint32_t gpu = host.first; gpu < host.first + host.count; ++gpu)
+      memory_[{number, pool.keys[gpu]}] = pool.pool.gpus[gpu].memory_bytes;
+  }
   own_.SetAnswers({[this](const LeaseView& view) {
                      if (const auto host = HostOf(0)) events_->TakeView(*host, view);
                    },
@@ -58,10 +63,12 @@ void RunLeases::Ask(std::uint32_t host, Here here, const Message& message) {
 }
 
 void RunLeases::Enter(std::uint32_t host, const std::vector<std::string>& gpus) {
+  std::vector<std::uint64_t> memory;
+  for (const std::string& gpu : gpus) memory.push_back(memory_[{host, gpu}]);
   Ask(
       host, [this](const LeaseEnter& enter) { own_.Enter(enter); },
       LeaseEnter{ticket_.order, ticket_.run, ticket_.user, ticket_.program, ticket_.wanted, gpus,
-                 terms_});
+                 std::move(memory), terms_});
 }
 
 void RunLeases::Look(std::uint32_t host, const std::vector<std::string>& gpus) {
@@ -103,6 +110,7 @@ void LeaseSurvey::TakeView(std::uint32_t host, const LeaseView& view) {
   views_[host] = view;
   --missing_;
   tickets_.insert(tickets_.end(), view.tickets.begin(), view.tickets.end());
+  shared_.insert(shared_.end(), view.shared.begin(), view.shared.end());
   if (!view.problem.empty())
     problems_.push_back(Format("host {}: {}", pool_.hosts[host].name, view.problem));
   if (view.more != 0)

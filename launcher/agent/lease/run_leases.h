@@ -2,6 +2,7 @@
 // host, its own directly, the others by messages.
 #pragma once
 
+#include <map>
 #include <optional>
 
 #include "launcher/agent/lease/lease_keeper.h"
@@ -40,6 +41,8 @@ class RunLeases : public LeaseStore {
   void Ask(std::uint32_t host, Here here, const Message& message);
 
   std::vector<std::uint32_t> keepers_;  // By host: the agent's rank.
+  // Bytes of the pool's GPUs, by the host and the GPU's key.
+  std::map<std::pair<std::uint32_t, std::string>, std::uint64_t> memory_;
   LeaseKeeper& own_;
   Relay* const relay_;
   const LeaseTicket ticket_;
@@ -57,6 +60,7 @@ class LeaseSurvey : public LeaseEvents {
 
   bool done() const { return missing_ == 0; }
   const std::vector<LeaseTicket>& tickets() const { return tickets_; }
+  const std::vector<SharedGpu>& shared() const { return shared_; }
   bool Holds(std::uint32_t host, const std::string& key) const;
   const std::vector<std::string>& problems() const { return problems_; }
 
@@ -66,6 +70,7 @@ class LeaseSurvey : public LeaseEvents {
   std::vector<std::optional<LeaseView>> views_;
   std::uint32_t missing_ = 0;
   std::vector<LeaseTicket> tickets_;
+  std::vector<SharedGpu> shared_;
   std::vector<std::string> problems_;  // Sentences.
 };
 

@@ -455,7 +455,7 @@ TEST(CuspanCommand, HelpAndVersion) {
 
 TEST(CuspanCommand, HelpNamesEveryCommand) {
   const Outcome help = RunCommand({kCuspan, "--help"});
-  for (const char* command : {"run", "devices", "queue", "support", "bench", "version"}) {
+  for (const char* command : {"run", "devices", "queue", "top", "support", "bench", "version"}) {
     EXPECT_THAT(help.out, HasSubstr(std::string("\n  ") + command + " "));
     const Outcome own = RunCommand({kCuspan, command, "--help"});
     EXPECT_EQ(own.exit_status, 0) << command;
@@ -474,7 +474,7 @@ TEST(CuspanAgent, HelpShowsWhatAUserSets) {
 
 // A command line of which cuspan can do nothing: one line, with the commands that there are.
 TEST(CuspanCommand, WithoutACommandItNamesThem) {
-  const std::string commands = "run, devices, queue, support, bench, version";
+  const std::string commands = "run, devices, queue, top, support, bench, version";
   const std::vector<std::pair<Words, std::string>> cases = {
       {{}, "cuspan: no command given; "},
       {{"--"}, "cuspan: no command given; "},
@@ -497,6 +497,11 @@ TEST(CuspanCommand, WhatACommandDoesNotTakeIsNamed) {
        "cuspan: unknown option '--jsno' (did you mean '--json'?); see cuspan devices --help\n"},
       {{"run", "--gpus"}, "cuspan: --gpus needs a value; see cuspan --help\n"},
       {{"queue", "n1"}, "cuspan: unexpected argument 'n1'; see cuspan queue --help\n"},
+      {{"queue", "--", "/bin/true"}, "cuspan: queue takes no program; see cuspan queue --help\n"},
+      {{"top", "--", "/bin/true"}, "cuspan: top takes no program; see cuspan top --help\n"},
+      {{"top", "--every", "0.1"},
+       "cuspan: --every 0.1: use a number of seconds from 0.5 to 3600\n"},
+      {{"top", "--every", "2s"}, "cuspan: --every 2s: use a number of seconds from 0.5 to 3600\n"},
       {{"bench", "--fast"}, "cuspan: unknown option '--fast'; see cuspan bench --help\n"},
       {{"version", "2"}, "cuspan: unexpected argument '2'; see cuspan version --help\n"}};
   for (const auto& [words, line] : cases) {

@@ -141,6 +141,34 @@ TEST(TurnsTest, EqualRunsHaveEqualParts) {
 }
 
 // SHARING 3.6: quotas within three points over any five seconds, whatever the kernels' lengths.
+TEST(TurnsTest, PartsAreWhatRunsHadOfTheTimeLately) {
+  Simulation simulation;
+  const std::uint32_t a = simulation.Add({}, kMillisecond);
+  const std::uint32_t b = simulation.Add({}, kMillisecond);
+  simulation.Give(a, 1'000'000);
+  simulation.Give(b, 1'000'000);
+  simulation.Advance(3 * kSecond);
+  for (const std::uint32_t run : {a, b}) {
+    // What was before they came does not count.
+    EXPECT_NEAR(simulation.turns.runs[run].now.Value(), 0.5, 0.05);
+    EXPECT_NEAR(simulation.turns.runs[run].lately.Value(), 0.5, 0.05);
+  }
+  simulation.Advance(30 * kSecond);
+  // One has nothing to do any more.
+  simulation.runs[b].backlog = 0;
+  simulation.Advance(3 * kSecond);
+  EXPECT_GT(simulation.turns.runs[a].now.Value(), 0.9);
+  EXPECT_LT(simulation.turns.runs[b].now.Value(), 0.05);
+  EXPECT_GT(simulation.turns.runs[b].lately.Value(), 0.3);
+  EXPECT_LT(simulation.turns.runs[b].lately.Value(), 0.45);
+  // Nobody decides while nothing happens, and the time counts all the same.
+  simulation.runs[a].backlog = 0;
+  simulation.Advance(2 * kMillisecond);
+  simulation.now += 100 * kSecond;
+  simulation.Decide();
+  EXPECT_LT(simulation.turns.runs[a].lately.Value(), 0.1);
+}
+
 TEST(TurnsTest, QuotasHoldOverAnyFiveSeconds) {
   Simulation simulation;
   const std::uint32_t quotas[] = {500, 300, 200};

@@ -49,9 +49,9 @@ class SharedLocksTest : public NodeLocksTest {
     Result<ShareTable> table = ShareTable::Open(shares_, kLockHost, gpu);
     if (!table.ok()) return {};
     std::vector<std::string> runs;
-    const Result<std::vector<ShareRunView>> found = table->Look();
+    const Result<std::vector<SharingRun>> found = table->Look();
     EXPECT_TRUE(found.ok());
-    for (const ShareRunView& run : *found) runs.push_back(run.run);
+    for (const SharingRun& run : *found) runs.push_back(run.run);
     return runs;
   }
 };
@@ -114,6 +114,39 @@ TEST_F(SharedLocksTest, WhoOnlyLooksSeesASharedGpuAsHeld) {
   NodeLocks sharing = Having(1, Sharing());
   NodeLocks looking = Open();
   EXPECT_THAT(Look(looking).held, ElementsAre("g0"));
+}
+
+TEST_F(SharedLocksTest, WhoOnlyLooksSeesWhoSharesAGpu) {
+  NodeLocks first = Having(1, Sharing(4, 300), {"g0", "g1"});
+  NodeLocks second = Having(2, Sharing(4));
+  NodeLocks looking = Open();
+  const std::vector<SharedGpu> shared = Look(looking).shared;
+  ASSERT_THAT(shared, SizeIs(2));
+  for (const SharedGpu& gpu : shared) EXPECT_EQ(gpu.host, kLockHost);
+  EXPECT_EQ(shared[0].gpu, "g0");
+  ASSERT_THAT(shared[0].runs, SizeIs(2));
+  EXPECT_EQ(shared[0].runs[0].run, LockTicket(1).run);
+  EXPECT_EQ(shared[0].runs[0].program, "train");
+  EXPECT_EQ(shared[0].runs[0].terms.quota, 300U);
+  EXPECT_EQ(shared[0].runs[1].run, LockTicket(2).run);
+  EXPECT_EQ(shared[1].gpu, "g1");
+  EXPECT_THAT(shared[1].runs, SizeIs(1));
+  NodeLocks waiting = Entered(3, Sharing(4));
+  EXPECT_THAT(Look(waiting).shared, IsEmpty()) << "it only wants to know whether there is room";
+  first.Leave();
+  ASSERT_THAT(Look(looking).shared, SizeIs(1));
+  EXPECT_THAT(Look(looking).shared[0].runs, SizeIs(1));
+}
+
+TEST_F(SharedLocksTest, ATableThatSaysNothingKeepsNoOtherBack) {
+  NodeLocks sharing = Having(1, Sharing(), {"g1"});
+  const std::string table =
+      Format("{}/cuspan-share-{}-g0-{}", shares_, kLockHost, static_cast<unsigned>(::geteuid()));
+  ASSERT_EQ(::symlink("/etc/passwd", table.c_str()), 0);
+  NodeLocks looking = Open();
+  const NodeView view = Look(looking);
+  ASSERT_THAT(view.shared, SizeIs(1));
+  EXPECT_EQ(view.shared[0].gpu, "g1");
 }
 
 TEST_F(SharedLocksTest, QuotasThatCanNotBeKeptWait) {

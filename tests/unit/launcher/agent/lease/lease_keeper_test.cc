@@ -17,6 +17,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
+constexpr std::uint64_t kGpuMemory = std::uint64_t{16} << 30;
+
 // A run with its keeper, and the answers that it has not looked at yet.
 struct KeptRun {
   KeptRun() {
@@ -49,7 +51,7 @@ class LeaseKeeperTest : public testing::Test {
   // A run that waits for GPU g0, and has seen how things stand.
   KeptRun& Entered(std::uint64_t order, const ShareTerms& terms) {
     KeptRun& run = runs_.emplace_back();
-    run.keeper.Enter({order, Format("{:016x}", order), "", "train", 1, {"g0"}, terms});
+    run.keeper.Enter({order, Format("{:016x}", order), "", "train", 1, {"g0"}, {kGpuMemory}, terms});
     Until([&] { return !run.views.empty(); });
     return run;
   }

@@ -1,0 +1,54 @@
+// The account of a shared GPU's memory: what each run has of it, and may have.
+//
+// A run may have a cap (ShareTerms::memory), which is kept for it: it has no more than that, and
+// the runs without one share what the caps of all, and what contexts need, leave. As long as no run
+// has a cap only the driver decides.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "common/mutex.h"
+#include "common/status.h"
+#include "common/unique_fd.h"
+
+namespace cuspan {
+namespace sharing {
+class ShareFile;
+}
+
+// What one run has, and may have.
+struct MemoryRoom {
+  std::uint64_t cap = 0;                   // 0: none.
+  std::uint64_t used = 0;                  // Of all its sessions.
+  std::uint64_t left = ~std::uint64_t{0};  // Without a limit where no run has a cap.
+};
+
+// Threads: any.
+class ShareMemory {
+ public:
+  // `table` is of ShareTable::OpenAgain, `run` of FindRun. `session`: whose account it is, of
+  // ShareSeat; without one it only looks.
+  static Result<std::unique_ptr<ShareMemory>> Open(UniqueFd table, std::uint32_t run,
+                                                   std::optional<std::uint32_t> session);
+  ~ShareMemory();
+  ShareMemory(const ShareMemory&) = delete;
+
+  // Counts `bytes` as the session's; false, and nothing is counted, when its run may not have as
+  // much more.
+  bool Take(std::uint64_t bytes);
+  void Give(std::uint64_t bytes);
+  MemoryRoom Look();
+
+ private:
+  ShareMemory(std::unique_ptr<sharing::ShareFile> file, std::uint32_t run,
+              std::optional<std::uint32_t> session);
+
+  Mutex mutex_;
+  const std::unique_ptr<sharing::ShareFile> file_;
+  const std::uint32_t run_;
+  const std::optional<std::uint32_t> session_;
+};
+
+}  // namespace cuspan

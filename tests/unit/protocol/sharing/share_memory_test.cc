@@ -1,0 +1,192 @@
+// What each run of a shared GPU may have of its memory.
+#include "protocol/sharing/share_memory.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
+
+#include "protocol/sharing/share_seat.h"
+#include "protocol/sharing/share_table.h"
+
+namespace cuspan {
+namespace {
+
+constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
+constexpr std::uint64_t kOnGpu = 64 * kGiB;  // A context needs 1 GiB of it.
+
+class ShareMemoryTest : public ::testing::Test {
+ protected:
+  ShareMemoryTest() {
+    char name[] = "/dev/shm/cuspan-test-XXXXXX";
+    folder = ::mkdtemp(name);
+  }
+  ~ShareMemoryTest() override { std::filesystem::remove_all(folder); }
+
+  ShareTable Table() {
+    Result<ShareTable> table = ShareTable::OpenOrCreate(folder, "host", "gpu");
+    EXPECT_TRUE(table.ok()) << table.status().message();
+    table->SetGpuMemory(kOnGpu);
+    return std::move(*table);
+  }
+  static Status Join(ShareTable& table, const std::string& run, std::uint64_t cap) {
+    ShareTerms terms;
+    terms.shared = true;
+    terms.most_runs = 16;
+    terms.memory = cap;
+    return table.JoinRun(run, "me", "app", terms);
+  }
+  struct Session {
+    std::unique_ptr<ShareSeat> seat;
+    std::unique_ptr<ShareMemory> memory;
+  };
+  static Session Begin(ShareTable& table, const std::string& run) {
+    Session session;
+    session.seat = std::move(*ShareSeat::Take(std::move(*table.OpenAgain()), *table.FindRun(run)));
+    session.memory = std::move(*session.seat->OpenMemory());
+    return session;
+  }
+
+  std::string folder;
+};
+
+TEST_F(ShareMemoryTest, WithoutCapsOnlyTheDriverDecides) {
+  ShareTable first = Table(), second = Table();
+  ASSERT_TRUE(Join(first, "1", 0).ok());
+  ASSERT_TRUE(Join(second, "2", 0).ok());
+  const Session session = Begin(first, "1");
+  EXPECT_TRUE(session.memory->Take(kOnGpu * 2));
+  EXPECT_EQ(session.memory->Look().cap, 0U);
+  EXPECT_EQ(session.memory->Look().used, kOnGpu * 2);
+}
+
+TEST_F(ShareMemoryTest, ACapHoldsToTheByteForAllSessionsOfTheRun) {
+  ShareTable table = Table();
+  ASSERT_TRUE(Join(table, "1", 5 * kGiB).ok());
+  const Session a = Begin(table, "1"), b = Begin(table, "1");
+  EXPECT_FALSE(a.memory->Take(5 * kGiB + 1));
+  EXPECT_TRUE(a.memory->Take(3 * kGiB));
+  EXPECT_FALSE(b.memory->Take(2 * kGiB + 1));
+  EXPECT_TRUE(b.memory->Take(2 * kGiB));
+  EXPECT_FALSE(a.memory->Take(1));
+  EXPECT_EQ(a.memory->Look().used, 5 * kGiB);
+  EXPECT_EQ(b.memory->Look().left, 0U);
+  a.memory->Give(1);
+  EXPECT_TRUE(b.memory->Take(1));
+  EXPECT_FALSE(b.memory->Take(1));
+}
+
+TEST_F(ShareMemoryTest, WhatASessionHadIsFreeWhenItHasLeft) {
+  ShareTable table = Table();
+  ASSERT_TRUE(Join(table, "1", kGiB).ok());
+  const Session a = Begin(table, "1");
+  {
+    const Session b = Begin(table, "1");
+    EXPECT_TRUE(b.memory->Take(kGiB));
+    EXPECT_FALSE(a.memory->Take(1));
+  }
+  EXPECT_TRUE(a.memory->Take(kGiB));
+}
+
+TEST_F(ShareMemoryTest, WhatAKilledSessionHadIsFree) {
+  ShareTable table = Table();
+  ASSERT_TRUE(Join(table, "1", kGiB).ok());
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const Session own = Begin(table, "1");
+    const char told = own.memory->Take(kGiB) ? 'y' : 'n';
+    [[maybe_unused]] const ssize_t written = ::write(ends[1], &told, 1);
+    for (;;) ::pause();
+  }
+  char told = 0;
+  ASSERT_EQ(::read(ends[0], &told, 1), 1);
+  EXPECT_EQ(told, 'y');
+  const Session a = Begin(table, "1");
+  EXPECT_FALSE(a.memory->Take(1));
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  EXPECT_TRUE(a.memory->Take(kGiB));
+}
+
+TEST_F(ShareMemoryTest, WhatIsKeptForARunIsNoOthers) {
+  ShareTable capped = Table(), open = Table();
+  ASSERT_TRUE(Join(capped, "1", 40 * kGiB).ok());
+  ASSERT_TRUE(Join(open, "2", 0).ok());
+  const Session a = Begin(capped, "1"), b = Begin(open, "2");
+  // What the contexts of both need is kept, too.
+  EXPECT_EQ(b.memory->Look().left, 22 * kGiB);
+  EXPECT_FALSE(b.memory->Take(22 * kGiB + 1));
+  EXPECT_TRUE(b.memory->Take(22 * kGiB));
+  EXPECT_TRUE(a.memory->Take(40 * kGiB));
+}
+
+TEST_F(ShareMemoryTest, ARunWhoseMemoryIsNotThereDoesNotComeIn) {
+  ShareTable first = Table(), second = Table(), third = Table();
+  ASSERT_TRUE(Join(first, "1", 40 * kGiB).ok());
+  const Status refused = Join(second, "2", 22 * kGiB + 1);
+  EXPECT_EQ(refused.code(), StatusCode::kExhausted);
+  EXPECT_NE(refused.message().find("65536 MiB"), std::string::npos) << refused.message();
+  EXPECT_NE(refused.message().find("40960 MiB"), std::string::npos) << refused.message();
+  EXPECT_TRUE(Join(second, "2", 22 * kGiB).ok());
+  EXPECT_FALSE(Join(third, "3", ~std::uint64_t{0}).ok());
+  EXPECT_FALSE(Join(third, "3", 1).ok());
+}
+
+TEST_F(ShareMemoryTest, ARunWithoutCapKeepsWhatItHas) {
+  ShareTable open = Table(), capped = Table();
+  ASSERT_TRUE(Join(open, "1", 0).ok());
+  const Session a = Begin(open, "1");
+  ASSERT_TRUE(a.memory->Take(50 * kGiB));
+  EXPECT_FALSE(Join(capped, "2", 13 * kGiB).ok());
+  ASSERT_TRUE(Join(capped, "2", 12 * kGiB).ok());
+  EXPECT_FALSE(a.memory->Take(1));
+}
+
+TEST_F(ShareMemoryTest, TheFirstRunMayHaveAllThatThereIs) {
+  ShareTable table = Table();
+  EXPECT_TRUE(Join(table, "1", kOnGpu).ok());
+  const Session a = Begin(table, "1");
+  EXPECT_TRUE(a.memory->Take(kOnGpu));
+}
+
+TEST_F(ShareMemoryTest, ManyThreadsTakeNoMoreThanTheCap) {
+  ShareTable table = Table();
+  ASSERT_TRUE(Join(table, "1", 1000).ok());
+  const Session a = Begin(table, "1"), b = Begin(table, "1");
+  std::atomic<std::uint64_t> had = 0;
+  std::vector<std::thread> threads;
+  for (const Session* session : {&a, &b, &a, &b})
+    threads.emplace_back([&had, session] {
+      for (int i = 0; i < 400; ++i) had += session->memory->Take(1) ? 1 : 0;
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(had, 1000U);
+}
+
+TEST_F(ShareMemoryTest, WhoOnlyLooksTakesNothing) {
+  ShareTable table = Table();
+  ASSERT_TRUE(Join(table, "1", kGiB).ok());
+  const Session a = Begin(table, "1");
+  ASSERT_TRUE(a.memory->Take(10));
+  const auto looks =
+      ShareMemory::Open(std::move(*table.OpenAgain()), *table.FindRun("1"), std::nullopt);
+  ASSERT_TRUE(looks.ok());
+  EXPECT_EQ((*looks)->Look().used, 10U);
+  EXPECT_FALSE((*looks)->Take(1));
+  (*looks)->Give(10);
+  EXPECT_EQ((*looks)->Look().used, 10U);
+  EXPECT_FALSE(ShareMemory::Open(std::move(*table.OpenAgain()), 16, std::nullopt).ok());
+  const Result<std::vector<SharingRun>> runs = table.Look();
+  ASSERT_TRUE(runs.ok());
+  EXPECT_EQ(runs->front().memory, 10U);
+  EXPECT_EQ(runs->front().terms.memory, kGiB);
+}
+
+}  // namespace
+}  // namespace cuspan
