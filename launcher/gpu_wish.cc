@@ -88,9 +88,11 @@ Result<ShareTerms> CheckShareTerms(const GpuWishTexts& texts) {
   ShareTerms terms;
   terms.shared = true;
   // CLI11 gives "true" for a flag without a value.
-  if (texts.share != "true" && texts.share != "time")
-    return Status::Invalid("--share={}: GPUs are shared by time: use --share, or --share=time",
-                           texts.share);
+  terms.pair = texts.share == "pair";
+  if (texts.share != "true" && texts.share != "time" && !terms.pair)
+    return Status::Invalid(
+        "--share={}: GPUs are shared by time (--share, or --share=time) or in pairs (--share=pair)",
+        texts.share);
   if (const Result<LeaseMode> mode = ParseLeaseMode(SettingText(settings::kLeases));
       mode.ok() && *mode == LeaseMode::kOff)
     return Status::Invalid(
@@ -152,7 +154,7 @@ Status CheckNoShareTerms(const GpuWishTexts& texts) {
 // As they are by themselves they need not be said.
 void AddShareOptions(const ShareTerms& terms, std::vector<std::string>& options) {
   const ShareTerms usual;
-  options.emplace_back("--share");
+  options.emplace_back(terms.pair ? "--share=pair" : "--share");
   if (terms.niceness != usual.niceness) options.push_back(Format("--priority={}", terms.niceness));
   if (terms.quota != usual.quota) options.push_back(Format("--quota={}", ShareText(terms.quota)));
   if (terms.limit != usual.limit) options.push_back(Format("--limit={}", ShareText(terms.limit)));

@@ -155,6 +155,30 @@ void ShareFile::MakeAnew() {
   layout_->magic = kMagic;
 }
 
+ShareTerms ShareFile::TermsOf(std::uint32_t place) const {
+  ShareTerms terms;
+  if (place >= kMostSharingRuns) return terms;
+  const scheduling::TurnRun& run = layout_->turns.runs[place];
+  terms.shared = true;
+  terms.pair = layout_->pairs != 0;
+  terms.niceness = run.niceness;
+  terms.process_niceness = run.process_niceness;
+  terms.quota = run.quota;
+  terms.limit = run.limit;
+  terms.most_runs = layout_->most_runs[place];
+  terms.memory = layout_->memory_caps[place];
+  return terms;
+}
+
+std::string ShareFile::FindPath() const {
+  char path[PATH_MAX] = {};
+  const ssize_t bytes =
+      ::readlink(Format("/proc/self/fd/{}", fd_.get()).c_str(), path, sizeof path - 1);
+  // The kernel says " (deleted)" behind the name of one that is.
+  if (bytes <= 0 || path[0] != '/' || ::access(path, F_OK) != 0) return {};
+  return path;
+}
+
 Result<UniqueFd> ShareFile::OpenAgain() const {
   UniqueFd fd(::open(Format("/proc/self/fd/{}", fd_.get()).c_str(), O_RDWR | O_CLOEXEC));
   if (!fd.valid()) return Explain("opening", path_, errno);

@@ -26,6 +26,10 @@ class ShareFile {
   ~ShareFile();
   ShareFile(const ShareFile&) = delete;
 
+  // What the run of a place was promised.
+  ShareTerms TermsOf(std::uint32_t run) const;
+  // Where the file is, also of one that was opened by a descriptor; empty when it is gone.
+  std::string FindPath() const;
   // Another open file description.
   Result<UniqueFd> OpenAgain() const;
   const std::string& path() const { return path_; }

@@ -11,7 +11,7 @@
 namespace cuspan::sharing {
 
 // Changes with every change of what is below.
-inline constexpr std::uint64_t kMagic = 0x6375'7370'616e'0004;
+inline constexpr std::uint64_t kMagic = 0x6375'7370'616e'0005;
 
 // The bytes of the file that are locked: by who changes the table, and for each place.
 inline constexpr std::int64_t kTableByte = 0;
@@ -59,6 +59,7 @@ struct Layout {
   RunName names[scheduling::kMostSharingRuns];
 
   std::uint64_t busy_before[scheduling::kMostSharingRuns];  // Of sessions that have left.
+  std::uint8_t pairs;  // What the runs that are here have of ShareTerms::pair.
   std::uint32_t most_runs[scheduling::kMostSharingRuns];
   std::uint64_t memory_caps[scheduling::kMostSharingRuns];  // 0: none.
   std::uint64_t gpu_memory;                                 // Bytes.

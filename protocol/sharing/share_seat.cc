@@ -68,6 +68,10 @@ void ShareSeat::Leave() {
   file_->DecideNow();
 }
 
+ShareTerms ShareSeat::terms() const { return file_->TermsOf(own().run); }
+
+std::string ShareSeat::path() const { return file_->FindPath(); }
+
 Result<std::unique_ptr<ShareMemory>> ShareSeat::OpenMemory() const {
   CUSPAN_ASSIGN_OR_RETURN(UniqueFd table, file_->OpenAgain());
   return ShareMemory::Open(std::move(table), own().run, place_);

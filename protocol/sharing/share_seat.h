@@ -6,10 +6,12 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "common/status.h"
 #include "common/unique_fd.h"
 #include "protocol/sharing/share_memory.h"
+#include "structs.gen.h"
 
 namespace cuspan {
 namespace sharing {
@@ -28,6 +30,11 @@ class ShareSeat {
   // Gives the place back, so that others need not find out. To be called once at most, and nothing
   // but gated and rings after it.
   void Leave();
+
+  // On which terms its run shares the GPU.
+  ShareTerms terms() const;
+  // The table's file, by which others find it; empty where nobody knows it any more.
+  std::string path() const;
 
   // Its account of the GPU's memory, which is not to be used after Leave.
   Result<std::unique_ptr<ShareMemory>> OpenMemory() const;

@@ -110,6 +110,10 @@ Status ShareTable::MayJoinLocked(const ShareTerms& terms) const {
     const scheduling::TurnRun& run = table.turns.runs[i];
     if (!run.present) continue;
     ++runs;
+    if ((table.pairs != 0) != terms.pair)
+      return Status::Exhausted("runs share it {}, and this one would share it {}",
+                               table.pairs != 0 ? "in pairs" : "by time",
+                               terms.pair ? "in pairs" : "by time");
     promised += QuotaOf(run);
     kept += std::min(table.memory_caps[i], table.gpu_memory);
     if (table.memory_caps[i] == 0)
@@ -159,6 +163,7 @@ Status ShareTable::JoinRun(const std::string& run, const std::string& user,
     Store(table.names[i].program, program);
     table.most_runs[i] = terms.most_runs;
     table.memory_caps[i] = terms.memory;
+    table.pairs = terms.pair ? 1 : 0;
     ++table.serials[i];
     table.busy_before[i] = 0;
     made.present = true;
@@ -203,13 +208,7 @@ Result<std::vector<SharingRun>> ShareTable::Look() {
     view.run = Load(table.names[i].run);
     view.user = Load(table.names[i].user);
     view.program = Load(table.names[i].program);
-    view.terms.shared = true;
-    view.terms.niceness = run.niceness;
-    view.terms.process_niceness = run.process_niceness;
-    view.terms.quota = run.quota;
-    view.terms.limit = run.limit;
-    view.terms.most_runs = table.most_runs[i];
-    view.terms.memory = table.memory_caps[i];
+    view.terms = file_->TermsOf(i);
     view.part_now = Thousandths(run.now.Value());
     view.part_lately = Thousandths(run.lately.Value());
     view.memory = sharing::RoomOf(table, i).used;

@@ -35,7 +35,12 @@ class ShareTableTest : public ::testing::Test {
   }
   static ShareTerms Terms(std::int32_t niceness = 0, std::uint32_t quota = 0,
                           std::uint32_t most_runs = 4) {
-    return {true, niceness, 0, quota, 1000, most_runs};
+    ShareTerms terms;
+    terms.shared = true;
+    terms.niceness = niceness;
+    terms.quota = quota;
+    terms.most_runs = most_runs;
+    return terms;
   }
   std::unique_ptr<ShareSeat> Seat(ShareTable& table, const std::string& run) {
     Result<UniqueFd> fd = table.OpenAgain();

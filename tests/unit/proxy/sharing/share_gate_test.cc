@@ -58,7 +58,11 @@ class ShareGateTest : public ::testing::Test {
   std::unique_ptr<ShareTable> Join(const std::string& run, std::int32_t niceness) {
     Result<ShareTable> table = ShareTable::OpenOrCreate(folder, "host", "gpu");
     EXPECT_TRUE(table.ok()) << table.status().message();
-    EXPECT_TRUE(table->JoinRun(run, "u", "p", {true, niceness, 0, 0, 1000, 4}).ok());
+    ShareTerms terms;
+    terms.shared = true;
+    terms.niceness = niceness;
+    terms.most_runs = 4;
+    EXPECT_TRUE(table->JoinRun(run, "u", "p", terms).ok());
     return std::make_unique<ShareTable>(std::move(*table));
   }
   static std::unique_ptr<ShareSeat> Seat(ShareTable& table, const std::string& run) {
