@@ -16,6 +16,7 @@
 #include "proxy/gpu/driver.h"
 #include "proxy/gpu/jit.h"
 #include "proxy/gpu/memory_account.h"
+#include "proxy/sharing/kernel_slices.h"
 #include "proxy/sharing/kernel_time.h"
 
 namespace cuspan::proxy {
@@ -124,7 +125,7 @@ struct Event {
 
 // A module. The pieces are collected by the receiving thread; then it belongs to the worker.
 struct Module {
-  std::vector<std::byte> image;
+  std::vector<std::byte> image;  // Until it is loaded; kept where its PTX may be needed.
   std::uint64_t total = 0;
   bool load_asked = false;
   CUmodule driver = nullptr;
@@ -158,6 +159,7 @@ struct Kernel {
   std::vector<std::uint32_t> parameter_bytes;
   std::uint64_t argument_bytes = 0;  // Their sum.
   std::shared_ptr<KernelTime> time = std::make_shared<KernelTime>();
+  std::shared_ptr<KernelSlices> slices;  // The receiving thread's: made when they are wanted.
   // The receiving thread's: its launches are not handed over with others, since the driver refuses
   // that, or may not do it rightly, or since its module goes.
   bool launched_alone = false;

@@ -172,6 +172,7 @@ class StreamQueues {
   // Nothing more is handed over, in any stream, until as many LetAll.
   void HoldAll() { ++holds_; }
   void LetAll();
+  bool held() const { return holds_ != 0; }
 
   // Calls `then` once all ops that were added before have been submitted or dropped.
   void WhenSubmitted(std::function<void()> then);

@@ -4,6 +4,7 @@
 #include "proxy/handlers/kernel_use.h"
 #include "proxy/handlers/launch_batches.h"
 #include "proxy/handlers/posted_op.h"
+#include "proxy/handlers/sliced_launch.h"
 
 namespace cuspan::proxy {
 namespace {
@@ -37,6 +38,8 @@ struct LaunchOp final : PostedOp {
   using PostedOp::PostedOp;
   bool UsesGpu() const override { return true; }
   Turn Submit() override {
+    if (session->SharesNow()) [[unlikely]]
+      if (const auto turn = LaunchInSlices(*session, origin, stream, call)) return *turn;
     if (stream->batches == nullptr && Behind() && MayBatch() &&
         ++stream->worth_batches == kWorthBatches)
       MakeBatches();

@@ -127,21 +127,26 @@ Status Handle(DeviceSession& session, const Origin& origin, const ModuleLoad& op
   const auto jit = std::make_shared<JitArguments>(std::move(made));
   return OnWorker<ModuleLoad>(session, origin, [&session, module, jit] {
     module->result = session.faults.Check(Load(session, *module, *jit));
-    module->image = {};
+    // For slices of its kernels.
+    if (session.gate == nullptr || module->result != CUDA_SUCCESS) module->image = {};
     return ModuleLoad::Reply{module->result, jit->Answer()};
   });
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const ModuleUnload& op) {
   CUSPAN_ASSIGN_OR_RETURN(const std::shared_ptr<Module> module, session.modules.Take(op.module));
+  std::vector<std::shared_ptr<KernelSlices>> slices;  // Until nothing of them runs.
   session.kernels.RemoveIf([&](Kernel& kernel) {
     if (kernel.module != op.module) return false;
+    if (kernel.slices != nullptr) slices.push_back(kernel.slices);
     kernel.launched_alone = true;  // Those of its launches that wait.
     return true;
   });
   // Kernels of it, and copies to its variables, may wait or run.
   return OnWorkerWhenDone<ModuleUnload>(
-      session, origin, [&session, op, module, batches = session.TakeBatches(op.module)](CUresult) {
+      session, origin,
+      [&session, op, module, batches = session.TakeBatches(op.module),
+       slices = std::move(slices)](CUresult) {
         for (const auto& some : batches) some->End();
         session.variables.RemoveModule(op.module);
         return module->driver != nullptr ? session.driver.cuModuleUnload(module->driver)

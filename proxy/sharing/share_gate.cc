@@ -24,6 +24,8 @@ constexpr double kWorkLead = 250'000;
 constexpr std::uint64_t kAwakeBefore = 150'000;
 // Of what nothing is known yet.
 constexpr double kUnknownWork = 100'000;
+// A launch that should take longer is handed over in slices while others are more important.
+constexpr double kLongLaunch = 1'000'000;
 // The end of so much work is looked for; of less, with what comes next.
 constexpr double kWorthMark = 25'000;
 // How long the table is left alone that could not be changed.
@@ -84,17 +86,38 @@ bool ShareGate::DepthAllows(std::uint64_t now) const {
 
 bool ShareGate::TurnMayBeOver() const { return !stuck_ && ShareSeat::Now() >= seat_->look_next(); }
 
+bool ShareGate::WantsSlices(double nanoseconds) const {
+  return sharing_ && nanoseconds > kLongLaunch && seat_->preemptible();
+}
+
+bool ShareGate::MayPass() {
+  if (seat_->open() ? TurnMayBeOver() : !asked_) Decide();
+  return (stuck_ || seat_->open()) && DepthAllows(ShareSeat::Now());
+}
+
 bool ShareGate::MayStart() {
   // What waits already goes first.
-  if (refused_) return false;
+  if (SomeWaits()) {
+    refused_ = true;
+    return false;
+  }
   if (!wants_) {
     wants_ = true;
     seat_->SetWants();
   }
-  if (seat_->open() ? TurnMayBeOver() : !asked_) Decide();
-  if ((stuck_ || seat_->open()) && DepthAllows(ShareSeat::Now())) return true;
+  if (MayPass()) return true;
   refused_ = true;
   return false;
+}
+
+// Others may have gone: then all goes at once.
+void ShareGate::ContinueRests() {
+  while (!rests_.empty() && !session_.queues.held() && (!sharing_ || MayPass())) {
+    if (!rests_.front()->Next()) continue;
+    const std::unique_ptr<GatedRest> done = std::move(rests_.front());
+    rests_.pop_front();
+    session_.queues.Release(done->queue());
+  }
 }
 
 void ShareGate::Started(const std::shared_ptr<Stream>& stream, double nanoseconds) {
@@ -182,7 +205,7 @@ std::uint64_t ShareGate::NextLook() const {
 
 std::uint64_t ShareGate::NextTime() const {
   const std::uint64_t next = NextLook();
-  if (!sharing_ || !(seat_->open() || stuck_) || !refused_ || on_gpu_.empty()) return next;
+  if (!sharing_ || !(seat_->open() || stuck_) || !SomeWaits() || on_gpu_.empty()) return next;
   // When what remains is little enough, if that comes before something ends.
   const double there = on_gpu_nanoseconds_ + unmarked_;
   const double wait = std::max(there - std::max(Lead(), Budget() - last_work_), 0.0);
@@ -192,7 +215,7 @@ std::uint64_t ShareGate::NextTime() const {
 
 bool ShareGate::MayGoOn() const {
   if (seat_->rings() != rings_seen_ || seat_->gated() != sharing_ ||
-      (refused_ && on_gpu_.empty() && unmarked_ == 0 && seat_->open()) ||
+      (SomeWaits() && on_gpu_.empty() && unmarked_ == 0 && seat_->open()) ||
       done_.load(std::memory_order_acquire) != done_seen_)
     return true;
   const std::uint64_t next = NextTime();
@@ -259,7 +282,7 @@ void ShareGate::TellWhatIsDone(std::uint64_t now) {
     seat_->SetOnGpu(true, now + static_cast<std::uint64_t>(Remaining(now)), now);
     return;
   }
-  if (refused_) {
+  if (SomeWaits()) {
     seat_->SetOnGpu(false, 0, now);
     // Others may wait for just this.
     if (!seat_->open()) Decide();
@@ -279,18 +302,19 @@ void ShareGate::GoOn() {
   if (some_done) TakeDone(now);
   if (sharing_ && some_done) TellWhatIsDone(now);
   if (now >= NextLook()) Decide();
-  if (refused_ && (changed || ((stuck_ || seat_->open()) && DepthAllows(now)))) {
-    refused_ = false;
-    asked_ = false;
-    session_.queues.LetWork();
-  }
+  if (!SomeWaits() || (!changed && !((stuck_ || seat_->open()) && DepthAllows(now)))) return;
+  asked_ = false;
+  ContinueRests();
+  if (!refused_ || !rests_.empty()) return;
+  refused_ = false;
+  session_.queues.LetWork();
 }
 
 nanoseconds ShareGate::Settle() {
   if (!sharing_) return kLongestGateSleep;
   MarkUnmarked();
   // Work that failed as it was handed over leaves nothing that could end.
-  if (wants_ && !refused_ && on_gpu_.empty()) TellWhatIsDone(ShareSeat::Now());
+  if (wants_ && !SomeWaits() && on_gpu_.empty()) TellWhatIsDone(ShareSeat::Now());
   const std::uint64_t next = NextTime();
   if (next == kNever) return kLongestGateSleep;
   const std::uint64_t now = ShareSeat::Now();
@@ -304,6 +328,7 @@ void ShareGate::Leaves(const Stream& stream) {
 
 void ShareGate::Lost() {
   refused_ = false;
+  rests_.clear();
   if (sharing_) TellWhatIsDone(ShareSeat::Now());
 }
 

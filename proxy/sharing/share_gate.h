@@ -20,6 +20,15 @@ namespace cuspan::proxy {
 
 struct DeviceSession;
 
+// The rest of an op that is handed over in parts, and holds its stream meanwhile.
+class GatedRest {
+ public:
+  virtual ~GatedRest() = default;
+  // Hands over the next part; whether that was the last one.
+  virtual bool Next() = 0;
+  virtual StreamQueue& queue() = 0;
+};
+
 // Threads: the receiving thread, but for what is said to be another's.
 class ShareGate final : public WorkGate {
  public:
@@ -37,6 +46,10 @@ class ShareGate final : public WorkGate {
   double Predict(const KernelTime& time, std::uint64_t blocks) const;
   // Whether launches may be handed over many at a time.
   bool MayBatch(const KernelTime& time, std::uint64_t blocks) const;
+  // Whether a launch that should take so long (ns) had better be handed over in slices.
+  bool WantsSlices(double nanoseconds) const;
+  // The rest of an op, whose first part has been handed over: it goes on before all other work.
+  void Continue(std::unique_ptr<GatedRest> rest) { rests_.push_back(std::move(rest)); }
   // Work that should take so long has been handed over in `stream`, and noted there
   // (DeviceSession::Submitted).
   void Started(const std::shared_ptr<Stream>& stream, double nanoseconds);
@@ -58,7 +71,7 @@ class ShareGate final : public WorkGate {
   // No more ops come just now. To be called before the thread sleeps, for no longer than this.
   std::chrono::nanoseconds Settle();
   // Work waits for the run's turn.
-  bool AwaitsTurn() const { return refused_ && !seat_->open(); }
+  bool AwaitsTurn() const { return SomeWaits() && !seat_->open(); }
   // The stream is about to be destroyed in the driver.
   void Leaves(const Stream& stream);
   // The device is lost, and nothing more comes.
@@ -73,6 +86,9 @@ class ShareGate final : public WorkGate {
     std::atomic<bool> done = false;
   };
 
+  bool SomeWaits() const { return refused_ || !rests_.empty(); }
+  bool MayPass();
+  void ContinueRests();
   bool TurnMayBeOver() const;
   double Remaining(std::uint64_t now) const;
   double Budget() const;
@@ -97,6 +113,7 @@ class ShareGate final : public WorkGate {
   bool wants_ = false;    // As published.
   bool refused_ = false;  // Some work waits for this gate.
   bool asked_ = false;    // The table knows that it waits.
+  std::deque<std::unique_ptr<GatedRest>> rests_;
   std::deque<std::shared_ptr<Group>> on_gpu_;
   double on_gpu_nanoseconds_ = 0;
   std::uint64_t front_since_ = 0;  // When the first of them began, at the earliest.

@@ -1,6 +1,7 @@
 """Several runs on one GPU: they take turns as they were promised, and none hurts another. On software GPUs whose kernels
 take a fixed time, long enough that what the processor is busy with hardly counts: so what a run gets shows in how many
 kernels it has run when another has run so many."""
+import json
 import os
 import random
 import re
@@ -293,6 +294,29 @@ class Sharing(SystemTest):
                 self.assertEqual(self.asks(run, "take 1"), "cudaErrorMemoryAllocation")
                 self.ends(run)
                 self.assert_nothing_left()
+
+    def test_a_long_kernel_is_handed_over_in_slices(self):
+        """While one of high priority is there; and it does what it does as a whole."""
+        for path in PATHS:
+            with self.subTest(path=path):
+                # 180 ms a launch, of which 4 blocks run at once.
+                trace = self.folder / "trace.json"
+                app = [program("long_kernel", "shared"), "6", "5", "12"]
+                low = Counter(self, self.start(self.share("--priority", "low", "--trace", str(trace), path=path, app=app),
+                                               self.environment())).go()
+                low.runs(4)
+                high = self.memory("--priority", "high", path=path)
+                self.assertEqual(self.asks(high, f"take {MIB}"), "taken")
+                self.assertEqual(self.asks(high, "touch"), "touched")
+                # The first ones find the kernel whole, and have it compiled.
+                low.runs(6)
+                self.assertEqual(self.asks(high, "touch"), "touched")
+                self.ends(high)
+                low.runs(2)
+                low.end()
+                self.assert_nothing_left()
+                kernels = [event["name"] for event in json.loads(trace.read_text())["traceEvents"] if "NoteBlocks" in event["name"]]
+                self.assertGreater(len(kernels), low.count + 2 * 20, "slices of two launches at least")
 
     def test_what_is_kept_for_a_run_is_no_others(self):
         capped, other = self.memory("--memory", "256M"), self.memory()

@@ -1,0 +1,121 @@
+#include "proxy/sharing/kernel_slices.h"
+
+#include <optional>
+
+#include "common/log.h"
+#include "proxy/sharing/module_ptx.h"
+
+namespace cuspan::proxy {
+namespace {
+
+// How long a slice should take (ns): others wait for one at most.
+constexpr std::uint64_t kSliceTime = 500'000;
+
+int AttributeOf(const Device& device, CUdevice_attribute attribute) {
+  int value = 0;
+  device.driver().cuDeviceGetAttribute(&value, attribute, device.handle());
+  return value;
+}
+
+}  // namespace
+
+KernelSlices::~KernelSlices() {
+  if (module_ != nullptr) device_.driver().cuModuleUnload(module_);
+}
+
+void KernelSlices::Make(std::span<const std::byte> image, CUmodule whole, CUfunction whole_kernel) {
+  whole_kernel_ = whole_kernel;
+  const Status compiled = Compile(image, whole);
+  if (!compiled.ok()) {
+    LogInfo("kernel {} is not launched in slices: {}", name_, compiled.message());
+    return;
+  }
+  LogInfo("kernel {} can be launched in slices", name_);
+  ready_.store(true, std::memory_order_release);
+}
+
+Status KernelSlices::Compile(std::span<const std::byte> image, CUmodule whole) {
+  const Driver& driver = device_.driver();
+  const int major = AttributeOf(device_, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+  const int minor = AttributeOf(device_, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+  multiprocessors_ =
+      static_cast<std::uint32_t>(AttributeOf(device_, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
+  CUSPAN_ASSIGN_OR_RETURN(
+      const std::string ptx,
+      FindPtx(image, static_cast<std::uint32_t>(major) * 10 + static_cast<std::uint32_t>(minor)));
+  const auto find = [&](CUmodule module, const std::string& name, std::size_t* bytes) {
+    CUdeviceptr address = 0;
+    const CUresult found = driver.cuModuleGetGlobal(&address, bytes, module, name.c_str());
+    return found == CUDA_SUCCESS ? std::optional<std::uint64_t>(address) : std::nullopt;
+  };
+  CUSPAN_ASSIGN_OR_RETURN(const slicing::SlicedPtx sliced,
+                          slicing::SlicePtx(ptx, name_, [&](std::string_view variable) {
+                            std::size_t bytes = 0;
+                            return find(whole, std::string(variable), &bytes);
+                          }));
+  CUresult result = driver.cuModuleLoadData(&module_, sliced.text.c_str());
+  if (result == CUDA_SUCCESS) result = driver.cuModuleGetFunction(&kernel_, module_, name_.c_str());
+  if (result != CUDA_SUCCESS)
+    return Status::Unsupported("the driver refuses it: {}", driver.Describe(result));
+  for (const slicing::SlicedPtx::Constant& constant : sliced.constants) {
+    std::size_t bytes = 0;
+    const auto from = find(whole, constant.name, &bytes);
+    const auto to = find(module_, constant.name, &bytes);
+    if (!from || !to || bytes < constant.bytes)
+      return Status::Unsupported("its constant {} is not found", constant.name);
+    constants_.push_back({*from, *to, constant.bytes});
+  }
+  return Status::Ok();
+}
+
+slicing::SlicePlan KernelSlices::Plan(const GridShape& shape, double nanoseconds) {
+  const std::uint64_t blocks = std::uint64_t{shape.grid.x} * shape.grid.y * shape.grid.z;
+  const std::uint32_t threads = shape.block.x * shape.block.y * shape.block.z;
+  const auto [wave, is_new] = waves_.try_emplace({threads, shape.dynamic_shared}, 0);
+  if (is_new) {
+    int on_each = 0;
+    // Without an answer it stays whole.
+    if (device_.driver().cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+            &on_each, kernel_, static_cast<int>(threads), shape.dynamic_shared, 0) ==
+            CUDA_SUCCESS &&
+        on_each > 0)
+      wave->second = static_cast<std::uint64_t>(on_each) * multiprocessors_;
+  }
+  if (wave->second == 0) return {1, blocks};
+  return slicing::PlanSlices(blocks, static_cast<std::uint64_t>(nanoseconds), wave->second,
+                             kSliceTime);
+}
+
+CUresult KernelSlices::Prepare(CUstream stream) {
+  const Driver& driver = device_.driver();
+  for (const CUfunction_attribute attribute :
+       {CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+        CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT}) {
+    int wanted = 0, set = 0;
+    if (driver.cuFuncGetAttribute(&wanted, attribute, whole_kernel_) != CUDA_SUCCESS ||
+        driver.cuFuncGetAttribute(&set, attribute, kernel_) != CUDA_SUCCESS || wanted == set)
+      continue;
+    if (const CUresult result = driver.cuFuncSetAttribute(kernel_, attribute, wanted);
+        result != CUDA_SUCCESS)
+      return result;
+  }
+  for (const Constant& constant : constants_)
+    if (const CUresult result =
+            driver.cuMemcpyDtoDAsync(constant.to, constant.from, constant.bytes, stream);
+        result != CUDA_SUCCESS)
+      return result;
+  return CUDA_SUCCESS;
+}
+
+CUresult KernelSlices::Launch(const GridShape& shape, std::uint32_t first, std::uint32_t blocks,
+                              CUstream stream, std::vector<void*>& arguments) {
+  slicing::SliceArguments slice{first, {shape.grid.x, shape.grid.y, shape.grid.z}};
+  arguments.push_back(&slice);
+  const CUresult result = device_.driver().cuLaunchKernel(
+      kernel_, blocks, 1, 1, shape.block.x, shape.block.y, shape.block.z, shape.dynamic_shared,
+      stream, arguments.data(), nullptr);
+  arguments.pop_back();
+  return result;
+}
+
+}  // namespace cuspan::proxy
