@@ -131,21 +131,21 @@ class Bench {
       return Status::Internal("the measuring program printed '{}'", text);
     return Status::Ok();
   }
-  // BLOCKS and ROUNDS of a kernel that takes so long and fills the GPU, or of one that fills a
-  // part of it.
-  std::vector<std::string> Kernel(double microseconds, bool fills = true) const {
+  // BLOCKS and ROUNDS of a kernel that takes so long and fills the GPU so many times, one after the
+  // other, or of one that fills a part of it.
+  std::vector<std::string> Kernel(double microseconds, bool fills = true, int waves = 1) const {
     if (soft())
       return {std::to_string(std::max(
                   1, static_cast<int>(std::lround(microseconds / kSoftBlockMicroseconds)))),
               "1"};
     // One block a processor has its units to itself, where eight divide them.
-    const double rounds = microseconds * 1e6 / nanoseconds_per_1000_ * (fills ? 1 : 4);
-    return {fills ? "0" : std::to_string(filling_blocks_ / 8),
+    const double rounds = microseconds / waves * 1e6 / nanoseconds_per_1000_ * (fills ? 1 : 4);
+    return {std::to_string(fills ? filling_blocks_ * waves : filling_blocks_ / 8),
             std::to_string(static_cast<int>(rounds))};
   }
   Part BatchPart(const std::string& name, double microseconds, double seconds,
-                 std::vector<std::string> terms = {}, int pending = kPending) const {
-    const std::vector<std::string> kernel = Kernel(microseconds);
+                 std::vector<std::string> terms = {}, int pending = kPending, int waves = 1) const {
+    const std::vector<std::string> kernel = Kernel(microseconds, true, waves);
     return {name,
             std::move(terms),
             {"batch", std::to_string(seconds), kernel[0], kernel[1], std::to_string(pending)}};
@@ -215,10 +215,13 @@ class Bench {
       Add("alone", one.name, "p99 us", p99);
       const double period = one.gap * 1e-3 + p50 * 1e-6;
       const double took = period * bursts;
-      for (const double length : {200.0, 20'000.0}) {
-        const std::string name = Format("batch {} ms", length / 1000);
+      // The long kernel is of one wave of blocks, or of twenty.
+      for (const auto& [length, waves] :
+           {std::pair(200.0, 1), std::pair(20'000.0, 20), std::pair(20'000.0, 1)}) {
+        const std::string name = Format("batch {} ms{}", length / 1000,
+                                        waves > 1 ? Format(", {} waves", waves) : std::string());
         const int pending = length > 1000 ? 4 : kPending;
-        const Part alone_batch = BatchPart(name, length, options_.seconds, {}, pending);
+        const Part alone_batch = BatchPart(name, length, options_.seconds, {}, pending, waves);
         CUSPAN_ASSIGN_OR_RETURN(const std::vector<std::string> batch_alone,
                                 RunTogether({alone_batch}, kAlone));
         const double rate = Rate(ReadProgress(batch_alone[0]), 0.5, options_.seconds);
@@ -227,7 +230,7 @@ class Bench {
         for (const Arrangement& arrangement : Together()) {
           // It is ended with the bursts.
           const Part batch =
-              BatchPart(name, length, took * 100 + 60, {"--priority", "low"}, pending);
+              BatchPart(name, length, took * 100 + 60, {"--priority", "low"}, pending, waves);
           CUSPAN_ASSIGN_OR_RETURN(const std::vector<std::string> said,
                                   RunTogether({burst, batch}, arrangement, true));
           const std::vector<double> beside = ReadTimes(said[0]);
@@ -353,7 +356,11 @@ class Bench {
     for (std::uint32_t i = 0; i < kRuns; ++i) {
       CUSPAN_ASSIGN_OR_RETURN(ShareTable table, ShareTable::OpenOrCreate(folder, "host", "gpu"));
       const std::string run = std::to_string(i);
-      CUSPAN_RETURN_IF_ERROR(table.JoinRun(run, "user", "program", {true, 0, 0, 100, 1000, kRuns}));
+      ShareTerms terms;
+      terms.shared = true;
+      terms.quota = 100;
+      terms.most_runs = kRuns;
+      CUSPAN_RETURN_IF_ERROR(table.JoinRun(run, "user", "program", terms));
       CUSPAN_ASSIGN_OR_RETURN(const std::uint32_t place, table.FindRun(run));
       CUSPAN_ASSIGN_OR_RETURN(UniqueFd fd, table.OpenAgain());
       CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<ShareSeat> seat,
