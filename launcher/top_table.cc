@@ -56,6 +56,12 @@ std::string WaitText(const SharingRun& run) {
                 wanted > 0 ? 100 * Seconds(run.waited) / wanted : 0);
 }
 
+// How much two runs that are on the GPU together do, as a part of what one does alone.
+std::string PairText(const SharingRun& run) {
+  if (!run.paired) return "-";
+  return run.pair_sum == 0 ? "yes" : Format("{:.2f}", run.pair_sum / 1000.0);
+}
+
 std::string MemoryText(const SharingRun& run) {
   const std::string used = ByteText(run.memory);
   return run.terms.memory == 0 ? used : Format("{} / {}", used, ByteText(run.terms.memory));
@@ -86,6 +92,8 @@ Json SharingJson(const SharingRun& run, bool alone) {
           {"waited_seconds", Seconds(run.waited)},
           {"turns", run.turns},
           {"preempted", run.preempted},
+          {"paired", run.paired},
+          {"pair_sum", run.pair_sum == 0 ? Json() : Json(run.pair_sum / 1000.0)},
           {"memory_bytes", run.memory},
           {"memory_limit_bytes", run.terms.memory == 0 ? Json() : Json(run.terms.memory)},
           {"processes", run.sessions}};
@@ -96,7 +104,7 @@ Json SharingJson(const SharingRun& run, bool alone) {
 std::string TopTable(const RunReady& found) {
   std::vector<std::vector<std::string>> rows = {
       {"gpu", "name", "run", "user", "program", "priority", "quota", "limit", "now", "10 s",
-       "waited", "turns", "preempted", "memory", "processes", "state"}};
+       "waited", "turns", "preempted", "pair", "memory", "processes", "state"}};
   const auto add = [&](const DeviceDescription& device, std::vector<std::string> cells) {
     cells.insert(cells.begin(),
                  {Shown(Format("{}:{}", device.host, device.ordinal)), Shown(device.name)});
@@ -113,8 +121,8 @@ std::string TopTable(const RunReady& found) {
                      run.terms.quota == 0 ? "-" : PercentText(run.terms.quota),
                      PercentText(run.terms.limit), alone ? "-" : PercentText(run.part_now),
                      alone ? "-" : PercentText(run.part_lately), WaitText(run),
-                     std::to_string(run.turns), std::to_string(run.preempted), MemoryText(run),
-                     std::to_string(run.sessions), StateOf(run, alone)});
+                     std::to_string(run.turns), std::to_string(run.preempted), PairText(run),
+                     MemoryText(run), std::to_string(run.sessions), StateOf(run, alone)});
       continue;
     }
     const std::vector<const LeaseTicket*> holders = HoldersOf(found, i);

@@ -21,6 +21,12 @@ constexpr double kMostCredit = kTurn;
 constexpr std::uint64_t kLongestAccount = 1'000'000'000;
 constexpr double kWaitDecay = 1.0 / 8;
 constexpr PriorityWeights kWeights;
+// One sample of a pair is taken over at least this.
+constexpr double kSampleTime = 10'000'000;
+// Of that time both must have been on the GPU.
+constexpr double kMostIdle = 0.1;
+// What changing the second run of a pair takes, beside what is on the GPU.
+constexpr double kFixedChange = 180'000;
 
 class Decision {
  public:
@@ -36,11 +42,13 @@ class Decision {
   }
 
   std::uint64_t Make() {
+    // Whoever has left may have had the turn.
+    if (turns_.holder >= kMostSharingRuns || !Holder().present) turns_.holder = kNobody;
+    if (!turns_.pairs || turns_.partner >= kMostSharingRuns || !Partner().present ||
+        turns_.partner == turns_.holder)
+      turns_.partner = kNobody;
     Account();
     NoteWishes();
-    // Whoever has left may have had the turn.
-    if (turns_.holder != kNobody && (turns_.holder >= kMostSharingRuns || !Holder().present))
-      turns_.holder = kNobody;
     Choose();
     OpenGates();
     return NextLook();
@@ -52,6 +60,13 @@ class Decision {
   bool Holds(const TurnRun& run) const {
     return turns_.holder != kNobody && &run == &turns_.runs[turns_.holder];
   }
+  TurnRun& Partner() { return turns_.runs[turns_.partner]; }
+  bool IsPartner(const TurnRun& run) const {
+    return turns_.partner != kNobody && &run == &turns_.runs[turns_.partner];
+  }
+  // Of the GPU's time; in pairs it is one of its processors.
+  std::uint32_t LimitOf(const TurnRun& run) const { return turns_.pairs ? kWhole : run.limit; }
+
   // What the run had of the time that passed: when it had something on the GPU, and, while others
   // waited for the GPU, all of its turn.
   double HadOf(TurnRun& run, std::uint64_t passed) {
@@ -70,6 +85,7 @@ class Decision {
         turns_.looked_at == 0 || now_ < turns_.looked_at ? 0 : now_ - turns_.looked_at;
     const std::uint64_t passed = std::min(since, kLongestAccount);
     turns_.looked_at = now_;
+    SamplePair(static_cast<double>(passed));
     std::array<double, kMostSharingRuns> had;
     double had_by_all = 0;
     std::uint32_t wanting = 0, promised = 0;
@@ -100,9 +116,37 @@ class Decision {
       run.owed = std::clamp(run.owed + (run.wanted || pauses ? quota * time : 0) - own,
                             -kMostInHand, kMostOwed);
       if (!run.wanted && !pauses) run.owed = std::min(run.owed, 0.0);
-      const double limit = static_cast<double>(run.limit) / kWhole;
+      const double limit = static_cast<double>(LimitOf(run)) / kWhole;
       run.room = std::min(run.room + limit * time - own, kMostRoom);
     }
+  }
+
+  // How fast the two of a pair are together, while both have work all the time.
+  void SamplePair(double passed) {
+    if (passed == 0) return;
+    std::array<double, 2> done = {0, 0};
+    bool together = turns_.holder != kNobody && turns_.partner != kNobody;
+    for (TurnRun* run : present()) {
+      const std::uint64_t more = run->done > run->done_before ? run->done - run->done_before : 0;
+      run->done_before = run->done;
+      if (!Holds(*run) && !IsPartner(*run)) continue;
+      const std::uint64_t busy = run->busy > run->busy_before ? run->busy - run->busy_before : 0;
+      together = together && run->open && run->known &&
+                 static_cast<double>(busy) >= passed * (1 - kMostIdle);
+      done[Holds(*run) ? 0 : 1] = static_cast<double>(more);
+    }
+    if (!together) return BeginSample();
+    turns_.sample_time += passed;
+    for (std::size_t i = 0; i < 2; ++i) turns_.sample_done[i] += done[i];
+    if (!(turns_.sample_time >= kSampleTime)) return;
+    Holder().rate = turns_.sample_done[0] / turns_.sample_time;
+    Partner().rate = turns_.sample_done[1] / turns_.sample_time;
+    AddSample(turns_.RecordOf(turns_.holder, turns_.partner), Holder().rate + Partner().rate, now_);
+    BeginSample();
+  }
+  void BeginSample() {
+    turns_.sample_time = 0;
+    turns_.sample_done = {0, 0};
   }
 
   void NoteWishes() {
@@ -118,7 +162,7 @@ class Decision {
       if (run->wants && !run->wanted)
         run->pass = std::max(run->pass, turns_.virtual_time - kMostCredit);
       run->wanted = run->wants;
-      if (run->limit >= kWhole)
+      if (LimitOf(*run) >= kWhole)
         run->choked = false;
       else if (run->choked ? run->room >= kRoomToBegin : run->room <= 0)
         run->choked = !run->choked;
@@ -217,6 +261,11 @@ class Decision {
     turns_.holder_bonus = kWeights.last_wait * WaitOf(turns_.runs[next->run]);
     turns_.turn_ends = now_ + kTurn;
     if (before == next->run) return;
+    BeginSample();
+    // Who had the turn stays beside the next, if that may be.
+    if (turns_.pairs && before != kNobody && PairSum(before) > 0 &&
+        (turns_.partner == next->run || turns_.runs[before].wants))
+      turns_.partner = before;
     if (before != kNobody && turns_.preempting && turns_.runs[before].wants)
       ++turns_.runs[before].preempted;
     std::uint64_t done_by = 0;
@@ -238,20 +287,65 @@ class Decision {
     bool some = false;
     for (TurnRun* run : present()) {
       if (!run->on_gpu) run->overdue = false;
-      if (!run->on_gpu || Holds(*run)) continue;
+      if (!run->on_gpu || Holds(*run) || IsPartner(*run)) continue;
       if (now_ >= turns_.leave_limit) run->overdue = true;
       some = some || !run->overdue;
     }
     return some;
   }
 
+  // What the pair of the holder and that run is expected to have; 0 where they are not to be one.
+  double PairSum(std::uint32_t number) {
+    const TurnRun& run = turns_.runs[number];
+    const TurnRun& holder = Holder();
+    if (number == turns_.holder || !run.present || !run.known || !holder.known) return 0;
+    const std::int64_t ahead = NicenessOf(run) - NicenessOf(holder);
+    if (ahead != 0 && (ahead > 0 ? run : holder).limit >= kWhole) return 0;
+    PairRecord& record = turns_.RecordOf(turns_.holder, number);
+    if (record.samples >= kEnoughSamples && !(record.sum >= 1) &&
+        now_ - record.tried_at >= kTryAgain)
+      record = {};
+    const double sum = ExpectedSum(record, holder.limits, run.limits);
+    return sum >= 1 ? sum : 0;
+  }
+
+  void ChoosePartner() {
+    std::uint32_t best = kNobody;
+    double best_sum = 0;
+    for (std::uint32_t i = 0; i < count_; ++i) {
+      const double sum = PairSum(ranked_[i].run);
+      if (sum <= best_sum) continue;
+      best = ranked_[i].run;
+      best_sum = sum;
+    }
+    const std::uint32_t now = turns_.partner;
+    const double sum_now = now == kNobody ? 0 : PairSum(now);
+    // One without work stays, as long as nobody else would have the GPU.
+    if (best == now || (best == kNobody && sum_now > 0)) return;
+    if (sum_now > 0 && Partner().wants) {
+      const std::uint64_t done_by = Partner().done_by;
+      const double left = done_by > now_ ? static_cast<double>(done_by - now_) : 0;
+      const double rest =
+          turns_.turn_ends > now_ ? static_cast<double>(turns_.turn_ends - now_) : 0;
+      const PairChange change{Holder().rate,       sum_now,        best_sum, rest,
+                              kFixedChange + left, Holder().limits};
+      if (!(GainOf(change) > 0)) return;
+      ++turns_.changes;
+    }
+    turns_.partner = best;
+    BeginSample();
+  }
+
   void OpenGates() {
     turns_.waiting = 0;
     const bool may_open = turns_.holder != kNobody && (turns_.preempting || !SomeLeave());
+    const bool holder_open = turns_.holder != kNobody && (Holder().open || may_open);
+    if (turns_.pairs && holder_open) ChoosePartner();
+    if (turns_.holder == kNobody) turns_.partner = kNobody;
     for (TurnRun* one : present()) {
       TurnRun& run = *one;
       const bool was_open = run.open;
-      run.open = Holds(run) && (was_open || may_open);
+      run.open = (Holds(run) && holder_open) || (IsPartner(run) && (holder_open || was_open));
       if (run.open && !was_open) {
         ++run.turns;
         run.stirred = now_;
@@ -279,13 +373,14 @@ class Decision {
       at(now_ + static_cast<std::uint64_t>(std::max(nanoseconds, 1.0)));
     };
     for (const TurnRun* run : present()) {
-      if (run->limit >= kWhole || !run->wants) continue;
+      if (LimitOf(*run) >= kWhole || !run->wants) continue;
       const double limit = static_cast<double>(run->limit) / kWhole;
       if (run->choked)
         after((kRoomToBegin - run->room) / limit);
       else if (run->open)
         after(run->room / (1 - limit));
     }
+    if (turns_.partner != kNobody) at(now_ + kLongestWithoutLook);
     if (turns_.waiting == 0) return next;
     at(now_ + kLongestWithoutLook);
     if (turns_.holder == kNobody) return next;

@@ -12,12 +12,18 @@
 // At the end of a turn the next run waits until the GPU is done with what the last one had handed
 // over, or has taken much longer with it than was said: kernels can not be ended. From then on both
 // are on the GPU, and the driver gives it to them by turns.
+//
+// In pairs, a second run has its gate open as well, where both together do more than in turns
+// (pairs.h): of those that want the GPU the one that goes best with the first. Two runs of
+// different priority are a pair only if the less important one has a limit, which is that of the
+// GPU's processors then. What is not known yet is learnt in turns.
 #pragma once
 
 #include <array>
 #include <cstdint>
 
 #include "common/scheduling/effective_priority.h"
+#include "common/scheduling/pairs.h"
 
 namespace cuspan::scheduling {
 
@@ -66,7 +72,10 @@ struct TurnRun {
   std::uint32_t limit = kWhole;       // and at most so much.
 
   // --- What it is doing: told before each decision.
-  Flag wants = 0;                // Has work that waits, or is on the GPU.
+  Flag wants = 0;          // Has work that waits, or is on the GPU.
+  Flag known = 0;          // How long its work takes alone is known,
+  std::uint64_t done = 0;  // and of that so much (ns) has been done in all.
+  Limits limits = Limits::kUnknown;
   Flag on_gpu = 0;               // Has work on the GPU,
   std::uint64_t busy = 0;        // as it had for so long in all,
   std::uint64_t asked = 0;       // How often it has asked for a decision itself.
@@ -79,6 +88,8 @@ struct TurnRun {
   // --- What Turns keeps about it.
   Flag wanted = 0;
   std::uint64_t busy_before = 0;
+  std::uint64_t done_before = 0;
+  double rate = 1;  // In its pair: normalised.
   std::uint64_t asked_before = 0;
   std::uint64_t stirred = 0;        // When it was last seen to use the GPU.
   Flag choked = 0;                  // Has had its limit.
@@ -114,6 +125,23 @@ struct Turns {
   std::uint64_t looked_at = 0;
   double decayed_wait = 0;    // In milliseconds.
   std::uint32_t waiting = 0;  // How many wait.
+
+  // --- Of pairs.
+  Flag pairs = 0;                   // Runs may be on the GPU in pairs.
+  std::uint32_t partner = kNobody;  // Whose gate is open beside the holder's.
+  std::uint64_t changes = 0;        // How often a partner had to make room for a better one.
+  // The sample that is being taken of the pair.
+  double sample_time = 0;
+  std::array<double, 2> sample_done = {0, 0};  // Of the holder and of its partner.
+  std::array<std::array<PairRecord, kMostSharingRuns>, kMostSharingRuns> records;
+
+  PairRecord& RecordOf(std::uint32_t a, std::uint32_t b) {
+    return a < b ? records[a][b] : records[b][a];
+  }
+  // Another run has come to this place.
+  void ForgetPairs(std::uint32_t run) {
+    for (std::uint32_t other = 0; other < kMostSharingRuns; ++other) RecordOf(run, other) = {};
+  }
 };
 
 // Brings all accounts up to `now` and decides; to be called whenever what a run does has changed.

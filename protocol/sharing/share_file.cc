@@ -160,7 +160,7 @@ ShareTerms ShareFile::TermsOf(std::uint32_t place) const {
   if (place >= kMostSharingRuns) return terms;
   const scheduling::TurnRun& run = layout_->turns.runs[place];
   terms.shared = true;
-  terms.pair = layout_->pairs != 0;
+  terms.pair = layout_->turns.pairs != 0;
   terms.niceness = run.niceness;
   terms.process_niceness = run.process_niceness;
   terms.quota = run.quota;
@@ -269,7 +269,8 @@ void ShareFile::DecideNow(const SessionPlace* self) {
   std::int64_t most_important = std::numeric_limits<std::int64_t>::max();
   for (scheduling::TurnRun& run : turns.runs) {
     run.wants = run.on_gpu = false;
-    run.done_by = run.idle_since = 0;
+    run.known = true;
+    run.done_by = run.idle_since = run.done = 0;
     run.asked = 0;
     run.busy = layout_->busy_before[&run - turns.runs.data()];
     if (!run.present) continue;
@@ -287,6 +288,8 @@ void ShareFile::DecideNow(const SessionPlace* self) {
     if (run == nullptr) continue;
     // After the look at this, a session that begins sees what is decided here.
     run->wants = session.wants.load() != 0 || run->wants;
+    run->known = run->known && (session.wants.load() == 0 || session.known.load() != 0);
+    run->done += session.done.load(std::memory_order_relaxed);
     const std::uint64_t since = session.on_gpu_since.load();
     run->on_gpu = since != 0 || run->on_gpu;
     run->asked += session.asked.load(std::memory_order_relaxed);
@@ -303,10 +306,14 @@ void ShareFile::DecideNow(const SessionPlace* self) {
     const scheduling::TurnRun* const run = run_of(session);
     const std::uint32_t open = run != nullptr && run->open ? 1 : 0;
     // A run is none of those that are more important than it.
-    const bool preemptible = run != nullptr && most_important < scheduling::NicenessOf(*run);
+    const bool limited = run != nullptr && run->limit < scheduling::kWhole;
+    const bool preemptible = run != nullptr && most_important < scheduling::NicenessOf(*run) &&
+                             !(turns.pairs && limited);
     session.preemptible.store(preemptible ? 1 : 0, std::memory_order_relaxed);
-    const bool gated = run != nullptr && (present > 1 || run->limit < scheduling::kWhole);
+    const bool gated = run != nullptr && (present > 1 || (limited && !turns.pairs));
     session.gated.store(gated ? 1 : 0, std::memory_order_relaxed);
+    session.paired.store(turns.partner != scheduling::kNobody && open != 0 ? 1 : 0,
+                         std::memory_order_relaxed);
     const bool changed = session.open.load(std::memory_order_relaxed) != open;
     if (changed) session.open.store(open);
     const bool opened = changed && open != 0;

@@ -11,7 +11,7 @@
 namespace cuspan::sharing {
 
 // Changes with every change of what is below.
-inline constexpr std::uint64_t kMagic = 0x6375'7370'616e'0005;
+inline constexpr std::uint64_t kMagic = 0x6375'7370'616e'0006;
 
 // The bytes of the file that are locked: by who changes the table, and for each place.
 inline constexpr std::int64_t kTableByte = 0;
@@ -40,6 +40,9 @@ struct alignas(64) SessionPlace {
   std::atomic<std::uint64_t> asked;         // How often it has asked for a decision.
   std::atomic<std::uint32_t> preemptible;   // A run of higher priority is here.
   std::atomic<std::uint64_t> memory;        // Bytes that it has: share_memory.h.
+  std::atomic<std::uint64_t> done;          // Work, by how long it takes alone.
+  std::atomic<std::uint32_t> known;         // That is known of what it does.
+  std::atomic<std::uint32_t> paired;        // Another run may be on the GPU as well.
   // Of the table.
   std::uint32_t taken;
   std::uint32_t run;     // Its place,
@@ -59,7 +62,6 @@ struct Layout {
   RunName names[scheduling::kMostSharingRuns];
 
   std::uint64_t busy_before[scheduling::kMostSharingRuns];  // Of sessions that have left.
-  std::uint8_t pairs;  // What the runs that are here have of ShareTerms::pair.
   std::uint32_t most_runs[scheduling::kMostSharingRuns];
   std::uint64_t memory_caps[scheduling::kMostSharingRuns];  // 0: none.
   std::uint64_t gpu_memory;                                 // Bytes.

@@ -31,10 +31,12 @@ Result<std::unique_ptr<ShareSeat>> ShareSeat::Take(UniqueFd table, std::uint32_t
   for (std::uint32_t i = 0; i < kMostSharingSessions; ++i) {
     SessionPlace& session = layout.sessions[i];
     if (session.taken != 0 || !file->TakePlace(sharing::kFirstSessionByte + i)) continue;
-    for (std::atomic<std::uint32_t>* word : {&session.open, &session.wants, &session.preemptible})
+    for (std::atomic<std::uint32_t>* word :
+         {&session.open, &session.wants, &session.preemptible, &session.known, &session.paired})
       word->store(0);
     session.on_gpu_since.store(0);
     session.memory.store(0);
+    session.done.store(0);
     session.busy.store(0);
     session.asked.store(0);
     session.idle_since.store(ShareFile::Now());
@@ -83,6 +85,7 @@ bool ShareSeat::open() const { return own().open.load() != 0; }
 bool ShareSeat::preemptible() const {
   return own().preemptible.load(std::memory_order_relaxed) != 0;
 }
+bool ShareSeat::paired() const { return own().paired.load(std::memory_order_relaxed) != 0; }
 bool ShareSeat::some_wait() const {
   // Who waits may be about to say so.
   const sharing::Layout& layout = file_->layout();
@@ -99,6 +102,13 @@ void ShareSeat::SetIdle(std::uint64_t now) {
   SetOnGpu(false, 0, now);
   own().idle_since.store(now, std::memory_order_relaxed);
   own().wants.store(0);
+}
+
+void ShareSeat::SetKnown(bool known) {
+  own().known.store(known ? 1 : 0, std::memory_order_relaxed);
+}
+void ShareSeat::SetDone(std::uint64_t nanoseconds) {
+  own().done.store(nanoseconds, std::memory_order_relaxed);
 }
 
 void ShareSeat::SetOnGpu(bool on_gpu, std::uint64_t done_by, std::uint64_t now) {

@@ -48,6 +48,8 @@ class ShareSeat {
   bool open() const;
   // Whether one of the other runs may take the GPU away at any time.
   bool preemptible() const;
+  // Whether another run may be on the GPU at the same time.
+  bool paired() const;
   // Whether some run waits for the GPU.
   bool some_wait() const;
   // When to decide again, of the clock of Now, if nothing happens before.
@@ -61,6 +63,10 @@ class ShareSeat {
   void SetIdle(std::uint64_t now);
   // What it has on the GPU should be done by that time (0: who knows); with false nothing is there.
   void SetOnGpu(bool on_gpu, std::uint64_t done_by, std::uint64_t now);
+
+  // Whether it is known how long its work takes alone, and how much has been done, by that (ns).
+  void SetKnown(bool known);
+  void SetDone(std::uint64_t nanoseconds);
 
   // Decides, for all. A failure is that of the table: then the session goes on as if it were alone.
   Status Decide();

@@ -110,9 +110,9 @@ Status ShareTable::MayJoinLocked(const ShareTerms& terms) const {
     const scheduling::TurnRun& run = table.turns.runs[i];
     if (!run.present) continue;
     ++runs;
-    if ((table.pairs != 0) != terms.pair)
+    if ((table.turns.pairs != 0) != terms.pair)
       return Status::Exhausted("runs share it {}, and this one would share it {}",
-                               table.pairs != 0 ? "in pairs" : "by time",
+                               table.turns.pairs != 0 ? "in pairs" : "by time",
                                terms.pair ? "in pairs" : "by time");
     promised += QuotaOf(run);
     kept += std::min(table.memory_caps[i], table.gpu_memory);
@@ -163,7 +163,8 @@ Status ShareTable::JoinRun(const std::string& run, const std::string& user,
     Store(table.names[i].program, program);
     table.most_runs[i] = terms.most_runs;
     table.memory_caps[i] = terms.memory;
-    table.pairs = terms.pair ? 1 : 0;
+    table.turns.pairs = terms.pair ? 1 : 0;
+    table.turns.ForgetPairs(i);
     ++table.serials[i];
     table.busy_before[i] = 0;
     made.present = true;
@@ -219,6 +220,13 @@ Result<std::vector<SharingRun>> ShareTable::Look() {
     for (const sharing::SessionPlace& session : file_->sessions())
       if (session.taken != 0 && session.run == i && session.serial == table.serials[i])
         ++view.sessions;
+    const bool paired = run.open && table.turns.partner != scheduling::kNobody;
+    if (paired && table.turns.holder != scheduling::kNobody) {
+      const scheduling::PairRecord& record =
+          file_->layout().turns.RecordOf(table.turns.holder, table.turns.partner);
+      view.paired = true;
+      view.pair_sum = Thousandths(record.sum / 2) * 2;
+    }
     view.has_turn = table.turns.holder == i && run.wants;
     view.waiting = run.waiting_since != 0;
     views.push_back(std::move(view));

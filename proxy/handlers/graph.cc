@@ -26,7 +26,7 @@ struct GraphLaunchOp final : PostedOp {
     if (result == CUDA_SUCCESS)
       session->timeline.End(std::move(start), *stream, TraceKind::kKernel, 0, 0,
                             reinterpret_cast<std::uint64_t>(stream->driver), "graph");
-    FinishWork(result, session->SharesNow() ? gate->Predict(*exec->time, 1) : 0);
+    FinishWork(result, session->SharesNow() ? gate->Predict(*exec->time, 1) : PredictedWork{});
     if (gate != nullptr && result == CUDA_SUCCESS)
       gate->EndSample(std::move(sample), exec->time, 1, stream);
     return Turn::kSubmitted;

@@ -54,7 +54,7 @@ struct LaunchOp final : PostedOp {
     if (result == CUDA_SUCCESS)
       session->timeline.End(std::move(start), *stream, TraceKind::kKernel, 0, 0,
                             reinterpret_cast<std::uint64_t>(stream->driver), call.kernel->name);
-    FinishWork(result, session->SharesNow() ? Predicted() : 0);
+    FinishWork(result, session->SharesNow() ? Predicted() : PredictedWork{});
     if (session->gate != nullptr && result == CUDA_SUCCESS) [[unlikely]]
       session->gate->EndSample(std::move(sample), call.kernel->time, Blocks(), stream);
     return Turn::kSubmitted;
@@ -84,11 +84,11 @@ struct LaunchOp final : PostedOp {
       batches.GiveUp();  // For want of memory, for one. The next would fail, too.
       return {};
     }
-    double nanoseconds = 0;
+    PredictedWork work{0, true};
     if (session->SharesNow())
       for (std::size_t i = 0; i < count; ++i)
-        nanoseconds += static_cast<LaunchOp*>(batch[i])->Predicted();
-    FinishWork(CUDA_SUCCESS, nanoseconds, count);
+        work.Add(static_cast<LaunchOp*>(batch[i])->Predicted());
+    FinishWork(CUDA_SUCCESS, work, count);
     chain->last_launch = stream->submitted;
     return {count};
   }
@@ -109,7 +109,7 @@ struct LaunchOp final : PostedOp {
     const Dim3& grid = call.shape.grid;
     return std::uint64_t{grid.x} * grid.y * grid.z;
   }
-  double Predicted() const { return session->gate->Predict(*call.kernel->time, Blocks()); }
+  PredictedWork Predicted() const { return session->gate->Predict(*call.kernel->time, Blocks()); }
   void MakeBatches() {
     stream->worth_batches = 0;
     stream->batches = std::make_shared<LaunchBatches>(session->driver, *call.kernel);

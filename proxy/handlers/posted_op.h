@@ -17,15 +17,15 @@ struct PostedOp : StreamOp {
     return Turn::kSubmitted;
   }
 
-  // The same for work of the GPU's processors that should take so long (ns).
-  Turn FinishWork(CUresult result, double nanoseconds, std::uint64_t units = 1) {
+  // The same for work of the GPU's processors.
+  Turn FinishWork(CUresult result, const PredictedWork& work, std::uint64_t units = 1) {
     Finish(result, units);
-    if (session->SharesNow() && result == CUDA_SUCCESS) session->gate->Started(stream, nanoseconds);
+    if (session->SharesNow() && result == CUDA_SUCCESS) session->gate->Started(stream, work);
     return Turn::kSubmitted;
   }
   // What moving so many bytes within a GPU should take: about a TB/s, and the start.
-  static double TimeToMove(std::uint64_t bytes) {
-    return 2000.0 + static_cast<double>(bytes) / 1000;
+  static PredictedWork TimeToMove(std::uint64_t bytes) {
+    return {2000.0 + static_cast<double>(bytes) / 1000, false};
   }
 
   DeviceSession* session;

@@ -22,8 +22,12 @@ constexpr double kPreemptibleLead = 25'000;
 constexpr double kWorkLead = 250'000;
 // The thread is awake so long before it has to do something: a sleep ends late.
 constexpr std::uint64_t kAwakeBefore = 150'000;
-// Of what nothing is known yet.
-constexpr double kUnknownWork = 100'000;
+// Of what nothing is known yet, of which one at a time is enough.
+constexpr double kUnknownWork = kPreemptibleBudget;
+// What a session does is known if so much of its last work was, of which there must be some.
+constexpr double kKnownPart = 0.9;
+constexpr double kLeastKnown = 1'000'000;
+constexpr double kLately = 50'000'000;
 // A launch that should take longer is handed over in slices while others are more important.
 constexpr double kLongLaunch = 1'000'000;
 // The end of so much work is looked for; of less, with what comes next.
@@ -58,8 +62,9 @@ void ShareGate::WatchTable() {
 
 // --- Work.
 
-double ShareGate::Predict(const KernelTime& time, std::uint64_t blocks) const {
-  return time.Predict(blocks).value_or(kUnknownWork);
+PredictedWork ShareGate::Predict(const KernelTime& time, std::uint64_t blocks) const {
+  const std::optional<double> known = time.Predict(blocks);
+  return {known.value_or(kUnknownWork), known.has_value()};
 }
 
 double ShareGate::Budget() const { return seat_->preemptible() ? kPreemptibleBudget : kWorkBudget; }
@@ -67,7 +72,7 @@ double ShareGate::Budget() const { return seat_->preemptible() ? kPreemptibleBud
 double ShareGate::Lead() const { return seat_->preemptible() ? kPreemptibleLead : kWorkLead; }
 
 bool ShareGate::MayBatch(const KernelTime& time, std::uint64_t blocks) const {
-  return Predict(time, blocks) * StreamQueues::kMostInBatch <= Budget();
+  return Predict(time, blocks).nanoseconds * StreamQueues::kMostInBatch <= Budget();
 }
 
 // Of what is on the GPU, by what is known of it.
@@ -120,12 +125,24 @@ void ShareGate::ContinueRests() {
   }
 }
 
-void ShareGate::Started(const std::shared_ptr<Stream>& stream, double nanoseconds) {
+void ShareGate::NoteKnown(const PredictedWork& work) {
+  lately_ += work.nanoseconds;
+  if (work.known) lately_known_ += work.nanoseconds;
+  seat_->SetKnown(lately_known_ >= kLeastKnown && lately_known_ >= lately_ * kKnownPart);
+  if (lately_ < kLately) return;
+  lately_ /= 2;
+  lately_known_ /= 2;
+}
+
+void ShareGate::Started(const std::shared_ptr<Stream>& stream, const PredictedWork& work) {
+  const double nanoseconds = work.nanoseconds;
+  NoteKnown(work);
   last_work_ = nanoseconds;
   if (unmarked_stream_ != nullptr && unmarked_stream_ != stream) MarkUnmarked();
   const bool first = on_gpu_.empty() && unmarked_ == 0;
   unmarked_stream_ = stream;
   unmarked_ += nanoseconds;
+  if (work.known) unmarked_known_ += nanoseconds;
   if (first) {
     front_since_ = ShareSeat::Now();
     seat_->SetOnGpu(true, front_since_ + static_cast<std::uint64_t>(nanoseconds), front_since_);
@@ -143,6 +160,7 @@ void ShareGate::MarkUnmarked() {
   const std::shared_ptr<Stream> stream = std::exchange(unmarked_stream_, nullptr);
   auto group = std::make_shared<Group>();
   group->nanoseconds = std::exchange(unmarked_, 0);
+  group->known = std::exchange(unmarked_known_, 0);
   PooledEvent event;
   // Without it the device is lost, or has no memory for an event: then nobody waits for this.
   if (session_.faults.Check(session_.plain_events.Record(stream->driver, event)) != CUDA_SUCCESS)
@@ -160,7 +178,7 @@ void ShareGate::MarkUnmarked() {
 
 ShareGate::Sample ShareGate::BeginSample(KernelTime& time, Stream& stream) {
   Sample sample;
-  if (!time.WantsSample() || (sharing_ && !seat_->open())) return sample;
+  if (!time.WantsSample() || (sharing_ && (!seat_->open() || seat_->paired()))) return sample;
   if (!session_.OthersDone(stream) ||
       session_.timing_events.Record(stream.driver, sample.begin) != CUDA_SUCCESS)
     return {};
@@ -258,7 +276,7 @@ void ShareGate::EndSharing() {
   on_gpu_.clear();
   on_gpu_nanoseconds_ = 0;
   unmarked_stream_ = nullptr;
-  unmarked_ = 0;
+  unmarked_ = unmarked_known_ = 0;
   wants_ = asked_ = false;
   seat_->SetIdle(ShareSeat::Now());
 }
@@ -269,8 +287,10 @@ void ShareGate::TakeDone(std::uint64_t now) {
   std::erase_if(on_gpu_, [&](const std::shared_ptr<Group>& group) {
     if (!group->done.load(std::memory_order_relaxed)) return false;
     on_gpu_nanoseconds_ -= group->nanoseconds;
+    done_work_ += group->known;
     return true;
   });
+  seat_->SetDone(static_cast<std::uint64_t>(done_work_));
   if (on_gpu_.empty()) on_gpu_nanoseconds_ = 0;
   if (!on_gpu_.empty() && on_gpu_.front().get() != front) front_since_ = now;
 }

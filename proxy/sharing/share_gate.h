@@ -20,6 +20,17 @@ namespace cuspan::proxy {
 
 struct DeviceSession;
 
+// How long work should take (ns); known: as it was seen to take alone.
+struct PredictedWork {
+  double nanoseconds = 0;
+  bool known = false;
+
+  void Add(const PredictedWork& more) {
+    nanoseconds += more.nanoseconds;
+    known = known && more.known;
+  }
+};
+
 // The rest of an op that is handed over in parts, and holds its stream meanwhile.
 class GatedRest {
  public:
@@ -42,8 +53,8 @@ class ShareGate final : public WorkGate {
   // --- For ops, while that is so.
 
   bool MayStart() override;
-  // How long that should take (ns).
-  double Predict(const KernelTime& time, std::uint64_t blocks) const;
+  // How long that should take.
+  PredictedWork Predict(const KernelTime& time, std::uint64_t blocks) const;
   // Whether launches may be handed over many at a time.
   bool MayBatch(const KernelTime& time, std::uint64_t blocks) const;
   // Whether a launch that should take so long (ns) had better be handed over in slices.
@@ -52,7 +63,7 @@ class ShareGate final : public WorkGate {
   void Continue(std::unique_ptr<GatedRest> rest) { rests_.push_back(std::move(rest)); }
   // Work that should take so long has been handed over in `stream`, and noted there
   // (DeviceSession::Submitted).
-  void Started(const std::shared_ptr<Stream>& stream, double nanoseconds);
+  void Started(const std::shared_ptr<Stream>& stream, const PredictedWork& work);
 
   // A launch that is measured; empty where it is not.
   struct Sample {
@@ -83,6 +94,7 @@ class ShareGate final : public WorkGate {
   // What was handed over in one stream behind one mark.
   struct Group {
     double nanoseconds = 0;
+    double known = 0;  // Of that.
     std::atomic<bool> done = false;
   };
 
@@ -100,6 +112,7 @@ class ShareGate final : public WorkGate {
   void EndSharing();
   void MarkUnmarked();
   void Watch(std::shared_ptr<Group> group);
+  void NoteKnown(const PredictedWork& work);
   void TakeDone(std::uint64_t now);
   void TellWhatIsDone(std::uint64_t now);
   void Decide();
@@ -119,7 +132,12 @@ class ShareGate final : public WorkGate {
   std::uint64_t front_since_ = 0;  // When the first of them began, at the earliest.
   std::shared_ptr<Stream> unmarked_stream_;
   double unmarked_ = 0;
+  double unmarked_known_ = 0;
   double last_work_ = 0;
+  // Of the work of lately, and of that what was known, by which the table is told that it is.
+  double lately_ = 0;
+  double lately_known_ = 0;
+  double done_work_ = 0;  // Known, in all.
   std::uint32_t rings_seen_ = 0;
   std::uint32_t done_seen_ = 0;
 

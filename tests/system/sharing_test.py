@@ -66,7 +66,8 @@ class Sharing(SystemTest):
                                                "CUSPAN_SOFT_RATE": "500", **more})
 
     def share(self, *options, path="auto", app=None, limit=4):
-        return self.cuspan("run", "--gpus", "1", "--same-node", path, "--share", f"--share-limit={limit}", *options, "--",
+        return self.cuspan("run", "--gpus", "1", "--same-node", path, *(() if "--share=pair" in options else ("--share",)),
+                           f"--share-limit={limit}", *options, "--",
                            *(app or [program("counts", "shared"), "4"]))
 
     def counter(self, *options, path="auto", blocks=4, limit=4):
@@ -317,6 +318,52 @@ class Sharing(SystemTest):
                 self.assert_nothing_left()
                 kernels = [event["name"] for event in json.loads(trace.read_text())["traceEvents"] if "NoteBlocks" in event["name"]]
                 self.assertGreater(len(kernels), low.count + 2 * 20, "slices of two launches at least")
+
+    def shared_runs(self):
+        result = self.run_command(self.cuspan("top", "--json"), self.environment())
+        return json.loads(result.stdout)[0]["runs"]
+
+    def test_pairs_are_on_the_gpu_together(self):
+        """When it is known how long their kernels take alone. Software GPUs of two processes do not slow each other down."""
+        for path in PATHS:
+            with self.subTest(path=path):
+                runs = [self.counter("--share=pair", path=path).go() for _ in range(2)]
+                wait_until(lambda: all(run["paired"] for run in self.shared_runs()), self.shared_runs)
+                wait_until(lambda: all((run["pair_sum"] or 0) > 1.5 for run in self.shared_runs()), self.shared_runs)
+                before = [run["turns"] for run in self.shared_runs()]
+                for run in runs:
+                    run.runs(64)
+                self.assertEqual([run["turns"] for run in self.shared_runs()], before, "nobody waits for a turn")
+                for run in runs:
+                    run.end()
+                self.assert_nothing_left()
+
+    def test_pairs_and_turns_do_not_mix(self):
+        run = self.counter("--share=pair").go()
+        result = self.run_command(self.share("--no-wait"), status=OWN_FAILURE)
+        self.assertRegex(result.stderr, r"^cuspan: not available now: .*runs share it in pairs, and this one would share it by time")
+        run.end()
+        run = self.counter().go()
+        result = self.run_command(self.share("--share=pair", "--no-wait"), status=OWN_FAILURE)
+        self.assertRegex(result.stderr, r"^cuspan: not available now: .*runs share it by time, and this one would share it in pairs")
+        run.end()
+        self.assert_nothing_left()
+
+    def test_priority_in_pairs(self):
+        """It holds as by turns, unless the less important one is limited to a part of the processors."""
+        high = self.counter("--share=pair", "--priority", "high").go()
+        high.runs(32)
+        low = self.counter("--share=pair", "--priority", "low").go()
+        before = high.count
+        high.runs(400)
+        self.assertLess(low.count, 100, "it has what the other leaves")
+        low.end()
+        low = self.counter("--share=pair", "--priority", "low", "--limit", "50%").go()
+        wait_until(lambda: all(run["paired"] for run in self.shared_runs()), self.shared_runs)
+        low.runs(200)
+        low.end(), high.end()
+        self.assertGreater(high.count, before)
+        self.assert_nothing_left()
 
     def test_what_is_kept_for_a_run_is_no_others(self):
         capped, other = self.memory("--memory", "256M"), self.memory()

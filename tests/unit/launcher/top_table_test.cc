@@ -99,6 +99,8 @@ TEST(TopTable, HasARowForEachRunOfASharedGpu) {
   first.waited = 3 * kTopSecond;
   first.turns = 12;
   first.preempted = 2;
+  first.paired = true;
+  first.pair_sum = 1240;
   first.sessions = 1;
   first.memory = kTopGiB;
   first.has_turn = true;
@@ -107,10 +109,10 @@ TEST(TopTable, HasARowForEachRunOfASharedGpu) {
   EXPECT_THAT(TopRows(found),
               ElementsAre(ElementsAre("n1:0", "Soft GPU", "00000000000000aa", "me", "train", "high",
                                       "30.0%", "60.5%", "45.1%", "44.9%", "3.0 s (25%)", "12", "2",
-                                      "1.0 GiB / 2.0 GiB", "1", "on the GPU"),
+                                      "1.24", "1.0 GiB / 2.0 GiB", "1", "on the GPU"),
                           ElementsAre("n1:0", "Soft GPU", "00000000000000bb", "me", "train",
                                       "normal", "-", "100.0%", "0.0%", "0.0%", "0.0 s (0%)", "0",
-                                      "0", "0 B", "0", "idle")));
+                                      "0", "-", "0 B", "0", "idle")));
 }
 
 TEST(TopTable, EachCellHasItsHeading) {
@@ -168,7 +170,7 @@ TEST(TopTable, AGpuThatNobodySharesIsFreeOrHeld) {
   TopShare(found, 3, {});
   const auto rows = TopRows(found);
   ASSERT_THAT(rows, SizeIs(4));
-  EXPECT_THAT(rows, Each(SizeIs(16)));
+  EXPECT_THAT(rows, Each(SizeIs(17)));
   EXPECT_THAT(rows[0][2], "-");
   EXPECT_THAT(rows[0].back(), "free");
   EXPECT_THAT(rows[1][2], "00000000000000aa");

@@ -1,0 +1,48 @@
+#include "common/scheduling/pairs.h"
+
+#include <algorithm>
+
+namespace cuspan::scheduling {
+namespace {
+
+constexpr double kComputeWithMemory = 1.3;
+constexpr double kComputeWithCompute = 1.03;
+constexpr double kMemoryWithMemory = 0.9;
+constexpr double kNothingKnown = 1.0;
+// An average over so many samples.
+constexpr double kMostWeight = 50;
+// No two runs go faster beside each other than each alone; what is above is a wrong prediction.
+constexpr double kMostSum = 2;
+constexpr double kDecayOfMemory = 0.83;
+
+}  // namespace
+
+double ExpectedSum(const PairRecord& record, Limits a, Limits b) {
+  if (record.samples >= kEnoughSamples) return record.sum;
+  if (a == Limits::kUnknown || b == Limits::kUnknown) return kNothingKnown;
+  if (a != b) return kComputeWithMemory;
+  return a == Limits::kCompute ? kComputeWithCompute : kMemoryWithMemory;
+}
+
+void AddSample(PairRecord& record, double sum, std::uint64_t now) {
+  if (!(sum >= 0)) return;
+  record.samples = std::min(record.samples, kEnoughSamples * 1000) + 1;
+  const double weight = std::min(static_cast<double>(record.samples), kMostWeight);
+  record.sum += (std::min(sum, kMostSum) - record.sum) / weight;
+  record.tried_at = now;
+}
+
+double GainOf(const PairChange& change) {
+  const double decay = change.limits == Limits::kMemory ? kDecayOfMemory : 1;
+  const double moved = std::min(change.change, change.rest);
+  const double before = change.sum_before * change.rest;
+  const double after = change.stays * decay * moved + change.sum_after * (change.rest - moved);
+  return after - before;
+}
+
+double TimeOfChange(const ChangeCost& cost, double misses, double bytes_of_block, double blocks) {
+  const double cycles = (cost.by_misses * misses + cost.base) * bytes_of_block * blocks;
+  return cycles * cost.nanoseconds_a_cycle + cost.fixed;
+}
+
+}  // namespace cuspan::scheduling
