@@ -43,15 +43,15 @@ Status Run(const Options& options, const Origin& origin) {
 
 int main(int argc, char** argv) {
   cuspan::bench::share::Options options;
+  options.scenarios = cuspan::bench::share::ScenarioNames();
   CLI::App app(
-      "Measures runs that share a GPU: latency at high priority, throughput, quotas, and what "
-      "--share costs a run that is alone, and a decision.",
+      "Measures runs that share a GPU: latency at high priority, throughput in turns and in pairs, "
+      "quotas, and what --share costs a run that is alone, and a decision.",
       "cuspan bench share");
   cuspan::bench::AddDeviceOption(app, options.device);
-  app.add_option("--scenario", options.scenarios,
-                 "latency, throughput, fair, cost, decision, … (default: all)")
+  app.add_option("--scenario", options.scenarios, "names with commas between (default: all)")
       ->delimiter(',')
-      ->check(CLI::IsMember({"latency", "throughput", "fair", "cost", "decision"}));
+      ->check(CLI::IsMember(options.scenarios));
   app.add_option("--seconds", options.seconds, "of each measurement (default: 5)")
       ->check(CLI::Range(1.0, 600.0));
   app.add_option("--bursts", options.bursts, "of the latency scenario (default: 100)")

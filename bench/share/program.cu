@@ -3,10 +3,12 @@
 // standard input.
 //
 //   calibrate                                      → NS_FOR_1000_ROUNDS BLOCKS
-//   batch SECONDS BLOCKS ROUNDS PENDING            → a line a tenth of a second: NS KERNELS
+//   batch SECONDS BLOCKS ROUNDS PENDING KERNEL     → a line a tenth of a second: NS KERNELS
 //   bursts BURSTS KERNELS GAP_MS BLOCKS ROUNDS     → a line each: MICROSECONDS
 //
-// BLOCKS 0: as many as fill the GPU. A kernel goes through ROUNDS rounds of multiplications.
+// A kernel goes through ROUNDS rounds of multiplications (KERNEL multiply), of a fixed number where
+// ROUNDS is 0, or of operations on integers (integers), or moves 1 GiB of memory once (copy, sum).
+// BLOCKS 0: as many as fill the GPU.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -32,11 +34,59 @@ __global__ void Multiply(float* result, int rounds) {
   if (a == 12345.0F && b == 54321.0F) *result = a;
 }
 
+__global__ void Integers(float* result, int rounds) {
+  unsigned a = threadIdx.x, b = 1;
+  for (int i = 0; i < rounds; ++i) {
+    a = a * 1664525U + b;
+    b = (b << 3 | b >> 29) ^ a;
+  }
+  if (a == 12345 && b == 54321) *result = static_cast<float>(a);
+}
+
+// Over all of two arrays, whatever the grid.
+__global__ void Copy(const float4* from, float4* to, std::size_t count) {
+  const std::size_t step = static_cast<std::size_t>(gridDim.x) * blockDim.x;
+  for (std::size_t i = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count;
+       i += step)
+    to[i] = from[i];
+}
+
+__global__ void Sum(const float4* from, const float4* more, float* result, std::size_t count) {
+  const std::size_t step = static_cast<std::size_t>(gridDim.x) * blockDim.x;
+  float sum = 0;
+  for (std::size_t i = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count;
+       i += step) {
+    const float4 a = from[i], b = more[i];
+    sum += a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w;
+  }
+  if (sum == 12345.0F) *result = sum;
+}
+
+// Rounds of about half a millisecond, two blocks on a processor.
+constexpr int kFixedRounds = 50'000;
+// Far more than a GPU's cache has; less where a processor has to move it.
+constexpr std::size_t kArrayBytes = std::size_t{512} << 20, kSmallArrayBytes = std::size_t{8} << 20;
+constexpr std::size_t kSmallGpu = std::size_t{8} << 30;
+
 float* g_result = nullptr;
+float4* g_from = nullptr;
+float4* g_to = nullptr;
+std::size_t g_array_bytes = kArrayBytes;
+std::string g_kernel = "multiply";
 int g_filling_blocks = 0;
 
 void Launch(int blocks, int rounds) {
-  Multiply<<<blocks == 0 ? g_filling_blocks : blocks, kThreads>>>(g_result, rounds);
+  if (blocks == 0) blocks = g_filling_blocks;
+  if (rounds == 0) rounds = kFixedRounds;
+  const std::size_t count = g_array_bytes / sizeof(float4);
+  if (g_kernel == "copy")
+    Copy<<<blocks, kThreads>>>(g_from, g_to, count);
+  else if (g_kernel == "sum")
+    Sum<<<blocks, kThreads>>>(g_from, g_to, g_result, count);
+  else if (g_kernel == "integers")
+    Integers<<<blocks, kThreads>>>(g_result, rounds);
+  else
+    Multiply<<<blocks, kThreads>>>(g_result, rounds);
 }
 
 void AwaitGo() {
@@ -125,6 +175,14 @@ int main(int argc, char** argv) {
   CHECK(cudaGetDeviceProperties(&properties, 0));
   g_filling_blocks = properties.multiProcessorCount * kBlocksOfAProcessor;
   CHECK(cudaMalloc(&g_result, sizeof *g_result));
+  if (properties.totalGlobalMem < kSmallGpu) g_array_bytes = kSmallArrayBytes;
+  if (argc > 6 && role == "batch") g_kernel = argv[6];
+  if (g_kernel == "copy" || g_kernel == "sum") {
+    for (float4** array : {&g_from, &g_to}) {
+      CHECK(cudaMalloc(array, g_array_bytes));
+      CHECK(cudaMemset(*array, 0, g_array_bytes));
+    }
+  }
   if (role == "calibrate") {
     Calibrate();
   } else if (role == "batch" && whole(5) > 0) {

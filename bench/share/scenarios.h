@@ -12,7 +12,7 @@ namespace cuspan::bench::share {
 
 struct Options {
   std::string device = "auto";
-  std::vector<std::string> scenarios = {"latency", "throughput", "fair", "cost", "decision"};
+  std::vector<std::string> scenarios;  // By name.
   double seconds = 5;
   int bursts = 100;
   std::string csv_path;
@@ -22,12 +22,14 @@ struct Options {
 // One figure, of one program in one arrangement.
 struct Row {
   std::string scenario;
-  std::string arrangement;  // alone, plain (two processes under the driver alone), share
+  std::string arrangement;  // alone, plain (processes under the driver alone), mps, share, pair
   std::string program;
   std::string figure;  // What it is, with its unit.
   double value = 0;
   std::optional<double> ratio;  // To the same alone.
 };
+
+std::vector<std::string> ScenarioNames();
 
 // All scenarios of the options, in their order; tells what it does on standard error.
 Result<std::vector<Row>> Measure(const Options& options);

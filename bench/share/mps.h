@@ -1,0 +1,25 @@
+// NVIDIA's MPS, as one would set it up by hand.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "common/status.h"
+#include "launcher/environment.h"
+
+namespace cuspan::bench::share {
+
+// A control daemon in a folder of its own, which ends with this.
+class MpsDaemon {
+ public:
+  // What starts in `environment` from then on is a client of it.
+  static Result<std::unique_ptr<MpsDaemon>> Start(Environment& environment);
+  ~MpsDaemon();
+  MpsDaemon(const MpsDaemon&) = delete;
+
+ private:
+  explicit MpsDaemon(std::string folder) : folder_(std::move(folder)) {}
+  const std::string folder_;
+};
+
+}  // namespace cuspan::bench::share
