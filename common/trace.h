@@ -30,8 +30,9 @@ enum class TraceKind : std::uint16_t {
   kPeerSend,     // the same for copies between devices through staging buffers: from the one,
   kPeerReceive,  // and to the other.
   kCollective,   // What NCCL does; `transfer` is the number of ranks.
+  kTurn,         // The session may hand work to a GPU that others share; `name` says how.
 };
-inline constexpr std::uint16_t kTraceKinds = 12;
+inline constexpr std::uint16_t kTraceKinds = 13;
 
 struct TraceRecord {
   std::uint64_t begin = 0;
@@ -42,7 +43,7 @@ struct TraceRecord {
   std::uint32_t session = 0;   // Of an agent's record; of the others their process tells it.
   std::uint32_t device = 0;
   std::atomic<TraceKind> kind = TraceKind::kNone;  // Written last.
-  char name[78] = {};  // Of a kernel or collective, cut off there; ends with 0.
+  char name[78] = {};  // Of a kernel, collective or turn, cut off there; ends with 0.
 
   TraceRecord() = default;
   TraceRecord(const TraceRecord& other) { *this = other; }

@@ -46,6 +46,8 @@ const char* KindName(TraceKind kind) {
       return "copy engine: from another device";
     case TraceKind::kCollective:
       return "collectives";
+    case TraceKind::kTurn:
+      return "turns on a shared GPU";
   }
   return nullptr;
 }
@@ -93,9 +95,10 @@ void WriteRecord(Writer& writer, const TracedProcess& process, std::size_t pid, 
   const std::uint64_t begin = record.begin - origin;
   const std::uint64_t duration = record.end - record.begin;
   const bool collective = kind == TraceKind::kCollective;
-  const std::string name = kernel       ? KernelName(record.name)
-                           : collective ? record.name
-                                        : KindName(kind);
+  const bool turn = kind == TraceKind::kTurn;
+  const std::string name = kernel               ? KernelName(record.name)
+                           : collective || turn ? record.name
+                                                : KindName(kind);
   const std::uint32_t session = process.agent ? record.session : process.session;
   const std::uint32_t device = process.agent || process.client ? record.device : process.device;
   std::string args = Format(R"("session":{})", session);
@@ -107,7 +110,7 @@ void WriteRecord(Writer& writer, const TracedProcess& process, std::size_t pid, 
     args += Format(R"(,"stream":"0x{:x}")", record.bytes);
   else if (collective)
     args += Format(R"(,"ranks":{},"bytes":{})", record.transfer, record.bytes);
-  else
+  else if (!turn)
     args += Format(R"(,"transfer":{},"offset":{},"bytes":{})", record.transfer, record.offset,
                    record.bytes);
   writer.Event(
@@ -116,6 +119,7 @@ void WriteRecord(Writer& writer, const TracedProcess& process, std::size_t pid, 
              Quoted(name),
              kernel       ? "kernel"
              : collective ? "collective"
+             : turn       ? "turn"
                           : "transfer",
              begin / 1000, begin % 1000, duration / 1000, duration % 1000, pid, track, args));
 }

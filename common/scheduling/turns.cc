@@ -329,7 +329,10 @@ class Decision {
           turns_.turn_ends > now_ ? static_cast<double>(turns_.turn_ends - now_) : 0;
       const PairChange change{Holder().rate,       sum_now,        best_sum, rest,
                               kFixedChange + left, Holder().limits};
-      if (!(GainOf(change) > 0)) return;
+      const double gain = GainOf(change);
+      if (!(gain > 0)) return;
+      turns_.last_gain = gain;
+      turns_.last_cost = std::min(change.change, rest) * change.sum_before;
       ++turns_.changes;
     }
     turns_.partner = best;

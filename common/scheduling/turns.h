@@ -129,7 +129,10 @@ struct Turns {
   // --- Of pairs.
   Flag pairs = 0;                   // Runs may be on the GPU in pairs.
   std::uint32_t partner = kNobody;  // Whose gate is open beside the holder's.
-  std::uint64_t changes = 0;        // How often a partner had to make room for a better one.
+  // How often a partner had to make room for a better one, and what the last change was to gain,
+  // and to cost (ns of work).
+  std::uint64_t changes = 0;
+  double last_gain = 0, last_cost = 0;
   // The sample that is being taken of the pair.
   double sample_time = 0;
   std::array<double, 2> sample_done = {0, 0};  // Of the holder and of its partner.

@@ -86,6 +86,10 @@ bool ShareSeat::preemptible() const {
   return own().preemptible.load(std::memory_order_relaxed) != 0;
 }
 bool ShareSeat::paired() const { return own().paired.load(std::memory_order_relaxed) != 0; }
+ShareSeat::Changes ShareSeat::changes() const {
+  const scheduling::Turns& turns = file_->layout().turns;
+  return {turns.changes, turns.last_gain, turns.last_cost};
+}
 bool ShareSeat::some_wait() const {
   // Who waits may be about to say so.
   const sharing::Layout& layout = file_->layout();

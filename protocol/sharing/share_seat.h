@@ -50,6 +50,13 @@ class ShareSeat {
   bool preemptible() const;
   // Whether another run may be on the GPU at the same time.
   bool paired() const;
+  // How often one of a pair had to make room for a better one, and what the last time was to gain
+  // and to cost (ns of work).
+  struct Changes {
+    std::uint64_t number = 0;
+    double gain = 0, cost = 0;
+  };
+  Changes changes() const;
   // Whether some run waits for the GPU.
   bool some_wait() const;
   // When to decide again, of the clock of Now, if nothing happens before.

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "common/format.h"
 #include "common/log.h"
 #include "common/scheduling/turns.h"
+#include "common/trace.h"
 #include "proxy/device_session.h"
 
 namespace cuspan::proxy {
@@ -97,6 +99,7 @@ bool ShareGate::WantsSlices(double nanoseconds) const {
 
 bool ShareGate::MayPass() {
   if (seat_->open() ? TurnMayBeOver() : !asked_) Decide();
+  TraceTurn();
   return (stuck_ || seat_->open()) && DepthAllows(ShareSeat::Now());
 }
 
@@ -246,9 +249,46 @@ void ShareGate::Decide() {
   if (stuck_ && ShareSeat::Now() < decided_at_ + kRetryStuck) return;
   decided_at_ = ShareSeat::Now();
   const Status decided = seat_->Decide();
+  if (session_.timeline.traced()) TraceChange(decided_at_);
   if (!decided.ok() && !stuck_)
     LogWarn("{}; meanwhile the GPU is shared without turns", decided.message());
   stuck_ = !decided.ok();
+}
+
+// The row of turns: one record for each time in which the session may hand work over, alone or
+// beside another run, as it has noticed it.
+void ShareGate::TraceTurn() {
+  TraceBuffer* const buffer = Tracing();
+  if (buffer == nullptr) return;
+  const Having having = !sharing_ || !wants_ || !seat_->open() ? Having::kNot
+                        : seat_->paired()                      ? Having::kPaired
+                                                               : Having::kAlone;
+  if (having == having_) return;
+  const std::uint64_t now = TraceNow();
+  if (having_ != Having::kNot) {
+    TraceRecord record;
+    record.begin = having_since_;
+    record.end = now;
+    record.SetName(having_ == Having::kPaired ? "in a pair" : "turn");
+    record.kind = TraceKind::kTurn;
+    buffer->Add(record);
+  }
+  having_ = having;
+  having_since_ = now;
+}
+
+// Of a decision that this session has just made.
+void ShareGate::TraceChange(std::uint64_t begin) {
+  TraceBuffer* const buffer = Tracing();
+  const ShareSeat::Changes changes = seat_->changes();
+  if (std::exchange(changes_seen_, changes.number) == changes.number || buffer == nullptr) return;
+  TraceRecord record;
+  record.begin = begin;
+  record.end = TraceNow();
+  record.SetName(Format("to a better pair: gain {:.2f} ms, cost {:.2f} ms", changes.gain / 1e6,
+                        changes.cost / 1e6));
+  record.kind = TraceKind::kTurn;
+  buffer->Add(record);
 }
 
 void ShareGate::BeginSharing() {
@@ -314,6 +354,7 @@ void ShareGate::TellWhatIsDone(std::uint64_t now) {
 }
 
 void ShareGate::GoOn() {
+  TraceTurn();
   rings_seen_ = seat_->rings();
   const bool changed = seat_->gated() != sharing_;
   if (changed) sharing_ ? EndSharing() : BeginSharing();
@@ -344,6 +385,12 @@ nanoseconds ShareGate::Settle() {
 
 void ShareGate::Leaves(const Stream& stream) {
   if (unmarked_stream_.get() == &stream) MarkUnmarked();
+}
+
+void ShareGate::End() {
+  wants_ = false;
+  TraceTurn();
+  seat_->Leave();
 }
 
 void ShareGate::Lost() {

@@ -88,7 +88,7 @@ class ShareGate final : public WorkGate {
   // The device is lost, and nothing more comes.
   void Lost();
   // The session is over: others need not find that out by its process's end.
-  void End() { seat_->Leave(); }
+  void End();
 
  private:
   // What was handed over in one stream behind one mark.
@@ -112,6 +112,8 @@ class ShareGate final : public WorkGate {
   void EndSharing();
   void MarkUnmarked();
   void Watch(std::shared_ptr<Group> group);
+  void TraceTurn();
+  void TraceChange(std::uint64_t begin);
   void NoteKnown(const PredictedWork& work);
   void TakeDone(std::uint64_t now);
   void TellWhatIsDone(std::uint64_t now);
@@ -138,6 +140,11 @@ class ShareGate final : public WorkGate {
   double lately_ = 0;
   double lately_known_ = 0;
   double done_work_ = 0;  // Known, in all.
+  // Of a traced run: how it has the GPU, as noted last, and since when.
+  enum class Having { kNot, kAlone, kPaired };
+  Having having_ = Having::kNot;
+  std::uint64_t having_since_ = 0;
+  std::uint64_t changes_seen_ = 0;
   std::uint32_t rings_seen_ = 0;
   std::uint32_t done_seen_ = 0;
 

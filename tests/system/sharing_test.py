@@ -316,8 +316,14 @@ class Sharing(SystemTest):
                 low.runs(2)
                 low.end()
                 self.assert_nothing_left()
-                kernels = [event["name"] for event in json.loads(trace.read_text())["traceEvents"] if "NoteBlocks" in event["name"]]
+                events = json.loads(trace.read_text())["traceEvents"]
+                kernels = [event for event in events if "NoteBlocks" in event["name"]]
                 self.assertGreater(len(kernels), low.count + 2 * 20, "slices of two launches at least")
+                turns = [event for event in events if event.get("cat") == "turn"]
+                self.assertGreater(len(turns), 1, "the other one took the GPU")
+                self.assertEqual({event["name"] for event in turns}, {"turn"})
+                for before, after in zip(turns, turns[1:]):
+                    self.assertLessEqual(before["ts"] + before["dur"], after["ts"])
 
     def shared_runs(self):
         result = self.run_command(self.cuspan("top", "--json"), self.environment())
