@@ -162,7 +162,8 @@ class SharingRefused : public testing::TestWithParam<RefusedSharing> {};
 INSTANTIATE_TEST_SUITE_P(
     Launcher, SharingRefused,
     testing::Values(
-        RefusedSharing{"Way", {"--share=triple"}, "cuspan: --share=triple: GPUs are shared by time"},
+        RefusedSharing{
+            "Way", {"--share=triple"}, "cuspan: --share=triple: GPUs are shared by time"},
         RefusedSharing{"Priority",
                        {"--share", "--priority", "urgent"},
                        "cuspan: --priority urgent: use low, normal, high"},
