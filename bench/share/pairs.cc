@@ -73,9 +73,9 @@ Status Pairs(Stage& stage) {
         std::vector{kCopies, kCopies}, std::vector{kMultiplies, kMultiplies}})
     for (const Way way : ways) CUSPAN_RETURN_IF_ERROR(rates.Together(kinds, way));
   // In the order in which they come, the first two would be beside each other to their end.
-  for (const Way way : ways)
-    if (way != Way::kPlain)
-      CUSPAN_RETURN_IF_ERROR(rates.Together({kCopies, kSums, kFewMultiplies}, way));
+  if (!stage.soft()) CUSPAN_RETURN_IF_ERROR(rates.Together({kCopies, kSums}, Way::kMps));
+  for (const Way way : {Way::kShare, Way::kPair})
+    CUSPAN_RETURN_IF_ERROR(rates.Together({kCopies, kSums, kFewMultiplies}, way));
   return Status::Ok();
 }
 

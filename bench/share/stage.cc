@@ -133,22 +133,22 @@ Result<std::vector<std::string>> Stage::Run(const std::vector<Part>& parts, Way 
   return said;
 }
 
-// BLOCKS and ROUNDS of a kernel that takes so long and fills the GPU so many times, one after the
-// other, or of one that fills a part of it.
-std::vector<std::string> Stage::Kernel(double microseconds, bool fills, int waves) const {
+// BLOCKS and ROUNDS of a kernel that takes so long and fills a part of the GPU, or all of it so
+// many times, one after the other.
+std::vector<std::string> Stage::Kernel(double microseconds, double fills, int waves) const {
   if (soft())
     return {std::to_string(
                 std::max(1, static_cast<int>(std::lround(microseconds / kSoftBlockMicroseconds)))),
             "1"};
   // One block a processor has its units to itself, where eight divide them.
-  const double rounds = microseconds / waves * 1e6 / nanoseconds_per_1000_ * (fills ? 1 : 4);
-  return {std::to_string(fills ? filling_blocks_ * waves : filling_blocks_ / kBlocksOfAProcessor),
+  const double rounds = microseconds / waves * 1e6 / nanoseconds_per_1000_ * (fills == 1 ? 1 : 4);
+  return {std::to_string(std::max(static_cast<int>(filling_blocks_ * fills * waves), 1)),
           std::to_string(static_cast<int>(rounds))};
 }
 
 Part Stage::Batch(const std::string& name, double microseconds, double seconds,
                   std::vector<std::string> terms, int pending, int waves) const {
-  const std::vector<std::string> kernel = Kernel(microseconds, true, waves);
+  const std::vector<std::string> kernel = Kernel(microseconds, 1, waves);
   return {name,
           std::move(terms),
           {"batch", std::to_string(seconds), kernel[0], kernel[1], std::to_string(pending),
@@ -164,7 +164,7 @@ Part Stage::BatchOf(const std::string& kind, int on_each, double seconds) const 
 }
 
 Part Stage::Bursts(const std::string& name, int bursts, int kernels, int gap, double microseconds,
-                   bool fills, std::vector<std::string> terms) const {
+                   double fills, std::vector<std::string> terms) const {
   const std::vector<std::string> kernel = Kernel(microseconds, fills, 1);
   return {name,
           std::move(terms),

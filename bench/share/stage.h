@@ -51,9 +51,10 @@ class Stage {
              std::vector<std::string> terms = {}, int pending = kPending, int waves = 1) const;
   // One that always has kernels of a kind (program.cu), so many blocks of it on a processor.
   Part BatchOf(const std::string& kind, int on_each, double seconds) const;
-  // One that has some kernels at a time, and pauses between (ms).
+  // One that has some kernels at a time, each of which fills a part of the GPU, and pauses between
+  // (ms).
   Part Bursts(const std::string& name, int bursts, int kernels, int gap, double microseconds,
-              bool fills, std::vector<std::string> terms = {}) const;
+              double fills, std::vector<std::string> terms = {}) const;
 
   // Runs the programs beside each other, until the first of them ends, or all; what each printed.
   Result<std::vector<std::string>> Run(const std::vector<Part>& parts, Way way,
@@ -66,7 +67,7 @@ class Stage {
  private:
   explicit Stage(const Options& options) : options_(&options) {}
   std::vector<std::string> Words(const Part& part, Way way, std::size_t parts) const;
-  std::vector<std::string> Kernel(double microseconds, bool fills, int waves) const;
+  std::vector<std::string> Kernel(double microseconds, double fills, int waves) const;
   Status Calibrate();
 
   const Options* options_;

@@ -5,6 +5,7 @@ keeps, for each of them alone, as two processes under the driver, under MPS set 
     bench/share/torch_pair.py --cuspan build/release/bin/cuspan [--seconds 20] [--csv FILE]
 """
 import argparse
+import math
 import os
 import shutil
 import subprocess
@@ -115,6 +116,15 @@ def run(way, roles, seconds):
     return said
 
 
+def at(times, part):
+    """Of sorted times, by the nearest rank."""
+    return times[max(0, math.ceil(part * len(times)) - 1)]
+
+
+def tell(name, times):
+    print(name, *(f"p{part:g} {at(times, part / 100):.2f}" for part in (50, 90, 95, 98, 99, 100)), file=sys.stderr)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cuspan", required=True)
@@ -134,10 +144,9 @@ def main():
         ways.append(Way("pair 75%", cuspan, {"serve": ["--share=pair", *high],
                                              "train": ["--share=pair", *low, "--limit", "75%"]}))
     served = run(alone, ["serve"], options.seconds)["serve"]
+    tell("alone", served)
     steps = run(alone, ["train"], options.seconds)["train"]
 
-    def at(times, part):
-        return times[min(len(times) - 1, max(0, int(part * len(times) + 0.999999) - 1))]
     left = 1 - at(served, 0.5) / 1e3 / PERIOD_S
     rows = [("alone", at(served, 0.5), at(served, 0.99), 1.0, steps, "")]
     for way in ways:
@@ -150,6 +159,7 @@ def main():
             if by_hand:
                 subprocess.run(["nvidia-cuda-mps-control"], input="quit\n", text=True, env={**os.environ, **mps}, check=False)
         p99 = at(said["serve"], 0.99)
+        tell(way.name, said["serve"])
         rows.append((way.name, at(said["serve"], 0.5), p99, p99 / rows[0][2], said["train"], f"{said['train'] / (steps * left):.3f}"))
     shutil.rmtree(folder, ignore_errors=True)
     lines = ["arrangement,p50 ms,p99 ms,p99 to alone,training steps/s,of what the server leaves"]
