@@ -27,6 +27,7 @@ constexpr Setting kAll[] = {
     settings::kLeases,
     settings::kLeaseFolder,
     settings::kShareFolder,
+    settings::kMpsControl,
     settings::kLeaseLog,
     settings::kGpusPerRank,
     settings::kMpirunArguments,

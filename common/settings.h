@@ -72,6 +72,10 @@ inline constexpr Setting kLeaseFolder{
 inline constexpr Setting kShareFolder{
     "CUSPAN_SHARE_FOLDER", "/dev/shm",
     "directory of the tables of shared GPUs on each node, in memory"};
+inline constexpr Setting kMpsControl{
+    "CUSPAN_MPS_CONTROL", "nvidia-cuda-mps-control",
+    "program that controls NVIDIA's MPS on each node, for --share=pair: a path, or a name that is "
+    "looked for in PATH and /usr/bin"};
 inline constexpr Setting kLeaseLog{
     "CUSPAN_LEASE_LOG", "off",
     "file to which agents append a line when a run arrives, gets GPUs or returns them, or off"};

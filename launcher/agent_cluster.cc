@@ -14,7 +14,7 @@
 #include <sstream>
 
 #include "common/log.h"
-#include "launcher/process_fd.h"
+#include "common/process_fd.h"
 #include "launcher/wait_status.h"
 
 namespace cuspan {

@@ -6,7 +6,6 @@
 
 #include <array>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "common/status.h"
@@ -35,10 +34,6 @@ class InheritedSignals {
   sigset_t mask_{};
   std::array<bool, kCount> ignored_{};
 };
-
-// The path of `command` if it can be run, looked for as execvp does. kNotFound and
-// kRefused (exists, but can not be executed) say why not in one sentence.
-Result<std::string> FindCommand(const std::string& command, std::string_view search_path);
 
 // The exit status for a failure to start a program.
 int ExitStatusOf(const Status& failure);

@@ -28,10 +28,11 @@ inline bool IsLeased(const DeviceDescription& device, LeaseMode mode) {
   return mode == LeaseMode::kOn || (mode == LeaseMode::kAuto && !device.software);
 }
 
-// Of one host: a GPU's UUID, or the number of a software GPU, which each process makes anew and
-// which is taken for the same one on all of its host.
+// Of one host: a GPU's UUID in hexadecimal digits, or the number of a software GPU, which each
+// process makes anew and which is taken for the same one on all of its host.
 inline std::string LeaseKey(const DeviceDescription& device) {
   return device.software ? Format("soft{}", device.ordinal) : ToHex(device.uuid);
 }
+inline bool IsSoftwareKey(std::string_view key) { return key.starts_with("soft"); }
 
 }  // namespace cuspan

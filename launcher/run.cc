@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "common/find_command.h"
 #include "common/log.h"
 #include "common/settings.h"
 #include "launcher/program_check.h"

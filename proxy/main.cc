@@ -4,6 +4,9 @@
 // message says what is wanted: an inventory of the node's devices, or a device
 // for a client whose channel comes with the message. The process ends with the
 // channel, with the socket, or with its parent, whichever is first.
+//
+// With --keep-pair-server it is something else: the keeper of an MPS server
+// (proxy/sharing/pair_keeper.h), which such a process has started.
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -11,21 +14,28 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <thread>
 
 #include "common/log.h"
 #include "common/trace.h"
 #include "protocol/channel/channel.h"
 #include "protocol/channel/socket.h"
+#include "proxy/gpu/nvml.h"
 #include "proxy/inventory.h"
 #include "proxy/kernel_output.h"
 #include "proxy/observer.h"
 #include "proxy/server.h"
+#include "proxy/sharing/pair_keeper.h"
+#include "proxy/sharing/pair_server.h"
 
 namespace cuspan::proxy {
 namespace {
 
 constexpr std::chrono::milliseconds kStartLimit{10'000};
+// For an MPS server that takes no clients just now.
+constexpr std::chrono::milliseconds kMpsLimit{10'000};
+constexpr std::chrono::milliseconds kMpsPause{100};
 
 // All that a started proxy works with. Lives as long as the process.
 struct Place {
@@ -35,6 +45,7 @@ struct Place {
   std::unique_ptr<Device> device;
   UniqueFd shared_file;
   UniqueFd share_table;
+  std::unique_ptr<PairServer> pairs;  // Where other runs use the GPU at the same time.
   JoinInbox joins;
 };
 
@@ -77,11 +88,64 @@ Status TakeDescriptors(ControlSocket& socket, const ProxyStart& start, Place& pl
   return Status::Ok();
 }
 
-Status OpenDriver(const ProxyStart& start, Place& place) {
+// As CUDA_VISIBLE_DEVICES names a GPU, or a part of one.
+std::string VisibleName(const std::array<std::uint8_t, 16>& uuid) {
+  bool mig = false;
+  if (const std::unique_ptr<Nvml> nvml = Nvml::Load()) nvml->Find(uuid, &mig);
+  return nvml::UuidText(mig, uuid);
+}
+
+// Takes the session's place among the runs that share the GPU, and, where they use it at the same
+// time, makes the driver find what they do it by.
+Status TakeSeat(const ProxyStart& start, Place& place, std::unique_ptr<ShareSeat>& seat) {
+  CUSPAN_ASSIGN_OR_RETURN(seat, ShareSeat::Take(std::move(place.share_table), start.share_place));
+  const ShareTerms terms = seat->terms();
+  // Kernels of several processes run side by side on a software GPU in any case.
+  if (!terms.pair || start.driver == "soft") return Status::Ok();
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  CUSPAN_ASSIGN_OR_RETURN(place.pairs,
+                          PairServer::Join({seat->path(), VisibleName(start.uuid), self.string()}));
+  place.pairs->SetEnvironment(terms);
+  return Status::Ok();
+}
+
+Status LoadAndOpen(const ProxyStart& start, Place& place) {
   CUSPAN_ASSIGN_OR_RETURN(place.driver, LoadDriver(start.driver));
-  CUSPAN_ASSIGN_OR_RETURN(Device device,
-                          Device::Open(place.driver.functions, start.ordinal, start.window));
+  // Clients of MPS see the server's GPU alone.
+  CUSPAN_ASSIGN_OR_RETURN(
+      Device device,
+      Device::Open(place.driver.functions, place.pairs ? 0 : start.ordinal, start.window));
   place.device = std::make_unique<Device>(std::move(device));
+  return Status::Ok();
+}
+
+// The same as a client of MPS.
+Status OpenInPairs(const ProxyStart& start, Place& place) {
+  const auto deadline = std::chrono::steady_clock::now() + kMpsLimit;
+  Status opened = LoadAndOpen(start, place);
+  while (opened.code() == StatusCode::kExhausted && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(kMpsPause);
+    opened = LoadAndOpen(start, place);
+  }
+  if (opened.code() == StatusCode::kExhausted)
+    return Status::Exhausted(
+        "{}: the MPS server of the GPU takes no new processes now; after a kernel has failed, it "
+        "does when all processes that use the GPU have ended",
+        opened.message());
+  CUSPAN_RETURN_IF_ERROR(opened);
+  // Where it does not reach the daemon, the driver goes on without it.
+  int used = 0;
+  if (place.driver.functions.cuDeviceGetAttribute(&used, CU_DEVICE_ATTRIBUTE_MPS_ENABLED,
+                                                  place.device->handle()) == CUDA_SUCCESS &&
+      used == 0)
+    return Status::Unavailable(
+        "the driver does not use the MPS server of the GPU: use --share to share the GPU by time");
+  return Status::Ok();
+}
+
+Status OpenDriver(const ProxyStart& start, Place& place) {
+  CUSPAN_RETURN_IF_ERROR(place.pairs ? OpenInPairs(start, place) : LoadAndOpen(start, place));
   if (start.shared.bytes != 0) {
     // Without it managed and mapped memory are refused; everything else works.
     const Status shared =
@@ -133,19 +197,14 @@ int ServeDevice(ControlSocket& socket, const ProxyStart& start) {
   auto* place = new Place;  // Threads use it until the process ends.
   Status ready = CheckStart(start);
   if (ready.ok()) ready = TakeDescriptors(socket, start, *place);
+  std::unique_ptr<ShareSeat> seat;
+  if (ready.ok() && start.share) ready = TakeSeat(start, *place, seat);
   if (ready.ok()) ready = OpenDriver(start, *place);
   if (ready.ok()) ready = KernelOutput::Install(*place->channel);
-  std::unique_ptr<ShareSeat> seat;
-  if (ready.ok() && start.share) {
-    Result<std::unique_ptr<ShareSeat>> taken =
-        ShareSeat::Take(std::move(place->share_table), start.share_place);
-    ready = taken.status();
-    if (taken.ok()) {
-      seat = std::move(*taken);
-      Result<std::unique_ptr<ShareMemory>> memory = seat->OpenMemory();
-      ready = memory.status();
-      if (memory.ok()) place->device->memory().Count(std::move(*memory));
-    }
+  if (ready.ok() && seat != nullptr) {
+    Result<std::unique_ptr<ShareMemory>> memory = seat->OpenMemory();
+    ready = memory.status();
+    if (memory.ok()) place->device->memory().Count(std::move(*memory));
   }
   ProxyReady answer;
   answer.result = ready.ok() ? CUDA_SUCCESS : CUDA_ERROR_DEVICE_UNAVAILABLE;
@@ -233,14 +292,21 @@ int Run(int socket_fd) {
 int main(int argc, char** argv) {
   CLI::App app("executes one session's CUDA calls on one GPU; started by cuspan-agent");
   int socket = -1;
-  app.add_option("--socket", socket, "the inherited socket to the agent")
-      ->required()
-      ->check(CLI::Range(3, 1 << 20));
+  std::vector<std::string> keeping;
+  CLI::Option* const from_agent =
+      app.add_option("--socket", socket, "the inherited socket to the agent")
+          ->check(CLI::Range(3, 1 << 20));
+  app.add_option(cuspan::proxy::kKeepPairServer, keeping, "started by another cuspan-proxy")
+      ->expected(4)
+      ->type_name("FOLDER TABLE GPU PROGRAM")
+      ->excludes(from_agent);
+  app.require_option(1);
   CLI11_PARSE(app, argc, argv);
   cuspan::SetLogName("cuspan proxy");
   cuspan::KeepLogFromWaiting();
   // What a limit of file sizes forbids is an error like any other.
   ::signal(SIGXFSZ, SIG_IGN);
+  if (!keeping.empty()) ::_exit(cuspan::proxy::KeepPairServer(keeping));
   // Without destructors: the session's threads may be inside the driver, which
   // gives everything back when the process ends.
   ::_exit(cuspan::proxy::Run(socket));

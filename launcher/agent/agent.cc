@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "common/find_command.h"
 #include "common/log.h"
 #include "common/settings.h"
 #include "launcher/agent/agent_options.h"

@@ -10,10 +10,10 @@
 #include <utility>
 
 #include "common/log.h"
+#include "common/process_fd.h"
 #include "launcher/agent/descriptors.h"
 #include "launcher/agent/lease/run_devices.h"
 #include "launcher/agent/startup.h"
-#include "launcher/process_fd.h"
 
 namespace cuspan {
 namespace {

@@ -16,7 +16,7 @@
 #include <sstream>
 #include <utility>
 
-#include "launcher/process_fd.h"
+#include "common/process_fd.h"
 #include "launcher/starter/agent_command.h"
 #include "launcher/wait_status.h"
 

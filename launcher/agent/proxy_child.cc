@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "launcher/process_fd.h"
+#include "common/process_fd.h"
 
 namespace cuspan {
 namespace {

@@ -9,6 +9,7 @@
 #include "common/log.h"
 #include "common/settings.h"
 #include "launcher/allocator/ticket.h"
+#include "protocol/sharing/pair_folder.h"
 
 namespace cuspan {
 namespace {
@@ -315,6 +316,7 @@ bool NodeLocks::Unused() const {
 // that we have finds that its name is gone, and starts over.
 void NodeLocks::RemoveQueueFile(const UniqueFd& queue) {
   ShareTable::RemoveUnused(share_folder_, HostForNames(host_));
+  PairFolder::RemoveUnused(share_folder_);
   if (Unused()) folder_.Remove(QueueName(host_), queue);
 }
 

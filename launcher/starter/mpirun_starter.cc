@@ -8,7 +8,7 @@
 #include <fstream>
 #include <system_error>
 
-#include "launcher/app_process.h"
+#include "common/find_command.h"
 #include "launcher/own_host.h"
 #include "launcher/starter/mpi_launcher.h"
 #include "launcher/wait_status.h"

@@ -46,8 +46,8 @@ Result<Device> Device::Open(const Driver& driver, std::uint32_t ordinal,
   driver.cuDevicePrimaryCtxSetFlags(device, CU_CTX_SCHED_BLOCKING_SYNC);
   if (const CUresult result = driver.cuDevicePrimaryCtxRetain(&context, device);
       result != CUDA_SUCCESS)
-    return Status::Unavailable("cannot create a context on GPU {}: {}", ordinal,
-                               driver.Describe(result));
+    return Status(CodeOfStart(result), Format("cannot create a context on GPU {}: {}", ordinal,
+                                              driver.Describe(result)));
   Device opened(&driver, device, context, {});
   CUSPAN_RETURN_IF_ERROR(opened.MakeCurrent());
   CUSPAN_ASSIGN_OR_RETURN(opened.window_, ReserveWindow(driver, wanted));

@@ -96,9 +96,9 @@ Result<LoadedDriver> LoadDriver(const std::string& name) {
         loaded.path, loaded.version / 1000, loaded.version % 1000 / 10);
   CUSPAN_RETURN_IF_ERROR(FillTable(library, loaded.path, loaded.functions));
   if (const CUresult result = loaded.functions.cuInit(0); result != CUDA_SUCCESS)
-    return Status::Unavailable("no usable GPU: cuInit of {} says {}{}", loaded.path,
-                               loaded.functions.Describe(result),
-                               vendor ? "; or use --device soft" : "");
+    return Status(CodeOfStart(result), Format("no usable GPU: cuInit of {} says {}{}", loaded.path,
+                                              loaded.functions.Describe(result),
+                                              vendor ? "; or use --device soft" : ""));
   return loaded;
 }
 

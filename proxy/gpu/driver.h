@@ -30,6 +30,16 @@ struct Driver {
 // The oldest driver with cuFuncGetParamInfo, as cuDriverGetVersion counts.
 inline constexpr int kOldestDriver = 12040;
 
+// Why a device can not be used, of such a result: kExhausted where MPS takes no new clients just
+// now.
+inline StatusCode CodeOfStart(CUresult result) {
+  return result == CUDA_ERROR_MPS_SERVER_NOT_READY ||
+                 result == CUDA_ERROR_MPS_MAX_CLIENTS_REACHED ||
+                 result == CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED
+             ? StatusCode::kExhausted
+             : StatusCode::kUnavailable;
+}
+
 struct LoadedDriver {
   Driver functions;
   std::string path;  // Of the library that answers.
@@ -40,7 +50,7 @@ struct LoadedDriver {
 // libcuda.so.1, where the dynamic linker finds it), "soft" (soft/libcuda.so.1
 // beside this executable) or the path of a library. The library stays loaded
 // until the process ends. kNotFound when there is none, kUnsupported when it is
-// too old or lacks functions, kUnavailable when it finds no usable GPU.
+// too old or lacks functions, kUnavailable when it finds no usable GPU, or as CodeOfStart.
 Result<LoadedDriver> LoadDriver(const std::string& name);
 
 // Where LoadDriver looks for "soft".

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "common/find_command.h"
 #include "common/log.h"
 #include "common/settings.h"
 #include "launcher/allocator/ticket.h"
@@ -62,6 +63,14 @@ LeaseView MakeView(NodeView view) {
     made.shared.push_back(std::move(gpu));
   }
   return made;
+}
+
+// Software GPUs serve processes side by side without it.
+Status CheckMps(const std::vector<std::string>& gpus) {
+  if (std::all_of(gpus.begin(), gpus.end(), IsSoftwareKey) || FindMpsControl().ok())
+    return Status::Ok();
+  return Status::NotFound("--share=pair needs NVIDIA's MPS ({}): install it, or use --share",
+                          SettingText(settings::kMpsControl));
 }
 
 }  // namespace
@@ -158,7 +167,8 @@ void LeaseKeeper::Enter(const LeaseEnter& enter) {
   ticket.program = enter.program;
   ticket.wanted = enter.wanted;
   Add([this, ticket, terms = enter.terms, memory = std::move(memory)] {
-    const Status opened = Open();
+    Status opened = Open();
+    if (opened.ok() && terms.pair) opened = CheckMps(gpus_);
     const Result<NodeLocks::Outcome> entered =
         opened.ok() ? locks_->Enter(ticket, terms, memory) : Result<NodeLocks::Outcome>(opened);
     if (!entered.ok()) {

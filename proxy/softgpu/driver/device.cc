@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <string>
@@ -220,6 +221,9 @@ int Attribute(const Driver& driver, CUdevice_attribute attribute, int ordinal) {
       return ordinal;
     case CU_DEVICE_ATTRIBUTE_MEM_SYNC_DOMAIN_COUNT:
       return 1;
+    case CU_DEVICE_ATTRIBUTE_MPS_ENABLED:
+      // As processes see it that are told to use MPS; kernels of several run side by side anyway.
+      return std::getenv("CUDA_MPS_PIPE_DIRECTORY") == nullptr ? 0 : 1;
     case CU_DEVICE_ATTRIBUTE_NUMA_ID:
     case CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID:
       return -1;

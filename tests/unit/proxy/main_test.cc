@@ -2,10 +2,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <spawn.h>
+#include <stdlib.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
+#include <filesystem>
+
+#include "common/settings.h"
 #include "protocol/channel/channel.h"
 #include "protocol/channel/socket.h"
+#include "protocol/sharing/pair_folder.h"
+#include "protocol/sharing/share_table.h"
 #include "tests/unit/protocol/api/another_build.h"
 
 namespace cuspan {
@@ -65,12 +72,14 @@ class ProcessTest : public ::testing::Test {
     start.window = {kWindow, std::uint64_t{1} << 32, std::uint64_t{1} << 36};
     return start;
   }
-  // Sends the start with a channel and both bells, of which this process keeps its side.
-  ProxyReady SendStart(const ProxyStart& start) {
+  // Sends the start with a channel and both bells, of which this process keeps its side, and the
+  // table of the GPU if the start says so.
+  ProxyReady SendStart(const ProxyStart& start, int table = -1) {
     UniqueFd memory = Must(Channel::Create({}));
     Bell proxys = Must(Bell::Create());
     bell = std::make_unique<Bell>(Must(Bell::Create()));
-    const int fds[] = {memory.get(), proxys.fd(), bell->fd()};
+    std::vector<int> fds = {memory.get(), proxys.fd(), bell->fd()};
+    if (start.share) fds.push_back(table);
     EXPECT_TRUE(socket->Send(start, fds).ok());
     channel = Must(
         Channel::Attach(std::move(memory), ChannelSide::kClient, bell.get(), std::move(proxys)));
@@ -240,6 +249,87 @@ TEST_F(SoftwareProcessTest, AWindowThatIsTakenIsReplacedByTheNext) {
   const ProxyReady ready = SendStart(start);
   ASSERT_EQ(ready.result, 0) << ready.message;
   EXPECT_EQ(ready.window.base, kWindow);
+}
+
+// Of a run that shares its GPU in pairs.
+class PairProcessTest : public ProcessTest {
+ protected:
+  void SetUp() override {
+    char name[] = "/dev/shm/cuspan-test-XXXXXX";
+    ASSERT_NE(::mkdtemp(name), nullptr);
+    folder = name;
+    Set(settings::kMpsControl.name, CUSPAN_TEST_MPS_CONTROL);
+    Set("FAKE_MPS_JOURNAL", "/dev/null");
+    ShareTerms terms;
+    terms.shared = terms.pair = true;
+    table.emplace(Must(ShareTable::OpenOrCreate(folder, "host", "gpu")));
+    table->SetGpuMemory(std::uint64_t{4} << 30);
+    ASSERT_TRUE(table->JoinRun("run", "user", "program", terms).ok());
+  }
+  void TearDown() override {
+    ProcessTest::TearDown();
+    table.reset();
+    // The server ends with its last run. The test's own time-out is the limit.
+    while (PairFolders() != 0) ::usleep(5'000);
+    for (const std::string& name : variables) ::unsetenv(name.c_str());
+    std::filesystem::remove_all(folder);
+  }
+  void Set(const std::string& name, const std::string& value) {
+    ::setenv(name.c_str(), value.c_str(), 1);
+    variables.push_back(name);
+  }
+  ProxyReady StartOn(const std::string& driver) {
+    ProcessTest::SetUp();
+    ProxyStart start = Start(driver);
+    start.share = true;
+    start.share_place = Must(table->FindRun("run"));
+    return SendStart(start, Must(table->OpenAgain()).get());
+  }
+  std::size_t PairFolders() const {
+    std::size_t count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(folder))
+      if (entry.path().filename().string().starts_with("cuspan-pair-")) ++count;
+    return count;
+  }
+  // The software GPU by its file, as if it were another driver's.
+  static std::string OtherDriver() {
+    return (std::filesystem::path(CUSPAN_TEST_PROXY).parent_path() / "soft/libcuda.so.1").string();
+  }
+
+  std::string folder;
+  std::optional<ShareTable> table;
+  std::vector<std::string> variables;
+};
+
+TEST_F(PairProcessTest, ItUsesTheMpsServer) {
+  const ProxyReady ready = StartOn(OtherDriver());
+  ASSERT_EQ(ready.result, 0) << ready.message;
+  EXPECT_EQ(PairFolders(), 1U);
+  socket.reset();
+  EXPECT_EQ(Exit(), 0);
+}
+
+TEST_F(PairProcessTest, WithoutMpsItSaysWhatToDo) {
+  Set(settings::kMpsControl.name, "/nowhere/mps-control");
+  const ProxyReady ready = StartOn(OtherDriver());
+  EXPECT_NE(ready.result, 0);
+  EXPECT_THAT(ready.message, testing::AllOf(HasSubstr("/nowhere/mps-control"), HasSubstr("install"),
+                                            HasSubstr("use --share")));
+  EXPECT_EQ(Exit(), 1);
+  // As the end of the run does.
+  PairFolder::RemoveUnused(folder);
+}
+
+TEST_F(PairProcessTest, ASoftwareGpuNeedsNone) {
+  Set(settings::kMpsControl.name, "/nowhere/mps-control");
+  const ProxyReady ready = StartOn("soft");
+  ASSERT_EQ(ready.result, 0) << ready.message;
+  EXPECT_EQ(PairFolders(), 0U);
+}
+
+TEST_F(PairProcessTest, ADriverThatIsNotThereLeavesNothing) {
+  EXPECT_THAT(StartOn("/nowhere/libcuda.so.1").message, HasSubstr("/nowhere/libcuda.so.1"));
+  EXPECT_EQ(Exit(), 1);
 }
 
 #endif

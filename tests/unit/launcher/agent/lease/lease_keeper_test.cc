@@ -48,10 +48,10 @@ class LeaseKeeperTest : public testing::Test {
     for (const std::string& folder : folders_) std::filesystem::remove_all(folder);
   }
 
-  // A run that waits for GPU g0, and has seen how things stand.
-  KeptRun& Entered(std::uint64_t order, const ShareTerms& terms) {
+  // A run that waits for a GPU, and has seen how things stand.
+  KeptRun& Entered(std::uint64_t order, const ShareTerms& terms, const std::string& gpu = "g0") {
     KeptRun& run = runs_.emplace_back();
-    run.keeper.Enter({order, Format("{:016x}", order), "", "train", 1, {"g0"}, {kGpuMemory}, terms});
+    run.keeper.Enter({order, Format("{:016x}", order), "", "train", 1, {gpu}, {kGpuMemory}, terms});
     Until([&] { return !run.views.empty(); });
     return run;
   }
@@ -129,6 +129,20 @@ TEST_F(LeaseKeeperTest, QuotasThatAreTooMuchTogetherWait) {
   EXPECT_THAT(second.views.back().full, ElementsAre(HasSubstr("%")));
   EXPECT_FALSE(Take(second).taken);
   EXPECT_TRUE(second.answers.front().problem.empty());
+}
+
+TEST_F(LeaseKeeperTest, APairNeedsMpsUnlessTheGpuIsASoftwareGpu) {
+  ASSERT_EQ(::setenv(settings::kMpsControl.name, "/nowhere/mps-control", 1), 0);
+  ShareTerms terms = Terms();
+  terms.pair = true;
+  EXPECT_THAT(Entered(1, terms).views.back().problem,
+              testing::AllOf(HasSubstr("--share=pair"), HasSubstr("/nowhere/mps-control"),
+                             HasSubstr("use --share")));
+  EXPECT_EQ(Entered(2, terms, "soft0").views.back().problem, "");
+  EXPECT_EQ(Entered(3, Terms()).views.back().problem, "");
+  ASSERT_EQ(::setenv(settings::kMpsControl.name, "/bin/true", 1), 0);
+  EXPECT_EQ(Entered(4, terms).views.back().problem, "");
+  ::unsetenv(settings::kMpsControl.name);
 }
 
 TEST_F(LeaseKeeperTest, NothingIsLeftWhenAllHaveLeft) {

@@ -1,0 +1,342 @@
+#include "proxy/sharing/pair_keeper.h"
+
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <climits>
+#include <csignal>
+#include <cstring>
+#include <fstream>
+#include <optional>
+#include <string_view>
+#include <thread>
+
+#include "common/process_fd.h"
+#include "protocol/sharing/share_file.h"
+
+namespace cuspan::proxy {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+// Where a keeper finds the folder's lock file, and the pipe to who started it.
+constexpr int kKeeperLock = 3;
+constexpr int kKeeperAnswer = 4;
+
+// For the daemon to answer, which takes it a tenth of a second.
+constexpr milliseconds kDaemonLimit{10'000};
+// For one answer of it.
+constexpr milliseconds kControlLimit{2'000};
+constexpr milliseconds kBetweenAsking{20};
+// For it to end, with its server.
+constexpr milliseconds kQuitLimit{5'000};
+// For processes that were killed: the driver gives a GPU's memory back before they are gone.
+constexpr milliseconds kKillLimit{5'000};
+// For a keeper to be started and to say how it went.
+constexpr milliseconds kKeeperLimit = kDaemonLimit + milliseconds{5'000};
+// While runs are there, but none of their processes uses the GPU.
+constexpr milliseconds kBetweenRunLooks{100};
+
+constexpr char kReadyWord = 'R';
+constexpr char kFailedWord = 'E';
+
+struct Child {
+  pid_t pid = -1;
+  UniqueFd process;  // Becomes readable when it ends.
+};
+
+// Async-signal-safe. What a program finds that is started by a process with handlers of its own.
+void ResetSignals() {
+  for (int number = 1; number <= SIGRTMAX; ++number) ::signal(number, SIG_DFL);
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+std::vector<char*> PointersTo(const std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+bool EndsWithin(const Child& child, milliseconds limit) {
+  const auto deadline = steady_clock::now() + limit;
+  for (;;) {
+    const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
+    pollfd waited{child.process.get(), POLLIN, 0};
+    const int ready = ::poll(&waited, 1, left.count() > 0 ? static_cast<int>(left.count()) : 0);
+    if (ready > 0) return true;
+    if (ready == 0 || errno != EINTR) return false;
+  }
+}
+
+// Waits for its end, at last by force, and says how it was.
+int EndChild(const Child& child, milliseconds limit) {
+  if (!EndsWithin(child, limit)) ::kill(child.pid, SIGKILL);
+  int status = 0;
+  while (::waitpid(child.pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  return status;
+}
+
+std::string LastLineOf(const std::string& path) {
+  std::ifstream file(path);
+  std::string line, last;
+  while (std::getline(file, line))
+    if (!line.empty()) last = line;
+  return Printable(last, 200);
+}
+
+// The control daemon of one GPU, and the program that talks to it.
+class MpsDaemon {
+ public:
+  MpsDaemon(const PairKeeping& keeping, const PairFolder& folder)
+      : control_(keeping.control), log_(folder.log()) {
+    for (char** entry = environ; *entry != nullptr; ++entry) {
+      // Of others the daemon would make the defaults of all runs.
+      const std::string_view text = *entry;
+      if (!text.starts_with("CUDA_MPS_") && !text.starts_with("CUDA_VISIBLE_DEVICES="))
+        environment_.emplace_back(text);
+    }
+    environment_.push_back("CUDA_MPS_PIPE_DIRECTORY=" + folder.pipe());
+    environment_.push_back("CUDA_MPS_LOG_DIRECTORY=" + log_);
+    environment_.push_back("CUDA_VISIBLE_DEVICES=" + keeping.gpu);
+  }
+
+  // Waits until it answers.
+  Status Start() {
+    const UniqueFd output(
+        ::open(Said().c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
+    CUSPAN_ASSIGN_OR_RETURN(daemon_, Spawn({control_, "-f"}, -1, output.get()));
+    const auto deadline = steady_clock::now() + kDaemonLimit;
+    while (!Ask("get_server_list")) {
+      if (EndsWithin(daemon_, kBetweenAsking)) {
+        const int status = EndChild(daemon_, milliseconds(0));
+        return Failure(WIFSIGNALED(status)
+                           ? Format("was ended by signal {}", WTERMSIG(status))
+                           : Format("ended with exit status {}", WEXITSTATUS(status)));
+      }
+      if (steady_clock::now() > deadline) {
+        EndChild(daemon_, milliseconds(0));
+        return Failure(Format("did not answer within {} s", kDaemonLimit.count() / 1000));
+      }
+    }
+    return Status::Ok();
+  }
+  // Becomes readable when it ends.
+  int process() const { return daemon_.process.get(); }
+  bool HasEnded(milliseconds limit) const { return EndsWithin(daemon_, limit); }
+  void Quit() {
+    // The program waits for the daemon.
+    Ask("quit", kQuitLimit);
+    EndChild(daemon_, kQuitLimit);
+  }
+
+ private:
+  std::string Said() const { return log_ + "/daemon.log"; }
+
+  Status Failure(const std::string& what) const {
+    std::string said = LastLineOf(Said());
+    if (said.empty()) said = LastLineOf(log_ + "/control.log");
+    return Status::Unavailable("NVIDIA's MPS ({}) {}{}{}; use --share to share the GPU by time",
+                               control_, what, said.empty() ? "" : ": ", said);
+  }
+
+  // -1: nothing to read, or nobody reads.
+  Result<Child> Spawn(const std::vector<std::string>& words, int input, int output) const {
+    const std::vector<char*> arguments = PointersTo(words);
+    const std::vector<char*> variables = PointersTo(environment_);
+    const UniqueFd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
+    const pid_t keeper = ::getpid();
+    Child child;
+    child.pid = ::fork();
+    if (child.pid < 0) return Status::Exhausted("fork: {}", std::strerror(errno));
+    if (child.pid == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (::getppid() != keeper) ::_exit(1);
+      ::dup2(input < 0 ? nothing.get() : input, STDIN_FILENO);
+      ::dup2(output < 0 ? nothing.get() : output, STDOUT_FILENO);
+      ::dup2(output < 0 ? nothing.get() : output, STDERR_FILENO);
+      ::close_range(STDERR_FILENO + 1, UINT_MAX, CLOSE_RANGE_CLOEXEC);
+      ResetSignals();
+      ::execve(arguments.front(), arguments.data(), variables.data());
+      ::_exit(127);
+    }
+    child.process = OpenProcess(child.pid);
+    if (child.process.valid()) return child;
+    const Status failure = Status::Exhausted("pidfd_open: {}", std::strerror(errno));
+    ::kill(child.pid, SIGKILL);
+    ::waitpid(child.pid, nullptr, 0);
+    return failure;
+  }
+
+  // Whether the daemon has done what it was asked.
+  bool Ask(const std::string& command, milliseconds limit = kControlLimit) const {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) return false;
+    const UniqueFd read_end(ends[0]);
+    UniqueFd write_end(ends[1]);
+    const std::string line = command + "\n";
+    // It fits into any pipe.
+    if (::write(write_end.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()))
+      return false;
+    write_end.Reset();
+    const Result<Child> child = Spawn({control_}, read_end.get(), -1);
+    if (!child.ok()) return false;
+    const int status = EndChild(*child, limit);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  }
+
+  const std::string control_;
+  const std::string log_;
+  std::vector<std::string> environment_;
+  Child daemon_;
+};
+
+// Whether a run may start a process that needs the server.
+bool SomeRunShares(const std::string& table) {
+  const Result<std::unique_ptr<sharing::ShareFile>> file = sharing::ShareFile::Open(table);
+  // All of its runs share it in the same way.
+  return file.ok() && (*file)->HasRuns() && (*file)->TermsOf(0).pair;
+}
+
+// Returns when nobody uses the server, with the clients' part alone; false when the daemon has
+// ended by itself.
+bool AwaitUnused(const MpsDaemon& daemon, PairFolder& folder, const std::string& table) {
+  const int unused = ::eventfd(0, EFD_CLOEXEC);
+  for (;;) {
+    // Waiting for a lock can not be waited for with other things.
+    std::thread([&folder, unused] {
+      if (folder.AwaitAlone(PairFolder::Part::kClients)) ::eventfd_write(unused, 1);
+    }).detach();
+    pollfd waited[] = {{daemon.process(), POLLIN, 0}, {unused, POLLIN, 0}};
+    while (::poll(waited, 2, -1) < 0) {
+    }
+    if (waited[0].revents != 0) return false;
+    eventfd_t ignored = 0;
+    ::eventfd_read(unused, &ignored);
+    if (!SomeRunShares(table)) return true;
+    folder.Unlock(PairFolder::Part::kClients);
+    if (daemon.HasEnded(kBetweenRunLooks)) return false;
+  }
+}
+
+void TellStarter(UniqueFd& answer, char word, const std::string& text) {
+  const std::string said = word + text;
+  // Who started this may be gone.
+  [[maybe_unused]] const ssize_t written = ::write(answer.get(), said.data(), said.size());
+  answer.Reset();
+}
+
+// What the keeper says until it closes its end.
+Status HearKeeper(const UniqueFd& answer) {
+  std::string said;
+  const auto deadline = steady_clock::now() + kKeeperLimit;
+  for (;;) {
+    const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
+    pollfd waited{answer.get(), POLLIN, 0};
+    const int heard = left.count() <= 0 ? 0 : ::poll(&waited, 1, static_cast<int>(left.count()));
+    if (heard < 0) continue;
+    if (heard == 0)
+      return Status::Unavailable("the keeper of the MPS server was not ready within {} s",
+                                 kKeeperLimit.count() / 1000);
+    char text[512];
+    const ssize_t got = ::read(answer.get(), text, sizeof text);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    said.append(text, static_cast<std::size_t>(got));
+  }
+  if (said.starts_with(kReadyWord)) return Status::Ok();
+  if (said.starts_with(kFailedWord)) return Status::Unavailable("{}", said.substr(1));
+  return Status::Unavailable("the keeper of the MPS server ended before its server was ready");
+}
+
+}  // namespace
+
+Status StartPairKeeper(const std::string& executable, const PairKeeping& keeping,
+                       const PairFolder& lock) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return Status::Exhausted("pipe: {}", std::strerror(errno));
+  const UniqueFd read_end(ends[0]);
+  UniqueFd write_end(ends[1]);
+  const UniqueFd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  if (!nothing.valid()) return Status::Internal("/dev/null: {}", std::strerror(errno));
+  const std::vector<std::string> words = {executable,    kKeepPairServer, keeping.folder,
+                                          keeping.table, keeping.gpu,     keeping.control};
+  const std::vector<char*> arguments = PointersTo(words);
+  const pid_t between = ::fork();
+  if (between < 0) return Status::Exhausted("fork: {}", std::strerror(errno));
+  if (between == 0) {
+    // Nobody's child, and in no session of a run: it ends by itself only.
+    ::setsid();
+    if (::fork() != 0) ::_exit(0);
+    // It keeps no folder of the run in use.
+    if (::chdir("/") != 0) ::_exit(1);
+    for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+      ::dup2(nothing.get(), standard);
+    // Out of the way of each other first. What the proxy has there, its socket and its GPU's lock,
+    // the keeper must not have.
+    const int kept = ::fcntl(lock.lock_fd(), F_DUPFD_CLOEXEC, kKeeperAnswer + 1);
+    const int told = ::fcntl(write_end.get(), F_DUPFD_CLOEXEC, kKeeperAnswer + 1);
+    ::dup2(kept, kKeeperLock);
+    ::dup2(told, kKeeperAnswer);
+    ::close_range(kKeeperAnswer + 1, UINT_MAX, CLOSE_RANGE_CLOEXEC);
+    ResetSignals();
+    ::execve(arguments.front(), arguments.data(), environ);
+    ::_exit(127);
+  }
+  write_end.Reset();
+  while (::waitpid(between, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  return HearKeeper(read_end);
+}
+
+int KeepPairServer(const std::vector<std::string>& words) {
+  if (words.size() != 4) return 2;
+  const PairKeeping keeping{words[0], words[1], words[2], words[3]};
+  for (const int fd : {kKeeperLock, kKeeperAnswer}) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+  UniqueFd answer(kKeeperAnswer);
+  // Never destroyed: a thread may wait for one of its locks.
+  auto* const folder = new PairFolder(PairFolder::Adopt(keeping.folder, UniqueFd(kKeeperLock)));
+  ::umask(077);
+  ::signal(SIGPIPE, SIG_IGN);
+  // What a keeper has left that was killed.
+  folder->KillServers(kKillLimit);
+  folder->Clear();
+  Status ready;
+  for (const std::string& made : {folder->pipe(), folder->log()})
+    if (ready.ok() && ::mkdir(made.c_str(), 0700) != 0)
+      ready = Status::Unavailable("the folder of the MPS server: creating {}: {}", made,
+                                  std::strerror(errno));
+  MpsDaemon daemon(keeping, *folder);
+  if (ready.ok()) ready = daemon.Start();
+  if (!ready.ok()) {
+    folder->KillServers(kKillLimit);
+    folder->Clear();
+    // First, so that who hears of it can start another one, or remove the folder.
+    folder->Unlock(PairFolder::Part::kKeeper);
+    TellStarter(answer, kFailedWord, ready.message());
+    return 1;
+  }
+  folder->LockAlone(PairFolder::Part::kReady);
+  TellStarter(answer, kReadyWord, "");
+  const bool unused = AwaitUnused(daemon, *folder, keeping.table);
+  folder->Unlock(PairFolder::Part::kReady);
+  if (unused) daemon.Quit();
+  folder->KillServers(kKillLimit);
+  // Where some still use a server whose daemon was killed, the end of their run removes it.
+  if (folder->LockAlone(PairFolder::Part::kClients)) folder->Remove();
+  return unused ? 0 : 1;
+}
+
+}  // namespace cuspan::proxy

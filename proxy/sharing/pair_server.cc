@@ -1,0 +1,110 @@
+#include "proxy/sharing/pair_server.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+#include <utility>
+
+#include "common/find_command.h"
+#include "common/scheduling/turns.h"
+#include "proxy/sharing/pair_keeper.h"
+
+namespace cuspan::proxy {
+namespace {
+
+// For a server to become ready, an old one to end first, or both.
+constexpr std::chrono::milliseconds kServerJoinLimit{30'000};
+constexpr std::chrono::milliseconds kPairJoinPause{10};
+
+using Part = PairFolder::Part;
+
+// `folder` is that of a client.
+Status StartOne(const PairServer::Wanted& wanted, const PairFolder& folder, PairFolder& lock) {
+  const Result<std::string> control = FindMpsControl();
+  if (!control.ok())
+    return Status::NotFound("--share=pair needs NVIDIA's MPS: {}; install it, or use --share",
+                            control.status().message());
+  return StartPairKeeper(wanted.executable, {folder.path(), wanted.table, wanted.gpu, *control},
+                         lock);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<PairServer>> PairServer::Join(const Wanted& wanted) {
+  CUSPAN_ASSIGN_OR_RETURN(const std::string path, PairFolder::PathFor(wanted.table));
+  const auto deadline = std::chrono::steady_clock::now() + kServerJoinLimit;
+  for (; std::chrono::steady_clock::now() < deadline; std::this_thread::sleep_for(kPairJoinPause)) {
+    Result<PairFolder> folder = PairFolder::Open(path);
+    if (!folder.ok() && folder.status().code() == StatusCode::kNotFound) continue;
+    if (!folder.ok()) return folder.status();
+    // Who ends a server has this part alone until the folder is gone.
+    if (!folder->LockTogether(Part::kClients) || !folder->Named()) continue;
+    // From now on it does not end.
+    std::unique_ptr<PairServer> joined(new PairServer(std::move(*folder), wanted.gpu));
+    for (; std::chrono::steady_clock::now() < deadline;
+         std::this_thread::sleep_for(kPairJoinPause)) {
+      if (joined->folder_.OthersHave(Part::kReady)) return joined;
+      // The keeper's locks are its own, not this client's.
+      CUSPAN_ASSIGN_OR_RETURN(PairFolder lock, joined->folder_.OpenAgain());
+      if (!lock.LockAlone(Part::kKeeper)) continue;
+      CUSPAN_RETURN_IF_ERROR(StartOne(wanted, joined->folder_, lock));
+      return joined;
+    }
+  }
+  return Status::Unavailable(
+      "the MPS server in {} was neither ready nor gone within {} s: end the processes that use "
+      "this "
+      "directory, or use --share to share the GPU by time",
+      path, kServerJoinLimit.count() / 1000);
+}
+
+void PairServer::SetEnvironment(const ShareTerms& terms) const {
+  const auto set = [](const char* name, const std::string& value) {
+    ::setenv(name, value.c_str(), 1);
+  };
+  set("CUDA_MPS_PIPE_DIRECTORY", folder_.pipe());
+  set("CUDA_MPS_LOG_DIRECTORY", folder_.log());
+  set("CUDA_VISIBLE_DEVICES", gpu_);
+  // MPS knows normal (0) and below normal (1).
+  const std::int64_t niceness = std::int64_t{terms.niceness} + terms.process_niceness;
+  set("CUDA_MPS_CLIENT_PRIORITY", niceness > 0 ? "1" : "0");
+  // Whole percents, which are finer than the GPU's multiprocessors.
+  constexpr std::uint32_t kPercent = scheduling::kWhole / 100;
+  if (terms.limit < scheduling::kWhole)
+    set("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
+        std::to_string(std::max(1U, (terms.limit + kPercent / 2) / kPercent)));
+}
+
+PairFault ExplainPairFault(CUresult result, bool had_work) {
+  switch (result) {
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+    case CUDA_ERROR_LAUNCH_TIMEOUT:
+    case CUDA_ERROR_ASSERT:
+    case CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case CUDA_ERROR_INVALID_PC:
+    case CUDA_ERROR_LAUNCH_FAILED:
+      if (had_work)
+        return {result,
+                "a kernel of this run, or of another run that shares the GPU in pairs, has failed, "
+                "which ends all of them (MPS)"};
+      return {CUDA_ERROR_DEVICE_UNAVAILABLE,
+              "a kernel of another run that shares the GPU in pairs has failed, which ends all of "
+              "them (MPS)"};
+    case CUDA_ERROR_MPS_CONNECTION_FAILED:
+    case CUDA_ERROR_MPS_RPC_FAILURE:
+    case CUDA_ERROR_MPS_CLIENT_TERMINATED:
+      return {CUDA_ERROR_DEVICE_UNAVAILABLE,
+              "the MPS server by which runs share the GPU in pairs has ended, and with it all of "
+              "them"};
+    default:
+      return {result, ""};
+  }
+}
+
+}  // namespace cuspan::proxy
