@@ -81,7 +81,12 @@ void DeviceSession::GoOn() {
 }
 
 void DeviceSession::Share(std::unique_ptr<ShareSeat> seat) {
+  // Software GPUs need no MPS, which is what a fault of another run comes by.
+  const bool pairs = seat->terms().pair && !driver.software;
   gate = std::make_unique<ShareGate>(*this, std::move(seat));
+  if (pairs)
+    faults.SetExplanation(
+        [this](CUresult result) { return ExplainPairFault(result, gate->MayHaveWork()); });
 }
 
 bool DeviceSession::SomeMayResume() const {

@@ -47,10 +47,14 @@ void Faults::Examine(CUresult result) {
   }
   // The program hears what the driver said of it first, whatever thread tells it of the fault.
   KernelOutput::Flush(driver_, nullptr);
+  const PairFault fault = explain_ ? explain_(result) : PairFault{result, ""};
   int none = CUDA_SUCCESS;
-  if (!lost_.compare_exchange_strong(none, result)) return;
-  LogInfo("the device's context is lost: {}", driver_.Describe(result));
-  channel_.Post(DeviceFault{result});
+  if (!lost_.compare_exchange_strong(none, fault.result)) return;
+  if (*fault.explanation != '\0')
+    LogWarn("the device's context is lost: {}: {}", driver_.Describe(result), fault.explanation);
+  else
+    LogInfo("the device's context is lost: {}", driver_.Describe(result));
+  channel_.Post(DeviceFault{fault.result});
   channel_.own_bell().Ring();
 }
 

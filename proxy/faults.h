@@ -3,9 +3,12 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
+#include <utility>
 
 #include "protocol/channel/channel.h"
 #include "proxy/gpu/driver.h"
+#include "proxy/sharing/pair_server.h"
 
 namespace cuspan::proxy {
 
@@ -32,6 +35,10 @@ class Faults {
   // The same for a posted op, whose failure is reported by PostedFailure while the context lives.
   void Posted(const Origin& origin, CUresult result);
 
+  // Who else may have lost the context, where other runs can: asked once, by any thread. To be
+  // called before the first op.
+  void SetExplanation(std::function<PairFault(CUresult)> explain) { explain_ = std::move(explain); }
+
   // The result that every op has now: CUDA_SUCCESS while the context lives.
   CUresult lost() const { return static_cast<CUresult>(lost_.load(std::memory_order_acquire)); }
 
@@ -40,6 +47,7 @@ class Faults {
 
   const Driver& driver_;
   Channel& channel_;
+  std::function<PairFault(CUresult)> explain_;
   std::atomic<int> lost_ = CUDA_SUCCESS;
 };
 

@@ -85,6 +85,7 @@ bool ShareSeat::open() const { return own().open.load() != 0; }
 bool ShareSeat::preemptible() const {
   return own().preemptible.load(std::memory_order_relaxed) != 0;
 }
+bool ShareSeat::on_gpu() const { return own().on_gpu_since.load(std::memory_order_relaxed) != 0; }
 bool ShareSeat::paired() const { return own().paired.load(std::memory_order_relaxed) != 0; }
 ShareSeat::Changes ShareSeat::changes() const {
   const scheduling::Turns& turns = file_->layout().turns;

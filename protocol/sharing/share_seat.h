@@ -69,6 +69,7 @@ class ShareSeat {
   // It has none, since `now`.
   void SetIdle(std::uint64_t now);
   // What it has on the GPU should be done by that time (0: who knows); with false nothing is there.
+  bool on_gpu() const;  // Any thread.
   void SetOnGpu(bool on_gpu, std::uint64_t done_by, std::uint64_t now);
 
   // Whether it is known how long its work takes alone, and how much has been done, by that (ns).

@@ -47,6 +47,8 @@ class ShareGate final : public WorkGate {
   ShareGate(DeviceSession& session, std::unique_ptr<ShareSeat> seat);
   ~ShareGate() override;
 
+  // Whether the session may have work on the GPU. Any thread.
+  bool MayHaveWork() const { return !seat_->gated() || seat_->on_gpu(); }
   // Whether that is not so, as far as the session has noticed.
   bool sharing() const { return sharing_; }
 
