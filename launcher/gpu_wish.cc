@@ -4,8 +4,10 @@
 #include <time.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <iterator>
 
 #include "common/scheduling/turns.h"
 #include "common/settings.h"
@@ -67,6 +69,13 @@ std::optional<std::int32_t> ParsePriority(std::string_view text) {
   if (!niceness || *niceness < kLeastNice || *niceness > kMostNice) return std::nullopt;
   return niceness;
 }
+
+struct NamedKind {
+  const char* name;
+  scheduling::Limits limits;
+};
+constexpr NamedKind kKinds[] = {{"compute", scheduling::Limits::kCompute},
+                                {"memory", scheduling::Limits::kMemory}};
 
 // "30%", "12.5", in thousandths.
 std::optional<std::uint32_t> ParseShare(std::string_view text) {
@@ -134,17 +143,23 @@ Result<ShareTerms> CheckShareTerms(const GpuWishTexts& texts) {
       return Status::Invalid("--memory {}: write a size such as 40G", texts.memory_cap);
     terms.memory = *bytes;
   }
+  if (!texts.kind.empty()) {
+    const auto known =
+        std::find_if(std::begin(kKinds), std::end(kKinds),
+                     [&texts](const NamedKind& kind) { return texts.kind == kind.name; });
+    if (known == std::end(kKinds))
+      return Status::Invalid("--kind {}: use compute or memory", texts.kind);
+    terms.limits = static_cast<std::uint8_t>(known->limits);
+  }
   terms.process_niceness = texts.process_niceness.value_or(::getpriority(PRIO_PROCESS, 0));
   return terms;
 }
 
 Status CheckNoShareTerms(const GpuWishTexts& texts) {
   const std::pair<const char*, const std::string*> needing[] = {
-      {"--priority", &texts.priority},
-      {"--quota", &texts.quota},
-      {"--limit", &texts.limit},
-      {"--share-limit", &texts.share_limit},
-      {"--memory", &texts.memory_cap}};
+      {"--priority", &texts.priority}, {"--quota", &texts.quota},
+      {"--limit", &texts.limit},       {"--share-limit", &texts.share_limit},
+      {"--memory", &texts.memory_cap}, {"--kind", &texts.kind}};
   for (const auto& [option, text] : needing)
     if (!text->empty())
       return Status::Invalid("{} needs --share: without it a run has its GPUs to itself", option);
@@ -161,6 +176,8 @@ void AddShareOptions(const ShareTerms& terms, std::vector<std::string>& options)
   if (terms.most_runs != usual.most_runs)
     options.push_back(Format("--share-limit={}", terms.most_runs));
   if (terms.memory != usual.memory) options.push_back(Format("--memory={}", terms.memory));
+  if (terms.limits != usual.limits)
+    options.push_back(Format("--kind={}", KindText(scheduling::LimitsOf(terms.limits))));
   options.push_back(Format("--process-niceness={}", terms.process_niceness));
 }
 
@@ -176,7 +193,9 @@ void AddGpuWishOptions(CLI::App& command, GpuWishTexts& texts) {
       .add_option("--policy", texts.policy,
                   "which GPUs: local-first (this node's, then as few other nodes as possible; the "
                   "default), pack (as few nodes as possible, the fullest first), spread (as few "
-                  "GPUs per node as possible), fastest")
+                  "GPUs per node as possible), fastest, pair (with --share: GPUs whose run "
+                  "complements this "
+                  "one: compute beside memory, by --kind)")
       ->type_name("POLICY");
   CLI::Option* wait =
       command
@@ -222,6 +241,10 @@ void AddGpuWishOptions(CLI::App& command, GpuWishTexts& texts) {
                   "with --share: bytes of each GPU's memory that this run gets at most, and that "
                   "are kept for it, such as 40G (default: what is free)")
       ->type_name("SIZE");
+  command
+      .add_option("--kind", texts.kind,
+                  "with --share: what limits the program: compute or memory (default: not known)")
+      ->type_name("KIND");
 }
 
 Result<GpuWish> CheckGpuWish(const GpuWishTexts& texts) {
@@ -259,6 +282,9 @@ Result<GpuWish> CheckGpuWish(const GpuWishTexts& texts) {
   }
   if (texts.share.empty()) {
     CUSPAN_RETURN_IF_ERROR(CheckNoShareTerms(texts));
+    if (wish.policy == Policy::kPair)
+      return Status::Invalid(
+          "--policy pair needs --share: without it a run has its GPUs to itself");
   } else {
     CUSPAN_ASSIGN_OR_RETURN(wish.share, CheckShareTerms(texts));
   }
@@ -293,6 +319,12 @@ std::string PriorityText(std::int64_t niceness) {
   for (const NamedNiceness& known : kPriorities)
     if (niceness == known.niceness) return known.name;
   return std::to_string(niceness);
+}
+
+const char* KindText(scheduling::Limits limits) {
+  for (const NamedKind& known : kKinds)
+    if (limits == known.limits) return known.name;
+  return "";
 }
 
 std::uint64_t RealTimeNow() {

@@ -32,7 +32,7 @@ struct GpuWish {
 struct GpuWishTexts {
   std::string gpus, policy, wait, memory, capability;
   std::string share;  // "true" where it has no value.
-  std::string priority, quota, limit, share_limit, memory_cap;
+  std::string priority, quota, limit, share_limit, memory_cap, kind;
   bool no_wait = false;
   // Of the program's process, as the launcher has it; without it, of this one.
   std::optional<std::int32_t> process_niceness;
@@ -45,6 +45,8 @@ std::vector<std::string> GpuWishOptions(const GpuWish& wish);
 
 // As --priority takes it: a name where there is one.
 std::string PriorityText(std::int64_t niceness);
+// As --kind takes it; empty where nothing is known.
+const char* KindText(scheduling::Limits limits);
 
 // The time as GpuWish::order has it.
 std::uint64_t RealTimeNow();

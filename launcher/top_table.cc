@@ -79,6 +79,7 @@ constexpr const char* kHolds = "holds it";
 
 Json SharingJson(const SharingRun& run, bool alone) {
   const auto measured = [alone](const auto& value) { return alone ? Json() : Json(value); };
+  const std::string_view kind = KindText(scheduling::LimitsOf(run.limits));
   return {{"run", run.run},
           {"user", run.user},
           {"program", run.program},
@@ -96,7 +97,8 @@ Json SharingJson(const SharingRun& run, bool alone) {
           {"pair_sum", run.pair_sum == 0 ? Json() : Json(run.pair_sum / 1000.0)},
           {"memory_bytes", run.memory},
           {"memory_limit_bytes", run.terms.memory == 0 ? Json() : Json(run.terms.memory)},
-          {"processes", run.sessions}};
+          {"processes", run.sessions},
+          {"kind", kind.empty() ? Json() : Json(kind)}};
 }
 
 }  // namespace

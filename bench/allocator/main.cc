@@ -1,9 +1,11 @@
-// cuspan bench allocator: what each policy makes of a large simulated cluster, and how long its
-// decisions take.
+// cuspan bench allocator: what each policy makes of a large simulated cluster, or what its runs
+// gain by sharing GPUs, and how long decisions take.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "bench/allocator/sharing.h"
 #include "bench/allocator/simulation.h"
 #include "bench/common/command.h"
 #include "bench/common/origin.h"
@@ -13,12 +15,19 @@ namespace cuspan::bench::allocator {
 namespace {
 
 struct Options {
+  bool sharing = false;
   SimulationOptions simulation;
-  std::vector<double> loads = {0.9, 0.97, 1.0};
+  std::optional<std::uint32_t> requests;
+  std::vector<double> loads;  // None: LoadsOf.
   std::vector<std::string> policies = {"first-fit", "local-first", "pack", "spread", "fastest"};
   std::string csv_path;
   std::string json_path;
 };
+
+std::vector<double> LoadsOf(const Options& options) {
+  if (!options.loads.empty()) return options.loads;
+  return options.sharing ? std::vector<double>{2} : std::vector<double>{0.9, 0.97, 1};
+}
 
 void Print(const std::string& text) {
   std::fputs(text.c_str(), stdout);
@@ -29,8 +38,8 @@ std::string Row(const Outcome& outcome) {
   return Format(
       "{:>4.2f}  {:<11}  {:>6.1f} {:>6.1f} {:>6.1f}  {:>10.1f} %  {:>7.2f} {:>7.1f}  {:>5.2f}  "
       "{:>5.1f} %  {:>5.2f}  {:>5.2f}\n",
-      outcome.load, PolicyName(outcome.policy), outcome.decision_mean * 1e6,
-      outcome.decision_p99 * 1e6, outcome.decision_max * 1e6, outcome.utilisation * 100,
+      outcome.load, PolicyName(outcome.policy), outcome.decisions.mean * 1e6,
+      outcome.decisions.p99 * 1e6, outcome.decisions.max * 1e6, outcome.utilisation * 100,
       outcome.wait_mean / 60, outcome.wait_p95 / 60, outcome.hosts, outcome.own * 100,
       outcome.link_share, outcome.speed);
 }
@@ -45,10 +54,10 @@ constexpr const char* kHeader =
 nlohmann::ordered_json Json(const Outcome& outcome) {
   return {{"load", outcome.load},
           {"policy", PolicyName(outcome.policy)},
-          {"decisions", outcome.decisions},
-          {"decision_mean_us", outcome.decision_mean * 1e6},
-          {"decision_p99_us", outcome.decision_p99 * 1e6},
-          {"decision_max_us", outcome.decision_max * 1e6},
+          {"decisions", outcome.decisions.count},
+          {"decision_mean_us", outcome.decisions.mean * 1e6},
+          {"decision_p99_us", outcome.decisions.p99 * 1e6},
+          {"decision_max_us", outcome.decisions.max * 1e6},
           {"utilisation_percent", outcome.utilisation * 100},
           {"wait_mean_min", outcome.wait_mean / 60},
           {"wait_p95_min", outcome.wait_p95 / 60},
@@ -58,10 +67,43 @@ nlohmann::ordered_json Json(const Outcome& outcome) {
           {"speed", outcome.speed}};
 }
 
-std::string Csv(const Origin& origin, const std::vector<Outcome>& outcomes) {
+std::string Row(const SharingOutcome& outcome) {
+  const Leasing& leasing = *outcome.leasing;
+  return Format(
+      "{:>4.2f}  {:<9}  {:>5}  {:<11}  {:>6.1f} {:>6.1f} {:>6.1f}  {:>10.1f} %  {:>5.1f} %  "
+      "{:>7.2f} {:>7.1f}  {:>9.0f}  {:>8.2f}\n",
+      outcome.load, leasing.name, leasing.most_runs, PolicyName(leasing.policy),
+      outcome.decisions.mean * 1e6, outcome.decisions.p99 * 1e6, outcome.decisions.max * 1e6,
+      outcome.utilisation * 100, outcome.work * 100, outcome.wait_mean / 60, outcome.wait_p95 / 60,
+      outcome.completed_per_hour, outcome.batch_slowdown);
+}
+
+constexpr const char* kSharingHeader =
+    "load  leases     runs   policy         decision, µs           utilisation    work      "
+    "wait, min    runs done  slowdown\n"
+    "                 a GPU                 mean    p99    max                           mean     "
+    "p95   an hour  of batch\n";
+
+nlohmann::ordered_json Json(const SharingOutcome& outcome) {
+  return {{"load", outcome.load},
+          {"leases", outcome.leasing->name},
+          {"share_limit", outcome.leasing->most_runs},
+          {"policy", PolicyName(outcome.leasing->policy)},
+          {"decisions", outcome.decisions.count},
+          {"decision_mean_us", outcome.decisions.mean * 1e6},
+          {"decision_p99_us", outcome.decisions.p99 * 1e6},
+          {"decision_max_us", outcome.decisions.max * 1e6},
+          {"utilisation_percent", outcome.utilisation * 100},
+          {"work_percent", outcome.work * 100},
+          {"wait_mean_min", outcome.wait_mean / 60},
+          {"wait_p95_min", outcome.wait_p95 / 60},
+          {"completed_per_hour", outcome.completed_per_hour},
+          {"batch_slowdown", outcome.batch_slowdown}};
+}
+
+std::string Csv(const Origin& origin, const nlohmann::ordered_json& rows) {
   std::string columns, lines;
-  for (const Outcome& outcome : outcomes) {
-    const nlohmann::ordered_json row = Json(outcome);
+  for (const nlohmann::ordered_json& row : rows) {
     std::string names, values;
     for (const auto& [name, value] : row.items()) {
       names += (names.empty() ? "" : ",") + name;
@@ -74,7 +116,50 @@ std::string Csv(const Origin& origin, const std::vector<Outcome>& outcomes) {
   return CsvHead(origin) + columns + lines;
 }
 
-Status Run(const Options& options, const Origin& origin) {
+// `document` is what all rows have in common.
+Status Write(const Options& options, const Origin& origin, nlohmann::ordered_json document,
+             nlohmann::ordered_json rows) {
+  CUSPAN_RETURN_IF_ERROR(WriteFile(options.csv_path, Csv(origin, rows)));
+  nlohmann::ordered_json written = JsonHead(origin);
+  written.update(document);
+  written["results"] = std::move(rows);
+  return WriteFile(options.json_path, written.dump(2) + '\n');
+}
+
+Status RunSharing(const Options& options, Origin origin) {
+  // Its rows have other columns.
+  origin.benchmark = "allocator-sharing";
+  CUSPAN_RETURN_IF_ERROR(MakeFiles({options.csv_path, options.json_path}));
+  SharingOptions made;
+  made.nodes = options.simulation.nodes;
+  made.gpus_per_node = options.simulation.gpus_per_node;
+  made.seed = options.simulation.seed;
+  made.runs = options.requests.value_or(made.runs);
+  Print(
+      Format("{} nodes with {} GPUs, {} runs of one GPU that take {:g} min alone on average, seed "
+             "{}\n{}",
+             made.nodes, made.gpus_per_node, made.runs, made.mean_seconds / 60, made.seed,
+             kSharingHeader));
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const double load : LoadsOf(options)) {
+    made.load = load;
+    const SharedWorkload workload = MakeSharedWorkload(made);
+    for (const Leasing& leasing : Leasings()) {
+      SharingOutcome outcome = SimulateSharing(workload, leasing);
+      outcome.load = load;
+      Print(Row(outcome));
+      rows.push_back(Json(outcome));
+    }
+  }
+  return Write(options, origin,
+               {{"nodes", made.nodes},
+                {"gpus_per_node", made.gpus_per_node},
+                {"runs", made.runs},
+                {"seed", made.seed}},
+               std::move(rows));
+}
+
+Status RunPolicies(const Options& options, const Origin& origin) {
   std::vector<Policy> policies;
   for (const std::string& name : options.policies) {
     const Result<Policy> policy = ParsePolicy(name);
@@ -82,32 +167,32 @@ Status Run(const Options& options, const Origin& origin) {
     policies.push_back(*policy);
   }
   CUSPAN_RETURN_IF_ERROR(MakeFiles({options.csv_path, options.json_path}));
-  const SimulationOptions& made = options.simulation;
+  SimulationOptions made = options.simulation;
+  made.requests = options.requests.value_or(made.requests);
   Print(Format(
       "{} nodes with {} GPUs, {} requests that keep theirs for {:g} min on average, seed {}\n{}",
       made.nodes, made.gpus_per_node, made.requests, made.mean_seconds / 60, made.seed, kHeader));
-  std::vector<Outcome> outcomes;
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-  for (const double load : options.loads) {
-    SimulationOptions simulation = options.simulation;
-    simulation.load = load;
-    const Workload workload = MakeWorkload(simulation);
+  for (const double load : LoadsOf(options)) {
+    made.load = load;
+    const Workload workload = MakeWorkload(made);
     for (const Policy policy : policies) {
       Outcome outcome = Simulate(workload, policy);
       outcome.load = load;
       Print(Row(outcome));
       rows.push_back(Json(outcome));
-      outcomes.push_back(outcome);
     }
   }
-  CUSPAN_RETURN_IF_ERROR(WriteFile(options.csv_path, Csv(origin, outcomes)));
-  nlohmann::ordered_json document = JsonHead(origin);
-  document["nodes"] = made.nodes;
-  document["gpus_per_node"] = made.gpus_per_node;
-  document["requests"] = made.requests;
-  document["seed"] = made.seed;
-  document["results"] = std::move(rows);
-  return WriteFile(options.json_path, document.dump(2) + '\n');
+  return Write(options, origin,
+               {{"nodes", made.nodes},
+                {"gpus_per_node", made.gpus_per_node},
+                {"requests", made.requests},
+                {"seed", made.seed}},
+               std::move(rows));
+}
+
+Status Run(const Options& options, const Origin& origin) {
+  return options.sharing ? RunSharing(options, origin) : RunPolicies(options, origin);
 }
 
 }  // namespace
@@ -117,23 +202,31 @@ int main(int argc, char** argv) {
   cuspan::bench::allocator::Options options;
   cuspan::bench::allocator::SimulationOptions& simulation = options.simulation;
   CLI::App app(
-      "Simulates a cluster in which requests for GPUs arrive, wait and end, under each policy.",
+      "Simulates a cluster in which requests for GPUs arrive, wait and end, under each policy; or, "
+      "with --sharing, runs that have a GPU to themselves, or share it.",
       "cuspan bench allocator");
+  CLI::Option* sharing = app.add_flag(
+      "--sharing", options.sharing,
+      "runs of one GPU: exclusive leases against 2 and 4 runs on a GPU, in turns and in pairs");
   app.add_option("--nodes", simulation.nodes, "nodes (default: 1000)")
       ->check(CLI::Range(16, 100'000));
   app.add_option("--gpus", simulation.gpus_per_node, "GPUs of each (default: 8)")
       ->check(CLI::Range(8, 64));
-  app.add_option("--requests", simulation.requests, "how many arrive (default: 100000)")
+  app.add_option("--requests", options.requests,
+                 "how many arrive (default: 100000; with --sharing: 40000)")
       ->check(CLI::Range(2, 10'000'000));
   app.add_option("--loads", options.loads,
-                 "GPUs wanted at a time, of those that there are: L,… (default: 0.9,0.97,1)")
+                 "GPUs wanted at a time, of those that there are, if none were shared: L,… "
+                 "(default: 0.9,0.97,1; with --sharing: 2)")
       ->delimiter(',')
-      ->check(CLI::Range(0.01, 1.5));
-  app.add_option("--policies", options.policies, "which: NAME,… (default: all)")->delimiter(',');
+      ->check(CLI::Range(0.01, 4.0));
+  app.add_option("--policies", options.policies, "which: NAME,… (default: all but pair)")
+      ->delimiter(',')
+      ->excludes(sharing);
   app.add_option("--seed", simulation.seed, "of all that is random (default: 1)");
   cuspan::bench::AddResultsOption(app, "--csv", options.csv_path);
   cuspan::bench::AddResultsOption(app, "--json", options.json_path);
-  app.footer("bench/plot.py draws the files of --csv and --json.");
+  app.footer("bench/plot.py draws the files of --csv and --json, except those of --sharing.");
   CLI11_PARSE(app, argc, argv);
   return cuspan::bench::ExitStatusOf(
       cuspan::bench::allocator::Run(options, cuspan::bench::OriginOf("allocator", argc, argv)));

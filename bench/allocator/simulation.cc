@@ -1,17 +1,15 @@
 #include "bench/allocator/simulation.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <list>
 #include <numeric>
 #include <queue>
 #include <random>
 
+#include "bench/allocator/figures.h"
+
 namespace cuspan::bench::allocator {
 namespace {
-
-constexpr double kSeemsLong = 0.3e-3;
 
 constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
 
@@ -39,29 +37,9 @@ const Entry& Pick(const Entry (&entries)[N], double random) {
   return entries[N - 1];
 }
 
-// Of this thread: what other programs take meanwhile is not the policy's.
-double ProcessorSeconds() {
-  timespec now{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-}
-
 double MeanSize() {
   return std::accumulate(std::begin(kSizes), std::end(kSizes), 0.0,
                          [](double sum, const Size& size) { return sum + size.gpus * size.share; });
-}
-
-double Mean(const std::vector<double>& values) {
-  if (values.empty()) return 0;
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
-
-// Reorders the values.
-double Quantile(std::vector<double>& values, double part) {
-  if (values.empty()) return 0;
-  const auto at = static_cast<std::ptrdiff_t>(part * static_cast<double>(values.size() - 1));
-  std::nth_element(values.begin(), values.begin() + at, values.end());
-  return values[static_cast<std::size_t>(at)];
 }
 
 class Simulation {
@@ -118,7 +96,7 @@ class Simulation {
         ++at;
         continue;
       }
-      Decision decision = TimedDecision(request);
+      Decision decision = decisions_.Decide(workload_.pool, leases_, request);
       if (decision.verdict == Decision::Verdict::kChosen) {
         Grant(workload_.requests[*at], std::move(decision.gpus));
         at = waiting_.erase(at);
@@ -131,21 +109,6 @@ class Simulation {
       }
       ++at;
     }
-  }
-
-  // A virtual machine's processor is taken away for milliseconds now and then, which its clock
-  // counts: a decision that seems to have taken long is taken again, being the same each time.
-  Decision TimedDecision(const GpuRequest& request) {
-    Decision decision;
-    double least = 0;
-    for (int i = 0; i < 3 && (i == 0 || least > kSeemsLong); ++i) {
-      const double start = ProcessorSeconds();
-      decision = Decide(workload_.pool, leases_, request);
-      const double took = ProcessorSeconds() - start;
-      least = i == 0 ? took : std::min(least, took);
-    }
-    decisions_.push_back(least);
-    return decision;
   }
 
   void Grant(const SimulatedRequest& request, std::vector<std::uint32_t> gpus) {
@@ -177,10 +140,7 @@ class Simulation {
   Outcome Summary(double span) {
     Outcome outcome;
     outcome.policy = policy_;
-    outcome.decisions = decisions_.size();
-    outcome.decision_mean = Mean(decisions_);
-    outcome.decision_max = *std::max_element(decisions_.begin(), decisions_.end());
-    outcome.decision_p99 = Quantile(decisions_, 0.99);
+    outcome.decisions = decisions_.Figures();
     outcome.utilisation = busy_seconds_ / span / static_cast<double>(workload_.pool.gpus.size());
     outcome.wait_mean = Mean(waits_);
     outcome.wait_p95 = Quantile(waits_, 0.95);
@@ -203,7 +163,8 @@ class Simulation {
   double now_ = 0;
   std::size_t busy_ = 0;
   double busy_seconds_ = 0;
-  std::vector<double> decisions_, waits_, hosts_;
+  DecisionTimes decisions_;
+  std::vector<double> waits_, hosts_;
   double granted_ = 0, speed_ = 0, own_ = 0, of_those_at_home_ = 0, links_ = 0, remote_ = 0;
 };
 

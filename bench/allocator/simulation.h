@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "bench/allocator/figures.h"
 #include "launcher/allocator/policy.h"
 
 namespace cuspan::bench::allocator {
@@ -39,8 +40,7 @@ Workload MakeWorkload(const SimulationOptions& options);
 struct Outcome {
   Policy policy = Policy::kFirstFit;
   double load = 0;
-  std::uint64_t decisions = 0;
-  double decision_mean = 0, decision_p99 = 0, decision_max = 0;  // Processor seconds.
+  DecisionFigures decisions;
   // Of all GPUs, between the first arrival and the last.
   double utilisation = 0;
   double wait_mean = 0, wait_p95 = 0;  // Seconds.

@@ -18,6 +18,11 @@ inline constexpr std::uint32_t kMostPairedRuns = 16;
 
 // What limits a run's kernels.
 enum class Limits : std::uint8_t { kUnknown, kCompute, kMemory };
+// As a message or a table has it, whatever lies there.
+constexpr Limits LimitsOf(std::uint8_t number) {
+  return number <= static_cast<std::uint8_t>(Limits::kMemory) ? static_cast<Limits>(number)
+                                                              : Limits::kUnknown;
+}
 
 // How two runs go together, as measured.
 struct PairRecord {

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "common/format.h"
+#include "common/scheduling/turns.h"
 
 namespace cuspan {
 namespace {
@@ -74,11 +75,23 @@ PoolLeases Allocation::Leases() const {
     const PoolHost& host = plan_.pool.hosts[number];
     for (std::uint32_t gpu = host.first; gpu < host.first + host.count; ++gpu)
       leases.held[gpu] = held.contains(plan_.keys[gpu]);
+    for (const SharedGpu& shared : view.shared) AddLoad(host, shared, leases);
     leases.closed[number] =
         std::any_of(view.tickets.begin(), view.tickets.end(),
                     [this](const LeaseTicket& ticket) { return IsAhead(ticket); });
   }
   return leases;
+}
+
+void Allocation::AddLoad(const PoolHost& host, const SharedGpu& shared, PoolLeases& leases) const {
+  const auto first = plan_.keys.begin() + host.first;
+  const auto found = std::find(first, first + host.count, shared.gpu);
+  if (found == first + host.count) return;
+  if (leases.loads.empty()) leases.loads.resize(plan_.pool.gpus.size());
+  GpuLoad& load = leases.loads[static_cast<std::size_t>(found - plan_.keys.begin())];
+  for (const SharingRun& run : shared.runs)
+    load.Add(std::min(run.terms.quota, scheduling::kWhole), std::max(run.terms.memory, run.memory),
+             scheduling::LimitsOf(run.limits));
 }
 
 void Allocation::TakeView(std::uint32_t host, const LeaseView& view) {

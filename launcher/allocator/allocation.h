@@ -56,6 +56,7 @@ class Allocation : public LeaseEvents {
   void Finish(Result<std::vector<std::uint32_t>> outcome);
   void ReturnAll();
   PoolLeases Leases() const;
+  void AddLoad(const PoolHost& host, const SharedGpu& shared, PoolLeases& leases) const;
   bool IsAhead(const LeaseTicket& ticket) const;
   std::uint32_t HostOf(std::uint32_t gpu) const;
 

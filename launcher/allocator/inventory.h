@@ -5,8 +5,11 @@
 // Safe to be read by several threads.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
+
+#include "common/scheduling/pairs.h"
 
 namespace cuspan {
 
@@ -33,6 +36,16 @@ struct GpuPool {
   std::uint32_t AddHost(const std::vector<PoolGpu>& added);
 };
 
+// What the runs that share a GPU have of it.
+struct GpuLoad {
+  std::uint32_t runs = 0;
+  std::uint32_t promised = 0;            // Of its time, in thousandths: the sum of their quotas.
+  std::uint64_t memory_bytes = 0;        // That they have, or that are kept for them.
+  std::array<std::uint32_t, 3> kinds{};  // How many of them each scheduling::Limits limits.
+
+  void Add(std::uint32_t quota, std::uint64_t memory, scheduling::Limits limits);
+};
+
 // What is taken of a pool.
 struct PoolLeases {
   // None taken, no host closed.
@@ -41,6 +54,8 @@ struct PoolLeases {
 
   std::vector<std::uint8_t> held;    // By GPU: 1 where another run has it.
   std::vector<std::uint8_t> closed;  // By host: 1 where a run that came earlier waits.
+  // By GPU, for a run that shares: of those that are not held. Empty where nobody shares one.
+  std::vector<GpuLoad> loads;
 };
 
 // How many single-precision lanes a multiprocessor of that capability has, by the "Compute

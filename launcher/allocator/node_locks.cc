@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "common/format.h"
 #include "common/log.h"
@@ -19,10 +20,22 @@ constexpr std::size_t kMostFiles = 4096;
 // How often a run that leaves tries to clear up the queue's file, which others have for moments.
 constexpr int kClearTries = 20;
 constexpr useconds_t kClearPause = 1000;
+// Memory counts in such steps, so that a program that allocates does not change the view each time.
+constexpr std::uint64_t kMemoryStep = std::uint64_t{1} << 30;
 
 // Of what a table said: no room now, or nobody may change it just now.
 bool IsLater(const Status& status) {
   return status.code() == StatusCode::kExhausted || status.code() == StatusCode::kUnavailable;
+}
+
+// What a choice among GPUs depends on, of one of the runs that share one.
+SharingRun LoadOf(const SharingRun& run) {
+  SharingRun load;
+  load.terms = run.terms;
+  load.limits = run.limits;
+  const std::uint64_t left = run.memory % kMemoryStep;
+  load.memory = left == 0 ? run.memory : run.memory - left + kMemoryStep;
+  return load;
 }
 
 bool Earlier(const LeaseTicket& a, const LeaseTicket& b) {
@@ -129,11 +142,8 @@ Result<NodeLocks::Outcome> NodeLocks::Look(const std::vector<std::string>& gpus,
   CUSPAN_RETURN_IF_ERROR(RemoveDeadLeases());
   for (const std::string& gpu : gpus) {
     if (leases_.contains(gpu)) continue;
-    std::string why;
-    CUSPAN_ASSIGN_OR_RETURN(const bool held, IsHeld(gpu, why));
+    CUSPAN_ASSIGN_OR_RETURN(const bool held, IsHeld(gpu, view));
     if (held) view.held.push_back(gpu);
-    if (!why.empty() && std::find(view.full.begin(), view.full.end(), why) == view.full.end())
-      view.full.push_back(std::move(why));
   }
   if (!ticket_ && !nobody) {
     view.shared = SharedOf(gpus);
@@ -152,14 +162,25 @@ Result<std::optional<ShareTable>> NodeLocks::TableOfOthers(const std::string& gp
   return std::optional<ShareTable>(std::move(*table));
 }
 
-Result<bool> NodeLocks::IsHeld(const std::string& gpu, std::string& why) {
+Result<bool> NodeLocks::IsHeld(const std::string& gpu, NodeView& view) {
   CUSPAN_ASSIGN_OR_RETURN(std::optional<ShareTable> table, TableOfOthers(gpu));
   if (table) {
     const Status may = table->MayJoin(terms_);
-    if (may.ok()) return false;
-    if (!IsLater(may)) return may;
-    why = may.message();
-    return true;
+    if (!may.ok()) {
+      if (!IsLater(may)) return may;
+      if (std::find(view.full.begin(), view.full.end(), may.message()) == view.full.end())
+        view.full.push_back(may.message());
+      return true;
+    }
+    const Result<std::vector<SharingRun>> runs = table->Look();
+    if (!runs.ok()) {
+      LogInfo("GPU {}: {}", gpu, runs.status().message());
+    } else if (!runs->empty()) {
+      view.shared.push_back({host_, gpu, {}});
+      std::transform(runs->begin(), runs->end(), std::back_inserter(view.shared.back().runs),
+                     LoadOf);
+    }
+    return false;
   }
   const std::string name = LeasePrefix(host_) + gpu;
   Result<std::optional<UniqueFd>> lock = folder_.TryLock(name, false);

@@ -41,7 +41,9 @@ struct NodeView {
   std::vector<std::string> held;
   std::vector<std::string> full;     // Why it can not share those that are shared: phrases.
   std::vector<LeaseTicket> tickets;  // Live ones of other runs, in the order of arrival.
-  std::vector<SharedGpu> shared;     // Without a ticket: those that runs of this user share.
+  // Those that runs of this user share: all of them where the run has no ticket, otherwise those
+  // that it can have as well, and only what its choice depends on.
+  std::vector<SharedGpu> shared;
 };
 
 // One thread. No call waits: those that need the host's queue say when another has it.
@@ -105,8 +107,9 @@ class NodeLocks {
   Result<bool> SomebodyAhead();
   // Of a run that shares: the table of a GPU that others of its user share.
   Result<std::optional<ShareTable>> TableOfOthers(const std::string& gpu) const;
-  // Whether the run could not have the GPU now. `why`: where others share it without room for it.
-  Result<bool> IsHeld(const std::string& gpu, std::string& why);
+  // Whether the run could not have the GPU now. Where others share it, `view` is told why there is
+  // no room, or what they have of it.
+  Result<bool> IsHeld(const std::string& gpu, NodeView& view);
   // Those of the GPUs that runs of this user share, and what these do.
   std::vector<SharedGpu> SharedOf(const std::vector<std::string>& gpus) const;
   // Nothing when others have it.

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <span>
+#include <tuple>
 #include <utility>
+
+#include "launcher/allocator/load_rank.h"
 
 namespace cuspan {
 namespace {
@@ -15,14 +18,19 @@ constexpr Named kPolicies[] = {{Policy::kLocalFirst, "local-first"},
                                {Policy::kPack, "pack"},
                                {Policy::kSpread, "spread"},
                                {Policy::kFastest, "fastest"},
+                               {Policy::kPair, "pair"},
                                {Policy::kFirstFit, "first-fit"}};
+
+constexpr LoadRank kNoRank = ~LoadRank{0};
 
 // A host of which the request can have something now.
 struct Candidate {
   std::uint32_t host = 0;
-  std::uint32_t free = 0;   // That fit and are free, up to the host's limit.
+  std::uint32_t left = 0;   // So many more the host's limit allows.
+  std::uint32_t free = 0;   // That fit and are free, up to that limit.
   double best = 0;          // The highest speed among them.
   std::uint32_t taken = 0;  // The outcome.
+  LoadRank next = kNoRank;  // Of a run that shares: the rank of the GPU that it would give next.
 };
 
 std::uint32_t LimitOf(const GpuRequest& request, std::uint32_t host) {
@@ -33,11 +41,16 @@ std::uint32_t LimitOf(const GpuRequest& request, std::uint32_t host) {
 // and so on. Where hosts are equal, a `frugal` choice leaves the faster ones to those who need
 // them; another takes them in the order of the pool. Their free GPUs are at least `number`.
 void Pack(std::span<Candidate> hosts, std::uint32_t number, bool frugal) {
-  std::sort(hosts.begin(), hosts.end(), [frugal](const Candidate& a, const Candidate& b) {
+  const auto before = [frugal](const Candidate& a, const Candidate& b) {
     if (a.free != b.free) return a.free < b.free;
     if (frugal && a.best != b.best) return a.best < b.best;
     return a.host < b.host;
-  });
+  };
+  if (number == 1) {
+    std::min_element(hosts.begin(), hosts.end(), before)->taken = 1;
+    return;
+  }
+  std::sort(hosts.begin(), hosts.end(), before);
   // How many hosts it takes: the emptiest are at the end.
   std::size_t slots = 0;
   std::uint64_t largest = 0;  // Free GPUs of the last `slots` hosts.
@@ -53,42 +66,13 @@ void Pack(std::span<Candidate> hosts, std::uint32_t number, bool frugal) {
   }
 }
 
-void LocalFirst(std::vector<Candidate>& hosts, std::optional<std::uint32_t> home,
-                std::uint32_t number) {
-  const auto own = std::find_if(hosts.begin(), hosts.end(),
-                                [home](const Candidate& host) { return home == host.host; });
-  std::span<Candidate> others(hosts);
-  if (own != hosts.end()) {
-    std::iter_swap(hosts.begin(), own);
-    hosts.front().taken = std::min(hosts.front().free, number);
-    number -= hosts.front().taken;
-    others = others.subspan(1);
-  }
-  if (number > 0) Pack(others, number, false);
-}
-
-// From each host up to a level, the lowest that suffices; what is missing then one by one from the
-// hosts with most that is free.
-void Spread(std::vector<Candidate>& hosts, std::uint32_t number) {
-  std::sort(hosts.begin(), hosts.end(), [](const Candidate& a, const Candidate& b) {
-    return a.free != b.free ? a.free > b.free : a.host < b.host;
-  });
-  std::uint32_t level = 0;
-  std::uint32_t left = number;
-  std::size_t deep = hosts.size();  // Hosts with more than `level`.
-  while (left > 0) {
-    while (hosts[deep - 1].free <= level) --deep;
-    const std::size_t now = std::min<std::size_t>(deep, left);
-    for (std::size_t i = 0; i < now; ++i) ++hosts[i].taken;
-    left -= static_cast<std::uint32_t>(now);
-    ++level;
-  }
-}
-
 class Choice {
  public:
   Choice(const GpuPool& pool, const PoolLeases& leases, const GpuRequest& request)
-      : pool_(pool), leases_(leases), request_(request) {}
+      : pool_(pool), leases_(leases), request_(request) {
+    // The yardstick takes the first of all.
+    if (request.policy != Policy::kFirstFit) ranks_.resize(leases.loads.size());
+  }
 
   Decision Decide() {
     Survey();
@@ -110,11 +94,22 @@ class Choice {
     return leases_.held[gpu] == 0 && Fits(pool_.gpus[gpu], request_);
   }
 
+  LoadRank Rank(std::uint32_t gpu) const { return ranks_.empty() ? 0 : ranks_[gpu]; }
+
+  // Calls `take` for each GPU of a host that is free and of the class that is looked at.
+  template <typename Take>
+  void ForEach(const Candidate& candidate, Take take) const {
+    const PoolHost& host = pool_.hosts[candidate.host];
+    for (std::uint32_t gpu = host.first; gpu < host.first + host.count; ++gpu)
+      if (Free(gpu) && Rank(gpu) >= first_rank_ && Rank(gpu) < end_rank_) take(gpu);
+  }
+
   // What there is, by host.
   void Survey() {
     for (std::uint32_t number = 0; number < pool_.hosts.size(); ++number) {
       const PoolHost& host = pool_.hosts[number];
-      Candidate candidate{number, 0, 0, 0};
+      Candidate candidate;
+      candidate.host = number;
       std::uint32_t fitting = 0;
       for (std::uint32_t gpu = host.first; gpu < host.first + host.count; ++gpu) {
         if (!Fits(pool_.gpus[gpu], request_)) continue;
@@ -122,10 +117,14 @@ class Choice {
         if (leases_.held[gpu] != 0) continue;
         ++candidate.free;
         candidate.best = std::max(candidate.best, pool_.gpus[gpu].speed);
+        if (ranks_.empty()) continue;
+        ranks_[gpu] = RankOf(pool_.gpus[gpu], leases_.loads[gpu], request_.policy, request_.kind);
+        candidate.next = std::min(candidate.next, ranks_[gpu]);
       }
       const std::uint32_t limit = LimitOf(request_, number);
       decision_.fitting += std::min(fitting, limit);
       // What this run has already of a limited host is none: it has all or nothing.
+      candidate.left = limit;
       candidate.free = std::min(candidate.free, limit);
       if (candidate.free == 0 || leases_.closed[number] != 0) continue;
       decision_.available += candidate.free;
@@ -136,16 +135,18 @@ class Choice {
   void Choose(std::uint32_t number) {
     switch (request_.policy) {
       case Policy::kLocalFirst:
-        LocalFirst(hosts_, request_.home, number);
+        LocalFirst(number);
         break;
       case Policy::kPack:
-        Pack(hosts_, number, true);
+        PackRanked(hosts_, number, true);
         break;
       case Policy::kSpread:
-        Spread(hosts_, number);
+        Spread(number);
         break;
       case Policy::kFastest:
         return ChooseFastest(number);
+      case Policy::kPair:
+        return ChoosePairs(number);
       case Policy::kFirstFit:
         for (Candidate& host : hosts_) {
           host.taken = std::min(host.free, number);
@@ -157,20 +158,161 @@ class Choice {
     std::sort(decision_.gpus.begin(), decision_.gpus.end());
   }
 
-  // Within a host in the order of the pool, which is the driver's; a frugal choice takes the
-  // slowest.
+  // What a host has to give of GPUs up to that rank.
+  void Count(Candidate& host, LoadRank worst) const {
+    host.free = 0;
+    host.best = 0;
+    host.next = kNoRank;
+    ForEach(host, [&](std::uint32_t gpu) {
+      const LoadRank rank = Rank(gpu);
+      if (rank > worst) return;
+      ++host.free;
+      host.best = std::max(host.best, pool_.gpus[gpu].speed);
+      host.next = std::min(host.next, rank);
+    });
+    host.free = std::min(host.free, host.left);
+    if (host.free == 0) host.next = kNoRank;
+  }
+
+  static LoadRank BestRank(std::span<const Candidate> hosts) {
+    LoadRank best = kNoRank;
+    for (const Candidate& host : hosts) best = std::min(best, host.next);
+    return best;
+  }
+
+  // How many hosts it takes with GPUs up to that rank; kUnlimited where these do not suffice.
+  std::uint32_t HostsFor(std::span<const Candidate> hosts, std::uint32_t number,
+                         LoadRank worst) const {
+    std::vector<std::uint32_t> with;  // By GPUs: how many hosts have so many.
+    for (Candidate host : hosts) {
+      Count(host, worst);
+      if (host.free >= with.size()) with.resize(host.free + 1);
+      ++with[host.free];
+    }
+    std::uint32_t needed = 0;
+    for (std::size_t gpus = with.size() - 1; gpus > 0; --gpus)
+      for (std::uint32_t i = 0; i < with[gpus]; ++i) {
+        ++needed;
+        if (gpus >= number) return needed;
+        number -= static_cast<std::uint32_t>(gpus);
+      }
+    return kUnlimited;
+  }
+
+  // The lowest rank such that GPUs up to it are enough on as few hosts as with all of them.
+  LoadRank WorstNeeded(std::span<const Candidate> hosts, std::uint32_t number) const {
+    if (number == 1) return BestRank(hosts);
+    std::vector<LoadRank> ranks;
+    for (const Candidate& host : hosts)
+      ForEach(host, [&](std::uint32_t gpu) { ranks.push_back(ranks_[gpu]); });
+    std::sort(ranks.begin(), ranks.end());
+    ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+    const std::uint32_t fewest = HostsFor(hosts, number, ranks.back());
+    return *std::partition_point(ranks.begin(), ranks.end(), [&](LoadRank rank) {
+      return HostsFor(hosts, number, rank) > fewest;
+    });
+  }
+
+  // The fewest hosts; of such choices those whose last GPU by rank is the best, then as Pack.
+  void PackRanked(std::span<Candidate> hosts, std::uint32_t number, bool frugal) {
+    if (!ranks_.empty()) {
+      const LoadRank worst = WorstNeeded(hosts, number);
+      const auto others =
+          std::partition(hosts.begin(), hosts.end(),
+                         [worst](const Candidate& host) { return host.next <= worst; });
+      hosts = hosts.first(static_cast<std::size_t>(others - hosts.begin()));
+      for (Candidate& host : hosts) Count(host, worst);
+    }
+    Pack(hosts, number, frugal);
+  }
+
+  void LocalFirst(std::uint32_t number) {
+    const auto own = std::find_if(hosts_.begin(), hosts_.end(), [this](const Candidate& host) {
+      return request_.home == host.host;
+    });
+    std::span<Candidate> others(hosts_);
+    if (own != hosts_.end()) {
+      std::iter_swap(hosts_.begin(), own);
+      hosts_.front().taken = std::min(hosts_.front().free, number);
+      number -= hosts_.front().taken;
+      others = others.subspan(1);
+    }
+    if (number > 0) PackRanked(others, number, false);
+  }
+
+  // From each host up to a level, the lowest that suffices; what is missing then one by one from
+  // the hosts whose next GPU is the best by rank, of these from those with most that is free.
+  void Spread(std::uint32_t number) {
+    std::sort(hosts_.begin(), hosts_.end(), [](const Candidate& a, const Candidate& b) {
+      return a.free != b.free ? a.free > b.free : a.host < b.host;
+    });
+    std::uint32_t level = 0;
+    std::uint32_t left = number;
+    std::size_t deep = hosts_.size();  // Hosts with more than `level`.
+    while (left > 0) {
+      while (hosts_[deep - 1].free <= level) --deep;
+      const std::size_t now = std::min<std::size_t>(deep, left);
+      if (now < deep && !ranks_.empty()) BestNextFirst(std::span(hosts_).first(deep));
+      for (std::size_t i = 0; i < now; ++i) ++hosts_[i].taken;
+      left -= static_cast<std::uint32_t>(now);
+      ++level;
+    }
+  }
+
+  // By the rank of the next GPU of each, otherwise as they are.
+  void BestNextFirst(std::span<Candidate> hosts) const {
+    std::vector<LoadRank> ranks;
+    for (Candidate& host : hosts) {
+      if (host.taken == 0) continue;
+      ranks.clear();
+      ForEach(host, [&](std::uint32_t gpu) { ranks.push_back(ranks_[gpu]); });
+      const auto next = ranks.begin() + host.taken;
+      std::nth_element(ranks.begin(), next, ranks.end());
+      host.next = *next;
+    }
+    std::stable_sort(hosts.begin(), hosts.end(),
+                     [](const Candidate& a, const Candidate& b) { return a.next < b.next; });
+  }
+
+  // Within a host by rank, then in the order of the pool, which is the driver's; a frugal choice
+  // takes the slowest.
   void TakeFrom(const Candidate& candidate) {
     if (candidate.taken == 0) return;
     const std::size_t start = decision_.gpus.size();
-    const PoolHost& host = pool_.hosts[candidate.host];
-    for (std::uint32_t gpu = host.first; gpu < host.first + host.count; ++gpu)
-      if (Free(gpu)) decision_.gpus.push_back(gpu);
-    if (request_.policy == Policy::kPack)
+    ForEach(candidate, [this](std::uint32_t gpu) { decision_.gpus.push_back(gpu); });
+    const bool frugal = request_.policy == Policy::kPack;
+    if (frugal || !ranks_.empty())
       std::stable_sort(decision_.gpus.begin() + static_cast<std::ptrdiff_t>(start),
-                       decision_.gpus.end(), [this](std::uint32_t a, std::uint32_t b) {
-                         return pool_.gpus[a].speed < pool_.gpus[b].speed;
+                       decision_.gpus.end(), [this, frugal](std::uint32_t a, std::uint32_t b) {
+                         if (Rank(a) != Rank(b)) return Rank(a) < Rank(b);
+                         return frugal && pool_.gpus[a].speed < pool_.gpus[b].speed;
                        });
     decision_.gpus.resize(start + candidate.taken);
+  }
+
+  // Of the best class as many as there are, then of the next: limits bound disjoint groups, so that
+  // no other choice has more of the better ones (see below). Of a class the program's host first.
+  void ChoosePairs(std::uint32_t number) {
+    // Without ranks all are equal.
+    std::uint32_t of_class = ranks_.empty() ? 0 : ClassOf(BestRank(hosts_));
+    for (; of_class < kPairClasses && number > 0; ++of_class) {
+      first_rank_ = FirstOfClass(of_class);
+      end_rank_ = FirstOfClass(of_class + 1);
+      std::uint32_t there = 0;
+      for (Candidate& host : hosts_) {
+        Count(host, kNoRank);
+        host.taken = 0;
+        there += host.free;
+      }
+      if (there == 0) continue;
+      LocalFirst(std::min(number, there));
+      for (Candidate& host : hosts_) {
+        TakeFrom(host);
+        host.left -= host.taken;
+      }
+      number -= std::min(number, there);
+    }
+    std::sort(decision_.gpus.begin(), decision_.gpus.end());
   }
 
   // Taking the fastest of all, but from no host more than its limit, gives the highest sum: a
@@ -178,20 +320,22 @@ class Choice {
   void ChooseFastest(std::uint32_t number) {
     struct Offer {
       double speed;
+      LoadRank rank;
       bool away;
       std::uint32_t gpu;
       bool operator<(const Offer& other) const {
         if (speed != other.speed) return speed > other.speed;
-        return std::pair(away, gpu) < std::pair(other.away, other.gpu);
+        // Other runs make a GPU slower; what they were promised counts less than where it is.
+        return std::tuple(RunsOf(rank), away, rank, gpu) <
+               std::tuple(RunsOf(other.rank), other.away, other.rank, other.gpu);
       }
     };
     std::vector<Offer> offers;
     for (const Candidate& candidate : hosts_) {
       const std::size_t start = offers.size();
-      const PoolHost& host = pool_.hosts[candidate.host];
-      for (std::uint32_t gpu = host.first; gpu < host.first + host.count; ++gpu)
-        if (Free(gpu))
-          offers.push_back({pool_.gpus[gpu].speed, request_.home != candidate.host, gpu});
+      ForEach(candidate, [&](std::uint32_t gpu) {
+        offers.push_back({pool_.gpus[gpu].speed, Rank(gpu), request_.home != candidate.host, gpu});
+      });
       if (offers.size() - start == candidate.free) continue;
       std::sort(offers.begin() + static_cast<std::ptrdiff_t>(start), offers.end());
       offers.resize(start + candidate.free);
@@ -205,6 +349,10 @@ class Choice {
   const PoolLeases& leases_;
   const GpuRequest& request_;
   std::vector<Candidate> hosts_;  // Those with something to give.
+  // By GPU; empty where none is shared.
+  std::vector<LoadRank> ranks_;
+  // What is looked at.
+  LoadRank first_rank_ = 0, end_rank_ = kNoRank;
   Decision decision_;
 };
 

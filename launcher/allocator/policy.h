@@ -15,10 +15,11 @@ enum class Policy {
   kPack,        // The fewest hosts, of such choices the fullest ones, of such the slowest that do.
   kSpread,      // As few as possible of any one host: most of its network for each GPU.
   kFastest,     // The highest sum of speeds.
+  kPair,        // Those whose one run goes well with this one; of such choices as kLocalFirst.
   kFirstFit,    // The first in the order of the pool: a yardstick for the others.
 };
 
-// Reads "local-first", "pack", "spread", "fastest" or "first-fit".
+// Reads "local-first", "pack", "spread", "fastest", "pair" or "first-fit".
 Result<Policy> ParsePolicy(std::string_view text);
 const char* PolicyName(Policy policy);
 
@@ -37,7 +38,9 @@ struct GpuRequest {
   std::optional<std::uint32_t> home;  // The host of the program, if it is one of the pool's.
   std::uint64_t least_memory_bytes = 0;
   std::uint32_t least_capability = 0;  // As PoolGpu has it.
-  std::vector<std::uint32_t> limits;   // By host: at most so many of it; empty: no limits.
+  // Of a run that shares: what limits its kernels.
+  scheduling::Limits kind = scheduling::Limits::kUnknown;
+  std::vector<std::uint32_t> limits;  // By host: at most so many of it; empty: no limits.
 };
 
 struct Decision {
@@ -58,7 +61,8 @@ inline bool Fits(const PoolGpu& gpu, const GpuRequest& request) {
          gpu.capability >= request.least_capability;
 }
 
-// Decides. Time grows with the number of GPUs, and with sorting the hosts that have free ones.
+// Decides. Time grows with the number of GPUs, and with sorting the hosts that have free ones; for
+// several GPUs of which some are shared, also with sorting the GPUs.
 Decision Decide(const GpuPool& pool, const PoolLeases& leases, const GpuRequest& request);
 
 }  // namespace cuspan

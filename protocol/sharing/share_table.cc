@@ -158,6 +158,7 @@ Status ShareTable::JoinRun(const std::string& run, const std::string& user,
     made.process_niceness = terms.process_niceness;
     made.quota = std::min(terms.quota, scheduling::kWhole);
     made.limit = std::clamp(terms.limit, 1U, scheduling::kWhole);
+    made.limits = scheduling::LimitsOf(terms.limits);
     Store(table.names[i].run, run);
     Store(table.names[i].user, user);
     Store(table.names[i].program, program);
@@ -213,6 +214,8 @@ Result<std::vector<SharingRun>> ShareTable::Look() {
     view.part_now = Thousandths(run.now.Value());
     view.part_lately = Thousandths(run.lately.Value());
     view.memory = sharing::RoomOf(table, i).used;
+    view.limits =
+        static_cast<std::uint8_t>(scheduling::LimitsOf(static_cast<std::uint8_t>(run.limits)));
     view.used = run.used;
     view.waited = run.waited;
     view.turns = run.turns;

@@ -99,6 +99,7 @@ GpuRequest MakeRequest(const RunPool& pool, const GpuWish& wish, const std::stri
   request.policy = wish.policy;
   request.least_memory_bytes = std::max(wish.least_memory_bytes, wish.share.memory);
   request.least_capability = wish.least_capability;
+  request.kind = scheduling::LimitsOf(wish.share.limits);
   for (std::uint32_t number = 0; number < pool.hosts.size(); ++number) {
     request.limits.push_back(pool.hosts[number].limit);
     if (!request.home && pool.hosts[number].name == own_host) request.home = number;

@@ -10,6 +10,7 @@
 namespace cuspan {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -89,7 +90,7 @@ TEST(GpuWishSharing, IsNotDoneUnlessAskedFor) {
     EXPECT_EQ(wish->share.most_runs, 2U);
     EXPECT_THAT(GpuWishOptions(*wish), ElementsAre("--share", "--process-niceness=0"));
   }
-  for (const char* way : {"pair", "false", "space"}) {
+  for (const char* way : {"false", "space"}) {
     GpuWishTexts texts = SharingTexts();
     texts.share = way;
     EXPECT_THAT(RefusalOf(texts), HasSubstr(Format("--share={}: ", way)));
@@ -155,6 +156,39 @@ TEST(GpuWishSharing, APromiseIsWithinTheLimit) {
   EXPECT_THAT(RefusalOf(texts), HasSubstr("--quota 60.1% is above --limit 60.0%"));
 }
 
+TEST(GpuWishSharing, WhatLimitsTheProgramMayBeSaid) {
+  GpuWishTexts texts = SharingTexts();
+  EXPECT_EQ(CheckGpuWish(texts)->share.limits, 0);
+  for (const auto& [text, limits] : {std::pair("compute", scheduling::Limits::kCompute),
+                                     std::pair("memory", scheduling::Limits::kMemory)}) {
+    texts.kind = text;
+    const Result<GpuWish> wish = CheckGpuWish(texts);
+    ASSERT_TRUE(wish.ok()) << text;
+    EXPECT_EQ(scheduling::LimitsOf(wish->share.limits), limits);
+    EXPECT_STREQ(KindText(limits), text);
+    EXPECT_THAT(GpuWishOptions(*wish),
+                ElementsAre("--share", Format("--kind={}", text), "--process-niceness=0"));
+  }
+  for (const char* text : {"unknown", "Compute", "0", "compute,memory"}) {
+    texts.kind = text;
+    EXPECT_THAT(RefusalOf(texts), HasSubstr(Format("--kind {}: use compute or memory", text)));
+  }
+}
+
+TEST(GpuWishSharing, PairsAreForRunsThatShare) {
+  GpuWishTexts texts = SharingTexts();
+  texts.policy = "pair";
+  for (const char* way : {"true", "pair"}) {
+    texts.share = way;
+    const Result<GpuWish> wish = CheckGpuWish(texts);
+    ASSERT_TRUE(wish.ok()) << wish.status().message();
+    EXPECT_EQ(wish->policy, Policy::kPair);
+    EXPECT_THAT(GpuWishOptions(*wish), Contains("pair"));
+  }
+  texts.share.clear();
+  EXPECT_THAT(RefusalOf(texts), HasSubstr("--policy pair needs --share"));
+}
+
 TEST(GpuWishSharing, TwoToSixteenRunsShareAGpu) {
   GpuWishTexts texts = SharingTexts();
   for (const char* text : {"2", "16"}) {
@@ -172,7 +206,8 @@ TEST(GpuWishSharing, ItsOptionsMeanNothingWithoutIt) {
       {&GpuWishTexts::priority, "--priority"},
       {&GpuWishTexts::quota, "--quota"},
       {&GpuWishTexts::limit, "--limit"},
-      {&GpuWishTexts::share_limit, "--share-limit"}};
+      {&GpuWishTexts::share_limit, "--share-limit"},
+      {&GpuWishTexts::kind, "--kind"}};
   for (const auto& [field, option] : options) {
     GpuWishTexts texts;
     texts.*field = "10";

@@ -180,7 +180,11 @@ INSTANTIATE_TEST_SUITE_P(
         RefusedSharing{"QuotaAlone", {"--quota", "30%"}, "cuspan: --quota needs --share"},
         RefusedSharing{"LimitAlone", {"--limit", "30%"}, "cuspan: --limit needs --share"},
         RefusedSharing{
-            "ShareLimitAlone", {"--share-limit", "3"}, "cuspan: --share-limit needs --share"}),
+            "ShareLimitAlone", {"--share-limit", "3"}, "cuspan: --share-limit needs --share"},
+        RefusedSharing{
+            "Kind", {"--share", "--kind", "fast"}, "cuspan: --kind fast: use compute or memory"},
+        RefusedSharing{"KindAlone", {"--kind", "memory"}, "cuspan: --kind needs --share"},
+        RefusedSharing{"PairAlone", {"--policy", "pair"}, "cuspan: --policy pair needs --share"}),
     [](const auto& info) { return info.param.name; });
 
 TEST_P(SharingRefused, IsOneClearLine) {

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "common/format.h"
+#include "common/scheduling/pairs.h"
 
 namespace cuspan {
 namespace {
@@ -200,6 +201,7 @@ TEST(TopJson, HasNumbers) {
   run.memory = 4096;
   run.sessions = 3;
   run.waiting = true;
+  run.limits = static_cast<std::uint8_t>(scheduling::Limits::kMemory);
   RunReady found = TopGpus(3);
   TopShare(found, 0, {run, TopRun("b")});
   TopHold(found, 1, "00000000000000bb");
@@ -224,6 +226,8 @@ TEST(TopJson, HasNumbers) {
   EXPECT_TRUE(shown["memory_limit_bytes"].is_null());
   EXPECT_EQ(shown["processes"], 3);
   EXPECT_EQ(shown["state"], "waits");
+  EXPECT_EQ(shown["kind"], "memory");
+  EXPECT_TRUE(gpus[0]["runs"][1]["kind"].is_null());
   EXPECT_EQ(gpus[1]["held"], true);
   EXPECT_EQ(gpus[1]["shared"], false);
   EXPECT_EQ(gpus[1]["runs"][0]["run"], "00000000000000bb");

@@ -6,10 +6,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <bit>
 #include <map>
 #include <random>
 #include <set>
+
+#include "tests/unit/launcher/allocator/random_pools.h"
 
 namespace cuspan {
 namespace {
@@ -18,8 +19,8 @@ using testing::ElementsAre;
 using Amount = GpuRequest::Amount;
 using Verdict = Decision::Verdict;
 
-constexpr Policy kEvery[] = {Policy::kLocalFirst, Policy::kPack, Policy::kSpread, Policy::kFastest,
-                             Policy::kFirstFit};
+constexpr Policy kEvery[] = {Policy::kLocalFirst, Policy::kPack, Policy::kSpread,
+                             Policy::kFastest,    Policy::kPair, Policy::kFirstFit};
 
 GpuPool PoolOf(const std::vector<std::uint32_t>& counts) {
   GpuPool pool;
@@ -32,16 +33,6 @@ GpuRequest WantedGpus(std::uint32_t number, Policy policy = Policy::kLocalFirst)
   request.number = number;
   request.policy = policy;
   return request;
-}
-
-std::map<std::uint32_t, std::uint32_t> ByHost(const GpuPool& pool,
-                                              const std::vector<std::uint32_t>& gpus) {
-  std::map<std::uint32_t, std::uint32_t> counts;
-  for (const std::uint32_t gpu : gpus)
-    for (std::uint32_t host = 0; host < pool.hosts.size(); ++host)
-      if (gpu >= pool.hosts[host].first && gpu < pool.hosts[host].first + pool.hosts[host].count)
-        ++counts[host];
-  return counts;
 }
 
 TEST(LocalFirst, TakesTheOwnHostThenTheFewestOthers) {
@@ -164,51 +155,8 @@ TEST(ParsePolicy, ReadsEveryNameAndNothingElse) {
 
 // --- Random cases.
 
-struct Case {
-  GpuPool pool;
-  PoolLeases leases{GpuPool()};
-  GpuRequest request;
-};
-
-Case RandomCase(std::mt19937& random, std::uint32_t most_hosts, std::uint32_t most_gpus) {
-  const auto below = [&random](std::uint32_t end) {
-    return std::uniform_int_distribution<std::uint32_t>(0, end - 1)(random);
-  };
-  Case made;
-  const std::uint32_t hosts = 1 + below(most_hosts);
-  for (std::uint32_t host = 0; host < hosts; ++host) {
-    std::vector<PoolGpu> gpus(below(most_gpus + 1));
-    for (PoolGpu& gpu : gpus)
-      gpu = {1 + below(3), static_cast<double>(1 + below(4)), 80 + 10 * below(2), below(8) != 0};
-    made.pool.AddHost(gpus);
-  }
-  made.leases = PoolLeases(made.pool);
-  for (std::uint8_t& held : made.leases.held) held = below(3) == 0;
-  for (std::uint8_t& closed : made.leases.closed) closed = below(6) == 0;
-  made.request.number = 1 + below(6);
-  made.request.least_memory_bytes = 1 + below(2);
-  made.request.least_capability = below(4) == 0 ? 90 : 0;
-  if (below(2) == 0) made.request.home = below(hosts);
-  if (below(2) == 0)
-    for (std::uint32_t host = 0; host < hosts; ++host) made.request.limits.push_back(below(4));
-  return made;
-}
-
-// Whether a request may have these GPUs, as of now or, `ever`, if all were free.
-bool Allowed(const Case& made, const std::vector<std::uint32_t>& gpus, bool ever) {
-  for (const std::uint32_t gpu : gpus) {
-    if (!Fits(made.pool.gpus[gpu], made.request)) return false;
-    if (!ever && made.leases.held[gpu] != 0) return false;
-  }
-  for (const auto& [host, count] : ByHost(made.pool, gpus)) {
-    if (!ever && made.leases.closed[host] != 0) return false;
-    if (!made.request.limits.empty() && count > made.request.limits[host]) return false;
-  }
-  return true;
-}
-
 // What a policy wants least of: compared from the front.
-std::vector<double> Cost(const Case& made, const std::vector<std::uint32_t>& gpus) {
+std::vector<double> Cost(const PoolCase& made, const std::vector<std::uint32_t>& gpus) {
   const auto by_host = ByHost(made.pool, gpus);
   const auto home = made.request.home ? by_host.find(*made.request.home) : by_host.end();
   const double own = home == by_host.end() ? 0 : home->second;
@@ -218,16 +166,18 @@ std::vector<double> Cost(const Case& made, const std::vector<std::uint32_t>& gpu
     double free = 0;
     const PoolHost& there = made.pool.hosts[host];
     for (std::uint32_t gpu = there.first; gpu < there.first + there.count; ++gpu)
-      free += Allowed(made, {gpu}, false);
+      free += MayHave(made, {gpu}, false);
     if (!made.request.limits.empty())
       free = std::min(free, static_cast<double>(made.request.limits[host]));
-    if (made.request.policy != Policy::kLocalFirst || host != made.request.home)
-      fullness.push_back(free);
+    const bool own_first =
+        made.request.policy == Policy::kLocalFirst || made.request.policy == Policy::kPair;
+    if (!own_first || host != made.request.home) fullness.push_back(free);
   }
   std::sort(fullness.begin(), fullness.end());
   std::vector<double> cost;
   switch (made.request.policy) {
     case Policy::kLocalFirst:
+    case Policy::kPair:
       cost = {-own, static_cast<double>(fullness.size())};
       cost.insert(cost.end(), fullness.begin(), fullness.end());
       break;
@@ -259,28 +209,23 @@ TEST(RandomPools, EveryPolicyChoosesTheBestOfAllChoices) {
   std::mt19937 random(1);
   std::map<Verdict, int> seen;
   for (int round = 0; round < 1500; ++round) {
-    Case made = RandomCase(random, 4, 3);
-    const std::uint32_t all = static_cast<std::uint32_t>(made.pool.gpus.size());
+    PoolCase made = RandomPoolCase(random, 4, 3);
     for (const Policy policy : kEvery) {
       made.request.policy = policy;
       const Decision decision = Decide(made.pool, made.leases, made.request);
       ++seen[decision.verdict];
       bool ever = false;
       std::vector<std::vector<double>> costs;
-      for (std::uint32_t set = 0; set < 1U << all; ++set) {
-        if (std::popcount(set) != static_cast<int>(made.request.number)) continue;
-        std::vector<std::uint32_t> gpus;
-        for (std::uint32_t gpu = 0; gpu < all; ++gpu)
-          if ((set >> gpu & 1) != 0) gpus.push_back(gpu);
-        ever = ever || Allowed(made, gpus, true);
-        if (Allowed(made, gpus, false)) costs.push_back(Cost(made, gpus));
-      }
+      ForEachChoice(made, [&](const std::vector<std::uint32_t>& gpus) {
+        ever = ever || MayHave(made, gpus, true);
+        if (MayHave(made, gpus, false)) costs.push_back(Cost(made, gpus));
+      });
       const Verdict expected = !costs.empty() ? Verdict::kChosen
                                : ever         ? Verdict::kNotNow
                                               : Verdict::kNever;
       ASSERT_EQ(decision.verdict, expected) << PolicyName(policy) << " in round " << round;
       if (expected != Verdict::kChosen) continue;
-      ASSERT_TRUE(Allowed(made, decision.gpus, false));
+      ASSERT_TRUE(MayHave(made, decision.gpus, false));
       ASSERT_EQ(Cost(made, decision.gpus), *std::min_element(costs.begin(), costs.end()))
           << PolicyName(policy) << " in round " << round;
     }
@@ -292,7 +237,7 @@ TEST(RandomPools, EveryPolicyChoosesTheBestOfAllChoices) {
 TEST(RandomPools, LargeOnesGiveWhatWasAskedFor) {
   std::mt19937 random(2);
   for (int round = 0; round < 200; ++round) {
-    Case made = RandomCase(random, 60, 16);
+    PoolCase made = RandomPoolCase(random, 60, 16);
     made.request.number = 1 + static_cast<std::uint32_t>(random() % 200);
     for (const Policy policy : kEvery) {
       made.request.policy = policy;
@@ -306,7 +251,7 @@ TEST(RandomPools, LargeOnesGiveWhatWasAskedFor) {
       EXPECT_EQ(decision.gpus.size(), made.request.number);
       EXPECT_EQ(std::set(decision.gpus.begin(), decision.gpus.end()).size(), decision.gpus.size());
       EXPECT_TRUE(std::is_sorted(decision.gpus.begin(), decision.gpus.end()));
-      EXPECT_TRUE(Allowed(made, decision.gpus, false));
+      EXPECT_TRUE(MayHave(made, decision.gpus, false));
     }
   }
 }

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include <atomic>
+#include <map>
 
 #include "protocol/sharing/share_table.h"
 #include "tests/unit/launcher/allocator/node_locks_fixture.h"
@@ -131,11 +132,36 @@ TEST_F(SharedLocksTest, WhoOnlyLooksSeesWhoSharesAGpu) {
   EXPECT_EQ(shared[0].runs[1].run, LockTicket(2).run);
   EXPECT_EQ(shared[1].gpu, "g1");
   EXPECT_THAT(shared[1].runs, SizeIs(1));
-  NodeLocks waiting = Entered(3, Sharing(4));
-  EXPECT_THAT(Look(waiting).shared, IsEmpty()) << "it only wants to know whether there is room";
   first.Leave();
   ASSERT_THAT(Look(looking).shared, SizeIs(1));
   EXPECT_THAT(Look(looking).shared[0].runs, SizeIs(1));
+}
+
+TEST_F(SharedLocksTest, ARunThatSharesSeesWhatItsChoiceDependsOn) {
+  ShareTerms terms = Sharing(4, 300);
+  terms.memory = std::uint64_t{2} << 30;
+  terms.limits = static_cast<std::uint8_t>(scheduling::Limits::kMemory);
+  const std::map<std::string, std::uint64_t> memory = {{"g0", std::uint64_t{16} << 30}};
+  NodeLocks first = Open();
+  ASSERT_TRUE(first.Enter(LockTicket(1), terms, memory).ok());
+  ASSERT_EQ(Take(first, {"g0"}), Outcome::kDone);
+  ASSERT_TRUE(first.Settle().ok());
+  NodeLocks full = Having(2, Sharing(4, 900), {"g1"});
+  NodeLocks waiting = Entered(3, Sharing(4, 200));
+  const NodeView view = Look(waiting);
+  EXPECT_THAT(view.held, ElementsAre("g1"));
+  ASSERT_THAT(view.shared, SizeIs(1)) << "only that which it can have";
+  EXPECT_EQ(view.shared[0].gpu, "g0");
+  ASSERT_THAT(view.shared[0].runs, SizeIs(1));
+  const SharingRun& run = view.shared[0].runs[0];
+  EXPECT_EQ(run.terms.quota, 300U);
+  EXPECT_EQ(run.terms.memory, terms.memory);
+  EXPECT_EQ(scheduling::LimitsOf(run.limits), scheduling::Limits::kMemory);
+  EXPECT_EQ(run.run + run.user + run.program, "") << "messages are short";
+  EXPECT_EQ(run.part_now + run.part_lately + run.used + run.waited + run.turns, 0U)
+      << "it is told only when there is something new for it";
+  NodeLocks alone = Entered(4);
+  EXPECT_THAT(Look(alone).shared, IsEmpty());
 }
 
 TEST_F(SharedLocksTest, ATableThatSaysNothingKeepsNoOtherBack) {

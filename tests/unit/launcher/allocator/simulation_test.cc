@@ -25,7 +25,7 @@ TEST(Simulation, IsTheSameForOneSeed) {
 TEST(Simulation, NobodyWaitsWhereThereIsAlwaysRoom) {
   const Outcome outcome = Simulate(MakeWorkload(Small(0.001)), Policy::kLocalFirst);
   EXPECT_EQ(outcome.wait_p95, 0);
-  EXPECT_EQ(outcome.decisions, 1500U);
+  EXPECT_EQ(outcome.decisions.count, 1500U);
   EXPECT_GT(outcome.own, 0.3);
 }
 

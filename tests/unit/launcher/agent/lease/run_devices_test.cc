@@ -91,6 +91,16 @@ TEST(RunPool, ARunThatSharesHasLeasesOfSoftwareGpus) {
   EXPECT_EQ(LeaseModeOf(LeaseMode::kOff, {}), LeaseMode::kOff);
 }
 
+TEST(RunPool, WhatLimitsARunIsToldTheAllocator) {
+  const RunPool pool = MakeRunPool({Agent({Gpu("a", 0, 1)})}, LeaseMode::kAuto);
+  GpuWish wish = Want(1);
+  EXPECT_EQ(MakeRequest(pool, wish, "a").kind, scheduling::Limits::kUnknown);
+  wish.share.limits = static_cast<std::uint8_t>(scheduling::Limits::kMemory);
+  EXPECT_EQ(MakeRequest(pool, wish, "a").kind, scheduling::Limits::kMemory);
+  wish.share.limits = 200;
+  EXPECT_EQ(MakeRequest(pool, wish, "a").kind, scheduling::Limits::kUnknown);
+}
+
 TEST(RunPool, TakesAsManyAsAreWantedAtHomeFirst) {
   EXPECT_THAT(*Choose({Agent({Gpu("a", 0, 1, 1), Gpu("a", 1, 2, 1)})}, Want(1)),
               ElementsAre("a:0 by 1"));
