@@ -28,6 +28,7 @@ constexpr Setting kAll[] = {
     settings::kLeaseFolder,
     settings::kShareFolder,
     settings::kMpsControl,
+    settings::kKernelTimes,
     settings::kLeaseLog,
     settings::kGpusPerRank,
     settings::kMpirunArguments,

@@ -76,6 +76,10 @@ inline constexpr Setting kMpsControl{
     "CUSPAN_MPS_CONTROL", "nvidia-cuda-mps-control",
     "program that controls NVIDIA's MPS on each node, for --share=pair: a path, or a name that is "
     "looked for in PATH and /usr/bin"};
+inline constexpr Setting kKernelTimes{
+    "CUSPAN_KERNEL_TIMES", "~/.cache/cuspan/kernel-times",
+    "cache of the kernel times that runs with --share measure (below XDG_CACHE_HOME if that is "
+    "set), or off"};
 inline constexpr Setting kLeaseLog{
     "CUSPAN_LEASE_LOG", "off",
     "file to which agents append a line when a run arrives, gets GPUs or returns them, or off"};

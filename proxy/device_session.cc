@@ -1,10 +1,19 @@
 #include "proxy/device_session.h"
 
 #include <algorithm>
+#include <chrono>
+#include <future>
 
+#include "common/log.h"
 #include "proxy/handlers/launch_batches.h"
 
 namespace cuspan::proxy {
+namespace {
+
+// How long the end of a session waits for what was learnt to be written.
+constexpr std::chrono::seconds kTimesLimit{2};
+
+}  // namespace
 
 void VariableRanges::Add(std::uint64_t module, std::uint64_t address, std::uint64_t bytes) {
   const MutexLock lock(mutex_);
@@ -80,8 +89,37 @@ void DeviceSession::GoOn() {
   if (gate != nullptr) gate->GoOn();
 }
 
+void DeviceSession::KeepKernelTimes() {
+  const auto now = std::chrono::steady_clock::now();
+  if (kernel_table == nullptr || !kernel_table->WantsWrite(now) || keeping_times_->exchange(true))
+    return;
+  worker.Run([table = kernel_table.get(), keeping = keeping_times_, now] {
+    table->Write(now);
+    keeping->store(false);
+  });
+}
+
+void DeviceSession::EndSharing() {
+  if (gate == nullptr) return;
+  gate->End();
+  if (kernel_table == nullptr) return;
+  const auto written = std::make_shared<std::promise<void>>();
+  worker.Run([table = kernel_table.get(), written] {
+    table->WriteLast();
+    written->set_value();
+  });
+  written->get_future().wait_for(kTimesLimit);
+  const PredictionErrors errors = kernel_table->Errors();
+  if (const std::optional<double> median = errors.Median())
+    LogInfo("{} kernels were as long as predicted within {:.0f} % (median)", errors.count(),
+            *median * 100);
+}
+
 void DeviceSession::Share(std::unique_ptr<ShareSeat> seat) {
   // Software GPUs need no MPS, which is what a fault of another run comes by.
+  char name[256] = {};
+  if (driver.cuDeviceGetName(name, sizeof name - 1, device.handle()) == CUDA_SUCCESS)
+    kernel_table = KernelTable::BySettings(name);
   const bool pairs = seat->terms().pair && !driver.software;
   gate = std::make_unique<ShareGate>(*this, std::move(seat));
   if (pairs)

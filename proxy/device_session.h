@@ -23,6 +23,7 @@
 #include "proxy/peer_copies.h"
 #include "proxy/peer_memory.h"
 #include "proxy/queues.h"
+#include "proxy/sharing/kernel_table.h"
 #include "proxy/sharing/share_gate.h"
 #include "proxy/signals.h"
 #include "proxy/timeline.h"
@@ -93,6 +94,8 @@ struct DeviceSession {
   PeerCopies peer_copies;
   Collectives collectives;
   std::unique_ptr<ShareGate> gate;  // None where no other run may use the GPU.
+  std::unique_ptr<KernelTable>
+      kernel_table;  // The worker's; none without a gate, or where none is kept.
   // The worker's tasks use what is above, and the completer's answers that and the worker: the last
   // to be made ends first, and with its thread what may come from there.
   Worker worker;
@@ -158,6 +161,10 @@ struct DeviceSession {
 
   // The run may share the GPU with others from now on. To be called before the first op.
   void Share(std::unique_ptr<ShareSeat> seat);
+  // Kernels have been measured: keeps what was learnt, from time to time.
+  void KeepKernelTimes();
+  // The session is over: tells the others so, and keeps what was learnt.
+  void EndSharing();
   // Whether others share it.
   bool SharesNow() const { return gate != nullptr && gate->sharing(); }
 
@@ -185,6 +192,9 @@ struct DeviceSession {
   std::vector<std::shared_ptr<Stream>> paused_;
   std::uint64_t holds_resumed_ = 0;  // Of holds_done.
   std::uint64_t turns_ = 0;
+  // Of kernel_table: it is being written.
+  const std::shared_ptr<std::atomic<bool>> keeping_times_ =
+      std::make_shared<std::atomic<bool>>(false);
 };
 
 // What the bytes of a small copy weigh beside the op itself, for DeviceSession::Submitted.

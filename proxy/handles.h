@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/mutex.h"
+#include "common/scheduling/pairs.h"
 #include "common/status.h"
 #include "proxy/completion.h"
 #include "proxy/gpu/driver.h"
@@ -130,6 +131,7 @@ struct Module {
   bool load_asked = false;
   CUmodule driver = nullptr;
   CUresult result = CUDA_ERROR_NOT_INITIALIZED;     // Of loading it.
+  std::uint64_t hash = 0;                           // ModuleHash, where kernel times are kept.
   std::optional<std::vector<std::string>> kernels;  // Their names, once they were asked for.
 };
 
@@ -159,6 +161,11 @@ struct Kernel {
   std::vector<std::uint32_t> parameter_bytes;
   std::uint64_t argument_bytes = 0;  // Their sum.
   std::shared_ptr<KernelTime> time = std::make_shared<KernelTime>();
+  std::atomic<scheduling::Limits> limits = scheduling::Limits::kUnknown;  // Any thread.
+  // The receiving thread's: what its launches took since then, by predictions (ns), and whether it
+  // has been asked what limits it.
+  double had = 0;
+  bool limits_asked = false;
   std::shared_ptr<KernelSlices> slices;  // The receiving thread's: made when they are wanted.
   // The receiving thread's: its launches are not handed over with others, since the driver refuses
   // that, or may not do it rightly, or since its module goes.

@@ -231,7 +231,7 @@ int ServeDevice(ControlSocket& socket, const ProxyStart& start) {
                                     std::move(exchange), &place->joins);
   if (seat != nullptr) session->Share(std::move(seat));
   const Status served = Serve(*session);
-  if (session->gate != nullptr) session->gate->End();
+  session->EndSharing();
   if (served.ok()) return 0;
   LogError("the session was terminated: {}", served.message());
   return 1;

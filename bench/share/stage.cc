@@ -71,6 +71,8 @@ double Percentile(std::vector<double> values, double part) {
 Result<Stage> Stage::Open(const Options& options) {
   Stage stage(options);
   CUSPAN_ASSIGN_OR_RETURN(stage.folder_, OwnFolder());
+  // The programs' kernels are of other lengths each time.
+  stage.environment_.Set(settings::kKernelTimes.name, "off");
   if (stage.soft())
     stage.environment_.Set(settings::kSoftRate.name, std::to_string(kSoftBlockMicroseconds));
   else

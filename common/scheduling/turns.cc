@@ -305,7 +305,9 @@ class Decision {
     if (record.samples >= kEnoughSamples && !(record.sum >= 1) &&
         now_ - record.tried_at >= kTryAgain)
       record = {};
-    const double sum = ExpectedSum(record, holder.limits, run.limits);
+    double sum = ExpectedSum(record, holder.limits, run.limits);
+    // What is only expected to lose is tried: how much it loses depends on the GPU.
+    if (record.samples < kEnoughSamples) sum = std::max(sum, 1.0);
     return sum >= 1 ? sum : 0;
   }
 

@@ -289,6 +289,9 @@ void ShareFile::DecideNow(const SessionPlace* self) {
     // After the look at this, a session that begins sees what is decided here.
     run->wants = session.wants.load() != 0 || run->wants;
     run->known = run->known && (session.wants.load() == 0 || session.known.load() != 0);
+    // Until that is known it is as the run has said itself.
+    const std::uint32_t limits = session.limits.load(std::memory_order_relaxed);
+    if (limits != 0) run->limits = scheduling::LimitsOf(static_cast<std::uint8_t>(limits));
     run->done += session.done.load(std::memory_order_relaxed);
     const std::uint64_t since = session.on_gpu_since.load();
     run->on_gpu = since != 0 || run->on_gpu;

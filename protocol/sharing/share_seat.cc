@@ -31,8 +31,8 @@ Result<std::unique_ptr<ShareSeat>> ShareSeat::Take(UniqueFd table, std::uint32_t
   for (std::uint32_t i = 0; i < kMostSharingSessions; ++i) {
     SessionPlace& session = layout.sessions[i];
     if (session.taken != 0 || !file->TakePlace(sharing::kFirstSessionByte + i)) continue;
-    for (std::atomic<std::uint32_t>* word :
-         {&session.open, &session.wants, &session.preemptible, &session.known, &session.paired})
+    for (std::atomic<std::uint32_t>* word : {&session.open, &session.wants, &session.preemptible,
+                                             &session.known, &session.paired, &session.limits})
       word->store(0);
     session.on_gpu_since.store(0);
     session.memory.store(0);
@@ -109,6 +109,9 @@ void ShareSeat::SetIdle(std::uint64_t now) {
   own().wants.store(0);
 }
 
+void ShareSeat::SetLimits(scheduling::Limits limits) {
+  own().limits.store(static_cast<std::uint32_t>(limits), std::memory_order_relaxed);
+}
 void ShareSeat::SetKnown(bool known) {
   own().known.store(known ? 1 : 0, std::memory_order_relaxed);
 }

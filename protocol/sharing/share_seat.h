@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "common/scheduling/pairs.h"
 #include "common/status.h"
 #include "common/unique_fd.h"
 #include "protocol/sharing/share_memory.h"
@@ -72,6 +73,8 @@ class ShareSeat {
   bool on_gpu() const;  // Any thread.
   void SetOnGpu(bool on_gpu, std::uint64_t done_by, std::uint64_t now);
 
+  // What limits its work.
+  void SetLimits(scheduling::Limits limits);
   // Whether it is known how long its work takes alone, and how much has been done, by that (ns).
   void SetKnown(bool known);
   void SetDone(std::uint64_t nanoseconds);

@@ -58,6 +58,11 @@ Status Handle(DeviceSession& session, const Origin& origin, const KernelFind& op
     auto kernel = std::make_shared<Kernel>();
     kernel->module = op.module;
     kernel->name = op.name;
+    if (session.kernel_table != nullptr) {
+      const KernelKey key{module->hash, op.name};
+      kernel->time = session.kernel_table->TimeOf(key);
+      kernel->limits = session.kernel_table->LimitsOf(key);
+    }
     KernelFind::Reply reply;
     reply.result =
         session.faults.Check(LookUpKernel(session, *module, op.name.c_str(), *kernel, &reply));

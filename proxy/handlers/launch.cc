@@ -1,6 +1,7 @@
 #include <array>
 
 #include "proxy/handlers/handlers.h"
+#include "proxy/handlers/kernel_limits.h"
 #include "proxy/handlers/kernel_use.h"
 #include "proxy/handlers/launch_batches.h"
 #include "proxy/handlers/posted_op.h"
@@ -54,7 +55,10 @@ struct LaunchOp final : PostedOp {
     if (result == CUDA_SUCCESS)
       session->timeline.End(std::move(start), *stream, TraceKind::kKernel, 0, 0,
                             reinterpret_cast<std::uint64_t>(stream->driver), call.kernel->name);
-    FinishWork(result, session->SharesNow() ? Predicted() : PredictedWork{});
+    const PredictedWork work = session->SharesNow() ? Predicted() : PredictedWork{};
+    if (work.known && session->gate->pairs()) [[unlikely]]
+      AskWhatLimits(*session, call.kernel, work.nanoseconds);
+    FinishWork(result, work);
     if (session->gate != nullptr && result == CUDA_SUCCESS) [[unlikely]]
       session->gate->EndSample(std::move(sample), call.kernel->time, Blocks(), stream);
     return Turn::kSubmitted;
@@ -109,7 +113,11 @@ struct LaunchOp final : PostedOp {
     const Dim3& grid = call.shape.grid;
     return std::uint64_t{grid.x} * grid.y * grid.z;
   }
-  PredictedWork Predicted() const { return session->gate->Predict(*call.kernel->time, Blocks()); }
+  PredictedWork Predicted() const {
+    PredictedWork work = session->gate->Predict(*call.kernel->time, Blocks());
+    work.limits = call.kernel->limits.load(std::memory_order_relaxed);
+    return work;
+  }
   void MakeBatches() {
     stream->worth_batches = 0;
     stream->batches = std::make_shared<LaunchBatches>(session->driver, *call.kernel);

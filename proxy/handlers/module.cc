@@ -126,6 +126,7 @@ Status Handle(DeviceSession& session, const Origin& origin, const ModuleLoad& op
   module->load_asked = true;
   const auto jit = std::make_shared<JitArguments>(std::move(made));
   return OnWorker<ModuleLoad>(session, origin, [&session, module, jit] {
+    if (session.kernel_table != nullptr) module->hash = ModuleHash(module->image);
     module->result = session.faults.Check(Load(session, *module, *jit));
     // For slices of its kernels.
     if (session.gate == nullptr || module->result != CUDA_SUCCESS) module->image = {};

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
+#include <numeric>
 
 namespace cuspan::proxy {
 namespace {
@@ -9,8 +11,49 @@ namespace {
 constexpr std::uint64_t kAllMeasured = 8;
 // An older sample counts for so much of the next.
 constexpr double kForget = 0.9;
+// What was restored counts for so many samples: after two of this run's, for a tenth of them.
+constexpr double kRestored = 0.25;
+// Of a number of sums that were written as text, or added up in another order.
+constexpr double kRounding = 1e-6;
 
 }  // namespace
+
+bool KernelTimeSums::sound() const {
+  for (const double sum : {count, blocks, squares, time, products})
+    if (!std::isfinite(sum) || sum < 0) return false;
+  // By Cauchy and Schwarz; and no sample is of a part of a block.
+  return count > 0 && count <= 1 / (1 - kForget) * (1 + kRounding) &&
+         blocks >= count * (1 - kRounding) && squares * count >= blocks * blocks * (1 - kRounding);
+}
+
+// --- Errors.
+
+void PredictionErrors::Add(double error) {
+  const auto step = std::lower_bound(kEnds.begin(), kEnds.end(), error) - kEnds.begin();
+  ++counts[static_cast<std::size_t>(step)];
+}
+
+void PredictionErrors::Add(const PredictionErrors& more) {
+  for (std::size_t i = 0; i < counts.size(); ++i) counts[i] += more.counts[i];
+}
+
+std::uint64_t PredictionErrors::count() const {
+  return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+}
+
+std::optional<double> PredictionErrors::Median() const {
+  double left = static_cast<double>(count()) / 2;
+  if (left == 0) return std::nullopt;
+  double begin = 0;
+  for (std::size_t i = 0; i < kEnds.size(); ++i) {
+    if (left <= counts[i]) return begin + (kEnds[i] - begin) * left / counts[i];
+    left -= counts[i];
+    begin = kEnds[i];
+  }
+  return begin;
+}
+
+// --- Times.
 
 bool KernelTime::WantsSample() {
   ++launches_;
@@ -28,22 +71,49 @@ void KernelTime::Add(std::uint64_t blocks, double nanoseconds) {
     return;
   }
   const double x = static_cast<double>(blocks);
-  count_ = count_ * kForget + 1;
-  blocks_ = blocks_ * kForget + x;
-  squares_ = squares_ * kForget + x * x;
-  time_ = time_ * kForget + nanoseconds;
-  products_ = products_ * kForget + x * nanoseconds;
+  if (const std::optional<double> predicted = PredictLocked(x); predicted && nanoseconds > 0)
+    errors_.Add(std::abs(*predicted / nanoseconds - 1));
+  measured_ = true;
+  sums_.count = sums_.count * kForget + 1;
+  sums_.blocks = sums_.blocks * kForget + x;
+  sums_.squares = sums_.squares * kForget + x * x;
+  sums_.time = sums_.time * kForget + nanoseconds;
+  sums_.products = sums_.products * kForget + x * nanoseconds;
 }
 
 std::optional<double> KernelTime::Predict(std::uint64_t blocks) const {
   const MutexLock lock(mutex_);
-  if (count_ == 0) return std::nullopt;
-  const double mean = time_ / count_;
-  const double spread = squares_ - blocks_ * blocks_ / count_;
+  return PredictLocked(static_cast<double>(blocks));
+}
+
+std::optional<double> KernelTime::PredictLocked(double blocks) const {
+  if (sums_.count == 0) return std::nullopt;
+  const double mean = sums_.time / sums_.count;
+  const double spread = sums_.squares - sums_.blocks * sums_.blocks / sums_.count;
   // Of launches that are all of one size nothing can be said but the mean.
-  if (spread <= squares_ * 1e-9) return mean;
-  const double slope = std::max((products_ - blocks_ * time_ / count_) / spread, 0.0);
-  return std::max(mean + slope * (static_cast<double>(blocks) - blocks_ / count_), 0.0);
+  if (spread <= sums_.squares * 1e-9) return mean;
+  const double slope =
+      std::max((sums_.products - sums_.blocks * sums_.time / sums_.count) / spread, 0.0);
+  return std::max(mean + slope * (blocks - sums_.blocks / sums_.count), 0.0);
+}
+
+void KernelTime::Restore(const KernelTimeSums& kept) {
+  const MutexLock lock(mutex_);
+  if (measured_ || !kept.sound()) return;
+  const double part = kRestored / kept.count;
+  sums_ = {kRestored, kept.blocks * part, kept.squares * part, kept.time * part,
+           kept.products * part};
+}
+
+std::optional<KernelTimeSums> KernelTime::Sums() const {
+  const MutexLock lock(mutex_);
+  if (!measured_) return std::nullopt;
+  return sums_;
+}
+
+PredictionErrors KernelTime::Errors() const {
+  const MutexLock lock(mutex_);
+  return errors_;
 }
 
 }  // namespace cuspan::proxy

@@ -30,6 +30,8 @@ constexpr double kUnknownWork = kPreemptibleBudget;
 constexpr double kKnownPart = 0.9;
 constexpr double kLeastKnown = 1'000'000;
 constexpr double kLately = 50'000'000;
+// A session is limited by what limits so much of its work.
+constexpr double kMostPart = 0.6;
 // A launch that should take longer is handed over in slices while others are more important.
 constexpr double kLongLaunch = 1'000'000;
 // The end of so much work is looked for; of less, with what comes next.
@@ -43,7 +45,10 @@ constexpr milliseconds kWatcherSleep{1'000'000};
 }  // namespace
 
 ShareGate::ShareGate(DeviceSession& session, std::unique_ptr<ShareSeat> seat)
-    : session_(session), seat_(std::move(seat)), rings_seen_(seat_->rings()) {
+    : session_(session),
+      seat_(std::move(seat)),
+      pairs_(seat_->terms().pair),
+      rings_seen_(seat_->rings()) {
   watcher_ = std::thread([this] { WatchTable(); });
 }
 
@@ -132,9 +137,14 @@ void ShareGate::NoteKnown(const PredictedWork& work) {
   lately_ += work.nanoseconds;
   if (work.known) lately_known_ += work.nanoseconds;
   seat_->SetKnown(lately_known_ >= kLeastKnown && lately_known_ >= lately_ * kKnownPart);
+  if (work.limits == scheduling::Limits::kCompute) lately_compute_ += work.nanoseconds;
+  if (work.limits == scheduling::Limits::kMemory) lately_memory_ += work.nanoseconds;
+  if (pairs_)
+    seat_->SetLimits(lately_compute_ > lately_ * kMostPart  ? scheduling::Limits::kCompute
+                     : lately_memory_ > lately_ * kMostPart ? scheduling::Limits::kMemory
+                                                            : scheduling::Limits::kUnknown);
   if (lately_ < kLately) return;
-  lately_ /= 2;
-  lately_known_ /= 2;
+  for (double* const sum : {&lately_, &lately_known_, &lately_compute_, &lately_memory_}) *sum /= 2;
 }
 
 void ShareGate::Started(const std::shared_ptr<Stream>& stream, const PredictedWork& work) {
@@ -186,6 +196,7 @@ ShareGate::Sample ShareGate::BeginSample(KernelTime& time, Stream& stream) {
       session_.timing_events.Record(stream.driver, sample.begin) != CUDA_SUCCESS)
     return {};
   time.Sampled();
+  session_.KeepKernelTimes();
   return sample;
 }
 

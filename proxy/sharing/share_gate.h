@@ -11,6 +11,7 @@
 #include <memory>
 #include <thread>
 
+#include "common/scheduling/pairs.h"
 #include "protocol/sharing/share_seat.h"
 #include "proxy/handles.h"
 #include "proxy/queues.h"
@@ -24,10 +25,12 @@ struct DeviceSession;
 struct PredictedWork {
   double nanoseconds = 0;
   bool known = false;
+  scheduling::Limits limits = scheduling::Limits::kUnknown;
 
   void Add(const PredictedWork& more) {
     nanoseconds += more.nanoseconds;
     known = known && more.known;
+    if (limits != more.limits) limits = scheduling::Limits::kUnknown;
   }
 };
 
@@ -57,6 +60,8 @@ class ShareGate final : public WorkGate {
   bool MayStart() override;
   // How long that should take.
   PredictedWork Predict(const KernelTime& time, std::uint64_t blocks) const;
+  // Whether it matters what limits kernels.
+  bool pairs() const { return pairs_; }
   // Whether launches may be handed over many at a time.
   bool MayBatch(const KernelTime& time, std::uint64_t blocks) const;
   // Whether a launch that should take so long (ns) had better be handed over in slices.
@@ -124,6 +129,7 @@ class ShareGate final : public WorkGate {
 
   DeviceSession& session_;
   const std::unique_ptr<ShareSeat> seat_;
+  const bool pairs_;
   bool sharing_ = false;  // Work has to pass.
   bool stuck_ = false;    // The table could not be changed.
   std::uint64_t decided_at_ = 0;
@@ -141,7 +147,8 @@ class ShareGate final : public WorkGate {
   // Of the work of lately, and of that what was known, by which the table is told that it is.
   double lately_ = 0;
   double lately_known_ = 0;
-  double done_work_ = 0;  // Known, in all.
+  double lately_compute_ = 0, lately_memory_ = 0;  // Limited so.
+  double done_work_ = 0;                           // Known, in all.
   // Of a traced run: how it has the GPU, as noted last, and since when.
   enum class Having { kNot, kAlone, kPaired };
   Having having_ = Having::kNot;

@@ -122,7 +122,8 @@ class SystemTest(unittest.TestCase):
         """That of a user who has `devices` software GPUs on each node; with SYSTEM_TEST_DEVICE=cuda, what is there."""
         variables = {name: value for name, value in os.environ.items() if not _DROPPED.match(name)}
         variables.update({MARK: self.mark, "TMPDIR": str(self.temporary), "CUSPAN_DEVICE": os.environ.get("SYSTEM_TEST_DEVICE", "soft"),
-                          "CUSPAN_SOFT_GPUS": str(devices), "CUSPAN_SOFT_MEMORY": "512M"})
+                          "CUSPAN_SOFT_GPUS": str(devices), "CUSPAN_SOFT_MEMORY": "512M",
+                          "CUSPAN_KERNEL_TIMES": "off"})
         variables["CUSPAN_RELAY"] = self.relay
         # For mpirun as a user's shell would have it, where tests run as root.
         variables.update({"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})

@@ -325,6 +325,17 @@ class Sharing(SystemTest):
                 for before, after in zip(turns, turns[1:]):
                     self.assertLessEqual(before["ts"] + before["dur"], after["ts"])
 
+    def test_kernel_times_are_kept(self):
+        times = self.folder / "times"
+        environment = self.environment(CUSPAN_KERNEL_TIMES=str(times))
+        for _ in range(2):
+            run = Counter(self, self.start(self.share(), environment)).go()
+            wait_until(lambda: any("Count" in file.read_text() for file in times.glob("*")), lambda: list(times.glob("*")))
+            run.end()
+            names = {file.name for file in times.glob("*") if file.suffix != ".new"}
+            self.assertEqual(names, {"cuspan_software_GPU"}, "a file for the GPU's model")
+        self.assert_nothing_left()
+
     def shared_runs(self):
         result = self.run_command(self.cuspan("top", "--json"), self.environment())
         return json.loads(result.stdout)[0]["runs"]

@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "common/cache_folder.h"
 #include "common/log.h"
 #include "common/settings.h"
 
@@ -71,25 +72,8 @@ bool WriteAll(int file, const void* data, std::size_t bytes) {
   return true;
 }
 
-// Only this user could have written it.
-bool IsPrivate(const struct stat& status) {
-  return status.st_uid == ::geteuid() && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
-}
-
-// Where the settings put the folder; empty for none.
-std::string FolderOfSettings() {
-  const std::string_view text = SettingText(settings::kSoftCache);
-  if (text == "off") return {};
-  if (text != settings::kSoftCache.default_value) return std::string(text);
-  if (const char* base = std::getenv("XDG_CACHE_HOME"); base != nullptr && *base == '/')
-    return std::string(base) + "/cuspan/kernels";
-  if (const char* home = std::getenv("HOME"); home != nullptr && *home == '/')
-    return std::string(home) + "/.cache/cuspan/kernels";
-  return {};
-}
-
 KernelCache* OpenBySettings() {
-  const std::string folder = FolderOfSettings();
+  const std::string folder = CacheFolder(settings::kSoftCache);
   if (folder.empty()) return nullptr;
   const Result<std::uint64_t> bytes =
       SettingBytes(settings::kSoftCacheBytes, std::uint64_t{1} << 20, std::uint64_t{1} << 40);
@@ -117,24 +101,7 @@ KernelCache* KernelCache::OfProcess() {
 
 Result<std::unique_ptr<KernelCache>> KernelCache::Open(const std::string& folder,
                                                        std::uint64_t most_bytes) {
-  if (!folder.starts_with('/'))
-    return Status::Invalid("'{}' is not an absolute path; {} must name a directory, or be off",
-                           folder, settings::kSoftCache.name);
-  // Each part that is missing is made for this user alone.
-  for (std::size_t end = folder.find('/', 1);; end = folder.find('/', end + 1)) {
-    const std::string part = folder.substr(0, end);
-    if (::mkdir(part.c_str(), 0700) != 0 && errno != EEXIST && end == std::string::npos)
-      return Status::Unavailable("cannot create the directory {}: {}", folder,
-                                 std::strerror(errno));
-    if (end == std::string::npos) break;
-  }
-  UniqueFd file(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  struct stat status {};
-  if (!file.valid() || ::fstat(file.get(), &status) != 0)
-    return Status::Unavailable("cannot open the directory {}: {}", folder, std::strerror(errno));
-  if (!IsPrivate(status))
-    return Status::Refused(
-        "other users may write to the directory {}; make it accessible to this user alone", folder);
+  CUSPAN_ASSIGN_OR_RETURN(UniqueFd file, OpenCacheFolder(folder, settings::kSoftCache));
   return std::unique_ptr<KernelCache>(new KernelCache(folder, std::move(file), most_bytes));
 }
 

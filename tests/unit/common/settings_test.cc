@@ -34,8 +34,8 @@ TEST(AllSettings, HoldEachDeclaredOne) {
   for (const Setting& declared :
        {settings::kLog, settings::kDevice, settings::kSameNode, settings::kStagingBuffers,
         settings::kStagingBytes, settings::kSendsInFlight, settings::kHeartbeat,
-        settings::kSoftGpus, settings::kSoftMemory, settings::kSoftName, settings::kSoftCapability,
-        settings::kSoftThreads}) {
+        settings::kKernelTimes, settings::kSoftGpus, settings::kSoftMemory, settings::kSoftName,
+        settings::kSoftCapability, settings::kSoftThreads}) {
     bool found = false;
     for (const Setting& setting : AllSettings())
       found |= std::string(setting.name) == declared.name;
