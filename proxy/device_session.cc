@@ -102,7 +102,12 @@ void DeviceSession::KeepKernelTimes() {
 void DeviceSession::EndSharing() {
   if (gate == nullptr) return;
   gate->End();
-  if (kernel_table == nullptr) return;
+  if (kernel_table != nullptr) WriteKernelTimes();
+  // Last: what the worker still does is the session's.
+  gate->Leave();
+}
+
+void DeviceSession::WriteKernelTimes() {
   const auto written = std::make_shared<std::promise<void>>();
   worker.Run([table = kernel_table.get(), written] {
     table->WriteLast();

@@ -178,6 +178,7 @@ struct DeviceSession {
   // serves. So a stream is paused long before, and resumed when half of it is done.
   static constexpr std::uint64_t kMostPending = 256;
   static constexpr std::uint64_t kMarkEvery = 64;
+  void WriteKernelTimes();
   void Mark(const std::shared_ptr<Stream>& stream);
   // Of streams that were paused because too much of them was pending.
   bool SomeMayResume() const;

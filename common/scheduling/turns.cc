@@ -324,7 +324,9 @@ class Decision {
     const double sum_now = now == kNobody ? 0 : PairSum(now);
     // One without work stays, as long as nobody else would have the GPU.
     if (best == now || (best == kNobody && sum_now > 0)) return;
-    if (sum_now > 0 && Partner().wants) {
+    const bool pauses =
+        now != kNobody && !Partner().wants && now_ < Partner().idle_since + kIdleGrace;
+    if (sum_now > 0 && (pauses || Partner().wants)) {
       const std::uint64_t done_by = Partner().done_by;
       const double left = done_by > now_ ? static_cast<double>(done_by - now_) : 0;
       const double rest =
@@ -354,7 +356,7 @@ class Decision {
       if (run.open && !was_open) {
         ++run.turns;
         run.stirred = now_;
-        turns_.turn_ends = now_ + kTurn;
+        if (Holds(run)) turns_.turn_ends = now_ + kTurn;
       }
       const bool waits = run.wants && !run.open;
       if (waits) ++turns_.waiting;
@@ -385,7 +387,11 @@ class Decision {
       else if (run->open)
         after(run->room / (1 - limit));
     }
-    if (turns_.partner != kNobody) at(now_ + kLongestWithoutLook);
+    if (turns_.partner != kNobody) {
+      at(now_ + kLongestWithoutLook);
+      if (!Partner().wants && turns_.waiting != 0 && now_ < Partner().idle_since + kIdleGrace)
+        at(Partner().idle_since + kIdleGrace);
+    }
     if (turns_.waiting == 0) return next;
     at(now_ + kLongestWithoutLook);
     if (turns_.holder == kNobody) return next;

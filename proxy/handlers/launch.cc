@@ -55,10 +55,7 @@ struct LaunchOp final : PostedOp {
     if (result == CUDA_SUCCESS)
       session->timeline.End(std::move(start), *stream, TraceKind::kKernel, 0, 0,
                             reinterpret_cast<std::uint64_t>(stream->driver), call.kernel->name);
-    const PredictedWork work = session->SharesNow() ? Predicted() : PredictedWork{};
-    if (work.known && session->gate->pairs()) [[unlikely]]
-      AskWhatLimits(*session, call.kernel, work.nanoseconds);
-    FinishWork(result, work);
+    FinishWork(result, session->SharesNow() ? Noted() : PredictedWork{});
     if (session->gate != nullptr && result == CUDA_SUCCESS) [[unlikely]]
       session->gate->EndSample(std::move(sample), call.kernel->time, Blocks(), stream);
     return Turn::kSubmitted;
@@ -90,8 +87,7 @@ struct LaunchOp final : PostedOp {
     }
     PredictedWork work{0, true};
     if (session->SharesNow())
-      for (std::size_t i = 0; i < count; ++i)
-        work.Add(static_cast<LaunchOp*>(batch[i])->Predicted());
+      for (std::size_t i = 0; i < count; ++i) work.Add(static_cast<LaunchOp*>(batch[i])->Noted());
     FinishWork(CUDA_SUCCESS, work, count);
     chain->last_launch = stream->submitted;
     return {count};
@@ -112,6 +108,13 @@ struct LaunchOp final : PostedOp {
   std::uint64_t Blocks() const {
     const Dim3& grid = call.shape.grid;
     return std::uint64_t{grid.x} * grid.y * grid.z;
+  }
+  // Of a launch that is handed over now.
+  PredictedWork Noted() {
+    const PredictedWork work = Predicted();
+    if (work.known && session->gate->pairs()) [[unlikely]]
+      AskWhatLimits(*session, call.kernel, work.nanoseconds);
+    return work;
   }
   PredictedWork Predicted() const {
     PredictedWork work = session->gate->Predict(*call.kernel->time, Blocks());

@@ -38,8 +38,8 @@ class SlicedLaunch final : public GatedRest {
     session_.Submitted(stream_, origin_, result, 1);
     if (cut && result == CUDA_SUCCESS)
       session_.gate->Started(
-          stream_,
-          {nanoseconds_ * static_cast<double>(count) / static_cast<double>(blocks_), true});
+          stream_, {nanoseconds_ * static_cast<double>(count) / static_cast<double>(blocks_), true,
+                    call_.kernel->limits.load(std::memory_order_relaxed)});
     first_ += count;
     return first_ == blocks_ || result != CUDA_SUCCESS;
   }

@@ -1,5 +1,6 @@
 #include "proxy/sharing/kernel_slices.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "common/log.h"
@@ -68,25 +69,8 @@ Status KernelSlices::Compile(std::span<const std::byte> image, CUmodule whole) {
   return Status::Ok();
 }
 
-slicing::SlicePlan KernelSlices::Plan(const GridShape& shape, double nanoseconds) {
-  const std::uint64_t blocks = std::uint64_t{shape.grid.x} * shape.grid.y * shape.grid.z;
-  const std::uint32_t threads = shape.block.x * shape.block.y * shape.block.z;
-  const auto [wave, is_new] = waves_.try_emplace({threads, shape.dynamic_shared}, 0);
-  if (is_new) {
-    int on_each = 0;
-    // Without an answer it stays whole.
-    if (device_.driver().cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
-            &on_each, kernel_, static_cast<int>(threads), shape.dynamic_shared, 0) ==
-            CUDA_SUCCESS &&
-        on_each > 0)
-      wave->second = static_cast<std::uint64_t>(on_each) * multiprocessors_;
-  }
-  if (wave->second == 0) return {1, blocks};
-  return slicing::PlanSlices(blocks, static_cast<std::uint64_t>(nanoseconds), wave->second,
-                             kSliceTime);
-}
-
-CUresult KernelSlices::Prepare(CUstream stream) {
+// Of the program's kernel, which may have changed them since.
+bool KernelSlices::CopyAttributes() {
   const Driver& driver = device_.driver();
   for (const CUfunction_attribute attribute :
        {CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
@@ -95,13 +79,39 @@ CUresult KernelSlices::Prepare(CUstream stream) {
     if (driver.cuFuncGetAttribute(&wanted, attribute, whole_kernel_) != CUDA_SUCCESS ||
         driver.cuFuncGetAttribute(&set, attribute, kernel_) != CUDA_SUCCESS || wanted == set)
       continue;
-    if (const CUresult result = driver.cuFuncSetAttribute(kernel_, attribute, wanted);
-        result != CUDA_SUCCESS)
-      return result;
+    if (driver.cuFuncSetAttribute(kernel_, attribute, wanted) != CUDA_SUCCESS) return false;
   }
+  return true;
+}
+
+std::uint64_t KernelSlices::WaveOf(CUfunction kernel, std::uint32_t threads,
+                                   std::uint32_t dynamic_shared) const {
+  int on_each = 0;
+  if (device_.driver().cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+          &on_each, kernel, static_cast<int>(threads), dynamic_shared, 0) != CUDA_SUCCESS)
+    return 0;
+  return static_cast<std::uint64_t>(std::max(on_each, 0)) * multiprocessors_;
+}
+
+slicing::SlicePlan KernelSlices::Plan(const GridShape& shape, double nanoseconds) {
+  const std::uint64_t blocks = std::uint64_t{shape.grid.x} * shape.grid.y * shape.grid.z;
+  const slicing::SlicePlan uncut{1, blocks};
+  const std::uint32_t threads = shape.block.x * shape.block.y * shape.block.z;
+  if (!CopyAttributes()) return uncut;
+  Waves& waves = waves_[{threads, shape.dynamic_shared}];
+  if (waves.sliced == 0 || waves.whole == 0)
+    waves = {WaveOf(kernel_, threads, shape.dynamic_shared),
+             WaveOf(whole_kernel_, threads, shape.dynamic_shared)};
+  // Without an answer it stays whole, and so does what is one wave in the program's own kernel.
+  if (waves.sliced == 0 || waves.whole == 0 || blocks <= waves.whole) return uncut;
+  return slicing::PlanSlices(blocks, static_cast<std::uint64_t>(nanoseconds), waves.sliced,
+                             kSliceTime);
+}
+
+CUresult KernelSlices::Prepare(CUstream stream) {
   for (const Constant& constant : constants_)
     if (const CUresult result =
-            driver.cuMemcpyDtoDAsync(constant.to, constant.from, constant.bytes, stream);
+            device_.driver().cuMemcpyDtoDAsync(constant.to, constant.from, constant.bytes, stream);
         result != CUDA_SUCCESS)
       return result;
   return CUDA_SUCCESS;

@@ -31,7 +31,7 @@ class KernelSlices {
 
   // Once ready: how such a launch, which should take so long (ns), is cut.
   slicing::SlicePlan Plan(const GridShape& shape, double nanoseconds);
-  // What the kernel finds in its module before a launch's first slice is brought there.
+  // What the kernel finds in its module is brought there before a launch's first slice.
   CUresult Prepare(CUstream stream);
   // `arguments`: of the kernel's own parameters, as cuLaunchKernel takes them; one is added.
   CUresult Launch(const GridShape& shape, std::uint32_t first, std::uint32_t blocks,
@@ -42,7 +42,13 @@ class KernelSlices {
     CUdeviceptr from, to;
     std::uint64_t bytes;
   };
+  struct Waves {
+    std::uint64_t sliced = 0, whole = 0;  // Blocks that run at once.
+  };
   Status Compile(std::span<const std::byte> image, CUmodule whole);
+  bool CopyAttributes();
+  std::uint64_t WaveOf(CUfunction kernel, std::uint32_t threads,
+                       std::uint32_t dynamic_shared) const;
 
   const Device& device_;
   const std::string name_;
@@ -51,8 +57,8 @@ class KernelSlices {
   CUfunction whole_kernel_ = nullptr;
   std::vector<Constant> constants_;
   std::uint32_t multiprocessors_ = 1;
-  // Blocks that run at once, by threads of a block and bytes of dynamic shared memory.
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> waves_;
+  // By threads of a block and bytes of dynamic shared memory.
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Waves> waves_;
   std::atomic<bool> ready_ = false;
 };
 

@@ -247,7 +247,8 @@ std::uint64_t ShareGate::NextTime() const {
 
 bool ShareGate::MayGoOn() const {
   if (seat_->rings() != rings_seen_ || seat_->gated() != sharing_ ||
-      (SomeWaits() && on_gpu_.empty() && unmarked_ == 0 && seat_->open()) ||
+      (SomeWaits() && !session_.queues.held() &&
+       (!sharing_ || (on_gpu_.empty() && unmarked_ == 0 && seat_->open()))) ||
       done_.load(std::memory_order_acquire) != done_seen_)
     return true;
   const std::uint64_t next = NextTime();
@@ -360,6 +361,7 @@ void ShareGate::TellWhatIsDone(std::uint64_t now) {
     return;
   }
   wants_ = asked_ = false;
+  TraceTurn();
   seat_->SetIdle(now);
   if (seat_->some_wait()) Decide();
 }
@@ -374,7 +376,8 @@ void ShareGate::GoOn() {
   if (some_done) TakeDone(now);
   if (sharing_ && some_done) TellWhatIsDone(now);
   if (now >= NextLook()) Decide();
-  if (!SomeWaits() || (!changed && !((stuck_ || seat_->open()) && DepthAllows(now)))) return;
+  const bool may = !sharing_ || ((stuck_ || seat_->open()) && DepthAllows(now));
+  if (!SomeWaits() || (!changed && !may)) return;
   asked_ = false;
   ContinueRests();
   if (!refused_ || !rests_.empty()) return;
@@ -401,7 +404,8 @@ void ShareGate::Leaves(const Stream& stream) {
 void ShareGate::End() {
   wants_ = false;
   TraceTurn();
-  seat_->Leave();
+  seat_->SetIdle(ShareSeat::Now());
+  if (seat_->some_wait()) Decide();
 }
 
 void ShareGate::Lost() {

@@ -28,9 +28,12 @@ struct PredictedWork {
   scheduling::Limits limits = scheduling::Limits::kUnknown;
 
   void Add(const PredictedWork& more) {
+    if (nanoseconds == 0)
+      limits = more.limits;
+    else if (limits != more.limits)
+      limits = scheduling::Limits::kUnknown;
     nanoseconds += more.nanoseconds;
     known = known && more.known;
-    if (limits != more.limits) limits = scheduling::Limits::kUnknown;
   }
 };
 
@@ -94,8 +97,10 @@ class ShareGate final : public WorkGate {
   void Leaves(const Stream& stream);
   // The device is lost, and nothing more comes.
   void Lost();
-  // The session is over: others need not find that out by its process's end.
+  // The session is over, and others need not find that out by its process's end: it has nothing to
+  // do any more, and leaves.
   void End();
+  void Leave() { seat_->Leave(); }
 
  private:
   // What was handed over in one stream behind one mark.
