@@ -121,10 +121,10 @@ void DeviceSession::WriteKernelTimes() {
 }
 
 void DeviceSession::Share(std::unique_ptr<ShareSeat> seat) {
-  // Software GPUs need no MPS, which is what a fault of another run comes by.
   char name[256] = {};
   if (driver.cuDeviceGetName(name, sizeof name - 1, device.handle()) == CUDA_SUCCESS)
     kernel_table = KernelTable::BySettings(name);
+  // Software GPUs need no MPS, which is what a fault of another run comes by.
   const bool pairs = seat->terms().pair && !driver.software;
   gate = std::make_unique<ShareGate>(*this, std::move(seat));
   if (pairs)

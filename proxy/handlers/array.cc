@@ -18,8 +18,8 @@ CUDA_ARRAY3D_DESCRIPTOR Descriptor(const ArrayShape& shape) {
   return descriptor;
 }
 
-// Of one channel. (CUDA Driver API, CUarray_format) Blocks of compressed ones have about a byte for
-// each element, and what is not named here has no more than most.
+// Of one channel, at least. (CUDA Driver API, CUarray_format) Of compressed and planar formats,
+// which are not named here, it is about a byte.
 std::uint64_t ChannelBytes(std::uint32_t format) {
   switch (format) {
     case CU_AD_FORMAT_UNSIGNED_INT8:

@@ -6,25 +6,23 @@ import pathlib
 import shutil
 import signal
 
-from harness import OWN_FAILURE, SystemTest, build, own_lines, program, wait_until
-from sharing_test import Counter
+from harness import OWN_FAILURE, build, own_lines, program, wait_until
+from sharing_case import Counter, SharingTest
 
 CONTROL = pathlib.Path(__file__).with_name("fake_mps_control.py")
 
 
-class Pairs(SystemTest):
+class Pairs(SharingTest):
     def setUp(self):
         super().setUp()
-        self.locks, self.tables, self.driver = (self.folder / name for name in ("locks", "tables", "driver"))
-        for folder in (self.locks, self.tables, self.driver):
-            folder.mkdir()
-            folder.chmod(0o1777)
+        self.driver = self.folder / "driver"
+        self.driver.mkdir()
+        self.driver.chmod(0o1777)
         shutil.copy(build() / "lib/cuspan/soft/libcuda.so.1", self.driver)
         self.journal = self.folder / "journal"
 
     def environment(self, devices=1, **more):
         return super().environment(devices, **{
-            "CUSPAN_LEASE_FOLDER": str(self.locks), "CUSPAN_SHARE_FOLDER": str(self.tables), "CUSPAN_SOFT_RATE": "500",
             "CUSPAN_DEVICE": "cuda", "LD_LIBRARY_PATH": str(self.driver), "CUSPAN_MPS_CONTROL": str(CONTROL),
             "FAKE_MPS_JOURNAL": str(self.journal), **more})
 
@@ -42,11 +40,6 @@ class Pairs(SystemTest):
     def keepers(self):
         lines = [(pid, pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()) for pid, _ in self.processes("cuspan-proxy")]
         return [pid for pid, line in lines if b"--keep-pair-server" in line]
-
-    def assert_nothing_left(self):
-        super().assert_nothing_left()
-        for folder in (self.locks, self.tables):
-            wait_until(lambda folder=folder: not os.listdir(folder), lambda folder=folder: f"nothing is left: {os.listdir(folder)}")
 
     def test_runs_have_one_server(self):
         """Which is started by the first that needs it, belongs to none, and ends with the last."""

@@ -6,65 +6,15 @@ import os
 import random
 import re
 import signal
-import threading
 
-from harness import OWN_FAILURE, SystemTest, own_lines, program, wait_until
+from harness import OWN_FAILURE, own_lines, program, wait_until
+from sharing_case import Counter, SharingTest
 
 PATHS = ("auto", "never")
 MIB = 1 << 20
 
 
-class Counter:
-    """A run of the program that counts its kernels."""
-
-    def __init__(self, test, process):
-        self.test = test
-        self.process = process
-        self.count = 0
-        self.last = ""
-        self.reader = None
-        test.assertEqual(process.stdout.readline().strip(), "ready", "it has its GPU")
-
-    def go(self):
-        self.test.tell(self.process, "go")
-        self.reader = threading.Thread(target=self.read, daemon=True)
-        self.reader.start()
-        return self
-
-    def read(self):
-        for line in self.process.stdout:
-            self.last = line.strip()
-            if self.last.isdigit():
-                self.count = int(self.last)
-
-    def runs(self, more):
-        """Waits until it has run so many kernels more."""
-        goal = self.count + more
-        wait_until(lambda: self.count >= goal or self.process.poll() is not None,
-                   lambda: f"{goal} kernels: {self.count}")
-        self.test.assertGreaterEqual(self.count, goal, f"it goes on: {self.last}")
-
-    def end(self):
-        """Ends it: all that it launched has run."""
-        self.process.stdin.close()
-        self.reader.join(60)
-        self.test.assertEqual(self.process.wait(60), 0, self.process.stderr.read())
-        self.test.assertRegex(self.last, r"^counted (\d+) of \1$")
-
-
-class Sharing(SystemTest):
-    def setUp(self):
-        super().setUp()
-        self.locks = self.folder / "locks"
-        self.tables = self.folder / "tables"
-        for folder in (self.locks, self.tables):
-            folder.mkdir()
-            folder.chmod(0o1777)
-
-    def environment(self, devices=1, **more):
-        return super().environment(devices, **{"CUSPAN_LEASE_FOLDER": str(self.locks), "CUSPAN_SHARE_FOLDER": str(self.tables),
-                                               "CUSPAN_SOFT_RATE": "500", **more})
-
+class Sharing(SharingTest):
     def share(self, *options, path="auto", app=None, limit=4):
         return self.cuspan("run", "--gpus", "1", "--same-node", path, *(() if "--share=pair" in options else ("--share",)),
                            f"--share-limit={limit}", *options, "--",
@@ -73,11 +23,6 @@ class Sharing(SystemTest):
     def counter(self, *options, path="auto", blocks=4, limit=4):
         return Counter(self, self.start(self.share(*options, path=path, limit=limit,
                                                    app=[program("counts", "shared"), str(blocks)]), self.environment()))
-
-    def assert_nothing_left(self):
-        super().assert_nothing_left()
-        for folder in (self.locks, self.tables):
-            wait_until(lambda folder=folder: not os.listdir(folder), lambda folder=folder: f"nothing is left: {os.listdir(folder)}")
 
     def test_two_runs_take_turns(self):
         for path in PATHS:

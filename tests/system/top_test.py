@@ -8,36 +8,19 @@ import signal
 import subprocess
 import termios
 
-from harness import OWN_FAILURE, SystemTest, program, wait_until
-from sharing_test import Counter
+from harness import OWN_FAILURE, program, wait_until
+from sharing_case import Counter, SharingTest
 
 PATHS = ("auto", "never")
 # What begins each drawing of the table on a terminal.
 HOME = "\x1b[H"
 
 
-class Top(SystemTest):
-    def setUp(self):
-        super().setUp()
-        self.locks = self.folder / "locks"
-        self.tables = self.folder / "tables"
-        for folder in (self.locks, self.tables):
-            folder.mkdir()
-            folder.chmod(0o1777)
-
-    def environment(self, devices=1, **more):
-        return super().environment(devices, **{"CUSPAN_LEASE_FOLDER": str(self.locks), "CUSPAN_SHARE_FOLDER": str(self.tables),
-                                               "CUSPAN_SOFT_RATE": "500", **more})
-
+class Top(SharingTest):
     def counter(self, *options, path="auto", devices=1):
         """A run that shares its GPU, and uses it."""
         command = self.cuspan("run", "--gpus", "1", "--same-node", path, "--share", *options, "--", program("counts", "shared"), "4")
         return Counter(self, self.start(command, self.environment(devices))).go()
-
-    def assert_nothing_left(self):
-        super().assert_nothing_left()
-        for folder in (self.locks, self.tables):
-            wait_until(lambda folder=folder: not os.listdir(folder), lambda folder=folder: f"nothing is left: {os.listdir(folder)}")
 
     def shown(self, command, *options, devices=1):
         """What the command prints as JSON."""
