@@ -23,7 +23,7 @@ Status Run(const Options& options, const Origin& origin) {
     const std::string ratio = row.ratio ? Format("{:.3f}", *row.ratio) : "";
     table += Format("{:<11} {:<13} {:<36} {:<20} {:>11.2f} {:>9}\n", row.scenario, row.arrangement,
                     row.program, row.figure, row.value, ratio);
-    csv += Format("{},\"{}\",{},\"{}\",{:.3f},{}\n", row.scenario, row.arrangement, row.program,
+    csv += Format("{},\"{}\",\"{}\",\"{}\",{:.3f},{}\n", row.scenario, row.arrangement, row.program,
                   row.figure, row.value, ratio);
     nlohmann::json result = {{"scenario", row.scenario}, {"arrangement", row.arrangement},
                              {"program", row.program},   {"figure", row.figure},
