@@ -126,9 +126,10 @@ struct Event {
 
 // A module. The pieces are collected by the receiving thread; then it belongs to the worker.
 struct Module {
-  std::vector<std::byte> image;  // Until it is loaded; kept where its PTX may be needed.
+  std::vector<std::byte> image;  // Until it is loaded.
   std::uint64_t total = 0;
   bool load_asked = false;
+  ModulePtx ptx;  // Of one that was loaded, where the GPU may be shared.
   CUmodule driver = nullptr;
   CUresult result = CUDA_ERROR_NOT_INITIALIZED;     // Of loading it.
   std::uint64_t hash = 0;                           // ModuleHash, where kernel times are kept.

@@ -2,6 +2,8 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
+
 #include "common/log.h"
 #include "common/shared_memory.h"
 #include "protocol/api/address_plan.h"
@@ -124,6 +126,17 @@ CUresult CreateMemory(const Driver& driver, const Device& device, std::uint64_t 
       shareable != 0)
     properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   return driver.cuMemCreate(memory, bytes, &properties, 0);
+}
+
+std::uint32_t AttributeOf(const Device& device, CUdevice_attribute attribute) {
+  int value = 0;
+  device.driver().cuDeviceGetAttribute(&value, attribute, device.handle());
+  return static_cast<std::uint32_t>(std::max(value, 0));
+}
+
+std::uint32_t CapabilityOf(const Device& device) {
+  return AttributeOf(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) * 10 +
+         AttributeOf(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
 }
 
 CUresult MemoryInfoOf(const Device& device, std::size_t* free, std::size_t* total) {

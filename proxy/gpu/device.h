@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <utility>
@@ -99,6 +100,10 @@ class Device {
 // Memory of the device, mapped nowhere, which other processes can have if the driver lets them.
 CUresult CreateMemory(const Driver& driver, const Device& device, std::uint64_t bytes,
                       CUmemGenericAllocationHandle* memory);
+// An attribute of it; 0 where the driver knows none.
+std::uint32_t AttributeOf(const Device& device, CUdevice_attribute attribute);
+// The device's compute capability: 10 × major + minor.
+std::uint32_t CapabilityOf(const Device& device);
 // What of the device's memory is free, and how much there is, as the run may see it.
 CUresult MemoryInfoOf(const Device& device, std::size_t* free, std::size_t* total);
 

@@ -2,7 +2,6 @@
 
 #include "common/log.h"
 #include "proxy/kernel_class/kernel_class.h"
-#include "proxy/sharing/module_ptx.h"
 
 namespace cuspan::proxy {
 namespace {
@@ -11,27 +10,20 @@ namespace {
 constexpr double kWorthLook = 5'000'000;
 
 kernel_class::DeviceRates RatesOf(const Device& device) {
-  const auto read = [&](CUdevice_attribute attribute) {
-    int value = 0;
-    device.driver().cuDeviceGetAttribute(&value, attribute, device.handle());
-    return static_cast<std::uint32_t>(std::max(value, 0));
-  };
   kernel_class::DeviceRates rates;
-  rates.multiprocessors = read(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
-  rates.capability = read(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) * 10 +
-                     read(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
-  rates.clock_khz = read(CU_DEVICE_ATTRIBUTE_CLOCK_RATE);
-  rates.memory_clock_khz = read(CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE);
-  rates.memory_bits = read(CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH);
+  rates.multiprocessors = AttributeOf(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+  rates.capability = CapabilityOf(device);
+  rates.clock_khz = AttributeOf(device, CU_DEVICE_ATTRIBUTE_CLOCK_RATE);
+  rates.memory_clock_khz = AttributeOf(device, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE);
+  rates.memory_bits = AttributeOf(device, CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH);
   return rates;
 }
 
 Result<scheduling::Limits> LimitsIn(const Device& device, const Module& module,
                                     const std::string& kernel) {
-  const kernel_class::DeviceRates rates = RatesOf(device);
-  CUSPAN_ASSIGN_OR_RETURN(const std::string ptx, FindPtx(module.image, rates.capability));
+  CUSPAN_ASSIGN_OR_RETURN(const std::string ptx, module.ptx.Text());
   CUSPAN_ASSIGN_OR_RETURN(const kernel_class::KernelMix mix, kernel_class::MixOf(ptx, kernel));
-  return kernel_class::ClassOf(mix, rates);
+  return kernel_class::ClassOf(mix, RatesOf(device));
 }
 
 }  // namespace

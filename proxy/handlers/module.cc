@@ -128,8 +128,10 @@ Status Handle(DeviceSession& session, const Origin& origin, const ModuleLoad& op
   return OnWorker<ModuleLoad>(session, origin, [&session, module, jit] {
     if (session.kernel_table != nullptr) module->hash = ModuleHash(module->image);
     module->result = session.faults.Check(Load(session, *module, *jit));
-    // For slices of its kernels.
-    if (session.gate == nullptr || module->result != CUDA_SUCCESS) module->image = {};
+    // For slices of its kernels, and for what limits them.
+    if (session.gate != nullptr && module->result == CUDA_SUCCESS)
+      module->ptx = ModulePtx(module->image, CapabilityOf(session.device));
+    module->image = {};
     return ModuleLoad::Reply{module->result, jit->Answer()};
   });
 }

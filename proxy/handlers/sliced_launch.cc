@@ -21,6 +21,15 @@ class SlicedLaunch final : public GatedRest {
   }
 
   bool Next() override {
+    const CUresult result = HandOver();
+    if (result != CUDA_SUCCESS) session_.Submitted(stream_, origin_, result, 1);
+    return Ended() || result != CUDA_SUCCESS;
+  }
+  StreamQueue& queue() override { return *stream_->queue; }
+
+  bool Ended() const { return first_ == blocks_; }
+  // The next part. A failure is told to nobody.
+  CUresult HandOver() {
     // All that remains, when nobody waits for the GPU any more.
     const bool cut = session_.SharesNow();
     const std::uint64_t count = std::min(cut ? plan_.blocks : blocks_, blocks_ - first_);
@@ -35,15 +44,15 @@ class SlicedLaunch final : public GatedRest {
     if (result == CUDA_SUCCESS)
       session_.timeline.End(std::move(start), *stream_, TraceKind::kKernel, 0, 0,
                             reinterpret_cast<std::uint64_t>(stream_->driver), call_.kernel->name);
+    if (result != CUDA_SUCCESS) return result;
     session_.Submitted(stream_, origin_, result, 1);
-    if (cut && result == CUDA_SUCCESS)
+    if (cut)
       session_.gate->Started(
           stream_, {nanoseconds_ * static_cast<double>(count) / static_cast<double>(blocks_), true,
                     call_.kernel->limits.load(std::memory_order_relaxed)});
     first_ += count;
-    return first_ == blocks_ || result != CUDA_SUCCESS;
+    return result;
   }
-  StreamQueue& queue() override { return *stream_->queue; }
 
   static std::uint64_t BlocksOf(const GridShape& shape) {
     return std::uint64_t{shape.grid.x} * shape.grid.y * shape.grid.z;
@@ -65,7 +74,7 @@ void MakeSlices(DeviceSession& session, Kernel& kernel) {
   const std::shared_ptr<Module> module = session.modules.Find(kernel.module);
   if (module == nullptr) return;
   session.worker.Run([slices = kernel.slices, module, whole = kernel.driver] {
-    slices->Make(module->image, module->driver, whole);
+    slices->Make(module->ptx, module->driver, whole);
   });
 }
 
@@ -84,7 +93,12 @@ std::optional<Turn> LaunchInSlices(DeviceSession& session, const Origin& origin,
   const slicing::SlicePlan plan = call.kernel->slices->Plan(call.shape, *nanoseconds);
   if (plan.slices <= 1) return std::nullopt;
   auto launch = std::make_unique<SlicedLaunch>(session, origin, stream, call, plan, *nanoseconds);
-  if (launch->Next()) return Turn::kSubmitted;
+  if (const CUresult result = launch->HandOver(); result != CUDA_SUCCESS) {
+    // It may be for the slices alone, and what is the program's fault the whole kernel tells.
+    call.kernel->slices->GiveUp(result);
+    return std::nullopt;
+  }
+  if (launch->Ended()) return Turn::kSubmitted;
   session.gate->Continue(std::move(launch));
   return Turn::kHeld;
 }

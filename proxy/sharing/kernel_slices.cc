@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "common/log.h"
-#include "proxy/sharing/module_ptx.h"
 
 namespace cuspan::proxy {
 namespace {
@@ -12,21 +11,15 @@ namespace {
 // How long a slice should take (ns): others wait for one at most.
 constexpr std::uint64_t kSliceTime = 500'000;
 
-int AttributeOf(const Device& device, CUdevice_attribute attribute) {
-  int value = 0;
-  device.driver().cuDeviceGetAttribute(&value, attribute, device.handle());
-  return value;
-}
-
 }  // namespace
 
 KernelSlices::~KernelSlices() {
   if (module_ != nullptr) device_.driver().cuModuleUnload(module_);
 }
 
-void KernelSlices::Make(std::span<const std::byte> image, CUmodule whole, CUfunction whole_kernel) {
+void KernelSlices::Make(const ModulePtx& ptx, CUmodule whole, CUfunction whole_kernel) {
   whole_kernel_ = whole_kernel;
-  const Status compiled = Compile(image, whole);
+  const Status compiled = Compile(ptx, whole);
   if (!compiled.ok()) {
     LogInfo("kernel {} is not launched in slices: {}", name_, compiled.message());
     return;
@@ -35,22 +28,17 @@ void KernelSlices::Make(std::span<const std::byte> image, CUmodule whole, CUfunc
   ready_.store(true, std::memory_order_release);
 }
 
-Status KernelSlices::Compile(std::span<const std::byte> image, CUmodule whole) {
+Status KernelSlices::Compile(const ModulePtx& ptx, CUmodule whole) {
   const Driver& driver = device_.driver();
-  const int major = AttributeOf(device_, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
-  const int minor = AttributeOf(device_, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
-  multiprocessors_ =
-      static_cast<std::uint32_t>(AttributeOf(device_, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
-  CUSPAN_ASSIGN_OR_RETURN(
-      const std::string ptx,
-      FindPtx(image, static_cast<std::uint32_t>(major) * 10 + static_cast<std::uint32_t>(minor)));
+  multiprocessors_ = AttributeOf(device_, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+  CUSPAN_ASSIGN_OR_RETURN(const std::string text, ptx.Text());
   const auto find = [&](CUmodule module, const std::string& name, std::size_t* bytes) {
     CUdeviceptr address = 0;
     const CUresult found = driver.cuModuleGetGlobal(&address, bytes, module, name.c_str());
     return found == CUDA_SUCCESS ? std::optional<std::uint64_t>(address) : std::nullopt;
   };
   CUSPAN_ASSIGN_OR_RETURN(const slicing::SlicedPtx sliced,
-                          slicing::SlicePtx(ptx, name_, [&](std::string_view variable) {
+                          slicing::SlicePtx(text, name_, [&](std::string_view variable) {
                             std::size_t bytes = 0;
                             return find(whole, std::string(variable), &bytes);
                           }));
@@ -106,6 +94,11 @@ slicing::SlicePlan KernelSlices::Plan(const GridShape& shape, double nanoseconds
   if (waves.sliced == 0 || waves.whole == 0 || blocks <= waves.whole) return uncut;
   return slicing::PlanSlices(blocks, static_cast<std::uint64_t>(nanoseconds), waves.sliced,
                              kSliceTime);
+}
+
+void KernelSlices::GiveUp(CUresult refused) {
+  LogInfo("kernel {} is launched in slices no more: {}", name_, device_.driver().Describe(refused));
+  ready_.store(false, std::memory_order_release);
 }
 
 CUresult KernelSlices::Prepare(CUstream stream) {

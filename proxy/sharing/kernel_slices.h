@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "proxy/gpu/device.h"
+#include "proxy/sharing/module_ptx.h"
 #include "proxy/slicing/slice_plan.h"
 #include "proxy/slicing/slice_ptx.h"
 #include "structs.gen.h"
@@ -24,10 +25,13 @@ class KernelSlices {
   ~KernelSlices();
   KernelSlices(const KernelSlices&) = delete;
 
-  // Compiles the kernel of `whole`, a loaded module with that `image`, anew. For another thread,
-  // once; it may take a second. Why it can not be launched in slices is logged.
-  void Make(std::span<const std::byte> image, CUmodule whole, CUfunction whole_kernel);
+  // Compiles the kernel of `whole`, a loaded module with that PTX, anew. For another thread, once;
+  // it may take a second. Why it can not be launched in slices is logged.
+  void Make(const ModulePtx& ptx, CUmodule whole, CUfunction whole_kernel);
+  // Whether it can be, as far as is known by now.
   bool ready() const { return ready_.load(std::memory_order_acquire); }
+  // The driver refuses what it has not refused of the whole kernel: from now on it goes uncut.
+  void GiveUp(CUresult refused);
 
   // Once ready: how such a launch, which should take so long (ns), is cut.
   slicing::SlicePlan Plan(const GridShape& shape, double nanoseconds);
@@ -45,7 +49,7 @@ class KernelSlices {
   struct Waves {
     std::uint64_t sliced = 0, whole = 0;  // Blocks that run at once.
   };
-  Status Compile(std::span<const std::byte> image, CUmodule whole);
+  Status Compile(const ModulePtx& ptx, CUmodule whole);
   bool CopyAttributes();
   std::uint64_t WaveOf(CUfunction kernel, std::uint32_t threads,
                        std::uint32_t dynamic_shared) const;

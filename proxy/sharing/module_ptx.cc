@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "protocol/fatbin/fatbin.h"
 #include "protocol/fatbin/image.h"
 #include "protocol/fatbin/payload.h"
 
@@ -20,17 +19,39 @@ bool RunsOn(const fatbin::Entry& entry, std::uint32_t capability) {
 
 }  // namespace
 
-Result<std::string> FindPtx(std::span<const std::byte> image, std::uint32_t capability) {
+ModulePtx::ModulePtx(std::span<const std::byte> image, std::uint32_t capability) {
+  found_ = Find(image, capability);
+}
+
+Result<std::string> ModulePtx::Text() const {
+  if (!found_.ok()) return found_;
+  fatbin::Entry entry = entry_;
+  entry.payload = stored_;
+  return fatbin::DecodePtx(entry);
+}
+
+void ModulePtx::Keep(const fatbin::Entry& entry) {
+  entry_ = entry;
+  stored_.assign(entry.payload.begin(), entry.payload.end());
+  // What would be left of the image.
+  entry_.payload = {};
+  entry_.name = entry_.options = {};
+}
+
+Status ModulePtx::Find(std::span<const std::byte> image, std::uint32_t capability) {
+  const std::span bytes(reinterpret_cast<const std::uint8_t*>(image.data()), image.size());
   const fatbin::ImageKind kind = fatbin::KindOf(image.data(), image.size());
   if (kind == fatbin::ImageKind::kText) {
-    const std::string_view text(reinterpret_cast<const char*>(image.data()), image.size());
-    return std::string(text.substr(0, text.find('\0')));
+    fatbin::Entry text{};
+    text.kind = fatbin::Kind::kPtx;
+    text.payload = bytes;
+    text.uncompressed_bytes = bytes.size();
+    Keep(text);
+    return Status::Ok();
   }
   if (kind != fatbin::ImageKind::kContainer)
     return Status::NotFound("the module is machine code without PTX");
-  CUSPAN_ASSIGN_OR_RETURN(
-      const fatbin::Container container,
-      fatbin::ReadContainer({reinterpret_cast<const std::uint8_t*>(image.data()), image.size()}));
+  CUSPAN_ASSIGN_OR_RETURN(const fatbin::Container container, fatbin::ReadContainer(bytes));
   const fatbin::Entry* ptx = nullptr;
   std::uint32_t machine_code = 0;
   for (const fatbin::Entry& entry : container.entries) {
@@ -44,7 +65,8 @@ Result<std::string> FindPtx(std::span<const std::byte> image, std::uint32_t capa
   if (ptx == nullptr) return Status::NotFound("the module has no PTX for this GPU");
   if (ptx->architecture < machine_code)
     return Status::NotFound("the module's PTX is for an older GPU than its machine code");
-  return fatbin::DecodePtx(*ptx);
+  Keep(*ptx);
+  return Status::Ok();
 }
 
 }  // namespace cuspan::proxy

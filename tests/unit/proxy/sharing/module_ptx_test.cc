@@ -55,13 +55,15 @@ std::vector<std::byte> FatBinary(const std::vector<Image>& images) {
 }
 
 std::string Found(const std::vector<Image>& images, std::uint32_t capability) {
-  const Result<std::string> ptx = FindPtx(FatBinary(images), capability);
+  // The image is gone when its PTX is asked for.
+  const ModulePtx kept(FatBinary(images), capability);
+  const Result<std::string> ptx = kept.Text();
   if (ptx.ok()) return *ptx;
   EXPECT_EQ(ptx.status().code(), StatusCode::kNotFound) << ptx.status().message();
   return "none";
 }
 
-TEST(FindPtxTest, TheNewestThatTheDeviceCanRun) {
+TEST(ModulePtxTest, TheNewestThatTheDeviceCanRun) {
   const std::vector<Image> images = {
       {Kind::kPtx, 75, "75"}, {Kind::kPtx, 90, "90"}, {Kind::kPtx, 100, "100"}};
   EXPECT_EQ(Found(images, 75), "75");
@@ -71,7 +73,7 @@ TEST(FindPtxTest, TheNewestThatTheDeviceCanRun) {
   EXPECT_EQ(Found(images, 70), "none");
 }
 
-TEST(FindPtxTest, NotWhereTheDriverRunsMachineCodeOfANewerSource) {
+TEST(ModulePtxTest, NotWhereTheDriverRunsMachineCodeOfANewerSource) {
   EXPECT_EQ(Found({{Kind::kElf, 90, ""}, {Kind::kPtx, 90, "90"}}, 90), "90");
   EXPECT_EQ(Found({{Kind::kElf, 90, ""}, {Kind::kPtx, 75, "75"}}, 90), "none");
   EXPECT_EQ(Found({{Kind::kElf, 80, ""}, {Kind::kPtx, 75, "75"}}, 86), "none");
@@ -80,7 +82,7 @@ TEST(FindPtxTest, NotWhereTheDriverRunsMachineCodeOfANewerSource) {
   EXPECT_EQ(Found({{Kind::kElf, 100, ""}, {Kind::kPtx, 75, "75"}}, 90), "75");
 }
 
-TEST(FindPtxTest, WhatIsForOneDeviceOnlyIsForNoOther) {
+TEST(ModulePtxTest, WhatIsForOneDeviceOnlyIsForNoOther) {
   const std::vector<Image> exact = {{Kind::kPtx, 90, "90a", fatbin::kFlagExactOnly}};
   EXPECT_EQ(Found(exact, 90), "90a");
   EXPECT_EQ(Found(exact, 100), "none");
@@ -91,22 +93,32 @@ TEST(FindPtxTest, WhatIsForOneDeviceOnlyIsForNoOther) {
             "none");
 }
 
-TEST(FindPtxTest, TextIsWhatItIsAndMachineCodeHasNone) {
+TEST(ModulePtxTest, TextIsWhatItIsAndMachineCodeHasNone) {
   const std::string text = ".version 9.0\n.target sm_75\n";
   const Result<std::string> found =
-      FindPtx(std::as_bytes(std::span(text.c_str(), text.size() + 1)), 90);
+      ModulePtx(std::as_bytes(std::span(text.c_str(), text.size() + 1)), 90).Text();
   ASSERT_TRUE(found.ok());
   EXPECT_EQ(*found, text);
   const std::string elf =
       "\x7f"
       "ELF\x02\x01\x01";
-  EXPECT_FALSE(FindPtx(std::as_bytes(std::span(elf.data(), elf.size())), 90).ok());
+  EXPECT_FALSE(ModulePtx(std::as_bytes(std::span(elf.data(), elf.size())), 90).Text().ok());
 }
 
-TEST(FindPtxTest, DamagedFatBinariesAreRefused) {
+TEST(ModulePtxTest, NothingElseIsKept) {
+  const std::string code(1 << 20, 'x');
+  const ModulePtx kept(
+      FatBinary({{Kind::kElf, 90, code}, {Kind::kPtx, 75, code}, {Kind::kPtx, 90, "90"}}), 90);
+  EXPECT_EQ(kept.Text().value(), "90");
+  EXPECT_LT(kept.bytes(), 16U);
+  EXPECT_EQ(ModulePtx(FatBinary({{Kind::kElf, 90, code}}), 90).bytes(), 0U);
+  EXPECT_EQ(ModulePtx().Text().status().code(), StatusCode::kNotFound);
+}
+
+TEST(ModulePtxTest, DamagedFatBinariesAreRefused) {
   const std::vector<std::byte> whole = FatBinary({{Kind::kPtx, 75, "75"}, {Kind::kElf, 75, "x"}});
   for (std::size_t bytes = 1; bytes < whole.size(); ++bytes) {
-    const Result<std::string> found = FindPtx(std::span(whole).first(bytes), 75);
+    const Result<std::string> found = ModulePtx(std::span(whole).first(bytes), 75).Text();
     EXPECT_TRUE(!found.ok() || *found != "75") << bytes;
   }
 }
