@@ -315,8 +315,10 @@ void ShareFile::DecideNow(const SessionPlace* self) {
     session.preemptible.store(preemptible ? 1 : 0, std::memory_order_relaxed);
     const bool gated = run != nullptr && (present > 1 || (limited && !turns.pairs));
     session.gated.store(gated ? 1 : 0, std::memory_order_relaxed);
-    session.paired.store(turns.partner != scheduling::kNobody && open != 0 ? 1 : 0,
-                         std::memory_order_relaxed);
+    const bool paired = turns.partner != scheduling::kNobody && open != 0;
+    if (paired && session.paired.load(std::memory_order_relaxed) == 0)
+      session.pairings.fetch_add(1, std::memory_order_relaxed);
+    session.paired.store(paired ? 1 : 0, std::memory_order_relaxed);
     const bool changed = session.open.load(std::memory_order_relaxed) != open;
     if (changed) session.open.store(open);
     const bool opened = changed && open != 0;

@@ -11,7 +11,7 @@
 namespace cuspan::sharing {
 
 // Changes with every change of what is below.
-inline constexpr std::uint64_t kMagic = 0x6375'7370'616e'0008;
+inline constexpr std::uint64_t kMagic = 0x6375'7370'616e'0009;
 
 // The bytes of the file that are locked: by who changes the table, and for each place.
 inline constexpr std::int64_t kTableByte = 0;
@@ -42,7 +42,8 @@ struct alignas(64) SessionPlace {
   std::atomic<std::uint64_t> memory;        // Bytes that it has: share_memory.h.
   std::atomic<std::uint64_t> done;          // Work, by how long it takes alone.
   std::atomic<std::uint32_t> known;         // That is known of what it does.
-  std::atomic<std::uint32_t> paired;        // Another run may be on the GPU as well.
+  std::atomic<std::uint32_t> paired;        // Another run may be on the GPU as well,
+  std::atomic<std::uint32_t> pairings;      // and how often that has begun.
   std::atomic<std::uint32_t> limits;        // What limits its work: scheduling::Limits.
   // Of the table.
   std::uint32_t taken;

@@ -31,8 +31,9 @@ Result<std::unique_ptr<ShareSeat>> ShareSeat::Take(UniqueFd table, std::uint32_t
   for (std::uint32_t i = 0; i < kMostSharingSessions; ++i) {
     SessionPlace& session = layout.sessions[i];
     if (session.taken != 0 || !file->TakePlace(sharing::kFirstSessionByte + i)) continue;
-    for (std::atomic<std::uint32_t>* word : {&session.open, &session.wants, &session.preemptible,
-                                             &session.known, &session.paired, &session.limits})
+    for (std::atomic<std::uint32_t>* word :
+         {&session.open, &session.wants, &session.preemptible, &session.known, &session.paired,
+          &session.pairings, &session.limits})
       word->store(0);
     session.on_gpu_since.store(0);
     session.memory.store(0);
@@ -87,6 +88,7 @@ bool ShareSeat::preemptible() const {
 }
 bool ShareSeat::on_gpu() const { return own().on_gpu_since.load(std::memory_order_relaxed) != 0; }
 bool ShareSeat::paired() const { return own().paired.load(std::memory_order_relaxed) != 0; }
+std::uint32_t ShareSeat::pairings() const { return own().pairings.load(std::memory_order_relaxed); }
 ShareSeat::Changes ShareSeat::changes() const {
   const scheduling::Turns& turns = file_->layout().turns;
   return {turns.changes, turns.last_gain, turns.last_cost};

@@ -20,7 +20,7 @@ class ShareFile;
 struct SessionPlace;
 }  // namespace sharing
 
-// One thread, but for AwaitRing.
+// One thread, but for AwaitRing and what is said to be any's.
 class ShareSeat {
  public:
   // `table` is of ShareTable::OpenAgain, `run_place` of FindRun.
@@ -51,6 +51,8 @@ class ShareSeat {
   bool preemptible() const;
   // Whether another run may be on the GPU at the same time.
   bool paired() const;
+  // How often that has begun. Any thread.
+  std::uint32_t pairings() const;
   // How often one of a pair had to make room for a better one, and what the last time was to gain
   // and to cost (ns of work).
   struct Changes {

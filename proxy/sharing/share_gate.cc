@@ -191,6 +191,8 @@ void ShareGate::MarkUnmarked() {
 
 ShareGate::Sample ShareGate::BeginSample(KernelTime& time, Stream& stream) {
   Sample sample;
+  // First: a partner that comes after this is seen.
+  sample.pairings = seat_->pairings();
   if (!time.WantsSample() || (sharing_ && (!seat_->open() || seat_->paired()))) return sample;
   if (!session_.OthersDone(stream) ||
       session_.timing_events.Record(stream.driver, sample.begin) != CUDA_SUCCESS)
@@ -214,11 +216,12 @@ void ShareGate::EndSample(Sample sample, const std::shared_ptr<KernelTime>& time
     return;
   session_.completer.Add(
       stream->lane, std::move(mark), stream->submitted,
-      [&driver = session_.driver, measured, time, blocks](CUresult result, std::uint64_t) {
+      [this, measured, time, blocks, pairings = sample.pairings](CUresult result, std::uint64_t) {
         float passed = 0;  // In milliseconds.
-        if (result == CUDA_SUCCESS &&
-            driver.cuEventElapsedTime(&passed, measured->begin.get(), measured->end.get()) ==
-                CUDA_SUCCESS)
+        // Beside a partner that has come since it took longer than alone.
+        if (result == CUDA_SUCCESS && seat_->pairings() == pairings &&
+            session_.driver.cuEventElapsedTime(&passed, measured->begin.get(),
+                                               measured->end.get()) == CUDA_SUCCESS)
           time->Add(blocks, static_cast<double>(passed) * 1e6);
       });
 }

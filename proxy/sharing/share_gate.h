@@ -78,6 +78,7 @@ class ShareGate final : public WorkGate {
   // A launch that is measured; empty where it is not.
   struct Sample {
     PooledEvent begin;
+    std::uint32_t pairings = 0;
   };
   Sample BeginSample(KernelTime& time, Stream& stream);
   void EndSample(Sample sample, const std::shared_ptr<KernelTime>& time, std::uint64_t blocks,

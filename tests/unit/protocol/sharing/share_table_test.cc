@@ -72,6 +72,33 @@ TEST_F(ShareTableTest, RunsComeInUpToTheLimitOfEach) {
   EXPECT_EQ(third.MayJoin(Terms()).code(), StatusCode::kExhausted);
 }
 
+TEST_F(ShareTableTest, TheTimesInPairsAreCounted) {
+  ShareTerms terms = Terms();
+  terms.pair = true;
+  ShareTable first = Table();
+  ASSERT_TRUE(first.JoinRun("1", "u", "p", terms).ok());
+  const std::unique_ptr<ShareSeat> one = Seat(first, "1");
+  one->SetKnown(true);
+  Begin(*one);
+  EXPECT_FALSE(one->paired());
+  EXPECT_EQ(one->pairings(), 0U);
+  for (std::uint32_t times = 1; times <= 3; ++times) {
+    {
+      ShareTable second = Table();
+      ASSERT_TRUE(second.JoinRun("2", "u", "p", terms).ok());
+      const std::unique_ptr<ShareSeat> two = Seat(second, "2");
+      two->SetKnown(true);
+      Begin(*two);
+      ASSERT_TRUE(one->paired() && two->paired());
+      ASSERT_TRUE(one->Decide().ok());
+      EXPECT_EQ(one->pairings(), times);
+      EXPECT_EQ(two->pairings(), 1U);
+    }
+    ASSERT_TRUE(one->Decide().ok());
+    EXPECT_FALSE(one->paired());
+  }
+}
+
 TEST_F(ShareTableTest, WhatIsPromisedIsNoMoreThanThereIs) {
   ShareTable first = Table(), second = Table();
   ASSERT_TRUE(first.JoinRun("1", "u", "p", Terms(0, 700)).ok());
