@@ -30,7 +30,7 @@ class KernelSlices {
   void Make(const ModulePtx& ptx, CUmodule whole, CUfunction whole_kernel);
   // Whether it can be, as far as is known by now.
   bool ready() const { return ready_.load(std::memory_order_acquire); }
-  // The driver refuses what it has not refused of the whole kernel: from now on it goes uncut.
+  // The driver has refused a slice: from now on the kernel goes uncut.
   void GiveUp(CUresult refused);
 
   // Once ready: how such a launch, which should take so long (ns), is cut.
