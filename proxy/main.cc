@@ -15,6 +15,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
+#include <mutex>
 #include <thread>
 
 #include "common/log.h"
@@ -36,6 +37,9 @@ constexpr std::chrono::milliseconds kStartLimit{10'000};
 // For an MPS server that takes no clients just now.
 constexpr std::chrono::milliseconds kMpsLimit{10'000};
 constexpr std::chrono::milliseconds kMpsPause{100};
+// For a session to end by itself where others would be ended with it, once its agent gave it up.
+// Shorter than what the agent waits.
+constexpr std::chrono::milliseconds kOwnEndLimit{400};
 
 // All that a started proxy works with. Lives as long as the process.
 struct Place {
@@ -45,7 +49,8 @@ struct Place {
   std::unique_ptr<Device> device;
   UniqueFd shared_file;
   UniqueFd share_table;
-  std::unique_ptr<PairServer> pairs;  // Where other runs use the GPU at the same time.
+  std::unique_ptr<PairServer> pairs;  // Where other runs use the GPU at the same time,
+  std::once_flag left;                // which are left once, by the first thread that ends it.
   JoinInbox joins;
 };
 
@@ -171,6 +176,13 @@ JoinInbox::Joined TakeJoined(ControlSocket& socket, const ProxyJoin& join, Bell&
   return {std::move(*channel), ""};
 }
 
+// Whether something of the session runs on the GPU is known to the driver alone, and a question to
+// it may wait for that.
+void LeavePairs(Place& place) {
+  if (place.pairs == nullptr) return;
+  std::call_once(place.left, [&place] { place.pairs->Leave(); });
+}
+
 // What comes from the agent while the proxy serves: channels to other proxies. Its end of the
 // socket closes when the session is over, or with the agent.
 void ServeSocket(ControlSocket& socket, Place& place) {
@@ -190,6 +202,12 @@ void ServeSocket(ControlSocket& socket, Place& place) {
   }
   place.channel->Lose("the agent of its node has exited");
   place.joins.End();
+  if (place.pairs == nullptr) return;
+  // The session may wait for its kernels in the driver, and the agent, if it lives, kills this
+  // process soon.
+  std::this_thread::sleep_for(kOwnEndLimit);
+  LeavePairs(place);
+  ::_exit(1);
 }
 
 int ServeDevice(ControlSocket& socket, const ProxyStart& start) {
@@ -225,6 +243,9 @@ int ServeDevice(ControlSocket& socket, const ProxyStart& start) {
   if (!socket.Send(answer).ok() || !ready.ok()) return 1;
 
   std::thread([&socket, place] { ServeSocket(socket, *place); }).detach();
+  // Killed with its agent, it would end other runs with it. The socket's end is told to the thread
+  // above; one that was stopped goes on, and sees it.
+  if (place->pairs != nullptr) ::prctl(PR_SET_PDEATHSIG, SIGCONT);
   // Never destroyed: kernels of a program that was killed may still run, and must not lose their
   // memory before they end with this process.
   auto* session = new DeviceSession(place->driver.functions, *place->device, *place->channel,
@@ -232,9 +253,9 @@ int ServeDevice(ControlSocket& socket, const ProxyStart& start) {
   if (seat != nullptr) session->Share(std::move(seat));
   const Status served = Serve(*session);
   session->EndSharing();
-  if (served.ok()) return 0;
-  LogError("the session was terminated: {}", served.message());
-  return 1;
+  if (!served.ok()) LogError("the session was terminated: {}", served.message());
+  LeavePairs(*place);
+  return served.ok() ? 0 : 1;
 }
 
 int ServeObserver(ControlSocket& socket, const ProxyStart& start) {

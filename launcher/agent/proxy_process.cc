@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <sys/wait.h>
 
+#include <cerrno>
 #include <csignal>
 #include <utility>
 #include <vector>
@@ -19,17 +20,20 @@ using std::chrono::milliseconds;
 constexpr milliseconds kReadyLimit{60'000};
 // For a proxy to give its device back by itself.
 constexpr milliseconds kEndOfProxyLimit{1'000};
+// The same in pairs, where the MPS server is told first.
+constexpr milliseconds kEndOfPairLimit{3'000};
 // Messages that a proxy has not read, beside what its socket holds.
 constexpr std::size_t kMostKept = 64;
 
 }  // namespace
 
 ProxyHouse::ProxyHouse(Poller& poller, std::string executable, Environment environment,
-                       const Key128& secret)
+                       const Key128& secret, bool pairs)
     : poller_(poller),
       executable_(std::move(executable)),
       environment_(std::move(environment)),
-      secret_(secret) {}
+      secret_(secret),
+      pairs_(pairs) {}
 
 ProxyHouse::~ProxyHouse() { KillAll(milliseconds(2'000)); }
 
@@ -70,25 +74,25 @@ void ProxyHouse::WaitEnds(milliseconds limit) {
   const auto deadline = std::chrono::steady_clock::now() + limit;
   const std::set<std::shared_ptr<ProxyProcess>> ending = living_;
   for (const std::shared_ptr<ProxyProcess>& proxy : ending) {
-    const auto left = std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now());
-    if (!proxy->hung_up_ || left.count() <= 0) continue;
-    pollfd waited{proxy->process_.get(), POLLIN, 0};
-    if (::poll(&waited, 1, static_cast<int>(left.count())) > 0) proxy->Reap();
+    if (proxy->hung_up_) proxy->AwaitEnd(deadline);
   }
 }
 
 void ProxyHouse::KillAll(milliseconds limit) {
+  if (pairs_) {
+    for (const std::shared_ptr<ProxyProcess>& proxy : living_) {
+      proxy->handlers_ = {};
+      proxy->HangUp();
+    }
+    WaitEnds(kEndOfPairLimit);
+  }
   for (const std::shared_ptr<ProxyProcess>& proxy : living_) {
     proxy->handlers_ = {};
     proxy->Kill();
   }
   const auto deadline = std::chrono::steady_clock::now() + limit;
-  while (!living_.empty() && std::chrono::steady_clock::now() < deadline) {
-    const std::shared_ptr<ProxyProcess> proxy = *living_.begin();
-    const auto left = std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now());
-    pollfd waited{proxy->process_.get(), POLLIN, 0};
-    if (::poll(&waited, 1, static_cast<int>(left.count())) > 0) proxy->Reap();
-  }
+  const std::set<std::shared_ptr<ProxyProcess>> ending = living_;
+  for (const std::shared_ptr<ProxyProcess>& proxy : ending) proxy->AwaitEnd(deadline);
 }
 
 ProxyProcess::ProxyProcess(ProxyHouse& house, ProxyChild child, Bell bell,
@@ -142,7 +146,8 @@ void ProxyProcess::HangUp() {
   socket_ = ControlSocket(UniqueFd());
   // A proxy lives as long as its socket: one that goes on without is ended.
   house_.poller_.Cancel(timer_);
-  timer_ = house_.poller_.After(kEndOfProxyLimit, [this] { Kill(); });
+  timer_ =
+      house_.poller_.After(house_.pairs_ ? kEndOfPairLimit : kEndOfProxyLimit, [this] { Kill(); });
 }
 
 void ProxyProcess::CanNotBeTold(const Status& why) {
@@ -153,6 +158,18 @@ void ProxyProcess::CanNotBeTold(const Status& why) {
 }
 
 void ProxyProcess::Kill() { ::kill(pid_, SIGKILL); }
+
+void ProxyProcess::AwaitEnd(std::chrono::steady_clock::time_point deadline) {
+  for (;;) {
+    const auto left = std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now());
+    pollfd waited{process_.get(), POLLIN, 0};
+    const int ended = ::poll(&waited, 1, left.count() > 0 ? static_cast<int>(left.count()) : 0);
+    // A signal, as that of a launcher that has ended, is no reason to kill it sooner.
+    if (ended < 0 && errno == EINTR) continue;
+    if (ended > 0) Reap();
+    return;
+  }
+}
 
 void ProxyProcess::Join(const ProxyJoin& join, std::span<const int> fds) {
   if (hung_up_) return;

@@ -48,8 +48,10 @@ class ProxyProcess;
 // Starts proxies that serve, and knows all that live. One thread.
 class ProxyHouse {
  public:
-  // `environment` is what proxies get.
-  ProxyHouse(Poller& poller, std::string executable, Environment environment, const Key128& secret);
+  // `environment` is what proxies get. `pairs`: other runs may have kernels on their GPUs at the
+  // same time, which MPS ends with those of a proxy that is killed (proxy/sharing/pair_server.h).
+  ProxyHouse(Poller& poller, std::string executable, Environment environment, const Key128& secret,
+             bool pairs);
   ~ProxyHouse();
 
   // Called at most once each: when the proxy answered; when it is gone, ready or not.
@@ -66,7 +68,8 @@ class ProxyHouse {
 
   // Waits until those that were told to end are gone, at most `limit`.
   void WaitEnds(std::chrono::milliseconds limit);
-  // Kills all that live and waits until they are gone, at most `limit`.
+  // Kills all that live and waits until they are gone, at most `limit`. In pairs they are told to
+  // end first, and have a few seconds for it.
   void KillAll(std::chrono::milliseconds limit);
 
  private:
@@ -75,6 +78,7 @@ class ProxyHouse {
   const std::string executable_;
   Environment environment_;
   const Key128 secret_;
+  const bool pairs_;
   std::set<std::shared_ptr<ProxyProcess>> living_;
 };
 
@@ -97,6 +101,8 @@ class ProxyProcess : public std::enable_shared_from_this<ProxyProcess> {
   void ReadSocket();
   void Reap();
   void Kill();
+  // Waits until it has ended, and reaps it.
+  void AwaitEnd(std::chrono::steady_clock::time_point deadline);
   // It must not go on without what it waits for.
   void CanNotBeTold(const Status& why);
   void HangUp();

@@ -16,11 +16,11 @@
 #include <cstring>
 #include <fstream>
 #include <optional>
-#include <string_view>
 #include <thread>
 
 #include "common/process_fd.h"
 #include "protocol/sharing/share_file.h"
+#include "proxy/sharing/mps_control.h"
 
 namespace cuspan::proxy {
 namespace {
@@ -101,25 +101,15 @@ std::string LastLineOf(const std::string& path) {
 class MpsDaemon {
  public:
   MpsDaemon(const PairKeeping& keeping, const PairFolder& folder)
-      : control_(keeping.control), log_(folder.log()) {
-    for (char** entry = environ; *entry != nullptr; ++entry) {
-      // Of others the daemon would make the defaults of all runs.
-      const std::string_view text = *entry;
-      if (!text.starts_with("CUDA_MPS_") && !text.starts_with("CUDA_VISIBLE_DEVICES="))
-        environment_.emplace_back(text);
-    }
-    environment_.push_back("CUDA_MPS_PIPE_DIRECTORY=" + folder.pipe());
-    environment_.push_back("CUDA_MPS_LOG_DIRECTORY=" + log_);
-    environment_.push_back("CUDA_VISIBLE_DEVICES=" + keeping.gpu);
-  }
+      : control_(keeping.control, folder, keeping.gpu), log_(folder.log()) {}
 
   // Waits until it answers.
   Status Start() {
     const UniqueFd output(
         ::open(Said().c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
-    CUSPAN_ASSIGN_OR_RETURN(daemon_, Spawn({control_, "-f"}, -1, output.get()));
+    CUSPAN_ASSIGN_OR_RETURN(daemon_, Spawn(output.get()));
     const auto deadline = steady_clock::now() + kDaemonLimit;
-    while (!Ask("get_server_list")) {
+    while (!control_.Ask("get_server_list", kControlLimit).ok()) {
       if (EndsWithin(daemon_, kBetweenAsking)) {
         const int status = EndChild(daemon_, milliseconds(0));
         return Failure(WIFSIGNALED(status)
@@ -138,7 +128,8 @@ class MpsDaemon {
   bool HasEnded(milliseconds limit) const { return EndsWithin(daemon_, limit); }
   void Quit() {
     // The program waits for the daemon.
-    Ask("quit", kQuitLimit);
+    if (const auto told = control_.Ask("quit", kQuitLimit); !told.ok())
+      LogInfo("{}", told.status().message());
     EndChild(daemon_, kQuitLimit);
   }
 
@@ -149,14 +140,15 @@ class MpsDaemon {
     std::string said = LastLineOf(Said());
     if (said.empty()) said = LastLineOf(log_ + "/control.log");
     return Status::Unavailable("NVIDIA's MPS ({}) {}{}{}; use --share to share the GPU by time",
-                               control_, what, said.empty() ? "" : ": ", said);
+                               control_.program(), what, said.empty() ? "" : ": ", said);
   }
 
-  // -1: nothing to read, or nobody reads.
-  Result<Child> Spawn(const std::vector<std::string>& words, int input, int output) const {
+  // Ends with this process, however that ends: by fork, since posix_spawn has no such thing.
+  Result<Child> Spawn(int output) const {
+    const std::vector<std::string> words = {control_.program(), "-f"};
     const std::vector<char*> arguments = PointersTo(words);
-    const std::vector<char*> variables = PointersTo(environment_);
-    const UniqueFd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
+    const std::vector<char*> variables = PointersTo(control_.environment());
+    const UniqueFd nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
     const pid_t keeper = ::getpid();
     Child child;
     child.pid = ::fork();
@@ -164,9 +156,9 @@ class MpsDaemon {
     if (child.pid == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (::getppid() != keeper) ::_exit(1);
-      ::dup2(input < 0 ? nothing.get() : input, STDIN_FILENO);
-      ::dup2(output < 0 ? nothing.get() : output, STDOUT_FILENO);
-      ::dup2(output < 0 ? nothing.get() : output, STDERR_FILENO);
+      ::dup2(nothing.get(), STDIN_FILENO);
+      ::dup2(output, STDOUT_FILENO);
+      ::dup2(output, STDERR_FILENO);
       ::close_range(STDERR_FILENO + 1, UINT_MAX, CLOSE_RANGE_CLOEXEC);
       ResetSignals();
       ::execve(arguments.front(), arguments.data(), variables.data());
@@ -180,26 +172,8 @@ class MpsDaemon {
     return failure;
   }
 
-  // Whether the daemon has done what it was asked.
-  bool Ask(const std::string& command, milliseconds limit = kControlLimit) const {
-    int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) return false;
-    const UniqueFd read_end(ends[0]);
-    UniqueFd write_end(ends[1]);
-    const std::string line = command + "\n";
-    // It fits into any pipe.
-    if (::write(write_end.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()))
-      return false;
-    write_end.Reset();
-    const Result<Child> child = Spawn({control_}, read_end.get(), -1);
-    if (!child.ok()) return false;
-    const int status = EndChild(*child, limit);
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-  }
-
-  const std::string control_;
+  const MpsControl control_;
   const std::string log_;
-  std::vector<std::string> environment_;
   Child daemon_;
 };
 

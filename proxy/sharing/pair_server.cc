@@ -5,11 +5,15 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <sstream>
 #include <thread>
 #include <utility>
 
 #include "common/find_command.h"
+#include "common/format.h"
+#include "common/log.h"
 #include "common/scheduling/turns.h"
+#include "proxy/sharing/mps_control.h"
 #include "proxy/sharing/pair_keeper.h"
 
 namespace cuspan::proxy {
@@ -18,6 +22,8 @@ namespace {
 // For a server to become ready, an old one to end first, or both.
 constexpr std::chrono::milliseconds kServerJoinLimit{30'000};
 constexpr std::chrono::milliseconds kPairJoinPause{10};
+// For one answer of it to a client that ends.
+constexpr std::chrono::milliseconds kLeaveLimit{1'000};
 
 using Part = PairFolder::Part;
 
@@ -76,6 +82,23 @@ void PairServer::SetEnvironment(const ShareTerms& terms) const {
   if (terms.limit < scheduling::kWhole)
     set("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
         std::to_string(std::max(1U, (terms.limit + kPercent / 2) / kPercent)));
+}
+
+void PairServer::Leave() const {
+  const Result<std::string> program = FindMpsControl();
+  if (!program.ok()) return;
+  const MpsControl control(*program, folder_, gpu_);
+  Result<std::string> servers = control.Ask("get_server_list", kLeaveLimit);
+  if (servers.ok()) {
+    std::istringstream list(*servers);
+    pid_t server = 0;
+    while (list >> server) {
+      servers = control.Ask(Format("terminate_client {} {}", server, ::getpid()), kLeaveLimit);
+      if (!servers.ok()) break;
+    }
+  }
+  if (!servers.ok())
+    LogInfo("the kernels of this session were not ended: {}", servers.status().message());
 }
 
 PairFault ExplainPairFault(CUresult result, bool had_work) {

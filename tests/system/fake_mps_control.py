@@ -2,7 +2,8 @@
 """Stands in for nvidia-cuda-mps-control: with -f the daemon, which has a server and ends when it is told to quit;
 otherwise the program that passes a command on to it.
 
-FAKE_MPS_JOURNAL names a file to which a daemon writes a line when it starts. FAKE_MPS: "exits", the daemon ends at
+FAKE_MPS_JOURNAL names a file to which a daemon writes a line when it starts, and FAKE_MPS_JOURNAL-ended one to which it
+writes the clients that it was to end. FAKE_MPS: "exits", the daemon ends at
 once; "hangs", it does not answer; "deaf", it does not quit.
 """
 import os
@@ -34,6 +35,9 @@ def daemon():
                     server.kill()
                     os.unlink(CONTROL)
                     return
+                if command.startswith("terminate_client"):
+                    with open(os.environ["FAKE_MPS_JOURNAL"] + "-ended", "a", encoding="utf-8") as ended:
+                        ended.write(command + "\n")
                 peer.sendall(f"{server.pid}\n".encode())
 
 

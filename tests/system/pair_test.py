@@ -90,6 +90,28 @@ class Pairs(SharingTest):
                 last.end()
                 self.assert_nothing_left()
 
+    def test_kernels_of_a_run_that_ends_do_not_outlive_it(self):
+        """MPS takes the end of a process with kernels for a fault: it is told to end them first, whatever ends the run."""
+        ended = self.folder / "journal-ended"
+        for kind in ("counts", "cuspan", "cuspan-agent"):
+            with self.subTest(kind=kind):
+                ended.unlink(missing_ok=True)
+                stays = self.counter().go()
+                before = {pid for pid, _ in self.processes()}
+                goes = self.counter().go()
+                stays.runs(16), goes.runs(16)
+                new = [(pid, name) for pid, name in self.processes() if pid not in before]
+                proxy, = (pid for pid, name in new if name == "cuspan-proxy" and pid not in self.keepers())
+                # The first: the others clear up behind it.
+                os.kill(next(pid for pid, name in new if name == kind), signal.SIGKILL)
+                self.finish(goes.process)
+                stays.runs(16)
+                stays.end()
+                self.assert_nothing_left()
+                clients = [line.split()[2] for line in ended.read_text(encoding="utf-8").splitlines()]
+                self.assertIn(str(proxy), clients)
+                self.assertEqual(len(clients), 2, clients)
+
     def test_without_mps_a_run_says_what_to_do(self):
         result = self.run_command(self.pair(["true"]), self.environment(CUSPAN_MPS_CONTROL="/nowhere/mps"), status=OWN_FAILURE)
         self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)

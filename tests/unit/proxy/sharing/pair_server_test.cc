@@ -221,6 +221,23 @@ TEST_F(PairServerTest, ItBelongsToNoRun) {
   }
 }
 
+TEST_F(PairServerTest, AClientThatLeavesIsEndedByIt) {
+  StartRun();
+  const std::unique_ptr<PairServer> client = Join(), other = Join();
+  client->Leave();
+  EXPECT_EQ(ReadAll(folder_ / "journal-ended"),
+            Format("terminate_client {} {}\n", Server(), ::getpid()));
+}
+
+TEST_F(PairServerTest, LeavingAServerThatIsGoneDoesNothing) {
+  StartRun();
+  const std::unique_ptr<PairServer> client = Join();
+  Kill(Daemon());
+  Until([this] { return Processes("").empty(); });
+  client->Leave();
+  EXPECT_EQ(ReadAll(folder_ / "journal-ended"), "");
+}
+
 TEST_F(PairServerTest, ItStaysForTheRunsAndEndsWithTheLast) {
   StartRun();
   for (int i = 0; i < 3; ++i) Join().reset();
