@@ -116,8 +116,8 @@ void DeviceSession::WriteKernelTimes() {
   written->get_future().wait_for(kTimesLimit);
   const PredictionErrors errors = kernel_table->Errors();
   if (const std::optional<double> median = errors.Median())
-    LogInfo("{} kernels were as long as predicted within {:.0f} % (median)", errors.count(),
-            *median * 100);
+    LogInfo("the times of {} kernels were predicted with a median error of {:.1f} %",
+            errors.count(), *median * 100);
 }
 
 void DeviceSession::Share(std::unique_ptr<ShareSeat> seat) {

@@ -86,7 +86,7 @@ void AgentNode::Join(const Key128& secret, const std::string& run, const ShareTe
   context_.secret = secret;
   context_.run = run;
   context_.share = share;
-  context_.proxies = &proxies_.emplace(poller_, proxy_, proxy_environment_, secret, share.pair);
+  context_.proxies = &proxies_.emplace(poller_, proxy_, proxy_environment_, secret, share);
   if (traced) context_.trace = &trace_.emplace(context_.host);
 }
 

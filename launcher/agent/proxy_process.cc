@@ -28,12 +28,15 @@ constexpr std::size_t kMostKept = 64;
 }  // namespace
 
 ProxyHouse::ProxyHouse(Poller& poller, std::string executable, Environment environment,
-                       const Key128& secret, bool pairs)
+                       const Key128& secret, const ShareTerms& share)
     : poller_(poller),
       executable_(std::move(executable)),
       environment_(std::move(environment)),
       secret_(secret),
-      pairs_(pairs) {}
+      shares_(share.shared),
+      pairs_(share.pair) {}
+
+milliseconds ProxyHouse::OwnEndLimit() const { return pairs_ ? kEndOfPairLimit : kEndOfProxyLimit; }
 
 ProxyHouse::~ProxyHouse() { KillAll(milliseconds(2'000)); }
 
@@ -79,12 +82,12 @@ void ProxyHouse::WaitEnds(milliseconds limit) {
 }
 
 void ProxyHouse::KillAll(milliseconds limit) {
-  if (pairs_) {
+  if (shares_) {
     for (const std::shared_ptr<ProxyProcess>& proxy : living_) {
       proxy->handlers_ = {};
       proxy->HangUp();
     }
-    WaitEnds(kEndOfPairLimit);
+    WaitEnds(OwnEndLimit());
   }
   for (const std::shared_ptr<ProxyProcess>& proxy : living_) {
     proxy->handlers_ = {};
@@ -146,8 +149,7 @@ void ProxyProcess::HangUp() {
   socket_ = ControlSocket(UniqueFd());
   // A proxy lives as long as its socket: one that goes on without is ended.
   house_.poller_.Cancel(timer_);
-  timer_ =
-      house_.poller_.After(house_.pairs_ ? kEndOfPairLimit : kEndOfProxyLimit, [this] { Kill(); });
+  timer_ = house_.poller_.After(house_.OwnEndLimit(), [this] { Kill(); });
 }
 
 void ProxyProcess::CanNotBeTold(const Status& why) {

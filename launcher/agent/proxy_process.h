@@ -48,10 +48,11 @@ class ProxyProcess;
 // Starts proxies that serve, and knows all that live. One thread.
 class ProxyHouse {
  public:
-  // `environment` is what proxies get. `pairs`: other runs may have kernels on their GPUs at the
-  // same time, which MPS ends with those of a proxy that is killed (proxy/sharing/pair_server.h).
+  // `environment` is what proxies get. `share`: how the run shares its GPUs. Its proxies keep what
+  // they have learnt when they end; in pairs, MPS ends other runs' kernels with those of one that
+  // is killed (proxy/sharing/pair_server.h).
   ProxyHouse(Poller& poller, std::string executable, Environment environment, const Key128& secret,
-             bool pairs);
+             const ShareTerms& share);
   ~ProxyHouse();
 
   // Called at most once each: when the proxy answered; when it is gone, ready or not.
@@ -68,17 +69,20 @@ class ProxyHouse {
 
   // Waits until those that were told to end are gone, at most `limit`.
   void WaitEnds(std::chrono::milliseconds limit);
-  // Kills all that live and waits until they are gone, at most `limit`. In pairs they are told to
-  // end first, and have a few seconds for it.
+  // Kills all that live and waits until they are gone, at most `limit`. Those that
+  // share their GPU are told to end first, and have a second for it, in pairs a few.
   void KillAll(std::chrono::milliseconds limit);
 
  private:
   friend class ProxyProcess;
+  // For one to end by itself.
+  std::chrono::milliseconds OwnEndLimit() const;
+
   Poller& poller_;
   const std::string executable_;
   Environment environment_;
   const Key128 secret_;
-  const bool pairs_;
+  const bool shares_, pairs_;
   std::set<std::shared_ptr<ProxyProcess>> living_;
 };
 

@@ -36,11 +36,13 @@ class Counter:
         self.test.assertGreaterEqual(self.count, goal, f"it goes on: {self.last}")
 
     def end(self):
-        """Ends it: all that it launched has run."""
+        """Ends it: all that it launched has run. Returns what was said on standard error."""
         self.process.stdin.close()
         self.reader.join(60)
-        self.test.assertEqual(self.process.wait(60), 0, self.process.stderr.read())
+        status, errors = self.process.wait(60), self.process.stderr.read()
+        self.test.assertEqual(status, 0, errors)
         self.test.assertRegex(self.last, r"^counted (\d+) of \1$")
+        return errors
 
 
 class SharingTest(SystemTest):

@@ -20,9 +20,10 @@ class Sharing(SharingTest):
                            f"--share-limit={limit}", *options, "--",
                            *(app or [program("counts", "shared"), "4"]))
 
-    def counter(self, *options, path="auto", blocks=4, limit=4):
+    def counter(self, *options, path="auto", blocks=4, limit=4, **environment):
         return Counter(self, self.start(self.share(*options, path=path, limit=limit,
-                                                   app=[program("counts", "shared"), str(blocks)]), self.environment()))
+                                                   app=[program("counts", "shared"), str(blocks)]),
+                                        self.environment(**environment)))
 
     def test_two_runs_take_turns(self):
         for path in PATHS:
@@ -279,6 +280,17 @@ class Sharing(SharingTest):
             run.end()
             names = {file.name for file in times.glob("*") if file.suffix != ".new"}
             self.assertEqual(names, {"cuspan_software_GPU"}, "a file for the GPU's model")
+        self.assert_nothing_left()
+
+    def test_a_run_that_ends_keeps_the_times_that_it_has_measured(self):
+        """However short it was: its proxy is not ended before."""
+        for path in PATHS:
+            with self.subTest(path=path):
+                times = self.folder / f"times-{path}"
+                run = self.counter(path=path, CUSPAN_KERNEL_TIMES=str(times), CUSPAN_LOG="info").go()
+                run.runs(16)
+                self.assertRegex(run.end(), r"the times of \d+ kernels were predicted with a median error of \d+\.\d %")
+                self.assertIn("Count", (times / "cuspan_software_GPU").read_text(encoding="utf-8"))
         self.assert_nothing_left()
 
     def shared_runs(self):
