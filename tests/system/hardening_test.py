@@ -4,6 +4,7 @@ import fcntl
 import os
 import resource
 import shutil
+import signal
 import struct
 import subprocess
 import unittest
@@ -275,3 +276,7 @@ class Waiting(SystemTest):
         process = self.start(self.cuspan("run", "--same-node", "never", "--", program("latch", "shared")))
         line = wait_until(lambda: process.stderr.readline(), "cuspan says what is waited for")
         self.assertRegex(line, r"^cuspan: device 0 .*has been busy for 10 s.*managed memory")
+        process.terminate()
+        status, _, errors = self.ends(process)
+        self.assertEqual(status, -signal.SIGTERM, errors)
+        self.assert_nothing_left()
