@@ -18,6 +18,7 @@
 #include <optional>
 #include <thread>
 
+#include "common/log.h"
 #include "common/process_fd.h"
 #include "protocol/sharing/share_file.h"
 #include "proxy/sharing/mps_control.h"
