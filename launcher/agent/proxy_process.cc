@@ -21,7 +21,7 @@ constexpr milliseconds kReadyLimit{60'000};
 // For a proxy to give its device back by itself.
 constexpr milliseconds kEndOfProxyLimit{1'000};
 // The same in pairs, where the MPS server is told first.
-constexpr milliseconds kEndOfPairLimit{3'000};
+constexpr milliseconds kEndOfPairLimit{5'000};
 // Messages that a proxy has not read, beside what its socket holds.
 constexpr std::size_t kMostKept = 64;
 
