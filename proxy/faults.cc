@@ -38,7 +38,9 @@ void Faults::Posted(const Origin& origin, CUresult result) {
 }
 
 void Faults::Examine(CUresult result) {
-  if (lost() != CUDA_SUCCESS) return;
+  // When the session is over nobody is to be told, and the proxy itself may have had its kernels
+  // ended (PairServer::Leave).
+  if (lost() != CUDA_SUCCESS || channel_.closed()) return;
   if (!LosesContext(result)) {
     // The context answers for itself: a lost one repeats its fault at every call.
     const CUresult state = driver_.cuStreamQuery(nullptr);

@@ -40,6 +40,7 @@ constexpr std::chrono::milliseconds kMpsPause{100};
 // For a session to end by itself where others would be ended with it, once its agent gave it up.
 // Shorter than what the agent waits.
 constexpr std::chrono::milliseconds kOwnEndLimit{400};
+constexpr std::chrono::milliseconds kLastWordsLimit{2'000};
 
 // All that a started proxy works with. Lives as long as the process.
 struct Place {
@@ -207,6 +208,8 @@ void ServeSocket(ControlSocket& socket, Place& place) {
   // process soon.
   std::this_thread::sleep_for(kOwnEndLimit);
   LeavePairs(place);
+  // Nobody else is hurt by its end any more. What the session does on the host may still end.
+  std::this_thread::sleep_for(kLastWordsLimit);
   ::_exit(1);
 }
 
@@ -253,9 +256,10 @@ int ServeDevice(ControlSocket& socket, const ProxyStart& start) {
   if (seat != nullptr) session->Share(std::move(seat));
   const Status served = Serve(*session);
   session->EndSharing();
-  if (!served.ok()) LogError("the session was terminated: {}", served.message());
   LeavePairs(*place);
-  return served.ok() ? 0 : 1;
+  if (served.ok()) return 0;
+  LogError("the session was terminated: {}", served.message());
+  return 1;
 }
 
 int ServeObserver(ControlSocket& socket, const ProxyStart& start) {
@@ -327,6 +331,8 @@ int main(int argc, char** argv) {
   cuspan::KeepLogFromWaiting();
   // What a limit of file sizes forbids is an error like any other.
   ::signal(SIGXFSZ, SIG_IGN);
+  // Whoever read the log may be gone; the session ends in good order all the same.
+  ::signal(SIGPIPE, SIG_IGN);
   if (!keeping.empty()) ::_exit(cuspan::proxy::KeepPairServer(keeping));
   // Without destructors: the session's threads may be inside the driver, which
   // gives everything back when the process ends.

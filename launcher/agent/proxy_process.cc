@@ -20,8 +20,9 @@ using std::chrono::milliseconds;
 constexpr milliseconds kReadyLimit{60'000};
 // For a proxy to give its device back by itself.
 constexpr milliseconds kEndOfProxyLimit{1'000};
-// The same in pairs, where the MPS server is told first.
-constexpr milliseconds kEndOfPairLimit{5'000};
+// The same in pairs, where the MPS server is told first. With what an end by force takes it is less
+// than the agent's own end may take (kEndSeconds).
+constexpr milliseconds kEndOfPairLimit{2'000};
 // Messages that a proxy has not read, beside what its socket holds.
 constexpr std::size_t kMostKept = 64;
 
@@ -85,7 +86,11 @@ void ProxyHouse::KillAll(milliseconds limit) {
   if (shares_) {
     for (const std::shared_ptr<ProxyProcess>& proxy : living_) {
       proxy->handlers_ = {};
-      proxy->HangUp();
+      // One that still starts would not hear it, and has nothing to keep.
+      if (proxy->ready_)
+        proxy->HangUp();
+      else
+        proxy->Kill();
     }
     WaitEnds(OwnEndLimit());
   }

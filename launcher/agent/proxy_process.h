@@ -69,8 +69,8 @@ class ProxyHouse {
 
   // Waits until those that were told to end are gone, at most `limit`.
   void WaitEnds(std::chrono::milliseconds limit);
-  // Kills all that live and waits until they are gone, at most `limit`. Those that
-  // share their GPU are told to end first, and have a second for it, in pairs a few.
+  // Kills all that live and waits until they are gone, at most `limit`. Those that share their GPU
+  // are told to end first, and have a second for it, in pairs two.
   void KillAll(std::chrono::milliseconds limit);
 
  private:

@@ -15,10 +15,11 @@
 namespace cuspan {
 namespace {
 
-// The agent's proxies, which have locks too, are killed by the kernel when it dies; a driver may
-// take a while to let them go. In microseconds.
+// The agent's proxies, which have locks too, are killed by the kernel when it dies, but for those
+// in pairs, which end by themselves within two seconds; a driver may take a while to let them go.
+// In microseconds.
 constexpr useconds_t kPause = 20'000;
-constexpr int kMostLooks = 100;
+constexpr int kMostLooks = 250;
 
 [[noreturn]] void SweepWhenGone(int alive, const std::string& host) {
   // Whoever ends the agent's group or session does not mean this process.

@@ -23,7 +23,7 @@ namespace {
 constexpr std::chrono::milliseconds kServerJoinLimit{30'000};
 constexpr std::chrono::milliseconds kPairJoinPause{10};
 // For one answer of it to a client that ends.
-constexpr std::chrono::milliseconds kLeaveLimit{2'000};
+constexpr std::chrono::milliseconds kLeaveLimit{750};
 
 using Part = PairFolder::Part;
 

@@ -38,7 +38,7 @@ class PairServer {
 
   // To be called before a process ends whose kernels may still run: MPS takes its end for a fault
   // of theirs, which ends the other clients, too (measured with driver 580). Ends the kernels and
-  // this process's contexts. Takes some tens of milliseconds, four seconds at most. Any
+  // this process's contexts. Takes some tens of milliseconds, 1.5 s at most. Any
   // thread, while others may be in the driver.
   void Leave() const;
 
