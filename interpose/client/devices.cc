@@ -330,7 +330,7 @@ void Devices::ReceiveLoop() {
     if (!woken && opener_->Gone()) {
       LogError("the agent of this node has exited; all devices are lost");
       for (const auto& link : Links()) {
-        link->Lose("the agent of this node has exited");
+        link->Lose(link->LossSentence("the agent of this node has exited"));
         SayLost(*link);
       }
       return;

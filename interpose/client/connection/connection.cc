@@ -97,10 +97,12 @@ void Connection::Fail(CUresult result, const std::string* lost) {
   channel_->own_bell().Ring();
 }
 
-std::string Connection::Lose(std::string_view why) {
-  std::string sentence = Format("device {} ({}) is lost: {}", device(), place_.name, why);
+std::string Connection::LossSentence(std::string_view why) const {
+  return Format("device {} ({}) is lost: {}", device(), place_.name, why);
+}
+
+void Connection::Lose(const std::string& sentence) {
   Fail(CUDA_ERROR_DEVICE_UNAVAILABLE, &sentence);
-  return sentence;
 }
 
 CUresult Connection::Wait(std::uint32_t request, PendingCalls::Call* pending) {

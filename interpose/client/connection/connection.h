@@ -165,9 +165,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   CUresult TakePostedFailure() { return failures_.Take(ThisThread().number); }
   // Ends everything that waits; later calls return `result`.
   void Fail(CUresult result) { Fail(result, nullptr); }
-  // The same for a device that cannot be reached any more; `why` is for the text of that error.
-  // Returns which device that is, and why, for a log.
-  std::string Lose(std::string_view why);
+  // Which device cannot be reached any more, and why: for a log, and for Lose.
+  std::string LossSentence(std::string_view why) const;
+  // As Fail, for such a device; `sentence` is the text of that error.
+  void Lose(const std::string& sentence);
 
   // Waits for `over()`, told by `changed`, with the lock; says after a while what it may be that
   // never comes.

@@ -14,7 +14,10 @@ Receiver::Receiver(Connection* connection)
 
 void Receiver::GiveUp(const std::string& reason) {
   if (broken_.exchange(true, std::memory_order_acq_rel)) return;
-  LogError("{}", connection_.Lose(reason));
+  const std::string sentence = connection_.LossSentence(reason);
+  // First: a program that learns of the loss may end at once.
+  LogError("{}", sentence);
+  connection_.Lose(sentence);
   channel_.Close(true);
 }
 
@@ -50,8 +53,9 @@ bool Receiver::ReceiveSome() {
   PostDeferred();
   if (!any && channel_.closed() && connection_.fault() == CUDA_SUCCESS) {
     const std::string why = channel_.end_reason();
-    LogError("{}; cudaDeviceReset opens it again where its host can be reached",
-             connection_.Lose(why.empty() ? "its proxy exited" : why));
+    const std::string sentence = connection_.LossSentence(why.empty() ? "its proxy exited" : why);
+    LogError("{}; cudaDeviceReset opens it again where its host can be reached", sentence);
+    connection_.Lose(sentence);
     return true;
   }
   return any;
