@@ -75,7 +75,7 @@ class Decision {
     const bool alive = busy != 0 || run.on_gpu || !run.wants || run.asked != run.asked_before;
     run.asked_before = run.asked;
     if (alive) run.stalled = 0;
-    if (alive || !run.open) run.stirred = now_;
+    if (alive || !run.open || !run.wanted) run.stirred = now_;
     if (turns_.waiting != 0 && run.open && run.wanted) return static_cast<double>(passed);
     return static_cast<double>(std::min(busy, passed));
   }
@@ -153,7 +153,8 @@ class Decision {
     double least = 0;
     bool any = false;
     for (const TurnRun* run : present()) {
-      if (!run->wanted) continue;
+      // Those whose memory is not there wait for another reason than that they had so much.
+      if (!run->wanted || run->swap != 0) continue;
       least = any ? std::min(least, run->pass) : run->pass;
       any = true;
     }
@@ -202,15 +203,40 @@ class Decision {
     std::uint32_t run;
     double effective;
   };
-  // The first of those that may have the GPU, without the holder; null when nobody else may.
-  const Ranked* Best(bool with_holder) const {
+  enum class Among { kAll, kWorthIt };
+  // The first of those that may have the GPU, or of those whose memory is worth bringing there now;
+  // null when there is none. The holder is among them at the end of its turn.
+  const Ranked* Best(Among among, bool with_holder = false) const {
     const Ranked* best = nullptr;
     for (std::uint32_t i = 0; i < count_; ++i) {
       const Ranked& one = ranked_[i];
-      if (one.run == turns_.holder && !with_holder) continue;
+      const bool holds = one.run == turns_.holder;
+      if ((holds && !with_holder) || (!holds && among == Among::kWorthIt && !WorthIt(one.run)))
+        continue;
       if (best == nullptr || Before(one, *best)) best = &one;
     }
     return best;
+  }
+  std::uint64_t SwapOf(std::uint32_t run) const {
+    return std::min(turns_.runs[run].swap, kLongestSwap);
+  }
+  bool WorthIt(std::uint32_t run) const {
+    const std::uint64_t swap = SwapOf(run);
+    return swap == 0 ||
+           (now_ >= turns_.swapped_at && now_ - turns_.swapped_at >= swap * kSwapTurns);
+  }
+  // How long a holder that has nothing to do keeps the GPU.
+  std::uint64_t GraceFor(const Ranked& next) const {
+    return std::max(kIdleGrace, SwapOf(next.run));
+  }
+  // Whether that one may take the GPU from the holder at once. Its quota is no reason to bring its
+  // memory there.
+  bool Outranks(const Ranked& next) const {
+    if (Owed(next.run) && SwapOf(next.run) == 0) return true;
+    // A run that was let go since it had waited keeps what that was worth.
+    const auto ahead = static_cast<double>(NicenessOf(turns_.runs[turns_.holder]) -
+                                           NicenessOf(turns_.runs[next.run]));
+    return ahead > turns_.holder_bonus;
   }
   bool Before(const Ranked& a, const Ranked& b) const {
     if (Owed(a.run) != Owed(b.run)) return Owed(a.run);
@@ -220,35 +246,26 @@ class Decision {
 
   void Choose() {
     Rank();
-    const Ranked* const other = Best(false);
-    if (turns_.holder != kNobody) {
-      TurnRun& holder = Holder();
-      if (holder.choked) {
-        Give(other);
-        return;
-      }
-      if (other == nullptr) return;
-      if (holder.open && holder.wants && now_ - holder.stirred >= kLongestStall) {
-        holder.stalled = 1;
-        Give(other);
-        return;
-      }
-      // A run that was let go since it had waited keeps what that was worth.
-      const auto ahead =
-          static_cast<double>(NicenessOf(holder) - NicenessOf(turns_.runs[other->run]));
-      const bool outranked = Owed(other->run) || ahead > turns_.holder_bonus;
-      if (!holder.wants) {
-        if (outranked || now_ >= holder.idle_since + kIdleGrace) Give(other);
-        return;
-      }
-      if (holder.open && now_ >= turns_.turn_ends) {
-        Give(Best(true));
-        return;
-      }
-      if (outranked && !turns_.holder_owed) Give(other);
+    const Ranked* const any = Best(Among::kAll);
+    if (turns_.holder == kNobody) {
+      if (any != nullptr) Give(any);
       return;
     }
-    if (other != nullptr) Give(other);
+    TurnRun& holder = Holder();
+    if (holder.choked) return Give(any);
+    if (any == nullptr) return;
+    if (holder.open && holder.wants && now_ - holder.stirred >= kLongestStall) {
+      holder.stalled = 1;
+      return Give(any);
+    }
+    if (holder.wants && holder.open && now_ >= turns_.turn_ends)
+      return Give(Best(Among::kWorthIt, true));
+    for (const Ranked* const other : {any, Best(Among::kWorthIt)}) {
+      if (other == nullptr) continue;
+      const bool idle = !holder.wants && now_ >= holder.idle_since + GraceFor(*other);
+      const bool takes = Outranks(*other) && !(holder.wants && turns_.holder_owed);
+      if (idle || takes) return Give(other);
+    }
   }
 
   // Gives the turn to that one, or to nobody.
@@ -261,6 +278,12 @@ class Decision {
     turns_.holder_bonus = kWeights.last_wait * WaitOf(turns_.runs[next->run]);
     turns_.turn_ends = now_ + kTurn;
     if (before == next->run) return;
+    if (SwapOf(next->run) != 0) {
+      turns_.swapped_at = now_;
+      // From now on it has what the others have whose memory is there.
+      TurnRun& run = turns_.runs[next->run];
+      run.pass = std::max(run.pass, turns_.virtual_time - kMostCredit);
+    }
     BeginSample();
     // Who had the turn stays beside the next, if that may be.
     if (turns_.pairs && before != kNobody && PairSum(before) > 0 &&
@@ -364,8 +387,11 @@ class Decision {
       if (!waits && run.waiting_since != 0) {
         const double wait = WaitOf(run);
         run.waited += now_ > run.waiting_since ? now_ - run.waiting_since : 0;
-        run.average_wait += (wait - run.average_wait) * kWaitDecay;
-        turns_.decayed_wait += (wait - turns_.decayed_wait) * kWaitDecay;
+        // Of a wait for its memory's turn priorities know nothing: what it has then is long.
+        if (run.swap == 0) {
+          run.average_wait += (wait - run.average_wait) * kWaitDecay;
+          turns_.decayed_wait += (wait - turns_.decayed_wait) * kWaitDecay;
+        }
         run.waiting_since = 0;
       }
     }
@@ -396,14 +422,16 @@ class Decision {
     at(now_ + kLongestWithoutLook);
     if (turns_.holder == kNobody) return next;
     // Nobody else may have the GPU just now.
-    if (Holder().open && Best(false) == nullptr) return next;
+    if (Holder().open && Best(Among::kAll) == nullptr) return next;
     if (!Holder().open) {
       at(turns_.leave_limit);
       // Those who leave may be done before.
       for (const TurnRun* run : present())
         if (run->on_gpu && run->done_by > now_) at(run->done_by);
     } else {
-      at(Holder().wants ? turns_.turn_ends : Holder().idle_since + kIdleGrace);
+      for (const Ranked* const other : {Best(Among::kAll), Best(Among::kWorthIt)})
+        if (other != nullptr && !Holder().wants) at(Holder().idle_since + GraceFor(*other));
+      if (Holder().wants) at(turns_.turn_ends);
     }
     return next;
   }

@@ -13,6 +13,11 @@
 // over, or has taken much longer with it than was said: kernels can not be ended. From then on both
 // are on the GPU, and the driver gives it to them by turns.
 //
+// The memory of a run may have to be brought to the GPU first, and that of others away (TurnRun::
+// swap). That is done seldom: such a run gets the GPU when the memory that is there has been for
+// kSwapTurns times as long, when nobody else has had anything to do for so long as it takes, or at
+// once when it is of higher priority than the one that has the turn.
+//
 // In pairs, a second run has its gate open as well, where both together do more than in turns
 // (pairs.h): of those that want the GPU the one that goes best with the first. Two runs of
 // different priority are a pair only if the less important one has a limit, which is that of the
@@ -45,6 +50,10 @@ inline constexpr std::uint64_t kLongestStall = 20'000'000;
 // What is lately, and what is just now, to those who look at the parts of the runs.
 inline constexpr std::uint64_t kNow = 1'000'000'000;
 inline constexpr std::uint64_t kLately = 10'000'000'000;
+// The memory that was brought to the GPU stays there for so many times what that took, and brings
+// no more than so long with it.
+inline constexpr std::uint64_t kSwapTurns = 20;
+inline constexpr std::uint64_t kLongestSwap = 60'000'000'000;
 // While some wait the decision is looked at as often as this: for one that has died.
 inline constexpr std::uint64_t kLongestWithoutLook = 50'000'000;
 
@@ -81,6 +90,7 @@ struct TurnRun {
   std::uint64_t asked = 0;       // How often it has asked for a decision itself.
   std::uint64_t done_by = 0;     // which should be done by then; 0: who knows.
   std::uint64_t idle_since = 0;  // Where it does not want.
+  std::uint64_t swap = 0;        // Bringing its memory to the GPU takes so long; 0: it is there.
 
   // --- What was decided.
   Flag open = 0;  // It may hand work to the GPU.
@@ -121,6 +131,8 @@ struct Turns {
   double holder_bonus = 0;         // Steps of priority that it has in this turn for having waited.
   double virtual_time = 0;         // The pass of whoever wanted the GPU and had least.
   std::uint64_t turn_ends = 0;
+  std::uint64_t swapped_at =
+      0;  // When the turn was last given to a run whose memory was not there.
   std::uint64_t leave_limit = 0;  // Until then the holder waits for those who leave.
   std::uint64_t looked_at = 0;
   double decayed_wait = 0;    // In milliseconds.

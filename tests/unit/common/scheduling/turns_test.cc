@@ -27,6 +27,9 @@ class Simulation {
     std::uint64_t arrived = 0;   // When the backlog began,
     std::uint64_t finished = 0;  // and when it was empty.
     std::uint64_t first_began = 0;
+    std::uint64_t swap = 0;  // Bringing its memory there takes so long; 0: it is always there.
+    bool swapping = false;
+    std::uint64_t swaps = 0;  // How often that was done.
   };
 
   std::uint32_t Add(const TurnRun& terms, std::uint64_t kernel) {
@@ -64,6 +67,7 @@ class Simulation {
       told.on_gpu = runs[i].left != 0;
       told.busy = runs[i].busy;
       told.done_by = now + runs[i].left;
+      told.swap = resident == i ? 0 : runs[i].swap;
     }
     next = scheduling::Decide(turns, now);
     ++decisions;
@@ -78,7 +82,8 @@ class Simulation {
   std::uint64_t next = kNever;
   std::uint64_t decisions = 0;
   bool changed = false;
-  std::uint32_t stopped = kNobody;  // Does nothing.
+  std::uint32_t stopped = kNobody;   // Does nothing.
+  std::uint32_t resident = kNobody;  // Whose memory is there, of those for which there is no room.
 
  private:
   void Step(std::uint64_t step) {
@@ -86,8 +91,14 @@ class Simulation {
     for (std::uint32_t i = 0; i < runs.size(); ++i) {
       Run& run = runs[i];
       if (run.left == 0 && run.backlog != 0 && turns.runs[i].open && i != stopped) {
-        --run.backlog;
-        run.left = run.kernel;
+        run.swapping = run.swap != 0 && resident != i;
+        if (run.swapping) {
+          resident = i;
+          ++run.swaps;
+        } else {
+          --run.backlog;
+        }
+        run.left = run.swapping ? run.swap : run.kernel;
         if (run.first_began == 0) run.first_began = now;
         changed = true;
       }
@@ -97,7 +108,7 @@ class Simulation {
       if (run.left == 0) continue;
       const std::uint64_t part = std::min(run.left, step / on_gpu);
       run.left -= part;
-      run.gpu_time += part;
+      if (!run.swapping) run.gpu_time += part;
       run.busy += step;
       if (run.left != 0) continue;
       changed = true;
@@ -382,6 +393,70 @@ TEST(TurnsTest, TheNicenessOfTheProcessCounts) {
   simulation.Advance(kMillisecond);
   simulation.Give(urgent, 1);
   EXPECT_TRUE(simulation.turns.runs[urgent].open);
+}
+
+// Two for whose memory there is not room at once.
+TEST(TurnsTest, MemoryIsBroughtSeldom) {
+  Simulation simulation;
+  for (int i = 0; i < 2; ++i) {
+    simulation.Give(simulation.Add(Terms(0), kMillisecond), kMany);
+    simulation.runs.back().swap = 100 * kMillisecond;
+  }
+  simulation.Advance(60 * kSecond, 100 * kMicrosecond);
+  for (std::uint32_t run = 0; run < 2; ++run) {
+    EXPECT_NEAR(ShareOf(simulation, run, 0, 60 * kSecond), 0.475, 0.04);
+    EXPECT_GE(simulation.runs[run].swaps, 12U);
+    EXPECT_LE(simulation.runs[run].swaps, 16U) << "every two seconds one of them";
+  }
+}
+
+TEST(TurnsTest, WhoseMemoryIsThereHasItsTurnsMeanwhile) {
+  Simulation simulation;
+  for (int i = 0; i < 2; ++i) {
+    simulation.Give(simulation.Add(Terms(0), kMillisecond), kMany);
+    simulation.runs.back().swap = 100 * kMillisecond;
+  }
+  const std::uint32_t small = simulation.Add(Terms(0), kMillisecond);
+  simulation.Give(small, kMany);
+  simulation.Advance(5 * kSecond, 100 * kMicrosecond);
+  std::uint64_t before = simulation.runs[small].gpu_time;
+  // In each half second, though the others change places every two.
+  for (int i = 0; i < 20; ++i) {
+    simulation.Advance(500 * kMillisecond, 100 * kMicrosecond);
+    EXPECT_GE(ShareOf(simulation, small, before, 500 * kMillisecond), 0.25);
+    before = simulation.runs[small].gpu_time;
+  }
+  EXPECT_LE(simulation.runs[0].swaps + simulation.runs[1].swaps, 9U);
+  EXPECT_GE(simulation.runs[0].swaps + simulation.runs[1].swaps, 6U);
+}
+
+TEST(TurnsTest, MemoryIsNotBroughtForAPauseThatIsShorter) {
+  Simulation simulation;
+  const std::uint32_t pauses = simulation.Add(Terms(0), kMillisecond);
+  const std::uint32_t waits = simulation.Add(Terms(0), kMillisecond);
+  for (Simulation::Run& run : simulation.runs) run.swap = 100 * kMillisecond;
+  simulation.Give(pauses, 1);
+  simulation.Give(waits, kMany);
+  simulation.Advance(150 * kMillisecond);
+  EXPECT_FALSE(simulation.turns.runs[pauses].wants);
+  EXPECT_EQ(simulation.resident, pauses);
+  simulation.Give(pauses, 1);
+  simulation.Advance(90 * kMillisecond);
+  EXPECT_EQ(simulation.resident, pauses);
+  simulation.Advance(30 * kMillisecond);
+  EXPECT_EQ(simulation.resident, waits);
+}
+
+TEST(TurnsTest, HighPriorityHasItsMemoryBroughtAtOnce) {
+  Simulation simulation;
+  const std::uint32_t low = simulation.Add(Terms(10), kMillisecond);
+  const std::uint32_t high = simulation.Add(Terms(-10), kMillisecond);
+  for (Simulation::Run& run : simulation.runs) run.swap = 100 * kMillisecond;
+  simulation.Give(low, kMany);
+  simulation.Advance(200 * kMillisecond);
+  simulation.Give(high, 1);
+  simulation.Advance(110 * kMillisecond);
+  EXPECT_EQ(simulation.runs[high].gpu_time, kMillisecond);
 }
 
 TEST(TurnsTest, AThousandArrivalsAreAllServed) {
