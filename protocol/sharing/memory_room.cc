@@ -9,11 +9,20 @@ namespace {
 // Of an H200 a context takes about half of this.
 constexpr std::uint64_t kMostContextBytes = std::uint64_t{1} << 30;
 constexpr std::uint64_t kContextPart = 32;
+// A GPU with PCIe 5 x 16 moves 50 bytes a ns (measured on an H200), one with PCIe 4 half as much.
+constexpr std::uint64_t kAssumedRate = 25;
+// Of what was moved before the last so many bytes less and less is remembered.
+constexpr std::uint64_t kSwapMemory = std::uint64_t{64} << 30;
 
 // Sums of what others may have written.
 std::uint64_t Plus(std::uint64_t a, std::uint64_t b) {
   const std::uint64_t sum = a + b;
   return sum < a ? ~std::uint64_t{0} : sum;
+}
+// Whether it is a session of a run that is there.
+bool Counts(const Layout& table, const SessionPlace& session) {
+  return session.taken != 0 && session.run < scheduling::kMostSharingRuns &&
+         table.turns.runs[session.run].present && session.serial == table.serials[session.run];
 }
 std::uint64_t Minus(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0; }
 
@@ -27,19 +36,25 @@ MemoryRoom RoomOf(const Layout& table, std::uint32_t run) {
   MemoryRoom room;
   if (run >= scheduling::kMostSharingRuns) return room;
   room.cap = table.memory_caps[run];
-  std::uint64_t kept = 0, used_without_cap = 0;
+  std::uint64_t kept = 0, used_without_cap = 0, others_fixed = 0;
   for (std::uint32_t i = 0; i < scheduling::kMostSharingRuns; ++i) {
     if (!table.turns.runs[i].present) continue;
     kept = Plus(kept, Plus(table.memory_caps[i], ContextBytes(table.gpu_memory)));
   }
   for (const SessionPlace& session : table.sessions) {
+    if (!Counts(table, session)) continue;
     const std::uint32_t owner = session.run;
-    if (session.taken == 0 || owner >= scheduling::kMostSharingRuns ||
-        !table.turns.runs[owner].present || session.serial != table.serials[owner])
-      continue;
     const std::uint64_t bytes = session.memory.load(std::memory_order_relaxed);
     if (owner == run) room.used = Plus(room.used, bytes);
-    if (table.memory_caps[owner] == 0) used_without_cap = Plus(used_without_cap, bytes);
+    if (table.memory_caps[owner] != 0) continue;
+    used_without_cap = Plus(used_without_cap, bytes);
+    if (owner != run)
+      others_fixed = Plus(others_fixed, session.fixed.load(std::memory_order_relaxed));
+  }
+  if (table.swaps[run] != 0 && room.cap == 0) {
+    // All others without a cap make room.
+    room.left = Minus(Minus(table.gpu_memory, kept), Plus(room.used, others_fixed));
+    return room;
   }
   const bool some_capped = std::any_of(
       std::begin(table.memory_caps), std::end(table.memory_caps), [&](const std::uint64_t& cap) {
@@ -50,6 +65,48 @@ MemoryRoom RoomOf(const Layout& table, std::uint32_t run) {
   else if (some_capped)
     room.left = Minus(Minus(table.gpu_memory, kept), used_without_cap);
   return room;
+}
+
+std::uint64_t FixedRoomOf(const Layout& table, std::uint32_t run) {
+  std::uint64_t least = RoomOf(table, run).left;
+  if (table.memory_caps[run] != 0 || table.swaps[run] == 0) return least;
+  for (std::uint32_t other = 0; other < scheduling::kMostSharingRuns; ++other)
+    if (other != run && table.turns.runs[other].present && table.swaps[other] != 0)
+      least = std::min(least, RoomOf(table, other).left);
+  return least;
+}
+
+SwapNeed SwapNeedOf(const Layout& table, std::uint32_t run, bool all) {
+  SwapNeed need;
+  std::uint64_t there = 0, room = table.gpu_memory;
+  for (std::uint32_t i = 0; i < scheduling::kMostSharingRuns; ++i)
+    if (table.turns.runs[i].present)
+      room = Minus(room, Plus(table.memory_caps[i], ContextBytes(table.gpu_memory)));
+  for (const SessionPlace& session : table.sessions) {
+    if (!Counts(table, session) || table.memory_caps[session.run] != 0) continue;
+    const std::uint64_t bytes = session.memory.load(std::memory_order_relaxed);
+    const std::uint64_t out = std::min(bytes, session.out.load(std::memory_order_relaxed));
+    // What is to go counts as gone: else its run would be given the turn back at once.
+    const std::uint64_t going =
+        std::min(bytes - out, session.evict.load(std::memory_order_relaxed));
+    if (session.run == run) need.out = Plus(need.out, out + going);
+    there = Plus(there, all && session.run == run ? bytes : bytes - out);
+  }
+  need.lacks = Minus(there, room);
+  return need;
+}
+
+std::uint64_t TimeToSwap(const Layout& table, std::uint64_t bytes) {
+  if (table.swapped == 0 || table.swapping == 0) return bytes / kAssumedRate;
+  const double rate = static_cast<double>(table.swapping) / static_cast<double>(table.swapped);
+  // Whatever the table holds: no more than an hour.
+  return static_cast<std::uint64_t>(std::min(static_cast<double>(bytes) * rate, 3.6e12));
+}
+
+void LearnSwap(Layout& table, std::uint64_t bytes, std::uint64_t nanoseconds) {
+  table.swapped = Plus(table.swapped, bytes);
+  table.swapping = Plus(table.swapping, nanoseconds);
+  while (table.swapped > kSwapMemory) table.swapped /= 2, table.swapping /= 2;
 }
 
 }  // namespace cuspan::sharing

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cerrno>
 #include <climits>
@@ -16,6 +17,9 @@
 #include <ctime>
 #include <limits>
 #include <new>
+#include <numeric>
+
+#include "protocol/sharing/memory_room.h"
 
 namespace cuspan::sharing {
 namespace {
@@ -28,6 +32,8 @@ constexpr std::uint64_t kLongestChange = 200'000'000;
 constexpr std::uint64_t kShortChange = 100'000;
 // Those that died are looked for as often as this.
 constexpr std::uint64_t kBetweenDead = 20'000'000;
+// Memory that is not there is worth a thought, however little it is.
+constexpr std::uint64_t kBriefSwap = 1'000;
 
 bool SetLock(int fd, short kind, std::int64_t first, std::int64_t count) {
   struct flock lock {};
@@ -167,6 +173,7 @@ ShareTerms ShareFile::TermsOf(std::uint32_t place) const {
   terms.limit = run.limit;
   terms.most_runs = layout_->most_runs[place];
   terms.memory = layout_->memory_caps[place];
+  terms.swap = layout_->swaps[place] != 0;
   return terms;
 }
 
@@ -261,6 +268,33 @@ void ShareFile::RingAll() {
     if (session.taken != 0) to_wake_ |= std::uint64_t{1} << (&session - layout_->sessions);
 }
 
+void ShareFile::AskForRoom(std::uint32_t run) {
+  std::uint64_t lacks = SwapNeedOf(*layout_, run, false).lacks;
+  if (lacks == 0) {
+    for (SessionPlace& session : sessions()) session.evict.store(0);
+    return;
+  }
+  // Those of the runs that have used the GPU the longest ago go first.
+  std::array<std::uint32_t, kMostSharingRuns> order;
+  std::iota(order.begin(), order.end(), 0);
+  const auto& runs = layout_->turns.runs;
+  std::sort(order.begin(), order.end(),
+            [&](std::uint32_t a, std::uint32_t b) { return runs[a].stirred < runs[b].stirred; });
+  for (const std::uint32_t other : order) {
+    if (!runs[other].present || layout_->swaps[other] == 0 || other == run) continue;
+    for (SessionPlace& session : sessions()) {
+      if (session.taken == 0 || session.run != other || session.serial != layout_->serials[other])
+        continue;
+      const std::uint64_t bytes = session.memory.load();
+      const std::uint64_t there = bytes - std::min(bytes, session.out.load());
+      const std::uint64_t evict = std::min(lacks, there);
+      lacks -= evict;
+      if (session.evict.exchange(evict) != evict && evict != 0)
+        to_wake_ |= std::uint64_t{1} << (&session - layout_->sessions);
+    }
+  }
+}
+
 void ShareFile::DecideNow(const SessionPlace* self) {
   scheduling::Turns& turns = layout_->turns;
   const std::uint64_t now = Now();
@@ -272,8 +306,16 @@ void ShareFile::DecideNow(const SessionPlace* self) {
     run.known = true;
     run.done_by = run.idle_since = run.done = 0;
     run.asked = 0;
-    run.busy = layout_->busy_before[&run - turns.runs.data()];
+    const auto place = static_cast<std::uint32_t>(&run - turns.runs.data());
+    run.busy = layout_->busy_before[place];
+    run.swap = 0;
     if (!run.present) continue;
+    if (layout_->swaps[place] != 0) {
+      // What must go for it has to be moved as well.
+      const SwapNeed need = SwapNeedOf(*layout_, place, true);
+      if (need.out != 0)
+        run.swap = std::max(TimeToSwap(*layout_, need.out + need.lacks), kBriefSwap);
+    }
     ++present;
     most_important = std::min(most_important, scheduling::NicenessOf(run));
   }
@@ -322,10 +364,12 @@ void ShareFile::DecideNow(const SessionPlace* self) {
     const bool changed = session.open.load(std::memory_order_relaxed) != open;
     if (changed) session.open.store(open);
     const bool opened = changed && open != 0;
+    // Memory may be wanted of whoever has no turn any more, which it has to notice.
+    const bool closed = changed && open == 0 && run != nullptr && layout_->swaps[session.run] != 0;
     // Those who wait look at the time themselves, and who may not go on any more sees that when it
     // wants to.
     const bool waits = open == 0 && session.wants.load(std::memory_order_relaxed) != 0;
-    if (&session != self && (opened || (sooner && waits)))
+    if (&session != self && (opened || closed || (sooner && waits)))
       to_wake_ |= std::uint64_t{1} << (&session - layout_->sessions);
   }
 }

@@ -11,7 +11,7 @@
 namespace cuspan::sharing {
 
 // Changes with every change of what is below.
-inline constexpr std::uint64_t kMagic = 0x6375'7370'616e'0009;
+inline constexpr std::uint64_t kMagic = 0x6375'7370'616e'000a;
 
 // The bytes of the file that are locked: by who changes the table, and for each place.
 inline constexpr std::int64_t kTableByte = 0;
@@ -40,6 +40,9 @@ struct alignas(64) SessionPlace {
   std::atomic<std::uint64_t> asked;         // How often it has asked for a decision.
   std::atomic<std::uint32_t> preemptible;   // A run of higher priority is here.
   std::atomic<std::uint64_t> memory;        // Bytes that it has: share_memory.h.
+  std::atomic<std::uint64_t> fixed;         // So many of them can not be brought to the host.
+  std::atomic<std::uint64_t> out;           // So many of them are not on the GPU.
+  std::atomic<std::uint64_t> evict;         // Another run needs so much of the room of the rest.
   std::atomic<std::uint64_t> done;          // Work, by how long it takes alone.
   std::atomic<std::uint32_t> known;         // That is known of what it does.
   std::atomic<std::uint32_t> paired;        // Another run may be on the GPU as well,
@@ -66,8 +69,10 @@ struct Layout {
   std::uint64_t busy_before[scheduling::kMostSharingRuns];  // Of sessions that have left.
   std::uint32_t most_runs[scheduling::kMostSharingRuns];
   std::uint64_t memory_caps[scheduling::kMostSharingRuns];  // 0: none.
+  std::uint32_t swaps[scheduling::kMostSharingRuns];        // ShareTerms::swap.
   std::uint64_t gpu_memory;                                 // Bytes.
-  std::uint32_t serials[scheduling::kMostSharingRuns];      // How often the place was taken.
+  std::uint64_t swapped, swapping;  // Bytes that were moved lately, and how long that took (ns).
+  std::uint32_t serials[scheduling::kMostSharingRuns];  // How often the place was taken.
   SessionPlace sessions[kMostSharingSessions];
 };
 

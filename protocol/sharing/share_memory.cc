@@ -23,24 +23,64 @@ Result<std::unique_ptr<ShareMemory>> ShareMemory::Open(UniqueFd table, std::uint
   return std::unique_ptr<ShareMemory>(new ShareMemory(std::move(file), run, session));
 }
 
-bool ShareMemory::Take(std::uint64_t bytes) {
+bool ShareMemory::Take(std::uint64_t bytes, bool fixed) {
   const MutexLock lock(mutex_);
   // When the table can not be changed, since a process was stopped in the middle, another session
   // of this run may take at the same time; that is all.
   const Result<ShareFile::Changing> changing = file_->Change();
   if (changing.ok()) file_->ForgetDead();
-  if (!session_ || sharing::RoomOf(file_->layout(), run_).left < bytes) return false;
-  std::atomic<std::uint64_t>& own = file_->layout().sessions[*session_].memory;
-  if (own.load() + bytes < bytes) return false;
-  own.store(own.load() + bytes);
+  if (!session_) return false;
+  const sharing::Layout& table = file_->layout();
+  const std::uint64_t left =
+      fixed ? sharing::FixedRoomOf(table, run_) : sharing::RoomOf(table, run_).left;
+  sharing::SessionPlace& own = file_->layout().sessions[*session_];
+  if (left < bytes || own.memory.load() + bytes < bytes) return false;
+  own.memory.store(own.memory.load() + bytes);
+  if (fixed) own.fixed.store(own.fixed.load() + bytes);
   return true;
 }
 
-void ShareMemory::Give(std::uint64_t bytes) {
+void ShareMemory::Give(std::uint64_t bytes, bool fixed) {
   if (!session_) return;
   const MutexLock lock(mutex_);
-  std::atomic<std::uint64_t>& own = file_->layout().sessions[*session_].memory;
-  own.store(own.load() - std::min(own.load(), bytes));
+  sharing::SessionPlace& own = file_->layout().sessions[*session_];
+  own.memory.store(own.memory.load() - std::min(own.memory.load(), bytes));
+  if (fixed) own.fixed.store(own.fixed.load() - std::min(own.fixed.load(), bytes));
+}
+
+void ShareMemory::SetOut(std::uint64_t bytes) {
+  if (!session_) return;
+  const MutexLock lock(mutex_);
+  const Result<ShareFile::Changing> changing = file_->Change();
+  sharing::SessionPlace& own = file_->layout().sessions[*session_];
+  own.out.store(bytes);
+  own.evict.store(0);
+  if (!changing.ok()) return;
+  // What nobody lacks any more need not be brought away; and who waits for room looks again.
+  if (sharing::SwapNeedOf(file_->layout(), run_, false).lacks == 0) file_->AskForRoom(run_);
+  file_->RingAll();
+}
+
+bool ShareMemory::HasRoom() {
+  if (!session_) return true;
+  const MutexLock lock(mutex_);
+  const Result<ShareFile::Changing> changing = file_->Change();
+  if (!changing.ok()) return true;  // The driver decides.
+  file_->ForgetDead();
+  file_->AskForRoom(run_);
+  return sharing::SwapNeedOf(file_->layout(), run_, false).lacks == 0;
+}
+
+bool ShareMemory::Fits() {
+  const MutexLock lock(mutex_);
+  return sharing::SwapNeedOf(file_->layout(), run_, false).lacks == 0;
+}
+
+void ShareMemory::Learn(std::uint64_t bytes, std::chrono::nanoseconds time) {
+  const MutexLock lock(mutex_);
+  const Result<ShareFile::Changing> changing = file_->Change();
+  if (changing.ok() && time.count() > 0)
+    sharing::LearnSwap(file_->layout(), bytes, static_cast<std::uint64_t>(time.count()));
 }
 
 MemoryRoom ShareMemory::Look() {

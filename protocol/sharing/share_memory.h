@@ -5,6 +5,7 @@
 // has a cap only the driver decides.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -36,10 +37,24 @@ class ShareMemory {
   ShareMemory(const ShareMemory&) = delete;
 
   // Counts `bytes` as the session's; false, and nothing is counted, when its run may not have as
-  // much more.
-  bool Take(std::uint64_t bytes);
-  void Give(std::uint64_t bytes);
+  // much more. `fixed`: they can not be brought to the host.
+  bool Take(std::uint64_t bytes, bool fixed = false);
+  void Give(std::uint64_t bytes, bool fixed = false);
   MemoryRoom Look();
+
+  // --- Of a run whose memory may be brought to the host. What is to be there is counted first;
+  // then others are asked for room until nothing lacks.
+
+  // So much of what is counted as the session's is not on the GPU.
+  void SetOut(std::uint64_t bytes);
+  // Whether all that is counted as there can be there. If not, sessions of other runs are asked to
+  // bring theirs to the host as soon as they may not use the GPU (ShareSeat::evict), and this one
+  // is rung when that has changed.
+  bool HasRoom();
+  // The same, without asking anybody.
+  bool Fits();
+  // Moving so much took so long.
+  void Learn(std::uint64_t bytes, std::chrono::nanoseconds time);
 
  private:
   ShareMemory(std::unique_ptr<sharing::ShareFile> file, std::uint32_t run,

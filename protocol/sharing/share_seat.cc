@@ -37,6 +37,9 @@ Result<std::unique_ptr<ShareSeat>> ShareSeat::Take(UniqueFd table, std::uint32_t
       word->store(0);
     session.on_gpu_since.store(0);
     session.memory.store(0);
+    session.fixed.store(0);
+    session.out.store(0);
+    session.evict.store(0);
     session.done.store(0);
     session.busy.store(0);
     session.asked.store(0);
@@ -83,6 +86,7 @@ Result<std::unique_ptr<ShareMemory>> ShareSeat::OpenMemory() const {
 SessionPlace& ShareSeat::own() const { return file_->layout().sessions[place_]; }
 
 bool ShareSeat::open() const { return own().open.load() != 0; }
+std::uint64_t ShareSeat::evict() const { return own().evict.load(std::memory_order_relaxed); }
 bool ShareSeat::preemptible() const {
   return own().preemptible.load(std::memory_order_relaxed) != 0;
 }

@@ -47,6 +47,8 @@ class ShareSeat {
   bool gated() const { return gated_.load(std::memory_order_relaxed) != 0; }
   // Whether this session may hand work to the GPU.
   bool open() const;
+  // So many bytes of this session's memory are to make room for another run.
+  std::uint64_t evict() const;
   // Whether one of the other runs may take the GPU away at any time.
   bool preemptible() const;
   // Whether another run may be on the GPU at the same time.

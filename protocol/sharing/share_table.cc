@@ -114,6 +114,12 @@ Status ShareTable::MayJoinLocked(const ShareTerms& terms) const {
       return Status::Exhausted("runs share it {}, and this one would share it {}",
                                table.turns.pairs != 0 ? "in pairs" : "by time",
                                terms.pair ? "in pairs" : "by time");
+    if (table.memory_caps[i] == 0 && terms.memory == 0 && (table.swaps[i] != 0) != terms.swap)
+      return Status::Exhausted(
+          "{}: what that has can not make room",
+          terms.swap
+              ? "a run that shares it has neither --memory all nor a size"
+              : "a run that shares it has --memory all, and this one neither that nor a size");
     promised += QuotaOf(run);
     kept += std::min(table.memory_caps[i], table.gpu_memory);
     if (table.memory_caps[i] == 0)
@@ -164,6 +170,7 @@ Status ShareTable::JoinRun(const std::string& run, const std::string& user,
     Store(table.names[i].program, program);
     table.most_runs[i] = terms.most_runs;
     table.memory_caps[i] = terms.memory;
+    table.swaps[i] = terms.swap ? 1 : 0;
     table.turns.pairs = terms.pair ? 1 : 0;
     table.turns.ForgetPairs(i);
     ++table.serials[i];

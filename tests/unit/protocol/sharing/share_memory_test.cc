@@ -33,11 +33,13 @@ class ShareMemoryTest : public ::testing::Test {
     table->SetGpuMemory(kOnGpu);
     return std::move(*table);
   }
-  static Status Join(ShareTable& table, const std::string& run, std::uint64_t cap) {
+  static Status Join(ShareTable& table, const std::string& run, std::uint64_t cap,
+                     bool swap = false) {
     ShareTerms terms;
     terms.shared = true;
     terms.most_runs = 16;
     terms.memory = cap;
+    terms.swap = swap;
     return table.JoinRun(run, "me", "app", terms);
   }
   struct Session {
@@ -186,6 +188,87 @@ TEST_F(ShareMemoryTest, WhoOnlyLooksTakesNothing) {
   ASSERT_TRUE(runs.ok());
   EXPECT_EQ(runs->front().memory, 10U);
   EXPECT_EQ(runs->front().terms.memory, kGiB);
+}
+
+// --- Runs whose memory may be brought to the host.
+
+TEST_F(ShareMemoryTest, ARunThatSwapsMayHaveAllButContextsAndCaps) {
+  ShareTable first = Table(), second = Table(), third = Table();
+  ASSERT_TRUE(Join(first, "1", 0, true).ok());
+  ASSERT_TRUE(Join(second, "2", 0, true).ok());
+  ASSERT_TRUE(Join(third, "3", 10 * kGiB).ok());
+  const Session a = Begin(first, "1"), b = Begin(second, "2");
+  EXPECT_TRUE(a.memory->Take(51 * kGiB));
+  EXPECT_FALSE(a.memory->Take(1));
+  EXPECT_TRUE(b.memory->Take(51 * kGiB)) << "the other makes room";
+  EXPECT_EQ(b.memory->Look().left, 0U);
+}
+
+TEST_F(ShareMemoryTest, OthersAreAskedForWhatLacks) {
+  ShareTable first = Table(), second = Table();
+  ASSERT_TRUE(Join(first, "1", 0, true).ok());
+  ASSERT_TRUE(Join(second, "2", 0, true).ok());
+  const Session a = Begin(first, "1"), more = Begin(first, "1"), b = Begin(second, "2");
+  EXPECT_TRUE(a.memory->Take(30 * kGiB));
+  EXPECT_TRUE(more.memory->Take(10 * kGiB));
+  EXPECT_TRUE(a.memory->HasRoom());
+  EXPECT_TRUE(b.memory->Take(22 * kGiB));
+  EXPECT_TRUE(b.memory->HasRoom()) << "62 GiB and two contexts";
+  EXPECT_EQ(a.seat->evict(), 0U);
+  EXPECT_TRUE(b.memory->Take(10 * kGiB));
+  EXPECT_FALSE(b.memory->HasRoom());
+  EXPECT_EQ(a.seat->evict(), 10 * kGiB);
+  EXPECT_EQ(more.seat->evict(), 0U) << "one is enough";
+  EXPECT_TRUE(b.memory->Take(22 * kGiB));
+  EXPECT_FALSE(b.memory->HasRoom());
+  EXPECT_EQ(a.seat->evict(), 30 * kGiB);
+  EXPECT_EQ(more.seat->evict(), 2 * kGiB);
+  EXPECT_EQ(b.seat->evict(), 0U);
+  b.memory->Give(22 * kGiB);
+  const std::uint32_t rings = b.seat->rings();
+  a.memory->SetOut(10 * kGiB);
+  EXPECT_EQ(a.seat->evict(), 0U);
+  EXPECT_EQ(more.seat->evict(), 0U) << "nothing lacks any more";
+  EXPECT_NE(b.seat->rings(), rings);
+  EXPECT_TRUE(b.memory->HasRoom());
+  // And the other way round.
+  a.memory->SetOut(0);
+  EXPECT_FALSE(a.memory->HasRoom());
+  EXPECT_EQ(b.seat->evict(), 10 * kGiB);
+  b.memory->Give(32 * kGiB);
+  EXPECT_TRUE(a.memory->HasRoom());
+  EXPECT_EQ(b.seat->evict(), 0U) << "it is not needed any more";
+}
+
+TEST_F(ShareMemoryTest, WhatCanNotGoLeavesRoomForAllThatIsThere) {
+  ShareTable first = Table(), second = Table(), third = Table();
+  ASSERT_TRUE(Join(first, "1", 0, true).ok());
+  ASSERT_TRUE(Join(second, "2", 0, true).ok());
+  ASSERT_TRUE(Join(third, "3", 10 * kGiB).ok());
+  const Session a = Begin(first, "1"), b = Begin(second, "2"), c = Begin(third, "3");
+  EXPECT_TRUE(a.memory->Take(41 * kGiB));
+  EXPECT_FALSE(b.memory->Take(10 * kGiB + 1, /*fixed=*/true)) << "51 GiB are there for both";
+  EXPECT_TRUE(b.memory->Take(10 * kGiB, /*fixed=*/true));
+  EXPECT_TRUE(b.memory->Take(41 * kGiB)) << "which can go";
+  EXPECT_FALSE(a.memory->Take(1));
+  EXPECT_TRUE(c.memory->Take(10 * kGiB, /*fixed=*/true)) << "its own";
+  b.memory->Give(10 * kGiB, /*fixed=*/true);
+  EXPECT_TRUE(a.memory->Take(10 * kGiB));
+}
+
+TEST_F(ShareMemoryTest, WhoDiedNeedsNoRoom) {
+  ShareTable first = Table();
+  ASSERT_TRUE(Join(first, "1", 0, true).ok());
+  const Session a = Begin(first, "1");
+  EXPECT_TRUE(a.memory->Take(50 * kGiB));
+  {
+    ShareTable second = Table();
+    ASSERT_TRUE(Join(second, "2", 0, true).ok());
+    const Session b = Begin(second, "2");
+    EXPECT_TRUE(b.memory->Take(50 * kGiB));
+    EXPECT_FALSE(a.memory->HasRoom());
+  }
+  EXPECT_TRUE(a.memory->HasRoom());
 }
 
 }  // namespace
