@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <map>
+#include <vector>
 
 #include "common/mutex.h"
 #include "proxy/gpu/device.h"
+#include "proxy/gpu/swap_copies.h"
 
 namespace cuspan::proxy {
 
@@ -18,6 +20,21 @@ class Mappings {
   Mappings(const Driver& driver, const Device& device) : driver_(driver), device_(device) {}
   Mappings(const Mappings&) = delete;
   ~Mappings();
+
+  // The memory may be swapped out from now on, in pieces of `piece_bytes` (what the driver gives it
+  // by); nothing of it is exported. Before the first Map.
+  void MaySwap(SwapCopies& copies, std::uint64_t piece_bytes) {
+    copies_ = &copies;
+    piece_bytes_ = piece_bytes;
+  }
+  // Gives the driver so many bytes back, or a piece more, or all, and keeps what is in them.
+  // Nothing of the memory may be in use. After a failure some of it is out; SwapIn brings that
+  // back.
+  CUresult SwapOut(std::uint64_t bytes);
+  // Brings all that is out back, to where it was. CUDA_ERROR_OUT_OF_MEMORY: another try may follow.
+  CUresult SwapIn();
+  // What is out.
+  std::uint64_t swapped_bytes() const;
 
   // Backs [address, address + bytes) with new memory that the device may read
   // and write; in a shared region that has a file, with the file's. CUDA_ERROR_ALREADY_MAPPED when
@@ -37,15 +54,26 @@ class Mappings {
     return device_.InFile(address, bytes);
   }
   bool Meets(std::uint64_t address, std::uint64_t bytes) const;
+  struct Piece {
+    std::uint64_t address = 0;
+    std::uint64_t bytes = 0;
+    CUmemGenericAllocationHandle memory = 0;  // 0: swapped out.
+  };
+  struct Mapped {
+    std::uint64_t bytes = 0;
+    std::vector<Piece> pieces;  // None: the file's.
+    MemoryAccount::Taken taken;
+  };
+  // New memory there. It is the driver's again after a failure.
+  CUresult Back(Piece& piece) const;
+  CUresult BackAll(std::vector<Piece>& pieces) const;
+  CUresult GiveBack(Piece& piece) const;
 
   const Driver& driver_;
   const Device& device_;
+  SwapCopies* copies_ = nullptr;
+  std::uint64_t piece_bytes_ = ~std::uint64_t{0};
   mutable Mutex mutex_;
-  struct Mapped {
-    std::uint64_t bytes = 0;
-    CUmemGenericAllocationHandle memory = 0;
-    MemoryAccount::Taken taken;
-  };
   std::map<std::uint64_t, Mapped> mapped_ CUSPAN_GUARDED_BY(mutex_);  // By address.
 };
 

@@ -4,11 +4,11 @@
 
 namespace cuspan::proxy {
 
-CUresult MemoryAccount::Take(std::uint64_t bytes, Taken* taken) {
+CUresult MemoryAccount::Take(std::uint64_t bytes, Taken* taken, bool fixed) {
   if (counted_ == nullptr) return CUDA_SUCCESS;
-  if (!counted_->Take(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
-  *taken = Taken(new std::uint64_t(bytes), [this](const std::uint64_t* own) {
-    counted_->Give(*own);
+  if (!counted_->Take(bytes, fixed)) return CUDA_ERROR_OUT_OF_MEMORY;
+  *taken = Taken(new std::uint64_t(bytes), [this, fixed](const std::uint64_t* own) {
+    counted_->Give(*own, fixed);
     delete own;
   });
   return CUDA_SUCCESS;

@@ -4,10 +4,13 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <set>
+#include <vector>
 
 #include "common/mutex.h"
 #include "proxy/gpu/device.h"
+#include "proxy/gpu/swap_copies.h"
 
 namespace cuspan::proxy {
 
@@ -18,6 +21,12 @@ class Reservations {
   Reservations(const Driver& driver, const Device& device) : driver_(driver), device_(device) {}
   Reservations(const Reservations&) = delete;
   ~Reservations();
+
+  // As Mappings. What was imported stays where it is. Until SwapIn nothing else may be called.
+  void MaySwap(SwapCopies& copies) { copies_ = &copies; }
+  CUresult SwapOut(std::uint64_t bytes);
+  CUresult SwapIn();
+  std::uint64_t swapped_bytes() const;
 
   // Addresses of the plan for reservations. CUDA_ERROR_OUT_OF_MEMORY when they are taken. What the
   // driver has reserved for them stays until the end, for others.
@@ -50,16 +59,40 @@ class Reservations {
   mutable Mutex mutex_;             // Held while the driver is asked about what could go meanwhile.
   std::set<std::uint64_t> blocks_;  // Of addresses, each of kReservationBlock.
   std::map<std::uint64_t, std::uint64_t> reserved_ CUSPAN_GUARDED_BY(mutex_);  // Address, bytes.
+  // The memory stays as long as it has a number, or is mapped somewhere.
   struct Allocation {
+    std::uint64_t bytes = 0;
     CUmemGenericAllocationHandle memory = 0;
+    bool ended = false;  // It has no number any more, and `memory` is the driver's.
+    bool out = false;    // It is swapped out: so is it then.
+    std::uint64_t saved_from = 0;
+    CUdeviceptr scratch = 0;  // While it is out, where it is mapped nowhere to be read.
+    bool imported = false;
     MemoryAccount::Taken taken;  // Not of what is another's.
   };
   struct Mapped {
     std::uint64_t bytes = 0;
-    MemoryAccount::Taken taken;  // The memory stays as long as it is mapped somewhere.
+    std::shared_ptr<Allocation> allocation;
+    std::uint32_t access = 0;  // As it was set last; 0: not yet.
   };
-  std::map<std::uint64_t, Allocation> allocations_ CUSPAN_GUARDED_BY(mutex_);  // By number.
-  std::map<std::uint64_t, Mapped> mapped_;                                     // By address.
+  struct Going {
+    std::shared_ptr<Allocation> allocation;
+    std::uint64_t address;  // Where it can be read; 0: nowhere.
+  };
+  // Of those that are there so much or more, or all.
+  std::vector<Going> WhatMayGo(std::uint64_t bytes) const;
+  CUresult MapScratch(const Allocation& allocation);
+  void FreeScratch(Allocation& allocation);
+  // New memory for one that is out, where it was mapped.
+  CUresult Back(Allocation& allocation);
+  CUresult Give(std::uint64_t address, std::uint64_t bytes, std::uint32_t flags);
+  void UnmapAll(const Allocation& allocation);
+
+  std::map<std::uint64_t, std::shared_ptr<Allocation>> allocations_
+      CUSPAN_GUARDED_BY(mutex_);            // By number.
+  std::map<std::uint64_t, Mapped> mapped_;  // By address.
+  std::vector<std::shared_ptr<Allocation>> out_;
+  SwapCopies* copies_ = nullptr;
 };
 
 }  // namespace cuspan::proxy

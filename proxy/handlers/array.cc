@@ -62,12 +62,15 @@ Status Handle(DeviceSession& session, const Origin& origin, const ArrayCreate& o
   return OnWorker<ArrayCreate>(session, origin, [&session, op] {
     auto array = std::make_shared<Array>();
     const CUDA_ARRAY3D_DESCRIPTOR descriptor = Descriptor(op.shape);
-    CUresult result = session.device.memory().Take(BytesOf(op.shape, op.levels), &array->taken);
+    const std::uint64_t bytes = BytesOf(op.shape, op.levels);
+    CUresult result = session.device.memory().Take(bytes, &array->taken, /*fixed=*/true);
     if (result != CUDA_SUCCESS) return result;
-    result = session.faults.Check(
-        op.levels == 0
-            ? session.driver.cuArray3DCreate(&array->driver, &descriptor)
-            : session.driver.cuMipmappedArrayCreate(&array->mipmap, &descriptor, op.levels));
+    result = session.device.memory().Obtain(bytes, [&] {
+      return session.faults.Check(
+          op.levels == 0
+              ? session.driver.cuArray3DCreate(&array->driver, &descriptor)
+              : session.driver.cuMipmappedArrayCreate(&array->mipmap, &descriptor, op.levels));
+    });
     if (result == CUDA_SUCCESS && !session.arrays.Add(op.array, std::move(array)))
       result = CUDA_ERROR_INVALID_HANDLE;
     return result;
