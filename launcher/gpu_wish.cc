@@ -137,10 +137,16 @@ Result<ShareTerms> CheckShareTerms(const GpuWishTexts& texts) {
                              scheduling::kMostSharingRuns);
     terms.most_runs = *runs;
   }
-  if (!texts.memory_cap.empty()) {
+  if (texts.memory_cap == "all") {
+    if (terms.pair)
+      return Status::Invalid(
+          "--memory all is for --share=time: two runs that use a GPU at the same time can not both "
+          "have all of its memory");
+    terms.swap = true;
+  } else if (!texts.memory_cap.empty()) {
     const std::optional<std::uint64_t> bytes = ParseSize(texts.memory_cap);
     if (!bytes || *bytes == 0)
-      return Status::Invalid("--memory {}: write a size such as 40G", texts.memory_cap);
+      return Status::Invalid("--memory {}: write a size such as 40G, or all", texts.memory_cap);
     terms.memory = *bytes;
   }
   if (!texts.kind.empty()) {
@@ -176,6 +182,7 @@ void AddShareOptions(const ShareTerms& terms, std::vector<std::string>& options)
   if (terms.most_runs != usual.most_runs)
     options.push_back(Format("--share-limit={}", terms.most_runs));
   if (terms.memory != usual.memory) options.push_back(Format("--memory={}", terms.memory));
+  if (terms.swap) options.emplace_back("--memory=all");
   if (terms.limits != usual.limits)
     options.push_back(Format("--kind={}", KindText(scheduling::LimitsOf(terms.limits))));
   options.push_back(Format("--process-niceness={}", terms.process_niceness));
@@ -239,8 +246,10 @@ void AddGpuWishOptions(CLI::App& command, GpuWishTexts& texts) {
   command
       .add_option("--memory", texts.memory_cap,
                   "with --share: bytes of each GPU's memory that this run gets at most, and that "
-                  "are kept for it, such as 40G (default: what is free)")
-      ->type_name("SIZE");
+                  "are kept for it, such as 40G; or all: as much as there is, which is copied to "
+                  "the host's memory while other runs with this option need the room (default: "
+                  "what is free)")
+      ->type_name("SIZE|all");
   command
       .add_option("--kind", texts.kind,
                   "with --share: what limits the program: compute or memory (default: not known)")
@@ -287,6 +296,9 @@ Result<GpuWish> CheckGpuWish(const GpuWishTexts& texts) {
           "--policy pair needs --share: without it a run has its GPUs to itself");
   } else {
     CUSPAN_ASSIGN_OR_RETURN(wish.share, CheckShareTerms(texts));
+    // A copy between two GPUs would hold one while it waits for its turn on the other.
+    if (wish.share.swap && wish.number != 1U)
+      return Status::Invalid("--memory all is for runs with one GPU: add --gpus 1");
   }
   return wish;
 }

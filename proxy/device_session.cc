@@ -109,7 +109,8 @@ void DeviceSession::EndSharing() {
 
 void DeviceSession::WriteKernelTimes() {
   const auto written = std::make_shared<std::promise<void>>();
-  worker.Run([table = kernel_table.get(), written] {
+  // The worker may be held, and what it does last for long.
+  worker.RunFirst([table = kernel_table.get(), written] {
     table->WriteLast();
     written->set_value();
   });
@@ -126,7 +127,10 @@ void DeviceSession::Share(std::unique_ptr<ShareSeat> seat) {
     kernel_table = KernelTable::BySettings(name);
   // Software GPUs need no MPS, which is what a fault of another run comes by.
   const bool pairs = seat->terms().pair && !driver.software;
+  const bool swaps = seat->terms().swap;
   gate = std::make_unique<ShareGate>(*this, std::move(seat));
+  if (ShareMemory* const memory = device.memory().counted(); swaps && memory != nullptr)
+    gate->MaySwap(*memory);
   if (pairs)
     faults.SetExplanation(
         [this](CUresult result) { return ExplainPairFault(result, gate->MayHaveWork()); });

@@ -271,6 +271,11 @@ void StreamQueues::DropAll() {
   PassBarriers();
 }
 
+std::size_t StreamQueues::begun_ops() const {
+  return static_cast<std::size_t>(std::count_if(
+      busy_.begin(), busy_.end(), [](const auto* stream) { return stream->ops_.front().begun; }));
+}
+
 bool StreamQueues::EmptyAround(const StreamQueue& stream) const {
   if (!stream.ops_.empty()) return false;
   if (stream.kind_ == StreamQueue::Kind::kLegacy) return busy_blocking_ == 0;

@@ -187,6 +187,8 @@ class StreamQueues {
   // All that waits: ops, and the memory that they take.
   std::size_t waiting_ops() const { return waiting_ops_; }
   std::size_t waiting_bytes() const { return waiting_bytes_; }
+  // Those of them that hold their streams: a part of them has been handed over.
+  std::size_t begun_ops() const;
   // How many that waited have been submitted or dropped.
   std::uint64_t taken() const { return taken_; }
 

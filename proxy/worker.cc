@@ -25,17 +25,59 @@ void Worker::Run(std::function<void()> task) {
   changed_.notify_one();
 }
 
+void Worker::RunFirst(std::function<void()> task) {
+  {
+    const MutexLock lock(mutex_);
+    first_.push_back(std::move(task));
+  }
+  changed_.notify_one();
+}
+
+void Worker::Hold() {
+  const MutexLock lock(mutex_);
+  held_ = true;
+}
+
+void Worker::Let() {
+  {
+    const MutexLock lock(mutex_);
+    held_ = false;
+  }
+  changed_.notify_one();
+}
+
+bool Worker::HasWaiting() const {
+  const MutexLock lock(mutex_);
+  return !tasks_.empty();
+}
+
+void Worker::ServeFirst(const std::function<bool()>& over) {
+  MutexLock lock(mutex_);
+  while (!ending_ && !over()) {
+    changed_.wait(lock, [this]() CUSPAN_REQUIRES(mutex_) { return ending_ || !first_.empty(); });
+    if (!ending_) RunTask(first_, lock);
+  }
+}
+
+void Worker::RunTask(std::deque<std::function<void()>>& from, MutexLock& lock) {
+  {
+    const std::function<void()> task = std::move(from.front());
+    from.pop_front();
+    lock.unlock();
+    task();
+  }
+  lock.lock();
+}
+
 void Worker::Loop(const Device& device) {
   if (const Status status = device.MakeCurrent(); !status.ok()) LogError("{}", status.message());
   MutexLock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this]() CUSPAN_REQUIRES(mutex_) { return ending_ || !tasks_.empty(); });
+    changed_.wait(lock, [this]() CUSPAN_REQUIRES(mutex_) {
+      return ending_ || !first_.empty() || (!held_ && !tasks_.empty());
+    });
     if (ending_) return;
-    const std::function<void()> task = std::move(tasks_.front());
-    tasks_.pop_front();
-    lock.unlock();
-    task();
-    lock.lock();
+    RunTask(first_.empty() ? tasks_ : first_, lock);
   }
 }
 

@@ -21,13 +21,29 @@ class Worker {
 
   // Threads: any.
   void Run(std::function<void()> task);
+  // Before all that waits, and also while others are held.
+  void RunFirst(std::function<void()> task);
+  // No task of Run begins from Hold to Let.
+  void Hold();
+  void Let();
+  // Whether tasks of Run wait.
+  bool HasWaiting() const;
+
+  // By a task, which may go on only when one of RunFirst has done something: runs those until
+  // over(), or until the worker ends.
+  void ServeFirst(const std::function<bool()>& over);
 
  private:
   void Loop(const Device& device);
 
-  Mutex mutex_;
+  // With the lock, as on return.
+  void RunTask(std::deque<std::function<void()>>& from, MutexLock& lock) CUSPAN_REQUIRES(mutex_);
+
+  mutable Mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> tasks_ CUSPAN_GUARDED_BY(mutex_);
+  std::deque<std::function<void()>> first_ CUSPAN_GUARDED_BY(mutex_);  // Of RunFirst.
+  bool held_ CUSPAN_GUARDED_BY(mutex_) = false;
   bool ending_ CUSPAN_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };

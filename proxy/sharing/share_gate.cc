@@ -1,6 +1,7 @@
 #include "proxy/sharing/share_gate.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/format.h"
 #include "common/log.h"
@@ -110,7 +111,7 @@ bool ShareGate::MayPass() {
 
 bool ShareGate::MayStart() {
   // What waits already goes first.
-  if (SomeWaits()) {
+  if (WorkWaits()) {
     refused_ = true;
     return false;
   }
@@ -239,8 +240,9 @@ std::uint64_t ShareGate::NextLook() const {
 }
 
 std::uint64_t ShareGate::NextTime() const {
-  const std::uint64_t next = NextLook();
-  if (!sharing_ || !(seat_->open() || stuck_) || !SomeWaits() || on_gpu_.empty()) return next;
+  std::uint64_t next = NextLook();
+  if (swap_ != nullptr) next = std::min(next, swap_->next_look());
+  if (!sharing_ || !(seat_->open() || stuck_) || !WorkWaits() || on_gpu_.empty()) return next;
   // When what remains is little enough, if that comes before something ends.
   const double there = on_gpu_nanoseconds_ + unmarked_;
   const double wait = std::max(there - std::max(Lead(), Budget() - last_work_), 0.0);
@@ -250,9 +252,11 @@ std::uint64_t ShareGate::NextTime() const {
 
 bool ShareGate::MayGoOn() const {
   if (seat_->rings() != rings_seen_ || seat_->gated() != sharing_ ||
-      (SomeWaits() && !session_.queues.held() &&
+      (WorkWaits() && !session_.queues.held() &&
        (!sharing_ || (on_gpu_.empty() && unmarked_ == 0 && seat_->open()))) ||
       done_.load(std::memory_order_acquire) != done_seen_)
+    return true;
+  if (swap_ != nullptr && (swap_->MayGoOn(HasTurn()) || (sharing_ && !wants_ && swap_->wished())))
     return true;
   const std::uint64_t next = NextTime();
   return next != kNever && ShareSeat::Now() >= next;
@@ -332,7 +336,7 @@ void ShareGate::EndSharing() {
   on_gpu_nanoseconds_ = 0;
   unmarked_stream_ = nullptr;
   unmarked_ = unmarked_known_ = 0;
-  wants_ = asked_ = false;
+  wants_ = asked_ = coming_ = false;
   seat_->SetIdle(ShareSeat::Now());
 }
 
@@ -358,7 +362,7 @@ void ShareGate::TellWhatIsDone(std::uint64_t now) {
     return;
   }
   if (SomeWaits()) {
-    seat_->SetOnGpu(false, 0, now);
+    seat_->SetOnGpu(coming_, 0, now);
     // Others may wait for just this.
     if (!seat_->open()) Decide();
     return;
@@ -378,9 +382,10 @@ void ShareGate::GoOn() {
   const bool some_done = done_.load(std::memory_order_acquire) != done_seen_;
   if (some_done) TakeDone(now);
   if (sharing_ && some_done) TellWhatIsDone(now);
+  if (swap_ != nullptr) GoOnWithSwap();
   if (now >= NextLook()) Decide();
   const bool may = !sharing_ || ((stuck_ || seat_->open()) && DepthAllows(now));
-  if (!SomeWaits() || (!changed && !may)) return;
+  if (!WorkWaits() || (!changed && !may)) return;
   asked_ = false;
   ContinueRests();
   if (!refused_ || !rests_.empty()) return;
@@ -388,11 +393,27 @@ void ShareGate::GoOn() {
   session_.queues.LetWork();
 }
 
+// What waits for memory is a wish for the turn, and while that is on its way the run counts as one
+// that uses the GPU.
+void ShareGate::GoOnWithSwap() {
+  swap_->GoOn(HasTurn(), rests_.size());
+  if (!sharing_) return;
+  if (!wants_ && swap_->wished()) {
+    wants_ = true;
+    seat_->SetWants();
+    Decide();
+    swap_->GoOn(HasTurn(), rests_.size());
+  }
+  const bool coming = swap_->coming() && seat_->open();
+  if (std::exchange(coming_, coming) == coming || !on_gpu_.empty() || unmarked_ != 0) return;
+  seat_->SetOnGpu(coming, 0, ShareSeat::Now());
+}
+
 nanoseconds ShareGate::Settle() {
-  if (!sharing_) return kLongestGateSleep;
+  if (!sharing_ && swap_ == nullptr) return kLongestGateSleep;
   MarkUnmarked();
   // Work that failed as it was handed over leaves nothing that could end.
-  if (wants_ && !SomeWaits() && on_gpu_.empty()) TellWhatIsDone(ShareSeat::Now());
+  if (sharing_ && wants_ && !SomeWaits() && on_gpu_.empty()) TellWhatIsDone(ShareSeat::Now());
   const std::uint64_t next = NextTime();
   if (next == kNever) return kLongestGateSleep;
   const std::uint64_t now = ShareSeat::Now();
@@ -414,6 +435,7 @@ void ShareGate::End() {
 void ShareGate::Lost() {
   refused_ = false;
   rests_.clear();
+  if (swap_ != nullptr) swap_->End();
   if (sharing_) TellWhatIsDone(ShareSeat::Now());
 }
 

@@ -16,6 +16,7 @@
 #include "proxy/handles.h"
 #include "proxy/queues.h"
 #include "proxy/sharing/kernel_time.h"
+#include "proxy/sharing/session_swap.h"
 
 namespace cuspan::proxy {
 
@@ -57,6 +58,11 @@ class ShareGate final : public WorkGate {
   bool MayHaveWork() const { return !seat_->gated() || seat_->on_gpu(); }
   // Whether that is not so, as far as the session has noticed.
   bool sharing() const { return sharing_; }
+
+  // Its memory may be brought to the host from now on. Before the first op.
+  void MaySwap(ShareMemory& memory) {
+    swap_ = std::make_unique<SessionSwap>(session_, *seat_, memory);
+  }
 
   // --- For ops, while that is so.
 
@@ -111,7 +117,11 @@ class ShareGate final : public WorkGate {
     std::atomic<bool> done = false;
   };
 
-  bool SomeWaits() const { return refused_ || !rests_.empty(); }
+  bool WorkWaits() const { return refused_ || !rests_.empty(); }
+  bool SomeWaits() const { return WorkWaits() || (swap_ != nullptr && swap_->wished()); }
+  // The run may use the GPU, whatever else may hold it up.
+  bool HasTurn() const { return !sharing_ || stuck_ || seat_->open(); }
+  void GoOnWithSwap();
   bool MayPass();
   void ContinueRests();
   bool TurnMayBeOver() const;
@@ -143,6 +153,8 @@ class ShareGate final : public WorkGate {
   bool refused_ = false;  // Some work waits for this gate.
   bool asked_ = false;    // The table knows that it waits.
   std::deque<std::unique_ptr<GatedRest>> rests_;
+  std::unique_ptr<SessionSwap> swap_;  // None where memory stays where it is.
+  bool coming_ = false;                // As published.
   std::deque<std::shared_ptr<Group>> on_gpu_;
   double on_gpu_nanoseconds_ = 0;
   std::uint64_t front_since_ = 0;  // When the first of them began, at the earliest.
