@@ -46,7 +46,9 @@ int main(int argc, char** argv) {
   options.scenarios = cuspan::bench::share::ScenarioNames();
   CLI::App app(
       "Measures runs that share a GPU: latency at high priority, throughput in turns and in pairs, "
-      "quotas, and what --share costs a run that is alone, and a decision.",
+      "quotas, what --share costs a run that is alone, a decision, and runs whose memory does not "
+      "fit "
+      "together.",
       "cuspan bench share");
   cuspan::bench::AddDeviceOption(app, options.device);
   app.add_option("--scenario", options.scenarios, "names with commas between (default: all)")

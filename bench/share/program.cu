@@ -5,10 +5,12 @@
 //   calibrate                                      → NS_FOR_1000_ROUNDS BLOCKS
 //   batch SECONDS BLOCKS ROUNDS PENDING KERNEL     → a line a tenth of a second: NS KERNELS
 //   bursts BURSTS KERNELS GAP_MS BLOCKS ROUNDS     → a line each: MICROSECONDS
+//   fills PART ROUNDS                              → SECONDS
 //
 // A kernel goes through ROUNDS rounds of multiplications (KERNEL multiply), of a fixed number where
 // ROUNDS is 0, or of operations on integers (integers), or moves 1 GiB of memory once (copy, sum).
-// BLOCKS 0: as many as fill the GPU.
+// BLOCKS 0: as many as fill the GPU. The last one has so much of the GPU's memory, and adds one to
+// all of it in each round; it checks what it has at the end.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -60,6 +62,27 @@ __global__ void Sum(const float4* from, const float4* more, float* result, std::
     sum += a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w;
   }
   if (sum == 12345.0F) *result = sum;
+}
+
+__global__ void AddOne(uint4* at, std::size_t count) {
+  const std::size_t step = static_cast<std::size_t>(gridDim.x) * blockDim.x;
+  for (std::size_t i = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count;
+       i += step) {
+    uint4 value = at[i];
+    ++value.x, ++value.y, ++value.z, ++value.w;
+    at[i] = value;
+  }
+}
+
+__global__ void CountOthers(const uint4* at, std::size_t count, unsigned expected,
+                            unsigned* others) {
+  const std::size_t step = static_cast<std::size_t>(gridDim.x) * blockDim.x;
+  for (std::size_t i = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count;
+       i += step) {
+    const uint4 value = at[i];
+    if (value.x != expected || value.y != expected || value.z != expected || value.w != expected)
+      atomicAdd(others, 1U);
+  }
 }
 
 // Rounds of about half a millisecond, two blocks on a processor.
@@ -165,6 +188,38 @@ void Bursts(int bursts, int kernels, int gap, int blocks, int rounds) {
   for (const double one : took) std::printf("%.1f\n", one);
 }
 
+// In pieces, as programs have it. Whether it was right.
+bool Fills(double part, int rounds, std::size_t gpu_bytes) {
+  constexpr std::size_t kArrays = 16, kGranularity = std::size_t{2} << 20;
+  const std::size_t bytes = static_cast<std::size_t>(static_cast<double>(gpu_bytes) * part) /
+                            kArrays / kGranularity * kGranularity;
+  const std::size_t count = bytes / sizeof(uint4);
+  std::vector<uint4*> arrays(kArrays);
+  for (uint4*& array : arrays) {
+    CHECK(cudaMalloc(&array, bytes));
+    CHECK(cudaMemset(array, 0, bytes));
+  }
+  unsigned* others = nullptr;
+  CHECK(cudaMalloc(&others, sizeof *others));
+  CHECK(cudaMemset(others, 0, sizeof *others));
+  AwaitGo();
+  const Clock::time_point begin = Clock::now();
+  for (int round = 0; round < rounds; ++round) {
+    for (uint4* array : arrays) AddOne<<<g_filling_blocks, kThreads>>>(array, count);
+    // As a program that looks at how far it is.
+    if (round % 8 == 7) CHECK(cudaDeviceSynchronize());
+  }
+  CHECK(cudaDeviceSynchronize());
+  std::printf("%.3f\n", std::chrono::duration<double>(Clock::now() - begin).count());
+  for (const uint4* array : arrays)
+    CountOthers<<<g_filling_blocks, kThreads>>>(array, count, static_cast<unsigned>(rounds),
+                                                others);
+  unsigned found = 0;
+  CHECK(cudaMemcpy(&found, others, sizeof found, cudaMemcpyDeviceToHost));
+  if (found != 0) std::fprintf(stderr, "%u pieces of the memory are wrong\n", found);
+  return found == 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -189,6 +244,8 @@ int main(int argc, char** argv) {
     Batch(number(2), whole(3), whole(4), whole(5));
   } else if (role == "bursts") {
     Bursts(whole(2), whole(3), whole(4), whole(5), whole(6));
+  } else if (role == "fills") {
+    if (!Fills(number(2), whole(3), properties.totalGlobalMem)) return 1;
   } else {
     std::fputs("started by cuspan bench share\n", stderr);
     return 2;

@@ -12,10 +12,10 @@ struct Scenario {
   const char* name;
   Status (*measure)(Stage& stage);
 };
-constexpr Scenario kScenarios[] = {{"latency", Latency},  {"throughput", Throughput},
-                                   {"pairs", Pairs},      {"matrix", Matrix},
-                                   {"fair", Fair},        {"cost", Cost},
-                                   {"decision", Decision}};
+constexpr Scenario kScenarios[] = {{"latency", Latency},   {"throughput", Throughput},
+                                   {"pairs", Pairs},       {"matrix", Matrix},
+                                   {"fair", Fair},         {"cost", Cost},
+                                   {"decision", Decision}, {"swap", Swap}};
 
 }  // namespace
 

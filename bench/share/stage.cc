@@ -10,7 +10,6 @@
 #include "bench/share/actor.h"
 #include "bench/share/mps.h"
 #include "common/format.h"
-#include "common/settings.h"
 
 namespace cuspan::bench::share {
 namespace {

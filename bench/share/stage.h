@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bench/share/scenarios.h"
+#include "common/settings.h"
 #include "launcher/environment.h"
 
 namespace cuspan::bench::share {
@@ -45,6 +46,10 @@ class Stage {
   const Options& options() const { return *options_; }
   bool soft() const { return options_->device == "soft"; }
   void Begin(const std::string& scenario) { scenario_ = scenario; }
+  // What software GPUs have from now on, such as 512M.
+  void SetSoftMemory(const std::string& size) {
+    environment_.Set(settings::kSoftMemory.name, size);
+  }
 
   // A program that always has kernels of that length, each of which fills the GPU so many times.
   Part Batch(const std::string& name, double microseconds, double seconds,
@@ -87,5 +92,6 @@ Status Cost(Stage& stage);
 Status Pairs(Stage& stage);
 Status Matrix(Stage& stage);
 Status Decision(Stage& stage);
+Status Swap(Stage& stage);
 
 }  // namespace cuspan::bench::share
