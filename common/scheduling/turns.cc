@@ -75,6 +75,7 @@ class Decision {
     const bool alive = busy != 0 || run.on_gpu || !run.wants || run.asked != run.asked_before;
     run.asked_before = run.asked;
     if (alive) run.stalled = 0;
+    if (busy != 0 || run.on_gpu) run.used_at = now_;
     if (alive || !run.open || !run.wanted) run.stirred = now_;
     if (turns_.waiting != 0 && run.open && run.wanted) return static_cast<double>(passed);
     return static_cast<double>(std::min(busy, passed));
@@ -248,11 +249,16 @@ class Decision {
     Rank();
     const Ranked* const any = Best(Among::kAll);
     if (turns_.holder == kNobody) {
-      if (any != nullptr) Give(any);
+      // One that had its limit just now has the GPU again soon, without any memory being moved.
+      const bool soon = std::any_of(present().begin(), present().end(), [](const TurnRun* run) {
+        return run->wants && run->choked && run->swap == 0;
+      });
+      if (const Ranked* const next = soon ? Best(Among::kWorthIt) : any; next != nullptr)
+        Give(next);
       return;
     }
     TurnRun& holder = Holder();
-    if (holder.choked) return Give(any);
+    if (holder.choked) return Give(Best(Among::kWorthIt));
     if (any == nullptr) return;
     if (holder.open && holder.wants && now_ - holder.stirred >= kLongestStall) {
       holder.stalled = 1;

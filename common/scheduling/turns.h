@@ -90,6 +90,7 @@ struct TurnRun {
   std::uint64_t asked = 0;       // How often it has asked for a decision itself.
   std::uint64_t done_by = 0;     // which should be done by then; 0: who knows.
   std::uint64_t idle_since = 0;  // Where it does not want.
+  std::uint64_t used_at = 0;     // When it was seen on the GPU last.
   std::uint64_t swap = 0;        // Bringing its memory to the GPU takes so long; 0: it is there.
 
   // --- What was decided.

@@ -24,6 +24,21 @@ bool Counts(const Layout& table, const SessionPlace& session) {
   return session.taken != 0 && session.run < scheduling::kMostSharingRuns &&
          table.turns.runs[session.run].present && session.serial == table.serials[session.run];
 }
+bool SomeSwap(const Layout& table) {
+  return std::any_of(std::begin(table.swaps), std::end(table.swaps), [&](const auto& swaps) {
+    return swaps != 0 && table.turns.runs[&swaps - table.swaps].present;
+  });
+}
+// Each session has one, and a run that has none yet will.
+std::uint64_t ContextsOf(const Layout& table) {
+  std::uint64_t of_runs[scheduling::kMostSharingRuns] = {};
+  for (const SessionPlace& session : table.sessions)
+    if (Counts(table, session)) ++of_runs[session.run];
+  std::uint64_t contexts = 0;
+  for (std::uint32_t i = 0; i < scheduling::kMostSharingRuns; ++i)
+    if (table.turns.runs[i].present) contexts += std::max<std::uint64_t>(of_runs[i], 1);
+  return contexts;
+}
 std::uint64_t Minus(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0; }
 
 }  // namespace
@@ -36,9 +51,11 @@ MemoryRoom RoomOf(const Layout& table, std::uint32_t run) {
   MemoryRoom room;
   if (run >= scheduling::kMostSharingRuns) return room;
   room.cap = table.memory_caps[run];
+  std::uint32_t present = 0;
   std::uint64_t kept = 0, used_without_cap = 0, others_fixed = 0;
   for (std::uint32_t i = 0; i < scheduling::kMostSharingRuns; ++i) {
     if (!table.turns.runs[i].present) continue;
+    ++present;
     kept = Plus(kept, Plus(table.memory_caps[i], ContextBytes(table.gpu_memory)));
   }
   for (const SessionPlace& session : table.sessions) {
@@ -52,8 +69,12 @@ MemoryRoom RoomOf(const Layout& table, std::uint32_t run) {
       others_fixed = Plus(others_fixed, session.fixed.load(std::memory_order_relaxed));
   }
   if (table.swaps[run] != 0 && room.cap == 0) {
-    // All others without a cap make room.
+    // All others without a cap make room, also those that come.
+    const std::uint64_t contexts = std::max<std::uint64_t>(
+        ContextsOf(table), std::min(table.most_runs[run], scheduling::kMostSharingRuns));
+    kept = Plus(kept, (contexts - present) * ContextBytes(table.gpu_memory));
     room.left = Minus(Minus(table.gpu_memory, kept), Plus(room.used, others_fixed));
+    room.made = true;
     return room;
   }
   const bool some_capped = std::any_of(
@@ -61,7 +82,7 @@ MemoryRoom RoomOf(const Layout& table, std::uint32_t run) {
         return cap != 0 && table.turns.runs[&cap - table.memory_caps].present;
       });
   if (room.cap != 0)
-    room.left = Minus(room.cap, room.used);
+    room.left = Minus(room.cap, room.used), room.made = SomeSwap(table);
   else if (some_capped)
     room.left = Minus(Minus(table.gpu_memory, kept), used_without_cap);
   return room;
@@ -80,10 +101,12 @@ SwapNeed SwapNeedOf(const Layout& table, std::uint32_t run, bool all) {
   SwapNeed need;
   std::uint64_t there = 0, room = table.gpu_memory;
   for (std::uint32_t i = 0; i < scheduling::kMostSharingRuns; ++i)
-    if (table.turns.runs[i].present)
-      room = Minus(room, Plus(table.memory_caps[i], ContextBytes(table.gpu_memory)));
+    if (table.turns.runs[i].present) room = Minus(room, table.memory_caps[i]);
+  room = Minus(room, ContextsOf(table) * ContextBytes(table.gpu_memory));
   for (const SessionPlace& session : table.sessions) {
-    if (!Counts(table, session) || table.memory_caps[session.run] != 0) continue;
+    if (!Counts(table, session)) continue;
+    there = Plus(there, session.refused.load(std::memory_order_relaxed));
+    if (table.memory_caps[session.run] != 0) continue;
     const std::uint64_t bytes = session.memory.load(std::memory_order_relaxed);
     const std::uint64_t out = std::min(bytes, session.out.load(std::memory_order_relaxed));
     // What is to go counts as gone: else its run would be given the turn back at once.
@@ -92,8 +115,17 @@ SwapNeed SwapNeedOf(const Layout& table, std::uint32_t run, bool all) {
     if (session.run == run) need.out = Plus(need.out, out + going);
     there = Plus(there, all && session.run == run ? bytes : bytes - out);
   }
-  need.lacks = Minus(there, room);
+  if (SomeSwap(table)) need.lacks = Minus(there, room);
   return need;
+}
+
+std::uint64_t SwappedOf(const Layout& table, std::uint32_t run) {
+  std::uint64_t out = 0;
+  for (const SessionPlace& session : table.sessions)
+    if (session.run == run && Counts(table, session))
+      out = Plus(out, std::min(session.memory.load(std::memory_order_relaxed),
+                               session.out.load(std::memory_order_relaxed)));
+  return out;
 }
 
 std::uint64_t TimeToSwap(const Layout& table, std::uint64_t bytes) {

@@ -27,6 +27,8 @@ struct SwapNeed {
   std::uint64_t lacks = 0;
 };
 SwapNeed SwapNeedOf(const Layout& table, std::uint32_t run, bool all);
+// How much of it is out.
+std::uint64_t SwappedOf(const Layout& table, std::uint32_t run);
 // How long it takes to move so much (ns): as it did lately.
 std::uint64_t TimeToSwap(const Layout& table, std::uint64_t bytes);
 void LearnSwap(Layout& table, std::uint64_t bytes, std::uint64_t nanoseconds);

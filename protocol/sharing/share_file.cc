@@ -251,6 +251,8 @@ void ShareFile::ForgetDead() {
     if (session.taken != 0 && !Mine(kFirstSessionByte + i) && !OthersHave(kFirstSessionByte + i, 1))
       session.taken = 0;
   }
+  // What was asked for by one that died.
+  if (SwapNeedOf(*layout_, kMostSharingRuns, false).lacks == 0) AskForRoom(kMostSharingRuns);
 }
 
 void ShareFile::Wake(SessionPlace& session) {
@@ -268,31 +270,36 @@ void ShareFile::RingAll() {
     if (session.taken != 0) to_wake_ |= std::uint64_t{1} << (&session - layout_->sessions);
 }
 
-void ShareFile::AskForRoom(std::uint32_t run) {
+bool ShareFile::AskForRoom(std::uint32_t run) {
   std::uint64_t lacks = SwapNeedOf(*layout_, run, false).lacks;
   if (lacks == 0) {
     for (SessionPlace& session : sessions()) session.evict.store(0);
-    return;
+    return false;
   }
   // Those of the runs that have used the GPU the longest ago go first.
   std::array<std::uint32_t, kMostSharingRuns> order;
   std::iota(order.begin(), order.end(), 0);
   const auto& runs = layout_->turns.runs;
   std::sort(order.begin(), order.end(),
-            [&](std::uint32_t a, std::uint32_t b) { return runs[a].stirred < runs[b].stirred; });
+            [&](std::uint32_t a, std::uint32_t b) { return runs[a].used_at < runs[b].used_at; });
+  bool any = false;
   for (const std::uint32_t other : order) {
     if (!runs[other].present || layout_->swaps[other] == 0 || other == run) continue;
     for (SessionPlace& session : sessions()) {
       if (session.taken == 0 || session.run != other || session.serial != layout_->serials[other])
         continue;
       const std::uint64_t bytes = session.memory.load();
-      const std::uint64_t there = bytes - std::min(bytes, session.out.load());
-      const std::uint64_t evict = std::min(lacks, there);
+      const std::uint64_t stays =
+          std::min(bytes, std::max(session.fixed.load(), session.stuck.load()));
+      const std::uint64_t evict =
+          std::min(lacks, bytes - std::min(bytes, session.out.load() + stays));
       lacks -= evict;
+      any = any || evict != 0;
       if (session.evict.exchange(evict) != evict && evict != 0)
         to_wake_ |= std::uint64_t{1} << (&session - layout_->sessions);
     }
   }
+  return any;
 }
 
 void ShareFile::DecideNow(const SessionPlace* self) {

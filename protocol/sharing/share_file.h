@@ -62,8 +62,9 @@ class ShareFile {
   // Reads what sessions say, decides, and tells them, but for `self`.
   void DecideNow(const SessionPlace* self = nullptr);
   // Has sessions of other runs bring their memory to the host, as far as `run` lacks room for what
-  // is counted as there; takes back what is not needed of earlier wishes.
-  void AskForRoom(std::uint32_t run);
+  // is counted as there; takes back what is not needed of earlier wishes. Whether any of them has
+  // something to bring there.
+  bool AskForRoom(std::uint32_t run);
   // The session looks again; that needs no right to change.
   static void Wake(SessionPlace& session);
   // Those places of sessions that may be taken.

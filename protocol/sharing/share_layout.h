@@ -41,13 +41,15 @@ struct alignas(64) SessionPlace {
   std::atomic<std::uint32_t> preemptible;   // A run of higher priority is here.
   std::atomic<std::uint64_t> memory;        // Bytes that it has: share_memory.h.
   std::atomic<std::uint64_t> fixed;         // So many of them can not be brought to the host.
-  std::atomic<std::uint64_t> out;           // So many of them are not on the GPU.
-  std::atomic<std::uint64_t> evict;         // Another run needs so much of the room of the rest.
-  std::atomic<std::uint64_t> done;          // Work, by how long it takes alone.
-  std::atomic<std::uint32_t> known;         // That is known of what it does.
-  std::atomic<std::uint32_t> paired;        // Another run may be on the GPU as well,
-  std::atomic<std::uint32_t> pairings;      // and how often that has begun.
-  std::atomic<std::uint32_t> limits;        // What limits its work: scheduling::Limits.
+  std::atomic<std::uint64_t> stuck;         // Nor so many, for now: they were asked for in vain.
+  std::atomic<std::uint64_t> out;           // So many of them are not on the GPU,
+  std::atomic<std::uint64_t> refused;  // and the driver has no room for so many, whatever is known.
+  std::atomic<std::uint64_t> evict;    // Another run needs so much of the room of the rest.
+  std::atomic<std::uint64_t> done;     // Work, by how long it takes alone.
+  std::atomic<std::uint32_t> known;    // That is known of what it does.
+  std::atomic<std::uint32_t> paired;   // Another run may be on the GPU as well,
+  std::atomic<std::uint32_t> pairings;  // and how often that has begun.
+  std::atomic<std::uint32_t> limits;    // What limits its work: scheduling::Limits.
   // Of the table.
   std::uint32_t taken;
   std::uint32_t run;     // Its place,

@@ -48,12 +48,19 @@ void ShareMemory::Give(std::uint64_t bytes, bool fixed) {
   if (fixed) own.fixed.store(own.fixed.load() - std::min(own.fixed.load(), bytes));
 }
 
-void ShareMemory::SetOut(std::uint64_t bytes) {
+void ShareMemory::SetRefused(std::uint64_t bytes) {
+  if (!session_) return;
+  const MutexLock lock(mutex_);
+  file_->layout().sessions[*session_].refused.store(bytes);
+}
+
+void ShareMemory::SetOut(std::uint64_t bytes, std::uint64_t stuck) {
   if (!session_) return;
   const MutexLock lock(mutex_);
   const Result<ShareFile::Changing> changing = file_->Change();
   sharing::SessionPlace& own = file_->layout().sessions[*session_];
   own.out.store(bytes);
+  own.stuck.store(stuck);
   own.evict.store(0);
   if (!changing.ok()) return;
   // What nobody lacks any more need not be brought away; and who waits for room looks again.
@@ -67,8 +74,7 @@ bool ShareMemory::HasRoom() {
   const Result<ShareFile::Changing> changing = file_->Change();
   if (!changing.ok()) return true;  // The driver decides.
   file_->ForgetDead();
-  file_->AskForRoom(run_);
-  return sharing::SwapNeedOf(file_->layout(), run_, false).lacks == 0;
+  return !file_->AskForRoom(run_);
 }
 
 bool ShareMemory::Fits() {

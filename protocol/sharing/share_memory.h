@@ -24,6 +24,7 @@ struct MemoryRoom {
   std::uint64_t cap = 0;                   // 0: none.
   std::uint64_t used = 0;                  // Of all its sessions.
   std::uint64_t left = ~std::uint64_t{0};  // Without a limit where no run has a cap.
+  bool made = false;                       // Others make room for what is left.
 };
 
 // Threads: any.
@@ -45,11 +46,14 @@ class ShareMemory {
   // --- Of a run whose memory may be brought to the host. What is to be there is counted first;
   // then others are asked for room until nothing lacks.
 
-  // So much of what is counted as the session's is not on the GPU.
-  void SetOut(std::uint64_t bytes);
-  // Whether all that is counted as there can be there. If not, sessions of other runs are asked to
-  // bring theirs to the host as soon as they may not use the GPU (ShareSeat::evict), and this one
-  // is rung when that has changed.
+  // So much of what is counted as the session's is not on the GPU, and as much more can not be
+  // brought away for now.
+  void SetOut(std::uint64_t bytes, std::uint64_t stuck = 0);
+  // The driver has no room for so much, whatever is known of the GPU: others make as much more.
+  void SetRefused(std::uint64_t bytes);
+  // Whether all that is counted as there can be there, or nobody can make more room: then the
+  // driver knows. If not, sessions of other runs are asked to bring theirs to the host as soon as
+  // they may not use the GPU (ShareSeat::evict), and this one is rung when that has changed.
   bool HasRoom();
   // The same, without asking anybody.
   bool Fits();

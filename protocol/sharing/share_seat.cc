@@ -38,7 +38,9 @@ Result<std::unique_ptr<ShareSeat>> ShareSeat::Take(UniqueFd table, std::uint32_t
     session.on_gpu_since.store(0);
     session.memory.store(0);
     session.fixed.store(0);
+    session.stuck.store(0);
     session.out.store(0);
+    session.refused.store(0);
     session.evict.store(0);
     session.done.store(0);
     session.busy.store(0);

@@ -105,7 +105,7 @@ Status ShareTable::MayJoinLocked(const ShareTerms& terms) const {
   std::uint32_t runs = 0, promised = terms.quota, most = terms.most_runs;
   // More than there is does not fit in any case.
   const std::uint64_t wanted = std::min(terms.memory, table.gpu_memory + 1);
-  std::uint64_t kept = wanted, used = 0;
+  std::uint64_t kept = wanted, used = 0, most_swapped = 0;
   for (std::uint32_t i = 0; i < kMostSharingRuns; ++i) {
     const scheduling::TurnRun& run = table.turns.runs[i];
     if (!run.present) continue;
@@ -122,8 +122,11 @@ Status ShareTable::MayJoinLocked(const ShareTerms& terms) const {
               : "a run that shares it has --memory all, and this one neither that nor a size");
     promised += QuotaOf(run);
     kept += std::min(table.memory_caps[i], table.gpu_memory);
-    if (table.memory_caps[i] == 0)
-      used += std::min(sharing::RoomOf(table, i).used, table.gpu_memory);
+    const std::uint64_t has = std::min(sharing::RoomOf(table, i).used, table.gpu_memory);
+    if (table.swaps[i] != 0)
+      most_swapped = std::max(most_swapped, has);  // They make room for each other.
+    else if (table.memory_caps[i] == 0)
+      used += has;
     most = std::min(most, table.most_runs[i]);
   }
   if (runs >= std::min(most, kMostSharingRuns))
@@ -132,8 +135,10 @@ Status ShareTable::MayJoinLocked(const ShareTerms& terms) const {
     return Status::Exhausted(
         "the runs that share it were promised {} % of its time, which leaves less than {} %",
         (promised - terms.quota) / 10.0, terms.quota / 10.0);
+  used += most_swapped;
   const std::uint64_t contexts = (runs + 1) * sharing::ContextBytes(table.gpu_memory);
-  // Who is first may have all that there is.
+  // Who is first may have all that there is. Those that make room have left some for the contexts
+  // of as many runs as they share it with.
   if (runs != 0 && kept != 0 && kept + used + contexts > table.gpu_memory)
     return Status::Exhausted(
         "of its {} MiB of memory the runs that share it have or were promised {} MiB, which leaves "
@@ -221,6 +226,7 @@ Result<std::vector<SharingRun>> ShareTable::Look() {
     view.part_now = Thousandths(run.now.Value());
     view.part_lately = Thousandths(run.lately.Value());
     view.memory = sharing::RoomOf(table, i).used;
+    view.swapped = sharing::SwappedOf(table, i);
     view.limits =
         static_cast<std::uint8_t>(scheduling::LimitsOf(static_cast<std::uint8_t>(run.limits)));
     view.used = run.used;
