@@ -64,6 +64,7 @@ std::string PairText(const SharingRun& run) {
 
 std::string MemoryText(const SharingRun& run) {
   const std::string used = ByteText(run.memory);
+  if (run.swapped != 0) return Format("{}, {} on the host", used, ByteText(run.swapped));
   return run.terms.memory == 0 ? used : Format("{} / {}", used, ByteText(run.terms.memory));
 }
 
@@ -96,6 +97,7 @@ Json SharingJson(const SharingRun& run, bool alone) {
           {"paired", run.paired},
           {"pair_sum", run.pair_sum == 0 ? Json() : Json(run.pair_sum / 1000.0)},
           {"memory_bytes", run.memory},
+          {"memory_on_host_bytes", run.swapped},
           {"memory_limit_bytes", run.terms.memory == 0 ? Json() : Json(run.terms.memory)},
           {"processes", run.sessions},
           {"kind", kind.empty() ? Json() : Json(kind)}};
