@@ -93,7 +93,8 @@ void DeviceSession::KeepKernelTimes() {
   const auto now = std::chrono::steady_clock::now();
   if (kernel_table == nullptr || !kernel_table->WantsWrite(now) || keeping_times_->exchange(true))
     return;
-  worker.Run([table = kernel_table.get(), keeping = keeping_times_, now] {
+  // First: it is none of what waits for memory that is not there.
+  worker.RunFirst([table = kernel_table.get(), keeping = keeping_times_, now] {
     table->Write(now);
     keeping->store(false);
   });
@@ -127,7 +128,8 @@ void DeviceSession::Share(std::unique_ptr<ShareSeat> seat) {
     kernel_table = KernelTable::BySettings(name);
   // Software GPUs need no MPS, which is what a fault of another run comes by.
   const bool pairs = seat->terms().pair && !driver.software;
-  const bool swaps = seat->terms().swap;
+  // In pairs nobody makes room.
+  const bool swaps = !seat->terms().pair && (seat->terms().swap || seat->terms().memory != 0);
   gate = std::make_unique<ShareGate>(*this, std::move(seat));
   if (ShareMemory* const memory = device.memory().counted(); swaps && memory != nullptr)
     gate->MaySwap(*memory);

@@ -63,6 +63,11 @@ constexpr std::chrono::nanoseconds kLongestSleep = std::chrono::seconds(10);
 // those of other streams may keep the loop busy for long.
 constexpr unsigned kMostFramesForBatch = 64;
 
+// The driver looks at the memory that they name.
+bool NeedsMemory(Op op) {
+  return op == Op::kGraphCopy || op == Op::kGraphSet || op == Op::kGraphMemoryBatch;
+}
+
 bool IsLaunch(Op op) { return op == Op::kLaunch || op == Op::kLaunchShaped; }
 
 Status Loop(DeviceSession& session) {
@@ -78,13 +83,18 @@ Status Loop(DeviceSession& session) {
       session.DropAll();
       dropped = true;
     }
-    const bool hold = backlog.Hold(session.queues.waiting_ops(), session.queues.taken(),
-                                   std::chrono::steady_clock::now) ||
-                      (session.gate != nullptr && session.gate->AwaitsTurn() &&
-                       session.queues.waiting_ops() > Backlog::kMostWaiting);
+    bool hold = backlog.Hold(session.queues.waiting_ops(), session.queues.taken(),
+                             std::chrono::steady_clock::now) ||
+                (session.gate != nullptr && session.gate->AwaitsTurn() &&
+                 session.queues.waiting_ops() > Backlog::kMostWaiting);
     std::optional<Frame> frame;
     if (!hold) {
       CUSPAN_ASSIGN_OR_RETURN(frame, channel.Peek());
+      if (frame.has_value() && session.gate != nullptr && NeedsMemory(frame->op()) &&
+          !session.gate->MayTake()) {
+        frame.reset();
+        hold = true;
+      }
     }
     const bool may_go_on = session.MayGoOn();
     if (frame.has_value() || may_go_on) session.StopAsking();

@@ -55,18 +55,19 @@ void Worker::ServeFirst(const std::function<bool()>& over) {
   MutexLock lock(mutex_);
   while (!ending_ && !over()) {
     changed_.wait(lock, [this]() CUSPAN_REQUIRES(mutex_) { return ending_ || !first_.empty(); });
-    if (!ending_) RunTask(first_, lock);
+    if (ending_) return;
+    std::function<void()> task = Pop(first_);
+    lock.unlock();
+    task();
+    task = nullptr;  // What it holds ends here, too.
+    lock.lock();
   }
 }
 
-void Worker::RunTask(std::deque<std::function<void()>>& from, MutexLock& lock) {
-  {
-    const std::function<void()> task = std::move(from.front());
-    from.pop_front();
-    lock.unlock();
-    task();
-  }
-  lock.lock();
+std::function<void()> Worker::Pop(std::deque<std::function<void()>>& from) {
+  std::function<void()> task = std::move(from.front());
+  from.pop_front();
+  return task;
 }
 
 void Worker::Loop(const Device& device) {
@@ -77,7 +78,11 @@ void Worker::Loop(const Device& device) {
       return ending_ || !first_.empty() || (!held_ && !tasks_.empty());
     });
     if (ending_) return;
-    RunTask(first_.empty() ? tasks_ : first_, lock);
+    std::function<void()> task = Pop(first_.empty() ? tasks_ : first_);
+    lock.unlock();
+    task();
+    task = nullptr;
+    lock.lock();
   }
 }
 

@@ -36,8 +36,7 @@ class Worker {
  private:
   void Loop(const Device& device);
 
-  // With the lock, as on return.
-  void RunTask(std::deque<std::function<void()>>& from, MutexLock& lock) CUSPAN_REQUIRES(mutex_);
+  static std::function<void()> Pop(std::deque<std::function<void()>>& from);
 
   mutable Mutex mutex_;
   std::condition_variable changed_;

@@ -155,9 +155,9 @@ void NvmlDevice::Narrow(NvmlAnswer& answer) const {
   if (memory_ == nullptr || answer.values.size() < 3) return;
   const MemoryRoom room = memory_->Look();
   std::uint64_t& free = answer.values.end()[-2];
-  free = std::min(free, room.left);
-  if (room.cap == 0) return;
-  answer.values.front() = std::min(answer.values.front(), room.cap);
+  free = std::min(room.made ? answer.values.front() : free, room.left);
+  if (room.cap == 0 && !room.made) return;
+  if (room.cap != 0) answer.values.front() = std::min(answer.values.front(), room.cap);
   answer.values.back() = room.used;
 }
 

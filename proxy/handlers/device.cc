@@ -21,12 +21,18 @@ Status Handle(DeviceSession& session, const Origin& origin, const Fence&) {
 }
 
 Status Handle(DeviceSession& session, const Origin& origin, const MemoryInfo&) {
-  return OnWorker<MemoryInfo>(session, origin, [&session] {
+  const auto answer = [&session, origin] {
     std::size_t free = 0;
     std::size_t total = 0;
     const CUresult result = session.faults.Check(MemoryInfoOf(session.device, &free, &total));
-    return MemoryInfo::Reply{result, free, total};
-  });
+    Respond<MemoryInfo>(session, origin, MemoryInfo::Reply{result, free, total});
+  };
+  // What makes memory comes before; while that waits for room, a question is no reason to have it.
+  if (session.gate != nullptr && !session.gate->MemoryIsThere())
+    session.worker.RunFirst(answer);
+  else
+    session.worker.Run(answer);
+  return Status::Ok();
 }
 
 }  // namespace cuspan::proxy

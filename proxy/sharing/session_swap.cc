@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <utility>
 
 #include "common/format.h"
@@ -19,10 +20,13 @@ constexpr std::uint64_t kBetweenRoomLooks = 20'000'000;
 // What the driver refused where there should be room is tried again after so long, so many times:
 // another process's memory may not be the driver's again yet, or is not known to the table.
 constexpr std::uint64_t kBetweenTries = 50'000'000;
-constexpr unsigned kMostTries = 40;
-// So long new memory waits for room while the run has the turn.
+constexpr unsigned kMostTries = 200;
+// So long a run with the turn waits for room; then new memory is refused, and others have the GPU
+// for as long.
 constexpr std::uint64_t kLongestRoomWait = 30'000'000'000;
-// Who could give nothing is not held again before.
+// What was handed over has so long to end before memory goes: a kernel may wait for what is held.
+// Who could give nothing, or less than was wanted, is not held again before.
+constexpr std::uint64_t kLongestEnd = 2'000'000'000;
 constexpr std::uint64_t kBetweenVainEnds = 1'000'000'000;
 // The driver's granularity is at most this (measured on an H200, and documented for none).
 constexpr std::uint64_t kLeastPiece = 2 << 20;
@@ -39,8 +43,10 @@ std::uint64_t PieceBytes(const Driver& driver) {
 
 SessionSwap::SessionSwap(DeviceSession& session, const ShareSeat& seat, ShareMemory& memory)
     : session_(session), seat_(seat), memory_(memory), copies_(session.driver) {
-  session.mappings.MaySwap(copies_, PieceBytes(session.driver));
-  session.reservations.MaySwap(copies_);
+  if (seat.terms().swap) {
+    session.mappings.MaySwap(copies_, PieceBytes(session.driver));
+    session.reservations.MaySwap(copies_);
+  }
   session.device.memory().SetAwaitRoom(
       [this](std::uint64_t bytes, unsigned refused) { return AwaitRoom(bytes, refused); });
 }
@@ -62,8 +68,14 @@ void SessionSwap::GiveAnswer(Answer answer) {
 }
 
 bool SessionSwap::wished() const {
-  if (state_ == State::kThere || state_ == State::kEnding || over_) return false;
-  return asked_ != 0 || session_.queues.waiting_ops() != 0 || session_.worker.HasWaiting();
+  if (state_ == State::kThere || state_ == State::kEnding || over_ || resting_) return false;
+  return frame_waits_ || asked_ != 0 || session_.queues.waiting_ops() != 0 ||
+         session_.worker.HasWaiting();
+}
+
+bool SessionSwap::KeepsFrames() const {
+  // Those for what is begun must come.
+  return out() || (state_ == State::kEnding && session_.queues.begun_ops() <= rests_);
 }
 
 bool SessionSwap::MayGoOn(bool open) const {
@@ -73,7 +85,8 @@ bool SessionSwap::MayGoOn(bool open) const {
     case State::kThere:
       return asked_.load(std::memory_order_acquire) != 0;
     case State::kEnding:
-      return !end_awaited_ && session_.queues.begun_ops() <= rests_;
+      return open || seat_.evict() == 0 || (ended_ != nullptr && *ended_) ||
+             (ended_ == nullptr && session_.queues.begun_ops() <= rests_);
     case State::kOut:
       return open && look_at_ == kNeverLook && wished();
     case State::kGoing:
@@ -98,7 +111,7 @@ void SessionSwap::GoOn(bool open, std::size_t rests) {
       WhileThere(open);
       break;
     case State::kEnding:
-      AwaitEnd();
+      WhileEnding(open);
       break;
     case State::kOut:
       WhileOut(open);
@@ -124,20 +137,27 @@ void SessionSwap::WhileThere(bool open) {
     BeOut();
     WhileOut(open);
   } else if (!open && seat_.evict() != 0) {
-    if (const std::uint64_t now = ShareSeat::Now(); now < no_more_until_)
-      look_at_ = no_more_until_;
-    else
+    if (ShareSeat::Now() >= no_more_until_)
       BeginToEnd();
+    else
+      look_at_ = no_more_until_;
+  }
+  if (state_ == State::kThere && stuck_ != 0) {
+    if (ShareSeat::Now() >= no_more_until_)
+      memory_.SetOut(0, stuck_ = 0);
+    else
+      look_at_ = std::min(look_at_, no_more_until_);
   }
 }
 
 void SessionSwap::WhileOut(bool open) {
-  if (!open && seat_.evict() != 0 && !no_more_) return BeginToEnd();
-  if (!open || !wished()) return;
-  if (ShareSeat::Now() < claim_at_)
-    look_at_ = claim_at_;
-  else
-    Claim();
+  const std::uint64_t now = ShareSeat::Now();
+  if (resting_ && now >= claim_at_) resting_ = false;
+  if (stuck_ != 0 && now >= no_more_until_) memory_.SetOut(Out(), stuck_ = 0);
+  if (!open && seat_.evict() != 0 && stuck_ == 0) return BeginToEnd();
+  if (resting_ || (open && wished() && now < claim_at_)) look_at_ = claim_at_;
+  if (stuck_ != 0) look_at_ = std::min(look_at_, no_more_until_);
+  if (open && wished() && now >= claim_at_) Claim();
 }
 
 void SessionSwap::Hold() {
@@ -153,9 +173,9 @@ void SessionSwap::Let() {
 }
 
 void SessionSwap::BeOut() {
-  no_more_ = false;
   state_ = State::kOut;
-  memory_.SetOut(Out());
+  memory_.SetRefused(0);
+  memory_.SetOut(Out(), stuck_);
 }
 
 // --- To the host.
@@ -163,15 +183,58 @@ void SessionSwap::BeOut() {
 void SessionSwap::BeginToEnd() {
   Hold();
   state_ = State::kEnding;
-  end_awaited_ = false;
-  AwaitEnd();
+  ended_ = nullptr;
+  end_by_ = ShareSeat::Now() + kLongestEnd;
+  WhileEnding(/*open=*/false);
 }
 
-void SessionSwap::AwaitEnd() {
+void SessionSwap::WhileEnding(bool open) {
+  const std::uint64_t now = ShareSeat::Now();
+  // It is not needed any more, or the run has its turn before; or what runs waits for what is held.
+  if (open || seat_.evict() == 0) return GoOnAsBefore();
+  if (now >= end_by_) {
+    no_more_until_ = now + kBetweenVainEnds;
+    return GoOnAsBefore();
+  }
+  look_at_ = end_by_;
   // Those that wait for the turn with a part of them do so without using the memory.
-  if (end_awaited_ || session_.queues.begun_ops() > rests_) return;
-  end_awaited_ = true;
-  session_.WhenHandedOverDone([this](CUresult, std::uint64_t) { Moved(); });
+  if (ended_ == nullptr && session_.queues.begun_ops() <= rests_) {
+    ended_ = std::make_shared<std::atomic<bool>>(false);
+    session_.WhenHandedOverDone([this, ended = ended_](CUresult, std::uint64_t) {
+      *ended = true;
+      session_.channel.own_bell().Ring();
+    });
+  }
+  if (ended_ != nullptr && *ended_) SwapOut();
+}
+
+void SessionSwap::GoOnAsBefore() {
+  if (Out() == 0)
+    AllIsThere();
+  else
+    BeOut();
+}
+
+void SessionSwap::SwapOut() {
+  look_at_ = kNeverLook;
+  ended_ = nullptr;
+  wanted_ = seat_.evict();
+  state_ = State::kGoing;
+  began_ = ShareSeat::Now();
+  session_.worker.RunFirst([this] {
+    const std::uint64_t before = swapped_;
+    const auto after = [this] {
+      return session_.mappings.swapped_bytes() + session_.reservations.swapped_bytes();
+    };
+    result_ = session_.faults.Check(session_.mappings.SwapOut(wanted_));
+    // The host may have kept memory for what was out before.
+    const std::uint64_t gone = after() - before;
+    if ((result_ == CUDA_SUCCESS || result_ == CUDA_ERROR_OUT_OF_MEMORY) && gone < wanted_)
+      result_ = session_.faults.Check(session_.reservations.SwapOut(wanted_ - gone));
+    swapped_ = after();
+    moved_bytes_ = swapped_ - before;
+    Moved();
+  });
 }
 
 void SessionSwap::Moved() {
@@ -181,31 +244,10 @@ void SessionSwap::Moved() {
 
 void SessionSwap::TakeMoved() {
   moved_ = false;
-  if (state_ == State::kEnding)
-    TakeEnded();
-  else if (state_ == State::kGoing)
+  if (state_ == State::kGoing)
     TakeGone();
   else if (state_ == State::kComing)
     TakeCome();
-}
-
-void SessionSwap::TakeEnded() {
-  wanted_ = seat_.evict();
-  if (wanted_ == 0) return Out() == 0 ? AllIsThere() : BeOut();  // It is not needed any more.
-  state_ = State::kGoing;
-  began_ = ShareSeat::Now();
-  session_.worker.RunFirst([this] {
-    const std::uint64_t before = swapped_;
-    result_ = session_.faults.Check(session_.mappings.SwapOut(wanted_));
-    std::uint64_t after = session_.mappings.swapped_bytes() + session_.reservations.swapped_bytes();
-    if (result_ == CUDA_SUCCESS && after - before < wanted_) {
-      result_ = session_.faults.Check(session_.reservations.SwapOut(wanted_ - (after - before)));
-      after = session_.mappings.swapped_bytes() + session_.reservations.swapped_bytes();
-    }
-    moved_bytes_ = after - before;
-    swapped_ = after;
-    Moved();
-  });
 }
 
 void SessionSwap::TakeGone() {
@@ -215,14 +257,12 @@ void SessionSwap::TakeGone() {
         "the memory of this session cannot be brought to the host: {}; other runs with --memory "
         "all may have to wait until it ends",
         session_.driver.Describe(result_));
-  const bool all = moved_bytes_ >= wanted_;
-  if (Out() != 0) {
-    BeOut();
-    no_more_ = !all;
-    return;
+  if (moved_bytes_ < wanted_) {
+    // All that is left is to stay, so that others are asked.
+    stuck_ = ~std::uint64_t{0};
+    no_more_until_ = ShareSeat::Now() + kBetweenVainEnds;
   }
-  no_more_until_ = ShareSeat::Now() + kBetweenVainEnds;
-  AllIsThere();
+  GoOnAsBefore();
 }
 
 // --- And back.
@@ -230,7 +270,10 @@ void SessionSwap::TakeGone() {
 void SessionSwap::Claim() {
   state_ = State::kClaiming;
   claimed_since_ = ShareSeat::Now();
+  stuck_ = 0;
   memory_.SetOut(0);
+  // For what the driver refused there is less room than is known.
+  if (asked_ != 0 && refused_ != 0) memory_.SetRefused(asked_);
   LookForRoom();
 }
 
@@ -238,9 +281,17 @@ void SessionSwap::LookForRoom() {
   const std::uint64_t now = ShareSeat::Now();
   if (now >= claim_at_ && memory_.HasRoom()) return SwapIn();
   look_at_ = now + kBetweenRoomLooks;
-  if (asked_ == 0 || room_wait_ + (now - claimed_since_) < kLongestRoomWait) return;
-  GiveAnswer(Answer::kNoRoom);
-  if (swapped_ == 0) AllIsThere();
+  if (room_wait_ + (now - claimed_since_) < kLongestRoomWait) return;
+  room_wait_ = 0;
+  if (asked_ != 0) {
+    GiveAnswer(Answer::kNoRoom);
+  } else if (!std::exchange(told_, true)) {
+    LogWarn("this run waits for memory that another run with --memory all cannot give away");
+  }
+  if (swapped_ == 0) return AllIsThere();
+  resting_ = true;
+  look_at_ = claim_at_ = now + kLongestRoomWait;
+  BeOut();
 }
 
 void SessionSwap::SwapIn() {
@@ -260,26 +311,28 @@ void SessionSwap::SwapIn() {
 void SessionSwap::TakeCome() {
   Learn("memory back from the host");
   if (swapped_ == 0 && result_ == CUDA_SUCCESS) return AllIsThere();
-  // The driver may need a while to have what others gave back.
-  const std::uint64_t now = ShareSeat::Now();
-  if (now - claimed_since_ > kLongestRoomWait && !std::exchange(told_, true))
-    LogWarn("the memory of this session cannot be brought back to the GPU yet: {}",
-            session_.driver.Describe(result_));
+  // The driver may need a while to have what others gave back; or it has less than is known, so
+  // that they must give more.
+  memory_.SetRefused(swapped_);
   state_ = State::kClaiming;
-  claim_at_ = now + kBetweenRoomLooks;
+  claim_at_ = ShareSeat::Now() + kBetweenRoomLooks;
 }
 
 void SessionSwap::AllIsThere() {
   state_ = State::kThere;
   room_wait_ = 0;
-  memory_.SetOut(0);
+  frame_waits_ = false;
+  memory_.SetRefused(0);
+  memory_.SetOut(0, stuck_);
   if (asked_ != 0) GiveAnswer(Answer::kTryAgain);
   Let();
 }
 
 void SessionSwap::End() {
   over_ = true;
-  if (state_ == State::kClaiming) memory_.SetOut(Out());
+  // Others ask somebody else.
+  memory_.SetRefused(0);
+  memory_.SetOut(Out(), ~std::uint64_t{0});
   state_ = State::kThere;
   if (asked_ != 0) GiveAnswer(Answer::kNoRoom);
   Let();

@@ -1,6 +1,6 @@
 // Brings device memory of a session to the host while another run needs the room, and back when the
-// run has its turn (ShareTerms::swap). Memory that the driver has no room for when it is made
-// counts as memory that is out.
+// run has its turn (ShareTerms::swap). Memory for which there is no room when it is made counts as
+// memory that is out: also memory that is kept for a run, where others still have it.
 //
 // While all of the memory is there, ops go as in any run that shares its GPU. When the table asks
 // for room (ShareSeat::evict), and the run may not use the GPU, all queues and the worker are held;
@@ -14,6 +14,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "protocol/sharing/share_memory.h"
 #include "protocol/sharing/share_seat.h"
@@ -26,15 +27,25 @@ struct DeviceSession;
 // Threads: the receiving thread, but for AwaitRoom.
 class SessionSwap {
  public:
-  // All outlive it. To be made before the first op.
+  // All outlive it. To be made before the first op. Without ShareTerms::swap what is there stays.
   SessionSwap(DeviceSession& session, const ShareSeat& seat, ShareMemory& memory);
   SessionSwap(const SessionSwap&) = delete;
 
+  // Memory is not there, or goes just now.
+  bool out() const { return state_ != State::kThere && state_ != State::kEnding; }
   // Something of the session waits for memory that is not there.
   bool wished() const;
   // Memory is on its way there, or waits for the room.
   bool coming() const { return state_ == State::kClaiming || state_ == State::kComing; }
 
+  // Frames of the client had better stay where they are: what they bring would only wait.
+  bool KeepsFrames() const;
+  // For a frame that needs the memory at once: whether that is there. If not, it is a wish.
+  bool MayTake() {
+    if (!out()) return true;
+    frame_waits_ = true;
+    return false;
+  }
   // Takes notice of what the table says and of what is done. `open`: the run may use the GPU;
   // `rests`: so many ops that hold their streams wait for just that.
   void GoOn(bool open, std::size_t rests);
@@ -69,14 +80,15 @@ class SessionSwap {
   void BeOut();
   void AllIsThere();
   void BeginToEnd();
-  void AwaitEnd();
+  void WhileEnding(bool open);
+  void GoOnAsBefore();
+  void SwapOut();
   void Claim();
   void LookForRoom();
   void SwapIn();
-  // The worker or the completer is done with what was begun. Any thread.
+  // The worker is done with what was begun.
   void Moved();
   void TakeMoved();
-  void TakeEnded();
   void TakeGone();
   void TakeCome();
   void Learn(const char* what);
@@ -88,9 +100,12 @@ class SessionSwap {
   State state_ = State::kThere;
   bool held_ = false;
   bool over_ = false;
-  bool end_awaited_ = false;         // The end of what was handed over, in kEnding.
-  bool no_more_ = false;             // What is there has to stay, in kOut,
-  std::uint64_t no_more_until_ = 0;  // and in kThere.
+  bool frame_waits_ = false;
+  bool resting_ = false;  // It had the turn, and no room; until claim_at_ it wants nothing.
+  std::shared_ptr<std::atomic<bool>> ended_;  // In kEnding; null until the end is awaited.
+  std::uint64_t end_by_ = 0;
+  std::uint64_t stuck_ = 0;          // As published.
+  std::uint64_t no_more_until_ = 0;  // What is there has to stay.
   bool told_ = false;                // That memory can not go, or come.
   std::size_t rests_ = 0;            // As GoOn was told.
   std::uint64_t look_at_ = ~std::uint64_t{0};

@@ -59,7 +59,7 @@ class ShareGate final : public WorkGate {
   // Whether that is not so, as far as the session has noticed.
   bool sharing() const { return sharing_; }
 
-  // Its memory may be brought to the host from now on. Before the first op.
+  // Others may have to make room for its memory, or it for theirs. Before the first op.
   void MaySwap(ShareMemory& memory) {
     swap_ = std::make_unique<SessionSwap>(session_, *seat_, memory);
   }
@@ -98,8 +98,13 @@ class ShareGate final : public WorkGate {
   void GoOn();
   // No more ops come just now. To be called before the thread sleeps, for no longer than this.
   std::chrono::nanoseconds Settle();
-  // Work waits for the run's turn.
-  bool AwaitsTurn() const { return SomeWaits() && !seat_->open(); }
+  // Work waits for the run's turn, or for its memory.
+  bool AwaitsTurn() const {
+    return (WorkWaits() && !seat_->open()) || (swap_ != nullptr && swap_->KeepsFrames());
+  }
+  // Whether the memory is there for what uses it at once, and not through the queues.
+  bool MemoryIsThere() const { return swap_ == nullptr || !swap_->out(); }
+  bool MayTake() { return swap_ == nullptr || swap_->MayTake(); }
   // The stream is about to be destroyed in the driver.
   void Leaves(const Stream& stream);
   // The device is lost, and nothing more comes.
