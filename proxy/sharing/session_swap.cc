@@ -251,7 +251,7 @@ void SessionSwap::TakeMoved() {
 }
 
 void SessionSwap::TakeGone() {
-  Learn("memory to the host");
+  Note("memory to the host", ShareSeat::Now() - began_);
   if (result_ != CUDA_SUCCESS && !std::exchange(told_, true))
     LogWarn(
         "the memory of this session cannot be brought to the host: {}; other runs with --memory "
@@ -309,7 +309,10 @@ void SessionSwap::SwapIn() {
 }
 
 void SessionSwap::TakeCome() {
-  Learn("memory back from the host");
+  const std::uint64_t took = ShareSeat::Now() - began_;
+  Note("memory back from the host", took);
+  // The other way is as fast, once there is host memory: to make that takes longer, the first time.
+  if (moved_bytes_ != 0) memory_.Learn(moved_bytes_, std::chrono::nanoseconds(took));
   if (swapped_ == 0 && result_ == CUDA_SUCCESS) return AllIsThere();
   // The driver may need a while to have what others gave back; or it has less than is known, so
   // that they must give more.
@@ -338,10 +341,8 @@ void SessionSwap::End() {
   Let();
 }
 
-void SessionSwap::Learn(const char* what) {
+void SessionSwap::Note(const char* what, std::uint64_t took) const {
   if (moved_bytes_ == 0) return;
-  const std::uint64_t took = ShareSeat::Now() - began_;
-  memory_.Learn(moved_bytes_, std::chrono::nanoseconds(took));
   LogInfo("{}: {} MiB in {} ms", what, moved_bytes_ >> 20, took / 1'000'000);
   TraceBuffer* const buffer = Tracing();
   if (buffer == nullptr) return;

@@ -91,7 +91,8 @@ class SessionSwap {
   void TakeMoved();
   void TakeGone();
   void TakeCome();
-  void Learn(const char* what);
+  // For the log and the trace: what the worker did, and for how long (ns).
+  void Note(const char* what, std::uint64_t took) const;
 
   DeviceSession& session_;
   const ShareSeat& seat_;
