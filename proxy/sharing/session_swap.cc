@@ -117,7 +117,9 @@ void SessionSwap::GoOn(bool open, std::size_t rests) {
       WhileOut(open);
       break;
     case State::kClaiming:
-      if (open) {
+      // Others make room for it also while a run that is there has its short turn in between, but
+      // not when another needs the room of this one.
+      if (open || seat_.evict() == 0) {
         LookForRoom();
       } else {
         room_wait_ += ShareSeat::Now() - claimed_since_;
