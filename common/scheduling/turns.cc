@@ -21,8 +21,9 @@ constexpr double kMostCredit = kTurn;
 constexpr std::uint64_t kLongestAccount = 1'000'000'000;
 constexpr double kWaitDecay = 1.0 / 8;
 constexpr PriorityWeights kWeights;
-// One sample of a pair is taken over at least this.
-constexpr double kSampleTime = 10'000'000;
+// One sample of a pair is taken over at least this: where three take turns, a pair is together for
+// less than a turn.
+constexpr double kSampleTime = kTurn / 2.0;
 // Of that time both must have been on the GPU.
 constexpr double kMostIdle = 0.1;
 // What changing the second run of a pair takes, beside what is on the GPU.
@@ -122,7 +123,8 @@ class Decision {
     }
   }
 
-  // How fast the two of a pair are together, while both have work all the time.
+  // How fast the two of a pair are together, while both have work all the time, and nobody who
+  // leaves has.
   void SamplePair(double passed) {
     if (passed == 0) return;
     std::array<double, 2> done = {0, 0};
@@ -130,7 +132,12 @@ class Decision {
     for (TurnRun* run : present()) {
       const std::uint64_t more = run->done > run->done_before ? run->done - run->done_before : 0;
       run->done_before = run->done;
-      if (!Holds(*run) && !IsPartner(*run)) continue;
+      // What it has on the GPU does end.
+      if (more != 0) run->overdue = false;
+      if (!Holds(*run) && !IsPartner(*run)) {
+        together = together && !run->on_gpu;
+        continue;
+      }
       const std::uint64_t busy = run->busy > run->busy_before ? run->busy - run->busy_before : 0;
       together = together && run->open && run->known &&
                  static_cast<double>(busy) >= passed * (1 - kMostIdle);
@@ -291,15 +298,13 @@ class Decision {
       run.pass = std::max(run.pass, turns_.virtual_time - kMostCredit);
     }
     BeginSample();
-    // Who had the turn stays beside the next, if that may be.
-    if (turns_.pairs && before != kNobody && PairSum(before) > 0 &&
-        (turns_.partner == next->run || turns_.runs[before].wants))
-      turns_.partner = before;
+    if (turns_.pairs) ChooseWhoStays(before);
     if (before != kNobody && turns_.preempting && turns_.runs[before].wants)
       ++turns_.runs[before].preempted;
     std::uint64_t done_by = 0;
     for (const TurnRun* run : present())
-      if (run->on_gpu && !Holds(*run)) done_by = std::max(done_by, run->done_by);
+      if (run->on_gpu && !Holds(*run) && !IsPartner(*run))
+        done_by = std::max(done_by, run->done_by);
     turns_.leave_limit =
         std::clamp(done_by + kLeavePatience, now_ + kLeavePatience, now_ + kLongestLeave);
   }
@@ -323,21 +328,50 @@ class Decision {
     return some;
   }
 
-  // What the pair of the holder and that run is expected to have; 0 where they are not to be one.
-  double PairSum(std::uint32_t number) {
-    const TurnRun& run = turns_.runs[number];
-    const TurnRun& holder = Holder();
-    if (number == turns_.holder || !run.present || !run.known || !holder.known) return 0;
-    const std::int64_t ahead = NicenessOf(run) - NicenessOf(holder);
-    if (ahead != 0 && (ahead > 0 ? run : holder).limit >= kWhole) return 0;
-    PairRecord& record = turns_.RecordOf(turns_.holder, number);
+  // What a pair of two runs is expected to have; 0 where they are not to be one.
+  double SumOf(std::uint32_t a, std::uint32_t b) {
+    const TurnRun& one = turns_.runs[a];
+    const TurnRun& other = turns_.runs[b];
+    if (a == b || !one.present || !other.present || !one.known || !other.known) return 0;
+    const std::int64_t ahead = NicenessOf(other) - NicenessOf(one);
+    if (ahead != 0 && (ahead > 0 ? other : one).limit >= kWhole) return 0;
+    PairRecord& record = turns_.RecordOf(a, b);
     if (record.samples >= kEnoughSamples && !(record.sum >= 1) &&
         now_ - record.tried_at >= kTryAgain)
       record = {};
-    double sum = ExpectedSum(record, holder.limits, run.limits);
+    double sum = ExpectedSum(record, one.limits, other.limits);
     // What is only expected to lose is tried: how much it loses depends on the GPU.
     if (record.samples < kEnoughSamples) sum = std::max(sum, 1.0);
     return sum >= 1 ? sum : 0;
+  }
+
+  // The same of the holder and that run; also 0 if the holder had better be alone, since that run
+  // goes better with one that waits: then the time of the pair takes more from those two than it
+  // gives.
+  double PairSum(std::uint32_t number) {
+    const double sum = SumOf(turns_.holder, number);
+    if (sum == 0) return 0;
+    double elsewhere = 1;
+    for (std::uint32_t i = 0; i < count_; ++i)
+      if (ranked_[i].run != turns_.holder)
+        elsewhere = std::max(elsewhere, SumOf(number, ranked_[i].run));
+    return 2 * sum >= 1 + elsewhere ? sum : 0;
+  }
+
+  // Of those that were on the GPU, who has had the turn included, the one that goes best with the
+  // next stays beside it.
+  void ChooseWhoStays(std::uint32_t had_turn) {
+    const std::uint32_t partner = turns_.partner;
+    const bool was_partner = partner == turns_.holder;
+    turns_.partner = kNobody;
+    double best = 0;
+    for (const std::uint32_t one : {had_turn, partner}) {
+      if (one == kNobody || one == turns_.holder) continue;
+      const double sum = turns_.runs[one].wants || was_partner ? PairSum(one) : 0;
+      if (sum <= best) continue;
+      turns_.partner = one;
+      best = sum;
+    }
   }
 
   void ChoosePartner() {

@@ -21,7 +21,8 @@
 // In pairs, a second run has its gate open as well, where both together do more than in turns
 // (pairs.h): of those that want the GPU the one that goes best with the first. Two runs of
 // different priority are a pair only if the less important one has a limit, which is that of the
-// GPU's processors then. What is not known yet is learnt in turns.
+// GPU's processors then. A run is alone in its turn if those that it could be beside go better with
+// each other. What is not known yet is learnt in turns.
 #pragma once
 
 #include <array>

@@ -243,7 +243,7 @@ Result<std::vector<SharingRun>> ShareTable::Look() {
       view.paired = true;
       view.pair_sum = Thousandths(record.sum / 2) * 2;
     }
-    view.has_turn = table.turns.holder == i && run.wants;
+    view.has_turn = (table.turns.holder == i || view.paired) && run.wants;
     view.waiting = run.waiting_since != 0;
     views.push_back(std::move(view));
   }

@@ -93,6 +93,10 @@ TEST_F(ShareTableTest, TheTimesInPairsAreCounted) {
       ASSERT_TRUE(one->Decide().ok());
       EXPECT_EQ(one->pairings(), times);
       EXPECT_EQ(two->pairings(), 1U);
+      const auto runs = second.Look();
+      ASSERT_TRUE(runs.ok());
+      for (const SharingRun& run : runs.value())
+        EXPECT_TRUE(run.paired && run.has_turn) << "both are on the GPU";
     }
     ASSERT_TRUE(one->Decide().ok());
     EXPECT_FALSE(one->paired());
