@@ -1,9 +1,8 @@
-#include <cerrno>
-#include <cstdlib>
-#include <cstring>
-#include <filesystem>
+#include <memory>
+#include <vector>
 
 #include "bench/common/median.h"
+#include "bench/common/temporary_folder.h"
 #include "bench/share/stage.h"
 #include "common/format.h"
 #include "common/settings.h"
@@ -51,12 +50,9 @@ Status DecideIn(const std::string& folder, Stage& stage) {
 
 // What it takes to decide whose turn it is, with eight sessions of as many runs.
 Status Decision(Stage& stage) {
-  std::string folder = std::string(SettingText(settings::kShareFolder)) + "/cuspan-bench-XXXXXX";
-  if (::mkdtemp(folder.data()) == nullptr)
-    return Status::Unavailable("{}: {}", folder, std::strerror(errno));
-  Status measured = DecideIn(folder, stage);
-  std::filesystem::remove_all(folder);
-  return measured;
+  CUSPAN_ASSIGN_OR_RETURN(const TemporaryFolder folder,
+                          TemporaryFolder::Create(SettingText(settings::kShareFolder)));
+  return DecideIn(folder.path(), stage);
 }
 
 }  // namespace cuspan::bench::share

@@ -1,9 +1,7 @@
 #include "bench/share/mps.h"
 
-#include <cerrno>
-#include <cstdlib>
-#include <cstring>
-#include <filesystem>
+#include <utility>
+#include <vector>
 
 #include "bench/common/child.h"
 #include "common/format.h"
@@ -22,21 +20,19 @@ std::vector<std::string> InShell(const std::string& folder, const std::string& c
 }  // namespace
 
 Result<std::unique_ptr<MpsDaemon>> MpsDaemon::Start(Environment& environment) {
-  std::string folder = "/tmp/cuspan-bench-XXXXXX";
-  if (::mkdtemp(folder.data()) == nullptr)
-    return Status::Unavailable("{}: {}", folder, std::strerror(errno));
-  std::unique_ptr<MpsDaemon> daemon(new MpsDaemon(folder));
-  CUSPAN_RETURN_IF_ERROR(Capture(InShell(folder, "nvidia-cuda-mps-control -d")).status());
-  environment.Set(kPipeFolder, folder);
-  environment.Set(kLogFolder, folder);
+  CUSPAN_ASSIGN_OR_RETURN(TemporaryFolder folder, TemporaryFolder::Create("/tmp"));
+  const std::string path = folder.path();
+  std::unique_ptr<MpsDaemon> daemon(new MpsDaemon(std::move(folder)));
+  CUSPAN_RETURN_IF_ERROR(Capture(InShell(path, "nvidia-cuda-mps-control -d")).status());
+  environment.Set(kPipeFolder, path);
+  environment.Set(kLogFolder, path);
   return daemon;
 }
 
 MpsDaemon::~MpsDaemon() {
   // It answers when its server has ended.
-  static_cast<void>(Capture(InShell(folder_, "sh -c 'echo quit | nvidia-cuda-mps-control'")));
-  std::error_code ignored;
-  std::filesystem::remove_all(folder_, ignored);
+  static_cast<void>(
+      Capture(InShell(folder_.path(), "sh -c 'echo quit | nvidia-cuda-mps-control'")));
 }
 
 }  // namespace cuspan::bench::share

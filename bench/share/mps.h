@@ -2,8 +2,9 @@
 #pragma once
 
 #include <memory>
-#include <string>
+#include <utility>
 
+#include "bench/common/temporary_folder.h"
 #include "common/status.h"
 #include "launcher/environment.h"
 
@@ -18,8 +19,8 @@ class MpsDaemon {
   MpsDaemon(const MpsDaemon&) = delete;
 
  private:
-  explicit MpsDaemon(std::string folder) : folder_(std::move(folder)) {}
-  const std::string folder_;
+  explicit MpsDaemon(TemporaryFolder folder) : folder_(std::move(folder)) {}
+  const TemporaryFolder folder_;
 };
 
 }  // namespace cuspan::bench::share

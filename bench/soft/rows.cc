@@ -1,15 +1,12 @@
 #include "bench/soft/rows.h"
 
-#include <stdlib.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <filesystem>
 #include <map>
 #include <memory>
 
+#include "bench/common/temporary_folder.h"
 #include "bench/soft/server.h"
 #include "common/format.h"
 
@@ -65,28 +62,6 @@ Samples Summarise(std::vector<double> values) {
       values.size() % 2 != 0 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
   return {values.front(), median};
 }
-
-// A folder for compiled kernels, removed with all that is in it.
-class TemporaryFolder {
- public:
-  static Result<TemporaryFolder> Create() {
-    std::string path = (std::filesystem::temp_directory_path() / "cuspan-bench-XXXXXX").string();
-    if (::mkdtemp(path.data()) == nullptr)
-      return Status::Internal("{}: no folder can be made: {}", path, std::strerror(errno));
-    return TemporaryFolder(std::move(path));
-  }
-  TemporaryFolder(TemporaryFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
-  ~TemporaryFolder() {
-    if (path_.empty()) return;
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  explicit TemporaryFolder(std::string path) : path_(std::move(path)) {}
-  std::string path_;
-};
 
 class Measurer {
  public:
@@ -198,11 +173,13 @@ class Measurer {
 
   // Each in a fresh process; cold ones with an empty folder of compiled kernels.
   Status FirstLaunch(bool cold, RowResult& result) {
-    CUSPAN_ASSIGN_OR_RETURN(TemporaryFolder filled, TemporaryFolder::Create());
+    CUSPAN_ASSIGN_OR_RETURN(TemporaryFolder filled,
+                            TemporaryFolder::Create(std::filesystem::temp_directory_path()));
     std::vector<double> values;
     const int unused = cold ? 0 : 1;  // The first fills the folder.
     for (int i = 0; i < options_.repetitions + unused; ++i) {
-      CUSPAN_ASSIGN_OR_RETURN(TemporaryFolder empty, TemporaryFolder::Create());
+      CUSPAN_ASSIGN_OR_RETURN(TemporaryFolder empty,
+                              TemporaryFolder::Create(std::filesystem::temp_directory_path()));
       const std::string& folder = cold ? empty.path() : filled.path();
       CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<Server> server,
                               Server::Start({options_.threads, "", folder}));
@@ -252,7 +229,8 @@ Verdict Judge(const RowResult& result) {
 }
 
 Status Measure(const MeasureOptions& options, const std::function<void(const RowResult&)>& tell) {
-  CUSPAN_ASSIGN_OR_RETURN(TemporaryFolder cache, TemporaryFolder::Create());
+  CUSPAN_ASSIGN_OR_RETURN(TemporaryFolder cache,
+                          TemporaryFolder::Create(std::filesystem::temp_directory_path()));
   Measurer measurer(options, cache.path());
   for (const RowSpec& spec : kRows) {
     const auto wanted = std::find(options.keys.begin(), options.keys.end(), spec.key);
