@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,8 +23,9 @@ constexpr useconds_t kPause = 20'000;
 constexpr int kMostLooks = 250;
 
 [[noreturn]] void SweepWhenGone(int alive, const std::string& host) {
-  // Whoever ends the agent's group or session does not mean this process.
+  // Whoever ends the agent's group or session, or agents by their name, does not mean this process.
   ::setsid();
+  ::prctl(PR_SET_NAME, "cuspan-sweeper");
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) ::signal(number, SIG_IGN);
   // Nobody waits for the end of our output.
   const int nothing = ::open("/dev/null", O_RDWR);
