@@ -1,6 +1,7 @@
 #include "bench/share/actor.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -48,6 +49,23 @@ std::string Actor::Stop() {
   std::string text = ReadAll();
   ::waitpid(std::exchange(pid_, 0), nullptr, 0);
   return text;
+}
+
+std::string Actor::ReadSoFar() const {
+  std::string text;
+  char buffer[4096];
+  pollfd one{out_.get(), POLLIN, 0};
+  while (::poll(&one, 1, 0) == 1) {
+    const ssize_t got = ::read(out_.get(), buffer, sizeof buffer);
+    if (got <= 0) break;
+    text.append(buffer, static_cast<std::size_t>(got));
+  }
+  return text;
+}
+
+bool Actor::HasEnded() {
+  if (pid_ != 0 && ::waitpid(pid_, nullptr, WNOHANG) == pid_) pid_ = 0;
+  return pid_ == 0;
 }
 
 std::string Actor::ReadAll() const {

@@ -27,6 +27,10 @@ class Actor {
   Status Go();
   // All that it prints until it ends. A failure says how it ended.
   Result<std::string> AwaitEnd();
+  // What it has printed since it was read from last; waits for nothing.
+  std::string ReadSoFar() const;
+  // Whether it has ended; waits for nothing.
+  bool HasEnded();
   // Ends it: what it has printed until then.
   std::string Stop();
 

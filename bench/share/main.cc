@@ -46,9 +46,10 @@ int main(int argc, char** argv) {
   options.scenarios = cuspan::bench::share::ScenarioNames();
   CLI::App app(
       "Measures runs that share a GPU: latency at high priority, throughput in turns and in pairs, "
-      "quotas, what --share costs a run that is alone, a decision, and runs whose memory does not "
-      "fit "
-      "together.",
+      "quotas, what --share costs a run that is alone, a decision, runs whose memory does not fit "
+      "together, what is left of runs that are killed, and what a change of runs takes in the "
+      "middle "
+      "of a kernel.",
       "cuspan bench share");
   cuspan::bench::AddDeviceOption(app, options.device);
   app.add_option("--scenario", options.scenarios, "names with commas between (default: all)")
@@ -58,6 +59,8 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1.0, 600.0));
   app.add_option("--bursts", options.bursts, "of the latency scenario (default: 100)")
       ->check(CLI::Range(2, 100000));
+  app.add_option("--kills", options.kills, "of the faults scenario (default: 200)")
+      ->check(CLI::Range(1, 100000));
   cuspan::bench::AddResultsOption(app, "--csv", options.csv_path);
   cuspan::bench::AddResultsOption(app, "--json", options.json_path);
   CLI11_PARSE(app, argc, argv);

@@ -3,14 +3,20 @@
 // standard input.
 //
 //   calibrate                                      → NS_FOR_1000_ROUNDS BLOCKS
-//   batch SECONDS BLOCKS ROUNDS PENDING KERNEL     → a line a tenth of a second: NS KERNELS
+//   batch SECONDS BLOCKS ROUNDS PENDING KERNEL [KIB]
+//                                                  → a line a tenth of a second: NS KERNELS
 //   bursts BURSTS KERNELS GAP_MS BLOCKS ROUNDS     → a line each: MICROSECONDS
 //   fills PART ROUNDS                              → SECONDS
+//   beats BLOCKS ROUNDS PENDING                    → lines: FROM TO, until it is ended
+//   free                                           → BYTES
 //
 // A kernel goes through ROUNDS rounds of multiplications (KERNEL multiply), of a fixed number where
 // ROUNDS is 0, or of operations on integers (integers), or moves 1 GiB of memory once (copy, sum).
-// BLOCKS 0: as many as fill the GPU. The last one has so much of the GPU's memory, and adds one to
-// all of it in each round; it checks what it has at the end.
+// Blocks of `multiply` hold KIB of shared memory. BLOCKS 0: as many as fill the GPU. `fills` has so
+// much of the GPU's memory, and adds one to all of it in each round; it checks what it has at the
+// end. `beats` tells when (ns, of the steady clock) two kernels ended that follow each other: of
+// all that are a millisecond apart or more, and of some of the others. `free` tells of the GPU's
+// memory.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -97,6 +103,7 @@ float4* g_to = nullptr;
 std::size_t g_array_bytes = kArrayBytes;
 std::string g_kernel = "multiply";
 int g_filling_blocks = 0;
+int g_shared_bytes = 0;
 
 void Launch(int blocks, int rounds) {
   if (blocks == 0) blocks = g_filling_blocks;
@@ -109,7 +116,7 @@ void Launch(int blocks, int rounds) {
   else if (g_kernel == "integers")
     Integers<<<blocks, kThreads>>>(g_result, rounds);
   else
-    Multiply<<<blocks, kThreads>>>(g_result, rounds);
+    Multiply<<<blocks, kThreads, g_shared_bytes>>>(g_result, rounds);
 }
 
 void AwaitGo() {
@@ -173,6 +180,30 @@ void Batch(double seconds, int blocks, int rounds, int pending) {
   CHECK(cudaDeviceSynchronize());
 }
 
+[[noreturn]] void Beats(int blocks, int rounds, int pending) {
+  constexpr auto kApart = std::chrono::milliseconds(1), kSilence = std::chrono::milliseconds(20);
+  std::vector<cudaEvent_t> ends(pending);
+  for (cudaEvent_t& end : ends) CHECK(cudaEventCreateWithFlags(&end, cudaEventDisableTiming));
+  AwaitGo();
+  Clock::time_point last = Clock::now(), told = last;
+  for (int launched = 0;; ++launched) {
+    cudaEvent_t& end = ends[launched % pending];
+    if (launched >= pending) {
+      CHECK(cudaEventSynchronize(end));
+      const Clock::time_point now = Clock::now();
+      if (now - last >= kApart || now - told >= kSilence) {
+        std::printf("%lld %lld\n", static_cast<long long>(last.time_since_epoch().count()),
+                    static_cast<long long>(now.time_since_epoch().count()));
+        std::fflush(stdout);
+        told = now;
+      }
+      last = now;
+    }
+    Launch(blocks, rounds);
+    CHECK(cudaEventRecord(end));
+  }
+}
+
 void Bursts(int bursts, int kernels, int gap, int blocks, int rounds) {
   for (int i = 0; i < 10; ++i) Launch(blocks, rounds);
   CHECK(cudaDeviceSynchronize());
@@ -232,6 +263,11 @@ int main(int argc, char** argv) {
   CHECK(cudaMalloc(&g_result, sizeof *g_result));
   if (properties.totalGlobalMem < kSmallGpu) g_array_bytes = kSmallArrayBytes;
   if (argc > 6 && role == "batch") g_kernel = argv[6];
+  if (argc > 7 && role == "batch") {
+    g_shared_bytes = whole(7) * 1024;
+    CHECK(cudaFuncSetAttribute(Multiply, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               g_shared_bytes));
+  }
   if (g_kernel == "copy" || g_kernel == "sum") {
     for (float4** array : {&g_from, &g_to}) {
       CHECK(cudaMalloc(array, g_array_bytes));
@@ -244,6 +280,12 @@ int main(int argc, char** argv) {
     Batch(number(2), whole(3), whole(4), whole(5));
   } else if (role == "bursts") {
     Bursts(whole(2), whole(3), whole(4), whole(5), whole(6));
+  } else if (role == "beats" && whole(4) > 0) {
+    Beats(whole(2), whole(3), whole(4));
+  } else if (role == "free") {
+    std::size_t free_bytes = 0, total_bytes = 0;
+    CHECK(cudaMemGetInfo(&free_bytes, &total_bytes));
+    std::printf("%zu\n", free_bytes);
   } else if (role == "fills") {
     if (!Fills(number(2), whole(3), properties.totalGlobalMem)) return 1;
   } else {

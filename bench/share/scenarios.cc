@@ -15,7 +15,8 @@ struct Scenario {
 constexpr Scenario kScenarios[] = {{"latency", Latency},   {"throughput", Throughput},
                                    {"pairs", Pairs},       {"matrix", Matrix},
                                    {"fair", Fair},         {"cost", Cost},
-                                   {"decision", Decision}, {"swap", Swap}};
+                                   {"decision", Decision}, {"swap", Swap},
+                                   {"faults", Faults},     {"change", Change}};
 
 }  // namespace
 

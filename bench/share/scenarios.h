@@ -15,6 +15,7 @@ struct Options {
   std::vector<std::string> scenarios;  // By name.
   double seconds = 5;
   int bursts = 100;
+  int kills = 200;
   std::string csv_path;
   std::string json_path;
 };

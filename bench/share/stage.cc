@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <memory>
 #include <sstream>
 
 #include "bench/common/child.h"
-#include "bench/share/actor.h"
 #include "bench/share/mps.h"
 #include "common/format.h"
 
@@ -16,7 +14,6 @@ namespace {
 
 // Of the software GPU: a block takes as long as it is told.
 constexpr int kSoftBlockMicroseconds = 50;
-constexpr int kBlocksOfAProcessor = 8;  // As program.cu has them.
 
 }  // namespace
 
@@ -104,6 +101,11 @@ std::vector<std::string> Stage::Words(const Part& part, Way way, std::size_t par
   return words;
 }
 
+Result<std::unique_ptr<Actor>> Stage::Start(const Part& part, Way way, std::size_t parts,
+                                            const Environment& environment) const {
+  return Actor::Start(Words(part, way, parts), environment);
+}
+
 Result<std::vector<std::string>> Stage::Run(const std::vector<Part>& parts, Way way,
                                             bool until_first_ends) const {
   std::string names;
@@ -117,7 +119,7 @@ Result<std::vector<std::string>> Stage::Run(const std::vector<Part>& parts, Way 
   std::vector<std::unique_ptr<Actor>> actors;
   for (const Part& part : parts) {
     CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<Actor> actor,
-                            Actor::Start(Words(part, way, parts.size()), environment));
+                            Start(part, way, parts.size(), environment));
     actors.push_back(std::move(actor));
   }
   for (const auto& actor : actors) CUSPAN_RETURN_IF_ERROR(actor->AwaitReady());
@@ -162,6 +164,15 @@ Part Stage::BatchOf(const std::string& kind, int on_each, double seconds) const 
           {},
           {"batch", std::to_string(seconds), std::to_string(blocks), "0", std::to_string(kPending),
            kind}};
+}
+
+Part Stage::Holding(const std::string& name, double microseconds, int shared_kib, double seconds,
+                    std::vector<std::string> terms) const {
+  const std::vector<std::string> kernel = Kernel(microseconds, 1.0 / kBlocksOfAProcessor, 1);
+  return {name,
+          std::move(terms),
+          {"batch", std::to_string(seconds), kernel[0], kernel[1], "4", "multiply",
+           std::to_string(shared_kib)}};
 }
 
 Part Stage::Bursts(const std::string& name, int bursts, int kernels, int gap, double microseconds,

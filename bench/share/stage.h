@@ -2,11 +2,13 @@
 // arrangements, and tell how far they have come.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "bench/share/actor.h"
 #include "bench/share/scenarios.h"
 #include "common/settings.h"
 #include "launcher/environment.h"
@@ -39,28 +41,39 @@ class Stage {
  public:
   // So many of the batch programs' kernels are launched ahead.
   static constexpr int kPending = 64;
+  static constexpr int kBlocksOfAProcessor = 8;  // As program.cu has them.
 
   // Finds out how fast the GPU is. `options` outlives it.
   static Result<Stage> Open(const Options& options);
 
   const Options& options() const { return *options_; }
+  // Of the GPU, where it is none in software.
+  int processors() const { return filling_blocks_ / kBlocksOfAProcessor; }
   bool soft() const { return options_->device == "soft"; }
   void Begin(const std::string& scenario) { scenario_ = scenario; }
-  // What software GPUs have from now on, such as 512M.
-  void SetSoftMemory(const std::string& size) {
-    environment_.Set(settings::kSoftMemory.name, size);
-  }
+  // Of the programs that are started from now on.
+  Environment& environment() { return environment_; }
+  const Environment& environment() const { return environment_; }
 
   // A program that always has kernels of that length, each of which fills the GPU so many times.
   Part Batch(const std::string& name, double microseconds, double seconds,
              std::vector<std::string> terms = {}, int pending = kPending, int waves = 1) const;
   // One that always has kernels of a kind (program.cu), so many blocks of it on a processor.
   Part BatchOf(const std::string& kind, int on_each, double seconds) const;
+  // One that always has a kernel of that length, a block on each processor, which holds so much
+  // shared memory.
+  Part Holding(const std::string& name, double microseconds, int shared_kib, double seconds,
+               std::vector<std::string> terms) const;
   // One that has some kernels at a time, each of which fills a part of the GPU, and pauses between
   // (ms).
   Part Bursts(const std::string& name, int bursts, int kernels, int gap, double microseconds,
               double fills, std::vector<std::string> terms = {}) const;
 
+  // The command that runs the program where `parts` are beside each other.
+  std::vector<std::string> Words(const Part& part, Way way, std::size_t parts) const;
+  // Starts it.
+  Result<std::unique_ptr<Actor>> Start(const Part& part, Way way, std::size_t parts,
+                                       const Environment& environment) const;
   // Runs the programs beside each other, until the first of them ends, or all; what each printed.
   Result<std::vector<std::string>> Run(const std::vector<Part>& parts, Way way,
                                        bool until_first_ends = false) const;
@@ -71,7 +84,6 @@ class Stage {
 
  private:
   explicit Stage(const Options& options) : options_(&options) {}
-  std::vector<std::string> Words(const Part& part, Way way, std::size_t parts) const;
   std::vector<std::string> Kernel(double microseconds, double fills, int waves) const;
   Status Calibrate();
 
@@ -93,5 +105,7 @@ Status Pairs(Stage& stage);
 Status Matrix(Stage& stage);
 Status Decision(Stage& stage);
 Status Swap(Stage& stage);
+Status Faults(Stage& stage);
+Status Change(Stage& stage);
 
 }  // namespace cuspan::bench::share

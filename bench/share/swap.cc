@@ -23,7 +23,7 @@ double ReadSeconds(const std::string& text) {
 
 // Two programs whose memory does not fit together, against one after the other.
 Status Swap(Stage& stage) {
-  if (stage.soft()) stage.SetSoftMemory("512M");
+  if (stage.soft()) stage.environment().Set(settings::kSoftMemory.name, "512M");
   const auto fills = [&](int rounds) {
     return Part{Format("{} of the memory", kPart),
                 {"--memory", "all"},

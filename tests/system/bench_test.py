@@ -44,3 +44,15 @@ class Agents(SystemTest):
         self.assertEqual(rows[0]["other_sockets"], rows[1]["other_sockets"],
                          "an agent connects to those it talks to alone")
         self.assert_nothing_left()
+
+
+class Share(SystemTest):
+    def test_nothing_is_left_of_what_is_killed(self):
+        self.run_command(self.cuspan("bench", "share", "--device", "soft", "--scenario", "faults", "--kills", "12",
+                                     "--json", "results.json"))
+        rows = json.loads((self.folder / "results.json").read_text(encoding="utf-8"))["results"]
+        figures = {row["figure"]: row["value"] for row in rows}
+        self.assertEqual(sum(value for figure, value in figures.items() if figure.endswith(" killed")), 12, figures)
+        for figure in ("others that ended", "processes left", "files left"):
+            self.assertEqual(figures[figure], 0, figures)
+        self.assert_nothing_left()

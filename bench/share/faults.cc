@@ -1,0 +1,243 @@
+#include <signal.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <filesystem>
+#include <map>
+#include <random>
+#include <sstream>
+#include <string_view>
+#include <thread>
+
+#include "bench/common/child.h"
+#include "bench/common/median.h"
+#include "bench/common/temporary_folder.h"
+#include "bench/share/actor.h"
+#include "bench/share/processes.h"
+#include "bench/share/stage.h"
+#include "common/format.h"
+
+namespace cuspan::bench::share {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr std::size_t kRuns = 4;
+constexpr const char* kMark = "BENCH_SHARE_RUN";
+// It stays for some seconds after an agent has died, and has nothing of the GPU.
+constexpr std::string_view kSweeper = "cuspan-sweeper";
+// Of each program.
+constexpr double kKernelMicroseconds = 200;
+constexpr int kPending = 16;
+// Longer than that nobody is waited for: it counts as stuck, or as left.
+constexpr milliseconds kPatience{5'000};
+constexpr milliseconds kBetweenLooks{2};
+// A kill comes at any time of so long after all have begun.
+constexpr milliseconds kAnyTime{200};
+// As program.cu has it: shorter times between kernels are not told.
+constexpr double kShortestMs = 1;
+
+double MillisecondsOf(Clock::duration time) {
+  return std::chrono::duration<double, std::milli>(time).count();
+}
+
+// A run of a program that tells when its kernels end.
+class Beating {
+ public:
+  static Result<std::unique_ptr<Beating>> Start(const Stage& stage, const Part& part, Way way,
+                                                const std::string& mark) {
+    Environment environment = stage.environment();
+    environment.Set(kMark, mark);
+    CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<Actor> actor,
+                            stage.Start(part, way, kRuns, environment));
+    return std::unique_ptr<Beating>(new Beating(std::move(actor), mark));
+  }
+  Status Begin() {
+    CUSPAN_RETURN_IF_ERROR(actor_->AwaitReady());
+    CUSPAN_RETURN_IF_ERROR(actor_->Go());
+    // Until it has done something.
+    return AfterOrStuck(Clock::now()).first ? Status::Ok()
+                                            : Status::Internal("a run does not begin");
+  }
+  std::vector<Process> processes() const { return ProcessesWith(Format("{}={}", kMark, mark_)); }
+  // Whether it has a process that has to do with the GPU.
+  bool IsThere() const {
+    const std::vector<Process> all = processes();
+    return std::any_of(all.begin(), all.end(),
+                       [](const Process& one) { return one.name != kSweeper; });
+  }
+
+  // How long after `time` its next kernel ended; false where none has for as long as that is
+  // waited for.
+  std::pair<bool, double> AfterOrStuck(Clock::time_point time) {
+    const auto at = time.time_since_epoch().count();
+    for (;; std::this_thread::sleep_for(kBetweenLooks)) {
+      const bool last = Clock::now() - time >= kPatience || actor_->HasEnded();
+      text_ += actor_->ReadSoFar();
+      // Each line is a time between the ends of two kernels.
+      for (std::size_t end = 0; (end = text_.find('\n')) != std::string::npos;) {
+        std::istringstream line(text_.substr(0, end));
+        text_.erase(0, end + 1);
+        long long from = 0, to = 0;
+        if (line >> from >> to && to > at)
+          return {true, from > at ? kShortestMs : static_cast<double>(to - at) / 1e6};
+      }
+      if (last) return {false, 0};
+    }
+  }
+
+ private:
+  Beating(std::unique_ptr<Actor> actor, std::string mark)
+      : actor_(std::move(actor)), mark_(std::move(mark)) {}
+  std::unique_ptr<Actor> actor_;
+  const std::string mark_;
+  std::string text_;
+};
+
+class Kills {
+ public:
+  Kills(Stage& stage, std::string folder) : stage_(stage), folder_(std::move(folder)) {}
+
+  Status Measure() {
+    const double free_before = FreeMemory();
+    CUSPAN_ASSIGN_OR_RETURN(const double alone, BeginAlone());
+    for (std::size_t i = 0; i < kRuns; ++i) CUSPAN_RETURN_IF_ERROR(StartOne(i));
+    for (int i = 0; i < stage_.options().kills; ++i) CUSPAN_RETURN_IF_ERROR(KillOne());
+    for (std::size_t i = 0; i < kRuns; ++i)
+      while (Kill(i) == kSweeper)
+        ;
+    const Clock::time_point killed = Clock::now();
+    CUSPAN_RETURN_IF_ERROR(BeginAlone().status());
+    const double free_after_kills = MillisecondsOf(Clock::now() - killed) / 1e3;
+    for (auto& run : runs_) run = nullptr;
+    const std::string programs = Format("{} runs, {} kills", kRuns, stage_.options().kills);
+    for (const auto& [name, count] : killed_)
+      stage_.Add("share", programs, Format("{} killed", name), count);
+    stage_.Add("share", programs, "others: p50 ms", after_.empty() ? 0 : Median(after_));
+    stage_.Add("share", programs, "others: longest ms", after_.empty() ? 0 : Percentile(after_, 1));
+    stage_.Add("share", programs, "others that ended", others_ended_);
+    stage_.Add("share", programs, "run is gone: longest s", longest_gone_);
+    stage_.Add("alone", "one that shares with nobody", "s until it begins", alone);
+    stage_.Add("share", "the same after all were killed", "s until it begins", free_after_kills,
+               alone);
+    stage_.Add("share", programs, "processes left",
+               Left([] { return static_cast<double>(ProcessesWith(EntryOfAll()).size()); }));
+    stage_.Add("share", programs, "files left", Left([&] {
+                 return static_cast<double>(
+                     std::distance(std::filesystem::directory_iterator(folder_), {}));
+               }));
+    if (!stage_.soft())
+      stage_.Add("share", programs, "MiB of the GPU left",
+                 Left([&] { return free_before - FreeMemory(); }));
+    return Status::Ok();
+  }
+
+ private:
+  // All have it, whichever run they are of.
+  static std::string EntryOfAll() { return Format("{}_OF=all", kMark); }
+
+  Part Program() const {
+    Part part = stage_.Batch("kernels of 0.2 ms", kKernelMicroseconds, 1, {}, kPending);
+    part.arguments = {"beats", part.arguments[2], part.arguments[3], part.arguments[4]};
+    return part;
+  }
+
+  // A figure that is to become 0.
+  template <typename Figure>
+  static double Left(const Figure& figure) {
+    double left = figure();
+    for (const Clock::time_point limit = Clock::now() + kPatience; left > 0 && Clock::now() < limit;
+         left = figure())
+      std::this_thread::sleep_for(10 * kBetweenLooks);
+    return left;
+  }
+
+  // MiB, as the driver tells a program without cuspan; 0 of a software GPU.
+  double FreeMemory() const {
+    if (stage_.soft()) return 0;
+    const Result<std::string> text =
+        Capture(stage_.Words({"free", {}, {"free"}}, Way::kPlain, 1), false);
+    return text.ok() ? std::atof(text.value().c_str()) / (1 << 20) : 0;
+  }
+
+  // Until a run that has the GPU to itself has begun (s); it is ended then.
+  Result<double> BeginAlone() {
+    const Clock::time_point begin = Clock::now();
+    CUSPAN_ASSIGN_OR_RETURN(const std::unique_ptr<Beating> one,
+                            Beating::Start(stage_, Program(), Way::kAlone, folder_ + "/alone"));
+    CUSPAN_RETURN_IF_ERROR(one->Begin());
+    return MillisecondsOf(Clock::now() - begin) / 1e3;
+  }
+
+  Status StartOne(std::size_t index) {
+    CUSPAN_ASSIGN_OR_RETURN(runs_[index], Beating::Start(stage_, Program(), Way::kShare,
+                                                         Format("{}/{}", folder_, ++started_)));
+    return runs_[index]->Begin();
+  }
+
+  // Ends one of its processes, if it has one: which.
+  std::string Kill(std::size_t index) {
+    const std::vector<Process> all = runs_[index]->processes();
+    if (all.empty()) return "";
+    const Process& one = all[random_() % all.size()];
+    return ::kill(one.pid, SIGKILL) == 0 ? one.name : "";
+  }
+
+  // One process of one run, at any moment; then another run comes in its place.
+  Status KillOne() {
+    const std::size_t index = random_() % kRuns;
+    std::this_thread::sleep_for(kAnyTime * static_cast<double>(random_()) /
+                                static_cast<double>(std::mt19937::max()));
+    const Clock::time_point at = Clock::now();
+    const std::string name = Kill(index);
+    if (name.empty()) return Status::Internal("a run has no process that could be killed");
+    ++killed_[name];
+    if (name != kSweeper) {
+      while (runs_[index]->IsThere() && Clock::now() < at + kPatience)
+        std::this_thread::sleep_for(kBetweenLooks);
+      longest_gone_ = std::max(longest_gone_, MillisecondsOf(Clock::now() - at) / 1e3);
+    }
+    for (std::size_t i = 0; i < kRuns; ++i) {
+      if (i == index) continue;
+      const auto [went_on, after] = runs_[i]->AfterOrStuck(at);
+      if (!went_on) {
+        ++others_ended_;
+        CUSPAN_RETURN_IF_ERROR(StartOne(i));
+      } else {
+        after_.push_back(after);
+      }
+    }
+    return StartOne(index);
+  }
+
+  Stage& stage_;
+  const std::string folder_;
+  std::array<std::unique_ptr<Beating>, kRuns> runs_;
+  std::mt19937 random_{4};
+  int started_ = 0;
+  std::map<std::string, int> killed_;
+  std::vector<double> after_;  // Of each other run, how long after a kill it went on (ms).
+  int others_ended_ = 0;
+  double longest_gone_ = 0;
+};
+
+}  // namespace
+
+// Processes of four runs are killed, one after the other, at any moment.
+Status Faults(Stage& stage) {
+  CUSPAN_ASSIGN_OR_RETURN(const TemporaryFolder folder,
+                          TemporaryFolder::Create(SettingText(settings::kShareFolder)));
+  const Environment before = stage.environment();
+  // Locks and tables of its own: what is left of them is seen.
+  stage.environment().Set(settings::kLeases.name, "on");
+  stage.environment().Set(settings::kLeaseFolder.name, folder.path());
+  stage.environment().Set(settings::kShareFolder.name, folder.path());
+  stage.environment().Set(Format("{}_OF", kMark), "all");
+  Status measured = Kills(stage, folder.path()).Measure();
+  stage.environment() = before;
+  return measured;
+}
+
+}  // namespace cuspan::bench::share
