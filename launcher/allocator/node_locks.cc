@@ -152,11 +152,11 @@ Result<NodeLocks::Outcome> NodeLocks::Look(const std::vector<std::string>& gpus,
   return Outcome::kDone;
 }
 
-// A user's sharing runs are together on a GPU, and nobody else is: the first of them had its lock
-// alone before.
+// The sharing runs that have a table together are on a GPU, and nobody else is: the first of them
+// had its lock alone before.
 Result<std::optional<ShareTable>> NodeLocks::TableOfOthers(const std::string& gpu) const {
   if (!terms_.shared) return std::optional<ShareTable>();
-  Result<ShareTable> table = ShareTable::Open(share_folder_, HostForNames(host_), gpu);
+  Result<ShareTable> table = ShareTable::Open(share_folder_, HostForNames(host_), gpu, terms_.pair);
   if (!table.ok() && table.status().code() != StatusCode::kNotFound) return table.status();
   if (!table.ok() || !table->HasRuns()) return std::optional<ShareTable>();
   return std::optional<ShareTable>(std::move(*table));
@@ -198,15 +198,20 @@ Result<bool> NodeLocks::IsHeld(const std::string& gpu, NodeView& view) {
 std::vector<SharedGpu> NodeLocks::SharedOf(const std::vector<std::string>& gpus) const {
   std::vector<SharedGpu> shared;
   for (const std::string& gpu : gpus) {
-    Result<ShareTable> table = ShareTable::Open(share_folder_, HostForNames(host_), gpu);
-    if (!table.ok() && table.status().code() == StatusCode::kNotFound) continue;
-    Result<std::vector<SharingRun>> runs =
-        table.ok() ? table->Look() : Result<std::vector<SharingRun>>(table.status());
-    // That nothing can be said of one GPU keeps nothing back of the others.
-    if (!runs.ok())
-      LogInfo("GPU {}: {}", gpu, runs.status().message());
-    else if (!runs->empty())
-      shared.push_back({host_, gpu, std::move(*runs)});
+    // Where that is not one table, at most one of them is used.
+    for (const bool pairs : {false, true}) {
+      Result<ShareTable> table = ShareTable::Open(share_folder_, HostForNames(host_), gpu, pairs);
+      if (!table.ok() && table.status().code() == StatusCode::kNotFound) continue;
+      Result<std::vector<SharingRun>> runs =
+          table.ok() ? table->Look() : Result<std::vector<SharingRun>>(table.status());
+      // That nothing can be said of one GPU keeps nothing back of the others.
+      if (!runs.ok()) {
+        LogInfo("GPU {}: {}", gpu, runs.status().message());
+      } else if (!runs->empty()) {
+        shared.push_back({host_, gpu, std::move(*runs)});
+        break;
+      }
+    }
   }
   return shared;
 }
@@ -257,7 +262,8 @@ Result<std::optional<NodeLocks::Lease>> NodeLocks::TakeOne(const std::string& gp
   Lease lease{std::move(*lock), std::move(table)};
   if (!terms_.shared) return std::optional<Lease>(std::move(lease));
   if (!lease.table) {
-    Result<ShareTable> made = ShareTable::OpenOrCreate(share_folder_, HostForNames(host_), gpu);
+    Result<ShareTable> made =
+        ShareTable::OpenOrCreate(share_folder_, HostForNames(host_), gpu, terms_.pair);
     if (!made.ok()) {
       Drop(gpu, lease);
       return made.status();

@@ -41,7 +41,7 @@ struct NodeView {
   std::vector<std::string> held;
   std::vector<std::string> full;     // Why it can not share those that are shared: phrases.
   std::vector<LeaseTicket> tickets;  // Live ones of other runs, in the order of arrival.
-  // Those that runs of this user share: all of them where the run has no ticket, otherwise those
+  // Those that runs share whose table this user may use: all of them where the run has no ticket, otherwise those
   // that it can have as well, and only what its choice depends on.
   std::vector<SharedGpu> shared;
 };
@@ -110,7 +110,7 @@ class NodeLocks {
   // Whether the run could not have the GPU now. Where others share it, `view` is told why there is
   // no room, or what they have of it.
   Result<bool> IsHeld(const std::string& gpu, NodeView& view);
-  // Those of the GPUs that runs of this user share, and what these do.
+  // Those of the GPUs that runs share whose table this user may use, and what these do.
   std::vector<SharedGpu> SharedOf(const std::vector<std::string>& gpus) const;
   // Nothing when others have it.
   Result<std::optional<Lease>> TakeOne(const std::string& gpu);

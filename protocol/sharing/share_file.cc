@@ -97,21 +97,24 @@ Result<std::unique_ptr<ShareFile>> ShareFile::Open(UniqueFd fd) {
   return file;
 }
 
-Result<UniqueFd> ShareFile::OpenFile(const std::string& path) {
+Result<UniqueFd> ShareFile::OpenFile(const Place& place) {
+  const std::string& path = place.path;
   UniqueFd fd(::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!fd.valid() && errno == ENOENT) return Status::NotFound("{} does not exist", path);
   struct stat found {};
   if (!fd.valid() || ::fstat(fd.get(), &found) != 0) return Explain("opening", path, errno);
-  if (!S_ISREG(found.st_mode) || found.st_uid != ::geteuid() || found.st_nlink > 1)
+  const bool right = place.group ? found.st_gid == *place.group && (found.st_mode & S_IRWXO) == 0
+                                 : found.st_uid == ::geteuid();
+  if (!S_ISREG(found.st_mode) || !right || found.st_nlink > 1)
     return Status::Refused(
-        "{} is not a table of yours: have it removed, or set CUSPAN_SHARE_FOLDER to another "
-        "directory",
-        path);
+        "{} is not a table of {}: have it removed, or set CUSPAN_SHARE_FOLDER to another directory",
+        path, place.group ? "this directory's group" : "yours");
   return fd;
 }
 
-Result<std::unique_ptr<ShareFile>> ShareFile::Open(const std::string& path) {
-  CUSPAN_ASSIGN_OR_RETURN(UniqueFd fd, OpenFile(path));
+Result<std::unique_ptr<ShareFile>> ShareFile::Open(const Place& place) {
+  const std::string& path = place.path;
+  CUSPAN_ASSIGN_OR_RETURN(UniqueFd fd, OpenFile(place));
   struct stat found {};
   if (::fstat(fd.get(), &found) != 0) return Explain("checking", path, errno);
   const bool used = HasLocks(fd.get(), kFirstRunByte, kEndByte - kFirstRunByte);
@@ -125,16 +128,23 @@ Result<std::unique_ptr<ShareFile>> ShareFile::Open(const std::string& path) {
   return Status::NotFound("{} is no table", path);
 }
 
-Result<std::unique_ptr<ShareFile>> ShareFile::OpenOrCreate(const std::string& path) {
-  Result<std::unique_ptr<ShareFile>> file = Open(path);
+Result<std::unique_ptr<ShareFile>> ShareFile::OpenOrCreate(const Place& place) {
+  const std::string& path = place.path;
+  Result<std::unique_ptr<ShareFile>> file = Open(place);
   if (file.ok() ? (*file)->Used() : file.status().code() != StatusCode::kNotFound) return file;
-  Result<UniqueFd> fd = OpenFile(path);
+  Result<UniqueFd> fd = OpenFile(place);
   if (!fd.ok() && fd.status().code() == StatusCode::kNotFound)
     fd = UniqueFd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!fd.ok()) return fd.status();
   if (!fd->valid()) return Explain("creating", path, errno);
   // All of it, so that no access to the memory fails later.
-  if (const int error = ::posix_fallocate(fd->get(), 0, sizeof(Layout)); error != 0) {
+  int error = ::posix_fallocate(fd->get(), 0, sizeof(Layout));
+  // Whatever the umask is. The group is the directory's. One that is there may be another's.
+  struct stat made {};
+  if (error == 0 && place.group && ::fstat(fd->get(), &made) == 0 && made.st_uid == ::geteuid() &&
+      ::fchmod(fd->get(), 0660) != 0)
+    error = errno;
+  if (error != 0) {
     ::unlink(path.c_str());
     return Explain("making", path, error);
   }

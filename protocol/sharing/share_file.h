@@ -2,7 +2,10 @@
 // share_table.cc and share_seat.cc.
 #pragma once
 
+#include <sys/types.h>
+
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -17,11 +20,16 @@ namespace cuspan::sharing {
 // One thread.
 class ShareFile {
  public:
+  // Where a table is, and the group whose members may use it; without one it is this user's own.
+  struct Place {
+    std::string path;
+    std::optional<gid_t> group;
+  };
   // Makes the file, or a new table in it where nobody uses the one that lies there. kRefused when
   // something else lies there, or a table of another version that is used.
-  static Result<std::unique_ptr<ShareFile>> OpenOrCreate(const std::string& path);
+  static Result<std::unique_ptr<ShareFile>> OpenOrCreate(const Place& place);
   // kNotFound where there is none; what nobody uses and is no table counts as none.
-  static Result<std::unique_ptr<ShareFile>> Open(const std::string& path);
+  static Result<std::unique_ptr<ShareFile>> Open(const Place& place);
   static Result<std::unique_ptr<ShareFile>> Open(UniqueFd fd);
   ~ShareFile();
   ShareFile(const ShareFile&) = delete;
@@ -83,7 +91,7 @@ class ShareFile {
       : path_(std::move(path)), fd_(std::move(fd)), layout_(layout) {}
   static_assert(kMostSharingSessions <= 64);
   static Result<std::unique_ptr<ShareFile>> Map(std::string path, UniqueFd fd);
-  static Result<UniqueFd> OpenFile(const std::string& path);
+  static Result<UniqueFd> OpenFile(const Place& place);
   static Status OtherVersion();
   bool Sound() const;
   void MakeAnew();

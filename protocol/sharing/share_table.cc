@@ -25,8 +25,26 @@ using sharing::ShareFile;
 
 constexpr std::size_t kMostFiles = 4096;
 
-std::string TablePrefix(const std::string& host, const std::string& gpu) {
-  return Format("cuspan-share-{}-{}-", host, gpu);
+constexpr const char* kOfAll = "all";
+
+// The group whose members have tables together in that folder.
+std::optional<gid_t> GroupOf(const std::string& folder) {
+  struct stat found {};
+  if (::stat(folder.c_str(), &found) != 0 || !S_ISDIR(found.st_mode) || found.st_uid != 0)
+    return std::nullopt;
+  constexpr mode_t kMode = S_ISGID | S_IWGRP;
+  if ((found.st_mode & (kMode | S_IWOTH)) != kMode) return std::nullopt;
+  return found.st_gid;
+}
+
+std::string OwnSuffix() { return Format("-{}", static_cast<unsigned>(::geteuid())); }
+
+ShareFile::Place PlaceOf(const std::string& folder, const std::string& host, const std::string& gpu,
+                         bool pairs) {
+  const std::string start = Format("{}/cuspan-share-{}-{}", folder, host, gpu);
+  // MPS serves one user.
+  const std::optional<gid_t> group = pairs ? std::nullopt : GroupOf(folder);
+  return {group ? Format("{}-{}", start, kOfAll) : start + OwnSuffix(), group};
 }
 
 template <std::size_t size>
@@ -60,24 +78,23 @@ ShareTable::~ShareTable() {
 }
 
 Result<ShareTable> ShareTable::OpenOrCreate(const std::string& folder, const std::string& host,
-                                            const std::string& gpu) {
-  const std::string path =
-      Format("{}/{}{}", folder, TablePrefix(host, gpu), static_cast<unsigned>(::geteuid()));
-  CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<ShareFile> file, ShareFile::OpenOrCreate(path));
+                                            const std::string& gpu, bool pairs) {
+  CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<ShareFile> file,
+                          ShareFile::OpenOrCreate(PlaceOf(folder, host, gpu, pairs)));
   return ShareTable(std::move(file));
 }
 
 Result<ShareTable> ShareTable::Open(const std::string& folder, const std::string& host,
-                                    const std::string& gpu) {
-  const std::string path =
-      Format("{}/{}{}", folder, TablePrefix(host, gpu), static_cast<unsigned>(::geteuid()));
-  CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<ShareFile> file, ShareFile::Open(path));
+                                    const std::string& gpu, bool pairs) {
+  CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<ShareFile> file,
+                          ShareFile::Open(PlaceOf(folder, host, gpu, pairs)));
   return ShareTable(std::move(file));
 }
 
 void ShareTable::RemoveUnused(const std::string& folder, const std::string& host) {
   const std::string prefix = Format("cuspan-share-{}-", host);
-  const std::string suffix = Format("-{}", static_cast<unsigned>(::geteuid()));
+  const std::optional<gid_t> group = GroupOf(folder);
+  const std::string own = OwnSuffix(), all = Format("-{}", kOfAll);
   const std::unique_ptr<DIR, int (*)(DIR*)> opened(::opendir(folder.c_str()), ::closedir);
   if (!opened) return;
   std::vector<std::string> names;
@@ -85,11 +102,13 @@ void ShareTable::RemoveUnused(const std::string& folder, const std::string& host
     const dirent* const entry = ::readdir(opened.get());  // NOLINT: a stream of our own.
     if (entry == nullptr) break;
     const std::string_view name = entry->d_name;
-    if (name.starts_with(prefix) && name.ends_with(suffix)) names.emplace_back(name);
+    if (name.starts_with(prefix) && (name.ends_with(own) || (group && name.ends_with(all))))
+      names.emplace_back(name);
   }
   for (const std::string& name : names) {
     const std::string path = Format("{}/{}", folder, name);
-    const Result<std::unique_ptr<ShareFile>> file = ShareFile::Open(path);
+    const Result<std::unique_ptr<ShareFile>> file =
+        ShareFile::Open({path, name.ends_with(own) ? std::nullopt : group});
     if (file.ok() && !(*file)->Used()) ::unlink(path.c_str());
   }
 }

@@ -3,6 +3,11 @@
 // is no process that keeps it: whoever changes something decides for all (common/scheduling).
 //
 //   FOLDER/cuspan-share-HOST-GPU-USER     USER: a number, since a table is for the runs of one user
+//   FOLDER/cuspan-share-HOST-GPU-all      of runs of several users, in turns
+//
+// The latter in a directory that an administrator made for that: of root, set-group-ID, and such
+// that its group may write there and others may not (mode 2770). The members of the group can
+// change the table, and so take turns from each other.
 //
 // Places and the right to change the table are locks on single bytes of the file (fcntl,
 // F_OFD_SETLK), which the kernel takes back when the process dies. Who finds that the last one died
@@ -29,15 +34,16 @@ inline constexpr std::uint32_t kMostSharingSessions = 64;
 // One thread. Of one open file description: its places end with it.
 class ShareTable {
  public:
-  // The table of a GPU (`host` as file names have it, `gpu` its key). One that nobody uses is made
-  // anew. To be called while the host's queue is locked.
+  // The table of a GPU (`host` as file names have it, `gpu` its key), for runs that share it by
+  // time, or in pairs. One that nobody uses is made anew. To be called while the host's queue is
+  // locked.
   static Result<ShareTable> OpenOrCreate(const std::string& folder, const std::string& host,
-                                         const std::string& gpu);
+                                         const std::string& gpu, bool pairs = false);
   // kNotFound where there is none.
   static Result<ShareTable> Open(const std::string& folder, const std::string& host,
-                                 const std::string& gpu);
-  // Removes this user's tables of the host that nobody uses. To be called while the host's queue is
-  // locked.
+                                 const std::string& gpu, bool pairs = false);
+  // Removes the tables of the host that this user may use and nobody does. To be called while the
+  // host's queue is locked.
   static void RemoveUnused(const std::string& folder, const std::string& host);
   ShareTable(ShareTable&&) noexcept;
   ShareTable& operator=(ShareTable&&) = delete;

@@ -180,7 +180,8 @@ class MpsDaemon {
 
 // Whether a run may start a process that needs the server.
 bool SomeRunShares(const std::string& table) {
-  const Result<std::unique_ptr<sharing::ShareFile>> file = sharing::ShareFile::Open(table);
+  const Result<std::unique_ptr<sharing::ShareFile>> file =
+      sharing::ShareFile::Open({table, std::nullopt});
   // All of its runs share it in the same way.
   return file.ok() && (*file)->HasRuns() && (*file)->TermsOf(0).pair;
 }

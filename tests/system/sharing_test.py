@@ -6,6 +6,7 @@ import os
 import random
 import re
 import signal
+import unittest
 
 from harness import OWN_FAILURE, own_lines, program, wait_until
 from sharing_case import Counter, SharingTest
@@ -296,6 +297,29 @@ class Sharing(SharingTest):
     def shared_runs(self):
         result = self.run_command(self.cuspan("top", "--json"), self.environment())
         return json.loads(result.stdout)[0]["runs"]
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root, to be two users")
+    def test_users_of_a_common_folder_take_turns(self):
+        """A directory that root has made for the members of a group."""
+        group = 65534
+        os.chown(self.tables, 0, group)
+        self.tables.chmod(0o2770)
+        self.folder.chmod(0o711)
+        home = self.folder / "home"
+        home.mkdir()
+        os.chown(home, group, group)
+        first = self.counter().go()
+        other = self.start(["setpriv", "--reuid", str(group), "--regid", str(group), "--clear-groups", *self.share()],
+                           self.environment(HOME=str(home), XDG_CACHE_HOME=str(home), TMPDIR="/tmp"))
+        second = Counter(self, other).go()
+        for run in (first, second):
+            run.runs(200)
+        self.assertEqual(len({run["user"] for run in self.shared_runs()}), 2)
+        self.assertTrue(all(run["turns"] > 4 for run in self.shared_runs()), self.shared_runs())
+        result = self.run_command(self.share("--share=pair", "--no-wait"), status=OWN_FAILURE)
+        self.assertRegex(result.stderr, r"^cuspan: not available now: .*held by run [0-9a-f]{16} of ")
+        second.end(), first.end()
+        self.assert_nothing_left()
 
     def test_pairs_are_on_the_gpu_together(self):
         """When it is known how long their kernels take alone. Software GPUs of two processes do not slow each other down."""

@@ -1,9 +1,11 @@
 // GPUs that runs share: who comes in beside whom, and what is left behind.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <map>
@@ -27,6 +29,12 @@ ShareTerms Sharing(std::uint32_t most_runs = 2, std::uint32_t quota = 0) {
   return terms;
 }
 
+ShareTerms Pairs(std::uint32_t most_runs) {
+  ShareTerms terms = Sharing(most_runs);
+  terms.pair = true;
+  return terms;
+}
+
 class SharedLocksTest : public NodeLocksTest {
  protected:
   // A run that has the GPUs, and waits for nothing more.
@@ -44,6 +52,15 @@ class SharedLocksTest : public NodeLocksTest {
       locks.emplace(Having(order, terms));
       return locks->LeaseFd("g0") >= 0;
     });
+  }
+  // What who only looks is told of a GPU.
+  std::vector<std::string> SharedWithAll(const std::string& gpu) {
+    NodeLocks locks = Open();
+    const NodeView view = Look(locks, {gpu});
+    std::vector<std::string> runs;
+    for (const SharedGpu& shared : view.shared)
+      for (const SharingRun& run : shared.runs) runs.push_back(run.run);
+    return runs;
   }
   // The runs in a GPU's table.
   std::vector<std::string> Sharers(const std::string& gpu) {
@@ -278,6 +295,84 @@ TEST_F(SharedLocksTest, AnotherUsersRunsAreWaitedFor) {
   EXPECT_EQ(Take(sharing, {"g0"}), Outcome::kRefused);
   Kill(other);
   EXPECT_EQ(Take(sharing, {"g0"}), Outcome::kDone);
+}
+
+// As an administrator makes it for the members of a group.
+TEST_F(SharedLocksTest, UsersOfACommonFolderShareByTime) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be two users";
+  ASSERT_EQ(::chmod(folder_.c_str(), 01777), 0);
+  ASSERT_EQ(::chown(shares_.c_str(), 0, 65534), 0);
+  ASSERT_EQ(::chmod(shares_.c_str(), 02770), 0);
+  const auto as_another = [&](const ShareTerms& terms) {
+    return Holder([&] {
+      // Whatever it is.
+      ::umask(0777);
+      if (::setgid(65534) != 0 || ::setuid(65534) != 0) return false;
+      static std::optional<NodeLocks> locks;
+      locks.emplace(Having(1, terms));
+      return locks->LeaseFd("g0") >= 0;
+    });
+  };
+  const pid_t other = as_another(Sharing(3));
+  {
+    NodeLocks sharing = Entered(2, Sharing(3));
+    EXPECT_THAT(Look(sharing).held, IsEmpty());
+    EXPECT_EQ(Take(sharing, {"g0"}), Outcome::kDone);
+    ASSERT_TRUE(sharing.Settle().ok());
+    EXPECT_THAT(Sharers("g0"), ElementsAre(LockTicket(1).run, LockTicket(2).run));
+    // Kernels of two users are never on a GPU together.
+    NodeLocks pairs = Entered(3, Pairs(3));
+    EXPECT_THAT(Look(pairs).held, ElementsAre("g0"));
+    EXPECT_EQ(Take(pairs, {"g0"}), Outcome::kRefused);
+  }
+  Kill(other);
+  {
+    NodeLocks pairs = Having(4, Pairs(3));
+    EXPECT_THAT(Sharers("g0"), IsEmpty());
+    NodeLocks sharing = Entered(5, Sharing(3));
+    EXPECT_THAT(Look(sharing).held, ElementsAre("g0"));
+    EXPECT_EQ(Take(sharing, {"g0"}), Outcome::kRefused);
+    EXPECT_THAT(SharedWithAll("g0"), ElementsAre(LockTicket(4).run));
+  }
+  EXPECT_THAT(Files(), IsEmpty());
+}
+
+// Only one that root made for a group is.
+TEST_F(SharedLocksTest, NoOtherFolderIsCommon) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be two users";
+  ASSERT_EQ(::chmod(folder_.c_str(), 01777), 0);
+  struct Folder {
+    uid_t owner;
+    mode_t mode;
+  };
+  for (const auto& [owner, mode] : {Folder{0, 03777}, Folder{0, 0770}, Folder{65534, 02770}}) {
+    ASSERT_EQ(::chown(shares_.c_str(), owner, 65534), 0);
+    ASSERT_EQ(::chmod(shares_.c_str(), mode), 0);
+    NodeLocks sharing = Having(1, Sharing());
+    const std::string own =
+        Format("{}/cuspan-share-{}-g0-{}", shares_, kLockHost, static_cast<unsigned>(::geteuid()));
+    EXPECT_EQ(::access(own.c_str(), F_OK), 0) << owner << ' ' << std::oct << mode;
+  }
+}
+
+// What others could have opened is no table of the group's.
+TEST_F(SharedLocksTest, ACommonTableThatOthersMayOpenIsRefused) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to make a common folder";
+  ASSERT_EQ(::chown(shares_.c_str(), 0, 65534), 0);
+  ASSERT_EQ(::chmod(shares_.c_str(), 02770), 0);
+  const std::string table = Format("{}/cuspan-share-{}-g0-all", shares_, kLockHost);
+  const int file = ::open(table.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+  ASSERT_EQ(::fchmod(file, 0666), 0);
+  NodeLocks sharing = Entered(1, Sharing());
+  Result<Outcome> taken = sharing.Take({"g0"});
+  ASSERT_FALSE(taken.ok());
+  EXPECT_THAT(taken.status().message(), HasSubstr(table));
+  // One of another group, as who is no member would have made it.
+  ASSERT_EQ(::fchmod(file, 0660), 0);
+  ASSERT_EQ(::fchown(file, 0, 4242), 0);
+  taken = sharing.Take({"g0"});
+  EXPECT_FALSE(taken.ok());
+  ::close(file);
 }
 
 TEST_F(SharedLocksTest, WhatLiesInPlaceOfATableIsSaid) {
