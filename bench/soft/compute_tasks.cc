@@ -1,6 +1,7 @@
 // Tasks that are compared with plain C++.
 #include "bench/soft/compute_tasks.h"
 
+#include <algorithm>
 #include <cmath>
 #include <complex>
 #include <numbers>
@@ -266,6 +267,78 @@ class CountStepsTask final : public ComputeTask {
   Array<std::uint32_t> starts_, on_gpu_, on_host_;
 };
 
+// Threads that search, each with a stack of its own.
+class CountQueensTask final : public ComputeTask {
+ public:
+  CountQueensTask(Gpu& gpu, unsigned threads) : ComputeTask(gpu, threads, "count_queens") {}
+
+ private:
+  static constexpr int kSize = 13;
+  static constexpr unsigned kCount = kSize * kSize * kSize;
+
+  Status Fill() override {
+    for (Array<std::uint32_t>* array : {&on_gpu_, &on_host_})
+      CUSPAN_RETURN_IF_ERROR(array->Allocate(gpu_, kCount));
+    return Status::Ok();
+  }
+  Status Launch() override {
+    int size = kSize, count = kCount;
+    return gpu_.Run(function_, {(kCount + 127) / 128}, {128}, {&size, on_gpu_.parameter(), &count});
+  }
+  void Compute() override {
+    // Some find far more than others.
+    constexpr std::size_t kTogether = 13;
+    InParallel(threads_, kTogether, [&](unsigned, std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < kCount; i += kTogether)
+        for (std::size_t k = i; k < std::min<std::size_t>(i + end - begin, kCount); ++k)
+          CountQueens(kSize, on_host_.data(), k, k + 1);
+    });
+  }
+  bool Equal() override {
+    return std::equal(on_gpu_.data(), on_gpu_.data() + kCount, on_host_.data());
+  }
+
+  Array<std::uint32_t> on_gpu_, on_host_;
+};
+
+// Threads that interpret programs, each another one.
+class RunMachinesTask final : public ComputeTask {
+ public:
+  RunMachinesTask(Gpu& gpu, unsigned threads) : ComputeTask(gpu, threads, "run_machines") {}
+
+ private:
+  static constexpr unsigned kCount = 1U << 14;
+  static constexpr int kSteps = 2000;
+
+  Status Fill() override {
+    CUSPAN_RETURN_IF_ERROR(programs_.Allocate(gpu_, kCount * kMachineBytes));
+    for (Array<std::uint32_t>* array : {&on_gpu_, &on_host_})
+      CUSPAN_RETURN_IF_ERROR(array->Allocate(gpu_, kCount));
+    std::uint32_t random = 1;
+    for (std::size_t i = 0; i < kCount * kMachineBytes; ++i) {
+      random = random * 1664525U + 1013904223U;
+      programs_[i] = static_cast<std::uint8_t>(random >> 24);
+    }
+    return Status::Ok();
+  }
+  Status Launch() override {
+    int steps = kSteps, count = kCount;
+    return gpu_.Run(function_, {kCount / 128}, {128},
+                    {programs_.parameter(), &steps, on_gpu_.parameter(), &count});
+  }
+  void Compute() override {
+    InParallel(threads_, kCount, [&](unsigned, std::size_t begin, std::size_t end) {
+      RunMachines(programs_.data(), kSteps, on_host_.data(), begin, end);
+    });
+  }
+  bool Equal() override {
+    return std::equal(on_gpu_.data(), on_gpu_.data() + kCount, on_host_.data());
+  }
+
+  Array<std::uint8_t> programs_;
+  Array<std::uint32_t> on_gpu_, on_host_;
+};
+
 }  // namespace
 
 std::unique_ptr<Task> MakeComputeTask(TaskId id, Gpu& gpu, unsigned threads) {
@@ -284,6 +357,10 @@ std::unique_ptr<Task> MakeComputeTask(TaskId id, Gpu& gpu, unsigned threads) {
       return std::make_unique<TransformTask>(gpu, threads);
     case TaskId::kCountSteps:
       return std::make_unique<CountStepsTask>(gpu, threads);
+    case TaskId::kCountQueens:
+      return std::make_unique<CountQueensTask>(gpu, threads);
+    case TaskId::kRunMachines:
+      return std::make_unique<RunMachinesTask>(gpu, threads);
     default:
       return nullptr;
   }

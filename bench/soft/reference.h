@@ -11,6 +11,9 @@ struct Complex {
   float x, y;
 };
 
+// Of CountQueens and RunMachines.
+enum { kPlacedQueens = 3, kDeepestQueens = 256, kMachineBytes = 256, kMachineStack = 256 };
+
 // All work on the part [begin, end) of the units named, so that threads share the work.
 
 // c = a * b for n by n matrices, n a multiple of 32; units: rows of tiles of 32 by 32.
@@ -23,6 +26,11 @@ float Sum(const float* values, std::size_t begin, std::size_t end);
 // Units: transforms of 1024 points; turns[k] = exp(-2 pi i k / 1024).
 void Transform1024(const Complex* input, const Complex* turns, Complex* output, std::size_t begin,
                    std::size_t end);
+// In how many ways queens can be placed on a board; units: placements of the first rows.
+void CountQueens(int size, std::uint32_t* ways, std::size_t begin, std::size_t end);
+// What small programs compute; units: programs.
+void RunMachines(const std::uint8_t* programs, int steps, std::uint32_t* results, std::size_t begin,
+                 std::size_t end);
 // Steps of Collatz's rule to 1; units: elements.
 void CountSteps(const std::uint32_t* starts, std::uint32_t* steps, std::size_t begin,
                 std::size_t end);

@@ -41,6 +41,10 @@ constexpr RowSpec kRows[] = {
      false},
     {"collatz", [] { return std::string("divergent integer loop (Collatz, 1 Mi)"); }, "x", 0.4, 0.2,
      false},
+    {"queens", [] { return std::string("backtracking, a stack of 4 KiB a thread"); }, "x", 3.0, 2.0,
+     false},
+    {"machines", [] { return std::string("state machines, a stack of 1 KiB a thread"); }, "x", 3.0,
+     2.0, false},
     {"barrier", [] { return std::string("barrier of 1024 threads, vector model"); }, "us", 0.6,
      0.25, false},
     {"barrier-fallback", [] { return std::string("barrier of 1024 threads, fallback"); }, "us", 15,
@@ -92,6 +96,8 @@ class Measurer {
     if (key == "sum-each") return Compare(TaskId::kSumEach, result);
     if (key == "fft") return Compare(TaskId::kTransform, result);
     if (key == "collatz") return Compare(TaskId::kCountSteps, result);
+    if (key == "queens") return Compare(TaskId::kCountQueens, result);
+    if (key == "machines") return Compare(TaskId::kRunMachines, result);
     if (key == "barrier") return Alone({1, kVector, cache_}, TaskId::kBarrier, 1e6, result);
     if (key == "barrier-fallback")
       return Alone({1, kThread, cache_}, TaskId::kBarrier, 1e6, result);

@@ -18,6 +18,8 @@ enum class TaskId : std::uint32_t {
   kSumEach,
   kTransform,
   kCountSteps,
+  kCountQueens,
+  kRunMachines,
   kBarrier,
   kFirstLaunch,
   kLoadModule,

@@ -8,6 +8,7 @@
 #include "proxy/ptx/declarations.h"
 #include "proxy/softgpu/analysis/cfg.h"
 #include "proxy/softgpu/analysis/facts.h"
+#include "proxy/softgpu/rt/abi.h"
 
 namespace cuspan::softgpu::analysis {
 namespace {
@@ -455,7 +456,14 @@ WarpLayout LayoutOf(std::uint32_t x, std::uint32_t y, std::uint32_t z) {
 }
 
 std::uint64_t LaneBytes(const ptx::Variable& variable) {
-  return ptx::AlignUp(variable.bytes, std::max(variable.alignment, 16U));
+  constexpr std::uint64_t kLine = 64;
+  const std::uint64_t unit = std::max<std::uint64_t>(variable.alignment, kLine);
+  if (variable.space != ptx::Space::kLocal || variable.bytes < 2 * kLocalPadding * unit)
+    return ptx::AlignUp(variable.bytes, std::max(variable.alignment, 16U));
+  // An odd number of lines: at the same place in their copies all lanes are in different sets of
+  // the processor's caches. With a power of two they would be in one, which has 8 to 16 ways.
+  const std::uint64_t bytes = ptx::AlignUp(variable.bytes, unit);
+  return bytes / unit % 2 != 0 ? bytes : bytes + unit;
 }
 
 InstructionPlan PlanInstruction(const ptx::Function& function, const ptx::Body& body,

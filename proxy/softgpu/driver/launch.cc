@@ -65,7 +65,8 @@ std::size_t StackBytes(const KernelInfo& info, const CompiledKernel& compiled,
   // A warp's frames hold 32 lanes' registers and variables.
   const std::size_t lanes = compiled.warps ? kWarpLanes : 1;
   const std::size_t bytes =
-      kStackBase + lanes * (info.local_bytes + kStackScale * context.stack_limit());
+      kStackBase + lanes * (info.local_bytes + info.local_bytes / kLocalPadding +
+                            kStackScale * context.stack_limit());
   return std::min(compiled.needs_fibers ? bytes : std::max(bytes, kLoopStackBytes),
                   kLargestStack - kStackBase);
 }

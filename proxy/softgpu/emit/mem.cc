@@ -230,7 +230,8 @@ Value* IsLocal(FunctionEmitter& e, Value* address) {
       64 << 10;  // Registers and call parameters of the frames in between.
   auto* const here = e.b.CreatePtrToInt(e.Frame(e.Int(64), 8), e.Int(64));
   const std::uint64_t lanes = e.warp() == nullptr ? 1 : 32;
-  const std::uint64_t reach = lanes * e.module().plan().local_bytes + kFrames;
+  const std::uint64_t local = e.module().plan().local_bytes;
+  const std::uint64_t reach = lanes * (local + local / kLocalPadding) + kFrames;
   auto* const lowest = e.b.CreateSub(here, e.ConstInt(64, reach));
   return e.b.CreateICmpULT(e.b.CreateSub(address, lowest), e.ConstInt(64, 2 * reach));
 }

@@ -24,6 +24,10 @@ namespace cuspan::softgpu {
 // shared variable may ask for.
 inline constexpr std::uint64_t kSharedAlignment = 1024;
 
+// The copies of a .local variable that the lanes of a warp have are apart by its bytes and up to
+// this part of them more.
+inline constexpr std::uint64_t kLocalPadding = 8;
+
 // What a compiled kernel knows of the thread or warp it executes. The offsets of these
 // fields are part of the contract: the emitter reads them by offsetof.
 struct ThreadContext {

@@ -202,6 +202,22 @@ void AddVariables() {
       "mul.lo.u32 %r2, %me, 2; mul.wide.u32 %rd1, %r2, 4; add.s64 %rd2, %rd0, %rd1; ld.local.u32 "
       "%r3, [%rd2]; st.global.u32 [%out], %r3;",
       [](U t, U) { return 7 * t; });
+  // All of them, so that whose lie on another's are seen.
+  AddSpaceProgram(
+      "ld.local and st.local of all of large frames", {},
+      ".local .align 4 .b8 a[8192]; .local .align 128 .b8 b[4100]; mov.u64 %rd0, a; mov.u64 %rd3, "
+      "b; mov.u32 %r0, 0; mov.u32 %r3, 0;\n"
+      "fill: mul.wide.u32 %rd1, %r0, 4; add.s64 %rd2, %rd0, %rd1; mad.lo.u32 %r1, %r0, 3, %me; "
+      "st.local.u32 [%rd2], %r1; setp.lt.u32 %p0, %r0, 1025; add.s64 %rd2, %rd3, %rd1; mad.lo.u32 "
+      "%r1, %me, 5, %r0; @%p0 st.local.u32 [%rd2], %r1; add.u32 %r0, %r0, 1; setp.lt.u32 %p0, %r0, "
+      "2048; @%p0 bra fill;\n"
+      "mov.u32 %r0, 0;\n"
+      "sum: mul.wide.u32 %rd1, %r0, 4; add.s64 %rd2, %rd0, %rd1; ld.local.u32 %r1, [%rd2]; add.u32 "
+      "%r3, %r3, %r1; setp.lt.u32 %p0, %r0, 1025; add.s64 %rd2, %rd3, %rd1; @%p0 ld.local.u32 %r1, "
+      "[%rd2]; @%p0 add.u32 %r3, %r3, %r1; add.u32 %r0, %r0, 1; setp.lt.u32 %p0, %r0, 2048; @%p0 "
+      "bra sum;\n"
+      "st.global.u32 [%out], %r3;",
+      [](U t, U) { return 3 * 2096128 + 2048 * t + 524800 + 1025 * 5 * t; });
   AddSpaceProgram(
       "st.local.v4.u32 and ld.local.v2.u64", {.words = 4},
       ".local .align 16 .b8 frame[32]; mov.u64 %rd0, frame; add.u32 %r1, %me, 1; add.u32 %r2, "
