@@ -29,6 +29,11 @@ struct PairRecord {
   double sum = 0;  // Of their normalised rates: an average over the last samples.
   std::uint32_t samples = 0;
   std::uint64_t tried_at = 0;  // When the last sample ended (ns).
+  // The sample that is being taken: how long both were on the GPU, and what each did, the one with
+  // the lower number first.
+  double time = 0;
+  std::array<double, 2> done = {0, 0};
+  double longest = 0;  // By how much more was done than time passed: as a long kernel ends.
 };
 
 // So many samples are believed; fewer only after a trial.

@@ -21,9 +21,11 @@ constexpr double kMostCredit = kTurn;
 constexpr std::uint64_t kLongestAccount = 1'000'000'000;
 constexpr double kWaitDecay = 1.0 / 8;
 constexpr PriorityWeights kWeights;
-// One sample of a pair is taken over at least this: where three take turns, a pair is together for
-// less than a turn.
-constexpr double kSampleTime = kTurn / 2.0;
+// One sample of a pair is taken over at least this, in one piece or in several: where three take
+// turns, a pair is together for less than a turn.
+constexpr double kSampleTime = kTurn;
+// And over so many times what a long kernel has done at its end.
+constexpr double kSampleKernels = 4;
 // Of that time both must have been on the GPU.
 constexpr double kMostIdle = 0.1;
 // What changing the second run of a pair takes, beside what is on the GPU.
@@ -134,27 +136,30 @@ class Decision {
       run->done_before = run->done;
       // What it has on the GPU does end.
       if (more != 0) run->overdue = false;
+      const std::uint64_t busy = run->busy > run->busy_before ? run->busy - run->busy_before : 0;
       if (!Holds(*run) && !IsPartner(*run)) {
-        together = together && !run->on_gpu;
+        together = together && !run->on_gpu && busy == 0;
         continue;
       }
-      const std::uint64_t busy = run->busy > run->busy_before ? run->busy - run->busy_before : 0;
       together = together && run->open && run->known &&
                  static_cast<double>(busy) >= passed * (1 - kMostIdle);
-      done[Holds(*run) ? 0 : 1] = static_cast<double>(more);
+      done[Holds(*run) == (turns_.holder < turns_.partner) ? 0 : 1] = static_cast<double>(more);
     }
-    if (!together) return BeginSample();
-    turns_.sample_time += passed;
-    for (std::size_t i = 0; i < 2; ++i) turns_.sample_done[i] += done[i];
-    if (!(turns_.sample_time >= kSampleTime)) return;
-    Holder().rate = turns_.sample_done[0] / turns_.sample_time;
-    Partner().rate = turns_.sample_done[1] / turns_.sample_time;
-    AddSample(turns_.RecordOf(turns_.holder, turns_.partner), Holder().rate + Partner().rate, now_);
-    BeginSample();
-  }
-  void BeginSample() {
-    turns_.sample_time = 0;
-    turns_.sample_done = {0, 0};
+    if (!together) return;
+    PairRecord& record = turns_.RecordOf(turns_.holder, turns_.partner);
+    record.time += passed;
+    for (std::size_t i = 0; i < 2; ++i) {
+      record.done[i] += done[i];
+      record.longest = std::max(record.longest, done[i] - passed);
+    }
+    if (record.time < kSampleTime || record.time < kSampleKernels * record.longest) return;
+    TurnRun& first = turns_.runs[std::min(turns_.holder, turns_.partner)];
+    TurnRun& second = turns_.runs[std::max(turns_.holder, turns_.partner)];
+    first.rate = record.done[0] / record.time;
+    second.rate = record.done[1] / record.time;
+    AddSample(record, first.rate + second.rate, now_);
+    record.time = 0;
+    record.done = {0, 0};
   }
 
   void NoteWishes() {
@@ -297,7 +302,6 @@ class Decision {
       TurnRun& run = turns_.runs[next->run];
       run.pass = std::max(run.pass, turns_.virtual_time - kMostCredit);
     }
-    BeginSample();
     if (turns_.pairs) ChooseWhoStays(before);
     if (before != kNobody && turns_.preempting && turns_.runs[before].wants)
       ++turns_.runs[before].preempted;
@@ -333,28 +337,37 @@ class Decision {
     const TurnRun& one = turns_.runs[a];
     const TurnRun& other = turns_.runs[b];
     if (a == b || !one.present || !other.present || !one.known || !other.known) return 0;
+    if (one.stalled || other.stalled) return 0;
     const std::int64_t ahead = NicenessOf(other) - NicenessOf(one);
     if (ahead != 0 && (ahead > 0 ? other : one).limit >= kWhole) return 0;
-    PairRecord& record = turns_.RecordOf(a, b);
-    if (record.samples >= kEnoughSamples && !(record.sum >= 1) &&
-        now_ - record.tried_at >= kTryAgain)
-      record = {};
+    const PairRecord& record = turns_.RecordOf(a, b);
     double sum = ExpectedSum(record, one.limits, other.limits);
     // What is only expected to lose is tried: how much it loses depends on the GPU.
     if (record.samples < kEnoughSamples) sum = std::max(sum, 1.0);
     return sum >= 1 ? sum : 0;
   }
 
-  // The same of the holder and that run; also 0 if the holder had better be alone, since that run
-  // goes better with one that waits: then the time of the pair takes more from those two than it
-  // gives.
+  bool IsKnown(std::uint32_t a, std::uint32_t b) {
+    return turns_.RecordOf(a, b).samples >= kEnoughSamples;
+  }
+
+  // The same of the holder and that run. Of a pair that is known also 0 if the holder had better be
+  // alone, since that run is known to go better with one that waits: then the time of the pair
+  // takes more from those two than it gives.
   double PairSum(std::uint32_t number) {
+    if (number == turns_.holder) return 0;
+    PairRecord& record = turns_.RecordOf(turns_.holder, number);
+    if (record.samples >= kEnoughSamples && !(record.sum >= 1) &&
+        now_ - record.tried_at >= kTryAgain)
+      record = {};
     const double sum = SumOf(turns_.holder, number);
-    if (sum == 0) return 0;
+    if (sum == 0 || !IsKnown(turns_.holder, number)) return sum;
     double elsewhere = 1;
-    for (std::uint32_t i = 0; i < count_; ++i)
-      if (ranked_[i].run != turns_.holder)
-        elsewhere = std::max(elsewhere, SumOf(number, ranked_[i].run));
+    for (std::uint32_t i = 0; i < count_; ++i) {
+      const std::uint32_t other = ranked_[i].run;
+      if (other != turns_.holder && other != number && IsKnown(number, other))
+        elsewhere = std::max(elsewhere, SumOf(number, other));
+    }
     return 2 * sum >= 1 + elsewhere ? sum : 0;
   }
 
@@ -403,7 +416,6 @@ class Decision {
       ++turns_.changes;
     }
     turns_.partner = best;
-    BeginSample();
   }
 
   void OpenGates() {

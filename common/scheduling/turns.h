@@ -147,9 +147,6 @@ struct Turns {
   // and to cost (ns of work).
   std::uint64_t changes = 0;
   double last_gain = 0, last_cost = 0;
-  // The sample that is being taken of the pair.
-  double sample_time = 0;
-  std::array<double, 2> sample_done = {0, 0};  // Of the holder and of its partner.
   std::array<std::array<PairRecord, kMostSharingRuns>, kMostSharingRuns> records;
 
   PairRecord& RecordOf(std::uint32_t a, std::uint32_t b) {

@@ -41,8 +41,8 @@ struct NodeView {
   std::vector<std::string> held;
   std::vector<std::string> full;     // Why it can not share those that are shared: phrases.
   std::vector<LeaseTicket> tickets;  // Live ones of other runs, in the order of arrival.
-  // Those that runs share whose table this user may use: all of them where the run has no ticket, otherwise those
-  // that it can have as well, and only what its choice depends on.
+  // Those that runs share whose table this user may use: all of them where the run has no ticket,
+  // otherwise those that it can have as well, and only what its choice depends on.
   std::vector<SharedGpu> shared;
 };
 

@@ -11,7 +11,7 @@
 namespace cuspan::sharing {
 
 // Changes with every change of what is below.
-inline constexpr std::uint64_t kMagic = 0x6375'7370'616e'000a;
+inline constexpr std::uint64_t kMagic = 0x6375'7370'616e'000b;
 
 // The bytes of the file that are locked: by who changes the table, and for each place.
 inline constexpr std::int64_t kTableByte = 0;

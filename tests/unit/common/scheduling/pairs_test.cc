@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <vector>
 
@@ -73,7 +74,8 @@ class PairedGpu {
       told.wants = runs[i].wants ? 1 : 0;
       told.on_gpu = told.wants && told.open ? 1 : 0;
       told.busy = static_cast<std::uint64_t>(runs[i].on_gpu);
-      told.done = static_cast<std::uint64_t>(runs[i].done);
+      const auto done = static_cast<std::uint64_t>(runs[i].done);
+      told.done = done - done % std::max<std::uint64_t>(longest_kernel, 1);
       told.done_by = now + kMs / 5;
     }
     next = scheduling::Decide(turns, now);
@@ -92,6 +94,8 @@ class PairedGpu {
   std::uint64_t next = 0;
   // Decisions are made all the time, also after a gate was opened and before work has begun.
   bool late = false;
+  // What is done of a kernel is seen when it ends (ns).
+  std::uint64_t longest_kernel = 0;
 };
 
 TEST(PairsTest, ComputeAndMemoryAreOnTheGpuTogether) {
@@ -166,6 +170,28 @@ TEST(PairsTest, OneOfThreeIsAloneIfTheOthersAreBetterTogether) {
     for (const std::uint32_t one : {c, f})
       EXPECT_NEAR(gpu.runs[one].done - before[one].done, 1'300 * kMs, 90 * kMs) << late;
   }
+}
+
+TEST(PairsTest, WhoComesToAPairThatIsKnownIsTried) {
+  PairedGpu gpu;
+  const std::uint32_t c = gpu.Add(PairedGpu::kC);
+  gpu.Add(PairedGpu::kF);
+  gpu.Advance(1'000 * kMs);
+  const std::uint32_t late = gpu.Add(PairedGpu::kF);
+  gpu.Advance(2'000 * kMs);
+  EXPECT_GE(gpu.turns.RecordOf(c, late).samples, kEnoughSamples);
+  EXPECT_NEAR(gpu.turns.RecordOf(c, late).sum, 1.3, 0.05);
+}
+
+// A kernel that is longer than a turn ends in one of several samples.
+TEST(PairsTest, LongKernelsAreJudgedOverSeveralTurns) {
+  PairedGpu gpu;
+  gpu.longest_kernel = 25 * kMs;
+  gpu.Add(PairedGpu::kC), gpu.Add(PairedGpu::kF), gpu.Add(PairedGpu::kF);
+  gpu.Advance(10'000 * kMs);
+  // Not for losers: of one sample or the other it ends in none, or in both.
+  EXPECT_GT(gpu.turns.RecordOf(0, 1).sum, 1.05);
+  EXPECT_GT(gpu.turns.RecordOf(0, 2).sum, 1.05);
 }
 
 TEST(PairsTest, PrioritiesHoldUnlessTheOtherIsLimited) {
