@@ -105,7 +105,7 @@ class NodeLocks {
   Status RemoveDeadLeases();
   // Whether a run that came earlier waits.
   Result<bool> SomebodyAhead();
-  // Of a run that shares: the table of a GPU that others of its user share.
+  // Of a run that shares: the table of a GPU that others share with whom it may.
   Result<std::optional<ShareTable>> TableOfOthers(const std::string& gpu) const;
   // Whether the run could not have the GPU now. Where others share it, `view` is told why there is
   // no room, or what they have of it.

@@ -19,11 +19,7 @@ std::uint64_t Plus(std::uint64_t a, std::uint64_t b) {
   const std::uint64_t sum = a + b;
   return sum < a ? ~std::uint64_t{0} : sum;
 }
-// Whether it is a session of a run that is there.
-bool Counts(const Layout& table, const SessionPlace& session) {
-  return session.taken != 0 && session.run < scheduling::kMostSharingRuns &&
-         table.turns.runs[session.run].present && session.serial == table.serials[session.run];
-}
+constexpr std::uint32_t kNobody = scheduling::kNobody;
 bool SomeSwap(const Layout& table) {
   return std::any_of(std::begin(table.swaps), std::end(table.swaps), [&](const auto& swaps) {
     return swaps != 0 && table.turns.runs[&swaps - table.swaps].present;
@@ -33,7 +29,7 @@ bool SomeSwap(const Layout& table) {
 std::uint64_t ContextsOf(const Layout& table) {
   std::uint64_t of_runs[scheduling::kMostSharingRuns] = {};
   for (const SessionPlace& session : table.sessions)
-    if (Counts(table, session)) ++of_runs[session.run];
+    if (const std::uint32_t run = RunOf(table, session); run != kNobody) ++of_runs[run];
   std::uint64_t contexts = 0;
   for (std::uint32_t i = 0; i < scheduling::kMostSharingRuns; ++i)
     if (table.turns.runs[i].present) contexts += std::max<std::uint64_t>(of_runs[i], 1);
@@ -59,8 +55,8 @@ MemoryRoom RoomOf(const Layout& table, std::uint32_t run) {
     kept = Plus(kept, Plus(table.memory_caps[i], ContextBytes(table.gpu_memory)));
   }
   for (const SessionPlace& session : table.sessions) {
-    if (!Counts(table, session)) continue;
-    const std::uint32_t owner = session.run;
+    const std::uint32_t owner = RunOf(table, session);
+    if (owner == kNobody) continue;
     const std::uint64_t bytes = session.memory.load(std::memory_order_relaxed);
     if (owner == run) room.used = Plus(room.used, bytes);
     if (table.memory_caps[owner] != 0) continue;
@@ -104,16 +100,17 @@ SwapNeed SwapNeedOf(const Layout& table, std::uint32_t run, bool all) {
     if (table.turns.runs[i].present) room = Minus(room, table.memory_caps[i]);
   room = Minus(room, ContextsOf(table) * ContextBytes(table.gpu_memory));
   for (const SessionPlace& session : table.sessions) {
-    if (!Counts(table, session)) continue;
+    const std::uint32_t owner = RunOf(table, session);
+    if (owner == kNobody) continue;
     there = Plus(there, session.refused.load(std::memory_order_relaxed));
-    if (table.memory_caps[session.run] != 0) continue;
+    if (table.memory_caps[owner] != 0) continue;
     const std::uint64_t bytes = session.memory.load(std::memory_order_relaxed);
     const std::uint64_t out = std::min(bytes, session.out.load(std::memory_order_relaxed));
     // What is to go counts as gone: else its run would be given the turn back at once.
     const std::uint64_t going =
         std::min(bytes - out, session.evict.load(std::memory_order_relaxed));
-    if (session.run == run) need.out = Plus(need.out, out + going);
-    there = Plus(there, all && session.run == run ? bytes : bytes - out);
+    if (owner == run) need.out = Plus(need.out, out + going);
+    there = Plus(there, all && owner == run ? bytes : bytes - out);
   }
   if (SomeSwap(table)) need.lacks = Minus(there, room);
   return need;
@@ -122,7 +119,7 @@ SwapNeed SwapNeedOf(const Layout& table, std::uint32_t run, bool all) {
 std::uint64_t SwappedOf(const Layout& table, std::uint32_t run) {
   std::uint64_t out = 0;
   for (const SessionPlace& session : table.sessions)
-    if (session.run == run && Counts(table, session))
+    if (run != kNobody && RunOf(table, session) == run)
       out = Plus(out, std::min(session.memory.load(std::memory_order_relaxed),
                                session.out.load(std::memory_order_relaxed)));
   return out;

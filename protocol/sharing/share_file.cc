@@ -74,8 +74,10 @@ Result<std::unique_ptr<ShareFile>> ShareFile::Map(std::string path, UniqueFd fd)
   void* const memory =
       ::mmap(nullptr, sizeof(Layout), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (memory == MAP_FAILED) return Explain("mapping", path, errno);
+  struct stat found {};
+  const bool of_group = ::fstat(fd.get(), &found) != 0 || (found.st_mode & S_IWGRP) != 0;
   return std::unique_ptr<ShareFile>(
-      new ShareFile(std::move(path), std::move(fd), static_cast<Layout*>(memory)));
+      new ShareFile(std::move(path), std::move(fd), static_cast<Layout*>(memory), of_group));
 }
 
 bool ShareFile::Sound() const {
@@ -128,23 +130,34 @@ Result<std::unique_ptr<ShareFile>> ShareFile::Open(const Place& place) {
   return Status::NotFound("{} is no table", path);
 }
 
+Result<UniqueFd> ShareFile::CreateFile(const Place& place) {
+  const std::string& path = place.path;
+  if (!place.group) {
+    UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (!fd.valid()) return Explain("creating", path, errno);
+    return fd;
+  }
+  // It has its name when all may open it, whatever the umask is: one that was left half made by a
+  // process that was killed would be in everybody's way. The group is the directory's.
+  const std::string folder = path.substr(0, path.rfind('/'));
+  UniqueFd fd(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  if (!fd.valid()) return Explain("creating a file in", folder, errno);
+  if (::fchmod(fd.get(), 0660) != 0) return Explain("changing the mode of", path, errno);
+  if (::linkat(AT_FDCWD, Format("/proc/self/fd/{}", fd.get()).c_str(), AT_FDCWD, path.c_str(),
+               AT_SYMLINK_FOLLOW) != 0)
+    return Explain("creating", path, errno);
+  return fd;
+}
+
 Result<std::unique_ptr<ShareFile>> ShareFile::OpenOrCreate(const Place& place) {
   const std::string& path = place.path;
   Result<std::unique_ptr<ShareFile>> file = Open(place);
   if (file.ok() ? (*file)->Used() : file.status().code() != StatusCode::kNotFound) return file;
   Result<UniqueFd> fd = OpenFile(place);
-  if (!fd.ok() && fd.status().code() == StatusCode::kNotFound)
-    fd = UniqueFd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!fd.ok() && fd.status().code() == StatusCode::kNotFound) fd = CreateFile(place);
   if (!fd.ok()) return fd.status();
-  if (!fd->valid()) return Explain("creating", path, errno);
   // All of it, so that no access to the memory fails later.
-  int error = ::posix_fallocate(fd->get(), 0, sizeof(Layout));
-  // Whatever the umask is. The group is the directory's. One that is there may be another's.
-  struct stat made {};
-  if (error == 0 && place.group && ::fstat(fd->get(), &made) == 0 && made.st_uid == ::geteuid() &&
-      ::fchmod(fd->get(), 0660) != 0)
-    error = errno;
-  if (error != 0) {
+  if (const int error = ::posix_fallocate(fd->get(), 0, sizeof(Layout)); error != 0) {
     ::unlink(path.c_str());
     return Explain("making", path, error);
   }
@@ -272,7 +285,8 @@ void ShareFile::Wake(SessionPlace& session) {
 }
 
 std::span<SessionPlace> ShareFile::sessions() {
-  return std::span(layout_->sessions).first(std::min(layout_->sessions_used, kMostSharingSessions));
+  const std::uint32_t used = Once(layout_->sessions_used);
+  return std::span(layout_->sessions).first(std::min(used, kMostSharingSessions));
 }
 
 void ShareFile::RingAll() {
@@ -290,14 +304,15 @@ bool ShareFile::AskForRoom(std::uint32_t run) {
   std::array<std::uint32_t, kMostSharingRuns> order;
   std::iota(order.begin(), order.end(), 0);
   const auto& runs = layout_->turns.runs;
+  std::array<std::uint64_t, kMostSharingRuns> used_at;
+  for (std::uint32_t i = 0; i < kMostSharingRuns; ++i) used_at[i] = runs[i].used_at;
   std::sort(order.begin(), order.end(),
-            [&](std::uint32_t a, std::uint32_t b) { return runs[a].used_at < runs[b].used_at; });
+            [&](std::uint32_t a, std::uint32_t b) { return used_at[a] < used_at[b]; });
   bool any = false;
   for (const std::uint32_t other : order) {
     if (!runs[other].present || layout_->swaps[other] == 0 || other == run) continue;
     for (SessionPlace& session : sessions()) {
-      if (session.taken == 0 || session.run != other || session.serial != layout_->serials[other])
-        continue;
+      if (RunOf(*layout_, session) != other) continue;
       const std::uint64_t bytes = session.memory.load();
       const std::uint64_t stays =
           std::min(bytes, std::max(session.fixed.load(), session.stuck.load()));
@@ -313,9 +328,10 @@ bool ShareFile::AskForRoom(std::uint32_t run) {
 }
 
 void ShareFile::DecideNow(const SessionPlace* self) {
-  scheduling::Turns& turns = layout_->turns;
   const std::uint64_t now = Now();
   if (now - layout_->dead_sought >= kBetweenDead) ForgetDead();
+  if (copy_ != nullptr) *copy_ = layout_->turns;
+  scheduling::Turns& turns = copy_ != nullptr ? *copy_ : layout_->turns;
   std::uint32_t present = 0;
   std::int64_t most_important = std::numeric_limits<std::int64_t>::max();
   for (scheduling::TurnRun& run : turns.runs) {
@@ -337,10 +353,8 @@ void ShareFile::DecideNow(const SessionPlace* self) {
     most_important = std::min(most_important, scheduling::NicenessOf(run));
   }
   const auto run_of = [&](const SessionPlace& session) -> scheduling::TurnRun* {
-    if (session.taken == 0 || session.run >= kMostSharingRuns ||
-        session.serial != layout_->serials[session.run] || !turns.runs[session.run].present)
-      return nullptr;
-    return &turns.runs[session.run];
+    const std::uint32_t run = RunOf(*layout_, session);
+    return run == scheduling::kNobody ? nullptr : &turns.runs[run];
   };
   for (const SessionPlace& session : sessions()) {
     scheduling::TurnRun* const run = run_of(session);
@@ -382,13 +396,15 @@ void ShareFile::DecideNow(const SessionPlace* self) {
     if (changed) session.open.store(open);
     const bool opened = changed && open != 0;
     // Memory may be wanted of whoever has no turn any more, which it has to notice.
-    const bool closed = changed && open == 0 && run != nullptr && layout_->swaps[session.run] != 0;
+    const bool closed =
+        changed && open == 0 && run != nullptr && layout_->swaps[run - turns.runs.data()] != 0;
     // Those who wait look at the time themselves, and who may not go on any more sees that when it
     // wants to.
     const bool waits = open == 0 && session.wants.load(std::memory_order_relaxed) != 0;
     if (&session != self && (opened || closed || (sooner && waits)))
       to_wake_ |= std::uint64_t{1} << (&session - layout_->sessions);
   }
+  if (copy_ != nullptr) layout_->turns = *copy_;
 }
 
 }  // namespace cuspan::sharing

@@ -87,11 +87,15 @@ class ShareFile {
   static std::uint64_t Now();
 
  private:
-  ShareFile(std::string path, UniqueFd fd, Layout* layout)
-      : path_(std::move(path)), fd_(std::move(fd)), layout_(layout) {}
+  ShareFile(std::string path, UniqueFd fd, Layout* layout, bool of_group)
+      : path_(std::move(path)),
+        fd_(std::move(fd)),
+        layout_(layout),
+        copy_(of_group ? std::make_unique<scheduling::Turns>() : nullptr) {}
   static_assert(kMostSharingSessions <= 64);
   static Result<std::unique_ptr<ShareFile>> Map(std::string path, UniqueFd fd);
   static Result<UniqueFd> OpenFile(const Place& place);
+  static Result<UniqueFd> CreateFile(const Place& place);
   static Status OtherVersion();
   bool Sound() const;
   void MakeAnew();
@@ -106,6 +110,9 @@ class ShareFile {
   const std::string path_;
   const UniqueFd fd_;
   Layout* const layout_;
+  // Where other users can write the table, decisions are made on a copy: what was checked there
+  // stays as it is.
+  const std::unique_ptr<scheduling::Turns> copy_;
   std::vector<std::int64_t> own_;  // Places.
   std::uint64_t to_wake_ = 0;      // Sessions, by bit.
 };

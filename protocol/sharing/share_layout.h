@@ -80,4 +80,17 @@ struct Layout {
 
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
+// What lies there at one moment: others may write there, and what was checked is to be what is
+// used.
+inline std::uint32_t Once(const std::uint32_t& word) {
+  return *static_cast<const volatile std::uint32_t*>(&word);
+}
+// The place of the run that a session is of; kNobody if it is none's that is there.
+inline std::uint32_t RunOf(const Layout& table, const SessionPlace& session) {
+  const std::uint32_t run = Once(session.run);
+  const bool counts = Once(session.taken) != 0 && run < scheduling::kMostSharingRuns &&
+                      table.turns.runs[run].present && session.serial == table.serials[run];
+  return counts ? run : scheduling::kNobody;
+}
+
 }  // namespace cuspan::sharing

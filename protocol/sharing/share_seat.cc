@@ -69,8 +69,9 @@ void ShareSeat::Leave() {
   if (!changing.ok()) return;
   SetOnGpu(false, 0, Now());
   sharing::Layout& layout = file_->layout();
-  if (own().run < scheduling::kMostSharingRuns)
-    layout.busy_before[own().run] += own().busy.load(std::memory_order_relaxed);
+  const std::uint32_t run = sharing::Once(own().run);
+  if (run < scheduling::kMostSharingRuns)
+    layout.busy_before[run] += own().busy.load(std::memory_order_relaxed);
   own().taken = 0;
   file_->GivePlace(sharing::kFirstSessionByte + place_);
   file_->DecideNow();

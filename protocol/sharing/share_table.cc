@@ -27,12 +27,13 @@ constexpr std::size_t kMostFiles = 4096;
 
 constexpr const char* kOfAll = "all";
 
-// The group whose members have tables together in that folder.
+// The group whose members have tables together in that folder. It is sticky: what else lies there
+// is its owner's.
 std::optional<gid_t> GroupOf(const std::string& folder) {
   struct stat found {};
   if (::stat(folder.c_str(), &found) != 0 || !S_ISDIR(found.st_mode) || found.st_uid != 0)
     return std::nullopt;
-  constexpr mode_t kMode = S_ISGID | S_IWGRP;
+  constexpr mode_t kMode = S_ISGID | S_ISVTX | S_IWGRP;
   if ((found.st_mode & (kMode | S_IWOTH)) != kMode) return std::nullopt;
   return found.st_gid;
 }
@@ -253,16 +254,15 @@ Result<std::vector<SharingRun>> ShareTable::Look() {
     view.turns = run.turns;
     view.preempted = run.preempted;
     for (const sharing::SessionPlace& session : file_->sessions())
-      if (session.taken != 0 && session.run == i && session.serial == table.serials[i])
-        ++view.sessions;
-    const bool paired = run.open && table.turns.partner != scheduling::kNobody;
-    if (paired && table.turns.holder != scheduling::kNobody) {
-      const scheduling::PairRecord& record =
-          file_->layout().turns.RecordOf(table.turns.holder, table.turns.partner);
+      if (sharing::RunOf(table, session) == i) ++view.sessions;
+    const std::uint32_t holder = sharing::Once(table.turns.holder);
+    const std::uint32_t partner = sharing::Once(table.turns.partner);
+    if (run.open && holder < kMostSharingRuns && partner < kMostSharingRuns) {
+      const scheduling::PairRecord& record = file_->layout().turns.RecordOf(holder, partner);
       view.paired = true;
       view.pair_sum = Thousandths(record.sum / 2) * 2;
     }
-    view.has_turn = (table.turns.holder == i || view.paired) && run.wants;
+    view.has_turn = (holder == i || view.paired) && run.wants;
     view.waiting = run.waiting_since != 0;
     views.push_back(std::move(view));
   }

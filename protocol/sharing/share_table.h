@@ -5,9 +5,9 @@
 //   FOLDER/cuspan-share-HOST-GPU-USER     USER: a number, since a table is for the runs of one user
 //   FOLDER/cuspan-share-HOST-GPU-all      of runs of several users, in turns
 //
-// The latter in a directory that an administrator made for that: of root, set-group-ID, and such
-// that its group may write there and others may not (mode 2770). The members of the group can
-// change the table, and so take turns from each other.
+// The latter in a directory that an administrator made for that: of root, set-group-ID, sticky, and
+// such that its group may write there and others may not (mode 3770). The members of the group can
+// change the table: they have to trust each other.
 //
 // Places and the right to change the table are locks on single bytes of the file (fcntl,
 // F_OFD_SETLK), which the kernel takes back when the process dies. Who finds that the last one died

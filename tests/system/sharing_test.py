@@ -303,7 +303,7 @@ class Sharing(SharingTest):
         """A directory that root has made for the members of a group."""
         group = 65534
         os.chown(self.tables, 0, group)
-        self.tables.chmod(0o2770)
+        self.tables.chmod(0o3770)
         self.folder.chmod(0o711)
         home = self.folder / "home"
         home.mkdir()

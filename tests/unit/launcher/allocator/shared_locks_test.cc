@@ -302,20 +302,22 @@ TEST_F(SharedLocksTest, UsersOfACommonFolderShareByTime) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be two users";
   ASSERT_EQ(::chmod(folder_.c_str(), 01777), 0);
   ASSERT_EQ(::chown(shares_.c_str(), 0, 65534), 0);
-  ASSERT_EQ(::chmod(shares_.c_str(), 02770), 0);
-  const auto as_another = [&](const ShareTerms& terms) {
-    return Holder([&] {
+  ASSERT_EQ(::chmod(shares_.c_str(), 03770), 0);
+  const auto as_another = [&](uid_t user, std::uint64_t order) {
+    return Holder([&, user, order] {
       // Whatever it is.
       ::umask(0777);
-      if (::setgid(65534) != 0 || ::setuid(65534) != 0) return false;
+      if (::setgid(65534) != 0 || ::setuid(user) != 0) return false;
       static std::optional<NodeLocks> locks;
-      locks.emplace(Having(1, terms));
+      locks.emplace(Having(order, Sharing(4)));
       return locks->LeaseFd("g0") >= 0;
     });
   };
-  const pid_t other = as_another(Sharing(3));
+  const pid_t other = as_another(65534, 1);
+  // Root may open what others may not.
+  Kill(as_another(65533, 6));
   {
-    NodeLocks sharing = Entered(2, Sharing(3));
+    NodeLocks sharing = Entered(2, Sharing(4));
     EXPECT_THAT(Look(sharing).held, IsEmpty());
     EXPECT_EQ(Take(sharing, {"g0"}), Outcome::kDone);
     ASSERT_TRUE(sharing.Settle().ok());
@@ -345,7 +347,8 @@ TEST_F(SharedLocksTest, NoOtherFolderIsCommon) {
     uid_t owner;
     mode_t mode;
   };
-  for (const auto& [owner, mode] : {Folder{0, 03777}, Folder{0, 0770}, Folder{65534, 02770}}) {
+  for (const auto& [owner, mode] :
+       {Folder{0, 03777}, Folder{0, 02770}, Folder{0, 01770}, Folder{65534, 03770}}) {
     ASSERT_EQ(::chown(shares_.c_str(), owner, 65534), 0);
     ASSERT_EQ(::chmod(shares_.c_str(), mode), 0);
     NodeLocks sharing = Having(1, Sharing());
@@ -359,7 +362,7 @@ TEST_F(SharedLocksTest, NoOtherFolderIsCommon) {
 TEST_F(SharedLocksTest, ACommonTableThatOthersMayOpenIsRefused) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to make a common folder";
   ASSERT_EQ(::chown(shares_.c_str(), 0, 65534), 0);
-  ASSERT_EQ(::chmod(shares_.c_str(), 02770), 0);
+  ASSERT_EQ(::chmod(shares_.c_str(), 03770), 0);
   const std::string table = Format("{}/cuspan-share-{}-g0-all", shares_, kLockHost);
   const int file = ::open(table.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
   ASSERT_EQ(::fchmod(file, 0666), 0);
