@@ -45,6 +45,7 @@ Actor::~Actor() {
 }
 
 std::string Actor::Stop() {
+  if (pid_ == 0) return ReadAll();
   ::kill(pid_, SIGTERM);
   std::string text = ReadAll();
   ::waitpid(std::exchange(pid_, 0), nullptr, 0);
@@ -88,8 +89,13 @@ Status Actor::Ended() {
 Status Actor::AwaitReady() {
   std::string line;
   char byte = 0;
-  while (::read(out_.get(), &byte, 1) == 1) {
-    if (byte == '\n') break;
+  pollfd one{out_.get(), POLLIN, 0};
+  for (;;) {
+    const int some = ::poll(&one, 1, static_cast<int>(kLongestStart.count()));
+    if (some == 0)
+      return Status::Unavailable("a measuring program does not begin: it waits for a GPU for {} s",
+                                 kLongestStart.count() / 1000);
+    if (some < 0 || ::read(out_.get(), &byte, 1) != 1 || byte == '\n') break;
     line += byte;
   }
   if (line == "ready") return Status::Ok();

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,7 +23,8 @@ class Actor {
   ~Actor();
   Actor(const Actor&) = delete;
 
-  // Until it has said that it is ready.
+  // Until it has said that it is ready; kUnavailable if it does not for so long.
+  static constexpr std::chrono::milliseconds kLongestStart{120'000};
   Status AwaitReady();
   Status Go();
   // All that it prints until it ends. A failure says how it ended.

@@ -48,6 +48,7 @@ Status Change(Stage& stage) {
   const scheduling::ChangeCost reference;
   std::vector<std::pair<double, double>> points;
   for (const int kib : kSharedKiB) {
+    if (kib > stage.shared_kib()) break;
     const Part held = stage.Holding(Format("blocks with {} KiB", kib), kLongMicroseconds, kib, 1e4,
                                     {"--priority", "low"});
     CUSPAN_ASSIGN_OR_RETURN(const std::vector<std::string> said,

@@ -96,6 +96,10 @@ class Beating {
   std::string text_;
 };
 
+// All have it, whichever run they are of.
+constexpr const char* kMarkOfAll = "BENCH_SHARE_RUNS";
+std::string EntryOfAll(const std::string& folder) { return Format("{}={}", kMarkOfAll, folder); }
+
 class Kills {
  public:
   Kills(Stage& stage, std::string folder) : stage_(stage), folder_(std::move(folder)) {}
@@ -108,9 +112,7 @@ class Kills {
     for (std::size_t i = 0; i < kRuns; ++i)
       while (Kill(i) == kSweeper)
         ;
-    const Clock::time_point killed = Clock::now();
-    CUSPAN_RETURN_IF_ERROR(BeginAlone().status());
-    const double free_after_kills = MillisecondsOf(Clock::now() - killed) / 1e3;
+    CUSPAN_ASSIGN_OR_RETURN(const double free_after_kills, BeginAlone());
     for (auto& run : runs_) run = nullptr;
     const std::string programs = Format("{} runs, {} kills", kRuns, stage_.options().kills);
     for (const auto& [name, count] : killed_)
@@ -122,8 +124,9 @@ class Kills {
     stage_.Add("alone", "one that shares with nobody", "s until it begins", alone);
     stage_.Add("share", "the same after all were killed", "s until it begins", free_after_kills,
                alone);
-    stage_.Add("share", programs, "processes left",
-               Left([] { return static_cast<double>(ProcessesWith(EntryOfAll()).size()); }));
+    stage_.Add("share", programs, "processes left", Left([&] {
+                 return static_cast<double>(ProcessesWith(EntryOfAll(folder_)).size());
+               }));
     stage_.Add("share", programs, "files left", Left([&] {
                  return static_cast<double>(
                      std::distance(std::filesystem::directory_iterator(folder_), {}));
@@ -135,9 +138,6 @@ class Kills {
   }
 
  private:
-  // All have it, whichever run they are of.
-  static std::string EntryOfAll() { return Format("{}_OF=all", kMark); }
-
   Part Program() const {
     Part part = stage_.Batch("kernels of 0.2 ms", kKernelMicroseconds, 1, {}, kPending);
     part.arguments = {"beats", part.arguments[2], part.arguments[3], part.arguments[4]};
@@ -191,8 +191,11 @@ class Kills {
     std::this_thread::sleep_for(kAnyTime * static_cast<double>(random_()) /
                                 static_cast<double>(std::mt19937::max()));
     const Clock::time_point at = Clock::now();
-    const std::string name = Kill(index);
-    if (name.empty()) return Status::Internal("a run has no process that could be killed");
+    std::string name;
+    // One that was found may be gone.
+    while ((name = Kill(index)).empty())
+      if (Clock::now() - at > kPatience)
+        return Status::Internal("a run has no process that could be killed");
     ++killed_[name];
     if (name != kSweeper) {
       while (runs_[index]->IsThere() && Clock::now() < at + kPatience)
@@ -234,7 +237,7 @@ Status Faults(Stage& stage) {
   stage.environment().Set(settings::kLeases.name, "on");
   stage.environment().Set(settings::kLeaseFolder.name, folder.path());
   stage.environment().Set(settings::kShareFolder.name, folder.path());
-  stage.environment().Set(Format("{}_OF", kMark), "all");
+  stage.environment().Set(kMarkOfAll, folder.path());
   Status measured = Kills(stage, folder.path()).Measure();
   stage.environment() = before;
   return measured;

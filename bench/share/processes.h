@@ -13,8 +13,8 @@ struct Process {
   std::string name;  // At most 15 characters.
 };
 
-// Those of this user that have `entry`, a NAME=VALUE, in their environment; in any order. A process
-// that has ended and was not waited for has none.
+// Those whose environment this process may read, and that have `entry`, a NAME=VALUE, in their
+// environment; in any order. A process that has ended and was not waited for has none.
 std::vector<Process> ProcessesWith(const std::string& entry);
 
 }  // namespace cuspan::bench::share

@@ -2,7 +2,7 @@
 // work, so that one which is interrupted takes longer. Says "ready", and begins with a line on
 // standard input.
 //
-//   calibrate                                      → NS_FOR_1000_ROUNDS BLOCKS
+//   calibrate                                      → NS_FOR_1000_ROUNDS BLOCKS SHARED_KIB
 //   batch SECONDS BLOCKS ROUNDS PENDING KERNEL [KIB]
 //                                                  → a line a tenth of a second: NS KERNELS
 //   bursts BURSTS KERNELS GAP_MS BLOCKS ROUNDS     → a line each: MICROSECONDS
@@ -149,7 +149,9 @@ void Calibrate() {
   CHECK(cudaDeviceSynchronize());
   // What a launch takes by itself falls out of the difference.
   const double few = MillisecondsOf(0, 20'000), many = MillisecondsOf(0, 220'000);
-  std::printf("%.3f %d\n", (many - few) * 1e6 / 200, g_filling_blocks);
+  int shared_bytes = 0;
+  CHECK(cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0));
+  std::printf("%.3f %d %d\n", (many - few) * 1e6 / 200, g_filling_blocks, shared_bytes / 1024);
 }
 
 void Batch(double seconds, int blocks, int rounds, int pending) {

@@ -80,7 +80,8 @@ Status Stage::Calibrate() {
   const std::vector<std::string> words = Words({"calibrate", {}, {"calibrate"}}, Way::kAlone, 1);
   CUSPAN_ASSIGN_OR_RETURN(const std::string text, Capture(words));
   std::istringstream fields(text);
-  if (!(fields >> nanoseconds_per_1000_ >> filling_blocks_) || nanoseconds_per_1000_ <= 0)
+  if (!(fields >> nanoseconds_per_1000_ >> filling_blocks_ >> shared_kib_) ||
+      nanoseconds_per_1000_ <= 0)
     return Status::Internal("the measuring program printed '{}'", text);
   return Status::Ok();
 }

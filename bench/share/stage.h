@@ -49,6 +49,7 @@ class Stage {
   const Options& options() const { return *options_; }
   // Of the GPU, where it is none in software.
   int processors() const { return filling_blocks_ / kBlocksOfAProcessor; }
+  int shared_kib() const { return shared_kib_; }  // A block can have so much.
   bool soft() const { return options_->device == "soft"; }
   void Begin(const std::string& scenario) { scenario_ = scenario; }
   // Of the programs that are started from now on.
@@ -93,6 +94,7 @@ class Stage {
   Environment environment_ = Environment::OfThisProcess();
   double nanoseconds_per_1000_ = 0;
   int filling_blocks_ = 0;
+  int shared_kib_ = 0;
   std::vector<Row> rows_;
 };
 

@@ -98,7 +98,6 @@ __global__ void transform_1024(const float2* input, const float2* turns, float2*
   for (int i = thread; i < 1024; i += 512) output[blockIdx.x * 1024 + i] = points[i];
 }
 
-// How many steps of Collatz's rule lead from starts[i] to 1.
 // How many ways there are to place queens on a board of `size` rows whose first kPlacedQueens rows
 // are given; the stack of what was tried is in local memory.
 __global__ void count_queens(int size, uint32_t* ways, int count) {
@@ -183,6 +182,7 @@ __global__ void run_machines(const uint8_t* programs, int steps, uint32_t* resul
   results[i] = sum;
 }
 
+// How many steps of Collatz's rule lead from starts[i] to 1.
 __global__ void count_steps(const uint32_t* starts, uint32_t* steps, int count) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= count) return;
