@@ -102,10 +102,13 @@ llvm::SmallVector<Value*, 8> LoadElements(FunctionEmitter& e, const Access& acce
     // Alignment 1 costs nothing on x86 and keeps a misaligned pointer from becoming undefined
     // behaviour.
     auto* const load = e.b.CreateAlignedLoad(e.TypeOf(access.type), address, llvm::Align(1));
-    if (IsKernelParameter(e, e.operand(1)))
+    const bool parameter = IsKernelParameter(e, e.operand(1));
+    if (parameter)
       load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(e.context(), {}));
-    // Local memory that was never written holds just any value, but one value.
-    values.push_back(access.may_be_frame() ? e.b.CreateFreeze(load) : load);
+    // Local memory that was never written holds just any value, but one value. Not so parameters:
+    // what is computed from them is most of a kernel, and LLVM looks behind each freeze again and
+    // again.
+    values.push_back(access.may_be_frame() && !parameter ? e.b.CreateFreeze(load) : load);
   }
   return values;
 }
