@@ -73,7 +73,7 @@ class WarpAccess {
     auto* const easy_end = b_.GetInsertBlock();
     b_.CreateBr(done);
     b_.SetInsertPoint(hard);
-    const Values each = LoadInLoop();
+    const Values each = gathers_at_once() ? Gather() : LoadInLoop();
     auto* const hard_end = b_.GetInsertBlock();
     b_.CreateBr(done);
     b_.SetInsertPoint(done);
@@ -105,7 +105,10 @@ class WarpAccess {
     StoreContiguous(values);
     b_.CreateBr(done);
     b_.SetInsertPoint(hard);
-    StoreInLoop(values);
+    if (gathers_at_once())
+      Scatter(values);
+    else
+      StoreInLoop(values);
     b_.CreateBr(done);
     b_.SetInsertPoint(done);
   }
@@ -297,6 +300,9 @@ class WarpAccess {
 
   // Lanes' accesses can be had together as words of 4 or 8 bytes.
   bool gathers() const { return access_.bytes() % 4 == 0 && !access_.order.is_atomic(); }
+  // Without a way for each lane. A kernel may have hundreds of accesses whose indices could wrap
+  // around, and a loop for each is most of what has to be compiled.
+  bool gathers_at_once() const { return gathers() && e_.module().host().avx512f; }
   unsigned word_bytes() const { return access_.bytes() % 8 == 0 ? 8 : 4; }
   llvm::FixedVectorType* Integers(unsigned bytes) {
     return llvm::FixedVectorType::get(b_.getIntNTy(8 * bytes), 32);
@@ -371,7 +377,9 @@ class WarpAccess {
 
   Values LoadEach() {
     if (!CheckAddress()) return Nothing();
-    if (!gathers()) return Frozen(LoadInLoop());
+    return Frozen(gathers() ? Gather() : LoadInLoop());
+  }
+  Values Gather() {
     auto* const type = Integers(word_bytes());
     auto* const addresses = LaneAddresses();
     CheckLanes(addresses);
@@ -379,20 +387,22 @@ class WarpAccess {
     for (unsigned i = 0; i * word_bytes() < access_.bytes(); ++i)
       words.push_back(b_.CreateMaskedGather(type, WordAddresses(addresses, i), llvm::Align(1),
                                             e_.MaskVector(), llvm::Constant::getNullValue(type)));
-    return Frozen(FromWords(words));
+    return FromWords(words);
   }
   void StoreEach(const Values& values) {
     if (!CheckAddress()) return;
-    if (gathers()) {
-      auto* const addresses = LaneAddresses();
-      CheckLanes(addresses);
-      const Values words = ToWords(values);
-      for (unsigned i = 0; i < words.size(); ++i)
-        b_.CreateMaskedScatter(words[i], WordAddresses(addresses, i), llvm::Align(1),
-                               e_.MaskVector());
-    } else {
+    if (gathers())
+      Scatter(values);
+    else
       StoreInLoop(values);
-    }
+  }
+  void Scatter(const Values& values) {
+    auto* const addresses = LaneAddresses();
+    CheckLanes(addresses);
+    const Values words = ToWords(values);
+    for (unsigned i = 0; i < words.size(); ++i)
+      b_.CreateMaskedScatter(words[i], WordAddresses(addresses, i), llvm::Align(1),
+                             e_.MaskVector());
   }
   Values Nothing() { return Values(access_.length, llvm::Constant::getNullValue(Vector(32))); }
 
