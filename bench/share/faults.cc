@@ -105,7 +105,7 @@ class Kills {
   Kills(Stage& stage, std::string folder) : stage_(stage), folder_(std::move(folder)) {}
 
   Status Measure() {
-    const double free_before = FreeMemory();
+    CUSPAN_ASSIGN_OR_RETURN(const double free_before, FreeMemory());
     CUSPAN_ASSIGN_OR_RETURN(const double alone, BeginAlone());
     for (std::size_t i = 0; i < kRuns; ++i) CUSPAN_RETURN_IF_ERROR(StartOne(i));
     for (int i = 0; i < stage_.options().kills; ++i) CUSPAN_RETURN_IF_ERROR(KillOne());
@@ -132,8 +132,10 @@ class Kills {
                      std::distance(std::filesystem::directory_iterator(folder_), {}));
                }));
     if (!stage_.soft())
-      stage_.Add("share", programs, "MiB of the GPU left",
-                 Left([&] { return free_before - FreeMemory(); }));
+      stage_.Add("share", programs, "MiB of the GPU left", Left([&] {
+                   const Result<double> now = FreeMemory();
+                   return free_before - (now.ok() ? *now : 0);
+                 }));
     return Status::Ok();
   }
 
@@ -155,11 +157,11 @@ class Kills {
   }
 
   // MiB, as the driver tells a program without cuspan; 0 of a software GPU.
-  double FreeMemory() const {
-    if (stage_.soft()) return 0;
-    const Result<std::string> text =
-        Capture(stage_.Words({"free", {}, {"free"}}, Way::kPlain, 1), false);
-    return text.ok() ? std::atof(text.value().c_str()) / (1 << 20) : 0;
+  Result<double> FreeMemory() const {
+    if (stage_.soft()) return 0.0;
+    CUSPAN_ASSIGN_OR_RETURN(const std::string text,
+                            Capture(stage_.Words({"free", {}, {"free"}}, Way::kPlain, 1)));
+    return std::atof(text.c_str()) / (1 << 20);
   }
 
   // Until a run that has the GPU to itself has begun (s); it is ended then.

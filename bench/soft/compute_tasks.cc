@@ -7,6 +7,7 @@
 #include <numbers>
 
 #include "bench/soft/host_threads.h"
+#include "bench/soft/local_stacks.h"
 #include "bench/soft/reference.h"
 
 namespace cuspan::bench::soft {

@@ -2,7 +2,7 @@
 // would write it. Plain names, so that the driver's functions find them.
 #include <cstdint>
 
-#include "bench/soft/reference.h"
+#include "bench/soft/local_stacks.h"
 
 namespace {
 
@@ -98,88 +98,16 @@ __global__ void transform_1024(const float2* input, const float2* turns, float2*
   for (int i = thread; i < 1024; i += 512) output[blockIdx.x * 1024 + i] = points[i];
 }
 
-// How many ways there are to place queens on a board of `size` rows whose first kPlacedQueens rows
-// are given; the stack of what was tried is in local memory.
+// Threads that search, each from a start of its own.
 __global__ void count_queens(int size, uint32_t* ways, int count) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i >= count) return;
-  uint32_t columns[kDeepestQueens], left[kDeepestQueens], right[kDeepestQueens],
-      open[kDeepestQueens];
-  const uint32_t all = (1u << size) - 1;
-  uint32_t taken = 0, to_left = 0, to_right = 0, found = 0;
-  bool possible = true;
-  for (int row = 0, rest = i; row < kPlacedQueens; ++row, rest /= size) {
-    const uint32_t queen = 1u << (rest % size);
-    possible = possible && ((taken | to_left | to_right) & queen) == 0;
-    taken |= queen;
-    to_left = (to_left | queen) << 1 & all;
-    to_right = (to_right | queen) >> 1;
-  }
-  int row = possible ? kPlacedQueens : -1;
-  if (possible) {
-    columns[row] = taken, left[row] = to_left, right[row] = to_right;
-    open[row] = all & ~(taken | to_left | to_right);
-  }
-  while (row >= kPlacedQueens) {
-    const uint32_t queen = open[row] & (0u - open[row]);
-    if (queen == 0) {
-      --row;
-      continue;
-    }
-    open[row] ^= queen;
-    if (row == size - 1) {
-      ++found;
-      continue;
-    }
-    columns[row + 1] = columns[row] | queen;
-    left[row + 1] = (left[row] | queen) << 1;
-    right[row + 1] = (right[row] | queen) >> 1;
-    ++row;
-    open[row] = all & ~(columns[row] | left[row] | right[row]);
-  }
-  ways[i] = found;
+  if (i < count) ways[i] = CountWays(size, i);
 }
 
-// Runs a program of kMachineBytes bytes for each thread, a byte an instruction, for so many steps;
-// its stack is in local memory.
+// Threads that interpret programs, each another one.
 __global__ void run_machines(const uint8_t* programs, int steps, uint32_t* results, int count) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i >= count) return;
-  const uint8_t* const program = programs + i * kMachineBytes;
-  uint32_t stack[kMachineStack];
-  uint32_t top = 0, at = 0, sum = i;
-  for (uint32_t k = 0; k < kMachineStack; ++k) stack[k] = k;
-  for (int step = 0; step < steps; ++step) {
-    const uint8_t code = program[at];
-    at = (at + 1) % kMachineBytes;
-    switch (code % 8) {
-      case 0:
-        top = (top + 1) % kMachineStack, stack[top] = code;
-        break;
-      case 1:
-        stack[top] += sum;
-        break;
-      case 2:
-        stack[top] = stack[top] * 1664525u + code;
-        break;
-      case 3:
-        sum ^= stack[top], top = (top + kMachineStack - 1) % kMachineStack;
-        break;
-      case 4:
-        if ((stack[top] & 1) != 0) at = code / 4;
-        break;
-      case 5:
-        stack[(top + code) % kMachineStack] ^= sum;
-        break;
-      case 6:
-        sum += stack[(top + sum) % kMachineStack];
-        break;
-      default:
-        sum = sum << 5 | sum >> 27;
-        break;
-    }
-  }
-  results[i] = sum;
+  if (i < count) results[i] = RunMachine(programs + i * kMachineBytes, steps, i);
 }
 
 // How many steps of Collatz's rule lead from starts[i] to 1.

@@ -1,5 +1,7 @@
 #include "bench/soft/reference.h"
 
+#include "bench/soft/local_stacks.h"
+
 namespace cuspan::bench::soft {
 
 void MultiplyTiles(const float* a, const float* b, float* c, std::size_t n, std::size_t begin,
@@ -70,85 +72,14 @@ void Transform1024(const Complex* input, const Complex* turns, Complex* output, 
 }
 
 void CountQueens(int size, std::uint32_t* ways, std::size_t begin, std::size_t end) {
-  std::uint32_t columns[kDeepestQueens], left[kDeepestQueens], right[kDeepestQueens],
-      open[kDeepestQueens];
-  const std::uint32_t all = (1U << size) - 1;
-  for (std::size_t i = begin; i < end; ++i) {
-    std::uint32_t taken = 0, to_left = 0, to_right = 0, found = 0;
-    bool possible = true;
-    std::size_t rest = i;
-    for (int row = 0; row < kPlacedQueens; ++row, rest /= static_cast<std::size_t>(size)) {
-      const std::uint32_t queen = 1U << (rest % static_cast<std::size_t>(size));
-      possible = possible && ((taken | to_left | to_right) & queen) == 0;
-      taken |= queen;
-      to_left = (to_left | queen) << 1 & all;
-      to_right = (to_right | queen) >> 1;
-    }
-    int row = possible ? kPlacedQueens : -1;
-    if (possible) {
-      columns[row] = taken, left[row] = to_left, right[row] = to_right;
-      open[row] = all & ~(taken | to_left | to_right);
-    }
-    while (row >= kPlacedQueens) {
-      const std::uint32_t queen = open[row] & (0U - open[row]);
-      if (queen == 0) {
-        --row;
-        continue;
-      }
-      open[row] ^= queen;
-      if (row == size - 1) {
-        ++found;
-        continue;
-      }
-      columns[row + 1] = columns[row] | queen;
-      left[row + 1] = (left[row] | queen) << 1;
-      right[row + 1] = (right[row] | queen) >> 1;
-      ++row;
-      open[row] = all & ~(columns[row] | left[row] | right[row]);
-    }
-    ways[i] = found;
-  }
+  for (std::size_t i = begin; i < end; ++i)
+    ways[i] = CountWays(static_cast<std::uint32_t>(size), static_cast<std::uint32_t>(i));
 }
 
 void RunMachines(const std::uint8_t* programs, int steps, std::uint32_t* results, std::size_t begin,
                  std::size_t end) {
-  for (std::size_t i = begin; i < end; ++i) {
-    const std::uint8_t* const program = programs + i * kMachineBytes;
-    std::uint32_t stack[kMachineStack];
-    std::uint32_t top = 0, at = 0, sum = static_cast<std::uint32_t>(i);
-    for (std::uint32_t k = 0; k < kMachineStack; ++k) stack[k] = k;
-    for (int step = 0; step < steps; ++step) {
-      const std::uint8_t code = program[at];
-      at = (at + 1) % kMachineBytes;
-      switch (code % 8) {
-        case 0:
-          top = (top + 1) % kMachineStack, stack[top] = code;
-          break;
-        case 1:
-          stack[top] += sum;
-          break;
-        case 2:
-          stack[top] = stack[top] * 1664525U + code;
-          break;
-        case 3:
-          sum ^= stack[top], top = (top + kMachineStack - 1) % kMachineStack;
-          break;
-        case 4:
-          if ((stack[top] & 1) != 0) at = code / 4;
-          break;
-        case 5:
-          stack[(top + code) % kMachineStack] ^= sum;
-          break;
-        case 6:
-          sum += stack[(top + sum) % kMachineStack];
-          break;
-        default:
-          sum = sum << 5 | sum >> 27;
-          break;
-      }
-    }
-    results[i] = sum;
-  }
+  for (std::size_t i = begin; i < end; ++i)
+    results[i] = RunMachine(programs + i * kMachineBytes, steps, static_cast<std::uint32_t>(i));
 }
 
 void CountSteps(const std::uint32_t* starts, std::uint32_t* steps, std::size_t begin,

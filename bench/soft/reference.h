@@ -11,9 +11,6 @@ struct Complex {
   float x, y;
 };
 
-// Of CountQueens and RunMachines.
-enum { kPlacedQueens = 3, kDeepestQueens = 256, kMachineBytes = 256, kMachineStack = 256 };
-
 // All work on the part [begin, end) of the units named, so that threads share the work.
 
 // c = a * b for n by n matrices, n a multiple of 32; units: rows of tiles of 32 by 32.
