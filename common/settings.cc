@@ -38,6 +38,7 @@ constexpr Setting kAll[] = {
     settings::kSoftCapability,
     settings::kSoftThreads,
     settings::kSoftModel,
+    settings::kSoftTier,
     settings::kSoftInstructions,
     settings::kSoftWatchdog,
     settings::kSoftCheck,

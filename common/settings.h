@@ -101,6 +101,11 @@ inline constexpr Setting kSoftThreads{"CUSPAN_SOFT_THREADS", "cores",
 inline constexpr Setting kSoftModel{
     "CUSPAN_SOFT_MODEL", "auto",
     "execution of its kernels: vector (warps as vectors), thread (one fiber per thread), or auto"};
+inline constexpr Setting kSoftTier{
+    "CUSPAN_SOFT_TIER", "auto",
+    "code of its kernels: last (optimised; the first launch waits for it), first (compiled "
+    "quickly, "
+    "slow), or auto (large kernels have the first until the last is there)"};
 inline constexpr Setting kSoftInstructions{
     "CUSPAN_SOFT_INSTRUCTIONS", "host",
     "instruction set of its compiled kernels: host (all that the processor supports), or avx2"};

@@ -37,13 +37,17 @@ add_library(cuspan_softgpu_compiler STATIC
   emit/warp_control.cc
   emit/warp_memory.cc
   emit/warp_values.cc
+  jit/background_compiler.cc
+  jit/build_code.cc
   jit/compile_notice.cc
+  jit/compiler_process.cc
   jit/engine.cc
   jit/kernel_cache.cc
   jit/kernel_file.cc
   jit/kernel_key.cc
   jit/math.cc
   jit/mbarrier.cc
+  jit/parsed_module.cc
   jit/pipeline.cc
   jit/program.cc)
 target_include_directories(cuspan_softgpu_compiler SYSTEM PRIVATE ${LLVM_INCLUDE_DIRS} ${XXHASH_INCLUDE_DIRS})

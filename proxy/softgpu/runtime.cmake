@@ -3,7 +3,7 @@
 enable_language(ASM)
 add_library(cuspan_softgpu_runtime STATIC
   rt/switch.S rt/stack.cc rt/fiber.cc rt/code_ranges.cc rt/fault.cc
-  rt/barrier.cc rt/warp.cc rt/block.cc rt/block_errors.cc rt/grid.cc rt/pace.cc rt/pool.cc
+  rt/barrier.cc rt/warp.cc rt/block.cc rt/block_errors.cc rt/grid.cc rt/launch.cc rt/pace.cc rt/pool.cc
   rt/queue.cc rt/stream.cc rt/physical.cc rt/address_space.cc rt/transfer.cc rt/memory_batch.cc
   rt/check.cc rt/device_runtime.cc rt/heap.cc rt/printf.cc rt/intrinsics.cc rt/symbols.cc
   rt/element.cc rt/matrix.cc rt/tensor_copy.cc rt/tensor_map.cc rt/texture.cc rt/sampler.cc rt/surface.cc)
@@ -11,7 +11,7 @@ target_link_libraries(cuspan_softgpu_runtime PUBLIC cuspan::common cuspan::cuda_
 cuspan_precompile(cuspan_softgpu_runtime LIKE cuspan_common)
 
 add_library(cuspan_softgpu SHARED
-  driver/array.cc driver/configuration.cc driver/context.cc driver/device.cc driver/device_launch.cc driver/elf.cc driver/event.cc driver/fill.cc driver/graph.cc
+  driver/array.cc driver/compiler_main.cc driver/configuration.cc driver/context.cc driver/device.cc driver/device_launch.cc driver/elf.cc driver/event.cc driver/fill.cc driver/graph.cc
   driver/graph_run.cc driver/image.cc driver/jit_options.cc
   driver/launch.cc driver/linker.cc driver/memory.cc driver/memory_batch.cc driver/module.cc driver/module_api.cc driver/occupancy.cc
   driver/pitched_copy.cc driver/state.cc driver/stream.cc driver/tensor_map.cc driver/texture.cc)
@@ -30,3 +30,12 @@ target_link_options(cuspan_softgpu PRIVATE
   -Wl,--exclude-libs,ALL -Wl,-z,nodelete -Wl,-z,defs)
 install(TARGETS cuspan_softgpu LIBRARY DESTINATION lib/cuspan/soft
         NAMELINK_SKIP)
+
+# Compiles kernels in a process of its own; the library starts it, and has all the code.
+add_executable(cuspan_kernel_compiler compiler/main.cc)
+set_target_properties(cuspan_kernel_compiler PROPERTIES
+  OUTPUT_NAME cuspan-kernel-compiler
+  RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/cuspan/soft)
+target_link_libraries(cuspan_kernel_compiler PRIVATE ${CMAKE_DL_LIBS})
+add_dependencies(cuspan_softgpu cuspan_kernel_compiler)
+install(TARGETS cuspan_kernel_compiler RUNTIME DESTINATION lib/cuspan/soft)

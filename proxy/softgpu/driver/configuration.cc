@@ -97,6 +97,10 @@ Status ReadCheck(Configuration* configuration) {
 
 // How kernels are compiled is read where they are; what can not be meant is told here.
 Status CheckCompilation() {
+  const std::string_view tier = SettingText(settings::kSoftTier);
+  if (tier != "auto" && tier != "first" && tier != "last") {
+    return Status::Invalid("{}='{}' is not auto, first or last", settings::kSoftTier.name, tier);
+  }
   const std::string_view model = SettingText(settings::kSoftModel);
   if (model != "auto" && model != "vector" && model != "thread")
     return Status::Invalid("{}='{}' is not auto, vector or thread", settings::kSoftModel.name,

@@ -187,7 +187,7 @@ class Children final : public ChildLaunches {
       return nullptr;
     }
     launch.params = std::move(child.parameters);
-    launch.code = family_->module;
+    launch.kept = family_->module;
     launch.grid_id = family_->driver.next_grid.fetch_add(1);
     launch.conditions = family_->conditions;
     launch.children = std::make_shared<Children>(family_, child.level);

@@ -15,12 +15,7 @@
 namespace cuspan::softgpu {
 namespace {
 
-// A thread's stack holds the frames of compiled code, which are larger than on
-// a GPU, and its .local variables.
-constexpr std::size_t kStackBase = 12 * 1024;
 constexpr std::size_t kStackScale = 4;  // Host bytes for each byte of CU_LIMIT_STACK_SIZE.
-// Kernels that never suspend have one stack for all threads of a block.
-constexpr std::size_t kLoopStackBytes = 252 * 1024;
 
 // What a launch keeps alive until its last block ended: code and variables and,
 // for cooperative launches, the words through which blocks meet. The layout is
@@ -58,17 +53,6 @@ CUresult CheckKernel(const Function& function, const LaunchShape& shape) {
   }
   if (shape.dynamic_shared > function.dynamic_shared_limit()) return CUDA_ERROR_INVALID_VALUE;
   return CUDA_SUCCESS;
-}
-
-std::size_t StackBytes(const KernelInfo& info, const CompiledKernel& compiled,
-                       const Context& context) {
-  // A warp's frames hold 32 lanes' registers and variables.
-  const std::size_t lanes = compiled.warps ? kWarpLanes : 1;
-  const std::size_t bytes =
-      kStackBase + lanes * (info.local_bytes + info.local_bytes / kLocalPadding +
-                            kStackScale * context.stack_limit());
-  return std::min(compiled.needs_fibers ? bytes : std::max(bytes, kLoopStackBytes),
-                  kLargestStack - kStackBase);
 }
 
 CUresult DoLaunch(const LaunchCall& call) {
@@ -138,14 +122,13 @@ CUresult PrepareLaunch(Driver& driver, const std::shared_ptr<Context>& context, 
       function.Compile({shape.block.x, shape.block.y, shape.block.z}, &compiled));
   const KernelInfo& info = function.info();
   launch->kernel = info.name;
-  launch->entry = compiled.entry;
-  launch->needs_fibers = compiled.needs_fibers;
-  launch->warps = compiled.warps;
   launch->grid = shape.grid;
   launch->block = shape.block;
   launch->static_shared_bytes = info.static_shared_bytes;
   launch->dynamic_shared_bytes = shape.dynamic_shared;
-  launch->stack_bytes = StackBytes(info, compiled, *context);
+  launch->stack_of_thread =
+      info.local_bytes + info.local_bytes / kLocalPadding + kStackScale * context->stack_limit();
+  launch->Use(compiled);
   launch->errors = context;
   if (driver.configuration.check_memory) launch->addresses = &driver.addresses;
   launch->device = context->device();
@@ -187,7 +170,7 @@ std::unique_ptr<Task> MakeGridTask(Driver& driver, const std::shared_ptr<Context
     launch.envreg[1] = static_cast<std::uint32_t>(workspace >> 32);
     launch.envreg[2] = static_cast<std::uint32_t>(workspace);
   }
-  launch.code = std::move(kept);
+  launch.kept = std::move(kept);
   return std::make_unique<GridTask>(std::move(launch), priority, driver.pool.threads());
 }
 

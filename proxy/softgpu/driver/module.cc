@@ -37,8 +37,9 @@ Function::Function(std::shared_ptr<Module> module, const KernelInfo& info)
 CUresult Function::Compile(const BlockShape& shape, CompiledKernel* compiled) {
   {
     std::lock_guard lock(mutex_);
-    for (const auto& [known, code] : compiled_) {
+    for (auto& [known, code] : compiled_) {
       if (known != shape) continue;
+      if (code.later != nullptr) code = code.Best();
       *compiled = code;
       return CUDA_SUCCESS;
     }

@@ -1,14 +1,32 @@
 #include "proxy/softgpu/jit/compile_notice.h"
 
+#include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "common/log.h"
 
 namespace cuspan::softgpu {
+namespace {
 
-CompileNotice::CompileNotice(std::string kernel, bool kept, std::chrono::milliseconds limit)
-    : kernel_(std::move(kernel)), kept_(kept), limit_(limit) {
+// What happens while the kernel is compiled.
+std::string_view Meanwhile(CompileNotice::For whom) {
+  switch (whom) {
+    case CompileNotice::For::kProgram:
+      return "the program waits";
+    case CompileNotice::For::kProgramAndCache:
+      return "the program waits. Later runs find the code in the cache";
+    case CompileNotice::For::kLater:
+      break;
+  }
+  return "it runs in slower code meanwhile";
+}
+
+}  // namespace
+
+CompileNotice::CompileNotice(std::string kernel, std::size_t instructions, For whom,
+                             std::chrono::milliseconds limit)
+    : kernel_(std::move(kernel)), instructions_(instructions), whom_(whom), limit_(limit) {
   try {
     thread_ = std::thread([this] { Watch(); });
   } catch (const std::system_error&) {
@@ -19,8 +37,8 @@ CompileNotice::CompileNotice(std::string kernel, bool kept, std::chrono::millise
 void CompileNotice::Watch() {
   std::unique_lock lock(mutex_);
   if (changed_.wait_for(lock, limit_, [this] { return done_; })) return;
-  LogWarn("software GPU: compiling kernel {} takes more than {} s; the program waits{}", kernel_,
-          limit_.count() / 1000, kept_ ? ". Later runs find the code in the cache" : "");
+  LogWarn("software GPU: compiling kernel {} ({} PTX instructions) takes more than {} s; {}",
+          kernel_, instructions_, limit_.count() / 1000, Meanwhile(whom_));
   late_.store(true);
 }
 
@@ -35,7 +53,8 @@ CompileNotice::~CompileNotice() {
   if (late_)
     LogWarn("software GPU: kernel {} took {:.1f} s to compile", kernel_, seconds.count());
   else
-    LogInfo("software GPU: kernel {} took {:.3f} s to compile", kernel_, seconds.count());
+    LogInfo("software GPU: kernel {} ({} PTX instructions) took {:.3f} s to compile; {}", kernel_,
+            instructions_, seconds.count(), Meanwhile(whom_));
 }
 
 }  // namespace cuspan::softgpu

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstddef>
+#include <cstdint>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -17,8 +19,13 @@ class CompileNotice {
  public:
   static constexpr std::chrono::seconds kLimit{2};
 
-  // `kept`: the code goes to the cache on disk.
-  CompileNotice(std::string kernel, bool kept, std::chrono::milliseconds limit = kLimit);
+  // Who waits for the code: the program; the program, and the code goes to the cache on disk;
+  // nobody, since the kernel runs in other code meanwhile.
+  enum class For : std::uint8_t { kProgram, kProgramAndCache, kLater };
+
+  // `instructions`: how large the kernel is.
+  CompileNotice(std::string kernel, std::size_t instructions, For whom,
+                std::chrono::milliseconds limit = kLimit);
   ~CompileNotice();
   CompileNotice(const CompileNotice&) = delete;
 
@@ -29,7 +36,8 @@ class CompileNotice {
   void Watch();
 
   const std::string kernel_;
-  const bool kept_;
+  const std::size_t instructions_;
+  const For whom_;
   const std::chrono::milliseconds limit_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::mutex mutex_;

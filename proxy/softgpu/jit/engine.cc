@@ -6,8 +6,11 @@
 #include <llvm/ExecutionEngine/Orc/JITTargetMachineBuilder.h>
 #include <llvm/ExecutionEngine/Orc/ObjectFileInterface.h>
 #include <llvm/ExecutionEngine/Orc/ObjectLinkingLayer.h>
+#include <llvm/Object/ELF.h>
+#include <llvm/Support/DataExtractor.h>
 #include <llvm/Support/TargetSelect.h>
 
+#include <algorithm>
 #include <mutex>
 #include <unordered_map>
 #include <vector>
@@ -27,7 +30,7 @@ Status Failure(llvm::Error error, std::string_view what) {
 }
 
 // A code generator is not for two threads at once, so each compilation has its own.
-Result<std::unique_ptr<llvm::TargetMachine>> MakeTargetMachine(emit::Host* host) {
+Result<std::unique_ptr<llvm::TargetMachine>> MakeTargetMachine(Effort effort, emit::Host* host) {
   static std::once_flag once;
   std::call_once(once, [] {
     llvm::InitializeNativeTarget();
@@ -36,7 +39,9 @@ Result<std::unique_ptr<llvm::TargetMachine>> MakeTargetMachine(emit::Host* host)
   auto builder = llvm::orc::JITTargetMachineBuilder::detectHost();
   if (!builder)
     return Failure(builder.takeError(), "this machine's processor is not known to LLVM");
-  builder->setCodeGenOptLevel(llvm::CodeGenOpt::Default);
+  builder->setCodeGenOptLevel(effort == Effort::kQuick ? llvm::CodeGenOpt::None
+                                                       : llvm::CodeGenOpt::Default);
+  builder->getOptions().EmitStackSizeSection = effort == Effort::kQuick;
   // Variables and the runtime lie farther away than 2 GiB: position-independent code reaches them
   // by a table.
   builder->setRelocationModel(llvm::Reloc::PIC_);
@@ -122,24 +127,63 @@ class CodeNotes final : public llvm::orc::ObjectLinkingLayer::Plugin {
   std::vector<CodeRange>* const ranges_;
 };
 
+// What the frames of all functions of an object file take, which was made to tell that. The table
+// that tells it is taken out: the linker refuses it.
+Result<std::uint32_t> TakeFrameBytes(std::string* object) {
+  using File = llvm::object::ELF64LEFile;
+  const auto failure = [](llvm::Error error) {
+    return Failure(std::move(error), "an object file");
+  };
+  auto file = File::create(*object);
+  if (!file) return failure(file.takeError());
+  auto sections = file->sections();
+  if (!sections) return failure(sections.takeError());
+  std::uint64_t sum = 0;
+  for (const auto& section : *sections) {
+    auto name = file->getSectionName(section);
+    if (!name) return failure(name.takeError());
+    // The relocations of what is not loaded make the linker fail (LLVM 16).
+    if (*name == ".rela.stack_sizes")
+      const_cast<File::Elf_Shdr&>(section).sh_type = llvm::ELF::SHT_NULL;
+    if (*name != ".stack_sizes") continue;
+    auto content = file->getSectionContents(section);
+    if (!content) return failure(content.takeError());
+    // Each function's address, which is not known yet, and the size of its frame.
+    const llvm::DataExtractor data(*content, true, sizeof(void*));
+    llvm::DataExtractor::Cursor at(0);
+    while (at && !data.eof(at)) {
+      data.getAddress(at);
+      sum += data.getULEB128(at);
+    }
+    if (auto error = at.takeError()) return failure(std::move(error));
+  }
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(sum, 0xffffffff));
+}
+
 }  // namespace
 
-Result<std::string> CompileKernel(const ptx::Module& module, const analysis::KernelPlan& plan,
-                                  const analysis::WarpPlan* warps, bool check_memory) {
+Result<ObjectFile> CompileKernel(const ptx::Module& module, const analysis::KernelPlan& plan,
+                                 const analysis::WarpPlan* warps, bool check_memory,
+                                 Effort effort) {
   const std::string what = Format("kernel '{}'", module.functions[plan.functions[0].index].name);
   emit::Host host;
   host.check_memory = check_memory;
-  CUSPAN_ASSIGN_OR_RETURN(auto machine, MakeTargetMachine(&host));
+  CUSPAN_ASSIGN_OR_RETURN(auto machine, MakeTargetMachine(effort, &host));
   // Leaked with the module if LLVM fails in the middle.
   auto context = std::make_unique<llvm::LLVMContext>();
   CUSPAN_ASSIGN_OR_RETURN(auto emitted,
                           emit::ModuleEmitter(*context, module, plan, warps, host).Emit());
-  auto object = CompileModule(std::move(emitted), *machine, what);
+  auto object = CompileModule(std::move(emitted), *machine, effort == Effort::kOptimised, what);
   if (!object.ok()) {
     (void)context.release();
     return object.status();
   }
-  return std::string((*object)->getBufferStart(), (*object)->getBufferSize());
+  ObjectFile file;
+  file.bytes.assign((*object)->getBufferStart(), (*object)->getBufferSize());
+  if (effort == Effort::kQuick) {
+    CUSPAN_ASSIGN_OR_RETURN(file.frame_bytes, TakeFrameBytes(&file.bytes));
+  }
+  return file;
 }
 
 struct Linker::State {

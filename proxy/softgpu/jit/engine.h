@@ -14,11 +14,18 @@
 
 namespace cuspan::softgpu::jit {
 
+// kQuick: nothing is optimised, and registers of the program lie on the stack.
+enum class Effort : std::uint8_t { kQuick, kOptimised };
+
+struct ObjectFile {
+  std::string bytes;
+  std::uint32_t frame_bytes = 0;  // Of all its functions, when made with kQuick; else 0.
+};
+
 // Emits and compiles the kernel of `plan` for this machine, with `warps` for a warp at a
-// time, with `check_memory` with a check before each access; the object file's bytes. Any
-// thread calls.
-Result<std::string> CompileKernel(const ptx::Module& module, const analysis::KernelPlan& plan,
-                                  const analysis::WarpPlan* warps, bool check_memory);
+// time, with `check_memory` with a check before each access. Any thread calls.
+Result<ObjectFile> CompileKernel(const ptx::Module& module, const analysis::KernelPlan& plan,
+                                 const analysis::WarpPlan* warps, bool check_memory, Effort effort);
 
 // One program's code; freed with the linker. One thread at a time.
 class Linker {

@@ -9,8 +9,8 @@ namespace {
 // A new member must be written and read below.
 static_assert(sizeof(KernelInfo) == sizeof(std::string) + sizeof(std::vector<KernelParameter>) + 32,
               "KernelInfo has changed: keep WriteInfo and ReadInfo complete");
-static_assert(sizeof(CompiledKernel) == 16,
-              "CompiledKernel has changed: keep WriteCode and ReadCode complete");
+static_assert(sizeof(KernelCode) == sizeof(std::string) + 8,
+              "KernelCode has changed: keep WriteCode and ReadCode complete");
 
 class Writer {
  public:
@@ -101,8 +101,9 @@ std::optional<KernelInfo> ReadInfo(std::string_view bytes, std::string_view name
 
 std::string WriteCode(const KernelCode& code) {
   Writer writer;
-  writer.Add(std::uint8_t{code.properties.needs_fibers});
-  writer.Add(std::uint8_t{code.properties.warps});
+  writer.Add(std::uint8_t{code.needs_fibers});
+  writer.Add(std::uint8_t{code.warps});
+  writer.Add(code.frame_bytes);
   writer.AddText(code.object);
   return writer.Take();
 }
@@ -111,8 +112,8 @@ std::optional<KernelCode> ReadCode(std::string_view bytes) {
   Reader reader(bytes);
   KernelCode code;
   std::string_view object;
-  if (!reader.TakeFlag(&code.properties.needs_fibers) || !reader.TakeFlag(&code.properties.warps) ||
-      !reader.TakeText(&object) || reader.left() != 0) {
+  if (!reader.TakeFlag(&code.needs_fibers) || !reader.TakeFlag(&code.warps) ||
+      !reader.Take(&code.frame_bytes) || !reader.TakeText(&object) || reader.left() != 0) {
     return std::nullopt;
   }
   code.object = object;

@@ -49,9 +49,9 @@ void Optimise(llvm::Module& module, llvm::TargetMachine& machine) {
 // Runs apart from CompileModule so that nothing with a destructor lives in the
 // frame that a rescue returns to; never inlined, for the same reason.
 [[gnu::noinline]] void CompileInto(llvm::Module* module, llvm::TargetMachine* machine,
-                                   std::unique_ptr<llvm::MemoryBuffer>* object,
+                                   bool optimise, std::unique_ptr<llvm::MemoryBuffer>* object,
                                    std::string* problem) {
-  Optimise(*module, *machine);
+  if (optimise) Optimise(*module, *machine);
   auto result = llvm::orc::SimpleCompiler(*machine)(*module);
   if (result) {
     *object = std::move(*result);
@@ -60,12 +60,12 @@ void Optimise(llvm::Module& module, llvm::TargetMachine& machine) {
   }
 }
 
-bool CompileWithRescue(llvm::Module* module, llvm::TargetMachine* machine,
+bool CompileWithRescue(llvm::Module* module, llvm::TargetMachine* machine, bool optimise,
                        std::unique_ptr<llvm::MemoryBuffer>* object, std::string* problem,
                        Rescue* rescue) {
   if (setjmp(rescue->place) != 0) return false;
   current_rescue = rescue;
-  CompileInto(module, machine, object, problem);
+  CompileInto(module, machine, optimise, object, problem);
   current_rescue = nullptr;
   return true;
 }
@@ -74,7 +74,7 @@ bool CompileWithRescue(llvm::Module* module, llvm::TargetMachine* machine,
 
 Result<std::unique_ptr<llvm::MemoryBuffer>> CompileModule(std::unique_ptr<llvm::Module> module,
                                                           llvm::TargetMachine& machine,
-                                                          std::string_view what) {
+                                                          bool optimise, std::string_view what) {
   static std::once_flag installed;
   std::call_once(installed, [] { llvm::install_fatal_error_handler(OnFatalError); });
   module->setDataLayout(machine.createDataLayout());
@@ -82,7 +82,7 @@ Result<std::unique_ptr<llvm::MemoryBuffer>> CompileModule(std::unique_ptr<llvm::
   std::unique_ptr<llvm::MemoryBuffer> object;
   std::string problem;
   Rescue rescue{};
-  if (!CompileWithRescue(module.get(), &machine, &object, &problem, &rescue)) {
+  if (!CompileWithRescue(module.get(), &machine, optimise, &object, &problem, &rescue)) {
     (void)module.release();  // In the middle of a pass: not safe to destroy.
     return Status::Internal("{}: LLVM could not compile it: {}", what, rescue.reason);
   }

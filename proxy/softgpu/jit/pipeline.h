@@ -11,11 +11,11 @@
 
 namespace cuspan::softgpu::jit {
 
-// Optimises `module` for `machine` (LLVM's -O2; no fast-math, no contraction)
+// Optimises `module` for `machine` (LLVM's -O2; no fast-math, no contraction) if `optimise`,
 // and makes an object file of it. A fatal error inside LLVM becomes kInternal;
 // what LLVM held then is leaked. `what` names the module in messages.
 Result<std::unique_ptr<llvm::MemoryBuffer>> CompileModule(std::unique_ptr<llvm::Module> module,
                                                           llvm::TargetMachine& machine,
-                                                          std::string_view what);
+                                                          bool optimise, std::string_view what);
 
 }  // namespace cuspan::softgpu::jit

@@ -2,43 +2,66 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
+#include <condition_variable>
 #include <cstring>
+#include <ctime>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 
 #include "common/log.h"
 #include "common/settings.h"
 #include "proxy/ptx/declarations.h"
-#include "proxy/ptx/index.h"
 #include "proxy/ptx/module.h"
-#include "proxy/ptx/parser.h"
 #include "proxy/softgpu/analysis/device_runtime.h"
 #include "proxy/softgpu/analysis/plan.h"
-#include "proxy/softgpu/analysis/split.h"
-#include "proxy/softgpu/analysis/warp_plan.h"
+#include "proxy/softgpu/jit/background_compiler.h"
+#include "proxy/softgpu/jit/build_code.h"
 #include "proxy/softgpu/jit/compile_notice.h"
 #include "proxy/softgpu/jit/engine.h"
 #include "proxy/softgpu/jit/kernel_cache.h"
 #include "proxy/softgpu/jit/kernel_file.h"
 #include "proxy/softgpu/jit/kernel_key.h"
+#include "proxy/softgpu/jit/parsed_module.h"
+#include "proxy/softgpu/rt/stack.h"
 
 namespace cuspan::softgpu {
 namespace {
 
+using jit::CodeForm;
 using ptx::Space;
+
+// From so many PTX instructions on a kernel has code that is compiled quickly at first. Optimised
+// code for a warp takes about a millisecond an instruction.
+constexpr std::size_t kLargeKernel = 800;
+
+const CodeForm kThreadForm{std::nullopt, false, true}, kQuickForm{std::nullopt, false, false};
+
+// How long a launch waits for code that an earlier run did not get, and how long ago that must have
+// begun to be another run.
+constexpr std::chrono::seconds kPatience{20}, kOtherRun{60};
+
+// Threads that wait for each other have a stack each.
+constexpr std::size_t kMostFiberFrames = std::size_t{256} << 10;
+constexpr std::size_t kMostFrames = kLargestStack / 2;
 
 class LoadedProgram final : public Program {
  public:
-  LoadedProgram(std::string text, const ProgramOptions& options)
-      : text_(std::move(text)), options_(options), cache_(options.cache) {}
+  LoadedProgram(std::unique_ptr<jit::ParsedModule> parsed, const ProgramOptions& options)
+      : parsed_(std::move(parsed)),
+        module_(parsed_->module()),
+        options_(options),
+        cache_(options.cache),
+        function_marks_(module_.functions.size()) {}
+  ~LoadedProgram() override {
+    if (options_.background != nullptr) options_.background->Forget(this);
+  }
 
   // The first step after construction; nothing else may be called when it fails.
   Status Initialise() {
-    CUSPAN_ASSIGN_OR_RETURN(module_, ptx::IndexModule(text_));
-    function_marks_.resize(module_.functions.size());
-    bodies_.resize(module_.functions.size());
     for (const auto& variable : module_.variables) {
       const bool is_data = variable.space == Space::kGlobal || variable.space == Space::kConst;
       if (is_data && !variable.external) CUSPAN_RETURN_IF_ERROR(AddVariable(variable));
@@ -87,13 +110,16 @@ class LoadedProgram final : public Program {
   }
 
   Result<CompiledKernel> Compile(std::string_view name, const BlockShape& shape) override {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     CUSPAN_ASSIGN_OR_RETURN(auto found, StateOf(name));
-    KernelState& state = *found;
-    const auto [place, added] =
-        state.compiled.try_emplace(VariantFor(shape), Status::Internal("not compiled"));
-    if (added) place->second = CompileNow(state, place->first, WarpLayoutFor(shape));
-    return place->second;
+    const Result<CompiledKernel>& compiled = CodeFor(*found, FormFor(shape));
+    if (!compiled.ok()) return compiled;
+    if (found->waits_until) {
+      const auto ended = [&] { return compiled->later == nullptr || compiled->later->ended(); };
+      came_.wait_until(lock, *found->waits_until, ended);
+      found->waits_until.reset();
+    }
+    return compiled->Best();
   }
 
  private:
@@ -102,24 +128,23 @@ class LoadedProgram final : public Program {
     CacheKey key;                // Where there is a cache.
     KernelInfo info;
     std::optional<analysis::KernelPlan> plan;                // Not when the cache had the kernel.
-    std::map<std::string, Result<CompiledKernel>> compiled;  // By variant.
+    std::map<std::string, Result<CompiledKernel>> compiled;  // By the form's name.
+    // What waits for optimised code for one thread, which is being compiled if there is any.
+    std::vector<std::shared_ptr<LaterCode>> waiting;
+    // Until then the launch that has begun them waits for the compilations all the same.
+    std::optional<std::chrono::steady_clock::time_point> waits_until;
   };
 
-  // Blocks of shapes that have the same variant share their code. Names all that the code made
-  // by CompileNow depends on besides the module.
-  std::string VariantFor(const BlockShape& shape) const {
-    if (options_.check_memory) return "thread, checked";
-    const auto layout = WarpLayoutFor(shape);
-    if (!layout) return "thread";
-    return Format("warp {} {} {}", layout->row, layout->full, layout->aligned_x);
-  }
-  // How warps lie in such blocks; nullopt when each thread is to run on its own.
-  std::optional<analysis::WarpLayout> WarpLayoutFor(const BlockShape& shape) const {
+  // Blocks of shapes that have the same form share their code: it is all that the code depends on
+  // besides the module.
+  CodeForm FormFor(const BlockShape& shape) const {
+    CodeForm form;
+    form.check_memory = options_.check_memory;
     // Checks name the thread, so code with checks is for one thread.
-    if (options_.check_memory) return std::nullopt;
-    if (options_.model == ExecutionModel::kThread) return std::nullopt;
-    if (shape.x != 0) return analysis::LayoutOf(shape.x, shape.y, shape.z);
-    return analysis::WarpLayout{1, false, false};
+    if (form.check_memory || options_.model == ExecutionModel::kThread) return form;
+    form.warps = shape.x != 0 ? analysis::LayoutOf(shape.x, shape.y, shape.z)
+                              : analysis::WarpLayout{1, false, false};
+    return form;
   }
 
   Status AddVariable(const ptx::Variable& variable) {
@@ -155,28 +180,15 @@ class LoadedProgram final : public Program {
     return Status::Ok();
   }
 
-  Result<const ptx::Body*> BodyOf(std::uint32_t index) {
-    auto& body = bodies_[index];
-    if (body == nullptr) {
-      CUSPAN_ASSIGN_OR_RETURN(auto parsed, ptx::ParseBody(text_, module_.functions[index]));
-      body = std::make_unique<ptx::Body>(std::move(parsed));
-      analysis::SplitRegisters(body.get());
-    }
-    return body.get();
-  }
-
   Result<KernelState*> StateOf(std::string_view name) {
-    const auto found = module_.function_index.find(name);
-    if (found == module_.function_index.end() || !module_.functions[found->second].entry ||
-        !module_.functions[found->second].defined)
-      return Status::NotFound("the module has no kernel '{}'", name);
-    auto& state = kernels_[found->second];
+    CUSPAN_ASSIGN_OR_RETURN(const std::uint32_t index, parsed_->FindKernel(name));
+    auto& state = kernels_[index];
     if (state != nullptr) return state.get();
     auto made = std::make_unique<KernelState>();
-    made->function = found->second;
+    made->function = index;
     if (!FindInfo(*made)) {
       CUSPAN_RETURN_IF_ERROR(Plan(*made));
-      made->info = Describe(module_.functions[found->second], *made->plan);
+      made->info = Describe(module_.functions[index], *made->plan);
     }
     state = std::move(made);
     return state.get();
@@ -185,7 +197,7 @@ class LoadedProgram final : public Program {
   // Takes the kernel's information from the cache, if it is there.
   bool FindInfo(KernelState& state) {
     if (cache_ == nullptr) return false;
-    state.key = jit::KeyOfKernel(text_, module_, state.function);
+    state.key = jit::KeyOfKernel(*parsed_->text(), module_, state.function);
     const auto bytes = cache_->Load(InfoKey(state));
     if (!bytes) return false;
     auto info = jit::ReadInfo(*bytes, module_.functions[state.function].name);
@@ -195,16 +207,14 @@ class LoadedProgram final : public Program {
   static CacheKey InfoKey(const KernelState& state) {
     return jit::KeyOfVariant(state.key, "information");
   }
-  static CacheKey CodeKey(const KernelState& state, const std::string& variant) {
-    return jit::KeyOfVariant(state.key, "code " + variant);
+  static CacheKey CodeKey(const KernelState& state, const CodeForm& form) {
+    return jit::KeyOfVariant(state.key, "code " + form.Name());
   }
 
   // Parses the kernel and all that it may reach.
   Status Plan(KernelState& state) {
     if (state.plan) return Status::Ok();
-    CUSPAN_ASSIGN_OR_RETURN(state.plan,
-                            analysis::PlanKernel(module_, state.function,
-                                                 [this](std::uint32_t i) { return BodyOf(i); }));
+    CUSPAN_ASSIGN_OR_RETURN(state.plan, parsed_->Plan(state.function));
     return Status::Ok();
   }
 
@@ -234,44 +244,164 @@ class LoadedProgram final : public Program {
     return info;
   }
 
-  Result<CompiledKernel> CompileNow(KernelState& state, const std::string& variant,
-                                    const std::optional<analysis::WarpLayout>& layout) {
-    if (cache_ != nullptr) {
-      if (const auto bytes = cache_->Load(CodeKey(state, variant))) {
-        if (const auto code = jit::ReadCode(*bytes)) {
-          auto linked = Link(state, *code);
-          if (linked.ok()) return linked;
-        }
+  // The kernel's code of that form, compiled at the first call.
+  const Result<CompiledKernel>& CodeFor(KernelState& state, const CodeForm& form) {
+    const auto [place, added] =
+        state.compiled.try_emplace(form.Name(), Status::Internal("not compiled"));
+    if (added) place->second = MakeCode(state, form);
+    return place->second;
+  }
+
+  Result<CompiledKernel> MakeCode(KernelState& state, const CodeForm& form) {
+    if (options_.tier != CodeTier::kFirst || !form.optimised) {
+      if (auto kept = FromCache(state, form)) return *std::move(kept);
+    }
+    CUSPAN_RETURN_IF_ERROR(Plan(state));
+    if (form.optimised && !form.check_memory && options_.tier != CodeTier::kLast) {
+      if (auto quick = StartQuickly(state, form)) return *std::move(quick);
+    }
+    const CompileNotice notice(
+        state.info.name, jit::InstructionCount(*state.plan),
+        cache_ != nullptr ? CompileNotice::For::kProgramAndCache : CompileNotice::For::kProgram);
+    CUSPAN_ASSIGN_OR_RETURN(const auto code, jit::BuildCode(module_, *state.plan, form));
+    auto linked = Link(state, code);
+    if (linked.ok()) Keep(state, form, code);
+    return linked;
+  }
+
+  std::optional<CompiledKernel> FromCache(const KernelState& state, const CodeForm& form) {
+    if (cache_ == nullptr) return std::nullopt;
+    const auto bytes = cache_->Load(CodeKey(state, form));
+    const auto code = bytes ? jit::ReadCode(*bytes) : std::nullopt;
+    if (!code) return std::nullopt;
+    auto linked = Link(state, *code);
+    return linked.ok() ? std::optional(*std::move(linked)) : std::nullopt;
+  }
+
+  // For a large kernel, code that is there at once; better code is compiled meanwhile: optimised
+  // code for one thread, then that of `form`. Nullopt when that is not wanted or not possible.
+  std::optional<CompiledKernel> StartQuickly(KernelState& state, const CodeForm& form) {
+    const bool only = options_.tier == CodeTier::kFirst;
+    if (!only &&
+        (options_.background == nullptr || jit::InstructionCount(*state.plan) < kLargeKernel))
+      return std::nullopt;
+    // How much stack that takes is not known before, and its frames are larger.
+    if (jit::IsRecursive(module_, *state.plan)) return std::nullopt;
+    const auto thread = form.warps && !only ? ThreadCode(state) : std::nullopt;
+    const Result<CompiledKernel> start = thread ? *thread : CodeFor(state, kQuickForm);
+    if (!start.ok() || start->frame_bytes > (start->needs_fibers ? kMostFiberFrames : kMostFrames))
+      return std::nullopt;
+    CompiledKernel started = *start;
+    if (only) return started;
+    const bool again = BegunBefore(state, form);
+    if (again) state.waits_until = std::chrono::steady_clock::now() + kPatience;
+    auto later = std::make_shared<LaterCode>();
+    started.later = later;
+    if (!thread) {
+      if (state.waiting.empty() && !CompileLater(state, kThreadForm, nullptr)) return std::nullopt;
+      state.waiting.push_back(later);
+    }
+    if (form.warps && !CompileLater(state, form, later)) return std::nullopt;
+    return started;
+  }
+
+  // Optimised code for one thread, if that is there already.
+  std::optional<CompiledKernel> ThreadCode(KernelState& state) {
+    const auto found = state.compiled.find(kThreadForm.Name());
+    if (found != state.compiled.end()) {
+      const bool there = found->second.ok() && found->second->later == nullptr;
+      return there ? std::optional(*found->second) : std::nullopt;
+    }
+    auto kept = FromCache(state, kThreadForm);
+    if (kept) state.compiled.emplace(kThreadForm.Name(), *kept);
+    return kept;
+  }
+
+  // Whether an earlier run has begun to compile that, too, and ended before it was there. Then this
+  // one waits, so that the next need not begin again; once, since it may take too long for that.
+  bool BegunBefore(const KernelState& state, const CodeForm& form) {
+    if (cache_ == nullptr) return false;
+    const CacheKey key = jit::KeyOfVariant(state.key, "begun " + form.Name());
+    constexpr std::int64_t kWaited = 0;
+    const std::int64_t now = std::time(nullptr);
+    const auto store = [&](std::int64_t time) {
+      cache_->Store(key, {reinterpret_cast<const char*>(&time), sizeof time});
+    };
+    const auto bytes = cache_->Load(key);
+    std::int64_t begun = kWaited;
+    if (!bytes || bytes->size() != sizeof begun) {
+      store(now);
+      return false;
+    }
+    std::memcpy(&begun, bytes->data(), sizeof begun);
+    // The process of another device of this run may have begun it just now.
+    if (begun == kWaited || now - begun < kOtherRun.count()) return false;
+    store(kWaited);
+    return true;
+  }
+
+  // Has the kernel compiled in `form` in the background, for `later` or for all that waits. False
+  // when that is not possible.
+  bool CompileLater(KernelState& state, const CodeForm& form, std::shared_ptr<LaterCode> later) {
+    jit::BackgroundCompiler::Job job;
+    job.owner = this;
+    job.task = {parsed_->text(), state.info.name, form, jit::BackgroundCompiler::kLimit};
+    job.instructions = jit::InstructionCount(*state.plan);
+    if (state.waits_until) job.whom = CompileNotice::For::kProgramAndCache;
+    job.done = [this, &state, form, later = std::move(later)](Result<jit::KernelCode> code) {
+      const std::lock_guard lock(mutex_);
+      Result<CompiledKernel> linked = code.ok() ? Link(state, *code) : code.status();
+      if (linked.ok()) Keep(state, form, *code);
+      if (form.warps)
+        TakeWarpCode(state, form, linked, *later);
+      else
+        TakeThreadCode(state, linked);
+      came_.notify_all();
+    };
+    return options_.background->Add(std::move(job));
+  }
+
+  void TakeThreadCode(KernelState& state, const Result<CompiledKernel>& code) {
+    const auto own = state.compiled.find(kThreadForm.Name());
+    for (const auto& waiting : state.waiting) {
+      if (code.ok()) waiting->Provide(*code);
+      // A launch that asks for this form gets nothing better.
+      if (own != state.compiled.end() && own->second.ok() && own->second->later == waiting)
+        waiting->End();
+    }
+    state.waiting.clear();
+    if (code.ok()) {
+      LogInfo("software GPU: kernel {} has optimised code for a thread now", state.info.name);
+      state.compiled.insert_or_assign(kThreadForm.Name(), code);
+    } else {
+      LogWarn("software GPU: {}; it goes on in code that is not optimised",
+              code.status().message());
+    }
+  }
+
+  void TakeWarpCode(KernelState& state, const CodeForm& form, const Result<CompiledKernel>& code,
+                    LaterCode& later) {
+    if (code.ok()) {
+      LogInfo("software GPU: kernel {} has optimised code for a warp now", state.info.name);
+      later.Provide(*code);
+    } else {
+      LogInfo("software GPU: kernel {} goes on thread by thread: {}", state.info.name,
+              code.status().message());
+      // The next run need not find out again, where the reason is the kernel.
+      const bool by_kernel = code.status().code() == StatusCode::kUnsupported ||
+                             code.status().code() == StatusCode::kExhausted;
+      if (by_kernel && cache_ != nullptr) {
+        if (const auto thread = cache_->Load(CodeKey(state, kThreadForm)))
+          cache_->Store(CodeKey(state, form), *thread);
       }
     }
-    const CompileNotice notice(state.info.name, cache_ != nullptr);
-    CUSPAN_RETURN_IF_ERROR(Plan(state));
-    std::optional<analysis::WarpPlan> warps;
-    if (layout) {
-      std::string why;
-      warps = analysis::PlanWarps(module_, *state.plan, *layout, &why);
-      if (!warps)
-        LogInfo("software GPU: kernel {} runs thread by thread: {}", state.info.name, why);
-    }
-    auto object =
-        jit::CompileKernel(module_, *state.plan, warps ? &*warps : nullptr, options_.check_memory);
-    if (!object.ok() && warps) {
-      LogInfo("software GPU: kernel {} runs thread by thread: {}", state.info.name,
-              object.status().message());
-      warps.reset();
-      object = jit::CompileKernel(module_, *state.plan, nullptr, options_.check_memory);
-    }
-    if (!object.ok()) return object.status();
-    jit::KernelCode code;
-    code.properties.needs_fibers = warps ? warps->needs_fibers : state.plan->needs_fibers;
-    code.properties.warps = warps.has_value();
-    code.object = std::move(*object);
-    auto linked = Link(state, code);
-    if (linked.ok() && cache_ != nullptr) {
-      cache_->Store(CodeKey(state, variant), jit::WriteCode(code));
-      cache_->Store(InfoKey(state), jit::WriteInfo(state.info));
-    }
-    return linked;
+    later.End();
+  }
+
+  void Keep(const KernelState& state, const CodeForm& form, const jit::KernelCode& code) {
+    if (cache_ == nullptr) return;
+    cache_->Store(CodeKey(state, form), jit::WriteCode(code));
+    cache_->Store(InfoKey(state), jit::WriteInfo(state.info));
   }
 
   Result<CompiledKernel> Link(const KernelState& state, const jit::KernelCode& code) {
@@ -281,9 +411,8 @@ class LoadedProgram final : public Program {
     }
     CUSPAN_ASSIGN_OR_RETURN(auto entry,
                             linker_->Link(code.object, emit::EntrySymbol(state.info.name)));
-    CompiledKernel compiled = code.properties;
-    compiled.entry = reinterpret_cast<KernelEntry>(entry);
-    return compiled;
+    return CompiledKernel{reinterpret_cast<KernelEntry>(entry), code.needs_fibers, code.warps,
+                          code.frame_bytes, nullptr};
   }
 
   // Of a symbol that compiled code names; null when there is none.
@@ -299,15 +428,15 @@ class LoadedProgram final : public Program {
     return nullptr;
   }
 
-  const std::string text_;
+  const std::unique_ptr<jit::ParsedModule> parsed_;
+  const ptx::Module& module_;
   const ProgramOptions options_;
   KernelCache* const cache_;
-  ptx::Module module_;
   std::vector<ModuleVariable> variables_;
   std::vector<char> function_marks_;  // The address of element i stands for function i.
 
-  std::mutex mutex_;  // Guards what follows.
-  std::vector<std::unique_ptr<ptx::Body>> bodies_;
+  std::condition_variable came_;  // Code from the background.
+  std::mutex mutex_;              // Guards what follows.
   std::unordered_map<std::uint32_t, std::unique_ptr<KernelState>> kernels_;
   std::map<std::string, void*, std::less<>> addresses_;
   std::unique_ptr<jit::Linker> linker_;
@@ -322,6 +451,10 @@ ProgramOptions ProgramOptions::OfSettings() {
   const std::string_view model = SettingText(settings::kSoftModel);
   if (model == "vector") options.model = ExecutionModel::kVector;
   if (model == "thread") options.model = ExecutionModel::kThread;
+  const std::string_view tier = SettingText(settings::kSoftTier);
+  if (tier == "first") options.tier = CodeTier::kFirst;
+  if (tier == "last") options.tier = CodeTier::kLast;
+  options.background = jit::BackgroundCompiler::OfProcess();
   return options;
 }
 
@@ -329,7 +462,9 @@ Result<std::unique_ptr<Program>> Program::Load(std::string ptx, const ProgramOpt
   ProgramOptions own = options;
   // Code that can not be told from another build's must not be kept.
   if (!jit::BuildIsKnown()) own.cache = nullptr;
-  auto program = std::make_unique<LoadedProgram>(std::move(ptx), own);
+  CUSPAN_ASSIGN_OR_RETURN(
+      auto parsed, jit::ParsedModule::Parse(std::make_shared<const std::string>(std::move(ptx))));
+  auto program = std::make_unique<LoadedProgram>(std::move(parsed), own);
   CUSPAN_RETURN_IF_ERROR(program->Initialise());
   return std::unique_ptr<Program>(std::move(program));
 }

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/status.h"
-#include "proxy/softgpu/rt/abi.h"
+#include "proxy/softgpu/rt/compiled_kernel.h"
 
 namespace cuspan::softgpu {
 
@@ -37,13 +37,6 @@ struct BlockShape {
   friend bool operator==(const BlockShape&, const BlockShape&) = default;
 };
 
-// A kernel's code for some blocks, and how to run it.
-struct CompiledKernel {
-  KernelEntry entry = nullptr;
-  bool needs_fibers = false;
-  bool warps = false;  // One call executes a warp, not a thread.
-};
-
 // A .global or .const variable of the module.
 struct ModuleVariable {
   struct Relocation {  // At `offset` of the initial bytes stands the address of `symbol` +
@@ -67,12 +60,24 @@ class KernelCache;
 // is right for the kernel and worth it; kVector: where that is right.
 enum class ExecutionModel : std::uint8_t { kAuto, kVector, kThread };
 
+// Which code a kernel gets. kLast: optimised, and its first launch waits until that is compiled;
+// kFirst: code that is compiled quickly and not optimised; kAuto: large kernels have that until
+// there is optimised code.
+enum class CodeTier : std::uint8_t { kAuto, kFirst, kLast };
+
+namespace jit {
+class BackgroundCompiler;
+}
+
 struct ProgramOptions {
   // Where compiled kernels are kept; must outlive the program. Null: nowhere.
   KernelCache* cache = nullptr;
   // Each access of a kernel is checked by cuspan_rt_check.
   bool check_memory = false;
   ExecutionModel model = ExecutionModel::kAuto;
+  CodeTier tier = CodeTier::kAuto;
+  // What compiles optimised code meanwhile; must outlive the program. Null: kAuto is kLast.
+  jit::BackgroundCompiler* background = nullptr;
 
   static ProgramOptions OfSettings();
 };
@@ -105,7 +110,7 @@ class Program {
   // Where variable `name` lies. To be called for every variable before the first Compile.
   virtual void Bind(std::string_view name, void* address) = 0;
   // Compiles the kernel for blocks of `shape`, once for all shapes that may share code; later
-  // calls return the same.
+  // calls return the same, or better code that has come since.
   virtual Result<CompiledKernel> Compile(std::string_view name, const BlockShape& shape = {}) = 0;
 };
 

@@ -83,7 +83,7 @@ bool Block::Prepare(Worker& worker, const Launch& launch, std::uint64_t index) {
   alive_ = units_;
   const std::uint32_t warps = (threads_ + kWarpLanes - 1) / kWarpLanes;
   warps_alive_ = LanesBelow(warps);
-  for (std::uint32_t warp = 0; !launch_->warps && warp < warps; ++warp) {
+  for (std::uint32_t warp = 0; !launch_->compiled.warps && warp < warps; ++warp) {
     warps_[warp].Begin(LanesBelow(threads_ - warp * kWarpLanes));
   }
   return true;
@@ -93,13 +93,13 @@ bool Block::PrepareLaunch() {
   GiveStacks();
   serial_ = 0;
   threads_ = static_cast<std::uint32_t>(launch_->block.count());
-  units_ = launch_->warps ? (threads_ + kWarpLanes - 1) / kWarpLanes : threads_;
-  for (std::uint32_t warp = 0; launch_->warps && warp < units_; ++warp) {
+  units_ = launch_->compiled.warps ? (threads_ + kWarpLanes - 1) / kWarpLanes : threads_;
+  for (std::uint32_t warp = 0; launch_->compiled.warps && warp < units_; ++warp) {
     const std::uint32_t thread = warp * kWarpLanes;
     const Dimensions& block = launch_->block;
     first_tids_[warp] = {thread % block.x, thread / block.x % block.y, thread / block.x / block.y};
   }
-  const std::uint32_t fibers = launch_->needs_fibers ? units_ : 1;
+  const std::uint32_t fibers = launch_->compiled.needs_fibers ? units_ : 1;
   // Some more, so that those ahead can be named without a look.
   if (fibers_.size() < fibers + kAhead) fibers_.resize(fibers + kAhead);
   if (!PrepareShared()) return false;
@@ -138,7 +138,7 @@ bool Block::PrepareShared() {
 }
 
 void Block::FillContext(Fiber& fiber, std::uint32_t unit) {
-  const std::uint32_t thread = launch_->warps ? unit * kWarpLanes : unit;
+  const std::uint32_t thread = launch_->compiled.warps ? unit * kWarpLanes : unit;
   const Dimensions& block = launch_->block;
   const Dimensions& grid = launch_->grid;
   const std::uint32_t tid[3] = {thread % block.x, thread / block.x % block.y,
@@ -160,14 +160,14 @@ void Block::FillContext(Fiber& fiber, std::uint32_t unit) {
       {launch_->envreg[0], launch_->envreg[1], launch_->envreg[2], launch_->envreg[3]},
       &fiber,
       {tid[0], tid[1], tid[2]},
-      launch_->warps ? LanesBelow(threads_ - thread) : 1};
+      launch_->compiled.warps ? LanesBelow(threads_ - thread) : 1};
 }
 
 void Block::RenewContext(Fiber& fiber) {
   ThreadContext& context = fiber.context;
   std::copy_n(ctaid_, 3, context.ctaid);
   // What SelectLane changed.
-  if (launch_->warps) context.lane = 0;
+  if (launch_->compiled.warps) context.lane = 0;
   std::copy_n(context.first_tid, 3, context.tid);
 }
 
@@ -195,7 +195,7 @@ bool Block::Run() {
         Fail(CUDA_ERROR_LAUNCH_FAILED, Waiting());
         return true;
       }
-      if (!launch_->warps)
+      if (!launch_->compiled.warps)
         yielded_.ForEachWord([this](auto warp, auto lanes) { warps_[warp].GoAll(lanes); });
       ready_.AddAll(yielded_);
       yielded_.Clear();
@@ -229,7 +229,7 @@ Fiber* Block::PickReady() { return ready_.empty() ? nullptr : &fibers_[PickReady
 // Of the same warp first: what it touches is still in the cache. There is one.
 inline std::uint32_t Block::PickReadyUnit() {
   const std::uint32_t unit = ready_.Take(current_unit_ / kWarpLanes);
-  if (launch_->warps) return unit;
+  if (launch_->compiled.warps) return unit;
   const Fiber* const next = &fibers_[unit];
   // Threads that probably follow: each has a stack in another page, which takes time to come.
   const auto* const frame =
@@ -261,9 +261,9 @@ Fiber* Block::StartNext() {
     Fail(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "the host has no memory for a thread's stack");
     return nullptr;
   }
-  fiber.execution =
-      Execution::OnStack(*fiber.stack, launch_->needs_fibers ? &FiberMain : &LoopMain, &fiber);
-  if (!launch_->needs_fibers) started_ = units_;
+  fiber.execution = Execution::OnStack(
+      *fiber.stack, launch_->compiled.needs_fibers ? &FiberMain : &LoopMain, &fiber);
+  if (!launch_->compiled.needs_fibers) started_ = units_;
   return &fiber;
 }
 
@@ -276,9 +276,9 @@ void* Block::LoopMain(void* argument) {
 // All threads or warps of the blocks up to end_.
 void Block::RunLoop(Fiber& fiber) {
   ThreadContext& context = fiber.context;
-  const KernelEntry entry = launch_->entry;
+  const KernelEntry entry = launch_->compiled.entry;
   const Dimensions& block = launch_->block;
-  const bool warps = launch_->warps;
+  const bool warps = launch_->compiled.warps;
   const std::uint32_t units = units_;
   for (;;) {
     for (std::uint32_t warp = 0; warps && warp < units; ++warp) {
@@ -316,7 +316,7 @@ CUSPAN_RT_SWITCHES void* Block::FiberMain(void* argument) {
   auto* fiber = static_cast<Fiber*>(argument);
   Block& block = *fiber->block;
   for (;;) {
-    block.launch_->entry(&fiber->context);
+    block.launch_->compiled.entry(&fiber->context);
     block.ThreadEnded(fiber);
     // This stack serves the next thread, unless one that has a stack can go on.
     if (!block.ready_.empty() || block.started_ == block.units_) break;
@@ -345,9 +345,9 @@ void Block::Exit(Fiber* self) {
 }
 
 void Block::ThreadEnded(Fiber* self) {
-  const std::uint32_t warp = launch_->warps ? self->unit : self->warp();
+  const std::uint32_t warp = launch_->compiled.warps ? self->unit : self->warp();
   --alive_;
-  if (launch_->warps) {
+  if (launch_->compiled.warps) {
     warps_alive_ &= ~(1u << warp);
   } else {
     warps_[warp].Exit(self->lane());
@@ -357,10 +357,10 @@ void Block::ThreadEnded(Fiber* self) {
     const auto number = static_cast<std::uint32_t>(std::countr_zero(used));
     Barrier& barrier = barriers_[number];
     Generalise(number);
-    if (!launch_->warps) barrier.ThreadExited(warp, warps_[warp].alive());
+    if (!launch_->compiled.warps) barrier.ThreadExited(warp, warps_[warp].alive());
     if (barrier.Complete(warps_alive_)) Complete(barrier, number, nullptr);
   }
-  if (!launch_->warps) CheckMeetings(warp, nullptr);
+  if (!launch_->compiled.warps) CheckMeetings(warp, nullptr);
 }
 
 void Block::Suspend(Fiber* self) {
@@ -435,7 +435,7 @@ void Block::Complete(Barrier& barrier, std::uint32_t number, Fiber* self) {
     barrier.waiters().ForEach(
         [&](std::uint32_t unit) { std::copy_n(results, 3, fibers_[unit].barrier_result); });
   }
-  if (!launch_->warps)
+  if (!launch_->compiled.warps)
     barrier.waiters().ForEachWord([this](auto warp, auto lanes) { warps_[warp].GoAll(lanes); });
   ready_.AddAll(barrier.waiters());
   barrier.Reset();
@@ -556,7 +556,7 @@ void Block::Yield(Fiber* self) {
     guard().LeaveForGood();
   }
   yielded_.Add(self->unit);
-  if (!launch_->warps) {
+  if (!launch_->compiled.warps) {
     Warp& warp = WarpOf(self);
     warp.Wait(self->lane());
     if (warp.running() == 0) CheckMeetings(self->warp(), nullptr);

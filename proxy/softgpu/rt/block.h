@@ -90,7 +90,7 @@ class Block : public Resident {
   void CallOutside(Fiber* self, void (*function)(void*), void* argument);
 
   const Launch& launch() const { return *launch_; }
-  bool suspends() const { return launch_->needs_fibers; }
+  bool suspends() const { return launch_->compiled.needs_fibers; }
   FaultGuard& guard() { return worker_->guard(); }
   // Text in the making; kept by the block, so that nothing leaks when its maker faults.
   std::string& scratch() { return scratch_; }

@@ -58,7 +58,7 @@ std::string Block::Where(const Fiber* fiber) const {
 
 std::string Block::Whereabouts(const Fiber* fiber) const {
   const ThreadContext& at = fiber->context;
-  if (!launch_->warps || std::has_single_bit(at.lanes)) return Where(fiber);
+  if (!launch_->compiled.warps || std::has_single_bit(at.lanes)) return Where(fiber);
   ThreadContext last = at;
   SelectLane(&last, static_cast<std::uint32_t>(std::popcount(at.lanes)) - 1);
   return Format("block ({},{},{}), one of the threads ({},{},{}) to ({},{},{})", at.ctaid[0],
@@ -69,7 +69,7 @@ std::string Block::Whereabouts(const Fiber* fiber) const {
 // What the threads that are left wait for, when nobody will wake them.
 std::string Block::Waiting() const {
   std::string text = Format("block {}: {} {} wait for what never comes:", index_, alive_,
-                            launch_->warps ? "warps" : "threads");
+                            launch_->compiled.warps ? "warps" : "threads");
   for (std::uint32_t i = 0; i < kBarriers; ++i) {
     if (everyone_[i] != 0) {
       text += Format(" barrier {} has {} of {} warps", i, std::popcount(everyone_[i]),

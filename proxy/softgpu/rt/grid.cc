@@ -26,7 +26,7 @@ constexpr std::chrono::milliseconds kLead{5};
 
 std::uint64_t BlocksAtATime(const Launch& launch, unsigned workers) {
   if (launch.cooperative) return 1;
-  std::uint64_t most = launch.needs_fibers ? kMostSuspending : kMostAtATime;
+  std::uint64_t most = launch.compiled.needs_fibers ? kMostSuspending : kMostAtATime;
   // A worker sleeps for these blocks together: not for long, since other tasks need it, too.
   if (launch.pace != nullptr)
     most = std::clamp<std::uint64_t>(launch.pace->UnitsIn(kLead), 1, most);
@@ -43,6 +43,23 @@ Launch GridTask::Numbered(Launch launch) {
   static std::atomic<std::uint64_t> last{0};
   launch.serial = last.fetch_add(1, std::memory_order_relaxed) + 1;
   return launch;
+}
+
+const Launch& GridTask::Current() {
+  const Better* best = best_.load(std::memory_order_acquire);
+  const LaterCode* const later = launch_.compiled.later.get();
+  const CompiledKernel* const code = later != nullptr ? later->get() : nullptr;
+  if (code != nullptr && (best == nullptr || best->code != code)) {
+    std::lock_guard lock(better_mutex_);
+    if (better_.empty() || better_.back().code != code) {
+      Launch launch = launch_;
+      launch.Use(*code);
+      better_.push_back({code, Numbered(std::move(launch))});
+      best_.store(&better_.back(), std::memory_order_release);
+    }
+    best = &better_.back();
+  }
+  return best != nullptr ? best->launch : launch_;
 }
 
 bool GridTask::Cancelled() const { return launch_.errors->error() != CUDA_SUCCESS; }
@@ -70,7 +87,7 @@ std::chrono::steady_clock::time_point GridTask::Reserve(std::uint64_t blocks) {
 Resident* GridTask::Start(Worker& worker, std::uint64_t unit) {
   const auto wait_until = Reserve(1);
   std::unique_ptr<Block> block = worker.TakeBlock();
-  const bool ended = block->Start(worker, launch_, unit);
+  const bool ended = block->Start(worker, Current(), unit);
   if (launch_.pace != nullptr) std::this_thread::sleep_until(wait_until);
   if (!ended) return block.release();  // Comes back through Release.
   worker.GiveBlock(std::move(block));
@@ -78,10 +95,11 @@ Resident* GridTask::Start(Worker& worker, std::uint64_t unit) {
 }
 
 bool GridTask::Execute(Worker& worker, std::uint64_t begin, std::uint64_t end) {
-  if (launch_.needs_fibers) return false;
+  const Launch& launch = Current();
+  if (launch.compiled.needs_fibers) return false;
   const auto wait_until = Reserve(end - begin);
   std::unique_ptr<Block> block = worker.TakeBlock();
-  block->Execute(worker, launch_, begin, end);
+  block->Execute(worker, launch, begin, end);
   worker.GiveBlock(std::move(block));
   if (launch_.pace != nullptr) std::this_thread::sleep_until(wait_until);
   return true;

@@ -1,8 +1,10 @@
 // A launch as a task of the worker pool: its blocks are the units.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 
@@ -24,11 +26,21 @@ class GridTask : public Task {
 
  private:
   static Launch Numbered(Launch launch);
+  // With the best code that there is by now.
+  const Launch& Current();
   // Called with blocks before they are begun: until when their worker is to wait once it has
   // executed them. Without a pace there is nothing to wait for.
   std::chrono::steady_clock::time_point Reserve(std::uint64_t blocks);
 
   const Launch launch_;
+  // The launch with better code, which may come while it runs.
+  std::mutex better_mutex_;
+  struct Better {
+    const CompiledKernel* code;  // As LaterCode has it.
+    Launch launch;
+  };
+  std::deque<Better> better_;  // Guarded by the mutex; each stays, since blocks may have it.
+  std::atomic<const Better*> best_ = nullptr;
   std::mutex reserve_mutex_;    // Held while time is reserved, so that later calls get later times.
   std::uint64_t reserved_ = 0;  // How many blocks have theirs; guarded by it.
 };

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "proxy/softgpu/rt/abi.h"
+#include "proxy/softgpu/rt/compiled_kernel.h"
 
 namespace cuspan::softgpu {
 
@@ -41,17 +41,16 @@ struct Dimensions {
 struct Launch {
   std::string kernel;
   std::uint64_t serial = 0;  // Given by GridTask; no two launches have the same.
-  KernelEntry entry = nullptr;
-  bool needs_fibers = false;
-  bool warps = false;  // `entry` executes a warp, not a thread.
+  CompiledKernel compiled;
   Dimensions grid, block;
   std::uint32_t static_shared_bytes = 0;
   std::uint32_t dynamic_shared_bytes = 0;
   std::vector<std::uint64_t> params;  // The bytes of the parameters, 8-aligned.
   std::uint64_t grid_id = 0;
   std::uint32_t envreg[4] = {0, 0, 0, 0};
-  std::size_t stack_bytes = 0;  // Of each thread.
-  bool cooperative = false;     // All blocks must be resident together.
+  std::size_t stack_bytes = 0;      // Of each call of the code: set by Use.
+  std::size_t stack_of_thread = 0;  // What a thread may need of that for its variables and calls.
+  bool cooperative = false;         // All blocks must be resident together.
   std::shared_ptr<ErrorSink> errors;
   // In checking mode: what kernels of `device` may access is asked there; else null.
   const AddressSpace* addresses = nullptr;
@@ -60,7 +59,10 @@ struct Launch {
   Pace* pace = nullptr;                     // Of the device's blocks; null: as fast as it goes.
   std::shared_ptr<ChildLaunches> children;  // Null for kernels that launch nothing.
   std::shared_ptr<GraphConditions> conditions;  // Of the graph that it is part of; else null.
-  std::shared_ptr<const void> code;             // Keeps the kernel's code and variables alive.
+  std::shared_ptr<const void> kept;             // Keeps the kernel's code and variables alive.
+
+  // From now on it executes `code`.
+  void Use(const CompiledKernel& code);
 };
 
 }  // namespace cuspan::softgpu

@@ -137,9 +137,6 @@ int Device::LaunchBytes(std::string_view kernel, Extent grid, Extent block,
   DeviceHeap heap;
   softgpu::Launch launch;
   launch.kernel = std::string(kernel);
-  launch.entry = compiled->entry;
-  launch.needs_fibers = compiled->needs_fibers;
-  launch.warps = compiled->warps;
   launch.grid = {grid.x, grid.y, grid.z};
   launch.block = {block.x, block.y, block.z};
   launch.static_shared_bytes = described.static_shared_bytes;
@@ -151,7 +148,8 @@ int Device::LaunchBytes(std::string_view kernel, Extent grid, Extent block,
         reinterpret_cast<std::uint8_t*>(launch.params.data()) + described.parameters[i].offset,
         arguments[i].data(), arguments[i].size());
   }
-  launch.stack_bytes = 64 * 1024 + (compiled->warps ? 32 : 1) * std::size_t{described.local_bytes};
+  launch.stack_of_thread = 4096 + std::size_t{described.local_bytes};
+  launch.Use(*compiled);
   launch.errors = errors;
   launch.heap = &heap;
   GridTask task(std::move(launch), 0, Pool().threads());

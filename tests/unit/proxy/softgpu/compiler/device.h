@@ -27,6 +27,8 @@ class Device {
   explicit Device(std::string ptx, const ProgramOptions& options = ProgramOptions::OfSettings());
 
   Program& program() { return *program_; }
+  // Nothing may be asked of it any more.
+  void ReleaseProgram() { program_.reset(); }
   // The module's variable, or null.
   void* Variable(std::string_view name);
 

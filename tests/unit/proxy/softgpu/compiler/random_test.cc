@@ -1,4 +1,4 @@
-// Random kernels give the same bits thread by thread and warp by warp.
+// Random kernels give the same bits thread by thread, optimised and not, and warp by warp.
 // CUSPAN_RANDOM_KERNELS sets how many, CUSPAN_RANDOM_FIRST the first seed, and
 // CUSPAN_RANDOM_JSON a file for kernels and results, one JSON object on a line.
 #include <cuda.h>
@@ -14,9 +14,11 @@
 namespace cuspan::softgpu {
 namespace {
 
-std::vector<std::uint32_t> RunModel(const RandomKernel& kernel, ExecutionModel model) {
+std::vector<std::uint32_t> RunForm(const RandomKernel& kernel, ExecutionModel model,
+                                   CodeTier tier) {
   ProgramOptions options;
   options.model = model;
+  options.tier = tier;
   Device device(kernel.ptx, options);
   std::vector<std::uint32_t> output(kernel.output_words, 0);
   const int error =
@@ -27,10 +29,10 @@ std::vector<std::uint32_t> RunModel(const RandomKernel& kernel, ExecutionModel m
 }
 
 // The kernels in parts, since to compile them all takes minutes.
-constexpr std::uint64_t kParts = 5;
+constexpr std::uint64_t kParts = 20;
 class RandomKernels : public ::testing::TestWithParam<std::uint64_t> {};
 
-TEST_P(RandomKernels, GiveTheSameInBothModels) {
+TEST_P(RandomKernels, GiveTheSameInAllForms) {
   const std::uint64_t first = FuzzNumber("CUSPAN_RANDOM_FIRST", 1);
   const std::uint64_t count = FuzzNumber("CUSPAN_RANDOM_KERNELS", 100);
   const std::uint64_t part = GetParam();
@@ -40,10 +42,12 @@ TEST_P(RandomKernels, GiveTheSameInBothModels) {
   const std::uint64_t end = first + count * (part + 1) / kParts;
   for (std::uint64_t seed = first + count * part / kParts; seed < end; ++seed) {
     const RandomKernel kernel = MakeRandomKernel(seed);
-    const auto threads = RunModel(kernel, ExecutionModel::kThread);
-    const auto warps = RunModel(kernel, ExecutionModel::kVector);
+    const auto threads = RunForm(kernel, ExecutionModel::kThread, CodeTier::kLast);
+    const auto warps = RunForm(kernel, ExecutionModel::kVector, CodeTier::kLast);
+    const auto quick = RunForm(kernel, ExecutionModel::kAuto, CodeTier::kFirst);
     ASSERT_FALSE(HasFailure()) << "seed " << seed << "\n" << kernel.ptx;
     ASSERT_EQ(threads, warps) << "seed " << seed << "\n" << kernel.ptx;
+    ASSERT_EQ(threads, quick) << "seed " << seed << "\n" << kernel.ptx;
     if (json.is_open()) json << RandomKernelJson(seed, kernel, threads) << "\n";
   }
 }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <memory>
 #include <numeric>
 #include <vector>
 
@@ -39,7 +40,7 @@ TEST(BlockTest, EveryThreadOfAGridRunsOnceAndKnowsItsPlace) {
       list->assign(threads, ~0u);
     }
     Launch launch = MakeLaunch(&RecordThread, grid, block, &seen);
-    launch.needs_fibers = fibers;
+    launch.compiled.needs_fibers = fibers;
     ASSERT_EQ(RunLaunch(std::move(launch)).error, CUDA_SUCCESS);
     for (std::size_t i = 0; i < threads; ++i) {
       const std::uint32_t in_block = i % block.count();
@@ -49,6 +50,40 @@ TEST(BlockTest, EveryThreadOfAGridRunsOnceAndKnowsItsPlace) {
       ASSERT_EQ(seen.tid_z[i], in_block / 15);
       ASSERT_EQ(seen.lane[i], in_block % 32);
       ASSERT_EQ(seen.warp[i], in_block / 32);
+    }
+  }
+}
+
+// A launch whose better code comes while it runs: its other blocks have that.
+struct Replaced {
+  std::shared_ptr<LaterCode> later;
+  CompiledKernel better;
+  std::atomic<std::uint32_t> by_first = 0, by_better = 0;
+};
+void CountAsBetter(ThreadContext* c) { ++Argument<Replaced>(c).by_better; }
+void CountAndReplace(ThreadContext* c) {
+  auto& replaced = Argument<Replaced>(c);
+  if (replaced.by_first++ == 0) replaced.later->Provide(replaced.better);
+}
+
+TEST(BlockTest, BetterCodeIsTakenFromTheNextBlockOn) {
+  for (const bool first_fibers : {false, true}) {
+    for (const bool better_warps : {false, true}) {
+      Replaced replaced;
+      replaced.later = std::make_shared<LaterCode>();
+      replaced.better = {&CountAsBetter, !first_fibers, better_warps, 0, nullptr};
+      const Dimensions grid{2000}, block{64};
+      Launch launch = MakeLaunch(&CountAndReplace, grid, block, &replaced);
+      launch.stack_of_thread = 4096;
+      launch.Use({&CountAndReplace, first_fibers, false, 0, replaced.later});
+      ASSERT_EQ(RunLaunch(std::move(launch)).error, CUDA_SUCCESS);
+      ASSERT_EQ(replaced.by_first % block.count(), 0u) << "a block in two kinds of code";
+      const auto first_blocks = replaced.by_first / block.count();
+      // What the workers had begun by then: each a 32nd of the grid at most.
+      EXPECT_GE(first_blocks, 1u);
+      EXPECT_LE(first_blocks, 2 * kTestWorkers * (grid.count() / 32));
+      const auto calls = better_warps ? block.count() / kWarpLanes : block.count();
+      EXPECT_EQ(replaced.by_better, (grid.count() - first_blocks) * calls);
     }
   }
 }
@@ -256,7 +291,7 @@ void StoreOutsideInLoop(ThreadContext* c) {
 TEST(BlockTest, FaultsInKernelsWithoutFibersAreCaught) {
   int unused = 0;
   Launch launch = MakeLaunch(&StoreOutsideInLoop, {1, 1, 1}, {64, 1, 1}, &unused);
-  launch.needs_fibers = false;
+  launch.compiled.needs_fibers = false;
   const Outcome outcome = RunLaunch(std::move(launch));
   EXPECT_EQ(outcome.error, CUDA_ERROR_ILLEGAL_ADDRESS);
   EXPECT_THAT(outcome.message, testing::HasSubstr("thread (5,0,0)"));

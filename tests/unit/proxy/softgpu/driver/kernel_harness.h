@@ -51,8 +51,8 @@ inline constexpr unsigned kTestWorkers = 2;
 inline Launch MakeLaunch(KernelEntry entry, Dimensions grid, Dimensions block, void* argument) {
   Launch launch;
   launch.kernel = "test";
-  launch.entry = entry;
-  launch.needs_fibers = true;
+  launch.compiled.entry = entry;
+  launch.compiled.needs_fibers = true;
   launch.grid = grid;
   launch.block = block;
   launch.params = {reinterpret_cast<std::uint64_t>(argument)};

@@ -91,7 +91,7 @@ TEST(ServicesTest, PrintfWritesWholeLinesToStdout) {
   testing::internal::CaptureStdout();
   int unused = 0;
   Launch launch = MakeLaunch(&PrintKernel, {1, 1, 1}, {3, 1, 1}, &unused);
-  launch.needs_fibers = false;
+  launch.compiled.needs_fibers = false;
   const Outcome outcome = RunLaunch(std::move(launch));
   EXPECT_EQ(testing::internal::GetCapturedStdout(),
             "thread 0 has 0.5\nthread 1 has 1.5\nthread 2 has 2.5\n");

@@ -244,7 +244,7 @@ void ActiveWithoutFibers(ThreadContext* c) {
 TEST(WarpTest, ActiveMaskIsTheLaneItselfWhereThreadsRunInTurn) {
   ActiveCase test;
   Launch launch = MakeLaunch(&ActiveWithoutFibers, {1, 1, 1}, {64, 1, 1}, &test);
-  launch.needs_fibers = false;
+  launch.compiled.needs_fibers = false;
   ASSERT_EQ(RunLaunch(std::move(launch)).error, CUDA_SUCCESS);
   for (std::uint32_t thread = 0; thread < 64; ++thread) {
     EXPECT_EQ(test.mask[thread], 1u << thread % 32);

@@ -1,0 +1,66 @@
+// Compiles optimised code while kernels run in code that was there at once.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "common/status.h"
+#include "proxy/softgpu/jit/compile_notice.h"
+#include "proxy/softgpu/jit/compiler_process.h"
+#include "proxy/softgpu/jit/kernel_file.h"
+
+namespace cuspan::softgpu::jit {
+
+// One compilation at a time, in a process of its own: first those for one thread, which take less
+// time, else in the order of Add. Any thread calls.
+class BackgroundCompiler {
+ public:
+  // So much processor time a form of a kernel may take.
+  static constexpr std::chrono::seconds kLimit{120};
+
+  // That of this process; null when there is no program cuspan-kernel-compiler beside the file
+  // that holds this code. The same for each call.
+  static BackgroundCompiler* OfProcess();
+
+  // `program`: the path of cuspan-kernel-compiler.
+  explicit BackgroundCompiler(std::string program) : program_(std::move(program)) {}
+  // Ends what is being compiled.
+  ~BackgroundCompiler();
+  BackgroundCompiler(const BackgroundCompiler&) = delete;
+
+  struct Job {
+    const void* owner = nullptr;
+    CompilerTask task;
+    std::size_t instructions = 0;  // How large the kernel is, for messages, and who waits for it.
+    CompileNotice::For whom = CompileNotice::For::kLater;
+    // Called on the compiler's thread with what CompilerProcess::Wait says.
+    std::function<void(Result<KernelCode>)> done;
+  };
+  // False when there can be no thread for it.
+  bool Add(Job job);
+  // Nothing is done for `owner` any more when this returns. Not called by `done`.
+  void Forget(const void* owner);
+
+ private:
+  void Main();
+  Result<KernelCode> Compile(const Job& job);
+
+  const std::string program_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Job> waiting_;
+  const void* owner_ = nullptr;         // Whose job is at work.
+  bool unwanted_ = false;               // That job has been forgotten.
+  CompilerProcess* process_ = nullptr;  // Its process, while there is one.
+  bool ending_ = false;
+  std::thread thread_;  // Started by the first job.
+};
+
+}  // namespace cuspan::softgpu::jit

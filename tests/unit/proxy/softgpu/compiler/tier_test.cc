@@ -1,0 +1,291 @@
+// Large kernels start in code that is compiled quickly, and go on in optimised code when that is
+// there.
+#include <cuda.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "bench/common/temporary_folder.h"
+#include "proxy/softgpu/jit/background_compiler.h"
+#include "proxy/softgpu/jit/build_code.h"
+#include "proxy/softgpu/jit/compiler_process.h"
+#include "proxy/softgpu/jit/kernel_cache.h"
+#include "proxy/softgpu/jit/kernel_key.h"
+#include "proxy/softgpu/jit/parsed_module.h"
+#include "tests/unit/proxy/softgpu/compiler/device.h"
+
+namespace cuspan::softgpu {
+namespace {
+
+using jit::BackgroundCompiler;
+using jit::CodeForm;
+using ::testing::HasSubstr;
+
+constexpr BlockShape kShape{64, 1, 1};
+constexpr std::uint32_t kThreads = 128;
+
+// out[i] = i, multiplied by 3 and increased `steps` times: a line of PTX for each.
+std::string LongKernel(int steps, const std::string& more = "") {
+  std::string body = R"(.visible .entry k(.param .u64 out) {
+  .reg .b32 %r<4>; .reg .b64 %d<4>;
+  )" + more + R"(
+  ld.param.u64 %d0, [out];
+  mov.u32 %r0, %ctaid.x; mov.u32 %r1, %ntid.x; mov.u32 %r2, %tid.x;
+  mad.lo.u32 %r0, %r0, %r1, %r2;
+  mul.wide.u32 %d1, %r0, 4; add.u64 %d0, %d0, %d1;
+)";
+  for (int i = 0; i < steps; ++i)
+    body += "  mad.lo.u32 %r0, %r0, 3, 1; st.global.u32 [%d0], %r0;\n";
+  return Module(body + "  ret;\n}\n");
+}
+std::uint32_t Expected(std::uint32_t i, int steps) {
+  for (int step = 0; step < steps; ++step) i = i * 3 + 1;
+  return i;
+}
+
+class Tiers : public ::testing::Test {
+ protected:
+  ProgramOptions Options(BackgroundCompiler& compiler) {
+    ProgramOptions options;
+    options.background = &compiler;
+    return options;
+  }
+  static void ExpectRight(Device& device, int steps) {
+    std::vector<std::uint32_t> out(kThreads, 0);
+    ASSERT_EQ(device.Launch("k", {kThreads / 64}, {64}, 0, out.data()), CUDA_SUCCESS)
+        << device.message();
+    for (std::uint32_t i = 0; i < kThreads; ++i) ASSERT_EQ(out[i], Expected(i, steps)) << i;
+  }
+  // Asks until nothing better comes.
+  static CompiledKernel Final(Program& program) {
+    for (;;) {
+      auto code = program.Compile("k", kShape);
+      EXPECT_TRUE(code.ok()) << code.status().message();
+      if (!code.ok() || code->later == nullptr) return code.ok() ? *code : CompiledKernel{};
+      std::this_thread::yield();
+    }
+  }
+  static bool HasChildren() { return ::waitpid(-1, nullptr, WNOHANG) >= 0 || errno != ECHILD; }
+};
+
+constexpr int kLong = 600;
+
+TEST_F(Tiers, ALargeKernelStartsAtOnceAndGoesOnInOptimisedCode) {
+  BackgroundCompiler compiler(CUSPAN_TEST_COMPILER);
+  Device device(LongKernel(kLong), Options(compiler));
+  const auto first = device.program().Compile("k", kShape);
+  ASSERT_TRUE(first.ok()) << first.status().message();
+  EXPECT_NE(first->later, nullptr);
+  EXPECT_FALSE(first->warps);
+  // A variable on the stack for each register, at the least.
+  EXPECT_GT(first->frame_bytes, 4u * kLong / 2);
+  ExpectRight(device, kLong);
+  const CompiledKernel last = Final(device.program());
+  EXPECT_TRUE(last.warps);
+  EXPECT_EQ(last.frame_bytes, 0u);
+  EXPECT_NE(last.entry, first->entry);
+  ExpectRight(device, kLong);
+  // Who has the first code still sees the last one.
+  EXPECT_EQ(first->Best().entry, last.entry);
+  EXPECT_EQ(first->Best().later, nullptr);
+}
+
+TEST_F(Tiers, ASmallKernelIsOptimisedBeforeItsFirstLaunch) {
+  BackgroundCompiler compiler(CUSPAN_TEST_COMPILER);
+  Device device(LongKernel(20), Options(compiler));
+  const auto code = device.program().Compile("k", kShape);
+  ASSERT_TRUE(code.ok());
+  EXPECT_EQ(code->later, nullptr);
+  EXPECT_TRUE(code->warps);
+}
+
+// The other shape's blocks start in the thread's optimised code.
+TEST_F(Tiers, ShapesShareWhatIsForOneThread) {
+  BackgroundCompiler compiler(CUSPAN_TEST_COMPILER);
+  Device device(LongKernel(kLong), Options(compiler));
+  Final(device.program());
+  const auto other = device.program().Compile("k", {7, 1, 1});
+  ASSERT_TRUE(other.ok());
+  EXPECT_FALSE(other->warps);
+  EXPECT_EQ(other->frame_bytes, 0u);
+  EXPECT_NE(other->later, nullptr);
+}
+
+TEST_F(Tiers, FirstAndLastAreAskedForAlone) {
+  BackgroundCompiler compiler(CUSPAN_TEST_COMPILER);
+  ProgramOptions options = Options(compiler);
+  options.tier = CodeTier::kFirst;
+  Device first(LongKernel(20), options);
+  const auto quick = first.program().Compile("k", kShape);
+  ASSERT_TRUE(quick.ok());
+  EXPECT_FALSE(quick->warps);
+  EXPECT_GT(quick->frame_bytes, 0u);
+  EXPECT_EQ(quick->later, nullptr);
+  ExpectRight(first, 20);
+
+  options.tier = CodeTier::kLast;
+  Device last(LongKernel(kLong), options);
+  const auto optimised = last.program().Compile("k", kShape);
+  ASSERT_TRUE(optimised.ok());
+  EXPECT_TRUE(optimised->warps);
+  EXPECT_EQ(optimised->later, nullptr);
+}
+
+TEST_F(Tiers, AProgramThatGoesEndsItsCompilation) {
+  BackgroundCompiler compiler(CUSPAN_TEST_COMPILER);
+  for (int i = 0; i < 3; ++i) {
+    Device device(LongKernel(8000), Options(compiler));
+    ASSERT_TRUE(device.program().Compile("k", kShape).ok());
+  }
+  EXPECT_FALSE(HasChildren());
+}
+
+TEST_F(Tiers, ACompilerThatGoesEndsItsCompilation) {
+  auto compiler = std::make_unique<BackgroundCompiler>(CUSPAN_TEST_COMPILER);
+  Device device(LongKernel(8000), Options(*compiler));
+  ASSERT_TRUE(device.program().Compile("k", kShape).ok());
+  while (!HasChildren()) std::this_thread::yield();
+  device.ReleaseProgram();
+  compiler.reset();
+  EXPECT_FALSE(HasChildren());
+}
+
+// The kernel goes on in the code that it has.
+TEST_F(Tiers, WithoutAWorkingCompilerTheFirstCodeStays) {
+  for (const char* const program : {"/bin/false", "/nowhere/compiler", "/bin/true"}) {
+    BackgroundCompiler compiler(program);
+    Device device(LongKernel(kLong), Options(compiler));
+    testing::internal::CaptureStderr();
+    const CompiledKernel last = Final(device.program());
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_FALSE(last.warps);
+    EXPECT_GT(last.frame_bytes, 0u);
+    EXPECT_THAT(said, HasSubstr("it goes on in code that is not optimised")) << program;
+    ExpectRight(device, kLong);
+  }
+}
+
+TEST_F(Tiers, AKernelThatIsNotForWarpsEndsInOptimisedCodeForAThread) {
+  const auto folder = bench::TemporaryFolder::Create("/tmp");
+  ASSERT_TRUE(folder.ok());
+  const auto cache = KernelCache::Open(folder->path(), 1 << 30);
+  ASSERT_TRUE(cache.ok());
+  // More local memory than 32 copies of it may take.
+  const std::string ptx = LongKernel(kLong, ".local .align 4 .b8 much[300000];");
+  for (int run = 0; run < 2; ++run) {
+    BackgroundCompiler compiler(CUSPAN_TEST_COMPILER);
+    ProgramOptions options = Options(compiler);
+    options.cache = cache->get();
+    Device device(ptx, options);
+    const auto first = device.program().Compile("k", kShape);
+    ASSERT_TRUE(first.ok());
+    EXPECT_EQ(first->later == nullptr, run == 1);  // The cache knows by then.
+    const CompiledKernel last = Final(device.program());
+    EXPECT_FALSE(last.warps);
+    EXPECT_EQ(last.frame_bytes, 0u);
+    ExpectRight(device, kLong);
+  }
+}
+
+// A run that was too short for its compilation leaves a note; the next one waits, once.
+TEST_F(Tiers, TheRunAfterOneThatEndedTooSoonWaits) {
+  const auto folder = bench::TemporaryFolder::Create("/tmp");
+  ASSERT_TRUE(folder.ok());
+  const auto cache = KernelCache::Open(folder->path(), 1 << 30);
+  ASSERT_TRUE(cache.ok());
+  const std::string ptx = LongKernel(kLong);
+  const auto parsed = jit::ParsedModule::Parse(std::make_shared<const std::string>(ptx));
+  ASSERT_TRUE(parsed.ok());
+  CodeForm form;
+  form.warps = analysis::LayoutOf(64, 1, 1);
+  const CacheKey note =
+      jit::KeyOfVariant(jit::KeyOfKernel(ptx, (*parsed)->module(), 0), "begun " + form.Name());
+  const auto start = [&] {
+    BackgroundCompiler compiler(CUSPAN_TEST_COMPILER);
+    ProgramOptions options = Options(compiler);
+    options.cache = cache->get();
+    Device device(ptx, options);
+    const auto code = device.program().Compile("k", kShape);
+    EXPECT_TRUE(code.ok());
+    return code.ok() && code->later == nullptr;
+  };
+  EXPECT_FALSE(start());
+  const auto begun = (*cache)->Load(note);
+  ASSERT_TRUE(begun.has_value());
+  EXPECT_FALSE(start()) << "the other run may be this one";
+  const std::int64_t long_ago = 1000;
+  (*cache)->Store(note, {reinterpret_cast<const char*>(&long_ago), sizeof long_ago});
+  EXPECT_TRUE(start());
+  EXPECT_TRUE(start()) << "it is in the cache by now";
+}
+
+TEST(CompilerProcessTest, WhatTakesLongerThanItsLimitIsEnded) {
+  jit::CompilerTask task;
+  task.ptx = std::make_shared<const std::string>(LongKernel(25000));
+  task.kernel = "k";
+  task.form.warps = analysis::LayoutOf(64, 1, 1);
+  task.limit = std::chrono::seconds(1);
+  auto process = jit::CompilerProcess::Start(CUSPAN_TEST_COMPILER, task);
+  ASSERT_TRUE(process.ok()) << process.status().message();
+  const auto code = process->Wait();
+  ASSERT_FALSE(code.ok());
+  EXPECT_EQ(code.status().code(), StatusCode::kExhausted);
+  EXPECT_THAT(code.status().message(), HasSubstr("more than 1 s of processor time"));
+}
+
+TEST(CompilerProcessTest, WhatIsWrongIsToldAsItIsHere) {
+  jit::CompilerTask task;
+  task.ptx = std::make_shared<const std::string>(
+      Module(".visible .entry k() {\n  .reg .b32 %r<2>;\n  frobnicate.u32 %r0, %r1;\n  ret;\n}\n"));
+  task.kernel = "k";
+  task.limit = std::chrono::seconds(60);
+  auto process = jit::CompilerProcess::Start(CUSPAN_TEST_COMPILER, task);
+  ASSERT_TRUE(process.ok()) << process.status().message();
+  const auto code = process->Wait();
+  auto parsed = jit::ParsedModule::Parse(task.ptx);
+  ASSERT_TRUE(parsed.ok());
+  const auto plan = (*parsed)->Plan(0);
+  ASSERT_TRUE(plan.ok());
+  const auto here = jit::BuildCode((*parsed)->module(), *plan, task.form);
+  ASSERT_FALSE(here.ok());
+  ASSERT_FALSE(code.ok());
+  EXPECT_EQ(code.status().code(), here.status().code());
+  EXPECT_EQ(code.status().message(), here.status().message());
+}
+
+TEST(CompilerProcessTest, WhoeverElseStartsItIsTold) {
+  std::FILE* const output = popen(CUSPAN_TEST_COMPILER " 2>&1", "r");
+  ASSERT_NE(output, nullptr);
+  char line[200] = "";
+  EXPECT_NE(std::fgets(line, sizeof line, output), nullptr);
+  EXPECT_THAT(line, HasSubstr("is started by the software GPU of cuspan only"));
+  EXPECT_NE(pclose(output), 0);
+}
+
+TEST(CodeFormTest, NamesTellFormsApart) {
+  const CodeForm forms[] = {{},
+                            {std::nullopt, true, true},
+                            {std::nullopt, false, false},
+                            {analysis::LayoutOf(64, 1, 1), false, true},
+                            {analysis::LayoutOf(8, 8, 1), false, true},
+                            {analysis::LayoutOf(7, 1, 1), false, true}};
+  for (const CodeForm& form : forms) {
+    const auto found = CodeForm::OfName(form.Name());
+    ASSERT_TRUE(found.has_value()) << form.Name();
+    EXPECT_EQ(found->warps, form.warps);
+    EXPECT_EQ(found->check_memory, form.check_memory);
+    EXPECT_EQ(found->optimised, form.optimised);
+  }
+  EXPECT_FALSE(CodeForm::OfName("warp").has_value());
+}
+
+}  // namespace
+}  // namespace cuspan::softgpu
