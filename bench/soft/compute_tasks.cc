@@ -9,6 +9,7 @@
 #include "bench/soft/host_threads.h"
 #include "bench/soft/local_stacks.h"
 #include "bench/soft/reference.h"
+#include "bench/soft/unrolled.h"
 
 namespace cuspan::bench::soft {
 namespace {
@@ -340,6 +341,92 @@ class RunMachinesTask final : public ComputeTask {
   Array<std::uint32_t> on_gpu_, on_host_;
 };
 
+// Systems of equations, each in the registers of a thread.
+class SolveSystemsTask final : public ComputeTask {
+ public:
+  SolveSystemsTask(Gpu& gpu, unsigned threads) : ComputeTask(gpu, threads, "solve_small") {}
+
+ private:
+  static constexpr unsigned kCount = 1U << 18;
+  static constexpr std::size_t kSize = kSmallSystem;
+
+  Status Fill() override {
+    CUSPAN_RETURN_IF_ERROR(matrix_.Allocate(gpu_, kSize * kSize * kCount));
+    for (Array<float>* array : {&right_, &on_gpu_, &on_host_})
+      CUSPAN_RETURN_IF_ERROR(array->Allocate(gpu_, kSize * kCount));
+    // Its diagonal dominates, so that no pivots are needed.
+    for (std::size_t i = 0; i < kSize * kSize * kCount; ++i) {
+      const std::size_t element = i / kCount;
+      matrix_[i] = static_cast<float>(i * 7919 % 2001) * 1e-3f - 1.0f +
+                   (element % kSize == element / kSize ? 10.0f : 0.0f);
+    }
+    for (std::size_t i = 0; i < kSize * kCount; ++i)
+      right_[i] = static_cast<float>(i * 6421 % 1999) * 1e-3f - 1.0f;
+    return Status::Ok();
+  }
+  Status Launch() override {
+    int count = kCount;
+    return gpu_.Run(function_, {kCount / 128}, {128},
+                    {matrix_.parameter(), right_.parameter(), on_gpu_.parameter(), &count});
+  }
+  void Compute() override {
+    InParallel(threads_, kCount, [&](unsigned, std::size_t begin, std::size_t end) {
+      SolveSmallSystems(matrix_.data(), right_.data(), on_host_.data(), kCount, begin, end);
+    });
+  }
+  bool Equal() override {
+    // Of diagonals of 9 and more and right sides up to 1, results are below 1.
+    for (std::size_t i = 0; i < kSize * kCount; ++i)
+      if (!(std::fabs(on_gpu_[i] - on_host_[i]) <= 1e-5f)) return false;
+    return true;
+  }
+
+  Array<float> matrix_, right_, on_gpu_, on_host_;
+};
+
+// Fourier transforms of few points, each in the registers of a thread.
+class TransformPointsTask final : public ComputeTask {
+ public:
+  TransformPointsTask(Gpu& gpu, unsigned threads) : ComputeTask(gpu, threads, "transform_points") {}
+
+ private:
+  static constexpr unsigned kCount = 1U << 17;
+  static constexpr std::size_t kFloats = std::size_t{2} * kPointsOfThread * kCount;
+
+  Status Fill() override {
+    for (Array<float>* array : {&input_, &on_gpu_, &on_host_})
+      CUSPAN_RETURN_IF_ERROR(array->Allocate(gpu_, kFloats));
+    CUSPAN_RETURN_IF_ERROR(turns_.Allocate(gpu_, kPointsOfThread));
+    for (std::size_t i = 0; i < kFloats; ++i)
+      input_[i] = static_cast<float>(i * 37 % 101) * 0.02f - 1.0f;
+    for (std::size_t k = 0; k < kPointsOfThread / 2; ++k) {
+      const std::complex<double> turn =
+          std::polar(1.0, -2 * std::numbers::pi * static_cast<double>(k) / kPointsOfThread);
+      turns_[2 * k] = static_cast<float>(turn.real());
+      turns_[2 * k + 1] = static_cast<float>(turn.imag());
+    }
+    return Status::Ok();
+  }
+  Status Launch() override {
+    int count = kCount;
+    return gpu_.Run(function_, {kCount / 128}, {128},
+                    {input_.parameter(), turns_.parameter(), on_gpu_.parameter(), &count});
+  }
+  void Compute() override {
+    InParallel(threads_, kCount, [&](unsigned, std::size_t begin, std::size_t end) {
+      TransformFewPoints(input_.data(), turns_.data(), on_host_.data(), kCount, begin, end);
+    });
+  }
+  bool Equal() override {
+    // Five stages, values up to 64: each rounds by at most half an ulp of 64.
+    for (std::size_t i = 0; i < kFloats; ++i)
+      if (!(std::fabs(on_gpu_[i] - on_host_[i]) <= 1e-4f)) return false;
+    return true;
+  }
+
+  Array<float> input_, turns_, on_gpu_, on_host_;
+};
+
 }  // namespace
 
 std::unique_ptr<Task> MakeComputeTask(TaskId id, Gpu& gpu, unsigned threads) {
@@ -362,6 +449,10 @@ std::unique_ptr<Task> MakeComputeTask(TaskId id, Gpu& gpu, unsigned threads) {
       return std::make_unique<CountQueensTask>(gpu, threads);
     case TaskId::kRunMachines:
       return std::make_unique<RunMachinesTask>(gpu, threads);
+    case TaskId::kSolveSystems:
+      return std::make_unique<SolveSystemsTask>(gpu, threads);
+    case TaskId::kTransformPoints:
+      return std::make_unique<TransformPointsTask>(gpu, threads);
     default:
       return nullptr;
   }

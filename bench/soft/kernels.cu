@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "bench/soft/local_stacks.h"
+#include "bench/soft/unrolled.h"
 
 namespace {
 
@@ -108,6 +109,22 @@ __global__ void count_queens(int size, uint32_t* ways, int count) {
 __global__ void run_machines(const uint8_t* programs, int steps, uint32_t* results, int count) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < count) results[i] = RunMachine(programs + i * kMachineBytes, steps, i);
+}
+
+// Each thread solves a system in its registers.
+__global__ void solve_small(const float* matrix, const float* right, float* x, int count) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < count) SolveSystem<kSmallSystem>(matrix, right, x, count, i);
+}
+__global__ void solve_large(const float* matrix, const float* right, float* x, int count) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < count) SolveSystem<kLargeSystem>(matrix, right, x, count, i);
+}
+
+// Each thread transforms points in its registers.
+__global__ void transform_points(const float* input, const float* turns, float* output, int count) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < count) TransformPoints(input, turns, output, count, i);
 }
 
 // How many steps of Collatz's rule lead from starts[i] to 1.

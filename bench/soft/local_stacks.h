@@ -4,11 +4,7 @@
 
 #include <cstdint>
 
-#ifdef __CUDACC__
-#define CUSPAN_BENCH_BOTH __host__ __device__ inline
-#else
-#define CUSPAN_BENCH_BOTH inline
-#endif
+#include "bench/soft/both_sides.h"
 
 namespace cuspan::bench::soft {
 
@@ -91,5 +87,3 @@ CUSPAN_BENCH_BOTH std::uint32_t RunMachine(const std::uint8_t* program, int step
 }
 
 }  // namespace cuspan::bench::soft
-
-#undef CUSPAN_BENCH_BOTH

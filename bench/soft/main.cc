@@ -105,7 +105,7 @@ Status Check(const Options& options) {
   for (const std::string& key : options.measure.keys) {
     const auto rows = AllRows();
     if (std::none_of(rows.begin(), rows.end(),
-                     [&](const RowSpec& spec) { return key == spec.key; }))
+                     [&](const RowSpec& spec) { return Names(key, spec); }))
       return Status::Invalid("there is no row '{}'; see cuspan bench soft --list", key);
   }
   return Status::Ok();
@@ -148,7 +148,8 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 1024));
   app.add_option("--repetitions", options.measure.repetitions, "of each measurement (default: 5)")
       ->check(CLI::Range(1, 1000));
-  app.add_option("--rows", options.measure.keys, "which rows: KEY,… (default: all)")
+  app.add_option("--rows", options.measure.keys,
+                 "which rows: KEY,… or the part of keys before a - (default: all)")
       ->delimiter(',');
   cuspan::bench::AddResultsOption(app, "--json", options.json_path);
   app.add_flag("--list", options.list, "lists the rows' keys");

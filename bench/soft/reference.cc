@@ -1,6 +1,7 @@
 #include "bench/soft/reference.h"
 
 #include "bench/soft/local_stacks.h"
+#include "bench/soft/unrolled.h"
 
 namespace cuspan::bench::soft {
 
@@ -80,6 +81,16 @@ void RunMachines(const std::uint8_t* programs, int steps, std::uint32_t* results
                  std::size_t end) {
   for (std::size_t i = begin; i < end; ++i)
     results[i] = RunMachine(programs + i * kMachineBytes, steps, static_cast<std::uint32_t>(i));
+}
+
+void SolveSmallSystems(const float* matrix, const float* right, float* x, std::size_t count,
+                       std::size_t begin, std::size_t end) {
+  for (std::size_t i = begin; i < end; ++i) SolveSystem<kSmallSystem>(matrix, right, x, count, i);
+}
+
+void TransformFewPoints(const float* input, const float* turns, float* output, std::size_t count,
+                        std::size_t begin, std::size_t end) {
+  for (std::size_t i = begin; i < end; ++i) TransformPoints(input, turns, output, count, i);
 }
 
 void CountSteps(const std::uint32_t* starts, std::uint32_t* steps, std::size_t begin,

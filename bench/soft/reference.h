@@ -28,6 +28,12 @@ void CountQueens(int size, std::uint32_t* ways, std::size_t begin, std::size_t e
 // What small programs compute; units: programs.
 void RunMachines(const std::uint8_t* programs, int steps, std::uint32_t* results, std::size_t begin,
                  std::size_t end);
+// Systems of kSmallSystem equations (unrolled.h); units: systems, of `count` in all.
+void SolveSmallSystems(const float* matrix, const float* right, float* x, std::size_t count,
+                       std::size_t begin, std::size_t end);
+// Transforms of kPointsOfThread points (unrolled.h); units: transforms, of `count` in all.
+void TransformFewPoints(const float* input, const float* turns, float* output, std::size_t count,
+                        std::size_t begin, std::size_t end);
 // Steps of Collatz's rule to 1; units: elements.
 void CountSteps(const std::uint32_t* starts, std::uint32_t* steps, std::size_t begin,
                 std::size_t end);

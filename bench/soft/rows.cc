@@ -20,9 +20,18 @@ constexpr std::chrono::seconds kPatience{20};
 
 constexpr const char* kVector = "vector";
 constexpr const char* kThread = "thread";
+constexpr const char* kFirst = "first";
+constexpr const char* kLast = "last";
 
+std::string FirstLaunchTitle(TaskId task, const char* how) {
+  return Format("first launch of a kernel of {} instructions, {}", FirstLaunchInstructions(task),
+                how);
+}
 std::string FirstLaunchTitle(const char* how) {
-  return Format("first launch of a kernel of {} instructions, {}", FirstLaunchInstructions(), how);
+  return FirstLaunchTitle(TaskId::kFirstLaunch, how);
+}
+std::string CompileTitle(const char* how) {
+  return FirstLaunchTitle(TaskId::kFirstLargeLaunch, how);
 }
 
 // The bars hold on a machine with AVX-512.
@@ -45,12 +54,19 @@ constexpr RowSpec kRows[] = {
      false},
     {"machines", [] { return std::string("state machines, a stack of 1 KiB a thread"); }, "x", 3.0,
      2.0, false},
+    {"solve", [] { return std::string("elimination of 6 x 6, unrolled in one thread"); }, "x", 3.0,
+     2.0, false},
+    {"fft-unrolled", [] { return std::string("FFT of 32 points, unrolled in one thread"); }, "x",
+     3.0, 2.0, false},
     {"barrier", [] { return std::string("barrier of 1024 threads, vector model"); }, "us", 0.6,
      0.25, false},
     {"barrier-fallback", [] { return std::string("barrier of 1024 threads, fallback"); }, "us", 15,
      10, false},
     {"launch-cold", [] { return FirstLaunchTitle("cold"); }, "ms", 200, 100, false},
     {"launch-disk", [] { return FirstLaunchTitle("from disk"); }, "ms", 2, 1, false},
+    {"compile-cold", [] { return CompileTitle("waits"); }, "ms", 10000, 5000, false},
+    {"compile-tiered", [] { return CompileTitle("cold"); }, "ms", 2000, 200, false},
+    {"compile-disk", [] { return CompileTitle("from disk"); }, "ms", 20, 10, false},
     {"load", [] { return std::string("load of a PTX module of 20 MB"); }, "ms", 50, 20, false},
     {"workers", [] { return std::string("two workers against one (matmul 32 x 32)"); }, "x", 1.7,
      1.9, true},
@@ -101,8 +117,13 @@ class Measurer {
     if (key == "barrier") return Alone({1, kVector, cache_}, TaskId::kBarrier, 1e6, result);
     if (key == "barrier-fallback")
       return Alone({1, kThread, cache_}, TaskId::kBarrier, 1e6, result);
-    if (key == "launch-cold") return FirstLaunch(/*cold=*/true, result);
-    if (key == "launch-disk") return FirstLaunch(/*cold=*/false, result);
+    if (key == "solve") return Compare(TaskId::kSolveSystems, result);
+    if (key == "fft-unrolled") return Compare(TaskId::kTransformPoints, result);
+    if (key == "launch-cold") return FirstLaunch(TaskId::kFirstLaunch, true, "", result);
+    if (key == "launch-disk") return FirstLaunch(TaskId::kFirstLaunch, false, "", result);
+    if (key == "compile-cold") return FirstLaunch(TaskId::kFirstLargeLaunch, true, kLast, result);
+    if (key == "compile-tiered") return TieredLaunch(result);
+    if (key == "compile-disk") return FirstLaunch(TaskId::kFirstLargeLaunch, false, kLast, result);
     if (key == "load") return Alone(Common(), TaskId::kLoadModule, 1e3, result);
     if (key == "workers") return Workers(result);
     if (key == "memory") return Memory(kVector, result);
@@ -177,8 +198,17 @@ class Measurer {
     return Status::Ok();
   }
 
+  // Beside a launch in the first tier's code alone.
+  Status TieredLaunch(RowResult& result) {
+    RowResult first;
+    CUSPAN_RETURN_IF_ERROR(FirstLaunch(TaskId::kFirstLargeLaunch, true, kFirst, first));
+    result.reference = first.ours;
+    result.reference_name = "the first tier alone";
+    return FirstLaunch(TaskId::kFirstLargeLaunch, true, "", result);
+  }
+
   // Each in a fresh process; cold ones with an empty folder of compiled kernels.
-  Status FirstLaunch(bool cold, RowResult& result) {
+  Status FirstLaunch(TaskId task, bool cold, const char* tier, RowResult& result) {
     CUSPAN_ASSIGN_OR_RETURN(TemporaryFolder filled,
                             TemporaryFolder::Create(std::filesystem::temp_directory_path()));
     std::vector<double> values;
@@ -188,8 +218,8 @@ class Measurer {
                               TemporaryFolder::Create(std::filesystem::temp_directory_path()));
       const std::string& folder = cold ? empty.path() : filled.path();
       CUSPAN_ASSIGN_OR_RETURN(std::unique_ptr<Server> server,
-                              Server::Start({options_.threads, "", folder}));
-      CUSPAN_ASSIGN_OR_RETURN(double value, server->Run(TaskId::kFirstLaunch, Side::kGpu));
+                              Server::Start({options_.threads, "", folder, tier}));
+      CUSPAN_ASSIGN_OR_RETURN(double value, server->Run(task, Side::kGpu));
       if (i >= unused) values.push_back(value);
     }
     result.ours = Summarise(std::move(values));
@@ -225,6 +255,11 @@ class Measurer {
 
 std::span<const RowSpec> AllRows() { return kRows; }
 
+bool Names(std::string_view key, const RowSpec& row) {
+  const std::string_view own = row.key;
+  return own == key || (own.starts_with(key) && own.substr(key.size()).starts_with('-'));
+}
+
 Verdict Judge(const RowResult& result) {
   if (!result.status.ok()) return Verdict::kFailed;
   const RowSpec& spec = *result.spec;
@@ -239,8 +274,9 @@ Status Measure(const MeasureOptions& options, const std::function<void(const Row
                           TemporaryFolder::Create(std::filesystem::temp_directory_path()));
   Measurer measurer(options, cache.path());
   for (const RowSpec& spec : kRows) {
-    const auto wanted = std::find(options.keys.begin(), options.keys.end(), spec.key);
-    if (options.keys.empty() || wanted != options.keys.end()) tell(measurer.Row(spec));
+    const bool wanted = std::any_of(options.keys.begin(), options.keys.end(),
+                                    [&](const std::string& key) { return Names(key, spec); });
+    if (options.keys.empty() || wanted) tell(measurer.Row(spec));
   }
   return Status::Ok();
 }

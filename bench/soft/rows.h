@@ -44,6 +44,8 @@ struct MeasureOptions {
 };
 
 std::span<const RowSpec> AllRows();
+// Whether `key`, as it is given on the command line, is the row's or the part of it before a -.
+bool Names(std::string_view key, const RowSpec& row);
 
 // Measures row after row and tells each. Fails when a process or a folder can not be made;
 // failures of a row are in its result.

@@ -103,6 +103,7 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerOptions& options) {
     Set(settings::kSoftThreads, std::to_string(options.threads));
     Set(settings::kSoftGpus, "1");
     if (!options.model.empty()) Set(settings::kSoftModel, options.model);
+    if (!options.tier.empty()) Set(settings::kSoftTier, options.tier);
     if (!options.cache_folder.empty()) Set(settings::kSoftCache, options.cache_folder);
     Service(theirs.get(), options.threads).Serve();
     ::_exit(0);

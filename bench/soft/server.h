@@ -20,6 +20,7 @@ struct ServerOptions {
   unsigned threads = 1;
   std::string model;         // CUSPAN_SOFT_MODEL
   std::string cache_folder;  // CUSPAN_SOFT_CACHE
+  std::string tier = {};     // CUSPAN_SOFT_TIER
   auto operator<=>(const ServerOptions&) const = default;
 };
 

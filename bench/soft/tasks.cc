@@ -8,6 +8,7 @@
 
 #include "bench/soft/compute_tasks.h"
 #include "bench/soft/host_threads.h"
+#include "bench/soft/unrolled.h"
 
 namespace cuspan::bench::soft {
 namespace {
@@ -15,6 +16,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* kFirstLaunchKernel = "of_ordinary_size";
+constexpr const char* kFirstLargeLaunchKernel = "solve_large";
 
 // Seconds for each barrier of a block of 1024 threads.
 class BarrierTask final : public Task {
@@ -39,26 +41,30 @@ class BarrierTask final : public Task {
 // Seconds from asking for a kernel to the end of its first launch; once in a process.
 class FirstLaunchTask final : public Task {
  public:
-  explicit FirstLaunchTask(Gpu& gpu) : gpu_(gpu) {}
+  // `kernel` takes three arrays, the elements of each thread in them at most `each`, and a count.
+  FirstLaunchTask(Gpu& gpu, const char* kernel, std::size_t each)
+      : gpu_(gpu), kernel_(kernel), each_(each) {}
   Status Prepare() override {
-    for (CUdeviceptr* address : {&input_, &output_, &counts_}) {
-      CUSPAN_ASSIGN_OR_RETURN(*address, gpu_.Allocate(kCount * sizeof(float)));
+    for (CUdeviceptr* address : {&arrays_[0], &arrays_[1], &arrays_[2]}) {
+      CUSPAN_ASSIGN_OR_RETURN(*address, gpu_.Allocate(kCount * each_ * sizeof(float)));
     }
     return Status::Ok();
   }
   Result<double> OnGpu() override {
     int count = kCount;
     const Clock::time_point start = Clock::now();
-    CUSPAN_ASSIGN_OR_RETURN(CUfunction function, gpu_.Function(kFirstLaunchKernel));
+    CUSPAN_ASSIGN_OR_RETURN(CUfunction function, gpu_.Function(kernel_));
     CUSPAN_RETURN_IF_ERROR(
-        gpu_.Run(function, {1}, {kCount}, {&input_, &output_, &counts_, &count}));
+        gpu_.Run(function, {1}, {kCount}, {&arrays_[0], &arrays_[1], &arrays_[2], &count}));
     return SecondsSince(start);
   }
 
  private:
   static constexpr unsigned kCount = 256;
   Gpu& gpu_;
-  CUdeviceptr input_ = 0, output_ = 0, counts_ = 0;
+  const char* const kernel_;
+  const std::size_t each_;
+  CUdeviceptr arrays_[3] = {};
 };
 
 // A module of `bytes` or little more: all kernels over and over, under new names.
@@ -143,9 +149,11 @@ class ResidentMemoryTask final : public Task {
 
 }  // namespace
 
-int FirstLaunchInstructions() {
+int FirstLaunchInstructions(TaskId task) {
   std::string_view text = KernelsPtx();
-  text = text.substr(text.find(std::string(".entry ") + kFirstLaunchKernel));
+  text = text.substr(
+      text.find(std::string(".entry ") +
+                (task == TaskId::kFirstLaunch ? kFirstLaunchKernel : kFirstLargeLaunchKernel)));
   text = text.substr(0, text.find("\n}"));
   int instructions = 0;
   for (std::size_t at = 0; at < text.size();) {
@@ -163,7 +171,10 @@ std::unique_ptr<Task> MakeTask(TaskId id, Gpu& gpu, unsigned threads) {
     case TaskId::kBarrier:
       return std::make_unique<BarrierTask>(gpu);
     case TaskId::kFirstLaunch:
-      return std::make_unique<FirstLaunchTask>(gpu);
+      return std::make_unique<FirstLaunchTask>(gpu, kFirstLaunchKernel, 1);
+    case TaskId::kFirstLargeLaunch:
+      return std::make_unique<FirstLaunchTask>(gpu, kFirstLargeLaunchKernel,
+                                               kLargeSystem * kLargeSystem);
     case TaskId::kLoadModule:
       return std::make_unique<LoadModuleTask>(gpu);
     case TaskId::kResidentMemory:

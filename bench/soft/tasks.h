@@ -20,8 +20,11 @@ enum class TaskId : std::uint32_t {
   kCountSteps,
   kCountQueens,
   kRunMachines,
+  kSolveSystems,
+  kTransformPoints,
   kBarrier,
   kFirstLaunch,
+  kFirstLargeLaunch,
   kLoadModule,
   kResidentMemory,
 };
@@ -43,7 +46,7 @@ class Task {
 // `threads` is what the C++ side uses; the software GPU has been told the same.
 std::unique_ptr<Task> MakeTask(TaskId id, Gpu& gpu, unsigned threads);
 
-// Instructions of the kernel that kFirstLaunch launches.
-int FirstLaunchInstructions();
+// Instructions of the kernel that kFirstLaunch or kFirstLargeLaunch launches.
+int FirstLaunchInstructions(TaskId task);
 
 }  // namespace cuspan::bench::soft
