@@ -159,6 +159,10 @@ OpsOfClass CountOps(const DeviceReport& report, OpClass wanted) {
   return ops;
 }
 
+std::string SecondsText(std::uint64_t nanoseconds) {
+  return Format("{:.3f} s", static_cast<double>(nanoseconds) * 1e-9);
+}
+
 // "ncclAllReduce 400 (1.2 GiB), …"
 std::string CollectivesText(const DeviceReport& report) {
   std::string text;
@@ -177,6 +181,11 @@ std::string StatisticsTable(const std::vector<DeviceReport>& reports, const std:
   std::vector<std::vector<std::string>> rows = {{"session", "device", "host", "name", "path",
                                                  "posted", "calls", "to device", "from device",
                                                  "waited"}};
+  // Of software GPUs only.
+  const bool compiled = std::any_of(reports.begin(), reports.end(), [](const DeviceReport& report) {
+    return report.compile_nanoseconds != 0;
+  });
+  if (compiled) rows[0].emplace_back("compiled");
   std::string ops;
   for (const DeviceReport& report : reports) {
     const OpsOfClass posted = CountOps(report, OpClass::kPosted);
@@ -186,8 +195,8 @@ std::string StatisticsTable(const std::vector<DeviceReport>& reports, const std:
     if (calls.total != 0) AppendFormat(ops, "{}, waited for: {}\n", place, calls.text);
     std::string waits;
     for (const WaitTime& wait : report.waits)
-      AppendFormat(waits, "{}{} {:.3f} s", waits.empty() ? "" : ", ", wait.place,
-                   static_cast<double>(wait.nanoseconds) * 1e-9);
+      AppendFormat(waits, "{}{} {}", waits.empty() ? "" : ", ", wait.place,
+                   SecondsText(wait.nanoseconds));
     if (!waits.empty()) AppendFormat(ops, "{}, waited on: {}\n", place, waits);
     if (const std::string collectives = CollectivesText(report); !collectives.empty())
       AppendFormat(ops, "{}, collectives of up to {} ranks: {}\n", place, report.ranks,
@@ -195,8 +204,8 @@ std::string StatisticsTable(const std::vector<DeviceReport>& reports, const std:
     rows.push_back({std::to_string(report.session), std::to_string(report.device), report.host,
                     report.name, PathText(report.relayed, relay), std::to_string(posted.total),
                     std::to_string(calls.total), ByteText(report.bytes_to_device),
-                    ByteText(report.bytes_from_device),
-                    Format("{:.3f} s", static_cast<double>(report.wait_nanoseconds) * 1e-9)});
+                    ByteText(report.bytes_from_device), SecondsText(report.wait_nanoseconds)});
+    if (compiled) rows.back().push_back(SecondsText(report.compile_nanoseconds));
   }
   return AlignColumns(rows) + ops;
 }

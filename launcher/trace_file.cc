@@ -48,6 +48,8 @@ const char* KindName(TraceKind kind) {
       return "collectives";
     case TraceKind::kTurn:
       return "turns on a shared GPU";
+    case TraceKind::kCompile:
+      return "compilations";
   }
   return nullptr;
 }
@@ -92,13 +94,14 @@ void WriteRecord(Writer& writer, const TracedProcess& process, std::size_t pid, 
                  const TraceRecord& record, std::uint64_t origin) {
   const TraceKind kind = record.kind.load(std::memory_order_relaxed);
   const bool kernel = kind == TraceKind::kKernel;
+  const bool compilation = kind == TraceKind::kCompile;
   const std::uint64_t begin = record.begin - origin;
   const std::uint64_t duration = record.end - record.begin;
   const bool collective = kind == TraceKind::kCollective;
   const bool turn = kind == TraceKind::kTurn;
-  const std::string name = kernel               ? KernelName(record.name)
-                           : collective || turn ? record.name
-                                                : KindName(kind);
+  const std::string name = kernel || compilation ? KernelName(record.name)
+                           : collective || turn  ? record.name
+                                                 : KindName(kind);
   const std::uint32_t session = process.agent ? record.session : process.session;
   const std::uint32_t device = process.agent || process.client ? record.device : process.device;
   std::string args = Format(R"("session":{})", session);
@@ -110,6 +113,8 @@ void WriteRecord(Writer& writer, const TracedProcess& process, std::size_t pid, 
     args += Format(R"(,"stream":"0x{:x}")", record.bytes);
   else if (collective)
     args += Format(R"(,"ranks":{},"bytes":{})", record.transfer, record.bytes);
+  else if (compilation)
+    args += Format(R"(,"waited":{})", record.bytes != 0);
   else if (!turn)
     args += Format(R"(,"transfer":{},"offset":{},"bytes":{})", record.transfer, record.offset,
                    record.bytes);
@@ -117,10 +122,11 @@ void WriteRecord(Writer& writer, const TracedProcess& process, std::size_t pid, 
       Format(R"({{"name":{},"cat":"{}","ph":"X","ts":{}.{:03},"dur":{}.{:03},"pid":{},"tid":{},)"
              R"("args":{{{}}}}})",
              Quoted(name),
-             kernel       ? "kernel"
-             : collective ? "collective"
-             : turn       ? "turn"
-                          : "transfer",
+             kernel        ? "kernel"
+             : collective  ? "collective"
+             : turn        ? "turn"
+             : compilation ? "compilation"
+                           : "transfer",
              begin / 1000, begin % 1000, duration / 1000, duration % 1000, pid, track, args));
 }
 

@@ -213,6 +213,25 @@ void ServeSocket(ControlSocket& socket, Place& place) {
   ::_exit(1);
 }
 
+// Tells the client and the trace of what the software GPU compiles; on its threads.
+void TellCompilations(Place& place) {
+  if (place.driver.watch_compilations == nullptr) return;
+  place.driver.watch_compilations(
+      [](void* argument, const softgpu::Compilation& compilation) {
+        static_cast<Channel*>(argument)->Post(KernelCompiled{compilation.end - compilation.begin});
+        TraceBuffer* const buffer = Tracing();
+        if (buffer == nullptr) return;
+        TraceRecord record;
+        record.begin = compilation.begin;
+        record.end = compilation.end;
+        record.bytes = compilation.waited ? 1 : 0;
+        record.SetName(compilation.kernel);
+        record.kind = TraceKind::kCompile;
+        buffer->Add(record);
+      },
+      place.channel.get());
+}
+
 int ServeDevice(ControlSocket& socket, const ProxyStart& start) {
   SetLogName(Format("cuspan proxy[{}]", start.name));
   auto* place = new Place;  // Threads use it until the process ends.
@@ -221,6 +240,7 @@ int ServeDevice(ControlSocket& socket, const ProxyStart& start) {
   std::unique_ptr<ShareSeat> seat;
   if (ready.ok() && start.share) ready = TakeSeat(start, *place, seat);
   if (ready.ok()) ready = OpenDriver(start, *place);
+  if (ready.ok()) TellCompilations(*place);
   if (ready.ok()) ready = KernelOutput::Install(*place->channel);
   if (ready.ok() && seat != nullptr) {
     Result<std::unique_ptr<ShareMemory>> memory = seat->OpenMemory();

@@ -495,6 +495,7 @@ void ClientSession::Report(const Device& device) {
   report.bytes_to_device = statistics.bytes_to_device;
   report.bytes_from_device = statistics.bytes_from_device;
   report.wait_nanoseconds = statistics.wait_nanoseconds;
+  report.compile_nanoseconds = statistics.compile_nanoseconds;
   report.waits = WaitTimes(statistics);
   for (std::uint32_t kind = 0; kind < nccl::kCallKinds; ++kind) {
     if (const std::uint64_t calls = statistics.collective_calls[kind]; calls != 0)

@@ -69,6 +69,7 @@ struct ChannelStatistics {
   std::atomic<std::uint64_t> bytes_to_device;
   std::atomic<std::uint64_t> bytes_from_device;
   std::atomic<std::uint64_t> wait_nanoseconds;
+  std::atomic<std::uint64_t> compile_nanoseconds;
   // What NCCL was asked to do, by nccl::CallKind, and the ranks of the largest communicator.
   std::array<std::atomic<std::uint64_t>, nccl::kCallKinds> collective_calls;
   std::array<std::atomic<std::uint64_t>, nccl::kCallKinds> collective_bytes;

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "common/status.h"
+#include "proxy/softgpu/compilations.h"
 
 namespace cuspan::proxy {
 
@@ -44,6 +45,8 @@ struct LoadedDriver {
   Driver functions;
   std::string path;  // Of the library that answers.
   int version = 0;   // As cuDriverGetVersion says.
+  // Of the software GPU: tells of what it compiles. Null for others.
+  softgpu::WatchCompilations watch_compilations = nullptr;
 };
 
 // Loads a driver and initialises it (cuInit). `name` is "cuda" (the vendor's

@@ -110,6 +110,13 @@ bool Receiver::HandleFrame(const Frame& frame) {
       connection_.Fail(static_cast<CUresult>(device_fault.result));
       return true;
     }
+    case Op::kKernelCompiled: {
+      KernelCompiled compiled;
+      if (!DecodeFrom(frame.payload, compiled)) return false;
+      connection_.channel_->statistics().compile_nanoseconds.fetch_add(compiled.nanoseconds,
+                                                                       std::memory_order_relaxed);
+      return true;
+    }
     case Op::kDeviceOutput: {
       DeviceOutput output;
       if (!DecodeFrom(frame.payload, output)) return false;

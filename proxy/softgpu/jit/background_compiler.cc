@@ -95,7 +95,7 @@ void BackgroundCompiler::Main() {
 }
 
 Result<KernelCode> BackgroundCompiler::Compile(const Job& job) {
-  const CompileNotice notice(job.task.kernel, job.instructions, job.whom);
+  const CompileNotice notice(job.task.kernel, job.task.form.Name(), job.instructions, job.whom);
   CUSPAN_ASSIGN_OR_RETURN(CompilerProcess process, CompilerProcess::Start(program_, job.task));
   {
     std::lock_guard lock(mutex_);

@@ -22,11 +22,29 @@ std::string_view Meanwhile(CompileNotice::For whom) {
   return "it runs in slower code meanwhile";
 }
 
+struct {
+  CompilationWatcher watcher = nullptr;
+  void* argument = nullptr;
+} the_watcher;
+
+// Of CLOCK_MONOTONIC, which is what steady_clock is here.
+std::uint64_t Nanoseconds(std::chrono::steady_clock::time_point time) {
+  return static_cast<std::uint64_t>(std::chrono::nanoseconds(time.time_since_epoch()).count());
+}
+
 }  // namespace
 
-CompileNotice::CompileNotice(std::string kernel, std::size_t instructions, For whom,
-                             std::chrono::milliseconds limit)
-    : kernel_(std::move(kernel)), instructions_(instructions), whom_(whom), limit_(limit) {
+void SetCompilationWatcher(CompilationWatcher watcher, void* argument) {
+  the_watcher = {watcher, argument};
+}
+
+CompileNotice::CompileNotice(std::string kernel, std::string form, std::size_t instructions,
+                             For whom, std::chrono::milliseconds limit)
+    : kernel_(std::move(kernel)),
+      form_(std::move(form)),
+      instructions_(instructions),
+      whom_(whom),
+      limit_(limit) {
   try {
     thread_ = std::thread([this] { Watch(); });
   } catch (const std::system_error&) {
@@ -49,12 +67,16 @@ CompileNotice::~CompileNotice() {
   }
   changed_.notify_one();
   if (thread_.joinable()) thread_.join();
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start_;
+  const auto end = std::chrono::steady_clock::now();
+  const std::chrono::duration<double> seconds = end - start_;
   if (late_)
     LogWarn("software GPU: kernel {} took {:.1f} s to compile", kernel_, seconds.count());
   else
-    LogInfo("software GPU: kernel {} ({} PTX instructions) took {:.3f} s to compile; {}", kernel_,
-            instructions_, seconds.count(), Meanwhile(whom_));
+    LogInfo("software GPU: kernel {} ({} PTX instructions, {}) took {:.3f} s to compile; {}",
+            kernel_, instructions_, form_, seconds.count(), Meanwhile(whom_));
+  if (the_watcher.watcher != nullptr)
+    the_watcher.watcher(the_watcher.argument, {kernel_.c_str(), form_.c_str(), Nanoseconds(start_),
+                                               Nanoseconds(end), whom_ != For::kLater});
 }
 
 }  // namespace cuspan::softgpu

@@ -10,11 +10,13 @@
 #include <string>
 #include <thread>
 
+#include "proxy/softgpu/compilations.h"
+
 namespace cuspan::softgpu {
 
 // While one lives a kernel is compiled. If that takes longer than `limit`, one line says so on
 // standard error, and another one how long it took in the end. At the level info each compilation
-// has a line.
+// has a line. The watcher of compilations is told of each.
 class CompileNotice {
  public:
   static constexpr std::chrono::seconds kLimit{2};
@@ -23,8 +25,8 @@ class CompileNotice {
   // nobody, since the kernel runs in other code meanwhile.
   enum class For : std::uint8_t { kProgram, kProgramAndCache, kLater };
 
-  // `instructions`: how large the kernel is.
-  CompileNotice(std::string kernel, std::size_t instructions, For whom,
+  // `form`: the code's, by its name; `instructions`: how large the kernel is.
+  CompileNotice(std::string kernel, std::string form, std::size_t instructions, For whom,
                 std::chrono::milliseconds limit = kLimit);
   ~CompileNotice();
   CompileNotice(const CompileNotice&) = delete;
@@ -35,7 +37,7 @@ class CompileNotice {
  private:
   void Watch();
 
-  const std::string kernel_;
+  const std::string kernel_, form_;
   const std::size_t instructions_;
   const For whom_;
   const std::chrono::milliseconds limit_;
@@ -46,5 +48,8 @@ class CompileNotice {
   std::atomic<bool> late_ = false;
   std::thread thread_;  // Waits for the end or the limit.
 };
+
+// Who is told of compilations from now on; called once at most, before the first.
+void SetCompilationWatcher(CompilationWatcher watcher, void* argument);
 
 }  // namespace cuspan::softgpu

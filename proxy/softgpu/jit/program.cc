@@ -261,7 +261,7 @@ class LoadedProgram final : public Program {
       if (auto quick = StartQuickly(state, form)) return *std::move(quick);
     }
     const CompileNotice notice(
-        state.info.name, jit::InstructionCount(*state.plan),
+        state.info.name, form.Name(), jit::InstructionCount(*state.plan),
         cache_ != nullptr ? CompileNotice::For::kProgramAndCache : CompileNotice::For::kProgram);
     CUSPAN_ASSIGN_OR_RETURN(const auto code, jit::BuildCode(module_, *state.plan, form));
     auto linked = Link(state, code);

@@ -9,6 +9,9 @@
 #include <thread>
 #include <utility>
 
+#include "common/format.h"
+#include "common/trace.h"
+
 namespace cuspan::softgpu {
 namespace {
 
@@ -17,7 +20,7 @@ using For = CompileNotice::For;
 
 TEST(CompileNotice, NothingIsSaidOfWhatIsDoneInTime) {
   testing::internal::CaptureStderr();
-  { const CompileNotice notice("quick", 7, For::kProgram, std::chrono::hours(1)); }
+  { const CompileNotice notice("quick", "thread", 7, For::kProgram, std::chrono::hours(1)); }
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
@@ -29,7 +32,7 @@ TEST(CompileNotice, WhatTakesLongIsSaidWhileItDoesAndAfterwards) {
   for (const auto& [whom, meanwhile] : cases) {
     testing::internal::CaptureStderr();
     {
-      const CompileNotice notice("slow", 7, whom, std::chrono::milliseconds(0));
+      const CompileNotice notice("slow", "thread", 7, whom, std::chrono::milliseconds(0));
       while (!notice.late()) std::this_thread::yield();
     }
     const std::string said = testing::internal::GetCapturedStderr();
@@ -38,6 +41,30 @@ TEST(CompileNotice, WhatTakesLongIsSaidWhileItDoesAndAfterwards) {
                                 std::string(meanwhile)));
     EXPECT_THAT(said, HasSubstr("kernel slow took 0."));
   }
+}
+
+TEST(CompileNotice, TheWatcherIsToldOfEach) {
+  struct Told {
+    std::string text;
+    std::uint64_t begin = 0, end = 0;
+  } told;
+  SetCompilationWatcher(
+      [](void* argument, const Compilation& compilation) {
+        auto& told = *static_cast<Told*>(argument);
+        told.text += Format("{} as {}{};", compilation.kernel, compilation.form,
+                            compilation.waited ? ", waited" : "");
+        told.begin = compilation.begin;
+        told.end = compilation.end;
+      },
+      &told);
+  const std::uint64_t before = TraceNow();
+  { const CompileNotice notice("a", "thread", 7, For::kProgram, std::chrono::hours(1)); }
+  { const CompileNotice notice("b", "warp", 7, For::kLater, std::chrono::hours(1)); }
+  SetCompilationWatcher(nullptr, nullptr);
+  EXPECT_EQ(told.text, "a as thread, waited;b as warp;");
+  EXPECT_LE(before, told.begin);
+  EXPECT_LE(told.begin, told.end);
+  EXPECT_LE(told.end, TraceNow());
 }
 
 }  // namespace
